@@ -1,0 +1,62 @@
+package engine
+
+import "context"
+
+// Engine generates replies for many sessions at once. Every method may be
+// called by many goroutines; calls for one session must not overlap.
+type Engine interface {
+	// Open starts a session. It waits while the KV budget has no room and
+	// returns ctx's error if that ends first.
+	Open(ctx context.Context, o SessionOptions) (*Session, error)
+	// Generate appends ids to the session's context and samples a reply,
+	// which becomes part of the context too (its stop token included).
+	Generate(ctx context.Context, s *Session, ids []int32, p Params) (Reply, error)
+	// Close frees the session's memory. Closing twice is harmless.
+	Close(s *Session)
+}
+
+// SessionOptions name a session. Key's fields are part of the key of every
+// random draw, so that a draw depends on nothing else in the batch.
+type SessionOptions struct {
+	Key        Key
+	MaxContext int // tokens the session may hold; Generate stops with StopContext there
+}
+
+// Key identifies a session across runs: the run's seed, the task and the sample.
+type Key struct {
+	Seed   uint64
+	Task   string
+	Sample int
+}
+
+// Params say how one reply is sampled. The zero value of TopP means 1 and of
+// TopK means off.
+type Params struct {
+	MaxNew      int
+	Temperature float32 // > 0; log-probs are those of logits / Temperature
+	Greedy      bool
+	TopP        float32
+	TopK        int
+	StopTokens  []int32
+	StopStrings []string // generation stops after the token that completes one of them
+	Turn        int      // part of the key of every draw
+}
+
+// StopReason says why a reply ended.
+type StopReason string
+
+// The stop reasons. StopEOS: a stop token was sampled (it is in IDs).
+const (
+	StopEOS     StopReason = "eos"
+	StopString  StopReason = "stop_string"
+	StopLength  StopReason = "length"
+	StopContext StopReason = "context"
+)
+
+// Reply is one generated reply. IDs and LogProbs have equal lengths.
+type Reply struct {
+	IDs      []int32
+	LogProbs []float32 // log p under the sampling temperature, no truncation applied
+	Stop     StopReason
+	Version  int64 // of the weights that produced the last token
+}

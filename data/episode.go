@@ -1,0 +1,103 @@
+package data
+
+// Outcome says how an episode ended. Every episode has exactly one.
+type Outcome string
+
+// The outcomes. Success and Done both come from the environment: Success when
+// its reward reaches the environment's success threshold, Done when it ended
+// the episode otherwise. The last three are infrastructure failures: such an
+// episode never enters an update.
+const (
+	Success      Outcome = "success"
+	Done         Outcome = "done"
+	TurnLimit    Outcome = "turn_limit"
+	ContextLimit Outcome = "context_limit"
+	ParseLimit   Outcome = "parse_limit"
+	EnvError     Outcome = "env_error"
+	EngineError  Outcome = "engine_error"
+	Cancelled    Outcome = "cancelled"
+)
+
+// Trainable reports whether an episode with this outcome may become a gradient.
+func (o Outcome) Trainable() bool {
+	switch o {
+	case EnvError, EngineError, Cancelled, "":
+		return false
+	}
+	return true
+}
+
+// Message is one message of a conversation. Loss is nil where the data does
+// not say; a false Loss keeps an assistant message out of the SFT loss.
+type Message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+	Loss    *bool  `json:"loss,omitempty"`
+}
+
+// Task is one thing to attempt: an environment and a start state, with what
+// the data row carried beside them.
+type Task struct {
+	ID           string    `json:"id"`    // item id, such as "textcraft_286" or "maze_3"
+	Env          string    `json:"env"`   // registered environment name
+	Index        int       `json:"index"` // the integer handed to the environment's reset
+	Prompt       []Message `json:"prompt,omitempty"`
+	Conversation []Message `json:"conversation,omitempty"` // recorded expert episode, roles system, user, assistant
+	GroundTruth  string    `json:"ground_truth,omitempty"`
+}
+
+// Exchange is one HTTP request to an environment server and its reply.
+type Exchange struct {
+	Method string  `json:"method"`
+	Path   string  `json:"path"` // with the query string, without scheme and host
+	Body   string  `json:"body"`
+	Status int     `json:"status"` // 0 if no reply came
+	Reply  string  `json:"reply"`
+	Millis float64 `json:"ms"`
+	Err    string  `json:"error,omitempty"`
+}
+
+// Turn is one reply of the model and what the environment made of it.
+type Turn struct {
+	Start       int     `json:"start"` // Episode.Tokens[Start:End] are the sampled ids
+	End         int     `json:"end"`
+	Text        string  `json:"text"`
+	Action      string  `json:"action"`
+	Parsed      bool    `json:"parsed"` // whether the format found an action
+	Stop        string  `json:"stop"`   // why generation stopped: eos, stop_string, length, context
+	Observation string  `json:"observation"`
+	Reward      float64 `json:"reward"`
+	Done        bool    `json:"done"`
+	GenMillis   float64 `json:"gen_ms"`
+	EnvMillis   float64 `json:"env_ms"`
+}
+
+// Episode is one played episode, token by token. Tokens, Mask and LogProbs
+// have equal lengths; LogProbs is 0 where Mask is 0.
+type Episode struct {
+	Task          Task       `json:"task"`
+	UID           string     `json:"uid"`    // group key: episodes of one task in one step share it
+	Sample        int        `json:"sample"` // 0..group_size-1
+	Seed          uint64     `json:"seed"`
+	Tokens        []int32    `json:"ids"`
+	Mask          []uint8    `json:"mask"`     // 1 exactly on sampled tokens
+	LogProbs      []float32  `json:"logprobs"` // natural log, under the sampling temperature
+	Turns         []Turn     `json:"turns"`
+	Messages      []Message  `json:"messages"`
+	Exchanges     []Exchange `json:"exchanges,omitempty"`
+	Reward        float64    `json:"reward"` // the environment's signal, before scoring
+	Outcome       Outcome    `json:"outcome"`
+	Err           string     `json:"error,omitempty"`
+	WeightVersion int64      `json:"weight_version"`
+	Attempts      int        `json:"attempts"` // 1 + retries after infrastructure failures
+	Millis        float64    `json:"ms"`
+}
+
+// SampledTokens counts the tokens the model produced.
+func (e *Episode) SampledTokens() int {
+	n := 0
+	for _, m := range e.Mask {
+		n += int(m)
+	}
+	return n
+}

@@ -1,0 +1,30 @@
+package registry
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestLookup(t *testing.T) {
+	r := New[int]("loss")
+	r.Register("vanilla", 1)
+	r.Register("gspo", 2)
+	if v, err := r.Lookup("gspo"); v != 2 || err != nil {
+		t.Fatalf("Lookup(gspo) = %d, %v", v, err)
+	}
+	_, err := r.Lookup("vanila")
+	if err == nil || !strings.Contains(err.Error(), `unknown loss "vanila" (known: gspo, vanilla)`) {
+		t.Fatalf("Lookup of an unknown name: %v", err)
+	}
+}
+
+func TestRegisterTwicePanics(t *testing.T) {
+	r := New[int]("loss")
+	r.Register("a", 1)
+	defer func() {
+		if recover() == nil {
+			t.Fatal("the second registration of a name did not panic")
+		}
+	}()
+	r.Register("a", 2)
+}

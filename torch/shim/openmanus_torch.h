@@ -1,0 +1,218 @@
+/*
+ * The C interface between package torch (Go) and libopenmanus_torch (C++ on libtorch).
+ *
+ * Conventions
+ *   - Plain C types only; no libtorch enum or struct crosses this line. Changing the meaning or the
+ *     signature of anything here raises OM_ABI, which package torch compares at start.
+ *   - A function that can fail returns const char*: NULL when it worked, else a message that the caller
+ *     frees with om_free_string. Outputs are the trailing pointers and are written only on success.
+ *   - om_tensor is an at::Tensor* on the C++ heap. Each one written to an `out` is a new handle that the
+ *     caller frees once with om_free; several handles may share one storage. Optional operands may be NULL.
+ *   - Shapes are (const int64_t* dims, int64_t n): n sizes, outermost first. A dim argument may be
+ *     negative and then counts from the end. Sizes of memory are bytes.
+ *   - Nothing keeps a pointer into the caller's memory after it returned.
+ *   - Grad mode and the number of threads are state of the calling OS thread.
+ */
+#ifndef OPENMANUS_TORCH_H
+#define OPENMANUS_TORCH_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- version ------------------------------------------------------------------------------------ */
+
+#define OM_ABI 1
+
+/* The number OM_ABI that this library was compiled with. */
+int om_abi_version(void);
+/* Hash of the shim's sources, put in by build.sh. Static storage. */
+const char *om_source_hash(void);
+/* Release of libtorch whose headers the shim was compiled with, as "2.11.0". Static storage. */
+const char *om_libtorch_compiled(void);
+/* Release of the libtorch that is loaded, in the same form. Static storage. */
+const char *om_libtorch_loaded(void);
+
+/* ---- tensors and memory (core.cc) ----------------------------------------------------------------- */
+
+typedef void *om_tensor;
+
+/* Element types. */
+#define OM_F32 0
+#define OM_F64 1
+#define OM_BF16 2
+#define OM_F16 3
+#define OM_I64 4
+#define OM_I32 5
+#define OM_U8 6
+#define OM_BOOL 7
+
+/* Kinds of device; a device is (kind, index). */
+#define OM_CPU 0
+#define OM_CUDA 1
+
+#define OM_MAX_DIMS 8
+
+typedef struct {
+  int64_t ndim;
+  int64_t dims[OM_MAX_DIMS];
+  int64_t dtype;       /* OM_F32 … OM_BOOL */
+  int64_t device_kind; /* OM_CPU or OM_CUDA */
+  int64_t device_index;
+} om_info_t;
+
+/* Frees a message returned by a function of this library. */
+void om_free_string(const char *s);
+
+/* Frees n handles in one call. */
+void om_free(om_tensor *ts, int64_t n);
+
+/* Counts a handle that another library made (gotorch's) as if this one had; om_free takes it from there. */
+void om_track(om_tensor t);
+
+/* Handles alive now, and the bytes of the distinct storages they reach. Storages that only the autograd
+ * graph holds are not in the bytes. */
+void om_live(int64_t *tensors, int64_t *bytes);
+
+/* Shape, element type and device. Error: more than OM_MAX_DIMS dimensions, or a type not listed above. */
+const char *om_info(om_tensor t, om_info_t *out);
+
+/* A tensor of the given shape with a copy of nbytes of row-major data. Error: nbytes does not fit the shape. */
+const char *om_from_data(const void *data, int64_t nbytes, int64_t dtype, const int64_t *dims, int64_t n,
+                         int64_t device_kind, int64_t device_index, om_tensor *out);
+
+/* Copies t, converted to dtype, row-major to data. Error: nbytes is not numel × element size. */
+const char *om_to_data(om_tensor t, int64_t dtype, void *data, int64_t nbytes);
+
+/* The only element of t. Error: t has not exactly one. */
+const char *om_item(om_tensor t, double *out);
+const char *om_item_int(om_tensor t, int64_t *out);
+
+/* Uninitialised, constant, and 0 … n-1. */
+const char *om_empty(int64_t dtype, const int64_t *dims, int64_t n, int64_t device_kind, int64_t device_index,
+                     om_tensor *out);
+const char *om_full(double value, int64_t dtype, const int64_t *dims, int64_t n, int64_t device_kind,
+                    int64_t device_index, om_tensor *out);
+const char *om_arange(int64_t count, int64_t dtype, int64_t device_kind, int64_t device_index, om_tensor *out);
+
+/* ---- operations (ops.cc); broadcasting, types and gradients as in ATen ------------------------------ */
+
+/* out = op(t). The reductions give a tensor without dimensions. */
+#define OM_NEG 0
+#define OM_EXP 1
+#define OM_LOG 2
+#define OM_SQRT 3
+#define OM_RSQRT 4
+#define OM_ABS 5
+#define OM_SILU 6
+#define OM_SQUARE 7
+#define OM_NOT 8      /* logical; bool */
+#define OM_ISFINITE 9 /* bool */
+#define OM_CLONE 10   /* new storage, row-major, in the graph */
+#define OM_CONTIGUOUS 11
+#define OM_MAX 12
+#define OM_MIN 13
+#define OM_ALL 14 /* bool */
+const char *om_unary(int64_t op, om_tensor t, om_tensor *out);
+
+/* out = op(a, b). Comparisons and logic give bool. */
+#define OM_MATMUL 0
+#define OM_MINIMUM 1
+#define OM_MAXIMUM 2
+#define OM_NE 3
+#define OM_LT 4
+#define OM_LE 5
+#define OM_GT 6
+#define OM_GE 7
+#define OM_AND 8
+#define OM_OR 9
+const char *om_binary(int64_t op, om_tensor a, om_tensor b, om_tensor *out);
+
+/* out = op(t, v). A whole v keeps an integer tensor integer. */
+#define OM_ADD_S 0
+#define OM_MUL_S 1
+#define OM_POW_S 2
+#define OM_EQ_S 3
+#define OM_NE_S 4
+#define OM_LT_S 5
+#define OM_LE_S 6
+#define OM_GT_S 7
+#define OM_GE_S 8
+const char *om_scalar(int64_t op, om_tensor t, double v, om_tensor *out);
+
+/* out = op(t) along one dim. keep leaves the reduced dim with size 1 and is read by the reductions only. */
+#define OM_SOFTMAX 0
+#define OM_LOGSUMEXP 1
+#define OM_MEAN_DIM 2
+#define OM_MAX_DIM 3 /* values */
+#define OM_CUMSUM 4
+#define OM_UNSQUEEZE 5
+const char *om_along(int64_t op, om_tensor t, int64_t dim, int keep, om_tensor *out);
+
+/* min(max(t, lo), hi). */
+const char *om_clamp(om_tensor t, double lo, double hi, om_tensor *out);
+/* x [...,I] · w [O,I]ᵀ + bias [O] or NULL → [...,O]. */
+const char *om_linear(om_tensor x, om_tensor w, om_tensor bias, om_tensor *out);
+/* The same elements in another shape (one size may be -1); a view where the strides allow it. */
+const char *om_reshape(om_tensor t, const int64_t *dims, int64_t n, om_tensor *out);
+/* A view with sizes of 1 repeated; -1 keeps a size. */
+const char *om_expand(om_tensor t, const int64_t *dims, int64_t n, om_tensor *out);
+/* Views: elements start … start+length-1 of dim; element i of dim, which goes away. */
+const char *om_narrow(om_tensor t, int64_t dim, int64_t start, int64_t length, om_tensor *out);
+const char *om_select(om_tensor t, int64_t dim, int64_t i, om_tensor *out);
+/* out has the shape of index (int64) and takes t's elements along dim. */
+const char *om_gather(om_tensor t, int64_t dim, om_tensor index, om_tensor *out);
+/* Rows of w [V,D] chosen by ids [...] (int64 or int32) → [...,D]. Error: an id outside 0 … V-1. */
+const char *om_embedding(om_tensor w, om_tensor ids, om_tensor *out);
+/* a where cond (bool), else b. */
+const char *om_where(om_tensor cond, om_tensor a, om_tensor b, om_tensor *out);
+/* v where mask (bool), else t. */
+const char *om_masked_fill(om_tensor t, om_tensor mask, double v, om_tensor *out);
+/* Sorted values along dim and their places (int64). */
+const char *om_sort(om_tensor t, int64_t dim, int descending, om_tensor *values, om_tensor *indices);
+/* n tensors one after the other along dim. */
+const char *om_cat(om_tensor *ts, int64_t n, int64_t dim, om_tensor *out);
+/* t in another element type, or on another device; shares t's storage when nothing changes. */
+const char *om_to_dtype(om_tensor t, int64_t dtype, om_tensor *out);
+const char *om_to_device(om_tensor t, int64_t device_kind, int64_t device_index, om_tensor *out);
+
+/* In place on t. copy converts types and devices; add is t += alpha·x. */
+const char *om_copy_(om_tensor t, om_tensor src);
+const char *om_add_(om_tensor t, om_tensor x, double alpha);
+const char *om_mul_(om_tensor t, double v);
+const char *om_fill_(om_tensor t, double v);
+
+/* ---- autograd (autograd.cc) ------------------------------------------------------------------------ */
+
+/* Turns recording on (1) or off (0) for this OS thread and tells what it was. */
+const char *om_set_grad_enabled(int on, int *was);
+const char *om_requires_grad(om_tensor t, int *out);
+/* Error: t is not a leaf, or its type has no gradient. */
+const char *om_set_requires_grad(om_tensor t, int on);
+/* Accumulates gradients into the leaves that t came from. grad has t's shape, or is NULL for a t with one element. */
+const char *om_backward(om_tensor t, om_tensor grad);
+/* The accumulated gradient of a leaf, sharing its storage; NULL when there is none. */
+const char *om_grad(om_tensor t, om_tensor *out);
+/* Drops the gradient of t, or sets it to grad (same shape, type and device) without a copy. */
+const char *om_set_grad(om_tensor t, om_tensor grad);
+
+/* ---- threads and devices (device.cc) ----------------------------------------------------------------- */
+
+/* Threads that one operation started from this OS thread may use. n ≥ 1. */
+const char *om_set_num_threads(int64_t n);
+int64_t om_num_threads(void);
+
+/* Loads libtorch_cuda if it is not yet loaded and counts the devices. Error: why there are none. */
+const char *om_cuda_count(int64_t *out);
+/* Makes a CUDA device current on this OS thread; nothing for OM_CPU. */
+const char *om_use_device(int64_t device_kind, int64_t device_index);
+
+#ifdef __cplusplus
+}
+#endif
+
+#include "openmanus_torch_fused.h"
+
+#endif

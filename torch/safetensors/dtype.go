@@ -1,0 +1,98 @@
+package safetensors
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// DType is the element type of a tensor under its name in the header.
+type DType string
+
+// The element types that are read and written.
+const (
+	F64  DType = "F64"
+	F32  DType = "F32"
+	F16  DType = "F16"
+	BF16 DType = "BF16"
+	I64  DType = "I64"
+	I32  DType = "I32"
+	I16  DType = "I16"
+	I8   DType = "I8"
+	U8   DType = "U8"
+	Bool DType = "BOOL"
+)
+
+// Size returns the bytes one element takes, or 0 for an unknown type.
+func (d DType) Size() int {
+	switch d {
+	case F64, I64:
+		return 8
+	case F32, I32:
+		return 4
+	case F16, BF16, I16:
+		return 2
+	case I8, U8, Bool:
+		return 1
+	}
+	return 0
+}
+
+// check says why a dtype is not supported. The 8-bit floats are known to the
+// format but carry scales that live outside the tensor, so reading them as if
+// they were plain numbers would be wrong.
+func (d DType) check() error {
+	if d.Size() > 0 {
+		return nil
+	}
+	switch d {
+	case "F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F6_E2M3", "F6_E3M2", "F4":
+		return fmt.Errorf("dtype %s is not supported: convert the checkpoint to BF16 or F32", string(d))
+	case "U16", "U32", "U64", "C64":
+		return fmt.Errorf("dtype %s is not supported", string(d))
+	}
+	return fmt.Errorf("unknown dtype %q", string(d))
+}
+
+// Info describes a tensor. A scalar has an empty shape.
+type Info struct {
+	DType DType
+	Shape []int64
+}
+
+// Equal reports whether two tensors have the same dtype and shape.
+func (i Info) Equal(o Info) bool { return i.DType == o.DType && slices.Equal(i.Shape, o.Shape) }
+
+// ByteSize returns the bytes the tensor takes. It fails on an unsupported
+// dtype, a negative dimension, or a product that no file can hold.
+func (i Info) ByteSize() (int64, error) {
+	if err := i.DType.check(); err != nil {
+		return 0, err
+	}
+	n := uint64(i.DType.Size())
+	zero := false
+	for _, d := range i.Shape {
+		if d < 0 {
+			return 0, fmt.Errorf("shape %v has a negative dimension", i.Shape)
+		}
+		zero = zero || d == 0
+	}
+	if zero { // however large the other dimensions are
+		return 0, nil
+	}
+	for _, d := range i.Shape {
+		hi, lo := bits.Mul64(n, uint64(d))
+		if hi != 0 || lo > math.MaxInt64 {
+			return 0, fmt.Errorf("shape %v of %s overflows", i.Shape, i.DType)
+		}
+		n = lo
+	}
+	return int64(n), nil
+}
+
+// Spec names a tensor that is to be written.
+type Spec struct {
+	Name string
+	Info Info
+}

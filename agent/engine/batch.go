@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+)
+
+// form chooses the next batch and reserves its memory: one token for every
+// session that decodes, then chunks of the contexts that are still to be
+// prefilled, oldest call first. s.mu is held and no step is in flight.
+func (s *Scheduler) form() ([]*sequence, []Work) {
+	version := s.backend.Version()
+	s.evictStale(version)
+	calls := s.calls()
+	if len(calls) == 0 {
+		return nil, nil
+	}
+	if !s.options.Deterministic {
+		return s.fill(calls, version, func(*sequence) bool { return true })
+	}
+	// All prefill before any decoding: the shapes of the batches then follow
+	// from the ids alone, not from who was there first.
+	batch, work := s.fill(calls, version, func(q *sequence) bool { return q.pending() > 1 })
+	if len(batch) == 0 {
+		batch, work = s.fill(calls, version, func(q *sequence) bool { return q.pending() == 1 })
+	}
+	return batch, work
+}
+
+// calls returns the sessions with a call under way in the order in which they
+// are served: of arrival, or by their keys if deterministic. Deterministic, it
+// returns none while some open session has no call.
+func (s *Scheduler) calls() []*sequence {
+	var calls []*sequence
+	for _, q := range s.open {
+		switch {
+		case q.call != nil:
+			calls = append(calls, q)
+		case s.options.Deterministic && !q.broken:
+			return nil
+		}
+	}
+	if s.options.Deterministic {
+		slices.SortStableFunc(calls, func(a, b *sequence) int {
+			x, y := a.session.options.Key, b.session.options.Key
+			return cmp.Or(cmp.Compare(x.Task, y.Task), cmp.Compare(x.Sample, y.Sample),
+				cmp.Compare(x.Seed, y.Seed), cmp.Compare(a.id, b.id))
+		})
+	} else {
+		slices.SortFunc(calls, func(a, b *sequence) int { return cmp.Compare(a.call.ticket, b.call.ticket) })
+	}
+	return calls
+}
+
+// fill makes a batch of those calls that are wanted and fit.
+func (s *Scheduler) fill(calls []*sequence, version int64, wanted func(*sequence) bool) ([]*sequence, []Work) {
+	type row struct {
+		q *sequence
+		n int
+	}
+	var decode, prefill []row
+	budget := s.options.PrefillTokens
+	blocked := false // an older call waits for room: no younger one begins
+	for i, q := range calls {
+		if !wanted(q) {
+			continue
+		}
+		n := q.pending()
+		if n > 1 {
+			n = min(n, s.options.ChunkTokens, budget)
+			if n == 0 {
+				continue
+			}
+		}
+		if blocked && !q.call.begun {
+			continue
+		}
+		if !s.admit(calls, i) {
+			blocked = true
+			continue
+		}
+		q.call.begun = true
+		if q.pending() == 1 {
+			decode = append(decode, row{q, n})
+		} else {
+			budget -= n
+			prefill = append(prefill, row{q, n})
+		}
+	}
+	var batch []*sequence
+	var work []Work
+	for _, r := range append(decode, prefill...) {
+		r.q.inFlight = true
+		r.q.version = version
+		batch = append(batch, r.q)
+		work = append(work, r.q.work(r.n))
+	}
+	return batch, work
+}

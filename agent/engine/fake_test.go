@@ -1,0 +1,238 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeBackend is a pseudo language model: the next token is a hash of the whole
+// context and the draw's key, so any mistake of the scheduler in what it feeds
+// changes every token after it. It also checks what a real backend relies on.
+type fakeBackend struct {
+	capacity, block int
+	version         atomic.Int64
+	before          func(batch []Work) error // called in Step, may block or fail
+
+	inStep atomic.Bool
+	mu     sync.Mutex
+	kv     map[SeqID][]fakeKV
+	faults []string
+	shapes []string // one line per batch
+}
+
+type fakeKV struct {
+	token   int32
+	version int64
+}
+
+const fakeVocab = 64
+
+func newFake(capacity, block int) *fakeBackend {
+	return &fakeBackend{capacity: capacity, block: block, kv: map[SeqID][]fakeKV{}}
+}
+
+func (f *fakeBackend) Capacity() int  { return f.capacity }
+func (f *fakeBackend) BlockSize() int { return f.block }
+func (f *fakeBackend) Version() int64 { return f.version.Load() }
+
+func (f *fakeBackend) faultf(format string, a ...any) {
+	f.faults = append(f.faults, fmt.Sprintf(format, a...))
+}
+
+func (f *fakeBackend) Drop(seq SeqID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.inStep.Load() {
+		f.faultf("drop of %d during a step", seq)
+	}
+	delete(f.kv, seq)
+}
+
+func (f *fakeBackend) Step(_ context.Context, batch []Work) ([]Sampled, error) {
+	if !f.inStep.CompareAndSwap(false, true) {
+		f.faultf("two steps at once")
+	}
+	defer f.inStep.Store(false)
+	if f.before != nil {
+		if err := f.before(batch); err != nil {
+			return nil, err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make([]Sampled, len(batch))
+	shape := ""
+	seen := map[SeqID]bool{}
+	for i, w := range batch {
+		kv := f.kv[w.Seq]
+		if w.Pos != len(kv) || len(w.Tokens) == 0 || seen[w.Seq] {
+			f.faultf("sequence %d: pos %d with %d cached, %d new, seen %v", w.Seq, w.Pos, len(kv), len(w.Tokens), seen[w.Seq])
+		}
+		seen[w.Seq] = true
+		for _, t := range w.Tokens {
+			kv = append(kv, fakeKV{t, f.version.Load()})
+		}
+		f.kv[w.Seq] = kv
+		shape += fmt.Sprintf("%d/%d:%d+%d%v ", w.Draw.Task%97, w.Draw.Sample, w.Pos, len(w.Tokens), w.Sample)
+		if !w.Sample {
+			continue
+		}
+		ids := make([]int32, len(kv))
+		for j, e := range kv {
+			ids[j] = e.token
+			if e.version != f.version.Load() {
+				f.faultf("sequence %d samples over stale KV", w.Seq)
+			}
+		}
+		if w.Draw.Position != len(ids) {
+			f.faultf("sequence %d: draw position %d at length %d", w.Seq, w.Draw.Position, len(ids))
+		}
+		out[i] = fakeSample(ids, w.Draw)
+	}
+	blocks := 0
+	for _, kv := range f.kv {
+		blocks += (len(kv) + f.block - 1) / f.block
+	}
+	if blocks > f.capacity/f.block {
+		f.faultf("%d blocks in use of %d", blocks, f.capacity/f.block)
+	}
+	f.shapes = append(f.shapes, shape)
+	return out, nil
+}
+
+// fakeSample draws the token that follows ids.
+func fakeSample(ids []int32, d Draw) Sampled {
+	h := d.Seed ^ d.Task
+	mix := func(x uint64) {
+		h ^= x
+		h *= 0x9e3779b97f4a7c15
+		h ^= h >> 29
+	}
+	for _, id := range ids {
+		mix(uint64(id) + 1)
+	}
+	mix(uint64(d.Sample))
+	mix(uint64(d.Turn) << 20)
+	mix(uint64(d.Position) << 40)
+	return Sampled{Token: int32(h % fakeVocab), LogProb: -float32(h%1000) / 100}
+}
+
+// check fails the test for every broken promise, and where memory is left.
+func (f *fakeBackend) check(t *testing.T, s *Scheduler) {
+	t.Helper()
+	s.Shutdown()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, fault := range f.faults {
+		if i == 5 {
+			break
+		}
+		t.Error(fault)
+	}
+	if len(f.kv) != 0 {
+		t.Errorf("%d sequences left in the backend after shutdown", len(f.kv))
+	}
+	if s.used != 0 {
+		t.Errorf("%d blocks still accounted for after shutdown", s.used)
+	}
+}
+
+func start(t *testing.T, f *fakeBackend, o Options) *Scheduler {
+	t.Helper()
+	s, err := New(f, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.check(t, s) })
+	return s
+}
+
+func mustOpen(t *testing.T, s *Scheduler, o SessionOptions) *Session {
+	t.Helper()
+	session, err := s.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return session
+}
+
+// script is what one session is given, turn by turn.
+type script struct {
+	key    Key
+	limit  int
+	turns  [][]int32
+	params Params
+}
+
+func makeScript(n int) script {
+	s := script{
+		key:    Key{Seed: 7, Task: fmt.Sprintf("maze_%d", n/3), Sample: n % 3},
+		limit:  100 + 13*(n%5),
+		params: Params{MaxNew: 5 + n%17, Temperature: 1, StopTokens: []int32{3}},
+	}
+	for turn := range 4 {
+		ids := make([]int32, 1+(n*7+turn*11)%29)
+		for i := range ids {
+			ids[i] = int32((n*31 + turn*17 + i) % fakeVocab)
+		}
+		s.turns = append(s.turns, ids)
+	}
+	return s
+}
+
+// want plays the script without a scheduler.
+func (s script) want() []Reply {
+	var ids []int32
+	var replies []Reply
+	for turn, more := range s.turns {
+		if len(ids)+len(more) >= s.limit {
+			return append(replies, Reply{Stop: StopContext})
+		}
+		ids = append(ids, more...)
+		r := Reply{}
+		for r.Stop == "" {
+			x := fakeSample(ids, Draw{Seed: s.key.Seed, Task: TaskHash(s.key.Task), Sample: s.key.Sample, Turn: turn, Position: len(ids)})
+			ids = append(ids, x.Token)
+			r.IDs = append(r.IDs, x.Token)
+			r.LogProbs = append(r.LogProbs, x.LogProb)
+			switch {
+			case x.Token == 3:
+				r.Stop = StopEOS
+			case len(ids) >= s.limit:
+				r.Stop = StopContext
+			case len(r.IDs) >= s.params.MaxNew:
+				r.Stop = StopLength
+			}
+		}
+		replies = append(replies, r)
+	}
+	return replies
+}
+
+// play runs the script; between is called between turns.
+func (s script) play(ctx context.Context, e Engine, session *Session, between func(turn int)) ([]Reply, error) {
+	var replies []Reply
+	for turn, ids := range s.turns {
+		if between != nil {
+			between(turn)
+		}
+		p := s.params
+		p.Turn = turn
+		r, err := e.Generate(ctx, session, ids, p)
+		if err != nil {
+			return replies, err
+		}
+		replies = append(replies, r)
+		if r.Stop == StopContext && len(r.IDs) == 0 {
+			break
+		}
+	}
+	return replies, nil
+}

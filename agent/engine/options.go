@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Options of a Scheduler. The zero value is usable where no stop strings are.
+type Options struct {
+	// ChunkTokens is the most tokens of one sequence in one batch; 0 means 256.
+	ChunkTokens int
+	// PrefillTokens is the most prefill tokens in one batch, all sequences
+	// together; 0 means 512. Decode steps, one token each, come on top.
+	PrefillTokens int
+	// NewDecoder makes the decoder that watches a reply for stop strings.
+	// Without it Params.StopStrings is an error.
+	NewDecoder func() Decoder
+	// Deterministic forms batches in an order that depends on nothing but the
+	// ids of the sessions. No batch is formed before every open session has a
+	// call pending, so the slowest environment sets the pace, and whoever
+	// opens a session must generate with it or close it before waiting for
+	// another. Sessions that are to share batches must all be open before the
+	// first of them generates. Open never waits in this mode.
+	Deterministic bool
+}
+
+func (o Options) withDefaults() Options {
+	if o.ChunkTokens == 0 {
+		o.ChunkTokens = 256
+	}
+	if o.PrefillTokens == 0 {
+		o.PrefillTokens = 512
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	var errs []error
+	if o.ChunkTokens < 1 {
+		errs = append(errs, fmt.Errorf("chunk tokens is %d, want at least 1", o.ChunkTokens))
+	}
+	if o.PrefillTokens < 1 {
+		errs = append(errs, fmt.Errorf("prefill tokens is %d, want at least 1", o.PrefillTokens))
+	}
+	return errors.Join(errs...)
+}
+
+// normalize checks p and fills in what its zero values stand for.
+func (p Params) normalize(canDecode bool) (Params, error) {
+	var errs []error
+	if p.MaxNew < 1 {
+		errs = append(errs, fmt.Errorf("max new tokens is %d, want at least 1", p.MaxNew))
+	}
+	if p.Greedy && p.Temperature == 0 {
+		p.Temperature = 1
+	}
+	if !(p.Temperature > 0) {
+		errs = append(errs, fmt.Errorf("temperature is %g, want more than 0 (or greedy)", p.Temperature))
+	}
+	if p.TopP == 0 {
+		p.TopP = 1
+	}
+	if !(p.TopP > 0 && p.TopP <= 1) {
+		errs = append(errs, fmt.Errorf("top-p is %g, want it in (0, 1]", p.TopP))
+	}
+	if p.TopK < 0 {
+		errs = append(errs, fmt.Errorf("top-k is %d, want 0 (off) or more", p.TopK))
+	}
+	if len(p.StopStrings) > 0 && !canDecode {
+		errs = append(errs, errors.New("stop strings need an engine with a decoder"))
+	}
+	for _, s := range p.StopStrings {
+		if s == "" {
+			errs = append(errs, errors.New("an empty stop string would stop every reply"))
+			break
+		}
+	}
+	return p, errors.Join(errs...)
+}

@@ -1,0 +1,83 @@
+package engine
+
+import "context"
+
+// Pause waits until no step is in flight and keeps the scheduler from running
+// another until Resume. Sessions closed before it have freed their memory when
+// it returns. Pauses nest; calls of Generate wait meanwhile.
+func (s *Scheduler) Pause(ctx context.Context) error {
+	granted := make(chan struct{})
+	s.mu.Lock()
+	if s.shutdown {
+		s.mu.Unlock()
+		return ErrShutdown
+	}
+	s.pausing = append(s.pausing, granted)
+	s.changed()
+	s.mu.Unlock()
+
+	select {
+	case <-granted:
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shutdown {
+		return ErrShutdown
+	}
+	if ctx.Err() == nil {
+		return nil
+	}
+	before := len(s.pausing)
+	s.pausing = remove(s.pausing, granted)
+	if len(s.pausing) == before { // granted in the meantime
+		s.held--
+	}
+	s.changed()
+	return ctx.Err()
+}
+
+// Resume undoes one Pause.
+func (s *Scheduler) Resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held == 0 {
+		panic("engine: Resume without Pause")
+	}
+	s.held--
+	s.changed()
+}
+
+// Exclusive runs f while the scheduler is paused: the phases of training that
+// use the weights.
+func (s *Scheduler) Exclusive(ctx context.Context, f func() error) error {
+	if err := s.Pause(ctx); err != nil {
+		return err
+	}
+	defer s.Resume()
+	return f()
+}
+
+// Invalidate marks the KV of every session as stale, for a change of the
+// weights that Backend.Version does not show. It must be called while paused;
+// a session that goes on is prefilled anew.
+func (s *Scheduler) Invalidate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held == 0 {
+		panic("engine: Invalidate without Pause")
+	}
+	for _, q := range s.open {
+		s.evict(q)
+	}
+}
+
+// grantPauses lets all waiting pauses begin. s.mu is held, no step is in
+// flight.
+func (s *Scheduler) grantPauses() {
+	s.held += len(s.pausing)
+	for _, w := range s.pausing {
+		close(w)
+	}
+	s.pausing = nil
+}

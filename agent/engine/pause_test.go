@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestExclusiveKeepsStepsOut(t *testing.T) {
+	f := newFake(480, 16)
+	s := start(t, f, Options{ChunkTokens: 6})
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			sc := makeScript(i)
+			session, err := s.Open(t.Context(), SessionOptions{Key: sc.key, MaxContext: sc.limit})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close(session)
+			got, err := sc.play(t.Context(), s, session, nil)
+			if err != nil {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(sc.want(), got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	for range 2 {
+		wg.Go(func() {
+			for i := range 20 {
+				err := s.Exclusive(t.Context(), func() error {
+					before := s.Stats().Steps
+					for range 10 {
+						if f.inStep.Load() {
+							t.Error("a step is in flight during Exclusive")
+						}
+						runtime.Gosched()
+					}
+					if i%4 == 0 {
+						s.Invalidate()
+					}
+					if after := s.Stats().Steps; after != before {
+						t.Errorf("%d steps ran during Exclusive", after-before)
+					}
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A session that outlives a change of the weights is prefilled anew: the fake
+// checks that no sample is taken over KV of another version.
+func TestNewWeights(t *testing.T) {
+	f := newFake(4096, 16)
+	st := newStepper(f)
+	s := start(t, f, Options{})
+	session := mustOpen(t, s, SessionOptions{})
+	a := generate(t.Context(), s, session, []int32{1, 2, 3}, Params{MaxNew: 4, Temperature: 1})
+	<-st.entered
+	updated := make(chan error)
+	go func() {
+		updated <- s.Exclusive(t.Context(), func() error { f.version.Store(5); return nil })
+	}()
+	for waits := false; !waits; {
+		s.mu.Lock()
+		waits = len(s.pausing) > 0
+		s.mu.Unlock()
+	}
+	batch := st.next()
+	if err := <-updated; err != nil {
+		t.Fatal(err)
+	}
+	if len(batch) != 1 || batch[0].Pos != 0 || len(batch[0].Tokens) != 4 {
+		t.Errorf("after the update the step is %+v, want the whole context from 0", batch)
+	}
+	st.off(f)
+	if r := <-a; r.err != nil || r.reply.Version != 5 || len(r.reply.IDs) != 4 {
+		t.Errorf("got %+v, want 4 ids of version 5", r)
+	}
+}
+
+func TestPauseCancelled(t *testing.T) {
+	f := newFake(4096, 16)
+	st := newStepper(f)
+	s := start(t, f, Options{})
+	session := mustOpen(t, s, SessionOptions{})
+	a := generate(t.Context(), s, session, []int32{1}, Params{MaxNew: 3, Temperature: 1})
+	<-st.entered
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Exclusive(ctx, func() error { t.Error("ran"); return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+	st.off(f)
+	if r := <-a; r.err != nil { // the pause that was given up does not block
+		t.Error(r.err)
+	}
+}

@@ -1,0 +1,260 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// Scheduler is an Engine over a Backend. One goroutine forms a batch out of
+// what all live sessions need next, runs it, hands the sampled tokens out and
+// starts again, so a finished reply leaves the batch at once and a new call
+// joins at the next step.
+//
+// Memory: a session holds KV for its whole context, in blocks. When the budget
+// is used up, sessions between two turns are parked, least recently used
+// first: their KV is dropped and rebuilt from their ids when they go on. If
+// that is not enough, the youngest call is parked in the middle of its reply
+// and resumed later; its tokens are kept and draws are keyed by position, so
+// its reply does not depend on it. The oldest call always goes on, so every
+// reply ends.
+type Scheduler struct {
+	backend  Backend
+	options  Options
+	block    int
+	capacity int // blocks
+
+	cancel context.CancelFunc // of the context that Step gets
+	done   chan struct{}      // closed when the goroutine has ended
+	wake   chan struct{}      // holds a signal when state changed
+
+	mu       sync.Mutex  // guards everything below and every sequence
+	open     []*sequence // in order of opening
+	opening  []*opener   // Opens that wait for room, first come first
+	drops    []SeqID     // sequences whose KV the goroutine is to drop
+	used     int         // blocks held by all sequences
+	nextID   SeqID
+	nextCall int64
+	held     int             // pauses granted and not yet resumed
+	pausing  []chan struct{} // pauses that wait for the step in flight
+	shutdown bool
+	stats    Stats
+}
+
+type opener struct {
+	q     *sequence
+	ready chan struct{}
+}
+
+var _ Engine = (*Scheduler)(nil)
+
+// New starts a scheduler. Shutdown ends it.
+func New(b Backend, o Options) (*Scheduler, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("engine options: %w", err)
+	}
+	block := b.BlockSize()
+	if block < 1 {
+		return nil, fmt.Errorf("the backend's block size is %d, want at least 1", block)
+	}
+	capacity := b.Capacity() / block
+	if capacity < 1 {
+		return nil, fmt.Errorf("the backend holds %d tokens, less than one block of %d: raise the KV budget", b.Capacity(), block)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Scheduler{
+		backend:  b,
+		options:  o,
+		block:    block,
+		capacity: capacity,
+		cancel:   cancel,
+		done:     make(chan struct{}),
+		wake:     make(chan struct{}, 1),
+	}
+	go s.run(ctx)
+	return s, nil
+}
+
+// Open starts a session; see Engine. MaxContext 0 means the whole budget. It
+// waits while the contexts of the open sessions, parked ones included, fill
+// the budget, so that sessions do not push each other out of memory turn by
+// turn.
+func (s *Scheduler) Open(ctx context.Context, o SessionOptions) (*Session, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if o.MaxContext == 0 {
+		o.MaxContext = s.capacity * s.block
+	}
+	if o.MaxContext < 0 {
+		return nil, fmt.Errorf("open session: the context limit is %d, want at least 1", o.MaxContext)
+	}
+	if s.blocks(o.MaxContext) > s.capacity {
+		return nil, fmt.Errorf("open session of %d tokens in a budget of %d: %w", o.MaxContext, s.capacity*s.block, ErrTooLarge)
+	}
+	q := &sequence{limit: o.MaxContext, taskHash: TaskHash(o.Key.Task)}
+	q.session = NewSession(o, q)
+
+	s.mu.Lock()
+	if s.shutdown {
+		s.mu.Unlock()
+		return nil, ErrShutdown
+	}
+	w := &opener{q: q, ready: make(chan struct{})}
+	s.opening = append(s.opening, w)
+	s.admitOpeners()
+	s.mu.Unlock()
+
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+	case <-s.done:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.id != 0 {
+		return q.session, nil
+	}
+	s.opening = remove(s.opening, w)
+	s.admitOpeners()
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	return nil, ErrShutdown
+}
+
+// admitOpeners lets waiting Opens in while there is room for their contexts.
+func (s *Scheduler) admitOpeners() {
+	for len(s.opening) > 0 && !s.shutdown {
+		if !s.options.Deterministic {
+			kept := 0
+			for _, q := range s.open {
+				kept += s.blocks(len(q.ids))
+			}
+			if kept >= s.capacity {
+				return
+			}
+		}
+		w := s.opening[0]
+		s.opening = s.opening[1:]
+		s.nextID++
+		w.q.id = s.nextID
+		s.open = append(s.open, w.q)
+		close(w.ready)
+	}
+}
+
+// Generate samples a reply; see Engine. If there is no room for a single new
+// token it returns an empty Reply with StopContext and appends nothing. When
+// ctx ends it returns at once, the session leaves the batch at the next step,
+// and can only be closed from then on; so it is after a BackendError.
+func (s *Scheduler) Generate(ctx context.Context, session *Session, ids []int32, p Params) (Reply, error) {
+	q, err := s.sequenceOf(session)
+	if err != nil {
+		return Reply{}, err
+	}
+	p, err = p.normalize(s.options.NewDecoder != nil)
+	if err != nil {
+		return Reply{}, fmt.Errorf("generate: %w", err)
+	}
+	if err := ctx.Err(); err != nil {
+		return Reply{}, err
+	}
+	c := s.newCall(p)
+
+	s.mu.Lock()
+	switch {
+	case s.shutdown:
+		err = ErrShutdown
+	case q.closed:
+		err = ErrSessionClosed
+	case q.broken:
+		err = ErrSessionBroken
+	case q.call != nil:
+		err = errors.New("generate: the session has a call already; calls for one session must not overlap")
+	case len(q.ids)+len(ids) == 0:
+		err = errors.New("generate: the context is empty, there is nothing to continue")
+	}
+	if err != nil {
+		s.mu.Unlock()
+		return Reply{}, err
+	}
+	if len(q.ids)+len(ids) >= q.limit {
+		s.mu.Unlock()
+		return Reply{Stop: StopContext, Version: s.backend.Version()}, nil
+	}
+	q.ids = append(q.ids, ids...)
+	s.nextCall++
+	c.ticket = s.nextCall
+	c.start = len(q.ids)
+	q.call = c
+	s.changed()
+	s.mu.Unlock()
+	return s.wait(ctx, q, c)
+}
+
+// Close frees a session. A Generate of it that is under way fails with
+// ErrSessionClosed.
+func (s *Scheduler) Close(session *Session) {
+	q, err := s.sequenceOf(session)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.closed {
+		return
+	}
+	q.closed = true
+	if q.call != nil {
+		s.finish(q, "", ErrSessionClosed)
+	}
+	s.evict(q)
+	s.open = remove(s.open, q)
+	s.admitOpeners()
+	s.changed()
+}
+
+// Shutdown fails every call under way with ErrShutdown, drops all sessions and
+// waits for the scheduler's goroutine. A step in flight is finished first, as
+// far as the backend does not heed its context. It must not be called between
+// Pause and Resume.
+func (s *Scheduler) Shutdown() {
+	s.mu.Lock()
+	s.shutdown = true
+	s.changed()
+	s.mu.Unlock()
+	s.cancel()
+	<-s.done
+}
+
+func (s *Scheduler) sequenceOf(session *Session) (*sequence, error) {
+	if session != nil {
+		if q, ok := session.state.(*sequence); ok {
+			return q, nil
+		}
+	}
+	return nil, errors.New("the session was not opened by this engine")
+}
+
+// changed wakes the goroutine to look at the state again.
+func (s *Scheduler) changed() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// blocks is the number of blocks that n tokens take.
+func (s *Scheduler) blocks(n int) int { return (n + s.block - 1) / s.block }
+
+func remove[T comparable](list []T, x T) []T {
+	for i, y := range list {
+		if y == x {
+			return append(list[:i], list[i+1:]...)
+		}
+	}
+	return list
+}

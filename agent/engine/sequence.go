@@ -1,0 +1,126 @@
+package engine
+
+import "context"
+
+// sequence is the scheduler's side of a Session. The scheduler's mutex guards
+// all of it.
+type sequence struct {
+	id       SeqID
+	session  *Session
+	taskHash uint64
+	limit    int     // most tokens
+	ids      []int32 // the context: everything given and sampled
+	cached   int     // ids[:cached] are in the backend
+	blocks   int     // blocks of the KV budget it holds
+	version  int64   // of the weights that made the cached KV
+	touched  int64   // step at which it last took part in a batch
+	call     *call   // nil between turns
+	inFlight bool    // part of the batch in the backend now
+	closed   bool
+	broken   bool // a Generate failed or was cancelled: closed-only
+}
+
+// call is one Generate in progress.
+type call struct {
+	params Params
+	ticket int64 // order of arrival
+	start  int   // sequence.ids[start:] is the reply so far
+	begun  bool  // some work was done for it
+	stops  map[int32]bool
+	scan   *stopScan
+	decode Decoder
+
+	logProbs []float32
+	reply    Reply
+	err      error
+	done     chan struct{} // closed once reply and err are set
+}
+
+// work says how to run n ids of q that are not in the backend yet.
+func (q *sequence) work(n int) Work {
+	end := q.cached + n
+	w := Work{
+		Seq:    q.id,
+		Tokens: q.ids[q.cached:end:end],
+		Pos:    q.cached,
+		Sample: end == len(q.ids),
+	}
+	key, p := q.session.options.Key, q.call.params
+	w.Draw = Draw{Seed: key.Seed, Task: q.taskHash, Sample: key.Sample, Turn: p.Turn, Position: end}
+	w.Temperature, w.Greedy, w.TopP, w.TopK = p.Temperature, p.Greedy, p.TopP, p.TopK
+	return w
+}
+
+// accept takes a sampled token into the reply and says whether, and why, the
+// reply ends with it.
+func (q *sequence) accept(t Sampled) (StopReason, bool) {
+	c := q.call
+	q.ids = append(q.ids, t.Token)
+	c.logProbs = append(c.logProbs, t.LogProb)
+	switch {
+	case c.stops[t.Token]:
+		return StopEOS, true
+	case c.scan != nil && c.scan.push(c.decode.Push(t.Token)):
+		return StopString, true
+	case len(q.ids) >= q.limit:
+		return StopContext, true
+	case len(q.ids)-c.start >= c.params.MaxNew:
+		return StopLength, true
+	}
+	return "", false
+}
+
+// pending counts the ids that are not in the backend yet.
+func (q *sequence) pending() int { return len(q.ids) - q.cached }
+
+// newCall prepares a Generate of q. p is normalised.
+func (s *Scheduler) newCall(p Params) *call {
+	c := &call{params: p, done: make(chan struct{})}
+	if len(p.StopTokens) > 0 {
+		c.stops = make(map[int32]bool, len(p.StopTokens))
+		for _, id := range p.StopTokens {
+			c.stops[id] = true
+		}
+	}
+	if len(p.StopStrings) > 0 {
+		c.scan = newStopScan(p.StopStrings)
+		c.decode = s.options.NewDecoder()
+	}
+	return c
+}
+
+// finish ends q's call with a reply or an error. After an error the session
+// can only be closed.
+func (s *Scheduler) finish(q *sequence, stop StopReason, err error) {
+	c := q.call
+	q.call = nil
+	if err != nil {
+		c.err = err
+		q.broken = true
+		s.evict(q)
+	} else {
+		c.reply = Reply{
+			IDs:      append([]int32(nil), q.ids[c.start:]...),
+			LogProbs: c.logProbs,
+			Stop:     stop,
+			Version:  q.version,
+		}
+	}
+	close(c.done)
+}
+
+// wait returns c's result, or gives the call up when ctx ends first.
+func (s *Scheduler) wait(ctx context.Context, q *sequence, c *call) (Reply, error) {
+	select {
+	case <-c.done:
+		return c.reply, c.err
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.call == c { // else it finished in the meantime
+		s.finish(q, "", ctx.Err())
+		s.changed()
+	}
+	return c.reply, c.err
+}

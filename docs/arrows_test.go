@@ -1,0 +1,120 @@
+package docs
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/openmanus/openmanus"
+
+// arrows lists, for each package, what it may import of this module; a
+// trailing /... stands for a package and all below it. A package that is not
+// here, or an import that is not in its line, fails the test: the table is the
+// architecture (docs/architecture.md says why).
+var arrows = map[string]string{
+	".":   "cli",
+	"cli": "configs algo/... agent/... env/... reward data/... torch/...",
+
+	"configs": "",
+
+	"algo":            "algo/checkpoint algo/track agent/... env/... reward data/... torch/...",
+	"algo/checkpoint": "",
+	"algo/track":      "data/...",
+
+	"agent":            "agent/engine env reward data/...",
+	"agent/rollout":    "agent agent/engine env data/...",
+	"agent/engine":     "data/...",
+	"agent/generate":   "agent/engine agent/model torch/...",
+	"agent/model":      "agent/model/gguf agent/tokenizer agent/chat data/registry torch/...",
+	"agent/model/gguf": "",
+	"agent/chat":       "agent/tokenizer data",
+	"agent/tokenizer":  "",
+
+	"env":         "data/...",
+	"env/builtin": "env data/...",
+	"reward":      "data/...",
+
+	"data":          "data/registry torch/safetensors",
+	"data/registry": "",
+
+	"torch":                 "torch/internal/...",
+	"torch/internal/ompenv": "",
+	"torch/nn":              "torch",
+	"torch/optim":           "torch torch/safetensors",
+	"torch/safetensors":     "",
+	"torch/torchtest":       "torch",
+
+	"docs":  "...",
+	"bench": "...",
+}
+
+// pure lists the packages that must build without cgo.
+var pure = []string{
+	"configs", "algo/checkpoint", "algo/track", "agent", "agent/rollout", "agent/engine", "agent/model/gguf",
+	"agent/chat", "agent/tokenizer", "env", "env/builtin", "reward", "data", "data/registry", "torch/safetensors",
+}
+
+func TestArrows(t *testing.T) {
+	for _, line := range goList(t, "{{.ImportPath}} {{join .Imports \" \"}}") {
+		fields := strings.Fields(line)
+		pkg, imports := relative(fields[0]), fields[1:]
+		allowed, known := arrows[pkg]
+		if !known {
+			t.Errorf("package %s is not in the table of arrows", pkg)
+			continue
+		}
+		for _, path := range imports {
+			if path == "C" || strings.HasPrefix(path, "github.com/wangkuiyi/gotorch") {
+				if pkg != "torch" {
+					t.Errorf("%s imports %s; only torch may", pkg, path)
+				}
+				continue
+			}
+			if !strings.HasPrefix(path, module) {
+				continue
+			}
+			if to := relative(path); !matches(to, strings.Fields(allowed)) {
+				t.Errorf("wrong arrow: %s -> %s (allowed: %s)", pkg, to, allowed)
+			}
+		}
+	}
+}
+
+func TestPurePackagesReachNoNativeCode(t *testing.T) {
+	for _, line := range goList(t, "{{.ImportPath}} {{join .Deps \" \"}}") {
+		fields := strings.Fields(line)
+		if pkg := relative(fields[0]); slices.Contains(pure, pkg) && slices.Contains(fields, module+"/torch") {
+			t.Errorf("%s reaches native code", pkg)
+		}
+	}
+}
+
+func goList(t *testing.T, format string) []string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-f", format, "./...")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	return strings.Split(strings.TrimSpace(string(out)), "\n")
+}
+
+func relative(path string) string {
+	if path == module {
+		return "."
+	}
+	return strings.TrimPrefix(path, module+"/")
+}
+
+func matches(pkg string, patterns []string) bool {
+	for _, p := range patterns {
+		root, below := strings.CutSuffix(p, "/...")
+		if p == "..." || pkg == root || below && strings.HasPrefix(pkg, root+"/") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,297 @@
+package env
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// The limits of a call where Options leaves them open.
+const (
+	DefaultTimeout  = 300 * time.Second
+	DefaultAttempts = 5
+	DefaultMaxReply = 16 << 20
+	defaultBackoff  = 100 * time.Millisecond
+	dialTimeout     = 10 * time.Second
+	// idleTimeout stays below the 5 s after which uvicorn closes an idle
+	// connection without a word: a step sent into a closed connection must
+	// not be repeated, so the connection has to be gone before.
+	idleTimeout = 4 * time.Second
+)
+
+// shared is the process's one transport. It goes to servers directly, never
+// through a proxy from the environment: they stand on loopback or beside us.
+var shared = &http.Transport{
+	DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
+	IdleConnTimeout:       idleTimeout,
+	MaxIdleConnsPerHost:   512,
+	DisableCompression:    true,
+	TLSHandshakeTimeout:   dialTimeout,
+	ExpectContinueTimeout: time.Second,
+}
+
+// CloseIdle closes the connections no request is using. Tests that count
+// goroutines call it at their end.
+func CloseIdle() { shared.CloseIdleConnections() }
+
+var sharedClient = &http.Client{
+	Transport: shared,
+	// A redirect is an answer we do not want (a slash too many in the
+	// address); following it would send a step twice.
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// caller makes the HTTP calls of one environment instance.
+type caller struct {
+	client   *http.Client
+	base     string // without trailing slash
+	timeout  time.Duration
+	attempts int
+	maxReply int64
+	backoff  time.Duration
+	record   Recorder
+	server   server
+}
+
+// server is what the HTTP layer must know about a kind of server.
+type server struct {
+	suffix string // of every path, such as "/maze"
+	// stepRetry503 allows a step to be repeated after status 503, as upstream's
+	// clients of webshop and sqlgym do: those servers answer so before acting.
+	stepRetry503 bool
+}
+
+func newCaller(o Options, s server) (*caller, error) {
+	base, err := BaseURL(o.BaseURL, s.suffix)
+	if err != nil {
+		return nil, err
+	}
+	c := &caller{
+		client: sharedClient, base: base, timeout: DefaultTimeout, attempts: DefaultAttempts,
+		maxReply: DefaultMaxReply, backoff: defaultBackoff, record: o.Record, server: s,
+	}
+	if o.Client != nil {
+		c.client = o.Client
+	}
+	if o.Timeout > 0 {
+		c.timeout = o.Timeout
+	}
+	if o.Attempts > 0 {
+		c.attempts = o.Attempts
+	}
+	if o.MaxReply > 0 {
+		c.maxReply = o.MaxReply
+	}
+	if o.Backoff > 0 {
+		c.backoff = o.Backoff
+	}
+	return c, nil
+}
+
+// The operations, as errors name them. The retry rule looks at opStep.
+const (
+	opCreate  = "create"
+	opReset   = "reset"
+	opStep    = "step"
+	opObserve = "observe"
+	opClose   = "close"
+	opProbe   = "probe"
+)
+
+// post calls a POST endpoint with body as JSON (no body at all if nil).
+func (c *caller) post(ctx context.Context, op, path string, body any) (json.RawMessage, error) {
+	var text []byte
+	if body != nil {
+		var buf bytes.Buffer
+		enc := json.NewEncoder(&buf)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(body); err != nil {
+			return nil, fmt.Errorf("environment %s: encode request: %w", op, err)
+		}
+		text = bytes.TrimRight(buf.Bytes(), "\n")
+	}
+	return c.call(ctx, op, http.MethodPost, path, text)
+}
+
+// call sends one request, and again where its Error says it may be.
+func (c *caller) call(ctx context.Context, op, method, path string, body []byte) (json.RawMessage, error) {
+	for attempt := 1; ; attempt++ {
+		reply, err := c.exchange(ctx, op, method, path, body)
+		if err == nil {
+			return reply, nil
+		}
+		if !err.retryable || attempt >= c.attempts {
+			return nil, err
+		}
+		if !sleep(ctx, jittered(c.backoff, attempt)) {
+			return nil, err
+		}
+	}
+}
+
+// exchange sends one request once and records what came of it.
+func (c *caller) exchange(ctx context.Context, op, method, path string, body []byte) (json.RawMessage, *Error) {
+	began := time.Now()
+	address := c.base + path
+	status, reply, sent, err := c.roundTrip(ctx, method, address, body)
+	failure := c.classify(ctx, op, address, status, reply, sent, err)
+	if c.record != nil {
+		x := data.Exchange{
+			Method: method,
+			Path:   requestPath(address),
+			Body:   strings.ToValidUTF8(string(body), "\uFFFD"),
+			Status: status,
+			Reply:  strings.ToValidUTF8(string(reply), "\uFFFD"),
+			Millis: float64(time.Since(began).Microseconds()) / 1000,
+		}
+		if failure != nil {
+			x.Err = failure.Error()
+		}
+		c.record(x)
+	}
+	if failure != nil {
+		return nil, failure
+	}
+	return reply, nil
+}
+
+var errOversize = errors.New("reply longer than the limit")
+
+// roundTrip does the exchange itself. sent is true once a connection was
+// handed to the request: from then on some of it may have left.
+func (c *caller) roundTrip(ctx context.Context, method, address string, body []byte) (status int, reply []byte, sent bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	var got atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { got.Store(true) },
+	})
+	var r io.Reader
+	if body != nil {
+		r = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, r)
+	if err != nil {
+		return 0, nil, false, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Accept", "*/*")
+	req.Header.Set("User-Agent", "openmanus")
+	resp, err := c.client.Do(req)
+	if err != nil {
+		return 0, nil, got.Load(), err
+	}
+	defer resp.Body.Close()
+	reply, err = io.ReadAll(io.LimitReader(resp.Body, c.maxReply+1))
+	if err == nil && int64(len(reply)) > c.maxReply {
+		err = errOversize
+	}
+	return resp.StatusCode, reply, true, err
+}
+
+// classify turns what came back into an Error, or nil if it is a reply.
+func (c *caller) classify(ctx context.Context, op, address string, status int, reply []byte, sent bool, err error) *Error {
+	e := &Error{Op: op, URL: address, Status: status, Sent: sent, Err: err}
+	switch {
+	case err != nil:
+		var ne net.Error
+		switch {
+		case ctx.Err() != nil:
+			e.Kind, e.Err = KindCancelled, context.Cause(ctx)
+		case errors.Is(err, errOversize):
+			e.Kind, e.Err = KindOversize, fmt.Errorf("more than %d bytes", c.maxReply)
+		case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout() && sent:
+			e.Kind, e.Err = KindTimeout, fmt.Errorf("no complete reply within %v", c.timeout)
+		default:
+			e.Kind, e.Err = KindConnection, cause(err)
+		}
+	case status == http.StatusOK:
+		if e.Words, e.Kind = badReply(reply); e.Kind == "" {
+			return nil
+		}
+	case status >= 500:
+		e.Kind, e.Words = KindServer, shorten(string(reply))
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status >= 300 && status < 400:
+		e.Kind, e.Words = KindRouting, shorten(detail(reply))
+	case status >= 400:
+		e.Kind, e.Words = KindValidation, shorten(detail(reply))
+	default:
+		e.Kind, e.Words = KindMalformed, shorten(string(reply))
+	}
+	e.retryable = e.Kind == KindConnection || e.Kind == KindServer
+	if op == opStep {
+		e.retryable = e.Kind == KindConnection && !sent || status == http.StatusServiceUnavailable && c.server.stepRetry503
+	}
+	return e
+}
+
+// badReply looks for what a reply with status 200 must not be. An empty kind
+// means it is good JSON without an "error" key.
+func badReply(reply []byte) (words string, k Kind) {
+	if !utf8.Valid(reply) || !json.Valid(reply) {
+		return shorten(string(reply)), KindMalformed
+	}
+	t := bytes.TrimLeft(reply, " \t\r\n")
+	if len(t) == 0 || t[0] != '{' {
+		return "", ""
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(t, &object); err != nil {
+		return shorten(string(reply)), KindMalformed
+	}
+	raw, ok := object["error"]
+	if !ok {
+		return "", ""
+	}
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		text = string(raw)
+	}
+	return shorten(text), KindEnvironment
+}
+
+// detail takes the server's words out of {"detail": ...}.
+func detail(reply []byte) string {
+	var object struct{ Detail json.RawMessage }
+	if json.Unmarshal(reply, &object) != nil || object.Detail == nil {
+		return string(reply)
+	}
+	var text string
+	if json.Unmarshal(object.Detail, &text) == nil {
+		return text
+	}
+	return string(object.Detail)
+}
+
+// cause drops the address and verb net/http puts in front: Error has them.
+func cause(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// requestPath gives the path and query of an address.
+func requestPath(address string) string {
+	_, rest, _ := strings.Cut(address, "://")
+	if i := strings.IndexByte(rest, '/'); i >= 0 {
+		return rest[i:]
+	}
+	return "/"
+}

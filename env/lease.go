@@ -1,0 +1,91 @@
+package env
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+type exchange = data.Exchange
+
+// Lease is an instance for one episode, or several in a row. Like its Client
+// it belongs to one goroutine at a time, and ends with one Release or Fail.
+type Lease struct {
+	pool     *Pool
+	server   *poolServer
+	slot     *slot
+	released atomic.Bool
+}
+
+// Client is the leased instance. Call Reset first: it may hold the end of an
+// earlier episode.
+func (l *Lease) Client() Client { return l.slot.client }
+
+// Server is the address the instance lives at.
+func (l *Lease) Server() string { return l.server.url }
+
+// Record sends the exchanges from here on to r. If the instance was created
+// for this lease, r first gets the exchanges that created it.
+func (l *Lease) Record(r Recorder) {
+	if r != nil {
+		for _, x := range l.slot.early {
+			r(x)
+		}
+	}
+	l.slot.early, l.slot.record = nil, r
+}
+
+// keep is the Recorder of a slot's client.
+func (s *slot) keep(x exchange) {
+	switch {
+	case s.record != nil:
+		s.record(x)
+	case s.client == nil: // being created
+		s.early = append(s.early, x)
+	}
+}
+
+// Release ends the lease. ok says that the instance and its server behaved;
+// otherwise the instance is dropped and the server probed before it is used
+// again. Only the first Release or Fail of a lease counts.
+func (l *Lease) Release(ok bool) { l.end(ok, nil, !ok) }
+
+// Fail ends the lease after err. The instance is dropped; the server is
+// blamed only for what ServerFault says it is to blame for.
+func (l *Lease) Fail(err error) { l.end(false, err, ServerFault(err)) }
+
+func (l *Lease) end(ok bool, err error, blame bool) {
+	if l.released.Swap(true) {
+		return
+	}
+	p, s, sl := l.pool, l.server, l.slot
+	sl.record, sl.early = nil, nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.live--
+	if ok {
+		s.failures = 0
+	}
+	if ok && !p.closed && sl.era == s.era {
+		s.free = append(s.free, sl)
+	} else {
+		p.giveBack(s, sl)
+	}
+	if blame && sl.era == s.era {
+		p.quarantine(s, err)
+	}
+	p.notify()
+}
+
+// giveBack closes an instance beside the caller: a server that hangs must not
+// hold up an episode. What the server says to it changes nothing.
+func (p *Pool) giveBack(s *poolServer, sl *slot) {
+	p.others.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
+		defer cancel()
+		if err := sl.client.Close(ctx); err != nil {
+			p.log.Debug("environment instance not given back", "server", s.url, "error", err)
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package env
+
+import (
+	"context"
+	"fmt"
+)
+
+// The maze of AgentGym's lmrlgym server (protocol 5.5). Its endpoints hang
+// under /maze, /create takes no body, the task is called "game", and there is
+// no /close. Upstream's client puts a long fixed introduction before the
+// first observation; here that is the instruction's job.
+
+var mazeServer = server{suffix: "/maze"}
+
+// mazeGames is the number of starts that can be played: game 25 is the goal
+// itself.
+const mazeGames = 25
+
+func init() {
+	Register("maze", Spec{
+		Doc:           "walk a fixed maze to its goal by four moves (AgentGym lmrlgym server)",
+		PathSuffix:    mazeServer.suffix,
+		New:           newMaze,
+		Instruction:   mazeInstruction,
+		SuccessReward: 0.99,
+		MaxTurns:      15,
+		TaskIDPrefix:  []string{"lmrlgym_maze_", "maze_"},
+		IndexValid: func(i int) error {
+			switch {
+			case i == mazeGames:
+				return fmt.Errorf("start cell 25 is the goal itself, and every server refuses it with an empty error; recorded data has such rows, drop them")
+			case i > mazeGames:
+				return fmt.Errorf("the start cells are 0 to %d", mazeGames-1)
+			}
+			return nil
+		},
+	})
+}
+
+func mazeInstruction(format string) string {
+	return "You are in a maze of square cells and want to reach the goal in as few moves as you can. " +
+		"A position is written as row, column: moving down adds one to the row, moving right adds one to the column. " +
+		"Each observation tells you where the goal is, where you are, and which of the four neighbours of your cell are walls; " +
+		"moving into a wall leaves you where you are.\n" +
+		"There are four actions: move up, move down, move left, move right.\n" +
+		replyShape(format, "move left")
+}
+
+// replyShape tells the model how to write its reply under a prompt format.
+func replyShape(format, example string) string {
+	if format == FormatActionTags {
+		return "Think first, then give exactly one action between tags, like this:\n<action>" + example + "</action>"
+	}
+	return "Think first, then give exactly one action, like this:\nThought:\nwhy you choose it\n\nAction:\n" + example
+}
+
+type maze struct{ instance }
+
+type mazeReset struct {
+	Game int   `json:"game"`
+	ID   int64 `json:"id"`
+}
+
+func newMaze(ctx context.Context, o Options) (Client, error) {
+	if _, err := o.parser(); err != nil { // both generations parse alike
+		return nil, err
+	}
+	c, err := newCaller(o, mazeServer)
+	if err != nil {
+		return nil, err
+	}
+	m := &maze{instance{caller: c}}
+	if err := m.create(ctx, nil); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *maze) Reset(ctx context.Context, index int) (Obs, error) {
+	if err := registry["maze"].CheckIndex(index); err != nil {
+		return Obs{}, err
+	}
+	return m.reset(ctx, mazeReset{Game: index, ID: m.id})
+}
+
+func (m *maze) Step(ctx context.Context, text string) (StepResult, error) {
+	return m.act(ctx, ParseSplit(text))
+}
+
+// Close only ends the client: the server has no way to give an instance back.
+func (m *maze) Close(context.Context) error {
+	return m.end(func() error { return nil })
+}

@@ -1,0 +1,274 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// PoolOptions configures a Pool. The zero value is usable.
+type PoolOptions struct {
+	// Client is how instances are created; its BaseURL and Record are ignored
+	// (see Lease.Record).
+	Client Options
+	// MaxPerServer bounds the live leases of one server, 0 for no bound. Some
+	// servers hold a fixed number of instances and then hand one out twice.
+	MaxPerServer int
+	// WaitHealthy is how long Acquire waits while every server is down, two
+	// minutes if 0.
+	WaitHealthy time.Duration
+	// ProbePause is the pause before the second probe of a server that is
+	// down, doubling up to ProbeMax. 250 ms and 30 s if 0.
+	ProbePause, ProbeMax time.Duration
+	Log                  *slog.Logger // nil: silent
+}
+
+// The limits where PoolOptions leaves them open.
+const (
+	defaultWaitHealthy = 2 * time.Minute
+	defaultProbePause  = 250 * time.Millisecond
+	defaultProbeMax    = 30 * time.Second
+	probeTimeout       = 5 * time.Second
+	giveBackTimeout    = 5 * time.Second
+)
+
+// ErrPoolClosed is returned by Acquire after Close.
+var ErrPoolClosed = errors.New("the pool of environment servers is closed")
+
+// Pool leases environment instances on several servers of one environment. It
+// gives each lease to the server with the fewest, keeps instances for the
+// next lease (Reset makes them new), and leaves alone a server that fails
+// until it answers again. It is safe for use by many goroutines.
+type Pool struct {
+	spec Spec
+	o    PoolOptions
+	log  *slog.Logger
+
+	stop   context.CancelFunc // ends the probes
+	ctx    context.Context    // of the pool's own goroutines, until stop
+	others sync.WaitGroup     // the pool's own goroutines
+
+	mu      sync.Mutex
+	servers []*poolServer // the slice is fixed; the servers are guarded by mu
+	changed chan struct{} // closed and replaced whenever Acquire might find more; guarded by mu
+	closed  bool          // guarded by mu
+}
+
+// poolServer is one server. All its mutable fields are guarded by Pool.mu.
+type poolServer struct {
+	url  string // as the client wants it
+	root string // where the probe asks
+
+	live     int     // leases out, or being created
+	free     []*slot // instances waiting for a lease
+	era      int     // counts quarantines: an instance of an older era is not used again
+	failures int     // in a row
+	down     bool
+	lastErr  error
+}
+
+// slot is one instance, in a lease or in the free list.
+type slot struct {
+	client Client
+	era    int
+	// record and early are used by the goroutine that has the lease.
+	record Recorder
+	early  []exchange
+}
+
+// NewPool makes a pool over the servers at urls. It makes no request yet.
+func NewPool(spec Spec, urls []string, o PoolOptions) (*Pool, error) {
+	if len(urls) == 0 {
+		return nil, fmt.Errorf("environment %s: no server address given", spec.Name)
+	}
+	if o.WaitHealthy <= 0 {
+		o.WaitHealthy = defaultWaitHealthy
+	}
+	if o.ProbePause <= 0 {
+		o.ProbePause = defaultProbePause
+	}
+	if o.ProbeMax <= 0 {
+		o.ProbeMax = defaultProbeMax
+	}
+	if _, err := o.Client.parser(); err != nil {
+		return nil, fmt.Errorf("environment %s: %w", spec.Name, err)
+	}
+	p := &Pool{spec: spec, o: o, log: o.Log, changed: make(chan struct{})}
+	if p.log == nil {
+		p.log = slog.New(slog.DiscardHandler)
+	}
+	seen := map[string]bool{}
+	for _, u := range urls {
+		base, err := BaseURL(u, spec.PathSuffix)
+		if err != nil {
+			return nil, fmt.Errorf("environment %s: %w", spec.Name, err)
+		}
+		if seen[base] {
+			return nil, fmt.Errorf("environment %s: server %s is listed twice", spec.Name, base)
+		}
+		seen[base] = true
+		p.servers = append(p.servers, &poolServer{url: base, root: rootURL(base, spec.PathSuffix)})
+	}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	return p, nil
+}
+
+// Acquire leases an instance, creating one where none is free. It passes over
+// servers that fail; it fails itself if a server refuses the request for
+// another reason than being ill, if every server stays down for
+// PoolOptions.WaitHealthy, or if ctx ends.
+func (p *Pool) Acquire(ctx context.Context) (*Lease, error) {
+	var downSince time.Time
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, context.Cause(ctx)
+		}
+		s, sl, changed, err := p.pick()
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
+			if sl == nil {
+				if sl, err = p.create(ctx, s); err != nil {
+					return nil, err
+				}
+			}
+			if sl != nil {
+				return &Lease{pool: p, server: s, slot: sl}, nil
+			}
+			continue
+		}
+		wait := time.Duration(1<<63 - 1)
+		if down := p.allDown(); down != nil {
+			if downSince.IsZero() {
+				downSince = time.Now()
+			}
+			if wait = p.o.WaitHealthy - time.Since(downSince); wait <= 0 {
+				return nil, fmt.Errorf("environment %s: no server answered for %v: %w", p.spec.Name, p.o.WaitHealthy, down)
+			}
+		} else {
+			downSince = time.Time{}
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-changed:
+		case <-t.C:
+		case <-ctx.Done():
+		}
+		t.Stop()
+	}
+}
+
+// pick claims a place on the least loaded server, with a free instance if
+// that has one. Without a place it gives the channel to wait on.
+func (p *Pool) pick() (*poolServer, *slot, <-chan struct{}, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, nil, nil, ErrPoolClosed
+	}
+	var best *poolServer
+	for _, s := range p.servers {
+		if s.down || p.o.MaxPerServer > 0 && s.live >= p.o.MaxPerServer {
+			continue
+		}
+		if best == nil || s.live < best.live {
+			best = s
+		}
+	}
+	if best == nil {
+		return nil, nil, p.changed, nil
+	}
+	best.live++
+	if n := len(best.free); n > 0 {
+		sl := best.free[n-1]
+		best.free = best.free[:n-1]
+		return best, sl, nil, nil
+	}
+	return best, nil, nil, nil
+}
+
+// create makes an instance on s, whose place pick has claimed. No slot and no
+// error means that s was found ill and another should be tried.
+func (p *Pool) create(ctx context.Context, s *poolServer) (*slot, error) {
+	sl := &slot{}
+	p.mu.Lock()
+	sl.era = s.era
+	p.mu.Unlock()
+	o := p.o.Client
+	o.BaseURL, o.Record = s.url, sl.keep
+	client, err := p.spec.New(ctx, o)
+	if err == nil {
+		sl.client = client
+		return sl, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.live--
+	p.notify()
+	if ServerFault(err) {
+		p.quarantine(s, err)
+		return nil, nil
+	}
+	return nil, err
+}
+
+// allDown gives the last words of every server if all are down, else nil.
+func (p *Pool) allDown() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for _, s := range p.servers {
+		if !s.down {
+			return nil
+		}
+		errs = append(errs, s.lastErr)
+	}
+	return errors.Join(errs...)
+}
+
+// notify wakes every waiting Acquire. The caller holds mu.
+func (p *Pool) notify() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// Close ends the probes, gives all free instances back, and waits for the
+// pool's goroutines until ctx ends. A lease still out is given back by its
+// own Release.
+func (p *Pool) Close(ctx context.Context) error {
+	p.mu.Lock()
+	if !p.closed {
+		p.closed = true
+		p.stop()
+		p.notify()
+		for _, s := range p.servers {
+			for _, sl := range s.free {
+				p.giveBack(s, sl)
+			}
+			s.free = nil
+		}
+	}
+	p.mu.Unlock()
+	done := make(chan struct{})
+	go func() { p.others.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("environment %s: giving instances back: %w", p.spec.Name, context.Cause(ctx))
+	}
+}
+
+// String lists the servers, for logs.
+func (p *Pool) String() string {
+	names := make([]string, len(p.servers))
+	for i, s := range p.servers {
+		names[i] = s.url
+	}
+	return p.spec.Name + " at " + strings.Join(names, ", ")
+}

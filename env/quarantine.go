@@ -1,0 +1,91 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// quarantine takes s out of service and starts the probe that brings it back.
+// The first failure is probed at once, so that a single lost reply costs a
+// round trip; further failures in a row wait longer each time. The instances
+// s has are not used again: after a restart its ids start from 0 anew, and an
+// old id may be somebody else's. The caller holds mu.
+func (p *Pool) quarantine(s *poolServer, err error) {
+	if err == nil {
+		err = fmt.Errorf("an episode reported %s as failing", s.url)
+	}
+	s.lastErr = err
+	if s.down || p.closed {
+		return
+	}
+	s.down = true
+	s.era++
+	s.failures++
+	for _, sl := range s.free {
+		p.giveBack(s, sl)
+	}
+	s.free = nil
+	p.log.Warn("environment server taken out of service", "server", s.url, "error", err)
+	pause := time.Duration(0)
+	if s.failures > 1 {
+		pause = p.probePause(s.failures - 1)
+	}
+	p.others.Go(func() { p.probeUntilUp(s, pause) })
+}
+
+func (p *Pool) probePause(n int) time.Duration {
+	d := p.o.ProbePause
+	for i := 1; i < n && d < p.o.ProbeMax; i++ {
+		d *= 2
+	}
+	return min(d, p.o.ProbeMax)
+}
+
+// probeUntilUp asks s for its greeting until it answers or the pool closes.
+func (p *Pool) probeUntilUp(s *poolServer, pause time.Duration) {
+	for sleep(p.ctx, pause) {
+		err := p.probe(s)
+		p.mu.Lock()
+		if err == nil {
+			s.down = false
+			p.notify()
+			p.mu.Unlock()
+			p.log.Info("environment server back in service", "server", s.url)
+			return
+		}
+		s.failures++
+		s.lastErr = err
+		pause = p.probePause(s.failures - 1)
+		p.mu.Unlock()
+	}
+}
+
+// probe reports whether s answers at all: any reply below status 500 will do.
+func (p *Pool) probe(s *poolServer) error {
+	ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.root, nil)
+	if err != nil {
+		return &Error{Kind: KindConnection, Op: opProbe, URL: s.root, Err: err}
+	}
+	client := p.o.Client.Client
+	if client == nil {
+		client = sharedClient
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return &Error{Kind: KindConnection, Op: opProbe, URL: s.root, Err: cause(err)}
+	}
+	defer resp.Body.Close()
+	words, err := io.ReadAll(io.LimitReader(resp.Body, 4096))
+	if err != nil {
+		return &Error{Kind: KindConnection, Op: opProbe, URL: s.root, Status: resp.StatusCode, Sent: true, Err: err}
+	}
+	if resp.StatusCode >= 500 {
+		return &Error{Kind: KindServer, Op: opProbe, URL: s.root, Status: resp.StatusCode, Words: shorten(string(words)), Sent: true}
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Parser chooses which generation of AgentGym's Python client is followed
+// where the two cut the action out of the model's text differently.
+type Parser string
+
+// The generations (protocol section 0). The empty Parser means ParserG2.
+const (
+	ParserG1 Parser = "g1" // the copy inside OpenManus-RL
+	ParserG2 Parser = "g2" // AgentGym's current client
+)
+
+// Options configures a client. Only BaseURL is required.
+type Options struct {
+	BaseURL  string
+	Parser   Parser
+	Timeout  time.Duration // of one call, DefaultTimeout if 0
+	Attempts int           // of one repeatable call, DefaultAttempts if 0
+	MaxReply int64         // bytes, DefaultMaxReply if 0
+	Backoff  time.Duration // before the second attempt, doubling after; 100 ms if 0
+	Record   Recorder      // nil: nothing is recorded
+	Client   *http.Client  // nil: the process's shared transport
+}
+
+func (o Options) parser() (Parser, error) {
+	switch o.Parser {
+	case "":
+		return ParserG2, nil
+	case ParserG1, ParserG2:
+		return o.Parser, nil
+	}
+	return "", fmt.Errorf("unknown parser %q: use %q or %q", o.Parser, ParserG1, ParserG2)
+}
+
+// Prompt formats an Instruction can be worded for.
+const (
+	FormatReact      = "react"       // Thought: … Action: …, AgentGym's own
+	FormatActionTags = "action_tags" // <action>…</action>
+)
+
+// Spec is what the program knows about an environment before it talks to a
+// server of it.
+type Spec struct {
+	Name       string
+	Doc        string // one line for people
+	PathSuffix string // added to the server's address where it lacks it
+
+	// New creates an instance on the server at Options.BaseURL.
+	New func(ctx context.Context, o Options) (Client, error)
+	// Instruction tells the model, in our own words, what the environment is,
+	// what it may do, and how to write its reply under a prompt format.
+	Instruction func(format string) string
+
+	// SuccessReward is the threshold a success lies above (strictly, as in
+	// AgentGym's own filter), on the scale of StepResult.Reward.
+	SuccessReward float64
+	MaxTurns      int // turns AgentGym's own evaluation allows
+
+	// TaskIDPrefix lists what an item id may start with; the integer after it
+	// is the index for Reset.
+	TaskIDPrefix []string
+	// IndexValid names what is wrong with an index, nil if it is a task. A
+	// negative index never reaches it.
+	IndexValid func(index int) error
+}
+
+// Success reports whether reward, as a Client hands it on, means success.
+func (s Spec) Success(reward float64) bool { return reward > s.SuccessReward }
+
+// CheckIndex refuses what the environment's servers would refuse, or worse,
+// take: a negative index counts from the end of some servers' task lists.
+func (s Spec) CheckIndex(index int) error {
+	if index < 0 {
+		return &IndexError{Env: s.Name, Index: index, Why: "an index is 0 or greater"}
+	}
+	if s.IndexValid == nil {
+		return nil
+	}
+	if err := s.IndexValid(index); err != nil {
+		return &IndexError{Env: s.Name, Index: index, Why: err.Error()}
+	}
+	return nil
+}
+
+// Index takes the task index out of an item id such as "lmrlgym_maze_13".
+func (s Spec) Index(taskID string) (int, error) {
+	for _, prefix := range s.TaskIDPrefix {
+		digits, ok := strings.CutPrefix(taskID, prefix)
+		if !ok {
+			continue
+		}
+		index, err := strconv.Atoi(digits)
+		if err != nil {
+			return 0, fmt.Errorf("item id %q: %q after %q is not an index", taskID, digits, prefix)
+		}
+		return index, s.CheckIndex(index)
+	}
+	return 0, fmt.Errorf("item id %q is not one of %s: it should start with %s", taskID, s.Name, strings.Join(s.TaskIDPrefix, " or "))
+}
+
+// IndexError is a task index that no request is made for.
+type IndexError struct {
+	Env   string
+	Index int
+	Why   string
+}
+
+// Error names the environment, the index, and the reason.
+func (e *IndexError) Error() string {
+	return fmt.Sprintf("%s has no task %d: %s", e.Env, e.Index, e.Why)
+}
+
+var registry = map[string]Spec{}
+
+// Register adds an environment. It is called from init functions and panics
+// on a second environment of the same name or a Spec that lacks a part.
+func Register(name string, s Spec) {
+	if _, twice := registry[name]; twice {
+		panic("env: " + name + " registered twice")
+	}
+	if name == "" || s.New == nil || s.Instruction == nil || s.MaxTurns <= 0 || len(s.TaskIDPrefix) == 0 {
+		panic("env: incomplete spec of " + name)
+	}
+	s.Name = name
+	registry[name] = s
+}
+
+// Lookup finds an environment by name. The error lists the names there are.
+func Lookup(name string) (Spec, error) {
+	s, ok := registry[name]
+	if !ok {
+		return Spec{}, fmt.Errorf("unknown environment %q: choose one of %s", name, strings.Join(Names(), ", "))
+	}
+	return s, nil
+}
+
+// Names lists the registered environments in order.
+func Names() []string {
+	names := make([]string, 0, len(registry))
+	for name := range registry {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// ByTaskID finds the environment an item id belongs to, and its index there.
+func ByTaskID(taskID string) (Spec, int, error) {
+	for _, name := range Names() {
+		s := registry[name]
+		if slices.ContainsFunc(s.TaskIDPrefix, func(p string) bool { return strings.HasPrefix(taskID, p) }) {
+			index, err := s.Index(taskID)
+			return s, index, err
+		}
+	}
+	return Spec{}, 0, fmt.Errorf("item id %q belongs to no known environment (%s)", taskID, strings.Join(Names(), ", "))
+}

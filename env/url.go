@@ -1,0 +1,46 @@
+package env
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// BaseURL gives the address an environment's endpoints hang under: raw
+// without trailing slashes, and with suffix (such as "/maze") unless it is
+// there already. Upstream's client joins blindly, so that the address its own
+// documentation gives answers 404; this one accepts either form.
+func BaseURL(raw, suffix string) (string, error) {
+	s := strings.TrimSpace(raw)
+	if s == "" {
+		return "", fmt.Errorf("environment server address is empty: give one such as http://127.0.0.1:36001")
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return "", fmt.Errorf("environment server address %q: %w", raw, err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return "", fmt.Errorf("environment server address %q: want http://HOST:PORT", raw)
+	}
+	if u.Hostname() == "" {
+		return "", fmt.Errorf("environment server address %q: no host", raw)
+	}
+	if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return "", fmt.Errorf("environment server address %q: a query or fragment has no meaning here", raw)
+	}
+	path := strings.TrimRight(u.EscapedPath(), "/")
+	if suffix != "" && !strings.HasSuffix(path, suffix) {
+		path += suffix
+	}
+	base := u.Scheme + "://" + u.Host + path
+	if u.User != nil {
+		base = u.Scheme + "://" + u.User.String() + "@" + u.Host + path
+	}
+	return base, nil
+}
+
+// rootURL gives the server's own root, where GET answers a greeting: base
+// without the environment's suffix.
+func rootURL(base, suffix string) string {
+	return strings.TrimSuffix(base, suffix) + "/"
+}

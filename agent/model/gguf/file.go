@@ -1,0 +1,278 @@
+package gguf
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"syscall"
+)
+
+const (
+	magic            = "GGUF"
+	defaultAlignment = 32
+	maxAlignment     = 1 << 20
+	maxDims          = 4
+	maxKey           = 1<<16 - 1
+	alignmentKey     = "general.alignment"
+
+	// The fewest bytes that a key-value pair and a tensor's entry can take:
+	// what a count may be at most follows from the file's size.
+	minPair   = 8 + 4 + 1
+	minTensor = 8 + 4 + 8 + 4 + 8
+)
+
+// ErrClosed is returned by a File's methods after Close.
+var ErrClosed = errors.New("gguf: already closed")
+
+// File is a GGUF file, mapped for reading.
+type File struct {
+	path    string
+	mapped  []byte
+	version uint32
+	meta    Metadata
+	tensors map[string]tensor
+	names   []string
+	closed  atomic.Bool
+}
+
+type tensor struct {
+	Info
+	offset, size int64 // in the file
+}
+
+// Open maps a file and checks its header. The file must not be cut shorter
+// while it is open: touching a lost page kills the process.
+func Open(path string) (*File, error) {
+	m, err := mapFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("open gguf: %w", err)
+	}
+	f, err := parse(m)
+	if err != nil {
+		if m != nil {
+			_ = syscall.Munmap(m)
+		}
+		return nil, fmt.Errorf("open gguf %s: %w", path, err)
+	}
+	f.path, f.mapped = path, m
+	return f, nil
+}
+
+func parse(m []byte) (*File, error) {
+	c := &cursor{b: m}
+	if string(c.take(4)) != magic {
+		return nil, errors.New("not a GGUF file (it does not begin with \"GGUF\")")
+	}
+	f := &File{version: c.u32(), meta: Metadata{values: map[string]any{}}, tensors: map[string]tensor{}}
+	switch {
+	case c.err != nil:
+		return nil, c.err
+	case f.version == 2 || f.version == 3:
+	case f.version&0xffff == 0:
+		return nil, errors.New("a big-endian GGUF file is not supported: convert it to little-endian")
+	default:
+		return nil, fmt.Errorf("GGUF version %d is not supported (supported: 2 and 3)", f.version)
+	}
+	tensors, pairs := c.u64(), c.u64()
+	if c.err != nil {
+		return nil, c.err
+	}
+	if pairs > c.remaining()/minPair || tensors > c.remaining()/minTensor {
+		return nil, fmt.Errorf("%d metadata keys and %d tensors do not fit into the file", pairs, tensors)
+	}
+	if err := f.readMetadata(c, pairs); err != nil {
+		return nil, err
+	}
+	alignment, err := f.alignment()
+	if err != nil {
+		return nil, err
+	}
+	if err := f.readTensors(c, tensors, alignment); err != nil {
+		return nil, err
+	}
+	return f, f.checkLayout(c, alignment)
+}
+
+func (f *File) readMetadata(c *cursor, n uint64) error {
+	for range n {
+		length := c.u64()
+		if length > maxKey {
+			c.fail("a metadata key of %d bytes is too long", length)
+		}
+		key := string(c.take(length))
+		kind := c.u32()
+		v := c.value(kind)
+		if c.err != nil {
+			return fmt.Errorf("metadata %q: %w", clip(key), c.err)
+		}
+		if f.meta.Has(key) {
+			return fmt.Errorf("metadata %q: duplicate key", clip(key))
+		}
+		f.meta.keys = append(f.meta.keys, key)
+		f.meta.values[key] = v
+	}
+	return nil
+}
+
+// alignment returns to what multiple the tensors' data are aligned.
+func (f *File) alignment() (int64, error) {
+	a, err := f.meta.Uint32(alignmentKey)
+	if errors.Is(err, ErrNoKey) {
+		return defaultAlignment, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if a == 0 || a > maxAlignment || a&(a-1) != 0 {
+		return 0, fmt.Errorf("metadata %q: %d is not a power of two up to %d", alignmentKey, a, maxAlignment)
+	}
+	return int64(a), nil
+}
+
+// readTensors reads the tensors' entries; offsets stay relative to the data
+// part, which begins after the last entry.
+func (f *File) readTensors(c *cursor, n uint64, alignment int64) error {
+	for range n {
+		length := c.u64()
+		if length > maxKey {
+			c.fail("a tensor name of %d bytes is too long", length)
+		}
+		name := string(c.take(length))
+		dims := c.u32()
+		if dims == 0 || dims > maxDims {
+			c.fail("tensor %q has %d dimensions (1 to %d are allowed)", clip(name), dims, maxDims)
+		}
+		if c.err != nil {
+			return c.err
+		}
+		t := tensor{Info: Info{Shape: make([]int64, dims)}}
+		for i := range t.Shape {
+			d := c.u64()
+			if int64(d) <= 0 {
+				c.fail("tensor %q: dimension %d is out of range", clip(name), d)
+			}
+			t.Shape[len(t.Shape)-1-i] = int64(d)
+		}
+		t.Type = Type(c.u32())
+		offset := c.u64()
+		if c.err != nil {
+			return c.err
+		}
+		if offset > uint64(len(c.b)) || offset%uint64(alignment) != 0 {
+			return fmt.Errorf("tensor %q: offset %d is beyond the end of the file or not a multiple of %d", clip(name), offset, alignment)
+		}
+		t.offset = int64(offset)
+		var err error
+		if t.size, err = t.byteSize(); err != nil {
+			return fmt.Errorf("tensor %q: %w", clip(name), err)
+		}
+		if _, dup := f.tensors[name]; dup {
+			return fmt.Errorf("tensor %q: duplicate name", clip(name))
+		}
+		f.tensors[name] = t
+		f.names = append(f.names, name)
+	}
+	return nil
+}
+
+// checkLayout makes offsets absolute and verifies that each tensor lies in the
+// file and none overlaps another. Gaps are padding.
+func (f *File) checkLayout(c *cursor, alignment int64) error {
+	start := (int64(c.off) + alignment - 1) / alignment * alignment
+	byOffset := slices.Clone(f.names)
+	slices.SortFunc(byOffset, func(a, b string) int {
+		return cmp.Compare(f.tensors[a].offset, f.tensors[b].offset)
+	})
+	end := start
+	for _, name := range byOffset {
+		t := f.tensors[name]
+		t.offset += start // both are at most the file's size plus a page or so
+		if t.offset < end {
+			return fmt.Errorf("tensor %q: its data overlap another tensor's", clip(name))
+		}
+		if t.size > int64(len(c.b))-t.offset {
+			return fmt.Errorf("tensor %q: its data end beyond the end of the file (is it cut off?)", clip(name))
+		}
+		end = t.offset + t.size
+		f.tensors[name] = t
+	}
+	return nil
+}
+
+// clip keeps a hostile name from filling the screen.
+func clip(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return s[:most] + "..."
+}
+
+// Path returns the path the file was opened by.
+func (f *File) Path() string { return f.path }
+
+// Version returns the format's version, 2 or 3.
+func (f *File) Version() int { return int(f.version) }
+
+// Metadata returns the file's metadata, which stays valid after Close.
+func (f *File) Metadata() *Metadata { return &f.meta }
+
+// Names returns the tensor names in file order.
+func (f *File) Names() []string { return slices.Clone(f.names) }
+
+// Info describes the named tensor; ok is false if the file has none.
+func (f *File) Info(name string) (info Info, ok bool) {
+	t, ok := f.tensors[name]
+	return Info{Type: t.Type, Shape: slices.Clone(t.Shape)}, ok
+}
+
+// Tensor returns a tensor and a view of its stored bytes. The view is the
+// mapped file itself: it must not be written to, and using it after Close
+// faults.
+func (f *File) Tensor(name string) (Info, []byte, error) {
+	if f.closed.Load() {
+		return Info{}, nil, ErrClosed
+	}
+	info, ok := f.Info(name)
+	if !ok {
+		return Info{}, nil, fmt.Errorf("gguf %s: no tensor %q", f.path, name)
+	}
+	t := f.tensors[name]
+	return info, f.mapped[t.offset : t.offset+t.size : t.offset+t.size], nil
+}
+
+// Float32s returns a tensor's elements, row-major, dequantised.
+func (f *File) Float32s(name string) ([]float32, error) {
+	info, raw, err := f.Tensor(name)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]float32, info.Elements())
+	return out, Dequantize(info.Type, out, raw)
+}
+
+// ReadFloat32s dequantises a tensor into dst, whose length must be the
+// tensor's number of elements.
+func (f *File) ReadFloat32s(dst []float32, name string) error {
+	info, raw, err := f.Tensor(name)
+	if err != nil {
+		return err
+	}
+	if err := Dequantize(info.Type, dst, raw); err != nil {
+		return fmt.Errorf("gguf %s: tensor %q: %w", f.path, name, err)
+	}
+	return nil
+}
+
+// Close unmaps the file. Closing twice is harmless.
+func (f *File) Close() error {
+	if f.closed.Swap(true) || f.mapped == nil {
+		return nil
+	}
+	if err := syscall.Munmap(f.mapped); err != nil {
+		return fmt.Errorf("unmap %s: %w", f.path, err)
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package gguf
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// Type is the storage type of a tensor, with ggml's numbers.
+type Type uint32
+
+// The tensor types that can be read.
+const (
+	F32  Type = 0
+	F16  Type = 1
+	Q4_0 Type = 2
+	Q4_1 Type = 3
+	Q8_0 Type = 8
+	BF16 Type = 30
+)
+
+// typeNames holds ggml's names, those of unsupported types too: the error for
+// a file of such a type should say what the user knows it by.
+var typeNames = map[Type]string{
+	F32: "F32", F16: "F16", Q4_0: "Q4_0", Q4_1: "Q4_1", 6: "Q5_0", 7: "Q5_1", Q8_0: "Q8_0", 9: "Q8_1",
+	10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K",
+	16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS",
+	24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", BF16: "BF16", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4",
+}
+
+// String returns ggml's name of the type.
+func (t Type) String() string {
+	if n, ok := typeNames[t]; ok {
+		return n
+	}
+	return fmt.Sprintf("unknown(%d)", uint32(t))
+}
+
+// block returns how many elements a block of the type holds and how many
+// bytes it takes; both are 0 for an unsupported type.
+func (t Type) block() (elements, bytes int64) {
+	switch t {
+	case F32:
+		return 1, 4
+	case F16, BF16:
+		return 1, 2
+	case Q8_0:
+		return blockSize, 2 + blockSize
+	case Q4_0:
+		return blockSize, 2 + blockSize/2
+	case Q4_1:
+		return blockSize, 2 + 2 + blockSize/2
+	}
+	return 0, 0
+}
+
+// Info describes a tensor. Shape is row-major, outermost dimension first: the
+// reverse of the order in the file, and the shape that PyTorch gives it.
+type Info struct {
+	Type  Type
+	Shape []int64
+}
+
+// Elements returns the number of elements.
+func (i Info) Elements() int64 {
+	n := int64(1)
+	for _, d := range i.Shape {
+		n *= d
+	}
+	return n
+}
+
+// byteSize returns the bytes the tensor takes; it is called once, when the
+// file is opened, and from then on Elements cannot overflow.
+func (i Info) byteSize() (int64, error) {
+	per, size := i.Type.block()
+	if per == 0 {
+		return 0, fmt.Errorf("tensor type %s is not supported (supported: F32, F16, BF16, Q8_0, Q4_0, Q4_1)", i.Type)
+	}
+	row := i.Shape[len(i.Shape)-1]
+	if row%per != 0 {
+		return 0, fmt.Errorf("rows of %d elements are not whole %s blocks of %d", row, i.Type, per)
+	}
+	n := uint64(1)
+	for _, d := range i.Shape {
+		hi, lo := bits.Mul64(n, uint64(d))
+		// An element takes at least half a byte, so that this also bounds the bytes.
+		if hi != 0 || lo > math.MaxInt64/8 {
+			return 0, fmt.Errorf("shape %v overflows", i.Shape)
+		}
+		n = lo
+	}
+	return int64(n) / per * size, nil
+}

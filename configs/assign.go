@@ -1,0 +1,188 @@
+package configs
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// instance turns a table name into the path of a value: keys of [[env]] get
+// the index of their table.
+func instance(name string, i int) string {
+	if rest, ok := strings.CutPrefix(name, "env."); ok {
+		return "env." + strconv.Itoa(i) + "." + rest
+	}
+	return name
+}
+
+// generic is the inverse of instance.
+func generic(path string) string {
+	if rest, ok := strings.CutPrefix(path, "env."); ok {
+		if i, after, ok := strings.Cut(rest, "."); ok {
+			if _, err := strconv.Atoi(i); err == nil {
+				return "env." + after
+			}
+		}
+	}
+	return path
+}
+
+// field returns the settable value at a path such as "env.0.tasks". The path
+// must be that of a Ready key; anything else is a programmer's error.
+func field(c *Config, path string) reflect.Value {
+	v := reflect.ValueOf(c).Elem()
+	for name := range strings.SplitSeq(path, ".") {
+		if v.Kind() == reflect.Slice {
+			i, err := strconv.Atoi(name)
+			if err != nil {
+				panic("configs: no index in " + path)
+			}
+			v = v.Index(i)
+			continue
+		}
+		f, ok := fieldByTag(v, name)
+		if !ok {
+			panic("configs: no field for " + path)
+		}
+		v = f
+	}
+	return v
+}
+
+func fieldByTag(v reflect.Value, name string) (reflect.Value, bool) {
+	t := v.Type()
+	for i := range t.NumField() {
+		if t.Field(i).Tag.Get("toml") == name {
+			return v.Field(i), true
+		}
+	}
+	return reflect.Value{}, false
+}
+
+// assign stores a decoded TOML value in dst, or says what it should have been.
+func assign(dst reflect.Value, v any) string {
+	wrong := func() string { return fmt.Sprintf("%s is not a %s", describe(v), typeName(dst.Type())) }
+	switch dst.Kind() {
+	case reflect.String:
+		s, ok := v.(string)
+		if !ok {
+			return wrong()
+		}
+		dst.SetString(s)
+	case reflect.Bool:
+		b, ok := v.(bool)
+		if !ok {
+			return fmt.Sprintf("%s is not true or false", describe(v))
+		}
+		dst.SetBool(b)
+	case reflect.Int:
+		n, ok := v.(int64)
+		if !ok {
+			return fmt.Sprintf("%s is not an integer", describe(v))
+		}
+		if n > math.MaxInt32 || n < math.MinInt32 {
+			return fmt.Sprintf("%d is too large; allowed: up to %d", n, math.MaxInt32)
+		}
+		dst.SetInt(n)
+	case reflect.Uint64:
+		n, ok := v.(int64)
+		if !ok {
+			return fmt.Sprintf("%s is not an integer", describe(v))
+		}
+		if n < 0 {
+			return fmt.Sprintf("%d is not allowed; allowed: at least 0", n)
+		}
+		dst.SetUint(uint64(n))
+	case reflect.Float64:
+		f, ok := asFloat(v)
+		if !ok {
+			return wrong()
+		}
+		dst.SetFloat(f)
+	case reflect.Array:
+		list, ok := v.([]any)
+		if !ok || len(list) != dst.Len() {
+			return fmt.Sprintf("%s is not a list of %d numbers", describe(v), dst.Len())
+		}
+		for i, x := range list {
+			f, ok := asFloat(x)
+			if !ok {
+				return fmt.Sprintf("%s is not a number", describe(x))
+			}
+			dst.Index(i).SetFloat(f)
+		}
+	case reflect.Slice:
+		return assignStrings(dst, v)
+	default:
+		panic("configs: no way to assign a " + dst.Type().String())
+	}
+	return ""
+}
+
+// assignStrings takes a list of strings, or one string for a list of one.
+func assignStrings(dst reflect.Value, v any) string {
+	var out []string
+	switch v := v.(type) {
+	case string:
+		if v != "" {
+			out = []string{v}
+		}
+	case []any:
+		for _, x := range v {
+			s, ok := x.(string)
+			if !ok {
+				return fmt.Sprintf("%s is not a string; a list of strings is wanted", describe(x))
+			}
+			out = append(out, s)
+		}
+	default:
+		return fmt.Sprintf("%s is not a string or a list of strings", describe(v))
+	}
+	dst.Set(reflect.ValueOf(out))
+	return ""
+}
+
+func asFloat(v any) (float64, bool) {
+	switch n := v.(type) {
+	case float64:
+		return n, true
+	case int64:
+		return float64(n), true
+	}
+	return 0, false
+}
+
+// describe shows a decoded TOML value in a message.
+func describe(v any) string {
+	switch v := v.(type) {
+	case string:
+		if len(v) > 60 {
+			v = v[:60] + "…"
+		}
+		return strconv.Quote(v)
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "a table"
+	case []map[string]any:
+		return "a list of tables"
+	case float64:
+		return formatFloat(v)
+	}
+	return fmt.Sprint(v)
+}
+
+// sameValue reports whether a decoded TOML value is the one a Fixed key allows.
+func sameValue(v, only any) bool {
+	switch only := only.(type) {
+	case float64:
+		f, ok := asFloat(v)
+		return ok && f == only
+	case int:
+		n, ok := v.(int64)
+		return ok && n == int64(only)
+	}
+	return v == only
+}

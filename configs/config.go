@@ -1,0 +1,207 @@
+package configs
+
+import "slices"
+
+// Config is one run, section by section. The names are those of the TOML file;
+// docs/configuration.md says what each key means.
+type Config struct {
+	Model   Model   `toml:"model"`
+	Env     []Env   `toml:"env"`
+	Data    Data    `toml:"data"`
+	Agent   Agent   `toml:"agent"`
+	Rollout Rollout `toml:"rollout"`
+	Reward  Reward  `toml:"reward"`
+	Algo    Algo    `toml:"algo"`
+	Actor   Actor   `toml:"actor"`
+	Ref     Ref     `toml:"ref"`
+	SFT     SFT     `toml:"sft"`
+	Trainer Trainer `toml:"trainer"`
+	Log     Log     `toml:"log"`
+}
+
+// Model says which weights are trained and in which number format.
+type Model struct {
+	Path          string `toml:"path"`
+	TokenizerPath string `toml:"tokenizer_path"`
+	Device        string `toml:"device"`
+	MasterDtype   string `toml:"master_dtype"`
+	ComputeDtype  string `toml:"compute_dtype"`
+	Fresh         Fresh  `toml:"fresh"`
+}
+
+// Fresh describes a model made on the spot with random weights, which is what
+// the quickstart trains. Layers is 0 where there is none.
+type Fresh struct {
+	Layers           int    `toml:"layers"`
+	HiddenSize       int    `toml:"hidden_size"`
+	IntermediateSize int    `toml:"intermediate_size"`
+	Heads            int    `toml:"heads"`
+	KVHeads          int    `toml:"kv_heads"`
+	Vocabulary       string `toml:"vocabulary"`
+	VocabSize        int    `toml:"vocab_size"`
+}
+
+// Env is one environment of the mixture.
+type Env struct {
+	Name            string   `toml:"name"`
+	Servers         []string `toml:"servers"`
+	Tasks           []string `toml:"tasks"`
+	ValTasks        []string `toml:"val_tasks"`
+	SkipTasks       []string `toml:"skip_tasks"`
+	ExpertTasks     []string `toml:"expert_tasks"`
+	Weight          float64  `toml:"weight"`
+	MaxTurns        int      `toml:"max_turns"`
+	Format          string   `toml:"format"`
+	Parser          string   `toml:"parser"`
+	TimeoutS        float64  `toml:"timeout_s"`
+	Retries         int      `toml:"retries"`
+	InstructionFile string   `toml:"instruction_file"`
+	Recipes         string   `toml:"recipes"`
+}
+
+// Data says how tasks become steps.
+type Data struct {
+	TrainLimit      int    `toml:"train_limit"`
+	ValLimit        int    `toml:"val_limit"`
+	MaxPromptTokens int    `toml:"max_prompt_tokens"`
+	TrainBatchSize  int    `toml:"train_batch_size"`
+	Shuffle         bool   `toml:"shuffle"`
+	Seed            uint64 `toml:"seed"`
+}
+
+// Agent bounds the episode loop; Format and MaxTurns hold for every
+// environment that does not set its own.
+type Agent struct {
+	Format           string `toml:"format"`
+	MaxTurns         int    `toml:"max_turns"`
+	MaxObsTokens     int    `toml:"max_obs_tokens"`
+	MaxParseFailures int    `toml:"max_parse_failures"`
+	MaxWorkers       int    `toml:"max_workers"`
+	EpisodeRetries   int    `toml:"episode_retries"`
+}
+
+// Rollout says how replies are sampled.
+type Rollout struct {
+	Engine           string     `toml:"engine"`
+	GroupSize        int        `toml:"group_size"`
+	Temperature      float64    `toml:"temperature"`
+	TopP             float64    `toml:"top_p"`
+	TopK             int        `toml:"top_k"`
+	MaxNewTokens     int        `toml:"max_new_tokens"`
+	MaxContextTokens int        `toml:"max_context_tokens"`
+	MaxSequences     int        `toml:"max_sequences"`
+	MaxBatchTokens   int        `toml:"max_batch_tokens"`
+	KVCacheFraction  float64    `toml:"kv_cache_fraction"`
+	Deterministic    bool       `toml:"deterministic"`
+	MaxLogprobGap    float64    `toml:"max_logprob_gap"`
+	FailOnLogprobGap bool       `toml:"fail_on_logprob_gap"`
+	Val              RolloutVal `toml:"val"`
+}
+
+// RolloutVal says how validation samples; temperature 0 is greedy.
+type RolloutVal struct {
+	Temperature float64 `toml:"temperature"`
+	GroupSize   int     `toml:"group_size"`
+}
+
+// Reward says what an episode is worth and which tokens are paid.
+type Reward struct {
+	Signal     string `toml:"signal"`
+	Allocation string `toml:"allocation"`
+	ScoreFn    string `toml:"score_fn"`
+}
+
+// Algo picks the advantage estimator.
+type Algo struct {
+	AdvEstimator string `toml:"adv_estimator"`
+	NormByStd    bool   `toml:"norm_by_std"`
+}
+
+// Actor is the policy update.
+type Actor struct {
+	MiniBatchSize          int     `toml:"mini_batch_size"`
+	MicroBatchSize         int     `toml:"micro_batch_size"`
+	DynamicBatch           bool    `toml:"dynamic_batch"`
+	MaxTokensPerMicroBatch int     `toml:"max_tokens_per_micro_batch"`
+	PolicyLoss             string  `toml:"policy_loss"`
+	LossAgg                string  `toml:"loss_agg"`
+	ClipRatioLow           float64 `toml:"clip_ratio_low"`
+	ClipRatioHigh          float64 `toml:"clip_ratio_high"`
+	ClipRatioC             float64 `toml:"clip_ratio_c"`
+	EntropyCoef            float64 `toml:"entropy_coef"`
+	UseKLLoss              bool    `toml:"use_kl_loss"`
+	KLLossCoef             float64 `toml:"kl_loss_coef"`
+	KLLossType             string  `toml:"kl_loss_type"`
+	GradClip               float64 `toml:"grad_clip"`
+	Optim                  Optim   `toml:"optim"`
+}
+
+// Optim is AdamW with its learning-rate schedule.
+type Optim struct {
+	LR          float64    `toml:"lr"`
+	Betas       [2]float64 `toml:"betas"`
+	Eps         float64    `toml:"eps"`
+	WeightDecay float64    `toml:"weight_decay"`
+	Schedule    string     `toml:"schedule"`
+	WarmupRatio float64    `toml:"warmup_ratio"`
+	WarmupSteps int        `toml:"warmup_steps"`
+	MinLRRatio  float64    `toml:"min_lr_ratio"`
+}
+
+// Ref is the frozen reference policy, loaded only where the KL loss is on.
+type Ref struct {
+	Path           string `toml:"path"`
+	MicroBatchSize int    `toml:"micro_batch_size"`
+}
+
+// SFT is supervised training on recorded trajectories: all of `openmanus sft`,
+// and the warm start of `openmanus train` where Epochs is not 0.
+type SFT struct {
+	Epochs         int      `toml:"epochs"`
+	TotalSteps     int      `toml:"total_steps"`
+	Files          []string `toml:"files"`
+	TrainBatchSize int      `toml:"train_batch_size"`
+	MicroBatchSize int      `toml:"micro_batch_size"`
+	MaxLength      int      `toml:"max_length"`
+	Truncation     string   `toml:"truncation"`
+	GradClip       float64  `toml:"grad_clip"`
+	Optim          Optim    `toml:"optim"`
+}
+
+// Trainer is the length of the run and what it leaves behind.
+type Trainer struct {
+	Project          string `toml:"project"`
+	Experiment       string `toml:"experiment"`
+	ExperimentSuffix string `toml:"experiment_suffix"`
+	Epochs           int    `toml:"epochs"`
+	TotalSteps       int    `toml:"total_steps"`
+	SaveEvery        int    `toml:"save_every"`
+	TestEvery        int    `toml:"test_every"`
+	ValBeforeTrain   bool   `toml:"val_before_train"`
+	KeepCheckpoints  int    `toml:"keep_checkpoints"`
+	Resume           string `toml:"resume"`
+	OutputDir        string `toml:"output_dir"`
+	Seed             uint64 `toml:"seed"`
+}
+
+// Log says where metrics go.
+type Log struct {
+	Backends []string `toml:"backends"`
+	Level    string   `toml:"level"`
+}
+
+// Clone copies c with everything it points at.
+func (c Config) Clone() Config {
+	c.Env = slices.Clone(c.Env)
+	for i := range c.Env {
+		e := &c.Env[i]
+		e.Servers = slices.Clone(e.Servers)
+		e.Tasks = slices.Clone(e.Tasks)
+		e.ValTasks = slices.Clone(e.ValTasks)
+		e.SkipTasks = slices.Clone(e.SkipTasks)
+		e.ExpertTasks = slices.Clone(e.ExpertTasks)
+	}
+	c.SFT.Files = slices.Clone(c.SFT.Files)
+	c.Log.Backends = slices.Clone(c.Log.Backends)
+	return c
+}

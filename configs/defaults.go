@@ -1,0 +1,112 @@
+package configs
+
+// Defaults returns the configuration of a file that says nothing: the
+// recommended values where experience has some (clip-higher, no entropy bonus,
+// untruncated sampling), the original's elsewhere. It names no model and no
+// environment, so it does not validate by itself.
+func Defaults() Config {
+	return Config{
+		Model: Model{
+			Device:       "auto",
+			MasterDtype:  "float32",
+			ComputeDtype: "bfloat16",
+			Fresh: Fresh{
+				HiddenSize:       128,
+				IntermediateSize: 384,
+				Heads:            4,
+				KVHeads:          2,
+				Vocabulary:       "bytes",
+				VocabSize:        512,
+			},
+		},
+		Data: Data{
+			MaxPromptTokens: 4096,
+			TrainBatchSize:  32,
+			Shuffle:         true,
+			Seed:            42,
+		},
+		Agent: Agent{
+			Format:         "action_tags",
+			MaxTurns:       10,
+			MaxObsTokens:   1000,
+			MaxWorkers:     64,
+			EpisodeRetries: 2,
+		},
+		Rollout: Rollout{
+			Engine:           "local",
+			GroupSize:        8,
+			Temperature:      1,
+			TopP:             1,
+			TopK:             -1,
+			MaxNewTokens:     512,
+			MaxContextTokens: 8192,
+			MaxSequences:     64,
+			MaxBatchTokens:   8192,
+			KVCacheFraction:  0.5,
+			Val:              RolloutVal{Temperature: 0.4, GroupSize: 1},
+		},
+		Reward: Reward{Signal: "last", Allocation: "last_token"},
+		Algo:   Algo{AdvEstimator: "grpo", NormByStd: true},
+		Actor: Actor{
+			MiniBatchSize:          32,
+			MicroBatchSize:         4,
+			MaxTokensPerMicroBatch: 16384,
+			PolicyLoss:             "vanilla",
+			LossAgg:                "token-mean",
+			ClipRatioLow:           0.2,
+			ClipRatioHigh:          0.28,
+			ClipRatioC:             3,
+			KLLossCoef:             0.001,
+			KLLossType:             "k3",
+			GradClip:               1,
+			Optim:                  defaultOptim(),
+		},
+		Ref: Ref{MicroBatchSize: 8},
+		SFT: SFT{
+			TrainBatchSize: 256,
+			MicroBatchSize: 16,
+			MaxLength:      1024,
+			Truncation:     "error",
+			GradClip:       1,
+			Optim: Optim{
+				LR:          1e-5,
+				Betas:       [2]float64{0.9, 0.95},
+				Eps:         1e-8,
+				WeightDecay: 0.01,
+				Schedule:    "cosine",
+				WarmupRatio: 0.1,
+				WarmupSteps: -1,
+			},
+		},
+		Trainer: Trainer{
+			Project:         "openmanus",
+			Epochs:          15,
+			TotalSteps:      305,
+			SaveEvery:       100,
+			TestEvery:       50,
+			ValBeforeTrain:  true,
+			KeepCheckpoints: 3,
+			Resume:          "auto",
+			OutputDir:       "runs",
+			Seed:            1,
+		},
+		Log: Log{Backends: []string{"console", "jsonl"}, Level: "info"},
+	}
+}
+
+// DefaultEnv returns an [[env]] table that says nothing but its name. Format
+// and MaxTurns are empty: the [agent] section fills them.
+func DefaultEnv(name string) Env {
+	return Env{Name: name, Weight: 1, Parser: "g2", TimeoutS: 300, Retries: 5}
+}
+
+func defaultOptim() Optim {
+	return Optim{
+		LR:          1e-6,
+		Betas:       [2]float64{0.9, 0.999},
+		Eps:         1e-8,
+		WeightDecay: 0.01,
+		Schedule:    "constant",
+		WarmupSteps: -1,
+	}
+}

@@ -1,0 +1,76 @@
+package configs
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Documentation returns the table of keys as Markdown; docs/configuration.md
+// is its output.
+func Documentation() string {
+	var b strings.Builder
+	b.WriteString(`# Configuration
+
+A run is described by a TOML file. Every key has a default; unknown keys and bad
+values are all reported at once, with their lines. ` + "`--set key=value`" + ` overrides a
+key from the command line; a key of an ` + "`[[env]]`" + ` table is written with the
+environment's name or number (` + "`--set env.maze.max_turns=5`" + `), or without either for all
+tables. Paths are relative to the folder the program is started in.
+
+` + "`openmanus config init`" + ` writes a file to start from, ` + "`config check`" + ` says what is wrong
+with one, ` + "`config show`" + ` prints it with every key filled in.
+
+This page is generated from the table of keys in ` + "`configs`" + ` (` + "`go test ./configs -update`" + `).
+`)
+	sec := ""
+	var fixed, moved, later []Key
+	for _, k := range Keys() {
+		switch k.Status {
+		case Fixed:
+			fixed = append(fixed, k)
+			continue
+		case Moved:
+			moved = append(moved, k)
+			continue
+		case Later:
+			later = append(later, k)
+			continue
+		}
+		if s := sectionOf(k.Name); s != sec {
+			sec = s
+			head := "[" + sec + "]"
+			if sec == "env" {
+				head = "[[env]]"
+			}
+			fmt.Fprintf(&b, "\n## %s\n\n| key | type | default | meaning |\n| --- | --- | --- | --- |\n", head)
+		}
+		doc := k.Doc
+		if k.Allowed != "" {
+			doc += "; allowed: " + k.Allowed
+		}
+		def := ""
+		if k.Default != "" {
+			def = "`" + k.Default + "`"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", k.Name[len(sec)+1:], k.Type, def, cell(doc))
+	}
+	b.WriteString("\n## Keys with one value so far\n\nThey may be written; any other value is an error that says \"not implemented yet\".\n\n| key | value | meaning |\n| --- | --- | --- |\n")
+	for _, k := range fixed {
+		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", k.Name, k.Default, cell(k.Doc))
+	}
+	b.WriteString("\n## Keys that live elsewhere\n\nNames from other trainers; writing one is an error that says this:\n\n| key | instead |\n| --- | --- |\n")
+	for _, k := range moved {
+		fmt.Fprintf(&b, "| %s | %s |\n", k.Name, cell(k.Doc))
+	}
+	b.WriteString("\n## Not yet\n\nPart of the plan; writing one is an error that says \"not yet\": ")
+	for i, k := range later {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString("`" + k.Name + "`")
+	}
+	b.WriteString("; and the sections `" + strings.Join(laterSections, "`, `") + "`.\n")
+	return b.String()
+}
+
+func cell(s string) string { return strings.ReplaceAll(s, "|", "\\|") }

@@ -1,0 +1,68 @@
+package configs
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Fault is one thing wrong with a configuration.
+type Fault struct {
+	Source string // the file's name, or "--set"
+	Line   int    // 1-based; 0 where the fault has no line
+	Key    string // "actor.optim.lr", "env.0.tasks"; "" for faults of the whole file
+	Msg    string // what is wrong and what is allowed
+}
+
+// Error returns the fault as one line: where, what, what to do.
+func (f Fault) Error() string {
+	var b strings.Builder
+	if f.Source != "" {
+		b.WriteString(f.Source)
+		if f.Line > 0 {
+			fmt.Fprintf(&b, ":%d", f.Line)
+		}
+		b.WriteString(": ")
+	}
+	if f.Key != "" {
+		key := f.Key
+		if strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			key = strconv.Quote(key) // the file's text must not reach the terminal as commands
+		}
+		b.WriteString(key + ": ")
+	}
+	b.WriteString(f.Msg)
+	return b.String()
+}
+
+// Faults are all faults of one configuration, in the order of the file.
+type Faults []Fault
+
+// Error returns the faults one to a line.
+func (fs Faults) Error() string {
+	lines := make([]string, len(fs))
+	for i, f := range fs {
+		lines[i] = f.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// add appends a fault about key.
+func (fs *Faults) add(key, format string, args ...any) {
+	*fs = append(*fs, Fault{Key: key, Msg: fmt.Sprintf(format, args...)})
+}
+
+// about reports whether a fault about key was already found.
+func (fs Faults) about(key string) bool {
+	return slices.ContainsFunc(fs, func(f Fault) bool { return f.Key == key })
+}
+
+// err returns the faults as an error, nil where there are none.
+func (fs Faults) err() error {
+	if len(fs) == 0 {
+		return nil
+	}
+	return fs
+}

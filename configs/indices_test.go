@@ -1,0 +1,47 @@
+package configs
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseIndices(t *testing.T) {
+	tests := []struct {
+		in   string
+		want []int // nil: an error
+	}{
+		{"0-3,17", []int{0, 1, 2, 3, 17}},
+		{"5", []int{5}},
+		{" 5 , 1 - 2 ", []int{5, 1, 2}},
+		{"", nil},
+		{"1,", nil},
+		{"3-1", nil},
+		{"-1", nil},
+		{"1-2,2", nil},
+		{"0-99999999", nil},
+		{"0-9999999999999999999999", nil},
+		{"rows.parquet", nil},
+		{"1.5", nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.in, func(t *testing.T) {
+			got, err := ParseIndices(tt.in)
+			if (err != nil) != (tt.want == nil) {
+				t.Fatalf("error %v", err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNearest(t *testing.T) {
+	words := []string{"constant", "linear", "cosine", "k3"}
+	for in, want := range map[string]string{"consine": "cosine", "lienar": "linear", "k1": "k3", "banana": "", "COSINE": "cosine", "": ""} {
+		if got := nearest(in, words); got != want {
+			t.Errorf("nearest(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

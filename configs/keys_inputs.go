@@ -1,0 +1,81 @@
+package configs
+
+// The keys of what goes in: the model, the environments, the data.
+
+var modelKeys = concat([]entry{
+	ready("model.path", "folder with config.json, *.safetensors and tokenizer.json, or a .gguf file; empty: the model of [model.fresh]", anything),
+	ready("model.tokenizer_path", "folder of the tokenizer; empty: the model's own", anything),
+	ready("model.device", "where the weights live; auto is a GPU if there is one", device),
+	ready("model.master_dtype", "number format of the weights that the optimiser steps", oneOf([]string{"float32"}, "bfloat16")),
+	ready("model.compute_dtype", "number format of forward and backward passes", oneOf([]string{"float32", "bfloat16"})),
+	fixed("model.gradient_checkpointing", false, "recompute activations in the backward pass"),
+	fixed("model.remove_padding", true, "rows are packed; padding never reaches the model"),
+	moved("model.param_dtype", "write model.master_dtype"),
+},
+	later("model", "override lora_rank lora_alpha target_modules"),
+	[]entry{
+		ready("model.fresh.layers", "decoder layers of a model made on the spot with random weights; 0: none", between(0, 64)),
+		ready("model.fresh.hidden_size", "width of the residual stream", between(8, 4096)),
+		ready("model.fresh.intermediate_size", "width of the feed-forward layer", between(8, 16384)),
+		ready("model.fresh.heads", "query heads; divides hidden_size", between(1, 64)),
+		ready("model.fresh.kv_heads", "key and value heads; divides heads", between(1, 64)),
+		ready("model.fresh.vocabulary", "bytes: one token a byte; bpe: merges learned from the environments' texts", oneOf([]string{"bytes", "bpe"})),
+		ready("model.fresh.vocab_size", "tokens of a bpe vocabulary", between(300, 65536)),
+	})
+
+// envNames are the environments of the protocol; only the first three have
+// clients yet.
+var envNames = oneOf([]string{"maze", "textcraft", "wordle"}, "webshop", "webarena", "alfworld", "sciworld", "babyai",
+	"weather", "movie", "academia", "todo", "sheet", "sqlgym")
+
+var formats = []string{"action_tags", "react"}
+
+var envKeys = concat([]entry{
+	ready("env.name", "which environment", envNames),
+	ready("env.servers", "addresses of running servers, used by least load; empty: the built-in server of that name is started", serverURLs),
+	ready("env.tasks", "what to train on: index ranges such as \"0-199\", or parquet or JSONL files", tasks),
+	ready("env.val_tasks", "what to validate on, in the same form", tasks),
+	ready("env.skip_tasks", "indices left out wherever they occur in tasks and val_tasks", indices),
+	ready("env.expert_tasks", "indices whose solutions by the built-in environment itself join the SFT data", indices),
+	ready("env.weight", "share of the mixture", atLeast(0)),
+	ready("env.max_turns", "turns an episode may take; 0: agent.max_turns", between(0, 10000)),
+	ready("env.format", "how the model writes actions; empty: agent.format", oneOf(append([]string{""}, formats...), "staged", "history")),
+	ready("env.parser", "which generation of AgentGym's action parser", oneOf([]string{"g1", "g2"})),
+	ready("env.timeout_s", "seconds one request may take", aboveTo(0, 86400)),
+	ready("env.retries", "tries of create and reset after the first; a sent step is never repeated", between(0, 100)),
+	ready("env.instruction_file", "text file that replaces the environment's instruction; empty: the task's own or the built-in one", anything),
+	ready("env.recipes", "folder of Minecraft recipe files for the built-in textcraft; empty: its own book", anything),
+	moved("env.server_base", "write servers = [\"http://host:port\"] in [[env]]"),
+	moved("env.ports", "write servers = [\"http://host:port\"] in [[env]]"),
+	moved("env.data_len", "the length of the task list is what counts; leave it out"),
+},
+	later("env", "launch num_servers base_port checkout seed history_length use_summary data_path available_tools"))
+
+var dataKeys = concat([]entry{
+	ready("data.train_limit", "train on at most so many tasks, picked at random; 0: all", atLeast(0)),
+	ready("data.val_limit", "validate on at most so many tasks, picked at random; 0: all", atLeast(0)),
+	ready("data.max_prompt_tokens", "tokens a first prompt may have", atLeast(1)),
+	fixed("data.truncation", "error", "what happens to a longer first prompt"),
+	ready("data.train_batch_size", "tasks per step; each is played rollout.group_size times", atLeast(1)),
+	ready("data.shuffle", "another order of tasks every epoch", anything),
+	ready("data.seed", "seed of the order of tasks", anything),
+	fixed("data.prompt_key", "prompt", "column of the chat messages in data files"),
+	moved("data.train_files", "write tasks = [\"FILE.parquet\"] in [[env]]"),
+	moved("data.val_files", "write val_tasks = [\"FILE.parquet\"] in [[env]]"),
+	moved("data.dir", "write tasks and val_tasks in [[env]]"),
+	moved("data.val_batch_size", "validation plays every task of val_tasks; rollout.max_sequences bounds how many at once"),
+	moved("data.keep_raw_chat", "messages are always kept; leave it out"),
+},
+	later("data", "filter_overlong"))
+
+var agentKeys = concat([]entry{
+	ready("agent.format", "how the model writes actions, where [[env]] does not say", oneOf(formats, "staged", "history")),
+	ready("agent.max_turns", "turns an episode may take, where [[env]] does not say", between(1, 10000)),
+	ready("agent.max_obs_tokens", "tokens of an observation that the model sees; 0: all", atLeast(0)),
+	ready("agent.max_parse_failures", "unreadable replies in a row that end an episode; 0: never", atLeast(0)),
+	ready("agent.max_workers", "episodes played at once", between(1, 65536)),
+	ready("agent.episode_retries", "times an episode is played again after an infrastructure failure before it is dropped", between(0, 100)),
+	fixed("agent.history_length", 0, "past turns in the prompt; 0: the whole conversation"),
+	fixed("agent.memory_file", "", "file of the staged format"),
+},
+	later("agent", "strategy max_start_tokens"))

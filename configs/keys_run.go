@@ -1,0 +1,52 @@
+package configs
+
+// The keys of supervised training, and of the run as a whole.
+
+var sftKeys = concat([]entry{
+	ready("sft.epochs", "passes over the recorded trajectories; 0: no warm start", between(0, 10000)),
+	ready("sft.total_steps", "stop after so many optimiser steps; 0: after the epochs", atLeast(0)),
+	ready("sft.files", "parquet or JSONL files of trajectories; empty: the files of [[env]] tasks, and what expert_tasks gives", taskFiles),
+	ready("sft.train_batch_size", "trajectories per optimiser step", atLeast(1)),
+	ready("sft.micro_batch_size", "trajectories per forward and backward pass", atLeast(1)),
+	ready("sft.max_length", "tokens a trajectory may have", atLeast(2)),
+	ready("sft.truncation", "a longer trajectory is an error, or dropped and counted", oneOf([]string{"error", "drop"}, "left", "right")),
+	ready("sft.grad_clip", "global L2 norm of the gradient", above(0)),
+	moved("sft.total_epochs", "write sft.epochs"),
+	moved("sft.clip_grad", "write sft.grad_clip"),
+	moved("sft.seed", "write trainer.seed"),
+	moved("sft.validate_before_training", "write trainer.val_before_train"),
+	moved("sft.partial_pretrain", "write model.path"),
+},
+	later("sft", "prompt_key response_key balance_dp_token lora_rank lora_alpha target_modules"),
+	optimKeys("sft.optim"))
+
+var trainerKeys = []entry{
+	ready("trainer.project", "name under which trackers file the run", notEmpty),
+	ready("trainer.experiment", "folder of the run under output_dir; empty: made of algorithm, model and environments", folderName),
+	ready("trainer.experiment_suffix", "appended to the experiment's name after an underscore", folderName),
+	ready("trainer.epochs", "passes over the tasks where total_steps is 0", atLeast(1)),
+	ready("trainer.total_steps", "steps of the run, exactly; 0: as many as epochs gives", atLeast(0)),
+	fixed("trainer.critic_warmup", 0, "steps that train the critic alone"),
+	ready("trainer.save_every", "steps between checkpoints; 0: only at the end", atLeast(0)),
+	ready("trainer.test_every", "steps between validations; 0: none on the way", atLeast(0)),
+	ready("trainer.val_before_train", "validate before the first step", anything),
+	fixed("trainer.val_only", false, "stop after the first validation; `openmanus eval` does that"),
+	ready("trainer.keep_checkpoints", "newest checkpoints kept; 0: all", atLeast(0)),
+	ready("trainer.resume", "auto: go on from the newest checkpoint if there is one; never: refuse a folder that has one; or the path of a checkpoint", notEmpty),
+	ready("trainer.output_dir", "folder of all runs", notEmpty),
+	ready("trainer.seed", "seed of everything random but the order of tasks", anything),
+	moved("trainer.rollout_dump_dir", "episodes are always kept in the run folder's rollouts; leave it out"),
+	moved("trainer.save_freq", "write trainer.save_every"),
+	moved("trainer.test_freq", "write trainer.test_every"),
+	moved("trainer.total_training_steps", "write trainer.total_steps"),
+	moved("trainer.total_epochs", "write trainer.epochs"),
+	moved("trainer.resume_from_path", "write trainer.resume = \"PATH\""),
+	moved("trainer.logger", "write log.backends"),
+}
+
+var logKeys = concat([]entry{
+	ready("log.backends", "where metrics go; jsonl is the run folder's metrics.jsonl and is always written",
+		eachOf([]string{"console", "jsonl"}, "tensorboard", "prometheus", "mlflow", "wandb")),
+	ready("log.level", "least serious message that is shown", oneOf([]string{"debug", "info", "warn", "error"})),
+},
+	later("log", "val_generations"))

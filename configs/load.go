@@ -1,0 +1,190 @@
+package configs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/BurntSushi/toml"
+)
+
+// maxFile bounds a configuration file; real ones have a few kilobytes.
+const maxFile = 1 << 20
+
+const setSource = "--set"
+
+// Load reads a configuration: the defaults, then text, then the overrides in
+// sets, each "key=value". name stands for the text in messages. The error is a
+// Faults that holds everything that is wrong, not the first thing only.
+func Load(name string, text []byte, sets []string) (Config, error) {
+	l := &loader{name: name, source: name, cfg: Defaults(), bySet: map[string]bool{}}
+	if err := l.file(text); err != nil {
+		return Config{}, err
+	}
+	l.source = setSource
+	for _, s := range sets {
+		l.override(s)
+	}
+	l.cfg.resolve()
+	for _, f := range l.cfg.faults() {
+		if l.faults.about(f.Key) {
+			continue
+		}
+		l.source = name
+		if l.bySet[f.Key] {
+			l.source = setSource
+		}
+		l.fault(f.Key, "%s", f.Msg)
+	}
+	if len(l.faults) > 0 {
+		return Config{}, sorted(l.faults)
+	}
+	return l.cfg, nil
+}
+
+// resolve fills what [[env]] tables leave to [agent].
+func (c *Config) resolve() {
+	for i := range c.Env {
+		e := &c.Env[i]
+		if e.Format == "" {
+			e.Format = c.Agent.Format
+		}
+		if e.MaxTurns == 0 {
+			e.MaxTurns = c.Agent.MaxTurns
+		}
+	}
+}
+
+type loader struct {
+	name   string
+	source string // of what is being read: name, or --set
+	cfg    Config
+	lines  lineIndex
+	faults Faults
+	bySet  map[string]bool // paths whose value came from --set
+}
+
+// file decodes text into cfg. Only text that is not TOML at all is an error;
+// everything else becomes a fault.
+func (l *loader) file(text []byte) error {
+	if len(text) > maxFile {
+		return Faults{{Source: l.name, Msg: fmt.Sprintf("%d bytes are too many for a configuration; at most %d are read", len(text), maxFile)}}
+	}
+	var doc map[string]any
+	if _, err := toml.Decode(string(text), &doc); err != nil {
+		var p toml.ParseError
+		if errors.As(err, &p) {
+			return Faults{{Source: l.name, Line: p.Position.Line, Msg: "not TOML: " + p.Message}}
+		}
+		return Faults{{Source: l.name, Msg: "not TOML: " + err.Error()}}
+	}
+	l.lines = indexLines(string(text))
+	env, hasEnv := doc["env"]
+	delete(doc, "env")
+	l.walk("", doc)
+	if hasEnv {
+		l.envs(env)
+	}
+	return nil
+}
+
+// envs takes the [[env]] tables.
+func (l *loader) envs(v any) {
+	var tables []map[string]any
+	switch v := v.(type) {
+	case []map[string]any:
+		tables = v
+	case map[string]any:
+		l.fault("env", "environments are a list of tables: write [[env]], once for every environment")
+		tables = []map[string]any{v}
+	case []any:
+		for _, x := range v {
+			t, ok := x.(map[string]any)
+			if !ok {
+				l.fault("env", "%s is not a table: write [[env]], once for every environment", describe(x))
+				return
+			}
+			tables = append(tables, t)
+		}
+	default:
+		l.fault("env", "%s is not a table: write [[env]], once for every environment", describe(v))
+		return
+	}
+	for range tables {
+		l.cfg.Env = append(l.cfg.Env, DefaultEnv(""))
+	}
+	for i, t := range tables {
+		l.walk("env."+strconv.Itoa(i), t)
+	}
+}
+
+func (l *loader) walk(at string, doc map[string]any) {
+	for _, k := range slices.Sorted(maps.Keys(doc)) {
+		path := join(at, k)
+		if sub, ok := doc[k].(map[string]any); ok && section(generic(path)) {
+			l.walk(path, sub)
+			continue
+		}
+		l.set(path, doc[k])
+	}
+}
+
+// set stores one value, or notes why it cannot.
+func (l *loader) set(path string, v any) {
+	name := generic(path)
+	e, ok := known(name)
+	switch {
+	case !ok && section(name):
+		l.fault(path, "%s is not a section: write [%s]", describe(v), name)
+	case !ok:
+		msg := "unknown key"
+		if s := suggestKey(name); s != "" {
+			msg += fmt.Sprintf("; did you mean %s?", s)
+		}
+		l.fault(path, "%s", msg)
+	case e.status == Later:
+		l.fault(path, "not yet: this version does not implement it; take it out")
+	case e.status == Moved:
+		l.fault(path, "this key has another place here: %s", e.doc)
+	case e.status == Fixed:
+		if !sameValue(v, e.only) {
+			l.fault(path, "%s is not implemented yet; allowed now: %s", describe(v), describe(e.only))
+		}
+	default:
+		if msg := assign(field(&l.cfg, path), v); msg != "" {
+			l.fault(path, "%s", msg)
+		}
+	}
+}
+
+// fault notes what is wrong with key, with the place it was written at.
+func (l *loader) fault(key, format string, args ...any) {
+	f := Fault{Source: l.source, Key: key, Msg: fmt.Sprintf(format, args...)}
+	if l.source == l.name && key != "" {
+		f.Line = l.lines.of(key)
+	}
+	l.faults = append(l.faults, f)
+}
+
+// sorted puts faults in the order of the file and then of the overrides.
+func sorted(fs Faults) Faults {
+	slices.SortStableFunc(fs, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Line, b.Line))
+	})
+	return fs
+}
+
+// rank puts faults with a line first, those of --set next, those of what is
+// missing last.
+func rank(f Fault) int {
+	switch {
+	case f.Line > 0:
+		return 0
+	case f.Source == setSource:
+		return 1
+	}
+	return 2
+}

@@ -1,0 +1,222 @@
+package configs
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// minimal is the shortest configuration that is right.
+const minimal = `
+[model]
+path = "m"
+[[env]]
+name = "maze"
+tasks = "0-9"
+val_tasks = "10-12"
+[[env]]
+name = "textcraft"
+tasks = ["0-3", "rows.parquet"]
+max_turns = 7
+format = "react"
+`
+
+func load(t *testing.T, text string, sets ...string) Config {
+	t.Helper()
+	c, err := Load("run.toml", []byte(text), sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+func TestLoadResolvesEnvironments(t *testing.T) {
+	c := load(t, minimal)
+	want := DefaultEnv("maze")
+	want.Tasks, want.ValTasks = []string{"0-9"}, []string{"10-12"}
+	want.Format, want.MaxTurns = "action_tags", 10
+	if diff := cmp.Diff(want, c.Env[0]); diff != "" {
+		t.Errorf("maze takes [agent]'s values (-want +got):\n%s", diff)
+	}
+	if e := c.Env[1]; e.Format != "react" || e.MaxTurns != 7 || len(e.Tasks) != 2 {
+		t.Errorf("textcraft lost its own values: %+v", e)
+	}
+}
+
+func TestLoadReportsAllFaults(t *testing.T) {
+	text, err := os.ReadFile("testdata/faults.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Load("faults.toml", text, []string{
+		"actor.grad_clip=-1", "trainer.seeed=3", "env.sokoban.weight=1", "rollout.group_size",
+	})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	golden(t, "faults.golden", err.Error()+"\n")
+}
+
+func TestLoadFaults(t *testing.T) {
+	tests := []struct {
+		name, text string
+		sets       []string
+		want       string // one line of the error
+	}{
+		{"syntax", "[model]\npath = = 1\n", nil, "run.toml:2: not TOML: "},
+		{"duplicate key", "[log]\nlevel = 'info'\nlevel = 'warn'\n", nil, "run.toml:3: not TOML: "},
+		{"no environment", "[model]\npath='m'\n", nil, "run.toml: env: no environment"},
+		{"no model", "[[env]]\nname='maze'\n", nil, "run.toml: model.path: no model"},
+		{"single env table", "\n[env]\nname='maze'\n", nil, "run.toml:2: env: environments are a list of tables: write [[env]]"},
+		{"env is a value", "env = 3\n", nil, "run.toml:1: env: 3 is not a table"},
+		{"a value for a section", "actor = 3\n", nil, "run.toml:1: actor: 3 is not a section: write [actor]"},
+		{"a table for a value", "[trainer.seed]\nx = 1\n", nil, "run.toml:1: trainer.seed: a table is not an integer"},
+		{"group of one", minimal, []string{"rollout.group_size=1"}, "--set: rollout.group_size: 1 is not allowed with adv_estimator grpo"},
+		{"later environment", "[[env]]\nname='webshop'\n", nil, `run.toml:2: env.0.name: "webshop" is not implemented yet`},
+		{"later section", "[reward.components.goal]\nweight=1\n", nil, "run.toml:1: reward.components: not yet"},
+		{"upstream name", "[trainer]\nsave_freq=1\n", nil, "run.toml:2: trainer.save_freq: this key has another place here: write trainer.save_every"},
+		{"other section", "[trainer]\nlr=1\n", nil, "run.toml:2: trainer.lr: unknown key; did you mean actor.optim.lr?"},
+		{"infinite", "[actor.optim]\nlr=inf\n", nil, "run.toml:2: actor.optim.lr: +Inf is not allowed"},
+		{"date", "[trainer]\nexperiment=2026-01-01\n", nil, "run.toml:2: trainer.experiment: 2026-01-01"},
+		{"leaves the folder", "[trainer]\nexperiment='../up'\n", nil, `run.toml:2: trainer.experiment: "../up" is not allowed`},
+		{"dtype pair", "[model]\nmaster_dtype='bfloat16'\n", nil, `run.toml:2: model.master_dtype: "bfloat16" is not implemented yet; allowed now: float32`},
+		{"wordle needs servers", "[[env]]\nname='wordle'\ntasks='0'\n", nil, "run.toml:1: env.0.servers: wordle has no built-in server"},
+		{"warm-up twice", minimal, []string{"actor.optim.warmup_ratio=0.1", "actor.optim.warmup_steps=3"}, "--set: actor.optim.warmup_steps: warmup_ratio is set as well"},
+		{"sft without data", "[[env]]\nname='maze'\ntasks='0'\n[sft]\nepochs=1\n", nil, "run.toml:5: sft.epochs: no trajectories"},
+		{"set by number", minimal, []string{"env.2.weight=1"}, "--set: env.2.weight: there is no [[env]] table 2; they are numbered 0 to 1"},
+		{"set unknown env key", minimal, []string{"env.maze.wieght=1"}, "--set: env.0.wieght: unknown key; did you mean env.weight?"},
+		{"fresh shape", "[model.fresh]\nlayers=2\nheads=3\n", nil, "run.toml:3: model.fresh.heads: 3 does not divide hidden_size 128"},
+		{"reference for nothing", "[ref]\npath='r'\n", nil, "run.toml:2: ref.path: a reference is only used with actor.use_kl_loss = true"},
+		{"negative seed", "[trainer]\nseed=-1\n", nil, "run.toml:2: trainer.seed: -1 is not allowed; allowed: at least 0"},
+		{"huge", "[actor]\nmini_batch_size=99999999999\n", nil, "run.toml:2: actor.mini_batch_size: 99999999999 is too large"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Load("run.toml", []byte(tt.text), tt.sets)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				if strings.HasPrefix(line, tt.want) {
+					return
+				}
+			}
+			t.Errorf("no line starts with %q in:\n%v", tt.want, err)
+		})
+	}
+}
+
+func TestSet(t *testing.T) {
+	tests := []struct {
+		set  string
+		got  func(Config) any
+		want any
+	}{
+		{"actor.optim.lr=3e-5", func(c Config) any { return c.Actor.Optim.LR }, 3e-5},
+		{"actor.optim.lr = 1", func(c Config) any { return c.Actor.Optim.LR }, 1.0},
+		{"actor.optim.betas=[0.9, 0.95]", func(c Config) any { return c.Actor.Optim.Betas }, [2]float64{0.9, 0.95}},
+		{"trainer.experiment=run 7", func(c Config) any { return c.Trainer.Experiment }, "run 7"},
+		{"trainer.experiment=7", func(c Config) any { return c.Trainer.Experiment }, "7"},
+		{"trainer.experiment=2026-01-01", func(c Config) any { return c.Trainer.Experiment }, "2026-01-01"},
+		{"trainer.experiment='a=b'", func(c Config) any { return c.Trainer.Experiment }, "a=b"},
+		{"trainer.resume=true", func(c Config) any { return c.Trainer.Resume }, "true"},
+		{"actor.use_kl_loss=true", func(c Config) any { return c.Actor.UseKLLoss }, true},
+		{"env.maze.tasks=3-4,9", func(c Config) any { return c.Env[0].Tasks }, []string{"3-4,9"}},
+		{"env.0.tasks=5", func(c Config) any { return c.Env[0].Tasks }, []string{"5"}},
+		{`env.maze.tasks=["a.jsonl","1"]`, func(c Config) any { return c.Env[0].Tasks }, []string{"a.jsonl", "1"}},
+		{"env.max_turns=3", func(c Config) any { return []int{c.Env[0].MaxTurns, c.Env[1].MaxTurns} }, []int{3, 3}},
+		{"env.1.max_turns=3", func(c Config) any { return []int{c.Env[0].MaxTurns, c.Env[1].MaxTurns} }, []int{10, 3}},
+		{"env.textcraft.max_turns=3", func(c Config) any { return []int{c.Env[0].MaxTurns, c.Env[1].MaxTurns} }, []int{10, 3}},
+		{"agent.max_turns=4", func(c Config) any { return []int{c.Env[0].MaxTurns, c.Env[1].MaxTurns} }, []int{4, 7}},
+		{"model.remove_padding=true", func(c Config) any { return c.Model.Path }, "m"},
+		{"algo.gamma=1", func(c Config) any { return c.Model.Path }, "m"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.set, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, tt.got(load(t, minimal, tt.set))); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+	t.Run("a value cannot bring more keys", func(t *testing.T) {
+		c := load(t, minimal, "model.path=1\ny=2")
+		if c.Model.Path != "1\ny=2" {
+			t.Errorf("path %q", c.Model.Path)
+		}
+	})
+}
+
+func TestLoadRefusesHugeFile(t *testing.T) {
+	_, err := Load("big.toml", make([]byte, maxFile+1), nil)
+	var fs Faults
+	if !errors.As(err, &fs) || len(fs) != 1 {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add([]byte(minimal), "actor.optim.lr=1")
+	f.Add([]byte("env = [{name='maze'}]\na.b.c = [[1,{x='''y\n'''}]]\n"), "env.0.x=[")
+	f.Add([]byte("[[a]]\n[[a.b]]\n[a.b.c]\n\"x.y\"=\"\"\"\\\n\"\"\"\"\"\n"), "=")
+	text, err := os.ReadFile("testdata/faults.toml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text, "x")
+	f.Fuzz(func(t *testing.T, text []byte, set string) {
+		c, err := Load("f", text, []string{set})
+		if err != nil {
+			if err.Error() == "" {
+				t.Fatal("an error without words")
+			}
+			return
+		}
+		again, err := Load("f", c.Marshal(), nil)
+		if err != nil {
+			t.Fatalf("what was written does not load: %v\n%s", err, c.Marshal())
+		}
+		if d := Diff(c, again); len(d) > 0 {
+			t.Fatalf("changed by writing: %v", d)
+		}
+	})
+}
+
+func FuzzIndexLines(f *testing.F) {
+	f.Add("a = 1")
+	f.Add("[[[[x = {}}]]")
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 1<<12 {
+			return
+		}
+		last := strings.Count(text, "\n") + 1
+		for path, line := range indexLines(text) {
+			if line < 1 || line > last {
+				t.Fatalf("%q is on line %d of %d", path, line, last)
+			}
+		}
+	})
+}

@@ -1,0 +1,128 @@
+package configs
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Marshal returns c as TOML with every key and a comment on each. Load reads
+// it back to an equal Config.
+func (c Config) Marshal() []byte {
+	return []byte(c.text(true))
+}
+
+// Hash identifies what c says: equal configurations have equal hashes.
+func (c Config) Hash() string {
+	sum := sha256.Sum256([]byte(c.text(false)))
+	return hex.EncodeToString(sum[:])
+}
+
+func (c *Config) text(comments bool) string {
+	var b strings.Builder
+	for i := 0; i < len(table); {
+		// The run of table rows that shares a section.
+		sec := sectionOf(table[i].name)
+		j := i
+		for j < len(table) && sectionOf(table[j].name) == sec {
+			j++
+		}
+		rows := table[i:j]
+		i = j
+		if sec == "env" {
+			for n := range c.Env {
+				c.section(&b, "[[env]]", rows, n, comments)
+			}
+			continue
+		}
+		c.section(&b, "["+sec+"]", rows, 0, comments)
+	}
+	return b.String()
+}
+
+func (c *Config) section(b *strings.Builder, head string, rows []entry, env int, comments bool) {
+	open := false
+	for _, e := range rows {
+		if e.status != Ready {
+			continue
+		}
+		if !open {
+			if b.Len() > 0 {
+				b.WriteByte('\n')
+			}
+			b.WriteString(head + "\n")
+			open = true
+		}
+		if comments {
+			b.WriteString("# " + e.doc)
+			if e.rule.allowed != "" {
+				b.WriteString("; allowed: " + e.rule.allowed)
+			}
+			b.WriteByte('\n')
+		}
+		leaf := e.name[strings.LastIndexByte(e.name, '.')+1:]
+		fmt.Fprintf(b, "%s = %s\n", leaf, literal(field(c, instance(e.name, env))))
+	}
+}
+
+func sectionOf(name string) string {
+	return name[:strings.LastIndexByte(name, '.')]
+}
+
+// literal writes a value as TOML.
+func literal(v reflect.Value) string {
+	switch v.Kind() {
+	case reflect.String:
+		return quote(v.String())
+	case reflect.Bool:
+		return strconv.FormatBool(v.Bool())
+	case reflect.Int:
+		return strconv.FormatInt(v.Int(), 10)
+	case reflect.Uint64:
+		return strconv.FormatUint(v.Uint(), 10)
+	case reflect.Float64:
+		return formatFloat(v.Float())
+	case reflect.Slice, reflect.Array:
+		parts := make([]string, v.Len())
+		for i := range parts {
+			parts[i] = literal(v.Index(i))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	panic("configs: no TOML for a " + v.Type().String())
+}
+
+// formatFloat keeps a float a float: TOML reads 1 as an integer.
+func formatFloat(f float64) string {
+	s := strconv.FormatFloat(f, 'g', -1, 64)
+	if !strings.ContainsAny(s, ".einf") {
+		s += ".0"
+	}
+	return s
+}
+
+// quote writes a TOML basic string. Bytes that are not UTF-8 cannot be in one;
+// they become U+FFFD.
+func quote(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r < 0x20 || r == 0x7f:
+			fmt.Fprintf(&b, `\u%04X`, r)
+		case r == utf8.RuneError:
+			b.WriteRune('\uFFFD')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

@@ -1,0 +1,189 @@
+package configs
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A rule says which values of a key are allowed. check gets a string, int,
+// uint64, float64, bool or []string and returns what is wrong with it, or "".
+type rule struct {
+	allowed string
+	check   func(v any) string
+}
+
+var anything = rule{}
+
+// oneOf allows the given words. Words in later are those of the specification
+// that this version does not know yet.
+func oneOf(words []string, later ...string) rule {
+	allowed := strings.Join(words, " | ")
+	return rule{allowed, func(v any) string {
+		s := v.(string)
+		switch {
+		case slices.Contains(words, s):
+			return ""
+		case slices.Contains(later, s):
+			return fmt.Sprintf("%q is not implemented yet; allowed now: %s", s, allowed)
+		}
+		msg := fmt.Sprintf("%q is not allowed; allowed: %s", s, allowed)
+		if n := nearest(s, words); n != "" {
+			msg += fmt.Sprintf("; did you mean %q?", n)
+		}
+		return msg
+	}}
+}
+
+// eachOf is oneOf for every element.
+func eachOf(words []string, later ...string) rule {
+	one := oneOf(words, later...)
+	return rule{"a list of " + one.allowed, func(v any) string {
+		for i, s := range v.([]string) {
+			if msg := one.check(s); msg != "" {
+				return msg
+			}
+			if slices.Contains(v.([]string)[:i], s) {
+				return fmt.Sprintf("%q is listed twice", s)
+			}
+		}
+		return ""
+	}}
+}
+
+func number(v any) float64 {
+	switch n := v.(type) {
+	case int:
+		return float64(n)
+	case uint64:
+		return float64(n)
+	case float64:
+		return n
+	}
+	panic(fmt.Sprintf("configs: a number rule on a %T", v))
+}
+
+func numeric(allowed string, ok func(x float64) bool) rule {
+	return rule{allowed, func(v any) string {
+		x := number(v)
+		if math.IsNaN(x) || math.IsInf(x, 0) || !ok(x) {
+			return fmt.Sprintf("%v is not allowed; allowed: %s", v, allowed)
+		}
+		return ""
+	}}
+}
+
+func atLeast(lo float64) rule {
+	return numeric(fmt.Sprintf("at least %v", lo), func(x float64) bool { return x >= lo })
+}
+
+func above(lo float64) rule {
+	return numeric(fmt.Sprintf("above %v", lo), func(x float64) bool { return x > lo })
+}
+
+func between(lo, hi float64) rule {
+	return numeric(fmt.Sprintf("from %v to %v", lo, hi), func(x float64) bool { return x >= lo && x <= hi })
+}
+
+// aboveTo allows lo < x <= hi.
+func aboveTo(lo, hi float64) rule {
+	return numeric(fmt.Sprintf("above %v, at most %v", lo, hi), func(x float64) bool { return x > lo && x <= hi })
+}
+
+// topK is off at -1 and 0 and a count above.
+var topK = numeric("-1 or 0 (off), or at least 1", func(x float64) bool { return x >= -1 })
+
+// orOff allows -1, which stands for "not set", beside at least 0.
+var orOff = numeric("-1 (not set), or at least 0", func(x float64) bool { return x >= -1 })
+
+var betas = rule{"two numbers from 0 to below 1", func(v any) string {
+	for _, b := range v.([2]float64) {
+		if !(b >= 0 && b < 1) {
+			return fmt.Sprintf("%v is not allowed; allowed: two numbers from 0 to below 1", b)
+		}
+	}
+	return ""
+}}
+
+var device = rule{"auto | cpu | cuda | cuda:N", func(v any) string {
+	s := v.(string)
+	if s == "auto" || s == "cpu" || s == "cuda" {
+		return ""
+	}
+	if n, ok := strings.CutPrefix(s, "cuda:"); ok {
+		if _, err := strconv.ParseUint(n, 10, 8); err == nil {
+			return ""
+		}
+	}
+	return fmt.Sprintf("%q is not allowed; allowed: auto | cpu | cuda | cuda:N", s)
+}}
+
+var serverURLs = rule{"http:// or https:// addresses", func(v any) string {
+	for _, s := range v.([]string) {
+		if msg := ServerURL(s); msg != "" {
+			return msg
+		}
+	}
+	return ""
+}}
+
+// ServerURL says what is wrong with the address of an environment server, or "".
+func ServerURL(s string) string {
+	u, err := url.Parse(s)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return fmt.Sprintf("%q is not a server's address; write it as http://127.0.0.1:36001", s)
+	}
+	return ""
+}
+
+// tasks allows task files and index ranges.
+var tasks = rule{"index ranges such as \"0-9,17\", or files ending in .parquet or .jsonl", func(v any) string {
+	for _, s := range v.([]string) {
+		if IsTaskFile(s) {
+			continue
+		}
+		if _, err := ParseIndices(s); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}}
+
+var indices = rule{"index ranges such as \"0-9,17\"", func(v any) string {
+	for _, s := range v.([]string) {
+		if _, err := ParseIndices(s); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}}
+
+// taskFiles allows files of recorded trajectories only.
+var taskFiles = rule{"files ending in .parquet or .jsonl", func(v any) string {
+	for _, s := range v.([]string) {
+		if !IsTaskFile(s) {
+			return fmt.Sprintf("%q is not allowed; allowed: files ending in .parquet or .jsonl", s)
+		}
+	}
+	return ""
+}}
+
+// folderName keeps a name that becomes a folder inside its parent.
+var folderName = rule{"a name without / or \\", func(v any) string {
+	s := v.(string)
+	if s != "" && (!filepath.IsLocal(s) || s == "." || strings.ContainsAny(s, "/\\\x00\n")) {
+		return fmt.Sprintf("%q is not allowed; it names a folder under trainer.output_dir: a name without / or \\", s)
+	}
+	return ""
+}}
+
+var notEmpty = rule{"not empty", func(v any) string {
+	if v.(string) == "" {
+		return "empty is not allowed"
+	}
+	return ""
+}}

@@ -1,0 +1,90 @@
+package configs
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// override applies one --set argument, "key=value". The value is TOML; a bare
+// word is a string. In an [[env]] key the table is named by its position or
+// its environment (env.0.max_turns, env.maze.max_turns); without either all
+// tables are meant.
+func (l *loader) override(arg string) {
+	key, raw, ok := strings.Cut(arg, "=")
+	key, raw = strings.TrimSpace(key), strings.TrimSpace(raw)
+	if !ok || key == "" {
+		l.fault("", "%q has no value; write --set key=value", arg)
+		return
+	}
+	paths, msg := l.paths(key)
+	if msg != "" {
+		l.fault(key, "%s", msg)
+		return
+	}
+	for _, path := range paths {
+		l.bySet[path] = true
+		l.set(path, l.value(path, raw))
+	}
+}
+
+// paths turns the key of an override into paths of values.
+func (l *loader) paths(key string) ([]string, string) {
+	rest, ok := strings.CutPrefix(key, "env.")
+	if !ok {
+		return []string{key}, ""
+	}
+	if len(l.cfg.Env) == 0 {
+		return nil, "there is no [[env]] table to change"
+	}
+	which, leaf, named := strings.Cut(rest, ".")
+	if _, ok := known(key); ok || !named {
+		var all []string
+		for i := range l.cfg.Env {
+			all = append(all, instance(key, i))
+		}
+		return all, ""
+	}
+	if i, err := strconv.Atoi(which); err == nil {
+		if i < 0 || i >= len(l.cfg.Env) {
+			return nil, fmt.Sprintf("there is no [[env]] table %d; they are numbered 0 to %d", i, len(l.cfg.Env)-1)
+		}
+		return []string{key}, ""
+	}
+	var found, names []string
+	for i, e := range l.cfg.Env {
+		names = append(names, e.Name)
+		if e.Name == which {
+			found = append(found, instance("env."+leaf, i))
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Sprintf("there is no [[env]] table named %q; there are: %s", which, strings.Join(names, ", "))
+	}
+	return found, ""
+}
+
+// value reads the text of an override. Where a string is wanted, text that
+// only happens to look like a number or a date stays text.
+func (l *loader) value(path, raw string) any {
+	var doc map[string]any
+	_, err := toml.Decode("x = "+raw+"\n", &doc)
+	v, ok := doc["x"]
+	if err != nil || !ok || len(doc) != 1 {
+		return raw
+	}
+	if _, isText := v.(string); isText {
+		return v
+	}
+	if e, ok := known(generic(path)); ok && e.status == Ready {
+		t := field(&l.cfg, path).Type()
+		_, isList := v.([]any)
+		if t.Kind() == reflect.String || t.Kind() == reflect.Slice && !isList {
+			return raw
+		}
+	}
+	return v
+}

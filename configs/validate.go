@@ -1,0 +1,174 @@
+package configs
+
+import (
+	"strconv"
+)
+
+// Validate returns everything that is wrong with c as Faults, or nil.
+func (c Config) Validate() error {
+	return c.faults().err()
+}
+
+func (c *Config) faults() Faults {
+	var fs Faults
+	for _, e := range table {
+		if e.status != Ready || e.rule.check == nil {
+			continue
+		}
+		for _, path := range c.paths(e.name) {
+			if msg := e.rule.check(field(c, path).Interface()); msg != "" {
+				fs.add(path, "%s", msg)
+			}
+		}
+	}
+	// Rules across keys would only repeat what is already wrong with one of them.
+	var across Faults
+	c.checkModel(&across)
+	c.checkEnvs(&across)
+	c.checkRollout(&across)
+	c.checkUpdate(&across)
+	c.checkSFT(&across)
+	for _, f := range across {
+		if !fs.about(f.Key) {
+			fs = append(fs, f)
+		}
+	}
+	return fs
+}
+
+// paths returns where a key occurs in c: once, or once for every [[env]] table.
+func (c *Config) paths(name string) []string {
+	if instance(name, 0) == name {
+		return []string{name}
+	}
+	out := make([]string, len(c.Env))
+	for i := range out {
+		out[i] = instance(name, i)
+	}
+	return out
+}
+
+func (c *Config) checkModel(fs *Faults) {
+	f := c.Model.Fresh
+	switch {
+	case c.Model.Path == "" && f.Layers == 0:
+		fs.add("model.path", "no model: give a folder or a .gguf file, or model.fresh.layers for one made on the spot")
+	case c.Model.Path != "" && f.Layers != 0:
+		fs.add("model.fresh.layers", "model.path names a model already: take out one of the two")
+	}
+	if f.Layers == 0 {
+		return
+	}
+	if f.Heads < 1 || f.KVHeads < 1 {
+		return
+	}
+	switch {
+	case f.HiddenSize%f.Heads != 0:
+		fs.add("model.fresh.heads", "%d does not divide hidden_size %d", f.Heads, f.HiddenSize)
+	case f.HiddenSize/f.Heads%2 != 0:
+		fs.add("model.fresh.heads", "heads of %d numbers are odd: rotary positions need an even number", f.HiddenSize/f.Heads)
+	}
+	if f.Heads%f.KVHeads != 0 {
+		fs.add("model.fresh.kv_heads", "%d does not divide heads %d", f.KVHeads, f.Heads)
+	}
+	if c.Model.TokenizerPath != "" {
+		fs.add("model.tokenizer_path", "a fresh model makes its own vocabulary: take it out")
+	}
+}
+
+// builtin are the environments this program can serve itself.
+var builtin = map[string]bool{"maze": true, "textcraft": true}
+
+func (c *Config) checkEnvs(fs *Faults) {
+	if len(c.Env) == 0 {
+		fs.add("env", "no environment: add a table [[env]] with name and tasks")
+		return
+	}
+	trained, val := false, false
+	for i, e := range c.Env {
+		at := "env." + strconv.Itoa(i) + "."
+		trained = trained || e.Weight > 0
+		val = val || len(e.ValTasks) > 0
+		if len(e.Servers) == 0 && !builtin[e.Name] {
+			fs.add(at+"servers", "%s has no built-in server: give the addresses of running ones", e.Name)
+		}
+		if len(e.Tasks) == 0 && e.Weight > 0 {
+			fs.add(at+"tasks", "no tasks to train on: give an index range such as \"0-199\" or files, or weight = 0")
+		}
+		if len(e.ExpertTasks) > 0 && !builtin[e.Name] {
+			fs.add(at+"expert_tasks", "%s has no built-in solver: give trajectories in sft.files", e.Name)
+		}
+		if e.Recipes != "" && (e.Name != "textcraft" || len(e.Servers) > 0) {
+			fs.add(at+"recipes", "only the built-in textcraft server reads recipes: take it out")
+		}
+	}
+	if !trained {
+		fs.add("env.0.weight", "no weight is above 0: nothing would be trained on")
+	}
+	if !val && (c.Trainer.TestEvery > 0 || c.Trainer.ValBeforeTrain) {
+		fs.add("env.0.val_tasks", "nothing to validate on: give val_tasks, or set trainer.test_every = 0 and trainer.val_before_train = false")
+	}
+}
+
+func (c *Config) checkRollout(fs *Faults) {
+	r := c.Rollout
+	if c.Algo.AdvEstimator == "grpo" && r.GroupSize == 1 {
+		fs.add("rollout.group_size", "1 is not allowed with adv_estimator grpo, which compares the episodes of a group; allowed: at least 2")
+	}
+	if r.MaxNewTokens >= r.MaxContextTokens {
+		fs.add("rollout.max_new_tokens", "%d leaves no room for a prompt in max_context_tokens %d", r.MaxNewTokens, r.MaxContextTokens)
+	}
+	if c.Data.MaxPromptTokens >= r.MaxContextTokens {
+		fs.add("data.max_prompt_tokens", "%d leaves no room for a reply in rollout.max_context_tokens %d", c.Data.MaxPromptTokens, r.MaxContextTokens)
+	}
+}
+
+func (c *Config) checkUpdate(fs *Faults) {
+	a := c.Actor
+	rows := c.Data.TrainBatchSize * c.Rollout.GroupSize
+	if a.MiniBatchSize > rows {
+		fs.add("actor.mini_batch_size", "%d is more than the %d episodes of a step (train_batch_size %d x group_size %d); 0 takes them all",
+			a.MiniBatchSize, rows, c.Data.TrainBatchSize, c.Rollout.GroupSize)
+	}
+	if a.MiniBatchSize > 0 && a.MicroBatchSize > 0 && !a.DynamicBatch && a.MiniBatchSize%a.MicroBatchSize != 0 {
+		fs.add("actor.micro_batch_size", "%d does not divide mini_batch_size %d", a.MicroBatchSize, a.MiniBatchSize)
+	}
+	if a.DynamicBatch && a.MaxTokensPerMicroBatch < c.Rollout.MaxContextTokens {
+		fs.add("actor.max_tokens_per_micro_batch", "%d is less than one episode may have (rollout.max_context_tokens %d)",
+			a.MaxTokensPerMicroBatch, c.Rollout.MaxContextTokens)
+	}
+	if c.Ref.Path != "" && !a.UseKLLoss {
+		fs.add("ref.path", "a reference is only used with actor.use_kl_loss = true: set that, or take it out")
+	}
+	checkOptim(fs, "actor.optim.", a.Optim)
+}
+
+func (c *Config) checkSFT(fs *Faults) {
+	s := c.SFT
+	if s.Epochs == 0 {
+		return
+	}
+	if s.MicroBatchSize > 0 && s.TrainBatchSize%s.MicroBatchSize != 0 {
+		fs.add("sft.micro_batch_size", "%d does not divide sft.train_batch_size %d", s.MicroBatchSize, s.TrainBatchSize)
+	}
+	found := len(s.Files) > 0
+	for _, e := range c.Env {
+		found = found || len(e.ExpertTasks) > 0
+		for _, t := range e.Tasks {
+			found = found || IsTaskFile(t)
+		}
+	}
+	if !found {
+		fs.add("sft.epochs", "no trajectories to learn from: give sft.files, files in [[env]] tasks, or expert_tasks; or set it to 0")
+	}
+	checkOptim(fs, "sft.optim.", s.Optim)
+}
+
+func checkOptim(fs *Faults, at string, o Optim) {
+	if o.WarmupRatio > 0 && o.WarmupSteps >= 0 {
+		fs.add(at+"warmup_steps", "warmup_ratio is set as well: take out one of the two")
+	}
+	if o.MinLRRatio > 0 && o.Schedule == "constant" {
+		fs.add(at+"min_lr_ratio", "a constant schedule has no end: choose linear or cosine, or take it out")
+	}
+}

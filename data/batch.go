@@ -1,0 +1,214 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+// Row is one episode as the algorithms see it. The per-token slices are either
+// nil (not computed yet) or as long as Tokens; they are 0 where Mask is 0.
+type Row struct {
+	UID           string // group key, shared by the samples of one task in one step
+	TaskID        string
+	Env           string
+	Index         int // the task's index in its environment
+	Sample        int // 0..group_size-1
+	Seed          uint64
+	WeightVersion int64 // of the weights that sampled it
+
+	Tokens          []int32
+	Mask            []uint8   // 1 exactly on sampled tokens
+	RolloutLogProbs []float32 // recorded when the token was sampled
+	OldLogProbs     []float32 // of the policy before this batch's updates
+	RefLogProbs     []float32 // of the frozen reference
+	Values          []float32
+	Rewards         []float32 // the score, allocated to tokens
+	Advantages      []float32
+	Returns         []float32
+
+	Score   float64 // of the whole episode: the environment's reward until a score function replaces it
+	Outcome Outcome
+	Turns   []Turn
+}
+
+// SampledTokens counts the tokens the model produced.
+func (r *Row) SampledTokens() int {
+	n := 0
+	for _, m := range r.Mask {
+		n += int(m)
+	}
+	return n
+}
+
+// Clone returns a copy that shares nothing with r.
+func (r *Row) Clone() Row {
+	c := *r
+	c.Tokens, c.Mask, c.Turns = slices.Clone(r.Tokens), slices.Clone(r.Mask), slices.Clone(r.Turns)
+	for _, f := range c.floats() {
+		*f.values = slices.Clone(*f.values)
+	}
+	return c
+}
+
+type floatField struct {
+	name   string
+	values *[]float32
+}
+
+// floats lists the per-token float slices.
+func (r *Row) floats() []floatField {
+	return []floatField{
+		{"RolloutLogProbs", &r.RolloutLogProbs}, {"OldLogProbs", &r.OldLogProbs}, {"RefLogProbs", &r.RefLogProbs},
+		{"Values", &r.Values}, {"Rewards", &r.Rewards}, {"Advantages", &r.Advantages}, {"Returns", &r.Returns},
+	}
+}
+
+// Validate reports every inconsistency of the row.
+func (r *Row) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	n := len(r.Tokens)
+	if n == 0 {
+		fault("it has no tokens")
+	}
+	for i, id := range r.Tokens {
+		if id < 0 {
+			fault("token %d has id %d", i, id)
+			break
+		}
+	}
+	if len(r.Mask) != n {
+		fault("Mask has %d entries for %d tokens", len(r.Mask), n)
+	}
+	for i, m := range r.Mask {
+		if m > 1 {
+			fault("Mask[%d] is %d, not 0 or 1", i, m)
+			break
+		}
+	}
+	for _, f := range r.floats() {
+		name, v := f.name, *f.values
+		if v == nil {
+			continue
+		}
+		if len(v) != n {
+			fault("%s has %d entries for %d tokens", name, len(v), n)
+			continue
+		}
+		for i, x := range v {
+			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+				fault("%s[%d] is %v", name, i, x)
+				break
+			}
+		}
+	}
+	if math.IsNaN(r.Score) || math.IsInf(r.Score, 0) {
+		fault("Score is %v", r.Score)
+	}
+	if len(errs) == 0 { // the spans mean nothing while the mask is wrong
+		if err := checkTurns(r.Turns, r.Mask); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkTurns verifies that the turns' spans follow one another and are exactly
+// the masked tokens. A row without turns (a recorded trajectory) has any mask.
+func checkTurns(turns []Turn, mask []uint8) error {
+	end, sampled := 0, 0
+	for i, t := range turns {
+		if t.Start < end || t.End < t.Start || t.End > len(mask) {
+			return fmt.Errorf("turn %d spans tokens [%d, %d), which does not fit after %d of %d", i, t.Start, t.End, end, len(mask))
+		}
+		for j, m := range mask[t.Start:t.End] {
+			if m != 1 {
+				return fmt.Errorf("turn %d: token %d was sampled but Mask is 0 there", i, t.Start+j)
+			}
+		}
+		end = t.End
+		sampled += t.End - t.Start
+	}
+	if len(turns) == 0 {
+		return nil
+	}
+	masked := 0
+	for _, m := range mask {
+		masked += int(m)
+	}
+	if masked != sampled {
+		return fmt.Errorf("Mask is 1 on %d tokens, the turns sampled %d", masked, sampled)
+	}
+	return nil
+}
+
+// Batch is rows with facts about all of them. Everything that belongs to a row
+// is in the row, so that no operation can part them (DataProto's reorder could:
+// spec 4.1). Operations return a new Batch; its rows share their slices with
+// the old ones except where stated, and its Meta is a copy.
+type Batch struct {
+	Rows []Row
+	Meta map[string]string
+}
+
+// BatchFromEpisodes turns finished episodes into rows, in their order. An
+// episode that must not become a gradient, or is inconsistent, is an error: the
+// caller drops and counts those before.
+func BatchFromEpisodes(episodes []*Episode) (Batch, error) {
+	b := Batch{Rows: make([]Row, 0, len(episodes))}
+	for i, e := range episodes {
+		if e == nil {
+			return Batch{}, fmt.Errorf("batch: episode %d is missing", i)
+		}
+		fail := func(err error) (Batch, error) {
+			return Batch{}, fmt.Errorf("batch: episode %d (%s, uid %q, sample %d): %w", i, e.Task.ID, e.UID, e.Sample, err)
+		}
+		if !e.Outcome.Trainable() {
+			return fail(fmt.Errorf("outcome %q cannot be trained on", e.Outcome))
+		}
+		if e.UID == "" {
+			return fail(errors.New("it has no uid"))
+		}
+		if len(e.LogProbs) != len(e.Tokens) { // nil is as wrong as short here
+			return fail(fmt.Errorf("LogProbs has %d entries for %d tokens", len(e.LogProbs), len(e.Tokens)))
+		}
+		r := Row{
+			UID: e.UID, TaskID: e.Task.ID, Env: e.Task.Env, Index: e.Task.Index, Sample: e.Sample, Seed: e.Seed,
+			WeightVersion: e.WeightVersion, Tokens: e.Tokens, Mask: e.Mask, RolloutLogProbs: e.LogProbs,
+			Score: e.Reward, Outcome: e.Outcome, Turns: e.Turns,
+		}
+		if err := r.Validate(); err != nil {
+			return fail(err)
+		}
+		b.Rows = append(b.Rows, r)
+	}
+	return b, nil
+}
+
+// Len returns the number of rows.
+func (b Batch) Len() int { return len(b.Rows) }
+
+// Validate reports every inconsistency of every row.
+func (b Batch) Validate() error {
+	var errs []error
+	for i := range b.Rows {
+		if err := b.Rows[i].Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("row %d (%s): %w", i, b.Rows[i].UID, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// SampledTokens counts the sampled tokens of all rows.
+func (b Batch) SampledTokens() int {
+	n := 0
+	for i := range b.Rows {
+		n += b.Rows[i].SampledTokens()
+	}
+	return n
+}
+
+func (b Batch) with(rows []Row) Batch { return Batch{Rows: rows, Meta: maps.Clone(b.Meta)} }

@@ -1,0 +1,218 @@
+package data
+
+import (
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// testEpisode is a sound episode of two turns; n tells episodes apart.
+func testEpisode(n int) *Episode {
+	return &Episode{
+		Task: Task{ID: "maze_" + strconv.Itoa(n), Env: "maze", Index: n}, UID: "u" + strconv.Itoa(n), Sample: n, Seed: 7,
+		Tokens: []int32{1, 2, 3, 4, 5, int32(n)}, Mask: []uint8{0, 1, 1, 0, 1, 0},
+		LogProbs: []float32{0, -1, -2, 0, -3, 0}, Reward: float64(n), Outcome: Done, WeightVersion: 3,
+		Turns: []Turn{{Start: 1, End: 3, Text: "a"}, {Start: 4, End: 5, Text: "b"}},
+	}
+}
+
+func testBatch(t *testing.T, n int) Batch {
+	t.Helper()
+	var es []*Episode
+	for i := range n {
+		es = append(es, testEpisode(i))
+	}
+	b, err := BatchFromEpisodes(es)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Meta = map[string]string{"step": "1"}
+	return b
+}
+
+// samples names the rows of a batch by their Sample.
+func samples(b Batch) string {
+	var s []string
+	for _, r := range b.Rows {
+		s = append(s, strconv.Itoa(r.Sample))
+	}
+	return strings.Join(s, " ")
+}
+
+func TestBatchFromEpisodes(t *testing.T) {
+	b := testBatch(t, 2)
+	e := testEpisode(1)
+	want := Row{
+		UID: "u1", TaskID: "maze_1", Env: "maze", Index: 1, Sample: 1, Seed: 7, WeightVersion: 3, Tokens: e.Tokens, Mask: e.Mask,
+		RolloutLogProbs: e.LogProbs, Score: 1, Outcome: Done, Turns: e.Turns,
+	}
+	if d := cmp.Diff(want, b.Rows[1]); d != "" {
+		t.Errorf("row (-want +got):\n%s", d)
+	}
+	if got := b.SampledTokens(); got != 6 {
+		t.Errorf("SampledTokens = %d, want 6", got)
+	}
+	for name, tc := range map[string]struct {
+		change func(*Episode)
+		want   string
+	}{
+		"env error":        {func(e *Episode) { e.Outcome = EnvError }, `"env_error" cannot be trained on`},
+		"cancelled":        {func(e *Episode) { e.Outcome = Cancelled }, "cannot be trained on"},
+		"no outcome":       {func(e *Episode) { e.Outcome = "" }, "cannot be trained on"},
+		"no uid":           {func(e *Episode) { e.UID = "" }, "no uid"},
+		"no tokens":        {func(e *Episode) { *e = Episode{UID: "u", Outcome: Done} }, "no tokens"},
+		"no log-probs":     {func(e *Episode) { e.LogProbs = nil }, "LogProbs has 0 entries"},
+		"short mask":       {func(e *Episode) { e.Mask = e.Mask[1:] }, "Mask has 5 entries"},
+		"mask of 2":        {func(e *Episode) { e.Mask[0] = 2 }, "Mask[0] is 2"},
+		"NaN log-prob":     {func(e *Episode) { e.LogProbs[1] = float32(math.NaN()) }, "RolloutLogProbs[1] is NaN"},
+		"infinite reward":  {func(e *Episode) { e.Reward = math.Inf(1) }, "Score is +Inf"},
+		"negative id":      {func(e *Episode) { e.Tokens[2] = -1 }, "token 2 has id -1"},
+		"turn past end":    {func(e *Episode) { e.Turns[1].End = 7 }, "turn 1 spans"},
+		"turns overlap":    {func(e *Episode) { e.Turns[1].Start = 2 }, "turn 1 spans"},
+		"turn reversed":    {func(e *Episode) { e.Turns[0].End = 0 }, "turn 0 spans"},
+		"unmasked sample":  {func(e *Episode) { e.Turns[1].End = 6 }, "Mask is 0 there"},
+		"masked non-turn":  {func(e *Episode) { e.Mask[0] = 1 }, "Mask is 1 on 4 tokens"},
+		"a turn too short": {func(e *Episode) { e.Turns[0].End = 2 }, "Mask is 1 on 3 tokens"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := testEpisode(0)
+			tc.change(e)
+			_, err := BatchFromEpisodes([]*Episode{testEpisode(5), e})
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "episode 1") {
+				t.Errorf("error %v, want %q of episode 1", err, tc.want)
+			}
+		})
+	}
+	if _, err := BatchFromEpisodes([]*Episode{nil}); err == nil {
+		t.Error("a nil episode was accepted")
+	}
+}
+
+func TestBatchOperations(t *testing.T) {
+	b := testBatch(t, 5)
+	must := func(b Batch, err error) Batch {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	split, err := b.Split(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chunks, err := must(b.Slice(0, 4)).Chunk(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name string
+		got  Batch
+		want string
+	}{
+		{"select", b.Select(func(r *Row) bool { return r.Sample%2 == 0 }), "0 2 4"},
+		{"slice", must(b.Slice(1, 3)), "1 2"},
+		{"concat", must(Concat(must(b.Slice(3, 5)), must(b.Slice(0, 1)))), "3 4 0"},
+		{"repeat", must(must(b.Slice(0, 2)).Repeat(3)), "0 0 0 1 1 1"},
+		{"reorder", must(b.Reorder([]int{4, 0, 3, 1, 2})), "4 0 3 1 2"},
+		{"split, the last", split[2], "4"},
+		{"chunk", chunks[1], "2 3"},
+		{"the original", b, "0 1 2 3 4"},
+	} {
+		if got := samples(tc.got); got != tc.want {
+			t.Errorf("%s: rows %s, want %s", tc.name, got, tc.want)
+		}
+		if tc.got.Meta["step"] != "1" {
+			t.Errorf("%s: meta %v", tc.name, tc.got.Meta)
+		}
+		for _, r := range tc.got.Rows { // everything of a row moves together
+			if r.UID != "u"+strconv.Itoa(r.Sample) || r.Index != r.Sample || r.Tokens[5] != int32(r.Sample) {
+				t.Errorf("%s: row %d was taken apart: %+v", tc.name, r.Sample, r)
+			}
+		}
+	}
+	if len(split) != 3 || len(chunks) != 2 {
+		t.Errorf("%d pieces and %d chunks", len(split), len(chunks))
+	}
+}
+
+func TestBatchOperationErrors(t *testing.T) {
+	b := testBatch(t, 5)
+	other := testBatch(t, 1)
+	other.Meta = map[string]string{"step": "2"}
+	for name, f := range map[string]func() error{
+		"slice negative":   func() error { _, err := b.Slice(-1, 2); return err },
+		"slice reversed":   func() error { _, err := b.Slice(2, 1); return err },
+		"slice past end":   func() error { _, err := b.Slice(0, 6); return err },
+		"repeat 0":         func() error { _, err := b.Repeat(0); return err },
+		"reorder short":    func() error { _, err := b.Reorder([]int{0, 1}); return err },
+		"reorder twice":    func() error { _, err := b.Reorder([]int{0, 1, 2, 3, 3}); return err },
+		"reorder outside":  func() error { _, err := b.Reorder([]int{0, 1, 2, 3, 5}); return err },
+		"reorder negative": func() error { _, err := b.Reorder([]int{0, 1, 2, 3, -1}); return err },
+		"split 0":          func() error { _, err := b.Split(0); return err },
+		"chunk uneven":     func() error { _, err := b.Chunk(2); return err },
+		"chunk 0":          func() error { _, err := b.Chunk(0); return err },
+		"concat meta":      func() error { _, err := Concat(b, other); return err },
+	} {
+		if f() == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestRepeatCopies(t *testing.T) {
+	b := testBatch(t, 1)
+	b.Rows[0].Rewards = make([]float32, 6)
+	r, err := b.Repeat(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Rows[0].Rewards[0], r.Rows[0].Tokens[0], r.Rows[0].Turns[0].Text, r.Rows[0].RolloutLogProbs[1] = 9, 9, "x", 9
+	if d := cmp.Diff(r.Rows[1], b.Rows[0]); d != "" {
+		t.Errorf("a copy shares memory with another:\n%s", d)
+	}
+}
+
+// TestReorderInverse is a property: any permutation followed by its inverse
+// is the identity, on every field.
+func TestReorderInverse(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 50 {
+		b := testBatch(t, 1+rng.IntN(12))
+		order := rng.Perm(b.Len())
+		inverse := make([]int, len(order))
+		for i, j := range order {
+			inverse[j] = i
+		}
+		there, err := b.Reorder(order)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := there.Reorder(inverse)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(b, back); d != "" {
+			t.Fatal(d)
+		}
+	}
+}
+
+func TestBatchValidate(t *testing.T) {
+	b := testBatch(t, 3)
+	if err := b.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	b.Rows[0].Advantages = []float32{1}
+	b.Rows[2].Returns = []float32{0, 0, 0, 0, 0, float32(math.Inf(-1))}
+	err := b.Validate()
+	for _, want := range []string{"row 0 (u0): Advantages has 1 entries for 6 tokens", "row 2 (u2): Returns[5] is -Inf"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Validate = %v, want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package tokenizer
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// AddedToken is a token matched in the text before any splitting.
+type AddedToken struct {
+	ID         int32
+	Content    string
+	Special    bool // left out by Decode with skipSpecial
+	SingleWord bool // matches only between non-word runes
+	LStrip     bool // takes the white space before it
+	RStrip     bool // takes the white space after it
+	Normalized bool // matched in normalized text
+}
+
+// matcher finds added tokens: the leftmost, and the longest among those.
+type matcher struct {
+	tokens []AddedToken
+	nodes  []trieNode
+	first  [256]bool
+}
+
+type trieNode struct {
+	next  map[byte]int32
+	token int32 // index into tokens, -1 inside
+}
+
+func newMatcher(tokens []AddedToken, content func(AddedToken) string) *matcher {
+	m := &matcher{tokens: tokens, nodes: []trieNode{{token: -1}}}
+	for i, t := range tokens {
+		s := content(t)
+		at := int32(0)
+		for j := range len(s) {
+			child, ok := m.nodes[at].next[s[j]]
+			if !ok {
+				child = int32(len(m.nodes))
+				m.nodes = append(m.nodes, trieNode{token: -1})
+				if m.nodes[at].next == nil {
+					m.nodes[at].next = make(map[byte]int32)
+				}
+				m.nodes[at].next[s[j]] = child
+			}
+			at = child
+		}
+		if at != 0 && m.nodes[at].token < 0 {
+			m.nodes[at].token = int32(i)
+			m.first[s[0]] = true
+		}
+	}
+	return m
+}
+
+// find returns the first match at or after from; token is nil without one.
+func (m *matcher) find(text string, from int) (token *AddedToken, start, end int) {
+	for i := from; i < len(text); i++ {
+		if !m.first[text[i]] {
+			continue
+		}
+		best, bestEnd := int32(-1), 0
+		at := int32(0)
+		for j := i; j < len(text); j++ {
+			child, ok := m.nodes[at].next[text[j]]
+			if !ok {
+				break
+			}
+			at = child
+			if t := m.nodes[at].token; t >= 0 {
+				best, bestEnd = t, j+1
+			}
+		}
+		if best >= 0 {
+			return &m.tokens[best], i, bestEnd
+		}
+	}
+	return nil, 0, 0
+}
+
+// split calls plain for the text between added tokens and token for each of
+// them, in order. A special token is left in the text if splitSpecial is set.
+func (m *matcher) split(text string, splitSpecial bool, plain func(string), token func(int32)) {
+	done := 0 // what lies before was handed out
+	for from := 0; ; {
+		t, start, end := m.find(text, from)
+		if t == nil {
+			break
+		}
+		from = end
+		if splitSpecial && t.Special {
+			continue
+		}
+		if t.SingleWord && (endsInWord(text[:start]) || startsWithWord(text[end:])) {
+			continue
+		}
+		if t.LStrip {
+			start = max(len(strings.TrimRightFunc(text[:start], unicode.IsSpace)), done)
+		}
+		if t.RStrip {
+			end = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
+		}
+		if done < start {
+			plain(text[done:start])
+		}
+		token(t.ID)
+		done = end
+	}
+	if done < len(text) {
+		plain(text[done:])
+	}
+}
+
+func endsInWord(s string) bool {
+	r, n := utf8.DecodeLastRuneInString(s)
+	return n > 0 && isWord(r)
+}
+
+func startsWithWord(s string) bool {
+	r, n := utf8.DecodeRuneInString(s)
+	return n > 0 && isWord(r)
+}
+
+// isWord is \w of Unicode's regular expression report (UTS 18, annex C).
+func isWord(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic,
+		unicode.Join_Control)
+}

@@ -1,0 +1,190 @@
+package tokenizer
+
+import (
+	"container/heap"
+	"strings"
+	"sync"
+)
+
+// bpe is the merge table of a byte-level BPE model. Words are raw bytes: the
+// byte-level alphabet is undone once, when the vocabulary is read.
+type bpe struct {
+	words        map[string]int32 // raw bytes of every vocabulary entry in the alphabet
+	bytes        [256]int32       // id of each single byte, -1 if the vocabulary lacks it
+	merges       map[uint64]merge
+	ignoreMerges bool  // a whole word in the vocabulary is taken as it is
+	unk          int32 // for bytes outside the vocabulary; -1 drops them, as the reference does
+	fuseUnk      bool
+
+	mu    sync.RWMutex
+	cache map[string][]int32 // guarded by mu; emptied when it reaches cacheWords
+}
+
+type merge struct {
+	rank int32
+	id   int32
+}
+
+const (
+	cacheWords   = 1 << 16
+	cacheWordLen = 128 // longer words are rare and would fill memory
+	heapFrom     = 48  // symbols from which the heap beats scanning
+)
+
+func pair(a, b int32) uint64 { return uint64(uint32(a))<<32 | uint64(uint32(b)) }
+
+// append appends the ids of one pre-token to ids.
+func (m *bpe) append(ids []int32, word string) []int32 {
+	cached := len(word) <= cacheWordLen
+	if cached {
+		m.mu.RLock()
+		hit, ok := m.cache[word]
+		m.mu.RUnlock()
+		if ok {
+			return append(ids, hit...)
+		}
+	}
+	start := len(ids)
+	ids = m.encode(ids, word)
+	if cached {
+		got := append([]int32(nil), ids[start:]...)
+		m.mu.Lock()
+		if m.cache == nil || len(m.cache) >= cacheWords {
+			m.cache = make(map[string][]int32, 1024)
+		}
+		m.cache[strings.Clone(word)] = got // not a slice of the caller's whole text
+		m.mu.Unlock()
+	}
+	return ids
+}
+
+func (m *bpe) encode(ids []int32, word string) []int32 {
+	if m.ignoreMerges {
+		if id, ok := m.words[word]; ok {
+			return append(ids, id)
+		}
+	}
+	start := len(ids)
+	inUnk := false
+	for i := range len(word) {
+		id := m.bytes[word[i]]
+		if id >= 0 {
+			ids, inUnk = append(ids, id), false
+			continue
+		}
+		if m.unk < 0 || inUnk && m.fuseUnk {
+			continue
+		}
+		ids, inUnk = append(ids, m.unk), true
+	}
+	if len(ids)-start < heapFrom {
+		return m.mergeShort(ids, start)
+	}
+	return m.mergeLong(ids, start)
+}
+
+// mergeShort merges ids[start:] in place: again and again the pair of lowest
+// rank, the leftmost among equals.
+func (m *bpe) mergeShort(ids []int32, start int) []int32 {
+	w := ids[start:]
+	var ranks [heapFrom]merge // ranks[i] is the merge of w[i], w[i+1]; rank -1 if there is none
+	look := func(i int) merge {
+		if i+1 < len(w) {
+			if g, ok := m.merges[pair(w[i], w[i+1])]; ok {
+				return g
+			}
+		}
+		return merge{rank: -1}
+	}
+	for i := range w {
+		ranks[i] = look(i)
+	}
+	for {
+		best := -1
+		for i := 0; i+1 < len(w); i++ {
+			if ranks[i].rank >= 0 && (best < 0 || ranks[i].rank < ranks[best].rank) {
+				best = i
+			}
+		}
+		if best < 0 {
+			return ids[:start+len(w)]
+		}
+		w[best] = ranks[best].id
+		copy(w[best+1:], w[best+2:])
+		copy(ranks[best+1:], ranks[best+2:len(w)])
+		w = w[:len(w)-1]
+		ranks[best] = look(best)
+		if best > 0 {
+			ranks[best-1] = look(best - 1)
+		}
+	}
+}
+
+// mergeLong does the same through a linked list and a heap, O(n log n), so
+// that a megabyte without a break is no way to hang the program.
+func (m *bpe) mergeLong(ids []int32, start int) []int32 {
+	w := ids[start:]
+	n := len(w)
+	prev, next := make([]int32, n), make([]int32, n)
+	for i := range n {
+		prev[i], next[i] = int32(i-1), int32(i+1)
+	}
+	at := func(i int32) (candidate, bool) {
+		j := next[i]
+		if j >= int32(n) {
+			return candidate{}, false
+		}
+		g, ok := m.merges[pair(w[i], w[j])]
+		return candidate{g.rank, i, w[i], w[j], g.id}, ok
+	}
+	var q mergeHeap
+	for i := range n {
+		if c, ok := at(int32(i)); ok {
+			q = append(q, c)
+		}
+	}
+	heap.Init(&q)
+	const gone = -1
+	for len(q) > 0 {
+		c := heap.Pop(&q).(candidate)
+		j := next[c.at]
+		if w[c.at] != c.left || j >= int32(n) || w[j] != c.right {
+			continue // a neighbour was merged since
+		}
+		w[c.at], w[j] = c.id, gone
+		next[c.at] = next[j]
+		if k := next[j]; k < int32(n) {
+			prev[k] = c.at
+		}
+		for _, i := range [2]int32{c.at, prev[c.at]} {
+			if i < 0 {
+				continue
+			}
+			if c, ok := at(i); ok {
+				heap.Push(&q, c)
+			}
+		}
+	}
+	out := ids[:start]
+	for i := int32(0); i < int32(n); i = next[i] {
+		out = append(out, w[i])
+	}
+	return out
+}
+
+type candidate struct{ rank, at, left, right, id int32 }
+
+type mergeHeap []candidate
+
+func (h mergeHeap) Len() int { return len(h) }
+func (h mergeHeap) Less(i, j int) bool {
+	return h[i].rank < h[j].rank || h[i].rank == h[j].rank && h[i].at < h[j].at
+}
+func (h mergeHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *mergeHeap) Push(x any)   { *h = append(*h, x.(candidate)) }
+func (h *mergeHeap) Pop() any {
+	old := *h
+	c := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return c
+}

@@ -1,0 +1,70 @@
+package tokenizer
+
+import "unicode/utf8"
+
+// Decode returns the text of ids, ill-formed bytes replaced by U+FFFD. An id
+// outside the vocabulary stands for nothing, as in the reference: models pad
+// their vocabulary and may sample such an id. No clean-up of spaces is done.
+func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
+	return lossy(t.DecodeBytes(ids, skipSpecial))
+}
+
+// DecodeBytes returns the bytes of ids, which need not be valid UTF-8.
+func (t *Tokenizer) DecodeBytes(ids []int32, skipSpecial bool) []byte {
+	out := make([]byte, 0, 4*len(ids))
+	for _, id := range ids {
+		out = append(out, t.piece(id, skipSpecial)...)
+	}
+	return out
+}
+
+func (t *Tokenizer) piece(id int32, skipSpecial bool) string {
+	if id < 0 || int(id) >= len(t.bytes) || skipSpecial && t.special[id] {
+		return ""
+	}
+	return t.bytes[id]
+}
+
+// StreamDecoder decodes ids one at a time. It holds back the bytes of an
+// unfinished rune, so that the pieces joined, with Flush at the end, are what
+// Decode returns for all ids at once.
+type StreamDecoder struct {
+	t           *Tokenizer
+	skipSpecial bool
+	pending     []byte
+}
+
+// Stream starts a StreamDecoder.
+func (t *Tokenizer) Stream(skipSpecial bool) *StreamDecoder {
+	return &StreamDecoder{t: t, skipSpecial: skipSpecial}
+}
+
+// Next returns the text that id completes, often the token's own, and "" if
+// it ends inside a rune.
+func (d *StreamDecoder) Next(id int32) string {
+	d.pending = append(d.pending, d.t.piece(id, d.skipSpecial)...)
+	n := complete(d.pending)
+	text := lossy(d.pending[:n])
+	d.pending = append(d.pending[:0], d.pending[n:]...)
+	return text
+}
+
+// Flush returns what is held back as Decode would show it at the end of the text.
+func (d *StreamDecoder) Flush() string {
+	text := lossy(d.pending)
+	d.pending = d.pending[:0]
+	return text
+}
+
+// complete is the length of b without an unfinished rune at its end.
+func complete(b []byte) int {
+	for i := max(0, len(b)-utf8.UTFMax+1); i < len(b); i++ {
+		if !utf8.RuneStart(b[i]) || utf8.FullRune(b[i:]) {
+			continue
+		}
+		if _, open := illFormed(b[i:]); open {
+			return i
+		}
+	}
+	return len(b)
+}

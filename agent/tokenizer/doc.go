@@ -1,0 +1,22 @@
+// Package tokenizer turns text into token ids and back exactly as Hugging
+// Face's tokenizers library does, for the byte-level BPE tokenizers of Llama-3,
+// Qwen2, Qwen2.5, Qwen3 and SmolLM2.
+//
+// It owns tokenizer.json and tokenizer_config.json: reading both, building a
+// tokenizer.json from the vocabulary inside a GGUF file, and training a small
+// vocabulary for a model made on the spot. It does not own chat templates
+// (package chat) nor the GGUF container.
+//
+// A component, type or option of tokenizer.json that this package does not
+// implement is an error that names it; nothing is approximated. The library's
+// truncation and padding settings are read and not applied, as transformers
+// does unless asked.
+//
+// Text that is not valid UTF-8 is first made so: every maximal ill-formed
+// subsequence becomes U+FFFD (The Unicode Standard, section 3.9; what Rust's
+// from_utf8_lossy and Python's errors="replace" do), because the reference
+// never sees invalid text.
+//
+// A Tokenizer is immutable apart from a word cache that locks itself: all its
+// methods may be called by many goroutines. A StreamDecoder belongs to one.
+package tokenizer

@@ -1,0 +1,189 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// maxDepth bounds how deep Sequence components may nest.
+const maxDepth = 4
+
+func (t *Tokenizer) readNormalizer(raw json.RawMessage, depth int) error {
+	if absent(raw) {
+		return nil
+	}
+	kind, err := typeOf(raw)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case "NFC":
+		var c struct {
+			Type string `json:"type"`
+		}
+		t.nfc = true
+		return strict(raw, &c)
+	case "Sequence":
+		var c struct {
+			Type        string            `json:"type"`
+			Normalizers []json.RawMessage `json:"normalizers"`
+		}
+		if err := strict(raw, &c); err != nil {
+			return err
+		}
+		if depth == maxDepth {
+			return errors.New("sequences nest too deep")
+		}
+		for _, n := range c.Normalizers {
+			if err := t.readNormalizer(n, depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("type %q is not supported, only NFC and Sequence are", kind)
+}
+
+func (t *Tokenizer) readPreTokenizer(raw json.RawMessage) error {
+	if absent(raw) {
+		return errors.New("missing; this package needs one that ends in ByteLevel")
+	}
+	steps, err := flatten(raw, nil, 0)
+	if err != nil {
+		return err
+	}
+	for i, s := range steps {
+		kind, err := typeOf(s)
+		if err != nil {
+			return err
+		}
+		if last := i == len(steps)-1; last != (kind == "ByteLevel") {
+			return fmt.Errorf("step %d is %s; ByteLevel must be the last step and only there", i, kind)
+		}
+		if err := t.readStep(kind, s); err != nil {
+			return fmt.Errorf("%s: %w", kind, err)
+		}
+	}
+	if len(steps) == 0 {
+		return errors.New("an empty Sequence; this package needs one that ends in ByteLevel")
+	}
+	return nil
+}
+
+// flatten lists the steps of nested Sequences.
+func flatten(raw json.RawMessage, steps []json.RawMessage, depth int) ([]json.RawMessage, error) {
+	kind, err := typeOf(raw)
+	if err != nil {
+		return nil, err
+	}
+	if kind != "Sequence" {
+		return append(steps, raw), nil
+	}
+	if depth == maxDepth {
+		return nil, errors.New("sequences nest too deep")
+	}
+	var c struct {
+		Type  string            `json:"type"`
+		Steps []json.RawMessage `json:"pretokenizers"`
+	}
+	if err := strict(raw, &c); err != nil {
+		return nil, err
+	}
+	for _, s := range c.Steps {
+		if steps, err = flatten(s, steps, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	return steps, nil
+}
+
+func (t *Tokenizer) readStep(kind string, raw json.RawMessage) error {
+	switch kind {
+	case "Split":
+		var c struct {
+			Type    string `json:"type"`
+			Pattern struct {
+				Regex  *string `json:"Regex"`
+				String *string `json:"String"`
+			} `json:"pattern"`
+			Behavior string `json:"behavior"`
+			Invert   bool   `json:"invert"`
+		}
+		if err := strict(raw, &c); err != nil {
+			return err
+		}
+		var by splitter
+		switch {
+		case c.Pattern.Regex != nil && c.Pattern.String == nil:
+			p, err := compilePattern(*c.Pattern.Regex)
+			if err != nil {
+				return err
+			}
+			by = p
+		case c.Pattern.String != nil && c.Pattern.Regex == nil:
+			by = literal([]rune(*c.Pattern.String))
+		default:
+			return errors.New("pattern must be one of Regex and String")
+		}
+		return t.addSplit(by, c.Behavior, c.Invert)
+	case "Digits":
+		var c struct {
+			Type       string `json:"type"`
+			Individual bool   `json:"individual_digits"`
+		}
+		if err := strict(raw, &c); err != nil {
+			return err
+		}
+		if c.Individual {
+			return t.addSplit(digits{}, "Isolated", false)
+		}
+		return t.addSplit(digits{}, "Contiguous", false)
+	case "ByteLevel":
+		c := byteLevelJSON{UseRegex: true}
+		if err := strict(raw, &c); err != nil {
+			return err
+		}
+		t.pre.last.prefixSpace = c.AddPrefixSpace
+		if c.UseRegex {
+			p, err := compilePattern(gpt2Pattern)
+			if err != nil {
+				return err
+			}
+			t.pre.last.words = p
+		}
+		return nil
+	}
+	return errors.New("type is not supported, only Sequence, Split, Digits and ByteLevel are")
+}
+
+func (t *Tokenizer) addSplit(by splitter, behavior string, invert bool) error {
+	s, err := newSplit(by, behavior, invert)
+	if err == nil {
+		t.pre.splits = append(t.pre.splits, s)
+	}
+	return err
+}
+
+// byteLevelJSON serves as pre-tokenizer, post-processor and decoder; as the
+// latter two its options touch offsets only.
+type byteLevelJSON struct {
+	Type           string `json:"type"`
+	AddPrefixSpace bool   `json:"add_prefix_space"`
+	TrimOffsets    bool   `json:"trim_offsets"`
+	UseRegex       bool   `json:"use_regex"`
+}
+
+func readDecoder(raw json.RawMessage) error {
+	if absent(raw) {
+		return errors.New("missing, only ByteLevel is supported")
+	}
+	kind, err := typeOf(raw)
+	if err != nil {
+		return err
+	}
+	if kind != "ByteLevel" {
+		return fmt.Errorf("type %q is not supported, only ByteLevel is", kind)
+	}
+	return strict(raw, &byteLevelJSON{})
+}

@@ -1,0 +1,127 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// template is a TemplateProcessing step: the ids around the text's own.
+type template struct {
+	before, after []int32
+	names         []string // of all special tokens, for checkPost
+	ids           []int32
+}
+
+type templatePiece struct {
+	SpecialToken *struct {
+		ID     string `json:"id"`
+		TypeID int    `json:"type_id"`
+	} `json:"SpecialToken"`
+	Sequence *struct {
+		ID     string `json:"id"`
+		TypeID int    `json:"type_id"`
+	} `json:"Sequence"`
+}
+
+func (t *Tokenizer) readPost(raw json.RawMessage, depth int) error {
+	if absent(raw) {
+		return nil
+	}
+	kind, err := typeOf(raw)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case "ByteLevel": // moves offsets, not ids
+		return strict(raw, &byteLevelJSON{})
+	case "Sequence":
+		var c struct {
+			Type  string            `json:"type"`
+			Steps []json.RawMessage `json:"processors"`
+		}
+		if err := strict(raw, &c); err != nil {
+			return err
+		}
+		if depth == maxDepth {
+			return errors.New("sequences nest too deep")
+		}
+		for _, s := range c.Steps {
+			if err := t.readPost(s, depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "TemplateProcessing":
+		if err := t.readTemplate(raw); err != nil {
+			return fmt.Errorf("TemplateProcessing: %w", err)
+		}
+		return nil
+	}
+	return fmt.Errorf("type %q is not supported, only ByteLevel, TemplateProcessing and Sequence are", kind)
+}
+
+func (t *Tokenizer) readTemplate(raw json.RawMessage) error {
+	var c struct {
+		Type          string          `json:"type"`
+		Single        []templatePiece `json:"single"`
+		Pair          json.RawMessage `json:"pair"` // never used here: one text at a time
+		SpecialTokens map[string]struct {
+			ID     string   `json:"id"`
+			IDs    []int32  `json:"ids"`
+			Tokens []string `json:"tokens"`
+		} `json:"special_tokens"`
+	}
+	if err := strict(raw, &c); err != nil {
+		return err
+	}
+	var p template
+	seen := false
+	for _, piece := range c.Single {
+		switch {
+		case piece.Sequence != nil && piece.SpecialToken == nil:
+			if piece.Sequence.ID != "A" || seen {
+				return errors.New(`single must hold the sequence "A" once`)
+			}
+			seen = true
+		case piece.SpecialToken != nil && piece.Sequence == nil:
+			special, ok := c.SpecialTokens[piece.SpecialToken.ID]
+			if !ok {
+				return fmt.Errorf("special token %q is not defined", piece.SpecialToken.ID)
+			}
+			if len(special.IDs) != len(special.Tokens) {
+				return fmt.Errorf("special token %q has %d ids and %d tokens", special.ID, len(special.IDs), len(special.Tokens))
+			}
+			p.names = append(p.names, special.Tokens...)
+			p.ids = append(p.ids, special.IDs...)
+			if seen {
+				p.after = append(p.after, special.IDs...)
+			} else {
+				p.before = append(p.before, special.IDs...)
+			}
+		default:
+			return errors.New("a piece is neither a SpecialToken nor a Sequence")
+		}
+	}
+	if !seen {
+		return errors.New(`single lacks the sequence "A"`)
+	}
+	if t.post != nil {
+		return errors.New("there are two; the reference drops what the second adds")
+	}
+	t.post = &p
+	return nil
+}
+
+// checkPost makes sure that the ids templates insert are those of their tokens.
+func (t *Tokenizer) checkPost() error {
+	if t.post == nil {
+		return nil
+	}
+	for i, id := range t.post.ids {
+		if got, ok := t.IDToToken(id); !ok || got != t.post.names[i] {
+			return fmt.Errorf("TemplateProcessing: id %d is not token %q", id, t.post.names[i])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package tokenizer
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Tokenizer is a byte-level BPE tokenizer.
+type Tokenizer struct {
+	raw  []byte
+	hash string
+
+	ids       map[string]int32 // vocabulary and added tokens
+	tokens    []string         // by id
+	known     []bool           // by id; an id may be unused
+	bytes     []string         // by id: what the token decodes to
+	modelSize int32            // entries in the model's own vocabulary
+
+	nfc        bool
+	verbatim   *matcher // added tokens matched in the text as given
+	normalized *matcher // added tokens matched after normalization
+	pre        preTokenizer
+	bpe        bpe
+	post       *template // nil if the post-processor adds nothing
+	added      []AddedToken
+	special    map[int32]bool
+}
+
+// maxFile bounds the size of a tokenizer.json.
+const maxFile = 256 << 20
+
+// Load reads a tokenizer.json, or the one inside a folder.
+func Load(path string) (*Tokenizer, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("load tokenizer: %w", err)
+	}
+	if info.IsDir() {
+		path = filepath.Join(path, "tokenizer.json")
+		if info, err = os.Stat(path); err != nil {
+			return nil, fmt.Errorf("load tokenizer: %w", err)
+		}
+	}
+	if info.Size() > maxFile {
+		return nil, fmt.Errorf("load tokenizer: %s has %d bytes, more than %d", path, info.Size(), maxFile)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("load tokenizer: %w", err)
+	}
+	t, err := parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("load tokenizer %s: %w", path, err)
+	}
+	return t, nil
+}
+
+// Size is the highest id plus one: the rows an embedding needs at least.
+func (t *Tokenizer) Size() int { return len(t.tokens) }
+
+// TokenToID returns the id of a token spelled as in tokenizer.json.
+func (t *Tokenizer) TokenToID(token string) (int32, bool) {
+	id, ok := t.ids[token]
+	return id, ok
+}
+
+// IDToToken returns the token of an id spelled as in tokenizer.json.
+func (t *Tokenizer) IDToToken(id int32) (string, bool) {
+	if id < 0 || int(id) >= len(t.tokens) || !t.known[id] {
+		return "", false
+	}
+	return t.tokens[id], true
+}
+
+// Added returns the added tokens in the order of the file.
+func (t *Tokenizer) Added() []AddedToken { return slices.Clone(t.added) }
+
+// Specials returns the added tokens that are marked special.
+func (t *Tokenizer) Specials() []AddedToken {
+	return slices.DeleteFunc(t.Added(), func(a AddedToken) bool { return !a.Special })
+}
+
+// IsSpecial reports whether id is a special token.
+func (t *Tokenizer) IsSpecial(id int32) bool { return t.special[id] }
+
+// RawJSON returns the tokenizer.json this tokenizer was made from. The caller
+// must not change it.
+func (t *Tokenizer) RawJSON() []byte { return t.raw }
+
+// Hash is the SHA-256 of RawJSON in hexadecimal.
+func (t *Tokenizer) Hash() string { return t.hash }
+
+func (t *Tokenizer) normalize(s string) string {
+	if t.nfc {
+		return nfc(s)
+	}
+	return s
+}

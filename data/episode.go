@@ -66,6 +66,7 @@ type Turn struct {
 	Parsed      bool    `json:"parsed"` // whether the format found an action
 	Stop        string  `json:"stop"`   // why generation stopped: eos, stop_string, length, context
 	Observation string  `json:"observation"`
+	Truncated   bool    `json:"truncated,omitempty"` // the model saw a shortened Observation
 	Reward      float64 `json:"reward"`
 	Done        bool    `json:"done"`
 	GenMillis   float64 `json:"gen_ms"`

@@ -1,0 +1,135 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
+)
+
+// Setup is what the episodes of one environment have in common.
+type Setup struct {
+	Engine   engine.Engine
+	Renderer Renderer
+	Format   Format
+	Spec     env.Spec
+	Options  Options
+}
+
+// Start is what one episode begins with.
+type Start struct {
+	Task    data.Task
+	UID     string // group key
+	Sample  int    // 0..group_size-1
+	Seed    uint64 // of the episode's draws
+	Attempt int    // from 1
+	Client  env.Client
+	// Session, if it is not nil, is a session that was opened beforehand; see
+	// engine.Options.Deterministic. RunEpisode closes it.
+	Session *engine.Session
+}
+
+// SessionOptions are those of the episode's session.
+func (s Setup) SessionOptions(start Start) engine.SessionOptions {
+	return engine.SessionOptions{
+		Key:        engine.Key{Seed: start.Seed, Task: start.Task.ID, Sample: start.Sample},
+		MaxContext: s.Options.MaxContext,
+	}
+}
+
+// RunEpisode plays one episode (OpenManus-RL's _run_single_rollout, as spec
+// 3.7 wants it): reset, then generate, parse, step, append the observation,
+// until something ends it. It always returns an episode; what went wrong, if
+// anything did, is its Outcome and Err.
+//
+// The ids of a turn are appended to the ids before it and never made again
+// from text; the mask is 1 exactly on the sampled ids. The observation that
+// comes with the end of an episode is in its Turn but was never shown to the
+// model, so it is in neither Tokens nor Messages.
+func RunEpisode(ctx context.Context, setup Setup, start Start) *data.Episode {
+	began := time.Now()
+	p := &player{
+		Setup:   setup,
+		client:  start.Client,
+		session: start.Session,
+		ep: &data.Episode{
+			Task: start.Task, UID: start.UID, Sample: start.Sample, Seed: start.Seed, Attempts: start.Attempt,
+		},
+	}
+	defer func() {
+		if p.session != nil {
+			p.Engine.Close(p.session)
+		}
+	}()
+	outcome, err := p.play(ctx, start)
+	if err != nil {
+		p.ep.Err = err.Error()
+		if ctx.Err() != nil {
+			outcome = data.Cancelled
+		}
+	} else if p.stepped && p.Spec.Success(p.ep.Reward) {
+		// AgentGym counts the last step's reward, also of an episode that was
+		// cut off: some environments score before they are done.
+		outcome = data.Success
+	}
+	p.ep.Outcome = outcome
+	p.ep.Millis = millis(began)
+	return p.ep
+}
+
+// player is the state of one episode.
+type player struct {
+	Setup
+	client   env.Client
+	session  *engine.Session
+	ep       *data.Episode
+	stepped  bool // the environment has judged at least one reply
+	unparsed int  // replies without an action in a row
+}
+
+// play returns how the episode ended, with an error where that was not the
+// model's doing.
+func (p *player) play(ctx context.Context, start Start) (data.Outcome, error) {
+	if err := p.reset(ctx, start.Task); err != nil {
+		return data.EnvError, err
+	}
+	ids, err := p.Renderer.Start(p.ep.Messages)
+	if err != nil {
+		return data.EngineError, fmt.Errorf("render the first messages: %w", err)
+	}
+	if p.session == nil {
+		if p.session, err = p.Engine.Open(ctx, p.SessionOptions(start)); err != nil {
+			return data.EngineError, err
+		}
+	}
+	for turn := 0; ; turn++ {
+		if len(p.ep.Tokens)+len(ids) >= p.Options.MaxContext {
+			if turn == 0 { // not what the model did: say what to change
+				err = fmt.Errorf("the first messages take %d tokens and max_context is %d: raise it", len(ids), p.Options.MaxContext)
+			}
+			return data.ContextLimit, err
+		}
+		p.give(ids)
+		reply, err := p.generate(ctx, ids, turn)
+		if err != nil {
+			return data.EngineError, err
+		}
+		if reply.Stop == engine.StopContext {
+			return data.ContextLimit, nil // the reply is not whole: it is not sent
+		}
+		t := &p.ep.Turns[turn]
+		parsed, err := p.step(ctx, t)
+		if err != nil {
+			return data.EnvError, err
+		}
+		if outcome := p.ended(t, parsed); outcome != "" {
+			return outcome, nil
+		}
+		if ids, err = p.observe(t, reply); err != nil {
+			return data.EngineError, err
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
+)
+
+func TestActionTags(t *testing.T) {
+	ok := func(action string) Parsed { return Parsed{Action: action, Text: "Action: " + action, OK: true} }
+	final := func(action string) Parsed { p := ok(action); p.Final = true; return p }
+	none := func(text string) Parsed { return Parsed{Text: text} }
+	tests := []struct {
+		name, text string
+		want       Parsed
+	}{
+		// Spec 12.5, with the value intended where upstream is wrong.
+		{"action wins over an earlier response", "<response>r</response><action> go </action>", ok("go")},
+		{"act, which upstream does not see", "<act>x</act>", ok("x")},
+		{"the first of two, over a line end", "<action>a\nb</action><action>c</action>", ok("a\nb")},
+		{"case counts", "<Action>x</Action>", none("<Action>x</Action>")},
+		{"unclosed", "<action>x", none("<action>x")},
+		{"action before act", "<act>x</act><action>y</action>", ok("y")},
+		{"an unclosed action does not hide act", "<action>x <act>y</act>", ok("y")},
+		{"a line", "Thought: t\nAction: go left\n", ok("go left")},
+		{"the first of two lines", "Action: x\nAction: y", ok("x")},
+		{"line before response", "<response>r</response>\nAction: x", ok("x")},
+		{"response", "so <response> 42 </response>", final("42")},
+		{"answer", "<answer>42</answer>", final("42")},
+		{"empty tag", "<action></action>", ok("")},
+		{"nothing", "", none("")},
+		{"plain text", "go left", none("go left")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, actionTags{}.Parse(tt.text)); diff != "" {
+				t.Errorf("Parse(%q) (-want +got):\n%s", tt.text, diff)
+			}
+		})
+	}
+}
+
+// What actionTags hands on must come out of the clients' parsers as it was.
+func TestActionTagsThroughTheClientsParsers(t *testing.T) {
+	text := actionTags{}.Parse("I think.\n<action>get 2 oak log</action>").Text
+	one, ok := env.ParseOne(text)
+	for name, got := range map[string]string{
+		"split": env.ParseSplit(text), "one": one, "react": env.ParseReact(text), "craft1": env.ParseCraft1(text),
+	} {
+		if got != "get 2 oak log" || !ok {
+			t.Errorf("parser %s makes %q of %q", name, got, text)
+		}
+	}
+}
+
+func TestReact(t *testing.T) {
+	tests := []struct {
+		text, action string
+		ok           bool
+	}{
+		{"Thought:\nI go.\n\nAction:\ngo to desk 1", "go to desk 1", true},
+		{"go to desk 1", "", false},
+		{"Thought: a\nAction: x\nAction: y", "x", true},
+		{"Action:\n", "", true},
+		{"action: x", "", false},
+		{"", "", false},
+	}
+	for _, tt := range tests {
+		want := Parsed{Action: tt.action, Text: tt.text, OK: tt.ok} // the full text, whatever was found
+		if diff := cmp.Diff(want, react{}.Parse(tt.text)); diff != "" {
+			t.Errorf("Parse(%q) (-want +got):\n%s", tt.text, diff)
+		}
+	}
+}
+
+// A format's own prompt, and the environments' instructions for it, must show
+// an action that its parser finds: upstream's did not (spec 0.2).
+func TestPromptsAgreeWithParsers(t *testing.T) {
+	for _, name := range Formats.Names() {
+		f, err := Formats.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if prompt := f.Prompt(); prompt != "" && !f.Parse(prompt).OK {
+			t.Errorf("%s: no action in its own prompt %q", name, prompt)
+		}
+		for _, e := range env.Names() {
+			spec, err := env.Lookup(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := spec.Instruction(name); !f.Parse(text).OK {
+				t.Errorf("%s in %s: no action in the instruction %q", name, e, text)
+			}
+		}
+	}
+}
+
+func TestInstruction(t *testing.T) {
+	spec := env.Spec{Instruction: func(format string) string { return "own for " + format }}
+	recorded := []data.Message{{Role: "user", Content: "recorded\n"}, {Role: "assistant", Content: "OK"}}
+	tests := []struct {
+		name     string
+		task     data.Task
+		format   Format
+		override string
+		want     string
+	}{
+		{"recorded", data.Task{Env: "textcraft", Conversation: recorded}, react{}, "file", "recorded"},
+		{"recorded for another format", data.Task{Env: "textcraft", Conversation: recorded}, actionTags{}, "", "recorded\n\n" + actionTags{}.Prompt()},
+		{"maze is fused", data.Task{Env: "maze", Conversation: recorded}, react{}, "", "own for react"},
+		{"wordle is fused", data.Task{Env: "wordle", Conversation: recorded}, react{}, "file", "file"},
+		{"nothing recorded", data.Task{Env: "textcraft"}, actionTags{}, "", "own for action_tags"},
+		{"a file", data.Task{Env: "textcraft"}, actionTags{}, "file", "file"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Instruction(tt.task, spec, tt.format, tt.override); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestOpening(t *testing.T) {
+	user := func(s string) data.Message { return data.Message{Role: "user", Content: s} }
+	tests := []struct {
+		instruction, role string
+		want              []data.Message
+	}{
+		{"do", "", []data.Message{user("do\n\nobs")}},
+		{"do\n", "user", []data.Message{user("do\n\nobs")}},
+		{"", "user", []data.Message{user("obs")}},
+		{"do", "system", []data.Message{{Role: "system", Content: "do"}, user("obs")}},
+		{"", "system", []data.Message{user("obs")}},
+	}
+	for _, tt := range tests {
+		got, err := Opening(tt.instruction, "obs", tt.role)
+		if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
+			t.Errorf("%q as %q: %v (-want +got):\n%s", tt.instruction, tt.role, err, diff)
+		}
+	}
+	if _, err := Opening("a", "b", "tool"); err == nil {
+		t.Error("role tool was taken")
+	}
+}
+
+func TestOptionsValidate(t *testing.T) {
+	if err := testSetup(nil).Options.Validate(); err != nil {
+		t.Error(err)
+	}
+	err := Options{MaxObsTokens: -1, TopP: 2, InstructionRole: "tool"}.Validate()
+	for _, want := range []string{"max_turns is 0", "max_new_tokens is 0", "max_context is 0", "max_obs_tokens is -1", "temperature is 0", "top_p is 2", `"tool"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+}
+
+func FuzzFormats(f *testing.F) {
+	for _, s := range []string{"<action>a</action>", "<act>", "Action:", "Thought: x\nAction: y", "<answer>\xff</answer>", "</action><action>"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, name := range Formats.Names() {
+			format, err := Formats.Lookup(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := format.Parse(text)
+			if p.Action != strings.TrimSpace(p.Action) || !p.OK && (p.Text != text || p.Action != "" || p.Final) {
+				t.Errorf("%s: %q gives %+v", name, text, p)
+			}
+			if !strings.Contains(text, p.Action) {
+				t.Errorf("%s: action %q is not in %q", name, p.Action, text)
+			}
+		}
+	})
+}

@@ -1,0 +1,51 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Options of the episode loop.
+type Options struct {
+	MaxTurns     int  // replies in an episode
+	MaxNewTokens int  // tokens in a reply
+	MaxContext   int  // tokens in an episode; it ends where they would not fit
+	MaxObsTokens int  // tokens of an observation after the first, 0 is no limit
+	ParseLimit   int  // replies without an action in a row that end an episode, 0 is off
+	FinalEnds    bool // an answer the format marks as final ends the episode
+
+	Temperature float32
+	Greedy      bool
+	TopP        float32  // 0 or 1 is off
+	TopK        int      // 0 is off
+	StopStrings []string // besides the format's
+
+	Instruction     string // the text of the user's instruction file, "" if none
+	InstructionRole string // RoleUser (also "") or RoleSystem
+}
+
+// Validate names every fault of o.
+func (o Options) Validate() error {
+	var errs []error
+	atLeast := func(name string, v, least int) {
+		if v < least {
+			errs = append(errs, fmt.Errorf("%s is %d, want at least %d", name, v, least))
+		}
+	}
+	atLeast("max_turns", o.MaxTurns, 1)
+	atLeast("max_new_tokens", o.MaxNewTokens, 1)
+	atLeast("max_context", o.MaxContext, 2)
+	atLeast("max_obs_tokens", o.MaxObsTokens, 0)
+	atLeast("parse_limit", o.ParseLimit, 0)
+	atLeast("top_k", o.TopK, 0)
+	if !o.Greedy && !(o.Temperature > 0) {
+		errs = append(errs, fmt.Errorf("temperature is %g, want more than 0, or greedy", o.Temperature))
+	}
+	if !(o.TopP >= 0 && o.TopP <= 1) {
+		errs = append(errs, fmt.Errorf("top_p is %g, want it in [0, 1]", o.TopP))
+	}
+	if _, err := Opening("", "", o.InstructionRole); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

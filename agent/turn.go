@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/data"
+)
+
+// reset starts the task and writes the conversation before the first reply.
+// The first observation states the task and is never shortened.
+func (p *player) reset(ctx context.Context, task data.Task) error {
+	obs, err := p.client.Reset(ctx, task.Index)
+	if err != nil {
+		return err
+	}
+	text := Instruction(task, p.Spec, p.Format, p.Options.Instruction)
+	p.ep.Messages, err = Opening(text, obs.Text, p.Options.InstructionRole)
+	return err
+}
+
+// give appends ids the model did not produce.
+func (p *player) give(ids []int32) {
+	p.ep.Tokens = append(p.ep.Tokens, ids...)
+	p.ep.Mask = append(p.ep.Mask, make([]uint8, len(ids))...)
+	p.ep.LogProbs = append(p.ep.LogProbs, make([]float32, len(ids))...)
+}
+
+// generate samples a reply to everything so far, ids being what the session
+// does not have yet, and records it.
+func (p *player) generate(ctx context.Context, ids []int32, turn int) (engine.Reply, error) {
+	o := p.Options
+	began := time.Now()
+	reply, err := p.Engine.Generate(ctx, p.session, ids, engine.Params{
+		MaxNew:      o.MaxNewTokens,
+		Temperature: o.Temperature,
+		Greedy:      o.Greedy,
+		TopP:        o.TopP,
+		TopK:        o.TopK,
+		StopTokens:  p.Renderer.StopTokens(),
+		StopStrings: append(append([]string(nil), p.Format.StopStrings()...), o.StopStrings...),
+		Turn:        turn,
+	})
+	if err != nil {
+		return reply, fmt.Errorf("turn %d: generate: %w", turn+1, err)
+	}
+	if len(reply.IDs) != len(reply.LogProbs) {
+		return reply, fmt.Errorf("turn %d: the engine gave %d ids and %d log-probs", turn+1, len(reply.IDs), len(reply.LogProbs))
+	}
+	start := len(p.ep.Tokens)
+	p.ep.Tokens = append(p.ep.Tokens, reply.IDs...)
+	p.ep.LogProbs = append(p.ep.LogProbs, reply.LogProbs...)
+	for range reply.IDs {
+		p.ep.Mask = append(p.ep.Mask, 1)
+	}
+	p.ep.WeightVersion = reply.Version
+
+	said := reply.IDs
+	if reply.Stop == engine.StopEOS && len(said) > 0 {
+		said = said[:len(said)-1] // the stop token is not part of the text
+	}
+	t := data.Turn{
+		Start: start, End: len(p.ep.Tokens), Text: p.Renderer.Decode(said),
+		Stop: string(reply.Stop), GenMillis: millis(began),
+	}
+	p.ep.Turns = append(p.ep.Turns, t)
+	p.ep.Messages = append(p.ep.Messages, data.Message{Role: "assistant", Content: t.Text})
+	return reply, nil
+}
+
+// step gives the reply to the environment. The episode's reward is the last
+// step's (AgentGym's rule, spec 3.4): sums are wrong where a server hands out
+// running scores.
+func (p *player) step(ctx context.Context, t *data.Turn) (Parsed, error) {
+	parsed := p.Format.Parse(t.Text)
+	t.Parsed, t.Action = parsed.OK, parsed.Action
+	began := time.Now()
+	res, err := p.client.Step(ctx, parsed.Text)
+	t.EnvMillis = millis(began)
+	if res.Sent {
+		t.Action = res.Action
+	}
+	if err != nil {
+		return parsed, err
+	}
+	t.Observation, t.Reward, t.Done = res.Observation, res.Reward, res.Done
+	p.ep.Reward = res.Reward
+	p.stepped = true
+	if parsed.OK {
+		p.unparsed = 0
+	} else {
+		p.unparsed++
+	}
+	return parsed, nil
+}
+
+// ended says whether, and how, the episode ends after turn t.
+func (p *player) ended(t *data.Turn, parsed Parsed) data.Outcome {
+	switch o := p.Options; {
+	case t.Done, o.FinalEnds && parsed.Final:
+		return data.Done
+	case o.ParseLimit > 0 && p.unparsed >= o.ParseLimit:
+		return data.ParseLimit
+	case len(p.ep.Turns) >= o.MaxTurns:
+		return data.TurnLimit
+	}
+	return ""
+}
+
+// observe writes the observation of turn t into the conversation and returns
+// the ids to go on with.
+func (p *player) observe(t *data.Turn, reply engine.Reply) ([]int32, error) {
+	last := reply.IDs[len(reply.IDs)-1]
+	next := func(text string) ([]int32, error) {
+		return p.Renderer.Next(reply.Stop == engine.StopEOS, last, []data.Message{{Role: RoleUser, Content: text}})
+	}
+	frame := -1 // tokens that the template puts around any observation
+	text, cut, err := capObservation(t.Observation, p.Options.MaxObsTokens, func(text string) (int, error) {
+		if frame < 0 {
+			empty, err := next("")
+			if err != nil {
+				return 0, err
+			}
+			frame = len(empty)
+		}
+		ids, err := next(text)
+		return len(ids) - frame, err
+	})
+	var ids []int32
+	if err == nil {
+		ids, err = next(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("render the observation of turn %d: %w", len(p.ep.Turns), err)
+	}
+	t.Truncated = cut
+	p.ep.Messages = append(p.ep.Messages, data.Message{Role: RoleUser, Content: text})
+	return ids, nil
+}
+
+func millis(since time.Time) float64 { return float64(time.Since(since)) / float64(time.Millisecond) }

@@ -80,8 +80,9 @@ func (l *Lease) end(ok bool, err error, blame bool) {
 
 // giveBack closes an instance beside the caller: a server that hangs must not
 // hold up an episode. What the server says to it changes nothing.
+// The caller holds mu.
 func (p *Pool) giveBack(s *poolServer, sl *slot) {
-	p.others.Go(func() {
+	p.spawn(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
 		defer cancel()
 		if err := sl.client.Close(ctx); err != nil {

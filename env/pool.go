@@ -48,14 +48,15 @@ type Pool struct {
 	o    PoolOptions
 	log  *slog.Logger
 
-	stop   context.CancelFunc // ends the probes
-	ctx    context.Context    // of the pool's own goroutines, until stop
-	others sync.WaitGroup     // the pool's own goroutines
+	// life ends with Close; the probes, which no caller waits for, run under it.
+	life context.Context
+	stop context.CancelFunc
 
 	mu      sync.Mutex
 	servers []*poolServer // the slice is fixed; the servers are guarded by mu
 	changed chan struct{} // closed and replaced whenever Acquire might find more; guarded by mu
 	closed  bool          // guarded by mu
+	jobs    int           // the pool's own goroutines; guarded by mu
 }
 
 // poolServer is one server. All its mutable fields are guarded by Pool.mu.
@@ -113,7 +114,7 @@ func NewPool(spec Spec, urls []string, o PoolOptions) (*Pool, error) {
 		seen[base] = true
 		p.servers = append(p.servers, &poolServer{url: base, root: rootURL(base, spec.PathSuffix)})
 	}
-	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.life, p.stop = context.WithCancel(context.Background())
 	return p, nil
 }
 
@@ -253,15 +254,32 @@ func (p *Pool) Close(ctx context.Context) error {
 			s.free = nil
 		}
 	}
-	p.mu.Unlock()
-	done := make(chan struct{})
-	go func() { p.others.Wait(); close(done) }()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("environment %s: giving instances back: %w", p.spec.Name, context.Cause(ctx))
+	for p.jobs > 0 {
+		changed := p.changed
+		p.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("environment %s: giving instances back: %w", p.spec.Name, context.Cause(ctx))
+		}
+		p.mu.Lock()
 	}
+	p.mu.Unlock()
+	return nil
+}
+
+// spawn runs job in a goroutine that Close waits for. The caller holds mu.
+func (p *Pool) spawn(job func()) {
+	p.jobs++
+	go func() {
+		defer func() {
+			p.mu.Lock()
+			p.jobs--
+			p.notify()
+			p.mu.Unlock()
+		}()
+		job()
+	}()
 }
 
 // String lists the servers, for logs.

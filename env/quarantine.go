@@ -33,7 +33,7 @@ func (p *Pool) quarantine(s *poolServer, err error) {
 	if s.failures > 1 {
 		pause = p.probePause(s.failures - 1)
 	}
-	p.others.Go(func() { p.probeUntilUp(s, pause) })
+	p.spawn(func() { p.probeUntilUp(s, pause) })
 }
 
 func (p *Pool) probePause(n int) time.Duration {
@@ -46,7 +46,7 @@ func (p *Pool) probePause(n int) time.Duration {
 
 // probeUntilUp asks s for its greeting until it answers or the pool closes.
 func (p *Pool) probeUntilUp(s *poolServer, pause time.Duration) {
-	for sleep(p.ctx, pause) {
+	for sleep(p.life, pause) {
 		err := p.probe(s)
 		p.mu.Lock()
 		if err == nil {
@@ -65,7 +65,7 @@ func (p *Pool) probeUntilUp(s *poolServer, pause time.Duration) {
 
 // probe reports whether s answers at all: any reply below status 500 will do.
 func (p *Pool) probe(s *poolServer) error {
-	ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
+	ctx, cancel := context.WithTimeout(p.life, probeTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.root, nil)
 	if err != nil {

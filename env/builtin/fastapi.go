@@ -1,0 +1,243 @@
+package builtin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// The outer behaviour of a FastAPI application, as far as clients can see it:
+// exact paths, its bodies for 404, 405 and 422 (pydantic 2 dialect), 500 as
+// plain text, compact JSON with a Content-Length.
+
+// endpoint answers one request with a value to be sent as JSON. A gameError
+// becomes form E1, an invalid becomes 422, any other error 500.
+type endpoint func(r *request) (any, error)
+
+// routes maps path, then method, to endpoint.
+type routes map[string]map[string]endpoint
+
+// maxBody bounds what a request may send.
+const maxBody = 1 << 20
+
+func (rs routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	methods, ok := rs[r.URL.Path]
+	if !ok {
+		if trimmed := strings.TrimSuffix(r.URL.Path, "/"); rs[trimmed] != nil {
+			to := *r.URL
+			to.Path = trimmed
+			w.Header().Set("Location", "http://"+r.Host+to.RequestURI())
+			w.Header().Set("Content-Length", "0")
+			w.WriteHeader(http.StatusTemporaryRedirect)
+			return
+		}
+		writeJSON(w, http.StatusNotFound, map[string]string{"detail": "Not Found"})
+		return
+	}
+	serve, ok := methods[r.Method]
+	if !ok {
+		for m := range methods {
+			w.Header().Add("Allow", m)
+		}
+		writeJSON(w, http.StatusMethodNotAllowed, map[string]string{"detail": "Method Not Allowed"})
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		writeJSON(w, http.StatusRequestEntityTooLarge, map[string]string{"detail": "Request body too large"})
+		return
+	}
+	reply, err := serve(&request{http: r, text: body})
+	var e1 gameError
+	var e3 invalid
+	switch {
+	case err == nil:
+		writeJSON(w, http.StatusOK, reply)
+	case errors.As(err, &e1):
+		writeJSON(w, http.StatusOK, map[string]string{"error": string(e1)})
+	case errors.As(err, &e3):
+		writeJSON(w, http.StatusUnprocessableEntity, map[string]any{"detail": []fault(e3)})
+	default:
+		writeText(w, http.StatusInternalServerError, "Internal Server Error")
+	}
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		writeText(w, http.StatusInternalServerError, "Internal Server Error")
+		return
+	}
+	write(w, status, "application/json", bytes.TrimSuffix(buf.Bytes(), []byte("\n")))
+}
+
+func writeText(w http.ResponseWriter, status int, text string) {
+	write(w, status, "text/plain; charset=utf-8", []byte(text))
+}
+
+func write(w http.ResponseWriter, status int, kind string, body []byte) {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	w.Write(body) // a client that has gone is no concern of the game
+}
+
+// fault is one entry of a 422 reply.
+type fault struct {
+	Type  string            `json:"type"`
+	Loc   []any             `json:"loc"`
+	Msg   string            `json:"msg"`
+	Input any               `json:"input"`
+	Ctx   map[string]string `json:"ctx,omitempty"`
+}
+
+// invalid is the error of a request that does not fit its endpoint: form E3.
+type invalid []fault
+
+func (v invalid) Error() string { return fmt.Sprintf("%d faults in the request", len(v)) }
+
+// request reads the parts of a request an endpoint declares, gathering faults.
+type request struct {
+	http   *http.Request
+	text   []byte
+	object map[string]json.RawMessage
+	faults invalid
+}
+
+// body reads the JSON object every endpoint with fields requires. After an
+// error the fields must not be asked for.
+func (r *request) body() error {
+	kind := r.http.Header.Get("Content-Type")
+	media, _, err := mime.ParseMediaType(kind)
+	if len(r.text) == 0 {
+		return invalid{{Type: "missing", Loc: []any{"body"}, Msg: "Field required"}}
+	}
+	if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") {
+		return invalid{notObject(string(r.text))}
+	}
+	if err := json.Unmarshal(r.text, new(any)); err != nil {
+		at := 0
+		var se *json.SyntaxError
+		if errors.As(err, &se) {
+			at = int(se.Offset)
+		}
+		return invalid{{
+			Type: "json_invalid", Loc: []any{"body", at}, Msg: "JSON decode error",
+			Input: map[string]any{}, Ctx: map[string]string{"error": err.Error()},
+		}}
+	}
+	if json.Unmarshal(r.text, &r.object) != nil || r.object == nil {
+		return invalid{notObject(json.RawMessage(r.text))}
+	}
+	return nil
+}
+
+func notObject(input any) fault {
+	return fault{
+		Type: "model_attributes_type", Loc: []any{"body"},
+		Msg: "Input should be a valid dictionary or object to extract fields from", Input: input,
+	}
+}
+
+// err gives the faults found so far, nil if there are none.
+func (r *request) err() error {
+	if len(r.faults) == 0 {
+		return nil
+	}
+	return r.faults
+}
+
+// integer reads an integer field the way pydantic 2 does: numbers without a
+// fraction, strings of digits and booleans all count. It returns nil for null
+// if optional, and fallback if the key is absent and optional.
+func (r *request) integer(key string, optional bool, fallback int64) *int64 {
+	raw, ok := r.object[key]
+	if !ok {
+		if !optional {
+			r.faults = append(r.faults, fault{Type: "missing", Loc: []any{"body", key}, Msg: "Field required", Input: json.RawMessage(r.text)})
+		}
+		return &fallback
+	}
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		v = nil // body has parsed it before
+	}
+	bad := func(kind, msg string) *int64 {
+		r.faults = append(r.faults, fault{Type: kind, Loc: []any{"body", key}, Msg: msg, Input: raw})
+		return &fallback
+	}
+	var n int64
+	switch v := v.(type) {
+	case nil:
+		if optional {
+			return nil
+		}
+		return bad("int_type", "Input should be a valid integer")
+	case bool:
+		if v {
+			n = 1
+		}
+	case float64:
+		if v != math.Trunc(v) {
+			return bad("int_from_float", "Input should be a valid integer, got a number with a fractional part")
+		}
+		if math.Abs(v) > 1<<53 {
+			return bad("int_parsing_size", "Unable to parse input string as an integer, exceeded maximum size")
+		}
+		n = int64(v)
+	case string:
+		i, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+		if err != nil {
+			return bad("int_parsing", "Input should be a valid integer, unable to parse string as an integer")
+		}
+		n = i
+	default:
+		return bad("int_type", "Input should be a valid integer")
+	}
+	return &n
+}
+
+// str reads a string field. Optional fields may be absent or null.
+func (r *request) str(key string, optional bool) string {
+	raw, ok := r.object[key]
+	if !ok {
+		if !optional {
+			r.faults = append(r.faults, fault{Type: "missing", Loc: []any{"body", key}, Msg: "Field required", Input: json.RawMessage(r.text)})
+		}
+		return ""
+	}
+	if optional && string(raw) == "null" {
+		return ""
+	}
+	var s *string
+	if json.Unmarshal(raw, &s) != nil || s == nil {
+		r.faults = append(r.faults, fault{Type: "string_type", Loc: []any{"body", key}, Msg: "Input should be a valid string", Input: raw})
+		return ""
+	}
+	return *s
+}
+
+// queryID reads the id of a GET endpoint.
+func (r *request) queryID() (int64, error) {
+	q := r.http.URL.Query()
+	if !q.Has("id") {
+		return 0, invalid{{Type: "missing", Loc: []any{"query", "id"}, Msg: "Field required"}}
+	}
+	id, err := strconv.ParseInt(strings.TrimSpace(q.Get("id")), 10, 64)
+	if err != nil {
+		return 0, invalid{{
+			Type: "int_parsing", Loc: []any{"query", "id"}, Input: q.Get("id"),
+			Msg: "Input should be a valid integer, unable to parse string as an integer",
+		}}
+	}
+	return id, nil
+}

@@ -1,0 +1,196 @@
+package builtin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+)
+
+// The maze server of AgentGym's lmrlgym (protocol 5.5), mounted at /maze.
+
+const (
+	mazeSuccess = "Success\n"
+	mazeFailure = "Failure\n"
+	// mazeSteps is how many steps may leave the player on the way. The next
+	// one fails, wherever it would have led.
+	mazeSteps = 50
+)
+
+// number is a reward in the spelling the original sends: 0 is an integer
+// there, while what the goal and the limit give are floats.
+type number = json.RawMessage
+
+var (
+	zero     = number("0")
+	one      = number("1")
+	oneFloat = number("1.0")
+	minusOne = number("-1.0")
+)
+
+// mazeGame is one player in the maze.
+type mazeGame struct {
+	mu sync.Mutex // guards all below
+	// started is false until the first reset that worked. The originals then
+	// fail on missing keys, and those texts are part of what clients see.
+	started bool
+	at      cell
+	steps   int
+	done    bool
+	text    string
+	total   float64
+}
+
+type mazeServer struct{ games *instances[mazeGame] }
+
+func newMazeServer(limit int) routes {
+	s := &mazeServer{newInstances[mazeGame](limit)}
+	return routes{
+		"/":            {http.MethodGet: func(*request) (any, error) { return "This is environment LMRL-Gym.", nil }},
+		"/maze/create": {http.MethodPost: s.create},
+		"/maze/reset":  {http.MethodPost: s.reset},
+		"/maze/step":   {http.MethodPost: s.step},
+		"/maze/available_actions": {http.MethodGet: func(*request) (any, error) {
+			var names []string
+			for _, m := range mazeMoves {
+				names = append(names, m.action)
+			}
+			return names, nil
+		}},
+		"/maze/observation": {http.MethodGet: s.observation},
+		"/maze/detail":      {http.MethodGet: s.detail},
+	}
+}
+
+type idReply struct {
+	ID int64 `json:"id"`
+}
+
+func (s *mazeServer) create(*request) (any, error) {
+	id, err := s.games.add(func(int64) *mazeGame { return &mazeGame{} })
+	return idReply{id}, err
+}
+
+// game finds the instance of id and locks it. With playing it must not have
+// finished, which every endpoint but reset asks for.
+func (s *mazeServer) game(id int64, playing bool) (*mazeGame, error) {
+	g, err := s.games.get(id)
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	if playing && g.done {
+		g.mu.Unlock()
+		return nil, gameError(fmt.Sprintf("The task with environment %d has finished.", id))
+	}
+	return g, nil
+}
+
+func (s *mazeServer) reset(r *request) (any, error) {
+	if err := r.body(); err != nil {
+		return nil, err
+	}
+	id, n := r.integer("id", false, 0), r.integer("game", false, 0)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	g, err := s.game(*id, false)
+	if err != nil {
+		return nil, err
+	}
+	defer g.mu.Unlock()
+	index := *n
+	if index >= int64(len(mazeStarts)) {
+		return nil, gameError(fmt.Sprintf("The game %d is not valid.", index))
+	}
+	if index < 0 { // Python counts from the end
+		if index += int64(len(mazeStarts)); index < 0 {
+			return nil, gameError("list index out of range")
+		}
+	}
+	if mazeStarts[index] == mazeGoal {
+		return nil, gameError("") // a failed assertion without words
+	}
+	g.started, g.at, g.steps, g.done, g.total = true, mazeStarts[index], 0, false, 0
+	g.text = mazeText(g.at)
+	return map[string]string{"observation": g.text}, nil
+}
+
+type stepReply struct {
+	Observation string `json:"observation"`
+	Reward      number `json:"reward"`
+	Done        bool   `json:"done"`
+}
+
+func (s *mazeServer) step(r *request) (any, error) {
+	if err := r.body(); err != nil {
+		return nil, err
+	}
+	id, action := r.integer("id", false, 0), r.str("action", false)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	g, err := s.game(*id, true)
+	if err != nil {
+		return nil, err
+	}
+	defer g.mu.Unlock()
+	if !g.started {
+		return nil, gameError(fmt.Sprint(*id))
+	}
+	return g.step(action), nil
+}
+
+func (g *mazeGame) step(action string) stepReply {
+	reply := stepReply{Reward: zero}
+	if g.steps >= mazeSteps {
+		reply = stepReply{mazeFailure, minusOne, true}
+		g.total--
+	} else if g.at = mazeMove(g.at, action); g.at == mazeGoal {
+		reply = stepReply{mazeSuccess, oneFloat, true}
+		g.total++
+	} else {
+		g.steps++
+		reply.Observation = mazeText(g.at)
+	}
+	g.text, g.done = reply.Observation, reply.Done
+	return reply
+}
+
+func (s *mazeServer) observation(r *request) (any, error) {
+	id, err := r.queryID()
+	if err != nil {
+		return nil, err
+	}
+	g, err := s.game(id, true)
+	if err != nil {
+		return nil, err
+	}
+	defer g.mu.Unlock()
+	if !g.started {
+		return nil, gameError("'observation'")
+	}
+	return g.text, nil
+}
+
+func (s *mazeServer) detail(r *request) (any, error) {
+	id, err := r.queryID()
+	if err != nil {
+		return nil, err
+	}
+	g, err := s.game(id, true)
+	if err != nil {
+		return nil, err
+	}
+	defer g.mu.Unlock()
+	if !g.started {
+		return nil, gameError("'goal_position'")
+	}
+	return struct {
+		MazeName    string  `json:"maze_name"`
+		Observation string  `json:"observation"`
+		Done        bool    `json:"done"`
+		Reward      float64 `json:"reward"`
+		Deleted     bool    `json:"deleted"`
+	}{"double_t_maze", g.text, g.done, g.total, false}, nil
+}

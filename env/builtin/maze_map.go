@@ -1,0 +1,106 @@
+package builtin
+
+import "fmt"
+
+// cell is a place in the maze: row, column.
+type cell struct{ row, col int }
+
+// mazeRows is the one map there is, two T shapes that meet in a corridor to
+// the goal. A dot is free, anything else is wall.
+var mazeRows = [...]string{
+	"#############",
+	"#.....#.....#",
+	"###.#####.###",
+	"###.#####.###",
+	"###.#####.###",
+	"###.......###",
+	"######.######",
+	"######.######",
+	"######.######",
+	"#############",
+}
+
+var mazeGoal = cell{8, 6}
+
+// mazeStarts gives the start cell of each game. The last is the goal, which a
+// reset refuses.
+var mazeStarts = [...]cell{
+	{1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5},
+	{1, 7}, {1, 8}, {1, 9}, {1, 10}, {1, 11},
+	{2, 3}, {3, 3}, {4, 3},
+	{5, 3}, {5, 4}, {5, 5}, {5, 6},
+	{6, 6}, {7, 6},
+	{5, 7}, {5, 8}, {5, 9},
+	{4, 9}, {3, 9}, {2, 9},
+	{8, 6},
+}
+
+// MazeGames is the number of games that can be played, 0 to MazeGames-1.
+const MazeGames = len(mazeStarts) - 1
+
+// mazeMoves in the order /available_actions lists them.
+var mazeMoves = [...]struct {
+	action string
+	by     cell
+}{
+	{"move left", cell{0, -1}},
+	{"move right", cell{0, 1}},
+	{"move up", cell{-1, 0}},
+	{"move down", cell{1, 0}},
+}
+
+func (c cell) plus(d cell) cell { return cell{c.row + d.row, c.col + d.col} }
+
+// free reports whether c is no wall. Beyond the edge is wall.
+func (c cell) free() bool {
+	return c.row >= 0 && c.row < len(mazeRows) && c.col >= 0 && c.col < len(mazeRows[0]) && mazeRows[c.row][c.col] == '.'
+}
+
+// mazeMove gives the cell an action leads to from c: c itself if the action is
+// unknown or a wall is in the way.
+func mazeMove(c cell, action string) cell {
+	for _, m := range mazeMoves {
+		if m.action == action {
+			if to := c.plus(m.by); to.free() {
+				return to
+			}
+		}
+	}
+	return c
+}
+
+// mazeText describes where the player at c is.
+func mazeText(c cell) string {
+	return fmt.Sprintf("The goal is at position %d, %d. Your current position is at position %d, %d. %s",
+		mazeGoal.row, mazeGoal.col, c.row, c.col, wallText(c))
+}
+
+// wallText names the walls around c, in the order right, left, above, below.
+func wallText(c cell) string {
+	text := ""
+	walls := 0
+	for _, side := range [...]struct {
+		words string
+		by    cell
+	}{
+		{"to your right", cell{0, 1}},
+		{"to your left", cell{0, -1}},
+		{"above you", cell{-1, 0}},
+		{"below you", cell{1, 0}},
+	} {
+		if c.plus(side.by).free() {
+			continue
+		}
+		if walls++; walls > 1 {
+			text += ", "
+		}
+		text += side.words
+	}
+	switch walls {
+	case 0:
+		return "There are no walls near you."
+	case 1:
+		return "There is a wall " + text + "."
+	}
+	return "There are walls " + text + "."
+}

@@ -1,0 +1,73 @@
+package builtin
+
+import (
+	"fmt"
+	"strings"
+)
+
+// TextcraftExpert gives actions that win task index of the own book.
+func TextcraftExpert(index int) []string { return OwnBook().Expert(index) }
+
+// Expert gives actions that win task index: first everything that is had by
+// get, then the crafts, each after what it needs. Where a recipe takes any of
+// a group, the kind that is least work is used.
+func (b *Book) Expert(index int) []string {
+	p := plan{book: b, free: map[string]int64{}, gets: map[string]int64{}}
+	p.need(b.goal(index), 1)
+	var actions []string
+	for _, id := range p.order {
+		actions = append(actions, fmt.Sprintf("get %d %s", p.gets[id], itemName(id)))
+	}
+	return append(actions, p.crafts...)
+}
+
+// plan gathers what it takes to make something.
+type plan struct {
+	book   *Book
+	free   map[string]int64 // made or taken, and not spoken for
+	gets   map[string]int64
+	order  []string // of gets
+	crafts []string
+}
+
+// need brings free[id] up to n at least. It ends because every craft's
+// ingredients lie less deep than what it makes.
+func (p *plan) need(id string, n int64) {
+	if !p.book.crafted(id) {
+		if short := n - p.free[id]; short > 0 {
+			if p.gets[id] == 0 {
+				p.order = append(p.order, id)
+			}
+			p.gets[id] += short
+			p.free[id] += short
+		}
+		return
+	}
+	r := p.book.easiest(p.book.byItem[id])
+	for p.free[id] < n {
+		parts := make([]string, len(r.in))
+		for i, in := range r.in {
+			kind := in.id
+			if in.group {
+				kind = p.book.easiest(p.book.byGroup[in.id]).item
+			}
+			p.need(kind, in.count)
+			p.free[kind] -= in.count // spoken for, so that the next ingredient's making leaves it alone
+			parts[i] = fmt.Sprintf("%d %s", in.count, itemName(kind))
+		}
+		p.crafts = append(p.crafts, fmt.Sprintf("craft %d %s using %s", r.count, itemName(r.item), strings.Join(parts, ", ")))
+		p.free[id] += r.count
+	}
+}
+
+// easiest picks the recipe of least depth, the first of several.
+func (b *Book) easiest(recipes []*recipe) *recipe {
+	var best *recipe
+	least := 0
+	for _, r := range recipes {
+		if d, ok := b.recipeDepth(r); ok && (best == nil || d < least) {
+			best, least = r, d
+		}
+	}
+	return best
+}

@@ -1,0 +1,189 @@
+package builtin
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// crafter is one player of TextCraft: a goal and an inventory.
+type crafter struct {
+	book  *Book
+	goal  string // item id
+	names []string
+	held  map[string]int64 // by item id; names keeps the order things came in
+}
+
+// maxCount is where counts stop growing: an action may hold any digits.
+const maxCount = 1 << 40
+
+// refused is an answer to an action that was not carried out.
+type refused string
+
+func (r refused) Error() string { return string(r) }
+
+// act carries out an action. The verbs are looked for at the beginning only,
+// and what follows a line break is ignored, as Python's re.match has it.
+func (c *crafter) act(action string) (text string, won bool) {
+	line, _, _ := strings.Cut(action, "\n")
+	var item string
+	var err error = refused("Could not execute " + action)
+	if out, in, ok := cutCraft(line); ok {
+		text, item, err = c.craft(out, in)
+	} else if rest, ok := strings.CutPrefix(line, "get "); ok {
+		if n, name, ok := cutCount(rest); ok {
+			text, item, err = c.get(n, name)
+		}
+	} else if strings.HasPrefix(line, "inventory") {
+		text, err = c.inventory(), nil
+	}
+	if err != nil {
+		return err.Error(), false
+	}
+	return text, item == c.goal
+}
+
+// cutCraft splits "craft OUT using IN" at the last " using ".
+func cutCraft(line string) (out, in string, ok bool) {
+	rest, ok := strings.CutPrefix(line, "craft ")
+	if !ok {
+		return "", "", false
+	}
+	i := strings.LastIndex(rest, " using ")
+	if i < 0 {
+		return "", "", false
+	}
+	return rest[:i], rest[i+len(" using "):], true
+}
+
+// cutCount splits "COUNT NAME".
+func cutCount(s string) (n int64, name string, ok bool) {
+	end := strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' })
+	if end <= 0 || s[end] != ' ' {
+		return 0, "", false
+	}
+	n, err := strconv.ParseInt(s[:end], 10, 64)
+	if err != nil || n > maxCount {
+		n = maxCount
+	}
+	return n, s[end+1:], true
+}
+
+// get takes n of an item that no recipe makes.
+func (c *crafter) get(n int64, name string) (text, item string, err error) {
+	id := itemID(name)
+	if !c.book.gettable(id) {
+		return "", "", refused("Could not find " + name)
+	}
+	c.add(id, n)
+	return fmt.Sprintf("Got %d %s", n, name), id, nil
+}
+
+// craft carries out the recipe that the command names. The count before the
+// output is read past: a recipe makes what it makes.
+func (c *crafter) craft(out, in string) (text, item string, err error) {
+	n, name, ok := cutCount(out)
+	if !ok {
+		n, name = 1, out
+	}
+	want := c.thing(name)
+	want.count = n
+	var given []ingredient
+	for _, part := range strings.Split(in, ",") {
+		part = strings.TrimSpace(part)
+		n, name, ok := cutCount(part)
+		if !ok {
+			return "", "", refused("Wrong item format: " + part)
+		}
+		g := c.thing(name)
+		g.count = n
+		given = append(given, g)
+	}
+	if !c.holds(given) {
+		id := want.id
+		if want.group {
+			id = "None"
+		}
+		return "", "", refused("Could not find enough items to craft " + id)
+	}
+	var r *recipe
+	if !want.group {
+		r = c.book.match(want.id, given)
+	}
+	if r == nil {
+		return "", "", refused("Could not find a valid recipe for " + pythonText(want))
+	}
+	for _, g := range given {
+		c.add(g.id, -g.count)
+		if c.held[g.id] == 0 {
+			delete(c.held, g.id)
+			c.names = slices.DeleteFunc(c.names, func(id string) bool { return id == g.id })
+		}
+	}
+	c.add(r.item, r.count)
+	return fmt.Sprintf("Crafted %d %s", r.count, r.item), r.item, nil
+}
+
+// thing makes an item or a group of a name.
+func (c *crafter) thing(name string) ingredient {
+	id := itemID(name)
+	return ingredient{id: id, group: c.book.groups[id]}
+}
+
+// holds reports whether the inventory covers all of given together. (The
+// original looks at each entry alone, and breaks on an item named twice.)
+func (c *crafter) holds(given []ingredient) bool {
+	total := map[string]int64{}
+	for _, g := range given {
+		if total[g.id] += g.count; g.group || total[g.id] > c.held[g.id] {
+			return false
+		}
+		if _, has := c.held[g.id]; !has {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *crafter) add(id string, n int64) {
+	if _, has := c.held[id]; !has {
+		c.names = append(c.names, id)
+	}
+	c.held[id] = min(c.held[id]+n, maxCount)
+}
+
+func (c *crafter) inventory() string {
+	if len(c.names) == 0 {
+		return "Inventory: You are not carrying anything."
+	}
+	var b strings.Builder
+	b.WriteString("Inventory: ")
+	for _, id := range c.names {
+		fmt.Fprintf(&b, "[%s] (%d) ", itemName(id), c.held[id])
+	}
+	return b.String()
+}
+
+// pythonText spells an output the way the original prints its data class.
+func pythonText(in ingredient) string {
+	tag, item := "None", pythonQuote(in.id)
+	if in.group {
+		tag, item = item, tag
+	}
+	return fmt.Sprintf("ItemTagWithCount(item_tag=ItemTag(tag=%s, item_id=%s), count=%d)", tag, item, in.count)
+}
+
+// pythonQuote is Python's repr of a string, for the characters that occur.
+func pythonQuote(s string) string {
+	quote := `'`
+	if strings.Contains(s, `'`) && !strings.Contains(s, `"`) {
+		quote = `"`
+	}
+	s = strings.ReplaceAll(s, `\`, `\\`)
+	if quote == `'` {
+		s = strings.ReplaceAll(s, `'`, `\'`)
+	}
+	s = strings.NewReplacer("\r", `\r`, "\t", `\t`).Replace(s)
+	return quote + s + quote
+}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,16 +41,22 @@ func (s Setup) SessionOptions(start Start) engine.SessionOptions {
 	}
 }
 
+// ErrTimeLimit, as the cause of a context's end, says that the episode took too
+// long. It then fails in the environment or the engine, whichever it was
+// waiting for, and is not counted as cancelled.
+var ErrTimeLimit = errors.New("the episode's time limit was reached")
+
 // RunEpisode plays one episode (OpenManus-RL's _run_single_rollout, as spec
 // 3.7 wants it): reset, then generate, parse, step, append the observation,
-// until something ends it. It always returns an episode; what went wrong, if
-// anything did, is its Outcome and Err.
+// until something ends it. It always returns an episode, with the outcome; the
+// error, whose text is in the episode too, is what kept the model from ending
+// it.
 //
 // The ids of a turn are appended to the ids before it and never made again
 // from text; the mask is 1 exactly on the sampled ids. The observation that
 // comes with the end of an episode is in its Turn but was never shown to the
 // model, so it is in neither Tokens nor Messages.
-func RunEpisode(ctx context.Context, setup Setup, start Start) *data.Episode {
+func RunEpisode(ctx context.Context, setup Setup, start Start) (*data.Episode, error) {
 	began := time.Now()
 	p := &player{
 		Setup:   setup,
@@ -66,10 +73,13 @@ func RunEpisode(ctx context.Context, setup Setup, start Start) *data.Episode {
 	}()
 	outcome, err := p.play(ctx, start)
 	if err != nil {
-		p.ep.Err = err.Error()
-		if ctx.Err() != nil {
+		switch {
+		case errors.Is(context.Cause(ctx), ErrTimeLimit):
+			err = fmt.Errorf("%w: %w", ErrTimeLimit, err)
+		case ctx.Err() != nil:
 			outcome = data.Cancelled
 		}
+		p.ep.Err = err.Error()
 	} else if p.stepped && p.Spec.Success(p.ep.Reward) {
 		// AgentGym counts the last step's reward, also of an episode that was
 		// cut off: some environments score before they are done.
@@ -77,7 +87,7 @@ func RunEpisode(ctx context.Context, setup Setup, start Start) *data.Episode {
 	}
 	p.ep.Outcome = outcome
 	p.ep.Millis = millis(began)
-	return p.ep
+	return p.ep, err
 }
 
 // player is the state of one episode.

@@ -24,7 +24,7 @@ func TestEpisodeTokenByToken(t *testing.T) {
 		{Observation: "goal", Reward: 1, Done: true, Action: "up", Sent: true},
 	}}
 	task := data.Task{ID: "fake_5", Env: "fake", Index: 5}
-	ep := RunEpisode(t.Context(), testSetup(e), Start{Task: task, UID: "u", Sample: 2, Seed: 9, Attempt: 1, Client: c})
+	ep, _ := RunEpisode(t.Context(), testSetup(e), Start{Task: task, UID: "u", Sample: 2, Seed: 9, Attempt: 1, Client: c})
 
 	const rendered = "<user>Play react.\n\nstart<end><assistant>Thought: a\nAction: left<end><user>wall<end><assistant>Action: up"
 	if got := (fakeRenderer{}).Decode(ep.Tokens); got != rendered {
@@ -133,7 +133,10 @@ func TestOutcomes(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&setup)
 			}
-			ep := RunEpisode(t.Context(), setup, Start{Client: &tt.client})
+			ep, err := RunEpisode(t.Context(), setup, Start{Client: &tt.client})
+			if (err == nil) != (ep.Err == "") || err != nil && err.Error() != ep.Err {
+				t.Errorf("error %v, in the episode %q", err, ep.Err)
+			}
 			if ep.Outcome != tt.want || ep.Err != tt.err || len(ep.Turns) != tt.turns || ep.Reward != tt.reward {
 				t.Errorf("got %s, %q, %d turns, reward %g; want %s, %q, %d, %g",
 					ep.Outcome, ep.Err, len(ep.Turns), ep.Reward, tt.want, tt.err, tt.turns, tt.reward)
@@ -154,9 +157,18 @@ func TestOutcomes(t *testing.T) {
 func TestCancelledWhileInTheEnvironment(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := &fakeClient{onStep: cancel, stepErr: context.Canceled}
-	ep := RunEpisode(ctx, testSetup(&fakeEngine{replies: []fakeReply{{text: "Action: x"}}}), Start{Client: c})
-	if ep.Outcome != data.Cancelled || ep.Outcome.Trainable() {
-		t.Errorf("outcome %s, want cancelled", ep.Outcome)
+	ep, err := RunEpisode(ctx, testSetup(&fakeEngine{replies: []fakeReply{{text: "Action: x"}}}), Start{Client: c})
+	if ep.Outcome != data.Cancelled || ep.Outcome.Trainable() || !errors.Is(err, context.Canceled) {
+		t.Errorf("outcome %s, %v, want cancelled", ep.Outcome, err)
+	}
+}
+
+func TestTimeLimitIsTheEnvironmentsFault(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	c := &fakeClient{onStep: func() { cancel(ErrTimeLimit) }, stepErr: context.Canceled}
+	ep, err := RunEpisode(ctx, testSetup(&fakeEngine{replies: []fakeReply{{text: "Action: x"}}}), Start{Client: c})
+	if ep.Outcome != data.EnvError || !errors.Is(err, ErrTimeLimit) {
+		t.Errorf("outcome %s, %v, want env_error for the time limit", ep.Outcome, err)
 	}
 }
 
@@ -165,8 +177,8 @@ func TestCancelledWhileInTheEnvironment(t *testing.T) {
 func TestGivenSessionIsClosed(t *testing.T) {
 	e := &fakeEngine{}
 	s, _ := e.Open(t.Context(), engine.SessionOptions{})
-	ep := RunEpisode(t.Context(), testSetup(e), Start{Client: &fakeClient{resetErr: errors.New("x")}, Session: s})
-	if ep.Outcome != data.EnvError || e.open != 1 || e.closed != 1 {
+	ep, err := RunEpisode(t.Context(), testSetup(e), Start{Client: &fakeClient{resetErr: errors.New("x")}, Session: s})
+	if err == nil || ep.Outcome != data.EnvError || e.open != 1 || e.closed != 1 {
 		t.Errorf("outcome %s, %d opened, %d closed", ep.Outcome, e.open, e.closed)
 	}
 }
@@ -176,7 +188,10 @@ func TestUnparsableTextGoesToTheEnvironment(t *testing.T) {
 		c := &fakeClient{steps: []env.StepResult{{Done: true}}}
 		setup := testSetup(&fakeEngine{replies: []fakeReply{{text: "move left"}}})
 		setup.Format = f
-		ep := RunEpisode(t.Context(), setup, Start{Client: c})
+		ep, err := RunEpisode(t.Context(), setup, Start{Client: c})
+		if err != nil {
+			t.Fatal(err)
+		}
 		if diff := cmp.Diff([]string{"move left"}, c.texts); diff != "" {
 			t.Errorf("%s: step was given (-want +got):\n%s", f.Name(), diff)
 		}
@@ -192,7 +207,10 @@ func TestObservationIsShortened(t *testing.T) {
 	c := &fakeClient{obs: long, steps: []env.StepResult{{Observation: long}, {Observation: long, Done: true}}}
 	setup := testSetup(e)
 	setup.Options.MaxObsTokens = 100
-	ep := RunEpisode(t.Context(), setup, Start{Client: c})
+	ep, err := RunEpisode(t.Context(), setup, Start{Client: c})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if !strings.HasSuffix(ep.Messages[0].Content, long) {
 		t.Error("the first observation was shortened")
 	}

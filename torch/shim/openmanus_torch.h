@@ -28,7 +28,7 @@ extern "C" {
 
 /* The number OM_ABI that this library was compiled with. */
 int om_abi_version(void);
-/* Hash of the shim's sources, put in by build.sh. Static storage. */
+/* Hash of the shim's sources; build.sh makes this function. Static storage. */
 const char *om_source_hash(void);
 /* Release of libtorch whose headers the shim was compiled with, as "2.11.0". Static storage. */
 const char *om_libtorch_compiled(void);
@@ -149,6 +149,7 @@ const char *om_scalar(int64_t op, om_tensor t, double v, om_tensor *out);
 #define OM_MAX_DIM 3 /* values */
 #define OM_CUMSUM 4
 #define OM_UNSQUEEZE 5
+#define OM_SUM_DIM 6
 const char *om_along(int64_t op, om_tensor t, int64_t dim, int keep, om_tensor *out);
 
 /* min(max(t, lo), hi). */

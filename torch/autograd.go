@@ -1,0 +1,69 @@
+package torch
+
+// #include "openmanus_torch.h"
+import "C"
+
+// setGradMode turns recording on or off on this OS thread and tells what it was.
+func setGradMode(on bool) bool {
+	var was C.int
+	check("NoGrad", C.om_set_grad_enabled(cbool(on), &was))
+	return was != 0
+}
+
+// RequiresGrad tells whether backward passes compute a gradient for t or for something t came from.
+func (t Tensor) RequiresGrad() bool {
+	var r C.int
+	check("RequiresGrad", C.om_requires_grad(t.in("RequiresGrad"), &r), t)
+	return r != 0
+}
+
+// SetRequiresGrad says whether backward passes accumulate a gradient into t, which must not be the result of a recorded
+// operation.
+func (t Tensor) SetRequiresGrad(on bool) {
+	check("SetRequiresGrad", C.om_set_requires_grad(t.in("SetRequiresGrad"), cbool(on)), t)
+}
+
+// Backward accumulates the gradients of t, which has one element, into the tensors it came from that require them. It
+// frees what was recorded.
+func (t Tensor) Backward() {
+	check("Backward", C.om_backward(t.in("Backward"), nil), t)
+}
+
+// BackwardWith is Backward of Σ t·grad, for a t of any shape.
+func (t Tensor) BackwardWith(grad Tensor) {
+	check("BackwardWith", C.om_backward(t.in("BackwardWith"), grad.in("BackwardWith")), t, grad)
+}
+
+// Grad is the accumulated gradient, or none. It shares memory with what later backward passes add to.
+func (t Tensor) Grad() Tensor {
+	var out C.om_tensor
+	check("Grad", C.om_grad(t.in("Grad"), &out), t)
+	if out == nil {
+		return Tensor{}
+	}
+	return t.out(out)
+}
+
+// SetGrad makes grad the gradient of t, without a copy.
+func (t Tensor) SetGrad(grad Tensor) {
+	check("SetGrad", C.om_set_grad(t.in("SetGrad"), grad.in("SetGrad")), t, grad)
+}
+
+// ZeroGrad drops the gradient.
+func (t Tensor) ZeroGrad() {
+	check("ZeroGrad", C.om_set_grad(t.in("ZeroGrad"), nil), t)
+}
+
+// Detach is t without its history; it shares t's memory.
+func (t Tensor) Detach() Tensor {
+	t.in("Detach")
+	g := raw(t)
+	return viaGotorch("Detach", g.Detach, t)
+}
+
+func cbool(b bool) C.int {
+	if b {
+		return 1
+	}
+	return 0
+}

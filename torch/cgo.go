@@ -1,0 +1,50 @@
+package torch
+
+/*
+#cgo CFLAGS: -I${SRCDIR}/shim
+#cgo LDFLAGS: -L${SRCDIR}/../build/lib -L${SRCDIR}/../build/libtorch/lib
+#cgo LDFLAGS: -Wl,-rpath,${SRCDIR}/../build/lib -Wl,-rpath-link,${SRCDIR}/../build/libtorch/lib -lopenmanus_torch
+#include "openmanus_torch.h"
+*/
+import "C"
+
+import (
+	"os"
+	"unsafe"
+
+	"github.com/openmanus/openmanus/torch/internal/ompenv"
+)
+
+// int is passed to C as int64_t without a copy.
+const _ = uint(unsafe.Sizeof(int(0))-8) + uint(8-unsafe.Sizeof(int(0)))
+
+func init() {
+	if ompenv.Set {
+		// It had to be there only while gotorch started; the error of Unsetenv cannot happen for a valid name.
+		_ = os.Unsetenv("OMP_NUM_THREADS")
+	}
+}
+
+// check panics with what Run turns into an *Error if msg, which it frees, is not nil.
+func check(op string, msg *C.char, operands ...Tensor) {
+	if msg == nil {
+		return
+	}
+	text := C.GoString(msg)
+	C.om_free_string(msg)
+	fail(op, text, operands...)
+}
+
+// cerror is check for calls outside Run.
+func cerror(op string, msg *C.char) error {
+	if msg == nil {
+		return nil
+	}
+	defer C.om_free_string(msg)
+	return &Error{Op: op, Msg: C.GoString(msg)}
+}
+
+// dims passes a shape to C.
+func dims(shape []int) (*C.int64_t, C.int64_t) {
+	return (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(shape))), C.int64_t(len(shape))
+}

@@ -1,0 +1,67 @@
+package torch
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrClosed is returned by Run on a closed thread.
+var ErrClosed = errors.New("torch: the thread is closed")
+
+// Error is a failed operation.
+type Error struct {
+	Op     string  // the method or function, as MatMul
+	Msg    string  // libtorch's words, or this package's
+	Shapes [][]int // of the operands
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("torch: ")
+	b.WriteString(e.Op)
+	for i, s := range e.Shapes {
+		if i == 0 {
+			b.WriteString(" of ")
+		} else {
+			b.WriteString(" and ")
+		}
+		fmt.Fprint(&b, s)
+	}
+	b.WriteString(": ")
+	b.WriteString(e.Msg)
+	return b.String()
+}
+
+// opPanic carries a failed operation from the operation to Run.
+type opPanic struct{ err *Error }
+
+// fail ends the running function of Run with an *Error.
+func fail(op, msg string, operands ...Tensor) {
+	e := &Error{Op: op, Msg: msg}
+	for _, t := range operands {
+		if t.h != nil && t.h.ptr != nil {
+			e.Shapes = append(e.Shapes, t.Shape())
+		}
+	}
+	panic(opPanic{e})
+}
+
+// Fail ends the running function of Run with an *Error, as an operation of this package does. Packages that add
+// operations (nn, optim) use it for operands that do not fit.
+func Fail(op, msg string, operands ...Tensor) { fail(op, msg, operands...) }
+
+// threadPanic carries a panic of a function from the thread to the caller of Run.
+type threadPanic struct {
+	value any
+	stack []byte
+}
+
+func (p *threadPanic) Error() string {
+	return fmt.Sprintf("%v\n\nstack of the torch thread:\n%s", p.value, p.stack)
+}
+
+func (p *threadPanic) Unwrap() error {
+	err, _ := p.value.(error)
+	return err
+}

@@ -1,0 +1,54 @@
+package torch
+
+// #include "openmanus_torch.h"
+import "C"
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+)
+
+// LiveTensors is the number of tensors that were made and not yet freed, on all threads.
+func LiveTensors() int64 {
+	n, _ := live()
+	return n
+}
+
+// LiveBytes is the size of the storages that live tensors reach, each counted once. What only the autograd graph or
+// libtorch's own caches hold is not in it.
+func LiveBytes() int64 {
+	_, b := live()
+	return b
+}
+
+func live() (tensors, nbytes int64) {
+	var n, b C.int64_t
+	C.om_live(&n, &b)
+	return int64(n), int64(b)
+}
+
+// LiveInfo describes one live tensor.
+type LiveInfo struct {
+	Shape []int
+	DType DType
+	Home  string // the scope or owner that holds it
+	Site  string // the line outside this package that made it
+}
+
+// RSS is the memory of the process that is in RAM, in bytes; 0 where the system does not tell.
+func RSS() int64 {
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	f := bytes.Fields(b)
+	if len(f) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(string(f[1]), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}

@@ -1,0 +1,74 @@
+package torch
+
+// #include "openmanus_torch.h"
+import "C"
+
+import "github.com/wangkuiyi/gotorch"
+
+// Eq is t = o, as bool.
+func (t Tensor) Eq(o Tensor) Tensor { return t.gotorch2("Eq", gotorch.Eq, o) }
+
+// Ne is t ≠ o, as bool.
+func (t Tensor) Ne(o Tensor) Tensor { return t.binary("Ne", C.OM_NE, o) }
+
+// Lt is t < o, as bool.
+func (t Tensor) Lt(o Tensor) Tensor { return t.binary("Lt", C.OM_LT, o) }
+
+// Le is t ≤ o, as bool.
+func (t Tensor) Le(o Tensor) Tensor { return t.binary("Le", C.OM_LE, o) }
+
+// Gt is t > o, as bool.
+func (t Tensor) Gt(o Tensor) Tensor { return t.binary("Gt", C.OM_GT, o) }
+
+// Ge is t ≥ o, as bool.
+func (t Tensor) Ge(o Tensor) Tensor { return t.binary("Ge", C.OM_GE, o) }
+
+// EqScalar is t = v, as bool.
+func (t Tensor) EqScalar(v float64) Tensor { return t.scalar("EqScalar", C.OM_EQ_S, v) }
+
+// NeScalar is t ≠ v, as bool.
+func (t Tensor) NeScalar(v float64) Tensor { return t.scalar("NeScalar", C.OM_NE_S, v) }
+
+// LtScalar is t < v, as bool.
+func (t Tensor) LtScalar(v float64) Tensor { return t.scalar("LtScalar", C.OM_LT_S, v) }
+
+// LeScalar is t ≤ v, as bool.
+func (t Tensor) LeScalar(v float64) Tensor { return t.scalar("LeScalar", C.OM_LE_S, v) }
+
+// GtScalar is t > v, as bool.
+func (t Tensor) GtScalar(v float64) Tensor { return t.scalar("GtScalar", C.OM_GT_S, v) }
+
+// GeScalar is t ≥ v, as bool.
+func (t Tensor) GeScalar(v float64) Tensor { return t.scalar("GeScalar", C.OM_GE_S, v) }
+
+// And is t and o, as bool; what is not 0 is true.
+func (t Tensor) And(o Tensor) Tensor { return t.binary("And", C.OM_AND, o) }
+
+// Or is t or o, as bool; what is not 0 is true.
+func (t Tensor) Or(o Tensor) Tensor { return t.binary("Or", C.OM_OR, o) }
+
+// Not is true where t is 0.
+func (t Tensor) Not() Tensor { return t.unary("Not", C.OM_NOT) }
+
+// IsFinite is true where t is neither infinite nor NaN.
+func (t Tensor) IsFinite() Tensor { return t.unary("IsFinite", C.OM_ISFINITE) }
+
+// AllFinite tells whether every element is neither infinite nor NaN.
+func (t Tensor) AllFinite() bool {
+	f := t.unary("AllFinite", C.OM_ISFINITE)
+	return f.unary("AllFinite", C.OM_ALL).ItemInt() != 0
+}
+
+// Where is a where cond is true, and b elsewhere.
+func Where(cond, a, b Tensor) Tensor {
+	var out C.om_tensor
+	check("Where", C.om_where(cond.in("Where"), a.in("Where"), b.in("Where"), &out), cond, a, b)
+	return cond.out(out)
+}
+
+// MaskedFill is v where mask is true, and t elsewhere.
+func (t Tensor) MaskedFill(mask Tensor, v float64) Tensor {
+	var out C.om_tensor
+	check("MaskedFill", C.om_masked_fill(t.in("MaskedFill"), mask.in("MaskedFill"), C.double(v), &out), t, mask)
+	return t.out(out)
+}

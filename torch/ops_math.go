@@ -1,0 +1,123 @@
+package torch
+
+// #include "openmanus_torch.h"
+import "C"
+
+import "github.com/wangkuiyi/gotorch"
+
+func (t Tensor) unary(op string, code C.int64_t) Tensor {
+	var out C.om_tensor
+	check(op, C.om_unary(code, t.in(op), &out), t)
+	return t.out(out)
+}
+
+func (t Tensor) binary(op string, code C.int64_t, o Tensor) Tensor {
+	var out C.om_tensor
+	check(op, C.om_binary(code, t.in(op), o.in(op), &out), t, o)
+	return t.out(out)
+}
+
+func (t Tensor) scalar(op string, code C.int64_t, v float64) Tensor {
+	var out C.om_tensor
+	check(op, C.om_scalar(code, t.in(op), C.double(v), &out), t)
+	return t.out(out)
+}
+
+func (t Tensor) gotorch1(op string, f func(gotorch.Tensor) gotorch.Tensor) Tensor {
+	t.in(op)
+	return viaGotorch(op, func() gotorch.Tensor { return f(raw(t)) }, t)
+}
+
+func (t Tensor) gotorch2(op string, f func(a, b gotorch.Tensor) gotorch.Tensor, o Tensor) Tensor {
+	t.in(op)
+	o.in(op)
+	return viaGotorch(op, func() gotorch.Tensor { return f(raw(t), raw(o)) }, t, o)
+}
+
+// Add is t + o.
+func (t Tensor) Add(o Tensor) Tensor {
+	return t.gotorch2("Add", func(a, b gotorch.Tensor) gotorch.Tensor { return gotorch.Add(a, b, 1) }, o)
+}
+
+// Sub is t - o.
+func (t Tensor) Sub(o Tensor) Tensor {
+	return t.gotorch2("Sub", func(a, b gotorch.Tensor) gotorch.Tensor { return gotorch.Sub(a, b, 1) }, o)
+}
+
+// Mul is t · o, element by element.
+func (t Tensor) Mul(o Tensor) Tensor { return t.gotorch2("Mul", gotorch.Mul, o) }
+
+// Div is t / o, element by element.
+func (t Tensor) Div(o Tensor) Tensor { return t.gotorch2("Div", gotorch.Div, o) }
+
+// AddScalar is t + v.
+func (t Tensor) AddScalar(v float64) Tensor { return t.scalar("AddScalar", C.OM_ADD_S, v) }
+
+// MulScalar is t · v.
+func (t Tensor) MulScalar(v float64) Tensor { return t.scalar("MulScalar", C.OM_MUL_S, v) }
+
+// PowScalar is t to the power of v.
+func (t Tensor) PowScalar(v float64) Tensor { return t.scalar("PowScalar", C.OM_POW_S, v) }
+
+// Neg is -t.
+func (t Tensor) Neg() Tensor { return t.unary("Neg", C.OM_NEG) }
+
+// Exp is e to the power of t.
+func (t Tensor) Exp() Tensor { return t.unary("Exp", C.OM_EXP) }
+
+// Log is the natural logarithm.
+func (t Tensor) Log() Tensor { return t.unary("Log", C.OM_LOG) }
+
+// Sqrt is the square root.
+func (t Tensor) Sqrt() Tensor { return t.unary("Sqrt", C.OM_SQRT) }
+
+// Rsqrt is 1 / √t.
+func (t Tensor) Rsqrt() Tensor { return t.unary("Rsqrt", C.OM_RSQRT) }
+
+// Abs is |t|.
+func (t Tensor) Abs() Tensor { return t.unary("Abs", C.OM_ABS) }
+
+// Square is t².
+func (t Tensor) Square() Tensor { return t.unary("Square", C.OM_SQUARE) }
+
+// SiLU is t · sigmoid(t).
+func (t Tensor) SiLU() Tensor { return t.unary("SiLU", C.OM_SILU) }
+
+// Sigmoid is 1 / (1 + e^-t).
+func (t Tensor) Sigmoid() Tensor { return t.gotorch1("Sigmoid", gotorch.Sigmoid) }
+
+// Tanh is the hyperbolic tangent.
+func (t Tensor) Tanh() Tensor { return t.gotorch1("Tanh", gotorch.Tanh) }
+
+// ReLU is max(t, 0).
+func (t Tensor) ReLU() Tensor { return t.gotorch1("ReLU", gotorch.Relu) }
+
+// Clamp is min(max(t, lo), hi).
+func (t Tensor) Clamp(lo, hi float64) Tensor {
+	var out C.om_tensor
+	check("Clamp", C.om_clamp(t.in("Clamp"), C.double(lo), C.double(hi), &out), t)
+	return t.out(out)
+}
+
+// Minimum is the smaller of t and o, element by element.
+func (t Tensor) Minimum(o Tensor) Tensor { return t.binary("Minimum", C.OM_MINIMUM, o) }
+
+// Maximum is the larger of t and o, element by element.
+func (t Tensor) Maximum(o Tensor) Tensor { return t.binary("Maximum", C.OM_MAXIMUM, o) }
+
+// MatMul is the matrix product, over leading dimensions if there are more than two.
+func (t Tensor) MatMul(o Tensor) Tensor {
+	t.in("MatMul")
+	o.in("MatMul")
+	if t.Dim() == 2 && o.Dim() == 2 {
+		return t.gotorch2("MatMul", gotorch.MM, o)
+	}
+	return t.binary("MatMul", C.OM_MATMUL, o)
+}
+
+// Linear is t [...,I] · w [O,I]ᵀ + bias [O]; bias may be none.
+func (t Tensor) Linear(w, bias Tensor) Tensor {
+	var out C.om_tensor
+	check("Linear", C.om_linear(t.in("Linear"), w.in("Linear"), bias.opt("Linear"), &out), t, w, bias)
+	return t.out(out)
+}

@@ -1,0 +1,150 @@
+package torch
+
+// #include "openmanus_torch.h"
+import "C"
+
+import (
+	"runtime"
+
+	"github.com/wangkuiyi/gotorch"
+)
+
+// Transpose swaps two dims; a view.
+func (t Tensor) Transpose(a, b int) Tensor {
+	return t.gotorch1("Transpose", func(g gotorch.Tensor) gotorch.Tensor {
+		return gotorch.Transpose(g, int64(a), int64(b))
+	})
+}
+
+// Permute puts the dims in another order; a view.
+func (t Tensor) Permute(order ...int) Tensor {
+	if len(order) == 0 {
+		fail("Permute", "no order of the dimensions", t)
+	}
+	return t.gotorch1("Permute", func(g gotorch.Tensor) gotorch.Tensor { return g.Permute(int64s(order)) })
+}
+
+// View is t in another shape over the same memory; one size may be -1. It fails where the strides do not allow it.
+func (t Tensor) View(shape ...int) Tensor {
+	if len(shape) == 0 {
+		return t.Reshape() // gotorch takes the address of the first size
+	}
+	return t.gotorch1("View", func(g gotorch.Tensor) gotorch.Tensor { return gotorch.View(g, int64s(shape)...) })
+}
+
+// Reshape is View, with a copy where the strides do not allow a view.
+func (t Tensor) Reshape(shape ...int) Tensor {
+	var out C.om_tensor
+	d, n := dims(shape)
+	check("Reshape", C.om_reshape(t.in("Reshape"), d, n, &out), t)
+	return t.out(out)
+}
+
+// Unsqueeze puts in a dim of size 1 at d; a view.
+func (t Tensor) Unsqueeze(d int) Tensor { return t.along("Unsqueeze", C.OM_UNSQUEEZE, d, false) }
+
+// Squeeze takes dim d away if its size is 1; a view.
+func (t Tensor) Squeeze(d int) Tensor {
+	return t.gotorch1("Squeeze", func(g gotorch.Tensor) gotorch.Tensor { return gotorch.Squeeze(g, int64(d)) })
+}
+
+// Expand repeats dims of size 1 without a copy; -1 keeps a size.
+func (t Tensor) Expand(shape ...int) Tensor {
+	var out C.om_tensor
+	d, n := dims(shape)
+	check("Expand", C.om_expand(t.in("Expand"), d, n, &out), t)
+	return t.out(out)
+}
+
+// Narrow is elements start … start+length-1 of dim; a view.
+func (t Tensor) Narrow(dim, start, length int) Tensor {
+	var out C.om_tensor
+	check("Narrow", C.om_narrow(t.in("Narrow"), C.int64_t(dim), C.int64_t(start), C.int64_t(length), &out), t)
+	return t.out(out)
+}
+
+// Select is element i of dim, which goes away; a view.
+func (t Tensor) Select(dim, i int) Tensor {
+	var out C.om_tensor
+	check("Select", C.om_select(t.in("Select"), C.int64_t(dim), C.int64_t(i), &out), t)
+	return t.out(out)
+}
+
+// IndexSelect is the elements of dim that idx (int64 or int32, one dim) names.
+func (t Tensor) IndexSelect(dim int, idx Tensor) Tensor {
+	return t.gotorch2("IndexSelect", func(a, b gotorch.Tensor) gotorch.Tensor {
+		return gotorch.IndexSelect(a, int64(dim), b)
+	}, idx)
+}
+
+// Gather has the shape of idx (int64) and takes elements along dim.
+func (t Tensor) Gather(dim int, idx Tensor) Tensor {
+	var out C.om_tensor
+	check("Gather", C.om_gather(t.in("Gather"), C.int64_t(dim), idx.in("Gather"), &out), t, idx)
+	return t.out(out)
+}
+
+// Embedding is the rows of w [V,D] that ids [...] name: [...,D].
+func Embedding(w, ids Tensor) Tensor {
+	var out C.om_tensor
+	check("Embedding", C.om_embedding(w.in("Embedding"), ids.in("Embedding"), &out), w, ids)
+	return w.out(out)
+}
+
+// Cat puts tensors one after the other along dim.
+func Cat(ts []Tensor, dim int) Tensor {
+	if len(ts) == 0 {
+		fail("Cat", "no tensors")
+	}
+	ps := make([]C.om_tensor, len(ts))
+	for i, t := range ts {
+		ps[i] = t.in("Cat")
+	}
+	var out C.om_tensor
+	check("Cat", C.om_cat(&ps[0], C.int64_t(len(ps)), C.int64_t(dim), &out), ts...)
+	return ts[0].out(out)
+}
+
+// Stack puts tensors of one shape one after the other along a new dim.
+func Stack(ts []Tensor, dim int) Tensor {
+	if len(ts) == 0 {
+		fail("Stack", "no tensors")
+	}
+	gs := make([]gotorch.Tensor, len(ts))
+	for i, t := range ts {
+		t.in("Stack")
+		gs[i] = raw(t)
+	}
+	out := viaGotorch("Stack", func() gotorch.Tensor { return gotorch.Stack(gs, int64(dim)) }, ts...)
+	runtime.KeepAlive(gs)
+	return out
+}
+
+// To is t in another element type; t itself, as a new handle, where it is that type.
+func (t Tensor) To(dt DType) Tensor {
+	var out C.om_tensor
+	check("To", C.om_to_dtype(t.in("To"), C.int64_t(dt), &out), t)
+	return t.out(out)
+}
+
+// ToDevice is t on another device; t itself, as a new handle, where it is there.
+func (t Tensor) ToDevice(d Device) Tensor {
+	var out C.om_tensor
+	kind, index := d.c()
+	check("ToDevice", C.om_to_device(t.in("ToDevice"), kind, index, &out), t)
+	return t.out(out)
+}
+
+// Clone is a copy in memory of its own.
+func (t Tensor) Clone() Tensor { return t.unary("Clone", C.OM_CLONE) }
+
+// Contiguous is t in row-major memory; t itself, as a new handle, where it is so.
+func (t Tensor) Contiguous() Tensor { return t.unary("Contiguous", C.OM_CONTIGUOUS) }
+
+func int64s(v []int) []int64 {
+	out := make([]int64, len(v))
+	for i, x := range v {
+		out[i] = int64(x)
+	}
+	return out
+}

@@ -1,0 +1,94 @@
+package torch
+
+// #include "openmanus_torch.h"
+import "C"
+
+import (
+	"context"
+	"errors"
+)
+
+// Owner holds tensors that outlive a Run: parameters, optimiser state, a KV cache. Own and Release are called inside Run on
+// its thread, Close from anywhere.
+type Owner struct {
+	home
+	t      *Thread
+	closed bool
+}
+
+// NewOwner makes an empty owner. The name says in Live whose tensors they are.
+func NewOwner(t *Thread, name string) *Owner {
+	return &Owner{home: home{name: name}, t: t}
+}
+
+// Own moves tensors from where they are to o. Tensors without content are skipped.
+func (o *Owner) Own(ts ...Tensor) {
+	o.must()
+	for _, t := range ts {
+		if t.h == nil {
+			continue
+		}
+		t.in("Own")
+		if t.h.home == &o.home {
+			continue
+		}
+		t.h.home.remove(t.h)
+		o.add(t.h)
+	}
+}
+
+// Release frees tensors of o now.
+func (o *Owner) Release(ts ...Tensor) {
+	o.must()
+	for _, t := range ts {
+		if t.h == nil {
+			continue
+		}
+		t.in("Release")
+		if t.h.home != &o.home {
+			panic("torch: Release of a tensor that the owner " + o.name + " does not own")
+		}
+		h := t.h
+		o.remove(h)
+		forget(h)
+		C.om_free(&h.ptr, 1)
+		h.ptr = nil
+	}
+}
+
+// Len is the number of tensors in o.
+func (o *Owner) Len() int { return len(o.hs) }
+
+// Close frees everything, waiting for its turn on the thread if need be. A second call does nothing (and panics in debug
+// builds).
+func (o *Owner) Close() {
+	if o.t.here() {
+		o.close()
+		return
+	}
+	err := Run(context.Background(), o.t, func(*Scope) error {
+		o.close()
+		return nil
+	})
+	if errors.Is(err, ErrClosed) {
+		<-o.t.gone
+		o.close() // nothing runs on the thread any more
+	}
+}
+
+func (o *Owner) close() {
+	if debugging && o.closed {
+		panic("torch: the owner " + o.name + " was closed twice")
+	}
+	o.closed = true
+	o.free()
+}
+
+func (o *Owner) must() {
+	if debugging && !o.t.here() {
+		panic("torch: the owner " + o.name + " was used outside its thread")
+	}
+	if o.closed {
+		panic("torch: the owner " + o.name + " was used after Close")
+	}
+}

@@ -1,0 +1,51 @@
+package torch
+
+// #include "openmanus_torch.h"
+import "C"
+
+import "unsafe"
+
+// ToFloat32s copies the elements in row-major order, converted.
+func (t Tensor) ToFloat32s() []float32 { return toSlice[float32](t, "ToFloat32s", Float32) }
+
+// ToFloat64s copies the elements in row-major order, converted.
+func (t Tensor) ToFloat64s() []float64 { return toSlice[float64](t, "ToFloat64s", Float64) }
+
+// ToInt64s copies the elements in row-major order, converted.
+func (t Tensor) ToInt64s() []int64 { return toSlice[int64](t, "ToInt64s", Int64) }
+
+// ToInt32s copies the elements in row-major order, converted.
+func (t Tensor) ToInt32s() []int32 { return toSlice[int32](t, "ToInt32s", Int32) }
+
+// ToBools copies the elements in row-major order, converted.
+func (t Tensor) ToBools() []bool { return toSlice[bool](t, "ToBools", Bool) }
+
+// ToBytes copies the elements in row-major order as they are in memory.
+func (t Tensor) ToBytes() []byte {
+	p := t.in("ToBytes")
+	m := t.info("ToBytes")
+	v := make([]byte, product(m.shape)*m.dtype.Size())
+	check("ToBytes", C.om_to_data(p, C.int64_t(m.dtype), unsafe.Pointer(unsafe.SliceData(v)), C.int64_t(len(v))), t)
+	return v
+}
+
+func toSlice[T any](t Tensor, op string, dt DType) []T {
+	p := t.in(op)
+	v := make([]T, t.Numel())
+	check(op, C.om_to_data(p, C.int64_t(dt), unsafe.Pointer(unsafe.SliceData(v)), C.int64_t(len(v)*dt.Size())), t)
+	return v
+}
+
+// Item is the only element.
+func (t Tensor) Item() float64 {
+	var v C.double
+	check("Item", C.om_item(t.in("Item"), &v), t)
+	return float64(v)
+}
+
+// ItemInt is the only element.
+func (t Tensor) ItemInt() int64 {
+	var v C.int64_t
+	check("ItemInt", C.om_item_int(t.in("ItemInt"), &v), t)
+	return int64(v)
+}

@@ -1,0 +1,77 @@
+package torch
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+)
+
+// job is one call of Run. The fields below done are written by the thread before it closes done.
+type job struct {
+	f    func(*Scope) error
+	done chan struct{}
+
+	err    error
+	panic  *threadPanic
+	exited bool // f called runtime.Goexit, as testing's FailNow does
+}
+
+// Run calls f on the thread with a new root scope and returns f's error. Everything made in f is freed at the end unless
+// an Owner took it. A failed operation ends f and comes back as an *Error; any other panic of f reaches the caller.
+//
+// Functions of several callers run one after the other. ctx is looked at only while f waits for its turn. Calling Run inside
+// f for the same thread would wait for itself and panics.
+func Run(ctx context.Context, t *Thread, f func(s *Scope) error) error {
+	if t.here() {
+		panic("torch: Run called inside Run on the same thread, which would wait for itself; use the scope that is there")
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	j := &job{f: f, done: make(chan struct{})}
+	select {
+	case t.jobs <- j:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.quit:
+		return ErrClosed
+	}
+	<-j.done
+	if j.exited {
+		runtime.Goexit()
+	}
+	if j.panic != nil {
+		panic(j.panic)
+	}
+	return j.err
+}
+
+// do runs one job on the thread's goroutine.
+func (t *Thread) do(j *job) {
+	returned := false
+	defer func() {
+		r := recover()
+		switch p := r.(type) {
+		case nil:
+			j.exited = !returned
+		case opPanic:
+			j.err = p.err
+		default:
+			j.panic = &threadPanic{value: r, stack: debug.Stack()}
+		}
+		for t.cur != nil {
+			t.cur.close()
+		}
+		if j.exited {
+			go t.loop(nil) // this goroutine is ending
+		}
+		close(j.done)
+	}()
+	if j.err = t.broken; j.err == nil {
+		j.err = t.takeNumThreads()
+	}
+	if j.err == nil {
+		j.err = j.f(t.open())
+	}
+	returned = true
+}

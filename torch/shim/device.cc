@@ -1,0 +1,108 @@
+// Threads, CUDA, and the versions of what is loaded.
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <ATen/Parallel.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <dlfcn.h>
+#include <signal.h>
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/headeronly/version.h>
+
+#include <cstdio>
+#include <mutex>
+
+#include "internal.h"
+
+namespace {
+
+#define OM_STRING2(x) #x
+#define OM_STRING(x) OM_STRING2(x)
+constexpr const char *kCompiled =
+    OM_STRING(TORCH_VERSION_MAJOR) "." OM_STRING(TORCH_VERSION_MINOR) "." OM_STRING(TORCH_VERSION_PATCH);
+
+// CUDA's initialisation installs signal handlers of its own, some without SA_ONSTACK, on which Go would crash at the next
+// Ctrl-C. The handlers that were there are put back afterwards.
+class SignalKeeper {
+ public:
+  SignalKeeper() {
+    for (int s : kSignals) sigaction(s, nullptr, &old_[s]);
+  }
+  ~SignalKeeper() {
+    for (int s : kSignals) sigaction(s, &old_[s], nullptr);
+  }
+  SignalKeeper(const SignalKeeper &) = delete;
+  SignalKeeper &operator=(const SignalKeeper &) = delete;
+
+ private:
+  static constexpr int kSignals[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGILL,  SIGABRT, SIGBUS,
+                                     SIGFPE,  SIGSEGV, SIGPIPE, SIGTERM, SIGCHLD, SIGURG, SIGPROF};
+  struct sigaction old_[64] = {};
+};
+constexpr int SignalKeeper::kSignals[];
+
+std::mutex cuda_mu;
+bool cuda_loaded = false;
+
+// The hooks of ATen are looked up once, at the first device query; libtorch_cuda must have registered before.
+void load_cuda() {
+  std::lock_guard<std::mutex> lock(cuda_mu);
+  if (cuda_loaded) return;
+  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    const char *why = dlerror();
+    TORCH_CHECK(false, "libtorch_cuda.so cannot be loaded: ", why == nullptr ? "unknown reason" : why);
+  }
+  cuda_loaded = true;
+}
+
+}  // namespace
+
+extern "C" {
+
+int om_abi_version(void) { return OM_ABI; }
+
+const char *om_libtorch_compiled(void) { return kCompiled; }
+
+const char *om_libtorch_loaded(void) {
+  // The number is major << 56 | minor << 48 | patch << 40. at::show_config also names the version but asks for CUDA,
+  // which must not happen before load_cuda.
+  static const std::string s = [] {
+    uint64_t v = aoti_torch_abi_version();
+    char b[64];
+    std::snprintf(b, sizeof b, "%d.%d.%d", static_cast<int>(v >> 56 & 0xff), static_cast<int>(v >> 48 & 0xff),
+                  static_cast<int>(v >> 40 & 0xff));
+    return std::string(b);
+  }();
+  return s.c_str();
+}
+
+const char *om_set_num_threads(int64_t n) {
+  OM_TRY {
+    TORCH_CHECK(n >= 1, n, " threads; at least 1 is needed");
+    at::set_num_threads(static_cast<int>(n));
+  }
+  OM_END
+}
+
+int64_t om_num_threads(void) { return at::get_num_threads(); }
+
+const char *om_cuda_count(int64_t *out) {
+  OM_TRY {
+    SignalKeeper keep;
+    load_cuda();
+    TORCH_CHECK(at::globalContext().hasCUDA(), "libtorch_cuda is loaded but finds no usable driver or GPU");
+    *out = at::detail::getCUDAHooks().deviceCount();
+  }
+  OM_END
+}
+
+const char *om_use_device(int64_t device_kind, int64_t device_index) {
+  OM_TRY {
+    if (device_kind == OM_CPU) return nullptr;
+    SignalKeeper keep;
+    at::Device d = om::device(device_kind, device_index);
+    c10::impl::getDeviceGuardImpl(d.type())->setDevice(d);
+    at::empty({1}, at::TensorOptions().device(d));  // the first allocation makes the context
+  }
+  OM_END
+}
+
+}  // extern "C"

@@ -1,0 +1,151 @@
+package torch
+
+// #include "openmanus_torch.h"
+import "C"
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+)
+
+// Tensor is a small value that names a tensor; copies name the same one. The zero Tensor is none: a bias that is not
+// there, a gradient that was not computed.
+type Tensor struct{ h *handle }
+
+// handle is the Go side of one om_tensor. Its fields belong to the thread, apart from meta.
+type handle struct {
+	ptr  C.om_tensor // nil once freed
+	t    *Thread
+	home *home
+	at   int // place in home.hs
+	meta atomic.Pointer[meta]
+	site site
+}
+
+// meta is what never changes about a tensor.
+type meta struct {
+	shape  []int
+	dtype  DType
+	device Device
+}
+
+// adopt puts a new tensor into the innermost scope.
+func (t *Thread) adopt(p C.om_tensor) Tensor {
+	if t.cur == nil {
+		C.om_free(&p, 1)
+		panic("torch: an operation outside Run")
+	}
+	h := &handle{ptr: p, t: t}
+	t.cur.add(h)
+	remember(h)
+	return Tensor{h}
+}
+
+// in is the operand t of an operation.
+func (t Tensor) in(op string) C.om_tensor {
+	if t.h == nil {
+		fail(op, "an operand is none (the zero Tensor)")
+	}
+	if t.h.ptr == nil {
+		panic("torch: " + op + " of a tensor that was freed" + t.h.site.text())
+	}
+	if debugging && !t.h.t.here() {
+		panic("torch: " + op + " of a tensor outside its thread")
+	}
+	if t.h.t.cur == nil {
+		panic("torch: " + op + " outside Run")
+	}
+	return t.h.ptr
+}
+
+// opt is an operand that may be none.
+func (t Tensor) opt(op string) C.om_tensor {
+	if t.h == nil {
+		return nil
+	}
+	return t.in(op)
+}
+
+// out makes the result of an operation on t.
+func (t Tensor) out(p C.om_tensor) Tensor { return t.h.t.adopt(p) }
+
+// None tells whether t is the zero Tensor.
+func (t Tensor) None() bool { return t.h == nil }
+
+// info may be used outside Run: nothing of it changes.
+func (t Tensor) info(op string) *meta {
+	if t.h == nil {
+		fail(op, "the tensor is none (the zero Tensor)")
+	}
+	if m := t.h.meta.Load(); m != nil {
+		return m
+	}
+	if t.h.ptr == nil {
+		panic("torch: " + op + " of a tensor that was freed" + t.h.site.text())
+	}
+	var i C.om_info_t
+	if msg := C.om_info(t.h.ptr, &i); msg != nil {
+		defer C.om_free_string(msg)
+		panic(opPanic{&Error{Op: op, Msg: C.GoString(msg)}})
+	}
+	m := &meta{shape: make([]int, i.ndim), dtype: DType(i.dtype)}
+	for d := range m.shape {
+		m.shape[d] = int(i.dims[d])
+	}
+	m.device = Device{CUDA: i.device_kind == C.OM_CUDA, Index: int(i.device_index)}
+	t.h.meta.Store(m)
+	return m
+}
+
+// Shape is the size of each dimension; the slice is the caller's.
+func (t Tensor) Shape() []int { return slices.Clone(t.info("Shape").shape) }
+
+// Dim is the number of dimensions.
+func (t Tensor) Dim() int { return len(t.info("Dim").shape) }
+
+// Size is the size of dimension i; a negative i counts from the last.
+func (t Tensor) Size(i int) int {
+	s := t.info("Size").shape
+	d := i
+	if d < 0 {
+		d += len(s)
+	}
+	if d < 0 || d >= len(s) {
+		fail("Size", fmt.Sprintf("there is no dimension %d", i), t)
+	}
+	return s[d]
+}
+
+// Numel is the number of elements.
+func (t Tensor) Numel() int { return product(t.info("Numel").shape) }
+
+// DType is the type of the elements.
+func (t Tensor) DType() DType { return t.info("DType").dtype }
+
+// Device is where the tensor lies.
+func (t Tensor) Device() Device { return t.info("Device").device }
+
+// String describes the tensor without its elements, as float32[2 3].
+func (t Tensor) String() string {
+	switch {
+	case t.h == nil:
+		return "none"
+	case t.h.ptr == nil:
+		return "freed"
+	}
+	m := t.info("String")
+	s := fmt.Sprintf("%v%v", m.dtype, m.shape)
+	if m.device.CUDA {
+		s += " on " + m.device.String()
+	}
+	return s
+}
+
+func product(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}

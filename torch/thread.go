@@ -1,0 +1,125 @@
+package torch
+
+// #include "openmanus_torch.h"
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+)
+
+// Thread is a goroutine that stays on one OS thread and does all libtorch work of a device, because grad mode, the
+// number of threads and the current GPU are state of the OS thread.
+type Thread struct {
+	device Device
+	jobs   chan *job     // unbuffered: a job that was sent is running
+	quit   chan struct{} // closed by Close
+	gone   chan struct{} // closed when the goroutine has ended
+	once   sync.Once
+	tid    atomic.Int64 // the OS thread
+
+	// The fields below belong to the goroutine.
+	cur     *Scope // the innermost open scope; nil outside Run
+	threads int64  // number of threads set on this OS thread
+	broken  error  // the goroutine could not be started again
+}
+
+// numThreads is what SetNumThreads asked for; each Thread takes it up before its next job.
+var numThreads atomic.Int64
+
+func init() {
+	n := runtime.NumCPU() // knows the affinity mask
+	if v, err := strconv.Atoi(os.Getenv("OMP_NUM_THREADS")); err == nil && v > 0 {
+		n = v
+	}
+	numThreads.Store(int64(n))
+}
+
+// SetNumThreads sets how many CPU threads one operation may use, on every Thread from its next Run on. It starts as the
+// number of CPUs the process may use, or OMP_NUM_THREADS.
+func SetNumThreads(n int) {
+	numThreads.Store(int64(max(n, 1)))
+}
+
+// NumThreads tells how many CPU threads one operation may use.
+func NumThreads() int { return int(numThreads.Load()) }
+
+// NewThread starts the thread of a device. It fails if the native libraries do not fit the program or the device cannot
+// be used. Close it when nothing needs it any more.
+func NewThread(d Device) (*Thread, error) {
+	if err := checkVersions(); err != nil {
+		return nil, err
+	}
+	if d.CUDA {
+		if _, err := cudaDevice(d.Index); err != nil {
+			return nil, err
+		}
+	}
+	t := &Thread{device: d, jobs: make(chan *job), quit: make(chan struct{}), gone: make(chan struct{})}
+	ready := make(chan error, 1)
+	go t.loop(ready)
+	if err := <-ready; err != nil {
+		return nil, fmt.Errorf("start the thread of %s: %w", d, err)
+	}
+	return t, nil
+}
+
+// Device is where the thread's tensors lie.
+func (t *Thread) Device() Device { return t.device }
+
+// Close waits for the running function and ends the thread; later calls of Run return ErrClosed. Owners should have
+// been closed before.
+func (t *Thread) Close() {
+	if t.here() {
+		panic("torch: Thread.Close called inside Run on the same thread, which would wait for itself")
+	}
+	t.once.Do(func() { close(t.quit) })
+	<-t.gone
+}
+
+// here tells whether the caller runs on this thread. Nothing else runs on it, so this is also a check of the goroutine.
+func (t *Thread) here() bool { return int64(syscall.Gettid()) == t.tid.Load() }
+
+// loop runs jobs until Close. ready is nil when it goes on after a function ended its goroutine.
+func (t *Thread) loop(ready chan<- error) {
+	runtime.LockOSThread() // never unlocked: the OS thread ends with the goroutine and takes its state along
+	t.tid.Store(int64(syscall.Gettid()))
+	t.threads = 0
+	kind, index := t.device.c()
+	err := cerror("NewThread", C.om_use_device(kind, index))
+	if ready != nil {
+		ready <- err
+		if err != nil {
+			return
+		}
+	}
+	t.broken = err
+	for {
+		select {
+		case j := <-t.jobs:
+			t.do(j)
+		case <-t.quit:
+			t.tid.Store(-1)
+			close(t.gone)
+			return
+		}
+	}
+}
+
+// takeNumThreads applies SetNumThreads to this OS thread.
+func (t *Thread) takeNumThreads() error {
+	n := numThreads.Load()
+	if n == t.threads {
+		return nil
+	}
+	if err := cerror("SetNumThreads", C.om_set_num_threads(C.int64_t(n))); err != nil {
+		return err
+	}
+	t.threads = n
+	return nil
+}

@@ -1,0 +1,197 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// What a data file may hold: beyond it a file is a mistake or an attack.
+const (
+	maxFileBytes = 2 << 30
+	maxTaskBytes = 4 << 30 // in memory
+	maxRows      = 1 << 22
+)
+
+// LoadOptions say which of a file's rows are wanted.
+type LoadOptions struct {
+	// Env keeps only the rows of this environment, and is the environment of
+	// rows and ranges that name none. "" keeps every row.
+	Env string
+	// Limit keeps only the first rows; 0 means all.
+	Limit int
+}
+
+var errEnough = errors.New("enough rows")
+
+// LoadTasks reads the rows of a data file: OpenManus-RL's parquet, or JSON
+// records as AgentTraj has them, one a line or in an array. A row's task index
+// is the integer at the end of its item_id, else extra_info.index, else its
+// number. Errors name the file and the row, counted from 0.
+func LoadTasks(ctx context.Context, path string, o LoadOptions) ([]Task, error) {
+	tasks, err := loadTasks(ctx, path, o)
+	if err != nil {
+		return nil, fmt.Errorf("load tasks: %s: %w", path, err)
+	}
+	return tasks, nil
+}
+
+func loadTasks(ctx context.Context, path string, o LoadOptions) ([]Task, error) {
+	f, size, err := openData(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var tasks []Task
+	var bytes int64
+	others := map[string]int{} // rows of other environments
+	add := func(n int, r *sourceRow) error {
+		if n >= maxRows {
+			return fmt.Errorf("more than %d rows", maxRows)
+		}
+		t, err := r.task(n, o.Env)
+		if err != nil {
+			return fmt.Errorf("row %d: %w", n, err)
+		}
+		if o.Env != "" && t.Env != o.Env {
+			others[t.Env]++
+			return nil
+		}
+		if bytes += t.size(); bytes > maxTaskBytes {
+			return fmt.Errorf("row %d: the tasks take more than %d bytes", n, int64(maxTaskBytes))
+		}
+		tasks = append(tasks, t)
+		if len(tasks) == o.Limit {
+			return errEnough
+		}
+		return nil
+	}
+	magic := make([]byte, 4)
+	switch _, err = f.ReadAt(magic, 0); {
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, err
+	case string(magic) == "PAR1":
+		err = readParquet(ctx, f, size, add)
+	default:
+		err = readJSON(ctx, f, add)
+	}
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, err
+	}
+	if len(tasks) == 0 {
+		if len(others) > 0 {
+			return nil, fmt.Errorf("no row is for environment %q; there are rows for %s", o.Env, counts(others))
+		}
+		return nil, errors.New("it has no rows")
+	}
+	return tasks, nil
+}
+
+func openData(path string) (*os.File, int64, error) {
+	st, err := os.Stat(path) // before opening: a named pipe would wait for a writer
+	if err != nil {
+		return nil, 0, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, 0, errors.New("not a regular file")
+	}
+	if st.Size() > maxFileBytes {
+		return nil, 0, fmt.Errorf("%d bytes are more than the limit of %d: split the file", st.Size(), int64(maxFileBytes))
+	}
+	f, err := os.Open(path)
+	return f, st.Size(), err
+}
+
+// counts prints a map of counts in a fixed order.
+func counts(m map[string]int) string {
+	var parts []string
+	for k, n := range m {
+		parts = append(parts, fmt.Sprintf("%s (%d)", k, n))
+	}
+	slices.Sort(parts)
+	if more := len(parts) - 8; more > 0 {
+		parts = append(parts[:8], fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ParseTaskSpec turns what a user writes for tasks into tasks: a
+// comma-separated list of indices and ranges, such as "0-9,17", each giving a
+// task of o.Env, and of files for LoadTasks. A file whose name looks like a
+// range is written with its folder: "./0-9".
+func ParseTaskSpec(ctx context.Context, spec string, o LoadOptions) ([]Task, error) {
+	var tasks []Task
+	seen := map[int]bool{}
+	for part := range strings.SplitSeq(spec, ",") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			return nil, fmt.Errorf("tasks %q: an entry is empty; write 0-9,17 or the name of a file", spec)
+		}
+		if !isRange(part) {
+			more, err := LoadTasks(ctx, part, LoadOptions{Env: o.Env})
+			if err != nil {
+				return nil, err
+			}
+			tasks = append(tasks, more...)
+			continue
+		}
+		if o.Env == "" {
+			return nil, fmt.Errorf("tasks %q: %s needs an environment", spec, part)
+		}
+		lo, hi, err := parseRange(part)
+		if err != nil {
+			return nil, fmt.Errorf("tasks %q: %w", spec, err)
+		}
+		if hi-lo >= maxRows-len(tasks) {
+			return nil, fmt.Errorf("tasks %q: more than %d tasks", spec, maxRows)
+		}
+		for i := lo; i <= hi; i++ {
+			if seen[i] {
+				return nil, fmt.Errorf("tasks %q: index %d is there twice", spec, i)
+			}
+			seen[i] = true
+			tasks = append(tasks, Task{ID: o.Env + "_" + strconv.Itoa(i), Env: o.Env, Index: i})
+		}
+	}
+	if o.Limit > 0 && len(tasks) > o.Limit {
+		tasks = tasks[:o.Limit]
+	}
+	return tasks, nil
+}
+
+func isRange(s string) bool { return strings.Trim(s, "0123456789- ") == "" }
+
+func parseRange(s string) (lo, hi int, err error) {
+	first, last, ranged := strings.Cut(s, "-")
+	a, err := strconv.ParseUint(strings.TrimSpace(first), 10, 31)
+	b := a
+	if err == nil && ranged {
+		b, err = strconv.ParseUint(strings.TrimSpace(last), 10, 31)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("%q is not an index or a range such as 0-9", s)
+	}
+	if b < a {
+		return 0, 0, fmt.Errorf("range %q runs backwards", s)
+	}
+	return int(a), int(b), nil
+}
+
+// DropTasks returns the tasks for which keep is true and how many rows of each
+// other item there were, so that what a run leaves out can be reported.
+func DropTasks(tasks []Task, keep func(Task) bool) (kept []Task, dropped map[string]int) {
+	dropped = map[string]int{}
+	for _, t := range tasks {
+		if keep(t) {
+			kept = append(kept, t)
+		} else {
+			dropped[t.ID]++
+		}
+	}
+	return kept, dropped
+}

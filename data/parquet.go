@@ -1,0 +1,89 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// maxUnpacked bounds what a parquet file may say its columns take unpacked.
+const maxUnpacked = 4 << 30
+
+// readParquet reads OpenManus-RL rows (protocol 7.1) and hands each to row.
+// Columns that are absent count as null; others are not read.
+func readParquet(ctx context.Context, f *os.File, size int64, row func(n int, r *sourceRow) error) (err error) {
+	// The parquet library panics on some malformed files. They are input, so
+	// here, and only here, a panic becomes an error.
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("malformed parquet file: %v", p)
+		}
+	}()
+	pf, err := parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return fmt.Errorf("malformed parquet file: %w", err)
+	}
+	if pf.NumRows() < 0 || pf.NumRows() > maxRows {
+		return fmt.Errorf("it says it has %d rows, more than the limit of %d", pf.NumRows(), maxRows)
+	}
+	var unpacked int64
+	for _, g := range pf.Metadata().RowGroups {
+		for _, c := range g.Columns {
+			n := c.MetaData.TotalUncompressedSize
+			if n < 0 || n > maxUnpacked-unpacked {
+				return fmt.Errorf("its columns take more than %d bytes unpacked", int64(maxUnpacked))
+			}
+			unpacked += n
+		}
+	}
+	leaves, err := bindLeaves(pf.Schema())
+	if err != nil {
+		return err
+	}
+	at := 0
+	for _, g := range pf.RowGroups() {
+		if at, err = readGroup(ctx, g, leaves, at, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readGroup reads one row group, whose first row is row number at of the file,
+// and returns the number after its last.
+func readGroup(ctx context.Context, g parquet.RowGroup, leaves map[int]leaf, at int, row func(int, *sourceRow) error) (int, error) {
+	rows := g.Rows()
+	defer rows.Close()
+	buf := make([]parquet.Row, 64)
+	for {
+		if err := ctx.Err(); err != nil {
+			return at, err
+		}
+		n, err := rows.ReadRows(buf)
+		for _, values := range buf[:n] {
+			var r sourceRow
+			values.Range(func(column int, values []parquet.Value) bool {
+				if l, ok := leaves[column]; ok {
+					l.read(&r, values)
+				}
+				return true
+			})
+			if err := row(at, &r); err != nil {
+				return at, err
+			}
+			at++
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return at, nil
+		case err != nil:
+			return at, fmt.Errorf("row %d: %w", at, err)
+		case n == 0:
+			return at, fmt.Errorf("row %d: the file gives no more rows", at)
+		}
+	}
+}

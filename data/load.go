@@ -75,7 +75,7 @@ func loadTasks(ctx context.Context, path string, o LoadOptions) ([]Task, error) 
 	switch _, err = f.ReadAt(magic, 0); {
 	case err != nil && !errors.Is(err, io.EOF):
 		return nil, err
-	case string(magic) == "PAR1":
+	case string(magic) == parquetMagic:
 		err = readParquet(ctx, f, size, add)
 	default:
 		err = readJSON(ctx, f, add)

@@ -2,6 +2,7 @@ package data
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,8 @@ import (
 // maxUnpacked bounds what a parquet file may say its columns take unpacked.
 const maxUnpacked = 4 << 30
 
+const parquetMagic = "PAR1"
+
 // readParquet reads OpenManus-RL rows (protocol 7.1) and hands each to row.
 // Columns that are absent count as null; others are not read.
 func readParquet(ctx context.Context, f *os.File, size int64, row func(n int, r *sourceRow) error) (err error) {
@@ -23,6 +26,9 @@ func readParquet(ctx context.Context, f *os.File, size int64, row func(n int, r 
 			err = fmt.Errorf("malformed parquet file: %v", p)
 		}
 	}()
+	if err := checkFooter(f, size); err != nil {
+		return err
+	}
 	pf, err := parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return fmt.Errorf("malformed parquet file: %w", err)
@@ -49,6 +55,26 @@ func readParquet(ctx context.Context, f *os.File, size int64, row func(n int, r 
 		if at, err = readGroup(ctx, g, leaves, at, row); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// checkFooter verifies the footer's length, which the library would allocate
+// before it finds that the file is shorter.
+func checkFooter(f io.ReaderAt, size int64) error {
+	const head, tail = 4, 8 // "PAR1"; length and "PAR1"
+	if size < head+tail {
+		return errors.New("malformed parquet file: it is cut off")
+	}
+	var end [tail]byte
+	if _, err := f.ReadAt(end[:], size-tail); err != nil {
+		return err
+	}
+	if magic := string(end[4:]); magic != parquetMagic {
+		return fmt.Errorf("malformed parquet file: it ends with %q, not with %q (is it cut off?)", magic, parquetMagic)
+	}
+	if n := int64(binary.LittleEndian.Uint32(end[:])); n > size-head-tail {
+		return fmt.Errorf("malformed parquet file: a footer of %d bytes in a file of %d", n, size)
 	}
 	return nil
 }

@@ -20,20 +20,22 @@ func (s *Scope) Empty(dt DType, shape ...int) Tensor {
 }
 
 // Full is a tensor of v everywhere.
-func (s *Scope) Full(v float64, dt DType, shape ...int) Tensor {
+func (s *Scope) Full(v float64, dt DType, shape ...int) Tensor { return s.full("Full", v, dt, shape) }
+
+// Zeros is a tensor of 0 everywhere.
+func (s *Scope) Zeros(dt DType, shape ...int) Tensor { return s.full("Zeros", 0, dt, shape) }
+
+// Ones is a tensor of 1 everywhere.
+func (s *Scope) Ones(dt DType, shape ...int) Tensor { return s.full("Ones", 1, dt, shape) }
+
+func (s *Scope) full(op string, v float64, dt DType, shape []int) Tensor {
 	th := s.must()
 	var out C.om_tensor
 	d, n := dims(shape)
 	kind, index := th.device.c()
-	check("Full", C.om_full(C.double(v), C.int64_t(dt), d, n, kind, index, &out))
+	check(op, C.om_full(C.double(v), C.int64_t(dt), d, n, kind, index, &out))
 	return th.adopt(out)
 }
-
-// Zeros is a tensor of 0 everywhere.
-func (s *Scope) Zeros(dt DType, shape ...int) Tensor { return s.Full(0, dt, shape...) }
-
-// Ones is a tensor of 1 everywhere.
-func (s *Scope) Ones(dt DType, shape ...int) Tensor { return s.Full(1, dt, shape...) }
 
 // Arange is 0 … n-1.
 func (s *Scope) Arange(n int, dt DType) Tensor {

@@ -123,3 +123,6 @@ func (t *Thread) takeNumThreads() error {
 	t.threads = n
 	return nil
 }
+
+// nativeThreads is what libtorch says on this OS thread.
+func nativeThreads() int { return int(C.om_num_threads()) }

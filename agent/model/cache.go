@@ -1,0 +1,49 @@
+package model
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/openmanus/openmanus/torch"
+)
+
+// Cache holds the keys and values of cached sequences in blocks of BlockSize
+// tokens. Who owns which block is the caller's business.
+type Cache struct {
+	K, V      []torch.Tensor // one per layer, [Blocks, BlockSize, Hkv, Dh]
+	Blocks    int
+	BlockSize int
+
+	owner *torch.Owner
+}
+
+// CacheBytesPerToken returns the memory one token's keys and values take.
+func (m *Model) CacheBytesPerToken() int {
+	c := &m.Config
+	return 2 * c.NumHiddenLayers * c.NumKeyValueHeads * c.HeadDim * m.dtype.Size()
+}
+
+// NewCache reserves a cache in the model's own type.
+func (m *Model) NewCache(ctx context.Context, blocks, blockSize int) (*Cache, error) {
+	if blocks < 1 || blockSize < 1 {
+		return nil, fmt.Errorf("a KV cache of %d blocks of %d tokens holds nothing", blocks, blockSize)
+	}
+	c := &Cache{Blocks: blocks, BlockSize: blockSize, owner: torch.NewOwner(m.thread, "kv cache")}
+	err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
+		for range m.Config.NumHiddenLayers {
+			shape := []int{blocks, blockSize, m.Config.NumKeyValueHeads, m.Config.HeadDim}
+			k, v := s.Zeros(m.dtype, shape...), s.Zeros(m.dtype, shape...)
+			c.owner.Own(k, v)
+			c.K, c.V = append(c.K, k), append(c.V, v)
+		}
+		return nil
+	})
+	if err != nil {
+		c.Close()
+		return nil, fmt.Errorf("reserve a KV cache of %d tokens (%d MiB): %w", blocks*blockSize, blocks*blockSize*m.CacheBytesPerToken()>>20, err)
+	}
+	return c, nil
+}
+
+// Close frees the cache.
+func (c *Cache) Close() { c.owner.Close() }

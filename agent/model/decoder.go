@@ -1,0 +1,202 @@
+package model
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/nn"
+)
+
+// Model is a decoder-only language model. Its fields are the checkpoint's:
+// what transformers calls model.layers.3.mlp.up_proj.weight is
+// Layers[3].MLP.UpProj.Weight.
+type Model struct {
+	Config Config
+
+	EmbedTokens nn.Embedding // model.embed_tokens
+	Layers      []Layer      // model.layers
+	Norm        nn.RMSNorm   // model.norm
+	LMHead      nn.Linear    // lm_head; of tied embeddings its weight is EmbedTokens.Weight
+
+	rotary *rotary
+	scale  float64 // of attention scores
+	thread *torch.Thread
+	owner  *torch.Owner
+	dtype  torch.DType
+}
+
+// Layer is one block of the decoder: attention and a gated MLP, each behind a
+// norm and added to the residual stream.
+type Layer struct {
+	InputLayerNorm         nn.RMSNorm    // input_layernorm
+	SelfAttn               selfAttention // self_attn
+	PostAttentionLayerNorm nn.RMSNorm    // post_attention_layernorm
+	MLP                    MLP           // mlp
+}
+
+// selfAttention is the part of a layer in which the families differ: how
+// queries, keys and values come out of the hidden states.
+type selfAttention interface {
+	// project maps x [N,D] to q [N,Hq,Dh] and k, v [N,Hkv,Dh], before rotation.
+	project(x torch.Tensor, c *Config) (q, k, v torch.Tensor)
+	// output maps the heads' results [N,Hq·Dh] to [N,D].
+	output(x torch.Tensor) torch.Tensor
+	// weights lists the parameters under their names inside self_attn.
+	weights(c *Config) []weight
+}
+
+// MLP is down(silu(gate(x)) · up(x)).
+type MLP struct {
+	GateProj nn.Linear // gate_proj
+	UpProj   nn.Linear // up_proj
+	DownProj nn.Linear // down_proj
+}
+
+func (m *MLP) forward(x torch.Tensor) torch.Tensor {
+	return m.DownProj.Forward(torch.SwiGLU(m.GateProj.Forward(x), m.UpProj.Forward(x)))
+}
+
+// newDecoder lays out a model without weights.
+func newDecoder(c Config) (*Model, error) {
+	family, ok := registry[c.ModelType]
+	if !ok {
+		return nil, unknownModelType(c.ModelType)
+	}
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("model configuration: %w", err)
+	}
+	m := &Model{
+		Config: c,
+		Layers: make([]Layer, c.NumHiddenLayers),
+		Norm:   nn.RMSNorm{Eps: c.RMSNormEps},
+		rotary: &rotary{freqs: c.frequencies()},
+		scale:  1 / math.Sqrt(float64(c.HeadDim)),
+	}
+	for i := range m.Layers {
+		m.Layers[i] = Layer{
+			InputLayerNorm:         nn.RMSNorm{Eps: c.RMSNormEps},
+			SelfAttn:               family.attention(&c),
+			PostAttentionLayerNorm: nn.RMSNorm{Eps: c.RMSNormEps},
+		}
+	}
+	return m, nil
+}
+
+// Forward returns the hidden states [N,D] of packed sequences after the last
+// norm, differentiable. Sequence i is ids[offsets[i]:offsets[i+1]]; its tokens
+// see only those before them in the same sequence.
+func (m *Model) Forward(s *torch.Scope, ids, positions []int32, offsets []int) torch.Tensor {
+	return m.run(s, ids, positions, func(_ int, q, k, v torch.Tensor) torch.Tensor {
+		return torch.AttentionPacked(q, k, v, offsets, m.scale)
+	})
+}
+
+// DecodeBatch is one call's work on a cache: the new tokens of several
+// sequences, packed one sequence after another.
+type DecodeBatch struct {
+	IDs       []int32
+	Positions []int32
+	Slots     []int64          // where in the cache each token's key and value go
+	Seqs      torch.CachedSeqs // the sequences' share of the tokens, their context lengths and blocks
+	Outputs   []int            // which of the tokens' hidden states are wanted
+}
+
+// Decode appends tokens to cached sequences and returns the hidden states
+// [len(Outputs),D] after the last norm, or none where no output is wanted. It
+// records nothing for gradients.
+func (m *Model) Decode(s *torch.Scope, c *Cache, b DecodeBatch) (hidden torch.Tensor) {
+	s.NoGrad(func() {
+		hidden = m.run(s, b.IDs, b.Positions, func(layer int, q, k, v torch.Tensor) torch.Tensor {
+			torch.CacheWrite(c.K[layer], c.V[layer], k, v, b.Slots)
+			return torch.AttentionCached(q, c.K[layer], c.V[layer], b.Seqs, m.scale)
+		})
+		switch {
+		case len(b.Outputs) == 0:
+			hidden = torch.Tensor{}
+		case len(b.Outputs) < len(b.IDs):
+			rows := make([]int64, len(b.Outputs))
+			for i, r := range b.Outputs {
+				rows[i] = int64(r)
+			}
+			hidden = hidden.IndexSelect(0, s.Int64s(rows, len(rows)))
+		}
+	})
+	return hidden
+}
+
+// attend mixes the values of a layer's tokens: q [N,Hq,Dh], k, v [N,Hkv,Dh],
+// both rotated, to [N,Hq,Dh].
+type attend func(layer int, q, k, v torch.Tensor) torch.Tensor
+
+// run is the decoder itself; training and generation differ only in attend.
+func (m *Model) run(s *torch.Scope, ids, positions []int32, a attend) torch.Tensor {
+	cos, sin := m.rotary.at(s, positions)
+	x := m.EmbedTokens.Forward(s.Int32s(ids, len(ids)))
+	for i := range m.Layers {
+		s.Do(func(s *torch.Scope) {
+			x = m.Layers[i].forward(x, cos, sin, &m.Config, func(q, k, v torch.Tensor) torch.Tensor {
+				return a(i, q, k, v)
+			})
+			s.Keep(x)
+		})
+	}
+	return m.Norm.Forward(x)
+}
+
+func (l *Layer) forward(x, cos, sin torch.Tensor, c *Config, a func(q, k, v torch.Tensor) torch.Tensor) torch.Tensor {
+	q, k, v := l.SelfAttn.project(l.InputLayerNorm.Forward(x), c)
+	h := a(torch.RoPE(q, cos, sin), torch.RoPE(k, cos, sin), v)
+	x = x.Add(l.SelfAttn.output(h.Reshape(-1, c.NumAttentionHeads*c.HeadDim)))
+	return x.Add(l.MLP.forward(l.PostAttentionLayerNorm.Forward(x)))
+}
+
+// Logits returns the scores [R,V] of every next token for hidden states [R,D].
+func (m *Model) Logits(hidden torch.Tensor) torch.Tensor { return m.LMHead.Forward(hidden) }
+
+// TokenLogProbs returns log softmax(logits/T)[target] [N] for hidden states
+// [N,D] and, if asked, the entropy [N], without holding all logits at once.
+// Rows with a negative target give 0 and no gradient.
+func (m *Model) TokenLogProbs(hidden torch.Tensor, targets []int64, temperature float64, wantEntropy bool) (logp, entropy torch.Tensor) {
+	return torch.TokenLogProbs(hidden, m.LMHead.Weight, m.LMHead.Bias, targets, temperature, wantEntropy)
+}
+
+// Thread returns the thread that the model belongs to.
+func (m *Model) Thread() *torch.Thread { return m.thread }
+
+// DType returns the type of the weights, in which Forward computes.
+func (m *Model) DType() torch.DType { return m.dtype }
+
+// Close frees the weights.
+func (m *Model) Close() {
+	if m.owner != nil {
+		m.owner.Close()
+	}
+}
+
+// Pack lays sequences one after another for Forward.
+func Pack(seqs ...[]int32) (ids, positions []int32, offsets []int) {
+	offsets = []int{0}
+	for _, seq := range seqs {
+		for p, id := range seq {
+			ids = append(ids, id)
+			positions = append(positions, int32(p))
+		}
+		offsets = append(offsets, len(ids))
+	}
+	return ids, positions, offsets
+}
+
+// CheckIDs reports a token that the vocabulary lacks or a sequence longer than
+// the positions the model was made for.
+func (c *Config) CheckIDs(ids []int32) error {
+	if len(ids) > c.MaxPositionEmbeddings {
+		return fmt.Errorf("%d tokens are more than the model's %d positions (max_position_embeddings)", len(ids), c.MaxPositionEmbeddings)
+	}
+	for i, id := range ids {
+		if id < 0 || int(id) >= c.VocabSize {
+			return fmt.Errorf("token %d has id %d, the vocabulary has %d", i, id, c.VocabSize)
+		}
+	}
+	return nil
+}

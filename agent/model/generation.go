@@ -1,0 +1,81 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// GenerationConfig is the part of generation_config.json that is used here.
+// Sampling settings are read for those who ask for the model's own defaults;
+// training uses its own. Keys that are not listed are ignored: they configure
+// decoding methods that are not offered.
+type GenerationConfig struct {
+	BOSTokenID  *int32
+	PadTokenID  *int32
+	EOSTokenIDs []int32
+	DoSample    bool
+	Temperature float64 // 1 if not given
+	TopP        float64 // 1 if not given
+	TopK        int     // 0, off, if not given
+}
+
+// ParseGenerationConfig reads a generation_config.json.
+func ParseGenerationConfig(text []byte) (GenerationConfig, error) {
+	var f struct {
+		BOS         *int32          `json:"bos_token_id"`
+		Pad         *int32          `json:"pad_token_id"`
+		EOS         json.RawMessage `json:"eos_token_id"`
+		DoSample    bool            `json:"do_sample"`
+		Temperature *float64        `json:"temperature"`
+		TopP        *float64        `json:"top_p"`
+		TopK        *int            `json:"top_k"`
+	}
+	if err := json.Unmarshal(text, &f); err != nil {
+		return GenerationConfig{}, fmt.Errorf("generation_config.json: %w", err)
+	}
+	eos, err := tokenIDs(f.EOS)
+	if err != nil {
+		return GenerationConfig{}, fmt.Errorf("generation_config.json: eos_token_id: %w", err)
+	}
+	g := GenerationConfig{BOSTokenID: f.BOS, PadTokenID: f.Pad, EOSTokenIDs: eos, DoSample: f.DoSample, Temperature: 1, TopP: 1}
+	if f.Temperature != nil {
+		g.Temperature = *f.Temperature
+	}
+	if f.TopP != nil {
+		g.TopP = *f.TopP
+	}
+	if f.TopK != nil {
+		g.TopK = *f.TopK
+	}
+	return g, nil
+}
+
+// generationFromConfig is what transformers derives where a folder has no
+// generation_config.json.
+func generationFromConfig(c Config) GenerationConfig {
+	return GenerationConfig{BOSTokenID: c.BOSTokenID, PadTokenID: c.PadTokenID, EOSTokenIDs: slices.Clone(c.EOSTokenIDs), Temperature: 1, TopP: 1}
+}
+
+// WriteJSON writes a generation_config.json.
+func (g *GenerationConfig) WriteJSON(w io.Writer) error {
+	f := map[string]any{}
+	put := func(key string, id *int32) {
+		if id != nil {
+			f[key] = *id
+		}
+	}
+	put("bos_token_id", g.BOSTokenID)
+	put("pad_token_id", g.PadTokenID)
+	if len(g.EOSTokenIDs) > 0 {
+		f["eos_token_id"] = oneOrList(g.EOSTokenIDs)
+	}
+	if g.DoSample {
+		f["do_sample"] = true
+		f["temperature"], f["top_p"], f["top_k"] = g.Temperature, g.TopP, g.TopK
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(f)
+}

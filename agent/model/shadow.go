@@ -1,0 +1,61 @@
+package model
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/openmanus/openmanus/torch"
+)
+
+// Shadow makes a copy of the model in another type: a bfloat16 copy that
+// computes while float32 weights are trained, or a frozen reference.
+func (m *Model) Shadow(ctx context.Context, dt torch.DType) (*Model, error) {
+	params := m.Params()
+	return build(ctx, m.thread, m.Config, dt, func(_ *torch.Scope, i int, _ weight) (torch.Tensor, error) {
+		return params[i].Tensor.Detach().Clone(), nil
+	})
+}
+
+// CopyFrom overwrites the weights with those of a model of the same
+// configuration, converting their type. It runs inside torch.Run.
+func (m *Model) CopyFrom(s *torch.Scope, src *Model) {
+	to, from := m.Params(), src.Params()
+	m.checkPair(to, from)
+	s.NoGrad(func() {
+		for i := range to {
+			to[i].Tensor.Copy_(from[i].Tensor)
+		}
+	})
+}
+
+// MoveGrads adds the gradients of a shadow to those of the model and drops
+// them from the shadow, so that sums over micro-batches are kept in the
+// model's own type. It runs inside torch.Run.
+func (m *Model) MoveGrads(s *torch.Scope, shadow *Model) {
+	to, from := m.Params(), shadow.Params()
+	m.checkPair(to, from)
+	s.NoGrad(func() {
+		for i := range to {
+			s.Do(func(*torch.Scope) { moveGrad(to[i].Tensor, from[i].Tensor) })
+		}
+	})
+}
+
+func moveGrad(to, from torch.Tensor) {
+	g := from.Grad()
+	if g.None() {
+		return
+	}
+	if sum := to.Grad(); sum.None() {
+		to.SetGrad(g.To(to.DType()))
+	} else {
+		sum.Add_(g, 1)
+	}
+	from.ZeroGrad()
+}
+
+func (m *Model) checkPair(to, from []Param) {
+	if len(to) != len(from) {
+		panic(fmt.Sprintf("model: %d parameters cannot be paired with %d", len(to), len(from)))
+	}
+}

@@ -1,0 +1,39 @@
+package generate
+
+import "fmt"
+
+// blocks hands out the cache's blocks. The lowest free one goes first, so that
+// equal histories give equal layouts.
+type blocks struct {
+	size int     // tokens per block
+	free []int32 // descending, so that the last is the lowest after a reset
+}
+
+func newBlocks(n, size int) *blocks {
+	b := &blocks{size: size, free: make([]int32, n)}
+	for i := range b.free {
+		b.free[i] = int32(n - 1 - i)
+	}
+	return b
+}
+
+// grow extends a sequence's blocks until they hold n tokens.
+func (b *blocks) grow(have []int32, n int) ([]int32, error) {
+	need := (n+b.size-1)/b.size - len(have)
+	if need > len(b.free) {
+		return have, fmt.Errorf("the KV cache is full: %d blocks wanted, %d free", need, len(b.free))
+	}
+	for range max(need, 0) {
+		last := len(b.free) - 1
+		have = append(have, b.free[last])
+		b.free = b.free[:last]
+	}
+	return have, nil
+}
+
+// release takes blocks back.
+func (b *blocks) release(have []int32) {
+	for i := len(have) - 1; i >= 0; i-- {
+		b.free = append(b.free, have[i])
+	}
+}

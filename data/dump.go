@@ -1,0 +1,200 @@
+package data
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+)
+
+// A dump is a file of JSON lines: a DumpHeader, then an episode a line. It
+// grows only at the end, so a process that dies leaves at most one torn line.
+const (
+	DumpFormat  = "openmanus-episodes"
+	DumpVersion = 1
+
+	maxDumpLine = 256 << 20
+)
+
+// DumpHeader is a dump's first line.
+type DumpHeader struct {
+	Format  string         `json:"format"` // filled in by the writer
+	Version int            `json:"version"`
+	Weights string         `json:"weights"`           // hash of the model that played
+	Options map[string]any `json:"options,omitempty"` // how it played, for people and scripts
+}
+
+// dumpMask is a mask as an array of numbers; encoding/json would make []uint8
+// a base64 string.
+type dumpMask []uint8
+
+func (m dumpMask) MarshalJSON() ([]byte, error) {
+	out := make([]byte, 0, 2*len(m)+2)
+	out = append(out, '[')
+	for i, v := range m {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendUint(out, uint64(v), 10)
+	}
+	return append(out, ']'), nil
+}
+
+func (m *dumpMask) UnmarshalJSON(text []byte) error {
+	var v []uint16 // not []uint8, which reads base64
+	if err := json.Unmarshal(text, &v); err != nil {
+		return err
+	}
+	*m = make(dumpMask, len(v))
+	for i, x := range v {
+		if x > 1 {
+			return fmt.Errorf("mask[%d] is %d, not 0 or 1", i, x)
+		}
+		(*m)[i] = uint8(x)
+	}
+	return nil
+}
+
+// dumpLine is an episode's line. Slices are never null, so that scripts need
+// no special case.
+type dumpLine struct {
+	TaskID        string     `json:"task_id"`
+	Env           string     `json:"env"`
+	Index         int        `json:"index"`
+	UID           string     `json:"uid"`
+	Sample        int        `json:"sample"`
+	Seed          uint64     `json:"seed"`
+	Outcome       Outcome    `json:"outcome"`
+	Reward        float64    `json:"reward"`
+	Turns         []Turn     `json:"turns"`
+	IDs           []int32    `json:"ids"`
+	Mask          dumpMask   `json:"mask"`
+	LogProbs      []float32  `json:"logprobs"`
+	Messages      []Message  `json:"messages"`
+	Exchanges     []Exchange `json:"exchanges"`
+	Weights       string     `json:"weights"`
+	WeightVersion int64      `json:"weight_version"`
+	Attempts      int        `json:"attempts"`
+	Millis        float64    `json:"ms"`
+	Err           string     `json:"error,omitempty"`
+}
+
+func newDumpLine(e *Episode, weights string) dumpLine {
+	return dumpLine{
+		TaskID: e.Task.ID, Env: e.Task.Env, Index: e.Task.Index, UID: e.UID, Sample: e.Sample, Seed: e.Seed,
+		Outcome: e.Outcome, Reward: e.Reward, Turns: orEmpty(e.Turns), IDs: orEmpty(e.Tokens), Mask: dumpMask(e.Mask),
+		LogProbs: orEmpty(e.LogProbs), Messages: orEmpty(e.Messages), Exchanges: orEmpty(e.Exchanges), Weights: weights,
+		WeightVersion: e.WeightVersion, Attempts: e.Attempts, Millis: e.Millis, Err: e.Err,
+	}
+}
+
+func (l *dumpLine) episode() *Episode {
+	return &Episode{
+		Task: Task{ID: l.TaskID, Env: l.Env, Index: l.Index}, UID: l.UID, Sample: l.Sample, Seed: l.Seed,
+		Outcome: l.Outcome, Reward: l.Reward, Turns: l.Turns, Tokens: l.IDs, Mask: l.Mask, LogProbs: l.LogProbs,
+		Messages: l.Messages, Exchanges: l.Exchanges, WeightVersion: l.WeightVersion, Attempts: l.Attempts, Millis: l.Millis, Err: l.Err,
+	}
+}
+
+func orEmpty[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// DumpReader reads a dump an episode at a time.
+type DumpReader struct {
+	path   string
+	f      *os.File
+	in     *bufio.Reader
+	header DumpHeader
+	n      int // lines read
+	torn   bool
+}
+
+// OpenDump opens a dump and reads its header.
+func OpenDump(path string) (*DumpReader, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open dump: %w", err)
+	}
+	r := newDumpReader(f, path)
+	if err := r.readHeader(); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("open dump %s: %w", path, err)
+	}
+	return r, nil
+}
+
+func newDumpReader(f *os.File, path string) *DumpReader {
+	return &DumpReader{path: path, f: f, in: bufio.NewReaderSize(f, 1<<16)}
+}
+
+func (r *DumpReader) readHeader() error {
+	text, err := r.next()
+	if errors.Is(err, io.EOF) {
+		return errors.New("it has no header line")
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &r.header); err != nil || r.header.Format != DumpFormat {
+		return fmt.Errorf("its first line is not the header of a dump (no \"format\": %q)", DumpFormat)
+	}
+	if r.header.Version != DumpVersion {
+		return fmt.Errorf("it has version %d, this program reads version %d", r.header.Version, DumpVersion)
+	}
+	return nil
+}
+
+// next returns the next whole line. A last line without its newline is torn:
+// it is dropped, and io.EOF returned.
+func (r *DumpReader) next() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.in.ReadSlice('\n')
+		if len(line)+len(part) > maxDumpLine {
+			return nil, fmt.Errorf("line %d is longer than %d bytes", r.n+1, maxDumpLine)
+		}
+		line = append(line, part...)
+		switch {
+		case err == nil:
+			r.n++
+			return line, nil
+		case errors.Is(err, io.EOF):
+			r.torn = len(line) > 0
+			return nil, io.EOF
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+	}
+}
+
+// Header returns the dump's header.
+func (r *DumpReader) Header() DumpHeader { return r.header }
+
+// Next returns the next episode, or io.EOF after the last.
+func (r *DumpReader) Next() (*Episode, error) {
+	text, err := r.next()
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, io.EOF
+		}
+		return nil, fmt.Errorf("read dump %s: %w", r.path, err)
+	}
+	var l dumpLine
+	if err := json.Unmarshal(text, &l); err != nil {
+		return nil, fmt.Errorf("read dump %s: line %d: %w", r.path, r.n, err)
+	}
+	return l.episode(), nil
+}
+
+// Torn reports, after the end, whether a torn last line was dropped.
+func (r *DumpReader) Torn() bool { return r.torn }
+
+// Close closes the file.
+func (r *DumpReader) Close() error { return r.f.Close() }

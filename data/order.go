@@ -1,0 +1,89 @@
+package data
+
+import (
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+)
+
+// Order says which task comes next: every epoch each task once, in an order
+// that depends only on the seed and the epoch's number. Its State is a few
+// numbers, from which ResumeOrder goes on exactly where it stood.
+type Order struct {
+	state OrderState
+	perm  []int // of the state's epoch
+}
+
+// OrderState is where an Order stands; it is what a checkpoint keeps.
+type OrderState struct {
+	Seed     uint64 `json:"seed"`
+	Shuffle  bool   `json:"shuffle"`
+	Tasks    int    `json:"tasks"`
+	Epoch    int    `json:"epoch"`    // from 0
+	Position int    `json:"position"` // tasks already drawn in this epoch
+}
+
+// NewOrder starts an order of n tasks. Without shuffle every epoch has the
+// order of the data.
+func NewOrder(n int, seed uint64, shuffle bool) (*Order, error) {
+	return ResumeOrder(n, OrderState{Seed: seed, Shuffle: shuffle, Tasks: n})
+}
+
+// ResumeOrder goes on from a state. The number of tasks must be what it was:
+// with other data the positions would mean other tasks.
+func ResumeOrder(n int, s OrderState) (*Order, error) {
+	switch {
+	case n < 1:
+		return nil, fmt.Errorf("order of %d tasks", n)
+	case s.Tasks != n:
+		return nil, fmt.Errorf("the data changed: the run was drawing from %d tasks, now there are %d: resume with the same data", s.Tasks, n)
+	case s.Epoch < 0 || s.Position < 0 || s.Position > n:
+		return nil, fmt.Errorf("epoch %d, position %d of %d is not a state of an order", s.Epoch, s.Position, n)
+	}
+	o := &Order{state: s, perm: make([]int, n)}
+	o.arrange()
+	return o, nil
+}
+
+// arrange computes the permutation of the state's epoch (Fisher-Yates). It does
+// not use rand.Shuffle, whose draws another Go version may change; a PCG's
+// sequence is fixed by its definition.
+func (o *Order) arrange() {
+	for i := range o.perm {
+		o.perm[i] = i
+	}
+	if !o.state.Shuffle {
+		return
+	}
+	r := rand.NewPCG(o.state.Seed, uint64(o.state.Epoch))
+	for i := len(o.perm) - 1; i > 0; i-- {
+		j, _ := bits.Mul64(r.Uint64(), uint64(i)+1) // in [0, i]; the bias is below 2^-32
+		o.perm[i], o.perm[j] = o.perm[j], o.perm[i]
+	}
+}
+
+// Next returns the index of the next task, going on to the next epoch where
+// one ends.
+func (o *Order) Next() int {
+	if o.state.Position == len(o.perm) {
+		o.state.Epoch++
+		o.state.Position = 0
+		o.arrange()
+	}
+	i := o.perm[o.state.Position]
+	o.state.Position++
+	return i
+}
+
+// Take returns the next k indices. They may span epochs, so that none is lost
+// where k does not divide the number of tasks.
+func (o *Order) Take(k int) []int {
+	out := make([]int, k)
+	for i := range out {
+		out[i] = o.Next()
+	}
+	return out
+}
+
+// State returns where the order stands.
+func (o *Order) State() OrderState { return o.state }

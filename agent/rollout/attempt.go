@@ -1,0 +1,92 @@
+package rollout
+
+import (
+	"context"
+
+	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
+)
+
+// attempt is one try at a job. Its lease and its session are taken before it
+// is played where batches are formed in a fixed order.
+type attempt struct {
+	job     *job
+	env     Env
+	lease   *env.Lease
+	session *engine.Session
+	// failed is the result of an attempt that could not begin.
+	failed *data.Episode
+}
+
+// begin counts a try at j and leases an instance for it.
+func (r *run) begin(ctx context.Context, j *job) *attempt {
+	j.attempts++
+	a := &attempt{job: j, env: r.envs[j.task.Env]}
+	var err error
+	if a.lease, err = a.env.Pool.Acquire(ctx); err != nil {
+		a.fail(ctx, data.EnvError, err)
+	}
+	return a
+}
+
+// open takes a session beforehand.
+func (a *attempt) open(ctx context.Context) {
+	if a.failed != nil {
+		return
+	}
+	setup := a.env.Setup
+	session, err := setup.Engine.Open(ctx, setup.SessionOptions(a.start()))
+	if err != nil {
+		a.lease.Release(true)
+		a.fail(ctx, data.EngineError, err)
+		return
+	}
+	a.session = session
+}
+
+func (a *attempt) fail(ctx context.Context, outcome data.Outcome, err error) {
+	if ctx.Err() != nil {
+		outcome = data.Cancelled
+	}
+	a.failed = a.job.failure(outcome, err)
+}
+
+func (a *attempt) start() agent.Start {
+	s := agent.Start{
+		Task: a.job.task, UID: a.job.uid, Sample: a.job.sample, Seed: a.job.seed, Attempt: a.job.attempts,
+		Session: a.session,
+	}
+	if a.lease != nil {
+		s.Client = a.lease.Client()
+	}
+	return s
+}
+
+// play plays the attempt and gives lease and session back.
+func (a *attempt) play(ctx context.Context, o Options) *data.Episode {
+	if a.failed != nil {
+		return a.failed
+	}
+	if o.EpisodeTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.EpisodeTimeout, agent.ErrTimeLimit)
+		defer cancel()
+	}
+	var exchanges []data.Exchange
+	if o.Exchanges {
+		a.lease.Record(func(x data.Exchange) { exchanges = append(exchanges, x) })
+	}
+	ep, err := agent.RunEpisode(ctx, a.env.Setup, a.start())
+	switch ep.Outcome {
+	case data.EnvError, data.Cancelled:
+		// An instance that was left in the middle of a call may still be
+		// working on it: it is not used again.
+		a.lease.Fail(err)
+	default:
+		a.lease.Release(true)
+	}
+	ep.Exchanges = exchanges
+	return ep
+}

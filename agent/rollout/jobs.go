@@ -1,0 +1,51 @@
+package rollout
+
+import (
+	"fmt"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// job is one episode to be played.
+type job struct {
+	slot     int // in the result
+	task     data.Task
+	uid      string
+	sample   int
+	seed     uint64
+	attempts int // made so far
+}
+
+// jobsOf lists the episodes, task by task. A task that comes twice makes two
+// groups with draws of their own.
+func jobsOf(tasks []data.Task, o Options) []*job {
+	var jobs []*job
+	seen := map[string]int{}
+	for _, task := range tasks {
+		name := task.Env + "/" + task.ID
+		repeat := seen[name]
+		seen[name]++
+		uid := fmt.Sprintf("%d/%s", o.Step, name)
+		if repeat > 0 {
+			uid += fmt.Sprintf("#%d", repeat+1)
+		}
+		for sample := range o.GroupSize {
+			jobs = append(jobs, &job{
+				slot:   len(jobs),
+				task:   task,
+				uid:    uid,
+				sample: sample,
+				seed:   EpisodeSeed(o.Seed, o.Step, task.Env, task.ID, repeat, sample),
+			})
+		}
+	}
+	return jobs
+}
+
+// failure is the episode of a job that failed before it could begin.
+func (j *job) failure(outcome data.Outcome, err error) *data.Episode {
+	return &data.Episode{
+		Task: j.task, UID: j.uid, Sample: j.sample, Seed: j.seed,
+		Outcome: outcome, Err: err.Error(), Attempts: j.attempts,
+	}
+}

@@ -1,0 +1,139 @@
+package rollout
+
+import (
+	"math"
+
+	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/data"
+)
+
+// Metrics sums episodes up under the names of spec 2.7, computed over sampled
+// tokens where the original used its padded window. Shares of outcomes are over
+// all episodes; everything else is over those that may be trained on, since
+// the others ended for no reason of the model's. A metric of nothing is left
+// out rather than reported as 0.
+func Metrics(episodes []*data.Episode) map[string]float64 {
+	m := map[string]float64{}
+	if len(episodes) == 0 {
+		return m
+	}
+	count := map[data.Outcome]int{}
+	groups := map[string][]float64{}
+	var uids []string // in the order of the episodes: sums must not depend on map order
+	var actions, rewards, sampled, tokens, prompts, attempts, stepMillis, genMillis series
+	var finished, parsed, clipped, cut, turns float64
+	for _, ep := range episodes {
+		count[ep.Outcome]++
+		attempts.add(float64(ep.Attempts))
+		if !ep.Outcome.Trainable() {
+			continue
+		}
+		if groups[ep.UID] == nil {
+			uids = append(uids, ep.UID)
+		}
+		groups[ep.UID] = append(groups[ep.UID], ep.Reward)
+		actions.add(float64(len(ep.Turns)))
+		rewards.add(ep.Reward)
+		sampled.add(float64(ep.SampledTokens()))
+		tokens.add(float64(len(ep.Tokens)))
+		if len(ep.Turns) > 0 {
+			prompts.add(float64(ep.Turns[0].Start))
+			finished += share(ep.Turns[len(ep.Turns)-1].Done)
+		}
+		for _, t := range ep.Turns {
+			turns++
+			parsed += share(t.Parsed)
+			clipped += share(t.Stop == string(engine.StopLength))
+			cut += share(t.Truncated)
+			stepMillis.add(t.EnvMillis)
+			genMillis.add(t.GenMillis)
+		}
+	}
+	for _, o := range []data.Outcome{
+		data.Success, data.Done, data.TurnLimit, data.ContextLimit, data.ParseLimit, data.EnvError, data.EngineError, data.Cancelled,
+	} {
+		m["episode/outcome/"+string(o)] = float64(count[o]) / float64(len(episodes))
+	}
+	m["episode/attempts/mean"] = attempts.mean()
+	if actions.n > 0 {
+		n := float64(actions.n)
+		actions.write(m, "env/number_of_actions")
+		rewards.write(m, "episode/reward")
+		tokens.write(m, "episode/length")
+		sampled.write(m, "response_length")
+		m["env/finish_ratio"] = finished / n
+		m["env/number_of_valid_action"] = parsed / n
+		m["episode/success_rate"] = float64(count[data.Success]) / n
+		writeGroups(m, uids, groups)
+	}
+	if prompts.n > 0 {
+		prompts.write(m, "prompt_length")
+	}
+	if turns > 0 {
+		m["env/ratio_of_valid_action"] = parsed / turns
+		m["env/ratio_of_truncated_observations"] = cut / turns
+		m["response_length/clip_ratio"] = clipped / turns
+		stepMillis.write(m, "env/step_ms")
+		genMillis.write(m, "env/generate_ms")
+	}
+	return m
+}
+
+// writeGroups reports how far the rewards of one task's samples lie apart: a
+// group without spread gives no gradient under a group estimator. Groups of
+// one sample are not counted.
+func writeGroups(m map[string]float64, uids []string, groups map[string][]float64) {
+	var stds series
+	var flat float64
+	for _, uid := range uids {
+		rewards := groups[uid]
+		if len(rewards) < 2 {
+			continue
+		}
+		var s series
+		for _, r := range rewards {
+			s.add(r)
+		}
+		var squares float64
+		for _, r := range rewards {
+			squares += (r - s.mean()) * (r - s.mean())
+		}
+		stds.add(math.Sqrt(squares / float64(len(rewards)-1)))
+		flat += share(s.min == s.max)
+	}
+	if stds.n == 0 {
+		return
+	}
+	m["group/reward_std"] = stds.mean()
+	m["group/zero_spread_ratio"] = flat / float64(stds.n)
+}
+
+// series is a running mean, maximum and minimum.
+type series struct {
+	n             int
+	sum, max, min float64
+}
+
+func (s *series) add(x float64) {
+	if s.n == 0 || x > s.max {
+		s.max = x
+	}
+	if s.n == 0 || x < s.min {
+		s.min = x
+	}
+	s.n++
+	s.sum += x
+}
+
+func (s *series) mean() float64 { return s.sum / float64(s.n) }
+
+func (s *series) write(m map[string]float64, name string) {
+	m[name+"/mean"], m[name+"/max"], m[name+"/min"] = s.mean(), s.max, s.min
+}
+
+func share(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

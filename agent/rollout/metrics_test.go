@@ -1,0 +1,55 @@
+package rollout
+
+import (
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+func TestMetrics(t *testing.T) {
+	eps := []*data.Episode{
+		{UID: "a", Outcome: data.Success, Reward: 1, Attempts: 1, Tokens: make([]int32, 10), Mask: []uint8{0, 0, 0, 0, 1, 1, 0, 0, 1, 1},
+			Turns: []data.Turn{{Start: 4, End: 6, Parsed: true, EnvMillis: 2}, {Start: 8, End: 10, Parsed: true, Done: true, EnvMillis: 4}}},
+		{UID: "a", Outcome: data.TurnLimit, Attempts: 2, Tokens: make([]int32, 8), Mask: []uint8{0, 0, 1, 1, 1, 1, 1, 1},
+			Turns: []data.Turn{{Start: 2, End: 8, Stop: "length", Truncated: true, EnvMillis: 6}}},
+		{UID: "b", Outcome: data.Done, Attempts: 1, Tokens: make([]int32, 3), Mask: []uint8{0, 0, 1},
+			Turns: []data.Turn{{Start: 2, End: 3, Parsed: true, Done: true}}},
+		{UID: "b", Outcome: data.Done, Attempts: 1, Tokens: make([]int32, 3), Mask: []uint8{0, 0, 1},
+			Turns: []data.Turn{{Start: 2, End: 3, Parsed: false, Done: true}}},
+		// A failure is counted and nothing else: its reward of -9 is nobody's.
+		{UID: "b", Outcome: data.EnvError, Reward: -9, Attempts: 3, Turns: []data.Turn{{Parsed: true}}},
+	}
+	want := map[string]float64{
+		"episode/outcome/success": .2, "episode/outcome/turn_limit": .2, "episode/outcome/done": .4, "episode/outcome/env_error": .2,
+		"episode/outcome/context_limit": 0, "episode/outcome/parse_limit": 0, "episode/outcome/engine_error": 0, "episode/outcome/cancelled": 0,
+		"episode/attempts/mean":      8. / 5,
+		"env/number_of_actions/mean": 5. / 4, "env/number_of_actions/max": 2, "env/number_of_actions/min": 1,
+		"episode/reward/mean": .25, "episode/reward/max": 1, "episode/reward/min": 0,
+		"episode/length/mean": 6, "episode/length/max": 10, "episode/length/min": 3,
+		"response_length/mean": 3, "response_length/max": 6, "response_length/min": 1,
+		"prompt_length/mean": 2.5, "prompt_length/max": 4, "prompt_length/min": 2,
+		"env/finish_ratio": .75, "env/number_of_valid_action": .75, "env/ratio_of_valid_action": 3. / 5,
+		"env/ratio_of_truncated_observations": .2, "response_length/clip_ratio": .2,
+		"episode/success_rate": .25, "group/reward_std": math.Sqrt(.5) / 2, "group/zero_spread_ratio": .5,
+		"env/step_ms/mean": 12. / 5, "env/step_ms/max": 6, "env/step_ms/min": 0,
+		"env/generate_ms/mean": 0, "env/generate_ms/max": 0, "env/generate_ms/min": 0,
+	}
+	if diff := cmp.Diff(want, Metrics(eps), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestMetricsOfNothing(t *testing.T) {
+	if m := Metrics(nil); len(m) != 0 {
+		t.Errorf("no episodes: %v", m)
+	}
+	for name, v := range Metrics([]*data.Episode{{Outcome: data.Cancelled}, {UID: "x", Outcome: data.ContextLimit}}) {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			t.Errorf("%s is %g", name, v)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
+)
+
+// Env is one environment's side of a rollout: where its instances come from
+// and how its episodes are played.
+type Env struct {
+	Pool  *env.Pool
+	Setup agent.Setup
+	// MaxLeases is the most instances Pool leases at once, 0 if it has no
+	// bound. A deterministic wave, which holds all its leases at once, is kept
+	// within it.
+	MaxLeases int
+}
+
+// Options of RunEpisodes.
+type Options struct {
+	GroupSize   int // samples per task
+	Concurrency int // episodes at a time
+	Seed        uint64
+	Step        int // training step, part of the seeds
+	// Attempts is the most times an episode is begun; 0 means 3. An attempt
+	// that a failure of the infrastructure ended is played anew, from the same
+	// seed, with a fresh lease.
+	Attempts int
+	// EpisodeTimeout bounds one attempt, waiting for a lease not included; 0
+	// is no bound.
+	EpisodeTimeout time.Duration
+	// MaxFailed is the share of episodes that may fail for good before
+	// RunEpisodes gives up; 0 means that it gives up only when all failed.
+	MaxFailed float64
+	// Deterministic plays in waves of fixed membership, as an engine with
+	// engine.Options.Deterministic needs it: the next wave begins when the
+	// last episode of this one has ended. Retries come in waves at the end.
+	Deterministic bool
+	// Exchanges keeps the HTTP exchanges of every episode.
+	Exchanges bool
+
+	// OnEpisode, if set, gets every episode that was begun once it is final,
+	// in the order in which they end. Its error ends the rollout.
+	OnEpisode func(*data.Episode) error
+	// OnProgress, if set, is told how far the rollout is after every episode.
+	OnProgress func(Progress)
+	Log        *slog.Logger // nil: silent
+}
+
+// Progress is how far a rollout is.
+type Progress struct {
+	Done, Total   int
+	Success       int
+	Failed        int // dropped after the last attempt
+	SampledTokens int
+}
+
+// Stats sum a rollout up.
+type Stats struct {
+	Progress
+	Retries int // attempts beyond the first
+	Turns   int
+	Tokens  int // in all episodes, sampled ones included
+	Elapsed time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	if o.Attempts == 0 {
+		o.Attempts = 3
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// validate names every fault of the arguments.
+func validate(envs map[string]Env, tasks []data.Task, o Options) error {
+	var errs []error
+	atLeast := func(name string, v, least int) {
+		if v < least {
+			errs = append(errs, fmt.Errorf("%s is %d, want at least %d", name, v, least))
+		}
+	}
+	atLeast("group_size", o.GroupSize, 1)
+	atLeast("concurrency", o.Concurrency, 1)
+	atLeast("attempts", o.Attempts, 1)
+	if !(o.MaxFailed >= 0 && o.MaxFailed < 1) {
+		errs = append(errs, fmt.Errorf("the share of episodes that may fail is %g, want it in [0, 1)", o.MaxFailed))
+	}
+	asked := map[string]bool{}
+	for _, task := range tasks {
+		if asked[task.Env] {
+			continue
+		}
+		asked[task.Env] = true
+		e, ok := envs[task.Env]
+		if !ok {
+			errs = append(errs, fmt.Errorf("task %s belongs to environment %q, which is not part of this run", task.ID, task.Env))
+		} else if err := e.Setup.Options.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("environment %s: %w", task.Env, err))
+		}
+	}
+	return errors.Join(errs...)
+}

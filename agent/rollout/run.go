@@ -1,0 +1,165 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// RunEpisodes plays GroupSize episodes of every task and returns them task by
+// task, sample by sample, whatever order they ended in. Episodes that failed
+// for good are among them, with their outcome, so that they can be counted;
+// data.Outcome.Trainable tells them apart.
+//
+// It returns an error when ctx ends, when more episodes fail than MaxFailed
+// allows, or when OnEpisode fails. The episodes are returned then too; those
+// that were not played to their end are cancelled.
+func RunEpisodes(ctx context.Context, envs map[string]Env, tasks []data.Task, o Options) ([]*data.Episode, Stats, error) {
+	o = o.withDefaults()
+	if err := validate(envs, tasks, o); err != nil {
+		return nil, Stats{}, fmt.Errorf("rollout: %w", err)
+	}
+	began := time.Now()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	jobs := jobsOf(tasks, o)
+	r := &run{envs: envs, o: o, stop: stop, episodes: make([]*data.Episode, len(jobs))}
+	r.stats.Total = len(jobs)
+	if o.Deterministic {
+		r.waves(ctx, jobs)
+	} else {
+		r.stream(ctx, jobs)
+	}
+	var err error
+	if ctx.Err() != nil {
+		err = fmt.Errorf("rollout: %w", context.Cause(ctx))
+	}
+	for _, j := range jobs { // those that were never begun
+		if r.episodes[j.slot] == nil {
+			r.episodes[j.slot] = j.failure(data.Cancelled, err)
+		}
+	}
+	r.stats.Elapsed = time.Since(began)
+	return r.episodes, r.stats, err
+}
+
+// run is the state of one RunEpisodes.
+type run struct {
+	envs map[string]Env
+	o    Options
+	stop context.CancelCauseFunc
+
+	mu       sync.Mutex      // guards what follows and serialises the callbacks
+	episodes []*data.Episode // by job.slot
+	stats    Stats
+}
+
+// stream keeps Concurrency episodes going.
+func (r *run) stream(ctx context.Context, jobs []*job) {
+	places := make(chan struct{}, r.o.Concurrency)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, j := range jobs {
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		wg.Go(func() {
+			defer func() { <-places }()
+			for {
+				a := r.begin(ctx, j)
+				if r.settle(j, a.play(ctx, r.o)) {
+					return
+				}
+			}
+		})
+	}
+}
+
+// waves plays one set of episodes after the other. A wave's leases and
+// sessions are taken in order before its first episode begins, and who is in a
+// wave depends on nothing but outcomes, so a deterministic engine forms the
+// same batches every time.
+func (r *run) waves(ctx context.Context, jobs []*job) {
+	for len(jobs) > 0 && ctx.Err() == nil {
+		wave := jobs[:r.waveSize(jobs)]
+		jobs = jobs[len(wave):]
+		attempts := make([]*attempt, len(wave))
+		for i, j := range wave {
+			attempts[i] = r.begin(ctx, j)
+		}
+		for _, a := range attempts {
+			a.open(ctx)
+		}
+		again := make([]bool, len(wave))
+		var wg sync.WaitGroup
+		for i, a := range attempts {
+			wg.Go(func() { again[i] = !r.settle(a.job, a.play(ctx, r.o)) })
+		}
+		wg.Wait()
+		for i, j := range wave {
+			if again[i] {
+				jobs = append(jobs, j)
+			}
+		}
+	}
+}
+
+// waveSize is how many of jobs may be played together.
+func (r *run) waveSize(jobs []*job) int {
+	taken := map[string]int{}
+	for i, j := range jobs {
+		limit := r.envs[j.task.Env].MaxLeases
+		if i == r.o.Concurrency || limit > 0 && taken[j.task.Env] == limit {
+			return i
+		}
+		taken[j.task.Env]++
+	}
+	return len(jobs)
+}
+
+// settle takes the result of an attempt and reports whether it is final. If
+// not, the job is to be tried again.
+func (r *run) settle(j *job, ep *data.Episode) bool {
+	retry := !ep.Outcome.Trainable() && ep.Outcome != data.Cancelled && j.attempts < r.o.Attempts
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if retry {
+		r.stats.Retries++
+		r.o.Log.Warn("episode failed, trying again", "task", j.task.ID, "sample", j.sample, "attempt", j.attempts,
+			"outcome", ep.Outcome, "error", ep.Err)
+		return false
+	}
+	r.episodes[j.slot] = ep
+	s := &r.stats
+	s.Done++
+	s.Turns += len(ep.Turns)
+	s.Tokens += len(ep.Tokens)
+	s.SampledTokens += ep.SampledTokens()
+	switch {
+	case ep.Outcome == data.Success:
+		s.Success++
+	case ep.Outcome == data.Cancelled:
+	case !ep.Outcome.Trainable():
+		s.Failed++
+		r.o.Log.Warn("episode dropped", "task", j.task.ID, "sample", j.sample, "attempts", j.attempts,
+			"outcome", ep.Outcome, "error", ep.Err)
+		if limit := r.o.MaxFailed; s.Failed == s.Total || limit > 0 && float64(s.Failed) > limit*float64(s.Total) {
+			r.stop(fmt.Errorf("%d of %d episodes failed, the last one (%s, sample %d, attempt %d) with %s: %s",
+				s.Failed, s.Total, j.task.ID, j.sample, j.attempts, ep.Outcome, ep.Err))
+		}
+	}
+	if r.o.OnEpisode != nil {
+		if err := r.o.OnEpisode(ep); err != nil {
+			r.stop(err)
+		}
+	}
+	if r.o.OnProgress != nil {
+		r.o.OnProgress(s.Progress)
+	}
+	return true
+}

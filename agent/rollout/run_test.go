@@ -1,0 +1,358 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/data"
+)
+
+// sameButTimes compares episodes without what a clock said.
+var sameButTimes = cmp.Options{
+	cmpopts.IgnoreFields(data.Episode{}, "Millis"),
+	cmpopts.IgnoreFields(data.Turn{}, "GenMillis", "EnvMillis"),
+}
+
+func TestEpisodesDoNotDependOnConcurrency(t *testing.T) {
+	var first []*data.Episode
+	for _, concurrency := range []int{1, 7, 64} {
+		s := newStage(t, false)
+		var streamed atomic.Int32
+		last := Progress{}
+		eps, stats, err := RunEpisodes(t.Context(), s.envs, tasks(10), Options{
+			GroupSize: 4, Concurrency: concurrency, Seed: 5,
+			OnEpisode: func(*data.Episode) error { streamed.Add(1); return nil },
+			OnProgress: func(p Progress) {
+				if p.Done != last.Done+1 || p.Total != 40 {
+					t.Errorf("progress went from %+v to %+v", last, p)
+				}
+				last = p
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(eps) != 40 || streamed.Load() != 40 || stats.Done != 40 || last.Done != 40 {
+			t.Errorf("%d episodes, %d streamed, stats %+v", len(eps), streamed.Load(), stats)
+		}
+		sampled, turns, success := 0, 0, 0
+		for i, ep := range eps {
+			if want := fmt.Sprintf("fake_%d", i/4); ep.Task.ID != want || ep.Sample != i%4 || ep.UID != "0/fake/"+want {
+				t.Errorf("place %d holds %s sample %d of group %s", i, ep.Task.ID, ep.Sample, ep.UID)
+			}
+			sampled += ep.SampledTokens()
+			turns += len(ep.Turns)
+			success += int(share(ep.Outcome == data.Success))
+		}
+		if stats.SampledTokens != sampled || stats.Turns != turns || stats.Success != success || turns == 0 || success == 0 {
+			t.Errorf("stats %+v, counted %d sampled, %d turns, %d successes", stats, sampled, turns, success)
+		}
+		if s.world.created > concurrency {
+			t.Errorf("%d instances for %d episodes at a time: leases are not reused", s.world.created, concurrency)
+		}
+		if first == nil {
+			first = eps
+		} else if diff := cmp.Diff(first, eps, sameButTimes); diff != "" {
+			t.Errorf("concurrency %d changes episodes (-1 +%d):\n%s", concurrency, concurrency, diff)
+		}
+	}
+}
+
+// goldenSeed was computed by a few lines of Python from the same definitions.
+const goldenSeed = 11413148874406289671
+
+func TestSeeds(t *testing.T) {
+	seen := map[uint64]string{}
+	for _, o := range []Options{{GroupSize: 8, Seed: 1}, {GroupSize: 8, Seed: 2}, {GroupSize: 8, Seed: 1, Step: 1}} {
+		twice := append(tasks(5), tasks(5)...)
+		uids := map[string]int{}
+		for _, j := range jobsOf(twice, o) {
+			name := fmt.Sprintf("seed %d %s sample %d", o.Seed, j.uid, j.sample)
+			if other, taken := seen[j.seed]; taken {
+				t.Errorf("%s and %s share a seed", name, other)
+			}
+			seen[j.seed] = name
+			uids[j.uid]++
+		}
+		if len(uids) != 10 {
+			t.Errorf("%d groups for 10 tasks, a repeated one included", len(uids))
+		}
+	}
+	// Seeds are part of what a run's results depend on: they must not change.
+	if got := EpisodeSeed(42, 3, "maze", "maze_7", 0, 1); got != goldenSeed {
+		t.Errorf("EpisodeSeed is %d, was %d", got, uint64(goldenSeed))
+	}
+}
+
+func TestFlakyEnvironmentIsRetried(t *testing.T) {
+	for _, deterministic := range []bool{false, true} {
+		t.Run(fmt.Sprint(deterministic), func(t *testing.T) {
+			s := newStage(t, deterministic)
+			var mu sync.Mutex
+			tries := map[int]int{}
+			s.world.reset = func(index int) error {
+				mu.Lock()
+				defer mu.Unlock()
+				tries[index]++
+				if index == 3 || index == 5 && tries[5] == 1 {
+					return errors.New("flaky")
+				}
+				return nil
+			}
+			eps, stats, err := RunEpisodes(t.Context(), s.envs, tasks(8), Options{
+				GroupSize: 1, Concurrency: 3, Deterministic: deterministic, Attempts: 2,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, ep := range eps {
+				attempts, failed := 1, i == 3
+				if i == 3 || i == 5 {
+					attempts = 2
+				}
+				if ep.Attempts != attempts || (ep.Outcome == data.EnvError) != failed || failed != strings.Contains(ep.Err, "flaky") {
+					t.Errorf("episode %d: %s after %d attempts, %q", i, ep.Outcome, ep.Attempts, ep.Err)
+				}
+			}
+			if stats.Retries != 2 || stats.Failed != 1 || stats.Done != 8 {
+				t.Errorf("stats %+v, want 2 retries and 1 failed of 8", stats)
+			}
+			if s.world.created < 4 { // one for each failure, and one that lives
+				t.Errorf("%d instances created: a failed attempt's was used again", s.world.created)
+			}
+		})
+	}
+}
+
+func TestEngineFailureIsRetriedAndKeepsTheInstance(t *testing.T) {
+	s := newStage(t, false)
+	broke := false
+	s.model.fail = func(w engine.Work) bool {
+		was := broke
+		broke = true
+		return !was
+	}
+	eps, stats, err := RunEpisodes(t.Context(), s.envs, tasks(1), Options{GroupSize: 1, Concurrency: 1})
+	if err != nil || !eps[0].Outcome.Trainable() || eps[0].Attempts != 2 || stats.Retries != 1 {
+		t.Errorf("%+v, %+v, %v", eps[0], stats, err)
+	}
+	if s.world.created != 1 {
+		t.Errorf("%d instances: the environment did nothing wrong", s.world.created)
+	}
+}
+
+func TestTooManyFailures(t *testing.T) {
+	tests := []struct {
+		name      string
+		maxFailed float64
+		broken    int // tasks below this fail
+		fails     bool
+	}{
+		{"all", 0, 10, true},
+		{"all but one, no threshold", 0, 9, false},
+		{"over the threshold", 0.3, 4, true},
+		{"at the threshold", 0.3, 3, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStage(t, false)
+			s.world.reset = func(index int) error {
+				if index < tt.broken {
+					return errors.New("status 500: boom")
+				}
+				return nil
+			}
+			eps, _, err := RunEpisodes(t.Context(), s.envs, tasks(10), Options{GroupSize: 1, Concurrency: 2, MaxFailed: tt.maxFailed})
+			if (err != nil) != tt.fails {
+				t.Fatalf("error is %v", err)
+			}
+			if err != nil && !strings.Contains(err.Error(), "status 500: boom") {
+				t.Errorf("%v does not name the cause", err)
+			}
+			for i, ep := range eps {
+				if ep == nil || ep.Outcome == "" {
+					t.Errorf("place %d holds %+v", i, ep)
+				}
+			}
+		})
+	}
+}
+
+func TestHungEnvironmentTimesOut(t *testing.T) {
+	s := newStage(t, false)
+	s.world.step = func(ctx context.Context, index, step int) error {
+		if index != 2 {
+			return nil
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	eps, stats, err := RunEpisodes(t.Context(), s.envs, tasks(4), Options{
+		GroupSize: 1, Concurrency: 4, Attempts: 2, EpisodeTimeout: 300 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ep := eps[2]; ep.Outcome != data.EnvError || ep.Attempts != 2 || !strings.Contains(ep.Err, "time limit") {
+		t.Errorf("the hung episode is %s after %d attempts: %s", ep.Outcome, ep.Attempts, ep.Err)
+	}
+	if stats.Failed != 1 {
+		t.Errorf("stats %+v, want 1 failed", stats)
+	}
+}
+
+func TestCancelledMidWay(t *testing.T) {
+	for _, deterministic := range []bool{false, true} {
+		t.Run(fmt.Sprint(deterministic), func(t *testing.T) {
+			s := newStage(t, deterministic)
+			ctx, cancel := context.WithCancel(t.Context())
+			var hung atomic.Int32
+			s.world.step = func(ctx context.Context, index, step int) error {
+				if index < 2 {
+					return nil
+				}
+				if hung.Add(1) == 4 {
+					cancel()
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			eps, stats, err := RunEpisodes(ctx, s.envs, tasks(20), Options{GroupSize: 1, Concurrency: 6, Deterministic: deterministic})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v, want context.Canceled", err)
+			}
+			cancelled := 0
+			for i, ep := range eps {
+				if ep == nil {
+					t.Fatalf("place %d is empty", i)
+				}
+				cancelled += int(share(ep.Outcome == data.Cancelled))
+			}
+			if cancelled < 18 || stats.Failed != 0 || stats.Retries != 0 {
+				t.Errorf("%d cancelled, stats %+v", cancelled, stats)
+			}
+		})
+	}
+}
+
+func TestCallbackErrorEndsTheRollout(t *testing.T) {
+	s := newStage(t, false)
+	full := errors.New("disk full")
+	calls := 0
+	_, _, err := RunEpisodes(t.Context(), s.envs, tasks(50), Options{
+		GroupSize: 1, Concurrency: 1, OnEpisode: func(*data.Episode) error { calls++; return full },
+	})
+	if !errors.Is(err, full) || calls > 2 {
+		t.Errorf("got %v after %d calls", err, calls)
+	}
+}
+
+func TestExchangesBelongToTheirEpisode(t *testing.T) {
+	s := newStage(t, false)
+	eps, _, err := RunEpisodes(t.Context(), s.envs, tasks(6), Options{GroupSize: 2, Concurrency: 3, Exchanges: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := 0
+	for _, ep := range eps {
+		x := ep.Exchanges
+		if len(x) > 0 && x[0].Path == "/create" {
+			created++
+			x = x[1:]
+		}
+		if len(x) != 1+len(ep.Turns) || x[0].Path != "/reset" || x[0].Body != fmt.Sprint(ep.Task.Index) {
+			t.Errorf("%s has exchanges %+v", ep.Task.ID, ep.Exchanges)
+			continue
+		}
+		for i, turn := range ep.Turns {
+			if x[i+1].Path != "/step" || x[i+1].Body != turn.Text {
+				t.Errorf("%s turn %d: exchange %+v, text %q", ep.Task.ID, i, x[i+1], turn.Text)
+			}
+		}
+	}
+	if created != s.world.created {
+		t.Errorf("%d of %d creations are in an episode", created, s.world.created)
+	}
+}
+
+// In deterministic mode the batches are the same whatever the environments'
+// delays, with retries and with fewer instances than concurrency.
+func TestDeterministicBatches(t *testing.T) {
+	for _, maxLeases := range []int{0, 3} {
+		t.Run(fmt.Sprint(maxLeases), func(t *testing.T) {
+			var first []string
+			var episodes []*data.Episode
+			for round := range 4 {
+				s := newStage(t, true)
+				e := s.envs["fake"]
+				e.MaxLeases = maxLeases
+				s.envs["fake"] = e
+				var mu sync.Mutex
+				rng := rand.New(rand.NewPCG(uint64(round), 1))
+				tries := map[int]int{}
+				s.world.step = func(_ context.Context, index, step int) error {
+					mu.Lock()
+					wait := rng.IntN(50)
+					fail := false
+					if index == 4 && step == 1 {
+						tries[index]++
+						fail = tries[index] == 1
+					}
+					mu.Unlock()
+					for range wait {
+						runtime.Gosched()
+					}
+					if fail {
+						return errors.New("flaky")
+					}
+					return nil
+				}
+				eps, stats, err := RunEpisodes(t.Context(), s.envs, tasks(9), Options{GroupSize: 1, Concurrency: 4, Deterministic: true, Seed: 11})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if stats.Retries != 1 {
+					t.Errorf("%d retries, want 1", stats.Retries)
+				}
+				if maxLeases > 0 && s.world.most > maxLeases {
+					t.Errorf("%d instances at once, want at most %d", s.world.most, maxLeases)
+				}
+				if round == 0 {
+					first, episodes = s.model.shapes, eps
+					continue
+				}
+				if diff := cmp.Diff(first, s.model.shapes); diff != "" {
+					t.Fatalf("round %d forms other batches:\n%s", round, diff)
+				}
+				if diff := cmp.Diff(episodes, eps, sameButTimes); diff != "" {
+					t.Errorf("round %d has other episodes:\n%s", round, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestBadArguments(t *testing.T) {
+	s := newStage(t, false)
+	_, _, err := RunEpisodes(t.Context(), s.envs, []data.Task{{ID: "x_1", Env: "x"}}, Options{MaxFailed: 2, Attempts: -1})
+	for _, want := range []string{"group_size is 0", "concurrency is 0", "attempts is -1", "it in [0, 1)", `environment "x"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+	if eps, _, err := RunEpisodes(t.Context(), s.envs, nil, Options{GroupSize: 1, Concurrency: 1}); err != nil || len(eps) != 0 {
+		t.Errorf("no tasks: %v, %v", eps, err)
+	}
+}

@@ -25,7 +25,7 @@ type OrderState struct {
 
 // NewOrder starts an order of n tasks. Without shuffle every epoch has the
 // order of the data.
-func NewOrder(n int, seed uint64, shuffle bool) (*Order, error) {
+func NewOrder(n int, shuffle bool, seed uint64) (*Order, error) {
 	return ResumeOrder(n, OrderState{Seed: seed, Shuffle: shuffle, Tasks: n})
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 func TestOrderEpochs(t *testing.T) {
-	o, err := NewOrder(20, 5, true)
+	o, err := NewOrder(20, true, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,14 +25,14 @@ func TestOrderEpochs(t *testing.T) {
 	if slices.Equal(epochs[0], epochs[1]) || slices.Equal(epochs[1], epochs[2]) {
 		t.Error("two epochs have the same order")
 	}
-	other, err := NewOrder(20, 6, true)
+	other, err := NewOrder(20, true, 6)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if slices.Equal(other.Take(20), epochs[0]) {
 		t.Error("two seeds give the same order")
 	}
-	plain, err := NewOrder(3, 5, false)
+	plain, err := NewOrder(3, false, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestOrderEpochs(t *testing.T) {
 // TestOrderGolden pins the permutation: a checkpoint of today must resume
 // under the Go versions of tomorrow.
 func TestOrderGolden(t *testing.T) {
-	o, err := NewOrder(8, 42, true)
+	o, err := NewOrder(8, true, 42)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestOrderGolden(t *testing.T) {
 func TestOrderResumesExactly(t *testing.T) {
 	for _, shuffle := range []bool{true, false} {
 		for at := range 25 { // every position, epoch ends among them
-			o, err := NewOrder(8, 42, shuffle)
+			o, err := NewOrder(8, shuffle, 42)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,5 +1,120 @@
-/* The fused operations of libopenmanus_torch. Included by openmanus_torch.h, whose conventions hold here too. */
+/* The fused operations of libopenmanus_torch. Included by openmanus_torch.h, whose conventions hold here too.
+ *
+ * Each one has kernels of its own for float32, float64 and bfloat16 on the CPU, which compute in float32 (float64 for
+ * float64), and is made of ATen's operations for everything else. Gradients are written out in C++. Unless said
+ * otherwise a result does not depend on the number of threads. */
 #ifndef OPENMANUS_TORCH_FUSED_H
 #define OPENMANUS_TORCH_FUSED_H
+
+#include "openmanus_torch.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* x / sqrt(mean(x²) + eps), rounded to x's type, times w. x [...,D], w [D] of x's type. */
+const char *om_rmsnorm(om_tensor x, om_tensor w, double eps, om_tensor *out);
+
+/* Rotates the pairs (q[i], q[i+Dh/2]) of every head by the token's angles. q [N,H,Dh]; cos, sin [N,Dh/2]. */
+const char *om_rope(om_tensor q, om_tensor cos, om_tensor sin, om_tensor *out);
+
+/* silu(gate) · up. */
+const char *om_swiglu(om_tensor gate, om_tensor up, om_tensor *out);
+
+/* Causal attention inside each of the packed sequences [offsets[i], offsets[i+1]), i < n_offsets-1.
+ * q [N,Hq,Dh]; k, v [N,Hkv,Dh]; head h of q reads head h / (Hq/Hkv) of k and v. out [N,Hq,Dh]. A sequence's result
+ * does not depend on what else is in the pack. */
+const char *om_attention_packed(om_tensor q, om_tensor k, om_tensor v, const int64_t *offsets, int64_t n_offsets,
+                                double scale, om_tensor *out);
+
+/* Writes k[i], v[i] (of k, v [N,Hkv,Dh]) to place slots[i] = block · blockSize + offset of the paged caches
+ * kc, vc [blocks, blockSize, Hkv, Dh], in their type. */
+const char *om_cache_write(om_tensor kc, om_tensor vc, om_tensor k, om_tensor v, const int64_t *slots, int64_t n);
+
+/* Attention of new tokens against their paged contexts; no gradient. Sequence s has the tokens
+ * [q_offsets[s], q_offsets[s+1]) of q [N,Hq,Dh], which are the last ones of its lens[s] cached places; place p is in
+ * block blocks[block_offsets[s] + p / blockSize]. Up to OM_ATTENTION_ONE_QUERY new tokens of a sequence are done one
+ * by one, and a token's result then depends on its own context only. */
+#define OM_ATTENTION_ONE_QUERY 8
+const char *om_attention_cached(om_tensor q, om_tensor kc, om_tensor vc, int64_t n_seqs, const int64_t *q_offsets,
+                                const int64_t *lens, const int64_t *block_offsets, const int32_t *blocks, double scale,
+                                om_tensor *out);
+
+/* log softmax(z/T)[target] and the entropy of softmax(z/T), z = hidden [N,D] · weight [V,D]ᵀ + bias [V] or NULL, without
+ * ever holding all of z. Both are [N] float32 (float64 for float64) and differentiable; a target below 0 gives 0 and no
+ * gradient. entropy may be NULL. */
+const char *om_token_logprobs(om_tensor hidden, om_tensor weight, om_tensor bias, const int64_t *targets, int64_t n,
+                              double temperature, om_tensor *logp, om_tensor *entropy);
+
+/* Sums over the positions, each times its mask. */
+typedef struct {
+  double mask;       /* Σ m */
+  double clip;       /* where the clipped side was taken */
+  double clip_lower; /* where the dual clip cut */
+  double kl;         /* of old - new log-prob */
+  double ratio;      /* of π/π_old */
+  double ratio_max;  /* the largest ratio at a position with mask ≠ 0; 0 if there is none */
+} om_policy_stats;
+
+/* The clipped policy loss with dual clip (spec 5.7), Σ ℓ m / normalizer. All four tensors are [N]; the gradient goes
+ * to logp. clip_c is above 1, or 0 for no dual clip. stats may be NULL. */
+const char *om_policy_loss(om_tensor logp, om_tensor old_logp, om_tensor adv, om_tensor mask, double clip_low,
+                           double clip_high, double clip_c, double normalizer, om_tensor *loss,
+                           om_policy_stats *stats);
+
+/* Σ kl m / normalizer for an estimator of KL(π, π_ref), with gradient to logp (spec 5.5). */
+#define OM_KL_K1 0
+#define OM_KL_ABS 1
+#define OM_KL_K2 2
+#define OM_KL_K3 3
+const char *om_kl_loss(om_tensor logp, om_tensor ref_logp, om_tensor mask, double normalizer, int64_t kind,
+                       om_tensor *loss);
+
+/* How one row is sampled. */
+typedef struct {
+  uint64_t key;
+  uint64_t position;
+  double temperature; /* at most 0: greedy, with log-probs at temperature 1 */
+  double top_p;       /* 1 or more: off */
+  int64_t top_k;      /* 0 or less: off */
+  int64_t greedy;
+} om_sample_row;
+
+/* ids[r] = argmax over v of logits[r,v]/T + Gumbel(key, position, v); logps[r] is its log-prob under the whole
+ * softmax(logits[r]/T). top_k, then top_p over what that left, restrict the argmax only. logits [R,V]. Error: a row
+ * with a NaN or +inf, or without a finite logit. */
+const char *om_sample(om_tensor logits, const om_sample_row *rows, int64_t n, int32_t *ids, float *logps);
+
+/* Ten rounds of Philox 4x32, the generator behind om_sample, for tests. */
+void om_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+
+typedef struct {
+  double lr, beta1, beta2, eps, weight_decay;
+  int64_t step;      /* 1 for the first */
+  double grad_scale; /* multiplies the gradients, as clipping wants */
+} om_adamw_options;
+
+/* One AdamW step (decoupled weight decay) over n tensors in place. params, m, v are float32 or float64; grads may be
+ * of any floating type, and one that is NULL leaves its parameter alone. copies is NULL, or has for each parameter a
+ * tensor that receives the new value in its own type, or NULL. */
+const char *om_adamw(om_tensor *params, om_tensor *grads, om_tensor *m, om_tensor *v, om_tensor *copies, int64_t n,
+                     const om_adamw_options *options);
+
+/* sqrt of the sum of squares over n tensors (NULL ones skipped), in float64. */
+const char *om_global_norm(om_tensor *ts, int64_t n, double *out);
+
+/* outs[i] = x [...,K] · ws[i] [M_i,K]ᵀ + biases[i], for x with at most OM_SKINNY_ROWS rows; no gradient. x and w are float32
+ * or bfloat16, not necessarily the same; the result has x's type. On the CPU a row's result does not depend on the
+ * other rows or on their number. biases or any of them may be NULL. */
+#define OM_SKINNY_ROWS 16
+const char *om_linear_skinny(om_tensor x, om_tensor *ws, om_tensor *biases, int64_t n, om_tensor *outs);
+
+/* Instruction set of the kernels: 2 AVX-512, 1 AVX2, 0 baseline; and a cap on it, for tests. */
+int64_t om_cpu_level(void);
+void om_set_cpu_level_limit(int64_t level);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,0 +1,251 @@
+// Attention of new tokens against a paged key-value cache, for generation. No gradient.
+//
+// A few new tokens of a sequence (decoding) are done one by one: the context is cut into parts of fixed length, each
+// (token, part) is one piece of work with its own maximum and sums (online softmax, arXiv:1805.02867), and the parts
+// are put together in order. So a token's result depends on its own context only, not on the batch or on the threads.
+// Longer chunks (prefill) gather their pages and go through ATen's flash kernel.
+#include "fused.h"
+
+namespace om {
+namespace {
+
+constexpr int64_t kPart = 128;
+
+struct Shape {
+  int64_t heads, kv_heads, dim, block_size;
+  int64_t group() const { return heads / kv_heads; }
+};
+
+// One token's attention over the places [begin, end) of its context. q is [heads, dim], already scaled; m, l [heads]
+// and acc [heads, dim] receive the maximum score, the sum of exp(score - m) and the sum of exp(score - m) v.
+template <class C, int W>
+OM_INLINE void attend_part(const Shape &s, const float *q, const C *kc, const C *vc, const int32_t *blocks,
+                           int64_t begin, int64_t end, float *m, float *l, float *acc) {
+  using V = typename Vectors<W>::f32;
+  const int64_t group = s.group(), stride = s.kv_heads * s.dim;
+  const int64_t n = end - begin;
+  int64_t places[kPart];
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t p = begin + i;
+    places[i] = (blocks[p / s.block_size] * s.block_size + p % s.block_size) * stride;
+  }
+  float score[kPart];
+  for (int64_t kh = 0; kh < s.kv_heads; kh++) {
+    for (int64_t g = 0; g < group; g++) {
+      const int64_t h = kh * group + g;
+      const float *qh = q + h * s.dim;
+      float top = -INFINITY;
+      for (int64_t i = 0; i < n; i++) {
+        score[i] = sum_lanes<W>(dot_lanes<W>(qh, kc + places[i] + kh * s.dim, s.dim));
+        top = std::max(top, score[i]);
+      }
+      V sum = {};
+      for_lanes<float, W>(n, [&](int64_t i, auto c) OM_LAMBDA {
+        store<W>(score + i, exp_lanes<W>(load<W>(score + i, c) - top), c);
+        sum += load<W>(score + i, c);
+      });
+      m[h] = top;
+      l[h] = sum_lanes<W>(sum);
+      for_lanes<float, W>(s.dim, [&](int64_t j, auto c) OM_LAMBDA {
+        V a = {};
+        for (int64_t i = 0; i < n; i++) a += load<W>(vc + places[i] + kh * s.dim + j, c) * score[i];
+        store<W>(acc + h * s.dim + j, a, c);
+      });
+    }
+  }
+}
+
+#define OM_ATTEND(C)                                                                                              \
+  OM_MULTIVERSION(attend,                                                                                         \
+                  (const Shape &s, const float *q, const C *kc, const C *vc, const int32_t *blocks, int64_t begin, \
+                   int64_t end, float *m, float *l, float *acc),                                                  \
+                  (s, q, kc, vc, blocks, begin, end, m, l, acc),                                                  \
+                  attend_part<C, W>(s, q, kc, vc, blocks, begin, end, m, l, acc))
+OM_ATTEND(float)
+OM_ATTEND(c10::BFloat16)
+
+struct Sequences {
+  int64_t n;
+  const int64_t *q_offsets, *lens, *block_offsets;
+  const int32_t *blocks;
+};
+
+// One new token and the part of its context that a piece of work does.
+struct Piece {
+  int64_t token, begin, end;
+  const int32_t *blocks;
+};
+
+// Puts together a token's parts, which lie one after the other, in order.
+void combine(const Shape &s, int64_t parts, const float *m, const float *l, const float *acc, float *out) {
+  for (int64_t h = 0; h < s.heads; h++) {
+    float top = -INFINITY;
+    for (int64_t p = 0; p < parts; p++) top = std::max(top, m[p * s.heads + h]);
+    float sum = 0;
+    float *o = out + h * s.dim;
+    std::fill(o, o + s.dim, 0.0f);
+    for (int64_t p = 0; p < parts; p++) {
+      const float w = std::exp(m[p * s.heads + h] - top);
+      const float *a = acc + (p * s.heads + h) * s.dim;
+      sum += w * l[p * s.heads + h];
+      for (int64_t j = 0; j < s.dim; j++) o[j] += w * a[j];
+    }
+    for (int64_t j = 0; j < s.dim; j++) o[j] /= sum;
+  }
+}
+
+// Does the sequences listed in `which` one token at a time and writes their rows of out [N,Hq,Dh] float32.
+void one_query(const Shape &s, const at::Tensor &q, const at::Tensor &kc, const at::Tensor &vc, const Sequences &seqs,
+               const std::vector<int64_t> &which, const at::Tensor &out) {
+  std::vector<Piece> pieces;
+  std::vector<int64_t> first;  // of each token done here, its first piece; then the number of pieces
+  std::vector<int64_t> tokens;
+  for (const int64_t i : which) {
+    for (int64_t t = seqs.q_offsets[i]; t < seqs.q_offsets[i + 1]; t++) {
+      const int64_t context = seqs.lens[i] - (seqs.q_offsets[i + 1] - 1 - t);
+      first.push_back(static_cast<int64_t>(pieces.size()));
+      tokens.push_back(t);
+      for (int64_t b = 0; b < context; b += kPart)
+        pieces.push_back({t, b, std::min(b + kPart, context), seqs.blocks + seqs.block_offsets[i]});
+    }
+  }
+  first.push_back(static_cast<int64_t>(pieces.size()));
+  const int64_t width = s.heads * s.dim, n = static_cast<int64_t>(pieces.size());
+  std::vector<float> m(n * s.heads), l(n * s.heads), acc(n * width);
+  const float *qp = q.const_data_ptr<float>();
+  auto run = [&](const auto *kp, const auto *vp) {
+    at::parallel_for(0, n, grain(4 * width), [&](int64_t b, int64_t e) {
+      for (int64_t i = b; i < e; i++) {
+        const Piece &p = pieces[i];
+        attend(s, qp + p.token * width, kp, vp, p.blocks, p.begin, p.end, &m[i * s.heads], &l[i * s.heads],
+               &acc[i * width]);
+      }
+    });
+  };
+  if (kc.scalar_type() == at::kFloat)
+    run(kc.const_data_ptr<float>(), vc.const_data_ptr<float>());
+  else
+    run(kc.const_data_ptr<at::BFloat16>(), vc.const_data_ptr<at::BFloat16>());
+  float *op = out.data_ptr<float>();
+  for (size_t t = 0; t < tokens.size(); t++) {
+    const int64_t f = first[t];
+    combine(s, first[t + 1] - f, &m[f * s.heads], &l[f * s.heads], &acc[f * width], op + tokens[t] * width);
+  }
+}
+
+// Attends one sequence's chunk with ATen's operations, on any device: its pages are gathered, and the mask keeps
+// every new token from the ones after it.
+at::Tensor chunk(const Shape &s, const at::Tensor &q, const at::Tensor &kc, const at::Tensor &vc, int64_t len,
+                 const int32_t *blocks, double scale) {
+  const int64_t n = q.size(0), used = ceil_div(len, s.block_size);
+  const at::Tensor index = at::from_blob(const_cast<int32_t *>(blocks), {used}, at::kInt).to(q.device());
+  auto context = [&](const at::Tensor &cache) {
+    at::Tensor t = cache.index_select(0, index).view({used * s.block_size, s.kv_heads, s.dim}).slice(0, 0, len);
+    t = t.to(q.scalar_type());
+    if (s.group() > 1)
+      t = t.unsqueeze(2).expand({len, s.kv_heads, s.group(), s.dim}).reshape({len, s.heads, s.dim});
+    return t.transpose(0, 1).unsqueeze(0);
+  };
+  std::optional<at::Tensor> mask;
+  if (n != len && n > 1)
+    mask = at::full({n, len}, -INFINITY, q.options()).triu(len - n + 1);
+  return at::scaled_dot_product_attention(q.transpose(0, 1).unsqueeze(0), context(kc), context(vc), mask, 0.0, n == len,
+                                          scale)
+      .squeeze(0)
+      .transpose(0, 1);
+}
+
+void check(const at::Tensor &q, const at::Tensor &kc, const at::Tensor &vc, const Sequences &seqs) {
+  TORCH_CHECK(q.dim() == 3 && kc.dim() == 4 && kc.sizes() == vc.sizes() && kc.size(3) == q.size(2) && kc.size(2) > 0 &&
+                  q.size(1) % kc.size(2) == 0,
+              "attention: q must be [N,Hq,Dh] and the caches [blocks,blockSize,Hkv,Dh] with Hq a multiple of Hkv, not ",
+              q.sizes(), ", ", kc.sizes(), ", ", vc.sizes());
+  TORCH_CHECK(kc.is_contiguous() && vc.is_contiguous() && kc.scalar_type() == vc.scalar_type(),
+              "attention: the caches must be contiguous and of one type");
+  TORCH_CHECK(seqs.q_offsets[0] == 0 && seqs.q_offsets[seqs.n] == q.size(0), "attention: q offsets must go from 0 to N = ",
+              q.size(0), ", not from ", seqs.q_offsets[0], " to ", seqs.q_offsets[seqs.n]);
+  const int64_t size = kc.size(1);
+  for (int64_t i = 0; i < seqs.n; i++) {
+    const int64_t n = seqs.q_offsets[i + 1] - seqs.q_offsets[i], len = seqs.lens[i];
+    const int64_t have = seqs.block_offsets[i + 1] - seqs.block_offsets[i];
+    TORCH_CHECK(n >= 0 && n <= len, "attention: sequence ", i, " has ", n, " new tokens in a context of ", len);
+    TORCH_CHECK(ceil_div(len, size) <= have, "attention: sequence ", i, " has ", have, " blocks of ", size,
+                " for a context of ", len);
+    for (int64_t b = 0; b < ceil_div(len, size); b++) {
+      const int32_t block = seqs.blocks[seqs.block_offsets[i] + b];
+      TORCH_CHECK(block >= 0 && block < kc.size(0), "attention: sequence ", i, " names block ", block, " of ",
+                  kc.size(0));
+    }
+  }
+}
+
+at::Tensor attention_cached(const at::Tensor &q, const at::Tensor &kc, const at::Tensor &vc, const Sequences &seqs,
+                            double scale) {
+  at::NoGradGuard no_grad;
+  check(q, kc, vc, seqs);
+  const Shape s{q.size(1), kc.size(2), q.size(2), kc.size(1)};
+  const bool kernel = has_kernel(q) && has_kernel(kc) && kc.scalar_type() != at::kDouble;
+  std::vector<int64_t> few, many;
+  for (int64_t i = 0; i < seqs.n; i++) {
+    const int64_t n = seqs.q_offsets[i + 1] - seqs.q_offsets[i];
+    if (n > 0) (kernel && n <= OM_ATTENTION_ONE_QUERY ? few : many).push_back(i);
+  }
+  at::Tensor out;
+  if (!few.empty()) {
+    const at::Tensor scaled = (q.to(at::kFloat) * scale).contiguous();
+    out = at::empty(q.sizes(), scaled.options());
+    one_query(s, scaled, kc, vc, seqs, few, out);
+    out = out.to(q.scalar_type());
+  } else {
+    out = at::empty(q.sizes(), q.options());
+  }
+  for (const int64_t i : many) {
+    const int64_t b = seqs.q_offsets[i], e = seqs.q_offsets[i + 1];
+    out.slice(0, b, e).copy_(
+        chunk(s, q.slice(0, b, e), kc, vc, seqs.lens[i], seqs.blocks + seqs.block_offsets[i], scale));
+  }
+  return out;
+}
+
+void cache_write(const at::Tensor &cache, const at::Tensor &values, const int64_t *slots, int64_t n) {
+  TORCH_CHECK(cache.dim() == 4 && cache.is_contiguous() && values.dim() == 3 && values.size(0) == n &&
+                  values.size(1) == cache.size(2) && values.size(2) == cache.size(3),
+              "cache write: ", n, " slots need values [N,Hkv,Dh] for a cache [blocks,blockSize,Hkv,Dh], not ",
+              values.sizes(), " for ", cache.sizes());
+  const int64_t places = cache.size(0) * cache.size(1);
+  for (int64_t i = 0; i < n; i++)
+    TORCH_CHECK(slots[i] >= 0 && slots[i] < places, "cache write: slot ", slots[i], " of token ", i, " is not in a cache of ",
+                places, " places");
+  const at::Tensor source = values.to(cache.options()).contiguous();
+  if (cache.device().is_cpu()) {
+    const int64_t bytes = cache.size(2) * cache.size(3) * static_cast<int64_t>(cache.element_size());
+    const char *from = static_cast<const char *>(source.const_data_ptr());
+    char *to = static_cast<char *>(cache.data_ptr());
+    for (int64_t i = 0; i < n; i++) std::memcpy(to + slots[i] * bytes, from + i * bytes, bytes);
+    return;
+  }
+  const at::Tensor index = at::from_blob(const_cast<int64_t *>(slots), {n}, at::kLong).to(cache.device());
+  cache.view({places, cache.size(2), cache.size(3)}).index_copy_(0, index, source);
+}
+
+}  // namespace
+}  // namespace om
+
+const char *om_cache_write(om_tensor kc, om_tensor vc, om_tensor k, om_tensor v, const int64_t *slots, int64_t n) {
+  OM_TRY {
+    at::NoGradGuard no_grad;
+    om::cache_write(om::ref(kc), om::ref(k), slots, n);
+    om::cache_write(om::ref(vc), om::ref(v), slots, n);
+  }
+  OM_END
+}
+
+const char *om_attention_cached(om_tensor q, om_tensor kc, om_tensor vc, int64_t n_seqs, const int64_t *q_offsets,
+                                const int64_t *lens, const int64_t *block_offsets, const int32_t *blocks, double scale,
+                                om_tensor *out) {
+  OM_TRY {
+    *out = om::wrap(om::attention_cached(om::ref(q), om::ref(kc), om::ref(vc),
+                                         {n_seqs, q_offsets, lens, block_offsets, blocks}, scale));
+  }
+  OM_END
+}

@@ -1,0 +1,256 @@
+// Log-probs and entropies of target tokens straight from hidden states. The logits exist only for a few rows at a
+// time; the backward pass makes them again. Rows without a target cost nothing.
+//
+// With u = z/T: log p(y) = u_y - lse(u), H = lse(u) - Σ p u, and for gradients g of log p and h of H
+//   d/du_v = g (1[v=y] - p_v) - h p_v (log p_v + H).
+#include "fused.h"
+
+namespace om {
+namespace {
+
+constexpr int64_t kChunkBytes = 32 << 20;
+constexpr int64_t kBlock = 4096;  // float32 sums run over at most this many values, float64 over the sums
+constexpr double kLowest = -200;  // stands in for logits of -inf, where 0 · inf would be NaN
+
+// What a row's logits were reduced to: their maximum, log Σ e^(u - max/T) and the entropy.
+template <class A>
+struct RowSums {
+  A top, log_sum, entropy;
+};
+
+template <class T, int W>
+OM_INLINE void reduce_row(const T *z, int64_t n, double temperature, RowSums<typename Lanes<T, W>::A> *out) {
+  using A = typename Lanes<T, W>::A;
+  using V = typename Lanes<T, W>::V;
+  const A scale = static_cast<A>(1 / temperature), lowest = static_cast<A>(kLowest);
+  A top = -INFINITY;
+  V tops = V{} - std::numeric_limits<A>::infinity();
+  for_lanes<T, W>(n, [&](int64_t i, auto c) OM_LAMBDA {
+    if constexpr (std::is_same_v<decltype(c), Whole>) {
+      const V x = load<W>(z + i);
+      tops = x > tops ? x : tops;
+    } else {
+      for (int64_t j = i; j < n; j++) top = std::max(top, static_cast<A>(z[j]));
+    }
+  });
+  for (int j = 0; j < Lanes<T, W>::n; j++) top = std::max<A>(top, tops[j]);
+  double sum = 0, weighted = 0;
+  for (int64_t b = 0; b < n; b += kBlock) {
+    V s = {}, ws = {};
+    for_lanes<T, W>(std::min(kBlock, n - b), [&](int64_t i, auto c) OM_LAMBDA {
+      V u = (load<W>(z + b + i, c) - top) * scale;
+      const V low = V{} + lowest;
+      u = u < low ? low : u;
+      V e = exp_lanes<W>(u);
+      if constexpr (!std::is_same_v<decltype(c), Whole>) {
+        for (int j = static_cast<int>(c); j < Lanes<T, W>::n; j++) e[j] = 0;
+      }
+      s += e;
+      ws += e * u;
+    });
+    sum += sum_lanes<W>(s);
+    weighted += sum_lanes<W>(ws);
+  }
+  out->top = top;
+  out->log_sum = static_cast<A>(std::log(sum));
+  out->entropy = static_cast<A>(std::log(sum) - weighted / sum);
+}
+
+// Turns a row of logits into the gradient of the loss with respect to them.
+template <class T, int W>
+OM_INLINE void gradient_row(T *z, int64_t n, double temperature, RowSums<typename Lanes<T, W>::A> r, int64_t target,
+                            typename Lanes<T, W>::A g, typename Lanes<T, W>::A h) {
+  using A = typename Lanes<T, W>::A;
+  using V = typename Lanes<T, W>::V;
+  const A scale = static_cast<A>(1 / temperature), lowest = static_cast<A>(kLowest);
+  const A y = (static_cast<A>(z[target]) - r.top) * scale - r.log_sum;
+  for_lanes<T, W>(n, [&](int64_t i, auto c) OM_LAMBDA {
+    V log_p = (load<W>(z + i, c) - r.top) * scale - r.log_sum;
+    const V low = V{} + lowest;
+    log_p = log_p < low ? low : log_p;
+    const V p = exp_lanes<W>(log_p);
+    store<W>(z + i, p * (-g - h * (log_p + r.entropy)) * scale, c);
+  });
+  const A p = std::exp(y);
+  z[target] = static_cast<T>((g * (1 - p) - h * p * (y + r.entropy)) * scale);
+}
+
+#define OM_LOGPROBS(T, A)                                                                                     \
+  OM_MULTIVERSION(reduce, (const T *z, int64_t n, double temperature, RowSums<A> *out), (z, n, temperature, out), \
+                  reduce_row<T, W>(z, n, temperature, out))                                                   \
+  OM_MULTIVERSION(gradient, (T * z, int64_t n, double temperature, const RowSums<A> &r, int64_t target, A g, A h), \
+                  (z, n, temperature, r, target, g, h), gradient_row<T, W>(z, n, temperature, r, target, g, h))
+OM_LOGPROBS(float, float)
+OM_LOGPROBS(c10::BFloat16, float)
+OM_LOGPROBS(double, double)
+
+// Calls f(begin, end, logits) for chunks of the rows.
+template <class F>
+void for_chunks(const at::Tensor &hidden, const at::Tensor &weight, const at::Tensor &bias, const F &f) {
+  const int64_t rows = hidden.size(0);
+  const int64_t bytes = weight.size(0) * static_cast<int64_t>(hidden.element_size());
+  const int64_t step = std::max<int64_t>(1, kChunkBytes / std::max<int64_t>(1, bytes));
+  for (int64_t b = 0; b < rows; b += step) {
+    const int64_t e = std::min(b + step, rows);
+    f(b, e, at::linear(hidden.slice(0, b, e), weight, bias).contiguous());
+  }
+}
+
+// ATen's version of reduce and gradient for other devices and types; sums is [rows,3].
+void reduce_aten(const at::Tensor &logits, double temperature, const at::Tensor &targets, at::Tensor sums,
+                 at::Tensor logp) {
+  const at::Tensor u = logits.to(sums.scalar_type()) / temperature, lse = u.logsumexp(-1);
+  const at::Tensor log_p = (u - lse.unsqueeze(-1)).clamp_min(kLowest);
+  sums.select(1, 0).copy_(lse);
+  sums.select(1, 1).zero_();
+  sums.select(1, 2).copy_(-(log_p.exp() * log_p).sum(-1));
+  logp.copy_(log_p.gather(1, targets.unsqueeze(1)).squeeze(1));
+}
+
+at::Tensor gradient_aten(const at::Tensor &logits, double temperature, const at::Tensor &sums,
+                         const at::Tensor &targets, const at::Tensor &g, const at::Tensor &h) {
+  const at::Tensor log_p =
+      (logits.to(sums.scalar_type()) / temperature - sums.select(1, 0).unsqueeze(-1)).clamp_min(kLowest);
+  at::Tensor d = log_p.exp() * (-g.unsqueeze(-1) - h.unsqueeze(-1) * (log_p + sums.select(1, 2).unsqueeze(-1)));
+  d.scatter_add_(1, targets.unsqueeze(1), g.unsqueeze(1));
+  return (d / temperature).to(logits.scalar_type());
+}
+
+// hidden [R,D] holds the rows that have a target, and targets [R] their targets (on the CPU). Fills logp and sums.
+void forward_rows(const at::Tensor &hidden, const at::Tensor &weight, const at::Tensor &bias,
+                  const at::Tensor &targets, double temperature, const at::Tensor &logp, const at::Tensor &sums) {
+  const int64_t *y = targets.const_data_ptr<int64_t>();
+  for_chunks(hidden, weight, bias, [&](int64_t b, int64_t e, const at::Tensor &logits) {
+    if (!has_kernel(logits)) {
+      reduce_aten(logits, temperature, targets.slice(0, b, e).to(logits.device()), sums.slice(0, b, e),
+                  logp.slice(0, b, e));
+      return;
+    }
+    const int64_t n = logits.size(1);
+    OM_DISPATCH(logits.scalar_type(), "log-probs", [&] {
+      using A = Lanes<scalar_t, 16>::A;
+      const scalar_t *z = logits.const_data_ptr<scalar_t>();
+      A *lp = logp.data_ptr<A>();
+      auto *rs = reinterpret_cast<RowSums<A> *>(sums.data_ptr<A>());
+      at::parallel_for(b, e, 1, [&](int64_t from, int64_t to) {
+        for (int64_t r = from; r < to; r++) {
+          const scalar_t *row = z + (r - b) * n;
+          reduce(row, n, temperature, &rs[r]);
+          lp[r] = static_cast<A>((static_cast<A>(row[y[r]]) - rs[r].top) / temperature) - rs[r].log_sum;
+        }
+      });
+    });
+  });
+}
+
+// The gradients of hidden, weight and bias; those of weight and bias, which every row adds to, are summed in float32.
+struct Gradients {
+  at::Tensor hidden, weight, bias;
+};
+
+Gradients backward_rows(const at::Tensor &hidden, const at::Tensor &weight, const at::Tensor &bias,
+                        const at::Tensor &targets, double temperature, const at::Tensor &sums, const at::Tensor &g,
+                        const at::Tensor &h, bool want_hidden, bool want_weight) {
+  const auto type = compute_type(weight.scalar_type());
+  Gradients out;
+  if (want_hidden) out.hidden = at::empty_like(hidden);
+  if (want_weight) out.weight = at::zeros(weight.sizes(), weight.options().dtype(type));
+  if (want_weight && bias.defined()) out.bias = at::zeros(bias.sizes(), bias.options().dtype(type));
+  const int64_t *y = targets.const_data_ptr<int64_t>();
+  for_chunks(hidden, weight, bias, [&](int64_t b, int64_t e, at::Tensor d) {
+    if (has_kernel(d)) {
+      const int64_t n = d.size(1);
+      OM_DISPATCH(d.scalar_type(), "log-probs backward", [&] {
+        using A = Lanes<scalar_t, 16>::A;
+        scalar_t *z = d.data_ptr<scalar_t>();
+        const A *gp = g.const_data_ptr<A>(), *hp = h.const_data_ptr<A>();
+        const auto *rs = reinterpret_cast<const RowSums<A> *>(sums.const_data_ptr<A>());
+        at::parallel_for(b, e, 1, [&](int64_t from, int64_t to) {
+          for (int64_t r = from; r < to; r++) gradient(z + (r - b) * n, n, temperature, rs[r], y[r], gp[r], hp[r]);
+        });
+      });
+    } else {
+      d = gradient_aten(d, temperature, sums.slice(0, b, e), targets.slice(0, b, e).to(d.device()), g.slice(0, b, e),
+                        h.slice(0, b, e));
+    }
+    if (want_hidden) out.hidden.slice(0, b, e).copy_(at::mm(d, weight));
+    if (!want_weight) return;
+    const at::Tensor rows = hidden.slice(0, b, e);
+    if (d.scalar_type() == type)
+      out.weight.addmm_(d.t(), rows);
+    else
+      out.weight.add_(at::mm(d.t(), rows));
+    if (bias.defined()) out.bias.add_(d.sum(0, false, type));
+  });
+  return out;
+}
+
+struct TokenLogProbs : torch::autograd::Function<TokenLogProbs> {
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext *ctx, const at::Tensor &hidden,
+                                                const at::Tensor &weight, const at::Tensor &bias,
+                                                const at::Tensor &targets, double temperature) {
+    const auto options = hidden.options().dtype(compute_type(hidden.scalar_type()));
+    const at::Tensor rows = (targets >= 0).nonzero().squeeze(1), place = rows.to(hidden.device());
+    const at::Tensor used = targets.index_select(0, rows);
+    const at::Tensor picked = rows.size(0) == hidden.size(0) ? hidden.contiguous() : hidden.index_select(0, place);
+    at::Tensor logp = at::empty({rows.size(0)}, options), sums = at::empty({rows.size(0), 3}, options);
+    forward_rows(picked, weight, bias, used, temperature, logp, sums);
+    ctx->save_for_backward({picked, weight, bias, used, place, sums});
+    ctx->saved_data["temperature"] = temperature;
+    ctx->saved_data["rows"] = hidden.size(0);
+    const at::Tensor all = at::zeros({hidden.size(0)}, options);
+    return {all.index_copy(0, place, logp), all.index_copy(0, place, sums.select(1, 2))};
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext *ctx,
+                                                 const torch::autograd::variable_list &grads) {
+    const auto saved = ctx->get_saved_variables();
+    const at::Tensor &picked = saved[0], &place = saved[4], &sums = saved[5];
+    auto at_rows = [&](const at::Tensor &grad) {
+      return grad.defined() ? grad.to(sums.scalar_type()).index_select(0, place)
+                            : at::zeros({place.size(0)}, sums.options());
+    };
+    const bool want_hidden = ctx->needs_input_grad(0);
+    Gradients out = backward_rows(picked, saved[1], saved[2], saved[3], ctx->saved_data["temperature"].toDouble(), sums,
+                                  at_rows(grads[0]), at_rows(grads[1]), want_hidden, ctx->needs_input_grad(1));
+    const int64_t rows = ctx->saved_data["rows"].toInt();
+    if (want_hidden && rows != place.size(0))
+      out.hidden = at::zeros({rows, picked.size(1)}, picked.options()).index_copy(0, place, out.hidden);
+    if (out.weight.defined()) out.weight = out.weight.to(saved[1].scalar_type());
+    if (out.bias.defined()) out.bias = out.bias.to(saved[2].scalar_type());
+    return {out.hidden, out.weight, out.bias, at::Tensor(), at::Tensor()};
+  }
+};
+
+torch::autograd::variable_list token_logprobs(const at::Tensor &hidden, const at::Tensor &weight,
+                                              const at::Tensor &bias, const int64_t *targets, int64_t n,
+                                              double temperature) {
+  TORCH_CHECK(hidden.dim() == 2 && weight.dim() == 2 && hidden.size(1) == weight.size(1) && hidden.size(0) == n &&
+                  hidden.scalar_type() == weight.scalar_type(),
+              "log-probs: hidden [N,D] and weight [V,D] of one type and N targets are wanted, not ", hidden.sizes(), " ",
+              hidden.scalar_type(), ", ", weight.sizes(), " ", weight.scalar_type(), " and ", n);
+  TORCH_CHECK(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0) &&
+                                  bias.scalar_type() == weight.scalar_type()),
+              "log-probs: bias must be [", weight.size(0), "] of the weight's type");
+  TORCH_CHECK(temperature > 0, "log-probs: the temperature must be above 0, not ", temperature);
+  at::Tensor y = at::empty({n}, at::kLong);
+  for (int64_t i = 0; i < n; i++) {
+    TORCH_CHECK(targets[i] < weight.size(0), "log-probs: target ", targets[i], " at row ", i,
+                " is outside the vocabulary of ", weight.size(0));
+    y.data_ptr<int64_t>()[i] = targets[i];
+  }
+  return TokenLogProbs::apply(hidden, weight, bias, y, temperature);
+}
+
+}  // namespace
+}  // namespace om
+
+const char *om_token_logprobs(om_tensor hidden, om_tensor weight, om_tensor bias, const int64_t *targets, int64_t n,
+                              double temperature, om_tensor *logp, om_tensor *entropy) {
+  OM_TRY {
+    const auto r = om::token_logprobs(om::ref(hidden), om::ref(weight), om::opt(bias), targets, n, temperature);
+    *logp = om::wrap(r[0]);
+    if (entropy != nullptr) *entropy = om::wrap(r[1]);
+  }
+  OM_END
+}

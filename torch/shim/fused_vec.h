@@ -1,0 +1,261 @@
+// Vectors in plain C++, compiled once per instruction set and chosen when the program runs.
+//
+// The library is built for baseline x86-64, so that one file runs everywhere, and ATen's own vector classes would
+// then be the slow ones. Kernels are inlined templates over a kind of vector, Lanes<T, W>; OM_MULTIVERSION makes of
+// one a version with 64-byte vectors for AVX-512, one with 32 for AVX2 and one with 16 for the baseline, and a
+// function that picks among them. A kernel's order of summation may depend on W, never on the number of threads.
+#pragma once
+
+#include <c10/util/BFloat16.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+// Vectors are passed between inlined functions only, so how they would be passed otherwise does not matter.
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+#define OM_INLINE static inline __attribute__((always_inline))
+
+namespace om {
+
+// cpu_level is 2 with AVX-512 (F, BW, DQ, VL), 1 with AVX2 and FMA, 0 otherwise.
+int cpu_level();
+
+// set_cpu_level_limit caps what cpu_level answers, so that tests can reach the other versions.
+void set_cpu_level_limit(int level);
+
+#if defined(__x86_64__)
+#define OM_TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
+#define OM_TARGET_AVX2 __attribute__((target("avx2,fma,f16c")))
+#else
+#define OM_TARGET_AVX512
+#define OM_TARGET_AVX2
+#endif
+
+// OM_MULTIVERSION(name, (params), (args), call) defines void name(params); call may use the constant W, the bytes of
+// a vector.
+#define OM_MULTIVERSION(name, params, args, ...) \
+  OM_TARGET_AVX512 static void name##_512 params { \
+    constexpr int W = 64;                        \
+    __VA_ARGS__;                                 \
+  }                                              \
+  OM_TARGET_AVX2 static void name##_256 params { \
+    constexpr int W = 32;                        \
+    __VA_ARGS__;                                 \
+  }                                              \
+  static void name##_128 params {                \
+    constexpr int W = 16;                        \
+    __VA_ARGS__;                                 \
+  }                                              \
+  static void name params {                      \
+    switch (cpu_level()) {                       \
+      case 2:                                    \
+        return name##_512 args;                  \
+      case 1:                                    \
+        return name##_256 args;                  \
+      default:                                   \
+        return name##_128 args;                  \
+    }                                            \
+  }
+
+template <int W>
+struct Vectors;
+
+#define OM_VECTORS(W)                                               \
+  template <>                                                       \
+  struct Vectors<W> {                                               \
+    typedef float f32 __attribute__((vector_size(W)));              \
+    typedef double f64 __attribute__((vector_size(W)));             \
+    typedef int32_t i32 __attribute__((vector_size(W)));            \
+    typedef uint32_t u32 __attribute__((vector_size(W)));           \
+    typedef uint16_t half_u16 __attribute__((vector_size((W) / 2))); \
+  };
+OM_VECTORS(16)
+OM_VECTORS(32)
+OM_VECTORS(64)
+#undef OM_VECTORS
+
+// Lanes<T, W> says how values stored as T are computed with: as float for float32 and bfloat16, as double for
+// float64. n is how many there are in a vector.
+template <class T, int W>
+struct Lanes {
+  using V = typename Vectors<W>::f32;
+  using A = float;
+  static constexpr int n = W / 4;
+};
+
+template <int W>
+struct Lanes<double, W> {
+  using V = typename Vectors<W>::f64;
+  using A = double;
+  static constexpr int n = W / 8;
+};
+
+template <int W>
+OM_INLINE typename Vectors<W>::f32 load(const float *p) {
+  typename Vectors<W>::f32 v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+template <int W>
+OM_INLINE typename Vectors<W>::f64 load(const double *p) {
+  typename Vectors<W>::f64 v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+template <int W>
+OM_INLINE typename Vectors<W>::f32 load(const c10::BFloat16 *p) {
+  typename Vectors<W>::half_u16 h;
+  std::memcpy(&h, p, sizeof h);
+  return (typename Vectors<W>::f32)(__builtin_convertvector(h, typename Vectors<W>::u32) << 16);
+}
+
+template <int W>
+OM_INLINE void store(float *p, const typename Vectors<W>::f32 &v) {
+  std::memcpy(p, &v, sizeof v);
+}
+
+template <int W>
+OM_INLINE void store(double *p, const typename Vectors<W>::f64 &v) {
+  std::memcpy(p, &v, sizeof v);
+}
+
+// Rounds to nearest, ties to even, as ATen does; a NaN stays one.
+template <int W>
+OM_INLINE void store(c10::BFloat16 *p, const typename Vectors<W>::f32 &v) {
+  using U = typename Vectors<W>::u32;
+  U bits = (U)v;
+  U rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  U quiet = (bits & 0u) + 0x7fc0u;
+  typename Vectors<W>::half_u16 h =
+      __builtin_convertvector(v == v ? rounded : quiet, typename Vectors<W>::half_u16);
+  std::memcpy(p, &h, sizeof h);
+}
+
+// load_n reads n values and puts zeros after them; store_n writes n values.
+template <int W, class T>
+OM_INLINE typename Lanes<T, W>::V load_n(const T *p, int64_t n) {
+  T tail[Lanes<T, W>::n] = {};
+  std::memcpy(static_cast<void *>(tail), p, n * sizeof(T));
+  return load<W>(tail);
+}
+
+template <int W, class T>
+OM_INLINE void store_n(T *p, const typename Lanes<T, W>::V &v, int64_t n) {
+  T tail[Lanes<T, W>::n];
+  store<W>(tail, v);
+  std::memcpy(static_cast<void *>(p), tail, n * sizeof(T));
+}
+
+// Whole says that a whole vector is there to be read or written.
+struct Whole {};
+
+template <int W, class T>
+OM_INLINE typename Lanes<T, W>::V load(const T *p, Whole) {
+  return load<W>(p);
+}
+
+template <int W, class T>
+OM_INLINE typename Lanes<T, W>::V load(const T *p, int64_t n) {
+  return load_n<W>(p, n);
+}
+
+template <int W, class T>
+OM_INLINE void store(T *p, const typename Lanes<T, W>::V &v, Whole) {
+  store<W>(p, v);
+}
+
+template <int W, class T>
+OM_INLINE void store(T *p, const typename Lanes<T, W>::V &v, int64_t n) {
+  store_n<W>(p, v, n);
+}
+
+// for_lanes calls f(i, Whole) for each full vector of [0, n), i being its start, and f(i, left) for the rest, if any.
+// f must be OM_LAMBDA, or it would be compiled for the baseline.
+#define OM_LAMBDA __attribute__((always_inline))
+template <class T, int W, class F>
+OM_INLINE void for_lanes(int64_t n, const F &f) {
+  constexpr int width = Lanes<T, W>::n;
+  int64_t i = 0;
+  for (; i + width <= n; i += width) f(i, Whole{});
+  if (i < n) f(i, n - i);
+}
+
+template <int W>
+OM_INLINE float sum_lanes(const typename Vectors<W>::f32 &v) {
+  constexpr int n = W / 4;
+  float x[n];
+  store<W>(x, v);
+  for (int w = n / 2; w > 0; w /= 2)
+    for (int i = 0; i < w; i++) x[i] += x[i + w];
+  return x[0];
+}
+
+template <int W>
+OM_INLINE double sum_lanes(const typename Vectors<W>::f64 &v) {
+  constexpr int n = W / 8;
+  double x[n];
+  store<W>(x, v);
+  for (int w = n / 2; w > 0; w /= 2)
+    for (int i = 0; i < w; i++) x[i] += x[i + w];
+  return x[0];
+}
+
+// e^x with a relative error of about 1e-7: x = k ln 2 + r, the Taylor series of e^r to degree 7 (the rest is below
+// 6e-9 for |r| <= ln2/2), and the scaling by 2^k in two steps, so that overflow gives infinity and underflow zero.
+template <int W>
+OM_INLINE typename Vectors<W>::f32 exp_lanes(const typename Vectors<W>::f32 &v) {
+  using F = typename Vectors<W>::f32;
+  using I = typename Vectors<W>::i32;
+  const F lo = F{} - 104.0f, hi = F{} + 89.0f;
+  F x = v < lo ? lo : v;
+  x = x > hi ? hi : x;
+  const float magic = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+  F t = x * 1.44269504088896341f + magic;
+  I n = (I)t - 0x4b400000;
+  F k = t - magic;
+  F r = x - k * 0.693359375f;  // ln 2 in two parts; the first has few bits, so that the product is exact
+  r = r + k * 2.12194440054690583e-4f;
+  F p = r * (1.0f / 5040) + (1.0f / 720);
+  p = p * r + (1.0f / 120);
+  p = p * r + (1.0f / 24);
+  p = p * r + (1.0f / 6);
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  I half = n >> 1;
+  return p * (F)((half + 127) << 23) * (F)((n - half + 127) << 23);
+}
+
+template <int W>
+OM_INLINE typename Vectors<W>::f64 exp_lanes(const typename Vectors<W>::f64 &x) {
+  typename Vectors<W>::f64 y;
+  for (int i = 0; i < W / 8; i++) y[i] = std::exp(x[i]);
+  return y;
+}
+
+// What the lanes become when they are stored as T and read again.
+template <class T, int W>
+OM_INLINE typename Lanes<T, W>::V round_lanes(const typename Lanes<T, W>::V &v) {
+  if constexpr (std::is_same_v<T, c10::BFloat16>) {
+    T stored[Lanes<T, W>::n];
+    store<W>(stored, v);
+    return load<W>(stored);
+  } else {
+    return v;
+  }
+}
+
+// The dot product of two rows of n values, by lanes.
+template <int W, class T, class U>
+OM_INLINE typename Lanes<T, W>::V dot_lanes(const T *a, const U *b, int64_t n) {
+  typename Lanes<T, W>::V s = {};
+  for_lanes<T, W>(n, [&](int64_t i, auto c) OM_LAMBDA { s += load<W>(a + i, c) * load<W>(b + i, c); });
+  return s;
+}
+
+}  // namespace om

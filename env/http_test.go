@@ -1,0 +1,288 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+const (
+	mazeAt   = `{"observation":"The goal is at position 8, 6. Your current position is at position 7, 6. There are walls to your right, to your left."}`
+	mazeStay = `{"observation":"The goal is at position 8, 6. Your current position is at position 7, 6. There are walls to your right, to your left.","reward":0,"done":false}`
+	mazeWon  = `{"observation":"Success\n","reward":1.0,"done":true}`
+)
+
+func open(t *testing.T, name string, o Options) Client {
+	t.Helper()
+	c, err := registry[name].New(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// asError checks the kind and that every part of an Error is filled in.
+func asError(t *testing.T, err error, kind Kind) *Error {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) || !errors.Is(err, kind) {
+		t.Fatalf("got %v, want %q", err, kind)
+	}
+	if e.Op == "" || e.URL == "" || !strings.Contains(e.Error(), e.URL) {
+		t.Errorf("incomplete error %+v", e)
+	}
+	return e
+}
+
+// Every way a call can fail, for a reset (which may be repeated) and a step
+// (which may not): kind, words, and how often it was asked.
+func TestFailures(t *testing.T) {
+	tests := []struct {
+		name  string
+		reply reply
+		kind  Kind
+		words string
+		again bool // a reset is repeated
+	}{
+		{name: "E1", reply: reply{body: `{"error":"The task with environment 0 has finished."}`}, kind: KindEnvironment, words: "The task with environment 0 has finished."},
+		{name: "E1 empty", reply: reply{body: `{"error":""}`}, kind: KindEnvironment},
+		{name: "E1 beside an observation", reply: reply{body: `{"observation":"x","reward":1,"done":true,"error":"no"}`}, kind: KindEnvironment, words: "no"},
+		{name: "E1 not text", reply: reply{body: `{"error":{"a":1}}`}, kind: KindEnvironment, words: `{"a":1}`},
+		{name: "E2", reply: reply{status: 500, body: "Internal Server Error"}, kind: KindServer, words: "Internal Server Error", again: true},
+		{name: "E2 503", reply: reply{status: 503, body: "busy"}, kind: KindServer, words: "busy", again: true},
+		{name: "E3 pydantic 1", reply: reply{status: 422, body: `{"detail":[{"loc":["body","action"],"msg":"field required","type":"value_error.missing"}]}`}, kind: KindValidation, words: "field required"},
+		{name: "E3 pydantic 2", reply: reply{status: 422, body: `{"detail":[{"type":"missing","loc":["body","action"],"msg":"Field required","input":{}}]}`}, kind: KindValidation, words: "Field required"},
+		{name: "E4 404", reply: reply{status: 404, body: `{"detail":"Not Found"}`}, kind: KindRouting, words: "Not Found"},
+		{name: "E4 405", reply: reply{status: 405, body: `{"detail":"Method Not Allowed"}`}, kind: KindRouting, words: "Method Not Allowed"},
+		{name: "redirect", reply: reply{status: 307, head: map[string]string{"Location": "/maze/step"}}, kind: KindRouting},
+		{name: "another success status", reply: reply{status: 201, body: mazeStay}, kind: KindMalformed},
+		{name: "not JSON", reply: reply{body: "<html>"}, kind: KindMalformed, words: "<html>"},
+		{name: "empty", reply: reply{}, kind: KindMalformed},
+		{name: "NaN", reply: reply{body: `{"observation":"x","reward":NaN,"done":false}`}, kind: KindMalformed},
+		{name: "not UTF-8", reply: reply{body: "{\"observation\":\"\xff\",\"reward\":0,\"done\":false}"}, kind: KindMalformed},
+		{name: "no observation", reply: reply{body: `{"reward":0,"done":false}`}, kind: KindMalformed, words: `"reward"`},
+		{name: "observation null", reply: reply{body: `{"observation":null,"reward":0,"done":false}`}, kind: KindMalformed},
+		{name: "observation a number", reply: reply{body: `{"observation":4,"reward":0,"done":false}`}, kind: KindMalformed},
+		{name: "an array", reply: reply{body: `["x",null]`}, kind: KindMalformed},
+		{name: "a bare string", reply: reply{body: `"x"`}, kind: KindMalformed},
+		{name: "too large", reply: reply{body: `{"observation":"` + strings.Repeat("x", 5000) + `","reward":0,"done":false}`}, kind: KindOversize},
+		{name: "closed mid-body", reply: reply{body: mazeStay, cut: true}, kind: KindConnection, again: true},
+		{name: "reset", reply: reply{drop: true}, kind: KindConnection, again: true},
+		{name: "slow", reply: reply{body: mazeStay, hold: time.Minute}, kind: KindTimeout},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newScript(t, map[string][]reply{
+				"POST /maze/create": ok(`{"id":0}`),
+				"POST /maze/reset":  {tt.reply},
+				"POST /maze/step":   {tt.reply},
+			})
+			var seen []data.Exchange
+			o := quick(s.URL)
+			o.Attempts, o.MaxReply = 3, 4096
+			o.Record = func(x data.Exchange) { seen = append(seen, x) }
+			if tt.kind == KindTimeout {
+				o.Timeout = 100 * time.Millisecond
+				s.overlap = true // the step meets the reset that was given up
+			}
+			c := open(t, "maze", o)
+
+			_, err := c.Reset(context.Background(), 18)
+			e := asError(t, err, tt.kind)
+			if e.Op != "reset" || !strings.Contains(e.Words, tt.words) || e.NotSent() || e.Retryable() != tt.again {
+				t.Errorf("reset: %+v retryable %v", e, e.Retryable())
+			}
+			resets := 1
+			if tt.again {
+				resets = 3
+			}
+			if n := s.count("POST /maze/reset"); n != resets {
+				t.Errorf("reset was asked %d times, want %d", n, resets)
+			}
+
+			r, err := c.Step(context.Background(), "Action: move up")
+			e = asError(t, err, tt.kind)
+			if e.Op != "step" || e.Retryable() || e.NotSent() || !r.Sent || r.Action != "move up" {
+				t.Errorf("step: %+v, result %+v", e, r)
+			}
+			if n := s.count("POST /maze/step"); n != 1 {
+				t.Errorf("step was asked %d times: a sent step must never be repeated", n)
+			}
+
+			if len(seen) != 1+resets+1 {
+				t.Fatalf("%d exchanges recorded", len(seen))
+			}
+			last := seen[len(seen)-1]
+			if last.Method != "POST" || last.Path != "/maze/step" || last.Body != `{"action":"move up","id":0}` {
+				t.Errorf("recorded %+v", last)
+			}
+			bare := tt.kind == KindMalformed && strings.HasPrefix(tt.reply.body, "{") && strings.Contains(tt.name, "observation") ||
+				tt.name == "an array" || tt.name == "a bare string"
+			if !bare && last.Err == "" {
+				t.Error("the failed exchange has no error")
+			}
+		})
+	}
+}
+
+func TestMissingKeys(t *testing.T) {
+	for key, body := range map[string]string{
+		"reward":      `{"observation":"x","done":false}`,
+		"done":        `{"observation":"x","reward":0}`,
+		"observation": `{"reward":0,"done":true}`,
+	} {
+		s := newScript(t, map[string][]reply{"POST /maze/create": ok(`{"id":0}`), "POST /maze/step": ok(body)})
+		_, err := open(t, "maze", quick(s.URL)).Step(context.Background(), "x")
+		if e := asError(t, err, KindMalformed); !strings.Contains(e.Error(), key) {
+			t.Errorf("%s: %v", key, e)
+		}
+	}
+	for _, body := range []string{`{}`, `{"id":null}`, `{"id":"x"}`, `3`, `{"id":1.5}`} {
+		s := newScript(t, map[string][]reply{"POST /maze/create": ok(body)})
+		c, err := registry["maze"].New(context.Background(), quick(s.URL))
+		asError(t, err, KindMalformed)
+		if c != nil {
+			t.Errorf("create reply %s gave a client", body)
+		}
+	}
+}
+
+func TestRepeatUntilItWorks(t *testing.T) {
+	bad := []reply{{status: 500}, {drop: true}, {body: mazeAt, cut: true}}
+	s := newScript(t, map[string][]reply{
+		"POST /maze/create": append(append([]reply(nil), bad...), reply{body: `{"id":4}`}),
+		"POST /maze/reset":  append(append([]reply(nil), bad...), reply{body: mazeAt}),
+		"POST /maze/step":   ok(mazeWon),
+	})
+	c := open(t, "maze", quick(s.URL))
+	if _, err := c.Reset(context.Background(), 18); err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Step(context.Background(), "move down")
+	if err != nil || r.Reward != 1 || !r.Done {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if s.count("POST /maze/create") != 4 || s.count("POST /maze/reset") != 4 || s.count("POST /maze/step") != 1 {
+		t.Errorf("asked %q", s.requests())
+	}
+}
+
+// A refused connection means nothing was sent: a step may then be repeated.
+func TestDialFailure(t *testing.T) {
+	s := newScript(t, map[string][]reply{"POST /maze/create": ok(`{"id":0}`)})
+	var seen []data.Exchange
+	o := quick(s.URL)
+	o.Attempts = 3
+	o.Record = func(x data.Exchange) { seen = append(seen, x) }
+	c := open(t, "maze", o).(*maze)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.base = "http://" + ln.Addr().String()
+	ln.Close()
+	r, err := c.Step(context.Background(), "move up")
+	e := asError(t, err, KindConnection)
+	if !e.NotSent() || !e.Retryable() || r.Sent || !strings.Contains(e.Error(), "is the server running?") {
+		t.Errorf("%v, %+v, result %+v", e, e, r)
+	}
+	if len(seen) != 4 || seen[3].Status != 0 || seen[3].Err == "" {
+		t.Errorf("recorded %+v", seen)
+	}
+}
+
+func TestStep503Hook(t *testing.T) {
+	s := newScript(t, map[string][]reply{
+		"POST /maze/create": ok(`{"id":0}`),
+		"POST /maze/step":   {{status: 503}, {status: 503}, {body: mazeStay}, {status: 500}},
+	})
+	c := open(t, "maze", quick(s.URL)).(*maze)
+	c.server.stepRetry503 = true
+	if _, err := c.Step(context.Background(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.Step(context.Background(), "b")
+	asError(t, err, KindServer)
+	if n := s.count("POST /maze/step"); n != 4 {
+		t.Errorf("%d steps", n)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	s := newScript(t, map[string][]reply{
+		"POST /maze/create": ok(`{"id":0}`),
+		"POST /maze/reset":  {{hold: time.Minute}},
+	})
+	c := open(t, "maze", quick(s.URL))
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	time.AfterFunc(50*time.Millisecond, func() { cancel(why) })
+	_, err := c.Reset(ctx, 1)
+	if e := asError(t, err, KindCancelled); !errors.Is(err, why) || e.Retryable() || ServerFault(err) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestBusy(t *testing.T) {
+	s := newScript(t, map[string][]reply{
+		"POST /maze/create": ok(`{"id":0}`),
+		"POST /maze/step":   {{body: mazeStay, hold: 200 * time.Millisecond}},
+	})
+	c := open(t, "maze", quick(s.URL)).(*maze)
+	done := make(chan error)
+	go func() {
+		_, err := c.Step(context.Background(), "move up")
+		done <- err
+	}()
+	for !c.busy.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := c.Step(context.Background(), "move up"); !errors.Is(err, ErrBusy) {
+		t.Errorf("second step: %v", err)
+	}
+	if _, err := c.Reset(context.Background(), 1); !errors.Is(err, ErrBusy) {
+		t.Errorf("reset beside a step: %v", err)
+	}
+	if err := c.Close(context.Background()); !errors.Is(err, ErrBusy) {
+		t.Errorf("close beside a step: %v", err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKeepAlive(t *testing.T) {
+	if shared.IdleConnTimeout <= 0 || shared.IdleConnTimeout >= 5*time.Second {
+		t.Errorf("idle connections are kept %v, uvicorn closes them after 5 s", shared.IdleConnTimeout)
+	}
+	s := newScript(t, map[string][]reply{
+		"POST /maze/create": ok(`{"id":0}`),
+		"POST /maze/reset":  ok(mazeAt),
+		"POST /maze/step":   {{body: mazeStay}, {body: `{"error":"e"}`}, {status: 500}, {body: mazeStay}},
+	})
+	c := open(t, "maze", quick(s.URL))
+	c.Reset(context.Background(), 1)
+	for range 5 {
+		c.Step(context.Background(), "x")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.asked) != 7 || s.conns != 1 {
+		t.Errorf("%d requests over %d connections, want 7 over 1", len(s.asked), s.conns)
+	}
+}
+
+func TestErrorText(t *testing.T) {
+	e := &Error{Kind: KindEnvironment, Op: "reset", URL: "http://h/maze/reset", Status: 200}
+	if got := e.Error(); got != "environment reset: http://h/maze/reset: environment error: the server gave an empty error text" {
+		t.Error(got)
+	}
+	if got := shorten(strings.Repeat("é", 300)); len(got) > maxWords+len("…") || !strings.HasSuffix(got, "é…") {
+		t.Error(got)
+	}
+}

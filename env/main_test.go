@@ -1,0 +1,18 @@
+package env
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// tests closes the shared transport's connections before leaks are counted.
+type tests struct{ m *testing.M }
+
+func (t tests) Run() int {
+	code := t.m.Run()
+	CloseIdle()
+	return code
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(tests{m}) }

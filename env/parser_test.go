@@ -1,0 +1,82 @@
+package env
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// The test vectors of the protocol, section 4.2, every row.
+func TestParsers(t *testing.T) {
+	const refused = "\x00several actions"
+	tests := []struct{ text, split, craft1, one, react string }{
+		{"Thought:\nI go.\n\nAction:\ngo to desk 1", "go to desk 1", "go to desk 1", "go to desk 1", "go to desk 1"},
+		{"go to desk 1", "go to desk 1", "go to desk 1", "", ""},
+		{"Thought: a\nAction: x\nAction: y", "x", "y", refused, "y"},
+		{"Action:\n", "", "", "", ""},
+		{"", "", "", "", ""},
+		{"Action: get 1 oak_log!!", "get 1 oak_log!!", "get 1 oaklog", "get 1 oaklog", "get 1 oak_log!!"},
+		{"Action: a Action: b", "a", "b", "a Action b", "b"},
+		{"Action:\nget 2 x\nmore", "get 2 x\nmore", "get 2 xmore", "get 2 x", "get 2 x\nmore"},
+		{"Action: open door</s>", "open doo", "open doors", "open doors", "open doo"},
+		{"Action: get 1 x Instruction: z", "get 1 x Instruction: z", "get 1 x", "get 1 x Instruction z", "get 1 x Instruction: z"},
+		{"I will search[red shoes]", "I will search[red shoes]", "I will searchred shoes", "", "I will search[red shoes]"},
+		{"action: x", "action: x", "action x", "", ""},
+		{"Thought:\nuse Action: now\n\nAction:\nclick[Buy Now]", "now", "clickBuy Now", refused, "click[Buy Now]"},
+		// Beyond the table: what its prose says.
+		{"</s>", "", "s", "", ""},
+		{"x</s>", "", "xs", "", ""},
+		{"Ab é</s>", "Ab", "Ab s", "", ""},
+		{"Action:\n\n \tget 1 x", "get 1 x", "get 1 x", "get 1 x", "get 1 x"},
+		{"Action: \nAction: y", "", "y", "Action y", "y"},
+		{"Action: a  -  b", "a  -  b", "a b", "a b", "a  -  b"},
+		{"click[x]\n", "click[x]", "clickx", "", "click[x]"},
+		{"Action:\x1c a \x1f", "a", "a", "a", "a"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.text, func(t *testing.T) {
+			check := func(name, got, want string) {
+				t.Helper()
+				if got != want {
+					t.Errorf("%s: got %q, want %q", name, got, want)
+				}
+			}
+			check("P-SPLIT", ParseSplit(tt.text), tt.split)
+			check("P-CRAFT1", ParseCraft1(tt.text), tt.craft1)
+			check("P-REACT", ParseReact(tt.text), tt.react)
+			one, ok := ParseOne(tt.text)
+			if !ok {
+				one = refused
+			}
+			check("P-ONE", one, tt.one)
+		})
+	}
+}
+
+func FuzzParsers(f *testing.F) {
+	for _, s := range []string{"", "Action: a", "Action:Action:", "x</s>", "Action: é</s>", "Instruction:\nAction: b", "\xff</s>", "Action:\x85 q", "click[</s>"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		one, ok := ParseOne(s)
+		if !ok && strings.Count(s, actionMark) < 2 {
+			t.Errorf("ParseOne(%q) found several actions", s)
+		}
+		for _, p := range []string{one, ParseCraft1(s)} {
+			if p != plain(p) {
+				t.Errorf("%q of %q is not plain", p, s)
+			}
+		}
+		split := ParseSplit(s)
+		if split != strip(split) || strings.Contains(split, actionMark) {
+			t.Errorf("ParseSplit(%q) = %q", s, split)
+		}
+		react := ParseReact(s)
+		if react != strip(react) {
+			t.Errorf("ParseReact(%q) = %q", s, react)
+		}
+		if utf8.ValidString(s) && !(utf8.ValidString(split) && utf8.ValidString(react)) {
+			t.Errorf("%q was cut inside a character", s)
+		}
+	})
+}

@@ -1,0 +1,388 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// crowd is a server of a minimal environment that can be switched off. It
+// counts instances and fails the test if one serves two requests at once.
+type crowd struct {
+	*httptest.Server
+	t   *testing.T
+	off atomic.Bool // answer 500 to everything
+
+	mu      sync.Mutex
+	created int
+	open    map[string]bool
+	inUse   map[string]bool
+	probes  int
+}
+
+func newCrowd(t *testing.T) *crowd {
+	c := &crowd{t: t, open: map[string]bool{}, inUse: map[string]bool{}}
+	c.Server = httptest.NewServer(c)
+	t.Cleanup(func() { CloseIdle(); c.Server.Close() })
+	return c
+}
+
+func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if c.off.Load() {
+		http.Error(w, "off", http.StatusInternalServerError)
+		return
+	}
+	id := r.URL.Query().Get("id")
+	c.mu.Lock()
+	switch r.URL.Path {
+	case "/":
+		c.probes++
+	case "/create":
+		fmt.Fprintf(w, `{"id":%d}`, c.created)
+		c.open[fmt.Sprint(c.created)] = true
+		c.created++
+	case "/close":
+		delete(c.open, id)
+		fmt.Fprint(w, "true")
+	case "/play":
+		if c.inUse[id] {
+			c.t.Errorf("instance %s plays twice at once", id)
+		}
+		if !c.open[id] {
+			c.t.Errorf("instance %s plays though it is closed", id)
+		}
+		c.inUse[id] = true
+		c.mu.Unlock()
+		time.Sleep(time.Duration(rand.N(200)) * time.Microsecond)
+		c.mu.Lock()
+		c.inUse[id] = false
+		fmt.Fprint(w, `{"observation":"","reward":0,"done":false}`)
+	default:
+		http.NotFound(w, r)
+	}
+	c.mu.Unlock()
+}
+
+// counts gives how many instances were created and how many are open.
+func (c *crowd) counts() (created, open int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.created, len(c.open)
+}
+
+// member is a client of crowd.
+type member struct{ instance }
+
+func (m *member) query(ctx context.Context, op, path string) (StepResult, error) {
+	_, err := m.post(ctx, op, fmt.Sprintf("%s?id=%d", path, m.id), nil)
+	return StepResult{}, err
+}
+
+func (m *member) Reset(ctx context.Context, _ int) (Obs, error) {
+	_, err := m.query(ctx, opReset, "/play")
+	return Obs{}, err
+}
+
+func (m *member) Step(ctx context.Context, _ string) (StepResult, error) {
+	return m.query(ctx, opStep, "/play")
+}
+
+func (m *member) Close(ctx context.Context) error {
+	_, err := m.query(ctx, opClose, "/close")
+	return err
+}
+
+var crowdSpec = Spec{Name: "crowd", New: func(ctx context.Context, o Options) (Client, error) {
+	c, err := newCaller(o, server{})
+	if err != nil {
+		return nil, err
+	}
+	m := &member{instance{caller: c}}
+	return m, m.create(ctx, nil)
+}}
+
+func newPool(t *testing.T, o PoolOptions, urls ...string) *Pool {
+	t.Helper()
+	o.Client.Backoff, o.Client.Attempts = time.Microsecond, 2
+	if o.ProbePause == 0 {
+		o.ProbePause, o.ProbeMax = time.Millisecond, 5*time.Millisecond
+	}
+	p, err := NewPool(crowdSpec, urls, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := p.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func acquire(t *testing.T, p *Pool) *Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	l, err := p.Acquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// until waits for what other goroutines bring about.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("never happened: " + what)
+		}
+	}
+}
+
+func TestPoolBalancesAndReuses(t *testing.T) {
+	a, b := newCrowd(t), newCrowd(t)
+	p := newPool(t, PoolOptions{}, a.URL, b.URL)
+	for round := range 3 {
+		at := map[string]int{}
+		var leases []*Lease
+		for range 6 {
+			l := acquire(t, p)
+			at[l.Server()]++
+			leases = append(leases, l)
+		}
+		if at[a.URL] != 3 || at[b.URL] != 3 {
+			t.Errorf("round %d: %v", round, at)
+		}
+		for _, l := range leases {
+			l.Release(true)
+			l.Release(false) // counts for nothing
+		}
+	}
+	for _, c := range []*crowd{a, b} {
+		if created, open := c.counts(); created != 3 || open != 3 {
+			t.Errorf("%d created, %d open, want 3 and 3", created, open)
+		}
+	}
+	if err := p.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []*crowd{a, b} {
+		if _, open := c.counts(); open != 0 {
+			t.Errorf("%d instances were not given back", open)
+		}
+	}
+}
+
+func TestPoolPassesOverADeadServer(t *testing.T) {
+	dead, live := newCrowd(t), newCrowd(t)
+	dead.off.Store(true)
+	p := newPool(t, PoolOptions{}, dead.URL, live.URL)
+	for range 3 {
+		if l := acquire(t, p); l.Server() != live.URL {
+			t.Errorf("lease at %s", l.Server())
+		}
+	}
+	dead.off.Store(false)
+	until(t, "the server comes back", func() bool {
+		l := acquire(t, p)
+		defer l.Release(true)
+		return l.Server() == dead.URL
+	})
+}
+
+func TestPoolAllDown(t *testing.T) {
+	a, b := newCrowd(t), newCrowd(t)
+	a.off.Store(true)
+	b.off.Store(true)
+	p := newPool(t, PoolOptions{WaitHealthy: 50 * time.Millisecond}, a.URL, b.URL)
+	_, err := p.Acquire(context.Background())
+	if err == nil || !strings.Contains(err.Error(), a.URL) || !strings.Contains(err.Error(), b.URL) || !errors.Is(err, KindServer) {
+		t.Errorf("got %v", err)
+	}
+	a.off.Store(false)
+	until(t, "a lease", func() bool {
+		l, err := p.Acquire(context.Background())
+		if err == nil {
+			l.Release(true)
+		}
+		return err == nil
+	})
+}
+
+func TestPoolAcquireEndsWithContext(t *testing.T) {
+	a := newCrowd(t)
+	p := newPool(t, PoolOptions{MaxPerServer: 1}, a.URL)
+	l := acquire(t, p)
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	time.AfterFunc(20*time.Millisecond, func() { cancel(why) })
+	if _, err := p.Acquire(ctx); !errors.Is(err, why) {
+		t.Errorf("got %v", err)
+	}
+	got := make(chan *Lease)
+	go func() {
+		l, err := p.Acquire(context.Background())
+		if err != nil {
+			t.Error(err)
+		}
+		got <- l
+	}()
+	l.Release(true)
+	(<-got).Release(true)
+	if created, _ := a.counts(); created != 1 {
+		t.Errorf("%d created", created)
+	}
+}
+
+func TestPoolQuarantine(t *testing.T) {
+	a := newCrowd(t)
+	p := newPool(t, PoolOptions{}, a.URL)
+	kept, free, bad := acquire(t, p), acquire(t, p), acquire(t, p)
+	free.Release(true)
+	bad.Release(false)
+	until(t, "the failed and the free instance are given back", func() bool { _, open := a.counts(); return open == 1 })
+	l := acquire(t, p)
+	if created, _ := a.counts(); created != 4 {
+		t.Errorf("%d created: instances from before the failure must not be used again", created)
+	}
+	kept.Release(true) // of the time before: given back as well
+	until(t, "the old instance is given back", func() bool { _, open := a.counts(); return open == 1 })
+	l.Release(true)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.probes == 0 {
+		t.Error("the server was not probed")
+	}
+}
+
+func TestPoolFail(t *testing.T) {
+	for _, tt := range []struct {
+		err   error
+		blame bool
+	}{
+		{&Error{Kind: KindEnvironment}, false},
+		{&Error{Kind: KindValidation}, false},
+		{fmt.Errorf("turn 3: %w", &Error{Kind: KindTimeout}), true},
+		{&Error{Kind: KindConnection}, true},
+		{errors.New("the model failed"), false},
+	} {
+		a := newCrowd(t)
+		p := newPool(t, PoolOptions{}, a.URL)
+		acquire(t, p).Fail(tt.err)
+		until(t, "the instance is given back", func() bool { _, open := a.counts(); return open == 0 })
+		acquire(t, p).Release(true)
+		a.mu.Lock()
+		if (a.probes > 0) != tt.blame {
+			t.Errorf("%v: probed %d times", tt.err, a.probes)
+		}
+		a.mu.Unlock()
+	}
+}
+
+func TestPoolClosed(t *testing.T) {
+	a := newCrowd(t)
+	p := newPool(t, PoolOptions{}, a.URL)
+	l := acquire(t, p)
+	if err := p.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.Acquire(context.Background()); !errors.Is(err, ErrPoolClosed) {
+		t.Errorf("got %v", err)
+	}
+	l.Release(true)
+	until(t, "the late instance is given back", func() bool { _, open := a.counts(); return open == 0 })
+}
+
+func TestPoolWrongAddress(t *testing.T) {
+	srv := httptest.NewServer(http.NotFoundHandler())
+	defer srv.Close()
+	defer CloseIdle()
+	p := newPool(t, PoolOptions{}, srv.URL)
+	_, err := p.Acquire(context.Background())
+	if !errors.Is(err, KindRouting) || !strings.Contains(err.Error(), "is this address a server of this environment?") {
+		t.Errorf("got %v", err)
+	}
+	for _, urls := range [][]string{nil, {""}, {"http://h:1", "http://h:1/"}} {
+		if _, err := NewPool(crowdSpec, urls, PoolOptions{}); err == nil {
+			t.Errorf("%q was taken", urls)
+		}
+	}
+	if _, err := NewPool(crowdSpec, []string{"http://h"}, PoolOptions{Client: Options{Parser: "g9"}}); err == nil {
+		t.Error("parser g9 was taken")
+	}
+}
+
+func TestLeaseRecord(t *testing.T) {
+	a := newCrowd(t)
+	p := newPool(t, PoolOptions{}, a.URL)
+	record := func(l *Lease) []string {
+		var got []string
+		l.Record(func(x data.Exchange) { got = append(got, x.Path) })
+		if _, err := l.Client().Reset(context.Background(), 0); err != nil {
+			t.Fatal(err)
+		}
+		l.Release(true)
+		return got
+	}
+	if got := fmt.Sprint(record(acquire(t, p))); got != "[/create /play?id=0]" {
+		t.Error(got)
+	}
+	if got := fmt.Sprint(record(acquire(t, p))); got != "[/play?id=0]" {
+		t.Error(got)
+	}
+}
+
+// Many goroutines, servers that go off and on, instances that fail: every
+// lease is exclusive, and in the end nothing is left open.
+func TestPoolUnderLoad(t *testing.T) {
+	crowds := []*crowd{newCrowd(t), newCrowd(t), newCrowd(t)}
+	p := newPool(t, PoolOptions{MaxPerServer: 6, WaitHealthy: time.Minute}, crowds[0].URL, crowds[1].URL, crowds[2].URL)
+	var wg sync.WaitGroup
+	for g := range 24 {
+		wg.Go(func() {
+			for i := range 12 {
+				if i%4 == 0 {
+					crowds[g%2].off.Store(i%8 == 0 && g < 8)
+				}
+				l, err := p.Acquire(context.Background())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := l.Client().Reset(context.Background(), 0); err != nil {
+					l.Fail(err)
+					continue
+				}
+				_, err = l.Client().Step(context.Background(), "")
+				l.Release(err == nil)
+			}
+		})
+	}
+	wg.Wait()
+	for _, c := range crowds {
+		c.off.Store(false)
+	}
+	if err := p.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.servers {
+		if s.live != 0 || len(s.free) != 0 {
+			t.Errorf("%s: %d live, %d free", s.url, s.live, len(s.free))
+		}
+	}
+}

@@ -8,7 +8,7 @@ import (
 
 // Order says which task comes next: every epoch each task once, in an order
 // that depends only on the seed and the epoch's number. Its State is a few
-// numbers, from which ResumeOrder goes on exactly where it stood.
+// numbers, from which Restore goes on exactly where it stood.
 type Order struct {
 	state OrderState
 	perm  []int // of the state's epoch
@@ -26,23 +26,27 @@ type OrderState struct {
 // NewOrder starts an order of n tasks. Without shuffle every epoch has the
 // order of the data.
 func NewOrder(n int, shuffle bool, seed uint64) (*Order, error) {
-	return ResumeOrder(n, OrderState{Seed: seed, Shuffle: shuffle, Tasks: n})
-}
-
-// ResumeOrder goes on from a state. The number of tasks must be what it was:
-// with other data the positions would mean other tasks.
-func ResumeOrder(n int, s OrderState) (*Order, error) {
-	switch {
-	case n < 1:
+	if n < 1 {
 		return nil, fmt.Errorf("order of %d tasks", n)
-	case s.Tasks != n:
-		return nil, fmt.Errorf("the data changed: the run was drawing from %d tasks, now there are %d: resume with the same data", s.Tasks, n)
-	case s.Epoch < 0 || s.Position < 0 || s.Position > n:
-		return nil, fmt.Errorf("epoch %d, position %d of %d is not a state of an order", s.Epoch, s.Position, n)
 	}
-	o := &Order{state: s, perm: make([]int, n)}
+	o := &Order{state: OrderState{Seed: seed, Shuffle: shuffle, Tasks: n}, perm: make([]int, n)}
 	o.arrange()
 	return o, nil
+}
+
+// Restore goes on from a state, its seed included. The number of tasks must be
+// what it was: with other data the positions would mean other tasks.
+func (o *Order) Restore(s OrderState) error {
+	n := len(o.perm)
+	switch {
+	case s.Tasks != n:
+		return fmt.Errorf("the data changed: the run was drawing from %d tasks, now there are %d: resume with the same data", s.Tasks, n)
+	case s.Epoch < 0 || s.Position < 0 || s.Position > n:
+		return fmt.Errorf("epoch %d, position %d of %d is not a state of an order", s.Epoch, s.Position, n)
+	}
+	o.state = s
+	o.arrange()
+	return nil
 }
 
 // arrange computes the permutation of the state's epoch (Fisher-Yates). It does
@@ -62,25 +66,18 @@ func (o *Order) arrange() {
 	}
 }
 
-// Next returns the index of the next task, going on to the next epoch where
-// one ends.
-func (o *Order) Next() int {
-	if o.state.Position == len(o.perm) {
-		o.state.Epoch++
-		o.state.Position = 0
-		o.arrange()
-	}
-	i := o.perm[o.state.Position]
-	o.state.Position++
-	return i
-}
-
-// Take returns the next k indices. They may span epochs, so that none is lost
-// where k does not divide the number of tasks.
-func (o *Order) Take(k int) []int {
+// Next returns the indices of the next k tasks. They may span epochs, so that
+// none is lost where k does not divide the number of tasks.
+func (o *Order) Next(k int) []int {
 	out := make([]int, k)
 	for i := range out {
-		out[i] = o.Next()
+		if o.state.Position == len(o.perm) {
+			o.state.Epoch++
+			o.state.Position = 0
+			o.arrange()
+		}
+		out[i] = o.perm[o.state.Position]
+		o.state.Position++
 	}
 	return out
 }

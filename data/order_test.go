@@ -13,7 +13,7 @@ func TestOrderEpochs(t *testing.T) {
 	}
 	var epochs [][]int
 	for range 3 {
-		e := o.Take(20)
+		e := o.Next(20)
 		epochs = append(epochs, e)
 		sorted := slices.Sorted(slices.Values(e))
 		for i, v := range sorted {
@@ -29,14 +29,14 @@ func TestOrderEpochs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slices.Equal(other.Take(20), epochs[0]) {
+	if slices.Equal(other.Next(20), epochs[0]) {
 		t.Error("two seeds give the same order")
 	}
 	plain, err := NewOrder(3, false, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := plain.Take(7); !slices.Equal(got, []int{0, 1, 2, 0, 1, 2, 0}) {
+	if got := plain.Next(7); !slices.Equal(got, []int{0, 1, 2, 0, 1, 2, 0}) {
 		t.Errorf("without shuffle: %v", got)
 	}
 }
@@ -48,7 +48,7 @@ func TestOrderGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := o.Take(16); !slices.Equal(got, []int{3, 1, 2, 4, 5, 0, 7, 6, 7, 2, 0, 6, 5, 3, 4, 1}) {
+	if got := o.Next(16); !slices.Equal(got, []int{3, 1, 2, 4, 5, 0, 7, 6, 7, 2, 0, 6, 5, 3, 4, 1}) {
 		t.Errorf("order %v", got)
 	}
 }
@@ -60,7 +60,7 @@ func TestOrderResumesExactly(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.Take(at)
+			o.Next(at)
 			text, err := json.Marshal(o.State())
 			if err != nil {
 				t.Fatal(err)
@@ -69,11 +69,14 @@ func TestOrderResumesExactly(t *testing.T) {
 			if err := json.Unmarshal(text, &s); err != nil {
 				t.Fatal(err)
 			}
-			resumed, err := ResumeOrder(8, s)
+			resumed, err := NewOrder(8, false, 1) // the state brings its own seed
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want, got := o.Take(20), resumed.Take(20); !slices.Equal(want, got) {
+			if err := resumed.Restore(s); err != nil {
+				t.Fatal(err)
+			}
+			if want, got := o.Next(20), resumed.Next(20); !slices.Equal(want, got) {
 				t.Errorf("resumed at %d: %v, want %v", at, got, want)
 			}
 		}
@@ -81,17 +84,20 @@ func TestOrderResumesExactly(t *testing.T) {
 }
 
 func TestOrderRefuses(t *testing.T) {
-	for name, tc := range map[string]struct {
-		n int
-		s OrderState
-	}{
-		"no tasks":          {0, OrderState{}},
-		"other data":        {9, OrderState{Tasks: 8}},
-		"negative epoch":    {8, OrderState{Tasks: 8, Epoch: -1}},
-		"negative position": {8, OrderState{Tasks: 8, Position: -1}},
-		"position past end": {8, OrderState{Tasks: 8, Position: 9}},
+	if _, err := NewOrder(0, true, 1); err == nil {
+		t.Error("an order of no tasks was made")
+	}
+	o, err := NewOrder(8, true, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]OrderState{
+		"other data":        {Tasks: 9},
+		"negative epoch":    {Tasks: 8, Epoch: -1},
+		"negative position": {Tasks: 8, Position: -1},
+		"position past end": {Tasks: 8, Position: 9},
 	} {
-		if _, err := ResumeOrder(tc.n, tc.s); err == nil {
+		if err := o.Restore(s); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

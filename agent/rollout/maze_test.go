@@ -1,0 +1,98 @@
+package rollout
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/builtin"
+)
+
+// expert is an engine that knows the way: it says the next move of a shortest
+// path of the session's task.
+type expert struct{ games map[string]int }
+
+func (e *expert) Open(_ context.Context, o engine.SessionOptions) (*engine.Session, error) {
+	return engine.NewSession(o, nil), nil
+}
+
+func (e *expert) Generate(_ context.Context, s *engine.Session, _ []int32, p engine.Params) (engine.Reply, error) {
+	move := builtin.MazeExpert(e.games[s.Options().Key.Task])[p.Turn]
+	r := engine.Reply{Stop: engine.StopLength}
+	for _, b := range []byte("Thought:\non\n\nAction:\n" + move) {
+		r.IDs = append(r.IDs, int32(b)-'a')
+		r.LogProbs = append(r.LogProbs, -1)
+	}
+	return r, nil
+}
+
+func (e *expert) Close(*engine.Session) {}
+
+// The whole way over real HTTP: every start of the maze is won by its expert,
+// also where the server drops requests, breaks replies off and resets
+// connections, none of which may be taken for something the model did.
+func TestMazeOverHTTP(t *testing.T) {
+	for name, faults := range map[string]string{"healthy": "", "faulty": "500:0.03,truncate:0.02,reset:0.02,seed=3"} {
+		t.Run(name, func(t *testing.T) {
+			f, err := builtin.ParseFaults(faults)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server, err := builtin.Serve(t.Context(), "maze", "127.0.0.1:0", builtin.Options{Faults: f})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := server.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}()
+			transport := &http.Transport{MaxIdleConnsPerHost: 8}
+			defer transport.CloseIdleConnections()
+			spec, err := env.Lookup("maze")
+			if err != nil {
+				t.Fatal(err)
+			}
+			pool, err := env.NewPool(spec, []string{server.URL}, env.PoolOptions{Client: env.Options{Client: &http.Client{Transport: transport}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := pool.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}()
+			format, err := agent.Formats.Lookup("react")
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := &expert{games: map[string]int{}}
+			var tasks []data.Task
+			for game := range 25 {
+				task := data.Task{ID: "maze_" + string(rune('a'+game)), Env: "maze", Index: game}
+				e.games[task.ID] = game
+				tasks = append(tasks, task)
+			}
+			envs := map[string]Env{"maze": {Pool: pool, Setup: agent.Setup{
+				Engine: e, Renderer: fakeRenderer{}, Format: format, Spec: spec,
+				Options: agent.Options{MaxTurns: 60, MaxNewTokens: 50, MaxContext: 1 << 15, Temperature: 1},
+			}}}
+			eps, stats, err := RunEpisodes(t.Context(), envs, tasks, Options{GroupSize: 2, Concurrency: 8, Attempts: 50})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, ep := range eps {
+				if want := len(builtin.MazeExpert(ep.Task.Index)); ep.Outcome != data.Success || len(ep.Turns) != want {
+					t.Errorf("game %d: %s after %d turns, want success after %d; %s", ep.Task.Index, ep.Outcome, len(ep.Turns), want, ep.Err)
+				}
+			}
+			if (stats.Retries > 0) != (name == "faulty") {
+				t.Errorf("%d retries on a %s server", stats.Retries, name)
+			}
+		})
+	}
+}

@@ -40,8 +40,8 @@ func TestParseIndices(t *testing.T) {
 func TestNearest(t *testing.T) {
 	words := []string{"constant", "linear", "cosine", "k3"}
 	for in, want := range map[string]string{"consine": "cosine", "lienar": "linear", "k1": "k3", "banana": "", "COSINE": "cosine", "": ""} {
-		if got := nearest(in, words); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", in, got, want)
+		if got := Nearest(in, words); got != want {
+			t.Errorf("Nearest(%q) = %q, want %q", in, got, want)
 		}
 	}
 }

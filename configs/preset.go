@@ -30,7 +30,7 @@ func Preset(name string) ([]byte, error) {
 		return text, nil
 	}
 	msg := fmt.Sprintf("there is no preset %q; there are: %s", name, strings.Join(PresetNames(), ", "))
-	if n := nearest(name, PresetNames()); n != "" {
+	if n := Nearest(name, PresetNames()); n != "" {
 		msg += fmt.Sprintf("; did you mean %s?", n)
 	}
 	return nil, fmt.Errorf("%s", msg)

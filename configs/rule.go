@@ -32,7 +32,7 @@ func oneOf(words []string, later ...string) rule {
 			return fmt.Sprintf("%q is not implemented yet; allowed now: %s", s, allowed)
 		}
 		msg := fmt.Sprintf("%q is not allowed; allowed: %s", s, allowed)
-		if n := nearest(s, words); n != "" {
+		if n := Nearest(s, words); n != "" {
 			msg += fmt.Sprintf("; did you mean %q?", n)
 		}
 		return msg
@@ -109,8 +109,11 @@ var betas = rule{"two numbers from 0 to below 1", func(v any) string {
 	return ""
 }}
 
-var device = rule{"auto | cpu | cuda | cuda:N", func(v any) string {
-	s := v.(string)
+var device = rule{"auto | cpu | cuda | cuda:N", func(v any) string { return DeviceName(v.(string)) }}
+
+// DeviceName says what is wrong with the name of a device, or "". Whether the
+// machine has it is for torch to say.
+func DeviceName(s string) string {
 	if s == "auto" || s == "cpu" || s == "cuda" {
 		return ""
 	}
@@ -120,7 +123,7 @@ var device = rule{"auto | cpu | cuda | cuda:N", func(v any) string {
 		}
 	}
 	return fmt.Sprintf("%q is not allowed; allowed: auto | cpu | cuda | cuda:N", s)
-}}
+}
 
 var serverURLs = rule{"http:// or https:// addresses", func(v any) string {
 	for _, s := range v.([]string) {

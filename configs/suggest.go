@@ -2,9 +2,9 @@ package configs
 
 import "strings"
 
-// nearest returns the candidate with the smallest edit distance to word, or ""
+// Nearest returns the candidate with the smallest edit distance to word, or ""
 // where none is near enough to be what was meant.
-func nearest(word string, candidates []string) string {
+func Nearest(word string, candidates []string) string {
 	if len(word) > 64 { // no key is as long: do not spend the square of it
 		return ""
 	}
@@ -26,7 +26,7 @@ func suggestKey(key string) string {
 			names = append(names, e.name)
 		}
 	}
-	if n := nearest(key, names); n != "" {
+	if n := Nearest(key, names); n != "" {
 		return n
 	}
 	leaf := key[strings.LastIndexByte(key, '.')+1:]

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/builtin"
+)
+
+func envCommand(s *State) *cli.Command {
+	return group(&cli.Command{
+		Name:  "env",
+		Usage: "list environments and serve the built-in ones",
+		Subcommands: []*cli.Command{
+			leaf(s, &cli.Command{
+				Name:  "list",
+				Usage: "list the environments this program knows",
+				Flags: []cli.Flag{jsonFlag()},
+			}, 0, envList),
+			leaf(s, &cli.Command{
+				Name:      "serve",
+				Usage:     "serve a built-in environment over HTTP until interrupted",
+				ArgsUsage: strings.Join(builtin.Names(), "|"),
+				Flags:     serveFlags(),
+			}, 1, envServe),
+		},
+	})
+}
+
+// envInfo is one entry of `env list --json`.
+type envInfo struct {
+	Name     string `json:"name"`
+	Doc      string `json:"doc"`
+	Builtin  bool   `json:"builtin"` // this program can serve it
+	MaxTurns int    `json:"max_turns"`
+}
+
+func envList(_ context.Context, s *State, c *cli.Context) error {
+	var all []envInfo
+	for _, name := range env.Names() {
+		spec, err := env.Lookup(name)
+		if err != nil {
+			return err
+		}
+		all = append(all, envInfo{name, spec.Doc, isBuiltin(name), spec.MaxTurns})
+	}
+	if c.Bool("json") {
+		return s.printJSON(all)
+	}
+	w := tabwriter.NewWriter(s.Stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tSERVER\tTURNS\tWHAT")
+	for _, e := range all {
+		server := "yours"
+		if e.Builtin {
+			server = "built in"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", e.Name, server, e.MaxTurns, e.Doc)
+	}
+	return errWith(ExitDisk, "", w.Flush())
+}
+
+func isBuiltin(name string) bool { return slices.Contains(builtin.Names(), name) }

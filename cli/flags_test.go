@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/urfave/cli/v2"
+)
+
+// parsed runs a command line through the real app with one command that only
+// hands its context to parse, and returns what the user would see.
+func parsed[T any](t *testing.T, line []string, flags []cli.Flag, parse func(s *State, c *cli.Context) (T, error)) (T, ExitCode, string) {
+	t.Helper()
+	ts := newTestState(t, append([]string{"x"}, line...)...)
+	var got T
+	app := newApp(ts.State)
+	app.Commands = []*cli.Command{leaf(ts.State, &cli.Command{Name: "x", Flags: flags}, 9,
+		func(_ context.Context, s *State, c *cli.Context) (err error) {
+			got, err = parse(s, c)
+			return err
+		})}
+	err := app.RunContext(t.Context(), arrange(app, ts.Args))
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	return got, codeOf(t.Context(), err), text
+}
+
+func stateless[T any](parse func(*cli.Context) (T, error)) func(*State, *cli.Context) (T, error) {
+	return func(_ *State, c *cli.Context) (T, error) { return parse(c) }
+}
+
+func TestParseRollout(t *testing.T) {
+	got, code, text := parsed(t, strings.Fields("--model m --env maze --server http://a:1,http://b:2 --server http://c "+
+		"--tasks 0-2,17 --samples 4 --max-turns 9 --max-new-tokens 32 --greedy --seed 18446744073709551615 --concurrency 3 --dump d.jsonl --top-k=-1"),
+		rolloutFlags(), stateless(parseRollout))
+	if code != ExitOK {
+		t.Fatal(text)
+	}
+	want := rolloutOptions{Dump: "d.jsonl", taskOptions: taskOptions{
+		Model: "m", Device: "auto", Dtype: "float32", Env: "maze",
+		Servers: []string{"http://a:1", "http://b:2", "http://c"},
+		Indices: []int{0, 1, 2, 17}, Samples: 4, MaxTurns: 9, MaxNewTokens: 32, Temperature: 1, Greedy: true,
+		TopP: 1, TopK: -1, Seed: 18446744073709551615, Concurrency: 3, Format: "react", Parser: "g2", TimeoutS: 300,
+	}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(rolloutOptions{})); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestParseRolloutReportsAllFaults(t *testing.T) {
+	_, code, text := parsed(t, strings.Fields("--env mase --server localhost:1 --tasks 3-1 --samples 0 --temperature NaN --dtype float16 --device gpu --format x"),
+		rolloutFlags(), stateless(parseRollout))
+	if code != ExitUsage {
+		t.Errorf("exit code %d", code)
+	}
+	for _, want := range []string{
+		"--model: missing", `--env: "mase" is not allowed`, `--server: "localhost:1" is not a server's address`, "--tasks: ", "--samples: 0",
+		"--temperature: NaN", `--dtype: "float16"`, `--device: "gpu"`, `--format: "x"`, "--dump: missing",
+	} {
+		if !strings.Contains("\n"+text, "\n"+want) {
+			t.Errorf("no line starts with %q in:\n%s", want, text)
+		}
+	}
+}
+
+func TestParseEval(t *testing.T) {
+	got, code, text := parsed(t, strings.Fields("--json --model m --env wordle --tasks rows.parquet --temperature 0.5"), evalFlags(), stateless(parseEval))
+	if code != ExitOK {
+		t.Fatal(text)
+	}
+	if !got.JSON || got.File != "rows.parquet" || got.Indices != nil || got.Temperature != 0.5 {
+		t.Errorf("got %+v", got)
+	}
+	if _, code, text = parsed(t, strings.Fields("--model m --env maze --tasks 1 --greedy --temperature 1"), evalFlags(), stateless(parseEval)); code != ExitUsage {
+		t.Errorf("--greedy and --temperature passed: %s", text)
+	}
+}
+
+func TestPrintEval(t *testing.T) {
+	r := evalResult{Env: "maze", Tasks: 8, Samples: 16, SuccessRate: 0.5, MeanScore: -0.25, MeanTurns: 7.25,
+		Outcomes: map[string]int{"turn_limit": 64, "success": 64}}
+	tests := []struct {
+		json bool
+		want string
+	}{
+		{true, `{"env":"maze","tasks":8,"samples":16,"success_rate":0.5,"mean_score":-0.25,"mean_turns":7.25,"outcomes":{"success":64,"turn_limit":64}}` + "\n"},
+		{false, "maze: 8 tasks x 16 samples: success 0.500, mean score -0.250, mean turns 7.2; success 64, turn_limit 64\n"},
+	}
+	for _, tt := range tests {
+		ts := newTestState(t)
+		if err := ts.printEval(r, tt.json); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tt.want, ts.out.String()); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+}
+
+func TestParseModelCommands(t *testing.T) {
+	lp, code, text := parsed(t, strings.Fields("--decode --model m --dtype bfloat16 --device cuda:1"), logprobsFlags(), stateless(parseLogprobs))
+	if want := (logprobsOptions{"m", "cuda:1", "bfloat16", true}); code != ExitOK || lp != want {
+		t.Errorf("got %+v, %s", lp, text)
+	}
+	info, code, text := parsed(t, strings.Fields("m --json"), infoFlags(), stateless(parseInfo))
+	if want := (infoOptions{"m", true}); code != ExitOK || info != want {
+		t.Errorf("got %+v, %s", info, text)
+	}
+	conv, code, text := parsed(t, strings.Fields("a b --dtype bfloat16"), convertFlags(), stateless(parseConvert))
+	if want := (convertOptions{"a", "b", "bfloat16"}); code != ExitOK || conv != want {
+		t.Errorf("got %+v, %s", conv, text)
+	}
+	for _, line := range []string{"", "a", "a b c", "a b --dtype int8"} {
+		if _, code, _ := parsed(t, strings.Fields(line), convertFlags(), stateless(parseConvert)); code != ExitUsage {
+			t.Errorf("model convert %s: exit code %d", line, code)
+		}
+	}
+	if _, code, _ := parsed(t, strings.Fields("--model a b"), infoFlags(), stateless(parseInfo)); code != ExitUsage {
+		t.Error("two models passed")
+	}
+}
+
+func TestParseTrain(t *testing.T) {
+	cfg, code, text := parsed(t, []string{"--set", "env.maze.tasks=1,3", "--device", "cuda", "--set=actor.optim.lr=1e-4"}, trainFlags(), (*State).parseTrain)
+	if code != ExitOK {
+		t.Fatal(text)
+	}
+	if cfg.Trainer.Experiment != "quickstart" || cfg.Model.Device != "cuda" || cfg.Actor.Optim.LR != 1e-4 || cfg.Env[0].Tasks[0] != "1,3" {
+		t.Errorf("got %+v", cfg)
+	}
+	tests := []struct {
+		line string
+		code ExitCode
+		want string
+	}{
+		{"nowhere.toml", ExitInput, "give the path of a configuration"},
+		{"--preset quikstart", ExitUsage, "did you mean quickstart?"},
+		{"a.toml --preset grpo", ExitUsage, "take out one of the two"},
+		{"--device gpu", ExitUsage, "--device: "},
+		{"--set actor.optim.lr=fast", ExitInput, "--set: actor.optim.lr: "},
+		{"--sett a=b", ExitUsage, "see openmanus x --help"},
+		{"--set", ExitUsage, "flag needs an argument"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.line, func(t *testing.T) {
+			_, code, text := parsed(t, strings.Fields(tt.line), trainFlags(), (*State).parseTrain)
+			if code != tt.code || !strings.Contains(text, tt.want) {
+				t.Errorf("exit %d, %q; want %d, %q", code, text, tt.code, tt.want)
+			}
+		})
+	}
+}
+
+func TestParseSFT(t *testing.T) {
+	if _, code, text := parsed(t, nil, trainFlags(), (*State).parseSFT); code != ExitOK {
+		t.Errorf("the quickstart has a warm start: %s", text)
+	}
+	if _, code, text := parsed(t, []string{"--preset", "grpo"}, trainFlags(), (*State).parseSFT); code != ExitInput || !strings.Contains(text, "sft.epochs") {
+		t.Errorf("exit %d, %q", code, text)
+	}
+}
+
+func TestArrange(t *testing.T) {
+	ts := newTestState(t)
+	app := newApp(ts.State)
+	tests := []struct{ in, want string }{
+		{"", ""},
+		{"--help", "--help"},
+		{"config", "config"},
+		{"config check a.toml --set a=b -q", "config check --set a=b -q -- a.toml"},
+		{"config check a.toml --set=a=b b.toml", "config check --set=a=b -- a.toml b.toml"},
+		{"config check - -q", "config check -q -- -"},
+		{"config check -- --set", "config check -- --set"},
+		{"config check x --set", "config check --set"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.in, func(t *testing.T) {
+			got := arrange(app, append([]string{"openmanus"}, strings.Fields(tt.in)...))
+			if diff := cmp.Diff(tt.want, strings.Join(got[1:], " ")); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}

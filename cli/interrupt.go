@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Interrupts are the two contexts of a command that has something to finish.
+type Interrupts struct {
+	// Soft ends at the first Ctrl-C: finish the step, save, return.
+	Soft context.Context
+	// Hard ends at the second, and the process with it a moment later: native
+	// work in flight cannot be cancelled, and a killed run can be resumed.
+	Hard context.Context
+}
+
+// watch turns signals into contexts until stop is called, which waits for the
+// goroutine that does it.
+func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
+	hard, endHard := context.WithCancelCause(parent)
+	soft, endSoft := context.WithCancelCause(hard)
+	signals := make(chan Signal, 2)
+	unsubscribe := s.Notify(signals)
+	quit := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 1; ; n++ {
+			select {
+			case <-quit:
+				return
+			case <-signals:
+			}
+			if n == 1 {
+				fmt.Fprintln(s.Stderr, "openmanus: interrupted: finishing what is in flight; once more stops at once")
+				endSoft(errInterrupted)
+				continue
+			}
+			endHard(errInterrupted)
+			s.Exit(int(ExitInterrupted))
+			return
+		}
+	})
+	return Interrupts{Soft: soft, Hard: hard}, func() {
+		unsubscribe()
+		close(quit)
+		wg.Wait()
+		endSoft(nil)
+		endHard(nil)
+	}
+}
+
+type interruptsKey struct{}
+
+// Interrupts returns both contexts of the command that runs under ctx.
+// ctx itself is Soft.
+func (s *State) Interrupts(ctx context.Context) Interrupts {
+	if in, ok := ctx.Value(interruptsKey{}).(Interrupts); ok {
+		return in
+	}
+	return Interrupts{Soft: ctx, Hard: ctx}
+}

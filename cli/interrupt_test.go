@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestInterrupts(t *testing.T) {
+	ts := newTestState(t)
+	in, stop := ts.watch(t.Context())
+	defer stop()
+
+	ts.signals <- syscall.SIGINT
+	<-in.Soft.Done()
+	if in.Hard.Err() != nil {
+		t.Fatal("the first signal ended the hard context")
+	}
+	if !errors.Is(context.Cause(in.Soft), errInterrupted) {
+		t.Errorf("cause %v", context.Cause(in.Soft))
+	}
+	ts.signals <- syscall.SIGTERM
+	<-in.Hard.Done()
+	if code := <-ts.exited; code != 130 {
+		t.Errorf("exit code %d", code)
+	}
+	if !strings.Contains(ts.err.String(), "once more stops at once") {
+		t.Errorf("stderr %q", ts.err.String())
+	}
+}
+
+func TestInterruptsOfACommand(t *testing.T) {
+	ts := newTestState(t)
+	in, stop := ts.watch(t.Context())
+	defer stop()
+	ctx := context.WithValue(in.Soft, interruptsKey{}, in)
+	if got := ts.Interrupts(context.WithoutCancel(ctx)); got != in {
+		t.Error("a command does not find its contexts")
+	}
+	if got := ts.Interrupts(t.Context()); got.Soft != t.Context() || got.Hard != t.Context() {
+		t.Error("without a watcher both contexts are the caller's")
+	}
+}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestProgressPlain(t *testing.T) {
+	ts := newTestState(t)
+	p := ts.Progress("episodes", 100)
+	p.Set(1, "soon")
+	ts.clock = ts.clock.Add(plainEvery)
+	p.Set(40, "12 tok/s")
+	p.Set(41, "")
+	p.Set(100, "")
+	p.Done()
+	p.Done()
+	p.Set(101, "late")
+	if got, want := ts.err.String(), "episodes: 40/100 12 tok/s\nepisodes: 100/100\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestProgressTerminal(t *testing.T) {
+	ts := newTestState(t)
+	ts.Terminal = true
+	p := ts.Progress("episodes", 10)
+	p.Set(5, "half")
+	p.Set(6, "too soon")
+	p.Set(99, "beyond the end")
+	p.Done()
+	p.Done()
+	p.Set(1, "late")
+	if got := ts.err.String(); !strings.Contains(got, "episodes half") || !strings.Contains(got, "5/10") || strings.Contains(got, "soon") {
+		t.Errorf("no bar in %q", got)
+	}
+}
+
+func TestProgressQuiet(t *testing.T) {
+	ts := newTestState(t)
+	ts.Quiet = true
+	p := ts.Progress("episodes", 10)
+	p.Set(10, "")
+	p.Done()
+	if got := ts.err.String(); got != "" {
+		t.Errorf("quiet printed %q", got)
+	}
+}

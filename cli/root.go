@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strings"
+	"sync"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/configs"
+)
+
+// Main runs the command line in s and returns the exit code.
+func Main(s *State) (exit int) {
+	st := *s
+	st.Stderr = &lockedWriter{w: s.Stderr}
+	s = &st
+	s.Log = newLogger(s, "info")
+
+	// Go's own exit code for a panic is that of a wrong command line here.
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(s.Stderr, "openmanus: a fault of the program, please report it: %v\n%s", p, debug.Stack())
+			exit = int(ExitInternal)
+		}
+	}()
+
+	in, stop := s.watch(context.Background())
+	defer stop()
+	ctx := context.WithValue(in.Soft, interruptsKey{}, in)
+
+	app := newApp(s)
+	err := app.RunContext(ctx, arrange(app, s.Args))
+	code := codeOf(ctx, err)
+	switch {
+	case err == nil:
+	case code == ExitInterrupted && errors.Is(err, context.Canceled):
+		// The signal's own message said it all.
+	default:
+		report(s, err)
+	}
+	return int(code)
+}
+
+// command is the body of a command.
+type command func(ctx context.Context, s *State, c *cli.Context) error
+
+// commands lists the commands in the order of the help text. A command is
+// listed when it works.
+func commands(s *State) []*cli.Command {
+	return []*cli.Command{
+		envCommand(s),
+		configCommand(s),
+		versionCommand(s),
+	}
+}
+
+func newApp(s *State) *cli.App {
+	app := &cli.App{
+		Name:      "openmanus",
+		Usage:     "train language-model agents by reinforcement learning",
+		UsageText: "openmanus COMMAND [ARGUMENTS] [--FLAGS]",
+		Commands:  commands(s),
+		Reader:    s.Stdin,
+		Writer:    s.Stdout,
+		ErrWriter: s.Stderr,
+		// --set env.maze.tasks=0-3,7 is one value.
+		DisableSliceFlagSeparator: true,
+		HideVersion:               true,
+		HideHelp:                  true, // see helpFlag
+		Flags:                     []cli.Flag{helpFlag()},
+		ExitErrHandler:            func(*cli.Context, error) {}, // Main prints and exits
+		OnUsageError:              usageError,
+		Action:                    needCommand,
+	}
+	return app
+}
+
+// leaf completes a command that does something: the flags all commands share,
+// the logger they ask for, and the number of arguments it takes at most.
+func leaf(s *State, cmd *cli.Command, maxArgs int, run command) *cli.Command {
+	cmd.HideHelp = true
+	cmd.OnUsageError = usageError
+	cmd.Flags = append(append(cmd.Flags, logFlags()...), helpFlag())
+	cmd.Action = func(c *cli.Context) error {
+		if n := c.NArg(); n > maxArgs {
+			return errWith(ExitUsage, "see "+c.Command.HelpName+" --help",
+				usagef("at most %d argument(s) are allowed, got %d: %s", maxArgs, n, strings.Join(c.Args().Slice(), " ")))
+		}
+		if err := s.applyLogFlags(c); err != nil {
+			return err
+		}
+		return run(c.Context, s, c)
+	}
+	return cmd
+}
+
+// group completes a command that only holds others.
+func group(cmd *cli.Command) *cli.Command {
+	cmd.HideHelp = true
+	cmd.Flags = []cli.Flag{helpFlag()}
+	cmd.OnUsageError = usageError
+	cmd.Action = needCommand
+	return cmd
+}
+
+// helpFlag replaces the library's own, a global that every parse writes to.
+func helpFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this text"}
+}
+
+// needCommand runs where a command's name should have been.
+func needCommand(c *cli.Context) error {
+	if !c.Args().Present() {
+		if c.Command.Name == c.App.Name {
+			return cli.ShowAppHelp(c)
+		}
+		return cli.ShowSubcommandHelp(c)
+	}
+	subs := c.Command.Subcommands
+	var names []string
+	for _, cmd := range subs {
+		names = append(names, cmd.Name)
+	}
+	name := c.Args().First()
+	hint := "there are: " + strings.Join(names, ", ")
+	if near := configs.Nearest(name, names); near != "" {
+		hint = "did you mean " + near + "? " + hint
+	}
+	return errWith(ExitUsage, hint, usagef("there is no command %q", name))
+}
+
+func usageError(c *cli.Context, err error, _ bool) error {
+	return errWith(ExitUsage, "see "+c.Command.HelpName+" --help", usagef("%v", err))
+}
+
+// arrange moves flags before the arguments of the command they belong to, since
+// the flag parser stops at the first argument: `train run.toml --set a=b` is
+// the form people write.
+func arrange(app *cli.App, args []string) []string {
+	if len(args) == 0 {
+		return []string{app.Name}
+	}
+	cmds := app.Commands
+	i := 1
+	var cmd *cli.Command
+	for ; i < len(args); i++ {
+		next := find(cmds, args[i])
+		if next == nil {
+			break
+		}
+		cmd, cmds = next, next.Subcommands
+	}
+	if cmd == nil || len(cmds) > 0 {
+		return args
+	}
+	valued := map[string]bool{}
+	for _, f := range cmd.Flags {
+		_, isBool := f.(*cli.BoolFlag)
+		for _, n := range f.Names() {
+			valued[n] = !isBool
+		}
+	}
+	var flags, rest []string
+	for tail := args[i:]; len(tail) > 0; tail = tail[1:] {
+		arg := tail[0]
+		if arg == "--" {
+			rest = append(rest, tail[1:]...)
+			break
+		}
+		if len(arg) < 2 || arg[0] != '-' {
+			rest = append(rest, arg)
+			continue
+		}
+		flags = append(flags, arg)
+		if valued[strings.TrimLeft(arg, "-")] {
+			if len(tail) == 1 {
+				return append(args[:i:i], flags...) // the flag parser says what is missing
+			}
+			flags = append(flags, tail[1])
+			tail = tail[1:]
+		}
+	}
+	out := append(append([]string{}, args[:i]...), flags...)
+	return append(append(out, "--"), rest...)
+}
+
+func find(cmds []*cli.Command, name string) *cli.Command {
+	for _, c := range cmds {
+		if c.HasName(name) {
+			return c
+		}
+	}
+	return nil
+}
+
+// lockedWriter lets the logger, progress bars and the signal watcher share a
+// stream.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer // guarded by mu
+}
+
+// Write writes p whole, never between two halves of another Write.
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/openmanus/openmanus/agent/chat"
+	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/agent/generate"
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// sampler is a model that can be talked to: KV cache, scheduler and the
+// renderer of its chat template.
+type sampler struct {
+	backend  *generate.Backend
+	sched    *engine.Scheduler
+	renderer *chat.Renderer
+}
+
+type samplerOptions struct {
+	Sequences     int // sessions that play at once
+	MaxContext    int // tokens of a session
+	PrefillTokens int // in one batch; 0: the engine's own default
+	Deterministic bool
+	MemoryShare   float64 // of the free memory, for the KV cache
+}
+
+// newSampler puts a sampler on m, which is b's model or its shadow.
+func newSampler(ctx context.Context, b *model.Bundle, m *model.Model, o samplerOptions) (*sampler, error) {
+	renderer, err := newRenderer(b)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := kvTokens(m, o)
+	if err != nil {
+		return nil, err
+	}
+	backend, err := generate.New(ctx, m, generate.Options{KVTokens: tokens})
+	if err != nil {
+		return nil, errWith(ExitNative, "lower rollout.max_sequences or rollout.max_context_tokens", err)
+	}
+	sched, err := engine.New(backend, engine.Options{
+		PrefillTokens: o.PrefillTokens,
+		NewDecoder:    func() engine.Decoder { return b.Tokenizer.NewStreamDecoder() },
+		Deterministic: o.Deterministic,
+	})
+	if err != nil {
+		backend.Close()
+		return nil, err
+	}
+	return &sampler{backend: backend, sched: sched, renderer: renderer}, nil
+}
+
+// close waits for the batch in flight and frees the cache.
+func (s *sampler) close() {
+	s.sched.Shutdown()
+	s.backend.Close()
+}
+
+// newRenderer makes the renderer of a model's chat template.
+func newRenderer(b *model.Bundle) (*chat.Renderer, error) {
+	if b.ChatTemplate() == "" {
+		return nil, errWith(ExitModel, "use an instruction-tuned model, or add chat_template to its tokenizer_config.json",
+			fmt.Errorf("model %s has no chat template", b.Path))
+	}
+	t, err := chat.Parse(b.ChatTemplate())
+	if err != nil {
+		return nil, errWith(ExitModel, "", fmt.Errorf("chat template of %s: %w", b.Path, err))
+	}
+	r, err := chat.NewRenderer(t, b.Tokenizer, b.TokenizerConfig.TemplateVars())
+	if err != nil {
+		return nil, errWith(ExitModel, "", fmt.Errorf("chat template of %s: %w", b.Path, err))
+	}
+	return r, nil
+}
+
+// kvTokens sizes the KV cache: room for every session at its longest, or, on
+// the host, what the share of free memory pays for where that is less. The
+// scheduler parks sessions that do not fit.
+func kvTokens(m *model.Model, o samplerOptions) (int, error) {
+	want := o.Sequences * o.MaxContext
+	free, known := torch.FreeMemory()
+	if m.Thread().Device().CUDA || !known {
+		return want, nil
+	}
+	budget := int64(o.MemoryShare * float64(free))
+	most := int(budget / int64(m.CacheBytesPerToken()))
+	if most >= want {
+		return want, nil
+	}
+	if most < o.MaxContext {
+		return 0, errWith(ExitNative, "lower rollout.max_context_tokens or raise rollout.kv_cache_fraction",
+			fmt.Errorf("the KV cache may take %d bytes, which hold %d tokens; one episode may need %d", budget, most, o.MaxContext))
+	}
+	return most, nil
+}

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+)
+
+// leakChecked fails the run if a test left a goroutine behind.
+type leakChecked struct{ *testing.M }
+
+// Run runs the tests.
+func (l leakChecked) Run() int {
+	code := l.M.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, "goroutines are left:", err)
+		return 1
+	}
+	return code
+}
+
+// TestMain makes the test binary able to be openmanus itself: scripts run it
+// with exec where they need a process (a server, a signal).
+func TestMain(m *testing.M) {
+	testscript.Main(leakChecked{m}, map[string]func(){
+		"openmanus": func() { s := NewState(); s.Exit(Main(s)) },
+	})
+}
+
+// TestScripts runs testdata/script/*.txtar. `exits CODE ARGS...` runs a command
+// line in-process and wants the exit code; stdout and stderr are then checked
+// as after exec.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata/script",
+		UpdateScripts: *update,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits,
+		},
+	})
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: exits CODE [ARGS...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := Main(&State{
+		Args:   append([]string{"openmanus"}, args[1:]...),
+		Getenv: ts.Getenv,
+		Dir:    ts.Getenv("WORK"),
+		Stdin:  strings.NewReader(""),
+		Stdout: ts.Stdout(),
+		Stderr: ts.Stderr(),
+		Now:    time.Now,
+		Notify: func(chan<- Signal) func() { return func() {} },
+		Exit:   func(code int) { ts.Fatalf("the process ended with %d", code) },
+	})
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}

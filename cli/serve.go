@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/env/builtin"
+)
+
+func serveFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "host", Value: "127.0.0.1", Usage: "address to listen on; anything else than this machine's own lets others play"},
+		&cli.IntFlag{Name: "port", Value: 36001, Usage: "port to listen on; 0: a free one"},
+		&cli.StringFlag{Name: "fault", Usage: "what goes wrong on purpose: " + builtin.FaultsHelp},
+		&cli.StringFlag{Name: "recipes", Usage: "`DIR` of Minecraft recipe files for textcraft"},
+	}
+}
+
+// envServe serves one environment. It ends by a signal only, so being
+// interrupted is how it succeeds.
+func envServe(ctx context.Context, s *State, c *cli.Context) error {
+	name := c.Args().First()
+	addr, o, err := s.parseServe(c, name)
+	if err != nil {
+		return err
+	}
+	in := s.Interrupts(ctx)
+	server, err := builtin.Serve(in.Hard, name, addr, o)
+	if err != nil {
+		return errWith(ExitEnv, "choose another --port; 0 takes a free one", err)
+	}
+	if err := s.print([]byte("serving " + name + " at " + server.URL + "\n")); err != nil {
+		return closing(in.Hard, server, err)
+	}
+	select {
+	case <-in.Soft.Done():
+	case <-server.Done():
+	}
+	return closing(in.Hard, server, nil)
+}
+
+// closing stops the server and returns the first thing that went wrong.
+func closing(ctx context.Context, server *builtin.Server, err error) error {
+	if cerr := server.Close(ctx); err == nil {
+		err = errWith(ExitEnv, "", cerr)
+	}
+	return err
+}
+
+func (s *State) parseServe(c *cli.Context, name string) (addr string, o builtin.Options, err error) {
+	if !isBuiltin(name) {
+		if name == "" {
+			return "", o, usagef("env serve needs a name: %s", strings.Join(builtin.Names(), ", "))
+		}
+		hint := "there are: " + strings.Join(builtin.Names(), ", ")
+		if near := configs.Nearest(name, builtin.Names()); near != "" {
+			hint = "did you mean " + near + "? " + hint
+		}
+		return "", o, errWith(ExitUsage, hint, fmt.Errorf("there is no built-in server %q", name))
+	}
+	f := flagFaults{}
+	port := c.Int("port")
+	if port < 0 || port > 65535 {
+		f.add("port", "%d is not allowed; allowed: 0 to 65535", port)
+	}
+	faults, err := builtin.ParseFaults(c.String("fault"))
+	if err != nil {
+		f.add("fault", "%v", err)
+	}
+	recipes := c.String("recipes")
+	if recipes != "" && name != "textcraft" {
+		f.add("recipes", "only textcraft reads recipes: take it out")
+	}
+	if err := f.err(); err != nil {
+		return "", o, err
+	}
+	o = builtin.Options{Faults: faults, Log: s.Log}
+	if recipes != "" {
+		if o.Recipes, err = s.loadRecipes(recipes); err != nil {
+			return "", o, err
+		}
+	}
+	return net.JoinHostPort(c.String("host"), strconv.Itoa(port)), o, nil
+}
+
+// loadRecipes reads a folder of Minecraft recipe files.
+func (s *State) loadRecipes(dir string) (*builtin.Book, error) {
+	book, err := builtin.LoadBook(s.DirFS(dir), ".")
+	if err != nil {
+		return nil, errWith(ExitInput, "give a folder of Minecraft recipe JSON files", fmt.Errorf("recipes in %s: %w", dir, err))
+	}
+	return book, nil
+}

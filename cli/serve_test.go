@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// serving starts `env serve` in-process and returns its address and a function
+// that interrupts it and returns the exit code.
+func serving(t *testing.T, args ...string) (url string, interrupt func() int) {
+	t.Helper()
+	ts := newTestState(t, append([]string{"env", "serve"}, args...)...)
+	ready := make(chan string, 1)
+	ts.Stdout = lineWriter(ready)
+	subscribed := make(chan chan<- Signal, 1)
+	ts.Notify = func(c chan<- Signal) func() { subscribed <- c; return func() {} }
+	code := make(chan int, 1)
+	go func() { code <- Main(ts.State) }()
+	select {
+	case line := <-ready:
+		_, url, _ = strings.Cut(strings.TrimSpace(line), " at ")
+	case c := <-code:
+		t.Fatalf("ended with %d: %s", c, ts.err)
+	}
+	signals := <-subscribed
+	return url, func() int {
+		signals <- syscall.SIGINT
+		return <-code
+	}
+}
+
+// lineWriter sends what is written.
+type lineWriter chan string
+
+func (l lineWriter) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
+func post(t *testing.T, url, body string) string {
+	t.Helper()
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	reply, err := client.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	b, err := io.ReadAll(reply.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestEnvServe(t *testing.T) {
+	url, interrupt := serving(t, "maze", "--port", "0")
+	if !strings.HasPrefix(url, "http://127.0.0.1:") {
+		t.Errorf("serves at %q", url)
+	}
+	if got := post(t, url+"/maze/create", ""); got != `{"id":0}` {
+		t.Errorf("create answered %s", got)
+	}
+	if got := post(t, url+"/maze/reset", `{"id":0,"game":0}`); !strings.Contains(got, "Your current position is at position 1, 1") {
+		t.Errorf("reset answered %s", got)
+	}
+	if code := interrupt(); code != 0 {
+		t.Errorf("exit code %d after Ctrl-C", code)
+	}
+}
+
+func TestEnvServePortTaken(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	ts := newTestState(t, "env", "serve", "maze", "--port", port)
+	if code := Main(ts.State); code != int(ExitEnv) || !strings.Contains(ts.err.String(), "0 takes a free one") {
+		t.Errorf("exit %d, %q", code, ts.err)
+	}
+}

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"bytes"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// testState is a State with nothing of the process in it.
+type testState struct {
+	*State
+	out, err *syncBuffer
+	signals  chan<- Signal // what Notify was given
+	exited   chan int      // codes Exit was called with
+	clock    time.Time
+}
+
+func newTestState(t *testing.T, args ...string) *testState {
+	t.Helper()
+	ts := &testState{out: &syncBuffer{}, err: &syncBuffer{}, exited: make(chan int, 1), clock: time.Unix(1e9, 0)}
+	ts.State = &State{
+		Args:   append([]string{"openmanus"}, args...),
+		Getenv: func(string) string { return "" },
+		Dir:    t.TempDir(),
+		Stdin:  strings.NewReader(""),
+		Stdout: ts.out,
+		Stderr: ts.err,
+		Now:    func() time.Time { return ts.clock },
+		Notify: func(c chan<- Signal) func() { ts.signals = c; return func() {} },
+		Exit:   func(code int) { ts.exited <- code },
+	}
+	ts.Log = newLogger(ts.State, "info")
+	return ts
+}
+
+// syncBuffer is a buffer for several goroutines.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer // guarded by mu
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func TestOnlyStateTouchesOS(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if file == "state.go" || strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, imp := range f.Imports {
+			switch path, _ := strconv.Unquote(imp.Path.Value); path {
+			case "os", "os/signal", "os/exec", "syscall", "flag", "log":
+				t.Errorf("%s imports %s; only state.go may know the process", file, path)
+			}
+		}
+	}
+}
+
+func TestWriteFile(t *testing.T) {
+	s := newTestState(t)
+	if err := s.WriteFile("a.txt", []byte("one"), false); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.WriteFile("a.txt", []byte("two"), false); err == nil {
+		t.Error("an existing file was replaced")
+	}
+	read := func() string {
+		b, err := s.ReadFile("a.txt", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	if got := read(); got != "one" {
+		t.Errorf("file holds %q", got)
+	}
+	if err := s.WriteFile("a.txt", []byte("three"), true); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(); got != "three" {
+		t.Errorf("file holds %q", got)
+	}
+	left, err := os.ReadDir(s.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) != 1 {
+		t.Errorf("temporary files were left: %v", left)
+	}
+}
+
+func TestDiscardLeavesNothing(t *testing.T) {
+	s := newTestState(t)
+	f, err := s.Create("half.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString("half"); err != nil {
+		t.Fatal(err)
+	}
+	f.Discard()
+	f.Discard()
+	left, err := os.ReadDir(s.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestReadFileRefusesTooMuch(t *testing.T) {
+	s := newTestState(t)
+	s.Stdin = strings.NewReader("12345")
+	if _, err := s.ReadFile("-", 4); err == nil {
+		t.Error("five bytes passed a limit of four")
+	}
+}

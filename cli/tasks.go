@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/env"
+)
+
+// taskOptions are what rollout and eval share: which model plays which tasks
+// of which environment, and how.
+type taskOptions struct {
+	Model   string // folder or .gguf file
+	Device  string
+	Dtype   string
+	Env     string
+	Servers []string // empty: the built-in server is started
+	Recipes string   // of the built-in textcraft
+
+	Indices []int  // tasks by index, or
+	File    string // tasks from a parquet or JSONL file
+
+	Samples          int
+	MaxTurns         int // 0: what AgentGym's own evaluation allows
+	MaxNewTokens     int
+	MaxContextTokens int // 0: the model's own limit
+	MaxObsTokens     int // 0: all
+	Temperature      float64
+	Greedy           bool
+	TopP             float64
+	TopK             int
+	Seed             uint64
+	Concurrency      int
+	Deterministic    bool
+	Format           string
+	Parser           string
+	TimeoutS         float64
+	InstructionFile  string
+}
+
+func deviceFlag() cli.Flag {
+	return &cli.StringFlag{Name: "device", Value: "auto", Usage: "auto, cpu, cuda or cuda:N; never a silent fall-back"}
+}
+
+func dtypeFlag() cli.Flag {
+	return &cli.StringFlag{Name: "dtype", Value: "float32", Usage: "number format of the computation: float32 or bfloat16"}
+}
+
+func modelFlag() cli.Flag {
+	return &cli.StringFlag{Name: "model", Usage: "Hugging Face folder or .gguf file"}
+}
+
+// taskFlags returns the flags behind taskOptions.
+func taskFlags() []cli.Flag {
+	return []cli.Flag{
+		modelFlag(),
+		deviceFlag(),
+		dtypeFlag(),
+		&cli.StringFlag{Name: "env", Usage: "environment: " + strings.Join(env.Names(), ", ")},
+		&cli.StringSliceFlag{Name: "server", Usage: "`URL`[,URL...] of running servers; without, the built-in server is started"},
+		&cli.StringFlag{Name: "recipes", Usage: "`DIR` of Minecraft recipe files for the built-in textcraft"},
+		&cli.StringFlag{Name: "tasks", Usage: "indices such as 0-9,17, or a .parquet or .jsonl file"},
+		&cli.IntFlag{Name: "samples", Value: 1, Usage: "episodes per task"},
+		&cli.IntFlag{Name: "max-turns", Usage: "turns an episode may take; 0: the environment's usual limit"},
+		&cli.IntFlag{Name: "max-new-tokens", Value: 512, Usage: "tokens of one reply"},
+		&cli.IntFlag{Name: "max-context-tokens", Usage: "tokens of a whole episode; 0: the model's limit"},
+		&cli.IntFlag{Name: "max-obs-tokens", Usage: "tokens of an observation that the model sees; 0: all"},
+		&cli.Float64Flag{Name: "temperature", Value: 1, Usage: "divides the logits"},
+		&cli.BoolFlag{Name: "greedy", Usage: "take the likeliest token instead of sampling"},
+		&cli.Float64Flag{Name: "top-p", Value: 1, Usage: "share of probability kept when sampling"},
+		&cli.IntFlag{Name: "top-k", Value: -1, Usage: "tokens kept when sampling; -1 or 0: all"},
+		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of every draw"},
+		&cli.IntFlag{Name: "concurrency", Value: 64, Usage: "episodes played at once"},
+		&cli.BoolFlag{Name: "deterministic", Usage: "form batches in a fixed order"},
+		&cli.StringFlag{Name: "format", Value: "react", Usage: "how the model writes actions: react or action_tags"},
+		&cli.StringFlag{Name: "parser", Value: "g2", Usage: "generation of AgentGym's action parser: g1 or g2"},
+		&cli.Float64Flag{Name: "timeout", Value: 300, Usage: "seconds one request to a server may take"},
+		&cli.StringFlag{Name: "instruction-file", Usage: "text file that replaces the environment's instruction"},
+	}
+}
+
+// parseTasks reads the flags of taskFlags and returns every fault at once.
+func parseTasks(c *cli.Context) (taskOptions, error) {
+	o := taskOptions{
+		Model:            c.String("model"),
+		Device:           c.String("device"),
+		Dtype:            c.String("dtype"),
+		Env:              c.String("env"),
+		Recipes:          c.String("recipes"),
+		Samples:          c.Int("samples"),
+		MaxTurns:         c.Int("max-turns"),
+		MaxNewTokens:     c.Int("max-new-tokens"),
+		MaxContextTokens: c.Int("max-context-tokens"),
+		MaxObsTokens:     c.Int("max-obs-tokens"),
+		Temperature:      c.Float64("temperature"),
+		Greedy:           c.Bool("greedy"),
+		TopP:             c.Float64("top-p"),
+		TopK:             c.Int("top-k"),
+		Seed:             c.Uint64("seed"),
+		Concurrency:      c.Int("concurrency"),
+		Deterministic:    c.Bool("deterministic"),
+		Format:           c.String("format"),
+		Parser:           c.String("parser"),
+		TimeoutS:         c.Float64("timeout"),
+		InstructionFile:  c.String("instruction-file"),
+	}
+	f := flagFaults{}
+	f.need("model", o.Model, "a Hugging Face folder or a .gguf file")
+	f.device(o.Device)
+	f.oneOf("dtype", o.Dtype, "float32", "bfloat16")
+	if f.need("env", o.Env, strings.Join(env.Names(), ", ")) {
+		f.oneOf("env", o.Env, env.Names()...)
+	}
+	for _, list := range c.StringSlice("server") {
+		for url := range strings.SplitSeq(list, ",") {
+			if msg := configs.ServerURL(url); msg != "" {
+				f.add("server", "%s", msg)
+			}
+			o.Servers = append(o.Servers, url)
+		}
+	}
+	if o.Recipes != "" && (o.Env != "textcraft" || len(o.Servers) > 0) {
+		f.add("recipes", "only the built-in textcraft server reads recipes: take it out")
+	}
+	if tasks := c.String("tasks"); f.need("tasks", tasks, "indices such as 0-9,17, or a .parquet or .jsonl file") {
+		var err error
+		if configs.IsTaskFile(tasks) {
+			o.File = tasks
+		} else if o.Indices, err = configs.ParseIndices(tasks); err != nil {
+			f.add("tasks", "%v", err)
+		}
+	}
+	f.atLeast("samples", o.Samples, 1)
+	f.atLeast("max-turns", o.MaxTurns, 0)
+	f.atLeast("max-new-tokens", o.MaxNewTokens, 1)
+	f.atLeast("max-context-tokens", o.MaxContextTokens, 0)
+	f.atLeast("max-obs-tokens", o.MaxObsTokens, 0)
+	f.atLeast("top-k", o.TopK, -1)
+	f.atLeast("concurrency", o.Concurrency, 1)
+	f.oneOf("format", o.Format, "react", "action_tags")
+	f.oneOf("parser", o.Parser, "g1", "g2")
+	// Written so that NaN fails too.
+	if !(o.Temperature > 0 && o.Temperature <= 100) {
+		f.add("temperature", "%v is not allowed; allowed: above 0, at most 100 (--greedy takes the likeliest token)", o.Temperature)
+	}
+	if !(o.TopP > 0 && o.TopP <= 1) {
+		f.add("top-p", "%v is not allowed; allowed: above 0, at most 1", o.TopP)
+	}
+	if !(o.TimeoutS > 0 && o.TimeoutS <= 86400) {
+		f.add("timeout", "%v is not allowed; allowed: above 0, at most 86400 seconds", o.TimeoutS)
+	}
+	if o.Greedy && c.IsSet("temperature") {
+		f.add("greedy", "--temperature is given as well: take out one of the two")
+	}
+	return o, f.err()
+}
+
+// flagFaults collects what is wrong with a command line, so that it can all be
+// said at once.
+type flagFaults struct{ errs []error }
+
+func (f *flagFaults) add(flag, format string, args ...any) {
+	f.errs = append(f.errs, fmt.Errorf("--%s: %s", flag, fmt.Sprintf(format, args...)))
+}
+
+func (f *flagFaults) need(flag, value, what string) bool {
+	if value == "" {
+		f.add(flag, "missing; give %s", what)
+	}
+	return value != ""
+}
+
+func (f *flagFaults) oneOf(flag, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		f.add(flag, "%q is not allowed; allowed: %s", value, strings.Join(allowed, ", "))
+	}
+}
+
+func (f *flagFaults) atLeast(flag string, value, lo int) {
+	if value < lo {
+		f.add(flag, "%d is not allowed; allowed: at least %d", value, lo)
+	}
+}
+
+func (f *flagFaults) device(value string) {
+	if msg := configs.DeviceName(value); msg != "" {
+		f.add("device", "%s", msg)
+	}
+}
+
+func (f *flagFaults) err() error {
+	if len(f.errs) == 0 {
+		return nil
+	}
+	return errWith(ExitUsage, "", errors.Join(f.errs...))
+}

@@ -3,6 +3,7 @@ package env
 import (
 	"context"
 	"fmt"
+	"strings"
 )
 
 // The maze of AgentGym's lmrlgym server (protocol 5.5). Its endpoints hang
@@ -22,6 +23,7 @@ func init() {
 		PathSuffix:    mazeServer.suffix,
 		New:           newMaze,
 		Instruction:   mazeInstruction,
+		RecordedStart: mazeRecordedStart,
 		SuccessReward: 0.99,
 		MaxTurns:      15,
 		TaskIDPrefix:  []string{"lmrlgym_maze_", "maze_"},
@@ -44,6 +46,15 @@ func mazeInstruction(format string) string {
 		"moving into a wall leaves you where you are.\n" +
 		"There are four actions: move up, move down, move left, move right.\n" +
 		replyShape(format, "move left")
+}
+
+// mazeRecordedStart returns the last line of the introduction that upstream's
+// client puts before the first observation; its worked example holds others.
+func mazeRecordedStart(message string) string {
+	if i := strings.LastIndex(message, "The goal is at position"); i >= 0 {
+		return message[i:]
+	}
+	return message
 }
 
 // replyShape tells the model how to write its reply under a prompt format.

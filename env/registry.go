@@ -62,6 +62,10 @@ type Spec struct {
 	// what it may do, and how to write its reply under a prompt format.
 	Instruction func(format string) string
 
+	// RecordedStart takes the first observation out of a recorded message in
+	// which upstream's client fused it with the instruction; nil where
+	// recordings hold it alone.
+	RecordedStart func(message string) string
 	// SuccessReward is the threshold a success lies above (strictly, as in
 	// AgentGym's own filter), on the scale of StepResult.Reward.
 	SuccessReward float64

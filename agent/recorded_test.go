@@ -1,0 +1,45 @@
+package agent
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
+)
+
+func TestRecorded(t *testing.T) {
+	no, yes := false, true
+	maze, err := env.Lookup("maze")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := "The goal is at position 8, 6. Your current position is at position 7, 6. There are walls to your right, to your left."
+	task := data.Task{Env: "maze", Conversation: []data.Message{
+		{Role: "user", Content: "You are an expert maze solver."},
+		{Role: "assistant", Content: "OK.", Loss: &no},
+		{Role: "user", Content: "Example:\nThe goal is at position 8, 6. Your current position is at position 5, 6.\nNow:\n" + state + "\n"},
+		{Role: "assistant", Content: "Thought:\ndown\n\nAction:\nmove down\n", Loss: &yes},
+	}}
+	f, err := Formats.Lookup("react")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Recorded(task, maze, f, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []data.Message{
+		{Role: "user", Content: maze.Instruction("react") + "\n\n" + state},
+		{Role: "assistant", Content: "Thought:\ndown\n\nAction:\nmove down", Loss: &yes},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Fatal(d)
+	}
+
+	plain := []data.Message{{Role: "user", Content: "hi"}, {Role: "assistant", Content: "hello"}}
+	if got, err = Recorded(data.Task{Conversation: plain}, maze, f, Options{}); err != nil || cmp.Diff(plain, got) != "" {
+		t.Fatalf("another layout was changed: %v, %v", got, err)
+	}
+}

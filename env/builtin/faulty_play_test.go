@@ -1,0 +1,99 @@
+package builtin_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/builtin"
+)
+
+// Episodes on servers that lose one reply in ten in every way there is: the
+// pool brings all of them to an end, and no step reaches a server more often
+// than a client was told to make one.
+func TestPlayThroughFaults(t *testing.T) {
+	var arrived, told atomic.Int64
+	var urls []string
+	for _, seed := range []string{"1", "2"} {
+		faults, err := builtin.ParseFaults("500:0.03,503:0.02,truncate:0.03,reset:0.03,slow:1ms:0.1,seed=" + seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := builtin.New("maze", builtin.Options{Faults: faults})
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/step") {
+				arrived.Add(1)
+			}
+			h.ServeHTTP(w, r)
+		}))
+		defer srv.Close()
+		urls = append(urls, srv.URL)
+	}
+	defer env.CloseIdle()
+	spec, err := env.Lookup("maze")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := env.NewPool(spec, urls, env.PoolOptions{
+		Client: env.Options{Backoff: time.Millisecond}, ProbePause: time.Millisecond, ProbeMax: 10 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// episode plays game once and reports whether it came to its end.
+	episode := func(game int) bool {
+		l, err := p.Acquire(context.Background())
+		if err != nil {
+			t.Error(err)
+			return true
+		}
+		if _, err := l.Client().Reset(context.Background(), game); err != nil {
+			l.Fail(err)
+			return false
+		}
+		for _, action := range builtin.MazeExpert(game) {
+			told.Add(1)
+			r, err := l.Client().Step(context.Background(), action)
+			if err != nil {
+				if !env.ServerFault(err) {
+					t.Errorf("game %d: %v", game, err)
+				}
+				l.Fail(err)
+				return false
+			}
+			if r.Done && !spec.Success(r.Reward) {
+				t.Errorf("game %d ended with %+v", game, r)
+			}
+		}
+		l.Release(true)
+		return true
+	}
+	var failed atomic.Int64
+	var wg sync.WaitGroup
+	for game := range builtin.MazeGames {
+		wg.Go(func() {
+			for !episode(game) {
+				failed.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if err := p.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if failed.Load() == 0 {
+		t.Error("no episode met a fault: the test shows nothing")
+	}
+	if arrived.Load() > told.Load() {
+		t.Errorf("%d steps arrived, %d were told", arrived.Load(), told.Load())
+	}
+}

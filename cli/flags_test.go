@@ -43,7 +43,7 @@ func TestParseRollout(t *testing.T) {
 	want := rolloutOptions{Dump: "d.jsonl", taskOptions: taskOptions{
 		Model: "m", Device: "auto", Dtype: "float32", Env: "maze",
 		Servers: []string{"http://a:1", "http://b:2", "http://c"},
-		Indices: []int{0, 1, 2, 17}, Samples: 4, MaxTurns: 9, MaxNewTokens: 32, Temperature: 1, Greedy: true,
+		Tasks:   "0-2,17", Samples: 4, MaxTurns: 9, MaxNewTokens: 32, Temperature: 1, Greedy: true,
 		TopP: 1, TopK: -1, Seed: 18446744073709551615, Concurrency: 3, Format: "react", Parser: "g2", TimeoutS: 300,
 	}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(rolloutOptions{})); diff != "" {
@@ -72,7 +72,7 @@ func TestParseEval(t *testing.T) {
 	if code != ExitOK {
 		t.Fatal(text)
 	}
-	if !got.JSON || got.File != "rows.parquet" || got.Indices != nil || got.Temperature != 0.5 {
+	if !got.JSON || got.Tasks != "rows.parquet" || got.Temperature != 0.5 {
 		t.Errorf("got %+v", got)
 	}
 	if _, code, text = parsed(t, strings.Fields("--model m --env maze --tasks 1 --greedy --temperature 1"), evalFlags(), stateless(parseEval)); code != ExitUsage {

@@ -21,9 +21,7 @@ type taskOptions struct {
 	Env     string
 	Servers []string // empty: the built-in server is started
 	Recipes string   // of the built-in textcraft
-
-	Indices []int  // tasks by index, or
-	File    string // tasks from a parquet or JSONL file
+	Tasks   string   // indices, ranges and files, for data.ParseTaskSpec
 
 	Samples          int
 	MaxTurns         int // 0: what AgentGym's own evaluation allows
@@ -42,6 +40,8 @@ type taskOptions struct {
 	TimeoutS         float64
 	InstructionFile  string
 }
+
+const taskForms = "indices such as 0-9,17, or a .parquet, .jsonl or .json file"
 
 func deviceFlag() cli.Flag {
 	return &cli.StringFlag{Name: "device", Value: "auto", Usage: "auto, cpu, cuda or cuda:N; never a silent fall-back"}
@@ -64,7 +64,7 @@ func taskFlags() []cli.Flag {
 		&cli.StringFlag{Name: "env", Usage: "environment: " + strings.Join(env.Names(), ", ")},
 		&cli.StringSliceFlag{Name: "server", Usage: "`URL`[,URL...] of running servers; without, the built-in server is started"},
 		&cli.StringFlag{Name: "recipes", Usage: "`DIR` of Minecraft recipe files for the built-in textcraft"},
-		&cli.StringFlag{Name: "tasks", Usage: "indices such as 0-9,17, or a .parquet or .jsonl file"},
+		&cli.StringFlag{Name: "tasks", Usage: taskForms},
 		&cli.IntFlag{Name: "samples", Value: 1, Usage: "episodes per task"},
 		&cli.IntFlag{Name: "max-turns", Usage: "turns an episode may take; 0: the environment's usual limit"},
 		&cli.IntFlag{Name: "max-new-tokens", Value: 512, Usage: "tokens of one reply"},
@@ -92,6 +92,7 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 		Dtype:            c.String("dtype"),
 		Env:              c.String("env"),
 		Recipes:          c.String("recipes"),
+		Tasks:            c.String("tasks"),
 		Samples:          c.Int("samples"),
 		MaxTurns:         c.Int("max-turns"),
 		MaxNewTokens:     c.Int("max-new-tokens"),
@@ -127,12 +128,9 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 	if o.Recipes != "" && (o.Env != "textcraft" || len(o.Servers) > 0) {
 		f.add("recipes", "only the built-in textcraft server reads recipes: take it out")
 	}
-	if tasks := c.String("tasks"); f.need("tasks", tasks, "indices such as 0-9,17, or a .parquet or .jsonl file") {
-		var err error
-		if configs.IsTaskFile(tasks) {
-			o.File = tasks
-		} else if o.Indices, err = configs.ParseIndices(tasks); err != nil {
-			f.add("tasks", "%v", err)
+	if f.need("tasks", o.Tasks, taskForms) {
+		if msg := configs.TaskSpec(o.Tasks); msg != "" {
+			f.add("tasks", "%s", msg)
 		}
 	}
 	f.atLeast("samples", o.Samples, 1)

@@ -2,6 +2,7 @@ package configs
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -12,14 +13,36 @@ const maxIndices = 1 << 20
 
 // IsTaskFile reports whether a task entry names a file rather than a range.
 func IsTaskFile(s string) bool {
-	return strings.HasSuffix(s, ".parquet") || strings.HasSuffix(s, ".jsonl")
+	switch filepath.Ext(s) {
+	case ".parquet", ".jsonl", ".json":
+		return true
+	}
+	return false
+}
+
+// TaskSpec says what is wrong with a task entry, or "". An entry is a
+// comma-separated list of indices, ranges and files; files are opened later.
+func TaskSpec(s string) string {
+	var ranges []string
+	for part := range strings.SplitSeq(s, ",") {
+		if !IsTaskFile(strings.TrimSpace(part)) {
+			ranges = append(ranges, part)
+		}
+	}
+	if len(ranges) == 0 {
+		return ""
+	}
+	if _, err := ParseIndices(strings.Join(ranges, ",")); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // ParseIndices reads a list of task indices such as "0-9,17", in the order written.
 // An index may be named once only.
 func ParseIndices(s string) ([]int, error) {
 	bad := func(why string) error {
-		return fmt.Errorf("%q is not a list of task indices: %s; write it as 0-9,17, or name a file ending in .parquet or .jsonl", s, why)
+		return fmt.Errorf("%q is not a list of task indices: %s; write it as 0-9,17, or name a file ending in .parquet, .jsonl or .json", s, why)
 	}
 	var out []int
 	seen := map[int]bool{}

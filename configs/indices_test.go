@@ -37,6 +37,17 @@ func TestParseIndices(t *testing.T) {
 	}
 }
 
+func TestTaskSpec(t *testing.T) {
+	for in, ok := range map[string]bool{
+		"0-3": true, "a.parquet": true, "a.jsonl,b.json": true, "0-3, a.parquet,9": true,
+		"": false, "a.csv": false, "0-3,a.parquet,2": false, "a.parquet,": false,
+	} {
+		if msg := TaskSpec(in); (msg == "") != ok {
+			t.Errorf("TaskSpec(%q) says %q", in, msg)
+		}
+	}
+}
+
 func TestNearest(t *testing.T) {
 	words := []string{"constant", "linear", "cosine", "k3"}
 	for in, want := range map[string]string{"consine": "cosine", "lienar": "linear", "k1": "k3", "banana": "", "COSINE": "cosine", "": ""} {

@@ -144,13 +144,10 @@ func ServerURL(s string) string {
 }
 
 // tasks allows task files and index ranges.
-var tasks = rule{"index ranges such as \"0-9,17\", or files ending in .parquet or .jsonl", func(v any) string {
+var tasks = rule{"index ranges such as \"0-9,17\", or files ending in .parquet, .jsonl or .json", func(v any) string {
 	for _, s := range v.([]string) {
-		if IsTaskFile(s) {
-			continue
-		}
-		if _, err := ParseIndices(s); err != nil {
-			return err.Error()
+		if msg := TaskSpec(s); msg != "" {
+			return msg
 		}
 	}
 	return ""
@@ -166,10 +163,10 @@ var indices = rule{"index ranges such as \"0-9,17\"", func(v any) string {
 }}
 
 // taskFiles allows files of recorded trajectories only.
-var taskFiles = rule{"files ending in .parquet or .jsonl", func(v any) string {
+var taskFiles = rule{"files ending in .parquet, .jsonl or .json", func(v any) string {
 	for _, s := range v.([]string) {
 		if !IsTaskFile(s) {
-			return fmt.Sprintf("%q is not allowed; allowed: files ending in .parquet or .jsonl", s)
+			return fmt.Sprintf("%q is not allowed; allowed: files ending in .parquet, .jsonl or .json", s)
 		}
 	}
 	return ""

@@ -1,0 +1,135 @@
+package optim
+
+import (
+	"github.com/openmanus/openmanus/torch"
+)
+
+// Param is a tensor that is trained, under its name in the checkpoint.
+type Param struct {
+	Name    string
+	Tensor  torch.Tensor
+	NoDecay bool // no weight decay for this one
+}
+
+// AdamWOptions are AdamW's constants.
+type AdamWOptions struct {
+	Beta1, Beta2 float64 // of the running means of the gradient and of its square
+	Eps          float64
+	WeightDecay  float64
+}
+
+// DefaultAdamW are torch.optim.AdamW's constants.
+func DefaultAdamW() AdamWOptions {
+	return AdamWOptions{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01}
+}
+
+// AdamW is Adam with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2), as torch.optim.AdamW:
+//
+//	m ← β₁m + (1-β₁)g,  v ← β₂v + (1-β₂)g²
+//	w ← w·(1-lr·λ) - lr · (m/(1-β₁ᵗ)) / (√(v/(1-β₂ᵗ)) + ε)
+//
+// Differs from torch's in that t counts the steps of all parameters together, and a parameter without a gradient still ages
+// by it. Parameters of a 16-bit type are updated in float32 and rounded from there.
+type AdamW struct {
+	o      AdamWOptions
+	t      *torch.Thread
+	owner  *torch.Owner
+	steps  int
+	params []Param
+	state  []state
+	groups []group
+}
+
+// state is what belongs to one parameter. weight is the parameter itself, or its float32 master.
+type state struct{ weight, m, v torch.Tensor }
+
+// group is the parameters, by place, with one weight decay.
+type group struct {
+	decay float64
+	at    []int
+}
+
+// NewAdamW makes an optimiser with zero state. It is called inside torch.Run.
+func NewAdamW(t *torch.Thread, params []Param, o AdamWOptions) *AdamW {
+	a := &AdamW{o: o, t: t, owner: torch.NewOwner(t, "adamw"), params: params, state: make([]state, len(params))}
+	decayed, plain := group{decay: o.WeightDecay}, group{}
+	for i, p := range params {
+		w := p.Tensor.Detach()
+		switch p.Tensor.DType() {
+		case torch.Float32, torch.Float64:
+		case torch.BFloat16, torch.Float16:
+			w = w.To(torch.Float32)
+		default:
+			torch.Fail("NewAdamW", "the parameter "+p.Name+" is not of a floating point type", p.Tensor)
+		}
+		st := state{weight: w, m: w.Clone(), v: w.Clone()}
+		st.m.Zero_()
+		st.v.Zero_()
+		a.owner.Own(st.weight, st.m, st.v)
+		a.state[i] = st
+		if p.NoDecay {
+			plain.at = append(plain.at, i)
+		} else {
+			decayed.at = append(decayed.at, i)
+		}
+	}
+	a.groups = []group{decayed, plain}
+	return a
+}
+
+// Steps is the number of steps done.
+func (a *AdamW) Steps() int { return a.steps }
+
+// Close frees the state. The parameters stay.
+func (a *AdamW) Close() { a.owner.Close() }
+
+// Step clips the gradients to the global norm maxNorm (0: no limit), updates the parameters, drops the gradients and returns
+// their norm before clipping. Gradients that are not finite are dropped and reported as a *NotFiniteError; parameters
+// and state stay as they were. Without any gradient it does nothing.
+func (a *AdamW) Step(s *torch.Scope, lr, maxNorm float64) (norm float64, err error) {
+	s.Do(func(s *torch.Scope) {
+		s.NoGrad(func() {
+			grads := gradsOf(a.params)
+			var scale float64
+			if norm, scale, err = clipScale(grads, maxNorm); err == nil && anyOf(grads) {
+				a.update(grads, lr, scale)
+			}
+			for _, p := range a.params {
+				p.Tensor.ZeroGrad()
+			}
+		})
+	})
+	return norm, err
+}
+
+func anyOf(ts []torch.Tensor) bool {
+	for _, t := range ts {
+		if !t.None() {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *AdamW) update(grads []torch.Tensor, lr, scale float64) {
+	a.steps++
+	for _, g := range a.groups {
+		n := len(g.at)
+		if n == 0 {
+			continue
+		}
+		w, gr, m, v, copies := make([]torch.Tensor, n), make([]torch.Tensor, n), make([]torch.Tensor, n), make([]torch.Tensor, n), make([]torch.Tensor, n)
+		for j, i := range g.at {
+			w[j], gr[j], m[j], v[j] = a.state[i].weight, grads[i], a.state[i].m, a.state[i].v
+			if a.master(i) {
+				copies[j] = a.params[i].Tensor
+			}
+		}
+		torch.AdamWStep(w, gr, m, v, copies, torch.AdamWOptions{
+			LR: lr, Beta1: a.o.Beta1, Beta2: a.o.Beta2, Eps: a.o.Eps, WeightDecay: g.decay, Step: a.steps, GradScale: scale,
+		})
+	}
+}
+
+// master tells whether parameter i has a float32 master.
+func (a *AdamW) master(i int) bool { return a.params[i].Tensor.DType().Size() == 2 }

@@ -1,0 +1,307 @@
+package optim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/torchtest"
+)
+
+func TestMain(m *testing.M) { torchtest.Main(m) }
+
+// problem is the one of testdata/adamw.py.
+type problem struct {
+	owner  *torch.Owner
+	params []Param
+}
+
+func newProblem(s *torch.Scope, dt torch.DType) *problem {
+	p := &problem{owner: torch.NewOwner(s.Thread(), "problem")}
+	for i, shape := range [][]int{{2, 3}, {2, 3}, {5}} {
+		n := 1
+		for _, d := range shape {
+			n *= d
+		}
+		v := make([]float32, n)
+		for j := range v {
+			v[j] = float32((7*j+3*i)%11-5) / 5
+		}
+		t := s.Float32s(v, shape...).To(dt)
+		t.SetRequiresGrad(true)
+		p.owner.Own(t)
+		p.params = append(p.params, Param{Name: string(rune('a' + i)), Tensor: t, NoDecay: i == 2})
+	}
+	return p
+}
+
+func (p *problem) backward() {
+	a, b, c := p.params[0].Tensor, p.params[1].Tensor, p.params[2].Tensor
+	a.Mul(a).MulScalar(.25).Sum().Add(sin(a).Mul(b).Sum()).Add(c.AddScalar(-1).Square().Sum().Mul(b.Mean())).Backward()
+}
+
+// sin is the Taylor series, exact to float64 for the |x| < 3 that occur.
+func sin(x torch.Tensor) torch.Tensor {
+	term, sum := x, x
+	for k := 3.0; k < 30; k += 2 {
+		term = term.Mul(x).Mul(x).MulScalar(-1 / (k * (k - 1)))
+		sum = sum.Add(term)
+	}
+	return sum
+}
+
+var options = AdamWOptions{Beta1: .9, Beta2: .95, Eps: 1e-8, WeightDecay: .1}
+
+func TestAdamWAsTorch(t *testing.T) {
+	b, err := os.ReadFile("testdata/adamw.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var golden map[string][]struct {
+		Norm   float64
+		Params [][]float64
+	}
+	if err := json.Unmarshal(b, &golden); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		dt   torch.DType
+		clip float64
+		tol  float64
+	}{
+		{"float32", torch.Float32, 0, 1e-6},
+		{"float32_clip", torch.Float32, 1.5, 1e-6},
+		{"float64", torch.Float64, 0, 1e-12},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			steps := golden[test.name]
+			if len(steps) != 20 {
+				t.Fatalf("%d steps in the golden file, want 20", len(steps))
+			}
+			torchtest.Run(t, func(s *torch.Scope) {
+				p := newProblem(s, test.dt)
+				defer p.owner.Close()
+				o := NewAdamW(s.Thread(), p.params, options)
+				defer o.Close()
+				for k, want := range steps {
+					p.backward()
+					norm, err := o.Step(s, .05*float64(k+1)/20, test.clip)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if math.Abs(norm-want.Norm) > 1e-5*want.Norm {
+						t.Errorf("step %d: norm %v, want %v", k, norm, want.Norm)
+					}
+					for i, q := range p.params {
+						torchtest.Values(t, q.Tensor, test.tol, want.Params[i]...)
+						if !q.Tensor.Grad().None() {
+							t.Error("the gradient was not dropped")
+						}
+					}
+				}
+				if o.Steps() != 20 {
+					t.Errorf("%d steps, want 20", o.Steps())
+				}
+			})
+		})
+	}
+}
+
+// In bfloat16 a step of lr is far below the spacing of the numbers; the master weights must carry it.
+func TestAdamWMasterWeights(t *testing.T) {
+	torchtest.Run(t, func(s *torch.Scope) {
+		x := s.Full(256, torch.BFloat16, 2) // spacing 2
+		x.SetRequiresGrad(true)
+		o := NewAdamW(s.Thread(), []Param{{Name: "x", Tensor: x}}, AdamWOptions{Beta1: .9, Beta2: .999, Eps: 1e-8})
+		defer o.Close()
+		for range 100 {
+			x.Sum().Backward()
+			if _, err := o.Step(s, .1, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		torchtest.Values(t, x, 0, 246, 246)
+	})
+}
+
+func TestAdamWWithoutGradients(t *testing.T) {
+	torchtest.Run(t, func(s *torch.Scope) {
+		p := newProblem(s, torch.Float32)
+		defer p.owner.Close()
+		o := NewAdamW(s.Thread(), p.params, options)
+		defer o.Close()
+		before := p.params[0].Tensor.ToFloat32s()
+		if norm, err := o.Step(s, .1, 1); norm != 0 || err != nil || o.Steps() != 0 {
+			t.Errorf("norm %v, error %v, %d steps; want nothing to happen", norm, err, o.Steps())
+		}
+		p.params[1].Tensor.Sum().Backward()
+		if _, err := o.Step(s, .1, 1); err != nil {
+			t.Fatal(err)
+		}
+		if after := p.params[0].Tensor.ToFloat32s(); !slices.Equal(before, after) {
+			t.Errorf("a parameter without gradient moved from %v to %v", before, after)
+		}
+	})
+}
+
+func TestNotFinite(t *testing.T) {
+	for _, bad := range []float64{math.NaN(), math.Inf(1)} {
+		torchtest.Run(t, func(s *torch.Scope) {
+			p := newProblem(s, torch.Float32)
+			defer p.owner.Close()
+			o := NewAdamW(s.Thread(), p.params, options)
+			defer o.Close()
+			before := p.params[0].Tensor.ToFloat32s()
+			p.params[0].Tensor.MulScalar(bad).Sum().Backward()
+			var e *NotFiniteError
+			if _, err := ClipGradNorm(s, p.params, 1); !errors.As(err, &e) {
+				t.Errorf("ClipGradNorm returned %v, want a NotFiniteError", err)
+			}
+			if _, err := o.Step(s, .1, 1); !errors.As(err, &e) || o.Steps() != 0 {
+				t.Errorf("Step returned %v after %d steps, want a NotFiniteError", err, o.Steps())
+			}
+			if !slices.Equal(before, p.params[0].Tensor.ToFloat32s()) || !p.params[0].Tensor.Grad().None() {
+				t.Error("weights changed, or the gradient is still there")
+			}
+		})
+	}
+}
+
+func TestClipGradNorm(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		max  float64
+		want []float64
+	}{
+		{"clipped", 1, []float64{.6, .8}},
+		{"below the limit", 6, []float64{3, 4}},
+		{"no limit", 0, []float64{3, 4}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			torchtest.Run(t, func(s *torch.Scope) {
+				x, y, z := s.Ones(torch.Float32, 1), s.Ones(torch.BFloat16, 1), s.Ones(torch.Float32, 1)
+				for _, v := range []torch.Tensor{x, y, z} {
+					v.SetRequiresGrad(true)
+				}
+				x.MulScalar(3).Sum().Backward()
+				y.MulScalar(4).Sum().Backward()
+				norm, err := ClipGradNorm(s, []Param{{Tensor: x}, {Tensor: y}, {Tensor: z}}, test.max)
+				if err != nil || norm != 5 {
+					t.Errorf("norm %v, error %v; want 5", norm, err)
+				}
+				torchtest.Values(t, x.Grad(), 1e-6, test.want[0])
+				torchtest.Values(t, y.Grad(), 4e-3, test.want[1]) // bfloat16
+			})
+		})
+	}
+}
+
+func TestSaveLoad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "optimizer.safetensors")
+	ctx := context.Background()
+	for _, dt := range []torch.DType{torch.Float32, torch.Float64, torch.BFloat16} {
+		t.Run(dt.String(), func(t *testing.T) {
+			var p, q *problem
+			var o, o2 *AdamW
+			step := func(s *torch.Scope, p *problem, o *AdamW) {
+				p.backward()
+				if _, err := o.Step(s, .01, 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			torchtest.Run(t, func(s *torch.Scope) {
+				p, q = newProblem(s, dt), newProblem(s, dt)
+				o, o2 = NewAdamW(s.Thread(), p.params, options), NewAdamW(s.Thread(), q.params, options)
+				for range 3 {
+					step(s, p, o)
+				}
+			})
+			defer p.owner.Close()
+			defer q.owner.Close()
+			defer o.Close()
+			defer o2.Close()
+			if err := o.Save(ctx, path); err != nil {
+				t.Fatal(err)
+			}
+			if err := o2.Load(ctx, path); err != nil {
+				t.Fatal(err)
+			}
+			torchtest.Run(t, func(s *torch.Scope) {
+				s.NoGrad(func() {
+					for i := range p.params {
+						q.params[i].Tensor.Copy_(p.params[i].Tensor)
+					}
+				})
+				for range 3 {
+					step(s, p, o)
+					step(s, q, o2)
+				}
+				for i := range p.params {
+					torchtest.Close(t, q.params[i].Tensor, p.params[i].Tensor, 0)
+				}
+			})
+			if o2.Steps() != 6 {
+				t.Errorf("%d steps, want 6", o2.Steps())
+			}
+		})
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "optimizer.safetensors")
+	ctx := context.Background()
+	var p *problem
+	torchtest.Run(t, func(s *torch.Scope) { p = newProblem(s, torch.Float32) })
+	defer p.owner.Close()
+	optimiser := func(params []Param) (o *AdamW) {
+		torchtest.Run(t, func(s *torch.Scope) { o = NewAdamW(s.Thread(), params, options) })
+		return o
+	}
+	saved := optimiser(p.params)
+	defer saved.Close()
+	if err := saved.Save(ctx, path); err != nil {
+		t.Fatal(err)
+	}
+	swapped := []Param{p.params[0], p.params[2], p.params[1]}
+	swapped[1].Name, swapped[2].Name = "b", "c"
+	other := slices.Clone(p.params)
+	other[0].Name = "z"
+	text := filepath.Join(dir, "text")
+	if err := os.WriteFile(text, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name   string
+		params []Param
+		path   string
+		want   string
+	}{
+		{"missing file", p.params, filepath.Join(dir, "none"), "none"},
+		{"no safetensors", p.params, text, text},
+		{"another name", other, path, `no tensor "z.exp_avg"`},
+		{"another shape", swapped, path, `"b.exp_avg" is F32[2 3], want F32[5]`},
+		{"fewer", p.params[:2], path, `tensor "c.exp_avg`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := optimiser(test.params)
+			defer o.Close()
+			if err := o.Load(ctx, test.path); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+	t.Run("nowhere to write", func(t *testing.T) {
+		if err := saved.Save(ctx, filepath.Join(dir, "none", "x")); err == nil || !strings.Contains(err.Error(), "save the optimiser") {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -1,0 +1,57 @@
+package optim
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/openmanus/openmanus/torch"
+)
+
+// NotFiniteError tells that gradients held an infinity or NaN.
+type NotFiniteError struct{ Norm float64 }
+
+func (e *NotFiniteError) Error() string {
+	return fmt.Sprintf("optim: the gradient norm is %v: training diverged, the weights were left as they were; lower the learning rate or the clipping norm", e.Norm)
+}
+
+// ClipGradNorm scales the gradients of params such that their global L2 norm is at most maxNorm (0: no limit) and returns
+// what it was. As torch.nn.utils.clip_grad_norm_, it scales by maxNorm/(norm+1e-6). Gradients that are not finite
+// are left alone and reported as a *NotFiniteError.
+func ClipGradNorm(s *torch.Scope, params []Param, maxNorm float64) (norm float64, err error) {
+	s.Do(func(s *torch.Scope) {
+		s.NoGrad(func() {
+			grads := gradsOf(params)
+			var scale float64
+			if norm, scale, err = clipScale(grads, maxNorm); err != nil || scale == 1 {
+				return
+			}
+			for _, g := range grads {
+				if !g.None() {
+					g.Mul_(scale)
+				}
+			}
+		})
+	})
+	return norm, err
+}
+
+// gradsOf is the gradient of each parameter, or none.
+func gradsOf(params []Param) []torch.Tensor {
+	grads := make([]torch.Tensor, len(params))
+	for i, p := range params {
+		grads[i] = p.Tensor.Grad()
+	}
+	return grads
+}
+
+// clipScale is the global norm and the factor that brings it to maxNorm.
+func clipScale(grads []torch.Tensor, maxNorm float64) (norm, scale float64, err error) {
+	norm = torch.GlobalNorm(grads)
+	if math.IsNaN(norm) || math.IsInf(norm, 0) {
+		return norm, 0, &NotFiniteError{Norm: norm}
+	}
+	if maxNorm <= 0 {
+		return norm, 1, nil
+	}
+	return norm, min(1, maxNorm/(norm+1e-6)), nil
+}

@@ -1,0 +1,129 @@
+package optim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/safetensors"
+)
+
+// The state is saved under the parameter's name with these endings, torch's own words for it.
+const (
+	expAvg   = ".exp_avg"
+	expAvgSq = ".exp_avg_sq"
+	master   = ".master_weight"
+)
+
+const stepKey = "step"
+
+// named is one tensor of the state.
+type named struct {
+	name string
+	t    torch.Tensor
+}
+
+func (a *AdamW) named() []named {
+	var l []named
+	for i, p := range a.params {
+		l = append(l, named{p.Name + expAvg, a.state[i].m}, named{p.Name + expAvgSq, a.state[i].v})
+		if a.master(i) {
+			l = append(l, named{p.Name + master, a.state[i].weight})
+		}
+	}
+	return l
+}
+
+func info(t torch.Tensor) safetensors.Info {
+	i := safetensors.Info{DType: safetensors.F32, Shape: make([]int64, 0, t.Dim())}
+	if t.DType() == torch.Float64 {
+		i.DType = safetensors.F64
+	}
+	for _, d := range t.Shape() {
+		i.Shape = append(i.Shape, int64(d))
+	}
+	return i
+}
+
+// Save writes the state to a safetensors file, which is there whole or not at all.
+func (a *AdamW) Save(ctx context.Context, path string) error {
+	list := a.named()
+	specs := make([]safetensors.Spec, len(list))
+	for i, n := range list {
+		specs[i] = safetensors.Spec{Name: n.name, Info: info(n.t)}
+	}
+	w, err := safetensors.Create(path, specs, safetensors.WriteOptions{
+		Metadata: map[string]string{"format": "pt", stepKey: strconv.Itoa(a.steps)},
+	})
+	if err != nil {
+		return fmt.Errorf("save the optimiser: %w", err)
+	}
+	defer func() { _ = w.Close() }() // removes the temporary file after an error, else does nothing
+	for _, n := range list {
+		err := torch.Run(ctx, a.t, func(*torch.Scope) error { return w.Tensor(n.name, n.t.ToBytes()) })
+		if err != nil {
+			return fmt.Errorf("save the optimiser: %w", err)
+		}
+	}
+	if err := w.Commit(); err != nil {
+		return fmt.Errorf("save the optimiser: %w", err)
+	}
+	return nil
+}
+
+// Load restores what Save wrote for the same parameters, exactly. The parameters themselves are not in it. A file for other
+// parameters is an error and changes nothing.
+func (a *AdamW) Load(ctx context.Context, path string) error {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return fmt.Errorf("load the optimiser: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	steps, err := a.fits(f)
+	if err != nil {
+		return fmt.Errorf("load the optimiser from %s: %w", path, err)
+	}
+	err = torch.Run(ctx, a.t, func(s *torch.Scope) error {
+		for _, n := range a.named() {
+			_, data, err := f.Tensor(n.name)
+			if err != nil {
+				return err
+			}
+			s.Do(func(s *torch.Scope) { n.t.Copy_(s.Bytes(data, n.t.DType(), n.t.Shape()...)) })
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("load the optimiser from %s: %w", path, err)
+	}
+	a.steps = steps
+	return nil
+}
+
+// fits checks that the file holds exactly this optimiser's state and returns its number of steps.
+func (a *AdamW) fits(f *safetensors.File) (steps int, err error) {
+	text, ok := f.Metadata()[stepKey]
+	if steps, err = strconv.Atoi(text); !ok || err != nil || steps < 0 {
+		return 0, fmt.Errorf("the metadata key %q is %q, want the number of steps: this is not an optimiser's state", stepKey, text)
+	}
+	names := f.Names()
+	list := a.named()
+	for _, n := range list {
+		got, ok := f.Info(n.name)
+		if !ok {
+			return 0, fmt.Errorf("there is no tensor %q: the state belongs to another model", n.name)
+		}
+		if want := info(n.t); !got.Equal(want) {
+			return 0, fmt.Errorf("tensor %q is %s%v, want %s%v: the state belongs to another model", n.name, got.DType, got.Shape, want.DType, want.Shape)
+		}
+	}
+	if len(names) != len(list) {
+		i := slices.IndexFunc(names, func(s string) bool {
+			return !slices.ContainsFunc(list, func(n named) bool { return n.name == s })
+		})
+		return 0, fmt.Errorf("tensor %q has no parameter: the state belongs to another model", names[i])
+	}
+	return steps, nil
+}

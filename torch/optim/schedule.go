@@ -1,0 +1,66 @@
+package optim
+
+import (
+	"fmt"
+	"math"
+)
+
+// Shapes of a Schedule after the warm-up.
+const (
+	Constant = "constant"
+	Linear   = "linear"
+	Cosine   = "cosine"
+)
+
+// Schedule is a learning rate over the steps of a run.
+//
+// Differs from the original program (spec 7.2): its factor k/warmup is 0 at the first step, which then changes nothing;
+// here the warm-up factor is (k+1)/warmup.
+type Schedule struct {
+	Shape    string  // Constant, Linear or Cosine
+	Base     float64 // the learning rate at factor 1
+	Warmup   int     // steps of warm-up; 0 for none
+	Steps    int     // of the whole run, warm-up included
+	MinRatio float64 // factor at the end of Linear and Cosine
+}
+
+// Validate tells what is wrong with the schedule.
+func (s Schedule) Validate() error {
+	switch s.Shape {
+	case Constant, Linear, Cosine:
+	default:
+		return fmt.Errorf("optim: unknown schedule %q; use constant, linear or cosine", s.Shape)
+	}
+	switch {
+	case !(s.Base >= 0) || math.IsInf(s.Base, 0):
+		return fmt.Errorf("optim: the learning rate %v must be a number of at least 0", s.Base)
+	case s.Warmup < 0:
+		return fmt.Errorf("optim: %d warm-up steps; give 0 or more", s.Warmup)
+	case !(s.MinRatio >= 0 && s.MinRatio <= 1):
+		return fmt.Errorf("optim: the smallest factor %v must be between 0 and 1", s.MinRatio)
+	case s.Steps < 1 && s.Shape != Constant:
+		return fmt.Errorf("optim: the schedule %s needs the number of steps", s.Shape)
+	}
+	return nil
+}
+
+// LR is the learning rate of step k, which counts from 0.
+func (s Schedule) LR(k int) float64 { return s.Base * s.Factor(k) }
+
+// Factor is what step k, which counts from 0, multiplies the base learning rate with:
+//
+//	min(1, (k+1)/max(1,warmup))                                during the warm-up, and always for Constant
+//	1 - (1-r)·p                                                Linear, r = MinRatio
+//	(1+r)/2 + (1-r)/2·cos(π·p)                                 Cosine
+//
+// where p = (k-warmup)/(steps-warmup) goes from 0 to less than 1, so that the last step still learns.
+func (s Schedule) Factor(k int) float64 {
+	if k < s.Warmup || s.Shape == Constant {
+		return min(1, float64(k+1)/float64(max(1, s.Warmup)))
+	}
+	p := min(1, float64(k-s.Warmup)/float64(max(1, s.Steps-s.Warmup)))
+	if s.Shape == Linear {
+		return 1 - (1-s.MinRatio)*p
+	}
+	return (1+s.MinRatio)/2 + (1-s.MinRatio)/2*math.Cos(math.Pi*p)
+}

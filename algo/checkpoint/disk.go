@@ -1,0 +1,59 @@
+package checkpoint
+
+import (
+	"os"
+)
+
+// disk does the file operations of a save, one method an operation that
+// changes something. Tests set before, which is asked ahead of each: the
+// operation is done only if it returns nil.
+type disk struct {
+	before func(op, path string) error
+}
+
+func (d disk) do(op, path string, f func() error) error {
+	if d.before != nil {
+		if err := d.before(op, path); err != nil {
+			return &os.PathError{Op: op, Path: path, Err: err}
+		}
+	}
+	return f()
+}
+
+func (d disk) mkdir(path string) error {
+	return d.do("mkdir", path, func() error { return os.Mkdir(path, 0o755) })
+}
+
+// makeAll makes a folder and its parents.
+func (d disk) makeAll(path string) error {
+	return d.do("makeall", path, func() error { return os.MkdirAll(path, 0o755) })
+}
+
+func (d disk) rename(from, to string) error {
+	return d.do("rename", to, func() error { return os.Rename(from, to) })
+}
+
+func (d disk) removeAll(path string) error {
+	return d.do("remove", path, func() error { return os.RemoveAll(path) })
+}
+
+func (d disk) write(path string, text []byte) error {
+	return d.do("write", path, func() error { return os.WriteFile(path, text, 0o644) })
+}
+
+// fill runs the caller's part.
+func (d disk) fill(dir string, f func(string) error) error {
+	return d.do("fill", dir, func() error { return f(dir) })
+}
+
+// sync makes a file's content, or a folder's entries, durable.
+func (d disk) sync(path string) error {
+	return d.do("sync", path, func() error {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return f.Sync()
+	})
+}

@@ -1,0 +1,150 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestLatestRefusesCorrupt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		damage func(dir string) error
+		want   string
+	}{
+		"a flipped byte": {func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "state.json"), []byte("state 9"), 0o644)
+		}, "state.json is corrupt: its SHA-256"},
+		"a cut file": {func(dir string) error {
+			return os.Truncate(filepath.Join(dir, "actor/model.safetensors"), 3)
+		}, "actor/model.safetensors is corrupt: 3 bytes instead of 9"},
+		"a missing file": {func(dir string) error {
+			return os.Remove(filepath.Join(dir, "state.json"))
+		}, "no such file"},
+		"no manifest": {func(dir string) error {
+			return os.Remove(filepath.Join(dir, manifestFile))
+		}, manifestFile},
+		"a broken manifest": {func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, manifestFile), []byte("{"), 0o644)
+		}, manifestFile},
+		"another manifest": {func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, manifestFile), []byte("{}"), 0o644)
+		}, "not a checkpoint's"},
+		"an empty manifest": {func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, manifestFile), []byte(`{"format":"openmanus-checkpoint","version":1,"step":2}`), 0o644)
+		}, "no files"},
+		"a manifest of tomorrow": {func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, manifestFile), []byte(`{"format":"openmanus-checkpoint","version":2,"step":2}`), 0o644)
+		}, "version 2"},
+		"a path outside": {func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, manifestFile),
+				[]byte(`{"format":"openmanus-checkpoint","version":1,"step":2,"files":[{"path":"../step_000001/state.json","size":7,"sha256":""}]}`), 0o644)
+		}, "outside the checkpoint"},
+		"another step's folder": {func(dir string) error {
+			return errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(filepath.Join(filepath.Dir(dir), "step_000001"))))
+		}, "of step 1"},
+		"a link": {func(dir string) error {
+			path := filepath.Join(dir, "state.json")
+			return errors.Join(os.Rename(path, dir+"-moved"), os.Symlink(dir+"-moved", path))
+		}, "state.json is corrupt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			save(t, root, 1, 0)
+			save(t, root, 2, 0)
+			if err := tc.damage(filepath.Join(root, "step_000002")); err != nil {
+				t.Fatal(err)
+			}
+			c, refused, err := Latest(context.Background(), root)
+			if err != nil || c.Step != 1 {
+				t.Fatalf("Latest = %+v, %v, want step 1", c, err)
+			}
+			if len(refused) != 1 || refused[0].Path != filepath.Join(root, "step_000002") || !strings.Contains(refused[0].Err.Error(), tc.want) {
+				t.Errorf("refused %+v, want step 2 for %q", refused, tc.want)
+			}
+			save(t, root, 2, 0) // replaces the damaged one
+			if c, refused, err := Latest(context.Background(), root); err != nil || c.Step != 2 || len(refused) > 0 {
+				t.Errorf("after saving again: %+v, %v, %v", c, refused, err)
+			}
+		})
+	}
+}
+
+func TestNothingToResume(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "absent")
+	if _, _, err := Latest(context.Background(), root); !errors.Is(err, ErrNone) {
+		t.Errorf("Latest of an absent folder = %v", err)
+	}
+	if removed, err := Clean(root); err != nil || removed != nil {
+		t.Errorf("Clean of an absent folder = %v, %v", removed, err)
+	}
+	save(t, root, 1, 0)
+	if err := os.Remove(filepath.Join(root, "step_000001", "state.json")); err != nil {
+		t.Fatal(err)
+	}
+	_, refused, err := Latest(context.Background(), root)
+	if !errors.Is(err, ErrNone) || len(refused) != 1 {
+		t.Errorf("Latest = %v, %v", refused, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	save(t, root, 2, 0)
+	if _, _, err := Latest(ctx, root); !errors.Is(err, context.Canceled) {
+		t.Errorf("Latest after cancel = %v", err)
+	}
+}
+
+func TestListAndCleanTouchOnlyTheirOwn(t *testing.T) {
+	root := t.TempDir()
+	save(t, root, 7, 0)
+	for _, dir := range []string{
+		"step_000008.tmp", "step_000009.gone.tmp", "step_000007.old.tmp", // leftovers
+		"step_8", "step_-00001", "step_0000008", "step_", "notes", "notes.tmp", "step_x.tmp", // the user's
+	} {
+		if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "step_000010"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := steps(t, root); got != "7" {
+		t.Errorf("List = %s", got)
+	}
+	removed, err := Clean(root)
+	if err != nil || strings.Join(removed, " ") != "step_000007.old.tmp step_000008.tmp step_000009.gone.tmp" {
+		t.Errorf("Clean = %v, %v", removed, err)
+	}
+	if got, want := len(strings.Fields(names(t, root))), 9; got != want {
+		t.Errorf("%d entries left, want %d: %s", got, want, names(t, root))
+	}
+}
+
+func TestLock(t *testing.T) {
+	dir := t.TempDir()
+	l, err := AcquireLock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// flock is per open file, so a second AcquireLock here is what another
+	// process's would be.
+	if _, err := AcquireLock(dir); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
+		t.Errorf("second lock: %v, want ErrLocked with the process", err)
+	}
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := AcquireLock(dir)
+	if err != nil {
+		t.Fatalf("after Release: %v", err)
+	}
+	if err := again.Release(); err != nil {
+		t.Error(err)
+	}
+	if _, err := AcquireLock(filepath.Join(dir, "absent")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("lock of an absent folder: %v", err)
+	}
+}

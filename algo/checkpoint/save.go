@@ -1,0 +1,198 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Save writes the checkpoint of a step. It calls fill with an empty folder to
+// write into, syncs and hashes all that fill wrote, and then gives the folder
+// its name: from that rename on, and not before, the checkpoint exists. A
+// checkpoint of the same step is replaced.
+//
+// Afterwards the oldest checkpoints are removed until keep are left (keep 0
+// keeps all); the one just written never goes. When Save fails before the
+// rename, nothing of the step is left and the older ones are untouched. An
+// operation in flight is not interrupted by ctx; it is looked at in between.
+func Save(ctx context.Context, root string, step, keep int, fill func(dir string) error) error {
+	return disk{}.save(ctx, root, step, keep, fill)
+}
+
+func (d disk) save(ctx context.Context, root string, step, keep int, fill func(dir string) error) error {
+	if step < 0 || step > maxStep || keep < 0 {
+		return fmt.Errorf("save checkpoint: step %d or keep %d is out of range", step, keep)
+	}
+	final := filepath.Join(root, folderName(step))
+	if err := d.commit(ctx, root, final, step, fill); err != nil {
+		return fmt.Errorf("save checkpoint %s: %w", final, err)
+	}
+	if err := d.prune(root, step, keep); err != nil {
+		return fmt.Errorf("checkpoint %s is saved, but an old one cannot be removed: %w", final, err)
+	}
+	return nil
+}
+
+func (d disk) commit(ctx context.Context, root, final string, step int, fill func(dir string) error) (err error) {
+	temp := final + tempSuffix
+	if err := d.makeAll(root); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(temp); err == nil {
+		if err := d.removeAll(temp); err != nil {
+			return err
+		}
+	}
+	if err := d.mkdir(temp); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.removeAll(temp))
+		}
+	}()
+	if err := d.fill(temp, fill); err != nil {
+		return err
+	}
+	if err := d.seal(ctx, temp, step); err != nil {
+		return err
+	}
+	return d.publish(root, temp, final)
+}
+
+// seal writes the manifest and makes everything in the folder durable. Folders
+// are synced after the files in them, and the manifest with the last of them.
+func (d disk) seal(ctx context.Context, dir string, step int) error {
+	if _, err := os.Lstat(filepath.Join(dir, manifestFile)); err == nil {
+		return fmt.Errorf("%s is a reserved name", manifestFile)
+	}
+	files, folders, err := scan(ctx, dir)
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return errors.New("nothing was written into it")
+	}
+	for _, f := range files {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := d.sync(filepath.Join(dir, filepath.FromSlash(f.Path))); err != nil {
+			return err
+		}
+	}
+	text, err := manifest{Format: manifestFormat, Version: manifestVersion, Step: step, Files: files}.encode()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, manifestFile)
+	if err := d.write(path, text); err != nil {
+		return err
+	}
+	for _, p := range append([]string{path}, folders...) {
+		if err := d.sync(p); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// publish gives the sealed folder its name. A checkpoint that has the name
+// already is moved aside first; if the process dies right then, Clean moves it
+// back.
+func (d disk) publish(root, temp, final string) error {
+	aside := final + asideSuffix
+	_, err := os.Lstat(final)
+	replaced := err == nil
+	if replaced {
+		if err := d.removeAll(aside); err != nil {
+			return err
+		}
+		if err := d.rename(final, aside); err != nil {
+			return err
+		}
+	}
+	if err := d.rename(temp, final); err != nil {
+		if replaced {
+			err = errors.Join(err, d.rename(aside, final))
+		}
+		return err
+	}
+	if err := d.sync(root); err != nil {
+		return err
+	}
+	if replaced {
+		return d.removeAll(aside)
+	}
+	return nil
+}
+
+// prune removes the oldest checkpoints until keep are left. A folder is renamed
+// before its files go, so that none is ever half there under its own name.
+func (d disk) prune(root string, written, keep int) error {
+	if keep == 0 {
+		return nil
+	}
+	list, err := List(root)
+	if err != nil {
+		return err
+	}
+	extra := len(list) - keep
+	for _, e := range list {
+		if extra <= 0 {
+			break
+		}
+		if e.Step == written {
+			continue
+		}
+		gone := e.Path + goneSuffix
+		if err := d.rename(e.Path, gone); err != nil {
+			return err
+		}
+		if err := d.removeAll(gone); err != nil {
+			return err
+		}
+		extra--
+	}
+	return nil
+}
+
+// Clean removes what a process that died while saving has left. It is called
+// once, at the start, by the holder of the run's lock, and returns the names
+// it removed.
+func Clean(root string) ([]string, error) { return disk{}.clean(root) }
+
+func (d disk) clean(root string) ([]string, error) {
+	entries, err := os.ReadDir(root)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("clean checkpoints: %w", err)
+	}
+	var removed []string
+	for _, e := range entries {
+		name, left := leftover(e.Name())
+		if !left {
+			continue
+		}
+		path, final := filepath.Join(root, e.Name()), filepath.Join(root, name)
+		if _, err := os.Lstat(final); errors.Is(err, os.ErrNotExist) && e.Name() == name+asideSuffix {
+			err = d.rename(path, final) // died between the two renames of publish
+			if err == nil {
+				err = d.sync(root)
+			}
+			if err != nil {
+				return removed, fmt.Errorf("clean checkpoints: %w", err)
+			}
+			continue
+		}
+		if err := d.removeAll(path); err != nil {
+			return removed, fmt.Errorf("clean checkpoints: %w", err)
+		}
+		removed = append(removed, e.Name())
+	}
+	return removed, nil
+}

@@ -117,7 +117,7 @@ func TestTextcraftTranscript(t *testing.T) {
 	}
 	o := quick("http://127.0.0.1:1")
 	o.Parser = "g3"
-	if _, err := registry["textcraft"].New(context.Background(), o); err == nil || !strings.Contains(err.Error(), "g3") {
+	if _, err := spec("textcraft").New(context.Background(), o); err == nil || !strings.Contains(err.Error(), "g3") {
 		t.Errorf("parser g3: %v", err)
 	}
 }
@@ -193,7 +193,7 @@ func TestWordleErrors(t *testing.T) {
 	}
 	for _, vocabulary := range []string{`[]`, `"panic"`, `[1]`} {
 		s := newScript(t, map[string][]reply{"POST /wordle/create": ok(`{"id":0}`), "GET /wordle/filtered_vocab": ok(vocabulary)})
-		_, err := registry["wordle"].New(context.Background(), quick(s.URL))
+		_, err := spec("wordle").New(context.Background(), quick(s.URL))
 		asError(t, err, KindMalformed)
 	}
 }

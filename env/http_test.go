@@ -19,7 +19,7 @@ const (
 
 func open(t *testing.T, name string, o Options) Client {
 	t.Helper()
-	c, err := registry[name].New(context.Background(), o)
+	c, err := spec(name).New(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestMissingKeys(t *testing.T) {
 	}
 	for _, body := range []string{`{}`, `{"id":null}`, `{"id":"x"}`, `3`, `{"id":1.5}`} {
 		s := newScript(t, map[string][]reply{"POST /maze/create": ok(body)})
-		c, err := registry["maze"].New(context.Background(), quick(s.URL))
+		c, err := spec("maze").New(context.Background(), quick(s.URL))
 		asError(t, err, KindMalformed)
 		if c != nil {
 			t.Errorf("create reply %s gave a client", body)

@@ -88,7 +88,7 @@ func newMaze(ctx context.Context, o Options) (Client, error) {
 }
 
 func (m *maze) Reset(ctx context.Context, index int) (Obs, error) {
-	if err := registry["maze"].CheckIndex(index); err != nil {
+	if err := checkIndex("maze", index); err != nil {
 		return Obs{}, err
 	}
 	return m.reset(ctx, mazeReset{Game: index, ID: m.id})

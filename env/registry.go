@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // Parser chooses which generation of AgentGym's Python client is followed
@@ -125,44 +126,40 @@ func (e *IndexError) Error() string {
 	return fmt.Sprintf("%s has no task %d: %s", e.Env, e.Index, e.Why)
 }
 
-var registry = map[string]Spec{}
+var specs = registry.New[Spec]("environment")
 
 // Register adds an environment. It is called from init functions and panics
 // on a second environment of the same name or a Spec that lacks a part.
 func Register(name string, s Spec) {
-	if _, twice := registry[name]; twice {
-		panic("env: " + name + " registered twice")
-	}
-	if name == "" || s.New == nil || s.Instruction == nil || s.MaxTurns <= 0 || len(s.TaskIDPrefix) == 0 {
+	if s.New == nil || s.Instruction == nil || s.MaxTurns <= 0 || len(s.TaskIDPrefix) == 0 {
 		panic("env: incomplete spec of " + name)
 	}
 	s.Name = name
-	registry[name] = s
+	specs.Register(name, s)
 }
 
 // Lookup finds an environment by name. The error lists the names there are.
-func Lookup(name string) (Spec, error) {
-	s, ok := registry[name]
-	if !ok {
-		return Spec{}, fmt.Errorf("unknown environment %q: choose one of %s", name, strings.Join(Names(), ", "))
-	}
-	return s, nil
-}
+func Lookup(name string) (Spec, error) { return specs.Lookup(name) }
 
 // Names lists the registered environments in order.
-func Names() []string {
-	names := make([]string, 0, len(registry))
-	for name := range registry {
-		names = append(names, name)
+func Names() []string { return specs.Names() }
+
+// checkIndex is Spec.CheckIndex of the environment of that name.
+func checkIndex(name string, index int) error {
+	s, err := Lookup(name)
+	if err != nil {
+		return err
 	}
-	sort.Strings(names)
-	return names
+	return s.CheckIndex(index)
 }
 
 // ByTaskID finds the environment an item id belongs to, and its index there.
 func ByTaskID(taskID string) (Spec, int, error) {
 	for _, name := range Names() {
-		s := registry[name]
+		s, err := Lookup(name)
+		if err != nil {
+			return Spec{}, 0, err
+		}
 		if slices.ContainsFunc(s.TaskIDPrefix, func(p string) bool { return strings.HasPrefix(taskID, p) }) {
 			index, err := s.Index(taskID)
 			return s, index, err

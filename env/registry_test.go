@@ -8,6 +8,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// spec finds an environment that is known to exist.
+func spec(name string) Spec {
+	s, err := Lookup(name)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
 func TestNames(t *testing.T) {
 	if diff := cmp.Diff([]string{"maze", "textcraft", "wordle"}, Names()); diff != "" {
 		t.Error(diff)
@@ -46,13 +55,13 @@ func TestIndex(t *testing.T) {
 			}
 		})
 	}
-	maze := registry["maze"]
+	maze := spec("maze")
 	if _, err := maze.Index("textcraft_1"); err == nil {
 		t.Error("maze took a textcraft item")
 	}
 	for _, name := range Names() {
 		var e *IndexError
-		if err := registry[name].CheckIndex(-1); !errors.As(err, &e) || e.Index != -1 {
+		if err := spec(name).CheckIndex(-1); !errors.As(err, &e) || e.Index != -1 {
 			t.Errorf("%s takes index -1: %v", name, err)
 		}
 	}
@@ -60,7 +69,7 @@ func TestIndex(t *testing.T) {
 
 func TestSpecs(t *testing.T) {
 	for _, name := range Names() {
-		s := registry[name]
+		s := spec(name)
 		if !s.Success(1) || s.Success(0) || s.Success(0.99) || s.Success(-1) {
 			t.Errorf("%s: success threshold %v", name, s.SuccessReward)
 		}
@@ -75,7 +84,7 @@ func TestSpecs(t *testing.T) {
 }
 
 func TestRegisterPanics(t *testing.T) {
-	for name, s := range map[string]Spec{"maze": registry["maze"], "empty": {}} {
+	for name, s := range map[string]Spec{"maze": spec("maze"), "empty": {}} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
 				if recover() == nil {

@@ -70,7 +70,7 @@ func newTextcraft(ctx context.Context, o Options) (Client, error) {
 }
 
 func (t *textcraft) Reset(ctx context.Context, index int) (Obs, error) {
-	if err := registry["textcraft"].CheckIndex(index); err != nil {
+	if err := checkIndex("textcraft", index); err != nil {
 		return Obs{}, err
 	}
 	return t.reset(ctx, textcraftReset{DataIdx: index, ID: t.id})

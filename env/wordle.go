@@ -79,7 +79,7 @@ func newWordle(ctx context.Context, o Options) (Client, error) {
 }
 
 func (w *wordle) Reset(ctx context.Context, index int) (Obs, error) {
-	if err := registry["wordle"].CheckIndex(index); err != nil {
+	if err := checkIndex("wordle", index); err != nil {
 		return Obs{}, err
 	}
 	obs, err := w.reset(ctx, wordleReset{Seed: index, ID: w.id})

@@ -1,0 +1,29 @@
+package nn
+
+import "github.com/openmanus/openmanus/torch"
+
+// Linear is x · weightᵀ + bias.
+type Linear struct {
+	Weight torch.Tensor // [O,I]
+	Bias   torch.Tensor // [O] or none
+}
+
+// Forward maps x [...,I] to [...,O].
+func (l *Linear) Forward(x torch.Tensor) torch.Tensor { return x.Linear(l.Weight, l.Bias) }
+
+// Embedding is a row of its weight for every id.
+type Embedding struct {
+	Weight torch.Tensor // [V,D]
+}
+
+// Forward maps ids [...] (int32 or int64) to [...,D].
+func (e *Embedding) Forward(ids torch.Tensor) torch.Tensor { return torch.Embedding(e.Weight, ids) }
+
+// RMSNorm scales each vector to a mean square of 1, then by its weight (Zhang and Sennrich 2019, eq. 4).
+type RMSNorm struct {
+	Weight torch.Tensor // [D]
+	Eps    float64      // added to the mean square
+}
+
+// Forward keeps the shape of x [...,D].
+func (n *RMSNorm) Forward(x torch.Tensor) torch.Tensor { return torch.RMSNorm(x, n.Weight, n.Eps) }

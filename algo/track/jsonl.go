@@ -1,0 +1,225 @@
+package track
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+)
+
+// The keys of a line that are not metrics.
+const (
+	stepKey      = "step"
+	nonFiniteKey = "nonfinite"
+)
+
+// JSONL appends metrics to a file of JSON lines:
+//
+//	{"step":3,"actor/lr":1e-06,"actor/pg_loss":-0.25}
+//
+// step comes first, the metrics follow by name. JSON has no NaN and no infinity:
+// such a value is written as null, and the line has "nonfinite" with their
+// number. Each line is durable when Write returns.
+type JSONL struct {
+	path      string
+	f         *os.File
+	offset    int64
+	nonFinite int
+}
+
+// OpenJSONL opens a metrics file for appending and makes it if there is none. A
+// torn last line, left by a process that died, is cut off.
+func OpenJSONL(path string) (*JSONL, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open metrics: %w", err)
+	}
+	s := &JSONL{path: path, f: f}
+	if err := s.cutTorn(); err != nil {
+		return nil, fmt.Errorf("open metrics %s: %w", path, errors.Join(err, f.Close()))
+	}
+	return s, nil
+}
+
+// cutTorn finds the end of the last whole line and cuts there.
+func (s *JSONL) cutTorn() error {
+	st, err := s.f.Stat()
+	if err != nil {
+		return err
+	}
+	if st.Size() == 0 {
+		return nil
+	}
+	begin := make([]byte, min(st.Size(), int64(len(`{"step":`))))
+	if _, err := s.f.ReadAt(begin, 0); err != nil {
+		return err
+	}
+	if !bytes.HasPrefix([]byte(`{"step":`), begin) {
+		return errors.New("it is not a metrics file: choose another run folder")
+	}
+	buf := make([]byte, 1<<12)
+	for end := st.Size(); end > 0; {
+		n := min(int64(len(buf)), end)
+		if _, err := s.f.ReadAt(buf[:n], end-n); err != nil {
+			return err
+		}
+		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
+			s.offset = end - n + int64(i) + 1
+			break
+		}
+		end -= n
+	}
+	if s.offset == st.Size() {
+		return nil
+	}
+	return s.cut(s.offset)
+}
+
+func (s *JSONL) cut(offset int64) error {
+	if err := s.f.Truncate(offset); err != nil {
+		return err
+	}
+	s.offset = offset
+	return s.f.Sync()
+}
+
+// Write appends a line.
+func (s *JSONL) Write(step int, m Metrics) error {
+	line, bad, err := encode(step, m)
+	if err != nil {
+		return fmt.Errorf("write metrics %s: %w", s.path, err)
+	}
+	if _, err := s.f.Write(line); err != nil {
+		// A full disk may have taken half of the line.
+		return fmt.Errorf("write metrics: %w", errors.Join(err, s.cut(s.offset)))
+	}
+	s.offset += int64(len(line))
+	s.nonFinite += bad
+	if err := s.f.Sync(); err != nil {
+		return fmt.Errorf("write metrics: %w", err)
+	}
+	return nil
+}
+
+// encode returns a step's line and how many of its values are not finite.
+func encode(step int, m Metrics) ([]byte, int, error) {
+	line := strconv.AppendInt([]byte(`{"step":`), int64(step), 10)
+	bad := 0
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if name == stepKey || name == nonFiniteKey || name == "" {
+			return nil, 0, fmt.Errorf("%q cannot be the name of a metric", name)
+		}
+		key, err := json.Marshal(name)
+		if err != nil {
+			return nil, 0, err
+		}
+		line = append(append(append(line, ','), key...), ':')
+		v := m[name]
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			bad++
+			line = append(line, "null"...)
+			continue
+		}
+		text, err := json.Marshal(v)
+		if err != nil {
+			return nil, 0, err
+		}
+		line = append(line, text...)
+	}
+	if bad > 0 {
+		line = append(line, `,"`+nonFiniteKey+`":`...)
+		line = strconv.AppendInt(line, int64(bad), 10)
+	}
+	return append(line, "}\n"...), bad, nil
+}
+
+// NonFinite returns how many values written since opening were not finite.
+func (s *JSONL) NonFinite() int { return s.nonFinite }
+
+// Offset returns the length of the file.
+func (s *JSONL) Offset() (int64, error) { return s.offset, nil }
+
+// TruncateTo forgets every line after an offset that Offset once returned: a
+// resumed run writes the lines of the steps it repeats again.
+func (s *JSONL) TruncateTo(offset int64) error {
+	if offset < 0 || offset > s.offset {
+		return fmt.Errorf("metrics %s: the checkpoint was saved at byte %d, but the file has only %d: it was cut or replaced since", s.path, offset, s.offset)
+	}
+	if offset > 0 {
+		var last [1]byte
+		if _, err := s.f.ReadAt(last[:], offset-1); err != nil {
+			return fmt.Errorf("metrics %s: %w", s.path, err)
+		}
+		if last[0] != '\n' {
+			return fmt.Errorf("metrics %s: byte %d, where the checkpoint was saved, is inside a line: the file was changed since", s.path, offset)
+		}
+	}
+	if err := s.cut(offset); err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	return nil
+}
+
+// Close closes the file.
+func (s *JSONL) Close() error {
+	if err := s.f.Close(); err != nil {
+		return fmt.Errorf("close metrics: %w", err)
+	}
+	return nil
+}
+
+// Read calls each for every line of a metrics file, in order. Values that were
+// not finite come back as NaN. A torn last line is left out.
+func Read(path string, each func(step int, m Metrics) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("read metrics: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return fmt.Errorf("read metrics %s: %w", path, err)
+	}
+	for n := 1; ; n++ {
+		line, rest, whole := bytes.Cut(text, []byte{'\n'})
+		if !whole {
+			return nil
+		}
+		step, m, err := decode(line)
+		if err != nil {
+			return fmt.Errorf("read metrics %s: line %d: %w", path, n, err)
+		}
+		if err := each(step, m); err != nil {
+			return err
+		}
+		text = rest
+	}
+}
+
+func decode(line []byte) (int, Metrics, error) {
+	var values map[string]*float64
+	if err := json.Unmarshal(line, &values); err != nil {
+		return 0, nil, err
+	}
+	step := values[stepKey]
+	if step == nil || *step != math.Trunc(*step) || math.Abs(*step) > 1<<53 {
+		return 0, nil, errors.New(`"step" is missing or not an integer`)
+	}
+	m := Metrics{}
+	for name, v := range values {
+		switch {
+		case name == stepKey || name == nonFiniteKey:
+		case v == nil:
+			m[name] = math.NaN()
+		default:
+			m[name] = *v
+		}
+	}
+	return int(*step), m, nil
+}

@@ -1,0 +1,201 @@
+package track
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+type line struct {
+	Step int
+	M    Metrics
+}
+
+func readAll(t *testing.T, path string) []line {
+	t.Helper()
+	var out []line
+	if err := Read(path, func(step int, m Metrics) error {
+		out = append(out, line{step, m})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func open(t *testing.T, path string) *JSONL {
+	t.Helper()
+	s, err := OpenJSONL(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func write(t *testing.T, s Sink, step int, m Metrics) {
+	t.Helper()
+	if err := s.Write(step, m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestJSONLForm(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "metrics.jsonl")
+	s := open(t, path)
+	write(t, s, 0, nil)
+	write(t, s, 3, Metrics{"b": 0.1, "a": 1, "actor/lr": 1e-6, "big": 1e300, "odd \"é": -0.5})
+	write(t, s, 4, Metrics{"nan": math.NaN(), "inf": math.Inf(-1), "x": 2})
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"step":0}
+{"step":3,"a":1,"actor/lr":0.000001,"b":0.1,"big":1e+300,"odd \"é":-0.5}
+{"step":4,"inf":null,"nan":null,"x":2,"nonfinite":2}
+`
+	if d := cmp.Diff(want, string(text)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if got, err := s.Offset(); got != int64(len(want)) || err != nil {
+		t.Errorf("Offset = %d, %v, want %d", got, err, len(want))
+	}
+	if s.NonFinite() != 2 {
+		t.Errorf("NonFinite = %d", s.NonFinite())
+	}
+	lines := []line{
+		{0, Metrics{}}, {3, Metrics{"b": 0.1, "a": 1, "actor/lr": 1e-6, "big": 1e300, "odd \"é": -0.5}},
+		{4, Metrics{"nan": math.NaN(), "inf": math.NaN(), "x": 2}},
+	}
+	if d := cmp.Diff(lines, readAll(t, path), cmpopts.EquateNaNs()); d != "" {
+		t.Errorf("read back (-want +got):\n%s", d)
+	}
+	for _, name := range []string{"step", "nonfinite", ""} {
+		if err := s.Write(5, Metrics{name: 1}); err == nil {
+			t.Errorf("a metric named %q was written", name)
+		}
+	}
+}
+
+// TestResume goes back to an offset as a resumed run does and repeats a step:
+// the file is that of a run that was never interrupted.
+func TestResume(t *testing.T) {
+	dir := t.TempDir()
+	path, whole := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	s := open(t, path)
+	write(t, s, 1, Metrics{"x": 1})
+	write(t, s, 2, Metrics{"x": 2})
+	saved, err := s.Offset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, s, 3, Metrics{"x": 99}) // lost with the process
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, path)
+	if err := s.TruncateTo(saved); err != nil {
+		t.Fatal(err)
+	}
+	write(t, s, 3, Metrics{"x": 3})
+	other := open(t, whole)
+	for i := 1; i <= 3; i++ {
+		write(t, other, i, Metrics{"x": float64(i)})
+	}
+	a, _ := os.ReadFile(path)
+	b, _ := os.ReadFile(whole)
+	if string(a) != string(b) {
+		t.Errorf("resumed:\n%suninterrupted:\n%s", a, b)
+	}
+	for offset, want := range map[int64]string{-1: "was cut", 10000: "was cut", saved - 1: "inside a line"} {
+		if err := s.TruncateTo(offset); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("TruncateTo(%d) = %v, want %q", offset, err, want)
+		}
+	}
+	if got := len(readAll(t, path)); got != 3 {
+		t.Errorf("a refused offset left %d lines", got)
+	}
+	if err := s.TruncateTo(0); err != nil {
+		t.Error(err)
+	}
+	if got := readAll(t, path); len(got) != 0 {
+		t.Errorf("after TruncateTo(0): %v", got)
+	}
+}
+
+// TestTornAnywhere cuts a file at every byte: opening leaves whole lines.
+func TestTornAnywhere(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "m")
+	s := open(t, path)
+	write(t, s, 1, Metrics{"x": 1})
+	write(t, s, 2, Metrics{"x": 2})
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := range len(text) + 1 {
+		if err := os.WriteFile(path, text[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want := strings.Count(string(text[:cut]), "\n")
+		if got := len(readAll(t, path)); got != want {
+			t.Fatalf("cut %d: Read gives %d lines, want %d", cut, got, want)
+		}
+		s, err := OpenJSONL(path)
+		if err != nil {
+			t.Fatalf("cut %d: %v", cut, err)
+		}
+		write(t, s, 9, nil)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		lines := readAll(t, path)
+		if len(lines) != want+1 || lines[want].Step != 9 {
+			t.Fatalf("cut %d: %v after appending", cut, lines)
+		}
+	}
+}
+
+func TestOpenRefusesOtherFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "precious")
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenJSONL(path); err == nil || !strings.Contains(err.Error(), "not a metrics file") {
+		t.Errorf("OpenJSONL = %v", err)
+	}
+	if text, _ := os.ReadFile(path); string(text) != "precious" {
+		t.Errorf("the file is now %q", text)
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"{\"step\":1}\n{}\n":            "line 2",
+		"{\"step\":1.5}\n":              `"step"`,
+		"{\"step\":1}\nhello\n":         "line 2",
+		"{\"step\":1,\"x\":\"text\"}\n": "line 1",
+	} {
+		path := filepath.Join(t.TempDir(), "m")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := Read(path, func(int, Metrics) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Read(%q) = %v, want %q", text, err, want)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "m")
+	write(t, open(t, path), 1, nil)
+	stop := errors.New("stop")
+	if err := Read(path, func(int, Metrics) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("Read = %v, want the callback's error", err)
+	}
+}

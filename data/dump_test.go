@@ -216,6 +216,26 @@ func TestDumpRefuses(t *testing.T) {
 	}
 }
 
+func TestWriteDump(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "step_1.jsonl")
+	for n := 1; n <= 2; n++ { // the second replaces the first
+		if err := WriteDump(path, DumpHeader{}, []*Episode{dumpEpisode(n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := WriteDump(path, DumpHeader{}, []*Episode{dumpEpisode(3), {Reward: math.NaN()}}); err == nil {
+		t.Error("NaN was written")
+	}
+	_, got := readDump(t, path)
+	if d := cmp.Diff([]*Episode{dumpEpisode(2)}, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("left %v", left)
+	}
+}
+
 func TestDumpManyWriters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d")
 	w, err := CreateDump(path, DumpHeader{})

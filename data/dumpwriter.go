@@ -30,6 +30,28 @@ func CreateDump(path string, h DumpHeader) (*DumpWriter, error) {
 	return startDump(f, path, h)
 }
 
+// WriteDump writes a whole dump: the file appears complete, in place of one of
+// that name, or not at all.
+func WriteDump(path string, h DumpHeader, episodes []*Episode) (err error) {
+	temp := path + ".tmp"
+	w, err := CreateDump(temp, h)
+	if err != nil {
+		return err
+	}
+	for _, e := range episodes {
+		if err = w.Write(e); err != nil {
+			break
+		}
+	}
+	if err = errors.Join(err, w.Close()); err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	return nil
+}
+
 func startDump(f *os.File, path string, h DumpHeader) (*DumpWriter, error) {
 	h.Format, h.Version = DumpFormat, DumpVersion
 	w := &DumpWriter{path: path, weights: h.Weights, f: f}

@@ -273,7 +273,7 @@ native() {
     printf 'extern "C" const char* om_source_hash(void) { return "%s"; }\n' "$h" >"$build/obj/shim_stamp.cpp"
     for s in "${sources[@]}"; do objs+=("$build/obj/shim/$(basename "$s" .cc).o"); done
     g++ -shared -fPIC -o "$build/lib/libopenmanus_torch.so.tmp" "$build/obj/shim_stamp.cpp" "${objs[@]}" \
-      "${libs[@]}" -ldl -lpthread
+      "${libs[@]}" "$build/libtorch/lib/libgomp.so.1" -ldl -lpthread
     mv "$build/lib/libopenmanus_torch.so.tmp" "$build/lib/libopenmanus_torch.so"
     stamp shim "$h"
   fi

@@ -262,12 +262,12 @@ func TestWriterRefuses(t *testing.T) {
 	}
 }
 
-// TestReferenceReads lets the reference implementation read what we wrote; it
-// runs where OPENMANUS_PEER_PYTHON names a Python that has it.
+// TestReferenceReads lets the reference implementation read what we wrote,
+// where build/peer is a Python environment that has it.
 func TestReferenceReads(t *testing.T) {
-	python := os.Getenv("OPENMANUS_PEER_PYTHON")
-	if python == "" {
-		t.Skip("OPENMANUS_PEER_PYTHON is not set (a python with torch and safetensors)")
+	python := filepath.Join("..", "..", "build", "peer", "bin", "python")
+	if err := exec.Command(python, "-c", "import torch, safetensors").Run(); err != nil {
+		t.Skipf("%s with torch and safetensors is not here: %v", python, err)
 	}
 	dir := t.TempDir()
 	specs := []Spec{{"x é", Info{F32, []int64{1, 2}}}, {"y", Info{BF16, nil}}, {"z", Info{Bool, []int64{3}}}}

@@ -1,0 +1,119 @@
+package tokenizer
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// trainLimit bounds the work of TrainBPE: it is for vocabularies made on the
+// spot, and counts every pair again for every merge.
+const trainLimit = 1 << 14
+
+// TrainBPE trains a byte-level BPE vocabulary (Sennrich et al. 2016,
+// "Neural Machine Translation of Rare Words with Subword Units", algorithm 1)
+// of at most vocabSize tokens: the specials first, then the 256 bytes, then
+// merges by falling count, the pair of smaller ids first among equals. It
+// stops early when no pair occurs twice. The splitting is SmolLM2's: digits
+// one by one, otherwise GPT-2's. The same input gives the same tokenizer.
+func TrainBPE(texts []string, vocabSize int, specials []string) (*Tokenizer, error) {
+	t, err := trainBPE(texts, vocabSize, specials)
+	if err != nil {
+		return nil, fmt.Errorf("train tokenizer: %w", err)
+	}
+	return t, nil
+}
+
+func trainBPE(texts []string, vocabSize int, specials []string) (*Tokenizer, error) {
+	if least := len(specials) + 256; vocabSize < least || vocabSize > trainLimit {
+		return nil, fmt.Errorf("vocabulary size %d is outside %d (256 bytes and %d special tokens) to %d",
+			vocabSize, least, len(specials), trainLimit)
+	}
+	r := &recipe{bos: -1, merges: [][2]string{}}
+	r.pre = []any{digitsLayout{"Digits", true}, byteLevelLayout(true)}
+	for i, s := range specials {
+		r.tokens = append(r.tokens, s)
+		r.added = append(r.added, AddedToken{ID: int32(i), Content: s, Special: true})
+	}
+	for b := range 256 {
+		r.tokens = append(r.tokens, string(byteRune[b]))
+	}
+	base, err := r.build()
+	if err != nil {
+		return nil, err
+	}
+	words := countWords(base, texts)
+	taken := make(map[string]bool, vocabSize)
+	for _, token := range r.tokens {
+		taken[token] = true
+	}
+	for len(r.tokens) < vocabSize {
+		a, b, ok := bestPair(words, taken, r.tokens)
+		if !ok {
+			break
+		}
+		id := int32(len(r.tokens))
+		merged := r.tokens[a] + r.tokens[b]
+		r.tokens = append(r.tokens, merged)
+		taken[merged] = true
+		r.merges = append(r.merges, [2]string{r.tokens[a], r.tokens[b]})
+		for i := range words {
+			words[i].apply(a, b, id)
+		}
+	}
+	return r.build()
+}
+
+// wordCount is a pre-token, as the ids it has come to so far, and how often it occurs.
+type wordCount struct {
+	ids   []int32
+	count int
+}
+
+func countWords(t *Tokenizer, texts []string) []wordCount {
+	counts := map[string]int{}
+	count := func(w string) { counts[w]++ }
+	for _, text := range texts {
+		t.verbatim.split(lossy([]byte(text)), false, func(s string) { t.pre.each(s, count) }, func(int32) {})
+	}
+	keys := slices.Sorted(maps.Keys(counts))
+	words := make([]wordCount, len(keys))
+	for i, w := range keys {
+		words[i].count = counts[w]
+		for j := range len(w) {
+			words[i].ids = append(words[i].ids, t.bpe.bytes[w[j]])
+		}
+	}
+	return words
+}
+
+// bestPair returns the pair that occurs most often, at least twice, and makes
+// a token that is not there yet.
+func bestPair(words []wordCount, taken map[string]bool, tokens []string) (a, b int32, ok bool) {
+	counts := map[uint64]int{}
+	for _, w := range words {
+		for i := 1; i < len(w.ids); i++ {
+			counts[pair(w.ids[i-1], w.ids[i])] += w.count
+		}
+	}
+	best, bestCount := uint64(0), 1
+	for p, n := range counts {
+		if n < bestCount || n == bestCount && (bestCount == 1 || p > best) {
+			continue
+		}
+		if taken[tokens[p>>32]+tokens[uint32(p)]] {
+			continue
+		}
+		best, bestCount = p, n
+	}
+	return int32(best >> 32), int32(uint32(best)), bestCount > 1
+}
+
+func (w *wordCount) apply(a, b, id int32) {
+	for i := 0; i+1 < len(w.ids); i++ {
+		if w.ids[i] == a && w.ids[i+1] == b {
+			w.ids[i] = id
+			w.ids = slices.Delete(w.ids, i+1, i+2)
+		}
+	}
+}

@@ -266,8 +266,8 @@ func TestWriterRefuses(t *testing.T) {
 // where build/peer is a Python environment that has it.
 func TestReferenceReads(t *testing.T) {
 	python := filepath.Join("..", "..", "build", "peer", "bin", "python")
-	if err := exec.Command(python, "-c", "import torch, safetensors").Run(); err != nil {
-		t.Skipf("%s with torch and safetensors is not here: %v", python, err)
+	if err := exec.Command(python, "-c", "import numpy, safetensors").Run(); err != nil {
+		t.Skipf("%s with numpy and safetensors is not here: %v", python, err)
 	}
 	dir := t.TempDir()
 	specs := []Spec{{"x é", Info{F32, []int64{1, 2}}}, {"y", Info{BF16, nil}}, {"z", Info{Bool, []int64{3}}}}
@@ -279,7 +279,7 @@ func TestReferenceReads(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, got)
 	}
-	const want = "metadata {'format': 'pt'}\nx é torch.float32 [1, 2] [1.0, -2.0]\ny torch.bfloat16 [] [1.0]\nz torch.bool [3] [True, False, True]\n"
+	const want = "metadata {'format': 'pt'}\nx é F32 [1, 2] [1.0, -2.0]\ny BF16 [] \nz BOOL [3] [True, False, True]\n"
 	if d := cmp.Diff(want, string(got)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

@@ -36,6 +36,9 @@ func (e *Error) Error() string {
 // opPanic carries a failed operation from the operation to Run.
 type opPanic struct{ err *Error }
 
+// Error is what a crash outside Run prints.
+func (p opPanic) Error() string { return p.err.Error() }
+
 // fail ends the running function of Run with an *Error.
 func fail(op, msg string, operands ...Tensor) {
 	e := &Error{Op: op, Msg: msg}

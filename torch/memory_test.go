@@ -1,0 +1,32 @@
+package torch_test
+
+import (
+	"testing"
+
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/torchtest"
+)
+
+// Freed memory goes back: a loop over scopes must not grow, whoever makes the tensors.
+func TestMemoryDoesNotGrow(t *testing.T) {
+	loop := func(n int) {
+		torchtest.Run(t, func(s *torch.Scope) {
+			for range n {
+				s.Do(func(s *torch.Scope) {
+					x := s.Full(1, torch.Float32, 1<<18) // 1 MiB
+					x.SetRequiresGrad(true)
+					x.Add(x).Exp().Sum().Backward()
+				})
+			}
+		})
+	}
+	loop(5)
+	before := torch.RSS()
+	if before == 0 {
+		t.Skip("the system does not tell the size of the process")
+	}
+	loop(200) // 1 GiB in all
+	if grown := torch.RSS() - before; grown > 100<<20 {
+		t.Errorf("grew by %d MiB", grown>>20)
+	}
+}

@@ -9,8 +9,8 @@ import (
 	"github.com/openmanus/openmanus/agent/tokenizer"
 )
 
-// loadSmolLM2 reads template and tokenizer from the model file, if it is there.
-func loadSmolLM2(t testing.TB) (*Template, *tokenizer.Tokenizer, tokenizer.Config) {
+// readSmolLM2 reads template and tokenizer from the model file, if it is there.
+func readSmolLM2(t testing.TB) model {
 	t.Helper()
 	path := os.Getenv("OPENMANUS_SMOLLM2_GGUF")
 	if path == "" {
@@ -47,9 +47,5 @@ func loadSmolLM2(t testing.TB) (*Template, *tokenizer.Tokenizer, tokenizer.Confi
 	if err != nil {
 		t.Fatal(err)
 	}
-	tmpl, err := Parse(config.ChatTemplate)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tmpl, tok, config
+	return model{tok: tok, config: config}
 }

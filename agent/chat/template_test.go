@@ -68,30 +68,49 @@ func testdataDir() string {
 	return filepath.Join("..", "..", "build", "testdata")
 }
 
+// loaded keeps what loadModel has read, which takes a second each.
+var loaded = map[string]model{}
+
+type model struct {
+	template *Template
+	tok      *tokenizer.Tokenizer
+	config   tokenizer.Config
+}
+
 // loadModel reads the template and the tokenizer of a published model.
 func loadModel(t testing.TB, name string) (*Template, *tokenizer.Tokenizer, tokenizer.Config) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a fetched tokenizer; not in short mode")
 	}
-	if name == "smollm2" {
-		return loadSmolLM2(t)
+	m, ok := loaded[name]
+	if !ok {
+		if name == "smollm2" {
+			m = readSmolLM2(t)
+		} else {
+			m = readModel(t, name)
+		}
+		var err error
+		if m.template, err = Parse(m.config.ChatTemplate); err != nil {
+			t.Fatal(err)
+		}
+		loaded[name] = m
 	}
+	return m.template, m.tok, m.config
+}
+
+func readModel(t testing.TB, name string) (m model) {
+	t.Helper()
 	dir := filepath.Join(testdataDir(), "tokenizers", name)
 	const hint = "run ./build.sh test, which fetches the tokenizers, or set OPENMANUS_TESTDATA"
-	tok, err := tokenizer.Load(dir)
-	if err != nil {
+	var err error
+	if m.tok, err = tokenizer.Load(dir); err != nil {
 		t.Fatalf("%v\n%s", err, hint)
 	}
-	config, err := tokenizer.LoadConfig(dir)
-	if err != nil {
+	if m.config, err = tokenizer.LoadConfig(dir); err != nil {
 		t.Fatalf("%v\n%s", err, hint)
 	}
-	tmpl, err := Parse(config.ChatTemplate)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tmpl, tok, config
+	return m
 }
 
 var modelNames = []string{"llama3", "llama3_2", "qwen2_5", "qwen3", "smollm2"}

@@ -86,7 +86,12 @@ func fromGGUF(v GGUFVocab) (*Tokenizer, error) {
 	}
 	r := &recipe{tokens: slices.Clone(v.Tokens[:n]), bos: -1}
 	pre(r)
+	seen := make(map[string]int, n)
 	for id, token := range r.tokens {
+		if first, twice := seen[token]; twice {
+			return nil, fmt.Errorf("token %q is there twice, as %d and %d", token, first, id)
+		}
+		seen[token] = id
 		a := AddedToken{ID: int32(id), Content: token}
 		switch kind := v.TokenTypes[id]; kind {
 		case ggufNormal, ggufUnused:

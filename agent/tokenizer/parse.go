@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 )
@@ -39,16 +38,16 @@ type addedJSON struct {
 }
 
 type modelJSON struct {
-	Type         string            `json:"type"`
-	Dropout      *float64          `json:"dropout"`
-	UnkToken     *string           `json:"unk_token"`
-	Prefix       *string           `json:"continuing_subword_prefix"`
-	Suffix       *string           `json:"end_of_word_suffix"`
-	FuseUnk      bool              `json:"fuse_unk"`
-	ByteFallback bool              `json:"byte_fallback"`
-	IgnoreMerges bool              `json:"ignore_merges"`
-	Vocab        map[string]int64  `json:"vocab"`
-	Merges       []json.RawMessage `json:"merges"`
+	Type         string           `json:"type"`
+	Dropout      *float64         `json:"dropout"`
+	UnkToken     *string          `json:"unk_token"`
+	Prefix       *string          `json:"continuing_subword_prefix"`
+	Suffix       *string          `json:"end_of_word_suffix"`
+	FuseUnk      bool             `json:"fuse_unk"`
+	ByteFallback bool             `json:"byte_fallback"`
+	IgnoreMerges bool             `json:"ignore_merges"`
+	Vocab        map[string]int32 `json:"vocab"`
+	Merges       json.RawMessage  `json:"merges"`
 }
 
 // Parse reads the bytes of a tokenizer.json and keeps them.
@@ -148,7 +147,7 @@ func (t *Tokenizer) readModel(raw json.RawMessage) error {
 		return errors.New("byte_fallback is not supported")
 	case len(m.Vocab) == 0:
 		return errors.New("vocab is missing or empty")
-	case m.Merges == nil:
+	case absent(m.Merges):
 		return errors.New("merges are missing")
 	}
 	if err := t.readVocab(m.Vocab); err != nil {
@@ -165,16 +164,15 @@ func (t *Tokenizer) readModel(raw json.RawMessage) error {
 	return t.readMerges(m.Merges)
 }
 
-func (t *Tokenizer) readVocab(vocab map[string]int64) error {
-	t.ids = make(map[string]int32, len(vocab))
+func (t *Tokenizer) readVocab(vocab map[string]int32) error {
+	t.ids = vocab
 	t.bpe.words = make(map[string]int32, len(vocab))
-	highest := int64(-1)
+	highest := int32(-1)
 	for token, id := range vocab {
 		if id < 0 || id >= maxID {
 			return fmt.Errorf("vocab: token %q has id %d, outside 0 to %d", token, id, maxID-1)
 		}
 		highest = max(highest, id)
-		t.ids[token] = int32(id)
 	}
 	t.tokens = make([]string, highest+1)
 	t.known = make([]bool, highest+1)
@@ -197,44 +195,52 @@ func (t *Tokenizer) readVocab(vocab map[string]int64) error {
 	return nil
 }
 
-func (t *Tokenizer) readMerges(merges []json.RawMessage) error {
+func (t *Tokenizer) readMerges(raw json.RawMessage) error {
+	merges, err := mergePairs(raw)
+	if err != nil {
+		return err
+	}
 	t.bpe.merges = make(map[uint64]merge, len(merges))
-	for i, raw := range merges {
-		left, right, err := mergeParts(raw)
-		if err != nil {
-			return fmt.Errorf("merges[%d]: %w", i, err)
-		}
+	for i, m := range merges {
 		var ids [3]int32
-		for j, s := range [3]string{left, right, left + right} {
+		for j, s := range [3]string{m[0], m[1], m[0] + m[1]} {
 			id, ok := t.ids[s]
 			if !ok {
 				return fmt.Errorf("merges[%d]: %q is not in the vocabulary", i, s)
 			}
 			ids[j] = id
 		}
-		if i > math.MaxInt32 {
-			return errors.New("too many merges")
-		}
 		t.bpe.merges[pair(ids[0], ids[1])] = merge{int32(i), ids[2]}
 	}
 	return nil
 }
 
-// mergeParts reads a merge in either form, "a b" or ["a", "b"].
-func mergeParts(raw json.RawMessage) (left, right string, err error) {
-	var one string
-	if json.Unmarshal(raw, &one) == nil {
-		left, right, ok := strings.Cut(one, " ")
-		if !ok || strings.Contains(right, " ") {
-			return "", "", fmt.Errorf("%q is not two tokens with one space between", one)
+// mergePairs reads the merges in either form, all "a b" or all ["a", "b"].
+func mergePairs(raw json.RawMessage) ([][2]string, error) {
+	var lines []string
+	if json.Unmarshal(raw, &lines) != nil {
+		var pairs [][]string
+		if err := json.Unmarshal(raw, &pairs); err != nil {
+			return nil, errors.New("merges are neither all strings nor all pairs of strings")
 		}
-		return left, right, nil
+		out := make([][2]string, len(pairs))
+		for i, p := range pairs {
+			if len(p) != 2 {
+				return nil, fmt.Errorf("merges[%d] has %d tokens, not two", i, len(p))
+			}
+			out[i] = [2]string{p[0], p[1]}
+		}
+		return out, nil
 	}
-	var two []string
-	if err := json.Unmarshal(raw, &two); err != nil || len(two) != 2 {
-		return "", "", errors.New("neither a string nor a pair of strings")
+	out := make([][2]string, len(lines))
+	for i, line := range lines {
+		left, right, ok := strings.Cut(line, " ")
+		if !ok || strings.Contains(right, " ") {
+			return nil, fmt.Errorf("merges[%d]: %q is not two tokens with one space between", i, line)
+		}
+		out[i] = [2]string{left, right}
 	}
-	return two[0], two[1], nil
+	return out, nil
 }
 
 func (t *Tokenizer) readAdded(list []addedJSON) error {

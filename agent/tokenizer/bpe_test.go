@@ -1,0 +1,165 @@
+package tokenizer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf8"
+)
+
+func trained(t testing.TB) *Tokenizer {
+	t.Helper()
+	texts := []string{strings.Repeat("the maze has walls to the left and the right of the mazes. Action: move up\n", 3), "你好 你好 é"}
+	tok, err := TrainBPE(texts, 330, []string{"<|im_start|>", "<|im_end|>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+// TestMergeLong compares both ways to merge on words of all lengths.
+func TestMergeLong(t *testing.T) {
+	m := &trained(t).bpe
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range 3000 {
+		n := 1 + i%(heapFrom-1)
+		word := make([]int32, n)
+		for j := range word {
+			word[j] = m.bytes["themazwlsof "[rng.IntN(12)]]
+		}
+		short := m.mergeShort(slices.Clone(word), 0)
+		long := m.mergeLong(slices.Clone(word), 0)
+		if !slices.Equal(short, long) {
+			t.Fatalf("%v: %v by scanning, %v by heap", word, short, long)
+		}
+	}
+}
+
+// TestHugeWords is about work, not time: a quadratic merge of these would not
+// end within a test's patience.
+func TestHugeWords(t *testing.T) {
+	tok := trained(t)
+	for _, s := range []string{strings.Repeat("themaze", 100_000), strings.Repeat(" ", 1_000_000), strings.Repeat("<|im_", 100_000), strings.Repeat("é\u0301", 100_000)} {
+		if got := tok.Decode(tok.Encode(s, Options{}), false); got != s {
+			t.Errorf("%.10q...: text changed", s)
+		}
+	}
+}
+
+func TestConcurrent(t *testing.T) {
+	tok := trained(t)
+	want := tok.Encode("the walls of the maze", Options{})
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range 300 {
+				tok.Encode(fmt.Sprintf("word%d of %d", i, g), Options{})
+				if !slices.Equal(want, tok.Encode("the walls of the maze", Options{})) {
+					t.Error("ids changed")
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestCacheIsBounded fills the word cache past its limit.
+func TestCacheIsBounded(t *testing.T) {
+	tok := trained(t)
+	for i := range cacheWords + 10 {
+		tok.bpe.append(nil, fmt.Sprint("w", i))
+	}
+	if n := len(tok.bpe.cache); n > cacheWords {
+		t.Errorf("%d words in the cache", n)
+	}
+}
+
+func TestTrainBPE(t *testing.T) {
+	tok, again := trained(t), trained(t)
+	if tok.Hash() != again.Hash() {
+		t.Error("training twice gives two tokenizers")
+	}
+	if tok.Size() > 330 || tok.Size() < 300 {
+		t.Errorf("size %d", tok.Size())
+	}
+	if id, ok := tok.TokenToID("<|im_end|>"); !ok || id != 1 || !tok.IsSpecial(1) {
+		t.Errorf("<|im_end|> is %d, %v", id, ok)
+	}
+	if n := len(tok.Encode(" the", Options{})); n != 1 {
+		t.Errorf("the most frequent word takes %d tokens", n)
+	}
+	loaded, err := Parse(tok.RawJSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "Action: move up<|im_end|>\nfree text 123"
+	sameIDs(t, "after a round trip", tok.Encode(text, Options{}), loaded.Encode(text, Options{}))
+	for _, size := range []int{257, 1 << 20} {
+		if _, err := TrainBPE(nil, size, []string{"<s>", "</s>"}); err == nil {
+			t.Errorf("vocabulary of %d: no error", size)
+		}
+	}
+	for _, specials := range [][]string{{""}, {"<s>", "<s>"}, {"a"}} {
+		if _, err := TrainBPE(nil, 300, specials); err == nil {
+			t.Errorf("special tokens %q: no error", specials)
+		}
+	}
+	small, err := TrainBPE(nil, 300, nil)
+	if err != nil || small.Size() != 256 {
+		t.Errorf("no text: %v", err)
+	}
+}
+
+func TestStream(t *testing.T) {
+	tok := trained(t)
+	s := tok.Stream(false)
+	var pieces []string
+	for _, b := range []byte("aé😀\xffb\xe4") {
+		pieces = append(pieces, s.Next(tok.bpe.bytes[b]))
+	}
+	pieces = append(pieces, s.Flush(), s.Flush())
+	want := []string{"a", "", "é", "", "", "", "😀", "\uFFFD", "b", "", "\uFFFD", ""}
+	if !slices.Equal(pieces, want) {
+		t.Errorf("got %q, want %q", pieces, want)
+	}
+}
+
+func FuzzRoundTrip(f *testing.F) {
+	for _, s := range []string{"", "the maze <|im_end|> 12", "é\u0301 你好 😀\u200d", "\xff\xe4\xbd x", "'ſ 'll  \n\n \t", strings.Repeat("a", 200)} {
+		f.Add(s)
+	}
+	tok := trained(f)
+	f.Fuzz(func(t *testing.T, s string) {
+		want := lossy([]byte(s))
+		if utf8.ValidString(s) && want != s || !utf8.ValidString(want) {
+			t.Fatalf("lossy(%q) = %q", s, want)
+		}
+		for _, o := range []Options{{}, {SplitSpecial: true}, {AddSpecial: true}} {
+			ids := tok.Encode(s, o)
+			if got := tok.Decode(ids, false); got != want {
+				t.Errorf("%+v: %q came back as %q", o, want, got)
+			}
+			if got := stream(tok, ids); got != want {
+				t.Errorf("%+v: %q streamed as %q", o, want, got)
+			}
+		}
+		if once := nfc(want); nfc(once) != once || slowNFC(want) != slowNFC(once) {
+			t.Errorf("NFC of %q is not stable", want)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(join(tiny()))
+	f.Add(trained(f).RawJSON())
+	f.Add([]byte(`{"model":{"vocab":{"a":0},"merges":[]},"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"(?!"}}]}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if tok, err := Parse(data); err == nil {
+			tok.Decode(tok.Encode("some text, 12 <s>", Options{AddSpecial: true}), true)
+		}
+	})
+}

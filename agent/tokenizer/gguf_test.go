@@ -1,0 +1,150 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/agent/model/gguf"
+)
+
+// smolLM2 reads the vocabulary of the model file, if it is there.
+func smolLM2(t testing.TB) GGUFVocab {
+	t.Helper()
+	path := os.Getenv("OPENMANUS_SMOLLM2_GGUF")
+	if path == "" {
+		path = filepath.Join("..", "..", "build", "models", "SmolLM2-135M-Instruct.gguf")
+		if _, err := os.Stat(path); err != nil {
+			t.Skipf("%s is not there; ./build.sh model fetches it", path)
+		}
+	}
+	f, err := gguf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m := f.Metadata()
+	v := GGUFVocab{BOS: 1, EOS: 2, EOT: -1, Pad: 2}
+	for key, to := range map[string]*string{"tokenizer.ggml.model": &v.Model, "tokenizer.ggml.pre": &v.Pre} {
+		if *to, err = m.String(key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for key, to := range map[string]*[]string{"tokenizer.ggml.tokens": &v.Tokens, "tokenizer.ggml.merges": &v.Merges} {
+		list, err := m.Strings(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range list { // the file's memory goes when it is closed
+			*to = append(*to, strings.Clone(s))
+		}
+	}
+	if v.TokenTypes, err = m.Int32s("tokenizer.ggml.token_type"); err != nil {
+		t.Fatal(err)
+	}
+	v.TokenTypes = append([]int32(nil), v.TokenTypes...)
+	return v
+}
+
+func TestSmolLM2(t *testing.T) {
+	tok, err := FromGGUF(smolLM2(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkGoldens(t, tok, "smollm2")
+}
+
+// asGGUF writes a tokenizer.json's vocabulary as a converter to GGUF would,
+// with padding tokens at the end.
+func asGGUF(t *testing.T, tok *Tokenizer, pre string, addBOS bool) GGUFVocab {
+	t.Helper()
+	var f struct {
+		Model struct{ Merges json.RawMessage }
+	}
+	if err := json.Unmarshal(tok.RawJSON(), &f); err != nil {
+		t.Fatal(err)
+	}
+	merges, err := mergePairs(f.Model.Merges)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := GGUFVocab{Model: "gpt2", Pre: pre, BOS: -1, EOS: -1, EOT: -1, Pad: -1, AddBOS: addBOS}
+	for _, m := range merges {
+		v.Merges = append(v.Merges, m[0]+" "+m[1])
+	}
+	for id := range int32(tok.Size()) {
+		token, _ := tok.IDToToken(id)
+		v.Tokens = append(v.Tokens, token)
+		v.TokenTypes = append(v.TokenTypes, ggufNormal)
+	}
+	for _, a := range tok.Added() {
+		v.TokenTypes[a.ID] = ggufUserDefined
+		if a.Special {
+			v.TokenTypes[a.ID] = ggufControl
+		}
+		if a.Content == "<|begin_of_text|>" {
+			v.BOS = a.ID
+		}
+	}
+	v.Tokens = append(v.Tokens, "[PAD1]", "[PAD2]")
+	v.TokenTypes = append(v.TokenTypes, ggufUnused, ggufUnused)
+	return v
+}
+
+// TestGGUFEqualsOriginal runs the goldens of published tokenizers through
+// their GGUF form and through the tokenizer.json made from that.
+func TestGGUFEqualsOriginal(t *testing.T) {
+	for name, pre := range map[string]string{"llama3_2": "llama-bpe", "qwen3": "qwen2"} {
+		t.Run(name, func(t *testing.T) {
+			tok, err := FromGGUF(asGGUF(t, loadReal(t, name), pre, pre == "llama-bpe"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := tok.Size(), loadReal(t, name).Size(); got != want {
+				t.Errorf("size %d, want %d", got, want)
+			}
+			checkGoldens(t, tok, name)
+		})
+	}
+}
+
+func TestGGUFErrors(t *testing.T) {
+	good := func() GGUFVocab {
+		return GGUFVocab{
+			Model: "gpt2", Pre: "gpt-2", Tokens: []string{"a", "b", "ab", "<s>"}, TokenTypes: []int32{1, 1, 1, 3},
+			Merges: []string{"a b"}, BOS: 3, EOS: 3, EOT: -1, Pad: -1, AddBOS: true,
+		}
+	}
+	tok, err := FromGGUF(good())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameIDs(t, "ab<s>", []int32{3, 2, 3}, tok.Encode("ab<s>", Options{AddSpecial: true}))
+	for name, c := range map[string]struct {
+		spoil func(*GGUFVocab)
+		want  string
+	}{
+		"model":       {func(v *GGUFVocab) { v.Model = "llama" }, `"llama" is not supported`},
+		"pre":         {func(v *GGUFVocab) { v.Pre = "tekken" }, `"tekken" is not known; known are gpt-2,`},
+		"no pre":      {func(v *GGUFVocab) { v.Pre = "" }, `"" is not known`},
+		"types":       {func(v *GGUFVocab) { v.TokenTypes = v.TokenTypes[1:] }, "4 tokens but 3 token types"},
+		"byte type":   {func(v *GGUFVocab) { v.TokenTypes[0] = 6 }, "has type 6"},
+		"merge":       {func(v *GGUFVocab) { v.Merges[0] = "ab" }, "merges[0]"},
+		"lost merge":  {func(v *GGUFVocab) { v.Merges[0] = "b a" }, `"ba" is not in the vocabulary`},
+		"eos":         {func(v *GGUFVocab) { v.EOS = 9 }, "the eos token's id is 9"},
+		"add bos":     {func(v *GGUFVocab) { v.BOS = -1 }, "there is no bos_token_id"},
+		"same tokens": {func(v *GGUFVocab) { v.Tokens[1] = "a" }, `"a" is there twice, as 0 and 1`},
+		"none":        {func(v *GGUFVocab) { v.Tokens, v.TokenTypes = nil, nil }, "there are no tokens"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := good()
+			c.spoil(&v)
+			_, err := FromGGUF(v)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}

@@ -15,6 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	torch.SetNumThreads(1) // a second thread that waits for a busy core costs more than it does
 	goleak.VerifyTestMain(liveTensors{m})
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/openmanus/openmanus/torch/nn"
 )
 
 // Config is what a decoder needs to know about itself. The field comments name
@@ -73,14 +75,13 @@ func (c *Config) Validate() error {
 	if c.HeadDim%2 != 0 {
 		errs = append(errs, fmt.Errorf("head_dim %d is odd, rotary embeddings want it even", c.HeadDim))
 	}
-	positive := func(key string, v float64) {
-		if !(v > 0) || math.IsInf(v, 0) {
-			errs = append(errs, fmt.Errorf("%s is %v, want a positive number", key, v))
-		}
+	if !(c.RMSNormEps > 0) || math.IsInf(c.RMSNormEps, 0) {
+		errs = append(errs, fmt.Errorf("rms_norm_eps is %v, want a positive number", c.RMSNormEps))
 	}
-	positive("rms_norm_eps", c.RMSNormEps)
-	positive("rope_theta", c.RopeTheta)
-	errs = append(errs, c.RopeScaling.validate(positive))
+	if c.HeadDim > 0 && c.HeadDim%2 == 0 { // else it was reported above
+		rope := c.rope()
+		errs = append(errs, rope.Validate())
+	}
 	for _, id := range slices.Concat(c.EOSTokenIDs, ids(c.BOSTokenID), ids(c.PadTokenID)) {
 		if id < 0 || int(id) >= c.VocabSize {
 			errs = append(errs, fmt.Errorf("special token id %d is outside the vocabulary of %d", id, c.VocabSize))
@@ -89,24 +90,13 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-func (r RopeScaling) validate(positive func(string, float64)) error {
-	switch r.Type {
-	case "", "default":
-		return nil
-	case "linear":
-		positive("rope factor", r.Factor)
-		return nil
-	case "llama3":
-		positive("rope factor", r.Factor)
-		positive("rope low_freq_factor", r.LowFreqFactor)
-		positive("rope high_freq_factor", r.HighFreqFactor)
-		positive("rope original_max_position_embeddings", float64(r.OriginalMaxPositionEmbeddings))
-		if r.HighFreqFactor <= r.LowFreqFactor {
-			return fmt.Errorf("rope high_freq_factor %v is not above low_freq_factor %v", r.HighFreqFactor, r.LowFreqFactor)
-		}
-		return nil
+// rope returns the rotary embeddings of the configuration.
+func (c *Config) rope() nn.RoPE {
+	s := c.RopeScaling
+	return nn.RoPE{
+		Type: s.Type, Theta: c.RopeTheta, HeadDim: c.HeadDim, Factor: s.Factor, LowFreqFactor: s.LowFreqFactor,
+		HighFreqFactor: s.HighFreqFactor, OriginalMaxPositions: s.OriginalMaxPositionEmbeddings,
 	}
-	return fmt.Errorf("rope type %q is not supported (default, linear and llama3 are)", r.Type)
 }
 
 func ids(p *int32) []int32 {

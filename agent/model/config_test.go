@@ -66,6 +66,9 @@ func TestParseConfig(t *testing.T) {
 			if err := got.WriteJSON(&b, "float32"); err != nil {
 				t.Fatal(err)
 			}
+			if strings.Contains(b.String(), `"rope_theta": 100000,`) {
+				t.Errorf("rope_theta is written as an integer:\n%s", b.String())
+			}
 			again, err := ParseConfig(b.Bytes())
 			if err != nil {
 				t.Fatalf("what was written cannot be read: %v\n%s", err, b.String())

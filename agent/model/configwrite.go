@@ -3,6 +3,8 @@ package model
 import (
 	"encoding/json"
 	"io"
+	"strconv"
+	"strings"
 )
 
 // configFile is config.json in the layout of transformers 5, which
@@ -62,14 +64,14 @@ func (c *Config) WriteJSON(w io.Writer, dtype string) error {
 
 func (c *Config) ropeParameters() map[string]any {
 	s := c.RopeScaling
-	p := map[string]any{"rope_type": "default", "rope_theta": c.RopeTheta}
+	p := map[string]any{"rope_type": "default", "rope_theta": float(c.RopeTheta)}
 	if s.Type == "linear" || s.Type == "llama3" {
 		p["rope_type"] = s.Type
-		p["factor"] = s.Factor
+		p["factor"] = float(s.Factor)
 	}
 	if s.Type == "llama3" {
-		p["low_freq_factor"] = s.LowFreqFactor
-		p["high_freq_factor"] = s.HighFreqFactor
+		p["low_freq_factor"] = float(s.LowFreqFactor)
+		p["high_freq_factor"] = float(s.HighFreqFactor)
 		p["original_max_position_embeddings"] = s.OriginalMaxPositionEmbeddings
 	}
 	return p
@@ -83,4 +85,17 @@ func oneOrList(ids []int32) any {
 		return ids[0]
 	}
 	return ids
+}
+
+// float is written with a fraction or an exponent even when it is whole:
+// transformers warns of a rope factor that is an integer.
+type float float64
+
+// MarshalJSON implements json.Marshaler.
+func (f float) MarshalJSON() ([]byte, error) {
+	text := strconv.FormatFloat(float64(f), 'g', -1, 64)
+	if !strings.ContainsAny(text, ".e") {
+		text += ".0"
+	}
+	return []byte(text), nil
 }

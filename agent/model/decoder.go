@@ -19,7 +19,7 @@ type Model struct {
 	Norm        nn.RMSNorm   // model.norm
 	LMHead      nn.Linear    // lm_head; of tied embeddings its weight is EmbedTokens.Weight
 
-	rotary *rotary
+	rope   nn.RoPE
 	scale  float64 // of attention scores
 	thread *torch.Thread
 	owner  *torch.Owner
@@ -39,9 +39,9 @@ type Layer struct {
 // queries, keys and values come out of the hidden states.
 type selfAttention interface {
 	// project maps x [N,D] to q [N,Hq,Dh] and k, v [N,Hkv,Dh], before rotation.
-	project(x torch.Tensor, c *Config) (q, k, v torch.Tensor)
+	project(x torch.Tensor, p *pass) (q, k, v torch.Tensor)
 	// output maps the heads' results [N,Hq·Dh] to [N,D].
-	output(x torch.Tensor) torch.Tensor
+	output(x torch.Tensor, p *pass) torch.Tensor
 	// weights lists the parameters under their names inside self_attn.
 	weights(c *Config) []weight
 }
@@ -53,8 +53,9 @@ type MLP struct {
 	DownProj nn.Linear // down_proj
 }
 
-func (m *MLP) forward(x torch.Tensor) torch.Tensor {
-	return m.DownProj.Forward(torch.SwiGLU(m.GateProj.Forward(x), m.UpProj.Forward(x)))
+func (m *MLP) forward(x torch.Tensor, p *pass) torch.Tensor {
+	y := p.linears(x, &m.GateProj, &m.UpProj)
+	return p.linear(torch.SwiGLU(y[0], y[1]), &m.DownProj)
 }
 
 // newDecoder lays out a model without weights.
@@ -70,7 +71,7 @@ func newDecoder(c Config) (*Model, error) {
 		Config: c,
 		Layers: make([]Layer, c.NumHiddenLayers),
 		Norm:   nn.RMSNorm{Eps: c.RMSNormEps},
-		rotary: &rotary{freqs: c.frequencies()},
+		rope:   c.rope(),
 		scale:  1 / math.Sqrt(float64(c.HeadDim)),
 	}
 	for i := range m.Layers {
@@ -87,9 +88,10 @@ func newDecoder(c Config) (*Model, error) {
 // norm, differentiable. Sequence i is ids[offsets[i]:offsets[i+1]]; its tokens
 // see only those before them in the same sequence.
 func (m *Model) Forward(s *torch.Scope, ids, positions []int32, offsets []int) torch.Tensor {
-	return m.run(s, ids, positions, func(_ int, q, k, v torch.Tensor) torch.Tensor {
+	p := &pass{c: &m.Config, attend: func(_ int, q, k, v torch.Tensor) torch.Tensor {
 		return torch.AttentionPacked(q, k, v, offsets, m.scale)
-	})
+	}}
+	return m.run(s, ids, positions, p)
 }
 
 // DecodeBatch is one call's work on a cache: the new tokens of several
@@ -107,10 +109,11 @@ type DecodeBatch struct {
 // records nothing for gradients.
 func (m *Model) Decode(s *torch.Scope, c *Cache, b DecodeBatch) (hidden torch.Tensor) {
 	s.NoGrad(func() {
-		hidden = m.run(s, b.IDs, b.Positions, func(layer int, q, k, v torch.Tensor) torch.Tensor {
+		p := &pass{c: &m.Config, skinny: len(b.IDs) <= torch.SkinnyRows, attend: func(layer int, q, k, v torch.Tensor) torch.Tensor {
 			torch.CacheWrite(c.K[layer], c.V[layer], k, v, b.Slots)
 			return torch.AttentionCached(q, c.K[layer], c.V[layer], b.Seqs, m.scale)
-		})
+		}}
+		hidden = m.run(s, b.IDs, b.Positions, p)
 		switch {
 		case len(b.Outputs) == 0:
 			hidden = torch.Tensor{}
@@ -125,34 +128,45 @@ func (m *Model) Decode(s *torch.Scope, c *Cache, b DecodeBatch) (hidden torch.Te
 	return hidden
 }
 
-// attend mixes the values of a layer's tokens: q [N,Hq,Dh], k, v [N,Hkv,Dh],
-// both rotated, to [N,Hq,Dh].
-type attend func(layer int, q, k, v torch.Tensor) torch.Tensor
-
-// run is the decoder itself; training and generation differ only in attend.
-func (m *Model) run(s *torch.Scope, ids, positions []int32, a attend) torch.Tensor {
-	cos, sin := m.rotary.at(s, positions)
+// run is the decoder itself; training and generation differ only in the pass.
+func (m *Model) run(s *torch.Scope, ids, positions []int32, p *pass) torch.Tensor {
+	p.cos, p.sin = m.rope.Angles(s, positions)
 	x := m.EmbedTokens.Forward(s.Int32s(ids, len(ids)))
 	for i := range m.Layers {
 		s.Do(func(s *torch.Scope) {
-			x = m.Layers[i].forward(x, cos, sin, &m.Config, func(q, k, v torch.Tensor) torch.Tensor {
-				return a(i, q, k, v)
-			})
+			x = m.Layers[i].forward(x, i, p)
 			s.Keep(x)
 		})
 	}
 	return m.Norm.Forward(x)
 }
 
-func (l *Layer) forward(x, cos, sin torch.Tensor, c *Config, a func(q, k, v torch.Tensor) torch.Tensor) torch.Tensor {
-	q, k, v := l.SelfAttn.project(l.InputLayerNorm.Forward(x), c)
-	h := a(torch.RoPE(q, cos, sin), torch.RoPE(k, cos, sin), v)
-	x = x.Add(l.SelfAttn.output(h.Reshape(-1, c.NumAttentionHeads*c.HeadDim)))
-	return x.Add(l.MLP.forward(l.PostAttentionLayerNorm.Forward(x)))
+func (l *Layer) forward(x torch.Tensor, i int, p *pass) torch.Tensor {
+	q, k, v := l.SelfAttn.project(l.InputLayerNorm.Forward(x), p)
+	h := p.attend(i, torch.RoPE(q, p.cos, p.sin), torch.RoPE(k, p.cos, p.sin), v)
+	x = x.Add(l.SelfAttn.output(h.Reshape(-1, p.c.queryWidth()), p))
+	return x.Add(l.MLP.forward(l.PostAttentionLayerNorm.Forward(x), p))
 }
 
-// Logits returns the scores [R,V] of every next token for hidden states [R,D].
-func (m *Model) Logits(hidden torch.Tensor) torch.Tensor { return m.LMHead.Forward(hidden) }
+// Logits returns the scores [R,V] of every next token for hidden states [R,D],
+// without gradients. They are float32 where the model computes in bfloat16:
+// rounded to bfloat16, a logit of 20 is off by up to 0.06, and so would be the
+// log-prob of a sampled token.
+func (m *Model) Logits(hidden torch.Tensor) torch.Tensor {
+	rows := hidden.Size(0)
+	if rows > torch.SkinnyRows && m.dtype != torch.BFloat16 {
+		return m.LMHead.Forward(hidden)
+	}
+	if m.dtype == torch.BFloat16 {
+		hidden = hidden.To(torch.Float32)
+	}
+	var parts []torch.Tensor
+	for at := 0; at < rows; at += torch.SkinnyRows {
+		x := hidden.Narrow(0, at, min(torch.SkinnyRows, rows-at))
+		parts = append(parts, skinny(x, &m.LMHead)...)
+	}
+	return torch.Cat(parts, 0)
+}
 
 // TokenLogProbs returns log softmax(logits/T)[target] [N] for hidden states
 // [N,D] and, if asked, the entropy [N], without holding all logits at once.

@@ -162,13 +162,14 @@ func llama3FromFactors(c Config, divisors []float32) (RopeScaling, error) {
 		return RopeScaling{}, fmt.Errorf("%d factors for heads of %d dimensions", len(divisors), c.HeadDim)
 	}
 	c.RopeScaling = RopeScaling{}
-	plain := c.frequencies()
+	plain := c.rope()
 	c.RopeScaling = RopeScaling{
 		Type: "llama3", Factor: float64(slices.Max(divisors)),
 		LowFreqFactor: 1, HighFreqFactor: 4, OriginalMaxPositionEmbeddings: 8192,
 	}
-	for i, f := range c.frequencies() {
-		if d := plain[i]/f - divisors[i]; !(d <= 1e-3*divisors[i] && d >= -1e-3*divisors[i]) {
+	scaled, unscaled := c.rope(), plain.Frequencies()
+	for i, f := range scaled.Frequencies() {
+		if d := unscaled[i]/f - divisors[i]; !(d <= 1e-3*divisors[i] && d >= -1e-3*divisors[i]) {
 			return RopeScaling{}, fmt.Errorf("factor %d is %v, which is not llama3 scaling by %v", i, divisors[i], c.RopeScaling.Factor)
 		}
 	}

@@ -23,11 +23,12 @@ type LlamaAttention struct {
 	OProj nn.Linear // o_proj
 }
 
-func (a *LlamaAttention) project(x torch.Tensor, c *Config) (q, k, v torch.Tensor) {
-	return heads(a.QProj.Forward(x), c), heads(a.KProj.Forward(x), c), heads(a.VProj.Forward(x), c)
+func (a *LlamaAttention) project(x torch.Tensor, p *pass) (q, k, v torch.Tensor) {
+	y := p.linears(x, &a.QProj, &a.KProj, &a.VProj)
+	return p.heads(y[0]), p.heads(y[1]), p.heads(y[2])
 }
 
-func (a *LlamaAttention) output(x torch.Tensor) torch.Tensor { return a.OProj.Forward(x) }
+func (a *LlamaAttention) output(x torch.Tensor, p *pass) torch.Tensor { return p.linear(x, &a.OProj) }
 
 func (a *LlamaAttention) weights(c *Config) []weight {
 	q, kv := c.queryWidth(), c.keyWidth()
@@ -38,9 +39,6 @@ func (a *LlamaAttention) weights(c *Config) []weight {
 		{"o_proj.weight", &a.OProj.Weight, []int{c.HiddenSize, q}},
 	}
 }
-
-// heads splits [N,H·Dh] into [N,H,Dh].
-func heads(x torch.Tensor, c *Config) torch.Tensor { return x.View(x.Size(0), -1, c.HeadDim) }
 
 func (c *Config) queryWidth() int { return c.NumAttentionHeads * c.HeadDim }
 func (c *Config) keyWidth() int   { return c.NumKeyValueHeads * c.HeadDim }

@@ -14,6 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	torch.SetNumThreads(1) // a second thread that waits for a busy core costs more than it does
 	code := m.Run()
 	if n := torch.LiveTensors(); n != 0 && code == 0 {
 		fmt.Fprintf(os.Stderr, "%d tensors are alive after the tests: %v\n", n, torch.Live())

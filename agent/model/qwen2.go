@@ -22,11 +22,12 @@ type Qwen2Attention struct {
 	OProj nn.Linear // o_proj
 }
 
-func (a *Qwen2Attention) project(x torch.Tensor, c *Config) (q, k, v torch.Tensor) {
-	return heads(a.QProj.Forward(x), c), heads(a.KProj.Forward(x), c), heads(a.VProj.Forward(x), c)
+func (a *Qwen2Attention) project(x torch.Tensor, p *pass) (q, k, v torch.Tensor) {
+	y := p.linears(x, &a.QProj, &a.KProj, &a.VProj)
+	return p.heads(y[0]), p.heads(y[1]), p.heads(y[2])
 }
 
-func (a *Qwen2Attention) output(x torch.Tensor) torch.Tensor { return a.OProj.Forward(x) }
+func (a *Qwen2Attention) output(x torch.Tensor, p *pass) torch.Tensor { return p.linear(x, &a.OProj) }
 
 func (a *Qwen2Attention) weights(c *Config) []weight {
 	q, kv := c.queryWidth(), c.keyWidth()

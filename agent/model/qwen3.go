@@ -28,13 +28,12 @@ type Qwen3Attention struct {
 	KNorm nn.RMSNorm // k_norm, over one head
 }
 
-func (a *Qwen3Attention) project(x torch.Tensor, c *Config) (q, k, v torch.Tensor) {
-	q = a.QNorm.Forward(heads(a.QProj.Forward(x), c))
-	k = a.KNorm.Forward(heads(a.KProj.Forward(x), c))
-	return q, k, heads(a.VProj.Forward(x), c)
+func (a *Qwen3Attention) project(x torch.Tensor, p *pass) (q, k, v torch.Tensor) {
+	y := p.linears(x, &a.QProj, &a.KProj, &a.VProj)
+	return a.QNorm.Forward(p.heads(y[0])), a.KNorm.Forward(p.heads(y[1])), p.heads(y[2])
 }
 
-func (a *Qwen3Attention) output(x torch.Tensor) torch.Tensor { return a.OProj.Forward(x) }
+func (a *Qwen3Attention) output(x torch.Tensor, p *pass) torch.Tensor { return p.linear(x, &a.OProj) }
 
 func (a *Qwen3Attention) weights(c *Config) []weight {
 	q, kv := c.queryWidth(), c.keyWidth()

@@ -54,12 +54,12 @@ func TestSmolLM2(t *testing.T) {
 			if d := maxDiff(t, got[0], seq.LogProbs); !(d <= tolerance) {
 				t.Errorf("packed: off by %.2g", d)
 			}
-			for _, chunk := range []int{1, 48} {
-				cached, err := b.Model.DecodeLogProbs(ctx, 1, seq.IDs, chunk)
+			for chunk, n := range map[int]int{1: 64, 48: len(seq.IDs)} {
+				cached, err := b.Model.DecodeLogProbs(ctx, 1, seq.IDs[:n], chunk)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if d := maxDiff(t, cached, seq.LogProbs); !(d <= tolerance) {
+				if d := maxDiff(t, cached, seq.LogProbs[:n-1]); !(d <= tolerance) {
 					t.Errorf("cached, %d tokens at a time: off by %.2g", chunk, d)
 				}
 			}

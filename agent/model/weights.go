@@ -91,7 +91,7 @@ func (m *Model) SetTrainable(on bool) {
 // build makes a model whose weights come from fill, one after another, and
 // takes ownership of them.
 func build(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, fill func(*torch.Scope, int, weight) (torch.Tensor, error)) (*Model, error) {
-	if dt != torch.Float32 && dt != torch.BFloat16 && dt != torch.Float64 {
+	if dt != torch.Float32 && dt != torch.BFloat16 {
 		return nil, fmt.Errorf("a model cannot compute in %s; float32 and bfloat16 are supported", dt)
 	}
 	m, err := newDecoder(c)

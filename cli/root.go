@@ -53,6 +53,7 @@ type command func(ctx context.Context, s *State, c *cli.Context) error
 // listed when it works.
 func commands(s *State) []*cli.Command {
 	return []*cli.Command{
+		trainCommand(s),
 		envCommand(s),
 		configCommand(s),
 		versionCommand(s),

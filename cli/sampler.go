@@ -43,7 +43,7 @@ func newSampler(ctx context.Context, b *model.Bundle, m *model.Model, o samplerO
 	}
 	sched, err := engine.New(backend, engine.Options{
 		PrefillTokens: o.PrefillTokens,
-		NewDecoder:    func() engine.Decoder { return b.Tokenizer.NewStreamDecoder() },
+		NewDecoder:    engine.IncrementalDecoder(renderer.Decode),
 		Deterministic: o.Deterministic,
 	})
 	if err != nil {

@@ -1,10 +1,27 @@
 package cli
 
 import (
+	"context"
+	"errors"
+	"fmt"
+
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/torch/optim"
 )
+
+func trainCommand(s *State) *cli.Command {
+	return leaf(s, &cli.Command{
+		Name:      "train",
+		Usage:     "train an agent by reinforcement learning; without a configuration, the quickstart",
+		ArgsUsage: "[CONFIG.toml]",
+		Description: "Ctrl-C once finishes the step, saves and exits with 130; the same command goes on from there.\n" +
+			"A run that was killed goes on from its last checkpoint.",
+		Flags: trainFlags(),
+	}, 1, runTrain)
+}
 
 // trainFlags are the flags of `openmanus train`; its argument is a
 // configuration file, and without one it runs the quickstart.
@@ -33,4 +50,80 @@ func (s *State) parseTrain(c *cli.Context) (configs.Config, error) {
 		s.ConfigLevel(cfg.Log.Level)
 	}
 	return cfg, err
+}
+
+func runTrain(ctx context.Context, s *State, c *cli.Context) error {
+	cfg, err := s.parseTrain(c)
+	if err != nil {
+		return err
+	}
+	return s.train(ctx, cfg)
+}
+
+// train does a whole run and prints what came of it.
+func (s *State) train(ctx context.Context, cfg configs.Config) (err error) {
+	in := s.Interrupts(ctx)
+	run, err := s.openRun(in.Hard, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, run.lock.Release()) }()
+	if run.finished(cfg) {
+		return s.printOutcome(run, *run.state, "this run is finished; set trainer.experiment to another name, or trainer.resume=never, to train anew")
+	}
+	if err := s.WriteFile(run.folder.Config(), cfg.Marshal(), true); err != nil {
+		return errWith(ExitDisk, "", err)
+	}
+	s.Log.Info("run", "folder", run.folder.Dir, "state", run.describe())
+
+	t, err := s.openTraining(in.Hard, cfg, run)
+	defer func() { err = errors.Join(err, t.close()) }()
+	if err != nil {
+		return err
+	}
+	if err := t.openSampler(in.Hard); err != nil {
+		return err
+	}
+	trainer, err := t.trainer(in.Hard, &watcher{s: s, steps: cfg.Trainer.TotalSteps})
+	if err != nil {
+		return err
+	}
+	if err := trainer.Fit(in.Hard, in.Soft); err != nil {
+		return trainError(run, err)
+	}
+	return s.printOutcome(run, trainer.State(), "")
+}
+
+// trainError gives an error of a run its exit code.
+func trainError(run *openedRun, err error) error {
+	var loss *algo.NotFiniteError
+	var grad *optim.NotFiniteError
+	var gap *algo.GapError
+	switch {
+	case errors.Is(err, algo.ErrInterrupted):
+		return errInterrupted
+	case errors.As(err, &loss), errors.As(err, &grad):
+		return errWith(ExitDiverged, "the last checkpoint in "+run.folder.Checkpoints()+" is from before", err)
+	case errors.As(err, &gap):
+		return errWith(ExitCheck, "", err)
+	case algo.IsDiskError(err):
+		return errWith(ExitDisk, "make room or set trainer.output_dir; the same command then goes on from the last checkpoint", err)
+	}
+	return err
+}
+
+// printOutcome writes the table before and after, where things are, and what
+// to do next.
+func (s *State) printOutcome(run *openedRun, st algo.State, note string) error {
+	text := ""
+	if note != "" {
+		text = note + "\n"
+	}
+	actor := latestActor(run.folder, st.Step)
+	text += fmt.Sprintf("\nRun %s: %d steps\n\n%s\n", run.folder.Dir, st.Step, outcomeTable(st.Validations))
+	text += fmt.Sprintf("  metrics     %s\n  episodes    %s\n  weights     %s\n", run.folder.Metrics(), run.folder.Rollouts(), actor)
+	text += "\nNext: play with the trained agent, or write a configuration of your own:\n" +
+		fmt.Sprintf("  openmanus eval --model %s --env maze --tasks 0-24\n", quoted(actor)) +
+		"  openmanus config init my.toml\n"
+	return s.print([]byte(text))
 }

@@ -1,0 +1,153 @@
+package algo
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/optim"
+)
+
+// Actor is the policy: float32 weights that the optimiser updates, and, where
+// the computation is in another type, a shadow of them that forward and
+// backward passes and generation use.
+type Actor struct {
+	master  *model.Model
+	compute *model.Model // master itself in float32
+	adamw   *optim.AdamW
+}
+
+// NewActor takes ownership of m, whose weights must be float32, and makes a
+// shadow in the compute type where that differs.
+func NewActor(ctx context.Context, m *model.Model, compute torch.DType, o optim.AdamWOptions) (*Actor, error) {
+	a := &Actor{master: m, compute: m}
+	if m.DType() != compute {
+		shadow, err := m.Shadow(ctx, compute)
+		if err != nil {
+			return nil, fmt.Errorf("copy the weights to %s: %w", compute, err)
+		}
+		a.compute = shadow
+	}
+	err := torch.Run(ctx, m.Thread(), func(*torch.Scope) error {
+		a.compute.SetTrainable(true)
+		a.adamw = optim.NewAdamW(m.Thread(), params(m), o)
+		return nil
+	})
+	if err != nil {
+		a.closeShadow()
+		return nil, fmt.Errorf("make the optimiser: %w", err)
+	}
+	return a, nil
+}
+
+func params(m *model.Model) []optim.Param {
+	var list []optim.Param
+	for _, p := range m.Params() {
+		list = append(list, optim.Param{Name: p.Name, Tensor: p.Tensor})
+	}
+	return list
+}
+
+// Master returns the model with the float32 weights.
+func (a *Actor) Master() *model.Model { return a.master }
+
+// Compute returns the model that generation uses: it has the same weights at
+// all times.
+func (a *Actor) Compute() *model.Model { return a.compute }
+
+// Close frees the optimiser, the shadow and the model.
+func (a *Actor) Close() {
+	a.adamw.Close()
+	a.closeShadow()
+	a.master.Close()
+}
+
+func (a *Actor) closeShadow() {
+	if a.compute != a.master {
+		a.compute.Close()
+	}
+}
+
+// LogProbs computes log p of every sampled token under m and writes it to the
+// field of each row, without gradients.
+func LogProbs(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBatching, temperature float64, field func(*data.Row) *[]float32) error {
+	batches, err := micro.Split(rows)
+	if err != nil {
+		return err
+	}
+	for _, b := range batches {
+		p := pack(b)
+		err := torch.Run(ctx, m.Thread(), func(s *torch.Scope) error {
+			s.NoGrad(func() {
+				logp, _ := p.logProbs(s, m, temperature, false)
+				p.scatter(logp.ToFloat32s(), field)
+			})
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step clips the accumulated gradients, updates the weights and refreshes the
+// shadow. A gradient that is not finite is dropped and reported.
+func (a *Actor) step(ctx context.Context, lr, gradClip float64) (gradNorm float64, err error) {
+	err = torch.Run(ctx, a.master.Thread(), func(s *torch.Scope) error {
+		if gradNorm, err = a.adamw.Step(s, lr, gradClip); err != nil {
+			return err
+		}
+		if a.compute != a.master {
+			a.compute.CopyFrom(s, a.master)
+		}
+		return nil
+	})
+	return gradNorm, err
+}
+
+// backward runs one micro-batch: forward, loss, backward, and moves the
+// gradients of a shadow to the float32 weights. After an error no gradient is
+// left behind.
+func (a *Actor) backward(ctx context.Context, loss func(s *torch.Scope) torch.Tensor) error {
+	return torch.Run(ctx, a.master.Thread(), func(s *torch.Scope) (err error) {
+		clean := false
+		defer func() { // an operation that panics must not leave half a sum either
+			if !clean {
+				zeroGrads(a.master)
+				zeroGrads(a.compute)
+			}
+		}()
+		l := loss(s)
+		if v := l.Item(); math.IsNaN(v) || math.IsInf(v, 0) {
+			return &NotFiniteError{What: "loss", Value: v}
+		}
+		l.Backward()
+		if a.compute != a.master {
+			a.master.MoveGrads(s, a.compute)
+		}
+		clean = true
+		return nil
+	})
+}
+
+func zeroGrads(m *model.Model) {
+	for _, p := range m.Params() {
+		p.Tensor.ZeroGrad()
+	}
+}
+
+// NotFiniteError reports a loss or gradient that is NaN or infinite: training
+// has diverged and the weights were left as they were.
+type NotFiniteError struct {
+	What  string
+	Value float64
+}
+
+// Error names the quantity and says what usually helps.
+func (e *NotFiniteError) Error() string {
+	return fmt.Sprintf("the %s is %v: training diverged, the weights were left as they were; lower actor.optim.lr or grad_clip", e.What, e.Value)
+}

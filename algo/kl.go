@@ -1,0 +1,44 @@
+package algo
+
+// KL estimators on sampled tokens, with x = log π - log π_ref (spec 5.5;
+// Schulman, "Approximating KL divergence", 2020):
+//
+//	k1   x                       unbiased, signed
+//	abs  |x|
+//	k2   x²/2
+//	k3   e^(-x) + x - 1          unbiased, never negative
+//
+// The exponent is clamped to ±20 and k3 to [-10, 10], as verl does. These are
+// for metrics; the loss has its own kernel with a gradient (torch.KLLoss).
+
+import "math"
+
+// KLEstimate returns the estimate of one token from x = log π - log π_ref.
+func KLEstimate(kind string, x float64) float64 {
+	switch kind {
+	case "k1":
+		return x
+	case "abs":
+		return math.Abs(x)
+	case "k2":
+		return x * x / 2
+	default:
+		v := math.Exp(math.Max(-20, math.Min(20, -x))) + x - 1
+		return math.Max(-10, math.Min(10, v))
+	}
+}
+
+// maskedMean is Σ x·m / Σ m, and 0 for an empty mask.
+func maskedMean(x []float64, mask []uint8) float64 {
+	sum, n := 0.0, 0
+	for i, m := range mask {
+		if m == 1 {
+			sum += x[i]
+			n++
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / float64(n)
+}

@@ -1,0 +1,49 @@
+package algo
+
+import (
+	"fmt"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// MicroBatching says how many rows go through the model at once. Results do
+// not depend on it: losses are divided by the token count of the whole
+// mini-batch (spec 7.3 [ours]).
+type MicroBatching struct {
+	Rows      int // rows in a micro-batch; 0: no limit
+	MaxTokens int // tokens in a micro-batch; 0: no limit
+}
+
+// Split cuts rows, in order, into micro-batches. A single row over MaxTokens
+// is an error, since it could never be trained on.
+func (m MicroBatching) Split(rows []data.Row) ([][]data.Row, error) {
+	var out [][]data.Row
+	start, tokens := 0, 0
+	for i := range rows {
+		n := len(rows[i].Tokens)
+		if m.MaxTokens > 0 && n > m.MaxTokens {
+			return nil, fmt.Errorf("row %s has %d tokens, more than max_tokens_per_micro_batch = %d", rows[i].UID, n, m.MaxTokens)
+		}
+		full := m.Rows > 0 && i-start == m.Rows || m.MaxTokens > 0 && tokens+n > m.MaxTokens
+		if full {
+			out = append(out, rows[start:i])
+			start, tokens = i, 0
+		}
+		tokens += n
+	}
+	if start < len(rows) {
+		out = append(out, rows[start:])
+	}
+	return out, nil
+}
+
+// maskedTokens counts the tokens that enter the loss.
+func maskedTokens(rows []data.Row) int {
+	n := 0
+	for i := range rows {
+		for _, m := range rows[i].Mask {
+			n += int(m)
+		}
+	}
+	return n
+}

@@ -1,0 +1,98 @@
+package algo
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch/optim"
+)
+
+// Options of a Trainer. Everything that opens files, models or connections was
+// done by whoever makes one.
+type Options struct {
+	Seed           uint64
+	Steps          int // optimiser-facing training steps; exactly as many are done
+	BatchTasks     int // tasks a step; each is played GroupSize times
+	Shuffle        bool
+	OrderSeed      uint64 // of the order in which tasks are drawn
+	SaveEvery      int    // steps between checkpoints; 0: only at the end
+	TestEvery      int    // steps between validations; 0: only at the end
+	ValBeforeTrain bool
+	Keep           int // checkpoints kept
+
+	Train rollout.Options // of training episodes; Step and callbacks are the trainer's
+	Val   rollout.Options // of validation episodes
+
+	Signal         string
+	Allocation     string
+	Estimator      string
+	EstimatorOpts  EstimatorOptions
+	DropZeroSpread bool
+	Policy         PolicyOptions
+	Schedule       optim.Schedule // of the learning rate over Steps
+
+	// MaxGap is the mean log-prob gap between sampling and training above
+	// which a step warns, or fails if FailOnGap is set.
+	MaxGap    float64
+	FailOnGap bool
+
+	WarmStart *SFTOptions // supervised epochs before the first step; nil: none
+}
+
+// SFTOptions configure supervised training.
+type SFTOptions struct {
+	Rows       []data.Row
+	Epochs     int
+	MaxSteps   int // 0: as many as the epochs give
+	BatchRows  int
+	Micro      MicroBatching
+	GradClip   float64
+	Seed       uint64
+	Schedule   func(steps int) optim.Schedule
+	LogEvery   int
+	Validation []data.Row // held-out conversations; may be empty
+}
+
+// Steps is the number of optimiser steps that the options lead to.
+func (o *SFTOptions) Steps() int {
+	perEpoch := (len(o.Rows) + o.BatchRows - 1) / o.BatchRows
+	n := perEpoch * o.Epochs
+	if o.MaxSteps > 0 && n > o.MaxSteps {
+		n = o.MaxSteps
+	}
+	return n
+}
+
+// Env is one environment of the run.
+type Env struct {
+	Name       string
+	Train, Val rollout.Env // the same pool with the sampling of each
+	TrainTasks []data.Task
+	ValTasks   []data.Task
+}
+
+func (o *Options) validate(envs []Env) error {
+	var errs []error
+	positive := func(name string, v int) {
+		if v < 1 {
+			errs = append(errs, fmt.Errorf("%s is %d, want at least 1", name, v))
+		}
+	}
+	positive("total steps", o.Steps)
+	positive("train batch size", o.BatchTasks)
+	positive("group size", o.Train.GroupSize)
+	positive("validation samples", o.Val.GroupSize)
+	if _, err := Estimators.Lookup(o.Estimator); err != nil {
+		errs = append(errs, err)
+	}
+	tasks := 0
+	for _, e := range envs {
+		tasks += len(e.TrainTasks)
+	}
+	if tasks == 0 {
+		errs = append(errs, errors.New("no environment has tasks to train on"))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,67 @@
+package algo
+
+import (
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// packed is a micro-batch laid out for one forward pass: whole rows one after
+// another without padding, and the places where the loss looks.
+type packed struct {
+	rows           []data.Row
+	ids, positions []int32
+	offsets        []int
+	at             []int64 // positions whose next token is in the loss
+	targets        []int64 // that next token
+	row, token     []int   // where it stands: rows[row[i]].Tokens[token[i]]
+}
+
+// pack lays rows out. A token is in the loss where its mask is 1; the first
+// token of a row never is, since nothing predicts it.
+func pack(rows []data.Row) *packed {
+	seqs := make([][]int32, len(rows))
+	for i := range rows {
+		seqs[i] = rows[i].Tokens
+	}
+	p := &packed{rows: rows}
+	p.ids, p.positions, p.offsets = model.Pack(seqs...)
+	for r := range rows {
+		for t := 1; t < len(rows[r].Tokens); t++ {
+			if rows[r].Mask[t] == 1 {
+				p.at = append(p.at, int64(p.offsets[r]+t-1))
+				p.targets = append(p.targets, int64(rows[r].Tokens[t]))
+				p.row = append(p.row, r)
+				p.token = append(p.token, t)
+			}
+		}
+	}
+	return p
+}
+
+// logProbs runs the model and returns log p [M] of the tokens in the loss under
+// the temperature and, if asked, the entropies [M]. Only their positions reach
+// the output layer.
+func (p *packed) logProbs(s *torch.Scope, m *model.Model, temperature float64, entropy bool) (logp, ent torch.Tensor) {
+	hidden := m.Forward(s, p.ids, p.positions, p.offsets).IndexSelect(0, s.Int64s(p.at, len(p.at)))
+	return m.TokenLogProbs(hidden, p.targets, temperature, entropy)
+}
+
+// gather collects a per-token field of the rows into a tensor [M].
+func (p *packed) gather(s *torch.Scope, field func(*data.Row) []float32) torch.Tensor {
+	out := make([]float32, len(p.row))
+	for i, r := range p.row {
+		out[i] = field(&p.rows[r])[p.token[i]]
+	}
+	return s.Float32s(out, len(out))
+}
+
+// scatter writes one value for each token in the loss into a per-token field.
+func (p *packed) scatter(values []float32, field func(*data.Row) *[]float32) {
+	for r := range p.rows {
+		*field(&p.rows[r]) = make([]float32, len(p.rows[r].Tokens))
+	}
+	for i, r := range p.row {
+		(*field(&p.rows[r]))[p.token[i]] = values[i]
+	}
+}

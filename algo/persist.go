@@ -1,0 +1,89 @@
+package algo
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/openmanus/openmanus/algo/checkpoint"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// SaveCheckpoint writes checkpoints/step_NNNNNN: the actor as a Hugging Face
+// folder that transformers opens unchanged, the optimiser, the state and the
+// configuration. It is there whole or not at all.
+func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
+	offset, err := t.sink.Offset()
+	if err != nil {
+		return fmt.Errorf("save checkpoint: %w", err)
+	}
+	t.state.MetricsOffset = offset
+	m := Metrics{}
+	err = t.phase(t.state.Step, "save_checkpoint", 0, m, func() error {
+		return t.engine.Exclusive(ctx, func() error {
+			return checkpoint.Save(ctx, t.run.Checkpoints(), t.state.Step, t.o.Keep, func(dir string) error {
+				if err := t.save(ctx, filepath.Join(dir, ActorFolder)); err != nil {
+					return err
+				}
+				return writeRest(ctx, dir, t.actor, t.state, t.run)
+			})
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("save checkpoint of step %d: %w", t.state.Step, err)
+	}
+	t.saved = t.state.Step
+	t.log.Info("checkpoint saved", "step", t.state.Step, "seconds", m["timing_s/save_checkpoint"])
+	return nil
+}
+
+// writeRest writes what a checkpoint holds besides the actor's folder.
+func writeRest(ctx context.Context, dir string, a *Actor, st State, run *RunFolder) error {
+	if err := a.SaveOptimizer(ctx, filepath.Join(dir, optimizerFile)); err != nil {
+		return err
+	}
+	config, err := os.ReadFile(run.Config())
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, configFile), config, 0o644); err != nil {
+		return err
+	}
+	return writeState(dir, st)
+}
+
+// SaveOptimizer writes the optimiser's moments and step count.
+func (a *Actor) SaveOptimizer(ctx context.Context, path string) error {
+	return a.adamw.Save(ctx, path)
+}
+
+// LoadOptimizer restores what SaveOptimizer wrote, exactly.
+func (a *Actor) LoadOptimizer(ctx context.Context, dir string) error {
+	return a.adamw.Load(ctx, filepath.Join(dir, optimizerFile))
+}
+
+// freezeReference makes the weights after the warm start the reference of the
+// KL loss and keeps them in the run folder, where a resumed run finds them.
+func (t *Trainer) freezeReference(ctx context.Context) error {
+	return t.engine.Exclusive(ctx, func() error {
+		err := torch.Run(ctx, t.ref.Thread(), func(s *torch.Scope) error {
+			t.ref.CopyFrom(s, t.actor.Master())
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("copy the reference: %w", err)
+		}
+		tmp := t.run.Reference() + ".tmp"
+		if err := os.RemoveAll(tmp); err != nil {
+			return err
+		}
+		if err := t.save(ctx, tmp); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(t.run.Reference()); err != nil {
+			return err
+		}
+		return os.Rename(tmp, t.run.Reference())
+	})
+}

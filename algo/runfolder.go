@@ -1,0 +1,53 @@
+package algo
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// RunFolder is where a run leaves what it made: config.toml, metrics.jsonl,
+// rollouts/step_N.jsonl, checkpoints/, run.log.
+type RunFolder struct {
+	Dir string
+}
+
+// The parts of a run folder.
+func (r *RunFolder) Metrics() string     { return filepath.Join(r.Dir, "metrics.jsonl") }
+func (r *RunFolder) Config() string      { return filepath.Join(r.Dir, configFile) }
+func (r *RunFolder) Checkpoints() string { return filepath.Join(r.Dir, "checkpoints") }
+func (r *RunFolder) Rollouts() string    { return filepath.Join(r.Dir, "rollouts") }
+func (r *RunFolder) Log() string         { return filepath.Join(r.Dir, "run.log") }
+func (r *RunFolder) Reference() string   { return filepath.Join(r.Dir, "reference") }
+
+// Make creates the folders.
+func (r *RunFolder) Make() error {
+	for _, dir := range []string{r.Checkpoints(), r.Rollouts()} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("make the run folder: %w", err)
+		}
+	}
+	return nil
+}
+
+// WriteEpisodes writes the episodes of a training step to
+// rollouts/step_N.jsonl, replacing what an earlier attempt at the step left.
+func (r *RunFolder) WriteEpisodes(step int, episodes []*data.Episode) error {
+	return r.write(fmt.Sprintf("step_%d.jsonl", step), episodes)
+}
+
+// WriteValidation writes the episodes of a validation to
+// rollouts/val_LABEL_ENV.jsonl.
+func (r *RunFolder) WriteValidation(label string, step int, env string, episodes []*data.Episode) error {
+	return r.write(fmt.Sprintf("val_%s_%s.jsonl", strings.ReplaceAll(label, " ", "_"), env), episodes)
+}
+
+func (r *RunFolder) write(name string, episodes []*data.Episode) error {
+	if err := data.WriteDump(filepath.Join(r.Rollouts(), name), data.DumpHeader{}, episodes); err != nil {
+		return fmt.Errorf("write rollouts: %w", err)
+	}
+	return nil
+}

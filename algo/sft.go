@@ -1,0 +1,145 @@
+package algo
+
+// Supervised training on recorded trajectories (behaviour cloning):
+//
+//	loss = - Σ_t m_t log π(y_t | y_<t) / Σ_t m_t
+//
+// with m_t = 1 on the tokens of assistant messages, the token that ends them
+// included, and 0 elsewhere and on messages whose loss flag is false (AgentGym
+// marks the acknowledgement of the instruction so).
+//
+// Differs from verl's fsdp_sft_trainer in: the mean is over the tokens of the
+// whole batch rather than a mean of micro-batch means; several turns of one
+// conversation are trained at once.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// TrajectoryRenderer turns a recorded conversation into ids and the loss mask.
+type TrajectoryRenderer interface {
+	Trajectory(messages []data.Message) (ids []int32, mask []uint8, err error)
+}
+
+// What SFTRows does with a conversation that is longer than the limit (spec
+// 1.8, truncation).
+const (
+	TruncateError = "error"
+	TruncateDrop  = "drop"
+	TruncateRight = "right"
+	TruncateLeft  = "left"
+)
+
+// SFTCounts say what became of the conversations.
+type SFTCounts struct {
+	Rows, Dropped, Truncated int
+	Tokens, LossTokens       int
+}
+
+// SFTRows renders the recorded conversations of tasks.
+func SFTRows(tasks []data.Task, r TrajectoryRenderer, maxLength int, truncation string) ([]data.Row, SFTCounts, error) {
+	var rows []data.Row
+	var counts SFTCounts
+	for i := range tasks {
+		t := &tasks[i]
+		if len(t.Conversation) == 0 {
+			return nil, counts, fmt.Errorf("task %s holds no recorded conversation: supervised training needs a file with conversations, not an index range", t.ID)
+		}
+		ids, mask, err := r.Trajectory(t.Conversation)
+		if err != nil {
+			return nil, counts, fmt.Errorf("task %s: %w", t.ID, err)
+		}
+		if len(ids) > maxLength {
+			switch truncation {
+			case TruncateDrop:
+				counts.Dropped++
+				continue
+			case TruncateRight:
+				ids, mask = ids[:maxLength], mask[:maxLength]
+				counts.Truncated++
+			case TruncateLeft:
+				ids, mask = ids[len(ids)-maxLength:], mask[len(mask)-maxLength:]
+				counts.Truncated++
+			default:
+				return nil, counts, fmt.Errorf("task %s has %d tokens, sft.max_length is %d: raise it, or set sft.truncation to drop or right", t.ID, len(ids), maxLength)
+			}
+		}
+		row := data.Row{UID: fmt.Sprintf("%s#%d", t.ID, i), TaskID: t.ID, Env: t.Env, Index: t.Index, Tokens: ids, Mask: mask}
+		n := row.SampledTokens()
+		if n == 0 {
+			counts.Dropped++ // nothing in it teaches anything
+			continue
+		}
+		counts.Rows++
+		counts.Tokens += len(ids)
+		counts.LossTokens += n
+		rows = append(rows, row)
+	}
+	if len(rows) == 0 {
+		return nil, counts, errors.New("no conversation is left to train on")
+	}
+	return rows, counts, nil
+}
+
+// SFTStats are those of one optimiser step.
+type SFTStats struct {
+	Loss     float64 // mean negative log-prob per token, before the step
+	GradNorm float64
+	Tokens   int
+}
+
+// UpdateSFT makes one optimiser step on the rows.
+func (a *Actor) UpdateSFT(ctx context.Context, rows []data.Row, lr, gradClip float64, micro MicroBatching) (SFTStats, error) {
+	st := SFTStats{Tokens: maskedTokens(rows)}
+	if st.Tokens == 0 {
+		return st, errors.New("no token of the batch is in the loss")
+	}
+	batches, err := micro.Split(rows)
+	if err != nil {
+		return st, err
+	}
+	for _, b := range batches {
+		p := pack(b)
+		if len(p.at) == 0 {
+			continue
+		}
+		err := a.backward(ctx, func(s *torch.Scope) torch.Tensor {
+			logp, _ := p.logProbs(s, a.compute, 1, false)
+			loss := logp.Sum().MulScalar(-1 / float64(st.Tokens))
+			st.Loss += loss.Item()
+			return loss
+		})
+		if err != nil {
+			return st, err
+		}
+	}
+	st.GradNorm, err = a.step(ctx, lr, gradClip)
+	return st, err
+}
+
+// SFTLoss is the mean negative log-prob per token in the loss, without an
+// update.
+func (a *Actor) SFTLoss(ctx context.Context, rows []data.Row, micro MicroBatching) (float64, error) {
+	field := func(r *data.Row) *[]float32 { return &r.OldLogProbs }
+	if err := LogProbs(ctx, a.compute, rows, micro, 1, field); err != nil {
+		return 0, err
+	}
+	total, n := 0.0, 0
+	for i := range rows {
+		for t, m := range rows[i].Mask {
+			if m == 1 && t > 0 {
+				total -= float64(rows[i].OldLogProbs[t])
+				n++
+			}
+		}
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	return total / float64(n), nil
+}

@@ -1,0 +1,240 @@
+package algo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/reward"
+)
+
+// Metrics are the numbers of one line of metrics.jsonl.
+type Metrics = map[string]float64
+
+// step does one training step: play, score, estimate, update, validate when
+// due, write. State changes only when all of it has worked.
+func (t *Trainer) step(ctx context.Context) error {
+	step := t.state.Step + 1
+	m := Metrics{}
+	began := time.Now()
+
+	tasks := make([]data.Task, 0, t.o.BatchTasks)
+	for _, i := range t.order.Next(t.o.BatchTasks) {
+		tasks = append(tasks, t.all[i])
+	}
+	var episodes []*data.Episode
+	err := t.phase(step, "gen", len(tasks)*t.o.Train.GroupSize, m, func() (err error) {
+		episodes, err = t.play(ctx, step, tasks, m)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var batch data.Batch
+	err = t.phase(step, "reward", 0, m, func() (err error) {
+		batch, err = t.score(episodes, m)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := t.update(ctx, step, batch.Rows, m); err != nil {
+		return err
+	}
+	if err := t.run.WriteEpisodes(step, episodes); err != nil {
+		return err
+	}
+	t.state.Step = step
+	t.state.Order = t.order.State()
+	if t.o.TestEvery > 0 && step%t.o.TestEvery == 0 || step == t.o.Steps {
+		label := fmt.Sprintf("step %d", step)
+		if step == t.o.Steps {
+			label = LabelAfter
+		}
+		v, err := t.Validate(ctx, label)
+		if err != nil {
+			return err
+		}
+		for name, x := range v.Metrics {
+			m[name] = x
+		}
+	}
+	m["timing_s/step"] = time.Since(began).Seconds()
+	throughput(m)
+	if err := t.write(step, m); err != nil {
+		return err
+	}
+	t.events.Step(step, t.o.Steps, m)
+	return nil
+}
+
+// phase runs one named part of a step and records its seconds.
+func (t *Trainer) phase(step int, name string, total int, m Metrics, f func() error) error {
+	t.events.Phase(step, name, total)
+	began := time.Now()
+	err := f()
+	m["timing_s/"+name] = time.Since(began).Seconds()
+	return err
+}
+
+// play rolls the tasks out.
+func (t *Trainer) play(ctx context.Context, step int, tasks []data.Task, m Metrics) ([]*data.Episode, error) {
+	o := t.o.Train
+	o.Step = step
+	o.OnProgress = t.onProgress
+	episodes, stats, err := rollout.RunEpisodes(ctx, t.trainEnvs(), tasks, o)
+	if err != nil {
+		return nil, err
+	}
+	for name, x := range rollout.Metrics(episodes) {
+		m[name] = x
+	}
+	m["rollout/retries"] = float64(stats.Retries)
+	m["rollout/dropped"] = float64(stats.Failed)
+	m["rollout/turns"] = float64(stats.Turns)
+	m["rollout/tokens"] = float64(stats.Tokens)
+	m["rollout/sampled_tokens"] = float64(stats.SampledTokens)
+	return episodes, nil
+}
+
+func (t *Trainer) onProgress(p rollout.Progress) {
+	t.events.Progress(p.Done, fmt.Sprintf("%d solved", p.Success))
+}
+
+// score turns episodes into rows with token rewards. Episodes that failed for
+// reasons that are not the model's, or in which it said nothing, are left out
+// and counted.
+func (t *Trainer) score(episodes []*data.Episode, m Metrics) (data.Batch, error) {
+	signal, err := reward.Signals.Lookup(t.o.Signal)
+	if err != nil {
+		return data.Batch{}, err
+	}
+	allocate, err := reward.Allocations.Lookup(t.o.Allocation)
+	if err != nil {
+		return data.Batch{}, err
+	}
+	var usable []*data.Episode
+	silent := 0
+	for _, ep := range episodes {
+		switch {
+		case !ep.Outcome.Trainable():
+		case ep.SampledTokens() == 0: // the first messages already fill the context
+			silent++
+		default:
+			usable = append(usable, ep)
+		}
+	}
+	m["rollout/rows_without_reply"] = float64(silent)
+	batch, err := data.BatchFromEpisodes(usable)
+	if err != nil {
+		return batch, err
+	}
+	for i := range batch.Rows {
+		r := &batch.Rows[i]
+		r.Score = signal(r.Turns)
+		if r.Rewards, err = allocate(r.Score, r.Mask); err != nil {
+			return batch, fmt.Errorf("row %s: %w", r.UID, err)
+		}
+	}
+	return batch, nil
+}
+
+// update estimates advantages and updates the actor. Without a row to learn
+// from it changes nothing and says so in the metrics.
+func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metrics) error {
+	err := t.phase(step, "adv", 0, m, func() error {
+		return ComputeAdvantages(t.o.Estimator, rows, t.o.EstimatorOpts)
+	})
+	if err != nil {
+		return err
+	}
+	for name, x := range BatchMetrics(rows) {
+		m[name] = x
+	}
+	if t.o.DropZeroSpread {
+		kept, groups := DropZeroSpread(rows)
+		m["group/dropped_rows"] = float64(len(rows) - len(kept))
+		m["group/single"] = float64(groups.Single)
+		rows = kept
+	}
+	lr := t.o.Schedule.LR(step - 1)
+	m["actor/lr"] = lr
+	m["actor/updated_rows"] = float64(len(rows))
+	if len(rows) == 0 {
+		t.log.Warn("no group has episodes of different scores: nothing to learn from in this step", "step", step)
+		return nil
+	}
+	var st PolicyStats
+	err = t.engine.Exclusive(ctx, func() (err error) {
+		st, err = t.updateActor(ctx, step, rows, lr, m)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t.newWeights()
+	st.metrics(m, t.o.Policy)
+	return t.checkGap(step, st.Gap)
+}
+
+func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr float64, m Metrics) (st PolicyStats, err error) {
+	p := t.o.Policy
+	if p.MiniBatch > 0 && p.MiniBatch < len(rows) {
+		err = t.phase(step, "old_log_prob", 0, m, func() error {
+			return LogProbs(ctx, t.actor.Compute(), rows, p.Micro, p.Temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+		})
+		if err != nil {
+			return st, err
+		}
+	}
+	if t.ref != nil {
+		err = t.phase(step, "ref", 0, m, func() error {
+			return LogProbs(ctx, t.ref, rows, p.Micro, p.Temperature, func(r *data.Row) *[]float32 { return &r.RefLogProbs })
+		})
+		if err != nil {
+			return st, err
+		}
+	}
+	err = t.phase(step, "update_actor", 0, m, func() error {
+		st, err = t.actor.UpdateActor(ctx, rows, lr, p)
+		return err
+	})
+	return st, err
+}
+
+// GapError reports log-probs of sampling and training that are further apart
+// than allowed.
+type GapError struct {
+	Got, Limit float64
+}
+
+// Error says what the gap means and what helps.
+func (e *GapError) Error() string {
+	return fmt.Sprintf("log-probs of sampling and training differ by %.3g on average, more than rollout.max_logprob_gap = %.3g: "+
+		"train in float32 (model.compute_dtype) or raise the limit", e.Got, e.Limit)
+}
+
+func (t *Trainer) checkGap(step int, g LogProbGap) error {
+	if t.o.MaxGap <= 0 || g.Mean <= t.o.MaxGap {
+		return nil
+	}
+	err := &GapError{Got: g.Mean, Limit: t.o.MaxGap}
+	if t.o.FailOnGap {
+		return err
+	}
+	t.log.Warn(err.Error(), "step", step)
+	return nil
+}
+
+// throughput adds tokens and turns per second to the metrics of a step.
+func throughput(m Metrics) {
+	if s := m["timing_s/gen"]; s > 0 {
+		m["perf/sampled_tokens_per_s"] = m["rollout/sampled_tokens"] / s
+		m["perf/turns_per_s"] = m["rollout/turns"] / s
+	}
+	if s := m["timing_s/update_actor"]; s > 0 {
+		m["perf/update_tokens_per_s"] = m["rollout/tokens"] / s
+	}
+}

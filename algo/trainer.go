@@ -1,0 +1,128 @@
+package algo
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/data"
+)
+
+// Engine is what the trainer needs of the scheduler that samples.
+type Engine interface {
+	// Exclusive runs f while no batch is in flight.
+	Exclusive(ctx context.Context, f func() error) error
+}
+
+// Trainer trains one policy. Make it with New, then call Fit once.
+type Trainer struct {
+	o    Options
+	envs []Env
+	all  []data.Task // training tasks of all environments
+
+	actor   *Actor
+	ref     *model.Model // frozen; nil without a KL loss
+	engine  Engine
+	updated func(version int64) // tells the sampler that the weights are new
+
+	run    *RunFolder
+	save   func(ctx context.Context, dir string) error // writes the actor as a Hugging Face folder
+	sink   track.Sink
+	events Events
+	log    *slog.Logger
+
+	state State
+	order *data.Order
+	saved int // step of the newest checkpoint, -1 if there is none
+}
+
+// Parts are what a Trainer is put together from.
+type Parts struct {
+	Actor   *Actor
+	Ref     *model.Model
+	Engine  Engine
+	Updated func(version int64)
+	Envs    []Env
+	Run     *RunFolder
+	Save    func(ctx context.Context, dir string) error
+	Sink    track.Sink
+	Events  Events // nil: nobody watches
+	Log     *slog.Logger
+
+	ConfigHash string // kept in the state, so that a resumed run can tell
+}
+
+// Events tell whoever watches a run what it is doing. Calls come from one
+// goroutine at a time.
+type Events interface {
+	// Phase says that a phase of a step has begun; total is the number of
+	// units that Progress will count to, 0 if it will not be called.
+	Phase(step int, name string, total int)
+	// Progress says that n units of the phase are done.
+	Progress(n int, note string)
+	// Step reports the metrics of a finished step, or of a supervised step
+	// with step 0.
+	Step(step, steps int, m map[string]float64)
+	// Validated reports a validation.
+	Validated(v Validation)
+}
+
+// New checks the options and, if resumed is not nil, goes on from there.
+func New(p Parts, o Options, resumed *State) (*Trainer, error) {
+	if err := o.validate(p.Envs); err != nil {
+		return nil, err
+	}
+	t := &Trainer{
+		o: o, envs: p.Envs, actor: p.Actor, ref: p.Ref, engine: p.Engine, updated: p.Updated,
+		run: p.Run, save: p.Save, sink: p.Sink, events: p.Events, log: p.Log, saved: -1,
+	}
+	if t.log == nil {
+		t.log = slog.New(slog.DiscardHandler)
+	}
+	if t.events == nil {
+		t.events = noEvents{}
+	}
+	for _, e := range p.Envs {
+		t.all = append(t.all, e.TrainTasks...)
+	}
+	t.state = State{Seed: o.Seed}
+	if resumed != nil {
+		t.state = *resumed
+		t.saved = resumed.Step
+	}
+	t.state.ConfigHash = p.ConfigHash
+	var err error
+	if t.order, err = data.NewOrder(len(t.all), o.Shuffle, o.OrderSeed); err != nil {
+		return nil, err
+	}
+	if resumed != nil {
+		if err := t.order.Restore(resumed.Order); err != nil {
+			return nil, fmt.Errorf("the tasks are not those of the checkpoint: %w", err)
+		}
+	}
+	if t.updated != nil {
+		t.updated(t.state.WeightVersion)
+	}
+	return t, nil
+}
+
+// State returns where the run stands.
+func (t *Trainer) State() State { return t.state }
+
+func (t *Trainer) trainEnvs() map[string]rollout.Env {
+	m := map[string]rollout.Env{}
+	for _, e := range t.envs {
+		m[e.Name] = e.Train
+	}
+	return m
+}
+
+type noEvents struct{}
+
+func (noEvents) Phase(int, string, int)            {}
+func (noEvents) Progress(int, string)              {}
+func (noEvents) Step(int, int, map[string]float64) {}
+func (noEvents) Validated(Validation)              {}

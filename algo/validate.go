@@ -1,0 +1,89 @@
+package algo
+
+import (
+	"context"
+	"maps"
+
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/data"
+)
+
+// Labels of validations.
+const (
+	LabelUntrained = "untrained" // before a warm start
+	LabelBefore    = "before"    // before the first step
+	LabelAfter     = "after"     // after the last step
+)
+
+// Validation is the result of one validation, kept for the final table.
+type Validation struct {
+	Label   string  `json:"label"`
+	Step    int     `json:"step"`
+	Metrics Metrics `json:"metrics"`
+}
+
+// Validate plays every validation task with the weights as they are and
+// reports, for each environment, val/<env>/success_rate, mean_score,
+// mean_turns and the share of every outcome. Episodes lost to the
+// infrastructure count in their share and in nothing else. Draws do not
+// depend on the step, so two validations differ by the weights alone.
+func (t *Trainer) Validate(ctx context.Context, label string) (Validation, error) {
+	v := Validation{Label: label, Step: t.state.Step, Metrics: Metrics{}}
+	for _, e := range t.envs {
+		if len(e.ValTasks) == 0 {
+			continue
+		}
+		m := Metrics{}
+		err := t.phase(t.state.Step, "testing", len(e.ValTasks)*t.o.Val.GroupSize, m, func() error {
+			o := t.o.Val
+			o.OnProgress = t.onProgress
+			episodes, _, err := rollout.RunEpisodes(ctx, map[string]rollout.Env{e.Name: e.Val}, e.ValTasks, o)
+			if err != nil {
+				return err
+			}
+			if err := t.run.WriteValidation(label, t.state.Step, e.Name, episodes); err != nil {
+				return err
+			}
+			maps.Copy(m, ValidationMetrics(e.Name, episodes))
+			return nil
+		})
+		if err != nil {
+			return v, err
+		}
+		v.Metrics["timing_s/testing"] += m["timing_s/testing"]
+		delete(m, "timing_s/testing")
+		maps.Copy(v.Metrics, m)
+	}
+	t.state.Validations = append(t.state.Validations, v)
+	t.events.Validated(v)
+	return v, nil
+}
+
+// ValidationMetrics sums the episodes of one environment up.
+func ValidationMetrics(env string, episodes []*data.Episode) Metrics {
+	m := Metrics{}
+	prefix := "val/" + env + "/"
+	n, solved, score, turns := 0, 0, 0.0, 0
+	for _, ep := range episodes {
+		m[prefix+"outcome/"+string(ep.Outcome)]++
+		if !ep.Outcome.Trainable() {
+			continue
+		}
+		n++
+		score += ep.Reward
+		turns += len(ep.Turns)
+		if ep.Outcome == data.Success {
+			solved++
+		}
+	}
+	for name := range m {
+		m[name] /= float64(len(episodes))
+	}
+	m[prefix+"episodes"] = float64(n)
+	if n > 0 {
+		m[prefix+"success_rate"] = float64(solved) / float64(n)
+		m[prefix+"mean_score"] = score / float64(n)
+		m[prefix+"mean_turns"] = float64(turns) / float64(n)
+	}
+	return m
+}

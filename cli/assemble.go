@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/optim"
+)
+
+// worldOf says how a configured environment is reached.
+func worldOf(e configs.Env) worldOptions {
+	return worldOptions{
+		Name: e.Name, Servers: e.Servers, Recipes: e.Recipes, Parser: e.Parser,
+		Timeout: seconds(e.TimeoutS), Retries: e.Retries,
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// agentOptions are those of a configured environment's training episodes.
+func (s *State) agentOptions(cfg configs.Config, e configs.Env) (agent.Options, error) {
+	o := agent.Options{
+		MaxTurns:     e.MaxTurns,
+		MaxNewTokens: cfg.Rollout.MaxNewTokens,
+		MaxContext:   cfg.Rollout.MaxContextTokens,
+		MaxObsTokens: cfg.Agent.MaxObsTokens,
+		ParseLimit:   cfg.Agent.MaxParseFailures,
+		Temperature:  float32(cfg.Rollout.Temperature),
+		TopP:         float32(cfg.Rollout.TopP),
+		TopK:         max(cfg.Rollout.TopK, 0),
+	}
+	var err error
+	o.Instruction, err = s.instruction(e.InstructionFile)
+	return o, err
+}
+
+// maxInstruction is more text than any model is told.
+const maxInstruction = 1 << 20
+
+func (s *State) instruction(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	b, err := s.ReadFile(file, maxInstruction)
+	if err != nil {
+		return "", errWith(ExitInput, "give a text file", fmt.Errorf("instruction file: %w", err))
+	}
+	return string(b), nil
+}
+
+// valOptions are those of validation episodes.
+func valOptions(o agent.Options, v configs.RolloutVal) agent.Options {
+	o.Temperature, o.Greedy = float32(v.Temperature), v.Temperature == 0
+	o.TopP, o.TopK = 1, 0
+	return o
+}
+
+// loadTasks reads what a configuration lists under tasks and leaves out what
+// the user skips and what every server of the environment refuses.
+func (s *State) loadTasks(ctx context.Context, spec env.Spec, entries, skip []string, limit int) ([]data.Task, error) {
+	var tasks []data.Task
+	for _, entry := range entries {
+		name := entry
+		if configs.IsTaskFile(entry) {
+			name = s.Path(entry)
+		}
+		more, err := data.ParseTaskSpec(ctx, name, data.LoadOptions{Env: spec.Name})
+		if err != nil {
+			return nil, errWith(ExitInput, "", err)
+		}
+		tasks = append(tasks, more...)
+	}
+	skipped := map[int]bool{}
+	for _, entry := range skip {
+		indices, err := configs.ParseIndices(entry)
+		if err != nil {
+			return nil, errWith(ExitInput, "", fmt.Errorf("skip_tasks: %w", err))
+		}
+		for _, i := range indices {
+			skipped[i] = true
+		}
+	}
+	tasks, dropped := data.DropTasks(tasks, func(t data.Task) bool { return !skipped[t.Index] })
+	for id, n := range dropped {
+		s.Log.Info("rows left out, as skip_tasks asks", "item", id, "rows", n)
+	}
+	for i := range tasks {
+		if err := spec.CheckIndex(tasks[i].Index); err != nil {
+			return nil, errWith(ExitInput, fmt.Sprintf("take it out, or set skip_tasks = [%q]", fmt.Sprint(tasks[i].Index)),
+				fmt.Errorf("task %s: %w", tasks[i].ID, err))
+		}
+	}
+	if limit > 0 && len(tasks) > limit {
+		tasks = tasks[:limit]
+	}
+	return tasks, nil
+}
+
+// adamW maps an [*.optim] section.
+func adamW(o configs.Optim) optim.AdamWOptions {
+	return optim.AdamWOptions{Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps, WeightDecay: o.WeightDecay}
+}
+
+// schedule maps the learning rate of an [*.optim] section over steps.
+func schedule(o configs.Optim, steps int) optim.Schedule {
+	warmup := o.WarmupSteps
+	if warmup < 0 {
+		warmup = int(o.WarmupRatio * float64(steps))
+	}
+	return optim.Schedule{Shape: o.Schedule, Base: o.LR, Warmup: warmup, Steps: steps, MinRatio: o.MinLRRatio}
+}
+
+// microBatching maps the keys that cut rows into passes.
+func microBatching(rows int, dynamic bool, maxTokens int) algo.MicroBatching {
+	if dynamic {
+		return algo.MicroBatching{MaxTokens: maxTokens}
+	}
+	return algo.MicroBatching{Rows: rows}
+}
+
+// rolloutOptions are those that training and validation share.
+func rolloutBase(s *State, cfg configs.Config) rollout.Options {
+	return rollout.Options{
+		Concurrency:   min(cfg.Agent.MaxWorkers, cfg.Rollout.MaxSequences),
+		Seed:          cfg.Trainer.Seed,
+		Attempts:      cfg.Agent.EpisodeRetries + 1,
+		Deterministic: cfg.Rollout.Deterministic,
+		Log:           s.Log,
+	}
+}
+
+// trainerOptions maps the configuration of a trainer.
+func trainerOptions(s *State, cfg configs.Config, compute torch.DType) algo.Options {
+	train, val := rolloutBase(s, cfg), rolloutBase(s, cfg)
+	train.GroupSize = cfg.Rollout.GroupSize
+	val.GroupSize = cfg.Rollout.Val.GroupSize
+	// Validation draws have a seed of their own and do not depend on the step.
+	val.Seed = cfg.Trainer.Seed ^ 0x76616c6964617465
+	kl := 0.0
+	if cfg.Actor.UseKLLoss {
+		kl = cfg.Actor.KLLossCoef
+	}
+	gap := cfg.Rollout.MaxLogprobGap
+	if gap == 0 {
+		gap = 1e-3
+		if compute == torch.BFloat16 {
+			gap = 0.02
+		}
+	}
+	return algo.Options{
+		Seed:           cfg.Trainer.Seed,
+		Steps:          cfg.Trainer.TotalSteps,
+		BatchTasks:     cfg.Data.TrainBatchSize,
+		Shuffle:        cfg.Data.Shuffle,
+		OrderSeed:      cfg.Data.Seed,
+		SaveEvery:      cfg.Trainer.SaveEvery,
+		TestEvery:      cfg.Trainer.TestEvery,
+		ValBeforeTrain: cfg.Trainer.ValBeforeTrain,
+		Keep:           cfg.Trainer.KeepCheckpoints,
+		Train:          train,
+		Val:            val,
+		Signal:         cfg.Reward.Signal,
+		Allocation:     cfg.Reward.Allocation,
+		Estimator:      cfg.Algo.AdvEstimator,
+		EstimatorOpts:  algo.EstimatorOptions{NormByStd: cfg.Algo.NormByStd, Gamma: 1, Lam: 1},
+		DropZeroSpread: true,
+		Policy: algo.PolicyOptions{
+			MiniBatch:   cfg.Actor.MiniBatchSize,
+			Micro:       microBatching(cfg.Actor.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),
+			ClipLow:     cfg.Actor.ClipRatioLow,
+			ClipHigh:    cfg.Actor.ClipRatioHigh,
+			ClipC:       cfg.Actor.ClipRatioC,
+			EntropyCoef: cfg.Actor.EntropyCoef,
+			KLCoef:      kl,
+			KLType:      klType(cfg.Actor.KLLossType),
+			Temperature: cfg.Rollout.Temperature,
+			GradClip:    cfg.Actor.GradClip,
+		},
+		Schedule:  schedule(cfg.Actor.Optim, cfg.Trainer.TotalSteps),
+		MaxGap:    gap,
+		FailOnGap: cfg.Rollout.FailOnLogprobGap,
+	}
+}
+
+// klType maps verl's names of the KL estimators.
+func klType(name string) string {
+	switch name {
+	case "low_var_kl":
+		return "k3"
+	case "kl":
+		return "k1"
+	case "mse":
+		return "k2"
+	}
+	return name
+}
+
+// sftOptions maps the [sft] section for rows that are rendered already.
+func sftOptions(cfg configs.Config, rows []data.Row) *algo.SFTOptions {
+	return &algo.SFTOptions{
+		Rows:      rows,
+		Epochs:    cfg.SFT.Epochs,
+		MaxSteps:  cfg.SFT.TotalSteps,
+		BatchRows: cfg.SFT.TrainBatchSize,
+		Micro:     algo.MicroBatching{Rows: cfg.SFT.MicroBatchSize},
+		GradClip:  cfg.SFT.GradClip,
+		Seed:      cfg.Trainer.Seed,
+		Schedule:  func(steps int) optim.Schedule { return schedule(cfg.SFT.Optim, steps) },
+	}
+}

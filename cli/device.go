@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/openmanus/openmanus/torch"
+)
+
+// openThread starts the thread of the device a user named.
+func (s *State) openThread(name string) (*torch.Thread, error) {
+	var device torch.Device
+	var err error
+	if name == "auto" || name == "" {
+		var note string
+		if device, note = torch.AutoDevice(); note != "" {
+			s.Log.Warn(note)
+		}
+	} else if device, err = torch.ParseDevice(name); err != nil {
+		return nil, errWith(ExitNative, "", fmt.Errorf("device %s: %w", name, err))
+	}
+	t, err := torch.NewThread(device)
+	if err != nil {
+		return nil, errWith(ExitNative, "", fmt.Errorf("device %s: %w", device, err))
+	}
+	return t, nil
+}
+
+// dtypeOf maps a number format of the command line or the configuration.
+func dtypeOf(name string) (torch.DType, error) {
+	dt, err := torch.ParseDType(name)
+	return dt, errWith(ExitInput, "use float32 or bfloat16", err)
+}
+
+// closers undoes what was opened, last first.
+type closers []func() error
+
+func (c *closers) add(f func() error) { *c = append(*c, f) }
+
+func (c *closers) addFunc(f func()) {
+	*c = append(*c, func() error { f(); return nil })
+}
+
+func (c closers) close() error {
+	var errs []error
+	for i := len(c) - 1; i >= 0; i-- {
+		errs = append(errs, c[i]())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/builtin"
+)
+
+// expertActions finds a solution of a task of a built-in environment.
+func expertActions(name string, index int) ([]string, error) {
+	switch name {
+	case "maze":
+		return builtin.MazeExpert(index), nil
+	case "textcraft":
+		return builtin.TextcraftExpert(index), nil
+	}
+	return nil, fmt.Errorf("there is no expert for environment %s", name)
+}
+
+// expertReply words an action as a reply of the format.
+func expertReply(format, action string) string {
+	if format == env.FormatActionTags {
+		return "<action>" + action + "</action>"
+	}
+	return "Action: " + action
+}
+
+// playExpert plays a task with the expert's actions against a server and
+// returns it with the conversation, in the very shape in which the model will
+// play: that is what a warm start is to teach.
+func playExpert(ctx context.Context, w *world, setup agent.Setup, index int) (data.Task, error) {
+	task := data.Task{ID: fmt.Sprintf("%s_%d", w.spec.Name, index), Env: w.spec.Name, Index: index}
+	actions, err := expertActions(w.spec.Name, index)
+	if err != nil {
+		return task, err
+	}
+	lease, err := w.pool.Acquire(ctx)
+	if err != nil {
+		return task, err
+	}
+	defer func() { lease.Release(err == nil) }()
+	obs, err := lease.Client().Reset(ctx, index)
+	if err != nil {
+		return task, fmt.Errorf("expert of %s: %w", task.ID, err)
+	}
+	o := setup.Options
+	task.Conversation, err = agent.Opening(agent.Instruction(task, w.spec, setup.Format, o.Instruction), obs.Text, o.InstructionRole)
+	if err != nil {
+		return task, err
+	}
+	reward := 0.0
+	for i, action := range actions {
+		reply := expertReply(setup.Format.Name(), action)
+		step, stepErr := lease.Client().Step(ctx, setup.Format.Parse(reply).Text)
+		if err = stepErr; err != nil {
+			return task, fmt.Errorf("expert of %s, action %d: %w", task.ID, i+1, err)
+		}
+		task.Conversation = append(task.Conversation, data.Message{Role: "assistant", Content: reply})
+		if reward = step.Reward; step.Done {
+			break
+		}
+		task.Conversation = append(task.Conversation, data.Message{Role: "user", Content: step.Observation})
+	}
+	if !w.spec.Success(reward) {
+		err = fmt.Errorf("expert of %s ended with reward %g, which is no success: is the server the built-in one?", task.ID, reward)
+	}
+	return task, err
+}

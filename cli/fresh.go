@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/tokenizer"
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// The chat form of a model made on the spot: ChatML, whose end of turn is also
+// the end of a reply.
+const (
+	freshStart    = "<|im_start|>"
+	freshEnd      = "<|im_end|>"
+	freshTemplate = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}" +
+		"{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+// freshModel makes a small random llama with a vocabulary of its own. The
+// vocabulary is bytes, or byte pairs merged on the texts of the examples.
+func freshModel(ctx context.Context, t *torch.Thread, f configs.Fresh, maxContext int, seed uint64, examples []data.Task) (*model.Bundle, error) {
+	size := 256 + 2 // bytes and the two special tokens
+	var texts []string
+	if f.Vocabulary == "bpe" {
+		size = f.VocabSize
+		for i := range examples {
+			for _, m := range examples[i].Conversation {
+				texts = append(texts, m.Role, m.Content)
+			}
+		}
+	}
+	tok, err := tokenizer.TrainBPE(texts, size, []string{freshStart, freshEnd})
+	if err != nil {
+		return nil, errWith(ExitInput, "", fmt.Errorf("make a vocabulary: %w", err))
+	}
+	end, _ := tok.TokenToID(freshEnd)
+	m, err := model.New(ctx, t, model.Config{
+		ModelType:             "llama",
+		VocabSize:             tok.Size(),
+		HiddenSize:            f.HiddenSize,
+		IntermediateSize:      f.IntermediateSize,
+		NumHiddenLayers:       f.Layers,
+		NumAttentionHeads:     f.Heads,
+		NumKeyValueHeads:      f.KVHeads,
+		HeadDim:               f.HiddenSize / f.Heads,
+		MaxPositionEmbeddings: maxContext,
+		RMSNormEps:            1e-5,
+		RopeTheta:             10000,
+		TieWordEmbeddings:     true,
+		InitializerRange:      0.02,
+		EOSTokenIDs:           []int32{end},
+		PadTokenID:            &end,
+	}, seed, torch.Float32)
+	if err != nil {
+		return nil, errWith(ExitInput, "", fmt.Errorf("make a model: %w", err))
+	}
+	return &model.Bundle{
+		Model:     m,
+		Tokenizer: tok,
+		TokenizerConfig: tokenizer.Config{
+			EOS: freshEnd, Pad: freshEnd, ChatTemplate: freshTemplate, ModelMaxLength: maxContext,
+		},
+		Generation: model.GenerationConfig{EOSTokenIDs: []int32{end}, PadTokenID: &end},
+	}, nil
+}

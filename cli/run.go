@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/checkpoint"
+	"github.com/openmanus/openmanus/configs"
+)
+
+// openedRun is a run folder that this process holds, and where it stands.
+type openedRun struct {
+	folder     *algo.RunFolder
+	lock       *checkpoint.Lock
+	checkpoint *checkpoint.Checkpoint // to go on from; nil: from the beginning
+	state      *algo.State            // of that checkpoint
+}
+
+// openRun finds the run folder of a configuration, locks it, removes what a
+// killed process left half done, and decides what to go on from.
+func (s *State) openRun(ctx context.Context, cfg configs.Config) (*openedRun, error) {
+	root := s.Path(cfg.Trainer.OutputDir)
+	name := runName(cfg)
+	if cfg.Trainer.Resume == "never" {
+		name = s.freeName(root, name)
+	}
+	r := &openedRun{folder: &algo.RunFolder{Dir: filepath.Join(root, name)}}
+	if err := r.folder.Make(); err != nil {
+		return nil, errWith(ExitDisk, "set trainer.output_dir to a folder that can be written", err)
+	}
+	var err error
+	if r.lock, err = checkpoint.AcquireLock(r.folder.Dir); err != nil {
+		return nil, errWith(ExitDisk, "", err)
+	}
+	if err := r.resume(ctx, s, cfg); err != nil {
+		return nil, errors.Join(err, r.lock.Release())
+	}
+	return r, nil
+}
+
+func (r *openedRun) resume(ctx context.Context, s *State, cfg configs.Config) error {
+	removed, err := checkpoint.Clean(r.folder.Checkpoints())
+	if err != nil {
+		return errWith(ExitDisk, "", err)
+	}
+	for _, name := range removed {
+		s.Log.Info("removed what an interrupted save left", "name", name)
+	}
+	switch cfg.Trainer.Resume {
+	case "never":
+		return nil
+	case "auto":
+		found, refused, err := checkpoint.Latest(ctx, r.folder.Checkpoints())
+		for _, bad := range refused {
+			s.Log.Warn("checkpoint refused", "path", bad.Path, "reason", bad.Err)
+		}
+		if errors.Is(err, checkpoint.ErrNone) {
+			if len(refused) > 0 {
+				return errWith(ExitDisk, "remove the damaged folders to start from the beginning", err)
+			}
+			return nil
+		}
+		if err != nil {
+			return errWith(ExitDisk, "", err)
+		}
+		r.checkpoint = found
+	default:
+		found, err := checkpoint.Open(ctx, s.Path(cfg.Trainer.Resume))
+		if err != nil {
+			return errWith(ExitDisk, "set trainer.resume to a checkpoint folder, auto or never", err)
+		}
+		r.checkpoint = found
+	}
+	st, err := algo.ReadState(r.checkpoint.Path)
+	if err != nil {
+		return errWith(ExitDisk, "", err)
+	}
+	r.state = &st
+	if st.ConfigHash != cfg.Hash() {
+		s.Log.Warn("the configuration is not the one of the checkpoint; the run goes on with the new one",
+			"checkpoint", r.checkpoint.Path)
+	}
+	return nil
+}
+
+// runName is the folder's name under output_dir.
+func runName(cfg configs.Config) string {
+	name := cfg.Trainer.Experiment
+	if name == "" {
+		name = cfg.Trainer.Project
+		if base := filepath.Base(cfg.Model.Path); cfg.Model.Path != "" {
+			name += "-" + base
+		}
+		for _, e := range cfg.Env {
+			name += "-" + e.Name
+		}
+	}
+	if cfg.Trainer.ExperimentSuffix != "" {
+		name += "_" + cfg.Trainer.ExperimentSuffix
+	}
+	return name
+}
+
+// freeName appends a number to a name that is taken.
+func (s *State) freeName(root, name string) string {
+	for n, try := 2, name; ; n++ {
+		if _, err := s.Stat(filepath.Join(root, try)); err != nil {
+			return try
+		}
+		try = name + "-" + strconv.Itoa(n)
+	}
+}
+
+// finished reports whether the run has done all its steps.
+func (r *openedRun) finished(cfg configs.Config) bool {
+	return r.state != nil && r.state.Finished && r.state.Step >= cfg.Trainer.TotalSteps
+}
+
+// modelPath is where the weights come from: the checkpoint, else the
+// configuration.
+func (r *openedRun) modelPath(s *State, cfg configs.Config) string {
+	if r.checkpoint != nil {
+		return filepath.Join(r.checkpoint.Path, algo.ActorFolder)
+	}
+	return s.Path(cfg.Model.Path)
+}
+
+func (r *openedRun) describe() string {
+	if r.state == nil {
+		return "starting at step 0"
+	}
+	return fmt.Sprintf("going on after step %d", r.state.Step)
+}

@@ -1,0 +1,328 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// training is everything a run needs, opened in the order in which it can
+// fail cheaply: configuration, servers and data before weights.
+type training struct {
+	s    *State
+	cfg  configs.Config
+	run  *openedRun
+	open closers
+
+	thread  *torch.Thread
+	compute torch.DType
+	worlds  []*world
+	setups  []agent.Setup // without engine and renderer until the model is there
+	train   [][]data.Task
+	val     [][]data.Task
+	experts []data.Task // recorded or made, in the shape of episodes
+
+	bundle  *model.Bundle
+	actor   *algo.Actor
+	sampler *sampler
+}
+
+// openTraining opens worlds, tasks, model and optimiser. The caller closes it,
+// also after an error.
+func (s *State) openTraining(ctx context.Context, cfg configs.Config, run *openedRun) (*training, error) {
+	t := &training{s: s, cfg: cfg, run: run}
+	var err error
+	if t.compute, err = dtypeOf(cfg.Model.ComputeDtype); err != nil {
+		return t, err
+	}
+	if t.thread, err = s.openThread(cfg.Model.Device); err != nil {
+		return t, err
+	}
+	t.open.addFunc(t.thread.Close)
+	for _, e := range cfg.Env {
+		if err := t.openEnv(ctx, e); err != nil {
+			return t, err
+		}
+	}
+	if err := t.loadExperts(ctx); err != nil {
+		return t, err
+	}
+	if err := t.openModel(ctx); err != nil {
+		return t, err
+	}
+	return t, nil
+}
+
+func (t *training) close() error { return t.open.close() }
+
+func (t *training) openEnv(ctx context.Context, e configs.Env) error {
+	w, err := t.s.openWorld(ctx, worldOf(e))
+	if err != nil {
+		return err
+	}
+	t.open.add(w.close)
+	format, err := agent.Formats.Lookup(e.Format)
+	if err != nil {
+		return errWith(ExitInput, "", err)
+	}
+	o, err := t.s.agentOptions(t.cfg, e)
+	if err != nil {
+		return err
+	}
+	train, err := t.s.loadTasks(ctx, w.spec, e.Tasks, e.SkipTasks, t.cfg.Data.TrainLimit)
+	if err != nil {
+		return err
+	}
+	val, err := t.s.loadTasks(ctx, w.spec, e.ValTasks, e.SkipTasks, t.cfg.Data.ValLimit)
+	if err != nil {
+		return err
+	}
+	t.worlds = append(t.worlds, w)
+	t.setups = append(t.setups, agent.Setup{Format: format, Spec: w.spec, Options: o})
+	t.train = append(t.train, train)
+	t.val = append(t.val, val)
+	return nil
+}
+
+// loadExperts gathers what supervised training learns from: solutions played
+// against the built-in servers, files named under [sft], and otherwise the
+// conversations that the training rows hold.
+func (t *training) loadExperts(ctx context.Context) error {
+	if t.cfg.SFT.Epochs == 0 && t.cfg.Model.Fresh.Layers == 0 {
+		return nil
+	}
+	for i, w := range t.worlds {
+		made, err := t.playExperts(ctx, i)
+		if err != nil {
+			return err
+		}
+		recorded, err := t.recorded(ctx, i, len(made) == 0)
+		if err != nil {
+			return fmt.Errorf("environment %s: %w", w.spec.Name, err)
+		}
+		t.experts = append(append(t.experts, made...), recorded...)
+	}
+	if len(t.experts) == 0 {
+		return errWith(ExitInput, "give files with conversations under sft.files, expert_tasks of a built-in environment, or set sft.epochs = 0",
+			errors.New("sft.epochs is not 0, but there is no recorded trajectory to learn from"))
+	}
+	return nil
+}
+
+func (t *training) playExperts(ctx context.Context, i int) ([]data.Task, error) {
+	var made []data.Task
+	for _, entry := range t.cfg.Env[i].ExpertTasks {
+		indices, err := configs.ParseIndices(entry)
+		if err != nil {
+			return nil, errWith(ExitInput, "", fmt.Errorf("expert_tasks: %w", err))
+		}
+		for _, index := range indices {
+			task, err := playExpert(ctx, t.worlds[i], t.setups[i], index)
+			if err != nil {
+				return nil, errWith(ExitEnv, "", err)
+			}
+			made = append(made, task)
+		}
+	}
+	return made, nil
+}
+
+func (t *training) recorded(ctx context.Context, i int, orTrain bool) ([]data.Task, error) {
+	var tasks []data.Task
+	w := t.worlds[i]
+	for _, file := range t.cfg.SFT.Files {
+		more, err := data.LoadTasks(ctx, t.s.Path(file), data.LoadOptions{Env: w.spec.Name})
+		if err != nil {
+			return nil, errWith(ExitInput, "", err)
+		}
+		tasks = append(tasks, more...)
+	}
+	if len(t.cfg.SFT.Files) == 0 && orTrain {
+		tasks = t.train[i]
+	}
+	var out []data.Task
+	for _, task := range tasks {
+		if len(task.Conversation) == 0 || w.spec.CheckIndex(task.Index) != nil {
+			continue
+		}
+		messages, err := agent.Recorded(task, w.spec, t.setups[i].Format, t.setups[i].Options)
+		if err != nil {
+			return nil, err
+		}
+		task.Conversation = messages
+		out = append(out, task)
+	}
+	return out, nil
+}
+
+// openModel loads or makes the weights and, on a checkpoint, the optimiser.
+func (t *training) openModel(ctx context.Context) error {
+	cfg := t.cfg
+	var err error
+	if cfg.Model.Fresh.Layers > 0 && t.run.checkpoint == nil {
+		t.bundle, err = freshModel(ctx, t.thread, cfg.Model.Fresh, cfg.Rollout.MaxContextTokens, cfg.Trainer.Seed, t.experts)
+	} else {
+		t.bundle, err = model.Open(ctx, t.thread, t.run.modelPath(t.s, cfg), model.Options{DType: torch.Float32})
+		err = errWith(ExitModel, "", err)
+	}
+	if err != nil {
+		return err
+	}
+	optimizer := adamW(cfg.Actor.Optim)
+	if t.actor, err = algo.NewActor(ctx, t.bundle.Model, t.compute, optimizer); err != nil {
+		t.bundle.Close()
+		return errWith(ExitNative, "", err)
+	}
+	t.open.addFunc(t.actor.Close)
+	if t.run.checkpoint != nil {
+		if err := t.actor.LoadOptimizer(ctx, t.run.checkpoint.Path); err != nil {
+			return errWith(ExitDisk, "", err)
+		}
+	}
+	return nil
+}
+
+// openSampler puts the engine on the actor's weights and completes the setups.
+func (t *training) openSampler(ctx context.Context) error {
+	cfg := t.cfg
+	if most := t.bundle.Model.Config.MaxPositionEmbeddings; cfg.Rollout.MaxContextTokens > most {
+		return errWith(ExitInput, fmt.Sprintf("set rollout.max_context_tokens to %d or less", most),
+			fmt.Errorf("the model has %d positions, rollout.max_context_tokens is %d", most, cfg.Rollout.MaxContextTokens))
+	}
+	var err error
+	t.sampler, err = newSampler(ctx, t.bundle, t.actor.Compute(), samplerOptions{
+		Sequences:     rolloutBase(t.s, cfg).Concurrency,
+		MaxContext:    cfg.Rollout.MaxContextTokens,
+		PrefillTokens: cfg.Rollout.MaxBatchTokens,
+		Deterministic: cfg.Rollout.Deterministic,
+		MemoryShare:   cfg.Rollout.KVCacheFraction,
+	})
+	if err != nil {
+		return err
+	}
+	t.open.addFunc(t.sampler.close)
+	for i := range t.setups {
+		t.setups[i].Engine = t.sampler.sched
+		t.setups[i].Renderer = t.sampler.renderer
+	}
+	return nil
+}
+
+// envs are the environments as the trainer takes them.
+func (t *training) envs() []algo.Env {
+	var out []algo.Env
+	for i, w := range t.worlds {
+		val := t.setups[i]
+		val.Options = valOptions(val.Options, t.cfg.Rollout.Val)
+		out = append(out, algo.Env{
+			Name:       w.spec.Name,
+			Train:      rollout.Env{Pool: w.pool, Setup: t.setups[i]},
+			Val:        rollout.Env{Pool: w.pool, Setup: val},
+			TrainTasks: t.train[i],
+			ValTasks:   t.val[i],
+		})
+	}
+	return out
+}
+
+// sftRows renders the experts.
+func (t *training) sftRows() ([]data.Row, algo.SFTCounts, error) {
+	rows, counts, err := algo.SFTRows(t.experts, t.sampler.renderer, t.cfg.SFT.MaxLength, t.cfg.SFT.Truncation)
+	return rows, counts, errWith(ExitInput, "", err)
+}
+
+// reference loads the frozen policy of the KL loss; nil where there is none.
+func (t *training) reference(ctx context.Context) (*model.Model, error) {
+	if !t.cfg.Actor.UseKLLoss {
+		return nil, nil
+	}
+	path := t.s.Path(t.cfg.Model.Path)
+	switch {
+	case t.cfg.Ref.Path != "":
+		path = t.s.Path(t.cfg.Ref.Path)
+	case t.run.checkpoint != nil && t.cfg.SFT.Epochs > 0:
+		path = t.run.folder.Reference()
+	case t.run.checkpoint == nil:
+		m, err := t.bundle.Model.Shadow(ctx, t.compute)
+		if err != nil {
+			return nil, errWith(ExitNative, "", err)
+		}
+		t.open.addFunc(m.Close)
+		return m, nil
+	}
+	b, err := model.Open(ctx, t.thread, path, model.Options{DType: t.compute})
+	if err != nil {
+		return nil, errWith(ExitModel, "", fmt.Errorf("reference: %w", err))
+	}
+	t.open.addFunc(b.Close)
+	return b.Model, nil
+}
+
+// trainer puts the parts together.
+func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Trainer, error) {
+	o := trainerOptions(t.s, t.cfg, t.compute)
+	if t.cfg.SFT.Epochs > 0 && (t.run.state == nil || !t.run.state.WarmStarted) {
+		rows, counts, err := t.sftRows()
+		if err != nil {
+			return nil, err
+		}
+		t.s.Log.Info("trajectories for the warm start", "rows", counts.Rows, "dropped", counts.Dropped, "loss_tokens", counts.LossTokens)
+		o.WarmStart = sftOptions(t.cfg, rows)
+	}
+	ref, err := t.reference(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sink, err := t.metrics()
+	if err != nil {
+		return nil, err
+	}
+	return algo.New(algo.Parts{
+		Actor:   t.actor,
+		Ref:     ref,
+		Engine:  t.sampler.sched,
+		Updated: t.sampler.backend.SetVersion,
+		Envs:    t.envs(),
+		Run:     t.run.folder,
+		Save: func(ctx context.Context, dir string) error {
+			return t.bundle.Save(ctx, dir, torch.Float32)
+		},
+		Sink:       sink,
+		Events:     events,
+		Log:        t.s.Log,
+		ConfigHash: t.cfg.Hash(),
+	}, o, t.run.state)
+}
+
+// metrics opens metrics.jsonl, without the lines of steps that the checkpoint
+// does not hold: they will be done again.
+func (t *training) metrics() (track.Sink, error) {
+	sink, err := track.OpenJSONL(t.run.folder.Metrics())
+	if err != nil {
+		return nil, errWith(ExitDisk, "", err)
+	}
+	t.open.add(sink.Close)
+	var offset int64
+	if t.run.state != nil {
+		offset = t.run.state.MetricsOffset
+	}
+	if err := sink.TruncateTo(offset); err != nil {
+		return nil, errWith(ExitDisk, "", err)
+	}
+	return sink, nil
+}
+
+// latestActor is the folder of the newest weights of a run, for people.
+func latestActor(r *algo.RunFolder, step int) string {
+	return filepath.Join(r.Checkpoints(), fmt.Sprintf("step_%06d", step), algo.ActorFolder)
+}

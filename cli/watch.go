@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/openmanus/openmanus/algo"
+)
+
+// watcher shows a run on the terminal: a bar for what is being done, a line
+// for what was.
+type watcher struct {
+	s     *State
+	steps int
+	bar   Progress
+}
+
+// phaseNames are the phases as people read them.
+var phaseNames = map[string]string{
+	"gen": "playing", "testing": "validating",
+}
+
+// Phase begins a bar for the phases that count something.
+func (w *watcher) Phase(step int, name string, total int) {
+	w.done()
+	label, counted := phaseNames[name]
+	if !counted || total == 0 {
+		return
+	}
+	w.bar = w.s.Progress(fmt.Sprintf("step %d %s", step, label), total)
+}
+
+// Progress moves the bar.
+func (w *watcher) Progress(n int, note string) {
+	if w.bar != nil {
+		w.bar.Set(n, note)
+	}
+}
+
+func (w *watcher) done() {
+	if w.bar != nil {
+		w.bar.Done()
+		w.bar = nil
+	}
+}
+
+// Step prints a line with what matters most.
+func (w *watcher) Step(step, steps int, m algo.Metrics) {
+	w.done()
+	if w.s.Quiet {
+		return
+	}
+	if step == 0 {
+		n := int(m["sft/step"])
+		if n == 1 || n == steps || n%sftEvery(steps) == 0 {
+			fmt.Fprintf(w.s.Stderr, "sft %*d/%d  loss %.4f  lr %.2g  %.1f s\n", len(fmt.Sprint(steps)), n, steps,
+				m["train/loss"], m["train/lr"], m["timing_s/sft"])
+		}
+		return
+	}
+	line := fmt.Sprintf("step %*d/%d  success %.2f  reward %.3f  turns %.1f  kl %.1e  grad %.2f  lr %.2g  %.1f s",
+		len(fmt.Sprint(steps)), step, steps, m["episode/success_rate"], m["episode/reward/mean"], m["env/number_of_actions/mean"],
+		m["rollout/logprob_gap_k3"], m["actor/grad_norm"], m["actor/lr"], m["timing_s/step"])
+	fmt.Fprintln(w.s.Stderr, line)
+}
+
+// sftEvery thins the lines of supervised training to about ten.
+func sftEvery(steps int) int { return max(1, steps/10) }
+
+// Validated prints the result of a validation.
+func (w *watcher) Validated(v algo.Validation) {
+	w.done()
+	if w.s.Quiet {
+		return
+	}
+	for _, r := range resultsOf(v) {
+		fmt.Fprintf(w.s.Stderr, "validation (%s)  %s  success %.3f  score %.3f  turns %.1f\n", v.Label, r.env, r.success, r.score, r.turns)
+	}
+}
+
+// result is one environment's share of a validation.
+type result struct {
+	env                             string
+	success, score, turns, episodes float64
+}
+
+// resultsOf reads the summaries out of a validation's metrics.
+func resultsOf(v algo.Validation) []result {
+	var out []result
+	for _, name := range sortedKeys(v.Metrics) {
+		env, ok := strings.CutPrefix(name, "val/")
+		if !ok {
+			continue
+		}
+		if env, ok = strings.CutSuffix(env, "/success_rate"); !ok {
+			continue
+		}
+		p := "val/" + env + "/"
+		out = append(out, result{env, v.Metrics[name], v.Metrics[p+"mean_score"], v.Metrics[p+"mean_turns"], v.Metrics[p+"episodes"]})
+	}
+	return out
+}

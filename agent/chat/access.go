@@ -10,6 +10,8 @@ func (c *context) attribute(v any, name string) (any, error) {
 	switch v := v.(type) {
 	case undefined:
 		return nil, v.err()
+	case *loop:
+		return v.attribute(name), nil
 	case *namespace:
 		if x, ok := v.attrs.get(name); ok {
 			return x, nil

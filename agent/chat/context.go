@@ -9,7 +9,7 @@ import (
 
 // Bounds on what a template may do. They are far above any real template.
 const (
-	maxSteps  = 5_000_000
+	maxSteps  = 2_000_000
 	maxString = 16 << 20 // bytes of one string, and of the output
 	maxItems  = 1 << 20  // of one list
 	maxCalls  = 60       // nested macro calls

@@ -128,7 +128,7 @@ func (s *forStmt) exec(c *context) error {
 			if err := s.bind(c, items[i]); err != nil {
 				return err
 			}
-			c.assign("loop", loopVar(items, i))
+			c.assign("loop", &loop{items, i})
 			return c.run(s.body)
 		})
 		if errors.Is(err, errBreak) {
@@ -137,7 +137,7 @@ func (s *forStmt) exec(c *context) error {
 		if err != nil && !errors.Is(err, errContinue) {
 			return at(err, s.line)
 		}
-		if err := c.spend(1); err != nil {
+		if err := c.spend(4); err != nil {
 			return at(err, s.line)
 		}
 	}
@@ -198,32 +198,51 @@ func (c *context) unpack(targets []target, v any) error {
 	return nil
 }
 
-// loopVar is the loop variable at item i.
-func loopVar(items []any, i int) *dict {
-	n := len(items)
-	d := newDict()
-	d.put("index", int64(i+1))
-	d.put("index0", int64(i))
-	d.put("revindex", int64(n-i))
-	d.put("revindex0", int64(n-i-1))
-	d.put("first", i == 0)
-	d.put("last", i == n-1)
-	d.put("length", int64(n))
-	d.put("depth", int64(1)) // of recursive loops, which there are none of
-	d.put("depth0", int64(0))
-	if i > 0 {
-		d.put("previtem", items[i-1])
-	}
-	if i+1 < n {
-		d.put("nextitem", items[i+1])
-	}
-	d.put("cycle", &callable{"loop.cycle", func(_ *context, a *args) (any, error) {
-		if len(a.pos) == 0 || a.kw != nil {
-			return nil, errors.New("loop.cycle needs values")
+// loop is the loop variable: where a for loop is.
+type loop struct {
+	items []any
+	i     int
+}
+
+// attribute is loop.name. There are no recursive loops, so depth is 1.
+func (l *loop) attribute(name string) any {
+	n := len(l.items)
+	switch name {
+	case "index":
+		return int64(l.i + 1)
+	case "index0":
+		return int64(l.i)
+	case "revindex":
+		return int64(n - l.i)
+	case "revindex0":
+		return int64(n - l.i - 1)
+	case "first":
+		return l.i == 0
+	case "last":
+		return l.i == n-1
+	case "length":
+		return int64(n)
+	case "depth":
+		return int64(1)
+	case "depth0":
+		return int64(0)
+	case "previtem":
+		if l.i > 0 {
+			return l.items[l.i-1]
 		}
-		return a.pos[i%len(a.pos)], nil
-	}})
-	return d
+	case "nextitem":
+		if l.i+1 < n {
+			return l.items[l.i+1]
+		}
+	case "cycle":
+		return &callable{"loop.cycle", func(_ *context, a *args) (any, error) {
+			if len(a.pos) == 0 || a.kw != nil {
+				return nil, errors.New("loop.cycle needs values")
+			}
+			return a.pos[l.i%len(a.pos)], nil
+		}}
+	}
+	return undefined{"'loop." + name + "'"}
 }
 
 func (s *setStmt) exec(c *context) error {

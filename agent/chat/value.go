@@ -9,7 +9,7 @@ import (
 )
 
 // Values of a template are nil (none), bool, int64, float64, string, *list,
-// *dict, undefined, *namespace and callable.
+// *dict, undefined, *namespace, *loop and *callable.
 
 // undefined is what a missing name or attribute evaluates to: it prints as
 // nothing and is false, and any other use is an error that says what was missing.
@@ -61,6 +61,8 @@ func typeName(v any) string {
 		return "undefined"
 	case *namespace:
 		return "namespace"
+	case *loop:
+		return "loop"
 	case *callable:
 		return "function"
 	}

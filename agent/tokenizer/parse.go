@@ -124,16 +124,19 @@ func (t *Tokenizer) readModel(raw json.RawMessage) error {
 	if absent(raw) {
 		return errors.New("missing")
 	}
-	kind, err := typeOf(raw)
+	// This is the one large component, so its type is not read beforehand.
+	var m modelJSON
+	err := strict(raw, &m)
 	if err != nil {
-		return err
+		if kind, typeErr := typeOf(raw); typeErr == nil {
+			m.Type = kind
+		}
 	}
 	// Files from before the library wrote the type are BPE if they have merges.
-	if kind != "BPE" && kind != "" {
-		return fmt.Errorf("type %q is not supported, only BPE is", kind)
+	if m.Type != "BPE" && m.Type != "" {
+		return fmt.Errorf("type %q is not supported, only BPE is", m.Type)
 	}
-	var m modelJSON
-	if err := strict(raw, &m); err != nil {
+	if err != nil {
 		return err
 	}
 	switch {

@@ -23,6 +23,10 @@ const contractions = `(?i:'s|'t|'re|'ve|'m|'ll|'d)`
 // maxPattern bounds the length of a pattern from an untrusted file.
 const maxPattern = 2000
 
+// maxRepeats bounds repetitions in one alternative: with k of them matching
+// may take the k-th power of the text's length.
+const maxRepeats = 3
+
 func compilePattern(src string) (*pattern, error) {
 	if err := checkPattern(src); err != nil {
 		return nil, fmt.Errorf("pattern %q: %w", src, err)
@@ -38,15 +42,18 @@ func compilePattern(src string) (*pattern, error) {
 // contractions group, classes, the escapes below and simple quantifiers. Everything else either differs
 // between the two engines (\w, \h, ^, &&, possessive quantifiers) or has not
 // been checked to be equal.
+// Repetitions that could make matching exponential are refused as well.
 func checkPattern(src string) error {
 	if len(src) > maxPattern {
 		return fmt.Errorf("longer than %d bytes", maxPattern)
 	}
 	inClass := false
 	quantified := false // the last item was a quantifier
+	grouped := false    // the last item was the end of a group
+	repeats := 0        // in this alternative
 	for i := 0; i < len(src); {
 		rest := src[i:]
-		n, quantifier := 1, false
+		n, quantifier, closed := 1, false, false
 		switch c := rest[0]; {
 		case c == '\\':
 			if n = escapeLen(rest); n == 0 {
@@ -78,13 +85,22 @@ func checkPattern(src string) error {
 			}
 		case c == '*' || c == '+' || c == '?':
 			quantifier = true
+		case c == '|':
+			repeats = 0
+		case c == ')':
+			closed = true
 		case c == '^' || c == '$' || c == '.':
 			return fmt.Errorf("%q at byte %d is not supported", c, i)
 		}
 		if quantifier && quantified {
 			return fmt.Errorf("lazy or possessive quantifier at byte %d is not supported", i)
 		}
-		quantified = quantifier
+		if quantifier && rest[0] != '?' {
+			if repeats++; repeats > maxRepeats || grouped {
+				return fmt.Errorf("repetition at byte %d could take very long: of a group, or more than %d in an alternative", i, maxRepeats)
+			}
+		}
+		quantified, grouped = quantifier, closed
 		i += n
 	}
 	return nil

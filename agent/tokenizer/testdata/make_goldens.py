@@ -16,7 +16,7 @@ import sys
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-NAMES = ["llama3", "llama3_2", "qwen2_5", "qwen3"]
+NAMES = ["llama3_2", "qwen2_5", "qwen3"]
 
 TEXTS = {
     "empty": "",
@@ -243,9 +243,9 @@ def variants():
 
 
 def classes():
-    """Which code points the reference's own tables put where, as flat lists of
-    first, last, first, last..."""
-    every = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+    """Where the reference's own tables put every code point of the planes in
+    use, as flat lists of first, last, first, last..."""
+    every = [c for c in [*range(0x34000), *range(0xE0000, 0xE0200), *range(0x10FF00, 0x110000)] if not 0xD800 <= c < 0xE000]
 
     def ranges(cps):
         flat = []

@@ -82,6 +82,7 @@ func TestUnsupported(t *testing.T) {
 		{"nested class", "pre_tokenizer", split(`"pattern":{"Regex":"[a[b]]"},"behavior":"Isolated","invert":false`), "", "nested class"},
 		{"case-insensitive", "pre_tokenizer", split(`"pattern":{"Regex":"(?i:k)"},"behavior":"Isolated","invert":false`), "", "group at byte 0"},
 		{"exponential", "pre_tokenizer", split(`"pattern":{"Regex":"(a+)+b"},"behavior":"Isolated","invert":false`), "", "repetition at byte 4 could take very long"},
+		{"polynomial in groups", "pre_tokenizer", split(`"pattern":{"Regex":"(a+|b)(a+|b)(a+|b)(a+|b)c"},"behavior":"Isolated","invert":false`), "", "could take very long"},
 		{"polynomial", "pre_tokenizer", split(`"pattern":{"Regex":"a*a*a*a*b"},"behavior":"Isolated","invert":false`), "", "repetition at byte 7 could take very long"},
 		{"script", "pre_tokenizer", split(`"pattern":{"Regex":"\\p{Han}"},"behavior":"Isolated","invert":false`), "", "escape at byte 0"},
 		{"broken regex", "pre_tokenizer", split(`"pattern":{"Regex":"(a"},"behavior":"Isolated","invert":false`), "", "pattern"},

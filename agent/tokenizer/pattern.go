@@ -39,10 +39,10 @@ func compilePattern(src string) (*pattern, error) {
 }
 
 // checkPattern accepts literals, groups (…) (?:…) (?=…) (?!…), the
-// contractions group, classes, the escapes below and simple quantifiers. Everything else either differs
-// between the two engines (\w, \h, ^, &&, possessive quantifiers) or has not
-// been checked to be equal.
-// Repetitions that could make matching exponential are refused as well.
+// contractions group, classes, the escapes below and simple quantifiers.
+// Everything else either differs between the two engines (\w, \h, ^, &&,
+// possessive quantifiers) or has not been checked to be equal. Repetitions
+// that could make matching exponential are refused as well.
 func checkPattern(src string) error {
 	if len(src) > maxPattern {
 		return fmt.Errorf("longer than %d bytes", maxPattern)
@@ -50,7 +50,8 @@ func checkPattern(src string) error {
 	inClass := false
 	quantified := false // the last item was a quantifier
 	grouped := false    // the last item was the end of a group
-	repeats := 0        // in this alternative
+	repeats := 0        // in this alternative of the whole pattern
+	depth := 0          // of groups
 	for i := 0; i < len(src); {
 		rest := src[i:]
 		n, quantifier, closed := 1, false, false
@@ -78,6 +79,9 @@ func checkPattern(src string) error {
 			if n = groupLen(rest); n == 0 {
 				return fmt.Errorf("group at byte %d is not supported", i)
 			}
+			if rest[:n] != contractions {
+				depth++
+			}
 		case c == '{':
 			quantifier = true
 			if n = repeatLen(rest); n == 0 {
@@ -86,9 +90,12 @@ func checkPattern(src string) error {
 		case c == '*' || c == '+' || c == '?':
 			quantifier = true
 		case c == '|':
-			repeats = 0
+			if depth == 0 {
+				repeats = 0
+			}
 		case c == ')':
 			closed = true
+			depth--
 		case c == '^' || c == '$' || c == '.':
 			return fmt.Errorf("%q at byte %d is not supported", c, i)
 		}

@@ -181,6 +181,7 @@ void check(const at::Tensor &q, const at::Tensor &kc, const at::Tensor &vc, cons
 
 at::Tensor attention_cached(const at::Tensor &q, const at::Tensor &kc, const at::Tensor &vc, const Sequences &seqs,
                             double scale) {
+  TORCH_CHECK(!wants_grad(q, kc, vc), "attention: there is no gradient through a cache; use it inside NoGrad");
   at::NoGradGuard no_grad;
   check(q, kc, vc, seqs);
   const Shape s{q.size(1), kc.size(2), q.size(2), kc.size(1)};

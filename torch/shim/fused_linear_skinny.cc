@@ -90,6 +90,8 @@ void do_group(const Layer &l, const float *x, int64_t rows, int64_t k, int64_t g
 
 std::vector<at::Tensor> linear_skinny(const at::Tensor &x, const std::vector<at::Tensor> &ws,
                                       const std::vector<at::Tensor> &biases) {
+  for (const auto &w : ws)
+    TORCH_CHECK(!wants_grad(x, w), "linear: the kernels for few rows have no gradient; use them inside NoGrad");
   at::NoGradGuard no_grad;
   TORCH_CHECK(x.dim() >= 1, "linear: x has no dimension");
   const int64_t k = x.size(-1), rows = k == 0 ? 0 : x.numel() / k;

@@ -150,12 +150,12 @@ struct Gradients {
 
 Gradients backward_rows(const at::Tensor &hidden, const at::Tensor &weight, const at::Tensor &bias,
                         const at::Tensor &targets, double temperature, const at::Tensor &sums, const at::Tensor &g,
-                        const at::Tensor &h, bool want_hidden, bool want_weight) {
+                        const at::Tensor &h, bool want_hidden, bool want_weight, bool want_bias) {
   const auto type = compute_type(weight.scalar_type());
   Gradients out;
   if (want_hidden) out.hidden = at::empty_like(hidden);
   if (want_weight) out.weight = at::zeros(weight.sizes(), weight.options().dtype(type));
-  if (want_weight && bias.defined()) out.bias = at::zeros(bias.sizes(), bias.options().dtype(type));
+  if (want_bias) out.bias = at::zeros(bias.sizes(), bias.options().dtype(type));
   const int64_t *y = targets.const_data_ptr<int64_t>();
   for_chunks(hidden, weight, bias, [&](int64_t b, int64_t e, at::Tensor d) {
     if (has_kernel(d)) {
@@ -174,28 +174,29 @@ Gradients backward_rows(const at::Tensor &hidden, const at::Tensor &weight, cons
                         h.slice(0, b, e));
     }
     if (want_hidden) out.hidden.slice(0, b, e).copy_(at::mm(d, weight));
+    if (want_bias) out.bias.add_(d.sum(0, false, type));
     if (!want_weight) return;
     const at::Tensor rows = hidden.slice(0, b, e);
     if (d.scalar_type() == type)
       out.weight.addmm_(d.t(), rows);
     else
       out.weight.add_(at::mm(d.t(), rows));
-    if (bias.defined()) out.bias.add_(d.sum(0, false, type));
   });
   return out;
 }
 
 struct TokenLogProbs : torch::autograd::Function<TokenLogProbs> {
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext *ctx, const at::Tensor &hidden,
-                                                const at::Tensor &weight, const at::Tensor &bias,
+                                                const at::Tensor &weight, const std::optional<at::Tensor> &bias,
                                                 const at::Tensor &targets, double temperature) {
     const auto options = hidden.options().dtype(compute_type(hidden.scalar_type()));
     const at::Tensor rows = (targets >= 0).nonzero().squeeze(1), place = rows.to(hidden.device());
     const at::Tensor used = targets.index_select(0, rows);
     const at::Tensor picked = rows.size(0) == hidden.size(0) ? hidden.contiguous() : hidden.index_select(0, place);
     at::Tensor logp = at::empty({rows.size(0)}, options), sums = at::empty({rows.size(0), 3}, options);
-    forward_rows(picked, weight, bias, used, temperature, logp, sums);
-    ctx->save_for_backward({picked, weight, bias, used, place, sums});
+    const at::Tensor b = bias.value_or(at::Tensor());
+    forward_rows(picked, weight, b, used, temperature, logp, sums);
+    ctx->save_for_backward({picked, weight, b, used, place, sums});
     ctx->saved_data["temperature"] = temperature;
     ctx->saved_data["rows"] = hidden.size(0);
     const at::Tensor all = at::zeros({hidden.size(0)}, options);
@@ -212,7 +213,8 @@ struct TokenLogProbs : torch::autograd::Function<TokenLogProbs> {
     };
     const bool want_hidden = ctx->needs_input_grad(0);
     Gradients out = backward_rows(picked, saved[1], saved[2], saved[3], ctx->saved_data["temperature"].toDouble(), sums,
-                                  at_rows(grads[0]), at_rows(grads[1]), want_hidden, ctx->needs_input_grad(1));
+                                  at_rows(grads[0]), at_rows(grads[1]), want_hidden, ctx->needs_input_grad(1),
+                                  saved[2].defined() && ctx->needs_input_grad(2));
     const int64_t rows = ctx->saved_data["rows"].toInt();
     if (want_hidden && rows != place.size(0))
       out.hidden = at::zeros({rows, picked.size(1)}, picked.options()).index_copy(0, place, out.hidden);
@@ -239,7 +241,8 @@ torch::autograd::variable_list token_logprobs(const at::Tensor &hidden, const at
                 " is outside the vocabulary of ", weight.size(0));
     y.data_ptr<int64_t>()[i] = targets[i];
   }
-  return TokenLogProbs::apply(hidden, weight, bias, y, temperature);
+  return TokenLogProbs::apply(hidden, weight, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt, y,
+                              temperature);
 }
 
 }  // namespace

@@ -1,0 +1,57 @@
+package torch
+
+// #include "openmanus_torch.h"
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// AdamWOptions are the constants of one AdamW step.
+type AdamWOptions struct {
+	LR, Beta1, Beta2, Eps, WeightDecay float64
+
+	Step      int     // 1 for the first
+	GradScale float64 // what the gradients are multiplied with, 1 unless they are clipped
+}
+
+// AdamWStep updates params and the moments m and v in place, as torch.optim.AdamW does. They are float32 or float64;
+// gradients may have any floating type, and a parameter whose gradient is none is left alone. copies is nil or has for each
+// parameter a tensor that receives the new value in its own type (the bfloat16 weights that a forward pass uses), or none.
+func AdamWStep(params, grads, m, v, copies []Tensor, o AdamWOptions) {
+	const op = "AdamWStep"
+	n := len(params)
+	if len(grads) != n || len(m) != n || len(v) != n || copies != nil && len(copies) != n {
+		fail(op, fmt.Sprintf("%d parameters with %d gradients, %d and %d moments and %d copies", n, len(grads), len(m), len(v), len(copies)))
+	}
+	if n == 0 {
+		return
+	}
+	co := C.om_adamw_options{
+		lr: C.double(o.LR), beta1: C.double(o.Beta1), beta2: C.double(o.Beta2), eps: C.double(o.Eps),
+		weight_decay: C.double(o.WeightDecay), step: C.int64_t(o.Step), grad_scale: C.double(o.GradScale),
+	}
+	check(op, C.om_adamw(pointers(op, params), pointers(op, grads), pointers(op, m), pointers(op, v), pointers(op, copies), C.int64_t(n), &co))
+}
+
+// GlobalNorm is the square root of the sum of all squares of the tensors, summed in float64 in a fixed order; those that
+// are none count nothing.
+func GlobalNorm(ts []Tensor) float64 {
+	const op = "GlobalNorm"
+	var out C.double
+	check(op, C.om_global_norm(pointers(op, ts), C.int64_t(len(ts)), &out))
+	return float64(out)
+}
+
+// pointers passes tensors, which may be none, as an array; no tensors at all are NULL.
+func pointers(op string, ts []Tensor) *C.om_tensor {
+	if len(ts) == 0 {
+		return nil
+	}
+	ps := make([]C.om_tensor, len(ts))
+	for i, t := range ts {
+		ps[i] = t.opt(op)
+	}
+	return unsafe.SliceData(ps)
+}

@@ -1,0 +1,59 @@
+package torch
+
+// #include "openmanus_torch.h"
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// AttentionPacked is causal attention inside each of several packed sequences: q [N,Hq,Dh], k and v [N,Hkv,Dh], sequence
+// i being the tokens offsets[i] … offsets[i+1]-1. Head h of q reads head h/(Hq/Hkv) of k and v. A sequence's result does
+// not depend on what else is in the pack.
+func AttentionPacked(q, k, v Tensor, offsets []int, scale float64) Tensor {
+	const op = "AttentionPacked"
+	var out C.om_tensor
+	p, n := dims(offsets)
+	check(op, C.om_attention_packed(q.in(op), k.in(op), v.in(op), p, n, C.double(scale), &out), q, k, v)
+	return q.out(out)
+}
+
+// CacheWrite writes token i's key and value, of k and v [N,Hkv,Dh], to place slots[i] = block · blockSize + offset of the
+// paged caches kc and vc [blocks, blockSize, Hkv, Dh], in their type.
+func CacheWrite(kc, vc, k, v Tensor, slots []int64) {
+	const op = "CacheWrite"
+	p := (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(slots)))
+	check(op, C.om_cache_write(kc.in(op), vc.in(op), k.in(op), v.in(op), p, C.int64_t(len(slots))), kc, vc, k, v)
+}
+
+// CachedSeqs says how the new tokens of one call are shared out among sequences.
+type CachedSeqs struct {
+	QOffsets []int     // sequence i has the new tokens QOffsets[i] … QOffsets[i+1]-1
+	Lens     []int     // its context length, the new tokens included
+	Blocks   [][]int32 // the blocks of the cache that hold its context, in order
+}
+
+// AttentionCached is the attention of new tokens q [N,Hq,Dh] to their sequences' contexts in the paged caches kc and vc
+// [blocks, blockSize, Hkv, Dh], to which the new tokens' own keys and values have been written. There is no gradient. On
+// the CPU, up to 8 new tokens of a sequence are done one by one, and each result depends on its own context only.
+func AttentionCached(q, kc, vc Tensor, seqs CachedSeqs, scale float64) Tensor {
+	const op = "AttentionCached"
+	n := len(seqs.Lens)
+	if len(seqs.QOffsets) != n+1 || len(seqs.Blocks) != n {
+		fail(op, fmt.Sprintf("%d lengths need %d offsets and %d block lists, not %d and %d", n, n+1, n, len(seqs.QOffsets), len(seqs.Blocks)), q, kc)
+	}
+	offsets := make([]int, n+1)
+	var blocks []int32
+	for i, b := range seqs.Blocks {
+		blocks = append(blocks, b...)
+		offsets[i+1] = len(blocks)
+	}
+	var out C.om_tensor
+	qo, _ := dims(seqs.QOffsets)
+	lens, _ := dims(seqs.Lens)
+	bo, _ := dims(offsets)
+	bp := (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(blocks)))
+	check(op, C.om_attention_cached(q.in(op), kc.in(op), vc.in(op), C.int64_t(n), qo, lens, bo, bp, C.double(scale), &out), q, kc, vc)
+	return q.out(out)
+}

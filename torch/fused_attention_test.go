@@ -1,0 +1,182 @@
+package torch_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/torchtest"
+)
+
+// attention is causal attention of one sequence, made of plain operations: q [L,Hq,Dh], k, v [L,Hkv,Dh].
+func attention(s *torch.Scope, q, k, v torch.Tensor, scale float64) torch.Tensor {
+	n, heads, dim, own := q.Size(0), q.Size(1), q.Size(2), k.Size(1)
+	repeat := func(t torch.Tensor) torch.Tensor {
+		return t.Unsqueeze(2).Expand(n, own, heads/own, dim).Reshape(n, heads, dim).Permute(1, 0, 2)
+	}
+	future := make([]bool, n*n)
+	for i := range future {
+		future[i] = i%n > i/n
+	}
+	score := q.Permute(1, 0, 2).MatMul(repeat(k).Transpose(1, 2)).MulScalar(scale)
+	p := score.MaskedFill(s.Bools(future, n, n), math.Inf(-1)).Softmax(-1)
+	return p.MatMul(repeat(v)).Permute(1, 0, 2)
+}
+
+func TestAttentionPacked(t *testing.T) {
+	offsets := []int{0, 3, 3, 4, 9}
+	const scale = 0.4
+	kernel := func(_ *torch.Scope, in []torch.Tensor) torch.Tensor {
+		return torch.AttentionPacked(in[0], in[1], in[2], offsets, scale)
+	}
+	plain := func(s *torch.Scope, in []torch.Tensor) torch.Tensor {
+		var parts []torch.Tensor
+		for i, b := range offsets[:len(offsets)-1] {
+			n := offsets[i+1] - b
+			if n == 0 {
+				continue
+			}
+			parts = append(parts, attention(s, in[0].Narrow(0, b, n), in[1].Narrow(0, b, n), in[2].Narrow(0, b, n), scale))
+		}
+		return torch.Cat(parts, 0)
+	}
+	inputs := func(kvHeads int) []torchtest.Input {
+		return []torchtest.Input{torchtest.Rand(1, 9, 4, 8), torchtest.Rand(2, 9, kvHeads, 8), torchtest.Rand(3, 9, kvHeads, 8)}
+	}
+	for _, kvHeads := range []int{1, 2, 4} {
+		t.Run(fmt.Sprintf("%d key heads", kvHeads), func(t *testing.T) {
+			for dt, tol := range tolerances {
+				torchtest.Same(t, dt, kernel, plain, tol, inputs(kvHeads)...)
+			}
+		})
+	}
+	torchtest.GradCheck(t, kernel, 1e-6, inputs(2)...)
+}
+
+// A sequence alone and in a pack gives the same bits.
+func TestAttentionPackedAlone(t *testing.T) {
+	torchtest.Run(t, func(s *torch.Scope) {
+		q, k, v := s.RandN(1, 300, 6, 16), s.RandN(2, 300, 2, 16), s.RandN(3, 300, 2, 16)
+		offsets := []int{0, 40, 250, 251, 300}
+		all := torch.AttentionPacked(q, k, v, offsets, 0.25)
+		for i, b := range offsets[:len(offsets)-1] {
+			n := offsets[i+1] - b
+			alone := torch.AttentionPacked(q.Narrow(0, b, n), k.Narrow(0, b, n), v.Narrow(0, b, n), []int{0, n}, 0.25)
+			torchtest.Close(t, alone, all.Narrow(0, b, n), 0)
+		}
+	})
+}
+
+// paged is a cache that holds some sequences in scattered blocks.
+type paged struct {
+	k, v   torch.Tensor
+	blocks [][]int32
+}
+
+// fill writes sequence i's keys and values ks[i], vs[i] [L,Hkv,Dh] into a new cache.
+func fill(s *torch.Scope, dt torch.DType, size int, ks, vs []torch.Tensor) paged {
+	total := 1
+	for _, k := range ks {
+		total += (k.Size(0) + size - 1) / size
+	}
+	heads, dim := ks[0].Size(1), ks[0].Size(2)
+	// What nobody wrote is NaN, so that reading it shows.
+	p := paged{k: s.Full(math.NaN(), dt, total, size, heads, dim), v: s.Full(math.NaN(), dt, total, size, heads, dim)}
+	next := int32(total - 1) // blocks are handed out from the back
+	for i, k := range ks {
+		n := k.Size(0)
+		var table []int32
+		for range (n + size - 1) / size {
+			table = append(table, next)
+			next--
+		}
+		slots := make([]int64, n)
+		for j := range slots {
+			slots[j] = int64(table[j/size])*int64(size) + int64(j%size)
+		}
+		torch.CacheWrite(p.k, p.v, k, vs[i], slots)
+		p.blocks = append(p.blocks, table)
+	}
+	return p
+}
+
+func TestAttentionCached(t *testing.T) {
+	tests := []struct {
+		name string
+		news []int // new tokens of each sequence
+		lens []int
+	}{
+		{"decode", []int{1, 1, 1}, []int{1, 130, 300}},
+		{"short chunks", []int{3, 8, 1}, []int{3, 140, 5}},
+		{"first prefill", []int{20}, []int{20}},
+		{"chunked prefill", []int{20, 12}, []int{150, 13}},
+		{"mixed", []int{1, 20, 2, 0}, []int{129, 45, 128, 7}},
+	}
+	const heads, own, dim, size = 6, 2, 24, 16
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			onEveryCPU(t, func(t *testing.T) {
+				for _, cache := range []torch.DType{torch.Float32, torch.BFloat16} {
+					for _, query := range []torch.DType{torch.Float32, torch.BFloat16} {
+						cachedCase(t, tt.news, tt.lens, cache, query, heads, own, dim, size)
+					}
+				}
+			})
+		})
+	}
+}
+
+func cachedCase(t *testing.T, news, lens []int, cache, query torch.DType, heads, own, dim, size int) {
+	t.Helper()
+	const scale = 0.3
+	tol := 1e-5
+	if query == torch.BFloat16 {
+		tol = 0.02
+	}
+	torchtest.Run(t, func(s *torch.Scope) {
+		seqs := torch.CachedSeqs{QOffsets: []int{0}, Lens: lens}
+		var ks, vs, qs, want []torch.Tensor
+		for i, n := range lens {
+			seed := uint64(10 * i)
+			q := s.RandN(seed, n, heads, dim).To(query)
+			// Both sides start from what the cache can hold.
+			k, v := s.RandN(seed+1, n, own, dim).To(cache), s.RandN(seed+2, n, own, dim).To(cache)
+			ks, vs = append(ks, k), append(vs, v)
+			qs = append(qs, q.Narrow(0, n-news[i], news[i]))
+			f := torch.Float32
+			want = append(want, attention(s, q.To(f), k.To(f), v.To(f), scale).Narrow(0, n-news[i], news[i]))
+			seqs.QOffsets = append(seqs.QOffsets, seqs.QOffsets[i]+news[i])
+		}
+		p := fill(s, cache, size, ks, vs)
+		seqs.Blocks = p.blocks
+		got := torch.AttentionCached(torch.Cat(qs, 0), p.k, p.v, seqs, scale)
+		if got.DType() != query {
+			t.Errorf("the result is %v, want %v", got.DType(), query)
+		}
+		torchtest.Close(t, got.To(torch.Float32), torch.Cat(want, 0), tol)
+	})
+}
+
+// One new token gives the same bits whatever else is in the batch.
+func TestAttentionCachedIsBatchInvariant(t *testing.T) {
+	const heads, own, dim, size = 4, 2, 16, 8
+	lens := []int{5, 400, 129, 64}
+	torchtest.Run(t, func(s *torch.Scope) {
+		var ks, vs []torch.Tensor
+		for i, n := range lens {
+			ks, vs = append(ks, s.RandN(uint64(i), n, own, dim)), append(vs, s.RandN(uint64(i)+50, n, own, dim))
+		}
+		p := fill(s, torch.BFloat16, size, ks, vs)
+		q := s.RandN(99, len(lens), heads, dim)
+		all := torch.AttentionCached(q, p.k, p.v, torch.CachedSeqs{QOffsets: []int{0, 1, 2, 3, 4}, Lens: lens, Blocks: p.blocks}, 0.25)
+		for i, n := range lens {
+			one := torch.CachedSeqs{QOffsets: []int{0, 1}, Lens: []int{n}, Blocks: p.blocks[i : i+1]}
+			alone := torch.AttentionCached(q.Narrow(0, i, 1), p.k, p.v, one, 0.25)
+			if !slices.Equal(alone.ToFloat32s(), all.Narrow(0, i, 1).ToFloat32s()) {
+				t.Errorf("sequence %d has another result alone than in the batch", i)
+			}
+		}
+	})
+}

@@ -1,0 +1,156 @@
+package torch_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/torchtest"
+)
+
+// BenchmarkLinearDecode reads a stack of weights as a decoding step does, and tells how fast.
+func BenchmarkLinearDecode(b *testing.B) {
+	const layers, outs, k = 60, 1536, 576
+	kinds := []struct {
+		name string
+		f    func(x, w torch.Tensor) torch.Tensor
+	}{
+		{"aten", func(x, w torch.Tensor) torch.Tensor { return x.Linear(w, torch.Tensor{}) }},
+		{"skinny", func(x, w torch.Tensor) torch.Tensor { return torch.LinearSkinny(x, w, torch.Tensor{}) }},
+	}
+	for _, dt := range []torch.DType{torch.BFloat16, torch.Float32} {
+		for _, rows := range []int{1, 2, 4, 8, 16} {
+			for _, kind := range kinds {
+				b.Run(fmt.Sprintf("%v/rows=%d/%s", dt, rows, kind.name), func(b *testing.B) {
+					torchtest.Run(b, func(s *torch.Scope) {
+						var ws []torch.Tensor
+						for range layers {
+							ws = append(ws, s.Ones(dt, outs, k))
+						}
+						x := s.RandN(1, rows, k).To(dt)
+						b.SetBytes(int64(layers * outs * k * dt.Size()))
+						for b.Loop() {
+							s.Do(func(s *torch.Scope) {
+								s.NoGrad(func() {
+									for _, w := range ws {
+										kind.f(x, w)
+									}
+								})
+							})
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkAttentionDecode is one layer's attention of 16 rows with SmolLM2-135M's heads at a context of 800.
+func BenchmarkAttentionDecode(b *testing.B) {
+	const heads, own, dim, size, context, layers = 9, 3, 64, 16, 800, 10
+	for _, dt := range []torch.DType{torch.BFloat16, torch.Float32} {
+		for _, rows := range []int{1, 16} {
+			b.Run(fmt.Sprintf("%v/rows=%d", dt, rows), func(b *testing.B) {
+				torchtest.Run(b, func(s *torch.Scope) {
+					blocks := rows * context / size
+					seqs := torch.CachedSeqs{QOffsets: []int{0}}
+					for r := range rows {
+						var table []int32
+						for i := range context / size {
+							table = append(table, int32(r*context/size+i))
+						}
+						seqs.QOffsets = append(seqs.QOffsets, r+1)
+						seqs.Lens = append(seqs.Lens, context)
+						seqs.Blocks = append(seqs.Blocks, table)
+					}
+					var ks, vs []torch.Tensor
+					for range layers {
+						ks = append(ks, s.Ones(dt, blocks, size, own, dim))
+						vs = append(vs, s.Ones(dt, blocks, size, own, dim))
+					}
+					q := s.RandN(1, rows, heads, dim).To(dt)
+					b.SetBytes(int64(layers * 2 * rows * context * own * dim * dt.Size()))
+					for b.Loop() {
+						s.Do(func(s *torch.Scope) {
+							for i := range ks {
+								torch.AttentionCached(q, ks[i], vs[i], seqs, 0.125)
+							}
+						})
+					}
+				})
+			})
+		}
+	}
+}
+
+func BenchmarkSample(b *testing.B) {
+	const rows, v = 16, 49152
+	tests := []struct {
+		name string
+		row  torch.SampleRow
+	}{
+		{"plain", torch.SampleRow{Temperature: 1, TopP: 1}},
+		{"greedy", torch.SampleRow{Temperature: 1, TopP: 1, Greedy: true}},
+		{"top-p", torch.SampleRow{Temperature: 1, TopP: 0.95}},
+	}
+	for _, tt := range tests {
+		b.Run(tt.name, func(b *testing.B) {
+			torchtest.Run(b, func(s *torch.Scope) {
+				logits := s.RandN(1, rows, v).MulScalar(3)
+				all := make([]torch.SampleRow, rows)
+				for i := range all {
+					all[i] = tt.row
+				}
+				n := uint64(0)
+				for b.Loop() {
+					for i := range all {
+						n++
+						all[i].Position = n
+					}
+					torch.Sample(logits, all)
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkTokenLogProbs is the head of SmolLM2-135M over 1024 tokens, forward and backward, against whole logits.
+func BenchmarkTokenLogProbs(b *testing.B) {
+	const n, d, v = 1024, 576, 49152
+	targets := make([]int64, n)
+	for i := range targets {
+		targets[i] = int64(i * 17 % v)
+	}
+	kinds := []struct {
+		name string
+		f    func(s *torch.Scope, h, w torch.Tensor) torch.Tensor
+	}{
+		{"fused", func(_ *torch.Scope, h, w torch.Tensor) torch.Tensor {
+			logp, _ := torch.TokenLogProbs(h, w, torch.Tensor{}, targets, 1, false)
+			return logp
+		}},
+		{"whole", func(s *torch.Scope, h, w torch.Tensor) torch.Tensor {
+			z := h.Linear(w, torch.Tensor{}).To(torch.Float32).LogSoftmax(-1)
+			return z.Gather(1, s.Int64s(targets, n, 1))
+		}},
+	}
+	for _, dt := range []torch.DType{torch.BFloat16, torch.Float32} {
+		for _, kind := range kinds {
+			b.Run(fmt.Sprintf("%v/%s", dt, kind.name), func(b *testing.B) {
+				torchtest.Run(b, func(s *torch.Scope) {
+					h, w := s.RandN(1, n, d).To(dt), s.RandN(2, v, d).MulScalar(1/math.Sqrt(d)).To(dt)
+					h.SetRequiresGrad(true)
+					w.SetRequiresGrad(true)
+					for b.Loop() {
+						s.Do(func(s *torch.Scope) {
+							kind.f(s, h, w).Sum().Backward()
+							h.ZeroGrad()
+							w.ZeroGrad()
+						})
+					}
+				})
+			})
+		}
+	}
+}

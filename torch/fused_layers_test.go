@@ -1,0 +1,117 @@
+package torch_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/torchtest"
+)
+
+// onEveryCPU runs a test with each version of the kernels that this machine can run.
+func onEveryCPU(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	best := torch.CPULevel()
+	for level := 0; level <= best; level++ {
+		t.Run(fmt.Sprintf("level %d", level), func(t *testing.T) {
+			torch.LimitCPULevel(level)
+			defer torch.LimitCPULevel(best)
+			f(t)
+		})
+	}
+}
+
+// tolerances of the kernels against float64, by the type they run in.
+var tolerances = map[torch.DType]float64{torch.Float64: 1e-12, torch.Float32: 5e-6, torch.BFloat16: 0.03}
+
+func TestRMSNorm(t *testing.T) {
+	const eps = 1e-5
+	kernel := func(_ *torch.Scope, in []torch.Tensor) torch.Tensor { return torch.RMSNorm(in[0], in[1], eps) }
+	plain := func(_ *torch.Scope, in []torch.Tensor) torch.Tensor {
+		return in[0].Mul(in[0].Square().MeanDim(-1, true).AddScalar(eps).Rsqrt()).Mul(in[1])
+	}
+	onEveryCPU(t, func(t *testing.T) {
+		torchtest.GradCheck(t, kernel, 1e-7, torchtest.Rand(1, 3, 2, 11), torchtest.Rand(2, 11))
+		for dt, tol := range tolerances {
+			t.Run(dt.String(), func(t *testing.T) {
+				torchtest.Same(t, dt, kernel, plain, tol, torchtest.Rand(1, 5, 64), torchtest.Rand(2, 64))
+				torchtest.Same(t, dt, kernel, plain, tol, torchtest.Rand(1, 3, 37), torchtest.Rand(2, 37))
+				torchtest.Same(t, dt, kernel, plain, tol, torchtest.Rand(1, 0, 8), torchtest.Rand(2, 8))
+			})
+		}
+		// The gradient of w is summed over pieces of rows; enough rows for several.
+		torchtest.Same(t, torch.Float32, kernel, plain, 1e-4, torchtest.Rand(1, 200, 8), torchtest.Rand(2, 8))
+	})
+}
+
+// transformers rounds to bfloat16 before it multiplies by the weight.
+func TestRMSNormRoundsBeforeTheWeight(t *testing.T) {
+	torchtest.Run(t, func(s *torch.Scope) {
+		x, w := s.RandN(1, 4, 48).To(torch.BFloat16), s.RandN(2, 48).To(torch.BFloat16)
+		xf := x.To(torch.Float32)
+		want := xf.Mul(xf.Square().MeanDim(-1, true).AddScalar(1e-6).Rsqrt()).To(torch.BFloat16).Mul(w)
+		torchtest.Close(t, torch.RMSNorm(x, w, 1e-6), want, 0)
+	})
+}
+
+// angles are cos and sin [n,half].
+func angles(s *torch.Scope, n, half int) (cos, sin torch.Tensor) {
+	c, v := make([]float32, n*half), make([]float32, n*half)
+	for i := range c {
+		sn, cs := math.Sincos(float64(i)*0.7 + 0.1)
+		c[i], v[i] = float32(cs), float32(sn)
+	}
+	return s.Float32s(c, n, half), s.Float32s(v, n, half)
+}
+
+func TestRoPE(t *testing.T) {
+	kernel := func(s *torch.Scope, in []torch.Tensor) torch.Tensor {
+		cos, sin := angles(s, in[0].Size(0), in[0].Size(2)/2)
+		return torch.RoPE(in[0], cos, sin)
+	}
+	plain := func(s *torch.Scope, in []torch.Tensor) torch.Tensor {
+		half := in[0].Size(2) / 2
+		cos, sin := angles(s, in[0].Size(0), half)
+		c, v := cos.Unsqueeze(1), sin.Unsqueeze(1)
+		a, b := in[0].Narrow(2, 0, half), in[0].Narrow(2, half, half)
+		return torch.Cat([]torch.Tensor{a.Mul(c).Sub(b.Mul(v)), b.Mul(c).Add(a.Mul(v))}, 2)
+	}
+	onEveryCPU(t, func(t *testing.T) {
+		torchtest.GradCheck(t, kernel, 1e-8, torchtest.Rand(1, 3, 2, 6))
+		for dt, tol := range tolerances {
+			t.Run(dt.String(), func(t *testing.T) {
+				torchtest.Same(t, dt, kernel, plain, tol, torchtest.Rand(1, 4, 3, 64))
+				torchtest.Same(t, dt, kernel, plain, tol, torchtest.Rand(1, 5, 1, 22))
+			})
+		}
+	})
+	// q as a slice of a wider row, as a fused projection gives it.
+	slice := func(f torchtest.Func) torchtest.Func {
+		return func(s *torch.Scope, in []torch.Tensor) torch.Tensor {
+			return f(s, []torch.Tensor{in[0].Narrow(1, 8, 24).View(4, 3, 8)})
+		}
+	}
+	torchtest.Same(t, torch.Float32, slice(kernel), slice(plain), 5e-6, torchtest.Rand(1, 4, 40))
+}
+
+func TestSwiGLU(t *testing.T) {
+	kernel := func(_ *torch.Scope, in []torch.Tensor) torch.Tensor { return torch.SwiGLU(in[0], in[1]) }
+	plain := func(_ *torch.Scope, in []torch.Tensor) torch.Tensor { return in[0].SiLU().Mul(in[1]) }
+	onEveryCPU(t, func(t *testing.T) {
+		torchtest.GradCheck(t, kernel, 1e-7, torchtest.RandIn(1, -4, 4, 3, 7), torchtest.Rand(2, 3, 7))
+		for dt, tol := range tolerances {
+			t.Run(dt.String(), func(t *testing.T) {
+				torchtest.Same(t, dt, kernel, plain, tol, torchtest.RandIn(1, -6, 6, 3, 70), torchtest.Rand(2, 3, 70))
+			})
+		}
+		torchtest.Run(t, func(s *torch.Scope) {
+			inf := float32(math.Inf(1))
+			g := s.Float32s([]float32{-200, 200, -inf, inf}, 4)
+			got := torch.SwiGLU(g, s.Ones(torch.Float32, 4)).ToFloat32s()
+			if got[0] != 0 || got[1] != 200 || got[3] != inf {
+				t.Errorf("silu at -200, 200 and infinity: %v, want 0, 200, +Inf", got)
+			}
+		})
+	})
+}

@@ -1,0 +1,77 @@
+package torch_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/torchtest"
+)
+
+func TestLinearSkinny(t *testing.T) {
+	types := []torch.DType{torch.Float32, torch.BFloat16}
+	onEveryCPU(t, func(t *testing.T) {
+		for _, xt := range types {
+			for _, wt := range types {
+				t.Run(fmt.Sprintf("%v times %v", xt, wt), func(t *testing.T) {
+					for _, size := range [][3]int{{1, 8, 16}, {2, 7, 37}, {3, 33, 64}, {7, 4, 5}, {16, 130, 100}, {0, 4, 8}} {
+						skinnyCase(t, xt, wt, size[0], size[1], size[2])
+					}
+				})
+			}
+		}
+	})
+}
+
+func skinnyCase(t *testing.T, xt, wt torch.DType, rows, outs, k int) {
+	t.Helper()
+	tol := 1e-5
+	if xt == torch.BFloat16 {
+		tol = 0.01
+	}
+	torchtest.Run(t, func(s *torch.Scope) {
+		x, w, v := s.RandN(1, rows, k).To(xt), s.RandN(2, outs, k).To(wt), s.RandN(3, outs+3, k).To(wt)
+		b := s.RandN(4, outs).To(wt)
+		d := torch.Float64
+		want := x.To(d).Linear(w.To(d), b.To(d)).To(torch.Float32)
+		got := torch.LinearSkinny(x, w, b)
+		if got.DType() != xt {
+			t.Errorf("the result is %v, want %v", got.DType(), xt)
+		}
+		torchtest.Close(t, got.To(torch.Float32), want, tol)
+		both := torch.LinearsSkinny(x, []torch.Tensor{w, v}, []torch.Tensor{b, {}})
+		torchtest.Close(t, both[0], got, 0)
+		torchtest.Close(t, both[1].To(torch.Float32), x.To(d).Linear(v.To(d), torch.Tensor{}).To(torch.Float32), tol)
+	})
+}
+
+// Leading dimensions are kept, and float64 goes through ATen.
+func TestLinearSkinnyShapes(t *testing.T) {
+	torchtest.Run(t, func(s *torch.Scope) {
+		x, w := s.RandN(1, 2, 3, 8), s.RandN(2, 5, 8)
+		torchtest.Close(t, torch.LinearSkinny(x, w, torch.Tensor{}), x.Linear(w, torch.Tensor{}), 1e-5)
+		x, w = x.To(torch.Float64), w.To(torch.Float64)
+		torchtest.Close(t, torch.LinearSkinny(x, w, torch.Tensor{}), x.Linear(w, torch.Tensor{}), 1e-12)
+	})
+}
+
+// A row gives the same bits alone, in any batch, and among several weights.
+func TestLinearSkinnyIsBatchInvariant(t *testing.T) {
+	onEveryCPU(t, func(t *testing.T) {
+		for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
+			torchtest.Run(t, func(s *torch.Scope) {
+				const k, outs = 200, 77
+				x, w := s.RandN(1, torch.SkinnyRows, k).To(dt), s.RandN(2, outs, k).To(dt)
+				want := torch.LinearSkinny(x, w, torch.Tensor{}).ToFloat32s()
+				for rows := 1; rows <= torch.SkinnyRows; rows++ {
+					from := torch.SkinnyRows - rows
+					got := torch.LinearSkinny(x.Narrow(0, from, rows), w, torch.Tensor{}).ToFloat32s()
+					if !slices.Equal(got, want[from*outs:]) {
+						t.Errorf("%v: the last %d rows alone differ from the same rows of %d", dt, rows, torch.SkinnyRows)
+					}
+				}
+			})
+		}
+	})
+}

@@ -1,0 +1,26 @@
+package torch
+
+// #include "openmanus_torch.h"
+import "C"
+
+import "unsafe"
+
+// TokenLogProbs is log softmax(z/temperature)[target] for z = hidden [N,D] · weight [V,D]ᵀ + bias [V] (bias may be none),
+// and the entropy of that softmax where it is wanted, both float32 [N] (float64 for float64) and differentiable. z is never
+// held whole: it is made for a few rows at a time, and made again for the gradient. A target below 0 gives 0, costs nothing
+// and sends no gradient.
+func TokenLogProbs(hidden, weight, bias Tensor, targets []int64, temperature float64, wantEntropy bool) (logp, entropy Tensor) {
+	const op = "TokenLogProbs"
+	var lp, e C.om_tensor
+	pe := &e
+	if !wantEntropy {
+		pe = nil
+	}
+	p := (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(targets)))
+	check(op, C.om_token_logprobs(hidden.in(op), weight.in(op), bias.opt(op), p, C.int64_t(len(targets)), C.double(temperature), &lp, pe),
+		hidden, weight, bias)
+	if wantEntropy {
+		entropy = hidden.out(e)
+	}
+	return hidden.out(lp), entropy
+}

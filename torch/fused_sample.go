@@ -1,0 +1,43 @@
+package torch
+
+// #include "openmanus_torch.h"
+import "C"
+
+import "unsafe"
+
+// SampleRow says how one row of logits is sampled.
+type SampleRow struct {
+	Key         uint64 // of the generator: one per sequence
+	Position    uint64 // of the draw in its sequence
+	Temperature float32
+	TopP        float32 // 1 or more is off
+	TopK        int     // 0 is off
+	Greedy      bool    // the largest logit; also where Temperature is not above 0, and log-probs are then those at 1
+}
+
+// Sample draws one token per row of logits [R,V] as argmax(logits/T + G): G is Gumbel noise that is a function of key,
+// position and token id alone (Philox 4x32-10, 32 bits per token), so a draw does not depend on what else is in the
+// batch. TopK, and then TopP over what TopK left, restrict the argmax; logps are log-probs under the whole softmax(logits/T).
+func Sample(logits Tensor, rows []SampleRow) (ids []int32, logps []float32) {
+	const op = "Sample"
+	crows := make([]C.om_sample_row, len(rows))
+	for i, r := range rows {
+		crows[i] = C.om_sample_row{
+			key: C.uint64_t(r.Key), position: C.uint64_t(r.Position),
+			temperature: C.double(r.Temperature), top_p: C.double(r.TopP), top_k: C.int64_t(r.TopK),
+		}
+		if r.Greedy {
+			crows[i].greedy = 1
+		}
+	}
+	ids, logps = make([]int32, len(rows)), make([]float32, len(rows))
+	check(op, C.om_sample(logits.in(op), unsafe.SliceData(crows), C.int64_t(len(rows)),
+		(*C.int32_t)(unsafe.SliceData(ids)), (*C.float)(unsafe.SliceData(logps))), logits)
+	return ids, logps
+}
+
+// philox is the generator behind Sample.
+func philox(counter [4]uint32, key [2]uint32) (out [4]uint32) {
+	C.om_philox((*C.uint32_t)(&counter[0]), (*C.uint32_t)(&key[0]), (*C.uint32_t)(&out[0]))
+	return out
+}

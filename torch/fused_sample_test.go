@@ -1,0 +1,217 @@
+package torch_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/torchtest"
+)
+
+// Known answers of the generator's authors (Random123, kat_vectors).
+func TestPhilox(t *testing.T) {
+	const f = 0xffffffff
+	tests := []struct {
+		counter [4]uint32
+		key     [2]uint32
+		want    [4]uint32
+	}{
+		{want: [4]uint32{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+		{[4]uint32{f, f, f, f}, [2]uint32{f, f}, [4]uint32{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+		{[4]uint32{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, [2]uint32{0xa4093822, 0x299f31d0}, [4]uint32{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+	}
+	for _, tt := range tests {
+		if got := torch.Philox(tt.counter, tt.key); got != tt.want {
+			t.Errorf("philox(%x, %x) = %x, want %x", tt.counter, tt.key, got, tt.want)
+		}
+	}
+}
+
+// gumbel is the noise that Sample documents, written anew.
+func gumbel(key, position uint64, id int) float64 {
+	c := [4]uint32{uint32(id / 4), 0, uint32(position), uint32(position >> 32)}
+	h := torch.Philox(c, [2]uint32{uint32(key), uint32(key >> 32)})[id%4]
+	return -math.Log(-math.Log1p(-(float64(h) + 0.5) / (1 << 32)))
+}
+
+// sampleByHand is Sample of one row without its shortcuts.
+func sampleByHand(z []float32, r torch.SampleRow) (int32, float64) {
+	temperature := float64(r.Temperature)
+	ids := make([]int, len(z))
+	var sum float64
+	for i := range z {
+		ids[i] = i
+		sum += math.Exp(float64(z[i]) / temperature)
+	}
+	slices.SortStableFunc(ids, func(a, b int) int {
+		switch {
+		case z[a] > z[b]:
+			return -1
+		case z[a] < z[b]:
+			return 1
+		}
+		return 0
+	})
+	if r.TopK > 0 && r.TopK < len(ids) {
+		ids = ids[:r.TopK]
+	}
+	if r.TopP < 1 {
+		var kept, held float64
+		for _, i := range ids {
+			kept += math.Exp(float64(z[i]) / temperature)
+		}
+		for n, i := range ids {
+			if held += math.Exp(float64(z[i]) / temperature); held >= float64(r.TopP)*kept {
+				ids = ids[:n+1]
+				break
+			}
+		}
+	}
+	best, id := math.Inf(-1), 0
+	for _, i := range ids {
+		s := float64(z[i]) / temperature
+		if !r.Greedy {
+			s += gumbel(r.Key, r.Position, i)
+		}
+		if s > best {
+			best, id = s, i
+		}
+	}
+	return int32(id), float64(z[id])/temperature - math.Log(sum)
+}
+
+func TestSample(t *testing.T) {
+	tests := []struct {
+		name string
+		row  torch.SampleRow
+	}{
+		{"plain", torch.SampleRow{Temperature: 1, TopP: 1}},
+		{"cold", torch.SampleRow{Temperature: 0.3, TopP: 1}},
+		{"hot", torch.SampleRow{Temperature: 5, TopP: 1}},
+		{"greedy", torch.SampleRow{Temperature: 0.7, TopP: 1, Greedy: true}},
+		{"top-k", torch.SampleRow{Temperature: 1, TopP: 1, TopK: 5}},
+		{"top-k of one", torch.SampleRow{Temperature: 3, TopP: 1, TopK: 1}},
+		{"top-k beyond the vocabulary", torch.SampleRow{Temperature: 1, TopP: 1, TopK: 1 << 20}},
+		{"top-p", torch.SampleRow{Temperature: 1, TopP: 0.5}},
+		{"top-p that keeps many", torch.SampleRow{Temperature: 5, TopP: 0.97}},
+		{"top-k and top-p", torch.SampleRow{Temperature: 2, TopP: 0.8, TopK: 20}},
+	}
+	onEveryCPU(t, func(t *testing.T) {
+		for _, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				for _, v := range []int{1, 3, 64, 1001} {
+					sampleCase(t, tt.row, v)
+				}
+			})
+		}
+	})
+}
+
+func sampleCase(t *testing.T, row torch.SampleRow, v int) {
+	t.Helper()
+	const n = 20
+	torchtest.Run(t, func(s *torch.Scope) {
+		logits := s.RandN(uint64(v), n, v).MulScalar(2)
+		z := logits.ToFloat32s()
+		rows := make([]torch.SampleRow, n)
+		for r := range rows {
+			rows[r] = row
+			rows[r].Key, rows[r].Position = uint64(r)<<40+12345, uint64(r%3)<<33+7
+		}
+		ids, logps := torch.Sample(logits, rows)
+		for r := range rows {
+			id, logp := sampleByHand(z[r*v:(r+1)*v], rows[r])
+			if ids[r] != id {
+				t.Errorf("vocabulary of %d, row %d: token %d, want %d", v, r, ids[r], id)
+			}
+			if d := math.Abs(float64(logps[r]) - logp); d > 1e-5*max(1, math.Abs(logp)) {
+				t.Errorf("vocabulary of %d, row %d: log-prob %v, want %v", v, r, logps[r], logp)
+			}
+		}
+	})
+}
+
+// With fixed keys this cannot be unlucky: χ² over 5 tokens and 20,000 draws, whose 0.1 % quantile at 4 degrees is 18.5.
+func TestSampleFrequencies(t *testing.T) {
+	const n = 20000
+	p := []float64{.5, .25, .15, .0999, .0001}
+	tests := []struct {
+		name string
+		row  func(i int) torch.SampleRow
+	}{
+		{"positions of one key", func(i int) torch.SampleRow { return torch.SampleRow{Key: 42, Position: uint64(i)} }},
+		{"keys at one position", func(i int) torch.SampleRow { return torch.SampleRow{Key: uint64(i), Position: 3} }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			torchtest.Run(t, func(s *torch.Scope) {
+				z := s.Float64s(p, 1, 5).Log().MulScalar(2).Expand(n, 5) // sampled at temperature 2
+				rows := make([]torch.SampleRow, n)
+				for i := range rows {
+					rows[i] = tt.row(i)
+					rows[i].Temperature, rows[i].TopP = 2, 1
+				}
+				ids, _ := torch.Sample(z, rows)
+				count := make([]float64, len(p))
+				for _, id := range ids {
+					count[id]++
+				}
+				var chi2 float64
+				for i := range p {
+					chi2 += (count[i] - n*p[i]) * (count[i] - n*p[i]) / (n * p[i])
+				}
+				if chi2 > 18.5 {
+					t.Errorf("χ² = %.1f for counts %v of %v", chi2, count, p)
+				}
+			})
+		})
+	}
+}
+
+func TestSampleEdges(t *testing.T) {
+	inf := float32(math.Inf(-1))
+	tests := []struct {
+		name   string
+		logits []float32
+		row    torch.SampleRow
+		id     int32
+		logp   float64
+	}{
+		{"a tie goes to the lower id", []float32{1, 3, 3, 2}, torch.SampleRow{Greedy: true, Temperature: 1, TopP: 1}, 1, -.917576},
+		{"temperature 0 is greedy, with log-probs at 1", []float32{1, 3, 3, 2}, torch.SampleRow{TopP: 1}, 1, -.917576},
+		{"only one token is possible", []float32{inf, inf, -5, inf}, torch.SampleRow{Temperature: 1, TopP: 1}, 2, 0},
+		{"a tiny top-p keeps one", []float32{0, .1, 0, 0}, torch.SampleRow{Temperature: 1, TopP: 1e-9}, 1, -1.312247},
+	}
+	onEveryCPU(t, func(t *testing.T) {
+		for _, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				torchtest.Run(t, func(s *torch.Scope) {
+					ids, logps := torch.Sample(s.Float32s(tt.logits, 1, 4), []torch.SampleRow{tt.row})
+					if ids[0] != tt.id || math.Abs(float64(logps[0])-tt.logp) > 1e-5 {
+						t.Errorf("token %d with log-prob %v, want %d with %v", ids[0], logps[0], tt.id, tt.logp)
+					}
+				})
+			})
+		}
+	})
+}
+
+// A draw depends on its own row only, and bfloat16 logits are read as they are.
+func TestSampleAlone(t *testing.T) {
+	torchtest.Run(t, func(s *torch.Scope) {
+		const n, v = 7, 300
+		logits := s.RandN(5, n, v).To(torch.BFloat16)
+		rows := make([]torch.SampleRow, n)
+		for i := range rows {
+			rows[i] = torch.SampleRow{Key: uint64(i * i), Position: uint64(100 - i), Temperature: 0.9, TopP: 1}
+		}
+		ids, logps := torch.Sample(logits, rows)
+		for i := range rows {
+			id, logp := torch.Sample(logits.Narrow(0, i, 1).To(torch.Float32), rows[i:i+1])
+			if id[0] != ids[i] || logp[0] != logps[i] {
+				t.Errorf("row %d: %d, %v alone and %d, %v in the batch", i, id[0], logp[0], ids[i], logps[i])
+			}
+		}
+	})
+}

@@ -33,14 +33,33 @@ func NewActor(ctx context.Context, m *model.Model, compute torch.DType, o optim.
 	}
 	err := torch.Run(ctx, m.Thread(), func(*torch.Scope) error {
 		a.compute.SetTrainable(true)
-		a.adamw = optim.NewAdamW(m.Thread(), params(m), o)
+		return nil
+	})
+	if err == nil {
+		err = a.ResetOptimizer(ctx, o)
+	}
+	if err != nil {
+		a.closeShadow()
+		return nil, err
+	}
+	return a, nil
+}
+
+// ResetOptimizer starts a new optimiser with zero moments: what a stage of
+// training learned about step sizes is not the next one's.
+func (a *Actor) ResetOptimizer(ctx context.Context, o optim.AdamWOptions) error {
+	err := torch.Run(ctx, a.master.Thread(), func(*torch.Scope) error {
+		fresh := optim.NewAdamW(a.master.Thread(), params(a.master), o)
+		if a.adamw != nil {
+			a.adamw.Close()
+		}
+		a.adamw = fresh
 		return nil
 	})
 	if err != nil {
-		a.closeShadow()
-		return nil, fmt.Errorf("make the optimiser: %w", err)
+		return fmt.Errorf("make the optimiser: %w", err)
 	}
-	return a, nil
+	return nil
 }
 
 func params(m *model.Model) []optim.Param {

@@ -16,9 +16,6 @@ var ErrInterrupted = errors.New("interrupted; the run is saved and can be resume
 // finishes the step, saves and returns ErrInterrupted; when ctx ends it stops
 // where it is. After any other failure the last finished step is saved first.
 func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
-	if t.state.Finished {
-		return nil
-	}
 	defer func() {
 		if err == nil || ctx.Err() != nil || t.saved == t.state.Step || !t.state.WarmStarted {
 			return
@@ -56,7 +53,7 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 func (t *Trainer) begin(ctx, soft context.Context) error {
 	m := Metrics{}
 	if t.o.WarmStart != nil {
-		if t.o.ValBeforeTrain {
+		if t.o.ValUntrained {
 			v, err := t.Validate(ctx, LabelUntrained)
 			if err != nil {
 				return err

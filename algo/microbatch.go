@@ -37,11 +37,12 @@ func (m MicroBatching) Split(rows []data.Row) ([][]data.Row, error) {
 	return out, nil
 }
 
-// maskedTokens counts the tokens that enter the loss.
+// maskedTokens counts the tokens that enter the loss: those with mask 1, the first
+// of a row apart, since nothing predicts it.
 func maskedTokens(rows []data.Row) int {
 	n := 0
 	for i := range rows {
-		for _, m := range rows[i].Mask {
+		for _, m := range rows[i].Mask[min(1, len(rows[i].Mask)):] {
 			n += int(m)
 		}
 	}

@@ -20,7 +20,8 @@ type Options struct {
 	SaveEvery      int    // steps between checkpoints; 0: only at the end
 	TestEvery      int    // steps between validations; 0: only at the end
 	ValBeforeTrain bool
-	Keep           int // checkpoints kept
+	ValUntrained   bool // validate before the warm start as well
+	Keep           int  // checkpoints kept
 
 	Train rollout.Options // of training episodes; Step and callbacks are the trainer's
 	Val   rollout.Options // of validation episodes
@@ -31,6 +32,7 @@ type Options struct {
 	EstimatorOpts  EstimatorOptions
 	DropZeroSpread bool
 	Policy         PolicyOptions
+	AdamW          optim.AdamWOptions
 	Schedule       optim.Schedule // of the learning rate over Steps
 
 	// MaxGap is the mean log-prob gap between sampling and training above
@@ -50,8 +52,8 @@ type SFTOptions struct {
 	Micro      MicroBatching
 	GradClip   float64
 	Seed       uint64
+	AdamW      optim.AdamWOptions
 	Schedule   func(steps int) optim.Schedule
-	LogEvery   int
 	Validation []data.Row // held-out conversations; may be empty
 }
 

@@ -49,7 +49,7 @@ func (t *Trainer) step(ctx context.Context) error {
 	t.state.Step = step
 	t.state.Order = t.order.State()
 	if t.o.TestEvery > 0 && step%t.o.TestEvery == 0 || step == t.o.Steps {
-		label := fmt.Sprintf("step %d", step)
+		label := stepLabel(step)
 		if step == t.o.Steps {
 			label = LabelAfter
 		}

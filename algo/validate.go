@@ -2,6 +2,7 @@ package algo
 
 import (
 	"context"
+	"fmt"
 	"maps"
 
 	"github.com/openmanus/openmanus/agent/rollout"
@@ -14,6 +15,9 @@ const (
 	LabelBefore    = "before"    // before the first step
 	LabelAfter     = "after"     // after the last step
 )
+
+// stepLabel is the label of a validation between before and after.
+func stepLabel(step int) string { return fmt.Sprintf("step %d", step) }
 
 // Validation is the result of one validation, kept for the final table.
 type Validation struct {

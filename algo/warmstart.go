@@ -13,13 +13,20 @@ import (
 // seed, and so does the same again.
 func (t *Trainer) warmStart(ctx, soft context.Context) error {
 	return t.engine.Exclusive(ctx, func() error {
-		return TrainSFT(ctx, soft, t.actor, *t.o.WarmStart, 0, func(step, steps int, m Metrics) error {
+		if err := t.actor.ResetOptimizer(ctx, t.o.WarmStart.AdamW); err != nil {
+			return err
+		}
+		err := TrainSFT(ctx, soft, t.actor, *t.o.WarmStart, 0, func(step, steps int, m Metrics) error {
 			if err := t.write(0, m); err != nil {
 				return err
 			}
 			t.events.Step(0, steps, m)
 			return nil
 		})
+		if err != nil {
+			return err
+		}
+		return t.actor.ResetOptimizer(ctx, t.o.AdamW)
 	})
 }
 

@@ -164,6 +164,8 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType) algo.Opti
 		SaveEvery:      cfg.Trainer.SaveEvery,
 		TestEvery:      cfg.Trainer.TestEvery,
 		ValBeforeTrain: cfg.Trainer.ValBeforeTrain,
+		// Random weights solve nothing, and take every turn to do so.
+		ValUntrained:   cfg.Trainer.ValBeforeTrain && cfg.Model.Fresh.Layers == 0,
 		Keep:           cfg.Trainer.KeepCheckpoints,
 		Train:          train,
 		Val:            val,
@@ -184,6 +186,7 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType) algo.Opti
 			Temperature: cfg.Rollout.Temperature,
 			GradClip:    cfg.Actor.GradClip,
 		},
+		AdamW:     adamW(cfg.Actor.Optim),
 		Schedule:  schedule(cfg.Actor.Optim, cfg.Trainer.TotalSteps),
 		MaxGap:    gap,
 		FailOnGap: cfg.Rollout.FailOnLogprobGap,
@@ -213,6 +216,7 @@ func sftOptions(cfg configs.Config, rows []data.Row) *algo.SFTOptions {
 		Micro:     algo.MicroBatching{Rows: cfg.SFT.MicroBatchSize},
 		GradClip:  cfg.SFT.GradClip,
 		Seed:      cfg.Trainer.Seed,
+		AdamW:     adamW(cfg.SFT.Optim),
 		Schedule:  func(steps int) optim.Schedule { return schedule(cfg.SFT.Optim, steps) },
 	}
 }

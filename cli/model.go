@@ -1,30 +1,36 @@
 package cli
 
-import "github.com/urfave/cli/v2"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
 
-// logprobsOptions are the command line of `openmanus model logprobs`.
-type logprobsOptions struct {
-	Model  string
-	Device string
-	Dtype  string
-	Decode bool // one token at a time through the KV cache
-}
+	"github.com/urfave/cli/v2"
 
-func logprobsFlags() []cli.Flag {
-	return []cli.Flag{
-		modelFlag(), deviceFlag(), dtypeFlag(),
-		&cli.BoolFlag{Name: "decode", Usage: "compute one token at a time through the KV cache"},
-	}
-}
+	"github.com/openmanus/openmanus/agent/model"
+)
 
-// parseLogprobs reads the flags of logprobsFlags.
-func parseLogprobs(c *cli.Context) (logprobsOptions, error) {
-	o := logprobsOptions{Model: c.String("model"), Device: c.String("device"), Dtype: c.String("dtype"), Decode: c.Bool("decode")}
-	f := flagFaults{}
-	f.need("model", o.Model, "a Hugging Face folder or a .gguf file")
-	f.device(o.Device)
-	f.oneOf("dtype", o.Dtype, "float32", "bfloat16")
-	return o, f.err()
+func modelCommand(s *State) *cli.Command {
+	return group(&cli.Command{
+		Name:  "model",
+		Usage: "describe, convert and score with models",
+		Subcommands: []*cli.Command{
+			leaf(s, &cli.Command{
+				Name: "info", Usage: "say what a model is", ArgsUsage: "PATH", Flags: infoFlags(),
+			}, 1, modelInfo),
+			leaf(s, &cli.Command{
+				Name: "convert", Usage: "write a model as a Hugging Face folder", ArgsUsage: "SRC DST", Flags: convertFlags(),
+				Description: "SRC is a Hugging Face folder or a .gguf file, DST a folder that does not exist yet.",
+			}, 2, modelConvert),
+			leaf(s, &cli.Command{
+				Name: "logprobs", Usage: "log-probs of the tokens of JSON lines on standard input", Flags: logprobsFlags(),
+				Description: `Reads {"ids":[…]} or {"text":"…"} a line and writes {"ids":[…],"logprobs":[…]}, where` + "\n" +
+					"logprobs[i] = log p(ids[i+1] | ids[..i]) at temperature 1.",
+			}, 0, modelLogprobs),
+		},
+	})
 }
 
 // infoOptions are the command line of `openmanus model info PATH`.
@@ -49,6 +55,67 @@ func parseInfo(c *cli.Context) (infoOptions, error) {
 	return o, nil
 }
 
+// modelFacts are what `model info --json` prints.
+type modelFacts struct {
+	Path        string         `json:"path"`
+	Format      string         `json:"format"`
+	ModelType   string         `json:"model_type"`
+	Parameters  int            `json:"parameters"`
+	WeightBytes int64          `json:"weight_bytes"`
+	Tensors     map[string]int `json:"tensors"` // by type
+	Layers      int            `json:"layers"`
+	HiddenSize  int            `json:"hidden_size"`
+	Heads       int            `json:"heads"`
+	KVHeads     int            `json:"kv_heads"`
+	VocabSize   int            `json:"vocab_size"`
+	Tokens      int            `json:"tokenizer_tokens"`
+	MaxPosition int            `json:"max_position_embeddings"`
+	Tied        bool           `json:"tie_word_embeddings"`
+	Template    bool           `json:"chat_template"`
+}
+
+func modelInfo(_ context.Context, s *State, c *cli.Context) error {
+	o, err := parseInfo(c)
+	if err != nil {
+		return err
+	}
+	d, err := model.Describe(s.Path(o.Model))
+	if err != nil {
+		return errWith(ExitModel, "", err)
+	}
+	f := modelFacts{
+		Path: o.Model, Format: d.Format, ModelType: d.Config.ModelType, Parameters: d.Parameters, WeightBytes: d.WeightBytes,
+		Tensors: d.TensorTypes, Layers: d.Config.NumHiddenLayers, HiddenSize: d.Config.HiddenSize,
+		Heads: d.Config.NumAttentionHeads, KVHeads: d.Config.NumKeyValueHeads, VocabSize: d.Config.VocabSize,
+		Tokens: d.Tokens, MaxPosition: d.Config.MaxPositionEmbeddings, Tied: d.Config.TieWordEmbeddings,
+		Template: d.ChatTemplate != "",
+	}
+	if o.JSON {
+		return s.printJSON(f)
+	}
+	return s.print([]byte(f.text()))
+}
+
+func (f modelFacts) text() string {
+	var b strings.Builder
+	line := func(name string, v any) { fmt.Fprintf(&b, "%-14s %v\n", name, v) }
+	line("path", f.Path)
+	line("format", f.Format)
+	line("family", f.ModelType)
+	line("parameters", fmt.Sprintf("%d (%.1f MB on disk)", f.Parameters, float64(f.WeightBytes)/1e6))
+	for _, t := range sortedKeys(f.Tensors) {
+		line("tensors", fmt.Sprintf("%d %s", f.Tensors[t], t))
+	}
+	line("layers", f.Layers)
+	line("hidden size", f.HiddenSize)
+	line("heads", fmt.Sprintf("%d, %d for keys and values", f.Heads, f.KVHeads))
+	line("vocabulary", fmt.Sprintf("%d, %d in the tokenizer", f.VocabSize, f.Tokens))
+	line("positions", f.MaxPosition)
+	line("tied", f.Tied)
+	line("chat template", map[bool]string{true: "yes", false: "no; only completion is possible"}[f.Template])
+	return b.String()
+}
+
 // convertOptions are the command line of `openmanus model convert SRC DST`.
 type convertOptions struct {
 	From, To string // To is a folder that does not exist yet
@@ -66,4 +133,34 @@ func parseConvert(c *cli.Context) (convertOptions, error) {
 	f := flagFaults{}
 	f.oneOf("dtype", o.Dtype, "float32", "bfloat16")
 	return o, f.err()
+}
+
+func modelConvert(ctx context.Context, s *State, c *cli.Context) error {
+	o, err := parseConvert(c)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Stat(o.To); err == nil {
+		return errWith(ExitUsage, "name a folder that does not exist", fmt.Errorf("%s exists", o.To))
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return errWith(ExitDisk, "", err)
+	}
+	dt, err := dtypeOf(o.Dtype)
+	if err != nil {
+		return err
+	}
+	thread, err := s.openThread("cpu")
+	if err != nil {
+		return err
+	}
+	defer thread.Close()
+	b, err := model.Open(ctx, thread, s.Path(o.From), model.Options{DType: dt})
+	if err != nil {
+		return errWith(ExitModel, "", err)
+	}
+	defer b.Close()
+	if err := s.makeWhole(o.To, func(dir string) error { return b.Save(ctx, dir, dt) }); err != nil {
+		return errWith(ExitDisk, "nothing was left at "+o.To, err)
+	}
+	return s.print([]byte(o.To + "\n"))
 }

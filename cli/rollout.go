@@ -1,6 +1,23 @@
 package cli
 
-import "github.com/urfave/cli/v2"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+func rolloutCommand(s *State) *cli.Command {
+	return leaf(s, &cli.Command{
+		Name:  "rollout",
+		Usage: "play tasks and write every episode, token by token, to a file",
+		Flags: rolloutFlags(),
+	}, 0, runRollout)
+}
 
 // rolloutOptions are the command line of `openmanus rollout`.
 type rolloutOptions struct {
@@ -28,4 +45,53 @@ func parseRollout(c *cli.Context) (rolloutOptions, error) {
 		err = f.err()
 	}
 	return o, err
+}
+
+// runRollout writes episodes as they end, so that an interrupted rollout keeps
+// what was played; with --deterministic they are written in order at the end.
+func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
+	o, err := parseRollout(c)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Stat(o.Dump); err == nil && !o.Force {
+		return errWith(ExitUsage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", o.Dump))
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errWith(ExitDisk, "", err)
+	}
+	p, err := s.openPlaying(ctx, o.taskOptions)
+	defer func() { err = errors.Join(err, p.close()) }()
+	if err != nil {
+		return err
+	}
+	hash, err := p.bundle.Model.Hash(ctx)
+	if err != nil {
+		return errWith(ExitNative, "", err)
+	}
+	header := data.DumpHeader{Weights: hash, Options: dumpOptions(o)}
+	if o.Deterministic {
+		episodes, err := s.play(ctx, p, o.taskOptions, true, nil)
+		if err != nil {
+			return err
+		}
+		return errWith(ExitDisk, "", data.WriteDump(s.Path(o.Dump), header, episodes))
+	}
+	dump, err := data.CreateDump(s.Path(o.Dump), header)
+	if err != nil {
+		return errWith(ExitDisk, "", err)
+	}
+	_, err = s.play(ctx, p, o.taskOptions, true, func(ep *data.Episode) error {
+		return errWith(ExitDisk, "the episodes before are in the file", dump.Write(ep))
+	})
+	return errors.Join(err, errWith(ExitDisk, "", dump.Close()))
+}
+
+// dumpOptions are what a reader needs to play the same again.
+func dumpOptions(o rolloutOptions) map[string]any {
+	return map[string]any{
+		"model": o.Model, "dtype": o.Dtype, "env": o.Env, "tasks": o.Tasks, "samples": o.Samples,
+		"max_turns": o.MaxTurns, "max_new_tokens": o.MaxNewTokens, "max_context_tokens": o.MaxContextTokens,
+		"max_obs_tokens": o.MaxObsTokens, "temperature": o.Temperature, "greedy": o.Greedy, "top_p": o.TopP,
+		"top_k": o.TopK, "seed": o.Seed, "format": o.Format, "parser": o.Parser, "deterministic": o.Deterministic,
+	}
 }

@@ -54,6 +54,10 @@ type command func(ctx context.Context, s *State, c *cli.Context) error
 func commands(s *State) []*cli.Command {
 	return []*cli.Command{
 		trainCommand(s),
+		sftCommand(s),
+		evalCommand(s),
+		rolloutCommand(s),
+		modelCommand(s),
 		envCommand(s),
 		configCommand(s),
 		versionCommand(s),

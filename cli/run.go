@@ -116,8 +116,8 @@ func (s *State) freeName(root, name string) string {
 }
 
 // finished reports whether the run has done all its steps.
-func (r *openedRun) finished(cfg configs.Config) bool {
-	return r.state != nil && r.state.Finished && r.state.Step >= cfg.Trainer.TotalSteps
+func (r *openedRun) finished(cfg configs.Config, m mode) bool {
+	return r.state != nil && r.state.Finished && (m == supervised || r.state.Step >= cfg.Trainer.TotalSteps)
 }
 
 // modelPath is where the weights come from: the checkpoint, else the

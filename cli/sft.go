@@ -1,12 +1,25 @@
 package cli
 
 import (
+	"context"
 	"errors"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
 )
+
+func sftCommand(s *State) *cli.Command {
+	return leaf(s, &cli.Command{
+		Name:      "sft",
+		Usage:     "train on recorded trajectories only",
+		ArgsUsage: "[CONFIG.toml]",
+		Description: "Takes the files of train: it does the supervised epochs of [sft] as a run of its own and stops\n" +
+			"where train's warm start ends.",
+		Flags: trainFlags(),
+	}, 1, runSFT)
+}
 
 // parseSFT returns the configuration of `openmanus sft`, which takes train's
 // flags: the same files describe both, and sft stops where train's warm start
@@ -18,4 +31,30 @@ func (s *State) parseSFT(c *cli.Context) (configs.Config, error) {
 			errors.New("sft.epochs is 0: nothing to train"))
 	}
 	return cfg, err
+}
+
+func runSFT(ctx context.Context, s *State, c *cli.Context) error {
+	cfg, err := s.parseSFT(c)
+	if err != nil {
+		return err
+	}
+	if cfg.Trainer.Experiment != "" { // train of the same file has a folder of its own
+		cfg.Trainer.Experiment += "-sft"
+	}
+	return s.fit(ctx, cfg, supervised)
+}
+
+// mode is which of its algorithms a trainer runs.
+type mode int
+
+const (
+	reinforced mode = iota
+	supervised
+)
+
+func (m mode) fit(ctx, soft context.Context, t *algo.Trainer) error {
+	if m == supervised {
+		return t.FitSFT(ctx, soft)
+	}
+	return t.Fit(ctx, soft)
 }

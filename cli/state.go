@@ -119,6 +119,27 @@ func (s *State) WriteFile(path string, data []byte, replace bool) error {
 	return f.Commit(replace)
 }
 
+// makeWhole fills a new folder beside path and gives it the name when all of
+// it is there; after an error nothing is left.
+func (s *State) makeWhole(path string, fill func(dir string) error) error {
+	path = s.Path(path)
+	tmp, err := os.MkdirTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	err = fill(tmp)
+	if err == nil {
+		err = os.Chmod(tmp, 0o755)
+	}
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		_ = os.RemoveAll(tmp) // the first error says more
+	}
+	return err
+}
+
 // NewFile is a file that appears under its name only when it is whole.
 type NewFile struct {
 	*os.File

@@ -57,18 +57,18 @@ func runTrain(ctx context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.train(ctx, cfg)
+	return s.fit(ctx, cfg, reinforced)
 }
 
-// train does a whole run and prints what came of it.
-func (s *State) train(ctx context.Context, cfg configs.Config) (err error) {
+// fit does a whole run and prints what came of it.
+func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error) {
 	in := s.Interrupts(ctx)
 	run, err := s.openRun(in.Hard, cfg)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, run.lock.Release()) }()
-	if run.finished(cfg) {
+	if run.finished(cfg, m) {
 		return s.printOutcome(run, *run.state, "this run is finished; set trainer.experiment to another name, or trainer.resume=never, to train anew")
 	}
 	if err := s.WriteFile(run.folder.Config(), cfg.Marshal(), true); err != nil {
@@ -76,7 +76,7 @@ func (s *State) train(ctx context.Context, cfg configs.Config) (err error) {
 	}
 	s.Log.Info("run", "folder", run.folder.Dir, "state", run.describe())
 
-	t, err := s.openTraining(in.Hard, cfg, run)
+	t, err := s.openTraining(in.Hard, cfg, run, m)
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (s *State) train(ctx context.Context, cfg configs.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := trainer.Fit(in.Hard, in.Soft); err != nil {
+	if err := m.fit(in.Hard, in.Soft, trainer); err != nil {
 		return trainError(run, err)
 	}
 	return s.printOutcome(run, trainer.State(), "")

@@ -21,6 +21,7 @@ import (
 type training struct {
 	s    *State
 	cfg  configs.Config
+	mode mode
 	run  *openedRun
 	open closers
 
@@ -39,8 +40,8 @@ type training struct {
 
 // openTraining opens worlds, tasks, model and optimiser. The caller closes it,
 // also after an error.
-func (s *State) openTraining(ctx context.Context, cfg configs.Config, run *openedRun) (*training, error) {
-	t := &training{s: s, cfg: cfg, run: run}
+func (s *State) openTraining(ctx context.Context, cfg configs.Config, run *openedRun, m mode) (*training, error) {
+	t := &training{s: s, cfg: cfg, run: run, mode: m}
 	var err error
 	if t.compute, err = dtypeOf(cfg.Model.ComputeDtype); err != nil {
 		return t, err
@@ -179,6 +180,9 @@ func (t *training) openModel(ctx context.Context) error {
 		return err
 	}
 	optimizer := adamW(cfg.Actor.Optim)
+	if t.mode == supervised {
+		optimizer = adamW(cfg.SFT.Optim)
+	}
 	if t.actor, err = algo.NewActor(ctx, t.bundle.Model, t.compute, optimizer); err != nil {
 		t.bundle.Close()
 		return errWith(ExitNative, "", err)
@@ -243,7 +247,7 @@ func (t *training) sftRows() ([]data.Row, algo.SFTCounts, error) {
 
 // reference loads the frozen policy of the KL loss; nil where there is none.
 func (t *training) reference(ctx context.Context) (*model.Model, error) {
-	if !t.cfg.Actor.UseKLLoss {
+	if !t.cfg.Actor.UseKLLoss || t.mode == supervised {
 		return nil, nil
 	}
 	path := t.s.Path(t.cfg.Model.Path)
@@ -271,7 +275,7 @@ func (t *training) reference(ctx context.Context) (*model.Model, error) {
 // trainer puts the parts together.
 func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Trainer, error) {
 	o := trainerOptions(t.s, t.cfg, t.compute)
-	if t.cfg.SFT.Epochs > 0 && (t.run.state == nil || !t.run.state.WarmStarted) {
+	if t.mode == supervised || t.cfg.SFT.Epochs > 0 && (t.run.state == nil || !t.run.state.WarmStarted) {
 		rows, counts, err := t.sftRows()
 		if err != nil {
 			return nil, err

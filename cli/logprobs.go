@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/tokenizer"
+)
+
+// logprobsOptions are the command line of `openmanus model logprobs`.
+type logprobsOptions struct {
+	Model  string
+	Device string
+	Dtype  string
+	Decode bool // one token at a time through the KV cache
+}
+
+func logprobsFlags() []cli.Flag {
+	return []cli.Flag{
+		modelFlag(), deviceFlag(), dtypeFlag(),
+		&cli.BoolFlag{Name: "decode", Usage: "compute one token at a time through the KV cache"},
+	}
+}
+
+// parseLogprobs reads the flags of logprobsFlags.
+func parseLogprobs(c *cli.Context) (logprobsOptions, error) {
+	o := logprobsOptions{Model: c.String("model"), Device: c.String("device"), Dtype: c.String("dtype"), Decode: c.Bool("decode")}
+	f := flagFaults{}
+	f.need("model", o.Model, "a Hugging Face folder or a .gguf file")
+	f.device(o.Device)
+	f.oneOf("dtype", o.Dtype, "float32", "bfloat16")
+	return o, f.err()
+}
+
+// scoreLine is a line of standard input: ids or text.
+type scoreLine struct {
+	IDs  []int32 `json:"ids"`
+	Text *string `json:"text"`
+}
+
+// scored is a line of standard output: LogProbs[i] = log p(ids[i+1] | ids[..i])
+// at temperature 1.
+type scored struct {
+	IDs      []int32   `json:"ids"`
+	LogProbs []float32 `json:"logprobs"`
+}
+
+// maxScoreLine is more than the longest context takes as JSON.
+const maxScoreLine = 64 << 20
+
+func modelLogprobs(ctx context.Context, s *State, c *cli.Context) (err error) {
+	o, err := parseLogprobs(c)
+	if err != nil {
+		return err
+	}
+	dt, err := dtypeOf(o.Dtype)
+	if err != nil {
+		return err
+	}
+	thread, err := s.openThread(o.Device)
+	if err != nil {
+		return err
+	}
+	defer thread.Close()
+	b, err := model.Open(ctx, thread, s.Path(o.Model), model.Options{DType: dt})
+	if err != nil {
+		return errWith(ExitModel, "", err)
+	}
+	defer b.Close()
+
+	lines := bufio.NewScanner(s.Stdin)
+	lines.Buffer(make([]byte, 1<<16), maxScoreLine)
+	for n := 1; lines.Scan(); n++ {
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		ids, err := parseScoreLine(lines.Bytes(), b.Tokenizer)
+		if err == nil {
+			err = b.Model.Config.CheckIDs(ids)
+		}
+		if err != nil {
+			return errWith(ExitInput, `write {"ids":[…]} or {"text":"…"}`, fmt.Errorf("standard input, line %d: %w", n, err))
+		}
+		out, err := score(ctx, b.Model, ids, o.Decode)
+		if err != nil {
+			return errWith(ExitNative, "", fmt.Errorf("standard input, line %d: %w", n, err))
+		}
+		if err := s.printJSON(out); err != nil {
+			return err
+		}
+	}
+	return errWith(ExitInput, "", lines.Err())
+}
+
+func parseScoreLine(line []byte, t *tokenizer.Tokenizer) ([]int32, error) {
+	var in scoreLine
+	if err := json.Unmarshal(line, &in); err != nil {
+		return nil, err
+	}
+	switch {
+	case in.Text != nil && in.IDs != nil:
+		return nil, errors.New("both ids and text are given")
+	case in.Text != nil:
+		in.IDs = t.Encode(*in.Text, tokenizer.Options{AddSpecial: true}) // as transformers does
+	case in.IDs == nil:
+		return nil, errors.New("neither ids nor text is given")
+	}
+	if len(in.IDs) == 0 {
+		return nil, errors.New("it has no tokens")
+	}
+	return in.IDs, nil
+}
+
+func score(ctx context.Context, m *model.Model, ids []int32, decode bool) (scored, error) {
+	out := scored{IDs: ids, LogProbs: []float32{}}
+	if len(ids) < 2 {
+		return out, nil
+	}
+	if decode {
+		logps, err := m.DecodeLogProbs(ctx, 1, ids, 1)
+		out.LogProbs = logps
+		return out, err
+	}
+	all, err := m.LogProbs(ctx, 1, ids)
+	if err == nil {
+		out.LogProbs = all[0]
+	}
+	return out, err
+}

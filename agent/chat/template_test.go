@@ -103,6 +103,8 @@ func loadModel(t testing.TB, name string) (*Template, *tokenizer.Tokenizer, toke
 // equal but for added tokens, and reading one takes seconds.
 var vocabOf = map[string]string{"llama3": "llama3_2", "qwen2_5": "qwen3"}
 
+var vocabs = map[string]*tokenizer.Tokenizer{}
+
 func readModel(t testing.TB, name string) (m model) {
 	t.Helper()
 	dir := filepath.Join(testdataDir(), "tokenizers", name)
@@ -112,8 +114,11 @@ func readModel(t testing.TB, name string) (m model) {
 	if as, ok := vocabOf[name]; ok {
 		vocab = as
 	}
-	if m.tok, err = tokenizer.Load(filepath.Join(testdataDir(), "tokenizers", vocab)); err != nil {
-		t.Fatalf("%v\n%s", err, hint)
+	if m.tok = vocabs[vocab]; m.tok == nil {
+		if m.tok, err = tokenizer.Load(filepath.Join(testdataDir(), "tokenizers", vocab)); err != nil {
+			t.Fatalf("%v\n%s", err, hint)
+		}
+		vocabs[vocab] = m.tok
 	}
 	if m.config, err = tokenizer.LoadConfig(dir); err != nil {
 		t.Fatalf("%v\n%s", err, hint)

@@ -38,16 +38,16 @@ type addedJSON struct {
 }
 
 type modelJSON struct {
-	Type         string           `json:"type"`
-	Dropout      *float64         `json:"dropout"`
-	UnkToken     *string          `json:"unk_token"`
-	Prefix       *string          `json:"continuing_subword_prefix"`
-	Suffix       *string          `json:"end_of_word_suffix"`
-	FuseUnk      bool             `json:"fuse_unk"`
-	ByteFallback bool             `json:"byte_fallback"`
-	IgnoreMerges bool             `json:"ignore_merges"`
-	Vocab        map[string]int32 `json:"vocab"`
-	Merges       json.RawMessage  `json:"merges"`
+	Type         string     `json:"type"`
+	Dropout      *float64   `json:"dropout"`
+	UnkToken     *string    `json:"unk_token"`
+	Prefix       *string    `json:"continuing_subword_prefix"`
+	Suffix       *string    `json:"end_of_word_suffix"`
+	FuseUnk      bool       `json:"fuse_unk"`
+	ByteFallback bool       `json:"byte_fallback"`
+	IgnoreMerges bool       `json:"ignore_merges"`
+	Vocab        vocabJSON  `json:"vocab"`
+	Merges       mergesJSON `json:"merges"`
 }
 
 // Parse reads the bytes of a tokenizer.json and keeps them.
@@ -150,7 +150,7 @@ func (t *Tokenizer) readModel(raw json.RawMessage) error {
 		return errors.New("byte_fallback is not supported")
 	case len(m.Vocab) == 0:
 		return errors.New("vocab is missing or empty")
-	case absent(m.Merges):
+	case m.Merges == nil:
 		return errors.New("merges are missing")
 	}
 	if err := t.readVocab(m.Vocab); err != nil {
@@ -167,14 +167,11 @@ func (t *Tokenizer) readModel(raw json.RawMessage) error {
 	return t.readMerges(m.Merges)
 }
 
-func (t *Tokenizer) readVocab(vocab map[string]int32) error {
+func (t *Tokenizer) readVocab(vocab vocabJSON) error {
 	t.ids = vocab
 	t.bpe.words = make(map[string]int32, len(vocab))
 	highest := int32(-1)
-	for token, id := range vocab {
-		if id < 0 || id >= maxID {
-			return fmt.Errorf("vocab: token %q has id %d, outside 0 to %d", token, id, maxID-1)
-		}
+	for _, id := range vocab {
 		highest = max(highest, id)
 	}
 	t.tokens = make([]string, highest+1)
@@ -198,11 +195,7 @@ func (t *Tokenizer) readVocab(vocab map[string]int32) error {
 	return nil
 }
 
-func (t *Tokenizer) readMerges(raw json.RawMessage) error {
-	merges, err := mergePairs(raw)
-	if err != nil {
-		return err
-	}
+func (t *Tokenizer) readMerges(merges mergesJSON) error {
 	t.bpe.merges = make(map[uint64]merge, len(merges))
 	for i, m := range merges {
 		var ids [3]int32
@@ -216,34 +209,6 @@ func (t *Tokenizer) readMerges(raw json.RawMessage) error {
 		t.bpe.merges[pair(ids[0], ids[1])] = merge{int32(i), ids[2]}
 	}
 	return nil
-}
-
-// mergePairs reads the merges in either form, all "a b" or all ["a", "b"].
-func mergePairs(raw json.RawMessage) ([][2]string, error) {
-	var lines []string
-	if json.Unmarshal(raw, &lines) != nil {
-		var pairs [][]string
-		if err := json.Unmarshal(raw, &pairs); err != nil {
-			return nil, errors.New("merges are neither all strings nor all pairs of strings")
-		}
-		out := make([][2]string, len(pairs))
-		for i, p := range pairs {
-			if len(p) != 2 {
-				return nil, fmt.Errorf("merges[%d] has %d tokens, not two", i, len(p))
-			}
-			out[i] = [2]string{p[0], p[1]}
-		}
-		return out, nil
-	}
-	out := make([][2]string, len(lines))
-	for i, line := range lines {
-		left, right, ok := strings.Cut(line, " ")
-		if !ok || strings.Contains(right, " ") {
-			return nil, fmt.Errorf("merges[%d]: %q is not two tokens with one space between", i, line)
-		}
-		out[i] = [2]string{left, right}
-	}
-	return out, nil
 }
 
 func (t *Tokenizer) readAdded(list []addedJSON) error {

@@ -60,7 +60,11 @@ func TestUnsupported(t *testing.T) {
 		{"merge of three", "model", `["a b c"]`, `["a b"]`, "merges[0]"},
 		{"merge of unknown", "model", `["a c"]`, `["a b"]`, `"ac" is not in the vocabulary`},
 		{"merge pair of three", "model", `[["a","b","c"]]`, `["a b"]`, "merges[0]"},
-		{"mixed merges", "model", `["a b",["a","b"]]`, `["a b"]`, "neither all strings nor all pairs"},
+		{"merge of a number", "model", `["a b",5]`, `["a b"]`, "merges[1]: neither a string nor a pair"},
+		{"merge pair of one", "model", `[["a"]]`, `["a b"]`, "fewer than two"},
+		{"merges of no list", "model", `{}`, `["a b"]`, "merges are not a list"},
+		{"id of a token", "model", `"ab":"x"`, `"ab":256`, `the id of token "ab" is not an integer`},
+		{"fractional id", "model", `"ab":1.5`, `"ab":256`, `the id of token "ab" is not an integer`},
 		{"negative id", "model", `"ab":-1`, `"ab":256`, `"ab" has id -1`},
 		{"huge id", "model", `"ab":2000000000`, `"ab":256`, `"ab" has id 2000000000`},
 		{"same ids", "model", `"ab":97`, `"ab":256`, "both have id 97"},
@@ -125,6 +129,18 @@ func TestLoadErrors(t *testing.T) {
 			t.Errorf("%.20q: no error", bad)
 		}
 	}
+}
+
+// TestSpacedMerges reads white space, escapes and both forms of merges.
+func TestSpacedMerges(t *testing.T) {
+	parts := tiny()
+	parts["model"] = strings.Replace(parts["model"], `["a b"]`, "[ \"a b\" ,\n [ \"\\u0061\" , \"b\" ] ]", 1)
+	parts["model"] = strings.Replace(parts["model"], `"ab":256`, "\"a\\u0062\" :\t256\n", 1)
+	tok, err := Parse(join(parts))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameIDs(t, "ab", []int32{256}, tok.Encode("ab", Options{}))
 }
 
 func TestAccess(t *testing.T) {

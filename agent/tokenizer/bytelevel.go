@@ -30,16 +30,7 @@ func makeRuneBytes() map[rune]byte {
 	return m
 }
 
-// toAlphabet spells bytes in the byte-level alphabet.
-func toAlphabet(s string) string {
-	out := make([]rune, len(s))
-	for i := range len(s) {
-		out[i] = byteRune[s[i]]
-	}
-	return string(out)
-}
-
-// fromAlphabet is the inverse of toAlphabet; ok is false if s has a rune
+// fromAlphabet returns the bytes that s spells; ok is false if s has a rune
 // outside the alphabet.
 func fromAlphabet(s string) (raw []byte, ok bool) {
 	raw = make([]byte, 0, len(s))

@@ -205,35 +205,35 @@ print("sha512-" + base64.b64encode(hashlib.sha512(open(sys.argv[1], "rb").read()
 
 # ------------------------------------------------------------- native code
 
-# compile OUTDIR SOURCE HEADERHASH FLAGS...: one object file, skipped if neither
-# the source nor a header has changed.
-compile() {
-  local out=$1 src=$2 headers=$3 name h
-  shift 3
-  name=$(basename "$src" .cc)
-  h=$(printf '%s %s %s' "$(hash_of "$src")" "$headers" "$*" | sha256sum | cut -c1-40)
-  [ -f "$out/$name.o" ] && [ "$(cat "$out/$name.hash" 2>/dev/null)" = "$h" ] && return
-  say "compiling $name.cc"
-  rm -f "$out/$name.hash"
-  g++ -std=c++17 -fPIC -I"$build/libtorch/include" -I"$build/libtorch/include/torch/csrc/api/include" \
-    -D_GLIBCXX_USE_CXX11_ABI=1 "$@" -c "$src" -o "$out/$name.o"
-  printf '%s\n' "$h" >"$out/$name.hash"
-}
-
-# compile_all OUTDIR HEADERHASH FLAGS... -- SOURCES...: at most $jobs at a time,
-# because one takes about 1 GB of memory.
-compile_all() {
-  local out=$1 headers=$2 flags=() pids=() src failed=0
+# unit OUT HASH FLAGS... -- SOURCES...: one object file of several sources,
+# compiled as one translation unit: most of the time goes into libtorch's
+# headers, which are then read once.
+unit() {
+  local out=$1 h=$2 flags=() src
   shift 2
   while [ "$1" != -- ]; do flags+=("$1"); shift; done
   shift
-  mkdir -p "$out"
-  for src in "$@"; do
+  [ -f "$out.o" ] && [ "$(cat "$out.hash" 2>/dev/null)" = "$h" ] && return
+  say "compiling $(basename "$out") ($# files)"
+  mkdir -p "$(dirname "$out")"
+  rm -f "$out.hash"
+  for src in "$@"; do printf '#include "%s"\n' "$(realpath "$src")"; done >"$out.cpp"
+  g++ -std=c++17 -fPIC -Wall -Wno-sign-compare -Werror=return-type -D_GLIBCXX_USE_CXX11_ABI=1 "${flags[@]}" \
+    -isystem "$build/libtorch/include" -isystem "$build/libtorch/include/torch/csrc/api/include" \
+    -c "$out.cpp" -o "$out.o" || return 1
+  printf '%s\n' "$h" >"$out.hash"
+}
+
+# units: runs the commands that it reads, one a line, at most $jobs at a time:
+# one takes about 1 GB of memory.
+units() {
+  local pids=() failed=0 line p
+  while IFS= read -r line; do
     while [ ${#pids[@]} -ge "$jobs" ]; do
       wait "${pids[0]}" || failed=1
       pids=("${pids[@]:1}")
     done
-    compile "$out" "$src" "$headers" "${flags[@]}" &
+    eval "$line" &
     pids+=($!)
   done
   for p in "${pids[@]}"; do wait "$p" || failed=1; done
@@ -247,36 +247,44 @@ gotorch_dir() {
 
 native() {
   libtorch
-  local src sources h libs
+  local src obj=$build/obj cgotorch shim core fused all f
   src=$(gotorch_dir)
   mkdir -p "$build/lib"
-  libs=(-L"$build/libtorch/lib" -ltorch_cpu -lc10 -Wl,-rpath,'$ORIGIN/../libtorch/lib' -Wl,--no-undefined
-    -Wl,-rpath-link,"$build/libtorch/lib")
-
   # gotorch asks for -ltorch, which would drag in CUDA: a linker script answers.
   printf 'INPUT(-ltorch_cpu)\n' >"$build/lib/libtorch.so"
 
-  h=$(printf '%s %s' "$(cat "$build/stamps/libtorch")" "$src" | sha256sum | cut -c1-40)
-  if ! fresh cgotorch "$h"; then
-    compile_all "$build/obj/cgotorch" "$h" -O1 -I"$src" -- "$src"/cgotorch/*.cc
-    g++ -shared -o "$build/lib/libcgotorch.so.tmp" "$build"/obj/cgotorch/*.o "${libs[@]}"
-    mv "$build/lib/libcgotorch.so.tmp" "$build/lib/libcgotorch.so"
-    stamp cgotorch "$h"
+  cgotorch=$(printf '%s %s' "$(cat "$build/stamps/libtorch")" "$src" | sha256sum | cut -c1-40)
+  all=$(hash_of torch/shim/*.cc torch/shim/*.h third_party/libtorch.lock)
+  fused=$(hash_of torch/shim/fused_*.cc torch/shim/*.h third_party/libtorch.lock)
+  # Everything that is no fused operation.
+  core=()
+  for f in torch/shim/*.cc; do case $f in */fused_*) ;; *) core+=("$f") ;; esac done
+  shim=(-O2 -fopenmp -Itorch/shim)
+  units < <(
+    printf 'unit %q %q ' "$obj/shim_fused" "$fused" && printf '%q ' "${shim[@]}" -- torch/shim/fused_*.cc && echo
+    printf 'unit %q %q ' "$obj/cgotorch" "$cgotorch" && printf '%q ' -O1 -w -I"$src" -- "$src"/cgotorch/*.cc && echo
+    printf 'unit %q %q ' "$obj/shim_core" "$(hash_of "${core[@]}" torch/shim/*.h third_party/libtorch.lock)" &&
+      printf '%q ' "${shim[@]}" -- "${core[@]}" && echo
+  )
+  if ! fresh cgotorch "$cgotorch"; then
+    share libcgotorch.so "$obj/cgotorch.o"
+    stamp cgotorch "$cgotorch"
   fi
+  if ! fresh shim "$all"; then
+    printf 'extern "C" const char* om_source_hash(void) { return "%s"; }\n' "$all" >"$obj/shim_stamp.cpp"
+    share libopenmanus_torch.so "$obj/shim_stamp.cpp" "$obj/shim_core.o" "$obj/shim_fused.o" \
+      "$build/libtorch/lib/libgomp.so.1" -ldl -lpthread
+    stamp shim "$all"
+  fi
+}
 
-  sources=(torch/shim/*.cc)
-  h=$(hash_of torch/shim/*.cc torch/shim/*.h third_party/libtorch.lock)
-  if ! fresh shim "$h"; then
-    local objs=() s
-    compile_all "$build/obj/shim" "$(hash_of torch/shim/*.h)" -O2 -fopenmp -Wall -Werror=return-type \
-      -Itorch/shim -- "${sources[@]}"
-    printf 'extern "C" const char* om_source_hash(void) { return "%s"; }\n' "$h" >"$build/obj/shim_stamp.cpp"
-    for s in "${sources[@]}"; do objs+=("$build/obj/shim/$(basename "$s" .cc).o"); done
-    g++ -shared -fPIC -o "$build/lib/libopenmanus_torch.so.tmp" "$build/obj/shim_stamp.cpp" "${objs[@]}" \
-      "${libs[@]}" "$build/libtorch/lib/libgomp.so.1" -ldl -lpthread
-    mv "$build/lib/libopenmanus_torch.so.tmp" "$build/lib/libopenmanus_torch.so"
-    stamp shim "$h"
-  fi
+# share LIBRARY INPUTS...: links a library that finds libtorch beside itself.
+share() {
+  local lib=$build/lib/$1
+  shift
+  g++ -shared -fPIC -o "$lib.tmp" "$@" -L"$build/libtorch/lib" -ltorch_cpu -lc10 \
+    -Wl,-rpath,'$ORIGIN/../libtorch/lib' -Wl,--no-undefined -Wl,-rpath-link,"$build/libtorch/lib"
+  mv "$lib.tmp" "$lib"
 }
 
 # ------------------------------------------------------------------- tests

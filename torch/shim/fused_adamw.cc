@@ -11,19 +11,19 @@ namespace {
 constexpr int64_t kPiece = 1 << 15;
 
 // A run of elements of one tensor.
-struct Piece {
+struct Slab {
   int64_t tensor, begin, end;
 };
 
-// Cuts the tensors into pieces; the cuts depend on the sizes only.
-std::vector<Piece> cut(const std::vector<at::Tensor> &ts) {
-  std::vector<Piece> pieces;
+// Cuts the tensors into slabs; the cuts depend on the sizes only.
+std::vector<Slab> cut(const std::vector<at::Tensor> &ts) {
+  std::vector<Slab> slabs;
   for (size_t t = 0; t < ts.size(); t++) {
     if (!ts[t].defined()) continue;
     const int64_t n = ts[t].numel();
-    for (int64_t b = 0; b < n; b += kPiece) pieces.push_back({static_cast<int64_t>(t), b, std::min(b + kPiece, n)});
+    for (int64_t b = 0; b < n; b += kPiece) slabs.push_back({static_cast<int64_t>(t), b, std::min(b + kPiece, n)});
   }
-  return pieces;
+  return slabs;
 }
 
 // The factors of a step: p ← p·decay; m ← m + (g - m)(1 - β1); v ← v β2 + (1 - β2) g²;
@@ -110,10 +110,10 @@ bool step_has_kernel(const at::Tensor &p, const at::Tensor &grad) {
          (grad.scalar_type() == p.scalar_type() || (p.scalar_type() == at::kFloat && grad.scalar_type() == at::kBFloat16));
 }
 
-void step_piece(const Group &g, const Piece &piece, const Factors<float> &f, const Factors<double> &fd) {
-  const at::Tensor &p = g.params[piece.tensor], &grad = g.grads[piece.tensor], &copy = g.copies[piece.tensor];
-  const int64_t b = piece.begin, n = piece.end - b;
-  auto m = g.m[piece.tensor].data_ptr(), v = g.v[piece.tensor].data_ptr();
+void step_piece(const Group &g, const Slab &slab, const Factors<float> &f, const Factors<double> &fd) {
+  const at::Tensor &p = g.params[slab.tensor], &grad = g.grads[slab.tensor], &copy = g.copies[slab.tensor];
+  const int64_t b = slab.begin, n = slab.end - b;
+  auto m = g.m[slab.tensor].data_ptr(), v = g.v[slab.tensor].data_ptr();
   if (p.scalar_type() == at::kDouble) {
     step(p.data_ptr<double>() + b, grad.const_data_ptr<double>() + b, static_cast<double *>(m) + b,
          static_cast<double *>(v) + b, n, fd);
@@ -146,9 +146,9 @@ void adamw(Group g, const om_adamw_options &o) {
       step_aten(g.params[i], g.grads[i], g.m[i], g.v[i], fd);
     }
   }
-  const auto pieces = cut(native);
-  at::parallel_for(0, static_cast<int64_t>(pieces.size()), 1, [&](int64_t b, int64_t e) {
-    for (int64_t i = b; i < e; i++) step_piece(g, pieces[i], f, fd);
+  const auto slabs = cut(native);
+  at::parallel_for(0, static_cast<int64_t>(slabs.size()), 1, [&](int64_t b, int64_t e) {
+    for (int64_t i = b; i < e; i++) step_piece(g, slabs[i], f, fd);
   });
   for (size_t i = 0; i < g.params.size(); i++) {
     const at::Tensor &copy = g.copies[i];
@@ -158,7 +158,7 @@ void adamw(Group g, const om_adamw_options &o) {
   }
 }
 
-// Squares are summed over lanes in float64 and over the pieces in order.
+// Squares are summed over lanes in float64 and over the slabs in order.
 template <class T, int W>
 OM_INLINE void squares_body(const T *x, int64_t n, double *out) {
   constexpr int lanes = Lanes<T, W>::n;
@@ -187,11 +187,11 @@ double global_norm(std::vector<at::Tensor> ts) {
     sum += t.to(at::kDouble).square().sum().item<double>();
     t = at::Tensor();
   }
-  const auto pieces = cut(ts);
-  std::vector<double> parts(pieces.size());
-  at::parallel_for(0, static_cast<int64_t>(pieces.size()), 1, [&](int64_t b, int64_t e) {
+  const auto slabs = cut(ts);
+  std::vector<double> parts(slabs.size());
+  at::parallel_for(0, static_cast<int64_t>(slabs.size()), 1, [&](int64_t b, int64_t e) {
     for (int64_t i = b; i < e; i++) {
-      const Piece &p = pieces[i];
+      const Slab &p = slabs[i];
       const at::Tensor &t = ts[p.tensor];
       OM_DISPATCH(t.scalar_type(), "global norm",
                   [&] { squares(t.const_data_ptr<scalar_t>() + p.begin, p.end - p.begin, &parts[i]); });

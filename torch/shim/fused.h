@@ -8,10 +8,6 @@
 #include "fused_vec.h"
 #include "internal.h"
 
-// at::parallel_for is inlined here and calls the OpenMP library that libtorch_cpu brings along. With weak references this
-// library links without naming it, and cannot come to load a second one.
-__asm__(".weak GOMP_parallel\n.weak omp_get_num_threads\n.weak omp_get_thread_num");
-
 namespace om {
 
 // has_kernel tells whether t is on the CPU and of a type that the kernels are written for.

@@ -4,6 +4,9 @@
 // (token, part) is one piece of work with its own maximum and sums (online softmax, arXiv:1805.02867), and the parts
 // are put together in order. So a token's result depends on its own context only, not on the batch or on the threads.
 // Longer chunks (prefill) gather their pages and go through ATen's flash kernel.
+#include <algorithm>
+#include <vector>
+
 #include "fused.h"
 
 namespace om {
@@ -16,41 +19,105 @@ struct Shape {
   int64_t group() const { return heads / kv_heads; }
 };
 
-// One token's attention over the places [begin, end) of its context. q is [heads, dim], already scaled; m, l [heads]
-// and acc [heads, dim] receive the maximum score, the sum of exp(score - m) and the sum of exp(score - m) v.
+// A part of one token's context, for G query heads that share a key head. places are where the part's n keys begin.
+template <class C>
+struct PartOf {
+  const C *k, *v;
+  const int64_t *places;
+  int64_t n, dim;
+};
+
+// The scores of G heads q [G, dim] against n keys, at score [G, kPart].
+template <class C, int W, int G>
+OM_INLINE void score_part(const PartOf<C> &p, const float *q, float *score) {
+  int64_t i = 0;
+  for (; i + 4 <= p.n; i += 4) {
+    const C *keys[4] = {p.k + p.places[i], p.k + p.places[i + 1], p.k + p.places[i + 2], p.k + p.places[i + 3]};
+    float y[G * 4];
+    dot_tile<C, W, G, 4>(q, p.dim, keys, p.dim, y);
+    unroll<G>([&](auto g) OM_LAMBDA { store<16>(score + g * kPart + i, load<16>(y + g * 4)); });
+  }
+  for (; i < p.n; i++) {
+    const C *key[1] = {p.k + p.places[i]};
+    float y[G];
+    dot_tile<C, W, G, 1>(q, p.dim, key, p.dim, y);
+    unroll<G>([&](auto g) OM_LAMBDA { score[g * kPart + i] = y[g]; });
+  }
+}
+
+// acc[g, j …] = Σ weight[g, i] v[i, j …] for D vectors from column j on.
+template <class C, int W, int G, int D, class Count>
+OM_INLINE void mix_columns(const PartOf<C> &p, const float *weight, int64_t j, Count c, float *acc) {
+  using V = typename Vectors<W>::f32;
+  V sum[G][D] = {};
+  for (int64_t i = 0; i < p.n; i++) {
+    const C *row = p.v + p.places[i] + j;
+    V v[D];
+    unroll<D>([&](auto d) OM_LAMBDA { v[d] = load<W>(row + d * (W / 4), c); });
+    unroll<G>([&](auto g) OM_LAMBDA {
+      unroll<D>([&](auto d) OM_LAMBDA { sum[g][d] += v[d] * weight[g * kPart + i]; });
+    });
+  }
+  unroll<G>([&](auto g) OM_LAMBDA {
+    unroll<D>([&](auto d) OM_LAMBDA { store<W>(acc + g * p.dim + j + d * (W / 4), sum[g][d], c); });
+  });
+}
+
+// m, l [G] and acc [G, dim] receive the largest score, the sum of exp(score - m) and the sum of exp(score - m) v.
+template <class C, int W, int G>
+OM_INLINE void attend_heads(const PartOf<C> &p, const float *q, float *m, float *l, float *acc) {
+  using V = typename Vectors<W>::f32;
+  constexpr int D = W == 64 ? 4 : 2;
+  float score[G * kPart];
+  score_part<C, W, G>(p, q, score);
+  for (int g = 0; g < G; g++) {
+    float *s = score + g * kPart;
+    const float top = *std::max_element(s, s + p.n);
+    V sum = {};
+    for_lanes<float, W>(p.n, [&](int64_t i, auto c) OM_LAMBDA {
+      store<W>(s + i, exp_lanes<W>(load<W>(s + i, c) - top), c);
+      sum += load<W>(s + i, c);
+    });
+    m[g] = top;
+    l[g] = sum_lanes<W>(sum);
+  }
+  int64_t j = 0;
+  for (; j + D * (W / 4) <= p.dim; j += D * (W / 4)) mix_columns<C, W, G, D>(p, score, j, Whole{}, acc);
+  for (; j + W / 4 <= p.dim; j += W / 4) mix_columns<C, W, G, 1>(p, score, j, Whole{}, acc);
+  if (j < p.dim) mix_columns<C, W, G, 1>(p, score, j, p.dim - j, acc);
+}
+
+// One token's attention over the places [begin, end) of its context. q is [heads, dim], already scaled; m and l [heads]
+// and acc [heads, dim] as for attend_heads.
 template <class C, int W>
 OM_INLINE void attend_part(const Shape &s, const float *q, const C *kc, const C *vc, const int32_t *blocks,
                            int64_t begin, int64_t end, float *m, float *l, float *acc) {
-  using V = typename Vectors<W>::f32;
-  const int64_t group = s.group(), stride = s.kv_heads * s.dim;
-  const int64_t n = end - begin;
+  const int64_t group = s.group();
   int64_t places[kPart];
-  for (int64_t i = 0; i < n; i++) {
-    const int64_t p = begin + i;
-    places[i] = (blocks[p / s.block_size] * s.block_size + p % s.block_size) * stride;
-  }
-  float score[kPart];
+  for (int64_t p = begin; p < end; p++)
+    places[p - begin] = (blocks[p / s.block_size] * s.block_size + p % s.block_size) * s.kv_heads * s.dim;
   for (int64_t kh = 0; kh < s.kv_heads; kh++) {
-    for (int64_t g = 0; g < group; g++) {
-      const int64_t h = kh * group + g;
+    const PartOf<C> part{kc + kh * s.dim, vc + kh * s.dim, places, end - begin, s.dim};
+    for (int64_t h = kh * group, last = h + group; h < last;) {
       const float *qh = q + h * s.dim;
-      float top = -INFINITY;
-      for (int64_t i = 0; i < n; i++) {
-        score[i] = sum_lanes<W>(dot_lanes<W>(qh, kc + places[i] + kh * s.dim, s.dim));
-        top = std::max(top, score[i]);
+      float *ah = acc + h * s.dim;
+      switch (std::min<int64_t>(last - h, 4)) {
+        case 4:
+          attend_heads<C, W, 4>(part, qh, m + h, l + h, ah);
+          h += 4;
+          break;
+        case 3:
+          attend_heads<C, W, 3>(part, qh, m + h, l + h, ah);
+          h += 3;
+          break;
+        case 2:
+          attend_heads<C, W, 2>(part, qh, m + h, l + h, ah);
+          h += 2;
+          break;
+        default:
+          attend_heads<C, W, 1>(part, qh, m + h, l + h, ah);
+          h += 1;
       }
-      V sum = {};
-      for_lanes<float, W>(n, [&](int64_t i, auto c) OM_LAMBDA {
-        store<W>(score + i, exp_lanes<W>(load<W>(score + i, c) - top), c);
-        sum += load<W>(score + i, c);
-      });
-      m[h] = top;
-      l[h] = sum_lanes<W>(sum);
-      for_lanes<float, W>(s.dim, [&](int64_t j, auto c) OM_LAMBDA {
-        V a = {};
-        for (int64_t i = 0; i < n; i++) a += load<W>(vc + places[i] + kh * s.dim + j, c) * score[i];
-        store<W>(acc + h * s.dim + j, a, c);
-      });
     }
   }
 }

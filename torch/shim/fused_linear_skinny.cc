@@ -1,6 +1,10 @@
 // Linear layers of a few rows, as decoding has them: the time goes into reading the weights, and ATen's matrix-vector
 // product reads them at a third of what the memory gives. Every output is one dot product in one fixed order,
 // whatever the number of rows, so that a row does not feel the others.
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include <vector>
 
 #include "fused.h"
@@ -8,41 +12,42 @@
 namespace om {
 namespace {
 
-constexpr int kOut = 4;   // outputs done together
-constexpr int kRows = 4;  // rows done together
+constexpr int kOut = 4;  // outputs done together
 
-// y[r, o] for R rows of x [., k] and kOut rows of w [., k].
-template <class T, int W, int R, int O>
-OM_INLINE void tile(const float *x, const T *w, int64_t k, float *y) {
-  using V = typename Vectors<W>::f32;
-  V acc[R][O] = {};
-  for_lanes<float, W>(k, [&](int64_t i, auto c) OM_LAMBDA {
-    V wi[O];
-    for (int o = 0; o < O; o++) wi[o] = load<W>(w + o * k + i, c);
-    for (int r = 0; r < R; r++) {
-      const V xi = load<W>(x + r * k + i, c);
-      for (int o = 0; o < O; o++) acc[r][o] += xi * wi[o];
-    }
-  });
-  for (int r = 0; r < R; r++)
-    for (int o = 0; o < O; o++) y[r * O + o] = sum_lanes<W>(acc[r][o]);
+// The weights of the next outputs are fetched while those of these are worked on, a share of them with each of the groups
+// of rows; without that, reading and computing take turns.
+template <class T>
+OM_INLINE void prefetch_share(const T *next, int64_t n, int64_t row, int64_t step, int64_t rows) {
+  const char *p = reinterpret_cast<const char *>(next);
+  const int64_t bytes = n * static_cast<int64_t>(sizeof(T));
+  for (int64_t b = bytes * row / rows / 64 * 64; b < bytes * (row + step) / rows; b += 64)
+    __builtin_prefetch(p + b, 0, 2);
 }
 
+// y[r, o] for the rows of x [rows, k] and O rows of w [., k]. Sixteen accumulators fit the registers of AVX-512, eight
+// those of the others.
 template <class T, int W, int O>
 OM_INLINE void outputs(const float *x, int64_t rows, const T *w, int64_t k, float *y) {
+  constexpr int step = W == 64 ? 4 : 2;
+  const T *ws[O];
+  unroll<O>([&](auto o) OM_LAMBDA { ws[o] = w + o * k; });
   int64_t r = 0;
-  for (; r + kRows <= rows; r += kRows) tile<T, W, kRows, O>(x + r * k, w, k, y + r * O);
-  switch (rows - r) {
-    case 3:
-      return tile<T, W, 3, O>(x + r * k, w, k, y + r * O);
-    case 2:
-      return tile<T, W, 2, O>(x + r * k, w, k, y + r * O);
-    case 1:
-      return tile<T, W, 1, O>(x + r * k, w, k, y + r * O);
+  for (; r + step <= rows; r += step) {
+    prefetch_share(w + O * k, O * k, r, step, rows);
+    dot_tile<T, W, step, O>(x + r * k, k, ws, k, y + r * O);
+  }
+  for (; r + 2 <= rows; r += 2) {
+    prefetch_share(w + O * k, O * k, r, 2, rows);
+    dot_tile<T, W, 2, O>(x + r * k, k, ws, k, y + r * O);
+  }
+  if (r < rows) {
+    // One row of float32 is all reading, which the processor foresees better than this.
+    if (sizeof(T) == 2 || rows > 1) prefetch_share(w + O * k, O * k, r, 1, rows);
+    dot_tile<T, W, 1, O>(x + r * k, k, ws, k, y + r * O);
   }
 }
 
-// y [rows, O] for O = n outputs, kOut or 1.
+// y [rows, n] for n outputs, kOut or 1.
 template <class T, int W>
 OM_INLINE void outputs_body(const float *x, int64_t rows, const T *w, int64_t k, int64_t n, float *y) {
   if (n == kOut)
@@ -51,11 +56,74 @@ OM_INLINE void outputs_body(const float *x, int64_t rows, const T *w, int64_t k,
     outputs<T, W, 1>(x, rows, w, k, y);
 }
 
-#define OM_SKINNY(T)                                                                                               \
-  OM_MULTIVERSION(some_outputs, (const float *x, int64_t rows, const T *w, int64_t k, int64_t n, float *y),        \
+#define OM_SKINNY(T)                                                                                        \
+  OM_MULTIVERSION(some_outputs, (const float *x, int64_t rows, const T *w, int64_t k, int64_t n, float *y), \
                   (x, rows, w, k, n, y), outputs_body<T, W>(x, rows, w, k, n, y))
 OM_SKINNY(float)
 OM_SKINNY(c10::BFloat16)
+
+#if defined(__x86_64__)
+#define OM_TARGET_BF16 target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")
+
+// The same with bfloat16 on both sides, where the processor multiplies and adds pairs of them.
+template <int R, int O>
+__attribute__((OM_TARGET_BF16, always_inline)) static inline void pair_tile(const c10::BFloat16 *x,
+                                                                            const c10::BFloat16 *w, int64_t k,
+                                                                            float *y) {
+  __m512 acc[R][O];
+#pragma GCC unroll 16
+  for (int j = 0; j < R * O; j++) acc[j / O][j % O] = _mm512_setzero_ps();
+  for (int64_t i = 0; i < k; i += 32) {
+    const __mmask32 m = k - i >= 32 ? ~__mmask32(0) : (__mmask32(1) << (k - i)) - 1;
+    __m512bh wi[O];
+#pragma GCC unroll 4
+    for (int o = 0; o < O; o++) wi[o] = (__m512bh)_mm512_maskz_loadu_epi16(m, w + o * k + i);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; r++) {
+      const __m512bh xi = (__m512bh)_mm512_maskz_loadu_epi16(m, x + r * k + i);
+#pragma GCC unroll 4
+      for (int o = 0; o < O; o++) acc[r][o] = _mm512_dpbf16_ps(acc[r][o], xi, wi[o]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < R; r++) {
+    if constexpr (O == 4)
+      store<16>(y + r * O, sum_lanes<64>((Vectors<64>::f32)acc[r][0], (Vectors<64>::f32)acc[r][1],
+                                         (Vectors<64>::f32)acc[r][2], (Vectors<64>::f32)acc[r][3]));
+    else
+      y[r] = sum_lanes<64>((Vectors<64>::f32)acc[r][0]);
+  }
+}
+
+template <int O>
+__attribute__((OM_TARGET_BF16, always_inline)) static inline void pair_outputs(const c10::BFloat16 *x, int64_t rows,
+                                                                               const c10::BFloat16 *w, int64_t k,
+                                                                               float *y) {
+  int64_t r = 0;
+  for (; r + 4 <= rows; r += 4) {
+    prefetch_share(w + O * k, O * k, r, 4, rows);
+    pair_tile<4, O>(x + r * k, w, k, y + r * O);
+  }
+  for (; r + 2 <= rows; r += 2) {
+    prefetch_share(w + O * k, O * k, r, 2, rows);
+    pair_tile<2, O>(x + r * k, w, k, y + r * O);
+  }
+  if (r < rows) {
+    prefetch_share(w + O * k, O * k, r, 1, rows);
+    pair_tile<1, O>(x + r * k, w, k, y + r * O);
+  }
+}
+
+__attribute__((OM_TARGET_BF16)) void some_outputs_pairs(const c10::BFloat16 *x, int64_t rows, const c10::BFloat16 *w,
+                                                        int64_t k, int64_t n, float *y) {
+  if (n == kOut)
+    pair_outputs<kOut>(x, rows, w, k, y);
+  else
+    pair_outputs<1>(x, rows, w, k, y);
+}
+#else
+void some_outputs_pairs(const c10::BFloat16 *, int64_t, const c10::BFloat16 *, int64_t, int64_t, float *) {}
+#endif
 
 void put(const at::Tensor &out, int64_t at, float v) {
   if (out.scalar_type() == at::kFloat)
@@ -70,16 +138,32 @@ struct Layer {
   int64_t groups;  // of kOut outputs, the last one shorter perhaps
 };
 
+// x in the form that the kernels take: float32, or bfloat16 for the products of pairs.
+struct Rows {
+  at::Tensor x;
+  int64_t n, k;
+  bool pairs;
+};
+
+void some_outputs(const Layer &l, const Rows &in, int64_t o, int64_t width, float *y) {
+  const void *x = in.x.const_data_ptr(), *w = l.w.const_data_ptr();
+  if (in.pairs)
+    some_outputs_pairs(static_cast<const at::BFloat16 *>(x), in.n, static_cast<const at::BFloat16 *>(w) + o * in.k, in.k,
+                       width, y);
+  else if (l.w.scalar_type() == at::kFloat)
+    some_outputs(static_cast<const float *>(x), in.n, static_cast<const float *>(w) + o * in.k, in.k, width, y);
+  else
+    some_outputs(static_cast<const float *>(x), in.n, static_cast<const at::BFloat16 *>(w) + o * in.k, in.k, width, y);
+}
+
 // Does the outputs of one group.
-void do_group(const Layer &l, const float *x, int64_t rows, int64_t k, int64_t group) {
+void do_group(const Layer &l, const Rows &in, int64_t group) {
+  const int64_t rows = in.n;
   const int64_t outs = l.w.size(0), first = group * kOut, last = std::min(first + kOut, outs);
   const int64_t width = last - first == kOut ? kOut : 1;
   float y[OM_SKINNY_ROWS * kOut];
   for (int64_t o = first; o < last; o += width) {
-    if (l.w.scalar_type() == at::kFloat)
-      some_outputs(x, rows, static_cast<const float *>(l.w.const_data_ptr()) + o * k, k, width, y);
-    else
-      some_outputs(x, rows, static_cast<const at::BFloat16 *>(l.w.const_data_ptr()) + o * k, k, width, y);
+    some_outputs(l, in, o, width, y);
     for (int64_t r = 0; r < rows; r++)
       for (int64_t j = 0; j < width; j++) {
         const float b = l.bias.defined() ? static_cast<const float *>(l.bias.const_data_ptr())[o + j] : 0;
@@ -122,12 +206,13 @@ std::vector<at::Tensor> linear_skinny(const at::Tensor &x, const std::vector<at:
     layers.push_back({ws[i], b, outs.back(), ceil_div(ws[i].size(0), kOut)});
     groups += layers.back().groups;
   }
-  const at::Tensor xf = x.to(at::kFloat).contiguous();
-  const float *xp = xf.const_data_ptr<float>();
+  Rows in{x, rows, k, cpu_level() >= 3 && x.scalar_type() == at::kBFloat16};
+  for (const at::Tensor &w : ws) in.pairs = in.pairs && w.scalar_type() == at::kBFloat16;
+  in.x = (in.pairs ? x : x.to(at::kFloat)).contiguous();
   at::parallel_for(0, groups, grain(kOut * k), [&](int64_t b, int64_t e) {
     int64_t start = 0;
     for (const Layer &l : layers) {
-      for (int64_t g = std::max(b, start); g < std::min(e, start + l.groups); g++) do_group(l, xp, rows, k, g - start);
+      for (int64_t g = std::max(b, start); g < std::min(e, start + l.groups); g++) do_group(l, in, g - start);
       start += l.groups;
     }
   });

@@ -4,7 +4,6 @@
 // G = -log(-log(1 - w)), w = (h + 1/2) / 2^32, h being word v mod 4 of Philox 4x32-10 (Salmon et al., SC 2011) with
 // the counter (v/4, 0, position) and the key. 32 bits put the largest G at 22.9.
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "fused.h"
@@ -147,40 +146,50 @@ int64_t draw(const float *z, int64_t n, double scale, const RowStats &stats, con
   return id;
 }
 
-// Leaves in ids the tokens that top_k and then top_p allow.
-void truncate(const float *z, double scale, double top, const om_sample_row &row, std::vector<int64_t> &ids) {
-  auto before = [z](int64_t a, int64_t b) { return z[a] > z[b] || (z[a] == z[b] && a < b); };
-  if (row.top_k > 0 && row.top_k < static_cast<int64_t>(ids.size())) {
-    std::nth_element(ids.begin(), ids.begin() + row.top_k, ids.end(), before);
-    ids.resize(row.top_k);
+// The tokens whose z/T is less than depth below the largest: enough of them for what top_k or top_p keep. depth grows
+// until they are, because ordering a whole vocabulary would cost more than drawing from it.
+std::vector<int32_t> likely(const float *z, int64_t n, double scale, const RowStats &stats, const om_sample_row &row) {
+  std::vector<int32_t> ids;
+  for (double depth = 4;; depth *= 2) {
+    const float floor = depth > 1000 ? -INFINITY : static_cast<float>(stats.top - depth / scale);
+    ids.clear();
+    double held = 0;
+    for (int64_t v = 0; v < n; v++) {
+      if (!(z[v] > floor) && floor > -INFINITY) continue;
+      ids.push_back(static_cast<int32_t>(v));
+      held += std::exp((z[v] - stats.top) * scale);
+    }
+    const bool enough = row.top_k > 0 ? static_cast<int64_t>(ids.size()) >= row.top_k : held >= row.top_p * stats.sum * 1.001;
+    if (enough || floor == -INFINITY) return ids;
+  }
+}
+
+// Leaves in ids the tokens that top_k, and then top_p of what that leaves, allow.
+void truncate(const float *z, double scale, const RowStats &stats, const om_sample_row &row, std::vector<int32_t> &ids) {
+  std::sort(ids.begin(), ids.end(), [z](int32_t a, int32_t b) { return z[a] > z[b] || (z[a] == z[b] && a < b); });
+  double total = stats.sum;
+  if (row.top_k > 0) {
+    if (row.top_k < static_cast<int64_t>(ids.size())) ids.resize(row.top_k);
+    total = 0;
+    for (const int32_t id : ids) total += std::exp((z[id] - stats.top) * scale);
   }
   if (row.top_p >= 1) return;
-  double total = 0;
-  for (const int64_t id : ids) total += std::exp((z[id] - top) * scale);
-  // Orders ever longer heads of the list until one holds enough.
   double held = 0;
-  size_t done = 0;
-  for (size_t head = 256; done < ids.size(); head *= 8) {
-    head = std::min(head, ids.size());
-    if (head < ids.size()) std::nth_element(ids.begin() + done, ids.begin() + head, ids.end(), before);
-    std::sort(ids.begin() + done, ids.begin() + head, before);
-    for (; done < head; done++) {
-      held += std::exp((z[ids[done]] - top) * scale);
-      if (held >= row.top_p * total) {
-        ids.resize(done + 1);
-        return;
-      }
+  for (size_t i = 0; i < ids.size(); i++) {
+    held += std::exp((z[ids[i]] - stats.top) * scale);
+    if (held >= row.top_p * total) {
+      ids.resize(i + 1);
+      return;
     }
   }
 }
 
 int64_t draw_truncated(const float *z, int64_t n, double scale, const RowStats &stats, const om_sample_row &row) {
-  std::vector<int64_t> ids(n);
-  std::iota(ids.begin(), ids.end(), 0);
-  truncate(z, scale, stats.top, row, ids);
+  std::vector<int32_t> ids = likely(z, n, scale, stats, row);
+  truncate(z, scale, stats, row, ids);
   double best = -INFINITY;
   int64_t id = stats.at;
-  for (const int64_t v : ids) {
+  for (const int32_t v : ids) {
     uint32_t c[4] = {static_cast<uint32_t>(v / 4), 0, static_cast<uint32_t>(row.position),
                      static_cast<uint32_t>(row.position >> 32)};
     const uint32_t k[2] = {static_cast<uint32_t>(row.key), static_cast<uint32_t>(row.key >> 32)};

@@ -12,13 +12,13 @@ static int detect() {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl"))
-    return 2;
+    return __builtin_cpu_supports("avx512bf16") ? 3 : 2;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 1;
 #endif
   return 0;
 }
 
-static std::atomic<int> limit{2};
+static std::atomic<int> limit{3};
 
 int cpu_level() {
   static const int detected = detect();

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 // Vectors are passed between inlined functions only, so how they would be passed otherwise does not matter.
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -20,7 +21,7 @@
 
 namespace om {
 
-// cpu_level is 2 with AVX-512 (F, BW, DQ, VL), 1 with AVX2 and FMA, 0 otherwise.
+// cpu_level is 3 with AVX-512 (F, BW, DQ, VL) and its bfloat16 products, 2 without those, 1 with AVX2 and FMA, 0 otherwise.
 int cpu_level();
 
 // set_cpu_level_limit caps what cpu_level answers, so that tests can reach the other versions.
@@ -51,6 +52,7 @@ void set_cpu_level_limit(int level);
   }                                              \
   static void name params {                      \
     switch (cpu_level()) {                       \
+      case 3:                                    \
       case 2:                                    \
         return name##_512 args;                  \
       case 1:                                    \
@@ -185,24 +187,50 @@ OM_INLINE void for_lanes(int64_t n, const F &f) {
   if (i < n) f(i, n - i);
 }
 
+// unroll calls f with the constants 0 … N-1, so that arrays indexed by them can live in registers.
+template <class F, int... I>
+OM_INLINE void unroll_over(const F &f, std::integer_sequence<int, I...>) {
+  (f(std::integral_constant<int, I>{}), ...);
+}
+
+template <int N, class F>
+OM_INLINE void unroll(const F &f) {
+  unroll_over(f, std::make_integer_sequence<int, N>{});
+}
+
+// The halves of a vector added.
+OM_INLINE Vectors<32>::f32 fold(const Vectors<64>::f32 &v) {
+  return __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+OM_INLINE Vectors<16>::f32 fold(const Vectors<32>::f32 &v) {
+  return __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
+}
+OM_INLINE Vectors<16>::f32 fold_to_four(const Vectors<64>::f32 &v) { return fold(fold(v)); }
+OM_INLINE Vectors<16>::f32 fold_to_four(const Vectors<32>::f32 &v) { return fold(v); }
+OM_INLINE Vectors<16>::f32 fold_to_four(const Vectors<16>::f32 &v) { return v; }
+
+// The sum over the lanes: halves are added until one is left.
 template <int W>
 OM_INLINE float sum_lanes(const typename Vectors<W>::f32 &v) {
-  constexpr int n = W / 4;
-  float x[n];
-  store<W>(x, v);
-  for (int w = n / 2; w > 0; w /= 2)
-    for (int i = 0; i < w; i++) x[i] += x[i + w];
-  return x[0];
+  const Vectors<16>::f32 x = fold_to_four(v);
+  return (x[0] + x[2]) + (x[1] + x[3]);
+}
+
+// Four such sums at once, with the same order of additions.
+template <int W>
+OM_INLINE Vectors<16>::f32 sum_lanes(const typename Vectors<W>::f32 &a, const typename Vectors<W>::f32 &b,
+                                     const typename Vectors<W>::f32 &c, const typename Vectors<W>::f32 &d) {
+  const Vectors<16>::f32 p = fold_to_four(a), q = fold_to_four(b), r = fold_to_four(c), s = fold_to_four(d);
+  const Vectors<16>::f32 pq = __builtin_shufflevector(p, q, 0, 1, 4, 5) + __builtin_shufflevector(p, q, 2, 3, 6, 7);
+  const Vectors<16>::f32 rs = __builtin_shufflevector(r, s, 0, 1, 4, 5) + __builtin_shufflevector(r, s, 2, 3, 6, 7);
+  return __builtin_shufflevector(pq, rs, 0, 2, 4, 6) + __builtin_shufflevector(pq, rs, 1, 3, 5, 7);
 }
 
 template <int W>
 OM_INLINE double sum_lanes(const typename Vectors<W>::f64 &v) {
-  constexpr int n = W / 8;
-  double x[n];
-  store<W>(x, v);
-  for (int w = n / 2; w > 0; w /= 2)
-    for (int i = 0; i < w; i++) x[i] += x[i + w];
-  return x[0];
+  double sum = 0;
+  for (int i = 0; i < W / 8; i++) sum += v[i];
+  return sum;
 }
 
 // e^x with a relative error of about 1e-7: x = k ln 2 + r, the Taylor series of e^r to degree 7 (the rest is below
@@ -256,6 +284,28 @@ OM_INLINE typename Lanes<T, W>::V dot_lanes(const T *a, const U *b, int64_t n) {
   typename Lanes<T, W>::V s = {};
   for_lanes<T, W>(n, [&](int64_t i, auto c) OM_LAMBDA { s += load<W>(a + i, c) * load<W>(b + i, c); });
   return s;
+}
+
+// y[r, o] = x[r] · w[o] for R rows of x, ldx apart, and O rows of w, O being 1 or 4. The order of additions of one product
+// is the same whatever R and O are.
+template <class T, int W, int R, int O>
+OM_INLINE void dot_tile(const float *x, int64_t ldx, const T *const *w, int64_t k, float *y) {
+  using V = typename Vectors<W>::f32;
+  V acc[R][O] = {};
+  for_lanes<float, W>(k, [&](int64_t i, auto c) OM_LAMBDA {
+    V wi[O];
+    unroll<O>([&](auto o) OM_LAMBDA { wi[o] = load<W>(w[o] + i, c); });
+    unroll<R>([&](auto r) OM_LAMBDA {
+      const V xi = load<W>(x + r * ldx + i, c);
+      unroll<O>([&](auto o) OM_LAMBDA { acc[r][o] += xi * wi[o]; });
+    });
+  });
+  unroll<R>([&](auto r) OM_LAMBDA {
+    if constexpr (O == 4)
+      store<16>(y + r * O, sum_lanes<W>(acc[r][0], acc[r][1], acc[r][2], acc[r][3]));
+    else
+      y[r] = sum_lanes<W>(acc[r][0]);
+  });
 }
 
 }  // namespace om

@@ -86,6 +86,21 @@ func TestKLEstimate(t *testing.T) {
 			}
 		}
 	}
+	// The masked means of spec 12.3, over all four rows.
+	lp := [][]float64{{-.9, -2.2, -.5, -.2, -2.5}, {-.7, -.2, -.6, -.4, -.3}, {-1.5, -2, -2, -2.5, -2.1}, {-.5, -.4, -.3, -.8, -1}}
+	ref := [][]float64{{-1.1, -1.9, -.5, -.1, -3.2}, {-.7, -.8, -.5, -.5, -.3}, {-2, -2, -2, -2.2, -1.9}, {-.2, -.3, -.6, -.8, -1}}
+	for kind, want := range map[string]float64{"k1": .071429, "abs": .271429, "k2": .056429, "k3": .050200} {
+		sum, n := 0.0, 0.0
+		for i, row := range specRows("a", "a", "b", "b") {
+			for j, m := range row.Mask {
+				sum += KLEstimate(kind, lp[i][j]-ref[i][j]) * float64(m)
+				n += float64(m)
+			}
+		}
+		if got := sum / n; math.Abs(got-want) > 1e-5 {
+			t.Errorf("masked mean of %s is %g, want %g", kind, got, want)
+		}
+	}
 	if got := KLEstimate("k3", -1000); got != 10 {
 		t.Errorf("k3 of an absurd ratio is %g, want the clamp 10", got)
 	}

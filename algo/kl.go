@@ -27,18 +27,3 @@ func KLEstimate(kind string, x float64) float64 {
 		return math.Max(-10, math.Min(10, v))
 	}
 }
-
-// maskedMean is Σ x·m / Σ m, and 0 for an empty mask.
-func maskedMean(x []float64, mask []uint8) float64 {
-	sum, n := 0.0, 0
-	for i, m := range mask {
-		if m == 1 {
-			sum += x[i]
-			n++
-		}
-	}
-	if n == 0 {
-		return 0
-	}
-	return sum / float64(n)
-}

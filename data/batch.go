@@ -140,7 +140,7 @@ func checkTurns(turns []Turn, mask []uint8) error {
 		masked += int(m)
 	}
 	if masked != sampled {
-		return fmt.Errorf("Mask is 1 on %d tokens, the turns sampled %d", masked, sampled)
+		return fmt.Errorf("the mask is 1 on %d tokens, the turns sampled %d", masked, sampled)
 	}
 	return nil
 }

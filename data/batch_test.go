@@ -75,8 +75,8 @@ func TestBatchFromEpisodes(t *testing.T) {
 		"turns overlap":    {func(e *Episode) { e.Turns[1].Start = 2 }, "turn 1 spans"},
 		"turn reversed":    {func(e *Episode) { e.Turns[0].End = 0 }, "turn 0 spans"},
 		"unmasked sample":  {func(e *Episode) { e.Turns[1].End = 6 }, "Mask is 0 there"},
-		"masked non-turn":  {func(e *Episode) { e.Mask[0] = 1 }, "Mask is 1 on 4 tokens"},
-		"a turn too short": {func(e *Episode) { e.Turns[0].End = 2 }, "Mask is 1 on 3 tokens"},
+		"masked non-turn":  {func(e *Episode) { e.Mask[0] = 1 }, "the mask is 1 on 4 tokens"},
+		"a turn too short": {func(e *Episode) { e.Turns[0].End = 2 }, "the mask is 1 on 3 tokens"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := testEpisode(0)

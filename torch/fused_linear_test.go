@@ -15,7 +15,7 @@ func TestLinearSkinny(t *testing.T) {
 		for _, xt := range types {
 			for _, wt := range types {
 				t.Run(fmt.Sprintf("%v times %v", xt, wt), func(t *testing.T) {
-					for _, size := range [][3]int{{1, 8, 16}, {2, 7, 37}, {3, 33, 64}, {7, 4, 5}, {16, 130, 100}, {0, 4, 8}} {
+					for _, size := range [][3]int{{1, 8, 16}, {2, 7, 37}, {3, 33, 64}, {7, 4, 5}, {16, 130, 100}, {5, 37, 96}, {16, 48, 64}, {0, 4, 8}} {
 						skinnyCase(t, xt, wt, size[0], size[1], size[2])
 					}
 				})
@@ -60,18 +60,46 @@ func TestLinearSkinnyShapes(t *testing.T) {
 func TestLinearSkinnyIsBatchInvariant(t *testing.T) {
 	onEveryCPU(t, func(t *testing.T) {
 		for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
-			torchtest.Run(t, func(s *torch.Scope) {
-				const k, outs = 200, 77
-				x, w := s.RandN(1, torch.SkinnyRows, k).To(dt), s.RandN(2, outs, k).To(dt)
-				want := torch.LinearSkinny(x, w, torch.Tensor{}).ToFloat32s()
-				for rows := 1; rows <= torch.SkinnyRows; rows++ {
-					from := torch.SkinnyRows - rows
-					got := torch.LinearSkinny(x.Narrow(0, from, rows), w, torch.Tensor{}).ToFloat32s()
-					if !slices.Equal(got, want[from*outs:]) {
-						t.Errorf("%v: the last %d rows alone differ from the same rows of %d", dt, rows, torch.SkinnyRows)
-					}
-				}
-			})
+			skinnyInvariant(t, dt, 200)
+			skinnyInvariant(t, dt, 192)
 		}
 	})
+}
+
+func skinnyInvariant(t *testing.T, dt torch.DType, k int) {
+	t.Helper()
+	const outs = 77
+	torchtest.Run(t, func(s *torch.Scope) {
+		x, w := s.RandN(1, torch.SkinnyRows, k).To(dt), s.RandN(2, outs, k).To(dt)
+		want := torch.LinearSkinny(x, w, torch.Tensor{}).ToFloat32s()
+		for rows := 1; rows <= torch.SkinnyRows; rows++ {
+			from := torch.SkinnyRows - rows
+			got := torch.LinearSkinny(x.Narrow(0, from, rows), w, torch.Tensor{}).ToFloat32s()
+			if !slices.Equal(got, want[from*outs:]) {
+				t.Errorf("%v, depth %d: the last %d rows alone differ from the same rows of %d", dt, k, rows, torch.SkinnyRows)
+			}
+		}
+	})
+}
+
+// The number of threads changes how the work is shared out and nothing else.
+func TestThreadsDoNotChangeResults(t *testing.T) {
+	const context, size = 700, 16
+	defer torch.SetNumThreads(torch.NumThreads())
+	var linear, attention [2][]float32
+	var norm [2]float64
+	for i, threads := range []int{1, 3} {
+		torch.SetNumThreads(threads)
+		torchtest.Run(t, func(s *torch.Scope) {
+			w := s.RandN(2, 999, 300)
+			linear[i] = torch.LinearSkinny(s.RandN(1, 5, 300), w, torch.Tensor{}).ToFloat32s()
+			norm[i] = torch.GlobalNorm([]torch.Tensor{w, s.RandN(3, 77)})
+			p := fill(s, torch.BFloat16, size, []torch.Tensor{s.RandN(4, context, 2, 16)}, []torch.Tensor{s.RandN(5, context, 2, 16)})
+			seqs := torch.CachedSeqs{QOffsets: []int{0, 2}, Lens: []int{context}, Blocks: p.blocks}
+			attention[i] = torch.AttentionCached(s.RandN(6, 2, 4, 16), p.k, p.v, seqs, 0.25).ToFloat32s()
+		})
+	}
+	if !slices.Equal(linear[0], linear[1]) || !slices.Equal(attention[0], attention[1]) || norm[0] != norm[1] {
+		t.Error("one thread and three give different results")
+	}
 }

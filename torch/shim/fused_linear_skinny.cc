@@ -5,9 +5,11 @@
 #include <immintrin.h>
 #endif
 
+#include <optional>
 #include <vector>
 
 #include "fused.h"
+#include "fused_amx.h"
 
 namespace om {
 namespace {
@@ -125,22 +127,18 @@ __attribute__((OM_TARGET_BF16)) void some_outputs_pairs(const c10::BFloat16 *x, 
 void some_outputs_pairs(const c10::BFloat16 *, int64_t, const c10::BFloat16 *, int64_t, int64_t, float *) {}
 #endif
 
-void put(const at::Tensor &out, int64_t at, float v) {
-  if (out.scalar_type() == at::kFloat)
-    static_cast<float *>(out.data_ptr())[at] = v;
-  else
-    static_cast<at::BFloat16 *>(out.data_ptr())[at] = v;
-}
-
 // One of several weights that the same x is multiplied with.
 struct Layer {
   at::Tensor w, bias, out;
-  int64_t groups;  // of kOut outputs, the last one shorter perhaps
+  int64_t groups;  // of kGroup outputs, the last one shorter perhaps
 };
 
-// x in the form that the kernels take: float32, or bfloat16 for the products of pairs.
+constexpr int64_t kGroup = kAmxOutputs;
+static_assert(kGroup >= OM_SKINNY_ROWS && kGroup % kOut == 0);
+
+// x in the form that the kernels take: float32, or bfloat16 for the products of pairs, and packed for AMX.
 struct Rows {
-  at::Tensor x;
+  at::Tensor x, packed;
   int64_t n, k;
   bool pairs;
 };
@@ -156,20 +154,60 @@ void some_outputs(const Layer &l, const Rows &in, int64_t o, int64_t width, floa
     some_outputs(static_cast<const float *>(x), in.n, static_cast<const at::BFloat16 *>(w) + o * in.k, in.k, width, y);
 }
 
+// Adds the bias to `width` outputs from o on, which lie at y[r · row_step + j · out_step], and puts them where they belong.
+void put_outputs(const Layer &l, const Rows &in, int64_t o, int64_t width, const float *y, int64_t row_step,
+                 int64_t out_step) {
+  const int64_t outs = l.w.size(0);
+  const float *bias = l.bias.defined() ? l.bias.const_data_ptr<float>() : nullptr;
+  void *out = l.out.data_ptr();
+  const bool single = l.out.scalar_type() == at::kFloat;
+  for (int64_t r = 0; r < in.n; r++)
+    for (int64_t j = 0; j < width; j++) {
+      const float v = y[r * row_step + j * out_step] + (bias != nullptr ? bias[o + j] : 0);
+      if (single)
+        static_cast<float *>(out)[r * outs + o + j] = v;
+      else
+        static_cast<at::BFloat16 *>(out)[r * outs + o + j] = v;
+    }
+}
+
 // Does the outputs of one group.
 void do_group(const Layer &l, const Rows &in, int64_t group) {
-  const int64_t rows = in.n;
-  const int64_t outs = l.w.size(0), first = group * kOut, last = std::min(first + kOut, outs);
-  const int64_t width = last - first == kOut ? kOut : 1;
-  float y[OM_SKINNY_ROWS * kOut];
-  for (int64_t o = first; o < last; o += width) {
-    some_outputs(l, in, o, width, y);
-    for (int64_t r = 0; r < rows; r++)
-      for (int64_t j = 0; j < width; j++) {
-        const float b = l.bias.defined() ? static_cast<const float *>(l.bias.const_data_ptr())[o + j] : 0;
-        put(l.out, r * outs + o + j, y[r * width + j] + b);
-      }
+  alignas(64) float y[kGroup * kGroup];
+  const int64_t first = group * kGroup, last = std::min(first + kGroup, l.w.size(0));
+  if (in.packed.defined() && last - first == kGroup) {
+    amx_block(in.packed.const_data_ptr<at::BFloat16>(), l.w.const_data_ptr<at::BFloat16>() + first * in.k, in.k, y);
+    put_outputs(l, in, first, kGroup, y, 1, kGroup);
+    return;
   }
+  for (int64_t o = first; o < last;) {
+    const int64_t width = last - o >= kOut ? kOut : 1;
+    some_outputs(l, in, o, width, y);
+    put_outputs(l, in, o, width, y, width, 1);
+    o += width;
+  }
+}
+
+// Does the groups [begin, end), counted over all layers.
+void do_groups(const std::vector<Layer> &layers, const Rows &in, int64_t begin, int64_t end) {
+  std::optional<AmxTiles> tiles;
+  if (in.packed.defined()) tiles.emplace();
+  int64_t start = 0;
+  for (const Layer &l : layers) {
+    for (int64_t g = std::max(begin, start); g < std::min(end, start + l.groups); g++) do_group(l, in, g - start);
+    start += l.groups;
+  }
+}
+
+Rows prepare(const at::Tensor &x, int64_t rows, int64_t k, const std::vector<at::Tensor> &ws) {
+  Rows in{x, {}, rows, k, cpu_level() >= 3 && x.scalar_type() == at::kBFloat16};
+  for (const at::Tensor &w : ws) in.pairs = in.pairs && w.scalar_type() == at::kBFloat16;
+  in.x = (in.pairs ? x : x.to(at::kFloat)).contiguous();
+  if (in.pairs && cpu_level() >= 4 && k % kAmxDepth == 0) {
+    in.packed = at::empty({16 * k}, x.options());
+    amx_pack(in.x.const_data_ptr<at::BFloat16>(), rows, k, in.packed.data_ptr<at::BFloat16>());
+  }
+  return in;
 }
 
 std::vector<at::Tensor> linear_skinny(const at::Tensor &x, const std::vector<at::Tensor> &ws,
@@ -203,19 +241,11 @@ std::vector<at::Tensor> linear_skinny(const at::Tensor &x, const std::vector<at:
     shape.back() = ws[i].size(0);
     outs.push_back(at::empty(shape, x.options()));
     const at::Tensor b = biases[i].defined() ? biases[i].to(at::kFloat).contiguous() : at::Tensor();
-    layers.push_back({ws[i], b, outs.back(), ceil_div(ws[i].size(0), kOut)});
+    layers.push_back({ws[i], b, outs.back(), ceil_div(ws[i].size(0), kGroup)});
     groups += layers.back().groups;
   }
-  Rows in{x, rows, k, cpu_level() >= 3 && x.scalar_type() == at::kBFloat16};
-  for (const at::Tensor &w : ws) in.pairs = in.pairs && w.scalar_type() == at::kBFloat16;
-  in.x = (in.pairs ? x : x.to(at::kFloat)).contiguous();
-  at::parallel_for(0, groups, grain(kOut * k), [&](int64_t b, int64_t e) {
-    int64_t start = 0;
-    for (const Layer &l : layers) {
-      for (int64_t g = std::max(b, start); g < std::min(e, start + l.groups); g++) do_group(l, in, g - start);
-      start += l.groups;
-    }
-  });
+  const Rows in = prepare(x, rows, k, ws);
+  at::parallel_for(0, groups, grain(kGroup * k), [&](int64_t b, int64_t e) { do_groups(layers, in, b, e); });
   return outs;
 }
 

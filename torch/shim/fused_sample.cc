@@ -146,61 +146,55 @@ int64_t draw(const float *z, int64_t n, double scale, const RowStats &stats, con
   return id;
 }
 
-// The tokens whose z/T is less than depth below the largest: enough of them for what top_k or top_p keep. depth grows
-// until they are, because ordering a whole vocabulary would cost more than drawing from it.
-std::vector<int32_t> likely(const float *z, int64_t n, double scale, const RowStats &stats, const om_sample_row &row) {
-  std::vector<int32_t> ids;
-  for (double depth = 4;; depth *= 2) {
-    const float floor = depth > 1000 ? -INFINITY : static_cast<float>(stats.top - depth / scale);
-    ids.clear();
-    double held = 0;
-    for (int64_t v = 0; v < n; v++) {
-      if (!(z[v] > floor) && floor > -INFINITY) continue;
-      ids.push_back(static_cast<int32_t>(v));
-      held += std::exp((z[v] - stats.top) * scale);
-    }
-    const bool enough = row.top_k > 0 ? static_cast<int64_t>(ids.size()) >= row.top_k : held >= row.top_p * stats.sum * 1.001;
-    if (enough || floor == -INFINITY) return ids;
-  }
+template <int W>
+OM_INLINE void weights_body(const float *z, int64_t n, float top, float scale, float *w) {
+  for_lanes<float, W>(n, [&](int64_t i, auto c) OM_LAMBDA { store<W>(w + i, exp_lanes<W>((load<W>(z + i, c) - top) * scale), c); });
 }
+OM_MULTIVERSION(token_weights, (const float *z, int64_t n, float top, float scale, float *w), (z, n, top, scale, w),
+                weights_body<W>(z, n, top, scale, w))
 
-// Leaves in ids the tokens that top_k, and then top_p of what that leaves, allow.
-void truncate(const float *z, double scale, const RowStats &stats, const om_sample_row &row, std::vector<int32_t> &ids) {
-  std::sort(ids.begin(), ids.end(), [z](int32_t a, int32_t b) { return z[a] > z[b] || (z[a] == z[b] && a < b); });
-  double total = stats.sum;
-  if (row.top_k > 0) {
-    if (row.top_k < static_cast<int64_t>(ids.size())) ids.resize(row.top_k);
-    total = 0;
-    for (const int32_t id : ids) total += std::exp((z[id] - stats.top) * scale);
-  }
-  if (row.top_p >= 1) return;
+// Leaves in ids the largest logits, just so many that their amounts reach target: all counting one, or their weights. Tokens
+// are put into bins by their logit, and only the bin where the target is reached has to be ordered.
+void keep_head(const float *z, const float *weights, double scale, float top, double target, std::vector<int32_t> &ids) {
+  constexpr int bins = 512;  // an eighth wide in z/T
+  auto amount = [&](int32_t id) { return weights != nullptr ? static_cast<double>(weights[id]) : 1.0; };
+  auto bin = [&](int32_t id) { return static_cast<int>(std::min((top - z[id]) * scale * 8, bins - 1.0)); };
+  double amounts[bins] = {};
+  for (const int32_t id : ids) amounts[bin(id)] += amount(id);
   double held = 0;
-  for (size_t i = 0; i < ids.size(); i++) {
-    held += std::exp((z[ids[i]] - stats.top) * scale);
-    if (held >= row.top_p * total) {
-      ids.resize(i + 1);
-      return;
-    }
+  int last = 0;
+  while (last < bins - 1 && held + amounts[last] < target) held += amounts[last++];
+  std::vector<int32_t> kept, edge;
+  for (const int32_t id : ids) {
+    const int b = bin(id);
+    if (b < last) kept.push_back(id);
+    if (b == last) edge.push_back(id);
   }
+  std::sort(edge.begin(), edge.end(), [z](int32_t a, int32_t b) { return z[a] > z[b] || (z[a] == z[b] && a < b); });
+  for (const int32_t id : edge) {
+    if (held >= target) break;
+    kept.push_back(id);
+    held += amount(id);
+  }
+  ids.swap(kept);
 }
 
+// The draw among the tokens that top_k, and then top_p of what that leaves, allow.
 int64_t draw_truncated(const float *z, int64_t n, double scale, const RowStats &stats, const om_sample_row &row) {
-  std::vector<int32_t> ids = likely(z, n, scale, stats, row);
-  truncate(z, scale, stats, row, ids);
-  double best = -INFINITY;
-  int64_t id = stats.at;
-  for (const int32_t v : ids) {
-    uint32_t c[4] = {static_cast<uint32_t>(v / 4), 0, static_cast<uint32_t>(row.position),
-                     static_cast<uint32_t>(row.position >> 32)};
-    const uint32_t k[2] = {static_cast<uint32_t>(row.key), static_cast<uint32_t>(row.key >> 32)};
-    om_philox(c, k, c);
-    const double s = z[v] * scale + gumbel(c[v % 4]);
-    if (s > best || (s == best && v < id)) {
-      best = s;
-      id = v;
-    }
+  std::vector<int32_t> ids;
+  for (int64_t v = 0; v < n; v++)
+    if (z[v] > -INFINITY) ids.push_back(static_cast<int32_t>(v));
+  if (row.top_k > 0) keep_head(z, nullptr, scale, stats.top, static_cast<double>(row.top_k), ids);
+  if (row.top_p < 1) {
+    std::vector<float> weights(n);
+    token_weights(z, n, stats.top, static_cast<float>(scale), weights.data());
+    double total = 0;
+    for (const int32_t id : ids) total += weights[id];
+    keep_head(z, weights.data(), scale, stats.top, row.top_p * total, ids);
   }
-  return id;
+  std::vector<float> allowed(n, -INFINITY);
+  for (const int32_t id : ids) allowed[id] = z[id];
+  return draw(allowed.data(), n, scale, stats, row);
 }
 
 void sample(const at::Tensor &logits, const om_sample_row *rows, int64_t n, int32_t *ids, float *logps) {

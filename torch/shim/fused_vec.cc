@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "fused_amx.h"
 #include "openmanus_torch.h"
 
 namespace om {
@@ -12,13 +13,13 @@ static int detect() {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl"))
-    return __builtin_cpu_supports("avx512bf16") ? 3 : 2;
+    return !__builtin_cpu_supports("avx512bf16") ? 2 : amx_usable() ? 4 : 3;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 1;
 #endif
   return 0;
 }
 
-static std::atomic<int> limit{3};
+static std::atomic<int> limit{4};
 
 int cpu_level() {
   static const int detected = detect();

@@ -21,7 +21,8 @@
 
 namespace om {
 
-// cpu_level is 3 with AVX-512 (F, BW, DQ, VL) and its bfloat16 products, 2 without those, 1 with AVX2 and FMA, 0 otherwise.
+// cpu_level is 4 with AMX in bfloat16, 3 with AVX-512's bfloat16 products, 2 with AVX-512 (F, BW, DQ, VL), 1 with AVX2 and
+// FMA, 0 otherwise. A level has all that is below it.
 int cpu_level();
 
 // set_cpu_level_limit caps what cpu_level answers, so that tests can reach the other versions.
@@ -50,16 +51,11 @@ void set_cpu_level_limit(int level);
     constexpr int W = 16;                        \
     __VA_ARGS__;                                 \
   }                                              \
-  static void name params {                      \
-    switch (cpu_level()) {                       \
-      case 3:                                    \
-      case 2:                                    \
-        return name##_512 args;                  \
-      case 1:                                    \
-        return name##_256 args;                  \
-      default:                                   \
-        return name##_128 args;                  \
-    }                                            \
+  static void name params { \
+    const int level = cpu_level();               \
+    if (level >= 2) return name##_512 args;      \
+    if (level == 1) return name##_256 args;      \
+    name##_128 args;                             \
   }
 
 template <int W>

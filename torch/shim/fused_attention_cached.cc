@@ -96,6 +96,12 @@ OM_INLINE void attend_part(const Shape &s, const float *q, const C *kc, const C 
   int64_t places[kPart];
   for (int64_t p = begin; p < end; p++)
     places[p - begin] = (blocks[p / s.block_size] * s.block_size + p % s.block_size) * s.kv_heads * s.dim;
+  // All of the part is wanted soon, but head by head, in pieces that the processor would not fetch ahead.
+  for (int64_t i = 0; i < end - begin; i++)
+    for (int64_t j = 0; j < s.kv_heads * s.dim; j += 64 / static_cast<int64_t>(sizeof(C))) {
+      __builtin_prefetch(kc + places[i] + j, 0, 2);
+      __builtin_prefetch(vc + places[i] + j, 0, 2);
+    }
   for (int64_t kh = 0; kh < s.kv_heads; kh++) {
     const PartOf<C> part{kc + kh * s.dim, vc + kh * s.dim, places, end - begin, s.dim};
     for (int64_t h = kh * group, last = h + group; h < last;) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/openmanus/openmanus/agent/engine"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/reward"
@@ -84,10 +85,12 @@ func (t *Trainer) play(ctx context.Context, step int, tasks []data.Task, m Metri
 	o := t.o.Train
 	o.Step = step
 	o.OnProgress = t.onProgress
+	before := t.engine.Stats()
 	episodes, stats, err := rollout.RunEpisodes(ctx, t.trainEnvs(), tasks, o)
 	if err != nil {
 		return nil, err
 	}
+	engineMetrics(m, before, t.engine.Stats())
 	for name, x := range rollout.Metrics(episodes) {
 		m[name] = x
 	}
@@ -97,6 +100,18 @@ func (t *Trainer) play(ctx context.Context, step int, tasks []data.Task, m Metri
 	m["rollout/tokens"] = float64(stats.Tokens)
 	m["rollout/sampled_tokens"] = float64(stats.SampledTokens)
 	return episodes, nil
+}
+
+// engineMetrics says how well the engine was used between two counts.
+func engineMetrics(m Metrics, before, after engine.Stats) {
+	steps := float64(after.Steps - before.Steps)
+	m["engine/steps"] = steps
+	m["engine/prefill_tokens"] = float64(after.PrefillTokens - before.PrefillTokens)
+	m["engine/decode_tokens"] = float64(after.DecodeTokens - before.DecodeTokens)
+	m["engine/parked"] = float64(after.Parked - before.Parked)
+	if steps > 0 {
+		m["engine/rows_per_step"] = float64(after.Rows-before.Rows) / steps
+	}
 }
 
 func (t *Trainer) onProgress(p rollout.Progress) {

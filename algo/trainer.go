@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/openmanus/openmanus/agent/engine"
 	"github.com/openmanus/openmanus/agent/model"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo/track"
@@ -15,6 +16,8 @@ import (
 type Engine interface {
 	// Exclusive runs f while no batch is in flight.
 	Exclusive(ctx context.Context, f func() error) error
+	// Stats counts what was done since the start.
+	Stats() engine.Stats
 }
 
 // Trainer trains one policy. Make it with New, then call Fit once.

@@ -351,8 +351,6 @@ Usage: ./build.sh [COMMAND]
   test            build and run every test
   native          build only the native libraries
   model           fetch the small real model (93 MB) into build/models
-  accept          the long acceptance sweeps
-  bench           the benchmarks against their peers
   clean           remove build/ (downloads stay in the cache)
 
 Environment: OPENMANUS_JOBS  C++ compile jobs at a time (2; each takes about 1 GB)

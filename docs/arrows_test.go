@@ -28,7 +28,7 @@ var arrows = map[string]string{
 	"agent/engine":     "data/...",
 	"agent/generate":   "agent/engine agent/model torch/...",
 	"agent/model":      "agent/model/gguf agent/tokenizer agent/chat data/registry torch/...",
-	"agent/model/gguf": "",
+	"agent/model/gguf": "torch/mmap",
 	"agent/chat":       "agent/tokenizer data",
 	"agent/tokenizer":  "",
 
@@ -43,7 +43,8 @@ var arrows = map[string]string{
 	"torch/internal/ompenv": "",
 	"torch/nn":              "torch",
 	"torch/optim":           "torch torch/safetensors",
-	"torch/safetensors":     "",
+	"torch/safetensors":     "torch/mmap",
+	"torch/mmap":            "",
 	"torch/torchtest":       "torch",
 
 	"docs":  "...",
@@ -53,7 +54,7 @@ var arrows = map[string]string{
 // pure lists the packages that must build without cgo.
 var pure = []string{
 	"configs", "algo/checkpoint", "algo/track", "agent", "agent/rollout", "agent/engine", "agent/model/gguf",
-	"agent/chat", "agent/tokenizer", "env", "env/builtin", "reward", "data", "data/registry", "torch/safetensors",
+	"agent/chat", "agent/tokenizer", "env", "env/builtin", "reward", "data", "data/registry", "torch/mmap", "torch/safetensors",
 }
 
 func TestArrows(t *testing.T) {

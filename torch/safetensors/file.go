@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/openmanus/openmanus/torch/mmap"
 )
 
 // ErrClosed is returned by every method of a File or Folder after Close.
@@ -26,7 +28,7 @@ type File struct {
 // Open maps a file and checks its header. The file must not be cut shorter
 // while it is open: touching a lost page kills the process.
 func Open(path string) (*File, error) {
-	m, err := mapFile(path)
+	m, err := mmap.File(path)
 	if err != nil {
 		return nil, fmt.Errorf("open safetensors: %w", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/openmanus/openmanus/torch/mmap"
 )
 
 const (
@@ -45,7 +47,7 @@ type tensor struct {
 // Open maps a file and checks its header. The file must not be cut shorter
 // while it is open: touching a lost page kills the process.
 func Open(path string) (*File, error) {
-	m, err := mapFile(path)
+	m, err := mmap.File(path)
 	if err != nil {
 		return nil, fmt.Errorf("open gguf: %w", err)
 	}

@@ -1,4 +1,6 @@
-package gguf
+// Package mmap maps whole files for reading, as the readers of weight files
+// want them. Its functions may be called by any goroutine.
+package mmap
 
 import (
 	"fmt"
@@ -7,9 +9,9 @@ import (
 	"syscall"
 )
 
-// mapFile maps a whole regular file for reading. The mapping stays valid after
-// the descriptor is closed. An empty file gives a nil slice.
-func mapFile(path string) ([]byte, error) {
+// File maps a whole regular file for reading. The mapping stays valid until
+// syscall.Munmap. An empty file gives a nil slice.
+func File(path string) ([]byte, error) {
 	// Asked before opening, since opening a named pipe would wait for a writer.
 	st, err := os.Stat(path)
 	if err != nil {

@@ -115,6 +115,9 @@ func (p *player) play(ctx context.Context, start Start) (data.Outcome, error) {
 			return data.EngineError, err
 		}
 	}
+	if most := p.Options.MaxPrompt; most > 0 && len(ids) > most {
+		return data.ContextLimit, fmt.Errorf("the first messages take %d tokens and max_prompt_tokens is %d: raise it", len(ids), most)
+	}
 	for turn := 0; ; turn++ {
 		if len(p.ep.Tokens)+len(ids) >= p.Options.MaxContext {
 			if turn == 0 { // not what the model did: say what to change

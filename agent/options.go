@@ -10,6 +10,7 @@ type Options struct {
 	MaxTurns     int  // replies in an episode
 	MaxNewTokens int  // tokens in a reply
 	MaxContext   int  // tokens in an episode; it ends where they would not fit
+	MaxPrompt    int  // tokens of the first messages, 0 is no limit but MaxContext
 	MaxObsTokens int  // tokens of an observation after the first, 0 is no limit
 	ParseLimit   int  // replies without an action in a row that end an episode, 0 is off
 	FinalEnds    bool // an answer the format marks as final ends the episode
@@ -35,6 +36,7 @@ func (o Options) Validate() error {
 	atLeast("max_turns", o.MaxTurns, 1)
 	atLeast("max_new_tokens", o.MaxNewTokens, 1)
 	atLeast("max_context", o.MaxContext, 2)
+	atLeast("max_prompt_tokens", o.MaxPrompt, 0)
 	atLeast("max_obs_tokens", o.MaxObsTokens, 0)
 	atLeast("parse_limit", o.ParseLimit, 0)
 	atLeast("top_k", o.TopK, 0)

@@ -32,6 +32,7 @@ type Options struct {
 	EstimatorOpts  EstimatorOptions
 	DropZeroSpread bool
 	Policy         PolicyOptions
+	RefMicro       MicroBatching // of the reference's forward passes
 	AdamW          optim.AdamWOptions
 	Schedule       optim.Schedule // of the learning rate over Steps
 

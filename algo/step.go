@@ -206,7 +206,7 @@ func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr
 	}
 	if t.ref != nil {
 		err = t.phase(step, "ref", 0, m, func() error {
-			return LogProbs(ctx, t.ref, rows, p.Micro, p.Temperature, func(r *data.Row) *[]float32 { return &r.RefLogProbs })
+			return LogProbs(ctx, t.ref, rows, t.o.RefMicro, p.Temperature, func(r *data.Row) *[]float32 { return &r.RefLogProbs })
 		})
 		if err != nil {
 			return st, err

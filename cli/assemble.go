@@ -31,6 +31,7 @@ func (s *State) agentOptions(cfg configs.Config, e configs.Env) (agent.Options, 
 		MaxTurns:     e.MaxTurns,
 		MaxNewTokens: cfg.Rollout.MaxNewTokens,
 		MaxContext:   cfg.Rollout.MaxContextTokens,
+		MaxPrompt:    cfg.Data.MaxPromptTokens,
 		MaxObsTokens: cfg.Agent.MaxObsTokens,
 		ParseLimit:   cfg.Agent.MaxParseFailures,
 		Temperature:  float32(cfg.Rollout.Temperature),
@@ -138,7 +139,8 @@ func rolloutBase(s *State, cfg configs.Config) rollout.Options {
 }
 
 // trainerOptions maps the configuration of a trainer.
-func trainerOptions(s *State, cfg configs.Config, compute torch.DType) algo.Options {
+func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int) algo.Options {
+	steps := totalSteps(cfg, tasks)
 	train, val := rolloutBase(s, cfg), rolloutBase(s, cfg)
 	train.GroupSize = cfg.Rollout.GroupSize
 	val.GroupSize = cfg.Rollout.Val.GroupSize
@@ -157,7 +159,7 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType) algo.Opti
 	}
 	return algo.Options{
 		Seed:           cfg.Trainer.Seed,
-		Steps:          cfg.Trainer.TotalSteps,
+		Steps:          steps,
 		BatchTasks:     cfg.Data.TrainBatchSize,
 		Shuffle:        cfg.Data.Shuffle,
 		OrderSeed:      cfg.Data.Seed,
@@ -186,11 +188,21 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType) algo.Opti
 			Temperature: cfg.Rollout.Temperature,
 			GradClip:    cfg.Actor.GradClip,
 		},
+		RefMicro:  microBatching(cfg.Ref.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),
 		AdamW:     adamW(cfg.Actor.Optim),
-		Schedule:  schedule(cfg.Actor.Optim, cfg.Trainer.TotalSteps),
+		Schedule:  schedule(cfg.Actor.Optim, steps),
 		MaxGap:    gap,
 		FailOnGap: cfg.Rollout.FailOnLogprobGap,
 	}
+}
+
+// totalSteps is the length of the run: total_steps, or as many whole batches as
+// the epochs over the tasks give, at least one.
+func totalSteps(cfg configs.Config, tasks int) int {
+	if cfg.Trainer.TotalSteps > 0 {
+		return cfg.Trainer.TotalSteps
+	}
+	return max(1, tasks*cfg.Trainer.Epochs/cfg.Data.TrainBatchSize)
 }
 
 // klType maps verl's names of the KL estimators.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -84,7 +85,7 @@ func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error)
 	if err := t.openSampler(in.Hard); err != nil {
 		return err
 	}
-	trainer, err := t.trainer(in.Hard, &watcher{s: s, steps: cfg.Trainer.TotalSteps})
+	trainer, err := t.trainer(in.Hard, &watcher{s: s, quiet: !slices.Contains(cfg.Log.Backends, "console")})
 	if err != nil {
 		return err
 	}

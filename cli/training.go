@@ -9,6 +9,7 @@ import (
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/model"
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/agent/tokenizer"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/configs"
@@ -179,6 +180,10 @@ func (t *training) openModel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := t.otherTokenizer(); err != nil {
+		t.bundle.Close()
+		return err
+	}
 	optimizer := adamW(cfg.Actor.Optim)
 	if t.mode == supervised {
 		optimizer = adamW(cfg.SFT.Optim)
@@ -193,6 +198,28 @@ func (t *training) openModel(ctx context.Context) error {
 			return errWith(ExitDisk, "", err)
 		}
 	}
+	return nil
+}
+
+// otherTokenizer replaces the model's tokenizer by the one of
+// model.tokenizer_path.
+func (t *training) otherTokenizer() error {
+	if t.cfg.Model.TokenizerPath == "" {
+		return nil
+	}
+	dir := t.s.Path(t.cfg.Model.TokenizerPath)
+	tok, err := tokenizer.Load(dir)
+	if err != nil {
+		return errWith(ExitModel, "", fmt.Errorf("model.tokenizer_path: %w", err))
+	}
+	config, err := tokenizer.LoadConfig(dir)
+	if err != nil {
+		return errWith(ExitModel, "", fmt.Errorf("model.tokenizer_path: %w", err))
+	}
+	if n := t.bundle.Model.Config.VocabSize; tok.Size() > n {
+		return errWith(ExitModel, "", fmt.Errorf("model.tokenizer_path: the tokenizer has %d tokens, the model only %d", tok.Size(), n))
+	}
+	t.bundle.Tokenizer, t.bundle.TokenizerConfig = tok, config
 	return nil
 }
 
@@ -274,7 +301,11 @@ func (t *training) reference(ctx context.Context) (*model.Model, error) {
 
 // trainer puts the parts together.
 func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Trainer, error) {
-	o := trainerOptions(t.s, t.cfg, t.compute)
+	tasks := 0
+	for _, list := range t.train {
+		tasks += len(list)
+	}
+	o := trainerOptions(t.s, t.cfg, t.compute, tasks)
 	if t.mode == supervised || t.cfg.SFT.Epochs > 0 && (t.run.state == nil || !t.run.state.WarmStarted) {
 		rows, counts, err := t.sftRows()
 		if err != nil {

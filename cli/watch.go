@@ -11,7 +11,7 @@ import (
 // for what was.
 type watcher struct {
 	s     *State
-	steps int
+	quiet bool // the console is not among log.backends
 	bar   Progress
 }
 
@@ -47,7 +47,7 @@ func (w *watcher) done() {
 // Step prints a line with what matters most.
 func (w *watcher) Step(step, steps int, m algo.Metrics) {
 	w.done()
-	if w.s.Quiet {
+	if w.s.Quiet || w.quiet {
 		return
 	}
 	if step == 0 {
@@ -70,7 +70,7 @@ func sftEvery(steps int) int { return max(1, steps/10) }
 // Validated prints the result of a validation.
 func (w *watcher) Validated(v algo.Validation) {
 	w.done()
-	if w.s.Quiet {
+	if w.s.Quiet || w.quiet {
 		return
 	}
 	for _, r := range resultsOf(v) {

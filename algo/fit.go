@@ -8,16 +8,17 @@ import (
 )
 
 // ErrInterrupted is returned by Fit when it stopped early because it was asked
-// to. The run was saved and can be resumed.
-var ErrInterrupted = errors.New("interrupted; the run is saved and can be resumed")
+// to. Every finished step is saved; a warm start begins anew.
+var ErrInterrupted = errors.New("interrupted; the same command goes on from the last checkpoint")
 
 // Fit runs the whole training: the warm start, validation before, the steps
 // that are left, validation and a checkpoint at the end. When soft ends it
 // finishes the step, saves and returns ErrInterrupted; when ctx ends it stops
-// where it is. After any other failure the last finished step is saved first.
+// where it is. After any other failure the last finished step is saved first,
+// unless the failure was in the update: its weights belong to no step.
 func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 	defer func() {
-		if err == nil || ctx.Err() != nil || t.saved == t.state.Step || !t.state.WarmStarted {
+		if err == nil || ctx.Err() != nil || t.torn || t.saved == t.state.Step || !t.state.WarmStarted {
 			return
 		}
 		if saveErr := t.SaveCheckpoint(ctx); saveErr != nil {
@@ -33,8 +34,9 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 		if soft.Err() != nil {
 			return ErrInterrupted
 		}
+		step := t.state.Step + 1
 		if err := t.step(ctx); err != nil {
-			return fmt.Errorf("step %d: %w", t.state.Step+1, err)
+			return fmt.Errorf("step %d: %w", step, err)
 		}
 		last := t.state.Step == t.o.Steps
 		if !last && t.o.SaveEvery > 0 && t.state.Step%t.o.SaveEvery == 0 {
@@ -96,7 +98,7 @@ func (t *Trainer) newWeights() {
 	}
 }
 
-// write appends a line to the metrics and remembers where it ends.
+// write appends a line to the metrics.
 func (t *Trainer) write(step int, m Metrics) error {
 	if err := t.sink.Write(step, m); err != nil {
 		return fmt.Errorf("write metrics: %w", err)

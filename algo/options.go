@@ -46,16 +46,15 @@ type Options struct {
 
 // SFTOptions configure supervised training.
 type SFTOptions struct {
-	Rows       []data.Row
-	Epochs     int
-	MaxSteps   int // 0: as many as the epochs give
-	BatchRows  int
-	Micro      MicroBatching
-	GradClip   float64
-	Seed       uint64
-	AdamW      optim.AdamWOptions
-	Schedule   func(steps int) optim.Schedule
-	Validation []data.Row // held-out conversations; may be empty
+	Rows      []data.Row
+	Epochs    int
+	MaxSteps  int // 0: as many as the epochs give
+	BatchRows int
+	Micro     MicroBatching
+	GradClip  float64
+	Seed      uint64
+	AdamW     optim.AdamWOptions
+	Schedule  func(steps int) optim.Schedule
 }
 
 // Steps is the number of optimiser steps that the options lead to.

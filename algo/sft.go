@@ -121,25 +121,3 @@ func (a *Actor) UpdateSFT(ctx context.Context, rows []data.Row, lr, gradClip flo
 	st.GradNorm, err = a.step(ctx, lr, gradClip)
 	return st, err
 }
-
-// SFTLoss is the mean negative log-prob per token in the loss, without an
-// update.
-func (a *Actor) SFTLoss(ctx context.Context, rows []data.Row, micro MicroBatching) (float64, error) {
-	field := func(r *data.Row) *[]float32 { return &r.OldLogProbs }
-	if err := LogProbs(ctx, a.compute, rows, micro, 1, field); err != nil {
-		return 0, err
-	}
-	total, n := 0.0, 0
-	for i := range rows {
-		for t, m := range rows[i].Mask {
-			if m == 1 && t > 0 {
-				total -= float64(rows[i].OldLogProbs[t])
-				n++
-			}
-		}
-	}
-	if n == 0 {
-		return 0, nil
-	}
-	return total / float64(n), nil
-}

@@ -2,7 +2,9 @@ package algo
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/openmanus/openmanus/agent/engine"
@@ -15,7 +17,8 @@ import (
 type Metrics = map[string]float64
 
 // step does one training step: play, score, estimate, update, validate when
-// due, write. State changes only when all of it has worked.
+// due, write. The step counts as done from the moment its weights are there:
+// what fails after that is reported, but the step is not done again.
 func (t *Trainer) step(ctx context.Context) error {
 	step := t.state.Step + 1
 	m := Metrics{}
@@ -41,34 +44,28 @@ func (t *Trainer) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	t.torn = true
 	if err := t.update(ctx, step, batch.Rows, m); err != nil {
 		return err
 	}
-	if err := t.run.WriteEpisodes(step, episodes); err != nil {
-		return err
-	}
+	t.torn = false
 	t.state.Step = step
 	t.state.Order = t.order.State()
+	failed := t.run.WriteEpisodes(step, episodes)
 	if t.o.TestEvery > 0 && step%t.o.TestEvery == 0 || step == t.o.Steps {
 		label := stepLabel(step)
 		if step == t.o.Steps {
 			label = LabelAfter
 		}
 		v, err := t.Validate(ctx, label)
-		if err != nil {
-			return err
-		}
-		for name, x := range v.Metrics {
-			m[name] = x
-		}
+		failed = errors.Join(failed, err)
+		maps.Copy(m, v.Metrics)
 	}
 	m["timing_s/step"] = time.Since(began).Seconds()
 	throughput(m)
-	if err := t.write(step, m); err != nil {
-		return err
-	}
+	failed = errors.Join(failed, t.write(step, m))
 	t.events.Step(step, t.o.Steps, m)
-	return nil
+	return failed
 }
 
 // phase runs one named part of a step and records its seconds.

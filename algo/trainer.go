@@ -39,7 +39,8 @@ type Trainer struct {
 
 	state State
 	order *data.Order
-	saved int // step of the newest checkpoint, -1 if there is none
+	saved int  // step of the newest checkpoint, -1 if there is none
+	torn  bool // weights may be between two steps: an update failed half way
 }
 
 // Parts are what a Trainer is put together from.

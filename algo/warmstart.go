@@ -63,13 +63,6 @@ func TrainSFT(ctx, soft context.Context, a *Actor, o SFTOptions, from int, repor
 			"sft/step": float64(step), "train/loss": st.Loss, "train/grad_norm": st.GradNorm, "train/lr": lr,
 			"train/tokens": float64(st.Tokens), "timing_s/sft": seconds, "perf/sft_tokens_per_s": float64(tokens) / seconds,
 		}
-		if step == steps && len(o.Validation) > 0 {
-			loss, err := a.SFTLoss(ctx, o.Validation, o.Micro)
-			if err != nil {
-				return err
-			}
-			m["val/loss"] = loss
-		}
 		if err := report(step, steps, m); err != nil {
 			return err
 		}

@@ -82,6 +82,20 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 
 // updateMiniBatch does one optimiser step and adds sums over its tokens to st.
 func (a *Actor) updateMiniBatch(ctx context.Context, rows []data.Row, lr float64, onPolicy bool, o PolicyOptions, st *PolicyStats) (tokens int, err error) {
+	if tokens, err = a.accumulatePolicy(ctx, rows, onPolicy, o, st); err != nil || tokens == 0 {
+		return tokens, err
+	}
+	norm, err := a.step(ctx, lr, o.GradClip)
+	if err != nil {
+		return 0, err
+	}
+	st.GradNorm += norm
+	st.Steps++
+	return tokens, nil
+}
+
+// accumulatePolicy leaves the gradient of a mini-batch on the weights.
+func (a *Actor) accumulatePolicy(ctx context.Context, rows []data.Row, onPolicy bool, o PolicyOptions, st *PolicyStats) (tokens int, err error) {
 	tokens = maskedTokens(rows)
 	if tokens == 0 {
 		return 0, nil
@@ -92,6 +106,9 @@ func (a *Actor) updateMiniBatch(ctx context.Context, rows []data.Row, lr float64
 	}
 	for _, b := range batches {
 		p := pack(b)
+		if len(p.at) == 0 {
+			continue
+		}
 		err := a.backward(ctx, func(s *torch.Scope) torch.Tensor {
 			return a.policyLoss(s, p, tokens, onPolicy, o, st)
 		})
@@ -99,12 +116,6 @@ func (a *Actor) updateMiniBatch(ctx context.Context, rows []data.Row, lr float64
 			return 0, err
 		}
 	}
-	norm, err := a.step(ctx, lr, o.GradClip)
-	if err != nil {
-		return 0, err
-	}
-	st.GradNorm += norm
-	st.Steps++
 	return tokens, nil
 }
 

@@ -95,6 +95,16 @@ type SFTStats struct {
 
 // UpdateSFT makes one optimiser step on the rows.
 func (a *Actor) UpdateSFT(ctx context.Context, rows []data.Row, lr, gradClip float64, micro MicroBatching) (SFTStats, error) {
+	st, err := a.accumulateSFT(ctx, rows, micro)
+	if err != nil {
+		return st, err
+	}
+	st.GradNorm, err = a.step(ctx, lr, gradClip)
+	return st, err
+}
+
+// accumulateSFT leaves the gradient of a batch on the weights.
+func (a *Actor) accumulateSFT(ctx context.Context, rows []data.Row, micro MicroBatching) (SFTStats, error) {
 	st := SFTStats{Tokens: maskedTokens(rows)}
 	if st.Tokens == 0 {
 		return st, errors.New("no token of the batch is in the loss")
@@ -118,6 +128,5 @@ func (a *Actor) UpdateSFT(ctx context.Context, rows []data.Row, lr, gradClip flo
 			return st, err
 		}
 	}
-	st.GradNorm, err = a.step(ctx, lr, gradClip)
-	return st, err
+	return st, nil
 }

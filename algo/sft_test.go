@@ -1,0 +1,167 @@
+package algo
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/agent/chat"
+	"github.com/openmanus/openmanus/agent/tokenizer"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch"
+)
+
+const chatML = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}" +
+	"{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+
+// byteRenderer renders ChatML over a vocabulary of bytes.
+func byteRenderer(t *testing.T) (*chat.Renderer, *tokenizer.Tokenizer) {
+	t.Helper()
+	tok, err := tokenizer.TrainBPE(nil, tinyVocab, []string{"<|im_start|>", "<|im_end|>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmpl, err := chat.Parse(chatML)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := chat.NewRenderer(tmpl, tok, map[string]any{"eos_token": "<|im_end|>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, tok
+}
+
+func expertTasks() []data.Task {
+	no := false
+	return []data.Task{
+		{ID: "maze_1", Conversation: []data.Message{
+			{Role: "user", Content: "Find the goal."},
+			{Role: "assistant", Content: "OK", Loss: &no},
+			{Role: "user", Content: "You see a wall."},
+			{Role: "assistant", Content: "Action: up"},
+			{Role: "user", Content: "You see the goal."},
+			{Role: "assistant", Content: "Action: down"},
+		}},
+		{ID: "maze_2", Conversation: []data.Message{
+			{Role: "user", Content: "Go."},
+			{Role: "assistant", Content: "left"},
+			{Role: "user", Content: "Success"},
+		}},
+	}
+}
+
+// byHand writes a conversation out in ChatML, piece by piece, and marks the
+// replies that are learned from, each with the token that ends it.
+func byHand(tok *tokenizer.Tokenizer, messages []data.Message) (ids []int32, learn []bool) {
+	add := func(text string, l bool) {
+		for _, id := range tok.Encode(text, tokenizer.Options{}) {
+			ids, learn = append(ids, id), append(learn, l)
+		}
+	}
+	for _, m := range messages {
+		add("<|im_start|>"+m.Role+"\n", false)
+		add(m.Content+"<|im_end|>", m.Role == "assistant" && (m.Loss == nil || *m.Loss))
+		add("\n", false)
+	}
+	return ids, learn
+}
+
+// The SFT loss is the mean negative log-prob of the tokens of assistant
+// messages and their ends, over all rows together, without messages that the
+// data marks loss: false. The log-probs to compare with come token by token out
+// of the KV cache.
+func TestSFTLossIsTheMeanOverReplies(t *testing.T) {
+	r, tok := byteRenderer(t)
+	tasks := expertTasks()
+	rows, counts, err := SFTRows(tasks, r, 512, TruncateError)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newActor(t, torch.Float32)
+	sum, n := 0.0, 0
+	for i, task := range tasks {
+		ids, learn := byHand(tok, task.Conversation)
+		if got := rows[i].Tokens; !slices.Equal(got, ids[:len(got)]) {
+			t.Fatalf("row %d is %q, want %q", i, r.Decode(got), r.Decode(ids))
+		}
+		lp, err := a.Compute().DecodeLogProbs(t.Context(), 1, ids, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j := 1; j < len(ids); j++ {
+			if learn[j] {
+				sum -= float64(lp[j-1])
+				n++
+			}
+		}
+	}
+	// Three replies with their end tokens; "OK" is not one of them.
+	if want := len("Action: up") + len("Action: down") + len("left") + 3; n != want || counts.LossTokens != want {
+		t.Fatalf("%d tokens by hand and %d counted, want %d", n, counts.LossTokens, want)
+	}
+	for _, c := range splits {
+		if c.micro.MaxTokens > 0 {
+			c.micro.MaxTokens = 256 // a row of this test is longer than 64
+		}
+		st, err := a.accumulateSFT(t.Context(), rows, c.micro)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := sum / float64(n); math.Abs(st.Loss-want) > 1e-5*want || st.Tokens != n {
+			t.Errorf("%s: loss %.7f over %d tokens, want %.7f over %d", c.name, st.Loss, st.Tokens, want, n)
+		}
+	}
+}
+
+// The gradient of SFT does not depend on micro-batching either.
+func TestMicroBatchingDoesNotChangeSFT(t *testing.T) {
+	var grad, updated map[string][]float32
+	for _, c := range splits {
+		a := newActor(t, torch.Float32)
+		if _, err := a.accumulateSFT(t.Context(), trainRows(8), c.micro); err != nil {
+			t.Fatal(err)
+		}
+		g := gradients(t, a)
+		if _, err := a.step(t.Context(), 1e-3, 1); err != nil {
+			t.Fatal(err)
+		}
+		w := weights(t, a)
+		if grad == nil {
+			grad, updated = g, w
+			continue
+		}
+		if d, name := relative(t, g, grad); d > 1e-6 {
+			t.Errorf("%s: gradient of %s is off by %.2g", c.name, name, d)
+		}
+		if d, name := relative(t, w, updated); d > 1e-6 {
+			t.Errorf("%s: weight %s is off by %.2g", c.name, name, d)
+		}
+	}
+}
+
+func TestSFTRowsRefuses(t *testing.T) {
+	r, _ := byteRenderer(t)
+	no := false
+	silent := []data.Task{{ID: "maze_9", Conversation: []data.Message{{Role: "user", Content: "Go."}, {Role: "assistant", Content: "OK", Loss: &no}}}}
+	for _, c := range []struct {
+		name       string
+		tasks      []data.Task
+		limit      int
+		truncation string
+		want       string
+	}{
+		{"no conversation", []data.Task{{ID: "maze_3"}}, 512, TruncateError, "task maze_3 holds no recorded conversation"},
+		{"too long", expertTasks(), 64, TruncateError, "sft.max_length is 64"},
+		{"all dropped", expertTasks()[:1], 64, TruncateDrop, "no conversation is left"},
+		{"nothing to learn", silent, 512, TruncateError, "no conversation is left"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, _, err := SFTRows(c.tasks, r, c.limit, c.truncation)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}

@@ -37,7 +37,8 @@ type State struct {
 	Log   *slog.Logger // made by Main from --log-level and --quiet
 	Quiet bool         // no progress
 
-	levelFixed bool // by a flag, whatever the configuration says
+	levelFixed  bool          // by a flag, whatever the configuration says
+	waitHealthy time.Duration // for servers that are all down; 0: what the pool holds right
 }
 
 // NewState returns the State of the running process.

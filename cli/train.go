@@ -8,8 +8,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
@@ -100,15 +102,20 @@ func trainError(run *openedRun, err error) error {
 	var loss *algo.NotFiniteError
 	var grad *optim.NotFiniteError
 	var gap *algo.GapError
+	var failed *rollout.FailedError
 	switch {
+	case algo.IsDiskError(err): // first: it may have kept what came before it from being saved
+		return errWith(ExitDisk, "make room or set trainer.output_dir; the same command then goes on from the last checkpoint", err)
 	case errors.Is(err, algo.ErrInterrupted):
 		return errInterrupted
+	case errors.As(err, &failed) && failed.Outcome == data.EnvError:
+		return errWith(ExitEnv, "see to the servers; the same command then goes on from the last checkpoint", err)
+	case errors.As(err, &failed):
+		return errWith(ExitNative, "the same command goes on from the last checkpoint", err)
 	case errors.As(err, &loss), errors.As(err, &grad):
 		return errWith(ExitDiverged, "the last checkpoint in "+run.folder.Checkpoints()+" is from before", err)
 	case errors.As(err, &gap):
 		return errWith(ExitCheck, "", err)
-	case algo.IsDiskError(err):
-		return errWith(ExitDisk, "make room or set trainer.output_dir; the same command then goes on from the last checkpoint", err)
 	}
 	return err
 }

@@ -57,6 +57,8 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 	w.pool, err = env.NewPool(spec, urls, env.PoolOptions{
 		Client: env.Options{Parser: env.Parser(o.Parser), Timeout: o.Timeout, Attempts: o.Retries},
 		Log:    s.Log,
+
+		WaitHealthy: s.waitHealthy,
 	})
 	if err != nil {
 		return nil, errors.Join(errWith(ExitInput, "", err), w.close())

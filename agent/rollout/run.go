@@ -46,6 +46,22 @@ func RunEpisodes(ctx context.Context, envs map[string]Env, tasks []data.Task, o 
 	return r.episodes, r.stats, err
 }
 
+// FailedError is returned by RunEpisodes when more episodes failed for good
+// than Options.MaxFailed allows. It speaks of the last one.
+type FailedError struct {
+	Failed, Total    int
+	Task             string
+	Sample, Attempts int
+	Outcome          data.Outcome
+	Words            string // the error of that episode
+}
+
+// Error says how many failed, and why the last one did.
+func (e *FailedError) Error() string {
+	return fmt.Sprintf("%d of %d episodes failed, the last one (%s, sample %d, attempt %d) with %s: %s",
+		e.Failed, e.Total, e.Task, e.Sample, e.Attempts, e.Outcome, e.Words)
+}
+
 // run is the state of one RunEpisodes.
 type run struct {
 	envs map[string]Env
@@ -149,8 +165,10 @@ func (r *run) settle(j *job, ep *data.Episode) bool {
 		r.o.Log.Warn("episode dropped", "task", j.task.ID, "sample", j.sample, "attempts", j.attempts,
 			"outcome", ep.Outcome, "error", ep.Err)
 		if limit := r.o.MaxFailed; s.Failed == s.Total || limit > 0 && float64(s.Failed) > limit*float64(s.Total) {
-			r.stop(fmt.Errorf("%d of %d episodes failed, the last one (%s, sample %d, attempt %d) with %s: %s",
-				s.Failed, s.Total, j.task.ID, j.sample, j.attempts, ep.Outcome, ep.Err))
+			r.stop(&FailedError{
+				Failed: s.Failed, Total: s.Total, Task: j.task.ID, Sample: j.sample, Attempts: j.attempts,
+				Outcome: ep.Outcome, Words: ep.Err,
+			})
 		}
 	}
 	if r.o.OnEpisode != nil {

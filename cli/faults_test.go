@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env/builtin"
+)
+
+// Every way in which a run ends early has its exit code, and what to do.
+func TestTrainError(t *testing.T) {
+	full := fmt.Errorf("write metrics: %w", &fs.PathError{Op: "write", Path: "metrics.jsonl", Err: syscall.ENOSPC})
+	for _, c := range []struct {
+		name string
+		err  error
+		want ExitCode
+		hint string
+	}{
+		{"interrupted", fmt.Errorf("step 3: %w", algo.ErrInterrupted), ExitInterrupted, ""},
+		{"disk", full, ExitDisk, "make room"},
+		{"interrupted, but not saved", errors.Join(algo.ErrInterrupted, full), ExitDisk, "make room"},
+		{"servers", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EnvError, Failed: 4, Total: 4}), ExitEnv, "see to the servers"},
+		{"engine", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EngineError, Failed: 4, Total: 4}), ExitNative, ""},
+		{"diverged", &algo.NotFiniteError{What: "loss"}, ExitDiverged, "the last checkpoint"},
+		{"gap", &algo.GapError{}, ExitCheck, ""},
+		{"unknown", errors.New("?"), ExitInternal, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := trainError(&openedRun{folder: &algo.RunFolder{Dir: "run"}}, c.err)
+			if got := codeOf(t.Context(), err); got != c.want || !strings.Contains(err.Error(), c.hint) {
+				t.Errorf("exit code %d, %q; want %d, %q", got, err, c.want, c.hint)
+			}
+		})
+	}
+}
+
+// shortRun is tinyRun with fewer steps.
+var shortRun = []string{"--set", "trainer.total_steps=2", "--set", "sft.epochs=4", "--set", "trainer.save_every=1", "--quiet"}
+
+// A disk that is full, here a limit on the size of files, ends a run with a
+// word about it; with room again the same command goes on.
+func TestDiskFull(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("it needs ulimit -f")
+	}
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", tinyRun)
+	args := append([]string{"train", "run.toml"}, shortRun...)
+	// 32 blocks of 512 bytes, or of 1024 in bash, hold the configuration and
+	// the metrics, but not the weights.
+	full := exec.Command("sh", append([]string{"-c", `ulimit -f 32; exec openmanus "$@"`, "sh"}, args...)...)
+	full.Dir = dir
+	out, err := full.CombinedOutput()
+	if code := full.ProcessState.ExitCode(); code != int(ExitDisk) || !strings.Contains(string(out), "file too large") || !strings.Contains(string(out), "make room") {
+		t.Fatalf("exit code %d (%v):\n%s", code, err, out)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "runs", "tiny", "checkpoints", "*")); err != nil || len(left) > 0 {
+		t.Errorf("half a checkpoint is left: %v %v", left, err)
+	}
+	again := exec.Command("openmanus", args...)
+	again.Dir = dir
+	if out, err := again.CombinedOutput(); err != nil {
+		t.Fatalf("with room again: %v\n%s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "runs", "tiny", "checkpoints", "step_000002", "manifest.json")); err != nil {
+		t.Error(err)
+	}
+}
+
+// A server that dies in the middle of a step ends the run with the server's
+// exit code; once it is back the same command goes on.
+func TestServerDies(t *testing.T) {
+	maze, err := builtin.New("maze", builtin.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dead atomic.Bool
+	var resets atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The experts' two and the validation's two come first.
+		if strings.HasSuffix(r.URL.Path, "/reset") && resets.Add(1) == 6 {
+			dead.Store(true)
+		}
+		if dead.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		maze.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", tinyRun)
+	args := append([]string{"train", "run.toml", "--set", "env.maze.servers=" + server.URL}, shortRun...)
+	ts := newTestState(t, args...)
+	ts.Dir, ts.waitHealthy = dir, 50*time.Millisecond
+	if code := Main(ts.State); code != int(ExitEnv) {
+		t.Fatalf("exit code %d:\n%s", code, ts.err.String())
+	}
+	for _, want := range []string{"step 1: ", "6 of 6 episodes failed", "see to the servers"} {
+		if !strings.Contains(ts.err.String(), want) {
+			t.Errorf("stderr does not say %q:\n%s", want, ts.err.String())
+		}
+	}
+	dead.Store(false)
+	again := newTestState(t, args...)
+	again.Dir = dir
+	if code := Main(again.State); code != 0 {
+		t.Fatalf("with the server back: exit code %d:\n%s", code, again.err.String())
+	}
+	if !strings.Contains(again.out.String(), "2 steps") {
+		t.Errorf("stdout:\n%s", again.out.String())
+	}
+}
+
+func writeFile(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -2,6 +2,7 @@ package algo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -18,6 +19,7 @@ type Actor struct {
 	master  *model.Model
 	compute *model.Model // master itself in float32
 	adamw   *optim.AdamW
+	torn    bool // the weights may be between two steps: an update failed half way
 }
 
 // NewActor takes ownership of m, whose weights must be float32, and makes a
@@ -116,6 +118,7 @@ func LogProbs(ctx context.Context, m *model.Model, rows []data.Row, micro MicroB
 // step clips the accumulated gradients, updates the weights and refreshes the
 // shadow. A gradient that is not finite is dropped and reported.
 func (a *Actor) step(ctx context.Context, lr, gradClip float64) (gradNorm float64, err error) {
+	a.torn = true
 	err = torch.Run(ctx, a.master.Thread(), func(s *torch.Scope) error {
 		if gradNorm, err = a.adamw.Step(s, lr, gradClip); err != nil {
 			return err
@@ -125,6 +128,10 @@ func (a *Actor) step(ctx context.Context, lr, gradClip float64) (gradNorm float6
 		}
 		return nil
 	})
+	var dropped *optim.NotFiniteError
+	if err == nil || errors.As(err, &dropped) {
+		a.torn = false
+	}
 	return gradNorm, err
 }
 

@@ -4,28 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 )
 
-// ErrInterrupted is returned by Fit when it stopped early because it was asked
-// to. Every finished step is saved; a warm start begins anew.
+// ErrInterrupted is returned by Fit and FitSFT when they stopped early because
+// they were asked to. What was done is saved.
 var ErrInterrupted = errors.New("interrupted; the same command goes on from the last checkpoint")
 
 // Fit runs the whole training: the warm start, validation before, the steps
 // that are left, validation and a checkpoint at the end. When soft ends it
-// finishes the step, saves and returns ErrInterrupted; when ctx ends it stops
-// where it is. After any other failure the last finished step is saved first,
-// unless the failure was in the update: its weights belong to no step.
+// finishes the step, breaks a validation off, saves and returns
+// ErrInterrupted; when ctx ends it stops where it is. After any other failure
+// what was done is saved first, unless the weights belong to no step.
 func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
-	defer func() {
-		if err == nil || ctx.Err() != nil || t.torn || t.saved == t.state.Step || !t.state.WarmStarted {
-			return
-		}
-		if saveErr := t.SaveCheckpoint(ctx); saveErr != nil {
-			err = errors.Join(err, fmt.Errorf("saving step %d after that: %w", t.state.Step, saveErr))
-		}
-	}()
-	if !t.state.WarmStarted {
+	defer func() { err = t.saveAfter(ctx, err) }()
+	if err := t.makeUp(ctx, soft); err != nil {
+		return err
+	}
+	if !t.state.Begun {
 		if err := t.begin(ctx, soft); err != nil {
 			return err
 		}
@@ -35,7 +32,7 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 			return ErrInterrupted
 		}
 		step := t.state.Step + 1
-		if err := t.step(ctx); err != nil {
+		if err := t.step(ctx, soft); err != nil {
 			return fmt.Errorf("step %d: %w", step, err)
 		}
 		last := t.state.Step == t.o.Steps
@@ -49,21 +46,25 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 	return t.SaveCheckpoint(ctx)
 }
 
-// begin does what comes before the first step: supervised epochs and the
-// validations around them. It ends with a checkpoint, so that a run that is
+// saveAfter saves what an error of a run would lose. After ctx has ended
+// nothing is saved, nor are weights that are between two steps.
+func (t *Trainer) saveAfter(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil || !t.unsaved || t.actor.torn {
+		return err
+	}
+	if saveErr := t.SaveCheckpoint(ctx); saveErr != nil {
+		err = errors.Join(err, fmt.Errorf("saving step %d after that: %w", t.state.Step, saveErr))
+	}
+	return err
+}
+
+// begin does what comes before the first step: the warm start and the
+// validations around it. It ends with a checkpoint, so that a run that is
 // killed later never repeats it.
 func (t *Trainer) begin(ctx, soft context.Context) error {
-	m := Metrics{}
-	if t.o.WarmStart != nil {
-		if t.o.ValUntrained {
-			v, err := t.Validate(ctx, LabelUntrained)
-			if err != nil {
-				return err
-			}
-			for name, x := range v.Metrics {
-				m["untrained/"+name] = x
-			}
-			if err := t.write(0, m); err != nil {
+	if t.o.WarmStart != nil && !t.state.WarmStarted {
+		if t.o.ValUntrained && !t.validated(LabelUntrained) {
+			if err := t.validateUntrained(ctx, soft); err != nil {
 				return err
 			}
 		}
@@ -71,28 +72,102 @@ func (t *Trainer) begin(ctx, soft context.Context) error {
 			return err
 		}
 		t.newWeights()
-		if t.ref != nil {
-			if err := t.freezeReference(ctx); err != nil {
-				return err
-			}
+	}
+	if t.o.FreezeReference && !t.state.WarmStarted {
+		if err := t.freezeReference(ctx); err != nil {
+			return err
 		}
 	}
-	if t.o.ValBeforeTrain {
-		v, err := t.Validate(ctx, LabelBefore)
+	if t.state.WarmStarted = true; t.o.ValBeforeTrain {
+		if err := t.SaveCheckpoint(ctx); err != nil { // the validation may take long
+			return err
+		}
+		v, err := t.Validate(ctx, soft, LabelBefore)
 		if err != nil {
 			return err
 		}
 		if err := t.write(0, v.Metrics); err != nil {
 			return err
 		}
+		t.state.Validations = append(t.state.Validations, v)
 	}
-	t.state.WarmStarted = true
+	t.state.Begun = true
 	return t.SaveCheckpoint(ctx)
+}
+
+func (t *Trainer) validateUntrained(ctx, soft context.Context) error {
+	v, err := t.Validate(ctx, soft, LabelUntrained)
+	if err != nil {
+		return err
+	}
+	m := Metrics{}
+	for name, x := range v.Metrics {
+		m["untrained/"+name] = x
+	}
+	if err := t.write(0, m); err != nil {
+		return err
+	}
+	t.state.Validations = append(t.state.Validations, v)
+	return nil
+}
+
+func (t *Trainer) validated(label string) bool {
+	for _, v := range t.state.Validations {
+		if v.Label == label {
+			return true
+		}
+	}
+	return false
+}
+
+// makeUp reports the step whose report a run before this one did not get done.
+func (t *Trainer) makeUp(ctx, soft context.Context) error {
+	switch {
+	case t.state.Unreported == nil:
+		return nil
+	case t.state.Supervised:
+		return t.report(ctx, soft, 0, t.o.WarmStart.Steps())
+	case t.state.Step == 0:
+		return t.reportWarm(t.o.WarmStart.Steps())
+	}
+	return t.report(ctx, soft, t.state.Step, t.o.Steps)
+}
+
+// report validates after a finished step where that is due and writes its
+// line. Until both are done the step's metrics stay in the state: its weights
+// are there, so it is never done again. shown is the step as Events take it.
+func (t *Trainer) report(ctx, soft context.Context, shown, steps int) error {
+	step := t.state.Step
+	m := Metrics(maps.Clone(t.state.Unreported))
+	if t.o.TestEvery > 0 && step%t.o.TestEvery == 0 || step == steps {
+		label := stepLabel(step)
+		if step == steps {
+			label = LabelAfter
+		}
+		v, err := t.Validate(ctx, soft, label)
+		if err != nil {
+			return err
+		}
+		maps.Copy(m, v.Metrics)
+		if _, ok := m["timing_s/step"]; ok {
+			m["timing_s/step"] += v.Metrics["timing_s/testing"]
+		}
+		if err := t.write(step, m); err != nil {
+			return err
+		}
+		t.state.Validations = append(t.state.Validations, v)
+	} else if err := t.write(step, m); err != nil {
+		return err
+	}
+	t.state.Unreported = nil
+	t.events.Step(shown, steps, m)
+	return nil
 }
 
 // newWeights tells the sampler that what it cached is stale.
 func (t *Trainer) newWeights() {
 	t.state.WeightVersion++
+	t.unsaved = true
 	if t.updated != nil {
 		t.updated(t.state.WeightVersion)
 	}

@@ -3,7 +3,7 @@ package algo
 import (
 	"context"
 	"errors"
-	"maps"
+	"fmt"
 )
 
 // FitSFT is supervised training as a run of its own: the steps of the warm
@@ -17,32 +17,33 @@ func (t *Trainer) FitSFT(ctx, soft context.Context) (err error) {
 	if t.state.Finished {
 		return nil
 	}
+	if t.state.Step > 0 && !t.state.Supervised {
+		return errors.New("the checkpoint is one of reinforcement learning: supervised training cannot go on from it")
+	}
+	t.state.Supervised = true
 	steps := o.Steps()
-	defer func() {
-		if err != nil && ctx.Err() == nil && t.saved != t.state.Step && t.state.Step > 0 {
-			err = errors.Join(err, t.SaveCheckpoint(ctx))
-		}
-	}()
-	if t.state.Step == 0 && t.o.ValBeforeTrain {
-		if err := t.validateAndWrite(ctx, LabelBefore, Metrics{}); err != nil {
+	defer func() { err = t.saveAfter(ctx, err) }()
+	if err := t.makeUp(ctx, soft); err != nil {
+		return err
+	}
+	if t.state.Step == 0 && t.o.ValBeforeTrain && !t.validated(LabelBefore) {
+		v, err := t.Validate(ctx, soft, LabelBefore)
+		if err != nil {
 			return err
 		}
+		if err := t.write(0, v.Metrics); err != nil {
+			return err
+		}
+		t.state.Validations = append(t.state.Validations, v)
 	}
 	err = TrainSFT(ctx, soft, t.actor, *o, t.state.Step, func(step, _ int, m Metrics) error {
 		t.state.Step = step
+		t.state.Unreported = m
 		t.newWeights()
-		t.events.Step(0, steps, m)
-		if step == steps {
-			return t.validateAndWrite(ctx, LabelAfter, m)
+		if err := t.report(ctx, soft, 0, steps); err != nil {
+			return fmt.Errorf("step %d: %w", step, err)
 		}
-		if t.o.TestEvery > 0 && step%t.o.TestEvery == 0 {
-			if err := t.validateAndWrite(ctx, stepLabel(step), m); err != nil {
-				return err
-			}
-		} else if err := t.write(step, m); err != nil {
-			return err
-		}
-		if t.o.SaveEvery > 0 && step%t.o.SaveEvery == 0 {
+		if step < steps && t.o.SaveEvery > 0 && step%t.o.SaveEvery == 0 {
 			return t.SaveCheckpoint(ctx)
 		}
 		return nil
@@ -52,14 +53,4 @@ func (t *Trainer) FitSFT(ctx, soft context.Context) (err error) {
 	}
 	t.state.WarmStarted, t.state.Finished = true, true
 	return t.SaveCheckpoint(ctx)
-}
-
-// validateAndWrite validates and writes the result as one line with m.
-func (t *Trainer) validateAndWrite(ctx context.Context, label string, m Metrics) error {
-	v, err := t.Validate(ctx, label)
-	if err != nil {
-		return err
-	}
-	maps.Copy(m, v.Metrics)
-	return t.write(t.state.Step, m)
 }

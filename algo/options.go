@@ -3,6 +3,7 @@ package algo
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"
@@ -42,6 +43,9 @@ type Options struct {
 	FailOnGap bool
 
 	WarmStart *SFTOptions // supervised epochs before the first step; nil: none
+	// FreezeReference makes the weights before the first step the reference of
+	// the KL loss, instead of those that Parts.Ref came with.
+	FreezeReference bool
 }
 
 // SFTOptions configure supervised training.
@@ -55,6 +59,9 @@ type SFTOptions struct {
 	Seed      uint64
 	AdamW     optim.AdamWOptions
 	Schedule  func(steps int) optim.Schedule
+	// SaveAfter is how much time a warm start may lose: a checkpoint is saved
+	// at the next step after it. 0: none before the end.
+	SaveAfter time.Duration
 }
 
 // Steps is the number of optimiser steps that the options lead to.

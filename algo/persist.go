@@ -33,7 +33,7 @@ func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("save checkpoint of step %d: %w", t.state.Step, err)
 	}
-	t.saved = t.state.Step
+	t.unsaved = false
 	t.log.Info("checkpoint saved", "step", t.state.Step, "seconds", m["timing_s/save_checkpoint"])
 	return nil
 }

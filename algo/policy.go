@@ -50,8 +50,12 @@ type PolicyStats struct {
 // current ones, detached: the ratio is exactly 1 and no extra pass is needed
 // (spec 5.2); otherwise OldLogProbs must be there. RefLogProbs must be there
 // if the KL loss is on.
-func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o PolicyOptions) (PolicyStats, error) {
-	var st PolicyStats
+func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o PolicyOptions) (st PolicyStats, err error) {
+	defer func() {
+		if err != nil && st.Steps > 0 {
+			a.torn = true
+		}
+	}()
 	size := o.MiniBatch
 	if size <= 0 || size > len(rows) {
 		size = len(rows)

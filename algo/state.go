@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/openmanus/openmanus/data"
 )
@@ -13,8 +14,11 @@ import (
 // the next step depends on. Random draws are keyed by seed and step, so no
 // generator has a state of its own.
 type State struct {
-	Step          int             `json:"step"` // finished training steps
-	WarmStarted   bool            `json:"warm_started"`
+	Step          int             `json:"step"`         // finished training steps
+	Supervised    bool            `json:"supervised"`   // the steps are those of FitSFT
+	WarmSteps     int             `json:"warm_steps"`   // finished steps of the warm start
+	WarmStarted   bool            `json:"warm_started"` // the warm start is over
+	Begun         bool            `json:"begun"`        // and so is the validation after it
 	Finished      bool            `json:"finished"`
 	WeightVersion int64           `json:"weight_version"`
 	Order         data.OrderState `json:"order"`
@@ -22,6 +26,41 @@ type State struct {
 	Seed          uint64          `json:"seed"`
 	ConfigHash    string          `json:"config_hash"`
 	Validations   []Validation    `json:"validations"`
+
+	// Unreported are the metrics of the last step where its validation or the
+	// writing of its line failed or was interrupted; nil otherwise. A resumed
+	// run makes up for it before anything else.
+	Unreported exactMetrics `json:"unreported,omitempty"`
+}
+
+// exactMetrics are metrics that survive JSON whatever their values: it has no
+// NaN and no infinity.
+type exactMetrics map[string]float64
+
+// MarshalJSON writes every value as text.
+func (m exactMetrics) MarshalJSON() ([]byte, error) {
+	text := make(map[string]string, len(m))
+	for name, x := range m {
+		text[name] = strconv.FormatFloat(x, 'g', -1, 64)
+	}
+	return json.Marshal(text)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (m *exactMetrics) UnmarshalJSON(b []byte) error {
+	var text map[string]string
+	if err := json.Unmarshal(b, &text); err != nil {
+		return err
+	}
+	*m = make(exactMetrics, len(text))
+	for name, s := range text {
+		x, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			return fmt.Errorf("unreported metric %s: %w", name, err)
+		}
+		(*m)[name] = x
+	}
+	return nil
 }
 
 // Files of a checkpoint folder.

@@ -2,9 +2,7 @@ package algo
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/openmanus/openmanus/agent/engine"
@@ -18,8 +16,8 @@ type Metrics = map[string]float64
 
 // step does one training step: play, score, estimate, update, validate when
 // due, write. The step counts as done from the moment its weights are there:
-// what fails after that is reported, but the step is not done again.
-func (t *Trainer) step(ctx context.Context) error {
+// what fails after that is made up for, but the step is not done again.
+func (t *Trainer) step(ctx, soft context.Context) error {
 	step := t.state.Step + 1
 	m := Metrics{}
 	began := time.Now()
@@ -44,28 +42,24 @@ func (t *Trainer) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.torn = true
-	if err := t.update(ctx, step, batch.Rows, m); err != nil {
+	// Before the update: should it fail, the step is done again, and what led
+	// to the failure is there to be looked at.
+	if err := t.run.WriteEpisodes(step, episodes); err != nil {
 		return err
 	}
-	t.torn = false
+	learned, err := t.update(ctx, step, batch.Rows, m)
+	if err != nil {
+		return err
+	}
 	t.state.Step = step
 	t.state.Order = t.order.State()
-	failed := t.run.WriteEpisodes(step, episodes)
-	if t.o.TestEvery > 0 && step%t.o.TestEvery == 0 || step == t.o.Steps {
-		label := stepLabel(step)
-		if step == t.o.Steps {
-			label = LabelAfter
-		}
-		v, err := t.Validate(ctx, label)
-		failed = errors.Join(failed, err)
-		maps.Copy(m, v.Metrics)
-	}
 	m["timing_s/step"] = time.Since(began).Seconds()
 	throughput(m)
-	failed = errors.Join(failed, t.write(step, m))
-	t.events.Step(step, t.o.Steps, m)
-	return failed
+	t.state.Unreported, t.unsaved = m, true
+	if err := t.report(ctx, soft, step, t.o.Steps); err != nil {
+		return err
+	}
+	return t.checkGap(step, learned)
 }
 
 // phase runs one named part of a step and records its seconds.
@@ -154,13 +148,14 @@ func (t *Trainer) score(episodes []*data.Episode, m Metrics) (data.Batch, error)
 }
 
 // update estimates advantages and updates the actor. Without a row to learn
-// from it changes nothing and says so in the metrics.
-func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metrics) error {
-	err := t.phase(step, "adv", 0, m, func() error {
+// from it changes nothing and says so in the metrics. It returns the gap
+// between the log-probs of sampling and training.
+func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metrics) (gap LogProbGap, err error) {
+	err = t.phase(step, "adv", 0, m, func() error {
 		return ComputeAdvantages(t.o.Estimator, rows, t.o.EstimatorOpts)
 	})
 	if err != nil {
-		return err
+		return gap, err
 	}
 	for name, x := range BatchMetrics(rows) {
 		m[name] = x
@@ -176,7 +171,7 @@ func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metri
 	m["actor/updated_rows"] = float64(len(rows))
 	if len(rows) == 0 {
 		t.log.Warn("no group has episodes of different scores: nothing to learn from in this step", "step", step)
-		return nil
+		return gap, nil
 	}
 	var st PolicyStats
 	err = t.engine.Exclusive(ctx, func() (err error) {
@@ -184,11 +179,11 @@ func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metri
 		return err
 	})
 	if err != nil {
-		return err
+		return gap, err
 	}
 	t.newWeights()
 	st.metrics(m, t.o.Policy)
-	return t.checkGap(step, st.Gap)
+	return st.Gap, nil
 }
 
 func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr float64, m Metrics) (st PolicyStats, err error) {

@@ -37,10 +37,9 @@ type Trainer struct {
 	events Events
 	log    *slog.Logger
 
-	state State
-	order *data.Order
-	saved int  // step of the newest checkpoint, -1 if there is none
-	torn  bool // weights may be between two steps: an update failed half way
+	state   State
+	order   *data.Order
+	unsaved bool // the state has gone on since the last checkpoint
 }
 
 // Parts are what a Trainer is put together from.
@@ -81,7 +80,7 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 	}
 	t := &Trainer{
 		o: o, envs: p.Envs, actor: p.Actor, ref: p.Ref, engine: p.Engine, updated: p.Updated,
-		run: p.Run, save: p.Save, sink: p.Sink, events: p.Events, log: p.Log, saved: -1,
+		run: p.Run, save: p.Save, sink: p.Sink, events: p.Events, log: p.Log,
 	}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
@@ -92,21 +91,18 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 	for _, e := range p.Envs {
 		t.all = append(t.all, e.TrainTasks...)
 	}
-	t.state = State{Seed: o.Seed}
-	if resumed != nil {
-		t.state = *resumed
-		t.saved = resumed.Step
-	}
-	t.state.ConfigHash = p.ConfigHash
 	var err error
 	if t.order, err = data.NewOrder(len(t.all), o.Shuffle, o.OrderSeed); err != nil {
 		return nil, err
 	}
+	t.state = State{Seed: o.Seed, Order: t.order.State()}
 	if resumed != nil {
+		t.state = *resumed
 		if err := t.order.Restore(resumed.Order); err != nil {
 			return nil, fmt.Errorf("the tasks are not those of the checkpoint: %w", err)
 		}
 	}
+	t.state.ConfigHash = p.ConfigHash
 	if t.updated != nil {
 		t.updated(t.state.WeightVersion)
 	}

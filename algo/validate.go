@@ -30,8 +30,13 @@ type Validation struct {
 // reports, for each environment, val/<env>/success_rate, mean_score,
 // mean_turns and the share of every outcome. Episodes lost to the
 // infrastructure count in their share and in nothing else. Draws do not
-// depend on the step, so two validations differ by the weights alone.
-func (t *Trainer) Validate(ctx context.Context, label string) (Validation, error) {
+// depend on the step, so two validations differ by the weights alone. When
+// soft ends, the validation is broken off with ErrInterrupted: half of one is
+// no result.
+func (t *Trainer) Validate(ctx, soft context.Context, label string) (Validation, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(soft, func() { stop(ErrInterrupted) })()
 	v := Validation{Label: label, Step: t.state.Step, Metrics: Metrics{}}
 	for _, e := range t.envs {
 		if len(e.ValTasks) == 0 {
@@ -43,7 +48,7 @@ func (t *Trainer) Validate(ctx context.Context, label string) (Validation, error
 			o.OnProgress = t.onProgress
 			episodes, _, err := rollout.RunEpisodes(ctx, map[string]rollout.Env{e.Name: e.Val}, e.ValTasks, o)
 			if err != nil {
-				return err
+				return fmt.Errorf("validation (%s): %w", label, err)
 			}
 			if err := t.run.WriteValidation(label, t.state.Step, e.Name, episodes); err != nil {
 				return err
@@ -58,7 +63,6 @@ func (t *Trainer) Validate(ctx context.Context, label string) (Validation, error
 		delete(m, "timing_s/testing")
 		maps.Copy(v.Metrics, m)
 	}
-	t.state.Validations = append(t.state.Validations, v)
 	t.events.Validated(v)
 	return v, nil
 }

@@ -8,26 +8,43 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// warmStart does the supervised epochs before the first step. They are not
-// resumed in the middle: a run killed here begins them anew, from the same
-// seed, and so does the same again.
+// warmStart does the supervised epochs before the first step. A resumed run
+// goes on inside them: the actor's optimiser is then theirs already.
 func (t *Trainer) warmStart(ctx, soft context.Context) error {
-	return t.engine.Exclusive(ctx, func() error {
-		if err := t.actor.ResetOptimizer(ctx, t.o.WarmStart.AdamW); err != nil {
+	o := *t.o.WarmStart
+	if t.state.WarmSteps == 0 {
+		if err := t.actor.ResetOptimizer(ctx, o.AdamW); err != nil {
 			return err
 		}
-		err := TrainSFT(ctx, soft, t.actor, *t.o.WarmStart, 0, func(step, steps int, m Metrics) error {
-			if err := t.write(0, m); err != nil {
-				return err
-			}
-			t.events.Step(0, steps, m)
+	}
+	saved := time.Now()
+	err := TrainSFT(ctx, soft, t.actor, o, t.state.WarmSteps, func(step, steps int, m Metrics) error {
+		t.state.WarmSteps = step
+		t.state.Unreported, t.unsaved = m, true
+		if err := t.reportWarm(steps); err != nil {
+			return err
+		}
+		if step == steps || o.SaveAfter <= 0 || time.Since(saved) < o.SaveAfter {
 			return nil
-		})
-		if err != nil {
-			return err
 		}
-		return t.actor.ResetOptimizer(ctx, t.o.AdamW)
+		saved = time.Now()
+		return t.SaveCheckpoint(ctx)
 	})
+	if err != nil {
+		return err
+	}
+	return t.actor.ResetOptimizer(ctx, t.o.AdamW)
+}
+
+// reportWarm writes the line of a step of the warm start.
+func (t *Trainer) reportWarm(steps int) error {
+	m := Metrics(t.state.Unreported)
+	if err := t.write(0, m); err != nil {
+		return err
+	}
+	t.state.Unreported = nil
+	t.events.Step(0, steps, m)
+	return nil
 }
 
 // TrainSFT runs supervised epochs from optimiser step `from` on and reports

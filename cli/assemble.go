@@ -138,6 +138,10 @@ func rolloutBase(s *State, cfg configs.Config) rollout.Options {
 	}
 }
 
+// maxFailedValidation is the share of a validation's episodes that failures of
+// the infrastructure may take: what is left of more than that is no measure.
+const maxFailedValidation = 0.1
+
 // trainerOptions maps the configuration of a trainer.
 func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int) algo.Options {
 	steps := totalSteps(cfg, tasks)
@@ -146,6 +150,7 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int
 	val.GroupSize = cfg.Rollout.Val.GroupSize
 	// Validation draws have a seed of their own and do not depend on the step.
 	val.Seed = cfg.Trainer.Seed ^ 0x76616c6964617465
+	val.MaxFailed = maxFailedValidation
 	kl := 0.0
 	if cfg.Actor.UseKLLoss {
 		kl = cfg.Actor.KLLossCoef
@@ -218,6 +223,9 @@ func klType(name string) string {
 	return name
 }
 
+// warmSaveAfter is how much of a warm start a killed run may lose.
+const warmSaveAfter = time.Minute
+
 // sftOptions maps the [sft] section for rows that are rendered already.
 func sftOptions(cfg configs.Config, rows []data.Row) *algo.SFTOptions {
 	return &algo.SFTOptions{
@@ -230,5 +238,6 @@ func sftOptions(cfg configs.Config, rows []data.Row) *algo.SFTOptions {
 		Seed:      cfg.Trainer.Seed,
 		AdamW:     adamW(cfg.SFT.Optim),
 		Schedule:  func(steps int) optim.Schedule { return schedule(cfg.SFT.Optim, steps) },
+		SaveAfter: warmSaveAfter,
 	}
 }

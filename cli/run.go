@@ -120,6 +120,12 @@ func (r *openedRun) finished(cfg configs.Config, m mode) bool {
 	return r.state != nil && r.state.Finished && (m == supervised || r.state.Step >= cfg.Trainer.TotalSteps)
 }
 
+// inWarmStart reports whether the checkpoint is from the middle of a warm
+// start: its optimiser is that of [sft].
+func (r *openedRun) inWarmStart() bool {
+	return r.state != nil && !r.state.WarmStarted && !r.state.Supervised
+}
+
 // modelPath is where the weights come from: the checkpoint, else the
 // configuration.
 func (r *openedRun) modelPath(s *State, cfg configs.Config) string {

@@ -185,7 +185,7 @@ func (t *training) openModel(ctx context.Context) error {
 		return err
 	}
 	optimizer := adamW(cfg.Actor.Optim)
-	if t.mode == supervised {
+	if t.mode == supervised || t.run.inWarmStart() {
 		optimizer = adamW(cfg.SFT.Optim)
 	}
 	if t.actor, err = algo.NewActor(ctx, t.bundle.Model, t.compute, optimizer); err != nil {
@@ -281,9 +281,9 @@ func (t *training) reference(ctx context.Context) (*model.Model, error) {
 	switch {
 	case t.cfg.Ref.Path != "":
 		path = t.s.Path(t.cfg.Ref.Path)
-	case t.run.checkpoint != nil && t.cfg.SFT.Epochs > 0:
+	case t.freezesReference() && t.run.state != nil && t.run.state.WarmStarted:
 		path = t.run.folder.Reference()
-	case t.run.checkpoint == nil:
+	case t.freezesReference() || t.run.checkpoint == nil: // the trainer overwrites it after a warm start
 		m, err := t.bundle.Model.Shadow(ctx, t.compute)
 		if err != nil {
 			return nil, errWith(ExitNative, "", err)
@@ -299,6 +299,12 @@ func (t *training) reference(ctx context.Context) (*model.Model, error) {
 	return b.Model, nil
 }
 
+// freezesReference reports whether the reference of the KL loss is what the
+// model is before the first step, and not weights that stand in a folder.
+func (t *training) freezesReference() bool {
+	return t.mode == reinforced && t.cfg.Actor.UseKLLoss && t.cfg.Ref.Path == "" && (t.cfg.SFT.Epochs > 0 || t.cfg.Model.Fresh.Layers > 0)
+}
+
 // trainer puts the parts together.
 func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Trainer, error) {
 	tasks := 0
@@ -306,6 +312,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		tasks += len(list)
 	}
 	o := trainerOptions(t.s, t.cfg, t.compute, tasks)
+	o.FreezeReference = t.freezesReference()
 	if t.mode == supervised || t.cfg.SFT.Epochs > 0 && (t.run.state == nil || !t.run.state.WarmStarted) {
 		rows, counts, err := t.sftRows()
 		if err != nil {

@@ -1,0 +1,281 @@
+package algo
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/checkpoint"
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/data"
+)
+
+var errFull = &os.PathError{Op: "write", Path: "somewhere", Err: syscall.ENOSPC}
+
+// A run that something disturbs ends with an error that says what, and, started
+// again, ends as if nothing had happened.
+func TestFaults(t *testing.T) {
+	noServer := func(err error) bool {
+		var failed *rollout.FailedError
+		return errors.As(err, &failed) && failed.Outcome == data.EnvError
+	}
+	for _, c := range []struct {
+		name    string
+		disturb func(t *testing.T, r *rig, stop context.CancelFunc)
+		is      func(error) bool
+		words   string
+		saved   int // the newest checkpoint afterwards
+	}{
+		{
+			name: "the disk is full for the metrics of a step",
+			disturb: func(_ *testing.T, r *rig, _ context.CancelFunc) {
+				r.onWrite = func(step int, _ track.Metrics) error {
+					if step == 2 {
+						return errFull
+					}
+					return nil
+				}
+			},
+			is: IsDiskError, words: "step 2: write metrics", saved: 2,
+		},
+		{
+			name: "the disk is full for the metrics and for the checkpoint",
+			disturb: func(_ *testing.T, r *rig, _ context.CancelFunc) {
+				full := false
+				r.onWrite = func(step int, _ track.Metrics) error {
+					if full = full || step == 2; full {
+						return errFull
+					}
+					return nil
+				}
+				r.onSave = func() error {
+					if full {
+						return errFull
+					}
+					return nil
+				}
+			},
+			is: IsDiskError, words: "saving step 2 after that", saved: 1,
+		},
+		{
+			name: "the disk is full for a checkpoint",
+			disturb: func(_ *testing.T, r *rig, _ context.CancelFunc) {
+				saves := 0
+				r.onSave = func() error {
+					if saves++; saves >= 4 { // after the warm start, its validation, and step 1
+						return errFull
+					}
+					return nil
+				}
+			},
+			is: IsDiskError, words: "save checkpoint of step 2", saved: 1,
+		},
+		{
+			name: "the disk is full for the metrics of the warm start",
+			disturb: func(_ *testing.T, r *rig, _ context.CancelFunc) {
+				r.onWrite = func(_ int, m track.Metrics) error {
+					if m["sft/step"] == 4 {
+						return errFull
+					}
+					return nil
+				}
+			},
+			is: IsDiskError, words: "write metrics", saved: 0,
+		},
+		{
+			name: "the episodes of a step cannot be written",
+			disturb: func(t *testing.T, r *rig, _ context.CancelFunc) {
+				// A folder in the file's place, until the run is started again.
+				folder := filepath.Join(r.dir, "rollouts", "step_2.jsonl")
+				must(t, os.MkdirAll(folder, 0o755))
+				r.repair = func() { must(t, os.Remove(folder)) }
+			},
+			is: IsDiskError, words: "step 2: write rollouts", saved: 1,
+		},
+		{
+			name: "the server dies while a step is played",
+			disturb: func(_ *testing.T, r *rig, _ context.CancelFunc) {
+				var started atomic.Bool
+				r.onStep = func(step int) { started.Store(started.Load() || step == 1) }
+				var dead atomic.Bool
+				r.onRequest = func(path string, _ []byte) bool {
+					dead.Store(dead.Load() || started.Load() && strings.HasSuffix(path, "/step"))
+					return !dead.Load()
+				}
+			},
+			is: noServer, words: "6 of 6 episodes failed", saved: 1,
+		},
+		{
+			name: "the server dies in the validation after a step",
+			disturb: func(_ *testing.T, r *rig, _ context.CancelFunc) {
+				var validations atomic.Int32
+				var dead atomic.Bool
+				r.onRequest = func(path string, body []byte) bool {
+					if validates(path, body) {
+						validations.Add(1)
+					}
+					// Untrained, before and after step 2, two episodes each: the last one fails.
+					dead.Store(dead.Load() || validations.Load() == 6)
+					return !dead.Load()
+				}
+			},
+			is: noServer, words: "step 2: validation (step 2)", saved: 2,
+		},
+		{
+			name: "the server dies in the validation before the first step",
+			disturb: func(_ *testing.T, r *rig, _ context.CancelFunc) {
+				var validations atomic.Int32
+				var dead atomic.Bool
+				r.onRequest = func(path string, body []byte) bool {
+					if validates(path, body) {
+						validations.Add(1)
+					}
+					dead.Store(dead.Load() || validations.Load() == 3)
+					return !dead.Load()
+				}
+			},
+			is: noServer, words: "validation (before)", saved: 0,
+		},
+		{
+			name: "Ctrl-C in a validation",
+			disturb: func(_ *testing.T, r *rig, stop context.CancelFunc) {
+				var validations atomic.Int32
+				r.onRequest = func(path string, body []byte) bool {
+					if validates(path, body) && validations.Add(1) == 5 {
+						stop()
+					}
+					return true
+				}
+			},
+			is: func(err error) bool { return errors.Is(err, ErrInterrupted) }, saved: 2,
+		},
+		{
+			name: "Ctrl-C in the warm start",
+			disturb: func(_ *testing.T, r *rig, stop context.CancelFunc) {
+				r.onWrite = func(_ int, m track.Metrics) error {
+					if m["sft/step"] == 4 {
+						stop()
+					}
+					return nil
+				}
+			},
+			is: func(err error) bool { return errors.Is(err, ErrInterrupted) }, saved: 0,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			soft, stop := context.WithCancel(t.Context())
+			defer stop()
+			c.disturb(t, r, stop)
+			err := r.fit(t, t.Context(), soft)
+			if err == nil || !c.is(err) || !strings.Contains(err.Error(), c.words) {
+				t.Fatalf("got %v, want %q", err, c.words)
+			}
+			run := &RunFolder{Dir: r.dir}
+			found, _, err := checkpoint.Latest(t.Context(), run.Checkpoints())
+			if err != nil || found.Step != c.saved {
+				t.Fatalf("the newest checkpoint is %+v (%v), want that of step %d", found, err, c.saved)
+			}
+			if names, err := filepath.Glob(filepath.Join(run.Checkpoints(), "*.tmp")); err != nil || len(names) > 0 {
+				t.Errorf("left behind: %v %v", names, err)
+			}
+			r.undisturbed()
+			must(t, r.fit(t, t.Context(), t.Context()))
+			r.sameAsUndisturbed(t)
+		})
+	}
+}
+
+// A validation that was broken off leaves no result: no line, no episodes, no
+// row of the table.
+func TestInterruptedValidationIsNoResult(t *testing.T) {
+	r := newRig(t)
+	soft, stop := context.WithCancel(t.Context())
+	defer stop()
+	r.onRequest = func(path string, body []byte) bool {
+		if validates(path, body) {
+			stop() // in the first validation
+		}
+		return true
+	}
+	if err := r.fit(t, t.Context(), soft); !errors.Is(err, ErrInterrupted) {
+		t.Fatalf("got %v", err)
+	}
+	text, err := os.ReadFile(filepath.Join(r.dir, "metrics.jsonl"))
+	if err != nil || len(text) > 0 {
+		t.Errorf("metrics were written: %q %v", text, err)
+	}
+	entries, err := os.ReadDir(filepath.Join(r.dir, "rollouts"))
+	if err != nil || len(entries) > 0 {
+		t.Errorf("episodes were written: %v %v", entries, err)
+	}
+}
+
+// Wherever a process dies, the run that is started again ends as if nothing had
+// happened. The hard context ends the trainer without a chance to save, as
+// kill -9 does.
+func TestKilled(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		supervised bool
+		at         func(step int, m track.Metrics) bool
+	}{
+		{"in the warm start", false, func(_ int, m track.Metrics) bool { return m["sft/step"] == 5 }},
+		{"in the first step", false, func(step int, _ track.Metrics) bool { return step == 1 }},
+		{"after the last step", false, func(step int, _ track.Metrics) bool { return step == 3 }},
+		{"in supervised training", true, func(step int, _ track.Metrics) bool { return step == 4 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.supervised = c.supervised
+			r.saveAfter = time.Nanosecond
+			hard, kill := context.WithCancel(t.Context())
+			defer kill()
+			r.onWrite = func(step int, m track.Metrics) error {
+				if c.at(step, m) {
+					kill()
+				}
+				return hard.Err()
+			}
+			if err := r.fit(t, hard, hard); err == nil {
+				t.Fatal("the run was not killed")
+			}
+			found, _, err := checkpoint.Latest(t.Context(), (&RunFolder{Dir: r.dir}).Checkpoints())
+			if err != nil {
+				t.Fatalf("nothing to go on from: %v", err)
+			}
+			st, err := ReadState(found.Path)
+			must(t, err)
+			if c.name == "in the warm start" && st.WarmSteps != 4 {
+				t.Errorf("%d steps of the warm start are kept, want 4", st.WarmSteps)
+			}
+			r.undisturbed()
+			must(t, r.fit(t, t.Context(), t.Context()))
+			r.sameAsUndisturbed(t)
+		})
+	}
+}
+
+// Metrics that could not be written survive in the state, whatever they are.
+func TestExactMetrics(t *testing.T) {
+	st := State{Unreported: exactMetrics{"a": 0.1, "b": math.Inf(1), "c": math.Inf(-1), "d": 1e-300}}
+	dir := t.TempDir()
+	must(t, writeState(dir, st))
+	got, err := ReadState(dir)
+	must(t, err)
+	for name, want := range st.Unreported {
+		if got.Unreported[name] != want {
+			t.Errorf("%s is %v, want %v", name, got.Unreported[name], want)
+		}
+	}
+}

@@ -1,0 +1,332 @@
+package algo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/chat"
+	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/agent/generate"
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/agent/tokenizer"
+	"github.com/openmanus/openmanus/algo/checkpoint"
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/optim"
+)
+
+// rig is a run that a test can disturb: the whole trainer over a tiny model,
+// playing mazes over HTTP, with a server that can die and a disk that can
+// fill up. One rig may make several trainers, one after another, as a run that
+// is started again does.
+type rig struct {
+	dir  string
+	maze http.Handler
+
+	// onRequest is called for every request; false breaks the connection off,
+	// as a server does that dies. nil lets all through.
+	onRequest func(path string, body []byte) bool
+	// onWrite and onSave fail the writing of metrics and of weights; nil never.
+	onWrite func(step int, m track.Metrics) error
+	onSave  func() error
+	// onStep watches.
+	onStep func(step int)
+	// repair undoes what was done to the run folder; nil: nothing was.
+	repair func()
+
+	supervised bool
+	saveAfter  time.Duration
+	steps      int
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	h, err := builtin.New("maze", builtin.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rig{dir: t.TempDir(), maze: h, steps: 3}
+}
+
+// undisturbed lets everything through again.
+func (r *rig) undisturbed() {
+	r.onRequest, r.onWrite, r.onSave, r.onStep = nil, nil, nil, nil
+	if r.repair != nil {
+		r.repair()
+	}
+}
+
+// fit opens the run folder as a fresh process would and trains.
+func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(r.serve))
+	defer server.Close()
+	run := &RunFolder{Dir: r.dir}
+	must(t, run.Make())
+	must(t, os.WriteFile(run.Config(), []byte("# of the test\n"), 0o644))
+
+	thread, err := torch.NewThread(torch.Device{})
+	must(t, err)
+	defer thread.Close()
+	bundle, state, found := r.open(t, ctx, thread, run)
+	adamw := optim.AdamWOptions{Beta1: .9, Beta2: .99, Eps: 1e-8}
+	actor, err := NewActor(ctx, bundle.Model, torch.Float32, adamw)
+	must(t, err)
+	defer actor.Close()
+	if found != "" {
+		must(t, actor.LoadOptimizer(ctx, found))
+	}
+
+	template, err := chat.Parse(chatML)
+	must(t, err)
+	renderer, err := chat.NewRenderer(template, bundle.Tokenizer, bundle.TokenizerConfig.TemplateVars())
+	must(t, err)
+	backend, err := generate.New(ctx, actor.Compute(), generate.Options{KVTokens: 8 * 512})
+	must(t, err)
+	defer backend.Close()
+	sched, err := engine.New(backend, engine.Options{NewDecoder: engine.IncrementalDecoder(renderer.Decode), Deterministic: true})
+	must(t, err)
+	defer sched.Shutdown()
+
+	spec, err := env.Lookup("maze")
+	must(t, err)
+	pool, err := env.NewPool(spec, []string{server.URL}, env.PoolOptions{
+		Client: env.Options{Timeout: 20 * time.Second}, WaitHealthy: 50 * time.Millisecond, ProbePause: 5 * time.Millisecond,
+	})
+	must(t, err)
+	defer pool.Close(context.Background())
+	format, err := agent.Formats.Lookup("react")
+	must(t, err)
+	playing := rollout.Env{Pool: pool, Setup: agent.Setup{
+		Engine: sched, Renderer: renderer, Format: format, Spec: spec,
+		Options: agent.Options{MaxTurns: 2, MaxNewTokens: 6, MaxContext: 500, Temperature: 1, Instruction: "Go to the goal."},
+	}}
+
+	jsonl, err := track.OpenJSONL(run.Metrics())
+	must(t, err)
+	defer jsonl.Close()
+	offset := int64(0)
+	if state != nil {
+		offset = state.MetricsOffset
+	}
+	must(t, jsonl.TruncateTo(offset))
+
+	rows, _, err := SFTRows(expertTasks(), renderer, 512, TruncateError)
+	must(t, err)
+	base := rollout.Options{Concurrency: 8, Seed: 3, Attempts: 2, Deterministic: true}
+	o := Options{
+		Seed: 3, Steps: r.steps, BatchTasks: 2, Shuffle: true, OrderSeed: 5, SaveEvery: 1, TestEvery: 2, ValBeforeTrain: true,
+		ValUntrained: true, Train: base, Val: base, Signal: "last", Allocation: "last_token", Estimator: "grpo",
+		EstimatorOpts: EstimatorOptions{NormByStd: true},
+		Policy:        PolicyOptions{ClipLow: .2, ClipHigh: .2, ClipC: 3, Temperature: 1, GradClip: 1},
+		AdamW:         adamw, Schedule: optim.Schedule{Shape: "constant", Base: 1e-3, Steps: r.steps},
+		WarmStart: &SFTOptions{
+			Rows: rows, Epochs: 3, BatchRows: 1, GradClip: 1, Seed: 3, AdamW: adamw, SaveAfter: r.saveAfter,
+			Schedule: func(n int) optim.Schedule { return optim.Schedule{Shape: "linear", Base: 1e-3, Steps: n} },
+		},
+	}
+	o.Train.GroupSize, o.Val.GroupSize, o.Val.Seed, o.Val.MaxFailed = 3, 2, 4, .1
+	trainer, err := New(Parts{
+		Actor: actor, Engine: sched, Updated: backend.SetVersion, Run: run, Sink: riggedSink{jsonl, r}, Events: riggedEvents{r: r},
+		Envs: []Env{{Name: "maze", Train: playing, Val: playing, TrainTasks: mazes(17, 18, 2), ValTasks: mazes(valMaze)}},
+		Save: func(ctx context.Context, dir string) error {
+			if r.onSave != nil {
+				if err := r.onSave(); err != nil {
+					return err
+				}
+			}
+			return bundle.Save(ctx, dir, torch.Float32)
+		},
+	}, o, state)
+	must(t, err)
+	if r.supervised {
+		return trainer.FitSFT(ctx, soft)
+	}
+	return trainer.Fit(ctx, soft)
+}
+
+// open loads the newest checkpoint, or makes the model of the beginning.
+func (r *rig) open(t *testing.T, ctx context.Context, thread *torch.Thread, run *RunFolder) (*model.Bundle, *State, string) {
+	t.Helper()
+	if _, err := checkpoint.Clean(run.Checkpoints()); err != nil {
+		t.Fatal(err)
+	}
+	c, refused, err := checkpoint.Latest(ctx, run.Checkpoints())
+	if len(refused) > 0 {
+		t.Fatalf("a checkpoint is damaged: %v", refused)
+	}
+	if errors.Is(err, checkpoint.ErrNone) {
+		tok, err := tokenizer.TrainBPE(nil, tinyVocab, []string{"<|im_start|>", "<|im_end|>"})
+		must(t, err)
+		m, err := model.New(ctx, thread, tinyConfig(), 11, torch.Float32)
+		must(t, err)
+		return &model.Bundle{
+			Model: m, Tokenizer: tok, TokenizerConfig: tokenizer.Config{EOS: "<|im_end|>", Pad: "<|im_end|>", ChatTemplate: chatML},
+		}, nil, ""
+	}
+	must(t, err)
+	st, err := ReadState(c.Path)
+	must(t, err)
+	b, err := model.Open(ctx, thread, c.File(ActorFolder), model.Options{DType: torch.Float32})
+	must(t, err)
+	return b, &st, c.Path
+}
+
+func (r *rig) serve(w http.ResponseWriter, req *http.Request) {
+	var body bytes.Buffer
+	_, _ = body.ReadFrom(req.Body)
+	if r.onRequest != nil && !r.onRequest(req.URL.Path, body.Bytes()) {
+		panic(http.ErrAbortHandler)
+	}
+	req.Body = readCloser{&body}
+	r.maze.ServeHTTP(w, req)
+}
+
+type readCloser struct{ *bytes.Buffer }
+
+func (readCloser) Close() error { return nil }
+
+type riggedSink struct {
+	track.Sink
+	r *rig
+}
+
+func (s riggedSink) Write(step int, m track.Metrics) error {
+	if s.r.onWrite != nil {
+		if err := s.r.onWrite(step, m); err != nil {
+			return err
+		}
+	}
+	return s.Sink.Write(step, m)
+}
+
+type riggedEvents struct {
+	noEvents
+	r *rig
+}
+
+func (e riggedEvents) Step(step, _ int, _ map[string]float64) {
+	if e.r.onStep != nil {
+		e.r.onStep(step)
+	}
+}
+
+// valMaze is the start cell of validation episodes, and of no other.
+const valMaze = 16
+
+func mazes(indices ...int) []data.Task {
+	var tasks []data.Task
+	for _, i := range indices {
+		tasks = append(tasks, data.Task{ID: "maze_" + string(rune('a'+i)), Env: "maze", Index: i})
+	}
+	return tasks
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// validates reports whether a request begins an episode of the validation.
+func validates(path string, body []byte) bool {
+	var reset struct{ Game *int }
+	return strings.HasSuffix(path, "/reset") && json.Unmarshal(body, &reset) == nil && reset.Game != nil && *reset.Game == valMaze
+}
+
+// result is what a run leaves: metrics without the clock's, final weights, and
+// the names of its rollouts.
+type result struct {
+	Metrics  []map[string]float64
+	Weights  []byte
+	Rollouts []string
+	Labels   []string // of the validations
+}
+
+func (r *rig) result(t *testing.T) result {
+	t.Helper()
+	var out result
+	run := &RunFolder{Dir: r.dir}
+	must(t, track.Read(run.Metrics(), func(step int, m track.Metrics) error {
+		m = maps.Clone(m)
+		for name := range m {
+			if strings.Contains(name, "timing_") || strings.HasPrefix(name, "perf/") || strings.Contains(name, "_ms/") {
+				delete(m, name)
+			}
+		}
+		m["step"] = float64(step)
+		out.Metrics = append(out.Metrics, m)
+		return nil
+	}))
+	c, _, err := checkpoint.Latest(t.Context(), run.Checkpoints())
+	must(t, err)
+	out.Weights, err = os.ReadFile(filepath.Join(c.File(ActorFolder), "model.safetensors"))
+	must(t, err)
+	entries, err := os.ReadDir(run.Rollouts())
+	must(t, err)
+	for _, e := range entries {
+		out.Rollouts = append(out.Rollouts, e.Name())
+	}
+	st, err := ReadState(c.Path)
+	must(t, err)
+	for _, v := range st.Validations {
+		out.Labels = append(out.Labels, v.Label)
+	}
+	if !st.Finished {
+		t.Errorf("the run is not finished: step %d", st.Step)
+	}
+	return out
+}
+
+// calm are the results of runs that nothing disturbs, by kind.
+var calm = struct {
+	sync.Mutex
+	of map[bool]result
+}{of: map[bool]result{}}
+
+// sameAsUndisturbed compares a finished run with one that nothing disturbed.
+func (r *rig) sameAsUndisturbed(t *testing.T) {
+	t.Helper()
+	calm.Lock()
+	defer calm.Unlock()
+	want, ok := calm.of[r.supervised]
+	if !ok {
+		quiet := newRig(t)
+		quiet.supervised = r.supervised
+		must(t, quiet.fit(t, t.Context(), t.Context()))
+		want = quiet.result(t)
+		calm.of[r.supervised] = want
+	}
+	got := r.result(t)
+	if d := cmp.Diff(want.Metrics, got.Metrics); d != "" {
+		t.Errorf("metrics differ from those of an undisturbed run:\n%s", d)
+	}
+	if !bytes.Equal(want.Weights, got.Weights) {
+		t.Error("weights differ from those of an undisturbed run")
+	}
+	if d := cmp.Diff(want.Rollouts, got.Rollouts); d != "" {
+		t.Errorf("rollouts differ:\n%s", d)
+	}
+	if d := cmp.Diff(want.Labels, got.Labels); d != "" {
+		t.Errorf("validations differ:\n%s", d)
+	}
+}

@@ -47,7 +47,7 @@ func writeRest(ctx context.Context, dir string, a *Actor, st State, run *RunFold
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, configFile), config, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, ConfigFile), config, 0o644); err != nil {
 		return err
 	}
 	return writeState(dir, st)

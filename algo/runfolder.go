@@ -17,7 +17,7 @@ type RunFolder struct {
 
 // The parts of a run folder.
 func (r *RunFolder) Metrics() string     { return filepath.Join(r.Dir, "metrics.jsonl") }
-func (r *RunFolder) Config() string      { return filepath.Join(r.Dir, configFile) }
+func (r *RunFolder) Config() string      { return filepath.Join(r.Dir, ConfigFile) }
 func (r *RunFolder) Checkpoints() string { return filepath.Join(r.Dir, "checkpoints") }
 func (r *RunFolder) Rollouts() string    { return filepath.Join(r.Dir, "rollouts") }
 func (r *RunFolder) Log() string         { return filepath.Join(r.Dir, "run.log") }

@@ -24,7 +24,6 @@ type State struct {
 	Order         data.OrderState `json:"order"`
 	MetricsOffset int64           `json:"metrics_offset"` // bytes of metrics.jsonl that belong to finished steps
 	Seed          uint64          `json:"seed"`
-	ConfigHash    string          `json:"config_hash"`
 	Validations   []Validation    `json:"validations"`
 
 	// Unreported are the metrics of the last step where its validation or the
@@ -68,7 +67,7 @@ const (
 	stateFile     = "state.json"
 	optimizerFile = "optimizer.safetensors"
 	ActorFolder   = "actor" // a Hugging Face folder
-	configFile    = "config.toml"
+	ConfigFile    = "config.toml"
 )
 
 // ReadState reads the state of a checkpoint folder.

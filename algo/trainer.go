@@ -54,8 +54,6 @@ type Parts struct {
 	Sink    track.Sink
 	Events  Events // nil: nobody watches
 	Log     *slog.Logger
-
-	ConfigHash string // kept in the state, so that a resumed run can tell
 }
 
 // Events tell whoever watches a run what it is doing. Calls come from one
@@ -102,7 +100,6 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 			return nil, fmt.Errorf("the tasks are not those of the checkpoint: %w", err)
 		}
 	}
-	t.state.ConfigHash = p.ConfigHash
 	if t.updated != nil {
 		t.updated(t.state.WeightVersion)
 	}

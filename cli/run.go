@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/checkpoint"
@@ -22,7 +23,7 @@ type openedRun struct {
 
 // openRun finds the run folder of a configuration, locks it, removes what a
 // killed process left half done, and decides what to go on from.
-func (s *State) openRun(ctx context.Context, cfg configs.Config) (*openedRun, error) {
+func (s *State) openRun(ctx context.Context, cfg configs.Config, m mode) (*openedRun, error) {
 	root := s.Path(cfg.Trainer.OutputDir)
 	name := runName(cfg)
 	if cfg.Trainer.Resume == "never" {
@@ -36,13 +37,13 @@ func (s *State) openRun(ctx context.Context, cfg configs.Config) (*openedRun, er
 	if r.lock, err = checkpoint.AcquireLock(r.folder.Dir); err != nil {
 		return nil, errWith(ExitDisk, "", err)
 	}
-	if err := r.resume(ctx, s, cfg); err != nil {
+	if err := r.resume(ctx, s, cfg, m); err != nil {
 		return nil, errors.Join(err, r.lock.Release())
 	}
 	return r, nil
 }
 
-func (r *openedRun) resume(ctx context.Context, s *State, cfg configs.Config) error {
+func (r *openedRun) resume(ctx context.Context, s *State, cfg configs.Config, m mode) error {
 	removed, err := checkpoint.Clean(r.folder.Checkpoints())
 	if err != nil {
 		return errWith(ExitDisk, "", err)
@@ -73,6 +74,10 @@ func (r *openedRun) resume(ctx context.Context, s *State, cfg configs.Config) er
 		if err != nil {
 			return errWith(ExitDisk, "set trainer.resume to a checkpoint folder, auto or never", err)
 		}
+		if !r.folder.Owns(found.Path) {
+			return errWith(ExitInput, "to start a new run from its weights, set model.path to its actor folder instead",
+				fmt.Errorf("trainer.resume: %s is not a checkpoint of this run, whose are in %s", found.Path, r.folder.Checkpoints()))
+		}
 		r.checkpoint = found
 	}
 	st, err := algo.ReadState(r.checkpoint.Path)
@@ -80,15 +85,60 @@ func (r *openedRun) resume(ctx context.Context, s *State, cfg configs.Config) er
 		return errWith(ExitDisk, "", err)
 	}
 	r.state = &st
-	if st.ConfigHash != cfg.Hash() {
-		s.Log.Warn("the configuration is not the one of the checkpoint; the run goes on with the new one",
-			"checkpoint", r.checkpoint.Path)
+	if err := r.sameExperiment(s, cfg, m); err != nil {
+		return err
+	}
+	return r.setAside(s)
+}
+
+// sameExperiment refuses to go on with other settings than the checkpoint's
+// where these are part of the experiment, and tells of the others.
+func (r *openedRun) sameExperiment(s *State, cfg configs.Config, m mode) error {
+	if r.state.Supervised != (m == supervised) {
+		return errWith(ExitInput, "to start from its weights, set model.path to its actor folder, and trainer.experiment to another name",
+			fmt.Errorf("checkpoint %s was made by openmanus %s", r.checkpoint.Path, map[bool]string{true: "sft", false: "train"}[r.state.Supervised]))
+	}
+	path := r.checkpoint.File(algo.ConfigFile)
+	text, err := s.ReadFile(path, maxConfig)
+	if err != nil {
+		return errWith(ExitDisk, "", err)
+	}
+	was, err := configs.Load(path, text, nil)
+	if err != nil {
+		return errWith(ExitInput, "", fmt.Errorf("the checkpoint's configuration, to compare with: %w", err))
+	}
+	var refused []string
+	for _, c := range configs.Diff(was, cfg) {
+		if c.Free {
+			s.Log.Info("changed since the checkpoint", "key", c.Key, "was", c.Old, "now", c.New)
+			continue
+		}
+		refused = append(refused, "  "+c.String())
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	return errWith(ExitInput, "", fmt.Errorf("the configuration is not that of the checkpoint %s:\n%s\n"+
+		"set these back to go on, or give trainer.experiment another name to train anew; "+
+		"to start from these weights, also set model.path to the checkpoint's actor folder and sft.epochs = 0",
+		r.checkpoint.Path, strings.Join(refused, "\n")))
+}
+
+// setAside keeps newer checkpoints than the one to go on from out of the way.
+func (r *openedRun) setAside(s *State) error {
+	dir, steps, err := r.folder.SetAside(r.state.Step)
+	if err != nil {
+		return errWith(ExitDisk, "", err)
+	}
+	if len(steps) > 0 {
+		s.Log.Warn("newer checkpoints are set aside; from now on trainer.resume=auto goes on with this run",
+			"step", r.state.Step, "set_aside", steps, "folder", dir)
 	}
 	return nil
 }
 
-// runName is the folder's name under output_dir.
-func runName(cfg configs.Config) string {
+// experimentName is trainer.experiment, or a name for it.
+func experimentName(cfg configs.Config) string {
 	name := cfg.Trainer.Experiment
 	if name == "" {
 		name = cfg.Trainer.Project
@@ -99,6 +149,12 @@ func runName(cfg configs.Config) string {
 			name += "-" + e.Name
 		}
 	}
+	return name
+}
+
+// runName is the folder's name under output_dir.
+func runName(cfg configs.Config) string {
+	name := experimentName(cfg)
 	if cfg.Trainer.ExperimentSuffix != "" {
 		name += "_" + cfg.Trainer.ExperimentSuffix
 	}

@@ -38,9 +38,7 @@ func runSFT(ctx context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if cfg.Trainer.Experiment != "" { // train of the same file has a folder of its own
-		cfg.Trainer.Experiment += "-sft"
-	}
+	cfg.Trainer.Experiment = experimentName(cfg) + "-sft" // train of the same file has a folder of its own
 	return s.fit(ctx, cfg, supervised)
 }
 

@@ -66,7 +66,7 @@ func runTrain(ctx context.Context, s *State, c *cli.Context) error {
 // fit does a whole run and prints what came of it.
 func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error) {
 	in := s.Interrupts(ctx)
-	run, err := s.openRun(in.Hard, cfg)
+	run, err := s.openRun(in.Hard, cfg, m)
 	if err != nil {
 		return err
 	}

@@ -339,10 +339,9 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		Save: func(ctx context.Context, dir string) error {
 			return t.bundle.Save(ctx, dir, torch.Float32)
 		},
-		Sink:       sink,
-		Events:     events,
-		Log:        t.s.Log,
-		ConfigHash: t.cfg.Hash(),
+		Sink:   sink,
+		Events: events,
+		Log:    t.s.Log,
 	}, o, t.run.state)
 }
 

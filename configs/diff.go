@@ -8,6 +8,7 @@ import (
 type Change struct {
 	Key      string // "actor.optim.lr", "env.0.max_turns"
 	Old, New string // as TOML; "" where a table is missing
+	Free     bool   // a resumed run may have the new value
 }
 
 // String returns the change as "key: old -> new".
@@ -21,8 +22,9 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s: %s -> %s", c.Key, none(c.Old), none(c.New))
 }
 
-// Diff lists the keys in which a and b differ, in the order of a written file.
-// A resumed run reports it, so that nobody goes on with other settings unawares.
+// Diff lists the keys in which a and b differ, in the order of a written file;
+// of an [[env]] table that only one of them has, the name. A resumed run
+// reports it, so that nobody goes on with other settings unawares.
 func Diff(a, b Config) []Change {
 	var out []Change
 	at := func(c *Config, path string, n, i int) string {
@@ -37,16 +39,14 @@ func Diff(a, b Config) []Change {
 		}
 		na, nb := len(a.paths(e.name)), len(b.paths(e.name))
 		for i := range max(na, nb) {
+			if i >= min(na, nb) && e.name != "env.name" {
+				break
+			}
 			path := instance(e.name, i)
 			if old, now := at(&a, path, na, i), at(&b, path, nb, i); old != now {
-				out = append(out, Change{path, old, now})
+				out = append(out, Change{Key: path, Old: old, New: now, Free: free(e.name)})
 			}
 		}
 	}
 	return out
-}
-
-// Equal reports whether a and b say the same.
-func Equal(a, b Config) bool {
-	return a.text(false) == b.text(false)
 }

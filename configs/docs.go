@@ -54,6 +54,23 @@ This page is generated from the table of keys in ` + "`configs`" + ` (` + "`go t
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", k.Name[len(sec)+1:], k.Type, def, cell(doc))
 	}
+	b.WriteString(`
+## Resuming
+
+The same command goes on from the newest checkpoint. A key that belongs to the experiment must then have the value it had:
+a run that finds another one in the checkpoint's config.toml lists the differences and ends with exit code 3. To train on
+with other settings, give trainer.experiment another name, and, to start from these weights, set model.path to the
+checkpoint's actor folder (with sft.epochs = 0, and without [model.fresh]). Any value is right for the keys that decide
+
+`)
+	for _, group := range mayChange {
+		fmt.Fprintf(&b, "- %s: `%s`\n", group.decides, strings.Join(group.keys, "`, `"))
+	}
+	b.WriteString(`
+With trainer.resume = "PATH", PATH being one of the run's own older checkpoints, the run goes on from there. Newer
+checkpoints, their episodes and the metrics so far are moved to set-aside/N in the run folder, with a message, so that
+` + "`auto`" + ` does not go back to them; nothing is deleted.
+`)
 	b.WriteString("\n## Keys with one value so far\n\nThey may be written; any other value is an error that says \"not implemented yet\".\n\n| key | value | meaning |\n| --- | --- | --- |\n")
 	for _, k := range fixed {
 		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", k.Name, k.Default, cell(k.Doc))

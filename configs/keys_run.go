@@ -32,7 +32,7 @@ var trainerKeys = []entry{
 	ready("trainer.val_before_train", "validate before the first step", anything),
 	fixed("trainer.val_only", false, "stop after the first validation; `openmanus eval` does that"),
 	ready("trainer.keep_checkpoints", "newest checkpoints kept; 0: all", atLeast(0)),
-	ready("trainer.resume", "auto: go on from the newest checkpoint if there is one; never: refuse a folder that has one; or the path of a checkpoint", notEmpty),
+	ready("trainer.resume", "auto: go on from the newest checkpoint if there is one; never: train anew in a folder of its own; or the path of one of the run's own checkpoints", notEmpty),
 	ready("trainer.output_dir", "folder of all runs", notEmpty),
 	ready("trainer.seed", "seed of everything random but the order of tasks", anything),
 	moved("trainer.rollout_dump_dir", "episodes are always kept in the run folder's rollouts; leave it out"),

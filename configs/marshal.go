@@ -1,8 +1,6 @@
 package configs
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -13,16 +11,10 @@ import (
 // Marshal returns c as TOML with every key and a comment on each. Load reads
 // it back to an equal Config.
 func (c Config) Marshal() []byte {
-	return []byte(c.text(true))
+	return []byte(c.text())
 }
 
-// Hash identifies what c says: equal configurations have equal hashes.
-func (c Config) Hash() string {
-	sum := sha256.Sum256([]byte(c.text(false)))
-	return hex.EncodeToString(sum[:])
-}
-
-func (c *Config) text(comments bool) string {
+func (c *Config) text() string {
 	var b strings.Builder
 	for i := 0; i < len(table); {
 		// The run of table rows that shares a section.
@@ -35,16 +27,16 @@ func (c *Config) text(comments bool) string {
 		i = j
 		if sec == "env" {
 			for n := range c.Env {
-				c.section(&b, "[[env]]", rows, n, comments)
+				c.section(&b, "[[env]]", rows, n)
 			}
 			continue
 		}
-		c.section(&b, "["+sec+"]", rows, 0, comments)
+		c.section(&b, "["+sec+"]", rows, 0)
 	}
 	return b.String()
 }
 
-func (c *Config) section(b *strings.Builder, head string, rows []entry, env int, comments bool) {
+func (c *Config) section(b *strings.Builder, head string, rows []entry, env int) {
 	open := false
 	for _, e := range rows {
 		if e.status != Ready {
@@ -57,13 +49,11 @@ func (c *Config) section(b *strings.Builder, head string, rows []entry, env int,
 			b.WriteString(head + "\n")
 			open = true
 		}
-		if comments {
-			b.WriteString("# " + e.doc)
-			if e.rule.allowed != "" {
-				b.WriteString("; allowed: " + e.rule.allowed)
-			}
-			b.WriteByte('\n')
+		b.WriteString("# " + e.doc)
+		if e.rule.allowed != "" {
+			b.WriteString("; allowed: " + e.rule.allowed)
 		}
+		b.WriteByte('\n')
 		leaf := e.name[strings.LastIndexByte(e.name, '.')+1:]
 		fmt.Fprintf(b, "%s = %s\n", leaf, literal(field(c, instance(e.name, env))))
 	}

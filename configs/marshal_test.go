@@ -28,8 +28,8 @@ func TestMarshalLoadsBack(t *testing.T) {
 			if diff := cmp.Diff(c, again); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			if c.Hash() != again.Hash() || !Equal(c, again) {
-				t.Error("equal configurations have different hashes")
+			if d := Diff(c, again); len(d) > 0 {
+				t.Errorf("they differ: %v", d)
 			}
 		})
 	}
@@ -53,9 +53,7 @@ func TestDiff(t *testing.T) {
 	b.Env = b.Env[:1]
 	var got []string
 	for _, c := range Diff(a, b) {
-		if !strings.HasPrefix(c.Key, "env.1.") || c.Key == "env.1.name" {
-			got = append(got, c.String())
-		}
+		got = append(got, c.String())
 	}
 	want := []string{"env.1.name: \"textcraft\" -> (absent)", "env.0.max_turns: 10 -> 3", "actor.optim.lr: 1e-06 -> 0.0001"}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -66,9 +64,6 @@ func TestDiff(t *testing.T) {
 	}
 	if d := Diff(a, a.Clone()); len(d) != 0 {
 		t.Errorf("a configuration differs from itself: %v", d)
-	}
-	if a.Hash() == b.Hash() {
-		t.Error("different configurations have equal hashes")
 	}
 }
 

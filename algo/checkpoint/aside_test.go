@@ -1,0 +1,55 @@
+package checkpoint
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+)
+
+func TestSetAside(t *testing.T) {
+	root, to := t.TempDir(), filepath.Join(t.TempDir(), "aside", "checkpoints")
+	for step := 1; step <= 4; step++ {
+		save(t, root, step, 0)
+	}
+	if moved, err := SetAside(root, 4, to); err != nil || moved != nil {
+		t.Fatalf("nothing is newer than the newest: %v %v", moved, err)
+	}
+	moved, err := SetAside(root, 2, to)
+	if err != nil || len(moved) != 2 || moved[0].Step != 4 || moved[1].Step != 3 {
+		t.Fatalf("moved %v %v", moved, err)
+	}
+	if a, b := steps(t, root), steps(t, to); a != "1 2" || b != "3 4" {
+		t.Errorf("left %q, aside %q", a, b)
+	}
+	if _, err := Open(t.Context(), filepath.Join(to, "step_000004")); err != nil {
+		t.Errorf("what was set aside is damaged: %v", err)
+	}
+	save(t, root, 3, 0)
+	if _, err := SetAside(root, 2, to); err == nil {
+		t.Error("what was set aside before was replaced")
+	}
+}
+
+// A process that dies in between has moved the newest ones, so the run that is
+// left has no gap.
+func TestSetAsideDiesInBetween(t *testing.T) {
+	root, to := t.TempDir(), filepath.Join(t.TempDir(), "aside")
+	for step := 1; step <= 4; step++ {
+		save(t, root, step, 0)
+	}
+	n := 0
+	d := disk{before: func(op, _ string) error {
+		if op == "rename" {
+			if n++; n == 2 {
+				return errors.New("dead")
+			}
+		}
+		return nil
+	}}
+	if _, err := d.setAside(root, 1, to); err == nil {
+		t.Fatal("the failure was not reported")
+	}
+	if a, b := steps(t, root), steps(t, to); a != "1 2 3" || b != "4" {
+		t.Errorf("left %q, aside %q", a, b)
+	}
+}

@@ -1,0 +1,132 @@
+package algo
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/openmanus/openmanus/algo/checkpoint"
+)
+
+// setAsideFolder is where a run folder keeps what a newer branch of the run
+// replaced.
+const setAsideFolder = "set-aside"
+
+// Owns reports whether path is a folder in the run's checkpoints.
+func (r *RunFolder) Owns(path string) bool {
+	parent, err := os.Stat(filepath.Dir(filepath.Clean(path)))
+	if err != nil {
+		return false
+	}
+	own, err := os.Stat(r.Checkpoints())
+	return err == nil && os.SameFile(parent, own)
+}
+
+// SetAside makes room for going on from an older step: checkpoints after it
+// and the episodes of later steps move to set-aside/N, and the metrics so far
+// are copied there. It returns that folder and the steps of the checkpoints;
+// none where step is the newest.
+func (r *RunFolder) SetAside(step int) (dir string, steps []int, err error) {
+	list, err := checkpoint.List(r.Checkpoints())
+	if err != nil || len(list) == 0 || list[len(list)-1].Step <= step {
+		return "", nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("set aside what is newer than step %d: %w", step, err)
+		}
+	}()
+	if dir, err = r.freeAside(); err != nil {
+		return "", nil, err
+	}
+	if err := copyFile(r.Metrics(), filepath.Join(dir, filepath.Base(r.Metrics()))); err != nil {
+		return dir, nil, err
+	}
+	if err := r.moveRollouts(step, filepath.Join(dir, filepath.Base(r.Rollouts()))); err != nil {
+		return dir, nil, err
+	}
+	moved, err := checkpoint.SetAside(r.Checkpoints(), step, filepath.Join(dir, filepath.Base(r.Checkpoints())))
+	for _, e := range moved {
+		steps = append(steps, e.Step)
+	}
+	return dir, steps, err
+}
+
+// freeAside makes the next folder under set-aside.
+func (r *RunFolder) freeAside() (string, error) {
+	root := filepath.Join(r.Dir, setAsideFolder)
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return "", err
+	}
+	for n := 1; ; n++ {
+		dir := filepath.Join(root, strconv.Itoa(n))
+		if err := os.Mkdir(dir, 0o755); !os.IsExist(err) {
+			return dir, err
+		}
+	}
+}
+
+// moveRollouts moves the episodes of steps after one.
+func (r *RunFolder) moveRollouts(step int, to string) error {
+	entries, err := os.ReadDir(r.Rollouts())
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(to, 0o755); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if n, ok := rolloutStep(e.Name()); ok && n > step {
+			if err := os.Rename(filepath.Join(r.Rollouts(), e.Name()), filepath.Join(to, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rolloutStep finds the step in the name of a file of episodes: step_3.jsonl,
+// val_step_3_maze.jsonl. The validation after the last step is later than any.
+func rolloutStep(name string) (int, bool) {
+	rest, validation := strings.CutPrefix(name, "val_")
+	if validation && strings.HasPrefix(rest, LabelAfter+"_") {
+		return 1<<31 - 1, true
+	}
+	digits, ok := strings.CutPrefix(rest, "step_")
+	if !ok {
+		return 0, false
+	}
+	if i := strings.IndexAny(digits, "_."); i >= 0 {
+		digits = digits[:i]
+	}
+	n, err := strconv.Atoi(digits)
+	return n, err == nil
+}
+
+// copyFile copies a file and makes the copy durable. A file that is not there
+// is none to copy.
+func copyFile(from, to string) (err error) {
+	in, err := os.Open(from)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if err == nil {
+		err = out.Sync()
+	}
+	if closeErr := out.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}

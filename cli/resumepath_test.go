@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// inProcess runs a command in dir and returns its exit code and streams.
+func inProcess(t *testing.T, dir string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	ts := newTestState(t, args...)
+	ts.Dir = dir
+	code = Main(ts.State)
+	return code, ts.out.String(), ts.err.String()
+}
+
+// entries lists a folder; none where it is not there.
+func entries(t *testing.T, parts ...string) []string {
+	t.Helper()
+	list, err := os.ReadDir(filepath.Join(parts...))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func mustContain(t *testing.T, what, text string, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			t.Errorf("%s does not say %q:\n%s", what, w, text)
+		}
+	}
+}
+
+// TestResumeWithOtherSettings: what belongs to the experiment is refused with
+// the difference, before anything is written; the rest may change.
+func TestResumeWithOtherSettings(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", tinyRun)
+	first := append([]string{"train", "run.toml"}, shortRun...)
+	if code, _, stderr := inProcess(t, dir, first...); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, stderr)
+	}
+	run := filepath.Join(dir, "runs", "tiny")
+	config, metrics := read(t, run, "config.toml"), read(t, run, "metrics.jsonl")
+
+	code, _, stderr := inProcess(t, dir, append(slices.Clone(first),
+		"--set", "actor.optim.lr=0.01", "--set", "model.fresh.layers=2", "--set", "trainer.seed=5", "--set", "env.maze.max_turns=4", "--set", "trainer.total_steps=3")...)
+	if code != int(ExitInput) {
+		t.Errorf("exit code %d", code)
+	}
+	mustContain(t, "stderr", stderr, "is not that of the checkpoint", filepath.Join("checkpoints", "step_000002"), "  model.fresh.layers: 1 -> 2",
+		"  env.0.max_turns: 3 -> 4", "  actor.optim.lr: 0.001 -> 0.01", "  trainer.seed: 1 -> 5", "give trainer.experiment another name")
+	if strings.Contains(stderr, "  trainer.total_steps") {
+		t.Errorf("total_steps may change:\n%s", stderr)
+	}
+	if string(read(t, run, "config.toml")) != string(config) || string(read(t, run, "metrics.jsonl")) != string(metrics) {
+		t.Error("the refused run changed the run folder")
+	}
+
+	code, stdout, stderr := inProcess(t, dir, append(slices.Clone(first),
+		"--set", "trainer.total_steps=3", "--set", "trainer.save_every=2", "--set", "actor.micro_batch_size=1", "--set", "log.level=error")...)
+	if code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, stderr)
+	}
+	mustContain(t, "stdout", stdout, "3 steps")
+
+	// Supervised training does not go on from it, whatever folder it is told.
+	code, _, stderr = inProcess(t, dir, append(append([]string{"sft"}, first[1:]...), "--set", "trainer.resume="+filepath.Join(run, "checkpoints", "step_000002"))...)
+	if code != int(ExitInput) {
+		t.Errorf("exit code %d", code)
+	}
+	mustContain(t, "stderr", stderr, "is not a checkpoint of this run")
+}
+
+// TestResumeFromPath: going on from an older checkpoint sets the newer ones
+// aside, loses nothing, and auto goes on with the new branch.
+func TestResumeFromPath(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", tinyRun)
+	args := append([]string{"train", "run.toml"}, shortRun...)
+	if code, _, stderr := inProcess(t, dir, args...); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, stderr)
+	}
+	run := filepath.Join(dir, "runs", "tiny")
+	whole := read(t, run, "metrics.jsonl")
+	weights := read(t, run, filepath.Join("checkpoints", "step_000002", "actor", "model.safetensors"))
+
+	// Stop the new branch before its first save, so that only what was set
+	// aside could be newer.
+	loud := slices.Clone(args[:len(args)-1]) // without --quiet
+	code, _, stderr := inProcess(t, dir, append(loud, "--set", "trainer.resume=runs/tiny/checkpoints/step_000001", "--set", "trainer.total_steps=1")...)
+	if code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, stderr)
+	}
+	mustContain(t, "stderr", stderr, "set aside", "[2]", filepath.Join("set-aside", "1"))
+	aside := filepath.Join(run, "set-aside", "1")
+	if got := entries(t, aside, "checkpoints"); !slices.Equal(got, []string{"step_000002"}) {
+		t.Errorf("set aside: %v", got)
+	}
+	if string(read(t, aside, "metrics.jsonl")) != string(whole) {
+		t.Error("the metrics so far were not kept")
+	}
+	if got := entries(t, aside, "rollouts"); !slices.Equal(got, []string{"step_2.jsonl", "val_after_maze.jsonl"}) {
+		t.Errorf("episodes set aside: %v", got)
+	}
+	if got := entries(t, run, "checkpoints"); slices.Contains(got, "step_000002") || !slices.Contains(got, "step_000001") {
+		t.Errorf("checkpoints: %v", got)
+	}
+
+	// auto does not go back to step 2, and comes to the same weights.
+	code, stdout, stderr := inProcess(t, dir, args...)
+	if code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, stderr)
+	}
+	mustContain(t, "stdout", stdout, "2 steps")
+	if string(read(t, run, filepath.Join("checkpoints", "step_000002", "actor", "model.safetensors"))) != string(weights) {
+		t.Error("the second branch differs")
+	}
+}

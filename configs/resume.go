@@ -1,0 +1,33 @@
+package configs
+
+import "slices"
+
+// mayChange are the keys that a resumed run may have other values of, by what
+// they decide. All others belong to the experiment: with another value, what
+// comes after the checkpoint would not go with what came before it.
+var mayChange = []struct {
+	decides string
+	keys    []string
+}{
+	{"how long the run goes on (linear and cosine schedules stretch with it)", []string{"trainer.total_steps", "trainer.epochs"}},
+	{"what it leaves behind, and where", []string{
+		"trainer.save_every", "trainer.test_every", "trainer.val_before_train", "trainer.keep_checkpoints", "trainer.resume",
+		"trainer.project", "trainer.experiment", "trainer.experiment_suffix", "trainer.output_dir", "log.backends", "log.level",
+	}},
+	{"where it runs and how fast", []string{
+		"model.device", "env.servers", "env.timeout_s", "env.retries", "agent.max_workers", "agent.episode_retries",
+		"rollout.max_sequences", "rollout.max_batch_tokens", "rollout.kv_cache_fraction", "rollout.deterministic",
+		"actor.micro_batch_size", "actor.dynamic_batch", "actor.max_tokens_per_micro_batch", "ref.micro_batch_size", "sft.micro_batch_size",
+	}},
+	{"when it complains", []string{"rollout.max_logprob_gap", "rollout.fail_on_logprob_gap"}},
+}
+
+// free reports whether a resumed run may have another value of a key.
+func free(name string) bool {
+	for _, group := range mayChange {
+		if slices.Contains(group.keys, name) {
+			return true
+		}
+	}
+	return false
+}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,17 +82,40 @@ func TestResume(t *testing.T) {
 	}
 	train(t, whole).wait(t)
 	train(t, again).wait(t)
-	sameRuns(t, "two runs with one seed", whole, again)
+	sameRuns(t, "two runs with one seed", whole, again, "tiny", 4)
 
 	// The third step has no delay to be caught in, so it is killed as soon as
 	// the second is on disk; whatever it was doing is lost.
 	p := train(t, killed)
-	p.killAfter(t, 2)
+	p.killAfter(t, "tiny", 2)
 	if _, err := os.Stat(filepath.Join(killed, "runs", "tiny", "checkpoints", "step_000004")); err == nil {
 		t.Fatal("the run ended before it was killed")
 	}
 	train(t, killed).wait(t)
-	sameRuns(t, "killed and resumed", whole, killed)
+	sameRuns(t, "killed and resumed", whole, killed, "tiny", 4)
+
+	interrupted := t.TempDir()
+	writeFile(t, interrupted, "run.toml", tinyRun)
+	p = train(t, interrupted)
+	p.interruptAfter(t, "tiny", 3) // steps of the warm start
+	train(t, interrupted).wait(t)
+	sameRuns(t, "interrupted in the warm start and resumed", whole, interrupted, "tiny", 4)
+}
+
+// TestSFTResume: supervised training survives kill -9 as well.
+func TestSFTResume(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains twice")
+	}
+	whole, killed := t.TempDir(), t.TempDir()
+	writeFile(t, whole, "run.toml", tinyRun)
+	writeFile(t, killed, "run.toml", tinyRun)
+	const epochs = "sft.epochs=12" // of one step each
+	openmanus(t, whole, "sft", "run.toml", "--set", epochs).wait(t)
+	p := openmanus(t, killed, "sft", "run.toml", "--set", epochs)
+	p.killAfter(t, "tiny-sft", 2)
+	openmanus(t, killed, "sft", "run.toml", "--set", epochs).wait(t)
+	sameRuns(t, "supervised, killed and resumed", whole, killed, "tiny-sft", 12)
 }
 
 type process struct {
@@ -102,7 +126,13 @@ type process struct {
 
 func train(t *testing.T, dir string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command("openmanus", "train", "run.toml"), dir: dir}
+	return openmanus(t, dir, "train", "run.toml")
+}
+
+// openmanus starts the program in dir.
+func openmanus(t *testing.T, dir string, args ...string) *process {
+	t.Helper()
+	p := &process{cmd: exec.Command("openmanus", args...), dir: dir}
 	p.cmd.Dir = dir
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	if err := p.cmd.Start(); err != nil {
@@ -119,38 +149,58 @@ func (p *process) wait(t *testing.T) {
 }
 
 // killAfter kills the process once the checkpoint of a step is there.
-func (p *process) killAfter(t *testing.T, step int) {
+func (p *process) killAfter(t *testing.T, run string, step int) {
+	t.Helper()
+	name := filepath.Join(p.dir, "runs", run, "checkpoints", fmt.Sprintf("step_%06d", step), "manifest.json")
+	p.signalWhen(t, os.Kill, func() bool {
+		_, err := os.Stat(name)
+		return err == nil
+	})
+}
+
+// interruptAfter presses Ctrl-C once the metrics have so many lines, and wants
+// the exit code of an interruption.
+func (p *process) interruptAfter(t *testing.T, run string, lines int) {
+	t.Helper()
+	name := filepath.Join(p.dir, "runs", run, "metrics.jsonl")
+	p.signalWhen(t, os.Interrupt, func() bool {
+		b, err := os.ReadFile(name)
+		return err == nil && bytes.Count(b, []byte("\n")) >= lines
+	})
+	if code := p.cmd.ProcessState.ExitCode(); code != int(ExitInterrupted) {
+		t.Fatalf("exit code %d\n%s", code, &p.out)
+	}
+}
+
+// signalWhen sends a signal as soon as it is time and waits for the end.
+func (p *process) signalWhen(t *testing.T, sig os.Signal, itIsTime func() bool) {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- p.cmd.Wait() }()
-	name := filepath.Join(p.dir, "runs", "tiny", "checkpoints", "step_000002", "manifest.json")
-	for deadline := time.Now().Add(5 * time.Minute); ; {
-		if _, err := os.Stat(name); err == nil {
-			break
-		}
+	for deadline := time.Now().Add(5 * time.Minute); !itIsTime(); {
 		select {
 		case err := <-done:
-			t.Fatalf("train ended before step %d was saved: %v\n%s", step, err, &p.out)
+			t.Fatalf("the run ended too early: %v\n%s", err, &p.out)
 		case <-time.After(2 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
 			_ = p.cmd.Process.Kill()
-			t.Fatalf("no checkpoint of step %d after five minutes\n%s", step, &p.out)
+			t.Fatalf("not there after five minutes\n%s", &p.out)
 		}
 	}
-	if err := p.cmd.Process.Kill(); err != nil {
+	if err := p.cmd.Process.Signal(sig); err != nil {
 		t.Fatal(err)
 	}
 	<-done
 }
 
-// sameRuns compares metrics and final weights of two run folders.
-func sameRuns(t *testing.T, what, a, b string) {
+// sameRuns compares metrics and final weights of a run in two folders.
+func sameRuns(t *testing.T, what, a, b, run string, step int) {
 	t.Helper()
-	if d := cmp.Diff(metricsOf(t, a), metricsOf(t, b)); d != "" {
+	if d := cmp.Diff(metricsOf(t, a, run), metricsOf(t, b, run)); d != "" {
 		t.Errorf("%s: metrics differ:\n%s", what, d)
 	}
-	weights := filepath.Join("runs", "tiny", "checkpoints", "step_000004", "actor", "model.safetensors")
+	weights := filepath.Join("runs", run, "checkpoints", fmt.Sprintf("step_%06d", step), "actor", "model.safetensors")
 	if !bytes.Equal(read(t, a, weights), read(t, b, weights)) {
 		t.Errorf("%s: weights differ", what)
 	}
@@ -166,10 +216,10 @@ func read(t *testing.T, dir, name string) []byte {
 }
 
 // metricsOf reads metrics.jsonl without what depends on the clock.
-func metricsOf(t *testing.T, dir string) []map[string]any {
+func metricsOf(t *testing.T, dir, run string) []map[string]any {
 	t.Helper()
 	var lines []map[string]any
-	for s := bufio.NewScanner(bytes.NewReader(read(t, dir, filepath.Join("runs", "tiny", "metrics.jsonl")))); s.Scan(); {
+	for s := bufio.NewScanner(bytes.NewReader(read(t, dir, filepath.Join("runs", run, "metrics.jsonl")))); s.Scan(); {
 		var m map[string]any
 		if err := json.Unmarshal(s.Bytes(), &m); err != nil {
 			t.Fatal(err)

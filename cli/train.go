@@ -20,7 +20,8 @@ func trainCommand(s *State) *cli.Command {
 		Name:      "train",
 		Usage:     "train an agent by reinforcement learning; without a configuration, the quickstart",
 		ArgsUsage: "[CONFIG.toml]",
-		Description: "Ctrl-C once finishes the step, saves and exits with 130; the same command goes on from there.\n" +
+		Description: "Ctrl-C once finishes the step, breaks a validation off, saves and exits with 130; the same command\n" +
+			"goes on from there.\n" +
 			"A run that was killed goes on from its last checkpoint.",
 		Flags: trainFlags(),
 	}, 1, runTrain)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
+
+	"github.com/openmanus/openmanus/torch"
 )
 
 // leakChecked fails the run if a test left a goroutine behind.
@@ -17,6 +19,13 @@ type leakChecked struct{ *testing.M }
 
 // Run runs the tests.
 func (l leakChecked) Run() int {
+	// A second thread that waits for a busy core costs more than it does; the
+	// variable is for the processes that tests start.
+	torch.SetNumThreads(1)
+	if err := os.Setenv("OMP_NUM_THREADS", "1"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	code := l.M.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, "goroutines are left:", err)

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 )
 
@@ -96,6 +98,7 @@ func codeOf(ctx context.Context, err error) ExitCode {
 	var ee *exitError
 	var faults configs.Faults
 	var envErr *env.Error
+	var failed *rollout.FailedError
 	switch {
 	case err == nil:
 		return ExitOK
@@ -106,8 +109,10 @@ func codeOf(ctx context.Context, err error) ExitCode {
 		return ee.code
 	case errors.As(err, &faults):
 		return ExitInput
-	case errors.As(err, &envErr):
+	case errors.As(err, &envErr), errors.As(err, &failed) && failed.Outcome == data.EnvError:
 		return ExitEnv
+	case failed != nil:
+		return ExitNative
 	}
 	return ExitInternal
 }

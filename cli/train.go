@@ -12,6 +12,7 @@ import (
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
@@ -73,7 +74,7 @@ func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error)
 	}
 	defer func() { err = errors.Join(err, run.lock.Release()) }()
 	if run.finished(cfg, m) {
-		return s.printOutcome(run, *run.state, "this run is finished; set trainer.experiment to another name, or trainer.resume=never, to train anew")
+		return s.printOutcome(run, cfg, *run.state, "this run is finished; set trainer.experiment to another name, or trainer.resume=never, to train anew")
 	}
 	if err := s.WriteFile(run.folder.Config(), cfg.Marshal(), true); err != nil {
 		return errWith(ExitDisk, "", err)
@@ -95,7 +96,7 @@ func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error)
 	if err := m.fit(in.Hard, in.Soft, trainer); err != nil {
 		return trainError(run, err)
 	}
-	return s.printOutcome(run, trainer.State(), "")
+	return s.printOutcome(run, cfg, trainer.State(), "")
 }
 
 // trainError gives an error of a run its exit code.
@@ -123,7 +124,7 @@ func trainError(run *openedRun, err error) error {
 
 // printOutcome writes the table before and after, where things are, and what
 // to do next.
-func (s *State) printOutcome(run *openedRun, st algo.State, note string) error {
+func (s *State) printOutcome(run *openedRun, cfg configs.Config, st algo.State, note string) error {
 	text := ""
 	if note != "" {
 		text = note + "\n"
@@ -132,7 +133,21 @@ func (s *State) printOutcome(run *openedRun, st algo.State, note string) error {
 	text += fmt.Sprintf("\nRun %s: %d steps\n\n%s\n", run.folder.Dir, st.Step, outcomeTable(st.Validations))
 	text += fmt.Sprintf("  metrics     %s\n  episodes    %s\n  weights     %s\n", run.folder.Metrics(), run.folder.Rollouts(), actor)
 	text += "\nNext: play with the trained agent, or write a configuration of your own:\n" +
-		fmt.Sprintf("  openmanus eval --model %s --env maze --tasks 0-24\n", quoted(actor)) +
+		evalAgain(actor, cfg.Env[0]) +
 		"  openmanus config init my.toml\n"
 	return s.print([]byte(text))
+}
+
+// evalAgain is the command that plays the validation tasks of an environment,
+// or else its training tasks, with the trained agent.
+func evalAgain(actor string, e configs.Env) string {
+	tasks := append(slices.Clone(e.ValTasks), e.Tasks...)
+	line := fmt.Sprintf("  openmanus eval --model %s --env %s --tasks %s --max-turns %d", quoted(actor), e.Name, quoted(tasks[0]), e.MaxTurns)
+	for _, url := range e.Servers {
+		line += " --server " + quoted(url)
+	}
+	if e.Format != env.FormatReact {
+		line += " --format " + e.Format
+	}
+	return line + "\n"
 }

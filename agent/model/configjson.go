@@ -118,7 +118,7 @@ func (r *configReader) config() Config {
 		r.must("num_key_value_heads", &c.NumKeyValueHeads)
 	}
 	if !r.get("head_dim", &c.HeadDim) && c.NumAttentionHeads > 0 {
-		if c.HeadDim = registry[c.ModelType].headDim; c.HeadDim == 0 {
+		if c.HeadDim = familyOf(c.ModelType).headDim; c.HeadDim == 0 {
 			c.HeadDim = c.HiddenSize / c.NumAttentionHeads
 			if c.HiddenSize%c.NumAttentionHeads != 0 {
 				r.errs = append(r.errs, fmt.Errorf("hidden_size %d is not a multiple of num_attention_heads %d and head_dim is not given", c.HiddenSize, c.NumAttentionHeads))
@@ -143,7 +143,7 @@ func (r *configReader) architectures(modelType string) {
 	if !r.get("architectures", &names) {
 		return
 	}
-	want := registry[modelType].architecture
+	want := familyOf(modelType).architecture
 	if len(names) > 0 && !slices.Contains(names, want) {
 		r.errs = append(r.errs, fmt.Errorf("architectures is %q; for model_type %s only %s is supported", names, modelType, want))
 	}
@@ -171,7 +171,7 @@ func (r *configReader) layers(c Config) {
 		}
 	}
 	window := 0
-	if r.get("sliding_window", &window) && !registry[c.ModelType].idleWindow {
+	if r.get("sliding_window", &window) && !familyOf(c.ModelType).idleWindow {
 		r.errs = append(r.errs, fmt.Errorf("sliding_window %d is not supported", window))
 	}
 }

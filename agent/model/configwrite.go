@@ -39,10 +39,10 @@ type configFile struct {
 // WriteJSON writes the configuration as a config.json that transformers reads.
 // dtype is what the weights beside it are stored in.
 func (c *Config) WriteJSON(w io.Writer, dtype string) error {
-	family, ok := registry[c.ModelType]
-	if !ok {
+	if !known(c.ModelType) {
 		return unknownModelType(c.ModelType)
 	}
+	family := familyOf(c.ModelType)
 	f := configFile{
 		Architectures: []string{family.architecture}, BOSTokenID: c.BOSTokenID, DType: dtype, EOSTokenID: oneOrList(c.EOSTokenIDs),
 		HeadDim: c.HeadDim, HiddenAct: "silu", HiddenSize: c.HiddenSize, InitializerRange: c.InitializerRange,

@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/nn"
@@ -20,7 +19,6 @@ type Model struct {
 	LMHead      nn.Linear    // lm_head; of tied embeddings its weight is EmbedTokens.Weight
 
 	rope   nn.RoPE
-	scale  float64 // of attention scores
 	thread *torch.Thread
 	owner  *torch.Owner
 	dtype  torch.DType
@@ -29,39 +27,15 @@ type Model struct {
 // Layer is one block of the decoder: attention and a gated MLP, each behind a
 // norm and added to the residual stream.
 type Layer struct {
-	InputLayerNorm         nn.RMSNorm    // input_layernorm
-	SelfAttn               selfAttention // self_attn
-	PostAttentionLayerNorm nn.RMSNorm    // post_attention_layernorm
-	MLP                    MLP           // mlp
-}
-
-// selfAttention is the part of a layer in which the families differ: how
-// queries, keys and values come out of the hidden states.
-type selfAttention interface {
-	// project maps x [N,D] to q [N,Hq,Dh] and k, v [N,Hkv,Dh], before rotation.
-	project(x torch.Tensor, p *pass) (q, k, v torch.Tensor)
-	// output maps the heads' results [N,Hq·Dh] to [N,D].
-	output(x torch.Tensor, p *pass) torch.Tensor
-	// weights lists the parameters under their names inside self_attn.
-	weights(c *Config) []weight
-}
-
-// MLP is down(silu(gate(x)) · up(x)).
-type MLP struct {
-	GateProj nn.Linear // gate_proj
-	UpProj   nn.Linear // up_proj
-	DownProj nn.Linear // down_proj
-}
-
-func (m *MLP) forward(x torch.Tensor, p *pass) torch.Tensor {
-	y := p.linears(x, &m.GateProj, &m.UpProj)
-	return p.linear(torch.SwiGLU(y[0], y[1]), &m.DownProj)
+	InputLayerNorm         nn.RMSNorm   // input_layernorm
+	SelfAttn               nn.Attention // self_attn
+	PostAttentionLayerNorm nn.RMSNorm   // post_attention_layernorm
+	MLP                    nn.SwiGLU    // mlp
 }
 
 // newDecoder lays out a model without weights.
 func newDecoder(c Config) (*Model, error) {
-	family, ok := registry[c.ModelType]
-	if !ok {
+	if !known(c.ModelType) {
 		return nil, unknownModelType(c.ModelType)
 	}
 	if err := c.Validate(); err != nil {
@@ -72,12 +46,11 @@ func newDecoder(c Config) (*Model, error) {
 		Layers: make([]Layer, c.NumHiddenLayers),
 		Norm:   nn.RMSNorm{Eps: c.RMSNormEps},
 		rope:   c.rope(),
-		scale:  1 / math.Sqrt(float64(c.HeadDim)),
 	}
 	for i := range m.Layers {
 		m.Layers[i] = Layer{
 			InputLayerNorm:         nn.RMSNorm{Eps: c.RMSNormEps},
-			SelfAttn:               family.attention(&c),
+			SelfAttn:               newAttention(&c),
 			PostAttentionLayerNorm: nn.RMSNorm{Eps: c.RMSNormEps},
 		}
 	}
@@ -88,10 +61,11 @@ func newDecoder(c Config) (*Model, error) {
 // norm, differentiable. Sequence i is ids[offsets[i]:offsets[i+1]]; its tokens
 // see only those before them in the same sequence.
 func (m *Model) Forward(s *torch.Scope, ids, positions []int32, offsets []int) torch.Tensor {
-	p := &pass{c: &m.Config, attend: func(_ int, q, k, v torch.Tensor) torch.Tensor {
-		return torch.AttentionPacked(q, k, v, offsets, m.scale)
-	}}
-	return m.run(s, ids, positions, p)
+	cos, sin := m.rope.Angles(s, positions)
+	return m.run(s, ids, func(_ int, l *Layer, x torch.Tensor) torch.Tensor {
+		x = x.Add(l.SelfAttn.Forward(l.InputLayerNorm.Forward(x), cos, sin, offsets))
+		return x.Add(l.MLP.Forward(l.PostAttentionLayerNorm.Forward(x)))
+	})
 }
 
 // DecodeBatch is one call's work on a cache: the new tokens of several
@@ -109,11 +83,11 @@ type DecodeBatch struct {
 // records nothing for gradients.
 func (m *Model) Decode(s *torch.Scope, c *Cache, b DecodeBatch) (hidden torch.Tensor) {
 	s.NoGrad(func() {
-		p := &pass{c: &m.Config, skinny: len(b.IDs) <= torch.SkinnyRows, attend: func(layer int, q, k, v torch.Tensor) torch.Tensor {
-			torch.CacheWrite(c.K[layer], c.V[layer], k, v, b.Slots)
-			return torch.AttentionCached(q, c.K[layer], c.V[layer], b.Seqs, m.scale)
-		}}
-		hidden = m.run(s, b.IDs, b.Positions, p)
+		cos, sin := m.rope.Angles(s, b.Positions)
+		hidden = m.run(s, b.IDs, func(i int, l *Layer, x torch.Tensor) torch.Tensor {
+			x = x.Add(l.SelfAttn.Decode(l.InputLayerNorm.Forward(x), cos, sin, c.K[i], c.V[i], b.Slots, b.Seqs))
+			return x.Add(l.MLP.Infer(l.PostAttentionLayerNorm.Forward(x)))
+		})
 		switch {
 		case len(b.Outputs) == 0:
 			hidden = torch.Tensor{}
@@ -128,24 +102,17 @@ func (m *Model) Decode(s *torch.Scope, c *Cache, b DecodeBatch) (hidden torch.Te
 	return hidden
 }
 
-// run is the decoder itself; training and generation differ only in the pass.
-func (m *Model) run(s *torch.Scope, ids, positions []int32, p *pass) torch.Tensor {
-	p.cos, p.sin = m.rope.Angles(s, positions)
+// run is the decoder itself; training and generation differ only in how a layer
+// is applied.
+func (m *Model) run(s *torch.Scope, ids []int32, layer func(i int, l *Layer, x torch.Tensor) torch.Tensor) torch.Tensor {
 	x := m.EmbedTokens.Forward(s.Int32s(ids, len(ids)))
 	for i := range m.Layers {
 		s.Do(func(s *torch.Scope) {
-			x = m.Layers[i].forward(x, i, p)
+			x = layer(i, &m.Layers[i], x)
 			s.Keep(x)
 		})
 	}
 	return m.Norm.Forward(x)
-}
-
-func (l *Layer) forward(x torch.Tensor, i int, p *pass) torch.Tensor {
-	q, k, v := l.SelfAttn.project(l.InputLayerNorm.Forward(x), p)
-	h := p.attend(i, torch.RoPE(q, p.cos, p.sin), torch.RoPE(k, p.cos, p.sin), v)
-	x = x.Add(l.SelfAttn.output(h.Reshape(-1, p.c.queryWidth()), p))
-	return x.Add(l.MLP.forward(l.PostAttentionLayerNorm.Forward(x), p))
 }
 
 // Logits returns the scores [R,V] of every next token for hidden states [R,D],
@@ -163,7 +130,7 @@ func (m *Model) Logits(hidden torch.Tensor) torch.Tensor {
 	var parts []torch.Tensor
 	for at := 0; at < rows; at += torch.SkinnyRows {
 		x := hidden.Narrow(0, at, min(torch.SkinnyRows, rows-at))
-		parts = append(parts, skinny(x, &m.LMHead)...)
+		parts = append(parts, nn.Infer(x, &m.LMHead)...)
 	}
 	return torch.Cat(parts, 0)
 }

@@ -82,7 +82,7 @@ func (g *ggufSource) read(s *torch.Scope, name string) (torch.Tensor, error) {
 	}
 	shape, _ := g.shape(name)
 	t := s.Float32s(v, shape...)
-	if registry[g.c.ModelType].ggufPermuted {
+	if familyOf(g.c.ModelType).ggufPermuted {
 		switch {
 		case strings.HasSuffix(name, ".q_proj.weight"):
 			t = unpermute(t, g.c.NumAttentionHeads, shape)

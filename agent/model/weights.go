@@ -53,7 +53,7 @@ func (m *Model) weights() []weight {
 
 func (l *Layer) weights(c *Config) []weight {
 	list := []weight{{"input_layernorm.weight", &l.InputLayerNorm.Weight, []int{c.HiddenSize}}}
-	for _, w := range l.SelfAttn.weights(c) {
+	for _, w := range attentionWeights(&l.SelfAttn, c) {
 		w.name = "self_attn." + w.name
 		list = append(list, w)
 	}

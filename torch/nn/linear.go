@@ -11,6 +11,23 @@ type Linear struct {
 // Forward maps x [...,I] to [...,O].
 func (l *Linear) Forward(x torch.Tensor) torch.Tensor { return x.Linear(l.Weight, l.Bias) }
 
+// Infer applies layers to the same x [N,I] without gradients. The few rows of a decoding step go through a kernel that
+// streams the weights at memory speed, where a general matrix product of one row reaches a third of it.
+func Infer(x torch.Tensor, layers ...*Linear) []torch.Tensor {
+	out := make([]torch.Tensor, len(layers))
+	if x.Size(0) > torch.SkinnyRows {
+		for i, l := range layers {
+			out[i] = l.Forward(x)
+		}
+		return out
+	}
+	weights, biases := make([]torch.Tensor, len(layers)), make([]torch.Tensor, len(layers))
+	for i, l := range layers {
+		weights[i], biases[i] = l.Weight, l.Bias
+	}
+	return torch.LinearsSkinny(x, weights, biases)
+}
+
 // Embedding is a row of its weight for every id.
 type Embedding struct {
 	Weight torch.Tensor // [V,D]

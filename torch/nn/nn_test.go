@@ -29,7 +29,9 @@ func TestLayers(t *testing.T) {
 		id := Linear{Weight: s.Float32s([]float32{1, 0, 0, 1}, 2, 2)}
 		m := SwiGLU{GateProj: id, UpProj: Linear{Weight: id.Weight.MulScalar(2)}, DownProj: Linear{Weight: id.Weight.MulScalar(3)}}
 		silu := func(v float64) float64 { return v / (1 + math.Exp(-v)) }
-		torchtest.Values(t, m.Forward(x), 1e-6, 6*silu(1), 12*silu(2), 18*silu(3), -6*silu(-1))
+		want := []float64{6 * silu(1), 12 * silu(2), 18 * silu(3), -6 * silu(-1)}
+		torchtest.Values(t, m.Forward(x), 1e-6, want...)
+		s.NoGrad(func() { torchtest.Values(t, m.Infer(x), 1e-6, want...) })
 	})
 }
 
@@ -173,6 +175,24 @@ func TestAttentionDecode(t *testing.T) {
 						torch.CachedSeqs{QOffsets: []int{0, 1}, Lens: []int{p + 1}, Blocks: [][]int32{blocks[seq][:p/block+1]}})
 					torchtest.Close(t, got, want.Narrow(0, j, 1), 1e-5)
 				}
+			}
+		})
+	})
+}
+
+// Infer gives the same by both of its ways: the kernel for few rows and the matrix product for many.
+func TestInfer(t *testing.T) {
+	torchtest.Run(t, func(s *torch.Scope) {
+		s.NoGrad(func() {
+			const in, out = 12, 10
+			random := func(seed uint64, shape ...int) torch.Tensor { return s.RandN(seed, shape...) }
+			with := Linear{Weight: random(1, out, in), Bias: random(2, out)}
+			without := Linear{Weight: random(3, in, in)}
+			for _, rows := range []int{1, torch.SkinnyRows, torch.SkinnyRows + 1} {
+				x := random(4, rows, in)
+				got := Infer(x, &with, &without)
+				torchtest.Close(t, got[0], with.Forward(x), 1e-5)
+				torchtest.Close(t, got[1], without.Forward(x), 1e-5)
 			}
 		})
 	})

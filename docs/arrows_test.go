@@ -30,7 +30,7 @@ var arrows = map[string]string{
 	"agent/model":      "agent/model/gguf agent/tokenizer agent/chat data/registry torch/...",
 	"agent/model/gguf": "torch/mmap",
 	"agent/chat":       "agent/tokenizer data",
-	"agent/tokenizer":  "",
+	"agent/tokenizer":  "agent/model/gguf",
 
 	"env":         "data/...",
 	"env/builtin": "env data/...",

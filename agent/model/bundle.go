@@ -139,7 +139,7 @@ func openGGUF(ctx context.Context, t *torch.Thread, path string, o Options) (*Bu
 		return nil, err
 	}
 	b := &Bundle{Generation: generationFromConfig(c)}
-	if b.Tokenizer, b.TokenizerConfig, err = ggufTokenizer(f.Metadata()); err != nil {
+	if b.Tokenizer, b.TokenizerConfig, err = tokenizer.ReadGGUF(f.Metadata()); err != nil {
 		return nil, err
 	}
 	b.TokenizerConfig.ModelMaxLength = c.MaxPositionEmbeddings

@@ -93,7 +93,7 @@ func describeGGUF(path string) (*Description, error) {
 	if d.Config, err = ggufConfig(f); err != nil {
 		return nil, err
 	}
-	tok, tc, err := ggufTokenizer(f.Metadata())
+	tok, tc, err := tokenizer.ReadGGUF(f.Metadata())
 	if err != nil {
 		return nil, err
 	}

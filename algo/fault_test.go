@@ -115,34 +115,14 @@ func TestFaults(t *testing.T) {
 		},
 		{
 			name: "the server dies in the validation after a step",
-			disturb: func(_ *testing.T, r *rig, _ context.CancelFunc) {
-				var validations atomic.Int32
-				var dead atomic.Bool
-				r.onRequest = func(path string, body []byte) bool {
-					if validates(path, body) {
-						validations.Add(1)
-					}
-					// Untrained, before and after step 2, two episodes each: the last one fails.
-					dead.Store(dead.Load() || validations.Load() == 6)
-					return !dead.Load()
-				}
-			},
-			is: noServer, words: "step 2: validation (step 2)", saved: 2,
+			// Untrained, before and after step 2, two episodes each: the last one fails.
+			disturb: func(_ *testing.T, r *rig, _ context.CancelFunc) { r.dieInValidation(6) },
+			is:      noServer, words: "step 2: validation (step 2)", saved: 2,
 		},
 		{
-			name: "the server dies in the validation before the first step",
-			disturb: func(_ *testing.T, r *rig, _ context.CancelFunc) {
-				var validations atomic.Int32
-				var dead atomic.Bool
-				r.onRequest = func(path string, body []byte) bool {
-					if validates(path, body) {
-						validations.Add(1)
-					}
-					dead.Store(dead.Load() || validations.Load() == 3)
-					return !dead.Load()
-				}
-			},
-			is: noServer, words: "validation (before)", saved: 0,
+			name:    "the server dies in the validation before the first step",
+			disturb: func(_ *testing.T, r *rig, _ context.CancelFunc) { r.dieInValidation(3) },
+			is:      noServer, words: "validation (before)", saved: 0,
 		},
 		{
 			name: "Ctrl-C in a validation",

@@ -64,7 +64,7 @@ func (t *Trainer) saveAfter(ctx context.Context, err error) error {
 func (t *Trainer) begin(ctx, soft context.Context) error {
 	if t.o.WarmStart != nil && !t.state.WarmStarted {
 		if t.o.ValUntrained && !t.validated(LabelUntrained) {
-			if err := t.validateUntrained(ctx, soft); err != nil {
+			if err := t.validateAtStart(ctx, soft, LabelUntrained, "untrained/"); err != nil {
 				return err
 			}
 		}
@@ -82,27 +82,24 @@ func (t *Trainer) begin(ctx, soft context.Context) error {
 		if err := t.SaveCheckpoint(ctx); err != nil { // the validation may take long
 			return err
 		}
-		v, err := t.Validate(ctx, soft, LabelBefore)
-		if err != nil {
+		if err := t.validateAtStart(ctx, soft, LabelBefore, ""); err != nil {
 			return err
 		}
-		if err := t.write(0, v.Metrics); err != nil {
-			return err
-		}
-		t.state.Validations = append(t.state.Validations, v)
 	}
 	t.state.Begun = true
 	return t.SaveCheckpoint(ctx)
 }
 
-func (t *Trainer) validateUntrained(ctx, soft context.Context) error {
-	v, err := t.Validate(ctx, soft, LabelUntrained)
+// validateAtStart writes a validation as a line of step 0, its metrics behind
+// prefix.
+func (t *Trainer) validateAtStart(ctx, soft context.Context, label, prefix string) error {
+	v, err := t.Validate(ctx, soft, label)
 	if err != nil {
 		return err
 	}
 	m := Metrics{}
 	for name, x := range v.Metrics {
-		m["untrained/"+name] = x
+		m[prefix+name] = x
 	}
 	if err := t.write(0, m); err != nil {
 		return err

@@ -27,14 +27,9 @@ func (t *Trainer) FitSFT(ctx, soft context.Context) (err error) {
 		return err
 	}
 	if t.state.Step == 0 && t.o.ValBeforeTrain && !t.validated(LabelBefore) {
-		v, err := t.Validate(ctx, soft, LabelBefore)
-		if err != nil {
+		if err := t.validateAtStart(ctx, soft, LabelBefore, ""); err != nil {
 			return err
 		}
-		if err := t.write(0, v.Metrics); err != nil {
-			return err
-		}
-		t.state.Validations = append(t.state.Validations, v)
 	}
 	err = TrainSFT(ctx, soft, t.actor, *o, t.state.Step, func(step, _ int, m Metrics) error {
 		t.state.Step = step

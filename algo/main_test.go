@@ -4,32 +4,18 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
 	"testing"
-
-	"go.uber.org/goleak"
 
 	"github.com/openmanus/openmanus/agent/model"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/optim"
+	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
 func TestMain(m *testing.M) {
 	torch.SetNumThreads(1) // a second thread that waits for a busy core costs more than it does
-	goleak.VerifyTestMain(liveTensors{m})
-}
-
-// liveTensors fails the test binary when tensors are left.
-type liveTensors struct{ m *testing.M }
-
-func (l liveTensors) Run() int {
-	code := l.m.Run()
-	if n := torch.LiveTensors(); n != 0 && code == 0 {
-		fmt.Fprintf(os.Stderr, "%d tensors are alive after the tests: %v\n", n, torch.Live())
-		return 1
-	}
-	return code
+	torchtest.Main(m)
 }
 
 // tinyVocab is 256 bytes and the two tokens of a chat.
@@ -125,6 +111,14 @@ func weights(t testing.TB, a *Actor) map[string][]float32 {
 
 func gradients(t testing.TB, a *Actor) map[string][]float32 {
 	return tensors(t, a, func(w torch.Tensor) torch.Tensor { return w.Grad() })
+}
+
+// sameTensors fails the test where a tensor is off by more than 1e-6.
+func sameTensors(t testing.TB, what string, got, want map[string][]float32) {
+	t.Helper()
+	if d, name := relative(t, got, want); d > 1e-6 {
+		t.Errorf("%s: %s is off by %.2g", what, name, d)
+	}
 }
 
 // relative is the largest ‖a-b‖/‖b‖ over the tensors.

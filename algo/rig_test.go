@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,6 +72,18 @@ func (r *rig) undisturbed() {
 	r.onRequest, r.onWrite, r.onSave, r.onStep = nil, nil, nil, nil
 	if r.repair != nil {
 		r.repair()
+	}
+}
+
+// dieInValidation ends the server at the n-th episode of a validation.
+func (r *rig) dieInValidation(n int32) {
+	var begun atomic.Int32
+	var dead atomic.Bool
+	r.onRequest = func(path string, body []byte) bool {
+		if validates(path, body) && begun.Add(1) == n {
+			dead.Store(true)
+		}
+		return !dead.Load()
 	}
 }
 

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"go.uber.org/goleak"
 
 	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// leakChecked fails the run if a test left a goroutine behind.
+// leakChecked fails the run if a test left a tensor or a goroutine behind.
 type leakChecked struct{ *testing.M }
 
 // Run runs the tests.
@@ -26,12 +26,7 @@ func (l leakChecked) Run() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	code := l.M.Run()
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, "goroutines are left:", err)
-		return 1
-	}
-	return code
+	return torchtest.Check(l.M.Run())
 }
 
 // TestMain makes the test binary able to be openmanus itself: scripts run it

@@ -19,30 +19,22 @@ func listFilter(c *context, v any, a *args) (any, error) {
 	return listOf(items...), nil
 }
 
-func firstFilter(c *context, v any, a *args) (any, error) {
-	if _, err := a.bind(0); err != nil {
-		return nil, err
-	}
-	items, err := c.iterate(v)
-	if err != nil {
-		return nil, err
-	}
-	if len(items) == 0 {
-		return undefined{"the first item of an empty sequence"}, nil
-	}
-	return items[0], nil
-}
+func firstFilter(c *context, v any, a *args) (any, error) { return c.endItem(v, a, "first") }
+func lastFilter(c *context, v any, a *args) (any, error)  { return c.endItem(v, a, "last") }
 
-func lastFilter(c *context, v any, a *args) (any, error) {
+// endItem is the first or last of a sequence.
+func (c *context) endItem(v any, a *args, which string) (any, error) {
 	if _, err := a.bind(0); err != nil {
 		return nil, err
 	}
 	items, err := c.iterate(v)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if len(items) == 0 {
-		return undefined{"the last item of an empty sequence"}, nil
+	case len(items) == 0:
+		return undefined{"the " + which + " item of an empty sequence"}, nil
+	case which == "first":
+		return items[0], nil
 	}
 	return items[len(items)-1], nil
 }

@@ -2,33 +2,18 @@ package generate
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
-
-	"go.uber.org/goleak"
 
 	"github.com/openmanus/openmanus/agent/engine"
 	"github.com/openmanus/openmanus/agent/model"
 	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
 func TestMain(m *testing.M) {
 	torch.SetNumThreads(1) // a second thread that waits for a busy core costs more than it does
-	goleak.VerifyTestMain(liveTensors{m})
-}
-
-// liveTensors fails the test binary when tensors are left.
-type liveTensors struct{ m *testing.M }
-
-func (l liveTensors) Run() int {
-	code := l.m.Run()
-	if n := torch.LiveTensors(); n != 0 && code == 0 {
-		fmt.Fprintf(os.Stderr, "%d tensors are alive after the tests: %v\n", n, torch.Live())
-		return 1
-	}
-	return code
+	torchtest.Main(m)
 }
 
 // openModel loads a tiny model of package model's tests: random weights large

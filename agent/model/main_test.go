@@ -3,7 +3,6 @@ package model
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,16 +10,12 @@ import (
 	"github.com/openmanus/openmanus/agent/model/gguf"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/safetensors"
+	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
 func TestMain(m *testing.M) {
 	torch.SetNumThreads(1) // a second thread that waits for a busy core costs more than it does
-	code := m.Run()
-	if n := torch.LiveTensors(); n != 0 && code == 0 {
-		fmt.Fprintf(os.Stderr, "%d tensors are alive after the tests: %v\n", n, torch.Live())
-		code = 1
-	}
-	os.Exit(code)
+	torchtest.Main(m)
 }
 
 // newThread starts a CPU thread for one test.

@@ -157,7 +157,9 @@ func (g *mazeGame) step(action string) stepReply {
 	return reply
 }
 
-func (s *mazeServer) observation(r *request) (any, error) {
+// asked locks the game whose id is in the query. what is the key that the
+// original misses in a game that was never reset.
+func (s *mazeServer) asked(r *request, what string) (*mazeGame, error) {
 	id, err := r.queryID()
 	if err != nil {
 		return nil, err
@@ -166,26 +168,28 @@ func (s *mazeServer) observation(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer g.mu.Unlock()
 	if !g.started {
-		return nil, gameError("'observation'")
+		g.mu.Unlock()
+		return nil, gameError("'" + what + "'")
 	}
+	return g, nil
+}
+
+func (s *mazeServer) observation(r *request) (any, error) {
+	g, err := s.asked(r, "observation")
+	if err != nil {
+		return nil, err
+	}
+	defer g.mu.Unlock()
 	return g.text, nil
 }
 
 func (s *mazeServer) detail(r *request) (any, error) {
-	id, err := r.queryID()
-	if err != nil {
-		return nil, err
-	}
-	g, err := s.game(id, true)
+	g, err := s.asked(r, "goal_position")
 	if err != nil {
 		return nil, err
 	}
 	defer g.mu.Unlock()
-	if !g.started {
-		return nil, gameError("'goal_position'")
-	}
 	return struct {
 		MazeName    string  `json:"maze_name"`
 		Observation string  `json:"observation"`

@@ -27,6 +27,7 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 			return err
 		}
 	}
+	t.state.Finished = false // it was, where total_steps has been raised
 	for t.state.Step < t.o.Steps {
 		if soft.Err() != nil {
 			return ErrInterrupted

@@ -1,10 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,9 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openmanus/openmanus/agent/model"
 	"github.com/openmanus/openmanus/configs"
-	"github.com/openmanus/openmanus/torch"
 )
 
 // Commands of the program in code of the documentation: between backticks, or
@@ -69,203 +63,6 @@ func commandOf(line string) (command string, args []string) {
 		n = 2
 	}
 	return strings.Join(args[:n], " "), args[n:]
-}
-
-// docRun is one documented command in a folder of its own.
-type docRun struct {
-	dir    string
-	args   []string
-	stdin  string
-	stdout string
-}
-
-// given reports whether the documentation gives a flag.
-func (r *docRun) given(flag string) bool {
-	return slices.ContainsFunc(r.args, func(a string) bool { return a == flag || strings.HasPrefix(a, flag+"=") })
-}
-
-// need adds a flag that the documentation leaves to the reader.
-func (r *docRun) need(flag, value string) {
-	if !r.given(flag) {
-		r.args = append(r.args, flag, value)
-	}
-}
-
-// set overrides keys, whatever the documentation sets, to make a run short.
-func (r *docRun) set(pairs ...string) {
-	for _, p := range pairs {
-		r.args = append(r.args, "--set", p)
-	}
-}
-
-// value is what a flag is given.
-func (r *docRun) value(flag string) string {
-	for i, a := range r.args {
-		if v, ok := strings.CutPrefix(a, flag+"="); ok {
-			return v
-		}
-		if a == flag && i+1 < len(r.args) {
-			return r.args[i+1]
-		}
-	}
-	return ""
-}
-
-// first is the first argument that is no flag, "" if there is none. It is
-// asked before flags are added.
-func (r *docRun) first() string {
-	if len(r.args) > 0 && !strings.HasPrefix(r.args[0], "-") {
-		return r.args[0]
-	}
-	return ""
-}
-
-// short makes any training a matter of a second.
-func (r *docRun) short(t *testing.T) {
-	if file := r.first(); file != "" {
-		writeFile(t, r.dir, file, tinyRun)
-	}
-	r.set("trainer.total_steps=1", "sft.epochs=1", "sft.micro_batch_size=1", "model.path=", "model.fresh.layers=1", "model.fresh.hidden_size=32",
-		"model.fresh.intermediate_size=64", "model.fresh.heads=2", "model.fresh.kv_heads=1", "env.maze.tasks=18,17", "env.maze.val_tasks=16",
-		"env.maze.expert_tasks=17", "env.maze.max_turns=2", "data.train_batch_size=2", "rollout.group_size=2", "rollout.val.group_size=1",
-		"rollout.max_new_tokens=8", "model.device=cpu")
-}
-
-// playsMaze completes a command that plays tasks.
-func (r *docRun) playsMaze(t *testing.T, tiny string) {
-	r.need("--model", "my-model")
-	r.need("--env", "maze")
-	r.need("--tasks", "17,18")
-	r.args = append(r.args, "--max-turns", "2", "--max-new-tokens", "8")
-	link(t, tiny, r.dir, r.value("--model"))
-}
-
-// link puts the tiny model where a documented command expects one.
-func link(t *testing.T, tiny, dir, name string) {
-	t.Helper()
-	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(tiny, path); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// one returns the only file that a pattern matches.
-func one(t *testing.T, dir, pattern string) string {
-	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, pattern))
-	if err != nil || len(names) != 1 {
-		t.Fatalf("%s matches %v (%v), want one file", pattern, names, err)
-	}
-	b, err := os.ReadFile(names[0])
-	if err != nil || len(b) == 0 {
-		t.Fatalf("%s is empty (%v)", names[0], err)
-	}
-	return string(b)
-}
-
-func checkRun(run string) func(*testing.T, *docRun) {
-	return func(t *testing.T, r *docRun) {
-		mustContain(t, "stdout", r.stdout, "Next:", "openmanus eval --model")
-		mustContain(t, "metrics", one(t, r.dir, "runs/"+run+"/metrics.jsonl"), "val/maze/success_rate", "train/loss")
-		one(t, r.dir, "runs/"+run+"/checkpoints/step_000001/actor/model.safetensors")
-		one(t, r.dir, "runs/"+run+"/rollouts/val_after_maze.jsonl")
-	}
-}
-
-// documented says, for every command that a page may name, what a reader
-// fills in where the page leaves something open, and what must come out. A
-// page that names another command fails the test.
-var documented = map[string]struct {
-	complete func(t *testing.T, r *docRun, tiny string)
-	check    func(t *testing.T, r *docRun)
-}{
-	"train": {func(t *testing.T, r *docRun, _ string) { r.short(t) }, checkRun("*")},
-	"sft":   {func(t *testing.T, r *docRun, _ string) { r.short(t) }, checkRun("*-sft")},
-	"eval": {
-		func(t *testing.T, r *docRun, tiny string) { r.playsMaze(t, tiny) },
-		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "success", "turn") },
-	},
-	"rollout": {
-		func(t *testing.T, r *docRun, tiny string) {
-			r.need("--dump", "episodes.jsonl")
-			r.playsMaze(t, tiny)
-		},
-		func(t *testing.T, r *docRun) {
-			lines := strings.Split(strings.TrimSpace(one(t, r.dir, r.value("--dump"))), "\n")
-			if len(lines) < 3 || !strings.Contains(lines[1], `"logprobs":[`) || !strings.Contains(lines[1], `"exchanges":[{`) {
-				t.Errorf("the dump has %d lines: %.200s", len(lines), lines)
-			}
-		},
-	},
-	"model info": {
-		func(t *testing.T, r *docRun, tiny string) {
-			if r.first() == "" && !r.given("--model") {
-				r.args = append([]string{"my-model"}, r.args...)
-			}
-			link(t, tiny, r.dir, max(r.first(), r.value("--model")))
-		},
-		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "llama") },
-	},
-	"model convert": {
-		func(t *testing.T, r *docRun, tiny string) {
-			if r.first() == "" {
-				r.args = append([]string{"my-model", "copy"}, r.args...)
-			}
-			link(t, tiny, r.dir, r.first())
-		},
-		func(t *testing.T, r *docRun) {
-			for _, name := range []string{"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"} {
-				one(t, r.dir, filepath.Join(r.args[1], name))
-			}
-		},
-	},
-	"model logprobs": {
-		func(t *testing.T, r *docRun, tiny string) {
-			r.need("--model", "my-model")
-			link(t, tiny, r.dir, r.value("--model"))
-			r.stdin = `{"ids":[72,105,33]}` + "\n" + `{"text":"Hello"}` + "\n"
-		},
-		func(t *testing.T, r *docRun) {
-			lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
-			for i, n := range []int{2, 4} {
-				var got struct{ LogProbs []float64 }
-				if i >= len(lines) || json.Unmarshal([]byte(lines[i]), &got) != nil || len(got.LogProbs) != n {
-					t.Errorf("line %d has not %d log-probs:\n%s", i, n, r.stdout)
-				}
-			}
-		},
-	},
-	"env list": {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "maze", "textcraft") }},
-	"config init": {nil, func(t *testing.T, r *docRun) {
-		text := r.stdout
-		if r.first() != "" {
-			text = one(t, r.dir, r.first())
-		}
-		if _, err := configs.Load("init", []byte(text), nil); err != nil {
-			t.Errorf("what it writes is no configuration: %v", err)
-		}
-	}},
-	"config show": {
-		func(t *testing.T, r *docRun, _ string) {
-			if file := r.first(); file != "" {
-				writeFile(t, r.dir, file, tinyRun)
-			}
-		},
-		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "[trainer]", "[[env]]") },
-	},
-	"config check": {
-		func(t *testing.T, r *docRun, _ string) {
-			if r.first() == "" {
-				r.args = append([]string{"my.toml"}, r.args...)
-			}
-			writeFile(t, r.dir, r.first(), tinyRun)
-		},
-		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, ": ok") },
-	},
-	"version": {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, Version) }},
 }
 
 func pages(t *testing.T) map[string]string {
@@ -335,53 +132,6 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// checkNext runs what a finished run says to do next.
-func checkNext(t *testing.T, r *docRun) {
-	t.Helper()
-	_, next, _ := strings.Cut(r.stdout, "Next:")
-	n := 0
-	for line := range strings.SplitSeq(next, "\n") {
-		command, ok := strings.CutPrefix(strings.TrimSpace(line), "openmanus ")
-		if !ok {
-			continue
-		}
-		args := strings.Fields(command)
-		if args[0] == "eval" {
-			args = append(args, "--max-new-tokens", "8")
-		}
-		if code, _, stderr := inProcess(t, r.dir, args...); code != 0 {
-			t.Errorf("openmanus %s: exit code %d\n%s", command, code, stderr)
-		}
-		n++
-	}
-	if n < 2 {
-		t.Errorf("nothing to do next:\n%s", r.stdout)
-	}
-}
-
-// checkServe starts a documented server on a free port and greets it.
-func checkServe(t *testing.T, args []string) {
-	t.Helper()
-	if len(args) == 0 {
-		args = []string{"maze"}
-	}
-	for name := range strings.SplitSeq(args[0], "|") {
-		url, interrupt := serving(t, append(append([]string{name}, args[1:]...), "--port", "0")...)
-		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		reply, err := client.Get(url + "/")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = reply.Body.Close()
-		if reply.StatusCode != http.StatusOK {
-			t.Errorf("%s answers with status %d", name, reply.StatusCode)
-		}
-		if code := interrupt(); code != 0 {
-			t.Errorf("exit code %d", code)
-		}
-	}
-}
-
 // TestDocumentedConfigurations checks every configuration that a page shows.
 func TestDocumentedConfigurations(t *testing.T) {
 	n := 0
@@ -409,33 +159,4 @@ func TestDocumentedCommandsAreFound(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
 	}
-}
-
-// tinyModel writes a model of one layer with a chat template.
-func tinyModel(t *testing.T) string {
-	t.Helper()
-	th, err := torch.NewThread(torch.Device{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer th.Close()
-	var b *model.Bundle
-	b, err = freshModel(context.Background(), th, configs.Fresh{
-		Layers: 1, HiddenSize: 32, IntermediateSize: 64, Heads: 2, KVHeads: 1, Vocabulary: "bytes",
-	}, 4096, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	dir := filepath.Join(t.TempDir(), "tiny")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Save(context.Background(), dir, torch.Float32); err != nil {
-		t.Fatal(err)
-	}
-	if st, err := os.ReadFile(filepath.Join(dir, "config.json")); err != nil || !bytes.Contains(st, []byte("llama")) {
-		t.Fatalf("no model was written: %v", err)
-	}
-	return dir
 }

@@ -133,3 +133,20 @@ func writeFile(t *testing.T, dir, name, text string) {
 		t.Fatal(err)
 	}
 }
+
+// TestEvalWithoutServer: eval says which server does not answer, and ends with
+// its exit code rather than with a result of nothing.
+func TestEvalWithoutServer(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	url := gone.URL
+	gone.Close()
+	ts := newTestState(t, "eval", "--model", tinyModel(t), "--env", "maze", "--server", url, "--tasks", "1,2", "--quiet")
+	ts.waitHealthy = 20 * time.Millisecond
+	if code := Main(ts.State); code != int(ExitEnv) {
+		t.Errorf("exit code %d", code)
+	}
+	mustContain(t, "stderr", ts.err.String(), "2 of 2 episodes failed", url)
+	if ts.out.String() != "" {
+		t.Errorf("stdout %q", ts.out.String())
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/openmanus/openmanus/algo"
 )
 
 // inProcess runs a command in dir and returns its exit code and streams.
@@ -72,6 +74,9 @@ func TestResumeWithOtherSettings(t *testing.T) {
 		t.Fatalf("exit code %d:\n%s", code, stderr)
 	}
 	mustContain(t, "stdout", stdout, "3 steps")
+	if st, err := algo.ReadState(filepath.Join(run, "checkpoints", "step_000003")); err != nil || !st.Finished || st.Step != 3 {
+		t.Errorf("the lengthened run ended in %+v (%v)", st, err)
+	}
 
 	// Supervised training does not go on from it, whatever folder it is told.
 	code, _, stderr = inProcess(t, dir, append(append([]string{"sft"}, first[1:]...), "--set", "trainer.resume="+filepath.Join(run, "checkpoints", "step_000002"))...)

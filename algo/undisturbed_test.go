@@ -1,0 +1,94 @@
+package algo
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/algo/checkpoint"
+	"github.com/openmanus/openmanus/algo/track"
+)
+
+// result is what a run leaves: metrics without the clock's, final weights, and
+// the names of its rollouts.
+type result struct {
+	Metrics  []map[string]float64
+	Weights  []byte
+	Rollouts []string
+	Labels   []string // of the validations
+}
+
+func (r *rig) result(t *testing.T) result {
+	t.Helper()
+	var out result
+	run := &RunFolder{Dir: r.dir}
+	must(t, track.Read(run.Metrics(), func(step int, m track.Metrics) error {
+		m = maps.Clone(m)
+		for name := range m {
+			if strings.Contains(name, "timing_") || strings.HasPrefix(name, "perf/") || strings.Contains(name, "_ms/") {
+				delete(m, name)
+			}
+		}
+		m["step"] = float64(step)
+		out.Metrics = append(out.Metrics, m)
+		return nil
+	}))
+	c, _, err := checkpoint.Latest(t.Context(), run.Checkpoints())
+	must(t, err)
+	out.Weights, err = os.ReadFile(filepath.Join(c.File(ActorFolder), "model.safetensors"))
+	must(t, err)
+	entries, err := os.ReadDir(run.Rollouts())
+	must(t, err)
+	for _, e := range entries {
+		out.Rollouts = append(out.Rollouts, e.Name())
+	}
+	st, err := ReadState(c.Path)
+	must(t, err)
+	for _, v := range st.Validations {
+		out.Labels = append(out.Labels, v.Label)
+	}
+	if !st.Finished {
+		t.Errorf("the run is not finished: step %d", st.Step)
+	}
+	return out
+}
+
+// calm are the results of runs that nothing disturbs, by kind.
+var calm = struct {
+	sync.Mutex
+	of map[bool]result
+}{of: map[bool]result{}}
+
+// sameAsUndisturbed compares a finished run with one that nothing disturbed.
+func (r *rig) sameAsUndisturbed(t *testing.T) {
+	t.Helper()
+	calm.Lock()
+	defer calm.Unlock()
+	want, ok := calm.of[r.supervised]
+	if !ok {
+		quiet := newRig(t)
+		quiet.supervised = r.supervised
+		must(t, quiet.fit(t, t.Context(), t.Context()))
+		want = quiet.result(t)
+		calm.of[r.supervised] = want
+	}
+	got := r.result(t)
+	if d := cmp.Diff(want.Metrics, got.Metrics); d != "" {
+		t.Errorf("metrics differ from those of an undisturbed run:\n%s", d)
+	}
+	if !bytes.Equal(want.Weights, got.Weights) {
+		t.Error("weights differ from those of an undisturbed run")
+	}
+	if d := cmp.Diff(want.Rollouts, got.Rollouts); d != "" {
+		t.Errorf("rollouts differ:\n%s", d)
+	}
+	if d := cmp.Diff(want.Labels, got.Labels); d != "" {
+		t.Errorf("validations differ:\n%s", d)
+	}
+}

@@ -1,0 +1,35 @@
+package builtin
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func TestMazeWalk(t *testing.T) {
+	for game := range MazeGames {
+		actions := MazeWalk(game, 200, rand.New(rand.NewPCG(1, uint64(game))))
+		if len(actions) != 200 {
+			t.Fatalf("game %d: %d moves, want 200", game, len(actions))
+		}
+		at := mazeStarts[game]
+		for i, a := range actions {
+			to := mazeMove(at, a)
+			if to == at {
+				t.Fatalf("game %d, move %d: %s from %v walks into a wall", game, i, a, at)
+			}
+			if to == mazeGoal {
+				t.Fatalf("game %d, move %d: %s from %v enters the goal", game, i, a, at)
+			}
+			at = to
+		}
+		if again := MazeWalk(game, 200, rand.New(rand.NewPCG(1, uint64(game)))); !slices.Equal(again, actions) {
+			t.Fatalf("game %d: the same generator gives another walk", game)
+		}
+	}
+	for _, game := range []int{-1, MazeGames} {
+		if a := MazeWalk(game, 3, rand.New(rand.NewPCG(1, 1))); a != nil {
+			t.Errorf("game %d: %v, want nil", game, a)
+		}
+	}
+}

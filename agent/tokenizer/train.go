@@ -14,8 +14,8 @@ const trainLimit = 1 << 14
 // "Neural Machine Translation of Rare Words with Subword Units", algorithm 1)
 // of at most vocabSize tokens: the specials first, then the 256 bytes, then
 // merges by falling count, the pair of smaller ids first among equals. It
-// stops early when no pair occurs twice. The splitting is SmolLM2's: digits
-// one by one, otherwise GPT-2's. The same input gives the same tokenizer.
+// stops early when no pair occurs twice. The splitting is GPT-2's, so that a
+// number of the texts can become one token. The same input gives the same tokenizer.
 func TrainBPE(texts []string, vocabSize int, specials []string) (*Tokenizer, error) {
 	t, err := trainBPE(texts, vocabSize, specials)
 	if err != nil {
@@ -30,7 +30,7 @@ func trainBPE(texts []string, vocabSize int, specials []string) (*Tokenizer, err
 			vocabSize, least, len(specials), trainLimit)
 	}
 	r := &recipe{bos: -1, merges: [][2]string{}}
-	r.pre = []any{digitsLayout{"Digits", true}, byteLevelLayout(true)}
+	r.pre = []any{byteLevelLayout(true)}
 	for i, s := range specials {
 		r.tokens = append(r.tokens, s)
 		r.added = append(r.added, AddedToken{ID: int32(i), Content: s, Special: true})

@@ -71,7 +71,7 @@ func (r *docRun) short(t *testing.T) {
 		writeFile(t, r.dir, file, tinyRun)
 	}
 	r.set("trainer.total_steps=1", "sft.epochs=1", "sft.micro_batch_size=1", "model.path=", "model.fresh.layers=1", "model.fresh.hidden_size=32",
-		"model.fresh.intermediate_size=64", "model.fresh.heads=2", "model.fresh.kv_heads=1", "env.maze.tasks=18,17", "env.maze.val_tasks=16",
+		"model.fresh.intermediate_size=64", "model.fresh.heads=2", "model.fresh.kv_heads=1", "model.fresh.walks=0", "env.maze.tasks=18,17", "env.maze.val_tasks=16",
 		"env.maze.expert_tasks=17", "env.maze.max_turns=2", "data.train_batch_size=2", "rollout.group_size=2", "rollout.val.group_size=1",
 		"rollout.max_new_tokens=8", "model.device=cpu")
 }

@@ -38,26 +38,38 @@ func playExpert(ctx context.Context, w *world, setup agent.Setup, index int) (da
 	if err != nil {
 		return task, err
 	}
-	lease, err := w.pool.Acquire(ctx)
-	if err != nil {
-		return task, err
-	}
-	defer func() { lease.Release(err == nil) }()
-	obs, err := lease.Client().Reset(ctx, index)
+	o := setup.Options
+	reward, err := playActions(ctx, w, setup, &task, actions, agent.Instruction(task, w.spec, setup.Format, o.Instruction))
 	if err != nil {
 		return task, fmt.Errorf("expert of %s: %w", task.ID, err)
 	}
-	o := setup.Options
-	task.Conversation, err = agent.Opening(agent.Instruction(task, w.spec, setup.Format, o.Instruction), obs.Text, o.InstructionRole)
-	if err != nil {
-		return task, err
+	if !w.spec.Success(reward) {
+		err = fmt.Errorf("expert of %s ended with reward %g, which is no success: is the server the built-in one?", task.ID, reward)
 	}
-	reward := 0.0
+	return task, err
+}
+
+// playActions plays given actions against a server and leaves the
+// conversation in task. It returns the last step's reward.
+func playActions(ctx context.Context, w *world, setup agent.Setup, task *data.Task, actions []string, instruction string) (reward float64, err error) {
+	lease, err := w.pool.Acquire(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { lease.Release(err == nil) }()
+	obs, err := lease.Client().Reset(ctx, task.Index)
+	if err != nil {
+		return 0, err
+	}
+	task.Conversation, err = agent.Opening(instruction, obs.Text, setup.Options.InstructionRole)
+	if err != nil {
+		return 0, err
+	}
 	for i, action := range actions {
 		reply := expertReply(setup.Format.Name(), action)
 		step, stepErr := lease.Client().Step(ctx, setup.Format.Parse(reply).Text)
 		if err = stepErr; err != nil {
-			return task, fmt.Errorf("expert of %s, action %d: %w", task.ID, i+1, err)
+			return 0, fmt.Errorf("action %d: %w", i+1, err)
 		}
 		task.Conversation = append(task.Conversation, data.Message{Role: "assistant", Content: reply})
 		if reward = step.Reward; step.Done {
@@ -65,8 +77,5 @@ func playExpert(ctx context.Context, w *world, setup agent.Setup, index int) (da
 		}
 		task.Conversation = append(task.Conversation, data.Message{Role: "user", Content: step.Observation})
 	}
-	if !w.spec.Success(reward) {
-		err = fmt.Errorf("expert of %s ended with reward %g, which is no success: is the server the built-in one?", task.ID, reward)
-	}
-	return task, err
+	return reward, nil
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// tinyRun is a whole training run of seconds: a model of one layer, a warm
-// start on two solved mazes, four GRPO steps.
+// tinyRun is a whole training run of seconds: a model of one layer that
+// reads eight walks, a warm start on two solved mazes, four GRPO steps.
 const tinyRun = `
 [model]
 device = "cpu"
@@ -29,6 +29,8 @@ heads = 2
 kv_heads = 1
 vocabulary = "bpe"
 vocab_size = 384
+walks = 8
+walk_turns = 3
 [[env]]
 name = "maze"
 tasks = "18,17"

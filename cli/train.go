@@ -89,7 +89,11 @@ func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error)
 	if err := t.openSampler(in.Hard); err != nil {
 		return err
 	}
-	trainer, err := t.trainer(in.Hard, &watcher{s: s, quiet: !slices.Contains(cfg.Log.Backends, "console")})
+	watch := &watcher{s: s, quiet: !slices.Contains(cfg.Log.Backends, "console")}
+	if err := t.read(in.Hard, in.Soft, watch); err != nil {
+		return err
+	}
+	trainer, err := t.trainer(in.Hard, watch)
 	if err != nil {
 		return err
 	}

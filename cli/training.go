@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/model"
@@ -32,6 +33,7 @@ type training struct {
 	setups  []agent.Setup // without engine and renderer until the model is there
 	train   [][]data.Task
 	val     [][]data.Task
+	walks   []data.Task // what a fresh model reads first
 	experts []data.Task // recorded or made, in the shape of episodes
 
 	bundle  *model.Bundle
@@ -55,6 +57,9 @@ func (s *State) openTraining(ctx context.Context, cfg configs.Config, run *opene
 		if err := t.openEnv(ctx, e); err != nil {
 			return t, err
 		}
+	}
+	if err := t.playWalks(ctx); err != nil {
+		return t, err
 	}
 	if err := t.loadExperts(ctx); err != nil {
 		return t, err
@@ -172,7 +177,7 @@ func (t *training) openModel(ctx context.Context) error {
 	cfg := t.cfg
 	var err error
 	if cfg.Model.Fresh.Layers > 0 && t.run.checkpoint == nil {
-		t.bundle, err = freshModel(ctx, t.thread, cfg.Model.Fresh, cfg.Rollout.MaxContextTokens, cfg.Trainer.Seed, t.experts)
+		t.bundle, err = freshModel(ctx, t.thread, cfg.Model.Fresh, cfg.Rollout.MaxContextTokens, cfg.Trainer.Seed, slices.Concat(t.walks, t.experts))
 	} else {
 		t.bundle, err = model.Open(ctx, t.thread, t.run.modelPath(t.s, cfg), model.Options{DType: torch.Float32})
 		err = errWith(ExitModel, "", err)

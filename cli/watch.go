@@ -51,9 +51,12 @@ func (w *watcher) Step(step, steps int, m algo.Metrics) {
 		return
 	}
 	if step == 0 {
-		n := int(m["sft/step"])
+		name, n := "sft", int(m["sft/step"])
+		if read, ok := m["read/step"]; ok {
+			name, n = "read", int(read)
+		}
 		if n == 1 || n == steps || n%sftEvery(steps) == 0 {
-			fmt.Fprintf(w.s.Stderr, "sft %*d/%d  loss %.4f  lr %.2g  %.1f s\n", len(fmt.Sprint(steps)), n, steps,
+			fmt.Fprintf(w.s.Stderr, "%s %*d/%d  loss %.4f  lr %.2g  %.1f s\n", name, len(fmt.Sprint(steps)), n, steps,
 				m["train/loss"], m["train/lr"], m["timing_s/sft"])
 		}
 		return

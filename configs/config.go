@@ -39,6 +39,11 @@ type Fresh struct {
 	KVHeads          int    `toml:"kv_heads"`
 	Vocabulary       string `toml:"vocabulary"`
 	VocabSize        int    `toml:"vocab_size"`
+	// What it reads before it learns anything else.
+	Walks         int     `toml:"walks"`
+	WalkTurns     int     `toml:"walk_turns"`
+	WalkBatchSize int     `toml:"walk_batch_size"`
+	WalkLR        float64 `toml:"walk_lr"`
 }
 
 // Env is one environment of the mixture.

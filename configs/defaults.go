@@ -17,6 +17,9 @@ func Defaults() Config {
 				KVHeads:          2,
 				Vocabulary:       "bytes",
 				VocabSize:        512,
+				WalkTurns:        12,
+				WalkBatchSize:    4,
+				WalkLR:           3e-3,
 			},
 		},
 		Data: Data{

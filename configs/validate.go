@@ -98,6 +98,9 @@ func (c *Config) checkEnvs(fs *Faults) {
 		if len(e.ExpertTasks) > 0 && !builtin[e.Name] {
 			fs.add(at+"expert_tasks", "%s has no built-in solver: give trajectories in sft.files", e.Name)
 		}
+		if c.Model.Fresh.Walks > 0 && e.Name != "maze" {
+			fs.add("model.fresh.walks", "there are no random walks in %s, only in maze: set it to 0", e.Name)
+		}
 		if e.Recipes != "" && (e.Name != "textcraft" || len(e.Servers) > 0) {
 			fs.add(at+"recipes", "only the built-in textcraft server reads recipes: take it out")
 		}

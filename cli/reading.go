@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/torch/optim"
+)
+
+// A model with random weights cannot read: every run on a real model begins
+// with one that learned to long before. A fresh model learns it here, from
+// walks that know the rules of the environment and nothing of its goal. The
+// loss is on every token, as in pretraining: where one is after a move, and
+// which walls are there, has to be read off the text before.
+
+// playWalks plays the random walks that a fresh model reads, from the training
+// tasks in turn.
+func (t *training) playWalks(ctx context.Context) error {
+	f := t.cfg.Model.Fresh
+	if f.Layers == 0 || t.run.checkpoint != nil {
+		return nil
+	}
+	for i, w := range t.worlds {
+		for n := range f.Walks / len(t.worlds) {
+			task := t.train[i][n%len(t.train[i])]
+			task.ID = fmt.Sprintf("walk_%d", n)
+			moves := builtin.MazeWalk(task.Index, f.WalkTurns, rand.New(rand.NewPCG(t.cfg.Trainer.Seed, uint64(n))))
+			if _, err := playActions(ctx, w, t.setups[i], &task, moves, ""); err != nil {
+				return errWith(ExitEnv, "", fmt.Errorf("%s of %s: %w", task.ID, w.spec.Name, err))
+			}
+			t.walks = append(t.walks, task)
+		}
+	}
+	return nil
+}
+
+// read trains a fresh model on the walks, once over them.
+func (t *training) read(ctx, soft context.Context, events algo.Events) error {
+	if len(t.walks) == 0 {
+		return nil
+	}
+	rows, counts, err := algo.SFTRows(t.walks, t.sampler.renderer, t.cfg.Rollout.MaxContextTokens, algo.TruncateError)
+	if err != nil {
+		return errWith(ExitInput, "set model.fresh.walk_turns lower", err)
+	}
+	for i := range rows {
+		for j := range rows[i].Mask {
+			rows[i].Mask[j] = 1
+		}
+		rows[i].Mask[0] = 0 // nothing comes before it
+	}
+	began := time.Now()
+	o := readingOptions(t.cfg, rows)
+	loss := 0.0
+	err = algo.TrainSFT(ctx, soft, t.actor, o, 0, func(step, steps int, m algo.Metrics) error {
+		m["read/step"] = float64(step)
+		loss = m["train/loss"]
+		events.Step(0, steps, m)
+		return nil
+	})
+	if errors.Is(err, algo.ErrInterrupted) {
+		return errInterrupted
+	}
+	if err != nil {
+		return errWith(ExitNative, "", fmt.Errorf("reading: %w", err))
+	}
+	t.s.Log.Info("the fresh model has read its walks", "walks", counts.Rows, "tokens", counts.Tokens, "loss", loss,
+		"seconds", time.Since(began).Seconds())
+	return nil
+}
+
+func readingOptions(cfg configs.Config, rows []data.Row) algo.SFTOptions {
+	f := cfg.Model.Fresh
+	return algo.SFTOptions{
+		Rows:      rows,
+		Epochs:    1,
+		BatchRows: f.WalkBatchSize,
+		Micro:     algo.MicroBatching{Rows: f.WalkBatchSize},
+		GradClip:  1,
+		Seed:      cfg.Trainer.Seed,
+		AdamW:     adamW(cfg.SFT.Optim),
+		Schedule: func(steps int) optim.Schedule {
+			return optim.Schedule{Shape: optim.Cosine, Base: f.WalkLR, Warmup: steps / 20, Steps: steps}
+		},
+	}
+}

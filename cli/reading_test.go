@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/configs"
+)
+
+// lossOfReading watches a fresh model read.
+type lossOfReading struct{ losses []float64 }
+
+func (l *lossOfReading) Step(_, _ int, m algo.Metrics) { l.losses = append(l.losses, m["train/loss"]) }
+func (l *lossOfReading) Phase(int, string, int)        {}
+func (l *lossOfReading) Progress(int, string)          {}
+func (l *lossOfReading) Validated(algo.Validation)     {}
+
+// A fresh model learns the texts of its walks, every token of them, and has
+// nothing to read once there is a checkpoint.
+func TestReading(t *testing.T) {
+	s := newTestState(t)
+	cfg, err := configs.Load("run.toml", []byte(tinyRun), []string{"model.fresh.walks=40", "model.fresh.walk_turns=4", "model.fresh.walk_lr=0.01"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	tr, err := s.openTraining(ctx, cfg, &openedRun{}, reinforced)
+	defer func() {
+		if err := tr.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.openSampler(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range tr.walks {
+		if n := len(w.Conversation); n != 2*4+1 {
+			t.Fatalf("%s has %d messages, want an observation, 4 moves and 4 replies", w.ID, n)
+		}
+		if first := w.Conversation[0].Content; strings.Contains(first, "Action:") {
+			t.Fatalf("%s begins with the instruction: %s", w.ID, first)
+		}
+	}
+	var seen lossOfReading
+	if err := tr.read(ctx, ctx, &seen); err != nil {
+		t.Fatal(err)
+	}
+	first, last := seen.losses[0], seen.losses[len(seen.losses)-1]
+	if len(seen.losses) != 10 || last > first/2 {
+		t.Errorf("%d steps took the loss from %g to %g, want 10 that halve it", len(seen.losses), first, last)
+	}
+
+	stopped, stop := context.WithCancel(ctx)
+	stop()
+	if err := tr.read(ctx, stopped, &seen); !errors.Is(err, errInterrupted) {
+		t.Errorf("interrupted: %v", err)
+	}
+}

@@ -36,7 +36,7 @@ type CachedSeqs struct {
 
 // AttentionCached is the attention of new tokens q [N,Hq,Dh] to their sequences' contexts in the paged caches kc and vc
 // [blocks, blockSize, Hkv, Dh], to which the new tokens' own keys and values have been written. There is no gradient. On
-// the CPU, up to 8 new tokens of a sequence are done one by one, and each result depends on its own context only.
+// the CPU each result depends on its own context only, and on whether its sequence has more than 8 new tokens.
 func AttentionCached(q, kc, vc Tensor, seqs CachedSeqs, scale float64) Tensor {
 	const op = "AttentionCached"
 	n := len(seqs.Lens)

@@ -113,6 +113,7 @@ func TestAttentionCached(t *testing.T) {
 		{"first prefill", []int{20}, []int{20}},
 		{"chunked prefill", []int{20, 12}, []int{150, 13}},
 		{"mixed", []int{1, 20, 2, 0}, []int{129, 45, 128, 7}},
+		{"whole tiles", []int{64, 9}, []int{128, 64}},
 	}
 	const heads, own, dim, size = 6, 2, 24, 16
 	for _, tt := range tests {
@@ -178,5 +179,132 @@ func TestAttentionCachedIsBatchInvariant(t *testing.T) {
 				t.Errorf("sequence %d has another result alone than in the batch", i)
 			}
 		}
+	})
+}
+
+// Chunks of many lengths, numbers of heads and head dimensions, some not a multiple of a vector.
+func TestAttentionCachedShapes(t *testing.T) {
+	tests := []struct{ heads, own, dim, size int }{
+		{2, 2, 32, 32}, {4, 2, 32, 16}, {9, 3, 64, 32}, {8, 2, 80, 5}, {2, 1, 128, 64}, {3, 1, 20, 7}, {70, 1, 8, 32},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("%d heads of %d, dimension %d", tt.heads, tt.own, tt.dim), func(t *testing.T) {
+			for _, cache := range []torch.DType{torch.Float32, torch.BFloat16} {
+				cachedCase(t, []int{9, 33, 200, 64, 1, 65}, []int{9, 97, 200, 127, 70, 131}, cache, torch.Float32, tt.heads, tt.own, tt.dim, tt.size)
+			}
+		})
+	}
+}
+
+// Longer chunks give the same bits whatever else is in the batch, however their context was cut into chunks, and with
+// any number of threads.
+func TestAttentionCachedChunksAreInvariant(t *testing.T) {
+	const heads, own, dim, size = 6, 2, 32, 16
+	lens := []int{300, 75, 128}
+	offsets := []int{0, 300, 375, 503}
+	sameOnThreads(t, func(s *torch.Scope) [][]float32 {
+		var qs, ks, vs []torch.Tensor
+		for i, n := range lens {
+			seed := uint64(3 * i)
+			qs = append(qs, s.RandN(seed, n, heads, dim))
+			ks, vs = append(ks, s.RandN(seed+1, n, own, dim)), append(vs, s.RandN(seed+2, n, own, dim))
+		}
+		p := fill(s, torch.Float32, size, ks, vs)
+		all := torch.AttentionCached(torch.Cat(qs, 0), p.k, p.v, torch.CachedSeqs{QOffsets: offsets, Lens: lens, Blocks: p.blocks}, 0.2)
+		for seq, n := range lens {
+			for _, chunk := range []int{n, 32} {
+				for begin := 0; begin < n; begin += chunk {
+					end := min(begin+chunk, n)
+					c := torch.CachedSeqs{QOffsets: []int{0, end - begin}, Lens: []int{end}, Blocks: p.blocks[seq : seq+1]}
+					got := torch.AttentionCached(qs[seq].Narrow(0, begin, end-begin), p.k, p.v, c, 0.2)
+					if !slices.Equal(got.ToFloat32s(), all.Narrow(0, offsets[seq]+begin, end-begin).ToFloat32s()) {
+						t.Errorf("sequence %d has another result alone from %d to %d than in the batch", seq, begin, end)
+					}
+				}
+			}
+		}
+		return [][]float32{all.ToFloat32s()}
+	})
+}
+
+// sameOnThreads checks that f returns the same bits with any number of threads.
+func sameOnThreads(t *testing.T, f func(s *torch.Scope) [][]float32) {
+	t.Helper()
+	defer torch.SetNumThreads(torch.NumThreads())
+	var want [][]float32
+	for _, threads := range []int{1, 2, 3} {
+		torch.SetNumThreads(threads) // counts from the next Run on
+		torchtest.Run(t, func(s *torch.Scope) {
+			got := f(s)
+			if want == nil {
+				want = got
+			}
+			for i := range got {
+				if !slices.Equal(got[i], want[i]) {
+					t.Errorf("result %d differs between 1 and %d threads", i, threads)
+				}
+			}
+		})
+	}
+}
+
+// Sequences of more than a tile, against plain operations, values and gradients.
+func TestAttentionPackedTiles(t *testing.T) {
+	offsets := []int{0, 70, 71, 265}
+	const n, scale = 265, 0.2
+	kernel := func(_ *torch.Scope, in []torch.Tensor) torch.Tensor {
+		return torch.AttentionPacked(in[0], in[1], in[2], offsets, scale)
+	}
+	plain := func(s *torch.Scope, in []torch.Tensor) torch.Tensor {
+		var parts []torch.Tensor
+		for i, b := range offsets[:len(offsets)-1] {
+			l := offsets[i+1] - b
+			parts = append(parts, attention(s, in[0].Narrow(0, b, l), in[1].Narrow(0, b, l), in[2].Narrow(0, b, l), scale))
+		}
+		return torch.Cat(parts, 0)
+	}
+	for _, shape := range [][3]int{{2, 2, 32}, {4, 2, 20}, {3, 1, 64}, {8, 2, 80}, {1, 1, 128}} {
+		heads, own, dim := shape[0], shape[1], shape[2]
+		t.Run(fmt.Sprintf("%d heads of %d, dimension %d", heads, own, dim), func(t *testing.T) {
+			onEveryCPU(t, func(t *testing.T) {
+				for _, dt := range []torch.DType{torch.Float32, torch.Float64} {
+					torchtest.Same(t, dt, kernel, plain, 10*tolerances[dt],
+						torchtest.Rand(1, n, heads, dim), torchtest.Rand(2, n, own, dim), torchtest.Rand(3, n, own, dim))
+				}
+			})
+		})
+	}
+}
+
+// The gradients of a sequence have the same bits alone and in a pack, with any number of threads.
+func TestAttentionPackedGradientsAreInvariant(t *testing.T) {
+	const heads, own, dim, tokens = 4, 2, 32, 300
+	offsets := []int{0, 40, 250, 251, tokens}
+	grads := func(s *torch.Scope, begin, end int, offsets []int) [][]float32 {
+		var in []torch.Tensor
+		for i, h := range []int{heads, own, own} {
+			in = append(in, s.RandN(uint64(i), tokens, h, dim).Narrow(0, begin, end-begin).Clone())
+			in[i].SetRequiresGrad(true)
+		}
+		w := s.RandN(9, tokens, heads, dim).Narrow(0, begin, end-begin)
+		torch.AttentionPacked(in[0], in[1], in[2], offsets, 0.25).Mul(w).Sum().Backward()
+		var out [][]float32
+		for _, x := range in {
+			out = append(out, x.Grad().ToFloat32s())
+		}
+		return out
+	}
+	sameOnThreads(t, func(s *torch.Scope) [][]float32 {
+		all := grads(s, 0, tokens, offsets)
+		for i, b := range offsets[:len(offsets)-1] {
+			e := offsets[i+1]
+			for j, got := range grads(s, b, e, []int{0, e - b}) {
+				width := len(all[j]) / tokens
+				if !slices.Equal(got, all[j][b*width:e*width]) {
+					t.Errorf("sequence %d alone has another gradient of input %d", i, j)
+				}
+			}
+		}
+		return all
 	})
 }

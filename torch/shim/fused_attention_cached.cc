@@ -3,16 +3,18 @@
 // A few new tokens of a sequence (decoding) are done one by one: the context is cut into parts of fixed length, each
 // (token, part) is one piece of work with its own maximum and sums (online softmax, arXiv:1805.02867), and the parts
 // are put together in order. So a token's result depends on its own context only, not on the batch or on the threads.
-// Longer chunks (prefill) gather their pages and go through ATen's flash kernel.
+// Longer chunks (prefill) are cut into blocks of queries that go through the context in tiles, see fused_attention_tile.h;
+// theirs does not depend on the batch and the threads either.
 #include <algorithm>
 #include <vector>
 
-#include "fused.h"
+#include "fused_attention_tile.h"
 
 namespace om {
 namespace {
 
 constexpr int64_t kPart = 128;
+constexpr int64_t kMatrixUnit = 128;  // new tokens from which on ATen's bfloat16 attention is faster, see below
 
 struct Shape {
   int64_t heads, kv_heads, dim, block_size;
@@ -206,7 +208,44 @@ void one_query(const Shape &s, const at::Tensor &q, const at::Tensor &kc, const 
   }
 }
 
-// Attends one sequence's chunk with ATen's operations, on any device: its pages are gathered, and the mask keeps
+// Some queries of one sequence, and the key head whose query heads a piece of work does.
+struct Block {
+  int64_t token, n, first, kv_head;
+  const int32_t *blocks;
+};
+
+// Does the sequences listed in `which` block by block and writes their rows of out.
+void many_queries(const Shape &s, const at::Tensor &q, const at::Tensor &kc, const at::Tensor &vc, const Sequences &seqs,
+                  const std::vector<int64_t> &which, const at::Tensor &out) {
+  const int64_t step = queries_per_tile(s.group()), width = s.heads * s.dim;
+  std::vector<Block> work;
+  for (const int64_t i : which) {
+    const int64_t begin = seqs.q_offsets[i], end = seqs.q_offsets[i + 1];
+    for (int64_t t = begin; t < end; t += step)
+      for (int64_t h = 0; h < s.kv_heads; h++)
+        work.push_back({t, std::min(step, end - t), seqs.lens[i] - (end - t), h, seqs.blocks + seqs.block_offsets[i]});
+  }
+  std::stable_sort(work.begin(), work.end(),
+                   [](const Block &a, const Block &b) { return a.n * (a.first + a.n) > b.n * (b.first + b.n); });
+  const float *qp = q.const_data_ptr<float>();
+  float *op = out.data_ptr<float>();
+  auto run = [&](const auto *kp, const auto *vp) {
+    share_out(static_cast<int64_t>(work.size()), [&](int64_t i) {
+      const Block &b = work[i];
+      const int64_t at = b.token * width + b.kv_head * s.group() * s.dim, kv = b.kv_head * s.dim;
+      const Queries<float> queries{qp + at, b.first, b.n, s.group(), width, s.dim};
+      using C = std::decay_t<decltype(*kp)>;
+      const Context<C> context{kp + kv, vp + kv, b.blocks, s.block_size, s.kv_heads * s.dim, s.dim};
+      AttendBlock<float, C, float>::run(queries, context, 1.0f, op + at, nullptr, 0);
+    });
+  };
+  if (kc.scalar_type() == at::kFloat)
+    run(kc.const_data_ptr<float>(), vc.const_data_ptr<float>());
+  else
+    run(kc.const_data_ptr<at::BFloat16>(), vc.const_data_ptr<at::BFloat16>());
+}
+
+// Attends one sequence's chunk with ATen's operations, on any device and in any type: its pages are gathered, and the mask keeps
 // every new token from the ones after it.
 at::Tensor chunk(const Shape &s, const at::Tensor &q, const at::Tensor &kc, const at::Tensor &vc, int64_t len,
                  const int32_t *blocks, double scale) {
@@ -259,26 +298,29 @@ at::Tensor attention_cached(const at::Tensor &q, const at::Tensor &kc, const at:
   check(q, kc, vc, seqs);
   const Shape s{q.size(1), kc.size(2), q.size(2), kc.size(1)};
   const bool kernel = has_kernel(q) && has_kernel(kc) && kc.scalar_type() != at::kDouble;
-  std::vector<int64_t> few, many;
+  auto attend_whole = [&](int64_t i, const at::Tensor &out) {
+    const int64_t b = seqs.q_offsets[i], e = seqs.q_offsets[i + 1];
+    if (b < e)
+      out.slice(0, b, e).copy_(
+          chunk(s, q.slice(0, b, e), kc, vc, seqs.lens[i], seqs.blocks + seqs.block_offsets[i], scale));
+  };
+  if (!kernel) {
+    const at::Tensor out = at::empty(q.sizes(), q.options());
+    for (int64_t i = 0; i < seqs.n; i++) attend_whole(i, out);
+    return out;
+  }
+  // ATen multiplies bfloat16 on the matrix unit, which pays for its copies where the chunk is long.
+  const bool matrix_unit = cpu_level() >= 4 && q.scalar_type() == at::kBFloat16 && kc.scalar_type() == at::kBFloat16;
+  std::vector<int64_t> few, many, whole;
   for (int64_t i = 0; i < seqs.n; i++) {
     const int64_t n = seqs.q_offsets[i + 1] - seqs.q_offsets[i];
-    if (n > 0) (kernel && n <= OM_ATTENTION_ONE_QUERY ? few : many).push_back(i);
+    if (n > 0) (n <= OM_ATTENTION_ONE_QUERY ? few : n >= kMatrixUnit && matrix_unit ? whole : many).push_back(i);
   }
-  at::Tensor out;
-  if (!few.empty()) {
-    const at::Tensor scaled = (q.to(at::kFloat) * scale).contiguous();
-    out = at::empty(q.sizes(), scaled.options());
-    one_query(s, scaled, kc, vc, seqs, few, out);
-    out = out.to(q.scalar_type());
-  } else {
-    out = at::empty(q.sizes(), q.options());
-  }
-  for (const int64_t i : many) {
-    const int64_t b = seqs.q_offsets[i], e = seqs.q_offsets[i + 1];
-    out.slice(0, b, e).copy_(
-        chunk(s, q.slice(0, b, e), kc, vc, seqs.lens[i], seqs.blocks + seqs.block_offsets[i], scale));
-  }
-  return out;
+  const at::Tensor scaled = (q.to(at::kFloat) * scale).contiguous(), out = at::empty(q.sizes(), scaled.options());
+  if (!few.empty()) one_query(s, scaled, kc, vc, seqs, few, out);
+  if (!many.empty()) many_queries(s, scaled, kc, vc, seqs, many, out);
+  for (const int64_t i : whole) attend_whole(i, out);
+  return out.to(q.scalar_type());
 }
 
 void cache_write(const at::Tensor &cache, const at::Tensor &values, const int64_t *slots, int64_t n) {

@@ -33,8 +33,8 @@ const char *om_cache_write(om_tensor kc, om_tensor vc, om_tensor k, om_tensor v,
 
 /* Attention of new tokens against their paged contexts; no gradient. Sequence s has the tokens
  * [q_offsets[s], q_offsets[s+1]) of q [N,Hq,Dh], which are the last ones of its lens[s] cached places; place p is in
- * block blocks[block_offsets[s] + p / blockSize]. Up to OM_ATTENTION_ONE_QUERY new tokens of a sequence are done one
- * by one, and a token's result then depends on its own context only. */
+ * block blocks[block_offsets[s] + p / blockSize]. On the CPU a token's result depends on its own context only, and on
+ * whether its sequence has more than OM_ATTENTION_ONE_QUERY new tokens. */
 #define OM_ATTENTION_ONE_QUERY 8
 const char *om_attention_cached(om_tensor q, om_tensor kc, om_tensor vc, int64_t n_seqs, const int64_t *q_offsets,
                                 const int64_t *lens, const int64_t *block_offsets, const int32_t *blocks, double scale,

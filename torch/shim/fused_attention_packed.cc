@@ -1,9 +1,199 @@
-// Causal attention over packed sequences, each attended alone: ATen's flash kernel per sequence, with a backward that
-// writes into one gradient instead of adding up a padded one per sequence.
-#include "fused.h"
+// Causal attention over packed sequences, each attended alone, in tiles (fused_attention_tile.h). The backward computes the
+// scores again instead of keeping them, as in algorithm 2 of arXiv:2307.08691.
+#include "fused_attention_tile.h"
 
 namespace om {
 namespace {
+
+// One sequence under one key head: what its queries, keys and values are, and where their gradients go.
+template <class T, class A>
+struct Backward {
+  Queries<T> queries;
+  Context<T> context;
+  const T *out, *dout;  // laid out as the queries
+  const A *lse;         // of the first query's first head
+  int64_t lse_stride;
+  T *dq, *dk, *dv;
+  A scale;
+};
+
+// The tiles of the backward: of a block of rows, and of a whole sequence's keys and values.
+template <class A>
+struct BackwardTiles {
+  A *qt, *dot, *q, *dout, *dq, *p, *ds, *lse, *delta, *limit;
+  A *k, *v, *dk, *dv;
+  BackwardTiles(int64_t rows, int64_t keys, int64_t dim) {
+    using M = TileMemory;
+    M memory(5 * M::size<A>(rows * dim) + 2 * M::size<A>(rows * kTileKeys) + 3 * M::size<A>(rows) +
+             4 * M::size<A>(keys * dim));
+    for (A **t : {&qt, &dot, &q, &dout, &dq}) *t = memory.take<A>(rows * dim);
+    for (A **t : {&p, &ds}) *t = memory.take<A>(rows * kTileKeys);
+    for (A **t : {&lse, &delta, &limit}) *t = memory.take<A>(rows);
+    for (A **t : {&k, &v, &dk, &dv}) *t = memory.take<A>(keys * dim);
+  }
+};
+
+// With P = exp(S - lse), delta = Σ dO·O and S of the scaled queries: dV += Pᵀ dO, dS = P (dO Vᵀ - delta), dK += dSᵀ Q,
+// dQ += dS K, for the rows of t and the n places from `begin` on. dp is the padded dimension.
+template <class A, int W>
+OM_INLINE void backward_tile(const BackwardTiles<A> &t, int64_t ld, int64_t rows, int64_t lanes, int64_t dim, int64_t dp,
+                             int64_t begin, int64_t n, bool masked) {
+  using V = typename Lanes<A, W>::V;
+  const A *k = t.k + begin * dp, *v = t.v + begin * dp;
+  multiply<A, W>(k, dp, 1, n, dim, t.qt, ld, lanes, t.p, ld, false);
+  multiply<A, W>(v, dp, 1, n, dim, t.dot, ld, lanes, t.ds, ld, false);
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t r = 0; r < lanes; r += Lanes<A, W>::n) {
+      A *pi = t.p + i * ld + r, *di = t.ds + i * ld + r;
+      V p = exp_negative<W>(load<W>(pi) - load<W>(t.lse + r));
+      if (masked) p = A(begin + i) < load<W>(t.limit + r) ? p : V{};
+      store<W>(pi, p);
+      store<W>(di, p * (load<W>(di) - load<W>(t.delta + r)));
+    }
+  multiply<A, W>(t.p, ld, 1, n, rows, t.dout, dp, dp, t.dv + begin * dp, dp, true);
+  multiply<A, W>(t.ds, ld, 1, n, rows, t.q, dp, dp, t.dk + begin * dp, dp, true);
+  multiply<A, W>(t.ds, 1, ld, rows, n, k, dp, dp, t.dq, dp, true);
+}
+
+template <class T, class A, int W>
+OM_INLINE void backward_sequence(const Backward<T, A> &b) {
+  const Queries<T> &all = b.queries;
+  const Context<T> &c = b.context;
+  const int64_t width = Lanes<A, W>::n, dim = all.dim, dp = ceil_div(dim, width) * width, keys = all.n;
+  const int64_t step = queries_per_tile(all.group), ld = rows_per_tile(all.group);
+  const BackwardTiles<A> t(ld, keys, dp);
+  auto place = [&](int64_t i) OM_LAMBDA { return c.place(i); };
+  std::fill(t.k, t.k + 4 * TileMemory::size<A>(keys * dp) / static_cast<int64_t>(sizeof(A)), A(0));
+  std::fill(t.q, t.q + 2 * TileMemory::size<A>(ld * dp) / static_cast<int64_t>(sizeof(A)), A(0));
+  copy_rows<W>(c.k, place, keys, dim, A(1), t.k, dp);
+  copy_rows<W>(c.v, place, keys, dim, A(1), t.v, dp);
+  for (int64_t first = 0; first < all.n; first += step) {
+    const Queries<T> x{all.q + first * all.stride, first, std::min(step, all.n - first), all.group, all.stride, dim};
+    const int64_t rows = x.rows(), lanes = ceil_div(rows, width) * width, end = first + x.n, offset = first * all.stride;
+    const Queries<T> g{b.dout + offset, first, x.n, all.group, all.stride, dim};
+    auto row = [&](int64_t r) OM_LAMBDA { return x.at(r); };
+    turn_rows<A>(x, b.scale, lanes, t.qt, ld);
+    turn_rows<A>(g, A(1), lanes, t.dot, ld);
+    copy_rows<W>(x.q, row, rows, dim, b.scale, t.q, dp);
+    copy_rows<W>(g.q, row, rows, dim, A(1), t.dout, dp);
+    std::fill(t.dq, t.dq + rows * dp, A(0));
+    set_limits(x, lanes, t.limit);
+    for (int64_t r = 0; r < lanes; r++) {
+      t.lse[r] = r < rows ? b.lse[(first + r / x.group) * b.lse_stride + r % x.group] : A(0);
+      t.delta[r] = r < rows ? sum_lanes<W>(dot_lanes<W>(b.out + offset + x.at(r), g.q + x.at(r), dim)) : A(0);
+    }
+    for (int64_t k = 0; k < end; k += kTileKeys) {
+      const int64_t n = std::min(kTileKeys, end - k);
+      backward_tile<A, W>(t, ld, rows, lanes, dim, dp, k, n, k + n > first + 1);
+    }
+    auto write = [&](int64_t r) OM_LAMBDA {
+      T *to = b.dq + offset + x.at(r);
+      for_lanes<A, W>(dim, [&](int64_t j, auto c) OM_LAMBDA { store<W>(to + j, load<W>(t.dq + r * dp + j, c) * b.scale, c); });
+    };
+    for (int64_t r = 0; r < rows; r++) write(r);
+  }
+  for (int64_t i = 0; i < keys; i++)
+    for_lanes<A, W>(dim, [&](int64_t j, auto cn) OM_LAMBDA {
+      store<W>(b.dk + i * c.stride + j, load<W>(t.dk + i * dp + j, cn), cn);
+      store<W>(b.dv + i * c.stride + j, load<W>(t.dv + i * dp + j, cn), cn);
+    });
+}
+
+#define OM_ATTEND_BACKWARD(T, A) \
+  OM_MULTIVERSION(attend_backward, (const Backward<T, A> &b), (b), backward_sequence<T, A, W>(b))
+OM_ATTEND_BACKWARD(float, float)
+OM_ATTEND_BACKWARD(c10::BFloat16, float)
+OM_ATTEND_BACKWARD(double, double)
+
+// n queries of a sequence from its `first` on, the sequence beginning at token `begin`, under one key head.
+struct PackedBlock {
+  int64_t begin, first, n, kv_head;
+};
+
+// The blocks of at most `step` queries of every sequence, the one with the most work first.
+std::vector<PackedBlock> packed_blocks(const std::vector<int64_t> &offsets, int64_t kv_heads, int64_t step) {
+  std::vector<PackedBlock> blocks;
+  for (size_t s = 0; s + 1 < offsets.size(); s++)
+    for (int64_t f = 0, n = offsets[s + 1] - offsets[s]; f < n; f += step)
+      for (int64_t h = 0; h < kv_heads; h++) blocks.push_back({offsets[s], f, std::min(step, n - f), h});
+  std::stable_sort(blocks.begin(), blocks.end(), [](const PackedBlock &a, const PackedBlock &b) {
+    return a.n * (2 * a.first + a.n) > b.n * (2 * b.first + b.n);
+  });
+  return blocks;
+}
+
+// Returns the result and lse [N,Hq], the logarithms of the sums of exp(score).
+std::pair<at::Tensor, at::Tensor> packed_forward(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v,
+                                                 const std::vector<int64_t> &offsets, double scale) {
+  const int64_t heads = q.size(1), own = k.size(1), dim = q.size(2), group = heads / own;
+  at::Tensor out = at::empty(q.sizes(), q.options());
+  at::Tensor lse = at::empty({q.size(0), heads}, q.options().dtype(compute_type(q.scalar_type())));
+  const auto blocks = packed_blocks(offsets, own, queries_per_tile(group));
+  OM_DISPATCH(q.scalar_type(), "attention", [&] {
+    using A = Lanes<scalar_t, 16>::A;
+    const scalar_t *qp = q.const_data_ptr<scalar_t>(), *kp = k.const_data_ptr<scalar_t>(),
+                   *vp = v.const_data_ptr<scalar_t>();
+    scalar_t *op = out.data_ptr<scalar_t>();
+    A *lp = lse.data_ptr<A>();
+    share_out(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
+      const PackedBlock &b = blocks[i];
+      const int64_t token = b.begin + b.first, head = b.kv_head * group, at = (token * heads + head) * dim;
+      const int64_t kv = (b.begin * own + b.kv_head) * dim;
+      AttendBlock<scalar_t, scalar_t, A>::run({qp + at, b.first, b.n, group, heads * dim, dim},
+                                              {kp + kv, vp + kv, nullptr, 0, own * dim, dim}, A(scale), op + at,
+                                              lp + token * heads + head, heads);
+    });
+  });
+  return {out, lse};
+}
+
+struct Packed : torch::autograd::Function<Packed> {
+  static at::Tensor forward(torch::autograd::AutogradContext *ctx, const at::Tensor &q, const at::Tensor &k,
+                            const at::Tensor &v, const std::vector<int64_t> &offsets, double scale) {
+    auto [out, lse] = packed_forward(q, k, v, offsets, scale);
+    ctx->save_for_backward({q, k, v, out, lse});
+    ctx->saved_data["offsets"] = offsets;
+    ctx->saved_data["scale"] = scale;
+    return out;
+  }
+
+  // The work is shared out by sequences and key heads, since the queries of one add to the same gradients.
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext *ctx,
+                                                 const torch::autograd::variable_list &grads) {
+    const auto saved = ctx->get_saved_variables();
+    const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3], &lse = saved[4];
+    const at::Tensor dout = grads[0].contiguous();
+    const auto offsets = ctx->saved_data["offsets"].toIntVector();
+    const double scale = ctx->saved_data["scale"].toDouble();
+    const int64_t heads = q.size(1), own = k.size(1), dim = q.size(2), group = heads / own;
+    at::Tensor dq = at::empty(q.sizes(), q.options()), dk = at::empty(k.sizes(), k.options()),
+               dv = at::empty(v.sizes(), v.options());
+    const auto blocks = packed_blocks(offsets, own, std::max<int64_t>(1, q.size(0)));
+    OM_DISPATCH(q.scalar_type(), "attention backward", [&] {
+      using A = Lanes<scalar_t, 16>::A;
+      const scalar_t *qp = q.const_data_ptr<scalar_t>(), *kp = k.const_data_ptr<scalar_t>(),
+                     *vp = v.const_data_ptr<scalar_t>(), *op = out.const_data_ptr<scalar_t>(),
+                     *gp = dout.const_data_ptr<scalar_t>();
+      scalar_t *dqp = dq.data_ptr<scalar_t>(), *dkp = dk.data_ptr<scalar_t>(), *dvp = dv.data_ptr<scalar_t>();
+      const A *lp = lse.const_data_ptr<A>();
+      share_out(static_cast<int64_t>(blocks.size()), [&](int64_t i) {
+        const PackedBlock &b = blocks[i];
+        const int64_t head = b.begin * heads + b.kv_head * group, at = head * dim, kv = (b.begin * own + b.kv_head) * dim;
+        attend_backward(Backward<scalar_t, A>{{qp + at, 0, b.n, group, heads * dim, dim},
+                                              {kp + kv, vp + kv, nullptr, 0, own * dim, dim},
+                                              op + at,
+                                              gp + at,
+                                              lp + head,
+                                              heads,
+                                              dqp + at,
+                                              dkp + kv,
+                                              dvp + kv,
+                                              A(scale)});
+      });
+    });
+    return {dq, dk, dv, at::Tensor(), at::Tensor()};
+  }
+};
 
 // One sequence of t [N,H,Dh] as [1,Hq,L,Dh], heads repeated where t has fewer than Hq.
 at::Tensor sequence(const at::Tensor &t, int64_t begin, int64_t end, int64_t heads) {
@@ -13,59 +203,6 @@ at::Tensor sequence(const at::Tensor &t, int64_t begin, int64_t end, int64_t hea
     s = s.unsqueeze(2).expand({end - begin, own, heads / own, t.size(2)}).reshape({end - begin, heads, t.size(2)});
   return s.transpose(0, 1).unsqueeze(0);
 }
-
-// The gradient of one sequence's repeated heads [1,Hq,L,Dh], summed back and written to its place in t [N,H,Dh].
-void put_gradient(const at::Tensor &grad, const at::Tensor &t, int64_t begin, int64_t end) {
-  at::Tensor g = grad.squeeze(0).transpose(0, 1);
-  const int64_t own = t.size(1), heads = g.size(1);
-  if (own != heads) g = g.reshape({end - begin, own, heads / own, t.size(2)}).sum(2);
-  t.slice(0, begin, end).copy_(g);
-}
-
-struct Packed : torch::autograd::Function<Packed> {
-  static at::Tensor forward(torch::autograd::AutogradContext *ctx, const at::Tensor &q, const at::Tensor &k,
-                            const at::Tensor &v, const std::vector<int64_t> &offsets, double scale) {
-    at::Tensor out = at::empty(q.sizes(), q.options());
-    torch::autograd::variable_list saved{q, k, v, out};
-    for (size_t s = 0; s + 1 < offsets.size(); s++) {
-      const int64_t b = offsets[s], e = offsets[s + 1], heads = q.size(1);
-      if (b == e) {
-        saved.emplace_back();
-        continue;
-      }
-      auto [o, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
-          sequence(q, b, e, heads), sequence(k, b, e, heads), sequence(v, b, e, heads), 0.0, true, c10::nullopt, scale);
-      out.slice(0, b, e).copy_(o.squeeze(0).transpose(0, 1));
-      saved.push_back(lse);
-    }
-    ctx->save_for_backward(saved);
-    ctx->saved_data["offsets"] = offsets;
-    ctx->saved_data["scale"] = scale;
-    return out;
-  }
-
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext *ctx,
-                                                 const torch::autograd::variable_list &grads) {
-    const auto saved = ctx->get_saved_variables();
-    const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3];
-    const auto offsets = ctx->saved_data["offsets"].toIntVector();
-    const double scale = ctx->saved_data["scale"].toDouble();
-    const int64_t heads = q.size(1);
-    at::Tensor dq = at::empty(q.sizes(), q.options()), dk = at::empty(k.sizes(), k.options()),
-               dv = at::empty(v.sizes(), v.options());
-    for (size_t s = 0; s + 1 < offsets.size(); s++) {
-      const int64_t b = offsets[s], e = offsets[s + 1];
-      if (b == e) continue;
-      auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-          sequence(grads[0], b, e, heads), sequence(q, b, e, heads), sequence(k, b, e, heads),
-          sequence(v, b, e, heads), sequence(out, b, e, heads), saved[4 + s], 0.0, true, c10::nullopt, scale);
-      put_gradient(gq, dq, b, e);
-      put_gradient(gk, dk, b, e);
-      put_gradient(gv, dv, b, e);
-    }
-    return {dq, dk, dv, at::Tensor(), at::Tensor()};
-  }
-};
 
 at::Tensor attention_packed(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v,
                             const std::vector<int64_t> &offsets, double scale) {
@@ -79,7 +216,11 @@ at::Tensor attention_packed(const at::Tensor &q, const at::Tensor &k, const at::
   TORCH_CHECK(!offsets.empty() && offsets.front() == 0 && offsets.back() == q.size(0) &&
                   std::is_sorted(offsets.begin(), offsets.end()),
               "attention: offsets must rise from 0 to N = ", q.size(0), ", not ", offsets);
-  if (has_kernel(q)) return Packed::apply(q, k, v, offsets, scale);
+  if (has_kernel(q)) {
+    const at::Tensor qc = q.contiguous(), kc = k.contiguous(), vc = v.contiguous();
+    if (wants_grad(q, k, v)) return Packed::apply(qc, kc, vc, offsets, scale);
+    return packed_forward(qc, kc, vc, offsets, scale).first;
+  }
   std::vector<int64_t> lengths;
   for (size_t s = 0; s + 1 < offsets.size(); s++) lengths.push_back(offsets[s + 1] - offsets[s]);
   if (lengths.empty()) return at::zeros_like(q);

@@ -8,5 +8,7 @@ import (
 )
 
 func main() {
-	os.Exit(cli.Main(cli.NewState()))
+	s := cli.NewState()
+	cli.ShortWaits(s)
+	os.Exit(cli.Main(s))
 }

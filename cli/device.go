@@ -7,6 +7,14 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
+// ShortWaits sets libtorch up for a machine that other processes use as well; see [torch.ShortWaits]. On success it may
+// start the process again.
+func ShortWaits(s *State) {
+	if err := torch.ShortWaits(); err != nil {
+		fmt.Fprintf(s.Stderr, "openmanus: %v\n", err)
+	}
+}
+
 // openThread starts the thread of the device a user named.
 func (s *State) openThread(name string) (*torch.Thread, error) {
 	var device torch.Device

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"os"
+
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/torch"
 )
 
 // ErrInterrupted is returned by Fit and FitSFT when they stopped early because
@@ -173,10 +176,22 @@ func (t *Trainer) newWeights() {
 
 // write appends a line to the metrics.
 func (t *Trainer) write(step int, m Metrics) error {
-	if err := t.sink.Write(step, m); err != nil {
+	line := Metrics{}
+	maps.Copy(line, m)
+	memory(line)
+	if err := t.sink.Write(step, line); err != nil {
 		return fmt.Errorf("write metrics: %w", err)
 	}
 	return nil
+}
+
+// memory says what the process holds now: a run that leaks shows it from line
+// to line, and which of the two grows says where to look.
+func memory(m Metrics) {
+	if rss := torch.RSS(); rss > 0 {
+		m[track.ProcessBytes] = float64(rss)
+	}
+	m[track.TensorBytes] = float64(torch.LiveBytes())
 }
 
 // IsDiskError reports whether err came from writing the run folder.

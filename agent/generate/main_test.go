@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 // enough to give sharp distributions.
 func openModel(t testing.TB, dt torch.DType) *model.Model {
 	t.Helper()
-	th, err := torch.NewThread(torch.Device{})
+	th, err := torch.NewThread(torchtest.Device(t))
 	if err != nil {
 		t.Fatal(err)
 	}

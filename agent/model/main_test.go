@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 // newThread starts a CPU thread for one test.
 func newThread(t testing.TB) *torch.Thread {
 	t.Helper()
-	th, err := torch.NewThread(torch.Device{})
+	th, err := torch.NewThread(torchtest.Device(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func startPeer(t *testing.T, how string) (*Peer, error) {
+	t.Helper()
+	t.Setenv(playPeer, how)
+	return OpenPeer(t.Context(), []string{os.Args[0]}, "model.gguf", 3, t.Output())
+}
+
+func TestPeer(t *testing.T) {
+	p, err := startPeer(t, "well")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(PeerVersions{Transformers: "5", Torch: "2", Threads: 3}, p.Versions); d != "" {
+		t.Error(d)
+	}
+	for _, batch := range []int{2, 5} {
+		took, err := p.Run(t.Context(), Job{Name: "job", Kind: Prefill, Batch: batch})
+		if err != nil || took != time.Duration(batch)*time.Second {
+			t.Errorf("a job of %d took %v, %v", batch, took, err)
+		}
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPeerFails(t *testing.T) {
+	if _, err := startPeer(t, "broken"); err == nil || !strings.Contains(err.Error(), "load the peer's model") {
+		t.Errorf("a peer without its packages: %v", err)
+	}
+	for how, want := range map[string]string{"dies": "ended without an answer", "mumbles": `it answered "warming up`} {
+		t.Run(how, func(t *testing.T) {
+			p, err := startPeer(t, how)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = p.Close() }() // its exit status is part of what is tested
+			if _, err := p.Run(t.Context(), Job{Name: "job", Batch: 1}); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q in it", err, want)
+			}
+		})
+	}
+}
+
+// scriptedSide takes the times it is given, one after another.
+type scriptedSide struct {
+	name  string
+	times []float64
+	log   *[]string
+}
+
+func (s *scriptedSide) Run(context.Context, Job) (time.Duration, error) {
+	if len(s.times) == 0 {
+		return 0, errors.New("one run too many")
+	}
+	*s.log = append(*s.log, s.name)
+	took := time.Duration(s.times[0] * float64(time.Second))
+	s.times = s.times[1:]
+	return took, nil
+}
+
+func TestCompare(t *testing.T) {
+	var log []string
+	ours := &scriptedSide{"ours", []float64{0.5, 4, 2}, &log} // the first run is not counted
+	peer := &scriptedSide{"peer", []float64{0.1, 3, 5}, &log}
+	j := Job{Name: "x", Kind: Decode, Batch: 3, New: 4}
+	got, err := compare(t.Context(), j, ours, peer, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Comparison{Job: j, Unit: "tokens/s", Ours: 6, Peer: 4, Ratio: 1.5, OursSeconds: []float64{4, 2}, PeerSeconds: []float64{3, 5}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if order := strings.Join(log, " "); order != "ours peer ours peer ours peer" {
+		t.Errorf("they ran as %s", order)
+	}
+	alone, err := compare(t.Context(), j, &scriptedSide{"ours", []float64{1, 2}, &log}, nil, 1)
+	if err != nil || alone.Ours != 6 || alone.Peer != 0 {
+		t.Errorf("without a peer: %+v, %v", alone, err)
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for _, tt := range []struct {
+		job  Job
+		n    int
+		unit string
+	}{
+		{Job{Kind: Prefill, Batch: 2, Tokens: 7}, 14, "tokens/s"},
+		{Job{Kind: Decode, Batch: 2, New: 7, Context: 9}, 14, "tokens/s"},
+		{Job{Kind: Turns, Batch: 2, Turns: 3, New: 7}, 6, "turns/s"},
+		{Job{Kind: Train, Batch: 2, Tokens: 7}, 14, "tokens/s"},
+	} {
+		if n, unit := tt.job.Units(); n != tt.n || unit != tt.unit {
+			t.Errorf("%s: %d %s, want %d %s", tt.job.Kind, n, unit, tt.n, tt.unit)
+		}
+	}
+}
+
+// TestOurs does every kind of job, small, and counts what the engine did: a
+// figure of tokens a second is only worth something if the tokens were there.
+func TestOurs(t *testing.T) {
+	model := filepath.Join("..", "agent", "model", "testdata", "llama-tied")
+	jobs := []Job{
+		{Name: "prefill", Kind: Prefill, Batch: 3, Tokens: 20},
+		{Name: "decode", Kind: Decode, Batch: 2, Context: 9, New: 6},
+		{Name: "turns", Kind: Turns, Batch: 2, Turns: 3, Prompt: 10, New: 4, Observation: 5},
+		{Name: "train", Kind: Train, Batch: 2, Tokens: 12},
+		{Name: "prefill again", Kind: Prefill, Batch: 3, Tokens: 20},
+	}
+	o, err := OpenOurs(t.Context(), model, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	// Sampled tokens, and tokens run through the model: all that was given or
+	// sampled but for the last of each session.
+	want := map[string][2]int64{"prefill": {3, 60}, "decode": {14, 2 * (9 + 6)}, "turns": {24, 2 * (10 + 2*5 + 3*4 - 1)}, "train": {0, 0}, "prefill again": {3, 60}}
+	for _, j := range jobs {
+		before := o.sched.Stats()
+		took, err := o.Run(t.Context(), j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took <= 0 {
+			t.Errorf("%s took %v", j.Name, took)
+		}
+		after := o.sched.Stats()
+		got := [2]int64{
+			after.SampledTokens - before.SampledTokens,
+			after.PrefillTokens + after.DecodeTokens - before.PrefillTokens - before.DecodeTokens,
+		}
+		if got != want[j.Name] {
+			t.Errorf("%s sampled %d tokens and ran %d, want %v", j.Name, got[0], got[1], want[j.Name])
+		}
+		if after.Parked > 0 {
+			t.Errorf("%s: the KV cache is too small", j.Name)
+		}
+	}
+	if n := o.adamw.Steps(); n != 1 {
+		t.Errorf("%d optimiser steps, want 1", n)
+	}
+	if _, err := o.Run(t.Context(), Job{Name: "odd", Kind: "sing"}); err == nil {
+		t.Error("an unknown kind was done")
+	}
+}
+
+func TestLatency(t *testing.T) {
+	o := LatencyOptions{Episodes: 4, Turns: 3, Pause: time.Millisecond, Rounds: 1}
+	l, err := measureLatency(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Turns != 12 || len(l.BaseRuns) != 1 || len(l.SlowRuns) != 1 {
+		t.Errorf("got %+v, want 12 turns and one run each", l)
+	}
+	for _, r := range append(l.BaseRuns, l.SlowRuns...) {
+		if r.Steps < 3 || r.Busy <= 0 || r.Busy > r.Seconds {
+			t.Errorf("an odd run: %+v", r)
+		}
+	}
+}
+
+func TestLatencyJudged(t *testing.T) {
+	o := LatencyOptions{Turns: 10, Pause: 100 * time.Millisecond}
+	for slow, hidden := range map[float64]bool{3.2: true, 3.4: false} {
+		l := Latency{BaseRuns: []LatencyRun{{Seconds: 5}, {Seconds: 2}}, SlowRuns: []LatencyRun{{Seconds: slow}, {Seconds: 9}}}
+		l.judge(o)
+		if l.Base != 2 || l.Slow != slow || l.Hidden != hidden {
+			t.Errorf("%v seconds: %+v", slow, l)
+		}
+	}
+}
+
+func TestMemory(t *testing.T) {
+	const metrics = `{"step":0,"perf/rss_bytes":10}
+{"step":50,"perf/rss_bytes":100}
+{"step":200,"perf/rss_bytes":104}
+{"step":201,"perf/rss_bytes":300}
+{"step":202}
+`
+	for _, tt := range []struct {
+		name   string
+		to     int
+		steady bool
+		err    string
+	}{
+		{"steady", 200, true, ""},
+		{"grows", 201, false, ""},
+		{"not recorded", 202, false, "no perf/rss_bytes of step 202"},
+		{"not reached", 400, false, "no perf/rss_bytes of step 400"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, err := measureMemory(strings.NewReader(metrics), 50, tt.to, 1.05)
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("got %v, want %q", err, tt.err)
+				}
+				return
+			}
+			if err != nil || m.Steady != tt.steady {
+				t.Errorf("got %+v, %v", m, err)
+			}
+		})
+	}
+	if _, err := measureMemory(strings.NewReader("{"), 1, 2, 1); err == nil || !strings.Contains(err.Error(), "line 1") {
+		t.Errorf("a broken line: %v", err)
+	}
+}
+
+func TestMemoryCommand(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "metrics.jsonl")
+	if err := os.WriteFile(path, []byte(`{"step":1,"perf/rss_bytes":1e6}`+"\n"+`{"step":2,"perf/rss_bytes":2e6}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args string
+		want string
+		err  error
+	}{
+		{"--from=1 --to=2 memory ", "NOT kept", errBroken},
+		{"--from=1 --to=2 --limit=2 memory ", "2.000 times, at most 2.000 allowed: kept", nil},
+		{"--json --from=1 --to=2 --limit=2 memory ", `"steady": true`, nil},
+	} {
+		o, err := parse(append(strings.Fields(tt.args), path), t.Output())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		if err := run(t.Context(), o, &out, t.Output()); !errors.Is(err, tt.err) {
+			t.Errorf("%s: %v", tt.args, err)
+		}
+		if !strings.Contains(out.String(), tt.want) {
+			t.Errorf("%s printed %s", tt.args, &out)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for args, want := range map[string]string{
+		"speeed": "nothing called speeed", "memory": "needs the metrics.jsonl", "memory a b": "one argument too many",
+		"speed --json": "one argument too many", "--rounds 0": "at least 1",
+	} {
+		if _, err := parse(strings.Fields(args), t.Output()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", args, err, want)
+		}
+	}
+}

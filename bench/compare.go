@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Side does jobs and says how long each took.
+type Side interface {
+	Run(ctx context.Context, j Job) (time.Duration, error)
+}
+
+// Comparison is what both sides needed for one job.
+type Comparison struct {
+	Job         Job       `json:"job"`
+	Unit        string    `json:"unit"`
+	Ours        float64   `json:"ours"` // units in a second, of the fastest run
+	Peer        float64   `json:"peer,omitempty"`
+	Ratio       float64   `json:"ratio,omitempty"` // ours / peer: above 1 we are faster
+	OursSeconds []float64 `json:"ours_seconds"`    // of every run
+	PeerSeconds []float64 `json:"peer_seconds,omitempty"`
+}
+
+// compare has both sides do a job once unmeasured and then `rounds` times in
+// turns, so that what else happens on the machine falls on both. The fastest
+// run counts: anything else only adds time. Without a peer it measures ours.
+func compare(ctx context.Context, j Job, ours, peer Side, rounds int) (Comparison, error) {
+	n, unit := j.Units()
+	c := Comparison{Job: j, Unit: unit}
+	for round := range rounds + 1 {
+		for _, s := range []struct {
+			side    Side
+			seconds *[]float64
+		}{{ours, &c.OursSeconds}, {peer, &c.PeerSeconds}} {
+			if s.side == nil {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return c, err
+			}
+			took, err := s.side.Run(ctx, j)
+			if err != nil {
+				return c, err
+			}
+			if round > 0 {
+				*s.seconds = append(*s.seconds, took.Seconds())
+			}
+		}
+	}
+	c.Ours = float64(n) / slices.Min(c.OursSeconds)
+	if peer != nil {
+		c.Peer = float64(n) / slices.Min(c.PeerSeconds)
+		c.Ratio = c.Ours / c.Peer
+	}
+	return c, nil
+}
+
+// row is the line of a table.
+func (c Comparison) row() []string {
+	ours := fmt.Sprintf("%.1f %s", c.Ours, c.Unit)
+	if c.Peer == 0 {
+		return []string{c.Job.Name, ours, "", ""}
+	}
+	return []string{c.Job.Name, ours, fmt.Sprintf("%.1f %s", c.Peer, c.Unit), fmt.Sprintf("%.2f", c.Ratio)}
+}

@@ -1,0 +1,12 @@
+// Command bench measures how fast openmanus is, against transformers where
+// there is a peer for the work, and checks two promises about a running system:
+// that environment latency hides behind generation and that memory does not
+// grow. `./build.sh bench` builds and starts it.
+//
+// It owns what is measured and how, the protocol with the peer's script, and the
+// report. It does not own anything that it measures, and nothing imports it.
+//
+// Concurrency: one measurement at a time. The peer is a process of its own that
+// waits while ours runs and the other way round, so that both meet the same
+// machine, busy or not.
+package main

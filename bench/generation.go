@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/openmanus/openmanus/agent/engine"
+)
+
+// conversation is one session of a job and what it is given next.
+type conversation struct {
+	session *engine.Session
+	rng     *rand.Rand
+}
+
+// generate does a job of the engine: one goroutine a conversation, as in a
+// rollout, and the scheduler makes batches of what they ask for.
+func (o *Ours) generate(ctx context.Context, j Job) (took time.Duration, err error) {
+	var talks []*conversation
+	defer func() {
+		for _, c := range talks {
+			o.sched.Close(c.session)
+		}
+	}()
+	for row := range j.Batch {
+		s, err := o.sched.Open(ctx, engine.SessionOptions{
+			Key: engine.Key{Task: fmt.Sprintf("%s/%d", j.Kind, o.runs), Sample: row}, MaxContext: j.context() + 1,
+		})
+		if err != nil {
+			return 0, err
+		}
+		talks = append(talks, &conversation{session: s, rng: rand.New(rand.NewPCG(1, uint64(row)))})
+	}
+	if j.Kind == Decode {
+		if _, err := o.together(ctx, talks, func(ctx context.Context, c *conversation) error {
+			return o.reply(ctx, c, j.Context, 1, 0)
+		}); err != nil {
+			return 0, err
+		}
+	}
+	return o.together(ctx, talks, func(ctx context.Context, c *conversation) error {
+		switch j.Kind {
+		case Prefill:
+			return o.reply(ctx, c, j.Tokens, 1, 0)
+		case Decode:
+			return o.reply(ctx, c, 0, j.New, 1)
+		}
+		given := j.Prompt
+		for turn := range j.Turns {
+			if err := o.reply(ctx, c, given, j.New, turn); err != nil {
+				return err
+			}
+			given = j.Observation
+		}
+		return nil
+	})
+}
+
+// together runs f for all conversations at once and times it.
+func (o *Ours) together(ctx context.Context, talks []*conversation, f func(context.Context, *conversation) error) (time.Duration, error) {
+	began := time.Now()
+	g, ctx := errgroup.WithContext(ctx)
+	for _, c := range talks {
+		g.Go(func() error { return f(ctx, c) })
+	}
+	err := g.Wait()
+	return time.Since(began), err
+}
+
+// reply gives a conversation some tokens and samples n.
+func (o *Ours) reply(ctx context.Context, c *conversation, given, n, turn int) error {
+	r, err := o.sched.Generate(ctx, c.session, o.ids(c.rng, given), engine.Params{MaxNew: n, Greedy: true, Turn: turn})
+	if err != nil {
+		return err
+	}
+	if len(r.IDs) != n {
+		return fmt.Errorf("the reply has %d tokens instead of %d: it ended by %s", len(r.IDs), n, r.Stop)
+	}
+	return nil
+}

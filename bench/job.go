@@ -1,0 +1,60 @@
+package main
+
+// Job is one piece of work that both sides do and time. The peer reads it as
+// JSON; fields that a kind does not use are 0.
+type Job struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+
+	Batch       int `json:"batch"`       // rows, or conversations
+	Tokens      int `json:"tokens"`      // of a row, in prefill and train
+	Context     int `json:"context"`     // tokens before the first decoded one, not timed
+	New         int `json:"new"`         // tokens decoded in each row or turn
+	Turns       int `json:"turns"`       // of a conversation
+	Prompt      int `json:"prompt"`      // tokens of its first message
+	Observation int `json:"observation"` // tokens between two replies
+}
+
+// The kinds of jobs. In all of them every token is random, sampling is greedy
+// and nothing stops early, so that both sides do the same amount of work.
+const (
+	Prefill = "prefill" // Batch prompts of Tokens into a KV cache, one token sampled behind each
+	Decode  = "decode"  // New tokens behind Context cached ones, in Batch rows at once
+	Turns   = "turns"   // Batch conversations of Turns turns over one KV cache each
+	Train   = "train"   // mean token loss of Batch rows of Tokens, backward, clipping, AdamW
+)
+
+// workload is what is measured by default, in float32.
+func workload() []Job {
+	return []Job{
+		{Name: "prefill, 4 prompts of 512", Kind: Prefill, Batch: 4, Tokens: 512},
+		{Name: "decode, 1 row", Kind: Decode, Batch: 1, Context: 128, New: 64},
+		{Name: "decode, 8 rows", Kind: Decode, Batch: 8, Context: 128, New: 48},
+		{Name: "conversations, 8 of 4 turns", Kind: Turns, Batch: 8, Turns: 4, Prompt: 200, New: 16, Observation: 40},
+		{Name: "training step, 2 rows of 512", Kind: Train, Batch: 2, Tokens: 512},
+	}
+}
+
+// Units returns how much one run of the job does, and of what.
+func (j Job) Units() (n int, unit string) {
+	switch j.Kind {
+	case Decode:
+		return j.Batch * j.New, "tokens/s"
+	case Turns:
+		return j.Batch * j.Turns, "turns/s"
+	}
+	return j.Batch * j.Tokens, "tokens/s"
+}
+
+// context is the most tokens that one of the job's sessions comes to hold.
+func (j Job) context() int {
+	switch j.Kind {
+	case Prefill:
+		return j.Tokens + 1
+	case Decode:
+		return j.Context + 1 + j.New
+	case Turns:
+		return j.Prompt + j.Turns*(j.New+j.Observation)
+	}
+	return 0
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/chat"
+	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/agent/generate"
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// LatencyOptions are a rollout against a slow environment: Episodes maze
+// episodes at once, each of at most Turns turns.
+type LatencyOptions struct {
+	Episodes, Turns int
+	Pause           time.Duration // before the server carries out a request
+	Rounds          int
+}
+
+// latencyFactor is how much longer than the bare waiting of one episode the
+// whole rollout may take: waits of different episodes must overlap.
+const latencyFactor = 1.3
+
+func latencyDefaults() LatencyOptions {
+	return LatencyOptions{Episodes: 64, Turns: 15, Pause: 200 * time.Millisecond, Rounds: 3}
+}
+
+// Latency is what the rollout took without and with the pause. The server
+// pauses before every request, so that creating and resetting an instance,
+// which the bound leaves out, count against us too.
+type Latency struct {
+	Episodes int     `json:"episodes"`
+	Turns    int     `json:"turns"` // played, over all episodes
+	Pause    float64 `json:"pause_s"`
+	Base     float64 `json:"base_s"` // fastest rollout without a pause
+	Slow     float64 `json:"slow_s"` // fastest with it
+	Bound    float64 `json:"bound_s"`
+	Hidden   bool    `json:"hidden"` // Slow is within Bound
+
+	BaseRuns []LatencyRun `json:"base_runs"`
+	SlowRuns []LatencyRun `json:"slow_runs"`
+}
+
+// LatencyRun is one rollout. What the engine was not busy, nothing was hidden
+// behind.
+type LatencyRun struct {
+	Seconds float64 `json:"seconds"`
+	Busy    float64 `json:"engine_busy_s"`
+	CPU     float64 `json:"cpu_s"` // of the whole process
+	Steps   int64   `json:"engine_steps"`
+}
+
+func fastest(runs []LatencyRun) float64 {
+	return slices.MinFunc(runs, func(a, b LatencyRun) int { return cmp.Compare(a.Seconds, b.Seconds) }).Seconds
+}
+
+// judge fills in what follows from the times.
+func (l *Latency) judge(o LatencyOptions) {
+	l.Pause = o.Pause.Seconds()
+	l.Base, l.Slow = fastest(l.BaseRuns), fastest(l.SlowRuns)
+	l.Bound = l.Base + latencyFactor*float64(o.Turns)*l.Pause
+	l.Hidden = l.Slow <= l.Bound
+}
+
+// measureLatency plays the same episodes with and without the pause in turns.
+func measureLatency(ctx context.Context, o LatencyOptions) (l Latency, err error) {
+	w, err := openTinyWorld(ctx, o)
+	if err != nil {
+		return l, err
+	}
+	defer w.close()
+	l.Episodes = o.Episodes
+	for round := range o.Rounds + 1 {
+		for _, s := range []struct {
+			pause time.Duration
+			runs  *[]LatencyRun
+		}{{0, &l.BaseRuns}, {o.Pause, &l.SlowRuns}} {
+			run, stats, err := w.timed(ctx, o, s.pause)
+			if err != nil {
+				return l, err
+			}
+			l.Turns = stats.Turns
+			if round > 0 {
+				*s.runs = append(*s.runs, run)
+			}
+		}
+	}
+	l.judge(o)
+	return l, nil
+}
+
+// tinyWorld is a model of the quickstart's size with random weights: what it
+// says is no action, but the environment is asked all the same, so that every
+// episode has its full number of turns.
+type tinyWorld struct {
+	spec    env.Spec
+	setup   agent.Setup
+	backend *timedBackend
+	sched   *engine.Scheduler
+	undo    []func()
+}
+
+func (w *tinyWorld) close() {
+	for i := len(w.undo) - 1; i >= 0; i-- {
+		w.undo[i]()
+	}
+}
+
+func openTinyWorld(ctx context.Context, o LatencyOptions) (w *tinyWorld, err error) {
+	w = &tinyWorld{}
+	defer func() {
+		if err != nil {
+			w.close()
+		}
+	}()
+	if w.spec, err = env.Lookup("maze"); err != nil {
+		return nil, err
+	}
+	format, err := agent.Formats.Lookup(env.FormatReact)
+	if err != nil {
+		return nil, err
+	}
+	thread, err := torch.NewThread(torch.Device{})
+	if err != nil {
+		return nil, err
+	}
+	w.undo = append(w.undo, thread.Close)
+	tiny, err := newTinyModel(ctx, thread, w.spec.Instruction(env.FormatReact))
+	if err != nil {
+		return nil, err
+	}
+	w.undo = append(w.undo, tiny.Close)
+	template, err := chat.Parse(tiny.ChatTemplate())
+	if err != nil {
+		return nil, err
+	}
+	renderer, err := chat.NewRenderer(template, tiny.Tokenizer, tiny.TokenizerConfig.TemplateVars())
+	if err != nil {
+		return nil, err
+	}
+	backend, err := generate.New(ctx, tiny.Model, generate.Options{KVTokens: o.Episodes * tinyContext})
+	if err != nil {
+		return nil, err
+	}
+	w.undo = append(w.undo, backend.Close)
+	w.backend = &timedBackend{Backend: backend}
+	if w.sched, err = engine.New(w.backend, engine.Options{NewDecoder: engine.IncrementalDecoder(renderer.Decode)}); err != nil {
+		return nil, err
+	}
+	w.undo = append(w.undo, w.sched.Shutdown)
+	w.setup = agent.Setup{
+		Engine: w.sched, Renderer: renderer, Format: format, Spec: w.spec,
+		Options: agent.Options{MaxTurns: o.Turns, MaxNewTokens: 10, MaxContext: tinyContext, Temperature: 1},
+	}
+	return w, nil
+}
+
+// timedBackend adds up the time that steps take.
+type timedBackend struct {
+	engine.Backend
+	busy atomic.Int64 // nanoseconds
+}
+
+// Step implements engine.Backend.
+func (b *timedBackend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampled, error) {
+	began := time.Now()
+	defer func() { b.busy.Add(int64(time.Since(began))) }()
+	return b.Backend.Step(ctx, batch)
+}
+
+// timed is play, with what it took.
+func (w *tinyWorld) timed(ctx context.Context, o LatencyOptions, pause time.Duration) (r LatencyRun, st rollout.Stats, err error) {
+	busy, steps, cpu := w.backend.busy.Load(), w.sched.Stats().Steps, cpuTime()
+	st, err = w.play(ctx, o, pause)
+	return LatencyRun{
+		Seconds: st.Elapsed.Seconds(),
+		Busy:    time.Duration(w.backend.busy.Load() - busy).Seconds(),
+		CPU:     (cpuTime() - cpu).Seconds(),
+		Steps:   w.sched.Stats().Steps - steps,
+	}, st, err
+}
+
+// cpuTime is what the process has used so far.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// play rolls the episodes out against a fresh server that pauses before every
+// request.
+func (w *tinyWorld) play(ctx context.Context, o LatencyOptions, pause time.Duration) (st rollout.Stats, err error) {
+	faults, err := builtin.ParseFaults("slow:" + pause.String())
+	if err != nil {
+		return st, err
+	}
+	server, err := builtin.Serve(ctx, w.spec.Name, "127.0.0.1:0", builtin.Options{Faults: faults})
+	if err != nil {
+		return st, err
+	}
+	defer func() { err = errors.Join(err, server.Close(context.WithoutCancel(ctx))) }()
+	pool, err := env.NewPool(w.spec, []string{server.URL}, env.PoolOptions{})
+	if err != nil {
+		return st, err
+	}
+	defer func() { err = errors.Join(err, pool.Close(context.WithoutCancel(ctx))) }()
+
+	var tasks []data.Task
+	for i := range o.Episodes {
+		tasks = append(tasks, data.Task{ID: fmt.Sprintf("maze_%d", i), Env: w.spec.Name, Index: i % mazeStarts})
+	}
+	envs := map[string]rollout.Env{w.spec.Name: {Pool: pool, Setup: w.setup}}
+	_, st, err = rollout.RunEpisodes(ctx, envs, tasks, rollout.Options{
+		GroupSize: 1, Concurrency: o.Episodes, Seed: 1, Attempts: 1,
+	})
+	if err == nil && st.Failed > 0 {
+		err = fmt.Errorf("%d of %d episodes failed", st.Failed, o.Episodes)
+	}
+	return st, err
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/openmanus/openmanus/torch"
+)
+
+const usage = `Usage: bench [OPTIONS] [speed | latency | memory METRICS.jsonl]
+
+  speed    decoding, prefill, conversations and training of a real model, ours and the peer's in turns
+  latency  many maze episodes against a server that answers late: waiting must overlap with generation
+  memory   what a training run held in RAM at two of its steps, from its metrics.jsonl
+
+Without a name: speed, then latency. The result is on stdout; the exit status is 1 when a promise is not kept.
+
+`
+
+// errBroken says that a promise was measured and is not kept; the report says
+// which.
+var errBroken = errors.New("a promise is not kept")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o, err := parse(os.Args[1:], os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		err = run(ctx, o, os.Stdout, os.Stderr)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// options are the command line.
+type options struct {
+	what                  string // "", speed, latency or memory
+	model, python, script string
+	threads, rounds       int
+	json                  bool
+
+	metrics  string
+	from, to int
+	limit    float64
+}
+
+func parse(args []string, says io.Writer) (o options, err error) {
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(says)
+	f.Usage = func() {
+		fmt.Fprint(says, usage)
+		f.PrintDefaults()
+	}
+	f.StringVar(&o.model, "model", "build/models/SmolLM2-135M-Instruct.gguf", "the real model, a .gguf `FILE`")
+	f.StringVar(&o.python, "peer", "", "`PYTHON` that has transformers; empty: measure ours alone")
+	f.StringVar(&o.script, "script", "bench/peer_transformers.py", "the peer's `FILE`")
+	f.IntVar(&o.threads, "threads", torch.NumThreads(), "speed: CPU threads on both sides")
+	f.IntVar(&o.rounds, "rounds", 3, "measured runs of everything on either side; the fastest counts")
+	f.BoolVar(&o.json, "json", false, "print one JSON object instead of tables")
+	f.IntVar(&o.from, "from", 50, "memory: the first step")
+	f.IntVar(&o.to, "to", 200, "memory: the later step")
+	f.Float64Var(&o.limit, "limit", 1.05, "memory: the most the later step may hold, as a multiple of the first")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	o.what = f.Arg(0)
+	want := 1
+	switch o.what {
+	case "", "speed", "latency":
+	case "memory":
+		o.metrics, want = f.Arg(1), 2
+	default:
+		return o, fmt.Errorf("there is nothing called %s to measure; bench --help lists what there is", o.what)
+	}
+	switch {
+	case f.NArg() > want:
+		return o, fmt.Errorf("%q is one argument too many; options come first", f.Arg(want))
+	case o.what == "memory" && o.metrics == "":
+		return o, errors.New("memory needs the metrics.jsonl of a run")
+	case o.threads < 1 || o.rounds < 1:
+		return o, errors.New("--threads and --rounds are at least 1")
+	}
+	return o, nil
+}
+
+// run measures and reports.
+func run(ctx context.Context, o options, out, says io.Writer) error {
+	torch.SetNumThreads(o.threads)
+	r := report{Threads: o.threads, Rounds: o.rounds}
+	var err error
+	if o.what == "" || o.what == "speed" {
+		err = r.measureSpeed(ctx, o, says)
+	}
+	if err == nil && (o.what == "" || o.what == "latency") {
+		fmt.Fprintln(says, "measuring latency")
+		lo := latencyDefaults()
+		lo.Rounds = o.rounds
+		// The tiny model gains nothing from a second thread, and one that waits
+		// for a busy core would be what is measured.
+		torch.SetNumThreads(1)
+		var l Latency
+		l, err = measureLatency(ctx, lo)
+		r.Latency = &l
+	}
+	if err == nil && o.what == "memory" {
+		err = r.readMemory(o)
+	}
+	if err != nil {
+		return err
+	}
+	if o.json {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		err = e.Encode(r)
+	} else {
+		err = r.print(out)
+	}
+	if err == nil && !r.kept() {
+		err = errBroken
+	}
+	return err
+}
+
+// measureSpeed compares the workload.
+func (r *report) measureSpeed(ctx context.Context, o options, says io.Writer) (err error) {
+	jobs := workload()
+	ours, err := OpenOurs(ctx, o.model, jobs)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", o.model, err)
+	}
+	defer ours.Close()
+	var peer Side
+	if o.python != "" {
+		fmt.Fprintln(says, "loading the peer")
+		p, err := OpenPeer(ctx, []string{o.python, o.script}, o.model, o.threads, says)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, p.Close()) }()
+		peer, r.Peer = p, &p.Versions
+	}
+	for _, j := range jobs {
+		fmt.Fprintln(says, "measuring", j.Name)
+		c, err := compare(ctx, j, ours, peer, o.rounds)
+		if err != nil {
+			return err
+		}
+		r.Speed = append(r.Speed, c)
+	}
+	return nil
+}
+
+func (r *report) readMemory(o options) error {
+	f, err := os.Open(o.metrics)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	m, err := measureMemory(f, o.from, o.to, o.limit)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.metrics, err)
+	}
+	r.Memory = &m
+	return nil
+}

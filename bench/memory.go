@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/openmanus/openmanus/algo/track"
+)
+
+// Memory compares what a training run held in RAM at two of its steps.
+type Memory struct {
+	From   int     `json:"from"`
+	To     int     `json:"to"`
+	Before float64 `json:"before_bytes"`
+	After  float64 `json:"after_bytes"`
+	Ratio  float64 `json:"ratio"`
+	Limit  float64 `json:"limit"`
+	Steady bool    `json:"steady"` // Ratio is within Limit
+}
+
+// measureMemory reads a run's metrics.jsonl.
+func measureMemory(metrics io.Reader, from, to int, limit float64) (Memory, error) {
+	m := Memory{From: from, To: to, Limit: limit}
+	scan := bufio.NewScanner(metrics)
+	scan.Buffer(nil, 1<<20)
+	for n := 1; scan.Scan(); n++ {
+		var line map[string]any
+		if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
+			return m, fmt.Errorf("line %d: %w", n, err)
+		}
+		rss, _ := line[track.ProcessBytes].(float64)
+		switch step, _ := line["step"].(float64); int(step) {
+		case from:
+			m.Before = rss
+		case to:
+			m.After = rss
+		}
+	}
+	if err := scan.Err(); err != nil {
+		return m, err
+	}
+	for step, bytes := range map[int]float64{from: m.Before, to: m.After} {
+		if bytes <= 0 {
+			return m, fmt.Errorf("there is no %s of step %d in it", track.ProcessBytes, step)
+		}
+	}
+	m.Ratio = m.After / m.Before
+	m.Steady = m.Ratio <= limit
+	return m, nil
+}

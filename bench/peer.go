@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+)
+
+// Peer does jobs in a process that runs peer_transformers.py: one line of JSON
+// there for each job, one back with the seconds it took.
+type Peer struct {
+	Versions PeerVersions
+
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	out   *bufio.Reader
+}
+
+// PeerVersions are what the peer says about itself when it is ready.
+type PeerVersions struct {
+	Transformers string `json:"transformers"`
+	Torch        string `json:"torch"`
+	Threads      int    `json:"threads"`
+}
+
+// peerPatience is how long the peer's process may take to end by itself.
+const peerPatience = 10 * time.Second
+
+// OpenPeer starts the peer and waits until its model is loaded. The process
+// ends with ctx. What it has to say goes to errors.
+func OpenPeer(ctx context.Context, command []string, model string, threads int, says io.Writer) (*Peer, error) {
+	args := append(command[1:len(command):len(command)], model, strconv.Itoa(threads))
+	cmd := exec.CommandContext(ctx, command[0], args...)
+	cmd.Env = append(os.Environ(), "OMP_NUM_THREADS="+strconv.Itoa(threads), "HF_HUB_OFFLINE=1", "TOKENIZERS_PARALLELISM=false",
+		"TQDM_DISABLE=1") // no bars of progress on stderr
+	cmd.Stderr = says
+	cmd.WaitDelay = peerPatience
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the peer: %w", err)
+	}
+	p := &Peer{cmd: cmd, stdin: in, out: bufio.NewReader(out)}
+	if err := p.read(&p.Versions); err != nil {
+		return nil, errors.Join(fmt.Errorf("load the peer's model: %w", err), p.Close())
+	}
+	return p, nil
+}
+
+// Run has the peer do a job once and returns how long the timed part took.
+func (p *Peer) Run(_ context.Context, j Job) (time.Duration, error) {
+	line, err := json.Marshal(j)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := p.stdin.Write(append(line, '\n')); err != nil {
+		return 0, fmt.Errorf("%s: hand the job to the peer: %w", j.Name, err)
+	}
+	var answer struct {
+		Seconds float64 `json:"seconds"`
+	}
+	if err := p.read(&answer); err != nil {
+		return 0, fmt.Errorf("%s by the peer: %w", j.Name, err)
+	}
+	if !(answer.Seconds > 0) {
+		return 0, fmt.Errorf("%s by the peer: it answered %v seconds", j.Name, answer.Seconds)
+	}
+	return time.Duration(answer.Seconds * float64(time.Second)), nil
+}
+
+// read takes the next line.
+func (p *Peer) read(v any) error {
+	line, err := p.out.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("its process ended without an answer (%w); what it wrote is above", err)
+	}
+	if err := json.Unmarshal(line, v); err != nil {
+		return fmt.Errorf("it answered %q: %w", line, err)
+	}
+	return nil
+}
+
+// Close ends the process.
+func (p *Peer) Close() error {
+	err := p.stdin.Close()
+	if waitErr := p.cmd.Wait(); waitErr != nil {
+		err = errors.Join(err, fmt.Errorf("the peer: %w", waitErr))
+	}
+	return err
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/optim"
+)
+
+// learningRate is so small that the weights stay what they are for the jobs
+// that follow; the work is the same.
+const learningRate = 1e-6
+
+// train times one optimiser step: forward, mean token loss, backward, clipping
+// of the gradient to norm 1, AdamW.
+func (o *Ours) train(ctx context.Context, j Job) (time.Duration, error) {
+	if err := o.prepare(ctx); err != nil {
+		return 0, err
+	}
+	rng := rand.New(rand.NewPCG(2, 0))
+	var rows [][]int32
+	for range j.Batch {
+		rows = append(rows, o.ids(rng, j.Tokens))
+	}
+	ids, positions, offsets := model.Pack(rows...)
+	targets := model.NextTokens(ids, offsets)
+	predicted := float64(j.Batch * (j.Tokens - 1))
+
+	began := time.Now()
+	err := o.sched.Exclusive(ctx, func() error {
+		defer o.backend.SetVersion(int64(o.runs)) // what is cached was made by other weights
+		return torch.Run(ctx, o.thread, func(s *torch.Scope) error {
+			logp, _ := o.model.TokenLogProbs(o.model.Forward(s, ids, positions, offsets), targets, 1, false)
+			logp.Sum().MulScalar(-1 / predicted).Backward()
+			_, err := o.adamw.Step(s, learningRate, 1)
+			return err
+		})
+	})
+	return time.Since(began), err
+}
+
+// prepare makes the optimiser at the first training job.
+func (o *Ours) prepare(ctx context.Context) error {
+	if o.adamw != nil {
+		return nil
+	}
+	return torch.Run(ctx, o.thread, func(*torch.Scope) error {
+		o.model.SetTrainable(true)
+		var params []optim.Param
+		for _, p := range o.model.Params() {
+			params = append(params, optim.Param{Name: p.Name, Tensor: p.Tensor})
+		}
+		o.adamw = optim.NewAdamW(o.thread, params, optim.DefaultAdamW())
+		return nil
+	})
+}

@@ -399,7 +399,7 @@ Usage: ./build.sh [COMMAND]
   quickstart      build, then train a tiny agent on the built-in maze and show what it learned
   test            build and run every test
   bench           build, then measure speed against transformers in the same run (needs 2 GB more);
-                  bench --help lists its options
+                  ./build.sh bench --help lists its options
   native          build only the native libraries
   model           fetch the small real model (93 MB) into build/models
   peer            install transformers for comparisons into build/peer (2 GB)

@@ -29,6 +29,7 @@ type Options struct {
 
 	Signal         string
 	Allocation     string
+	TurnPenalty    float64 // taken off an episode's score for every turn it took
 	Estimator      string
 	EstimatorOpts  EstimatorOptions
 	DropZeroSpread bool

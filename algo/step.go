@@ -140,7 +140,7 @@ func (t *Trainer) score(episodes []*data.Episode, m Metrics) (data.Batch, error)
 	for i := range batch.Rows {
 		r := &batch.Rows[i]
 		r.Score = signal(r.Turns)
-		if r.Rewards, err = allocate(r.Score, r.Mask); err != nil {
+		if r.Rewards, err = allocate(reward.LessTurns(r.Score, r.Turns, t.o.TurnPenalty), r.Mask); err != nil {
 			return batch, fmt.Errorf("row %s: %w", r.UID, err)
 		}
 	}

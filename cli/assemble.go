@@ -178,6 +178,7 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int
 		Val:            val,
 		Signal:         cfg.Reward.Signal,
 		Allocation:     cfg.Reward.Allocation,
+		TurnPenalty:    cfg.Reward.TurnPenalty,
 		Estimator:      cfg.Algo.AdvEstimator,
 		EstimatorOpts:  algo.EstimatorOptions{NormByStd: cfg.Algo.NormByStd, Gamma: 1, Lam: 1},
 		DropZeroSpread: true,

@@ -111,9 +111,10 @@ type RolloutVal struct {
 
 // Reward says what an episode is worth and which tokens are paid.
 type Reward struct {
-	Signal     string `toml:"signal"`
-	Allocation string `toml:"allocation"`
-	ScoreFn    string `toml:"score_fn"`
+	Signal      string  `toml:"signal"`
+	Allocation  string  `toml:"allocation"`
+	TurnPenalty float64 `toml:"turn_penalty"`
+	ScoreFn     string  `toml:"score_fn"`
 }
 
 // Algo picks the advantage estimator.

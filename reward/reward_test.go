@@ -65,3 +65,16 @@ func TestRegistries(t *testing.T) {
 		t.Error("an unknown allocation was found")
 	}
 }
+
+func TestLessTurns(t *testing.T) {
+	turns := make([]data.Turn, 4)
+	if got := LessTurns(1, turns, 0.125); got != 0.5 {
+		t.Errorf("four turns at 0.125 leave %v of 1, want 0.5", got)
+	}
+	if got := LessTurns(1, turns, 0); got != 1 {
+		t.Errorf("no penalty leaves %v of 1", got)
+	}
+	if got := LessTurns(0, nil, 0.125); got != 0 {
+		t.Errorf("no turn leaves %v of 0", got)
+	}
+}

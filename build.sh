@@ -379,13 +379,25 @@ binary() {
   go build -trimpath -ldflags "-extldflags '-Wl,-rpath,\$ORIGIN/lib'" -o "$build/openmanus" .
 }
 
+bench_binary() {
+  say "building build/bench"
+  go build -trimpath -ldflags "-extldflags '-Wl,-rpath,\$ORIGIN/lib'" -o "$build/bench" ./bench
+}
+
+# The long sweep: the quickstart with ten seeds.
+accept() {
+  binary
+  bench_binary
+  exec 9>&-
+  exec "$build/bench" --program "$build/openmanus" "$@" learning
+}
+
 # The benchmarks: bench/ against the peer in build/peer, in one run.
 bench() {
   binary
   model
   peer_venv
-  say "building build/bench"
-  go build -trimpath -ldflags "-extldflags '-Wl,-rpath,\$ORIGIN/lib'" -o "$build/bench" ./bench
+  bench_binary
   exec 9>&-
   exec "$build/bench" --model "$build/models/SmolLM2-135M-Instruct.gguf" \
     --peer "$build/peer/bin/python" --script "$root/bench/peer_transformers.py" "$@"
@@ -402,6 +414,7 @@ Usage: ./build.sh [COMMAND]
                   ./build.sh bench --help lists its options
   native          build only the native libraries
   model           fetch the small real model (93 MB) into build/models
+  accept          build, then run the quickstart with ten seeds and judge what they learned (40 minutes)
   peer            install transformers for comparisons into build/peer (2 GB)
   clean           remove build/ (downloads stay in the cache)
 
@@ -427,6 +440,7 @@ main() {
     model) model ;;
     peer) peer_venv ;;
     bench) bench "$@" ;;
+    accept) accept "$@" ;;
     test) run_tests ;;
     quickstart) binary; exec 9>&-; exec "$build/openmanus" train "$@" ;;
     *) help >&2; die "there is no command $cmd" ;;

@@ -1,7 +1,8 @@
 // Command bench measures how fast openmanus is, against transformers where
-// there is a peer for the work, and checks two promises about a running system:
-// that environment latency hides behind generation and that memory does not
-// grow. `./build.sh bench` builds and starts it.
+// there is a peer for the work, and checks three promises: that environment
+// latency hides behind generation, that memory does not grow, and that the
+// quickstart learns whatever its seed. `./build.sh bench` and `./build.sh accept`
+// build and start it.
 //
 // It owns what is measured and how, the protocol with the peer's script, and the
 // report. It does not own anything that it measures, and nothing imports it.

@@ -9,16 +9,18 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/openmanus/openmanus/torch"
 )
 
-const usage = `Usage: bench [OPTIONS] [speed | latency | memory METRICS.jsonl]
+const usage = `Usage: bench [OPTIONS] [speed | latency | memory METRICS.jsonl | learning]
 
   speed    decoding, prefill, conversations and training of a real model, ours and the peer's in turns
   latency  many maze episodes against a server that answers late: waiting must overlap with generation
   memory   what a training run held in RAM at two of its steps, from its metrics.jsonl
+  learning the quickstart with several seeds: success on held-out cells before and after
 
 Without a name: speed, then latency. The result is on stdout; the exit status is 1 when a promise is not kept.
 
@@ -47,7 +49,7 @@ func main() {
 
 // options are the command line.
 type options struct {
-	what                  string // "", speed, latency or memory
+	what                  string // "", speed, latency, memory or learning
 	model, python, script string
 	threads, rounds       int
 	json                  bool
@@ -55,6 +57,10 @@ type options struct {
 	metrics  string
 	from, to int
 	limit    float64
+
+	program string // openmanus
+	seeds   int
+	keep    string // folder of the runs
 }
 
 func parse(args []string, says io.Writer) (o options, err error) {
@@ -73,13 +79,16 @@ func parse(args []string, says io.Writer) (o options, err error) {
 	f.IntVar(&o.from, "from", 50, "memory: the first step")
 	f.IntVar(&o.to, "to", 200, "memory: the later step")
 	f.Float64Var(&o.limit, "limit", 1.05, "memory: the most the later step may hold, as a multiple of the first")
+	f.StringVar(&o.program, "program", "build/openmanus", "learning: the `FILE` of openmanus")
+	f.IntVar(&o.seeds, "seeds", 10, "learning: runs, with the seeds 1 to this")
+	f.StringVar(&o.keep, "runs", "", "learning: `FOLDER` for the runs, which must not hold them yet; empty: a temporary one")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
 	o.what = f.Arg(0)
 	want := 1
 	switch o.what {
-	case "", "speed", "latency":
+	case "", "speed", "latency", "learning":
 	case "memory":
 		o.metrics, want = f.Arg(1), 2
 	default:
@@ -90,8 +99,8 @@ func parse(args []string, says io.Writer) (o options, err error) {
 		return o, fmt.Errorf("%q is one argument too many; options come first", f.Arg(want))
 	case o.what == "memory" && o.metrics == "":
 		return o, errors.New("memory needs the metrics.jsonl of a run")
-	case o.threads < 1 || o.rounds < 1:
-		return o, errors.New("--threads and --rounds are at least 1")
+	case o.threads < 1 || o.rounds < 1 || o.seeds < 1:
+		return o, errors.New("--threads, --rounds and --seeds are at least 1")
 	}
 	return o, nil
 }
@@ -117,6 +126,9 @@ func run(ctx context.Context, o options, out, says io.Writer) error {
 	}
 	if err == nil && o.what == "memory" {
 		err = r.readMemory(o)
+	}
+	if err == nil && o.what == "learning" {
+		err = r.learn(ctx, o, says)
 	}
 	if err != nil {
 		return err
@@ -175,4 +187,19 @@ func (r *report) readMemory(o options) error {
 	}
 	r.Memory = &m
 	return nil
+}
+
+func (r *report) learn(ctx context.Context, o options, says io.Writer) (err error) {
+	dir := o.keep
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "openmanus-learning-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	} else if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	l, err := measureLearning(ctx, o.program, dir, o.seeds, says)
+	r.Learning = &l
+	return err
 }

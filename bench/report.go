@@ -15,12 +15,15 @@ type report struct {
 	Speed   []Comparison  `json:"speed,omitempty"`
 	Latency *Latency      `json:"latency,omitempty"`
 	Memory  *Memory       `json:"memory,omitempty"`
+
+	Learning *Learning `json:"learning,omitempty"`
 }
 
 // kept tells whether the promises that were measured are kept. Speed promises
 // nothing: its ratios are what they are.
 func (r *report) kept() bool {
-	return (r.Latency == nil || r.Latency.Hidden) && (r.Memory == nil || r.Memory.Steady)
+	return (r.Latency == nil || r.Latency.Hidden) && (r.Memory == nil || r.Memory.Steady) &&
+		(r.Learning == nil || r.Learning.Learns)
 }
 
 // print writes the report for people.
@@ -52,6 +55,9 @@ func (r *report) print(out io.Writer) error {
 	if m := r.Memory; m != nil {
 		fmt.Fprintf(&b, "\nmemory: %.1f MB at step %d, %.1f MB at step %d: %.3f times, at most %.3f allowed: %s\n",
 			m.Before/1e6, m.From, m.After/1e6, m.To, m.Ratio, m.Limit, verdict(m.Steady))
+	}
+	if r.Learning != nil {
+		r.Learning.print(&b)
 	}
 	_, err := io.WriteString(out, strings.TrimPrefix(b.String(), "\n"))
 	return err

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestValidations(t *testing.T) {
+	before, after, err := validations(strings.NewReader(`{"step":0,"sft/step":1}
+{"step":0,"val/maze/success_rate":0.25}
+{"step":1,"episode/success_rate":0.5}
+{"step":10,"val/maze/success_rate":0.75}
+{"step":20,"val/maze/success_rate":1}
+`))
+	if err != nil || before != 0.25 || after != 1 {
+		t.Errorf("%g, %g, %v", before, after, err)
+	}
+	for _, text := range []string{"", `{"val/maze/success_rate":0.25}`, "{"} {
+		if _, _, err := validations(strings.NewReader(text)); err == nil {
+			t.Errorf("%q is no error", text)
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		runs   []Run
+		median float64
+		learns bool
+	}{
+		{"all well", []Run{{Before: 0.3, After: 1}, {Before: 0.35, After: 0.85}, {After: 0.95}}, 0.95, true},
+		{"an even number", []Run{{After: 0.9}, {After: 1}}, 0.95, true},
+		{"knew too much before", []Run{{Before: 0.36, After: 1}}, 1, false},
+		{"one too bad", []Run{{After: 1}, {After: 0.84}, {After: 1}}, 1, false},
+		{"half too bad", []Run{{After: 0.9}, {After: 0.94}, {After: 1}}, 0.94, false},
+	} {
+		l := Learning{Runs: c.runs}
+		if l.judge(); l.Median != c.median || l.Learns != c.learns {
+			t.Errorf("%s: median %g, %t", c.name, l.Median, l.Learns)
+		}
+	}
+}

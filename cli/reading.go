@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
@@ -21,7 +22,9 @@ import (
 // which walls are there, has to be read off the text before.
 
 // playWalks plays the random walks that a fresh model reads, from the training
-// tasks in turn.
+// tasks in turn. Of every second one it reads a piece from the middle, as a
+// text is cut for pretraining: what comes first is then no start of an
+// episode, and has to be read rather than guessed.
 func (t *training) playWalks(ctx context.Context) error {
 	f := t.cfg.Model.Fresh
 	if f.Layers == 0 || t.run.checkpoint != nil {
@@ -31,10 +34,17 @@ func (t *training) playWalks(ctx context.Context) error {
 		for n := range f.Walks / len(t.worlds) {
 			task := t.train[i][n%len(t.train[i])]
 			task.ID = fmt.Sprintf("walk_%d", n)
-			moves := builtin.MazeWalk(task.Index, f.WalkTurns, rand.New(rand.NewPCG(t.cfg.Trainer.Seed, uint64(n))))
-			if _, err := playActions(ctx, w, t.setups[i], &task, moves, ""); err != nil {
+			rng := rand.New(rand.NewPCG(t.cfg.Trainer.Seed, uint64(n)))
+			unread := 0
+			if n%2 == 1 {
+				unread = 1 + rng.IntN(f.WalkTurns)
+			}
+			moves := builtin.MazeWalk(task.Index, unread+f.WalkTurns, rng)
+			setup := t.setups[i]
+			if _, err := playActions(ctx, w, setup, &task, moves, agent.Instruction(task, w.spec, setup.Format, setup.Options.Instruction)); err != nil {
 				return errWith(ExitEnv, "", fmt.Errorf("%s of %s: %w", task.ID, w.spec.Name, err))
 			}
+			task.Conversation = task.Conversation[2*unread:]
 			t.walks = append(t.walks, task)
 		}
 	}

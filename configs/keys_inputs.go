@@ -22,7 +22,7 @@ var modelKeys = concat([]entry{
 		ready("model.fresh.vocabulary", "bytes: one token a byte; bpe: merges learned from the environments' texts", oneOf([]string{"bytes", "bpe"})),
 		ready("model.fresh.vocab_size", "tokens of a bpe vocabulary", between(300, 65536)),
 		ready("model.fresh.walks", "episodes of random legal moves from the training tasks that a new model learns to read, with the loss on every token; 0: none", atLeast(0)),
-		ready("model.fresh.walk_turns", "moves in one of them", between(1, 1000)),
+		ready("model.fresh.walk_turns", "moves of one of them that are read; the environment allows twice as many", between(1, 25)),
 		ready("model.fresh.walk_batch_size", "of them per optimiser step", atLeast(1)),
 		ready("model.fresh.walk_lr", "learning rate of reading; it warms up over a twentieth of the steps and falls by a cosine", above(0)),
 	})

@@ -22,7 +22,7 @@ func (l *lossOfReading) Validated(algo.Validation)     {}
 // nothing to read once there is a checkpoint.
 func TestReading(t *testing.T) {
 	s := newTestState(t)
-	cfg, err := configs.Load("run.toml", []byte(tinyRun), []string{"model.fresh.walks=40", "model.fresh.walk_turns=4", "model.fresh.walk_lr=0.01"})
+	cfg, err := configs.Load("run.toml", []byte(tinyRun), []string{"model.fresh.walks=80", "model.fresh.walk_turns=4", "model.fresh.walk_lr=0.01"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,8 +52,8 @@ func TestReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, last := seen.losses[0], seen.losses[len(seen.losses)-1]
-	if len(seen.losses) != 10 || last > first/2 {
-		t.Errorf("%d steps took the loss from %g to %g, want 10 that halve it", len(seen.losses), first, last)
+	if len(seen.losses) != 20 || last > first/2 {
+		t.Errorf("%d steps took the loss from %g to %g, want 20 that halve it", len(seen.losses), first, last)
 	}
 
 	stopped, stop := context.WithCancel(ctx)

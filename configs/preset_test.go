@@ -68,14 +68,12 @@ func TestQuickstartHoldsCellsOut(t *testing.T) {
 			t.Errorf("corridor tip %d is not held out", tip)
 		}
 	}
-	for i := range 25 {
-		if slices.Contains(train, i) == slices.Contains(val, i) {
-			t.Errorf("cell %d must be in exactly one of tasks and val_tasks", i)
+	for _, i := range val {
+		if slices.Contains(train, i) {
+			t.Errorf("cell %d is trained and validated on", i)
 		}
-	}
-	for _, i := range expert {
-		if !slices.Contains(train, i) {
-			t.Errorf("expert cell %d is not a training cell", i)
+		if slices.Contains(expert, i) {
+			t.Errorf("the solution of the held-out cell %d is shown", i)
 		}
 	}
 }

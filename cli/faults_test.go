@@ -92,8 +92,8 @@ func TestServerDies(t *testing.T) {
 	var dead atomic.Bool
 	var resets atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The experts' two and the validation's two come first.
-		if strings.HasSuffix(r.URL.Path, "/reset") && resets.Add(1) == 6 {
+		// Eight walks, the experts' two and the validation's two come first.
+		if strings.HasSuffix(r.URL.Path, "/reset") && resets.Add(1) == 14 {
 			dead.Store(true)
 		}
 		if dead.Load() {

@@ -42,7 +42,7 @@ func (t *training) playWalks(ctx context.Context) error {
 			moves := builtin.MazeWalk(task.Index, unread+f.WalkTurns, rng)
 			setup := t.setups[i]
 			if _, err := playActions(ctx, w, setup, &task, moves, agent.Instruction(task, w.spec, setup.Format, setup.Options.Instruction)); err != nil {
-				return errWith(ExitEnv, "", fmt.Errorf("%s of %s: %w", task.ID, w.spec.Name, err))
+				return errWith(ExitEnv, "see to the servers", fmt.Errorf("%s of %s: %w", task.ID, w.spec.Name, err))
 			}
 			task.Conversation = task.Conversation[2*unread:]
 			t.walks = append(t.walks, task)

@@ -38,8 +38,7 @@ func playExpert(ctx context.Context, w *world, setup agent.Setup, index int) (da
 	if err != nil {
 		return task, err
 	}
-	o := setup.Options
-	reward, err := playActions(ctx, w, setup, &task, actions, agent.Instruction(task, w.spec, setup.Format, o.Instruction))
+	reward, err := playActions(ctx, w, setup, &task, actions)
 	if err != nil {
 		return task, fmt.Errorf("expert of %s: %w", task.ID, err)
 	}
@@ -51,7 +50,7 @@ func playExpert(ctx context.Context, w *world, setup agent.Setup, index int) (da
 
 // playActions plays given actions against a server and leaves the
 // conversation in task. It returns the last step's reward.
-func playActions(ctx context.Context, w *world, setup agent.Setup, task *data.Task, actions []string, instruction string) (reward float64, err error) {
+func playActions(ctx context.Context, w *world, setup agent.Setup, task *data.Task, actions []string) (reward float64, err error) {
 	lease, err := w.pool.Acquire(ctx)
 	if err != nil {
 		return 0, err
@@ -61,7 +60,8 @@ func playActions(ctx context.Context, w *world, setup agent.Setup, task *data.Ta
 	if err != nil {
 		return 0, err
 	}
-	task.Conversation, err = agent.Opening(instruction, obs.Text, setup.Options.InstructionRole)
+	o := setup.Options
+	task.Conversation, err = agent.Opening(agent.Instruction(*task, w.spec, setup.Format, o.Instruction), obs.Text, o.InstructionRole)
 	if err != nil {
 		return 0, err
 	}

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
@@ -40,9 +39,12 @@ func (t *training) playWalks(ctx context.Context) error {
 				unread = 1 + rng.IntN(f.WalkTurns)
 			}
 			moves := builtin.MazeWalk(task.Index, unread+f.WalkTurns, rng)
-			setup := t.setups[i]
-			if _, err := playActions(ctx, w, setup, &task, moves, agent.Instruction(task, w.spec, setup.Format, setup.Options.Instruction)); err != nil {
+			if _, err := playActions(ctx, w, t.setups[i], &task, moves); err != nil {
 				return errWith(ExitEnv, "see to the servers", fmt.Errorf("%s of %s: %w", task.ID, w.spec.Name, err))
+			}
+			if len(task.Conversation) <= 2*len(moves) {
+				return errWith(ExitEnv, "set model.fresh.walk_turns lower, or leave out env.servers for the built-in maze",
+					fmt.Errorf("%s of %s ended before its %d moves were made", task.ID, w.spec.Name, len(moves)))
 			}
 			task.Conversation = task.Conversation[2*unread:]
 			t.walks = append(t.walks, task)

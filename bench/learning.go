@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -43,6 +41,9 @@ type Run struct {
 func measureLearning(ctx context.Context, program, dir string, n int, says io.Writer) (l Learning, err error) {
 	for seed := 1; seed <= n; seed++ {
 		out := filepath.Join(dir, fmt.Sprintf("seed_%d", seed))
+		if _, err := os.Stat(out); err == nil {
+			return l, fmt.Errorf("%s is there already, and its run would not be done again: give --runs another folder", out)
+		}
 		began := time.Now()
 		cmd := exec.CommandContext(ctx, program, "train", "--set", fmt.Sprintf("trainer.seed=%d", seed), "--set", "trainer.output_dir="+out)
 		text, err := cmd.CombinedOutput()
@@ -68,24 +69,18 @@ func measureLearning(ctx context.Context, program, dir string, n int, says io.Wr
 
 // validations reads the first and the last success on held-out cells.
 func validations(metrics io.Reader) (before, after float64, err error) {
-	scan := bufio.NewScanner(metrics)
-	scan.Buffer(nil, 1<<20)
 	found := 0
-	for scan.Scan() {
-		var line map[string]any
-		if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
-			return 0, 0, err
-		}
+	err = eachLine(metrics, func(line map[string]any) {
 		x, ok := line["val/maze/success_rate"].(float64)
 		if !ok {
-			continue
+			return
 		}
 		if found++; found == 1 {
 			before = x
 		}
 		after = x
-	}
-	if err := scan.Err(); err != nil {
+	})
+	if err != nil {
 		return 0, 0, err
 	}
 	if found < 2 {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -23,13 +21,7 @@ type Memory struct {
 // measureMemory reads a run's metrics.jsonl.
 func measureMemory(metrics io.Reader, from, to int, limit float64) (Memory, error) {
 	m := Memory{From: from, To: to, Limit: limit}
-	scan := bufio.NewScanner(metrics)
-	scan.Buffer(nil, 1<<20)
-	for n := 1; scan.Scan(); n++ {
-		var line map[string]any
-		if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
-			return m, fmt.Errorf("line %d: %w", n, err)
-		}
+	err := eachLine(metrics, func(line map[string]any) {
 		rss, _ := line[track.ProcessBytes].(float64)
 		switch step, _ := line["step"].(float64); int(step) {
 		case from:
@@ -37,8 +29,8 @@ func measureMemory(metrics io.Reader, from, to int, limit float64) (Memory, erro
 		case to:
 			m.After = rss
 		}
-	}
-	if err := scan.Err(); err != nil {
+	})
+	if err != nil {
 		return m, err
 	}
 	for step, bytes := range map[int]float64{from: m.Before, to: m.After} {

@@ -39,16 +39,17 @@ func (s *State) agentOptions(cfg configs.Config, e configs.Env) (agent.Options, 
 		TopK:         max(cfg.Rollout.TopK, 0),
 	}
 	var err error
-	o.Instruction, err = s.instruction(e.InstructionFile)
+	o.Instruction, err = s.instruction(e.Instruction, e.InstructionFile)
 	return o, err
 }
 
 // maxInstruction is more text than any model is told.
 const maxInstruction = 1 << 20
 
-func (s *State) instruction(file string) (string, error) {
+// instruction is the text, or what the file holds; "" if neither is given.
+func (s *State) instruction(text, file string) (string, error) {
 	if file == "" {
-		return "", nil
+		return text, nil
 	}
 	b, err := s.ReadFile(file, maxInstruction)
 	if err != nil {

@@ -60,6 +60,7 @@ type Env struct {
 	Parser          string   `toml:"parser"`
 	TimeoutS        float64  `toml:"timeout_s"`
 	Retries         int      `toml:"retries"`
+	Instruction     string   `toml:"instruction"`
 	InstructionFile string   `toml:"instruction_file"`
 	Recipes         string   `toml:"recipes"`
 }

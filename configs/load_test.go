@@ -95,6 +95,7 @@ func TestLoadFaults(t *testing.T) {
 		{"env is a value", "env = 3\n", nil, "run.toml:1: env: 3 is not a table"},
 		{"a value for a section", "actor = 3\n", nil, "run.toml:1: actor: 3 is not a section: write [actor]"},
 		{"a table for a value", "[trainer.seed]\nx = 1\n", nil, "run.toml:1: trainer.seed: a table is not an integer"},
+		{"two instructions", minimal, []string{"env.maze.instruction=Go.", "env.maze.instruction_file=go.txt"}, "--set: env.0.instruction: instruction_file is set too"},
 		{"group of one", minimal, []string{"rollout.group_size=1"}, "--set: rollout.group_size: 1 is not allowed with adv_estimator grpo"},
 		{"later environment", "[[env]]\nname='webshop'\n", nil, `run.toml:2: env.0.name: "webshop" is not implemented yet`},
 		{"later section", "[reward.components.goal]\nweight=1\n", nil, "run.toml:1: reward.components: not yet"},

@@ -101,6 +101,9 @@ func (c *Config) checkEnvs(fs *Faults) {
 		if c.Model.Fresh.Walks > 0 && e.Name != "maze" {
 			fs.add("model.fresh.walks", "there are no random walks in %s, only in maze: set it to 0", e.Name)
 		}
+		if e.Instruction != "" && e.InstructionFile != "" {
+			fs.add(at+"instruction", "instruction_file is set too: take out one of the two")
+		}
 		if e.Recipes != "" && (e.Name != "textcraft" || len(e.Servers) > 0) {
 			fs.add(at+"recipes", "only the built-in textcraft server reads recipes: take it out")
 		}

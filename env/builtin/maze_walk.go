@@ -2,8 +2,13 @@ package builtin
 
 import "math/rand/v2"
 
-// MazeWalk gives n moves of somebody who sees walls and knows nothing of the
-// goal: from the start of game, each drawn from those that no wall forbids. It
+// bumpChance is how often a drawn move into a wall is made all the same.
+const bumpChance = 1.0 / 6
+
+// MazeWalk gives n moves of somebody who knows nothing of the goal: from the
+// start of game, each drawn from all four, of which one into a wall is mostly
+// drawn again. Some bumps stay, because an agent that learns makes them too,
+// and a reader who never saw one would not know how the text goes on. The walk
 // never enters the goal, so that nothing is learned from it about winning. It
 // is nil for a game that is not 0 to MazeGames-1.
 func MazeWalk(game, n int, rng *rand.Rand) []string {
@@ -13,8 +18,12 @@ func MazeWalk(game, n int, rng *rand.Rand) []string {
 	var actions []string
 	for at := mazeStarts[game]; len(actions) < n; {
 		m := mazeMoves[rng.IntN(len(mazeMoves))]
-		if to := at.plus(m.by); to.free() && to != mazeGoal {
-			actions = append(actions, m.action)
+		to := at.plus(m.by)
+		if to == mazeGoal || !to.free() && rng.Float64() >= bumpChance {
+			continue
+		}
+		actions = append(actions, m.action)
+		if to.free() {
 			at = to
 		}
 	}

@@ -17,6 +17,9 @@ var mazeServer = server{suffix: "/maze"}
 // itself.
 const mazeGames = 25
 
+// lmrlgymGreeting is what the server of maze and wordle says.
+const lmrlgymGreeting = "This is environment LMRL-Gym."
+
 func init() {
 	Register("maze", Spec{
 		Doc:           "walk a fixed maze to its goal by four moves (AgentGym lmrlgym server)",
@@ -27,6 +30,8 @@ func init() {
 		SuccessReward: 0.99,
 		MaxTurns:      15,
 		TaskIDPrefix:  []string{"lmrlgym_maze_", "maze_"},
+		Deterministic: true,
+		Greeting:      lmrlgymGreeting,
 		IndexValid: func(i int) error {
 			switch {
 			case i == mazeGames:

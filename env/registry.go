@@ -78,6 +78,28 @@ type Spec struct {
 	// IndexValid names what is wrong with an index, nil if it is a task. A
 	// negative index never reaches it.
 	IndexValid func(index int) error
+	// Family names the group of tasks an index belongs to, for figures per
+	// group; nil where the index does not tell.
+	Family func(index int) string
+
+	// MaxInstances is how many instances one server holds. One more create is
+	// answered with an instance that somebody has already. 0: no such limit.
+	MaxInstances int
+	// OneAtATime says that a server works on one request at a time, whatever
+	// instance it is for: more calls at once only wait for each other.
+	OneAtATime bool
+	// Deterministic says that the same index and the same actions give the
+	// same observations on the same server, so that a lost episode can be
+	// played again from its actions. Another server may differ (textcraft's
+	// recipes do): compare what comes back.
+	Deterministic bool
+	// Cumulative says that StepResult.Reward is a running score of the
+	// episode: its last value is the episode's, and a sum of them means
+	// nothing.
+	Cumulative bool
+	// Greeting is what GET / of the server says, as text; "" where that is not
+	// known. Some servers send it bare, most as a JSON string.
+	Greeting string
 }
 
 // Success reports whether reward, as a Client hands it on, means success.

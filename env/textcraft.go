@@ -21,6 +21,8 @@ func init() {
 		SuccessReward: 0.99,
 		MaxTurns:      20,
 		TaskIDPrefix:  []string{"textcraft_"},
+		Deterministic: true,
+		Greeting:      "This is environment TextCraft.",
 	})
 }
 

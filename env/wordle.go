@@ -26,6 +26,8 @@ func init() {
 		SuccessReward: 0.99,
 		MaxTurns:      8,
 		TaskIDPrefix:  []string{"lmrlgym_wordle_", "wordle_"},
+		Deterministic: true,
+		Greeting:      lmrlgymGreeting,
 	})
 }
 

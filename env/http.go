@@ -72,6 +72,7 @@ type server struct {
 	// stepRetry503 allows a step to be repeated after status 503, as upstream's
 	// clients of webshop and sqlgym do: those servers answer so before acting.
 	stepRetry503 bool
+	keys         stepKeys // of its /step reply, usualKeys if empty
 }
 
 func newCaller(o Options, s server) (*caller, error) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"net/http"
 	"strings"
 	"sync/atomic"
 )
@@ -32,35 +32,34 @@ func (in *instance) enter() error {
 
 func (in *instance) leave() { in.busy.Store(false) }
 
-// stepReply is what /step of the id-keyed servers answers.
-type stepReply struct {
-	Observation *string  `json:"observation"`
-	Reward      *float64 `json:"reward"`
-	Done        *bool    `json:"done"`
-}
+// stepKeys are the keys of a /step reply that a StepResult is made of.
+type stepKeys struct{ observation, reward, done string }
 
-// step posts body and reads the three keys every /step reply must have.
-func (in *instance) step(ctx context.Context, action string, body any) (StepResult, error) {
+// usualKeys are those of most servers.
+var usualKeys = stepKeys{observation: "observation", reward: "reward", done: "done"}
+
+// step posts body and reads the three keys of the reply, which it returns too.
+// A server that hands out its reward under another name says so.
+func (in *instance) step(ctx context.Context, action string, body any) (StepResult, *object, error) {
+	res := StepResult{Action: action, Sent: true}
 	raw, err := in.post(ctx, opStep, "/step", body)
 	if err != nil {
-		return StepResult{Action: action, Sent: sentBefore(err)}, err
+		res.Sent = sentBefore(err)
+		return res, nil, err
 	}
-	var r stepReply
-	if err := in.decode(opStep, "/step", raw, &r); err != nil {
-		return StepResult{Action: action, Sent: true}, err
+	keys := in.server.keys
+	if keys == (stepKeys{}) {
+		keys = usualKeys
 	}
-	switch {
-	case r.Observation == nil:
-		err = in.missing(opStep, "/step", raw, "observation")
-	case r.Reward == nil:
-		err = in.missing(opStep, "/step", raw, "reward")
-	case r.Done == nil:
-		err = in.missing(opStep, "/step", raw, "done")
+	r := in.object(opStep, "/step", raw)
+	full := res
+	r.read(keys.observation, &full.Observation)
+	r.read(keys.reward, &full.Reward)
+	r.read(keys.done, &full.Done)
+	if r.err != nil {
+		return res, r, r.err
 	}
-	if err != nil {
-		return StepResult{Action: action, Sent: true}, err
-	}
-	return StepResult{Observation: *r.Observation, Reward: *r.Reward, Done: *r.Done, Action: action, Sent: true}, nil
+	return full, r, nil
 }
 
 func sentBefore(err error) bool {
@@ -82,15 +81,24 @@ func (in *instance) reset(ctx context.Context, body any) (Obs, error) {
 	return Obs{Text: text}, err
 }
 
-// act posts one action. Every server here takes the same body.
+// act posts one action to a server that knows its instances as "id".
 func (in *instance) act(ctx context.Context, action string) (StepResult, error) {
 	if err := in.enter(); err != nil {
 		return StepResult{}, err
 	}
 	defer in.leave()
-	action = strings.ToValidUTF8(action, "\uFFFD") // what JSON would make of it
+	res, _, err := in.send(ctx, action)
+	return res, err
+}
+
+// send is act for a caller that has entered already.
+func (in *instance) send(ctx context.Context, action string) (StepResult, *object, error) {
+	action = validText(action)
 	return in.step(ctx, action, actionBody{Action: action, ID: in.id})
 }
+
+// validText is what JSON would make of a text; some servers fail on less.
+func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // end marks the instance closed, then runs giveBack if it was open.
 func (in *instance) end(giveBack func() error) error {
@@ -127,40 +135,26 @@ type idBody struct {
 
 // created reads the id out of a /create reply that is an object.
 func (in *instance) created(path string, raw json.RawMessage) error {
-	var r struct{ ID *int64 }
-	if err := in.decode(opCreate, path, raw, &r); err != nil {
-		return err
-	}
-	if r.ID == nil {
-		return in.missing(opCreate, path, raw, "id")
-	}
-	in.id = *r.ID
-	return nil
+	r := in.object(opCreate, path, raw)
+	r.read("id", &in.id)
+	return r.err
 }
 
 // observation reads the one key of a reset reply all servers here have.
-func (in *instance) observation(path string, raw json.RawMessage) (string, error) {
-	var r struct{ Observation *string }
-	if err := in.decode(opReset, path, raw, &r); err != nil {
-		return "", err
-	}
-	if r.Observation == nil {
-		return "", in.missing(opReset, path, raw, "observation")
-	}
-	return *r.Observation, nil
+func (in *instance) observation(path string, raw json.RawMessage) (text string, err error) {
+	r := in.object(opReset, path, raw)
+	r.read("observation", &text)
+	return text, r.err
 }
 
-// decode reads a reply into the shape it must have.
-func (in *instance) decode(op, path string, raw json.RawMessage, into any) error {
-	if err := json.Unmarshal(raw, into); err != nil {
-		return &Error{Kind: KindMalformed, Op: op, URL: in.base + path, Status: 200, Words: shorten(string(raw)), Sent: true, Err: err}
+// tellClosed posts body to /close. A server that has no such endpoint leaves
+// nothing to do, and what it answers otherwise (false, for an id it no longer
+// knows) changes nothing.
+func (in *instance) tellClosed(ctx context.Context, body any) error {
+	_, err := in.post(ctx, opClose, "/close", body)
+	var e *Error
+	if errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed) {
+		return nil
 	}
-	return nil
-}
-
-func (in *instance) missing(op, path string, raw json.RawMessage, key string) error {
-	return &Error{
-		Kind: KindMalformed, Op: op, URL: in.base + path, Status: 200, Words: shorten(string(raw)), Sent: true,
-		Err: fmt.Errorf("key %q is missing", key),
-	}
+	return err
 }

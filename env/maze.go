@@ -78,7 +78,7 @@ type mazeReset struct {
 }
 
 func newMaze(ctx context.Context, o Options) (Client, error) {
-	if _, err := o.parser(); err != nil { // both generations parse alike
+	if _, err := o.parser("maze"); err != nil { // both generations parse alike
 		return nil, err
 	}
 	c, err := newCaller(o, mazeServer)

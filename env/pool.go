@@ -95,7 +95,7 @@ func NewPool(spec Spec, urls []string, o PoolOptions) (*Pool, error) {
 	if o.ProbeMax <= 0 {
 		o.ProbeMax = defaultProbeMax
 	}
-	if _, err := o.Client.parser(); err != nil {
+	if _, _, err := o.Client.grammar(spec); err != nil {
 		return nil, fmt.Errorf("environment %s: %w", spec.Name, err)
 	}
 	p := &Pool{spec: spec, o: o, log: o.Log, changed: make(chan struct{})}

@@ -3,51 +3,11 @@ package env
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/openmanus/openmanus/data/registry"
-)
-
-// Parser chooses which generation of AgentGym's Python client is followed
-// where the two cut the action out of the model's text differently.
-type Parser string
-
-// The generations (protocol section 0). The empty Parser means ParserG2.
-const (
-	ParserG1 Parser = "g1" // the copy inside OpenManus-RL
-	ParserG2 Parser = "g2" // AgentGym's current client
-)
-
-// Options configures a client. Only BaseURL is required.
-type Options struct {
-	BaseURL  string
-	Parser   Parser
-	Timeout  time.Duration // of one call, DefaultTimeout if 0
-	Attempts int           // of one repeatable call, DefaultAttempts if 0
-	MaxReply int64         // bytes, DefaultMaxReply if 0
-	Backoff  time.Duration // before the second attempt, doubling after; 100 ms if 0
-	Record   Recorder      // nil: nothing is recorded
-	Client   *http.Client  // nil: the process's shared transport
-}
-
-func (o Options) parser() (Parser, error) {
-	switch o.Parser {
-	case "":
-		return ParserG2, nil
-	case ParserG1, ParserG2:
-		return o.Parser, nil
-	}
-	return "", fmt.Errorf("unknown parser %q: use %q or %q", o.Parser, ParserG1, ParserG2)
-}
-
-// Prompt formats an Instruction can be worded for.
-const (
-	FormatReact      = "react"       // Thought: … Action: …, AgentGym's own
-	FormatActionTags = "action_tags" // <action>…</action>
 )
 
 // Spec is what the program knows about an environment before it talks to a
@@ -62,6 +22,9 @@ type Spec struct {
 	// Instruction tells the model, in our own words, what the environment is,
 	// what it may do, and how to write its reply under a prompt format.
 	Instruction func(format string) string
+
+	// ActionFormats lists what Options.ActionFormat may be beside ActionReact.
+	ActionFormats []ActionFormat
 
 	// RecordedStart takes the first observation out of a recorded message in
 	// which upstream's client fused it with the instruction; nil where

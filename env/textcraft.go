@@ -1,10 +1,6 @@
 package env
 
-import (
-	"context"
-	"errors"
-	"net/http"
-)
+import "context"
 
 // TextCraft (protocol 5.1). /create wants a JSON object; the task is called
 // "data_idx" and is taken modulo the number of craftable items; /close exists
@@ -56,7 +52,7 @@ type textcraftReset struct {
 }
 
 func newTextcraft(ctx context.Context, o Options) (Client, error) {
-	generation, err := o.parser()
+	generation, err := o.parser("textcraft")
 	if err != nil {
 		return nil, err
 	}
@@ -91,15 +87,7 @@ func (t *textcraft) Step(ctx context.Context, text string) (StepResult, error) {
 	return t.act(ctx, action)
 }
 
-// Close gives the instance back. A server that knows no /close, or no longer
-// knows the id, leaves nothing to do.
+// Close gives the instance back.
 func (t *textcraft) Close(ctx context.Context) error {
-	return t.end(func() error {
-		_, err := t.post(ctx, opClose, "/close", idBody{t.id})
-		var e *Error
-		if errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed) {
-			return nil
-		}
-		return err
-	})
+	return t.end(func() error { return t.tellClosed(ctx, idBody{t.id}) })
 }

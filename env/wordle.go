@@ -52,7 +52,7 @@ type wordleReset struct {
 }
 
 func newWordle(ctx context.Context, o Options) (Client, error) {
-	if _, err := o.parser(); err != nil { // both generations parse alike
+	if _, err := o.parser("wordle"); err != nil { // both generations parse alike
 		return nil, err
 	}
 	c, err := newCaller(o, wordleServer)

@@ -113,6 +113,11 @@ func (in *instance) end(giveBack func() error) error {
 	return giveBack()
 }
 
+// forget ends the client of a server that takes no instance back.
+func (in *instance) forget() error {
+	return in.end(func() error { return nil })
+}
+
 // create posts to /create and keeps the id of the reply, an object.
 func (in *instance) create(ctx context.Context, body any) error {
 	raw, err := in.post(ctx, opCreate, "/create", body)

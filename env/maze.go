@@ -62,14 +62,6 @@ func mazeRecordedStart(message string) string {
 	return message
 }
 
-// replyShape tells the model how to write its reply under a prompt format.
-func replyShape(format, example string) string {
-	if format == FormatActionTags {
-		return "Think first, then give exactly one action between tags, like this:\n<action>" + example + "</action>"
-	}
-	return "Think first, then give exactly one action, like this:\nThought:\nwhy you choose it\n\nAction:\n" + example
-}
-
 type maze struct{ instance }
 
 type mazeReset struct {
@@ -104,6 +96,4 @@ func (m *maze) Step(ctx context.Context, text string) (StepResult, error) {
 }
 
 // Close only ends the client: the server has no way to give an instance back.
-func (m *maze) Close(context.Context) error {
-	return m.end(func() error { return nil })
-}
+func (m *maze) Close(context.Context) error { return m.forget() }

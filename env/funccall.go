@@ -1,0 +1,155 @@
+package env
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// call is a function call as P-FC finds it.
+type call struct {
+	function string
+	args     map[string]json.RawMessage
+}
+
+// FunctionCall is the part of P-FC that needs no function table: the JSON
+// object between the first and the last brace of a reply, and whether it is a
+// call.
+func FunctionCall(text string) (object string, ok bool) {
+	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
+	if from < 0 || to < from {
+		return "", false
+	}
+	object = text[from : to+1]
+	_, ok = readCall(object)
+	return object, ok
+}
+
+// readCall wants the keys thought, function_name and arguments.
+func readCall(object string) (call, bool) {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(escapeControls(object), &fields) != nil {
+		return call{}, false
+	}
+	var c call
+	_, thought := fields["thought"]
+	if !thought || json.Unmarshal(fields["function_name"], &c.function) != nil ||
+		json.Unmarshal(fields["arguments"], &c.args) != nil || c.args == nil {
+		return call{}, false
+	}
+	return c, true
+}
+
+// escapeControls lets a JSON string hold line ends and tabs as they are, as
+// Python does when it is told not to be strict.
+func escapeControls(s string) []byte {
+	b := make([]byte, 0, len(s)+16)
+	inside := false
+	for i := 0; i < len(s); i++ {
+		ch := s[i]
+		switch {
+		case inside && ch == '\\' && i+1 < len(s):
+			b = append(b, ch) // an escaped line end stays wrong
+			i++
+			ch = s[i]
+		case ch == '"':
+			inside = !inside
+		case inside && ch < 0x20:
+			b = fmt.Appendf(b, `\u%04x`, ch)
+			continue
+		}
+		b = append(b, ch)
+	}
+	return b
+}
+
+// parseCall is P-FC: the command that a reply's function call stands for. ok
+// is false for an invalid action.
+func (fs functions) parseCall(text string) (action string, ok bool) {
+	object, ok := FunctionCall(text)
+	if !ok {
+		return "", false
+	}
+	c, _ := readCall(object)
+	f, ok := fs.find(strip(c.function))
+	if !ok {
+		return "", false
+	}
+	n := len(c.args)
+	if f.extra {
+		n = min(n, len(f.forms)-1)
+	}
+	if n >= len(f.forms) {
+		return "", false
+	}
+	args := make([]string, n)
+	for i := range args {
+		if args[i], ok = pythonText(c.args[f.params[i]]); !ok {
+			return "", false
+		}
+	}
+	return f.render(args)
+}
+
+// pythonText is what Python makes of a JSON value that it puts into a text. A
+// list or an object is no argument.
+func pythonText(raw json.RawMessage) (string, bool) {
+	if len(raw) == 0 {
+		return "", false
+	}
+	switch raw[0] {
+	case '"':
+		var s string
+		err := json.Unmarshal(raw, &s)
+		return s, err == nil
+	case 't':
+		return "True", true
+	case 'f':
+		return "False", true
+	case 'n':
+		return "None", true
+	case '[', '{':
+		return "", false
+	}
+	return pythonNumber(string(raw))
+}
+
+// pythonNumber is Python's text of a number literal.
+func pythonNumber(s string) (string, bool) {
+	if !strings.ContainsAny(s, ".eE") {
+		digits, negative := strings.CutPrefix(s, "-")
+		if digits == "" || strings.Trim(digits, "0123456789") != "" {
+			return "", false
+		}
+		zero := strings.Trim(digits, "0") == ""
+		switch {
+		case zero:
+			return "0", true
+		case digits[0] == '0': // no number in Python
+			return "", false
+		case negative:
+			return "-" + digits, true
+		}
+		return digits, true
+	}
+	if strings.Trim(s, "0123456789.eE+-") != "" {
+		return "", false
+	}
+	x, err := strconv.ParseFloat(s, 64)
+	if err != nil && !math.IsInf(x, 0) {
+		return "", false
+	}
+	if math.IsInf(x, 0) {
+		return strings.ToLower(strings.TrimPrefix(fmt.Sprint(x), "+")), true
+	}
+	if a := math.Abs(x); a != 0 && (a < 1e-4 || a >= 1e16) {
+		return strconv.FormatFloat(x, 'e', -1, 64), true
+	}
+	text := strconv.FormatFloat(x, 'f', -1, 64)
+	if !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return text, true
+}

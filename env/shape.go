@@ -1,0 +1,19 @@
+package env
+
+// replyShape tells the model how to write its reply under a prompt format.
+func replyShape(format, example string) string {
+	if format == FormatActionTags {
+		return "Think first, then give exactly one action between tags, like this:\n<action>" + example + "</action>"
+	}
+	return "Think first, then give exactly one action, like this:\nThought:\nwhy you choose it\n\nAction:\n" + example
+}
+
+// lineShape is replyShape for servers that read the whole reply and want the
+// action on the line of its mark, with nothing after it.
+func lineShape(format, example string) string {
+	if format == FormatActionTags {
+		return "Think first, in at most three sentences, then give exactly one action on one line between tags, like this:\n<action>" + example + "</action>"
+	}
+	return "Think first, in at most three sentences, then give exactly one action on one line and write nothing after it, like this:\n" +
+		"Thought: why you choose it\n\nAction: " + example
+}

@@ -127,6 +127,11 @@ func (c *caller) post(ctx context.Context, op, path string, body any) (json.RawM
 	return c.call(ctx, op, http.MethodPost, path, text)
 }
 
+// get calls a GET endpoint.
+func (c *caller) get(ctx context.Context, op, path string) (json.RawMessage, error) {
+	return c.call(ctx, op, http.MethodGet, path, nil)
+}
+
 // call sends one request, and again where its Error says it may be.
 func (c *caller) call(ctx context.Context, op, method, path string, body []byte) (json.RawMessage, error) {
 	for attempt := 1; ; attempt++ {

@@ -46,11 +46,6 @@ type textcraftCreate struct {
 	Goal         *string `json:"goal"`
 }
 
-type textcraftReset struct {
-	DataIdx int   `json:"data_idx"`
-	ID      int64 `json:"id"`
-}
-
 func newTextcraft(ctx context.Context, o Options) (Client, error) {
 	generation, err := o.parser("textcraft")
 	if err != nil {
@@ -71,7 +66,7 @@ func (t *textcraft) Reset(ctx context.Context, index int) (Obs, error) {
 	if err := checkIndex("textcraft", index); err != nil {
 		return Obs{}, err
 	}
-	return t.reset(ctx, textcraftReset{DataIdx: index, ID: t.id})
+	return t.reset(ctx, dataReset{DataIdx: index, ID: t.id})
 }
 
 // Step sends the action, the empty one too. A text with several actions is

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 )
@@ -64,7 +63,7 @@ func newWordle(ctx context.Context, o Options) (Client, error) {
 		return nil, err
 	}
 	path := "/filtered_vocab?id=" + strconv.FormatInt(w.id, 10)
-	raw, err := w.call(ctx, opObserve, http.MethodGet, path, nil)
+	raw, err := w.get(ctx, opObserve, path)
 	if err != nil {
 		return nil, err
 	}
@@ -72,10 +71,7 @@ func newWordle(ctx context.Context, o Options) (Client, error) {
 		if err == nil {
 			err = fmt.Errorf("the word list is empty")
 		}
-		return nil, &Error{
-			Kind: KindMalformed, Op: opObserve, URL: w.base + path, Status: http.StatusOK,
-			Words: shorten(string(raw)), Sent: true, Err: err,
-		}
+		return nil, w.malformed(opObserve, path, raw, err)
 	}
 	return w, nil
 }
@@ -97,6 +93,4 @@ func (w *wordle) Step(ctx context.Context, text string) (StepResult, error) {
 }
 
 // Close only ends the client: the server has no way to give an instance back.
-func (w *wordle) Close(context.Context) error {
-	return w.end(func() error { return nil })
-}
+func (w *wordle) Close(context.Context) error { return w.forget() }

@@ -1,0 +1,159 @@
+package env
+
+import (
+	"context"
+	"strings"
+)
+
+// ALFWorld (protocol 5.4). /create takes no body; the task is called "game"
+// and comes with a world type, of which all are the same; the first
+// observation is the text and the list of actions, which is not shown again.
+// There is no /close. The server works one request at a time.
+
+var alfworldServer = server{}
+
+// The games: those to train on, then those to test with.
+const (
+	alfworldTrain = 2420
+	alfworldAll   = 2620
+)
+
+func init() {
+	Register("alfworld", Spec{
+		Doc:           "do a household task in a text world (AgentGym alfworld server)",
+		New:           newAlfworld,
+		Instruction:   alfworldInstruction,
+		ActionFormats: bothCalls,
+		SuccessReward: 0.99,
+		MaxTurns:      30,
+		TaskIDPrefix:  []string{"alfworld_"},
+		IndexValid:    below(alfworldAll, "games"),
+		Family:        families{{0, "train"}, {alfworldTrain, "test"}}.at,
+		OneAtATime:    true,
+		Greeting:      "This is environment AlfWorld.",
+	})
+}
+
+var alfworldFunctions = functions{
+	alfworldTwo("take", "take {} from {}", "pick up an object from a place"),
+	alfworldTwo("put", "put {} in/on {}", "put an object into or onto a place"),
+	alfworldOne("goto", "go to {}", "recep", "go to a place"),
+	alfworldOne("open", "open {}", "recep", "open a place to see what it holds"),
+	alfworldOne("close", "close {}", "recep", "close a place"),
+	alfworldTwo("heat", "heat {} with {}", "heat an object with a device"),
+	alfworldTwo("cool", "cool {} with {}", "cool an object with a device"),
+	alfworldTwo("clean", "clean {} with {}", "clean an object with a device"),
+	{name: "examine", params: []string{"recep", "obj"}, forms: []string{"examine", "examine {}", "examine {} with {}"}, optional: true, doc: "describe a place, with the help of an object if one is given"},
+	{name: "toggle", params: []string{"obj"}, codeParam: "recep", forms: []string{"toggle", "toggle {}"}, doc: "switch an object on or off"},
+	alfworldOne("use", "use {}", "obj", "use an object, such as a lamp"),
+	{name: "inventory", forms: []string{"inventory"}, doc: "list what you carry"},
+	{name: "look", forms: []string{"look"}, doc: "describe where you are"},
+}
+
+func alfworldOne(name, form, param, doc string) function {
+	return function{name: name, params: []string{param}, forms: []string{strings.TrimSuffix(form, " {}"), form}, doc: doc}
+}
+
+func alfworldTwo(name, form, doc string) function {
+	return function{name: name, params: []string{"obj", "recep"}, forms: []string{name, name + " {}", form}, doc: doc}
+}
+
+func alfworldInstruction(format string) string {
+	text := "You are in a house and have to do a household task, such as finding an object, perhaps cleaning, heating or cooling it, and putting it somewhere. " +
+		"The first observation says what is around you, states your task, and lists the actions there are; objects and places have numbers, as in mug 1. " +
+		"\"Nothing happens\" means that an action had no effect: try another. "
+	if ActionFormat(format).Calls() {
+		return text + "\n" + alfworldFunctions.shape(format, "mug 1", "desk 1")
+	}
+	return text + "Such actions are: go to desk 1, open drawer 1, close drawer 1, take mug 1 from desk 1, put mug 1 in/on shelf 1, clean mug 1 with sinkbasin 1, " +
+		"heat mug 1 with microwave 1, cool mug 1 with fridge 1, use desklamp 1, examine shelf 1, inventory, look.\n" +
+		replyShape(format, "take mug 1 from desk 1")
+}
+
+type alfworld struct {
+	instance
+	adapter adapter
+	shown   string // the last observation with its actions; guarded by busy
+}
+
+// alfworldReset is the body of /reset.
+type alfworldReset struct {
+	Game      int    `json:"game"`
+	WorldType string `json:"world_type"`
+	ID        int64  `json:"id"`
+}
+
+func newAlfworld(ctx context.Context, o Options) (Client, error) {
+	a, err := newAdapter("alfworld", o, alfworldFunctions)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newCaller(o, alfworldServer)
+	if err != nil {
+		return nil, err
+	}
+	w := &alfworld{instance: instance{caller: c}, adapter: a}
+	if err := w.create(ctx, nil); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *alfworld) Reset(ctx context.Context, index int) (Obs, error) {
+	if err := checkIndex("alfworld", index); err != nil {
+		return Obs{}, err
+	}
+	if err := w.enter(); err != nil {
+		return Obs{}, err
+	}
+	defer w.leave()
+	raw, err := w.post(ctx, opReset, "/reset", alfworldReset{Game: index, WorldType: "Text", ID: w.id})
+	if err != nil {
+		return Obs{}, err
+	}
+	var text string
+	r := w.object(opReset, "/reset", raw)
+	r.read("observation", &text)
+	if err := w.show(text, r); err != nil {
+		return Obs{}, err
+	}
+	return Obs{Text: w.shown}, nil
+}
+
+// show keeps an observation with the actions that the reply lists.
+func (w *alfworld) show(text string, r *object) error {
+	var actions []string
+	r.read("available_actions", &actions)
+	if r.err != nil {
+		return r.err
+	}
+	w.shown = text + "\nAVAILABLE ACTIONS: " + strings.Join(actions, ",")
+	return nil
+}
+
+// Step sends the action; the result is the plain observation. An invalid
+// action is answered here, and shows the list of actions as it is now.
+func (w *alfworld) Step(ctx context.Context, text string) (StepResult, error) {
+	if err := w.enter(); err != nil {
+		return StepResult{}, err
+	}
+	defer w.leave()
+	action, ok := w.adapter.action(text)
+	if !ok {
+		return StepResult{Observation: InvalidAction + w.shown}, nil
+	}
+	res, r, err := w.send(ctx, action)
+	if err != nil {
+		return res, err
+	}
+	if err := w.show(res.Observation, r); err != nil {
+		return StepResult{Action: res.Action, Sent: true}, err
+	}
+	return res, nil
+}
+
+// Close tells the server, although none known has a /close: AgentGym's client
+// does so too.
+func (w *alfworld) Close(ctx context.Context) error {
+	return w.end(func() error { return w.tellClosed(ctx, idBody{w.id}) })
+}

@@ -19,7 +19,7 @@ const (
 // with the task, override (the user's instruction file), the environment's own
 // in this program.
 func Instruction(task data.Task, spec env.Spec, f Format, override string) string {
-	if text := recordedInstruction(task); text != "" {
+	if text := recordedInstruction(task); text != "" && !callsFunctions(f) {
 		return join(text, f.Prompt())
 	}
 	if override != "" {

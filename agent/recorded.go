@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/openmanus/openmanus/data"
@@ -20,6 +21,9 @@ func Recorded(task data.Task, spec env.Spec, f Format, o Options) ([]data.Messag
 	}
 	if l := c[1].Loss; l == nil || *l { // a reply to learn from, not an acknowledgement
 		return c, nil
+	}
+	if callsFunctions(f) {
+		return nil, fmt.Errorf("task %s: its recorded replies name actions as text, and format %s wants function calls: use another format to learn from it", task.ID, f.Name())
 	}
 	first := c[2].Content
 	if spec.RecordedStart != nil {

@@ -58,6 +58,7 @@ type Env struct {
 	MaxTurns        int      `toml:"max_turns"`
 	Format          string   `toml:"format"`
 	Parser          string   `toml:"parser"`
+	ActionFormat    string   `toml:"action_format"`
 	TimeoutS        float64  `toml:"timeout_s"`
 	Retries         int      `toml:"retries"`
 	Instruction     string   `toml:"instruction"`

@@ -1,5 +1,7 @@
 package configs
 
+import "slices"
+
 // The keys of what goes in: the model, the environments, the data.
 
 var modelKeys = concat([]entry{
@@ -27,12 +29,23 @@ var modelKeys = concat([]entry{
 		ready("model.fresh.walk_lr", "learning rate of reading; it warms up over a twentieth of the steps and falls by a cosine", above(0)),
 	})
 
-// envNames are the environments of the protocol; only the first three have
-// clients yet.
-var envNames = oneOf([]string{"maze", "textcraft", "wordle"}, "webshop", "webarena", "alfworld", "sciworld", "babyai",
-	"weather", "movie", "academia", "todo", "sheet", "sqlgym")
+// envNames are the environments of the protocol.
+var envNames = oneOf([]string{
+	"academia", "alfworld", "babyai", "gaia", "maze", "movie", "sciworld", "searchqa", "sheet", "sqlgym", "textcraft", "todo",
+	"weather", "webarena", "webshop", "wordle",
+})
 
 var formats = []string{"action_tags", "react"}
+
+// react is the action format that every environment has, and calls are those
+// in which the model calls functions: formats too, where action_format says
+// the same.
+const react = "react"
+
+var calls = []string{"function_calling", "code_as_action"}
+
+// callable are the environments that have functions to call.
+var callable = []string{"alfworld", "sciworld", "webshop"}
 
 var envKeys = concat([]entry{
 	ready("env.name", "which environment", envNames),
@@ -43,8 +56,9 @@ var envKeys = concat([]entry{
 	ready("env.expert_tasks", "indices whose solutions by the built-in environment itself join the SFT data", indices),
 	ready("env.weight", "share of the mixture; so far every environment has its tasks' share", oneWeight),
 	ready("env.max_turns", "turns an episode may take; 0: agent.max_turns", between(0, 10000)),
-	ready("env.format", "how the model writes actions; empty: agent.format", oneOf(append([]string{""}, formats...), "staged", "history")),
+	ready("env.format", "how the model writes actions; empty: action_format if that calls functions, else agent.format", oneOf(slices.Concat([]string{""}, formats, calls), "staged", "history")),
 	ready("env.parser", "which generation of AgentGym's action parser", oneOf([]string{"g1", "g2"})),
+	ready("env.action_format", "how AgentGym's client of alfworld, sciworld or webshop reads an action; the last two call functions, need parser g2, and are the format too", oneOf(slices.Concat([]string{react}, calls))),
 	ready("env.timeout_s", "seconds one request may take", aboveTo(0, 86400)),
 	ready("env.retries", "tries of create and reset after the first; a sent step is never repeated", between(0, 100)),
 	ready("env.instruction", "text that replaces the environment's instruction; empty: instruction_file, the task's own, or the built-in one", anything),

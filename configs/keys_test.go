@@ -14,7 +14,7 @@ const specKeys = `
 model: path tokenizer_path master_dtype compute_dtype gradient_checkpointing remove_padding param_dtype override
 data: train_files val_files train_limit val_limit prompt_key max_prompt_tokens truncation train_batch_size val_batch_size shuffle seed
 	keep_raw_chat filter_overlong dir
-env: name server_base ports num_servers timeout_s retries base_port data_len seed servers tasks val_tasks weight max_turns format parser
+env: name server_base ports num_servers timeout_s retries base_port data_len seed servers tasks val_tasks weight max_turns format parser action_format
 	instruction_file launch checkout webshop tools
 agent: format max_turns max_obs_tokens history_length max_workers memory_file strategy max_start_tokens summary
 rollout: engine group_size temperature top_p top_k max_new_tokens max_context_tokens max_sequences kv_cache_fraction record_log_probs

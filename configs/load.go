@@ -45,10 +45,13 @@ func Load(name string, text []byte, sets []string) (Config, error) {
 	return l.cfg, nil
 }
 
-// resolve fills what [[env]] tables leave to [agent].
+// resolve fills what [[env]] tables leave to action_format and [agent].
 func (c *Config) resolve() {
 	for i := range c.Env {
 		e := &c.Env[i]
+		if e.Format == "" && slices.Contains(calls, e.ActionFormat) {
+			e.Format = e.ActionFormat
+		}
 		if e.Format == "" {
 			e.Format = c.Agent.Format
 		}

@@ -81,6 +81,18 @@ func TestLoadReportsAllFaults(t *testing.T) {
 	golden(t, "faults.golden", err.Error()+"\n")
 }
 
+// A format of function calls comes with action_format, before [agent]'s.
+func TestActionFormat(t *testing.T) {
+	text := "[model]\npath='m'\n[agent]\nformat='react'\n[[env]]\nname='webshop'\nservers=['http://a']\ntasks='0'\nval_tasks='1'\naction_format='code_as_action'\n"
+	c, err := Load("run.toml", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := c.Env[0]; e.Format != "code_as_action" || e.ActionFormat != "code_as_action" {
+		t.Errorf("%+v", e)
+	}
+}
+
 func TestLoadFaults(t *testing.T) {
 	tests := []struct {
 		name, text string
@@ -97,7 +109,13 @@ func TestLoadFaults(t *testing.T) {
 		{"a table for a value", "[trainer.seed]\nx = 1\n", nil, "run.toml:1: trainer.seed: a table is not an integer"},
 		{"two instructions", minimal, []string{"env.maze.instruction=Go.", "env.maze.instruction_file=go.txt"}, "--set: env.0.instruction: instruction_file is set too"},
 		{"group of one", minimal, []string{"rollout.group_size=1"}, "--set: rollout.group_size: 1 is not allowed with adv_estimator grpo"},
-		{"later environment", "[[env]]\nname='webshop'\n", nil, `run.toml:2: env.0.name: "webshop" is not implemented yet`},
+		{"unknown environment", "[[env]]\nname='webshpo'\n", nil, `run.toml:2: env.0.name: "webshpo" is not allowed; allowed: academia | `},
+		{"functions of maze", "[[env]]\nname='maze'\naction_format='code_as_action'\n", nil, "run.toml:3: env.0.action_format: maze has no functions to call, only alfworld, sciworld, webshop have"},
+		{"functions under g1", "[[env]]\nname='webshop'\nparser='g1'\naction_format='function_calling'\n", nil, `run.toml:4: env.0.action_format: "function_calling" needs parser = "g2"`},
+		{"functions in tags", "[[env]]\nname='webshop'\nformat='react'\naction_format='function_calling'\n", nil, `run.toml:3: env.0.format: "react" does not go with action_format = "function_calling"`},
+		{"two kinds of functions", "[[env]]\nname='webshop'\nformat='code_as_action'\naction_format='function_calling'\n", nil, `run.toml:3: env.0.format: "code_as_action" does not go with`},
+		{"a format of functions alone", "[[env]]\nname='webshop'\nformat='function_calling'\n", nil, `run.toml:3: env.0.format: "function_calling" needs action_format = "function_calling"`},
+		{"unknown action format", "[[env]]\nname='webshop'\naction_format='default'\n", nil, `run.toml:3: env.0.action_format: "default" is not allowed; allowed: react | function_calling | code_as_action`},
 		{"later section", "[reward.components.goal]\nweight=1\n", nil, "run.toml:1: reward.components: not yet"},
 		{"upstream name", "[trainer]\nsave_freq=1\n", nil, "run.toml:2: trainer.save_freq: this key has another place here: write trainer.save_every"},
 		{"other section", "[trainer]\nlr=1\n", nil, "run.toml:2: trainer.lr: unknown key; did you mean actor.optim.lr?"},

@@ -1,7 +1,9 @@
 package configs
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // Validate returns everything that is wrong with c as Faults, or nil.
@@ -104,6 +106,7 @@ func (c *Config) checkEnvs(fs *Faults) {
 		if e.Instruction != "" && e.InstructionFile != "" {
 			fs.add(at+"instruction", "instruction_file is set too: take out one of the two")
 		}
+		c.checkActionFormat(fs, at, e)
 		if e.Recipes != "" && (e.Name != "textcraft" || len(e.Servers) > 0) {
 			fs.add(at+"recipes", "only the built-in textcraft server reads recipes: take it out")
 		}
@@ -113,6 +116,22 @@ func (c *Config) checkEnvs(fs *Faults) {
 	}
 	if !val && (c.Trainer.TestEvery > 0 || c.Trainer.ValBeforeTrain) {
 		fs.add("env.0.val_tasks", "nothing to validate on: give val_tasks, or set trainer.test_every = 0 and trainer.val_before_train = false")
+	}
+}
+
+func (c *Config) checkActionFormat(fs *Faults, at string, e Env) {
+	switch {
+	case slices.Contains(calls, e.ActionFormat):
+		switch {
+		case !slices.Contains(callable, e.Name):
+			fs.add(at+"action_format", "%s has no functions to call, only %s have: take it out", e.Name, strings.Join(callable, ", "))
+		case e.Parser != "g2":
+			fs.add(at+"action_format", "%q needs parser = \"g2\"", e.ActionFormat)
+		case e.Format != "" && e.Format != e.ActionFormat:
+			fs.add(at+"format", "%q does not go with action_format = %q: take it out", e.Format, e.ActionFormat)
+		}
+	case slices.Contains(calls, e.Format):
+		fs.add(at+"format", "%q needs action_format = %q", e.Format, e.Format)
 	}
 }
 

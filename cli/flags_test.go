@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/configs"
 )
 
 // parsed runs a command line through the real app with one command that only
@@ -44,7 +46,7 @@ func TestParseRollout(t *testing.T) {
 		Model: "m", Device: "auto", Dtype: "float32", Env: "maze",
 		Servers: []string{"http://a:1", "http://b:2", "http://c"},
 		Tasks:   "0-2,17", Samples: 4, MaxTurns: 9, MaxNewTokens: 32, Temperature: 1, Greedy: true,
-		TopP: 1, TopK: -1, Seed: 18446744073709551615, Concurrency: 3, Format: "react", Parser: "g2", TimeoutS: 300,
+		TopP: 1, TopK: -1, Seed: 18446744073709551615, Concurrency: 3, Format: "react", Parser: "g2", ActionFormat: "react", TimeoutS: 300,
 	}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(rolloutOptions{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -63,6 +65,22 @@ func TestParseRolloutReportsAllFaults(t *testing.T) {
 	} {
 		if !strings.Contains("\n"+text, "\n"+want) {
 			t.Errorf("no line starts with %q in:\n%s", want, text)
+		}
+	}
+}
+
+func TestParseActionFormat(t *testing.T) {
+	got, code, text := parsed(t, strings.Fields("--model m --env webshop --server http://a --tasks 1 --action-format code_as_action"), evalFlags(), stateless(parseEval))
+	if code != ExitOK || got.Format != "code_as_action" || got.ActionFormat != "code_as_action" {
+		t.Errorf("%s %+v", text, got)
+	}
+	for line, want := range map[string]string{
+		"--action-format x": "--action-format: \"x\"",
+		"--action-format function_calling --format react": "--format: \"react\" does not go with --action-format function_calling",
+	} {
+		args := "--model m --env webshop --server http://a --tasks 1 " + line
+		if _, code, text := parsed(t, strings.Fields(args), evalFlags(), stateless(parseEval)); code != ExitUsage || !strings.Contains(text, want) {
+			t.Errorf("%s: %s", line, text)
 		}
 	}
 }
@@ -184,5 +202,20 @@ func TestArrange(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// The command that plays a trained agent again reads its replies the way
+// training did.
+func TestEvalAgain(t *testing.T) {
+	for want, e := range map[string]configs.Env{
+		"--env maze --tasks 0 --max-turns 3":                                     {Name: "maze", Format: "react", Parser: "g2", ActionFormat: "react"},
+		"--env maze --tasks 0 --max-turns 3 --format action_tags --parser g1":    {Name: "maze", Format: "action_tags", Parser: "g1", ActionFormat: "react"},
+		"--env webshop --tasks 0 --max-turns 3 --action-format function_calling": {Name: "webshop", Format: "function_calling", Parser: "g2", ActionFormat: "function_calling"},
+	} {
+		e.Tasks, e.MaxTurns = []string{"0"}, 3
+		if got := evalAgain("actor", e); strings.TrimSpace(got) != "openmanus eval --model actor "+want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

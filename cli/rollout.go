@@ -92,6 +92,6 @@ func dumpOptions(o rolloutOptions) map[string]any {
 		"model": o.Model, "dtype": o.Dtype, "env": o.Env, "tasks": o.Tasks, "samples": o.Samples,
 		"max_turns": o.MaxTurns, "max_new_tokens": o.MaxNewTokens, "max_context_tokens": o.MaxContextTokens,
 		"max_obs_tokens": o.MaxObsTokens, "temperature": o.Temperature, "greedy": o.Greedy, "top_p": o.TopP,
-		"top_k": o.TopK, "seed": o.Seed, "format": o.Format, "parser": o.Parser, "deterministic": o.Deterministic,
+		"top_k": o.TopK, "seed": o.Seed, "format": o.Format, "parser": o.Parser, "action_format": o.ActionFormat, "deterministic": o.Deterministic,
 	}
 }

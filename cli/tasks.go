@@ -37,6 +37,7 @@ type taskOptions struct {
 	Deterministic    bool
 	Format           string
 	Parser           string
+	ActionFormat     string
 	TimeoutS         float64
 	InstructionFile  string
 }
@@ -79,6 +80,7 @@ func taskFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "deterministic", Usage: "form batches in a fixed order"},
 		&cli.StringFlag{Name: "format", Value: "react", Usage: "how the model writes actions: react or action_tags"},
 		&cli.StringFlag{Name: "parser", Value: "g2", Usage: "generation of AgentGym's action parser: g1 or g2"},
+		&cli.StringFlag{Name: "action-format", Value: "react", Usage: "what AgentGym's client of alfworld, sciworld or webshop reads: react, function_calling or code_as_action"},
 		&cli.Float64Flag{Name: "timeout", Value: 300, Usage: "seconds one request to a server may take"},
 		&cli.StringFlag{Name: "instruction-file", Usage: "text file that replaces the environment's instruction"},
 	}
@@ -107,6 +109,7 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 		Deterministic:    c.Bool("deterministic"),
 		Format:           c.String("format"),
 		Parser:           c.String("parser"),
+		ActionFormat:     c.String("action-format"),
 		TimeoutS:         c.Float64("timeout"),
 		InstructionFile:  c.String("instruction-file"),
 	}
@@ -142,6 +145,13 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 	f.atLeast("concurrency", o.Concurrency, 1)
 	f.oneOf("format", o.Format, "react", "action_tags")
 	f.oneOf("parser", o.Parser, "g1", "g2")
+	f.oneOf("action-format", o.ActionFormat, "react", env.FormatFunctionCalling, env.FormatCodeAsAction)
+	if env.ActionFormat(o.ActionFormat).Calls() { // then it is the format of the replies too
+		if c.IsSet("format") {
+			f.add("format", "%q does not go with --action-format %s: take it out", o.Format, o.ActionFormat)
+		}
+		o.Format = o.ActionFormat
+	}
 	// Written so that NaN fails too.
 	if !(o.Temperature > 0 && o.Temperature <= 100) {
 		f.add("temperature", "%v is not allowed; allowed: above 0, at most 100 (--greedy takes the likeliest token)", o.Temperature)

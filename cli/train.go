@@ -150,8 +150,14 @@ func evalAgain(actor string, e configs.Env) string {
 	for _, url := range e.Servers {
 		line += " --server " + quoted(url)
 	}
-	if e.Format != env.FormatReact {
+	switch {
+	case env.ActionFormat(e.ActionFormat).Calls():
+		line += " --action-format " + e.ActionFormat
+	case e.Format != env.FormatReact:
 		line += " --format " + e.Format
+	}
+	if e.Parser != "g2" {
+		line += " --parser " + e.Parser
 	}
 	return line + "\n"
 }

@@ -16,6 +16,7 @@ type worldOptions struct {
 	Servers []string // empty: the built-in server is started
 	Recipes string
 	Parser  string
+	Actions string // action format
 	Timeout time.Duration
 	Retries int
 }
@@ -55,7 +56,7 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 		urls = []string{w.server.URL}
 	}
 	w.pool, err = env.NewPool(spec, urls, env.PoolOptions{
-		Client: env.Options{Parser: env.Parser(o.Parser), Timeout: o.Timeout, Attempts: o.Retries},
+		Client: env.Options{Parser: env.Parser(o.Parser), ActionFormat: env.ActionFormat(o.Actions), Timeout: o.Timeout, Attempts: o.Retries},
 		Log:    s.Log,
 
 		WaitHealthy: s.waitHealthy,

@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/env"
+)
+
+// configs may not import env, so it names the environments itself: the two
+// lists, and those of the action formats, must be the same.
+func TestConfigKnowsTheEnvironments(t *testing.T) {
+	allowed := ""
+	for _, k := range configs.Keys() {
+		if k.Name == "env.name" {
+			allowed = k.Allowed
+		}
+	}
+	if want := strings.Join(env.Names(), " | "); allowed != want {
+		t.Errorf("configs allows %s, env has %s", allowed, want)
+	}
+	for _, name := range env.Names() {
+		spec, err := env.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, format := range []env.ActionFormat{env.ActionFunctionCalling, env.ActionCodeAsAction} {
+			text := "[model]\npath='m'\n[[env]]\nname='" + name + "'\nservers=['http://a']\ntasks='0'\nval_tasks='0'\naction_format='" + string(format) + "'\n"
+			_, err := configs.Load("run.toml", []byte(text), nil)
+			if has := slices.Contains(spec.ActionFormats, format); (err == nil) != has {
+				t.Errorf("%s with action_format %s: %v, and the client has it: %v", name, format, err, has)
+			}
+		}
+	}
+}

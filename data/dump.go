@@ -1,12 +1,10 @@
 package data
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 )
 
@@ -15,8 +13,6 @@ import (
 const (
 	DumpFormat  = "openmanus-episodes"
 	DumpVersion = 1
-
-	maxDumpLine = 256 << 20
 )
 
 // DumpHeader is a dump's first line.
@@ -106,36 +102,29 @@ func orEmpty[T any](s []T) []T {
 	return s
 }
 
-// DumpReader reads a dump an episode at a time.
+// DumpReader reads a dump, plain or compressed with zstd, an episode at a time.
 type DumpReader struct {
 	path   string
-	f      *os.File
-	in     *bufio.Reader
+	lines  *LineReader
 	header DumpHeader
-	n      int // lines read
-	torn   bool
 }
 
 // OpenDump opens a dump and reads its header.
 func OpenDump(path string) (*DumpReader, error) {
-	f, err := os.Open(path)
+	lines, err := OpenLines(path)
 	if err != nil {
 		return nil, fmt.Errorf("open dump: %w", err)
 	}
-	r := newDumpReader(f, path)
+	r := &DumpReader{path: path, lines: lines}
 	if err := r.readHeader(); err != nil {
-		_ = f.Close()
+		_ = lines.Close()
 		return nil, fmt.Errorf("open dump %s: %w", path, err)
 	}
 	return r, nil
 }
 
-func newDumpReader(f *os.File, path string) *DumpReader {
-	return &DumpReader{path: path, f: f, in: bufio.NewReaderSize(f, 1<<16)}
-}
-
 func (r *DumpReader) readHeader() error {
-	text, err := r.next()
+	text, err := r.lines.Next()
 	if errors.Is(err, io.EOF) {
 		return errors.New("it has no header line")
 	}
@@ -151,35 +140,12 @@ func (r *DumpReader) readHeader() error {
 	return nil
 }
 
-// next returns the next whole line. A last line without its newline is torn:
-// it is dropped, and io.EOF returned.
-func (r *DumpReader) next() ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.in.ReadSlice('\n')
-		if len(line)+len(part) > maxDumpLine {
-			return nil, fmt.Errorf("line %d is longer than %d bytes", r.n+1, maxDumpLine)
-		}
-		line = append(line, part...)
-		switch {
-		case err == nil:
-			r.n++
-			return line, nil
-		case errors.Is(err, io.EOF):
-			r.torn = len(line) > 0
-			return nil, io.EOF
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, err
-		}
-	}
-}
-
 // Header returns the dump's header.
 func (r *DumpReader) Header() DumpHeader { return r.header }
 
 // Next returns the next episode, or io.EOF after the last.
 func (r *DumpReader) Next() (*Episode, error) {
-	text, err := r.next()
+	text, err := r.lines.Next()
 	if err != nil {
 		if errors.Is(err, io.EOF) {
 			return nil, io.EOF
@@ -188,13 +154,16 @@ func (r *DumpReader) Next() (*Episode, error) {
 	}
 	var l dumpLine
 	if err := json.Unmarshal(text, &l); err != nil {
-		return nil, fmt.Errorf("read dump %s: line %d: %w", r.path, r.n, err)
+		return nil, fmt.Errorf("read dump %s: line %d: %w", r.path, r.lines.Line(), err)
 	}
 	return l.episode(), nil
 }
 
 // Torn reports, after the end, whether a torn last line was dropped.
-func (r *DumpReader) Torn() bool { return r.torn }
+func (r *DumpReader) Torn() bool { return r.lines.Torn() }
+
+// Compressed reports whether the dump is compressed.
+func (r *DumpReader) Compressed() bool { return r.lines.Compressed() }
 
 // Close closes the file.
-func (r *DumpReader) Close() error { return r.f.Close() }
+func (r *DumpReader) Close() error { return r.lines.Close() }

@@ -78,7 +78,15 @@ func AppendDump(path string, h DumpHeader) (*DumpWriter, error) {
 		return fail(err)
 	}
 	if end > 0 { // never cut a file that is not a dump
-		r := newDumpReader(f, path)
+		lines, err := NewLineReader(f)
+		if err != nil {
+			return fail(err)
+		}
+		defer lines.Close()
+		if lines.Compressed() { // whose lines do not end where the file has a newline
+			return fail(errors.New("it is compressed: choose another file"))
+		}
+		r := &DumpReader{path: path, lines: lines}
 		if err := r.readHeader(); err != nil {
 			return fail(err)
 		}

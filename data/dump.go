@@ -159,6 +159,10 @@ func (r *DumpReader) Next() (*Episode, error) {
 	return l.episode(), nil
 }
 
+// Line is the number of the line of the episode that Next returned last, from
+// 1; the header's is 1.
+func (r *DumpReader) Line() int { return r.lines.Line() }
+
 // Torn reports, after the end, whether a torn last line was dropped.
 func (r *DumpReader) Torn() bool { return r.lines.Torn() }
 

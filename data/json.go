@@ -11,76 +11,118 @@ import (
 )
 
 // readJSON reads AgentTraj-like records, one a line or in one array, and hands
-// each to row.
-func readJSON(ctx context.Context, in io.Reader, row func(n int, r *sourceRow) error) error {
-	b := bufio.NewReaderSize(in, 1<<16)
-	first, err := skipSpace(b)
-	if errors.Is(err, io.EOF) {
-		return nil // no rows; the caller says so
-	}
+// each to row with its number, from 0, and the line where it begins, from 1.
+func readJSON(ctx context.Context, in *bufio.Reader, row func(n, line int, r *Record) error) (array bool, err error) {
+	o, err := newObjects(in)
 	if err != nil {
-		return err
-	}
-	dec := json.NewDecoder(b)
-	dec.UseNumber()
-	array := first == '['
-	if array {
-		if _, err := dec.Token(); err != nil {
-			return err
-		}
+		return false, err
 	}
 	for n := 0; ; n++ {
 		if err := ctx.Err(); err != nil {
-			return err
+			return o.array, err
 		}
-		if array && !dec.More() {
-			if _, err := dec.Token(); err != nil {
-				return fmt.Errorf("row %d: %w", n, noEOF(err))
-			}
-			if _, err := skipSpace(bufio.NewReader(io.MultiReader(dec.Buffered(), b))); !errors.Is(err, io.EOF) {
-				return errors.New("something follows the array")
-			}
-			return nil
+		raw, line, err := o.next()
+		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return o.array, nil
+		}
+		if err != nil {
+			return o.array, fmt.Errorf("row %d, line %d: %w", n, line, err)
 		}
 		var j jsonRow
-		err := dec.Decode(&j)
-		if !array && errors.Is(err, io.EOF) {
-			return nil
+		if err := json.Unmarshal(raw, &j); err != nil {
+			return o.array, fmt.Errorf("row %d, line %d: %w", n, line+linesBefore(raw, err), err)
 		}
+		r, err := j.record()
 		if err != nil {
-			return fmt.Errorf("row %d: %w", n, noEOF(err))
+			return o.array, fmt.Errorf("row %d, line %d: %w", n, line, err)
 		}
-		r, err := j.source()
-		if err != nil {
-			return fmt.Errorf("row %d: %w", n, err)
-		}
-		if err := row(n, &r); err != nil {
-			return err
+		if err := row(n, line, &r); err != nil {
+			return o.array, err
 		}
 	}
 }
 
-// noEOF makes the end of the text inside a value look like what it is.
-func noEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
+// linesBefore counts the line ends before the place where decoding failed.
+func linesBefore(raw []byte, err error) int {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	var at int64
+	switch {
+	case errors.As(err, &syntax):
+		at = syntax.Offset - 1 // the byte that was read last
+	case errors.As(err, &kind):
+		at = kind.Offset
 	}
-	return err
+	return bytes.Count(raw[:max(0, min(at, int64(len(raw))))], []byte("\n"))
 }
 
-// skipSpace skips white space and a byte order mark, and returns the next byte
-// without consuming it.
-func skipSpace(b *bufio.Reader) (byte, error) {
-	if bom, _ := b.Peek(3); bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
-		_, _ = b.Discard(3)
-	}
-	for {
-		c, err := b.ReadByte()
-		if err != nil {
-			return 0, err
+// jsonRow is Record as JSON. What OpenManus-RL's data classes only carry along
+// may have any type; where it is not text it is left out.
+type jsonRow struct {
+	DataSource    *string         `json:"data_source"`
+	ItemID        *string         `json:"item_id"`
+	ID            json.RawMessage `json:"id"` // a string or a number
+	Conversations []jsonMessage   `json:"conversations"`
+	Prompt        []jsonMessage   `json:"prompt"`
+	Ability       json.RawMessage `json:"ability"`
+	RewardModel   *struct {
+		GroundTruth *string         `json:"ground_truth"`
+		Style       json.RawMessage `json:"style"`
+	} `json:"reward_model"`
+	ExtraInfo *struct {
+		Conversations json.RawMessage `json:"conversations"`
+		Index         *int64          `json:"index"`
+		Split         json.RawMessage `json:"split"`
+	} `json:"extra_info"`
+}
+
+type jsonMessage struct {
+	From    *string `json:"from"`
+	Value   *string `json:"value"`
+	Role    *string `json:"role"`
+	Content *string `json:"content"`
+	Loss    *bool   `json:"loss"`
+}
+
+func (j *jsonRow) record() (Record, error) {
+	r := Record{DataSource: j.DataSource, ItemID: j.ItemID, Ability: textIn(j.Ability)}
+	if deref(r.ItemID) == "" && len(j.ID) > 0 && string(j.ID) != "null" {
+		if r.ItemID = textIn(j.ID); r.ItemID == nil {
+			var n json.Number
+			if err := json.Unmarshal(j.ID, &n); err != nil {
+				return r, fmt.Errorf("id is %.20s, not a string or a number", j.ID)
+			}
+			s := n.String()
+			r.ItemID = &s
 		}
-		if c != ' ' && c != '\t' && c != '\n' && c != '\r' {
-			return c, b.UnreadByte()
-		}
 	}
+	r.Conversations = recordMessages(j.Conversations)
+	r.Prompt = recordMessages(j.Prompt)
+	if m := j.RewardModel; m != nil {
+		r.RewardModel = &RecordReward{GroundTruth: m.GroundTruth, Style: textIn(m.Style)}
+	}
+	if e := j.ExtraInfo; e != nil {
+		r.ExtraInfo = &RecordExtra{Conversations: textIn(e.Conversations), Index: e.Index, Split: textIn(e.Split)}
+	}
+	return r, nil
+}
+
+func recordMessages(in []jsonMessage) []RecordMessage {
+	if in == nil {
+		return nil
+	}
+	out := make([]RecordMessage, len(in))
+	for i, m := range in {
+		out[i] = RecordMessage(m)
+	}
+	return out
+}
+
+// textIn is the text of a JSON string, nil for any other value.
+func textIn(raw json.RawMessage) *string {
+	var s *string
+	if len(raw) == 0 || json.Unmarshal(raw, &s) != nil {
+		return nil
+	}
+	return s
 }

@@ -13,14 +13,21 @@ type leaf struct {
 	// exists is the definition level from which a list has an element.
 	exists int
 	kind   parquet.Kind
-	scalar func(*sourceRow, parquet.Value)
-	list   func(*sourceRow) *[]sourceMessage // with member, in place of scalar
-	member func(*sourceMessage, parquet.Value)
+	scalar func(*Record, parquet.Value)
+	// parent makes the struct that the column is in, which is there from the
+	// definition level inside, be the column itself null or not.
+	parent func(*Record)
+	inside int
+	list   func(*Record) *[]RecordMessage // with member, in place of scalar
+	member func(*RecordMessage, parquet.Value)
 }
 
 // read takes all values that a row has in the column.
-func (l leaf) read(r *sourceRow, values []parquet.Value) {
+func (l leaf) read(r *Record, values []parquet.Value) {
 	if l.list == nil {
+		if l.parent != nil && values[0].DefinitionLevel() >= l.inside {
+			l.parent(r)
+		}
 		if !values[0].IsNull() {
 			l.scalar(r, values[0])
 		}
@@ -29,10 +36,13 @@ func (l leaf) read(r *sourceRow, values []parquet.Value) {
 	list := l.list(r)
 	for i, v := range values {
 		if v.DefinitionLevel() < l.exists { // the list is empty or null
+			if v.DefinitionLevel() == l.exists-1 && *list == nil {
+				*list = []RecordMessage{}
+			}
 			return
 		}
 		if i == len(*list) {
-			*list = append(*list, sourceMessage{})
+			*list = append(*list, RecordMessage{})
 		}
 		if !v.IsNull() {
 			l.member(&(*list)[i], v)
@@ -40,47 +50,67 @@ func (l leaf) read(r *sourceRow, values []parquet.Value) {
 	}
 }
 
-func text(v parquet.Value) string { return string(v.ByteArray()) }
-
 func textPointer(v parquet.Value) *string {
-	s := text(v)
+	s := string(v.ByteArray())
 	return &s
 }
 
 var members = map[string]leaf{
-	"from":    {kind: parquet.ByteArray, member: func(m *sourceMessage, v parquet.Value) { m.From = textPointer(v) }},
-	"value":   {kind: parquet.ByteArray, member: func(m *sourceMessage, v parquet.Value) { m.Value = textPointer(v) }},
-	"role":    {kind: parquet.ByteArray, member: func(m *sourceMessage, v parquet.Value) { m.Role = textPointer(v) }},
-	"content": {kind: parquet.ByteArray, member: func(m *sourceMessage, v parquet.Value) { m.Content = textPointer(v) }},
-	"loss": {kind: parquet.Boolean, member: func(m *sourceMessage, v parquet.Value) {
+	"from":    {kind: parquet.ByteArray, member: func(m *RecordMessage, v parquet.Value) { m.From = textPointer(v) }},
+	"value":   {kind: parquet.ByteArray, member: func(m *RecordMessage, v parquet.Value) { m.Value = textPointer(v) }},
+	"role":    {kind: parquet.ByteArray, member: func(m *RecordMessage, v parquet.Value) { m.Role = textPointer(v) }},
+	"content": {kind: parquet.ByteArray, member: func(m *RecordMessage, v parquet.Value) { m.Content = textPointer(v) }},
+	"loss": {kind: parquet.Boolean, member: func(m *RecordMessage, v parquet.Value) {
 		loss := v.Boolean()
 		m.Loss = &loss
 	}},
 }
 
 var scalars = map[string]leaf{
-	"data_source": {kind: parquet.ByteArray, scalar: func(r *sourceRow, v parquet.Value) { r.DataSource = text(v) }},
-	"item_id":     {kind: parquet.ByteArray, scalar: func(r *sourceRow, v parquet.Value) { r.ItemID = text(v) }},
-	"reward_model.ground_truth": {kind: parquet.ByteArray, scalar: func(r *sourceRow, v parquet.Value) {
-		r.RewardModel = &sourceReward{GroundTruth: textPointer(v)}
-	}},
-	"extra_info.index": {kind: parquet.Int64, scalar: func(r *sourceRow, v parquet.Value) {
+	"data_source": textLeaf(nil, func(r *Record) **string { return &r.DataSource }),
+	"item_id":     textLeaf(nil, func(r *Record) **string { return &r.ItemID }),
+	"ability":     textLeaf(nil, func(r *Record) **string { return &r.Ability }),
+
+	"reward_model.ground_truth": textLeaf(inReward, func(r *Record) **string { return &r.RewardModel.GroundTruth }),
+	"reward_model.style":        textLeaf(inReward, func(r *Record) **string { return &r.RewardModel.Style }),
+
+	"extra_info.conversations": textLeaf(inExtra, func(r *Record) **string { return &r.ExtraInfo.Conversations }),
+	"extra_info.split":         textLeaf(inExtra, func(r *Record) **string { return &r.ExtraInfo.Split }),
+	"extra_info.index": {kind: parquet.Int64, parent: inExtra, scalar: func(r *Record, v parquet.Value) {
 		index := v.Int64()
-		r.ExtraInfo = &sourceExtra{Index: &index}
+		r.ExtraInfo.Index = &index
 	}},
 }
 
-var lists = map[string]func(*sourceRow) *[]sourceMessage{
-	"conversations": func(r *sourceRow) *[]sourceMessage { return &r.Conversations },
-	"prompt":        func(r *sourceRow) *[]sourceMessage { return &r.Prompt },
+func textLeaf(parent func(*Record), field func(*Record) **string) leaf {
+	return leaf{kind: parquet.ByteArray, parent: parent, scalar: func(r *Record, v parquet.Value) { *field(r) = textPointer(v) }}
 }
 
-// bindLeaves finds the columns that are wanted among a file's, by number.
-func bindLeaves(s *parquet.Schema) (map[int]leaf, error) {
-	out := map[int]leaf{}
+func inReward(r *Record) {
+	if r.RewardModel == nil {
+		r.RewardModel = &RecordReward{}
+	}
+}
+
+func inExtra(r *Record) {
+	if r.ExtraInfo == nil {
+		r.ExtraInfo = &RecordExtra{}
+	}
+}
+
+var lists = map[string]func(*Record) *[]RecordMessage{
+	"conversations": func(r *Record) *[]RecordMessage { return &r.Conversations },
+	"prompt":        func(r *Record) *[]RecordMessage { return &r.Prompt },
+}
+
+// bindLeaves finds the columns that are wanted among a file's, by number, and
+// names the others.
+func bindLeaves(s *parquet.Schema) (out map[int]leaf, others []string, err error) {
+	out = map[int]leaf{}
 	column := 0
 	var walk func(n parquet.Node, first, path string, defined, repeated, exists int) error
 	walk = func(n parquet.Node, first, path string, defined, repeated, exists int) error {
+		inside := defined
 		if n.Optional() {
 			defined++
 		}
@@ -111,12 +141,16 @@ func bindLeaves(s *parquet.Schema) (map[int]leaf, error) {
 			if got := n.Type().Kind(); got != l.kind || repeated != depth {
 				return fmt.Errorf("column %s is %s with %d levels of lists, want %s with %d", path, got, repeated, l.kind, depth)
 			}
+			l.inside = inside
 			out[column] = l
+		} else {
+			others = append(others, path)
 		}
 		column++
 		return nil
 	}
-	return out, walk(s, "", "", 0, 0, 0)
+	err = walk(s, "", "", 0, 0, 0)
+	return out, others, err
 }
 
 // lastName is the name of a leaf inside its lists and structs; what a list and

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -36,75 +35,53 @@ var errEnough = errors.New("enough rows")
 func LoadTasks(ctx context.Context, path string, o LoadOptions) ([]Task, error) {
 	tasks, err := loadTasks(ctx, path, o)
 	if err != nil {
-		return nil, fmt.Errorf("load tasks: %s: %w", path, err)
+		return nil, fmt.Errorf("load tasks: %w", err)
 	}
 	return tasks, nil
 }
 
 func loadTasks(ctx context.Context, path string, o LoadOptions) ([]Task, error) {
-	f, size, err := openData(path)
-	if err != nil {
-		return nil, err
+	if st, err := os.Stat(path); err == nil && st.Size() > maxFileBytes {
+		return nil, fmt.Errorf("%s: %d bytes are more than the limit of %d: split the file", path, st.Size(), int64(maxFileBytes))
 	}
-	defer f.Close()
 	var tasks []Task
 	var bytes int64
 	others := map[string]int{} // rows of other environments
-	add := func(n int, r *sourceRow) error {
-		if n >= maxRows {
-			return fmt.Errorf("more than %d rows", maxRows)
+	_, err := ReadSource(ctx, path, func(e *Entry) error {
+		fault := func(err error) error { return fmt.Errorf("%s: %s: %w", path, e.Where(), err) }
+		if e.N >= maxRows {
+			return fault(fmt.Errorf("more than %d rows: split the file", maxRows))
 		}
-		t, err := r.task(n, o.Env)
+		if e.Episode != nil {
+			return fmt.Errorf("%s is a dump of episodes, good and bad: choose with openmanus data convert which to learn from", path)
+		}
+		t, err := e.Record.Task(e.N, o.Env)
 		if err != nil {
-			return fmt.Errorf("row %d: %w", n, err)
+			return fault(err)
 		}
 		if o.Env != "" && t.Env != o.Env {
 			others[t.Env]++
 			return nil
 		}
 		if bytes += t.size(); bytes > maxTaskBytes {
-			return fmt.Errorf("row %d: the tasks take more than %d bytes", n, int64(maxTaskBytes))
+			return fault(fmt.Errorf("the tasks take more than %d bytes: split the file", int64(maxTaskBytes)))
 		}
 		tasks = append(tasks, t)
 		if len(tasks) == o.Limit {
 			return errEnough
 		}
 		return nil
-	}
-	magic := make([]byte, 4)
-	switch _, err = f.ReadAt(magic, 0); {
-	case err != nil && !errors.Is(err, io.EOF):
-		return nil, err
-	case string(magic) == parquetMagic:
-		err = readParquet(ctx, f, size, add)
-	default:
-		err = readJSON(ctx, f, add)
-	}
+	})
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, err
 	}
 	if len(tasks) == 0 {
 		if len(others) > 0 {
-			return nil, fmt.Errorf("no row is for environment %q; there are rows for %s", o.Env, counts(others))
+			return nil, fmt.Errorf("%s: no row is for environment %q; there are rows for %s", path, o.Env, counts(others))
 		}
-		return nil, errors.New("it has no rows")
+		return nil, fmt.Errorf("%s: it has no rows", path)
 	}
 	return tasks, nil
-}
-
-func openData(path string) (*os.File, int64, error) {
-	st, err := os.Stat(path) // before opening: a named pipe would wait for a writer
-	if err != nil {
-		return nil, 0, err
-	}
-	if !st.Mode().IsRegular() {
-		return nil, 0, errors.New("not a regular file")
-	}
-	if st.Size() > maxFileBytes {
-		return nil, 0, fmt.Errorf("%d bytes are more than the limit of %d: split the file", st.Size(), int64(maxFileBytes))
-	}
-	f, err := os.Open(path)
-	return f, st.Size(), err
 }
 
 // counts prints a map of counts in a fixed order.

@@ -17,8 +17,8 @@ const maxUnpacked = 4 << 30
 const parquetMagic = "PAR1"
 
 // readParquet reads OpenManus-RL rows (protocol 7.1) and hands each to row.
-// Columns that are absent count as null; others are not read.
-func readParquet(ctx context.Context, f *os.File, size int64, row func(n int, r *sourceRow) error) (err error) {
+// Columns that are absent count as null; others are not read, but named.
+func readParquet(ctx context.Context, f *os.File, size int64, row func(n int, r *Record) error) (others []string, err error) {
 	// The parquet library panics on some malformed files. They are input, so
 	// here, and only here, a panic becomes an error.
 	defer func() {
@@ -27,36 +27,36 @@ func readParquet(ctx context.Context, f *os.File, size int64, row func(n int, r 
 		}
 	}()
 	if err := checkFooter(f, size); err != nil {
-		return err
+		return nil, err
 	}
 	pf, err := parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
-		return fmt.Errorf("malformed parquet file: %w", err)
+		return nil, fmt.Errorf("malformed parquet file: %w", err)
 	}
 	if pf.NumRows() < 0 || pf.NumRows() > maxRows {
-		return fmt.Errorf("it says it has %d rows, more than the limit of %d", pf.NumRows(), maxRows)
+		return nil, fmt.Errorf("it says it has %d rows, more than the limit of %d", pf.NumRows(), maxRows)
 	}
 	var unpacked int64
 	for _, g := range pf.Metadata().RowGroups {
 		for _, c := range g.Columns {
 			n := c.MetaData.TotalUncompressedSize
 			if n < 0 || n > maxUnpacked-unpacked {
-				return fmt.Errorf("its columns take more than %d bytes unpacked", int64(maxUnpacked))
+				return nil, fmt.Errorf("its columns take more than %d bytes unpacked", int64(maxUnpacked))
 			}
 			unpacked += n
 		}
 	}
-	leaves, err := bindLeaves(pf.Schema())
+	leaves, others, err := bindLeaves(pf.Schema())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	at := 0
 	for _, g := range pf.RowGroups() {
 		if at, err = readGroup(ctx, g, leaves, at, row); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return others, nil
 }
 
 // checkFooter verifies the footer's length, which the library would allocate
@@ -81,7 +81,7 @@ func checkFooter(f io.ReaderAt, size int64) error {
 
 // readGroup reads one row group, whose first row is row number at of the file,
 // and returns the number after its last.
-func readGroup(ctx context.Context, g parquet.RowGroup, leaves map[int]leaf, at int, row func(int, *sourceRow) error) (int, error) {
+func readGroup(ctx context.Context, g parquet.RowGroup, leaves map[int]leaf, at int, row func(int, *Record) error) (int, error) {
 	rows := g.Rows()
 	defer rows.Close()
 	buf := make([]parquet.Row, 64)
@@ -91,7 +91,7 @@ func readGroup(ctx context.Context, g parquet.RowGroup, leaves map[int]leaf, at 
 		}
 		n, err := rows.ReadRows(buf)
 		for _, values := range buf[:n] {
-			var r sourceRow
+			var r Record
 			values.Range(func(column int, values []parquet.Value) bool {
 				if l, ok := leaves[column]; ok {
 					l.read(&r, values)

@@ -1,27 +1,28 @@
 package data
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 )
 
-// sourceRow is a row of a data file, whichever format it came in: the columns
-// of OpenManus-RL's parquet files, and the records of AgentTraj-like JSON.
-type sourceRow struct {
-	DataSource    string
-	ItemID        string
-	Conversations []sourceMessage
-	Prompt        []sourceMessage
-	RewardModel   *sourceReward
-	ExtraInfo     *sourceExtra
+// Record is a row of a data file, whichever format it came in: the columns of
+// OpenManus-RL's parquet files (protocol 7.1), and the records of
+// AgentTraj-like JSON. What the file leaves null is nil; an empty list is not.
+type Record struct {
+	DataSource    *string
+	ItemID        *string
+	Conversations []RecordMessage
+	Prompt        []RecordMessage
+	Ability       *string
+	RewardModel   *RecordReward
+	ExtraInfo     *RecordExtra
 }
 
-// sourceMessage has both spellings of a message, of which a file uses one:
+// RecordMessage has both spellings of a message, of which a file uses one:
 // from and value (AgentTraj), or role and content (chat formats).
-type sourceMessage struct {
+type RecordMessage struct {
 	From    *string
 	Value   *string
 	Role    *string
@@ -29,12 +30,17 @@ type sourceMessage struct {
 	Loss    *bool
 }
 
-type sourceReward struct {
+// RecordReward is the column reward_model.
+type RecordReward struct {
 	GroundTruth *string
+	Style       *string
 }
 
-type sourceExtra struct {
-	Index *int64
+// RecordExtra is the column extra_info.
+type RecordExtra struct {
+	Conversations *string
+	Index         *int64
+	Split         *string
 }
 
 // roles maps the role names of data files to those of a chat template.
@@ -43,9 +49,11 @@ var roles = map[string]string{
 	"user": "user", "assistant": "assistant", "system": "system",
 }
 
-// task turns a row into a Task; n is its number in the file, from 0.
-func (r *sourceRow) task(n int, env string) (Task, error) {
-	t := Task{ID: r.ItemID, Env: envOf(r.DataSource, r.ItemID)}
+// Task turns a row into a Task; n is its number in the file, from 0, and env
+// the environment of a row that names none.
+func (r *Record) Task(n int, env string) (Task, error) {
+	id := deref(r.ItemID)
+	t := Task{ID: id, Env: envOf(deref(r.DataSource), id)}
 	if t.Env == "" {
 		t.Env = env
 	}
@@ -75,14 +83,21 @@ func (r *sourceRow) task(n int, env string) (Task, error) {
 // index is the integer at the end of item_id, else extra_info.index, else the
 // row's number. extra_info.index comes second because in OpenManus-RL's files
 // it is a running number and not what the environment knows (protocol 7.2).
-func (r *sourceRow) index(n int) int {
-	if _, i, ok := splitID(r.ItemID); ok {
+func (r *Record) index(n int) int {
+	if _, i, ok := splitID(deref(r.ItemID)); ok {
 		return i
 	}
 	if r.ExtraInfo != nil && r.ExtraInfo.Index != nil {
 		return int(*r.ExtraInfo.Index)
 	}
 	return n
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }
 
 // splitID cuts "lmrlgym_maze_13" into "lmrlgym_maze" and 13.
@@ -104,7 +119,7 @@ func envOf(source, id string) string {
 	return strings.TrimPrefix(source, "lmrlgym_")
 }
 
-func convert(in []sourceMessage) ([]Message, error) {
+func convert(in []RecordMessage) ([]Message, error) {
 	if len(in) == 0 {
 		return nil, nil
 	}
@@ -127,56 +142,6 @@ func convert(in []sourceMessage) ([]Message, error) {
 		out[i] = Message{Role: role, Content: *text, Loss: m.Loss}
 	}
 	return out, nil
-}
-
-// jsonRow is sourceRow as JSON.
-type jsonRow struct {
-	DataSource    string        `json:"data_source"`
-	ItemID        string        `json:"item_id"`
-	ID            any           `json:"id"` // a string or a number
-	Conversations []jsonMessage `json:"conversations"`
-	Prompt        []jsonMessage `json:"prompt"`
-	RewardModel   *struct {
-		GroundTruth *string `json:"ground_truth"`
-	} `json:"reward_model"`
-	ExtraInfo *struct {
-		Index *int64 `json:"index"`
-	} `json:"extra_info"`
-}
-
-type jsonMessage struct {
-	From    *string `json:"from"`
-	Value   *string `json:"value"`
-	Role    *string `json:"role"`
-	Content *string `json:"content"`
-	Loss    *bool   `json:"loss"`
-}
-
-func (j *jsonRow) source() (sourceRow, error) {
-	r := sourceRow{DataSource: j.DataSource, ItemID: j.ItemID}
-	if r.ItemID == "" && j.ID != nil {
-		switch id := j.ID.(type) {
-		case string:
-			r.ItemID = id
-		case json.Number:
-			r.ItemID = id.String()
-		default:
-			return r, fmt.Errorf("id is a %T, not a string or a number", id)
-		}
-	}
-	for _, m := range j.Conversations {
-		r.Conversations = append(r.Conversations, sourceMessage(m))
-	}
-	for _, m := range j.Prompt {
-		r.Prompt = append(r.Prompt, sourceMessage(m))
-	}
-	if j.RewardModel != nil {
-		r.RewardModel = &sourceReward{GroundTruth: j.RewardModel.GroundTruth}
-	}
-	if j.ExtraInfo != nil {
-		r.ExtraInfo = &sourceExtra{Index: j.ExtraInfo.Index}
-	}
-	return r, nil
 }
 
 // size estimates the memory a task takes, to cap the sum.

@@ -44,6 +44,11 @@ type RecordWriter interface {
 func NewRecordWriter(w io.Writer, l Layout) RecordWriter {
 	if l.Format == ParquetFile {
 		options := []parquet.WriterOption{recordSchema(), parquet.Compression(&parquet.Snappy), parquet.CreatedBy("openmanus", "", "")}
+		for _, column := range recordSchema().Columns() {
+			// The library would keep whole texts, as the smallest and the
+			// largest value of every page, until the file is complete.
+			options = append(options, parquet.SkipPageBounds(column...))
+		}
 		return &parquetWriter{w: parquet.NewWriter(w, options...), group: rowGroupBytes}
 	}
 	return &jsonWriter{w: w, layout: l}

@@ -1,0 +1,150 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// ErrOverlong is what a row that is too long is refused with where overlong
+// rows are not to be dropped.
+var ErrOverlong = errors.New("too long")
+
+// ErrNoReward is what a row is refused with that says nothing of a reward or
+// an outcome where these decide.
+var ErrNoReward = errors.New("it does not say how the episode ended: only a dump of episodes does")
+
+// ConvertOptions say which rows are wanted.
+type ConvertOptions struct {
+	Env       string   // keep this environment, which is also that of rows that name none; "": all
+	MinReward *float64 // keep episodes with at least this reward
+	Success   bool     // keep episodes that ended in success
+	Exclude   TaskSet  // leave out these tasks
+
+	// MaxTokens is the longest conversation; 0: any. Tokens counts a
+	// conversation's; where it is nil an episode has as many as were recorded.
+	MaxTokens    int
+	Tokens       func([]Message) (int, error)
+	DropOverlong bool // instead of ending with ErrOverlong
+}
+
+// Why rows are left out.
+const (
+	DropFailed   = "failure of the infrastructure"
+	DropEnv      = "another environment"
+	DropReward   = "reward too low"
+	DropOutcome  = "no success"
+	DropExcluded = "task excluded"
+	DropLength   = "too long"
+	DropNoReply  = "no reply to learn from"
+)
+
+// ConvertCounts say what became of the rows.
+type ConvertCounts struct {
+	Read    int            `json:"read"`
+	Written int            `json:"written"`
+	Dropped map[string]int `json:"dropped"` // by reason
+	Others  []string       `json:"columns_left_out"`
+	Torn    []string       `json:"torn"` // dumps whose torn last line was dropped
+	Tasks   TaskSet        `json:"-"`    // that were written
+}
+
+// Convert reads data files of any known format one after another and writes
+// the rows that are wanted, one at a time. Of a dump, episodes that failed for
+// a reason outside of them and those without a reply are never wanted.
+func Convert(ctx context.Context, files []string, w RecordWriter, o ConvertOptions) (*ConvertCounts, error) {
+	c := &ConvertCounts{Dropped: map[string]int{}, Others: []string{}, Torn: []string{}, Tasks: TaskSet{}}
+	for _, file := range files {
+		src, err := ReadSource(ctx, file, func(e *Entry) error {
+			if err := c.row(e, w, &o); err != nil {
+				return fmt.Errorf("%s: %s: %w", file, e.Where(), err)
+			}
+			return nil
+		})
+		if err != nil {
+			return c, err
+		}
+		c.Others = append(c.Others, src.Others...)
+		if src.Torn {
+			c.Torn = append(c.Torn, file)
+		}
+	}
+	return c, w.Close()
+}
+
+func (c *ConvertCounts) row(e *Entry, w RecordWriter, o *ConvertOptions) error {
+	c.Read++
+	task, err := e.Task(o.Env)
+	if err != nil {
+		return err
+	}
+	why, err := o.refuses(e, &task)
+	if err != nil {
+		return err
+	}
+	if why != "" {
+		c.Dropped[why]++
+		return nil
+	}
+	r := e.Record
+	if r == nil {
+		r = RecordOf(e.Episode)
+	} else if e.Line > 0 { // a parquet file's rows stay as they are
+		r.Complete(&task)
+	}
+	c.Written++
+	c.Tasks.Add(task.Env, task.Index)
+	return w.Write(r)
+}
+
+// refuses says why a row is left out, "" if it is not. Length comes last, so
+// that only rows that are wanted can be too long.
+func (o *ConvertOptions) refuses(e *Entry, t *Task) (string, error) {
+	switch ep := e.Episode; {
+	case o.Env != "" && t.Env != o.Env:
+		return DropEnv, nil
+	case ep == nil && (o.MinReward != nil || o.Success):
+		return "", ErrNoReward
+	case ep != nil && !ep.Outcome.Trainable():
+		return DropFailed, nil
+	case o.Success && ep.Outcome != Success:
+		return DropOutcome, nil
+	case o.MinReward != nil && !(ep.Reward >= *o.MinReward):
+		return DropReward, nil
+	case o.Exclude.Has(t.Env, t.Index):
+		return DropExcluded, nil
+	case ep != nil && !teaches(t.Conversation):
+		return DropNoReply, nil
+	case o.MaxTokens == 0:
+		return "", nil
+	}
+	n, err := o.tokens(e, t)
+	if err != nil || n <= o.MaxTokens {
+		return "", err
+	}
+	if o.DropOverlong {
+		return DropLength, nil
+	}
+	return "", fmt.Errorf("%s has %d tokens, more than %d: %w", t.ID, n, o.MaxTokens, ErrOverlong)
+}
+
+func (o *ConvertOptions) tokens(e *Entry, t *Task) (int, error) {
+	switch {
+	case o.Tokens != nil && len(t.Conversation) > 0:
+		return o.Tokens(t.Conversation)
+	case o.Tokens != nil:
+		return 0, nil
+	case e.Episode != nil:
+		return len(e.Episode.Tokens), nil
+	}
+	return 0, errors.New("its tokens cannot be counted without a tokenizer")
+}
+
+func teaches(messages []Message) bool {
+	for _, m := range messages {
+		if m.Role == "assistant" && (m.Loss == nil || *m.Loss) {
+			return true
+		}
+	}
+	return false
+}

@@ -59,6 +59,7 @@ func commands(s *State) []*cli.Command {
 		rolloutCommand(s),
 		modelCommand(s),
 		envCommand(s),
+		dataCommand(s),
 		configCommand(s),
 		versionCommand(s),
 	}

@@ -94,6 +94,7 @@ func (t *training) openEnv(ctx context.Context, e configs.Env) error {
 	if err != nil {
 		return err
 	}
+	t.s.warnOfLeak(w.spec.Name, "trained on", train, val)
 	t.worlds = append(t.worlds, w)
 	t.setups = append(t.setups, agent.Setup{Format: format, Spec: w.spec, Options: o})
 	t.train = append(t.train, train)
@@ -117,6 +118,7 @@ func (t *training) loadExperts(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("environment %s: %w", w.spec.Name, err)
 		}
+		t.s.warnOfLeak(w.spec.Name, "imitated", slices.Concat(made, recorded), t.val[i])
 		t.experts = append(append(t.experts, made...), recorded...)
 	}
 	if len(t.experts) == 0 {

@@ -8,11 +8,15 @@ import (
 
 // ErrOverlong is what a row that is too long is refused with where overlong
 // rows are not to be dropped.
-var ErrOverlong = errors.New("too long")
+var ErrOverlong = errors.New("it is too long")
 
 // ErrNoReward is what a row is refused with that says nothing of a reward or
 // an outcome where these decide.
 var ErrNoReward = errors.New("it does not say how the episode ended: only a dump of episodes does")
+
+// ErrNoTokens is what a row is refused with whose length decides and is not
+// known.
+var ErrNoTokens = errors.New("its tokens cannot be counted without a tokenizer")
 
 // ConvertOptions say which rows are wanted.
 type ConvertOptions struct {
@@ -125,7 +129,7 @@ func (o *ConvertOptions) refuses(e *Entry, t *Task) (string, error) {
 	if o.DropOverlong {
 		return DropLength, nil
 	}
-	return "", fmt.Errorf("%s has %d tokens, more than %d: %w", t.ID, n, o.MaxTokens, ErrOverlong)
+	return "", fmt.Errorf("%w: %s has %d tokens, more than %d", ErrOverlong, t.ID, n, o.MaxTokens)
 }
 
 func (o *ConvertOptions) tokens(e *Entry, t *Task) (int, error) {
@@ -137,7 +141,7 @@ func (o *ConvertOptions) tokens(e *Entry, t *Task) (int, error) {
 	case e.Episode != nil:
 		return len(e.Episode.Tokens), nil
 	}
-	return 0, errors.New("its tokens cannot be counted without a tokenizer")
+	return 0, ErrNoTokens
 }
 
 func teaches(messages []Message) bool {

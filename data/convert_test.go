@@ -90,7 +90,7 @@ func TestConvertRefuses(t *testing.T) {
 		is    error
 		want  string
 	}{
-		"overlong":       {[]string{mixedDump(t)}, ConvertOptions{MaxTokens: 15}, ErrOverlong, "row 1, line 3: maze_2 has 20 tokens, more than 15"},
+		"overlong":       {[]string{mixedDump(t)}, ConvertOptions{MaxTokens: 15}, ErrOverlong, "row 1, line 3: it is too long: maze_2 has 20 tokens, more than 15"},
 		"no reward":      {[]string{row}, ConvertOptions{MinReward: &zero}, ErrNoReward, "row 0, line 1"},
 		"no outcome":     {[]string{row}, ConvertOptions{Success: true}, ErrNoReward, "row 0, line 1"},
 		"no tokenizer":   {[]string{row}, ConvertOptions{MaxTokens: 1}, nil, "without a tokenizer"},

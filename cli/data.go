@@ -1,0 +1,264 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// maxFiles is how many files a command that takes several may be given.
+const maxFiles = 4096
+
+func dataCommand(s *State) *cli.Command {
+	return group(&cli.Command{
+		Name:  "data",
+		Usage: "look into data files and convert them",
+		Subcommands: []*cli.Command{
+			leaf(s, &cli.Command{
+				Name: "info", Usage: "say what files hold, and which tasks they share", ArgsUsage: "FILE...", Flags: dataInfoFlags(),
+				Description: dataFormats + "\nFiles that share tasks leak: what is trained on must not measure.",
+			}, maxFiles, dataInfo),
+			leaf(s, &cli.Command{
+				Name: "head", Usage: "show the first rows of a file", ArgsUsage: "FILE", Flags: dataHeadFlags(), Description: dataFormats,
+			}, 1, dataHead),
+			leaf(s, &cli.Command{
+				Name: "convert", Usage: "write the rows of files, chosen by filters, to another", ArgsUsage: "IN... OUT", Flags: dataConvertFlags(),
+				Description: dataFormats + "\nOUT is .parquet (the columns of OpenManus-RL), .jsonl or .json.",
+			}, maxFiles, dataConvert),
+		},
+	})
+}
+
+const dataFormats = "Reads OpenManus-RL's parquet, AgentTraj and chat records (JSON lines or one array) and dumps of rollout,\n" +
+	"told by their content; text may be compressed with zstd."
+
+func dataEnvFlag(usage string) cli.Flag { return &cli.StringFlag{Name: "env", Usage: usage} }
+
+const unnamedEnv = "`NAME` of the environment of rows that name none"
+
+func dataInfoFlags() []cli.Flag { return []cli.Flag{dataEnvFlag(unnamedEnv), jsonFlag()} }
+
+// dataReport is what `openmanus data info --json` prints.
+type dataReport struct {
+	Files  []*data.FileInfo `json:"files"`
+	Shared []sharedTasks    `json:"shared"`
+}
+
+// sharedTasks are tasks that two files have in common.
+type sharedTasks struct {
+	File string `json:"file"`
+	With string `json:"with"`
+	data.Overlap
+}
+
+func dataInfo(ctx context.Context, s *State, c *cli.Context) error {
+	if !c.Args().Present() {
+		return usagef("data info needs a FILE")
+	}
+	r := dataReport{Shared: []sharedTasks{}}
+	for _, file := range c.Args().Slice() {
+		info, err := data.Inspect(ctx, s.Path(file), c.String("env"))
+		if err != nil {
+			return errWith(ExitInput, "", err)
+		}
+		info.Path = file
+		for _, other := range r.Files {
+			for _, o := range data.Shared(other.Tasks, info.Tasks) {
+				r.Shared = append(r.Shared, sharedTasks{file, other.Path, o})
+			}
+		}
+		r.Files = append(r.Files, info)
+	}
+	if c.Bool("json") {
+		return s.printJSON(r)
+	}
+	return s.print([]byte(r.text()))
+}
+
+func (r *dataReport) text() string {
+	var b strings.Builder
+	for _, f := range r.Files {
+		writeInfo(&b, f)
+	}
+	for _, o := range r.Shared {
+		fmt.Fprintf(&b, "leak: %s shares %d of its %d %s tasks with %s, %d rows: %s\n",
+			o.File, len(o.Indices), o.Tasks, o.Env, o.With, o.Rows, someIndices(o.Indices))
+	}
+	if len(r.Shared) > 0 {
+		b.WriteString("Do not measure on one and train on the other; openmanus data convert --exclude takes tasks out.\n")
+	} else if len(r.Files) > 1 {
+		b.WriteString("no task is in two files\n")
+	}
+	return b.String()
+}
+
+func writeInfo(b *strings.Builder, f *data.FileInfo) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(b, "  %-14s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	fmt.Fprintln(b, f.Path)
+	packed := ""
+	if f.Compressed {
+		packed = ", compressed"
+	}
+	line("format", "%s, %s MB%s", f.Format, short(float64(f.Bytes)/1e6), packed)
+	line("rows", "%d, %d with a conversation", f.Rows, f.Conversations)
+	for _, e := range f.Envs {
+		line(cmp.Or(e.Env, "?"), "%d rows, %d tasks, index %d - %d", e.Rows, e.Tasks, e.MinIndex, e.MaxIndex)
+	}
+	if f.Conversations > 0 {
+		line("messages", "%s; %d replies, %d to learn from", rangeText(f.Messages), f.Replies, f.Learned)
+		line("characters", "%s", rangeText(f.Chars))
+	}
+	if len(f.Others) > 0 {
+		line("not read", "columns %s", strings.Join(f.Others, ", "))
+	}
+	d := f.Dump
+	if d == nil {
+		return
+	}
+	line("weights", "%s", cmp.Or(d.Weights, "not said"))
+	var outcomes []string
+	for _, o := range slices.Sorted(maps.Keys(d.Outcomes)) {
+		outcomes = append(outcomes, fmt.Sprintf("%s %d", o, d.Outcomes[o]))
+	}
+	line("outcomes", "%s", strings.Join(outcomes, ", "))
+	if d.Reward.Count > 0 {
+		line("success", "%.3f of %d episodes without failures of the infrastructure", float64(d.Outcomes[data.Success])/float64(d.Reward.Count), d.Reward.Count)
+		line("reward", "%s", rangeText(d.Reward))
+		line("turns", "%s", rangeText(d.Turns))
+		line("tokens", "%s; %d sampled", rangeText(d.Tokens), d.Sampled)
+	}
+	if d.Torn {
+		line("torn", "the last line is cut off and was not read")
+	}
+}
+
+func rangeText(r data.Range) string {
+	return fmt.Sprintf("%s - %s, mean %s", short(r.Min), short(r.Max), short(r.Mean))
+}
+
+// short writes a number with as many digits as people want.
+func short(x float64) string {
+	if x == float64(int64(x)) {
+		return strconv.FormatInt(int64(x), 10)
+	}
+	return strconv.FormatFloat(x, 'g', 4, 64)
+}
+
+// someIndices writes ascending indices, the first of them where there are many.
+func someIndices(indices []int) string {
+	const most = 12
+	var parts []string
+	for _, i := range indices[:min(most, len(indices))] {
+		parts = append(parts, strconv.Itoa(i))
+	}
+	if more := len(indices) - most; more > 0 {
+		parts = append(parts, fmt.Sprintf("… %d more", more))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// warnOfLeak tells of tasks that measure although they are trained on.
+func (s *State) warnOfLeak(env, what string, train, measure []data.Task) {
+	for _, o := range data.Shared(data.TasksOf(train), data.TasksOf(measure)) {
+		if o.Env != env {
+			continue
+		}
+		s.Log.Warn("train/validation leak: validation tasks are "+what+"; its scores say nothing of new tasks",
+			"env", env, "tasks", len(o.Indices), "of", o.Tasks, "indices", someIndices(o.Indices))
+	}
+}
+
+func dataHeadFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.IntFlag{Name: "n", Value: 3, Usage: "rows to show"},
+		&cli.BoolFlag{Name: "full", Usage: "show texts whole"},
+		dataEnvFlag(unnamedEnv),
+		&cli.BoolFlag{Name: "json", Usage: "print one JSON object a row"},
+	}
+}
+
+// headRow is what `openmanus data head --json` prints of a row.
+type headRow struct {
+	Row          int            `json:"row"`
+	Line         int            `json:"line,omitempty"`
+	ID           string         `json:"id"`
+	Env          string         `json:"env"`
+	Index        int            `json:"index"`
+	Prompt       []data.Message `json:"prompt,omitempty"`
+	Conversation []data.Message `json:"conversation"`
+	Outcome      data.Outcome   `json:"outcome,omitempty"`
+	Reward       *float64       `json:"reward,omitempty"`
+	Turns        int            `json:"turns,omitempty"`
+	Tokens       int            `json:"tokens,omitempty"`
+}
+
+func dataHead(ctx context.Context, s *State, c *cli.Context) error {
+	f := flagFaults{}
+	f.atLeast("n", c.Int("n"), 1)
+	if err := f.err(); err != nil {
+		return err
+	}
+	if !c.Args().Present() {
+		return usagef("data head needs a FILE")
+	}
+	file := s.Path(c.Args().First())
+	shown := 0
+	_, err := data.ReadSource(ctx, file, func(e *data.Entry) error {
+		task, err := e.Task(c.String("env"))
+		if err != nil {
+			return errWith(ExitInput, "", fmt.Errorf("%s: %s: %w", file, e.Where(), err))
+		}
+		row := headRow{Row: e.N, Line: e.Line, ID: task.ID, Env: task.Env, Index: task.Index, Prompt: task.Prompt, Conversation: task.Conversation}
+		if ep := e.Episode; ep != nil {
+			row.Outcome, row.Reward, row.Turns, row.Tokens = ep.Outcome, &ep.Reward, len(ep.Turns), len(ep.Tokens)
+		}
+		if c.Bool("json") {
+			err = s.printJSON(row)
+		} else {
+			err = s.print([]byte(row.text(c.Bool("full"))))
+		}
+		if shown++; err == nil && shown == c.Int("n") {
+			return errEnoughRows
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, errEnoughRows):
+		return nil
+	case err == nil && shown == 0:
+		return errWith(ExitInput, "", fmt.Errorf("%s: it has no rows", file))
+	}
+	return inputError(err)
+}
+
+func (r *headRow) text(full bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "row %d: %s (%s, index %d)", r.Row, shown(r.ID, 0), shown(r.Env, 0), r.Index)
+	if r.Reward != nil {
+		fmt.Fprintf(&b, ", %s, reward %g, %d turns, %d tokens", shown(string(r.Outcome), 0), *r.Reward, r.Turns, r.Tokens)
+	}
+	fmt.Fprintf(&b, ", %d messages\n", len(r.Conversation))
+	most := 100
+	if full {
+		most = 0
+	}
+	for _, m := range r.Conversation {
+		note := ""
+		if m.Loss != nil && !*m.Loss {
+			note = " (not learned)"
+		}
+		fmt.Fprintf(&b, "  %-9s %s%s\n", m.Role, shown(m.Content, most), note)
+	}
+	return b.String()
+}

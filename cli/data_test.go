@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestTrainTellsOfLeaks measures on a task that is trained on and on one that
+// is imitated; the other one is neither.
+func TestTrainTellsOfLeaks(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", tinyRun)
+	code, _, stderr := inProcess(t, dir, "train", "run.toml", "--set", "trainer.total_steps=1", "--set", "sft.epochs=1", "--set", "model.fresh.walks=0",
+		"--set", "env.maze.tasks=18,15", "--set", "env.maze.val_tasks=15,16,17", "--set", "env.maze.expert_tasks=17")
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	var leaks []string
+	for line := range strings.SplitSeq(stderr, "\n") {
+		if strings.Contains(line, "leak") {
+			leaks = append(leaks, line)
+		}
+	}
+	if len(leaks) != 2 || !strings.Contains(leaks[0], "trained on") || !strings.Contains(leaks[0], "15") || strings.Contains(leaks[0], "16") ||
+		!strings.Contains(leaks[1], "imitated") || !strings.Contains(leaks[1], "17") {
+		t.Errorf("%d leaks told:\n%s", len(leaks), stderr)
+	}
+}
+
+// TestDataTellsOfATornDump cuts a dump in its last line.
+func TestDataTellsOfATornDump(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "d.jsonl", `{"format":"openmanus-episodes","version":1}
+{"task_id":"maze_1","env":"maze","index":1,"outcome":"success","messages":[{"role":"user","content":"u"},{"role":"assistant","content":"a"}]}
+{"task_id":"maze_2","en`)
+	for _, args := range [][]string{{"data", "info", "d.jsonl"}, {"data", "convert", "d.jsonl", "x.parquet"}} {
+		if code, stdout, stderr := inProcess(t, dir, args...); code != 0 || !strings.Contains(stdout, "the last line is cut off") {
+			t.Errorf("%q: exit code %d\n%s%s", args, code, stdout, stderr)
+		}
+	}
+}
+
+// TestConvertLeavesNothingBehind fails at the second file.
+func TestConvertLeavesNothingBehind(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "good.jsonl", `{"item_id":"maze_1"}`)
+	writeFile(t, dir, "bad.jsonl", `{"item_id":"maze_1"`)
+	code, _, stderr := inProcess(t, dir, "data", "convert", "good.jsonl", "bad.jsonl", "out.parquet")
+	if code != int(ExitInput) || !strings.Contains(stderr, "bad.jsonl: row 0, line 1: the file is cut off") {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+	if left := entries(t, dir); len(left) != 2 {
+		t.Errorf("left %v", left)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "out.parquet")); err == nil {
+		t.Error("out.parquet is there")
+	}
+}
+
+// TestConvertCountsAsTrainingDoes counts tokens with a model's own template.
+func TestConvertCountsAsTrainingDoes(t *testing.T) {
+	dir := t.TempDir()
+	link(t, tinyModel(t), dir, "m")
+	writeFile(t, dir, "in.jsonl", `{"item_id":"maze_1","conversations":[{"from":"human","value":"u"},{"from":"gpt","value":"a"}]}
+{"item_id":"maze_2","conversations":[{"from":"human","value":"u"},{"from":"gpt","value":"`+strings.Repeat("a", 100)+`"}]}`)
+	code, stdout, stderr := inProcess(t, dir, "data", "convert", "in.jsonl", "out.jsonl", "--tokenizer", "m", "--max-tokens", "100", "--truncation", "drop")
+	if code != 0 || !strings.Contains(stdout, "1 of 2 rows") || !strings.Contains(stdout, "1 too long") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+}
+
+func TestShown(t *testing.T) {
+	for _, tc := range []struct {
+		in   string
+		most int
+		want string
+	}{
+		{"a\nb\tc", 0, "a⏎b c"},
+		{"\x1b[31m\x00\r", 0, "␛[31m␀␍"},
+		{"\u202eabc\u200b\u2028", 0, "\ufffdabc\ufffd\ufffd"},
+		{"\xff\x7f\u009b", 0, "\ufffd␡\ufffd"},
+		{"日本語の文字列です", 5, "日本語の文…"},
+		{"12345", 5, "12345"},
+	} {
+		if got := shown(tc.in, tc.most); got != tc.want {
+			t.Errorf("shown(%q, %d) = %q, want %q", tc.in, tc.most, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/model/gguf"
+	"github.com/openmanus/openmanus/agent/tokenizer"
+	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/data"
+)
+
+func dataConvertFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.Float64Flag{Name: "min-reward", Usage: "keep the episodes of dumps with at least this reward"},
+		&cli.BoolFlag{Name: "success", Usage: "keep the episodes of dumps that ended in success"},
+		dataEnvFlag("keep the rows of `NAME`, which is also the environment of rows that name none"),
+		&cli.StringSliceFlag{Name: "exclude", Usage: "leave out the tasks that are in `FILE`"},
+		&cli.IntFlag{Name: "max-tokens", Usage: "longest conversation, in tokens of --tokenizer; 0: any"},
+		&cli.StringFlag{Name: "tokenizer", Usage: "`MODEL` whose tokenizer and chat template count tokens; without, a dump's episodes have as many as were recorded"},
+		&cli.StringFlag{Name: "truncation", Value: algo.TruncateError, Usage: "what happens to longer conversations: error, or drop and count them"},
+		&cli.BoolFlag{Name: "chat", Usage: "write JSON rows as {id, conversations: [{role, content}]}, not as AgentTraj's"},
+		&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists"},
+		&cli.BoolFlag{Name: "json", Usage: "print the counts as one JSON object"},
+	}
+}
+
+// dataConvertOptions are the command line of `openmanus data convert`.
+type dataConvertOptions struct {
+	In        []string
+	Out       string
+	Layout    data.Layout
+	Exclude   []string
+	Tokenizer string
+	Choose    data.ConvertOptions
+	Force     bool
+	JSON      bool
+}
+
+// parseDataConvert reads the flags of dataConvertFlags and the arguments.
+func parseDataConvert(c *cli.Context) (dataConvertOptions, error) {
+	files := c.Args().Slice()
+	if len(files) < 2 {
+		return dataConvertOptions{}, usagef("data convert needs at least one IN and OUT")
+	}
+	o := dataConvertOptions{
+		In: files[:len(files)-1], Out: files[len(files)-1],
+		Exclude: c.StringSlice("exclude"), Tokenizer: c.String("tokenizer"), Force: c.Bool("force"), JSON: c.Bool("json"),
+		Choose: data.ConvertOptions{
+			Env: c.String("env"), Success: c.Bool("success"), MaxTokens: c.Int("max-tokens"),
+			DropOverlong: c.String("truncation") == algo.TruncateDrop,
+		},
+	}
+	if c.IsSet("min-reward") {
+		reward := c.Float64("min-reward")
+		o.Choose.MinReward = &reward
+	}
+	var f flagFaults
+	var err error
+	if o.Layout, err = data.LayoutOf(o.Out); err != nil {
+		f.errs = append(f.errs, err)
+	} else if o.Layout.Chat = c.Bool("chat"); o.Layout.Chat && o.Layout.Format == data.ParquetFile {
+		f.add("chat", "a parquet file has the columns of OpenManus-RL: take it out, or name OUT .jsonl or .json")
+	}
+	f.oneOf("truncation", c.String("truncation"), algo.TruncateError, algo.TruncateDrop)
+	f.atLeast("max-tokens", o.Choose.MaxTokens, 0)
+	if o.Choose.MaxTokens == 0 && (o.Tokenizer != "" || c.IsSet("truncation")) {
+		f.add("max-tokens", "missing; --tokenizer and --truncation are about conversations that are longer")
+	}
+	return o, f.err()
+}
+
+func dataConvert(ctx context.Context, s *State, c *cli.Context) error {
+	o, err := parseDataConvert(c)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Stat(o.Out); err == nil && !o.Force {
+		return errWith(ExitUsage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", o.Out))
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errWith(ExitDisk, "", err)
+	}
+	if o.Choose.Exclude, err = s.excluded(ctx, o); err != nil {
+		return err
+	}
+	if o.Tokenizer != "" {
+		if o.Choose.Tokens, err = s.tokenCounter(o.Tokenizer); err != nil {
+			return err
+		}
+	}
+	counts, err := s.convertTo(ctx, o)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		return s.printJSON(counts)
+	}
+	return s.print([]byte(convertText(o.Out, counts)))
+}
+
+// convertTo writes OUT, which appears whole or not at all.
+func (s *State) convertTo(ctx context.Context, o dataConvertOptions) (*data.ConvertCounts, error) {
+	out, err := s.Create(o.Out)
+	if err != nil {
+		return nil, errWith(ExitDisk, "", err)
+	}
+	defer out.Discard()
+	in := make([]string, len(o.In))
+	for i, file := range o.In {
+		in[i] = s.Path(file)
+	}
+	disk := &diskWriter{w: bufio.NewWriterSize(out, 1<<20)}
+	counts, err := data.Convert(ctx, in, data.NewRecordWriter(disk, o.Layout), o.Choose)
+	switch {
+	case disk.err != nil:
+		return nil, errWith(ExitDisk, "", disk.err)
+	case errors.Is(err, data.ErrOverlong):
+		return nil, errWith(ExitInput, "raise --max-tokens, or give --truncation drop to leave such rows out", err)
+	case errors.Is(err, data.ErrNoReward):
+		return nil, errWith(ExitInput, "take --min-reward and --success out for this file", err)
+	case errors.Is(err, data.ErrNoTokens):
+		return nil, errWith(ExitInput, "give --tokenizer MODEL", err)
+	case err != nil:
+		return nil, inputError(err)
+	case counts.Written == 0:
+		return nil, errWith(ExitInput, "loosen the filters", fmt.Errorf("no row is left to write: %s", droppedText(counts)))
+	}
+	if err := disk.w.Flush(); err != nil {
+		return nil, errWith(ExitDisk, "", err)
+	}
+	return counts, errWith(ExitDisk, "", out.Commit(o.Force))
+}
+
+// diskWriter remembers that writing failed, which is no fault of the input.
+type diskWriter struct {
+	w   *bufio.Writer
+	err error
+}
+
+// Write writes p.
+func (d *diskWriter) Write(p []byte) (int, error) {
+	n, err := d.w.Write(p)
+	if err != nil {
+		d.err = err
+	}
+	return n, err
+}
+
+func (s *State) excluded(ctx context.Context, o dataConvertOptions) (data.TaskSet, error) {
+	all := data.TaskSet{}
+	for _, file := range o.Exclude {
+		info, err := data.Inspect(ctx, s.Path(file), o.Choose.Env)
+		if err != nil {
+			return nil, errWith(ExitInput, "", err)
+		}
+		for env, indices := range info.Tasks {
+			for index := range indices {
+				all.Add(env, index)
+			}
+		}
+	}
+	return all, nil
+}
+
+func convertText(out string, c *data.ConvertCounts) string {
+	var b strings.Builder
+	tasks := 0
+	for _, of := range c.Tasks {
+		tasks += len(of)
+	}
+	fmt.Fprintf(&b, "%s: %d of %d rows, %d tasks\n", out, c.Written, c.Read, tasks)
+	if len(c.Dropped) > 0 {
+		fmt.Fprintf(&b, "  left out: %s\n", droppedText(c))
+	}
+	if len(c.Others) > 0 {
+		fmt.Fprintf(&b, "  columns left out: %s\n", strings.Join(c.Others, ", "))
+	}
+	for _, file := range c.Torn {
+		fmt.Fprintf(&b, "  %s: the last line is cut off and was not read\n", file)
+	}
+	return b.String()
+}
+
+func droppedText(c *data.ConvertCounts) string {
+	if len(c.Dropped) == 0 {
+		return "the input has no rows"
+	}
+	var parts []string
+	for _, why := range sortedKeys(c.Dropped) {
+		parts = append(parts, fmt.Sprintf("%d %s", c.Dropped[why], why))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// openTokenizer loads the tokenizer of a model, and not its weights.
+func (s *State) openTokenizer(path string) (*tokenizer.Tokenizer, tokenizer.Config, error) {
+	fail := func(err error) (*tokenizer.Tokenizer, tokenizer.Config, error) {
+		return nil, tokenizer.Config{}, errWith(ExitModel, "", fmt.Errorf("tokenizer of %s: %w", path, err))
+	}
+	if strings.HasSuffix(strings.ToLower(path), ".gguf") {
+		f, err := gguf.Open(s.Path(path))
+		if err != nil {
+			return fail(err)
+		}
+		defer f.Close()
+		tok, config, err := tokenizer.ReadGGUF(f.Metadata())
+		if err != nil {
+			return fail(err)
+		}
+		return tok, config, nil
+	}
+	tok, err := tokenizer.Load(s.Path(path))
+	if err != nil {
+		return fail(err)
+	}
+	config, err := tokenizer.LoadConfig(s.Path(path))
+	if err != nil {
+		return fail(err)
+	}
+	return tok, config, nil
+}
+
+// tokenCounter counts the tokens of conversations as supervised training does.
+func (s *State) tokenCounter(path string) (func([]data.Message) (int, error), error) {
+	tok, config, err := s.openTokenizer(path)
+	if err != nil {
+		return nil, err
+	}
+	renderer, err := newRenderer(&model.Bundle{Path: path, Tokenizer: tok, TokenizerConfig: config})
+	if err != nil {
+		return nil, err
+	}
+	return func(messages []data.Message) (int, error) {
+		ids, _, err := renderer.Trajectory(messages)
+		return len(ids), err
+	}, nil
+}

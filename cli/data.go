@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/view"
 )
 
 // maxFiles is how many files a command that takes several may be given.
@@ -244,9 +245,9 @@ func dataHead(ctx context.Context, s *State, c *cli.Context) error {
 
 func (r *headRow) text(full bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "row %d: %s (%s, index %d)", r.Row, shown(r.ID, 0), shown(r.Env, 0), r.Index)
+	fmt.Fprintf(&b, "row %d: %s (%s, index %d)", r.Row, view.OneLine(r.ID, 0), view.OneLine(r.Env, 0), r.Index)
 	if r.Reward != nil {
-		fmt.Fprintf(&b, ", %s, reward %g, %d turns, %d tokens", shown(string(r.Outcome), 0), *r.Reward, r.Turns, r.Tokens)
+		fmt.Fprintf(&b, ", %s, reward %g, %d turns, %d tokens", view.OneLine(string(r.Outcome), 0), *r.Reward, r.Turns, r.Tokens)
 	}
 	fmt.Fprintf(&b, ", %d messages\n", len(r.Conversation))
 	most := 100
@@ -258,7 +259,20 @@ func (r *headRow) text(full bool) string {
 		if m.Loss != nil && !*m.Loss {
 			note = " (not learned)"
 		}
-		fmt.Fprintf(&b, "  %-9s %s%s\n", m.Role, shown(m.Content, most), note)
+		fmt.Fprintf(&b, "  %-9s %s%s\n", m.Role, view.OneLine(m.Content, most), note)
 	}
 	return b.String()
+}
+
+// errEnoughRows ends the reading of a file whose first rows are enough.
+var errEnoughRows = errors.New("enough rows")
+
+// inputError makes an error of reading one of bad input, unless it knows
+// better.
+func inputError(err error) error {
+	var known *exitError
+	if errors.As(err, &known) {
+		return err
+	}
+	return errWith(ExitInput, "", err)
 }

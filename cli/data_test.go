@@ -70,22 +70,3 @@ func TestConvertCountsAsTrainingDoes(t *testing.T) {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 }
-
-func TestShown(t *testing.T) {
-	for _, tc := range []struct {
-		in   string
-		most int
-		want string
-	}{
-		{"a\nb\tc", 0, "a⏎b c"},
-		{"\x1b[31m\x00\r", 0, "␛[31m␀␍"},
-		{"\u202eabc\u200b\u2028", 0, "\ufffdabc\ufffd\ufffd"},
-		{"\xff\x7f\u009b", 0, "\ufffd␡\ufffd"},
-		{"日本語の文字列です", 5, "日本語の文…"},
-		{"12345", 5, "12345"},
-	} {
-		if got := shown(tc.in, tc.most); got != tc.want {
-			t.Errorf("shown(%q, %d) = %q, want %q", tc.in, tc.most, got, tc.want)
-		}
-	}
-}

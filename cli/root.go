@@ -60,6 +60,7 @@ func commands(s *State) []*cli.Command {
 		modelCommand(s),
 		envCommand(s),
 		dataCommand(s),
+		viewCommand(s),
 		configCommand(s),
 		versionCommand(s),
 	}

@@ -38,6 +38,7 @@ var arrows = map[string]string{
 
 	"data":          "data/registry torch/safetensors",
 	"data/registry": "",
+	"data/view":     "data",
 
 	"torch":                 "torch/internal/...",
 	"torch/internal/ompenv": "",
@@ -54,7 +55,7 @@ var arrows = map[string]string{
 // pure lists the packages that must build without cgo.
 var pure = []string{
 	"configs", "algo/checkpoint", "algo/track", "agent", "agent/rollout", "agent/engine", "agent/model/gguf",
-	"agent/chat", "agent/tokenizer", "env", "env/builtin", "reward", "data", "data/registry", "torch/mmap", "torch/safetensors",
+	"agent/chat", "agent/tokenizer", "env", "env/builtin", "reward", "data", "data/registry", "data/view", "torch/mmap", "torch/safetensors",
 }
 
 func TestArrows(t *testing.T) {

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/view"
+)
+
+func viewCommand(s *State) *cli.Command {
+	return leaf(s, &cli.Command{
+		Name:      "view",
+		Usage:     "show played episodes, as a page or as text",
+		ArgsUsage: "FILE|RUN",
+		Flags:     viewFlags(),
+		Description: "FILE is a dump of rollout or of a run's rollouts folder, plain or compressed, RUN a run's folder, of\n" +
+			"which the newest steps come first. Without --html and --text there is one line an episode.",
+	}, 1, runView)
+}
+
+func viewFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "html", Usage: "`FILE` for one page that needs nothing else"},
+		&cli.BoolFlag{Name: "text", Usage: "print whole episodes"},
+		&cli.IntFlag{Name: "episode", Value: -1, Usage: "show only this one, counted from 0 in its file"},
+		&cli.IntFlag{Name: "step", Value: -1, Usage: "show only this training step of a RUN"},
+		&cli.StringFlag{Name: "env", Usage: "show only the episodes of this environment"},
+		&cli.StringFlag{Name: "outcome", Usage: "show only the episodes with this outcome"},
+		&cli.IntFlag{Name: "max-episodes", Value: 1000, Usage: "show at most so many"},
+		&cli.StringFlag{Name: "tokenizer", Usage: "`MODEL` whose tokenizer names the tokens of the page; without, the run's or the one that played, where it is there"},
+		&cli.BoolFlag{Name: "force", Usage: "replace the page if it exists"},
+	}
+}
+
+// viewOptions are the command line of `openmanus view`.
+type viewOptions struct {
+	Path      string
+	HTML      string
+	Text      bool
+	Episode   int // -1: all
+	Step      int // -1: all
+	Env       string
+	Outcome   data.Outcome
+	Max       int
+	Tokenizer string
+	Force     bool
+}
+
+// parseView reads the flags of viewFlags and the argument.
+func parseView(c *cli.Context) (viewOptions, error) {
+	o := viewOptions{
+		Path: c.Args().First(), HTML: c.String("html"), Text: c.Bool("text"), Episode: c.Int("episode"), Step: c.Int("step"),
+		Env: c.String("env"), Outcome: data.Outcome(c.String("outcome")), Max: c.Int("max-episodes"),
+		Tokenizer: c.String("tokenizer"), Force: c.Bool("force"),
+	}
+	if o.Path == "" {
+		return o, usagef("view needs a FILE or a RUN: a dump of episodes, or a run's folder")
+	}
+	var f flagFaults
+	if o.HTML != "" && o.Text {
+		f.add("text", "--html is given as well: take out one of the two")
+	}
+	if o.HTML == "" && o.Tokenizer != "" {
+		f.add("tokenizer", "only the page shows tokens: give --html as well")
+	}
+	f.atLeast("episode", o.Episode, -1)
+	f.atLeast("step", o.Step, -1)
+	f.atLeast("max-episodes", o.Max, 1)
+	return o, f.err()
+}
+
+func (o *viewOptions) wants(row int, e *data.Episode) bool {
+	return (o.Episode < 0 || row == o.Episode) && (o.Env == "" || e.Task.Env == o.Env) && (o.Outcome == "" || e.Outcome == o.Outcome)
+}
+
+func runView(ctx context.Context, s *State, c *cli.Context) error {
+	o, err := parseView(c)
+	if err != nil {
+		return err
+	}
+	files, err := s.dumpsOf(o)
+	if err != nil {
+		return err
+	}
+	if o.HTML != "" {
+		return s.viewPage(ctx, o, files)
+	}
+	out := bufio.NewWriter(s.Stdout)
+	header := view.ListHeader
+	n, more, err := s.eachEpisode(ctx, o, files, func(file string, row int, e *data.Episode) error {
+		if o.Text {
+			return view.Text(out, row, e)
+		}
+		if header != "" {
+			_, _ = out.WriteString(header) // Flush tells
+			header = ""
+		}
+		_, err := out.WriteString(view.ListLine(row, e))
+		return err
+	})
+	if err = errors.Join(err, errWith(ExitDisk, "", out.Flush())); err != nil {
+		return err
+	}
+	return s.tellShown(n, more)
+}
+
+// tellShown ends a view: it says that there were more episodes, and refuses to
+// have shown none.
+func (s *State) tellShown(n int, more bool) error {
+	if n == 0 {
+		return errWith(ExitInput, "loosen --episode, --env, --outcome", errors.New("no episode to show"))
+	}
+	if more {
+		s.Log.Warn("there are more episodes than shown: choose with --step, --env, --outcome, or raise --max-episodes", "shown", n)
+	}
+	return nil
+}
+
+// eachEpisode hands the wanted episodes to visit, with the file and the row
+// they are from, and reports whether there are more than --max-episodes.
+func (s *State) eachEpisode(ctx context.Context, o viewOptions, files []string, visit func(file string, row int, e *data.Episode) error) (n int, more bool, err error) {
+	for _, file := range files {
+		src, err := data.ReadSource(ctx, s.Path(file), func(e *data.Entry) error {
+			if e.Episode == nil {
+				return errWith(ExitInput, "openmanus data head shows it", fmt.Errorf("%s is a data file and no dump of episodes", file))
+			}
+			if !o.wants(e.N, e.Episode) {
+				return nil
+			}
+			if n == o.Max {
+				more = true
+				return errEnoughRows
+			}
+			n++
+			return errWith(ExitDisk, "", visit(filepath.Base(file), e.N, e.Episode))
+		})
+		if errors.Is(err, errEnoughRows) {
+			return n, more, nil
+		}
+		if err != nil {
+			return n, more, inputError(err)
+		}
+		if src.Torn {
+			s.Log.Warn("the last line is cut off and not shown", "file", file)
+		}
+	}
+	return n, more, nil
+}
+
+// viewPage writes the page, whole or not at all.
+func (s *State) viewPage(ctx context.Context, o viewOptions, files []string) error {
+	if _, err := s.Stat(o.HTML); err == nil && !o.Force {
+		return errWith(ExitUsage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", o.HTML))
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errWith(ExitDisk, "", err)
+	}
+	pieces, err := s.piecesFor(o, files)
+	if err != nil {
+		return err
+	}
+	f, err := s.Create(o.HTML)
+	if err != nil {
+		return errWith(ExitDisk, "", err)
+	}
+	defer f.Discard()
+	disk := &diskWriter{w: bufio.NewWriterSize(f, 1<<20)}
+	page, err := view.NewPage(disk, view.Options{Title: "episodes of " + filepath.Base(s.Path(o.Path)), Note: noteOf(o), Pieces: pieces})
+	if err != nil {
+		return errWith(ExitDisk, "", err)
+	}
+	n, more, err := s.eachEpisode(ctx, o, files, page.Add)
+	if disk.err != nil {
+		return errWith(ExitDisk, "", disk.err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.tellShown(n, more); err != nil {
+		return err
+	}
+	if err := errors.Join(page.Close(), disk.w.Flush()); err != nil {
+		return errWith(ExitDisk, "", err)
+	}
+	if err := f.Commit(o.Force); err != nil {
+		return errWith(ExitDisk, "", err)
+	}
+	return s.print(fmt.Appendf(nil, "%s: %d episodes\n", o.HTML, n))
+}
+
+// noteOf says on the page what was left out of it on purpose.
+func noteOf(o viewOptions) string {
+	var parts []string
+	for _, p := range []struct {
+		given bool
+		text  string
+	}{
+		{o.Step >= 0, fmt.Sprintf("step %d", o.Step)},
+		{o.Episode >= 0, fmt.Sprintf("episode %d", o.Episode)},
+		{o.Env != "", "environment " + o.Env},
+		{o.Outcome != "", "outcome " + string(o.Outcome)},
+	} {
+		if p.given {
+			parts = append(parts, p.text)
+		}
+	}
+	if len(parts) == 0 {
+		return fmt.Sprintf("At most %d episodes.", o.Max)
+	}
+	return fmt.Sprintf("Only %s; at most %d episodes.", strings.Join(parts, ", "), o.Max)
+}

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/openmanus/openmanus/agent/tokenizer"
+	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/data"
+)
+
+// dumpsOf lists the files that a view is of: the file itself, or those of a
+// run, its newest steps first and its validations after them.
+func (s *State) dumpsOf(o viewOptions) ([]string, error) {
+	st, err := s.Stat(o.Path)
+	if err != nil {
+		return nil, errWith(ExitInput, "give a dump of episodes or a run's folder", err)
+	}
+	if !st.IsDir() {
+		if o.Step >= 0 {
+			return nil, usagef("--step chooses among the steps of a RUN, and %s is a file: take it out", o.Path)
+		}
+		return []string{o.Path}, nil
+	}
+	folder := (&algo.RunFolder{Dir: o.Path}).Rollouts()
+	names, err := fs.Glob(s.DirFS(folder), "*.jsonl*")
+	if err != nil {
+		return nil, errWith(ExitInput, "", err)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		x, y := stepOf(a), stepOf(b)
+		if x != y {
+			return y - x
+		}
+		return strings.Compare(a, b)
+	})
+	var files []string
+	for _, name := range names {
+		if o.Step < 0 || stepOf(name) == o.Step {
+			files = append(files, filepath.Join(folder, name))
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return nil, errWith(ExitInput, "give a run's folder, such as runs/quickstart, or a dump", fmt.Errorf("%s holds no rollouts/step_N.jsonl", o.Path))
+	case len(files) == 0:
+		return nil, errWith(ExitInput, "there are "+steps(names), fmt.Errorf("%s has no episodes of step %d", o.Path, o.Step))
+	case o.Episode >= 0 && len(files) > 1:
+		return nil, usagef("--episode counts within one file and %s has %d: give --step as well, or name one of its rollouts", o.Path, len(files))
+	}
+	return files, nil
+}
+
+// stepOf is the N of step_N.jsonl, -1 for other names.
+func stepOf(name string) int {
+	digits, ok := strings.CutPrefix(name, "step_")
+	digits, _, _ = strings.Cut(digits, ".")
+	n, err := strconv.Atoi(digits)
+	if !ok || err != nil || n < 0 {
+		return -1
+	}
+	return n
+}
+
+func steps(names []string) string {
+	var all []int
+	for _, name := range names {
+		if n := stepOf(name); n >= 0 {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	if len(all) == 0 {
+		return "only validations"
+	}
+	return "steps " + someIndices(all)
+}
+
+// piecesFor finds the tokenizer of the model that played and returns the text
+// that each token adds; nil where there is none.
+func (s *State) piecesFor(o viewOptions, files []string) (func([]int32) []string, error) {
+	if o.Tokenizer != "" {
+		tok, _, err := s.openTokenizer(o.Tokenizer)
+		if err != nil {
+			return nil, err
+		}
+		return piecesOf(tok), nil
+	}
+	for _, path := range s.likelyTokenizers(o, files) {
+		if _, err := s.Stat(path); err != nil {
+			continue
+		}
+		tok, _, err := s.openTokenizer(path)
+		if err != nil {
+			s.Log.Warn("tokens are shown by their numbers; give --tokenizer", "error", err)
+			return nil, nil
+		}
+		s.Log.Info("tokens are named by the tokenizer of", "model", path)
+		return piecesOf(tok), nil
+	}
+	s.Log.Warn("the tokenizer of the model that played is not here: tokens are shown by their numbers; give --tokenizer")
+	return nil, nil
+}
+
+// likelyTokenizers are where the model that played may be: the newest
+// checkpoint of the run, then what the dump itself says.
+func (s *State) likelyTokenizers(o viewOptions, files []string) []string {
+	run := &algo.RunFolder{Dir: o.Path}
+	if len(files) == 1 && files[0] == o.Path { // a file, which may be a run's
+		run.Dir = filepath.Dir(filepath.Dir(o.Path))
+	}
+	var out []string
+	checkpoints, err := fs.Glob(s.DirFS(run.Checkpoints()), "step_*/"+algo.ActorFolder)
+	if err == nil && len(checkpoints) > 0 {
+		out = append(out, filepath.Join(run.Checkpoints(), slices.Max(checkpoints)))
+	}
+	if dump, err := data.OpenDump(s.Path(files[0])); err == nil {
+		if path, ok := dump.Header().Options["model"].(string); ok && path != "" {
+			out = append(out, path)
+		}
+		_ = dump.Close()
+	}
+	return out
+}
+
+func piecesOf(tok *tokenizer.Tokenizer) func([]int32) []string {
+	return func(ids []int32) []string {
+		out := make([]string, len(ids))
+		stream := tok.Stream(false)
+		for i, id := range ids {
+			out[i] = stream.Next(id)
+		}
+		if len(out) > 0 {
+			out[len(out)-1] += stream.Flush()
+		}
+		return out
+	}
+}

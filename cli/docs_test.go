@@ -20,7 +20,7 @@ var (
 	commandLine = regexp.MustCompile(`(?m)(?:^|[|&;] *|build/)openmanus ([^#|&;\n]+)`)
 )
 
-var groups = []string{"model", "env", "config"}
+var groups = []string{"model", "env", "config", "data"}
 
 // documentedCommands finds the command lines of a page, without the program's
 // name. "`openmanus env list`, `serve`" names two, and "`config show`" is one

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/model"
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -63,6 +66,48 @@ func (r *docRun) first() string {
 		return r.args[0]
 	}
 	return ""
+}
+
+// leading are the arguments before the flags, where the documentation leaves
+// them to the reader those given here.
+func (r *docRun) leading(open ...string) []string {
+	if r.first() == "" {
+		r.args = append(open, r.args...)
+	}
+	n := slices.IndexFunc(r.args, func(a string) bool { return strings.HasPrefix(a, "-") })
+	if n < 0 {
+		n = len(r.args)
+	}
+	return r.args[:n]
+}
+
+// dataFiles puts two rows, or episodes where the name says so, into files.
+func (r *docRun) dataFiles(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		path := filepath.Join(r.dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var episodes []*data.Episode
+		text := ""
+		for i := 1; i <= 2; i++ {
+			task := data.Task{ID: fmt.Sprintf("maze_%d", i), Env: "maze", Index: i}
+			text += fmt.Sprintf(`{"item_id":%q,"conversations":[{"from":"human","value":"u"},{"from":"gpt","value":"Action: move left","loss":true}]}`+"\n", task.ID)
+			episodes = append(episodes, &data.Episode{
+				Task: task, Tokens: []int32{1, 2}, Mask: []uint8{0, 1}, LogProbs: []float32{0, -1}, Outcome: data.Success, Reward: 1,
+				Turns:    []data.Turn{{Start: 1, End: 2, Text: "Action: move left", Action: "move left", Parsed: true, Reward: 1, Done: true}},
+				Messages: []data.Message{{Role: "user", Content: "u"}, {Role: "assistant", Content: "Action: move left"}},
+			})
+		}
+		if strings.Contains(name, "episodes") || strings.Contains(name, "rollouts") {
+			if err := data.WriteDump(path, data.DumpHeader{}, episodes); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		writeFile(t, r.dir, name, text)
+	}
 }
 
 // short makes any training a matter of a second.
@@ -209,6 +254,52 @@ var documented = map[string]struct {
 			writeFile(t, r.dir, r.first(), tinyRun)
 		},
 		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, ": ok") },
+	},
+	"data info": {
+		func(t *testing.T, r *docRun, _ string) { r.dataFiles(t, r.leading("train.parquet")...) },
+		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "maze", r.first()) },
+	},
+	"data head": {
+		func(t *testing.T, r *docRun, _ string) { r.dataFiles(t, r.leading("train.parquet")...) },
+		func(t *testing.T, r *docRun) {
+			mustContain(t, "stdout", r.stdout, "row 1: maze_2", "Action: move left")
+		},
+	},
+	"data convert": {
+		func(t *testing.T, r *docRun, tiny string) {
+			files := r.leading("train.json", "out.parquet")
+			r.dataFiles(t, files[:len(files)-1]...)
+			if other := r.value("--exclude"); other != "" {
+				writeFile(t, r.dir, other, `{"item_id":"maze_1"}`)
+			}
+			if r.given("--tokenizer") {
+				link(t, tiny, r.dir, r.value("--tokenizer"))
+			}
+		},
+		func(t *testing.T, r *docRun) {
+			out := r.leading()[1]
+			tasks, err := data.LoadTasks(t.Context(), filepath.Join(r.dir, out), data.LoadOptions{})
+			if err != nil || tasks[len(tasks)-1].ID != "maze_2" || len(tasks[0].Conversation) != 2 {
+				t.Errorf("%s holds %+v, %v", out, tasks, err)
+			}
+			mustContain(t, "stdout", r.stdout, out+": ")
+		},
+	},
+	"view": {
+		func(t *testing.T, r *docRun, _ string) {
+			path := r.leading("episodes.jsonl")[0]
+			if filepath.Ext(path) == "" {
+				path = filepath.Join(path, "rollouts", "step_"+cmp.Or(r.value("--step"), "1")+".jsonl")
+			}
+			r.dataFiles(t, path)
+		},
+		func(t *testing.T, r *docRun) {
+			text := r.stdout
+			if r.given("--html") {
+				text = one(t, r.dir, r.value("--html"))
+			}
+			mustContain(t, "what it shows", text, "maze_1", "success")
+		},
 	},
 	"version": {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, Version) }},
 }

@@ -169,14 +169,12 @@ func someIndices(indices []int) string {
 	return strings.Join(parts, ", ")
 }
 
-// warnOfLeak tells of tasks that measure although they are trained on.
-func (s *State) warnOfLeak(env, what string, train, measure []data.Task) {
-	for _, o := range data.Shared(data.TasksOf(train), data.TasksOf(measure)) {
-		if o.Env != env {
-			continue
-		}
-		s.Log.Warn("train/validation leak: validation tasks are "+what+"; its scores say nothing of new tasks",
-			"env", env, "tasks", len(o.Indices), "of", o.Tasks, "indices", someIndices(o.Indices))
+// warnOfLeak tells of tasks that measure although a run learns from them,
+// whichever [[env]] tables they are from.
+func (s *State) warnOfLeak(how string, learned, measured []data.Task) {
+	for _, o := range data.Shared(data.TasksOf(learned), data.TasksOf(measured)) {
+		s.Log.Warn("train/validation leak: validation tasks are "+how+"; scores on them say nothing of new tasks",
+			"env", o.Env, "tasks", len(o.Indices), "of", o.Tasks, "indices", someIndices(o.Indices))
 	}
 }
 

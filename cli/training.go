@@ -58,6 +58,7 @@ func (s *State) openTraining(ctx context.Context, cfg configs.Config, run *opene
 			return t, err
 		}
 	}
+	t.s.warnOfLeak("trained on", slices.Concat(t.train...), slices.Concat(t.val...))
 	if err := t.playWalks(ctx); err != nil {
 		return t, err
 	}
@@ -94,7 +95,6 @@ func (t *training) openEnv(ctx context.Context, e configs.Env) error {
 	if err != nil {
 		return err
 	}
-	t.s.warnOfLeak(w.spec.Name, "trained on", train, val)
 	t.worlds = append(t.worlds, w)
 	t.setups = append(t.setups, agent.Setup{Format: format, Spec: w.spec, Options: o})
 	t.train = append(t.train, train)
@@ -118,9 +118,9 @@ func (t *training) loadExperts(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("environment %s: %w", w.spec.Name, err)
 		}
-		t.s.warnOfLeak(w.spec.Name, "imitated", slices.Concat(made, recorded), t.val[i])
 		t.experts = append(append(t.experts, made...), recorded...)
 	}
+	t.s.warnOfLeak("imitated", t.experts, slices.Concat(t.val...))
 	if len(t.experts) == 0 {
 		return errWith(ExitInput, "give files with conversations under sft.files, expert_tasks of a built-in environment, or set sft.epochs = 0",
 			errors.New("sft.epochs is not 0, but there is no recorded trajectory to learn from"))

@@ -30,7 +30,7 @@ func newObjects(in *bufio.Reader) (*objects, error) {
 	case errors.Is(err, io.EOF):
 		return o, nil
 	case err != nil:
-		return nil, err
+		return nil, cutOff(err)
 	case c == '[':
 		o.array = true
 	case c == '{':

@@ -96,29 +96,31 @@ func (o *objects) object() ([]byte, error) {
 	o.buf = append(o.buf[:0], '{')
 	inString, escaped := false, false
 	for depth := 1; depth > 0; {
-		c, err := o.in.ReadByte()
-		if err != nil {
+		if _, err := o.in.Peek(1); err != nil {
 			return nil, cutOff(err)
 		}
-		if len(o.buf) >= maxLine {
+		part, _ := o.in.Peek(o.in.Buffered())
+		n := 0
+		for ; n < len(part) && depth > 0; n++ {
+			switch c := part[n]; {
+			case escaped:
+				escaped = false
+			case inString:
+				escaped, inString = c == '\\', c != '"'
+			case c == '"':
+				inString = true
+			case c == '{' || c == '[':
+				depth++
+			case c == '}' || c == ']':
+				depth--
+			}
+		}
+		if len(o.buf)+n > maxLine {
 			return nil, fmt.Errorf("it is longer than %d bytes", maxLine)
 		}
-		o.buf = append(o.buf, c)
-		if c == '\n' {
-			o.line++
-		}
-		switch {
-		case escaped:
-			escaped = false
-		case inString:
-			escaped, inString = c == '\\', c != '"'
-		case c == '"':
-			inString = true
-		case c == '{' || c == '[':
-			depth++
-		case c == '}' || c == ']':
-			depth--
-		}
+		o.buf = append(o.buf, part[:n]...)
+		o.line += bytes.Count(part[:n], []byte("\n"))
+		_, _ = o.in.Discard(n) // it was peeked at
 	}
 	return o.buf, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -91,8 +92,8 @@ func TestRealFilesRoundTrip(t *testing.T) {
 			if src.Format != ParquetFile || len(src.Others) > 0 {
 				t.Errorf("%+v", src)
 			}
-			if d := cmp.Diff(want, got); d != "" {
-				t.Errorf("(-want +got):\n%.2000s", d)
+			if !reflect.DeepEqual(want, got) {
+				t.Errorf("(-want +got):\n%.2000s", cmp.Diff(want, got))
 			}
 			if d := cmp.Diff(parquetShape(t, file), parquetShape(t, copied)); d != "" {
 				t.Errorf("schema (-original +ours):\n%s", d)

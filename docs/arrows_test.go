@@ -32,9 +32,10 @@ var arrows = map[string]string{
 	"agent/chat":       "agent/tokenizer data",
 	"agent/tokenizer":  "agent/model/gguf",
 
-	"env":         "data/...",
-	"env/builtin": "env data/...",
-	"reward":      "data/...",
+	"env":           "data/...",
+	"env/builtin":   "env data/...",
+	"env/supervise": "",
+	"reward":        "data/...",
 
 	"data":          "data/registry torch/safetensors",
 	"data/registry": "",
@@ -55,7 +56,8 @@ var arrows = map[string]string{
 // pure lists the packages that must build without cgo.
 var pure = []string{
 	"configs", "algo/checkpoint", "algo/track", "agent", "agent/rollout", "agent/engine", "agent/model/gguf",
-	"agent/chat", "agent/tokenizer", "env", "env/builtin", "reward", "data", "data/registry", "data/view", "torch/mmap", "torch/safetensors",
+	"agent/chat", "agent/tokenizer", "env", "env/builtin", "env/supervise", "reward", "data", "data/registry", "data/view",
+	"torch/mmap", "torch/safetensors",
 }
 
 func TestArrows(t *testing.T) {

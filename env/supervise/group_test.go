@@ -1,0 +1,344 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// freePorts finds n consecutive ports that nobody listens on.
+func freePorts(t *testing.T, n int) int {
+	t.Helper()
+	for range 100 {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := ln.Addr().(*net.TCPAddr).Port
+		_ = ln.Close()
+		o := Options{Host: "127.0.0.1"}
+		free := base+n < 65536
+		for i := range n {
+			free = free && o.portFree(base+i) == nil
+		}
+		if free {
+			return base
+		}
+	}
+	t.Fatal("no free ports")
+	return 0
+}
+
+// fake are options for servers of a role.
+func fake(t *testing.T, role string, n int) Options {
+	return Options{
+		Name:    "fake",
+		Command: Command{Args: []string{"/proc/self/exe", role, "{port}"}, Env: os.Environ()},
+		Servers: n, BasePort: freePorts(t, n), LogDir: t.TempDir(),
+		StartTimeout: time.Minute, Grace: 300 * time.Millisecond, Backoff: 10 * time.Millisecond,
+	}
+}
+
+func start(t *testing.T, o Options) *Group {
+	t.Helper()
+	g, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := g.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+func get(url string) (string, error) {
+	client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	reply, err := client.Get(url)
+	if err != nil {
+		return "", err
+	}
+	defer reply.Body.Close()
+	b, err := io.ReadAll(reply.Body)
+	return string(b), err
+}
+
+func mustGet(t *testing.T, url string) string {
+	t.Helper()
+	text, err := get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func pidOf(t *testing.T, url, path string) int {
+	t.Helper()
+	pid, err := strconv.Atoi(mustGet(t, url+path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// alive reports whether a process is there and no zombie.
+func alive(pid int) bool {
+	_, state, ok := parentOf(pid)
+	return ok && state != 'Z' && state != 'X'
+}
+
+// eventually waits for something that must come.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for range 3000 {
+		if is() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("never: %s", what)
+}
+
+func TestStartAndClose(t *testing.T) {
+	o := fake(t, "serve", 3)
+	o.Command.Dir = t.TempDir()
+	o.Command.Env = append(o.Command.Env, "COLOUR=red", "SHAPE=round")
+	o.Command.Set = map[string]string{"COLOUR": "blue {port}"}
+	var mu sync.Mutex
+	var ready []string
+	o.OnReady = func(url string, restarts int) {
+		mu.Lock()
+		defer mu.Unlock()
+		ready = append(ready, fmt.Sprint(url, " ", restarts))
+	}
+	g := start(t, o)
+	var want, wantReady []string
+	for i := range 3 {
+		url := fmt.Sprintf("http://127.0.0.1:%d", o.BasePort+i)
+		want, wantReady = append(want, url), append(wantReady, url+" 0")
+	}
+	if d := cmp.Diff(want, g.URLs()); d != "" {
+		t.Errorf("the ports are not consecutive: %s", d)
+	}
+	mu.Lock()
+	slices.Sort(ready)
+	if d := cmp.Diff(wantReady, ready); d != "" {
+		t.Errorf("told of readiness: %s", d)
+	}
+	mu.Unlock()
+	var pids []int
+	for i, url := range g.URLs() {
+		pids = append(pids, pidOf(t, url, "/pid"))
+		if got, want := mustGet(t, url+"/env/COLOUR"), fmt.Sprint("blue ", o.BasePort+i); got != want {
+			t.Errorf("COLOUR is %q, want %q", got, want)
+		}
+		if got := mustGet(t, url+"/env/SHAPE"); got != "round" {
+			t.Errorf("SHAPE is %q", got)
+		}
+		if got := mustGet(t, url+"/dir"); got != o.Command.Dir {
+			t.Errorf("the working folder is %q, want %q", got, o.Command.Dir)
+		}
+		group, err := syscall.Getpgid(pids[i])
+		if err != nil || group != pids[i] {
+			t.Errorf("the server's process group is %d (%v), want its own, %d", group, err, pids[i])
+		}
+	}
+	if err := g.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range pids {
+		if alive(pid) {
+			t.Errorf("server %d outlived Close", pid)
+		}
+	}
+	log, err := os.ReadFile(filepath.Join(o.LogDir, fmt.Sprintf("fake_%d.log", o.BasePort+2)))
+	if err != nil || !strings.Contains(string(log), fmt.Sprintf("serve %d", o.BasePort+2)) {
+		t.Errorf("the log of the third server does not name its start: %s %v", log, err)
+	}
+}
+
+func TestLaunchThatCannotWork(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("not a program"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name   string
+		change func(o *Options)
+		want   []string
+	}{
+		{"missing program", func(o *Options) { o.Command.Args[0] = "no-such-server" }, []string{`there is no program "no-such-server" in PATH`}},
+		{"missing path", func(o *Options) { o.Command.Args[0] = "/no/such/server" }, []string{"there is no program /no/such/server"}},
+		{"not a program", func(o *Options) { o.Command.Args[0] = file }, []string{"exec format error"}},
+		{"no command", func(o *Options) { o.Command.Args = nil }, []string{"no command"}},
+		{"missing folder", func(o *Options) { o.Command.Dir = "/no/such/folder" }, []string{"working folder", "/no/such/folder"}},
+		{"folder is a file", func(o *Options) { o.Command.Dir = file }, []string{"is a file"}},
+		{"taken port", func(o *Options) { o.BasePort = taken.Addr().(*net.TCPAddr).Port - 1; o.Servers = 2 },
+			[]string{fmt.Sprintf("port %d is taken", taken.Addr().(*net.TCPAddr).Port)}},
+		{"ports beyond the last", func(o *Options) { o.BasePort = 65535; o.Servers = 2 }, []string{"do not fit"}},
+		{"exits at once", func(o *Options) { o.Command.Args[1] = "fail" }, []string{"it ended with status 1", "No module named 'gymnasium'"}},
+		{"hangs", func(o *Options) { o.Command.Args[1] = "hang"; o.StartTimeout = 500 * time.Millisecond },
+			[]string{"did not answer within 500ms (start_timeout_s)", "connection refused", "it wrote nothing"}},
+		{"opens its port only", func(o *Options) { o.Command.Args[1] = "mute"; o.StartTimeout = 500 * time.Millisecond },
+			[]string{"did not answer", "loading the index"}},
+		{"no watchdog", func(o *Options) { o.Watchdog = []string{"/bin/false"} }, []string{"status 1"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			o := fake(t, "serve", 1)
+			test.change(&o)
+			g, err := Start(t.Context(), o)
+			if err == nil {
+				_ = g.Close(t.Context())
+				t.Fatal("it worked")
+			}
+			for _, want := range append(test.want, "launch fake: ") {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not say %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+// One server that fails takes the others, which are up, with it.
+func TestStartIsAllOrNothing(t *testing.T) {
+	o := fake(t, "serve", 2)
+	var mu sync.Mutex
+	var pid int
+	o.Command.Args = []string{"/bin/sh", "-c", "if [ {port} = $LAST ]; then while ! [ -e $FLAG ]; do sleep 0.02; done; exit 1; fi; exec /proc/$PPID/exe serve {port}"}
+	flag := filepath.Join(t.TempDir(), "flag")
+	o.Command.Set = map[string]string{"FLAG": flag, "LAST": strconv.Itoa(o.BasePort + 1)}
+	o.OnReady = func(url string, _ int) {
+		mu.Lock()
+		defer mu.Unlock()
+		pid = pidOf(t, url, "/pid")
+		if err := os.WriteFile(flag, nil, 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+	if g, err := Start(t.Context(), o); err == nil {
+		_ = g.Close(t.Context())
+		t.Fatal("it worked")
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if pid == 0 || alive(pid) {
+		t.Errorf("the good server (%d) was left", pid)
+	}
+}
+
+func TestStartIsCancelled(t *testing.T) {
+	o := fake(t, "hang", 2)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("the user went home")
+	time.AfterFunc(200*time.Millisecond, func() { cancel(why) })
+	if _, err := Start(ctx, o); !errors.Is(err, why) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRestart(t *testing.T) {
+	o := fake(t, "serve", 2)
+	down, up := make(chan error, 16), make(chan int, 16)
+	o.OnDown = func(url string, err error) { down <- err }
+	o.OnReady = func(_ string, restarts int) { up <- restarts }
+	g := start(t, o)
+	<-up
+	<-up
+	url := g.URLs()[0]
+	first := pidOf(t, url, "/pid")
+	stray := pidOf(t, url, "/spawn")
+	other := pidOf(t, g.URLs()[1], "/pid")
+
+	_, _ = get(url + "/die") // it does not answer any more
+	if err := <-down; !strings.Contains(err.Error(), "status 3") || !strings.Contains(err.Error(), url) {
+		t.Errorf("told %v", err)
+	}
+	if n := <-up; n != 1 {
+		t.Errorf("%d restarts, want 1", n)
+	}
+	if alive(stray) {
+		t.Error("what the dead server had started is still there when the next one is up")
+	}
+	if pid := pidOf(t, url, "/pid"); pid == first {
+		t.Error("the same process")
+	}
+	if err := syscall.Kill(pidOf(t, url, "/pid"), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-down; !strings.Contains(err.Error(), "signal 9") {
+		t.Errorf("told %v", err)
+	}
+	if n := <-up; n != 2 {
+		t.Errorf("%d restarts, want 2", n)
+	}
+	if pid := pidOf(t, g.URLs()[1], "/pid"); pid != other {
+		t.Error("the other server was started again as well")
+	}
+}
+
+// The pauses double while a server keeps dying.
+func TestRestartBacksOff(t *testing.T) {
+	o := fake(t, "serve", 1)
+	flag := filepath.Join(t.TempDir(), "flag")
+	o.Command.Args = []string{"/bin/sh", "-c", "if [ -e $FLAG ]; then echo again; exit 1; fi; : > $FLAG; exec /proc/$PPID/exe serve {port}"}
+	o.Command.Set = map[string]string{"FLAG": flag}
+	up := make(chan int, 16)
+	o.OnReady = func(_ string, restarts int) { up <- restarts }
+	o.Backoff, o.BackoffMax = 20*time.Millisecond, 80*time.Millisecond
+	g := start(t, o)
+	<-up
+	_, _ = get(g.URLs()[0] + "/die")
+	log := filepath.Join(o.LogDir, fmt.Sprintf("fake_%d.log", o.BasePort))
+	eventually(t, "five starts", func() bool {
+		b, err := os.ReadFile(log)
+		return err == nil && strings.Count(string(b), "\nagain\n") >= 4
+	})
+	if err := os.Remove(flag); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-up; n < 5 {
+		t.Errorf("up after %d restarts, want at least 5", n)
+	}
+}
+
+func TestLogIsCapped(t *testing.T) {
+	o := fake(t, "serve", 1)
+	o.LogBytes = 64 << 10
+	g := start(t, o)
+	mustGet(t, g.URLs()[0]+"/log/5000")
+	log := filepath.Join(o.LogDir, fmt.Sprintf("fake_%d.log", o.BasePort))
+	eventually(t, "the last line", func() bool { return strings.Contains(lastWords(log), "line 004999") })
+	total := int64(0)
+	for _, name := range []string{log, log + ".1"} {
+		st, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += st.Size()
+	}
+	if total > o.LogBytes {
+		t.Errorf("the logs have %d bytes, allowed are %d", total, o.LogBytes)
+	}
+}

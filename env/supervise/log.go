@@ -1,0 +1,124 @@
+package supervise
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+)
+
+// serverLog is the log file of one server. When it is half as large as
+// allowed it becomes FILE.1, whose predecessor is dropped, and a new one is
+// begun: the newest words are always kept. What cannot be written, because the
+// disk is full, is lost: the server must not wait for it.
+type serverLog struct {
+	path string
+	max  int64
+	f    *os.File
+	size int64
+}
+
+func openLog(path string, limit int64) (*serverLog, error) {
+	l := &serverLog{path: path, max: max(limit/2, 4096)}
+	return l, l.open()
+}
+
+func (l *serverLog) open() error {
+	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return fmt.Errorf("open the server's log: %w", err)
+	}
+	st, err := f.Stat()
+	if err != nil {
+		_ = f.Close() // nothing was written
+		return fmt.Errorf("open the server's log: %w", err)
+	}
+	l.f, l.size = f, st.Size()
+	return nil
+}
+
+// Write never fails.
+func (l *serverLog) Write(p []byte) (int, error) {
+	if l.size+int64(len(p)) > l.max && l.size > 0 {
+		l.turn()
+	}
+	if l.f != nil {
+		n, _ := l.f.Write(p) // see the type's comment
+		l.size += int64(n)
+	}
+	return len(p), nil
+}
+
+func (l *serverLog) turn() {
+	if l.f == nil {
+		return
+	}
+	_ = l.f.Close()                    // its words are with the kernel already
+	_ = os.Rename(l.path, l.path+".1") // if not, it goes on in the same file
+	if err := l.open(); err != nil {
+		l.f = nil
+	}
+}
+
+func (l *serverLog) close() error {
+	if l.f == nil {
+		return nil
+	}
+	return l.f.Close()
+}
+
+// logHead starts the lines that the watchdog writes into a log itself; one of
+// them stands before the words of every start.
+const logHead = "--- openmanus: "
+
+// The part of a log that an error repeats.
+const (
+	tailBytes = 4096
+	tailLines = 12
+)
+
+// lastWords gives the last lines a server wrote since it was last started, for
+// an error message.
+func lastWords(path string) string {
+	name := filepath.Base(path)
+	f, err := os.Open(path)
+	if err != nil {
+		return "it has no log: " + err.Error()
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return "it has no log: " + err.Error()
+	}
+	b, err := io.ReadAll(io.NewSectionReader(f, max(0, st.Size()-tailBytes), tailBytes))
+	if err != nil {
+		return "its log cannot be read: " + err.Error()
+	}
+	if i := bytes.LastIndex(b, []byte(logHead+"start ")); i >= 0 {
+		_, b, _ = bytes.Cut(b[i:], []byte("\n"))
+	}
+	var lines []string
+	for line := range strings.SplitSeq(printable(string(b)), "\n") {
+		if line = strings.TrimRight(line, " \t"); line != "" && !strings.HasPrefix(line, logHead) {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) == 0 {
+		return "it wrote nothing to " + name
+	}
+	lines = lines[max(0, len(lines)-tailLines):]
+	return "the end of " + name + ":\n  " + strings.Join(lines, "\n  ")
+}
+
+// printable drops what a terminal would take for a command.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}

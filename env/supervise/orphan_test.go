@@ -1,0 +1,151 @@
+package supervise
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// gone fails the test for every process that is still there in the end, and
+// ends it.
+func gone(t *testing.T, pids []int) {
+	t.Helper()
+	for range 1500 {
+		left := false
+		for _, pid := range pids {
+			left = left || alive(pid)
+		}
+		if !left {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	for _, pid := range pids {
+		if alive(pid) {
+			cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			t.Errorf("process %d is an orphan: %s", pid, strings.ReplaceAll(string(cmdline), "\x00", " "))
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// launcher starts this binary as a program that launches two servers.
+func launcher(t *testing.T, role string) (cmd *exec.Cmd, urls []string) {
+	t.Helper()
+	base := freePorts(t, 2)
+	cmd = exec.Command("/proc/self/exe", "launcher", role, strconv.Itoa(base), "2", t.TempDir())
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the launcher says %q (%v)", line, err)
+	}
+	for i := range 2 {
+		urls = append(urls, fmt.Sprintf("http://127.0.0.1:%d", base+i))
+	}
+	return cmd, urls
+}
+
+// TestNoOrphansAfterKill kills the program, without a chance to clean up, and
+// looks for everything that was below it.
+func TestNoOrphansAfterKill(t *testing.T) {
+	for _, role := range []string{"serve", "wrapper"} {
+		t.Run(role, func(t *testing.T) {
+			cmd, urls := launcher(t, role)
+			var stubborn []int
+			for _, url := range urls {
+				stubborn = append(stubborn, pidOf(t, url, "/spawn"))
+			}
+			all := descendants(cmd.Process.Pid)
+			for _, pid := range stubborn {
+				if !contains(all, pid) {
+					t.Errorf("process %d is not below the program", pid)
+				}
+			}
+			want := 6 // two watchdogs, two servers, two that they started
+			if role == "wrapper" {
+				want = 8
+			}
+			if len(all) != want {
+				t.Errorf("%d processes are below the program, want %d", len(all), want)
+			}
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait() // it was killed
+			gone(t, all)
+		})
+	}
+}
+
+// TestNoOrphansOfAnOrphan kills the parent first: its child, which has a
+// session of its own, becomes the watchdog's.
+func TestNoOrphansOfAnOrphan(t *testing.T) {
+	cmd, urls := launcher(t, "serve")
+	server := pidOf(t, urls[0], "/pid")
+	stray := pidOf(t, urls[0], "/spawn")
+	all := descendants(cmd.Process.Pid)
+	if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, []int{server, stray}) // the server is started again without it
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	all = append(all, descendants(cmd.Process.Pid)...)
+	_ = cmd.Wait() // it was killed
+	gone(t, all)
+}
+
+// TestNoOrphansOfAKilledWatchdog takes away the one who would clean up.
+func TestNoOrphansOfAKilledWatchdog(t *testing.T) {
+	o := fake(t, "serve", 1)
+	down := make(chan error, 16)
+	o.OnDown = func(_ string, err error) { down <- err }
+	g := start(t, o)
+	server := pidOf(t, g.URLs()[0], "/pid")
+	stray := pidOf(t, g.URLs()[0], "/spawn")
+	watchdog, _, ok := parentOf(server)
+	if !ok {
+		t.Fatal("the server has no parent")
+	}
+	if err := syscall.Kill(watchdog, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-down; !strings.Contains(err.Error(), "watchdog") {
+		t.Errorf("told %v", err)
+	}
+	gone(t, []int{server, stray})
+}
+
+func contains(pids []int, pid int) bool {
+	for _, p := range pids {
+		if p == pid {
+			return true
+		}
+	}
+	return false
+}
+
+func TestWatchdogWithoutAnOrder(t *testing.T) {
+	for _, in := range []string{"", "{\n", "{}\n", "no newline"} {
+		cmd := exec.Command("/proc/self/exe", WatchdogCommand, "x")
+		cmd.Stdin = strings.NewReader(in)
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != exitWatchdog || !strings.Contains(string(out), "order") {
+			t.Errorf("%q: %v: %s", in, err, out)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// The pauses between questions to a starting server, and the time for an answer.
+const (
+	askFirst   = 20 * time.Millisecond
+	askMost    = 300 * time.Millisecond
+	answerTime = 5 * time.Second
+)
+
+// ready waits until the server at url answers GET /. That a port is open says
+// little: an import may take minutes more, and wrappers open ports early.
+func ready(ctx context.Context, url string) error {
+	transport := &http.Transport{
+		DialContext:       (&net.Dialer{Timeout: answerTime}).DialContext,
+		DisableKeepAlives: true,
+	}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: answerTime}
+	last := errors.New("no answer")
+	for pause := askFirst; ; pause = min(2*pause, askMost) {
+		err := ask(ctx, client, url)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil {
+			last = err
+		}
+		if !sleep(ctx, pause) {
+			return fmt.Errorf("%w: %v", context.Cause(ctx), last)
+		}
+	}
+}
+
+// ask takes any answer below status 500, as env.Pool's probe does.
+func ask(ctx context.Context, client *http.Client, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/", nil)
+	if err != nil {
+		return err
+	}
+	reply, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer reply.Body.Close()
+	if _, err := io.Copy(io.Discard, io.LimitReader(reply.Body, 1<<16)); err != nil {
+		return err
+	}
+	if reply.StatusCode >= 500 {
+		return fmt.Errorf("GET / answers status %d", reply.StatusCode)
+	}
+	return nil
+}
+
+// sleep reports whether it slept the whole pause.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,165 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// server is one server of a group; its goroutine alone uses it.
+type server struct {
+	o    *Options
+	port int
+	url  string
+	log  string
+}
+
+func newServer(o *Options, port int) *server {
+	return &server{
+		o: o, port: port,
+		url: "http://" + net.JoinHostPort(o.Host, strconv.Itoa(port)),
+		log: filepath.Join(o.LogDir, fmt.Sprintf("%s_%d.log", o.Name, port)),
+	}
+}
+
+// run keeps the server up until ctx ends. first gets nil when it answers for
+// the first time, or why it will not, which ends run.
+func (s *server) run(ctx context.Context, first chan<- error) {
+	o := s.o
+	p, err := s.start(ctx)
+	first <- err
+	if err != nil {
+		return
+	}
+	s.up(0)
+	began := time.Now()
+	pause := o.Backoff
+	for restarts := 0; ; {
+		select {
+		case <-ctx.Done():
+			p.stop(o.Grace)
+			return
+		case <-p.exited:
+		}
+		p.stop(0)
+		if ctx.Err() != nil {
+			return
+		}
+		err := fmt.Errorf("server %s died: %w", s.url, p.err)
+		if o.OnDown != nil {
+			o.OnDown(s.url, err)
+		}
+		o.Log.Warn("environment server died; it is started again", "env", o.Name, "server", s.url, "error", p.err, "log", s.log)
+		if time.Since(began) >= o.Steady {
+			pause = o.Backoff
+		}
+		for {
+			if !sleep(ctx, pause) {
+				return
+			}
+			pause = min(2*pause, o.BackoffMax)
+			restarts++
+			if p, err = s.start(ctx); err == nil {
+				break
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			o.Log.Warn("environment server does not start again", "env", o.Name, "server", s.url, "error", err, "next_try", pause)
+		}
+		began = time.Now()
+		o.Log.Info("environment server started again", "env", o.Name, "server", s.url, "restarts", restarts)
+		s.up(restarts)
+	}
+}
+
+func (s *server) up(restarts int) {
+	if s.o.OnReady != nil {
+		s.o.OnReady(s.url, restarts)
+	}
+}
+
+// start starts the server once and waits until it answers. After an error
+// nothing of it is left.
+func (s *server) start(ctx context.Context) (*process, error) {
+	o := s.o
+	if err := o.portFree(s.port); err != nil {
+		return nil, err
+	}
+	p, err := launch(o.Watchdog, fmt.Sprintf("%s:%d", o.Name, s.port), order{
+		Args: s.args(), Dir: o.Command.Dir, Env: s.environ(),
+		Log: s.log, LogBytes: o.LogBytes, Grace: o.Grace,
+	})
+	if err != nil {
+		return nil, err
+	}
+	wait, cancel := context.WithTimeoutCause(ctx, o.StartTimeout, errNotReady)
+	defer cancel()
+	answer := make(chan error, 1)
+	go func() { answer <- ready(wait, s.url) }()
+	select {
+	case err = <-answer:
+	case <-p.exited:
+		cancel()
+		<-answer
+	}
+	if err == nil {
+		select {
+		case <-p.exited: // who answered, if somebody did, was not this server
+			err = fmt.Errorf("server %s did not start: %w; %s", s.url, p.err, lastWords(s.log))
+		default:
+			return p, nil
+		}
+	} else {
+		p.stop(o.Grace)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if errors.Is(err, errNotReady) {
+			err = fmt.Errorf("server %s did not answer within %v (start_timeout_s): %w; %s", s.url, o.StartTimeout, err, lastWords(s.log))
+		}
+	}
+	p.stop(0)
+	return nil, err
+}
+
+// errNotReady is the cause of a start that took too long.
+var errNotReady = errors.New("it is not ready")
+
+// args are the command of this server.
+func (s *server) args() []string {
+	out := make([]string, len(s.o.Command.Args))
+	for i, v := range s.o.Command.Args {
+		out[i] = s.expand(v)
+	}
+	return out
+}
+
+// environ is the environment of this server. Of a variable that is set twice,
+// some programs see the first and some the last.
+func (s *server) environ() []string {
+	c := s.o.Command
+	var out []string
+	for _, kv := range c.Env {
+		key, _, _ := strings.Cut(kv, "=")
+		if _, ok := c.Set[key]; !ok {
+			out = append(out, kv)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.Set)) {
+		out = append(out, key+"="+s.expand(c.Set[key]))
+	}
+	return out
+}
+
+// expand fills the placeholders in.
+func (s *server) expand(v string) string {
+	return strings.NewReplacer("{host}", s.o.Host, "{port}", strconv.Itoa(s.port)).Replace(v)
+}

@@ -75,7 +75,7 @@ func (e *Error) hint() string {
 	case KindRouting:
 		return "is this address a server of this environment?"
 	case KindConnection:
-		if !e.Sent {
+		if !e.Sent && !errors.Is(e.Err, ErrRestarted) {
 			return "is the server running?"
 		}
 	}

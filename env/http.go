@@ -239,9 +239,9 @@ func (c *caller) classify(ctx context.Context, op, address string, status int, r
 	default:
 		e.Kind, e.Words = KindMalformed, shorten(string(reply))
 	}
-	e.retryable = e.Kind == KindConnection || e.Kind == KindServer
+	e.retryable = (e.Kind == KindConnection || e.Kind == KindServer) && !errors.Is(err, ErrRestarted)
 	if op == opStep {
-		e.retryable = e.Kind == KindConnection && !sent || status == http.StatusServiceUnavailable && c.server.stepRetry503
+		e.retryable = e.retryable && e.Kind == KindConnection && !sent || status == http.StatusServiceUnavailable && c.server.stepRetry503
 	}
 	return e
 }

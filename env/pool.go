@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -59,10 +60,12 @@ type Pool struct {
 	jobs    int           // the pool's own goroutines; guarded by mu
 }
 
-// poolServer is one server. All its mutable fields are guarded by Pool.mu.
+// poolServer is one server. Its mutable fields are guarded by Pool.mu unless they say otherwise.
 type poolServer struct {
 	url  string // as the client wants it
 	root string // where the probe asks
+	// starts counts the restarts ServerDown told of; not guarded.
+	starts atomic.Int64
 
 	live     int     // leases out, or being created
 	free     []*slot // instances waiting for a lease
@@ -201,7 +204,7 @@ func (p *Pool) create(ctx context.Context, s *poolServer) (*slot, error) {
 	sl.era = s.era
 	p.mu.Unlock()
 	o := p.o.Client
-	o.BaseURL, o.Record = s.url, sl.keep
+	o.BaseURL, o.Record, o.Client = s.url, sl.keep, p.bound(s)
 	client, err := p.spec.New(ctx, o)
 	if err == nil {
 		sl.client = client

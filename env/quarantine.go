@@ -49,6 +49,10 @@ func (p *Pool) probeUntilUp(s *poolServer, pause time.Duration) {
 	for sleep(p.life, pause) {
 		err := p.probe(s)
 		p.mu.Lock()
+		if !s.down { // another probe was first
+			p.mu.Unlock()
+			return
+		}
 		if err == nil {
 			s.down = false
 			p.notify()
@@ -71,11 +75,7 @@ func (p *Pool) probe(s *poolServer) error {
 	if err != nil {
 		return &Error{Kind: KindConnection, Op: opProbe, URL: s.root, Err: err}
 	}
-	client := p.o.Client.Client
-	if client == nil {
-		client = sharedClient
-	}
-	resp, err := client.Do(req)
+	resp, err := p.httpClient().Do(req)
 	if err != nil {
 		return &Error{Kind: KindConnection, Op: opProbe, URL: s.root, Err: cause(err)}
 	}
@@ -88,4 +88,12 @@ func (p *Pool) probe(s *poolServer) error {
 		return &Error{Kind: KindServer, Op: opProbe, URL: s.root, Status: resp.StatusCode, Words: shorten(string(words)), Sent: true}
 	}
 	return nil
+}
+
+// httpClient is what requests go through where nothing else is said.
+func (p *Pool) httpClient() *http.Client {
+	if p.o.Client.Client != nil {
+		return p.o.Client.Client
+	}
+	return sharedClient
 }

@@ -1,0 +1,82 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+// A restarted server counts its ids from 0 again; a lease of the old one must
+// not play somebody else's game.
+func TestPoolServerRestarts(t *testing.T) {
+	c := newCrowd(t)
+	p := newPool(t, PoolOptions{}, c.URL)
+	ctx := context.Background()
+	old, spare := acquire(t, p), acquire(t, p)
+	spare.Release(true)
+	p.ServerDown("http://127.0.0.1:1", errors.New("not of this pool")) // changes nothing
+	if _, err := old.Client().Step(ctx, ""); err != nil {
+		t.Fatal(err)
+	}
+	requests := func() (probes int) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.probes
+	}
+
+	c.off.Store(true)
+	why := errors.New("it died")
+	p.ServerDown(c.URL+"/", why)
+	if err := p.allDown(); !errors.Is(err, why) {
+		t.Errorf("the servers are down because of %v", err)
+	}
+	// The new process answers before the old lease asks.
+	c.mu.Lock()
+	c.created, c.open = 0, map[string]bool{}
+	c.mu.Unlock()
+	c.off.Store(false)
+	before := requests()
+	p.ServerUp(c.URL)
+	fresh := acquire(t, p)
+	if requests() == before {
+		t.Error("the server was taken into service without being asked")
+	}
+	if created, open := c.counts(); created != 1 || open != 1 {
+		t.Errorf("%d created, %d open on the new server, want one", created, open)
+	}
+	for _, ask := range []func() error{
+		func() error { _, err := old.Client().Step(ctx, ""); return err },
+		func() error { _, err := old.Client().Reset(ctx, 0); return err },
+	} {
+		err := ask()
+		var e *Error
+		if !errors.Is(err, ErrRestarted) || !errors.As(err, &e) || e.Sent || e.Retryable() || e.Kind != KindConnection {
+			t.Errorf("the old lease is told %v", err)
+		}
+		old.Fail(err)
+	}
+	if _, err := fresh.Client().Step(ctx, ""); err != nil {
+		t.Errorf("the new lease: %v", err)
+	}
+	fresh.Release(true)
+	if l := acquire(t, p); l.slot != fresh.slot {
+		t.Error("the server was blamed for what an instance of its predecessor said")
+	}
+	if _, open := c.counts(); open != 1 {
+		t.Errorf("%d instances are open: the old one was closed under its new owner", open)
+	}
+}
+
+// A server that is down already is still forgotten, with all its instances.
+func TestPoolServerRestartsWhileDown(t *testing.T) {
+	c := newCrowd(t)
+	p := newPool(t, PoolOptions{ProbePause: 1 << 40, ProbeMax: 1 << 40}, c.URL)
+	l := acquire(t, p)
+	c.off.Store(true)
+	_, err := l.Client().Step(context.Background(), "")
+	l.Fail(err)
+	p.ServerDown(c.URL, errors.New("it died"))
+	c.off.Store(false)
+	p.ServerUp(c.URL) // the next probe of its own would be due in weeks
+	acquire(t, p)
+}

@@ -2,8 +2,10 @@ package configs
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -115,6 +117,8 @@ func assign(dst reflect.Value, v any) string {
 		}
 	case reflect.Slice:
 		return assignStrings(dst, v)
+	case reflect.Map:
+		return assignTable(dst, v)
 	default:
 		panic("configs: no way to assign a " + dst.Type().String())
 	}
@@ -139,6 +143,27 @@ func assignStrings(dst reflect.Value, v any) string {
 		}
 	default:
 		return fmt.Sprintf("%s is not a string or a list of strings", describe(v))
+	}
+	dst.Set(reflect.ValueOf(out))
+	return ""
+}
+
+// assignTable takes a table of strings.
+func assignTable(dst reflect.Value, v any) string {
+	table, ok := v.(map[string]any)
+	if !ok {
+		return fmt.Sprintf("%s is not a table such as {NAME = \"value\"}", describe(v))
+	}
+	var out map[string]string // nil without entries, as by default
+	for _, key := range slices.Sorted(maps.Keys(table)) {
+		s, ok := table[key].(string)
+		if !ok {
+			return fmt.Sprintf("%s = %s: a string is wanted", key, describe(table[key]))
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[key] = s
 	}
 	dst.Set(reflect.ValueOf(out))
 	return ""

@@ -1,6 +1,9 @@
 package configs
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Config is one run, section by section. The names are those of the TOML file;
 // docs/configuration.md says what each key means.
@@ -64,6 +67,17 @@ type Env struct {
 	Instruction     string   `toml:"instruction"`
 	InstructionFile string   `toml:"instruction_file"`
 	Recipes         string   `toml:"recipes"`
+	// How servers are started, where Launch says so.
+	Launch        bool              `toml:"launch"`
+	NumServers    int               `toml:"num_servers"`
+	BasePort      int               `toml:"base_port"`
+	Checkout      string            `toml:"checkout"`
+	Command       []string          `toml:"command"`
+	Workdir       string            `toml:"workdir"`
+	Environment   map[string]string `toml:"environment"`
+	Python        string            `toml:"python"`
+	Venv          string            `toml:"venv"`
+	StartTimeoutS float64           `toml:"start_timeout_s"`
 }
 
 // Data says how tasks become steps.
@@ -208,6 +222,8 @@ func (c Config) Clone() Config {
 		e.ValTasks = slices.Clone(e.ValTasks)
 		e.SkipTasks = slices.Clone(e.SkipTasks)
 		e.ExpertTasks = slices.Clone(e.ExpertTasks)
+		e.Command = slices.Clone(e.Command)
+		e.Environment = maps.Clone(e.Environment)
 	}
 	c.SFT.Files = slices.Clone(c.SFT.Files)
 	c.Log.Backends = slices.Clone(c.Log.Backends)

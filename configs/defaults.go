@@ -100,7 +100,10 @@ func Defaults() Config {
 // DefaultEnv returns an [[env]] table that says nothing but its name. Format
 // and MaxTurns are empty: ActionFormat and the [agent] section fill them.
 func DefaultEnv(name string) Env {
-	return Env{Name: name, Weight: 1, Parser: "g2", ActionFormat: react, TimeoutS: 300, Retries: 5}
+	return Env{
+		Name: name, Weight: 1, Parser: "g2", ActionFormat: react, TimeoutS: 300, Retries: 5,
+		NumServers: 1, BasePort: 36001,
+	}
 }
 
 func defaultOptim() Optim {

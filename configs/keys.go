@@ -22,7 +22,7 @@ const (
 // Key is one key of the configuration, for people and for documentation.
 type Key struct {
 	Name    string // "actor.optim.lr"; keys of [[env]] tables are "env.name"
-	Type    string // string, integer, number, boolean, list of strings; "" unless Ready
+	Type    string // string, integer, number, boolean, list of strings, table of strings; "" unless Ready
 	Doc     string
 	Default string // a TOML value; "" unless Ready or Fixed
 	Allowed string // "" where every value of the type is
@@ -81,7 +81,7 @@ func later(section string, keys string) []entry {
 }
 
 // laterSections are tables of the specification of which nothing is implemented.
-var laterSections = []string{"agent.summary", "algo.rollout_correction", "env.launch", "env.tools", "env.webshop", "reward.components"}
+var laterSections = []string{"agent.summary", "algo.rollout_correction", "env.tools", "env.webshop", "reward.components"}
 
 // known returns the entry for a key whose [[env]] index was taken out.
 func known(name string) (entry, bool) {
@@ -141,6 +141,8 @@ func typeName(t reflect.Type) string {
 		return "true or false"
 	case reflect.Array:
 		return "list of numbers"
+	case reflect.Map:
+		return "table of strings"
 	default:
 		return "list of strings"
 	}

@@ -63,12 +63,22 @@ var envKeys = concat([]entry{
 	ready("env.retries", "tries of create and reset after the first; a sent step is never repeated", between(0, 100)),
 	ready("env.instruction", "text that replaces the environment's instruction; empty: instruction_file, the task's own, or the built-in one", anything),
 	ready("env.instruction_file", "text file that replaces the environment's instruction; empty: the task's own or the built-in one", anything),
+	ready("env.launch", "start servers of this environment from a checkout of AgentGym, and end them with the run (docs/environments.md)", anything),
+	ready("env.num_servers", "how many of them", between(1, 1024)),
+	ready("env.base_port", "port of the first; the others have those after it", between(1, 65535)),
+	ready("env.checkout", "folder of AgentGym that holds agentenv-textcraft and the others", anything),
+	ready("env.command", "command that starts one server, instead of the recipe's; {python}, {checkout}, {host} and {port} are filled in", anything),
+	ready("env.workdir", "working folder of the servers; empty: the recipe's", anything),
+	ready("env.environment", "environment variables of the servers beside this program's own; {checkout}, {host} and {port} are filled in", variables),
+	ready("env.python", "interpreter of the servers; empty: that of the venv that env install made, else python3", anything),
+	ready("env.venv", "virtual environment of the servers, instead of python", anything),
+	ready("env.start_timeout_s", "seconds a server may take until it answers; 0: as long as servers of its kind take", between(0, 86400)),
 	ready("env.recipes", "folder of Minecraft recipe files for the built-in textcraft; empty: its own book", anything),
 	moved("env.server_base", "write servers = [\"http://host:port\"] in [[env]]"),
 	moved("env.ports", "write servers = [\"http://host:port\"] in [[env]]"),
 	moved("env.data_len", "the length of the task list is what counts; leave it out"),
 },
-	later("env", "launch num_servers base_port checkout seed history_length use_summary data_path available_tools"))
+	later("env", "seed history_length use_summary data_path available_tools"))
 
 var dataKeys = concat([]entry{
 	ready("data.train_limit", "train on at most so many tasks, picked at random; 0: all", atLeast(0)),

@@ -3,6 +3,7 @@ package configs
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -76,6 +77,13 @@ func literal(v reflect.Value) string {
 		return strconv.FormatUint(v.Uint(), 10)
 	case reflect.Float64:
 		return formatFloat(v.Float())
+	case reflect.Map:
+		var parts []string
+		for _, key := range v.MapKeys() {
+			parts = append(parts, quote(key.String())+" = "+quote(v.MapIndex(key).String()))
+		}
+		slices.Sort(parts)
+		return "{" + strings.Join(parts, ", ") + "}"
 	case reflect.Slice, reflect.Array:
 		parts := make([]string, v.Len())
 		for i := range parts {

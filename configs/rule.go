@@ -2,6 +2,7 @@ package configs
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/url"
 	"path/filepath"
@@ -11,7 +12,8 @@ import (
 )
 
 // A rule says which values of a key are allowed. check gets a string, int,
-// uint64, float64, bool or []string and returns what is wrong with it, or "".
+// uint64, float64, bool or []string or
+// map[string]string and returns what is wrong with it, or "".
 type rule struct {
 	allowed string
 	check   func(v any) string
@@ -165,6 +167,16 @@ var indices = rule{"index ranges such as \"0-9,17\"", func(v any) string {
 	for _, s := range v.([]string) {
 		if _, err := ParseIndices(s); err != nil {
 			return err.Error()
+		}
+	}
+	return ""
+}}
+
+// variables allows names that an environment variable can have.
+var variables = rule{"", func(v any) string {
+	for _, name := range slices.Sorted(maps.Keys(v.(map[string]string))) {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(v.(map[string]string)[name], "\x00") {
+			return fmt.Sprintf("%q is not an environment variable", name)
 		}
 	}
 	return ""

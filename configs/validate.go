@@ -91,8 +91,8 @@ func (c *Config) checkEnvs(fs *Faults) {
 		at := "env." + strconv.Itoa(i) + "."
 		trained = trained || e.Weight > 0
 		val = val || len(e.ValTasks) > 0
-		if len(e.Servers) == 0 && !builtin[e.Name] {
-			fs.add(at+"servers", "%s has no built-in server: give the addresses of running ones", e.Name)
+		if len(e.Servers) == 0 && !e.Launch && !builtin[e.Name] {
+			fs.add(at+"servers", "%s has no built-in server: give the addresses of running ones, or launch = true and a checkout", e.Name)
 		}
 		if len(e.Tasks) == 0 && e.Weight > 0 {
 			fs.add(at+"tasks", "no tasks to train on: give an index range such as \"0-199\" or files, or weight = 0")
@@ -107,10 +107,11 @@ func (c *Config) checkEnvs(fs *Faults) {
 			fs.add(at+"instruction", "instruction_file is set too: take out one of the two")
 		}
 		c.checkActionFormat(fs, at, e)
-		if e.Recipes != "" && (e.Name != "textcraft" || len(e.Servers) > 0) {
+		if e.Recipes != "" && (e.Name != "textcraft" || len(e.Servers) > 0 || e.Launch) {
 			fs.add(at+"recipes", "only the built-in textcraft server reads recipes: take it out")
 		}
 	}
+	c.checkLaunch(fs)
 	if !trained {
 		fs.add("env.0.weight", "no weight is above 0: nothing would be trained on")
 	}

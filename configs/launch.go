@@ -1,0 +1,62 @@
+package configs
+
+import "strconv"
+
+// checkLaunch holds the rules of servers that the program starts itself.
+func (c *Config) checkLaunch(fs *Faults) {
+	taken := map[int]int{} // the table that has a port
+	for i, e := range c.Env {
+		at := "env." + strconv.Itoa(i) + "."
+		if !e.Launch {
+			for _, key := range e.launchKeys() {
+				fs.add(at+key, "it says how servers are started, and none are: set launch = true, or take it out")
+			}
+			continue
+		}
+		if len(e.Servers) > 0 {
+			fs.add(at+"servers", "launch = true starts servers of its own: take out one of the two")
+		}
+		if e.Checkout == "" && len(e.Command) == 0 {
+			fs.add(at+"checkout", "launch = true needs the folder of AgentGym's checkout, or a command")
+		}
+		if e.Python != "" && e.Venv != "" {
+			fs.add(at+"venv", "python names the interpreter already: take out one of the two")
+		}
+		if e.BasePort+e.NumServers-1 > 65535 {
+			fs.add(at+"base_port", "%d servers from port %d on do not fit below port 65536", e.NumServers, e.BasePort)
+			continue
+		}
+		for port := e.BasePort; port < e.BasePort+e.NumServers; port++ {
+			if other, ok := taken[port]; ok {
+				fs.add(at+"base_port", "port %d is that of a server of [[env]] table %d already: choose another", port, other)
+				break
+			}
+			taken[port] = i
+		}
+	}
+}
+
+// launchKeys lists the keys of servers to be started that e sets.
+func (e Env) launchKeys() []string {
+	def := DefaultEnv("")
+	var keys []string
+	for _, k := range []struct {
+		name string
+		set  bool
+	}{
+		{"num_servers", e.NumServers != def.NumServers},
+		{"base_port", e.BasePort != def.BasePort},
+		{"checkout", e.Checkout != ""},
+		{"command", len(e.Command) > 0},
+		{"workdir", e.Workdir != ""},
+		{"environment", len(e.Environment) > 0},
+		{"python", e.Python != ""},
+		{"venv", e.Venv != ""},
+		{"start_timeout_s", e.StartTimeoutS != 0},
+	} {
+		if k.set {
+			keys = append(keys, k.name)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,94 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// launched is a configuration with one environment whose servers are started.
+const launched = `
+[model]
+path = "m"
+[[env]]
+name = "textcraft"
+tasks = "0-9"
+val_tasks = "10-12"
+launch = true
+checkout = "AgentGym"
+`
+
+func TestLaunch(t *testing.T) {
+	text := launched + `num_servers = 4
+base_port = 36100
+venv = "venvs/textcraft"
+environment = { PYTHONHASHSEED = "1", "A B" = "{port} \"x\"" }
+start_timeout_s = 30
+`
+	c := load(t, text)
+	want := DefaultEnv("textcraft")
+	want.Tasks, want.ValTasks, want.Format, want.MaxTurns = []string{"0-9"}, []string{"10-12"}, "action_tags", 10
+	want.Launch, want.Checkout, want.NumServers, want.BasePort = true, "AgentGym", 4, 36100
+	want.Venv, want.StartTimeoutS = "venvs/textcraft", 30
+	want.Environment = map[string]string{"PYTHONHASHSEED": "1", "A B": `{port} "x"`}
+	if diff := cmp.Diff(want, c.Env[0]); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	again := load(t, string(c.Marshal()))
+	if diff := cmp.Diff(c, again); diff != "" {
+		t.Errorf("Marshal and Load (-want +got):\n%s", diff)
+	}
+	// A table of its own, an override, and none at all.
+	c = load(t, launched+"[env.environment]\nX = \"1\"\n", `env.textcraft.command=["serve", "{port}"]`, `env.textcraft.environment={X = "2"}`)
+	if got := fmt.Sprint(c.Env[0].Environment, c.Env[0].Command); got != "map[X:2] [serve {port}]" {
+		t.Errorf("got %s", got)
+	}
+	if e := load(t, launched, "env.environment={}").Env[0].Environment; e != nil {
+		t.Errorf("an empty table is %v", e)
+	}
+	clone := c.Clone()
+	clone.Env[0].Environment["X"], clone.Env[0].Command[0] = "3", "other"
+	if c.Env[0].Environment["X"] != "2" || c.Env[0].Command[0] != "serve" {
+		t.Error("a clone shares its tables")
+	}
+	for _, ch := range Diff(load(t, launched), again) {
+		if strings.HasPrefix(ch.Key, "env.") && !ch.Free {
+			t.Errorf("a resumed run may not start its servers otherwise: %v", ch)
+		}
+	}
+}
+
+func TestLaunchFaults(t *testing.T) {
+	tests := []struct {
+		name, text, key, want string
+	}{
+		{"with servers", launched + `servers = "http://127.0.0.1:1"`, "env.0.servers", "take out one of the two"},
+		{"without checkout", strings.Replace(launched, `checkout = "AgentGym"`, "", 1), "env.0.checkout", "or a command"},
+		{"venv and python", launched + "venv = \"v\"\npython = \"p\"", "env.0.venv", "python names the interpreter"},
+		{"too many", launched + "num_servers = 0", "env.0.num_servers", "from 1 to 1024"},
+		{"last port", launched + "base_port = 65535\nnum_servers = 2", "env.0.base_port", "do not fit"},
+		{"port of another", launched + "num_servers = 2\n[[env]]\nname = \"maze\"\ntasks = \"0\"\nlaunch = true\ncommand = \"x\"\nbase_port = 36002",
+			"env.1.base_port", "port 36002 is that of a server of [[env]] table 0"},
+		{"not launched", strings.Replace(launched, "launch = true", "", 1), "env.0.checkout", "set launch = true"},
+		{"not launched", strings.Replace(launched, "launch = true", "", 1) + "environment = {A = \"\"}", "env.0.environment", "set launch = true"},
+		{"recipes", launched + `recipes = "dir"`, "env.0.recipes", "only the built-in textcraft"},
+		{"no table", launched + `environment = "A=B"`, "env.0.environment", `"A=B" is not a table`},
+		{"no strings", launched + `environment = {A = 1}`, "env.0.environment", "A = 1: a string is wanted"},
+		{"no name", launched + `environment = {"A=B" = "1"}`, "env.0.environment", `"A=B" is not an environment variable`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Load("run.toml", []byte(test.text), nil)
+			var faults Faults
+			if !errors.As(err, &faults) || !faults.about(test.key) {
+				t.Fatalf("no fault about %s: %v", test.key, err)
+			}
+			if !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%q does not say %q", err, test.want)
+			}
+		})
+	}
+}

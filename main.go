@@ -9,6 +9,9 @@ import (
 
 func main() {
 	s := cli.NewState()
+	if code, ok := cli.Watchdog(s); ok {
+		os.Exit(code)
+	}
 	cli.ShortWaits(s)
 	os.Exit(cli.Main(s))
 }

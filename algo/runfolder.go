@@ -10,7 +10,7 @@ import (
 )
 
 // RunFolder is where a run leaves what it made: config.toml, metrics.jsonl,
-// rollouts/step_N.jsonl, checkpoints/, run.log.
+// rollouts/step_N.jsonl, checkpoints/, run.log; servers/ where it started some.
 type RunFolder struct {
 	Dir string
 }
@@ -21,6 +21,7 @@ func (r *RunFolder) Config() string      { return filepath.Join(r.Dir, ConfigFil
 func (r *RunFolder) Checkpoints() string { return filepath.Join(r.Dir, "checkpoints") }
 func (r *RunFolder) Rollouts() string    { return filepath.Join(r.Dir, "rollouts") }
 func (r *RunFolder) Log() string         { return filepath.Join(r.Dir, "run.log") }
+func (r *RunFolder) Servers() string     { return filepath.Join(r.Dir, "servers") }
 func (r *RunFolder) Reference() string   { return filepath.Join(r.Dir, "reference") }
 
 // Make creates the folders.

@@ -11,12 +11,13 @@ import (
 
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/env/supervise"
 )
 
 func envCommand(s *State) *cli.Command {
 	return group(&cli.Command{
 		Name:  "env",
-		Usage: "list environments and serve the built-in ones",
+		Usage: "list environments, serve the built-in ones, start those of AgentGym",
 		Subcommands: []*cli.Command{
 			leaf(s, &cli.Command{
 				Name:  "list",
@@ -29,6 +30,18 @@ func envCommand(s *State) *cli.Command {
 				ArgsUsage: strings.Join(builtin.Names(), "|"),
 				Flags:     serveFlags(),
 			}, 1, envServe),
+			leaf(s, &cli.Command{
+				Name:      "install",
+				Usage:     "make the virtual environment of a server of AgentGym",
+				ArgsUsage: strings.Join(supervise.Recipes(), "|"),
+				Flags:     installFlags(),
+			}, 1, envInstall),
+			leaf(s, &cli.Command{
+				Name:      "up",
+				Usage:     "start servers of AgentGym and keep them up until interrupted",
+				ArgsUsage: strings.Join(supervise.Recipes(), "|"),
+				Flags:     upFlags(),
+			}, 1, envUp),
 		},
 	})
 }

@@ -28,6 +28,7 @@ func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error
 	p := &playing{}
 	w, err := s.openWorld(ctx, worldOptions{
 		Name: o.Env, Servers: o.Servers, Recipes: o.Recipes, Parser: o.Parser, Actions: o.ActionFormat, Timeout: seconds(o.TimeoutS),
+		Launch: o.Launch,
 	})
 	if err != nil {
 		return p, err

@@ -32,6 +32,9 @@ func (l leakChecked) Run() int {
 // TestMain makes the test binary able to be openmanus itself: scripts run it
 // with exec where they need a process (a server, a signal).
 func TestMain(m *testing.M) {
+	if code, ok := Watchdog(NewState()); ok {
+		os.Exit(code)
+	}
 	testscript.Main(leakChecked{m}, map[string]func(){
 		"openmanus": func() { s := NewState(); s.Exit(Main(s)) },
 	})
@@ -57,15 +60,16 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	got := Main(&State{
-		Args:   append([]string{"openmanus"}, args[1:]...),
-		Getenv: ts.Getenv,
-		Dir:    ts.Getenv("WORK"),
-		Stdin:  strings.NewReader(""),
-		Stdout: ts.Stdout(),
-		Stderr: ts.Stderr(),
-		Now:    time.Now,
-		Notify: func(chan<- Signal) func() { return func() {} },
-		Exit:   func(code int) { ts.Fatalf("the process ended with %d", code) },
+		Args:    append([]string{"openmanus"}, args[1:]...),
+		Getenv:  ts.Getenv,
+		Environ: func() []string { return []string{"PATH=" + ts.Getenv("PATH")} },
+		Dir:     ts.Getenv("WORK"),
+		Stdin:   strings.NewReader(""),
+		Stdout:  ts.Stdout(),
+		Stderr:  ts.Stderr(),
+		Now:     time.Now,
+		Notify:  func(chan<- Signal) func() { return func() {} },
+		Exit:    func(code int) { ts.Fatalf("the process ended with %d", code) },
 	})
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)

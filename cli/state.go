@@ -24,7 +24,9 @@ type Signal = os.Signal
 type State struct {
 	Args   []string // Args[0] is the program's name
 	Getenv func(key string) string
-	Dir    string // relative paths start here; "" is the process's working folder
+	// Environ is the whole environment, for the processes that are started.
+	Environ func() []string
+	Dir     string // relative paths start here; "" is the process's working folder
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -46,6 +48,7 @@ func NewState() *State {
 	return &State{
 		Args:     os.Args,
 		Getenv:   os.Getenv,
+		Environ:  os.Environ,
 		Stdin:    os.Stdin,
 		Stdout:   os.Stdout,
 		Stderr:   os.Stderr,

@@ -28,13 +28,15 @@ func newTestState(t *testing.T, args ...string) *testState {
 	ts.State = &State{
 		Args:   append([]string{"openmanus"}, args...),
 		Getenv: func(string) string { return "" },
-		Dir:    t.TempDir(),
-		Stdin:  strings.NewReader(""),
-		Stdout: ts.out,
-		Stderr: ts.err,
-		Now:    func() time.Time { return ts.clock },
-		Notify: func(c chan<- Signal) func() { ts.signals = c; return func() {} },
-		Exit:   func(code int) { ts.exited <- code },
+		// What a started process cannot do without, and no more.
+		Environ: func() []string { return []string{"PATH=" + os.Getenv("PATH")} },
+		Dir:     t.TempDir(),
+		Stdin:   strings.NewReader(""),
+		Stdout:  ts.out,
+		Stderr:  ts.err,
+		Now:     func() time.Time { return ts.clock },
+		Notify:  func(c chan<- Signal) func() { ts.signals = c; return func() {} },
+		Exit:    func(code int) { ts.exited <- code },
 	}
 	ts.Log = newLogger(ts.State, "info")
 	return ts

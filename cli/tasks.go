@@ -19,9 +19,10 @@ type taskOptions struct {
 	Device  string
 	Dtype   string
 	Env     string
-	Servers []string // empty: the built-in server is started
-	Recipes string   // of the built-in textcraft
-	Tasks   string   // indices, ranges and files, for data.ParseTaskSpec
+	Servers []string       // empty: the built-in server is started
+	Launch  *launchOptions // nil: no server of the user's is started
+	Recipes string         // of the built-in textcraft
+	Tasks   string         // indices, ranges and files, for data.ParseTaskSpec
 
 	Samples          int
 	MaxTurns         int // 0: what AgentGym's own evaluation allows
@@ -58,7 +59,7 @@ func modelFlag() cli.Flag {
 
 // taskFlags returns the flags behind taskOptions.
 func taskFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		modelFlag(),
 		deviceFlag(),
 		dtypeFlag(),
@@ -83,7 +84,8 @@ func taskFlags() []cli.Flag {
 		&cli.StringFlag{Name: "action-format", Value: "react", Usage: "what AgentGym's client of alfworld, sciworld or webshop reads: react, function_calling or code_as_action"},
 		&cli.Float64Flag{Name: "timeout", Value: 300, Usage: "seconds one request to a server may take"},
 		&cli.StringFlag{Name: "instruction-file", Usage: "text file that replaces the environment's instruction"},
-	}
+		&cli.BoolFlag{Name: "launch", Usage: "start servers, as the flags from here on say, and end them"},
+	}, launchFlags()...)
 }
 
 // parseTasks reads the flags of taskFlags and returns every fault at once.
@@ -128,7 +130,10 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 			o.Servers = append(o.Servers, url)
 		}
 	}
-	if o.Recipes != "" && (o.Env != "textcraft" || len(o.Servers) > 0) {
+	if o.Launch = parseOptionalLaunch(c, &f); o.Launch != nil && len(o.Servers) > 0 {
+		f.add("server", "--launch starts servers of its own: take out one of the two")
+	}
+	if o.Recipes != "" && (o.Env != "textcraft" || len(o.Servers) > 0 || o.Launch != nil) {
 		f.add("recipes", "only the built-in textcraft server reads recipes: take it out")
 	}
 	if f.need("tasks", o.Tasks, taskForms) {

@@ -74,7 +74,9 @@ func (s *State) openTraining(ctx context.Context, cfg configs.Config, run *opene
 func (t *training) close() error { return t.open.close() }
 
 func (t *training) openEnv(ctx context.Context, e configs.Env) error {
-	w, err := t.s.openWorld(ctx, worldOf(e))
+	o := worldOf(e)
+	o.Launch = launchOf(e, t.run.folder.Servers())
+	w, err := t.s.openWorld(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -83,7 +85,7 @@ func (t *training) openEnv(ctx context.Context, e configs.Env) error {
 	if err != nil {
 		return errWith(ExitInput, "", err)
 	}
-	o, err := t.s.agentOptions(t.cfg, e)
+	episode, err := t.s.agentOptions(t.cfg, e)
 	if err != nil {
 		return err
 	}
@@ -96,7 +98,7 @@ func (t *training) openEnv(ctx context.Context, e configs.Env) error {
 		return err
 	}
 	t.worlds = append(t.worlds, w)
-	t.setups = append(t.setups, agent.Setup{Format: format, Spec: w.spec, Options: o})
+	t.setups = append(t.setups, agent.Setup{Format: format, Spec: w.spec, Options: episode})
 	t.train = append(t.train, train)
 	t.val = append(t.val, val)
 	return nil

@@ -4,16 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/env/supervise"
 )
 
 // worldOptions say how an environment is reached.
 type worldOptions struct {
 	Name    string
-	Servers []string // empty: the built-in server is started
+	Servers []string       // empty, without Launch: the built-in server is started
+	Launch  *launchOptions // nil: no server of the user's is started
 	Recipes string
 	Parser  string
 	Actions string // action format
@@ -22,11 +25,13 @@ type worldOptions struct {
 }
 
 // world is an environment that can be played: its spec, a pool of instances
-// and, where nobody named a server, the built-in one.
+// and the servers that were started for it: the user's, or, where nobody named
+// one, the built-in one.
 type world struct {
 	spec   env.Spec
 	pool   *env.Pool
-	server *builtin.Server // nil: the servers are the user's
+	server *builtin.Server  // nil: it is not in use
+	group  *supervise.Group // nil: none was started
 }
 
 // closeTimeout bounds how long giving instances back may take at the end.
@@ -40,7 +45,25 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 	}
 	w := &world{spec: spec}
 	urls := o.Servers
-	if len(urls) == 0 {
+	var pool atomic.Pointer[env.Pool] // who is told of restarts, when it is there
+	switch {
+	case o.Launch != nil:
+		w.group, err = s.launch(ctx, o.Name, *o.Launch,
+			func(url string, restarts int) {
+				if p := pool.Load(); p != nil && restarts > 0 {
+					p.ServerUp(url)
+				}
+			},
+			func(url string, err error) {
+				if p := pool.Load(); p != nil {
+					p.ServerDown(url, err)
+				}
+			})
+		if err != nil {
+			return nil, err
+		}
+		urls = w.group.URLs()
+	case len(urls) == 0:
 		if !isBuiltin(o.Name) {
 			return nil, errWith(ExitInput, "name its servers", fmt.Errorf("environment %s has no built-in server", o.Name))
 		}
@@ -64,10 +87,11 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 	if err != nil {
 		return nil, errors.Join(errWith(ExitInput, "", err), w.close())
 	}
+	pool.Store(w.pool)
 	return w, nil
 }
 
-// close gives instances back and stops the built-in server.
+// close gives instances back and stops the servers that were started.
 func (w *world) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
@@ -77,6 +101,9 @@ func (w *world) close() error {
 	}
 	if w.server != nil {
 		errs = append(errs, w.server.Close(ctx))
+	}
+	if w.group != nil {
+		errs = append(errs, w.group.Close(ctx))
 	}
 	return errors.Join(errs...)
 }

@@ -188,7 +188,7 @@ func newPlan(name string, l Launch, environ []string) (Plan, error) {
 	case l.Checkout == "":
 		return Plan{}, fmt.Errorf("no checkout of AgentGym: give the folder that holds %s, or a command", r.folder)
 	default:
-		c.Args = []string{python, "-m", "uvicorn", r.module, "--host", "{host}", "--port", "{port}"}
+		c.Args = []string{python, "-m", "uvicorn", r.module, "--host", "{host}", "--port", "{port}", "--no-access-log"}
 		err = r.needed(c)
 	}
 	return p, err

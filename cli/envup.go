@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/supervise"
+)
+
+func upFlags() []cli.Flag { return append(launchFlags(), jsonFlag()) }
+
+// upServer is one line of `env up --json`: a server that answers.
+type upServer struct {
+	Env      string `json:"env"`
+	URL      string `json:"url"`
+	Restarts int    `json:"restarts"` // 0 when it is up for the first time
+}
+
+// envUp runs the servers of one environment. Like envServe it succeeds by
+// being interrupted.
+func envUp(ctx context.Context, s *State, c *cli.Context) error {
+	name, err := serverName(c, "env up")
+	if err != nil {
+		return err
+	}
+	f := flagFaults{}
+	o := parseLaunch(c, &f)
+	if err := f.err(); err != nil {
+		return err
+	}
+	var mu sync.Mutex // standard output is for one goroutine at a time
+	var unsaid error  // guarded by mu
+	say := func(url string, restarts int) {
+		mu.Lock()
+		defer mu.Unlock()
+		var err error
+		switch {
+		case c.Bool("json"):
+			err = s.printJSON(upServer{name, url, restarts})
+		case restarts == 0:
+			err = s.print([]byte(name + " at " + url + "\n"))
+		default:
+			err = s.print([]byte(fmt.Sprintf("%s at %s again\n", name, url)))
+		}
+		if unsaid == nil {
+			unsaid = err
+		}
+	}
+	in := s.Interrupts(ctx)
+	g, err := s.launch(in.Soft, name, o, say, nil)
+	if err != nil {
+		return err
+	}
+	s.Log.Info("servers are up; Ctrl-C ends them", "env", name, "servers", len(g.URLs()), "logs", filepath.Clean(o.Logs))
+	<-in.Soft.Done()
+	if err := g.Close(in.Hard); err != nil {
+		return errWith(ExitEnv, "", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return unsaid
+}
+
+// serverName is the environment that a command about servers is for.
+func serverName(c *cli.Context, command string) (string, error) {
+	name := c.Args().First()
+	known := slices.Concat(supervise.Recipes(), env.Names())
+	slices.Sort(known)
+	known = slices.Compact(known)
+	if name == "" {
+		return "", usagef("%s needs a name: %s", command, strings.Join(known, ", "))
+	}
+	if !slices.Contains(known, name) {
+		hint := "there are: " + strings.Join(known, ", ")
+		if near := configs.Nearest(name, known); near != "" {
+			hint = "did you mean " + near + "? " + hint
+		}
+		return "", errWith(ExitUsage, hint, fmt.Errorf("there is no environment %q", name))
+	}
+	return name, nil
+}

@@ -106,6 +106,10 @@ func TestDocumentedCommands(t *testing.T) {
 				checkServe(t, args)
 				return
 			}
+			if command == "env up" {
+				checkUp(t, args)
+				return
+			}
 			how, ok := documented[command]
 			if !ok {
 				t.Fatalf("the documentation names `openmanus %s`, which this test cannot run: add it to documented", line)

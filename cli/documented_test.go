@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -130,6 +131,13 @@ func (r *docRun) playsMaze(t *testing.T, tiny string) {
 	link(t, tiny, r.dir, r.value("--model"))
 }
 
+// launches completes a command that needs a checkout of AgentGym.
+func (r *docRun) launches(t *testing.T) {
+	t.Helper()
+	r.need("--checkout", "AgentGym")
+	r.need("--python", fakeCheckout(t, r.dir, r.value("--checkout")))
+}
+
 // link puts the tiny model where a documented command expects one.
 func link(t *testing.T, tiny, dir, name string) {
 	t.Helper()
@@ -174,8 +182,26 @@ var documented = map[string]struct {
 }{
 	"train": {func(t *testing.T, r *docRun, _ string) { r.short(t) }, checkRun("*")},
 	"sft":   {func(t *testing.T, r *docRun, _ string) { r.short(t) }, checkRun("*-sft")},
+	"env install": {
+		func(t *testing.T, r *docRun, _ string) {
+			if r.first() == "" {
+				r.args = append([]string{"textcraft"}, r.args...)
+			}
+			r.launches(t)
+		},
+		func(t *testing.T, r *docRun) {
+			mustContain(t, "stdout", r.stdout, "virtual environment at", "Next: openmanus env up "+r.first())
+			one(t, r.dir, filepath.Join(r.value("--checkout"), "*", ".venv", "bin", "python"))
+		},
+	},
 	"eval": {
-		func(t *testing.T, r *docRun, tiny string) { r.playsMaze(t, tiny) },
+		func(t *testing.T, r *docRun, tiny string) {
+			if r.given("--launch") {
+				r.launches(t)
+				r.need("--base-port", strconv.Itoa(freePorts(t, 1)))
+			}
+			r.playsMaze(t, tiny)
+		},
 		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "success", "turn") },
 	},
 	"rollout": {
@@ -348,6 +374,32 @@ func checkServe(t *testing.T, args []string) {
 		if code := interrupt(); code != 0 {
 			t.Errorf("exit code %d", code)
 		}
+	}
+}
+
+// checkUp starts documented servers on free ports and greets them.
+func checkUp(t *testing.T, args []string) {
+	t.Helper()
+	r := &docRun{dir: t.TempDir(), args: args}
+	if r.first() == "" {
+		r.args = append([]string{"textcraft"}, r.args...)
+	}
+	r.launches(t)
+	n := 1
+	if v := r.value("--num-servers"); v != "" {
+		var err error
+		if n, err = strconv.Atoi(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.need("--base-port", strconv.Itoa(freePorts(t, n)))
+	lines, interrupt := up(t, r.dir, n, r.args...)
+	for _, line := range lines {
+		_, url, _ := strings.Cut(line, " at ")
+		greet(t, url)
+	}
+	if code := interrupt(); code != 0 {
+		t.Errorf("exit code %d", code)
 	}
 }
 

@@ -35,6 +35,10 @@ func TestMain(m *testing.M) {
 	if code, ok := Watchdog(NewState()); ok {
 		os.Exit(code)
 	}
+	if len(os.Args) > 2 && os.Args[1] == "fake-uvicorn" {
+		fakeUvicorn(os.Args[2:])
+		os.Exit(0)
+	}
 	testscript.Main(leakChecked{m}, map[string]func(){
 		"openmanus": func() { s := NewState(); s.Exit(Main(s)) },
 	})

@@ -63,7 +63,7 @@ var envKeys = concat([]entry{
 	ready("env.retries", "tries of create and reset after the first; a sent step is never repeated", between(0, 100)),
 	ready("env.instruction", "text that replaces the environment's instruction; empty: instruction_file, the task's own, or the built-in one", anything),
 	ready("env.instruction_file", "text file that replaces the environment's instruction; empty: the task's own or the built-in one", anything),
-	ready("env.launch", "start servers of this environment from a checkout of AgentGym, and end them with the run (docs/environments.md)", anything),
+	ready("env.launch", "start servers of this environment from a checkout of AgentGym, and end them with the run (docs/servers.md)", anything),
 	ready("env.num_servers", "how many of them", between(1, 1024)),
 	ready("env.base_port", "port of the first; the others have those after it", between(1, 65535)),
 	ready("env.checkout", "folder of AgentGym that holds agentenv-textcraft and the others", anything),

@@ -1,0 +1,282 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/openmanus/openmanus/env/builtin"
+)
+
+// fakeUvicorn makes this binary a stand-in for `python -m uvicorn MODULE:app
+// --host H --port P`: it serves the built-in environment of that name.
+func fakeUvicorn(args []string) {
+	name := "maze"
+	if strings.Contains(args[0], "textcraft") {
+		name = "textcraft"
+	}
+	host, port := "", ""
+	for i, a := range args[:len(args)-1] {
+		switch a {
+		case "--host":
+			host = args[i+1]
+		case "--port":
+			port = args[i+1]
+		}
+	}
+	server, err := builtin.Serve(context.Background(), name, net.JoinHostPort(host, port), builtin.Options{})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	<-server.Done()
+}
+
+// fakeCheckout makes a folder that looks like a checkout of AgentGym, and a
+// Python that knows what installing and starting a server needs of it.
+func fakeCheckout(t *testing.T, dir, name string) (python string) {
+	t.Helper()
+	for _, folder := range []string{"agentenv-textcraft", "agentenv-lmrlgym/lmrlgym/LLM_RL", "agentenv-lmrlgym/lmrlgym/llm_rl_scripts"} {
+		if err := os.MkdirAll(filepath.Join(dir, name, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := `#!/bin/sh
+case "$1 $2" in
+"-c import sys"*) echo 3 11 ;;
+"-c "*) ;;
+"-m venv") mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
+"-m pip") echo "pip: $*" ;;
+"-m uvicorn") shift 2; exec ` + quoted(self) + ` fake-uvicorn "$@" ;;
+*) echo "no such: $*"; exit 9 ;;
+esac
+`
+	python = filepath.Join(dir, "fakepython")
+	if err := os.WriteFile(python, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return python
+}
+
+// freePorts finds consecutive ports that nobody listens on.
+func freePorts(t *testing.T, n int) int {
+	t.Helper()
+next:
+	for range 100 {
+		base := 0
+		for i := range n {
+			ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", max(base+i, 0)))
+			if err != nil {
+				continue next
+			}
+			if base == 0 {
+				base = ln.Addr().(*net.TCPAddr).Port
+			}
+			_ = ln.Close()
+		}
+		return base
+	}
+	t.Fatal("no free ports")
+	return 0
+}
+
+// up runs `env up` until n servers answer. It returns their lines and a
+// function that interrupts it and returns the exit code.
+func up(t *testing.T, dir string, n int, args ...string) (lines []string, interrupt func() int) {
+	t.Helper()
+	ts := newTestState(t, append([]string{"env", "up"}, args...)...)
+	ts.Dir = dir
+	r, w := io.Pipe()
+	ts.Stdout = w
+	subscribed := make(chan chan<- Signal, 1)
+	ts.Notify = func(c chan<- Signal) func() { subscribed <- c; return func() {} }
+	code := make(chan int, 1)
+	go func() { code <- Main(ts.State); _ = w.Close() }()
+	out := bufio.NewScanner(r)
+	for range n {
+		if !out.Scan() {
+			t.Fatalf("it ended with %d: %s", <-code, ts.err)
+		}
+		lines = append(lines, out.Text())
+	}
+	go func() { _, _ = io.Copy(io.Discard, r) }()
+	signals := <-subscribed
+	return lines, func() int {
+		signals <- syscall.SIGINT
+		return <-code
+	}
+}
+
+func greet(t *testing.T, url string) {
+	t.Helper()
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	reply, err := client.Get(url + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = reply.Body.Close()
+	if reply.StatusCode != http.StatusOK {
+		t.Errorf("%s answers with status %d", url, reply.StatusCode)
+	}
+}
+
+func TestEnvInstallAndUp(t *testing.T) {
+	dir := t.TempDir()
+	fakeCheckout(t, dir, "Agent Gym")
+	code, stdout, stderr := inProcess(t, dir, "env", "install", "textcraft", "--checkout", "Agent Gym", "--python", "./fakepython")
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	mustContain(t, "stdout", stdout, "Agent Gym/agentenv-textcraft/.venv\n", "Next: openmanus env up textcraft --checkout 'Agent Gym'")
+	mustContain(t, "stderr", stderr, "pip: -m pip install fastapi uvicorn gymnasium numpy")
+
+	base := freePorts(t, 2)
+	lines, interrupt := up(t, dir, 2, "textcraft", "--checkout", "Agent Gym", "--num-servers", "2", "--base-port", fmt.Sprint(base), "--json")
+	for _, line := range lines {
+		var s upServer
+		if err := json.Unmarshal([]byte(line), &s); err != nil || s.Env != "textcraft" || s.Restarts != 0 {
+			t.Fatalf("%s: %v", line, err)
+		}
+		greet(t, s.URL)
+	}
+	if code := interrupt(); code != 0 {
+		t.Errorf("exit code %d after Ctrl-C", code)
+	}
+	log, err := os.ReadFile(filepath.Join(dir, "servers", fmt.Sprintf("textcraft_%d.log", base+1)))
+	if err != nil || !strings.Contains(string(log), "uvicorn agentenv_textcraft:app") {
+		t.Errorf("the log says %s %v", log, err)
+	}
+}
+
+func TestEnvUpRefuses(t *testing.T) {
+	dir := t.TempDir()
+	fakeCheckout(t, dir, "gym")
+	tests := []struct {
+		name string
+		line string
+		code ExitCode
+		want string
+	}{
+		{"no name", "up", ExitUsage, "env up needs a name: academia, "},
+		{"wrong name", "up textcarft --checkout gym", ExitUsage, "did you mean textcraft?"},
+		{"no checkout", "up textcraft", ExitUsage, "--checkout: missing"},
+		{"wrong checkout", "up textcraft --checkout ..", ExitInput, "there is no folder agentenv-textcraft in"},
+		{"all flags", "up textcraft --checkout gym --num-servers 0 --base-port 70000 --start-timeout -1 --venv v --python p --environment X --server-logs=",
+			ExitUsage, "--environment: \"X\" is not NAME=VALUE"},
+		{"wrong venv", "up textcraft --checkout gym --venv none", ExitInput, "none has no bin/python"},
+		{"no such program", "up textcraft --command nothing-such", ExitEnv, `there is no program "nothing-such"`},
+		{"it ends", "up textcraft --command false", ExitEnv, "it ended with status 1"},
+		{"no data", "up sqlgym --checkout gym", ExitInput, "there is no folder agentenv-sqlgym"},
+		{"install without checkout", "install textcraft", ExitUsage, "--checkout: missing"},
+		{"install what packages cannot", "install webshop --checkout gym", ExitInput, "a spaCy model"},
+		{"install with a wrong python", "install textcraft --checkout gym --python false", ExitInput, "false does not work"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			args := append([]string{"env"}, strings.Fields(test.line)...)
+			code, _, stderr := inProcess(t, dir, args...)
+			if code != int(test.code) || !strings.Contains(stderr, test.want) {
+				t.Errorf("exit code %d, want %d with %q:\n%s", code, test.code, test.want, stderr)
+			}
+		})
+	}
+}
+
+// A run starts its servers, survives the death of one, and leaves none.
+func TestTrainLaunches(t *testing.T) {
+	dir := t.TempDir()
+	python := fakeCheckout(t, dir, "gym")
+	base := freePorts(t, 2)
+	writeFile(t, dir, "run.toml", tinyRun)
+	code, _, stderr := inProcess(t, dir, "train", "run.toml",
+		"--set", "env.maze.launch=true", "--set", "env.maze.checkout=gym", "--set", "env.maze.python="+python,
+		"--set", "env.maze.num_servers=2", "--set", fmt.Sprintf("env.maze.base_port=%d", base), "--set", "trainer.total_steps=1")
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	for i := range 2 {
+		mustContain(t, "log", one(t, dir, fmt.Sprintf("runs/*/servers/maze_%d.log", base+i)), "uvicorn agentenv_lmrlgym:app", "end ")
+		if ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", base+i)); err != nil {
+			t.Errorf("server %d is still there: %v", i, err)
+		} else {
+			_ = ln.Close()
+		}
+	}
+}
+
+// The pool of a world is told when one of its servers is started again.
+func TestWorldFollowsRestarts(t *testing.T) {
+	dir := t.TempDir()
+	python := fakeCheckout(t, dir, "gym")
+	ts := newTestState(t)
+	ts.Dir = dir
+	o := launchOptions{Servers: 1, BasePort: freePorts(t, 1), Logs: "servers"}
+	o.Checkout, o.Python = "gym", python
+	w, err := ts.openWorld(t.Context(), worldOptions{Name: "maze", Launch: &o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	lease, err := w.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lease.Client().Reset(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(serverPID(t, o.BasePort), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = lease.Client().Step(t.Context(), "move up\n")
+	}
+	lease.Fail(err)
+	again, err := w.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Release(true)
+	if _, err := again.Client().Reset(t.Context(), 3); err != nil {
+		t.Error(err)
+	}
+	mustContain(t, "log", ts.err.String(), "environment server started again")
+}
+
+// serverPID finds the process that was told to listen on a port.
+func serverPID(t *testing.T, port int) int {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err == nil && strings.Contains(string(b), fmt.Sprintf("fake-uvicorn\x00agentenv_lmrlgym:app\x00--host\x00127.0.0.1\x00--port\x00%d\x00", port)) {
+			var pid int
+			if _, err := fmt.Sscanf(file, "/proc/%d/cmdline", &pid); err != nil {
+				t.Fatal(err)
+			}
+			return pid
+		}
+	}
+	t.Fatal("no such server")
+	return 0
+}

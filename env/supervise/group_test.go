@@ -173,11 +173,6 @@ func TestStartAndClose(t *testing.T) {
 }
 
 func TestLaunchThatCannotWork(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("not a program"), 0o755); err != nil {
 		t.Fatal(err)
@@ -193,8 +188,6 @@ func TestLaunchThatCannotWork(t *testing.T) {
 		{"no command", func(o *Options) { o.Command.Args = nil }, []string{"no command"}},
 		{"missing folder", func(o *Options) { o.Command.Dir = "/no/such/folder" }, []string{"working folder", "/no/such/folder"}},
 		{"folder is a file", func(o *Options) { o.Command.Dir = file }, []string{"is a file"}},
-		{"taken port", func(o *Options) { o.BasePort = taken.Addr().(*net.TCPAddr).Port - 1; o.Servers = 2 },
-			[]string{fmt.Sprintf("port %d is taken", taken.Addr().(*net.TCPAddr).Port)}},
 		{"ports beyond the last", func(o *Options) { o.BasePort = 65535; o.Servers = 2 }, []string{"do not fit"}},
 		{"exits at once", func(o *Options) { o.Command.Args[1] = "fail" }, []string{"it ended with status 1", "No module named 'gymnasium'"}},
 		{"hangs", func(o *Options) { o.Command.Args[1] = "hang"; o.StartTimeout = 500 * time.Millisecond },
@@ -218,6 +211,23 @@ func TestLaunchThatCannotWork(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTakenPort(t *testing.T) {
+	o := fake(t, "serve", 2)
+	taken, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", o.BasePort+1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	g, err := Start(t.Context(), o)
+	if err == nil {
+		_ = g.Close(t.Context())
+		t.Fatal("it worked")
+	}
+	if want := fmt.Sprintf("launch fake: port %d is taken", o.BasePort+1); !strings.Contains(err.Error(), want) {
+		t.Errorf("%q does not say %q", err, want)
 	}
 }
 

@@ -83,6 +83,18 @@ func roleServe(args []string) {
 		must(err)
 		fmt.Fprint(w, strings.TrimSpace(line))
 	})
+	// Left by its parent, out of the group, deaf to SIGTERM.
+	mux.HandleFunc("/orphan", func(w http.ResponseWriter, _ *http.Request) {
+		cmd := exec.Command("/bin/sh", "-c", fmt.Sprintf("/proc/%d/exe stubborn &", os.Getpid()))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		out, err := cmd.StdoutPipe()
+		must(err)
+		must(cmd.Start())
+		line, err := bufio.NewReader(out).ReadString('\n')
+		must(err)
+		must(cmd.Wait())
+		fmt.Fprint(w, strings.TrimSpace(line))
+	})
 	ln, err := net.Listen("tcp", "127.0.0.1:"+args[0])
 	must(err)
 	must(http.Serve(ln, mux))

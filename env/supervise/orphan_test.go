@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -66,17 +67,17 @@ func TestNoOrphansAfterKill(t *testing.T) {
 			cmd, urls := launcher(t, role)
 			var stubborn []int
 			for _, url := range urls {
-				stubborn = append(stubborn, pidOf(t, url, "/spawn"))
+				stubborn = append(stubborn, pidOf(t, url, "/spawn"), pidOf(t, url, "/orphan"))
 			}
 			all := descendants(cmd.Process.Pid)
 			for _, pid := range stubborn {
-				if !contains(all, pid) {
+				if !slices.Contains(all, pid) {
 					t.Errorf("process %d is not below the program", pid)
 				}
 			}
-			want := 6 // two watchdogs, two servers, two that they started
+			want := 8 // two watchdogs, two servers, four that they started
 			if role == "wrapper" {
-				want = 8
+				want = 10
 			}
 			if len(all) != want {
 				t.Errorf("%d processes are below the program, want %d", len(all), want)
@@ -128,15 +129,6 @@ func TestNoOrphansOfAKilledWatchdog(t *testing.T) {
 		t.Errorf("told %v", err)
 	}
 	gone(t, []int{server, stray})
-}
-
-func contains(pids []int, pid int) bool {
-	for _, p := range pids {
-		if p == pid {
-			return true
-		}
-	}
-	return false
 }
 
 func TestWatchdogWithoutAnOrder(t *testing.T) {

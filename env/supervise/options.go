@@ -36,7 +36,7 @@ type Options struct {
 	Grace time.Duration
 	// Backoff is the pause before a dead server is started again, doubling up
 	// to BackoffMax while it keeps dying; 250 ms and 30 s if 0. Who has been up
-	// for Steady, a minute if 0, starts from Backoff anew.
+	// for Steady, 10 s if 0, starts from Backoff anew.
 	Backoff, BackoffMax, Steady time.Duration
 
 	// Watchdog is the command that makes this program call Watchdog:
@@ -60,7 +60,7 @@ const (
 	DefaultGrace        = 3 * time.Second
 	defaultBackoff      = 250 * time.Millisecond
 	defaultBackoffMax   = 30 * time.Second
-	defaultSteady       = time.Minute
+	defaultSteady       = 10 * time.Second
 )
 
 // Command is how a server is started. Args and the values of Set may contain

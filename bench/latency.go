@@ -18,6 +18,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/env/fault"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -204,7 +205,7 @@ func cpuTime() time.Duration {
 // play rolls the episodes out against a fresh server that pauses before every
 // request.
 func (w *tinyWorld) play(ctx context.Context, o LatencyOptions, pause time.Duration) (st rollout.Stats, err error) {
-	faults, err := builtin.ParseFaults("slow:" + pause.String())
+	faults, err := fault.Parse("slow:" + pause.String())
 	if err != nil {
 		return st, err
 	}

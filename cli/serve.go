@@ -11,13 +11,14 @@ import (
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/env/fault"
 )
 
 func serveFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "host", Value: "127.0.0.1", Usage: "address to listen on; anything else than this machine's own lets others play"},
 		&cli.IntFlag{Name: "port", Value: 36001, Usage: "port to listen on; 0: a free one"},
-		&cli.StringFlag{Name: "fault", Usage: "what goes wrong on purpose: " + builtin.FaultsHelp},
+		&cli.StringFlag{Name: "fault", Usage: "what goes wrong on purpose: " + fault.Help},
 		&cli.StringFlag{Name: "recipes", Usage: "`DIR` of Minecraft recipe files for textcraft"},
 	}
 }
@@ -69,7 +70,7 @@ func (s *State) parseServe(c *cli.Context, name string) (addr string, o builtin.
 	if port < 0 || port > 65535 {
 		f.add("port", "%d is not allowed; allowed: 0 to 65535", port)
 	}
-	faults, err := builtin.ParseFaults(c.String("fault"))
+	faults, err := fault.Parse(c.String("fault"))
 	if err != nil {
 		f.add("fault", "%v", err)
 	}

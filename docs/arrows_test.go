@@ -33,7 +33,11 @@ var arrows = map[string]string{
 	"agent/tokenizer":  "agent/model/gguf",
 
 	"env":           "data/...",
-	"env/builtin":   "env data/...",
+	"env/builtin":   "env env/fault env/listen data/...",
+	"env/check":     "",
+	"env/fault":     "",
+	"env/listen":    "",
+	"env/proxy":     "env/fault env/listen",
 	"env/supervise": "",
 	"reward":        "data/...",
 
@@ -56,8 +60,8 @@ var arrows = map[string]string{
 // pure lists the packages that must build without cgo.
 var pure = []string{
 	"configs", "algo/checkpoint", "algo/track", "agent", "agent/rollout", "agent/engine", "agent/model/gguf",
-	"agent/chat", "agent/tokenizer", "env", "env/builtin", "env/supervise", "reward", "data", "data/registry", "data/view",
-	"torch/mmap", "torch/safetensors",
+	"agent/chat", "agent/tokenizer", "env", "env/builtin", "reward", "data", "data/registry",
+	"data/view", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise",
 }
 
 func TestArrows(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/env/fault"
 )
 
 // expert is an engine that knows the way: it says the next move of a shortest
@@ -38,7 +39,7 @@ func (e *expert) Close(*engine.Session) {}
 func TestMazeOverHTTP(t *testing.T) {
 	for name, faults := range map[string]string{"healthy": "", "faulty": "500:0.03,truncate:0.02,reset:0.02,seed=3"} {
 		t.Run(name, func(t *testing.T) {
-			f, err := builtin.ParseFaults(faults)
+			f, err := fault.Parse(faults)
 			if err != nil {
 				t.Fatal(err)
 			}

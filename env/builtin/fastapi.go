@@ -63,7 +63,7 @@ func (rs routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &e1):
 		writeJSON(w, http.StatusOK, map[string]string{"error": string(e1)})
 	case errors.As(err, &e3):
-		writeJSON(w, http.StatusUnprocessableEntity, map[string]any{"detail": []fault(e3)})
+		writeJSON(w, http.StatusUnprocessableEntity, map[string]any{"detail": []flaw(e3)})
 	default:
 		writeText(w, http.StatusInternalServerError, "Internal Server Error")
 	}
@@ -91,8 +91,8 @@ func write(w http.ResponseWriter, status int, kind string, body []byte) {
 	w.Write(body) // a client that has gone is no concern of the game
 }
 
-// fault is one entry of a 422 reply.
-type fault struct {
+// flaw is one entry of a 422 reply.
+type flaw struct {
 	Type  string            `json:"type"`
 	Loc   []any             `json:"loc"`
 	Msg   string            `json:"msg"`
@@ -101,7 +101,7 @@ type fault struct {
 }
 
 // invalid is the error of a request that does not fit its endpoint: form E3.
-type invalid []fault
+type invalid []flaw
 
 func (v invalid) Error() string { return fmt.Sprintf("%d faults in the request", len(v)) }
 
@@ -141,8 +141,8 @@ func (r *request) body() error {
 	return nil
 }
 
-func notObject(input any) fault {
-	return fault{
+func notObject(input any) flaw {
+	return flaw{
 		Type: "model_attributes_type", Loc: []any{"body"},
 		Msg: "Input should be a valid dictionary or object to extract fields from", Input: input,
 	}
@@ -163,7 +163,7 @@ func (r *request) integer(key string, optional bool, fallback int64) *int64 {
 	raw, ok := r.object[key]
 	if !ok {
 		if !optional {
-			r.faults = append(r.faults, fault{Type: "missing", Loc: []any{"body", key}, Msg: "Field required", Input: json.RawMessage(r.text)})
+			r.faults = append(r.faults, flaw{Type: "missing", Loc: []any{"body", key}, Msg: "Field required", Input: json.RawMessage(r.text)})
 		}
 		return &fallback
 	}
@@ -172,7 +172,7 @@ func (r *request) integer(key string, optional bool, fallback int64) *int64 {
 		v = nil // body has parsed it before
 	}
 	bad := func(kind, msg string) *int64 {
-		r.faults = append(r.faults, fault{Type: kind, Loc: []any{"body", key}, Msg: msg, Input: raw})
+		r.faults = append(r.faults, flaw{Type: kind, Loc: []any{"body", key}, Msg: msg, Input: raw})
 		return &fallback
 	}
 	var n int64
@@ -211,7 +211,7 @@ func (r *request) str(key string, optional bool) string {
 	raw, ok := r.object[key]
 	if !ok {
 		if !optional {
-			r.faults = append(r.faults, fault{Type: "missing", Loc: []any{"body", key}, Msg: "Field required", Input: json.RawMessage(r.text)})
+			r.faults = append(r.faults, flaw{Type: "missing", Loc: []any{"body", key}, Msg: "Field required", Input: json.RawMessage(r.text)})
 		}
 		return ""
 	}
@@ -220,7 +220,7 @@ func (r *request) str(key string, optional bool) string {
 	}
 	var s *string
 	if json.Unmarshal(raw, &s) != nil || s == nil {
-		r.faults = append(r.faults, fault{Type: "string_type", Loc: []any{"body", key}, Msg: "Input should be a valid string", Input: raw})
+		r.faults = append(r.faults, flaw{Type: "string_type", Loc: []any{"body", key}, Msg: "Input should be a valid string", Input: raw})
 		return ""
 	}
 	return *s

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/env/fault"
 )
 
 // Episodes on servers that lose one reply in ten in every way there is: the
@@ -21,7 +22,7 @@ func TestPlayThroughFaults(t *testing.T) {
 	var arrived, told atomic.Int64
 	var urls []string
 	for _, seed := range []string{"1", "2"} {
-		faults, err := builtin.ParseFaults("500:0.03,503:0.02,truncate:0.03,reset:0.03,slow:1ms:0.1,seed=" + seed)
+		faults, err := fault.Parse("500:0.03,503:0.02,truncate:0.03,reset:0.03,slow:1ms:0.1,seed=" + seed)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,10 +22,11 @@ const (
 type number = json.RawMessage
 
 var (
-	zero     = number("0")
-	one      = number("1")
-	oneFloat = number("1.0")
-	minusOne = number("-1.0")
+	zero      = number("0")
+	zeroFloat = number("0.0")
+	one       = number("1")
+	oneFloat  = number("1.0")
+	minusOne  = number("-1.0")
 )
 
 // mazeGame is one player in the maze.

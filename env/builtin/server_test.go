@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/env/fault"
 )
 
 // The error forms E3 and E4 as FastAPI gives them.
@@ -65,7 +66,7 @@ func TestRequestFaults(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	if diff := cmp.Diff([]string{"maze", "textcraft"}, builtin.Names()); diff != "" {
+	if diff := cmp.Diff([]string{"maze", "textcraft", "wordle"}, builtin.Names()); diff != "" {
 		t.Error(diff)
 	}
 	for _, name := range builtin.Names() {
@@ -76,7 +77,7 @@ func TestNew(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := builtin.New("webshop", builtin.Options{}); err == nil || !strings.Contains(err.Error(), "maze and textcraft") {
+	if _, err := builtin.New("webshop", builtin.Options{}); err == nil || !strings.Contains(err.Error(), "maze, textcraft, wordle") {
 		t.Errorf("unknown name: %v", err)
 	}
 	if _, err := builtin.New("maze", builtin.Options{Recipes: builtin.OwnBook()}); err == nil {
@@ -213,7 +214,7 @@ func TestServeEnds(t *testing.T) {
 
 // Close does not wait for a request that hangs, but for one being answered.
 func TestCloseWithRequestsInFlight(t *testing.T) {
-	faults, err := builtin.ParseFaults("hang:1")
+	faults, err := fault.Parse("hang:1")
 	if err != nil {
 		t.Fatal(err)
 	}

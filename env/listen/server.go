@@ -1,4 +1,4 @@
-package builtin
+package listen
 
 import (
 	"context"
@@ -19,7 +19,7 @@ const keepAlive = 5 * time.Second
 
 // Server is a running server.
 type Server struct {
-	URL string // such as http://127.0.0.1:36001, without the environment's suffix
+	URL string // such as http://127.0.0.1:36001
 
 	http   *http.Server
 	cancel context.CancelFunc // ends hanging and slow requests
@@ -34,24 +34,20 @@ type Server struct {
 	closing bool          // guarded by mu
 }
 
-// Serve starts the named environment's server on addr, such as
-// "127.0.0.1:36001", or "127.0.0.1:0" for a free port. It runs until Close or
-// until ctx ends; either way Close must be called.
-func Serve(ctx context.Context, name, addr string, o Options) (*Server, error) {
-	h, err := New(name, o)
-	if err != nil {
-		return nil, err
-	}
+// Serve serves h on addr, such as "127.0.0.1:36001", or "127.0.0.1:0" for a
+// free port. what names the server in errors. It runs until Close or until
+// ctx ends; either way Close must be called.
+func Serve(ctx context.Context, what, addr string, h http.Handler, events *slog.Logger) (*Server, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("serve %s on %s: %w", name, addr, err)
+		return nil, fmt.Errorf("serve %s on %s: %w", what, addr, err)
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Server{URL: "http://" + ln.Addr().String(), cancel: cancel, served: make(chan struct{}), changed: make(chan struct{})}
 	errorLog := log.New(io.Discard, "", 0)
-	if o.Log != nil {
-		errorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)
+	if events != nil {
+		errorLog = slog.NewLogLogger(events.Handler(), slog.LevelDebug)
 	}
 	s.http = &http.Server{
 		Handler:           s.counted(h),
@@ -64,7 +60,7 @@ func Serve(ctx context.Context, name, addr string, o Options) (*Server, error) {
 	go func() {
 		defer close(s.served)
 		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			s.err = fmt.Errorf("serve %s on %s: %w", name, addr, err)
+			s.err = fmt.Errorf("serve %s on %s: %w", what, addr, err)
 		}
 	}()
 	s.unhook = context.AfterFunc(ctx, func() {
@@ -138,7 +134,7 @@ func (s *Server) counted(h http.Handler) http.Handler {
 		s.mu.Unlock()
 		if closing {
 			w.Header().Set("Connection", "close")
-			writeText(w, http.StatusServiceUnavailable, "the server is closing")
+			http.Error(w, "the server is closing", http.StatusServiceUnavailable)
 			return
 		}
 		defer func() {

@@ -1,4 +1,4 @@
-package builtin
+package fault
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,23 +15,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestParseFaults(t *testing.T) {
-	got, err := ParseFaults("500:0.05,hang:0.01, slow:200ms,slow:2s:0.1,truncate:0.01,reset:0.02,seed=7")
+func TestParse(t *testing.T) {
+	got, err := Parse("500:0.05,hang:0.01, slow:200ms,slow:2s:0.1,truncate:0.01,reset:0.02,duplicate:0.5,seed=7")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Faults{seed: 7, rules: []faultRule{
-		{kind: faultStatus, status: 500, p: 0.05},
-		{kind: faultHang, p: 0.01},
-		{kind: faultSlow, p: 1, pause: 200 * time.Millisecond},
-		{kind: faultSlow, p: 0.1, pause: 2 * time.Second},
-		{kind: faultTruncate, p: 0.01},
-		{kind: faultReset, p: 0.02},
+	want := Plan{seed: 7, rules: []rule{
+		{kind: status, status: 500, p: 0.05},
+		{kind: hang, p: 0.01},
+		{kind: slow, p: 1, pause: 200 * time.Millisecond},
+		{kind: slow, p: 0.1, pause: 2 * time.Second},
+		{kind: truncate, p: 0.01},
+		{kind: reset, p: 0.02},
+		{kind: duplicate, p: 0.5},
 	}}
-	if diff := cmp.Diff(want, *got, cmp.AllowUnexported(Faults{}, faultRule{})); diff != "" {
+	if diff := cmp.Diff(want, *got, cmp.AllowUnexported(Plan{}, rule{})); diff != "" {
 		t.Error(diff)
 	}
-	if f, err := ParseFaults(" "); err != nil || len(f.rules) != 0 {
+	if f, err := Parse(" "); err != nil || len(f.rules) != 0 {
 		t.Errorf("nothing: %+v, %v", f, err)
 	}
 	for spec, words := range map[string]string{
@@ -46,6 +48,7 @@ func TestParseFaults(t *testing.T) {
 		"slow:200":        "slow:DURATION",
 		"slow:-1s":        "slow:DURATION",
 		"slow:1s:2":       "probability",
+		"duplicate:2":     "probability",
 		"seed=x":          "seed",
 		"seed=-1":         "seed",
 		"explode:1":       "no such fault",
@@ -56,23 +59,23 @@ func TestParseFaults(t *testing.T) {
 		"seed:7":          "no such fault",
 		"hang:0.1,flap:1": `"flap:1"`,
 	} {
-		if f, err := ParseFaults(spec); err == nil || !strings.Contains(err.Error(), words) {
+		if f, err := Parse(spec); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%q: %+v, %v; want %q", spec, f, err, words)
 		}
 	}
 }
 
-func FuzzParseFaults(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	for _, s := range []string{"", "500:0.05,hang:0.01,slow:200ms,seed=7", "slow:1s:0.5", "reset:1,truncate:0", "seed=18446744073709551615", "::,", "slow:9999999h:1"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		faults, err := ParseFaults(s)
+		faults, err := Parse(s)
 		if err != nil {
 			return
 		}
 		for _, r := range faults.rules {
-			if !(r.p >= 0 && r.p <= 1) || r.pause < 0 || r.kind == faultStatus && (r.status < 400 || r.status > 599) {
+			if !(r.p >= 0 && r.p <= 1) || r.pause < 0 || r.kind == status && (r.status < 400 || r.status > 599) {
 				t.Errorf("%q gave %+v", s, r)
 			}
 		}
@@ -83,14 +86,14 @@ func FuzzParseFaults(f *testing.F) {
 // one rule's draws do not move another's.
 func TestFaultDraws(t *testing.T) {
 	draws := func(spec string) string {
-		f, err := ParseFaults(spec)
+		f, err := Parse(spec)
 		if err != nil {
 			t.Fatal(err)
 		}
 		rng := rand.New(rand.NewPCG(f.seed, 0))
 		var b strings.Builder
 		for range 2000 {
-			pause, strike := f.draw(rng)
+			pause, strike := f.draw(rng, false)
 			switch {
 			case strike != nil:
 				fmt.Fprint(&b, int(strike.kind))
@@ -121,15 +124,11 @@ func TestFaultDraws(t *testing.T) {
 func TestFaultsOnTheWire(t *testing.T) {
 	get := func(t *testing.T, spec, path string, client *http.Client) (string, error) {
 		t.Helper()
-		f, err := ParseFaults(spec)
+		f, err := Parse(spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := New("maze", Options{Faults: f})
-		if err != nil {
-			t.Fatal(err)
-		}
-		srv := httptest.NewServer(h)
+		srv := httptest.NewServer(New(http.HandlerFunc(answer), f, nil))
 		defer srv.Close()
 		client.Transport = &http.Transport{DisableKeepAlives: true}
 		resp, err := client.Get(srv.URL + path)
@@ -141,7 +140,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 		return fmt.Sprintf("%d %s", resp.StatusCode, body), err
 	}
 	const path = "/maze/available_actions"
-	const whole = `200 ["move left","move right","move up","move down"]`
+	const whole = "200 " + reply
 	t.Run("none", func(t *testing.T) {
 		if got, err := get(t, "", path, &http.Client{}); err != nil || got != whole {
 			t.Errorf("%s, %v", got, err)
@@ -183,65 +182,83 @@ func TestFaultsOnTheWire(t *testing.T) {
 		}
 	})
 	t.Run("the greeting is spared", func(t *testing.T) {
-		if got, err := get(t, "hang:1", "/", &http.Client{}); err != nil || got != `200 "This is environment LMRL-Gym."` {
+		if got, err := get(t, "hang:1", "/", &http.Client{}); err != nil || got != whole {
 			t.Errorf("%s, %v", got, err)
 		}
 	})
 }
 
-func FuzzParseBook(f *testing.F) {
-	for _, s := range []string{"", "1 a = 1 b", "4 oak planks [planks] = 1 oak log\n1 x = 2 [planks]", "1 a [g] = 1 b\n1 b = 1 [g]", "# x\n1 a = 1 [b]"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		b, err := ParseBook(s)
-		if err != nil || b.Len() > 50 {
-			return
-		}
-		for i := range b.Len() {
-			if b.Depth(i) < 1 || b.Goal(i) == "" || len(b.Commands(i)) == 0 {
-				t.Errorf("%q: task %d is %q at depth %d", s, i, b.Goal(i), b.Depth(i))
-			}
-		}
-	})
+const reply = `["move left","move right","move up","move down"]`
+
+func answer(w http.ResponseWriter, r *http.Request) {
+	io.WriteString(w, reply)
 }
 
-func FuzzParseMinecraft(f *testing.F) {
-	for _, s := range []string{
-		`{}`, `{"type":"minecraft:crafting_shapeless","ingredients":[{"item":"a"}],"result":"b"}`,
-		`{"type":"minecraft:crafting_shaped","pattern":["#"],"key":{"#":{"tag":"t"}},"result":{"item":"b","count":2}}`,
-	} {
-		f.Add([]byte(s))
+// A duplicate is for creates and resets, which arrive twice with the same body
+// while the client gets one answer; a step arrives once.
+func TestDuplicate(t *testing.T) {
+	plan, err := Parse("duplicate:1")
+	if err != nil {
+		t.Fatal(err)
 	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		r, ok, err := parseMinecraft(text)
-		if ok && err == nil && (r.item == "" || r.count < 1 || len(r.in) == 0) {
-			t.Errorf("%s gave %+v", text, r)
+	arrived := map[string][]string{}
+	var told []string
+	srv := httptest.NewServer(New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
 		}
-	})
+		arrived[r.URL.Path] = append(arrived[r.URL.Path], string(body))
+		fmt.Fprint(w, len(arrived[r.URL.Path]))
+	}), plan, func(r *http.Request, f Injected) { told = append(told, f.Kind+" "+r.URL.Path) }))
+	defer srv.Close()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for path, want := range map[string]string{"/maze/create": "2", "/reset": "2", "/step": "1"} {
+		resp, err := client.Post(srv.URL+path, "application/json", strings.NewReader("{"+path+"}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || string(got) != want {
+			t.Errorf("%s answered %s (%v), want %s", path, got, err, want)
+		}
+		if (resp.Header.Get(Header) == "duplicate") != (want == "2") {
+			t.Errorf("%s has the header %q", path, resp.Header.Get(Header))
+		}
+	}
+	want := map[string][]string{"/maze/create": {"{/maze/create}", "{/maze/create}"}, "/reset": {"{/reset}", "{/reset}"}, "/step": {"{/step}"}}
+	if diff := cmp.Diff(want, arrived); diff != "" {
+		t.Error(diff)
+	}
+	slices.Sort(told)
+	if diff := cmp.Diff([]string{"duplicate /maze/create", "duplicate /reset"}, told); diff != "" {
+		t.Error(diff)
+	}
 }
 
-// No action brings a game down, and counts never go below zero.
-func FuzzTextcraftAction(f *testing.F) {
-	for _, s := range []string{"", "get 3 oak log", "craft 4 oak planks using 1 oak log", "craft using ", "craft  using ,", "inventory", "get 0 sand", "craft x using 0 sand, 1 sand"} {
-		f.Add(s)
+// A request that hangs ends when its client leaves, although it has a body
+// that nobody asked for: its handler is gone before the server is closed.
+func TestHangEndsWithItsClient(t *testing.T) {
+	plan, err := Parse("hang:1")
+	if err != nil {
+		t.Fatal(err)
 	}
-	f.Fuzz(func(t *testing.T, action string) {
-		c := crafter{book: OwnBook(), goal: OwnBook().goal(0), held: map[string]int64{}}
-		c.act("get 5 oak log")
-		c.act("get 0 sand")
-		text, _ := c.act(action)
-		again, _ := c.act(action)
-		if text == "" || again == "" {
-			t.Errorf("%q has no answer", action)
-		}
-		if len(c.names) != len(c.held) {
-			t.Errorf("%q: %d names, %d counts", action, len(c.names), len(c.held))
-		}
-		for id, n := range c.held {
-			if n < 0 {
-				t.Errorf("%q: %d of %s", action, n, id)
-			}
-		}
-	})
+	h := New(http.HandlerFunc(answer), plan, nil)
+	ended := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		h.ServeHTTP(w, r)
+	}))
+	defer srv.Close()
+	client := &http.Client{Timeout: 50 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}
+	if resp, err := client.Post(srv.URL+"/step", "application/json", strings.NewReader("{}")); err == nil {
+		resp.Body.Close()
+		t.Error("it was answered")
+	}
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Error("it still hangs")
+	}
 }

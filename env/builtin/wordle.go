@@ -1,0 +1,163 @@
+package builtin
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+)
+
+// The wordle server of AgentGym's lmrlgym (protocol 5.6), mounted at /wordle.
+
+const wordleStart = "Let's start Wordle!"
+
+// wordlePlayer is one instance and what /observation and /detail answer.
+type wordlePlayer struct {
+	mu    sync.Mutex // guards all below
+	game  *guessing
+	reset bool // before the first reset there is a game, but no observation
+	seed  int64
+	text  string
+	total int
+	done  bool
+}
+
+type wordleServer struct {
+	vocabulary *Vocabulary
+	players    *instances[wordlePlayer]
+}
+
+func newWordleServer(v *Vocabulary, limit int) routes {
+	s := &wordleServer{v, newInstances[wordlePlayer](limit)}
+	return routes{
+		"/":                      {http.MethodGet: func(*request) (any, error) { return "This is environment LMRL-Gym.", nil }},
+		"/wordle/create":         {http.MethodPost: s.create},
+		"/wordle/reset":          {http.MethodPost: s.restart},
+		"/wordle/step":           {http.MethodPost: s.step},
+		"/wordle/filtered_vocab": {http.MethodGet: s.filtered},
+		"/wordle/observation":    {http.MethodGet: s.observation},
+		"/wordle/detail":         {http.MethodGet: s.detail},
+	}
+}
+
+// create makes an instance that can be played at once, with a seed nobody
+// chose, as the original's can.
+func (s *wordleServer) create(*request) (any, error) {
+	id, err := s.players.add(func(id int64) *wordlePlayer {
+		return &wordlePlayer{game: newGuessing(s.vocabulary, id)}
+	})
+	return idReply{id}, err
+}
+
+// player finds the instance of id and locks it. With playing it must not have
+// finished, which every endpoint but reset asks for.
+func (s *wordleServer) player(id int64, playing bool) (*wordlePlayer, error) {
+	p, err := s.players.get(id)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	if playing && p.done {
+		p.mu.Unlock()
+		return nil, gameError(fmt.Sprintf("The task with environment %d has finished.", id))
+	}
+	return p, nil
+}
+
+func (s *wordleServer) restart(r *request) (any, error) {
+	if err := r.body(); err != nil {
+		return nil, err
+	}
+	id, seed := r.integer("id", false, 0), r.integer("seed", false, 0)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	p, err := s.player(*id, false)
+	if err != nil {
+		return nil, err
+	}
+	defer p.mu.Unlock()
+	p.game = newGuessing(s.vocabulary, *seed)
+	p.reset, p.seed, p.text, p.total, p.done = true, *seed, wordleStart, 0, false
+	return struct {
+		ID          int64  `json:"id"`
+		Observation string `json:"observation"`
+	}{*id, wordleStart}, nil
+}
+
+func (s *wordleServer) step(r *request) (any, error) {
+	if err := r.body(); err != nil {
+		return nil, err
+	}
+	id, action := r.integer("id", false, 0), r.str("action", false)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	p, err := s.player(*id, true)
+	if err != nil {
+		return nil, err
+	}
+	defer p.mu.Unlock()
+	text, solved, done := p.game.act(action)
+	reply := stepReply{text, zero, done}
+	switch {
+	case solved:
+		reply.Reward = one
+		p.total++
+	case text == wordleInvalid:
+		reply.Reward = zeroFloat
+	}
+	p.text, p.done, p.reset = text, done, true
+	return reply, nil
+}
+
+// filtered lists the words that the answers so far allow.
+func (s *wordleServer) filtered(r *request) (any, error) {
+	p, err := s.asked(r)
+	if err != nil {
+		return nil, err
+	}
+	defer p.mu.Unlock()
+	return p.game.left, nil
+}
+
+func (s *wordleServer) observation(r *request) (any, error) {
+	p, err := s.asked(r)
+	if err != nil {
+		return nil, err
+	}
+	defer p.mu.Unlock()
+	if !p.reset {
+		return nil, gameError("'observation'")
+	}
+	return p.text, nil
+}
+
+// detail answers what the original has gathered about an instance, which
+// before the first reset is less.
+func (s *wordleServer) detail(r *request) (any, error) {
+	p, err := s.asked(r)
+	if err != nil {
+		return nil, err
+	}
+	defer p.mu.Unlock()
+	d := struct {
+		Done        bool    `json:"done"`
+		Reward      int     `json:"reward"`
+		Deleted     bool    `json:"deleted"`
+		Seed        *int64  `json:"seed,omitempty"`
+		Observation *string `json:"observation,omitempty"`
+	}{Done: p.done, Reward: p.total}
+	if p.reset {
+		d.Seed, d.Observation = &p.seed, &p.text
+	}
+	return d, nil
+}
+
+// asked locks the instance whose id is in the query.
+func (s *wordleServer) asked(r *request) (*wordlePlayer, error) {
+	id, err := r.queryID()
+	if err != nil {
+		return nil, err
+	}
+	return s.player(id, true)
+}

@@ -18,7 +18,7 @@ import (
 // worldOf says how a configured environment is reached.
 func worldOf(e configs.Env) worldOptions {
 	return worldOptions{
-		Name: e.Name, Servers: e.Servers, Recipes: e.Recipes, Parser: e.Parser, Actions: e.ActionFormat,
+		Name: e.Name, Servers: e.Servers, Recipes: e.Recipes, Vocabulary: e.Vocabulary, Parser: e.Parser, Actions: e.ActionFormat,
 		Timeout: seconds(e.TimeoutS), Retries: e.Retries,
 	}
 }

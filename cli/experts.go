@@ -11,14 +11,20 @@ import (
 )
 
 // expertActions finds a solution of a task of a built-in environment.
-func expertActions(name string, index int) ([]string, error) {
-	switch name {
+func expertActions(w *world, index int) ([]string, error) {
+	switch w.spec.Name {
 	case "maze":
 		return builtin.MazeExpert(index), nil
 	case "textcraft":
 		return builtin.TextcraftExpert(index), nil
+	case "wordle":
+		words := w.words
+		if words == nil {
+			words = builtin.OwnVocabulary()
+		}
+		return builtin.WordleExpert(words, int64(index)), nil
 	}
-	return nil, fmt.Errorf("there is no expert for environment %s", name)
+	return nil, fmt.Errorf("there is no expert for environment %s", w.spec.Name)
 }
 
 // expertReply words an action as a reply of the format.
@@ -34,7 +40,7 @@ func expertReply(format, action string) string {
 // play: that is what a warm start is to teach.
 func playExpert(ctx context.Context, w *world, setup agent.Setup, index int) (data.Task, error) {
 	task := data.Task{ID: fmt.Sprintf("%s_%d", w.spec.Name, index), Env: w.spec.Name, Index: index}
-	actions, err := expertActions(w.spec.Name, index)
+	actions, err := expertActions(w, index)
 	if err != nil {
 		return task, err
 	}

@@ -27,7 +27,8 @@ func (p *playing) close() error { return p.open.close() }
 func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error) {
 	p := &playing{}
 	w, err := s.openWorld(ctx, worldOptions{
-		Name: o.Env, Servers: o.Servers, Recipes: o.Recipes, Parser: o.Parser, Actions: o.ActionFormat, Timeout: seconds(o.TimeoutS),
+		Name: o.Env, Servers: o.Servers, Recipes: o.Recipes, Vocabulary: o.Vocabulary,
+		Parser: o.Parser, Actions: o.ActionFormat, Timeout: seconds(o.TimeoutS),
 		Launch: o.Launch,
 	})
 	if err != nil {

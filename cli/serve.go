@@ -20,6 +20,7 @@ func serveFlags() []cli.Flag {
 		&cli.IntFlag{Name: "port", Value: 36001, Usage: "port to listen on; 0: a free one"},
 		&cli.StringFlag{Name: "fault", Usage: "what goes wrong on purpose: " + fault.Help},
 		&cli.StringFlag{Name: "recipes", Usage: "`DIR` of Minecraft recipe files for textcraft"},
+		&cli.StringFlag{Name: "vocabulary", Usage: "`FILE` of five-letter words for wordle"},
 	}
 }
 
@@ -78,12 +79,21 @@ func (s *State) parseServe(c *cli.Context, name string) (addr string, o builtin.
 	if recipes != "" && name != "textcraft" {
 		f.add("recipes", "only textcraft reads recipes: take it out")
 	}
+	vocabulary := c.String("vocabulary")
+	if vocabulary != "" && name != "wordle" {
+		f.add("vocabulary", "only wordle reads a vocabulary: take it out")
+	}
 	if err := f.err(); err != nil {
 		return "", o, err
 	}
 	o = builtin.Options{Faults: faults, Log: s.Log}
 	if recipes != "" {
 		if o.Recipes, err = s.loadRecipes(recipes); err != nil {
+			return "", o, err
+		}
+	}
+	if vocabulary != "" {
+		if o.Vocabulary, err = s.loadVocabulary(vocabulary); err != nil {
 			return "", o, err
 		}
 	}
@@ -97,4 +107,20 @@ func (s *State) loadRecipes(dir string) (*builtin.Book, error) {
 		return nil, errWith(ExitInput, "give a folder of Minecraft recipe JSON files", fmt.Errorf("recipes in %s: %w", dir, err))
 	}
 	return book, nil
+}
+
+// maxVocabulary is more words than a language has.
+const maxVocabulary = 1 << 20
+
+// loadVocabulary reads a file of words.
+func (s *State) loadVocabulary(file string) (*builtin.Vocabulary, error) {
+	b, err := s.ReadFile(file, maxVocabulary)
+	if err != nil {
+		return nil, errWith(ExitInput, "give a text file of five-letter words", fmt.Errorf("vocabulary: %w", err))
+	}
+	v, err := builtin.ParseVocabulary(string(b))
+	if err != nil {
+		return nil, errWith(ExitInput, "give a text file of five-letter words", fmt.Errorf("vocabulary %s: %w", file, err))
+	}
+	return v, nil
 }

@@ -15,14 +15,15 @@ import (
 // taskOptions are what rollout and eval share: which model plays which tasks
 // of which environment, and how.
 type taskOptions struct {
-	Model   string // folder or .gguf file
-	Device  string
-	Dtype   string
-	Env     string
-	Servers []string       // empty: the built-in server is started
-	Launch  *launchOptions // nil: no server of the user's is started
-	Recipes string         // of the built-in textcraft
-	Tasks   string         // indices, ranges and files, for data.ParseTaskSpec
+	Model      string // folder or .gguf file
+	Device     string
+	Dtype      string
+	Env        string
+	Servers    []string       // empty: the built-in server is started
+	Launch     *launchOptions // nil: no server of the user's is started
+	Recipes    string         // of the built-in textcraft
+	Vocabulary string         // of the built-in wordle
+	Tasks      string         // indices, ranges and files, for data.ParseTaskSpec
 
 	Samples          int
 	MaxTurns         int // 0: what AgentGym's own evaluation allows
@@ -66,6 +67,7 @@ func taskFlags() []cli.Flag {
 		&cli.StringFlag{Name: "env", Usage: "environment: " + strings.Join(env.Names(), ", ")},
 		&cli.StringSliceFlag{Name: "server", Usage: "`URL`[,URL...] of running servers; without, the built-in server is started"},
 		&cli.StringFlag{Name: "recipes", Usage: "`DIR` of Minecraft recipe files for the built-in textcraft"},
+		&cli.StringFlag{Name: "vocabulary", Usage: "`FILE` of five-letter words for the built-in wordle"},
 		&cli.StringFlag{Name: "tasks", Usage: taskForms},
 		&cli.IntFlag{Name: "samples", Value: 1, Usage: "episodes per task"},
 		&cli.IntFlag{Name: "max-turns", Usage: "turns an episode may take; 0: the environment's usual limit"},
@@ -96,6 +98,7 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 		Dtype:            c.String("dtype"),
 		Env:              c.String("env"),
 		Recipes:          c.String("recipes"),
+		Vocabulary:       c.String("vocabulary"),
 		Tasks:            c.String("tasks"),
 		Samples:          c.Int("samples"),
 		MaxTurns:         c.Int("max-turns"),
@@ -135,6 +138,9 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 	}
 	if o.Recipes != "" && (o.Env != "textcraft" || len(o.Servers) > 0 || o.Launch != nil) {
 		f.add("recipes", "only the built-in textcraft server reads recipes: take it out")
+	}
+	if o.Vocabulary != "" && (o.Env != "wordle" || len(o.Servers) > 0 || o.Launch != nil) {
+		f.add("vocabulary", "only the built-in wordle server reads a vocabulary: take it out")
 	}
 	if f.need("tasks", o.Tasks, taskForms) {
 		if msg := configs.TaskSpec(o.Tasks); msg != "" {

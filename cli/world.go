@@ -14,14 +14,15 @@ import (
 
 // worldOptions say how an environment is reached.
 type worldOptions struct {
-	Name    string
-	Servers []string       // empty, without Launch: the built-in server is started
-	Launch  *launchOptions // nil: no server of the user's is started
-	Recipes string
-	Parser  string
-	Actions string // action format
-	Timeout time.Duration
-	Retries int
+	Name       string
+	Servers    []string       // empty, without Launch: the built-in server is started
+	Launch     *launchOptions // nil: no server of the user's is started
+	Recipes    string
+	Vocabulary string
+	Parser     string
+	Actions    string // action format
+	Timeout    time.Duration
+	Retries    int
 }
 
 // world is an environment that can be played: its spec, a pool of instances
@@ -30,8 +31,9 @@ type worldOptions struct {
 type world struct {
 	spec   env.Spec
 	pool   *env.Pool
-	server *builtin.Server  // nil: it is not in use
-	group  *supervise.Group // nil: none was started
+	server *builtin.Server     // nil: it is not in use
+	group  *supervise.Group    // nil: none was started
+	words  *builtin.Vocabulary // of the built-in wordle; nil: its own
 }
 
 // closeTimeout bounds how long giving instances back may take at the end.
@@ -72,6 +74,12 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 			if bo.Recipes, err = s.loadRecipes(o.Recipes); err != nil {
 				return nil, err
 			}
+		}
+		if o.Vocabulary != "" {
+			if w.words, err = s.loadVocabulary(o.Vocabulary); err != nil {
+				return nil, err
+			}
+			bo.Vocabulary = w.words
 		}
 		if w.server, err = builtin.Serve(context.WithoutCancel(ctx), o.Name, "127.0.0.1:0", bo); err != nil {
 			return nil, errWith(ExitEnv, "", fmt.Errorf("start the built-in server: %w", err))

@@ -67,6 +67,7 @@ type Env struct {
 	Instruction     string   `toml:"instruction"`
 	InstructionFile string   `toml:"instruction_file"`
 	Recipes         string   `toml:"recipes"`
+	Vocabulary      string   `toml:"vocabulary"`
 	// How servers are started, where Launch says so.
 	Launch        bool              `toml:"launch"`
 	NumServers    int               `toml:"num_servers"`

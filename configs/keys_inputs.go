@@ -74,6 +74,7 @@ var envKeys = concat([]entry{
 	ready("env.venv", "virtual environment of the servers, instead of python", anything),
 	ready("env.start_timeout_s", "seconds a server may take until it answers; 0: as long as servers of its kind take", between(0, 86400)),
 	ready("env.recipes", "folder of Minecraft recipe files for the built-in textcraft; empty: its own book", anything),
+	ready("env.vocabulary", "file of five-letter words for the built-in wordle; empty: its own forty", anything),
 	moved("env.server_base", "write servers = [\"http://host:port\"] in [[env]]"),
 	moved("env.ports", "write servers = [\"http://host:port\"] in [[env]]"),
 	moved("env.data_len", "the length of the task list is what counts; leave it out"),

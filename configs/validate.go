@@ -79,7 +79,7 @@ func (c *Config) checkModel(fs *Faults) {
 }
 
 // builtin are the environments this program can serve itself.
-var builtin = map[string]bool{"maze": true, "textcraft": true}
+var builtin = map[string]bool{"maze": true, "textcraft": true, "wordle": true}
 
 func (c *Config) checkEnvs(fs *Faults) {
 	if len(c.Env) == 0 {
@@ -109,6 +109,9 @@ func (c *Config) checkEnvs(fs *Faults) {
 		c.checkActionFormat(fs, at, e)
 		if e.Recipes != "" && (e.Name != "textcraft" || len(e.Servers) > 0 || e.Launch) {
 			fs.add(at+"recipes", "only the built-in textcraft server reads recipes: take it out")
+		}
+		if e.Vocabulary != "" && (e.Name != "wordle" || len(e.Servers) > 0 || e.Launch) {
+			fs.add(at+"vocabulary", "only the built-in wordle server reads a vocabulary: take it out")
 		}
 	}
 	c.checkLaunch(fs)

@@ -34,7 +34,7 @@ var arrows = map[string]string{
 
 	"env":           "data/...",
 	"env/builtin":   "env env/fault env/listen data/...",
-	"env/check":     "",
+	"env/check":     "env",
 	"env/fault":     "",
 	"env/listen":    "",
 	"env/proxy":     "env/fault env/listen",

@@ -1,0 +1,96 @@
+package check
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A player of TextCraft, good enough to bring some task to its end: what no
+// listed recipe makes it gets, the rest it crafts.
+
+var (
+	craftLine = regexp.MustCompile(`(?m)^craft (\d+) (.+?) using (.+)$`)
+	craftGoal = regexp.MustCompile(`Goal: craft (.+)\.`)
+	craftPart = regexp.MustCompile(`^(\d+) (.+)$`)
+)
+
+type craftRecipe struct {
+	line  string
+	count int
+	parts []craftNeed
+}
+
+type craftNeed struct {
+	count int
+	item  string
+}
+
+// craftRecipes reads the recipes of a first observation, by what they make.
+func craftRecipes(opening string) map[string]craftRecipe {
+	made := map[string]craftRecipe{}
+	for _, m := range craftLine.FindAllStringSubmatch(opening, -1) {
+		count, err := strconv.Atoi(m[1])
+		if err != nil || made[m[2]].line != "" {
+			continue
+		}
+		r := craftRecipe{line: m[0], count: count}
+		for part := range strings.SplitSeq(m[3], ", ") {
+			if p := craftPart.FindStringSubmatch(part); p != nil {
+				n, err := strconv.Atoi(p[1])
+				if err == nil {
+					r.parts = append(r.parts, craftNeed{n, p[2]})
+				}
+			}
+		}
+		made[m[2]] = r
+	}
+	return made
+}
+
+// craftPlan lists the actions that make count of item.
+func craftPlan(made map[string]craftRecipe, item string, count, depth int) []string {
+	r, ok := made[item]
+	if !ok {
+		return []string{"get " + strconv.Itoa(count) + " " + item}
+	}
+	if depth == 0 || r.count < 1 || count > 64 {
+		return nil // a circle, or too long a way
+	}
+	var plan []string
+	for range (count + r.count - 1) / r.count {
+		for _, p := range r.parts {
+			plan = append(plan, craftPlan(made, p.item, p.count, depth-1)...)
+		}
+		plan = append(plan, r.line)
+	}
+	return plan
+}
+
+// craftFinish follows the plan of the task that the checker has reset to.
+func craftFinish(c *checker, last string, n int) string {
+	if n == 0 {
+		c.plan = nil
+		if m := craftGoal.FindStringSubmatch(last); m != nil {
+			c.plan = craftPlan(craftRecipes(last), m[1], 1, 6)
+		}
+	}
+	if n >= len(c.plan) || n >= 100 {
+		return ""
+	}
+	return c.plan[n]
+}
+
+// craftActions gets something that no recipe makes and looks what it has.
+func craftActions(_ *checker, reset any) []string {
+	opening := observationOf(reset)
+	made := craftRecipes(opening)
+	item := "oak log"
+	for _, m := range craftLine.FindAllStringSubmatch(opening, -1) {
+		if parts := made[m[2]].parts; len(parts) > 0 && made[parts[0].item].line == "" {
+			item = parts[0].item
+			break
+		}
+	}
+	return []string{"inventory", "get 1 " + item, "inventory", "get 2 " + item, "inventory"}
+}

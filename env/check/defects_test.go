@@ -1,0 +1,436 @@
+package check_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/env/check"
+)
+
+// exchange is a request to a good server and what it answered, for a defect to
+// spoil.
+type exchange struct {
+	path, body string
+	query      string
+	status     int
+	kind       string
+	reply      string
+}
+
+// spoiled puts a defect behind a good server: after every exchange, spoil
+// changes what the client gets.
+func spoiled(next http.Handler, spoil func(x *exchange)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x, _ := carry(next, r)
+		spoil(&x)
+		w.Header().Set("Content-Type", x.kind)
+		w.Header().Set("Content-Length", strconv.Itoa(len(x.reply)))
+		w.WriteHeader(x.status)
+		io.WriteString(w, x.reply)
+	})
+}
+
+// carry makes one exchange with a good server.
+func carry(next http.Handler, r *http.Request) (exchange, *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	w := httptest.NewRecorder()
+	next.ServeHTTP(w, r)
+	return exchange{
+		path: r.URL.Path, query: r.URL.RawQuery, body: string(body),
+		status: w.Code, kind: w.Header().Get("Content-Type"), reply: w.Body.String(),
+	}, r
+}
+
+// on spoils the replies of one endpoint that are no errors.
+func on(endpoint string, spoil func(x *exchange)) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return spoiled(next, func(x *exchange) {
+			if strings.HasSuffix(x.path, endpoint) && x.status == 200 && !strings.Contains(x.reply, `"error"`) {
+				spoil(x)
+			}
+		})
+	}
+}
+
+// replace replaces a pattern in the replies of one endpoint.
+func replace(endpoint, pattern, by string) func(http.Handler) http.Handler {
+	re := regexp.MustCompile(pattern)
+	return on(endpoint, func(x *exchange) { x.reply = re.ReplaceAllString(x.reply, by) })
+}
+
+// errorsLike spoils error objects whose text has a part.
+func errorsLike(part string, spoil func(x *exchange)) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return spoiled(next, func(x *exchange) {
+			if strings.Contains(x.reply, `"error"`) && strings.Contains(x.reply, part) {
+				spoil(x)
+			}
+		})
+	}
+}
+
+// invalids spoils refusals with status 422.
+func invalids(spoil func(x *exchange)) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return spoiled(next, func(x *exchange) {
+			if x.status == 422 {
+				spoil(x)
+			}
+		})
+	}
+}
+
+// instead answers one endpoint with something else than the server.
+func instead(endpoint string, answer http.HandlerFunc) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, endpoint) {
+				answer(w, r)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// asID rewrites the id of requests before the server sees them.
+func asID(endpoint string, id func(n int) int) func(http.Handler) http.Handler {
+	re := regexp.MustCompile(`"id":(\d+)`)
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				panic(http.ErrAbortHandler)
+			}
+			if strings.HasSuffix(r.URL.Path, endpoint) {
+				body = re.ReplaceAllFunc(body, func(m []byte) []byte {
+					n, err := strconv.Atoi(string(m[len(`"id":`):]))
+					if err != nil {
+						panic(err)
+					}
+					return []byte(`"id":` + strconv.Itoa(id(n)))
+				})
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+const page = "<!DOCTYPE html><html><body>Something went wrong</body></html>"
+
+func asPage(x *exchange) { x.kind, x.reply = "text/html", page }
+
+// Every defect a server can have that breaks a client is found, in the check
+// that is about it.
+func TestDefectsAreFound(t *testing.T) {
+	for _, d := range []struct {
+		name, env string
+		status    check.Status
+		check     string
+		came      string // part of what the report says
+		plant     func(http.Handler) http.Handler
+	}{
+		{"one id for all", "maze", check.Fail, "ids", "was given twice", replace("/create", `\d+`, "0")},
+		{"ids of creates at once", "maze", check.Fail, "ids", "was given twice", sharedCreates},
+		{"id as text", "maze", check.Fail, "create", `"id" is the string`, replace("/create", `(\d+)`, `"$1"`)},
+		{"id without object", "maze", check.Fail, "create", "want {", replace("/create", `.*?(\d+).*`, `$1`)},
+		{"two values", "maze", check.Fail, "create", "more follows", replace("/create", `$`, `{}`)},
+		{"steps go to one session", "maze", check.Fail, "two sessions", "beside another session", asID("/step", func(n int) int { return n &^ 1 })},
+		{"a reset resets its neighbour", "maze", check.Fail, "two sessions", "session", neighbourReset},
+		{"steps at once are mixed", "textcraft", check.Fail, "many at once", "session", mixedWhenBusy()},
+		{"observation of a neighbour", "maze", check.Fail, "observe", "want", on("/observation", func(x *exchange) { x.reply = `"You are elsewhere."` })},
+		{"a dice in the text", "maze", check.Warn, "repeatable", "then", counted("/step")},
+		{"reset as bare text", "maze", check.Fail, "reset", "want {", replace("/reset", `.*"observation":(".*").*`, `$1`)},
+		{"reset of another id", "wordle", check.Fail, "reset", "names id 77", replace("/reset", `"id":\d+`, `"id":77`)},
+		{"reset without observation", "maze", check.Fail, "reset", `no key "observation"`, replace("/reset", `"observation"`, `"text"`)},
+		{"done from the start", "textcraft", check.Fail, "reset", "done before the first step", replace("/reset", `"done":false`, `"done":true`)},
+		{"empty first text", "maze", check.Fail, "first text", "see nothing", replace("/reset", `:".*"`, `:""`)},
+		{"another first text", "maze", check.Warn, "first text", "Welcome", replace("/reset", `:".*"`, `:"Welcome."`)},
+		{"no done", "maze", check.Fail, "step", `no key "done"`, replace("/step", `,"done":(true|false)`, ``)},
+		{"done as number", "maze", check.Fail, "step", `"done" is 0`, replace("/step", `"done":false`, `"done":0`)},
+		{"reward as text", "maze", check.Fail, "step", `"reward" is the string`, replace("/step", `"reward":([-0-9.]+)`, `"reward":"$1"`)},
+		{"reward null", "maze", check.Fail, "step", `"reward" is null`, replace("/step", `"reward":[-0-9.]+`, `"reward":null`)},
+		{"reward NaN", "maze", check.Fail, "step", "no JSON", replace("/step", `"reward":[-0-9.]+`, `"reward":NaN`)},
+		{"reward of a thousand", "maze", check.Warn, "step", "reward 1000", replace("/step", `"reward":[-0-9.]+`, `"reward":1000`)},
+		{"observation as array", "maze", check.Fail, "step", `"observation" is the array`, replace("/step", `"observation":(".*?")`, `"observation":[$1]`)},
+		{"not UTF-8", "maze", check.Fail, "step", "not UTF-8", replace("/step", `position`, "p\xffsition")},
+		{"page for a step", "maze", check.Fail, "step", "an HTML page", on("/step", asPage)},
+		{"JSON called text", "maze", check.Warn, "step", `content type "text/plain"`, on("/step", func(x *exchange) { x.kind = "text/plain" })},
+		{"step redirected", "maze", check.Fail, "step", "status 307", on("/step", func(x *exchange) { x.status, x.reply = 307, "" })},
+		{"step unavailable", "maze", check.Fail, "step", "status 503", on("/step", func(x *exchange) { x.status, x.kind, x.reply = 503, "text/plain", "busy" })},
+		{"foreign characters", "maze", check.Fail, "any text", "status 500", foreign},
+		{"never done", "maze", check.Skip, "end of episode", "nothing", replace("/step", `"done":true`, `"done":false`)},
+		{"step after done", "maze", check.Fail, "step after done", "as if nothing were wrong", errorsLike("has finished", func(x *exchange) {
+			x.reply = `{"observation":"Success\n","reward":1.0,"done":true}`
+		})},
+		{"500 after done", "maze", check.Fail, "step after done", "status 500", errorsLike("has finished", func(x *exchange) {
+			x.status, x.kind, x.reply = 500, "text/plain; charset=utf-8", "Internal Server Error"
+		})},
+		{"no reset after done", "maze", check.Fail, "reset after done", "has finished", stuck()},
+		{"unknown id taken", "maze", check.Fail, "unknown id", "as if nothing were wrong", asID("/step", func(n int) int {
+			if n > 1000 {
+				return 0
+			}
+			return n
+		})},
+		{"500 for an unknown id", "maze", check.Fail, "unknown id", "status 500", errorsLike("is not valid", func(x *exchange) {
+			x.status, x.kind, x.reply = 500, "text/plain", "Internal Server Error"
+		})},
+		{"404 for an unknown id", "maze", check.Warn, "unknown id", "status 404", errorsLike("is not valid", func(x *exchange) {
+			x.status, x.reply = 404, `{"detail":"no such id"}`
+		})},
+		{"page for an unknown id", "maze", check.Fail, "unknown id", "an HTML page", errorsLike("is not valid", asPage)},
+		{"task out of range taken", "maze", check.Fail, "task out of range", "as if nothing were wrong", errorsLike("The game 26", func(x *exchange) {
+			x.reply = `{"observation":"x"}`
+		})},
+		{"200 for malformed JSON", "maze", check.Fail, "malformed JSON", "taken", invalids(func(x *exchange) {
+			x.status, x.reply = 200, `{"observation":"x","reward":0,"done":false}`
+		})},
+		{"error object for malformed JSON", "maze", check.Fail, "malformed JSON", "taken", invalids(func(x *exchange) { x.status, x.reply = 200, `{"error":"bad"}` })},
+		{"400 for missing fields", "maze", check.Warn, "missing fields", "status 400", invalids(func(x *exchange) { x.status = 400 })},
+		{"500 for wrong types", "maze", check.Fail, "wrong types", "status 500", invalids(func(x *exchange) { x.status, x.kind, x.reply = 500, "text/plain", "oops" })},
+		{"pydantic 1", "maze", check.Warn, "422 dialect", "pydantic 1", invalids(func(x *exchange) {
+			x.reply = `{"detail":[{"loc":["body","action"],"msg":"field required","type":"value_error.missing"}]}`
+		})},
+		{"pydantic 2 of 2023", "maze", check.Warn, "422 dialect", "url", invalids(func(x *exchange) {
+			x.reply = `{"detail":[{"type":"missing","loc":["body","action"],"msg":"Field required","input":{},"url":"http://x"}]}`
+		})},
+		{"page for a 422", "maze", check.Fail, "malformed JSON", "an HTML page", invalids(asPage)},
+		{"any content type", "maze", check.Warn, "content type", "taken as JSON", jsonAlways},
+		{"create without body", "textcraft", check.Warn, "create without body", "an instance was made", bodyAlways},
+		{"slashes joined", "maze", check.Warn, "double slash", "status 200", slashesJoined},
+		{"page for 404", "maze", check.Warn, "unknown path", "an HTML page", func(next http.Handler) http.Handler {
+			return spoiled(next, func(x *exchange) {
+				if x.status == 404 {
+					asPage(x)
+				}
+			})
+		}},
+		{"everything found", "maze", check.Warn, "unknown path", "status 200", func(next http.Handler) http.Handler {
+			return spoiled(next, func(x *exchange) {
+				if x.status == 404 {
+					x.status, x.reply = 200, `{}`
+				}
+			})
+		}},
+		{"close twice true", "textcraft", check.Fail, "close", "as if there had been two", replace("/close", "false", "true")},
+		{"close of one in use false", "textcraft", check.Fail, "close", "false for an instance in use", replace("/close", "true", "false")},
+		{"closed and still there", "textcraft", check.Fail, "close", "step after close: answered as if nothing were wrong", instead("/close", closeFirst())},
+		{"no close", "textcraft", check.Warn, "close", "status 404", instead("/close", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(404)
+			io.WriteString(w, `{"detail":"Not Found"}`)
+		})},
+		{"greeting of another", "maze", check.Warn, "greeting", "Welcome", on("/", func(x *exchange) {
+			if x.path == "/" {
+				x.reply = `"Welcome"`
+			}
+		})},
+		{"no word list", "wordle", check.Fail, "reset", "status 500", on("/filtered_vocab", func(x *exchange) { x.status, x.reply = 500, "" })},
+		{"word list that never shrinks", "wordle", check.Fail, "word list", "still all", on("/filtered_vocab", func(x *exchange) { x.reply = `["panic","solar"]` })},
+		{"connection closed mid-body", "maze", check.Fail, "step", "after 5 of 50 bytes", instead("/step", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "50")
+			io.WriteString(w, `{"obs`)
+		})},
+		{"connection closed without reply", "maze", check.Fail, "step", "before a reply", instead("/step", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })},
+		{"no HTTP", "maze", check.Fail, "step", "no HTTP reply", instead("/step", func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			io.WriteString(conn, "hello\r\n\r\n")
+			conn.Close()
+		})},
+		{"endless reply", "maze", check.Fail, "step", "16 MiB", instead("/step", func(w http.ResponseWriter, _ *http.Request) {
+			for range 17 {
+				w.Write(make([]byte, 1<<20))
+			}
+		})},
+		{"chunked", "maze", check.Warn, "lengths", "had none", instead("/available_actions", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, `["move left","move right",`)
+			w.(http.Flusher).Flush()
+			io.WriteString(w, `"move up","move down"]`)
+		})},
+		{"one request a connection", "maze", check.Warn, "keep-alive", "after 1 request", func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Connection", "close")
+				next.ServeHTTP(w, r)
+			})
+		}},
+	} {
+		t.Run(d.name, func(t *testing.T) {
+			good, err := builtin.New(d.env, builtin.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := httptest.NewServer(d.plant(good))
+			defer server.Close()
+			report := run(t, check.Options{URL: server.URL, Env: d.env})
+			for _, r := range report.Results {
+				if r.Check != d.check {
+					continue
+				}
+				if r.Status != d.status || !strings.Contains(r.Came, d.came) {
+					t.Errorf("%s: %s: %s; want %s: %s", r.Check, r.Status, r.Came, d.status, d.came)
+				}
+				if r.Expected == "" || !strings.HasPrefix(r.Protocol, "AgentGym protocol ") || r.Status == check.Warn && r.Reason == "" {
+					t.Errorf("the result lacks something: %+v", r)
+				}
+				return
+			}
+			t.Errorf("no check %q in the report", d.check)
+		})
+	}
+}
+
+// sharedCreates gives creates that arrive together the same id, as a counter
+// without a lock does. Creates of their own keep theirs.
+func sharedCreates(next http.Handler) http.Handler {
+	var mu sync.Mutex
+	made := 0
+	return spoiled(next, func(x *exchange) {
+		if strings.HasSuffix(x.path, "/create") && x.status == 200 {
+			mu.Lock()
+			defer mu.Unlock()
+			if made++; made > 2 { // the first two come one by one
+				x.reply = `{"id":2}`
+			}
+		}
+	})
+}
+
+// neighbourReset resets session 0 whenever session 1 is reset.
+func neighbourReset(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x, r := carry(next, r)
+		if strings.HasSuffix(x.path, "/reset") && strings.Contains(x.body, `"id":1}`) {
+			other := r.Clone(r.Context())
+			other.Body = io.NopCloser(strings.NewReader(`{"game":5,"id":0}`))
+			next.ServeHTTP(httptest.NewRecorder(), other)
+		}
+		w.Header().Set("Content-Type", x.kind)
+		w.Header().Set("Content-Length", strconv.Itoa(len(x.reply)))
+		w.WriteHeader(x.status)
+		io.WriteString(w, x.reply)
+	})
+}
+
+// mixedWhenBusy sends steps to session 0 while another step is under way.
+func mixedWhenBusy() func(http.Handler) http.Handler {
+	var mu sync.Mutex
+	busy := 0
+	return func(next http.Handler) http.Handler {
+		mixed := asID("/step", func(int) int { return 0 })(next)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !strings.HasSuffix(r.URL.Path, "/step") {
+				next.ServeHTTP(w, r)
+				return
+			}
+			mu.Lock()
+			busy++
+			mu.Unlock()
+			time.Sleep(2 * time.Millisecond) // long enough to meet others
+			mu.Lock()
+			h := next
+			if busy > 1 {
+				h = mixed
+			}
+			mu.Unlock()
+			h.ServeHTTP(w, r)
+			mu.Lock()
+			busy--
+			mu.Unlock()
+		})
+	}
+}
+
+// counted writes a running number into every observation.
+func counted(endpoint string) func(http.Handler) http.Handler {
+	var mu sync.Mutex
+	n := 0
+	return on(endpoint, func(x *exchange) {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		x.reply = strings.Replace(x.reply, "The goal", strconv.Itoa(n)+". The goal", 1)
+	})
+}
+
+// stuck keeps an instance finished once it has finished.
+func stuck() func(http.Handler) http.Handler {
+	var mu sync.Mutex
+	over := false
+	return func(next http.Handler) http.Handler {
+		return spoiled(next, func(x *exchange) {
+			mu.Lock()
+			defer mu.Unlock()
+			over = over || strings.Contains(x.reply, `"done":true`)
+			if over && strings.HasSuffix(x.path, "/reset") {
+				x.reply = `{"error":"The task with environment 0 has finished."}`
+			}
+		})
+	}
+}
+
+// foreign dies of text that is not ASCII.
+func foreign(next http.Handler) http.Handler {
+	return spoiled(next, func(x *exchange) {
+		for _, b := range []byte(x.body) {
+			if b >= 0x80 {
+				x.status, x.kind, x.reply = 500, "text/plain", "Internal Server Error"
+			}
+		}
+	})
+}
+
+func jsonAlways(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set("Content-Type", "application/json")
+		next.ServeHTTP(w, r)
+	})
+}
+
+func bodyAlways(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/create") {
+			r.Body = io.NopCloser(strings.NewReader("{}"))
+			r.Header.Set("Content-Type", "application/json")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func slashesJoined(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.URL.Path = strings.ReplaceAll(r.URL.Path, "//", "/")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// closeFirst answers true, then false, and closes nothing.
+func closeFirst() http.HandlerFunc {
+	var mu sync.Mutex
+	n := 0
+	return func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, strconv.FormatBool(n == 1))
+	}
+}

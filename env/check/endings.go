@@ -1,0 +1,151 @@
+package check
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// The checks of how instances and connections end.
+
+// checkClose closes the last session twice and then plays on it.
+func checkClose(c *checker, n *notes) {
+	last := len(c.sessions) - 1
+	s := c.sessions[last]
+	if last > 0 {
+		c.sessions = c.sessions[:last]
+	}
+	// An instance that was never reset answers false on babyai.
+	if _, ok := c.reset(n, s, c.env.tasks[0]); !ok {
+		return
+	}
+	body := fmt.Sprintf(`{%q:%s}`, c.env.idKey, s.id)
+	got, err := c.send("close", c.post("/close", body))
+	if err != nil {
+		n.fail("%v", err)
+		return
+	}
+	if got.status == http.StatusNotFound || got.status == http.StatusMethodNotAllowed {
+		why := "AgentGym's own server has no close: instances are used again by reset"
+		if c.env.closing != closeNone {
+			why = "older copies of this server have no close: instances are used again by reset"
+		}
+		n.warn(why, "%s", show(got))
+		return
+	}
+	v, fault := c.judge(n, "close", got, either{boolean, keys{{"closed", text}}})
+	if c.env.closing == closeObject && got.status == http.StatusOK && string(got.body) == "closed" {
+		n.warn("older copies of this server answer plain text", "%q", got.body)
+	} else if fault != "" {
+		n.fail("close: %s", fault)
+		return
+	} else if v == false {
+		n.fail("close answered false for an instance in use")
+	} else {
+		n.pass("%s", show(got))
+	}
+	c.closeAgain(n, body)
+	c.refused(n, "step after close", c.post("/step", c.stepBody(s, "look")))
+	c.refused(n, "reset after close", c.post("/reset", c.resetBody(s, c.env.tasks[0])))
+}
+
+// closeAgain closes an id that is closed.
+func (c *checker) closeAgain(n *notes, body string) {
+	got, err := c.send(opBad, c.post("/close", body))
+	if err != nil {
+		n.fail("second close: %v", err)
+		return
+	}
+	v, decodeErr := decode(got.body)
+	_, isError := errorText(v)
+	switch {
+	case looksLikeHTML(got.body) && !c.env.quart:
+		n.fail("second close: %s", show(got))
+	case c.env.closing == closeBool && got.status == http.StatusOK && decodeErr == nil && v == true:
+		n.fail("second close: true, as if there had been two")
+	case got.status == http.StatusOK && decodeErr == nil && (v == false || isError || c.env.closing == closeObject || c.env.closing == closeNone):
+		n.pass("second close: %s", short(string(got.body), 40))
+	case got.status == http.StatusInternalServerError && c.env.closing == closeOnce:
+		n.warn("AgentGym's own server answers so; clients take a close that fails as done", "second close: %s", show(got))
+	case got.status >= 400 && got.status < 500:
+		n.warn("clients take a close that fails as done", "second close: %s", show(got))
+	default:
+		n.fail("second close: %s", show(got))
+	}
+}
+
+// checkLimit makes one instance more than the server is known to hold.
+func checkLimit(c *checker, n *notes) {
+	seen := map[string]bool{}
+	for _, s := range c.sessions {
+		seen[s.id] = true
+	}
+	for range c.env.limit + 1 {
+		s, ok := c.create(n)
+		if !ok {
+			return
+		}
+		if seen[s.id] {
+			n.warn(fmt.Sprintf("AgentGym's own server holds %d instances and then hands ids out again: keep below that", c.env.limit),
+				"id %s was given twice", s.id)
+			return
+		}
+		seen[s.id] = true
+	}
+	n.pass("%d instances, all different", len(seen))
+}
+
+func checkLengths(c *checker, n *notes) {
+	if c.unsized > 0 {
+		n.warn("a reply that breaks off may look whole", "%d of %d replies had none", c.unsized, c.requests)
+	}
+	n.pass("%d replies", c.requests)
+}
+
+// checkKeepAlive asks twice on one connection, then looks what became of one
+// that was left alone while all else was checked.
+func checkKeepAlive(c *checker, n *notes) {
+	const shorter = "clients open a new connection; those that keep them drop idle ones sooner"
+	w := *c.wire
+	w.prefix = w.prefix[:c.root]
+	l, err := w.open(c.ctx)
+	if err != nil {
+		n.fail("%v", err)
+		return
+	}
+	defer l.close()
+	for i := range 2 {
+		got, err := l.do(c.ctx, request{method: "GET", target: "/"}, true)
+		switch {
+		case err != nil && i == 0:
+			n.fail("%v", err)
+			return
+		case err != nil || got.closes:
+			n.warn(shorter, "the server closes a connection after %d request(s)", i+boolInt(err == nil))
+			return
+		}
+	}
+	if c.idle == nil {
+		n.pass("two requests on one connection")
+		return
+	}
+	left := time.Since(c.idleSince).Round(100 * time.Millisecond)
+	if c.idle.ended() {
+		n.warn(shorter, "a connection without requests was closed within %v", left)
+		return
+	}
+	n.pass("open after %v without requests", left)
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (c *checker) closeIdle() {
+	if c.idle != nil {
+		c.idle.close()
+	}
+}

@@ -1,0 +1,197 @@
+package check
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// The games: textcraft, babyai, sciworld, alfworld, and lmrlgym's maze and
+// wordle. Their ids are integers in an object, their errors are objects with
+// status 200.
+
+var games = []environment{
+	{
+		name: "textcraft", section: "5.1", greeting: "This is environment TextCraft.",
+		createBody: `{"minecraft_dir":"agentenv_textcraft/","commands":null,"goal":null}`,
+		created:    keys{{"id", integer}, {"observation", text}, {"done", boolean}, {"reward", number}}, idFrom: "id", idKey: "id",
+		taskKey: "data_idx", tasks: []int{0, 1},
+		reset:   keys{{"id", integer}, {"observation", text}, {"done", boolean}, {"reward", number}},
+		opening: observationOf, opens: regexp.MustCompile(`(?s)^Crafting commands:\n.*\n\nGoal: craft .*\.$`),
+		step: textReply, textKey: "observation", doneKey: "done", rewards: [2]float64{0, 1},
+		observe: text, observeSays: saysLast,
+		actions: craftActions, finish: craftFinish, finishTasks: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, over: overGoesOn,
+		unknown: errorObject, closing: closeBool,
+	},
+	{
+		name: "babyai", section: "5.2", greeting: "This is environment BabyAI.",
+		created: keys{{"id", integer}}, idFrom: "id", idKey: "id",
+		taskKey: "data_idx", tasks: []int{2, 42},
+		reset:   keys{{"observation", text}, {"reward", number}, {"score", number}, {"deleted", boolean}, {"done", boolean}},
+		opening: observationOf, opens: regexp.MustCompile(`(?s)^Your goal: .*\nAvailable actions: \[`),
+		step: scoreReply, textKey: "observation", doneKey: "done", rewards: [2]float64{-1, 1},
+		observe: keys{{"observation", text}, {"reward", number}, {"score", number}, {"done", boolean}, {"deleted", boolean}},
+		actions: always("turn left", "move forward", "turn right", "check available actions"),
+		// Task 2 is to go to the only red ball, which may be in sight or not.
+		finish: func(_ *checker, last string, n int) string {
+			if m := regexp.MustCompile(`"(go to red ball \d+)"`).FindStringSubmatch(last); m != nil && n < 8 {
+				return m[1]
+			}
+			if n < 4 {
+				return "turn left"
+			}
+			return ""
+		},
+		finishTasks: []int{2, 42, 82}, over: overRefused, unknown: errorObject, closing: closeBool,
+	},
+	{
+		name: "sciworld", section: "5.3", greeting: "This is environment ScienceWorld.",
+		created: keys{{"id", integer}}, idFrom: "id", idKey: "id",
+		taskKey: "data_idx", tasks: []int{0, 30}, beyond: 1000000,
+		reset: keys{
+			{"task_name", text}, {"var_num", integer}, {"task_description", text}, {"observation", text},
+			{"reward", number}, {"score", number}, {"deleted", boolean}, {"done", boolean},
+		},
+		opening: func(reset any) string { return field(reset, "task_description") + "\n" + field(reset, "observation") },
+		opens:   regexp.MustCompile(`^Your task is `),
+		step:    scoreReply, textKey: "observation", doneKey: "done", rewards: [2]float64{-100, 100},
+		observe: text, observeSays: saysLast,
+		actions: always("look around", "inventory", "open door to hallway"),
+		finish:  repeat("wait", 12), finishTasks: []int{0}, over: overRefused,
+		unknown: errorObject, closing: closeOnce, slow: true,
+		varies: "ScienceWorld lists the objects of a room in a changing order",
+	},
+	{
+		name: "alfworld", section: "5.4", greeting: "This is environment AlfWorld.",
+		created: keys{{"id", integer}}, idFrom: "id", idKey: "id",
+		taskKey: "game", resetMore: `"world_type":"Text"`, tasks: []int{0, 1}, beyond: 1000000,
+		reset:   keys{{"id", integer}, {"observation", text}, {"available_actions", every{text}}, {"task_type", text}},
+		opening: observationOf, opens: regexp.MustCompile(`(?s)^You are in the middle of a room\..*\nYour task is to: `),
+		step:    keys{{"observation", text}, {"reward", number}, {"available_actions", every{text}}, {"done", boolean}},
+		textKey: "observation", doneKey: "done", rewards: [2]float64{0, 1},
+		observe: text, observeSays: saysLast,
+		actions: func(_ *checker, reset any) []string {
+			chosen := []string{"inventory"}
+			o, _ := reset.(map[string]any)
+			offered, _ := o["available_actions"].([]any)
+			for _, a := range offered {
+				if s, _ := a.(string); strings.HasPrefix(s, "go to ") && len(chosen) < 3 {
+					chosen = append(chosen, s)
+				}
+			}
+			return append(chosen, "look")
+		},
+		over: overRefused, unknown: errorObject, closing: closeNone,
+	},
+	{
+		name: "maze", section: "5.5", suffix: "/maze", greeting: "This is environment LMRL-Gym.",
+		created: keys{{"id", integer}}, idFrom: "id", idKey: "id",
+		taskKey: "game", tasks: []int{18, 0}, beyond: 26,
+		reset:   keys{{"observation", text}},
+		opening: observationOf,
+		opens:   regexp.MustCompile(`^The goal is at position 8, 6\. Your current position is at position (7, 6|1, 1)\. There (is|are) `),
+		step:    textReply, textKey: "observation", doneKey: "done", rewards: [2]float64{-1, 1},
+		observe: text, observeSays: saysLast,
+		// Of game 18, one step above the goal, and of game 0, in a corner.
+		actions: always("move up", "move right", "fly", "move left", "move up"),
+		finish:  repeat("move down", 1), finishTasks: []int{18}, over: overRefused,
+		unknown: errorObject, closing: closeNone,
+		extra: &extra{"actions", `GET /maze/available_actions answers ["move left","move right","move up","move down"]`, func(c *checker, n *notes) {
+			v, ok := c.want(n, "observe", c.get("/available_actions", ""), every{text})
+			switch {
+			case !ok:
+			case describeAll(v) != "move left,move right,move up,move down":
+				n.fail("%s", describe(v))
+			default:
+				n.pass("%s", describe(v))
+			}
+		}},
+	},
+	{
+		name: "wordle", section: "5.6", suffix: "/wordle", greeting: "This is environment LMRL-Gym.",
+		created: keys{{"id", integer}}, idFrom: "id", idKey: "id",
+		taskKey: "seed", tasks: []int{3, 4},
+		reset:   keys{{"id", integer}, {"observation", text}},
+		opening: observationOf, opens: regexp.MustCompile(`^Let's start Wordle!$`),
+		step: textReply, textKey: "observation", doneKey: "done", rewards: [2]float64{0, 1},
+		observe: text, observeSays: saysLast,
+		actions: func(c *checker, _ any) []string {
+			words := c.vocabulary()
+			return []string{"zzzzz", spaced(words[0]), words[len(words)/2], words[len(words)-1]}
+		},
+		finish: repeat("zzzzz", 6), finishTasks: []int{3}, over: overRefused,
+		unknown: errorObject, closing: closeNone,
+		extra: &extra{
+			"word list",
+			"GET /wordle/filtered_vocab answers an array of five-letter words, and after a guess those that its answer allows",
+			checkVocabulary,
+		},
+	},
+}
+
+// describeAll joins an array of texts.
+func describeAll(v any) string {
+	items, _ := v.([]any)
+	var all []string
+	for _, item := range items {
+		s, _ := item.(string)
+		all = append(all, s)
+	}
+	return strings.Join(all, ",")
+}
+
+func spaced(word string) string { return strings.Join(strings.Split(word, ""), " ") }
+
+// vocabulary gives wordle's words, the original's first where the server did
+// not say.
+func (c *checker) vocabulary() []string {
+	if len(c.words) == 0 {
+		return []string{"panic", "solar", "shire"}
+	}
+	return c.words
+}
+
+// askVocabulary asks for the words that are possible in a session.
+func (c *checker) askVocabulary(n *notes, s session) ([]string, bool) {
+	v, ok := c.want(n, "observe", c.get("/filtered_vocab", c.query(s)), every{text})
+	if !ok {
+		return nil, false
+	}
+	words := strings.Split(describeAll(v), ",")
+	for _, w := range words {
+		if len(w) != 5 {
+			n.fail("%q is no word of five letters", w)
+			return nil, false
+		}
+	}
+	return words, true
+}
+
+func checkVocabulary(c *checker, n *notes) {
+	s, ok := c.restart(n, 0)
+	if !ok {
+		return
+	}
+	all, ok := c.askVocabulary(n, s)
+	if !ok {
+		return
+	}
+	p, ok := c.play(n, s, spaced(all[0]))
+	if !ok || p.done {
+		return
+	}
+	left, ok := c.askVocabulary(n, s)
+	if !ok {
+		return
+	}
+	if len(left) >= len(all) && len(all) > 1 {
+		n.fail("after %q was answered %q still all %d words are possible", all[0], p.text, len(all))
+		return
+	}
+	for _, w := range left {
+		if !strings.Contains(","+strings.Join(all, ",")+",", ","+w+",") {
+			n.fail("%q was not in the list before", w)
+		}
+	}
+	n.pass("%d words, %d after a guess answered %s", len(all), len(left), fmt.Sprintf("%q", p.text))
+}

@@ -1,0 +1,217 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// create makes an instance.
+func (c *checker) create(n *notes) (session, bool) {
+	v, ok := c.want(n, "create", c.post("/create", c.env.createBody), c.env.created)
+	if !ok {
+		return session{}, false
+	}
+	if c.env.idFrom != "" {
+		v = v.(map[string]any)[c.env.idFrom]
+	}
+	id, err := json.Marshal(v)
+	if err != nil {
+		n.fail("the id %v cannot be sent back: %v", v, err)
+		return session{}, false
+	}
+	return session{string(id)}, true
+}
+
+// unquote gives an id as it stands in a query.
+func unquote(id string) string {
+	var s string
+	if json.Unmarshal([]byte(id), &s) == nil {
+		return s
+	}
+	return id
+}
+
+// stranger is an id that no server gives.
+func (c *checker) stranger() session {
+	if kindOf(mustDecode(c.sessions[0].id)) == text {
+		return session{`"00000000-0000-4000-8000-000000000000"`}
+	}
+	return session{"987654321"}
+}
+
+func mustDecode(id string) any {
+	v, err := decode([]byte(id))
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+// resetBody and stepBody put the id last, as upstream's clients do.
+func (c *checker) resetBody(s session, task int) string {
+	more := ""
+	if c.env.resetMore != "" {
+		more = c.env.resetMore + ","
+	}
+	return fmt.Sprintf(`{%q:%d,%s%q:%s}`, c.env.taskKey, task, more, c.env.idKey, s.id)
+}
+
+func (c *checker) stepBody(s session, action string) string {
+	a, err := json.Marshal(action)
+	if err != nil {
+		panic(err) // a string can always be marshalled
+	}
+	return fmt.Sprintf(`{"action":%s,%q:%s}`, a, c.env.idKey, s.id)
+}
+
+func (c *checker) reset(n *notes, s session, task int) (any, bool) {
+	return c.want(n, "reset", c.post("/reset", c.resetBody(s, task)), c.env.reset)
+}
+
+// restart resets the first session to a task of the table.
+func (c *checker) restart(n *notes, i int) (session, bool) {
+	s := c.sessions[0]
+	_, ok := c.reset(n, s, c.env.tasks[i])
+	return s, ok
+}
+
+// played is what a step brought.
+type played struct {
+	text   string
+	reward float64
+	done   bool
+	whole  any
+}
+
+// play makes one step.
+func (c *checker) play(n *notes, s session, action string) (played, bool) {
+	v, ok := c.want(n, "step", c.post("/step", c.stepBody(s, action)), c.env.step)
+	if !ok {
+		return played{}, false
+	}
+	return c.playedOf(v), true
+}
+
+// playedOf reads a reply that has the shape of a step.
+func (c *checker) playedOf(v any) played {
+	o := v.(map[string]any)
+	p := played{text: field(v, c.env.textKey), whole: v}
+	p.done, _ = o[c.env.doneKey].(bool)
+	if r, ok := o["reward"].(json.Number); ok {
+		p.reward, _ = strconv.ParseFloat(string(r), 64)
+	}
+	return p
+}
+
+func (c *checker) observe(n *notes, s session) (any, bool) {
+	return c.want(n, "observe", c.get("/observation", c.query(s)), c.env.observe)
+}
+
+// firstText is what the model sees first after a reset.
+func (c *checker) firstText(n *notes, s session, reset any) (string, bool) {
+	if c.env.opening != nil {
+		return c.env.opening(reset), true
+	}
+	v, ok := c.observe(n, s)
+	return bareText(v), ok
+}
+
+// transcript plays a task step by step and keeps all that is said, without the
+// instance's id, so that two can be compared.
+type transcript struct {
+	c       *checker
+	s       session
+	task    int
+	actions []string
+	at      int // actions made, -1 before the reset
+	over    bool
+	said    []string
+}
+
+func (c *checker) transcript(s session, task int) *transcript {
+	return &transcript{c: c, s: s, task: task, at: -1}
+}
+
+// next makes one move; false means there is none left, or it failed.
+func (t *transcript) next(n *notes) bool {
+	if t.over || t.at >= 0 && t.at >= len(t.actions) {
+		return false
+	}
+	if t.at < 0 {
+		v, ok := t.c.reset(n, t.s, t.task)
+		if !ok {
+			t.over = true
+			return false
+		}
+		t.actions = t.c.env.actions(t.c, v)
+		t.say("reset", v)
+	} else {
+		p, ok := t.c.play(n, t.s, t.actions[t.at])
+		if !ok {
+			t.over = true
+			return false
+		}
+		t.say(fmt.Sprintf("step %q", short(t.actions[t.at], 40)), p.whole)
+		t.over = p.done && t.c.env.over == overRefused
+	}
+	t.at++
+	if t.c.env.observe != nil && !t.over {
+		v, ok := t.c.observe(n, t.s)
+		if !ok {
+			t.over = true
+			return false
+		}
+		t.say("observe", v)
+	}
+	return true
+}
+
+func (t *transcript) say(what string, v any) {
+	if o, ok := v.(map[string]any); ok {
+		delete(o, "id")
+		delete(o, t.c.env.idKey)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		b = []byte(err.Error())
+	}
+	t.said = append(t.said, what+" answered "+string(b))
+}
+
+// alone plays a whole task on one session.
+func (c *checker) alone(n *notes, s session, task int) (*transcript, bool) {
+	t := c.transcript(s, task)
+	var own notes
+	for t.next(&own) {
+	}
+	n.all = append(n.all, own.all...)
+	st, _, _ := own.sum()
+	return t, st != Fail
+}
+
+// differ finds the first difference of two transcripts of one task, "" if
+// there is none. One may be shorter: it was cut off for another reason.
+func differ(alone, beside *transcript) string {
+	for i, want := range alone.said {
+		if i >= len(beside.said) {
+			return fmt.Sprintf("%s; then nothing", short(want, 120))
+		}
+		if got := beside.said[i]; got != want {
+			return fmt.Sprintf("alone, %s; beside another session, %s", cutAround(want, got), cutAround(got, want))
+		}
+	}
+	return ""
+}
+
+// cutAround shortens s so that its first difference from t stays in sight.
+func cutAround(s, t string) string {
+	i := 0
+	for i < len(s) && i < len(t) && s[i] == t[i] {
+		i++
+	}
+	if i <= 80 {
+		return short(s, 140)
+	}
+	return short(s, 40) + short(s[i-20:], 80)
+}

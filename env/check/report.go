@@ -1,0 +1,164 @@
+package check
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Status is what became of a check.
+type Status string
+
+// The statuses, from harmless to bad.
+const (
+	Pass Status = "PASS"
+	Skip Status = "SKIP" // it could not be seen
+	Warn Status = "WARN" // AgentGym's own servers do it too, or clients bear it
+	Fail Status = "FAIL" // a client breaks on it
+)
+
+var severity = map[Status]int{Pass: 0, Skip: 1, Warn: 2, Fail: 3}
+
+// Result is one line of a report.
+type Result struct {
+	Check    string `json:"check"`
+	Status   Status `json:"status"`
+	Protocol string `json:"protocol"` // section of the AgentGym protocol, such as "AgentGym protocol 5.5"
+	Expected string `json:"expected"`
+	Came     string `json:"came"`
+	Reason   string `json:"reason,omitempty"` // why it is only a warning, or was skipped
+}
+
+// Latency sums up the calls of one kind, in milliseconds.
+type Latency struct {
+	Calls int     `json:"calls"`
+	P50   float64 `json:"p50_ms"`
+	P90   float64 `json:"p90_ms"`
+	P99   float64 `json:"p99_ms"`
+	Max   float64 `json:"max_ms"`
+}
+
+// Report is the outcome of a Run.
+type Report struct {
+	URL         string             `json:"url"`
+	Env         string             `json:"env"`
+	Results     []Result           `json:"results"`
+	Latency     map[string]Latency `json:"latency"` // by kind of call
+	Requests    int                `json:"requests"`
+	Seconds     float64            `json:"seconds"`
+	Unreachable bool               `json:"unreachable,omitempty"` // nobody answers at the address
+}
+
+// Count gives the number of results with a status.
+func (r *Report) Count(s Status) int {
+	n := 0
+	for _, x := range r.Results {
+		if x.Status == s {
+			n++
+		}
+	}
+	return n
+}
+
+// Print writes the report for people: the table, then what is behind each
+// line that is no PASS, then how long calls took.
+func (r *Report) Print(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s at %s\n\n", r.Env, r.URL)
+	t := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "RESULT\tCHECK\tPROTOCOL\tEXPECTED\tCAME")
+	for _, x := range r.Results {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", x.Status, x.Check, strings.TrimPrefix(x.Protocol, protocol), short(x.Expected, 56), short(x.Came, 56))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, x := range r.Results {
+		if x.Status == Pass {
+			continue
+		}
+		fmt.Fprintf(&b, "\n%s %s (%s)\n  expected  %s\n  came      %s\n", x.Status, x.Check, x.Protocol, x.Expected, x.Came)
+		if x.Reason != "" {
+			fmt.Fprintf(&b, "  because   %s\n", x.Reason)
+		}
+	}
+	if len(r.Latency) > 0 {
+		b.WriteString("\n")
+		t = tabwriter.NewWriter(&b, 0, 4, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintln(t, "milliseconds\tcalls\tp50\tp90\tp99\tmax\t")
+		for _, op := range operations {
+			if l, ok := r.Latency[op]; ok {
+				fmt.Fprintf(t, "%s\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t\n", op, l.Calls, l.P50, l.P90, l.P99, l.Max)
+			}
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(&b, "\n%d passed, %d warnings, %d failed, %d skipped; %d requests in %.1f s\n",
+		r.Count(Pass), r.Count(Warn), r.Count(Fail), r.Count(Skip), r.Requests, r.Seconds)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+const protocol = "AgentGym protocol "
+
+// notes gathers what a check saw.
+type notes struct{ all []note }
+
+type note struct {
+	status    Status
+	came, why string
+}
+
+func (n *notes) pass(format string, args ...any) {
+	n.all = append(n.all, note{Pass, fmt.Sprintf(format, args...), ""})
+}
+
+func (n *notes) fail(format string, args ...any) {
+	n.all = append(n.all, note{Fail, fmt.Sprintf(format, args...), ""})
+}
+
+func (n *notes) warn(why, format string, args ...any) {
+	n.all = append(n.all, note{Warn, fmt.Sprintf(format, args...), why})
+}
+
+func (n *notes) skip(why string) { n.all = append(n.all, note{Skip, "nothing", why}) }
+
+// sum gives the worst that was seen, and all that was seen of that status.
+func (n *notes) sum() (s Status, came, why string) {
+	s = Pass
+	for _, x := range n.all {
+		if severity[x.status] > severity[s] {
+			s = x.status
+		}
+	}
+	var cames, whys []string
+	for _, x := range n.all {
+		if x.status != s {
+			continue
+		}
+		cames = appendNew(cames, x.came)
+		if x.why != "" {
+			whys = appendNew(whys, x.why)
+		}
+	}
+	const most = 4
+	if len(cames) > most {
+		cames = append(cames[:most], fmt.Sprintf("and %d more", len(cames)-most))
+	}
+	return s, strings.Join(cames, "; "), strings.Join(whys, "; ")
+}
+
+func appendNew(list []string, s string) []string {
+	for _, x := range list {
+		if x == s {
+			return list
+		}
+	}
+	return append(list, s)
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

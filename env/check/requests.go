@@ -1,0 +1,203 @@
+package check
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// The checks of what a bad request is answered.
+
+// invalid sends a request that a server must refuse with status 422.
+func (c *checker) invalid(n *notes, what string, r request) {
+	got, err := c.send(opBad, r)
+	switch {
+	case err != nil:
+		n.fail("%s: %v", what, err)
+	case got.status == http.StatusUnprocessableEntity && looksLikeHTML(got.body):
+		n.fail("%s: %s", what, show(got))
+	case got.status == http.StatusUnprocessableEntity:
+		n.pass("%s: status 422", what)
+	case got.status == http.StatusBadRequest:
+		n.warn("a refusal in other words", "%s: %s", what, show(got))
+	case got.status == http.StatusOK:
+		n.fail("%s: taken, with %s", what, show(got))
+	default:
+		n.fail("%s: %s", what, show(got))
+	}
+}
+
+func checkBeyond(c *checker, n *notes) {
+	c.refused(n, "reset", c.post("/reset", c.resetBody(c.sessions[0], c.env.beyond)))
+	if _, ok := c.restart(n, 0); ok {
+		n.pass("the instance can be reset again")
+	}
+}
+
+func checkUnknownID(c *checker, n *notes) {
+	s := c.stranger()
+	c.refused(n, "step", c.post("/step", c.stepBody(s, "look")))
+	c.refused(n, "reset", c.post("/reset", c.resetBody(s, c.env.tasks[0])))
+	if c.env.observe != nil {
+		c.refused(n, "observation", c.get("/observation", c.query(s)))
+	}
+}
+
+func checkMalformed(c *checker, n *notes) {
+	body := c.stepBody(c.sessions[0], "look")
+	c.invalid(n, "a body cut short", c.post("/step", body[:len(body)-1]))
+	c.invalid(n, "no JSON at all", c.post("/step", "action=look"))
+	c.invalid(n, "an array", c.post("/step", "["+body+"]"))
+	c.invalid(n, "a reset cut short", c.post("/reset", "{"))
+}
+
+func checkMissing(c *checker, n *notes) {
+	s := c.sessions[0]
+	c.invalid(n, "a step without action", c.post("/step", fmt.Sprintf(`{%q:%s}`, c.env.idKey, s.id)))
+	c.invalid(n, "a step without id", c.post("/step", `{"action":"look"}`))
+	c.invalid(n, "a step without body", c.post("/step", ""))
+	c.invalid(n, "a reset without id", c.post("/reset", fmt.Sprintf(`{%q:%d}`, c.env.taskKey, c.env.tasks[0])))
+	if c.env.observe != nil {
+		c.invalid(n, "an observation without id", c.get("/observation", ""))
+	}
+}
+
+func checkTypes(c *checker, n *notes) {
+	s := c.sessions[0]
+	if kindOf(mustDecode(s.id)) == integer {
+		c.invalid(n, "an id that is a word", c.post("/step", fmt.Sprintf(`{"action":"look",%q:"x"}`, c.env.idKey)))
+	}
+	c.invalid(n, "an action that is an object", c.post("/step", fmt.Sprintf(`{"action":{},%q:%s}`, c.env.idKey, s.id)))
+	got, err := c.send(opBad, c.post("/step", fmt.Sprintf(`{"action":5,%q:%s}`, c.env.idKey, s.id)))
+	switch {
+	case err != nil:
+		n.fail("an action that is a number: %v", err)
+	case got.status == http.StatusOK:
+		n.warn("pydantic 1 makes a text of a number", "an action that is a number: %s", show(got))
+	case got.status != http.StatusUnprocessableEntity:
+		n.fail("an action that is a number: %s", show(got))
+	}
+}
+
+// checkDialect tells the three ways of writing a 422 apart.
+func checkDialect(c *checker, n *notes) {
+	got, err := c.send(opBad, c.post("/step", fmt.Sprintf(`{%q:%s}`, c.env.idKey, c.sessions[0].id)))
+	if err != nil {
+		n.fail("%v", err)
+		return
+	}
+	const harmless = "clients show the text and decide by the status"
+	v, err := decode(got.body)
+	fault := keys{{"detail", every{keys{{"type", text}, {"loc", list}, {"msg", text}}}}}.fault("the reply", v)
+	switch {
+	case got.status != http.StatusUnprocessableEntity:
+		n.skip("a missing field was not answered with status 422")
+	case err != nil || fault != "":
+		n.warn(harmless, "%s", show(got))
+	default:
+		entry, _ := v.(map[string]any)["detail"].([]any)
+		if len(entry) == 0 {
+			n.warn(harmless, "no entry under detail")
+			return
+		}
+		e := entry[0].(map[string]any)
+		switch {
+		case strings.HasPrefix(field(e, "type"), "value_error"):
+			n.warn(harmless, "pydantic 1's form: type %q", field(e, "type"))
+		case field(e, "url") != "":
+			n.warn(harmless, "pydantic 2's form with a url in every entry, as FastAPI 0.103 writes it")
+		default:
+			n.pass("type %q, msg %q", field(e, "type"), field(e, "msg"))
+		}
+	}
+}
+
+func checkContentType(c *checker, n *notes) {
+	s, ok := c.restart(n, 0)
+	if !ok {
+		return
+	}
+	r := c.post("/step", c.stepBody(s, "look"))
+	r.kind = "application/json; charset=utf-8"
+	if _, ok := c.want(n, "step", r, c.env.step); !ok {
+		return
+	}
+	r.kind = "text/plain"
+	got, err := c.send(opBad, r)
+	switch {
+	case err != nil:
+		n.fail("text/plain: %v", err)
+	case got.status == http.StatusOK:
+		n.warn("a server that asks less than AgentGym's does no harm", "text/plain: taken as JSON")
+	case got.status != http.StatusUnprocessableEntity && got.status != http.StatusUnsupportedMediaType && got.status != http.StatusBadRequest:
+		n.fail("text/plain: %s", show(got))
+	}
+	// No content type at all: FastAPI up to 0.103 took it, 0.165 does not.
+	r.kind = ""
+	if got, err = c.send(opBad, r); err != nil {
+		n.fail("no content type: %v", err)
+	} else if got.status >= 500 {
+		n.fail("no content type: %s", show(got))
+	} else {
+		n.pass("without a content type status %d", got.status)
+	}
+}
+
+func checkBodyNeeded(c *checker, n *notes) {
+	got, err := c.send(opBad, c.post("/create", ""))
+	switch {
+	case err != nil:
+		n.fail("%v", err)
+	case got.status == http.StatusOK:
+		n.warn("a server that asks less than AgentGym's does no harm", "an instance was made: %s", show(got))
+	case got.status == http.StatusUnprocessableEntity || got.status == http.StatusBadRequest:
+		n.pass("status %d", got.status)
+	default:
+		n.fail("%s", show(got))
+	}
+}
+
+// routed judges the answer to a request that leads nowhere.
+func (c *checker) routed(n *notes, r request, want ...int) {
+	got, err := c.send(opBad, r)
+	if err != nil {
+		n.fail("%s %s: %v", r.method, r.target, err)
+		return
+	}
+	_, decodeErr := decode(got.body)
+	for _, status := range want {
+		switch {
+		case got.status != status:
+		case decodeErr != nil && len(got.body) > 0:
+			n.warn("clients decide by the status", "%s", show(got))
+			return
+		default:
+			n.pass("%s", show(got))
+			return
+		}
+	}
+	switch {
+	case got.status == http.StatusOK:
+		n.warn("a client with a mistake in its address would not notice", "%s", show(got))
+	case got.status >= 300 && got.status < 500:
+		n.warn("refused, in another way than by AgentGym's own server", "%s", show(got))
+	default:
+		n.fail("%s", show(got))
+	}
+}
+
+func checkPath(c *checker, n *notes) {
+	c.routed(n, c.get("/no_such_endpoint", ""), http.StatusNotFound)
+}
+
+func checkMethod(c *checker, n *notes) {
+	c.routed(n, c.get("/create", ""), http.StatusMethodNotAllowed)
+}
+
+func checkSlash(c *checker, n *notes) {
+	c.routed(n, c.post("/create/", c.env.createBody), http.StatusTemporaryRedirect, http.StatusPermanentRedirect, http.StatusNotFound)
+}
+
+func checkDoubleSlash(c *checker, n *notes) {
+	c.routed(n, c.post("//create", c.env.createBody), http.StatusNotFound)
+}

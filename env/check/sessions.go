@@ -1,0 +1,354 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The checks of what a good client meets.
+
+func checkGreeting(c *checker, n *notes) {
+	r := request{method: "GET", target: "/"}
+	w := *c.wire
+	w.prefix = w.prefix[:c.root]
+	got, err := w.do(c.ctx, r)
+	c.count("greeting", got, err)
+	switch {
+	case errors.Is(err, errRefused):
+		c.unreachable = true
+		n.fail("%v", err)
+		return
+	case err != nil:
+		n.fail("%v", err)
+		return
+	case got.status != 200:
+		n.fail("%s: clients probe a server here", show(got))
+	case c.env.greeting != "" && strings.Trim(strings.TrimSpace(string(got.body)), `"`) != c.env.greeting:
+		n.warn("clients ask only whether somebody answers; but is it a server of this environment?", "%s", show(got))
+	default:
+		n.pass("%s", short(string(got.body), 60))
+	}
+	// A connection that nothing is asked of: see checkKeepAlive.
+	if l, err := w.open(c.ctx); err == nil {
+		if _, err := l.do(c.ctx, r, true); err != nil {
+			l.close()
+			return
+		}
+		c.idle, c.idleSince = l, time.Now()
+	}
+}
+
+func checkCreate(c *checker, n *notes) {
+	s, ok := c.create(n)
+	if !ok {
+		return
+	}
+	c.sessions = append(c.sessions, s)
+	n.pass("id %s", s.id)
+}
+
+// manySessions is how many instances are made at once where they are cheap.
+const manySessions = 4
+
+func checkIDs(c *checker, n *notes) {
+	if s, ok := c.create(n); ok {
+		c.sessions = append(c.sessions, s)
+	}
+	if !c.env.slow {
+		made := make([]session, manySessions)
+		saw := make([]notes, manySessions)
+		var wg sync.WaitGroup
+		for i := range manySessions {
+			wg.Go(func() { made[i], _ = c.create(&saw[i]) })
+		}
+		wg.Wait()
+		for i := range manySessions {
+			n.all = append(n.all, saw[i].all...)
+			if made[i].id != "" {
+				c.sessions = append(c.sessions, made[i])
+			}
+		}
+	}
+	seen := map[string]bool{}
+	var ids []string
+	for _, s := range c.sessions {
+		if seen[s.id] {
+			n.fail("id %s was given twice: two clients would share one instance", s.id)
+		}
+		seen[s.id] = true
+		ids = append(ids, s.id)
+	}
+	n.pass("%s", strings.Join(ids, ", "))
+}
+
+func checkReset(c *checker, n *notes) {
+	if c.env.extra != nil && c.env.name == "wordle" {
+		c.words, _ = c.askVocabulary(n, c.sessions[0]) // as its client does, before the first reset
+	}
+	for _, task := range c.env.tasks[:2] {
+		v, ok := c.reset(n, c.sessions[0], task)
+		if !ok {
+			return
+		}
+		o, _ := v.(map[string]any)
+		if done, _ := o[c.env.doneKey].(bool); done {
+			n.fail("task %d is done before the first step", task)
+		}
+		if id, ok := o["id"]; ok && fmt.Sprint(id) != unquote(c.sessions[0].id) {
+			n.fail("the reply to id %s names id %v", c.sessions[0].id, id)
+		}
+		n.pass("%s", describe(v))
+	}
+}
+
+func checkFirstText(c *checker, n *notes) {
+	for _, task := range c.env.tasks[:2] {
+		v, ok := c.reset(n, c.sessions[0], task)
+		if !ok {
+			return
+		}
+		first, ok := c.firstText(n, c.sessions[0], v)
+		switch {
+		case !ok:
+			return
+		case strings.TrimSpace(first) == "":
+			n.fail("task %d: the text is empty: the model would see nothing", task)
+		case !c.env.opens.MatchString(first):
+			n.warn("the model sees another text than AgentGym's own server shows", "task %d: %q", task, short(first, 120))
+		default:
+			n.pass("%q", short(first, 80))
+		}
+	}
+}
+
+func checkStep(c *checker, n *notes) {
+	s := c.sessions[0]
+	v, ok := c.reset(n, s, c.env.tasks[0])
+	if !ok {
+		return
+	}
+	for _, action := range c.env.actions(c, v) {
+		p, ok := c.play(n, s, action)
+		if !ok {
+			return
+		}
+		c.playable = true
+		if p.reward < c.env.rewards[0] || p.reward > c.env.rewards[1] {
+			n.warn("training takes the reward as it comes: bound it", "%q: reward %g", short(action, 40), p.reward)
+		}
+		if p.done && c.env.over == overRefused {
+			break
+		}
+	}
+	n.pass("%d steps", len(c.took["step"]))
+}
+
+func checkObserve(c *checker, n *notes) {
+	s := c.sessions[0]
+	v, ok := c.reset(n, s, c.env.tasks[0])
+	if !ok {
+		return
+	}
+	opening, ok := c.firstText(n, s, v)
+	if !ok {
+		return
+	}
+	for _, action := range c.env.actions(c, v) {
+		p, ok := c.play(n, s, action)
+		if !ok || p.done && c.env.over == overRefused {
+			break
+		}
+		seen, ok := c.observe(n, s)
+		if !ok {
+			return
+		}
+		want, known := map[says]string{saysLast: p.text, saysOpening: opening}[c.env.observeSays]
+		if known && bareText(seen) != want {
+			n.fail("after %q it is %q, want %q", short(action, 40), short(bareText(seen), 80), short(want, 80))
+		}
+		n.pass("%s", describe(seen))
+	}
+}
+
+func checkUnicode(c *checker, n *notes) {
+	s, ok := c.restart(n, 0)
+	if !ok {
+		return
+	}
+	for _, action := range []string{"", "é 漢字 😀 \"quoted\" \\ \n\ttwo lines", "a long action " + strings.Repeat("x ", 2000)} {
+		if _, ok := c.play(n, s, action); ok {
+			n.pass("answered")
+		}
+	}
+}
+
+func checkRepeatable(c *checker, n *notes) {
+	for _, task := range c.env.tasks[:2] {
+		first, ok := c.alone(n, c.sessions[0], task)
+		if !ok {
+			return
+		}
+		again, ok := c.alone(n, c.sessions[0], task)
+		if !ok {
+			return
+		}
+		if d := differ(first, again); d != "" {
+			why := c.env.varies
+			if why == "" {
+				why = "an episode that was lost cannot be played again, and sessions cannot be told apart by their texts"
+			}
+			n.warn(why, "%s", strings.NewReplacer("alone, ", "first, ", "beside another session, ", "then ").Replace(d))
+			c.env.varies = why
+		}
+		n.pass("%d replies twice", len(first.said))
+	}
+}
+
+// beside plays sessions in turn or at once and compares each with what it said
+// alone.
+func (c *checker) beside(n *notes, sessions []session, run func(all []*transcript, saw []notes)) {
+	if c.env.varies != "" {
+		n.skip("texts cannot be compared: " + c.env.varies)
+		return
+	}
+	var alone, all []*transcript
+	saw := make([]notes, len(sessions))
+	for i, s := range sessions {
+		task := c.env.tasks[i%2]
+		t, ok := c.alone(n, s, task)
+		if !ok {
+			return
+		}
+		alone, all = append(alone, t), append(all, c.transcript(s, task))
+	}
+	run(all, saw)
+	for i := range sessions {
+		n.all = append(n.all, saw[i].all...)
+		if d := differ(alone[i], all[i]); d != "" {
+			n.fail("session %s: %s", sessions[i].id, d)
+		}
+	}
+	if strings.Join(alone[0].said, "\n") == strings.Join(alone[1].said, "\n") {
+		n.warn("two sessions that say the same cannot show whether they are one: name other tasks", "tasks %d and %d read alike", c.env.tasks[0], c.env.tasks[1])
+	}
+	n.pass("%d sessions, %d replies each", len(sessions), len(alone[0].said))
+}
+
+func checkTwoSessions(c *checker, n *notes) {
+	if len(c.sessions) < 2 {
+		n.skip("there is only one instance")
+		return
+	}
+	c.beside(n, c.sessions[:2], func(all []*transcript, saw []notes) {
+		for more := true; more; {
+			more = false
+			for i, t := range all {
+				more = t.next(&saw[i]) || more
+			}
+		}
+	})
+}
+
+func checkMany(c *checker, n *notes) {
+	if len(c.sessions) < 2 {
+		n.skip("there is only one instance")
+		return
+	}
+	c.beside(n, c.sessions, func(all []*transcript, saw []notes) {
+		var wg sync.WaitGroup
+		for i, t := range all {
+			wg.Go(func() {
+				for t.next(&saw[i]) {
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// checkEnd plays to the end of the first task it can.
+func checkEnd(c *checker, n *notes) {
+	s := c.sessions[0]
+	for _, task := range c.env.finishTasks {
+		v, ok := c.reset(n, s, task)
+		if !ok {
+			return
+		}
+		last, ok := c.firstText(n, s, v)
+		if !ok {
+			return
+		}
+		for i := 0; ; i++ {
+			action := c.env.finish(c, last, i)
+			if action == "" {
+				break
+			}
+			p, ok := c.play(n, s, action)
+			if !ok {
+				return
+			}
+			if last = p.text; p.done {
+				c.ended = &s
+				n.pass("task %d ended after %d steps with reward %g", task, i+1, p.reward)
+				return
+			}
+		}
+	}
+	n.skip(fmt.Sprintf("no way to the end of tasks %v was found", c.env.finishTasks))
+}
+
+func checkAfterDone(c *checker, n *notes) {
+	if c.ended == nil {
+		n.skip("no episode was brought to its end")
+		return
+	}
+	if c.env.over == overGoesOn {
+		if p, ok := c.play(n, *c.ended, "Action: nothing"); ok {
+			n.pass("%q, %s %t", short(p.text, 60), c.env.doneKey, p.done)
+		}
+		return
+	}
+	c.refused(n, "step", c.post("/step", c.stepBody(*c.ended, "look")))
+	if c.env.observe != nil {
+		c.refused(n, "observation", c.get("/observation", c.query(*c.ended)))
+	}
+}
+
+func checkResetAfterDone(c *checker, n *notes) {
+	if c.ended == nil {
+		n.skip("no episode was brought to its end")
+		return
+	}
+	if _, ok := c.reset(n, *c.ended, c.env.tasks[1]); ok {
+		n.pass("reset")
+	}
+}
+
+// latencyShare bounds the time that measuring may take.
+const latencyShare = 10 * time.Second
+
+func checkLatency(c *checker, n *notes) {
+	s := c.sessions[0]
+	began := time.Now()
+	made := 0
+	for made < c.o.Steps && time.Since(began) < latencyShare {
+		v, ok := c.reset(n, s, c.env.tasks[0])
+		if !ok {
+			return
+		}
+		for _, action := range c.env.actions(c, v) {
+			p, ok := c.play(n, s, action)
+			if !ok {
+				return
+			}
+			if made++; p.done && c.env.over == overRefused {
+				break
+			}
+		}
+	}
+	l := c.latencies()["step"]
+	n.pass("a step takes %.1f ms (median of %d), 99%% at most %.1f ms", l.P50, l.Calls, l.P99)
+}

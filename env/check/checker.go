@@ -108,6 +108,7 @@ type checker struct {
 
 	sessions    []session // the first two play, the others are there to be many
 	playable    bool
+	varying     string   // why texts cannot be compared, "" if they can
 	words       []string // wordle's
 	plan        []string // textcraft's way to the end
 	ended       *session // the instance whose episode has ended

@@ -174,6 +174,13 @@ func (c *caller) exchange(ctx context.Context, op, method, path string, body []b
 	return reply, nil
 }
 
+// once is an empty body that net/http cannot rewind. With no body at all it
+// sends a GET again by itself after a connection broke: an attempt that nobody
+// would count.
+type once struct{}
+
+func (once) Read([]byte) (int, error) { return 0, io.EOF }
+
 var errOversize = errors.New("reply longer than the limit")
 
 // roundTrip does the exchange itself. sent is true once a connection was
@@ -186,8 +193,11 @@ func (c *caller) roundTrip(ctx context.Context, method, address string, body []b
 		GotConn: func(httptrace.GotConnInfo) { got.Store(true) },
 	})
 	var r io.Reader
-	if body != nil {
+	switch {
+	case body != nil:
 		r = bytes.NewReader(body)
+	case method == http.MethodGet:
+		r = once{}
 	}
 	req, err := http.NewRequestWithContext(ctx, method, address, r)
 	if err != nil {

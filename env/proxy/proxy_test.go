@@ -1,0 +1,371 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/env/fault"
+	"github.com/openmanus/openmanus/env/proxy"
+)
+
+// tests closes the shared transport's connections before leaks are counted.
+type tests struct{ m *testing.M }
+
+func (t tests) Run() int {
+	code := t.m.Run()
+	env.CloseIdle()
+	return code
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(tests{m}) }
+
+// serve puts a proxy in front of a handler.
+func serve(t *testing.T, h http.Handler, faults string, journal io.Writer) *proxy.Server {
+	t.Helper()
+	plan, err := fault.Parse(faults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := httptest.NewServer(h)
+	t.Cleanup(up.Close)
+	s, err := proxy.Serve(context.Background(), "127.0.0.1:0", proxy.Options{Upstream: up.URL, Plan: plan, Journal: journal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// seen sorts a recorded exchange by the fault that a client can tell from it.
+func seen(x data.Exchange) string {
+	switch {
+	case x.Err == "":
+		return ""
+	case strings.Contains(x.Err, string(env.KindTimeout)):
+		return "hang"
+	case strings.Contains(x.Err, string(env.KindConnection)) && x.Status == 0:
+		return "reset"
+	case strings.Contains(x.Err, string(env.KindConnection)):
+		return "truncate"
+	case x.Status >= 400:
+		return strconv.Itoa(x.Status)
+	}
+	return "other: " + x.Err
+}
+
+// tally counts what clients see. It is their Recorder and, for what an
+// exchange does not show, their transport.
+type tally struct {
+	mu        sync.Mutex
+	faults    map[string]int
+	exchanges int
+	headers   map[string]int
+	next      http.RoundTripper
+}
+
+func (c *tally) record(x data.Exchange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.exchanges++
+	if kind := seen(x); kind != "" {
+		c.faults[kind]++
+	}
+}
+
+func (c *tally) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := c.next.RoundTrip(r)
+	if err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, name := range resp.Header[fault.Header] {
+			c.headers[name]++
+		}
+	}
+	return resp, err
+}
+
+func (c *tally) CloseIdleConnections() { c.next.(*http.Transport).CloseIdleConnections() }
+
+// play drives real clients through a proxy, several at once.
+func play(t *testing.T, name, url string, episodes int, timeout time.Duration) *tally {
+	t.Helper()
+	spec, err := env.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &tally{faults: map[string]int{}, headers: map[string]int{}, next: &http.Transport{IdleConnTimeout: time.Second, MaxIdleConnsPerHost: 64}}
+	hc := &http.Client{Transport: c}
+	defer hc.CloseIdleConnections()
+	o := env.Options{BaseURL: url, Timeout: timeout, Attempts: 8, Backoff: time.Millisecond, Record: c.record, Client: hc}
+	var wg sync.WaitGroup
+	for i := range episodes {
+		wg.Go(func() {
+			client, err := spec.New(context.Background(), o)
+			if err != nil {
+				return
+			}
+			if _, err := client.Reset(context.Background(), i%builtin.MazeGames); err != nil {
+				return
+			}
+			for range 5 {
+				if _, err := client.Step(context.Background(), "Action: p a n i c"); err != nil && !env.ServerFault(err) {
+					return // the game is over
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return c
+}
+
+// What the proxy says it injected is what the clients met, kind by kind, for
+// an environment with GETs and one without.
+func TestCountsAgree(t *testing.T) {
+	for _, name := range []string{"maze", "wordle"} {
+		t.Run(name, func(t *testing.T) {
+			h, err := builtin.New(name, builtin.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var journal bytes.Buffer
+			s := serve(t, h, "500:0.05,503:0.05,hang:0.03,truncate:0.08,reset:0.08,seed=11", &journal)
+			c := play(t, name, s.URL, 60, time.Second)
+			got := s.Counts()
+			if diff := cmp.Diff(got.Faults, c.faults); diff != "" {
+				t.Errorf("injected (-) and seen (+) differ:\n%s", diff)
+			}
+			for _, kind := range []string{"500", "503", "hang", "truncate", "reset"} {
+				if got.Faults[kind] == 0 {
+					t.Errorf("no %s was injected: the test shows nothing", kind)
+				}
+			}
+			if got.Requests != int64(c.exchanges) || got.UpstreamErrors != 0 {
+				t.Errorf("%+v, the clients made %d exchanges", got, c.exchanges)
+			}
+			// The journal says the same.
+			written := map[string]int{}
+			for line := range strings.Lines(journal.String()) {
+				var e struct {
+					Time, Kind, Method, Path string
+					Request                  int64
+				}
+				if err := json.Unmarshal([]byte(line), &e); err != nil || e.Time == "" || e.Method == "" || !strings.HasPrefix(e.Path, "/"+name+"/") || e.Request < 1 || e.Request > got.Requests {
+					t.Errorf("%s: %v", line, err)
+				}
+				written[e.Kind]++
+			}
+			if diff := cmp.Diff(got.Faults, written); diff != "" {
+				t.Errorf("injected (-) and written down (+) differ:\n%s", diff)
+			}
+			// And so does the proxy when it is asked.
+			reply, err := get(s.URL + proxy.CountsPath)
+			var asked proxy.Counts
+			if err != nil || json.Unmarshal([]byte(reply), &asked) != nil {
+				t.Fatalf("%s, %v", reply, err)
+			}
+			if diff := cmp.Diff(got, asked); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A pause shows in the time and in a header; a duplicate in the header, and in
+// what the server has been asked.
+func TestSlowAndDuplicate(t *testing.T) {
+	h, err := builtin.New("wordle", builtin.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	arrived := 0
+	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		arrived++
+		mu.Unlock()
+		h.ServeHTTP(w, r)
+	}), "slow:5ms:0.2,duplicate:0.4,seed=3", nil)
+	c := play(t, "wordle", s.URL, 20, 10*time.Second)
+	got := s.Counts()
+	if diff := cmp.Diff(got.Faults, c.headers); diff != "" {
+		t.Errorf("injected (-) and seen (+) differ:\n%s", diff)
+	}
+	if len(c.faults) > 0 {
+		t.Errorf("clients saw failures: %v", c.faults)
+	}
+	if got.Faults["slow"] == 0 || got.Faults["duplicate"] == 0 {
+		t.Errorf("the test shows nothing: %v", got.Faults)
+	}
+	if mu.Lock(); arrived != c.exchanges+got.Faults["duplicate"] {
+		t.Errorf("the server had %d requests for %d exchanges and %d duplicates", arrived, c.exchanges, got.Faults["duplicate"])
+	}
+	mu.Unlock()
+}
+
+func get(url string) (string, error) {
+	client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get(url)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return string(b), err
+}
+
+// Requests and replies go through as they are.
+func TestForwards(t *testing.T) {
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", "application/x-test")
+		w.WriteHeader(418)
+		io.WriteString(w, r.Method+" "+r.URL.RequestURI()+" "+r.Header.Get("Content-Type")+" "+string(body)+r.Header.Get("X-Forwarded-For"))
+	}))
+	defer up.Close()
+	for base, want := range map[string]string{"": "", "/": "", "/below/": "/below"} {
+		s, err := proxy.Serve(context.Background(), "127.0.0.1:0", proxy.Options{Upstream: up.URL + base})
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := http.NewRequest("PUT", s.URL+"/a//b%2Fc/?x=1;2&y", strings.NewReader("body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "text/odd")
+		tr := &http.Transport{DisableKeepAlives: true}
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != 418 || resp.Header.Get("Content-Type") != "application/x-test" || string(got) != "PUT "+want+"/a//b%2Fc/?x=1;2&y text/odd body" {
+			t.Errorf("%d %v %q (%v)", resp.StatusCode, resp.Header, got, err)
+		}
+		if err := s.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, bad := range []string{"", "127.0.0.1:1", "ftp://x", "http://", "http://x?y=1", "http://%zz"} {
+		if _, err := proxy.New(proxy.Options{Upstream: bad}); err == nil {
+			t.Errorf("%q is taken as a server", bad)
+		}
+	}
+}
+
+// A server that is not there is told apart from injected faults.
+func TestUpstreamFails(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	var journal bytes.Buffer
+	s, err := proxy.Serve(context.Background(), "127.0.0.1:0", proxy.Options{Upstream: gone.URL, Journal: &journal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reply, err := get(s.URL + "/maze/detail?id=1"); err != nil || !strings.Contains(reply, "the server behind the proxy failed") {
+		t.Errorf("%q, %v", reply, err)
+	}
+	if got := s.Counts(); got.UpstreamErrors != 1 || len(got.Faults) != 0 {
+		t.Errorf("%+v", got)
+	}
+	if !strings.Contains(journal.String(), `"kind":"upstream","method":"GET","path":"/maze/detail?id=1"`) {
+		t.Errorf("journal: %s", journal.String())
+	}
+	if err := s.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A client that leaves ends what was asked of the server for it, and a proxy
+// that closes ends requests that hang.
+func TestCancellation(t *testing.T) {
+	began, left := make(chan struct{}), make(chan struct{})
+	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(began)
+		<-r.Context().Done()
+		close(left)
+	}), "", nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	req, err := http.NewRequestWithContext(ctx, "GET", s.URL+"/slow", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { <-began; cancel() }()
+	tr := &http.Transport{DisableKeepAlives: true}
+	if _, err := tr.RoundTrip(req); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	select {
+	case <-left:
+	case <-time.After(20 * time.Second):
+		t.Error("the server was not told")
+	}
+
+	hanging := serve(t, http.NotFoundHandler(), "hang:1", nil)
+	asked := make(chan error, 1)
+	go func() {
+		_, err := get(hanging.URL + "/step")
+		asked <- err
+	}()
+	for hanging.Counts().Faults["hang"] == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := hanging.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := <-asked; err == nil {
+		t.Error("a request that hung was answered")
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space") }
+
+func TestJournalFails(t *testing.T) {
+	plan, err := fault.Parse("500:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := proxy.Serve(context.Background(), "127.0.0.1:0", proxy.Options{Upstream: "http://127.0.0.1:1", Plan: plan, Journal: full{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := get(s.URL + "/step"); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.Close(context.Background()); err == nil || !strings.Contains(err.Error(), "journal of faults: no space") {
+		t.Errorf("close: %v", err)
+	}
+	if got := s.Counts().Faults["500"]; got != 2 {
+		t.Errorf("%d faults counted", got)
+	}
+}

@@ -110,6 +110,10 @@ func TestDocumentedCommands(t *testing.T) {
 				checkUp(t, args)
 				return
 			}
+			if command == "env proxy" {
+				checkProxy(t, args)
+				return
+			}
 			how, ok := documented[command]
 			if !ok {
 				t.Fatalf("the documentation names `openmanus %s`, which this test cannot run: add it to documented", line)

@@ -254,7 +254,8 @@ var documented = map[string]struct {
 			}
 		},
 	},
-	"env list": {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "maze", "textcraft") }},
+	"env list":  {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "maze", "textcraft") }},
+	"env check": {startsServer, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "two sessions") }},
 	"config init": {nil, func(t *testing.T, r *docRun) {
 		text := r.stdout
 		if r.first() != "" {

@@ -17,7 +17,7 @@ import (
 func envCommand(s *State) *cli.Command {
 	return group(&cli.Command{
 		Name:  "env",
-		Usage: "list environments, serve the built-in ones, start those of AgentGym",
+		Usage: "list environments, serve the built-in ones, start those of AgentGym, try out servers",
 		Subcommands: []*cli.Command{
 			leaf(s, &cli.Command{
 				Name:  "list",
@@ -42,6 +42,17 @@ func envCommand(s *State) *cli.Command {
 				ArgsUsage: strings.Join(supervise.Recipes(), "|"),
 				Flags:     upFlags(),
 			}, 1, envUp),
+			leaf(s, &cli.Command{
+				Name:      "check",
+				Usage:     "check whether a server behaves as AgentGym's do",
+				ArgsUsage: "URL",
+				Flags:     checkFlags(),
+			}, 1, envCheck),
+			leaf(s, &cli.Command{
+				Name:  "proxy",
+				Usage: "stand in front of a server and make it fail on purpose, until interrupted",
+				Flags: proxyFlags(),
+			}, 0, envProxy),
 		},
 	})
 }

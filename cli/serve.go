@@ -48,7 +48,7 @@ func envServe(ctx context.Context, s *State, c *cli.Context) error {
 }
 
 // closing stops the server and returns the first thing that went wrong.
-func closing(ctx context.Context, server *builtin.Server, err error) error {
+func closing(ctx context.Context, server interface{ Close(context.Context) error }, err error) error {
 	if cerr := server.Close(ctx); err == nil {
 		err = errWith(ExitEnv, "", cerr)
 	}

@@ -14,8 +14,17 @@ import (
 // that interrupts it and returns the exit code.
 func serving(t *testing.T, args ...string) (url string, interrupt func() int) {
 	t.Helper()
-	ts := newTestState(t, append([]string{"env", "serve"}, args...)...)
-	ready := make(chan string, 1)
+	url, _, interrupt = running(t, t.TempDir(), append([]string{"env", "serve"}, args...)...)
+	return url, interrupt
+}
+
+// running starts a command that prints where it listens, in-process. Besides
+// the address and what interrupts it, it returns the lines printed later.
+func running(t *testing.T, dir string, args ...string) (url string, later <-chan string, interrupt func() int) {
+	t.Helper()
+	ts := newTestState(t, args...)
+	ts.Dir = dir
+	ready := make(chan string, 8)
 	ts.Stdout = lineWriter(ready)
 	subscribed := make(chan chan<- Signal, 1)
 	ts.Notify = func(c chan<- Signal) func() { subscribed <- c; return func() {} }
@@ -28,7 +37,7 @@ func serving(t *testing.T, args ...string) (url string, interrupt func() int) {
 		t.Fatalf("ended with %d: %s", c, ts.err)
 	}
 	signals := <-subscribed
-	return url, func() int {
+	return url, ready, func() int {
 		signals <- syscall.SIGINT
 		return <-code
 	}

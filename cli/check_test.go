@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/env/check"
+)
+
+// A good server passes, one with a defect gives the exit code of a check that
+// failed, one that is not there that of a server.
+func TestEnvCheck(t *testing.T) {
+	h, err := builtin.New("maze", builtin.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := httptest.NewServer(h)
+	defer good.Close()
+	bad := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/step") {
+			w.WriteHeader(500)
+			return
+		}
+		h.ServeHTTP(w, r)
+	}))
+	defer bad.Close()
+	gone := httptest.NewServer(h)
+	gone.Close()
+
+	code, stdout, stderr := inProcess(t, t.TempDir(), "env", "check", good.URL, "--env", "maze", "--steps", "5")
+	if code != 0 || stderr != "" {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	mustContain(t, "stdout", stdout, "RESULT  CHECK", "PASS    two sessions", "AgentGym protocol 11.6", " 0 failed")
+
+	code, stdout, stderr = inProcess(t, t.TempDir(), "env", "check", bad.URL, "--env", "maze", "--json")
+	var report check.Report
+	if err := json.Unmarshal([]byte(stdout), &report); err != nil || code != int(ExitCheck) || report.Count(check.Fail) == 0 {
+		t.Errorf("exit code %d, %v: %s", code, err, stdout)
+	}
+	mustContain(t, "stderr", stderr, "checks failed", "what was expected")
+
+	code, stdout, stderr = inProcess(t, t.TempDir(), "env", "check", gone.URL, "--env", "maze")
+	if code != int(ExitEnv) {
+		t.Errorf("exit code %d", code)
+	}
+	mustContain(t, "stdout", stdout, "FAIL    greeting", "SKIP    create")
+	mustContain(t, "stderr", stderr, "nobody answers at")
+}
+
+// A proxy forwards, injects, writes down and counts.
+func TestEnvProxy(t *testing.T) {
+	h, err := builtin.New("maze", builtin.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := httptest.NewServer(h)
+	defer up.Close()
+	dir := t.TempDir()
+	url, later, interrupt := running(t, dir, "env", "proxy", "--upstream", up.URL, "--port", "0", "--fault", "503:1", "--log", "faults.jsonl")
+	if got := post(t, url+"/maze/create", ""); got != "Service Unavailable" {
+		t.Errorf("create answered %q", got)
+	}
+	if code := interrupt(); code != 0 {
+		t.Errorf("exit code %d after Ctrl-C", code)
+	}
+	if got := <-later; got != "1 requests; injected: 503 1\n" {
+		t.Errorf("at the end it said %q", got)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "faults.jsonl"))
+	if err != nil || !strings.Contains(string(b), `"kind":"503","method":"POST","path":"/maze/create"`) {
+		t.Errorf("log: %s (%v)", b, err)
+	}
+}
+
+// startsServer puts the address of a server that runs in place of the one a
+// documented `env check` names.
+func startsServer(t *testing.T, r *docRun, _ string) {
+	if r.first() == "" {
+		r.args = append([]string{"http://127.0.0.1:36001"}, r.args...)
+	}
+	r.need("--env", "maze")
+	h, err := builtin.New(r.value("--env"), builtin.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	r.args[0] = server.URL
+}
+
+// checkProxy starts a documented proxy on a free port before a server of ours
+// and asks it for its counts.
+func checkProxy(t *testing.T, args []string) {
+	t.Helper()
+	up := httptest.NewServer(http.NotFoundHandler())
+	defer up.Close()
+	dir := t.TempDir()
+	url, _, interrupt := running(t, dir, append(append([]string{"env", "proxy"}, args...), "--upstream", up.URL, "--port", "0")...)
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	reply, err := client.Get(url + "/__faults")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = reply.Body.Close()
+	if reply.StatusCode != http.StatusOK {
+		t.Errorf("the counts: status %d", reply.StatusCode)
+	}
+	if code := interrupt(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if log := (&docRun{args: args}).value("--log"); log != "" {
+		if _, err := os.Stat(filepath.Join(dir, log)); err != nil {
+			t.Error(err)
+		}
+	}
+}

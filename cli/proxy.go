@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/env/fault"
+	"github.com/openmanus/openmanus/env/proxy"
+)
+
+func proxyFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "upstream", Usage: "`URL` of the server behind the proxy; for several servers run several proxies"},
+		&cli.StringFlag{Name: "host", Value: "127.0.0.1", Usage: "address to listen on; anything else than this machine's own lets others in"},
+		&cli.IntFlag{Name: "port", Value: 36101, Usage: "port to listen on; 0: a free one"},
+		&cli.StringFlag{Name: "fault", Usage: "what goes wrong on purpose: " + fault.Help},
+		&cli.StringFlag{Name: "log", Usage: "`FILE` that every injected fault is appended to, as a line of JSON"},
+	}
+}
+
+// envProxy stands in front of a server. It ends by a signal only, so being
+// interrupted is how it succeeds; then it says what it did.
+func envProxy(ctx context.Context, s *State, c *cli.Context) (err error) {
+	addr, o, err := parseProxy(c)
+	if err != nil {
+		return err
+	}
+	o.Log, o.Now = s.Log, s.Now
+	if path := c.String("log"); path != "" {
+		file, err := s.Append(path)
+		if err != nil {
+			return errWith(ExitDisk, "", fmt.Errorf("--log: %w", err))
+		}
+		defer file.Close()
+		o.Journal = file
+	}
+	in := s.Interrupts(ctx)
+	server, err := proxy.Serve(in.Hard, addr, o)
+	if err != nil {
+		return errWith(ExitEnv, "choose another --port; 0 takes a free one", err)
+	}
+	if err := s.print([]byte("proxy for " + o.Upstream + " at " + server.URL + "\n")); err != nil {
+		return closing(in.Hard, server, err)
+	}
+	select {
+	case <-in.Soft.Done():
+	case <-server.Done():
+	}
+	if err := closing(in.Hard, server, nil); err != nil {
+		return err
+	}
+	return s.print([]byte(countsText(server.Counts())))
+}
+
+// countsText says what a proxy did.
+func countsText(c proxy.Counts) string {
+	var parts []string
+	for _, kind := range slices.Sorted(maps.Keys(c.Faults)) {
+		parts = append(parts, kind+" "+strconv.Itoa(c.Faults[kind]))
+	}
+	if len(parts) == 0 {
+		parts = []string{"none"}
+	}
+	text := fmt.Sprintf("%d requests; injected: %s\n", c.Requests, strings.Join(parts, ", "))
+	if c.UpstreamErrors > 0 {
+		text += fmt.Sprintf("the server itself failed to answer %d times\n", c.UpstreamErrors)
+	}
+	return text
+}
+
+func parseProxy(c *cli.Context) (addr string, o proxy.Options, err error) {
+	f := flagFaults{}
+	o.Upstream = c.String("upstream")
+	if f.need("upstream", o.Upstream, "the address of a running server, such as http://127.0.0.1:36001") {
+		if msg := configs.ServerURL(o.Upstream); msg != "" {
+			f.add("upstream", "%s", msg)
+		}
+	}
+	port := c.Int("port")
+	if port < 0 || port > 65535 {
+		f.add("port", "%d is not allowed; allowed: 0 to 65535", port)
+	}
+	if o.Plan, err = fault.Parse(c.String("fault")); err != nil {
+		f.add("fault", "%v", err)
+	}
+	return net.JoinHostPort(c.String("host"), strconv.Itoa(port)), o, f.err()
+}

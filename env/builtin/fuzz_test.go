@@ -58,3 +58,24 @@ func FuzzTextcraftAction(f *testing.F) {
 		}
 	})
 }
+
+// Whatever a file holds, a vocabulary that is taken can be played.
+func FuzzParseVocabulary(f *testing.F) {
+	for _, s := range []string{"", "panic solar", "panic\r\n\r\nsolar", "PANIC", "p\xffnic", "pänic"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		v, err := ParseVocabulary(s)
+		if err != nil || len(v.words) > 20 {
+			return
+		}
+		g := newGuessing(v, 1)
+		for _, w := range v.words {
+			if text, _, done := g.act(w); text == wordleInvalid || len(g.left) == 0 {
+				t.Errorf("%q of %q: %q, %d words left", w, s, text, len(g.left))
+			} else if done {
+				return
+			}
+		}
+	})
+}

@@ -79,6 +79,25 @@ func TestEnvProxy(t *testing.T) {
 	}
 }
 
+// A run plays the built-in wordle with words of its own, warm start included.
+func TestWordleRun(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "words.txt", "panic solar\nshire\n")
+	writeFile(t, dir, "run.toml", strings.NewReplacer(
+		`"maze"`, "\"wordle\"\nvocabulary = \"words.txt\"", "walks = 8", "walks = 0", "walk_turns = 3\n", "",
+	).Replace(tinyRun))
+	code, stdout, stderr := inProcess(t, dir, append([]string{"train", "run.toml"}, shortRun...)...)
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	mustContain(t, "stdout", stdout, "2 steps", "wordle")
+	episodes := one(t, dir, "runs/tiny/rollouts/val_after_wordle.jsonl")
+	mustContain(t, "episodes", episodes, "panic\\nsolar\\nshire")
+	if strings.Contains(episodes, "trove") {
+		t.Error("the usual words were played")
+	}
+}
+
 // startsServer puts the address of a server that runs in place of the one a
 // documented `env check` names.
 func startsServer(t *testing.T, r *docRun, _ string) {

@@ -123,6 +123,7 @@ func TestLoadFaults(t *testing.T) {
 		{"date", "[trainer]\nexperiment=2026-01-01\n", nil, "run.toml:2: trainer.experiment: 2026-01-01"},
 		{"leaves the folder", "[trainer]\nexperiment='../up'\n", nil, `run.toml:2: trainer.experiment: "../up" is not allowed`},
 		{"dtype pair", "[model]\nmaster_dtype='bfloat16'\n", nil, `run.toml:2: model.master_dtype: "bfloat16" is not implemented yet; allowed now: float32`},
+		{"babyai needs servers", "[[env]]\nname='babyai'\ntasks='0'\n", nil, "run.toml:1: env.0.servers: babyai has no built-in server"},
 		{"vocabulary for maze", "[[env]]\nname='maze'\ntasks='0'\nvocabulary='w'\n", nil, "run.toml:4: env.0.vocabulary: only the built-in wordle"},
 		{"warm-up twice", minimal, []string{"actor.optim.warmup_ratio=0.1", "actor.optim.warmup_steps=3"}, "--set: actor.optim.warmup_steps: warmup_ratio is set as well"},
 		{"sft without data", "[[env]]\nname='maze'\ntasks='0'\n[sft]\nepochs=1\n", nil, "run.toml:5: sft.epochs: no trajectories"},

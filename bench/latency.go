@@ -147,7 +147,7 @@ func openTinyWorld(ctx context.Context, o LatencyOptions) (w *tinyWorld, err err
 	if err != nil {
 		return nil, err
 	}
-	renderer, err := chat.NewRenderer(template, tiny.Tokenizer, tiny.TokenizerConfig.TemplateVars())
+	renderer, err := chat.NewRenderer(template, tiny.Tokenizer, tiny.TokenizerConfig.TemplateVars(), tiny.EOSTokenIDs()...)
 	if err != nil {
 		return nil, err
 	}

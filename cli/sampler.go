@@ -69,7 +69,7 @@ func newRenderer(b *model.Bundle) (*chat.Renderer, error) {
 	if err != nil {
 		return nil, errWith(ExitModel, "", fmt.Errorf("chat template of %s: %w", b.Path, err))
 	}
-	r, err := chat.NewRenderer(t, b.Tokenizer, b.TokenizerConfig.TemplateVars())
+	r, err := chat.NewRenderer(t, b.Tokenizer, b.TokenizerConfig.TemplateVars(), b.EOSTokenIDs()...)
 	if err != nil {
 		return nil, errWith(ExitModel, "", fmt.Errorf("chat template of %s: %w", b.Path, err))
 	}

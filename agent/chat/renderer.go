@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,8 +48,10 @@ const (
 // NewRenderer learns how the template ends a reply. vars are variables of
 // the template besides the messages: those of
 // tokenizer.Config.TemplateVars, and others such as
-// enable_thinking or date_string.
-func NewRenderer(t *Template, tok *tokenizer.Tokenizer, vars map[string]any) (*Renderer, error) {
+// enable_thinking or date_string. stops are the ids that the model's own files
+// name as ends of a reply (model.Bundle.EOSTokenIDs): a chat model may also end
+// with the token that ended its texts before it learned to chat.
+func NewRenderer(t *Template, tok *tokenizer.Tokenizer, vars map[string]any, stops ...int32) (*Renderer, error) {
 	r := &Renderer{template: t, tok: tok, vars: maps.Clone(vars), now: time.Now()}
 	text, err := r.render([]data.Message{
 		{Role: "user", Content: firstUser}, {Role: "assistant", Content: " " + firstReply + " "}, {Role: "user", Content: nextUser},
@@ -74,7 +77,10 @@ func NewRenderer(t *Template, tok *tokenizer.Tokenizer, vars map[string]any) (*R
 		if !ok {
 			return nil, fmt.Errorf("the eos_token %q is not in the tokenizer", eos)
 		}
-		if id != r.end {
+		stops = append([]int32{id}, stops...)
+	}
+	for _, id := range stops {
+		if !slices.Contains(r.stops, id) {
 			r.stops = append(r.stops, id)
 		}
 	}
@@ -146,7 +152,7 @@ func (r *Renderer) delta(messages []data.Message, prompt bool) ([]int32, error) 
 }
 
 // StopTokens are the ids that end a reply: the one the template writes after
-// replies, and the tokenizer's eos_token.
+// replies, the tokenizer's eos_token, and those that NewRenderer was given.
 func (r *Renderer) StopTokens() []int32 { return append([]int32(nil), r.stops...) }
 
 // Decode is the text of ids without special tokens.

@@ -150,7 +150,7 @@ func TestRewritten(t *testing.T) {
 const chatML = `{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}` +
 	`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
 
-func small(t *testing.T, src string, vars map[string]any) (*Renderer, *tokenizer.Tokenizer, error) {
+func small(t *testing.T, src string, vars map[string]any, stops ...int32) (*Renderer, *tokenizer.Tokenizer, error) {
 	t.Helper()
 	tok, err := tokenizer.TrainBPE([]string{"user assistant move up down"}, 280, []string{"<|im_start|>", "<|im_end|>", "<|endoftext|>"})
 	if err != nil {
@@ -160,8 +160,39 @@ func small(t *testing.T, src string, vars map[string]any) (*Renderer, *tokenizer
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewRenderer(tmpl, tok, vars)
+	r, err := NewRenderer(tmpl, tok, vars, stops...)
 	return r, tok, err
+}
+
+// TestStops: every end of a reply is one, each once, the template's own first.
+func TestStops(t *testing.T) {
+	_, tok, err := small(t, chatML, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, _ := tok.TokenToID("<|im_start|>")
+	end, _ := tok.TokenToID("<|im_end|>")
+	text, _ := tok.TokenToID("<|endoftext|>")
+	for _, c := range []struct {
+		name        string
+		eos         string
+		given, want []int32
+	}{
+		{"the template's only", "<|im_end|>", nil, []int32{end}},
+		{"eos_token is another", "<|endoftext|>", nil, []int32{end, text}},
+		{"the model names two", "<|im_end|>", []int32{end, text}, []int32{end, text}},
+		{"the model names one of three", "<|endoftext|>", []int32{start}, []int32{end, text, start}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, _, err := small(t, chatML, map[string]any{"eos_token": c.eos}, c.given...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, r.StopTokens()); diff != "" {
+				t.Errorf("stop tokens (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 func TestNext(t *testing.T) {

@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,7 +119,9 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"rope key", edit(goodLlama, `"rope_scaling":null`, `"rope_scaling":{"type":"linear","factor":4.0,"beta":1}`), `key "beta"`},
 		{"llama3 incomplete", edit(goodLlama, `"rope_scaling":null`, `"rope_scaling":{"rope_type":"llama3","factor":4.0}`), "low_freq_factor is missing"},
 		{"two thetas", edit(goodLlama, `"rope_scaling":null`, `"rope_parameters":{"rope_type":"default","rope_theta":5.0}`), "rope_theta is 5 here and 100000 at the top"},
-		{"two layouts", edit(goodLlama, `"rope_scaling":null`, `"rope_scaling":{"type":"default"},"rope_parameters":{"rope_type":"default"}`), "both given"},
+		{"two layouts that differ", edit(goodLlama, `"rope_scaling":null`, `"rope_scaling":{"type":"linear","factor":2.0},"rope_parameters":{"rope_type":"default"}`), "rope_scaling and rope_parameters differ"},
+		{"two thetas in two layouts", edit(goodQwen2, `"rope_parameters"`, `"rope_scaling":{"type":"default"},"rope_parameters"`), "rope_scaling and rope_parameters differ"},
+		{"two dtypes", add(`"dtype":"float32"`), `torch_dtype is "bfloat16" and dtype is "float32"`},
 		{"special outside", edit(goodLlama, `"eos_token_id":2`, `"eos_token_id":[49152]`), "special token id 49152"},
 	}
 	for _, tt := range tests {
@@ -129,6 +132,60 @@ func TestParseConfigRefuses(t *testing.T) {
 			}
 			if !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %q does not say %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestBothLayouts: what is written is complete for transformers 4 and for
+// transformers 5, each of which ignores what the other reads.
+func TestBothLayouts(t *testing.T) {
+	llama3 := `{"rope_type":"llama3","factor":32.0,"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192}`
+	for _, tt := range []struct{ name, text string }{
+		{"plain", goodLlama},
+		{"linear", edit(goodLlama, `"rope_scaling":null`, `"rope_scaling":{"type":"linear","factor":4}`)},
+		{"llama3", edit(goodLlama, `"rope_scaling":null`, `"rope_scaling":`+llama3)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			want, err := ParseConfig([]byte(tt.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want.RopeScaling.Type == "" {
+				want.RopeScaling.Type = "default"
+			}
+			var b bytes.Buffer
+			if err := want.WriteJSON(&b, want.DType); err != nil {
+				t.Fatal(err)
+			}
+			for layout, drop := range map[string][]string{
+				"transformers 4": {"dtype", "rope_parameters"},
+				"transformers 5": {"torch_dtype", "rope_theta", "rope_scaling"},
+			} {
+				var keys map[string]any
+				if err := json.Unmarshal(b.Bytes(), &keys); err != nil {
+					t.Fatal(err)
+				}
+				for _, k := range drop {
+					if _, there := keys[k]; !there {
+						t.Errorf("%s is not written", k)
+					}
+					delete(keys, k)
+				}
+				text, err := json.Marshal(keys)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := ParseConfig(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.RopeScaling.Type == "" {
+					got.RopeScaling.Type = "default"
+				}
+				if d := cmp.Diff(want, got); d != "" {
+					t.Errorf("%s reads (-want +got)\n%s", layout, d)
+				}
 			}
 		})
 	}

@@ -128,12 +128,22 @@ func (r *configReader) config() Config {
 	r.get("rms_norm_eps", &c.RMSNormEps)
 	r.get("initializer_range", &c.InitializerRange)
 	r.get("tie_word_embeddings", &c.TieWordEmbeddings)
-	r.get("torch_dtype", &c.DType) // transformers 4
-	r.get("dtype", &c.DType)       // transformers 5
+	r.dtype(&c)
 	r.rope(&c)
 	r.layers(c)
 	r.specials(&c)
 	return c
+}
+
+// dtype reads torch_dtype (transformers 4) and dtype (transformers 5).
+func (r *configReader) dtype(c *Config) {
+	r.get("torch_dtype", &c.DType)
+	if current := ""; r.get("dtype", &current) {
+		if c.DType != "" && c.DType != current {
+			r.errs = append(r.errs, fmt.Errorf("torch_dtype is %q and dtype is %q: keep the one that is right", clip(c.DType), clip(current)))
+		}
+		c.DType = current
+	}
 }
 
 // architectures accepts the causal language model of the type and nothing

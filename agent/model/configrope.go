@@ -6,21 +6,25 @@ import (
 	"fmt"
 )
 
-// rope reads rope_theta and rope_scaling (transformers 4) or rope_parameters
-// (transformers 5).
+// rope reads rope_theta and rope_scaling (transformers 4) and rope_parameters
+// (transformers 5). A file may have both layouts, where they say the same.
 func (r *configReader) rope(c *Config) {
 	c.RopeTheta = 10000
 	top := r.get("rope_theta", &c.RopeTheta)
 	var old, current map[string]json.RawMessage
 	hasOld := r.get("rope_scaling", &old)
 	hasNew := r.get("rope_parameters", &current)
-	switch {
-	case hasOld && hasNew:
-		r.errs = append(r.errs, errors.New("rope_scaling and rope_parameters are both given"))
-	case hasOld:
+	faults := len(r.errs)
+	second := *c
+	if hasOld {
 		r.ropeObject("rope_scaling", old, c, top)
-	case hasNew:
-		r.ropeObject("rope_parameters", current, c, top)
+	}
+	if hasNew {
+		r.ropeObject("rope_parameters", current, &second, top)
+		if hasOld && len(r.errs) == faults && (second.RopeScaling != c.RopeScaling || second.RopeTheta != c.RopeTheta) {
+			r.errs = append(r.errs, errors.New("rope_scaling and rope_parameters differ: keep the one that is right"))
+		}
+		c.RopeScaling, c.RopeTheta = second.RopeScaling, second.RopeTheta
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// configFile is config.json in the layout of transformers 5, which
-// transformers 4.56 and later read too; torch_dtype and rope_theta are there
-// for older readers.
+// configFile is config.json in both layouts. Transformers 5 reads dtype and
+// rope_parameters; transformers 4 reads torch_dtype, rope_theta and
+// rope_scaling, and without them it computes with its defaults and says nothing.
 type configFile struct {
 	Architectures         []string       `json:"architectures"`
 	AttentionBias         *bool          `json:"attention_bias,omitempty"`
@@ -31,7 +31,10 @@ type configFile struct {
 	PadTokenID            *int32         `json:"pad_token_id"`
 	RMSNormEps            float64        `json:"rms_norm_eps"`
 	RopeParameters        map[string]any `json:"rope_parameters"`
+	RopeScaling           map[string]any `json:"rope_scaling"`
+	RopeTheta             float          `json:"rope_theta"`
 	TieWordEmbeddings     bool           `json:"tie_word_embeddings"`
+	TorchDType            string         `json:"torch_dtype"`
 	UseCache              bool           `json:"use_cache"`
 	VocabSize             int            `json:"vocab_size"`
 }
@@ -49,7 +52,8 @@ func (c *Config) WriteJSON(w io.Writer, dtype string) error {
 		IntermediateSize: c.IntermediateSize, MaxPositionEmbeddings: c.MaxPositionEmbeddings, ModelType: c.ModelType,
 		NumAttentionHeads: c.NumAttentionHeads, NumHiddenLayers: c.NumHiddenLayers, NumKeyValueHeads: c.NumKeyValueHeads,
 		PadTokenID: c.PadTokenID, RMSNormEps: c.RMSNormEps, RopeParameters: c.ropeParameters(),
-		TieWordEmbeddings: c.TieWordEmbeddings, UseCache: true, VocabSize: c.VocabSize,
+		RopeScaling: c.ropeScaling(), RopeTheta: float(c.RopeTheta),
+		TieWordEmbeddings: c.TieWordEmbeddings, TorchDType: dtype, UseCache: true, VocabSize: c.VocabSize,
 	}
 	if family.writesBias {
 		f.AttentionBias = new(bool)
@@ -62,19 +66,30 @@ func (c *Config) WriteJSON(w io.Writer, dtype string) error {
 	return e.Encode(f)
 }
 
+// ropeParameters is rope_parameters of transformers 5.
 func (c *Config) ropeParameters() map[string]any {
-	s := c.RopeScaling
-	p := map[string]any{"rope_type": "default", "rope_theta": float(c.RopeTheta)}
-	if s.Type == "linear" || s.Type == "llama3" {
-		p["rope_type"] = s.Type
-		p["factor"] = float(s.Factor)
+	p := c.ropeScaling()
+	if p == nil {
+		p = map[string]any{"rope_type": "default"}
 	}
-	if s.Type == "llama3" {
-		p["low_freq_factor"] = float(s.LowFreqFactor)
-		p["high_freq_factor"] = float(s.HighFreqFactor)
-		p["original_max_position_embeddings"] = s.OriginalMaxPositionEmbeddings
-	}
+	p["rope_theta"] = float(c.RopeTheta)
 	return p
+}
+
+// ropeScaling is rope_scaling of transformers 4: null where there is none.
+func (c *Config) ropeScaling() map[string]any {
+	s := c.RopeScaling
+	switch s.Type {
+	case "linear":
+		return map[string]any{"rope_type": s.Type, "factor": float(s.Factor)}
+	case "llama3":
+		return map[string]any{
+			"rope_type": s.Type, "factor": float(s.Factor),
+			"low_freq_factor": float(s.LowFreqFactor), "high_freq_factor": float(s.HighFreqFactor),
+			"original_max_position_embeddings": s.OriginalMaxPositionEmbeddings,
+		}
+	}
+	return nil
 }
 
 func oneOrList(ids []int32) any {

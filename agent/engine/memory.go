@@ -42,6 +42,25 @@ func (s *Scheduler) admit(calls []*sequence, i int) bool {
 	return true
 }
 
+// expected is the number of blocks that q holds or is taken to grow to.
+func (s *Scheduler) expected(q *sequence) int {
+	return s.blocks(max(len(q.ids), min(q.limit, s.usual)))
+}
+
+// learn takes the length of a context that has ended into what is usual: the
+// longest of late, since too low a guess costs every session its KV while too
+// high a one only leaves memory idle. An outlier is forgotten after a while,
+// and Options.ExpectTokens with the first.
+func (s *Scheduler) learn(tokens int) {
+	if tokens == 0 { // closed before it was given anything
+		return
+	}
+	if s.learnt {
+		tokens = max(tokens, s.usual-s.usual/16)
+	}
+	s.usual, s.learnt = tokens, true
+}
+
 func (s *Scheduler) free() int { return s.capacity - s.used }
 
 // underWay counts the replies under way, but for q's, that hold memory.

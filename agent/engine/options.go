@@ -12,6 +12,10 @@ type Options struct {
 	// PrefillTokens is the most prefill tokens in one batch, all sequences
 	// together; 0 means 512. Decode steps, one token each, come on top.
 	PrefillTokens int
+	// ExpectTokens is how long a session's context is taken to become while no
+	// session has ended and shown it; 0 means that nothing is known. Open lets
+	// in as many sessions as the memory then holds.
+	ExpectTokens int
 	// NewDecoder makes the decoder that watches a reply for stop strings.
 	// Without it Params.StopStrings is an error.
 	NewDecoder func() Decoder
@@ -41,6 +45,9 @@ func (o Options) validate() error {
 	}
 	if o.PrefillTokens < 1 {
 		errs = append(errs, fmt.Errorf("prefill tokens is %d, want at least 1", o.PrefillTokens))
+	}
+	if o.ExpectTokens < 0 {
+		errs = append(errs, fmt.Errorf("expected tokens is %d, want 0 (not known) or more", o.ExpectTokens))
 	}
 	return errors.Join(errs...)
 }

@@ -34,6 +34,8 @@ type Scheduler struct {
 	opening  []*opener   // Opens that wait for room, first come first
 	drops    []SeqID     // sequences whose KV the goroutine is to drop
 	used     int         // blocks held by all sequences
+	usual    int         // tokens that a session is taken to grow to
+	learnt   bool        // usual comes from sessions that have ended
 	nextID   SeqID
 	nextCall int64
 	held     int             // pauses granted and not yet resumed
@@ -69,6 +71,7 @@ func New(b Backend, o Options) (*Scheduler, error) {
 		options:  o,
 		block:    block,
 		capacity: capacity,
+		usual:    o.ExpectTokens,
 		cancel:   cancel,
 		done:     make(chan struct{}),
 		wake:     make(chan struct{}, 1),
@@ -78,9 +81,10 @@ func New(b Backend, o Options) (*Scheduler, error) {
 }
 
 // Open starts a session; see Engine. MaxContext 0 means the whole budget. It
-// waits while the contexts of the open sessions, parked ones included, fill
-// the budget, so that sessions do not push each other out of memory turn by
-// turn.
+// waits while what the open sessions hold or will grow to, parked ones
+// included, fills the budget, so that sessions do not push each other out of
+// memory turn by turn: whoever opens a session must generate with it or close
+// it before waiting for another.
 func (s *Scheduler) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -131,9 +135,9 @@ func (s *Scheduler) admitOpeners() {
 		if !s.options.Deterministic {
 			kept := 0
 			for _, q := range s.open {
-				kept += s.blocks(len(q.ids))
+				kept += s.expected(q)
 			}
-			if kept >= s.capacity {
+			if kept+max(1, s.expected(s.opening[0].q)) > s.capacity {
 				return
 			}
 		}
@@ -213,6 +217,7 @@ func (s *Scheduler) Close(session *Session) {
 	}
 	s.evict(q)
 	s.open = remove(s.open, q)
+	s.learn(len(q.ids))
 	s.admitOpeners()
 	s.changed()
 }

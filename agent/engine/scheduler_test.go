@@ -38,7 +38,7 @@ func TestRepliesDoNotDependOnBatches(t *testing.T) {
 			s := start(t, f, tt.options)
 			const n = 40
 			sessions := make([]*Session, n)
-			if tt.options.Deterministic {
+			if tt.options.Deterministic || tt.parks { // before it is known how long they become
 				for i := range n {
 					sc := makeScript(i)
 					sessions[i] = mustOpen(t, s, SessionOptions{Key: sc.key, MaxContext: sc.limit})
@@ -300,8 +300,9 @@ func TestRefusals(t *testing.T) {
 	if _, err := New(newFake(15, 16), Options{}); err == nil {
 		t.Error("a budget of less than a block was taken")
 	}
-	if _, err := New(f, Options{ChunkTokens: -1, PrefillTokens: -2}); err == nil || strings.Count(err.Error(), "want at least 1") != 2 {
-		t.Errorf("bad options: %v, want both faults", err)
+	if _, err := New(f, Options{ChunkTokens: -1, PrefillTokens: -2, ExpectTokens: -3}); err == nil ||
+		strings.Count(err.Error(), "want at least 1") != 2 || !strings.Contains(err.Error(), "expected tokens is -3") {
+		t.Errorf("bad options: %v, want all faults", err)
 	}
 	session := mustOpen(t, s, SessionOptions{})
 	ok := Params{MaxNew: 1, Temperature: 1}

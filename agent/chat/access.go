@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -25,7 +26,12 @@ func (c *context) attribute(v any, name string) (any, error) {
 		}
 	case string:
 		if f, ok := stringMethods[name]; ok {
-			return &callable{"." + name, func(c *context, a *args) (any, error) { return f(c, v, a) }}, nil
+			return &callable{"." + name, func(c *context, a *args) (any, error) {
+				if err := errors.Join(c.read(v), c.read(a.pos...)); err != nil {
+					return nil, err
+				}
+				return f(c, v, a)
+			}}, nil
 		}
 	case *list:
 		if f, ok := listMethods[name]; ok {
@@ -41,6 +47,9 @@ func (c *context) item(v, key any) (any, error) {
 		return nil, u.err()
 	}
 	if d, ok := v.(*dict); ok {
+		if err := c.compared(key); err != nil {
+			return nil, err
+		}
 		if x, ok := d.get(key); ok {
 			return x, nil
 		}
@@ -55,10 +64,10 @@ func (c *context) item(v, key any) (any, error) {
 				return v.items[i], nil
 			}
 		case string:
-			runes := []rune(v)
-			if err := c.spend(len(runes) / 8); err != nil {
+			if err := c.read(v); err != nil {
 				return nil, err
 			}
+			runes := []rune(v)
 			if i < 0 {
 				i += int64(len(runes))
 			}
@@ -83,6 +92,9 @@ func (c *context) slice(v any, parts [3]any) (any, error) {
 	case *list:
 		items, n = v.items, len(v.items)
 	case string:
+		if err := c.read(v); err != nil {
+			return nil, err
+		}
 		runes = []rune(v)
 		n = len(runes)
 	case undefined:

@@ -48,6 +48,27 @@ func (c *context) spend(n int) error {
 	return nil
 }
 
+// read counts going through strings as work, whatever comes of it; other
+// values are counted where their parts are looked at. Changing case is the
+// slowest of what is done to a string, at 16 bytes a step a whole rendering
+// may do it to 32 MB.
+func (c *context) read(values ...any) error {
+	n := 0
+	for _, v := range values {
+		if s, ok := v.(string); ok {
+			n += len(s) / 16
+		}
+	}
+	return c.spend(n)
+}
+
+// compared counts a comparison with v, or a look-up by it, as work where it is
+// a string.
+func (c *context) compared(v any) error {
+	s, _ := v.(string)
+	return c.spend(len(s) / 64)
+}
+
 // text checks a string that was made and counts its bytes as work.
 func (c *context) text(s string) (any, error) {
 	if len(s) > maxString {

@@ -338,11 +338,16 @@ func (e *filterExpr) eval(c *context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err = e.f(c, v, a)
-	if err == nil {
-		err = c.spend(1)
-	}
+	v, err = c.filter(e.f, v, a)
 	return v, at(err, e.line)
+}
+
+// filter applies a filter.
+func (c *context) filter(f filter, v any, a *args) (any, error) {
+	if err := errors.Join(c.read(v), c.read(a.pos...)); err != nil {
+		return nil, err
+	}
+	return f(c, v, a)
 }
 
 func (e *testExpr) eval(c *context) (any, error) {

@@ -46,8 +46,11 @@ func init() {
 			}
 			return c.contains(p[0], v)
 		},
-		"sameas": func(_ *context, v any, a *args) (bool, error) {
+		"sameas": func(c *context, v any, a *args) (bool, error) {
 			p, err := a.bind(1, "other")
+			if err == nil {
+				err = c.compared(v)
+			}
 			if err != nil {
 				return false, err
 			}
@@ -97,7 +100,13 @@ func onText(f func(string) bool) test {
 			return false, err
 		}
 		s, err := c.str(v)
-		return f(s), err
+		if err == nil {
+			err = c.read(s)
+		}
+		if err != nil {
+			return false, err
+		}
+		return f(s), nil
 	}
 }
 

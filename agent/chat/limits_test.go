@@ -52,6 +52,31 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestHostileRereading goes through a long string over and over without making
+// anything of it: forty times 8 MB is more than a rendering may read.
+func TestHostileRereading(t *testing.T) {
+	for _, expr := range []string{
+		"x.isspace()", "x.isdigit()", "x.isalpha()", "x.isalnum()", "x.islower()", "x.isupper()", "x.find('b')", "x.rfind('b')",
+		"x.count('b')", "x.count('')", "x.startswith('b')", "x.endswith(y)", "x.startswith((y, y))", "x.removeprefix(y)", "x.removesuffix('b')",
+		"x.strip('ab')", "x.split('b')", "x.splitlines()", "x is lower", "x is upper", "x is sameas y", "x == y", "x != y", "x < y",
+		"x is eq(y)", "x in [y]", "[y].index(x)", "[y].count(x)", "'b' in x", "x in d", "d[x]", "d.get(x)", "x[0]", "x[:1]", "x | length",
+		"x | int", "x | float", "x | first", "x | tojson", "[x] | string", "[x, y] | min", "[x, y] | sort", "[x, y] | unique",
+		"[x] | map('length')", "[x] | select('lower')", "x | upper", "x.title()", "x | trim",
+	} {
+		t.Run(expr, func(t *testing.T) {
+			src := "{% set x = 'a' * 8000000 %}{% set y = 'a' * 7999999 ~ 'a' %}{% set d = {y: 1} %}" +
+				"{% for i in range(40) %}{% if " + expr + " %}{% endif %}{% endfor %}"
+			tmpl, err := Parse(src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tmpl.Render(Input{}); err == nil || !strings.Contains(err.Error(), errSteps.Error()) {
+				t.Errorf("error %v, want %v", err, errSteps)
+			}
+		})
+	}
+}
+
 // TestLongChains are deep trees that no nesting in the source gives away.
 func TestLongChains(t *testing.T) {
 	for name, src := range map[string]string{

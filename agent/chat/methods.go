@@ -14,8 +14,28 @@ import (
 // method is a method of a string or list.
 type method[T any] func(c *context, v T, a *args) (any, error)
 
-func upper(s string) string { return cases.Upper(language.Und).String(s) }
-func lower(s string) string { return cases.Lower(language.Und).String(s) }
+func upper(s string) string {
+	if ascii(s) {
+		return strings.ToUpper(s)
+	}
+	return cases.Upper(language.Und).String(s)
+}
+
+func lower(s string) string {
+	if ascii(s) {
+		return strings.ToLower(s)
+	}
+	return cases.Lower(language.Und).String(s)
+}
+
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
 
 // stringMethods are Python's, as far as templates use them.
 var stringMethods = map[string]method[string]{
@@ -115,11 +135,14 @@ func affix(has func(s, x string) bool) method[string] {
 			if !ok {
 				return nil, fmt.Errorf("%s needs a string or a tuple of strings, not a %s", a.name, typeName(o))
 			}
+			if err := c.compared(x); err != nil {
+				return nil, err
+			}
 			if has(s, x) {
 				return true, nil
 			}
 		}
-		return false, c.spend(len(options))
+		return false, nil
 	}
 }
 
@@ -147,7 +170,11 @@ func stripper(trim func(string, func(rune) bool) string) method[string] {
 		if err != nil {
 			return nil, err
 		}
-		return c.text(trim(s, func(r rune) bool { return strings.ContainsRune(chars, r) }))
+		drop := map[rune]bool{}
+		for _, r := range chars {
+			drop[r] = true
+		}
+		return c.text(trim(s, func(r rune) bool { return drop[r] }))
 	}
 }
 
@@ -438,8 +465,11 @@ func dictMethod(d *dict, name string) *callable {
 			return listOf(out...), c.spend(len(out))
 		}
 	case "get":
-		f = func(_ *context, a *args) (any, error) {
+		f = func(c *context, a *args) (any, error) {
 			v, err := a.bind(1, "key", "default")
+			if err == nil {
+				err = c.compared(v[0])
+			}
 			if err != nil {
 				return nil, err
 			}

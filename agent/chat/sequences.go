@@ -152,7 +152,10 @@ func (c *context) sortBy(items []any, key func(any) (any, error), caseful, rever
 		if err != nil {
 			return nil, err
 		}
-		all[i] = keyed{c.fold(k, caseful), x}
+		if k, err = c.fold(k, caseful); err != nil {
+			return nil, err
+		}
+		all[i] = keyed{k, x}
 	}
 	var failed error
 	slices.SortStableFunc(all, func(a, b keyed) int {
@@ -178,11 +181,11 @@ func (c *context) sortBy(items []any, key func(any) (any, error), caseful, rever
 	return out, failed
 }
 
-func (c *context) fold(v any, caseful bool) any {
+func (c *context) fold(v any, caseful bool) (any, error) {
 	if s, ok := v.(string); ok && !caseful {
-		return lower(s)
+		return lower(s), c.read(s)
 	}
-	return v
+	return v, nil
 }
 
 func dictSort(c *context, v any, a *args) (any, error) {
@@ -251,7 +254,13 @@ func unique(c *context, v any, a *args) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		h, ok := hashKey(c.fold(k, boolArg(p[0], false)))
+		if k, err = c.fold(k, boolArg(p[0], false)); err != nil {
+			return nil, err
+		}
+		if err := c.compared(k); err != nil {
+			return nil, err
+		}
+		h, ok := hashKey(k)
 		if !ok {
 			return nil, fmt.Errorf("unique does not work with a %s", typeName(k))
 		}
@@ -305,7 +314,9 @@ func extreme(sign int) filter {
 			if err != nil {
 				return nil, err
 			}
-			k = c.fold(k, boolArg(p[0], false))
+			if k, err = c.fold(k, boolArg(p[0], false)); err != nil {
+				return nil, err
+			}
 			if i > 0 {
 				n, err := c.compare(k, bestKey, 0)
 				if err != nil {
@@ -353,7 +364,7 @@ func mapFilter(c *context, v any, a *args) (any, error) {
 	}
 	rest := &args{name: "filter " + name, pos: a.pos[1:], kw: a.kw}
 	for i, x := range items {
-		if out[i], err = f(c, x, rest); err != nil {
+		if out[i], err = c.filter(f, x, rest); err != nil {
 			return nil, err
 		}
 	}

@@ -82,6 +82,9 @@ func (c *context) writeJSON(sb *strings.Builder, v any, style *jsonStyle, depth 
 	case float64:
 		sb.WriteString(jsonFloat(v))
 	case string:
+		if err := c.read(v); err != nil {
+			return err
+		}
 		jsonString(sb, v, style.ascii)
 	case *list:
 		return c.writeJSONItems(sb, "[]", len(v.items), style, depth, func(i int) error {
@@ -102,6 +105,9 @@ func (c *context) writeJSON(sb *strings.Builder, v any, style *jsonStyle, depth 
 		return c.writeJSONItems(sb, "{}", len(entries), style, depth, func(i int) error {
 			key, err := jsonKey(entries[i].key)
 			if err != nil {
+				return err
+			}
+			if err := c.read(key); err != nil {
 				return err
 			}
 			jsonString(sb, key, style.ascii)

@@ -129,6 +129,9 @@ func (c *context) repr(sb *strings.Builder, v any, depth int) error {
 	case float64:
 		sb.WriteString(floatRepr(v))
 	case string:
+		if err := c.read(v); err != nil {
+			return err
+		}
 		quote(sb, v)
 	case *list:
 		open, closing := "[", "]"
@@ -258,7 +261,10 @@ func (c *context) equal(a, b any, depth int) (bool, error) {
 		return b == nil, nil
 	case string:
 		s, ok := b.(string)
-		return ok && s == a, nil
+		if !ok || len(s) != len(a) {
+			return false, nil
+		}
+		return s == a, c.compared(a)
 	case undefined:
 		_, ok := b.(undefined)
 		return ok, nil
@@ -310,7 +316,7 @@ func (c *context) compare(a, b any, depth int) (int, error) {
 	}
 	if sa, ok := a.(string); ok {
 		if sb, ok := b.(string); ok {
-			return strings.Compare(sa, sb), nil
+			return strings.Compare(sa, sb), c.compared(sa[:min(len(sa), len(sb))])
 		}
 	}
 	la, aok := a.(*list)
@@ -359,7 +365,7 @@ func (c *context) contains(in, v any) (bool, error) {
 		return strings.Contains(in, s), c.spend(len(in) / 64)
 	case *dict:
 		_, ok := in.get(v)
-		return ok, nil
+		return ok, c.compared(v)
 	}
 	items, err := c.iterate(in)
 	if err != nil {

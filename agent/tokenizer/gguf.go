@@ -50,6 +50,11 @@ var ggufPre = map[string]func(*recipe){
 	"gpt-2": func(r *recipe) { r.pre = []any{byteLevelLayout(true)} },
 }
 
+// ggufAddsBOS are the pre-tokenizers with which llama.cpp starts a text with
+// the BOS token where the file has no add_bos_token (llama-vocab.cpp, the
+// branch of these names).
+var ggufAddsBOS = []string{"llama-bpe", "llama3", "llama-v3"}
+
 func llama3Pre(r *recipe) {
 	r.pre, r.ignoreMerges = []any{splitOn(llama3Pattern), byteLevelLayout(false)}, true
 }
@@ -118,7 +123,7 @@ func fromGGUF(v GGUFVocab) (*Tokenizer, error) {
 	}
 	if v.AddBOS {
 		if v.BOS < 0 || int(v.BOS) >= n {
-			return nil, errors.New("add_bos_token is set but there is no bos_token_id")
+			return nil, fmt.Errorf("texts are to start with the BOS token (add_bos_token, or the way of tokenizer.ggml.pre %q without it), but there is no bos_token_id", v.Pre)
 		}
 		r.bos = v.BOS
 	}

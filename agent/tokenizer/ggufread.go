@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/openmanus/openmanus/agent/model/gguf"
 )
@@ -16,6 +17,7 @@ func ReadGGUF(meta *gguf.Metadata) (*Tokenizer, Config, error) {
 		Merges: get(r, "tokenizer.ggml.merges", meta.Strings),
 		BOS:    r.id("bos_token_id"), EOS: r.id("eos_token_id"), EOT: r.id("eot_token_id"), Pad: r.id("padding_token_id"),
 	}
+	v.AddBOS = slices.Contains(ggufAddsBOS, v.Pre)
 	if meta.Has("tokenizer.ggml.add_bos_token") {
 		v.AddBOS = get(r, "tokenizer.ggml.add_bos_token", meta.Bool)
 	}

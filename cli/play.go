@@ -68,7 +68,8 @@ func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error
 		maxContext = o.MaxContextTokens
 	}
 	sampler, err := newSampler(ctx, p.bundle, p.bundle.Model, samplerOptions{
-		Sequences: o.Concurrency, MaxContext: maxContext, Deterministic: o.Deterministic, MemoryShare: 0.5,
+		Sequences: min(o.Concurrency, len(p.tasks)*o.Samples), MaxContext: maxContext,
+		Deterministic: o.Deterministic, MemoryShare: 0.5, Shrink: shrinkFlags,
 	})
 	if err != nil {
 		return p, err

@@ -25,7 +25,16 @@ type samplerOptions struct {
 	PrefillTokens int // in one batch; 0: the engine's own default
 	Deterministic bool
 	MemoryShare   float64 // of the free memory, for the KV cache
+	Shrink        shrink
 }
+
+// shrink says how a user of the command lowers what the KV cache takes.
+type shrink struct{ sessions, context, share string }
+
+var (
+	shrinkRun   = shrink{"lower rollout.max_sequences", "lower rollout.max_context_tokens", "raise rollout.kv_cache_fraction"}
+	shrinkFlags = shrink{"lower --concurrency", "lower --max-context-tokens", "free some memory"}
+)
 
 // newSampler puts a sampler on m, which is b's model or its shadow.
 func newSampler(ctx context.Context, b *model.Bundle, m *model.Model, o samplerOptions) (*sampler, error) {
@@ -39,10 +48,11 @@ func newSampler(ctx context.Context, b *model.Bundle, m *model.Model, o samplerO
 	}
 	backend, err := generate.New(ctx, m, generate.Options{KVTokens: tokens})
 	if err != nil {
-		return nil, errWith(ExitNative, "lower rollout.max_sequences or rollout.max_context_tokens", err)
+		return nil, errWith(ExitNative, o.Shrink.sessions+", or "+o.Shrink.context, err)
 	}
 	sched, err := engine.New(backend, engine.Options{
 		PrefillTokens: o.PrefillTokens,
+		ExpectTokens:  o.MaxContext,
 		NewDecoder:    engine.IncrementalDecoder(renderer.Decode),
 		Deterministic: o.Deterministic,
 	})
@@ -80,18 +90,23 @@ func newRenderer(b *model.Bundle) (*chat.Renderer, error) {
 // the host, what the share of free memory pays for where that is less. The
 // scheduler parks sessions that do not fit.
 func kvTokens(m *model.Model, o samplerOptions) (int, error) {
-	want := o.Sequences * o.MaxContext
 	free, known := torch.FreeMemory()
-	if m.Thread().Device().CUDA || !known {
+	known = known && !m.Thread().Device().CUDA
+	return o.kvTokens(m.CacheBytesPerToken(), free, known)
+}
+
+func (o samplerOptions) kvTokens(bytesPerToken int, free int64, known bool) (int, error) {
+	want := o.Sequences * o.MaxContext
+	if !known {
 		return want, nil
 	}
 	budget := int64(o.MemoryShare * float64(free))
-	most := int(budget / int64(m.CacheBytesPerToken()))
+	most := int(budget / int64(bytesPerToken))
 	if most >= want {
 		return want, nil
 	}
 	if most < o.MaxContext {
-		return 0, errWith(ExitNative, "lower rollout.max_context_tokens or raise rollout.kv_cache_fraction",
+		return 0, errWith(ExitNative, o.Shrink.context+", or "+o.Shrink.share,
 			fmt.Errorf("the KV cache may take %d bytes, which hold %d tokens; one episode may need %d", budget, most, o.MaxContext))
 	}
 	return most, nil

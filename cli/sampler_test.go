@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/openmanus/openmanus/agent/engine"
 	"github.com/openmanus/openmanus/agent/model"
 )
 
@@ -20,6 +22,61 @@ func copyTinyModel(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+func TestKVTokens(t *testing.T) {
+	base := samplerOptions{Sequences: 8, MaxContext: 100, MemoryShare: 0.5, Shrink: shrinkFlags}
+	for _, c := range []struct {
+		name  string
+		free  int64
+		known bool
+		want  int
+		fault string
+	}{
+		{"plenty", 1 << 30, true, 800, ""},
+		{"unknown", 0, false, 800, ""},
+		{"half of what is free", 10 * 2 * 300, true, 300, ""},
+		{"not one episode", 10 * 2 * 99, true, 0, "lower --max-context-tokens, or free some memory"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := base.kvTokens(10, c.free, c.known)
+			if (err != nil) != (c.fault != "") || got != c.want {
+				t.Fatalf("%d, %v; want %d", got, err, c.want)
+			}
+			if err != nil {
+				mustContain(t, "the error", err.Error(), c.fault)
+			}
+		})
+	}
+}
+
+// TestPlayingFewTasks: the cache is as large as the tasks can use, not as the
+// allowed concurrency.
+func TestPlayingFewTasks(t *testing.T) {
+	ts := newTestState(t)
+	o := taskOptions{
+		Model: copyTinyModel(t), Device: "cpu", Dtype: "float32", Env: "maze", Tasks: "0", Samples: 2, MaxNewTokens: 4,
+		Temperature: 1, TopP: 1, Concurrency: 64, Format: "react", Parser: "g2", TimeoutS: 10,
+	}
+	p, err := ts.openPlaying(context.Background(), o)
+	defer func() {
+		if err := p.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := 2 * p.bundle.Model.Config.MaxPositionEmbeddings
+	for tokens, fault := range map[int]error{all: nil, all + 1: engine.ErrTooLarge} {
+		session, err := p.env.Setup.Engine.Open(context.Background(), engine.SessionOptions{MaxContext: tokens})
+		if !errors.Is(err, fault) {
+			t.Errorf("a session of %d tokens where two episodes may have %d: %v, want %v", tokens, all, err, fault)
+		}
+		if err == nil {
+			p.env.Setup.Engine.Close(session)
+		}
+	}
 }
 
 // TestStopTokens: a reply ends at every token that the model's files call an

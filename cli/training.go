@@ -246,6 +246,7 @@ func (t *training) openSampler(ctx context.Context) error {
 		PrefillTokens: cfg.Rollout.MaxBatchTokens,
 		Deterministic: cfg.Rollout.Deterministic,
 		MemoryShare:   cfg.Rollout.KVCacheFraction,
+		Shrink:        shrinkRun,
 	})
 	if err != nil {
 		return err

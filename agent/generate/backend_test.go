@@ -3,6 +3,7 @@ package generate
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,6 +69,41 @@ func TestLogProbsAreTheModels(t *testing.T) {
 	}
 	if seqs, used := b.Live(); seqs != 0 || used != 0 {
 		t.Errorf("%d sequences with %d blocks are left", seqs, used)
+	}
+}
+
+// TestUnwrittenPlacesAreNotRead fills the cache, whose memory is not cleared,
+// with what would spoil every result.
+func TestUnwrittenPlacesAreNotRead(t *testing.T) {
+	for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
+		m := openModel(t, dt)
+		clean := newBackend(t, m, Options{KVTokens: 1024, BlockSize: 32})
+		dirty := newBackend(t, m, Options{KVTokens: 1024, BlockSize: 32})
+		for b, v := range map[*Backend]float64{clean: 0, dirty: math.NaN()} {
+			if err := torch.Run(context.Background(), m.Thread(), func(s *torch.Scope) error {
+				s.NoGrad(func() {
+					for i := range b.cache.K {
+						b.cache.K[i].Fill_(v)
+						b.cache.V[i].Fill_(v)
+					}
+				})
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, prompt := range []int{1, 5, 31, 32, 33, 70, 129, 200, 300} {
+			for _, chunk := range []int{1, 7, 64, 300} {
+				seq := engine.SeqID(1000*i + chunk + 1)
+				want, wantLP := rollout(t, clean, seq, ids(prompt, i), chunk, 5, 1)
+				got, gotLP := rollout(t, dirty, seq, ids(prompt, i), chunk, 5, 1)
+				if !equal(want, got) || !slices.Equal(wantLP, gotLP) {
+					t.Errorf("%s, prompt of %d in chunks of %d: %v %v, want %v %v", dt, prompt, chunk, got, gotLP, want, wantLP)
+				}
+				clean.Drop(seq)
+				dirty.Drop(seq)
+			}
+		}
 	}
 }
 

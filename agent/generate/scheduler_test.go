@@ -193,10 +193,17 @@ func TestCancelFrees(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
-	s.Shutdown()
-	if seqs, used := b.Live(); seqs != 0 || used != 0 {
-		t.Errorf("%d sequences with %d blocks are left", seqs, used)
+	// Shutdown would free what is left, so this comes before it; Exclusive
+	// waits for the drops.
+	if err := s.Exclusive(context.Background(), func() error {
+		if seqs, used := b.Live(); seqs != 0 || used != 0 {
+			t.Errorf("%d sequences with %d blocks are left", seqs, used)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
 	}
+	s.Shutdown()
 }
 
 // TestWeightUpdate changes the weights in the middle of a session: what comes

@@ -32,7 +32,9 @@ func (m *Model) NewCache(ctx context.Context, blocks, blockSize int) (*Cache, er
 	err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
 		for range m.Config.NumHiddenLayers {
 			shape := []int{blocks, blockSize, m.Config.NumKeyValueHeads, m.Config.HeadDim}
-			k, v := s.Zeros(m.dtype, shape...), s.Zeros(m.dtype, shape...)
+			// Nothing is written yet: places that no token came to are never
+			// read, and take no memory until then.
+			k, v := s.Empty(m.dtype, shape...), s.Empty(m.dtype, shape...)
 			c.owner.Own(k, v)
 			c.K, c.V = append(c.K, k), append(c.V, v)
 		}

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/urfave/cli/v2"
 
@@ -74,13 +76,13 @@ func modelLogprobs(ctx context.Context, s *State, c *cli.Context) (err error) {
 	}
 	defer b.Close()
 
-	lines := bufio.NewScanner(s.Stdin)
-	lines.Buffer(make([]byte, 1<<16), maxScoreLine)
-	for n := 1; lines.Scan(); n++ {
-		if len(lines.Bytes()) == 0 {
-			continue
+	n := 0
+	return s.eachLine(ctx, maxScoreLine, func(line []byte) error {
+		n++
+		if len(line) == 0 {
+			return nil
 		}
-		ids, err := parseScoreLine(lines.Bytes(), b.Tokenizer)
+		ids, err := parseScoreLine(line, b.Tokenizer)
 		if err == nil {
 			err = b.Model.Config.CheckIDs(ids)
 		}
@@ -91,11 +93,56 @@ func modelLogprobs(ctx context.Context, s *State, c *cli.Context) (err error) {
 		if err != nil {
 			return errWith(ExitNative, "", fmt.Errorf("standard input, line %d: %w", n, err))
 		}
-		if err := s.printJSON(out); err != nil {
-			return err
+		if err := out.check(); err != nil {
+			return errWith(ExitModel, "its weights may hold NaN or infinity: take another checkpoint",
+				fmt.Errorf("model %s: standard input, line %d: %w", o.Model, n, err))
+		}
+		return s.printJSON(out)
+	})
+}
+
+// eachLine gives f every line of standard input until that ends, f fails or
+// ctx ends. A read that nothing comes from cannot be stopped: its goroutine
+// ends with the process, or with standard input.
+func (s *State) eachLine(ctx context.Context, longest int, f func(line []byte) error) error {
+	lines := make(chan []byte)
+	ended := make(chan error, 1)
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		in := bufio.NewScanner(s.Stdin)
+		in.Buffer(make([]byte, 1<<16), longest)
+		for in.Scan() {
+			select {
+			case lines <- bytes.Clone(in.Bytes()):
+			case <-stop:
+				return
+			}
+		}
+		ended <- in.Err()
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case line := <-lines:
+			if err := f(line); err != nil {
+				return err
+			}
+		case err := <-ended:
+			return errWith(ExitInput, "", err)
 		}
 	}
-	return errWith(ExitInput, "", lines.Err())
+}
+
+// check finds what is no number, which JSON could not hold.
+func (s scored) check() error {
+	for i, x := range s.LogProbs {
+		if x := float64(x); math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("the log-prob of token %d is %v", i+1, x)
+		}
+	}
+	return nil
 }
 
 func parseScoreLine(line []byte, t *tokenizer.Tokenizer) ([]int32, error) {

@@ -65,7 +65,9 @@ func AutoDevice() (Device, string) {
 func cudaDevice(i int) (Device, error) {
 	n, err := cudaCount()
 	if err != nil {
-		return Device{}, fmt.Errorf("torch: no CUDA device: %w; use --device cpu, or install PyTorch %s with CUDA", err, supportedLibtorch)
+		return Device{}, fmt.Errorf("torch: no CUDA device: %w; use --device cpu, or, where PyTorch %s with CUDA is installed, "+
+			"run first, in the source folder: eval \"$(torch/gpu_check.sh --env)\" (it builds against that PyTorch and sets LD_LIBRARY_PATH)",
+			err, supportedLibtorch)
 	}
 	if i >= n {
 		return Device{}, fmt.Errorf("torch: there is no device cuda:%d; this machine has %d CUDA device(s)", i, n)

@@ -39,7 +39,8 @@ func TestParseDevice(t *testing.T) {
 			t.Skip("this machine has a GPU")
 		}
 		_, err := torch.ParseDevice("cuda")
-		if err == nil || !strings.Contains(err.Error(), "no CUDA device") || !strings.Contains(err.Error(), "--device cpu") {
+		if err == nil || !strings.Contains(err.Error(), "no CUDA device") || !strings.Contains(err.Error(), "--device cpu") ||
+			!strings.Contains(err.Error(), "gpu_check.sh --env") {
 			t.Errorf("got %v", err)
 		}
 		if _, err := torch.NewThread(torch.Device{CUDA: true}); err == nil {

@@ -5,6 +5,8 @@
 #   torch/gpu_check.sh             builds (needs Go and g++) and checks
 #   torch/gpu_check.sh --pack DIR  builds into DIR for a machine without Go; there,
 #                                  DIR/gpu_check.sh needs g++ and PyTorch only
+#   torch/gpu_check.sh --env       builds, and prints the LD_LIBRARY_PATH with which
+#                                  openmanus runs on the GPU, for eval "$(…)"
 #   torch/gpu_check.sh --torch     prints which PyTorch it would use
 #
 # libtorch with CUDA is that of an installed PyTorch of the very release this
@@ -212,8 +214,8 @@ case ${1:-} in
     find_torch
     printf '%s %s\n' "$version" "$torch"
     exit ;;
-  '') ;;
-  *) die "unknown argument $1; there are --pack DIR and --torch" ;;
+  '' | --env) ;;
+  *) die "unknown argument $1; there are --pack DIR, --env and --torch" ;;
 esac
 
 find_driver
@@ -228,6 +230,10 @@ say "using PyTorch $version in $torch"
 mkdir -p "$work/log"
 compile
 export LD_LIBRARY_PATH=$work/lib:$torch:$driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+if [ "${1:-}" = --env ]; then
+  printf 'export LD_LIBRARY_PATH=%q\n' "$LD_LIBRARY_PATH"
+  exit
+fi
 
 check "log-probs and gradients like transformers" tests model 'TestLogProbsMatch|TestGradientsMatch|TestOpenGGUFMatches|TestSmolLM2'
 check "generation" tests generate .

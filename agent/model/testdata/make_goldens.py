@@ -3,6 +3,7 @@
 
     python make_goldens.py            # the tiny models beside this file
     python make_goldens.py --smollm2 SmolLM2-135M-Instruct.Q4_1.gguf
+    python make_goldens.py --long     # long.json, from the tiny models that are there
 
 Needs transformers 5, torch 2.11, accelerate, safetensors and gguf from PyPI. Every tiny
 model gets a folder: config.json in one of the two layouts of transformers,
@@ -243,6 +244,32 @@ SMOLLM2_TEXT = ("The agent stands in a maze and looks at the walls. It says: I s
                 "because the goal is behind the corner.\n\nThought: there is a wall to my left.\nAction: move up\n")
 
 
+LONG = 4096
+
+
+def long_ids(vocab):
+    """A sequence that needs no file; long_test.go makes the same."""
+    x, out = 1, []
+    for _ in range(LONG):
+        x = (x * 1103515245 + 12345) % 2**31
+        out.append(3 + x // 65536 % (vocab - 3))
+    return out
+
+
+def make_long():
+    """Log-probs of every 128th token of a long context: rotary angles grow with
+    the position, and with them every error of a frequency."""
+    doc = {}
+    for name in MODELS:
+        folder = HERE / name
+        cfg = AutoConfig.from_pretrained(folder, max_position_embeddings=LONG)
+        m = AutoModelForCausalLM.from_pretrained(folder, config=cfg, dtype=torch.float32).eval()
+        with torch.no_grad():
+            lp = log_probs(m, long_ids(cfg.vocab_size))
+        doc[name] = [round(float(x), 6) for x in lp[126::128]]
+    (HERE / "long.json").write_text(json.dumps(doc) + "\n")
+
+
 def make_smollm2(path):
     path = pathlib.Path(path).resolve()
     tok = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
@@ -270,7 +297,8 @@ def make_smollm2(path):
 if __name__ == "__main__":
     p = argparse.ArgumentParser()
     p.add_argument("--smollm2", help="GGUF of SmolLM2-135M-Instruct; makes smollm2.json only")
+    p.add_argument("--long", action="store_true", help="makes long.json only")
     a = p.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(2)
-    make_smollm2(a.smollm2) if a.smollm2 else make_tiny()
+    make_smollm2(a.smollm2) if a.smollm2 else make_long() if a.long else make_tiny()

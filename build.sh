@@ -468,6 +468,11 @@ bench() {
   model
   peer_venv
   bench_binary
+  case " $* " in
+    *' latency '* | *' memory '* | *' learning '* | *help*) ;;
+    *) step "tokens encoded a second on one core" >&2
+      go test -run '^$' -bench 'Encode/smollm2' -cpu 1 ./agent/tokenizer >&2 ;;
+  esac
   exec 9>&-
   exec "$build/bench" --model "$build/models/SmolLM2-135M-Instruct.gguf" \
     --peer "$build/peer/bin/python" --script "$root/bench/peer_transformers.py" "$@"

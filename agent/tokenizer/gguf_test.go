@@ -12,8 +12,9 @@ import (
 	"github.com/openmanus/openmanus/agent/model/gguf"
 )
 
-// TestSmolLM2 reads the tokenizer of the model file, if it is there.
-func TestSmolLM2(t *testing.T) {
+// loadSmolLM2 reads the tokenizer of the model file, if it is there.
+func loadSmolLM2(t testing.TB) (*Tokenizer, Config) {
+	t.Helper()
 	f, err := gguf.Open(filepath.Join("..", "..", "build", "models", "SmolLM2-135M-Instruct.gguf"))
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("the real model is not in build/models; ./build.sh model fetches it")
@@ -26,6 +27,11 @@ func TestSmolLM2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return tok, config
+}
+
+func TestSmolLM2(t *testing.T) {
+	tok, config := loadSmolLM2(t)
 	if config.BOS != "<|im_start|>" || config.EOS != "<|im_end|>" || config.ChatTemplate == "" {
 		t.Errorf("config %+v", config)
 	}

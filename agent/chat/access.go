@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -27,7 +26,7 @@ func (c *context) attribute(v any, name string) (any, error) {
 	case string:
 		if f, ok := stringMethods[name]; ok {
 			return &callable{"." + name, func(c *context, a *args) (any, error) {
-				if err := errors.Join(c.read(v), c.read(a.pos...)); err != nil {
+				if err := c.readAll(v, a); err != nil {
 					return nil, err
 				}
 				return f(c, v, a)

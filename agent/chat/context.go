@@ -52,14 +52,27 @@ func (c *context) spend(n int) error {
 // values are counted where their parts are looked at. Changing case is the
 // slowest of what is done to a string, at 16 bytes a step a whole rendering
 // may do it to 32 MB.
-func (c *context) read(values ...any) error {
-	n := 0
-	for _, v := range values {
-		if s, ok := v.(string); ok {
-			n += len(s) / 16
+func (c *context) read(v any) error {
+	s, _ := v.(string)
+	return c.spend(len(s) / 16)
+}
+
+// readAll is read for what a method or filter is applied to and its arguments.
+func (c *context) readAll(v any, a *args) error {
+	err := c.read(v)
+	for _, x := range a.pos {
+		if err == nil {
+			err = c.read(x)
 		}
 	}
-	return c.spend(n)
+	if a.kw != nil {
+		for _, e := range a.kw.entries {
+			if err == nil {
+				err = c.read(e.value)
+			}
+		}
+	}
+	return err
 }
 
 // compared counts a comparison with v, or a look-up by it, as work where it is

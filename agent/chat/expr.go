@@ -344,7 +344,7 @@ func (e *filterExpr) eval(c *context) (any, error) {
 
 // filter applies a filter.
 func (c *context) filter(f filter, v any, a *args) (any, error) {
-	if err := errors.Join(c.read(v), c.read(a.pos...)); err != nil {
+	if err := c.readAll(v, a); err != nil {
 		return nil, err
 	}
 	return f(c, v, a)

@@ -57,7 +57,7 @@ func TestHostile(t *testing.T) {
 func TestHostileRereading(t *testing.T) {
 	for _, expr := range []string{
 		"x.isspace()", "x.isdigit()", "x.isalpha()", "x.isalnum()", "x.islower()", "x.isupper()", "x.find('b')", "x.rfind('b')",
-		"x.count('b')", "x.count('')", "x.startswith('b')", "x.endswith(y)", "x.startswith((y, y))", "x.removeprefix(y)", "x.removesuffix('b')",
+		"x.count('b')", "x.count('')", "x.startswith('b')", "x.endswith(y)", "x.startswith((y, y))", "x.removeprefix(y)", "x.removesuffix('b')", "'b'.replace('a', new=x)",
 		"x.strip('ab')", "x.split('b')", "x.splitlines()", "x is lower", "x is upper", "x is sameas y", "x == y", "x != y", "x < y",
 		"x is eq(y)", "x in [y]", "[y].index(x)", "[y].count(x)", "'b' in x", "x in d", "d[x]", "d.get(x)", "x[0]", "x[:1]", "x | length",
 		"x | int", "x | float", "x | first", "x | tojson", "[x] | string", "[x, y] | min", "[x, y] | sort", "[x, y] | unique",

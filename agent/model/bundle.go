@@ -38,7 +38,7 @@ func (b *Bundle) ChatTemplate() string { return b.TokenizerConfig.ChatTemplate }
 // own, which in chat models is the end of a turn.
 func (b *Bundle) EOSTokenIDs() []int32 {
 	list := slices.Clone(b.Generation.EOSTokenIDs)
-	if len(list) == 0 {
+	if len(list) == 0 && b.Model != nil { // a tokenizer may be looked at without its model
 		list = slices.Clone(b.Model.Config.EOSTokenIDs)
 	}
 	if id, ok := b.Tokenizer.TokenToID(b.TokenizerConfig.EOS); ok && !slices.Contains(list, id) {

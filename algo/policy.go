@@ -78,9 +78,8 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 	if st.Steps > 0 {
 		st.GradNorm /= float64(st.Steps)
 	}
-	if single {
-		st.Gap = newLogProbGap(rows, func(r *data.Row) []float32 { return r.OldLogProbs })
-	}
+	// The log-probs from before the first step, whichever way they came about.
+	st.Gap = newLogProbGap(rows, func(r *data.Row) []float32 { return r.OldLogProbs })
 	return st, nil
 }
 

@@ -159,3 +159,25 @@ func TestSingleMiniBatchIsOnPolicy(t *testing.T) {
 		t.Errorf("KL %g, clipped %g, %d steps; want 0, 0, 1", st.PPOKL, st.ClipFrac, st.Steps)
 	}
 }
+
+// The gap between sampling and training is that of the weights which sampled,
+// in one mini-batch as in several.
+func TestLogProbGap(t *testing.T) {
+	for _, size := range []int{0, 8, 4, 3} {
+		a := newActor(t, torch.Float32)
+		rows := trainRows(8)
+		before := func(r *data.Row) *[]float32 { return &r.OldLogProbs }
+		must(t, LogProbs(t.Context(), a.Compute(), rows, MicroBatching{}, 1, before))
+		for i := range rows {
+			for j := range rows[i].Tokens {
+				rows[i].RolloutLogProbs[j] = rows[i].OldLogProbs[j] + .25
+			}
+		}
+		o := PolicyOptions{MiniBatch: size, ClipLow: .2, ClipHigh: .2, ClipC: 3, Temperature: 1, GradClip: 1}
+		st, err := a.UpdateActor(t.Context(), rows, 1e-2, o)
+		must(t, err)
+		if k3 := KLEstimate("k3", .25); math.Abs(st.Gap.Mean-.25) > 1e-4 || math.Abs(st.Gap.Max-.25) > 1e-4 || math.Abs(st.Gap.K3-k3) > 1e-4 {
+			t.Errorf("mini-batches of %d: the gap is %+v, want 0.25 and a k3 of %g", size, st.Gap, k3)
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
-	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/optim"
 )
@@ -63,47 +61,6 @@ func valOptions(o agent.Options, v configs.RolloutVal) agent.Options {
 	o.Temperature, o.Greedy = float32(v.Temperature), v.Temperature == 0
 	o.TopP, o.TopK = 1, 0
 	return o
-}
-
-// loadTasks reads what a configuration lists under tasks and leaves out what
-// the user skips and what every server of the environment refuses.
-func (s *State) loadTasks(ctx context.Context, spec env.Spec, entries, skip []string, limit int) ([]data.Task, error) {
-	var tasks []data.Task
-	for _, entry := range entries {
-		name := entry
-		if configs.IsTaskFile(entry) {
-			name = s.Path(entry)
-		}
-		more, err := data.ParseTaskSpec(ctx, name, data.LoadOptions{Env: spec.Name})
-		if err != nil {
-			return nil, errWith(ExitInput, "", err)
-		}
-		tasks = append(tasks, more...)
-	}
-	skipped := map[int]bool{}
-	for _, entry := range skip {
-		indices, err := configs.ParseIndices(entry)
-		if err != nil {
-			return nil, errWith(ExitInput, "", fmt.Errorf("skip_tasks: %w", err))
-		}
-		for _, i := range indices {
-			skipped[i] = true
-		}
-	}
-	tasks, dropped := data.DropTasks(tasks, func(t data.Task) bool { return !skipped[t.Index] })
-	for id, n := range dropped {
-		s.Log.Info("rows left out, as skip_tasks asks", "item", id, "rows", n)
-	}
-	for i := range tasks {
-		if err := spec.CheckIndex(tasks[i].Index); err != nil {
-			return nil, errWith(ExitInput, fmt.Sprintf("take it out, or set skip_tasks = [%q]", fmt.Sprint(tasks[i].Index)),
-				fmt.Errorf("task %s: %w", tasks[i].ID, err))
-		}
-	}
-	if limit > 0 && len(tasks) > limit {
-		tasks = tasks[:limit]
-	}
-	return tasks, nil
 }
 
 // adamW maps an [*.optim] section.

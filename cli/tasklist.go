@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
+)
+
+// taskList is a list of tasks as somebody wrote it.
+type taskList struct {
+	Key     string   // where it is written: a key, or a flag
+	Entries []string // index ranges and files
+	SkipKey string
+	Skip    []string // index ranges
+	Limit   int      // tasks to keep; 0: all
+}
+
+// configured is a list of an [[env]] table.
+func configured(e configs.Env, key string, entries []string, limit int) taskList {
+	at := "env." + e.Name + "."
+	return taskList{Key: at + key, Entries: entries, SkipKey: at + "skip_tasks", Skip: e.SkipTasks, Limit: limit}
+}
+
+// loadTasks reads the tasks of a list and leaves out those that are skipped. A
+// task that every server of the environment refuses is an error, and so is a
+// list of which nothing is left.
+func (s *State) loadTasks(ctx context.Context, spec env.Spec, list taskList) ([]data.Task, error) {
+	var tasks []data.Task
+	for _, entry := range list.Entries {
+		name := entry
+		if configs.IsTaskFile(entry) {
+			name = s.Path(entry)
+		}
+		more, err := data.ParseTaskSpec(ctx, name, data.LoadOptions{Env: spec.Name})
+		if err != nil {
+			return nil, errWith(ExitInput, "", fmt.Errorf("%s: %w", list.Key, err))
+		}
+		tasks = append(tasks, more...)
+	}
+	skipped := map[int]bool{}
+	for _, entry := range list.Skip {
+		indices, err := configs.ParseIndices(entry)
+		if err != nil {
+			return nil, errWith(ExitInput, "", fmt.Errorf("%s: %w", list.SkipKey, err))
+		}
+		for _, i := range indices {
+			skipped[i] = true
+		}
+	}
+	listed := len(tasks)
+	tasks, dropped := data.DropTasks(tasks, func(t data.Task) bool { return !skipped[t.Index] })
+	for _, id := range sortedKeys(dropped) {
+		s.Log.Info("rows left out, as "+list.SkipKey+" asks", "item", id, "rows", dropped[id])
+	}
+	if listed > 0 && len(tasks) == 0 {
+		return nil, errWith(ExitInput, "list others, or skip fewer", fmt.Errorf("%s: %s leaves none of the %d tasks", list.Key, list.SkipKey, listed))
+	}
+	for i := range tasks {
+		if err := spec.CheckIndex(tasks[i].Index); err != nil {
+			return nil, errWith(ExitInput, fmt.Sprintf("take it out, or set skip_tasks = [%q]", fmt.Sprint(tasks[i].Index)),
+				fmt.Errorf("%s: task %s: %w", list.Key, tasks[i].ID, err))
+		}
+	}
+	if list.Limit > 0 && len(tasks) > list.Limit {
+		tasks = tasks[:list.Limit]
+	}
+	return tasks, nil
+}

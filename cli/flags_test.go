@@ -37,7 +37,7 @@ func stateless[T any](parse func(*cli.Context) (T, error)) func(*State, *cli.Con
 
 func TestParseRollout(t *testing.T) {
 	got, code, text := parsed(t, strings.Fields("--model m --env maze --server http://a:1,http://b:2 --server http://c "+
-		"--tasks 0-2,17 --samples 4 --max-turns 9 --max-new-tokens 32 --greedy --seed 18446744073709551615 --concurrency 3 --dump d.jsonl --top-k=-1"),
+		"--tasks 0-2,17 --skip-tasks 1 --samples 4 --max-turns 9 --max-new-tokens 32 --greedy --seed 18446744073709551615 --concurrency 3 --dump d.jsonl --top-k=-1"),
 		rolloutFlags(), stateless(parseRollout))
 	if code != ExitOK {
 		t.Fatal(text)
@@ -45,7 +45,7 @@ func TestParseRollout(t *testing.T) {
 	want := rolloutOptions{Dump: "d.jsonl", taskOptions: taskOptions{
 		Model: "m", Device: "auto", Dtype: "float32", Env: "maze",
 		Servers: []string{"http://a:1", "http://b:2", "http://c"},
-		Tasks:   "0-2,17", Samples: 4, MaxTurns: 9, MaxNewTokens: 32, Temperature: 1, Greedy: true,
+		Tasks:   "0-2,17", Skip: "1", Samples: 4, MaxTurns: 9, MaxNewTokens: 32, Temperature: 1, Greedy: true,
 		TopP: 1, TopK: -1, Seed: 18446744073709551615, Concurrency: 3, Format: "react", Parser: "g2", ActionFormat: "react", TimeoutS: 300,
 	}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(rolloutOptions{})); diff != "" {
@@ -54,13 +54,13 @@ func TestParseRollout(t *testing.T) {
 }
 
 func TestParseRolloutReportsAllFaults(t *testing.T) {
-	_, code, text := parsed(t, strings.Fields("--env mase --server localhost:1 --tasks 3-1 --samples 0 --temperature NaN --dtype float16 --device gpu --format x"),
+	_, code, text := parsed(t, strings.Fields("--env mase --server localhost:1 --tasks 3-1 --skip-tasks a --samples 0 --temperature NaN --dtype float16 --device gpu --format x"),
 		rolloutFlags(), stateless(parseRollout))
 	if code != ExitUsage {
 		t.Errorf("exit code %d", code)
 	}
 	for _, want := range []string{
-		"--model: missing", `--env: "mase" is not allowed`, `--server: "localhost:1" is not a server's address`, "--tasks: ", "--samples: 0",
+		"--model: missing", `--env: "mase" is not allowed`, `--server: "localhost:1" is not a server's address`, "--tasks: ", "--skip-tasks: ", "--samples: 0",
 		"--temperature: NaN", `--dtype: "float16"`, `--device: "gpu"`, `--format: "x"`, "--dump: missing",
 	} {
 		if !strings.Contains("\n"+text, "\n"+want) {

@@ -35,7 +35,7 @@ func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error
 		return p, err
 	}
 	p.open.add(w.close)
-	if p.tasks, err = s.loadTasks(ctx, w.spec, taskList{Key: "--tasks", Entries: []string{o.Tasks}}); err != nil {
+	if p.tasks, err = s.loadTasks(ctx, w.spec, o.list()); err != nil {
 		return p, err
 	}
 	format, err := agent.Formats.Lookup(o.Format)

@@ -89,7 +89,7 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 // dumpOptions are what a reader needs to play the same again.
 func dumpOptions(o rolloutOptions) map[string]any {
 	return map[string]any{
-		"model": o.Model, "dtype": o.Dtype, "env": o.Env, "tasks": o.Tasks, "samples": o.Samples,
+		"model": o.Model, "dtype": o.Dtype, "env": o.Env, "tasks": o.Tasks, "skip_tasks": o.Skip, "samples": o.Samples,
 		"max_turns": o.MaxTurns, "max_new_tokens": o.MaxNewTokens, "max_context_tokens": o.MaxContextTokens,
 		"max_obs_tokens": o.MaxObsTokens, "temperature": o.Temperature, "greedy": o.Greedy, "top_p": o.TopP,
 		"top_k": o.TopK, "seed": o.Seed, "format": o.Format, "parser": o.Parser, "action_format": o.ActionFormat, "deterministic": o.Deterministic,

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
@@ -22,6 +23,14 @@ type taskList struct {
 func configured(e configs.Env, key string, entries []string, limit int) taskList {
 	at := "env." + e.Name + "."
 	return taskList{Key: at + key, Entries: entries, SkipKey: at + "skip_tasks", Skip: e.SkipTasks, Limit: limit}
+}
+
+// skipping is how one more index is skipped.
+func (l taskList) skipping(index int) string {
+	if strings.HasPrefix(l.SkipKey, "--") {
+		return fmt.Sprintf("%s %d", l.SkipKey, index)
+	}
+	return fmt.Sprintf("%s = [%q]", l.SkipKey, fmt.Sprint(index))
 }
 
 // loadTasks reads the tasks of a list and leaves out those that are skipped. A
@@ -60,7 +69,7 @@ func (s *State) loadTasks(ctx context.Context, spec env.Spec, list taskList) ([]
 	}
 	for i := range tasks {
 		if err := spec.CheckIndex(tasks[i].Index); err != nil {
-			return nil, errWith(ExitInput, fmt.Sprintf("take it out, or set skip_tasks = [%q]", fmt.Sprint(tasks[i].Index)),
+			return nil, errWith(ExitInput, "take it out, or leave it out with "+list.skipping(tasks[i].Index),
 				fmt.Errorf("%s: task %s: %w", list.Key, tasks[i].ID, err))
 		}
 	}

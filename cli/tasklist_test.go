@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 )
 
@@ -19,4 +20,24 @@ func TestNoTaskIsLeft(t *testing.T) {
 		}
 		mustContain(t, "stderr", ts.err.String(), "tasks: env.maze.skip_tasks leaves none of the 1 tasks", "list others, or skip fewer")
 	}
+}
+
+// A file with rows that every server refuses says which, and how to leave them
+// out; then the others are played.
+func TestSkipTasks(t *testing.T) {
+	tiny := tinyModel(t)
+	play := func(more ...string) (*testState, int) {
+		ts := newTestState(t, append(strings.Fields("eval --env maze --tasks rows.jsonl --max-turns 1 --max-new-tokens 2 --json --quiet --model "+tiny), more...)...)
+		writeFile(t, ts.Dir, "rows.jsonl", `{"item_id":"lmrlgym_maze_25","conversations":[]}`+"\n"+`{"item_id":"lmrlgym_maze_17","conversations":[]}`+"\n")
+		return ts, Main(ts.State)
+	}
+	ts, code := play()
+	if code != int(ExitInput) {
+		t.Errorf("exit code %d", code)
+	}
+	mustContain(t, "stderr", ts.err.String(), "--tasks: task lmrlgym_maze_25", "leave it out with --skip-tasks 25")
+	if ts, code = play("--skip-tasks", "25"); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, ts.err.String())
+	}
+	mustContain(t, "stdout", ts.out.String(), `"tasks":1,`)
 }

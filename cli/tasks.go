@@ -24,6 +24,7 @@ type taskOptions struct {
 	Recipes    string         // of the built-in textcraft
 	Vocabulary string         // of the built-in wordle
 	Tasks      string         // indices, ranges and files, for data.ParseTaskSpec
+	Skip       string         // indices and ranges; "": none
 
 	Samples          int
 	MaxTurns         int // 0: what AgentGym's own evaluation allows
@@ -42,6 +43,15 @@ type taskOptions struct {
 	ActionFormat     string
 	TimeoutS         float64
 	InstructionFile  string
+}
+
+// list is what the flags ask to play.
+func (o taskOptions) list() taskList {
+	l := taskList{Key: "--tasks", Entries: []string{o.Tasks}, SkipKey: "--skip-tasks"}
+	if o.Skip != "" {
+		l.Skip = []string{o.Skip}
+	}
+	return l
 }
 
 const taskForms = "indices such as 0-9,17, or a .parquet, .jsonl or .json file"
@@ -69,6 +79,7 @@ func taskFlags() []cli.Flag {
 		&cli.StringFlag{Name: "recipes", Usage: "`DIR` of Minecraft recipe files for the built-in textcraft"},
 		&cli.StringFlag{Name: "vocabulary", Usage: "`FILE` of five-letter words for the built-in wordle"},
 		&cli.StringFlag{Name: "tasks", Usage: taskForms},
+		&cli.StringFlag{Name: "skip-tasks", Usage: "indices left out wherever --tasks has them, such as 25 or 3-5,25"},
 		&cli.IntFlag{Name: "samples", Value: 1, Usage: "episodes per task"},
 		&cli.IntFlag{Name: "max-turns", Usage: "turns an episode may take; 0: the environment's usual limit"},
 		&cli.IntFlag{Name: "max-new-tokens", Value: 512, Usage: "tokens of one reply"},
@@ -100,6 +111,7 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 		Recipes:          c.String("recipes"),
 		Vocabulary:       c.String("vocabulary"),
 		Tasks:            c.String("tasks"),
+		Skip:             c.String("skip-tasks"),
 		Samples:          c.Int("samples"),
 		MaxTurns:         c.Int("max-turns"),
 		MaxNewTokens:     c.Int("max-new-tokens"),
@@ -145,6 +157,11 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 	if f.need("tasks", o.Tasks, taskForms) {
 		if msg := configs.TaskSpec(o.Tasks); msg != "" {
 			f.add("tasks", "%s", msg)
+		}
+	}
+	if o.Skip != "" {
+		if _, err := configs.ParseIndices(o.Skip); err != nil {
+			f.add("skip-tasks", "%v", err)
 		}
 	}
 	f.atLeast("samples", o.Samples, 1)

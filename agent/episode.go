@@ -116,12 +116,12 @@ func (p *player) play(ctx context.Context, start Start) (data.Outcome, error) {
 		}
 	}
 	if most := p.Options.MaxPrompt; most > 0 && len(ids) > most {
-		return data.ContextLimit, fmt.Errorf("the first messages take %d tokens and max_prompt_tokens is %d: raise it", len(ids), most)
+		return data.ContextLimit, &PromptError{Task: start.Task.ID, Tokens: len(ids), Limit: most, Key: MaxPromptKey}
 	}
 	for turn := 0; ; turn++ {
 		if len(p.ep.Tokens)+len(ids) >= p.Options.MaxContext {
 			if turn == 0 { // not what the model did: say what to change
-				err = fmt.Errorf("the first messages take %d tokens and max_context is %d: raise it", len(ids), p.Options.MaxContext)
+				err = &PromptError{Task: start.Task.ID, Tokens: len(ids), Limit: p.Options.MaxContext, Key: MaxContextKey}
 			}
 			return data.ContextLimit, err
 		}

@@ -106,10 +106,10 @@ func TestOutcomes(t *testing.T) {
 			client: fakeClient{steps: []env.StepResult{{Reward: 1}}}, change: func(s *Setup) { s.Options.MaxTurns = 1 },
 			want: data.Success, turns: 1, reward: 1},
 		{name: "the prompt does not fit", client: fakeClient{obs: strings.Repeat("x", 1000)},
-			want: data.ContextLimit, err: "the first messages take 1016 tokens and max_context is 1000: raise it"},
+			want: data.ContextLimit, err: "the first messages of fake_5 take 1016 tokens and max_context_tokens is 1000"},
 		{name: "the prompt is longer than allowed", client: fakeClient{obs: strings.Repeat("x", 100)},
 			change: func(s *Setup) { s.Options.MaxPrompt = 50 },
-			want:   data.ContextLimit, err: "the first messages take 116 tokens and max_prompt_tokens is 50: raise it"},
+			want:   data.ContextLimit, err: "the first messages of fake_5 take 116 tokens and max_prompt_tokens is 50"},
 		{name: "an observation does not fit", replies: []fakeReply{act},
 			client: fakeClient{steps: []env.StepResult{{Observation: strings.Repeat("x", 1000)}}}, want: data.ContextLimit, turns: 1},
 		{name: "a reply is cut by the context", replies: []fakeReply{{text: "Action: x", stop: engine.StopContext}},
@@ -136,7 +136,7 @@ func TestOutcomes(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&setup)
 			}
-			ep, err := RunEpisode(t.Context(), setup, Start{Client: &tt.client})
+			ep, err := RunEpisode(t.Context(), setup, Start{Task: data.Task{ID: "fake_5"}, Client: &tt.client})
 			if (err == nil) != (ep.Err == "") || err != nil && err.Error() != ep.Err {
 				t.Errorf("error %v, in the episode %q", err, ep.Err)
 			}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/data"
@@ -38,6 +39,8 @@ func TestTrainError(t *testing.T) {
 		{"engine", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EngineError, Failed: 4, Total: 4}), ExitNative, ""},
 		{"diverged", &algo.NotFiniteError{What: "loss"}, ExitDiverged, "the last checkpoint"},
 		{"gap", &algo.GapError{}, ExitCheck, ""},
+		{"prompt", fmt.Errorf("step 1: %w", &agent.PromptError{Key: agent.MaxPromptKey}), ExitInput, "raise data.max_prompt_tokens"},
+		{"context", fmt.Errorf("step 1: %w", &agent.PromptError{Key: agent.MaxContextKey}), ExitInput, "raise rollout.max_context_tokens"},
 		{"unknown", errors.New("?"), ExitInternal, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -149,4 +152,20 @@ func TestEvalWithoutServer(t *testing.T) {
 	if ts.out.String() != "" {
 		t.Errorf("stdout %q", ts.out.String())
 	}
+}
+
+// TestPromptTooLong: a task that does not fit is bad input, not a failure of
+// the model's.
+func TestPromptTooLong(t *testing.T) {
+	ts := newTestState(t, "eval", "--model", tinyModel(t), "--env", "maze", "--tasks", "1,2", "--max-context-tokens", "20", "--quiet")
+	if code := Main(ts.State); code != int(ExitInput) {
+		t.Errorf("exit code %d", code)
+	}
+	mustContain(t, "stderr", ts.err.String(), "first messages of maze_", "max_context_tokens is 20", "raise --max-context-tokens", "--skip-tasks")
+	ts = newTestState(t, append([]string{"train", "run.toml", "--set", "data.max_prompt_tokens=20"}, shortRun...)...)
+	writeFile(t, ts.Dir, "run.toml", tinyRun)
+	if code := Main(ts.State); code != int(ExitInput) {
+		t.Errorf("train: exit code %d", code)
+	}
+	mustContain(t, "stderr", ts.err.String(), "first messages of maze_16", "raise data.max_prompt_tokens")
 }

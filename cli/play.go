@@ -105,8 +105,12 @@ func (s *State) play(ctx context.Context, p *playing, o taskOptions, exchanges b
 // playError gives an error of a rollout its exit code.
 func playError(err error) error {
 	var native *torch.Error
-	if errors.As(err, &native) {
+	var prompt *agent.PromptError
+	switch {
+	case errors.As(err, &native):
 		return errWith(ExitNative, "", err)
+	case errors.As(err, &prompt):
+		return errWith(ExitInput, "raise --max-context-tokens as far as the model goes, or leave the task out with --skip-tasks", err)
 	}
 	return err
 }

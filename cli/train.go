@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
@@ -109,6 +110,7 @@ func trainError(run *openedRun, err error) error {
 	var grad *optim.NotFiniteError
 	var gap *algo.GapError
 	var failed *rollout.FailedError
+	var prompt *agent.PromptError
 	switch {
 	case algo.IsDiskError(err): // first: it may have kept what came before it from being saved
 		return errWith(ExitDisk, "make room or set trainer.output_dir; the same command then goes on from the last checkpoint", err)
@@ -122,6 +124,9 @@ func trainError(run *openedRun, err error) error {
 		return errWith(ExitDiverged, "the last checkpoint in "+run.folder.Checkpoints()+" is from before", err)
 	case errors.As(err, &gap):
 		return errWith(ExitCheck, "", err)
+	case errors.As(err, &prompt):
+		key := map[string]string{agent.MaxPromptKey: "data.max_prompt_tokens", agent.MaxContextKey: "rollout.max_context_tokens"}[prompt.Key]
+		return errWith(ExitInput, "raise "+key+", or leave the task out with skip_tasks", err)
 	}
 	return err
 }

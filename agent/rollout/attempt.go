@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/engine"
@@ -18,6 +19,8 @@ type attempt struct {
 	session *engine.Session
 	// failed is the result of an attempt that could not begin.
 	failed *data.Episode
+	// end is why no episode of the rollout is worth beginning any more.
+	end error
 }
 
 // begin counts a try at j and leases an instance for it.
@@ -64,10 +67,11 @@ func (a *attempt) start() agent.Start {
 	return s
 }
 
-// play plays the attempt and gives lease and session back.
-func (a *attempt) play(ctx context.Context, o Options) *data.Episode {
+// play plays the attempt and gives lease and session back. The error is one
+// that ends the whole rollout.
+func (a *attempt) play(ctx context.Context, o Options) (*data.Episode, error) {
 	if a.failed != nil {
-		return a.failed
+		return a.failed, a.end
 	}
 	if o.EpisodeTimeout > 0 {
 		var cancel context.CancelFunc
@@ -88,5 +92,9 @@ func (a *attempt) play(ctx context.Context, o Options) *data.Episode {
 		a.lease.Release(true)
 	}
 	ep.Exchanges = exchanges
-	return ep
+	var prompt *agent.PromptError
+	if errors.As(err, &prompt) {
+		return ep, prompt
+	}
+	return ep, nil
 }

@@ -15,7 +15,8 @@ import (
 // data.Outcome.Trainable tells them apart.
 //
 // It returns an error when ctx ends, when more episodes fail than MaxFailed
-// allows, or when OnEpisode fails. The episodes are returned then too; those
+// allows, when a task's first messages are too long (agent.PromptError), or
+// when OnEpisode fails. The episodes are returned then too; those
 // that were not played to their end are cancelled.
 func RunEpisodes(ctx context.Context, envs map[string]Env, tasks []data.Task, o Options) ([]*data.Episode, Stats, error) {
 	o = o.withDefaults()
@@ -88,7 +89,8 @@ func (r *run) stream(ctx context.Context, jobs []*job) {
 			defer func() { <-places }()
 			for {
 				a := r.begin(ctx, j)
-				if r.settle(j, a.play(ctx, r.o)) {
+				ep, end := a.play(ctx, r.o)
+				if r.settle(j, ep, end) {
 					return
 				}
 			}
@@ -114,7 +116,10 @@ func (r *run) waves(ctx context.Context, jobs []*job) {
 		again := make([]bool, len(wave))
 		var wg sync.WaitGroup
 		for i, a := range attempts {
-			wg.Go(func() { again[i] = !r.settle(a.job, a.play(ctx, r.o)) })
+			wg.Go(func() {
+				ep, end := a.play(ctx, r.o)
+				again[i] = !r.settle(a.job, ep, end)
+			})
 		}
 		wg.Wait()
 		for i, j := range wave {
@@ -139,9 +144,12 @@ func (r *run) waveSize(jobs []*job) int {
 }
 
 // settle takes the result of an attempt and reports whether it is final. If
-// not, the job is to be tried again.
-func (r *run) settle(j *job, ep *data.Episode) bool {
-	retry := !ep.Outcome.Trainable() && ep.Outcome != data.Cancelled && j.attempts < r.o.Attempts
+// not, the job is to be tried again. end, if not nil, ends the rollout.
+func (r *run) settle(j *job, ep *data.Episode, end error) bool {
+	if end != nil {
+		r.stop(end)
+	}
+	retry := end == nil && !ep.Outcome.Trainable() && ep.Outcome != data.Cancelled && j.attempts < r.o.Attempts
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if retry {

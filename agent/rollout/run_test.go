@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/engine"
 	"github.com/openmanus/openmanus/data"
 )
@@ -245,6 +246,25 @@ func TestCancelledMidWay(t *testing.T) {
 				t.Errorf("%d cancelled, stats %+v", cancelled, stats)
 			}
 		})
+	}
+}
+
+// A task that cannot be played with these options ends the rollout at once: it
+// is neither the model's failure nor a passing one.
+func TestPromptTooLong(t *testing.T) {
+	for _, deterministic := range []bool{false, true} {
+		s := newStage(t, deterministic)
+		e := s.envs["fake"]
+		e.Setup.Options.MaxPrompt = 5
+		s.envs["fake"] = e
+		eps, stats, err := RunEpisodes(t.Context(), s.envs, tasks(40), Options{GroupSize: 1, Concurrency: 1, Deterministic: deterministic})
+		var prompt *agent.PromptError
+		if !errors.As(err, &prompt) || prompt.Task != "fake_0" || prompt.Limit != 5 || prompt.Key != agent.MaxPromptKey {
+			t.Errorf("got %v", err)
+		}
+		if stats.Done > 2 || stats.Retries > 0 || len(eps) != 40 || eps[0].Outcome != data.ContextLimit || eps[39].Outcome != data.Cancelled {
+			t.Errorf("stats %+v, first %s, last %s", stats, eps[0].Outcome, eps[39].Outcome)
+		}
 	}
 }
 

@@ -12,10 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo/checkpoint"
 	"github.com/openmanus/openmanus/algo/track"
-	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
 )
 
 var errFull = &os.PathError{Op: "write", Path: "somewhere", Err: syscall.ENOSPC}
@@ -24,8 +23,8 @@ var errFull = &os.PathError{Op: "write", Path: "somewhere", Err: syscall.ENOSPC}
 // again, ends as if nothing had happened.
 func TestFaults(t *testing.T) {
 	noServer := func(err error) bool {
-		var failed *rollout.FailedError
-		return errors.As(err, &failed) && failed.Outcome == data.EnvError
+		var down *env.DownError
+		return errors.As(err, &down)
 	}
 	for _, c := range []struct {
 		name    string
@@ -111,7 +110,7 @@ func TestFaults(t *testing.T) {
 					return !dead.Load()
 				}
 			},
-			is: noServer, words: "6 of 6 episodes failed", saved: 1,
+			is: noServer, words: "step 2: rollout: environment maze: no server answered", saved: 1,
 		},
 		{
 			name: "the server dies in the validation after a step",

@@ -17,7 +17,7 @@ import (
 func worldOf(e configs.Env) worldOptions {
 	return worldOptions{
 		Name: e.Name, Servers: e.Servers, Recipes: e.Recipes, Vocabulary: e.Vocabulary, Parser: e.Parser, Actions: e.ActionFormat,
-		Timeout: seconds(e.TimeoutS), Retries: e.Retries,
+		Timeout: seconds(e.TimeoutS), Retries: e.Retries, WaitHealthy: seconds(e.WaitHealthyS),
 	}
 }
 

@@ -98,6 +98,7 @@ func codeOf(ctx context.Context, err error) ExitCode {
 	var ee *exitError
 	var faults configs.Faults
 	var envErr *env.Error
+	var down *env.DownError
 	var failed *rollout.FailedError
 	switch {
 	case err == nil:
@@ -109,7 +110,7 @@ func codeOf(ctx context.Context, err error) ExitCode {
 		return ee.code
 	case errors.As(err, &faults):
 		return ExitInput
-	case errors.As(err, &envErr), errors.As(err, &failed) && failed.Outcome == data.EnvError:
+	case errors.As(err, &envErr), errors.As(err, &down), errors.As(err, &failed) && failed.Outcome == data.EnvError:
 		return ExitEnv
 	case failed != nil:
 		return ExitNative

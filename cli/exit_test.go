@@ -31,6 +31,7 @@ func TestCodeOf(t *testing.T) {
 		{"with code", t.Context(), fmt.Errorf("load: %w", errWith(ExitModel, "hint", errors.New("x"))), ExitModel},
 		{"faults", t.Context(), configs.Faults{{Msg: "x"}}, ExitInput},
 		{"environment", t.Context(), fmt.Errorf("play: %w", &env.Error{Op: "reset"}), ExitEnv},
+		{"servers", t.Context(), fmt.Errorf("play: %w", &env.DownError{Err: errors.New("x")}), ExitEnv},
 		{"cancelled by a signal", ended, fmt.Errorf("step: %w", context.Canceled), ExitInterrupted},
 		{"cancelled by us", t.Context(), context.Canceled, ExitInternal},
 		{"failed while a signal came", ended, errWith(ExitDisk, "", errors.New("full")), ExitDisk},

@@ -20,6 +20,7 @@ import (
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
 )
 
@@ -36,6 +37,7 @@ func TestTrainError(t *testing.T) {
 		{"disk", full, ExitDisk, "make room"},
 		{"interrupted, but not saved", errors.Join(algo.ErrInterrupted, full), ExitDisk, "make room"},
 		{"servers", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EnvError, Failed: 4, Total: 4}), ExitEnv, "see to the servers"},
+		{"servers down", fmt.Errorf("step 3: rollout: %w", &env.DownError{Err: errors.New("x")}), ExitEnv, "see to the servers"},
 		{"engine", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EngineError, Failed: 4, Total: 4}), ExitNative, ""},
 		{"diverged", &algo.NotFiniteError{What: "loss"}, ExitDiverged, "the last checkpoint"},
 		{"gap", &algo.GapError{}, ExitCheck, ""},
@@ -114,7 +116,7 @@ func TestServerDies(t *testing.T) {
 	if code := Main(ts.State); code != int(ExitEnv) {
 		t.Fatalf("exit code %d:\n%s", code, ts.err.String())
 	}
-	for _, want := range []string{"step 1: ", "6 of 6 episodes failed", "see to the servers"} {
+	for _, want := range []string{"step 1: ", "no server answered for 50ms", server.URL, "see to the servers"} {
 		if !strings.Contains(ts.err.String(), want) {
 			t.Errorf("stderr does not say %q:\n%s", want, ts.err.String())
 		}
@@ -137,20 +139,25 @@ func writeFile(t *testing.T, dir, name, text string) {
 	}
 }
 
-// TestEvalWithoutServer: eval says which server does not answer, and ends with
-// its exit code rather than with a result of nothing.
-func TestEvalWithoutServer(t *testing.T) {
+// A server that does not answer at the start is named at once, whatever the
+// command, and before a model is opened.
+func TestWithoutServer(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	url := gone.URL
 	gone.Close()
-	ts := newTestState(t, "eval", "--model", tinyModel(t), "--env", "maze", "--server", url, "--tasks", "1,2", "--quiet")
-	ts.waitHealthy = 20 * time.Millisecond
-	if code := Main(ts.State); code != int(ExitEnv) {
-		t.Errorf("exit code %d", code)
-	}
-	mustContain(t, "stderr", ts.err.String(), "2 of 2 episodes failed", url)
-	if ts.out.String() != "" {
-		t.Errorf("stdout %q", ts.out.String())
+	for _, args := range [][]string{
+		{"eval", "--model", "none", "--env", "maze", "--server", url, "--tasks", "1,2", "--quiet"},
+		{"rollout", "--model", "none", "--env", "maze", "--server", url, "--tasks", "1,2", "--quiet", "--dump", "d.jsonl"},
+		{"train", "--set", "env.maze.servers=" + url, "--quiet"},
+	} {
+		ts := newTestState(t, args...) // waits two minutes for servers that go down later
+		if code := Main(ts.State); code != int(ExitEnv) {
+			t.Errorf("%s: exit code %d", args[0], code)
+		}
+		mustContain(t, "stderr", ts.err.String(), "no server answers", url, "see to the servers")
+		if ts.out.String() != "" {
+			t.Errorf("%s: stdout %q", args[0], ts.out.String())
+		}
 	}
 }
 

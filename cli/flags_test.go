@@ -46,7 +46,7 @@ func TestParseRollout(t *testing.T) {
 		Model: "m", Device: "auto", Dtype: "float32", Env: "maze",
 		Servers: []string{"http://a:1", "http://b:2", "http://c"},
 		Tasks:   "0-2,17", Skip: "1", Samples: 4, MaxTurns: 9, MaxNewTokens: 32, Temperature: 1, Greedy: true,
-		TopP: 1, TopK: -1, Seed: 18446744073709551615, Concurrency: 3, Format: "react", Parser: "g2", ActionFormat: "react", TimeoutS: 300,
+		TopP: 1, TopK: -1, Seed: 18446744073709551615, Concurrency: 3, Format: "react", Parser: "g2", ActionFormat: "react", TimeoutS: 300, WaitHealthyS: 120,
 	}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(rolloutOptions{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -54,13 +54,13 @@ func TestParseRollout(t *testing.T) {
 }
 
 func TestParseRolloutReportsAllFaults(t *testing.T) {
-	_, code, text := parsed(t, strings.Fields("--env mase --server localhost:1 --tasks 3-1 --skip-tasks a --samples 0 --temperature NaN --dtype float16 --device gpu --format x"),
+	_, code, text := parsed(t, strings.Fields("--env mase --server localhost:1 --tasks 3-1 --skip-tasks a --wait-healthy 0 --samples 0 --temperature NaN --dtype float16 --device gpu --format x"),
 		rolloutFlags(), stateless(parseRollout))
 	if code != ExitUsage {
 		t.Errorf("exit code %d", code)
 	}
 	for _, want := range []string{
-		"--model: missing", `--env: "mase" is not allowed`, `--server: "localhost:1" is not a server's address`, "--tasks: ", "--skip-tasks: ", "--samples: 0",
+		"--model: missing", `--env: "mase" is not allowed`, `--server: "localhost:1" is not a server's address`, "--tasks: ", "--skip-tasks: ", "--wait-healthy: ", "--samples: 0",
 		"--temperature: NaN", `--dtype: "float16"`, `--device: "gpu"`, `--format: "x"`, "--dump: missing",
 	} {
 		if !strings.Contains("\n"+text, "\n"+want) {

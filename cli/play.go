@@ -30,6 +30,7 @@ func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error
 		Name: o.Env, Servers: o.Servers, Recipes: o.Recipes, Vocabulary: o.Vocabulary,
 		Parser: o.Parser, Actions: o.ActionFormat, Timeout: seconds(o.TimeoutS),
 		Launch: o.Launch,
+		WaitHealthy: seconds(o.WaitHealthyS),
 	})
 	if err != nil {
 		return p, err

@@ -40,7 +40,7 @@ type State struct {
 	Quiet bool         // no progress
 
 	levelFixed  bool          // by a flag, whatever the configuration says
-	waitHealthy time.Duration // for servers that are all down; 0: what the pool holds right
+	waitHealthy time.Duration // for servers that are all down, in tests; 0: what the command says
 }
 
 // NewState returns the State of the running process.

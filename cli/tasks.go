@@ -42,6 +42,7 @@ type taskOptions struct {
 	Parser           string
 	ActionFormat     string
 	TimeoutS         float64
+	WaitHealthyS     float64
 	InstructionFile  string
 }
 
@@ -96,6 +97,7 @@ func taskFlags() []cli.Flag {
 		&cli.StringFlag{Name: "parser", Value: "g2", Usage: "generation of AgentGym's action parser: g1 or g2"},
 		&cli.StringFlag{Name: "action-format", Value: "react", Usage: "what AgentGym's client of alfworld, sciworld or webshop reads: react, function_calling or code_as_action"},
 		&cli.Float64Flag{Name: "timeout", Value: 300, Usage: "seconds one request to a server may take"},
+		&cli.Float64Flag{Name: "wait-healthy", Value: 120, Usage: "seconds that servers which are all down are waited for; at the start one has to answer at once"},
 		&cli.StringFlag{Name: "instruction-file", Usage: "text file that replaces the environment's instruction"},
 		&cli.BoolFlag{Name: "launch", Usage: "start servers, as the flags from here on say, and end them"},
 	}, launchFlags()...)
@@ -128,6 +130,7 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 		Parser:           c.String("parser"),
 		ActionFormat:     c.String("action-format"),
 		TimeoutS:         c.Float64("timeout"),
+		WaitHealthyS:     c.Float64("wait-healthy"),
 		InstructionFile:  c.String("instruction-file"),
 	}
 	f := flagFaults{}
@@ -189,6 +192,9 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 	}
 	if !(o.TimeoutS > 0 && o.TimeoutS <= 86400) {
 		f.add("timeout", "%v is not allowed; allowed: above 0, at most 86400 seconds", o.TimeoutS)
+	}
+	if !(o.WaitHealthyS > 0 && o.WaitHealthyS <= 86400) {
+		f.add("wait-healthy", "%v is not allowed; allowed: above 0, at most 86400 seconds", o.WaitHealthyS)
 	}
 	if o.Greedy && c.IsSet("temperature") {
 		f.add("greedy", "--temperature is given as well: take out one of the two")

@@ -111,12 +111,13 @@ func trainError(run *openedRun, err error) error {
 	var gap *algo.GapError
 	var failed *rollout.FailedError
 	var prompt *agent.PromptError
+	var down *env.DownError
 	switch {
 	case algo.IsDiskError(err): // first: it may have kept what came before it from being saved
 		return errWith(ExitDisk, "make room or set trainer.output_dir; the same command then goes on from the last checkpoint", err)
 	case errors.Is(err, algo.ErrInterrupted):
 		return errInterrupted
-	case errors.As(err, &failed) && failed.Outcome == data.EnvError:
+	case errors.As(err, &down), errors.As(err, &failed) && failed.Outcome == data.EnvError:
 		return errWith(ExitEnv, "see to the servers; the same command then goes on from the last checkpoint", err)
 	case errors.As(err, &failed):
 		return errWith(ExitNative, "the same command goes on from the last checkpoint", err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ type worldOptions struct {
 	Actions    string // action format
 	Timeout    time.Duration
 	Retries    int
+	// WaitHealthy is how long servers that are all down are waited for.
+	WaitHealthy time.Duration
 }
 
 // world is an environment that can be played: its spec, a pool of instances
@@ -90,13 +93,27 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 		Client: env.Options{Parser: env.Parser(o.Parser), ActionFormat: env.ActionFormat(o.Actions), Timeout: o.Timeout, Attempts: o.Retries},
 		Log:    s.Log,
 
-		WaitHealthy: s.waitHealthy,
+		WaitHealthy: cmp.Or(s.waitHealthy, o.WaitHealthy),
 	})
 	if err != nil {
 		return nil, errors.Join(errWith(ExitInput, "", err), w.close())
 	}
 	pool.Store(w.pool)
+	if len(o.Servers) > 0 {
+		if err := w.pool.Check(ctx); err != nil {
+			return nil, errors.Join(downError(err), w.close())
+		}
+	}
 	return w, nil
+}
+
+// downError gives the error of servers that do not answer its exit code.
+func downError(err error) error {
+	var down *env.DownError
+	if !errors.As(err, &down) {
+		return err
+	}
+	return errWith(ExitEnv, "see to the servers, or leave them out for the built-in one where there is one", err)
 }
 
 // close gives instances back and stops the servers that were started.

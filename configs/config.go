@@ -64,6 +64,7 @@ type Env struct {
 	ActionFormat    string   `toml:"action_format"`
 	TimeoutS        float64  `toml:"timeout_s"`
 	Retries         int      `toml:"retries"`
+	WaitHealthyS    float64  `toml:"wait_healthy_s"`
 	Instruction     string   `toml:"instruction"`
 	InstructionFile string   `toml:"instruction_file"`
 	Recipes         string   `toml:"recipes"`

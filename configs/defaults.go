@@ -101,7 +101,7 @@ func Defaults() Config {
 // and MaxTurns are empty: ActionFormat and the [agent] section fill them.
 func DefaultEnv(name string) Env {
 	return Env{
-		Name: name, Weight: 1, Parser: "g2", ActionFormat: react, TimeoutS: 300, Retries: 5,
+		Name: name, Weight: 1, Parser: "g2", ActionFormat: react, TimeoutS: 300, Retries: 5, WaitHealthyS: 120,
 		NumServers: 1, BasePort: 36001,
 	}
 }

@@ -61,6 +61,7 @@ var envKeys = concat([]entry{
 	ready("env.action_format", "how AgentGym's client of alfworld, sciworld or webshop reads an action; the last two call functions, need parser g2, and are the format too", oneOf(slices.Concat([]string{react}, calls))),
 	ready("env.timeout_s", "seconds one request may take", aboveTo(0, 86400)),
 	ready("env.retries", "tries of create and reset after the first; a sent step is never repeated", between(0, 100)),
+	ready("env.wait_healthy_s", "seconds that servers which are all down are waited for before the run ends; at the start one has to answer at once", aboveTo(0, 86400)),
 	ready("env.instruction", "text that replaces the environment's instruction; empty: instruction_file, the task's own, or the built-in one", anything),
 	ready("env.instruction_file", "text file that replaces the environment's instruction; empty: the task's own or the built-in one", anything),
 	ready("env.launch", "start servers of this environment from a checkout of AgentGym, and end them with the run (docs/servers.md)", anything),

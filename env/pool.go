@@ -123,8 +123,8 @@ func NewPool(spec Spec, urls []string, o PoolOptions) (*Pool, error) {
 
 // Acquire leases an instance, creating one where none is free. It passes over
 // servers that fail; it fails itself if a server refuses the request for
-// another reason than being ill, if every server stays down for
-// PoolOptions.WaitHealthy, or if ctx ends.
+// another reason than being ill, with a DownError if every server stays down
+// for PoolOptions.WaitHealthy, or if ctx ends.
 func (p *Pool) Acquire(ctx context.Context) (*Lease, error) {
 	var downSince time.Time
 	for {
@@ -152,7 +152,7 @@ func (p *Pool) Acquire(ctx context.Context) (*Lease, error) {
 				downSince = time.Now()
 			}
 			if wait = p.o.WaitHealthy - time.Since(downSince); wait <= 0 {
-				return nil, fmt.Errorf("environment %s: no server answered for %v: %w", p.spec.Name, p.o.WaitHealthy, down)
+				return nil, &DownError{Env: p.spec.Name, Waited: p.o.WaitHealthy, Err: down}
 			}
 		} else {
 			downSince = time.Time{}

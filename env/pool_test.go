@@ -209,7 +209,8 @@ func TestPoolAllDown(t *testing.T) {
 	b.off.Store(true)
 	p := newPool(t, PoolOptions{WaitHealthy: 50 * time.Millisecond}, a.URL, b.URL)
 	_, err := p.Acquire(context.Background())
-	if err == nil || !strings.Contains(err.Error(), a.URL) || !strings.Contains(err.Error(), b.URL) || !errors.Is(err, KindServer) {
+	var down *DownError
+	if !errors.As(err, &down) || down.Waited == 0 || !strings.Contains(err.Error(), a.URL) || !strings.Contains(err.Error(), b.URL) || !errors.Is(err, KindServer) {
 		t.Errorf("got %v", err)
 	}
 	a.off.Store(false)
@@ -220,6 +221,46 @@ func TestPoolAllDown(t *testing.T) {
 		}
 		return err == nil
 	})
+}
+
+// Servers are asked once at the start: one of several that does not answer is
+// passed over until it does, none that answers is an error at once.
+func TestPoolCheck(t *testing.T) {
+	a, b := newCrowd(t), newCrowd(t)
+	p := newPool(t, PoolOptions{}, a.URL, b.URL)
+	if err := p.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.off.Store(true)
+	if err := p.Check(t.Context()); err != nil {
+		t.Errorf("one of two answers: %v", err)
+	}
+	if l := acquire(t, p); l.Server() != a.URL {
+		t.Errorf("a lease at %s, which is down", l.Server())
+	} else {
+		l.Release(true)
+	}
+	b.off.Store(false)
+	until(t, "the other comes back", func() bool { return p.allDown() == nil && !p.servers[1].isDown(p) })
+
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	p = newPool(t, PoolOptions{}, gone.URL)
+	var down *DownError
+	if err := p.Check(t.Context()); !errors.As(err, &down) || down.Waited != 0 || !strings.Contains(err.Error(), gone.URL) || !errors.Is(err, KindConnection) {
+		t.Errorf("got %v", err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := newPool(t, PoolOptions{}, gone.URL).Check(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled check gave %v", err)
+	}
+}
+
+func (s *poolServer) isDown(p *Pool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return s.down
 }
 
 func TestPoolAcquireEndsWithContext(t *testing.T) {

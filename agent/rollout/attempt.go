@@ -30,6 +30,10 @@ func (r *run) begin(ctx context.Context, j *job) *attempt {
 	var err error
 	if a.lease, err = a.env.Pool.Acquire(ctx); err != nil {
 		a.fail(ctx, data.EnvError, err)
+		var down *env.DownError
+		if errors.As(err, &down) {
+			a.end = down // the pool has waited: the next job would wait as long again
+		}
 	}
 	return a
 }

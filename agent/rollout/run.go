@@ -15,8 +15,9 @@ import (
 // data.Outcome.Trainable tells them apart.
 //
 // It returns an error when ctx ends, when more episodes fail than MaxFailed
-// allows, when a task's first messages are too long (agent.PromptError), or
-// when OnEpisode fails. The episodes are returned then too; those
+// allows, when no server of an environment answers any more (env.DownError),
+// when a task's first messages are too long (agent.PromptError), or when
+// OnEpisode fails. The episodes are returned then too; those
 // that were not played to their end are cancelled.
 func RunEpisodes(ctx context.Context, envs map[string]Env, tasks []data.Task, o Options) ([]*data.Episode, Stats, error) {
 	o = o.withDefaults()
@@ -109,6 +110,9 @@ func (r *run) waves(ctx context.Context, jobs []*job) {
 		attempts := make([]*attempt, len(wave))
 		for i, j := range wave {
 			attempts[i] = r.begin(ctx, j)
+			if end := attempts[i].end; end != nil {
+				r.stop(end)
+			}
 		}
 		for _, a := range attempts {
 			a.open(ctx)

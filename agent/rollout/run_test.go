@@ -18,6 +18,7 @@ import (
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/engine"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
 )
 
 // sameButTimes compares episodes without what a clock said.
@@ -246,6 +247,36 @@ func TestCancelledMidWay(t *testing.T) {
 				t.Errorf("%d cancelled, stats %+v", cancelled, stats)
 			}
 		})
+	}
+}
+
+// Servers that are all down end the rollout when the pool has waited for them,
+// not each of its episodes in turn.
+func TestServersDown(t *testing.T) {
+	for _, deterministic := range []bool{false, true} {
+		s := newStage(t, deterministic)
+		spec := s.world.spec()
+		var asked atomic.Int32
+		spec.New = func(context.Context, env.Options) (env.Client, error) {
+			asked.Add(1)
+			return nil, &env.Error{Kind: env.KindConnection, Op: "create", URL: "http://127.0.0.1:1"}
+		}
+		pool, err := env.NewPool(spec, []string{"http://127.0.0.1:1"}, env.PoolOptions{WaitHealthy: 20 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close(context.Background())
+		e := s.envs["fake"]
+		e.Pool = pool
+		s.envs["fake"] = e
+		eps, stats, err := RunEpisodes(t.Context(), s.envs, tasks(40), Options{GroupSize: 1, Concurrency: 2, Deterministic: deterministic})
+		var down *env.DownError
+		if !errors.As(err, &down) || !strings.Contains(err.Error(), "http://127.0.0.1:1") {
+			t.Errorf("got %v", err)
+		}
+		if stats.Retries > 0 || stats.Done > 4 || asked.Load() > 2 || len(eps) != 40 {
+			t.Errorf("stats %+v, %d creations tried: every episode waited for itself", stats, asked.Load())
+		}
 	}
 }
 

@@ -1,0 +1,66 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// DownError says that no server of an environment answers.
+type DownError struct {
+	Env    string
+	Waited time.Duration // 0: they were asked at the start
+	Err    error         // the last words of every server
+}
+
+// Error names the environment and every server with what came of asking it.
+func (e *DownError) Error() string {
+	if e.Waited == 0 {
+		return fmt.Sprintf("environment %s: no server answers: %v", e.Env, e.Err)
+	}
+	return fmt.Sprintf("environment %s: no server answered for %v: %v", e.Env, e.Waited, e.Err)
+}
+
+// Unwrap gives the servers' errors, for errors.Is and errors.As.
+func (e *DownError) Unwrap() error { return e.Err }
+
+// startProbes is how often a server is asked at the start: one lost reply is
+// no reason to end a run that has not begun.
+const startProbes = 3
+
+// Check asks every server for its greeting, so that a wrong address or a
+// server that was never started is known before anything waits for it. A
+// server that does not answer is left alone until it does; where none answers
+// the error is a DownError.
+func (p *Pool) Check(ctx context.Context) error {
+	var wg sync.WaitGroup
+	for _, s := range p.servers {
+		wg.Go(func() {
+			var err error
+			for try := range startProbes {
+				if try > 0 && !sleep(ctx, p.o.ProbePause) {
+					return
+				}
+				if err = p.probe(s); err == nil {
+					return
+				}
+				if errors.Is(err, context.DeadlineExceeded) { // asking again would only take longer
+					break
+				}
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.quarantine(s, err)
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if down := p.allDown(); down != nil {
+		return &DownError{Env: p.spec.Name, Err: down}
+	}
+	return nil
+}

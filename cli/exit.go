@@ -10,6 +10,7 @@ import (
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/torch"
 )
 
 // ExitCode is what the process ends with. Scripts may rely on the numbers.
@@ -100,6 +101,7 @@ func codeOf(ctx context.Context, err error) ExitCode {
 	var envErr *env.Error
 	var down *env.DownError
 	var failed *rollout.FailedError
+	var native *torch.Error
 	switch {
 	case err == nil:
 		return ExitOK
@@ -112,7 +114,7 @@ func codeOf(ctx context.Context, err error) ExitCode {
 		return ExitInput
 	case errors.As(err, &envErr), errors.As(err, &down), errors.As(err, &failed) && failed.Outcome == data.EnvError:
 		return ExitEnv
-	case failed != nil:
+	case failed != nil, errors.As(err, &native):
 		return ExitNative
 	}
 	return ExitInternal

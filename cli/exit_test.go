@@ -13,6 +13,7 @@ import (
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/torch"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -32,6 +33,7 @@ func TestCodeOf(t *testing.T) {
 		{"faults", t.Context(), configs.Faults{{Msg: "x"}}, ExitInput},
 		{"environment", t.Context(), fmt.Errorf("play: %w", &env.Error{Op: "reset"}), ExitEnv},
 		{"servers", t.Context(), fmt.Errorf("play: %w", &env.DownError{Err: errors.New("x")}), ExitEnv},
+		{"native", t.Context(), fmt.Errorf("step 3: %w", &torch.Error{Op: "matmul"}), ExitNative},
 		{"cancelled by a signal", ended, fmt.Errorf("step: %w", context.Canceled), ExitInterrupted},
 		{"cancelled by us", t.Context(), context.Canceled, ExitInternal},
 		{"failed while a signal came", ended, errWith(ExitDisk, "", errors.New("full")), ExitDisk},

@@ -22,6 +22,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/torch"
 )
 
 // Every way in which a run ends early has its exit code, and what to do.
@@ -39,6 +40,7 @@ func TestTrainError(t *testing.T) {
 		{"servers", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EnvError, Failed: 4, Total: 4}), ExitEnv, "see to the servers"},
 		{"servers down", fmt.Errorf("step 3: rollout: %w", &env.DownError{Err: errors.New("x")}), ExitEnv, "see to the servers"},
 		{"engine", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EngineError, Failed: 4, Total: 4}), ExitNative, ""},
+		{"native", fmt.Errorf("step 3: %w", &torch.Error{Op: "matmul", Msg: "out of memory"}), ExitNative, "the same command goes on"},
 		{"diverged", &algo.NotFiniteError{What: "loss"}, ExitDiverged, "the last checkpoint"},
 		{"gap", &algo.GapError{}, ExitCheck, ""},
 		{"prompt", fmt.Errorf("step 1: %w", &agent.PromptError{Key: agent.MaxPromptKey}), ExitInput, "raise data.max_prompt_tokens"},
@@ -85,6 +87,29 @@ func TestDiskFull(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "runs", "tiny", "checkpoints", "step_000002", "manifest.json")); err != nil {
 		t.Error(err)
 	}
+}
+
+// A file of tasks that is not the one the run was drawing from is bad input.
+func TestOtherTasks(t *testing.T) {
+	row := func(i int) string { return fmt.Sprintf(`{"item_id":"maze_%d","conversations":[]}`+"\n", i) }
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", tinyRun)
+	writeFile(t, dir, "rows.jsonl", row(17)+row(18))
+	train := func(steps string) (*testState, int) {
+		ts := newTestState(t, "train", "run.toml", "--quiet", "--set", "env.maze.tasks=[\"rows.jsonl\"]", "--set", "trainer.total_steps="+steps,
+			"--set", "sft.epochs=0", "--set", "model.fresh.walks=0")
+		ts.Dir = dir
+		return ts, Main(ts.State)
+	}
+	if ts, code := train("1"); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, ts.err.String())
+	}
+	writeFile(t, dir, "rows.jsonl", row(17)+row(18)+row(19))
+	ts, code := train("2")
+	if code != int(ExitInput) {
+		t.Errorf("exit code %d", code)
+	}
+	mustContain(t, "stderr", ts.err.String(), "the tasks are not those of the checkpoint", "from 2 tasks, now there are 3")
 }
 
 // A server that dies in the middle of a step ends the run with the server's

@@ -9,7 +9,6 @@ import (
 	"github.com/openmanus/openmanus/agent/model"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"
-	"github.com/openmanus/openmanus/torch"
 )
 
 // playing is what eval and rollout open: a model, an environment, tasks.
@@ -103,14 +102,11 @@ func (s *State) play(ctx context.Context, p *playing, o taskOptions, exchanges b
 	return episodes, playError(err)
 }
 
-// playError gives an error of a rollout its exit code.
+// playError says what to do about an error of a rollout where the error cannot
+// know.
 func playError(err error) error {
-	var native *torch.Error
 	var prompt *agent.PromptError
-	switch {
-	case errors.As(err, &native):
-		return errWith(ExitNative, "", err)
-	case errors.As(err, &prompt):
+	if errors.As(err, &prompt) {
 		return errWith(ExitInput, "raise --max-context-tokens as far as the model goes, or leave the task out with --skip-tasks", err)
 	}
 	return err

@@ -14,6 +14,7 @@ import (
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
@@ -112,6 +113,7 @@ func trainError(run *openedRun, err error) error {
 	var failed *rollout.FailedError
 	var prompt *agent.PromptError
 	var down *env.DownError
+	var native *torch.Error
 	switch {
 	case algo.IsDiskError(err): // first: it may have kept what came before it from being saved
 		return errWith(ExitDisk, "make room or set trainer.output_dir; the same command then goes on from the last checkpoint", err)
@@ -119,7 +121,7 @@ func trainError(run *openedRun, err error) error {
 		return errInterrupted
 	case errors.As(err, &down), errors.As(err, &failed) && failed.Outcome == data.EnvError:
 		return errWith(ExitEnv, "see to the servers; the same command then goes on from the last checkpoint", err)
-	case errors.As(err, &failed):
+	case errors.As(err, &failed), errors.As(err, &native):
 		return errWith(ExitNative, "the same command goes on from the last checkpoint", err)
 	case errors.As(err, &loss), errors.As(err, &grad):
 		return errWith(ExitDiverged, "the last checkpoint in "+run.folder.Checkpoints()+" is from before", err)

@@ -339,7 +339,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	if err != nil {
 		return nil, err
 	}
-	return algo.New(algo.Parts{
+	trainer, err := algo.New(algo.Parts{
 		Actor:   t.actor,
 		Ref:     ref,
 		Engine:  t.sampler.sched,
@@ -353,6 +353,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		Events: events,
 		Log:    t.s.Log,
 	}, o, t.run.state)
+	return trainer, errWith(ExitInput, "", err) // it refuses what it is given, and does nothing yet
 }
 
 // metrics opens metrics.jsonl, without the lines of steps that the checkpoint

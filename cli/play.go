@@ -8,6 +8,7 @@ import (
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/model"
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 )
 
@@ -28,8 +29,7 @@ func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error
 	w, err := s.openWorld(ctx, worldOptions{
 		Name: o.Env, Servers: o.Servers, Recipes: o.Recipes, Vocabulary: o.Vocabulary,
 		Parser: o.Parser, Actions: o.ActionFormat, Timeout: seconds(o.TimeoutS),
-		Launch: o.Launch,
-		WaitHealthy: seconds(o.WaitHealthyS),
+		Launch: o.Launch, Retries: configs.DefaultEnv(o.Env).Retries, WaitHealthy: seconds(o.WaitHealthyS),
 	})
 	if err != nil {
 		return p, err

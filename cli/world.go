@@ -23,7 +23,7 @@ type worldOptions struct {
 	Parser     string
 	Actions    string // action format
 	Timeout    time.Duration
-	Retries    int
+	Retries    int // of create and reset, after the first try
 	// WaitHealthy is how long servers that are all down are waited for.
 	WaitHealthy time.Duration
 }
@@ -90,7 +90,7 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 		urls = []string{w.server.URL}
 	}
 	w.pool, err = env.NewPool(spec, urls, env.PoolOptions{
-		Client: env.Options{Parser: env.Parser(o.Parser), ActionFormat: env.ActionFormat(o.Actions), Timeout: o.Timeout, Attempts: o.Retries},
+		Client: env.Options{Parser: env.Parser(o.Parser), ActionFormat: env.ActionFormat(o.Actions), Timeout: o.Timeout, Attempts: o.Retries + 1},
 		Log:    s.Log,
 
 		WaitHealthy: cmp.Or(s.waitHealthy, o.WaitHealthy),

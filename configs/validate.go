@@ -87,8 +87,14 @@ func (c *Config) checkEnvs(fs *Faults) {
 		return
 	}
 	trained, val := false, false
+	first := map[string]int{}
 	for i, e := range c.Env {
 		at := "env." + strconv.Itoa(i) + "."
+		if before, taken := first[e.Name]; taken {
+			fs.add(at+"name", "env.%d is %s already: give all its tasks and servers in one [[env]] table", before, e.Name)
+		} else {
+			first[e.Name] = i
+		}
 		trained = trained || e.Weight > 0
 		val = val || len(e.ValTasks) > 0
 		if len(e.Servers) == 0 && !e.Launch && !builtin[e.Name] {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -32,6 +33,10 @@ func freshModel(ctx context.Context, t *torch.Thread, f configs.Fresh, maxContex
 			for _, m := range examples[i].Conversation {
 				texts = append(texts, m.Role, m.Content)
 			}
+		}
+		if len(texts) == 0 {
+			return nil, errWith(ExitInput, `give env.expert_tasks, model.fresh.walks or files with conversations, or set model.fresh.vocabulary = "bytes"`,
+				errors.New("there is no text to learn the merges of a bpe vocabulary from"))
 		}
 	}
 	tok, err := tokenizer.TrainBPE(texts, size, []string{freshStart, freshEnd})

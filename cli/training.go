@@ -123,7 +123,7 @@ func (t *training) loadExperts(ctx context.Context) error {
 		t.experts = append(append(t.experts, made...), recorded...)
 	}
 	t.s.warnOfLeak("imitated", t.experts, slices.Concat(t.val...))
-	if len(t.experts) == 0 {
+	if t.cfg.SFT.Epochs > 0 && len(t.experts) == 0 {
 		return errWith(ExitInput, "give files with conversations under sft.files, expert_tasks of a built-in environment, or set sft.epochs = 0",
 			errors.New("sft.epochs is not 0, but there is no recorded trajectory to learn from"))
 	}

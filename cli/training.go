@@ -105,18 +105,19 @@ func (t *training) openEnv(ctx context.Context, e configs.Env) error {
 }
 
 // loadExperts gathers what supervised training learns from: solutions played
-// against the built-in servers, files named under [sft], and otherwise the
-// conversations that the training rows hold.
+// against the built-in servers, and the conversations of the files named under
+// [sft] or else of the training rows.
 func (t *training) loadExperts(ctx context.Context) error {
 	if t.cfg.SFT.Epochs == 0 && t.cfg.Model.Fresh.Layers == 0 {
 		return nil
 	}
+	strangers := map[string]int{} // environments that a file has no row for
 	for i, w := range t.worlds {
 		made, err := t.playExperts(ctx, i)
 		if err != nil {
 			return err
 		}
-		recorded, err := t.recorded(ctx, i, len(made) == 0)
+		recorded, err := t.recorded(ctx, i, strangers)
 		if err != nil {
 			return fmt.Errorf("environment %s: %w", w.spec.Name, err)
 		}
@@ -148,17 +149,24 @@ func (t *training) playExperts(ctx context.Context, i int) ([]data.Task, error) 
 	return made, nil
 }
 
-func (t *training) recorded(ctx context.Context, i int, orTrain bool) ([]data.Task, error) {
+// recorded are the recorded conversations of one environment. A file may be
+// another environment's, as long as it is somebody's.
+func (t *training) recorded(ctx context.Context, i int, strangers map[string]int) ([]data.Task, error) {
 	var tasks []data.Task
 	w := t.worlds[i]
 	for _, file := range t.cfg.SFT.Files {
 		more, err := data.LoadTasks(ctx, t.s.Path(file), data.LoadOptions{Env: w.spec.Name})
+		if errors.Is(err, data.ErrOtherEnv) {
+			if strangers[file]++; strangers[file] < len(t.worlds) {
+				continue
+			}
+		}
 		if err != nil {
-			return nil, errWith(ExitInput, "", err)
+			return nil, errWith(ExitInput, "", fmt.Errorf("sft.files: %w", err))
 		}
 		tasks = append(tasks, more...)
 	}
-	if len(t.cfg.SFT.Files) == 0 && orTrain {
+	if len(t.cfg.SFT.Files) == 0 {
 		tasks = t.train[i]
 	}
 	var out []data.Task

@@ -39,3 +39,47 @@ func TestFreshModelWithoutExperts(t *testing.T) {
 	}
 	mustContain(t, "the error", err.Error(), "bpe vocabulary", `model.fresh.vocabulary = "bytes"`)
 }
+
+const (
+	mazeRow  = `{"item_id":"maze_17","conversations":[{"from":"human","value":"Go."},{"from":"gpt","value":"Action:\nmove up","loss":true}]}` + "\n"
+	craftRow = `{"item_id":"textcraft_3","conversations":[{"from":"human","value":"Craft."},{"from":"gpt","value":"Action:\nget 1 log","loss":true}]}` + "\n"
+)
+
+// What is recorded and what the built-in solver plays are learned from
+// together.
+func TestRecordedAndMadeTrajectories(t *testing.T) {
+	for _, sets := range [][]string{
+		{"env.maze.tasks=rows.jsonl"},
+		{"sft.files=rows.jsonl"},
+	} {
+		tr, err := opened(t, map[string]string{"rows.jsonl": mazeRow}, tinyRun, append(sets, "env.maze.expert_tasks=18")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(tr.experts); n != 2 || tr.experts[0].Index != 18 || tr.experts[1].Index != 17 {
+			t.Errorf("%q: %d trajectories, want the solution of 18 and the recorded 17: %+v", sets, n, tr.experts)
+		}
+	}
+}
+
+// With several environments a file may hold one's trajectories or all's; one
+// that nobody plays is refused.
+func TestTrajectoriesOfAMixture(t *testing.T) {
+	mixture := tinyRun + "\n[[env]]\nname = \"textcraft\"\ntasks = \"0-3\"\nformat = \"react\"\n"
+	files := map[string]string{"maze.jsonl": mazeRow, "craft.jsonl": craftRow, "all.jsonl": mazeRow + craftRow,
+		"wordle.jsonl": `{"item_id":"lmrlgym_wordle_3","conversations":[{"from":"human","value":"Go."}]}` + "\n"}
+	sets := []string{"model.fresh.walks=0", "env.maze.expert_tasks="}
+	for list, want := range map[string]int{`["maze.jsonl","craft.jsonl"]`: 2, "maze.jsonl": 1, "all.jsonl": 2} {
+		tr, err := opened(t, files, mixture, append(sets, "sft.files="+list)...)
+		if err != nil {
+			t.Errorf("%s: %v", list, err)
+		} else if len(tr.experts) != want {
+			t.Errorf("%s: %d trajectories, want %d", list, len(tr.experts), want)
+		}
+	}
+	_, err := opened(t, files, mixture, append(sets, `sft.files=["all.jsonl","wordle.jsonl"]`)...)
+	if code := codeOf(t.Context(), err); code != ExitInput {
+		t.Fatalf("exit code %d: %v", code, err)
+	}
+	mustContain(t, "the error", err.Error(), "wordle.jsonl", "there are rows for")
+}

@@ -26,6 +26,10 @@ type LoadOptions struct {
 	Limit int
 }
 
+// ErrOtherEnv is the error of a file whose rows are all for environments other
+// than LoadOptions.Env.
+var ErrOtherEnv = errors.New("no row is for environment")
+
 var errEnough = errors.New("enough rows")
 
 // LoadTasks reads the rows of a data file: OpenManus-RL's parquet, or JSON
@@ -77,7 +81,7 @@ func loadTasks(ctx context.Context, path string, o LoadOptions) ([]Task, error) 
 	}
 	if len(tasks) == 0 {
 		if len(others) > 0 {
-			return nil, fmt.Errorf("%s: no row is for environment %q; there are rows for %s", path, o.Env, counts(others))
+			return nil, fmt.Errorf("%s: %w %q; there are rows for %s", path, ErrOtherEnv, o.Env, counts(others))
 		}
 		return nil, fmt.Errorf("%s: it has no rows", path)
 	}

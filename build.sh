@@ -520,7 +520,7 @@ main() {
     bench) bench "$@" ;;
     accept) accept "$@" ;;
     test) run_tests ;;
-    quickstart) binary; exec 9>&-; exec "$build/openmanus" train "$@" ;;
+    quickstart) binary; exec 9>&-; exec "${build#"$root"/}/openmanus" train "$@" ;; # so that it names itself as one would type it
     *) help >&2; die "there is no command $cmd" ;;
   esac
 }

@@ -336,17 +336,16 @@ func checkNext(t *testing.T, r *docRun) {
 	t.Helper()
 	_, next, _ := strings.Cut(r.stdout, "Next:")
 	n := 0
-	for line := range strings.SplitSeq(next, "\n") {
-		command, ok := strings.CutPrefix(strings.TrimSpace(line), "openmanus ")
-		if !ok {
+	for _, words := range shellLines(next) {
+		if words[0] != "openmanus" {
 			continue
 		}
-		args := strings.Fields(command)
+		args := words[1:]
 		if args[0] == "eval" {
 			args = append(args, "--max-new-tokens", "8")
 		}
 		if code, _, stderr := inProcess(t, r.dir, args...); code != 0 {
-			t.Errorf("openmanus %s: exit code %d\n%s", command, code, stderr)
+			t.Errorf("%q: exit code %d\n%s", words, code, stderr)
 		}
 		n++
 	}

@@ -7,8 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
-
-	"github.com/openmanus/openmanus/configs"
 )
 
 // parsed runs a command line through the real app with one command that only
@@ -202,20 +200,5 @@ func TestArrange(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
-	}
-}
-
-// The command that plays a trained agent again reads its replies the way
-// training did.
-func TestEvalAgain(t *testing.T) {
-	for want, e := range map[string]configs.Env{
-		"--env maze --tasks 0 --max-turns 3":                                     {Name: "maze", Format: "react", Parser: "g2", ActionFormat: "react"},
-		"--env maze --tasks 0 --max-turns 3 --format action_tags --parser g1":    {Name: "maze", Format: "action_tags", Parser: "g1", ActionFormat: "react"},
-		"--env webshop --tasks 0 --max-turns 3 --action-format function_calling": {Name: "webshop", Format: "function_calling", Parser: "g2", ActionFormat: "function_calling"},
-	} {
-		e.Tasks, e.MaxTurns = []string{"0"}, 3
-		if got := evalAgain("actor", e); strings.TrimSpace(got) != "openmanus eval --model actor "+want {
-			t.Errorf("got %q, want %q", got, want)
-		}
 	}
 }

@@ -42,7 +42,7 @@ func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error
 	if err != nil {
 		return p, errWith(ExitInput, "", err)
 	}
-	instruction, err := s.instruction("", o.InstructionFile)
+	instruction, err := s.instruction(o.Instruction, o.InstructionFile)
 	if err != nil {
 		return p, err
 	}

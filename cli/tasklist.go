@@ -39,11 +39,13 @@ func (l taskList) skipping(index int) string {
 func (s *State) loadTasks(ctx context.Context, spec env.Spec, list taskList) ([]data.Task, error) {
 	var tasks []data.Task
 	for _, entry := range list.Entries {
-		name := entry
-		if configs.IsTaskFile(entry) {
-			name = s.Path(entry)
+		parts := strings.Split(entry, ",")
+		for i, part := range parts {
+			if part = strings.TrimSpace(part); configs.IsTaskFile(part) {
+				parts[i] = s.Path(part)
+			}
 		}
-		more, err := data.ParseTaskSpec(ctx, name, data.LoadOptions{Env: spec.Name})
+		more, err := data.ParseTaskSpec(ctx, strings.Join(parts, ","), data.LoadOptions{Env: spec.Name})
 		if err != nil {
 			return nil, errWith(ExitInput, "", fmt.Errorf("%s: %w", list.Key, err))
 		}

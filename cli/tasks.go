@@ -43,6 +43,7 @@ type taskOptions struct {
 	ActionFormat     string
 	TimeoutS         float64
 	WaitHealthyS     float64
+	Instruction      string
 	InstructionFile  string
 }
 
@@ -98,6 +99,7 @@ func taskFlags() []cli.Flag {
 		&cli.StringFlag{Name: "action-format", Value: "react", Usage: "what AgentGym's client of alfworld, sciworld or webshop reads: react, function_calling or code_as_action"},
 		&cli.Float64Flag{Name: "timeout", Value: 300, Usage: "seconds one request to a server may take"},
 		&cli.Float64Flag{Name: "wait-healthy", Value: 120, Usage: "seconds that servers which are all down are waited for; at the start one has to answer at once"},
+		&cli.StringFlag{Name: "instruction", Usage: "text that replaces the environment's instruction"},
 		&cli.StringFlag{Name: "instruction-file", Usage: "text file that replaces the environment's instruction"},
 		&cli.BoolFlag{Name: "launch", Usage: "start servers, as the flags from here on say, and end them"},
 	}, launchFlags()...)
@@ -131,6 +133,7 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 		ActionFormat:     c.String("action-format"),
 		TimeoutS:         c.Float64("timeout"),
 		WaitHealthyS:     c.Float64("wait-healthy"),
+		Instruction:      c.String("instruction"),
 		InstructionFile:  c.String("instruction-file"),
 	}
 	f := flagFaults{}
@@ -195,6 +198,9 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 	}
 	if !(o.WaitHealthyS > 0 && o.WaitHealthyS <= 86400) {
 		f.add("wait-healthy", "%v is not allowed; allowed: above 0, at most 86400 seconds", o.WaitHealthyS)
+	}
+	if o.Instruction != "" && o.InstructionFile != "" {
+		f.add("instruction", "--instruction-file is given as well: take out one of the two")
 	}
 	if o.Greedy && c.IsSet("temperature") {
 		f.add("greedy", "--temperature is given as well: take out one of the two")

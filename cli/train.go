@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -145,27 +146,7 @@ func (s *State) printOutcome(run *openedRun, cfg configs.Config, st algo.State, 
 	text += fmt.Sprintf("\nRun %s: %d steps\n\n%s\n", run.folder.Dir, st.Step, outcomeTable(st.Validations))
 	text += fmt.Sprintf("  metrics     %s\n  episodes    %s\n  weights     %s\n", run.folder.Metrics(), run.folder.Rollouts(), actor)
 	text += "\nNext: play with the trained agent, or write a configuration of your own:\n" +
-		evalAgain(actor, cfg.Env[0]) +
-		"  openmanus config init my.toml\n"
+		"  " + quoted(s.Args[0]) + " eval " + strings.Join(evalAgain(actor, cfg, cfg.Env[0]), " ") + "\n" +
+		"  " + quoted(s.Args[0]) + " config init my.toml\n"
 	return s.print([]byte(text))
-}
-
-// evalAgain is the command that plays the validation tasks of an environment,
-// or else its training tasks, with the trained agent.
-func evalAgain(actor string, e configs.Env) string {
-	tasks := append(slices.Clone(e.ValTasks), e.Tasks...)
-	line := fmt.Sprintf("  openmanus eval --model %s --env %s --tasks %s --max-turns %d", quoted(actor), e.Name, quoted(tasks[0]), e.MaxTurns)
-	for _, url := range e.Servers {
-		line += " --server " + quoted(url)
-	}
-	switch {
-	case env.ActionFormat(e.ActionFormat).Calls():
-		line += " --action-format " + e.ActionFormat
-	case e.Format != env.FormatReact:
-		line += " --format " + e.Format
-	}
-	if e.Parser != "g2" {
-		line += " --parser " + e.Parser
-	}
-	return line + "\n"
 }

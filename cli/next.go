@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/env"
+)
+
+// evalAgain are the flags with which `openmanus eval` plays the validation
+// tasks of an environment, or else its training tasks, the way a run validates.
+// Those that would repeat a default are left out.
+func evalAgain(actor string, cfg configs.Config, e configs.Env) []string {
+	flags := []string{"--model", quoted(actor), "--env", e.Name}
+	add := func(name, value, unless string) {
+		if value != unless {
+			flags = append(flags, "--"+name, quoted(value))
+		}
+	}
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	tasks := e.ValTasks
+	if len(tasks) == 0 {
+		tasks = e.Tasks
+	}
+	add("tasks", strings.Join(tasks, ","), "")
+	add("skip-tasks", strings.Join(e.SkipTasks, ","), "")
+	add("server", strings.Join(e.Servers, ","), "")
+	add("recipes", e.Recipes, "")
+	add("samples", strconv.Itoa(cfg.Rollout.Val.GroupSize), "1")
+	add("max-turns", strconv.Itoa(e.MaxTurns), "0")
+	add("max-new-tokens", strconv.Itoa(cfg.Rollout.MaxNewTokens), "512")
+	add("max-context-tokens", strconv.Itoa(cfg.Rollout.MaxContextTokens), "0")
+	add("max-obs-tokens", strconv.Itoa(cfg.Agent.MaxObsTokens), "0")
+	if t := cfg.Rollout.Val.Temperature; t == 0 {
+		flags = append(flags, "--greedy")
+	} else {
+		add("temperature", number(t), "1")
+	}
+	add("dtype", cfg.Model.ComputeDtype, "float32")
+	if env.ActionFormat(e.ActionFormat).Calls() {
+		add("action-format", e.ActionFormat, "")
+	} else {
+		add("format", e.Format, env.FormatReact)
+	}
+	add("parser", e.Parser, "g2")
+	add("timeout", number(e.TimeoutS), "300")
+	add("instruction", e.Instruction, "")
+	add("instruction-file", e.InstructionFile, "")
+	return flags
+}

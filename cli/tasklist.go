@@ -17,12 +17,13 @@ type taskList struct {
 	SkipKey string
 	Skip    []string // index ranges
 	Limit   int      // tasks to keep; 0: all
+	Seed    uint64   // of which are kept
 }
 
 // configured is a list of an [[env]] table.
-func configured(e configs.Env, key string, entries []string, limit int) taskList {
+func configured(e configs.Env, key string, entries []string, limit int, d configs.Data) taskList {
 	at := "env." + e.Name + "."
-	return taskList{Key: at + key, Entries: entries, SkipKey: at + "skip_tasks", Skip: e.SkipTasks, Limit: limit}
+	return taskList{Key: at + key, Entries: entries, SkipKey: at + "skip_tasks", Skip: e.SkipTasks, Limit: limit, Seed: d.Seed}
 }
 
 // skipping is how one more index is skipped.
@@ -75,8 +76,8 @@ func (s *State) loadTasks(ctx context.Context, spec env.Spec, list taskList) ([]
 				fmt.Errorf("%s: task %s: %w", list.Key, tasks[i].ID, err))
 		}
 	}
-	if list.Limit > 0 && len(tasks) > list.Limit {
-		tasks = tasks[:list.Limit]
+	if list.Limit > 0 {
+		tasks = data.SampleTasks(tasks, list.Limit, list.Seed)
 	}
 	return tasks, nil
 }

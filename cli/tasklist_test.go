@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/env"
 )
 
 // A list of which nothing is left ends the run before a model is made or
@@ -40,4 +44,27 @@ func TestSkipTasks(t *testing.T) {
 		t.Fatalf("exit code %d:\n%s", code, ts.err.String())
 	}
 	mustContain(t, "stdout", ts.out.String(), `"tasks":1,`)
+}
+
+// A limit picks among all tasks, by the seed, and the same ones every time.
+func TestTaskLimit(t *testing.T) {
+	ts := newTestState(t)
+	spec, err := env.Lookup("maze")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pick := func(seed uint64) (is []int) {
+		tasks, err := ts.loadTasks(t.Context(), spec, configured(configs.Env{Name: "maze"}, "tasks", []string{"0-24"}, 5, configs.Data{Seed: seed}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range tasks {
+			is = append(is, task.Index)
+		}
+		return is
+	}
+	one := pick(1)
+	if len(one) != 5 || !slices.Equal(one, pick(1)) || slices.Equal(one, pick(2)) || slices.Equal(one, []int{0, 1, 2, 3, 4}) {
+		t.Errorf("seed 1 picks %v and then %v, seed 2 %v", one, pick(1), pick(2))
+	}
 }

@@ -89,11 +89,11 @@ func (t *training) openEnv(ctx context.Context, e configs.Env) error {
 	if err != nil {
 		return err
 	}
-	train, err := t.s.loadTasks(ctx, w.spec, configured(e, "tasks", e.Tasks, t.cfg.Data.TrainLimit))
+	train, err := t.s.loadTasks(ctx, w.spec, configured(e, "tasks", e.Tasks, t.cfg.Data.TrainLimit, t.cfg.Data))
 	if err != nil {
 		return err
 	}
-	val, err := t.s.loadTasks(ctx, w.spec, configured(e, "val_tasks", e.ValTasks, t.cfg.Data.ValLimit))
+	val, err := t.s.loadTasks(ctx, w.spec, configured(e, "val_tasks", e.ValTasks, t.cfg.Data.ValLimit, t.cfg.Data))
 	if err != nil {
 		return err
 	}

@@ -83,13 +83,13 @@ var envKeys = concat([]entry{
 	later("env", "seed history_length use_summary data_path available_tools"))
 
 var dataKeys = concat([]entry{
-	ready("data.train_limit", "train on at most so many tasks, picked at random; 0: all", atLeast(0)),
-	ready("data.val_limit", "validate on at most so many tasks, picked at random; 0: all", atLeast(0)),
+	ready("data.train_limit", "train on at most so many tasks of an environment, picked at random by data.seed; 0: all", atLeast(0)),
+	ready("data.val_limit", "validate on at most so many tasks of an environment, picked at random by data.seed; 0: all", atLeast(0)),
 	ready("data.max_prompt_tokens", "tokens a first prompt may have", atLeast(1)),
 	fixed("data.truncation", "error", "what happens to a longer first prompt"),
 	ready("data.train_batch_size", "tasks per step; each is played rollout.group_size times", atLeast(1)),
 	ready("data.shuffle", "another order of tasks every epoch", anything),
-	ready("data.seed", "seed of the order of tasks", anything),
+	ready("data.seed", "seed of the order of tasks, and of which are picked where there is a limit", anything),
 	fixed("data.prompt_key", "prompt", "column of the chat messages in data files"),
 	moved("data.train_files", "write tasks = [\"FILE.parquet\"] in [[env]]"),
 	moved("data.val_files", "write val_tasks = [\"FILE.parquet\"] in [[env]]"),

@@ -1,0 +1,34 @@
+package data
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+)
+
+// SampleTasks picks n of tasks without repetition, in an order that is theirs;
+// all of them where there are not more. The choice depends on the seed and on
+// how many there are, and on nothing else.
+func SampleTasks(tasks []Task, n int, seed uint64) []Task {
+	if n >= len(tasks) {
+		return tasks
+	}
+	// The first n places of a Fisher-Yates shuffle; see Order.arrange for why
+	// it is written out.
+	places := make([]int, len(tasks))
+	for i := range places {
+		places[i] = i
+	}
+	r := rand.NewPCG(seed, uint64(len(tasks)))
+	for i := range n {
+		j, _ := bits.Mul64(r.Uint64(), uint64(len(places)-i))
+		places[i], places[i+int(j)] = places[i+int(j)], places[i]
+	}
+	chosen := places[:n]
+	slices.Sort(chosen)
+	out := make([]Task, n)
+	for i, place := range chosen {
+		out[i] = tasks[place]
+	}
+	return out
+}

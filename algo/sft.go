@@ -66,7 +66,7 @@ func SFTRows(tasks []data.Task, r TrajectoryRenderer, maxLength int, truncation 
 				ids, mask = ids[len(ids)-maxLength:], mask[len(mask)-maxLength:]
 				counts.Truncated++
 			default:
-				return nil, counts, fmt.Errorf("task %s has %d tokens, sft.max_length is %d: raise it, or set sft.truncation to drop or right", t.ID, len(ids), maxLength)
+				return nil, counts, fmt.Errorf("task %s has %d tokens, more than the %d allowed", t.ID, len(ids), maxLength)
 			}
 		}
 		row := data.Row{UID: fmt.Sprintf("%s#%d", t.ID, i), TaskID: t.ID, Env: t.Env, Index: t.Index, Tokens: ids, Mask: mask}

@@ -149,7 +149,7 @@ func TestSFTRowsRefuses(t *testing.T) {
 		want       string
 	}{
 		{"no conversation", []data.Task{{ID: "maze_3"}}, 512, TruncateError, "task maze_3 holds no recorded conversation"},
-		{"too long", expertTasks(), 64, TruncateError, "sft.max_length is 64"},
+		{"too long", expertTasks(), 64, TruncateError, "tokens, more than the 64 allowed"},
 		{"all dropped", expertTasks()[:1], 64, TruncateDrop, "no conversation is left"},
 		{"nothing to learn", silent, 512, TruncateError, "no conversation is left"},
 	} {

@@ -60,7 +60,7 @@ func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 	}
 	rows, counts, err := algo.SFTRows(t.walks, t.sampler.renderer, t.cfg.Rollout.MaxContextTokens, algo.TruncateError)
 	if err != nil {
-		return errWith(ExitInput, "set model.fresh.walk_turns lower", err)
+		return errWith(ExitInput, "set model.fresh.walk_turns lower, or rollout.max_context_tokens higher", err)
 	}
 	for i := range rows {
 		for j := range rows[i].Mask {

@@ -92,6 +92,9 @@ func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error)
 	if err := t.openSampler(in.Hard); err != nil {
 		return err
 	}
+	if err := t.render(); err != nil {
+		return err
+	}
 	watch := &watcher{s: s, quiet: !slices.Contains(cfg.Log.Backends, "console")}
 	if err := t.read(in.Hard, in.Soft, watch); err != nil {
 		return err

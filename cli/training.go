@@ -33,8 +33,9 @@ type training struct {
 	setups  []agent.Setup // without engine and renderer until the model is there
 	train   [][]data.Task
 	val     [][]data.Task
-	walks   []data.Task // what a fresh model reads first
-	experts []data.Task // recorded or made, in the shape of episodes
+	walks   []data.Task      // what a fresh model reads first
+	experts []data.Task      // recorded or made, in the shape of episodes
+	warm    *algo.SFTOptions // nil: no supervised training
 
 	bundle  *model.Bundle
 	actor   *algo.Actor
@@ -284,10 +285,23 @@ func (t *training) envs() []algo.Env {
 	return out
 }
 
-// sftRows renders the experts.
-func (t *training) sftRows() ([]data.Row, algo.SFTCounts, error) {
+// render renders the experts for supervised training, where there is some to
+// do. It comes before anything that takes long: a trajectory may be too long.
+func (t *training) render() error {
+	if t.mode != supervised && (t.cfg.SFT.Epochs == 0 || t.run.state != nil && t.run.state.WarmStarted) {
+		return nil
+	}
 	rows, counts, err := algo.SFTRows(t.experts, t.sampler.renderer, t.cfg.SFT.MaxLength, t.cfg.SFT.Truncation)
-	return rows, counts, errWith(ExitInput, "", err)
+	if err != nil {
+		hint := "raise sft.max_length"
+		if t.cfg.SFT.Truncation == algo.TruncateError {
+			hint += `, or set sft.truncation = "drop" to leave out what is longer`
+		}
+		return errWith(ExitInput, hint, err)
+	}
+	t.s.Log.Info("trajectories for supervised training", "rows", counts.Rows, "dropped", counts.Dropped, "loss_tokens", counts.LossTokens)
+	t.warm = sftOptions(t.cfg, rows)
+	return nil
 }
 
 // reference loads the frozen policy of the KL loss; nil where there is none.
@@ -331,14 +345,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	}
 	o := trainerOptions(t.s, t.cfg, t.compute, tasks)
 	o.FreezeReference = t.freezesReference()
-	if t.mode == supervised || t.cfg.SFT.Epochs > 0 && (t.run.state == nil || !t.run.state.WarmStarted) {
-		rows, counts, err := t.sftRows()
-		if err != nil {
-			return nil, err
-		}
-		t.s.Log.Info("trajectories for the warm start", "rows", counts.Rows, "dropped", counts.Dropped, "loss_tokens", counts.LossTokens)
-		o.WarmStart = sftOptions(t.cfg, rows)
-	}
+	o.WarmStart = t.warm
 	ref, err := t.reference(ctx)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/openmanus/openmanus/configs"
@@ -82,4 +83,29 @@ func TestTrajectoriesOfAMixture(t *testing.T) {
 		t.Fatalf("exit code %d: %v", code, err)
 	}
 	mustContain(t, "the error", err.Error(), "wordle.jsonl", "there are rows for")
+}
+
+// A trajectory that is too long is found before the model reads, and the hint
+// names values that are allowed.
+func TestTrajectoryTooLong(t *testing.T) {
+	run := func(sets ...string) (int, *testState) {
+		args := []string{"train", "run.toml", "--set", "trainer.total_steps=1", "--set", "sft.max_length=20"}
+		for _, set := range sets {
+			args = append(args, "--set", set)
+		}
+		ts := newTestState(t, args...)
+		writeFile(t, ts.Dir, "run.toml", tinyRun)
+		return Main(ts.State), ts
+	}
+	code, ts := run()
+	if code != int(ExitInput) {
+		t.Errorf("exit code %d", code)
+	}
+	mustContain(t, "stderr", ts.err.String(), "more than the 20 allowed", `raise sft.max_length, or set sft.truncation = "drop"`)
+	if strings.Contains(ts.err.String(), "has read its walks") {
+		t.Error("the model read before the trajectories were looked at")
+	}
+	if code, ts = run("sft.truncation=drop"); code != int(ExitInput) || !strings.Contains(ts.err.String(), "no conversation is left to train on: raise sft.max_length\n") {
+		t.Errorf("the advice leads to exit code %d: %s", code, ts.err.String())
+	}
 }

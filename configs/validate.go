@@ -101,7 +101,7 @@ func (c *Config) checkEnvs(fs *Faults) {
 			fs.add(at+"servers", "%s has no built-in server: give the addresses of running ones, or launch = true and a checkout", e.Name)
 		}
 		if len(e.Tasks) == 0 && e.Weight > 0 {
-			fs.add(at+"tasks", "no tasks to train on: give an index range such as \"0-199\" or files, or weight = 0")
+			fs.add(at+"tasks", "no tasks to train on: give an index range such as \"0-199\" or files")
 		}
 		if len(e.ExpertTasks) > 0 && !builtin[e.Name] {
 			fs.add(at+"expert_tasks", "%s has no built-in solver: give trajectories in sft.files", e.Name)

@@ -140,6 +140,9 @@ func (t *training) playExperts(ctx context.Context, i int) ([]data.Task, error) 
 			return nil, errWith(ExitInput, "", fmt.Errorf("expert_tasks: %w", err))
 		}
 		for _, index := range indices {
+			if err := t.worlds[i].spec.CheckIndex(index); err != nil {
+				return nil, errWith(ExitInput, "", fmt.Errorf("expert_tasks: %w", err))
+			}
 			task, err := playExpert(ctx, t.worlds[i], t.setups[i], index)
 			if err != nil {
 				return nil, errWith(ExitEnv, "", err)

@@ -84,6 +84,9 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 			}
 			bo.Vocabulary = w.words
 		}
+		if o.Name == "textcraft" {
+			w.spec.IndexValid = inBook(bo.Recipes)
+		}
 		if w.server, err = builtin.Serve(context.WithoutCancel(ctx), o.Name, "127.0.0.1:0", bo); err != nil {
 			return nil, errWith(ExitEnv, "", fmt.Errorf("start the built-in server: %w", err))
 		}
@@ -105,6 +108,22 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 		}
 	}
 	return w, nil
+}
+
+// inBook refuses the indices from the end of a recipe book on. Servers wrap
+// them around, so that two indices are one task: one of them may be trained on
+// and the other validated. Of a user's server nobody knows how many it has.
+func inBook(book *builtin.Book) func(int) error {
+	if book == nil {
+		book = builtin.OwnBook()
+	}
+	n := book.Len()
+	return func(index int) error {
+		if index >= n {
+			return fmt.Errorf("the recipe book of the built-in server has tasks 0 to %d", n-1)
+		}
+		return nil
+	}
 }
 
 // downError gives the error of servers that do not answer its exit code.

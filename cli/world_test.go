@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env/builtin"
 )
 
@@ -46,6 +49,46 @@ func TestRetries(t *testing.T) {
 		}
 		if got := resets.Load(); got != int32(retries)+1 {
 			t.Errorf("retries %d: %d tries, want %d", retries, got, retries+1)
+		}
+	}
+}
+
+// The built-in textcraft has as many tasks as its book; an index beyond would
+// be one of them again.
+func TestIndexBeyondTheBook(t *testing.T) {
+	n := builtin.OwnBook().Len()
+	for _, index := range []int{n - 1, n} {
+		ts := newTestState(t, "eval", "--model", "none", "--env", "textcraft", "--tasks", strconv.Itoa(index), "--quiet")
+		code := Main(ts.State)
+		if beyond := index == n; beyond != strings.Contains(ts.err.String(), fmt.Sprintf("has tasks 0 to %d", n-1)) || beyond != (code == int(ExitInput)) {
+			t.Errorf("task %d of %d: exit code %d: %s", index, n, code, ts.err.String())
+		}
+	}
+	_, err := opened(t, nil, tinyRun+"\n[[env]]\nname = \"textcraft\"\ntasks = \"0\"\nformat = \"react\"\n", "model.fresh.walks=0", fmt.Sprintf("env.textcraft.expert_tasks=%d", n))
+	if codeOf(t.Context(), err) != ExitInput {
+		t.Errorf("an expert's task beyond the book: %v", err)
+	}
+	// What the preset trains and validates on are different tasks, whether its
+	// servers are taken out or not.
+	text, err := configs.Preset("grpo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := configs.Load("grpo", text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[int]bool{}
+	for _, entry := range append(cfg.Env[0].Tasks, cfg.Env[0].ValTasks...) {
+		indices, err := configs.ParseIndices(entry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range indices {
+			if i >= n || seen[i] {
+				t.Fatalf("the preset names task %d, of %d, twice or beyond the book", i, n)
+			}
+			seen[i] = true
 		}
 	}
 }

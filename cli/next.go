@@ -27,6 +27,7 @@ func evalAgain(actor string, cfg configs.Config, e configs.Env) []string {
 	add("skip-tasks", strings.Join(e.SkipTasks, ","), "")
 	add("server", strings.Join(e.Servers, ","), "")
 	add("recipes", e.Recipes, "")
+	add("vocabulary", e.Vocabulary, "")
 	add("samples", strconv.Itoa(cfg.Rollout.Val.GroupSize), "1")
 	add("max-turns", strconv.Itoa(e.MaxTurns), "0")
 	add("max-new-tokens", strconv.Itoa(cfg.Rollout.MaxNewTokens), "512")

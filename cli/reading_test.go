@@ -27,7 +27,7 @@ func TestReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	tr, err := s.openTraining(ctx, cfg, &openedRun{}, reinforced)
+	tr, err := s.openTraining(ctx, cfg, &openedRun{folder: &algo.RunFolder{Dir: t.TempDir()}}, reinforced)
 	defer func() {
 		if err := tr.close(); err != nil {
 			t.Error(err)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
 )
 
@@ -18,7 +19,7 @@ func opened(t *testing.T, files map[string]string, text string, sets ...string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := ts.openTraining(t.Context(), cfg, &openedRun{}, reinforced)
+	tr, err := ts.openTraining(t.Context(), cfg, &openedRun{folder: &algo.RunFolder{Dir: t.TempDir()}}, reinforced)
 	t.Cleanup(func() {
 		if err := tr.close(); err != nil {
 			t.Error(err)

@@ -75,6 +75,14 @@ func (o *SFTOptions) Steps() int {
 	return n
 }
 
+// batch is how many rows an optimiser step takes, the first being step 1: the
+// last of an epoch takes what is left, so that every row is seen once in each.
+func (o *SFTOptions) batch(step int) int {
+	perEpoch := (len(o.Rows) + o.BatchRows - 1) / o.BatchRows
+	taken := (step - 1) % perEpoch * o.BatchRows
+	return min(o.BatchRows, len(o.Rows)-taken)
+}
+
 // Env is one environment of the run.
 type Env struct {
 	Name       string

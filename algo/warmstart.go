@@ -56,8 +56,8 @@ func TrainSFT(ctx, soft context.Context, a *Actor, o SFTOptions, from int, repor
 	if err != nil {
 		return err
 	}
-	for range from {
-		order.Next(min(o.BatchRows, len(o.Rows)))
+	for step := range from {
+		order.Next(o.batch(step + 1))
 	}
 	for step := from + 1; step <= steps; step++ {
 		if soft.Err() != nil {
@@ -66,7 +66,7 @@ func TrainSFT(ctx, soft context.Context, a *Actor, o SFTOptions, from int, repor
 		began := time.Now()
 		rows := make([]data.Row, 0, o.BatchRows)
 		tokens := 0
-		for _, i := range order.Next(min(o.BatchRows, len(o.Rows))) {
+		for _, i := range order.Next(o.batch(step)) {
 			rows = append(rows, o.Rows[i])
 			tokens += len(o.Rows[i].Tokens)
 		}

@@ -168,6 +168,7 @@ func checkRun(run string) func(*testing.T, *docRun) {
 	return func(t *testing.T, r *docRun) {
 		mustContain(t, "stdout", r.stdout, "Next:", "openmanus eval --model")
 		mustContain(t, "metrics", one(t, r.dir, "runs/"+run+"/metrics.jsonl"), "val/maze/success_rate", "train/loss")
+		mustContain(t, "run.log", one(t, r.dir, "runs/"+run+"/run.log"), `"msg":"run"`, `"msg":"the run ended"`)
 		one(t, r.dir, "runs/"+run+"/checkpoints/step_000001/actor/model.safetensors")
 		one(t, r.dir, "runs/"+run+"/rollouts/val_after_maze.jsonl")
 	}

@@ -76,6 +76,11 @@ func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, run.lock.Release()) }()
+	endLog, err := s.keepLog(run.folder.Log())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, endLog(err)) }()
 	if run.finished(cfg, m) {
 		return s.printOutcome(run, cfg, *run.state, "this run is finished; set trainer.experiment to another name, or trainer.resume=never, to train anew")
 	}

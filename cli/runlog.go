@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+)
+
+// keepLog also writes what is logged from here on to a file, as JSON lines
+// and whatever --quiet keeps off the terminal. What it returns ends that and
+// leaves how the run ended as the last line.
+func (s *State) keepLog(path string) (end func(outcome error) error, err error) {
+	f, err := s.Append(path)
+	if err != nil {
+		return nil, errWith(ExitDisk, "", err)
+	}
+	shown := s.Log
+	level := slog.LevelInfo
+	if shown.Enabled(context.Background(), slog.LevelDebug) {
+		level = slog.LevelDebug
+	}
+	file := slog.NewJSONHandler(f, &slog.HandlerOptions{Level: level})
+	s.Log = slog.New(slog.NewMultiHandler(shown.Handler(), file))
+	return func(outcome error) error {
+		s.Log = shown
+		if outcome != nil {
+			slog.New(file).Error("the run ended", "error", outcome)
+		} else {
+			slog.New(file).Info("the run ended")
+		}
+		return f.Close()
+	}, nil
+}

@@ -49,7 +49,7 @@ func NewRecordWriter(w io.Writer, l Layout) RecordWriter {
 			// largest value of every page, until the file is complete.
 			options = append(options, parquet.SkipPageBounds(column...))
 		}
-		return &parquetWriter{w: parquet.NewWriter(w, options...), group: rowGroupBytes}
+		return &parquetWriter{w: parquet.NewGenericWriter[any](w, options...), group: rowGroupBytes}
 	}
 	return &jsonWriter{w: w, layout: l}
 }
@@ -59,7 +59,7 @@ func NewRecordWriter(w io.Writer, l Layout) RecordWriter {
 const rowGroupBytes = 64 << 20
 
 type parquetWriter struct {
-	w     *parquet.Writer
+	w     *parquet.GenericWriter[any]
 	cut   shredder
 	group int // bytes of text in a row group
 }

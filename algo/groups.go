@@ -4,24 +4,39 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
+// GroupMetrics are the numbers of a row whose spread can decide whether its
+// group is learned from (verl's algorithm.filter_groups.metric):
+//
+//	seq_final_reward  what the row is paid, penalties included
+//	score             what the environment or the score function gave
+//
+// With a penalty for turns, a group that succeeds everywhere differs by its
+// turns alone. By seq_final_reward it goes on learning from them, long after
+// there is nothing left to solve, and may unlearn a rare state that only its
+// slower episodes pass through; by score it is done.
+var GroupMetrics = map[string]func(*data.Row) float64{
+	"seq_final_reward": rowScore,
+	"score":            func(r *data.Row) float64 { return r.Score },
+}
+
 // GroupStats describe the spread of scores inside groups of one uid.
 type GroupStats struct {
 	Groups     int
-	ZeroSpread int     // groups whose scores are all equal: they teach a group estimator nothing
+	ZeroSpread int     // groups whose values are all equal: they teach a group estimator nothing
 	Single     int     // groups with one row left
 	MeanStd    float64 // mean over groups of the unbiased standard deviation
 }
 
 // DropZeroSpread returns the rows whose group has at least two rows and at
-// least two different scores, in their order, and what it saw. A group without
-// spread has advantage 0 on every token: under a token mean it would only
-// dilute the others (spec 5.11).
-func DropZeroSpread(rows []data.Row) ([]data.Row, GroupStats) {
+// least two different values of metric, one of GroupMetrics, in their order,
+// and what it saw. A group without spread has advantage 0 on every token:
+// under a token mean it would only dilute the others (spec 5.11).
+func DropZeroSpread(rows []data.Row, metric func(*data.Row) float64) ([]data.Row, GroupStats) {
 	groups := map[string][]int{}
 	var order []string
 	scores := make([]float64, len(rows))
 	for i := range rows {
-		scores[i] = rowScore(&rows[i])
+		scores[i] = metric(&rows[i])
 		if _, seen := groups[rows[i].UID]; !seen {
 			order = append(order, rows[i].UID)
 		}

@@ -33,6 +33,7 @@ type Options struct {
 	Estimator      string
 	EstimatorOpts  EstimatorOptions
 	DropZeroSpread bool
+	FilterMetric   string // of GroupMetrics: whose spread counts for DropZeroSpread
 	Policy         PolicyOptions
 	RefMicro       MicroBatching // of the reference's forward passes
 	AdamW          optim.AdamWOptions

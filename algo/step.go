@@ -161,7 +161,11 @@ func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metri
 		m[name] = x
 	}
 	if t.o.DropZeroSpread {
-		kept, groups := DropZeroSpread(rows)
+		metric, known := GroupMetrics[t.o.FilterMetric]
+		if !known {
+			return gap, fmt.Errorf("there is no group metric %q", t.o.FilterMetric)
+		}
+		kept, groups := DropZeroSpread(rows, metric)
 		m["group/dropped_rows"] = float64(len(rows) - len(kept))
 		m["group/single"] = float64(groups.Single)
 		rows = kept

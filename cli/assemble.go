@@ -140,6 +140,7 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int
 		Estimator:      cfg.Algo.AdvEstimator,
 		EstimatorOpts:  algo.EstimatorOptions{NormByStd: cfg.Algo.NormByStd, Gamma: 1, Lam: 1},
 		DropZeroSpread: true,
+		FilterMetric:   cfg.Algo.FilterMetric,
 		Policy: algo.PolicyOptions{
 			MiniBatch:   cfg.Actor.MiniBatchSize,
 			Micro:       microBatching(cfg.Actor.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),

@@ -139,6 +139,7 @@ type Reward struct {
 type Algo struct {
 	AdvEstimator string `toml:"adv_estimator"`
 	NormByStd    bool   `toml:"norm_by_std"`
+	FilterMetric string `toml:"filter_metric"`
 }
 
 // Actor is the policy update.

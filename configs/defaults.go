@@ -49,7 +49,7 @@ func Defaults() Config {
 			Val:              RolloutVal{Temperature: 0.4, GroupSize: 1},
 		},
 		Reward: Reward{Signal: "last", Allocation: "last_token"},
-		Algo:   Algo{AdvEstimator: "grpo", NormByStd: true},
+		Algo:   Algo{AdvEstimator: "grpo", NormByStd: true, FilterMetric: "seq_final_reward"},
 		Actor: Actor{
 			MiniBatchSize:          32,
 			MicroBatchSize:         4,

@@ -45,6 +45,7 @@ var algoKeys = concat([]entry{
 	ready("algo.adv_estimator", "advantage estimator", oneOf([]string{"grpo"}, "gae", "grpo_passk", "rloo", "reinforce",
 		"reinforce_plus_plus", "reinforce_plus_plus_baseline", "remax", "opo", "gpg", "gigpo")),
 	ready("algo.norm_by_std", "divide a group's advantages by the spread of its rewards", anything),
+	ready("algo.filter_metric", "whose spread decides whether a group is learned from: seq_final_reward is what the episodes are paid, penalties included; score what the environment or the score function gave", oneOf([]string{"seq_final_reward", "score"})),
 	fixed("algo.gamma", 1.0, "discount"),
 	fixed("algo.use_kl_in_reward", false, "take the KL to the reference off the reward"),
 	fixed("algo.filter_groups", false, "sample again until every group has spread; groups without are always left out of the loss and counted"),

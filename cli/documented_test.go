@@ -17,6 +17,7 @@ import (
 	"github.com/openmanus/openmanus/agent/model"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env/listen/listentest"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -199,7 +200,7 @@ var documented = map[string]struct {
 		func(t *testing.T, r *docRun, tiny string) {
 			if r.given("--launch") {
 				r.launches(t)
-				r.need("--base-port", strconv.Itoa(freePorts(t, 1)))
+				r.need("--base-port", strconv.Itoa(listentest.Ports(t, 1)))
 			}
 			r.playsMaze(t, tiny)
 		},
@@ -393,7 +394,7 @@ func checkUp(t *testing.T, args []string) {
 			t.Fatal(err)
 		}
 	}
-	r.need("--base-port", strconv.Itoa(freePorts(t, n)))
+	r.need("--base-port", strconv.Itoa(listentest.Ports(t, n)))
 	lines, interrupt := up(t, r.dir, n, r.args...)
 	for _, line := range lines {
 		_, url, _ := strings.Cut(line, " at ")

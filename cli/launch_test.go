@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/env/listen/listentest"
 )
 
 // fakeUvicorn makes this binary a stand-in for `python -m uvicorn MODULE:app
@@ -72,28 +73,6 @@ esac
 	return python
 }
 
-// freePorts finds consecutive ports that nobody listens on.
-func freePorts(t *testing.T, n int) int {
-	t.Helper()
-next:
-	for range 100 {
-		base := 0
-		for i := range n {
-			ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", max(base+i, 0)))
-			if err != nil {
-				continue next
-			}
-			if base == 0 {
-				base = ln.Addr().(*net.TCPAddr).Port
-			}
-			_ = ln.Close()
-		}
-		return base
-	}
-	t.Fatal("no free ports")
-	return 0
-}
-
 // up runs `env up` until n servers answer. It returns their lines and a
 // function that interrupts it and returns the exit code.
 func up(t *testing.T, dir string, n int, args ...string) (lines []string, interrupt func() int) {
@@ -144,7 +123,7 @@ func TestEnvInstallAndUp(t *testing.T) {
 	mustContain(t, "stdout", stdout, "Agent Gym/agentenv-textcraft/.venv\n", "Next: openmanus env up textcraft --checkout 'Agent Gym'")
 	mustContain(t, "stderr", stderr, "pip: -m pip install fastapi uvicorn gymnasium numpy")
 
-	base := freePorts(t, 2)
+	base := listentest.Ports(t, 2)
 	lines, interrupt := up(t, dir, 2, "textcraft", "--checkout", "Agent Gym", "--num-servers", "2", "--base-port", fmt.Sprint(base), "--json")
 	for _, line := range lines {
 		var s upServer
@@ -200,7 +179,7 @@ func TestEnvUpRefuses(t *testing.T) {
 func TestTrainLaunches(t *testing.T) {
 	dir := t.TempDir()
 	python := fakeCheckout(t, dir, "gym")
-	base := freePorts(t, 2)
+	base := listentest.Ports(t, 2)
 	writeFile(t, dir, "run.toml", tinyRun)
 	code, _, stderr := inProcess(t, dir, "train", "run.toml",
 		"--set", "env.maze.launch=true", "--set", "env.maze.checkout=gym", "--set", "env.maze.python="+python,
@@ -224,7 +203,7 @@ func TestWorldFollowsRestarts(t *testing.T) {
 	python := fakeCheckout(t, dir, "gym")
 	ts := newTestState(t)
 	ts.Dir = dir
-	o := launchOptions{Servers: 1, BasePort: freePorts(t, 1), Logs: "servers"}
+	o := launchOptions{Servers: 1, BasePort: listentest.Ports(t, 1), Logs: "servers"}
 	o.Checkout, o.Python = "gym", python
 	w, err := ts.openWorld(t.Context(), worldOptions{Name: "maze", Launch: &o})
 	if err != nil {

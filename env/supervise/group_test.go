@@ -18,37 +18,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-// freePorts finds n consecutive ports that nobody listens on.
-func freePorts(t *testing.T, n int) int {
-	t.Helper()
-	for range 100 {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		base := ln.Addr().(*net.TCPAddr).Port
-		_ = ln.Close()
-		o := Options{Host: "127.0.0.1"}
-		free := base+n < 65536
-		for i := range n {
-			free = free && o.portFree(base+i) == nil
-		}
-		if free {
-			return base
-		}
-	}
-	t.Fatal("no free ports")
-	return 0
-}
+	"github.com/openmanus/openmanus/env/listen/listentest"
+)
 
 // fake are options for servers of a role.
 func fake(t *testing.T, role string, n int) Options {
 	return Options{
 		Name:    "fake",
 		Command: Command{Args: []string{"/proc/self/exe", role, "{port}"}, Env: os.Environ()},
-		Servers: n, BasePort: freePorts(t, n), LogDir: t.TempDir(),
+		Servers: n, BasePort: listentest.Ports(t, n), LogDir: t.TempDir(),
 		StartTimeout: time.Minute, Grace: 300 * time.Millisecond, Backoff: 10 * time.Millisecond,
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/openmanus/openmanus/env/listen/listentest"
 )
 
 // gone fails the test for every process that is still there in the end, and
@@ -39,7 +41,7 @@ func gone(t *testing.T, pids []int) {
 // launcher starts this binary as a program that launches two servers.
 func launcher(t *testing.T, role string) (cmd *exec.Cmd, urls []string) {
 	t.Helper()
-	base := freePorts(t, 2)
+	base := listentest.Ports(t, 2)
 	cmd = exec.Command("/proc/self/exe", "launcher", role, strconv.Itoa(base), "2", t.TempDir())
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

@@ -40,7 +40,7 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 			return fmt.Errorf("step %d: %w", step, err)
 		}
 		last := t.state.Step == t.o.Steps
-		if !last && t.o.SaveEvery > 0 && t.state.Step%t.o.SaveEvery == 0 {
+		if !last && (t.o.SaveEvery > 0 && t.state.Step%t.o.SaveEvery == 0 || t.bestNow()) {
 			if err := t.SaveCheckpoint(ctx); err != nil {
 				return err
 			}
@@ -105,7 +105,12 @@ func (t *Trainer) validateAtStart(ctx, soft context.Context, label, prefix strin
 	for name, x := range v.Metrics {
 		m[prefix+name] = x
 	}
+	before := t.state.Best
+	if t.rate(v); t.state.Best != before {
+		t.state.Best.metrics(m)
+	}
 	if err := t.write(0, m); err != nil {
+		t.state.Best = before
 		return err
 	}
 	t.state.Validations = append(t.state.Validations, v)
@@ -153,7 +158,11 @@ func (t *Trainer) report(ctx, soft context.Context, shown, steps int) error {
 		if _, ok := m["timing_s/step"]; ok {
 			m["timing_s/step"] += v.Metrics["timing_s/testing"]
 		}
+		before := t.state.Best
+		t.rate(v)
+		t.state.Best.metrics(m)
 		if err := t.write(step, m); err != nil {
+			t.state.Best = before
 			return err
 		}
 		t.state.Validations = append(t.state.Validations, v)

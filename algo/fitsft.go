@@ -38,7 +38,7 @@ func (t *Trainer) FitSFT(ctx, soft context.Context) (err error) {
 		if err := t.report(ctx, soft, 0, steps); err != nil {
 			return fmt.Errorf("step %d: %w", step, err)
 		}
-		if step < steps && t.o.SaveEvery > 0 && step%t.o.SaveEvery == 0 {
+		if step < steps && (t.o.SaveEvery > 0 && step%t.o.SaveEvery == 0 || t.bestNow()) {
 			return t.SaveCheckpoint(ctx)
 		}
 		return nil

@@ -21,8 +21,9 @@ type Options struct {
 	SaveEvery      int    // steps between checkpoints; 0: only at the end
 	TestEvery      int    // steps between validations; 0: only at the end
 	ValBeforeTrain bool
-	ValUntrained   bool // validate before the warm start as well
-	Keep           int  // checkpoints kept
+	ValUntrained   bool   // validate before the warm start as well
+	Keep           int    // checkpoints kept
+	BestMetric     string // of BestMetrics: the checkpoint with the best validation is kept as well; "": none is
 
 	Train rollout.Options // of training episodes; Step and callbacks are the trainer's
 	Val   rollout.Options // of validation episodes
@@ -103,6 +104,9 @@ func (o *Options) validate(envs []Env) error {
 	positive("train batch size", o.BatchTasks)
 	positive("group size", o.Train.GroupSize)
 	positive("validation samples", o.Val.GroupSize)
+	if err := checkBestMetric(o.BestMetric); err != nil {
+		errs = append(errs, err)
+	}
 	if _, err := Estimators.Lookup(o.Estimator); err != nil {
 		errs = append(errs, err)
 	}

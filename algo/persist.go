@@ -7,7 +7,18 @@ import (
 	"path/filepath"
 
 	"github.com/openmanus/openmanus/algo/checkpoint"
+	"github.com/openmanus/openmanus/data/crash"
 	"github.com/openmanus/openmanus/torch"
+)
+
+// Where dying would hurt most while a checkpoint is filled, and while the
+// reference is replaced.
+var (
+	atActor            = crash.New("checkpoint/actor")     // before the weights
+	atOptimizer        = crash.New("checkpoint/optimizer") // before the optimiser
+	atState            = crash.New("checkpoint/state")     // before the state
+	atReference        = crash.New("reference/write")      // before the reference is written
+	atReferenceRemoved = crash.New("reference/removed")    // the old one is gone, the new one has no name yet
 )
 
 // SaveCheckpoint writes checkpoints/step_NNNNNN: the actor as a Hugging Face
@@ -20,16 +31,24 @@ func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 	}
 	t.state.MetricsOffset = offset
 	m := Metrics{}
+	var also []int
+	if b := t.state.Best; b != nil {
+		also = append(also, b.Step)
+	}
 	err = t.phase(t.state.Step, "save_checkpoint", 0, m, func() error {
 		return t.engine.Exclusive(ctx, func() error {
 			return checkpoint.Save(ctx, t.run.Checkpoints(), t.state.Step, t.o.Keep, func(dir string) error {
+				atActor.Pass()
 				if err := t.save(ctx, filepath.Join(dir, ActorFolder)); err != nil {
 					return err
 				}
 				return writeRest(ctx, dir, t.actor, t.state, t.run)
-			})
+			}, also...)
 		})
 	})
+	if err == nil && t.state.Best != nil {
+		err = checkpoint.Link(t.run.Checkpoints(), t.state.Best.Step, t.run.Best())
+	}
 	if err != nil {
 		return fmt.Errorf("save checkpoint of step %d: %w", t.state.Step, err)
 	}
@@ -40,6 +59,7 @@ func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 
 // writeRest writes what a checkpoint holds besides the actor's folder.
 func writeRest(ctx context.Context, dir string, a *Actor, st State, run *RunFolder) error {
+	atOptimizer.Pass()
 	if err := a.SaveOptimizer(ctx, filepath.Join(dir, optimizerFile)); err != nil {
 		return err
 	}
@@ -50,6 +70,7 @@ func writeRest(ctx context.Context, dir string, a *Actor, st State, run *RunFold
 	if err := os.WriteFile(filepath.Join(dir, ConfigFile), config, 0o644); err != nil {
 		return err
 	}
+	atState.Pass()
 	return writeState(dir, st)
 }
 
@@ -78,12 +99,14 @@ func (t *Trainer) freezeReference(ctx context.Context) error {
 		if err := os.RemoveAll(tmp); err != nil {
 			return err
 		}
+		atReference.Pass()
 		if err := t.save(ctx, tmp); err != nil {
 			return err
 		}
 		if err := os.RemoveAll(t.run.Reference()); err != nil {
 			return err
 		}
+		atReferenceRemoved.Pass()
 		return os.Rename(tmp, t.run.Reference())
 	})
 }

@@ -49,8 +49,10 @@ type rig struct {
 	repair func()
 
 	supervised bool
+	reference  bool // with a KL loss to the weights after the warm start
 	saveAfter  time.Duration
 	steps      int
+	keep       int // checkpoints
 }
 
 func newRig(t *testing.T) *rig {
@@ -59,7 +61,7 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rig{dir: t.TempDir(), maze: h, steps: 3}
+	return &rig{dir: t.TempDir(), maze: h, steps: 3, keep: 2}
 }
 
 // undisturbed lets everything through again.
@@ -137,12 +139,26 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	}
 	must(t, jsonl.TruncateTo(offset))
 
+	var ref *model.Model
+	if r.reference {
+		if state != nil && state.WarmStarted {
+			b, err := model.Open(ctx, thread, run.Reference(), model.Options{DType: torch.Float32})
+			must(t, err)
+			defer b.Close()
+			ref = b.Model
+		} else {
+			ref, err = bundle.Model.Shadow(ctx, torch.Float32)
+			must(t, err)
+			defer ref.Close()
+		}
+	}
+
 	rows, _, err := SFTRows(expertTasks(), renderer, 512, TruncateError)
 	must(t, err)
 	base := rollout.Options{Concurrency: 8, Seed: 3, Attempts: 2, Deterministic: true}
 	o := Options{
 		Seed: 3, Steps: r.steps, BatchTasks: 2, Shuffle: true, OrderSeed: 5, SaveEvery: 1, TestEvery: 2, ValBeforeTrain: true,
-		ValUntrained: true, Train: base, Val: base, Signal: "last", Allocation: "last_token", Estimator: "grpo",
+		Keep: r.keep, BestMetric: "mean_score", FreezeReference: r.reference, ValUntrained: true, Train: base, Val: base, Signal: "last", Allocation: "last_token", Estimator: "grpo",
 		EstimatorOpts: EstimatorOptions{NormByStd: true},
 		Policy:        PolicyOptions{ClipLow: .2, ClipHigh: .2, ClipC: 3, Temperature: 1, GradClip: 1},
 		AdamW:         adamw, Schedule: optim.Schedule{Shape: "constant", Base: 1e-3, Steps: r.steps},
@@ -151,9 +167,12 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 			Schedule: func(n int) optim.Schedule { return optim.Schedule{Shape: "linear", Base: 1e-3, Steps: n} },
 		},
 	}
+	if r.reference {
+		o.Policy.KLCoef, o.Policy.KLType = .1, "k3"
+	}
 	o.Train.GroupSize, o.Val.GroupSize, o.Val.Seed, o.Val.MaxFailed = 3, 2, 4, .1
 	trainer, err := New(Parts{
-		Actor: actor, Engine: sched, Updated: backend.SetVersion, Run: run, Sink: riggedSink{jsonl, r}, Events: riggedEvents{r: r},
+		Actor: actor, Ref: ref, Engine: sched, Updated: backend.SetVersion, Run: run, Sink: riggedSink{jsonl, r}, Events: riggedEvents{r: r},
 		Envs: []Env{{Name: "maze", Train: playing, Val: playing, TrainTasks: mazes(17, 18, 2), ValTasks: mazes(valMaze)}},
 		Save: func(ctx context.Context, dir string) error {
 			if r.onSave != nil {

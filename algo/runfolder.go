@@ -7,6 +7,13 @@ import (
 	"strings"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/crash"
+)
+
+// Before and after episodes are written.
+var (
+	atRollouts        = crash.New("rollouts/write")
+	atRolloutsWritten = crash.New("rollouts/written")
 )
 
 // RunFolder is where a run leaves what it made: config.toml, metrics.jsonl,
@@ -22,6 +29,7 @@ func (r *RunFolder) Checkpoints() string { return filepath.Join(r.Dir, "checkpoi
 func (r *RunFolder) Rollouts() string    { return filepath.Join(r.Dir, "rollouts") }
 func (r *RunFolder) Log() string         { return filepath.Join(r.Dir, "run.log") }
 func (r *RunFolder) Servers() string     { return filepath.Join(r.Dir, "servers") }
+func (r *RunFolder) Best() string        { return filepath.Join(r.Dir, "best") } // a link to the best checkpoint
 func (r *RunFolder) Reference() string   { return filepath.Join(r.Dir, "reference") }
 
 // Make creates the folders.
@@ -47,8 +55,10 @@ func (r *RunFolder) WriteValidation(label string, step int, env string, episodes
 }
 
 func (r *RunFolder) write(name string, episodes []*data.Episode) error {
+	atRollouts.Pass()
 	if err := data.WriteDump(filepath.Join(r.Rollouts(), name), data.DumpHeader{}, episodes); err != nil {
 		return fmt.Errorf("write rollouts: %w", err)
 	}
+	atRolloutsWritten.Pass()
 	return nil
 }

@@ -9,6 +9,12 @@ import (
 	"strings"
 
 	"github.com/openmanus/openmanus/algo/checkpoint"
+	"github.com/openmanus/openmanus/data/crash"
+)
+
+var (
+	atAsideMetrics  = crash.New("set-aside/metrics")  // before the metrics are copied
+	atAsideRollouts = crash.New("set-aside/rollouts") // before episodes are moved
 )
 
 // setAsideFolder is where a run folder keeps what a newer branch of the run
@@ -42,9 +48,11 @@ func (r *RunFolder) SetAside(step int) (dir string, steps []int, err error) {
 	if dir, err = r.freeAside(); err != nil {
 		return "", nil, err
 	}
+	atAsideMetrics.Pass()
 	if err := copyFile(r.Metrics(), filepath.Join(dir, filepath.Base(r.Metrics()))); err != nil {
 		return dir, nil, err
 	}
+	atAsideRollouts.Pass()
 	if err := r.moveRollouts(step, filepath.Join(dir, filepath.Base(r.Rollouts()))); err != nil {
 		return dir, nil, err
 	}

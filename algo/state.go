@@ -25,6 +25,7 @@ type State struct {
 	MetricsOffset int64           `json:"metrics_offset"` // bytes of metrics.jsonl that belong to finished steps
 	Seed          uint64          `json:"seed"`
 	Validations   []Validation    `json:"validations"`
+	Best          *Best           `json:"best,omitempty"` // nil before the first validation
 
 	// Unreported are the metrics of the last step where its validation or the
 	// writing of its line failed or was interrupted; nil otherwise. A resumed

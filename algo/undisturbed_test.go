@@ -62,21 +62,22 @@ func (r *rig) result(t *testing.T) result {
 // calm are the results of runs that nothing disturbs, by kind.
 var calm = struct {
 	sync.Mutex
-	of map[bool]result
-}{of: map[bool]result{}}
+	of map[[2]bool]result
+}{of: map[[2]bool]result{}}
 
 // sameAsUndisturbed compares a finished run with one that nothing disturbed.
 func (r *rig) sameAsUndisturbed(t *testing.T) {
 	t.Helper()
 	calm.Lock()
 	defer calm.Unlock()
-	want, ok := calm.of[r.supervised]
+	kind := [2]bool{r.supervised, r.reference}
+	want, ok := calm.of[kind]
 	if !ok {
 		quiet := newRig(t)
-		quiet.supervised = r.supervised
+		quiet.supervised, quiet.reference = r.supervised, r.reference
 		must(t, quiet.fit(t, t.Context(), t.Context()))
 		want = quiet.result(t)
-		calm.of[r.supervised] = want
+		calm.of[kind] = want
 	}
 	got := r.result(t)
 	if d := cmp.Diff(want.Metrics, got.Metrics); d != "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/checkpoint"
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data/crash"
 )
 
 // openedRun is a run folder that this process holds, and where it stands.
@@ -24,6 +25,9 @@ type openedRun struct {
 // openRun finds the run folder of a configuration, locks it, removes what a
 // killed process left half done, and decides what to go on from.
 func (s *State) openRun(ctx context.Context, cfg configs.Config, m mode) (*openedRun, error) {
+	if err := crash.Check(); err != nil {
+		return nil, errWith(ExitInput, "unset it", err)
+	}
 	root := s.Path(cfg.Trainer.OutputDir)
 	name := runName(cfg)
 	if cfg.Trainer.Resume == "never" {

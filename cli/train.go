@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -153,6 +154,9 @@ func (s *State) printOutcome(run *openedRun, cfg configs.Config, st algo.State, 
 	actor := latestActor(run.folder, st.Step)
 	text += fmt.Sprintf("\nRun %s: %d steps\n\n%s\n", run.folder.Dir, st.Step, outcomeTable(st.Validations))
 	text += fmt.Sprintf("  metrics     %s\n  episodes    %s\n  weights     %s\n", run.folder.Metrics(), run.folder.Rollouts(), actor)
+	if b := st.Best; b != nil && b.Step != st.Step {
+		text += fmt.Sprintf("  best        %s (%s %.3f after step %d)\n", filepath.Join(run.folder.Best(), algo.ActorFolder), b.Metric, b.Value, b.Step)
+	}
 	text += "\nNext: play with the trained agent, or write a configuration of your own:\n" +
 		"  " + quoted(s.Args[0]) + " eval " + strings.Join(evalAgain(actor, cfg, cfg.Env[0]), " ") + "\n" +
 		"  " + quoted(s.Args[0]) + " config init my.toml\n"

@@ -204,6 +204,7 @@ type Trainer struct {
 	TestEvery        int    `toml:"test_every"`
 	ValBeforeTrain   bool   `toml:"val_before_train"`
 	KeepCheckpoints  int    `toml:"keep_checkpoints"`
+	BestMetric       string `toml:"best_metric"`
 	Resume           string `toml:"resume"`
 	OutputDir        string `toml:"output_dir"`
 	Seed             uint64 `toml:"seed"`

@@ -89,6 +89,7 @@ func Defaults() Config {
 			TestEvery:       50,
 			ValBeforeTrain:  true,
 			KeepCheckpoints: 3,
+			BestMetric:      "success_rate",
 			Resume:          "auto",
 			OutputDir:       "runs",
 			Seed:            1,

@@ -32,6 +32,7 @@ var trainerKeys = []entry{
 	ready("trainer.val_before_train", "validate before the first step", anything),
 	fixed("trainer.val_only", false, "stop after the first validation; `openmanus eval` does that"),
 	ready("trainer.keep_checkpoints", "newest checkpoints kept; 0: all", atLeast(0)),
+	ready("trainer.best_metric", "validation metric, over the episodes of all environments, by which the best checkpoint is kept beside the newest, with the link best in the run folder; empty: none is", oneOf([]string{"success_rate", "mean_score", ""})),
 	ready("trainer.resume", "auto: go on from the newest checkpoint if there is one; never: train anew in a folder of its own; or the path of one of the run's own checkpoints", notEmpty),
 	ready("trainer.output_dir", "folder of all runs", notEmpty),
 	ready("trainer.seed", "seed of everything random but the order of tasks", anything),

@@ -9,7 +9,11 @@ import (
 	"os"
 	"strings"
 	"sync"
+
+	"github.com/openmanus/openmanus/data/crash"
 )
+
+var atDumpRename = crash.New("dump/rename") // a whole dump is written, but has no name yet
 
 // DumpWriter appends episodes to a dump. Its methods may be called by many
 // goroutines; a line is written by one call and never interleaved.
@@ -44,6 +48,7 @@ func WriteDump(path string, h DumpHeader, episodes []*Episode) (err error) {
 		}
 	}
 	if err = errors.Join(err, w.Close()); err == nil {
+		atDumpRename.Pass()
 		err = os.Rename(temp, path)
 	}
 	if err != nil {

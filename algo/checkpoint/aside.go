@@ -5,7 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/openmanus/openmanus/data/crash"
 )
+
+var atSetAside = crash.New("checkpoint/set-aside") // before a newer checkpoint is moved away
 
 // SetAside moves the checkpoints after a step from root into the folder to,
 // which must be on the same file system, and returns what it moved. The newest
@@ -32,6 +36,7 @@ func (d disk) setAside(root string, step int, to string) ([]Entry, error) {
 		if _, err := os.Lstat(target); err == nil {
 			return moved, fmt.Errorf("set checkpoints aside: %s exists", target)
 		}
+		atSetAside.Pass()
 		if err := d.rename(e.Path, target); err != nil {
 			return moved, fmt.Errorf("set checkpoints aside: %w", err)
 		}

@@ -6,6 +6,23 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"github.com/openmanus/openmanus/data/crash"
+)
+
+// Where dying would hurt a save most.
+var (
+	atBegin    = crash.New("checkpoint/begin")    // before its folder is there
+	atSeal     = crash.New("checkpoint/seal")     // all files are written, none is synced
+	atManifest = crash.New("checkpoint/manifest") // half of the manifest is written
+	atAside    = crash.New("checkpoint/aside")    // before a checkpoint of the same step is moved aside
+	atRename   = crash.New("checkpoint/rename")   // before the folder gets its name
+	atRenamed  = crash.New("checkpoint/renamed")  // after that
+	atPrune    = crash.New("checkpoint/prune")    // before an old one is given up
+	atRemove   = crash.New("checkpoint/remove")   // half of an old one is removed
+	atSaved    = crash.New("checkpoint/saved")    // when all is done
+	atClean    = crash.New("checkpoint/clean")    // before what a dead process left is removed
 )
 
 // Save writes the checkpoint of a step. It calls fill with an empty folder to
@@ -14,14 +31,15 @@ import (
 // checkpoint of the same step is replaced.
 //
 // Afterwards the oldest checkpoints are removed until keep are left (keep 0
-// keeps all); the one just written never goes. When Save fails before the
+// keeps all); the one just written never goes, nor do those of the steps in
+// also, which do not count. When Save fails before the
 // rename, nothing of the step is left and the older ones are untouched. An
 // operation in flight is not interrupted by ctx; it is looked at in between.
-func Save(ctx context.Context, root string, step, keep int, fill func(dir string) error) error {
-	return disk{}.save(ctx, root, step, keep, fill)
+func Save(ctx context.Context, root string, step, keep int, fill func(dir string) error, also ...int) error {
+	return disk{}.save(ctx, root, step, keep, fill, also...)
 }
 
-func (d disk) save(ctx context.Context, root string, step, keep int, fill func(dir string) error) error {
+func (d disk) save(ctx context.Context, root string, step, keep int, fill func(dir string) error, also ...int) error {
 	if step < 0 || step > maxStep || keep < 0 {
 		return fmt.Errorf("save checkpoint: step %d or keep %d is out of range", step, keep)
 	}
@@ -29,9 +47,10 @@ func (d disk) save(ctx context.Context, root string, step, keep int, fill func(d
 	if err := d.commit(ctx, root, final, step, fill); err != nil {
 		return fmt.Errorf("save checkpoint %s: %w", final, err)
 	}
-	if err := d.prune(root, step, keep); err != nil {
+	if err := d.prune(root, step, keep, also); err != nil {
 		return fmt.Errorf("checkpoint %s is saved, but an old one cannot be removed: %w", final, err)
 	}
+	atSaved.Pass()
 	return nil
 }
 
@@ -45,6 +64,7 @@ func (d disk) commit(ctx context.Context, root, final string, step int, fill fun
 			return err
 		}
 	}
+	atBegin.Pass()
 	if err := d.mkdir(temp); err != nil {
 		return err
 	}
@@ -56,6 +76,7 @@ func (d disk) commit(ctx context.Context, root, final string, step int, fill fun
 	if err := d.fill(temp, fill); err != nil {
 		return err
 	}
+	atSeal.Pass()
 	if err := d.seal(ctx, temp, step); err != nil {
 		return err
 	}
@@ -88,6 +109,7 @@ func (d disk) seal(ctx context.Context, dir string, step int) error {
 		return err
 	}
 	path := filepath.Join(dir, manifestFile)
+	atManifest.PassAfter(func() { _ = d.write(path, text[:len(text)/2]) })
 	if err := d.write(path, text); err != nil {
 		return err
 	}
@@ -110,16 +132,19 @@ func (d disk) publish(root, temp, final string) error {
 		if err := d.removeAll(aside); err != nil {
 			return err
 		}
+		atAside.Pass()
 		if err := d.rename(final, aside); err != nil {
 			return err
 		}
 	}
+	atRename.Pass()
 	if err := d.rename(temp, final); err != nil {
 		if replaced {
 			err = errors.Join(err, d.rename(aside, final))
 		}
 		return err
 	}
+	atRenamed.Pass()
 	if err := d.sync(root); err != nil {
 		return err
 	}
@@ -131,7 +156,7 @@ func (d disk) publish(root, temp, final string) error {
 
 // prune removes the oldest checkpoints until keep are left. A folder is renamed
 // before its files go, so that none is ever half there under its own name.
-func (d disk) prune(root string, written, keep int) error {
+func (d disk) prune(root string, written, keep int, also []int) error {
 	if keep == 0 {
 		return nil
 	}
@@ -139,6 +164,7 @@ func (d disk) prune(root string, written, keep int) error {
 	if err != nil {
 		return err
 	}
+	list = slices.DeleteFunc(list, func(e Entry) bool { return e.Step != written && slices.Contains(also, e.Step) })
 	extra := len(list) - keep
 	for _, e := range list {
 		if extra <= 0 {
@@ -148,9 +174,11 @@ func (d disk) prune(root string, written, keep int) error {
 			continue
 		}
 		gone := e.Path + goneSuffix
+		atPrune.Pass()
 		if err := d.rename(e.Path, gone); err != nil {
 			return err
 		}
+		atRemove.PassAfter(func() { _ = d.removeAll(filepath.Join(gone, manifestFile)) })
 		if err := d.removeAll(gone); err != nil {
 			return err
 		}
@@ -179,6 +207,7 @@ func (d disk) clean(root string) ([]string, error) {
 			continue
 		}
 		path, final := filepath.Join(root, e.Name()), filepath.Join(root, name)
+		atClean.Pass()
 		if _, err := os.Lstat(final); errors.Is(err, os.ErrNotExist) && e.Name() == name+asideSuffix {
 			err = d.rename(path, final) // died between the two renames of publish
 			if err == nil {

@@ -11,6 +11,13 @@ import (
 	"os"
 	"slices"
 	"strconv"
+
+	"github.com/openmanus/openmanus/data/crash"
+)
+
+var (
+	atLine    = crash.New("metrics/line")    // half of a line is written
+	atWritten = crash.New("metrics/written") // a line is
 )
 
 // The keys of a line that are not metrics.
@@ -95,6 +102,7 @@ func (s *JSONL) Write(step int, m Metrics) error {
 	if err != nil {
 		return fmt.Errorf("write metrics %s: %w", s.path, err)
 	}
+	atLine.PassAfter(func() { _, _ = s.f.Write(line[:len(line)/2]) })
 	if _, err := s.f.Write(line); err != nil {
 		// A full disk may have taken half of the line.
 		return fmt.Errorf("write metrics: %w", errors.Join(err, s.cut(s.offset)))
@@ -104,6 +112,7 @@ func (s *JSONL) Write(step int, m Metrics) error {
 	if err := s.f.Sync(); err != nil {
 		return fmt.Errorf("write metrics: %w", err)
 	}
+	atWritten.Pass()
 	return nil
 }
 

@@ -46,6 +46,8 @@ const (
 	Outcomes            = "episode/outcome"
 	LogProbGap          = "rollout/logprob_gap"
 	Validation          = "val"
+	BestValue           = "training/best_value"
+	BestStep            = "training/best_step"
 	ProcessBytes        = "perf/rss_bytes"
 	TensorBytes         = "perf/tensor_bytes"
 )

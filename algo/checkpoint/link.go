@@ -1,0 +1,36 @@
+package checkpoint
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/openmanus/openmanus/data/crash"
+)
+
+var atLink = crash.New("checkpoint/link") // before a link to a checkpoint is replaced
+
+// Link makes path a symbolic link to the checkpoint of a step under root, in
+// place of what it linked to before. It is a name for people: nothing is read
+// through it, so a link that a dead process left behind does no harm.
+func Link(root string, step int, path string) error {
+	target, err := filepath.Rel(filepath.Dir(path), filepath.Join(root, folderName(step)))
+	if err != nil {
+		return fmt.Errorf("link checkpoint: %w", err)
+	}
+	if old, err := os.Readlink(path); err == nil && old == target {
+		return nil
+	}
+	temp := path + tempSuffix
+	if err := os.RemoveAll(temp); err != nil {
+		return fmt.Errorf("link checkpoint: %w", err)
+	}
+	if err := os.Symlink(target, temp); err != nil {
+		return fmt.Errorf("link checkpoint: %w", err)
+	}
+	atLink.Pass()
+	if err := os.Rename(temp, path); err != nil {
+		return fmt.Errorf("link checkpoint: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package algo
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/openmanus/openmanus/algo/checkpoint"
+	"github.com/openmanus/openmanus/data/crash"
+)
+
+// crashFolder tells a process of this test's own that it is the one to die, and
+// in which run folder; crashAside that it first goes back to step 1.
+const (
+	crashFolder = "OPENMANUS_TEST_CRASH_FOLDER"
+	crashAside  = "OPENMANUS_TEST_CRASH_ASIDE"
+)
+
+// rare are the points that a run nothing happens to does not pass, with how a
+// run comes by them.
+var rare = []string{
+	"checkpoint/clean",     // it starts after one that died while saving
+	"checkpoint/set-aside", // it goes back to an older checkpoint
+	"set-aside/metrics",
+	"set-aside/rollouts",
+}
+
+// TestKilledAtEveryPoint kills a real process at every point that has a name.
+// Whatever was on disk then can be gone on from, nothing but the step in
+// flight is lost, and the end is that of a run nothing happened to.
+func TestKilledAtEveryPoint(t *testing.T) {
+	if dir := os.Getenv(crashFolder); dir != "" {
+		dieIn(t, dir)
+		return
+	}
+	if testing.Short() {
+		t.Skip("it starts a process for every point")
+	}
+	quiet := crashRig(t)
+	passages := map[string]int{}
+	crash.Trace(func(name string) { passages[name]++ })
+	err := quiet.fit(t, t.Context(), t.Context())
+	crash.Trace(nil)
+	must(t, err)
+
+	for _, point := range crash.All() {
+		n := passages[point]
+		if slices.Contains(rare, point) {
+			if n > 0 {
+				t.Errorf("%s is passed by every run: take it from the list of the rare", point)
+			}
+			continue
+		}
+		if n == 0 {
+			t.Errorf("no run passes %s", point)
+			continue
+		}
+		// In the middle of the run: every kind of save has come and some are still to.
+		at := fmt.Sprintf("%s:%d", point, (n+1)/2)
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			r := crashRig(t)
+			die(t, r.dir, at)
+			r.nothingButTheStepInFlight(t)
+			must(t, r.fit(t, t.Context(), t.Context()))
+			r.sameAsUndisturbed(t)
+		})
+	}
+
+	t.Run("again while cleaning up", func(t *testing.T) {
+		t.Parallel()
+		r := crashRig(t)
+		die(t, r.dir, fmt.Sprintf("checkpoint/rename:%d", passages["checkpoint/rename"]/2+1))
+		die(t, r.dir, "checkpoint/clean")
+		r.nothingButTheStepInFlight(t)
+		must(t, r.fit(t, t.Context(), t.Context()))
+		r.sameAsUndisturbed(t)
+	})
+	for _, at := range []string{"set-aside/metrics", "set-aside/rollouts", "checkpoint/set-aside:1", "checkpoint/set-aside:2"} {
+		t.Run("going back, "+at, func(t *testing.T) {
+			t.Parallel()
+			r := crashRig(t)
+			r.keep = 0 // there is a step 1 to go back to
+			must(t, r.fit(t, t.Context(), t.Context()))
+			want := r.result(t).Weights
+			die(t, r.dir, at, crashAside+"=1")
+			must(t, r.fit(t, t.Context(), t.Context()))
+			if !bytes.Equal(r.result(t).Weights, want) {
+				t.Error("weights differ from those before")
+			}
+		})
+	}
+}
+
+// crashRig is the run that is killed: all that can be written is.
+func crashRig(t *testing.T) *rig {
+	r := newRig(t)
+	r.reference = true
+	return r
+}
+
+// dieIn is what the process does that is to die.
+func dieIn(t *testing.T, dir string) {
+	r := crashRig(t)
+	r.dir = dir
+	if os.Getenv(crashAside) != "" {
+		_, _, err := (&RunFolder{Dir: dir}).SetAside(1)
+		must(t, err)
+	}
+	must(t, r.fit(t, t.Context(), t.Context()))
+	t.Error("the run came to its end")
+}
+
+// die runs a process in the folder that dies at a point.
+func die(t *testing.T, dir, at string, env ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestKilledAtEveryPoint$")
+	cmd.Env = append(append(os.Environ(), crashFolder+"="+dir, crash.Variable+"="+at), env...)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("the process was to die at %s, but: %v\n%s", at, err, out)
+	}
+}
+
+// nothingButTheStepInFlight compares the newest checkpoint with the episodes
+// of the last step that had begun. The run saves every step.
+func (r *rig) nothingButTheStepInFlight(t *testing.T) {
+	t.Helper()
+	run := &RunFolder{Dir: r.dir}
+	begun := 0
+	files, err := filepath.Glob(filepath.Join(run.Rollouts(), "step_*"))
+	must(t, err)
+	for _, f := range files {
+		if n, ok := rolloutStep(strings.TrimSuffix(filepath.Base(f), ".tmp")); ok {
+			begun = max(begun, n)
+		}
+	}
+	_, err = checkpoint.Clean(run.Checkpoints())
+	must(t, err)
+	c, refused, err := checkpoint.Latest(t.Context(), run.Checkpoints())
+	if len(refused) > 0 {
+		t.Errorf("damaged: %v", refused)
+	}
+	switch {
+	case errors.Is(err, checkpoint.ErrNone) && begun == 0: // it died before the first save
+	case err != nil:
+		t.Error(err)
+	case c.Step < begun-1:
+		t.Errorf("step %d had begun, the newest checkpoint is of step %d", begun, c.Step)
+	}
+}

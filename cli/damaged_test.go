@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// TestDamagedCheckpoint: a checkpoint whose weights are not those of its
+// manifest is refused and the one before it taken; without any, the run says
+// what to do and touches nothing.
+func TestDamagedCheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", tinyRun)
+	args := append([]string{"train", "run.toml"}, shortRun...)
+	if code, _, stderr := inProcess(t, dir, args...); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, stderr)
+	}
+	checkpoints := filepath.Join(dir, "runs", "tiny", "checkpoints")
+	last := filepath.Join("step_000002", "actor", "model.safetensors")
+	want := read(t, checkpoints, last)
+	damage := func(name string, change func([]byte) []byte) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(checkpoints, name), change(read(t, checkpoints, name)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flip := func(b []byte) []byte {
+		b = slices.Clone(b)
+		b[len(b)-1] ^= 1
+		return b
+	}
+
+	damage(last, flip)
+	loud := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--quiet" })
+	code, stdout, stderr := inProcess(t, dir, loud...)
+	if code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, stderr)
+	}
+	mustContain(t, "stderr", stderr, "checkpoint refused", "step_000002", "model.safetensors is corrupt", "going on after step 1")
+	mustContain(t, "stdout", stdout, "2 steps")
+	if !bytes.Equal(read(t, checkpoints, last), want) {
+		t.Error("the second step done again gives other weights")
+	}
+
+	for _, name := range entries(t, checkpoints) {
+		damage(filepath.Join(name, "state.json"), func(b []byte) []byte { return b[:len(b)/2] }) // cut short
+	}
+	before := entries(t, checkpoints)
+	code, _, stderr = inProcess(t, dir, args...)
+	if code != int(ExitDisk) || !slices.Equal(entries(t, checkpoints), before) {
+		t.Errorf("exit code %d, checkpoints %v, were %v", code, entries(t, checkpoints), before)
+	}
+	mustContain(t, "stderr", stderr, "no valid checkpoint", "remove the damaged folders")
+}
+
+// TestNoFolder: a run folder that cannot be made is a word about the disk, and
+// a crash point that does not exist one about the environment.
+func TestNoFolder(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", tinyRun)
+	writeFile(t, dir, "file", "not a folder")
+	code, _, stderr := inProcess(t, dir, "train", "run.toml", "--quiet", "--set", "trainer.output_dir=file/runs")
+	if code != int(ExitDisk) {
+		t.Errorf("exit code %d", code)
+	}
+	mustContain(t, "stderr", stderr, "make the run folder", "set trainer.output_dir to a folder that can be written")
+
+	if os.Geteuid() != 0 { // nothing is read-only for root
+		if err := os.Mkdir(filepath.Join(dir, "locked"), 0o555); err != nil {
+			t.Fatal(err)
+		}
+		code, _, stderr = inProcess(t, dir, "train", "run.toml", "--quiet", "--set", "trainer.output_dir=locked")
+		if code != int(ExitDisk) {
+			t.Errorf("read-only: exit code %d", code)
+		}
+		mustContain(t, "stderr", stderr, "permission denied", "set trainer.output_dir")
+	}
+
+	t.Setenv("OPENMANUS_CRASH_AT", "nowhere")
+	code, _, stderr = inProcess(t, dir, "train", "run.toml", "--quiet")
+	if code != int(ExitInput) {
+		t.Errorf("exit code %d", code)
+	}
+	mustContain(t, "stderr", stderr, `there is no point "nowhere"`, "checkpoint/rename", "unset it")
+}

@@ -70,6 +70,11 @@ checkpoint's actor folder (with sft.epochs = 0, and without [model.fresh]). Any 
 With trainer.resume = "PATH", PATH being one of the run's own older checkpoints, the run goes on from there. Newer
 checkpoints, their episodes and the metrics so far are moved to set-aside/N in the run folder, with a message, so that
 ` + "`auto`" + ` does not go back to them; nothing is deleted.
+
+Every file of a checkpoint is listed with its SHA-256. One that is damaged or cut short is refused with the reason, and the
+one before it is taken. The process may be killed at any moment; to see that yours goes on, let it die between two writes
+that belong together with OPENMANUS_CRASH_AT=checkpoint/rename in its environment (a point that does not exist is answered
+with the list of those there are).
 `)
 	b.WriteString("\n## Keys with one value so far\n\nThey may be written; any other value is an error that says \"not implemented yet\".\n\n| key | value | meaning |\n| --- | --- | --- |\n")
 	for _, k := range fixed {

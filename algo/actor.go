@@ -79,6 +79,27 @@ func (a *Actor) Master() *model.Model { return a.master }
 // all times.
 func (a *Actor) Compute() *model.Model { return a.compute }
 
+// bytes is what the weights, with their shadow, and the optimiser's two moments
+// take.
+func (a *Actor) bytes() (weights, optimizer float64) {
+	weights = modelBytes(a.master)
+	if a.compute != a.master {
+		weights += modelBytes(a.compute)
+	}
+	for _, p := range a.master.Params() {
+		optimizer += 2 * 4 * float64(p.Tensor.Numel())
+	}
+	return weights, optimizer
+}
+
+func modelBytes(m *model.Model) float64 {
+	n := 0.0
+	for _, p := range m.Params() {
+		n += float64(p.Tensor.Numel() * m.DType().Size())
+	}
+	return n
+}
+
 // Close frees the optimiser, the shadow and the model.
 func (a *Actor) Close() {
 	a.adamw.Close()

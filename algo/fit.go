@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"strings"
 
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/torch"
@@ -94,7 +95,7 @@ func (t *Trainer) begin(ctx, soft context.Context) error {
 	return t.SaveCheckpoint(ctx)
 }
 
-// validateAtStart writes a validation as a line of step 0, its metrics behind
+// validateAtStart writes a validation as a line of step 0, its results behind
 // prefix.
 func (t *Trainer) validateAtStart(ctx, soft context.Context, label, prefix string) error {
 	v, err := t.Validate(ctx, soft, label)
@@ -103,7 +104,10 @@ func (t *Trainer) validateAtStart(ctx, soft context.Context, label, prefix strin
 	}
 	m := Metrics{}
 	for name, x := range v.Metrics {
-		m[prefix+name] = x
+		if strings.HasPrefix(name, track.Validation+"/") {
+			name = prefix + name
+		}
+		m[name] = x
 	}
 	before := t.state.Best
 	if t.rate(v); t.state.Best != before {
@@ -187,7 +191,7 @@ func (t *Trainer) newWeights() {
 func (t *Trainer) write(step int, m Metrics) error {
 	line := Metrics{}
 	maps.Copy(line, m)
-	memory(line)
+	t.memory(line)
 	if err := t.sink.Write(step, line); err != nil {
 		return fmt.Errorf("write metrics: %w", err)
 	}
@@ -195,12 +199,20 @@ func (t *Trainer) write(step int, m Metrics) error {
 }
 
 // memory says what the process holds now: a run that leaks shows it from line
-// to line, and which of the two grows says where to look.
-func memory(m Metrics) {
+// to line, and which of them grows says where to look.
+func (t *Trainer) memory(m Metrics) {
 	if rss := torch.RSS(); rss > 0 {
 		m[track.ProcessBytes] = float64(rss)
 	}
 	m[track.TensorBytes] = float64(torch.LiveBytes())
+	weights, optimizer := t.actor.bytes()
+	m[track.MemoryBytes+"/weights"], m[track.MemoryBytes+"/optimizer"] = weights, optimizer
+	if t.ref != nil {
+		m[track.MemoryBytes+"/reference"] = modelBytes(t.ref)
+	}
+	if t.kvBytes > 0 {
+		m[track.MemoryBytes+"/kv_cache"] = float64(t.kvBytes)
+	}
 }
 
 // IsDiskError reports whether err came from writing the run folder.

@@ -1,8 +1,11 @@
 package algo
 
 import (
+	"fmt"
 	"math"
+	"slices"
 
+	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 )
 
@@ -11,7 +14,7 @@ import (
 // Lengths and outcomes are those of the episodes (rollout.Metrics).
 func BatchMetrics(rows []data.Row) map[string]float64 {
 	m := map[string]float64{}
-	var scores, rewards, advantages []float64
+	var scores, rewards, advantages, returns []float64
 	sampled, all := 0, 0
 	for i := range rows {
 		r := &rows[i]
@@ -24,15 +27,85 @@ func BatchMetrics(rows []data.Row) map[string]float64 {
 				advantages = append(advantages, float64(a))
 			}
 		}
+		for t, x := range r.Returns {
+			if r.Mask[t] == 1 {
+				returns = append(returns, float64(x))
+			}
+		}
 	}
 	spreadOf(m, "critic/score", scores)
 	spreadOf(m, "critic/rewards", rewards)
 	spreadOf(m, "critic/advantages", advantages)
+	spreadOf(m, "critic/returns", returns)
+	histogram(m, track.AdvantageHistogram, advantages)
 	m["state_tokens/total"] = float64(sampled)
 	if all > 0 {
 		m["state_tokens/coverage"] = float64(sampled) / float64(all)
 	}
 	return m
+}
+
+// binEdges cut advantages, whose scale is that of a standard deviation.
+var binEdges = []float64{-2, -1, -.5, 0, .5, 1, 2}
+
+// histogram writes the share of xs in each bin under prefix. 0 has a bin of its
+// own: such a token teaches nothing.
+func histogram(m map[string]float64, prefix string, xs []float64) {
+	if len(xs) == 0 {
+		return
+	}
+	last := len(binEdges) - 1
+	name := func(i int) string { // of the bin below edge i
+		switch i {
+		case 0:
+			return fmt.Sprintf("%s/lt_%g", prefix, binEdges[0])
+		case last + 1:
+			return fmt.Sprintf("%s/ge_%g", prefix, binEdges[last])
+		}
+		return fmt.Sprintf("%s/%g_%g", prefix, binEdges[i-1], binEdges[i])
+	}
+	m[prefix+"/zero"] = 0
+	for i := range len(binEdges) + 1 {
+		m[name(i)] = 0
+	}
+	for _, x := range xs {
+		bin := prefix + "/zero"
+		if x != 0 {
+			i, at := slices.BinarySearch(binEdges, x)
+			if at { // a bin holds its lower edge
+				i++
+			}
+			bin = name(i)
+		}
+		m[bin] += 1 / float64(len(xs))
+	}
+}
+
+// lastTurn is where TurnEntropy stops to tell turns apart.
+const lastTurn = 10
+
+// entropyByTurn writes the mean entropy of the tokens of every reply: an agent
+// that has made up its mind in the first turn may still waver in the third.
+func entropyByTurn(m map[string]float64, rows []data.Row) {
+	var sums, counts [lastTurn]float64
+	for i := range rows {
+		r := &rows[i]
+		if r.Entropies == nil {
+			continue
+		}
+		for n, turn := range r.Turns {
+			n = min(n, lastTurn-1)
+			for _, h := range r.Entropies[turn.Start:turn.End] {
+				sums[n] += float64(h)
+				counts[n]++
+			}
+		}
+	}
+	for n, count := range counts {
+		if count > 0 {
+			m[fmt.Sprintf("%s/turn_%d", track.TurnEntropy, n+1)] = sums[n] / count
+		}
+	}
 }
 
 // spreadOf writes the mean, largest and smallest of xs under prefix; nothing

@@ -69,8 +69,7 @@ type SFTOptions struct {
 
 // Steps is the number of optimiser steps that the options lead to.
 func (o *SFTOptions) Steps() int {
-	perEpoch := (len(o.Rows) + o.BatchRows - 1) / o.BatchRows
-	n := perEpoch * o.Epochs
+	n := o.perEpoch() * o.Epochs
 	if o.MaxSteps > 0 && n > o.MaxSteps {
 		n = o.MaxSteps
 	}
@@ -80,10 +79,12 @@ func (o *SFTOptions) Steps() int {
 // batch is how many rows an optimiser step takes, the first being step 1: the
 // last of an epoch takes what is left, so that every row is seen once in each.
 func (o *SFTOptions) batch(step int) int {
-	perEpoch := (len(o.Rows) + o.BatchRows - 1) / o.BatchRows
-	taken := (step - 1) % perEpoch * o.BatchRows
+	taken := (step - 1) % o.perEpoch() * o.BatchRows
 	return min(o.BatchRows, len(o.Rows)-taken)
 }
+
+// perEpoch is the number of optimiser steps of a pass over the rows.
+func (o *SFTOptions) perEpoch() int { return (len(o.Rows) + o.BatchRows - 1) / o.BatchRows }
 
 // Env is one environment of the run.
 type Env struct {

@@ -30,6 +30,7 @@ type PolicyOptions struct {
 	ClipHigh    float64
 	ClipC       float64
 	EntropyCoef float64
+	Entropy     bool    // report the entropy by turn also where it is not in the loss
 	KLCoef      float64 // 0: no KL loss
 	KLType      string  // k1, abs, k2, k3
 	Temperature float64 // of the rollout: log-probs are those of logits / Temperature
@@ -44,6 +45,8 @@ type PolicyStats struct {
 	Steps                                int // optimiser steps done
 	Gap                                  LogProbGap
 }
+
+func (o PolicyOptions) wantsEntropy() bool { return o.Entropy || o.EntropyCoef != 0 }
 
 // UpdateActor makes one pass over the rows, one optimiser step a mini-batch
 // (verl's update_policy). With a single mini-batch the old log-probs are the
@@ -125,7 +128,14 @@ func (a *Actor) accumulatePolicy(ctx context.Context, rows []data.Row, onPolicy 
 // policyLoss is a micro-batch's share of the loss, already divided by the
 // tokens of the mini-batch.
 func (a *Actor) policyLoss(s *torch.Scope, p *packed, tokens int, onPolicy bool, o PolicyOptions, st *PolicyStats) torch.Tensor {
-	logp, entropy := p.logProbs(s, a.compute, o.Temperature, o.EntropyCoef != 0)
+	logp, entropy := p.logProbs(s, a.compute, o.Temperature, o.wantsEntropy())
+	if o.wantsEntropy() {
+		values := entropy.Detach().ToFloat32s()
+		p.scatter(values, func(r *data.Row) *[]float32 { return &r.Entropies })
+		for _, h := range values {
+			st.Entropy += float64(h)
+		}
+	}
 	var old torch.Tensor
 	if onPolicy {
 		old = logp.Detach()
@@ -143,9 +153,7 @@ func (a *Actor) policyLoss(s *torch.Scope, p *packed, tokens int, onPolicy bool,
 	st.ClipFracLower += stats.ClipFracLower
 	st.PPOKL += stats.PPOKL
 	if o.EntropyCoef != 0 {
-		sum := entropy.Sum()
-		st.Entropy += sum.Item()
-		loss = loss.Sub(sum.MulScalar(o.EntropyCoef / float64(tokens)))
+		loss = loss.Sub(entropy.Sum().MulScalar(o.EntropyCoef / float64(tokens)))
 	}
 	if o.KLCoef != 0 {
 		ref := p.gather(s, func(r *data.Row) []float32 { return r.RefLogProbs })
@@ -162,7 +170,7 @@ func (st PolicyStats) metrics(m map[string]float64, o PolicyOptions) {
 	m["actor/pg_clipfrac_lower"] = st.ClipFracLower
 	m["actor/ppo_kl"] = st.PPOKL
 	m["actor/grad_norm"] = st.GradNorm
-	if o.EntropyCoef != 0 {
+	if o.wantsEntropy() {
 		m["actor/entropy_loss"] = st.Entropy
 	}
 	if o.KLCoef != 0 {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/engine"
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/reward"
 )
@@ -54,6 +55,7 @@ func (t *Trainer) step(ctx, soft context.Context) error {
 	t.state.Step = step
 	t.state.Order = t.order.State()
 	m["timing_s/step"] = time.Since(began).Seconds()
+	m["training/global_step"], m["training/epoch"] = float64(step), float64(t.state.Order.Epoch)
 	throughput(m)
 	t.state.Unreported, t.unsaved = m, true
 	if err := t.report(ctx, soft, step, t.o.Steps); err != nil {
@@ -187,6 +189,7 @@ func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metri
 	}
 	t.newWeights()
 	st.metrics(m, t.o.Policy)
+	entropyByTurn(m, rows)
 	return st.Gap, nil
 }
 
@@ -239,13 +242,29 @@ func (t *Trainer) checkGap(step int, g LogProbGap) error {
 	return nil
 }
 
-// throughput adds tokens and turns per second to the metrics of a step.
+// throughput adds how fast a step was, phase by phase.
 func throughput(m Metrics) {
+	sampled, all := m["rollout/sampled_tokens"], m["rollout/tokens"]
 	if s := m["timing_s/gen"]; s > 0 {
-		m["perf/sampled_tokens_per_s"] = m["rollout/sampled_tokens"] / s
+		m["perf/sampled_tokens_per_s"] = sampled / s
 		m["perf/turns_per_s"] = m["rollout/turns"] / s
 	}
-	if s := m["timing_s/update_actor"]; s > 0 {
-		m["perf/update_tokens_per_s"] = m["rollout/tokens"] / s
+	for phase, name := range map[string]string{"old_log_prob": "old_log_prob", "ref": "ref", "update_actor": "update"} {
+		if s := m["timing_s/"+phase]; s > 0 {
+			m["perf/"+name+"_tokens_per_s"] = all / s
+		}
+	}
+	if sampled > 0 {
+		m[track.TimingPerTokenMS+"/gen"] = 1000 * m["timing_s/gen"] / sampled
+	}
+	for _, phase := range []string{"ref", "adv", "update_actor"} {
+		if s, ok := m["timing_s/"+phase]; ok && all > 0 {
+			m[track.TimingPerTokenMS+"/"+phase] = 1000 * s / all
+		}
+	}
+	m["perf/total_num_tokens"] = all
+	m["perf/time_per_step"] = m["timing_s/step"]
+	if s := m["timing_s/step"]; s > 0 {
+		m["perf/throughput"] = all / s
 	}
 }

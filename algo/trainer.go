@@ -29,6 +29,7 @@ type Trainer struct {
 	actor   *Actor
 	ref     *model.Model // frozen; nil without a KL loss
 	engine  Engine
+	kvBytes int64
 	updated func(version int64) // tells the sampler that the weights are new
 
 	run    *RunFolder
@@ -47,6 +48,7 @@ type Parts struct {
 	Actor   *Actor
 	Ref     *model.Model
 	Engine  Engine
+	KVBytes int64 // of the engine's cache; 0: unknown
 	Updated func(version int64)
 	Envs    []Env
 	Run     *RunFolder
@@ -77,7 +79,7 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 		return nil, err
 	}
 	t := &Trainer{
-		o: o, envs: p.Envs, actor: p.Actor, ref: p.Ref, engine: p.Engine, updated: p.Updated,
+		o: o, envs: p.Envs, actor: p.Actor, ref: p.Ref, engine: p.Engine, kvBytes: p.KVBytes, updated: p.Updated,
 		run: p.Run, save: p.Save, sink: p.Sink, events: p.Events, log: p.Log,
 	}
 	if t.log == nil {

@@ -77,7 +77,7 @@ func TrainSFT(ctx, soft context.Context, a *Actor, o SFTOptions, from int, repor
 		}
 		seconds := time.Since(began).Seconds()
 		m := Metrics{
-			"sft/step": float64(step), "train/loss": st.Loss, "train/grad_norm": st.GradNorm, "train/lr": lr,
+			"sft/step": float64(step), "sft/epoch": float64(step / o.perEpoch()), "train/loss": st.Loss, "train/grad_norm": st.GradNorm, "train/lr": lr,
 			"train/tokens": float64(st.Tokens), "timing_s/sft": seconds, "perf/sft_tokens_per_s": float64(tokens) / seconds,
 		}
 		if err := report(step, steps, m); err != nil {

@@ -149,6 +149,7 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int
 			ClipHigh:    cfg.Actor.ClipRatioHigh,
 			ClipC:       cfg.Actor.ClipRatioC,
 			EntropyCoef: cfg.Actor.EntropyCoef,
+			Entropy:     cfg.Actor.CalculateEntropy,
 			KLCoef:      kl,
 			KLType:      klType(cfg.Actor.KLLossType),
 			Temperature: cfg.Rollout.Temperature,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/openmanus/openmanus/algo"
@@ -68,10 +69,17 @@ func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 		}
 		rows[i].Mask[0] = 0 // nothing comes before it
 	}
+	sink, err := t.metrics()
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	o := readingOptions(t.cfg, rows)
 	loss := 0.0
 	err = algo.TrainSFT(ctx, soft, t.actor, o, 0, func(step, steps int, m algo.Metrics) error {
+		if err := sink.Write(0, readingMetrics(m)); err != nil {
+			return err
+		}
 		m["read/step"] = float64(step)
 		loss = m["train/loss"]
 		events.Step(0, steps, m)
@@ -80,12 +88,32 @@ func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 	if errors.Is(err, algo.ErrInterrupted) {
 		return errInterrupted
 	}
+	if algo.IsDiskError(err) {
+		return errWith(ExitDisk, "make room or set trainer.output_dir; the same command then begins anew", err)
+	}
 	if err != nil {
 		return errWith(ExitNative, "", fmt.Errorf("reading: %w", err))
 	}
 	t.s.Log.Info("the fresh model has read its walks", "walks", counts.Rows, "tokens", counts.Tokens, "loss", loss,
 		"seconds", time.Since(began).Seconds())
 	return nil
+}
+
+// readingMetrics are those of a supervised step under the names of reading:
+// the two losses are over other tokens and do not go on from one another.
+func readingMetrics(m algo.Metrics) algo.Metrics {
+	out := algo.Metrics{}
+	for name, x := range m {
+		switch prefix, rest, _ := strings.Cut(name, "/"); {
+		case prefix == "sft" || prefix == "train":
+			out["read/"+rest] = x
+		case name == "timing_s/sft":
+			out["timing_s/read"] = x
+		case name == "perf/sft_tokens_per_s":
+			out["perf/read_tokens_per_s"] = x
+		}
+	}
+	return out
 }
 
 func readingOptions(cfg configs.Config, rows []data.Row) algo.SFTOptions {

@@ -99,7 +99,7 @@ func TestResume(t *testing.T) {
 	interrupted := t.TempDir()
 	writeFile(t, interrupted, "run.toml", tinyRun)
 	p = train(t, interrupted)
-	p.interruptAfter(t, "tiny", 3) // steps of the warm start
+	p.interruptAfter(t, "tiny", 2+3) // steps of reading, and of the warm start
 	train(t, interrupted).wait(t)
 	sameRuns(t, "interrupted in the warm start and resumed", whole, interrupted, "tiny", 4)
 }

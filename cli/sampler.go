@@ -17,6 +17,7 @@ type sampler struct {
 	backend  *generate.Backend
 	sched    *engine.Scheduler
 	renderer *chat.Renderer
+	kvBytes  int64 // of the cache
 }
 
 type samplerOptions struct {
@@ -60,7 +61,7 @@ func newSampler(ctx context.Context, b *model.Bundle, m *model.Model, o samplerO
 		backend.Close()
 		return nil, err
 	}
-	return &sampler{backend: backend, sched: sched, renderer: renderer}, nil
+	return &sampler{backend: backend, sched: sched, renderer: renderer, kvBytes: int64(tokens) * int64(m.CacheBytesPerToken())}, nil
 }
 
 // close waits for the batch in flight and frees the cache.

@@ -40,6 +40,7 @@ type training struct {
 	bundle  *model.Bundle
 	actor   *algo.Actor
 	sampler *sampler
+	sink    track.Sink // of metrics.jsonl, once it is open
 }
 
 // openTraining opens worlds, tasks, model and optimiser. The caller closes it,
@@ -361,6 +362,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		Actor:   t.actor,
 		Ref:     ref,
 		Engine:  t.sampler.sched,
+		KVBytes: t.sampler.kvBytes,
 		Updated: t.sampler.backend.SetVersion,
 		Envs:    t.envs(),
 		Run:     t.run.folder,
@@ -377,6 +379,9 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 // metrics opens metrics.jsonl, without the lines of steps that the checkpoint
 // does not hold: they will be done again.
 func (t *training) metrics() (track.Sink, error) {
+	if t.sink != nil {
+		return t.sink, nil
+	}
 	sink, err := track.OpenJSONL(t.run.folder.Metrics())
 	if err != nil {
 		return nil, errWith(ExitDisk, "", err)
@@ -389,6 +394,7 @@ func (t *training) metrics() (track.Sink, error) {
 	if err := sink.TruncateTo(offset); err != nil {
 		return nil, errWith(ExitDisk, "", err)
 	}
+	t.sink = sink
 	return sink, nil
 }
 

@@ -154,6 +154,7 @@ type Actor struct {
 	ClipRatioHigh          float64 `toml:"clip_ratio_high"`
 	ClipRatioC             float64 `toml:"clip_ratio_c"`
 	EntropyCoef            float64 `toml:"entropy_coef"`
+	CalculateEntropy       bool    `toml:"calculate_entropy"`
 	UseKLLoss              bool    `toml:"use_kl_loss"`
 	KLLossCoef             float64 `toml:"kl_loss_coef"`
 	KLLossType             string  `toml:"kl_loss_type"`

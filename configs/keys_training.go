@@ -66,6 +66,7 @@ var actorKeys = concat([]entry{
 	ready("actor.clip_ratio_high", "the ratio is clipped above 1 + this", aboveTo(0, 100)),
 	ready("actor.clip_ratio_c", "dual clip: bound of the loss for negative advantages", above(1)),
 	ready("actor.entropy_coef", "weight of the entropy bonus", atLeast(0)),
+	ready("actor.calculate_entropy", "report the entropy, by turn, also where entropy_coef is 0", anything),
 	ready("actor.use_kl_loss", "add the KL to a frozen reference, a second copy of the weights, to the loss", anything),
 	ready("actor.kl_loss_coef", "weight of the KL loss", atLeast(0)),
 	ready("actor.kl_loss_type", "KL estimator (k3 is also known as low_var_kl)", oneOf([]string{"k3"}, "low_var_kl", "k1", "kl", "k2", "mse", "abs", "full")),

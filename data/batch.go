@@ -24,6 +24,7 @@ type Row struct {
 	RolloutLogProbs []float32 // recorded when the token was sampled
 	OldLogProbs     []float32 // of the policy before this batch's updates
 	RefLogProbs     []float32 // of the frozen reference
+	Entropies       []float32 // of the distributions the tokens were drawn from
 	Values          []float32
 	Rewards         []float32 // the score, allocated to tokens
 	Advantages      []float32
@@ -62,7 +63,7 @@ type floatField struct {
 func (r *Row) floats() []floatField {
 	return []floatField{
 		{"RolloutLogProbs", &r.RolloutLogProbs}, {"OldLogProbs", &r.OldLogProbs}, {"RefLogProbs", &r.RefLogProbs},
-		{"Values", &r.Values}, {"Rewards", &r.Rewards}, {"Advantages", &r.Advantages}, {"Returns", &r.Returns},
+		{"Entropies", &r.Entropies}, {"Values", &r.Values}, {"Rewards", &r.Rewards}, {"Advantages", &r.Advantages}, {"Returns", &r.Returns},
 	}
 }
 

@@ -1,7 +1,9 @@
 package rollout
 
 import (
+	"fmt"
 	"math"
+	"slices"
 
 	"github.com/openmanus/openmanus/agent/engine"
 	"github.com/openmanus/openmanus/data"
@@ -74,6 +76,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 		m["env/ratio_of_truncated_observations"] = cut / turns
 		m["response_length/clip_ratio"] = clipped / turns
 		stepMillis.write(m, "env/step_ms")
+		percentiles(m, "env/step_ms", episodes)
 		genMillis.write(m, "env/generate_ms")
 	}
 	return m
@@ -123,6 +126,23 @@ func (s *series) add(x float64) {
 	}
 	s.n++
 	s.sum += x
+}
+
+// percentiles writes how long the environment took for a turn: the median, and
+// what one turn in ten and in a hundred exceeds (nearest rank).
+func percentiles(m map[string]float64, name string, episodes []*data.Episode) {
+	var millis []float64
+	for _, ep := range episodes {
+		if ep.Outcome.Trainable() {
+			for _, t := range ep.Turns {
+				millis = append(millis, t.EnvMillis)
+			}
+		}
+	}
+	slices.Sort(millis)
+	for _, p := range []int{50, 90, 99} {
+		m[fmt.Sprintf("%s/p%d", name, p)] = millis[(len(millis)*p+99)/100-1]
+	}
 }
 
 func (s *series) mean() float64 { return s.sum / float64(s.n) }

@@ -36,6 +36,7 @@ func TestMetrics(t *testing.T) {
 		"env/ratio_of_truncated_observations": .2, "response_length/clip_ratio": .2,
 		"episode/success_rate": .25, "group/reward_std": math.Sqrt(.5) / 2, "group/zero_spread_ratio": .5,
 		"env/step_ms/mean": 12. / 5, "env/step_ms/max": 6, "env/step_ms/min": 0,
+		"env/step_ms/p50": 2, "env/step_ms/p90": 6, "env/step_ms/p99": 6,
 		"env/generate_ms/mean": 0, "env/generate_ms/max": 0, "env/generate_ms/min": 0,
 	}
 	if diff := cmp.Diff(want, Metrics(eps), cmpopts.EquateApprox(0, 1e-12)); diff != "" {

@@ -1,0 +1,39 @@
+package track
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/metrics.md")
+
+func TestDocument(t *testing.T) {
+	const path = "../../docs/metrics.md"
+	if *update {
+		if err := os.WriteFile(path, []byte(Document()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(text) != Document() {
+		t.Errorf("%s is out of date: run go test ./algo/track -update", path)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	defer func(table []Definition) { Table = table }(Table)
+	Table = []Definition{{"a/{x,y}", "m", ""}, {"b/*", "m", ""}, {"c", "m", ""}}
+	unknown, unwritten := Check([]string{"a/x", "b/1", "b/2", "d", "a/x/y"})
+	if d := cmp.Diff([]string{"d", "a/x/y"}, unknown); d != "" {
+		t.Errorf("unknown:\n%s", d)
+	}
+	if d := cmp.Diff([]string{"a/y", "c"}, unwritten); d != "" {
+		t.Errorf("unwritten:\n%s", d)
+	}
+}

@@ -1,0 +1,34 @@
+package track
+
+// What the run itself writes: time, memory, and supervised training.
+
+const (
+	whenSupervised = "supervised steps"
+	whenReading    = "steps of a fresh model's reading"
+	whenThere      = "where there is some"
+	everyLine      = "every line but those of reading"
+)
+
+var _ = Define(
+	Definition{"training/global_step", "the step", ""},
+	Definition{"training/epoch", "passes over the tasks that are done", ""},
+	Definition{TimingSeconds + "/*", "wall seconds of a phase; step is all of them", "every line but a validation's alone"},
+	Definition{TimingPerTokenMS + "/gen", "milliseconds of playing for each sampled token", ""},
+	Definition{TimingPerTokenMS + "/{ref,adv,update_actor}", "milliseconds of the phase for each token of the episodes", "where there is the phase"},
+	Definition{"perf/sampled_tokens_per_s", "tokens sampled in a second of playing", ""},
+	Definition{"perf/turns_per_s", "turns played in a second", ""},
+	Definition{"perf/{old_log_prob,ref,update}_tokens_per_s", "tokens of the episodes that a second of the phase handled", "where there is the phase"},
+	Definition{"perf/total_num_tokens", "tokens of all episodes of the step", ""},
+	Definition{"perf/time_per_step", "seconds of the step", ""},
+	Definition{"perf/throughput", "tokens of all episodes in a second of the step", ""},
+	Definition{ProcessBytes, "memory of the process that is in RAM when the line is written", everyLine},
+	Definition{TensorBytes, "bytes that live tensors hold", everyLine},
+	Definition{MemoryBytes + "/{weights,optimizer}", "of these, the weights (float32 and, where the computation is in another type, their shadow) and the optimiser's moments", everyLine},
+	Definition{MemoryBytes + "/{reference,kv_cache}", "of these, the reference's weights and the KV cache", whenThere},
+	Definition{"sft/{step,epoch}", "the supervised step, and the passes over the trajectories that are done", whenSupervised},
+	Definition{"train/loss", "negative log-prob of a token in the loss, mean over the batch, before the step", whenSupervised},
+	Definition{"train/{grad_norm,lr,tokens}", "gradient norm before clipping, rate, and tokens in the loss of a supervised step", whenSupervised},
+	Definition{"perf/read_tokens_per_s", "tokens of the walks in a second", whenReading},
+	Definition{"perf/sft_tokens_per_s", "tokens of the trajectories in a second", whenSupervised},
+	Definition{"read/{step,epoch,loss,grad_norm,lr,tokens}", "the same of the walks that a fresh model reads first", whenReading},
+)

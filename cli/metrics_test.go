@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/env/builtin"
+)
+
+// metricRuns are the runs that together write every metric there is. Who adds
+// a metric that none of them writes adds a run, or a setting, that does.
+var metricRuns = []struct {
+	name string
+	args []string
+}{
+	{"fresh model, GRPO", []string{"train", "--set", "actor.calculate_entropy=true"}},
+	{"two updates a step, entropy and KL in the loss", []string{
+		"train", "--set", "actor.mini_batch_size=4", "--set", "actor.entropy_coef=0.001", "--set", "actor.use_kl_loss=true",
+	}},
+	// Weights of a folder are validated before their warm start.
+	{"a model that is there", []string{
+		"train", "--set", "model.path=MODEL", "--set", "model.fresh.layers=0", "--set", "model.fresh.walks=0",
+	}},
+	{"supervised", []string{"sft"}},
+}
+
+// unevenMaze is the maze, except that no two failures are paid alike: every
+// group has spread, so every step has something to learn from.
+func unevenMaze(t *testing.T) string {
+	t.Helper()
+	maze, err := builtin.New("maze", builtin.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var steps atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		reply := httptest.NewRecorder()
+		maze.ServeHTTP(reply, r)
+		body := reply.Body.Bytes()
+		var step map[string]any
+		if strings.HasSuffix(r.URL.Path, "/step") && json.Unmarshal(body, &step) == nil && step["done"] == false {
+			step["reward"] = -1 - float64(steps.Add(1))/1000
+			body, _ = json.Marshal(step)
+		}
+		w.Header().Set("Content-Type", reply.Header().Get("Content-Type"))
+		w.WriteHeader(reply.Code)
+		_, _ = w.Write(body)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// TestMetricsTable: docs/metrics.md is what runs write, no less and no more.
+func TestMetricsTable(t *testing.T) {
+	written := map[string]bool{}
+	server := "env.maze.servers=" + unevenMaze(t)
+	var model string
+	for _, r := range metricRuns {
+		dir := t.TempDir()
+		writeFile(t, dir, "run.toml", tinyRun)
+		args := slices.Concat([]string{r.args[0], "run.toml"}, r.args[1:], shortRun, []string{"--set", server})
+		for i, a := range args {
+			if a == "model.path=MODEL" {
+				args[i] = "model.path=" + model
+			}
+		}
+		if code, _, stderr := inProcess(t, dir, args...); code != 0 {
+			t.Fatalf("%s: exit code %d:\n%s", r.name, code, stderr)
+		}
+		run := entries(t, dir, "runs")[0]
+		err := track.Read(filepath.Join(dir, "runs", run, "metrics.jsonl"), func(_ int, m track.Metrics) error {
+			for name := range m {
+				written[name] = true
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if model == "" {
+			model = filepath.Join(dir, "runs", run, "best", "actor")
+		}
+	}
+	unknown, unwritten := track.Check(slices.Sorted(maps.Keys(written)))
+	for _, name := range unknown {
+		t.Errorf("%s is written, but not in the table: define it in algo/track/names_*.go", name)
+	}
+	for _, name := range unwritten {
+		t.Errorf("%s is in the table, but no run of metricRuns writes it", name)
+	}
+}

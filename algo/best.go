@@ -3,14 +3,18 @@ package algo
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/openmanus/openmanus/algo/track"
 )
 
+// bestLoss is the one of BestMetrics of which less is better.
+const bestLoss = "loss"
+
 // BestMetrics are the validation metrics by which checkpoints can be compared.
-var BestMetrics = []string{"success_rate", "mean_score"}
+var BestMetrics = []string{"success_rate", "mean_score", bestLoss}
 
 // Best is the checkpoint with the best validation so far. It is kept whatever
 // the number of newer ones, and the run folder's link `best` leads to it.
@@ -22,6 +26,10 @@ type Best struct {
 
 // overall is the mean of a metric over the episodes of all environments.
 func (v Validation) overall(metric string) (value float64, ok bool) {
+	if metric == bestLoss {
+		value, ok = v.Metrics[track.ValidationLoss]
+		return value, ok
+	}
 	var episodes float64
 	for _, name := range slices.Sorted(maps.Keys(v.Metrics)) { // sums must not depend on map order
 		env, found := strings.CutSuffix(strings.TrimPrefix(name, track.Validation+"/"), "/"+metric)
@@ -46,11 +54,18 @@ func (t *Trainer) rate(v Validation) {
 		return
 	}
 	value, ok := v.overall(t.o.BestMetric)
-	if b := t.state.Best; !ok || b != nil && b.Metric == t.o.BestMetric && value <= b.Value {
+	if b := t.state.Best; !ok || math.IsNaN(value) || b != nil && b.Metric == t.o.BestMetric && !b.beaten(value) {
 		return
 	}
 	t.state.Best = &Best{Metric: t.o.BestMetric, Value: value, Step: v.Step}
 	t.unsaved = true
+}
+
+func (b *Best) beaten(value float64) bool {
+	if b.Metric == bestLoss {
+		return value < b.Value
+	}
+	return value > b.Value
 }
 
 // bestNow reports whether the best weights are those of this step: they are
@@ -65,7 +80,7 @@ func (b *Best) metrics(m Metrics) {
 
 func checkBestMetric(name string) error {
 	if name != "" && !slices.Contains(BestMetrics, name) {
-		return fmt.Errorf("checkpoints cannot be compared by %q; by %s", name, strings.Join(BestMetrics, " or "))
+		return fmt.Errorf("checkpoints cannot be compared by %q, only by %s", name, strings.Join(BestMetrics, ", "))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,7 +44,14 @@ func TestBest(t *testing.T) {
 	if d := cmp.Diff(&Best{"mean_score", .25, 10}, tr.state.Best); d != "" {
 		t.Errorf("by another metric:\n%s", d)
 	}
-	if err := checkBestMetric("loss"); err == nil || !strings.Contains(err.Error(), "success_rate or mean_score") {
+	tr.o.BestMetric = "loss" // of which less is better
+	for step, loss := range []float64{2, 1, math.NaN(), 1.5, 1} {
+		tr.rate(Validation{Step: step, Metrics: Metrics{"val/loss": loss}})
+	}
+	if d := cmp.Diff(&Best{"loss", 1, 1}, tr.state.Best); d != "" {
+		t.Errorf("by the loss:\n%s", d)
+	}
+	if err := checkBestMetric("reward"); err == nil || !strings.Contains(err.Error(), "success_rate, mean_score, loss") {
 		t.Errorf("error %v", err)
 	}
 }

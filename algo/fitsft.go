@@ -8,19 +8,21 @@ import (
 
 // FitSFT is supervised training as a run of its own: the steps of the warm
 // start are the run's steps, with checkpoints and validations at the same
-// cadence as Fit, and a killed run goes on inside an epoch.
+// cadence as Fit, and a killed run goes on inside an epoch. A finished one goes
+// on where there are more epochs now.
 func (t *Trainer) FitSFT(ctx, soft context.Context) (err error) {
 	o := t.o.WarmStart
 	if o == nil {
 		return errors.New("supervised training needs trajectories")
 	}
-	if t.state.Finished {
+	if t.state.Finished && t.state.Step >= o.Steps() {
 		return nil
 	}
 	if t.state.Step > 0 && !t.state.Supervised {
 		return errors.New("the checkpoint is one of reinforcement learning: supervised training cannot go on from it")
 	}
 	t.state.Supervised = true
+	t.state.Finished = false // it was, where the epochs have been raised
 	steps := o.Steps()
 	defer func() { err = t.saveAfter(ctx, err) }()
 	if err := t.makeUp(ctx, soft); err != nil {

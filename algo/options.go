@@ -54,6 +54,7 @@ type Options struct {
 // SFTOptions configure supervised training.
 type SFTOptions struct {
 	Rows      []data.Row
+	ValRows   []data.Row // whose loss FitSFT reports where it validates
 	Epochs    int
 	MaxSteps  int // 0: as many as the epochs give
 	BatchRows int

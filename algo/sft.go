@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
@@ -84,6 +85,28 @@ func SFTRows(tasks []data.Task, r TrajectoryRenderer, maxLength int, truncation 
 		return nil, counts, errors.New("no conversation is left to train on")
 	}
 	return rows, counts, nil
+}
+
+// LossSFT is the loss of rows under the weights as they are, and over how many
+// tokens it is the mean.
+func (a *Actor) LossSFT(ctx context.Context, rows []data.Row, micro MicroBatching) (loss float64, tokens int, err error) {
+	rows = slices.Clone(rows) // the log-probs are of these weights and nobody else's
+	err = LogProbs(ctx, a.compute, rows, micro, 1, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+	if err != nil {
+		return 0, 0, err
+	}
+	for i := range rows {
+		for t, lp := range rows[i].OldLogProbs {
+			if t > 0 && rows[i].Mask[t] == 1 {
+				loss -= float64(lp)
+				tokens++
+			}
+		}
+	}
+	if tokens == 0 {
+		return 0, 0, errors.New("no token of the validation is in the loss")
+	}
+	return loss / float64(tokens), tokens, nil
 }
 
 // SFTStats are those of one optimiser step.

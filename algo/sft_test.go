@@ -137,6 +137,40 @@ func TestMicroBatchingDoesNotChangeSFT(t *testing.T) {
 	}
 }
 
+// The loss of a validation is that of training, packed or not, and changes
+// nothing.
+func TestLossSFT(t *testing.T) {
+	a := newActor(t, torch.Float32)
+	rows := trainRows(8)
+	before := weights(t, a)
+	want := math.NaN()
+	for _, c := range splits {
+		loss, tokens, err := a.LossSFT(t.Context(), rows, c.micro)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.IsNaN(want) {
+			st, err := a.accumulateSFT(t.Context(), rows, c.micro)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want = st.Loss; tokens != st.Tokens {
+				t.Errorf("%d tokens, in training %d", tokens, st.Tokens)
+			}
+		}
+		if math.Abs(loss-want) > 1e-5*want {
+			t.Errorf("%s: loss %.7f, want %.7f", c.name, loss, want)
+		}
+	}
+	if rows[0].OldLogProbs[4] != trainRows(8)[0].OldLogProbs[4] {
+		t.Error("the rows were written to")
+	}
+	sameTensors(t, "weights", weights(t, a), before)
+	if _, _, err := a.LossSFT(t.Context(), trainRows(4)[3:], MicroBatching{}); err == nil {
+		t.Error("a loss over no token")
+	}
+}
+
 func TestSFTRowsRefuses(t *testing.T) {
 	r, _ := byteRenderer(t)
 	no := false

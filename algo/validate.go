@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 )
 
@@ -63,8 +64,29 @@ func (t *Trainer) Validate(ctx, soft context.Context, label string) (Validation,
 		delete(m, "timing_s/testing")
 		maps.Copy(v.Metrics, m)
 	}
+	if err := t.validateLoss(ctx, &v); err != nil {
+		return v, fmt.Errorf("validation (%s): %w", label, err)
+	}
 	t.events.Validated(v)
 	return v, nil
+}
+
+// validateLoss adds the loss of held-out trajectories to a validation of
+// supervised training.
+func (t *Trainer) validateLoss(ctx context.Context, v *Validation) error {
+	if !t.state.Supervised || len(t.o.WarmStart.ValRows) == 0 {
+		return nil
+	}
+	m := Metrics{}
+	err := t.phase(t.state.Step, "testing", 0, m, func() error {
+		return t.engine.Exclusive(ctx, func() error {
+			loss, tokens, err := t.actor.LossSFT(ctx, t.o.WarmStart.ValRows, t.o.WarmStart.Micro)
+			v.Metrics[track.ValidationLoss], v.Metrics[track.ValidationTokens] = loss, float64(tokens)
+			return err
+		})
+	})
+	v.Metrics["timing_s/testing"] += m["timing_s/testing"]
+	return err
 }
 
 // ValidationMetrics sums the episodes of one environment up.

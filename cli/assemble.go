@@ -189,13 +189,14 @@ func klType(name string) string {
 const warmSaveAfter = time.Minute
 
 // sftOptions maps the [sft] section for rows that are rendered already.
-func sftOptions(cfg configs.Config, rows []data.Row) *algo.SFTOptions {
+func sftOptions(cfg configs.Config, rows, val []data.Row) *algo.SFTOptions {
 	return &algo.SFTOptions{
 		Rows:      rows,
+		ValRows:   val,
 		Epochs:    cfg.SFT.Epochs,
 		MaxSteps:  cfg.SFT.TotalSteps,
 		BatchRows: cfg.SFT.TrainBatchSize,
-		Micro:     algo.MicroBatching{Rows: cfg.SFT.MicroBatchSize},
+		Micro:     microBatching(cfg.SFT.MicroBatchSize, cfg.SFT.DynamicBatch, cfg.SFT.MaxTokens),
 		GradClip:  cfg.SFT.GradClip,
 		Seed:      cfg.Trainer.Seed,
 		AdamW:     adamW(cfg.SFT.Optim),

@@ -29,7 +29,7 @@ var metricRuns = []struct {
 	{"a model that is there", []string{
 		"train", "--set", "model.path=MODEL", "--set", "model.fresh.layers=0", "--set", "model.fresh.walks=0",
 	}},
-	{"supervised", []string{"sft"}},
+	{"supervised", []string{"sft", "--set", `sft.val_files=["held-out.jsonl"]`}},
 }
 
 // unevenMaze is the maze, except that no two failures are paid alike: every
@@ -66,6 +66,7 @@ func TestMetricsTable(t *testing.T) {
 	for _, r := range metricRuns {
 		dir := t.TempDir()
 		writeFile(t, dir, "run.toml", tinyRun)
+		writeFile(t, dir, "held-out.jsonl", `{"item_id":"maze_3","conversations":[{"from":"human","value":"Where?"},{"from":"gpt","value":"Action: move up"}]}`)
 		args := slices.Concat([]string{r.args[0], "run.toml"}, r.args[1:], shortRun, []string{"--set", server})
 		for i, a := range args {
 			if a == "model.path=MODEL" {

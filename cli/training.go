@@ -35,6 +35,7 @@ type training struct {
 	val     [][]data.Task
 	walks   []data.Task      // what a fresh model reads first
 	experts []data.Task      // recorded or made, in the shape of episodes
+	heldOut []data.Task      // of sft.val_files, the same
 	warm    *algo.SFTOptions // nil: no supervised training
 
 	bundle  *model.Bundle
@@ -125,6 +126,16 @@ func (t *training) loadExperts(ctx context.Context) error {
 		}
 		t.experts = append(append(t.experts, made...), recorded...)
 	}
+	if t.mode == supervised {
+		heldOut := map[string]int{}
+		for i := range t.worlds {
+			more, err := t.fromFiles(ctx, i, "sft.val_files", t.cfg.SFT.ValFiles, heldOut)
+			if err != nil {
+				return err
+			}
+			t.heldOut = append(t.heldOut, more...)
+		}
+	}
 	t.s.warnOfLeak("imitated", t.experts, slices.Concat(t.val...))
 	if t.cfg.SFT.Epochs > 0 && len(t.experts) == 0 {
 		return errWith(ExitInput, "give files with conversations under sft.files, expert_tasks of a built-in environment, or set sft.epochs = 0",
@@ -154,12 +165,33 @@ func (t *training) playExperts(ctx context.Context, i int) ([]data.Task, error) 
 	return made, nil
 }
 
-// recorded are the recorded conversations of one environment. A file may be
-// another environment's, as long as it is somebody's.
+// recorded are the recorded conversations of one environment: those of
+// sft.files, or else of its training rows.
 func (t *training) recorded(ctx context.Context, i int, strangers map[string]int) ([]data.Task, error) {
+	if len(t.cfg.SFT.Files) == 0 {
+		return t.asPlayed(i, t.train[i])
+	}
+	return t.fromFiles(ctx, i, "sft.files", t.cfg.SFT.Files, strangers)
+}
+
+// fromFiles reads trajectories of one environment. A file may be another
+// environment's, as long as it is somebody's. Prompts and responses are no
+// environment's: they come with the first.
+func (t *training) fromFiles(ctx context.Context, i int, key string, files []string, strangers map[string]int) ([]data.Task, error) {
 	var tasks []data.Task
 	w := t.worlds[i]
-	for _, file := range t.cfg.SFT.Files {
+	for _, file := range files {
+		if t.cfg.SFT.PromptKey != "" {
+			if i > 0 {
+				continue
+			}
+			pairs, err := data.LoadPairs(ctx, t.s.Path(file), data.PairOptions{Env: w.spec.Name, Prompt: t.cfg.SFT.PromptKey, Response: t.cfg.SFT.ResponseKey})
+			if err != nil {
+				return nil, errWith(ExitInput, "", fmt.Errorf("%s: %w", key, err))
+			}
+			tasks = append(tasks, pairs...)
+			continue
+		}
 		more, err := data.LoadTasks(ctx, t.s.Path(file), data.LoadOptions{Env: w.spec.Name})
 		if errors.Is(err, data.ErrOtherEnv) {
 			if strangers[file]++; strangers[file] < len(t.worlds) {
@@ -167,13 +199,21 @@ func (t *training) recorded(ctx context.Context, i int, strangers map[string]int
 			}
 		}
 		if err != nil {
-			return nil, errWith(ExitInput, "", fmt.Errorf("sft.files: %w", err))
+			return nil, errWith(ExitInput, "", fmt.Errorf("%s: %w", key, err))
+		}
+		more, err = t.asPlayed(i, more)
+		if err != nil {
+			return nil, err
 		}
 		tasks = append(tasks, more...)
 	}
-	if len(t.cfg.SFT.Files) == 0 {
-		tasks = t.train[i]
-	}
+	return tasks, nil
+}
+
+// asPlayed brings the recorded conversations among tasks into the shape in
+// which the model will play.
+func (t *training) asPlayed(i int, tasks []data.Task) ([]data.Task, error) {
+	w := t.worlds[i]
 	var out []data.Task
 	for _, task := range tasks {
 		if len(task.Conversation) == 0 || w.spec.CheckIndex(task.Index) != nil {
@@ -304,7 +344,15 @@ func (t *training) render() error {
 		return errWith(ExitInput, hint, err)
 	}
 	t.s.Log.Info("trajectories for supervised training", "rows", counts.Rows, "dropped", counts.Dropped, "loss_tokens", counts.LossTokens)
-	t.warm = sftOptions(t.cfg, rows)
+	var val []data.Row
+	if len(t.heldOut) > 0 {
+		val, counts, err = algo.SFTRows(t.heldOut, t.sampler.renderer, t.cfg.SFT.MaxLength, t.cfg.SFT.Truncation)
+		if err != nil {
+			return errWith(ExitInput, "", fmt.Errorf("sft.val_files: %w", err))
+		}
+		t.s.Log.Info("trajectories to validate on", "rows", counts.Rows, "dropped", counts.Dropped, "loss_tokens", counts.LossTokens)
+	}
+	t.warm = sftOptions(t.cfg, rows, val)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/track"
 )
 
 // watcher shows a run on the terminal: a bar for what is being done, a line
@@ -75,6 +76,9 @@ func (w *watcher) Validated(v algo.Validation) {
 	w.done()
 	if w.s.Quiet || w.quiet {
 		return
+	}
+	if loss, ok := v.Metrics[track.ValidationLoss]; ok {
+		fmt.Fprintf(w.s.Stderr, "validation (%s)  loss %.4f\n", v.Label, loss)
 	}
 	for _, r := range resultsOf(v) {
 		fmt.Fprintf(w.s.Stderr, "validation (%s)  %s  success %.3f  score %.3f  turns %.1f\n", v.Label, r.env, r.success, r.score, r.turns)

@@ -186,8 +186,13 @@ type SFT struct {
 	Epochs         int      `toml:"epochs"`
 	TotalSteps     int      `toml:"total_steps"`
 	Files          []string `toml:"files"`
+	ValFiles       []string `toml:"val_files"`
+	PromptKey      string   `toml:"prompt_key"`
+	ResponseKey    string   `toml:"response_key"`
 	TrainBatchSize int      `toml:"train_batch_size"`
 	MicroBatchSize int      `toml:"micro_batch_size"`
+	DynamicBatch   bool     `toml:"dynamic_batch"`
+	MaxTokens      int      `toml:"max_tokens_per_micro_batch"`
 	MaxLength      int      `toml:"max_length"`
 	Truncation     string   `toml:"truncation"`
 	GradClip       float64  `toml:"grad_clip"`
@@ -231,6 +236,7 @@ func (c Config) Clone() Config {
 		e.Environment = maps.Clone(e.Environment)
 	}
 	c.SFT.Files = slices.Clone(c.SFT.Files)
+	c.SFT.ValFiles = slices.Clone(c.SFT.ValFiles)
 	c.Log.Backends = slices.Clone(c.Log.Backends)
 	return c
 }

@@ -68,6 +68,7 @@ func Defaults() Config {
 		SFT: SFT{
 			TrainBatchSize: 256,
 			MicroBatchSize: 16,
+			MaxTokens:      16384,
 			MaxLength:      1024,
 			Truncation:     "error",
 			GradClip:       1,

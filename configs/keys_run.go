@@ -3,13 +3,18 @@ package configs
 // The keys of supervised training, and of the run as a whole.
 
 var sftKeys = concat([]entry{
-	ready("sft.epochs", "passes over the recorded trajectories; 0: no warm start", between(0, 10000)),
+	ready("sft.epochs", "passes over the recorded trajectories; 0: no warm start. A finished `openmanus sft` goes on where there are more", between(0, 10000)),
 	ready("sft.total_steps", "stop after so many optimiser steps; 0: after the epochs", atLeast(0)),
 	ready("sft.files", "parquet or JSONL files of trajectories; empty: the files of [[env]] tasks, and what expert_tasks gives", taskFiles),
+	ready("sft.val_files", "files whose loss `openmanus sft` reports before the first step, every trainer.test_every steps and at the end", taskFiles),
+	ready("sft.prompt_key", "column of the prompt in files of prompts and responses, \"struct.field\" for a struct's; empty: files hold conversations", anything),
+	ready("sft.response_key", "column of the response in them", anything),
 	ready("sft.train_batch_size", "trajectories per optimiser step", atLeast(1)),
 	ready("sft.micro_batch_size", "trajectories per forward and backward pass", atLeast(1)),
+	ready("sft.dynamic_batch", "pack as many trajectories into a pass as max_tokens_per_micro_batch holds; changes memory and speed, not the result", anything),
+	ready("sft.max_tokens_per_micro_batch", "tokens per pass where dynamic_batch is on", atLeast(1)),
 	ready("sft.max_length", "tokens a trajectory may have", atLeast(2)),
-	ready("sft.truncation", "a longer trajectory is an error, or dropped and counted", oneOf([]string{"error", "drop"}, "left", "right")),
+	ready("sft.truncation", "a longer trajectory is an error, dropped and counted, or cut: left keeps its end, right its start", oneOf([]string{"error", "drop", "left", "right"})),
 	ready("sft.grad_clip", "global L2 norm of the gradient", above(0)),
 	moved("sft.total_epochs", "write sft.epochs"),
 	moved("sft.clip_grad", "write sft.grad_clip"),
@@ -17,7 +22,7 @@ var sftKeys = concat([]entry{
 	moved("sft.validate_before_training", "write trainer.val_before_train"),
 	moved("sft.partial_pretrain", "write model.path"),
 },
-	later("sft", "prompt_key response_key balance_dp_token lora_rank lora_alpha target_modules"),
+	later("sft", "balance_dp_token lora_rank lora_alpha target_modules"),
 	optimKeys("sft.optim"))
 
 var trainerKeys = []entry{
@@ -32,7 +37,7 @@ var trainerKeys = []entry{
 	ready("trainer.val_before_train", "validate before the first step", anything),
 	fixed("trainer.val_only", false, "stop after the first validation; `openmanus eval` does that"),
 	ready("trainer.keep_checkpoints", "newest checkpoints kept; 0: all", atLeast(0)),
-	ready("trainer.best_metric", "validation metric, over the episodes of all environments, by which the best checkpoint is kept beside the newest, with the link best in the run folder; empty: none is", oneOf([]string{"success_rate", "mean_score", ""})),
+	ready("trainer.best_metric", "validation metric by which the best checkpoint is kept beside the newest, with the link best in the run folder: over the episodes of all environments, or the loss of sft.val_files; empty: none is", oneOf([]string{"success_rate", "mean_score", "loss", ""})),
 	ready("trainer.resume", "auto: go on from the newest checkpoint if there is one; never: train anew in a folder of its own; or the path of one of the run's own checkpoints", notEmpty),
 	ready("trainer.output_dir", "folder of all runs", notEmpty),
 	ready("trainer.seed", "seed of everything random but the order of tasks", anything),

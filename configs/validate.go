@@ -124,6 +124,7 @@ func (c *Config) checkEnvs(fs *Faults) {
 	if !trained {
 		fs.add("env.0.weight", "no weight is above 0: nothing would be trained on")
 	}
+	val = val || len(c.SFT.ValFiles) > 0
 	if !val && (c.Trainer.TestEvery > 0 || c.Trainer.ValBeforeTrain) {
 		fs.add("env.0.val_tasks", "nothing to validate on: give val_tasks, or set trainer.test_every = 0 and trainer.val_before_train = false")
 	}
@@ -180,10 +181,24 @@ func (c *Config) checkUpdate(fs *Faults) {
 
 func (c *Config) checkSFT(fs *Faults) {
 	s := c.SFT
+	switch {
+	case (s.PromptKey == "") != (s.ResponseKey == ""):
+		fs.add("sft.prompt_key", "prompt_key and response_key go together: set both, or neither for files of conversations")
+	case s.PromptKey != "" && s.PromptKey == s.ResponseKey:
+		fs.add("sft.response_key", "%q is the prompt's column", s.ResponseKey)
+	case s.PromptKey != "" && len(s.Files) == 0:
+		fs.add("sft.prompt_key", "it names a column of sft.files: give some")
+	}
+	if s.DynamicBatch && s.MaxTokens < s.MaxLength {
+		fs.add("sft.max_tokens_per_micro_batch", "%d is less than one trajectory may have (sft.max_length %d)", s.MaxTokens, s.MaxLength)
+	}
+	if c.Trainer.BestMetric == "loss" && len(s.ValFiles) == 0 {
+		fs.add("trainer.best_metric", "\"loss\" is that of sft.val_files: give some, or choose success_rate")
+	}
 	if s.Epochs == 0 {
 		return
 	}
-	if s.MicroBatchSize > 0 && s.TrainBatchSize%s.MicroBatchSize != 0 {
+	if s.MicroBatchSize > 0 && !s.DynamicBatch && s.TrainBatchSize%s.MicroBatchSize != 0 {
 		fs.add("sft.micro_batch_size", "%d does not divide sft.train_batch_size %d", s.MicroBatchSize, s.TrainBatchSize)
 	}
 	found := len(s.Files) > 0

@@ -2,6 +2,8 @@ package data
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/parquet-go/parquet-go"
 )
@@ -104,8 +106,9 @@ var lists = map[string]func(*Record) *[]RecordMessage{
 }
 
 // bindLeaves finds the columns that are wanted among a file's, by number, and
-// names the others.
-func bindLeaves(s *parquet.Schema) (out map[int]leaf, others []string, err error) {
+// names the others. texts are columns to be kept as text; where some are asked
+// for, no others are wanted.
+func bindLeaves(s *parquet.Schema, texts ...string) (out map[int]leaf, others []string, err error) {
 	out = map[int]leaf{}
 	column := 0
 	var walk func(n parquet.Node, first, path string, defined, repeated, exists int) error
@@ -137,6 +140,9 @@ func bindLeaves(s *parquet.Schema) (out map[int]leaf, others []string, err error
 			l, wanted = members[lastName(path)]
 			l.list, l.exists, depth = list, exists, 1
 		}
+		if len(texts) > 0 {
+			l, wanted, depth = textColumn(path), slices.Contains(texts, path), 0
+		}
 		if wanted {
 			if got := n.Type().Kind(); got != l.kind || repeated != depth {
 				return fmt.Errorf("column %s is %s with %d levels of lists, want %s with %d", path, got, repeated, l.kind, depth)
@@ -149,7 +155,9 @@ func bindLeaves(s *parquet.Schema) (out map[int]leaf, others []string, err error
 		column++
 		return nil
 	}
-	err = walk(s, "", "", 0, 0, 0)
+	if err = walk(s, "", "", 0, 0, 0); err == nil && len(texts) > 0 && len(out) < len(texts) {
+		err = fmt.Errorf("it has not both of the columns %s; it has %s", strings.Join(texts, " and "), strings.Join(others, ", "))
+	}
 	return out, others, err
 }
 

@@ -17,8 +17,9 @@ const maxUnpacked = 4 << 30
 const parquetMagic = "PAR1"
 
 // readParquet reads OpenManus-RL rows (protocol 7.1) and hands each to row.
-// Columns that are absent count as null; others are not read, but named.
-func readParquet(ctx context.Context, f *os.File, size int64, row func(n int, r *Record) error) (others []string, err error) {
+// Columns that are absent count as null; others are not read, but named. Where
+// texts names columns, these alone are read.
+func readParquet(ctx context.Context, f *os.File, size int64, row func(n int, r *Record) error, texts ...string) (others []string, err error) {
 	// The parquet library panics on some malformed files. They are input, so
 	// here, and only here, a panic becomes an error.
 	defer func() {
@@ -46,7 +47,7 @@ func readParquet(ctx context.Context, f *os.File, size int64, row func(n int, r 
 			unpacked += n
 		}
 	}
-	leaves, others, err := bindLeaves(pf.Schema())
+	leaves, others, err := bindLeaves(pf.Schema(), texts...)
 	if err != nil {
 		return nil, err
 	}

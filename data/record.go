@@ -18,6 +18,8 @@ type Record struct {
 	Ability       *string
 	RewardModel   *RecordReward
 	ExtraInfo     *RecordExtra
+
+	Texts map[string]string // columns of a parquet file that were asked for by name
 }
 
 // RecordMessage has both spellings of a message, of which a file uses one:

@@ -36,6 +36,8 @@ const (
 	Outcomes            = "episode/outcome"
 	LogProbGap          = "rollout/logprob_gap"
 	Validation          = "val"
+	ValidationLoss      = "val/loss"
+	ValidationTokens    = "val/tokens"
 	AdvantageHistogram  = "critic/advantages/hist"
 	TurnEntropy         = "actor/entropy"
 	MemoryBytes         = "perf/memory_bytes"

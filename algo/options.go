@@ -18,8 +18,9 @@ type Options struct {
 	BatchTasks     int // tasks a step; each is played GroupSize times
 	Shuffle        bool
 	OrderSeed      uint64 // of the order in which tasks are drawn
-	SaveEvery      int    // steps between checkpoints; 0: only at the end
-	TestEvery      int    // steps between validations; 0: only at the end
+	Course         Course
+	SaveEvery      int // steps between checkpoints; 0: only at the end
+	TestEvery      int // steps between validations; 0: only at the end
 	ValBeforeTrain bool
 	ValUntrained   bool   // validate before the warm start as well
 	Keep           int    // checkpoints kept

@@ -49,6 +49,7 @@ type rig struct {
 	repair func()
 
 	supervised bool
+	course     Course
 	reference  bool // with a KL loss to the weights after the warm start
 	saveAfter  time.Duration
 	steps      int
@@ -158,7 +159,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	base := rollout.Options{Concurrency: 8, Seed: 3, Attempts: 2, Deterministic: true}
 	o := Options{
 		Seed: 3, Steps: r.steps, BatchTasks: 2, Shuffle: true, OrderSeed: 5, SaveEvery: 1, TestEvery: 2, ValBeforeTrain: true,
-		Keep: r.keep, BestMetric: "mean_score", FreezeReference: r.reference, ValUntrained: true, Train: base, Val: base, Signal: "last", Allocation: "last_token", Estimator: "grpo",
+		Course: r.course, Keep: r.keep, BestMetric: "mean_score", FreezeReference: r.reference, ValUntrained: true, Train: base, Val: base, Signal: "last", Allocation: "last_token", Estimator: "grpo",
 		EstimatorOpts: EstimatorOptions{NormByStd: true},
 		Policy:        PolicyOptions{ClipLow: .2, ClipHigh: .2, ClipC: 3, Temperature: 1, GradClip: 1},
 		AdamW:         adamw, Schedule: optim.Schedule{Shape: "constant", Base: 1e-3, Steps: r.steps},

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/openmanus/openmanus/algo/curriculum"
 	"github.com/openmanus/openmanus/data"
 )
 
@@ -14,18 +15,19 @@ import (
 // the next step depends on. Random draws are keyed by seed and step, so no
 // generator has a state of its own.
 type State struct {
-	Step          int             `json:"step"`         // finished training steps
-	Supervised    bool            `json:"supervised"`   // the steps are those of FitSFT
-	WarmSteps     int             `json:"warm_steps"`   // finished steps of the warm start
-	WarmStarted   bool            `json:"warm_started"` // the warm start is over
-	Begun         bool            `json:"begun"`        // and so is the validation after it
-	Finished      bool            `json:"finished"`
-	WeightVersion int64           `json:"weight_version"`
-	Order         data.OrderState `json:"order"`
-	MetricsOffset int64           `json:"metrics_offset"` // bytes of metrics.jsonl that belong to finished steps
-	Seed          uint64          `json:"seed"`
-	Validations   []Validation    `json:"validations"`
-	Best          *Best           `json:"best,omitempty"` // nil before the first validation
+	Step          int               `json:"step"`         // finished training steps
+	Supervised    bool              `json:"supervised"`   // the steps are those of FitSFT
+	WarmSteps     int               `json:"warm_steps"`   // finished steps of the warm start
+	WarmStarted   bool              `json:"warm_started"` // the warm start is over
+	Begun         bool              `json:"begun"`        // and so is the validation after it
+	Finished      bool              `json:"finished"`
+	WeightVersion int64             `json:"weight_version"`
+	Order         data.OrderState   `json:"order"`
+	MetricsOffset int64             `json:"metrics_offset"` // bytes of metrics.jsonl that belong to finished steps
+	Seed          uint64            `json:"seed"`
+	Validations   []Validation      `json:"validations"`
+	Curriculum    *curriculum.State `json:"curriculum,omitempty"` // of the tasks that were seen
+	Best          *Best             `json:"best,omitempty"`       // nil before the first validation
 
 	// Unreported are the metrics of the last step where its validation or the
 	// writing of its line failed or was interrupted; nil otherwise. A resumed

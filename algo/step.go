@@ -23,10 +23,7 @@ func (t *Trainer) step(ctx, soft context.Context) error {
 	m := Metrics{}
 	began := time.Now()
 
-	tasks := make([]data.Task, 0, t.o.BatchTasks)
-	for _, i := range t.order.Next(t.o.BatchTasks) {
-		tasks = append(tasks, t.all[i])
-	}
+	tasks := t.choose(step, t.o.BatchTasks)
 	var episodes []*data.Episode
 	err := t.phase(step, "gen", len(tasks)*t.o.Train.GroupSize, m, func() (err error) {
 		episodes, err = t.play(ctx, step, tasks, m)
@@ -50,6 +47,9 @@ func (t *Trainer) step(ctx, soft context.Context) error {
 	}
 	learned, err := t.update(ctx, step, batch.Rows, m)
 	if err != nil {
+		return err
+	}
+	if err := t.learnCourse(step, episodes, m); err != nil {
 		return err
 	}
 	t.state.Step = step
@@ -79,7 +79,7 @@ func (t *Trainer) play(ctx context.Context, step int, tasks []data.Task, m Metri
 	o.Step = step
 	o.OnProgress = t.onProgress
 	before := t.engine.Stats()
-	episodes, stats, err := rollout.RunEpisodes(ctx, t.trainEnvs(), tasks, o)
+	episodes, stats, err := rollout.RunEpisodes(ctx, t.trainEnvs(step), tasks, o)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,8 @@ type Trainer struct {
 
 	state   State
 	order   *data.Order
-	unsaved bool // the state has gone on since the last checkpoint
+	course  *course // nil: tasks come in their order
+	unsaved bool    // the state has gone on since the last checkpoint
 }
 
 // Parts are what a Trainer is put together from.
@@ -102,6 +103,10 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 			return nil, fmt.Errorf("the tasks are not those of the checkpoint: %w", err)
 		}
 	}
+	t.course = newCourse(p.Envs, o.Course.Sampler)
+	if err := t.course.restore(t.state.Curriculum); err != nil {
+		return nil, fmt.Errorf("the tasks are not those of the checkpoint: %w", err)
+	}
 	if t.updated != nil {
 		t.updated(t.state.WeightVersion)
 	}
@@ -111,9 +116,12 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 // State returns where the run stands.
 func (t *Trainer) State() State { return t.state }
 
-func (t *Trainer) trainEnvs() map[string]rollout.Env {
+// trainEnvs are the environments as a step plays them.
+func (t *Trainer) trainEnvs(step int) map[string]rollout.Env {
 	m := map[string]rollout.Env{}
 	for _, e := range t.envs {
+		most := &e.Train.Setup.Options.MaxTurns // of this copy
+		*most = t.o.Course.Stages.Turns(step, *most)
 		m[e.Name] = e.Train
 	}
 	return m

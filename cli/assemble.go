@@ -7,6 +7,7 @@ import (
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/curriculum"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
@@ -126,6 +127,7 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int
 		BatchTasks:     cfg.Data.TrainBatchSize,
 		Shuffle:        cfg.Data.Shuffle,
 		OrderSeed:      cfg.Data.Seed,
+		Course:         course(cfg),
 		SaveEvery:      cfg.Trainer.SaveEvery,
 		TestEvery:      cfg.Trainer.TestEvery,
 		ValBeforeTrain: cfg.Trainer.ValBeforeTrain,
@@ -161,6 +163,19 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int
 		MaxGap:    gap,
 		FailOnGap: cfg.Rollout.FailOnLogprobGap,
 	}
+}
+
+// course maps the [curriculum] section.
+func course(cfg configs.Config) algo.Course {
+	c := cfg.Curriculum
+	o := algo.Course{Sampler: curriculum.Options{
+		Seed: cfg.Data.Seed, BySuccess: c.Sampler == "success_rate", Failures: c.Failures, Rest: c.RestSteps,
+	}}
+	stages, _ := configs.ParseStages(c.MaxTurns) // validated when the file was read
+	for _, s := range stages {
+		o.Stages = append(o.Stages, curriculum.Stage{From: s.From, Turns: s.Turns})
+	}
+	return o
 }
 
 // totalSteps is the length of the run: total_steps, or as many whole batches as

@@ -24,6 +24,7 @@ var metricRuns = []struct {
 	{"fresh model, GRPO", []string{"train", "--set", "actor.calculate_entropy=true"}},
 	{"two updates a step, entropy and KL in the loss", []string{
 		"train", "--set", "actor.mini_batch_size=4", "--set", "actor.entropy_coef=0.001", "--set", "actor.use_kl_loss=true",
+		"--set", `curriculum.max_turns=["1:2"]`, "--set", "curriculum.sampler=success_rate",
 	}},
 	// Weights of a folder are validated before their warm start.
 	{"a model that is there", []string{

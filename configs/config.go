@@ -8,18 +8,19 @@ import (
 // Config is one run, section by section. The names are those of the TOML file;
 // docs/configuration.md says what each key means.
 type Config struct {
-	Model   Model   `toml:"model"`
-	Env     []Env   `toml:"env"`
-	Data    Data    `toml:"data"`
-	Agent   Agent   `toml:"agent"`
-	Rollout Rollout `toml:"rollout"`
-	Reward  Reward  `toml:"reward"`
-	Algo    Algo    `toml:"algo"`
-	Actor   Actor   `toml:"actor"`
-	Ref     Ref     `toml:"ref"`
-	SFT     SFT     `toml:"sft"`
-	Trainer Trainer `toml:"trainer"`
-	Log     Log     `toml:"log"`
+	Model      Model      `toml:"model"`
+	Env        []Env      `toml:"env"`
+	Data       Data       `toml:"data"`
+	Agent      Agent      `toml:"agent"`
+	Rollout    Rollout    `toml:"rollout"`
+	Reward     Reward     `toml:"reward"`
+	Algo       Algo       `toml:"algo"`
+	Curriculum Curriculum `toml:"curriculum"`
+	Actor      Actor      `toml:"actor"`
+	Ref        Ref        `toml:"ref"`
+	SFT        SFT        `toml:"sft"`
+	Trainer    Trainer    `toml:"trainer"`
+	Log        Log        `toml:"log"`
 }
 
 // Model says which weights are trained and in which number format.
@@ -142,6 +143,14 @@ type Algo struct {
 	FilterMetric string `toml:"filter_metric"`
 }
 
+// Curriculum says what a step plays.
+type Curriculum struct {
+	MaxTurns  []string `toml:"max_turns"`
+	Sampler   string   `toml:"sampler"`
+	Failures  int      `toml:"failures"`
+	RestSteps int      `toml:"rest_steps"`
+}
+
 // Actor is the policy update.
 type Actor struct {
 	MiniBatchSize          int     `toml:"mini_batch_size"`
@@ -235,6 +244,7 @@ func (c Config) Clone() Config {
 		e.Command = slices.Clone(e.Command)
 		e.Environment = maps.Clone(e.Environment)
 	}
+	c.Curriculum.MaxTurns = slices.Clone(c.Curriculum.MaxTurns)
 	c.SFT.Files = slices.Clone(c.SFT.Files)
 	c.SFT.ValFiles = slices.Clone(c.SFT.ValFiles)
 	c.Log.Backends = slices.Clone(c.Log.Backends)

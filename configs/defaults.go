@@ -64,7 +64,8 @@ func Defaults() Config {
 			GradClip:               1,
 			Optim:                  defaultOptim(),
 		},
-		Ref: Ref{MicroBatchSize: 8},
+		Curriculum: Curriculum{Sampler: "uniform", RestSteps: 20},
+		Ref:        Ref{MicroBatchSize: 8},
 		SFT: SFT{
 			TrainBatchSize: 256,
 			MicroBatchSize: 16,

@@ -40,7 +40,7 @@ type entry struct {
 
 // table is every known key, in the order of a written file: sections keep
 // together, the keys of a section come before its subsections.
-var table = concat(modelKeys, envKeys, dataKeys, agentKeys, rolloutKeys, rewardKeys, algoKeys, actorKeys,
+var table = concat(modelKeys, envKeys, dataKeys, agentKeys, rolloutKeys, rewardKeys, algoKeys, curriculumKeys, actorKeys,
 	criticKeys, refKeys, sftKeys, trainerKeys, logKeys)
 
 var byName = func() map[string]entry {

@@ -19,8 +19,9 @@ var arrows = map[string]string{
 
 	"configs": "",
 
-	"algo":            "algo/checkpoint algo/track agent/... env/... reward data/... torch/...",
+	"algo":            "algo/checkpoint algo/curriculum algo/track agent/... env/... reward data/... torch/...",
 	"algo/checkpoint": "data/crash",
+	"algo/curriculum": "",
 	"algo/track":      "data/...",
 
 	"agent":            "agent/engine env reward data/...",
@@ -61,7 +62,7 @@ var arrows = map[string]string{
 
 // pure lists the packages that must build without cgo.
 var pure = []string{
-	"configs", "algo/checkpoint", "algo/track", "agent", "agent/rollout", "agent/engine", "agent/model/gguf",
+	"configs", "algo/checkpoint", "algo/curriculum", "algo/track", "agent", "agent/rollout", "agent/engine", "agent/model/gguf",
 	"agent/chat", "agent/tokenizer", "env", "env/builtin", "reward", "data", "data/crash", "data/registry",
 	"data/view", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise",
 }

@@ -1,0 +1,106 @@
+package algo
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/openmanus/openmanus/algo/curriculum"
+	"github.com/openmanus/openmanus/data"
+)
+
+// Course is the curriculum of a run: what a step plays, other than every task
+// in turn with all the turns there are.
+type Course struct {
+	Stages  curriculum.Stages // of the limit on turns
+	Sampler curriculum.Options
+}
+
+// course numbers the training tasks for a Sampler. Rows of the same task are
+// one task to it. It is nil where tasks come in their own order.
+type course struct {
+	tasks   []data.Task
+	number  map[taskKey]int
+	sampler *curriculum.Sampler
+}
+
+type taskKey struct {
+	env, id string
+	index   int
+}
+
+func keyOf(t data.Task) taskKey { return taskKey{t.Env, t.ID, t.Index} }
+
+func newCourse(envs []Env, o curriculum.Options) *course {
+	if !o.Used() {
+		return nil
+	}
+	c := &course{number: map[taskKey]int{}}
+	for _, e := range envs {
+		for _, task := range e.TrainTasks {
+			if _, seen := c.number[keyOf(task)]; !seen {
+				c.number[keyOf(task)] = len(c.tasks)
+				c.tasks = append(c.tasks, task)
+			}
+		}
+	}
+	c.sampler = curriculum.New(len(c.tasks), o)
+	return c
+}
+
+// restore goes on from a checkpoint.
+func (c *course) restore(st *curriculum.State) error {
+	if c == nil || st == nil {
+		return nil
+	}
+	return c.sampler.Restore(*st)
+}
+
+// choose returns the next k tasks of a step.
+func (t *Trainer) choose(step, k int) []data.Task {
+	out := make([]data.Task, 0, k)
+	if t.course == nil {
+		for _, i := range t.order.Next(k) {
+			out = append(out, t.all[i])
+		}
+		return out
+	}
+	next := func() int { return t.course.number[keyOf(t.all[t.order.Next(1)[0]])] }
+	for _, i := range t.course.sampler.Draw(step, k, next) {
+		out = append(out, t.course.tasks[i])
+	}
+	return out
+}
+
+// learnCourse takes the episodes of a finished step into account.
+func (t *Trainer) learnCourse(step int, episodes []*data.Episode, m Metrics) error {
+	if len(t.o.Course.Stages) > 0 {
+		turns := 0
+		for _, e := range t.envs {
+			turns = max(turns, t.o.Course.Stages.Turns(step, e.Train.Setup.Options.MaxTurns))
+		}
+		m["curriculum/max_turns"] = float64(turns)
+	}
+	if t.course == nil {
+		return nil
+	}
+	played, won := map[int]int{}, map[int]int{}
+	for _, ep := range episodes {
+		i, known := t.course.number[keyOf(ep.Task)]
+		if !known {
+			return fmt.Errorf("an episode of task %s, which is none of the run's", ep.Task.ID)
+		}
+		if ep.Outcome.Trainable() {
+			played[i]++
+		}
+		if ep.Outcome == data.Success {
+			won[i]++
+		}
+	}
+	for i := range t.course.tasks { // in their order, not the map's
+		t.course.sampler.Report(step, i, played[i], won[i])
+	}
+	maps.Copy(m, t.course.sampler.Metrics())
+	st := t.course.sampler.State()
+	t.state.Curriculum = &st
+	return nil
+}

@@ -1,0 +1,87 @@
+package algo
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/algo/curriculum"
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/data"
+)
+
+// courseRun is a run whose turns grow and whose tasks rest after a failure.
+func courseRun(t *testing.T) *rig {
+	r := newRig(t)
+	r.steps = 4
+	r.course = Course{
+		Stages:  curriculum.Stages{{From: 1, Turns: 1}, {From: 3, Turns: 2}},
+		Sampler: curriculum.Options{Seed: 9, BySuccess: true, Failures: 1, Rest: 2},
+	}
+	return r
+}
+
+// TestCourse: turns are limited stage by stage, and a run that is killed and
+// resumed draws the tasks it would have drawn.
+func TestCourse(t *testing.T) {
+	r := courseRun(t)
+	must(t, r.fit(t, t.Context(), t.Context()))
+	want := drawn(t, r.dir, r.steps)
+	whole := r.result(t)
+	for _, m := range whole.Metrics {
+		step := int(m["step"])
+		if step == 0 {
+			continue
+		}
+		limit := map[bool]float64{true: 1, false: 2}[step < 3]
+		if m["curriculum/max_turns"] != limit || m["env/number_of_actions/max"] > limit {
+			t.Errorf("step %d: limit %v, most turns %v; want %v", step, m["curriculum/max_turns"], m["env/number_of_actions/max"], limit)
+		}
+		if seen := m["curriculum/tasks_seen"]; seen < 2 || seen > 3 {
+			t.Errorf("step %d: %v of 3 tasks were seen", step, seen)
+		}
+	}
+
+	again := courseRun(t)
+	hard, kill := context.WithCancel(t.Context())
+	defer kill()
+	again.onWrite = func(step int, _ track.Metrics) error {
+		if step == 3 {
+			kill()
+		}
+		return hard.Err()
+	}
+	if err := again.fit(t, hard, hard); err == nil {
+		t.Fatal("the run was not killed")
+	}
+	again.undisturbed()
+	must(t, again.fit(t, t.Context(), t.Context()))
+	if d := cmp.Diff(want, drawn(t, again.dir, again.steps)); d != "" {
+		t.Errorf("tasks differ from those of a run nothing happened to:\n%s", d)
+	}
+	if d := cmp.Diff(whole, again.result(t)); d != "" {
+		t.Errorf("the end differs:\n%s", d)
+	}
+}
+
+// drawn names the tasks of every step.
+func drawn(t *testing.T, dir string, steps int) []string {
+	t.Helper()
+	var out []string
+	for step := 1; step <= steps; step++ {
+		r, err := data.OpenDump(fmt.Sprintf("%s/rollouts/step_%d.jsonl", dir, step))
+		must(t, err)
+		var names []string
+		for e, err := r.Next(); err == nil; e, err = r.Next() {
+			if e.Sample == 0 {
+				names = append(names, e.Task.ID)
+			}
+		}
+		must(t, r.Close())
+		out = append(out, strings.Join(names, " "))
+	}
+	return out
+}

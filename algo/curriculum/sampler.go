@@ -1,0 +1,205 @@
+package curriculum
+
+// Which tasks come next, by how often they succeed:
+//
+//	p_i = (S_i + 1) / (N_i + 2)            successes S of N episodes, smoothed
+//	w_i = max(p_i (1 - p_i), 0.02)         drawn without replacement
+//
+// where S and N shrink by a fifth at every visit, since the policy moves on. The
+// variance p(1-p) of a success is what a group estimator learns from: it is
+// largest where half of the episodes succeed and nothing where all or none do.
+// The least weight brings a task back in time. A task nobody has seen has p = 1/2
+// and comes first. (Variance as the weight of a task: Foster and Foerster,
+// Learning to Reason at the Frontier of Learnability, arXiv:2502.12272.)
+//
+// Differs from the paper in: rates come from the training episodes themselves,
+// no extra rollouts estimate them.
+//
+// A task none of whose episodes succeeded in so many visits in a row rests for
+// so many steps.
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+const (
+	keep        = 0.8  // of what was seen before, at a visit
+	leastWeight = 0.02 // of a task
+)
+
+// Options of a Sampler.
+type Options struct {
+	Seed      uint64
+	BySuccess bool // draw by success rate; otherwise in the order that Draw is handed
+	Failures  int  // visits in a row without a success after which a task rests; 0: never
+	Rest      int  // steps that it rests
+}
+
+// Used reports whether there is anything for a Sampler to do.
+func (o Options) Used() bool { return o.BySuccess || o.Failures > 0 }
+
+// Seen is what a Sampler knows of one task.
+type Seen struct {
+	Task      int     `json:"task"`
+	Episodes  float64 `json:"episodes"` // both shrink at every visit
+	Successes float64 `json:"successes"`
+	Failed    int     `json:"failed"` // visits in a row without a success
+	Until     int     `json:"until"`  // it rests up to this step, itself included
+}
+
+// State is what a checkpoint keeps.
+type State struct {
+	Draws uint64 `json:"draws"`
+	Seen  []Seen `json:"seen"` // by task
+}
+
+// Sampler draws tasks.
+type Sampler struct {
+	o     Options
+	draws uint64
+	seen  []Seen // one a task
+	rest  int    // tasks that the last draw left resting
+	rate  float64
+}
+
+// New makes a Sampler of n tasks of which it has seen none.
+func New(n int, o Options) *Sampler {
+	s := &Sampler{o: o, seen: make([]Seen, n)}
+	for i := range s.seen {
+		s.seen[i].Task = i
+	}
+	return s
+}
+
+// Draw returns k tasks for a step. next gives the tasks in their own order, for
+// ever; it is asked where that order is the one. Tasks that rest are left out
+// unless fewer than k do not.
+func (s *Sampler) Draw(step, k int, next func() int) []int {
+	s.draws++
+	awake := 0
+	for i := range s.seen {
+		if s.seen[i].Until < step {
+			awake++
+		}
+	}
+	s.rest = len(s.seen) - awake
+	enough := awake >= min(k, len(s.seen))
+	resting := func(i int) bool { return enough && s.seen[i].Until >= step }
+	var out []int
+	if s.o.BySuccess {
+		out = s.bySuccess(k, resting)
+	} else {
+		for len(out) < k {
+			if i := next(); !resting(i) {
+				out = append(out, i)
+			}
+		}
+	}
+	s.rate = 0
+	for _, i := range out {
+		s.rate += s.seen[i].rate() / float64(len(out))
+	}
+	return out
+}
+
+// bySuccess draws without replacement, again from all once every task is out.
+func (s *Sampler) bySuccess(k int, resting func(int) bool) []int {
+	rng := rand.NewPCG(s.o.Seed, s.draws)
+	var out []int
+	for len(out) < k {
+		weights := make([]float64, len(s.seen))
+		total := 0.0
+		left := 0
+		for i := range s.seen {
+			if !resting(i) {
+				weights[i] = s.seen[i].weight()
+				total += weights[i]
+				left++
+			}
+		}
+		for ; left > 0 && len(out) < k; left-- {
+			i := pick(weights, total*float64(rng.Uint64()>>11)/(1<<53))
+			total -= weights[i]
+			weights[i] = 0
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// pick finds where the sum of the weights passes x; rounding may leave a little
+// of it over after the last.
+func pick(weights []float64, x float64) int {
+	last := 0
+	for i, w := range weights {
+		if w == 0 {
+			continue
+		}
+		if last = i; x < w {
+			break
+		}
+		x -= w
+	}
+	return last
+}
+
+func (t *Seen) rate() float64 { return (t.Successes + 1) / (t.Episodes + 2) }
+
+func (t *Seen) weight() float64 {
+	p := t.rate()
+	return max(p*(1-p), leastWeight)
+}
+
+// Report tells how the episodes of a task went in a step. Those that were lost
+// to the infrastructure are not among them.
+func (s *Sampler) Report(step, task, episodes, successes int) {
+	if episodes == 0 {
+		return
+	}
+	t := &s.seen[task]
+	t.Episodes = keep*t.Episodes + float64(episodes)
+	t.Successes = keep*t.Successes + float64(successes)
+	if t.Failed++; successes > 0 {
+		t.Failed = 0
+	}
+	if s.o.Failures > 0 && t.Failed >= s.o.Failures {
+		t.Failed, t.Until = 0, step+s.o.Rest
+	}
+}
+
+// State is a copy of what the Sampler knows.
+func (s *Sampler) State() State {
+	st := State{Draws: s.draws}
+	for _, t := range s.seen {
+		if t != (Seen{Task: t.Task}) {
+			st.Seen = append(st.Seen, t)
+		}
+	}
+	return st
+}
+
+// Restore goes on from a state.
+func (s *Sampler) Restore(st State) error {
+	fresh := New(len(s.seen), s.o)
+	fresh.draws = st.Draws
+	for _, t := range st.Seen {
+		if t.Task < 0 || t.Task >= len(s.seen) || !(t.Episodes >= 0 && t.Successes >= 0 && t.Successes <= t.Episodes) {
+			return fmt.Errorf("curriculum: %+v is not the state of one of %d tasks", t, len(s.seen))
+		}
+		fresh.seen[t.Task] = t
+	}
+	*s = *fresh
+	return nil
+}
+
+// Metrics are those of the last draw, behind curriculum/.
+func (s *Sampler) Metrics() map[string]float64 {
+	seen := slices.DeleteFunc(slices.Clone(s.seen), func(t Seen) bool { return t.Episodes == 0 })
+	return map[string]float64{
+		"curriculum/tasks_seen":         float64(len(seen)),
+		"curriculum/tasks_resting":      float64(s.rest),
+		"curriculum/drawn_success_rate": s.rate,
+	}
+}

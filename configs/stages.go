@@ -1,0 +1,43 @@
+package configs
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Stage is an entry of curriculum.max_turns.
+type Stage struct{ From, Turns int }
+
+// ParseStages reads entries such as "100:10": from step 100 on, 10 turns.
+func ParseStages(entries []string) ([]Stage, error) {
+	var out []Stage
+	for _, e := range entries {
+		step, turns, ok := strings.Cut(e, ":")
+		from, err := strconv.Atoi(step)
+		most, err2 := strconv.Atoi(turns)
+		if !ok || err != nil || err2 != nil || from < 1 || most < 1 {
+			return nil, fmt.Errorf("%q is no stage: write STEP:TURNS, such as \"100:10\" for 10 turns from step 100 on", e)
+		}
+		if n := len(out); n > 0 && out[n-1].From >= from {
+			return nil, fmt.Errorf("%q does not come after %q: give the stages in the order of their steps", e, entries[n-1])
+		}
+		out = append(out, Stage{from, most})
+	}
+	return out, nil
+}
+
+var stages = rule{"STEP:TURNS, in the order of the steps", func(v any) string {
+	if _, err := ParseStages(v.([]string)); err != nil {
+		return err.Error()
+	}
+	return ""
+}}
+
+// curriculumKeys decide what a step plays.
+var curriculumKeys = []entry{
+	ready("curriculum.max_turns", "turns of a training episode in stages, such as [\"1:5\", \"100:10\"]: 5 from the first step, 10 from step 100 on; never more than the environment's own limit, which validation always has; empty: that limit", stages),
+	ready("curriculum.sampler", "uniform: every task once an epoch; success_rate: tasks that succeed about half of the time come most often, the others seldom", oneOf([]string{"uniform", "success_rate"})),
+	ready("curriculum.failures", "visits in a row without a success after which a task rests; 0: never", atLeast(0)),
+	ready("curriculum.rest_steps", "steps that it rests", atLeast(1)),
+}

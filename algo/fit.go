@@ -192,6 +192,9 @@ func (t *Trainer) write(step int, m Metrics) error {
 	line := Metrics{}
 	maps.Copy(line, m)
 	t.memory(line)
+	if t.saving > 0 {
+		line["timing_s/save_checkpoint"], t.saving = t.saving, 0
+	}
 	if err := t.sink.Write(step, line); err != nil {
 		return fmt.Errorf("write metrics: %w", err)
 	}

@@ -46,6 +46,9 @@ func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 			}, also...)
 		})
 	})
+	if err == nil {
+		err = checkpoint.Link(t.run.Checkpoints(), t.state.Step, t.run.Latest())
+	}
 	if err == nil && t.state.Best != nil {
 		err = checkpoint.Link(t.run.Checkpoints(), t.state.Best.Step, t.run.Best())
 	}
@@ -53,6 +56,7 @@ func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 		return fmt.Errorf("save checkpoint of step %d: %w", t.state.Step, err)
 	}
 	t.unsaved = false
+	t.saving = m["timing_s/save_checkpoint"]
 	t.log.Info("checkpoint saved", "step", t.state.Step, "seconds", m["timing_s/save_checkpoint"])
 	return nil
 }

@@ -17,7 +17,8 @@ var (
 )
 
 // RunFolder is where a run leaves what it made: config.toml, metrics.jsonl,
-// rollouts/step_N.jsonl, checkpoints/, run.log; servers/ where it started some.
+// rollouts/step_N.jsonl, checkpoints/, latest and best, which lead to two of
+// these, run.log; servers/ where it started some.
 type RunFolder struct {
 	Dir string
 }
@@ -29,7 +30,8 @@ func (r *RunFolder) Checkpoints() string { return filepath.Join(r.Dir, "checkpoi
 func (r *RunFolder) Rollouts() string    { return filepath.Join(r.Dir, "rollouts") }
 func (r *RunFolder) Log() string         { return filepath.Join(r.Dir, "run.log") }
 func (r *RunFolder) Servers() string     { return filepath.Join(r.Dir, "servers") }
-func (r *RunFolder) Best() string        { return filepath.Join(r.Dir, "best") } // a link to the best checkpoint
+func (r *RunFolder) Latest() string      { return filepath.Join(r.Dir, "latest") } // a link to the newest checkpoint
+func (r *RunFolder) Best() string        { return filepath.Join(r.Dir, "best") }   // a link to the best checkpoint
 func (r *RunFolder) Reference() string   { return filepath.Join(r.Dir, "reference") }
 
 // Make creates the folders.

@@ -60,7 +60,24 @@ func (r *RunFolder) SetAside(step int) (dir string, steps []int, err error) {
 	for _, e := range moved {
 		steps = append(steps, e.Step)
 	}
+	if err == nil {
+		err = r.relink(step)
+	}
 	return dir, steps, err
+}
+
+// relink makes latest lead to the checkpoint that is the newest again, and
+// takes best away where it led to one that moved: the next save has another.
+func (r *RunFolder) relink(step int) error {
+	if err := checkpoint.Link(r.Checkpoints(), step, r.Latest()); err != nil {
+		return err
+	}
+	if _, err := os.Stat(r.Best()); os.IsNotExist(err) {
+		if err := os.Remove(r.Best()); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // freeAside makes the next folder under set-aside.

@@ -42,6 +42,7 @@ type Trainer struct {
 	order   *data.Order
 	course  *course // nil: tasks come in their order
 	unsaved bool    // the state has gone on since the last checkpoint
+	saving  float64 // seconds that checkpoint took, until a line tells of them
 }
 
 // Parts are what a Trainer is put together from.

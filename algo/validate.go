@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo/track"
@@ -81,6 +82,9 @@ func (t *Trainer) validateLoss(ctx context.Context, v *Validation) error {
 	err := t.phase(t.state.Step, "testing", 0, m, func() error {
 		return t.engine.Exclusive(ctx, func() error {
 			loss, tokens, err := t.actor.LossSFT(ctx, t.o.WarmStart.ValRows, t.o.WarmStart.Micro)
+			if err == nil && (math.IsNaN(loss) || math.IsInf(loss, 0)) {
+				err = &NotFiniteError{What: "loss of the validation", Value: loss}
+			}
 			v.Metrics[track.ValidationLoss], v.Metrics[track.ValidationTokens] = loss, float64(tokens)
 			return err
 		})

@@ -121,6 +121,10 @@ func TestResumeFromPath(t *testing.T) {
 		t.Errorf("checkpoints: %v", got)
 	}
 
+	if st, err := algo.ReadState(filepath.Join(run, "latest")); err != nil || st.Step != 1 {
+		t.Errorf("latest leads to step %d (%v)", st.Step, err)
+	}
+
 	// auto does not go back to step 2, and comes to the same weights.
 	code, stdout, stderr := inProcess(t, dir, args...)
 	if code != 0 {
@@ -130,4 +134,11 @@ func TestResumeFromPath(t *testing.T) {
 	if string(read(t, run, filepath.Join("checkpoints", "step_000002", "actor", "model.safetensors"))) != string(weights) {
 		t.Error("the second branch differs")
 	}
+
+	// The links are names of checkpoints too.
+	code, _, stderr = inProcess(t, dir, append(loud, "--set", "trainer.resume=runs/tiny/latest", "--set", "trainer.total_steps=3")...)
+	if code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, stderr)
+	}
+	mustContain(t, "stderr", stderr, "going on after step 2")
 }

@@ -75,7 +75,11 @@ func (r *openedRun) resume(ctx context.Context, s *State, cfg configs.Config, m 
 		}
 		r.checkpoint = found
 	default:
-		found, err := checkpoint.Open(ctx, s.Path(cfg.Trainer.Resume))
+		path := s.Path(cfg.Trainer.Resume)
+		if real, err := filepath.EvalSymlinks(path); err == nil { // latest and best are links
+			path = real
+		}
+		found, err := checkpoint.Open(ctx, path)
 		if err != nil {
 			return errWith(ExitDisk, "set trainer.resume to a checkpoint folder, auto or never", err)
 		}

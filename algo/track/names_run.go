@@ -12,7 +12,7 @@ const (
 var _ = Define(
 	Definition{"training/global_step", "the step", ""},
 	Definition{"training/epoch", "passes over the tasks that are done", ""},
-	Definition{TimingSeconds + "/*", "wall seconds of a phase; step is all of them", "every line but a validation's alone"},
+	Definition{TimingSeconds + "/*", "wall seconds of a phase; step is all of them, save_checkpoint the save before the line", "every line but a validation's alone"},
 	Definition{TimingPerTokenMS + "/gen", "milliseconds of playing for each sampled token", ""},
 	Definition{TimingPerTokenMS + "/{ref,adv,update_actor}", "milliseconds of the phase for each token of the episodes", "where there is the phase"},
 	Definition{"perf/sampled_tokens_per_s", "tokens sampled in a second of playing", ""},

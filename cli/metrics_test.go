@@ -95,7 +95,33 @@ func TestMetricsTable(t *testing.T) {
 	for _, name := range unknown {
 		t.Errorf("%s is written, but not in the table: define it in algo/track/names_*.go", name)
 	}
+	for pattern, test := range track.Elsewhere {
+		if pkg, name, ok := strings.Cut(test, "."); !ok || !hasTest(t, pkg, name) {
+			t.Errorf("%s is said to be seen by %s, which is no test", pattern, test)
+		}
+	}
 	for _, name := range unwritten {
-		t.Errorf("%s is in the table, but no run of metricRuns writes it", name)
+		t.Errorf("%s is in the table, but no run of metricRuns writes it, nor does track.SeenBy name a test that sees it", name)
+	}
+}
+
+// hasTest reports whether a package of this module, by its path, has a test.
+func hasTest(t *testing.T, pkg, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(pkg), "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if strings.Contains(string(read(t, ".", f)), "func "+name+"(t *testing.T)") {
+			return true
+		}
+	}
+	return false
+}
+
+func TestHasTest(t *testing.T) {
+	if !hasTest(t, "cli", "TestHasTest") || hasTest(t, "cli", "TestNothingOfTheKind") || hasTest(t, "nowhere", "TestHasTest") {
+		t.Error("a test that is there is not found, or one that is not is")
 	}
 }

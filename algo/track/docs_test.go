@@ -28,7 +28,10 @@ func TestDocument(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	defer func(table []Definition) { Table = table }(Table)
-	Table = []Definition{{"a/{x,y}", "m", ""}, {"b/*", "m", ""}, {"c", "m", ""}}
+	defer func(elsewhere map[string]string) { Elsewhere = elsewhere }(Elsewhere)
+	Table = []Definition{{"a/{x,y}", "m", ""}, {"b/*", "m", ""}, {"c", "m", ""}, {"f/{g,h}", "m", ""}}
+	Elsewhere = map[string]string{}
+	SeenBy("p.Test", "f/{g,h}")
 	unknown, unwritten := Check([]string{"a/x", "b/1", "b/2", "d", "a/x/y"})
 	if d := cmp.Diff([]string{"d", "a/x/y"}, unknown); d != "" {
 		t.Errorf("unknown:\n%s", d)

@@ -102,3 +102,13 @@ func (e *Episode) SampledTokens() int {
 	}
 	return n
 }
+
+// ForgetIDs takes out the token ids with all that counts them. It is for
+// episodes of an engine that has no vocabulary: its ids are no model's. What
+// was said stays, in Turns and Messages.
+func (e *Episode) ForgetIDs() {
+	e.Tokens, e.Mask, e.LogProbs = nil, nil, nil
+	for i := range e.Turns {
+		e.Turns[i].Start, e.Turns[i].End = 0, 0
+	}
+}

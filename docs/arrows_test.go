@@ -27,11 +27,15 @@ var arrows = map[string]string{
 	"agent":            "agent/engine env reward data/...",
 	"agent/rollout":    "agent agent/engine env data/...",
 	"agent/engine":     "data/...",
+	"agent/text":       "agent/engine data",
+	"agent/openai":     "agent/engine agent/text data",
 	"agent/generate":   "agent/engine agent/model torch/...",
 	"agent/model":      "agent/model/gguf agent/tokenizer agent/chat data/registry torch/...",
 	"agent/model/gguf": "torch/mmap",
 	"agent/chat":       "agent/tokenizer data",
 	"agent/tokenizer":  "agent/model/gguf",
+
+	"agent/openai/openaitest": "",
 
 	"env":                   "data/...",
 	"env/builtin":           "env env/fault env/listen data/...",
@@ -62,7 +66,7 @@ var arrows = map[string]string{
 
 // pure lists the packages that must build without cgo.
 var pure = []string{
-	"configs", "algo/checkpoint", "algo/curriculum", "algo/track", "agent", "agent/rollout", "agent/engine", "agent/model/gguf",
+	"configs", "algo/checkpoint", "algo/curriculum", "algo/track", "agent", "agent/rollout", "agent/engine", "agent/openai", "agent/text", "agent/model/gguf",
 	"agent/chat", "agent/tokenizer", "env", "env/builtin", "reward", "data", "data/crash", "data/registry",
 	"data/view", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise",
 }

@@ -1,0 +1,231 @@
+package openai
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Client is one endpoint.
+type Client struct {
+	o      Options
+	http   *http.Client
+	places chan struct{} // one for each request that may be under way
+	sleep  func(context.Context, time.Duration) bool
+
+	newLimit atomic.Bool // the endpoint wants max_completion_tokens
+	usage    struct{ requests, retries, prompt, completion atomic.Int64 }
+}
+
+// New makes a client. It sends nothing yet; see Check.
+func New(o Options) (*Client, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	transport := o.Transport
+	if transport == nil {
+		transport = &http.Transport{
+			Proxy:               http.ProxyFromEnvironment, // a hosted endpoint may be behind one
+			DialContext:         (&net.Dialer{Timeout: o.CheckTimeout, KeepAlive: 30 * time.Second}).DialContext,
+			TLSHandshakeTimeout: o.CheckTimeout,
+			MaxIdleConnsPerHost: o.Concurrency,
+			IdleConnTimeout:     30 * time.Second,
+			ForceAttemptHTTP2:   true,
+		}
+	}
+	return &Client{
+		o: o,
+		http: &http.Client{
+			Transport: transport,
+			// Following a redirect would take the key to another host.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		places: make(chan struct{}, o.Concurrency),
+		sleep:  sleep,
+	}, nil
+}
+
+// Close drops idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Model is the name the endpoint is asked for.
+func (c *Client) Model() string { return c.o.Model }
+
+// BaseURL is the endpoint's address.
+func (c *Client) BaseURL() string { return c.o.BaseURL }
+
+// Usage is what all requests so far came to. The tokens are those that the
+// endpoint reports; some report none.
+func (c *Client) Usage() Usage {
+	u := &c.usage
+	return Usage{
+		Requests: u.requests.Load(), Retries: u.retries.Load(),
+		PromptTokens: u.prompt.Load(), CompletionTokens: u.completion.Load(),
+	}
+}
+
+// Chat asks for one reply. What may mend itself is tried again, after the
+// pause that the endpoint asks for or a growing one; the error, an *Error, is
+// that of the last attempt.
+func (c *Client) Chat(ctx context.Context, r Request) (Reply, error) {
+	return c.chat(ctx, r, c.o.Attempts)
+}
+
+func (c *Client) chat(ctx context.Context, r Request, attempts int) (Reply, error) {
+	select {
+	case c.places <- struct{}{}:
+		defer func() { <-c.places }()
+	case <-ctx.Done():
+		return Reply{}, c.cancelled(ctx)
+	}
+	for attempt := 1; ; attempt++ {
+		useNew := c.newLimit.Load()
+		body, err := r.body(c.o.Model, useNew)
+		if err != nil {
+			return Reply{}, err
+		}
+		reply, fault := c.once(ctx, http.MethodPost, chatPath, body, c.o.Timeout)
+		if fault == nil {
+			return reply, nil
+		}
+		fault.Attempts = attempt
+		if fault.Kind == KindRefused && !useNew && strings.Contains(fault.Words, newLimit) {
+			// OpenAI's reasoning models refuse max_tokens and name its successor.
+			if c.newLimit.CompareAndSwap(false, true) {
+				c.o.Log.Info("the endpoint wants "+newLimit+" instead of max_tokens; it gets that from now on", "model", c.o.Model)
+			}
+			attempt--
+			continue
+		}
+		if !fault.Kind.retryable() || attempt >= attempts {
+			return Reply{}, fault
+		}
+		wait := pause(c.o.Backoff, c.o.MaxWait, attempt)
+		if fault.wait > c.o.MaxWait {
+			fault.Err = fmt.Errorf("it asks to wait %v, longer than the %v that are waited", fault.wait, c.o.MaxWait)
+			return Reply{}, fault
+		} else if fault.wait > 0 {
+			wait = fault.wait
+		}
+		c.o.Log.Debug("endpoint failed, trying again", "attempt", attempt, "wait", wait, "error", fault)
+		if !c.sleep(ctx, wait) {
+			return Reply{}, c.cancelled(ctx)
+		}
+		c.usage.retries.Add(1)
+	}
+}
+
+func (c *Client) cancelled(ctx context.Context) *Error {
+	return &Error{Kind: KindCancelled, URL: c.o.BaseURL, Err: context.Cause(ctx)}
+}
+
+// once makes one exchange.
+func (c *Client) once(ctx context.Context, method, path string, body []byte, timeout time.Duration) (Reply, *Error) {
+	c.usage.requests.Add(1)
+	status, header, text, err := c.roundTrip(ctx, method, path, body, timeout)
+	fault := c.classify(ctx, status, header, text, err, timeout)
+	var reply Reply
+	if fault == nil && path == chatPath {
+		reply, fault = parseReply(text)
+		c.usage.prompt.Add(reply.Usage.PromptTokens) // of a reply that is of no use, too
+		c.usage.completion.Add(reply.Usage.CompletionTokens)
+	}
+	if fault != nil {
+		fault.URL = c.o.BaseURL + path
+		if fault.Status == 0 {
+			fault.Status = status
+		}
+		if c.o.Key != "" {
+			fault.Words = strings.ReplaceAll(fault.Words, c.o.Key, "[key]")
+		}
+	}
+	return reply, fault
+}
+
+var errOversize = errors.New("reply longer than the limit")
+
+func (c *Client) roundTrip(ctx context.Context, method, path string, body []byte, timeout time.Duration) (int, http.Header, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, c.o.BaseURL+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "openmanus")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.o.Key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.o.Key)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, c.o.MaxReply+1))
+	if err == nil && int64(len(text)) > c.o.MaxReply {
+		err = errOversize
+	}
+	return resp.StatusCode, resp.Header, text, err
+}
+
+// classify turns what came back into an Error, nil if it is a reply.
+func (c *Client) classify(ctx context.Context, status int, header http.Header, body []byte, err error, timeout time.Duration) *Error {
+	e := &Error{Status: status, Err: err}
+	if err != nil {
+		var u *url.Error
+		if errors.As(err, &u) {
+			e.Err = u.Err // Error names the address itself
+		}
+		var ne net.Error
+		switch {
+		case ctx.Err() != nil:
+			e.Kind, e.Err = KindCancelled, context.Cause(ctx)
+		case errors.Is(err, errOversize):
+			e.Kind, e.Err = KindOversize, fmt.Errorf("more than %d bytes", c.o.MaxReply)
+		case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout():
+			e.Kind, e.Err = KindTimeout, fmt.Errorf("no complete reply within %v", timeout)
+		default:
+			e.Kind = KindConnection
+		}
+		return e
+	}
+	if status == http.StatusOK {
+		return nil
+	}
+	var code string
+	e.Words, code = errorWords(body)
+	e.wait = retryAfter(header, time.Now())
+	switch {
+	case status >= 500:
+		e.Kind = KindServer
+	case status == http.StatusTooManyRequests && code == "insufficient_quota", status == http.StatusPaymentRequired:
+		e.Kind = KindQuota
+	case status == http.StatusTooManyRequests:
+		e.Kind = KindRate
+	case status == http.StatusRequestTimeout:
+		e.Kind = KindTimeout
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		e.Kind = KindAuth
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status >= 300 && status < 400:
+		e.Kind = KindMissing
+	case status >= 400 && tooLong(e.Words, code):
+		e.Kind = KindContext
+	case status >= 400:
+		e.Kind = KindRefused
+	default:
+		e.Kind = KindMalformed
+	}
+	return e
+}

@@ -1,0 +1,140 @@
+// Package openaitest is a stand-in for an endpoint of chat completions, for
+// tests: it answers what a test says, and goes wrong in the ways real ones do.
+//
+// Concurrency: the answering function is called by one goroutine at a time.
+package openaitest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+)
+
+// Request is what an endpoint is asked, as it came over the wire.
+type Request struct {
+	Model    string `json:"model"`
+	Messages []struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	} `json:"messages"`
+	Raw map[string]any `json:"-"` // every key
+	Key string         `json:"-"` // the Authorization header
+}
+
+// Last is the content of the last message.
+func (r Request) Last() string {
+	if len(r.Messages) == 0 {
+		return ""
+	}
+	return r.Messages[len(r.Messages)-1].Content
+}
+
+// Answer is what the stand-in does about a request. The zero value says "".
+type Answer struct {
+	Text   string
+	Finish string // "" is stop
+	Status int    // 0 is 200
+	Body   string // sent instead of a completion
+	Header map[string]string
+	Hang   bool // never answers; ends when the client gives up
+	Cut    bool // breaks off in the middle of the JSON
+	// Tokens of the conversation that the usage tells; the reply is said to
+	// take one of them. 0 leaves the usage out.
+	Tokens int
+}
+
+// Server is a running stand-in.
+type Server struct {
+	URL string // ends in /v1
+
+	mu       sync.Mutex // guards what follows, and serialises answers
+	requests []Request
+	lists    int
+}
+
+// Serve starts a stand-in that ends with the test. answer gets the number of
+// the request, from 0, and the request. The list of models is answered without
+// it.
+func Serve(t testing.TB, answer func(n int, r Request) Answer) *Server {
+	t.Helper()
+	s := &Server{}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
+		s.mu.Lock()
+		s.lists++
+		s.mu.Unlock()
+		_, _ = io.WriteString(w, `{"object":"list","data":[]}`)
+	})
+	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		q := Request{Key: r.Header.Get("Authorization")}
+		if err != nil || json.Unmarshal(body, &q) != nil || json.Unmarshal(body, &q.Raw) != nil {
+			http.Error(w, "not a request", http.StatusBadRequest)
+			return
+		}
+		s.mu.Lock()
+		n := len(s.requests)
+		s.requests = append(s.requests, q)
+		a := answer(n, q)
+		s.mu.Unlock()
+		a.write(w, r)
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	s.URL = server.URL + "/v1"
+	return s
+}
+
+// Requests are the chat requests so far.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Request(nil), s.requests...)
+}
+
+func (a Answer) write(w http.ResponseWriter, r *http.Request) {
+	if a.Hang {
+		<-r.Context().Done()
+		return
+	}
+	for k, v := range a.Header {
+		w.Header().Set(k, v)
+	}
+	status := a.Status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	body := a.Body
+	if body == "" {
+		body = a.completion()
+	}
+	if a.Cut {
+		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+		body = body[:len(body)/2]
+	}
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body)
+}
+
+func (a Answer) completion() string {
+	finish := a.Finish
+	if finish == "" {
+		finish = "stop"
+	}
+	c := map[string]any{
+		"object": "chat.completion", "model": "stand-in",
+		"choices": []any{map[string]any{"index": 0, "finish_reason": finish, "message": map[string]any{"role": "assistant", "content": a.Text}}},
+	}
+	if a.Tokens > 0 {
+		c["usage"] = map[string]any{"prompt_tokens": a.Tokens - 1, "completion_tokens": 1, "total_tokens": a.Tokens}
+	}
+	b, err := json.Marshal(c)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}

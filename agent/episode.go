@@ -18,6 +18,9 @@ type Setup struct {
 	Format   Format
 	Spec     env.Spec
 	Options  Options
+	// NoIDs says that the engine's ids are no model's (agent/text), so that
+	// episodes are kept without them.
+	NoIDs bool
 }
 
 // Start is what one episode begins with.
@@ -86,6 +89,9 @@ func RunEpisode(ctx context.Context, setup Setup, start Start) (*data.Episode, e
 		outcome = data.Success
 	}
 	p.ep.Outcome = outcome
+	if p.NoIDs {
+		p.ep.ForgetIDs()
+	}
 	p.ep.Millis = millis(began)
 	return p.ep, err
 }

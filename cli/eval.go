@@ -45,7 +45,7 @@ func runEval(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	episodes, err := s.play(ctx, p, o.taskOptions, false, nil)
+	episodes, err := s.play(ctx, p, o.taskOptions, nil)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/openmanus/openmanus/agent/openai"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
@@ -41,7 +42,7 @@ var exitCodes = []struct {
 	{ExitUsage, "the command line is wrong: unknown command or flag, missing or bad value"},
 	{ExitInput, "bad input: a configuration, a data file or standard input; every fault is printed with its place"},
 	{ExitModel, "a model or tokenizer cannot be loaded"},
-	{ExitEnv, "an environment server cannot be reached, or failed for good"},
+	{ExitEnv, "an environment server, or the endpoint of --base-url, cannot be reached, or failed for good"},
 	{ExitNative, "no such device, out of device memory, or another failure of the native libraries"},
 	{ExitDisk, "something cannot be written, or a checkpoint cannot be read back"},
 	{ExitCheck, "a check that was asked for failed, such as `env check`, or the log-prob gap with rollout.fail_on_logprob_gap"},
@@ -102,6 +103,7 @@ func codeOf(ctx context.Context, err error) ExitCode {
 	var down *env.DownError
 	var failed *rollout.FailedError
 	var native *torch.Error
+	var fault *openai.Error
 	switch {
 	case err == nil:
 		return ExitOK
@@ -112,7 +114,7 @@ func codeOf(ctx context.Context, err error) ExitCode {
 		return ee.code
 	case errors.As(err, &faults):
 		return ExitInput
-	case errors.As(err, &envErr), errors.As(err, &down), errors.As(err, &failed) && failed.Outcome == data.EnvError:
+	case errors.As(err, &envErr), errors.As(err, &down), errors.As(err, &fault), errors.As(err, &failed) && failed.Outcome == data.EnvError:
 		return ExitEnv
 	case failed != nil, errors.As(err, &native):
 		return ExitNative

@@ -7,17 +7,21 @@ import (
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/openai"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 )
 
-// playing is what eval and rollout open: a model, an environment, tasks.
+// playing is what eval and rollout open: an environment, tasks, and who plays
+// them.
 type playing struct {
-	open   closers
-	bundle *model.Bundle
-	env    rollout.Env
-	tasks  []data.Task
+	open     closers
+	world    *world
+	bundle   *model.Bundle  // nil: the endpoint plays
+	endpoint *openai.Client // nil: the model plays
+	env      rollout.Env
+	tasks    []data.Task
 }
 
 func (p *playing) close() error { return p.open.close() }
@@ -34,6 +38,7 @@ func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error
 	if err != nil {
 		return p, err
 	}
+	p.world = w
 	p.open.add(w.close)
 	if p.tasks, err = s.loadTasks(ctx, w.spec, o.list()); err != nil {
 		return p, err
@@ -46,23 +51,43 @@ func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error
 	if err != nil {
 		return p, err
 	}
+	turns := o.MaxTurns
+	if turns == 0 {
+		turns = w.spec.MaxTurns
+	}
+	p.env = rollout.Env{Pool: w.pool, Setup: agent.Setup{
+		Format: format, Spec: w.spec,
+		Options: agent.Options{
+			MaxTurns: turns, MaxNewTokens: o.MaxNewTokens, MaxContext: o.MaxContextTokens, MaxObsTokens: o.MaxObsTokens,
+			Temperature: float32(o.Temperature), Greedy: o.Greedy, TopP: float32(o.TopP), TopK: max(o.TopK, 0),
+			Instruction: instruction,
+		},
+	}}
+	if o.Endpoint != nil {
+		return p, s.openEndpoint(ctx, p, o)
+	}
+	return p, s.openLocal(ctx, p, o)
+}
+
+// openLocal loads the model and completes p with an engine on it.
+func (s *State) openLocal(ctx context.Context, p *playing, o taskOptions) error {
 	dt, err := dtypeOf(o.Dtype)
 	if err != nil {
-		return p, err
+		return err
 	}
 	thread, err := s.openThread(o.Device)
 	if err != nil {
-		return p, err
+		return err
 	}
 	p.open.addFunc(thread.Close)
 	if p.bundle, err = model.Open(ctx, thread, s.Path(o.Model), model.Options{DType: dt}); err != nil {
-		return p, errWith(ExitModel, "", err)
+		return errWith(ExitModel, "", err)
 	}
 	p.open.addFunc(p.bundle.Close)
 	maxContext := p.bundle.Model.Config.MaxPositionEmbeddings
 	switch {
 	case o.MaxContextTokens > maxContext:
-		return p, errWith(ExitInput, fmt.Sprintf("set --max-context-tokens to %d or less", maxContext),
+		return errWith(ExitInput, fmt.Sprintf("set --max-context-tokens to %d or less", maxContext),
 			fmt.Errorf("the model has %d positions", maxContext))
 	case o.MaxContextTokens > 0:
 		maxContext = o.MaxContextTokens
@@ -72,42 +97,54 @@ func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error
 		Deterministic: o.Deterministic, MemoryShare: 0.5, Shrink: shrinkFlags,
 	})
 	if err != nil {
-		return p, err
+		return err
 	}
 	p.open.addFunc(sampler.close)
-	turns := o.MaxTurns
-	if turns == 0 {
-		turns = w.spec.MaxTurns
-	}
-	p.env = rollout.Env{Pool: w.pool, Setup: agent.Setup{
-		Engine: sampler.sched, Renderer: sampler.renderer, Format: format, Spec: w.spec,
-		Options: agent.Options{
-			MaxTurns: turns, MaxNewTokens: o.MaxNewTokens, MaxContext: maxContext, MaxObsTokens: o.MaxObsTokens,
-			Temperature: float32(o.Temperature), Greedy: o.Greedy, TopP: float32(o.TopP), TopK: max(o.TopK, 0),
-			Instruction: instruction,
-		},
-	}}
-	return p, nil
+	p.env.Setup.Engine, p.env.Setup.Renderer = sampler.sched, sampler.renderer
+	p.env.Setup.Options.MaxContext = maxContext
+	return nil
 }
 
-// play plays every task and shows how far it is.
-func (s *State) play(ctx context.Context, p *playing, o taskOptions, exchanges bool, each func(*data.Episode) error) ([]*data.Episode, error) {
+// weights is the hash of the model that plays, "" for an endpoint's: nobody
+// says what it is.
+func (p *playing) weights(ctx context.Context) (string, error) {
+	if p.bundle == nil {
+		return "", nil
+	}
+	hash, err := p.bundle.Model.Hash(ctx)
+	return hash, errWith(ExitNative, "", err)
+}
+
+// play plays every task and shows how far it is. more, if it is not nil,
+// completes the options of the rollout.
+func (s *State) play(ctx context.Context, p *playing, o taskOptions, more func(*rollout.Options)) ([]*data.Episode, error) {
 	bar := s.Progress("playing "+o.Env, len(p.tasks)*o.Samples)
 	defer bar.Done()
-	episodes, _, err := rollout.RunEpisodes(ctx, map[string]rollout.Env{o.Env: p.env}, p.tasks, rollout.Options{
-		GroupSize: o.Samples, Concurrency: o.Concurrency, Seed: o.Seed, Deterministic: o.Deterministic,
-		Exchanges: exchanges, OnEpisode: each, Log: s.Log,
+	ro := rollout.Options{
+		GroupSize: o.Samples, Concurrency: o.Concurrency, Seed: o.Seed, Deterministic: o.Deterministic, Log: s.Log,
 		OnProgress: func(pr rollout.Progress) { bar.Set(pr.Done, fmt.Sprintf("%d solved", pr.Success)) },
-	})
-	return episodes, playError(err)
+	}
+	if more != nil {
+		more(&ro)
+	}
+	episodes, _, err := rollout.RunEpisodes(ctx, map[string]rollout.Env{o.Env: p.env}, p.tasks, ro)
+	if p.endpoint != nil {
+		u := p.endpoint.Usage()
+		s.Log.Info("asked the endpoint", "requests", u.Requests, "retries", u.Retries, "prompt_tokens", u.PromptTokens, "completion_tokens", u.CompletionTokens)
+	}
+	return episodes, p.playError(err)
 }
 
 // playError says what to do about an error of a rollout where the error cannot
 // know.
-func playError(err error) error {
+func (p *playing) playError(err error) error {
 	var prompt *agent.PromptError
 	if errors.As(err, &prompt) {
 		return errWith(ExitInput, "raise --max-context-tokens as far as the model goes, or leave the task out with --skip-tasks", err)
+	}
+	var failed *rollout.FailedError
+	if p.endpoint != nil && errors.As(err, &failed) && failed.Outcome == data.EngineError {
+		return errWith(ExitEnv, "", err) // the engine is a server here, and not the native library
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"
 )
 
@@ -64,13 +65,13 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	hash, err := p.bundle.Model.Hash(ctx)
+	hash, err := p.weights(ctx)
 	if err != nil {
-		return errWith(ExitNative, "", err)
+		return err
 	}
 	header := data.DumpHeader{Weights: hash, Options: dumpOptions(o)}
 	if o.Deterministic {
-		episodes, err := s.play(ctx, p, o.taskOptions, true, nil)
+		episodes, err := s.play(ctx, p, o.taskOptions, func(ro *rollout.Options) { ro.Exchanges = true })
 		if err != nil {
 			return err
 		}
@@ -80,18 +81,23 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return errWith(ExitDisk, "", err)
 	}
-	_, err = s.play(ctx, p, o.taskOptions, true, func(ep *data.Episode) error {
-		return errWith(ExitDisk, "the episodes before are in the file", dump.Write(ep))
+	_, err = s.play(ctx, p, o.taskOptions, func(ro *rollout.Options) {
+		ro.Exchanges = true
+		ro.OnEpisode = func(ep *data.Episode) error {
+			return errWith(ExitDisk, "the episodes before are in the file", dump.Write(ep))
+		}
 	})
 	return errors.Join(err, errWith(ExitDisk, "", dump.Close()))
 }
 
 // dumpOptions are what a reader needs to play the same again.
 func dumpOptions(o rolloutOptions) map[string]any {
-	return map[string]any{
+	options := map[string]any{
 		"model": o.Model, "dtype": o.Dtype, "env": o.Env, "tasks": o.Tasks, "skip_tasks": o.Skip, "samples": o.Samples,
 		"max_turns": o.MaxTurns, "max_new_tokens": o.MaxNewTokens, "max_context_tokens": o.MaxContextTokens,
 		"max_obs_tokens": o.MaxObsTokens, "temperature": o.Temperature, "greedy": o.Greedy, "top_p": o.TopP,
 		"top_k": o.TopK, "seed": o.Seed, "format": o.Format, "parser": o.Parser, "action_format": o.ActionFormat, "deterministic": o.Deterministic,
 	}
+	o.Endpoint.inDumps(options)
+	return options
 }

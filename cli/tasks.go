@@ -18,6 +18,7 @@ type taskOptions struct {
 	Model      string // folder or .gguf file
 	Device     string
 	Dtype      string
+	Endpoint   *endpointOptions // nil: Model plays
 	Env        string
 	Servers    []string       // empty: the built-in server is started
 	Launch     *launchOptions // nil: no server of the user's is started
@@ -72,10 +73,11 @@ func modelFlag() cli.Flag {
 
 // taskFlags returns the flags behind taskOptions.
 func taskFlags() []cli.Flag {
-	return append([]cli.Flag{
+	return slices.Concat([]cli.Flag{
 		modelFlag(),
 		deviceFlag(),
 		dtypeFlag(),
+	}, endpointFlags(), []cli.Flag{
 		&cli.StringFlag{Name: "env", Usage: "environment: " + strings.Join(env.Names(), ", ")},
 		&cli.StringSliceFlag{Name: "server", Usage: "`URL`[,URL...] of running servers; without, the built-in server is started"},
 		&cli.StringFlag{Name: "recipes", Usage: "`DIR` of Minecraft recipe files for the built-in textcraft"},
@@ -102,7 +104,7 @@ func taskFlags() []cli.Flag {
 		&cli.StringFlag{Name: "instruction", Usage: "text that replaces the environment's instruction"},
 		&cli.StringFlag{Name: "instruction-file", Usage: "text file that replaces the environment's instruction"},
 		&cli.BoolFlag{Name: "launch", Usage: "start servers, as the flags from here on say, and end them"},
-	}, launchFlags()...)
+	}, launchFlags())
 }
 
 // parseTasks reads the flags of taskFlags and returns every fault at once.
@@ -137,7 +139,9 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 		InstructionFile:  c.String("instruction-file"),
 	}
 	f := flagFaults{}
-	f.need("model", o.Model, "a Hugging Face folder or a .gguf file")
+	if o.Endpoint = parseEndpoint(c, &f); o.Endpoint == nil {
+		f.need("model", o.Model, "a Hugging Face folder or a .gguf file; or --base-url and --api-model for an endpoint")
+	}
 	f.device(o.Device)
 	f.oneOf("dtype", o.Dtype, "float32", "bfloat16")
 	if f.need("env", o.Env, strings.Join(env.Names(), ", ")) {

@@ -3,7 +3,7 @@ package configs
 // The keys of what happens in a step: sampling, rewards, the update.
 
 var rolloutKeys = concat([]entry{
-	ready("rollout.engine", "who generates: local is this process, with the weights that are trained", oneOf([]string{"local"}, "openai")),
+	ready("rollout.engine", "who generates: local is this process, with the weights that are trained; an endpoint can be played with (docs/eval.md), but not trained with", engines),
 	ready("rollout.group_size", "episodes per task and step", between(1, 4096)),
 	ready("rollout.temperature", "divides the logits, in sampling and in every log-prob", aboveTo(0, 100)),
 	ready("rollout.top_p", "share of probability kept when sampling; below 1, log-probs no longer belong to what was sampled", aboveTo(0, 1)),

@@ -100,5 +100,9 @@ func (a *attempt) play(ctx context.Context, o Options) (*data.Episode, error) {
 	if errors.As(err, &prompt) {
 		return ep, prompt
 	}
+	var lost interface{ Hopeless() bool }
+	if errors.As(err, &lost) && lost.Hopeless() {
+		return ep, err // every other episode would fail alike
+	}
 	return ep, nil
 }

@@ -16,7 +16,8 @@ import (
 //
 // It returns an error when ctx ends, when more episodes fail than MaxFailed
 // allows, when no server of an environment answers any more (env.DownError),
-// when a task's first messages are too long (agent.PromptError), or when
+// when a task's first messages are too long (agent.PromptError), when an
+// error's Hopeless method says that all others would fail alike, or when
 // OnEpisode fails. The episodes are returned then too; those
 // that were not played to their end are cancelled.
 func RunEpisodes(ctx context.Context, envs map[string]Env, tasks []data.Task, o Options) ([]*data.Episode, Stats, error) {

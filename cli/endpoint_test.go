@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/agent/openai/openaitest"
+	"github.com/openmanus/openmanus/data"
+)
+
+// walker plays the maze: it goes where nothing is known to be wrong with
+// going, which is enough to end episodes in every way.
+func walker(_ int, r openaitest.Request) openaitest.Answer {
+	moves := []string{"move up", "move left", "move down", "move right"}
+	return openaitest.Answer{Text: "Thought: on.\nAction: " + moves[len(r.Messages)/2%len(moves)], Tokens: len(r.Messages) * 10}
+}
+
+func endpointState(t *testing.T, url string, args ...string) *testState {
+	t.Helper()
+	ts := newTestState(t, append(args, "--base-url", url, "--api-model", "small", "--env", "maze", "--tasks", "16-18", "--max-turns", "3")...)
+	ts.Getenv = func(key string) string {
+		return map[string]string{"OPENAI_API_KEY": "sk-top", "MY_KEY": "sk-mine"}[key]
+	}
+	return ts
+}
+
+func TestRolloutOfAnEndpoint(t *testing.T) {
+	s := openaitest.Serve(t, walker)
+	ts := endpointState(t, s.URL, "rollout", "--dump", "episodes.jsonl", "--samples", "2", "--temperature", "0.7", "--api-key-env", "MY_KEY")
+	if code := Main(ts.State); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, ts.err)
+	}
+	dump, err := data.OpenDump(filepath.Join(ts.Dir, "episodes.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dump.Close()
+	h := dump.Header()
+	if h.Weights != "" || h.Options["engine"] != "openai" || h.Options["api_model"] != "small" || h.Options["base_url"] != s.URL {
+		t.Errorf("the header is %+v", h)
+	}
+	n := 0
+	for {
+		ep, err := dump.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		if ep.Outcome != data.TurnLimit && ep.Outcome != data.Success || len(ep.Turns) == 0 || ep.Turns[0].Action == "" || len(ep.Exchanges) == 0 {
+			t.Errorf("%s: %s %s, %d turns, %d exchanges", ep.Task.ID, ep.Outcome, ep.Err, len(ep.Turns), len(ep.Exchanges))
+		}
+		if len(ep.Tokens)+len(ep.Mask)+len(ep.LogProbs) > 0 {
+			t.Errorf("%s has ids that are no model's: %v", ep.Task.ID, ep.Tokens)
+		}
+	}
+	if n != 6 {
+		t.Errorf("%d episodes, want 6", n)
+	}
+	seeds := map[any]bool{}
+	for i, r := range s.Requests() {
+		if r.Key != "Bearer sk-mine" || r.Model != "small" || r.Raw["temperature"] != 0.7 {
+			t.Errorf("request %d: key %q, %v", i, r.Key, r.Raw)
+		}
+		seeds[r.Raw["seed"]] = true
+	}
+	if len(seeds) < 6 {
+		t.Errorf("only %d seeds", len(seeds))
+	}
+	if all := ts.out.String() + ts.err.String(); strings.Contains(all, "sk-mine") {
+		t.Errorf("the key was printed:\n%s", all)
+	}
+	// What people look at and collect needs no ids.
+	for _, args := range [][]string{{"view", "episodes.jsonl", "--text"}, {"data", "info", "episodes.jsonl"}, {"data", "convert", "episodes.jsonl", "rows.parquet"}} {
+		if code, _, stderr := inProcess(t, ts.Dir, args...); code != 0 {
+			t.Errorf("%q: exit code %d\n%s", args, code, stderr)
+		}
+	}
+}
+
+func TestEndpointsThatCannotBePlayed(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	says := func(status int, body string) string {
+		return openaitest.Serve(t, func(int, openaitest.Request) openaitest.Answer {
+			return openaitest.Answer{Status: status, Body: body}
+		}).URL
+	}
+	tests := []struct{ name, url, words string }{
+		{"dead", gone.URL, "is the endpoint up"},
+		{"wrong key", says(401, `{"error":{"message":"bad key sk-top"}}`), "is the key in its environment variable"},
+		{"wrong name", says(404, `{"error":{"message":"no model small"}}`), "no model small"},
+		{"unknown parameter", says(400, `{"error":{"message":"temperature must be 1"}}`), "temperature must be 1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			ts := endpointState(t, tt.url, "eval")
+			code := Main(ts.State)
+			if code != int(ExitEnv) || !strings.Contains(ts.err.String(), tt.words) || ts.out.String() != "" {
+				t.Errorf("exit code %d, stdout %q\n%s", code, ts.out, ts.err)
+			}
+			if strings.Contains(ts.err.String(), "sk-top") {
+				t.Errorf("the key was printed:\n%s", ts.err)
+			}
+		})
+	}
+}
+
+func TestEndpointsThatFailOnTheWay(t *testing.T) {
+	// The first request is Check's.
+	from := func(n int, a openaitest.Answer) func(int, openaitest.Request) openaitest.Answer {
+		return func(i int, r openaitest.Request) openaitest.Answer {
+			if i >= n {
+				return a
+			}
+			return walker(i, r)
+		}
+	}
+	t.Run("the key is withdrawn", func(t *testing.T) {
+		s := openaitest.Serve(t, from(3, openaitest.Answer{Status: 401, Body: `{"error":{"message":"expired"}}`}))
+		ts := endpointState(t, s.URL, "eval", "--concurrency", "1", "--samples", "9")
+		if code := Main(ts.State); code != int(ExitEnv) || !strings.Contains(ts.err.String(), "expired") {
+			t.Errorf("exit code %d\n%s", code, ts.err)
+		}
+		if n := len(s.Requests()); n != 4 {
+			t.Errorf("%d requests: it went on after all was lost", n)
+		}
+	})
+	t.Run("it breaks", func(t *testing.T) {
+		s := openaitest.Serve(t, from(1, openaitest.Answer{Body: `{"choices":[]}`}))
+		ts := endpointState(t, s.URL, "eval", "--api-retries", "0")
+		if code := Main(ts.State); code != int(ExitEnv) || !strings.Contains(ts.err.String(), "no choices") {
+			t.Errorf("exit code %d\n%s", code, ts.err)
+		}
+	})
+}
+
+func TestParseEndpoint(t *testing.T) {
+	const base = "--env maze --tasks 1 "
+	for line, want := range map[string]string{
+		"--base-url http://a/v1":       "--api-model: missing",
+		"--api-model m --model d":      "--api-model: it says how an endpoint is asked",
+		"--base-url a:1 --api-model m": "--base-url: \"a:1\" is not the address",
+		"--base-url http://a --api-model m --model d --dtype float32 --deterministic --max-obs-tokens 3": "--model: ",
+		"--base-url http://a --api-model m --api-key-env sk-abc":                                         "--api-key-env: this looks like a key",
+		"--base-url http://a --api-model m --api-timeout 0 --api-retries -1":                             "--api-timeout: 0",
+	} {
+		if _, code, text := parsed(t, strings.Fields(base+line), evalFlags(), stateless(parseEval)); code != ExitUsage || !strings.Contains(text, want) {
+			t.Errorf("%s: %s", line, text)
+		}
+	}
+	got, code, text := parsed(t, strings.Fields(base+"--base-url http://a:1/v1/ --api-model m --api-concurrency 2"), evalFlags(), stateless(parseEval))
+	if code != ExitOK || *got.Endpoint != (endpointOptions{BaseURL: "http://a:1/v1", Model: "m", KeyEnv: "OPENAI_API_KEY", Concurrency: 2, TimeoutS: 120, Retries: 5}) {
+		t.Errorf("%s %+v", text, got.Endpoint)
+	}
+}
+
+func TestTrainingWithAnEndpointIsRefused(t *testing.T) {
+	ts := newTestState(t, "train", "--set", "rollout.engine=openai")
+	if code := Main(ts.State); code != int(ExitInput) || !strings.Contains(ts.err.String(), "rollout.engine") || !strings.Contains(ts.err.String(), "cannot be trained with") {
+		t.Errorf("exit code %d\n%s", code, ts.err)
+	}
+}
+
+// TestEpisodesOfAnEndpointAreNotTrainedOn: what has no ids has nothing to
+// learn from token by token.
+func TestEpisodesOfAnEndpointAreNotTrainedOn(t *testing.T) {
+	ep := &data.Episode{
+		UID: "u", Outcome: data.Success, Tokens: []int32{1, 2}, Mask: []uint8{0, 1}, LogProbs: []float32{0, -1},
+		Turns: []data.Turn{{Start: 1, End: 2, Text: "go"}},
+	}
+	if _, err := data.BatchFromEpisodes([]*data.Episode{ep}); err != nil {
+		t.Fatal(err)
+	}
+	ep.ForgetIDs()
+	if _, err := data.BatchFromEpisodes([]*data.Episode{ep}); err == nil {
+		t.Error("a batch was made of an episode without ids")
+	}
+}

@@ -27,6 +27,7 @@ var arrows = map[string]string{
 	"agent":            "agent/engine env reward data/...",
 	"agent/rollout":    "agent agent/engine env data/...",
 	"agent/engine":     "data/...",
+	"agent/eval":       "data",
 	"agent/text":       "agent/engine data",
 	"agent/openai":     "agent/engine agent/text data",
 	"agent/generate":   "agent/engine agent/model torch/...",
@@ -66,7 +67,7 @@ var arrows = map[string]string{
 
 // pure lists the packages that must build without cgo.
 var pure = []string{
-	"configs", "algo/checkpoint", "algo/curriculum", "algo/track", "agent", "agent/rollout", "agent/engine", "agent/openai", "agent/text", "agent/model/gguf",
+	"configs", "algo/checkpoint", "algo/curriculum", "algo/track", "agent", "agent/rollout", "agent/engine", "agent/eval", "agent/openai", "agent/text", "agent/model/gguf",
 	"agent/chat", "agent/tokenizer", "env", "env/builtin", "reward", "data", "data/crash", "data/registry",
 	"data/view", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise",
 }

@@ -1,0 +1,282 @@
+package eval
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// trials makes a task of letters: s success, d done, t turn limit, e
+// environment error, g engine error.
+func trials(id, family, letters string) Task {
+	t := Task{ID: id, Family: family}
+	for i, c := range letters {
+		x := Trial{Turns: i + 1, Outcome: map[rune]data.Outcome{
+			's': data.Success, 'd': data.Done, 't': data.TurnLimit, 'e': data.EnvError, 'g': data.EngineError,
+		}[c]}
+		switch x.Outcome {
+		case data.Success:
+			x.Score = 1
+		case data.Done:
+			x.Score = -0.5
+		}
+		t.Trials = append(t.Trials, x)
+	}
+	return t
+}
+
+func TestPassAtK(t *testing.T) {
+	// By counting: the share of the k-subsets of n samples that hold one of
+	// the first c.
+	count := func(n, c, k int) float64 {
+		var all, some float64
+		for set := range 1 << n {
+			bits, hit := 0, false
+			for i := range n {
+				if set>>i&1 == 1 {
+					bits++
+					hit = hit || i < c
+				}
+			}
+			if bits == k {
+				all++
+				if hit {
+					some++
+				}
+			}
+		}
+		return some / all
+	}
+	for n := 1; n <= 7; n++ {
+		for c := 0; c <= n; c++ {
+			for k := 1; k <= n; k++ {
+				if got, want := passAtK(n, c, k), count(n, c, k); math.Abs(got-want) > 1e-12 {
+					t.Errorf("pass@%d of %d in %d: %v, want %v", k, c, n, got, want)
+				}
+			}
+		}
+	}
+	if got := passAtK(100000, 1, 50000); math.Abs(got-0.5) > 1e-9 {
+		t.Errorf("of many samples: %v", got)
+	}
+	for n, want := range map[int]string{1: "[1]", 2: "[1 2]", 6: "[1 2 4 6]", 8: "[1 2 4 8]"} {
+		if got := fmt.Sprint(passKs(n)); got != want {
+			t.Errorf("k of %d samples: %s", n, got)
+		}
+	}
+}
+
+func TestFigures(t *testing.T) {
+	tasks := []Task{trials("a", "", "ssdt"), trials("b", "", "tttt"), trials("c", "", "segg")}
+	got := map[string]float64{}
+	for name, f := range Figures(tasks, 4, 1) {
+		got[name] = f.Value
+		if !(f.Low <= f.Value && f.Value <= f.High) {
+			t.Errorf("%s: %v is not within %v and %v", name, f.Value, f.Low, f.High)
+		}
+	}
+	want := map[string]float64{
+		"success_rate":    3. / 9, // of the nine that were played
+		"mean_score":      (1 + 1 - 0.5 + 1) / 9.,
+		"mean_turns":      (10 + 10 + 1) / 9.,
+		"mean@4":          (1.5/4 + 0 + 1) / 3,
+		"best@4":          (1. + 0) / 2,             // c lost some
+		"pass@1":          (0.5 + 0 + 1) / 3,        // by task
+		"pass@2":          ((1 - 2./4*1/3) + 0) / 2, // c has one sample
+		"pass@4":          (1. + 0) / 2,
+		"outcome/success": 3. / 12, "outcome/done": 1. / 12, "outcome/turn_limit": 5. / 12,
+		"outcome/env_error": 1. / 12, "outcome/engine_error": 2. / 12,
+	}
+	for name, w := range want {
+		if g, ok := got[name]; !ok || math.Abs(g-w) > 1e-12 {
+			t.Errorf("%s is %v, want %v", name, g, w)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d metrics, want %d: %v", len(got), len(want), got)
+	}
+	all := Figures([]Task{trials("a", "", "ee")}, 2, 1)
+	if diff := cmp.Diff(map[string]Figure{"outcome/env_error": {1, 1, 1}}, all); diff != "" {
+		t.Errorf("where all was lost: -want +got:\n%s", diff)
+	}
+	if n := len(Figures(nil, 2, 1)); n != 0 {
+		t.Errorf("%d metrics of nothing", n)
+	}
+}
+
+// TestIntervals: over many samples from a known coin, the interval is about as
+// wide as theory says, and it holds the truth about as often as it should.
+func TestIntervals(t *testing.T) {
+	var tasks []Task
+	for i := range 100 {
+		tasks = append(tasks, trials(fmt.Sprint(i), "", map[bool]string{true: "s", false: "t"}[i%4 == 0]))
+	}
+	f := Figures(tasks, 1, 7)[SuccessRate]
+	half := 1.96 * math.Sqrt(0.25*0.75/100)
+	if math.Abs(f.Value-0.25) > 1e-12 || math.Abs(f.Low-(0.25-half)) > 0.025 || math.Abs(f.High-(0.25+half)) > 0.025 {
+		t.Errorf("got %+v, want 0.25 ± %.3f", f, half)
+	}
+	if again := Figures(tasks, 1, 7)[SuccessRate]; again != f {
+		t.Errorf("the same seed gives %+v and %+v", f, again)
+	}
+	// Samples of one task do not make it narrower.
+	var same []Task
+	for _, x := range tasks {
+		x.Trials = append(append(append([]Trial{}, x.Trials...), x.Trials...), x.Trials...)
+		same = append(same, x)
+	}
+	if g := Figures(same, 3, 7)[SuccessRate]; math.Abs((g.High-g.Low)-(f.High-f.Low)) > 1e-9 {
+		t.Errorf("with every trial three times the interval is %+v, was %+v", g, f)
+	}
+}
+
+func TestTasks(t *testing.T) {
+	ep := func(uid, id string, index int, o data.Outcome, turns int) *data.Episode {
+		return &data.Episode{UID: uid, Task: data.Task{ID: id, Index: index}, Outcome: o, Reward: float64(turns), Turns: make([]data.Turn, turns)}
+	}
+	got := Tasks([]*data.Episode{
+		ep("0/a", "a", 1, data.Success, 1), ep("0/a", "a", 1, data.Done, 2), ep("0/b", "b", 9, data.EnvError, 0), ep("0/a#2", "a", 1, data.Done, 3),
+	}, func(i int) string { return map[bool]string{true: "small", false: "big"}[i < 5] })
+	want := []Task{
+		{"a", "small", []Trial{{data.Success, 1, 1}, {data.Done, 2, 2}}},
+		{"b", "big", []Trial{{data.EnvError, 0, 0}}},
+		{"a#2", "small", []Trial{{data.Done, 3, 3}}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func result(weights string, parts map[string]string, tasks ...Task) Result {
+	r := New("maze", tasks, len(tasks[0].Trials), 5)
+	r.Weights, r.Contract = weights, NewContract(parts)
+	return r
+}
+
+func TestResult(t *testing.T) {
+	r := result("w", map[string]string{"format": "react"}, trials("a", "up", "ss"), trials("b", "down", "te"))
+	if r.Lost != 1 || r.SuccessRate != 2./3 || r.Families["up"].Metrics[SuccessRate].Value != 1 || r.Families["down"].Tasks != 1 || len(r.Families) != 2 {
+		t.Errorf("got %+v", r)
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const fixed = `{"env":"maze","tasks":2,"samples":2,"success_rate":0.6666666666666666,"mean_score":0.6666666666666666,"mean_turns":1.3333333333333333,` +
+		`"outcomes":{"env_error":1,"success":2,"turn_limit":1},"lost":1,"metrics":{`
+	if !strings.HasPrefix(string(b), fixed) {
+		t.Errorf("the JSON does not begin with its fixed form:\n%s", b)
+	}
+	var back Result
+	if err := json.Unmarshal(b, &back); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(r, back); diff != "" {
+		t.Errorf("what is read back: -want +got:\n%s", diff)
+	}
+	text := r.String()
+	for _, want := range []string{
+		"maze: 2 tasks x 2 samples: success 0.667, mean score 0.667, mean turns 1.3; env_error 1, success 2, turn_limit 1\n",
+		"1 episodes were lost", "pass@2", "  up (1 tasks)", "contract sha256:",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Index(text, "pass@1") > strings.Index(text, "pass@2") || strings.Index(text, "success_rate") > strings.Index(text, "mean@") || strings.Index(text, "outcome/") < strings.Index(text, "pass@2") {
+		t.Errorf("the metrics are out of order:\n%s", text)
+	}
+}
+
+func TestContract(t *testing.T) {
+	c := NewContract(map[string]string{"a": "1", "b": "2"})
+	// A fixed value: a contract of an older file must not change its hash.
+	if want := "sha256:21f76dfbfe6dfe21f762080ef484112cf2952974cef30741fd1931e1c6d92112"; c.Hash != want {
+		t.Errorf("hash %s, want %s", c.Hash, want)
+	}
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+	for _, other := range []map[string]string{{"a": "1", "b": "3"}, {"a": "1"}, {"a": "1", "b": "2", "c": ""}, {"a": "12", "b": ""}} {
+		d := NewContract(other)
+		if d.Hash == c.Hash || len(Diff(c, d)) == 0 {
+			t.Errorf("%v is taken for %v", other, c.Parts)
+		}
+	}
+	c.Parts["a"] = "9"
+	if err := c.Check(); err == nil {
+		t.Error("a contract that was edited passed")
+	}
+	if err := (Contract{}).Check(); err == nil {
+		t.Error("no contract passed")
+	}
+}
+
+func TestCompare(t *testing.T) {
+	same := map[string]string{"format": "react"}
+	a := result("old", same, trials("a", "", "st"), trials("b", "", "tt"), trials("c", "", "ss"), trials("d", "", "tt"))
+	b := result("new", same, trials("d", "", "ss"), trials("a", "", "ss"), trials("b", "", "tt"), trials("c", "", "ss"))
+	c, err := Compare(a, b, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := c.Metrics[SuccessRate]
+	if c.Tasks != 4 || c.Better != 2 || c.Worse != 0 || c.Equal != 2 || m.A != 3./8 || m.B != 6./8 || m.Difference != 3./8 {
+		t.Errorf("got %+v", c)
+	}
+	// Paired: no resample can find B worse, though each varies by itself.
+	if m.Low < 0 || m.High <= m.Difference {
+		t.Errorf("the paired interval is %v to %v", m.Low, m.High)
+	}
+	if self, err := Compare(a, a, false); err != nil || self.Metrics[SuccessRate] != (Change{A: 3. / 8, B: 3. / 8}) {
+		t.Errorf("a result differs from itself: %+v, %v", self.Metrics[SuccessRate], err)
+	}
+	back, err := Compare(b, a, false)
+	if err != nil || back.Metrics[SuccessRate].Difference != -m.Difference {
+		t.Errorf("the other way round: %+v, %v", back.Metrics[SuccessRate], err)
+	}
+	if text := c.String(); !strings.Contains(text, "B scores better on 2, worse on 0, alike on 2") || !strings.Contains(text, "+0.375") {
+		t.Errorf("text:\n%s", text)
+	}
+}
+
+func TestCompareRefuses(t *testing.T) {
+	a := result("w", map[string]string{"format": "react", "template": "x"}, trials("a", "", "st"), trials("b", "", "ss"))
+	other := result("w", map[string]string{"format": "action_tags", "template": "x", "parser": "g1"}, trials("b", "", "tt"), trials("z", "", "tt"))
+	_, err := Compare(a, other, false)
+	var contract *ContractError
+	if !errors.As(err, &contract) || !strings.Contains(err.Error(), `format: "react", "action_tags"`) || !strings.Contains(err.Error(), "parser") || strings.Contains(err.Error(), "template") {
+		t.Errorf("got %v", err)
+	}
+	c, err := Compare(a, other, true)
+	if err != nil || c.Tasks != 1 || c.OnlyA != 1 || c.OnlyB != 1 || len(c.Contract) != 2 || c.Metrics[SuccessRate].Difference != -1 {
+		t.Errorf("anyway: %+v, %v", c, err)
+	}
+	strange := result("w", a.Contract.Parts, trials("y", "", "tt"), trials("z", "", "st"))
+	c, err = Compare(a, strange, false)
+	if m := c.Metrics[SuccessRate]; err != nil || c.Tasks != 0 || m.Difference != -0.5 || !(m.Low < -0.5 && m.High > -0.5) {
+		t.Errorf("with no task in common: %+v, %v", c, err)
+	}
+	if !strings.Contains(c.String(), "no task in both") {
+		t.Error(c.String())
+	}
+	for name, spoil := range map[string]func(r *Result){
+		"no tasks":    func(r *Result) { r.PerTask = nil },
+		"no trials":   func(r *Result) { r.PerTask[0].Trials = nil },
+		"no contract": func(r *Result) { r.Contract = Contract{} },
+		"edited":      func(r *Result) { r.Contract.Hash = "sha256:0" },
+	} {
+		bad := result("w", map[string]string{"format": "react", "template": "x"}, trials("a", "", "st"))
+		spoil(&bad)
+		if _, err := Compare(a, bad, true); err == nil || !strings.Contains(err.Error(), "the second result") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package eval
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Result is an evaluation, and the JSON that is kept of it. The first seven
+// keys are a fixed form.
+type Result struct {
+	Env         string         `json:"env"`
+	Tasks       int            `json:"tasks"`
+	Samples     int            `json:"samples"`
+	SuccessRate float64        `json:"success_rate"`
+	MeanScore   float64        `json:"mean_score"`
+	MeanTurns   float64        `json:"mean_turns"`
+	Outcomes    map[string]int `json:"outcomes"`
+
+	Lost     int               `json:"lost"` // episodes that the infrastructure ended; not counted
+	Metrics  map[string]Figure `json:"metrics"`
+	Families map[string]Family `json:"families,omitempty"`
+	// What is compared: it is not part of the contract.
+	Model   string `json:"model"`
+	Weights string `json:"weights"` // hash; "" for an endpoint's model
+	Seed    uint64 `json:"seed"`
+
+	Contract Contract `json:"contract"`
+	Usage    any      `json:"usage,omitempty"` // of an endpoint
+	PerTask  []Task   `json:"per_task"`
+}
+
+// Family is a group of an environment's tasks.
+type Family struct {
+	Tasks   int               `json:"tasks"`
+	Metrics map[string]Figure `json:"metrics"`
+}
+
+// New sums up tasks that were played n times each. The caller fills in who
+// played, and the contract.
+func New(env string, tasks []Task, n int, seed uint64) Result {
+	r := Result{
+		Env: env, Tasks: len(tasks), Samples: n, Outcomes: Outcomes(tasks), Seed: seed,
+		Metrics: Figures(tasks, n, seed), PerTask: tasks,
+	}
+	r.SuccessRate, r.MeanScore, r.MeanTurns = r.Metrics[SuccessRate].Value, r.Metrics[MeanScore].Value, r.Metrics[MeanTurns].Value
+	families := map[string][]Task{}
+	for _, t := range tasks {
+		families[t.Family] = append(families[t.Family], t)
+		for _, x := range t.Trials {
+			if x.lost() {
+				r.Lost++
+			}
+		}
+	}
+	delete(families, "")
+	if len(families) > 0 {
+		r.Families = map[string]Family{}
+	}
+	for name, of := range families {
+		r.Families[name] = Family{Tasks: len(of), Metrics: Figures(of, n, seed)}
+	}
+	return r
+}
+
+// String is the result for people: one line, the metrics with their intervals,
+// families where there are some, and the contract's hash.
+func (r Result) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d tasks x %d samples: success %.3f, mean score %.3f, mean turns %.1f",
+		r.Env, r.Tasks, r.Samples, r.SuccessRate, r.MeanScore, r.MeanTurns)
+	for i, o := range slices.Sorted(maps.Keys(r.Outcomes)) {
+		sep := ", "
+		if i == 0 {
+			sep = "; "
+		}
+		fmt.Fprintf(&b, "%s%s %d", sep, o, r.Outcomes[o])
+	}
+	b.WriteString("\n")
+	if r.Lost > 0 {
+		fmt.Fprintf(&b, "%d episodes were lost to the servers or the engine, and count neither for nor against the agent\n", r.Lost)
+	}
+	if len(r.Metrics) > 0 {
+		fmt.Fprintf(&b, "\n  %-24s %9s  %s\n", "metric", "value", "95% interval")
+		writeFigures(&b, "", r.Metrics)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Families)) {
+		f := r.Families[name]
+		fmt.Fprintf(&b, "\n  %s (%d tasks)\n", name, f.Tasks)
+		writeFigures(&b, "  ", f.Metrics)
+	}
+	if r.Contract.Hash != "" {
+		fmt.Fprintf(&b, "\ncontract %s\n", r.Contract.Hash)
+	}
+	return b.String()
+}
+
+func writeFigures(b *strings.Builder, indent string, m map[string]Figure) {
+	for _, name := range inOrder(m) {
+		f := m[name]
+		fmt.Fprintf(b, "  %s%-*s %9.3f  %.3f - %.3f\n", indent, 24-len(indent), name, f.Value, f.Low, f.High)
+	}
+}
+
+// inOrder sorts the names of metrics as they are read: what it is about first,
+// pass@k by k, outcomes last.
+func inOrder[V any](m map[string]V) []string {
+	rank := func(name string) int {
+		if i := slices.Index([]string{SuccessRate, MeanScore, MeanTurns}, name); i >= 0 {
+			return i
+		}
+		for i, prefix := range []string{"mean@", "best@", "pass@"} {
+			if strings.HasPrefix(name, prefix) {
+				return 3 + i
+			}
+		}
+		return math.MaxInt
+	}
+	return slices.SortedFunc(maps.Keys(m), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	})
+}

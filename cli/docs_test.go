@@ -59,7 +59,7 @@ func documentedCommands(page string) []string {
 func commandOf(line string) (command string, args []string) {
 	args = strings.Fields(strings.NewReplacer("[", "", "]", "", "'", "", `"`, "").Replace(line))
 	n := 1
-	if slices.Contains(groups, args[0]) && len(args) > 1 {
+	if len(args) > 1 && (slices.Contains(groups, args[0]) || args[0] == "eval" && args[1] == "compare") {
 		n = 2
 	}
 	return strings.Join(args[:n], " "), args[n:]

@@ -2,37 +2,63 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
+	"math"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/agent/eval"
+	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"
 )
 
 func evalCommand(s *State) *cli.Command {
-	return leaf(s, &cli.Command{
+	cmd := leaf(s, &cli.Command{
 		Name:  "eval",
 		Usage: "play tasks and report how many were solved",
 		Flags: evalFlags(),
 	}, 0, runEval)
+	cmd.Subcommands = []*cli.Command{compareCommand(s)}
+	return cmd
 }
 
 // evalOptions are the command line of `openmanus eval`.
 type evalOptions struct {
 	taskOptions
-	JSON bool
+	JSON     bool
+	Out      string  // file of the result, as JSON; "": none
+	Episodes string  // dump of the episodes; "": none
+	Force    bool    // replace files that exist
+	MaxLost  float64 // share of the episodes that may be lost
+	DryRun   bool    // open everything, play nothing
 }
 
-func evalFlags() []cli.Flag { return append(taskFlags(), jsonFlag()) }
+func evalFlags() []cli.Flag {
+	return append(taskFlags(), jsonFlag(),
+		&cli.StringFlag{Name: "episodes", Usage: "`FILE` for the episodes, as openmanus rollout writes them, without the HTTP exchanges"},
+		&cli.StringFlag{Name: "out", Usage: "`FILE` for the result as JSON, for eval compare"},
+		&cli.BoolFlag{Name: "force", Usage: "replace files of --out and --episodes that exist"},
+		&cli.Float64Flag{Name: "max-lost", Value: 0.1, Usage: "share of the episodes that the infrastructure may lose before the evaluation fails"},
+		&cli.BoolFlag{Name: "dry-run", Usage: "open everything and print the contract, but play nothing"})
+}
 
 // parseEval reads the flags of evalFlags.
 func parseEval(c *cli.Context) (evalOptions, error) {
 	tasks, err := parseTasks(c)
-	return evalOptions{taskOptions: tasks, JSON: c.Bool("json")}, err
+	o := evalOptions{
+		taskOptions: tasks, JSON: c.Bool("json"), Out: c.String("out"), Episodes: c.String("episodes"), Force: c.Bool("force"),
+		MaxLost: c.Float64("max-lost"), DryRun: c.Bool("dry-run"),
+	}
+	f := flagFaults{}
+	if err != nil {
+		f.errs = append(f.errs, err)
+	}
+	if !(o.MaxLost >= 0 && o.MaxLost < 1) {
+		f.add("max-lost", "%v is not allowed; allowed: from 0 to below 1", o.MaxLost)
+	}
+	return o, f.err()
 }
 
 func runEval(ctx context.Context, s *State, c *cli.Context) (err error) {
@@ -40,73 +66,79 @@ func runEval(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	for _, file := range []string{o.Out, o.Episodes} {
+		if err := s.newFile(file, o.Force); err != nil {
+			return err
+		}
+	}
 	p, err := s.openPlaying(ctx, o.taskOptions)
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err != nil {
 		return err
 	}
-	episodes, err := s.play(ctx, p, o.taskOptions, nil)
+	contract, err := s.contract(ctx, p, o.taskOptions)
 	if err != nil {
 		return err
 	}
-	return s.printEval(evaluate(o, len(p.tasks), episodes), o.JSON)
-}
-
-// evaluate sums episodes up. Those lost to the infrastructure count among the
-// outcomes and nowhere else.
-func evaluate(o evalOptions, tasks int, episodes []*data.Episode) evalResult {
-	r := evalResult{Env: o.Env, Tasks: tasks, Samples: o.Samples, Outcomes: map[string]int{}}
-	n := 0.0
-	for _, ep := range episodes {
-		r.Outcomes[string(ep.Outcome)]++
-		if !ep.Outcome.Trainable() {
-			continue
+	if o.DryRun {
+		return s.printContract(contract, o.JSON)
+	}
+	weights, err := p.weights(ctx)
+	if err != nil {
+		return err
+	}
+	episodes, err := s.evaluate(ctx, p, o, weights, contract)
+	if err != nil {
+		return err
+	}
+	r := eval.New(o.Env, eval.Tasks(episodes, p.world.spec.Family), o.Samples, o.Seed)
+	r.Model, r.Weights, r.Contract = o.Model, weights, contract
+	if p.endpoint != nil {
+		r.Model, r.Usage = o.Endpoint.Model, p.endpoint.Usage()
+	}
+	if o.Out != "" {
+		text, err := json.Marshal(r)
+		if err != nil {
+			return fmt.Errorf("write JSON: %w", err)
 		}
-		n++
-		r.MeanScore += ep.Reward
-		r.MeanTurns += float64(len(ep.Turns))
-		if ep.Outcome == data.Success {
-			r.SuccessRate++
+		if err := s.WriteFile(o.Out, append(text, '\n'), o.Force); err != nil {
+			return errWith(ExitDisk, "", err)
 		}
 	}
-	if n > 0 {
-		r.SuccessRate /= n
-		r.MeanScore /= n
-		r.MeanTurns /= n
-	}
-	return r
+	return s.printEval(r, o.JSON)
 }
 
-// evalResult is what `openmanus eval --json` prints.
-type evalResult struct {
-	Env         string         `json:"env"`
-	Tasks       int            `json:"tasks"`
-	Samples     int            `json:"samples"`
-	SuccessRate float64        `json:"success_rate"`
-	MeanScore   float64        `json:"mean_score"`
-	MeanTurns   float64        `json:"mean_turns"`
-	Outcomes    map[string]int `json:"outcomes"`
-}
-
-// String returns the result on one line for people.
-func (r evalResult) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d tasks x %d samples: success %.3f, mean score %.3f, mean turns %.1f",
-		r.Env, r.Tasks, r.Samples, r.SuccessRate, r.MeanScore, r.MeanTurns)
-	for i, o := range slices.Sorted(maps.Keys(r.Outcomes)) {
-		sep := ", "
-		if i == 0 {
-			sep = "; "
+// evaluate plays, and writes the episodes where that was asked.
+func (s *State) evaluate(ctx context.Context, p *playing, o evalOptions, weights string, contract eval.Contract) (episodes []*data.Episode, err error) {
+	var dump *data.DumpWriter
+	if o.Episodes != "" {
+		options := dumpOptions(rolloutOptions{taskOptions: o.taskOptions})
+		options["contract"] = contract
+		if dump, err = data.CreateDump(s.Path(o.Episodes), data.DumpHeader{Weights: weights, Options: options}); err != nil {
+			return nil, errWith(ExitDisk, "", err)
 		}
-		fmt.Fprintf(&b, "%s%s %d", sep, o, r.Outcomes[o])
+		defer func() { err = errors.Join(err, errWith(ExitDisk, "", dump.Close())) }()
 	}
-	return b.String()
+	return s.play(ctx, p, o.taskOptions, func(ro *rollout.Options) {
+		// None may be lost: 0 would mean that all may.
+		ro.MaxFailed = max(o.MaxLost, math.SmallestNonzeroFloat64)
+		if dump != nil {
+			ro.OnEpisode = func(ep *data.Episode) error { return errWith(ExitDisk, "", dump.Write(ep)) }
+		}
+	})
 }
 
 // printEval writes a result to standard output, as JSON where a script asked.
-func (s *State) printEval(r evalResult, asJSON bool) error {
+func (s *State) printEval(r eval.Result, asJSON bool) error {
 	if asJSON {
 		return s.printJSON(r)
 	}
-	return s.print([]byte(r.String() + "\n"))
+	return s.print([]byte(r.String()))
+}
+
+func (s *State) printContract(c eval.Contract, asJSON bool) error {
+	if asJSON {
+		return s.printJSON(c)
+	}
+	return s.print([]byte(c.String()))
 }

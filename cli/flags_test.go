@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/agent/eval"
 )
 
 // parsed runs a command line through the real app with one command that only
@@ -97,13 +99,13 @@ func TestParseEval(t *testing.T) {
 }
 
 func TestPrintEval(t *testing.T) {
-	r := evalResult{Env: "maze", Tasks: 8, Samples: 16, SuccessRate: 0.5, MeanScore: -0.25, MeanTurns: 7.25,
+	r := eval.Result{Env: "maze", Tasks: 8, Samples: 16, SuccessRate: 0.5, MeanScore: -0.25, MeanTurns: 7.25,
 		Outcomes: map[string]int{"turn_limit": 64, "success": 64}}
 	tests := []struct {
 		json bool
 		want string
 	}{
-		{true, `{"env":"maze","tasks":8,"samples":16,"success_rate":0.5,"mean_score":-0.25,"mean_turns":7.25,"outcomes":{"success":64,"turn_limit":64}}` + "\n"},
+		{true, `{"env":"maze","tasks":8,"samples":16,"success_rate":0.5,"mean_score":-0.25,"mean_turns":7.25,"outcomes":{"success":64,"turn_limit":64},"lost":0,"metrics":null,"model":"","weights":"","seed":0,"contract":{"hash":"","parts":null},"per_task":null}` + "\n"},
 		{false, "maze: 8 tasks x 16 samples: success 0.500, mean score -0.250, mean turns 7.2; success 64, turn_limit 64\n"},
 	}
 	for _, tt := range tests {

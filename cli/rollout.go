@@ -55,10 +55,8 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := s.Stat(o.Dump); err == nil && !o.Force {
-		return errWith(ExitUsage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", o.Dump))
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return errWith(ExitDisk, "", err)
+	if err := s.newFile(o.Dump, o.Force); err != nil {
+		return err
 	}
 	p, err := s.openPlaying(ctx, o.taskOptions)
 	defer func() { err = errors.Join(err, p.close()) }()
@@ -88,6 +86,22 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 		}
 	})
 	return errors.Join(err, errWith(ExitDisk, "", dump.Close()))
+}
+
+// newFile refuses a file that exists, where it is not to be replaced, before
+// anything is done. No file at all is right.
+func (s *State) newFile(path string, replace bool) error {
+	if path == "" || replace {
+		return nil
+	}
+	_, err := s.Stat(path)
+	switch {
+	case err == nil:
+		return errWith(ExitUsage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", path))
+	case !errors.Is(err, fs.ErrNotExist):
+		return errWith(ExitDisk, "", err)
+	}
+	return nil
 }
 
 // dumpOptions are what a reader needs to play the same again.

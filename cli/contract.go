@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/eval"
+	"github.com/openmanus/openmanus/data"
+)
+
+// contract gathers everything that can change the number of an evaluation but
+// the model's weights and the seed, which are what is compared. docs/eval.md
+// explains the parts.
+func (s *State) contract(ctx context.Context, p *playing, o taskOptions) (eval.Contract, error) {
+	build, _ := debug.ReadBuildInfo() // nil where there is none
+	v := versionOf(build)
+	parts := map[string]string{
+		"program":       strings.TrimSpace(v.Version + " " + v.Commit + map[bool]string{true: " modified"}[v.Modified]),
+		"env":           o.Env,
+		"server":        "built-in",
+		"tasks":         tasksPart(p.tasks),
+		"samples":       strconv.Itoa(o.Samples),
+		"format":        o.Format,
+		"parser":        o.Parser,
+		"action_format": o.ActionFormat,
+		"instruction":   instructionPart(p.tasks, p.env.Setup),
+	}
+	if p.world.server == nil {
+		parts["server"] = p.world.pool.Version(ctx)
+	}
+	if err := s.addWorldFiles(parts, o); err != nil {
+		return eval.Contract{}, err
+	}
+	options := p.env.Setup.Options
+	if o.Endpoint != nil {
+		options.MaxContext = o.MaxContextTokens // the engine's own is in bytes
+	}
+	if err := addOptions(parts, options); err != nil {
+		return eval.Contract{}, err
+	}
+	if p.bundle == nil {
+		parts["engine"], parts["chat_template"] = "openai", "the endpoint's own"
+		return eval.NewContract(parts), nil
+	}
+	template := p.bundle.ChatTemplate()
+	vars, err := json.Marshal(p.bundle.TokenizerConfig.TemplateVars())
+	if err != nil {
+		return eval.Contract{}, fmt.Errorf("variables of the chat template: %w", err)
+	}
+	parts["engine"], parts["dtype"] = "local", o.Dtype
+	parts["chat_template"] = textPart(template + "\x00" + string(vars))
+	if strings.Contains(template, "strftime_now") {
+		parts["date"] = s.Now().Format("2006-01-02") // the template writes it into prompts
+	}
+	return eval.NewContract(parts), nil
+}
+
+// textPart stands for a text of any length.
+func textPart(text string) string {
+	return fmt.Sprintf("%s (%d bytes)", eval.Digest([]byte(text)), len(text))
+}
+
+// tasksPart stands for the list of tasks, in its order.
+func tasksPart(tasks []data.Task) string {
+	var b strings.Builder
+	for _, t := range tasks {
+		fmt.Fprintf(&b, "%q %d\n", t.ID, t.Index)
+	}
+	return fmt.Sprintf("%s (%d tasks, %s to %s)", eval.Digest([]byte(b.String())), len(tasks), tasks[0].ID, tasks[len(tasks)-1].ID)
+}
+
+// instructionPart stands for what the model is told about every task. A task
+// may bring wording of its own.
+func instructionPart(tasks []data.Task, setup agent.Setup) string {
+	var b strings.Builder
+	for _, t := range tasks {
+		fmt.Fprintf(&b, "%q\n", agent.Instruction(t, setup.Spec, setup.Format, setup.Options.Instruction))
+	}
+	fmt.Fprintf(&b, "%q", setup.Format.Prompt())
+	return textPart(b.String())
+}
+
+// addOptions adds every option of the episode loop that is set, so that one
+// that is added to the loop is part of contracts too.
+func addOptions(parts map[string]string, o agent.Options) error {
+	o.Instruction = "" // instructionPart
+	text, err := json.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("options of the episodes: %w", err)
+	}
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(text, &values); err != nil {
+		return fmt.Errorf("options of the episodes: %w", err)
+	}
+	for name, value := range values {
+		switch v := string(value); v {
+		case `""`, "null", "false", "0": // what is not set
+		default:
+			parts[snake(name)] = v
+		}
+	}
+	return nil
+}
+
+// snake writes MaxObsTokens as max_obs_tokens and TopP as top_p.
+func snake(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// addWorldFiles adds the files that a built-in server plays by.
+func (s *State) addWorldFiles(parts map[string]string, o taskOptions) error {
+	if o.Vocabulary != "" {
+		b, err := s.ReadFile(o.Vocabulary, maxVocabulary)
+		if err != nil {
+			return errWith(ExitInput, "", err)
+		}
+		parts["vocabulary"] = textPart(string(b))
+	}
+	if o.Recipes == "" {
+		return nil
+	}
+	var b strings.Builder
+	files := s.DirFS(o.Recipes)
+	err := fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(files, path)
+		fmt.Fprintf(&b, "%q %q\n", path, text)
+		return err
+	})
+	parts["recipes"] = textPart(b.String())
+	return errWith(ExitInput, "", err)
+}

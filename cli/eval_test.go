@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/agent/eval"
+	"github.com/openmanus/openmanus/agent/openai/openaitest"
+	"github.com/openmanus/openmanus/data"
+)
+
+// evaluated runs eval --json and returns what it printed.
+func evaluated(t *testing.T, dir string, args ...string) (eval.Result, string) {
+	t.Helper()
+	code, stdout, stderr := inProcess(t, dir, append([]string{"eval", "--json"}, args...)...)
+	if code != 0 {
+		t.Fatalf("%q: exit code %d\n%s", args, code, stderr)
+	}
+	var r eval.Result
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
+		t.Fatalf("%v in %s", err, stdout)
+	}
+	return r, stdout
+}
+
+// copyModel copies a model's folder, so that a test may change a file of it.
+func copyModel(t *testing.T, from string) string {
+	t.Helper()
+	to := t.TempDir()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+func TestEval(t *testing.T) {
+	tiny := tinyModel(t)
+	dir := t.TempDir()
+	play := []string{"--model", tiny, "--env", "maze", "--tasks", "17,18", "--samples", "2", "--max-turns", "2", "--max-new-tokens", "8", "--deterministic", "--device", "cpu"}
+	with := func(more ...string) []string { return append(append([]string{}, play...), more...) }
+
+	first, text := evaluated(t, dir, with("--episodes", "episodes.jsonl", "--out", "out.json")...)
+	if kept, err := os.ReadFile(filepath.Join(dir, "out.json")); err != nil || string(kept) != text {
+		t.Errorf("--out holds %s, %v", kept, err)
+	}
+	for _, taken := range [][]string{{"--out", "out.json"}, {"--episodes", "episodes.jsonl"}} {
+		if code, _, stderr := inProcess(t, dir, append([]string{"eval"}, with(taken...)...)...); code != int(ExitUsage) || !strings.Contains(stderr, "exists") {
+			t.Errorf("%s: exit code %d\n%s", taken, code, stderr)
+		}
+	}
+	if !strings.HasPrefix(text, `{"env":"maze","tasks":2,"samples":2,"success_rate":`) {
+		t.Errorf("the JSON does not begin with its fixed form:\n%s", text)
+	}
+	if err := first.Contract.Check(); err != nil || first.Weights == "" || first.Seed != 1 || first.Model != tiny {
+		t.Errorf("%v: %+v", err, first)
+	}
+	if len(first.PerTask) != 2 || len(first.PerTask[0].Trials) != 2 || first.Metrics["pass@2"] != (eval.Figure{}) && first.Outcomes["success"] == 0 {
+		t.Errorf("got %s", text)
+	}
+	if dump, err := data.OpenDump(filepath.Join(dir, "episodes.jsonl")); err != nil {
+		t.Error(err)
+	} else {
+		defer dump.Close()
+		ep, err := dump.Next()
+		if err != nil || dump.Header().Weights != first.Weights || len(ep.Turns) == 0 || len(ep.Exchanges) > 0 {
+			t.Errorf("the episodes: %v, %+v, %+v", err, dump.Header(), ep)
+		}
+	}
+	t.Run("the same again", func(t *testing.T) {
+		if _, again := evaluated(t, dir, play...); again != text {
+			t.Errorf("two deterministic evaluations differ:\n%s", cmp.Diff(text, again))
+		}
+	})
+	t.Run("what is compared is not in the contract", func(t *testing.T) {
+		other, _ := evaluated(t, dir, with("--seed", "2")...)
+		if other.Contract.Hash != first.Contract.Hash || other.Seed != 2 {
+			t.Errorf("another seed: %v", eval.Diff(first.Contract, other.Contract))
+		}
+	})
+	t.Run("a character of the template", func(t *testing.T) {
+		changed := copyModel(t, tiny)
+		path := filepath.Join(changed, "tokenizer_config.json")
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var config map[string]any
+		if err := json.Unmarshal(b, &config); err != nil {
+			t.Fatal(err)
+		}
+		config["chat_template"] = config["chat_template"].(string) + "{# #}" // which writes nothing
+		if b, err = json.Marshal(config); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		other, _ := evaluated(t, dir, append(with(), "--model", changed)...)
+		diff := eval.Diff(first.Contract, other.Contract)
+		if len(diff) != 1 || diff[0].Part != "chat_template" || other.Weights != first.Weights {
+			t.Errorf("differs in %v", diff)
+		}
+	})
+	t.Run("comparing", func(t *testing.T) {
+		writeFile(t, dir, "a.json", text)
+		_, b := evaluated(t, dir, with("--seed", "2")...)
+		writeFile(t, dir, "b.json", b)
+		_, c := evaluated(t, dir, with("--max-turns", "1")...)
+		writeFile(t, dir, "c.json", c)
+		code, out, stderr := inProcess(t, dir, "eval", "compare", "a.json", "b.json")
+		if code != 0 || !strings.Contains(out, "2 tasks in both") || !strings.Contains(out, "success_rate") {
+			t.Errorf("exit code %d\n%s%s", code, out, stderr)
+		}
+		code, out, stderr = inProcess(t, dir, "eval", "compare", "a.json", "c.json", "--json")
+		if code != int(ExitInput) || out != "" || !strings.Contains(stderr, `max_turns: "2", "1"`) || !strings.Contains(stderr, "--anyway") {
+			t.Errorf("exit code %d\n%s%s", code, out, stderr)
+		}
+		code, out, stderr = inProcess(t, dir, "eval", "compare", "a.json", "c.json", "--json", "--anyway")
+		if code != 0 || !strings.Contains(out, `"contract_differences":[{"part":"max_turns"`) {
+			t.Errorf("exit code %d\n%s%s", code, out, stderr)
+		}
+		for want, args := range map[ExitCode][]string{
+			ExitUsage: {"a.json"},
+			ExitInput: {"a.json", "episodes.jsonl"},
+		} {
+			if code, _, stderr := inProcess(t, dir, append([]string{"eval", "compare"}, args...)...); code != int(want) {
+				t.Errorf("%q: exit code %d, want %d\n%s", args, code, want, stderr)
+			}
+		}
+	})
+	t.Run("dry run", func(t *testing.T) {
+		code, out, stderr := inProcess(t, dir, append([]string{"eval", "--dry-run"}, play...)...)
+		if code != 0 || !strings.Contains(out, "contract "+first.Contract.Hash) || !strings.Contains(out, "chat_template") {
+			t.Errorf("exit code %d\n%s%s", code, out, stderr)
+		}
+	})
+}
+
+// TestContractParts: every flag that can change the number changes the
+// contract, in the part of its name, and no other flag does.
+func TestContractParts(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "words.txt", "crane\nslate\n")
+	writeFile(t, dir, "told.txt", "Walk.")
+	s := openaitest.Serve(t, walker)
+	of := func(t *testing.T, args ...string) eval.Contract {
+		t.Helper()
+		line := append([]string{"eval", "--dry-run", "--json", "--base-url", s.URL, "--api-model", "m", "--env", "maze", "--tasks", "17,18"}, args...)
+		code, out, stderr := inProcess(t, dir, line...)
+		var c eval.Contract
+		if code != 0 || json.Unmarshal([]byte(out), &c) != nil || c.Check() != nil {
+			t.Fatalf("%q: exit code %d\n%s%s", args, code, out, stderr)
+		}
+		return c
+	}
+	base := of(t)
+	for line, want := range map[string]string{
+		"--tasks 18,17":                  "tasks",
+		"--tasks 17":                     "instruction tasks", // of one task less
+		"--samples 2":                    "samples",
+		"--max-turns 3":                  "max_turns",
+		"--max-new-tokens 7":             "max_new_tokens",
+		"--max-context-tokens 700":       "max_context",
+		"--temperature 0.5":              "temperature",
+		"--greedy":                       "greedy",
+		"--top-p 0.9":                    "top_p",
+		"--top-k 4":                      "top_k",
+		"--parser g1":                    "parser",
+		"--format action_tags":           "format instruction",
+		"--instruction Walk.":            "instruction",
+		"--instruction-file told.txt":    "instruction",
+		"--env wordle --tasks 17,18":     "env instruction max_turns tasks",
+		"--seed 9 --concurrency 2":       "",
+		"--timeout 9 --wait-healthy 9":   "",
+		"--api-timeout 9 --max-lost 0.5": "",
+	} {
+		t.Run(line, func(t *testing.T) {
+			c := of(t, strings.Fields(line)...)
+			var got []string
+			for _, d := range eval.Diff(base, c) {
+				got = append(got, d.Part)
+			}
+			if strings.Join(got, " ") != want || (c.Hash == base.Hash) != (want == "") {
+				t.Errorf("differs in %q, want %q", got, want)
+			}
+		})
+	}
+	c := of(t, "--env", "wordle", "--vocabulary", "words.txt", "--tasks", "0")
+	if !strings.HasPrefix(c.Parts["vocabulary"], "sha256:") {
+		t.Errorf("parts %v", c.Parts)
+	}
+}
+
+func TestLostEpisodes(t *testing.T) {
+	fails := 0
+	s := openaitest.Serve(t, func(n int, r openaitest.Request) openaitest.Answer {
+		if n >= 1 && n <= 3 { // the first episode, all three attempts
+			fails++
+			return openaitest.Answer{Status: 500, Body: "boom"}
+		}
+		return walker(n, r)
+	})
+	args := []string{"eval", "--base-url", s.URL, "--api-model", "m", "--api-retries", "0", "--env", "maze", "--tasks", "14-18", "--max-turns", "2", "--concurrency", "1", "--json"}
+	dir := t.TempDir()
+	code, out, stderr := inProcess(t, dir, append(args, "--max-lost", "0.2")...)
+	var r eval.Result
+	if code != 0 || json.Unmarshal([]byte(out), &r) != nil {
+		t.Fatalf("exit code %d\n%s%s", code, out, stderr)
+	}
+	if r.Lost != 1 || r.Outcomes["engine_error"] != 1 || r.Metrics["outcome/engine_error"].Value != 0.2 || fails != 3 {
+		t.Errorf("got %s", out)
+	}
+	played := r.Outcomes["success"] + r.Outcomes["turn_limit"]
+	if played != 4 || r.SuccessRate != float64(r.Outcomes["success"])/4 {
+		t.Errorf("the success rate is %v of %v", r.SuccessRate, r.Outcomes)
+	}
+	var usage struct{ Requests, Retries int }
+	if b, err := json.Marshal(r.Usage); err != nil || json.Unmarshal(b, &usage) != nil || usage.Requests != len(s.Requests())+1 { // and the list of models
+		t.Errorf("usage %v of %d requests", r.Usage, len(s.Requests()))
+	}
+	s = openaitest.Serve(t, func(n int, r openaitest.Request) openaitest.Answer {
+		if n >= 1 && n <= 3 {
+			return openaitest.Answer{Status: 500, Body: "boom"}
+		}
+		return walker(n, r)
+	})
+	args[2] = s.URL
+	code, out, stderr = inProcess(t, dir, args...)
+	if code != int(ExitEnv) || out != "" || !strings.Contains(stderr, "1 of 5 episodes failed") || !strings.Contains(stderr, "boom") {
+		t.Errorf("one of five lost: exit code %d\n%s%s", code, out, stderr)
+	}
+}

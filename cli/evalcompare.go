@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/agent/eval"
+)
+
+func compareCommand(s *State) *cli.Command {
+	return leaf(s, &cli.Command{
+		Name:      "compare",
+		Usage:     "say how two results of eval --out or --json differ, task by task",
+		ArgsUsage: "A.json B.json",
+		Flags: []cli.Flag{
+			jsonFlag(),
+			&cli.BoolFlag{Name: "anyway", Usage: "compare results that were not taken under the same conditions"},
+		},
+	}, 2, runCompare)
+}
+
+// maxResult is more than the result of any evaluation.
+const maxResult = 1 << 30
+
+func runCompare(_ context.Context, s *State, c *cli.Context) error {
+	if c.NArg() != 2 {
+		return errWith(ExitUsage, "see openmanus eval compare --help", usagef("two files are compared, got %d: A.json B.json", c.NArg()))
+	}
+	a, err := s.readResult(c.Args().Get(0))
+	if err != nil {
+		return err
+	}
+	b, err := s.readResult(c.Args().Get(1))
+	if err != nil {
+		return err
+	}
+	cmp, err := eval.Compare(a, b, c.Bool("anyway"))
+	var contract *eval.ContractError
+	if errors.As(err, &contract) {
+		return errWith(ExitInput, "evaluate both alike, or give --anyway to compare them as they are", err)
+	}
+	if err != nil {
+		return errWith(ExitInput, "give two files of openmanus eval --out", err)
+	}
+	if c.Bool("json") {
+		return s.printJSON(cmp)
+	}
+	return s.print([]byte(cmp.String()))
+}
+
+func (s *State) readResult(path string) (eval.Result, error) {
+	var r eval.Result
+	text, err := s.ReadFile(path, maxResult)
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil {
+		return r, errWith(ExitInput, "give a file of openmanus eval --out", fmt.Errorf("%s: %w", path, err))
+	}
+	return r, nil
+}

@@ -163,9 +163,14 @@ func TestParseEndpoint(t *testing.T) {
 }
 
 func TestTrainingWithAnEndpointIsRefused(t *testing.T) {
-	ts := newTestState(t, "train", "--set", "rollout.engine=openai")
-	if code := Main(ts.State); code != int(ExitInput) || !strings.Contains(ts.err.String(), "rollout.engine") || !strings.Contains(ts.err.String(), "cannot be trained with") {
-		t.Errorf("exit code %d\n%s", code, ts.err)
+	whole := []string{"--set", "rollout.api.base_url=http://127.0.0.1:1/v1", "--set", "rollout.api.model=m", "--set", "agent.max_obs_tokens=0"}
+	for _, command := range []string{"train", "sft"} {
+		for _, more := range [][]string{nil, whole} {
+			ts := newTestState(t, append([]string{command, "--set", "rollout.engine=openai"}, more...)...)
+			if code := Main(ts.State); code != int(ExitInput) || !strings.Contains(ts.err.String(), "rollout.") || !strings.Contains(ts.err.String(), "cannot be trained with") {
+				t.Errorf("%s %q: exit code %d\n%s", command, more, code, ts.err)
+			}
+		}
 	}
 }
 

@@ -16,10 +16,11 @@ import (
 
 func evalCommand(s *State) *cli.Command {
 	cmd := leaf(s, &cli.Command{
-		Name:  "eval",
-		Usage: "play tasks and report how many were solved",
-		Flags: evalFlags(),
-	}, 0, runEval)
+		Name:      "eval",
+		Usage:     "play tasks and report how many were solved",
+		ArgsUsage: "[CONFIG.toml]",
+		Flags:     evalFlags(),
+	}, 1, runEval)
 	cmd.Subcommands = []*cli.Command{compareCommand(s)}
 	return cmd
 }
@@ -36,12 +37,14 @@ type evalOptions struct {
 }
 
 func evalFlags() []cli.Flag {
-	return append(taskFlags(), jsonFlag(),
+	return append([]cli.Flag{
+		jsonFlag(),
 		&cli.StringFlag{Name: "episodes", Usage: "`FILE` for the episodes, as openmanus rollout writes them, without the HTTP exchanges"},
 		&cli.StringFlag{Name: "out", Usage: "`FILE` for the result as JSON, for eval compare"},
 		&cli.BoolFlag{Name: "force", Usage: "replace files of --out and --episodes that exist"},
-		&cli.Float64Flag{Name: "max-lost", Value: 0.1, Usage: "share of the episodes that the infrastructure may lose before the evaluation fails"},
-		&cli.BoolFlag{Name: "dry-run", Usage: "open everything and print the contract, but play nothing"})
+		&cli.Float64Flag{Name: "max-lost", Value: maxFailedValidation, Usage: "share of the episodes that the infrastructure may lose before the evaluation fails"},
+		&cli.BoolFlag{Name: "dry-run", Usage: "open everything and print the contract, but play nothing"},
+	}, taskFlags()...)
 }
 
 // parseEval reads the flags of evalFlags.
@@ -62,6 +65,9 @@ func parseEval(c *cli.Context) (evalOptions, error) {
 }
 
 func runEval(ctx context.Context, s *State, c *cli.Context) (err error) {
+	if err := s.fillFromConfig(c); err != nil {
+		return err
+	}
 	o, err := parseEval(c)
 	if err != nil {
 		return err

@@ -12,16 +12,34 @@ import (
 // tasks of an environment, or else its training tasks, the way a run validates.
 // Those that would repeat a default are left out.
 func evalAgain(actor string, cfg configs.Config, e configs.Env) []string {
-	flags := []string{"--model", quoted(actor), "--env", e.Name}
-	add := func(name, value, unless string) {
-		if value != unless {
-			flags = append(flags, "--"+name, quoted(value))
-		}
-	}
-	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	tasks := e.ValTasks
 	if len(tasks) == 0 {
 		tasks = e.Tasks
+	}
+	flags := []string{"--model", quoted(actor)}
+	for _, f := range playedAs(cfg, e, tasks) {
+		if flags = append(flags, "--"+f.name); f.value != switchedOn {
+			flags = append(flags, quoted(f.value))
+		}
+	}
+	return flags
+}
+
+// flagValue is a flag that a configuration stands for.
+type flagValue struct{ name, value string }
+
+// switchedOn is the value of a flag that takes none.
+const switchedOn = "true"
+
+// playedAs are the flags of eval and rollout, but for who plays, with which
+// tasks of an environment are played the way a run validates. Those that would
+// repeat a default are left out.
+func playedAs(cfg configs.Config, e configs.Env, tasks []string) []flagValue {
+	flags := []flagValue{{"env", e.Name}}
+	add := func(name, value, unless string) {
+		if value != unless {
+			flags = append(flags, flagValue{name, value})
+		}
 	}
 	add("tasks", strings.Join(tasks, ","), "")
 	add("skip-tasks", strings.Join(e.SkipTasks, ","), "")
@@ -33,12 +51,15 @@ func evalAgain(actor string, cfg configs.Config, e configs.Env) []string {
 	add("max-new-tokens", strconv.Itoa(cfg.Rollout.MaxNewTokens), "512")
 	add("max-context-tokens", strconv.Itoa(cfg.Rollout.MaxContextTokens), "0")
 	add("max-obs-tokens", strconv.Itoa(cfg.Agent.MaxObsTokens), "0")
+	add("max-parse-failures", strconv.Itoa(cfg.Agent.MaxParseFailures), "0")
 	if t := cfg.Rollout.Val.Temperature; t == 0 {
-		flags = append(flags, "--greedy")
+		add("greedy", switchedOn, "")
 	} else {
 		add("temperature", number(t), "1")
 	}
-	add("dtype", cfg.Model.ComputeDtype, "float32")
+	if cfg.Rollout.Engine == "local" {
+		add("dtype", cfg.Model.ComputeDtype, "float32")
+	}
 	if env.ActionFormat(e.ActionFormat).Calls() {
 		add("action-format", e.ActionFormat, "")
 	} else {
@@ -50,3 +71,6 @@ func evalAgain(actor string, cfg configs.Config, e configs.Env) []string {
 	add("instruction-file", e.InstructionFile, "")
 	return flags
 }
+
+// number writes x as people do.
+func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

@@ -14,10 +14,11 @@ import (
 
 func rolloutCommand(s *State) *cli.Command {
 	return leaf(s, &cli.Command{
-		Name:  "rollout",
-		Usage: "play tasks and write every episode, token by token, to a file",
-		Flags: rolloutFlags(),
-	}, 0, runRollout)
+		Name:      "rollout",
+		Usage:     "play tasks and write every episode, token by token, to a file",
+		ArgsUsage: "[CONFIG.toml]",
+		Flags:     rolloutFlags(),
+	}, 1, runRollout)
 }
 
 // rolloutOptions are the command line of `openmanus rollout`.
@@ -51,6 +52,9 @@ func parseRollout(c *cli.Context) (rolloutOptions, error) {
 // runRollout writes episodes as they end, so that an interrupted rollout keeps
 // what was played; with --deterministic they are written in order at the end.
 func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
+	if err := s.fillFromConfig(c); err != nil {
+		return err
+	}
 	o, err := parseRollout(c)
 	if err != nil {
 		return err

@@ -162,7 +162,7 @@ func arrange(app *cli.App, args []string) []string {
 		}
 		cmd, cmds = next, next.Subcommands
 	}
-	if cmd == nil || len(cmds) > 0 { // a group's, or of a command that takes no arguments beside its subcommands
+	if cmd == nil || len(cmds) > 0 && len(cmd.Flags) == 1 { // a group has no flag but its help
 		return args
 	}
 	valued := map[string]bool{}

@@ -32,6 +32,7 @@ type taskOptions struct {
 	MaxNewTokens     int
 	MaxContextTokens int // 0: the model's own limit
 	MaxObsTokens     int // 0: all
+	MaxParseFailures int // 0: never the end of an episode
 	Temperature      float64
 	Greedy           bool
 	TopP             float64
@@ -73,7 +74,7 @@ func modelFlag() cli.Flag {
 
 // taskFlags returns the flags behind taskOptions.
 func taskFlags() []cli.Flag {
-	return slices.Concat([]cli.Flag{
+	return slices.Concat(configuredFlags(), []cli.Flag{
 		modelFlag(),
 		deviceFlag(),
 		dtypeFlag(),
@@ -89,6 +90,7 @@ func taskFlags() []cli.Flag {
 		&cli.IntFlag{Name: "max-new-tokens", Value: 512, Usage: "tokens of one reply"},
 		&cli.IntFlag{Name: "max-context-tokens", Usage: "tokens of a whole episode; 0: the model's limit"},
 		&cli.IntFlag{Name: "max-obs-tokens", Usage: "tokens of an observation that the model sees; 0: all"},
+		&cli.IntFlag{Name: "max-parse-failures", Usage: "unreadable replies in a row that end an episode; 0: never"},
 		&cli.Float64Flag{Name: "temperature", Value: 1, Usage: "divides the logits"},
 		&cli.BoolFlag{Name: "greedy", Usage: "take the likeliest token instead of sampling"},
 		&cli.Float64Flag{Name: "top-p", Value: 1, Usage: "share of probability kept when sampling"},
@@ -123,6 +125,7 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 		MaxNewTokens:     c.Int("max-new-tokens"),
 		MaxContextTokens: c.Int("max-context-tokens"),
 		MaxObsTokens:     c.Int("max-obs-tokens"),
+		MaxParseFailures: c.Int("max-parse-failures"),
 		Temperature:      c.Float64("temperature"),
 		Greedy:           c.Bool("greedy"),
 		TopP:             c.Float64("top-p"),
@@ -179,6 +182,7 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 	f.atLeast("max-new-tokens", o.MaxNewTokens, 1)
 	f.atLeast("max-context-tokens", o.MaxContextTokens, 0)
 	f.atLeast("max-obs-tokens", o.MaxObsTokens, 0)
+	f.atLeast("max-parse-failures", o.MaxParseFailures, 0)
 	f.atLeast("top-k", o.TopK, -1)
 	f.atLeast("concurrency", o.Concurrency, 1)
 	f.oneOf("format", o.Format, "react", "action_tags")

@@ -55,10 +55,15 @@ func (s *State) parseTrain(c *cli.Context) (configs.Config, error) {
 		sets = append(sets, "model.device="+d)
 	}
 	cfg, err := s.loadConfig(c.Args().First(), c.String("preset"), sets)
-	if err == nil {
-		s.ConfigLevel(cfg.Log.Level)
+	if err != nil {
+		return cfg, err
 	}
-	return cfg, err
+	s.ConfigLevel(cfg.Log.Level)
+	if cfg.Rollout.Engine != "local" {
+		return cfg, errWith(ExitInput, "set it to \"local\" to train; openmanus eval and rollout take this configuration",
+			fmt.Errorf("rollout.engine = %q cannot be trained with: an endpoint gives text, not the token ids and log-probs that an update needs, nor are its weights here", cfg.Rollout.Engine))
+	}
+	return cfg, nil
 }
 
 func runTrain(ctx context.Context, s *State, c *cli.Context) error {

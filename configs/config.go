@@ -120,6 +120,17 @@ type Rollout struct {
 	MaxLogprobGap    float64    `toml:"max_logprob_gap"`
 	FailOnLogprobGap bool       `toml:"fail_on_logprob_gap"`
 	Val              RolloutVal `toml:"val"`
+	API              RolloutAPI `toml:"api"`
+}
+
+// RolloutAPI says which endpoint plays where Rollout.Engine is openai.
+type RolloutAPI struct {
+	BaseURL     string  `toml:"base_url"`
+	Model       string  `toml:"model"`
+	KeyEnv      string  `toml:"key_env"`
+	Concurrency int     `toml:"concurrency"`
+	TimeoutS    float64 `toml:"timeout_s"`
+	Retries     int     `toml:"retries"`
 }
 
 // RolloutVal says how validation samples; temperature 0 is greedy.

@@ -47,6 +47,7 @@ func Defaults() Config {
 			MaxBatchTokens:   8192,
 			KVCacheFraction:  0.5,
 			Val:              RolloutVal{Temperature: 0.4, GroupSize: 1},
+			API:              RolloutAPI{KeyEnv: "OPENAI_API_KEY", TimeoutS: 120, Retries: 5},
 		},
 		Reward: Reward{Signal: "last", Allocation: "last_token"},
 		Algo:   Algo{AdvEstimator: "grpo", NormByStd: true, FilterMetric: "seq_final_reward"},

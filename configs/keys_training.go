@@ -3,7 +3,7 @@ package configs
 // The keys of what happens in a step: sampling, rewards, the update.
 
 var rolloutKeys = concat([]entry{
-	ready("rollout.engine", "who generates: local is this process, with the weights that are trained; an endpoint can be played with (docs/eval.md), but not trained with", engines),
+	ready("rollout.engine", "who generates: local is this process, with the weights that are trained; openai is the endpoint of [rollout.api], which eval and rollout play with and which cannot be trained", oneOf([]string{"local", "openai"})),
 	ready("rollout.group_size", "episodes per task and step", between(1, 4096)),
 	ready("rollout.temperature", "divides the logits, in sampling and in every log-prob", aboveTo(0, 100)),
 	ready("rollout.top_p", "share of probability kept when sampling; below 1, log-probs no longer belong to what was sampled", aboveTo(0, 1)),
@@ -28,7 +28,15 @@ var rolloutKeys = concat([]entry{
 		ready("rollout.val.temperature", "temperature of validation; 0: greedy", between(0, 100)),
 		ready("rollout.val.group_size", "episodes per validation task", between(1, 4096)),
 	},
-	later("rollout.val", "top_p top_k do_sample"))
+	later("rollout.val", "top_p top_k do_sample"),
+	[]entry{
+		ready("rollout.api.base_url", "address of an OpenAI-compatible endpoint, such as http://127.0.0.1:8000/v1", anything),
+		ready("rollout.api.model", "the name by which the endpoint knows the model", anything),
+		ready("rollout.api.key_env", "environment variable that holds the endpoint's key; none is sent if it is empty", notEmpty),
+		ready("rollout.api.concurrency", "requests to the endpoint at once; 0: as many as episodes", between(0, 65536)),
+		ready("rollout.api.timeout_s", "seconds one request to the endpoint may take", aboveTo(0, 86400)),
+		ready("rollout.api.retries", "tries after the first, on 429, 5xx and broken replies", between(0, 100)),
+	})
 
 var rewardKeys = concat([]entry{
 	ready("reward.signal", "which of an episode's rewards counts", oneOf([]string{"last"}, "sum", "max", "env_score")),

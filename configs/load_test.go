@@ -241,3 +241,26 @@ func FuzzIndexLines(f *testing.F) {
 		}
 	})
 }
+
+func TestEndpoint(t *testing.T) {
+	const base = "[agent]\nmax_obs_tokens=0\n[[env]]\nname='maze'\ntasks='0'\nval_tasks='1'\n[rollout]\n"
+	for _, tt := range []struct{ name, text, want string }{
+		{"whole", "engine='openai'\n[rollout.api]\nbase_url='http://a/v1'\nmodel='m'\n", ""},
+		{"no address", "engine='openai'\n[rollout.api]\nmodel='m'\n", "rollout.api.base_url: missing"},
+		{"no name", "engine='openai'\n[rollout.api]\nbase_url='http://a/v1'\n", "rollout.api.model: missing"},
+		{"bad address", "engine='openai'\n[rollout.api]\nbase_url='a:1'\nmodel='m'\n", "is not the address of an endpoint"},
+		{"deterministic", "engine='openai'\ndeterministic=true\n[rollout.api]\nbase_url='http://a/v1'\nmodel='m'\n", "rollout.deterministic: no endpoint promises"},
+		{"not used", "[rollout.api]\nbase_url='http://a/v1'\nmodel='m'\n", "rollout.engine: \"local\" generates"},
+		{"unknown", "engine='vllm'\n", "allowed: local | openai"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Load("x.toml", []byte(base+tt.text), nil)
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+	if _, err := Load("x.toml", []byte(strings.Replace(base, "max_obs_tokens=0", "max_obs_tokens=9", 1)+"engine='openai'\n[rollout.api]\nbase_url='http://a/v1'\nmodel='m'\n"), nil); err == nil || !strings.Contains(err.Error(), "agent.max_obs_tokens") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -99,16 +99,6 @@ func aboveTo(lo, hi float64) rule {
 // topK is off at -1 and 0 and a count above.
 var topK = numeric("-1 or 0 (off), or at least 1", func(x float64) bool { return x >= -1 })
 
-// engines is what a run can sample with. An endpoint is an engine of eval and
-// rollout alone.
-var engines = rule{"local", func(v any) string {
-	if v.(string) == "openai" {
-		return "\"openai\" cannot be trained with: an endpoint gives text, not the token ids and log-probs that an update needs, nor are its weights here; " +
-			"allowed: local. To play or collect episodes with an endpoint, use openmanus eval or rollout with --base-url"
-	}
-	return oneOf([]string{"local"}).check(v)
-}}
-
 // oneWeight is the only weight there is so far.
 var oneWeight = rule{"1", func(v any) string {
 	if v.(float64) != 1 {

@@ -53,6 +53,7 @@ func (c *Config) paths(name string) []string {
 func (c *Config) checkModel(fs *Faults) {
 	f := c.Model.Fresh
 	switch {
+	case c.Rollout.Engine == openai: // it has its own
 	case c.Model.Path == "" && f.Layers == 0:
 		fs.add("model.path", "no model: give a folder or a .gguf file, or model.fresh.layers for one made on the spot")
 	case c.Model.Path != "" && f.Layers != 0:
@@ -146,7 +147,36 @@ func (c *Config) checkActionFormat(fs *Faults, at string, e Env) {
 	}
 }
 
+// openai is the engine that is not of this process.
+const openai = "openai"
+
+func (c *Config) checkAPI(fs *Faults) {
+	a := c.Rollout.API
+	if c.Rollout.Engine != openai {
+		if a.BaseURL != "" || a.Model != "" {
+			fs.add("rollout.engine", "%q generates, and [rollout.api] names an endpoint: take out one of the two, or set it to %q", c.Rollout.Engine, openai)
+		}
+		return
+	}
+	const only = "engine \"openai\" needs it (openmanus eval and rollout play with an endpoint; it cannot be trained with)"
+	if a.BaseURL == "" {
+		fs.add("rollout.api.base_url", "missing: %s", only)
+	} else if msg := ServerURL(a.BaseURL); msg != "" {
+		fs.add("rollout.api.base_url", "%q is not the address of an endpoint; write it as http://127.0.0.1:8000/v1", a.BaseURL)
+	}
+	if a.Model == "" {
+		fs.add("rollout.api.model", "missing: %s", only)
+	}
+	if c.Rollout.Deterministic {
+		fs.add("rollout.deterministic", "no endpoint promises to repeat itself: set it to false")
+	}
+	if c.Agent.MaxObsTokens != 0 {
+		fs.add("agent.max_obs_tokens", "an endpoint does not tell its tokens, so an observation cannot be measured in them: set it to 0")
+	}
+}
+
 func (c *Config) checkRollout(fs *Faults) {
+	c.checkAPI(fs)
 	r := c.Rollout
 	if c.Algo.AdvEstimator == "grpo" && r.GroupSize == 1 {
 		fs.add("rollout.group_size", "1 is not allowed with adv_estimator grpo, which compares the episodes of a group; allowed: at least 2")

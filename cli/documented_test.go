@@ -204,6 +204,9 @@ var documented = map[string]struct {
 	},
 	"eval": {
 		func(t *testing.T, r *docRun, tiny string) {
+			if file := r.first(); file != "" {
+				writeFile(t, r.dir, file, tinyRun)
+			}
 			if r.given("--launch") {
 				r.launches(t)
 				r.need("--base-port", strconv.Itoa(listentest.Ports(t, 1)))

@@ -57,13 +57,13 @@ func TestPassAtK(t *testing.T) {
 	for n := 1; n <= 7; n++ {
 		for c := 0; c <= n; c++ {
 			for k := 1; k <= n; k++ {
-				if got, want := passAtK(n, c, k), count(n, c, k); math.Abs(got-want) > 1e-12 {
+				if got, want := PassAtK(n, c, k), count(n, c, k); math.Abs(got-want) > 1e-12 {
 					t.Errorf("pass@%d of %d in %d: %v, want %v", k, c, n, got, want)
 				}
 			}
 		}
 	}
-	if got := passAtK(100000, 1, 50000); math.Abs(got-0.5) > 1e-9 {
+	if got := PassAtK(100000, 1, 50000); math.Abs(got-0.5) > 1e-9 {
 		t.Errorf("of many samples: %v", got)
 	}
 	for n, want := range map[int]string{1: "[1]", 2: "[1 2]", 6: "[1 2 4 6]", 8: "[1 2 4 8]"} {

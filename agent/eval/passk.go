@@ -1,15 +1,15 @@
 package eval
 
-// pass@k is the probability that at least one of k samples of a task succeeds.
-// From n samples of which c succeeded its unbiased estimator is
+// PassAtK is pass@k, the probability that at least one of k samples of a task
+// succeeds, of n samples of which c succeeded. Its unbiased estimator is
 //
 //	pass@k = 1 - C(n-c, k) / C(n, k)
 //
 // (Chen et al., "Evaluating Large Language Models Trained on Code",
 // arXiv:2107.03374, section 2.1), here as the product that does not overflow:
-// 1 - Π_{i=n-c+1..n} (1 - k/i). A task with fewer than k samples that were not
-// lost says nothing about pass@k and is left out.
-func passAtK(n, c, k int) float64 {
+// 1 - Π_{i=n-c+1..n} (1 - k/i). It wants k ≤ n: fewer samples say nothing about
+// pass@k, so such a task is left out.
+func PassAtK(n, c, k int) float64 {
 	if n-c < k {
 		return 1
 	}

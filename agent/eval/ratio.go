@@ -38,7 +38,7 @@ const (
 //	mean_turns     mean replies of the episodes
 //	mean@n         mean over tasks of a task's mean reward
 //	best@n         mean over tasks of a task's best reward
-//	pass@k         see passAtK
+//	pass@k         see PassAtK
 //	outcome/NAME   share of the episodes that ended so
 //
 // Episodes lost to the infrastructure count in the outcomes alone. best@n is
@@ -73,7 +73,7 @@ func ratios(tasks []Task, n int) []*ratio {
 			if s.played < k {
 				return 0, 0
 			}
-			return passAtK(s.played, s.successes, k), 1
+			return PassAtK(s.played, s.successes, k), 1
 		})
 	}
 	for _, o := range slices.Sorted(maps.Keys(Outcomes(tasks))) {

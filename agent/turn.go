@@ -85,7 +85,7 @@ func (p *player) step(ctx context.Context, t *data.Turn) (Parsed, error) {
 	if err != nil {
 		return parsed, err
 	}
-	t.Observation, t.Reward, t.Done = res.Observation, res.Reward, res.Done
+	t.Observation, t.Reward, t.Done, t.Refused = res.Observation, res.Reward, res.Done, !res.Sent
 	p.ep.Reward = res.Reward
 	p.stepped = true
 	if parsed.OK {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/reward"
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
@@ -28,6 +29,10 @@ type Options struct {
 
 	Train rollout.Options // of training episodes; Step and callbacks are the trainer's
 	Val   rollout.Options // of validation episodes
+
+	Scorer               *reward.Composer // what scores episodes in the signal's place; nil: nothing
+	AllocationGamma      float64          // of allocation discounted
+	InvalidActionPenalty float64          // taken off an episode's score for every turn without a valid action
 
 	Signal         string
 	Allocation     string

@@ -3,6 +3,7 @@ package algo
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/openmanus/openmanus/agent/engine"
@@ -34,7 +35,7 @@ func (t *Trainer) step(ctx, soft context.Context) error {
 	}
 	var batch data.Batch
 	err = t.phase(step, "reward", 0, m, func() (err error) {
-		batch, err = t.score(episodes, m)
+		batch, err = t.score(ctx, episodes, m)
 		return err
 	})
 	if err != nil {
@@ -114,7 +115,7 @@ func (t *Trainer) onProgress(p rollout.Progress) {
 // score turns episodes into rows with token rewards. Episodes that failed for
 // reasons that are not the model's, or in which it said nothing, are left out
 // and counted.
-func (t *Trainer) score(episodes []*data.Episode, m Metrics) (data.Batch, error) {
+func (t *Trainer) score(ctx context.Context, episodes []*data.Episode, m Metrics) (data.Batch, error) {
 	signal, err := reward.Signals.Lookup(t.o.Signal)
 	if err != nil {
 		return data.Batch{}, err
@@ -139,14 +140,46 @@ func (t *Trainer) score(episodes []*data.Episode, m Metrics) (data.Batch, error)
 	if err != nil {
 		return batch, err
 	}
+	scores, err := t.scores(ctx, usable, signal, m)
+	if err != nil {
+		return batch, err
+	}
 	for i := range batch.Rows {
 		r := &batch.Rows[i]
-		r.Score = signal(r.Turns)
-		if r.Rewards, err = allocate(reward.LessTurns(r.Score, r.Turns, t.o.TurnPenalty), r.Mask); err != nil {
+		r.Score = scores[i]
+		paid := reward.Paid{Mask: r.Mask, Turns: r.Turns, Signal: signal, Gamma: t.o.AllocationGamma}
+		paid.Score = reward.LessInvalid(reward.LessTurns(r.Score, r.Turns, t.o.TurnPenalty), r.Turns, t.o.InvalidActionPenalty)
+		if r.Rewards, err = allocate(paid); err != nil {
 			return batch, fmt.Errorf("row %s: %w", r.UID, err)
 		}
 	}
 	return batch, nil
+}
+
+// scores are what the episodes are worth: what the environment says, or what
+// the score functions do.
+func (t *Trainer) scores(ctx context.Context, episodes []*data.Episode, signal reward.Signal, m Metrics) ([]float64, error) {
+	out := make([]float64, len(episodes))
+	samples := make([]reward.Sample, len(episodes))
+	turns, valid := 0, 0
+	for i, ep := range episodes {
+		out[i] = signal(ep.Turns)
+		samples[i] = reward.SampleOf(ep, signal)
+		turns += len(ep.Turns)
+		valid += reward.ValidActions(ep.Turns)
+	}
+	if turns > 0 {
+		m["episode/valid_action_ratio"] = float64(valid) / float64(turns)
+	}
+	if t.o.Scorer == nil {
+		return out, nil
+	}
+	composed, err := t.o.Scorer.Score(ctx, samples)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(m, composed.Metrics())
+	return composed.Scores, nil
 }
 
 // update estimates advantages and updates the actor. Without a row to learn

@@ -63,8 +63,9 @@ type Turn struct {
 	End         int     `json:"end"`
 	Text        string  `json:"text"`
 	Action      string  `json:"action"`
-	Parsed      bool    `json:"parsed"` // whether the format found an action
-	Stop        string  `json:"stop"`   // why generation stopped: eos, stop_string, length, context
+	Parsed      bool    `json:"parsed"`            // whether the format found an action
+	Refused     bool    `json:"refused,omitempty"` // the environment's client found none and sent nothing
+	Stop        string  `json:"stop"`              // why generation stopped: eos, stop_string, length, context
 	Observation string  `json:"observation"`
 	Truncated   bool    `json:"truncated,omitempty"` // the model saw a shortened Observation
 	Reward      float64 `json:"reward"`

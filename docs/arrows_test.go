@@ -15,7 +15,7 @@ const module = "github.com/openmanus/openmanus"
 // architecture (docs/architecture.md says why).
 var arrows = map[string]string{
 	".":   "cli",
-	"cli": "configs algo/... agent/... env/... reward data/... torch/...",
+	"cli": "configs algo/... agent/... env/... reward/... data/... torch/...",
 
 	"configs": "",
 
@@ -46,7 +46,8 @@ var arrows = map[string]string{
 	"env/listen/listentest": "",
 	"env/proxy":             "env/fault env/listen",
 	"env/supervise":         "",
-	"reward":                "data/...",
+	"reward":                "data/... reward/mathexpr",
+	"reward/mathexpr":       "",
 
 	"data":          "data/crash data/registry torch/safetensors",
 	"data/crash":    "",
@@ -68,7 +69,7 @@ var arrows = map[string]string{
 // pure lists the packages that must build without cgo.
 var pure = []string{
 	"configs", "algo/checkpoint", "algo/curriculum", "algo/track", "agent", "agent/rollout", "agent/engine", "agent/eval", "agent/openai", "agent/text", "agent/model/gguf",
-	"agent/chat", "agent/tokenizer", "env", "env/builtin", "reward", "data", "data/crash", "data/registry",
+	"agent/chat", "agent/tokenizer", "env", "env/builtin", "reward", "reward/mathexpr", "data", "data/crash", "data/registry",
 	"data/view", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise",
 }
 

@@ -2,31 +2,149 @@ package reward
 
 import (
 	"errors"
+	"math"
 
+	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// Allocation spreads an episode's score over its tokens. Mask is 1 on sampled
-// tokens; the result has the mask's length and is 0 where the mask is 0.
-type Allocation func(score float64, mask []uint8) ([]float32, error)
+// Paid is an episode whose score is to be spread over its tokens.
+type Paid struct {
+	Score float64
+	Mask  []uint8     // 1 on sampled tokens
+	Turns []data.Turn // empty: each run of ones in Mask is a turn
+	// Signal is what per_turn asks for each turn's share; the others ignore it.
+	Signal Signal
+	Gamma  float64 // of discounted
+}
 
-// Allocations holds the allocations by name.
+// Allocation spreads an episode's score over its tokens. The result has the
+// mask's length and is 0 where the mask is 0.
+type Allocation func(p Paid) ([]float32, error)
+
+// Allocations holds the allocations by name. The formulas are those of
+// OpenManus-RL's _convert_rollout_results_to_dataproto (spec 3.5); all of them
+// differ from it in: rewards lie on the tokens that were sampled, wherever in
+// the row these are, and none is lost outside a window.
 var Allocations = registry.New[Allocation]("reward allocation")
 
-func init() { Allocations.Register("last_token", LastToken) }
+func init() {
+	Allocations.Register("last_token", LastToken)
+	Allocations.Register("uniform_positive", UniformPositive)
+	Allocations.Register("discounted", Discounted)
+	Allocations.Register("per_turn", PerTurn)
+}
 
 // ErrNoSampledToken is returned for an episode in which the model said
 // nothing: there is no token to reward.
 var ErrNoSampledToken = errors.New("the episode has no sampled token")
 
 // LastToken puts the whole score on the last sampled token.
-func LastToken(score float64, mask []uint8) ([]float32, error) {
-	rewards := make([]float32, len(mask))
-	for i := len(mask) - 1; i >= 0; i-- {
-		if mask[i] == 1 {
-			rewards[i] = float32(score)
-			return rewards, nil
+func LastToken(p Paid) ([]float32, error) {
+	rewards := make([]float32, len(p.Mask))
+	return rewards, p.payLast(rewards, p.Score)
+}
+
+// payLast adds x to the last sampled token.
+func (p *Paid) payLast(rewards []float32, x float64) error {
+	for i := len(p.Mask) - 1; i >= 0; i-- {
+		if p.Mask[i] == 1 {
+			rewards[i] += float32(x)
+			return nil
 		}
 	}
-	return nil, ErrNoSampledToken
+	return ErrNoSampledToken
+}
+
+// UniformPositive gives each of n sampled tokens score/n where the score is
+// positive, and puts a negative one on the last token: praise is for all, the
+// blame for what the episode ended with.
+func UniformPositive(p Paid) ([]float32, error) {
+	if p.Score <= 0 {
+		return LastToken(p)
+	}
+	n := 0
+	for _, m := range p.Mask {
+		n += int(m)
+	}
+	if n == 0 {
+		return nil, ErrNoSampledToken
+	}
+	rewards := make([]float32, len(p.Mask))
+	for i, m := range p.Mask {
+		rewards[i] = float32(m) * float32(p.Score/float64(n))
+	}
+	return rewards, nil
+}
+
+// Discounted walks the turns from the last to the first with c = score: every
+// one of a turn's n tokens gets c/n, then c becomes c·γⁿ.
+//
+// The discount therefore counts tokens, and the sum over an episode is more
+// than its score: with γ = 1 every turn gets the whole of it. Both are
+// OpenManus-RL's.
+func Discounted(p Paid) ([]float32, error) {
+	spans := p.spans()
+	if len(spans) == 0 {
+		return nil, ErrNoSampledToken
+	}
+	rewards := make([]float32, len(p.Mask))
+	c := p.Score
+	for k := len(spans) - 1; k >= 0; k-- {
+		n := float64(spans[k].end - spans[k].start)
+		for i := spans[k].start; i < spans[k].end; i++ {
+			rewards[i] = float32(c / n)
+		}
+		c *= math.Pow(p.Gamma, n)
+	}
+	return rewards, nil
+}
+
+// PerTurn pays, on a turn's last token, what the turn added to the signal:
+// r_k = S(turns 1..k) - S(turns 1..k-1). For signal sum these are the steps'
+// own rewards, for last (running scores) their increments. What the score has
+// beside the signal, penalties for one, is paid at the end, so that the sum is
+// always the score.
+//
+// OpenManus-RL has no such allocation.
+func PerTurn(p Paid) ([]float32, error) {
+	if len(p.Turns) == 0 || p.Signal == nil {
+		return nil, errors.New("allocation per_turn needs the turns of the episode and a signal")
+	}
+	rewards := make([]float32, len(p.Mask))
+	before := 0.0
+	for k, t := range p.Turns {
+		now := p.Signal(p.Turns[:k+1])
+		if t.End > t.Start {
+			rewards[t.End-1] = float32(now - before)
+			before = now
+		} // a turn without tokens leaves its share to the next
+	}
+	return rewards, p.payLast(rewards, p.Score-before)
+}
+
+type span struct{ start, end int }
+
+// spans are the turns that have tokens.
+func (p *Paid) spans() []span {
+	var out []span
+	if len(p.Turns) > 0 {
+		for _, t := range p.Turns {
+			if t.End > t.Start {
+				out = append(out, span{t.Start, t.End})
+			}
+		}
+		return out
+	}
+	for i := 0; i < len(p.Mask); i++ {
+		if p.Mask[i] != 1 {
+			continue
+		}
+		start := i
+		for i < len(p.Mask) && p.Mask[i] == 1 {
+			i++
+		}
+		out = append(out, span{start, i})
+	}
+	return out
 }

@@ -1,8 +1,11 @@
-// Package reward turns what an environment said about an episode into the
-// numbers an optimiser uses: a signal reduces the turns' rewards to one score,
-// an allocation spreads that score over the sampled tokens.
+// Package reward turns what happened in an episode into the numbers an
+// optimiser uses. A signal reduces the environment's rewards to one score; a
+// score function judges the replies themselves; a Composer adds several of
+// either, with weights; an allocation spreads the score over the sampled
+// tokens.
 //
-// It knows no tensors and no network. Scorers that need a model live in algo,
-// behind the types of this package. All functions are pure and may run
-// concurrently.
+// It knows no tensors and no network: score functions of the user's, behind
+// HTTP or a pipe, are in reward/external, and scorers that need a model live
+// in algo, both behind the types of this package. All functions are pure and
+// may run concurrently.
 package reward

@@ -1,73 +1,125 @@
 package reward
 
 import (
+	"context"
 	"errors"
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/openmanus/openmanus/data"
 )
 
-func TestLast(t *testing.T) {
+func turnsOf(rewards ...float64) []data.Turn {
+	var turns []data.Turn
+	for _, r := range rewards {
+		turns = append(turns, data.Turn{Reward: r, Parsed: true})
+	}
+	return turns
+}
+
+func TestSignals(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		rewards []float64
-		want    float64
+		name           string
+		rewards        []float64
+		last, sum, max float64
 	}{
-		{"no step", nil, 0},
-		{"sparse", []float64{0, 0, 1}, 1},
-		{"running score is not summed", []float64{10, 25, 60}, 60},
-		{"failure", []float64{0, -1}, -1},
+		{"no step", nil, 0, 0, 0},
+		{"sparse", []float64{0, 0, 1}, 1, 1, 1},
+		{"running score", []float64{10, 25, 60}, 60, 95, 60},
+		{"failure", []float64{0, -1}, -1, -1, 0},
+		{"only failures", []float64{-2, -1, -3}, -3, -6, -1},
+		{"reached and lost", []float64{0.5, 0}, 0, 0.5, 0.5},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var turns []data.Turn
-			for _, r := range c.rewards {
-				turns = append(turns, data.Turn{Reward: r})
-			}
-			if got := Last(turns); got != c.want {
-				t.Fatalf("Last = %v, want %v", got, c.want)
+			for name, want := range map[string]float64{"last": c.last, "sum": c.sum, "max": c.max, "env_score": c.last} {
+				signal, err := Signals.Lookup(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := signal(turnsOf(c.rewards...)); got != want {
+					t.Errorf("%s = %v, want %v", name, got, want)
+				}
 			}
 		})
 	}
 }
 
-// The row is that of spec 12.5: two human tokens, two sampled, three of an
-// observation, three sampled.
-func TestLastToken(t *testing.T) {
+// The row of spec 12.5: two human tokens, two sampled, three of an
+// observation, three sampled; upstream's vectors are padded by two on the left.
+func TestAllocations(t *testing.T) {
 	mask := []uint8{0, 0, 1, 1, 0, 0, 0, 1, 1, 1}
-	got, err := LastToken(1, mask)
-	if err != nil {
-		t.Fatal(err)
+	turns := []data.Turn{{Start: 2, End: 4, Reward: 0.25}, {Start: 7, End: 10, Reward: 1}}
+	third := float32(1. / 3)
+	for _, c := range []struct {
+		name  string
+		paid  Paid
+		want  []float32
+		total float64
+	}{
+		{"last_token", Paid{Score: 1}, []float32{0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 1},
+		{"uniform_positive", Paid{Score: 1}, []float32{0, 0, .2, .2, 0, 0, 0, .2, .2, .2}, 1},
+		{"uniform_positive", Paid{Score: -1}, []float32{0, 0, 0, 0, 0, 0, 0, 0, 0, -1}, -1},
+		{"uniform_positive", Paid{}, make([]float32, 10), 0},
+		{"discounted", Paid{Score: 1, Gamma: .5}, []float32{0, 0, .0625, .0625, 0, 0, 0, third, third, third}, 1.125},
+		{"discounted", Paid{Score: -1, Gamma: 1}, []float32{0, 0, -.5, -.5, 0, 0, 0, -third, -third, -third}, -2},
+		{"per_turn", Paid{Score: 1.25, Signal: Sum}, []float32{0, 0, 0, .25, 0, 0, 0, 0, 0, 1}, 1.25},
+		{"per_turn", Paid{Score: 1, Signal: Last}, []float32{0, 0, 0, .25, 0, 0, 0, 0, 0, .75}, 1},
+		{"per_turn", Paid{Score: 0.9, Signal: Last}, []float32{0, 0, 0, .25, 0, 0, 0, 0, 0, .65}, 0.9},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			allocate, err := Allocations.Lookup(c.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, turns := range [][]data.Turn{turns, nil} {
+				if turns == nil && c.name == "per_turn" {
+					continue
+				}
+				p := c.paid
+				p.Mask, p.Turns = mask, turns
+				got, err := allocate(p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d := cmp.Diff(c.want, got, cmpopts.EquateApprox(0, 1e-5)); d != "" {
+					t.Errorf("%+v: %s", c.paid, d)
+				}
+				total := 0.0
+				for _, x := range got {
+					total += float64(x)
+				}
+				if math.Abs(total-c.total) > 1e-5 {
+					t.Errorf("%+v: the sum is %v, want %v", c.paid, total, c.total)
+				}
+			}
+			// The reward stays with the sampled tokens though an observation of
+			// eight tokens follows; upstream loses it outside its window.
+			p := c.paid
+			p.Mask, p.Turns = append(mask[:10:10], make([]uint8, 8)...), turns
+			got, err := allocate(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(append(c.want[:10:10], make([]float32, 8)...), got, cmpopts.EquateApprox(0, 1e-5)); d != "" {
+				t.Errorf("with an observation after it: %s", d)
+			}
+			if _, err := allocate(Paid{Score: 1, Mask: []uint8{0, 0}, Signal: Sum, Turns: []data.Turn{{}}}); !errors.Is(err, ErrNoSampledToken) {
+				t.Errorf("no sampled token: %v", err)
+			}
+		})
 	}
-	if d := cmp.Diff([]float32{0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, got); d != "" {
-		t.Fatal(d)
-	}
-	// The reward stays with the last sampled token though an observation of
-	// eight tokens follows; upstream loses it outside its window.
-	got, err = LastToken(-1, append(mask, 0, 0, 0, 0, 0, 0, 0, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got[9] != -1 || got[17] != 0 {
-		t.Fatalf("reward at %v", got)
-	}
-	if _, err := LastToken(1, []uint8{0, 0}); !errors.Is(err, ErrNoSampledToken) {
-		t.Fatalf("no sampled token: %v", err)
+	if _, err := PerTurn(Paid{Score: 1, Mask: mask, Signal: Sum}); err == nil {
+		t.Error("per_turn works without turns")
 	}
 }
 
-func TestRegistries(t *testing.T) {
-	if _, err := Signals.Lookup("last"); err != nil {
-		t.Error(err)
-	}
-	if _, err := Allocations.Lookup("uniform"); err == nil {
-		t.Error("an unknown allocation was found")
-	}
-}
-
-func TestLessTurns(t *testing.T) {
+func TestPenalties(t *testing.T) {
 	turns := make([]data.Turn, 4)
+	turns[0].Parsed, turns[2].Parsed, turns[2].Refused = true, true, true
 	if got := LessTurns(1, turns, 0.125); got != 0.5 {
 		t.Errorf("four turns at 0.125 leave %v of 1, want 0.5", got)
 	}
@@ -76,5 +128,120 @@ func TestLessTurns(t *testing.T) {
 	}
 	if got := LessTurns(0, nil, 0.125); got != 0 {
 		t.Errorf("no turn leaves %v of 0", got)
+	}
+	if got := LessInvalid(1, turns, 0.125); got != 0.625 {
+		t.Errorf("three invalid actions at 0.125 leave %v of 1, want 0.625", got)
+	}
+}
+
+// scoreOf runs a function on one sample.
+func scoreOf(t *testing.T, name string, p Params, s Sample) Score {
+	t.Helper()
+	scorer, err := Open(name, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scores, err := scorer.Score(t.Context(), []Sample{s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scores[0]
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-5 }
+
+func TestGroundTruthIsNeeded(t *testing.T) {
+	p := DefaultParams()
+	p.Patterns, p.MaxLength, p.Buffer = []string{"x"}, 8, 4
+	for _, name := range Functions.Names() {
+		f, err := Functions.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scorer, err := Open(name, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = scorer.Score(t.Context(), []Sample{{ID: "row 7", Source: "openai/gsm8k", Response: "x"}})
+		needs := f.NeedsTruth || name == "data_source"
+		if needs != errors.Is(err, ErrNoGroundTruth) || needs && !strings.Contains(err.Error(), "row 7") {
+			t.Errorf("%s without a ground truth: %v", name, err)
+		}
+	}
+}
+
+func TestParametersThatCannotWork(t *testing.T) {
+	for name, change := range map[string]func(*Params){
+		"format":   func(p *Params) { p.Patterns = []string{"("} },
+		"length":   func(p *Params) { p.MaxLength, p.MinLength = 3, 4 },
+		"overlong": func(p *Params) { p.MaxLength, p.Buffer = 3, 4 },
+		"nonsense": func(*Params) {},
+	} {
+		p := DefaultParams()
+		if _, err := Open(name, p); err == nil {
+			t.Errorf("%s: opened without its parameters", name)
+		}
+		change(&p)
+		if _, err := Open(name, p); err == nil {
+			t.Errorf("%s: %+v was accepted", name, p)
+		}
+	}
+}
+
+// fixed is a scorer of given scores.
+type fixed []Score
+
+func (f fixed) Score(context.Context, []Sample) ([]Score, error) { return f, nil }
+func (f fixed) Close() error                                     { return nil }
+
+func TestComposer(t *testing.T) {
+	goal, err := Open("goal", DefaultParams())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Composer{Components: []Component{
+		{Name: "goal", Weight: 1, Scorer: goal},
+		{Name: "other", Weight: -0.5, Scorer: fixed{{Value: 1, Extra: map[string]float64{"acc": 1}}, {Value: 3}}},
+	}}
+	got, err := c.Score(t.Context(), []Sample{{EnvReward: 1}, {EnvReward: 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]float64{0.5, -1.5}, got.Scores); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(map[string]float64{"reward/goal/mean": 0.5, "reward/other/mean": 2, "reward/other/acc": 1}, got.Metrics()); d != "" {
+		t.Error(d)
+	}
+	for name, bad := range map[string]fixed{
+		"too few": {{}}, "too many": {{}, {}, {}}, "NaN": {{}, {Value: math.NaN()}}, "infinite": {{Value: math.Inf(1)}, {}},
+	} {
+		c.Components[1].Scorer = bad
+		if _, err := c.Score(t.Context(), make([]Sample, 2)); err == nil || !strings.Contains(err.Error(), "reward component other") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSampleOf(t *testing.T) {
+	e := &data.Episode{
+		Task: data.Task{ID: "maze_3", Env: "maze", GroundTruth: "g"}, Mask: []uint8{0, 1, 1},
+		Messages: []data.Message{{Role: "system", Content: "s"}, {Role: "user", Content: "u"}, {Role: "assistant", Content: "a"}, {Role: "user", Content: "o"}},
+		Turns:    []data.Turn{{Text: "a", Reward: 1}, {Text: "b", Reward: 2}},
+	}
+	want := Sample{ID: "maze_3", Source: "maze", GroundTruth: "g", Prompt: "s\nu", Response: "a\nb", EnvReward: 3, Tokens: 2, Turns: e.Turns}
+	if d := cmp.Diff(want, SampleOf(e, Sum)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestTargets(t *testing.T) {
+	for truth, want := range map[string][]string{
+		"Paris": {"Paris"}, `["paris", "lyon"]`: {"paris", "lyon"}, `{"target": ["a", 3]}`: {"a", "3"}, `{"target": "x"}`: {"x"}, `{"target": 2.50}`: {"2.50"},
+		"[not json": {"[not json"}, `{"other": 1}`: {`{"other": 1}`}, "[]": {"[]"}, `[{"a":1}]`: {`[{"a":1}]`}, "": {""},
+	} {
+		if d := cmp.Diff(want, Targets(truth)); d != "" {
+			t.Errorf("%s: %s", truth, d)
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package reward
 
 import (
+	"math"
+
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/registry"
 )
@@ -11,7 +13,12 @@ type Signal func(turns []data.Turn) float64
 // Signals holds the signals by name.
 var Signals = registry.New[Signal]("reward signal")
 
-func init() { Signals.Register("last", Last) }
+func init() {
+	Signals.Register("last", Last)
+	Signals.Register("sum", Sum)
+	Signals.Register("max", Max)
+	Signals.Register("env_score", EnvScore)
+}
 
 // Last is the reward of the last step, as AgentGym's own evaluator takes it:
 // sciworld and babyai hand back running scores, so a sum would count twice. An
@@ -22,3 +29,34 @@ func Last(turns []data.Turn) float64 {
 	}
 	return turns[len(turns)-1].Reward
 }
+
+// Sum is the sum of all steps' rewards, for environments that pay each step
+// for itself.
+func Sum(turns []data.Turn) float64 {
+	s := 0.0
+	for _, t := range turns {
+		s += t.Reward
+	}
+	return s
+}
+
+// Max is the largest reward of any step: what was reached, whatever came after.
+func Max(turns []data.Turn) float64 {
+	if len(turns) == 0 {
+		return 0
+	}
+	m := math.Inf(-1)
+	for _, t := range turns {
+		m = max(m, t.Reward)
+	}
+	return m
+}
+
+// EnvScore is the score that the environment itself keeps, as it stood after
+// the last step. AgentGym's clients hand that score on in place of the reward
+// where a server has one (babyai, sciworld), so it is the last reward there;
+// the configuration refuses the signal for environments without a score.
+//
+// Differs from OpenManus-RL in: its env_score reads info.score, which no
+// client fills, and is always 0 (spec 3.2).
+func EnvScore(turns []data.Turn) float64 { return Last(turns) }

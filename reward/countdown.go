@@ -1,0 +1,73 @@
+package reward
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/openmanus/openmanus/reward/mathexpr"
+)
+
+// 1 if the arithmetic in the last <answer> of the last line uses each given
+// number exactly once and makes the target (within 1e-5), else format_score; 0
+// where there is no answer. The ground truth is
+// {"target": 24, "numbers": [4, 6, 1]}.
+//
+// Source: OpenManus-RL verl/utils/reward_score/countdown.py, from TinyZero
+// (spec 6.3).
+//
+// Differs in: only replies are scored, so no "Assistant:" has to come first;
+// line ends after the answer do not hide it; nothing is handed to an eval, and
+// format_score is 0 unless it is set (0.1 there); nothing is printed.
+func init() {
+	Functions.Register("countdown", Function{NeedsTruth: true, Keys: []string{"format_score"}, New: func(p Params) (func(*Sample) (Score, error), error) {
+		return func(s *Sample) (Score, error) {
+			var puzzle struct {
+				Target  *float64 `json:"target"`
+				Numbers []int64  `json:"numbers"`
+			}
+			if err := json.Unmarshal([]byte(s.GroundTruth), &puzzle); err != nil || puzzle.Target == nil || len(puzzle.Numbers) == 0 {
+				return Score{}, fmt.Errorf(`its ground truth is %.60q, not one such as {"target": 24, "numbers": [4, 6, 1]}`, s.GroundTruth)
+			}
+			text, ok := p.reply(s)
+			if !ok {
+				return Score{}, nil
+			}
+			answer, ok := answerOnLine(lastLine(text))
+			switch {
+			case !ok:
+				return Score{}, nil
+			case usesNumbers(answer, puzzle.Numbers) && makes(answer, *puzzle.Target):
+				return Score{Value: 1}, nil
+			}
+			return Score{Value: p.FormatScore}, nil
+		}, nil
+	}})
+}
+
+var integers = regexp.MustCompile(`[0-9]+`)
+
+// usesNumbers reports whether the integers in text are numbers, in any order.
+func usesNumbers(text string, numbers []int64) bool {
+	var used []int64
+	for _, digits := range integers.FindAllString(text, -1) {
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil {
+			return false
+		}
+		used = append(used, n)
+	}
+	want := slices.Clone(numbers)
+	slices.Sort(used)
+	slices.Sort(want)
+	return slices.Equal(used, want)
+}
+
+func makes(text string, target float64) bool {
+	n, err := mathexpr.Python(strings.TrimSpace(text))
+	return err == nil && math.Abs(n.Float(nil)-target) < 1e-5
+}

@@ -1,0 +1,150 @@
+package reward
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
+)
+
+// Sample is what a score function judges: one reply, or all replies of an
+// episode.
+type Sample struct {
+	ID          string
+	Source      string // data_source of the row, or the environment
+	Prompt      string
+	Response    string      // the reply; of an episode, its replies joined by line ends
+	GroundTruth string      // text, or JSON where it has parts; see Targets
+	EnvReward   float64     // what the signal made of the environment's rewards
+	Tokens      int         // sampled tokens, -1 if nobody counted them
+	Turns       []data.Turn // of an episode, nil for a single reply
+}
+
+// SampleOf is an episode as score functions see it.
+func SampleOf(e *data.Episode, signal Signal) Sample {
+	s := Sample{
+		ID: e.Task.ID, Source: e.Task.Env, GroundTruth: e.Task.GroundTruth,
+		EnvReward: signal(e.Turns), Tokens: e.SampledTokens(), Turns: e.Turns,
+	}
+	var prompt, replies []string
+	for _, m := range e.Messages {
+		if m.Role == "assistant" {
+			break
+		}
+		prompt = append(prompt, m.Content)
+	}
+	for _, t := range e.Turns {
+		replies = append(replies, t.Text)
+	}
+	s.Prompt, s.Response = strings.Join(prompt, "\n"), strings.Join(replies, "\n")
+	return s
+}
+
+// replies are the texts of the turns, or the one reply.
+func (s *Sample) replies() []string {
+	if s.Turns == nil {
+		return []string{s.Response}
+	}
+	out := make([]string, len(s.Turns))
+	for i, t := range s.Turns {
+		out[i] = t.Text
+	}
+	return out
+}
+
+// Score is the verdict on a sample, with what else a function has to say
+// about it: numbers that become metrics.
+type Score struct {
+	Value float64
+	Extra map[string]float64
+}
+
+// Scorer scores samples: one Score for each, in their order. It may be used by
+// one goroutine at a time. Close ends what it has started.
+type Scorer interface {
+	Score(ctx context.Context, samples []Sample) ([]Score, error)
+	Close() error
+}
+
+// Function is a score function that is part of this program.
+type Function struct {
+	// NeedsTruth says that it compares with the ground truth of the data row.
+	NeedsTruth bool
+	// Keys are the parameters it reads, by their configuration keys.
+	Keys []string
+	// New checks the parameters and returns the function.
+	New func(p Params) (func(s *Sample) (Score, error), error)
+}
+
+// Functions holds the score functions by name.
+var Functions = registry.New[Function]("score function")
+
+// Params are the parameters of all score functions; each reads its own.
+type Params struct {
+	FormatScore   float64 // of a well-formed wrong answer
+	MinAnswerTags int     // <answer> tags that a reply needs; -1: the function's own number
+	Method        string  // of gsm8k: strict or flexible
+	// WholeText says that Response holds the prompt too, as upstream's
+	// functions are called; replies then begin after "Assistant:".
+	WholeText bool
+
+	Patterns    []string // regular expressions, of format
+	MaxLength   int      // of length and overlong
+	MinLength   int
+	PenaltyType string // linear, quadratic or logarithmic
+	Unit        string // tokens, words or characters
+	Buffer      int    // tokens below MaxLength in which overlong begins
+	Factor      float64
+
+	AgentGym AgentGymParams
+}
+
+// DefaultParams are the values of a configuration that says nothing.
+func DefaultParams() Params {
+	return Params{
+		MinAnswerTags: -1, Method: "strict", PenaltyType: "linear", Unit: "tokens", Factor: 1, AgentGym: DefaultAgentGym(),
+	}
+}
+
+// Open makes a scorer of a function that is part of this program.
+func Open(name string, p Params) (Scorer, error) {
+	f, err := Functions.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	score, err := f.New(p)
+	if err != nil {
+		return nil, fmt.Errorf("score function %s: %w", name, err)
+	}
+	return &local{name: name, needsTruth: f.NeedsTruth, score: score}, nil
+}
+
+type local struct {
+	name       string
+	needsTruth bool
+	score      func(*Sample) (Score, error)
+}
+
+// Score scores one sample after the other.
+func (l *local) Score(ctx context.Context, samples []Sample) ([]Score, error) {
+	out := make([]Score, len(samples))
+	for i := range samples {
+		s := &samples[i]
+		err := ctx.Err()
+		if err == nil && l.needsTruth && s.GroundTruth == "" {
+			err = ErrNoGroundTruth
+		}
+		if err == nil {
+			out[i], err = l.score(s)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("score function %s: sample %s: %w", l.name, s.ID, err)
+		}
+	}
+	return out, nil
+}
+
+// Close has nothing to end.
+func (l *local) Close() error { return nil }

@@ -1,0 +1,11 @@
+package reward
+
+// The environment's own reward, as the signal reduces it to one number: what
+// a composition of components starts from.
+//
+// Source: goal_reward of OpenManus-RL's documentation, weight 1 (spec 6.1).
+func init() {
+	Functions.Register("goal", Function{New: func(Params) (func(*Sample) (Score, error), error) {
+		return func(s *Sample) (Score, error) { return Score{Value: s.EnvReward}, nil }, nil
+	}})
+}

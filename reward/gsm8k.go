@@ -1,0 +1,65 @@
+package reward
+
+import (
+	"regexp"
+	"strings"
+)
+
+// 1 if the last number of the reply, as text, is the ground truth, else
+// format_score; 0 where there is none.
+//
+// Source: verl/utils/reward_score/gsm8k.py (spec 6.3). strict reads what
+// follows the first "#### ", flexible the last number anywhere.
+//
+// Differs in: thousands commas, $ and a full stop at the end are taken off in
+// both methods and on both sides, so "42." and "1,234" are 42 and 1234;
+// upstream's flexible method leaves them and so calls right answers wrong.
+func init() {
+	Functions.Register("gsm8k", Function{NeedsTruth: true, Keys: []string{"format_score", "gsm8k_method"}, New: func(p Params) (func(*Sample) (Score, error), error) {
+		return func(s *Sample) (Score, error) {
+			find := gsm8kStrict
+			if p.Method == "flexible" {
+				find = gsm8kFlexible
+			}
+			answer, ok := find(s.Response)
+			if !ok {
+				return Score{}, nil
+			}
+			for _, target := range Targets(s.GroundTruth) {
+				if answer == plainNumber(target) {
+					return Score{Value: 1}, nil
+				}
+			}
+			return Score{Value: p.FormatScore}, nil
+		}, nil
+	}})
+}
+
+var (
+	gsm8kMarked  = regexp.MustCompile(`#### (-?[0-9.,]+)`)
+	gsm8kNumbers = regexp.MustCompile(`-?[0-9.,]+`)
+)
+
+func gsm8kStrict(text string) (string, bool) {
+	m := gsm8kMarked.FindStringSubmatch(strings.ReplaceAll(text, "$", ""))
+	if m == nil {
+		return "", false
+	}
+	n := plainNumber(m[1])
+	return n, n != ""
+}
+
+func gsm8kFlexible(text string) (string, bool) {
+	found := gsm8kNumbers.FindAllString(text, -1)
+	for i := len(found) - 1; i >= 0; i-- {
+		if n := plainNumber(found[i]); strings.ContainsAny(n, "0123456789") {
+			return n, true
+		}
+	}
+	return "", false
+}
+
+// plainNumber takes commas, $ and a full stop at the end off a number.
+func plainNumber(s string) string {
+	return strings.TrimRight(strings.NewReplacer(",", "", "$", "").Replace(strings.TrimSpace(s)), ".")
+}

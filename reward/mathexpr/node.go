@@ -1,0 +1,134 @@
+package mathexpr
+
+import (
+	"math"
+	"math/big"
+)
+
+// Node is an expression. The zero value is not one: Python and LaTeX make them.
+type Node struct {
+	op   string // "num", "var", or what is done to args
+	num  *big.Rat
+	name string // of a variable
+	args []*Node
+}
+
+// Variables adds the names of the variables in n to names.
+func (n *Node) Variables(names map[string]bool) {
+	if n.op == "var" {
+		names[n.name] = true
+	}
+	for _, a := range n.args {
+		a.Variables(names)
+	}
+}
+
+// constants are the names that always mean the same number.
+var constants = map[string]float64{"pi": math.Pi}
+
+var unary = map[string]func(float64) float64{
+	"neg": func(x float64) float64 { return -x }, "sqrt": math.Sqrt, "abs": math.Abs, "exp": math.Exp, "ln": math.Log, "log": math.Log10,
+	"sin": math.Sin, "cos": math.Cos, "tan": math.Tan, "arcsin": math.Asin, "arccos": math.Acos, "arctan": math.Atan,
+	"cot": func(x float64) float64 { return 1 / math.Tan(x) }, "sec": func(x float64) float64 { return 1 / math.Cos(x) },
+	"csc": func(x float64) float64 { return 1 / math.Sin(x) },
+}
+
+// Float is the value of n, NaN or infinite where it has none.
+func (n *Node) Float(vars map[string]float64) float64 {
+	switch n.op {
+	case "num":
+		x, _ := n.num.Float64()
+		return x
+	case "var":
+		if x, ok := vars[n.name]; ok {
+			return x
+		}
+		return math.NaN()
+	case "const":
+		return constants[n.name]
+	}
+	x := n.args[0].Float(vars)
+	if f, ok := unary[n.op]; ok {
+		return f(x)
+	}
+	y := n.args[1].Float(vars)
+	switch n.op {
+	case "+":
+		return x + y
+	case "-":
+		return x - y
+	case "*":
+		return x * y
+	case "/":
+		return x / y
+	case "//":
+		return math.Floor(x / y)
+	case "^":
+		return math.Pow(x, y)
+	case "root": // the y-th root of x
+		if x < 0 && math.Mod(y, 2) == 1 {
+			return -math.Pow(-x, 1/y)
+		}
+		return math.Pow(x, 1/y)
+	}
+	return math.NaN()
+}
+
+// What an exact power may be: beyond it, floating point serves.
+const (
+	maxExponent = 64
+	maxBits     = 1 << 12
+)
+
+// Rat is the value of n where it is a rational number that the four basic
+// operations and small powers lead to.
+func (n *Node) Rat() (*big.Rat, bool) {
+	switch n.op {
+	case "num":
+		return n.num, true
+	case "var", "const":
+		return nil, false
+	}
+	var xs []*big.Rat
+	for _, a := range n.args {
+		x, ok := a.Rat()
+		if !ok || x.Num().BitLen()+x.Denom().BitLen() > maxBits {
+			return nil, false
+		}
+		xs = append(xs, x)
+	}
+	z := new(big.Rat)
+	switch n.op {
+	case "neg":
+		return z.Neg(xs[0]), true
+	case "+":
+		return z.Add(xs[0], xs[1]), true
+	case "-":
+		return z.Sub(xs[0], xs[1]), true
+	case "*":
+		return z.Mul(xs[0], xs[1]), true
+	case "/":
+		if xs[1].Sign() == 0 {
+			return nil, false
+		}
+		return z.Quo(xs[0], xs[1]), true
+	case "^":
+		return power(xs[0], xs[1])
+	}
+	return nil, false
+}
+
+func power(x, y *big.Rat) (*big.Rat, bool) {
+	if !y.IsInt() || !y.Num().IsInt64() {
+		return nil, false
+	}
+	k := y.Num().Int64()
+	if k > maxExponent || k < -maxExponent || k <= 0 && x.Sign() == 0 {
+		return nil, false
+	}
+	if k < 0 {
+		x, k = new(big.Rat).Inv(x), -k
+	}
+	e := big.NewInt(k)
+	return new(big.Rat).SetFrac(new(big.Int).Exp(x.Num(), e, nil), new(big.Int).Exp(x.Denom(), e, nil)), true
+}

@@ -1,0 +1,50 @@
+package reward
+
+import (
+	"math/big"
+	"regexp"
+	"strings"
+)
+
+// 1 if the integer in the last <answer> is the ground truth, else
+// format_score; 0 where there is no answer or it is no integer.
+//
+// Source: OpenManus-RL verl/utils/reward_score/multiply.py (spec 6.3).
+//
+// Differs in: only replies are scored, so no "Assistant:" has to come first;
+// format_score is 0 unless it is set (0.1 there); nothing is printed.
+func init() {
+	Functions.Register("multiply", Function{NeedsTruth: true, Keys: []string{"format_score"}, New: func(p Params) (func(*Sample) (Score, error), error) {
+		return func(s *Sample) (Score, error) {
+			text, ok := p.reply(s)
+			if !ok {
+				return Score{}, nil
+			}
+			answer, ok := answerOnLine(text)
+			if !ok {
+				return Score{}, nil
+			}
+			got, ok := integer(answer)
+			if !ok {
+				return Score{}, nil
+			}
+			for _, target := range Targets(s.GroundTruth) {
+				if want, ok := integer(target); ok && got.Cmp(want) == 0 {
+					return Score{Value: 1}, nil
+				}
+			}
+			return Score{Value: p.FormatScore}, nil
+		}, nil
+	}})
+}
+
+// pythonInt is what Python's int() reads.
+var pythonInt = regexp.MustCompile(`^[+-]?[0-9]+(_[0-9]+)*$`)
+
+func integer(s string) (*big.Int, bool) {
+	s = strings.TrimSpace(s)
+	if len(s) > 1000 || !pythonInt.MatchString(s) {
+		return nil, false
+	}
+	return new(big.Int).SetString(strings.TrimPrefix(strings.ReplaceAll(s, "_", ""), "+"), 10)
+}

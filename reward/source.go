@@ -1,0 +1,54 @@
+package reward
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The function of a row's data_source, as verl's default_compute_score and
+// OpenManus-RL's reward manager choose it (spec 6.2).
+//
+// Differs in: a source that has no function is an error that says so, as
+// there, and the environments of AgentGym are paid by their own reward, which
+// is what OpenManus-RL's agentgym function would have begun with, had it been
+// called with the arguments it has.
+func init() {
+	Functions.Register("data_source", Function{Keys: []string{"format_score", "min_answer_tags", "gsm8k_method"}, New: func(p Params) (func(*Sample) (Score, error), error) {
+		made := map[string]Scorer{}
+		for _, name := range []string{"qa_em", "gsm8k", "math", "goal"} {
+			var err error
+			if made[name], err = Open(name, p); err != nil {
+				return nil, err
+			}
+		}
+		return func(s *Sample) (Score, error) {
+			name, ok := functionOf(s)
+			if !ok {
+				return Score{}, fmt.Errorf("there is no function for data_source %q: name one in score_fn", s.Source)
+			}
+			l := made[name].(*local)
+			if l.needsTruth && s.GroundTruth == "" {
+				return Score{}, ErrNoGroundTruth
+			}
+			return l.score(s)
+		}, nil
+	}})
+}
+
+var (
+	qaSources   = []string{"nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musique", "bamboogle"}
+	mathSources = []string{"lighteval/MATH", "DigitalLearningGmbH/MATH-lighteval", "HuggingFaceH4/MATH-500"}
+)
+
+func functionOf(s *Sample) (string, bool) {
+	switch source := s.Source; {
+	case slices.Contains(qaSources, strings.TrimPrefix(source, "searchR1_")):
+		return "qa_em", true
+	case source == "openai/gsm8k":
+		return "gsm8k", true
+	case slices.Contains(mathSources, source):
+		return "math", true
+	}
+	return "goal", s.Turns != nil
+}

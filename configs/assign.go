@@ -10,17 +10,26 @@ import (
 	"strings"
 )
 
-// instance turns a table name into the path of a value: keys of [[env]] get
-// the index of their table.
+// instance turns a table name into the path of a value: keys of [[env]] and
+// of [reward.components.NAME] get the index of their table.
 func instance(name string, i int) string {
-	if rest, ok := strings.CutPrefix(name, "env."); ok {
-		return "env." + strconv.Itoa(i) + "." + rest
+	for _, many := range []string{"env.", components} {
+		if rest, ok := strings.CutPrefix(name, many); ok {
+			return many + strconv.Itoa(i) + "." + rest
+		}
 	}
 	return name
 }
 
-// generic is the inverse of instance.
+// generic is the inverse of instance, and of the paths of components, which
+// have a name in the index's place.
 func generic(path string) string {
+	if rest, ok := strings.CutPrefix(path, components); ok {
+		if _, after, ok := strings.Cut(rest, "."); ok {
+			return components + after
+		}
+		return strings.TrimSuffix(components, ".")
+	}
 	if rest, ok := strings.CutPrefix(path, "env."); ok {
 		if i, after, ok := strings.Cut(rest, "."); ok {
 			if _, err := strconv.Atoi(i); err == nil {
@@ -39,6 +48,9 @@ func field(c *Config, path string) reflect.Value {
 		if v.Kind() == reflect.Slice {
 			i, err := strconv.Atoi(name)
 			if err != nil {
+				i = indexOf(v, name)
+			}
+			if i < 0 {
 				panic("configs: no index in " + path)
 			}
 			v = v.Index(i)
@@ -51,6 +63,16 @@ func field(c *Config, path string) reflect.Value {
 		v = f
 	}
 	return v
+}
+
+// indexOf finds the component of a name, -1 if there is none.
+func indexOf(list reflect.Value, name string) int {
+	for i := range list.Len() {
+		if f := list.Index(i).FieldByName("Name"); f.IsValid() && f.String() == name {
+			return i
+		}
+	}
+	return -1
 }
 
 func fieldByTag(v reflect.Value, name string) (reflect.Value, bool) {

@@ -143,8 +143,57 @@ type RolloutVal struct {
 type Reward struct {
 	Signal      string  `toml:"signal"`
 	Allocation  string  `toml:"allocation"`
+	Gamma       float64 `toml:"gamma"`
 	TurnPenalty float64 `toml:"turn_penalty"`
-	ScoreFn     string  `toml:"score_fn"`
+
+	InvalidActionPenalty float64 `toml:"invalid_action_penalty"`
+
+	ScoreFn        string  `toml:"score_fn"`
+	FormatScore    float64 `toml:"format_score"`
+	MinAnswerTags  int     `toml:"min_answer_tags"`
+	ScoreTimeoutS  float64 `toml:"score_timeout_s"`
+	ScoreBatchSize int     `toml:"score_batch_size"`
+
+	Components []Component `toml:"components"`
+}
+
+// Component is one [reward.components.NAME] table: a score function, its
+// weight, and the parameters of whichever function it is.
+type Component struct {
+	Name   string  `toml:"-"`
+	Fn     string  `toml:"fn"`
+	Weight float64 `toml:"weight"`
+
+	FormatScore   float64 `toml:"format_score"`
+	MinAnswerTags int     `toml:"min_answer_tags"`
+	GSM8KMethod   string  `toml:"gsm8k_method"`
+
+	Patterns       []string `toml:"patterns"`
+	MaxLength      int      `toml:"max_length"`
+	MinLength      int      `toml:"min_length"`
+	PenaltyType    string   `toml:"penalty_type"`
+	Unit           string   `toml:"unit"`
+	OverlongBuffer int      `toml:"overlong_buffer"`
+	OverlongFactor float64  `toml:"overlong_factor"`
+
+	EnvRewardWeight        float64 `toml:"env_reward_weight"`
+	EnvRewardScale         float64 `toml:"env_reward_scale"`
+	EnvRewardClip          float64 `toml:"env_reward_clip"`
+	FormatRewardWeight     float64 `toml:"format_reward_weight"`
+	FormatMaxR             float64 `toml:"format_max_r"`
+	FormatMinR             float64 `toml:"format_min_r"`
+	FormatCheckAllTags     bool    `toml:"format_check_all_tags"`
+	LengthRewardWeight     float64 `toml:"length_reward_weight"`
+	LengthMaxR             float64 `toml:"length_max_r"`
+	LengthMinR             float64 `toml:"length_min_r"`
+	LengthTargetWords      int     `toml:"length_target_words"`
+	LengthTolerance        float64 `toml:"length_tolerance"`
+	LengthTooShortFactor   float64 `toml:"length_too_short_factor"`
+	LengthTooLongFactor    float64 `toml:"length_too_long_factor"`
+	LengthPenaltyIfMissing bool    `toml:"length_penalty_if_missing"`
+	GTSimRewardWeight      float64 `toml:"gt_sim_reward_weight"`
+	GTSimMaxR              float64 `toml:"gt_sim_max_r"`
+	GTSimMinR              float64 `toml:"gt_sim_min_r"`
 }
 
 // Algo picks the advantage estimator.
@@ -256,6 +305,11 @@ func (c Config) Clone() Config {
 		e.Environment = maps.Clone(e.Environment)
 	}
 	c.Curriculum.MaxTurns = slices.Clone(c.Curriculum.MaxTurns)
+	c.Reward.Components = slices.Clone(c.Reward.Components)
+	for i := range c.Reward.Components {
+		p := &c.Reward.Components[i]
+		p.Patterns = slices.Clone(p.Patterns)
+	}
 	c.SFT.Files = slices.Clone(c.SFT.Files)
 	c.SFT.ValFiles = slices.Clone(c.SFT.ValFiles)
 	c.Log.Backends = slices.Clone(c.Log.Backends)

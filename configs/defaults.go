@@ -49,8 +49,10 @@ func Defaults() Config {
 			Val:              RolloutVal{Temperature: 0.4, GroupSize: 1},
 			API:              RolloutAPI{KeyEnv: "OPENAI_API_KEY", TimeoutS: 120, Retries: 5},
 		},
-		Reward: Reward{Signal: "last", Allocation: "last_token"},
-		Algo:   Algo{AdvEstimator: "grpo", NormByStd: true, FilterMetric: "seq_final_reward"},
+		Reward: Reward{
+			Signal: "last", Allocation: "last_token", Gamma: 1, MinAnswerTags: -1, ScoreTimeoutS: 60, ScoreBatchSize: 256,
+		},
+		Algo: Algo{AdvEstimator: "grpo", NormByStd: true, FilterMetric: "seq_final_reward"},
 		Actor: Actor{
 			MiniBatchSize:          32,
 			MicroBatchSize:         4,
@@ -107,6 +109,20 @@ func DefaultEnv(name string) Env {
 	return Env{
 		Name: name, Weight: 1, Parser: "g2", ActionFormat: react, TimeoutS: 300, Retries: 5, WaitHealthyS: 120,
 		NumServers: 1, BasePort: 36001,
+	}
+}
+
+// DefaultComponent returns a [reward.components.NAME] table that says nothing
+// but its name, with OpenManus-RL's parameters of agentgym. Fn is empty: the
+// name fills it.
+func DefaultComponent(name string) Component {
+	return Component{
+		Name: name, Weight: 1, MinAnswerTags: -1, GSM8KMethod: "strict", PenaltyType: "linear", Unit: "tokens", OverlongFactor: 1,
+		EnvRewardWeight: 0.25, EnvRewardScale: 1, EnvRewardClip: 5,
+		FormatRewardWeight: 0.25, FormatMaxR: 1, FormatMinR: -0.5, FormatCheckAllTags: true,
+		LengthRewardWeight: 0.15, LengthMaxR: 0.5, LengthMinR: -0.25, LengthTargetWords: 50, LengthTolerance: 0.3,
+		LengthTooShortFactor: 0.5, LengthTooLongFactor: 0.5, LengthPenaltyIfMissing: true,
+		GTSimRewardWeight: 0.35, GTSimMaxR: 1, GTSimMinR: 0,
 	}
 }
 

@@ -2,6 +2,8 @@ package configs
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // Change is one key that two configurations disagree on.
@@ -37,6 +39,10 @@ func Diff(a, b Config) []Change {
 		if e.status != Ready {
 			continue
 		}
+		if strings.HasPrefix(e.name, components) {
+			out = append(out, diffComponents(&a, &b, e.name)...)
+			continue
+		}
 		na, nb := len(a.paths(e.name)), len(b.paths(e.name))
 		for i := range max(na, nb) {
 			if i >= min(na, nb) && e.name != "env.name" {
@@ -46,6 +52,29 @@ func Diff(a, b Config) []Change {
 			if old, now := at(&a, path, na, i), at(&b, path, nb, i); old != now {
 				out = append(out, Change{Key: path, Old: old, New: now, Free: free(e.name)})
 			}
+		}
+	}
+	return out
+}
+
+// diffComponents compares one key of the components, by their names; of a
+// component that only one of them has, the function.
+func diffComponents(a, b *Config, name string) []Change {
+	var out []Change
+	before, after := a.paths(name), b.paths(name)
+	all := slices.Concat(before, after)
+	slices.Sort(all)
+	for _, path := range slices.Compact(all) {
+		old, now := "", ""
+		if slices.Contains(before, path) {
+			old = literal(field(a, path))
+		}
+		if slices.Contains(after, path) {
+			now = literal(field(b, path))
+		}
+		missing := old == "" || now == ""
+		if old != now && (!missing || name == components+"fn") {
+			out = append(out, Change{Key: path, Old: old, New: now, Free: free(name)})
 		}
 	}
 	return out

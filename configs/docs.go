@@ -42,6 +42,9 @@ This page is generated from the table of keys in ` + "`configs`" + ` (` + "`go t
 			if sec == "env" {
 				head = "[[env]]"
 			}
+			if sec+"." == components {
+				head = "[" + components + "NAME]"
+			}
 			fmt.Fprintf(&b, "\n## %s\n\n| key | type | default | meaning |\n| --- | --- | --- | --- |\n", head)
 		}
 		doc := k.Doc

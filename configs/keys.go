@@ -40,7 +40,7 @@ type entry struct {
 
 // table is every known key, in the order of a written file: sections keep
 // together, the keys of a section come before its subsections.
-var table = concat(modelKeys, envKeys, dataKeys, agentKeys, rolloutKeys, rewardKeys, algoKeys, curriculumKeys, actorKeys,
+var table = concat(modelKeys, envKeys, dataKeys, agentKeys, rolloutKeys, rewardKeys, componentKeys, algoKeys, curriculumKeys, actorKeys,
 	criticKeys, refKeys, sftKeys, trainerKeys, logKeys)
 
 var byName = func() map[string]entry {
@@ -81,7 +81,7 @@ func later(section string, keys string) []entry {
 }
 
 // laterSections are tables of the specification of which nothing is implemented.
-var laterSections = []string{"agent.summary", "algo.rollout_correction", "env.tools", "env.webshop", "reward.components"}
+var laterSections = []string{"agent.summary", "algo.rollout_correction", "env.tools", "env.webshop"}
 
 // known returns the entry for a key whose [[env]] index was taken out.
 func known(name string) (entry, bool) {
@@ -110,6 +110,7 @@ func section(name string) bool {
 func Keys() []Key {
 	def := Defaults()
 	def.Env = []Env{DefaultEnv("maze")}
+	def.Reward.Components = []Component{DefaultComponent("name")}
 	keys := make([]Key, 0, len(table))
 	for _, e := range table {
 		k := Key{Name: e.name, Doc: e.doc, Allowed: e.rule.allowed, Status: e.status}

@@ -20,7 +20,8 @@ agent: format max_turns max_obs_tokens history_length max_workers memory_file st
 rollout: engine group_size temperature top_p top_k max_new_tokens max_context_tokens max_sequences kv_cache_fraction record_log_probs
 	deterministic max_logprob_gap dtype ignore_eos max_batch_tokens log_prob_micro_batch_size do_sample
 rollout.val: temperature group_size
-reward: signal allocation score_fn format_score invalid_action_penalty components model_path model_micro_batch_size model_max_tokens
+reward: signal allocation score_fn format_score invalid_action_penalty model_path model_micro_batch_size model_max_tokens
+reward.components: weight
 algo: adv_estimator norm_by_std gamma lam use_kl_in_reward kl_penalty kl_ctrl kl_coef kl_target kl_horizon filter_groups max_gen_batches
 	gigpo_step_weight gigpo_norm rollout_correction
 actor: mini_batch_size micro_batch_size dynamic_batch max_tokens_per_micro_batch ppo_epochs shuffle policy_loss loss_agg clip_ratio_low
@@ -59,6 +60,7 @@ func leaves(t reflect.Type, at string) []string {
 		f := t.Field(i)
 		name := join(at, f.Tag.Get("toml"))
 		switch {
+		case f.Tag.Get("toml") == "-": // the name of a table
 		case f.Type.Kind() == reflect.Struct:
 			out = append(out, leaves(f.Type, name)...)
 		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:

@@ -38,17 +38,6 @@ var rolloutKeys = concat([]entry{
 		ready("rollout.api.retries", "tries after the first, on 429, 5xx and broken replies", between(0, 100)),
 	})
 
-var rewardKeys = concat([]entry{
-	ready("reward.signal", "which of an episode's rewards counts", oneOf([]string{"last"}, "sum", "max", "env_score")),
-	ready("reward.allocation", "which tokens are paid", oneOf([]string{"last_token"}, "uniform_positive", "discounted", "per_turn")),
-	ready("reward.score_fn", "score function; empty: the environment's signal", oneOf([]string{""},
-		"agentgym", "qa_em", "subem", "f1", "bleu", "gsm8k", "math", "countdown", "multiply")),
-	ready("reward.turn_penalty", "taken off an episode's score for every turn it took, when it is compared with its group: of two that succeed the shorter is better", atLeast(0)),
-	fixed("reward.format_score", 0.0, "score of a well-formed wrong answer"),
-	fixed("reward.invalid_action_penalty", 0.0, "taken off for every action the environment refuses"),
-},
-	later("reward", "model_path model_micro_batch_size model_max_tokens"))
-
 var algoKeys = concat([]entry{
 	ready("algo.adv_estimator", "advantage estimator", oneOf([]string{"grpo"}, "gae", "grpo_passk", "rloo", "reinforce",
 		"reinforce_plus_plus", "reinforce_plus_plus_baseline", "remax", "opo", "gpg", "gigpo")),

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/BurntSushi/toml"
 )
@@ -47,6 +48,11 @@ func Load(name string, text []byte, sets []string) (Config, error) {
 
 // resolve fills what [[env]] tables leave to action_format and [agent].
 func (c *Config) resolve() {
+	for i := range c.Reward.Components {
+		if p := &c.Reward.Components[i]; p.Fn == "" {
+			p.Fn = p.Name
+		}
+	}
 	for i := range c.Env {
 		e := &c.Env[i]
 		if e.Format == "" && slices.Contains(calls, e.ActionFormat) {
@@ -127,12 +133,31 @@ func (l *loader) envs(v any) {
 func (l *loader) walk(at string, doc map[string]any) {
 	for _, k := range slices.Sorted(maps.Keys(doc)) {
 		path := join(at, k)
+		if at+"." == components {
+			l.component(path, k, doc[k])
+			continue
+		}
 		if sub, ok := doc[k].(map[string]any); ok && section(generic(path)) {
 			l.walk(path, sub)
 			continue
 		}
 		l.set(path, doc[k])
 	}
+}
+
+// component takes one [reward.components.NAME] table.
+func (l *loader) component(path, name string, v any) {
+	table, ok := v.(map[string]any)
+	if !ok {
+		l.fault(path, "%s is not a table: write [%sNAME]", describe(v), components)
+		return
+	}
+	if msg := componentName(name); msg != "" {
+		l.fault(path, "%s", msg)
+		return
+	}
+	l.cfg.component(name)
+	l.walk(path, table)
 }
 
 // set stores one value, or notes why it cannot.
@@ -156,6 +181,8 @@ func (l *loader) set(path string, v any) {
 		if !sameValue(v, e.only) {
 			l.fault(path, "%s is not implemented yet; allowed now: %s", describe(v), describe(e.only))
 		}
+	case strings.HasPrefix(name, components) && path == name:
+		l.fault(path, "which component? write [%sNAME]", components)
 	default:
 		if msg := assign(field(&l.cfg, path), v); msg != "" {
 			l.fault(path, "%s", msg)

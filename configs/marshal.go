@@ -32,9 +32,27 @@ func (c *Config) text() string {
 			}
 			continue
 		}
+		if sec+"." == components {
+			for n, p := range c.Reward.Components {
+				c.section(&b, "["+components+p.Name+"]", componentRows(rows, p), n)
+			}
+			continue
+		}
 		c.section(&b, "["+sec+"]", rows, 0)
 	}
 	return b.String()
+}
+
+// componentRows are the keys that a component's function reads.
+func componentRows(rows []entry, p Component) []entry {
+	var out []entry
+	for _, e := range rows {
+		key := strings.TrimPrefix(e.name, components)
+		if key == "fn" || key == "weight" || slices.Contains(scoreFns[p.Fn], key) {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 func (c *Config) section(b *strings.Builder, head string, rows []entry, env int) {

@@ -19,6 +19,8 @@ func TestMarshalLoadsBack(t *testing.T) {
 	odd.Actor.Optim.Eps = 1e-300
 	odd.Trainer.Seed = 1<<62 + 1
 	configs["odd"] = odd
+	configs["components"] = load(t, minimal, "reward.components.goal.weight=0.5", "reward.components.b.fn=exec:python3 x.py", "reward.components.length.weight=-0.01",
+		"reward.components.length.max_length=100", "reward.components.format.patterns=['a', 'b']", "reward.components.agentgym.gt_sim_max_r=2")
 	for name, c := range configs {
 		t.Run(name, func(t *testing.T) {
 			again, err := Load("again.toml", c.Marshal(), nil)

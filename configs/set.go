@@ -33,6 +33,14 @@ func (l *loader) override(arg string) {
 
 // paths turns the key of an override into paths of values.
 func (l *loader) paths(key string) ([]string, string) {
+	if rest, ok := strings.CutPrefix(key, components); ok {
+		name, _, ok := strings.Cut(rest, ".")
+		if msg := componentName(name); !ok || msg != "" {
+			return nil, "write " + components + "NAME.weight=1, for one"
+		}
+		l.cfg.component(name)
+		return []string{key}, ""
+	}
 	rest, ok := strings.CutPrefix(key, "env.")
 	if !ok {
 		return []string{key}, ""

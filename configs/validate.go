@@ -28,6 +28,7 @@ func (c *Config) faults() Faults {
 	c.checkModel(&across)
 	c.checkEnvs(&across)
 	c.checkRollout(&across)
+	c.checkReward(&across)
 	c.checkUpdate(&across)
 	c.checkSFT(&across)
 	for _, f := range across {
@@ -40,6 +41,13 @@ func (c *Config) faults() Faults {
 
 // paths returns where a key occurs in c: once, or once for every [[env]] table.
 func (c *Config) paths(name string) []string {
+	if leaf, ok := strings.CutPrefix(name, components); ok {
+		out := make([]string, len(c.Reward.Components))
+		for i, p := range c.Reward.Components {
+			out[i] = components + p.Name + "." + leaf
+		}
+		return out
+	}
 	if instance(name, 0) == name {
 		return []string{name}
 	}

@@ -47,6 +47,7 @@ var arrows = map[string]string{
 	"env/proxy":             "env/fault env/listen",
 	"env/supervise":         "",
 	"reward":                "data/... reward/mathexpr",
+	"reward/external":       "reward",
 	"reward/mathexpr":       "",
 
 	"data":          "data/crash data/registry torch/safetensors",
@@ -69,7 +70,7 @@ var arrows = map[string]string{
 // pure lists the packages that must build without cgo.
 var pure = []string{
 	"configs", "algo/checkpoint", "algo/curriculum", "algo/track", "agent", "agent/rollout", "agent/engine", "agent/eval", "agent/openai", "agent/text", "agent/model/gguf",
-	"agent/chat", "agent/tokenizer", "env", "env/builtin", "reward", "reward/mathexpr", "data", "data/crash", "data/registry",
+	"agent/chat", "agent/tokenizer", "env", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/registry",
 	"data/view", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise",
 }
 

@@ -1,0 +1,351 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/reward"
+)
+
+func samples(n int) []reward.Sample {
+	out := make([]reward.Sample, n)
+	for i := range out {
+		out[i] = reward.Sample{ID: fmt.Sprint(i), Response: strings.Repeat("x", i+1), Tokens: -1}
+	}
+	return out
+}
+
+func open(t *testing.T, fn string, o Options) reward.Scorer {
+	t.Helper()
+	if o.Timeout == 0 {
+		o.Timeout = time.Minute
+	}
+	s, err := Open(fn, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// kindOf is the kind of a failure.
+func kindOf(t *testing.T, err error) Kind {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatalf("%v is no *Error", err)
+	}
+	return e.Kind
+}
+
+func wantLengths(n int) []reward.Score {
+	var out []reward.Score
+	for i := range n {
+		s := reward.Score{Value: float64(i + 1)}
+		if i%2 == 1 {
+			s.Extra = map[string]float64{"odd": 1}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func serve(t *testing.T, f http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(f)
+	t.Cleanup(s.Close)
+	return s.URL + "/score"
+}
+
+func TestScores(t *testing.T) {
+	var requests atomic.Int32
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		var q request
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %v", r.Method, err)
+		}
+		fmt.Fprint(w, lengths(q))
+	})
+	for _, fn := range []string{url, "exec:/proc/self/exe length"} {
+		s := open(t, fn, Options{Batch: 4})
+		for _, n := range []int{4, 10, 0} { // the second time it is the same program
+			got, err := s.Score(t.Context(), samples(n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want []reward.Score
+			for at := 0; at < n; at += 4 {
+				want = append(want, wantLengths(n)[at:min(at+4, n)]...)
+			}
+			if d := cmp.Diff(want, got, cmp.Transformer("empty", func(s []reward.Score) []reward.Score { return append([]reward.Score{}, s...) })); d != "" {
+				t.Errorf("%s: %s", fn, d)
+			}
+		}
+	}
+	if requests.Load() != 4 {
+		t.Errorf("%d requests for 4 and 10 samples in batches of 4, want 4", requests.Load())
+	}
+}
+
+// The request is what docs/rewards.md shows.
+func TestRequest(t *testing.T) {
+	got, err := encode(3, []reward.Sample{
+		{ID: "maze_3", Source: "maze", Prompt: "p", Response: "<a>", GroundTruth: "g", EnvReward: 0.5, Tokens: 7, Turns: []data.Turn{{Text: "<a>", Action: "a", Parsed: true, Observation: "o", Reward: 0.5}}},
+		{ID: "1", Tokens: -1},
+	})
+	want := `{"request":3,"samples":[{"id":"maze_3","data_source":"maze","prompt":"p","response":"<a>","ground_truth":"g","env_reward":0.5,"tokens":7,` +
+		`"turns":[{"text":"<a>","action":"a","parsed":true,"observation":"o","reward":0.5}]},` +
+		`{"id":"1","data_source":"","prompt":"","response":"","ground_truth":"","env_reward":0}]}` + "\n"
+	if err != nil || string(got) != want {
+		t.Errorf("%v\n%s", err, got)
+	}
+}
+
+// What no list of scores is fails at once, from a server and from a program.
+func TestSenselessReplies(t *testing.T) {
+	for _, c := range []struct{ reply, want string }{
+		{`{"request":1,"scores":[1]}`, "1 scores for 2 samples"},
+		{`{"request":1,"scores":[1,2,3]}`, "3 scores for 2 samples"},
+		{`{"request":1,"scores":[1,NaN]}`, "is not {"},
+		{`{"request":1,"scores":[1,1e999]}`, "neither a number nor"},
+		{`{"request":1,"scores":[1,null]}`, "score 1: it is null"},
+		{`{"request":1,"scores":[1,"2"]}`, "score 1"},
+		{`{"request":1,"scores":[1,{"scroe":2}]}`, `no number "score"`},
+		{`{"request":1}`, `has no "scores"`},
+		{`loading model`, "is not {"},
+		{`[1,2]`, "is not {"},
+	} {
+		var requests atomic.Int32
+		url := serve(t, func(w http.ResponseWriter, r *http.Request) { requests.Add(1); fmt.Fprint(w, c.reply) })
+		for _, fn := range []string{url, "exec:/proc/self/exe say '" + c.reply + "'"} {
+			_, err := open(t, fn, Options{}).Score(t.Context(), samples(2))
+			if kind := kindOf(t, err); kind != KindReply || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), fn) {
+				t.Errorf("%s: %v", c.reply, err)
+			}
+		}
+		if requests.Load() != 1 {
+			t.Errorf("%s: asked %d times", c.reply, requests.Load())
+		}
+	}
+	_, err := open(t, `exec:/proc/self/exe say '{"request":7,"scores":[1]}'`, Options{}).Score(t.Context(), samples(1))
+	if kindOf(t, err) != KindReply || !strings.Contains(err.Error(), "request 7") {
+		t.Errorf("another request's reply: %v", err)
+	}
+	_, err = open(t, "exec:/proc/self/exe big", Options{MaxReply: 5000}).Score(t.Context(), samples(1))
+	if kindOf(t, err) != KindReply || !strings.Contains(err.Error(), "5000 bytes") {
+		t.Errorf("a reply that is too large: %v", err)
+	}
+}
+
+func TestServerFailures(t *testing.T) {
+	for name, c := range map[string]struct {
+		handle   http.HandlerFunc
+		kind     Kind
+		requests int32
+	}{
+		"status 500": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "boom", 500) }, KindStatus, 2},
+		"status 404": {http.NotFound, KindReply, 1},
+		"redirect":   {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", 302) }, KindReply, 1},
+		"empty":      {func(http.ResponseWriter, *http.Request) {}, KindReply, 1},
+		"too large":  {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat("x", 9000)) }, KindReply, 1},
+		"cut": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "50")
+			fmt.Fprint(w, "{")
+		}, KindCrashed, 2},
+		"hangs up":     {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, KindUnreachable, 2},
+		"answers once": {nil, "", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var requests atomic.Int32
+			url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				n := requests.Add(1)
+				_, _ = io.Copy(io.Discard, r.Body)
+				switch {
+				case c.handle != nil:
+					c.handle(w, r)
+				case n == 1:
+					http.Error(w, "not yet", 503)
+				default:
+					fmt.Fprint(w, `{"scores":[4]}`)
+				}
+			})
+			got, err := open(t, url, Options{MaxReply: 5000}).Score(t.Context(), samples(1))
+			if c.kind == "" {
+				if err != nil || got[0].Value != 4 {
+					t.Errorf("%v, %v", got, err)
+				}
+			} else if kindOf(t, err) != c.kind {
+				t.Errorf("%v, want %s", err, c.kind)
+			}
+			if requests.Load() != c.requests {
+				t.Errorf("asked %d times, want %d", requests.Load(), c.requests)
+			}
+		})
+	}
+}
+
+func TestNothingThere(t *testing.T) {
+	s := httptest.NewServer(nil)
+	url := s.URL
+	s.Close()
+	for _, fn := range []string{url, "exec:/no/such/program", "exec:no-such-program-anywhere"} {
+		_, err := open(t, fn, Options{}).Score(t.Context(), samples(1))
+		if kindOf(t, err) != KindUnreachable {
+			t.Errorf("%s: %v", fn, err)
+		}
+	}
+	for _, fn := range []string{"exec:", "exec: 'open", "ftp://x", "math"} {
+		if _, err := Open(fn, Options{}); err == nil {
+			t.Errorf("%q was opened", fn)
+		}
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	hang := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	})
+	for _, fn := range []string{hang, "exec:/proc/self/exe hang"} {
+		_, err := open(t, fn, Options{Timeout: 50 * time.Millisecond}).Score(t.Context(), samples(1))
+		if kindOf(t, err) != KindTimeout || !strings.Contains(err.Error(), "score_timeout_s") {
+			t.Errorf("%s: %v", fn, err)
+		}
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	why := errors.New("the user went home")
+	asked := make(chan struct{}, 4)
+	hang := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		asked <- struct{}{}
+		<-r.Context().Done()
+	})
+	dir := t.TempDir()
+	for _, fn := range []string{hang, "exec:/proc/self/exe family " + dir} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() {
+			if fn == hang {
+				<-asked
+			} else {
+				eventually(t, "the program runs", func() bool { _, err := os.Stat(filepath.Join(dir, "child")); return err == nil })
+			}
+			cancel(why)
+		}()
+		if _, err := open(t, fn, Options{}).Score(ctx, samples(1)); !errors.Is(err, why) {
+			t.Errorf("%s: %v", fn, err)
+		}
+	}
+	// The program is gone with what it had started.
+	for _, name := range []string{"child", "grandchild"} {
+		eventually(t, name+" is gone", func() bool { return !alive(t, filepath.Join(dir, name)) })
+	}
+}
+
+func TestProgramThatDies(t *testing.T) {
+	_, err := open(t, "exec:/proc/self/exe fail", Options{}).Score(t.Context(), samples(1))
+	if kindOf(t, err) != KindCrashed {
+		t.Error(err)
+	}
+	for _, want := range []string{"exit status 3", "ModuleNotFoundError"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+	s := open(t, "exec:/proc/self/exe once "+filepath.Join(t.TempDir(), "started"), Options{})
+	if got, err := s.Score(t.Context(), samples(1)); err != nil || got[0].Value != 1 {
+		t.Errorf("started again: %v, %v", got, err)
+	}
+}
+
+// A program that is not asked any more ends with Close, and one whose user was
+// killed with that.
+func TestNoOrphans(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	host := exec.Command("/proc/self/exe", "host", file)
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the program runs", func() bool { _, err := os.Stat(file); return err == nil })
+	if !alive(t, file) {
+		t.Error("the program is not there")
+	}
+	if err := host.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = host.Wait()
+	eventually(t, "the program is gone", func() bool { return !alive(t, file) })
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for range 6000 {
+		if is() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("never: %s", what)
+}
+
+// alive reports whether the process whose number is in a file is there and no
+// zombie.
+func alive(t *testing.T, file string) bool {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Error(err)
+		return false
+	}
+	pid, err := strconv.Atoi(string(b))
+	if err != nil {
+		t.Error(err)
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(after, "Z") && !strings.HasPrefix(after, "X")
+}
+
+func TestWords(t *testing.T) {
+	for in, want := range map[string][]string{
+		"python3 my.py --x=1":       {"python3", "my.py", "--x=1"},
+		`  a "b c" 'd "e' f\ g "" `: {"a", "b c", `d "e`, "f g", ""},
+		`"a\"b" 'c\d' x'y'z`:        {`a"b`, `c\d`, "xyz"},
+	} {
+		got, err := words(in)
+		if d := cmp.Diff(want, got); err != nil || d != "" {
+			t.Errorf("%s: %v %s", in, err, d)
+		}
+	}
+	for _, in := range []string{"", "  ", "'a", `a\`} {
+		if got, err := words(in); err == nil {
+			t.Errorf("%q is %q", in, got)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package external
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/openmanus/openmanus/reward"
+)
+
+// request is what a score function is told: the body of a POST, or a line.
+type request struct {
+	Request int      `json:"request"` // counts from 1; a reply by line repeats it
+	Samples []sample `json:"samples"`
+}
+
+type sample struct {
+	ID          string  `json:"id"`
+	DataSource  string  `json:"data_source"`
+	Prompt      string  `json:"prompt"`
+	Response    string  `json:"response"`
+	GroundTruth string  `json:"ground_truth"`
+	EnvReward   float64 `json:"env_reward"`
+	Tokens      *int    `json:"tokens,omitempty"`
+	Turns       []turn  `json:"turns,omitempty"`
+}
+
+type turn struct {
+	Text        string  `json:"text"`
+	Action      string  `json:"action"`
+	Parsed      bool    `json:"parsed"`
+	Observation string  `json:"observation"`
+	Reward      float64 `json:"reward"`
+}
+
+// encode writes a request on one line.
+func encode(n int, samples []reward.Sample) ([]byte, error) {
+	r := request{Request: n, Samples: make([]sample, len(samples))}
+	for i := range samples {
+		in := &samples[i]
+		s := sample{
+			ID: in.ID, DataSource: in.Source, Prompt: in.Prompt, Response: in.Response, GroundTruth: in.GroundTruth, EnvReward: in.EnvReward,
+		}
+		if in.Tokens >= 0 {
+			s.Tokens = &in.Tokens
+		}
+		for _, t := range in.Turns {
+			s.Turns = append(s.Turns, turn{t.Text, t.Action, t.Parsed, t.Observation, t.Reward})
+		}
+		r.Samples[i] = s
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // replies are full of < and >
+	err := enc.Encode(r)
+	return b.Bytes(), err
+}
+
+// reply is what a score function answers.
+type reply struct {
+	Request int               `json:"request"`
+	Scores  []json.RawMessage `json:"scores"`
+}
+
+// decode reads n scores. wantRequest is the number that a line has to repeat,
+// 0 where it does not matter.
+func decode(text []byte, wantRequest, n int) ([]reward.Score, error) {
+	var r reply
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("%s is not {\"scores\": [...]}: %w", shown(text), err)
+	}
+	switch {
+	case r.Scores == nil:
+		return nil, fmt.Errorf("%s has no \"scores\"", shown(text))
+	case wantRequest != 0 && r.Request != wantRequest:
+		return nil, fmt.Errorf("it answers request %d, the last one was %d", r.Request, wantRequest)
+	case len(r.Scores) != n:
+		return nil, fmt.Errorf("%d scores for %d samples", len(r.Scores), n)
+	}
+	out := make([]reward.Score, n)
+	for i, raw := range r.Scores {
+		s, err := score(raw)
+		if err != nil {
+			return nil, fmt.Errorf("score %d: %w", i, err)
+		}
+		out[i] = s
+	}
+	return out, nil
+}
+
+// score reads a number, or an object with "score" whose other numbers become
+// metrics. JSON has no NaN, so none gets in.
+func score(raw json.RawMessage) (reward.Score, error) {
+	var x *float64
+	if err := json.Unmarshal(raw, &x); err == nil {
+		if x == nil {
+			return reward.Score{}, errors.New("it is null")
+		}
+		return reward.Score{Value: *x}, nil
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return reward.Score{}, fmt.Errorf("%s is neither a number nor an object with \"score\"", shown(raw))
+	}
+	if err := json.Unmarshal(object["score"], &x); err != nil || x == nil {
+		return reward.Score{}, fmt.Errorf("%s has no number \"score\"", shown(raw))
+	}
+	s := reward.Score{Value: *x, Extra: map[string]float64{}}
+	for name, v := range object {
+		var n *float64
+		if name != "score" && json.Unmarshal(v, &n) == nil && n != nil {
+			s.Extra[name] = *n
+		}
+	}
+	return s, nil
+}
+
+// shown is the beginning of a text, for a message.
+func shown(text []byte) string {
+	if len(text) > 200 {
+		return fmt.Sprintf("%q…", text[:200])
+	}
+	return fmt.Sprintf("%q", text)
+}

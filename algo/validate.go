@@ -9,6 +9,7 @@ import (
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/reward"
 )
 
 // Labels of validations.
@@ -56,7 +57,7 @@ func (t *Trainer) Validate(ctx, soft context.Context, label string) (Validation,
 				return err
 			}
 			maps.Copy(m, ValidationMetrics(e.Name, episodes))
-			return nil
+			return t.scoreValidation(ctx, m, e.Name, episodes)
 		})
 		if err != nil {
 			return v, err
@@ -91,6 +92,36 @@ func (t *Trainer) validateLoss(ctx context.Context, v *Validation) error {
 	})
 	v.Metrics["timing_s/testing"] += m["timing_s/testing"]
 	return err
+}
+
+// scoreValidation adds what the score functions, where there are some, say of
+// an environment's episodes: val/<env>/reward/<name>/mean, and val/<env>/reward/mean
+// of all together.
+func (t *Trainer) scoreValidation(ctx context.Context, m Metrics, env string, episodes []*data.Episode) error {
+	if t.o.Scorer == nil {
+		return nil
+	}
+	signal, err := reward.Signals.Lookup(t.o.Signal)
+	if err != nil {
+		return err
+	}
+	var samples []reward.Sample
+	for _, ep := range episodes {
+		if ep.Outcome.Trainable() {
+			samples = append(samples, reward.SampleOf(ep, signal))
+		}
+	}
+	composed, err := t.o.Scorer.Score(ctx, samples)
+	if err != nil {
+		return fmt.Errorf("validation: %w", err)
+	}
+	for name, x := range composed.Metrics() {
+		m["val/"+env+"/"+name] = x
+	}
+	if len(samples) > 0 {
+		m["val/"+env+"/reward/mean"] = sum(composed.Scores) / float64(len(samples))
+	}
+	return nil
 }
 
 // ValidationMetrics sums the episodes of one environment up.

@@ -11,6 +11,8 @@ import (
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/reward"
+	"github.com/openmanus/openmanus/reward/external"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -42,7 +44,7 @@ var exitCodes = []struct {
 	{ExitUsage, "the command line is wrong: unknown command or flag, missing or bad value"},
 	{ExitInput, "bad input: a configuration, a data file or standard input; every fault is printed with its place"},
 	{ExitModel, "a model or tokenizer cannot be loaded"},
-	{ExitEnv, "an environment server, or the endpoint of --base-url, cannot be reached, or failed for good"},
+	{ExitEnv, "an environment server, the endpoint of --base-url, or a score function of yours cannot be reached, or failed for good"},
 	{ExitNative, "no such device, out of device memory, or another failure of the native libraries"},
 	{ExitDisk, "something cannot be written, or a checkpoint cannot be read back"},
 	{ExitCheck, "a check that was asked for failed, such as `env check`, or the log-prob gap with rollout.fail_on_logprob_gap"},
@@ -100,6 +102,7 @@ func codeOf(ctx context.Context, err error) ExitCode {
 	var ee *exitError
 	var faults configs.Faults
 	var envErr *env.Error
+	var scoreErr *external.Error
 	var down *env.DownError
 	var failed *rollout.FailedError
 	var native *torch.Error
@@ -112,9 +115,9 @@ func codeOf(ctx context.Context, err error) ExitCode {
 		return ExitInterrupted
 	case errors.As(err, &ee):
 		return ee.code
-	case errors.As(err, &faults):
+	case errors.As(err, &faults), errors.Is(err, reward.ErrNoGroundTruth):
 		return ExitInput
-	case errors.As(err, &envErr), errors.As(err, &down), errors.As(err, &fault), errors.As(err, &failed) && failed.Outcome == data.EnvError:
+	case errors.As(err, &envErr), errors.As(err, &scoreErr), errors.As(err, &down), errors.As(err, &fault), errors.As(err, &failed) && failed.Outcome == data.EnvError:
 		return ExitEnv
 	case failed != nil, errors.As(err, &native):
 		return ExitNative

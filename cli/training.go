@@ -15,6 +15,7 @@ import (
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/reward"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -38,6 +39,7 @@ type training struct {
 	heldOut []data.Task      // of sft.val_files, the same
 	warm    *algo.SFTOptions // nil: no supervised training
 
+	scorer  *reward.Composer // nil: the environment's signal is the score
 	bundle  *model.Bundle
 	actor   *algo.Actor
 	sampler *sampler
@@ -60,6 +62,9 @@ func (s *State) openTraining(ctx context.Context, cfg configs.Config, run *opene
 		if err := t.openEnv(ctx, e); err != nil {
 			return t, err
 		}
+	}
+	if err := t.openScorer(); err != nil {
+		return t, err
 	}
 	t.s.warnOfLeak("trained on", slices.Concat(t.train...), slices.Concat(t.val...))
 	if err := t.playWalks(ctx); err != nil {
@@ -104,6 +109,22 @@ func (t *training) openEnv(ctx context.Context, e configs.Env) error {
 	t.setups = append(t.setups, agent.Setup{Format: format, Spec: w.spec, Options: episode})
 	t.train = append(t.train, train)
 	t.val = append(t.val, val)
+	return nil
+}
+
+// openScorer opens the score functions, where episodes are to be scored.
+func (t *training) openScorer() error {
+	if t.mode != reinforced {
+		return nil
+	}
+	if err := checkTruth(t.cfg.Reward, slices.Concat(slices.Concat(t.train...), slices.Concat(t.val...))); err != nil {
+		return err
+	}
+	var err error
+	if t.scorer, err = t.s.openComposer(t.cfg.Reward); err != nil || t.scorer == nil {
+		return err
+	}
+	t.open.add(t.scorer.Close)
 	return nil
 }
 
@@ -398,6 +419,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	o := trainerOptions(t.s, t.cfg, t.compute, tasks)
 	o.FreezeReference = t.freezesReference()
 	o.WarmStart = t.warm
+	o.Scorer, o.AllocationGamma, o.InvalidActionPenalty = t.scorer, t.cfg.Reward.Gamma, t.cfg.Reward.InvalidActionPenalty
 	ref, err := t.reference(ctx)
 	if err != nil {
 		return nil, err

@@ -20,17 +20,39 @@ const parquetMagic = "PAR1"
 // Columns that are absent count as null; others are not read, but named. Where
 // texts names columns, these alone are read.
 func readParquet(ctx context.Context, f *os.File, size int64, row func(n int, r *Record) error, texts ...string) (others []string, err error) {
-	// The parquet library panics on some malformed files. They are input, so
-	// here, and only here, a panic becomes an error.
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("malformed parquet file: %v", p)
+	pf, err := openParquet(f, size)
+	if err != nil {
+		return nil, err
+	}
+	defer malformed(&err)
+	leaves, others, err := bindLeaves(pf.Schema(), texts...)
+	if err != nil {
+		return nil, err
+	}
+	at := 0
+	for _, g := range pf.RowGroups() {
+		if at, err = readGroup(ctx, g, leaves, at, row); err != nil {
+			return nil, err
 		}
-	}()
+	}
+	return others, nil
+}
+
+// malformed turns a panic into an error. The parquet library panics on some
+// malformed files. They are input, so here, and only here, that is done.
+func malformed(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("malformed parquet file: %v", p)
+	}
+}
+
+// openParquet opens a file that may not say it is larger than it may be.
+func openParquet(f io.ReaderAt, size int64) (pf *parquet.File, err error) {
+	defer malformed(&err)
 	if err := checkFooter(f, size); err != nil {
 		return nil, err
 	}
-	pf, err := parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	pf, err = parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, fmt.Errorf("malformed parquet file: %w", err)
 	}
@@ -47,17 +69,7 @@ func readParquet(ctx context.Context, f *os.File, size int64, row func(n int, r 
 			unpacked += n
 		}
 	}
-	leaves, others, err := bindLeaves(pf.Schema(), texts...)
-	if err != nil {
-		return nil, err
-	}
-	at := 0
-	for _, g := range pf.RowGroups() {
-		if at, err = readGroup(ctx, g, leaves, at, row); err != nil {
-			return nil, err
-		}
-	}
-	return others, nil
+	return pf, nil
 }
 
 // checkFooter verifies the footer's length, which the library would allocate

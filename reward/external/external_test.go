@@ -166,7 +166,7 @@ func TestServerFailures(t *testing.T) {
 	}{
 		"status 500": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "boom", 500) }, KindStatus, 2},
 		"status 404": {http.NotFound, KindReply, 1},
-		"redirect":   {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", 302) }, KindReply, 1},
+		"redirect":   {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusFound) }, KindReply, 1},
 		"empty":      {func(http.ResponseWriter, *http.Request) {}, KindReply, 1},
 		"too large":  {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat("x", 9000)) }, KindReply, 1},
 		"cut": {func(w http.ResponseWriter, _ *http.Request) {
@@ -185,7 +185,7 @@ func TestServerFailures(t *testing.T) {
 				case c.handle != nil:
 					c.handle(w, r)
 				case n == 1:
-					http.Error(w, "not yet", 503)
+					http.Error(w, "not yet", http.StatusServiceUnavailable)
 				default:
 					fmt.Fprint(w, `{"scores":[4]}`)
 				}

@@ -54,7 +54,7 @@ func Open(fn string, o Options) (reward.Scorer, error) {
 		return &scorer{fn: fn, o: o, to: p}, nil
 	}
 	if !strings.HasPrefix(fn, "http://") && !strings.HasPrefix(fn, "https://") {
-		return nil, fmt.Errorf("score function %q is neither http://, https:// nor exec:", fn)
+		return nil, fmt.Errorf("score function %q names neither an address nor, after exec:, a command", fn)
 	}
 	return &scorer{fn: fn, o: o, to: newServer(fn, o)}, nil
 }

@@ -245,6 +245,30 @@ var documented = map[string]struct {
 			}
 		},
 	},
+	"generate": {
+		func(t *testing.T, r *docRun, tiny string) {
+			files := r.leading("prompts.jsonl", "replies.jsonl")
+			writeFile(t, r.dir, files[0], `{"data_source":"openai/gsm8k","prompt":"2+2?","reward_model":{"ground_truth":"4"}}`+"\n")
+			r.need("--model", "my-model")
+			r.args = append(r.args, "--max-new-tokens", "4")
+			link(t, tiny, r.dir, r.value("--model"))
+		},
+		func(t *testing.T, r *docRun) {
+			mustContain(t, "stdout", r.stdout, "1 rows x", "Next: openmanus score")
+			mustContain(t, "the output", one(t, r.dir, r.leading()[1]), `"prompt":"2+2?"`, `"responses":[`, `"responses_tokens":[`)
+		},
+	},
+	"score": {
+		func(t *testing.T, r *docRun, _ string) {
+			r.need("--score-fn", "gsm8k")
+			writeFile(t, r.dir, r.leading("replies.jsonl")[0],
+				`{"data_source":"openai/gsm8k","reward_model":{"ground_truth":"4"},"responses":["#### 4","#### 5"],"responses_tokens":[3,3]}`+"\n")
+			if config := r.value("--config"); config != "" {
+				writeFile(t, r.dir, config, tinyRun)
+			}
+		},
+		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "mean@2", "0.5", "pass@2") },
+	},
 	"model info": {
 		func(t *testing.T, r *docRun, tiny string) {
 			if r.first() == "" && !r.given("--model") {

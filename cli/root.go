@@ -57,6 +57,8 @@ func commands(s *State) []*cli.Command {
 		sftCommand(s),
 		evalCommand(s),
 		rolloutCommand(s),
+		generateCommand(s),
+		scoreCommand(s),
 		modelCommand(s),
 		envCommand(s),
 		dataCommand(s),

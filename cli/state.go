@@ -109,6 +109,9 @@ func (s *State) Append(path string) (io.WriteCloser, error) {
 	return os.OpenFile(s.Path(path), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 }
 
+// Remove removes a file.
+func (s *State) Remove(path string) error { return os.Remove(s.Path(path)) }
+
 // WriteFile writes a file whole or not at all. Without replace an existing
 // file stays as it is and the error is fs.ErrExist.
 func (s *State) WriteFile(path string, data []byte, replace bool) error {

@@ -1,0 +1,301 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/data"
+)
+
+func generateCommand(s *State) *cli.Command {
+	return leaf(s, &cli.Command{
+		Name:      "generate",
+		Usage:     "answer every prompt of a file, several times, and write the replies beside them",
+		ArgsUsage: "IN OUT",
+		Flags:     generateFlags(),
+		Description: "Reads parquet, or JSON objects, and adds the columns responses and responses_tokens. OUT is .jsonl, or .parquet where IN is.\n" +
+			"Rows that are done are kept in OUT.progress: the same command goes on after an interruption.",
+	}, 2, runGenerate)
+}
+
+// generateOptions are the command line of `openmanus generate`.
+type generateOptions struct {
+	In, Out     string
+	Model       string
+	Device      string
+	Dtype       string
+	PromptKey   string
+	ResponseKey string
+	Samples     int
+	Concurrency int
+	Force       bool
+	sampling
+}
+
+// sampling is how replies are drawn; it is part of what a progress file says.
+type sampling struct {
+	MaxNewTokens     int     `json:"max_new_tokens"`
+	MaxContextTokens int     `json:"max_context_tokens"`
+	Temperature      float64 `json:"temperature"`
+	Greedy           bool    `json:"greedy"`
+	TopP             float64 `json:"top_p"`
+	TopK             int     `json:"top_k"`
+	Seed             uint64  `json:"seed"`
+}
+
+// tokensKey is the column of the replies' lengths.
+func tokensKey(responseKey string) string { return responseKey + "_tokens" }
+
+const (
+	promptKeyUsage   = "column of the prompt: text, or messages with role and content; a.b is b in a"
+	responseKeyUsage = "column of the replies"
+)
+
+func generateFlags() []cli.Flag {
+	return []cli.Flag{
+		modelFlag(), deviceFlag(), dtypeFlag(),
+		&cli.StringFlag{Name: "prompt-key", Value: "prompt", Usage: promptKeyUsage},
+		&cli.StringFlag{Name: "response-key", Value: "responses", Usage: responseKeyUsage},
+		&cli.IntFlag{Name: "samples", Value: 5, Usage: "replies to a prompt"},
+		&cli.IntFlag{Name: "max-new-tokens", Value: 512, Usage: "tokens of one reply"},
+		&cli.IntFlag{Name: "max-context-tokens", Usage: "tokens of prompt and reply; 0: the model's limit"},
+		&cli.Float64Flag{Name: "temperature", Value: 1, Usage: "divides the logits"},
+		&cli.BoolFlag{Name: "greedy", Usage: "take the likeliest token instead of sampling"},
+		&cli.Float64Flag{Name: "top-p", Value: 1, Usage: "share of probability kept when sampling"},
+		&cli.IntFlag{Name: "top-k", Value: -1, Usage: "tokens kept when sampling; -1 or 0: all"},
+		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of every draw"},
+		&cli.IntFlag{Name: "concurrency", Value: 64, Usage: "replies generated at once"},
+		&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists, and begin anew"},
+	}
+}
+
+// parseGenerate reads the flags of generateFlags.
+func parseGenerate(c *cli.Context) (generateOptions, error) {
+	o := generateOptions{
+		In: c.Args().Get(0), Out: c.Args().Get(1),
+		Model: c.String("model"), Device: c.String("device"), Dtype: c.String("dtype"),
+		PromptKey: c.String("prompt-key"), ResponseKey: c.String("response-key"),
+		Samples: c.Int("samples"), Concurrency: c.Int("concurrency"), Force: c.Bool("force"),
+		sampling: sampling{
+			MaxNewTokens: c.Int("max-new-tokens"), MaxContextTokens: c.Int("max-context-tokens"), Temperature: c.Float64("temperature"),
+			Greedy: c.Bool("greedy"), TopP: c.Float64("top-p"), TopK: c.Int("top-k"), Seed: c.Uint64("seed"),
+		},
+	}
+	f := flagFaults{}
+	if o.Out == "" {
+		f.errs = append(f.errs, errors.New("generate needs a file to read and one to write: openmanus generate IN OUT"))
+	}
+	f.need("model", o.Model, "a Hugging Face folder or a .gguf file")
+	f.device(o.Device)
+	f.oneOf("dtype", o.Dtype, "float32", "bfloat16")
+	f.need("prompt-key", o.PromptKey, "the name of a column")
+	f.need("response-key", o.ResponseKey, "the name of a column")
+	f.atLeast("samples", o.Samples, 1)
+	f.atLeast("max-new-tokens", o.MaxNewTokens, 1)
+	f.atLeast("max-context-tokens", o.MaxContextTokens, 0)
+	f.atLeast("top-k", o.TopK, -1)
+	f.atLeast("concurrency", o.Concurrency, 1)
+	if !(o.Temperature > 0 && o.Temperature <= 100) { // so that NaN fails too
+		f.add("temperature", "%v is not allowed; allowed: above 0, at most 100 (--greedy takes the likeliest token)", o.Temperature)
+	}
+	if !(o.TopP > 0 && o.TopP <= 1) {
+		f.add("top-p", "%v is not allowed; allowed: above 0, at most 1", o.TopP)
+	}
+	if o.Greedy && c.IsSet("temperature") {
+		f.add("greedy", "--temperature is given as well: take out one of the two")
+	}
+	return o, f.err()
+}
+
+// generateWork is what decides the replies.
+type generateWork struct {
+	Command   string `json:"command"`
+	Input     string `json:"input_sha256"`
+	Weights   string `json:"weights"`
+	Dtype     string `json:"dtype"`
+	PromptKey string `json:"prompt_key"`
+	Samples   int    `json:"samples"`
+	sampling
+}
+
+// replies are what is kept for a row.
+type replies struct {
+	Texts  []string `json:"texts"`
+	Tokens []int64  `json:"tokens"`
+}
+
+func runGenerate(ctx context.Context, s *State, c *cli.Context) (err error) {
+	o, err := parseGenerate(c)
+	if err != nil {
+		return err
+	}
+	if err := s.freeOutput(o.Out, o.Force); err != nil {
+		return err
+	}
+	table, err := s.readTable(ctx, o.In)
+	if err != nil {
+		return err
+	}
+	for _, err := range []error{table.CheckOutput(o.Out), table.Lacks(o.ResponseKey), table.Lacks(tokensKey(o.ResponseKey))} {
+		if err != nil {
+			return errWith(ExitInput, "", err)
+		}
+	}
+	prompts := make([][]data.Message, table.Len())
+	for i := range prompts {
+		row, err := table.Row(i)
+		if err == nil {
+			prompts[i], err = promptOf(row, o.PromptKey)
+		}
+		if err != nil {
+			return errWith(ExitInput, "", fmt.Errorf("%s: row %d: %w", o.In, i, err))
+		}
+	}
+	done, err := s.generateRows(ctx, o, prompts)
+	if err != nil {
+		return err
+	}
+	texts, tokens := make([][]string, len(prompts)), make([][]int64, len(prompts))
+	total := int64(0)
+	for i := range prompts {
+		var r replies
+		if err := json.Unmarshal(done.done[i], &r); err != nil || len(r.Texts) != o.Samples || len(r.Tokens) != o.Samples {
+			return errWith(ExitInput, "--force begins anew", fmt.Errorf("%s: row %d is not what was written: %w", done.path, i, err))
+		}
+		texts[i], tokens[i] = r.Texts, r.Tokens
+		for _, n := range r.Tokens {
+			total += n
+		}
+	}
+	if err := errors.Join(data.Add(table, o.ResponseKey, texts), data.Add(table, tokensKey(o.ResponseKey), tokens)); err != nil {
+		return err
+	}
+	if err := s.writeTable(table, o.Out, o.Force); err != nil {
+		return err
+	}
+	if err := done.finish(); err != nil {
+		return err
+	}
+	return s.print(fmt.Appendf(nil, "%s: %d rows x %d replies, %d tokens\nNext: openmanus score %s --score-fn data_source\n", o.Out, len(prompts), o.Samples, total, quoted(o.Out)))
+}
+
+// generateRows generates what the progress file does not have yet.
+func (s *State) generateRows(ctx context.Context, o generateOptions, prompts [][]data.Message) (_ *rowFile, failed error) {
+	dt, err := dtypeOf(o.Dtype)
+	if err != nil {
+		return nil, err
+	}
+	hash, err := s.hashFile(o.In)
+	if err != nil {
+		return nil, err
+	}
+	thread, err := s.openThread(o.Device)
+	if err != nil {
+		return nil, err
+	}
+	defer thread.Close()
+	b, err := model.Open(ctx, thread, s.Path(o.Model), model.Options{DType: dt})
+	if err != nil {
+		return nil, errWith(ExitModel, "", err)
+	}
+	defer b.Close()
+	most := b.Model.Config.MaxPositionEmbeddings
+	if o.MaxContextTokens > most {
+		return nil, errWith(ExitInput, fmt.Sprintf("set --max-context-tokens to %d or less", most), fmt.Errorf("the model has %d positions", most))
+	}
+	o.MaxContextTokens = cmp.Or(o.MaxContextTokens, most)
+	weights, err := b.Model.Hash(ctx)
+	if err != nil {
+		return nil, errWith(ExitNative, "", err)
+	}
+	done, err := s.openRowFile(o.Out, generateWork{"generate", hash, weights, o.Dtype, o.PromptKey, o.Samples, o.sampling}, o.Force)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { failed = errors.Join(failed, done.close()) }()
+	sampler, err := newSampler(ctx, b, b.Model, samplerOptions{
+		Sequences: min(o.Concurrency, len(prompts)*o.Samples), MaxContext: o.MaxContextTokens, MemoryShare: 0.5, Shrink: shrinkFlags,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer sampler.close()
+	return done, s.generateWith(ctx, o, sampler, prompts, done)
+}
+
+func (s *State) generateWith(ctx context.Context, o generateOptions, sampler *sampler, prompts [][]data.Message, done *rowFile) error {
+	bar := s.Progress("generating", len(prompts))
+	defer bar.Done()
+	before := maps.Clone(done.done) // which grows meanwhile
+	finished := len(before)
+	bar.Set(finished, "")
+	var mu sync.Mutex // guards finished and left
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(o.Concurrency)
+	for i, messages := range prompts {
+		if _, ok := before[i]; ok {
+			continue
+		}
+		ids, err := sampler.renderer.Start(messages)
+		if err == nil && len(ids) >= o.MaxContextTokens {
+			err = fmt.Errorf("its prompt has %d tokens, which leave no room for a reply in %d (--max-context-tokens)", len(ids), o.MaxContextTokens)
+		}
+		if err != nil {
+			return errors.Join(errWith(ExitInput, "", fmt.Errorf("%s: row %d: %w", o.In, i, err)), g.Wait())
+		}
+		r := replies{make([]string, o.Samples), make([]int64, o.Samples)}
+		left := o.Samples
+		for k := range o.Samples {
+			g.Go(func() error {
+				var err error
+				if r.Texts[k], r.Tokens[k], err = o.one(ctx, sampler, ids, i, k); err != nil {
+					return fmt.Errorf("%s: row %d: %w", o.In, i, err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if left--; left > 0 {
+					return nil
+				}
+				finished++
+				bar.Set(finished, "")
+				return done.add(i, r)
+			})
+		}
+	}
+	return g.Wait()
+}
+
+// one generates a reply. Its draws are keyed by seed, row and sample: who
+// resumes draws what would have been drawn.
+func (o generateOptions) one(ctx context.Context, sampler *sampler, ids []int32, row, sample int) (string, int64, error) {
+	session, err := sampler.sched.Open(ctx, engine.SessionOptions{
+		Key: engine.Key{Seed: o.Seed, Task: "row_" + strconv.Itoa(row), Sample: sample}, MaxContext: o.MaxContextTokens,
+	})
+	if err != nil {
+		return "", 0, err
+	}
+	defer sampler.sched.Close(session)
+	reply, err := sampler.sched.Generate(ctx, session, ids, engine.Params{
+		MaxNew: o.MaxNewTokens, Temperature: float32(o.Temperature), Greedy: o.Greedy, TopP: float32(o.TopP), TopK: max(o.TopK, 0),
+		StopTokens: sampler.renderer.StopTokens(),
+	})
+	if err != nil {
+		return "", 0, err
+	}
+	said := reply.IDs
+	if reply.Stop == engine.StopEOS && len(said) > 0 {
+		said = said[:len(said)-1] // the stop token is not part of the text
+	}
+	return sampler.renderer.Decode(said), int64(len(reply.IDs)), nil
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+)
+
+// rowFile is the work so far of a command that does something for every row of
+// a file: OUT.progress, a line that says what is done and then a line a row.
+// A command that is started again goes on from it; OUT itself appears whole or
+// not at all.
+type rowFile struct {
+	s    *State
+	path string
+	done map[int]json.RawMessage
+
+	mu  sync.Mutex
+	out io.WriteCloser // guarded by mu
+}
+
+// maxRowFile is how much of such a file is read.
+const maxRowFile = 2 << 30
+
+type rowLine struct {
+	Row  int             `json:"row"`
+	Data json.RawMessage `json:"data"`
+}
+
+// openRowFile opens the progress of out. Work is everything that decides what
+// comes out: a file that was begun with other work is refused, or, with anew,
+// begun again.
+func (s *State) openRowFile(out string, work any, anew bool) (*rowFile, error) {
+	head, err := json.Marshal(work)
+	if err != nil {
+		return nil, err
+	}
+	r := &rowFile{s: s, path: out + ".progress", done: map[int]json.RawMessage{}}
+	text, err := s.ReadFile(r.path, maxRowFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, errWith(ExitDisk, "", err)
+	}
+	begin, rest, whole := bytes.Cut(text, []byte("\n"))
+	switch {
+	case anew || !whole: // nothing, or not even a first line
+		begin, rest = head, nil
+	case !bytes.Equal(begin, head):
+		return nil, errWith(ExitInput, "give the same arguments to go on with it, or --force to begin anew",
+			fmt.Errorf("%s was begun with other work: %s, now %s", r.path, begin, head))
+	}
+	// A line that a killed process left unfinished is dropped.
+	rest = rest[:bytes.LastIndexByte(rest, '\n')+1]
+	for line := range bytes.Lines(rest) {
+		var l rowLine
+		if err := json.Unmarshal(line, &l); err != nil {
+			return nil, errWith(ExitInput, "--force begins anew", fmt.Errorf("%s: %w", r.path, err))
+		}
+		r.done[l.Row] = l.Data
+	}
+	if err := s.WriteFile(r.path, append(append(bytes.Clone(begin), '\n'), rest...), true); err != nil {
+		return nil, errWith(ExitDisk, "", err)
+	}
+	if r.out, err = s.Append(r.path); err != nil {
+		return nil, errWith(ExitDisk, "", err)
+	}
+	return r, nil
+}
+
+// add writes down what was done for a row. It may be called by many
+// goroutines.
+func (r *rowFile) add(row int, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	line, err := json.Marshal(rowLine{row, raw})
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done[row] = raw
+	_, err = r.out.Write(append(line, '\n'))
+	return errWith(ExitDisk, "the rows before are kept: start it again to go on", err)
+}
+
+func (r *rowFile) close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return errWith(ExitDisk, "", r.out.Close())
+}
+
+// finish removes the file: its work is in the output.
+func (r *rowFile) finish() error { return errWith(ExitDisk, "", r.s.Remove(r.path)) }

@@ -1,0 +1,353 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/reward"
+)
+
+func scoreCommand(s *State) *cli.Command {
+	return leaf(s, &cli.Command{
+		Name:      "score",
+		Usage:     "score the replies of a file with any score function",
+		ArgsUsage: "IN [OUT]",
+		Flags:     scoreFlags(),
+		Description: "Reads what generate writes, or any parquet or JSON objects with replies, and reports mean@n, best@n and pass@k.\n" +
+			"With OUT (.jsonl, or .parquet where IN is), the scores are written beside the replies; rows that are done are kept in\n" +
+			"OUT.progress, so that the same command goes on after an interruption.",
+	}, 2, runScore)
+}
+
+// scoreOptions are the command line of `openmanus score`.
+type scoreOptions struct {
+	In, Out     string
+	Config      string
+	PromptKey   string
+	ResponseKey string
+	TruthKey    string
+	SourceKey   string
+	Threshold   float64
+	Force, JSON bool
+	reward      configs.Reward // from the flags, or from Config
+}
+
+func scoreFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "score-fn", Usage: "score function: " + strings.Join(slices.Sorted(maps.Keys(configs.ScoreFns())), ", ") + ", http://… or exec:COMMAND"},
+		&cli.StringFlag{Name: "config", Usage: "run `FILE` whose section [reward], with its components, is taken instead"},
+		&cli.Float64Flag{Name: "format-score", Usage: "score of a well-formed wrong answer"},
+		&cli.IntFlag{Name: "min-answer-tags", Value: -1, Usage: "<answer> tags that a reply needs; -1: the function's own number"},
+		&cli.Float64Flag{Name: "timeout", Value: 60, Usage: "seconds that an http:// or exec: function may take for one batch"},
+		&cli.IntFlag{Name: "batch-size", Value: 256, Usage: "replies in one request to such a function"},
+		&cli.StringFlag{Name: "prompt-key", Value: "prompt", Usage: promptKeyUsage},
+		&cli.StringFlag{Name: "response-key", Value: "responses", Usage: responseKeyUsage + ": text, or a list of texts"},
+		&cli.StringFlag{Name: "ground-truth-key", Value: "reward_model.ground_truth", Usage: "column of the ground truth"},
+		&cli.StringFlag{Name: "data-source-key", Value: "data_source", Usage: "column of the row's data source"},
+		&cli.Float64Flag{Name: "threshold", Value: 1, Usage: "a reply passes from this score on"},
+		&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists, and begin anew"},
+		jsonFlag(),
+	}
+}
+
+// parseScore reads the flags of scoreFlags.
+func parseScore(s *State, c *cli.Context) (scoreOptions, error) {
+	o := scoreOptions{
+		In: c.Args().Get(0), Out: c.Args().Get(1), Config: c.String("config"),
+		PromptKey: c.String("prompt-key"), ResponseKey: c.String("response-key"), TruthKey: c.String("ground-truth-key"), SourceKey: c.String("data-source-key"),
+		Threshold: c.Float64("threshold"), Force: c.Bool("force"), JSON: c.Bool("json"),
+	}
+	f := flagFaults{}
+	if o.In == "" {
+		f.errs = append(f.errs, errors.New("score needs a file to read: openmanus score IN [OUT]"))
+	}
+	f.need("response-key", o.ResponseKey, "the name of a column")
+	f.atLeast("min-answer-tags", c.Int("min-answer-tags"), -1)
+	f.atLeast("batch-size", c.Int("batch-size"), 1)
+	if t := c.Float64("timeout"); !(t > 0 && t <= 86400) {
+		f.add("timeout", "%v is not allowed; allowed: above 0, at most 86400 seconds", t)
+	}
+	fn := c.String("score-fn")
+	switch {
+	case o.Config != "" && fn != "":
+		f.add("score-fn", "--config is given as well: take out one of the two")
+	case o.Config != "":
+		for _, flag := range []string{"format-score", "min-answer-tags", "timeout", "batch-size"} {
+			if c.IsSet(flag) {
+				f.add(flag, "--config says it: take it out")
+			}
+		}
+	case f.need("score-fn", fn, "the name of a score function, or --config with a [reward] section"):
+		if msg := configs.ScoreFn(fn); msg != "" {
+			f.add("score-fn", "%s", msg)
+		}
+	}
+	if err := f.err(); err != nil {
+		return o, err
+	}
+	if o.Config == "" {
+		o.reward = configs.Reward{
+			ScoreFn: fn, FormatScore: c.Float64("format-score"), MinAnswerTags: c.Int("min-answer-tags"),
+			ScoreTimeoutS: c.Float64("timeout"), ScoreBatchSize: c.Int("batch-size"),
+		}
+		return o, nil
+	}
+	text, err := s.ReadFile(o.Config, maxInstruction)
+	if err != nil {
+		return o, errWith(ExitInput, "", err)
+	}
+	cfg, err := configs.Load(o.Config, text, nil)
+	if err != nil {
+		return o, err
+	}
+	o.reward = cfg.Reward
+	if o.reward.ScoreFn == "" && len(o.reward.Components) == 0 {
+		return o, errWith(ExitInput, "set reward.score_fn or reward.components there, or give --score-fn", fmt.Errorf("%s names no score function", o.Config))
+	}
+	return o, nil
+}
+
+// scoreWork is what decides the scores.
+type scoreWork struct {
+	Command     string         `json:"command"`
+	Input       string         `json:"input_sha256"`
+	PromptKey   string         `json:"prompt_key"`
+	ResponseKey string         `json:"response_key"`
+	TruthKey    string         `json:"ground_truth_key"`
+	SourceKey   string         `json:"data_source_key"`
+	Reward      configs.Reward `json:"reward"`
+}
+
+// rowScores are what is kept for a row: the scores of its replies, and what
+// every component said.
+type rowScores struct {
+	Scores []float64                 `json:"scores"`
+	Parts  map[string][]reward.Score `json:"parts"`
+}
+
+// scoreRows is how many rows are scored, and written down, at once.
+const scoreRows = 64
+
+func runScore(ctx context.Context, s *State, c *cli.Context) (err error) {
+	o, err := parseScore(s, c)
+	if err != nil {
+		return err
+	}
+	table, err := s.readTable(ctx, o.In)
+	if err != nil {
+		return err
+	}
+	column := "scores"
+	if o.Out != "" {
+		if err := s.freeOutput(o.Out, o.Force); err != nil {
+			return err
+		}
+		if err := errors.Join(table.CheckOutput(o.Out), table.Lacks(column)); err != nil {
+			return errWith(ExitInput, "", err)
+		}
+	}
+	samples := make([][]reward.Sample, table.Len())
+	for i := range samples {
+		row, err := table.Row(i)
+		if err == nil {
+			samples[i], err = o.samples(row, i)
+		}
+		if err != nil {
+			return errWith(ExitInput, "", fmt.Errorf("%s: row %d: %w", o.In, i, err))
+		}
+	}
+	composer, err := s.openComposer(o.reward)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, composer.Close()) }()
+	rows, done, err := s.scoreAll(ctx, o, composer, samples)
+	if err != nil {
+		return err
+	}
+	if o.Out != "" {
+		scores := make([][]float64, len(rows))
+		for i, r := range rows {
+			scores[i] = r.Scores
+		}
+		if err := data.Add(table, column, scores); err != nil {
+			return err
+		}
+		if err := s.writeTable(table, o.Out, o.Force); err != nil {
+			return err
+		}
+		if err := done.finish(); err != nil {
+			return err
+		}
+	}
+	result := summarize(rows, o.Threshold)
+	if o.JSON {
+		return s.printJSON(result)
+	}
+	return s.print([]byte(result.text()))
+}
+
+// samples are the replies of a row.
+func (o scoreOptions) samples(row map[string]any, i int) ([]reward.Sample, error) {
+	var texts []string
+	switch v := data.At(row, o.ResponseKey).(type) {
+	case string:
+		texts = []string{v}
+	case []any:
+		for _, x := range v {
+			text, ok := x.(string)
+			if !ok {
+				return nil, fmt.Errorf("its %s holds a %T, not text", o.ResponseKey, x)
+			}
+			texts = append(texts, text)
+		}
+	default:
+		return nil, fmt.Errorf("it has no replies in %s: name the column with --response-key", o.ResponseKey)
+	}
+	if len(texts) == 0 {
+		return nil, fmt.Errorf("its %s is empty", o.ResponseKey)
+	}
+	id := "row_" + strconv.Itoa(i)
+	lengths, _ := data.At(row, tokensKey(o.ResponseKey)).([]any)
+	out := make([]reward.Sample, len(texts))
+	for k, text := range texts {
+		out[k] = reward.Sample{
+			ID: fmt.Sprintf("%s_%d", id, k), Source: data.TextAt(row, o.SourceKey), Prompt: promptText(row, o.PromptKey), Response: text,
+			GroundTruth: data.TextAt(row, o.TruthKey), Tokens: -1,
+		}
+		if k < len(lengths) {
+			if n, err := strconv.Atoi(fmt.Sprint(lengths[k])); err == nil {
+				out[k].Tokens = n
+			}
+		}
+	}
+	return out, nil
+}
+
+// scoreAll scores the rows that the progress file, where there is an output,
+// does not have yet.
+func (s *State) scoreAll(ctx context.Context, o scoreOptions, composer *reward.Composer, samples [][]reward.Sample) (rows []rowScores, done *rowFile, failed error) {
+	rows = make([]rowScores, len(samples))
+	if o.Out != "" {
+		hash, err := s.hashFile(o.In)
+		if err != nil {
+			return nil, nil, err
+		}
+		work := scoreWork{"score", hash, o.PromptKey, o.ResponseKey, o.TruthKey, o.SourceKey, o.reward}
+		file, err := s.openRowFile(o.Out, work, o.Force)
+		if err != nil {
+			return nil, nil, err
+		}
+		done = file
+		defer func() { failed = errors.Join(failed, file.close()) }()
+		for i, raw := range done.done {
+			if i < 0 || i >= len(rows) || json.Unmarshal(raw, &rows[i]) != nil || len(rows[i].Scores) != len(samples[i]) {
+				return nil, nil, errWith(ExitInput, "--force begins anew", fmt.Errorf("%s: row %d is not what was written", done.path, i))
+			}
+		}
+	}
+	var todo []int
+	for i := range rows {
+		if rows[i].Scores == nil {
+			todo = append(todo, i)
+		}
+	}
+	bar := s.Progress("scoring", len(rows))
+	defer bar.Done()
+	for chunk := range slices.Chunk(todo, scoreRows) {
+		bar.Set(len(rows)-len(todo)+slices.Index(todo, chunk[0]), "")
+		var flat []reward.Sample
+		for _, i := range chunk {
+			flat = append(flat, samples[i]...)
+		}
+		composed, err := composer.Score(ctx, flat)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", o.In, err)
+		}
+		at := 0
+		for _, i := range chunk {
+			n := len(samples[i])
+			rows[i] = rowScores{Scores: composed.Scores[at : at+n], Parts: map[string][]reward.Score{}}
+			for name, scores := range composed.Parts {
+				rows[i].Parts[name] = scores[at : at+n]
+			}
+			at += n
+			if done != nil {
+				if err := done.add(i, rows[i]); err != nil {
+					return nil, nil, err
+				}
+			}
+		}
+	}
+	bar.Set(len(rows), "")
+	return rows, done, nil
+}
+
+// scoreResult is what `openmanus score --json` prints.
+type scoreResult struct {
+	Rows    int                `json:"rows"`
+	Samples int                `json:"samples"` // of a row; where rows differ, the fewest
+	Scores  map[string]float64 `json:"scores"`  // mean@n, best@n, pass@k
+	Metrics map[string]float64 `json:"metrics"` // reward/NAME/mean of every component, and its extra numbers
+}
+
+// summarize averages over rows: mean@n and best@n of a row's n scores, and
+// pass@k for k = 1, 2, 4 and so on up to n. A row with more replies than the
+// fewest has all of them counted in mean and pass, none left out.
+func summarize(rows []rowScores, threshold float64) scoreResult {
+	r := scoreResult{Rows: len(rows), Samples: len(rows[0].Scores), Scores: map[string]float64{}}
+	all := reward.Composed{Parts: map[string][]reward.Score{}}
+	for _, row := range rows {
+		r.Samples = min(r.Samples, len(row.Scores))
+		for name, scores := range row.Parts {
+			all.Parts[name] = append(all.Parts[name], scores...)
+		}
+	}
+	r.Metrics = all.Metrics()
+	n := float64(len(rows))
+	mean, best := fmt.Sprintf("mean@%d", r.Samples), fmt.Sprintf("best@%d", r.Samples)
+	for _, row := range rows {
+		sum, passed := 0.0, 0
+		for _, x := range row.Scores {
+			sum += x
+			if x >= threshold {
+				passed++
+			}
+		}
+		r.Scores[mean] += sum / float64(len(row.Scores)) / n
+		r.Scores[best] += slices.Max(row.Scores[:r.Samples]) / n
+		for k := 1; k <= r.Samples; k = nextK(k, r.Samples) {
+			r.Scores[fmt.Sprintf("pass@%d", k)] += passAtK(len(row.Scores), passed, k) / n
+		}
+	}
+	return r
+}
+
+// nextK doubles, and ends with n itself.
+func nextK(k, n int) int {
+	if k < n && 2*k > n {
+		return n
+	}
+	return 2 * k
+}
+
+func (r scoreResult) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d rows x %d replies\n", r.Rows, r.Samples)
+	for _, m := range []map[string]float64{r.Scores, r.Metrics} {
+		for _, name := range slices.Sorted(maps.Keys(m)) {
+			fmt.Fprintf(&b, "  %-24s %.4f\n", name, m[name])
+		}
+	}
+	return b.String()
+}

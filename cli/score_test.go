@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func TestPassAtK(t *testing.T) {
+	for _, c := range []struct {
+		n, c, k int
+		want    float64
+	}{{1, 0, 1, 0}, {1, 1, 1, 1}, {5, 2, 1, 0.4}, {4, 1, 2, 0.5}, {5, 2, 3, 0.9}, {5, 0, 5, 0}, {10, 10, 3, 1}} {
+		if got := passAtK(c.n, c.c, c.k); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("pass@%d with %d of %d: %v, want %v", c.k, c.c, c.n, got, c.want)
+		}
+	}
+}
+
+const scoredReplies = `{"reward_model":{"ground_truth":"4"},"responses":["#### 4","#### 5","#### 4"]}
+{"reward_model":{"ground_truth":"7"},"responses":["#### 1","none","#### 2"]}
+`
+
+func TestScore(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "in.jsonl", scoredReplies)
+	code, stdout, stderr := inProcess(t, dir, "score", "in.jsonl", "out.jsonl", "--score-fn", "gsm8k", "--format-score", "0.1", "--json")
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	var got scoreResult
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := scoreResult{Rows: 2, Samples: 3, Metrics: map[string]float64{"reward/gsm8k/mean": 2.3 / 6}, Scores: map[string]float64{
+		"mean@3": 2.3 / 6, "best@3": 0.55, "pass@1": 1. / 3, "pass@2": 0.5, "pass@3": 0.5,
+	}}
+	if d := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); d != "" {
+		t.Error(d)
+	}
+	out := one(t, dir, "out.jsonl")
+	if !strings.Contains(out, `"scores":[1,0.1,1]}`+"\n") || !strings.Contains(out, `"scores":[0.1,0,0.1]}`+"\n") {
+		t.Errorf("written:\n%s", out)
+	}
+	if left := entries(t, dir); len(left) != 2 {
+		t.Errorf("left %v", left)
+	}
+	for _, c := range []struct {
+		args []string
+		code ExitCode
+		want string
+	}{
+		{[]string{"score", "in.jsonl", "out.jsonl", "--score-fn", "gsm8k"}, ExitUsage, "out.jsonl exists"},
+		{[]string{"score", "in.jsonl", "--score-fn", "gsm9k"}, ExitUsage, `did you mean "gsm8k"?`},
+		{[]string{"score", "in.jsonl"}, ExitUsage, "--score-fn: missing"},
+		{[]string{"score", "--score-fn", "math"}, ExitUsage, "score needs a file"},
+		{[]string{"score", "none.jsonl", "--score-fn", "math"}, ExitInput, "none.jsonl"},
+		{[]string{"score", "in.jsonl", "--score-fn", "math", "--response-key", "x"}, ExitInput, "row 0: it has no replies in x"},
+		{[]string{"score", "in.jsonl", "--score-fn", "math", "--ground-truth-key", "x"}, ExitInput, "no ground truth"},
+		{[]string{"score", "in.jsonl", "o.parquet", "--score-fn", "math"}, ExitInput, "end the name in .jsonl"},
+		{[]string{"score", "in.jsonl", "--score-fn", "exec:/no/such/program"}, ExitEnv, "unreachable"},
+	} {
+		if code, _, stderr := inProcess(t, dir, c.args...); code != int(c.code) || !strings.Contains(stderr, c.want) {
+			t.Errorf("%q: exit code %d\n%s", c.args, code, stderr)
+		}
+	}
+}
+
+// With components from a configuration: progress of other work is refused, or
+// begun anew; of the same work, rows that are done are kept, whatever they are.
+func TestScoreGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "in.jsonl", scoredReplies)
+	writeFile(t, dir, "run.toml", tinyRun+"\n[reward.components.gsm8k]\nweight = 2.0\n[reward.components.brief]\nfn = \"length\"\nweight = -0.5\nmax_length = 1\nunit = \"words\"\n")
+	args := []string{"score", "in.jsonl", "out.jsonl", "--config", "run.toml"}
+	writeFile(t, dir, "half.jsonl", strings.Replace(scoredReplies, `"7"`, `""`, 1))
+	if code, _, stderr := inProcess(t, dir, "score", "half.jsonl", "out.jsonl", "--config", "run.toml"); code != int(ExitInput) || !strings.Contains(stderr, "row_1_0") {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	if code, _, stderr := inProcess(t, dir, args...); code != int(ExitInput) || !strings.Contains(stderr, "was begun with other work") {
+		t.Fatalf("other input: exit code %d\n%s", code, stderr)
+	}
+	if code, _, stderr := inProcess(t, dir, append(args, "--force")...); code != 0 {
+		t.Fatalf("anew: exit code %d\n%s", code, stderr)
+	}
+	out := one(t, dir, "out.jsonl")
+	if !strings.Contains(out, `"scores":[1.5,-0.5,1.5]`) || !strings.Contains(out, `"scores":[-0.5,0,-0.5]`) {
+		t.Errorf("written:\n%s", out)
+	}
+	args[2] = "more.jsonl"
+	writeFile(t, dir, "more.jsonl.progress", workOf(t, dir, args)+"\n"+`{"row":1,"data":{"scores":[9,9,9],"parts":{}}}`+"\n"+`{"row":0,"da`)
+	if code, _, stderr := inProcess(t, dir, args...); code != 0 {
+		t.Fatalf("going on: exit code %d\n%s", code, stderr)
+	}
+	if out := one(t, dir, "more.jsonl"); !strings.Contains(out, `"scores":[1.5,-0.5,1.5]`) || !strings.Contains(out, `"scores":[9,9,9]`) {
+		t.Errorf("written:\n%s", out)
+	}
+}
+
+// What was generated for a row is kept; what comes out is the same as if
+// nothing had happened.
+func TestGenerateGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	link(t, tinyModel(t), dir, "m")
+	text := ""
+	for _, p := range []string{`"one"`, `[{"role":"system","content":"s"},{"role":"user","content":"two"}]`, `"three"`} {
+		text += `{"prompt":` + p + `,"n":1}` + "\n"
+	}
+	writeFile(t, dir, "in.jsonl", text)
+	args := func(out string) []string {
+		return []string{"generate", "in.jsonl", out, "--model", "m", "--samples", "2", "--max-new-tokens", "5", "--seed", "7"}
+	}
+	if code, stdout, stderr := inProcess(t, dir, args("whole.jsonl")...); code != 0 || !strings.Contains(stdout, "3 rows x 2 replies") {
+		t.Fatalf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+	whole := one(t, dir, "whole.jsonl")
+	var row struct {
+		N         int      `json:"n"`
+		Responses []string `json:"responses"`
+		Tokens    []int    `json:"responses_tokens"`
+	}
+	line, _, _ := strings.Cut(whole, "\n")
+	if err := json.Unmarshal([]byte(line), &row); err != nil || row.N != 1 || len(row.Responses) != 2 || len(row.Tokens) != 2 || row.Tokens[0] < 1 || row.Tokens[0] > 5 {
+		t.Fatalf("%v: %s", err, line)
+	}
+
+	// Break off before the end: the output cannot be written.
+	if err := os.Mkdir(filepath.Join(dir, "part.jsonl.progress"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, _ := inProcess(t, dir, args("part.jsonl")...); code != int(ExitDisk) {
+		t.Errorf("a folder in the place of progress: exit code %d", code)
+	}
+	if err := os.Remove(filepath.Join(dir, "part.jsonl.progress")); err != nil {
+		t.Fatal(err)
+	}
+	// A run that was killed while it wrote its third line.
+	writeFile(t, dir, "part.jsonl.progress", workOf(t, dir, args("part.jsonl"))+"\n"+`{"row":1,"data":{"texts":["kept","too"],"tokens":[1,2]}}`+"\n"+`{"row":0,"da`)
+	if code, _, stderr := inProcess(t, dir, args("part.jsonl")...); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	a, b := strings.Split(whole, "\n"), strings.Split(one(t, dir, "part.jsonl"), "\n")
+	if a[0] != b[0] || a[2] != b[2] || !strings.Contains(b[1], `"responses":["kept","too"],"responses_tokens":[1,2]`) {
+		t.Errorf("%q\nand\n%q", a, b)
+	}
+}
+
+// workOf is the first line that a command would write into the progress file
+// of its output, as it says when it finds another one.
+func workOf(t *testing.T, dir string, args []string) string {
+	t.Helper()
+	writeFile(t, dir, args[2]+".progress", "{}\n")
+	code, _, stderr := inProcess(t, dir, args...)
+	_, after, ok := strings.Cut(stderr, "with other work: {}, now ")
+	work, _, whole := strings.Cut(after, ": give the same")
+	if code != int(ExitInput) || !ok || !whole {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	return work
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// readTable reads a data file for a command that adds columns to it.
+func (s *State) readTable(ctx context.Context, path string) (*data.Table, error) {
+	t, err := data.ReadTable(ctx, s.Path(path))
+	return t, errWith(ExitInput, "", err)
+}
+
+// writeTable writes a table in the format of the name, whole or not at all.
+func (s *State) writeTable(t *data.Table, path string, replace bool) (err error) {
+	f, err := s.Create(path)
+	if err != nil {
+		return errWith(ExitDisk, "", err)
+	}
+	defer f.Discard()
+	if err := t.Write(f, strings.EqualFold(filepath.Ext(path), ".parquet")); err != nil {
+		return errWith(ExitDisk, "", err)
+	}
+	return errWith(ExitDisk, "", f.Commit(replace))
+}
+
+// freeOutput refuses a file that is there, unless it may be replaced.
+func (s *State) freeOutput(path string, force bool) error {
+	switch _, err := s.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist), err == nil && force:
+		return nil
+	case err != nil:
+		return errWith(ExitDisk, "", err)
+	}
+	return errWith(ExitUsage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", path))
+}
+
+// hashFile is the SHA-256 of a file.
+func (s *State) hashFile(path string) (string, error) {
+	f, err := s.Open(path)
+	if err != nil {
+		return "", errWith(ExitInput, "", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", errWith(ExitInput, "", err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// promptOf reads a column of messages, or of text, which is one user message.
+func promptOf(row map[string]any, key string) ([]data.Message, error) {
+	switch v := data.At(row, key).(type) {
+	case nil:
+		return nil, fmt.Errorf("it has no %s: name the column with --prompt-key", key)
+	case string:
+		return []data.Message{{Role: "user", Content: v}}, nil
+	case []any:
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		var messages []data.Message
+		if err := json.Unmarshal(raw, &messages); err != nil || len(messages) == 0 {
+			return nil, fmt.Errorf("its %s is %.60s, not a list of messages", key, raw)
+		}
+		for _, m := range messages {
+			if m.Role == "" {
+				return nil, fmt.Errorf("its %s has a message without a role", key)
+			}
+		}
+		return messages, nil
+	}
+	return nil, fmt.Errorf("its %s is neither text nor a list of messages", key)
+}
+
+// promptText is a prompt as score functions see it.
+func promptText(row map[string]any, key string) string {
+	messages, err := promptOf(row, key)
+	if err != nil { // a file to be scored need not have one
+		return ""
+	}
+	var texts []string
+	for _, m := range messages {
+		texts = append(texts, m.Content)
+	}
+	return strings.Join(texts, "\n")
+}

@@ -66,7 +66,7 @@ type jsonRow struct {
 	Prompt        []jsonMessage   `json:"prompt"`
 	Ability       json.RawMessage `json:"ability"`
 	RewardModel   *struct {
-		GroundTruth *string         `json:"ground_truth"`
+		GroundTruth json.RawMessage `json:"ground_truth"` // text, or anything a score function reads
 		Style       json.RawMessage `json:"style"`
 	} `json:"reward_model"`
 	ExtraInfo *struct {
@@ -99,7 +99,7 @@ func (j *jsonRow) record() (Record, error) {
 	r.Conversations = recordMessages(j.Conversations)
 	r.Prompt = recordMessages(j.Prompt)
 	if m := j.RewardModel; m != nil {
-		r.RewardModel = &RecordReward{GroundTruth: m.GroundTruth, Style: textIn(m.Style)}
+		r.RewardModel = &RecordReward{GroundTruth: textOrJSON(m.GroundTruth), Style: textIn(m.Style)}
 	}
 	if e := j.ExtraInfo; e != nil {
 		r.ExtraInfo = &RecordExtra{Conversations: textIn(e.Conversations), Index: e.Index, Split: textIn(e.Split)}
@@ -116,6 +116,16 @@ func recordMessages(in []jsonMessage) []RecordMessage {
 		out[i] = RecordMessage(m)
 	}
 	return out
+}
+
+// textOrJSON is the text of a JSON string, of any other value its JSON, and
+// nil for null.
+func textOrJSON(raw json.RawMessage) *string {
+	if s := textIn(raw); s != nil || len(raw) == 0 || string(raw) == "null" {
+		return s
+	}
+	s := string(raw)
+	return &s
 }
 
 // textIn is the text of a JSON string, nil for any other value.

@@ -29,6 +29,7 @@ var metricRuns = []struct {
 	// Weights of a folder are validated before their warm start.
 	{"a model that is there", []string{
 		"train", "--set", "model.path=MODEL", "--set", "model.fresh.layers=0", "--set", "model.fresh.walks=0",
+		"--set", "reward.components.goal.weight=1", "--set", "reward.components.agentgym.weight=0.01",
 	}},
 	{"supervised", []string{"sft", "--set", `sft.val_files=["held-out.jsonl"]`}},
 }

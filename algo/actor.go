@@ -19,13 +19,18 @@ type Actor struct {
 	master  *model.Model
 	compute *model.Model // master itself in float32
 	adamw   *optim.AdamW
-	torn    bool // the weights may be between two steps: an update failed half way
+	extra   []optim.Param // float32 weights trained beside the model's: a critic's head
+	torn    bool          // the weights may be between two steps: an update failed half way
 }
 
 // NewActor takes ownership of m, whose weights must be float32, and makes a
 // shadow in the compute type where that differs.
 func NewActor(ctx context.Context, m *model.Model, compute torch.DType, o optim.AdamWOptions) (*Actor, error) {
-	a := &Actor{master: m, compute: m}
+	return newActor(ctx, m, compute, o, nil)
+}
+
+func newActor(ctx context.Context, m *model.Model, compute torch.DType, o optim.AdamWOptions, extra []optim.Param) (*Actor, error) {
+	a := &Actor{master: m, compute: m, extra: extra}
 	if m.DType() != compute {
 		shadow, err := m.Shadow(ctx, compute)
 		if err != nil {
@@ -51,7 +56,7 @@ func NewActor(ctx context.Context, m *model.Model, compute torch.DType, o optim.
 // training learned about step sizes is not the next one's.
 func (a *Actor) ResetOptimizer(ctx context.Context, o optim.AdamWOptions) error {
 	err := torch.Run(ctx, a.master.Thread(), func(*torch.Scope) error {
-		fresh := optim.NewAdamW(a.master.Thread(), params(a.master), o)
+		fresh := optim.NewAdamW(a.master.Thread(), append(params(a.master), a.extra...), o)
 		if a.adamw != nil {
 			a.adamw.Close()
 		}
@@ -136,6 +141,39 @@ func LogProbs(ctx context.Context, m *model.Model, rows []data.Row, micro MicroB
 	return nil
 }
 
+// SumPiSquared computes the old log-prob of every sampled token under m and the
+// sum of the squares of the distribution it was drawn from, without gradients.
+//
+// No kernel makes that sum, and none is needed: with z the logits over the
+// temperature T and y the token,
+//
+//	log Σ_v π(v)² = lse(2z) - 2 lse(z) = 2 log π_T(y) - log π_{T/2}(y)
+//
+// where π_{T/2} is the softmax of 2z.
+func SumPiSquared(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBatching, temperature float64) error {
+	batches, err := micro.Split(rows)
+	if err != nil {
+		return err
+	}
+	for _, b := range batches {
+		p := pack(b)
+		err := torch.Run(ctx, m.Thread(), func(s *torch.Scope) error {
+			s.NoGrad(func() {
+				hidden := p.hidden(s, m)
+				logp, _ := m.TokenLogProbs(hidden, p.targets, temperature, false)
+				sharp, _ := m.TokenLogProbs(hidden, p.targets, temperature/2, false)
+				p.scatter(logp.ToFloat32s(), func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+				p.scatter(logp.MulScalar(2).Sub(sharp).Exp().ToFloat32s(), func(r *data.Row) *[]float32 { return &r.SumPiSquared })
+			})
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // step clips the accumulated gradients, updates the weights and refreshes the
 // shadow. A gradient that is not finite is dropped and reported.
 func (a *Actor) step(ctx context.Context, lr, gradClip float64) (gradNorm float64, err error) {
@@ -159,16 +197,22 @@ func (a *Actor) step(ctx context.Context, lr, gradClip float64) (gradNorm float6
 // backward runs one micro-batch: forward, loss, backward, and moves the
 // gradients of a shadow to the float32 weights. After an error no gradient is
 // left behind.
-func (a *Actor) backward(ctx context.Context, loss func(s *torch.Scope) torch.Tensor) error {
+func (a *Actor) backward(ctx context.Context, loss func(s *torch.Scope) (torch.Tensor, error)) error {
 	return torch.Run(ctx, a.master.Thread(), func(s *torch.Scope) (err error) {
 		clean := false
 		defer func() { // an operation that panics must not leave half a sum either
 			if !clean {
 				zeroGrads(a.master)
 				zeroGrads(a.compute)
+				for _, p := range a.extra {
+					p.Tensor.ZeroGrad()
+				}
 			}
 		}()
-		l := loss(s)
+		l, err := loss(s)
+		if err != nil {
+			return err
+		}
 		if v := l.Item(); math.IsNaN(v) || math.IsInf(v, 0) {
 			return &NotFiniteError{What: "loss", Value: v}
 		}

@@ -4,6 +4,6 @@
 //
 // A Trainer owns the model, its optimiser and the run folder. All its methods
 // are called by one goroutine; episodes are played by the pool of
-// agent/rollout while no update is in flight. Estimators, losses and KL
-// estimators are one file each and found by name.
+// agent/rollout while no update is in flight. Estimators, losses, KL and
+// rollout correction are packages of their own below it, found by name.
 package algo

@@ -54,7 +54,7 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 // saveAfter saves what an error of a run would lose. After ctx has ended
 // nothing is saved, nor are weights that are between two steps.
 func (t *Trainer) saveAfter(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil || !t.unsaved || t.actor.torn {
+	if err == nil || ctx.Err() != nil || !t.unsaved || t.actor.torn || t.critic != nil && t.critic.torn {
 		return err
 	}
 	if saveErr := t.SaveCheckpoint(ctx); saveErr != nil {
@@ -80,6 +80,11 @@ func (t *Trainer) begin(ctx, soft context.Context) error {
 	}
 	if t.o.FreezeReference && !t.state.WarmStarted {
 		if err := t.freezeReference(ctx); err != nil {
+			return err
+		}
+	}
+	if t.critic != nil && t.o.Critic.FromActor && !t.state.WarmStarted {
+		if err := t.critic.CopyFrom(ctx, t.actor); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/data"
 )
 
@@ -15,7 +16,7 @@ import (
 // there is nothing left to solve, and may unlearn a rare state that only its
 // slower episodes pass through; by score it is done.
 var GroupMetrics = map[string]func(*data.Row) float64{
-	"seq_final_reward": rowScore,
+	"seq_final_reward": (*data.Row).RewardSum,
 	"score":            func(r *data.Row) float64 { return r.Score },
 }
 
@@ -32,26 +33,20 @@ type GroupStats struct {
 // and what it saw. A group without spread has advantage 0 on every token:
 // under a token mean it would only dilute the others (spec 5.11).
 func DropZeroSpread(rows []data.Row, metric func(*data.Row) float64) ([]data.Row, GroupStats) {
-	groups := map[string][]int{}
-	var order []string
+	groups := advantage.Groups(rows)
 	scores := make([]float64, len(rows))
 	for i := range rows {
 		scores[i] = metric(&rows[i])
-		if _, seen := groups[rows[i].UID]; !seen {
-			order = append(order, rows[i].UID)
-		}
-		groups[rows[i].UID] = append(groups[rows[i].UID], i)
 	}
-	stats := GroupStats{Groups: len(order)}
+	stats := GroupStats{Groups: len(groups)}
 	keep := make([]bool, len(rows))
-	for _, uid := range order {
-		members := groups[uid]
+	for _, members := range groups {
 		if len(members) == 1 {
 			stats.Single++
 			continue
 		}
-		_, std := meanStd(scores, members)
-		stats.MeanStd += std / float64(len(order))
+		_, std := advantage.MeanStd(scores, members)
+		stats.MeanStd += std / float64(len(groups))
 		if !spread(scores, members) {
 			stats.ZeroSpread++
 			continue

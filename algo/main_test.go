@@ -33,7 +33,7 @@ func tinyConfig() model.Config {
 }
 
 // newActor makes an actor on a tiny random model, the same every time.
-func newActor(t testing.TB, compute torch.DType) *Actor {
+func testActor(t testing.TB, compute torch.DType) *Actor {
 	t.Helper()
 	th, err := torch.NewThread(torch.Device{})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 )
@@ -14,17 +15,21 @@ import (
 // Lengths and outcomes are those of the episodes (rollout.Metrics).
 func BatchMetrics(rows []data.Row) map[string]float64 {
 	m := map[string]float64{}
-	var scores, rewards, advantages, returns []float64
+	var scores, rewards, advantages, values, returns []float64
 	sampled, all := 0, 0
 	for i := range rows {
 		r := &rows[i]
 		scores = append(scores, r.Score)
-		rewards = append(rewards, rowScore(r))
+		rewards = append(rewards, r.RewardSum())
 		sampled += r.SampledTokens()
 		all += len(r.Tokens)
 		for t, a := range r.Advantages {
-			if r.Mask[t] == 1 {
-				advantages = append(advantages, float64(a))
+			if r.Mask[t] != 1 {
+				continue
+			}
+			advantages = append(advantages, float64(a))
+			if r.Values != nil {
+				values = append(values, float64(r.Values[t]))
 			}
 		}
 		for t, x := range r.Returns {
@@ -36,8 +41,16 @@ func BatchMetrics(rows []data.Row) map[string]float64 {
 	spreadOf(m, "critic/score", scores)
 	spreadOf(m, "critic/rewards", rewards)
 	spreadOf(m, "critic/advantages", advantages)
-	spreadOf(m, "critic/returns", returns)
+	spreadOf(m, track.CriticReturns, returns)
 	histogram(m, track.AdvantageHistogram, advantages)
+	if len(values) > 0 {
+		spreadOf(m, track.CriticValues, values)
+		left := make([]float64, len(values))
+		for i := range values {
+			left[i] = returns[i] - values[i]
+		}
+		m[track.CriticExplainedVar] = 1 - variance(left)/(variance(returns)+1e-5)
+	}
 	m["state_tokens/total"] = float64(sampled)
 	if all > 0 {
 		m["state_tokens/coverage"] = float64(sampled) / float64(all)
@@ -123,6 +136,18 @@ func spreadOf(m map[string]float64, prefix string, xs []float64) {
 	m[prefix+"/min"] = lo
 }
 
+// variance is the unbiased variance, 0 for fewer than two numbers.
+func variance(xs []float64) float64 {
+	if len(xs) < 2 {
+		return 0
+	}
+	mean, v := sum(xs)/float64(len(xs)), 0.0
+	for _, x := range xs {
+		v += (x - mean) * (x - mean)
+	}
+	return v / float64(len(xs)-1)
+}
+
 func sum(xs []float64) float64 {
 	s := 0.0
 	for _, x := range xs {
@@ -153,7 +178,7 @@ func newLogProbGap(rows []data.Row, got func(*data.Row) []float32) LogProbGap {
 			d := math.Abs(x)
 			g.Mean += d
 			g.Max = math.Max(g.Max, d)
-			g.K3 += KLEstimate("k3", x)
+			g.K3 += kl.K3(x)
 			n++
 		}
 	}

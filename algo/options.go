@@ -6,6 +6,10 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/advantage"
+	"github.com/openmanus/openmanus/algo/correction"
+	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/reward"
 	"github.com/openmanus/openmanus/torch/optim"
@@ -38,11 +42,18 @@ type Options struct {
 	Allocation     string
 	TurnPenalty    float64 // taken off an episode's score for every turn it took
 	Estimator      string
-	EstimatorOpts  EstimatorOptions
-	DropZeroSpread bool
+	EstimatorOpts  advantage.Options
+	DropZeroSpread bool   // under an estimator that compares within groups
 	FilterMetric   string // of GroupMetrics: whose spread counts for DropZeroSpread
+	FilterGroups   bool   // draw tasks until BatchTasks groups have spread
+	MaxGenBatches  int    // at most so many times BatchTasks tasks
+	KLReward       *KLReward
+	Correction     Correction
+	PFPPO          string // of advantage.Reweightings; "" for none
+	PFPPOPower     float64
 	Policy         PolicyOptions
-	RefMicro       MicroBatching // of the reference's forward passes
+	Critic         *CriticOptions // nil: no critic
+	RefMicro       MicroBatching  // of the reference's forward passes
 	AdamW          optim.AdamWOptions
 	Schedule       optim.Schedule // of the learning rate over Steps
 
@@ -56,6 +67,21 @@ type Options struct {
 	// the KL loss, instead of those that Parts.Ref came with.
 	FreezeReference bool
 }
+
+// KLReward takes the KL to the reference off the rewards.
+type KLReward struct {
+	Type       string        // of kl.Estimators
+	Controller kl.Controller // as it is before the first step
+}
+
+// Correction says what is done about the distance between the policy that
+// sampled and the one that is trained.
+type Correction struct {
+	Weights *correction.Weights
+	Rules   []correction.Rule
+}
+
+func (c Correction) on() bool { return c.Weights != nil || len(c.Rules) > 0 }
 
 // SFTOptions configure supervised training.
 type SFTOptions struct {
@@ -112,11 +138,35 @@ func (o *Options) validate(envs []Env) error {
 	positive("train batch size", o.BatchTasks)
 	positive("group size", o.Train.GroupSize)
 	positive("validation samples", o.Val.GroupSize)
-	if err := checkBestMetric(o.BestMetric); err != nil {
-		errs = append(errs, err)
+	add := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
 	}
-	if _, err := Estimators.Lookup(o.Estimator); err != nil {
-		errs = append(errs, err)
+	add(checkBestMetric(o.BestMetric))
+	e, err := advantage.Estimators.Lookup(o.Estimator)
+	add(err)
+	if e.Needs.Values && o.Critic == nil {
+		add(fmt.Errorf("advantage estimator %s needs a critic", o.Estimator))
+	}
+	add(loss.Check(o.Policy.Loss, o.Policy.Agg))
+	if _, known := GroupMetrics[o.FilterMetric]; !known && (o.DropZeroSpread || o.FilterGroups) {
+		add(fmt.Errorf("there is no group metric %q", o.FilterMetric))
+	}
+	if o.FilterGroups {
+		positive("batches generated for one", o.MaxGenBatches)
+	}
+	if o.KLReward != nil {
+		add(o.KLReward.Controller.Validate())
+		_, err := kl.Estimate(o.KLReward.Type, 0)
+		add(err)
+	}
+	if o.Policy.KLCoef != 0 {
+		add(kl.Check(o.Policy.KLType))
+	}
+	if o.PFPPO != "" {
+		_, err := advantage.Reweightings.Lookup(o.PFPPO)
+		add(err)
 	}
 	tasks := 0
 	for _, e := range envs {
@@ -127,3 +177,6 @@ func (o *Options) validate(envs []Env) error {
 	}
 	return errors.Join(errs...)
 }
+
+// needsReference reports whether a step measures the KL to a frozen policy.
+func (o *Options) needsReference() bool { return o.KLReward != nil || o.Policy.KLCoef != 0 }

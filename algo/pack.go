@@ -15,6 +15,7 @@ type packed struct {
 	at             []int64 // positions whose next token is in the loss
 	targets        []int64 // that next token
 	row, token     []int   // where it stands: rows[row[i]].Tokens[token[i]]
+	lens           []int   // of each row, how many of its tokens are in the loss
 }
 
 // pack lays rows out. A token is in the loss where its mask is 1; the first
@@ -27,6 +28,7 @@ func pack(rows []data.Row) *packed {
 	p := &packed{rows: rows}
 	p.ids, p.positions, p.offsets = model.Pack(seqs...)
 	for r := range rows {
+		before := len(p.at)
 		for t := 1; t < len(rows[r].Tokens); t++ {
 			if rows[r].Mask[t] == 1 {
 				p.at = append(p.at, int64(p.offsets[r]+t-1))
@@ -35,6 +37,7 @@ func pack(rows []data.Row) *packed {
 				p.token = append(p.token, t)
 			}
 		}
+		p.lens = append(p.lens, len(p.at)-before)
 	}
 	return p
 }
@@ -43,8 +46,13 @@ func pack(rows []data.Row) *packed {
 // the temperature and, if asked, the entropies [M]. Only their positions reach
 // the output layer.
 func (p *packed) logProbs(s *torch.Scope, m *model.Model, temperature float64, entropy bool) (logp, ent torch.Tensor) {
-	hidden := m.Forward(s, p.ids, p.positions, p.offsets).IndexSelect(0, s.Int64s(p.at, len(p.at)))
-	return m.TokenLogProbs(hidden, p.targets, temperature, entropy)
+	return m.TokenLogProbs(p.hidden(s, m), p.targets, temperature, entropy)
+}
+
+// hidden runs the model and returns its states [M,D] before the tokens in the
+// loss.
+func (p *packed) hidden(s *torch.Scope, m *model.Model) torch.Tensor {
+	return m.Forward(s, p.ids, p.positions, p.offsets).IndexSelect(0, s.Int64s(p.at, len(p.at)))
 }
 
 // gather collects a per-token field of the rows into a tensor [M].

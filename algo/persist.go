@@ -42,6 +42,14 @@ func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 				if err := t.save(ctx, filepath.Join(dir, ActorFolder)); err != nil {
 					return err
 				}
+				if t.critic != nil {
+					if err := t.saveC(ctx, filepath.Join(dir, CriticFolder)); err != nil {
+						return err
+					}
+					if err := t.critic.save(ctx, dir); err != nil {
+						return err
+					}
+				}
 				return writeRest(ctx, dir, t.actor, t.state, t.run)
 			}, also...)
 		})

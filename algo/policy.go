@@ -1,23 +1,23 @@
 package algo
 
-// The policy update of PPO and GRPO (spec 5.7, verl's "vanilla"):
+// The policy update of PPO, GRPO and their kin (spec 5.7):
 //
-//	x = clamp(log π - log π_old, ±20),  ρ = exp(x)
-//	L = max(-A ρ, -A clip(ρ, 1-ε_low, 1+ε_high)),  for A < 0: min(L, -A c)
-//	loss = Σ L m / Σ m over the whole mini-batch
-//	     - entropy_coef · mean entropy + kl_loss_coef · mean KL(π, π_ref)
+//	loss = agg(ℓ) - entropy_coef · agg(entropy) + kl_loss_coef · agg(KL(π, π_ref))
 //
-// Sources: Schulman et al., arXiv:1707.06347 (clip); Ye et al.,
-// arXiv:1912.09729 (dual clip c); Yu et al., DAPO, arXiv:2503.14476
-// (clip-higher, token mean).
+// with ℓ one of loss.Policies and agg one of loss.Aggregations over the tokens
+// of the whole mini-batch.
 //
-// Differs from verl in: the mean is over the tokens of the mini-batch, not of
-// the micro-batch, so that micro-batching cannot change the gradient; an
-// empty mask gives 0.
+// Differs from verl in: sums over a mini-batch are divided by what its rows are,
+// not by what a micro-batch's are, so that micro-batching cannot change the
+// gradient; an empty mask gives 0.
 
 import (
 	"context"
+	"slices"
 
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -26,24 +26,28 @@ import (
 type PolicyOptions struct {
 	MiniBatch   int // rows in an optimiser step; 0: all
 	Micro       MicroBatching
-	ClipLow     float64
-	ClipHigh    float64
-	ClipC       float64
+	Loss        string // of loss.Policies
+	LossOptions loss.Options
+	Agg         string  // of loss.Aggregations
+	AggScale    float64 // what seq-mean-token-sum-norm divides by
 	EntropyCoef float64
 	Entropy     bool    // report the entropy by turn also where it is not in the loss
 	KLCoef      float64 // 0: no KL loss
-	KLType      string  // k1, abs, k2, k3
+	KLType      string  // of kl.Estimators, with or without +, or kl.Full
+	Reference   *model.Model
 	Temperature float64 // of the rollout: log-probs are those of logits / Temperature
 	GradClip    float64
+	Seed        uint64 // of what a loss draws
 }
 
-// PolicyStats are means over the tokens, or the optimiser steps, of an update.
+// PolicyStats are means over the tokens, the mini-batches or the optimiser
+// steps of an update.
 type PolicyStats struct {
-	Loss, ClipFrac, ClipFracLower, PPOKL float64
-	Entropy, KL                          float64
-	GradNorm                             float64
-	Steps                                int // optimiser steps done
-	Gap                                  LogProbGap
+	Loss, KL                                float64 // by mini-batch, as aggregated
+	ClipFrac, ClipFracLower, PPOKL, Entropy float64 // by token
+	GradNorm                                float64
+	Steps                                   int // optimiser steps done
+	Gap                                     LogProbGap
 }
 
 func (o PolicyOptions) wantsEntropy() bool { return o.Entropy || o.EntropyCoef != 0 }
@@ -51,8 +55,9 @@ func (o PolicyOptions) wantsEntropy() bool { return o.Entropy || o.EntropyCoef !
 // UpdateActor makes one pass over the rows, one optimiser step a mini-batch
 // (verl's update_policy). With a single mini-batch the old log-probs are the
 // current ones, detached: the ratio is exactly 1 and no extra pass is needed
-// (spec 5.2); otherwise OldLogProbs must be there. RefLogProbs must be there
-// if the KL loss is on.
+// (spec 5.2); otherwise OldLogProbs must be there, unless the loss takes the
+// recorded ones. RefLogProbs must be there if the KL loss is on, but for
+// kl.Full, which asks the reference itself.
 func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o PolicyOptions) (st PolicyStats, err error) {
 	defer func() {
 		if err != nil && st.Steps > 0 {
@@ -72,17 +77,24 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 			return st, err
 		}
 		tokens += n
+		o.Seed++
 	}
 	if tokens > 0 {
-		for _, v := range []*float64{&st.Loss, &st.ClipFrac, &st.ClipFracLower, &st.PPOKL, &st.Entropy, &st.KL} {
+		for _, v := range []*float64{&st.ClipFrac, &st.ClipFracLower, &st.PPOKL, &st.Entropy} {
 			*v /= float64(tokens)
 		}
 	}
 	if st.Steps > 0 {
-		st.GradNorm /= float64(st.Steps)
+		for _, v := range []*float64{&st.Loss, &st.KL, &st.GradNorm} {
+			*v /= float64(st.Steps)
+		}
 	}
 	// The log-probs from before the first step, whichever way they came about.
-	st.Gap = newLogProbGap(rows, func(r *data.Row) []float32 { return r.OldLogProbs })
+	known := rows
+	if o.Loss == loss.Bypass {
+		known = rows[:size] // later mini-batches were first looked at by other weights
+	}
+	st.Gap = newLogProbGap(known, func(r *data.Row) []float32 { return r.OldLogProbs })
 	return st, nil
 }
 
@@ -106,6 +118,10 @@ func (a *Actor) accumulatePolicy(ctx context.Context, rows []data.Row, onPolicy 
 	if tokens == 0 {
 		return 0, nil
 	}
+	u, err := a.newPolicyUpdate(ctx, rows, onPolicy, o)
+	if err != nil {
+		return 0, err
+	}
 	batches, err := o.Micro.Split(rows)
 	if err != nil {
 		return 0, err
@@ -115,8 +131,8 @@ func (a *Actor) accumulatePolicy(ctx context.Context, rows []data.Row, onPolicy 
 		if len(p.at) == 0 {
 			continue
 		}
-		err := a.backward(ctx, func(s *torch.Scope) torch.Tensor {
-			return a.policyLoss(s, p, tokens, onPolicy, o, st)
+		err := a.backward(ctx, func(s *torch.Scope) (torch.Tensor, error) {
+			return u.loss(s, a.compute, p, st)
 		})
 		if err != nil {
 			return 0, err
@@ -125,10 +141,65 @@ func (a *Actor) accumulatePolicy(ctx context.Context, rows []data.Row, onPolicy 
 	return tokens, nil
 }
 
-// policyLoss is a micro-batch's share of the loss, already divided by the
-// tokens of the mini-batch.
-func (a *Actor) policyLoss(s *torch.Scope, p *packed, tokens int, onPolicy bool, o PolicyOptions, st *PolicyStats) torch.Tensor {
-	logp, entropy := p.logProbs(s, a.compute, o.Temperature, o.wantsEntropy())
+// policyUpdate is what the micro-batches of one mini-batch share.
+type policyUpdate struct {
+	o        PolicyOptions
+	policy   loss.Policy
+	weight   func(n int) float64 // of a token in a row with n in the loss
+	onPolicy bool
+	chosen   []bool // tokens the policy chose, of micro-batches to come; nil where it chooses none
+}
+
+func (a *Actor) newPolicyUpdate(ctx context.Context, rows []data.Row, onPolicy bool, o PolicyOptions) (*policyUpdate, error) {
+	u := &policyUpdate{o: o, onPolicy: onPolicy}
+	var err error
+	if u.policy, err = loss.Policies.Lookup(o.Loss); err != nil {
+		return nil, err
+	}
+	aggregate, err := loss.Aggregations.Lookup(o.Agg)
+	if err != nil {
+		return nil, err
+	}
+	lens := make([]int, len(rows))
+	for i := range rows {
+		lens[i] = maskedTokens(rows[i : i+1])
+	}
+	u.weight = aggregate(lens, o.AggScale)
+	if u.policy.Choose != nil {
+		u.chosen, err = a.choose(ctx, rows, u)
+	}
+	return u, err
+}
+
+// choose computes the log-probs of a mini-batch as they are now, for a loss
+// that looks at all of it before it knows what to do with a token.
+func (a *Actor) choose(ctx context.Context, rows []data.Row, u *policyUpdate) ([]bool, error) {
+	now := slices.Clone(rows) // whose log-probs are new slices
+	err := LogProbs(ctx, a.compute, now, u.o.Micro, u.o.Temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+	if err != nil {
+		return nil, err
+	}
+	var tokens []loss.Token
+	for i := range rows {
+		for t := 1; t < len(rows[i].Tokens); t++ {
+			if rows[i].Mask[t] != 1 {
+				continue
+			}
+			tok := loss.Token{LogP: float64(now[i].OldLogProbs[t]), Adv: float64(rows[i].Advantages[t])}
+			if tok.Old = tok.LogP; !u.onPolicy {
+				tok.Old = float64(rows[i].OldLogProbs[t])
+			}
+			tokens = append(tokens, tok)
+		}
+	}
+	return u.policy.Choose(tokens, u.o.LossOptions, u.o.Seed), nil
+}
+
+// loss is a micro-batch's share of the mini-batch's loss.
+func (u *policyUpdate) loss(s *torch.Scope, m *model.Model, p *packed, st *PolicyStats) (torch.Tensor, error) {
+	o := u.o
+	hidden := p.hidden(s, m)
+	logp, entropy := m.TokenLogProbs(hidden, p.targets, o.Temperature, o.wantsEntropy())
 	if o.wantsEntropy() {
 		values := entropy.Detach().ToFloat32s()
 		p.scatter(values, func(r *data.Row) *[]float32 { return &r.Entropies })
@@ -136,32 +207,63 @@ func (a *Actor) policyLoss(s *torch.Scope, p *packed, tokens int, onPolicy bool,
 			st.Entropy += float64(h)
 		}
 	}
-	var old torch.Tensor
-	if onPolicy {
-		old = logp.Detach()
-		p.scatter(old.ToFloat32s(), func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+	b := loss.Batch{LogP: logp, Adv: p.gather(s, func(r *data.Row) []float32 { return r.Advantages }), Lens: p.lens}
+	if u.onPolicy || o.Loss == loss.Bypass {
+		b.Old = logp.Detach()
+		p.scatter(b.Old.ToFloat32s(), func(r *data.Row) *[]float32 { return &r.OldLogProbs })
 	} else {
-		old = p.gather(s, func(r *data.Row) []float32 { return r.OldLogProbs })
+		b.Old = p.gather(s, func(r *data.Row) []float32 { return r.OldLogProbs })
 	}
-	adv := p.gather(s, func(r *data.Row) []float32 { return r.Advantages })
-	ones := s.Ones(torch.Float32, len(p.row))
-	loss, stats := torch.PolicyLoss(logp, old, adv, ones, torch.PolicyLossOptions{
-		ClipLow: o.ClipLow, ClipHigh: o.ClipHigh, ClipC: o.ClipC, Normalizer: float64(tokens),
-	})
-	st.Loss += loss.Item() * float64(tokens)
-	st.ClipFrac += stats.ClipFrac
-	st.ClipFracLower += stats.ClipFracLower
-	st.PPOKL += stats.PPOKL
+	if o.Loss == loss.Bypass {
+		b.Old = p.gather(s, func(r *data.Row) []float32 { return r.RolloutLogProbs })
+	}
+	if p.rows[0].Weights != nil {
+		b.Weights = p.gather(s, func(r *data.Row) []float32 { return r.Weights })
+	}
+	if u.chosen != nil {
+		b.Chosen, u.chosen = u.chosen[:len(p.at)], u.chosen[len(p.at):]
+	}
+	perToken, sums := u.policy.Loss(s, b, o.LossOptions)
+	st.ClipFrac += sums.ClipFrac
+	st.ClipFracLower += sums.ClipFracLower
+	st.PPOKL += sums.PPOKL
+
+	weights := make([]float32, 0, len(p.at))
+	for _, n := range p.lens {
+		for range n {
+			weights = append(weights, float32(u.weight(n)))
+		}
+	}
+	w := s.Float32s(weights, len(weights))
+	total := perToken.Mul(w).Sum()
+	st.Loss += total.Item()
 	if o.EntropyCoef != 0 {
-		loss = loss.Sub(entropy.Sum().MulScalar(o.EntropyCoef / float64(tokens)))
+		total = total.Sub(entropy.Mul(w).Sum().MulScalar(o.EntropyCoef))
 	}
 	if o.KLCoef != 0 {
-		ref := p.gather(s, func(r *data.Row) []float32 { return r.RefLogProbs })
-		kl := torch.KLLoss(logp, ref, ones, float64(tokens), o.KLType)
-		st.KL += kl.Item() * float64(tokens)
-		loss = loss.Add(kl.MulScalar(o.KLCoef))
+		distance, err := u.kl(s, m, p, hidden, logp)
+		if err != nil {
+			return torch.Tensor{}, err
+		}
+		sum := distance.Mul(w).Sum()
+		st.KL += sum.Item()
+		total = total.Add(sum.MulScalar(o.KLCoef))
 	}
-	return loss
+	return total, nil
+}
+
+// kl is the KL to the reference, token by token.
+func (u *policyUpdate) kl(s *torch.Scope, m *model.Model, p *packed, hidden, logp torch.Tensor) (torch.Tensor, error) {
+	o := u.o
+	if o.KLType != kl.Full {
+		return kl.Loss(o.KLType, logp, p.gather(s, func(r *data.Row) []float32 { return r.RefLogProbs }))
+	}
+	scores := func(m *model.Model, hidden torch.Tensor) torch.Tensor {
+		return m.LMHead.Forward(hidden).To(torch.Float32).MulScalar(1 / o.Temperature)
+	}
+	var ref torch.Tensor
+	s.NoGrad(func() { ref = scores(o.Reference, p.hidden(s, o.Reference)) })
+	return kl.Exact(scores(m, hidden), ref), nil
 }
 
 func (st PolicyStats) metrics(m map[string]float64, o PolicyOptions) {

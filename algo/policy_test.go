@@ -6,6 +6,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -22,9 +24,21 @@ var splits = []struct {
 	{"two rows and 64 tokens", MicroBatching{Rows: 2, MaxTokens: 64}},
 }
 
+// clipHigher are the constants of vanilla; those of the other losses are theirs.
+func clipHigher() loss.Options {
+	return loss.Options{
+		ClipLow: .2, ClipHigh: .28, ClipC: 3, TauPos: 1, TauNeg: 1.05, ClipCovRatio: .2, ClipCovLow: -5, ClipCovHigh: 5,
+		KLCovRatio: .2, PPOKLCoef: .1,
+	}
+}
+
+func vanillaOptions() PolicyOptions {
+	return PolicyOptions{Loss: "vanilla", Agg: loss.TokenMean, LossOptions: clipHigher(), Temperature: 1, GradClip: 1}
+}
+
 func policyOptions(micro MicroBatching) PolicyOptions {
 	return PolicyOptions{
-		Micro: micro, ClipLow: .2, ClipHigh: .28, ClipC: 3, EntropyCoef: .01, KLCoef: .1, KLType: "k3",
+		Micro: micro, Loss: "vanilla", Agg: loss.TokenMean, LossOptions: clipHigher(), EntropyCoef: .01, KLCoef: .1, KLType: "k3",
 		Temperature: .9, GradClip: 1,
 	}
 }
@@ -36,7 +50,7 @@ func TestMicroBatchingDoesNotChangeTheUpdate(t *testing.T) {
 		var grad, updated map[string][]float32
 		var stats PolicyStats
 		for _, c := range splits {
-			a := newActor(t, torch.Float32)
+			a := testActor(t, torch.Float32)
 			var st PolicyStats
 			if _, err := a.accumulatePolicy(t.Context(), trainRows(8), onPolicy, policyOptions(c.micro), &st); err != nil {
 				t.Fatal(err)
@@ -63,12 +77,78 @@ func TestMicroBatchingDoesNotChangeTheUpdate(t *testing.T) {
 	}
 }
 
+// Nor with any other loss, aggregation or correction, off policy.
+func TestMicroBatchingWithEveryLoss(t *testing.T) {
+	for _, name := range loss.Policies.Names() {
+		t.Run(name, func(t *testing.T) {
+			var grad map[string][]float32
+			for _, micro := range []MicroBatching{{}, {Rows: 1}, {Rows: 3}} {
+				o := policyOptions(micro)
+				o.Loss, o.Agg = name, loss.SeqMeanTokenMean
+				o.LossOptions.BypassLoss, o.LossOptions.BypassWeights, o.LossOptions.BypassWeightsCap = loss.Reinforce, loss.BySequence, 2
+				rows := trainRows(8)
+				for i := range rows {
+					rows[i].Weights = make([]float32, len(rows[i].Tokens))
+					for j := range rows[i].Weights {
+						rows[i].Weights[j] = .5 + .1*float32(j%7)
+						rows[i].RolloutLogProbs[j] = -5 + .1*float32(j%4)
+					}
+				}
+				a := testActor(t, torch.Float32)
+				var st PolicyStats
+				_, err := a.accumulatePolicy(t.Context(), rows, false, o, &st)
+				must(t, err)
+				g := gradients(t, a)
+				if grad == nil {
+					grad = g
+				} else if d, tensor := relative(t, g, grad); d > 1e-5 {
+					t.Errorf("%+v: the gradient of %s is off by %.2g", micro, tensor, d)
+				}
+			}
+		})
+	}
+}
+
+// The sum of squared probabilities is that of the whole distribution.
+func TestSumPiSquared(t *testing.T) {
+	a := testActor(t, torch.Float32)
+	rows := trainRows(4)
+	const temperature = .9
+	must(t, SumPiSquared(t.Context(), a.Compute(), rows, MicroBatching{Rows: 2}, temperature))
+	plain := trainRows(4)
+	must(t, LogProbs(t.Context(), a.Compute(), plain, MicroBatching{}, temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs }))
+	must(t, torch.Run(t.Context(), a.Compute().Thread(), func(s *torch.Scope) error {
+		s.NoGrad(func() {
+			p := pack(plain)
+			pi := a.Compute().LMHead.Forward(p.hidden(s, a.Compute())).MulScalar(1 / temperature).Softmax(-1)
+			p.scatter(pi.Square().SumDim(-1, false).ToFloat32s(), func(r *data.Row) *[]float32 { return &r.SumPiSquared })
+		})
+		return nil
+	}))
+	n := 0
+	for i := range rows {
+		for j, m := range rows[i].Mask {
+			want, got := float64(plain[i].SumPiSquared[j]), float64(rows[i].SumPiSquared[j])
+			if math.Abs(got-want) > 1e-4*want || m == 1 && j > 0 && !(want > 0) {
+				t.Errorf("row %d, token %d: %g, want %g", i, j, got, want)
+			}
+			if d := rows[i].OldLogProbs[j] - plain[i].OldLogProbs[j]; math.Abs(float64(d)) > 1e-5 {
+				t.Errorf("row %d, token %d: the log-prob is off by %g", i, j, d)
+			}
+			n += int(m)
+		}
+	}
+	if n == 0 {
+		t.Error("no token was compared")
+	}
+}
+
 // A computation in bfloat16 sums its gradients in float32, so micro-batching
 // moves them by no more than the rounding of each pass.
 func TestMicroBatchingInBFloat16(t *testing.T) {
 	var first map[string][]float32
 	for _, c := range splits {
-		a := newActor(t, torch.BFloat16)
+		a := testActor(t, torch.BFloat16)
 		var st PolicyStats
 		if _, err := a.accumulatePolicy(t.Context(), trainRows(8), true, policyOptions(c.micro), &st); err != nil {
 			t.Fatal(err)
@@ -90,7 +170,7 @@ func TestMiniBatchesUseTheOldLogProbs(t *testing.T) {
 	o.MiniBatch = 4
 	const lr = 1e-2
 
-	a := newActor(t, torch.Float32)
+	a := testActor(t, torch.Float32)
 	rows := trainRows(8)
 	before := func(r *data.Row) *[]float32 { return &r.OldLogProbs }
 	if err := LogProbs(t.Context(), a.Compute(), rows, MicroBatching{Rows: 1}, o.Temperature, before); err != nil {
@@ -117,7 +197,7 @@ func TestMiniBatchesUseTheOldLogProbs(t *testing.T) {
 
 	// The same by hand: the first mini-batch at ratio 1, then the KL between the
 	// old policy and the one that it left, over the second's tokens.
-	b := newActor(t, torch.Float32)
+	b := testActor(t, torch.Float32)
 	var sums PolicyStats
 	if _, err := b.updateMiniBatch(t.Context(), rows[:4], lr, false, o, &sums); err != nil {
 		t.Fatal(err)
@@ -128,18 +208,18 @@ func TestMiniBatchesUseTheOldLogProbs(t *testing.T) {
 	if err := LogProbs(t.Context(), b.Compute(), moved, MicroBatching{Rows: 1}, o.Temperature, now); err != nil {
 		t.Fatal(err)
 	}
-	kl := 0.0
+	moving := 0.0
 	for i := range moved {
 		for j, m := range moved[i].Mask {
 			if m == 1 && j > 0 {
-				kl += float64(old[4+i][j]) - float64(moved[i].RefLogProbs[j])
+				moving += float64(old[4+i][j]) - float64(moved[i].RefLogProbs[j])
 			}
 		}
 	}
 	if math.Abs(first) > 1e-4 {
 		t.Errorf("the first mini-batch has a KL of %g to the policy it starts from", first)
 	}
-	want := (first + kl) / float64(maskedTokens(rows))
+	want := (first + moving) / float64(maskedTokens(rows))
 	if math.Abs(want) < 1e-4 {
 		t.Fatalf("the first mini-batch moved the policy by %g only: nothing to see", want)
 	}
@@ -150,8 +230,8 @@ func TestMiniBatchesUseTheOldLogProbs(t *testing.T) {
 
 // With one mini-batch the ratio is exactly 1, whatever the rows say.
 func TestSingleMiniBatchIsOnPolicy(t *testing.T) {
-	a := newActor(t, torch.Float32)
-	st, err := a.UpdateActor(context.Background(), trainRows(8), 1e-3, PolicyOptions{ClipLow: .2, ClipHigh: .2, ClipC: 3, Temperature: 1, GradClip: 1})
+	a := testActor(t, torch.Float32)
+	st, err := a.UpdateActor(context.Background(), trainRows(8), 1e-3, vanillaOptions())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +244,7 @@ func TestSingleMiniBatchIsOnPolicy(t *testing.T) {
 // in one mini-batch as in several.
 func TestLogProbGap(t *testing.T) {
 	for _, size := range []int{0, 8, 4, 3} {
-		a := newActor(t, torch.Float32)
+		a := testActor(t, torch.Float32)
 		rows := trainRows(8)
 		before := func(r *data.Row) *[]float32 { return &r.OldLogProbs }
 		must(t, LogProbs(t.Context(), a.Compute(), rows, MicroBatching{}, 1, before))
@@ -173,10 +253,11 @@ func TestLogProbGap(t *testing.T) {
 				rows[i].RolloutLogProbs[j] = rows[i].OldLogProbs[j] + .25
 			}
 		}
-		o := PolicyOptions{MiniBatch: size, ClipLow: .2, ClipHigh: .2, ClipC: 3, Temperature: 1, GradClip: 1}
+		o := vanillaOptions()
+		o.MiniBatch = size
 		st, err := a.UpdateActor(t.Context(), rows, 1e-2, o)
 		must(t, err)
-		if k3 := KLEstimate("k3", .25); math.Abs(st.Gap.Mean-.25) > 1e-4 || math.Abs(st.Gap.Max-.25) > 1e-4 || math.Abs(st.Gap.K3-k3) > 1e-4 {
+		if k3 := kl.K3(.25); math.Abs(st.Gap.Mean-.25) > 1e-4 || math.Abs(st.Gap.Max-.25) > 1e-4 || math.Abs(st.Gap.K3-k3) > 1e-4 {
 			t.Errorf("mini-batches of %d: the gap is %+v, want 0.25 and a k3 of %g", size, st.Gap, k3)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/openmanus/openmanus/agent/model"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/agent/tokenizer"
+	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/algo/checkpoint"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
@@ -53,7 +55,8 @@ type rig struct {
 	reference  bool // with a KL loss to the weights after the warm start
 	saveAfter  time.Duration
 	steps      int
-	keep       int // checkpoints
+	options    func(o *Options) // changes those of the run; nil: nothing
+	keep       int              // checkpoints
 }
 
 func newRig(t *testing.T) *rig {
@@ -160,8 +163,8 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	o := Options{
 		Seed: 3, Steps: r.steps, BatchTasks: 2, Shuffle: true, OrderSeed: 5, SaveEvery: 1, TestEvery: 2, ValBeforeTrain: true,
 		Course: r.course, Keep: r.keep, BestMetric: "mean_score", FreezeReference: r.reference, ValUntrained: true, Train: base, Val: base, Signal: "last", Allocation: "last_token", Estimator: "grpo",
-		EstimatorOpts: EstimatorOptions{NormByStd: true},
-		Policy:        PolicyOptions{ClipLow: .2, ClipHigh: .2, ClipC: 3, Temperature: 1, GradClip: 1},
+		EstimatorOpts: advantage.Options{NormByStd: true},
+		Policy:        vanillaOptions(),
 		AdamW:         adamw, Schedule: optim.Schedule{Shape: "constant", Base: 1e-3, Steps: r.steps},
 		WarmStart: &SFTOptions{
 			Rows: rows, Epochs: 3, BatchRows: 1, GradClip: 1, Seed: 3, AdamW: adamw, SaveAfter: r.saveAfter,
@@ -172,8 +175,20 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 		o.Policy.KLCoef, o.Policy.KLType = .1, "k3"
 	}
 	o.Train.GroupSize, o.Val.GroupSize, o.Val.Seed, o.Val.MaxFailed = 3, 2, 4, .1
+	if r.options != nil {
+		r.options(&o)
+	}
+	if ref == nil && o.needsReference() {
+		ref, err = model.New(ctx, thread, tinyConfig(), 12, torch.Float32) // another draw than the actor's
+		must(t, err)
+		defer ref.Close()
+	}
+	critic := r.critic(t, ctx, thread, o, found)
+	if critic != nil {
+		defer critic.Close()
+	}
 	trainer, err := New(Parts{
-		Actor: actor, Ref: ref, Engine: sched, Updated: backend.SetVersion, Run: run, Sink: riggedSink{jsonl, r}, Events: riggedEvents{r: r},
+		Actor: actor, Critic: critic, Ref: ref, Engine: sched, Updated: backend.SetVersion, Run: run, Sink: riggedSink{jsonl, r}, Events: riggedEvents{r: r},
 		Envs: []Env{{Name: "maze", Train: playing, Val: playing, TrainTasks: mazes(17, 18, 2), ValTasks: mazes(valMaze)}},
 		Save: func(ctx context.Context, dir string) error {
 			if r.onSave != nil {
@@ -183,12 +198,42 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 			}
 			return bundle.Save(ctx, dir, torch.Float32)
 		},
+		SaveCritic: func(ctx context.Context, dir string) error {
+			b := *bundle
+			b.Model = critic.Master()
+			return b.Save(ctx, dir, torch.Float32)
+		},
 	}, o, state)
 	must(t, err)
 	if r.supervised {
 		return trainer.FitSFT(ctx, soft)
 	}
 	return trainer.Fit(ctx, soft)
+}
+
+// critic makes the critic that the options ask for, or loads that of a
+// checkpoint.
+func (r *rig) critic(t *testing.T, ctx context.Context, thread *torch.Thread, o Options, found string) *Critic {
+	t.Helper()
+	if o.Critic == nil {
+		return nil
+	}
+	var m *model.Model
+	if found == "" {
+		var err error
+		m, err = model.New(ctx, thread, tinyConfig(), 13, torch.Float32)
+		must(t, err)
+	} else {
+		b, err := model.Open(ctx, thread, filepath.Join(found, CriticFolder), model.Options{DType: torch.Float32})
+		must(t, err)
+		m = b.Model
+	}
+	c, err := NewCritic(ctx, m, torch.Float32, o.Critic.AdamW, 14)
+	must(t, err)
+	if found != "" {
+		must(t, c.Load(ctx, found))
+	}
+	return c
 }
 
 // open loads the newest checkpoint, or makes the model of the beginning.

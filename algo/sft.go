@@ -141,11 +141,11 @@ func (a *Actor) accumulateSFT(ctx context.Context, rows []data.Row, micro MicroB
 		if len(p.at) == 0 {
 			continue
 		}
-		err := a.backward(ctx, func(s *torch.Scope) torch.Tensor {
+		err := a.backward(ctx, func(s *torch.Scope) (torch.Tensor, error) {
 			logp, _ := p.logProbs(s, a.compute, 1, false)
 			loss := logp.Sum().MulScalar(-1 / float64(st.Tokens))
 			st.Loss += loss.Item()
-			return loss
+			return loss, nil
 		})
 		if err != nil {
 			return st, err

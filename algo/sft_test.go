@@ -79,7 +79,7 @@ func TestSFTLossIsTheMeanOverReplies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := newActor(t, torch.Float32)
+	a := testActor(t, torch.Float32)
 	sum, n := 0.0, 0
 	for i, task := range tasks {
 		ids, learn := byHand(tok, task.Conversation)
@@ -119,7 +119,7 @@ func TestSFTLossIsTheMeanOverReplies(t *testing.T) {
 func TestMicroBatchingDoesNotChangeSFT(t *testing.T) {
 	var grad, updated map[string][]float32
 	for _, c := range splits {
-		a := newActor(t, torch.Float32)
+		a := testActor(t, torch.Float32)
 		if _, err := a.accumulateSFT(t.Context(), trainRows(8), c.micro); err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +140,7 @@ func TestMicroBatchingDoesNotChangeSFT(t *testing.T) {
 // The loss of a validation is that of training, packed or not, and changes
 // nothing.
 func TestLossSFT(t *testing.T) {
-	a := newActor(t, torch.Float32)
+	a := testActor(t, torch.Float32)
 	rows := trainRows(8)
 	before := weights(t, a)
 	want := math.NaN()

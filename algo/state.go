@@ -25,6 +25,7 @@ type State struct {
 	Order         data.OrderState   `json:"order"`
 	MetricsOffset int64             `json:"metrics_offset"` // bytes of metrics.jsonl that belong to finished steps
 	Seed          uint64            `json:"seed"`
+	KLCoef        *float64          `json:"kl_coef,omitempty"` // of the KL in the reward, where there is one
 	Validations   []Validation      `json:"validations"`
 	Curriculum    *curriculum.State `json:"curriculum,omitempty"` // of the tasks that were seen
 	Best          *Best             `json:"best,omitempty"`       // nil before the first validation

@@ -2,12 +2,14 @@ package algo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
 	"github.com/openmanus/openmanus/agent/engine"
 	"github.com/openmanus/openmanus/agent/model"
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 )
@@ -27,13 +29,16 @@ type Trainer struct {
 	all  []data.Task // training tasks of all environments
 
 	actor   *Actor
-	ref     *model.Model // frozen; nil without a KL loss
+	critic  *Critic        // nil: no critic
+	ref     *model.Model   // frozen; nil without a KL to it
+	kl      *kl.Controller // of the KL in the reward; nil where there is none
 	engine  Engine
 	kvBytes int64
 	updated func(version int64) // tells the sampler that the weights are new
 
 	run    *RunFolder
 	save   func(ctx context.Context, dir string) error // writes the actor as a Hugging Face folder
+	saveC  func(ctx context.Context, dir string) error // and the critic's decoder
 	sink   track.Sink
 	events Events
 	log    *slog.Logger
@@ -48,6 +53,7 @@ type Trainer struct {
 // Parts are what a Trainer is put together from.
 type Parts struct {
 	Actor   *Actor
+	Critic  *Critic // nil: no critic
 	Ref     *model.Model
 	Engine  Engine
 	KVBytes int64 // of the engine's cache; 0: unknown
@@ -55,9 +61,11 @@ type Parts struct {
 	Envs    []Env
 	Run     *RunFolder
 	Save    func(ctx context.Context, dir string) error
-	Sink    track.Sink
-	Events  Events // nil: nobody watches
-	Log     *slog.Logger
+	// SaveCritic is Save for the critic's decoder.
+	SaveCritic func(ctx context.Context, dir string) error
+	Sink       track.Sink
+	Events     Events // nil: nobody watches
+	Log        *slog.Logger
 }
 
 // Events tell whoever watches a run what it is doing. Calls come from one
@@ -81,8 +89,8 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 		return nil, err
 	}
 	t := &Trainer{
-		o: o, envs: p.Envs, actor: p.Actor, ref: p.Ref, engine: p.Engine, kvBytes: p.KVBytes, updated: p.Updated,
-		run: p.Run, save: p.Save, sink: p.Sink, events: p.Events, log: p.Log,
+		o: o, envs: p.Envs, actor: p.Actor, critic: p.Critic, ref: p.Ref, engine: p.Engine, kvBytes: p.KVBytes, updated: p.Updated,
+		run: p.Run, save: p.Save, saveC: p.SaveCritic, sink: p.Sink, events: p.Events, log: p.Log,
 	}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
@@ -103,6 +111,20 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 		if err := t.order.Restore(resumed.Order); err != nil {
 			return nil, fmt.Errorf("the tasks are not those of the checkpoint: %w", err)
 		}
+	}
+	if o.needsReference() && p.Ref == nil {
+		return nil, errors.New("there is no reference to measure the KL to")
+	}
+	if (o.Critic != nil) != (p.Critic != nil) {
+		return nil, errors.New("a critic and its options come together")
+	}
+	t.o.Policy.Reference = p.Ref
+	if o.KLReward != nil {
+		c := o.KLReward.Controller
+		if t.state.KLCoef != nil {
+			c.Coef = *t.state.KLCoef
+		}
+		t.kl = &c
 	}
 	t.course = newCourse(p.Envs, o.Course.Sampler)
 	if err := t.course.restore(t.state.Curriculum); err != nil {

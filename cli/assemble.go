@@ -7,6 +7,8 @@ import (
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/advantage"
+	"github.com/openmanus/openmanus/algo/correction"
 	"github.com/openmanus/openmanus/algo/curriculum"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
@@ -102,7 +104,11 @@ func rolloutBase(s *State, cfg configs.Config) rollout.Options {
 const maxFailedValidation = 0.1
 
 // trainerOptions maps the configuration of a trainer.
-func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int) algo.Options {
+func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int) (algo.Options, error) {
+	rules, err := rejectionRules(cfg.Algo.RolloutCorrection)
+	if err != nil {
+		return algo.Options{}, err
+	}
 	steps := totalSteps(cfg, tasks)
 	train, val := rolloutBase(s, cfg), rolloutBase(s, cfg)
 	train.GroupSize = cfg.Rollout.GroupSize
@@ -110,9 +116,10 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int
 	// Validation draws have a seed of their own and do not depend on the step.
 	val.Seed = cfg.Trainer.Seed ^ 0x76616c6964617465
 	val.MaxFailed = maxFailedValidation
-	kl := 0.0
-	if cfg.Actor.UseKLLoss {
-		kl = cfg.Actor.KLLossCoef
+	policy := policyOptions(cfg)
+	var weights *correction.Weights
+	if c := cfg.Algo.RolloutCorrection; c.IS != "" && !c.BypassMode { // there they are part of the loss
+		weights = &correction.Weights{Level: c.IS, Cap: c.ISThreshold, Normalize: c.ISBatchNormalize}
 	}
 	gap := cfg.Rollout.MaxLogprobGap
 	if gap == 0 {
@@ -132,37 +139,34 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int
 		TestEvery:      cfg.Trainer.TestEvery,
 		ValBeforeTrain: cfg.Trainer.ValBeforeTrain,
 		// Random weights solve nothing, and take every turn to do so.
-		ValUntrained:   cfg.Trainer.ValBeforeTrain && cfg.Model.Fresh.Layers == 0,
-		Keep:           cfg.Trainer.KeepCheckpoints,
-		BestMetric:     cfg.Trainer.BestMetric,
-		Train:          train,
-		Val:            val,
-		Signal:         cfg.Reward.Signal,
-		Allocation:     cfg.Reward.Allocation,
-		TurnPenalty:    cfg.Reward.TurnPenalty,
-		Estimator:      cfg.Algo.AdvEstimator,
-		EstimatorOpts:  algo.EstimatorOptions{NormByStd: cfg.Algo.NormByStd, Gamma: 1, Lam: 1},
+		ValUntrained: cfg.Trainer.ValBeforeTrain && cfg.Model.Fresh.Layers == 0,
+		Keep:         cfg.Trainer.KeepCheckpoints,
+		Train:        train,
+		Val:          val,
+		Signal:       cfg.Reward.Signal,
+		Allocation:   cfg.Reward.Allocation,
+		TurnPenalty:  cfg.Reward.TurnPenalty,
+		Estimator:    cfg.Algo.AdvEstimator,
+		EstimatorOpts: advantage.Options{
+			NormByStd: cfg.Algo.NormByStd, Gamma: cfg.Algo.Gamma, Lam: cfg.Algo.Lam,
+			GiGPOStepWeight: cfg.Algo.GiGPOStepWeight, GiGPONorm: cfg.Algo.GiGPONorm,
+		},
 		DropZeroSpread: true,
 		FilterMetric:   cfg.Algo.FilterMetric,
-		Policy: algo.PolicyOptions{
-			MiniBatch:   cfg.Actor.MiniBatchSize,
-			Micro:       microBatching(cfg.Actor.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),
-			ClipLow:     cfg.Actor.ClipRatioLow,
-			ClipHigh:    cfg.Actor.ClipRatioHigh,
-			ClipC:       cfg.Actor.ClipRatioC,
-			EntropyCoef: cfg.Actor.EntropyCoef,
-			Entropy:     cfg.Actor.CalculateEntropy,
-			KLCoef:      kl,
-			KLType:      klType(cfg.Actor.KLLossType),
-			Temperature: cfg.Rollout.Temperature,
-			GradClip:    cfg.Actor.GradClip,
-		},
-		RefMicro:  microBatching(cfg.Ref.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),
-		AdamW:     adamW(cfg.Actor.Optim),
-		Schedule:  schedule(cfg.Actor.Optim, steps),
-		MaxGap:    gap,
-		FailOnGap: cfg.Rollout.FailOnLogprobGap,
-	}
+		FilterGroups:   cfg.Algo.FilterGroups,
+		MaxGenBatches:  cfg.Algo.MaxGenBatches,
+		KLReward:       klReward(cfg.Algo),
+		Correction:     algo.Correction{Weights: weights, Rules: rules},
+		PFPPO:          cfg.Algo.PFPPO,
+		PFPPOPower:     cfg.Algo.PFPPOWeightPow,
+		Policy:         policy,
+		Critic:         criticOptions(cfg, steps),
+		RefMicro:       microBatching(cfg.Ref.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),
+		AdamW:          adamW(cfg.Actor.Optim),
+		Schedule:       schedule(cfg.Actor.Optim, steps),
+		MaxGap:         gap,
+		FailOnGap:      cfg.Rollout.FailOnLogprobGap,
+	}, nil
 }
 
 // course maps the [curriculum] section.
@@ -185,19 +189,6 @@ func totalSteps(cfg configs.Config, tasks int) int {
 		return cfg.Trainer.TotalSteps
 	}
 	return max(1, tasks*cfg.Trainer.Epochs/cfg.Data.TrainBatchSize)
-}
-
-// klType maps verl's names of the KL estimators.
-func klType(name string) string {
-	switch name {
-	case "low_var_kl":
-		return "k3"
-	case "kl":
-		return "k1"
-	case "mse":
-		return "k2"
-	}
-	return name
 }
 
 // warmSaveAfter is how much of a warm start a killed run may lose.

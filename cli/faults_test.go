@@ -68,9 +68,9 @@ func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
 	args := append([]string{"train", "run.toml"}, shortRun...)
-	// 32 blocks of 512 bytes, or of 1024 in bash, hold the configuration and
+	// 64 blocks of 512 bytes, or of 1024 in bash, hold the configuration and
 	// the metrics, but not the weights.
-	full := exec.Command("sh", append([]string{"-c", `ulimit -f 32; exec openmanus "$@"`, "sh"}, args...)...)
+	full := exec.Command("sh", append([]string{"-c", `ulimit -f 64; exec openmanus "$@"`, "sh"}, args...)...)
 	full.Dir = dir
 	out, err := full.CombinedOutput()
 	if code := full.ProcessState.ExitCode(); code != int(ExitDisk) || !strings.Contains(string(out), "file too large") || !strings.Contains(string(out), "make room") {

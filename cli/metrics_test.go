@@ -26,6 +26,12 @@ var metricRuns = []struct {
 		"train", "--set", "actor.mini_batch_size=4", "--set", "actor.entropy_coef=0.001", "--set", "actor.use_kl_loss=true",
 		"--set", `curriculum.max_turns=["1:2"]`, "--set", "curriculum.sampler=success_rate",
 	}},
+	{"a critic, KL in the reward, correction, filtered groups", []string{
+		"train", "--set", "algo.adv_estimator=gae", "--set", "critic.mini_batch_size=0", "--set", "algo.use_kl_in_reward=true",
+		"--set", "algo.filter_groups=true", "--set", "algo.rollout_correction.rollout_is=token",
+		"--set", `algo.rollout_correction.rollout_rs=["token_k3"]`, "--set", `algo.rollout_correction.rollout_rs_threshold=["1"]`,
+	}},
+	{"greedy baselines", []string{"train", "--set", "algo.adv_estimator=remax"}},
 	// Weights of a folder are validated before their warm start.
 	{"a model that is there", []string{
 		"train", "--set", "model.path=MODEL", "--set", "model.fresh.layers=0", "--set", "model.fresh.walks=0",

@@ -377,9 +377,9 @@ func (t *training) render() error {
 	return nil
 }
 
-// reference loads the frozen policy of the KL loss; nil where there is none.
+// reference loads the frozen policy of the KL; nil where there is none.
 func (t *training) reference(ctx context.Context) (*model.Model, error) {
-	if !t.cfg.Actor.UseKLLoss || t.mode == supervised {
+	if !t.cfg.UsesReference() || t.mode == supervised {
 		return nil, nil
 	}
 	path := t.s.Path(t.cfg.Model.Path)
@@ -404,10 +404,10 @@ func (t *training) reference(ctx context.Context) (*model.Model, error) {
 	return b.Model, nil
 }
 
-// freezesReference reports whether the reference of the KL loss is what the
+// freezesReference reports whether the reference of the KL is what the
 // model is before the first step, and not weights that stand in a folder.
 func (t *training) freezesReference() bool {
-	return t.mode == reinforced && t.cfg.Actor.UseKLLoss && t.cfg.Ref.Path == "" && (t.cfg.SFT.Epochs > 0 || t.cfg.Model.Fresh.Layers > 0)
+	return t.mode == reinforced && t.cfg.UsesReference() && t.cfg.Ref.Path == "" && (t.cfg.SFT.Epochs > 0 || t.cfg.Model.Fresh.Layers > 0)
 }
 
 // trainer puts the parts together.
@@ -416,7 +416,10 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	for _, list := range t.train {
 		tasks += len(list)
 	}
-	o := trainerOptions(t.s, t.cfg, t.compute, tasks)
+	o, err := trainerOptions(t.s, t.cfg, t.compute, tasks)
+	if err != nil {
+		return nil, err
+	}
 	o.FreezeReference = t.freezesReference()
 	o.WarmStart = t.warm
 	o.Scorer, o.AllocationGamma, o.InvalidActionPenalty = t.scorer, t.cfg.Reward.Gamma, t.cfg.Reward.InvalidActionPenalty
@@ -424,12 +427,20 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	if err != nil {
 		return nil, err
 	}
+	critic, err := t.critic(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if t.mode == supervised {
+		o.Critic, o.Estimator, o.KLReward, o.Policy.KLCoef = nil, "reinforce", nil, 0 // no step needs them
+	}
 	sink, err := t.metrics()
 	if err != nil {
 		return nil, err
 	}
 	trainer, err := algo.New(algo.Parts{
 		Actor:   t.actor,
+		Critic:  critic,
 		Ref:     ref,
 		Engine:  t.sampler.sched,
 		KVBytes: t.sampler.kvBytes,
@@ -439,9 +450,10 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		Save: func(ctx context.Context, dir string) error {
 			return t.bundle.Save(ctx, dir, torch.Float32)
 		},
-		Sink:   sink,
-		Events: events,
-		Log:    t.s.Log,
+		SaveCritic: t.saveCritic(critic),
+		Sink:       sink,
+		Events:     events,
+		Log:        t.s.Log,
 	}, o, t.run.state)
 	return trainer, errWith(ExitInput, "", err) // it refuses what it is given, and does nothing yet
 }

@@ -17,6 +17,7 @@ type Config struct {
 	Algo       Algo       `toml:"algo"`
 	Curriculum Curriculum `toml:"curriculum"`
 	Actor      Actor      `toml:"actor"`
+	Critic     Critic     `toml:"critic"`
 	Ref        Ref        `toml:"ref"`
 	SFT        SFT        `toml:"sft"`
 	Trainer    Trainer    `toml:"trainer"`
@@ -196,11 +197,38 @@ type Component struct {
 	GTSimMinR              float64 `toml:"gt_sim_min_r"`
 }
 
-// Algo picks the advantage estimator.
+// Algo says how rewards become advantages, and which groups are learned from.
 type Algo struct {
-	AdvEstimator string `toml:"adv_estimator"`
-	NormByStd    bool   `toml:"norm_by_std"`
-	FilterMetric string `toml:"filter_metric"`
+	AdvEstimator      string            `toml:"adv_estimator"`
+	NormByStd         bool              `toml:"norm_by_std"`
+	FilterMetric      string            `toml:"filter_metric"`
+	Gamma             float64           `toml:"gamma"`
+	Lam               float64           `toml:"lam"`
+	UseKLInReward     bool              `toml:"use_kl_in_reward"`
+	KLPenalty         string            `toml:"kl_penalty"`
+	KLCtrl            string            `toml:"kl_ctrl"`
+	KLCoef            float64           `toml:"kl_coef"`
+	KLTarget          float64           `toml:"kl_target"`
+	KLHorizon         float64           `toml:"kl_horizon"`
+	FilterGroups      bool              `toml:"filter_groups"`
+	MaxGenBatches     int               `toml:"max_gen_batches"`
+	GiGPOStepWeight   float64           `toml:"gigpo_step_weight"`
+	GiGPONorm         string            `toml:"gigpo_norm"`
+	PFPPO             string            `toml:"pf_ppo"`
+	PFPPOWeightPow    float64           `toml:"pf_ppo_weight_pow"`
+	RolloutCorrection RolloutCorrection `toml:"rollout_correction"`
+}
+
+// RolloutCorrection says what is done where sampling and training disagree
+// about a log-prob.
+type RolloutCorrection struct {
+	IS               string   `toml:"rollout_is"`
+	ISThreshold      float64  `toml:"rollout_is_threshold"`
+	ISBatchNormalize bool     `toml:"rollout_is_batch_normalize"`
+	RS               []string `toml:"rollout_rs"`
+	RSThreshold      []string `toml:"rollout_rs_threshold"`
+	BypassMode       bool     `toml:"bypass_mode"`
+	LossType         string   `toml:"loss_type"`
 }
 
 // Curriculum says what a step plays.
@@ -219,6 +247,14 @@ type Actor struct {
 	MaxTokensPerMicroBatch int     `toml:"max_tokens_per_micro_batch"`
 	PolicyLoss             string  `toml:"policy_loss"`
 	LossAgg                string  `toml:"loss_agg"`
+	LossScaleFactor        float64 `toml:"loss_scale_factor"`
+	ClipCovRatio           float64 `toml:"clip_cov_ratio"`
+	ClipCovLB              float64 `toml:"clip_cov_lb"`
+	ClipCovUB              float64 `toml:"clip_cov_ub"`
+	KLCovRatio             float64 `toml:"kl_cov_ratio"`
+	PPOKLCoef              float64 `toml:"ppo_kl_coef"`
+	TauPos                 float64 `toml:"tau_pos"`
+	TauNeg                 float64 `toml:"tau_neg"`
 	ClipRatioLow           float64 `toml:"clip_ratio_low"`
 	ClipRatioHigh          float64 `toml:"clip_ratio_high"`
 	ClipRatioC             float64 `toml:"clip_ratio_c"`
@@ -229,6 +265,16 @@ type Actor struct {
 	KLLossType             string  `toml:"kl_loss_type"`
 	GradClip               float64 `toml:"grad_clip"`
 	Optim                  Optim   `toml:"optim"`
+}
+
+// Critic is the value model of gae and its update.
+type Critic struct {
+	Path           string  `toml:"path"`
+	ClipRangeValue float64 `toml:"clip_range_value"`
+	MiniBatchSize  int     `toml:"mini_batch_size"`
+	MicroBatchSize int     `toml:"micro_batch_size"`
+	GradClip       float64 `toml:"grad_clip"`
+	Optim          Optim   `toml:"optim"`
 }
 
 // Optim is AdamW with its learning-rate schedule.
@@ -243,7 +289,8 @@ type Optim struct {
 	MinLRRatio  float64    `toml:"min_lr_ratio"`
 }
 
-// Ref is the frozen reference policy, loaded only where the KL loss is on.
+// Ref is the frozen reference policy, loaded only where the KL to it is part of
+// the loss or of the reward.
 type Ref struct {
 	Path           string `toml:"path"`
 	MicroBatchSize int    `toml:"micro_batch_size"`
@@ -277,6 +324,7 @@ type Trainer struct {
 	TotalSteps       int    `toml:"total_steps"`
 	SaveEvery        int    `toml:"save_every"`
 	TestEvery        int    `toml:"test_every"`
+	CriticWarmup     int    `toml:"critic_warmup"`
 	ValBeforeTrain   bool   `toml:"val_before_train"`
 	KeepCheckpoints  int    `toml:"keep_checkpoints"`
 	BestMetric       string `toml:"best_metric"`
@@ -304,6 +352,8 @@ func (c Config) Clone() Config {
 		e.Command = slices.Clone(e.Command)
 		e.Environment = maps.Clone(e.Environment)
 	}
+	c.Algo.RolloutCorrection.RS = slices.Clone(c.Algo.RolloutCorrection.RS)
+	c.Algo.RolloutCorrection.RSThreshold = slices.Clone(c.Algo.RolloutCorrection.RSThreshold)
 	c.Curriculum.MaxTurns = slices.Clone(c.Curriculum.MaxTurns)
 	c.Reward.Components = slices.Clone(c.Reward.Components)
 	for i := range c.Reward.Components {
@@ -315,3 +365,9 @@ func (c Config) Clone() Config {
 	c.Log.Backends = slices.Clone(c.Log.Backends)
 	return c
 }
+
+// UsesReference reports whether a step measures the KL to a frozen policy.
+func (c *Config) UsesReference() bool { return c.Actor.UseKLLoss || c.Algo.UseKLInReward }
+
+// UsesCritic reports whether advantages are estimated with a critic's values.
+func (c *Config) UsesCritic() bool { return c.Algo.AdvEstimator == "gae" }

@@ -52,13 +52,39 @@ func Defaults() Config {
 		Reward: Reward{
 			Signal: "last", Allocation: "last_token", Gamma: 1, MinAnswerTags: -1, ScoreTimeoutS: 60, ScoreBatchSize: 256,
 		},
-		Algo: Algo{AdvEstimator: "grpo", NormByStd: true, FilterMetric: "seq_final_reward"},
+		Algo: Algo{
+			AdvEstimator:    "grpo",
+			NormByStd:       true,
+			FilterMetric:    "seq_final_reward",
+			Gamma:           1,
+			Lam:             1,
+			KLPenalty:       "k1",
+			KLCtrl:          "fixed",
+			KLCoef:          0.001,
+			KLTarget:        0.1,
+			KLHorizon:       10000,
+			MaxGenBatches:   4,
+			GiGPOStepWeight: 1,
+			GiGPONorm:       "mean_norm",
+			PFPPOWeightPow:  2,
+			RolloutCorrection: RolloutCorrection{
+				ISThreshold: 2,
+				LossType:    "ppo_clip",
+			},
+		},
 		Actor: Actor{
 			MiniBatchSize:          32,
 			MicroBatchSize:         4,
 			MaxTokensPerMicroBatch: 16384,
 			PolicyLoss:             "vanilla",
 			LossAgg:                "token-mean",
+			ClipCovRatio:           0.0002,
+			ClipCovLB:              1,
+			ClipCovUB:              5,
+			KLCovRatio:             0.0002,
+			PPOKLCoef:              0.1,
+			TauPos:                 1,
+			TauNeg:                 1.05,
 			ClipRatioLow:           0.2,
 			ClipRatioHigh:          0.28,
 			ClipRatioC:             3,
@@ -68,7 +94,14 @@ func Defaults() Config {
 			Optim:                  defaultOptim(),
 		},
 		Curriculum: Curriculum{Sampler: "uniform", RestSteps: 20},
-		Ref:        Ref{MicroBatchSize: 8},
+		Critic: Critic{
+			ClipRangeValue: 0.5,
+			MiniBatchSize:  32,
+			MicroBatchSize: 4,
+			GradClip:       1,
+			Optim:          criticOptim(),
+		},
+		Ref: Ref{MicroBatchSize: 8},
 		SFT: SFT{
 			TrainBatchSize: 256,
 			MicroBatchSize: 16,
@@ -135,4 +168,10 @@ func defaultOptim() Optim {
 		Schedule:    "constant",
 		WarmupSteps: -1,
 	}
+}
+
+func criticOptim() Optim {
+	o := defaultOptim()
+	o.LR, o.WarmupRatio = 1e-5, 0.05
+	return o
 }

@@ -31,7 +31,7 @@ var trainerKeys = []entry{
 	ready("trainer.experiment_suffix", "appended to the experiment's name after an underscore", folderName),
 	ready("trainer.epochs", "passes over the tasks where total_steps is 0", atLeast(1)),
 	ready("trainer.total_steps", "steps of the run, exactly; 0: as many as epochs gives", atLeast(0)),
-	fixed("trainer.critic_warmup", 0, "steps that train the critic alone"),
+	ready("trainer.critic_warmup", "steps that train the critic alone", atLeast(0)),
 	ready("trainer.save_every", "steps between checkpoints; 0: only at the end", atLeast(0)),
 	ready("trainer.test_every", "steps between validations; 0: none on the way", atLeast(0)),
 	ready("trainer.val_before_train", "validate before the first step", anything),

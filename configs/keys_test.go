@@ -23,7 +23,8 @@ rollout.val: temperature group_size
 reward: signal allocation score_fn format_score invalid_action_penalty model_path model_micro_batch_size model_max_tokens
 reward.components: weight
 algo: adv_estimator norm_by_std gamma lam use_kl_in_reward kl_penalty kl_ctrl kl_coef kl_target kl_horizon filter_groups max_gen_batches
-	gigpo_step_weight gigpo_norm rollout_correction
+	gigpo_step_weight gigpo_norm
+algo.rollout_correction: rollout_is rollout_is_threshold rollout_is_batch_normalize rollout_rs rollout_rs_threshold bypass_mode loss_type
 actor: mini_batch_size micro_batch_size dynamic_batch max_tokens_per_micro_batch ppo_epochs shuffle policy_loss loss_agg clip_ratio_low
 	clip_ratio_high clip_ratio_c entropy_coef use_kl_loss kl_loss_coef kl_loss_type grad_clip mask_observations offload_params
 	offload_optimizer compute_dtype reduce_dtype

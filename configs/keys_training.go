@@ -1,5 +1,7 @@
 package configs
 
+import "slices"
+
 // The keys of what happens in a step: sampling, rewards, the update.
 
 var rolloutKeys = concat([]entry{
@@ -39,15 +41,56 @@ var rolloutKeys = concat([]entry{
 	})
 
 var algoKeys = concat([]entry{
-	ready("algo.adv_estimator", "advantage estimator", oneOf([]string{"grpo"}, "gae", "grpo_passk", "rloo", "reinforce",
-		"reinforce_plus_plus", "reinforce_plus_plus_baseline", "remax", "opo", "gpg", "gigpo")),
+	ready("algo.adv_estimator", "advantage estimator (docs/algorithms.md)", oneOf(estimators)),
 	ready("algo.norm_by_std", "divide a group's advantages by the spread of its rewards", anything),
 	ready("algo.filter_metric", "whose spread decides whether a group is learned from: seq_final_reward is what the episodes are paid, penalties included; score what the environment or the score function gave", oneOf([]string{"seq_final_reward", "score"})),
-	fixed("algo.gamma", 1.0, "discount"),
-	fixed("algo.use_kl_in_reward", false, "take the KL to the reference off the reward"),
-	fixed("algo.filter_groups", false, "sample again until every group has spread; groups without are always left out of the loss and counted"),
+	ready("algo.gamma", "discount of the rewards that follow: per token, in gigpo per turn", between(0, 1)),
+	ready("algo.lam", "lambda of gae: 1 takes the rewards that follow, 0 trusts the critic's next value", between(0, 1)),
+	ready("algo.use_kl_in_reward", "take the KL to a frozen reference, a second copy of the weights, off the reward", anything),
+	ready("algo.kl_penalty", "KL estimator of the KL in the reward", oneOf([]string{"k1", "kl", "abs", "k2", "mse", "k3", "low_var_kl"})),
+	ready("algo.kl_ctrl", "what becomes of kl_coef: it stays, or steers the KL towards kl_target", oneOf([]string{"fixed", "adaptive"})),
+	ready("algo.kl_coef", "coefficient of the KL in the reward, for adaptive the first one", atLeast(0)),
+	ready("algo.kl_target", "the KL that kl_ctrl = \"adaptive\" steers to", above(0)),
+	ready("algo.kl_horizon", "episodes over which it does so", above(0)),
+	ready("algo.filter_groups", "dynamic sampling: draw more tasks until as many groups as a step has tasks differ in filter_metric; groups that do not are always left out of the loss and counted", anything),
+	ready("algo.max_gen_batches", "batches of tasks that filter_groups may play in a step; then the step learns from the groups there are, with a warning", atLeast(1)),
+	ready("algo.gigpo_step_weight", "weight of the turns' part of gigpo beside the episode's", atLeast(0)),
+	ready("algo.gigpo_norm", "mean_std_norm divides both parts of gigpo by their spread", oneOf([]string{"mean_norm", "mean_std_norm"})),
+	ready("algo.pf_ppo", "draw a step's episodes anew by what their scores say; empty: take each once", oneOf([]string{"", "pow", "max_min", "max_random"})),
+	ready("algo.pf_ppo_weight_pow", "the power of pow", above(0)),
 },
-	later("algo", "lam kl_penalty kl_ctrl kl_coef kl_target kl_horizon max_gen_batches gigpo_step_weight gigpo_norm"))
+	[]entry{
+		ready("algo.rollout_correction.rollout_is", "importance weights of the losses, for what sampling and training disagree on; empty: none", oneOf([]string{"", "token", "sequence"})),
+		ready("algo.rollout_correction.rollout_is_threshold", "largest weight", above(0)),
+		ready("algo.rollout_correction.rollout_is_batch_normalize", "divide the weights by their mean", anything),
+		ready("algo.rollout_correction.rollout_rs", "rules that take tokens or episodes out of the loss", eachOf(rejections)),
+		ready("algo.rollout_correction.rollout_rs_threshold", "the threshold of each rule, as text: an upper bound, for k1 two ratios such as \"0.5_2\"", thresholds),
+		ready("algo.rollout_correction.bypass_mode", "let the recorded log-probs stand for the old ones, without a pass that recomputes them", anything),
+		ready("algo.rollout_correction.loss_type", "the loss of bypass_mode", oneOf([]string{"ppo_clip", "reinforce"})),
+	})
+
+// estimators are the advantage estimators; those of compared compare the
+// episodes of a group.
+var (
+	compared = []string{
+		"grpo", "grpo_vectorized", "grpo_passk", "rloo", "opo", "gpg", "reinforce_plus_plus_baseline", "gigpo",
+		"optimal_token_baseline", "tir_optimal_token_baseline",
+	}
+	estimators = append(slices.Clone(compared), "gae", "reinforce", "reinforce_plus_plus", "remax")
+)
+
+// policyLosses are the policy losses; those of byRow are means over episodes of
+// means over tokens.
+var (
+	byRow        = []string{"gspo", "sapo", "geo_mean"}
+	policyLosses = append([]string{"vanilla", "cispo", "gpg", "reinforce", "clip_cov", "kl_cov"}, byRow...)
+)
+
+// rejections are the rules of rollout correction.
+var rejections = []string{
+	"token_k1", "token_k2", "token_k3", "seq_sum_k1", "seq_sum_k2", "seq_sum_k3", "seq_mean_k1", "seq_mean_k2", "seq_mean_k3",
+	"seq_max_k2", "seq_max_k3",
+}
 
 var actorKeys = concat([]entry{
 	ready("actor.mini_batch_size", "episodes per optimiser step; 0: all of the step's, one update", atLeast(0)),
@@ -56,9 +99,16 @@ var actorKeys = concat([]entry{
 	ready("actor.max_tokens_per_micro_batch", "tokens per pass where dynamic_batch is on", atLeast(1)),
 	fixed("actor.ppo_epochs", 1, "passes over the step's episodes"),
 	fixed("actor.shuffle", false, "shuffle episodes before mini-batches are cut"),
-	ready("actor.policy_loss", "policy loss", oneOf([]string{"vanilla"}, "gspo", "cispo", "sapo", "gpg", "geo_mean", "clip_cov", "kl_cov")),
-	ready("actor.loss_agg", "how token losses become one number", oneOf([]string{"token-mean"},
-		"seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm")),
+	ready("actor.policy_loss", "policy loss (docs/algorithms.md)", oneOf(policyLosses)),
+	ready("actor.loss_agg", "how token losses become one number", oneOf([]string{"token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"})),
+	ready("actor.loss_scale_factor", "what seq-mean-token-sum-norm divides by; 0: rollout.max_context_tokens", atLeast(0)),
+	ready("actor.clip_cov_ratio", "clip_cov: share of the tokens that send no gradient", aboveTo(0, 1)),
+	ready("actor.clip_cov_lb", "clip_cov: of tokens with a covariance above this", anything),
+	ready("actor.clip_cov_ub", "clip_cov: and below this", anything),
+	ready("actor.kl_cov_ratio", "kl_cov: share of the tokens that pay for moving", aboveTo(0, 1)),
+	ready("actor.ppo_kl_coef", "kl_cov: how much they pay", atLeast(0)),
+	ready("actor.tau_pos", "sapo: temperature of the gate for positive advantages", above(0)),
+	ready("actor.tau_neg", "sapo: temperature of the gate for the others", above(0)),
 	ready("actor.clip_ratio_low", "the ratio is clipped below 1 - this", aboveTo(0, 1)),
 	ready("actor.clip_ratio_high", "the ratio is clipped above 1 + this", aboveTo(0, 100)),
 	ready("actor.clip_ratio_c", "dual clip: bound of the loss for negative advantages", above(1)),
@@ -66,7 +116,9 @@ var actorKeys = concat([]entry{
 	ready("actor.calculate_entropy", "report the entropy, by turn, also where entropy_coef is 0", anything),
 	ready("actor.use_kl_loss", "add the KL to a frozen reference, a second copy of the weights, to the loss", anything),
 	ready("actor.kl_loss_coef", "weight of the KL loss", atLeast(0)),
-	ready("actor.kl_loss_type", "KL estimator (k3 is also known as low_var_kl)", oneOf([]string{"k3"}, "low_var_kl", "k1", "kl", "k2", "mse", "abs", "full")),
+	ready("actor.kl_loss_type", "KL estimator; with a + it has the gradient of k2; full takes the whole vocabulary", oneOf([]string{
+		"k1", "kl", "abs", "k2", "mse", "k3", "low_var_kl", "k1+", "kl+", "abs+", "k2+", "mse+", "k3+", "low_var_kl+", "full",
+	})),
 	ready("actor.grad_clip", "global L2 norm of the gradient", above(0)),
 	fixed("actor.mask_observations", true, "the loss covers sampled tokens only"),
 	fixed("actor.offload_params", false, "keep weights in host memory between phases"),
@@ -77,7 +129,6 @@ var actorKeys = concat([]entry{
 	moved("actor.ppo_mini_batch_size", "write actor.mini_batch_size"),
 	moved("actor.ppo_micro_batch_size", "write actor.micro_batch_size"),
 },
-	later("actor", "loss_scale_factor clip_cov_ratio clip_cov_lb clip_cov_ub kl_cov_ratio ppo_kl_coef tau_pos tau_neg"),
 	optimKeys("actor.optim"))
 
 // optimKeys are the keys of one [*.optim] section.
@@ -94,10 +145,24 @@ func optimKeys(in string) []entry {
 	}
 }
 
-var criticKeys = concat(
-	later("critic", `path param_dtype gradient_checkpointing clip_range_value mini_batch_size micro_batch_size forward_micro_batch_size
-		dynamic_batch max_tokens_per_micro_batch epochs shuffle grad_clip offload_params offload_optimizer`),
-	later("critic.optim", "lr betas eps weight_decay schedule warmup_ratio warmup_steps min_lr_ratio"))
+// criticKeys are read where the estimator is gae.
+var criticKeys = concat([]entry{
+	ready("critic.path", "weights the critic starts from; empty: the actor's before the first step", anything),
+	ready("critic.clip_range_value", "a value is clipped to what it was before the update, up and down by this", above(0)),
+	ready("critic.mini_batch_size", "episodes per optimiser step of the critic; 0: all of the step's", atLeast(0)),
+	ready("critic.micro_batch_size", "episodes per pass of the critic; changes memory and speed, not the result", atLeast(1)),
+	ready("critic.grad_clip", "global L2 norm of the critic's gradient", above(0)),
+	fixed("critic.epochs", 1, "passes of the critic over the step's episodes"),
+	fixed("critic.shuffle", false, "shuffle episodes before the critic's mini-batches are cut"),
+	fixed("critic.gradient_checkpointing", false, "compute the critic's activations again for its gradient"),
+	fixed("critic.offload_params", false, "keep the critic in host memory between phases"),
+	fixed("critic.offload_optimizer", false, "keep the critic's optimiser state in host memory between phases"),
+	moved("critic.param_dtype", "the critic has model.master_dtype and computes in model.compute_dtype"),
+	moved("critic.forward_micro_batch_size", "write critic.micro_batch_size"),
+	moved("critic.dynamic_batch", "the critic follows actor.dynamic_batch"),
+	moved("critic.max_tokens_per_micro_batch", "the critic follows actor.max_tokens_per_micro_batch"),
+},
+	optimKeys("critic.optim"))
 
 var refKeys = []entry{
 	ready("ref.path", "weights of the reference; empty: those the run starts from", anything),

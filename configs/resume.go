@@ -20,7 +20,7 @@ var mayChange = []struct {
 		"agent.max_workers", "agent.episode_retries",
 		"rollout.max_sequences", "rollout.max_batch_tokens", "rollout.kv_cache_fraction", "rollout.deterministic",
 		"reward.score_timeout_s", "reward.score_batch_size",
-		"actor.micro_batch_size", "actor.dynamic_batch", "actor.max_tokens_per_micro_batch", "ref.micro_batch_size", "sft.micro_batch_size",
+		"actor.micro_batch_size", "actor.dynamic_batch", "actor.max_tokens_per_micro_batch", "critic.micro_batch_size", "ref.micro_batch_size", "sft.micro_batch_size",
 		"sft.dynamic_batch", "sft.max_tokens_per_micro_batch",
 	}},
 	{"when it complains", []string{"rollout.max_logprob_gap", "rollout.fail_on_logprob_gap"}},

@@ -110,6 +110,18 @@ var oneWeight = rule{"1", func(v any) string {
 // orOff allows -1, which stands for "not set", beside at least 0.
 var orOff = numeric("-1 (not set), or at least 0", func(x float64) bool { return x >= -1 })
 
+// thresholds allows numbers above 0, and two of them with _ between.
+var thresholds = rule{"a list of texts such as \"2\" and \"0.5_2\"", func(v any) string {
+	for _, s := range v.([]string) {
+		for part := range strings.SplitSeq(s, "_") {
+			if x, err := strconv.ParseFloat(part, 64); err != nil || !(x > 0) || strings.Count(s, "_") > 1 {
+				return fmt.Sprintf("%q is not allowed; allowed: a number above 0, or for k1 two ratios such as \"0.5_2\"", s)
+			}
+		}
+	}
+	return ""
+}}
+
 var betas = rule{"two numbers from 0 to below 1", func(v any) string {
 	for _, b := range v.([2]float64) {
 		if !(b >= 0 && b < 1) {

@@ -186,8 +186,8 @@ func (c *Config) checkAPI(fs *Faults) {
 func (c *Config) checkRollout(fs *Faults) {
 	c.checkAPI(fs)
 	r := c.Rollout
-	if c.Algo.AdvEstimator == "grpo" && r.GroupSize == 1 {
-		fs.add("rollout.group_size", "1 is not allowed with adv_estimator grpo, which compares the episodes of a group; allowed: at least 2")
+	if slices.Contains(compared, c.Algo.AdvEstimator) && r.GroupSize == 1 {
+		fs.add("rollout.group_size", "1 is not allowed with adv_estimator %s, which compares the episodes of a group; allowed: at least 2", c.Algo.AdvEstimator)
 	}
 	if r.MaxNewTokens >= r.MaxContextTokens {
 		fs.add("rollout.max_new_tokens", "%d leaves no room for a prompt in max_context_tokens %d", r.MaxNewTokens, r.MaxContextTokens)
@@ -211,10 +211,71 @@ func (c *Config) checkUpdate(fs *Faults) {
 		fs.add("actor.max_tokens_per_micro_batch", "%d is less than one episode may have (rollout.max_context_tokens %d)",
 			a.MaxTokensPerMicroBatch, c.Rollout.MaxContextTokens)
 	}
-	if c.Ref.Path != "" && !a.UseKLLoss {
-		fs.add("ref.path", "a reference is only used with actor.use_kl_loss = true: set that, or take it out")
+	if c.Ref.Path != "" && !c.UsesReference() {
+		fs.add("ref.path", "a reference is only used with actor.use_kl_loss = true or algo.use_kl_in_reward = true: set one of them, or take it out")
 	}
 	checkOptim(fs, "actor.optim.", a.Optim)
+	c.checkLoss(fs)
+	c.checkAlgo(fs)
+	c.checkCritic(fs, rows)
+}
+
+func (c *Config) checkLoss(fs *Faults) {
+	a := c.Actor
+	if slices.Contains(byRow, a.PolicyLoss) && a.LossAgg != "seq-mean-token-mean" {
+		fs.add("actor.loss_agg", "policy_loss %s is a mean over episodes of means over tokens: write loss_agg = \"seq-mean-token-mean\"", a.PolicyLoss)
+	}
+	if a.LossScaleFactor != 0 && a.LossAgg != "seq-mean-token-sum-norm" {
+		fs.add("actor.loss_scale_factor", "only loss_agg = \"seq-mean-token-sum-norm\" divides by it: take it out")
+	}
+	if a.ClipCovLB >= a.ClipCovUB {
+		fs.add("actor.clip_cov_lb", "%v is not below clip_cov_ub %v", a.ClipCovLB, a.ClipCovUB)
+	}
+}
+
+func (c *Config) checkCritic(fs *Faults, rows int) {
+	v := c.Critic
+	if !c.UsesCritic() {
+		if v.Path != "" {
+			fs.add("critic.path", "only algo.adv_estimator = \"gae\" has a critic: set that, or take it out")
+		}
+		if c.Trainer.CriticWarmup > 0 {
+			fs.add("trainer.critic_warmup", "only algo.adv_estimator = \"gae\" has a critic: set that, or take it out")
+		}
+		return
+	}
+	if v.MiniBatchSize > rows {
+		fs.add("critic.mini_batch_size", "%d is more than the %d episodes of a step; 0 takes them all", v.MiniBatchSize, rows)
+	}
+	if v.MiniBatchSize > 0 && v.MicroBatchSize > 0 && !c.Actor.DynamicBatch && v.MiniBatchSize%v.MicroBatchSize != 0 {
+		fs.add("critic.micro_batch_size", "%d does not divide mini_batch_size %d", v.MicroBatchSize, v.MiniBatchSize)
+	}
+	checkOptim(fs, "critic.optim.", v.Optim)
+}
+
+func (c *Config) checkAlgo(fs *Faults) {
+	if c.Algo.FilterGroups && c.Rollout.GroupSize == 1 {
+		fs.add("algo.filter_groups", "a group of one episode has no spread: set rollout.group_size to at least 2, or take it out")
+	}
+	r := c.Algo.RolloutCorrection
+	at := "algo.rollout_correction."
+	if len(r.RS) != len(r.RSThreshold) {
+		fs.add(at+"rollout_rs_threshold", "%d thresholds for %d rules in rollout_rs: give one for each", len(r.RSThreshold), len(r.RS))
+	}
+	for i, name := range r.RS {
+		if i < len(r.RSThreshold) && strings.Contains(r.RSThreshold[i], "_") && !strings.HasSuffix(name, "_k1") {
+			fs.add(at+"rollout_rs_threshold", "%q is two bounds, %s has one: give a number", r.RSThreshold[i], name)
+		}
+	}
+	if !r.BypassMode {
+		return
+	}
+	if c.Actor.PolicyLoss != "vanilla" {
+		fs.add(at+"bypass_mode", "it brings its own loss (loss_type): take out actor.policy_loss = %q", c.Actor.PolicyLoss)
+	}
+	if r.IS != "" && r.LossType == "ppo_clip" {
+		fs.add(at+"rollout_is", "with bypass_mode and loss_type = \"ppo_clip\" the ratio is the weight: take it out")
+	}
 }
 
 func (c *Config) checkSFT(fs *Faults) {

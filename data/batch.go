@@ -26,13 +26,16 @@ type Row struct {
 	RefLogProbs     []float32 // of the frozen reference
 	Entropies       []float32 // of the distributions the tokens were drawn from
 	Values          []float32
+	SumPiSquared    []float32 // Σ_v π(v)² of the distribution each token was drawn from
+	Weights         []float32 // of the tokens in the loss, where a correction set some
 	Rewards         []float32 // the score, allocated to tokens
 	Advantages      []float32
 	Returns         []float32
 
-	Score   float64 // of the whole episode: the environment's reward until a score function replaces it
-	Outcome Outcome
-	Turns   []Turn
+	Score    float64 // of the whole episode: the environment's reward until a score function replaces it
+	Baseline float64 // score of a greedy episode of the same task, where one was played
+	Outcome  Outcome
+	Turns    []Turn
 }
 
 // SampledTokens counts the tokens the model produced.
@@ -42,6 +45,15 @@ func (r *Row) SampledTokens() int {
 		n += int(m)
 	}
 	return n
+}
+
+// RewardSum is the sum of the token rewards.
+func (r *Row) RewardSum() float64 {
+	s := 0.0
+	for _, x := range r.Rewards {
+		s += float64(x)
+	}
+	return s
 }
 
 // Clone returns a copy that shares nothing with r.
@@ -63,7 +75,8 @@ type floatField struct {
 func (r *Row) floats() []floatField {
 	return []floatField{
 		{"RolloutLogProbs", &r.RolloutLogProbs}, {"OldLogProbs", &r.OldLogProbs}, {"RefLogProbs", &r.RefLogProbs},
-		{"Entropies", &r.Entropies}, {"Values", &r.Values}, {"Rewards", &r.Rewards}, {"Advantages", &r.Advantages}, {"Returns", &r.Returns},
+		{"Entropies", &r.Entropies}, {"Values", &r.Values}, {"SumPiSquared", &r.SumPiSquared}, {"Weights", &r.Weights},
+		{"Rewards", &r.Rewards}, {"Advantages", &r.Advantages}, {"Returns", &r.Returns},
 	}
 }
 

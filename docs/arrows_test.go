@@ -19,9 +19,13 @@ var arrows = map[string]string{
 
 	"configs": "",
 
-	"algo":            "algo/checkpoint algo/curriculum algo/track agent/... env/... reward data/... torch/...",
+	"algo":            "algo/... agent/... env/... reward data/... torch/...",
+	"algo/advantage":  "data/...",
 	"algo/checkpoint": "data/crash",
+	"algo/correction": "data/...",
 	"algo/curriculum": "",
+	"algo/kl":         "data/... torch",
+	"algo/loss":       "data/registry torch",
 	"algo/track":      "data/...",
 
 	"agent":            "agent/engine env reward data/...",
@@ -69,8 +73,9 @@ var arrows = map[string]string{
 
 // pure lists the packages that must build without cgo.
 var pure = []string{
-	"configs", "algo/checkpoint", "algo/curriculum", "algo/track", "agent", "agent/rollout", "agent/engine", "agent/eval", "agent/openai", "agent/text", "agent/model/gguf",
-	"agent/chat", "agent/tokenizer", "env", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/registry",
+	"configs", "algo/advantage", "algo/checkpoint", "algo/correction", "algo/curriculum", "algo/track", "agent", "agent/rollout",
+	"agent/engine", "agent/eval", "agent/openai", "agent/text", "agent/model/gguf", "agent/chat", "agent/tokenizer", "env",
+	"env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/registry",
 	"data/view", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise",
 }
 

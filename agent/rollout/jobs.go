@@ -21,8 +21,11 @@ type job struct {
 func jobsOf(tasks []data.Task, o Options) []*job {
 	var jobs []*job
 	seen := map[string]int{}
+	for _, task := range o.Earlier {
+		seen[nameOf(task)]++
+	}
 	for _, task := range tasks {
-		name := task.Env + "/" + task.ID
+		name := nameOf(task)
 		repeat := seen[name]
 		seen[name]++
 		uid := fmt.Sprintf("%d/%s", o.Step, name)
@@ -41,6 +44,8 @@ func jobsOf(tasks []data.Task, o Options) []*job {
 	}
 	return jobs
 }
+
+func nameOf(t data.Task) string { return t.Env + "/" + t.ID }
 
 // failure is the episode of a job that failed before it could begin.
 func (j *job) failure(outcome data.Outcome, err error) *data.Episode {

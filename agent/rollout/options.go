@@ -28,6 +28,9 @@ type Options struct {
 	Concurrency int // episodes at a time
 	Seed        uint64
 	Step        int // training step, part of the seeds
+	// Earlier are tasks that the step has played before. One that comes again
+	// makes a group with a uid and draws of its own.
+	Earlier []data.Task
 	// Attempts is the most times an episode is begun; 0 means 3. An attempt
 	// that a failure of the infrastructure ended is played anew, from the same
 	// seed, with a fresh lease.

@@ -92,6 +92,14 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("%d groups for 10 tasks, a repeated one included", len(uids))
 		}
 	}
+	// A second part of a step goes on where the first ended.
+	whole := jobsOf(append(tasks(5), tasks(5)...), Options{GroupSize: 2, Seed: 1})
+	rest := jobsOf(tasks(5), Options{GroupSize: 2, Seed: 1, Earlier: tasks(5)})
+	for i, j := range rest {
+		if w := whole[len(whole)-len(rest)+i]; j.uid != w.uid || j.seed != w.seed {
+			t.Errorf("in a second part %s has seed %d, in one %s has %d", j.uid, j.seed, w.uid, w.seed)
+		}
+	}
 	// Seeds are part of what a run's results depend on: they must not change.
 	if got := EpisodeSeed(42, 3, "maze", "maze_7", 0, 1); got != goldenSeed {
 		t.Errorf("EpisodeSeed is %d, was %d", got, uint64(goldenSeed))

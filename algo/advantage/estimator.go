@@ -1,0 +1,99 @@
+package advantage
+
+import (
+	"fmt"
+
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
+)
+
+// Options are what an estimator may depend on besides the rows.
+type Options struct {
+	NormByStd       bool    // divide by the group's standard deviation
+	Gamma           float64 // discount per token; per turn in gigpo
+	Lam             float64 // GAE's lambda
+	GiGPOStepWeight float64 // weight of the turns' part beside the episode's
+	GiGPONorm       string  // MeanNorm or MeanStdNorm
+}
+
+// Needs are the fields of a row, besides Rewards, Mask and UID, that an
+// estimator reads: whoever calls it computes them first.
+type Needs struct {
+	Values       bool // of a critic
+	Baseline     bool // of a greedy episode of every task
+	SumPiSquared bool // and OldLogProbs
+	Turns        bool
+}
+
+// Estimator is one way to estimate advantages.
+type Estimator struct {
+	// Estimate fills Advantages and Returns of every row. Both have one entry
+	// a token and are 0 where the mask is 0.
+	Estimate func(rows []data.Row, o Options) error
+	Needs    Needs
+	// Grouped says that rows are compared with the others of their uid and
+	// with nothing else: a group of equal scores has no advantage anywhere, and
+	// a group of one row nothing to be compared with.
+	Grouped bool
+}
+
+// Estimators holds the estimators by name.
+var Estimators = registry.New[Estimator]("advantage estimator")
+
+// Compute fills the rows' advantages and returns with the estimator called
+// name. Rows that lack a field it needs are an error.
+func Compute(name string, rows []data.Row, o Options) error {
+	e, err := Estimators.Lookup(name)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		if err := e.Needs.check(&rows[i]); err != nil {
+			return fmt.Errorf("%s: row %d (%s) %w", name, i, rows[i].UID, err)
+		}
+	}
+	if err := e.Estimate(rows, o); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func (n Needs) check(r *data.Row) error {
+	tokens := len(r.Mask)
+	for _, f := range []struct {
+		needed bool
+		name   string
+		values []float32
+	}{
+		{true, "rewards", r.Rewards}, {n.Values, "values", r.Values},
+		{n.SumPiSquared, "sums of squared probabilities", r.SumPiSquared}, {n.SumPiSquared, "old log-probs", r.OldLogProbs},
+	} {
+		if f.needed && len(f.values) != tokens {
+			return fmt.Errorf("has %d %s for %d tokens", len(f.values), f.name, tokens)
+		}
+	}
+	if n.Turns && len(r.Turns) == 0 && r.SampledTokens() > 0 {
+		return fmt.Errorf("has no turns")
+	}
+	return nil
+}
+
+// broadcast returns v on every token whose mask is 1, 0 elsewhere.
+func broadcast(v float64, mask []uint8) []float32 {
+	out := make([]float32, len(mask))
+	for i, m := range mask {
+		if m == 1 {
+			out[i] = float32(v)
+		}
+	}
+	return out
+}
+
+// scores are the sums of the rows' token rewards.
+func scores(rows []data.Row) []float64 {
+	out := make([]float64, len(rows))
+	for i := range rows {
+		out[i] = rows[i].RewardSum()
+	}
+	return out
+}

@@ -1,0 +1,37 @@
+package advantage
+
+// Generalised advantage estimation over sampled tokens, t' being the next
+// sampled token of the row (V = A = 0 after the last):
+//
+//	δ_t = r_t + γ V_{t'} - V_t
+//	Â_t = δ_t + γ λ Â_{t'};   R_t = Â_t + V_t;   A = whiten(Â)
+//
+// Source: Schulman et al., arXiv:1506.02438, eq. 16, with the mask of verl's
+// current code.
+//
+// Differs from OpenManus-RL in: tokens of observations take no part. There the
+// recursion ran over every token, so that the critic's values of texts nobody
+// chose entered it, and each of their tokens cost a factor γλ.
+
+import "github.com/openmanus/openmanus/data"
+
+func init() { Estimators.Register("gae", Estimator{Estimate: gae, Needs: Needs{Values: true}}) }
+
+func gae(rows []data.Row, o Options) error {
+	for i := range rows {
+		r := &rows[i]
+		r.Advantages, r.Returns = make([]float32, len(r.Mask)), make([]float32, len(r.Mask))
+		value, a := 0.0, 0.0 // of the next sampled token
+		for t := len(r.Mask) - 1; t >= 0; t-- {
+			if r.Mask[t] != 1 {
+				continue
+			}
+			v := float64(r.Values[t])
+			a = float64(r.Rewards[t]) + o.Gamma*value - v + o.Gamma*o.Lam*a
+			value = v
+			r.Advantages[t], r.Returns[t] = float32(a), float32(a+v)
+		}
+	}
+	whiten(rows)
+	return nil
+}

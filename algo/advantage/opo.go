@@ -1,0 +1,36 @@
+package advantage
+
+// On-policy optimal baseline: the mean of the group's scores, weighted by
+// length, which minimises the variance of the gradient where its square grows
+// with the number of tokens.
+//
+//	A_i = s_i - Σ_G len_j s_j / Σ_G len_j
+//
+// with len the number of sampled tokens. Source: Hao et al., "On-Policy RL with
+// Optimal Reward Baseline", arXiv:2505.23585. A group of one row keeps its
+// score, as in verl.
+
+import "github.com/openmanus/openmanus/data"
+
+func init() { Estimators.Register("opo", Estimator{Estimate: opo, Grouped: true}) }
+
+func opo(rows []data.Row, _ Options) error {
+	byGroup(rows, func(scores []float64, members []int, set func(int, float64)) {
+		weighted, tokens := 0.0, 0.0
+		if len(members) > 1 {
+			for _, i := range members {
+				n := float64(rows[i].SampledTokens())
+				weighted += n * scores[i]
+				tokens += n
+			}
+		}
+		baseline := 0.0
+		if tokens > 0 {
+			baseline = weighted / tokens
+		}
+		for _, i := range members {
+			set(i, scores[i]-baseline)
+		}
+	})
+	return nil
+}

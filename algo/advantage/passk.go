@@ -1,0 +1,45 @@
+package advantage
+
+// Pass@k advantages: only the best row of a group is paid, by how much it is
+// better than the second best.
+//
+//	A_best = (s_max - s_2nd) / (std_G s + 1e-6),   0 for all others
+//
+// Source: Tang et al., "Optimizing Language Models for Inference Time Objectives
+// using Reinforcement Learning", arXiv:2503.19595, as in verl's grpo_passk.
+//
+// Differs from verl in: a group of one row, left over where its other episodes
+// were lost to the infrastructure, has advantage 0 rather than ending the run.
+// Of several best rows the first counts as best, and gets 0.
+
+import "github.com/openmanus/openmanus/data"
+
+func init() { Estimators.Register("grpo_passk", Estimator{Estimate: passK, Grouped: true}) }
+
+func passK(rows []data.Row, o Options) error {
+	byGroup(rows, func(scores []float64, members []int, set func(int, float64)) {
+		best := members[0]
+		for _, i := range members {
+			if scores[i] > scores[best] {
+				best = i
+			}
+			set(i, 0)
+		}
+		if len(members) < 2 {
+			return
+		}
+		second, found := 0.0, false
+		for _, i := range members {
+			if i != best && (!found || scores[i] > second) {
+				second, found = scores[i], true
+			}
+		}
+		a := scores[best] - second
+		if o.NormByStd {
+			_, std := MeanStd(scores, members)
+			a /= std + epsilon
+		}
+		set(best, a)
+	})
+	return nil
+}

@@ -1,0 +1,77 @@
+package advantage
+
+// PF-PPO: rows are drawn anew, with replacement, by how much their scores say,
+// as many as there were.
+//
+//	pow         weight |s|^p
+//	max_min     1 for the highest and the lowest score, 0 for others
+//	max_random  0.4 for the highest score, 0.1 for others
+//
+// Source: Shen et al., "Policy Filtration in RLHF", arXiv:2409.06957, as in
+// verl, where it belongs to gae; here any estimator may be followed by it.
+//
+// Differs from verl in: a draw is keyed by the run's seed and the step, so that
+// a resumed run draws the same. Weights that are 0 for every row leave the rows
+// as they are.
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
+)
+
+// Reweightings hold the weights of PF-PPO by name: what a row of score s
+// weighs, where lo and hi are the lowest and the highest of all.
+var Reweightings = registry.New[func(s, lo, hi, power float64) float64]("PF-PPO weighting")
+
+func init() {
+	Reweightings.Register("pow", func(s, _, _, power float64) float64 { return math.Pow(math.Abs(s), power) })
+	Reweightings.Register("max_min", func(s, lo, hi, _ float64) float64 {
+		if s == lo || s == hi {
+			return 1
+		}
+		return 0
+	})
+	Reweightings.Register("max_random", func(s, _, hi, _ float64) float64 {
+		if s == hi {
+			return 0.4
+		}
+		return 0.1
+	})
+}
+
+// Resample draws len(rows) of the rows by the weighting called name. The rows
+// that are drawn share their slices with those given.
+func Resample(rows []data.Row, name string, power float64, seed, step uint64) ([]data.Row, error) {
+	weight, err := Reweightings.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	s := scores(rows)
+	lo, hi := math.Inf(1), math.Inf(-1)
+	for _, x := range s {
+		lo, hi = math.Min(lo, x), math.Max(hi, x)
+	}
+	cum := make([]float64, len(rows)) // running sums of the weights
+	total := 0.0
+	for i, x := range s {
+		total += weight(x, lo, hi, power)
+		cum[i] = total
+	}
+	if !(total > 0) {
+		return rows, nil
+	}
+	r := rand.NewPCG(seed, step)
+	out := make([]data.Row, len(rows))
+	for k := range out {
+		u := float64(r.Uint64()>>11) / (1 << 53) * total
+		i := 0
+		for i < len(cum)-1 && cum[i] <= u {
+			i++
+		}
+		out[k] = rows[i]
+	}
+	return out, nil
+}

@@ -1,0 +1,37 @@
+package advantage
+
+// REINFORCE: the discounted sum of the rewards that follow.
+//
+//	g_t = r_t + γ g_{t'},   t' the next sampled token;   A = g
+//
+// Source: Williams, "Simple statistical gradient-following algorithms for
+// connectionist reinforcement learning", 1992.
+//
+// Returns are carried through the tokens of observations: they are no steps of
+// the policy, take no discount and do not end an episode.
+
+import "github.com/openmanus/openmanus/data"
+
+func init() { Estimators.Register("reinforce", Estimator{Estimate: reinforce}) }
+
+func reinforce(rows []data.Row, o Options) error {
+	for i := range rows {
+		rows[i].Returns = returns(&rows[i], o.Gamma)
+		rows[i].Advantages = append([]float32(nil), rows[i].Returns...)
+	}
+	return nil
+}
+
+// returns are the discounted sums of a row's rewards from each sampled token
+// on, carried through what was not sampled; 0 there.
+func returns(r *data.Row, gamma float64) []float32 {
+	out := make([]float32, len(r.Mask))
+	g := 0.0
+	for t := len(r.Mask) - 1; t >= 0; t-- {
+		if r.Mask[t] == 1 {
+			g = float64(r.Rewards[t]) + gamma*g
+			out[t] = float32(g)
+		}
+	}
+	return out
+}

@@ -1,0 +1,42 @@
+package advantage
+
+// REINFORCE++: returns, whitened over the sampled tokens of the batch.
+//
+//	g_t = r_t + γ g_{t'};   A = whiten(g)
+//
+// and its baseline form, in which the score of the row's group is the return of
+// every token:
+//
+//	A = whiten(s_i - mean_G s)
+//
+// Source: Hu, REINFORCE++, arXiv:2501.03262.
+//
+// Differs from verl in: the return is carried through observations. verl sets
+// it to 0 after every token outside the mask, so that a reward at the end of an
+// episode never reaches the turns before the last (spec 5.4).
+
+import "github.com/openmanus/openmanus/data"
+
+func init() {
+	Estimators.Register("reinforce_plus_plus", Estimator{Estimate: reinforcePlusPlus})
+	Estimators.Register("reinforce_plus_plus_baseline", Estimator{Estimate: reinforcePlusPlusBaseline})
+}
+
+func reinforcePlusPlus(rows []data.Row, o Options) error {
+	if err := reinforce(rows, o); err != nil {
+		return err
+	}
+	whiten(rows)
+	return nil
+}
+
+func reinforcePlusPlusBaseline(rows []data.Row, _ Options) error {
+	byGroup(rows, func(scores []float64, members []int, set func(int, float64)) {
+		mean, _ := MeanStd(scores, members)
+		for _, i := range members {
+			set(i, scores[i]-mean)
+		}
+	})
+	whiten(rows)
+	return nil
+}

@@ -1,0 +1,27 @@
+package advantage
+
+// REINFORCE leave-one-out: a row is compared with the mean of the others.
+//
+//	A_i = s_i - mean_{j≠i} s_j = n/(n-1) · (s_i - mean_G s)
+//
+// Source: Ahmadian et al., "Back to Basics", arXiv:2402.14740. A group of one
+// row keeps its score, as in verl.
+
+import "github.com/openmanus/openmanus/data"
+
+func init() { Estimators.Register("rloo", Estimator{Estimate: rloo, Grouped: true}) }
+
+func rloo(rows []data.Row, _ Options) error {
+	byGroup(rows, func(scores []float64, members []int, set func(int, float64)) {
+		n := float64(len(members))
+		if n == 1 {
+			set(members[0], scores[members[0]])
+			return
+		}
+		mean := meanOf(scores, members)
+		for _, i := range members {
+			set(i, n/(n-1)*(scores[i]-mean))
+		}
+	})
+	return nil
+}

@@ -1,0 +1,338 @@
+package advantage
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// The inputs of spec 12: four rows of five tokens.
+var (
+	specRewards = [][]float32{{0, 0, 0, 0, 1}, {0, 0, 0, 0, 0}, {0, 0, 0, 0, .5}, {0, 0, -1, 0, 0}}
+	specMask    = [][]uint8{{1, 1, 0, 1, 1}, {1, 1, 1, 1, 0}, {1, 0, 0, 1, 1}, {1, 1, 1, 0, 0}}
+	specValues  = [][]float32{{.1, .2, .3, .4, .5}, {0, .1, 0, .1, 0}, {.2, .2, .2, .2, .2}, {-.1, -.2, -.3, 0, 0}}
+	specOld     = [][]float32{{-1, -2, -.5, -.1, -3}, {-.7, -.6, -.5, -.4, -.3}, {-2, -2, -2, -2, -2}, {-.2, -.4, -.6, -.8, -1}}
+)
+
+func specRows(uids ...string) []data.Row {
+	rows := make([]data.Row, len(uids))
+	for i := range rows {
+		rows[i] = data.Row{
+			UID: uids[i], Tokens: make([]int32, 5), Mask: specMask[i], Rewards: specRewards[i], Values: specValues[i],
+			OldLogProbs: specOld[i], SumPiSquared: []float32{.4, .4, .4, .4, .4}, Baseline: []float64{.2, .2, .1, .1}[i],
+		}
+	}
+	return rows
+}
+
+// masked compares the sampled tokens with want, and asks for 0 elsewhere.
+func masked(t *testing.T, what string, rows []data.Row, got func(*data.Row) []float32, want [][]float64) {
+	t.Helper()
+	for i := range rows {
+		v := got(&rows[i])
+		if len(v) != len(rows[i].Mask) {
+			t.Fatalf("%s of row %d has %d entries", what, i, len(v))
+		}
+		for j, m := range rows[i].Mask {
+			w := 0.0
+			if m == 1 {
+				w = want[i][j]
+			}
+			if d := math.Abs(float64(v[j]) - w); !(d <= 1e-5) {
+				t.Errorf("%s[%d][%d] = %g, want %g", what, i, j, v[j], w)
+			}
+		}
+	}
+}
+
+func advantages(r *data.Row) []float32 { return r.Advantages }
+func returnsOf(r *data.Row) []float32  { return r.Returns }
+
+func flat(scalars ...float64) [][]float64 {
+	out := make([][]float64, len(scalars))
+	for i, v := range scalars {
+		out[i] = []float64{v, v, v, v, v}
+	}
+	return out
+}
+
+// Spec 12.1, "row scalars".
+func TestGroupEstimators(t *testing.T) {
+	pairs, alone := []string{"a", "a", "b", "b"}, []string{"a", "b", "c", "d"}
+	for _, c := range []struct {
+		name, estimator string
+		uids            []string
+		noStd           bool
+		want            []float64
+	}{
+		{"grpo", "grpo", pairs, false, []float64{.707106, -.707106, .707106, -.707106}},
+		{"grpo, every row its own group", "grpo", alone, false, []float64{.999999, 0, .5, -.999999}},
+		{"grpo without std", "grpo", pairs, true, []float64{.5, -.5, .75, -.75}},
+		{"grpo_vectorized", "grpo_vectorized", pairs, false, []float64{.707106, -.707106, .707106, -.707106}},
+		{"passk", "grpo_passk", pairs, false, []float64{1.414212, 0, 1.414212, 0}},
+		{"passk without std", "grpo_passk", pairs, true, []float64{1, 0, 1.5, 0}},
+		{"passk, every row its own group", "grpo_passk", alone, false, []float64{0, 0, 0, 0}},
+		{"rloo", "rloo", pairs, false, []float64{1, -1, 1.5, -1.5}},
+		{"rloo, every row its own group", "rloo", alone, false, []float64{1, 0, .5, -1}},
+		{"opo", "opo", pairs, false, []float64{.5, -.5, .75, -.75}},
+		{"opo, every row its own group", "opo", alone, false, []float64{1, 0, .5, -1}},
+		{"opo, one group", "opo", []string{"a", "a", "a", "a"}, false, []float64{1 - 2.5/14, -2.5 / 14, .5 - 2.5/14, -1 - 2.5/14}},
+		{"gpg", "gpg", pairs, false, []float64{.666667, -.666667, 1, -1}},
+		{"reinforce_plus_plus_baseline", "reinforce_plus_plus_baseline", pairs, false, []float64{.777593, -.777593, 1.16639, -1.16639}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rows := specRows(c.uids...)
+			if err := Compute(c.estimator, rows, Options{NormByStd: !c.noStd}); err != nil {
+				t.Fatal(err)
+			}
+			masked(t, "advantage", rows, advantages, flat(c.want...))
+		})
+	}
+}
+
+// Spec 12.1, estimators with one number a token. Where the original loses
+// credit in a gap between turns, or counts a gap's tokens, the intended values
+// stand here.
+func TestTokenEstimators(t *testing.T) {
+	for _, c := range []struct {
+		name, estimator string
+		o               Options
+		returns, want   [][]float64
+	}{
+		{
+			"gae", "gae", Options{Gamma: 1, Lam: 1},
+			[][]float64{{1, 1, 0, 1, 1}, {0, 0, 0, 0, 0}, {.5, .5, .5, .5, .5}, {-1, -1, -1, 0, 0}},
+			[][]float64{
+				{1.444549, 1.268691, 0, .916975, .741116}, {-.138174, -.314032, -.138174, -.314032, 0},
+				{.3894, 0, 0, .3894, .3894}, {-1.720897, -1.545039, -1.369181, 0, 0},
+			},
+		},
+		{
+			"gae with discount", "gae", Options{Gamma: .9, Lam: .8},
+			[][]float64{{.507744, .6552, 0, .81, 1}, {.027331, .01296, .018, 0, 0}, {.32112, 0, 0, .396, .5}, {-.59328, -.774, -1, 0, 0}},
+			[][]float64{
+				{.952043, 1.073046, 0, .957795, 1.187276}, {-.017928, -.309551, -.041721, -.342596, 0},
+				{.221213, 0, 0, .412141, .677319}, {-1.345376, -1.551195, -1.872468, 0, 0},
+			},
+		},
+		{
+			"reinforce", "reinforce", Options{Gamma: .9},
+			[][]float64{{.729, .81, 0, .9, 1}, {0, 0, 0, 0, 0}, {.405, 0, 0, .45, .5}, {-.81, -.9, -1, 0, 0}},
+			[][]float64{{.729, .81, 0, .9, 1}, {0, 0, 0, 0, 0}, {.405, 0, 0, .45, .5}, {-.81, -.9, -1, 0, 0}},
+		},
+		{
+			// mean .148857, std .666215 over the fourteen returns
+			"reinforce_plus_plus", "reinforce_plus_plus", Options{Gamma: .9},
+			[][]float64{{.729, .81, 0, .9, 1}, {0, 0, 0, 0, 0}, {.405, 0, 0, .45, .5}, {-.81, -.9, -1, 0, 0}},
+			[][]float64{
+				{.870805, .992387, 0, 1.127479, 1.277580}, {-.223437, -.223437, -.223437, -.223437, 0},
+				{.384475, 0, 0, .452021, .527072}, {-1.439261, -1.574353, -1.724455, 0, 0},
+			},
+		},
+		{
+			"remax", "remax", Options{},
+			flat(1, 0, .5, -1), flat(.8, -.2, .4, -1.1),
+		},
+		{
+			"optimal_token_baseline", "optimal_token_baseline", Options{}, flat(1, 0, .5, -1),
+			[][]float64{
+				{.379834, .283368, 0, .40844, 0}, {-.620166, -.716632, 0, -.59156, 0},
+				{-.399378, 0, 0, 0, 0}, {-1.899378, 0, 0, 0, 0},
+			},
+		},
+		{
+			"tir_optimal_token_baseline", "tir_optimal_token_baseline", Options{}, flat(1, 0, .5, -1),
+			[][]float64{
+				{.379834, .283368, 0, .393039, .262514}, {-.620166, -.716632, -.606961, -.737486, 0},
+				{-.399378, 0, 0, -.128404, .053075}, {-1.899378, -1.628404, -1.446925, 0, 0},
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rows := specRows("a", "a", "b", "b")
+			if err := Compute(c.estimator, rows, c.o); err != nil {
+				t.Fatal(err)
+			}
+			masked(t, "return", rows, returnsOf, c.returns)
+			masked(t, "advantage", rows, advantages, c.want)
+		})
+	}
+}
+
+// Spec 12.5: two episodes of one task, whose turns are one token each.
+func TestGiGPO(t *testing.T) {
+	episode := func(observations []string, rewards ...float32) data.Row {
+		n := len(rewards)
+		r := data.Row{UID: "a", Tokens: make([]int32, n), Mask: slices.Repeat([]uint8{1}, n), Rewards: rewards}
+		for k := range rewards {
+			r.Turns = append(r.Turns, data.Turn{Start: k, End: k + 1, Observation: observations[k]})
+		}
+		return r
+	}
+	for _, c := range []struct {
+		name, norm string
+		weight     float64
+		want       [][]float64
+	}{
+		{"episode part", MeanNorm, 0, [][]float64{{.5, .5, .5}, {-.5, -.5}}},
+		{"episode part with std", MeanStdNorm, 0, [][]float64{{.707106, .707106, .707106}, {-.707106, -.707106}}},
+		{"both", MeanNorm, 1, [][]float64{{.5 + .405, .5 + .45, .5}, {-.5 - .405, -.5 - .45}}},
+		{"both with std", MeanStdNorm, 1, [][]float64{{1.414212, 1.414212, .707106}, {-1.414212, -1.414212}}},
+		{"turns count half", MeanNorm, .5, [][]float64{{.5 + .2025, .5 + .225, .5}, {-.5 - .2025, -.5 - .225}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rows := []data.Row{episode([]string{"s1", "s2", "end"}, 0, 0, 1), episode([]string{"s1", "s9"}, 0, 0)}
+			o := Options{Gamma: .9, GiGPOStepWeight: c.weight, GiGPONorm: c.norm}
+			if err := Compute("gigpo", rows, o); err != nil {
+				t.Fatal(err)
+			}
+			masked(t, "advantage", rows, advantages, c.want)
+		})
+	}
+	// The step returns themselves.
+	r := episode([]string{"", "", ""}, 0, 0, 1)
+	for k, want := range []float64{.81, .9, 1} {
+		if got := stepReturns(&r, .9)[k]; math.Abs(got-want) > 1e-6 {
+			t.Errorf("step return %d is %g, want %g", k, got, want)
+		}
+	}
+	if err := Compute("gigpo", []data.Row{r}, Options{GiGPONorm: "std"}); err == nil {
+		t.Error("an unknown norm was accepted")
+	}
+}
+
+// Spec 12.1, masked_whiten(V, M), row 0; and the carry of a reward through a gap.
+func TestWhiten(t *testing.T) {
+	rows := specRows("a", "a", "b", "b")
+	for i := range rows {
+		rows[i].Advantages = slices.Clone(rows[i].Values)
+		for j, m := range rows[i].Mask {
+			rows[i].Advantages[j] *= float32(m)
+		}
+	}
+	whiten(rows)
+	masked(t, "whitened", rows[:1], advantages, [][]float64{{0, .465475, 0, 1.396424, 1.861898}})
+	one := []data.Row{{Mask: []uint8{0, 1}, Advantages: []float32{0, 3}}}
+	if whiten(one); one[0].Advantages[1] != 3 {
+		t.Errorf("one token was whitened to %g", one[0].Advantages[1])
+	}
+}
+
+// Whatever the estimator: rows that lack what it needs are refused, equal
+// scores in groups give a grouped one nothing, and every value is finite.
+func TestEveryEstimator(t *testing.T) {
+	o := Options{NormByStd: true, Gamma: .9, Lam: .8, GiGPOStepWeight: 1, GiGPONorm: MeanStdNorm}
+	for _, name := range Estimators.Names() {
+		t.Run(name, func(t *testing.T) {
+			e, err := Estimators.Lookup(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows := specRows("a", "a", "b", "b")
+			for i := range rows {
+				rows[i].Rewards = []float32{.5, 0, 0, 0, 0}
+				rows[i].Turns = []data.Turn{{Start: 0, End: 1}}
+			}
+			if err := Compute(name, rows, o); err != nil {
+				t.Fatal(err)
+			}
+			for i := range rows {
+				for j, a := range rows[i].Advantages {
+					if math.IsNaN(float64(a)) || math.IsInf(float64(a), 0) || rows[i].Mask[j] == 0 && a != 0 || e.Grouped && math.Abs(float64(a)) > 1e-6 {
+						t.Errorf("advantage[%d][%d] is %g", i, j, a)
+					}
+				}
+			}
+			for _, broken := range []struct {
+				needed bool
+				spoil  func(r *data.Row)
+			}{
+				{true, func(r *data.Row) { r.Rewards = nil }},
+				{e.Needs.Values, func(r *data.Row) { r.Values = r.Values[:4] }},
+				{e.Needs.SumPiSquared, func(r *data.Row) { r.SumPiSquared = nil }},
+				{e.Needs.SumPiSquared, func(r *data.Row) { r.OldLogProbs = nil }},
+				{e.Needs.Turns, func(r *data.Row) { r.Turns = nil }},
+			} {
+				rows := specRows("a", "a", "b", "b")
+				for i := range rows {
+					rows[i].Turns = []data.Turn{{Start: 0, End: 1}}
+				}
+				broken.spoil(&rows[2])
+				if err := Compute(name, rows, o); (err != nil) != broken.needed {
+					t.Errorf("a row without something: %v", err)
+				}
+			}
+		})
+	}
+	if err := Compute("grpu", nil, o); err == nil || !strings.Contains(err.Error(), "grpo, grpo_passk") {
+		t.Errorf("an unknown estimator: %v", err)
+	}
+}
+
+// A row without a sampled token breaks no estimator.
+func TestEmptyRow(t *testing.T) {
+	for _, name := range Estimators.Names() {
+		rows := specRows("a", "a", "b", "b")
+		for i := range rows {
+			rows[i].Turns = []data.Turn{{Start: 0, End: 1}}
+		}
+		rows[1].Mask, rows[1].Turns = make([]uint8, 5), nil
+		if err := Compute(name, rows, Options{Gamma: 1, Lam: 1, GiGPONorm: MeanNorm}); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for j, a := range rows[1].Advantages {
+			if a != 0 {
+				t.Errorf("%s: advantage[1][%d] is %g", name, j, a)
+			}
+		}
+	}
+}
+
+func TestResample(t *testing.T) {
+	rows := specRows("a", "b", "c", "d") // scores 1, 0, .5, -1
+	counts := func(name string) map[string]int {
+		n := map[string]int{}
+		for step := range uint64(200) {
+			out, err := Resample(rows, name, 2, 7, step)
+			if err != nil || len(out) != len(rows) {
+				t.Fatalf("%s: %d rows, %v", name, len(out), err)
+			}
+			for _, r := range out {
+				n[r.UID]++
+			}
+		}
+		return n
+	}
+	// Of 800 draws: weights 1, 0, .25, 1; then 1, 0, 0, 1; then .4, .1, .1, .1.
+	for name, want := range map[string][4]float64{
+		"pow": {355.6, 0, 88.9, 355.6}, "max_min": {400, 0, 0, 400}, "max_random": {457.1, 114.3, 114.3, 114.3},
+	} {
+		n := counts(name)
+		for i, uid := range []string{"a", "b", "c", "d"} {
+			if got := float64(n[uid]); want[i] == 0 && got != 0 || math.Abs(got-want[i]) > 75 {
+				t.Errorf("%s draws %s %g times of 800, want about %g", name, uid, got, want[i])
+			}
+		}
+	}
+	first, err := Resample(rows, "pow", 2, 7, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _ := Resample(rows, "pow", 2, 7, 3)
+	for i := range first {
+		if first[i].UID != again[i].UID {
+			t.Error("the same seed and step drew other rows")
+		}
+	}
+	zero := specRows("a", "b")[1:]
+	if out, err := Resample(zero, "pow", 2, 7, 3); err != nil || len(out) != 1 || out[0].UID != "b" {
+		t.Errorf("rows without weight became %v, %v", out, err)
+	}
+	if _, err := Resample(rows, "best", 2, 7, 3); err == nil {
+		t.Error("an unknown weighting was accepted")
+	}
+}

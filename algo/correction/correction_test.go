@@ -1,0 +1,177 @@
+package correction
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// The inputs of spec 12.4, behind a first token that nothing predicts.
+func specRows() []data.Row {
+	masks := [][]uint8{{1, 1, 0, 1, 1}, {1, 1, 1, 1, 0}, {1, 0, 0, 1, 1}, {1, 1, 1, 0, 0}}
+	old := [][]float32{{-1, -2, -.5, -.1, -3}, {-.7, -.6, -.5, -.4, -.3}, {-2, -2, -2, -2, -2}, {-.2, -.4, -.6, -.8, -1}}
+	recorded := [][]float32{{-1.1, -1.9, -.5, -.1, -3.2}, {-.7, -.8, -.5, -.5, -.3}, {-2, -2, -2, -2.2, -1.9}, {-.2, -.3, -.6, -.8, -1}}
+	rows := make([]data.Row, 4)
+	for i := range rows {
+		rows[i] = data.Row{
+			UID: "a", Mask: append([]uint8{0}, masks[i]...), OldLogProbs: append([]float32{0}, old[i]...),
+			RolloutLogProbs: append([]float32{0}, recorded[i]...),
+		}
+	}
+	return rows
+}
+
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= 1e-5) {
+		t.Errorf("%s is %g, want %g", what, got, want)
+	}
+}
+
+func TestWeights(t *testing.T) {
+	for _, c := range []struct {
+		w         Weights
+		want      [][]float64
+		mean, ess float64
+	}{
+		{
+			Weights{Level: Token, Cap: 1.2},
+			[][]float64{{1.105171, .904837, 0, 1, 1.2}, {1, 1.2, 1, 1.105171, 0}, {1, 0, 0, 1.2, .904837}, {1, .904837, 1, 0, 0}},
+			1.042076, .990169,
+		},
+		{
+			Weights{Level: Sequence, Cap: 1.2},
+			[][]float64{{1.2, 1.2, 0, 1.2, 1.2}, {1.2, 1.2, 1.2, 1.2, 0}, {1.105171, 0, 0, 1.105171, 1.105171}, {.904837, .904837, .904837, 0, 0}},
+			1.165362, .989197,
+		},
+	} {
+		t.Run(c.w.Level, func(t *testing.T) {
+			rows, m := specRows(), map[string]float64{}
+			if err := c.w.Apply(rows, m); err != nil {
+				t.Fatal(err)
+			}
+			sum, n, perRow := 0.0, 0.0, 0.0
+			for i := range rows {
+				for j, want := range c.want[i] {
+					near(t, fmt.Sprintf("weight[%d][%d]", i, j), float64(rows[i].Weights[j+1]), want)
+					sum += want
+					n += float64(rows[i].Mask[j+1])
+				}
+				perRow += c.want[i][0]
+			}
+			near(t, "mean", m["rollout_corr/rollout_is_mean"], c.mean)
+			near(t, "effective sample size", m["rollout_corr/rollout_is_eff_sample_size"], c.ess)
+			// Divided by their mean, over tokens or over rows.
+			mean := sum / n
+			if c.w.Level == Sequence {
+				mean = perRow / 4
+			}
+			c.w.Normalize = true
+			if err := c.w.Apply(rows, m); err != nil {
+				t.Fatal(err)
+			}
+			near(t, "normalised weight", float64(rows[0].Weights[1]), c.want[0][0]/mean)
+		})
+	}
+	if err := (Weights{Level: "turn", Cap: 2}).Apply(specRows(), map[string]float64{}); err == nil {
+		t.Error("an unknown level was accepted")
+	}
+}
+
+func TestDiagnose(t *testing.T) {
+	m := map[string]float64{}
+	if err := Diagnose(specRows(), m); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]float64{
+		"training_ppl": 3.80232, "rollout_ppl": 3.945354, "kl": -.035714, "k3_kl": .006362, "log_ppl_diff": -.03125,
+		"ppl_ratio": .970021, "chi2_token": .098177, "chi2_seq": .338519,
+	} {
+		near(t, name, m["rollout_corr/"+name], want)
+	}
+	silent := specRows()[:1]
+	silent[0].Mask = make([]uint8, 6)
+	m = map[string]float64{}
+	if err := Diagnose(silent, m); err != nil || len(m) != 0 {
+		t.Errorf("a row without a sampled token: %v, %v", m, err)
+	}
+	silent[0].OldLogProbs = nil
+	if err := Diagnose(silent, m); err == nil {
+		t.Error("a row without old log-probs was accepted")
+	}
+}
+
+func TestReject(t *testing.T) {
+	for _, c := range []struct {
+		rules           string // name=threshold, …
+		want            string // masks after it
+		masked, touched float64
+	}{
+		{"token_k3=.02", "11010 10110 10001 11100", .214286, .75},
+		{"token_k2=.0199", "11010 10110 10001 11100", .214286, .75},
+		{"token_k1=1.1051", "00010 10100 10000 10100", 8. / 14, 1},
+		{"token_k1=.9_1.2", "11010 10110 10001 11100", 3. / 14, .75},
+		{"seq_sum_k1=1.2", "00000 00000 10011 11100", 8. / 14, .5},
+		{"seq_sum_k1=.95_1.2", "00000 00000 00000 11100", 11. / 14, .75},
+		{"seq_mean_k1=1.04", "00000 00000 10011 11100", 8. / 14, .5},
+		{"seq_mean_k2=.006", "00000 00000 00000 11100", 11. / 14, .75},
+		{"seq_mean_k3=.007", "00000 11110 00000 11100", 7. / 14, .5},
+		{"seq_max_k3=.01", "00000 00000 00000 11100", 11. / 14, .75},
+		{"seq_max_k2=.01", "00000 00000 00000 11100", 11. / 14, .75},
+		{"seq_sum_k2=.02", "00000 00000 00000 11100", 11. / 14, .75},
+		{"seq_sum_k3=.03", "00000 11110 10011 11100", 4. / 14, .25},
+		{"token_k3=.02 token_k1=.95_1.2", "01010 10100 10001 11100", 5. / 14, .75},
+	} {
+		t.Run(c.rules, func(t *testing.T) {
+			var rules []Rule
+			for part := range strings.FieldsSeq(c.rules) {
+				name, threshold, _ := strings.Cut(part, "=")
+				r, err := ParseRule(name, threshold)
+				if err != nil {
+					t.Fatal(err)
+				}
+				rules = append(rules, r)
+			}
+			rows, m := specRows(), map[string]float64{}
+			kept, err := Reject(rows, rules, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for i := range kept {
+				s := ""
+				for _, k := range kept[i].Mask[1:] {
+					s += fmt.Sprint(k)
+				}
+				got = append(got, s)
+				if rows[i].Mask[1] != 1 {
+					t.Error("the mask that the row came with was written to")
+				}
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("kept %v, want %s", got, c.want)
+			}
+			near(t, "masked fraction", m["rollout_corr/rollout_rs_masked_fraction"], c.masked)
+			near(t, "sequences touched", m["rollout_corr/rollout_rs_seq_masked_fraction"], c.touched)
+		})
+	}
+}
+
+func TestParseRule(t *testing.T) {
+	for _, name := range RuleNames() {
+		if _, err := ParseRule(name, "2"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, bad := range [][2]string{
+		{"token_k4", "2"}, {"seq_max_k1", "2"}, {"token_k3", ""}, {"token_k3", "0"}, {"token_k3", "1_2"}, {"token_k1", "2_1"},
+		{"token_k1", ".5"}, {"token_k1", "1_x"}, {"token_k2", "NaN"}, {"token_k2", "Inf"},
+	} {
+		if _, err := ParseRule(bad[0], bad[1]); err == nil {
+			t.Errorf("%s = %q was accepted", bad[0], bad[1])
+		}
+	}
+}

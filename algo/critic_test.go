@@ -1,0 +1,146 @@
+package algo
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/optim"
+)
+
+func criticOptions() *CriticOptions {
+	return &CriticOptions{
+		MiniBatch: 3, Clip: .5, GradClip: 1, AdamW: optim.DefaultAdamW(),
+		Schedule: optim.Schedule{Shape: "constant", Base: 1e-2, Steps: 10},
+	}
+}
+
+func testCritic(t *testing.T, compute torch.DType) *Critic {
+	t.Helper()
+	th, err := torch.NewThread(torch.Device{})
+	must(t, err)
+	t.Cleanup(th.Close)
+	m, err := model.New(t.Context(), th, tinyConfig(), 11, torch.Float32)
+	must(t, err)
+	c, err := NewCritic(t.Context(), m, compute, optim.DefaultAdamW(), 14)
+	must(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func valueRows(t *testing.T, c *Critic) []data.Row {
+	t.Helper()
+	rows := trainRows(8)
+	must(t, c.Values(t.Context(), rows, MicroBatching{Rows: 3}))
+	for i := range rows {
+		rows[i].Returns = rows[i].Advantages
+	}
+	return rows
+}
+
+// Updates bring the values to the returns, in the decoder and in the head, in
+// float32 and with a bfloat16 shadow.
+func TestCriticLearns(t *testing.T) {
+	for _, compute := range []torch.DType{torch.Float32, torch.BFloat16} {
+		c := testCritic(t, compute)
+		o := criticOptions()
+		o.MiniBatch = 0
+		o.Clip = 100
+		first := math.NaN()
+		var last CriticStats
+		for range 30 {
+			st, err := c.UpdateCritic(t.Context(), valueRows(t, c), 1e-2, *o)
+			must(t, err)
+			if math.IsNaN(first) {
+				first = st.Loss
+			}
+			last = st
+		}
+		if !(last.Loss < first/4) {
+			t.Errorf("%s: the value loss is %g after 30 updates, was %g", compute, last.Loss, first)
+		}
+	}
+}
+
+// The gradient does not depend on micro-batching, and reaches the head.
+func TestCriticMicroBatching(t *testing.T) {
+	var first map[string][]float32
+	for _, c := range splits {
+		critic := testCritic(t, torch.Float32)
+		rows := valueRows(t, critic)
+		o := criticOptions()
+		o.Micro = c.micro
+		var st CriticStats
+		must(t, critic.accumulateValue(t.Context(), rows, maskedTokens(rows), *o, &st))
+		g := gradients(t, critic.Actor)
+		must(t, torch.Run(t.Context(), critic.Master().Thread(), func(*torch.Scope) error {
+			for _, p := range critic.extra {
+				g[p.Name] = p.Tensor.Grad().ToFloat32s()
+			}
+			return nil
+		}))
+		if first == nil {
+			first = g
+			continue
+		}
+		if d, name := relative(t, g, first); d > 1e-5 {
+			t.Errorf("%s: the gradient of %s is off by %.2g", c.name, name, d)
+		}
+	}
+}
+
+// A critic may start from another model's weights, those it computes with included.
+func TestCriticStartsFromTheActor(t *testing.T) {
+	c := testCritic(t, torch.BFloat16)
+	other, err := model.New(t.Context(), c.Master().Thread(), tinyConfig(), 99, torch.Float32)
+	must(t, err)
+	b, err := NewActor(t.Context(), other, torch.Float32, optim.DefaultAdamW())
+	must(t, err)
+	defer b.Close()
+	must(t, c.CopyFrom(t.Context(), b))
+	sameTensors(t, "the critic's decoder", weights(t, c.Actor), weights(t, b))
+}
+
+// A run with a critic that is killed goes on from its checkpoint as if nothing
+// had happened, and the actor rests while the critic warms up.
+func TestCriticIsResumed(t *testing.T) {
+	run := func(killAfter int) map[int]track.Metrics {
+		r := quick(t, func(o *Options) {
+			o.Estimator, o.Critic = "gae", criticOptions()
+			o.Critic.Warmup, o.Critic.FromActor = 1, true
+			o.SaveEvery = 1
+		})
+		r.steps = 3
+		if killAfter > 0 {
+			hard, kill := context.WithCancel(t.Context())
+			defer kill()
+			r.onWrite = func(step int, _ track.Metrics) error {
+				if step > killAfter {
+					kill()
+				}
+				return hard.Err()
+			}
+			if err := r.fit(t, hard, hard); err == nil {
+				t.Fatal("the run was not killed")
+			}
+			r.undisturbed()
+		}
+		must(t, r.fit(t, t.Context(), t.Context()))
+		return r.lines(t)
+	}
+	calm, resumed := run(0), run(1)
+	for step := 1; step <= 3; step++ {
+		for _, name := range []string{"critic/vf_loss", "critic/grad_norm", "critic/values/mean", "actor/pg_loss", "actor/grad_norm"} {
+			if resumed[step][name] != calm[step][name] {
+				t.Errorf("step %d: %s is %v, undisturbed %v", step, name, resumed[step][name], calm[step][name])
+			}
+		}
+		if _, updated := calm[step]["actor/pg_loss"]; updated != (step > 1) {
+			t.Errorf("step %d: the actor was updated: %v", step, updated)
+		}
+	}
+}

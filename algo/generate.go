@@ -1,0 +1,167 @@
+package algo
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/advantage"
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/data"
+)
+
+// generate plays and scores the episodes of a step. With FilterGroups (DAPO's
+// dynamic sampling, arXiv:2503.14476, section 3.2) it goes on, a batch of tasks
+// at a time, until as many groups as a step has tasks have episodes of different
+// values, and keeps those alone, the first that came; after MaxGenBatches
+// batches it goes on with what there is. All episodes are returned, the rows are
+// those to learn from.
+//
+// What is played depends on the weights, the order's state and the step, so a
+// step that is done again plays the same.
+//
+// Differs from verl in: too few groups are a warning rather than the end of the
+// run, and the KL in the reward, which is measured after this, is not part of
+// the value.
+func (t *Trainer) generate(ctx context.Context, step int, m Metrics) ([]*data.Episode, []data.Row, error) {
+	var all []*data.Episode
+	var kept []data.Row
+	var played []data.Task
+	var total rollout.Stats
+	before := t.engine.Stats()
+	groups, filtered, batches := 0, 0, 0
+	for {
+		batches++
+		tasks := t.choose(step, t.o.BatchTasks)
+		episodes, rows, stats, err := t.generateBatch(ctx, step, tasks, played, m)
+		if err != nil {
+			return nil, nil, err
+		}
+		played = append(played, tasks...)
+		all = append(all, episodes...)
+		total.Retries += stats.Retries
+		total.Failed += stats.Failed
+		total.Turns += stats.Turns
+		total.Tokens += stats.Tokens
+		total.SampledTokens += stats.SampledTokens
+		if !t.o.FilterGroups {
+			kept = rows
+			break
+		}
+		different, seen := DropZeroSpread(rows, GroupMetrics[t.o.FilterMetric])
+		filtered += seen.ZeroSpread + seen.Single
+		for _, members := range advantage.Groups(different) {
+			if groups == t.o.BatchTasks {
+				break
+			}
+			groups++
+			for _, i := range members {
+				kept = append(kept, different[i])
+			}
+		}
+		if groups == t.o.BatchTasks {
+			break
+		}
+		if batches == t.o.MaxGenBatches {
+			t.log.Warn(fmt.Sprintf("only %d of %d groups have episodes of different values after algo.max_gen_batches = %d batches: "+
+				"the step learns from those; tasks that are always or never solved teach nothing", groups, t.o.BatchTasks, batches), "step", step)
+			break
+		}
+	}
+	if t.o.FilterGroups {
+		m[track.GenBatches] = float64(batches)
+		m[track.FilteredGroups] = float64(filtered)
+	}
+	engineMetrics(m, before, t.engine.Stats())
+	for name, x := range rollout.Metrics(all) {
+		m[name] = x
+	}
+	m["rollout/retries"] = float64(total.Retries)
+	m["rollout/dropped"] = float64(total.Failed)
+	m["rollout/turns"] = float64(total.Turns)
+	m["rollout/tokens"] = float64(total.Tokens)
+	m["rollout/sampled_tokens"] = float64(total.SampledTokens)
+	return all, kept, nil
+}
+
+// generateBatch plays and scores the tasks.
+func (t *Trainer) generateBatch(ctx context.Context, step int, tasks, earlier []data.Task, m Metrics) (episodes []*data.Episode, rows []data.Row, stats rollout.Stats, err error) {
+	o := t.o.Train
+	o.Step, o.Earlier = step, earlier
+	o.OnProgress = t.onProgress
+	err = t.phase(step, "gen", len(tasks)*o.GroupSize, m, func() (err error) {
+		episodes, stats, err = rollout.RunEpisodes(ctx, t.trainEnvs(step), tasks, o)
+		return err
+	})
+	if err != nil {
+		return nil, nil, stats, err
+	}
+	err = t.phase(step, "reward", 0, m, func() (err error) {
+		rows, err = t.score(ctx, episodes, m)
+		return err
+	})
+	if err != nil {
+		return nil, nil, stats, err
+	}
+	if e, err := advantage.Estimators.Lookup(t.o.Estimator); err != nil || !e.Needs.Baseline {
+		return episodes, rows, stats, err
+	}
+	rows, err = t.baselines(ctx, step, tasks, o, rows, m)
+	return episodes, rows, stats, err
+}
+
+// baselines plays one greedy episode of every task and makes its score the
+// baseline of the task's rows. Rows whose greedy episode was lost to the
+// infrastructure are left out and counted.
+func (t *Trainer) baselines(ctx context.Context, step int, tasks []data.Task, o rollout.Options, rows []data.Row, m Metrics) ([]data.Row, error) {
+	envs := t.trainEnvs(step)
+	for name, e := range envs {
+		e.Setup.Options.Greedy, e.Setup.Options.TopP, e.Setup.Options.TopK = true, 1, 0
+		envs[name] = e
+	}
+	o.GroupSize = 1
+	var greedy []data.Row
+	err := t.phase(step, "gen_max", len(tasks), m, func() error {
+		episodes, _, err := rollout.RunEpisodes(ctx, envs, tasks, o)
+		if err != nil {
+			return err
+		}
+		greedy, err = t.score(ctx, episodes, Metrics{})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("greedy episodes: %w", err)
+	}
+	scores := map[string]float64{}
+	for i := range greedy {
+		scores[greedy[i].UID] = greedy[i].RewardSum()
+	}
+	var kept []data.Row
+	for _, r := range rows {
+		baseline, known := scores[r.UID]
+		if !known {
+			continue
+		}
+		r.Baseline = baseline
+		kept = append(kept, r)
+	}
+	m[track.WithoutBaseline] += float64(len(rows) - len(kept))
+	return kept, nil
+}
+
+// engineMetrics says how well the engine was used between two counts.
+func engineMetrics(m Metrics, before, after engine.Stats) {
+	steps := float64(after.Steps - before.Steps)
+	m["engine/steps"] = steps
+	m["engine/prefill_tokens"] = float64(after.PrefillTokens - before.PrefillTokens)
+	m["engine/decode_tokens"] = float64(after.DecodeTokens - before.DecodeTokens)
+	m["engine/parked"] = float64(after.Parked - before.Parked)
+	if steps > 0 {
+		m["engine/rows_per_step"] = float64(after.Rows-before.Rows) / steps
+	}
+}
+
+func (t *Trainer) onProgress(p rollout.Progress) {
+	t.events.Progress(p.Done, fmt.Sprintf("%d solved", p.Success))
+}

@@ -1,0 +1,44 @@
+package algo
+
+import (
+	"testing"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// The inputs of spec 12: four rows of five tokens.
+func specRows(uids ...string) []data.Row {
+	rewards := [][]float32{{0, 0, 0, 0, 1}, {0, 0, 0, 0, 0}, {0, 0, 0, 0, .5}, {0, 0, -1, 0, 0}}
+	masks := [][]uint8{{1, 1, 0, 1, 1}, {1, 1, 1, 1, 0}, {1, 0, 0, 1, 1}, {1, 1, 1, 0, 0}}
+	rows := make([]data.Row, len(rewards))
+	for i := range rows {
+		rows[i] = data.Row{UID: uids[i], Tokens: make([]int32, 5), Mask: masks[i], Rewards: rewards[i]}
+	}
+	return rows
+}
+
+func TestDropZeroSpread(t *testing.T) {
+	rows := specRows("a", "b", "b", "c")
+	rows[1].Rewards = []float32{0, 0, 0, 0, .5} // b now has two equal scores
+	kept, st := DropZeroSpread(append(rows, specRows("d", "d", "e", "f")[:2]...), GroupMetrics["seq_final_reward"])
+	if len(kept) != 2 || kept[0].UID != "d" || kept[1].UID != "d" {
+		t.Fatalf("kept %d rows: %+v", len(kept), kept)
+	}
+	if st.Groups != 4 || st.ZeroSpread != 1 || st.Single != 2 {
+		t.Fatalf("stats %+v", st)
+	}
+}
+
+func TestGroupMetricScore(t *testing.T) {
+	rows := specRows("won", "won", "mixed", "mixed")
+	for i, score := range []float64{1, 1, 1, 0} {
+		rows[i].Score = score
+	}
+	rows[0].Rewards = []float32{0, 0, 0, 0, .5} // slower than its neighbour
+	rows[1].Rewards = []float32{0, 0, 0, 0, .75}
+	for metric, want := range map[string]int{"seq_final_reward": 4, "score": 2} {
+		if kept, _ := DropZeroSpread(rows, GroupMetrics[metric]); len(kept) != want || kept[len(kept)-1].UID != "mixed" {
+			t.Errorf("by %s %d rows are kept, want %d", metric, len(kept), want)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package kl
+
+// KL estimators on sampled tokens, with x = log π - log π_ref (spec 5.5;
+// Schulman, "Approximating KL divergence", 2020):
+//
+//	k1   x                       unbiased, signed; verl: kl
+//	abs  |x|
+//	k2   x²/2                    verl: mse
+//	k3   e^(-x) + x - 1          unbiased, never negative; verl: low_var_kl
+//
+// The exponent is clamped to ±20 and k3 to [-10, 10], as verl does.
+//
+// A name with a + at its end has the value of the estimator and the gradient of
+// k2, whose mean is that of the KL itself. The gradient of k1 has mean 0, and
+// that of k3 is the one of KL(π_ref, π) (Tang and Munos, arXiv:2506.09477).
+// verl's code for it raises an error at the commit that was read.
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/openmanus/openmanus/data/registry"
+	"github.com/openmanus/openmanus/torch"
+)
+
+const (
+	maxExponent = 20
+	maxK3       = 10
+)
+
+// Estimator is one estimator: of one token, and of a tensor of tokens.
+type Estimator struct {
+	Value  func(x float64) float64
+	Tensor func(x torch.Tensor) torch.Tensor
+}
+
+// Estimators holds the estimators of sampled tokens by name.
+var Estimators = registry.New[Estimator]("KL estimator")
+
+func init() {
+	Estimators.Register("k1", Estimator{
+		Value:  func(x float64) float64 { return x },
+		Tensor: func(x torch.Tensor) torch.Tensor { return x },
+	})
+	Estimators.Register("abs", Estimator{Value: math.Abs, Tensor: torch.Tensor.Abs})
+	Estimators.Register("k2", Estimator{
+		Value:  func(x float64) float64 { return x * x / 2 },
+		Tensor: func(x torch.Tensor) torch.Tensor { return x.Square().MulScalar(.5) },
+	})
+	Estimators.Register("k3", Estimator{
+		Value: func(x float64) float64 {
+			v := math.Exp(clamp(-x, maxExponent)) + x - 1
+			return clamp(v, maxK3)
+		},
+		Tensor: func(x torch.Tensor) torch.Tensor {
+			v := x.Neg().Clamp(-maxExponent, maxExponent).Exp().Add(x).AddScalar(-1)
+			return v.Clamp(-maxK3, maxK3)
+		},
+	})
+}
+
+func clamp(x, most float64) float64 { return math.Max(-most, math.Min(most, x)) }
+
+// Full is the name of the KL over the whole vocabulary, which Exact computes.
+const Full = "full"
+
+// Canonical is the name used here for one of verl's: kl, mse and low_var_kl
+// are k1, k2 and k3.
+func Canonical(name string) string {
+	base, straight := strings.CutSuffix(name, "+")
+	switch base {
+	case "kl":
+		base = "k1"
+	case "mse":
+		base = "k2"
+	case "low_var_kl":
+		base = "k3"
+	}
+	if straight {
+		base += "+"
+	}
+	return base
+}
+
+// lookup finds an estimator by any of its names; straight says that its
+// gradient is to be k2's.
+func lookup(name string) (e Estimator, straight bool, err error) {
+	base, straight := strings.CutSuffix(Canonical(name), "+")
+	e, err = Estimators.Lookup(base)
+	return e, straight, err
+}
+
+// Check says whether there is an estimator of that name for the loss.
+func Check(name string) error {
+	if name == Full {
+		return nil
+	}
+	_, _, err := lookup(name)
+	return err
+}
+
+// Estimate returns the estimate of one token from x = log π - log π_ref.
+func Estimate(name string, x float64) (float64, error) {
+	e, _, err := lookup(name)
+	if err != nil {
+		return 0, err
+	}
+	return e.Value(x), nil
+}
+
+// K3 is the k3 estimate of one token.
+func K3(x float64) float64 {
+	e, err := Estimators.Lookup("k3")
+	if err != nil {
+		panic(err) // it is registered above
+	}
+	return e.Value(x)
+}
+
+// Loss is the KL of every token [M] as a term of a loss. The gradient goes to
+// logp.
+func Loss(name string, logp, ref torch.Tensor) (torch.Tensor, error) {
+	e, straight, err := lookup(name)
+	if err != nil {
+		return torch.Tensor{}, fmt.Errorf("KL loss: %w", err)
+	}
+	x := logp.Sub(ref)
+	v := e.Tensor(x)
+	if !straight {
+		return v, nil
+	}
+	square := x.Square().MulScalar(.5)
+	return square.Sub(square.Detach()).Add(v.Detach()), nil
+}

@@ -1,0 +1,63 @@
+package loss
+
+// Aggregations of token losses ℓ over the rows i of a mini-batch, n_i tokens in
+// the loss each (spec 5.7):
+//
+//	token-mean               Σ ℓ / Σ n_i
+//	seq-mean-token-sum       mean over rows with n_i > 0 of Σ ℓ
+//	seq-mean-token-mean      mean over such rows of Σ ℓ / n_i
+//	seq-mean-token-sum-norm  Σ ℓ / scale
+//
+// The last is not divided by the number of rows, as in verl; its scale is
+// loss_scale_factor. Dr. GRPO (arXiv:2503.20783) goes with it.
+//
+// Differs from verl in: every one is a sum of token losses times a weight that
+// depends on nothing but the mini-batch's lengths, so that the gradients of its
+// micro-batches add up to that of the whole. A mini-batch without a token in the
+// loss gives 0.
+
+import "github.com/openmanus/openmanus/data/registry"
+
+// Names of aggregations.
+const (
+	TokenMean        = "token-mean"
+	SeqMeanTokenSum  = "seq-mean-token-sum"
+	SeqMeanTokenMean = "seq-mean-token-mean"
+	SeqSumNorm       = "seq-mean-token-sum-norm"
+)
+
+// Aggregation returns, from the number of tokens in the loss of every row of a
+// mini-batch, what a token of a row with n of them is multiplied by.
+type Aggregation func(lens []int, scale float64) func(n int) float64
+
+// Aggregations holds them by name.
+var Aggregations = registry.New[Aggregation]("loss aggregation")
+
+func init() {
+	Aggregations.Register(TokenMean, func(lens []int, _ float64) func(int) float64 {
+		tokens, _ := totals(lens)
+		return func(int) float64 { return 1 / tokens }
+	})
+	Aggregations.Register(SeqMeanTokenSum, func(lens []int, _ float64) func(int) float64 {
+		_, rows := totals(lens)
+		return func(int) float64 { return 1 / rows }
+	})
+	Aggregations.Register(SeqMeanTokenMean, func(lens []int, _ float64) func(int) float64 {
+		_, rows := totals(lens)
+		return func(n int) float64 { return 1 / rows / float64(n) }
+	})
+	Aggregations.Register(SeqSumNorm, func(_ []int, scale float64) func(int) float64 {
+		return func(int) float64 { return 1 / scale }
+	})
+}
+
+// totals counts tokens and the rows that have any.
+func totals(lens []int) (tokens, rows float64) {
+	for _, n := range lens {
+		tokens += float64(n)
+		if n > 0 {
+			rows++
+		}
+	}
+	return tokens, rows
+}

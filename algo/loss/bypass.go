@@ -1,0 +1,41 @@
+package loss
+
+// Bypass: the log-probs recorded at sampling stand for the old ones, and no pass
+// recomputes them. What sampling and training disagree about then is part of the
+// ratio.
+//
+//	ppo_clip   vanilla on ρ = π / π_rollout
+//	reinforce  ℓ = -sg(w) A log π,  w = ρ (or its product over the row), at most a cap
+//
+// Source: verl's rollout correction, bypass_mode (spec 5.10). Batch.Old holds
+// the recorded log-probs.
+
+import "github.com/openmanus/openmanus/torch"
+
+// What bypass is made of.
+const (
+	Bypass     = "bypass_mode"
+	PPOClip    = "ppo_clip"
+	Reinforce  = "reinforce"
+	ByToken    = "token"
+	BySequence = "sequence"
+)
+
+func init() { Policies.Register(Bypass, Policy{Loss: bypass}) }
+
+func bypass(s *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
+	if o.BypassLoss != Reinforce {
+		return vanilla(s, b, o)
+	}
+	x := b.logRatio()
+	l := b.Adv.Mul(b.LogP).Neg()
+	logW := x.Detach()
+	switch o.BypassWeights {
+	case ByToken:
+	case BySequence:
+		logW = b.rowSums(s, logW).Clamp(-maxLogRatio, maxLogRatio)
+	default:
+		return l, Sums{PPOKL: klSum(x)}
+	}
+	return logW.Exp().Clamp(0, o.BypassWeightsCap).Mul(l), Sums{PPOKL: klSum(x)}
+}

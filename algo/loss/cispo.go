@@ -1,0 +1,22 @@
+package loss
+
+// CISPO: the importance weight is clipped, not the update: every token keeps its
+// gradient.
+//
+//	ℓ = -sg(clip(ρ, 1-ε_low, 1+ε_high)) A log π
+//
+// Source: MiniMax-M1, arXiv:2506.13585, section 3.1, whose lower bound is none
+// (a large clip_ratio_low). pg_clipfrac is the share of weights that the clip
+// changed.
+
+import "github.com/openmanus/openmanus/torch"
+
+func init() { Policies.Register("cispo", Policy{Loss: cispo}) }
+
+func cispo(_ *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
+	x := b.logRatio()
+	ratio := x.Detach().Exp()
+	weight := ratio.Clamp(1-o.ClipLow, 1+o.ClipHigh)
+	l := weight.Mul(b.Adv).Mul(b.LogP).Neg()
+	return b.weigh(l), Sums{ClipFrac: count(weight.Ne(ratio)), PPOKL: klSum(x)}
+}

@@ -1,0 +1,30 @@
+package loss
+
+// What clip_cov and kl_cov have in common: tokens whose log-prob and advantage
+// move together most are those whose update takes entropy away.
+//
+//	cov_t = (A_t - mean A) (log π_t - mean log π)
+//
+// over the tokens of the mini-batch. Source: Cui et al., "The Entropy Mechanism
+// of Reinforcement Learning", arXiv:2505.22617.
+//
+// Differs from verl in: means and choices are over the whole mini-batch, so the
+// log-probs are computed once more before it.
+
+func covariances(tokens []Token) []float64 {
+	meanA, meanP := 0.0, 0.0
+	for _, t := range tokens {
+		meanA += t.Adv
+		meanP += t.LogP
+	}
+	n := float64(len(tokens))
+	meanA, meanP = meanA/n, meanP/n
+	cov := make([]float64, len(tokens))
+	for i, t := range tokens {
+		cov[i] = (t.Adv - meanA) * (t.LogP - meanP)
+	}
+	return cov
+}
+
+// share is how many of n tokens a ratio takes: at least one.
+func share(ratio float64, n int) int { return max(1, int(ratio*float64(n))) }

@@ -1,0 +1,21 @@
+package loss
+
+// Group policy gradient, and REINFORCE: no ratio and no clip.
+//
+//	ℓ = -A log π
+//
+// Sources: Chu et al., GPG, arXiv:2504.02546; Williams, 1992. The two names are
+// one formula: gpg goes with the estimator of its name, and reinforce is what it
+// is called with the weights of a rollout correction before it.
+
+import "github.com/openmanus/openmanus/torch"
+
+func init() {
+	Policies.Register("gpg", Policy{Loss: policyGradient})
+	Policies.Register(Reinforce, Policy{Loss: policyGradient})
+}
+
+func policyGradient(_ *torch.Scope, b Batch, _ Options) (torch.Tensor, Sums) {
+	l := b.Adv.Mul(b.LogP).Neg()
+	return b.weigh(l), Sums{PPOKL: klSum(b.logRatio())}
+}

@@ -1,0 +1,311 @@
+package loss
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/torchtest"
+)
+
+// rows of a mini-batch for gradients; the second has no token in the loss.
+var (
+	gradLens = []int{5, 0, 3, 7, 1}
+	gradOld  = torchtest.RandIn(2, -1.6, -.4, 16).Data
+	gradNew  = torchtest.RandIn(1, -2, 0, 16).Data
+	gradAdv  = func() []float64 {
+		a := torchtest.Rand(3, 16).Data
+		a[4] = 0
+		return a
+	}()
+	gradWeights = torchtest.RandIn(4, .2, 2, 16).Data
+	gradOptions = Options{
+		ClipLow: .2, ClipHigh: .28, ClipC: 1.8, TauPos: 1, TauNeg: 1.05, ClipCovRatio: .2, ClipCovLow: .01, ClipCovHigh: 5,
+		KLCovRatio: .2, PPOKLCoef: .3,
+	}
+)
+
+func clip(x, lo, hi float64) float64 { return math.Max(lo, math.Min(hi, x)) }
+
+// rowMean is the mean over each row, on each of its tokens.
+func rowMean(x []float64) []float64 {
+	var out []float64
+	at := 0
+	for _, n := range gradLens {
+		sum := 0.0
+		for _, v := range x[at : at+n] {
+			sum += v
+		}
+		at += n
+		out = append(out, slices.Repeat([]float64{sum / float64(n)}, n)...)
+	}
+	return out
+}
+
+// written are the losses once more, in numbers: p are the log-probs, base what
+// the parts without a gradient see of them.
+var written = map[string]func(p, base []float64, o Options) []float64{
+	"vanilla": tokens(func(_ int, p, _, old, a float64, o Options) float64 {
+		r := math.Exp(p - old)
+		l := math.Max(-a*r, -a*clip(r, 1-o.ClipLow, 1+o.ClipHigh))
+		if a < 0 {
+			l = math.Min(l, -a*o.ClipC)
+		}
+		return l
+	}),
+	"gspo": func(p, base []float64, o Options) []float64 {
+		x := make([]float64, len(p))
+		for i := range x {
+			x[i] = base[i] - gradOld[i]
+		}
+		mean := rowMean(x)
+		out := make([]float64, len(p))
+		for i, a := range gradAdv {
+			s := math.Exp(mean[i] + p[i] - base[i])
+			out[i] = math.Max(-a*s, -a*clip(s, 1-o.ClipLow, 1+o.ClipHigh))
+		}
+		return out
+	},
+	"sapo": tokens(func(_ int, p, _, old, a float64, o Options) float64 {
+		tau := o.TauNeg
+		if a > 0 {
+			tau = o.TauPos
+		}
+		return -a * 4 / tau / (1 + math.Exp(-tau*(math.Exp(p-old)-1)))
+	}),
+	"cispo": tokens(func(_ int, p, base, old, a float64, o Options) float64 {
+		return -clip(math.Exp(base-old), 1-o.ClipLow, 1+o.ClipHigh) * a * p
+	}),
+	"gpg":       tokens(func(_ int, p, _, _, a float64, _ Options) float64 { return -a * p }),
+	"reinforce": tokens(func(_ int, p, _, _, a float64, _ Options) float64 { return -a * p }),
+	"clip_cov": tokens(func(i int, p, base, old, a float64, o Options) float64 {
+		if choose("clip_cov", gradNew, gradOld, gradAdv, o)[i] {
+			return 0
+		}
+		r := math.Exp(p - old)
+		return math.Max(-a*r, -a*clip(r, 1-o.ClipLow, 1+o.ClipHigh))
+	}),
+	"kl_cov": tokens(func(i int, p, base, old, a float64, o Options) float64 {
+		l := -a * math.Exp(p-old)
+		if choose("kl_cov", gradNew, gradOld, gradAdv, o)[i] {
+			l += o.PPOKLCoef * math.Abs(p-old)
+		}
+		return l
+	}),
+	"geo_mean": func(p, _ []float64, o Options) []float64 {
+		x := make([]float64, len(p))
+		for i, a := range gradAdv {
+			d := p[i] - gradOld[i]
+			sign := 0.0
+			if a != 0 {
+				sign = math.Copysign(1, a)
+			}
+			x[i] = sign * math.Min(sign*d, sign*clip(d, -o.ClipLow, o.ClipHigh))
+		}
+		mean, adv := rowMean(x), rowMean(gradAdv)
+		for i := range x {
+			x[i] = -adv[i] * math.Exp(mean[i])
+		}
+		return x
+	},
+	"bypass_mode": func(p, base []float64, o Options) []float64 {
+		if o.BypassLoss == "" {
+			return tokens(func(_ int, p, _, old, a float64, o Options) float64 {
+				r := math.Exp(p - old)
+				l := math.Max(-a*r, -a*clip(r, 1-o.ClipLow, 1+o.ClipHigh))
+				if a < 0 {
+					l = math.Min(l, -a*o.ClipC)
+				}
+				return l
+			})(p, base, o)
+		}
+		x := make([]float64, len(p))
+		for i := range x {
+			x[i] = base[i] - gradOld[i]
+		}
+		at := 0
+		for _, n := range gradLens {
+			sum := 0.0
+			for _, v := range x[at : at+n] {
+				sum += v
+			}
+			for i := at; i < at+n; i++ {
+				if o.BypassWeights == BySequence {
+					x[i] = sum
+				}
+			}
+			at += n
+		}
+		out := make([]float64, len(p))
+		for i, a := range gradAdv {
+			w := 1.0
+			if o.BypassWeights != "" {
+				w = math.Min(math.Exp(x[i]), o.BypassWeightsCap)
+			}
+			out[i] = -w * a * p[i]
+		}
+		return out
+	},
+}
+
+func tokens(f func(i int, p, base, old, a float64, o Options) float64) func(p, base []float64, o Options) []float64 {
+	return func(p, base []float64, o Options) []float64 {
+		out := make([]float64, len(p))
+		for i := range p {
+			out[i] = f(i, p[i], base[i], gradOld[i], gradAdv[i], o)
+		}
+		return out
+	}
+}
+
+// Every loss is, token by token, the formula written out, and its gradient the
+// finite differences of the formula, what sg holds held.
+func TestEveryPolicyGradient(t *testing.T) {
+	type variant struct {
+		what string
+		o    Options
+	}
+	for _, name := range Policies.Names() {
+		variants := []variant{{"", gradOptions}}
+		if name == Bypass {
+			for _, by := range []string{"", ByToken, BySequence} {
+				o := gradOptions
+				o.BypassLoss, o.BypassWeights, o.BypassWeightsCap = Reinforce, by, 1.3
+				variants = append(variants, variant{" reinforce by " + by, o})
+			}
+		}
+		for _, v := range variants {
+			t.Run(name+v.what, func(t *testing.T) { checkGradient(t, name, v.o) })
+		}
+	}
+}
+
+func checkGradient(t *testing.T, name string, o Options) {
+	formula, ok := written[name]
+	if !ok {
+		t.Fatalf("the formula of %s is not written out here", name)
+	}
+	n := len(gradNew)
+	want := make([]float64, n)
+	const h = 1e-6
+	moved := slices.Clone(gradNew)
+	for i := range want {
+		for _, d := range []float64{h, -h} {
+			moved[i] = gradNew[i] + d
+			for j, l := range formula(moved, gradNew, o) {
+				want[i] += float64(j+1) * l / (2 * h) * math.Copysign(1, d)
+			}
+		}
+		moved[i] = gradNew[i]
+	}
+	coefficients := make([]float64, n)
+	for j := range coefficients {
+		coefficients[j] = float64(j + 1)
+	}
+	torchtest.Run(t, func(s *torch.Scope) {
+		logp := s.Float64s(gradNew, n)
+		logp.SetRequiresGrad(true)
+		l, _ := policy(t, s, name, logp, o, nil)
+		torchtest.Values(t, l, 1e-9, formula(gradNew, gradNew, o)...)
+		l.BackwardWith(s.Float64s(coefficients, n))
+		torchtest.Values(t, logp.Grad(), 1e-6, want...)
+	})
+}
+
+func policy(t *testing.T, s *torch.Scope, name string, logp torch.Tensor, o Options, w []float64) (torch.Tensor, Sums) {
+	t.Helper()
+	p, err := Policies.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := len(gradNew)
+	b := Batch{
+		LogP: logp, Old: s.Float64s(gradOld, n), Adv: s.Float64s(gradAdv, n), Lens: gradLens,
+		Chosen: choose(name, gradNew, gradOld, gradAdv, o),
+	}
+	if w != nil {
+		b.Weights = s.Float64s(w, n)
+	}
+	return p.Loss(s, b, o)
+}
+
+// Weights of a rollout correction multiply the tokens' losses; in geo_mean, the
+// rows' by their geometric mean; in bypass there are none beside its own.
+func TestWeights(t *testing.T) {
+	for _, name := range Policies.Names() {
+		if name == Bypass {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			torchtest.Run(t, func(s *torch.Scope) {
+				logp := s.Float64s(gradNew, len(gradNew))
+				plain, _ := policy(t, s, name, logp, gradOptions, nil)
+				weighed, _ := policy(t, s, name, logp, gradOptions, gradWeights)
+				w := slices.Clone(gradWeights)
+				if name == "geo_mean" {
+					for i := range w {
+						w[i] = math.Log(w[i])
+					}
+					w = rowMean(w)
+					for i := range w {
+						w[i] = math.Exp(w[i])
+					}
+				}
+				torchtest.Values(t, weighed, 1e-6, plain.Mul(s.Float64s(w, len(w))).ToFloat64s()...)
+			})
+		})
+	}
+}
+
+// However a mini-batch is cut into micro-batches of whole rows, the gradients
+// and statistics add up to those of the whole, for every loss and aggregation.
+func TestMicroBatches(t *testing.T) {
+	n := len(gradNew)
+	for _, name := range Policies.Names() {
+		p, _ := Policies.Lookup(name)
+		for _, agg := range Aggregations.Names() {
+			if Check(name, agg) != nil {
+				continue
+			}
+			t.Run(name+" "+agg, func(t *testing.T) {
+				torchtest.Run(t, func(s *torch.Scope) {
+					chosen := choose(name, gradNew, gradOld, gradAdv, gradOptions)
+					whole := weights(t, s, agg, gradLens, 7)
+					run := func(sizes ...int) []float64 { // rows of each micro-batch
+						logp := s.Float64s(gradNew, n)
+						logp.SetRequiresGrad(true)
+						total, sums, row, at := 0.0, Sums{}, 0, 0
+						for _, size := range sizes {
+							lens := gradLens[row : row+size]
+							tokens := 0
+							for _, k := range lens {
+								tokens += k
+							}
+							cut := func(x []float64) torch.Tensor { return s.Float64s(x[at:at+tokens], tokens) }
+							b := Batch{LogP: logp.Narrow(0, at, tokens), Old: cut(gradOld), Adv: cut(gradAdv), Weights: cut(gradWeights), Lens: lens}
+							if chosen != nil {
+								b.Chosen = chosen[at : at+tokens]
+							}
+							l, st := p.Loss(s, b, gradOptions)
+							l = l.Mul(whole.Narrow(0, at, tokens)).Sum()
+							l.Backward()
+							total += l.Item()
+							sums = Sums{sums.ClipFrac + st.ClipFrac, sums.ClipFracLower + st.ClipFracLower, sums.PPOKL + st.PPOKL}
+							row, at = row+size, at+tokens
+						}
+						return append(logp.Grad().ToFloat64s(), total, sums.ClipFrac, sums.ClipFracLower, sums.PPOKL)
+					}
+					all := run(5)
+					for _, sizes := range [][]int{{1, 2, 1, 1}, {2, 3}, {3, 2}} {
+						for i, got := range run(sizes...) {
+							if !(math.Abs(got-all[i]) <= 1e-10) {
+								t.Errorf("in micro-batches of %v rows: number %d is %g, want %g", sizes, i, got, all[i])
+							}
+						}
+					}
+				})
+			})
+		}
+	}
+}

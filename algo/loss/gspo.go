@@ -1,0 +1,23 @@
+package loss
+
+// GSPO: the ratio of whole sequences, per token so that the gradient reaches
+// each, clipped together.
+//
+//	s_i = exp(mean_t x_t);   s_t = sg(s_i) π_t / sg(π_t)
+//	ℓ_t = max(-A s_t, -A clip(s_t, 1-ε_low, 1+ε_high))
+//
+// with sg stopping the gradient and log s_t at most 10. Source: Zheng et al.,
+// arXiv:2507.18071, section 4.3 (GSPO-token); its bounds are 3e-4 and 4e-4. The
+// mean over rows of the mean over tokens belongs to it.
+
+import "github.com/openmanus/openmanus/torch"
+
+func init() { Policies.Register("gspo", Policy{Loss: gspo, Agg: SeqMeanTokenMean}) }
+
+func gspo(s *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
+	x := b.LogP.Sub(b.Old)
+	mean := b.rowMeans(s, x.Detach())
+	logS := b.LogP.Sub(b.LogP.Detach()).Add(mean).Clamp(-1e30, 10)
+	l, cut := clipped(logS.Exp(), b.Adv, o)
+	return b.weigh(l), Sums{ClipFrac: count(cut), PPOKL: klSum(x)}
+}

@@ -1,0 +1,48 @@
+package loss
+
+// KL-Cov: the plain ratio, and the tokens of highest covariance pay for moving.
+//
+//	ℓ_t = -A ρ + ppo_kl_coef |x_t| for the tokens chosen, -A ρ for others
+//
+// chosen: the kl_cov_ratio of all tokens, at least one, with the highest cov_t.
+// Source: arXiv:2505.22617, section 4.2. ppo_kl is the mean of |x| here, as in
+// verl.
+
+import (
+	"slices"
+
+	"github.com/openmanus/openmanus/torch"
+)
+
+func init() { Policies.Register("kl_cov", Policy{Loss: klCov, Choose: chooseKLCov}) }
+
+func klCov(s *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
+	x := b.logRatio()
+	distance := x.Abs()
+	l := b.Adv.Mul(x.Exp()).Neg()
+	charged := s.Bools(b.Chosen, len(b.Chosen)).To(l.DType())
+	l = l.Add(distance.Mul(charged).MulScalar(o.PPOKLCoef))
+	return b.weigh(l), Sums{PPOKL: -klSum(distance)}
+}
+
+func chooseKLCov(tokens []Token, o Options, _ uint64) []bool {
+	cov := covariances(tokens)
+	order := make([]int, len(tokens))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch {
+		case cov[a] > cov[b]:
+			return -1
+		case cov[a] < cov[b]:
+			return 1
+		}
+		return 0
+	})
+	chosen := make([]bool, len(tokens))
+	for _, i := range order[:min(share(o.KLCovRatio, len(tokens)), len(tokens))] {
+		chosen[i] = true
+	}
+	return chosen
+}

@@ -1,0 +1,20 @@
+package loss
+
+// The clipped value loss of a critic:
+//
+//	v̂ = clip(v, v_old - c, v_old + c);   ℓ = ½ max((v - R)², (v̂ - R)²)
+//
+// with R the return and v_old the value before the update. Source: Schulman et
+// al., PPO's reference implementation; verl's compute_value_loss (spec 5.8).
+//
+// Differs from verl in: the mean is over the tokens of the whole mini-batch.
+
+import "github.com/openmanus/openmanus/torch"
+
+// Value is the loss of every token [M], and how many tokens the clip held. The
+// gradient goes to v.
+func Value(v, old, returns torch.Tensor, clip float64) (l torch.Tensor, held float64) {
+	plain := v.Sub(returns).Square()
+	near := old.Add(v.Sub(old).Clamp(-clip, clip)).Sub(returns).Square()
+	return plain.Maximum(near).MulScalar(.5), count(near.Gt(plain))
+}

@@ -1,0 +1,217 @@
+package loss
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/torchtest"
+)
+
+func TestMain(m *testing.M) {
+	torch.SetNumThreads(1)
+	torchtest.Main(m)
+}
+
+// The inputs of spec 12, their masked tokens alone.
+var (
+	specMask = []bool{true, true, false, true, true, true, true, true, true, false, true, false, false, true, true, true, true, true, false, false}
+	specLens = []int{4, 4, 3, 3}
+	specOld  = inMask(-1, -2, -.5, -.1, -3, -.7, -.6, -.5, -.4, -.3, -2, -2, -2, -2, -2, -.2, -.4, -.6, -.8, -1)
+	specNew  = inMask(-.9, -2.2, -.5, -.2, -2.5, -.7, -.2, -.6, -.4, -.3, -1.5, -2, -2, -2.5, -2.1, -.5, -.4, -.3, -.8, -1)
+	specAdv  = inMask(1, 1, 1, 1, 1, -1, -1, -1, -1, -1, .5, .5, .5, .5, .5, -2, -2, -2, -2, -2)
+)
+
+func inMask(x ...float64) []float64 {
+	var out []float64
+	for i, v := range x {
+		if specMask[i] {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func clipHigher() Options {
+	return Options{ClipLow: .2, ClipHigh: .28, ClipC: 3, TauPos: 1, TauNeg: 1.05, KLCovRatio: .1, PPOKLCoef: .1}
+}
+
+func choose(name string, logp, old, adv []float64, o Options) []bool {
+	p, _ := Policies.Lookup(name)
+	if p.Choose == nil {
+		return nil
+	}
+	tokens := make([]Token, len(logp))
+	for i := range tokens {
+		tokens[i] = Token{LogP: logp[i], Old: old[i], Adv: adv[i]}
+	}
+	return p.Choose(tokens, o, 5)
+}
+
+// Spec 12.2.
+func TestPolicyVectors(t *testing.T) {
+	raised := slices.Clone(specOld)
+	for i := 11; i < 14; i++ {
+		raised[i] += 1.5
+	}
+	both := func(o Options) Options { o.ClipHigh = .2; return o }(clipHigher())
+	plain := func(o Options) Options { o.ClipC = 0; return o }(both)
+	for _, c := range []struct {
+		name, loss, agg       string
+		logp                  []float64
+		o                     Options
+		want, clip, lower, kl float64
+	}{
+		{"one bound, no dual clip", "vanilla", TokenMean, specNew, plain, .379425, .214286, 0, -.035714},
+		{"vanilla", "vanilla", TokenMean, specNew, clipHigher(), .370854, .214286, 0, -.035714},
+		{"vanilla", "vanilla", SeqMeanTokenSum, specNew, clipHigher(), 1.297989, .214286, 0, -.035714},
+		{"vanilla", "vanilla", SeqMeanTokenMean, specNew, clipHigher(), .426665, .214286, 0, -.035714},
+		{"vanilla", "vanilla", SeqSumNorm, specNew, clipHigher(), 1.038391, .214286, 0, -.035714},
+		{"dual clip", "vanilla", TokenMean, raised, clipHigher(), 1.178571, 0, .214286, -.321429},
+		{"gspo", "gspo", SeqMeanTokenMean, specNew, clipHigher(), .379098, 0, 0, -.035714},
+		{"sapo", "sapo", SeqMeanTokenMean, specNew, clipHigher(), .682955, 0, 0, -.035714},
+		{"gpg", "gpg", TokenMean, specNew, clipHigher(), .325, 0, 0, -.035714},
+		{"reinforce", "reinforce", TokenMean, specNew, clipHigher(), .325, 0, 0, -.035714},
+		{"cispo", "cispo", TokenMean, specNew, clipHigher(), .344286, .428571, 0, -.035714},
+		{"geo_mean", "geo_mean", SeqMeanTokenMean, specNew, clipHigher(), .419015, .285714, .214286, -.035714},
+		{"kl_cov", "kl_cov", TokenMean, specNew, clipHigher(), .323608, 0, 0, .221429},
+		{"bypass_mode", "bypass_mode", TokenMean, specNew, clipHigher(), .370854, .214286, 0, -.035714},
+	} {
+		t.Run(c.name+" "+c.agg, func(t *testing.T) {
+			torchtest.Run(t, func(s *torch.Scope) {
+				l, sums := token(t, s, c.loss, c.logp, specOld, specAdv, specLens, c.o)
+				torchtest.Values(t, l.Mul(weights(t, s, c.agg, specLens, 5)).Sum(), 1e-5, c.want)
+				for _, x := range [][2]float64{{sums.ClipFrac / 14, c.clip}, {sums.ClipFracLower / 14, c.lower}, {sums.PPOKL / 14, c.kl}} {
+					if !(math.Abs(x[0]-x[1]) <= 1e-5) {
+						t.Errorf("statistics %+v of 14 tokens, want %g, %g, %g", sums, c.clip, c.lower, c.kl)
+					}
+				}
+			})
+		})
+	}
+}
+
+func token(t *testing.T, s *torch.Scope, name string, logp, old, adv []float64, lens []int, o Options) (torch.Tensor, Sums) {
+	t.Helper()
+	p, err := Policies.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := len(logp)
+	return p.Loss(s, Batch{
+		LogP: s.Float64s(logp, n), Old: s.Float64s(old, n), Adv: s.Float64s(adv, n), Lens: lens, Chosen: choose(name, logp, old, adv, o),
+	}, o)
+}
+
+// weights are what an aggregation multiplies the tokens of whole rows by.
+func weights(t *testing.T, s *torch.Scope, agg string, lens []int, scale float64) torch.Tensor {
+	t.Helper()
+	a, err := Aggregations.Lookup(agg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w []float64
+	of := a(lens, scale)
+	for _, n := range lens {
+		for range n {
+			w = append(w, of(n))
+		}
+	}
+	return s.Float64s(w, len(w))
+}
+
+// Spec 12.2: the matrix 0, .1, …, 1.9, and a row without a token beside it.
+func TestAggregations(t *testing.T) {
+	var values []float64
+	for i, m := range specMask {
+		if m {
+			values = append(values, float64(i)/10)
+		}
+	}
+	for agg, want := range map[string]float64{TokenMean: .85, SeqMeanTokenSum: 2.975, SeqMeanTokenMean: .920833, SeqSumNorm: 2.38} {
+		for _, lens := range [][]int{specLens, {4, 0, 4, 3, 3}} {
+			torchtest.Run(t, func(s *torch.Scope) {
+				torchtest.Values(t, s.Float64s(values, 14).Mul(weights(t, s, agg, lens, 5)).Sum(), 1e-6, want)
+			})
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		loss, agg string
+		ok        bool
+	}{
+		{"vanilla", TokenMean, true}, {"vanilla", SeqSumNorm, true}, {"gspo", SeqMeanTokenMean, true},
+		{"gspo", TokenMean, false}, {"sapo", SeqMeanTokenSum, false}, {"geo_mean", TokenMean, false},
+		{"vanila", TokenMean, false}, {"vanilla", "mean", false},
+	} {
+		if err := Check(c.loss, c.agg); (err == nil) != c.ok {
+			t.Errorf("%s with %s: %v", c.loss, c.agg, err)
+		}
+	}
+}
+
+// A few tokens are taken out of what is between the bounds, as many as asked.
+func TestClipCovChooses(t *testing.T) {
+	const n = 40
+	tokens := make([]Token, n)
+	for i := range tokens {
+		x := float64(i) - 19.5 // the mean is 0
+		tokens[i] = Token{LogP: x, Old: x, Adv: x}
+	}
+	o := Options{ClipLow: .2, ClipHigh: .2, ClipCovRatio: .1, ClipCovLow: 50, ClipCovHigh: 120}
+	chosen := chooseClipCov(tokens, o, 1)
+	if trues(chosen) != 4 {
+		t.Errorf("%d tokens chosen, want 4 of 40", trues(chosen))
+	}
+	different := false
+	for seed := range uint64(20) {
+		again := chooseClipCov(tokens, o, seed)
+		different = different || !slices.Equal(again, chosen)
+		for i, c := range again {
+			if cov := tokens[i].Adv * tokens[i].LogP; c && !(cov > 50 && cov < 120) {
+				t.Errorf("seed %d chose a token of covariance %g", seed, cov)
+			}
+		}
+	}
+	if !different {
+		t.Error("twenty seeds chose the same tokens")
+	}
+	for i := range tokens { // the clip holds every token already
+		tokens[i].Old -= math.Copysign(1, tokens[i].Adv)
+	}
+	if n := trues(chooseClipCov(tokens, o, 1)); n != 0 {
+		t.Errorf("%d clipped tokens were chosen", n)
+	}
+	o.ClipCovRatio = 1e-6
+	for i := range tokens {
+		tokens[i].Old = tokens[i].LogP
+	}
+	if n := trues(chooseClipCov(tokens, o, 1)); n != 1 {
+		t.Errorf("%d tokens chosen, want at least one", n)
+	}
+}
+
+// Spec 12.2, value loss: returns constant in a row, values moved by the same
+// for all rows.
+func TestValue(t *testing.T) {
+	old := inMask(.1, .2, .3, .4, .5, 0, .1, 0, .1, 0, .2, .2, .2, .2, .2, -.1, -.2, -.3, 0, 0)
+	returns := inMask(1, 1, 1, 1, 1, 0, 0, 0, 0, 0, .5, .5, .5, .5, .5, -1, -1, -1, -1, -1)
+	moved := inMask(slices.Repeat([]float64{.6, -.6, .1, 0, .3}, 4)...)
+	for i := range moved {
+		moved[i] += old[i]
+	}
+	torchtest.Run(t, func(s *torch.Scope) {
+		l, held := Value(s.Float64s(moved, 14), s.Float64s(old, 14), s.Float64s(returns, 14), .5)
+		torchtest.Values(t, l.Mean(), 1e-6, .225357)
+		if math.Abs(held/14-.142857) > 1e-6 {
+			t.Errorf("the clip held %g tokens of 14, want 2", held)
+		}
+	})
+	torchtest.GradCheck(t, func(s *torch.Scope, in []torch.Tensor) torch.Tensor {
+		l, _ := Value(in[0], s.Float64s(old, 14), s.Float64s(returns, 14), .5)
+		return l
+	}, 1e-6, torchtest.Input{Data: moved, Shape: []int{14}})
+}

@@ -1,0 +1,277 @@
+package algo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/algo/advantage"
+	"github.com/openmanus/openmanus/algo/correction"
+	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/algo/loss"
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/data"
+)
+
+// paying pays episodes by what their last action says, so that a tiny model's
+// groups differ: the rewards of the maze itself are the same for all who are
+// lost.
+func paying(inner http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if !strings.HasSuffix(req.URL.Path, "/step") {
+			inner.ServeHTTP(w, req)
+			return
+		}
+		var body bytes.Buffer
+		_, _ = body.ReadFrom(req.Body)
+		var said struct{ Action string }
+		_ = json.Unmarshal(body.Bytes(), &said)
+		req.Body = readCloser{&body}
+		rec := httptest.NewRecorder()
+		inner.ServeHTTP(rec, req)
+		var reply map[string]any
+		if json.Unmarshal(rec.Body.Bytes(), &reply) == nil {
+			if _, ok := reply["reward"]; ok {
+				sum := 0
+				for _, b := range []byte(said.Action) {
+					sum += int(b)
+				}
+				reply["reward"] = float64(sum%7)/7 - .5
+				text, _ := json.Marshal(reply)
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(rec.Code)
+				_, _ = w.Write(text)
+				return
+			}
+		}
+		maps.Copy(w.Header(), rec.Header())
+		w.WriteHeader(rec.Code)
+		_, _ = w.Write(rec.Body.Bytes())
+	})
+}
+
+// quick is a run of one step without warm start and validations.
+func quick(t *testing.T, change func(o *Options)) *rig {
+	t.Helper()
+	r := newRig(t)
+	r.maze = paying(r.maze)
+	r.steps = 1
+	r.options = func(o *Options) {
+		o.WarmStart, o.ValBeforeTrain, o.TestEvery, o.SaveEvery = nil, false, 0, 0
+		o.DropZeroSpread, o.FilterMetric = true, "seq_final_reward"
+		o.EstimatorOpts = advantage.Options{NormByStd: true, Gamma: .9, Lam: .9, GiGPOStepWeight: 1, GiGPONorm: advantage.MeanStdNorm}
+		o.Policy.AggScale = 100
+		if change != nil {
+			change(o)
+		}
+	}
+	return r
+}
+
+// lines are the metrics of a run by step.
+func (r *rig) lines(t *testing.T) map[int]track.Metrics {
+	t.Helper()
+	out := map[int]track.Metrics{}
+	must(t, track.Read((&RunFolder{Dir: r.dir}).Metrics(), func(step int, m track.Metrics) error {
+		out[step] = maps.Clone(m)
+		return nil
+	}))
+	return out
+}
+
+// Every estimator, loss, aggregation, KL and correction trains a step over
+// HTTP, with finite metrics and a gradient.
+func TestEveryMethodTrains(t *testing.T) {
+	type method struct {
+		name   string
+		change func(o *Options)
+		shows  []string // metrics that say so
+	}
+	var methods []method
+	add := func(name string, change func(o *Options), shows ...string) {
+		methods = append(methods, method{name, change, shows})
+	}
+	// Estimators and losses are independent: the i-th of each train together,
+	// and so do KLs with aggregations, and controllers with reweightings.
+	losses := loss.Policies.Names()
+	estimators := advantage.Estimators.Names()
+	for i := range max(len(losses), len(estimators)) {
+		estimator, policy := estimators[i%len(estimators)], losses[i%len(losses)]
+		var shows []string
+		if e, _ := advantage.Estimators.Lookup(estimator); e.Needs.Values {
+			shows = []string{
+				"critic/vf_loss", "critic/vf_clipfrac", "critic/vpred_mean", "critic/grad_norm", "critic/lr", "critic/values/mean",
+				"critic/vf_explained_var",
+			}
+		}
+		add(estimator+", "+policy, func(o *Options) {
+			if o.Estimator = estimator; shows != nil {
+				o.Critic = criticOptions()
+			}
+			o.Policy.Loss, o.Policy.MiniBatch = policy, 3
+			if p, _ := loss.Policies.Lookup(policy); p.Agg != "" {
+				o.Policy.Agg = p.Agg
+			}
+		}, shows...)
+	}
+	aggregations := loss.Aggregations.Names()
+	for i, name := range append(kl.Estimators.Names(), "k3+", kl.Full) {
+		agg := aggregations[i%len(aggregations)]
+		add("KL loss "+name+", "+agg, func(o *Options) {
+			o.Policy.KLCoef, o.Policy.KLType, o.Policy.Agg = .1, name, agg
+		}, "actor/kl_loss", "actor/kl_coef")
+	}
+	for i, name := range advantage.Reweightings.Names() {
+		kind := []string{kl.Fixed, kl.Adaptive}[i%2]
+		add("PF-PPO by "+name+", KL in the reward, "+kind, func(o *Options) {
+			o.PFPPO, o.PFPPOPower = name, 2
+			o.KLReward = &KLReward{Type: "k3", Controller: kl.Controller{Kind: kind, Coef: .1, Target: .1, Horizon: 60}}
+		}, "critic/kl", "critic/kl_coeff")
+	}
+	for _, level := range []string{correction.Token, correction.Sequence} {
+		add("weights by "+level, func(o *Options) {
+			o.Correction.Weights = &correction.Weights{Level: level, Cap: 2, Normalize: true}
+		}, "rollout_corr/kl", "rollout_corr/rollout_is_mean")
+	}
+	add("rejection", func(o *Options) {
+		rule, err := correction.ParseRule("token_k1", "1.5")
+		must(t, err)
+		o.Correction.Rules = []correction.Rule{rule}
+	}, "rollout_corr/rollout_rs_masked_fraction")
+	add("bypass with reinforce", func(o *Options) {
+		o.Policy.Loss = loss.Bypass
+		o.Policy.LossOptions.BypassLoss, o.Policy.LossOptions.BypassWeights, o.Policy.LossOptions.BypassWeightsCap = loss.Reinforce, loss.BySequence, 2
+	})
+	for _, c := range methods {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := quick(t, c.change)
+			must(t, r.fit(t, t.Context(), t.Context()))
+			m := r.lines(t)[1]
+			for name, x := range m {
+				if math.IsNaN(x) || math.IsInf(x, 0) {
+					t.Errorf("%s is %v", name, x)
+				}
+			}
+			for _, name := range append(c.shows, "actor/pg_loss", "actor/ppo_kl", "actor/pg_clipfrac", "critic/advantages/mean") {
+				if _, ok := m[name]; !ok {
+					t.Errorf("there is no %s in %v", name, slices.Sorted(maps.Keys(m)))
+				}
+			}
+			if !(m["actor/grad_norm"] > 0) {
+				t.Errorf("the gradient's norm is %v", m["actor/grad_norm"])
+			}
+			if gap := m["rollout/logprob_gap_mean"]; !(gap < 1e-3) {
+				t.Errorf("sampling and training differ by %v", gap)
+			}
+		})
+	}
+}
+
+// The adaptive coefficient moves with every step, is in the checkpoint, and a
+// run that was killed goes on with it.
+func TestKLCoefficientIsResumed(t *testing.T) {
+	run := func(killAfter int) (*rig, map[int]track.Metrics) {
+		r := quick(t, func(o *Options) {
+			o.KLReward = &KLReward{Type: "k3", Controller: kl.Controller{Kind: kl.Adaptive, Coef: .1, Target: 1e-4, Horizon: 60}}
+			o.SaveEvery = 1
+		})
+		r.steps = 3
+		if killAfter > 0 {
+			hard, kill := context.WithCancel(t.Context())
+			defer kill()
+			r.onWrite = func(step int, _ track.Metrics) error {
+				if step > killAfter {
+					kill()
+				}
+				return hard.Err()
+			}
+			if err := r.fit(t, hard, hard); err == nil {
+				t.Fatal("the run was not killed")
+			}
+			r.undisturbed()
+		}
+		must(t, r.fit(t, t.Context(), t.Context()))
+		return r, r.lines(t)
+	}
+	_, calm := run(0)
+	_, resumed := run(1)
+	last := .1
+	for step := 1; step <= 3; step++ {
+		got, want := resumed[step]["critic/kl_coeff"], calm[step]["critic/kl_coeff"]
+		if got != want || resumed[step]["actor/pg_loss"] != calm[step]["actor/pg_loss"] {
+			t.Errorf("step %d: coefficient %v, loss %v; undisturbed %v, %v", step, got, resumed[step]["actor/pg_loss"], want, calm[step]["actor/pg_loss"])
+		}
+		if step > 1 && !(want > last) {
+			t.Errorf("step %d: the coefficient is %v after %v", step, want, last)
+		}
+		last = want
+	}
+}
+
+// Dynamic sampling plays on until enough groups differ, learns from exactly as
+// many, and says so where they run out. A repeated task is played anew.
+func TestFilterGroups(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		learn bool
+	}{
+		{"groups that differ", true},
+		{"groups that never do", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := quick(t, func(o *Options) { o.FilterGroups, o.MaxGenBatches = true, 3 })
+			if !c.learn {
+				r.maze = newRig(t).maze // which pays all who are lost the same
+			}
+			must(t, r.fit(t, t.Context(), t.Context()))
+			m := r.lines(t)[1]
+			if c.learn != (m["actor/updated_rows"] > 0) {
+				t.Errorf("%v rows were learned from", m["actor/updated_rows"])
+			}
+			if !c.learn && m["group/gen_batches"] != 3 {
+				t.Errorf("%v batches were played, want all 3", m["group/gen_batches"])
+			}
+			if m["actor/updated_rows"] > 6 {
+				t.Errorf("%v rows were learned from, a step has 6", m["actor/updated_rows"])
+			}
+			episodes := dumped(t, filepath.Join(r.dir, "rollouts", "step_1.jsonl"))
+			if want := int(m["group/gen_batches"]) * 6; len(episodes) != want {
+				t.Errorf("%d episodes are kept, want %d", len(episodes), want)
+			}
+			seeds := map[uint64]bool{} // 3 tasks in 3 batches of 2 come again
+			for _, e := range episodes {
+				if seeds[e.Seed] {
+					t.Errorf("two episodes have the seed %d", e.Seed)
+				}
+				seeds[e.Seed] = true
+			}
+		})
+	}
+}
+
+func dumped(t *testing.T, path string) []*data.Episode {
+	t.Helper()
+	d, err := data.OpenDump(path)
+	must(t, err)
+	defer d.Close()
+	var out []*data.Episode
+	for {
+		e, err := d.Next()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		must(t, err)
+		out = append(out, e)
+	}
+}

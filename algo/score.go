@@ -1,0 +1,80 @@
+package algo
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/reward"
+)
+
+// score turns episodes into rows with token rewards. Episodes that failed for
+// reasons that are not the model's, or in which it said nothing, are left out
+// and counted.
+func (t *Trainer) score(ctx context.Context, episodes []*data.Episode, m Metrics) ([]data.Row, error) {
+	signal, err := reward.Signals.Lookup(t.o.Signal)
+	if err != nil {
+		return nil, err
+	}
+	allocate, err := reward.Allocations.Lookup(t.o.Allocation)
+	if err != nil {
+		return nil, err
+	}
+	var usable []*data.Episode
+	silent := 0
+	for _, ep := range episodes {
+		switch {
+		case !ep.Outcome.Trainable():
+		case ep.SampledTokens() == 0: // the first messages already fill the context
+			silent++
+		default:
+			usable = append(usable, ep)
+		}
+	}
+	m["rollout/rows_without_reply"] += float64(silent)
+	batch, err := data.BatchFromEpisodes(usable)
+	if err != nil {
+		return nil, err
+	}
+	scores, err := t.scores(ctx, usable, signal, m)
+	if err != nil {
+		return nil, err
+	}
+	for i := range batch.Rows {
+		r := &batch.Rows[i]
+		r.Score = scores[i]
+		paid := reward.Paid{Mask: r.Mask, Turns: r.Turns, Signal: signal, Gamma: t.o.AllocationGamma}
+		paid.Score = reward.LessInvalid(reward.LessTurns(r.Score, r.Turns, t.o.TurnPenalty), r.Turns, t.o.InvalidActionPenalty)
+		if r.Rewards, err = allocate(paid); err != nil {
+			return nil, fmt.Errorf("row %s: %w", r.UID, err)
+		}
+	}
+	return batch.Rows, nil
+}
+
+// scores are what the episodes are worth: what the environment says, or what
+// the score functions do.
+func (t *Trainer) scores(ctx context.Context, episodes []*data.Episode, signal reward.Signal, m Metrics) ([]float64, error) {
+	out := make([]float64, len(episodes))
+	samples := make([]reward.Sample, len(episodes))
+	turns, valid := 0, 0
+	for i, ep := range episodes {
+		out[i] = signal(ep.Turns)
+		samples[i] = reward.SampleOf(ep, signal)
+		turns += len(ep.Turns)
+		valid += reward.ValidActions(ep.Turns)
+	}
+	if turns > 0 {
+		m["episode/valid_action_ratio"] = float64(valid) / float64(turns)
+	}
+	if t.o.Scorer == nil {
+		return out, nil
+	}
+	composed, err := t.o.Scorer.Score(ctx, samples)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(m, composed.Metrics())
+	return composed.Scores, nil
+}

@@ -1,0 +1,27 @@
+package track
+
+// What a critic, the KL in the reward, rollout correction, dynamic sampling and
+// greedy baselines write.
+
+const (
+	whenCritic   = "with algo.adv_estimator = \"gae\""
+	whenKLReward = "with algo.use_kl_in_reward"
+	whenCorrects = "with a weight or a rule in algo.rollout_correction"
+	whenFilters  = "with algo.filter_groups"
+)
+
+var _ = Define(
+	Definition{CriticValues + stats, "the critic's values of sampled tokens", whenCritic},
+	Definition{CriticExplainedVar, "1 - Var(R - V) / (Var(R) + 1e-5) over sampled tokens, unbiased variances", whenCritic},
+	Definition{CriticLoss, "value loss, mean over the updates of the step", whenCritic},
+	Definition{CriticClipFrac, "share of tokens whose value loss was clipped", whenCritic},
+	Definition{CriticPredMean, "mean predicted value", whenCritic},
+	Definition{CriticGradNorm, "the critic's gradient norm before clipping, mean over optimiser steps", whenCritic},
+	Definition{CriticLR, "the critic's rate in this step", whenCritic},
+	Definition{CriticKL, "KL to the reference, mean over episodes of the mean over tokens", whenKLReward},
+	Definition{CriticKLCoeff, "its coefficient in this step", whenKLReward},
+	Definition{RolloutCorrection + "/*", "distance between the policy that sampled and the one that is trained, weights and rejection (docs/algorithms.md)", whenCorrects},
+	Definition{GenBatches, "batches of tasks that the step played", whenFilters},
+	Definition{FilteredGroups, "groups among them whose episodes do not differ", whenFilters},
+	Definition{WithoutBaseline, "episodes left out because their greedy episode was lost to the infrastructure", "with algo.adv_estimator = \"remax\""},
+)

@@ -1,0 +1,214 @@
+package algo
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/advantage"
+	"github.com/openmanus/openmanus/algo/correction"
+	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/algo/loss"
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/data"
+)
+
+// measured says which log-probs the rows of a step have already.
+type measured struct {
+	old, ref bool
+	gap      LogProbGap // between sampling and training, if old
+}
+
+// update estimates advantages and updates the actor. Without a row to learn
+// from it changes nothing and says so in the metrics. It returns the gap
+// between the log-probs of sampling and training.
+func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metrics) (gap LogProbGap, err error) {
+	var have measured
+	if have, err = t.measure(ctx, step, rows, m); err != nil {
+		return gap, err
+	}
+	err = t.phase(step, "adv", 0, m, func() error {
+		rows, err = t.advantages(step, rows, m)
+		return err
+	})
+	if err != nil {
+		return gap, err
+	}
+	if err := t.updateCritic(ctx, step, rows, m); err != nil {
+		return gap, err
+	}
+	if t.critic != nil && step <= t.o.Critic.Warmup {
+		return have.gap, nil
+	}
+	lr := t.o.Schedule.LR(step - 1)
+	m["actor/lr"] = lr
+	m["actor/updated_rows"] = float64(len(rows))
+	switch {
+	case len(rows) == 0:
+		t.log.Warn("no group has episodes of different scores: nothing to learn from in this step", "step", step)
+		return have.gap, nil
+	case maskedTokens(rows) == 0:
+		t.log.Warn("every token was rejected: nothing to learn from in this step; sampling and training disagree more than "+
+			"algo.rollout_correction.rollout_rs_threshold allows", "step", step)
+		return have.gap, nil
+	}
+	var st PolicyStats
+	o := t.o.Policy
+	o.Seed = rollout.EpisodeSeed(t.o.Seed, step, "", "policy loss", 0, 0)
+	err = t.engine.Exclusive(ctx, func() (err error) {
+		st, err = t.updateActor(ctx, step, rows, lr, o, have, m)
+		return err
+	})
+	if err != nil {
+		// The critic has taken this step, which will be done again.
+		t.actor.torn = t.actor.torn || t.critic != nil
+		return gap, err
+	}
+	if have.old { // over all rows and tokens, whatever was taken out since
+		st.Gap = have.gap
+	}
+	t.newWeights()
+	st.metrics(m, o)
+	entropyByTurn(m, rows)
+	return st.Gap, nil
+}
+
+// measure computes what must be known of every row before its advantages are.
+func (t *Trainer) measure(ctx context.Context, step int, rows []data.Row, m Metrics) (have measured, err error) {
+	e, err := advantage.Estimators.Lookup(t.o.Estimator)
+	if err != nil {
+		return have, err
+	}
+	have.ref = t.kl != nil
+	have.old = have.ref || e.Needs.SumPiSquared || t.o.Correction.on()
+	if len(rows) > 0 && t.critic != nil {
+		err := t.engine.Exclusive(ctx, func() error {
+			return t.phase(step, "values", 0, m, func() error { return t.critic.Values(ctx, rows, t.o.Critic.Micro) })
+		})
+		if err != nil {
+			return have, fmt.Errorf("values: %w", err)
+		}
+	}
+	if len(rows) == 0 || !have.old {
+		return have, nil
+	}
+	err = t.engine.Exclusive(ctx, func() error {
+		p := t.o.Policy
+		if !e.Needs.SumPiSquared {
+			err = t.oldLogProbs(ctx, step, rows, m)
+		} else {
+			err = t.phase(step, "old_log_prob", 0, m, func() error {
+				return SumPiSquared(ctx, t.actor.Compute(), rows, p.Micro, p.Temperature)
+			})
+		}
+		if err == nil && have.ref {
+			err = t.refLogProbs(ctx, step, rows, m)
+		}
+		return err
+	})
+	have.gap = newLogProbGap(rows, func(r *data.Row) []float32 { return r.OldLogProbs })
+	return have, err
+}
+
+// updateCritic takes the critic's share of a step; nothing where there is none.
+func (t *Trainer) updateCritic(ctx context.Context, step int, rows []data.Row, m Metrics) error {
+	if t.critic == nil || maskedTokens(rows) == 0 {
+		return nil
+	}
+	lr := t.o.Critic.Schedule.LR(step - 1)
+	var st CriticStats
+	err := t.engine.Exclusive(ctx, func() error {
+		return t.phase(step, "update_critic", 0, m, func() (err error) {
+			st, err = t.critic.UpdateCritic(ctx, rows, lr, *t.o.Critic)
+			return err
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("critic: %w", err)
+	}
+	m[track.CriticLoss], m[track.CriticClipFrac], m[track.CriticPredMean] = st.Loss, st.ClipFrac, st.Mean
+	m[track.CriticGradNorm], m[track.CriticLR] = st.GradNorm, lr
+	return nil
+}
+
+func (t *Trainer) oldLogProbs(ctx context.Context, step int, rows []data.Row, m Metrics) error {
+	return t.phase(step, "old_log_prob", 0, m, func() error {
+		p := t.o.Policy
+		return LogProbs(ctx, t.actor.Compute(), rows, p.Micro, p.Temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+	})
+}
+
+func (t *Trainer) refLogProbs(ctx context.Context, step int, rows []data.Row, m Metrics) error {
+	return t.phase(step, "ref", 0, m, func() error {
+		return LogProbs(ctx, t.ref, rows, t.o.RefMicro, t.o.Policy.Temperature, func(r *data.Row) *[]float32 { return &r.RefLogProbs })
+	})
+}
+
+// advantages turns rewards into advantages and returns the rows to learn from:
+// the KL is taken off the rewards, advantages are estimated, rows without any
+// are left out, rows are drawn anew, and what sampling and training disagree on
+// is taken out of the loss.
+func (t *Trainer) advantages(step int, rows []data.Row, m Metrics) ([]data.Row, error) {
+	if t.kl != nil && len(rows) > 0 {
+		mean, err := kl.InReward(rows, t.o.KLReward.Type, t.kl.Coef)
+		if err != nil {
+			return nil, err
+		}
+		m[track.CriticKL], m[track.CriticKLCoeff] = mean, t.kl.Coef
+		t.kl.Update(mean, len(rows))
+	}
+	if w := t.o.Correction.Weights; w != nil && t.o.Policy.Loss != loss.Bypass {
+		if err := w.Apply(rows, m); err != nil {
+			return nil, err
+		}
+	}
+	if err := advantage.Compute(t.o.Estimator, rows, t.o.EstimatorOpts); err != nil {
+		return nil, err
+	}
+	for name, x := range BatchMetrics(rows) {
+		m[name] = x
+	}
+	e, err := advantage.Estimators.Lookup(t.o.Estimator)
+	if err != nil {
+		return nil, err
+	}
+	if t.o.DropZeroSpread && e.Grouped {
+		kept, groups := DropZeroSpread(rows, GroupMetrics[t.o.FilterMetric])
+		m["group/dropped_rows"] = float64(len(rows) - len(kept))
+		m["group/single"] = float64(groups.Single)
+		rows = kept
+	}
+	if t.o.PFPPO != "" {
+		if rows, err = advantage.Resample(rows, t.o.PFPPO, t.o.PFPPOPower, t.o.Seed, uint64(step)); err != nil {
+			return nil, err
+		}
+	}
+	if !t.o.Correction.on() {
+		return rows, nil
+	}
+	if err := correction.Diagnose(rows, m); err != nil {
+		return nil, err
+	}
+	if len(t.o.Correction.Rules) == 0 {
+		return rows, nil
+	}
+	return correction.Reject(rows, t.o.Correction.Rules, m)
+}
+
+func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr float64, p PolicyOptions, have measured, m Metrics) (st PolicyStats, err error) {
+	if p.MiniBatch > 0 && p.MiniBatch < len(rows) && p.Loss != loss.Bypass && !have.old {
+		if err := t.oldLogProbs(ctx, step, rows, m); err != nil {
+			return st, err
+		}
+	}
+	if p.KLCoef != 0 && p.KLType != kl.Full && !have.ref {
+		if err := t.refLogProbs(ctx, step, rows, m); err != nil {
+			return st, err
+		}
+	}
+	err = t.phase(step, "update_actor", 0, m, func() error {
+		st, err = t.actor.UpdateActor(ctx, rows, lr, p)
+		return err
+	})
+	return st, err
+}

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/correction"
+	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/algo/loss"
+	"github.com/openmanus/openmanus/configs"
+)
+
+// policyOptions maps the keys of the policy update.
+func policyOptions(cfg configs.Config) algo.PolicyOptions {
+	a, c := cfg.Actor, cfg.Algo.RolloutCorrection
+	o := algo.PolicyOptions{
+		MiniBatch: a.MiniBatchSize,
+		Micro:     microBatching(a.MicroBatchSize, a.DynamicBatch, a.MaxTokensPerMicroBatch),
+		Loss:      a.PolicyLoss,
+		LossOptions: loss.Options{
+			ClipLow: a.ClipRatioLow, ClipHigh: a.ClipRatioHigh, ClipC: a.ClipRatioC, TauPos: a.TauPos, TauNeg: a.TauNeg,
+			ClipCovRatio: a.ClipCovRatio, ClipCovLow: a.ClipCovLB, ClipCovHigh: a.ClipCovUB,
+			KLCovRatio: a.KLCovRatio, PPOKLCoef: a.PPOKLCoef,
+			BypassLoss: c.LossType, BypassWeights: c.IS, BypassWeightsCap: c.ISThreshold,
+		},
+		Agg:         a.LossAgg,
+		AggScale:    a.LossScaleFactor,
+		EntropyCoef: a.EntropyCoef,
+		Entropy:     a.CalculateEntropy,
+		KLType:      kl.Canonical(a.KLLossType),
+		Temperature: cfg.Rollout.Temperature,
+		GradClip:    a.GradClip,
+	}
+	if o.AggScale == 0 {
+		o.AggScale = float64(cfg.Rollout.MaxContextTokens)
+	}
+	if c.BypassMode {
+		o.Loss = loss.Bypass
+	}
+	if a.UseKLLoss {
+		o.KLCoef = a.KLLossCoef
+	}
+	return o
+}
+
+// klReward maps the keys of the KL in the reward; nil where it is off.
+func klReward(a configs.Algo) *algo.KLReward {
+	if !a.UseKLInReward {
+		return nil
+	}
+	return &algo.KLReward{
+		Type:       kl.Canonical(a.KLPenalty),
+		Controller: kl.Controller{Kind: a.KLCtrl, Coef: a.KLCoef, Target: a.KLTarget, Horizon: a.KLHorizon},
+	}
+}
+
+// rejectionRules pairs the rules of rollout correction with their thresholds.
+func rejectionRules(c configs.RolloutCorrection) ([]correction.Rule, error) {
+	var rules []correction.Rule
+	for i, name := range c.RS {
+		r, err := correction.ParseRule(name, c.RSThreshold[i])
+		if err != nil {
+			return nil, errWith(ExitInput, "change algo.rollout_correction.rollout_rs_threshold", fmt.Errorf("rollout correction: %w", err))
+		}
+		rules = append(rules, r)
+	}
+	return rules, nil
+}
+
+// criticOptions maps the keys of the critic; nil where there is none.
+func criticOptions(cfg configs.Config, steps int) *algo.CriticOptions {
+	if !cfg.UsesCritic() {
+		return nil
+	}
+	c := cfg.Critic
+	return &algo.CriticOptions{
+		MiniBatch: c.MiniBatchSize,
+		Micro:     microBatching(c.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),
+		Clip:      c.ClipRangeValue,
+		GradClip:  c.GradClip,
+		AdamW:     adamW(c.Optim),
+		Schedule:  schedule(c.Optim, steps),
+		Warmup:    cfg.Trainer.CriticWarmup,
+		FromActor: c.Path == "",
+	}
+}

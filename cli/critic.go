@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// criticSeed sets the draws of a critic's head apart from all others.
+const criticSeed = 0x637269746963
+
+// critic makes the critic of gae, or loads that of the checkpoint; nil where
+// there is none. Its decoder is a model of its own: that of critic.path, else a
+// copy of the actor's, which the trainer makes anew after a warm start.
+func (t *training) critic(ctx context.Context) (*algo.Critic, error) {
+	if !t.cfg.UsesCritic() || t.mode == supervised {
+		return nil, nil
+	}
+	path := t.cfg.Critic.Path
+	if t.run.checkpoint != nil && t.run.state.WarmStarted {
+		path = t.run.checkpoint.File(algo.CriticFolder)
+	} else if path != "" {
+		path = t.s.Path(path)
+	}
+	var m *model.Model
+	var err error
+	if path == "" {
+		m, err = t.bundle.Model.Shadow(ctx, torch.Float32)
+		err = errWith(ExitNative, "", err)
+	} else {
+		var b *model.Bundle
+		if b, err = model.Open(ctx, t.thread, path, model.Options{DType: torch.Float32}); err == nil {
+			m = b.Model
+		}
+		err = errWith(ExitModel, "", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("critic: %w", err)
+	}
+	if own, actor := m.Config.VocabSize, t.bundle.Model.Config.VocabSize; own != actor {
+		m.Close()
+		return nil, errWith(ExitModel, "give a model with the actor's tokenizer", fmt.Errorf("critic.path: the critic has %d tokens, the actor %d", own, actor))
+	}
+	c, err := algo.NewCritic(ctx, m, t.compute, adamW(t.cfg.Critic.Optim), t.cfg.Trainer.Seed^criticSeed)
+	if err != nil {
+		m.Close()
+		return nil, errWith(ExitNative, "", err)
+	}
+	t.open.addFunc(c.Close)
+	if t.run.checkpoint != nil && t.run.state.WarmStarted {
+		if err := c.Load(ctx, t.run.checkpoint.Path); err != nil {
+			return nil, errWith(ExitDisk, "", err)
+		}
+	}
+	return c, nil
+}
+
+// saveCritic writes the critic's decoder beside the actor's tokenizer, so that
+// its folder opens as a model does.
+func (t *training) saveCritic(c *algo.Critic) func(ctx context.Context, dir string) error {
+	return func(ctx context.Context, dir string) error {
+		b := *t.bundle
+		b.Model = c.Master()
+		return b.Save(ctx, dir, torch.Float32)
+	}
+}

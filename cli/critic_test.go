@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// PPO with a critic, the KL in the reward and a warm start trains a step, and
+// goes on from its checkpoint; the critic's folder is a model.
+func TestTrainWithCritic(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", tinyRun)
+	train := func(steps string) {
+		t.Helper()
+		args := []string{"train", "run.toml"}
+		for _, set := range []string{
+			"model.fresh.walks=0", "sft.epochs=1", "algo.adv_estimator=gae", "algo.lam=0.95", "critic.mini_batch_size=0",
+			"algo.use_kl_in_reward=true", "algo.kl_ctrl=adaptive", "trainer.critic_warmup=1", "trainer.total_steps=" + steps,
+		} {
+			args = append(args, "--set", set)
+		}
+		if code, _, stderr := inProcess(t, dir, args...); code != 0 {
+			t.Fatalf("exit code %d\n%s", code, stderr)
+		}
+	}
+	train("1")
+	train("2")
+	run := filepath.Join(dir, "runs", "tiny")
+	metrics := one(t, run, "metrics.jsonl")
+	for name, n := range map[string]int{`"critic/vf_loss"`: 2, `"critic/kl_coeff"`: 2, `"actor/pg_loss"`: 1} {
+		if got := strings.Count(metrics, name); got != n {
+			t.Errorf("%s is in %d lines, want %d:\n%s", name, got, n, metrics)
+		}
+	}
+	critic := filepath.Join("runs", "tiny", "checkpoints", "step_000002", "critic")
+	if code, stdout, stderr := inProcess(t, dir, "model", "info", critic); code != 0 || !strings.Contains(stdout, "llama") {
+		t.Errorf("model info of the critic: exit code %d\n%s%s", code, stdout, stderr)
+	}
+	// A critic of another vocabulary cannot read the actor's tokens.
+	link(t, tinyModel(t), dir, "other")
+	code, _, stderr := inProcess(t, dir, "train", "run.toml", "--set", "algo.adv_estimator=gae", "--set", "critic.mini_batch_size=0",
+		"--set", "critic.path=other", "--set", "trainer.experiment=other", "--set", "model.fresh.walks=0", "--set", "sft.epochs=1")
+	if code != int(ExitModel) || !strings.Contains(stderr, "give a model with the actor's tokenizer") {
+		t.Errorf("a critic of another vocabulary: exit code %d\n%s", code, stderr)
+	}
+}

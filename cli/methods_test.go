@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/advantage"
+	"github.com/openmanus/openmanus/algo/correction"
+	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/algo/loss"
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// methods are the names of methods by the key that takes them. Configuration
+// and documentation have every one of them and no other.
+func methods() map[string][]string {
+	var kls []string
+	for _, name := range kl.Estimators.Names() {
+		kls = append(kls, name, name+"+")
+	}
+	return map[string][]string{
+		"algo.adv_estimator":                 advantage.Estimators.Names(),
+		"actor.policy_loss":                  without(loss.Policies.Names(), loss.Bypass), // algo.rollout_correction.bypass_mode
+		"actor.loss_agg":                     loss.Aggregations.Names(),
+		"actor.kl_loss_type":                 append(kls, "kl", "kl+", "mse", "mse+", "low_var_kl", "low_var_kl+", kl.Full),
+		"algo.kl_penalty":                    append(kl.Estimators.Names(), "kl", "mse", "low_var_kl"),
+		"algo.kl_ctrl":                       {kl.Fixed, kl.Adaptive},
+		"algo.gigpo_norm":                    {advantage.MeanNorm, advantage.MeanStdNorm},
+		"algo.pf_ppo":                        append(advantage.Reweightings.Names(), ""),
+		"algo.rollout_correction.rollout_is": {"", correction.Token, correction.Sequence},
+		"algo.rollout_correction.rollout_rs": correction.RuleNames(),
+		"algo.rollout_correction.loss_type":  {loss.PPOClip, loss.Reinforce},
+		"algo.filter_metric":                 groupMetrics(),
+	}
+}
+
+func without(names []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
+}
+
+func groupMetrics() []string {
+	var names []string
+	for name := range algo.GroupMetrics {
+		names = append(names, name)
+	}
+	return names
+}
+
+func TestConfigurationNamesEveryMethod(t *testing.T) {
+	allowed := map[string]string{}
+	for _, k := range configs.Keys() {
+		allowed[k.Name] = strings.TrimPrefix(k.Allowed, "a list of ")
+	}
+	for key, names := range methods() {
+		got := strings.Split(allowed[key], " | ")
+		slices.Sort(got)
+		slices.Sort(names)
+		if !slices.Equal(got, names) {
+			t.Errorf("%s allows %q, there are %q", key, got, names)
+		}
+	}
+}
+
+func TestDocumentationNamesEveryMethod(t *testing.T) {
+	page, err := os.ReadFile("../docs/algorithms.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, names := range methods() {
+		for _, name := range append(names, key[strings.LastIndexByte(key, '.')+1:]) {
+			if name != "" && !bytes.Contains(page, []byte("`"+name+"`")) {
+				t.Errorf("docs/algorithms.md does not name `%s` of %s", name, key)
+			}
+		}
+	}
+}
+
+// Every method reaches the trainer as configured.
+func TestMethodsReachTheTrainer(t *testing.T) {
+	ts := newTestState(t)
+	options := func(sets ...string) (algo.Options, error) {
+		cfg, err := configs.Load("m", []byte(tinyRun), sets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return trainerOptions(ts.State, cfg, torch.Float32, 4)
+	}
+	for key, names := range methods() {
+		for _, name := range names {
+			sets := []string{fmt.Sprintf("%s=%q", key, name)}
+			var got func(o algo.Options) string
+			switch key {
+			case "algo.adv_estimator":
+				sets = append(sets, "critic.mini_batch_size=0") // a step has four episodes
+				got = func(o algo.Options) string {
+					if e, _ := advantage.Estimators.Lookup(o.Estimator); e.Needs.Values != (o.Critic != nil) {
+						t.Errorf("%s: the critic's options are %+v", o.Estimator, o.Critic)
+					}
+					return o.Estimator
+				}
+			case "actor.policy_loss":
+				if p, _ := loss.Policies.Lookup(name); p.Agg != "" {
+					sets = append(sets, "actor.loss_agg="+p.Agg)
+				}
+				got = func(o algo.Options) string {
+					if err := loss.Check(o.Policy.Loss, o.Policy.Agg); err != nil {
+						t.Error(err)
+					}
+					return o.Policy.Loss
+				}
+			case "actor.loss_agg":
+				got = func(o algo.Options) string { return o.Policy.Agg }
+			case "actor.kl_loss_type":
+				sets = append(sets, "actor.use_kl_loss=true")
+				name = kl.Canonical(name)
+				got = func(o algo.Options) string {
+					if o.Policy.KLCoef == 0 {
+						t.Error("the KL loss is off")
+					}
+					return o.Policy.KLType
+				}
+			case "algo.kl_penalty":
+				sets = append(sets, "algo.use_kl_in_reward=true")
+				name = kl.Canonical(name)
+				got = func(o algo.Options) string { return o.KLReward.Type }
+			case "algo.kl_ctrl":
+				sets = append(sets, "algo.use_kl_in_reward=true")
+				got = func(o algo.Options) string { return o.KLReward.Controller.Kind }
+			case "algo.gigpo_norm":
+				got = func(o algo.Options) string { return o.EstimatorOpts.GiGPONorm }
+			case "algo.pf_ppo":
+				got = func(o algo.Options) string { return o.PFPPO }
+			case "algo.rollout_correction.rollout_is":
+				got = func(o algo.Options) string {
+					if o.Correction.Weights == nil {
+						return ""
+					}
+					return o.Correction.Weights.Level
+				}
+			case "algo.rollout_correction.rollout_rs":
+				sets = []string{fmt.Sprintf("%s=[%q]", key, name), `algo.rollout_correction.rollout_rs_threshold=["2"]`}
+				got = func(o algo.Options) string { return fmt.Sprint(len(o.Correction.Rules)) }
+				name = "1"
+			case "algo.rollout_correction.loss_type":
+				sets = append(sets, "algo.rollout_correction.bypass_mode=true")
+				got = func(o algo.Options) string {
+					if o.Policy.Loss != loss.Bypass {
+						t.Errorf("the loss is %s", o.Policy.Loss)
+					}
+					return o.Policy.LossOptions.BypassLoss
+				}
+			case "algo.filter_metric":
+				got = func(o algo.Options) string { return o.FilterMetric }
+			}
+			o, err := options(sets...)
+			if err != nil {
+				t.Errorf("%q: %v", sets, err)
+			} else if g := got(o); g != name {
+				t.Errorf("%q reaches the trainer as %q, want %q", sets, g, name)
+			}
+		}
+	}
+	if _, err := options(`algo.rollout_correction.rollout_rs=["token_k1"]`, `algo.rollout_correction.rollout_rs_threshold=["0.5"]`); err == nil {
+		t.Error("a ratio below its own inverse was accepted")
+	}
+}

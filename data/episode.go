@@ -1,5 +1,10 @@
 package data
 
+import (
+	"fmt"
+	"hash/crc32"
+)
+
 // Outcome says how an episode ended. Every episode has exactly one.
 type Outcome string
 
@@ -55,6 +60,15 @@ type Exchange struct {
 	Reply  string  `json:"reply"`
 	Millis float64 `json:"ms"`
 	Err    string  `json:"error,omitempty"`
+	Sum    uint32  `json:"sum,omitempty"` // Checksum as it was recorded; 0: not taken
+}
+
+// Checksum is the CRC-32 (IEEE) of what was said, which shows a change in parts
+// of a reply that no client reads. It is never 0.
+func (x *Exchange) Checksum() uint32 {
+	h := crc32.NewIEEE()
+	fmt.Fprintf(h, "%q %q %q %d %q", x.Method, x.Path, x.Body, x.Status, x.Reply)
+	return max(1, h.Sum32())
 }
 
 // Turn is one reply of the model and what the environment made of it.

@@ -119,7 +119,7 @@ func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampl
 		return nil, fmt.Errorf("generate: %w", err)
 	}
 	out := make([]engine.Sampled, len(batch))
-	err = torch.Run(ctx, b.model.Thread(), func(s *torch.Scope) (err error) {
+	err = torch.Run(ctx, b.model.Thread(), func(s *torch.Scope) error {
 		s.NoGrad(func() {
 			hidden := b.model.Decode(s, b.cache, p.decode)
 			if len(p.rows) == 0 {
@@ -129,12 +129,12 @@ func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampl
 			ids, logps := torch.Sample(logits, p.rows)
 			for i, w := range p.owner {
 				out[w] = engine.Sampled{Token: ids[i], LogProb: logps[i]}
-				if b.teacher != nil && err == nil {
-					err = b.teach(logits.Narrow(0, i, 1), p.rows[i], batch[w].Draw, &out[w])
+				if b.teacher != nil {
+					b.teach(logits.Narrow(0, i, 1), p.rows[i], batch[w].Draw, &out[w])
 				}
 			}
 		})
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("generate: %w", err)

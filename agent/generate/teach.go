@@ -2,7 +2,6 @@ package generate
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
@@ -18,19 +17,20 @@ import (
 // the logits of that size would have made the draw come out as said. Where
 // top-k or top-p took one of the two out of the race, a change that moves it
 // over the cut does so too.
-func (b *Backend) teach(logits torch.Tensor, row torch.SampleRow, d engine.Draw, out *engine.Sampled) error {
+// What is no token stays as it was drawn: it lost by infinity.
+func (b *Backend) teach(logits torch.Tensor, row torch.SampleRow, d engine.Draw, out *engine.Sampled) {
 	said, ok := b.teacher.Say(d)
 	if !ok || said == out.Token {
-		return nil
-	}
-	z := logits.To(torch.Float32).ToFloat32s()
-	if said < 0 || int(said) >= len(z) {
-		return fmt.Errorf("the recorded token %d is not in the vocabulary of %d", said, len(z))
+		return
 	}
 	drawn := out.Token
+	z := logits.To(torch.Float32).ToFloat32s()
+	if said < 0 || int(said) >= len(z) {
+		b.teacher.Differs(d, said, drawn, math.Inf(1))
+		return
+	}
 	*out = engine.Sampled{Token: said, LogProb: float32(logProb(z, row, said))}
 	b.teacher.Differs(d, said, drawn, margin(z, row, said, drawn))
-	return nil
 }
 
 // scale is what logits are multiplied with.

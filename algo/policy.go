@@ -35,6 +35,9 @@ type PolicyOptions struct {
 	KLType      string  // k1, abs, k2, k3
 	Temperature float64 // of the rollout: log-probs are those of logits / Temperature
 	GradClip    float64
+	// Recorded says that OldLogProbs are there and are not those of the weights
+	// before the update.
+	Recorded bool
 }
 
 // PolicyStats are means over the tokens, or the optimiser steps, of an update.
@@ -63,7 +66,7 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 	if size <= 0 || size > len(rows) {
 		size = len(rows)
 	}
-	single := size == len(rows)
+	single := size == len(rows) && !o.Recorded
 	tokens := 0
 	for start := 0; start < len(rows); start += size {
 		mini := rows[start:min(start+size, len(rows))]

@@ -27,7 +27,7 @@ func (t *Trainer) step(ctx, soft context.Context) error {
 	tasks := t.choose(step, t.o.BatchTasks)
 	var episodes []*data.Episode
 	err := t.phase(step, "gen", len(tasks)*t.o.Train.GroupSize, m, func() (err error) {
-		episodes, err = t.play(ctx, step, tasks, m)
+		episodes, err = t.episodes(ctx, step, tasks, m)
 		return err
 	})
 	if err != nil {
@@ -228,6 +228,9 @@ func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metri
 
 func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr float64, m Metrics) (st PolicyStats, err error) {
 	p := t.o.Policy
+	if t.o.Recorded != nil {
+		return t.updateRecorded(ctx, step, rows, lr, m)
+	}
 	if p.MiniBatch > 0 && p.MiniBatch < len(rows) {
 		err = t.phase(step, "old_log_prob", 0, m, func() error {
 			return LogProbs(ctx, t.actor.Compute(), rows, p.Micro, p.Temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
@@ -264,7 +267,7 @@ func (e *GapError) Error() string {
 }
 
 func (t *Trainer) checkGap(step int, g LogProbGap) error {
-	if t.o.MaxGap <= 0 || g.Mean <= t.o.MaxGap {
+	if t.o.MaxGap <= 0 || g.Mean <= t.o.MaxGap || t.offPolicy(step) {
 		return nil
 	}
 	err := &GapError{Got: g.Mean, Limit: t.o.MaxGap}

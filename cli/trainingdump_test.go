@@ -150,6 +150,7 @@ func TestTrainFromDumpRefuses(t *testing.T) {
 		{"--from-dump d.jsonl --set rollout.temperature=0.5", ExitInput, "temperature 1"},
 		{"--from-dump d.jsonl --set sft.epochs=1", ExitInput, "set sft.epochs = 0"},
 		{"--off-policy", ExitInput, "data.off_policy"},
+		{"--from-dump d.jsonl --set sft.val_files=rows.jsonl", ExitInput, "nothing is validated"},
 	} {
 		code, _, stderr := inProcess(t, dir, append([]string{"train", "run.toml"}, strings.Fields(tt.args)...)...)
 		if code != int(tt.code) || !strings.Contains(stderr, tt.want) {

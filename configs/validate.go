@@ -267,6 +267,8 @@ func (c *Config) checkDump(fs *Faults) {
 	switch d := c.Data; {
 	case d.FromDump == "" && d.OffPolicy:
 		fs.add("data.off_policy", "it is about data.from_dump, which is empty: take it out")
+	case d.FromDump != "" && len(c.SFT.ValFiles) > 0:
+		fs.add("sft.val_files", "nothing is validated where data.from_dump is trained from: take one of the two out")
 	case d.FromDump != "" && c.Model.Path == "":
 		fs.add("data.from_dump", "it trains a model that is there: set model.path to the one that played, and model.fresh.layers = 0")
 	}

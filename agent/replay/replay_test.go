@@ -392,7 +392,7 @@ func TestContradictoryRecordsAreRefused(t *testing.T) {
 	}
 	c := copied(t, e)
 	c.Outcome = data.EnvError
-	for _, e := range []*data.Episode{c, {Outcome: data.Done}, {Outcome: data.Done, Turns: make([]data.Turn, 1)}} {
+	for _, e := range []*data.Episode{c, {Outcome: data.Done}, {Outcome: data.Done, Turns: make([]data.Turn, 1)}, {Outcome: data.Done, Turns: make([]data.Turn, 1), Tokens: []int32{1}}} {
 		if Replayable(e) == "" {
 			t.Errorf("%+v can be replayed", e)
 		}

@@ -479,12 +479,18 @@ bench_binary() {
   go build -trimpath -ldflags "-extldflags '-Wl,-rpath,\$ORIGIN/lib'" -o "$build/bench" ./bench
 }
 
-# The long sweep: the quickstart with ten seeds.
+# The long sweeps: the quickstart with ten seeds, or dumps that are killed,
+# continued and replayed.
 accept() {
+  local what=learning
+  if [ "${1:-}" = dumps ]; then
+    what=dumps
+    shift
+  fi
   binary
   bench_binary
   exec 9>&-
-  exec "$build/bench" --program "$build/openmanus" "$@" learning
+  exec "$build/bench" --program "$build/openmanus" "$@" "$what"
 }
 
 # The benchmarks: bench/ against the peer in build/peer, in one run.
@@ -494,7 +500,7 @@ bench() {
   peer_venv
   bench_binary
   case " $* " in
-    *' latency '* | *' memory '* | *' learning '* | *help*) ;;
+    *' latency '* | *' memory '* | *' learning '* | *' dumps '* | *help*) ;;
     *) step "tokens encoded a second on one core" >&2
       go test -run '^$' -bench 'Encode/smollm2' -cpu 1 ./agent/tokenizer >&2 ;;
   esac
@@ -514,7 +520,8 @@ Usage: ./build.sh [COMMAND]
                   ./build.sh bench --help lists its options
   native          build only the native libraries
   model           fetch the small real model (93 MB) into build/models
-  accept          build, then run the quickstart with ten seeds and judge what they learned (40 minutes)
+  accept          build, then run the quickstart with ten seeds and judge what they learned (40 minutes);
+                  accept dumps [--episodes N] kills rollouts, continues and replays them
   peer            install transformers for comparisons into build/peer (2 GB)
   clean           remove build/ (downloads stay in the cache)
 

@@ -16,8 +16,8 @@ func (p *player) reset(ctx context.Context, task data.Task) error {
 	if err != nil {
 		return err
 	}
-	text := Instruction(task, p.Spec, p.Format, p.Options.Instruction)
-	p.ep.Messages, err = Opening(text, obs.Text, p.Options.InstructionRole)
+	p.ep.Instruction = Instruction(task, p.Spec, p.Format, p.Options.Instruction)
+	p.ep.Messages, err = Opening(p.ep.Instruction, obs.Text, p.Options.InstructionRole)
 	return err
 }
 

@@ -25,6 +25,9 @@ import (
 // run, and the KL in the reward, which is measured after this, is not part of
 // the value.
 func (t *Trainer) generate(ctx context.Context, step int, m Metrics) ([]*data.Episode, []data.Row, error) {
+	if t.o.Recorded != nil {
+		return t.recorded(ctx, step, m)
+	}
 	var all []*data.Episode
 	var kept []data.Row
 	var played []data.Task

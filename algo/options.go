@@ -62,6 +62,11 @@ type Options struct {
 	MaxGap    float64
 	FailOnGap bool
 
+	// Recorded are the episodes of every step where a dump is trained from:
+	// nothing is played, and the recorded log-probs are the old ones.
+	Recorded  [][]*data.Episode
+	OffPolicy bool // they were played by other weights than those of the start
+
 	WarmStart *SFTOptions // supervised epochs before the first step; nil: none
 	// FreezeReference makes the weights before the first step the reference of
 	// the KL loss, instead of those that Parts.Ref came with.

@@ -38,6 +38,9 @@ type PolicyOptions struct {
 	Temperature float64 // of the rollout: log-probs are those of logits / Temperature
 	GradClip    float64
 	Seed        uint64 // of what a loss draws
+	// Recorded says that OldLogProbs are there and are not those of the weights
+	// before the update.
+	Recorded bool
 }
 
 // PolicyStats are means over the tokens, the mini-batches or the optimiser
@@ -68,7 +71,7 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 	if size <= 0 || size > len(rows) {
 		size = len(rows)
 	}
-	single := size == len(rows)
+	single := size == len(rows) && !o.Recorded
 	tokens := 0
 	for start := 0; start < len(rows); start += size {
 		mini := rows[start:min(start+size, len(rows))]

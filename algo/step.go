@@ -73,7 +73,7 @@ func (e *GapError) Error() string {
 }
 
 func (t *Trainer) checkGap(step int, g LogProbGap) error {
-	if t.o.MaxGap <= 0 || g.Mean <= t.o.MaxGap {
+	if t.o.MaxGap <= 0 || g.Mean <= t.o.MaxGap || t.offPolicy(step) {
 		return nil
 	}
 	err := &GapError{Got: g.Mean, Limit: t.o.MaxGap}

@@ -196,7 +196,14 @@ func (t *Trainer) advantages(step int, rows []data.Row, m Metrics) ([]data.Row, 
 }
 
 func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr float64, p PolicyOptions, have measured, m Metrics) (st PolicyStats, err error) {
-	if p.MiniBatch > 0 && p.MiniBatch < len(rows) && p.Loss != loss.Bypass && !have.old {
+	var gap LogProbGap
+	p.Recorded = t.o.Recorded != nil && !t.o.Correction.on()
+	switch {
+	case p.Recorded:
+		if gap, err = t.recordedLogProbs(ctx, step, rows, have, m); err != nil {
+			return st, err
+		}
+	case p.MiniBatch > 0 && p.MiniBatch < len(rows) && p.Loss != loss.Bypass && !have.old:
 		if err := t.oldLogProbs(ctx, step, rows, m); err != nil {
 			return st, err
 		}
@@ -210,5 +217,8 @@ func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr
 		st, err = t.actor.UpdateActor(ctx, rows, lr, p)
 		return err
 	})
+	if p.Recorded {
+		st.Gap = gap
+	}
 	return st, err
 }

@@ -15,12 +15,13 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-const usage = `Usage: bench [OPTIONS] [speed | latency | memory METRICS.jsonl | learning]
+const usage = `Usage: bench [OPTIONS] [speed | latency | memory METRICS.jsonl | learning | dumps]
 
   speed    decoding, prefill, conversations and training of a real model, ours and the peer's in turns
   latency  many maze episodes against a server that answers late: waiting must overlap with generation
   memory   what a training run held in RAM at two of its steps, from its metrics.jsonl
   learning the quickstart with several seeds: success on held-out cells before and after
+  dumps    rollouts that are killed, continued and replayed: every episode once, and none differs
 
 Without a name: speed, then latency. The result is on stdout; the exit status is 1 when a promise is not kept.
 
@@ -49,7 +50,7 @@ func main() {
 
 // options are the command line.
 type options struct {
-	what                  string // "", speed, latency, memory or learning
+	what                  string // "", speed, latency, memory, learning or dumps
 	model, python, script string
 	threads, rounds       int
 	json                  bool
@@ -61,6 +62,9 @@ type options struct {
 	program string // openmanus
 	seeds   int
 	keep    string // folder of the runs
+
+	episodes  int
+	dumpModel string // "": a tiny one
 }
 
 func parse(args []string, says io.Writer) (o options, err error) {
@@ -79,16 +83,22 @@ func parse(args []string, says io.Writer) (o options, err error) {
 	f.IntVar(&o.from, "from", 50, "memory: the first step")
 	f.IntVar(&o.to, "to", 200, "memory: the later step")
 	f.Float64Var(&o.limit, "limit", 1.05, "memory: the most the later step may hold, as a multiple of the first")
-	f.StringVar(&o.program, "program", "build/openmanus", "learning: the `FILE` of openmanus")
+	f.StringVar(&o.program, "program", "build/openmanus", "learning, dumps: the `FILE` of openmanus")
+	f.IntVar(&o.episodes, "episodes", 200, "dumps: episodes of each rollout, at least")
 	f.IntVar(&o.seeds, "seeds", 10, "learning: runs, with the seeds 1 to this")
 	f.StringVar(&o.keep, "runs", "", "learning: `FOLDER` for the runs, which must not hold them yet; empty: a temporary one")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
+	f.Visit(func(set *flag.Flag) {
+		if set.Name == "model" { // the tiny one is made, the real one has to be asked for
+			o.dumpModel = o.model
+		}
+	})
 	o.what = f.Arg(0)
 	want := 1
 	switch o.what {
-	case "", "speed", "latency", "learning":
+	case "", "speed", "latency", "learning", "dumps":
 	case "memory":
 		o.metrics, want = f.Arg(1), 2
 	default:
@@ -101,6 +111,8 @@ func parse(args []string, says io.Writer) (o options, err error) {
 		return o, errors.New("memory needs the metrics.jsonl of a run")
 	case o.threads < 1 || o.rounds < 1 || o.seeds < 1:
 		return o, errors.New("--threads, --rounds and --seeds are at least 1")
+	case o.episodes < 20:
+		return o, errors.New("--episodes is at least 20: a rollout must last until it is killed")
 	}
 	return o, nil
 }
@@ -129,6 +141,9 @@ func run(ctx context.Context, o options, out, says io.Writer) error {
 	}
 	if err == nil && o.what == "learning" {
 		err = r.learn(ctx, o, says)
+	}
+	if err == nil && o.what == "dumps" {
+		err = r.dump(ctx, o, says)
 	}
 	if err != nil {
 		return err
@@ -202,4 +217,14 @@ func (r *report) learn(ctx context.Context, o options, says io.Writer) (err erro
 	l, err := measureLearning(ctx, o.program, dir, o.seeds, says)
 	r.Learning = &l
 	return err
+}
+
+func (r *report) dump(ctx context.Context, o options, says io.Writer) error {
+	dir, err := os.MkdirTemp("", "openmanus-dumps-")
+	if err != nil {
+		return err
+	}
+	d, err := measureDumps(ctx, o.program, o.dumpModel, dir, o.episodes, says)
+	r.Dumps = &d
+	return errors.Join(err, os.RemoveAll(dir))
 }

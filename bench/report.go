@@ -17,13 +17,14 @@ type report struct {
 	Memory  *Memory       `json:"memory,omitempty"`
 
 	Learning *Learning `json:"learning,omitempty"`
+	Dumps    *Dumps    `json:"dumps,omitempty"`
 }
 
 // kept tells whether the promises that were measured are kept. Speed promises
 // nothing: its ratios are what they are.
 func (r *report) kept() bool {
 	return (r.Latency == nil || r.Latency.Hidden) && (r.Memory == nil || r.Memory.Steady) &&
-		(r.Learning == nil || r.Learning.Learns)
+		(r.Learning == nil || r.Learning.Learns) && (r.Dumps == nil || r.Dumps.Sound)
 }
 
 // print writes the report for people.
@@ -58,6 +59,11 @@ func (r *report) print(out io.Writer) error {
 	}
 	if r.Learning != nil {
 		r.Learning.print(&b)
+	}
+	if r.Dumps != nil {
+		if err := r.Dumps.print(&b); err != nil {
+			return err
+		}
 	}
 	_, err := io.WriteString(out, strings.TrimPrefix(b.String(), "\n"))
 	return err

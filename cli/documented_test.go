@@ -124,6 +124,33 @@ func (r *docRun) short(t *testing.T) {
 		"rollout.max_new_tokens=8", "model.device=cpu")
 }
 
+// rollsOut records a short dump with the tiny model, which then lies in
+// my-model.
+func (r *docRun) rollsOut(t *testing.T, tiny, dump string) {
+	t.Helper()
+	link(t, tiny, r.dir, "my-model")
+	code, _, stderr := inProcess(t, r.dir, "rollout", "--model", "my-model", "--env", "maze", "--tasks", "17,18", "--samples", "2", "--max-turns", "2",
+		"--max-new-tokens", "8", "--dump", dump)
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+}
+
+// trains completes a command that trains.
+func (r *docRun) trains(t *testing.T, tiny string) {
+	t.Helper()
+	dump := r.value("--from-dump")
+	r.short(t)
+	if dump == "" {
+		return
+	}
+	r.rollsOut(t, tiny, dump)
+	r.set("model.fresh.layers=0", "model.path=my-model", "sft.dump_success=false", "sft.dump_min_reward=-100", "sft.max_length=1024", "sft.train_batch_size=4")
+	if !strings.HasPrefix(t.Name(), "TestDocumentedCommands/sft") {
+		r.set("sft.epochs=0")
+	}
+}
+
 // playsMaze completes a command that plays tasks, with a model or with a
 // stand-in for the endpoint that the documentation names.
 func (r *docRun) playsMaze(t *testing.T, tiny string) {
@@ -174,6 +201,11 @@ func one(t *testing.T, dir, pattern string) string {
 func checkRun(run string) func(*testing.T, *docRun) {
 	return func(t *testing.T, r *docRun) {
 		mustContain(t, "stdout", r.stdout, "Next:", "openmanus eval --model")
+		if r.given("--from-dump") { // which is not validated
+			mustContain(t, "metrics", one(t, r.dir, "runs/"+run+"/metrics.jsonl"), `"step":1`)
+			one(t, r.dir, "runs/"+run+"/checkpoints/step_000001/actor/model.safetensors")
+			return
+		}
 		mustContain(t, "metrics", one(t, r.dir, "runs/"+run+"/metrics.jsonl"), "val/maze/success_rate", "train/loss")
 		mustContain(t, "run.log", one(t, r.dir, "runs/"+run+"/run.log"), `"msg":"run"`, `"msg":"the run ended"`)
 		one(t, r.dir, "runs/"+run+"/checkpoints/step_000001/actor/model.safetensors")
@@ -188,8 +220,8 @@ var documented = map[string]struct {
 	complete func(t *testing.T, r *docRun, tiny string)
 	check    func(t *testing.T, r *docRun)
 }{
-	"train": {func(t *testing.T, r *docRun, _ string) { r.short(t) }, checkRun("*")},
-	"sft":   {func(t *testing.T, r *docRun, _ string) { r.short(t) }, checkRun("*-sft")},
+	"train": {func(t *testing.T, r *docRun, tiny string) { r.trains(t, tiny) }, checkRun("*")},
+	"sft":   {func(t *testing.T, r *docRun, tiny string) { r.trains(t, tiny) }, checkRun("*-sft")},
 	"env install": {
 		func(t *testing.T, r *docRun, _ string) {
 			if r.first() == "" {
@@ -234,8 +266,17 @@ var documented = map[string]struct {
 		func(t *testing.T, r *docRun, tiny string) {
 			r.need("--dump", "episodes.jsonl")
 			r.playsMaze(t, tiny)
+			if r.given("--tasks") && r.given("--samples") {
+				r.args = append(r.args, "--tasks", "17,18", "--samples", "2")
+			}
 		},
 		func(t *testing.T, r *docRun) {
+			if strings.HasSuffix(r.value("--dump"), ".zst") {
+				if n := len(dumped(t, filepath.Join(r.dir, r.value("--dump")))); n < 2 {
+					t.Errorf("%d episodes", n)
+				}
+				return
+			}
 			lines := strings.Split(strings.TrimSpace(one(t, r.dir, r.value("--dump"))), "\n")
 			if r.given("--base-url") && len(lines) >= 3 && strings.Contains(lines[1], `"ids":[]`) {
 				return // an endpoint has no ids
@@ -244,6 +285,10 @@ var documented = map[string]struct {
 				t.Errorf("the dump has %d lines: %.200s", len(lines), lines)
 			}
 		},
+	},
+	"replay": {
+		func(t *testing.T, r *docRun, tiny string) { r.rollsOut(t, tiny, r.leading("episodes.jsonl")[0]) },
+		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, r.first(), "differ") },
 	},
 	"generate": {
 		func(t *testing.T, r *docRun, tiny string) {

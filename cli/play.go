@@ -118,11 +118,14 @@ func (p *playing) weights(ctx context.Context) (string, error) {
 // play plays every task and shows how far it is. more, if it is not nil,
 // completes the options of the rollout.
 func (s *State) play(ctx context.Context, p *playing, o taskOptions, more func(*rollout.Options)) ([]*data.Episode, error) {
-	bar := s.Progress("playing "+o.Env, len(p.tasks)*o.Samples)
+	total := len(p.tasks) * o.Samples
+	bar := s.Progress("playing "+o.Env, total)
 	defer bar.Done()
 	ro := rollout.Options{
 		GroupSize: o.Samples, Concurrency: o.Concurrency, Seed: o.Seed, Deterministic: o.Deterministic, Log: s.Log,
-		OnProgress: func(pr rollout.Progress) { bar.Set(pr.Done, fmt.Sprintf("%d solved", pr.Success)) },
+		OnProgress: func(pr rollout.Progress) {
+			bar.Set(total-pr.Total+pr.Done, fmt.Sprintf("%d solved", pr.Success)) // those skipped are done
+		},
 	}
 	if more != nil {
 		more(&ro)

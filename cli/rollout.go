@@ -8,8 +8,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch"
 )
 
 func rolloutCommand(s *State) *cli.Command {
@@ -24,33 +26,38 @@ func rolloutCommand(s *State) *cli.Command {
 // rolloutOptions are the command line of `openmanus rollout`.
 type rolloutOptions struct {
 	taskOptions
-	Dump  string // file of the episodes, one JSON line each
-	Force bool   // replace a dump that exists
+	Dump     string // file of the episodes, one JSON line each
+	Continue bool   // go on with a dump that exists
+	Force    bool   // replace a dump that exists
 }
 
 func rolloutFlags() []cli.Flag {
 	return append(taskFlags(),
-		&cli.StringFlag{Name: "dump", Usage: "`FILE` for the episodes: a header, then one JSON line each"},
+		&cli.StringFlag{Name: "dump", Usage: "`FILE` for the episodes: a header, then one JSON line each; compressed where the name ends in .zst"},
+		&cli.BoolFlag{Name: "continue", Usage: "go on with a dump that exists: play what it does not hold yet"},
 		&cli.BoolFlag{Name: "force", Usage: "replace a dump that exists"})
 }
 
 // parseRollout reads the flags of rolloutFlags.
 func parseRollout(c *cli.Context) (rolloutOptions, error) {
 	tasks, err := parseTasks(c)
-	o := rolloutOptions{taskOptions: tasks, Dump: c.String("dump"), Force: c.Bool("force")}
-	if o.Dump == "" {
-		f := flagFaults{}
-		if err != nil {
-			f.errs = append(f.errs, err)
-		}
-		f.add("dump", "missing; give the file the episodes go to")
-		err = f.err()
+	o := rolloutOptions{taskOptions: tasks, Dump: c.String("dump"), Continue: c.Bool("continue"), Force: c.Bool("force")}
+	f := flagFaults{}
+	if err != nil {
+		f.errs = append(f.errs, err)
 	}
-	return o, err
+	if o.Dump == "" {
+		f.add("dump", "missing; give the file the episodes go to")
+	}
+	if o.Continue && o.Force {
+		f.add("continue", "--force, which replaces the dump, is given as well: take out one of the two")
+	}
+	return o, f.err()
 }
 
-// runRollout writes episodes as they end, so that an interrupted rollout keeps
-// what was played; with --deterministic they are written in order at the end.
+// runRollout writes episodes as they end, or wave by wave with
+// --deterministic, so that a rollout that ends early, however it ends, keeps
+// what was played.
 func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err := s.fillFromConfig(c); err != nil {
 		return err
@@ -59,7 +66,11 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.newFile(o.Dump, o.Force); err != nil {
+	if err := s.newFile(o.Dump, o.Force || o.Continue); err != nil {
+		var known *exitError
+		if errors.As(err, &known) && known.code == ExitUsage {
+			known.hint = "give --continue to go on with it, --force to replace it, or choose another name"
+		}
 		return err
 	}
 	p, err := s.openPlaying(ctx, o.taskOptions)
@@ -71,22 +82,30 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	header := data.DumpHeader{Weights: hash, Options: dumpOptions(o)}
-	if o.Deterministic {
-		episodes, err := s.play(ctx, p, o.taskOptions, func(ro *rollout.Options) { ro.Exchanges = true })
-		if err != nil {
-			return err
-		}
-		return errWith(ExitDisk, "", data.WriteDump(s.Path(o.Dump), header, episodes))
-	}
-	dump, err := data.CreateDump(s.Path(o.Dump), header)
+	dump, played, err := s.openDump(o, data.DumpHeader{Weights: hash, Options: dumpOptions(o, p.env.Setup.Options)})
 	if err != nil {
-		return errWith(ExitDisk, "", err)
+		return err
+	}
+	write := func(episodes ...*data.Episode) error {
+		return errWith(ExitDisk, "make room: the episodes before are in the file, and --continue plays the others", dump.Write(episodes...))
 	}
 	_, err = s.play(ctx, p, o.taskOptions, func(ro *rollout.Options) {
 		ro.Exchanges = true
+		ro.Skip = func(uid string, sample int) bool { return played.episodes[episodeKey{uid, sample}] }
+		if o.Deterministic {
+			ro.OnWave = func(wave []*data.Episode) error {
+				for _, ep := range wave {
+					ep.Wave += played.waves
+				}
+				return write(wave...)
+			}
+			return
+		}
 		ro.OnEpisode = func(ep *data.Episode) error {
-			return errWith(ExitDisk, "the episodes before are in the file", dump.Write(ep))
+			if ep.Outcome == data.Cancelled { // --continue plays it
+				return nil
+			}
+			return write(ep)
 		}
 	})
 	return errors.Join(err, errWith(ExitDisk, "", dump.Close()))
@@ -108,14 +127,60 @@ func (s *State) newFile(path string, replace bool) error {
 	return nil
 }
 
+// episodeKey names an episode of a dump.
+type episodeKey struct {
+	uid    string
+	sample int
+}
+
+// playedBefore is what a dump that is continued holds.
+type playedBefore struct {
+	episodes map[episodeKey]bool
+	waves    int
+}
+
+// openDump starts the dump, or goes on with it.
+func (s *State) openDump(o rolloutOptions, h data.DumpHeader) (*data.DumpWriter, playedBefore, error) {
+	played := playedBefore{episodes: map[episodeKey]bool{}}
+	if !o.Continue {
+		dump, err := data.CreateDump(s.Path(o.Dump), h)
+		return dump, played, errWith(ExitDisk, "", err)
+	}
+	failed := 0
+	dump, err := data.ContinueDump(s.Path(o.Dump), h, func(ep *data.Episode) error {
+		key := episodeKey{ep.UID, ep.Sample}
+		if played.episodes[key] {
+			return fmt.Errorf("%s, sample %d, is there twice: another program wrote to it", ep.Task.ID, ep.Sample)
+		}
+		played.episodes[key] = true
+		played.waves = max(played.waves, ep.Wave)
+		if !ep.Outcome.Trainable() {
+			failed++
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, played, errWith(ExitInput, "", err)
+	}
+	s.Log.Info("going on with the dump", "file", o.Dump, "episodes", len(played.episodes))
+	if failed > 0 {
+		s.Log.Warn("episodes of the dump failed for reasons outside of them and are not played again", "episodes", failed)
+	}
+	return dump, played, nil
+}
+
 // dumpOptions are what a reader needs to play the same again.
-func dumpOptions(o rolloutOptions) map[string]any {
-	options := map[string]any{
+func dumpOptions(o rolloutOptions, episode agent.Options) map[string]any {
+	m := map[string]any{
 		"model": o.Model, "dtype": o.Dtype, "env": o.Env, "tasks": o.Tasks, "skip_tasks": o.Skip, "samples": o.Samples,
 		"max_turns": o.MaxTurns, "max_new_tokens": o.MaxNewTokens, "max_context_tokens": o.MaxContextTokens,
 		"max_obs_tokens": o.MaxObsTokens, "temperature": o.Temperature, "greedy": o.Greedy, "top_p": o.TopP,
 		"top_k": o.TopK, "seed": o.Seed, "format": o.Format, "parser": o.Parser, "action_format": o.ActionFormat, "deterministic": o.Deterministic,
+		"episode": episode, // what became of these
 	}
-	o.Endpoint.inDumps(options)
-	return options
+	o.Endpoint.inDumps(m)
+	if o.Deterministic { // sums over more threads are other sums
+		m["threads"] = torch.NumThreads()
+	}
+	return m
 }

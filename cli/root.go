@@ -57,6 +57,7 @@ func commands(s *State) []*cli.Command {
 		sftCommand(s),
 		evalCommand(s),
 		rolloutCommand(s),
+		replayCommand(s),
 		generateCommand(s),
 		scoreCommand(s),
 		modelCommand(s),

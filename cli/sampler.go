@@ -27,6 +27,7 @@ type samplerOptions struct {
 	Deterministic bool
 	MemoryShare   float64 // of the free memory, for the KV cache
 	Shrink        shrink
+	Teacher       engine.Teacher // nil: the sampler decides what is drawn
 }
 
 // shrink says how a user of the command lowers what the KV cache takes.
@@ -47,7 +48,7 @@ func newSampler(ctx context.Context, b *model.Bundle, m *model.Model, o samplerO
 	if err != nil {
 		return nil, err
 	}
-	backend, err := generate.New(ctx, m, generate.Options{KVTokens: tokens})
+	backend, err := generate.New(ctx, m, generate.Options{KVTokens: tokens, Teacher: o.Teacher})
 	if err != nil {
 		return nil, errWith(ExitNative, o.Shrink.sessions+", or "+o.Shrink.context, err)
 	}

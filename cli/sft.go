@@ -16,7 +16,8 @@ func sftCommand(s *State) *cli.Command {
 		Usage:     "train on recorded trajectories only",
 		ArgsUsage: "[CONFIG.toml]",
 		Description: "Takes the files of train: it does the supervised epochs of [sft] as a run of its own and stops\n" +
-			"where train's warm start ends.",
+			"where train's warm start ends. With --from-dump it learns from the episodes of a dump that ended in\n" +
+			"success, or as sft.dump_min_reward says.",
 		Flags: trainFlags(),
 	}, 1, runSFT)
 }
@@ -38,7 +39,11 @@ func runSFT(ctx context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg.Trainer.Experiment = experimentName(cfg) + "-sft" // train of the same file has a folder of its own
+	suffix := "-sft" // train of the same file has a folder of its own
+	if cfg.Data.FromDump != "" {
+		suffix = "-dump-sft"
+	}
+	cfg.Trainer.Experiment = experimentName(cfg) + suffix
 	return s.fit(ctx, cfg, supervised)
 }
 

@@ -39,6 +39,8 @@ func trainFlags() []cli.Flag {
 		&cli.StringFlag{Name: "preset", Usage: "a built-in configuration instead of a file"},
 		setFlag(),
 		&cli.StringFlag{Name: "device", Usage: "auto, cpu, cuda or cuda:N; overrides model.device"},
+		&cli.StringFlag{Name: "from-dump", Usage: "`FILE` of rollout --dump to train from, without any server; sets data.from_dump"},
+		&cli.BoolFlag{Name: "off-policy", Usage: "train also from a dump that other weights played; sets data.off_policy"},
 	}
 }
 
@@ -53,6 +55,12 @@ func (s *State) parseTrain(c *cli.Context) (configs.Config, error) {
 			return configs.Config{}, err
 		}
 		sets = append(sets, "model.device="+d)
+	}
+	if file := c.String("from-dump"); file != "" {
+		sets = append(sets, "data.from_dump="+file)
+	}
+	if c.Bool("off-policy") {
+		sets = append(sets, "data.off_policy=true")
 	}
 	cfg, err := s.loadConfig(c.Args().First(), c.String("preset"), sets)
 	if err != nil {
@@ -70,6 +78,9 @@ func runTrain(ctx context.Context, s *State, c *cli.Context) error {
 	cfg, err := s.parseTrain(c)
 	if err != nil {
 		return err
+	}
+	if cfg.Data.FromDump != "" {
+		cfg.Trainer.Experiment = experimentName(cfg) + "-dump" // a run of the same file that plays has a folder of its own
 	}
 	return s.fit(ctx, cfg, reinforced)
 }

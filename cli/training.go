@@ -38,6 +38,7 @@ type training struct {
 	experts []data.Task      // recorded or made, in the shape of episodes
 	heldOut []data.Task      // of sft.val_files, the same
 	warm    *algo.SFTOptions // nil: no supervised training
+	dump    *trainingDump    // nil: episodes are played
 
 	scorer  *reward.Composer // nil: the environment's signal is the score
 	bundle  *model.Bundle
@@ -58,6 +59,16 @@ func (s *State) openTraining(ctx context.Context, cfg configs.Config, run *opene
 		return t, err
 	}
 	t.open.addFunc(t.thread.Close)
+	if cfg.Data.FromDump != "" {
+		if err := t.openDump(ctx); err != nil {
+			return t, err
+		}
+		t.train = [][]data.Task{t.dump.tasks}
+		if err := t.openScorer(); err != nil {
+			return t, err
+		}
+		return t, t.openModel(ctx)
+	}
 	for _, e := range cfg.Env {
 		if err := t.openEnv(ctx, e); err != nil {
 			return t, err
@@ -335,6 +346,9 @@ func (t *training) openSampler(ctx context.Context) error {
 
 // envs are the environments as the trainer takes them.
 func (t *training) envs() []algo.Env {
+	if t.dump != nil {
+		return t.dump.envs()
+	}
 	var out []algo.Env
 	for i, w := range t.worlds {
 		val := t.setups[i]
@@ -423,6 +437,11 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	o.FreezeReference = t.freezesReference()
 	o.WarmStart = t.warm
 	o.Scorer, o.AllocationGamma, o.InvalidActionPenalty = t.scorer, t.cfg.Reward.Gamma, t.cfg.Reward.InvalidActionPenalty
+	if t.dump != nil && t.mode == reinforced {
+		if err := t.fromDump(ctx, &o); err != nil {
+			return nil, err
+		}
+	}
 	ref, err := t.reference(ctx)
 	if err != nil {
 		return nil, err

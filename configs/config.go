@@ -92,6 +92,9 @@ type Data struct {
 	TrainBatchSize  int    `toml:"train_batch_size"`
 	Shuffle         bool   `toml:"shuffle"`
 	Seed            uint64 `toml:"seed"`
+	// Training from a dump, without any server.
+	FromDump  string `toml:"from_dump"`
+	OffPolicy bool   `toml:"off_policy"`
 }
 
 // Agent bounds the episode loop; Format and MaxTurns hold for every
@@ -312,6 +315,8 @@ type SFT struct {
 	MaxLength      int      `toml:"max_length"`
 	Truncation     string   `toml:"truncation"`
 	GradClip       float64  `toml:"grad_clip"`
+	DumpSuccess    bool     `toml:"dump_success"`
+	DumpMinReward  float64  `toml:"dump_min_reward"`
 	Optim          Optim    `toml:"optim"`
 }
 

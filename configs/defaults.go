@@ -109,6 +109,7 @@ func Defaults() Config {
 			MaxLength:      1024,
 			Truncation:     "error",
 			GradClip:       1,
+			DumpSuccess:    true,
 			Optim: Optim{
 				LR:          1e-5,
 				Betas:       [2]float64{0.9, 0.95},

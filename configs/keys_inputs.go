@@ -90,6 +90,8 @@ var dataKeys = concat([]entry{
 	ready("data.train_batch_size", "tasks per step; each is played rollout.group_size times", atLeast(1)),
 	ready("data.shuffle", "another order of tasks every epoch", anything),
 	ready("data.seed", "seed of the order of tasks, and of which are picked where there is a limit", anything),
+	ready("data.from_dump", "dump of rollout to train from, without any server (docs/dumps.md); empty: episodes are played", anything),
+	ready("data.off_policy", "train from a dump that other weights played", anything),
 	fixed("data.prompt_key", "prompt", "column of the chat messages in data files"),
 	moved("data.train_files", "write tasks = [\"FILE.parquet\"] in [[env]]"),
 	moved("data.val_files", "write val_tasks = [\"FILE.parquet\"] in [[env]]"),

@@ -31,6 +31,7 @@ func (c *Config) faults() Faults {
 	c.checkReward(&across)
 	c.checkUpdate(&across)
 	c.checkSFT(&across)
+	c.checkDump(&across)
 	for _, f := range across {
 		if !fs.about(f.Key) {
 			fs = append(fs, f)
@@ -106,7 +107,7 @@ func (c *Config) checkEnvs(fs *Faults) {
 		}
 		trained = trained || e.Weight > 0
 		val = val || len(e.ValTasks) > 0
-		if len(e.Servers) == 0 && !e.Launch && !builtin[e.Name] {
+		if len(e.Servers) == 0 && !e.Launch && !builtin[e.Name] && c.Data.FromDump == "" {
 			fs.add(at+"servers", "%s has no built-in server: give the addresses of running ones, or launch = true and a checkout", e.Name)
 		}
 		if len(e.Tasks) == 0 && e.Weight > 0 {
@@ -134,7 +135,7 @@ func (c *Config) checkEnvs(fs *Faults) {
 		fs.add("env.0.weight", "no weight is above 0: nothing would be trained on")
 	}
 	val = val || len(c.SFT.ValFiles) > 0
-	if !val && (c.Trainer.TestEvery > 0 || c.Trainer.ValBeforeTrain) {
+	if !val && (c.Trainer.TestEvery > 0 || c.Trainer.ValBeforeTrain) && c.Data.FromDump == "" {
 		fs.add("env.0.val_tasks", "nothing to validate on: give val_tasks, or set trainer.test_every = 0 and trainer.val_before_train = false")
 	}
 }
@@ -300,7 +301,7 @@ func (c *Config) checkSFT(fs *Faults) {
 	if s.MicroBatchSize > 0 && !s.DynamicBatch && s.TrainBatchSize%s.MicroBatchSize != 0 {
 		fs.add("sft.micro_batch_size", "%d does not divide sft.train_batch_size %d", s.MicroBatchSize, s.TrainBatchSize)
 	}
-	found := len(s.Files) > 0
+	found := len(s.Files) > 0 || c.Data.FromDump != ""
 	for _, e := range c.Env {
 		found = found || len(e.ExpertTasks) > 0
 		for _, t := range e.Tasks {
@@ -319,5 +320,21 @@ func checkOptim(fs *Faults, at string, o Optim) {
 	}
 	if o.MinLRRatio > 0 && o.Schedule == "constant" {
 		fs.add(at+"min_lr_ratio", "a constant schedule has no end: choose linear or cosine, or take it out")
+	}
+}
+
+// checkDump: training from a dump plays nothing.
+func (c *Config) checkDump(fs *Faults) {
+	switch d := c.Data; {
+	case d.FromDump == "" && d.OffPolicy:
+		fs.add("data.off_policy", "it is about data.from_dump, which is empty: take it out")
+	case d.FromDump != "" && len(c.SFT.ValFiles) > 0:
+		fs.add("sft.val_files", "nothing is validated where data.from_dump is trained from: take one of the two out")
+	case d.FromDump != "" && c.Algo.FilterGroups:
+		fs.add("algo.filter_groups", "a dump has the episodes it has: set it to false where data.from_dump is trained from")
+	case d.FromDump != "" && c.Algo.AdvEstimator == "remax":
+		fs.add("algo.adv_estimator", "remax plays a greedy episode of every task, and nothing is played where data.from_dump is trained from")
+	case d.FromDump != "" && c.Model.Path == "":
+		fs.add("data.from_dump", "it trains a model that is there: set model.path to the one that played, and model.fresh.layers = 0")
 	}
 }

@@ -101,6 +101,15 @@ func (c *ConvertCounts) row(e *Entry, w RecordWriter, o *ConvertOptions) error {
 	return w.Write(r)
 }
 
+// Refuses says why a row is left out, "" if it is not.
+func (o *ConvertOptions) Refuses(e *Entry) (string, error) {
+	task, err := e.Task(o.Env)
+	if err != nil {
+		return "", err
+	}
+	return o.refuses(e, &task)
+}
+
 // refuses says why a row is left out, "" if it is not. Length comes last, so
 // that only rows that are wanted can be too long.
 func (o *ConvertOptions) refuses(e *Entry, t *Task) (string, error) {

@@ -166,6 +166,7 @@ func TestBigFilesTakeLittleMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	live := func() uint64 {
+		runtime.GC() // twice: what is pooled outlives one
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
@@ -186,7 +187,9 @@ func TestBigFilesTakeLittleMemory(t *testing.T) {
 	if _, err := Convert(context.Background(), []string{big}, w, o); err != nil {
 		t.Fatal(err)
 	}
-	if most -= min(most, early); n != rows || most > 2<<20 {
+	// A reader that keeps what it read would hold 8 MB more; what buffers and
+	// pools hold goes up and down by 2.
+	if most -= min(most, early); n != rows || most > 4<<20 {
 		t.Errorf("%d rows: from the first third of a file of %d MB to its end, %.1f MB more were in use", n, rows*len(text)>>20, float64(most)/(1<<20))
 	}
 }

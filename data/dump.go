@@ -1,6 +1,7 @@
 package data
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 // A dump is a file of JSON lines: a DumpHeader, then an episode a line. It
 // grows only at the end, so a process that dies leaves at most one torn line.
+// Compressed, it is a zstd frame a line.
 const (
 	DumpFormat  = "openmanus-episodes"
 	DumpVersion = 1
@@ -62,14 +64,18 @@ type dumpLine struct {
 	Index         int        `json:"index"`
 	UID           string     `json:"uid"`
 	Sample        int        `json:"sample"`
+	Wave          int        `json:"wave,omitempty"`
+	WaveSize      int        `json:"wave_size,omitempty"`
 	Seed          uint64     `json:"seed"`
 	Outcome       Outcome    `json:"outcome"`
 	Reward        float64    `json:"reward"`
+	Instruction   string     `json:"instruction,omitempty"`
 	Turns         []Turn     `json:"turns"`
 	IDs           []int32    `json:"ids"`
 	Mask          dumpMask   `json:"mask"`
 	LogProbs      []float32  `json:"logprobs"`
 	Messages      []Message  `json:"messages"`
+	Created       []Exchange `json:"created,omitempty"`
 	Exchanges     []Exchange `json:"exchanges"`
 	Weights       string     `json:"weights"`
 	WeightVersion int64      `json:"weight_version"`
@@ -81,6 +87,7 @@ type dumpLine struct {
 func newDumpLine(e *Episode, weights string) dumpLine {
 	return dumpLine{
 		TaskID: e.Task.ID, Env: e.Task.Env, Index: e.Task.Index, UID: e.UID, Sample: e.Sample, Seed: e.Seed,
+		Wave: e.Wave, WaveSize: e.WaveSize, Instruction: e.Instruction, Created: e.Created,
 		Outcome: e.Outcome, Reward: e.Reward, Turns: orEmpty(e.Turns), IDs: orEmpty(e.Tokens), Mask: dumpMask(e.Mask),
 		LogProbs: orEmpty(e.LogProbs), Messages: orEmpty(e.Messages), Exchanges: orEmpty(e.Exchanges), Weights: weights,
 		WeightVersion: e.WeightVersion, Attempts: e.Attempts, Millis: e.Millis, Err: e.Err,
@@ -90,6 +97,7 @@ func newDumpLine(e *Episode, weights string) dumpLine {
 func (l *dumpLine) episode() *Episode {
 	return &Episode{
 		Task: Task{ID: l.TaskID, Env: l.Env, Index: l.Index}, UID: l.UID, Sample: l.Sample, Seed: l.Seed,
+		Wave: l.Wave, WaveSize: l.WaveSize, Instruction: l.Instruction, Created: l.Created,
 		Outcome: l.Outcome, Reward: l.Reward, Turns: l.Turns, Tokens: l.IDs, Mask: l.Mask, LogProbs: l.LogProbs,
 		Messages: l.Messages, Exchanges: l.Exchanges, WeightVersion: l.WeightVersion, Attempts: l.Attempts, Millis: l.Millis, Err: l.Err,
 	}
@@ -131,13 +139,29 @@ func (r *DumpReader) readHeader() error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(text, &r.header); err != nil || r.header.Format != DumpFormat {
-		return fmt.Errorf("its first line is not the header of a dump (no \"format\": %q)", DumpFormat)
+	r.header, err = parseHeader(text)
+	return err
+}
+
+// parseHeader reads a dump's first line. The numbers among the options keep
+// their digits, as json.Number: seeds have more than a float64 holds.
+func parseHeader(line []byte) (DumpHeader, error) {
+	var h DumpHeader
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.UseNumber()
+	if err := d.Decode(&h); err != nil || h.Format != DumpFormat {
+		return h, fmt.Errorf("its first line is not the header of a dump (no \"format\": %q)", DumpFormat)
 	}
-	if r.header.Version != DumpVersion {
-		return fmt.Errorf("it has version %d, this program reads version %d", r.header.Version, DumpVersion)
+	if h.Version != DumpVersion {
+		return h, fmt.Errorf("it has version %d, this program reads version %d", h.Version, DumpVersion)
 	}
-	return nil
+	return h, nil
+}
+
+// marked is the header as it is written.
+func (h DumpHeader) marked() DumpHeader {
+	h.Format, h.Version = DumpFormat, DumpVersion
+	return h
 }
 
 // Header returns the dump's header.

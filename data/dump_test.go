@@ -26,6 +26,7 @@ func dumpEpisode(n int) *Episode {
 	e.Messages = []Message{{Role: "user", Content: "x"}, {Role: "assistant", Content: "y", Loss: &yes}}
 	e.Exchanges = []Exchange{{Method: "POST", Path: "/step?id=1", Body: `{"a":1}`, Status: 200, Reply: "{}", Millis: 0.5}, {Method: "GET", Err: "refused"}}
 	e.Attempts, e.Millis, e.Err = 2, 12.5, "why"
+	e.Wave, e.WaveSize, e.Instruction, e.Created = n+1, 1, "Find <it>.", []Exchange{{Method: "POST", Path: "/create", Status: 200, Reply: `{"id":1}`}}
 	return e
 }
 
@@ -152,9 +153,13 @@ func TestDumpTornAnywhere(t *testing.T) {
 		} else if r, got := readDump(t, path); len(got) != lines-1 || r.Torn() != torn {
 			t.Fatalf("cut %d: %d episodes, torn %v, want %d, %v", cut, len(got), r.Torn(), lines-1, torn)
 		}
-		w, err := AppendDump(path, DumpHeader{Weights: "abc"})
+		there := 0
+		w, err := ContinueDump(path, DumpHeader{Weights: "abc", Options: map[string]any{"env": "maze"}}, func(*Episode) error { there++; return nil })
 		if err != nil {
 			t.Fatalf("cut %d: %v", cut, err)
+		}
+		if there != max(lines-1, 0) {
+			t.Fatalf("cut %d: continued with %d episodes, want %d", cut, there, max(lines-1, 0))
 		}
 		if err := errors.Join(w.Write(dumpEpisode(9)), w.Close()); err != nil {
 			t.Fatal(err)
@@ -173,9 +178,9 @@ func TestDumpRefuses(t *testing.T) {
 		"text":           {"hello\nworld\n", "not the header", "", "not the header"},
 		"one line":       {"precious", "no header", "", "not a dump"},
 		"other version":  {"{\"format\":\"openmanus-episodes\",\"version\":2}\n", "version 2", "", "version 2"},
-		"broken episode": {header + "{\n", "", "line 2", ""},
-		"bad mask":       {header + "{\"mask\":[0,2]}\n", "", "line 2: mask[1] is 2", ""},
-		"other weights":  {strings.Replace(header, "abc", "xyz", 1), "", "EOF", `weights "xyz", not "abc"`},
+		"broken episode": {header + "{\n", "", "line 2", "episode 0"},
+		"bad mask":       {header + "{\"mask\":[0,2]}\n", "", "line 2: mask[1] is 2", "mask[1] is 2"},
+		"other weights":  {strings.Replace(header, "abc", "xyz", 1), "", "EOF", `weights: "xyz" then, "abc" now`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "d")
@@ -195,7 +200,7 @@ func TestDumpRefuses(t *testing.T) {
 				}
 				r.Close()
 			}
-			w, err := AppendDump(path, DumpHeader{Weights: "abc"})
+			w, err := ContinueDump(path, DumpHeader{Weights: "abc"}, func(*Episode) error { return nil })
 			if tc.app == "" {
 				if err != nil {
 					t.Fatal(err)
@@ -204,7 +209,7 @@ func TestDumpRefuses(t *testing.T) {
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), tc.app) {
-				t.Errorf("AppendDump = %v, want %q", err, tc.app)
+				t.Errorf("ContinueDump = %v, want %q", err, tc.app)
 			}
 			if got, _ := os.ReadFile(path); string(got) != tc.text {
 				t.Errorf("a refused file was changed to %q", got)

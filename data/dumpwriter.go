@@ -9,6 +9,9 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/openmanus/openmanus/data/crash"
 )
@@ -16,31 +19,79 @@ import (
 var atDumpRename = crash.New("dump/rename") // a whole dump is written, but has no name yet
 
 // DumpWriter appends episodes to a dump. Its methods may be called by many
-// goroutines; a line is written by one call and never interleaved.
+// goroutines; the lines of one Write are written by one call and never
+// interleaved with others. In a compressed dump every line is a frame of its
+// own, so that a process that dies costs no more than in a plain one.
 type DumpWriter struct {
 	path    string
 	weights string
 
-	mu sync.Mutex // guards f
-	f  *os.File
+	mu     sync.Mutex // guards what follows
+	f      dumpFile
+	packer *zstd.Encoder // nil in a plain dump
+	end    int64         // of the file's whole lines
+	failed error         // a write failed: what comes later would stand behind a hole
 }
 
-// CreateDump starts a new dump, replacing a file of that name.
+// dumpFile is what a dump is written to.
+type dumpFile interface {
+	io.Writer
+	Truncate(size int64) error
+	Sync() error
+	Close() error
+}
+
+// compressedName reports whether a dump of that name is to be compressed.
+func compressedName(path string) bool { return strings.HasSuffix(strings.ToLower(path), ".zst") }
+
+// CreateDump starts a new dump, replacing a file of that name. A name that
+// ends in .zst makes it a compressed one.
 func CreateDump(path string, h DumpHeader) (*DumpWriter, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o644)
+	w, err := createDump(path, compressedName(path), h)
 	if err != nil {
 		return nil, fmt.Errorf("create dump: %w", err)
 	}
-	return startDump(f, path, h)
+	return w, nil
+}
+
+func createDump(path string, compress bool, h DumpHeader) (*DumpWriter, error) {
+	f, err := openToWrite(path)
+	if err != nil {
+		return nil, err
+	}
+	w, err := startDump(f, path, compress, h)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return w, nil
+}
+
+// openToWrite opens a dump that no other process writes to.
+func openToWrite(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	if errors.Is(err, syscall.EWOULDBLOCK) { // file systems without locks do without
+		_ = f.Close()
+		return nil, fmt.Errorf("%s: another process is writing to it: wait for it or choose another file", path)
+	}
+	return f, nil
 }
 
 // WriteDump writes a whole dump: the file appears complete, in place of one of
 // that name, or not at all.
 func WriteDump(path string, h DumpHeader, episodes []*Episode) (err error) {
 	temp := path + ".tmp"
-	w, err := CreateDump(temp, h)
+	w, err := createDump(temp, compressedName(path), h)
 	if err != nil {
-		return err
+		return fmt.Errorf("create dump: %w", err)
 	}
 	for _, e := range episodes {
 		if err = w.Write(e); err != nil {
@@ -57,109 +108,74 @@ func WriteDump(path string, h DumpHeader, episodes []*Episode) (err error) {
 	return nil
 }
 
-func startDump(f *os.File, path string, h DumpHeader) (*DumpWriter, error) {
-	h.Format, h.Version = DumpFormat, DumpVersion
-	w := &DumpWriter{path: path, weights: h.Weights, f: f}
-	if err := w.line(h); err != nil {
-		_ = f.Close()
+// startDump empties f and writes the header.
+func startDump(f *os.File, path string, compress bool, h DumpHeader) (*DumpWriter, error) {
+	if err := f.Truncate(0); err != nil && !errors.Is(err, syscall.EINVAL) { // a pipe has no length
 		return nil, err
+	}
+	w, err := newDumpWriter(f, path, h.Weights, compress, 0)
+	if err != nil {
+		return nil, err
+	}
+	return w, w.lines(h.marked())
+}
+
+func newDumpWriter(f dumpFile, path, weights string, compress bool, end int64) (*DumpWriter, error) {
+	w := &DumpWriter{path: path, weights: weights, f: f, end: end}
+	if compress {
+		var err error
+		// EncodeAll starts no goroutine, and a frame says how long its text is.
+		if w.packer, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(true)); err != nil {
+			return nil, fmt.Errorf("compress %s: %w", path, err)
+		}
 	}
 	return w, nil
 }
 
-// AppendDump goes on with a dump, or starts one where there is none. A torn
-// last line is cut off first. The weights must be those of the dump's header.
-func AppendDump(path string, h DumpHeader) (*DumpWriter, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("append to dump: %w", err)
+// Write appends episodes, all of them or none.
+func (w *DumpWriter) Write(episodes ...*Episode) error {
+	lines := make([]any, len(episodes))
+	for i, e := range episodes {
+		lines[i] = newDumpLine(e, w.weights)
 	}
-	fail := func(err error) (*DumpWriter, error) {
-		_ = f.Close()
-		return nil, fmt.Errorf("append to dump %s: %w", path, err)
-	}
-	end, err := lastLineEnd(f)
-	if err != nil {
-		return fail(err)
-	}
-	if end > 0 { // never cut a file that is not a dump
-		lines, err := NewLineReader(f)
-		if err != nil {
-			return fail(err)
-		}
-		defer lines.Close()
-		if lines.Compressed() { // whose lines do not end where the file has a newline
-			return fail(errors.New("it is compressed: choose another file"))
-		}
-		r := &DumpReader{path: path, lines: lines}
-		if err := r.readHeader(); err != nil {
-			return fail(err)
-		}
-		if r.header.Weights != h.Weights {
-			return fail(fmt.Errorf("it holds episodes of the weights %q, not %q: choose another file", r.header.Weights, h.Weights))
-		}
-	} else if err := checkTornHeader(f); err != nil {
-		return fail(err)
-	}
-	if err := f.Truncate(end); err != nil {
-		return fail(err)
-	}
-	if end == 0 {
-		return startDump(f, path, h)
-	}
-	return &DumpWriter{path: path, weights: h.Weights, f: f}, nil
+	return w.lines(lines...)
 }
 
-// checkTornHeader verifies that a file without a whole line is the beginning of
-// a dump, or empty.
-func checkTornHeader(f *os.File) error {
-	const begin = `{"format":"` + DumpFormat + `"`
-	buf := make([]byte, len(begin))
-	n, err := f.ReadAt(buf, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	if !strings.HasPrefix(begin, string(buf[:n])) {
-		return errors.New("it is not a dump: choose another file")
-	}
-	return nil
-}
-
-// lastLineEnd returns the offset after the last newline, 0 if there is none.
-func lastLineEnd(f *os.File) (int64, error) {
-	st, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	buf := make([]byte, 1<<16)
-	for end := st.Size(); end > 0; {
-		n := min(int64(len(buf)), end)
-		if _, err := f.ReadAt(buf[:n], end-n); err != nil {
-			return 0, err
+func (w *DumpWriter) lines(values ...any) error {
+	var texts [][]byte
+	for _, v := range values {
+		var buf bytes.Buffer
+		enc := json.NewEncoder(&buf)
+		enc.SetEscapeHTML(false) // actions are full of < and >; people read this
+		if err := enc.Encode(v); err != nil {
+			return fmt.Errorf("write dump %s: %w", w.path, err)
 		}
-		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
-			return end - n + int64(i) + 1, nil
-		}
-		end -= n
-	}
-	return 0, nil
-}
-
-// Write appends an episode.
-func (w *DumpWriter) Write(e *Episode) error { return w.line(newDumpLine(e, w.weights)) }
-
-func (w *DumpWriter) line(v any) error {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false) // actions are full of < and >; people read this
-	if err := enc.Encode(v); err != nil {
-		return fmt.Errorf("write dump %s: %w", w.path, err)
+		texts = append(texts, buf.Bytes())
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, err := w.f.Write(buf.Bytes()); err != nil {
-		return fmt.Errorf("write dump: %w", err)
+	if w.failed != nil {
+		return w.failed
 	}
+	var out []byte
+	for _, text := range texts {
+		if w.packer == nil {
+			out = append(out, text...)
+		} else {
+			out = w.packer.EncodeAll(text, out)
+		}
+	}
+	n, err := w.f.Write(out)
+	if err != nil {
+		// What was written of it, of a disk that is full say, must not stand
+		// between two lines; if it cannot be taken back, readers drop it.
+		if n > 0 {
+			err = errors.Join(err, w.f.Truncate(w.end))
+		}
+		w.failed = fmt.Errorf("write dump: %w", err)
+		return w.failed
+	}
+	w.end += int64(n)
 	return nil
 }
 
@@ -167,7 +183,11 @@ func (w *DumpWriter) line(v any) error {
 func (w *DumpWriter) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := errors.Join(w.f.Sync(), w.f.Close()); err != nil {
+	err := w.f.Sync()
+	if errors.Is(err, syscall.EINVAL) { // a pipe is never durable
+		err = nil
+	}
+	if err = errors.Join(err, w.f.Close()); err != nil {
 		return fmt.Errorf("close dump: %w", err)
 	}
 	return nil

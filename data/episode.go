@@ -1,5 +1,10 @@
 package data
 
+import (
+	"fmt"
+	"hash/crc32"
+)
+
 // Outcome says how an episode ended. Every episode has exactly one.
 type Outcome string
 
@@ -55,6 +60,15 @@ type Exchange struct {
 	Reply  string  `json:"reply"`
 	Millis float64 `json:"ms"`
 	Err    string  `json:"error,omitempty"`
+	Sum    uint32  `json:"sum,omitempty"` // Checksum as it was recorded; 0: not taken
+}
+
+// Checksum is the CRC-32 (IEEE) of what was said, which shows a change in parts
+// of a reply that no client reads. It is never 0.
+func (x *Exchange) Checksum() uint32 {
+	h := crc32.NewIEEE()
+	fmt.Fprintf(h, "%q %q %q %d %q", x.Method, x.Path, x.Body, x.Status, x.Reply)
+	return max(1, h.Sum32())
 }
 
 // Turn is one reply of the model and what the environment made of it.
@@ -77,16 +91,24 @@ type Turn struct {
 // Episode is one played episode, token by token. Tokens, Mask and LogProbs
 // have equal lengths; LogProbs is 0 where Mask is 0.
 type Episode struct {
-	Task          Task       `json:"task"`
-	UID           string     `json:"uid"`    // group key: episodes of one task in one step share it
-	Sample        int        `json:"sample"` // 0..group_size-1
-	Seed          uint64     `json:"seed"`
-	Tokens        []int32    `json:"ids"`
-	Mask          []uint8    `json:"mask"`     // 1 exactly on sampled tokens
-	LogProbs      []float32  `json:"logprobs"` // natural log, under the sampling temperature
-	Turns         []Turn     `json:"turns"`
-	Messages      []Message  `json:"messages"`
-	Exchanges     []Exchange `json:"exchanges,omitempty"`
+	Task   Task   `json:"task"`
+	UID    string `json:"uid"`    // group key: episodes of one task in one step share it
+	Sample int    `json:"sample"` // 0..group_size-1
+	Seed   uint64 `json:"seed"`
+	// Wave is the number, from 1, of the set of WaveSize episodes that shared
+	// their batches under a deterministic engine; 0 elsewhere.
+	Wave        int        `json:"wave,omitempty"`
+	WaveSize    int        `json:"wave_size,omitempty"`
+	Instruction string     `json:"instruction,omitempty"` // what the first message says before the first observation
+	Tokens      []int32    `json:"ids"`
+	Mask        []uint8    `json:"mask"`     // 1 exactly on sampled tokens
+	LogProbs    []float32  `json:"logprobs"` // natural log, under the sampling temperature
+	Turns       []Turn     `json:"turns"`
+	Messages    []Message  `json:"messages"`
+	Exchanges   []Exchange `json:"exchanges,omitempty"`
+	// Created are the exchanges that made the environment instance, where it
+	// had been made for an earlier episode; else they begin Exchanges.
+	Created       []Exchange `json:"created,omitempty"`
 	Reward        float64    `json:"reward"` // the environment's signal, before scoring
 	Outcome       Outcome    `json:"outcome"`
 	Err           string     `json:"error,omitempty"`

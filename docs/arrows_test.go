@@ -29,6 +29,7 @@ var arrows = map[string]string{
 	"algo/track":      "data/...",
 
 	"agent":            "agent/engine env reward data/...",
+	"agent/replay":     "agent agent/engine env data/...",
 	"agent/rollout":    "agent agent/engine env data/...",
 	"agent/engine":     "data/...",
 	"agent/eval":       "data",
@@ -73,9 +74,9 @@ var arrows = map[string]string{
 
 // pure lists the packages that must build without cgo.
 var pure = []string{
-	"configs", "algo/advantage", "algo/checkpoint", "algo/correction", "algo/curriculum", "algo/track", "agent", "agent/rollout",
-	"agent/engine", "agent/eval", "agent/openai", "agent/text", "agent/model/gguf", "agent/chat", "agent/tokenizer", "env",
-	"env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/registry",
+	"configs", "algo/advantage", "algo/checkpoint", "algo/correction", "algo/curriculum", "algo/track", "agent", "agent/replay",
+	"agent/rollout", "agent/engine", "agent/eval", "agent/openai", "agent/text", "agent/model/gguf", "agent/chat", "agent/tokenizer",
+	"env", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/registry",
 	"data/view", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise",
 }
 

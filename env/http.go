@@ -166,6 +166,7 @@ func (c *caller) exchange(ctx context.Context, op, method, path string, body []b
 		if failure != nil {
 			x.Err = failure.Error()
 		}
+		x.Sum = x.Checksum()
 		c.record(x)
 	}
 	if failure != nil {

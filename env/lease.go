@@ -36,6 +36,15 @@ func (l *Lease) Record(r Recorder) {
 	l.slot.early, l.slot.record = nil, r
 }
 
+// Created are the exchanges that created the instance, where that was for an
+// earlier lease: without them nobody can tell what the instance is called.
+func (l *Lease) Created() []data.Exchange {
+	if !l.slot.served {
+		return nil
+	}
+	return l.slot.created
+}
+
 // keep is the Recorder of a slot's client.
 func (s *slot) keep(x exchange) {
 	switch {
@@ -43,6 +52,7 @@ func (s *slot) keep(x exchange) {
 		s.record(x)
 	case s.client == nil: // being created
 		s.early = append(s.early, x)
+		s.created = s.early
 	}
 }
 
@@ -60,7 +70,7 @@ func (l *Lease) end(ok bool, err error, blame bool) {
 		return
 	}
 	p, s, sl := l.pool, l.server, l.slot
-	sl.record, sl.early = nil, nil
+	sl.record, sl.early, sl.served = nil, nil, true
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.live--

@@ -79,9 +79,11 @@ type poolServer struct {
 type slot struct {
 	client Client
 	era    int
-	// record and early are used by the goroutine that has the lease.
-	record Recorder
-	early  []exchange
+	// What follows is used by the goroutine that has the lease.
+	record  Recorder
+	early   []exchange // of its creation, not recorded yet
+	created []exchange // of its creation
+	served  bool       // an earlier lease
 }
 
 // NewPool makes a pool over the servers at urls. It makes no request yet.

@@ -371,6 +371,9 @@ func TestLeaseRecord(t *testing.T) {
 	p := newPool(t, PoolOptions{}, a.URL)
 	record := func(l *Lease) []string {
 		var got []string
+		for _, x := range l.Created() {
+			got = append(got, "before: "+x.Path)
+		}
 		l.Record(func(x data.Exchange) { got = append(got, x.Path) })
 		if _, err := l.Client().Reset(context.Background(), 0); err != nil {
 			t.Fatal(err)
@@ -381,7 +384,7 @@ func TestLeaseRecord(t *testing.T) {
 	if got := fmt.Sprint(record(acquire(t, p))); got != "[/create /play?id=0]" {
 		t.Error(got)
 	}
-	if got := fmt.Sprint(record(acquire(t, p))); got != "[/play?id=0]" {
+	if got := fmt.Sprint(record(acquire(t, p))); got != "[before: /create /play?id=0]" {
 		t.Error(got)
 	}
 }

@@ -3,7 +3,10 @@ package torch
 // #include "openmanus_torch.h"
 import "C"
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
 // SampleRow says how one row of logits is sampled.
 type SampleRow struct {
@@ -40,4 +43,12 @@ func Sample(logits Tensor, rows []SampleRow) (ids []int32, logps []float32) {
 func philox(counter [4]uint32, key [2]uint32) (out [4]uint32) {
 	C.om_philox((*C.uint32_t)(&counter[0]), (*C.uint32_t)(&key[0]), (*C.uint32_t)(&out[0]))
 	return out
+}
+
+// SampleNoise is the G of Sample: the noise of one token under a key and a
+// position.
+func SampleNoise(key, position uint64, token int32) float64 {
+	v := uint32(token)
+	h := philox([4]uint32{v / 4, 0, uint32(position), uint32(position >> 32)}, [2]uint32{uint32(key), uint32(key >> 32)})[v%4]
+	return -math.Log(-math.Log1p(-(float64(h) + 0.5) * 0x1p-32))
 }

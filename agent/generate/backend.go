@@ -17,6 +17,9 @@ type Options struct {
 	KVBytes   int64 // or the memory they may take
 	BlockSize int   // tokens per block; 0 is DefaultBlockSize
 	Version   int64 // of the weights at the start
+	// Teacher, if set, decides what is drawn; the sampler only says what it
+	// would have drawn.
+	Teacher engine.Teacher
 }
 
 // DefaultBlockSize wastes half a block per sequence on average and keeps the
@@ -30,6 +33,7 @@ type Backend struct {
 	blocks  *blocks
 	seqs    map[engine.SeqID]*sequence
 	version atomic.Int64
+	teacher engine.Teacher // nil: the sampler decides
 }
 
 var _ engine.Backend = (*Backend)(nil)
@@ -53,7 +57,7 @@ func New(ctx context.Context, m *model.Model, o Options) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
-	b := &Backend{model: m, cache: cache, blocks: newBlocks(n, o.BlockSize), seqs: map[engine.SeqID]*sequence{}}
+	b := &Backend{model: m, cache: cache, blocks: newBlocks(n, o.BlockSize), seqs: map[engine.SeqID]*sequence{}, teacher: o.Teacher}
 	b.version.Store(o.Version)
 	return b, nil
 }
@@ -121,9 +125,13 @@ func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampl
 			if len(p.rows) == 0 {
 				return
 			}
-			ids, logps := torch.Sample(b.model.Logits(hidden), p.rows)
+			logits := b.model.Logits(hidden)
+			ids, logps := torch.Sample(logits, p.rows)
 			for i, w := range p.owner {
 				out[w] = engine.Sampled{Token: ids[i], LogProb: logps[i]}
+				if b.teacher != nil {
+					b.teach(logits.Narrow(0, i, 1), p.rows[i], batch[w].Draw, &out[w])
+				}
 			}
 		})
 		return nil

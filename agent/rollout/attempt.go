@@ -82,8 +82,9 @@ func (a *attempt) play(ctx context.Context, o Options) (*data.Episode, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, o.EpisodeTimeout, agent.ErrTimeLimit)
 		defer cancel()
 	}
-	var exchanges []data.Exchange
+	var exchanges, created []data.Exchange
 	if o.Exchanges {
+		created = a.lease.Created()
 		a.lease.Record(func(x data.Exchange) { exchanges = append(exchanges, x) })
 	}
 	ep, err := agent.RunEpisode(ctx, a.env.Setup, a.start())
@@ -95,7 +96,7 @@ func (a *attempt) play(ctx context.Context, o Options) (*data.Episode, error) {
 	default:
 		a.lease.Release(true)
 	}
-	ep.Exchanges = exchanges
+	ep.Exchanges, ep.Created = exchanges, created
 	var prompt *agent.PromptError
 	if errors.As(err, &prompt) {
 		return ep, prompt

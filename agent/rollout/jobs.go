@@ -33,6 +33,9 @@ func jobsOf(tasks []data.Task, o Options) []*job {
 			uid += fmt.Sprintf("#%d", repeat+1)
 		}
 		for sample := range o.GroupSize {
+			if o.Skip != nil && o.Skip(uid, sample) {
+				continue
+			}
 			jobs = append(jobs, &job{
 				slot:   len(jobs),
 				task:   task,

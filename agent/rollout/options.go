@@ -48,9 +48,18 @@ type Options struct {
 	// Exchanges keeps the HTTP exchanges of every episode.
 	Exchanges bool
 
+	// Skip, if set, says which episodes are not played: those that an earlier
+	// rollout has played. uid is that of Episode.UID.
+	Skip func(uid string, sample int) bool
+
 	// OnEpisode, if set, gets every episode that was begun once it is final,
-	// in the order in which they end. Its error ends the rollout.
+	// in the order in which they end, but for those whose failure ends the
+	// rollout. Its error ends the rollout.
 	OnEpisode func(*data.Episode) error
+	// OnWave, if set, gets the final episodes of a wave, in order, once the
+	// wave has ended; none of a wave that was broken off. Its error ends the
+	// rollout.
+	OnWave func([]*data.Episode) error
 	// OnProgress, if set, is told how far the rollout is after every episode.
 	OnProgress func(Progress)
 	Log        *slog.Logger // nil: silent

@@ -14,6 +14,8 @@ import (
 // for good are among them, with their outcome, so that they can be counted;
 // data.Outcome.Trainable tells them apart.
 //
+// Episodes that Skip names are not among them.
+//
 // It returns an error when ctx ends, when more episodes fail than MaxFailed
 // allows, when no server of an environment answers any more (env.DownError),
 // when a task's first messages are too long (agent.PromptError), when an
@@ -105,7 +107,7 @@ func (r *run) stream(ctx context.Context, jobs []*job) {
 // wave depends on nothing but outcomes, so a deterministic engine forms the
 // same batches every time.
 func (r *run) waves(ctx context.Context, jobs []*job) {
-	for len(jobs) > 0 && ctx.Err() == nil {
+	for n := 1; len(jobs) > 0 && ctx.Err() == nil; n++ {
 		wave := jobs[:r.waveSize(jobs)]
 		jobs = jobs[len(wave):]
 		attempts := make([]*attempt, len(wave))
@@ -127,10 +129,31 @@ func (r *run) waves(ctx context.Context, jobs []*job) {
 			})
 		}
 		wg.Wait()
+		var final []*data.Episode
 		for i, j := range wave {
 			if again[i] {
 				jobs = append(jobs, j)
+			} else {
+				final = append(final, r.episodes[j.slot])
 			}
+		}
+		r.endWave(ctx, n, final)
+	}
+}
+
+// endWave marks the final episodes of wave n and hands them on. A wave that
+// was broken off has others beside it in the batches of its last turns than a
+// whole one: it is no wave.
+func (r *run) endWave(ctx context.Context, n int, final []*data.Episode) {
+	if ctx.Err() != nil || len(final) == 0 {
+		return
+	}
+	for _, ep := range final {
+		ep.Wave, ep.WaveSize = n, len(final)
+	}
+	if r.o.OnWave != nil {
+		if err := r.o.OnWave(final); err != nil {
+			r.stop(err)
 		}
 	}
 }
@@ -184,7 +207,7 @@ func (r *run) settle(j *job, ep *data.Episode, end error) bool {
 			})
 		}
 	}
-	if r.o.OnEpisode != nil {
+	if r.o.OnEpisode != nil && end == nil {
 		if err := r.o.OnEpisode(ep); err != nil {
 			r.stop(err)
 		}

@@ -331,6 +331,11 @@ func TestExchangesBelongToTheirEpisode(t *testing.T) {
 		if len(x) > 0 && x[0].Path == "/create" {
 			created++
 			x = x[1:]
+			if ep.Created != nil {
+				t.Errorf("%s says twice how its instance was made", ep.Task.ID)
+			}
+		} else if len(ep.Created) != 1 || ep.Created[0].Path != "/create" {
+			t.Errorf("%s does not say how its instance was made: %+v", ep.Task.ID, ep.Created)
 		}
 		if len(x) != 1+len(ep.Turns) || x[0].Path != "/reset" || x[0].Body != fmt.Sprint(ep.Task.Index) {
 			t.Errorf("%s has exchanges %+v", ep.Task.ID, ep.Exchanges)
@@ -344,6 +349,87 @@ func TestExchangesBelongToTheirEpisode(t *testing.T) {
 	}
 	if created != s.world.created {
 		t.Errorf("%d of %d creations are in an episode", created, s.world.created)
+	}
+}
+
+// What is skipped is not played, and changes nothing about the rest.
+func TestSkip(t *testing.T) {
+	for _, deterministic := range []bool{false, true} {
+		play := func(o Options) []*data.Episode {
+			s := newStage(t, deterministic)
+			o.GroupSize, o.Concurrency, o.Seed, o.Deterministic = 3, 4, 5, deterministic
+			eps, stats, err := RunEpisodes(t.Context(), s.envs, tasks(4), o)
+			if err != nil || stats.Total != len(eps) || stats.Done != len(eps) {
+				t.Fatalf("%d episodes, stats %+v, %v", len(eps), stats, err)
+			}
+			return eps
+		}
+		all := play(Options{})
+		skip := func(uid string, sample int) bool { return uid == "0/fake/fake_1" || sample == 2 }
+		var want []*data.Episode
+		for _, ep := range all {
+			if !skip(ep.UID, ep.Sample) {
+				want = append(want, ep)
+			}
+		}
+		got := play(Options{Skip: skip})
+		waves := cmpopts.IgnoreFields(data.Episode{}, "Wave", "WaveSize")
+		if diff := cmp.Diff(want, got, sameButTimes, waves); diff != "" || len(got) != 6 {
+			t.Errorf("%d episodes, want 6 (-want +got):\n%s", len(got), diff)
+		}
+		if none := play(Options{Skip: func(string, int) bool { return true }}); len(none) != 0 {
+			t.Errorf("%d episodes, all were skipped", len(none))
+		}
+	}
+}
+
+// Every final episode is told of in one whole wave, those of retries too.
+func TestWaves(t *testing.T) {
+	s := newStage(t, true)
+	var mu sync.Mutex
+	tries := 0
+	s.world.reset = func(index int) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if index == 1 {
+			if tries++; tries == 1 {
+				return errors.New("flaky")
+			}
+		}
+		return nil
+	}
+	var waves [][]*data.Episode
+	eps, _, err := RunEpisodes(t.Context(), s.envs, tasks(5), Options{
+		GroupSize: 1, Concurrency: 2, Deterministic: true,
+		OnWave: func(wave []*data.Episode) error { waves = append(waves, wave); return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sizes []int
+	told := map[string]bool{}
+	for n, wave := range waves {
+		sizes = append(sizes, len(wave))
+		for _, ep := range wave {
+			told[ep.Task.ID] = true
+			if ep.Wave != n+1 || ep.WaveSize != len(wave) {
+				t.Errorf("%s: wave %d of %d, want %d of %d", ep.Task.ID, ep.Wave, ep.WaveSize, n+1, len(wave))
+			}
+		}
+	}
+	if fmt.Sprint(sizes) != "[1 2 2]" || len(told) != len(eps) {
+		t.Errorf("waves of %v episodes, %d of %d told", sizes, len(told), len(eps))
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	s = newStage(t, true)
+	s.world.step = func(context.Context, int, int) error { cancel(); return nil }
+	_, _, err = RunEpisodes(ctx, s.envs, tasks(3), Options{
+		GroupSize: 1, Concurrency: 3, Deterministic: true,
+		OnWave: func(wave []*data.Episode) error { t.Errorf("a wave of %d that was broken off", len(wave)); return nil },
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -1,0 +1,95 @@
+package replay
+
+import (
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/data"
+)
+
+// Class is the engine.Teacher of the episodes that are being replayed.
+type Class struct {
+	// Margin is how much the sampler's token may win by where another one was
+	// recorded: such ids are counted and are no difference. It stands for the
+	// float noise of other batches.
+	Margin float64
+
+	mu      sync.Mutex
+	readers map[lesson]*reader // guarded by mu
+}
+
+// lesson names an episode among the draws.
+type lesson struct {
+	seed, task uint64
+	sample     int
+}
+
+var _ engine.Teacher = (*Class)(nil)
+
+func lessonOf(e *data.Episode) lesson { return lesson{e.Seed, engine.TaskHash(e.Task.ID), e.Sample} }
+
+func (c *Class) enter(r *reader) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.readers == nil {
+		c.readers = map[lesson]*reader{}
+	}
+	l := lessonOf(r.ep)
+	if c.readers[l] != nil {
+		return fmt.Errorf("task %s, sample %d with seed %d is there twice", r.ep.Task.ID, r.ep.Sample, r.ep.Seed)
+	}
+	c.readers[l] = r
+	return nil
+}
+
+func (c *Class) leave(r *reader) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := lessonOf(r.ep); c.readers[l] == r {
+		delete(c.readers, l)
+	}
+}
+
+func (c *Class) reader(d engine.Draw) *reader {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.readers[lesson{d.Seed, d.Task, d.Sample}]
+}
+
+// Say implements engine.Teacher.
+func (c *Class) Say(d engine.Draw) (int32, bool) {
+	r := c.reader(d)
+	if r == nil || d.Turn >= len(r.ep.Turns) {
+		return 0, false
+	}
+	t := &r.ep.Turns[d.Turn]
+	if d.Position < t.Start || d.Position >= t.End {
+		return 0, false
+	}
+	r.found.mu.Lock()
+	r.found.draws++
+	r.found.mu.Unlock()
+	return r.ep.Tokens[d.Position], true
+}
+
+// Differs implements engine.Teacher.
+func (c *Class) Differs(d engine.Draw, said, drawn int32, margin float64) {
+	r := c.reader(d)
+	if r == nil {
+		return
+	}
+	if margin < c.Margin {
+		r.found.mu.Lock()
+		r.found.nearTies++
+		r.found.mu.Unlock()
+		return
+	}
+	if math.IsInf(margin, 1) { // said is no token at all
+		margin = 0
+	}
+	r.found.add(Difference{
+		Turn: d.Turn + 1, What: InIDs, At: d.Position, Recorded: fmt.Sprint(said), Replayed: fmt.Sprint(drawn), Margin: margin,
+	})
+}

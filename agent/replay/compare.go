@@ -1,0 +1,72 @@
+package replay
+
+import "github.com/openmanus/openmanus/data"
+
+// compare notes where the episode that was played again is another one than
+// the recorded one. What the engine, the sampler and the server saw on the way
+// is noted already.
+func (p *play) compare(got *data.Episode) {
+	rec, f := p.rec, &p.found
+	p.messages(got)
+	from := 0
+	for i := range min(len(rec.Turns), len(got.Turns)) {
+		r, g := &rec.Turns[i], &got.Turns[i]
+		turn := i + 1
+		before := 0
+		if i > 0 {
+			before = got.Turns[i-1].End
+		}
+		if r.End-from == g.End-before { // else other ids were given, which is noted
+			series(f, turn, InMask, from, rec.Mask[from:r.End], got.Mask[before:g.End])
+		}
+		from = r.End
+		f.values(turn, InStop, r.Stop, g.Stop)
+		f.texts(turn, InText, r.Text, g.Text)
+		f.texts(turn, InAction, r.Action, g.Action)
+		f.values(turn, InAction, r.Parsed, g.Parsed)
+		f.texts(turn, InObservation, r.Observation, g.Observation)
+		f.values(turn, InReward, r.Reward, g.Reward)
+		f.values(turn, InDone, r.Done, g.Done)
+		if p.withModel() {
+			f.values(turn, InMessages, r.Truncated, g.Truncated)
+		}
+	}
+	if n := len(got.Turns); n < len(rec.Turns) {
+		ended := "the end of the episode, " + string(got.Outcome)
+		if got.Err != "" {
+			ended = got.Err
+		}
+		f.add(Difference{Turn: n + 1, What: InPrompt, At: from, Recorded: "another turn", Replayed: ended})
+	} else if n == len(rec.Turns) {
+		series(f, wholeEpisode, InMask, from, rec.Mask[from:], nil)
+	}
+	p.server.ended(wholeEpisode)
+	f.values(wholeEpisode, InReward, rec.Reward, got.Reward)
+	f.values(wholeEpisode, InOutcome, rec.Outcome, got.Outcome)
+}
+
+// messages compares the conversations. What comes before the first reply is
+// the first observation.
+func (p *play) messages(got *data.Episode) {
+	rec, now, turn := p.rec.Messages, got.Messages, 0
+	text := func(ms []data.Message, i int) string {
+		if i >= len(ms) {
+			return ""
+		}
+		return ms[i].Role + ": " + ms[i].Content
+	}
+	for i := range max(len(rec), len(now)) {
+		reply := i < len(rec) && rec[i].Role == "assistant"
+		if reply {
+			turn++
+		}
+		switch {
+		case turn == 0:
+			p.found.texts(0, InObservation, text(rec, i), text(now, i))
+		case !reply && !p.withModel() && turn <= len(p.rec.Turns) && p.rec.Turns[turn-1].Truncated:
+			// Nobody can say what the model was shown of it.
+		default:
+			p.found.texts(turn, InMessages, text(rec, i), text(now, i))
+		}
+	}
+}

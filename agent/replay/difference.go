@@ -1,0 +1,149 @@
+package replay
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"unicode/utf8"
+)
+
+// What a difference is in, in the order in which a turn makes them.
+const (
+	InPrompt      = "prompt ids" // what the chat template makes of the messages
+	InIDs         = "ids"        // what the sampler draws
+	InMask        = "mask"
+	InStop        = "stop"
+	InText        = "text"
+	InRequest     = "request"
+	InAction      = "action"
+	InObservation = "observation"
+	InReward      = "reward"
+	InDone        = "done"
+	InReply       = "reply" // of the server: it is not what was recorded
+	InMessages    = "messages"
+	InOutcome     = "outcome"
+)
+
+var order = map[string]int{
+	InPrompt: 0, InIDs: 1, InMask: 2, InStop: 3, InText: 4, InRequest: 5, InAction: 6, InObservation: 7, InReward: 8,
+	InDone: 9, InReply: 10, InMessages: 11, InOutcome: 12,
+}
+
+// Difference is a place where an episode that is played again is another one.
+type Difference struct {
+	Turn     int    `json:"turn"` // from 1; 0 is before the first reply, and -1 is the episode as a whole
+	What     string `json:"what"`
+	At       int    `json:"at"` // ids and mask: index of the token; texts: the first byte that differs
+	Recorded string `json:"recorded"`
+	Replayed string `json:"replayed"`
+	// Margin, of ids that were sampled: by how much the sampler's token won.
+	Margin float64 `json:"margin,omitempty"`
+}
+
+// String is one line for people.
+func (d *Difference) String() string {
+	where := fmt.Sprintf("turn %d", d.Turn)
+	switch d.Turn {
+	case 0:
+		where = "before the first reply"
+	case wholeEpisode:
+		where = "at the end"
+	}
+	margin := ""
+	if d.Margin != 0 {
+		margin = fmt.Sprintf(" (won by %.3g)", d.Margin)
+	}
+	return fmt.Sprintf("%s: %s at %d: recorded %s, now %s%s", where, d.What, d.At, d.Recorded, d.Replayed, margin)
+}
+
+// wholeEpisode is the Turn of what is known at the end only.
+const wholeEpisode = -1
+
+func (d *Difference) before(other *Difference) bool {
+	turn := func(d *Difference) int {
+		if d.Turn == wholeEpisode {
+			return int(^uint(0) >> 1)
+		}
+		return d.Turn
+	}
+	if a, b := turn(d), turn(other); a != b {
+		return a < b
+	}
+	if d.What != other.What {
+		return order[d.What] < order[other.What]
+	}
+	return d.At < other.At
+}
+
+// findings are what one episode's replay comes upon, from the goroutines of
+// the episode and of the engine.
+type findings struct {
+	mu       sync.Mutex
+	first    *Difference
+	draws    int
+	nearTies int
+}
+
+func (f *findings) add(d Difference) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.first == nil || d.before(f.first) {
+		f.first = &d
+	}
+}
+
+// texts compares two texts.
+func (f *findings) texts(turn int, what, recorded, replayed string) {
+	if recorded == replayed {
+		return
+	}
+	at := 0
+	for at < len(recorded) && at < len(replayed) && recorded[at] == replayed[at] {
+		at++
+	}
+	f.add(Difference{Turn: turn, What: what, At: at, Recorded: around(recorded, at), Replayed: around(replayed, at)})
+}
+
+// values compares anything that prints as what it is.
+func (f *findings) values(turn int, what string, recorded, replayed any) {
+	if recorded != replayed {
+		f.add(Difference{Turn: turn, What: what, Recorded: fmt.Sprint(recorded), Replayed: fmt.Sprint(replayed)})
+	}
+}
+
+// series compares two series of tokens or masks, of which the first stands
+// at index from of the episode.
+func series[T int32 | uint8](f *findings, turn int, what string, from int, recorded, replayed []T) {
+	show := func(s []T, i int) string {
+		if i >= len(s) {
+			return "nothing"
+		}
+		return strconv.Itoa(int(s[i]))
+	}
+	for i := range max(len(recorded), len(replayed)) {
+		if i >= len(recorded) || i >= len(replayed) || recorded[i] != replayed[i] {
+			f.add(Difference{Turn: turn, What: what, At: from + i, Recorded: show(recorded, i), Replayed: show(replayed, i)})
+			return
+		}
+	}
+}
+
+// around quotes what stands about a byte of a text.
+func around(s string, at int) string {
+	const before, after = 20, 40
+	from, to := max(0, at-before), min(len(s), at+after)
+	for from > 0 && from < len(s) && !utf8.RuneStart(s[from]) {
+		from--
+	}
+	for to < len(s) && !utf8.RuneStart(s[to]) {
+		to++
+	}
+	q := strconv.Quote(s[from:to])
+	if from > 0 {
+		q = "…" + q
+	}
+	if to < len(s) {
+		q += "…"
+	}
+	return q
+}

@@ -1,0 +1,102 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/data"
+)
+
+// errParted ends the replay of an episode that has gone another way.
+var errParted = errors.New("the episode has gone another way than the recorded one")
+
+// reader is the engine of one episode: it compares what it is given with the
+// record before it asks the inner engine, whose teacher reads the replies from
+// the record. Without an inner engine the record itself replies.
+type reader struct {
+	inner engine.Engine // nil: no model
+	ep    *data.Episode
+	turn  int // of the reply, from 1
+	found *findings
+}
+
+// Open implements engine.Engine.
+func (r *reader) Open(ctx context.Context, o engine.SessionOptions) (*engine.Session, error) {
+	if r.inner == nil {
+		return engine.NewSession(o, r), nil
+	}
+	return r.inner.Open(ctx, o)
+}
+
+// Close implements engine.Engine.
+func (r *reader) Close(s *engine.Session) {
+	if r.inner != nil {
+		r.inner.Close(s)
+	}
+}
+
+// Generate implements engine.Engine.
+func (r *reader) Generate(ctx context.Context, s *engine.Session, ids []int32, p engine.Params) (engine.Reply, error) {
+	r.turn = p.Turn + 1
+	if p.Turn >= len(r.ep.Turns) {
+		r.found.add(Difference{Turn: r.turn, What: InPrompt, At: len(r.ep.Tokens), Recorded: "the end of the episode", Replayed: "another turn"})
+		return engine.Reply{}, errParted
+	}
+	t, start := &r.ep.Turns[p.Turn], r.given(p.Turn)
+	given, said := r.ep.Tokens[start:t.Start], r.ep.Tokens[t.Start:t.End]
+	series(r.found, r.turn, InPrompt, start, given, ids)
+	if len(given) != len(ids) { // from here on all positions are others
+		return engine.Reply{}, errParted
+	}
+	if r.inner == nil {
+		return engine.Reply{IDs: said, LogProbs: r.ep.LogProbs[t.Start:t.End], Stop: engine.StopReason(t.Stop), Version: r.ep.WeightVersion}, nil
+	}
+	p.MaxNew = min(p.MaxNew, max(1, len(said))) // what does not stop where it did stops there all the same
+	reply, err := r.inner.Generate(ctx, s, ids, p)
+	if err != nil {
+		return reply, fmt.Errorf("turn %d: %w", r.turn, err)
+	}
+	if len(reply.IDs) != len(said) {
+		series(r.found, r.turn, InIDs, t.Start, said, reply.IDs)
+		return engine.Reply{}, errParted
+	}
+	return reply, nil
+}
+
+// given is where the ids before a turn's reply begin.
+func (r *reader) given(turn int) int {
+	if turn == 0 {
+		return 0
+	}
+	return r.ep.Turns[turn-1].End
+}
+
+// recordedTemplate is the chat template of an episode that is replayed without
+// a tokenizer: it gives the ids that are in the record.
+type recordedTemplate struct {
+	*reader
+	context int // tokens that fit into the episode
+}
+
+// Start implements agent.Renderer.
+func (r recordedTemplate) Start([]data.Message) ([]int32, error) {
+	return r.ep.Tokens[:r.ep.Turns[0].Start], nil
+}
+
+// Next implements agent.Renderer.
+func (r recordedTemplate) Next(bool, int32, []data.Message) ([]int32, error) {
+	if r.turn == len(r.ep.Turns) {
+		// It was asked for then too, or the episode has gone another way. What
+		// it gave did not fit, and so is not in the record.
+		return make([]int32, r.context), nil
+	}
+	return r.ep.Tokens[r.given(r.turn):r.ep.Turns[r.turn].Start], nil
+}
+
+// StopTokens implements agent.Renderer.
+func (recordedTemplate) StopTokens() []int32 { return nil }
+
+// Decode implements agent.Renderer.
+func (r recordedTemplate) Decode([]int32) string { return r.ep.Turns[r.turn-1].Text }

@@ -1,0 +1,81 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
+)
+
+// server answers the requests of one episode from its record, as an
+// http.RoundTripper: no connection is made. It is used by the episode's
+// goroutine alone.
+type server struct {
+	exchanges []data.Exchange
+	next      int
+	prefix    string // of the recorded paths, where the server stood below one
+	turn      *int   // the episode's, from 1
+	found     *findings
+}
+
+// baseURL is an address of a server that does not exist (RFC 6761, 6.4).
+const baseURL = "http://recorded.invalid"
+
+var errMore = errors.New("the record holds no further exchange")
+
+// RoundTrip answers with the next exchange, whatever is asked, and notes where
+// that is not what was asked then.
+func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
+	var body []byte
+	if req.Body != nil {
+		defer req.Body.Close()
+		var err error
+		if body, err = io.ReadAll(req.Body); err != nil {
+			return nil, err
+		}
+	}
+	path, text := req.URL.RequestURI(), strings.ToValidUTF8(string(body), "\uFFFD")
+	if s.next == len(s.exchanges) {
+		s.found.add(Difference{Turn: *s.turn, What: InRequest, Recorded: "nothing", Replayed: around(req.Method+" "+path+" "+text, 0)})
+		return nil, errMore
+	}
+	x := &s.exchanges[s.next]
+	if s.next++; s.next == 1 {
+		if prefix, ok := strings.CutSuffix(x.Path, path); ok {
+			s.prefix = prefix
+		}
+	}
+	s.found.texts(*s.turn, InRequest, x.Method+" "+x.Path+" "+x.Body, req.Method+" "+s.prefix+path+" "+text)
+	if sum := x.Checksum(); x.Sum != 0 && x.Sum != sum {
+		s.found.add(Difference{Turn: *s.turn, What: InReply, Recorded: fmt.Sprintf("checksum %08x", x.Sum), Replayed: fmt.Sprintf("%08x of %s", sum, around(x.Reply, 0))})
+	}
+	if x.Status == 0 {
+		return nil, errors.New(x.Err)
+	}
+	var reply io.Reader = strings.NewReader(x.Reply)
+	if strings.Contains(x.Err, string(env.KindConnection)) { // it broke off
+		reply = io.MultiReader(reply, broken{})
+	}
+	return &http.Response{
+		Status: http.StatusText(x.Status), StatusCode: x.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{}, Body: io.NopCloser(reply), ContentLength: -1, Request: req,
+	}, nil
+}
+
+// broken is the end of a reply that broke off.
+type broken struct{}
+
+// Read returns what net/http returns there.
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// ended notes an exchange that was not asked for.
+func (s *server) ended(turn int) {
+	if s.next < len(s.exchanges) {
+		x := &s.exchanges[s.next]
+		s.found.add(Difference{Turn: turn, What: InRequest, Recorded: around(x.Method+" "+x.Path+" "+x.Body, 0), Replayed: "nothing"})
+	}
+}

@@ -1,0 +1,373 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/replay"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/torch"
+)
+
+func replayCommand(s *State) *cli.Command {
+	return leaf(s, &cli.Command{
+		Name:      "replay",
+		Usage:     "play recorded episodes again without a server, and report what differs",
+		ArgsUsage: "FILE",
+		Flags:     replayFlags(),
+		Description: "FILE is a dump of rollout. What servers said comes from it, what the model said is forced, and the\n" +
+			"sampler says at every token what it would have drawn. The exit code is 8 where an episode differs.",
+	}, 1, runReplay)
+}
+
+func replayFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "model", Usage: "folder or .gguf file of the model that played; without, where the dump says it is"},
+		deviceFlag(),
+		&cli.BoolFlag{Name: "no-model", Usage: "check requests, observations, rewards and masks only"},
+		&cli.IntFlag{Name: "episode", Value: -1, Usage: "only this one, counted from 0"},
+		&cli.Float64Flag{Name: "margin", Value: 1e-4, Usage: "ids that another one beats by less are counted and are no difference: batches change log-probs by so much"},
+		jsonFlag(),
+	}
+}
+
+// replayOptions are the command line of `openmanus replay`.
+type replayOptions struct {
+	Path    string
+	Model   string
+	Device  string
+	NoModel bool
+	Episode int // -1: all
+	Margin  float64
+	JSON    bool
+}
+
+// parseReplay reads the flags of replayFlags and the argument.
+func parseReplay(c *cli.Context) (replayOptions, error) {
+	o := replayOptions{
+		Path: c.Args().First(), Model: c.String("model"), Device: c.String("device"), NoModel: c.Bool("no-model"),
+		Episode: c.Int("episode"), Margin: c.Float64("margin"), JSON: c.Bool("json"),
+	}
+	if o.Path == "" {
+		return o, usagef("replay needs a FILE: a dump of openmanus rollout")
+	}
+	var f flagFaults
+	f.device(o.Device)
+	f.atLeast("episode", o.Episode, -1)
+	if o.NoModel && o.Model != "" {
+		f.add("no-model", "--model is given as well: take out one of the two")
+	}
+	if !(o.Margin >= 0 && o.Margin < 1) {
+		f.add("margin", "%v is not allowed; allowed: 0 to 1", o.Margin)
+	}
+	return o, f.err()
+}
+
+// replayReport is what `openmanus replay --json` prints.
+type replayReport struct {
+	File          string             `json:"file"`
+	Deterministic bool               `json:"deterministic"` // recorded so
+	WithModel     bool               `json:"with_model"`
+	Replayed      int                `json:"replayed"`
+	Differ        int                `json:"differ"`
+	Skipped       map[string]int     `json:"skipped"` // by reason
+	Draws         int                `json:"ids"`     // that the sampler was asked for
+	NearTies      int                `json:"near_ties"`
+	MaxGap        float64            `json:"max_logprob_gap"`
+	Differences   []episodeDiffering `json:"differences"`
+}
+
+// episodeDiffering is the first difference of an episode.
+type episodeDiffering struct {
+	Episode int    `json:"episode"` // its row, from 0
+	TaskID  string `json:"task_id"`
+	Sample  int    `json:"sample"`
+	*replay.Difference
+}
+
+func runReplay(ctx context.Context, s *State, c *cli.Context) (err error) {
+	o, err := parseReplay(c)
+	if err != nil {
+		return err
+	}
+	dump, err := data.OpenDump(s.Path(o.Path))
+	if err != nil {
+		return errWith(ExitInput, "give a dump of openmanus rollout", err)
+	}
+	defer dump.Close()
+	p := &replaying{s: s, o: o, dump: dump}
+	defer func() { err = errors.Join(err, p.open.close()) }()
+	if err := p.prepare(ctx); err != nil {
+		return err
+	}
+	if err := p.all(ctx); err != nil {
+		return err
+	}
+	if o.JSON {
+		err = s.printJSON(p.report)
+	} else {
+		err = s.print([]byte(p.report.text()))
+	}
+	if err == nil && p.report.Differ > 0 {
+		err = errWith(ExitCheck, "", fmt.Errorf("%d of %d episodes differ from what was recorded", p.report.Differ, p.report.Replayed))
+	}
+	return err
+}
+
+// replaying is one replay.
+type replaying struct {
+	s      *State
+	o      replayOptions
+	dump   *data.DumpReader
+	played recordedOptions
+	setup  replay.Setup
+	open   closers
+	total  int // episodes; 0 without a model, where it takes no time
+	report replayReport
+}
+
+// recordedOptions are those of dumpOptions that a replay needs.
+type recordedOptions struct {
+	Model         string         `json:"model"`
+	Dtype         string         `json:"dtype"`
+	Env           string         `json:"env"`
+	Format        string         `json:"format"`
+	Parser        string         `json:"parser"`
+	ActionFormat  string         `json:"action_format"`
+	Deterministic bool           `json:"deterministic"`
+	Threads       int            `json:"threads"`
+	Episode       *agent.Options `json:"episode"`
+}
+
+// recorded reads what a dump's header says of how it was played.
+func recorded(h data.DumpHeader) (recordedOptions, error) {
+	var r recordedOptions
+	text, err := json.Marshal(h.Options)
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	switch {
+	case err != nil:
+		return r, fmt.Errorf("its header does not say how it was played: %w", err)
+	case r.Episode == nil || r.Env == "":
+		return r, errors.New("its header does not say how it was played: only dumps of openmanus rollout --dump do")
+	case r.Episode.Validate() != nil:
+		return r, fmt.Errorf("its header: %w", r.Episode.Validate())
+	}
+	return r, nil
+}
+
+// replayAtOnce is how many episodes are replayed at once where no wave says it.
+const replayAtOnce = 32
+
+func (p *replaying) prepare(ctx context.Context) error {
+	var err error
+	if p.played, err = recorded(p.dump.Header()); err != nil {
+		return errWith(ExitInput, "record it with openmanus rollout --dump", fmt.Errorf("%s: %w", p.o.Path, err))
+	}
+	p.report = replayReport{
+		File: p.o.Path, Deterministic: p.played.Deterministic, WithModel: !p.o.NoModel, Skipped: map[string]int{}, Differences: []episodeDiffering{},
+	}
+	a := &p.setup.Agent
+	if a.Spec, err = env.Lookup(p.played.Env); err != nil {
+		return errWith(ExitInput, "", err)
+	}
+	if a.Format, err = agent.Formats.Lookup(p.played.Format); err != nil {
+		return errWith(ExitInput, "", err)
+	}
+	a.Options = *p.played.Episode
+	p.setup.Client = env.Options{Parser: env.Parser(p.played.Parser), ActionFormat: env.ActionFormat(p.played.ActionFormat)}
+	if p.o.NoModel {
+		return nil
+	}
+	return p.openModel(ctx)
+}
+
+// openModel opens the model that played, and a sampler that says what it would
+// draw.
+func (p *replaying) openModel(ctx context.Context) error {
+	path := p.o.Model
+	if path == "" {
+		path = p.played.Model
+	}
+	dt, err := dtypeOf(p.played.Dtype)
+	if err != nil {
+		return err
+	}
+	thread, err := p.s.openThread(p.o.Device)
+	if err != nil {
+		return err
+	}
+	p.open.addFunc(thread.Close)
+	bundle, err := model.Open(ctx, thread, p.s.Path(path), model.Options{DType: dt})
+	if err != nil {
+		return errWith(ExitModel, "give --model, or --no-model to check the rest", err)
+	}
+	p.open.addFunc(bundle.Close)
+	hash, err := bundle.Model.Hash(ctx)
+	if err != nil {
+		return errWith(ExitNative, "", err)
+	}
+	if want := p.dump.Header().Weights; hash != want {
+		return errWith(ExitInput, "give the model that played with --model, or --no-model to check the rest",
+			fmt.Errorf("%s was played by the weights %s, and %s has %s", p.o.Path, want, path, hash))
+	}
+	if n := torch.NumThreads(); p.played.Deterministic && n != p.played.Threads {
+		p.s.Log.Warn("another number of threads than when it was recorded: sums are others, within float noise", "recorded", p.played.Threads, "now", n)
+	}
+	var sequences int
+	if p.total, sequences, err = p.count(); err != nil {
+		return err
+	}
+	p.setup.Class = &replay.Class{Margin: p.o.Margin}
+	p.setup.Deterministic = p.played.Deterministic
+	sampler, err := newSampler(ctx, bundle, bundle.Model, samplerOptions{
+		Sequences: sequences, MaxContext: p.setup.Agent.Options.MaxContext, Deterministic: p.played.Deterministic,
+		MemoryShare: 0.5, Shrink: shrink{"free some memory", "free some memory", "free some memory"}, Teacher: p.setup.Class,
+	})
+	if err != nil {
+		return err
+	}
+	p.open.addFunc(sampler.close)
+	p.setup.Agent.Engine, p.setup.Agent.Renderer = sampler.sched, sampler.renderer
+	return nil
+}
+
+// count reads the dump once to see how many episodes it has, and how many of
+// them are played at once at most.
+func (p *replaying) count() (total, atOnce int, err error) {
+	dump, err := data.OpenDump(p.s.Path(p.o.Path))
+	if err != nil {
+		return 0, 0, errWith(ExitInput, "", err)
+	}
+	defer dump.Close()
+	if atOnce = replayAtOnce; p.played.Deterministic {
+		atOnce = 1
+	}
+	for ; ; total++ {
+		e, err := dump.Next()
+		if errors.Is(err, io.EOF) {
+			return total, atOnce, nil
+		}
+		if err != nil {
+			return 0, 0, errWith(ExitInput, "", err)
+		}
+		atOnce = max(atOnce, e.WaveSize)
+	}
+}
+
+// all replays the dump, a wave at a time, or some episodes where there are no
+// waves. Of --episode's wave the others are played too: they decide its batches.
+func (p *replaying) all(ctx context.Context) error {
+	bar := Progress(silent{})
+	if p.total > 0 && p.o.Episode < 0 {
+		bar = p.s.Progress("replaying", p.total)
+	}
+	defer bar.Done()
+	var rows []int
+	var set []*data.Episode
+	flush := func() error {
+		if err := p.some(ctx, rows, set); err != nil {
+			return err
+		}
+		rows, set = rows[:0], set[:0]
+		bar.Set(p.report.Replayed, fmt.Sprintf("%d differ", p.report.Differ))
+		return nil
+	}
+	for row := 0; ; row++ {
+		e, err := p.dump.Next()
+		if errors.Is(err, io.EOF) {
+			if p.o.Episode >= row {
+				return errWith(ExitInput, "episodes are counted from 0", fmt.Errorf("%s has %d episodes and no episode %d", p.o.Path, row, p.o.Episode))
+			}
+			if p.dump.Torn() {
+				p.s.Log.Warn("the last line is cut off and not replayed; openmanus rollout --continue plays it again", "file", p.o.Path)
+			}
+			return flush()
+		}
+		if err != nil {
+			return errWith(ExitInput, "", err)
+		}
+		full := len(set) > 0 && (e.Wave != set[0].Wave || e.Wave == 0 && len(set) == replayAtOnce)
+		if full {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		if e.Wave == 0 && p.o.Episode >= 0 && row != p.o.Episode {
+			continue
+		}
+		rows, set = append(rows, row), append(set, e)
+	}
+}
+
+// some replays episodes of one wave, or of none.
+func (p *replaying) some(ctx context.Context, rows []int, set []*data.Episode) error {
+	wanted := func(row int) bool { return p.o.Episode < 0 || row == p.o.Episode }
+	asked := false
+	var at []int
+	var play []*data.Episode
+	for i, e := range set {
+		asked = asked || wanted(rows[i])
+		if e.Task.Env != p.played.Env {
+			return errWith(ExitInput, "", fmt.Errorf("%s: episode %d is of environment %q, and the header says %q", p.o.Path, rows[i], e.Task.Env, p.played.Env))
+		}
+		if why := replay.Replayable(e); why == "" {
+			at, play = append(at, rows[i]), append(play, e)
+		} else if wanted(rows[i]) {
+			p.report.Skipped[why]++
+		}
+	}
+	if !asked || len(play) == 0 {
+		return nil
+	}
+	results, err := replay.Episodes(ctx, p.setup, play)
+	if err != nil {
+		return errWith(ExitInput, "", fmt.Errorf("%s: %w", p.o.Path, err))
+	}
+	for i, r := range results {
+		if !wanted(at[i]) {
+			continue
+		}
+		p.report.Replayed++
+		p.report.Draws += r.Draws
+		p.report.NearTies += r.NearTies
+		p.report.MaxGap = max(p.report.MaxGap, r.MaxGap)
+		if r.Difference != nil {
+			p.report.Differ++
+			p.report.Differences = append(p.report.Differences, episodeDiffering{at[i], play[i].Task.ID, play[i].Sample, r.Difference})
+		}
+	}
+	return nil
+}
+
+func (r *replayReport) text() string {
+	var b bytes.Buffer
+	for _, d := range r.Differences {
+		fmt.Fprintf(&b, "episode %d (%s, sample %d): %s\n", d.Episode, d.TaskID, d.Sample, d.Difference)
+	}
+	fmt.Fprintf(&b, "%s: %d episodes replayed, %d differ\n", r.File, r.Replayed, r.Differ)
+	if r.WithModel {
+		fmt.Fprintf(&b, "  %d ids drawn again, %d near ties, log-probs differ by at most %.3g\n", r.Draws, r.NearTies, r.MaxGap)
+	} else {
+		b.WriteString("  without the model: requests, observations, rewards and masks\n")
+	}
+	var skipped []string
+	for _, why := range sortedKeys(r.Skipped) {
+		skipped = append(skipped, fmt.Sprintf("%d: %s", r.Skipped[why], why))
+	}
+	if len(skipped) > 0 {
+		fmt.Fprintf(&b, "  not replayed: %s\n", strings.Join(skipped, "; "))
+	}
+	return b.String()
+}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// replayed runs `openmanus replay --json`.
+func replayed(t *testing.T, dir string, want ExitCode, args ...string) replayReport {
+	t.Helper()
+	code, stdout, stderr := inProcess(t, dir, append([]string{"replay", "--json"}, args...)...)
+	if code != int(want) {
+		t.Fatalf("%q: exit code %d, want %d\n%s%s", args, code, want, stdout, stderr)
+	}
+	var r replayReport
+	if code == int(ExitOK) || code == int(ExitCheck) {
+		if err := json.Unmarshal([]byte(stdout), &r); err != nil {
+			t.Fatalf("%v in %s", err, stdout)
+		}
+	}
+	return r
+}
+
+// TestReplay records with a real model and replays: nothing differs, all of it
+// and one episode alone; a changed character is found.
+func TestReplay(t *testing.T) {
+	tiny := tinyModel(t)
+	for _, tt := range []struct {
+		name, dump string
+		more       []string
+	}{
+		{"as they end", "d.jsonl", []string{"--top-k", "20", "--temperature", "0.8"}},
+		{"wave by wave", "d.jsonl.zst", []string{"--deterministic", "--max-obs-tokens", "60"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			link(t, tiny, dir, "m")
+			if code, _, stderr := inProcess(t, dir, rolloutArgs(tt.dump, tt.more...)...); code != 0 {
+				t.Fatalf("exit code %d\n%s", code, stderr)
+			}
+			sampled := 0
+			var episodes []*data.Episode
+			src, err := data.ReadSource(t.Context(), filepath.Join(dir, tt.dump), func(e *data.Entry) error {
+				sampled += e.Episode.SampledTokens()
+				episodes = append(episodes, e.Episode)
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := replayed(t, dir, ExitOK, tt.dump)
+			if r.Replayed != 12 || r.Draws != sampled || r.MaxGap > 1e-4 {
+				t.Errorf("%+v, want 12 episodes and %d ids", r, sampled)
+			}
+			if deterministic := src.Header.Options["deterministic"] == true; deterministic && (r.MaxGap != 0 || r.NearTies != 0) {
+				t.Errorf("a deterministic record is not met exactly: %+v", r)
+			}
+			one := replayed(t, dir, ExitOK, tt.dump, "--episode", "7")
+			if one.Replayed != 1 || one.Draws != episodes[7].SampledTokens() || one.MaxGap > r.MaxGap {
+				t.Errorf("%+v, want one episode of %d ids", one, episodes[7].SampledTokens())
+			}
+			if r := replayed(t, dir, ExitOK, tt.dump, "--no-model"); r.Replayed != 12 || r.Draws != 0 {
+				t.Errorf("without the model: %+v", r)
+			}
+
+			// One character of an observation that a server gave.
+			reply := &episodes[7].Exchanges[len(episodes[7].Exchanges)-1].Reply
+			*reply = strings.Replace(*reply, "goal", "coal", 1)
+			write(t, filepath.Join(dir, "changed.jsonl"), src.Header, episodes)
+			for _, flags := range [][]string{nil, {"--no-model"}, {"--episode", "7"}} {
+				r := replayed(t, dir, ExitCheck, append([]string{"changed.jsonl"}, flags...)...)
+				if r.Differ != 1 || r.Differences[0].Episode != 7 || r.Differences[0].What != "observation" || r.Differences[0].Turn != 3 {
+					t.Errorf("%q: %+v", flags, r)
+				}
+			}
+			if r := replayed(t, dir, ExitOK, "changed.jsonl", "--episode", "6"); r.Differ != 0 {
+				t.Errorf("another episode: %+v", r)
+			}
+
+			// One sampled id: another token, and what is no token at all.
+			for _, id := range []int32{1, 1 << 30} {
+				*reply = strings.Replace(*reply, "coal", "goal", 1)
+				turn := episodes[3].Turns[1]
+				was := episodes[3].Tokens[turn.Start]
+				episodes[3].Tokens[turn.Start] = (was + id) & (1<<30 | 255)
+				write(t, filepath.Join(dir, "changed.jsonl"), src.Header, episodes)
+				r = replayed(t, dir, ExitCheck, "changed.jsonl", "--episode", "3")
+				if d := r.Differences[0]; d.What != "ids" || d.Turn != 2 || d.At != turn.Start {
+					t.Errorf("id %d for %d: %s", episodes[3].Tokens[turn.Start], was, d.Difference)
+				}
+				episodes[3].Tokens[turn.Start] = was
+			}
+		})
+	}
+}
+
+func write(t *testing.T, path string, h data.DumpHeader, episodes []*data.Episode) {
+	t.Helper()
+	if err := data.WriteDump(path, h, episodes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReplayRefuses(t *testing.T) {
+	dir := t.TempDir()
+	link(t, tinyModel(t), dir, "m")
+	if code, _, stderr := inProcess(t, dir, rolloutArgs("d.jsonl")...); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "d.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, rest, _ := bytes.Cut(text, []byte("\n"))
+	writeFile(t, dir, "other.jsonl", strings.Replace(string(text), `"weights":"`, `"weights":"0`, 1))
+	writeFile(t, dir, "training.jsonl", `{"format":"openmanus-episodes","version":1,"weights":""}`+"\n"+string(rest))
+	writeFile(t, dir, "torn.jsonl", string(text[:len(text)-9]))
+	writeFile(t, dir, "only.jsonl", string(header)+"\n")
+	for _, tt := range []struct {
+		args string
+		code ExitCode
+		want string
+	}{
+		{"", ExitUsage, "needs a FILE"},
+		{"gone.jsonl", ExitInput, "give a dump"},
+		{"other.jsonl", ExitInput, "was played by the weights 0"},
+		{"training.jsonl", ExitInput, "does not say how it was played"},
+		{"d.jsonl --episode 12", ExitInput, "has 12 episodes and no episode 12"},
+		{"d.jsonl --model gone", ExitModel, "--no-model to check the rest"},
+		{"d.jsonl --no-model --model m", ExitUsage, "take out one"},
+		{"d.jsonl --margin 2", ExitUsage, "--margin"},
+		{"torn.jsonl", ExitOK, "the last line is cut off"},
+		{"only.jsonl", ExitOK, ""},
+	} {
+		code, _, stderr := inProcess(t, dir, append([]string{"replay"}, strings.Fields(tt.args)...)...)
+		if code != int(tt.code) || !strings.Contains(stderr, tt.want) {
+			t.Errorf("%s: exit code %d, want %d with %q\n%s", tt.args, code, tt.code, tt.want, stderr)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env/builtin"
+)
+
+// rolloutArgs play twelve short episodes with the model in folder m.
+func rolloutArgs(dump string, more ...string) []string {
+	return append([]string{"rollout", "--model", "m", "--device", "cpu", "--env", "maze", "--tasks", "12,17,18", "--samples", "4",
+		"--max-turns", "3", "--max-new-tokens", "6", "--concurrency", "2", "--dump", dump}, more...)
+}
+
+// dumped are the episodes of a dump, by uid and sample, which must be there
+// once each.
+func dumped(t *testing.T, path string) []*data.Episode {
+	t.Helper()
+	r, err := data.OpenDump(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var out []*data.Episode
+	seen := map[episodeKey]bool{}
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if key := (episodeKey{e.UID, e.Sample}); seen[key] {
+			t.Errorf("%s is there twice", key)
+		} else {
+			seen[key] = true
+		}
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(a, b *data.Episode) int {
+		return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Sample, b.Sample))
+	})
+	return out
+}
+
+// stuckMaze is a maze server that answers so many steps and no more, and then
+// tells so.
+func stuckMaze(t *testing.T, steps int64) (url string, stuck <-chan struct{}) {
+	t.Helper()
+	maze, err := builtin.New("maze", builtin.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n atomic.Int64
+	told := make(chan struct{})
+	var once sync.Once
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/step") && n.Add(1) > steps {
+			once.Do(func() { close(told) })
+			_, _ = io.Copy(io.Discard, r.Body) // so that the server sees who asks go away
+			<-r.Context().Done()
+			return
+		}
+		maze.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, told
+}
+
+// TestRolloutContinues kills a rollout, and goes on with its dump: what comes
+// out is what an undisturbed one gives.
+func TestRolloutContinues(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts processes")
+	}
+	tiny := tinyModel(t)
+	for _, tt := range []struct {
+		name, dump string
+		more       []string
+	}{
+		{"as they end", "d.jsonl", nil},
+		{"compressed", "d.jsonl.zst", nil},
+		{"wave by wave", "d.jsonl", []string{"--deterministic"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			whole, killed := t.TempDir(), t.TempDir()
+			link(t, tiny, whole, "m")
+			link(t, tiny, killed, "m")
+			if code, _, stderr := inProcess(t, whole, rolloutArgs(tt.dump, tt.more...)...); code != 0 {
+				t.Fatalf("exit code %d\n%s", code, stderr)
+			}
+			path := filepath.Join(killed, tt.dump)
+			url, stuck := stuckMaze(t, 13)
+			p := openmanus(t, killed, rolloutArgs(tt.dump, append(tt.more, "--server", url)...)...)
+			p.signalWhen(t, os.Kill, func() bool {
+				select {
+				case <-stuck:
+					return true
+				default:
+					return false
+				}
+			})
+			if n := len(dumped(t, path)); n < 1 || n > 11 {
+				t.Fatalf("%d episodes when it was killed, want some of 12", n)
+			}
+			code, _, stderr := inProcess(t, killed, rolloutArgs(tt.dump, append(tt.more, "--continue")...)...)
+			if code != 0 || !strings.Contains(stderr, "going on with the dump") {
+				t.Fatalf("exit code %d\n%s", code, stderr)
+			}
+			want, got := dumped(t, filepath.Join(whole, tt.dump)), dumped(t, path)
+			if len(got) != 12 {
+				t.Fatalf("%d episodes, want 12", len(got))
+			}
+			diff := gocmp.Diff(want, got,
+				// What depends on the clock, on the batches, and on which server and
+				// which of its instances was used.
+				cmpopts.IgnoreFields(data.Episode{}, "Millis", "Wave", "WaveSize", "Exchanges", "Created", "LogProbs"),
+				cmpopts.IgnoreFields(data.Turn{}, "GenMillis", "EnvMillis"))
+			if diff != "" {
+				t.Errorf("(-undisturbed +continued)\n%s", diff)
+			}
+			last := 0
+			for _, e := range got {
+				last = max(last, e.Wave)
+			}
+			if deterministic := tt.more != nil; (last >= 6) != deterministic {
+				t.Errorf("the last wave is %d", last)
+			}
+
+			// Nothing is left to play; another way of playing is refused.
+			before, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if code, _, stderr := inProcess(t, killed, rolloutArgs(tt.dump, append(tt.more, "--continue")...)...); code != 0 {
+				t.Errorf("exit code %d\n%s", code, stderr)
+			}
+			code, _, stderr = inProcess(t, killed, rolloutArgs(tt.dump, append(tt.more, "--continue", "--seed", "2")...)...)
+			if code != int(ExitInput) || !strings.Contains(stderr, "seed: 1 then, 2 now") {
+				t.Errorf("with another seed: exit code %d\n%s", code, stderr)
+			}
+			if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+				t.Errorf("the dump was changed: %d bytes, then %d, %v", len(before), len(after), err)
+			}
+		})
+	}
+}
+
+// TestRolloutOnAFullDisk writes to a device that is always full.
+func TestRolloutOnAFullDisk(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("there is no /dev/full")
+	}
+	dir := t.TempDir()
+	link(t, tinyModel(t), dir, "m")
+	code, _, stderr := inProcess(t, dir, rolloutArgs("/dev/full", "--force")...)
+	if code != int(ExitDisk) || !strings.Contains(stderr, "no space left") {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+}
+
+func TestRolloutRefusesADumpThatExists(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "d.jsonl", "precious")
+	code, _, stderr := inProcess(t, dir, rolloutArgs("d.jsonl")...)
+	if code != int(ExitUsage) || !strings.Contains(stderr, "d.jsonl exists: give --continue") {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+	link(t, tinyModel(t), dir, "m")
+	code, _, stderr = inProcess(t, dir, rolloutArgs("d.jsonl", "--continue")...)
+	if code != int(ExitInput) || !strings.Contains(stderr, "not a dump") {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "d.jsonl")); err != nil || string(text) != "precious" {
+		t.Errorf("it was changed to %q, %v", text, err)
+	}
+	code, _, stderr = inProcess(t, dir, rolloutArgs("d.jsonl", "--continue", "--force")...)
+	if code != int(ExitUsage) || !strings.Contains(stderr, "--continue: --force") {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+}
+
+// String names the episode in the messages of tests.
+func (k episodeKey) String() string { return fmt.Sprintf("%s, sample %d", k.uid, k.sample) }

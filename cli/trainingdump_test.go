@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+const dumpRun = `
+[model]
+path = "m"
+device = "cpu"
+compute_dtype = "float32"
+[[env]]
+name = "webshop"
+tasks = "1"
+[data]
+train_batch_size = 2
+max_prompt_tokens = 512
+[rollout]
+max_context_tokens = 1024
+max_sequences = 2
+[sft]
+epochs = 0
+train_batch_size = 2
+micro_batch_size = 1
+max_length = 1024
+[actor]
+mini_batch_size = 0
+micro_batch_size = 4
+[actor.optim]
+lr = 1e-3
+[trainer]
+experiment = "from"
+`
+
+// dumpToTrain records twelve episodes of three tasks, says that the first two
+// samples of each succeeded, and leaves the dump and a configuration, which
+// names an environment that nobody serves.
+func dumpToTrain(t *testing.T, more ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	link(t, tinyModel(t), dir, "m")
+	writeFile(t, dir, "run.toml", dumpRun)
+	if code, _, stderr := inProcess(t, dir, rolloutArgs("played.jsonl", more...)...); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	var episodes []*data.Episode
+	src, err := data.ReadSource(t.Context(), filepath.Join(dir, "played.jsonl"), func(e *data.Entry) error {
+		ep := e.Episode
+		if ep.Sample < 2 {
+			ep.Outcome, ep.Reward = data.Success, 1
+			ep.Turns[len(ep.Turns)-1].Reward = 1
+		}
+		episodes = append(episodes, ep)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "d.jsonl"), src.Header, episodes)
+	return dir
+}
+
+// lastMetrics is the last line of a run's metrics that has a key.
+func lastMetrics(t *testing.T, dir, run, key string) map[string]float64 {
+	t.Helper()
+	var found map[string]float64
+	for line := range bytes.SplitSeq(read(t, dir, filepath.Join("runs", run, "metrics.jsonl")), []byte("\n")) {
+		var m map[string]float64
+		if json.Unmarshal(line, &m) == nil {
+			if _, ok := m[key]; ok {
+				found = m
+			}
+		}
+	}
+	if found == nil {
+		t.Fatalf("no line of metrics has %s", key)
+	}
+	return found
+}
+
+// TestTrainFromDump updates on what was recorded: three groups in two steps,
+// the first of them on policy.
+func TestTrainFromDump(t *testing.T) {
+	dir := dumpToTrain(t)
+	code, stdout, stderr := inProcess(t, dir, "train", "run.toml", "--from-dump", "d.jsonl", "--set", "trainer.total_steps=1")
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	mustContain(t, "stdout", stdout, "from-dump: 1 steps")
+	m := lastMetrics(t, dir, "from-dump", "actor/updated_rows")
+	if m["actor/updated_rows"] != 8 || m["actor/grad_norm"] == 0 {
+		t.Errorf("updated on %g rows with a gradient of %g", m["actor/updated_rows"], m["actor/grad_norm"])
+	}
+	// The weights are those that played: the ratio is 1 but for float noise.
+	if kl, clipped := m["actor/ppo_kl"], m["actor/pg_clipfrac"]; kl > 1e-4 || kl < -1e-4 || clipped != 0 {
+		t.Errorf("on policy, but the KL is %g and %g are clipped", kl, clipped)
+	}
+	if bytes.Equal(read(t, dir, "m/model.safetensors"), read(t, dir, "runs/from-dump/checkpoints/step_000001/actor/model.safetensors")) {
+		t.Error("the weights are as they were")
+	}
+
+	// The rest of the dump, in the run that goes on; the weights have moved.
+	if code, _, stderr = inProcess(t, dir, "train", "run.toml", "--from-dump", "d.jsonl", "--set", "trainer.total_steps=9"); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	if m := lastMetrics(t, dir, "from-dump", "actor/updated_rows"); m["actor/updated_rows"] != 4 || m["actor/ppo_kl"] == 0 {
+		t.Errorf("the second step: %v", m)
+	}
+
+	// Other weights, which the first run has made.
+	other := []string{"train", "run.toml", "--from-dump", "d.jsonl", "--set", "trainer.experiment=off", "--set", "model.path=runs/from-dump/checkpoints/step_000002/actor"}
+	code, _, stderr = inProcess(t, dir, other...)
+	if code != int(ExitInput) || !strings.Contains(stderr, "was played by sha256:") || !strings.Contains(stderr, "--off-policy") {
+		t.Errorf("other weights: exit code %d\n%s", code, stderr)
+	}
+	if code, _, stderr = inProcess(t, dir, append(other, "--off-policy")...); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	if strings.Contains(stderr, "log-probs of sampling and training differ") {
+		t.Errorf("off policy a gap is no fault:\n%s", stderr)
+	}
+}
+
+func TestTrainFromDumpRefuses(t *testing.T) {
+	dir := dumpToTrain(t)
+	writeFile(t, dir, "rows.jsonl", `{"item_id":"maze_1"}`)
+	text := string(read(t, dir, "d.jsonl"))
+	writeFile(t, dir, "single.jsonl", strings.Join(strings.SplitAfter(text, "\n")[:2], ""))
+	writeFile(t, dir, "greedy.jsonl", strings.Replace(text, `"Greedy":false`, `"Greedy":true`, 1))
+	writeFile(t, dir, "topk.jsonl", strings.Replace(text, `"TopK":0`, `"TopK":5`, 1))
+	_, rest, _ := strings.Cut(text, "\n")
+	writeFile(t, dir, "rollouts.jsonl", `{"format":"openmanus-episodes","version":1,"weights":""}`+"\n"+rest)
+	for _, tt := range []struct {
+		args string
+		code ExitCode
+		want string
+	}{
+		{"--from-dump gone.jsonl", ExitInput, "gone.jsonl"},
+		{"--from-dump rows.jsonl", ExitInput, "no dump of episodes"},
+		{"--from-dump single.jsonl", ExitInput, "no task has two episodes"},
+		{"--from-dump greedy.jsonl", ExitInput, "played greedily"},
+		{"--from-dump topk.jsonl", ExitInput, "top-k or top-p"},
+		{"--from-dump rollouts.jsonl", ExitInput, "does not say how it was played"},
+		{"--from-dump d.jsonl --set rollout.temperature=0.5", ExitInput, "temperature 1"},
+		{"--from-dump d.jsonl --set sft.epochs=1", ExitInput, "set sft.epochs = 0"},
+		{"--off-policy", ExitInput, "data.off_policy"},
+		{"--from-dump d.jsonl --set sft.val_files=rows.jsonl", ExitInput, "nothing is validated"},
+	} {
+		code, _, stderr := inProcess(t, dir, append([]string{"train", "run.toml"}, strings.Fields(tt.args)...)...)
+		if code != int(tt.code) || !strings.Contains(stderr, tt.want) {
+			t.Errorf("%s: exit code %d, want %d with %q\n%s", tt.args, code, tt.code, tt.want, stderr)
+		}
+	}
+	if code, _, stderr := inProcess(t, dir, "train", "--from-dump", "d.jsonl"); code != int(ExitInput) || !strings.Contains(stderr, "set model.path") {
+		t.Errorf("the quickstart from a dump: exit code %d\n%s", code, stderr)
+	}
+}
+
+// TestSFTFromDump imitates what succeeded, or what was worth enough.
+func TestSFTFromDump(t *testing.T) {
+	dir := dumpToTrain(t)
+	for name, tt := range map[string]struct {
+		sets []string
+		rows string
+	}{
+		"success": {nil, `"rows":6,`},
+		"all":     {[]string{"sft.dump_success=false", "sft.dump_min_reward=-100"}, `"rows":12,`},
+	} {
+		args := []string{"sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.epochs=1", "--set", "trainer.experiment=" + name}
+		for _, set := range tt.sets {
+			args = append(args, "--set", set)
+		}
+		code, _, stderr := inProcess(t, dir, args...)
+		if code != 0 || !strings.Contains(stderr, tt.rows) {
+			t.Fatalf("%s: exit code %d, want %s\n%s", name, code, tt.rows, stderr)
+		}
+		if m := lastMetrics(t, dir, name+"-dump-sft", "train/loss"); m["train/loss"] <= 0 || m["train/grad_norm"] == 0 {
+			t.Errorf("%s: %v", name, m)
+		}
+	}
+	code, _, stderr := inProcess(t, dir, "sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.epochs=1", "--set", "sft.dump_success=false", "--set", "sft.dump_min_reward=2")
+	if code != int(ExitInput) || !strings.Contains(stderr, "no episode of d.jsonl is to be learned from") {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+}

@@ -89,6 +89,7 @@ func (t *Trainer) play(ctx context.Context, step int, tasks []data.Task, m Metri
 		m[name] = x
 	}
 	m["rollout/retries"] = float64(stats.Retries)
+	m["rollout/replays"] = float64(stats.Replays)
 	m["rollout/dropped"] = float64(stats.Failed)
 	m["rollout/turns"] = float64(stats.Turns)
 	m["rollout/tokens"] = float64(stats.Tokens)

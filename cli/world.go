@@ -23,7 +23,10 @@ type worldOptions struct {
 	Parser     string
 	Actions    string // action format
 	Timeout    time.Duration
+	Timeouts   env.Timeouts
 	Retries    int // of create and reset, after the first try
+	// The limits of a server; 0 leaves them to what is known of its kind.
+	MaxInstances, MaxRequests, QuarantineAfter int
 	// WaitHealthy is how long servers that are all down are waited for.
 	WaitHealthy time.Duration
 }
@@ -93,8 +96,10 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 		urls = []string{w.server.URL}
 	}
 	w.pool, err = env.NewPool(spec, urls, env.PoolOptions{
-		Client: env.Options{Parser: env.Parser(o.Parser), ActionFormat: env.ActionFormat(o.Actions), Timeout: o.Timeout, Attempts: o.Retries + 1},
+		Client: env.Options{Parser: env.Parser(o.Parser), ActionFormat: env.ActionFormat(o.Actions), Timeout: o.Timeout, Timeouts: o.Timeouts, Attempts: o.Retries + 1},
 		Log:    s.Log,
+
+		MaxPerServer: o.MaxInstances, MaxRequests: o.MaxRequests, QuarantineAfter: o.QuarantineAfter,
 
 		WaitHealthy: cmp.Or(s.waitHealthy, o.WaitHealthy),
 	})

@@ -157,6 +157,7 @@ func (r *run) settle(j *job, ep *data.Episode, end error) bool {
 	retry := end == nil && !ep.Outcome.Trainable() && ep.Outcome != data.Cancelled && j.attempts < r.o.Attempts
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.stats.Replays += ep.Replays
 	if retry {
 		r.stats.Retries++
 		r.o.Log.Warn("episode failed, trying again", "task", j.task.ID, "sample", j.sample, "attempt", j.attempts,

@@ -54,9 +54,9 @@ func (t *Trainer) step(ctx, soft context.Context) error {
 		return err
 	}
 	t.state.Step = step
-	t.state.Order = t.order.State()
+	t.state.setOrder(t.order.State())
 	m["timing_s/step"] = time.Since(began).Seconds()
-	m["training/global_step"], m["training/epoch"] = float64(step), float64(t.state.Order.Epoch)
+	m["training/global_step"], m["training/epoch"] = float64(step), float64(t.state.epoch(t.envs))
 	throughput(m)
 	t.state.Unreported, t.unsaved = m, true
 	if err := t.report(ctx, soft, step, t.o.Steps); err != nil {
@@ -88,6 +88,7 @@ func (t *Trainer) play(ctx context.Context, step int, tasks []data.Task, m Metri
 	for name, x := range rollout.Metrics(episodes) {
 		m[name] = x
 	}
+	mixtureMetrics(m, t.envs, episodes)
 	m["rollout/retries"] = float64(stats.Retries)
 	m["rollout/replays"] = float64(stats.Replays)
 	m["rollout/dropped"] = float64(stats.Failed)

@@ -122,7 +122,7 @@ func (s *State) play(ctx context.Context, p *playing, o taskOptions, more func(*
 	defer bar.Done()
 	ro := rollout.Options{
 		GroupSize: o.Samples, Concurrency: o.Concurrency, Seed: o.Seed, Deterministic: o.Deterministic, Log: s.Log,
-		Replays: configs.Defaults().Agent.EpisodeReplays,
+		Replays:    configs.Defaults().Agent.EpisodeReplays,
 		OnProgress: func(pr rollout.Progress) { bar.Set(pr.Done, fmt.Sprintf("%d solved", pr.Success)) },
 	}
 	if more != nil {

@@ -343,6 +343,7 @@ func (t *training) envs() []algo.Env {
 			Name:       w.spec.Name,
 			Train:      rollout.Env{Pool: w.pool, Setup: t.setups[i], MaxLeases: w.pool.MaxLeases()},
 			Val:        rollout.Env{Pool: w.pool, Setup: val, MaxLeases: w.pool.MaxLeases()},
+			Weight:     t.cfg.Env[i].Weight,
 			TrainTasks: t.train[i],
 			ValTasks:   t.val[i],
 		})

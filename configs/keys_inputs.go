@@ -54,7 +54,7 @@ var envKeys = concat([]entry{
 	ready("env.val_tasks", "what to validate on, in the same form", tasks),
 	ready("env.skip_tasks", "indices left out wherever they occur in tasks and val_tasks", indices),
 	ready("env.expert_tasks", "indices whose solutions by the built-in environment itself join the SFT data", indices),
-	ready("env.weight", "share of the mixture; so far every environment has its tasks' share", oneWeight),
+	ready("env.weight", "how often its training tasks are drawn, relative to the other environments' weights; 0: it is only validated on", atLeast(0)),
 	ready("env.max_turns", "turns an episode may take; 0: agent.max_turns", between(0, 10000)),
 	ready("env.format", "how the model writes actions; empty: action_format if that calls functions, else agent.format", oneOf(slices.Concat([]string{""}, formats, calls), "staged", "history")),
 	ready("env.parser", "which generation of AgentGym's action parser", oneOf([]string{"g1", "g2"})),

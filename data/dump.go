@@ -74,6 +74,7 @@ type dumpLine struct {
 	Weights       string     `json:"weights"`
 	WeightVersion int64      `json:"weight_version"`
 	Attempts      int        `json:"attempts"`
+	Replays       int        `json:"replays,omitempty"`
 	Millis        float64    `json:"ms"`
 	Err           string     `json:"error,omitempty"`
 }
@@ -83,7 +84,7 @@ func newDumpLine(e *Episode, weights string) dumpLine {
 		TaskID: e.Task.ID, Env: e.Task.Env, Index: e.Task.Index, UID: e.UID, Sample: e.Sample, Seed: e.Seed,
 		Outcome: e.Outcome, Reward: e.Reward, Turns: orEmpty(e.Turns), IDs: orEmpty(e.Tokens), Mask: dumpMask(e.Mask),
 		LogProbs: orEmpty(e.LogProbs), Messages: orEmpty(e.Messages), Exchanges: orEmpty(e.Exchanges), Weights: weights,
-		WeightVersion: e.WeightVersion, Attempts: e.Attempts, Millis: e.Millis, Err: e.Err,
+		WeightVersion: e.WeightVersion, Attempts: e.Attempts, Replays: e.Replays, Millis: e.Millis, Err: e.Err,
 	}
 }
 
@@ -91,7 +92,7 @@ func (l *dumpLine) episode() *Episode {
 	return &Episode{
 		Task: Task{ID: l.TaskID, Env: l.Env, Index: l.Index}, UID: l.UID, Sample: l.Sample, Seed: l.Seed,
 		Outcome: l.Outcome, Reward: l.Reward, Turns: l.Turns, Tokens: l.IDs, Mask: l.Mask, LogProbs: l.LogProbs,
-		Messages: l.Messages, Exchanges: l.Exchanges, WeightVersion: l.WeightVersion, Attempts: l.Attempts, Millis: l.Millis, Err: l.Err,
+		Messages: l.Messages, Exchanges: l.Exchanges, WeightVersion: l.WeightVersion, Attempts: l.Attempts, Replays: l.Replays, Millis: l.Millis, Err: l.Err,
 	}
 }
 

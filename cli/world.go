@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +36,7 @@ type worldOptions struct {
 // and the servers that were started for it: the user's, or, where nobody named
 // one, the built-in one.
 type world struct {
+	log    *slog.Logger
 	spec   env.Spec
 	pool   *env.Pool
 	server *builtin.Server     // nil: it is not in use
@@ -51,7 +53,7 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 	if err != nil {
 		return nil, errWith(ExitInput, "", err)
 	}
-	w := &world{spec: spec}
+	w := &world{log: s.Log, spec: spec}
 	urls := o.Servers
 	var pool atomic.Pointer[env.Pool] // who is told of restarts, when it is there
 	switch {

@@ -479,17 +479,25 @@ bench_binary() {
   go build -trimpath -ldflags "-extldflags '-Wl,-rpath,\$ORIGIN/lib'" -o "$build/bench" ./bench
 }
 
-# The long sweep: the quickstart with ten seeds.
+# The long sweeps: the quickstart with ten seeds, and behind faults.
 accept() {
+  local what=learning
+  case ${1:-} in learning | faults) what=$1; shift ;; esac
   binary
   bench_binary
   exec 9>&-
-  exec "$build/bench" --program "$build/openmanus" "$@" learning
+  exec "$build/bench" --program "$build/openmanus" "$@" "$what"
 }
 
 # The benchmarks: bench/ against the peer in build/peer, in one run.
 bench() {
   binary
+  case " $* " in
+    *' crowd '* | *' faults '*) # neither a real model nor a peer
+      bench_binary
+      exec 9>&-
+      exec "$build/bench" --program "$build/openmanus" "$@" ;;
+  esac
   model
   peer_venv
   bench_binary
@@ -514,7 +522,8 @@ Usage: ./build.sh [COMMAND]
                   ./build.sh bench --help lists its options
   native          build only the native libraries
   model           fetch the small real model (93 MB) into build/models
-  accept          build, then run the quickstart with ten seeds and judge what they learned (40 minutes)
+  accept          build, then run the quickstart with ten seeds and judge what they learned (40 minutes);
+                  accept faults: three seeds behind servers that fail (--seeds N, --steps N shorten it)
   peer            install transformers for comparisons into build/peer (2 GB)
   clean           remove build/ (downloads stay in the cache)
 

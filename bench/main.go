@@ -15,12 +15,14 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-const usage = `Usage: bench [OPTIONS] [speed | latency | memory METRICS.jsonl | learning]
+const usage = `Usage: bench [OPTIONS] [speed | latency | memory METRICS.jsonl | learning | faults | crowd]
 
   speed    decoding, prefill, conversations and training of a real model, ours and the peer's in turns
   latency  many maze episodes against a server that answers late: waiting must overlap with generation
   memory   what a training run held in RAM at two of its steps, from its metrics.jsonl
   learning the quickstart with several seeds: success on held-out cells before and after
+  faults   the quickstart behind a proxy that makes requests fail in every way: what it learns, and what it counts
+  crowd    thousands of episodes at once without a model: what a turn costs, and whether anything is left behind
 
 Without a name: speed, then latency. The result is on stdout; the exit status is 1 when a promise is not kept.
 
@@ -49,7 +51,7 @@ func main() {
 
 // options are the command line.
 type options struct {
-	what                  string // "", speed, latency, memory or learning
+	what                  string // "", speed, latency, memory, learning, faults or crowd
 	model, python, script string
 	threads, rounds       int
 	json                  bool
@@ -60,6 +62,7 @@ type options struct {
 
 	program string // openmanus
 	seeds   int
+	steps   int
 	keep    string // folder of the runs
 }
 
@@ -79,16 +82,17 @@ func parse(args []string, says io.Writer) (o options, err error) {
 	f.IntVar(&o.from, "from", 50, "memory: the first step")
 	f.IntVar(&o.to, "to", 200, "memory: the later step")
 	f.Float64Var(&o.limit, "limit", 1.05, "memory: the most the later step may hold, as a multiple of the first")
-	f.StringVar(&o.program, "program", "build/openmanus", "learning: the `FILE` of openmanus")
-	f.IntVar(&o.seeds, "seeds", 10, "learning: runs, with the seeds 1 to this")
-	f.StringVar(&o.keep, "runs", "", "learning: `FOLDER` for the runs, which must not hold them yet; empty: a temporary one")
+	f.StringVar(&o.program, "program", "build/openmanus", "learning, faults, crowd: the `FILE` of openmanus")
+	f.IntVar(&o.seeds, "seeds", 0, "learning, faults: runs, with the seeds 1 to this; 0: 10 for learning, 3 for faults")
+	f.IntVar(&o.steps, "steps", 0, "faults: steps of a run; 0: all of the quickstart's")
+	f.StringVar(&o.keep, "runs", "", "learning, faults: `FOLDER` for the runs, which must not hold them yet; empty: a temporary one")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
 	o.what = f.Arg(0)
 	want := 1
 	switch o.what {
-	case "", "speed", "latency", "learning":
+	case "", "speed", "latency", "learning", "faults", "crowd":
 	case "memory":
 		o.metrics, want = f.Arg(1), 2
 	default:
@@ -99,8 +103,13 @@ func parse(args []string, says io.Writer) (o options, err error) {
 		return o, fmt.Errorf("%q is one argument too many; options come first", f.Arg(want))
 	case o.what == "memory" && o.metrics == "":
 		return o, errors.New("memory needs the metrics.jsonl of a run")
-	case o.threads < 1 || o.rounds < 1 || o.seeds < 1:
-		return o, errors.New("--threads, --rounds and --seeds are at least 1")
+	case o.threads < 1 || o.rounds < 1 || o.seeds < 0 || o.steps < 0:
+		return o, errors.New("--threads and --rounds are at least 1, --seeds and --steps at least 0")
+	case o.steps > 0 && o.what != "faults":
+		return o, errors.New("--steps is for faults")
+	}
+	if o.seeds == 0 {
+		o.seeds = map[string]int{"learning": 10, "faults": 3}[o.what]
 	}
 	return o, nil
 }
@@ -129,6 +138,16 @@ func run(ctx context.Context, o options, out, says io.Writer) error {
 	}
 	if err == nil && o.what == "learning" {
 		err = r.learn(ctx, o, says)
+	}
+	if err == nil && o.what == "faults" {
+		err = r.fail(ctx, o, says)
+	}
+	if err == nil && o.what == "crowd" {
+		co := crowdDefaults()
+		co.Rounds = o.rounds
+		var c Crowd
+		c, err = measureCrowd(ctx, []string{o.program}, co, says)
+		r.Crowd = &c
 	}
 	if err != nil {
 		return err
@@ -189,17 +208,38 @@ func (r *report) readMemory(o options) error {
 	return nil
 }
 
-func (r *report) learn(ctx context.Context, o options, says io.Writer) (err error) {
-	dir := o.keep
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "openmanus-learning-"); err != nil {
+func (r *report) learn(ctx context.Context, o options, says io.Writer) error {
+	return inFolder(o.keep, func(dir string) error {
+		l, err := measureLearning(ctx, o.program, dir, o.seeds, says)
+		r.Learning = &l
+		return err
+	})
+}
+
+func (r *report) fail(ctx context.Context, o options, says io.Writer) error {
+	return inFolder(o.keep, func(dir string) error {
+		f, err := measureFaults(ctx, o.program, dir, o.seeds, o.steps, says)
+		r.Faults = &f
+		return err
+	})
+}
+
+// inFolder gives f the folder of the runs, or a temporary one.
+func inFolder(keep string, f func(dir string) error) (err error) {
+	if keep != "" {
+		dir, err := filepath.Abs(keep)
+		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	} else if dir, err = filepath.Abs(dir); err != nil {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		return f(dir)
+	}
+	dir, err := os.MkdirTemp("", "openmanus-runs-")
+	if err != nil {
 		return err
 	}
-	l, err := measureLearning(ctx, o.program, dir, o.seeds, says)
-	r.Learning = &l
-	return err
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	return f(dir)
 }

@@ -17,13 +17,16 @@ type report struct {
 	Memory  *Memory       `json:"memory,omitempty"`
 
 	Learning *Learning `json:"learning,omitempty"`
+	Faults   *Faults   `json:"faults,omitempty"`
+	Crowd    *Crowd    `json:"crowd,omitempty"`
 }
 
 // kept tells whether the promises that were measured are kept. Speed promises
 // nothing: its ratios are what they are.
 func (r *report) kept() bool {
 	return (r.Latency == nil || r.Latency.Hidden) && (r.Memory == nil || r.Memory.Steady) &&
-		(r.Learning == nil || r.Learning.Learns)
+		(r.Learning == nil || r.Learning.Learns) && (r.Faults == nil || r.Faults.kept()) &&
+		(r.Crowd == nil || r.Crowd.Cheap && r.Crowd.Clean)
 }
 
 // print writes the report for people.
@@ -58,6 +61,12 @@ func (r *report) print(out io.Writer) error {
 	}
 	if r.Learning != nil {
 		r.Learning.print(&b)
+	}
+	if r.Faults != nil {
+		r.Faults.print(&b)
+	}
+	if r.Crowd != nil {
+		r.Crowd.print(&b)
 	}
 	_, err := io.WriteString(out, strings.TrimPrefix(b.String(), "\n"))
 	return err

@@ -67,7 +67,7 @@ func at(n int) func(int, string) error {
 
 // walk plays four replies on instances that are lost as told; the first is
 // what the episode begins with.
-func walk(t *testing.T, deterministic bool, instances ...*walker) (ep *data.Episode, err error, used, sampled int) {
+func walk(t *testing.T, deterministic bool, instances ...*walker) (ep *data.Episode, used, sampled int, err error) {
 	t.Helper()
 	e := &fakeEngine{replies: []fakeReply{{text: "Action: a"}, {text: "Action: b"}, {text: "Action: c"}, {text: "Action: d"}}}
 	setup := testSetup(e)
@@ -86,11 +86,11 @@ func walk(t *testing.T, deterministic bool, instances ...*walker) (ep *data.Epis
 			return instances[used-1], nil
 		},
 	})
-	return ep, err, used, len(e.params)
+	return ep, used, len(e.params), err
 }
 
 func TestReplay(t *testing.T) {
-	whole, err, _, _ := walk(t, true, &walker{})
+	whole, _, _, err := walk(t, true, &walker{})
 	if err != nil || whole.Outcome != data.Success || len(whole.Turns) != 4 {
 		t.Fatalf("%+v, %v", whole, err)
 	}
@@ -126,7 +126,7 @@ func TestReplay(t *testing.T) {
 		{name: "no failure of the exchange", instances: []*walker{{fail: func(int, string) error { return errors.New("odd") }}, {}}, used: 1, err: "odd"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ep, err, used, sampled := walk(t, !c.random, c.instances...)
+			ep, used, sampled, err := walk(t, !c.random, c.instances...)
 			if used != c.used || ep.Replays != c.used-1 {
 				t.Errorf("%d instances were used, %d replays; want %d instances", used, ep.Replays, c.used)
 			}

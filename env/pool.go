@@ -49,6 +49,10 @@ const (
 	giveBackTimeout = 30 * time.Second
 )
 
+// ErrFull is returned by AcquireNow when every place on the servers in service
+// is taken.
+var ErrFull = errors.New("every instance that the environment servers in service can hold is in use")
+
 // ErrPoolClosed is returned by Acquire after Close.
 var ErrPoolClosed = errors.New("the pool of environment servers is closed")
 
@@ -156,7 +160,14 @@ func NewPool(spec Spec, urls []string, o PoolOptions) (*Pool, error) {
 // servers that fail; it fails itself if a server refuses the request for
 // another reason than being ill, with a DownError if every server stays down
 // for PoolOptions.WaitHealthy, or if ctx ends.
-func (p *Pool) Acquire(ctx context.Context) (*Lease, error) {
+func (p *Pool) Acquire(ctx context.Context) (*Lease, error) { return p.acquire(ctx, true) }
+
+// AcquireNow is Acquire for a caller that holds leases and gives none back until
+// it has got what it asks for: where Acquire would wait for one to come back,
+// the error is ErrFull.
+func (p *Pool) AcquireNow(ctx context.Context) (*Lease, error) { return p.acquire(ctx, false) }
+
+func (p *Pool) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	var downSince time.Time
 	for {
 		if err := ctx.Err(); err != nil {
@@ -177,18 +188,21 @@ func (p *Pool) Acquire(ctx context.Context) (*Lease, error) {
 			}
 			continue
 		}
-		wait := time.Duration(1<<63 - 1)
+		limit := time.Duration(1<<63 - 1)
 		if down := p.allDown(); down != nil {
 			if downSince.IsZero() {
 				downSince = time.Now()
 			}
-			if wait = p.o.WaitHealthy - time.Since(downSince); wait <= 0 {
+			if limit = p.o.WaitHealthy - time.Since(downSince); limit <= 0 {
 				return nil, &DownError{Env: p.spec.Name, Waited: p.o.WaitHealthy, Err: down}
 			}
 		} else {
+			if !wait {
+				return nil, ErrFull
+			}
 			downSince = time.Time{}
 		}
-		t := time.NewTimer(wait)
+		t := time.NewTimer(limit)
 		select {
 		case <-changed:
 		case <-t.C:

@@ -27,17 +27,32 @@ type attempt struct {
 
 // begin counts a try at j and leases an instance for it.
 func (r *run) begin(ctx context.Context, j *job) *attempt {
-	j.attempts++
 	a := &attempt{job: j, env: r.envs[j.task.Env]}
-	var err error
-	if err = a.acquire(ctx); err != nil {
-		a.fail(ctx, data.EnvError, err)
-	}
+	a.begun(ctx, a.acquire(ctx, a.env.Pool.Acquire))
 	return a
 }
 
-func (a *attempt) acquire(ctx context.Context) (err error) {
-	a.lease, err = a.env.Pool.Acquire(ctx)
+// beginNow is begin for one who holds leases that nobody gives back before: nil
+// where there is no place for another.
+func (r *run) beginNow(ctx context.Context, j *job) *attempt {
+	a := &attempt{job: j, env: r.envs[j.task.Env]}
+	err := a.acquire(ctx, a.env.Pool.AcquireNow)
+	if errors.Is(err, env.ErrFull) {
+		return nil
+	}
+	a.begun(ctx, err)
+	return a
+}
+
+func (a *attempt) begun(ctx context.Context, err error) {
+	a.job.attempts++
+	if err != nil {
+		a.fail(ctx, data.EnvError, err)
+	}
+}
+
+func (a *attempt) acquire(ctx context.Context, from func(context.Context) (*env.Lease, error)) (err error) {
+	a.lease, err = from(ctx)
 	var down *env.DownError
 	if errors.As(err, &down) {
 		a.end = down // the pool has waited: the next job would wait as long again
@@ -54,7 +69,7 @@ func (a *attempt) another(o Options) func(context.Context, error) (env.Client, e
 		a.replays++
 		o.Log.Debug("instance lost, going on with another", "task", a.job.task.ID, "sample", a.job.sample, "server", a.lease.Server(), "error", lost)
 		a.lease.Fail(lost)
-		if err := a.acquire(ctx); err != nil {
+		if err := a.acquire(ctx, a.env.Pool.Acquire); err != nil {
 			return nil, err
 		}
 		a.lease.Record(a.record)

@@ -107,12 +107,19 @@ func (r *run) stream(ctx context.Context, jobs []*job) {
 func (r *run) waves(ctx context.Context, jobs []*job) {
 	for len(jobs) > 0 && ctx.Err() == nil {
 		wave := jobs[:r.waveSize(jobs)]
+		attempts := []*attempt{r.begin(ctx, wave[0])}
+		for _, j := range wave[1:] {
+			a := r.beginNow(ctx, j)
+			if a == nil { // a server is out of service: who has a lease plays, the others come next
+				break
+			}
+			attempts = append(attempts, a)
+		}
+		wave = wave[:len(attempts)]
 		jobs = jobs[len(wave):]
-		attempts := make([]*attempt, len(wave))
-		for i, j := range wave {
-			attempts[i] = r.begin(ctx, j)
-			if end := attempts[i].end; end != nil {
-				r.stop(end)
+		for _, a := range attempts {
+			if a.end != nil {
+				r.stop(a.end)
 			}
 		}
 		for _, a := range attempts {

@@ -30,6 +30,8 @@ const (
 	// patience is what a call may take, in seconds. It is the cost of a hang, of
 	// which there are many, and still a thousand times what the server needs.
 	patience = 2
+	// walksPerStep keeps the reading of a shortened run in proportion.
+	walksPerStep = 29
 	// replays lets an episode of twenty turns get through at the harsh share.
 	replays = 2000
 )
@@ -96,7 +98,7 @@ func faultRun(ctx context.Context, program, out string, share float64, seed, ste
 	r = FaultRun{Seed: seed, Share: share}
 	args := []string{"train", "--set", fmt.Sprintf("trainer.seed=%d", seed), "--set", "trainer.output_dir=" + out}
 	if steps > 0 {
-		args = append(args, "--set", fmt.Sprintf("trainer.total_steps=%d", steps))
+		args = append(args, "--set", fmt.Sprintf("trainer.total_steps=%d", steps), "--set", fmt.Sprintf("model.fresh.walks=%d", walksPerStep*steps))
 	}
 	counts := func() (c proxy.Counts, err error) { return c, nil }
 	if share > 0 {

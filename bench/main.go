@@ -84,7 +84,7 @@ func parse(args []string, says io.Writer) (o options, err error) {
 	f.Float64Var(&o.limit, "limit", 1.05, "memory: the most the later step may hold, as a multiple of the first")
 	f.StringVar(&o.program, "program", "build/openmanus", "learning, faults, crowd: the `FILE` of openmanus")
 	f.IntVar(&o.seeds, "seeds", 0, "learning, faults: runs, with the seeds 1 to this; 0: 10 for learning, 3 for faults")
-	f.IntVar(&o.steps, "steps", 0, "faults: steps of a run; 0: all of the quickstart's")
+	f.IntVar(&o.steps, "steps", 0, "faults: steps of a run, which then reads fewer walks as well; 0: all of the quickstart's")
 	f.StringVar(&o.keep, "runs", "", "learning, faults: `FOLDER` for the runs, which must not hold them yet; empty: a temporary one")
 	if err := f.Parse(args); err != nil {
 		return o, err

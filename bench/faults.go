@@ -27,9 +27,10 @@ const (
 	harshShare  = 0.05 // the run finishes
 	closeEnough = 0.05
 
-	// patience is what a call may take, in seconds. It is the cost of a hang, of
-	// which there are many, and still a thousand times what the server needs.
-	patience = 2
+	// What a call may take, in seconds: the cost of a hang. At the mild share
+	// there are few, and a busy machine must not make a healthy call look like
+	// one; at the harsh share there are hundreds in an episode of many turns.
+	mildPatience, harshPatience = 5, 2
 	// walksPerStep keeps the reading of a shortened run in proportion.
 	walksPerStep = 29
 	// replays lets an episode of twenty turns get through at the harsh share.
@@ -113,6 +114,10 @@ func faultRun(ctx context.Context, program, out string, share float64, seed, ste
 			return r, err
 		}
 		defer p.stop()
+		patience := mildPatience
+		if share > mildShare {
+			patience = harshPatience
+		}
 		counts = func() (proxy.Counts, error) { return askCounts(ctx, p.URL) }
 		args = append(args, "--set", "env.maze.servers="+p.URL, "--set", fmt.Sprintf("env.maze.timeout_s=%d", patience),
 			"--set", fmt.Sprintf("agent.episode_replays=%d", replays))

@@ -479,14 +479,11 @@ bench_binary() {
   go build -trimpath -ldflags "-extldflags '-Wl,-rpath,\$ORIGIN/lib'" -o "$build/bench" ./bench
 }
 
-# The long sweeps: the quickstart with ten seeds, or dumps that are killed,
-# continued and replayed.
+# The long sweeps: the quickstart with ten seeds, and behind faults; dumps that
+# are killed, continued and replayed.
 accept() {
   local what=learning
-  if [ "${1:-}" = dumps ]; then
-    what=dumps
-    shift
-  fi
+  case ${1:-} in learning | faults | dumps) what=$1; shift ;; esac
   binary
   bench_binary
   exec 9>&-
@@ -496,6 +493,12 @@ accept() {
 # The benchmarks: bench/ against the peer in build/peer, in one run.
 bench() {
   binary
+  case " $* " in
+    *' crowd '* | *' faults '*) # neither a real model nor a peer
+      bench_binary
+      exec 9>&-
+      exec "$build/bench" --program "$build/openmanus" "$@" ;;
+  esac
   model
   peer_venv
   bench_binary
@@ -521,6 +524,7 @@ Usage: ./build.sh [COMMAND]
   native          build only the native libraries
   model           fetch the small real model (93 MB) into build/models
   accept          build, then run the quickstart with ten seeds and judge what they learned (40 minutes);
+                  accept faults: three seeds behind servers that fail (--seeds N, --steps N shorten it)
                   accept dumps [--episodes N] kills rollouts, continues and replays them
   peer            install transformers for comparisons into build/peer (2 GB)
   clean           remove build/ (downloads stay in the cache)

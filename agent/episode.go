@@ -31,6 +31,10 @@ type Start struct {
 	Seed    uint64 // of the episode's draws
 	Attempt int    // from 1
 	Client  env.Client
+	// Another, if it is not nil, gives another instance for one that was lost by
+	// an error, and ends that one; nil without an error means that there is
+	// none to be had. Client is the first.
+	Another func(ctx context.Context, lost error) (env.Client, error)
 	// Session, if it is not nil, is a session that was opened beforehand; see
 	// engine.Options.Deterministic. RunEpisode closes it.
 	Session *engine.Session
@@ -64,6 +68,7 @@ func RunEpisode(ctx context.Context, setup Setup, start Start) (*data.Episode, e
 	p := &player{
 		Setup:   setup,
 		client:  start.Client,
+		another: start.Another,
 		session: start.Session,
 		ep: &data.Episode{
 			Task: start.Task, UID: start.UID, Sample: start.Sample, Seed: start.Seed, Attempts: start.Attempt,
@@ -83,7 +88,7 @@ func RunEpisode(ctx context.Context, setup Setup, start Start) (*data.Episode, e
 			outcome = data.Cancelled
 		}
 		p.ep.Err = err.Error()
-	} else if p.stepped && p.Spec.Success(p.ep.Reward) {
+	} else if p.answered > 0 && p.Spec.Success(p.ep.Reward) {
 		// AgentGym counts the last step's reward, also of an episode that was
 		// cut off: some environments score before they are done.
 		outcome = data.Success
@@ -100,10 +105,13 @@ func RunEpisode(ctx context.Context, setup Setup, start Start) (*data.Episode, e
 type player struct {
 	Setup
 	client   env.Client
+	another  func(ctx context.Context, lost error) (env.Client, error)
+	started  bool   // the task has been reset
+	first    string // the observation of that
+	answered int    // turns that the environment has judged
 	session  *engine.Session
 	ep       *data.Episode
-	stepped  bool // the environment has judged at least one reply
-	unparsed int  // replies without an action in a row
+	unparsed int // replies without an action in a row
 }
 
 // play returns how the episode ended, with an error where that was not the

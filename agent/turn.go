@@ -7,15 +7,21 @@ import (
 
 	"github.com/openmanus/openmanus/agent/engine"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
 )
 
 // reset starts the task and writes the conversation before the first reply.
 // The first observation states the task and is never shortened.
 func (p *player) reset(ctx context.Context, task data.Task) error {
-	obs, err := p.client.Reset(ctx, task.Index)
+	var obs env.Obs
+	err := p.onInstance(ctx, func() (err error) {
+		obs, err = p.client.Reset(ctx, task.Index)
+		return err
+	})
 	if err != nil {
 		return err
 	}
+	p.started, p.first = true, obs.Text
 	p.ep.Instruction = Instruction(task, p.Spec, p.Format, p.Options.Instruction)
 	p.ep.Messages, err = Opening(p.ep.Instruction, obs.Text, p.Options.InstructionRole)
 	return err
@@ -77,7 +83,11 @@ func (p *player) step(ctx context.Context, t *data.Turn) (Parsed, error) {
 	parsed := p.Format.Parse(t.Text)
 	t.Parsed, t.Action = parsed.OK, parsed.Action
 	began := time.Now()
-	res, err := p.client.Step(ctx, parsed.Text)
+	var res env.StepResult
+	err := p.onInstance(ctx, func() (err error) {
+		res, err = p.client.Step(ctx, parsed.Text)
+		return err
+	})
 	t.EnvMillis = millis(began)
 	if res.Sent {
 		t.Action = res.Action
@@ -87,7 +97,7 @@ func (p *player) step(ctx context.Context, t *data.Turn) (Parsed, error) {
 	}
 	t.Observation, t.Reward, t.Done, t.Refused = res.Observation, res.Reward, res.Done, !res.Sent
 	p.ep.Reward = res.Reward
-	p.stepped = true
+	p.answered++
 	if parsed.OK {
 		p.unparsed = 0
 	} else {

@@ -36,6 +36,9 @@ func newCourse(envs []Env, o curriculum.Options) *course {
 	}
 	c := &course{number: map[taskKey]int{}}
 	for _, e := range envs {
+		if e.Weight == 0 {
+			continue // only validated on
+		}
 		for _, task := range e.TrainTasks {
 			if _, seen := c.number[keyOf(task)]; !seen {
 				c.number[keyOf(task)] = len(c.tasks)
@@ -57,14 +60,11 @@ func (c *course) restore(st *curriculum.State) error {
 
 // choose returns the next k tasks of a step.
 func (t *Trainer) choose(step, k int) []data.Task {
-	out := make([]data.Task, 0, k)
 	if t.course == nil {
-		for _, i := range t.order.Next(k) {
-			out = append(out, t.all[i])
-		}
-		return out
+		return t.draw(k)
 	}
-	next := func() int { return t.course.number[keyOf(t.all[t.order.Next(1)[0]])] }
+	out := make([]data.Task, 0, k)
+	next := func() int { return t.course.number[keyOf(t.draw(1)[0])] }
 	for _, i := range t.course.sampler.Draw(step, k, next) {
 		out = append(out, t.course.tasks[i])
 	}

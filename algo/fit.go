@@ -200,6 +200,7 @@ func (t *Trainer) write(step int, m Metrics) error {
 	if t.saving > 0 {
 		line["timing_s/save_checkpoint"], t.saving = t.saving, 0
 	}
+	t.faultMetrics(line)
 	if err := t.sink.Write(step, line); err != nil {
 		return fmt.Errorf("write metrics: %w", err)
 	}

@@ -44,6 +44,7 @@ func (t *Trainer) generate(ctx context.Context, step int, m Metrics) ([]*data.Ep
 		played = append(played, tasks...)
 		all = append(all, episodes...)
 		total.Retries += stats.Retries
+		total.Replays += stats.Replays
 		total.Failed += stats.Failed
 		total.Turns += stats.Turns
 		total.Tokens += stats.Tokens
@@ -80,7 +81,9 @@ func (t *Trainer) generate(ctx context.Context, step int, m Metrics) ([]*data.Ep
 	for name, x := range rollout.Metrics(all) {
 		m[name] = x
 	}
+	mixtureMetrics(m, t.envs, all)
 	m["rollout/retries"] = float64(total.Retries)
+	m["rollout/replays"] = float64(total.Replays)
 	m["rollout/dropped"] = float64(total.Failed)
 	m["rollout/turns"] = float64(total.Turns)
 	m["rollout/tokens"] = float64(total.Tokens)

@@ -128,6 +128,7 @@ func (o *SFTOptions) perEpoch() int { return (len(o.Rows) + o.BatchRows - 1) / o
 type Env struct {
 	Name       string
 	Train, Val rollout.Env // the same pool with the sampling of each
+	Weight     float64     // of its training tasks in the mixture
 	TrainTasks []data.Task
 	ValTasks   []data.Task
 }
@@ -173,12 +174,8 @@ func (o *Options) validate(envs []Env) error {
 		_, err := advantage.Reweightings.Lookup(o.PFPPO)
 		add(err)
 	}
-	tasks := 0
-	for _, e := range envs {
-		tasks += len(e.TrainTasks)
-	}
-	if tasks == 0 {
-		errs = append(errs, errors.New("no environment has tasks to train on"))
+	if _, err := newOrder(envs, *o); err != nil {
+		errs = append(errs, fmt.Errorf("tasks to train on: %w", err))
 	}
 	return errors.Join(errs...)
 }

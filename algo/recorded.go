@@ -64,6 +64,7 @@ func (t *Trainer) recorded(ctx context.Context, step int, m Metrics) (episodes [
 	for name, x := range rollout.Metrics(episodes) {
 		m[name] = x
 	}
+	mixtureMetrics(m, t.envs, episodes)
 	err = t.phase(step, "reward", 0, m, func() (err error) {
 		rows, err = t.score(ctx, episodes, m)
 		return err

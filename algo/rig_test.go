@@ -189,7 +189,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	}
 	trainer, err := New(Parts{
 		Actor: actor, Critic: critic, Ref: ref, Engine: sched, Updated: backend.SetVersion, Run: run, Sink: riggedSink{jsonl, r}, Events: riggedEvents{r: r},
-		Envs: []Env{{Name: "maze", Train: playing, Val: playing, TrainTasks: mazes(17, 18, 2), ValTasks: mazes(valMaze)}},
+		Envs: []Env{{Name: "maze", Train: playing, Val: playing, Weight: 1, TrainTasks: mazes(17, 18, 2), ValTasks: mazes(valMaze)}},
 		Save: func(ctx context.Context, dir string) error {
 			if r.onSave != nil {
 				if err := r.onSave(); err != nil {

@@ -22,13 +22,17 @@ type State struct {
 	Begun         bool              `json:"begun"`        // and so is the validation after it
 	Finished      bool              `json:"finished"`
 	WeightVersion int64             `json:"weight_version"`
-	Order         data.OrderState   `json:"order"`
+	Order         data.OrderState   `json:"order"`          // of a run of one environment
 	MetricsOffset int64             `json:"metrics_offset"` // bytes of metrics.jsonl that belong to finished steps
 	Seed          uint64            `json:"seed"`
 	KLCoef        *float64          `json:"kl_coef,omitempty"` // of the KL in the reward, where there is one
 	Validations   []Validation      `json:"validations"`
 	Curriculum    *curriculum.State `json:"curriculum,omitempty"` // of the tasks that were seen
 	Best          *Best             `json:"best,omitempty"`       // nil before the first validation
+
+	// Mixture is where the drawing of tasks stands in a run of several
+	// environments.
+	Mixture *data.MixtureState `json:"mixture,omitempty"`
 
 	// Unreported are the metrics of the last step where its validation or the
 	// writing of its line failed or was interrupted; nil otherwise. A resumed

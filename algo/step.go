@@ -36,13 +36,13 @@ func (t *Trainer) step(ctx, soft context.Context) error {
 		return err
 	}
 	t.state.Step = step
-	t.state.Order = t.order.State()
+	t.state.setOrder(t.order.State())
 	if t.kl != nil {
 		t.state.KLCoef = new(float64)
 		*t.state.KLCoef = t.kl.Coef
 	}
 	m["timing_s/step"] = time.Since(began).Seconds()
-	m["training/global_step"], m["training/epoch"] = float64(step), float64(t.state.Order.Epoch)
+	m["training/global_step"], m["training/epoch"] = float64(step), float64(t.state.epoch(t.envs))
 	throughput(m)
 	t.state.Unreported, t.unsaved = m, true
 	if err := t.report(ctx, soft, step, t.o.Steps); err != nil {

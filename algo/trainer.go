@@ -26,7 +26,6 @@ type Engine interface {
 type Trainer struct {
 	o    Options
 	envs []Env
-	all  []data.Task // training tasks of all environments
 
 	actor   *Actor
 	critic  *Critic        // nil: no critic
@@ -44,10 +43,11 @@ type Trainer struct {
 	log    *slog.Logger
 
 	state   State
-	order   *data.Order
+	order   *data.Mixture
 	course  *course // nil: tasks come in their order
 	unsaved bool    // the state has gone on since the last checkpoint
 	saving  float64 // seconds that checkpoint took, until a line tells of them
+	counted counts  // what the last line of metrics told of
 }
 
 // Parts are what a Trainer is put together from.
@@ -92,23 +92,26 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 		o: o, envs: p.Envs, actor: p.Actor, critic: p.Critic, ref: p.Ref, engine: p.Engine, kvBytes: p.KVBytes, updated: p.Updated,
 		run: p.Run, save: p.Save, saveC: p.SaveCritic, sink: p.Sink, events: p.Events, log: p.Log,
 	}
+	t.counted = counts{}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
 	}
 	if t.events == nil {
 		t.events = noEvents{}
 	}
-	for _, e := range p.Envs {
-		t.all = append(t.all, e.TrainTasks...)
-	}
 	var err error
-	if t.order, err = data.NewOrder(len(t.all), o.Shuffle, o.OrderSeed); err != nil {
+	if t.order, err = newOrder(p.Envs, o); err != nil {
 		return nil, err
 	}
-	t.state = State{Seed: o.Seed, Order: t.order.State()}
+	t.state = State{Seed: o.Seed}
+	t.state.setOrder(t.order.State())
 	if resumed != nil {
 		t.state = *resumed
-		if err := t.order.Restore(resumed.Order); err != nil {
+		st, err := resumed.order(len(p.Envs))
+		if err == nil {
+			err = t.order.Restore(st)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("the tasks are not those of the checkpoint: %w", err)
 		}
 	}

@@ -31,7 +31,7 @@ func (r *rig) result(t *testing.T) result {
 	must(t, track.Read(run.Metrics(), func(step int, m track.Metrics) error {
 		m = maps.Clone(m)
 		for name := range m {
-			if strings.Contains(name, "timing_") || strings.HasPrefix(name, "perf/") || strings.Contains(name, "_ms/") {
+			if strings.Contains(name, "timing_") || strings.HasPrefix(name, "perf/") || strings.HasPrefix(name, "servers/") || strings.Contains(name, "_ms/") {
 				delete(m, name)
 			}
 		}

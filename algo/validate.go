@@ -31,7 +31,8 @@ type Validation struct {
 
 // Validate plays every validation task with the weights as they are and
 // reports, for each environment, val/<env>/success_rate, mean_score,
-// mean_turns and the share of every outcome. Episodes lost to the
+// mean_turns and the share of every outcome, and the same of all together as
+// val/overall. Episodes lost to the
 // infrastructure count in their share and in nothing else. Draws do not
 // depend on the step, so two validations differ by the weights alone. When
 // soft ends, the validation is broken off with ErrInterrupted: half of one is
@@ -41,6 +42,7 @@ func (t *Trainer) Validate(ctx, soft context.Context, label string) (Validation,
 	defer stop(nil)
 	defer context.AfterFunc(soft, func() { stop(ErrInterrupted) })()
 	v := Validation{Label: label, Step: t.state.Step, Metrics: Metrics{}}
+	var all []*data.Episode
 	for _, e := range t.envs {
 		if len(e.ValTasks) == 0 {
 			continue
@@ -57,6 +59,7 @@ func (t *Trainer) Validate(ctx, soft context.Context, label string) (Validation,
 				return err
 			}
 			maps.Copy(m, ValidationMetrics(e.Name, episodes))
+			all = append(all, episodes...)
 			return t.scoreValidation(ctx, m, e.Name, episodes)
 		})
 		if err != nil {
@@ -68,6 +71,9 @@ func (t *Trainer) Validate(ctx, soft context.Context, label string) (Validation,
 	}
 	if err := t.validateLoss(ctx, &v); err != nil {
 		return v, fmt.Errorf("validation (%s): %w", label, err)
+	}
+	if len(all) > 0 {
+		maps.Copy(v.Metrics, ValidationMetrics(Overall, all))
 	}
 	t.events.Validated(v)
 	return v, nil
@@ -124,31 +130,16 @@ func (t *Trainer) scoreValidation(ctx context.Context, m Metrics, env string, ep
 	return nil
 }
 
-// ValidationMetrics sums the episodes of one environment up.
+// ValidationMetrics sums the episodes of one environment, or Overall, up.
 func ValidationMetrics(env string, episodes []*data.Episode) Metrics {
 	m := Metrics{}
 	prefix := "val/" + env + "/"
-	n, solved, score, turns := 0, 0, 0.0, 0
 	for _, ep := range episodes {
 		m[prefix+"outcome/"+string(ep.Outcome)]++
-		if !ep.Outcome.Trainable() {
-			continue
-		}
-		n++
-		score += ep.Reward
-		turns += len(ep.Turns)
-		if ep.Outcome == data.Success {
-			solved++
-		}
 	}
 	for name := range m {
 		m[name] /= float64(len(episodes))
 	}
-	m[prefix+"episodes"] = float64(n)
-	if n > 0 {
-		m[prefix+"success_rate"] = float64(solved) / float64(n)
-		m[prefix+"mean_score"] = score / float64(n)
-		m[prefix+"mean_turns"] = float64(turns) / float64(n)
-	}
+	summarize(episodes).write(m, prefix)
 	return m
 }

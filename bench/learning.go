@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"time"
 )
 
 // What the quickstart promises on start cells that training never saw.
@@ -44,13 +42,11 @@ func measureLearning(ctx context.Context, program, dir string, n int, says io.Wr
 		if _, err := os.Stat(out); err == nil {
 			return l, fmt.Errorf("%s is there already, and its run would not be done again: give --runs another folder", out)
 		}
-		began := time.Now()
-		cmd := exec.CommandContext(ctx, program, "train", "--set", fmt.Sprintf("trainer.seed=%d", seed), "--set", "trainer.output_dir="+out)
-		text, err := cmd.CombinedOutput()
-		if err != nil {
-			return l, fmt.Errorf("seed %d: %w\n%s", seed, err, text)
+		r := Run{Seed: seed}
+		var err error
+		if r.Seconds, err = trainRun(ctx, program, []string{"train", "--set", fmt.Sprintf("trainer.seed=%d", seed), "--set", "trainer.output_dir=" + out}); err != nil {
+			return l, fmt.Errorf("seed %d: %w", seed, err)
 		}
-		r := Run{Seed: seed, Seconds: time.Since(began).Seconds()}
 		f, err := os.Open(filepath.Join(out, "quickstart", "metrics.jsonl"))
 		if err != nil {
 			return l, err

@@ -15,12 +15,14 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-const usage = `Usage: bench [OPTIONS] [speed | latency | memory METRICS.jsonl | learning | dumps]
+const usage = `Usage: bench [OPTIONS] [speed | latency | memory METRICS.jsonl | learning | faults | crowd | dumps]
 
   speed    decoding, prefill, conversations and training of a real model, ours and the peer's in turns
   latency  many maze episodes against a server that answers late: waiting must overlap with generation
   memory   what a training run held in RAM at two of its steps, from its metrics.jsonl
   learning the quickstart with several seeds: success on held-out cells before and after
+  faults   the quickstart behind a proxy that makes requests fail in every way: what it learns, and what it counts
+  crowd    thousands of episodes at once without a model: what a turn costs, and whether anything is left behind
   dumps    rollouts that are killed, continued and replayed: every episode once, and none differs
 
 Without a name: speed, then latency. The result is on stdout; the exit status is 1 when a promise is not kept.
@@ -50,7 +52,7 @@ func main() {
 
 // options are the command line.
 type options struct {
-	what                  string // "", speed, latency, memory, learning or dumps
+	what                  string // "", speed, latency, memory, learning, faults, crowd or dumps
 	model, python, script string
 	threads, rounds       int
 	json                  bool
@@ -61,6 +63,7 @@ type options struct {
 
 	program string // openmanus
 	seeds   int
+	steps   int
 	keep    string // folder of the runs
 
 	episodes  int
@@ -83,10 +86,11 @@ func parse(args []string, says io.Writer) (o options, err error) {
 	f.IntVar(&o.from, "from", 50, "memory: the first step")
 	f.IntVar(&o.to, "to", 200, "memory: the later step")
 	f.Float64Var(&o.limit, "limit", 1.05, "memory: the most the later step may hold, as a multiple of the first")
-	f.StringVar(&o.program, "program", "build/openmanus", "learning, dumps: the `FILE` of openmanus")
+	f.StringVar(&o.program, "program", "build/openmanus", "learning, faults, crowd, dumps: the `FILE` of openmanus")
 	f.IntVar(&o.episodes, "episodes", 200, "dumps: episodes of each rollout, at least")
-	f.IntVar(&o.seeds, "seeds", 10, "learning: runs, with the seeds 1 to this")
-	f.StringVar(&o.keep, "runs", "", "learning: `FOLDER` for the runs, which must not hold them yet; empty: a temporary one")
+	f.IntVar(&o.seeds, "seeds", 0, "learning, faults: runs, with the seeds 1 to this; 0: 10 for learning, 3 for faults")
+	f.IntVar(&o.steps, "steps", 0, "faults: steps of a run, which then reads fewer walks as well; 0: all of the quickstart's")
+	f.StringVar(&o.keep, "runs", "", "learning, faults: `FOLDER` for the runs, which must not hold them yet; empty: a temporary one")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -98,7 +102,7 @@ func parse(args []string, says io.Writer) (o options, err error) {
 	o.what = f.Arg(0)
 	want := 1
 	switch o.what {
-	case "", "speed", "latency", "learning", "dumps":
+	case "", "speed", "latency", "learning", "faults", "crowd", "dumps":
 	case "memory":
 		o.metrics, want = f.Arg(1), 2
 	default:
@@ -109,10 +113,15 @@ func parse(args []string, says io.Writer) (o options, err error) {
 		return o, fmt.Errorf("%q is one argument too many; options come first", f.Arg(want))
 	case o.what == "memory" && o.metrics == "":
 		return o, errors.New("memory needs the metrics.jsonl of a run")
-	case o.threads < 1 || o.rounds < 1 || o.seeds < 1:
-		return o, errors.New("--threads, --rounds and --seeds are at least 1")
+	case o.threads < 1 || o.rounds < 1 || o.seeds < 0 || o.steps < 0:
+		return o, errors.New("--threads and --rounds are at least 1, --seeds and --steps at least 0")
+	case o.steps > 0 && o.what != "faults":
+		return o, errors.New("--steps is for faults")
 	case o.episodes < 20:
 		return o, errors.New("--episodes is at least 20: a rollout must last until it is killed")
+	}
+	if o.seeds == 0 {
+		o.seeds = map[string]int{"learning": 10, "faults": 3}[o.what]
 	}
 	return o, nil
 }
@@ -144,6 +153,16 @@ func run(ctx context.Context, o options, out, says io.Writer) error {
 	}
 	if err == nil && o.what == "dumps" {
 		err = r.dump(ctx, o, says)
+	}
+	if err == nil && o.what == "faults" {
+		err = r.fail(ctx, o, says)
+	}
+	if err == nil && o.what == "crowd" {
+		co := crowdDefaults()
+		co.Rounds = o.rounds
+		var c Crowd
+		c, err = measureCrowd(ctx, []string{o.program}, co, says)
+		r.Crowd = &c
 	}
 	if err != nil {
 		return err
@@ -204,19 +223,40 @@ func (r *report) readMemory(o options) error {
 	return nil
 }
 
-func (r *report) learn(ctx context.Context, o options, says io.Writer) (err error) {
-	dir := o.keep
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "openmanus-learning-"); err != nil {
+func (r *report) learn(ctx context.Context, o options, says io.Writer) error {
+	return inFolder(o.keep, func(dir string) error {
+		l, err := measureLearning(ctx, o.program, dir, o.seeds, says)
+		r.Learning = &l
+		return err
+	})
+}
+
+func (r *report) fail(ctx context.Context, o options, says io.Writer) error {
+	return inFolder(o.keep, func(dir string) error {
+		f, err := measureFaults(ctx, o.program, dir, o.seeds, o.steps, says)
+		r.Faults = &f
+		return err
+	})
+}
+
+// inFolder gives f the folder of the runs, or a temporary one.
+func inFolder(keep string, f func(dir string) error) (err error) {
+	if keep != "" {
+		dir, err := filepath.Abs(keep)
+		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	} else if dir, err = filepath.Abs(dir); err != nil {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		return f(dir)
+	}
+	dir, err := os.MkdirTemp("", "openmanus-runs-")
+	if err != nil {
 		return err
 	}
-	l, err := measureLearning(ctx, o.program, dir, o.seeds, says)
-	r.Learning = &l
-	return err
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	return f(dir)
 }
 
 func (r *report) dump(ctx context.Context, o options, says io.Writer) error {

@@ -22,6 +22,10 @@ func TestMain(m *testing.M) {
 		fakePeer(how)
 		return
 	}
+	if os.Getenv(playServer) != "" && len(os.Args) > 1 && os.Args[1] == "env" {
+		fakeServer()
+		return
+	}
 	torch.SetNumThreads(1)
 	goleak.VerifyTestMain(clean{m})
 }

@@ -17,6 +17,8 @@ type report struct {
 	Memory  *Memory       `json:"memory,omitempty"`
 
 	Learning *Learning `json:"learning,omitempty"`
+	Faults   *Faults   `json:"faults,omitempty"`
+	Crowd    *Crowd    `json:"crowd,omitempty"`
 	Dumps    *Dumps    `json:"dumps,omitempty"`
 }
 
@@ -24,7 +26,8 @@ type report struct {
 // nothing: its ratios are what they are.
 func (r *report) kept() bool {
 	return (r.Latency == nil || r.Latency.Hidden) && (r.Memory == nil || r.Memory.Steady) &&
-		(r.Learning == nil || r.Learning.Learns) && (r.Dumps == nil || r.Dumps.Sound)
+		(r.Learning == nil || r.Learning.Learns) && (r.Faults == nil || r.Faults.kept()) &&
+		(r.Crowd == nil || r.Crowd.Cheap && r.Crowd.Clean) && (r.Dumps == nil || r.Dumps.Sound)
 }
 
 // print writes the report for people.
@@ -59,6 +62,12 @@ func (r *report) print(out io.Writer) error {
 	}
 	if r.Learning != nil {
 		r.Learning.print(&b)
+	}
+	if r.Faults != nil {
+		r.Faults.print(&b)
+	}
+	if r.Crowd != nil {
+		r.Crowd.print(&b)
 	}
 	if r.Dumps != nil {
 		if err := r.Dumps.print(&b); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/openmanus/openmanus/algo/curriculum"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/optim"
 )
@@ -21,6 +22,11 @@ func worldOf(e configs.Env) worldOptions {
 	return worldOptions{
 		Name: e.Name, Servers: e.Servers, Recipes: e.Recipes, Vocabulary: e.Vocabulary, Parser: e.Parser, Actions: e.ActionFormat,
 		Timeout: seconds(e.TimeoutS), Retries: e.Retries, WaitHealthy: seconds(e.WaitHealthyS),
+		Timeouts: env.Timeouts{
+			Create: seconds(e.CreateTimeoutS), Reset: seconds(e.ResetTimeoutS), Step: seconds(e.StepTimeoutS),
+			Observe: seconds(e.ObserveTimeoutS), Close: seconds(e.CloseTimeoutS),
+		},
+		MaxInstances: e.MaxInstances, MaxRequests: e.MaxRequests, QuarantineAfter: e.QuarantineAfter,
 	}
 }
 
@@ -94,6 +100,7 @@ func rolloutBase(s *State, cfg configs.Config) rollout.Options {
 		Concurrency:   min(cfg.Agent.MaxWorkers, cfg.Rollout.MaxSequences),
 		Seed:          cfg.Trainer.Seed,
 		Attempts:      cfg.Agent.EpisodeRetries + 1,
+		Replays:       cfg.Agent.EpisodeReplays,
 		Deterministic: cfg.Rollout.Deterministic,
 		Log:           s.Log,
 	}

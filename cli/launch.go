@@ -17,6 +17,7 @@ type launchOptions struct {
 	Servers      int
 	BasePort     int
 	StartTimeout time.Duration // 0: the recipe's
+	HangTimeout  time.Duration // 0: a server that hangs is left to itself
 	Logs         string        // folder
 }
 
@@ -36,7 +37,7 @@ func launchOf(e configs.Env, logs string) *launchOptions {
 		Launch: supervise.Launch{
 			Checkout: e.Checkout, Workdir: e.Workdir, Command: e.Command, Python: e.Python, Venv: e.Venv, Set: e.Environment,
 		},
-		Servers: e.NumServers, BasePort: e.BasePort, StartTimeout: seconds(e.StartTimeoutS), Logs: logs,
+		Servers: e.NumServers, BasePort: e.BasePort, StartTimeout: seconds(e.StartTimeoutS), HangTimeout: seconds(e.HangTimeoutS), Logs: logs,
 	}
 }
 
@@ -61,7 +62,7 @@ func (s *State) launch(ctx context.Context, name string, o launchOptions, onRead
 	s.Log.Info("starting environment servers", "env", name, "servers", o.Servers, "base_port", o.BasePort, "logs", o.Logs)
 	g, err := supervise.Start(ctx, supervise.Options{
 		Name: name, Command: plan.Command, Servers: o.Servers, BasePort: o.BasePort, LogDir: s.Path(o.Logs),
-		StartTimeout: plan.StartTimeout, OnReady: onReady, OnDown: onDown, Log: s.Log,
+		StartTimeout: plan.StartTimeout, HangTimeout: o.HangTimeout, OnReady: onReady, OnDown: onDown, Log: s.Log,
 	})
 	if err != nil && ctx.Err() != nil {
 		return nil, err // the user had enough
@@ -81,6 +82,7 @@ func launchFlags() []cli.Flag {
 		&cli.StringFlag{Name: "command", Usage: "`COMMAND` of one server, split at spaces; {python}, {checkout}, {host} and {port} are filled in"},
 		&cli.StringSliceFlag{Name: "environment", Usage: "`NAME=VALUE` of an environment variable of the servers; may be given again"},
 		&cli.Float64Flag{Name: "start-timeout", Usage: "seconds a server may take until it answers; 0: as long as its kind takes"},
+		&cli.Float64Flag{Name: "hang-timeout", Value: configs.DefaultEnv("").HangTimeoutS, Usage: "seconds after which a server that answers nothing any more is started again; 0: never"},
 		&cli.StringFlag{Name: "server-logs", Value: "servers", Usage: "`DIR` of the servers' logs"},
 	}
 }
@@ -92,7 +94,8 @@ func parseLaunch(c *cli.Context, f *flagFaults) launchOptions {
 			Checkout: c.String("checkout"), Workdir: c.String("workdir"), Command: strings.Fields(c.String("command")),
 			Python: c.String("python"), Venv: c.String("venv"),
 		},
-		Servers: c.Int("num-servers"), BasePort: c.Int("base-port"), StartTimeout: seconds(c.Float64("start-timeout")), Logs: c.String("server-logs"),
+		Servers: c.Int("num-servers"), BasePort: c.Int("base-port"), StartTimeout: seconds(c.Float64("start-timeout")),
+		HangTimeout: seconds(c.Float64("hang-timeout")), Logs: c.String("server-logs"),
 	}
 	f.atLeast("num-servers", o.Servers, 1)
 	if o.BasePort < 1 || o.BasePort > 65535-max(o.Servers, 1)+1 {
@@ -100,6 +103,9 @@ func parseLaunch(c *cli.Context, f *flagFaults) launchOptions {
 	}
 	if t := c.Float64("start-timeout"); !(t >= 0 && t <= 86400) {
 		f.add("start-timeout", "%v is not allowed; allowed: from 0 to 86400 seconds", t)
+	}
+	if t := c.Float64("hang-timeout"); !(t >= 0 && t <= 86400) {
+		f.add("hang-timeout", "%v is not allowed; allowed: from 0 to 86400 seconds", t)
 	}
 	if o.Checkout == "" && len(o.Command) == 0 {
 		f.add("checkout", "missing; give the folder of AgentGym, or a --command")

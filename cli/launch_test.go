@@ -249,20 +249,29 @@ func TestWorldFollowsRestarts(t *testing.T) {
 // serverPID finds the process that was told to listen on a port.
 func serverPID(t *testing.T, port int) int {
 	t.Helper()
+	pids := serverPIDs(t, port)
+	if len(pids) == 0 {
+		t.Fatal("no such server")
+	}
+	return pids[0]
+}
+
+func serverPIDs(t *testing.T, port int) []int {
+	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
+	var pids []int
 	for _, file := range files {
 		b, err := os.ReadFile(file)
 		if err == nil && strings.Contains(string(b), fmt.Sprintf("fake-uvicorn\x00agentenv_lmrlgym:app\x00--host\x00127.0.0.1\x00--port\x00%d\x00", port)) {
 			var pid int
 			if _, err := fmt.Sscanf(file, "/proc/%d/cmdline", &pid); err != nil {
-				t.Fatal(err)
+				t.Error(err)
 			}
-			return pid
+			pids = append(pids, pid)
 		}
 	}
-	t.Fatal("no such server")
-	return 0
+	return pids
 }

@@ -55,7 +55,7 @@ func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error
 	if turns == 0 {
 		turns = w.spec.MaxTurns
 	}
-	p.env = rollout.Env{Pool: w.pool, Setup: agent.Setup{
+	p.env = rollout.Env{Pool: w.pool, MaxLeases: w.pool.MaxLeases(), Setup: agent.Setup{
 		Format: format, Spec: w.spec,
 		Options: agent.Options{
 			MaxTurns: turns, MaxNewTokens: o.MaxNewTokens, MaxContext: o.MaxContextTokens, MaxObsTokens: o.MaxObsTokens, ParseLimit: o.MaxParseFailures,
@@ -123,6 +123,7 @@ func (s *State) play(ctx context.Context, p *playing, o taskOptions, more func(*
 	defer bar.Done()
 	ro := rollout.Options{
 		GroupSize: o.Samples, Concurrency: o.Concurrency, Seed: o.Seed, Deterministic: o.Deterministic, Log: s.Log,
+		Replays: configs.Defaults().Agent.EpisodeReplays,
 		OnProgress: func(pr rollout.Progress) {
 			bar.Set(total-pr.Total+pr.Done, fmt.Sprintf("%d solved", pr.Success)) // those skipped are done
 		},

@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
@@ -31,27 +35,78 @@ func (t *training) playWalks(ctx context.Context) error {
 		return nil
 	}
 	for i, w := range t.worlds {
-		for n := range f.Walks / len(t.worlds) {
-			task := t.train[i][n%len(t.train[i])]
-			task.ID = fmt.Sprintf("walk_%d", n)
-			rng := rand.New(rand.NewPCG(t.cfg.Trainer.Seed, uint64(n)))
-			unread := 0
-			if n%2 == 1 {
-				unread = 1 + rng.IntN(f.WalkTurns)
-			}
-			moves := builtin.MazeWalk(task.Index, unread+f.WalkTurns, rng)
-			if _, err := playActions(ctx, w, t.setups[i], &task, moves); err != nil {
-				return errWith(ExitEnv, "see to the servers", fmt.Errorf("%s of %s: %w", task.ID, w.spec.Name, err))
-			}
-			if len(task.Conversation) <= 2*len(moves) {
-				return errWith(ExitEnv, "set model.fresh.walk_turns lower, or leave out env.servers for the built-in maze",
-					fmt.Errorf("%s of %s ended before its %d moves were made", task.ID, w.spec.Name, len(moves)))
-			}
-			task.Conversation = task.Conversation[2*unread:]
-			t.walks = append(t.walks, task)
+		walks := make([]data.Task, f.Walks/len(t.worlds))
+		var cut atomic.Int64
+		// Many at a time: one that waits for a server that hangs holds up no other.
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(t.cfg.Agent.MaxWorkers)
+		for n := range walks {
+			g.Go(func() error {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				task := t.train[i][n%len(t.train[i])]
+				task.ID = fmt.Sprintf("walk_%d", n)
+				rng := rand.New(rand.NewPCG(t.cfg.Trainer.Seed, uint64(n)))
+				unread := 0
+				if n%2 == 1 {
+					unread = 1 + rng.IntN(f.WalkTurns)
+				}
+				moves := builtin.MazeWalk(task.Index, unread+f.WalkTurns, rng)
+				made, err := playWalk(ctx, w, t.setups[i], &task, moves)
+				if err != nil {
+					return err
+				}
+				if made < len(moves) {
+					cut.Add(1)
+					unread = min(unread, max(0, made-f.WalkTurns))
+				}
+				task.Conversation = task.Conversation[2*unread:]
+				walks[n] = task
+				return nil
+			})
 		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		if n := cut.Load(); n > 0 {
+			t.s.Log.Warn("servers broke walks off; they are read as far as they went", "env", w.spec.Name, "walks", len(walks), "cut_short", n)
+		}
+		t.walks = append(t.walks, walks...)
 	}
 	return nil
+}
+
+// walkTries is how often a walk that servers break off is begun anew. The
+// longest is kept: a text may end anywhere.
+const walkTries = 8
+
+// playWalk plays one walk and returns how many of its moves were made.
+func playWalk(ctx context.Context, w *world, setup agent.Setup, task *data.Task, moves []string) (made int, err error) {
+	var longest data.Task
+	for range walkTries {
+		try := *task
+		var p played
+		p, err = playActions(ctx, w, setup, &try, moves)
+		switch {
+		case err == nil && p.made < len(moves):
+			return 0, errWith(ExitEnv, "set model.fresh.walk_turns lower, or leave out env.servers for the built-in maze",
+				fmt.Errorf("%s of %s ended before its %d moves were made", task.ID, w.spec.Name, len(moves)))
+		case err != nil && !brokenOff(err):
+			return 0, errWith(ExitEnv, "see to the servers", fmt.Errorf("%s of %s: %w", task.ID, w.spec.Name, err))
+		}
+		if p.made > made {
+			made, longest = p.made, try
+		}
+		if made == len(moves) {
+			break
+		}
+	}
+	if made == 0 {
+		return 0, errWith(ExitEnv, "see to the servers", fmt.Errorf("%s of %s: no move went well in %d tries, the last time: %w", task.ID, w.spec.Name, walkTries, err))
+	}
+	*task = longest
+	return made, nil
 }
 
 // read trains a fresh model on the walks, once over them.

@@ -355,8 +355,9 @@ func (t *training) envs() []algo.Env {
 		val.Options = valOptions(val.Options, t.cfg.Rollout.Val)
 		out = append(out, algo.Env{
 			Name:       w.spec.Name,
-			Train:      rollout.Env{Pool: w.pool, Setup: t.setups[i]},
-			Val:        rollout.Env{Pool: w.pool, Setup: val},
+			Train:      rollout.Env{Pool: w.pool, Setup: t.setups[i], MaxLeases: w.pool.MaxLeases()},
+			Val:        rollout.Env{Pool: w.pool, Setup: val, MaxLeases: w.pool.MaxLeases()},
+			Weight:     t.cfg.Env[i].Weight,
 			TrainTasks: t.train[i],
 			ValTasks:   t.val[i],
 		})

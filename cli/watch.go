@@ -91,9 +91,11 @@ type result struct {
 	success, score, turns, episodes float64
 }
 
-// resultsOf reads the summaries out of a validation's metrics.
+// resultsOf reads the summaries out of a validation's metrics: those of the
+// environments, and behind them of all together where there are several.
 func resultsOf(v algo.Validation) []result {
 	var out []result
+	overall := result{}
 	for _, name := range sortedKeys(v.Metrics) {
 		env, ok := strings.CutPrefix(name, "val/")
 		if !ok {
@@ -103,7 +105,15 @@ func resultsOf(v algo.Validation) []result {
 			continue
 		}
 		p := "val/" + env + "/"
-		out = append(out, result{env, v.Metrics[name], v.Metrics[p+"mean_score"], v.Metrics[p+"mean_turns"], v.Metrics[p+"episodes"]})
+		r := result{env, v.Metrics[name], v.Metrics[p+"mean_score"], v.Metrics[p+"mean_turns"], v.Metrics[p+"episodes"]}
+		if env == algo.Overall {
+			overall = r
+			continue
+		}
+		out = append(out, r)
+	}
+	if len(out) > 1 {
+		out = append(out, overall)
 	}
 	return out
 }

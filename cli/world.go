@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -23,7 +24,10 @@ type worldOptions struct {
 	Parser     string
 	Actions    string // action format
 	Timeout    time.Duration
+	Timeouts   env.Timeouts
 	Retries    int // of create and reset, after the first try
+	// The limits of a server; 0 leaves them to what is known of its kind.
+	MaxInstances, MaxRequests, QuarantineAfter int
 	// WaitHealthy is how long servers that are all down are waited for.
 	WaitHealthy time.Duration
 }
@@ -32,6 +36,7 @@ type worldOptions struct {
 // and the servers that were started for it: the user's, or, where nobody named
 // one, the built-in one.
 type world struct {
+	log    *slog.Logger
 	spec   env.Spec
 	pool   *env.Pool
 	server *builtin.Server     // nil: it is not in use
@@ -48,7 +53,7 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 	if err != nil {
 		return nil, errWith(ExitInput, "", err)
 	}
-	w := &world{spec: spec}
+	w := &world{log: s.Log, spec: spec}
 	urls := o.Servers
 	var pool atomic.Pointer[env.Pool] // who is told of restarts, when it is there
 	switch {
@@ -93,8 +98,10 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 		urls = []string{w.server.URL}
 	}
 	w.pool, err = env.NewPool(spec, urls, env.PoolOptions{
-		Client: env.Options{Parser: env.Parser(o.Parser), ActionFormat: env.ActionFormat(o.Actions), Timeout: o.Timeout, Attempts: o.Retries + 1},
+		Client: env.Options{Parser: env.Parser(o.Parser), ActionFormat: env.ActionFormat(o.Actions), Timeout: o.Timeout, Timeouts: o.Timeouts, Attempts: o.Retries + 1},
 		Log:    s.Log,
+
+		MaxPerServer: o.MaxInstances, MaxRequests: o.MaxRequests, QuarantineAfter: o.QuarantineAfter,
 
 		WaitHealthy: cmp.Or(s.waitHealthy, o.WaitHealthy),
 	})

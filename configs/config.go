@@ -65,7 +65,15 @@ type Env struct {
 	Parser          string   `toml:"parser"`
 	ActionFormat    string   `toml:"action_format"`
 	TimeoutS        float64  `toml:"timeout_s"`
+	CreateTimeoutS  float64  `toml:"create_timeout_s"`
+	ResetTimeoutS   float64  `toml:"reset_timeout_s"`
+	StepTimeoutS    float64  `toml:"step_timeout_s"`
+	ObserveTimeoutS float64  `toml:"observe_timeout_s"`
+	CloseTimeoutS   float64  `toml:"close_timeout_s"`
 	Retries         int      `toml:"retries"`
+	MaxInstances    int      `toml:"max_instances"`
+	MaxRequests     int      `toml:"max_requests"`
+	QuarantineAfter int      `toml:"quarantine_after"`
 	WaitHealthyS    float64  `toml:"wait_healthy_s"`
 	Instruction     string   `toml:"instruction"`
 	InstructionFile string   `toml:"instruction_file"`
@@ -82,6 +90,7 @@ type Env struct {
 	Python        string            `toml:"python"`
 	Venv          string            `toml:"venv"`
 	StartTimeoutS float64           `toml:"start_timeout_s"`
+	HangTimeoutS  float64           `toml:"hang_timeout_s"`
 }
 
 // Data says how tasks become steps.
@@ -106,6 +115,7 @@ type Agent struct {
 	MaxParseFailures int    `toml:"max_parse_failures"`
 	MaxWorkers       int    `toml:"max_workers"`
 	EpisodeRetries   int    `toml:"episode_retries"`
+	EpisodeReplays   int    `toml:"episode_replays"`
 }
 
 // Rollout says how replies are sampled.

@@ -34,6 +34,7 @@ func Defaults() Config {
 			MaxObsTokens:   1000,
 			MaxWorkers:     64,
 			EpisodeRetries: 2,
+			EpisodeReplays: 10,
 		},
 		Rollout: Rollout{
 			Engine:           "local",
@@ -141,8 +142,8 @@ func Defaults() Config {
 // and MaxTurns are empty: ActionFormat and the [agent] section fill them.
 func DefaultEnv(name string) Env {
 	return Env{
-		Name: name, Weight: 1, Parser: "g2", ActionFormat: react, TimeoutS: 300, Retries: 5, WaitHealthyS: 120,
-		NumServers: 1, BasePort: 36001,
+		Name: name, Weight: 1, Parser: "g2", ActionFormat: react, TimeoutS: 300, CloseTimeoutS: 5, Retries: 5,
+		QuarantineAfter: 3, WaitHealthyS: 120, NumServers: 1, BasePort: 36001, HangTimeoutS: 120,
 	}
 }
 

@@ -53,6 +53,7 @@ func (e Env) launchKeys() []string {
 		{"python", e.Python != ""},
 		{"venv", e.Venv != ""},
 		{"start_timeout_s", e.StartTimeoutS != 0},
+		{"hang_timeout_s", e.HangTimeoutS != def.HangTimeoutS},
 	} {
 		if k.set {
 			keys = append(keys, k.name)

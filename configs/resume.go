@@ -15,9 +15,11 @@ var mayChange = []struct {
 		"trainer.project", "trainer.experiment", "trainer.experiment_suffix", "trainer.output_dir", "log.backends", "log.level", "actor.calculate_entropy",
 	}},
 	{"where it runs and how fast", []string{
-		"model.device", "env.servers", "env.timeout_s", "env.retries", "env.wait_healthy_s", "env.launch", "env.num_servers",
+		"model.device", "env.servers", "env.timeout_s", "env.create_timeout_s", "env.reset_timeout_s", "env.step_timeout_s",
+		"env.observe_timeout_s", "env.close_timeout_s", "env.retries", "env.max_instances", "env.max_requests", "env.quarantine_after",
+		"env.wait_healthy_s", "env.hang_timeout_s", "env.launch", "env.num_servers",
 		"env.base_port", "env.checkout", "env.command", "env.workdir", "env.environment", "env.python", "env.venv", "env.start_timeout_s",
-		"agent.max_workers", "agent.episode_retries",
+		"agent.max_workers", "agent.episode_retries", "agent.episode_replays",
 		"rollout.max_sequences", "rollout.max_batch_tokens", "rollout.kv_cache_fraction", "rollout.deterministic",
 		"reward.score_timeout_s", "reward.score_batch_size",
 		"actor.micro_batch_size", "actor.dynamic_batch", "actor.max_tokens_per_micro_batch", "critic.micro_batch_size", "ref.micro_batch_size", "sft.micro_batch_size",

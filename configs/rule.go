@@ -99,14 +99,6 @@ func aboveTo(lo, hi float64) rule {
 // topK is off at -1 and 0 and a count above.
 var topK = numeric("-1 or 0 (off), or at least 1", func(x float64) bool { return x >= -1 })
 
-// oneWeight is the only weight there is so far.
-var oneWeight = rule{"1", func(v any) string {
-	if v.(float64) != 1 {
-		return fmt.Sprintf("%v is not implemented yet; allowed now: 1", v)
-	}
-	return ""
-}}
-
 // orOff allows -1, which stands for "not set", beside at least 0.
 var orOff = numeric("-1 (not set), or at least 0", func(x float64) bool { return x >= -1 })
 

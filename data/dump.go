@@ -80,6 +80,7 @@ type dumpLine struct {
 	Weights       string     `json:"weights"`
 	WeightVersion int64      `json:"weight_version"`
 	Attempts      int        `json:"attempts"`
+	Replays       int        `json:"replays,omitempty"`
 	Millis        float64    `json:"ms"`
 	Err           string     `json:"error,omitempty"`
 }
@@ -90,7 +91,7 @@ func newDumpLine(e *Episode, weights string) dumpLine {
 		Wave: e.Wave, WaveSize: e.WaveSize, Instruction: e.Instruction, Created: e.Created,
 		Outcome: e.Outcome, Reward: e.Reward, Turns: orEmpty(e.Turns), IDs: orEmpty(e.Tokens), Mask: dumpMask(e.Mask),
 		LogProbs: orEmpty(e.LogProbs), Messages: orEmpty(e.Messages), Exchanges: orEmpty(e.Exchanges), Weights: weights,
-		WeightVersion: e.WeightVersion, Attempts: e.Attempts, Millis: e.Millis, Err: e.Err,
+		WeightVersion: e.WeightVersion, Attempts: e.Attempts, Replays: e.Replays, Millis: e.Millis, Err: e.Err,
 	}
 }
 
@@ -99,7 +100,7 @@ func (l *dumpLine) episode() *Episode {
 		Task: Task{ID: l.TaskID, Env: l.Env, Index: l.Index}, UID: l.UID, Sample: l.Sample, Seed: l.Seed,
 		Wave: l.Wave, WaveSize: l.WaveSize, Instruction: l.Instruction, Created: l.Created,
 		Outcome: l.Outcome, Reward: l.Reward, Turns: l.Turns, Tokens: l.IDs, Mask: l.Mask, LogProbs: l.LogProbs,
-		Messages: l.Messages, Exchanges: l.Exchanges, WeightVersion: l.WeightVersion, Attempts: l.Attempts, Millis: l.Millis, Err: l.Err,
+		Messages: l.Messages, Exchanges: l.Exchanges, WeightVersion: l.WeightVersion, Attempts: l.Attempts, Replays: l.Replays, Millis: l.Millis, Err: l.Err,
 	}
 }
 

@@ -113,7 +113,8 @@ type Episode struct {
 	Outcome       Outcome    `json:"outcome"`
 	Err           string     `json:"error,omitempty"`
 	WeightVersion int64      `json:"weight_version"`
-	Attempts      int        `json:"attempts"` // 1 + retries after infrastructure failures
+	Attempts      int        `json:"attempts"`          // 1 + retries after infrastructure failures
+	Replays       int        `json:"replays,omitempty"` // lost instances that another took the place of
 	Millis        float64    `json:"ms"`
 }
 

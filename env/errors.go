@@ -46,6 +46,7 @@ type Error struct {
 
 	// retryable is decided where the rules are known (caller.classify).
 	retryable bool
+	watched   bool // Options.watch has been told
 }
 
 // Error names the operation, the address, the kind, and the server's words.

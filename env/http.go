@@ -21,11 +21,12 @@ import (
 
 // The limits of a call where Options leaves them open.
 const (
-	DefaultTimeout  = 300 * time.Second
-	DefaultAttempts = 5
-	DefaultMaxReply = 16 << 20
-	defaultBackoff  = 100 * time.Millisecond
-	dialTimeout     = 10 * time.Second
+	DefaultTimeout      = 300 * time.Second
+	DefaultCloseTimeout = 5 * time.Second
+	DefaultAttempts     = 5
+	DefaultMaxReply     = 16 << 20
+	defaultBackoff      = 100 * time.Millisecond
+	dialTimeout         = 10 * time.Second
 	// idleTimeout stays below the 5 s after which uvicorn closes an idle
 	// connection without a word: a step sent into a closed connection must
 	// not be repeated, so the connection has to be gone before.
@@ -59,10 +60,13 @@ type caller struct {
 	client   *http.Client
 	base     string // without trailing slash
 	timeout  time.Duration
+	timeouts Timeouts
 	attempts int
 	maxReply int64
 	backoff  time.Duration
 	record   Recorder
+	watch    func(*Error, []string)
+	gate     chan struct{}
 	server   server
 }
 
@@ -83,6 +87,7 @@ func newCaller(o Options, s server) (*caller, error) {
 	c := &caller{
 		client: sharedClient, base: base, timeout: DefaultTimeout, attempts: DefaultAttempts,
 		maxReply: DefaultMaxReply, backoff: defaultBackoff, record: o.Record, server: s,
+		timeouts: o.Timeouts, watch: o.watch, gate: o.gate,
 	}
 	if o.Client != nil {
 		c.client = o.Client
@@ -148,12 +153,30 @@ func (c *caller) call(ctx context.Context, op, method, path string, body []byte)
 	}
 }
 
-// exchange sends one request once and records what came of it.
+// exchange sends one request once and records what came of it. Where a server
+// takes only so many at once, it waits for its turn first: that is no part of
+// the call's time.
 func (c *caller) exchange(ctx context.Context, op, method, path string, body []byte) (json.RawMessage, *Error) {
-	began := time.Now()
 	address := c.base + path
-	status, reply, sent, err := c.roundTrip(ctx, method, address, body)
-	failure := c.classify(ctx, op, address, status, reply, sent, err)
+	if c.gate != nil {
+		select {
+		case c.gate <- struct{}{}:
+			defer func() { <-c.gate }()
+		case <-ctx.Done():
+			return nil, &Error{Op: op, URL: address, Kind: KindCancelled, Err: context.Cause(ctx)}
+		}
+	}
+	began := time.Now()
+	limit := c.timeouts.of(op, c.timeout)
+	a, err := c.roundTrip(ctx, limit, method, address, body)
+	status, reply := a.status, a.body
+	failure := c.classify(ctx, op, address, limit, a, err)
+	if c.watch != nil {
+		if failure != nil {
+			failure.watched = true
+		}
+		c.watch(failure, a.marks)
+	}
 	if c.record != nil {
 		x := data.Exchange{
 			Method: method,
@@ -184,10 +207,17 @@ func (once) Read([]byte) (int, error) { return 0, io.EOF }
 
 var errOversize = errors.New("reply longer than the limit")
 
-// roundTrip does the exchange itself. sent is true once a connection was
-// handed to the request: from then on some of it may have left.
-func (c *caller) roundTrip(ctx context.Context, method, address string, body []byte) (status int, reply []byte, sent bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+// answer is what came back from a server, as far as it came.
+type answer struct {
+	status int // 0: no status line
+	body   []byte
+	sent   bool     // a connection was handed to the request: some of it may have left
+	marks  []string // what injectedHeader names
+}
+
+// roundTrip does the exchange itself.
+func (c *caller) roundTrip(ctx context.Context, limit time.Duration, method, address string, body []byte) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var got atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -202,7 +232,7 @@ func (c *caller) roundTrip(ctx context.Context, method, address string, body []b
 	}
 	req, err := http.NewRequestWithContext(ctx, method, address, r)
 	if err != nil {
-		return 0, nil, false, err
+		return answer{}, err
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -211,18 +241,19 @@ func (c *caller) roundTrip(ctx context.Context, method, address string, body []b
 	req.Header.Set("User-Agent", "openmanus")
 	resp, err := c.client.Do(req)
 	if err != nil {
-		return 0, nil, got.Load(), err
+		return answer{sent: got.Load()}, err
 	}
 	defer resp.Body.Close()
-	reply, err = io.ReadAll(io.LimitReader(resp.Body, c.maxReply+1))
+	reply, err := io.ReadAll(io.LimitReader(resp.Body, c.maxReply+1))
 	if err == nil && int64(len(reply)) > c.maxReply {
 		err = errOversize
 	}
-	return resp.StatusCode, reply, true, err
+	return answer{status: resp.StatusCode, body: reply, sent: true, marks: resp.Header.Values(injectedHeader)}, err
 }
 
 // classify turns what came back into an Error, or nil if it is a reply.
-func (c *caller) classify(ctx context.Context, op, address string, status int, reply []byte, sent bool, err error) *Error {
+func (c *caller) classify(ctx context.Context, op, address string, limit time.Duration, a answer, err error) *Error {
+	status, reply, sent := a.status, a.body, a.sent
 	e := &Error{Op: op, URL: address, Status: status, Sent: sent, Err: err}
 	switch {
 	case err != nil:
@@ -233,7 +264,7 @@ func (c *caller) classify(ctx context.Context, op, address string, status int, r
 		case errors.Is(err, errOversize):
 			e.Kind, e.Err = KindOversize, fmt.Errorf("more than %d bytes", c.maxReply)
 		case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout() && sent:
-			e.Kind, e.Err = KindTimeout, fmt.Errorf("no complete reply within %v", c.timeout)
+			e.Kind, e.Err = KindTimeout, fmt.Errorf("no complete reply within %v", limit)
 		default:
 			e.Kind, e.Err = KindConnection, cause(err)
 		}

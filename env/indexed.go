@@ -42,6 +42,9 @@ type toolReset struct {
 	EnvIdx json.RawMessage `json:"env_idx"`
 }
 
+// serverID is what the server calls the instance, a number or a text.
+func (in *indexed) serverID() string { return string(in.idx) }
+
 // createBare posts body to /create, which answers the id alone.
 func (in *indexed) createBare(ctx context.Context, body any) error {
 	raw, err := in.post(ctx, opCreate, "/create", body)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 )
@@ -17,6 +18,9 @@ type instance struct {
 	busy   atomic.Bool
 	closed bool // guarded by busy
 }
+
+// serverID is what the server calls the instance.
+func (in *instance) serverID() string { return strconv.FormatInt(in.id, 10) }
 
 // enter claims the instance for one call; the caller defers leave.
 func (in *instance) enter() error {

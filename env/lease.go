@@ -2,6 +2,7 @@ package env
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/openmanus/openmanus/data"
@@ -61,10 +62,12 @@ func (s *slot) keep(x exchange) {
 // again. Only the first Release or Fail of a lease counts.
 func (l *Lease) Release(ok bool) { l.end(ok, nil, !ok) }
 
-// Fail ends the lease after err. The instance is dropped; the server is
-// blamed only for what ServerFault says it is to blame for.
-func (l *Lease) Fail(err error) { l.end(false, err, ServerFault(err)) }
+// Fail ends the lease after err. The instance is dropped. What ServerFault says
+// the server is to blame for counts as one failed exchange of its row, unless
+// it was counted when it happened, as the failures of clients are.
+func (l *Lease) Fail(err error) { l.end(false, err, false) }
 
+// end gives the instance back; blame takes its server out of service.
 func (l *Lease) end(ok bool, err error, blame bool) {
 	if l.released.Swap(true) {
 		return
@@ -74,16 +77,17 @@ func (l *Lease) end(ok bool, err error, blame bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.live--
-	if ok {
-		s.failures = 0
-	}
 	if ok && !p.closed && sl.era == s.era {
 		s.free = append(s.free, sl)
 	} else {
 		p.giveBack(s, sl)
 	}
-	if blame && sl.era == s.era {
+	var known *Error
+	switch {
+	case blame && sl.era == s.era:
 		p.quarantine(s, err)
+	case ServerFault(err) && errors.As(err, &known) && !known.watched:
+		p.failed(s, err)
 	}
 	p.notify()
 }
@@ -92,6 +96,9 @@ func (l *Lease) end(ok bool, err error, blame bool) {
 // hold up an episode. What the server says to it changes nothing.
 // The caller holds mu.
 func (p *Pool) giveBack(s *poolServer, sl *slot) {
+	if s.held[sl.id] == sl {
+		delete(s.held, sl.id)
+	}
 	p.spawn(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
 		defer cancel()

@@ -46,11 +46,37 @@ type Options struct {
 	Parser       Parser
 	ActionFormat ActionFormat
 	Timeout      time.Duration // of one call, DefaultTimeout if 0
+	Timeouts     Timeouts      // of calls of one sort, where they differ
 	Attempts     int           // of one repeatable call, DefaultAttempts if 0
 	MaxReply     int64         // bytes, DefaultMaxReply if 0
 	Backoff      time.Duration // before the second attempt, doubling after; 100 ms if 0
 	Record       Recorder      // nil: nothing is recorded
 	Client       *http.Client  // nil: the process's shared transport
+
+	// watch, if set, is told of every exchange that was tried: of its error,
+	// nil if it went well, and of what the reply's header says was done to it.
+	watch func(failure *Error, marks []string)
+	// gate, if set, holds as many tokens as requests may be under way.
+	gate chan struct{}
+}
+
+// Timeouts are the time limits of calls by what they ask for; 0 means
+// Options.Timeout. Those of Create hold for a request that a client makes to
+// prepare itself, too.
+type Timeouts struct {
+	Create, Reset, Step, Observe, Close time.Duration
+}
+
+// of is the limit of one operation where any has the limit usual.
+func (t Timeouts) of(op string, usual time.Duration) time.Duration {
+	own := map[string]time.Duration{opCreate: t.Create, opReset: t.Reset, opStep: t.Step, opObserve: t.Observe, opClose: t.Close}[op]
+	switch {
+	case own > 0:
+		return own
+	case op == opClose: // it is asked for nobody's sake but the server's
+		return min(usual, DefaultCloseTimeout)
+	}
+	return usual
 }
 
 // grammar gives how the replies of s are read, or says why they cannot be

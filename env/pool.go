@@ -16,9 +16,17 @@ type PoolOptions struct {
 	// Client is how instances are created; its BaseURL and Record are ignored
 	// (see Lease.Record).
 	Client Options
-	// MaxPerServer bounds the live leases of one server, 0 for no bound. Some
-	// servers hold a fixed number of instances and then hand one out twice.
+	// MaxPerServer bounds the live leases of one server; 0 is the bound of the
+	// environment (Spec.MaxInstances), if it has one. Some servers hold a fixed
+	// number of instances and then hand one out twice.
 	MaxPerServer int
+	// MaxRequests bounds the requests one server is sent at a time; 0 is the
+	// bound of the environment (Spec.OneAtATime), if it has one.
+	MaxRequests int
+	// QuarantineAfter is how many failed exchanges in a row take a server out
+	// of service, 3 if 0. One that cannot even create an instance is taken out
+	// at once.
+	QuarantineAfter int
 	// WaitHealthy is how long Acquire waits while every server is down, two
 	// minutes if 0.
 	WaitHealthy time.Duration
@@ -30,12 +38,20 @@ type PoolOptions struct {
 
 // The limits where PoolOptions leaves them open.
 const (
+	DefaultQuarantineAfter = 3
+
 	defaultWaitHealthy = 2 * time.Minute
 	defaultProbePause  = 250 * time.Millisecond
 	defaultProbeMax    = 30 * time.Second
 	probeTimeout       = 5 * time.Second
-	giveBackTimeout    = 5 * time.Second
+	// giveBackTimeout bounds a call of Close with all its attempts; one of them
+	// ends by its own limit, so that it is counted as what it is.
+	giveBackTimeout = 30 * time.Second
 )
+
+// ErrFull is returned by AcquireNow when every place on the servers in service
+// is taken.
+var ErrFull = errors.New("every instance that the environment servers in service can hold is in use")
 
 // ErrPoolClosed is returned by Acquire after Close.
 var ErrPoolClosed = errors.New("the pool of environment servers is closed")
@@ -58,6 +74,7 @@ type Pool struct {
 	changed chan struct{} // closed and replaced whenever Acquire might find more; guarded by mu
 	closed  bool          // guarded by mu
 	jobs    int           // the pool's own goroutines; guarded by mu
+	counts  Counts        // guarded by mu
 }
 
 // poolServer is one server. Its mutable fields are guarded by Pool.mu unless they say otherwise.
@@ -66,11 +83,15 @@ type poolServer struct {
 	root string // where the probe asks
 	// starts counts the restarts ServerDown told of; not guarded.
 	starts atomic.Int64
+	// gate bounds the requests under way; nil: there is no bound. Not guarded.
+	gate chan struct{}
 
-	live     int     // leases out, or being created
-	free     []*slot // instances waiting for a lease
-	era      int     // counts quarantines: an instance of an older era is not used again
-	failures int     // in a row
+	live     int              // leases out, or being created
+	free     []*slot          // instances waiting for a lease
+	held     map[string]*slot // instances in leases and waiting, by the server's id
+	era      int              // counts quarantines: an instance of an older era is not used again
+	row      int              // failed exchanges since the last good one
+	failures int              // quarantines and failed probes since the last good exchange
 	down     bool
 	lastErr  error
 }
@@ -78,6 +99,7 @@ type poolServer struct {
 // slot is one instance, in a lease or in the free list.
 type slot struct {
 	client Client
+	id     string // the server's, "" where the client does not tell
 	era    int
 	// What follows is used by the goroutine that has the lease.
 	record  Recorder
@@ -100,10 +122,19 @@ func NewPool(spec Spec, urls []string, o PoolOptions) (*Pool, error) {
 	if o.ProbeMax <= 0 {
 		o.ProbeMax = defaultProbeMax
 	}
+	if o.QuarantineAfter <= 0 {
+		o.QuarantineAfter = DefaultQuarantineAfter
+	}
+	if o.MaxPerServer <= 0 {
+		o.MaxPerServer = spec.MaxInstances
+	}
+	if o.MaxRequests <= 0 && spec.OneAtATime {
+		o.MaxRequests = 1
+	}
 	if _, _, err := o.Client.grammar(spec); err != nil {
 		return nil, fmt.Errorf("environment %s: %w", spec.Name, err)
 	}
-	p := &Pool{spec: spec, o: o, log: o.Log, changed: make(chan struct{})}
+	p := &Pool{spec: spec, o: o, log: o.Log, changed: make(chan struct{}), counts: Counts{Faults: map[string]int64{}}}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
@@ -117,7 +148,11 @@ func NewPool(spec Spec, urls []string, o PoolOptions) (*Pool, error) {
 			return nil, fmt.Errorf("environment %s: server %s is listed twice", spec.Name, base)
 		}
 		seen[base] = true
-		p.servers = append(p.servers, &poolServer{url: base, root: rootURL(base, spec.PathSuffix)})
+		s := &poolServer{url: base, root: rootURL(base, spec.PathSuffix), held: map[string]*slot{}}
+		if o.MaxRequests > 0 {
+			s.gate = make(chan struct{}, o.MaxRequests)
+		}
+		p.servers = append(p.servers, s)
 	}
 	p.life, p.stop = context.WithCancel(context.Background())
 	return p, nil
@@ -127,7 +162,14 @@ func NewPool(spec Spec, urls []string, o PoolOptions) (*Pool, error) {
 // servers that fail; it fails itself if a server refuses the request for
 // another reason than being ill, with a DownError if every server stays down
 // for PoolOptions.WaitHealthy, or if ctx ends.
-func (p *Pool) Acquire(ctx context.Context) (*Lease, error) {
+func (p *Pool) Acquire(ctx context.Context) (*Lease, error) { return p.acquire(ctx, true) }
+
+// AcquireNow is Acquire for a caller that holds leases and gives none back until
+// it has got what it asks for: where Acquire would wait for one to come back,
+// the error is ErrFull.
+func (p *Pool) AcquireNow(ctx context.Context) (*Lease, error) { return p.acquire(ctx, false) }
+
+func (p *Pool) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	var downSince time.Time
 	for {
 		if err := ctx.Err(); err != nil {
@@ -148,18 +190,21 @@ func (p *Pool) Acquire(ctx context.Context) (*Lease, error) {
 			}
 			continue
 		}
-		wait := time.Duration(1<<63 - 1)
+		limit := time.Duration(1<<63 - 1)
 		if down := p.allDown(); down != nil {
 			if downSince.IsZero() {
 				downSince = time.Now()
 			}
-			if wait = p.o.WaitHealthy - time.Since(downSince); wait <= 0 {
+			if limit = p.o.WaitHealthy - time.Since(downSince); limit <= 0 {
 				return nil, &DownError{Env: p.spec.Name, Waited: p.o.WaitHealthy, Err: down}
 			}
 		} else {
+			if !wait {
+				return nil, ErrFull
+			}
 			downSince = time.Time{}
 		}
-		t := time.NewTimer(wait)
+		t := time.NewTimer(limit)
 		select {
 		case <-changed:
 		case <-t.C:
@@ -168,6 +213,9 @@ func (p *Pool) Acquire(ctx context.Context) (*Lease, error) {
 		t.Stop()
 	}
 }
+
+// MaxLeases is how many leases can be out at once, 0 where nothing bounds them.
+func (p *Pool) MaxLeases() int { return len(p.servers) * p.o.MaxPerServer }
 
 // pick claims a place on the least loaded server, with a free instance if
 // that has one. Without a place it gives the channel to wait on.
@@ -207,20 +255,61 @@ func (p *Pool) create(ctx context.Context, s *poolServer) (*slot, error) {
 	p.mu.Unlock()
 	o := p.o.Client
 	o.BaseURL, o.Record, o.Client = s.url, sl.keep, p.bound(s)
-	client, err := p.spec.New(ctx, o)
-	if err == nil {
-		sl.client = client
-		return sl, nil
+	o.gate = s.gate
+	o.watch = func(failure *Error, marks []string) { p.watch(s, failure, marks) }
+	var err error
+	for range max(p.o.MaxPerServer, leastCreates) {
+		var client Client
+		if client, err = p.spec.New(ctx, o); err != nil {
+			break
+		}
+		if p.hold(s, sl, client) {
+			return sl, nil
+		}
+		// Somebody plays on it: it is neither used nor given back.
+		err = &SharedError{Env: p.spec.Name, Server: s.url}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.live--
 	p.notify()
-	if ServerFault(err) {
+	if ServerFault(err) || errors.Is(err, ErrRestarted) {
 		p.quarantine(s, err)
 		return nil, nil
 	}
 	return nil, err
+}
+
+// leastCreates is how often at least a create is tried that is answered with
+// instances which are in use.
+const leastCreates = 8
+
+// hold takes an instance for sl, unless it is one that another slot has. A
+// server that is full hands its instances out again in turn, as does one that
+// was started again unnoticed, or counts its ids without a lock.
+func (p *Pool) hold(s *poolServer, sl *slot, client Client) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known, ok := client.(interface{ serverID() string }); ok {
+		id := known.serverID()
+		if s.held[id] != nil {
+			return false
+		}
+		sl.id = id
+		s.held[id] = sl
+	}
+	sl.client = client
+	p.counts.Instances++
+	return true
+}
+
+// SharedError says that a server gives out no instance but those that are in
+// use already.
+type SharedError struct{ Env, Server string }
+
+// Error says what to change.
+func (e *SharedError) Error() string {
+	return fmt.Sprintf("environment %s: %s hands out instances that are in use: it holds fewer than env.max_instances says, or another program plays on it", e.Env, e.Server)
 }
 
 // allDown gives the last words of every server if all are down, else nil.

@@ -321,7 +321,7 @@ func TestPoolFail(t *testing.T) {
 		{errors.New("the model failed"), false},
 	} {
 		a := newCrowd(t)
-		p := newPool(t, PoolOptions{}, a.URL)
+		p := newPool(t, PoolOptions{QuarantineAfter: 1}, a.URL)
 		acquire(t, p).Fail(tt.err)
 		until(t, "the instance is given back", func() bool { _, open := a.counts(); return open == 0 })
 		acquire(t, p).Release(true)

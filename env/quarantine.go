@@ -9,8 +9,8 @@ import (
 )
 
 // quarantine takes s out of service and starts the probe that brings it back.
-// The first failure is probed at once, so that a single lost reply costs a
-// round trip; further failures in a row wait longer each time. The instances
+// The first probe comes at once, so that a few lost replies cost a round trip;
+// where no good exchange lies between, the next wait longer each time. The instances
 // s has are not used again: after a restart its ids start from 0 anew, and an
 // old id may be somebody else's. The caller holds mu.
 func (p *Pool) quarantine(s *poolServer, err error) {
@@ -23,7 +23,9 @@ func (p *Pool) quarantine(s *poolServer, err error) {
 	}
 	s.down = true
 	s.era++
+	s.row = 0
 	s.failures++
+	p.counts.Quarantines++
 	for _, sl := range s.free {
 		p.giveBack(s, sl)
 	}
@@ -54,7 +56,7 @@ func (p *Pool) probeUntilUp(s *poolServer, pause time.Duration) {
 			return
 		}
 		if err == nil {
-			s.down = false
+			s.down, s.row = false, 0
 			p.notify()
 			p.mu.Unlock()
 			p.log.Info("environment server back in service", "server", s.url)

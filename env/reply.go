@@ -13,9 +13,14 @@ import (
 
 // malformed is the error for a reply that is not what it must be.
 func (c *caller) malformed(op, path string, raw json.RawMessage, err error) *Error {
-	return &Error{
+	e := &Error{
 		Kind: KindMalformed, Op: op, URL: c.base + path, Status: http.StatusOK, Words: shorten(string(raw)), Sent: true, Err: err,
 	}
+	if c.watch != nil {
+		e.watched = true
+		c.watch(e, nil)
+	}
+	return e
 }
 
 // object is a reply with keys. Its reads stop at the first one that fails and

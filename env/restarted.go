@@ -23,6 +23,7 @@ func (p *Pool) ServerDown(url string, err error) {
 	s.starts.Add(1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	s.held = map[string]*slot{} // the new process gives the same ids to others
 	if s.down {
 		s.era++ // an instance may have been created since it was found down
 		s.lastErr = err

@@ -15,8 +15,10 @@ import (
 type attempt struct {
 	job     *job
 	env     Env
-	lease   *env.Lease
+	lease   *env.Lease // nil: none could be had, or none in place of a lost one
 	session *engine.Session
+	record  env.Recorder
+	replays int
 	// failed is the result of an attempt that could not begin.
 	failed *data.Episode
 	// end is why no episode of the rollout is worth beginning any more.
@@ -25,17 +27,54 @@ type attempt struct {
 
 // begin counts a try at j and leases an instance for it.
 func (r *run) begin(ctx context.Context, j *job) *attempt {
-	j.attempts++
 	a := &attempt{job: j, env: r.envs[j.task.Env]}
-	var err error
-	if a.lease, err = a.env.Pool.Acquire(ctx); err != nil {
-		a.fail(ctx, data.EnvError, err)
-		var down *env.DownError
-		if errors.As(err, &down) {
-			a.end = down // the pool has waited: the next job would wait as long again
-		}
-	}
+	a.begun(ctx, a.acquire(ctx, a.env.Pool.Acquire))
 	return a
+}
+
+// beginNow is begin for one who holds leases that nobody gives back before: nil
+// where there is no place for another.
+func (r *run) beginNow(ctx context.Context, j *job) *attempt {
+	a := &attempt{job: j, env: r.envs[j.task.Env]}
+	err := a.acquire(ctx, a.env.Pool.AcquireNow)
+	if errors.Is(err, env.ErrFull) {
+		return nil
+	}
+	a.begun(ctx, err)
+	return a
+}
+
+func (a *attempt) begun(ctx context.Context, err error) {
+	a.job.attempts++
+	if err != nil {
+		a.fail(ctx, data.EnvError, err)
+	}
+}
+
+func (a *attempt) acquire(ctx context.Context, from func(context.Context) (*env.Lease, error)) (err error) {
+	a.lease, err = from(ctx)
+	var down *env.DownError
+	if errors.As(err, &down) {
+		a.end = down // the pool has waited: the next job would wait as long again
+	}
+	return err
+}
+
+// another takes a fresh instance for a lost one, as often as o allows.
+func (a *attempt) another(o Options) func(context.Context, error) (env.Client, error) {
+	return func(ctx context.Context, lost error) (env.Client, error) {
+		if a.replays >= o.Replays {
+			return nil, nil
+		}
+		a.replays++
+		o.Log.Debug("instance lost, going on with another", "task", a.job.task.ID, "sample", a.job.sample, "server", a.lease.Server(), "error", lost)
+		a.lease.Fail(lost)
+		if err := a.acquire(ctx, a.env.Pool.Acquire); err != nil {
+			return nil, err
+		}
+		a.lease.Record(a.record)
+		return a.lease.Client(), nil
+	}
 }
 
 // open takes a session beforehand.
@@ -85,11 +124,15 @@ func (a *attempt) play(ctx context.Context, o Options) (*data.Episode, error) {
 	var exchanges, created []data.Exchange
 	if o.Exchanges {
 		created = a.lease.Created()
-		a.lease.Record(func(x data.Exchange) { exchanges = append(exchanges, x) })
+		a.record = func(x data.Exchange) { exchanges = append(exchanges, x) }
+		a.lease.Record(a.record)
 	}
-	ep, err := agent.RunEpisode(ctx, a.env.Setup, a.start())
-	switch ep.Outcome {
-	case data.EnvError, data.Cancelled:
+	start := a.start()
+	start.Another = a.another(o)
+	ep, err := agent.RunEpisode(ctx, a.env.Setup, start)
+	switch {
+	case a.lease == nil:
+	case ep.Outcome == data.EnvError || ep.Outcome == data.Cancelled:
 		// An instance that was left in the middle of a call may still be
 		// working on it: it is not used again.
 		a.lease.Fail(err)
@@ -105,5 +148,5 @@ func (a *attempt) play(ctx context.Context, o Options) (*data.Episode, error) {
 	if errors.As(err, &lost) && lost.Hopeless() {
 		return ep, err // every other episode would fail alike
 	}
-	return ep, nil
+	return ep, a.end
 }

@@ -37,9 +37,17 @@ func (e *expert) Close(*engine.Session) {}
 // also where the server drops requests, breaks replies off and resets
 // connections, none of which may be taken for something the model did.
 func TestMazeOverHTTP(t *testing.T) {
-	for name, faults := range map[string]string{"healthy": "", "faulty": "500:0.03,truncate:0.02,reset:0.02,seed=3"} {
+	const faults = "500:0.03,truncate:0.02,reset:0.02,seed=3"
+	for name, c := range map[string]struct {
+		faults            string
+		attempts, replays int
+	}{
+		"healthy":  {"", 1, 0},
+		"faulty":   {faults, 50, 0},
+		"replayed": {faults, 1, 100},
+	} {
 		t.Run(name, func(t *testing.T) {
-			f, err := fault.Parse(faults)
+			f, err := fault.Parse(c.faults)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,17 +90,20 @@ func TestMazeOverHTTP(t *testing.T) {
 				Engine: e, Renderer: fakeRenderer{}, Format: format, Spec: spec,
 				Options: agent.Options{MaxTurns: 60, MaxNewTokens: 50, MaxContext: 1 << 15, Temperature: 1},
 			}}}
-			eps, stats, err := RunEpisodes(t.Context(), envs, tasks, Options{GroupSize: 2, Concurrency: 8, Attempts: 50})
+			eps, stats, err := RunEpisodes(t.Context(), envs, tasks, Options{GroupSize: 2, Concurrency: 8, Attempts: c.attempts, Replays: c.replays})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, ep := range eps {
+				if ep.Attempts > 1 && c.attempts == 1 {
+					t.Errorf("game %d was played %d times from its start", ep.Task.Index, ep.Attempts)
+				}
 				if want := len(builtin.MazeExpert(ep.Task.Index)); ep.Outcome != data.Success || len(ep.Turns) != want {
 					t.Errorf("game %d: %s after %d turns, want success after %d; %s", ep.Task.Index, ep.Outcome, len(ep.Turns), want, ep.Err)
 				}
 			}
-			if (stats.Retries > 0) != (name == "faulty") {
-				t.Errorf("%d retries on a %s server", stats.Retries, name)
+			if (stats.Retries > 0) != (name == "faulty") || (stats.Replays > 0) != (name == "replayed") {
+				t.Errorf("%d retries and %d replays on a %s server", stats.Retries, stats.Replays, name)
 			}
 		})
 	}

@@ -35,6 +35,11 @@ type Options struct {
 	// that a failure of the infrastructure ended is played anew, from the same
 	// seed, with a fresh lease.
 	Attempts int
+	// Replays is the most times in one attempt that an instance which the
+	// environment lost is replaced by another, on which the actions so far are
+	// repeated, where that is possible (agent.Start.Another). Where it is not, or
+	// no more, the attempt has failed.
+	Replays int
 	// EpisodeTimeout bounds one attempt, waiting for a lease not included; 0
 	// is no bound.
 	EpisodeTimeout time.Duration
@@ -77,6 +82,7 @@ type Progress struct {
 type Stats struct {
 	Progress
 	Retries int // attempts beyond the first
+	Replays int // instances that took the place of lost ones inside attempts
 	Turns   int
 	Tokens  int // in all episodes, sampled ones included
 	Elapsed time.Duration
@@ -103,6 +109,7 @@ func validate(envs map[string]Env, tasks []data.Task, o Options) error {
 	atLeast("group_size", o.GroupSize, 1)
 	atLeast("concurrency", o.Concurrency, 1)
 	atLeast("attempts", o.Attempts, 1)
+	atLeast("replays", o.Replays, 0)
 	if !(o.MaxFailed >= 0 && o.MaxFailed < 1) {
 		errs = append(errs, fmt.Errorf("the share of episodes that may fail is %g, want it in [0, 1)", o.MaxFailed))
 	}

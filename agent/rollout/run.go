@@ -109,12 +109,19 @@ func (r *run) stream(ctx context.Context, jobs []*job) {
 func (r *run) waves(ctx context.Context, jobs []*job) {
 	for n := 1; len(jobs) > 0 && ctx.Err() == nil; n++ {
 		wave := jobs[:r.waveSize(jobs)]
+		attempts := []*attempt{r.begin(ctx, wave[0])}
+		for _, j := range wave[1:] {
+			a := r.beginNow(ctx, j)
+			if a == nil { // a server is out of service: who has a lease plays, the others come next
+				break
+			}
+			attempts = append(attempts, a)
+		}
+		wave = wave[:len(attempts)]
 		jobs = jobs[len(wave):]
-		attempts := make([]*attempt, len(wave))
-		for i, j := range wave {
-			attempts[i] = r.begin(ctx, j)
-			if end := attempts[i].end; end != nil {
-				r.stop(end)
+		for _, a := range attempts {
+			if a.end != nil {
+				r.stop(a.end)
 			}
 		}
 		for _, a := range attempts {
@@ -180,6 +187,7 @@ func (r *run) settle(j *job, ep *data.Episode, end error) bool {
 	retry := end == nil && !ep.Outcome.Trainable() && ep.Outcome != data.Cancelled && j.attempts < r.o.Attempts
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.stats.Replays += ep.Replays
 	if retry {
 		r.stats.Retries++
 		r.o.Log.Warn("episode failed, trying again", "task", j.task.ID, "sample", j.sample, "attempt", j.attempts,

@@ -55,7 +55,8 @@ const Help = `comma-separated: STATUS:P (such as 500:0.05), hang:P, truncate:P, 
 //	500:0.05,hang:0.01,slow:200ms,slow:2s:0.1,truncate:0.01,reset:0.01,duplicate:0.01,seed=7
 //
 // Every rule is drawn for every request on its own; slow rules add up, and of
-// the others the first that strikes, in the order written, is carried out. A
+// the others the first that strikes, in the order written, is carried out. There
+// is no pause before a hang or a reset, which leave no reply to see it by. A
 // duplicate strikes a create or a reset alone: nobody could tell a step that
 // was made twice from a game that moved on. The greeting on GET / is spared,
 // so that a probe tells a bad server from one that is gone.
@@ -145,6 +146,9 @@ func (f *Plan) draw(rng *rand.Rand, repeatable bool) (pause time.Duration, strik
 		case strike == nil:
 			strike = r
 		}
+	}
+	if strike != nil && (strike.kind == hang || strike.kind == reset) {
+		pause = 0 // nobody could tell that there was one before a reply that never comes
 	}
 	return pause, strike
 }

@@ -75,6 +75,68 @@ func seen(x data.Exchange) string {
 	return "other: " + x.Err
 }
 
+// The counts that a pool keeps agree with the proxy's, every kind of fault in
+// play at once.
+func TestPoolCountsAgree(t *testing.T) {
+	h, err := builtin.New("maze", builtin.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, h, "500:0.04,503:0.03,hang:0.02,slow:1ms:0.2,truncate:0.04,reset:0.04,duplicate:0.2,seed=5", nil)
+	spec, err := env.Lookup("maze")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A busy machine must not keep a call waiting for so long that it looks like a hang.
+	pool, err := env.NewPool(spec, []string{s.URL}, env.PoolOptions{
+		Client: env.Options{Timeout: 4 * time.Second, Backoff: time.Millisecond}, ProbePause: time.Millisecond, ProbeMax: 10 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for g := range 24 {
+		wg.Go(func() {
+			for i := range 4 {
+				l, err := pool.Acquire(context.Background())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, err = l.Client().Reset(context.Background(), (g+i)%builtin.MazeGames)
+				for n := 0; err == nil && n < 4; n++ {
+					_, err = l.Client().Step(context.Background(), "Action: p a n i c")
+				}
+				l.Fail(err) // a fresh one each time: creates shall meet faults too
+			}
+		})
+	}
+	wg.Wait()
+	if err := pool.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	kinds := map[string]string{
+		"500": "http_500", "503": "http_503", "hang": env.SeenTimeout, "slow": env.SeenSlow,
+		"truncate": env.SeenTruncated, "reset": env.SeenReset, "duplicate": env.SeenDuplicate,
+	}
+	got, want := pool.Counts(), map[string]int64{}
+	for kind, n := range s.Counts().Faults {
+		if proxy.SeenAs(kind) != kinds[kind] {
+			t.Errorf("%s is seen as %s", kind, proxy.SeenAs(kind))
+		}
+		want[proxy.SeenAs(kind)] = int64(n)
+	}
+	if d := cmp.Diff(want, got.Faults); d != "" {
+		t.Errorf("injected (-) and counted (+): %s", d)
+	}
+	if len(want) != len(kinds) {
+		t.Errorf("only %v were injected: the test shows too little", want)
+	}
+	if probes := s.Counts().Requests - got.Exchanges; probes < got.Quarantines {
+		t.Errorf("%d exchanges and %d quarantines, the proxy had %+v", got.Exchanges, got.Quarantines, s.Counts())
+	}
+}
+
 // tally counts what clients see. It is their Recorder and, for what an
 // exchange does not show, their transport.
 type tally struct {

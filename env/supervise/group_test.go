@@ -331,3 +331,35 @@ func TestLogIsCapped(t *testing.T) {
 		t.Errorf("the logs have %d bytes, allowed are %d", total, o.LogBytes)
 	}
 }
+
+// A server that takes connections and answers nothing is started again; what
+// hung is gone. One that fails at every question is not hung.
+func TestHungServer(t *testing.T) {
+	o := fake(t, "serve", 1)
+	o.HangTimeout = 2 * time.Second // a busy machine may take a healthy server for hung, too: it comes back all the same
+	down := make(chan error, 64)
+	o.OnDown = func(_ string, err error) { down <- err }
+	g := start(t, o)
+	url := g.URLs()[0]
+	hung := pidOf(t, url, "/pid")
+	stray := pidOf(t, url, "/spawn")
+	if err := syscall.Kill(hung, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is found hung", func() bool {
+		select {
+		case err := <-down:
+			return strings.Contains(err.Error(), "hung: it has answered nothing for 2s") && strings.Contains(err.Error(), url)
+		default:
+			return false
+		}
+	})
+	eventually(t, "another answers", func() bool {
+		text, err := get(url + "/pid")
+		pid, _ := strconv.Atoi(text)
+		return err == nil && pid != 0 && pid != hung
+	})
+	if alive(hung) || alive(stray) {
+		t.Error("the hung server, or what it had started, is still there")
+	}
+}

@@ -32,6 +32,10 @@ type Options struct {
 	// StartTimeout is how long a server may take until it answers,
 	// DefaultStartTimeout if 0.
 	StartTimeout time.Duration
+	// HangTimeout is how long a server may leave every question for its greeting
+	// without an answer before it is taken for hung and started again; 0: for
+	// ever.
+	HangTimeout time.Duration
 	// Grace is how long a server may take to end by SIGTERM, DefaultGrace if 0.
 	Grace time.Duration
 	// Backoff is the pause before a dead server is started again, doubling up

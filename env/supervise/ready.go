@@ -56,10 +56,15 @@ func ask(ctx context.Context, client *http.Client, url string) error {
 		return err
 	}
 	if reply.StatusCode >= 500 {
-		return fmt.Errorf("GET / answers status %d", reply.StatusCode)
+		return &statusError{reply.StatusCode}
 	}
 	return nil
 }
+
+// statusError is an answer all the same.
+type statusError struct{ status int }
+
+func (e *statusError) Error() string { return fmt.Sprintf("GET / answers status %d", e.status) }
 
 // sleep reports whether it slept the whole pause.
 func sleep(ctx context.Context, d time.Duration) bool {

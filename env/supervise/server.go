@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -42,21 +43,14 @@ func (s *server) run(ctx context.Context, first chan<- error) {
 	began := time.Now()
 	pause := o.Backoff
 	for restarts := 0; ; {
-		select {
-		case <-ctx.Done():
-			p.stop(o.Grace)
-			return
-		case <-p.exited:
-		}
-		p.stop(0)
+		err := s.attend(ctx, p)
 		if ctx.Err() != nil {
 			return
 		}
-		err := fmt.Errorf("server %s died: %w", s.url, p.err)
 		if o.OnDown != nil {
 			o.OnDown(s.url, err)
 		}
-		o.Log.Warn("environment server died; it is started again", "env", o.Name, "server", s.url, "error", p.err, "log", s.log)
+		o.Log.Warn("environment server is started again", "env", o.Name, "error", err, "log", s.log)
 		if time.Since(began) >= o.Steady {
 			pause = o.Backoff
 		}
@@ -77,6 +71,35 @@ func (s *server) run(ctx context.Context, first chan<- error) {
 		began = time.Now()
 		o.Log.Info("environment server started again", "env", o.Name, "server", s.url, "restarts", restarts)
 		s.up(restarts)
+	}
+}
+
+// attend waits until the server ended, by itself or because it hung or ctx did,
+// and says how. Nothing of it is left then.
+func (s *server) attend(ctx context.Context, p *process) error {
+	hung := make(chan struct{})
+	watch, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	if limit := s.o.HangTimeout; limit > 0 {
+		wg.Go(func() {
+			pulse(watch, s.url, limit)
+			if watch.Err() == nil {
+				close(hung)
+			}
+		})
+	}
+	select {
+	case <-ctx.Done():
+		p.stop(s.o.Grace)
+		return context.Cause(ctx)
+	case <-hung:
+		p.stop(s.o.Grace)
+		return fmt.Errorf("server %s hung: it has answered nothing for %v (hang_timeout_s)", s.url, s.o.HangTimeout)
+	case <-p.exited:
+		p.stop(0)
+		return fmt.Errorf("server %s died: %w", s.url, p.err)
 	}
 }
 

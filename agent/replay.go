@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/openmanus/openmanus/env"
+)
+
+// onInstance makes a call of the episode's client. Where the instance is lost
+// in it, the call is made on another one, on which everything so far was played
+// again: what the model said stays said, and nothing is sampled anew. A step is
+// never sent twice to the same instance.
+func (p *player) onInstance(ctx context.Context, call func() error) error {
+	refused := 0
+	err := call()
+	for ctx.Err() == nil && p.another != nil && lost(err) {
+		if p.started && !p.Spec.Deterministic {
+			return err
+		}
+		if !env.ServerFault(err) {
+			// The server answered, and does not want this: another instance
+			// may, if its own was lost without a word, but not two others.
+			if refused++; refused > 1 {
+				return err
+			}
+		}
+		client, stop := p.another(ctx, err)
+		switch {
+		case stop != nil:
+			return stop
+		case client == nil:
+			return err
+		}
+		p.client = client
+		p.ep.Replays++
+		if err = p.repeat(ctx); err == nil {
+			err = call()
+		}
+	}
+	return err
+}
+
+// lost reports whether err is a failed exchange with the instance's server.
+func lost(err error) bool {
+	var e *env.Error
+	return errors.As(err, &e) && e.Kind != env.KindCancelled
+}
+
+// repeat plays on a fresh instance what was played so far, and compares.
+func (p *player) repeat(ctx context.Context) error {
+	if !p.started {
+		return nil
+	}
+	obs, err := p.client.Reset(ctx, p.ep.Task.Index)
+	if err != nil {
+		return err
+	}
+	if obs.Text != p.first {
+		return &ReplayError{Want: p.first, Got: obs.Text}
+	}
+	for i := range p.answered {
+		t := &p.ep.Turns[i]
+		res, err := p.client.Step(ctx, p.Format.Parse(t.Text).Text)
+		if err != nil {
+			return err
+		}
+		if res.Observation != t.Observation || res.Reward != t.Reward || res.Done != t.Done {
+			return &ReplayError{
+				Turn: i + 1, Want: fmt.Sprintf("%s [reward %g, done %t]", t.Observation, t.Reward, t.Done),
+				Got: fmt.Sprintf("%s [reward %g, done %t]", res.Observation, res.Reward, res.Done),
+			}
+		}
+	}
+	return nil
+}
+
+// ReplayError says that another instance answered the same actions otherwise,
+// so that the episode cannot go on there.
+type ReplayError struct {
+	Turn      int // 0: the first observation
+	Want, Got string
+}
+
+// Error shows both answers.
+func (e *ReplayError) Error() string {
+	return fmt.Sprintf("the instance was lost, and another answers turn %d of the same actions with %.200q instead of %.200q", e.Turn, e.Got, e.Want)
+}

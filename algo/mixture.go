@@ -1,0 +1,115 @@
+package algo
+
+import (
+	"errors"
+
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/data"
+)
+
+// Overall is the name under which the figures of all environments together are
+// reported, in the place of an environment's.
+const Overall = "overall"
+
+// newOrder makes the order in which the tasks of all environments are drawn.
+func newOrder(envs []Env, o Options) (*data.Mixture, error) {
+	var shares []data.Share
+	for _, e := range envs {
+		shares = append(shares, data.Share{Name: e.Name, Tasks: len(e.TrainTasks), Weight: e.Weight})
+	}
+	return data.NewMixture(shares, o.Shuffle, o.OrderSeed)
+}
+
+// order is where the state says that drawing stands, for so many environments.
+func (s *State) order(envs int) (data.MixtureState, error) {
+	switch {
+	case s.Mixture != nil:
+		return *s.Mixture, nil
+	case envs == 1:
+		return data.MixtureState{Orders: []data.OrderState{s.Order}}, nil
+	}
+	return data.MixtureState{}, errors.New("the checkpoint is of a run of one environment, or of a version that drew from several as from one list: begin a new run from its weights")
+}
+
+// setOrder keeps where drawing stands.
+func (s *State) setOrder(st data.MixtureState) {
+	if len(st.Orders) == 1 {
+		s.Order, s.Mixture = st.Orders[0], nil
+		return
+	}
+	s.Order, s.Mixture = data.OrderState{}, &st
+}
+
+// epoch is how often every task of the environment that is behind has come.
+func (s *State) epoch(envs []Env) int {
+	if s.Mixture == nil {
+		return s.Order.Epoch
+	}
+	least := -1
+	for i, o := range s.Mixture.Orders {
+		if envs[i].Weight > 0 && (least < 0 || o.Epoch < least) {
+			least = o.Epoch
+		}
+	}
+	return least
+}
+
+// draw takes the next k tasks.
+func (t *Trainer) draw(k int) []data.Task {
+	tasks := make([]data.Task, 0, k)
+	for _, pick := range t.order.Next(k) {
+		tasks = append(tasks, t.envs[pick.Source].TrainTasks[pick.Task])
+	}
+	return tasks
+}
+
+// mixtureMetrics tell of each environment of a step what rollout.Metrics tell
+// of all together.
+func mixtureMetrics(m Metrics, envs []Env, episodes []*data.Episode) {
+	if len(envs) < 2 {
+		return
+	}
+	for _, e := range envs {
+		var own []*data.Episode
+		for _, ep := range episodes {
+			if ep.Task.Env == e.Name {
+				own = append(own, ep)
+			}
+		}
+		s := summarize(own)
+		s.write(m, track.Env+e.Name+"/")
+		m[track.Env+e.Name+"/dropped"] = float64(len(own) - s.episodes)
+	}
+}
+
+// summary are the figures of a set of episodes. Those lost to the
+// infrastructure count in nothing.
+type summary struct {
+	episodes, solved, turns int
+	score                   float64
+}
+
+func summarize(episodes []*data.Episode) (s summary) {
+	for _, ep := range episodes {
+		if !ep.Outcome.Trainable() {
+			continue
+		}
+		s.episodes++
+		s.score += ep.Reward
+		s.turns += len(ep.Turns)
+		if ep.Outcome == data.Success {
+			s.solved++
+		}
+	}
+	return s
+}
+
+func (s summary) write(m Metrics, prefix string) {
+	n := float64(s.episodes)
+	m[prefix+"episodes"] = n
+	if n > 0 {
+		m[prefix+"success_rate"] = float64(s.solved) / n
+		m[prefix+"mean_score"] = s.score / n
+		m[prefix+"mean_turns"] = float64(s.turns) / n
+	}
+}

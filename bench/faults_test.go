@@ -1,0 +1,81 @@
+package main
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env/fault"
+)
+
+func TestFaultsJudge(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		runs  []FaultRun
+		short bool
+		kept  bool
+	}{
+		{"all well", []FaultRun{{After: 1}, {After: .9}, {Share: mildShare, After: .9}, {Share: mildShare, After: .9}, {Share: harshShare, After: .1}}, false, true},
+		{"learns less", []FaultRun{{After: 1}, {Share: mildShare, After: .9}}, false, false},
+		{"too short to tell", []FaultRun{{After: 1}, {Share: mildShare, After: .2}}, true, true},
+		{"learned from what was dropped", []FaultRun{{After: 1}, {Share: mildShare, After: 1}, {Share: harshShare, Faulty: []string{"x"}}}, true, false},
+	} {
+		f := Faults{Runs: c.runs, Judged: !c.short}
+		if f.judge(); f.kept() != c.kept {
+			t.Errorf("%s: %+v is kept: %t", c.name, f, f.kept())
+		}
+		var out strings.Builder
+		f.print(&out)
+		if strings.Contains(out.String(), "NOT kept") == c.kept {
+			t.Errorf("%s: the report says\n%s", c.name, &out)
+		}
+	}
+	if _, err := fault.Parse(faultsAt(harshShare, 3)); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a run wrote is compared with what the proxy did, and its updates with
+// its episodes.
+func TestFaultRunLooks(t *testing.T) {
+	dir := t.TempDir()
+	episode := func(o data.Outcome, mask ...uint8) *data.Episode {
+		return &data.Episode{
+			Task: data.Task{ID: "maze_1", Env: "maze"}, UID: "u", Outcome: o, Tokens: make([]int32, len(mask)), Mask: mask, LogProbs: make([]float32, len(mask)),
+			Turns: []data.Turn{{Start: 1, End: len(mask)}},
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "rollouts"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	err := data.WriteDump(filepath.Join(dir, "rollouts", "step_1.jsonl"), data.DumpHeader{}, []*data.Episode{
+		episode(data.Success, 0, 1, 1), episode(data.EnvError, 0, 1, 1, 1, 1),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const before, step = `{"step":0,"val/maze/success_rate":0.25,"servers/faults/timeout":2,"servers/faults":2}` + "\n",
+		`{"step":1,"val/maze/success_rate":0.75,"rollout/dropped":1,"rollout/replays":3,"servers/faults":3,"servers/faults/timeout":1,"servers/faults/http_500":2,"state_tokens/total":TOKENS}` + "\n"
+	for tokens, c := range map[string]struct {
+		injected map[string]int64
+		faulty   int
+	}{
+		"2": {map[string]int64{"timeout": 3, "http_500": 2}, 0},
+		"6": {map[string]int64{"timeout": 3, "http_500": 2}, 1}, // what was dropped, too
+		"1": {map[string]int64{"timeout": 2, "http_500": 2}, 2},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte(before+strings.Replace(step, "TOKENS", tokens, 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r := FaultRun{Injected: c.injected}
+		if err := r.look(dir); err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Faulty) != c.faulty || r.Dropped != 1 || r.Replays != 3 || math.Abs(r.After-.75) > 1e-9 || r.Before != .25 {
+			t.Errorf("%s tokens: %+v", tokens, r)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/env/fault"
+	"github.com/openmanus/openmanus/env/proxy"
+)
+
+// A whole run against a server that fails in every way that needs no waiting:
+// it finishes, what it counted is what was done to it, and nothing of an
+// episode that was given up enters an update. With replays none is given up.
+func TestTrainThroughFaults(t *testing.T) {
+	for name, c := range map[string]struct {
+		sets  []string
+		drops bool
+	}{
+		"lost episodes are dropped": {[]string{"agent.episode_retries=0", "agent.episode_replays=0", "trainer.test_every=0", "trainer.val_before_train=false", "env.maze.val_tasks=[]"}, true},
+		"and replayed":              {[]string{"agent.episode_replays=500"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, err := builtin.Serve(t.Context(), "maze", "127.0.0.1:0", builtin.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer h.Close(context.Background())
+			plan, err := fault.Parse("500:0.1,truncate:0.05,reset:0.05,slow:1ms:0.05,duplicate:0.1,seed=4")
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := proxy.Serve(t.Context(), "127.0.0.1:0", proxy.Options{Upstream: h.URL, Plan: plan})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close(context.Background())
+			args := []string{"train", "run.toml", "--quiet", "--set", "env.maze.servers=" + p.URL, "--set", "trainer.total_steps=2", "--set", "sft.epochs=4", "--set", "model.fresh.walks=24", "--set", "model.fresh.walk_turns=6",
+				"--set", "rollout.group_size=8", "--set", "rollout.deterministic=false"}
+			for _, set := range c.sets {
+				args = append(args, "--set", set)
+			}
+			ts := newTestState(t, args...)
+			writeFile(t, ts.Dir, "run.toml", tinyRun)
+			if code := Main(ts.State); code != 0 {
+				t.Fatalf("exit code %d:\n%s", code, ts.err.String())
+			}
+			mustContain(t, "run.log", string(read(t, ts.Dir, "runs/tiny/run.log")), "walks off; they are read as far as they went")
+
+			want, got := map[string]float64{}, map[string]float64{}
+			for kind, n := range p.Counts().Faults {
+				want["servers/faults/"+proxy.SeenAs(kind)] = float64(n)
+			}
+			dropped := 0.0
+			for _, line := range allMetrics(t, filepath.Join(ts.Dir, "runs", "tiny")) {
+				for name, x := range line {
+					if strings.HasPrefix(name, "servers/faults/") {
+						got[name] += x
+					}
+				}
+				step, given := line["step"], line["rollout/dropped"]
+				if step == 0 || line["rollout/turns"] == 0 {
+					continue
+				}
+				dropped += given
+				lost, tokens := 0, 0
+				for _, ep := range episodesOf(t, filepath.Join(ts.Dir, "runs", "tiny", "rollouts", fmt.Sprintf("step_%g.jsonl", step))) {
+					if !ep.Outcome.Trainable() {
+						lost++
+						continue
+					}
+					tokens += ep.SampledTokens()
+				}
+				if float64(lost) != given || float64(tokens) != line["state_tokens/total"] {
+					t.Errorf("step %g: %d episodes were lost, %g reported; %d tokens were sampled in the others, %g entered the update",
+						step, lost, given, tokens, line["state_tokens/total"])
+				}
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("injected (-) and counted (+): %s", d)
+			}
+			if (dropped > 0) != c.drops {
+				t.Errorf("%g episodes were dropped", dropped)
+			}
+		})
+	}
+}
+
+// allMetrics reads every line of a run's metrics.
+func allMetrics(t *testing.T, run string) []map[string]float64 {
+	t.Helper()
+	var lines []map[string]float64
+	err := track.Read(filepath.Join(run, "metrics.jsonl"), func(step int, m track.Metrics) error {
+		line := maps.Clone(m)
+		line["step"] = float64(step)
+		lines = append(lines, line)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}

@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/env/listen/listentest"
+	"github.com/openmanus/openmanus/env/supervise"
+)
+
+// guide is an engine and a renderer that know the way out of the maze: every
+// byte is a token. onTurn watches.
+type guide struct {
+	onTurn func(n int64)
+	turns  *atomic.Int64
+}
+
+func (guide) Open(_ context.Context, o engine.SessionOptions) (*engine.Session, error) {
+	return engine.NewSession(o, nil), nil
+}
+
+func (g guide) Generate(_ context.Context, s *engine.Session, _ []int32, p engine.Params) (engine.Reply, error) {
+	g.onTurn(g.turns.Add(1))
+	var game int
+	if _, err := fmt.Sscanf(s.Options().Key.Task, "maze_%d", &game); err != nil {
+		return engine.Reply{}, err
+	}
+	r := engine.Reply{Stop: engine.StopLength}
+	for _, b := range []byte("Action: " + builtin.MazeExpert(game)[p.Turn]) {
+		r.IDs, r.LogProbs = append(r.IDs, int32(b)), append(r.LogProbs, -1)
+	}
+	return r, nil
+}
+
+func (guide) Close(*engine.Session) {}
+
+func (guide) Start(messages []data.Message) ([]int32, error) {
+	var ids []int32
+	for _, m := range messages {
+		for _, b := range []byte(m.Content) {
+			ids = append(ids, int32(b))
+		}
+	}
+	return append(ids, '\n'), nil
+}
+
+func (g guide) Next(_ bool, _ int32, messages []data.Message) ([]int32, error) {
+	return g.Start(messages)
+}
+
+func (guide) StopTokens() []int32 { return nil }
+
+func (guide) Decode(ids []int32) string {
+	b := make([]byte, len(ids))
+	for i, id := range ids {
+		b[i] = byte(id)
+	}
+	return string(b)
+}
+
+// Killing and stopping servers at random while episodes are played on them
+// loses no episode, and leaves nothing behind.
+func TestKilledServers(t *testing.T) {
+	dir := t.TempDir()
+	python := fakeCheckout(t, dir, "gym")
+	ts := newTestState(t)
+	ts.Dir = dir
+	const servers = 4
+	o := launchOptions{Servers: servers, BasePort: listentest.Ports(t, servers), Logs: "servers", HangTimeout: 5 * time.Second}
+	o.Checkout, o.Python = "gym", python
+	w, err := ts.openWorld(t.Context(), worldOptions{
+		Name: "maze", Launch: &o, Timeout: time.Minute, Retries: 5, WaitHealthy: 5 * time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := false
+	defer func() {
+		if !closed {
+			if err := w.close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	format, err := agent.Formats.Lookup("react")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hit atomic.Int64
+	g := guide{turns: &atomic.Int64{}, onTurn: func(n int64) {
+		if n%60 != 0 { // nobody else comes here for this n
+			return
+		}
+		signal := syscall.SIGKILL
+		if n == 180 {
+			signal = syscall.SIGSTOP // it takes connections and answers nothing
+		}
+		for _, pid := range serverPIDs(t, o.BasePort+rand.New(rand.NewPCG(1, uint64(n))).IntN(servers)) {
+			if syscall.Kill(pid, signal) == nil {
+				hit.Add(1)
+			}
+		}
+	}}
+	var tasks []data.Task
+	for i := range builtin.MazeGames {
+		tasks = append(tasks, data.Task{ID: fmt.Sprintf("maze_%d", i), Env: "maze", Index: i})
+	}
+	envs := map[string]rollout.Env{"maze": {Pool: w.pool, Setup: agent.Setup{
+		Engine: g, Renderer: g, Format: format, Spec: w.spec,
+		Options: agent.Options{MaxTurns: 60, MaxNewTokens: 50, MaxContext: 1 << 16, Temperature: 1},
+	}}}
+	episodes, stats, err := rollout.RunEpisodes(t.Context(), envs, tasks, rollout.Options{
+		GroupSize: 2, Concurrency: 12, Attempts: 20, Replays: 20, Log: ts.Log,
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, ts.err)
+	}
+	for _, ep := range episodes {
+		if want := len(builtin.MazeExpert(ep.Task.Index)); ep.Outcome != data.Success || len(ep.Turns) != want {
+			t.Errorf("%s: %s after %d turns, want success after %d: %s", ep.Task.ID, ep.Outcome, len(ep.Turns), want, ep.Err)
+		}
+	}
+	counts := w.pool.Counts()
+	if hit.Load() == 0 || stats.Replays+stats.Retries == 0 || counts.Quarantines == 0 {
+		t.Errorf("%d servers were hit, %+v, %+v: the test shows nothing", hit.Load(), stats, counts)
+	}
+	closed = true
+	if err := w.close(); err != nil {
+		t.Error(err)
+	}
+	for i := range servers {
+		if left := serverPIDs(t, o.BasePort+i); len(left) > 0 {
+			t.Errorf("server %d is left behind: %v", i, left)
+		}
+	}
+	for _, pid := range watchdogs(t) {
+		t.Errorf("watchdog %d is left behind", pid)
+	}
+	env.CloseIdle()
+}
+
+// watchdogs are the watchdogs that this process started and that are alive.
+func watchdogs(t *testing.T) []int {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []int
+	for _, file := range files {
+		var pid, parent int
+		var state string
+		command, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(command), "\x00"+supervise.WatchdogCommand+"\x00") {
+			continue
+		}
+		stat, err := os.ReadFile(filepath.Join(filepath.Dir(file), "stat"))
+		if err != nil {
+			continue // it ended
+		}
+		text := string(stat)
+		if _, err := fmt.Sscan(text[strings.LastIndexByte(text, ')')+1:], &state, &parent); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Sscan(text, &pid); err != nil {
+			t.Fatal(err)
+		}
+		if parent == os.Getpid() && state != "Z" {
+			found = append(found, pid)
+		}
+	}
+	return found
+}

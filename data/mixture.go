@@ -1,0 +1,118 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+)
+
+// Mixture says which task of which source comes next. A source is drawn by its
+// weight; of its tasks each comes once in every epoch of that source (Order).
+// The source of a draw depends on the seed and the draw's number alone, so that
+// a MixtureState, a few numbers, is enough to go on exactly where it stood. A
+// Mixture of one source is its Order.
+type Mixture struct {
+	shares []Share
+	orders []*Order // nil where nothing is drawn
+	total  float64  // of the weights
+	seed   uint64
+	draws  int
+}
+
+// Share is one source of a Mixture.
+type Share struct {
+	Name   string
+	Tasks  int
+	Weight float64 // relative to the others'; 0: nothing is drawn from it
+}
+
+// Pick is one draw: a source and a task of it, by number.
+type Pick struct{ Source, Task int }
+
+// MixtureState is where a Mixture stands; it is what a checkpoint keeps.
+type MixtureState struct {
+	Draws  int          `json:"draws"`
+	Orders []OrderState `json:"orders"` // by source
+}
+
+// NewMixture starts a mixture.
+func NewMixture(shares []Share, shuffle bool, seed uint64) (*Mixture, error) {
+	m := &Mixture{shares: shares, orders: make([]*Order, len(shares)), seed: seed}
+	for i, s := range shares {
+		switch {
+		case !(s.Weight >= 0) || math.IsInf(s.Weight, 0):
+			return nil, fmt.Errorf("%s: weight %g, want 0 or more", s.Name, s.Weight)
+		case s.Weight == 0:
+			continue
+		}
+		var err error
+		// Sources of one size shall not go in step. The first has the seed itself.
+		if m.orders[i], err = NewOrder(s.Tasks, shuffle, seed+uint64(i)); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		m.total += s.Weight
+	}
+	if m.total == 0 || math.IsInf(m.total, 0) {
+		return nil, errors.New("no source has a weight that tasks could be drawn by")
+	}
+	return m, nil
+}
+
+// Next draws k times.
+func (m *Mixture) Next(k int) []Pick {
+	picks := make([]Pick, k)
+	for i := range picks {
+		s := m.source()
+		m.draws++
+		picks[i] = Pick{Source: s, Task: m.orders[s].Next(1)[0]}
+	}
+	return picks
+}
+
+// source is where the next draw goes.
+func (m *Mixture) source() int {
+	const stream = 0x6d697874757265 // apart from the orders', which have the epoch there
+	u := rand.NewPCG(m.seed^stream, uint64(m.draws)).Uint64()
+	at := float64(u>>11) / (1 << 53) * m.total // in [0, total)
+	last := 0
+	for i, s := range m.shares {
+		if s.Weight == 0 {
+			continue
+		}
+		if last = i; at < s.Weight {
+			break
+		}
+		at -= s.Weight
+	}
+	return last
+}
+
+// State returns where the mixture stands.
+func (m *Mixture) State() MixtureState {
+	st := MixtureState{Draws: m.draws, Orders: make([]OrderState, len(m.orders))}
+	for i, o := range m.orders {
+		if o != nil {
+			st.Orders[i] = o.State()
+		}
+	}
+	return st
+}
+
+// Restore goes on from a state. Sources and their numbers of tasks must be what
+// they were.
+func (m *Mixture) Restore(st MixtureState) error {
+	if len(st.Orders) != len(m.orders) || st.Draws < 0 {
+		return fmt.Errorf("the run was drawing from %d environments, now there are %d: resume with the same ones", len(st.Orders), len(m.orders))
+	}
+	for i, o := range m.orders {
+		if o == nil {
+			continue
+		}
+		if err := o.Restore(st.Orders[i]); err != nil {
+			return fmt.Errorf("%s: %w", m.shares[i].Name, err)
+		}
+	}
+	m.draws = st.Draws
+	return nil
+}

@@ -1,0 +1,178 @@
+package env
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// bird is sqlgym as the protocol has it: eight instances, which it hands out
+// in turn again from the ninth create on, and one request at a time. It fails
+// the test where two requests overlap, and where an instance is asked about
+// another question than the one it was reset to.
+type bird struct {
+	t    *testing.T
+	fail func(n int) bool // answer 500 after carrying request n out
+
+	mu      sync.Mutex
+	n       int // requests
+	busy    bool
+	created int
+	items   map[int]int // by instance
+}
+
+const birdHolds = 8
+
+func (b *bird) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		EnvIdx int    `json:"env_idx"`
+		ItemID int    `json:"item_id"`
+		Action string `json:"action"`
+	}
+	_ = json.NewDecoder(r.Body).Decode(&body) // a create has none
+	if r.URL.Path == "/" {                    // a probe does not wait for its turn
+		fmt.Fprint(w, `"ok"`)
+		return
+	}
+	b.mu.Lock()
+	if b.busy {
+		b.t.Error("two requests at once")
+	}
+	b.busy = true
+	b.n++
+	n := b.n
+	b.mu.Unlock()
+	time.Sleep(200 * time.Microsecond) // others would come now
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.busy = false
+	reply := ""
+	switch r.URL.Path {
+	case "/create":
+		reply = fmt.Sprint(7000 + b.created%birdHolds*11)
+		b.created++
+	case "/reset":
+		b.items[body.EnvIdx] = body.ItemID
+		reply = `["question", null]`
+	case "/observation":
+		reply = `"question"`
+	case "/step":
+		if want := fmt.Sprintf("SELECT %d", b.items[body.EnvIdx]); body.Action != want {
+			b.t.Errorf("instance %d is asked %q, the episode on it %q", body.EnvIdx, body.Action, want)
+		}
+		reply = `{"state":"[]","reward":0.0,"done":true,"info":{}}`
+	}
+	if b.fail != nil && b.fail(n) {
+		http.Error(w, "Internal Server Error", http.StatusInternalServerError)
+		return
+	}
+	fmt.Fprint(w, reply)
+}
+
+// Sixteen episodes at a time on one sqlgym server share no instance, also when
+// replies get lost, instances are dropped, and the server is taken out of
+// service and comes back.
+func TestFullServerSharesNoInstance(t *testing.T) {
+	for name, fail := range map[string]func(int) bool{
+		"healthy": nil,
+		"failing": func(n int) bool { return n%7 == 3 || n%50 > 44 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &bird{t: t, fail: fail, items: map[int]int{}}
+			srv := httptest.NewServer(b)
+			defer srv.Close()
+			defer CloseIdle()
+			spec, err := Lookup("sqlgym")
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := NewPool(spec, []string{srv.URL}, PoolOptions{
+				Client: Options{Backoff: time.Microsecond}, ProbePause: time.Millisecond, ProbeMax: 5 * time.Millisecond,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.MaxLeases() != birdHolds {
+				t.Errorf("%d leases at most", p.MaxLeases())
+			}
+			var mu sync.Mutex
+			leased := map[string]bool{}
+			var wg sync.WaitGroup
+			for g := range 16 {
+				wg.Go(func() {
+					for i := range 6 {
+						l, err := p.Acquire(context.Background())
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						id := l.Client().(*sqlgym).serverID()
+						mu.Lock()
+						if leased[id] || len(leased) >= birdHolds {
+							t.Errorf("instance %s is leased beside %v", id, leased)
+						}
+						leased[id] = true
+						mu.Unlock()
+						item := 100*g + i
+						_, err = l.Client().Reset(context.Background(), item)
+						if err == nil {
+							_, err = l.Client().Step(context.Background(), fmt.Sprintf("```sql\nSELECT %d\n```", item))
+						}
+						mu.Lock()
+						delete(leased, id)
+						mu.Unlock()
+						if err != nil {
+							l.Fail(err)
+						} else {
+							l.Release(true)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if err := p.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+			c := p.Counts()
+			if name == "failing" && (b.created <= birdHolds || c.Quarantines == 0 || c.Faults["http_500"] == 0) {
+				t.Errorf("%d instances were created, counts %+v: the test shows nothing", b.created, c)
+			}
+			if name == "healthy" && (b.created != birdHolds || len(c.Faults) != 0 || c.Instances != birdHolds) {
+				t.Errorf("%d instances were created, counts %+v", b.created, c)
+			}
+		})
+	}
+}
+
+// A server that has no instance left but those in use is an error that says
+// so, not a second episode on one of them.
+func TestOnlySharedInstances(t *testing.T) {
+	b := &bird{t: t, items: map[int]int{}}
+	srv := httptest.NewServer(b)
+	defer srv.Close()
+	defer CloseIdle()
+	spec, err := Lookup("sqlgym")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPool(spec, []string{srv.URL}, PoolOptions{MaxPerServer: birdHolds + 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close(context.Background())
+	for range birdHolds {
+		defer acquire(t, p).Release(true)
+	}
+	_, err = p.Acquire(context.Background())
+	var shared *SharedError
+	if !errors.As(err, &shared) || !strings.Contains(err.Error(), "env.max_instances") || !strings.Contains(err.Error(), srv.URL) {
+		t.Errorf("got %v", err)
+	}
+}

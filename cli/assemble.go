@@ -148,6 +148,7 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int
 		// Random weights solve nothing, and take every turn to do so.
 		ValUntrained: cfg.Trainer.ValBeforeTrain && cfg.Model.Fresh.Layers == 0,
 		Keep:         cfg.Trainer.KeepCheckpoints,
+		BestMetric:   cfg.Trainer.BestMetric,
 		Train:        train,
 		Val:          val,
 		Signal:       cfg.Reward.Signal,

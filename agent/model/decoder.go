@@ -22,6 +22,7 @@ type Model struct {
 	thread *torch.Thread
 	owner  *torch.Owner
 	dtype  torch.DType
+	lora   *adapters // nil: every weight is trained
 }
 
 // Layer is one block of the decoder: attention and a gated MLP, each behind a
@@ -150,6 +151,9 @@ func (m *Model) DType() torch.DType { return m.dtype }
 
 // Close frees the weights.
 func (m *Model) Close() {
+	if m.lora != nil {
+		m.dropLoRA()
+	}
 	if m.owner != nil {
 		m.owner.Close()
 	}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/openmanus/openmanus/torch"
@@ -10,16 +11,19 @@ import (
 // Shadow makes a copy of the model in another type: a bfloat16 copy that
 // computes while float32 weights are trained, or a frozen reference.
 func (m *Model) Shadow(ctx context.Context, dt torch.DType) (*Model, error) {
+	if m.lora != nil {
+		return nil, errors.New("a model with adapters has no shadow; its adapters are float32 on weights of any type")
+	}
 	params := m.Params()
 	return build(ctx, m.thread, m.Config, dt, func(_ *torch.Scope, i int, _ weight) (torch.Tensor, error) {
 		return params[i].Tensor.Detach().Clone(), nil
 	})
 }
 
-// CopyFrom overwrites the weights with those of a model of the same
-// configuration, converting their type. It runs inside torch.Run.
+// CopyFrom overwrites what training changes with that of a model of the same
+// configuration and adapters, converting its type. It runs inside torch.Run.
 func (m *Model) CopyFrom(s *torch.Scope, src *Model) {
-	to, from := m.Params(), src.Params()
+	to, from := m.Trained(), src.Trained()
 	m.checkPair(to, from)
 	s.NoGrad(func() {
 		for i := range to {
@@ -32,7 +36,7 @@ func (m *Model) CopyFrom(s *torch.Scope, src *Model) {
 // them from the shadow, so that sums over micro-batches are kept in the
 // model's own type. It runs inside torch.Run.
 func (m *Model) MoveGrads(s *torch.Scope, shadow *Model) {
-	to, from := m.Params(), shadow.Params()
+	to, from := m.Trained(), shadow.Trained()
 	m.checkPair(to, from)
 	s.NoGrad(func() {
 		for i := range to {

@@ -229,7 +229,7 @@ func (m *Model) Dropout() float64 {
 // It must not be used after m is closed; its own Close frees nothing.
 func (m *Model) Base() *Model {
 	base := *m
-	base.owner, base.lora = nil, nil
+	base.owner, base.lora, base.tapes = nil, nil, nil
 	base.Layers = slices.Clone(m.Layers)
 	for i := range base.Layers {
 		for _, l := range base.Layers[i].linears() {

@@ -180,6 +180,7 @@ func (t *Trainer) report(ctx, soft context.Context, shown, steps int) error {
 
 // newWeights tells the sampler that what it cached is stale.
 func (t *Trainer) newWeights() {
+	t.state.BadSteps = t.actor.bad.inARow
 	t.state.WeightVersion++
 	t.unsaved = true
 	if t.updated != nil {

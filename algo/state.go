@@ -25,6 +25,7 @@ type State struct {
 	Order         data.OrderState   `json:"order"`
 	MetricsOffset int64             `json:"metrics_offset"` // bytes of metrics.jsonl that belong to finished steps
 	Seed          uint64            `json:"seed"`
+	BadSteps      int               `json:"bad_steps,omitempty"` // optimiser steps in a row, the last included, that were not finite
 	Validations   []Validation      `json:"validations"`
 	Curriculum    *curriculum.State `json:"curriculum,omitempty"` // of the tasks that were seen
 	Best          *Best             `json:"best,omitempty"`       // nil before the first validation

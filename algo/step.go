@@ -223,12 +223,16 @@ func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metri
 	t.newWeights()
 	st.metrics(m, t.o.Policy)
 	entropyByTurn(m, rows)
+	if st.Skipped > 0 {
+		t.log.Warn("optimiser steps that were not finite are left out", "step", step, "left_out", st.Skipped,
+			"of", st.Skipped+st.Steps, "batches", t.run.BadSteps())
+	}
 	return st.Gap, nil
 }
 
 func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr float64, m Metrics) (st PolicyStats, err error) {
 	p := t.o.Policy
-	if p.MiniBatch > 0 && p.MiniBatch < len(rows) {
+	if p.MiniBatch > 0 && p.MiniBatch < len(rows) || t.actor.Compute().Dropout() > 0 {
 		err = t.phase(step, "old_log_prob", 0, m, func() error {
 			return LogProbs(ctx, t.actor.Compute(), rows, p.Micro, p.Temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
 		})

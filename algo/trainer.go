@@ -100,6 +100,7 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 	t.state = State{Seed: o.Seed, Order: t.order.State()}
 	if resumed != nil {
 		t.state = *resumed
+		t.actor.bad.inARow = resumed.BadSteps
 		if err := t.order.Restore(resumed.Order); err != nil {
 			return nil, fmt.Errorf("the tasks are not those of the checkpoint: %w", err)
 		}

@@ -22,6 +22,8 @@ const (
 	ActorKLCoef         = "actor/kl_coef"
 	ActorGradNorm       = "actor/grad_norm"
 	ActorLR             = "actor/lr"
+	ActorSkipped        = "actor/skipped_steps"
+	SFTSkipped          = "train/skipped_steps"
 	ResponseLength      = "response_length"
 	ResponseClipRatio   = "response_length/clip_ratio"
 	PromptLength        = "prompt_length"

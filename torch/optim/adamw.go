@@ -91,7 +91,7 @@ func (a *AdamW) Step(s *torch.Scope, lr, maxNorm float64) (norm float64, err err
 		s.NoGrad(func() {
 			grads := gradsOf(a.params)
 			var scale float64
-			if norm, scale, err = clipScale(grads, maxNorm); err == nil && anyOf(grads) {
+			if norm, scale, err = clipScale(a.params, grads, maxNorm); err == nil && anyOf(grads) {
 				a.update(grads, lr, scale)
 			}
 			for _, p := range a.params {

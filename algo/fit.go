@@ -31,6 +31,9 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 			return err
 		}
 	}
+	if err := t.offload(ctx); err != nil {
+		return err
+	}
 	t.state.Finished = false // it was, where total_steps has been raised
 	for t.state.Step < t.o.Steps {
 		if soft.Err() != nil {

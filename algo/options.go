@@ -43,8 +43,11 @@ type Options struct {
 	FilterMetric   string // of GroupMetrics: whose spread counts for DropZeroSpread
 	Policy         PolicyOptions
 	RefMicro       MicroBatching // of the reference's forward passes
-	AdamW          optim.AdamWOptions
-	Schedule       optim.Schedule // of the learning rate over Steps
+	// Between the phases that need them, keep in host memory:
+	OffloadRef       bool // the reference
+	OffloadOptimizer bool // the optimiser's moments
+	AdamW            optim.AdamWOptions
+	Schedule         optim.Schedule // of the learning rate over Steps
 
 	// MaxGap is the mean log-prob gap between sampling and training above
 	// which a step warns, or fails if FailOnGap is set.

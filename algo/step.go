@@ -2,6 +2,7 @@ package algo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -241,14 +242,24 @@ func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr
 		}
 	}
 	if t.ref != nil {
-		err = t.phase(step, "ref", 0, m, func() error {
+		err = t.phase(step, "ref", 0, m, func() (err error) {
+			back, err := t.fetchRef(ctx)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, back()) }()
 			return LogProbs(ctx, t.ref, rows, t.o.RefMicro, p.Temperature, func(r *data.Row) *[]float32 { return &r.RefLogProbs })
 		})
 		if err != nil {
 			return st, err
 		}
 	}
-	err = t.phase(step, "update_actor", 0, m, func() error {
+	err = t.phase(step, "update_actor", 0, m, func() (err error) {
+		back, err := t.fetchOptimizer(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, back()) }()
 		st, err = t.actor.UpdateActor(ctx, rows, lr, p)
 		return err
 	})

@@ -157,6 +157,9 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int
 			Temperature: cfg.Rollout.Temperature,
 			GradClip:    cfg.Actor.GradClip,
 		},
+		OffloadRef:       cfg.Ref.OffloadParams,
+		OffloadOptimizer: cfg.Actor.OffloadOptimizer,
+
 		RefMicro:  microBatching(cfg.Ref.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),
 		AdamW:     adamW(cfg.Actor.Optim),
 		Schedule:  schedule(cfg.Actor.Optim, steps),

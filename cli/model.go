@@ -22,7 +22,8 @@ func modelCommand(s *State) *cli.Command {
 			}, 1, modelInfo),
 			leaf(s, &cli.Command{
 				Name: "convert", Usage: "write a model as a Hugging Face folder", ArgsUsage: "SRC DST", Flags: convertFlags(),
-				Description: "SRC is a Hugging Face folder or a .gguf file, DST a folder that does not exist yet.",
+				Description: "SRC is a Hugging Face folder or a .gguf file, DST a folder that does not exist yet. Adapters (a folder of\n" +
+					"PEFT, as a run with model.lora_rank saves) are merged into the weights they belong to.",
 			}, 2, modelConvert),
 			leaf(s, &cli.Command{
 				Name: "logprobs", Usage: "log-probs of the tokens of JSON lines on standard input", Flags: logprobsFlags(),

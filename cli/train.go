@@ -162,6 +162,10 @@ func (s *State) printOutcome(run *openedRun, cfg configs.Config, st algo.State, 
 	if b := st.Best; b != nil && b.Step != st.Step {
 		text += fmt.Sprintf("  best        %s (%s %.3f after step %d)\n", filepath.Join(run.folder.Best(), algo.ActorFolder), b.Metric, b.Value, b.Step)
 	}
+	if cfg.Model.LoRARank > 0 {
+		text += "\nThe weights are adapters on " + cfg.Model.Path + ", as PEFT writes them. This merges both into one model:\n" +
+			"  " + quoted(s.Args[0]) + " model convert " + quoted(actor) + " merged\n"
+	}
 	text += "\nNext: play with the trained agent, or write a configuration of your own:\n" +
 		"  " + quoted(s.Args[0]) + " eval " + strings.Join(evalAgain(actor, cfg, cfg.Env[0]), " ") + "\n" +
 		"  " + quoted(s.Args[0]) + " config init my.toml\n"

@@ -58,6 +58,7 @@ func (s *State) openTraining(ctx context.Context, cfg configs.Config, run *opene
 		return t, err
 	}
 	t.open.addFunc(t.thread.Close)
+	t.noteOffload()
 	for _, e := range cfg.Env {
 		if err := t.openEnv(ctx, e); err != nil {
 			return t, err
@@ -257,8 +258,7 @@ func (t *training) openModel(ctx context.Context) error {
 	if cfg.Model.Fresh.Layers > 0 && t.run.checkpoint == nil {
 		t.bundle, err = freshModel(ctx, t.thread, cfg.Model.Fresh, cfg.Rollout.MaxContextTokens, cfg.Trainer.Seed, slices.Concat(t.walks, t.experts))
 	} else {
-		t.bundle, err = model.Open(ctx, t.thread, t.run.modelPath(t.s, cfg), model.Options{DType: torch.Float32})
-		err = errWith(ExitModel, "", err)
+		t.bundle, err = t.openWeights(ctx)
 	}
 	if err != nil {
 		return err
@@ -276,6 +276,9 @@ func (t *training) openModel(ctx context.Context) error {
 		return errWith(ExitNative, "", err)
 	}
 	t.open.addFunc(t.actor.Close)
+	t.actor.SetGradientCheckpointing(cfg.Model.GradientCheckpointing)
+	t.actor.SetDropoutSeed(cfg.Trainer.Seed)
+	t.actor.OnBadStep(t.run.folder.WriteBadStep)
 	if t.run.checkpoint != nil {
 		if err := t.actor.LoadOptimizer(ctx, t.run.checkpoint.Path); err != nil {
 			return errWith(ExitDisk, "", err)
@@ -384,6 +387,8 @@ func (t *training) reference(ctx context.Context) (*model.Model, error) {
 	}
 	path := t.s.Path(t.cfg.Model.Path)
 	switch {
+	case t.cfg.Model.LoRARank > 0 && t.cfg.Ref.Path == "":
+		return t.frozenReference(ctx)
 	case t.cfg.Ref.Path != "":
 		path = t.s.Path(t.cfg.Ref.Path)
 	case t.freezesReference() && t.run.state != nil && t.run.state.WarmStarted:
@@ -437,6 +442,9 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		Envs:    t.envs(),
 		Run:     t.run.folder,
 		Save: func(ctx context.Context, dir string) error {
+			if t.bundle.Model.HasLoRA() {
+				return t.bundle.SaveAdapters(ctx, dir)
+			}
 			return t.bundle.Save(ctx, dir, torch.Float32)
 		},
 		Sink:   sink,

@@ -15,7 +15,7 @@ var mayChange = []struct {
 		"trainer.project", "trainer.experiment", "trainer.experiment_suffix", "trainer.output_dir", "log.backends", "log.level", "actor.calculate_entropy",
 	}},
 	{"where it runs and how fast", []string{
-		"model.device", "env.servers", "env.timeout_s", "env.retries", "env.wait_healthy_s", "env.launch", "env.num_servers",
+		"model.device", "model.gradient_checkpointing", "actor.offload_optimizer", "ref.offload_params", "env.servers", "env.timeout_s", "env.retries", "env.wait_healthy_s", "env.launch", "env.num_servers",
 		"env.base_port", "env.checkout", "env.command", "env.workdir", "env.environment", "env.python", "env.venv", "env.start_timeout_s",
 		"agent.max_workers", "agent.episode_retries",
 		"rollout.max_sequences", "rollout.max_batch_tokens", "rollout.kv_cache_fraction", "rollout.deterministic",

@@ -58,6 +58,23 @@ func moveGrad(to, from torch.Tensor) {
 	from.ZeroGrad()
 }
 
+// To moves the weights to a device, of which only that of the thread can compute
+// with them. It runs inside torch.Run. The weights of a view (Base, Frozen) are
+// another model's and cannot move; nor can those that are trained.
+func (m *Model) To(s *torch.Scope, d torch.Device) {
+	if m.owner == nil || m.lora != nil {
+		panic("model: the weights are shared with another model or under adapters: they cannot move")
+	}
+	var list []*torch.Tensor
+	for _, w := range m.weights() {
+		list = append(list, w.field)
+	}
+	m.owner.To(s, d, list...)
+	if m.Config.TieWordEmbeddings {
+		m.LMHead.Weight = m.EmbedTokens.Weight
+	}
+}
+
 func (m *Model) checkPair(to, from []Param) {
 	if len(to) != len(from) {
 		panic(fmt.Sprintf("model: %d parameters cannot be paired with %d", len(to), len(from)))

@@ -131,5 +131,18 @@ func (a *AdamW) update(grads []torch.Tensor, lr, scale float64) {
 	}
 }
 
+// To moves the moments to a device, in whose memory they cost nothing of another's. Step needs them on the parameters' own. It is
+// called inside torch.Run.
+func (a *AdamW) To(s *torch.Scope, d torch.Device) { a.owner.To(s, d, a.moments()...) }
+
+// moments are where the state that only Step reads is kept. A float32 master stands for its parameter and stays.
+func (a *AdamW) moments() []*torch.Tensor {
+	var list []*torch.Tensor
+	for i := range a.state {
+		list = append(list, &a.state[i].m, &a.state[i].v)
+	}
+	return list
+}
+
 // master tells whether parameter i has a float32 master.
 func (a *AdamW) master(i int) bool { return a.params[i].Tensor.DType().Size() == 2 }

@@ -17,7 +17,6 @@ import (
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/torch"
-	"github.com/openmanus/openmanus/torch/optim"
 )
 
 func trainCommand(s *State) *cli.Command {
@@ -122,8 +121,7 @@ func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error)
 
 // trainError gives an error of a run its exit code.
 func trainError(run *openedRun, err error) error {
-	var loss *algo.NotFiniteError
-	var grad *optim.NotFiniteError
+	var diverged *algo.DivergedError
 	var gap *algo.GapError
 	var failed *rollout.FailedError
 	var prompt *agent.PromptError
@@ -138,8 +136,8 @@ func trainError(run *openedRun, err error) error {
 		return errWith(ExitEnv, "see to the servers; the same command then goes on from the last checkpoint", err)
 	case errors.As(err, &failed), errors.As(err, &native):
 		return errWith(ExitNative, "the same command goes on from the last checkpoint", err)
-	case errors.As(err, &loss), errors.As(err, &grad):
-		return errWith(ExitDiverged, "the last checkpoint in "+run.folder.Checkpoints()+" is from before", err)
+	case errors.As(err, &diverged):
+		return errWith(ExitDiverged, "the last checkpoint in "+run.folder.Checkpoints()+" is from before; the batches are in "+run.folder.BadSteps(), err)
 	case errors.As(err, &gap):
 		return errWith(ExitCheck, "", err)
 	case errors.As(err, &prompt):

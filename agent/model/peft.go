@@ -49,9 +49,9 @@ type peftConfig struct {
 	InitWeights any             `json:"init_lora_weights"`
 
 	Bias          string          `json:"bias"`
-	DoRA          bool            `json:"use_dora"`
+	DoRA          bool            `json:"use_dora,omitempty"`
 	FanInFanOut   bool            `json:"fan_in_fan_out"`
-	LoRABias      bool            `json:"lora_bias"`
+	LoRABias      bool            `json:"lora_bias,omitempty"`
 	ModulesToSave json.RawMessage `json:"modules_to_save"`
 	Layers        json.RawMessage `json:"layers_to_transform"`
 	RankPattern   map[string]any  `json:"rank_pattern"`

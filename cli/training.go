@@ -54,6 +54,9 @@ func (s *State) openTraining(ctx context.Context, cfg configs.Config, run *opene
 	if t.compute, err = dtypeOf(cfg.Model.ComputeDtype); err != nil {
 		return t, err
 	}
+	if err := t.checkModels(); err != nil {
+		return t, err
+	}
 	if t.thread, err = s.openThread(cfg.Model.Device); err != nil {
 		return t, err
 	}

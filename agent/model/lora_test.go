@@ -274,6 +274,10 @@ func TestSaveAdapters(t *testing.T) {
 		t.Errorf("%d tensors, lora_A of down_proj %v %v", n, info.Shape, ok)
 	}
 
+	d, err := Describe(dir)
+	if err != nil || d.Adapters == nil || d.Adapters.Rank != 3 || d.Config.ModelType != "llama" {
+		t.Errorf("described as %+v, %v", d, err)
+	}
 	again, err := Open(ctx, th, dir, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -382,6 +386,9 @@ func TestAdaptersThatDoNotFit(t *testing.T) {
 			}
 			if err == nil || !strings.Contains(err.Error(), c.words) {
 				t.Errorf("got %v, want %q", err, c.words)
+			}
+			if _, err := Describe(copied); c.name == "its own base" && err == nil {
+				t.Error("its own base can be described")
 			}
 		})
 	}

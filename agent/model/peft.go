@@ -303,14 +303,8 @@ const maxAdapted = 8
 // openAdapted opens the weights that a PEFT folder's adapters belong to and
 // puts the adapters on them. Adapters of the weights themselves are merged.
 func openAdapted(ctx context.Context, t *torch.Thread, dir string, o Options) (*Bundle, error) {
-	lora, err := readLoRA(dir)
-	if err != nil {
-		return nil, err
-	}
-	if o.adapted++; o.adapted > maxAdapted {
-		return nil, fmt.Errorf("%s: more than %d adapter folders stand on one another", adapterConfigFile, maxAdapted)
-	}
-	base, err := basePath(dir, lora.Base)
+	o.adapted++
+	lora, base, err := readAdapted(dir, o.adapted)
 	if err != nil {
 		return nil, err
 	}
@@ -323,6 +317,19 @@ func openAdapted(ctx context.Context, t *torch.Thread, dir string, o Options) (*
 		return nil, err
 	}
 	return b, nil
+}
+
+// readAdapted reads what a folder of adapters says, the n-th on the way to the
+// weights, and finds what it stands on.
+func readAdapted(dir string, n int) (o LoRA, base string, err error) {
+	if n > maxAdapted {
+		return o, "", fmt.Errorf("%s: more than %d adapter folders stand on one another", adapterConfigFile, maxAdapted)
+	}
+	if o, err = readLoRA(dir); err != nil {
+		return o, "", err
+	}
+	base, err = basePath(dir, o.Base)
+	return o, base, err
 }
 
 // adapt puts the adapters of a folder on the model, and its tokenizer where the

@@ -33,5 +33,5 @@ var _ = Define(
 	Definition{ValidationTokens, "tokens it is the mean of", "validations of openmanus sft"},
 	Definition{"perf/read_tokens_per_s", "tokens of the walks in a second", whenReading},
 	Definition{"perf/sft_tokens_per_s", "tokens of the trajectories in a second", whenSupervised},
-	Definition{"read/{step,epoch,loss,grad_norm,lr,tokens}", "the same of the walks that a fresh model reads first", whenReading},
+	Definition{"read/{step,epoch,loss,grad_norm,lr,tokens,skipped_steps}", "the same of the walks that a fresh model reads first", whenReading},
 )

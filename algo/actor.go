@@ -14,24 +14,34 @@ import (
 
 // Actor is the policy: float32 weights that the optimiser updates, and, where
 // the computation is in another type, a shadow of them that forward and
-// backward passes and generation use.
+// backward passes and generation use. With adapters the weights are frozen in
+// the compute type and the adapters alone are float32: there is no shadow.
 type Actor struct {
 	master  *model.Model
-	compute *model.Model // master itself in float32
+	compute *model.Model // master itself in float32, and with adapters
 	adamw   *optim.AdamW
 	extra   []optim.Param // float32 weights trained beside the model's: a critic's head
 	torn    bool          // the weights may be between two steps: an update failed half way
+
+	dropoutSeed uint64
+	passes      int // micro-batches of the step in progress
+	bad         badSteps
+	spoil       func(loss torch.Tensor) torch.Tensor // lets a test break a loss; nil otherwise
 }
 
 // NewActor takes ownership of m, whose weights must be float32, and makes a
-// shadow in the compute type where that differs.
+// shadow in the compute type where that differs. A model with adapters must be
+// in the compute type.
 func NewActor(ctx context.Context, m *model.Model, compute torch.DType, o optim.AdamWOptions) (*Actor, error) {
 	return newActor(ctx, m, compute, o, nil)
 }
 
 func newActor(ctx context.Context, m *model.Model, compute torch.DType, o optim.AdamWOptions, extra []optim.Param) (*Actor, error) {
 	a := &Actor{master: m, compute: m, extra: extra}
-	if m.DType() != compute {
+	switch {
+	case m.DType() != compute && m.HasLoRA():
+		return nil, fmt.Errorf("the frozen weights under the adapters are %s, the computation is in %s", m.DType(), compute)
+	case m.DType() != compute:
 		shadow, err := m.Shadow(ctx, compute)
 		if err != nil {
 			return nil, fmt.Errorf("copy the weights to %s: %w", compute, err)
@@ -71,7 +81,7 @@ func (a *Actor) ResetOptimizer(ctx context.Context, o optim.AdamWOptions) error 
 
 func params(m *model.Model) []optim.Param {
 	var list []optim.Param
-	for _, p := range m.Params() {
+	for _, p := range m.Trained() {
 		list = append(list, optim.Param{Name: p.Name, Tensor: p.Tensor})
 	}
 	return list
@@ -88,10 +98,13 @@ func (a *Actor) Compute() *model.Model { return a.compute }
 // take.
 func (a *Actor) bytes() (weights, optimizer float64) {
 	weights = modelBytes(a.master)
+	for _, p := range a.master.Adapters() {
+		weights += float64(p.Tensor.Numel() * p.Tensor.DType().Size())
+	}
 	if a.compute != a.master {
 		weights += modelBytes(a.compute)
 	}
-	for _, p := range a.master.Params() {
+	for _, p := range a.master.Trained() {
 		optimizer += 2 * 4 * float64(p.Tensor.Numel())
 	}
 	return weights, optimizer
@@ -104,6 +117,14 @@ func modelBytes(m *model.Model) float64 {
 	}
 	return n
 }
+
+// SetGradientCheckpointing makes backward passes compute activations again
+// instead of keeping them: less memory, and more time.
+func (a *Actor) SetGradientCheckpointing(on bool) { a.compute.SetGradientCheckpointing(on) }
+
+// SetDropoutSeed sets what the adapters' dropout is drawn by; the draws of a
+// step depend on it and on the number of the step alone.
+func (a *Actor) SetDropoutSeed(seed uint64) { a.dropoutSeed = seed }
 
 // Close frees the optimiser, the shadow and the model.
 func (a *Actor) Close() {
@@ -177,7 +198,7 @@ func SumPiSquared(ctx context.Context, m *model.Model, rows []data.Row, micro Mi
 // step clips the accumulated gradients, updates the weights and refreshes the
 // shadow. A gradient that is not finite is dropped and reported.
 func (a *Actor) step(ctx context.Context, lr, gradClip float64) (gradNorm float64, err error) {
-	a.torn = true
+	a.torn, a.passes = true, 0
 	err = torch.Run(ctx, a.master.Thread(), func(s *torch.Scope) error {
 		if gradNorm, err = a.adamw.Step(s, lr, gradClip); err != nil {
 			return err
@@ -201,7 +222,10 @@ func (a *Actor) backward(ctx context.Context, loss func(s *torch.Scope) (torch.T
 	return torch.Run(ctx, a.master.Thread(), func(s *torch.Scope) (err error) {
 		clean := false
 		defer func() { // an operation that panics must not leave half a sum either
+			a.compute.SetDropout(false, 0)
+			a.compute.DropTapes()
 			if !clean {
+				a.passes = 0
 				zeroGrads(a.master)
 				zeroGrads(a.compute)
 				for _, p := range a.extra {
@@ -209,14 +233,18 @@ func (a *Actor) backward(ctx context.Context, loss func(s *torch.Scope) (torch.T
 				}
 			}
 		}()
+		a.compute.SetDropout(true, a.dropoutKey())
 		l, err := loss(s)
 		if err != nil {
 			return err
 		}
+		if a.spoil != nil {
+			l = a.spoil(l)
+		}
 		if v := l.Item(); math.IsNaN(v) || math.IsInf(v, 0) {
 			return &NotFiniteError{What: "loss", Value: v}
 		}
-		l.Backward()
+		a.compute.Backward(s, l)
 		if a.compute != a.master {
 			a.master.MoveGrads(s, a.compute)
 		}
@@ -225,20 +253,16 @@ func (a *Actor) backward(ctx context.Context, loss func(s *torch.Scope) (torch.T
 	})
 }
 
+// dropoutKey is that of the next micro-batch. The seed, the optimiser's step
+// and the micro-batch's place have bits of their own in it.
+func (a *Actor) dropoutKey() uint64 {
+	key := a.dropoutSeed*0x9e3779b97f4a7c15 ^ uint64(a.adamw.Steps())<<20 ^ uint64(a.passes)
+	a.passes++
+	return key
+}
+
 func zeroGrads(m *model.Model) {
-	for _, p := range m.Params() {
+	for _, p := range m.Trained() {
 		p.Tensor.ZeroGrad()
 	}
-}
-
-// NotFiniteError reports a loss or gradient that is NaN or infinite: training
-// has diverged and the weights were left as they were.
-type NotFiniteError struct {
-	What  string
-	Value float64
-}
-
-// Error names the quantity and says what usually helps.
-func (e *NotFiniteError) Error() string {
-	return fmt.Sprintf("the %s is %v: training diverged, the weights were left as they were; lower actor.optim.lr or grad_clip", e.What, e.Value)
 }

@@ -121,6 +121,7 @@ type CriticStats struct {
 	Loss, ClipFrac, Mean float64
 	GradNorm             float64
 	Steps                int
+	Skipped              int // steps left out, since they were not finite
 }
 
 // UpdateCritic makes one pass over the rows, which have Values and Returns, one
@@ -138,12 +139,19 @@ func (c *Critic) UpdateCritic(ctx context.Context, rows []data.Row, lr float64, 
 		if tokens == 0 {
 			continue
 		}
-		if err := c.accumulateValue(ctx, mini, tokens, o, &st); err != nil {
-			return st, err
+		before, norm := st, 0.0
+		err := c.accumulateValue(ctx, mini, tokens, o, &st)
+		if err == nil {
+			norm, err = c.step(ctx, lr, o.GradClip)
 		}
-		norm, err := c.step(ctx, lr, o.GradClip)
-		if err != nil {
+		left, err := c.leaveOut(mini, lr, err)
+		switch {
+		case err != nil:
 			return st, err
+		case left:
+			st = before
+			st.Skipped++
+			continue
 		}
 		st.GradNorm += norm
 		st.Steps++

@@ -31,6 +31,9 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 			return err
 		}
 	}
+	if err := t.offload(ctx); err != nil {
+		return err
+	}
 	t.state.Finished = false // it was, where total_steps has been raised
 	for t.state.Step < t.o.Steps {
 		if soft.Err() != nil {
@@ -185,6 +188,7 @@ func (t *Trainer) report(ctx, soft context.Context, shown, steps int) error {
 
 // newWeights tells the sampler that what it cached is stale.
 func (t *Trainer) newWeights() {
+	t.state.BadSteps = t.actor.bad.inARow
 	t.state.WeightVersion++
 	t.unsaved = true
 	if t.updated != nil {

@@ -170,6 +170,9 @@ func newLogProbGap(rows []data.Row, got func(*data.Row) []float32) LogProbGap {
 	for i := range rows {
 		r := &rows[i]
 		lp := got(r)
+		if len(lp) == 0 { // of an optimiser step that was left out
+			continue
+		}
 		for t := 1; t < len(r.Tokens); t++ {
 			if r.Mask[t] != 1 {
 				continue

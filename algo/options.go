@@ -54,8 +54,11 @@ type Options struct {
 	Policy         PolicyOptions
 	Critic         *CriticOptions // nil: no critic
 	RefMicro       MicroBatching  // of the reference's forward passes
-	AdamW          optim.AdamWOptions
-	Schedule       optim.Schedule // of the learning rate over Steps
+	// Between the phases that need them, keep in host memory:
+	OffloadRef       bool // the reference
+	OffloadOptimizer bool // the optimiser's moments
+	AdamW            optim.AdamWOptions
+	Schedule         optim.Schedule // of the learning rate over Steps
 
 	// MaxGap is the mean log-prob gap between sampling and training above
 	// which a step warns, or fails if FailOnGap is set.

@@ -50,6 +50,7 @@ type PolicyStats struct {
 	ClipFrac, ClipFracLower, PPOKL, Entropy float64 // by token
 	GradNorm                                float64
 	Steps                                   int // optimiser steps done
+	Skipped                                 int // left out, since they were not finite
 	Gap                                     LogProbGap
 }
 
@@ -71,7 +72,8 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 	if size <= 0 || size > len(rows) {
 		size = len(rows)
 	}
-	single := size == len(rows) && !o.Recorded
+	// With dropout the log-probs of the update are not those of the policy.
+	single := size == len(rows) && !o.Recorded && a.compute.Dropout() == 0
 	tokens := 0
 	for start := 0; start < len(rows); start += size {
 		mini := rows[start:min(start+size, len(rows))]
@@ -103,12 +105,23 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 
 // updateMiniBatch does one optimiser step and adds sums over its tokens to st.
 func (a *Actor) updateMiniBatch(ctx context.Context, rows []data.Row, lr float64, onPolicy bool, o PolicyOptions, st *PolicyStats) (tokens int, err error) {
-	if tokens, err = a.accumulatePolicy(ctx, rows, onPolicy, o, st); err != nil || tokens == 0 {
-		return tokens, err
+	before, norm := *st, 0.0
+	if tokens, err = a.accumulatePolicy(ctx, rows, onPolicy, o, st); err == nil && tokens > 0 {
+		norm, err = a.step(ctx, lr, o.GradClip)
 	}
-	norm, err := a.step(ctx, lr, o.GradClip)
-	if err != nil {
+	left, err := a.leaveOut(rows, lr, err)
+	switch {
+	case err != nil || tokens == 0 && !left:
 		return 0, err
+	case left:
+		*st = before
+		st.Skipped++
+		if onPolicy { // these are numbers of the step that was left out
+			for i := range rows {
+				rows[i].OldLogProbs = nil
+			}
+		}
+		return 0, nil
 	}
 	st.GradNorm += norm
 	st.Steps++
@@ -275,6 +288,7 @@ func (st PolicyStats) metrics(m map[string]float64, o PolicyOptions) {
 	m["actor/pg_clipfrac_lower"] = st.ClipFracLower
 	m["actor/ppo_kl"] = st.PPOKL
 	m["actor/grad_norm"] = st.GradNorm
+	m["actor/skipped_steps"] = float64(st.Skipped)
 	if o.wantsEntropy() {
 		m["actor/entropy_loss"] = st.Entropy
 	}

@@ -50,6 +50,9 @@ type rig struct {
 	// repair undoes what was done to the run folder; nil: nothing was.
 	repair func()
 
+	// spoil breaks losses; nil: none.
+	spoil func(torch.Tensor) torch.Tensor
+
 	supervised bool
 	course     Course
 	reference  bool // with a KL loss to the weights after the warm start
@@ -70,7 +73,7 @@ func newRig(t *testing.T) *rig {
 
 // undisturbed lets everything through again.
 func (r *rig) undisturbed() {
-	r.onRequest, r.onWrite, r.onSave, r.onStep = nil, nil, nil, nil
+	r.onRequest, r.onWrite, r.onSave, r.onStep, r.spoil = nil, nil, nil, nil, nil
 	if r.repair != nil {
 		r.repair()
 	}
@@ -105,6 +108,8 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	actor, err := NewActor(ctx, bundle.Model, torch.Float32, adamw)
 	must(t, err)
 	defer actor.Close()
+	actor.OnBadStep(run.WriteBadStep)
+	actor.spoil = r.spoil
 	if found != "" {
 		must(t, actor.LoadOptimizer(ctx, found))
 	}

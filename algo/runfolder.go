@@ -18,7 +18,8 @@ var (
 
 // RunFolder is where a run leaves what it made: config.toml, metrics.jsonl,
 // rollouts/step_N.jsonl, checkpoints/, latest and best, which lead to two of
-// these, run.log; servers/ where it started some.
+// these, run.log; servers/ where it started some, bad-steps/ where an optimiser
+// step was not finite.
 type RunFolder struct {
 	Dir string
 }
@@ -33,6 +34,7 @@ func (r *RunFolder) Servers() string     { return filepath.Join(r.Dir, "servers"
 func (r *RunFolder) Latest() string      { return filepath.Join(r.Dir, "latest") } // a link to the newest checkpoint
 func (r *RunFolder) Best() string        { return filepath.Join(r.Dir, "best") }   // a link to the best checkpoint
 func (r *RunFolder) Reference() string   { return filepath.Join(r.Dir, "reference") }
+func (r *RunFolder) BadSteps() string    { return filepath.Join(r.Dir, "bad-steps") }
 
 // Make creates the folders.
 func (r *RunFolder) Make() error {

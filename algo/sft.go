@@ -114,15 +114,16 @@ type SFTStats struct {
 	Loss     float64 // mean negative log-prob per token, before the step
 	GradNorm float64
 	Tokens   int
+	Skipped  bool // the step was left out, since it was not finite
 }
 
 // UpdateSFT makes one optimiser step on the rows.
 func (a *Actor) UpdateSFT(ctx context.Context, rows []data.Row, lr, gradClip float64, micro MicroBatching) (SFTStats, error) {
 	st, err := a.accumulateSFT(ctx, rows, micro)
-	if err != nil {
-		return st, err
+	if err == nil {
+		st.GradNorm, err = a.step(ctx, lr, gradClip)
 	}
-	st.GradNorm, err = a.step(ctx, lr, gradClip)
+	st.Skipped, err = a.leaveOut(rows, lr, err)
 	return st, err
 }
 

@@ -25,7 +25,8 @@ type State struct {
 	Order         data.OrderState   `json:"order"`          // of a run of one environment
 	MetricsOffset int64             `json:"metrics_offset"` // bytes of metrics.jsonl that belong to finished steps
 	Seed          uint64            `json:"seed"`
-	KLCoef        *float64          `json:"kl_coef,omitempty"` // of the KL in the reward, where there is one
+	KLCoef        *float64          `json:"kl_coef,omitempty"`   // of the KL in the reward, where there is one
+	BadSteps      int               `json:"bad_steps,omitempty"` // optimiser steps in a row, the last included, that were not finite
 	Validations   []Validation      `json:"validations"`
 	Curriculum    *curriculum.State `json:"curriculum,omitempty"` // of the tasks that were seen
 	Best          *Best             `json:"best,omitempty"`       // nil before the first validation

@@ -107,6 +107,7 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 	t.state.setOrder(t.order.State())
 	if resumed != nil {
 		t.state = *resumed
+		t.actor.bad.inARow = resumed.BadSteps
 		st, err := resumed.order(len(p.Envs))
 		if err == nil {
 			err = t.order.Restore(st)

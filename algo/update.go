@@ -2,6 +2,7 @@ package algo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/openmanus/openmanus/agent/rollout"
@@ -70,6 +71,10 @@ func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metri
 	t.newWeights()
 	st.metrics(m, o)
 	entropyByTurn(m, rows)
+	if st.Skipped > 0 {
+		t.log.Warn("optimiser steps that were not finite are left out", "step", step, "left_out", st.Skipped,
+			"of", st.Skipped+st.Steps, "batches", t.run.BadSteps())
+	}
 	return st.Gap, nil
 }
 
@@ -128,6 +133,7 @@ func (t *Trainer) updateCritic(ctx context.Context, step int, rows []data.Row, m
 	}
 	m[track.CriticLoss], m[track.CriticClipFrac], m[track.CriticPredMean] = st.Loss, st.ClipFrac, st.Mean
 	m[track.CriticGradNorm], m[track.CriticLR] = st.GradNorm, lr
+	m[track.CriticSkipped] = float64(st.Skipped)
 	return nil
 }
 
@@ -139,7 +145,12 @@ func (t *Trainer) oldLogProbs(ctx context.Context, step int, rows []data.Row, m 
 }
 
 func (t *Trainer) refLogProbs(ctx context.Context, step int, rows []data.Row, m Metrics) error {
-	return t.phase(step, "ref", 0, m, func() error {
+	return t.phase(step, "ref", 0, m, func() (err error) {
+		back, err := t.fetchRef(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, back()) }()
 		return LogProbs(ctx, t.ref, rows, t.o.RefMicro, t.o.Policy.Temperature, func(r *data.Row) *[]float32 { return &r.RefLogProbs })
 	})
 }
@@ -203,7 +214,7 @@ func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr
 		if gap, err = t.recordedLogProbs(ctx, step, rows, have, m); err != nil {
 			return st, err
 		}
-	case p.MiniBatch > 0 && p.MiniBatch < len(rows) && p.Loss != loss.Bypass && !have.old:
+	case (p.MiniBatch > 0 && p.MiniBatch < len(rows) || t.actor.Compute().Dropout() > 0) && p.Loss != loss.Bypass && !have.old:
 		if err := t.oldLogProbs(ctx, step, rows, m); err != nil {
 			return st, err
 		}
@@ -213,7 +224,12 @@ func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr
 			return st, err
 		}
 	}
-	err = t.phase(step, "update_actor", 0, m, func() error {
+	err = t.phase(step, "update_actor", 0, m, func() (err error) {
+		back, err := t.fetchOptimizer(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, back()) }()
 		st, err = t.actor.UpdateActor(ctx, rows, lr, p)
 		return err
 	})

@@ -19,7 +19,7 @@ func (t *Trainer) warmStart(ctx, soft context.Context) error {
 	}
 	saved := time.Now()
 	err := TrainSFT(ctx, soft, t.actor, o, t.state.WarmSteps, func(step, steps int, m Metrics) error {
-		t.state.WarmSteps = step
+		t.state.WarmSteps, t.state.BadSteps = step, t.actor.bad.inARow
 		t.state.Unreported, t.unsaved = m, true
 		if err := t.reportWarm(steps); err != nil {
 			return err
@@ -79,6 +79,12 @@ func TrainSFT(ctx, soft context.Context, a *Actor, o SFTOptions, from int, repor
 		m := Metrics{
 			"sft/step": float64(step), "sft/epoch": float64(step / o.perEpoch()), "train/loss": st.Loss, "train/grad_norm": st.GradNorm, "train/lr": lr,
 			"train/tokens": float64(st.Tokens), "timing_s/sft": seconds, "perf/sft_tokens_per_s": float64(tokens) / seconds,
+			"train/skipped_steps": 0,
+		}
+		if st.Skipped { // its loss is no number to draw
+			delete(m, "train/loss")
+			delete(m, "train/grad_norm")
+			m["train/skipped_steps"] = 1
 		}
 		if err := report(step, steps, m); err != nil {
 			return err

@@ -174,6 +174,9 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int
 		Schedule:       schedule(cfg.Actor.Optim, steps),
 		MaxGap:         gap,
 		FailOnGap:      cfg.Rollout.FailOnLogprobGap,
+
+		OffloadRef:       cfg.Ref.OffloadParams,
+		OffloadOptimizer: cfg.Actor.OffloadOptimizer,
 	}, nil
 }
 

@@ -48,7 +48,7 @@ var exitCodes = []struct {
 	{ExitNative, "no such device, out of device memory, or another failure of the native libraries"},
 	{ExitDisk, "something cannot be written, or a checkpoint cannot be read back"},
 	{ExitCheck, "a check that was asked for failed, such as `env check`, or the log-prob gap with rollout.fail_on_logprob_gap"},
-	{ExitDiverged, "training produced numbers that are not finite; the last good checkpoint is kept"},
+	{ExitDiverged, "training diverged: three optimiser steps in a row were not finite; the last good checkpoint is kept"},
 	{ExitInterrupted, "interrupted (Ctrl-C or SIGTERM); a run saves first and can be resumed"},
 }
 

@@ -41,7 +41,7 @@ func TestTrainError(t *testing.T) {
 		{"servers down", fmt.Errorf("step 3: rollout: %w", &env.DownError{Err: errors.New("x")}), ExitEnv, "see to the servers"},
 		{"engine", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EngineError, Failed: 4, Total: 4}), ExitNative, ""},
 		{"native", fmt.Errorf("step 3: %w", &torch.Error{Op: "matmul", Msg: "out of memory"}), ExitNative, "the same command goes on"},
-		{"diverged", &algo.NotFiniteError{What: "loss"}, ExitDiverged, "the last checkpoint"},
+		{"diverged", fmt.Errorf("step 3: %w", &algo.DivergedError{Steps: 3, Last: &algo.NotFiniteError{What: "loss"}}), ExitDiverged, "the last checkpoint"},
 		{"gap", &algo.GapError{}, ExitCheck, ""},
 		{"prompt", fmt.Errorf("step 1: %w", &agent.PromptError{Key: agent.MaxPromptKey}), ExitInput, "raise data.max_prompt_tokens"},
 		{"context", fmt.Errorf("step 1: %w", &agent.PromptError{Key: agent.MaxContextKey}), ExitInput, "raise rollout.max_context_tokens"},

@@ -22,7 +22,8 @@ func modelCommand(s *State) *cli.Command {
 			}, 1, modelInfo),
 			leaf(s, &cli.Command{
 				Name: "convert", Usage: "write a model as a Hugging Face folder", ArgsUsage: "SRC DST", Flags: convertFlags(),
-				Description: "SRC is a Hugging Face folder or a .gguf file, DST a folder that does not exist yet.",
+				Description: "SRC is a Hugging Face folder or a .gguf file, DST a folder that does not exist yet. Adapters (a folder of\n" +
+					"PEFT, as a run with model.lora_rank saves) are merged into the weights they belong to.",
 			}, 2, modelConvert),
 			leaf(s, &cli.Command{
 				Name: "logprobs", Usage: "log-probs of the tokens of JSON lines on standard input", Flags: logprobsFlags(),
@@ -72,6 +73,8 @@ type modelFacts struct {
 	MaxPosition int            `json:"max_position_embeddings"`
 	Tied        bool           `json:"tie_word_embeddings"`
 	Template    bool           `json:"chat_template"`
+	LoRARank    int            `json:"lora_rank,omitempty"`
+	Base        string         `json:"base,omitempty"` // what the adapters are on
 }
 
 func modelInfo(_ context.Context, s *State, c *cli.Context) error {
@@ -90,6 +93,9 @@ func modelInfo(_ context.Context, s *State, c *cli.Context) error {
 		Tokens: d.Tokens, MaxPosition: d.Config.MaxPositionEmbeddings, Tied: d.Config.TieWordEmbeddings,
 		Template: d.ChatTemplate != "",
 	}
+	if d.Adapters != nil {
+		f.LoRARank, f.Base = d.Adapters.Rank, d.Adapters.Base
+	}
 	if o.JSON {
 		return s.printJSON(f)
 	}
@@ -101,6 +107,9 @@ func (f modelFacts) text() string {
 	line := func(name string, v any) { fmt.Fprintf(&b, "%-14s %v\n", name, v) }
 	line("path", f.Path)
 	line("format", f.Format)
+	if f.LoRARank > 0 {
+		line("adapters", fmt.Sprintf("of rank %d, on %s", f.LoRARank, f.Base))
+	}
 	line("family", f.ModelType)
 	line("parameters", fmt.Sprintf("%d (%.1f MB on disk)", f.Parameters, float64(f.WeightBytes)/1e6))
 	for _, t := range sortedKeys(f.Tensors) {

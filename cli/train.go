@@ -17,7 +17,6 @@ import (
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/torch"
-	"github.com/openmanus/openmanus/torch/optim"
 )
 
 func trainCommand(s *State) *cli.Command {
@@ -133,8 +132,7 @@ func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error)
 
 // trainError gives an error of a run its exit code.
 func trainError(run *openedRun, err error) error {
-	var loss *algo.NotFiniteError
-	var grad *optim.NotFiniteError
+	var diverged *algo.DivergedError
 	var gap *algo.GapError
 	var failed *rollout.FailedError
 	var prompt *agent.PromptError
@@ -149,8 +147,8 @@ func trainError(run *openedRun, err error) error {
 		return errWith(ExitEnv, "see to the servers; the same command then goes on from the last checkpoint", err)
 	case errors.As(err, &failed), errors.As(err, &native):
 		return errWith(ExitNative, "the same command goes on from the last checkpoint", err)
-	case errors.As(err, &loss), errors.As(err, &grad):
-		return errWith(ExitDiverged, "the last checkpoint in "+run.folder.Checkpoints()+" is from before", err)
+	case errors.As(err, &diverged):
+		return errWith(ExitDiverged, "the last checkpoint in "+run.folder.Checkpoints()+" is from before; the batches are in "+run.folder.BadSteps(), err)
 	case errors.As(err, &gap):
 		return errWith(ExitCheck, "", err)
 	case errors.As(err, &prompt):
@@ -172,6 +170,10 @@ func (s *State) printOutcome(run *openedRun, cfg configs.Config, st algo.State, 
 	text += fmt.Sprintf("  metrics     %s\n  episodes    %s\n  weights     %s\n", run.folder.Metrics(), run.folder.Rollouts(), actor)
 	if b := st.Best; b != nil && b.Step != st.Step {
 		text += fmt.Sprintf("  best        %s (%s %.3f after step %d)\n", filepath.Join(run.folder.Best(), algo.ActorFolder), b.Metric, b.Value, b.Step)
+	}
+	if cfg.Model.LoRARank > 0 {
+		text += "\nThe weights are adapters on " + cfg.Model.Path + ", as PEFT writes them. This merges both into one model:\n" +
+			"  " + quoted(s.Args[0]) + " model convert " + quoted(actor) + " merged\n"
 	}
 	text += "\nNext: play with the trained agent, or write a configuration of your own:\n" +
 		"  " + quoted(s.Args[0]) + " eval " + strings.Join(evalAgain(actor, cfg, cfg.Env[0]), " ") + "\n" +

@@ -55,10 +55,14 @@ func (s *State) openTraining(ctx context.Context, cfg configs.Config, run *opene
 	if t.compute, err = dtypeOf(cfg.Model.ComputeDtype); err != nil {
 		return t, err
 	}
+	if err := t.checkModels(); err != nil {
+		return t, err
+	}
 	if t.thread, err = s.openThread(cfg.Model.Device); err != nil {
 		return t, err
 	}
 	t.open.addFunc(t.thread.Close)
+	t.noteOffload()
 	if cfg.Data.FromDump != "" {
 		if err := t.openDump(ctx); err != nil {
 			return t, err
@@ -268,8 +272,7 @@ func (t *training) openModel(ctx context.Context) error {
 	if cfg.Model.Fresh.Layers > 0 && t.run.checkpoint == nil {
 		t.bundle, err = freshModel(ctx, t.thread, cfg.Model.Fresh, cfg.Rollout.MaxContextTokens, cfg.Trainer.Seed, slices.Concat(t.walks, t.experts))
 	} else {
-		t.bundle, err = model.Open(ctx, t.thread, t.run.modelPath(t.s, cfg), model.Options{DType: torch.Float32})
-		err = errWith(ExitModel, "", err)
+		t.bundle, err = t.openWeights(ctx)
 	}
 	if err != nil {
 		return err
@@ -287,6 +290,9 @@ func (t *training) openModel(ctx context.Context) error {
 		return errWith(ExitNative, "", err)
 	}
 	t.open.addFunc(t.actor.Close)
+	t.actor.SetGradientCheckpointing(cfg.Model.GradientCheckpointing)
+	t.actor.SetDropoutSeed(cfg.Trainer.Seed)
+	t.actor.OnBadStep(t.run.folder.WriteBadStep)
 	if t.run.checkpoint != nil {
 		if err := t.actor.LoadOptimizer(ctx, t.run.checkpoint.Path); err != nil {
 			return errWith(ExitDisk, "", err)
@@ -399,6 +405,8 @@ func (t *training) reference(ctx context.Context) (*model.Model, error) {
 	}
 	path := t.s.Path(t.cfg.Model.Path)
 	switch {
+	case t.cfg.Model.LoRARank > 0 && t.cfg.Ref.Path == "":
+		return t.frozenReference(ctx)
 	case t.cfg.Ref.Path != "":
 		path = t.s.Path(t.cfg.Ref.Path)
 	case t.freezesReference() && t.run.state != nil && t.run.state.WarmStarted:
@@ -468,6 +476,9 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		Envs:    t.envs(),
 		Run:     t.run.folder,
 		Save: func(ctx context.Context, dir string) error {
+			if t.bundle.Model.HasLoRA() {
+				return t.bundle.SaveAdapters(ctx, dir)
+			}
 			return t.bundle.Save(ctx, dir, torch.Float32)
 		},
 		SaveCritic: t.saveCritic(critic),

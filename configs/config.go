@@ -31,7 +31,13 @@ type Model struct {
 	Device        string `toml:"device"`
 	MasterDtype   string `toml:"master_dtype"`
 	ComputeDtype  string `toml:"compute_dtype"`
-	Fresh         Fresh  `toml:"fresh"`
+	// How little of a large model is held and trained.
+	GradientCheckpointing bool     `toml:"gradient_checkpointing"`
+	LoRARank              int      `toml:"lora_rank"`
+	LoRAAlpha             float64  `toml:"lora_alpha"`
+	LoRADropout           float64  `toml:"lora_dropout"`
+	TargetModules         []string `toml:"target_modules"`
+	Fresh                 Fresh    `toml:"fresh"`
 }
 
 // Fresh describes a model made on the spot with random weights, which is what
@@ -277,6 +283,7 @@ type Actor struct {
 	KLLossCoef             float64 `toml:"kl_loss_coef"`
 	KLLossType             string  `toml:"kl_loss_type"`
 	GradClip               float64 `toml:"grad_clip"`
+	OffloadOptimizer       bool    `toml:"offload_optimizer"`
 	Optim                  Optim   `toml:"optim"`
 }
 
@@ -307,6 +314,7 @@ type Optim struct {
 type Ref struct {
 	Path           string `toml:"path"`
 	MicroBatchSize int    `toml:"micro_batch_size"`
+	OffloadParams  bool   `toml:"offload_params"`
 }
 
 // SFT is supervised training on recorded trajectories: all of `openmanus sft`,
@@ -375,6 +383,7 @@ func (c Config) Clone() Config {
 		p := &c.Reward.Components[i]
 		p.Patterns = slices.Clone(p.Patterns)
 	}
+	c.Model.TargetModules = slices.Clone(c.Model.TargetModules)
 	c.SFT.Files = slices.Clone(c.SFT.Files)
 	c.SFT.ValFiles = slices.Clone(c.SFT.ValFiles)
 	c.Log.Backends = slices.Clone(c.Log.Backends)

@@ -7,9 +7,11 @@ package configs
 func Defaults() Config {
 	return Config{
 		Model: Model{
-			Device:       "auto",
-			MasterDtype:  "float32",
-			ComputeDtype: "bfloat16",
+			Device:        "auto",
+			MasterDtype:   "float32",
+			ComputeDtype:  "bfloat16",
+			LoRAAlpha:     16,
+			TargetModules: []string{allLinear},
 			Fresh: Fresh{
 				HiddenSize:       128,
 				IntermediateSize: 384,

@@ -10,11 +10,15 @@ var modelKeys = concat([]entry{
 	ready("model.device", "where the weights live; auto is a GPU if there is one", device),
 	ready("model.master_dtype", "number format of the weights that the optimiser steps", oneOf([]string{"float32"}, "bfloat16")),
 	ready("model.compute_dtype", "number format of forward and backward passes", oneOf([]string{"float32", "bfloat16"})),
-	fixed("model.gradient_checkpointing", false, "recompute activations in the backward pass"),
+	ready("model.gradient_checkpointing", "compute a layer's activations again in the backward pass instead of keeping them: the same gradients from less memory, in about a third more time", anything),
+	ready("model.lora_rank", "rank of the adapters that are trained while the weights stay frozen; 0: none, every weight is trained", between(0, 1024)),
+	ready("model.lora_alpha", "adapters are scaled by lora_alpha / lora_rank", aboveTo(0, 1e6)),
+	ready("model.lora_dropout", "share of the adapters' inputs that training drops; generation and scoring drop none", between(0, 0.9)),
+	ready("model.target_modules", "linear layers that get adapters; all-linear: every one but the output head", eachOf(targetModules)),
 	fixed("model.remove_padding", true, "rows are packed; padding never reaches the model"),
 	moved("model.param_dtype", "write model.master_dtype"),
 },
-	later("model", "override lora_rank lora_alpha target_modules"),
+	later("model", "override"),
 	[]entry{
 		ready("model.fresh.layers", "decoder layers of a model made on the spot with random weights; 0: none", between(0, 64)),
 		ready("model.fresh.hidden_size", "width of the residual stream", between(8, 4096)),
@@ -28,6 +32,11 @@ var modelKeys = concat([]entry{
 		ready("model.fresh.walk_batch_size", "of them per optimiser step", atLeast(1)),
 		ready("model.fresh.walk_lr", "learning rate of reading; it warms up over a twentieth of the steps and falls by a cosine", above(0)),
 	})
+
+// targetModules are the layers of a decoder that can be adapted.
+var targetModules = []string{allLinear, "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
+
+const allLinear = "all-linear"
 
 // envNames are the environments of the protocol.
 var envNames = oneOf([]string{

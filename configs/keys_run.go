@@ -24,7 +24,12 @@ var sftKeys = concat([]entry{
 	moved("sft.validate_before_training", "write trainer.val_before_train"),
 	moved("sft.partial_pretrain", "write model.path"),
 },
-	later("sft", "balance_dp_token lora_rank lora_alpha target_modules"),
+	[]entry{
+		moved("sft.lora_rank", "write model.lora_rank"),
+		moved("sft.lora_alpha", "write model.lora_alpha"),
+		moved("sft.target_modules", "write model.target_modules"),
+	},
+	later("sft", "balance_dp_token"),
 	optimKeys("sft.optim"))
 
 var trainerKeys = []entry{

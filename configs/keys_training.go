@@ -114,15 +114,15 @@ var actorKeys = concat([]entry{
 	ready("actor.clip_ratio_c", "dual clip: bound of the loss for negative advantages", above(1)),
 	ready("actor.entropy_coef", "weight of the entropy bonus", atLeast(0)),
 	ready("actor.calculate_entropy", "report the entropy, by turn, also where entropy_coef is 0", anything),
-	ready("actor.use_kl_loss", "add the KL to a frozen reference, a second copy of the weights, to the loss", anything),
+	ready("actor.use_kl_loss", "add the KL to a frozen reference to the loss; it is a second copy of the weights, unless these are frozen themselves (lora_rank)", anything),
 	ready("actor.kl_loss_coef", "weight of the KL loss", atLeast(0)),
 	ready("actor.kl_loss_type", "KL estimator; with a + it has the gradient of k2; full takes the whole vocabulary", oneOf([]string{
 		"k1", "kl", "abs", "k2", "mse", "k3", "low_var_kl", "k1+", "kl+", "abs+", "k2+", "mse+", "k3+", "low_var_kl+", "full",
 	})),
 	ready("actor.grad_clip", "global L2 norm of the gradient", above(0)),
 	fixed("actor.mask_observations", true, "the loss covers sampled tokens only"),
-	fixed("actor.offload_params", false, "keep weights in host memory between phases"),
-	fixed("actor.offload_optimizer", false, "keep optimiser state in host memory between phases"),
+	fixed("actor.offload_params", false, "keep weights in host memory between phases; sampling and training share them, so no phase is without"),
+	ready("actor.offload_optimizer", "keep the optimiser's moments in host memory while episodes are played, on a GPU", anything),
 	moved("actor.clip_ratio", "write actor.clip_ratio_low and actor.clip_ratio_high"),
 	moved("actor.compute_dtype", "write model.compute_dtype"),
 	moved("actor.reduce_dtype", "gradients are summed in float32; leave it out"),
@@ -167,7 +167,7 @@ var criticKeys = concat([]entry{
 var refKeys = []entry{
 	ready("ref.path", "weights of the reference; empty: those the run starts from", anything),
 	ready("ref.micro_batch_size", "episodes per forward pass of the reference", atLeast(1)),
-	fixed("ref.offload_params", false, "keep the reference in host memory between phases"),
+	ready("ref.offload_params", "keep the reference in host memory but while it scores, on a GPU", anything),
 	moved("ref.dynamic_batch", "the reference follows actor.dynamic_batch"),
 	moved("ref.max_tokens_per_micro_batch", "the reference follows actor.max_tokens_per_micro_batch"),
 }

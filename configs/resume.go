@@ -15,7 +15,8 @@ var mayChange = []struct {
 		"trainer.project", "trainer.experiment", "trainer.experiment_suffix", "trainer.output_dir", "log.backends", "log.level", "actor.calculate_entropy",
 	}},
 	{"where it runs and how fast", []string{
-		"model.device", "env.servers", "env.timeout_s", "env.create_timeout_s", "env.reset_timeout_s", "env.step_timeout_s",
+		"model.device", "model.gradient_checkpointing", "actor.offload_optimizer", "ref.offload_params",
+		"env.servers", "env.timeout_s", "env.create_timeout_s", "env.reset_timeout_s", "env.step_timeout_s",
 		"env.observe_timeout_s", "env.close_timeout_s", "env.retries", "env.max_instances", "env.max_requests", "env.quarantine_after",
 		"env.wait_healthy_s", "env.hang_timeout_s", "env.launch", "env.num_servers",
 		"env.base_port", "env.checkout", "env.command", "env.workdir", "env.environment", "env.python", "env.venv", "env.start_timeout_s",

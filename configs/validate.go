@@ -60,6 +60,7 @@ func (c *Config) paths(name string) []string {
 }
 
 func (c *Config) checkModel(fs *Faults) {
+	c.checkLoRA(fs)
 	f := c.Model.Fresh
 	switch {
 	case c.Rollout.Engine == openai: // it has its own
@@ -85,6 +86,46 @@ func (c *Config) checkModel(fs *Faults) {
 	}
 	if c.Model.TokenizerPath != "" {
 		fs.add("model.tokenizer_path", "a fresh model makes its own vocabulary: take it out")
+	}
+}
+
+func (c *Config) checkLoRA(fs *Faults) {
+	m := c.Model
+	switch {
+	case m.LoRARank == 0:
+		if m.LoRADropout > 0 {
+			fs.add("model.lora_dropout", "there are no adapters whose inputs it could drop: set model.lora_rank, or take it out")
+		}
+		return
+	case m.Fresh.Layers > 0:
+		fs.add("model.lora_rank", "the weights of a fresh model are random, and adapters would freeze them so: set it to 0")
+	}
+	if len(m.TargetModules) == 0 {
+		fs.add("model.target_modules", "no layer gets an adapter: name some, or give [%q]", allLinear)
+	}
+	if len(m.TargetModules) > 1 && slices.Contains(m.TargetModules, allLinear) {
+		fs.add("model.target_modules", "%q stands for every layer already: take out the others", allLinear)
+	}
+}
+
+// checkOffload refuses to move to the host what is there already.
+func (c *Config) checkOffload(fs *Faults) {
+	const there = "the host's memory is where everything is with model.device = \"cpu\": take it out"
+	if c.Model.Device == "cpu" && c.Actor.OffloadOptimizer {
+		fs.add("actor.offload_optimizer", there)
+	}
+	if !c.Ref.OffloadParams {
+		return
+	}
+	switch {
+	case !c.UsesReference():
+		fs.add("ref.offload_params", "a reference is only used with actor.use_kl_loss = true or algo.use_kl_in_reward = true: set one of them, or take it out")
+	case c.Actor.UseKLLoss && c.Actor.KLLossType == "full":
+		fs.add("ref.offload_params", "actor.kl_loss_type = \"full\" asks the reference all through the update: take one of the two out")
+	case c.Model.LoRARank > 0 && c.Ref.Path == "":
+		fs.add("ref.offload_params", "with model.lora_rank the reference is the frozen weights themselves, which the policy needs too: take it out")
+	case c.Model.Device == "cpu":
+		fs.add("ref.offload_params", there)
 	}
 }
 
@@ -212,6 +253,10 @@ func (c *Config) checkUpdate(fs *Faults) {
 		fs.add("actor.max_tokens_per_micro_batch", "%d is less than one episode may have (rollout.max_context_tokens %d)",
 			a.MaxTokensPerMicroBatch, c.Rollout.MaxContextTokens)
 	}
+	if a.UseKLLoss && a.KLLossCoef == 0 {
+		fs.add("actor.kl_loss_coef", "0 makes nothing of a reference that costs a pass over every episode: set it above 0, or actor.use_kl_loss = false")
+	}
+	c.checkOffload(fs)
 	if c.Ref.Path != "" && !c.UsesReference() {
 		fs.add("ref.path", "a reference is only used with actor.use_kl_loss = true or algo.use_kl_in_reward = true: set one of them, or take it out")
 	}

@@ -1,6 +1,18 @@
 package torch
 
+// #define _GNU_SOURCE
+// #include <dlfcn.h>
+// #include <stddef.h>
 // #include "openmanus_torch.h"
+//
+// // mallinfo2 is looked up: glibc has it since 2.33 only, and the program runs on older ones.
+// struct heap_info { size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost; };
+// static size_t heap_bytes(void) {
+//   struct heap_info (*info)(void) = (struct heap_info(*)(void))dlsym(RTLD_DEFAULT, "mallinfo2");
+//   if (info == NULL) return 0;
+//   struct heap_info m = info();
+//   return m.uordblks + m.hblkhd;
+// }
 import "C"
 
 import (
@@ -27,6 +39,11 @@ func live() (tensors, nbytes int64) {
 	C.om_live(&n, &b)
 	return int64(n), int64(b)
 }
+
+// HeapBytes is what native code holds of the host's memory now. Unlike LiveBytes it counts what only the autograd graph holds,
+// and unlike RSS not what was freed; it also counts what is not a tensor. It is 0
+// where the system does not tell.
+func HeapBytes() int64 { return int64(C.heap_bytes()) }
 
 // LiveInfo describes one live tensor.
 type LiveInfo struct {

@@ -56,6 +56,36 @@ func (o *Owner) Release(ts ...Tensor) {
 	}
 }
 
+// Replace puts what f makes of each tensor of o, without recording, in its place and frees the old one. Where f gives the
+// tensor itself back, it stays.
+func (o *Owner) Replace(s *Scope, f func(Tensor) Tensor, ts ...*Tensor) {
+	o.must()
+	for _, t := range ts {
+		if t.None() {
+			continue
+		}
+		s.Do(func(s *Scope) {
+			s.NoGrad(func() {
+				if fresh := f(*t); fresh != *t {
+					o.Own(fresh)
+					o.Release(*t)
+					*t = fresh
+				}
+			})
+		})
+	}
+}
+
+// To moves tensors of o to a device, one by one; those that are there stay as they are.
+func (o *Owner) To(s *Scope, d Device, ts ...*Tensor) {
+	o.Replace(s, func(t Tensor) Tensor {
+		if t.Device() == d {
+			return t
+		}
+		return t.Detach().ToDevice(d)
+	}, ts...)
+}
+
 // Len is the number of tensors in o.
 func (o *Owner) Len() int { return len(o.hs) }
 

@@ -121,6 +121,14 @@ func (s *Scope) NoGrad(f func()) { s.gradMode(false, f) }
 // WithGrad calls f with recording for gradients on, inside NoGrad.
 func (s *Scope) WithGrad(f func()) { s.gradMode(true, f) }
 
+// GradEnabled tells whether operations are recorded for gradients.
+func (s *Scope) GradEnabled() bool {
+	s.must()
+	was := setGradMode(true)
+	setGradMode(was)
+	return was
+}
+
 func (s *Scope) gradMode(on bool, f func()) {
 	s.must()
 	was := setGradMode(on)

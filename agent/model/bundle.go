@@ -28,6 +28,8 @@ type Bundle struct {
 // Options say how a model is opened.
 type Options struct {
 	DType torch.DType // of the weights; the zero value is float32
+
+	adapted int // adapter folders that were opened on the way
 }
 
 // ChatTemplate returns the template's source, "" if the model has none.
@@ -51,7 +53,8 @@ func (b *Bundle) EOSTokenIDs() []int32 {
 func (b *Bundle) Close() { b.Model.Close() }
 
 // Open loads a Hugging Face folder or a GGUF file. A folder without weights of
-// its own in safetensors that holds exactly one .gguf file is that file.
+// its own in safetensors that holds exactly one .gguf file is that file; a
+// folder of PEFT adapters is the model they belong to with the adapters on it.
 func Open(ctx context.Context, t *torch.Thread, path string, o Options) (*Bundle, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -75,6 +78,9 @@ func Open(ctx context.Context, t *torch.Thread, path string, o Options) (*Bundle
 
 func openFolder(ctx context.Context, t *torch.Thread, dir string, o Options) (*Bundle, error) {
 	if _, err := os.Stat(filepath.Join(dir, "config.json")); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(dir, adapterConfigFile)); err == nil {
+			return openAdapted(ctx, t, dir, o)
+		}
 		file, err := onlyGGUF(dir)
 		if err != nil {
 			return nil, err
@@ -152,9 +158,27 @@ func openGGUF(ctx context.Context, t *torch.Thread, path string, o Options) (*Bu
 }
 
 // Save writes a folder that transformers opens: config.json,
-// model.safetensors, tokenizer.json, tokenizer_config.json with the chat
-// template, generation_config.json. The folder is made if it is not there.
+// model.safetensors with adapters merged, tokenizer.json,
+// tokenizer_config.json with the chat template, generation_config.json. The
+// folder is made if it is not there.
 func (b *Bundle) Save(ctx context.Context, dir string, dt torch.DType) error {
+	if err := b.saveRest(dir); err != nil {
+		return err
+	}
+	return b.Model.SaveWeights(ctx, dir, dt)
+}
+
+// SaveAdapters writes a folder that PEFT opens: the adapters, and the files
+// beside the weights.
+func (b *Bundle) SaveAdapters(ctx context.Context, dir string) error {
+	if err := b.saveRest(dir); err != nil {
+		return err
+	}
+	return b.Model.SaveAdapters(ctx, dir)
+}
+
+// saveRest writes the files beside the weights.
+func (b *Bundle) saveRest(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("save model: %w", err)
 	}
@@ -178,5 +202,5 @@ func (b *Bundle) Save(ctx context.Context, dir string, dt torch.DType) error {
 			return err
 		}
 	}
-	return b.Model.SaveWeights(ctx, dir, dt)
+	return nil
 }

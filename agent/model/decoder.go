@@ -22,6 +22,10 @@ type Model struct {
 	thread *torch.Thread
 	owner  *torch.Owner
 	dtype  torch.DType
+	lora   *adapters // nil: every weight is trained
+
+	checkpointing bool
+	tapes         []*tape // of forward passes that Backward has not done yet
 }
 
 // Layer is one block of the decoder: attention and a gated MLP, each behind a
@@ -62,10 +66,14 @@ func newDecoder(c Config) (*Model, error) {
 // see only those before them in the same sequence.
 func (m *Model) Forward(s *torch.Scope, ids, positions []int32, offsets []int) torch.Tensor {
 	cos, sin := m.rope.Angles(s, positions)
-	return m.run(s, ids, func(_ int, l *Layer, x torch.Tensor) torch.Tensor {
+	layer := func(l *Layer, x torch.Tensor) torch.Tensor {
 		x = x.Add(l.SelfAttn.Forward(l.InputLayerNorm.Forward(x), cos, sin, offsets))
 		return x.Add(l.MLP.Forward(l.PostAttentionLayerNorm.Forward(x)))
-	})
+	}
+	if m.checkpointing && s.GradEnabled() {
+		return m.forwardChecked(s, ids, layer)
+	}
+	return m.run(s, ids, func(_ int, l *Layer, x torch.Tensor) torch.Tensor { return layer(l, x) })
 }
 
 // DecodeBatch is one call's work on a cache: the new tokens of several
@@ -150,6 +158,9 @@ func (m *Model) DType() torch.DType { return m.dtype }
 
 // Close frees the weights.
 func (m *Model) Close() {
+	if m.lora != nil {
+		m.dropLoRA()
+	}
 	if m.owner != nil {
 		m.owner.Close()
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/openmanus/openmanus/agent/model/gguf"
 	"github.com/openmanus/openmanus/agent/tokenizer"
@@ -21,11 +22,12 @@ type Description struct {
 	TensorTypes     map[string]int
 	WeightBytes     int64
 	TokenizerConfig tokenizer.Config
+	Adapters        *LoRA // of a folder of adapters; the rest is then that of the weights they are on
 }
 
 // Describe reads what Open would, the weights apart.
 func Describe(path string) (*Description, error) {
-	d, err := describe(path)
+	d, err := describe(path, 0)
 	if err != nil {
 		return nil, fmt.Errorf("describe model %s: %w", path, err)
 	}
@@ -36,7 +38,7 @@ func Describe(path string) (*Description, error) {
 	return d, nil
 }
 
-func describe(path string) (*Description, error) {
+func describe(path string, adapted int) (*Description, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -46,6 +48,9 @@ func describe(path string) (*Description, error) {
 	}
 	text, err := readFile(path, "config.json")
 	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(path, adapterConfigFile)); err == nil {
+			return describeAdapted(path, adapted+1)
+		}
 		file, err := onlyGGUF(path)
 		if err != nil {
 			return nil, err
@@ -80,6 +85,21 @@ func describe(path string) (*Description, error) {
 		d.TensorTypes[string(info.DType)]++
 		d.WeightBytes += int64(len(data))
 	}
+	return d, nil
+}
+
+// describeAdapted describes the weights that a folder's adapters are on, and
+// says that they are there.
+func describeAdapted(dir string, adapted int) (*Description, error) {
+	o, base, err := readAdapted(dir, adapted)
+	if err != nil {
+		return nil, err
+	}
+	d, err := describe(base, adapted)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", base, err)
+	}
+	d.Adapters = &o
 	return d, nil
 }
 

@@ -12,12 +12,13 @@ import (
 
 // Hash identifies the weights: "sha256:" and the hex digest over all
 // parameters in the order of their names, each as its checkpoint name, a zero
-// byte, the name of the model's type, a zero byte, the number of dimensions and
+// byte, the name of its type, a zero byte, the number of dimensions and
 // the dimensions as little-endian uint64, and its elements row-major and
-// little-endian. Tied parameters count once. A checkpoint and its copy in
+// little-endian. Tied parameters count once, adapters
+// under PEFT's names. A checkpoint and its copy in
 // another container therefore agree when loaded in the same type.
 func (m *Model) Hash(ctx context.Context) (string, error) {
-	params := m.Params()
+	params := append(m.Params(), m.Adapters()...)
 	sort.Slice(params, func(i, j int) bool { return params[i].Name < params[j].Name })
 	h := sha256.New()
 	number := func(n int) {
@@ -33,7 +34,7 @@ func (m *Model) Hash(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		h.Write([]byte(p.Name + "\x00" + m.dtype.String() + "\x00"))
+		h.Write([]byte(p.Name + "\x00" + p.Tensor.DType().String() + "\x00"))
 		number(len(shape))
 		for _, d := range shape {
 			number(d)

@@ -72,6 +72,11 @@ func checkTensors(c *Config, want []weight, src source) error {
 			faults = append(faults, fmt.Sprintf("tensor %s is unexpected", clip(n)))
 		}
 	}
+	return joinFaults("the weights do not fit the configuration", faults)
+}
+
+// joinFaults makes one error of faults, nil where there are none.
+func joinFaults(what string, faults []string) error {
 	if len(faults) == 0 {
 		return nil
 	}
@@ -80,7 +85,7 @@ func checkTensors(c *Config, want []weight, src source) error {
 		more = fmt.Sprintf("; and %d more", len(faults)-maxFaults)
 		faults = faults[:maxFaults]
 	}
-	return fmt.Errorf("the weights do not fit the configuration: %s%s", strings.Join(faults, "; "), more)
+	return fmt.Errorf("%s: %s%s", what, strings.Join(faults, "; "), more)
 }
 
 // derived reports whether a tensor of a checkpoint follows from others: the

@@ -15,8 +15,8 @@ import (
 // does.
 const maxShard = 5 << 30
 
-// SaveWeights writes config.json and the weights into a folder that exists, in
-// the type dt, such that transformers opens them. Every file appears complete
+// SaveWeights writes config.json and the weights, adapters merged into them,
+// into a folder that exists, in the type dt, such that transformers opens them. Every file appears complete
 // or not at all; config.json comes last.
 func (m *Model) SaveWeights(ctx context.Context, dir string, dt torch.DType) error {
 	stored, err := storedAs(dt)
@@ -35,7 +35,7 @@ func (m *Model) SaveWeights(ctx context.Context, dir string, dt torch.DType) err
 	}
 	fetch := func(name string) (data []byte, err error) {
 		err = torch.Run(ctx, m.thread, func(s *torch.Scope) error {
-			s.NoGrad(func() { data = params[name].To(dt).ToBytes() })
+			s.NoGrad(func() { data = m.merged(Param{name, params[name]}).To(dt).ToBytes() })
 			return nil
 		})
 		return data, err

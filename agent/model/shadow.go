@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/openmanus/openmanus/torch"
@@ -10,16 +11,19 @@ import (
 // Shadow makes a copy of the model in another type: a bfloat16 copy that
 // computes while float32 weights are trained, or a frozen reference.
 func (m *Model) Shadow(ctx context.Context, dt torch.DType) (*Model, error) {
+	if m.lora != nil {
+		return nil, errors.New("a model with adapters has no shadow; its adapters are float32 on weights of any type")
+	}
 	params := m.Params()
 	return build(ctx, m.thread, m.Config, dt, func(_ *torch.Scope, i int, _ weight) (torch.Tensor, error) {
 		return params[i].Tensor.Detach().Clone(), nil
 	})
 }
 
-// CopyFrom overwrites the weights with those of a model of the same
-// configuration, converting their type. It runs inside torch.Run.
+// CopyFrom overwrites what training changes with that of a model of the same
+// configuration and adapters, converting its type. It runs inside torch.Run.
 func (m *Model) CopyFrom(s *torch.Scope, src *Model) {
-	to, from := m.Params(), src.Params()
+	to, from := m.Trained(), src.Trained()
 	m.checkPair(to, from)
 	s.NoGrad(func() {
 		for i := range to {
@@ -32,7 +36,7 @@ func (m *Model) CopyFrom(s *torch.Scope, src *Model) {
 // them from the shadow, so that sums over micro-batches are kept in the
 // model's own type. It runs inside torch.Run.
 func (m *Model) MoveGrads(s *torch.Scope, shadow *Model) {
-	to, from := m.Params(), shadow.Params()
+	to, from := m.Trained(), shadow.Trained()
 	m.checkPair(to, from)
 	s.NoGrad(func() {
 		for i := range to {
@@ -52,6 +56,23 @@ func moveGrad(to, from torch.Tensor) {
 		sum.Add_(g, 1)
 	}
 	from.ZeroGrad()
+}
+
+// To moves the weights to a device, of which only that of the thread can compute
+// with them. It runs inside torch.Run. The weights of a view (Base, Frozen) are
+// another model's and cannot move; nor can those that are trained.
+func (m *Model) To(s *torch.Scope, d torch.Device) {
+	if m.owner == nil || m.lora != nil {
+		panic("model: the weights are shared with another model or under adapters: they cannot move")
+	}
+	var list []*torch.Tensor
+	for _, w := range m.weights() {
+		list = append(list, w.field)
+	}
+	m.owner.To(s, d, list...)
+	if m.Config.TieWordEmbeddings {
+		m.LMHead.Weight = m.EmbedTokens.Weight
+	}
 }
 
 func (m *Model) checkPair(to, from []Param) {

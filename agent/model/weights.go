@@ -81,9 +81,9 @@ func (m *Model) Params() []Param {
 	return list
 }
 
-// SetTrainable switches gradients of all parameters on or off.
+// SetTrainable switches gradients of what training changes on or off.
 func (m *Model) SetTrainable(on bool) {
-	for _, p := range m.Params() {
+	for _, p := range m.Trained() {
 		p.Tensor.SetRequiresGrad(on)
 	}
 }
@@ -91,8 +91,8 @@ func (m *Model) SetTrainable(on bool) {
 // build makes a model whose weights come from fill, one after another, and
 // takes ownership of them.
 func build(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, fill func(*torch.Scope, int, weight) (torch.Tensor, error)) (*Model, error) {
-	if dt != torch.Float32 && dt != torch.BFloat16 {
-		return nil, fmt.Errorf("a model cannot compute in %s; float32 and bfloat16 are supported", dt)
+	if dt != torch.Float32 && dt != torch.BFloat16 && dt != torch.Float64 {
+		return nil, fmt.Errorf("a model cannot compute in %s; float32, bfloat16 and float64 are supported", dt)
 	}
 	m, err := newDecoder(c)
 	if err != nil {

@@ -16,6 +16,7 @@ var _ = Define(
 	Definition{CriticLoss, "value loss, mean over the updates of the step", whenCritic},
 	Definition{CriticClipFrac, "share of tokens whose value loss was clipped", whenCritic},
 	Definition{CriticPredMean, "mean predicted value", whenCritic},
+	Definition{CriticSkipped, "optimiser steps of the critic left out, since their loss or gradient was not finite", whenCritic},
 	Definition{CriticGradNorm, "the critic's gradient norm before clipping, mean over optimiser steps", whenCritic},
 	Definition{CriticLR, "the critic's rate in this step", whenCritic},
 	Definition{CriticKL, "KL to the reference, mean over episodes of the mean over tokens", whenKLReward},

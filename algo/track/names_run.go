@@ -27,10 +27,11 @@ var _ = Define(
 	Definition{MemoryBytes + "/{reference,kv_cache}", "of these, the reference's weights and the KV cache", whenThere},
 	Definition{"sft/{step,epoch}", "the supervised step, and the passes over the trajectories that are done", whenSupervised},
 	Definition{"train/loss", "negative log-prob of a token in the loss, mean over the batch, before the step", whenSupervised},
+	Definition{SFTSkipped, "1 where the step was left out, since its loss or gradient was not finite", whenSupervised},
 	Definition{"train/{grad_norm,lr,tokens}", "gradient norm before clipping, rate, and tokens in the loss of a supervised step", whenSupervised},
 	Definition{ValidationLoss, "the same loss over the trajectories of sft.val_files", "validations of openmanus sft"},
 	Definition{ValidationTokens, "tokens it is the mean of", "validations of openmanus sft"},
 	Definition{"perf/read_tokens_per_s", "tokens of the walks in a second", whenReading},
 	Definition{"perf/sft_tokens_per_s", "tokens of the trajectories in a second", whenSupervised},
-	Definition{"read/{step,epoch,loss,grad_norm,lr,tokens}", "the same of the walks that a fresh model reads first", whenReading},
+	Definition{"read/{step,epoch,loss,grad_norm,lr,tokens,skipped_steps}", "the same of the walks that a fresh model reads first", whenReading},
 )

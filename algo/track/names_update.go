@@ -24,6 +24,7 @@ var _ = Define(
 	Definition{ActorKLCoef, "its coefficient", whenKLLoss},
 	Definition{ActorGradNorm, "gradient norm before clipping, mean over optimiser steps", whenUpdated},
 	Definition{ActorLR, "the rate in this step", ""},
+	Definition{ActorSkipped, "optimiser steps left out, since their loss or gradient was not finite", whenUpdated},
 	Definition{"actor/updated_rows", "episodes that entered the update", ""},
 	Definition{LogProbGap + "_{mean,max,k3}", "recorded sampling log-probs against the training pass: |difference|, and k3 KL", whenUpdated},
 	Definition{StateTokens, "sampled tokens of the step", ""},

@@ -6,18 +6,36 @@ import "github.com/openmanus/openmanus/torch"
 type Linear struct {
 	Weight torch.Tensor // [O,I]
 	Bias   torch.Tensor // [O] or none
+	LoRA   *LoRA        // adds to the result of a frozen weight; nil: none
 }
 
 // Forward maps x [...,I] to [...,O].
-func (l *Linear) Forward(x torch.Tensor) torch.Tensor { return x.Linear(l.Weight, l.Bias) }
+func (l *Linear) Forward(x torch.Tensor) torch.Tensor {
+	y := x.Linear(l.Weight, l.Bias)
+	if l.LoRA != nil {
+		y = y.Add(l.LoRA.forward(x))
+	}
+	return y
+}
 
 // Infer applies layers to the same x [N,I] without gradients. The few rows of a decoding step go through a kernel that
 // streams the weights at memory speed, where a general matrix product of one row reaches a third of it.
 func Infer(x torch.Tensor, layers ...*Linear) []torch.Tensor {
+	out := inferFrozen(x, layers)
+	for i, l := range layers {
+		if l.LoRA != nil {
+			out[i] = out[i].Add(l.LoRA.infer(x))
+		}
+	}
+	return out
+}
+
+// inferFrozen applies the weights, without the adapters on them.
+func inferFrozen(x torch.Tensor, layers []*Linear) []torch.Tensor {
 	out := make([]torch.Tensor, len(layers))
 	if x.Size(0) > torch.SkinnyRows {
 		for i, l := range layers {
-			out[i] = l.Forward(x)
+			out[i] = x.Linear(l.Weight, l.Bias)
 		}
 		return out
 	}

@@ -91,7 +91,7 @@ func (a *AdamW) Step(s *torch.Scope, lr, maxNorm float64) (norm float64, err err
 		s.NoGrad(func() {
 			grads := gradsOf(a.params)
 			var scale float64
-			if norm, scale, err = clipScale(grads, maxNorm); err == nil && anyOf(grads) {
+			if norm, scale, err = clipScale(a.params, grads, maxNorm); err == nil && anyOf(grads) {
 				a.update(grads, lr, scale)
 			}
 			for _, p := range a.params {
@@ -129,6 +129,19 @@ func (a *AdamW) update(grads []torch.Tensor, lr, scale float64) {
 			LR: lr, Beta1: a.o.Beta1, Beta2: a.o.Beta2, Eps: a.o.Eps, WeightDecay: g.decay, Step: a.steps, GradScale: scale,
 		})
 	}
+}
+
+// To moves the moments to a device, in whose memory they cost nothing of another's. Step needs them on the parameters' own. It is
+// called inside torch.Run.
+func (a *AdamW) To(s *torch.Scope, d torch.Device) { a.owner.To(s, d, a.moments()...) }
+
+// moments are where the state that only Step reads is kept. A float32 master stands for its parameter and stays.
+func (a *AdamW) moments() []*torch.Tensor {
+	var list []*torch.Tensor
+	for i := range a.state {
+		list = append(list, &a.state[i].m, &a.state[i].v)
+	}
+	return list
 }
 
 // master tells whether parameter i has a float32 master.

@@ -175,6 +175,37 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
+// Moments that were moved go on where they were.
+func TestMovedMoments(t *testing.T) {
+	torchtest.Run(t, func(s *torch.Scope) {
+		var got [2][]float32
+		for i, moved := range []bool{false, true} {
+			p := newProblem(s, torch.Float32)
+			o := NewAdamW(s.Thread(), p.params, options)
+			for range 3 {
+				p.backward()
+				if _, err := o.Step(s, .1, 1); err != nil {
+					t.Fatal(err)
+				}
+				if moved {
+					live := torch.LiveTensors()
+					o.To(s, s.Thread().Device()) // there already
+					o.owner.Replace(s, torch.Tensor.Clone, o.moments()...)
+					if now := torch.LiveTensors(); now != live {
+						t.Errorf("%d tensors, %d before", now, live)
+					}
+				}
+			}
+			got[i] = p.params[0].Tensor.ToFloat32s()
+			o.Close()
+			p.owner.Close()
+		}
+		if !slices.Equal(got[0], got[1]) {
+			t.Error("other weights after moments were moved")
+		}
+	})
+}
+
 func TestClipGradNorm(t *testing.T) {
 	for _, test := range []struct {
 		name string

@@ -8,10 +8,27 @@ import (
 )
 
 // NotFiniteError tells that gradients held an infinity or NaN.
-type NotFiniteError struct{ Norm float64 }
+type NotFiniteError struct {
+	Norm   float64
+	Params []string // whose gradients they were; none where only their sum is too large
+}
 
 func (e *NotFiniteError) Error() string {
-	return fmt.Sprintf("optim: the gradient norm is %v: training diverged, the weights were left as they were; lower the learning rate or the clipping norm", e.Norm)
+	where := ""
+	if len(e.Params) > 0 {
+		where = fmt.Sprintf(" (%s and %d more)", e.Params[0], len(e.Params)-1)
+	}
+	return fmt.Sprintf("optim: the gradient norm is %v%s: training diverged, the weights were left as they were; lower the learning rate or the clipping norm", e.Norm, where)
+}
+
+func notFinite(params []Param, grads []torch.Tensor, norm float64) error {
+	e := &NotFiniteError{Norm: norm}
+	for i, g := range grads {
+		if !g.None() && !g.AllFinite() {
+			e.Params = append(e.Params, params[i].Name)
+		}
+	}
+	return e
 }
 
 // ClipGradNorm scales the gradients of params such that their global L2 norm is at most maxNorm (0: no limit) and returns
@@ -22,7 +39,7 @@ func ClipGradNorm(s *torch.Scope, params []Param, maxNorm float64) (norm float64
 		s.NoGrad(func() {
 			grads := gradsOf(params)
 			var scale float64
-			if norm, scale, err = clipScale(grads, maxNorm); err != nil || scale == 1 {
+			if norm, scale, err = clipScale(params, grads, maxNorm); err != nil || scale == 1 {
 				return
 			}
 			for _, g := range grads {
@@ -45,10 +62,10 @@ func gradsOf(params []Param) []torch.Tensor {
 }
 
 // clipScale is the global norm and the factor that brings it to maxNorm.
-func clipScale(grads []torch.Tensor, maxNorm float64) (norm, scale float64, err error) {
+func clipScale(params []Param, grads []torch.Tensor, maxNorm float64) (norm, scale float64, err error) {
 	norm = torch.GlobalNorm(grads)
 	if math.IsNaN(norm) || math.IsInf(norm, 0) {
-		return norm, 0, &NotFiniteError{Norm: norm}
+		return norm, 0, notFinite(params, grads, norm)
 	}
 	if maxNorm <= 0 {
 		return norm, 1, nil

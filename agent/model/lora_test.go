@@ -1,0 +1,401 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/safetensors"
+)
+
+var loraIDs = [][]int32{{1, 17, 20, 3, 57, 58, 59, 50, 2, 1, 40}, {33, 5, 14, 60, 61, 7}}
+
+// adapt puts adapters on a model that change what it says: with B at zero, as
+// they start, nothing of them would show.
+func adapt(t testing.TB, m *Model, o LoRA) {
+	t.Helper()
+	if err := m.AddLoRA(context.Background(), o, 5); err != nil {
+		t.Fatal(err)
+	}
+	run(t, m.Thread(), func(s *torch.Scope) {
+		for i, p := range m.Adapters() {
+			if strings.HasSuffix(p.Name, peftB) {
+				p.Tensor.Copy_(s.RandN(uint64(i), p.Tensor.Shape()...).MulScalar(.1))
+			}
+		}
+	})
+}
+
+func loraLogProbs(t testing.TB, m *Model) []float64 {
+	t.Helper()
+	list, err := m.LogProbs(context.Background(), 1, loraIDs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(widen(list[0]), widen(list[1])...)
+}
+
+func furthest(a, b []float64) float64 {
+	worst := 0.0
+	for i := range a {
+		if d := math.Abs(a[i] - b[i]); !(d <= worst) {
+			worst = d
+		}
+	}
+	return worst
+}
+
+// Fresh adapters change nothing; without them the model is what it was;
+// merged they do what they do beside the weights.
+func TestLoRA(t *testing.T) {
+	ctx := context.Background()
+	th := newThread(t)
+	for _, name := range tiny {
+		for _, targets := range [][]string{{AllLinear}, {"v_proj", "q_proj"}} {
+			t.Run(fmt.Sprintf("%s %v", name, targets), func(t *testing.T) {
+				m := openTiny(t, th, name, torch.Float32)
+				before := loraLogProbs(t, m)
+				hash, err := m.Hash(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				o := LoRA{Rank: 3, Alpha: 6, Targets: targets}
+				if err := m.AddLoRA(ctx, o, 1); err != nil {
+					t.Fatal(err)
+				}
+				if d := furthest(loraLogProbs(t, m), before); d != 0 {
+					t.Errorf("fresh adapters change log-probs by %g", d)
+				}
+				m.dropLoRA()
+				adapt(t, m, o)
+				adapted := loraLogProbs(t, m)
+				if d := furthest(adapted, before); !(d > 1e-2) {
+					t.Fatalf("the adapters change log-probs by %g only: nothing to see", d)
+				}
+				if d := furthest(loraLogProbs(t, m.Base()), before); d != 0 {
+					t.Errorf("without its adapters the model is off by %g", d)
+				}
+				if now, err := m.Hash(ctx); err != nil || now == hash {
+					t.Errorf("the adapters do not show in the hash: %v", err)
+				}
+				frozen, err := m.Frozen(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer frozen.Close()
+				for i, seq := range loraIDs {
+					for _, chunk := range []int{1, 64} {
+						cached, err := m.DecodeLogProbs(ctx, 1, seq, chunk)
+						if err != nil {
+							t.Fatal(err)
+						}
+						at := i * (len(loraIDs[0]) - 1)
+						if d := furthest(widen(cached), adapted[at:at+len(seq)-1]); !(d <= 1e-4) {
+							t.Errorf("sequence %d through the cache, %d tokens at a time: off by %g", i, chunk, d)
+						}
+					}
+				}
+				if err := m.Merge(ctx); err != nil {
+					t.Fatal(err)
+				}
+				if d := furthest(loraLogProbs(t, m), adapted); m.HasLoRA() || !(d <= 1e-5) {
+					t.Errorf("merged and applied differ by %g", d)
+				}
+			})
+		}
+	}
+}
+
+// A frozen copy stays what it was when the adapters move on, on the same
+// weights.
+func TestFrozenAdapters(t *testing.T) {
+	ctx := context.Background()
+	m := openTiny(t, newThread(t), "qwen2", torch.Float32)
+	adapt(t, m, LoRA{Rank: 2, Alpha: 4, Targets: []string{AllLinear}})
+	live := torch.LiveBytes()
+	f, err := m.Frozen(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	size := 0
+	for _, p := range m.Adapters() {
+		size += 4 * p.Tensor.Numel()
+	}
+	if more := torch.LiveBytes() - live; more != int64(size) {
+		t.Errorf("the copy takes %d bytes, the adapters have %d", more, size)
+	}
+	before := loraLogProbs(t, m)
+	run(t, m.Thread(), func(s *torch.Scope) { m.Adapters()[1].Tensor.Add_(s.Ones(torch.Float32), .1) })
+	after := loraLogProbs(t, m)
+	if d := furthest(loraLogProbs(t, f), before); d != 0 {
+		t.Errorf("the copy changed by %g", d)
+	}
+	if d := furthest(after, before); !(d > 1e-3) {
+		t.Fatalf("the adapters moved log-probs by %g only", d)
+	}
+	run(t, m.Thread(), func(s *torch.Scope) { f.CopyFrom(s, m) })
+	if d := furthest(loraLogProbs(t, f), after); d != 0 {
+		t.Errorf("after CopyFrom the copy is off by %g", d)
+	}
+}
+
+// The gradient of every adapter agrees with finite differences, and the frozen
+// weights have none.
+func TestLoRAGradients(t *testing.T) {
+	for _, name := range []string{"llama", "qwen2", "qwen3"} {
+		t.Run(name, func(t *testing.T) {
+			m := openTiny(t, newThread(t), name, torch.Float64)
+			adapt(t, m, LoRA{Rank: 2, Alpha: 4, Dropout: .3, Targets: []string{AllLinear}})
+			m.SetDropout(true, 9) // the same key each time: the same function
+			run(t, m.Thread(), func(s *torch.Scope) {
+				m.SetTrainable(true)
+				ids, positions, offsets := Pack(loraIDs...)
+				targets := NextTokens(ids, offsets)
+				loss := func(s *torch.Scope) torch.Tensor {
+					logp, _ := m.TokenLogProbs(m.Forward(s, ids, positions, offsets), targets, 1, false)
+					return logp.Sum()
+				}
+				s.Do(func(s *torch.Scope) { loss(s).Backward() })
+				for _, p := range m.Params() {
+					if !p.Tensor.Grad().None() {
+						t.Errorf("the frozen %s has a gradient", p.Name)
+					}
+				}
+				const h = 1e-4
+				for _, p := range m.Adapters() {
+					g := p.Tensor.Grad()
+					if g.None() {
+						t.Errorf("%s has no gradient", p.Name)
+						continue
+					}
+					grad, data := g.ToFloat64s(), p.Tensor.Detach().ToFloat64s()
+					for _, at := range []int{0, len(data) / 2, len(data) - 1} {
+						var v [2]float64
+						for k, d := range []float64{h, -h} {
+							moved := slices.Clone(data)
+							moved[at] += d
+							s.Do(func(s *torch.Scope) {
+								s.NoGrad(func() {
+									p.Tensor.Copy_(s.Float64s(moved, p.Tensor.Shape()...))
+									v[k] = loss(s).Item()
+								})
+							})
+						}
+						s.NoGrad(func() { p.Tensor.Copy_(s.Float64s(data, p.Tensor.Shape()...)) })
+						want := (v[0] - v[1]) / (2 * h)
+						if math.Abs(grad[at]-want) > 1e-4*math.Max(1, math.Abs(want)) {
+							t.Errorf("gradient %d of %s is %v, finite differences give %v", at, p.Name, grad[at], want)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestLoRADropout(t *testing.T) {
+	m := openTiny(t, newThread(t), "llama", torch.Float32)
+	adapt(t, m, LoRA{Rank: 4, Alpha: 8, Dropout: .5, Targets: []string{AllLinear}})
+	off := loraLogProbs(t, m)
+	m.SetDropout(true, 1)
+	one, again := loraLogProbs(t, m), loraLogProbs(t, m)
+	m.SetDropout(true, 2)
+	two := loraLogProbs(t, m)
+	base := loraLogProbs(t, m.Base())
+	m.SetDropout(false, 0)
+	switch {
+	case furthest(one, again) != 0:
+		t.Error("passes of the same key differ")
+	case !(furthest(one, two) > 1e-3) || !(furthest(one, off) > 1e-3):
+		t.Error("dropout does not show")
+	case furthest(loraLogProbs(t, m), off) != 0:
+		t.Error("dropout is not off again")
+	case furthest(base, loraLogProbs(t, m.Base())) != 0:
+		t.Error("dropout shows without the adapters")
+	}
+}
+
+// loraFolder saves the adapters of a model that stands in a folder.
+func loraFolder(t *testing.T, th *torch.Thread, o LoRA) (b *Bundle, dir string) {
+	t.Helper()
+	ctx := context.Background()
+	base, err := filepath.Abs(filepath.Join("testdata", "llama-tied"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err = Open(ctx, th, base, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	o.Base = base
+	adapt(t, b.Model, o)
+	dir = t.TempDir()
+	if err := b.SaveAdapters(ctx, dir); err != nil {
+		t.Fatal(err)
+	}
+	return b, dir
+}
+
+// A folder of adapters is PEFT's, and opens as the model it came from; merged
+// it is a model like any other.
+func TestSaveAdapters(t *testing.T) {
+	ctx := context.Background()
+	th := newThread(t)
+	o := LoRA{Rank: 3, Alpha: 6, Dropout: .1, RSLoRA: true, Targets: []string{"o_proj", "down_proj"}}
+	b, dir := loraFolder(t, th, o)
+	want := loraLogProbs(t, b.Model)
+
+	config := readJSON[map[string]any](t, filepath.Join(dir, "adapter_config.json"))
+	for key, v := range map[string]any{
+		"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 3., "lora_alpha": 6., "lora_dropout": .1, "use_rslora": true, "bias": "none",
+	} {
+		if config[key] != v {
+			t.Errorf("%s is %v, want %v", key, config[key], v)
+		}
+	}
+	if got := fmt.Sprint(config["target_modules"]); got != "[o_proj down_proj]" {
+		t.Errorf("target_modules are %s", got)
+	}
+	f, err := safetensors.Open(filepath.Join(dir, "adapter_model.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, ok := f.Info("base_model.model.model.layers.0.mlp.down_proj.lora_A.weight")
+	if n := len(f.Names()); !ok || n != 4*b.Model.Config.NumHiddenLayers || !slices.Equal(info.Shape, []int64{3, int64(b.Model.Config.IntermediateSize)}) {
+		t.Errorf("%d tensors, lora_A of down_proj %v %v", n, info.Shape, ok)
+	}
+
+	d, err := Describe(dir)
+	if err != nil || d.Adapters == nil || d.Adapters.Rank != 3 || d.Config.ModelType != "llama" {
+		t.Errorf("described as %+v, %v", d, err)
+	}
+	again, err := Open(ctx, th, dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if d := furthest(loraLogProbs(t, again.Model), want); d != 0 || !again.Model.HasLoRA() || again.Path != dir {
+		t.Errorf("opened again it is off by %g; %q", d, again.Path)
+	}
+	merged := t.TempDir()
+	if err := again.Save(ctx, merged, torch.Float32); err != nil {
+		t.Fatal(err)
+	}
+	plain, err := Open(ctx, th, merged, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	if d := furthest(loraLogProbs(t, plain.Model), want); !(d <= 1e-5) || plain.Model.HasLoRA() {
+		t.Errorf("merged on saving it is off by %g", d)
+	}
+
+	// Adapters on adapters: the first are merged.
+	second := LoRA{Rank: 1, Alpha: 1, Targets: []string{"q_proj"}, Base: dir}
+	if err := again.Model.Merge(ctx); err != nil {
+		t.Fatal(err)
+	}
+	adapt(t, again.Model, second)
+	stacked := loraLogProbs(t, again.Model)
+	top := t.TempDir()
+	if err := again.SaveAdapters(ctx, top); err != nil {
+		t.Fatal(err)
+	}
+	both, err := Open(ctx, th, top, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer both.Close()
+	if d := furthest(loraLogProbs(t, both.Model), stacked); !(d <= 1e-5) {
+		t.Errorf("adapters on adapters are off by %g", d)
+	}
+}
+
+func TestAdaptersThatDoNotFit(t *testing.T) {
+	ctx := context.Background()
+	th := newThread(t)
+	o := LoRA{Rank: 2, Alpha: 4, Targets: []string{"q_proj"}}
+	_, dir := loraFolder(t, th, o)
+	change := func(key string, v any) func(string) {
+		return func(dir string) {
+			path := filepath.Join(dir, "adapter_config.json")
+			config := readJSON[map[string]any](t, path)
+			config[key] = v
+			text, err := json.Marshal(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	other, err := filepath.Abs(filepath.Join("testdata", "llama-tied"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The same model with one number changed.
+	b, err := Open(ctx, th, other, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	run(t, th, func(s *torch.Scope) { b.Model.Norm.Weight.Mul_(1.01) })
+	elsewhere := t.TempDir()
+	if err := b.Save(ctx, elsewhere, torch.Float32); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, words string
+		change      func(dir string)
+	}{
+		{"another base", "this is another base model", change("base_model_name_or_path", elsewhere)},
+		{"no base", "write their path into base_model_name_or_path", change("base_model_name_or_path", "meta-llama/Nowhere")},
+		{"its own base", "stand on one another", change("base_model_name_or_path", ".")},
+		{"DoRA", "use_dora is not supported", change("use_dora", true)},
+		{"trained head", "modules_to_save is not supported", change("modules_to_save", []string{"lm_head"})},
+		{"another layer", `"lm_head" cannot be adapted`, change("target_modules", []string{"lm_head"})},
+		{"a regular expression", "cannot be adapted", change("target_modules", ".*proj")},
+		{"other layers", "lora_A.weight is missing", change("target_modules", []string{"k_proj"})},
+		{"another rank", "has shape [2", change("r", 4)},
+		{"rank 0", "must be at least 1", change("r", 0)},
+		{"no weights", "adapter_model.safetensors", func(dir string) {
+			if err := os.Remove(filepath.Join(dir, "adapter_model.safetensors")); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			copied := t.TempDir()
+			if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			c.change(copied)
+			got, err := Open(ctx, th, copied, Options{})
+			if err == nil {
+				got.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), c.words) {
+				t.Errorf("got %v, want %q", err, c.words)
+			}
+			if _, err := Describe(copied); c.name == "its own base" && err == nil {
+				t.Error("its own base can be described")
+			}
+		})
+	}
+	// In another type the same weights are still known.
+	same, err := Open(ctx, th, dir, Options{DType: torch.BFloat16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same.Close()
+}

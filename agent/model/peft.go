@@ -1,0 +1,372 @@
+package model
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/openmanus/openmanus/agent/tokenizer"
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/safetensors"
+)
+
+// The folder that PEFT's save_pretrained writes: adapter_config.json, and in
+// adapter_model.safetensors the matrices under the module's name in the model
+// that PEFT wraps.
+const (
+	adapterConfigFile = "adapter_config.json"
+	adapterFile       = "adapter_model.safetensors"
+	peftPrefix        = "base_model.model."
+	peftA             = ".lora_A.weight"
+	peftB             = ".lora_B.weight"
+
+	// baseKey of the file's metadata holds a fingerprint of the weights that
+	// the adapters belong to.
+	baseKey = "openmanus_base"
+)
+
+// peftConfig is adapter_config.json: what LoRA says, and the settings of PEFT
+// that change what is computed, of which only the values here are supported.
+type peftConfig struct {
+	PeftType    string          `json:"peft_type"`
+	TaskType    string          `json:"task_type"`
+	Base        string          `json:"base_model_name_or_path"`
+	Rank        int             `json:"r"`
+	Alpha       float64         `json:"lora_alpha"`
+	Dropout     float64         `json:"lora_dropout"`
+	Targets     json.RawMessage `json:"target_modules"`
+	RSLoRA      bool            `json:"use_rslora"`
+	Inference   bool            `json:"inference_mode"`
+	InitWeights any             `json:"init_lora_weights"`
+
+	Bias          string          `json:"bias"`
+	DoRA          bool            `json:"use_dora,omitempty"`
+	FanInFanOut   bool            `json:"fan_in_fan_out"`
+	LoRABias      bool            `json:"lora_bias,omitempty"`
+	ModulesToSave json.RawMessage `json:"modules_to_save"`
+	Layers        json.RawMessage `json:"layers_to_transform"`
+	RankPattern   map[string]any  `json:"rank_pattern"`
+	AlphaPattern  map[string]any  `json:"alpha_pattern"`
+}
+
+// SaveAdapters writes the adapters into a folder that exists, such that PEFT
+// opens them on the weights of LoRA.Base. Every file appears complete or not
+// at all; adapter_config.json comes last.
+func (m *Model) SaveAdapters(ctx context.Context, dir string) error {
+	if m.lora == nil {
+		return errors.New("save adapters: the model has none")
+	}
+	base, err := m.fingerprint(ctx)
+	if err != nil {
+		return fmt.Errorf("save adapters: %w", err)
+	}
+	stored, err := storedAs(m.adapterType())
+	if err != nil {
+		return fmt.Errorf("save adapters: %w", err)
+	}
+	list := m.Adapters()
+	var specs []safetensors.Spec
+	for _, p := range list {
+		info := safetensors.Info{DType: stored}
+		for _, d := range p.Tensor.Shape() {
+			info.Shape = append(info.Shape, int64(d))
+		}
+		specs = append(specs, safetensors.Spec{Name: p.Name, Info: info})
+	}
+	w, err := safetensors.Create(filepath.Join(dir, adapterFile), specs, safetensors.WriteOptions{
+		Metadata: map[string]string{"format": "pt", baseKey: base},
+	})
+	if err != nil {
+		return fmt.Errorf("save adapters: %w", err)
+	}
+	defer func() { _ = w.Close() }() // removes the temporary file after an error, else does nothing
+	for _, p := range list {
+		err := torch.Run(ctx, m.thread, func(*torch.Scope) error { return w.Tensor(p.Name, p.Tensor.ToBytes()) })
+		if err != nil {
+			return fmt.Errorf("save adapters: %w", err)
+		}
+	}
+	if err := w.Commit(); err != nil {
+		return fmt.Errorf("save adapters: %w", err)
+	}
+	config, err := m.lora.o.json()
+	if err != nil {
+		return fmt.Errorf("save adapters: %w", err)
+	}
+	return writeFile(filepath.Join(dir, adapterConfigFile), config)
+}
+
+func (o *LoRA) json() ([]byte, error) {
+	targets, err := o.targets()
+	if err != nil {
+		return nil, err
+	}
+	list, err := json.Marshal(targets)
+	if err != nil {
+		return nil, err
+	}
+	none := json.RawMessage("null")
+	text, err := json.MarshalIndent(peftConfig{
+		PeftType: "LORA", TaskType: "CAUSAL_LM", Base: o.Base, Rank: o.Rank, Alpha: o.Alpha, Dropout: o.Dropout, Targets: list,
+		RSLoRA: o.RSLoRA, Inference: true, InitWeights: true, Bias: "none", ModulesToSave: none, Layers: none,
+		RankPattern: map[string]any{}, AlphaPattern: map[string]any{},
+	}, "", "  ")
+	return append(text, '\n'), err
+}
+
+// parseLoRA reads an adapter_config.json.
+func parseLoRA(text []byte) (LoRA, error) {
+	var c peftConfig
+	if err := json.Unmarshal(text, &c); err != nil {
+		return LoRA{}, err
+	}
+	given := func(raw json.RawMessage) bool {
+		s := string(bytes.TrimSpace(raw))
+		return s != "" && s != "null" && s != "[]"
+	}
+	for _, f := range []struct {
+		key string
+		bad bool
+	}{
+		{`peft_type other than "LORA"`, c.PeftType != "LORA"},
+		{`bias other than "none"`, c.Bias != "" && c.Bias != "none"},
+		{"use_dora", c.DoRA},
+		{"fan_in_fan_out", c.FanInFanOut},
+		{"lora_bias", c.LoRABias},
+		{"modules_to_save", given(c.ModulesToSave)},
+		{"layers_to_transform", given(c.Layers)},
+		{"rank_pattern", len(c.RankPattern) > 0},
+		{"alpha_pattern", len(c.AlphaPattern) > 0},
+	} {
+		if f.bad {
+			return LoRA{}, fmt.Errorf("%s is not supported; merge these adapters with PEFT (merge_and_unload) and open the result", f.key)
+		}
+	}
+	o := LoRA{Rank: c.Rank, Alpha: c.Alpha, Dropout: c.Dropout, RSLoRA: c.RSLoRA, Base: c.Base}
+	var one string
+	if json.Unmarshal(c.Targets, &one) == nil {
+		o.Targets = []string{one}
+	} else if err := json.Unmarshal(c.Targets, &o.Targets); err != nil {
+		return LoRA{}, fmt.Errorf("target_modules: %w", err)
+	}
+	if err := o.Validate(); err != nil {
+		return LoRA{}, err
+	}
+	return o, nil
+}
+
+func readLoRA(dir string) (LoRA, error) {
+	text, err := readFile(dir, adapterConfigFile)
+	if err != nil {
+		return LoRA{}, err
+	}
+	o, err := parseLoRA(text)
+	if err != nil {
+		return LoRA{}, fmt.Errorf("%s: %w", filepath.Join(dir, adapterConfigFile), err)
+	}
+	return o, nil
+}
+
+// LoadAdapters overwrites the adapters with those of a folder, which must be
+// of the same shape and belong to the same weights.
+func (m *Model) LoadAdapters(ctx context.Context, dir string) error {
+	if m.lora == nil {
+		return errors.New("load adapters: the model has none")
+	}
+	o, err := readLoRA(dir)
+	if err != nil {
+		return fmt.Errorf("load adapters: %w", err)
+	}
+	own, _ := m.lora.o.targets()
+	theirs, _ := o.targets()
+	if o.Rank != m.lora.o.Rank || o.scale() != m.lora.o.scale() || !slices.Equal(own, theirs) {
+		return fmt.Errorf("load adapters from %s: rank %d, scale %v and layers %v there, rank %d, scale %v and layers %v here",
+			dir, o.Rank, o.scale(), theirs, m.lora.o.Rank, m.lora.o.scale(), own)
+	}
+	if err := m.readAdapters(ctx, dir); err != nil {
+		return fmt.Errorf("load adapters from %s: %w", dir, err)
+	}
+	return nil
+}
+
+func (m *Model) readAdapters(ctx context.Context, dir string) error {
+	f, err := safetensors.Open(filepath.Join(dir, adapterFile))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	list := m.Adapters()
+	if err := checkAdapters(f, list); err != nil {
+		return err
+	}
+	if err := m.checkBase(ctx, f.Metadata()[baseKey]); err != nil {
+		return err
+	}
+	return torch.Run(ctx, m.thread, func(s *torch.Scope) error {
+		for _, p := range list {
+			info, data, err := f.Tensor(p.Name)
+			if err != nil {
+				return err
+			}
+			s.Do(func(s *torch.Scope) {
+				s.NoGrad(func() { p.Tensor.Copy_(s.Bytes(data, torchTypes[info.DType], toInts(info.Shape)...)) })
+			})
+		}
+		return nil
+	})
+}
+
+// checkAdapters reports every matrix that does not fit.
+func checkAdapters(f *safetensors.File, list []Param) error {
+	var faults []string
+	want := map[string]bool{}
+	for _, p := range list {
+		want[p.Name] = true
+		info, ok := f.Info(p.Name)
+		_, known := torchTypes[info.DType]
+		switch {
+		case !ok:
+			faults = append(faults, fmt.Sprintf("tensor %s is missing", p.Name))
+		case !slices.Equal(toInts(info.Shape), p.Tensor.Shape()):
+			faults = append(faults, fmt.Sprintf("tensor %s has shape %v, want %v", p.Name, info.Shape, p.Tensor.Shape()))
+		case !known:
+			faults = append(faults, fmt.Sprintf("tensor %s is stored as %s, which weights cannot be", p.Name, info.DType))
+		}
+	}
+	for _, n := range f.Names() {
+		if !want[n] {
+			faults = append(faults, fmt.Sprintf("tensor %s is unexpected", clip(n)))
+		}
+	}
+	return joinFaults("the adapters do not fit the model", faults)
+}
+
+// fingerprint tells frozen weights apart: their type and norm, which cost one
+// pass over them where a hash takes many times as long.
+func (m *Model) fingerprint(ctx context.Context) (string, error) {
+	var norm float64
+	err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
+		s.NoGrad(func() {
+			var ts []torch.Tensor
+			for _, p := range m.Params() {
+				ts = append(ts, p.Tensor)
+			}
+			norm = torch.GlobalNorm(ts)
+		})
+		return nil
+	})
+	return m.dtype.String() + " " + strconv.FormatFloat(norm, 'g', -1, 64), err
+}
+
+// checkBase refuses adapters that were trained on other weights. Files that
+// PEFT wrote have no fingerprint and pass.
+func (m *Model) checkBase(ctx context.Context, theirs string) error {
+	if theirs == "" {
+		return nil
+	}
+	ours, err := m.fingerprint(ctx)
+	if err != nil {
+		return err
+	}
+	dt, a, b := m.dtype.String(), 0.0, 0.0
+	kind, text, _ := strings.Cut(theirs, " ")
+	if a, err = strconv.ParseFloat(text, 64); err != nil {
+		return fmt.Errorf("the metadata key %s is %q", baseKey, clip(theirs))
+	}
+	if b, err = strconv.ParseFloat(strings.TrimPrefix(ours, dt+" "), 64); err != nil {
+		return err
+	}
+	// The sum may be taken in another order by another processor; in another
+	// type the weights themselves are rounded.
+	tolerance := 1e-9
+	if kind != dt {
+		tolerance = 1e-4
+	}
+	if math.Abs(a-b) <= tolerance*b {
+		return nil
+	}
+	return fmt.Errorf("the frozen weights have norm %v, those that the adapters were trained on had %v: this is another base model", b, a)
+}
+
+// maxAdapted bounds how many adapter folders may stand on one another.
+const maxAdapted = 8
+
+// openAdapted opens the weights that a PEFT folder's adapters belong to and
+// puts the adapters on them. Adapters of the weights themselves are merged.
+func openAdapted(ctx context.Context, t *torch.Thread, dir string, o Options) (*Bundle, error) {
+	o.adapted++
+	lora, base, err := readAdapted(dir, o.adapted)
+	if err != nil {
+		return nil, err
+	}
+	b, err := Open(ctx, t, base, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.adapt(ctx, dir, lora); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// readAdapted reads what a folder of adapters says, the n-th on the way to the
+// weights, and finds what it stands on.
+func readAdapted(dir string, n int) (o LoRA, base string, err error) {
+	if n > maxAdapted {
+		return o, "", fmt.Errorf("%s: more than %d adapter folders stand on one another", adapterConfigFile, maxAdapted)
+	}
+	if o, err = readLoRA(dir); err != nil {
+		return o, "", err
+	}
+	base, err = basePath(dir, o.Base)
+	return o, base, err
+}
+
+// adapt puts the adapters of a folder on the model, and its tokenizer where the
+// folder has one.
+func (b *Bundle) adapt(ctx context.Context, dir string, o LoRA) error {
+	if err := b.Model.Merge(ctx); err != nil {
+		return err
+	}
+	if err := b.Model.AddLoRA(ctx, o, 0); err != nil {
+		return err
+	}
+	if err := b.Model.readAdapters(ctx, dir); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "tokenizer.json")); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var err error
+	if b.Tokenizer, err = tokenizer.Load(dir); err != nil {
+		return err
+	}
+	b.TokenizerConfig, err = tokenizer.LoadConfig(dir)
+	return err
+}
+
+// basePath finds the weights that adapter_config.json names: a path, or one
+// relative to the adapters' folder.
+func basePath(dir, base string) (string, error) {
+	try := []string{base}
+	if !filepath.IsAbs(base) {
+		try = []string{filepath.Join(dir, base), base}
+	}
+	for _, p := range try {
+		if _, err := os.Stat(p); base != "" && err == nil {
+			return p, nil
+		}
+	}
+	return "", fmt.Errorf("the weights %q that the adapters belong to are not here: write their path into base_model_name_or_path of %s",
+		clip(base), filepath.Join(dir, adapterConfigFile))
+}

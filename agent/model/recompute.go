@@ -1,0 +1,89 @@
+package model
+
+// Gradient checkpointing (Chen et al. 2016, arXiv:1604.06174), a layer a
+// segment, as transformers' gradient_checkpointing: the forward pass keeps only
+// each layer's input, and the backward pass runs a layer again, with recording
+// on, just before it needs what happened inside.
+//
+// Differs from torch.utils.checkpoint in that the graph ends at the last
+// layer's output, and Backward goes on from there layer by layer: autograd
+// never sees more than one layer. Random draws of a layer are keyed (SetDropout),
+// so the second pass repeats the first.
+
+import "github.com/openmanus/openmanus/torch"
+
+// tape is what one forward pass left for Backward to do.
+type tape struct {
+	layer    func(l *Layer, x torch.Tensor) torch.Tensor
+	embedded torch.Tensor   // the first layer's input, in the graph of the embedding
+	inputs   []torch.Tensor // of each layer, without history
+	out      torch.Tensor   // of the last layer; a leaf, whose gradient Backward starts from
+}
+
+// SetGradientCheckpointing makes forward passes that record keep only the
+// layers' inputs. Their gradients then need Backward instead of the loss's own.
+func (m *Model) SetGradientCheckpointing(on bool) { m.checkpointing = on }
+
+// forwardChecked is run for a pass whose layers Backward will do again. The
+// tensors that it keeps belong to s.
+func (m *Model) forwardChecked(s *torch.Scope, ids []int32, layer func(l *Layer, x torch.Tensor) torch.Tensor) torch.Tensor {
+	x := m.EmbedTokens.Forward(s.Int32s(ids, len(ids)))
+	t := &tape{layer: layer, embedded: x}
+	s.NoGrad(func() {
+		for i := range m.Layers {
+			x = x.Detach()
+			t.inputs = append(t.inputs, x)
+			s.Do(func(s *torch.Scope) {
+				x = layer(&m.Layers[i], x)
+				s.Keep(x)
+			})
+		}
+	})
+	t.out = x.Detach()
+	t.out.SetRequiresGrad(true)
+	m.tapes = append(m.tapes, t)
+	return m.Norm.Forward(t.out)
+}
+
+// Backward accumulates the gradients of a loss, which has one element, into
+// the trained parameters. It runs in the scope of the forward passes.
+func (m *Model) Backward(s *torch.Scope, loss torch.Tensor) {
+	defer m.DropTapes()
+	loss.Backward()
+	for i := len(m.tapes) - 1; i >= 0; i-- {
+		m.rewind(s, m.tapes[i])
+	}
+}
+
+// DropTapes forgets forward passes whose loss will not be used.
+func (m *Model) DropTapes() { m.tapes = nil }
+
+// rewind does the layers of one forward pass again, from the last to the first.
+func (m *Model) rewind(s *torch.Scope, t *tape) {
+	grad := t.out.Grad()
+	if grad.None() {
+		return // the loss did not depend on this pass
+	}
+	for i := len(m.Layers) - 1; i >= 0; i-- {
+		x := t.inputs[i]
+		// Below the first layer there may be nothing to train.
+		x.SetRequiresGrad(i > 0 || t.embedded.RequiresGrad())
+		s.Do(func(*torch.Scope) {
+			y := t.layer(&m.Layers[i], x)
+			if onRewind != nil {
+				onRewind()
+			}
+			if y.RequiresGrad() { // unless neither the layer nor anything below it is trained
+				y.BackwardWith(grad)
+			}
+		})
+		if grad = x.Grad(); grad.None() {
+			return
+		}
+		x.ZeroGrad()
+	}
+	t.embedded.BackwardWith(grad)
+}
+
+// onRewind is called where a backward pass holds most; for tests.
+var onRewind func()

@@ -1,0 +1,141 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/openmanus/openmanus/torch"
+)
+
+// checkedLoss is a loss over two forward passes, and its gradients.
+func checkedGrads(t *testing.T, m *Model, batches ...[][]int32) (loss float64, grads map[string][]float64) {
+	t.Helper()
+	grads = map[string][]float64{}
+	run(t, m.Thread(), func(s *torch.Scope) {
+		m.SetTrainable(true)
+		for _, batch := range batches {
+			s.Do(func(s *torch.Scope) {
+				ids, positions, offsets := Pack(batch...)
+				logp, entropy := m.TokenLogProbs(m.Forward(s, ids, positions, offsets), NextTokens(ids, offsets), 1, true)
+				l := logp.Sum().Add(entropy.Square().Sum())
+				loss += l.Item()
+				m.Backward(s, l)
+			})
+		}
+		for _, p := range m.Trained() {
+			g := p.Tensor.Grad()
+			if g.None() {
+				t.Errorf("%s has no gradient", p.Name)
+				continue
+			}
+			grads[p.Name] = g.ToFloat64s()
+			p.Tensor.ZeroGrad()
+		}
+		m.SetTrainable(false)
+	})
+	return loss, grads
+}
+
+// Gradient checkpointing changes no bit of a first gradient, with adapters and
+// their dropout as without, tied embeddings or not.
+func TestGradientCheckpointing(t *testing.T) {
+	th := newThread(t)
+	for _, name := range tiny {
+		for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
+			for _, lora := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s in %v, adapters %v", name, dt, lora), func(t *testing.T) {
+					m := openTiny(t, th, name, dt)
+					if lora {
+						adapt(t, m, LoRA{Rank: 2, Alpha: 4, Dropout: .2, Targets: []string{"q_proj", "down_proj"}})
+						m.SetDropout(true, 3)
+					}
+					wantLoss, want := checkedGrads(t, m, loraIDs)
+					m.SetGradientCheckpointing(true)
+					loss, grads := checkedGrads(t, m, loraIDs)
+					if loss != wantLoss {
+						t.Errorf("the loss is %v, want %v", loss, wantLoss)
+					}
+					for n := range want {
+						if !slices.Equal(grads[n], want[n]) {
+							t.Errorf("the gradient of %s is off by %g", n, furthest(grads[n], want[n]))
+						}
+					}
+					if len(m.tapes) != 0 {
+						t.Errorf("%d forward passes were left behind", len(m.tapes))
+					}
+				})
+			}
+		}
+	}
+}
+
+// Sums over micro-batches, and a pass that the loss does not use.
+func TestGradientCheckpointingAccumulates(t *testing.T) {
+	m := openTiny(t, newThread(t), "llama-tied", torch.Float64)
+	_, want := checkedGrads(t, m, loraIDs[:1], loraIDs[1:])
+	m.SetGradientCheckpointing(true)
+	run(t, m.Thread(), func(s *torch.Scope) { // leaves a tape, as a loss that is not finite does
+		m.SetTrainable(true)
+		m.Forward(s, []int32{1, 2}, []int32{0, 1}, []int{0, 2})
+		m.DropTapes()
+	})
+	_, got := checkedGrads(t, m, loraIDs[:1], loraIDs[1:])
+	for n := range want {
+		if d := furthest(got[n], want[n]); !(d <= 1e-12) {
+			t.Errorf("the gradient of %s is off by %g", n, d)
+		}
+	}
+}
+
+// The most that a pass holds falls from all layers' activations to the layers'
+// inputs and one layer's activations.
+func TestGradientCheckpointingSavesMemory(t *testing.T) {
+	if torch.HeapBytes() == 0 {
+		t.Skip("the C library does not tell what it has handed out (glibc does since 2.33)")
+	}
+	const layers = 8
+	c := Config{
+		ModelType: "llama", VocabSize: 64, HiddenSize: 64, IntermediateSize: 256, NumHiddenLayers: layers, NumAttentionHeads: 4,
+		NumKeyValueHeads: 4, HeadDim: 16, MaxPositionEmbeddings: 1024, RMSNormEps: 1e-5, RopeTheta: 10000, InitializerRange: .1,
+	}
+	m, err := New(t.Context(), newThread(t), c, 1, torch.Float32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	seq := make([]int32, 1024)
+	for i := range seq {
+		seq[i] = int32(i % 64)
+	}
+	peak := func(checkpointing bool) int64 {
+		m.SetGradientCheckpointing(checkpointing)
+		var most, before int64
+		see := func() { most = max(most, torch.HeapBytes()-before) }
+		onRewind = see
+		defer func() { onRewind = nil }()
+		run(t, m.Thread(), func(s *torch.Scope) {
+			m.SetTrainable(true)
+			for _, p := range m.Params() { // so that gradients are not what differs
+				p.Tensor.SetGrad(s.Zeros(torch.Float32, p.Tensor.Shape()...))
+			}
+			before = torch.HeapBytes()
+			ids, positions, offsets := Pack(seq)
+			logp, _ := m.TokenLogProbs(m.Forward(s, ids, positions, offsets), NextTokens(ids, offsets), 1, false)
+			l := logp.Sum()
+			see()
+			m.Backward(s, l)
+			for _, p := range m.Params() {
+				p.Tensor.ZeroGrad()
+			}
+		})
+		return most
+	}
+	peak(false) // what libtorch allocates once
+	whole, checked := peak(false), peak(true)
+	inputs := int64(layers * len(seq) * c.HiddenSize * 4)
+	t.Logf("activations: %d KiB whole, %d KiB with checkpointing, of which %d KiB are the layers' inputs", whole>>10, checked>>10, inputs>>10)
+	if !(checked < whole/3) {
+		t.Errorf("checkpointing holds %d bytes of %d", checked, whole)
+	}
+}

@@ -1,0 +1,183 @@
+package algo
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch/optim"
+)
+
+// An optimiser step whose loss or gradient is NaN or infinite is left out: the
+// weights and the moments stay as they were, its batch is written down, and
+// training goes on. One such step is bad luck; several in a row are a run that
+// has diverged, and end it.
+
+// maxBadSteps in a row end a run.
+const maxBadSteps = 3
+
+// NotFiniteError reports a loss that is NaN or infinite: the weights were left
+// as they were.
+type NotFiniteError struct {
+	What  string
+	Value float64
+}
+
+// Error names the quantity.
+func (e *NotFiniteError) Error() string {
+	return fmt.Sprintf("the %s is %v, the weights were left as they were", e.What, e.Value)
+}
+
+// DivergedError ends a run whose optimiser steps are not finite any more.
+type DivergedError struct {
+	Steps int   // in a row
+	Last  error // a *NotFiniteError or *optim.NotFiniteError
+}
+
+// Error says what usually helps.
+func (e *DivergedError) Error() string {
+	return fmt.Sprintf("%d optimiser steps in a row were not finite, the last because %v: training diverged; "+
+		"lower the learning rate (actor.optim.lr, sft.optim.lr) or grad_clip, give it a warm-up, or compute in float32 (model.compute_dtype)",
+		e.Steps, e.Last)
+}
+
+// Unwrap returns what the last of them was.
+func (e *DivergedError) Unwrap() error { return e.Last }
+
+// BadStep is an optimiser step that was left out.
+type BadStep struct {
+	Cause         error
+	OptimizerStep int // the number it would have had, counted from the optimiser's start
+	LR            float64
+	Rows          []data.Row
+}
+
+// badSteps are those of one actor.
+type badSteps struct {
+	inARow int
+	keep   func(BadStep) error // writes one down; nil: nobody wants to know
+}
+
+// OnBadStep sets what is called with every optimiser step that is left out,
+// before training goes on. Its error ends the run.
+func (a *Actor) OnBadStep(keep func(BadStep) error) { a.bad.keep = keep }
+
+// leaveOut decides about the error of an optimiser step: true is a step that
+// is left out; an error ends the run.
+func (a *Actor) leaveOut(rows []data.Row, lr float64, err error) (bool, error) {
+	if err == nil {
+		a.bad.inARow = 0
+		return false, nil
+	}
+	var loss *NotFiniteError
+	var grad *optim.NotFiniteError
+	if !errors.As(err, &loss) && !errors.As(err, &grad) {
+		return false, err
+	}
+	a.bad.inARow++
+	if a.bad.keep != nil {
+		if failed := a.bad.keep(BadStep{Cause: err, OptimizerStep: a.adamw.Steps() + 1, LR: lr, Rows: rows}); failed != nil {
+			return false, errors.Join(err, failed)
+		}
+	}
+	if a.bad.inARow >= maxBadSteps {
+		return false, &DivergedError{Steps: a.bad.inARow, Last: err}
+	}
+	return true, nil
+}
+
+// maxKeptBadSteps bounds what a run that leaves out step after step writes.
+const maxKeptBadSteps = 20
+
+// WriteBadStep writes a step that was left out to bad-steps/N.json: why, and
+// every number that its batch brought to the loss.
+func (r *RunFolder) WriteBadStep(b BadStep) error {
+	if err := os.MkdirAll(r.BadSteps(), 0o755); err != nil {
+		return fmt.Errorf("keep a bad step: %w", err)
+	}
+	had, err := os.ReadDir(r.BadSteps())
+	if err != nil {
+		return fmt.Errorf("keep a bad step: %w", err)
+	}
+	if len(had) >= maxKeptBadSteps {
+		return nil
+	}
+	file := badStepFile{Cause: b.Cause.Error(), OptimizerStep: b.OptimizerStep, LR: b.LR}
+	var grad *optim.NotFiniteError
+	if errors.As(b.Cause, &grad) {
+		file.Params = grad.Params
+	}
+	for i := range b.Rows {
+		row := &b.Rows[i]
+		file.Rows = append(file.Rows, badRow{
+			UID: row.UID, TaskID: row.TaskID, Env: row.Env, Index: row.Index, Sample: row.Sample, Score: exactFloat(row.Score),
+			Tokens: row.Tokens, Mask: toInts(row.Mask), RolloutLogProbs: exact(row.RolloutLogProbs), OldLogProbs: exact(row.OldLogProbs),
+			RefLogProbs: exact(row.RefLogProbs), Rewards: exact(row.Rewards), Advantages: exact(row.Advantages),
+		})
+	}
+	text, err := json.Marshal(file)
+	if err != nil {
+		return fmt.Errorf("keep a bad step: %w", err)
+	}
+	path := filepath.Join(r.BadSteps(), fmt.Sprintf("%06d.json", len(had)+1))
+	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("keep a bad step: %w", err)
+	}
+	return nil
+}
+
+type badStepFile struct {
+	Cause         string   `json:"cause"`
+	Params        []string `json:"params,omitempty"` // whose gradients were not finite
+	OptimizerStep int      `json:"optimizer_step"`
+	LR            float64  `json:"lr"`
+	Rows          []badRow `json:"rows"`
+}
+
+type badRow struct {
+	UID             string       `json:"uid"`
+	TaskID          string       `json:"task_id"`
+	Env             string       `json:"env"`
+	Index           int          `json:"index"`
+	Sample          int          `json:"sample"`
+	Score           exactFloat   `json:"score"`
+	Tokens          []int32      `json:"tokens"`
+	Mask            []int        `json:"mask"`
+	RolloutLogProbs []exactFloat `json:"rollout_log_probs"`
+	OldLogProbs     []exactFloat `json:"old_log_probs"`
+	RefLogProbs     []exactFloat `json:"ref_log_probs"`
+	Rewards         []exactFloat `json:"rewards"`
+	Advantages      []exactFloat `json:"advantages"`
+}
+
+// exactFloat is a number that JSON may not have: NaN and the infinities are
+// written as text, and they are what one looks for here.
+type exactFloat float64
+
+// MarshalJSON writes a number, or the name of what is none.
+func (x exactFloat) MarshalJSON() ([]byte, error) {
+	if v := float64(x); math.IsNaN(v) || math.IsInf(v, 0) {
+		return json.Marshal(fmt.Sprint(v))
+	}
+	return json.Marshal(float64(x))
+}
+
+func exact(v []float32) []exactFloat {
+	out := make([]exactFloat, len(v))
+	for i, x := range v {
+		out[i] = exactFloat(x)
+	}
+	return out
+}
+
+func toInts(mask []uint8) []int { // a []byte would be base64
+	out := make([]int, len(mask))
+	for i, m := range mask {
+		out[i] = int(m)
+	}
+	return out
+}

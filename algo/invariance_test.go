@@ -1,0 +1,225 @@
+package algo
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/optim"
+)
+
+// A way to compute an update that must not show in it: how rows are cut into
+// passes, what a pass keeps, and the order the rows come in.
+type way struct {
+	name          string
+	micro         MicroBatching
+	checkpointing bool
+	order         []int // nil: as they are
+}
+
+// ways combine what splits, gradient checkpointing and row orders there are;
+// the first is what the others are compared with.
+var ways = func() []way {
+	orders := map[string][]int{"": nil, ", backwards": {7, 6, 5, 4, 3, 2, 1, 0}, ", shuffled": {3, 0, 6, 1, 7, 4, 2, 5}}
+	var list []way
+	for _, s := range splits {
+		for _, checkpointing := range []bool{false, true} {
+			for _, name := range []string{"", ", backwards", ", shuffled"} {
+				list = append(list, way{fmt.Sprintf("%s, checkpointing %v%s", s.name, checkpointing, name), s.micro, checkpointing, orders[name]})
+			}
+		}
+	}
+	return list
+}()
+
+func (w way) rows() []data.Row {
+	rows := trainRows(8)
+	if w.order == nil {
+		return rows
+	}
+	moved := make([]data.Row, len(rows))
+	for i, from := range w.order {
+		moved[i] = rows[from]
+	}
+	return moved
+}
+
+// kinds are the actors that the ways are tried on.
+var kinds = []struct {
+	name string
+	lora *model.LoRA
+}{
+	{"all weights", nil},
+	{"adapters", &model.LoRA{Rank: 3, Alpha: 6, Targets: []string{model.AllLinear}}},
+}
+
+// actorOf makes an actor that computes and trains in dt, the same every time.
+func actorOf(t testing.TB, dt torch.DType, lora *model.LoRA) *Actor {
+	t.Helper()
+	th, err := torch.NewThread(torch.Device{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(th.Close)
+	m, err := model.New(context.Background(), th, tinyConfig(), 11, dt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lora != nil {
+		err = m.AddLoRA(context.Background(), *lora, 4)
+	}
+	if err == nil && lora != nil { // at zero, half of the gradients would be
+		err = torch.Run(context.Background(), th, func(s *torch.Scope) error {
+			for i, p := range m.Adapters() {
+				if i%2 == 1 {
+					p.Tensor.Copy_(s.RandN(uint64(i), p.Tensor.Shape()...).MulScalar(.1))
+				}
+			}
+			return nil
+		})
+	}
+	var a *Actor
+	if err == nil {
+		a, err = NewActor(context.Background(), m, dt, optim.DefaultAdamW())
+	}
+	if err != nil {
+		m.Close()
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	return a
+}
+
+// trained reads the gradients of what an actor trains.
+func trained(t testing.TB, a *Actor) map[string][]float32 {
+	t.Helper()
+	out := map[string][]float32{}
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(torch.Run(context.Background(), a.master.Thread(), func(*torch.Scope) error {
+		for _, p := range a.master.Trained() {
+			if g := p.Tensor.Grad(); !g.None() {
+				out[p.Name] = g.ToFloat32s()
+			}
+		}
+		return nil
+	}))
+	if len(out) != len(a.master.Trained()) {
+		t.Fatalf("%d of %d parameters have a gradient", len(out), len(a.master.Trained()))
+	}
+	return out
+}
+
+// The gradient of a first step, with every term of the loss, is the same
+// whichever way it is computed.
+func TestFirstGradientIsInvariant(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			a := actorOf(t, torch.Float32, kind.lora)
+			for _, loss := range []string{"policy", "supervised"} {
+				var want map[string][]float32
+				worst := 0.0
+				for _, w := range ways {
+					a.SetGradientCheckpointing(w.checkpointing)
+					var st PolicyStats
+					var err error
+					if loss == "policy" {
+						_, err = a.accumulatePolicy(t.Context(), w.rows(), false, policyOptions(w.micro), &st)
+					} else {
+						_, err = a.accumulateSFT(t.Context(), w.rows(), w.micro)
+					}
+					must(t, err)
+					got := trained(t, a)
+					must(t, torch.Run(t.Context(), a.master.Thread(), func(*torch.Scope) error {
+						zeroGrads(a.master)
+						return nil
+					}))
+					if want == nil {
+						want = got
+						continue
+					}
+					d, name := relative(t, got, want)
+					if worst = math.Max(worst, d); !(d <= 1e-5) {
+						t.Errorf("%s loss, %s: the gradient of %s is off by %.2g", loss, w.name, name, d)
+					}
+				}
+				t.Logf("%s loss: off by %.2g at most", loss, worst)
+			}
+		})
+	}
+}
+
+// Thirty steps go the same way whichever way they are computed: in float64 to
+// within rounding, in float32 as far as its own noise lets them.
+func TestCurvesAreInvariant(t *testing.T) {
+	const steps = 30
+	some := []way{ways[0], ways[6+3], ways[12+2], ways[24+5]}
+	for _, c := range []struct {
+		dt  torch.DType
+		tol float64
+	}{{torch.Float64, 1e-8}, {torch.Float32, 1e-3}} {
+		for _, kind := range kinds {
+			if kind.lora != nil && c.dt == torch.Float32 {
+				continue // nothing that the others do not show
+			}
+			t.Run(fmt.Sprintf("%s in %v", kind.name, c.dt), func(t *testing.T) {
+				var want [][2]float64
+				worst := 0.0
+				for _, w := range some {
+					curve := curveOf(t, actorOf(t, c.dt, kind.lora), w, steps)
+					if want == nil {
+						want = curve
+						if first, last := curve[0][0], curve[steps-1][0]; !(math.Abs(first-last) > 1e-2) {
+							t.Fatalf("the loss goes from %v to %v: nothing is learned that could differ", first, last)
+						}
+						continue
+					}
+					for k := range curve {
+						for i, what := range []string{"loss", "gradient norm"} {
+							d := math.Abs(curve[k][i]-want[k][i]) / math.Max(1, math.Abs(want[k][i]))
+							worst = math.Max(worst, d)
+							if !(d <= c.tol) {
+								t.Errorf("%s: %s of step %d is %v, want %v", w.name, what, k+1, curve[k][i], want[k][i])
+								break
+							}
+						}
+					}
+				}
+				t.Logf("off by %.2g at most", worst)
+			})
+		}
+	}
+}
+
+// curveOf trains on the same rows step after step and returns the loss and the
+// gradient norm of each.
+func curveOf(t *testing.T, a *Actor, w way, steps int) [][2]float64 {
+	t.Helper()
+	a.SetGradientCheckpointing(w.checkpointing)
+	rows, o := w.rows(), policyOptions(w.micro)
+	var curve [][2]float64
+	for range steps {
+		var st PolicyStats
+		tokens, err := a.updateMiniBatch(t.Context(), rows, 2e-3, false, o, &st)
+		must(t, err)
+		curve = append(curve, [2]float64{st.Loss - o.EntropyCoef*st.Entropy/float64(tokens) + o.KLCoef*st.KL, st.GradNorm})
+	}
+	return curve
+}
+
+// The orders are permutations of the rows.
+func TestWays(t *testing.T) {
+	for _, w := range ways {
+		if sorted := slices.Sorted(slices.Values(w.order)); w.order != nil && !slices.Equal(sorted, []int{0, 1, 2, 3, 4, 5, 6, 7}) {
+			t.Errorf("%s: %v", w.name, w.order)
+		}
+	}
+}

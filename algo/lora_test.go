@@ -1,0 +1,168 @@
+package algo
+
+import (
+	"math"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/optim"
+)
+
+var dropping = &model.LoRA{Rank: 3, Alpha: 6, Dropout: .3, Targets: []string{"q_proj", "up_proj"}}
+
+func valuesOf(t *testing.T, a *Actor, of func(*model.Model) []model.Param) [][]float32 {
+	t.Helper()
+	var out [][]float32
+	must(t, torch.Run(t.Context(), a.master.Thread(), func(*torch.Scope) error {
+		for _, p := range of(a.master) {
+			out = append(out, p.Tensor.Detach().ToFloat32s())
+		}
+		return nil
+	}))
+	return out
+}
+
+func sameBits(a, b [][]float32) bool {
+	return slices.EqualFunc(a, b, func(x, y []float32) bool { return slices.Equal(x, y) })
+}
+
+// An update of adapters changes them alone, in bfloat16 too; two steps are one,
+// a checkpoint, and another, bit for bit, dropout included.
+func TestLoRAUpdate(t *testing.T) {
+	o := vanillaOptions()
+	o.MiniBatch, o.Micro = 4, MicroBatching{Rows: 2}
+	for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
+		t.Run(dt.String(), func(t *testing.T) {
+			update := func(a *Actor) {
+				t.Helper()
+				st, err := a.UpdateActor(t.Context(), trainRows(8), 1e-2, o)
+				must(t, err)
+				if st.Steps != 2 || math.IsNaN(st.Loss) {
+					t.Fatalf("%+v", st)
+				}
+			}
+			a := actorOf(t, dt, dropping)
+			a.SetDropoutSeed(3)
+			if a.Compute() != a.Master() {
+				t.Fatal("there is a second copy of the frozen weights")
+			}
+			frozen, before := valuesOf(t, a, (*model.Model).Params), valuesOf(t, a, (*model.Model).Adapters)
+			update(a)
+			dir := t.TempDir()
+			must(t, a.SaveOptimizer(t.Context(), filepath.Join(dir, optimizerFile)))
+			must(t, a.master.SaveAdapters(t.Context(), dir))
+			update(a)
+			if !sameBits(valuesOf(t, a, (*model.Model).Params), frozen) {
+				t.Error("the frozen weights moved")
+			}
+			after := valuesOf(t, a, (*model.Model).Adapters)
+			for i := range after {
+				if slices.Equal(after[i], before[i]) {
+					t.Errorf("%s did not move", a.master.Adapters()[i].Name)
+				}
+			}
+
+			b := actorOf(t, dt, dropping)
+			b.SetDropoutSeed(3)
+			must(t, b.master.LoadAdapters(t.Context(), dir))
+			must(t, b.LoadOptimizer(t.Context(), dir))
+			update(b)
+			if !sameBits(valuesOf(t, b, (*model.Model).Adapters), after) {
+				t.Error("resumed, the second step gave other adapters")
+			}
+
+			c := actorOf(t, dt, dropping)
+			c.SetDropoutSeed(4)
+			update(c)
+			update(c)
+			if sameBits(valuesOf(t, c, (*model.Model).Adapters), after) {
+				t.Error("dropout does not depend on its seed")
+			}
+		})
+	}
+}
+
+// Dropout is off when log-probs are taken, and the reference on the frozen
+// weights stays what it was while the adapters move.
+func TestLoRAReference(t *testing.T) {
+	a := actorOf(t, torch.Float32, dropping)
+	plain := testActor(t, torch.Float32)
+	score := func(m *model.Model) []data.Row {
+		t.Helper()
+		rows := trainRows(4)
+		must(t, LogProbs(t.Context(), m, rows, MicroBatching{Rows: 3}, 1, func(r *data.Row) *[]float32 { return &r.RefLogProbs }))
+		return rows
+	}
+	same := func(a, b []data.Row) bool {
+		return slices.EqualFunc(a, b, func(x, y data.Row) bool { return slices.Equal(x.RefLogProbs, y.RefLogProbs) })
+	}
+	ref := a.Master().Base()
+	want := score(plain.Master())
+	o := vanillaOptions()
+	o.MiniBatch = 4
+	_, err := a.UpdateActor(t.Context(), trainRows(8), 1e-2, o)
+	must(t, err)
+	if !same(score(ref), want) {
+		t.Error("the reference is not the model without its adapters")
+	}
+	if once := score(a.Master()); !same(once, score(a.Master())) || same(once, want) {
+		t.Error("log-probs of the adapted model are drawn, or are those of the frozen one")
+	}
+}
+
+// With dropout even a single mini-batch is measured against the log-probs that
+// were taken without it.
+func TestDropoutNeedsOldLogProbs(t *testing.T) {
+	a := actorOf(t, torch.Float32, dropping)
+	rows := trainRows(4)
+	old := func(r *data.Row) *[]float32 { return &r.OldLogProbs }
+	must(t, LogProbs(t.Context(), a.Compute(), rows, MicroBatching{}, 1, old))
+	before := slices.Clone(rows[0].OldLogProbs)
+	st, err := a.UpdateActor(t.Context(), rows, 1e-3, vanillaOptions())
+	must(t, err)
+	if st.PPOKL == 0 || !slices.Equal(rows[0].OldLogProbs, before) {
+		t.Errorf("KL to the policy without dropout is %v", st.PPOKL)
+	}
+}
+
+// What is offloaded comes back as it was; on the CPU nothing moves.
+func TestOffload(t *testing.T) {
+	a, b := actorOf(t, torch.Float32, nil), actorOf(t, torch.Float32, nil)
+	ref, err := a.master.Shadow(t.Context(), torch.Float32)
+	must(t, err)
+	defer ref.Close()
+	tr := &Trainer{o: Options{OffloadRef: true, OffloadOptimizer: true}, actor: a, ref: ref}
+	step := func(a *Actor) {
+		t.Helper()
+		_, err := a.UpdateSFT(t.Context(), trainRows(4), 1e-3, 1, MicroBatching{})
+		must(t, err)
+	}
+	step(a)
+	step(b)
+	live := torch.LiveTensors()
+	must(t, tr.offload(t.Context()))
+	if now := torch.LiveTensors(); now != live {
+		t.Errorf("%d tensors, %d before", now, live)
+	}
+	back, err := tr.fetchOptimizer(t.Context())
+	must(t, err)
+	step(a)
+	must(t, back())
+	step(b)
+	if !sameBits(valuesOf(t, a, (*model.Model).Params), valuesOf(t, b, (*model.Model).Params)) {
+		t.Error("offloaded, a step gave other weights")
+	}
+}
+
+// A model whose weights are frozen in another type than the computation's
+// cannot be trained.
+func TestLoRANeedsTheComputeType(t *testing.T) {
+	a := actorOf(t, torch.BFloat16, dropping)
+	if _, err := NewActor(t.Context(), a.master, torch.Float32, optim.DefaultAdamW()); err == nil {
+		t.Error("no error")
+	}
+}

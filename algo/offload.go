@@ -1,0 +1,67 @@
+package algo
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/openmanus/openmanus/torch"
+)
+
+// Offload keeps what a phase does not need in host memory, so that the KV
+// cache and the activations may have the device's: the reference but while it
+// scores, the optimiser's moments but while they are updated. On a CPU both
+// are there already, and moving them does nothing.
+
+// host is the memory that they wait in.
+var host = torch.Device{}
+
+// fetchRef brings the reference to its device; back returns it.
+func (t *Trainer) fetchRef(ctx context.Context) (back func() error, err error) {
+	if !t.o.OffloadRef || t.ref == nil {
+		return stay, nil
+	}
+	return fetch(ctx, t.ref.Thread(), "the reference", t.ref.To)
+}
+
+// fetchOptimizer brings the optimiser's moments to their device.
+func (t *Trainer) fetchOptimizer(ctx context.Context) (back func() error, err error) {
+	if !t.o.OffloadOptimizer {
+		return stay, nil
+	}
+	return fetch(ctx, t.actor.master.Thread(), "the optimiser's moments", t.actor.adamw.To)
+}
+
+// offload sends both to the host, before the first step needs either.
+func (t *Trainer) offload(ctx context.Context) error {
+	for _, f := range []func(context.Context) (func() error, error){t.fetchRef, t.fetchOptimizer} {
+		back, err := f(ctx)
+		if err != nil {
+			return err
+		}
+		if err := back(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func stay() error { return nil }
+
+// fetch moves something to the thread's device and returns how it goes back to
+// the host.
+func fetch(ctx context.Context, thread *torch.Thread, what string, move func(*torch.Scope, torch.Device)) (func() error, error) {
+	moved := func(ctx context.Context, d torch.Device) error {
+		err := torch.Run(ctx, thread, func(s *torch.Scope) error {
+			move(s, d)
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("move %s to %s: %w", what, d, err)
+		}
+		return nil
+	}
+	if err := moved(ctx, thread.Device()); err != nil {
+		return nil, err
+	}
+	return func() error { return moved(context.WithoutCancel(ctx), host) }, nil
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// openWeights loads what is trained: all the weights in float32, or with
+// model.lora_rank the frozen ones in the type of the computation and adapters
+// on them. A checkpoint holds the weights in the first case, the adapters in
+// the second.
+func (t *training) openWeights(ctx context.Context) (*model.Bundle, error) {
+	cfg := t.cfg
+	if cfg.Model.LoRARank == 0 {
+		return t.openMerged(ctx, t.run.modelPath(t.s, cfg), torch.Float32)
+	}
+	base := t.s.Path(cfg.Model.Path)
+	b, err := t.openMerged(ctx, base, t.compute)
+	if err != nil {
+		return nil, err
+	}
+	if base, err = filepath.Abs(base); err == nil {
+		err = b.Model.AddLoRA(ctx, loraOf(cfg.Model, base), cfg.Trainer.Seed)
+	}
+	if err != nil {
+		b.Close()
+		return nil, errWith(ExitModel, "", err)
+	}
+	if t.run.checkpoint == nil {
+		return b, nil
+	}
+	if err := b.Model.LoadAdapters(ctx, t.run.checkpoint.File(algo.ActorFolder)); err != nil {
+		b.Close()
+		return nil, errWith(ExitModel, "the weights in model.path must be those that the run began with", err)
+	}
+	return b, nil
+}
+
+// openMerged opens a model and merges adapters that its folder holds: training
+// adds to what they do.
+func (t *training) openMerged(ctx context.Context, path string, dt torch.DType) (*model.Bundle, error) {
+	b, err := model.Open(ctx, t.thread, path, model.Options{DType: dt})
+	if err != nil {
+		return nil, errWith(ExitModel, "", err)
+	}
+	if !b.Model.HasLoRA() {
+		return b, nil
+	}
+	t.s.Log.Info("the adapters of the model are merged into its weights", "path", path, "dtype", dt)
+	if err := b.Model.Merge(ctx); err != nil {
+		b.Close()
+		return nil, errWith(ExitNative, "", err)
+	}
+	return b, nil
+}
+
+// loraOf maps the adapters' keys; base is where the frozen weights are.
+func loraOf(m configs.Model, base string) model.LoRA {
+	return model.LoRA{Rank: m.LoRARank, Alpha: m.LoRAAlpha, Dropout: m.LoRADropout, Targets: m.TargetModules, Base: base}
+}
+
+// frozenReference is the reference of the KL loss on the policy's own frozen
+// weights: these alone, or, after a warm start, with a copy of the adapters as
+// they were when it ended.
+func (t *training) frozenReference(ctx context.Context) (*model.Model, error) {
+	if !t.freezesReference() {
+		return t.bundle.Model.Base(), nil
+	}
+	m, err := t.bundle.Model.Frozen(ctx)
+	if err != nil {
+		return nil, errWith(ExitNative, "", err)
+	}
+	t.open.addFunc(m.Close)
+	if t.run.state != nil && t.run.state.WarmStarted { // else the trainer copies them
+		if err := m.LoadAdapters(ctx, t.run.folder.Reference()); err != nil {
+			return nil, errWith(ExitDisk, "", err)
+		}
+	}
+	return m, nil
+}
+
+// noteOffload says where a setting has no effect: the host's memory is all that
+// a CPU has. With model.device = "cpu" the configuration refuses it.
+func (t *training) noteOffload() {
+	if (t.cfg.Actor.OffloadOptimizer || t.cfg.Ref.OffloadParams) && !t.thread.Device().CUDA {
+		t.s.Log.Warn("actor.offload_optimizer and ref.offload_params do nothing on the CPU: everything is in host memory already")
+	}
+}

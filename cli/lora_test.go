@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/agent/model"
+)
+
+// loraRun trains adapters on the model in base: a warm start, then two GRPO
+// steps against the frozen copy of what it left.
+const loraRun = `
+[model]
+path = "base"
+device = "cpu"
+compute_dtype = "float32"
+gradient_checkpointing = true
+lora_rank = 4
+lora_alpha = 8
+lora_dropout = 0.1
+target_modules = ["q_proj", "v_proj", "down_proj"]
+[[env]]
+name = "maze"
+tasks = "18,17"
+val_tasks = "16"
+expert_tasks = "17,18"
+max_turns = 2
+format = "react"
+[data]
+train_batch_size = 2
+max_prompt_tokens = 3000
+[rollout]
+group_size = 2
+max_new_tokens = 8
+max_context_tokens = 4000
+max_sequences = 4
+deterministic = true
+[rollout.val]
+temperature = 1.0
+[reward]
+turn_penalty = 0.1
+[sft]
+epochs = 3
+train_batch_size = 2
+micro_batch_size = 1
+max_length = 4000
+[sft.optim]
+lr = 1e-2
+[actor]
+mini_batch_size = 2
+micro_batch_size = 1
+use_kl_loss = true
+kl_loss_coef = 0.1
+[actor.optim]
+lr = 1e-2
+[trainer]
+experiment = "lora"
+total_steps = 2
+save_every = 1
+test_every = 0
+val_before_train = false
+`
+
+// A run of adapters: killed and resumed it ends with the same bits, its
+// checkpoints hold the adapters alone, the model they belong to is not touched,
+// and merged they are the same policy.
+func TestTrainLoRA(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains twice")
+	}
+	whole, killed := t.TempDir(), t.TempDir()
+	base := tinyModel(t)
+	for _, dir := range []string{whole, killed} {
+		writeFile(t, dir, "run.toml", loraRun)
+		if err := os.CopyFS(filepath.Join(dir, "base"), os.DirFS(base)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := train(t, whole)
+	p.wait(t)
+	if !strings.Contains(p.out.String(), "model convert") {
+		t.Errorf("nothing says how to merge:\n%s", &p.out)
+	}
+	train(t, killed).killAfter(t, "lora", 1)
+	train(t, killed).wait(t)
+
+	actor := filepath.Join("runs", "lora", "checkpoints", "step_000002", "actor")
+	weights := filepath.Join(actor, "adapter_model.safetensors")
+	if !bytes.Equal(read(t, whole, weights), read(t, killed, weights)) {
+		t.Error("killed and resumed, the adapters differ")
+	}
+	if d := cmp.Diff(metricsOf(t, whole, "lora"), metricsOf(t, killed, "lora")); d != "" {
+		t.Errorf("killed and resumed, the metrics differ:\n%s", d)
+	}
+	const frozen = "model.safetensors"
+	if !bytes.Equal(read(t, base, frozen), read(t, whole, filepath.Join("base", frozen))) {
+		t.Error("training changed the model that the adapters belong to")
+	}
+	if _, err := os.Stat(filepath.Join(whole, actor, frozen)); err == nil {
+		t.Error("the checkpoint holds the frozen weights")
+	}
+	var config map[string]any
+	if err := json.Unmarshal(read(t, whole, filepath.Join(actor, "adapter_config.json")), &config); err != nil || config["r"] != 4. ||
+		config["base_model_name_or_path"] != filepath.Join(whole, "base") {
+		t.Errorf("adapter_config.json: %v %v", config, err)
+	}
+
+	openmanus(t, whole, "model", "convert", actor, "merged").wait(t)
+	adapted, merged, plain := logprobsOf(t, whole, actor), logprobsOf(t, whole, "merged"), logprobsOf(t, whole, "base")
+	if d := apart(adapted, merged); !(d <= 1e-5) {
+		t.Errorf("merged, log-probs are off by %g", d)
+	}
+	if d := apart(adapted, plain); !(d > 1e-4) {
+		t.Errorf("training moved log-probs by %g only", d)
+	}
+
+	// Weights that are not those the run began with.
+	other := filepath.Join(whole, "base")
+	if err := os.RemoveAll(other); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(whole, "merged"), other); err != nil {
+		t.Fatal(err)
+	}
+	p = openmanus(t, whole, "train", "run.toml", "--set", "trainer.total_steps=3")
+	if err := p.cmd.Wait(); err == nil || p.cmd.ProcessState.ExitCode() != int(ExitModel) || !strings.Contains(p.out.String(), "this is another base model") {
+		t.Errorf("%v\n%s", err, &p.out)
+	}
+}
+
+// logprobsOf runs `model logprobs` in dir.
+func logprobsOf(t *testing.T, dir, path string) []float64 {
+	t.Helper()
+	ts := newTestState(t, "model", "logprobs", "--model", path, "--device", "cpu", "--dtype", "float32")
+	ts.Dir = dir
+	ts.Stdin = strings.NewReader(`{"text":"go up, then left; the goal is not far"}` + "\n")
+	if code := Main(ts.State); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, ts.err)
+	}
+	var line struct{ Logprobs []float64 }
+	if err := json.Unmarshal([]byte(ts.out.String()), &line); err != nil || len(line.Logprobs) == 0 {
+		t.Fatalf("%v: %s", err, ts.out)
+	}
+	return line.Logprobs
+}
+
+func apart(a, b []float64) float64 {
+	worst := 0.0
+	for i := range a {
+		worst = math.Max(worst, math.Abs(a[i]-b[i]))
+	}
+	return worst
+}
+
+// The configuration knows the layers by the names that the model gives them.
+func TestTargetModules(t *testing.T) {
+	cfg, err := newTestState(t).loadConfig("", "quickstart", []string{`model.target_modules=["` + strings.Join(model.LoRATargets(), `","`) + `"]`})
+	if err != nil || !slices.Equal(cfg.Model.TargetModules, model.LoRATargets()) {
+		t.Errorf("%v %v", cfg.Model.TargetModules, err)
+	}
+}

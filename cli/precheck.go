@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/openmanus/openmanus/agent/model"
+)
+
+// checkModels looks at what the configuration names before anything is started
+// or loaded: a wrong path or a reference that does not fit would else be found
+// minutes later.
+func (t *training) checkModels() error {
+	cfg := t.cfg
+	if t.run.checkpoint != nil && cfg.Model.LoRARank == 0 {
+		cfg.Model.Path = t.run.modelPath(t.s, cfg) // the first weights need not be there any more
+	}
+	for _, p := range []struct{ key, path string }{
+		{"model.path", cfg.Model.Path}, {"model.tokenizer_path", cfg.Model.TokenizerPath}, {"ref.path", cfg.Ref.Path},
+	} {
+		if p.path == "" {
+			continue
+		}
+		if _, err := t.s.Stat(p.path); err != nil {
+			hint := ""
+			if errors.Is(err, fs.ErrNotExist) {
+				hint = "give the path of a Hugging Face folder or of a .gguf file"
+			}
+			return errWith(ExitModel, hint, fmt.Errorf("%s: %w", p.key, err))
+		}
+	}
+	if cfg.Ref.Path == "" || cfg.Model.Path == "" || t.mode == supervised {
+		return nil
+	}
+	policy, err := model.Describe(t.s.Path(cfg.Model.Path))
+	if err != nil {
+		return errWith(ExitModel, "", err)
+	}
+	ref, err := model.Describe(t.s.Path(cfg.Ref.Path))
+	if err != nil {
+		return errWith(ExitModel, "", fmt.Errorf("ref.path: %w", err))
+	}
+	switch p, r := policy.Config, ref.Config; {
+	case p.VocabSize != r.VocabSize:
+		err = fmt.Errorf("ref.path: the reference has %d tokens in its vocabulary, the model %d", r.VocabSize, p.VocabSize)
+	case r.MaxPositionEmbeddings < cfg.Rollout.MaxContextTokens:
+		err = fmt.Errorf("ref.path: the reference has %d positions, rollout.max_context_tokens is %d", r.MaxPositionEmbeddings, cfg.Rollout.MaxContextTokens)
+	}
+	return errWith(ExitModel, "a reference is another state of the same model", err)
+}

@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/configs"
+)
+
+// What cannot work is found before a server is started or a weight is read.
+func TestCheckModels(t *testing.T) {
+	tiny := copyTinyModel(t)
+	for _, c := range []struct {
+		name   string
+		change func(*configs.Config)
+		words  string // "": it can work
+	}{
+		{"right", func(*configs.Config) {}, ""},
+		{"no model", func(c *configs.Config) { c.Model.Path = "nowhere" }, "model.path: "},
+		{"no tokenizer", func(c *configs.Config) { c.Model.TokenizerPath = "nowhere" }, "model.tokenizer_path: "},
+		{"no reference", func(c *configs.Config) { c.Ref.Path = "nowhere" }, "ref.path: "},
+		{"the same model as reference", func(c *configs.Config) { c.Ref.Path = tiny }, ""},
+		{"a reference with another vocabulary", func(c *configs.Config) { c.Ref.Path = tinyModel(t) }, "in its vocabulary"},
+		{"a reference that is too short", func(c *configs.Config) {
+			c.Ref.Path = tiny
+			c.Rollout.MaxContextTokens = 1 << 20
+		}, "rollout.max_context_tokens is 1048576"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := configs.Defaults()
+			cfg.Model.Path, cfg.Rollout.MaxContextTokens = tiny, 64
+			c.change(&cfg)
+			err := (&training{s: newTestState(t).State, cfg: cfg, run: &openedRun{}}).checkModels()
+			if c.words == "" && err != nil || c.words != "" && (err == nil || !strings.Contains(err.Error(), c.words) || codeOf(t.Context(), err) != ExitModel) {
+				t.Errorf("got %v, want %q", err, c.words)
+			}
+		})
+	}
+}

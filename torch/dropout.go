@@ -1,0 +1,40 @@
+package torch
+
+import "math/rand/v2"
+
+// Dropout sets a share p of the elements to 0 and scales the others by 1/(1-p) (Srivastava et al. 2014, in the inverted
+// form). What is dropped depends on key, index and the place of the element alone: a pass that is done again with the same key
+// drops the same, and index tells the layers of one pass apart. libtorch's own generator promises neither between devices.
+//
+// The mask is drawn on the host.
+func (t Tensor) Dropout(p float64, key, index uint64) Tensor {
+	const op = "Dropout"
+	if !(p >= 0 && p < 1) {
+		fail(op, "the share that is dropped must be at least 0 and below 1", t)
+	}
+	t.in(op)
+	if p == 0 {
+		return t
+	}
+	kept := t.h.t.cur.Bytes(dropoutMask(t.Numel(), p, key, index), Uint8, t.Shape()...)
+	return t.Mul(kept.To(t.DType())).MulScalar(1 / (1 - p))
+}
+
+// dropoutMask is 1 where an element is kept. Four elements share the bits of one number, so that the mask of a long
+// sequence costs little beside the products it is for.
+func dropoutMask(n int, p float64, key, index uint64) []byte {
+	r := rand.NewPCG(key, index)
+	limit := uint64(p * (1 << 16))
+	out := make([]byte, n)
+	var bits uint64
+	for i := range out {
+		if i%4 == 0 {
+			bits = r.Uint64()
+		}
+		if bits&0xffff >= limit {
+			out[i] = 1
+		}
+		bits >>= 16
+	}
+	return out
+}

@@ -1,0 +1,52 @@
+package torch_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/torchtest"
+)
+
+func TestDropout(t *testing.T) {
+	const n, p = 20000, 0.25
+	torchtest.Run(t, func(s *torch.Scope) {
+		x := s.Full(3, torch.Float32, 100, n/100)
+		x.SetRequiresGrad(true)
+		y := x.Dropout(p, 7, 1)
+		y.Sum().Backward()
+		got, grad := y.ToFloat32s(), x.Grad().ToFloat32s()
+		zeros := 0
+		for i, v := range got {
+			switch {
+			case v == 0 && grad[i] == 0:
+				zeros++
+			case math.Abs(float64(v)-3/(1-p)) > 1e-5 || math.Abs(float64(grad[i])-1/(1-p)) > 1e-5:
+				t.Fatalf("element %d is %v with gradient %v", i, v, grad[i])
+			}
+		}
+		// Five standard deviations of a binomial count.
+		if d := math.Abs(float64(zeros) - p*n); d > 5*math.Sqrt(n*p*(1-p)) {
+			t.Errorf("%d of %d elements were dropped, want about %v", zeros, n, p*n)
+		}
+		if again := x.Dropout(p, 7, 1).ToFloat32s(); !slices.Equal(again, got) {
+			t.Error("the same key and index drop other elements")
+		}
+		for _, other := range [][2]uint64{{8, 1}, {7, 2}} {
+			if slices.Equal(x.Dropout(p, other[0], other[1]).ToFloat32s(), got) {
+				t.Errorf("key and index %v drop the same elements as 7 and 1", other)
+			}
+		}
+		if all := x.Dropout(0, 7, 1).ToFloat32s(); slices.Contains(all, 0) {
+			t.Error("a share of 0 drops something")
+		}
+	})
+	for _, p := range []float64{1, -.1, math.NaN()} {
+		err := torchtest.RunErr(t, func(s *torch.Scope) { s.Ones(torch.Float32, 2).Dropout(p, 1, 1) })
+		if err == nil || !strings.Contains(err.Error(), "must be at least 0 and below 1") {
+			t.Errorf("share %v: %v", p, err)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package nn
+
+// Low-rank adaptation of a frozen linear layer (Hu et al. 2021, arXiv:2106.09685, section 4.1):
+//
+//	y = x·Wᵀ + bias + s · drop(x)·Aᵀ·Bᵀ,  A [r,I], B [O,r],  s = alpha / r
+//
+// Differs from PEFT in that dropout draws its mask from a key instead of a generator's state, so that a forward pass that is
+// done again draws the same.
+
+import "github.com/openmanus/openmanus/torch"
+
+// LoRA is the adapter of one Linear. It may be in another type than the layer; what it adds is in the layer's.
+type LoRA struct {
+	A     torch.Tensor // lora_A [r,I]
+	B     torch.Tensor // lora_B [O,r]
+	Scale float64      // alpha / r, or alpha / √r where the rank stabilises it
+
+	Dropout *Dropout // nil: none
+	Index   uint64   // tells the adapters of a model apart in what dropout draws
+}
+
+// Dropout is shared by the adapters of a model. While it is off, as in generation and scoring, inputs pass as they are.
+type Dropout struct {
+	P   float64 // share of the inputs that is dropped
+	On  bool
+	Key uint64 // of the forward pass: with the same key the same inputs are dropped
+}
+
+// forward is the adapter's share of the result for x [...,I].
+func (l *LoRA) forward(x torch.Tensor) torch.Tensor {
+	dt := x.DType()
+	if d := l.Dropout; d != nil && d.On {
+		x = x.Dropout(d.P, d.Key, l.Index)
+	}
+	return x.Linear(l.A.To(dt), torch.Tensor{}).Linear(l.B.To(dt), torch.Tensor{}).MulScalar(l.Scale)
+}
+
+// infer is forward without gradients or dropout, for x [N,I].
+func (l *LoRA) infer(x torch.Tensor) torch.Tensor {
+	a, b := Linear{Weight: l.A}, Linear{Weight: l.B}
+	if x.Size(0) > torch.SkinnyRows {
+		a.Weight, b.Weight = l.A.To(x.DType()), l.B.To(x.DType())
+	}
+	return Infer(Infer(x, &a)[0], &b)[0].MulScalar(l.Scale)
+}
+
+// Delta is what the adapter adds to the layer's weight [O,I], in the adapter's type.
+func (l *LoRA) Delta() torch.Tensor { return l.B.MatMul(l.A).MulScalar(l.Scale) }

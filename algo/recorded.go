@@ -1,6 +1,6 @@
 package algo
 
-// Training from a dump: the update of policy.go over episodes that were played
+// Training from a dump: the update of update.go over episodes that were played
 // before, with
 //
 //	ρ = exp(log π(y_t) - log π_rec(y_t))

@@ -120,7 +120,7 @@ func (d *trainingDump) envs() []algo.Env {
 		if !ok {
 			i = len(out)
 			at[task.Env] = i
-			out = append(out, algo.Env{Name: task.Env, Weight: 1, Train: rollout.Env{}})
+			out = append(out, algo.Env{Name: task.Env, Train: rollout.Env{}, Weight: 1}) // no task is drawn
 		}
 		out[i].TrainTasks = append(out[i].TrainTasks, task)
 	}

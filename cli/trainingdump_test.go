@@ -149,6 +149,8 @@ func TestTrainFromDumpRefuses(t *testing.T) {
 		{"--from-dump rollouts.jsonl", ExitInput, "does not say how it was played"},
 		{"--from-dump d.jsonl --set rollout.temperature=0.5", ExitInput, "temperature 1"},
 		{"--from-dump d.jsonl --set sft.epochs=1", ExitInput, "set sft.epochs = 0"},
+		{"--from-dump d.jsonl --set algo.adv_estimator=remax", ExitInput, "remax plays a greedy episode"},
+		{"--from-dump d.jsonl --set algo.filter_groups=true", ExitInput, "a dump has the episodes it has"},
 		{"--off-policy", ExitInput, "data.off_policy"},
 		{"--from-dump d.jsonl --set sft.val_files=rows.jsonl", ExitInput, "nothing is validated"},
 	} {

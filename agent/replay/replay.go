@@ -42,6 +42,8 @@ func Replayable(e *data.Episode) string {
 		return "it failed for a reason outside of it"
 	case len(e.Turns) == 0:
 		return "it has no turn"
+	case e.Replays > 0:
+		return "its server was lost, and it went on on another"
 	case len(e.Tokens) == 0:
 		return "its ids are not in the dump, as those of an endpoint's are not"
 	case len(e.Exchanges) == 0:

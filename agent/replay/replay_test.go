@@ -392,7 +392,9 @@ func TestContradictoryRecordsAreRefused(t *testing.T) {
 	}
 	c := copied(t, e)
 	c.Outcome = data.EnvError
-	for _, e := range []*data.Episode{c, {Outcome: data.Done}, {Outcome: data.Done, Turns: make([]data.Turn, 1)}, {Outcome: data.Done, Turns: make([]data.Turn, 1), Tokens: []int32{1}}} {
+	d := copied(t, e)
+	d.Replays = 1
+	for _, e := range []*data.Episode{c, d, {Outcome: data.Done}, {Outcome: data.Done, Turns: make([]data.Turn, 1)}, {Outcome: data.Done, Turns: make([]data.Turn, 1), Tokens: []int32{1}}} {
 		if Replayable(e) == "" {
 			t.Errorf("%+v can be replayed", e)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/reward"
@@ -326,19 +327,11 @@ func summarize(rows []rowScores, threshold float64) scoreResult {
 		}
 		r.Scores[mean] += sum / float64(len(row.Scores)) / n
 		r.Scores[best] += slices.Max(row.Scores[:r.Samples]) / n
-		for k := 1; k <= r.Samples; k = nextK(k, r.Samples) {
-			r.Scores[fmt.Sprintf("pass@%d", k)] += passAtK(len(row.Scores), passed, k) / n
+		for _, k := range eval.PassKs(r.Samples) {
+			r.Scores[fmt.Sprintf("pass@%d", k)] += eval.PassAtK(len(row.Scores), passed, k) / n
 		}
 	}
 	return r
-}
-
-// nextK doubles, and ends with n itself.
-func nextK(k, n int) int {
-	if k < n && 2*k > n {
-		return n
-	}
-	return 2 * k
 }
 
 func (r scoreResult) text() string {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,17 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
-
-func TestPassAtK(t *testing.T) {
-	for _, c := range []struct {
-		n, c, k int
-		want    float64
-	}{{1, 0, 1, 0}, {1, 1, 1, 1}, {5, 2, 1, 0.4}, {4, 1, 2, 0.5}, {5, 2, 3, 0.9}, {5, 0, 5, 0}, {10, 10, 3, 1}} {
-		if got := passAtK(c.n, c.c, c.k); math.Abs(got-c.want) > 1e-12 {
-			t.Errorf("pass@%d with %d of %d: %v, want %v", c.k, c.c, c.n, got, c.want)
-		}
-	}
-}
 
 const scoredReplies = `{"reward_model":{"ground_truth":"4"},"responses":["#### 4","#### 5","#### 4"]}
 {"reward_model":{"ground_truth":"7"},"responses":["#### 1","none","#### 2"]}

@@ -67,7 +67,7 @@ func TestPassAtK(t *testing.T) {
 		t.Errorf("of many samples: %v", got)
 	}
 	for n, want := range map[int]string{1: "[1]", 2: "[1 2]", 6: "[1 2 4 6]", 8: "[1 2 4 8]"} {
-		if got := fmt.Sprint(passKs(n)); got != want {
+		if got := fmt.Sprint(PassKs(n)); got != want {
 			t.Errorf("k of %d samples: %s", n, got)
 		}
 	}

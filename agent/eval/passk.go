@@ -20,8 +20,8 @@ func PassAtK(n, c, k int) float64 {
 	return 1 - none
 }
 
-// passKs are the k that are reported for n samples: the powers of two, and n.
-func passKs(n int) []int {
+// PassKs are the k that are reported for n samples: the powers of two, and n.
+func PassKs(n int) []int {
 	var ks []int
 	for k := 1; k < n; k *= 2 {
 		ks = append(ks, k)

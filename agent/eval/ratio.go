@@ -68,7 +68,7 @@ func ratios(tasks []Task, n int) []*ratio {
 		}
 		return s.best, 1
 	})
-	for _, k := range passKs(n) {
+	for _, k := range PassKs(n) {
 		add(fmt.Sprintf("pass@%d", k), func(s sums) (float64, float64) {
 			if s.played < k {
 				return 0, 0

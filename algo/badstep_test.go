@@ -115,6 +115,33 @@ func TestOtherErrorsAreNoBadSteps(t *testing.T) {
 	}
 }
 
+// A critic's step that is not finite is left out as an actor's is.
+func TestCriticsBadStep(t *testing.T) {
+	c := testCritic(t, torch.Float32)
+	before := weights(t, c.Actor)
+	rows := valueRows(t, c)
+	calls := 0
+	c.spoil = func(l torch.Tensor) torch.Tensor {
+		if calls++; calls == 1 {
+			return l.MulScalar(math.NaN())
+		}
+		return l
+	}
+	o := criticOptions()
+	o.MiniBatch = 0
+	st, err := c.UpdateCritic(t.Context(), rows, 1e-2, *o)
+	must(t, err)
+	if st.Skipped != 1 || st.Steps != 0 || st.Loss != 0 {
+		t.Errorf("%+v", st)
+	}
+	if d, name := relative(t, weights(t, c.Actor), before); d != 0 {
+		t.Errorf("%s moved by %g", name, d)
+	}
+	if st, err = c.UpdateCritic(t.Context(), rows, 1e-2, *o); err != nil || st.Steps != 1 || c.bad.inARow != 0 {
+		t.Errorf("%+v %v", st, err)
+	}
+}
+
 // A run goes on after a bad step, with its batch in the run folder and its
 // place in the metrics, and ends after three.
 func TestRunWithBadSteps(t *testing.T) {

@@ -64,7 +64,7 @@ func (c *Critic) Close() {
 // CopyFrom makes the decoder's weights those of an actor. The head stays.
 func (c *Critic) CopyFrom(ctx context.Context, a *Actor) error {
 	err := torch.Run(ctx, c.master.Thread(), func(s *torch.Scope) error {
-		c.master.CopyFrom(s, a.master)
+		c.master.CopyWeights(s, a.master)
 		if c.compute != c.master {
 			c.compute.CopyFrom(s, c.master)
 		}
@@ -120,8 +120,7 @@ type CriticOptions struct {
 type CriticStats struct {
 	Loss, ClipFrac, Mean float64
 	GradNorm             float64
-	Steps                int
-	Skipped              int // steps left out, since they were not finite
+	Steps, Skipped       int // optimiser steps done, and left out since they were not finite
 }
 
 // UpdateCritic makes one pass over the rows, which have Values and Returns, one
@@ -145,10 +144,10 @@ func (c *Critic) UpdateCritic(ctx context.Context, rows []data.Row, lr float64, 
 			norm, err = c.step(ctx, lr, o.GradClip)
 		}
 		left, err := c.leaveOut(mini, lr, err)
-		switch {
-		case err != nil:
+		if err != nil {
 			return st, err
-		case left:
+		}
+		if left {
 			st = before
 			st.Skipped++
 			continue

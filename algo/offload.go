@@ -2,8 +2,10 @@ package algo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -29,6 +31,22 @@ func (t *Trainer) fetchOptimizer(ctx context.Context) (back func() error, err er
 		return stay, nil
 	}
 	return fetch(ctx, t.actor.master.Thread(), "the optimiser's moments", t.actor.adamw.To)
+}
+
+// fetchForUpdate brings what an update of the actor needs: the moments, and the
+// reference where the loss asks it itself.
+func (t *Trainer) fetchForUpdate(ctx context.Context) (back func() error, err error) {
+	ref := stay
+	if t.o.Policy.KLCoef != 0 && t.o.Policy.KLType == kl.Full {
+		if ref, err = t.fetchRef(ctx); err != nil {
+			return nil, err
+		}
+	}
+	moments, err := t.fetchOptimizer(ctx)
+	if err != nil {
+		return nil, errors.Join(err, ref())
+	}
+	return func() error { return errors.Join(moments(), ref()) }, nil
 }
 
 // offload sends both to the host, before the first step needs either.

@@ -116,7 +116,7 @@ func (a *Actor) updateMiniBatch(ctx context.Context, rows []data.Row, lr float64
 	case left:
 		*st = before
 		st.Skipped++
-		if onPolicy { // these are numbers of the step that was left out
+		if onPolicy || o.Loss == loss.Bypass { // these are numbers of the step that was left out
 			for i := range rows {
 				rows[i].OldLogProbs = nil
 			}

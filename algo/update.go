@@ -132,8 +132,7 @@ func (t *Trainer) updateCritic(ctx context.Context, step int, rows []data.Row, m
 		return fmt.Errorf("critic: %w", err)
 	}
 	m[track.CriticLoss], m[track.CriticClipFrac], m[track.CriticPredMean] = st.Loss, st.ClipFrac, st.Mean
-	m[track.CriticGradNorm], m[track.CriticLR] = st.GradNorm, lr
-	m[track.CriticSkipped] = float64(st.Skipped)
+	m[track.CriticGradNorm], m[track.CriticLR], m[track.CriticSkipped] = st.GradNorm, lr, float64(st.Skipped)
 	return nil
 }
 
@@ -225,7 +224,7 @@ func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr
 		}
 	}
 	err = t.phase(step, "update_actor", 0, m, func() (err error) {
-		back, err := t.fetchOptimizer(ctx)
+		back, err := t.fetchForUpdate(ctx)
 		if err != nil {
 			return err
 		}

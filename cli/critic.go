@@ -28,14 +28,13 @@ func (t *training) critic(ctx context.Context) (*algo.Critic, error) {
 	var m *model.Model
 	var err error
 	if path == "" {
-		m, err = t.bundle.Model.Shadow(ctx, torch.Float32)
+		m, err = t.bundle.Model.Base().Shadow(ctx, torch.Float32)
 		err = errWith(ExitNative, "", err)
 	} else {
 		var b *model.Bundle
-		if b, err = model.Open(ctx, t.thread, path, model.Options{DType: torch.Float32}); err == nil {
+		if b, err = t.openMerged(ctx, path, torch.Float32); err == nil {
 			m = b.Model
 		}
-		err = errWith(ExitModel, "", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("critic: %w", err)
@@ -50,6 +49,7 @@ func (t *training) critic(ctx context.Context) (*algo.Critic, error) {
 		return nil, errWith(ExitNative, "", err)
 	}
 	t.open.addFunc(c.Close)
+	c.OnBadStep(t.run.folder.WriteBadStep)
 	if t.run.checkpoint != nil && t.run.state.WarmStarted {
 		if err := c.Load(ctx, t.run.checkpoint.Path); err != nil {
 			return nil, errWith(ExitDisk, "", err)

@@ -122,6 +122,10 @@ func TestTrainLoRA(t *testing.T) {
 		t.Errorf("training moved log-probs by %g only", d)
 	}
 
+	// A critic beside adapters begins with the merged weights of the policy.
+	openmanus(t, killed, "train", "run.toml", "--set", "trainer.experiment=critic", "--set", "trainer.total_steps=1",
+		"--set", "algo.adv_estimator=gae", "--set", "critic.mini_batch_size=0").wait(t)
+
 	// Weights that are not those the run began with.
 	other := filepath.Join(whole, "base")
 	if err := os.RemoveAll(other); err != nil {

@@ -120,8 +120,6 @@ func (c *Config) checkOffload(fs *Faults) {
 	switch {
 	case !c.UsesReference():
 		fs.add("ref.offload_params", "a reference is only used with actor.use_kl_loss = true or algo.use_kl_in_reward = true: set one of them, or take it out")
-	case c.Actor.UseKLLoss && c.Actor.KLLossType == "full":
-		fs.add("ref.offload_params", "actor.kl_loss_type = \"full\" asks the reference all through the update: take one of the two out")
 	case c.Model.LoRARank > 0 && c.Ref.Path == "":
 		fs.add("ref.offload_params", "with model.lora_rank the reference is the frozen weights themselves, which the policy needs too: take it out")
 	case c.Model.Device == "cpu":

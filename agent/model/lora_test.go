@@ -102,6 +102,11 @@ func TestLoRA(t *testing.T) {
 						}
 					}
 				}
+				copied := openTiny(t, th, name, torch.Float32)
+				run(t, th, func(s *torch.Scope) { copied.CopyWeights(s, m) })
+				if d := furthest(loraLogProbs(t, copied), adapted); !(d <= 1e-5) {
+					t.Errorf("a copy with the adapters merged is off by %g", d)
+				}
 				if err := m.Merge(ctx); err != nil {
 					t.Fatal(err)
 				}

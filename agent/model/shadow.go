@@ -32,6 +32,19 @@ func (m *Model) CopyFrom(s *torch.Scope, src *Model) {
 	})
 }
 
+// CopyWeights overwrites the weights with those of a model of the same
+// configuration, its adapters merged, whatever else either has. It runs inside
+// torch.Run.
+func (m *Model) CopyWeights(s *torch.Scope, src *Model) {
+	to, from := m.Params(), src.Params()
+	m.checkPair(to, from)
+	s.NoGrad(func() {
+		for i := range to {
+			s.Do(func(*torch.Scope) { to[i].Tensor.Copy_(src.merged(from[i])) })
+		}
+	})
+}
+
 // MoveGrads adds the gradients of a shadow to those of the model and drops
 // them from the shadow, so that sums over micro-batches are kept in the
 // model's own type. It runs inside torch.Run.

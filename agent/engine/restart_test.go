@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -163,7 +162,7 @@ func TestRestartRefuses(t *testing.T) {
 	if _, err := Restart(t.Context(), s, session); !errors.Is(err, ErrSessionClosed) {
 		t.Errorf("closed: %v", err)
 	}
-	if err := s.Restart(NewSession(SessionOptions{}, fmt.Sprint("another's"))); err == nil {
+	if err := s.Restart(NewSession(SessionOptions{}, "of another")); err == nil {
 		t.Error("another engine's session was restarted")
 	}
 	open := mustOpen(t, s, SessionOptions{})

@@ -95,6 +95,13 @@ func TestPromptsAgreeWithParsers(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := spec.Instruction(name)
+			f, err := FormatFor(name, spec, FormatOptions{})
+			if err != nil {
+				if name != env.FormatToolCall || spec.ToolCall != nil {
+					t.Errorf("%s does not fit %s: %v", name, e, err)
+				}
+				continue
+			}
 			if callsFunctions(f) {
 				if !slices.Contains(spec.ActionFormats, env.ActionFormat(name)) {
 					continue
@@ -171,15 +178,27 @@ func TestOptionsValidate(t *testing.T) {
 }
 
 func FuzzFormats(f *testing.F) {
-	for _, s := range []string{"<action>a</action>", "<act>", "Action:", "Thought: x\nAction: y", "<answer>\xff</answer>", "</action><action>"} {
+	for _, s := range []string{
+		"<action>a</action>", "<act>", "Action:", "Thought: x\nAction: y", "<answer>\xff</answer>", "</action><action>",
+		"<action>action_choice: a\nb</action>", "<action>tool: a\nparameters: {}</action>", `<tool_call>{"name":"a","arguments":[]}</tool_call>`,
+		"<tool_call>tool: a</tool_call>", "<tool_call>{</tool_call>", "<tool_call>null</tool_call>",
+	} {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, text string) {
-		for _, name := range Formats.Names() {
-			format, err := Formats.Lookup(name)
+	formats := map[string]Format{}
+	for _, name := range Formats.Names() {
+		for _, e := range []string{"maze", "gaia", "weather"} {
+			spec, err := env.Lookup(e)
 			if err != nil {
-				t.Fatal(err)
+				f.Fatal(err)
 			}
+			if format, err := FormatFor(name, spec, FormatOptions{}); err == nil {
+				formats[name+" in "+e] = format
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for name, format := range formats {
 			p := format.Parse(text)
 			if p.Action != strings.TrimSpace(p.Action) || !p.OK && (p.Text != text || p.Action != "" || p.Final) {
 				t.Errorf("%s: %q gives %+v", name, text, p)

@@ -43,7 +43,11 @@ func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error
 	if p.tasks, err = s.loadTasks(ctx, w.spec, o.list()); err != nil {
 		return p, err
 	}
-	format, err := agent.Formats.Lookup(o.Format)
+	formatOptions := agent.FormatOptions{HistoryLength: o.HistoryLength}
+	if o.MemoryFile != "" {
+		formatOptions.MemoryFile = s.Path(o.MemoryFile)
+	}
+	format, err := agent.FormatFor(o.Format, w.spec, formatOptions)
 	if err != nil {
 		return p, errWith(ExitInput, "", err)
 	}

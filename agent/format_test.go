@@ -94,7 +94,7 @@ func TestPromptsAgreeWithParsers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text := spec.Instruction(name)
+			text := Instruction(data.Task{}, spec, f, "")
 			f, err := FormatFor(name, spec, FormatOptions{})
 			if err != nil {
 				if name != env.FormatToolCall || spec.ToolCall != nil {
@@ -115,6 +115,12 @@ func TestPromptsAgreeWithParsers(t *testing.T) {
 	}
 }
 
+// unheard is a format that no environment has words for.
+type unheard struct{ react }
+
+func (unheard) Name() string   { return "unheard" }
+func (unheard) Prompt() string { return "say x" }
+
 func TestInstruction(t *testing.T) {
 	spec := env.Spec{Instruction: func(format string) string { return "own for " + format }}
 	recorded := []data.Message{{Role: "user", Content: "recorded\n"}, {Role: "assistant", Content: "OK"}}
@@ -132,6 +138,8 @@ func TestInstruction(t *testing.T) {
 		{"recorded without functions", data.Task{Env: "webshop", Conversation: recorded}, functionCalling{}, "", "own for function_calling"},
 		{"nothing recorded", data.Task{Env: "textcraft"}, actionTags{}, "", "own for action_tags"},
 		{"a file", data.Task{Env: "textcraft"}, actionTags{}, "file", "file"},
+		{"a format that environments do not know", data.Task{Env: "textcraft"}, unheard{}, "", "own for unheard\n\nsay x"},
+		{"such a format and a recorded instruction", data.Task{Env: "textcraft", Conversation: recorded}, unheard{}, "", "recorded\n\nsay x"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

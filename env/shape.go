@@ -22,3 +22,13 @@ func lineShape(format, example string) string {
 func inTags(format string) bool {
 	return format == FormatActionTags || format == FormatHistory || format == FormatStaged
 }
+
+// Worded reports whether instructions are worded for a format. Under any other
+// they show Thought and Action, and the format has to say what it wants instead.
+func Worded(format string) bool {
+	switch format {
+	case FormatReact, FormatActionTags, FormatFunctionCalling, FormatCodeAsAction, FormatHistory, FormatStaged, FormatToolCall:
+		return true
+	}
+	return false
+}

@@ -77,6 +77,10 @@ func TestParseActionFormat(t *testing.T) {
 	for line, want := range map[string]string{
 		"--action-format x": "--action-format: \"x\"",
 		"--action-format function_calling --format react": "--format: \"react\" does not go with --action-format function_calling",
+		"--history-length 3":                              "--history-length: format react has no window",
+		"--format history --history-length=-1":            "--history-length: -1",
+		"--format history --memory-file m":                "--memory-file: format history has no memory",
+		"--format staged --memory-file m --deterministic": "take out --deterministic",
 	} {
 		args := "--model m --env webshop --server http://a --tasks 1 " + line
 		if _, code, text := parsed(t, strings.Fields(args), evalFlags(), stateless(parseEval)); code != ExitUsage || !strings.Contains(text, want) {

@@ -69,6 +69,9 @@ func playedAs(cfg configs.Config, e configs.Env, tasks []string) []flagValue {
 		add("history-length", strconv.Itoa(e.HistoryLength), "2")
 		add("memory-file", e.MemoryFile, "")
 	}
+	if e.FinalEnds {
+		flags = append(flags, "--final-ends")
+	}
 	add("parser", e.Parser, "g2")
 	add("timeout", number(e.TimeoutS), "300")
 	add("instruction", e.Instruction, "")

@@ -64,7 +64,7 @@ func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error
 		Options: agent.Options{
 			MaxTurns: turns, MaxNewTokens: o.MaxNewTokens, MaxContext: o.MaxContextTokens, MaxObsTokens: o.MaxObsTokens, ParseLimit: o.MaxParseFailures,
 			Temperature: float32(o.Temperature), Greedy: o.Greedy, TopP: float32(o.TopP), TopK: max(o.TopK, 0),
-			Instruction: instruction,
+			Instruction: instruction, FinalEnds: o.FinalEnds,
 		},
 	}}
 	if o.Endpoint != nil {

@@ -45,6 +45,7 @@ type taskOptions struct {
 	ActionFormat     string
 	HistoryLength    int
 	MemoryFile       string
+	FinalEnds        bool
 	TimeoutS         float64
 	WaitHealthyS     float64
 	Instruction      string
@@ -103,6 +104,7 @@ func taskFlags() []cli.Flag {
 		&cli.StringFlag{Name: "format", Value: "react", Usage: "how the model writes actions, and what it is shown: " + strings.Join(configs.Formats(), ", ")},
 		&cli.IntFlag{Name: "history-length", Value: 2, Usage: "past turns in a prompt of the formats history and staged"},
 		&cli.StringFlag{Name: "memory-file", Usage: "`FILE` that the format staged reads at the start and writes what it stores to"},
+		&cli.BoolFlag{Name: "final-ends", Usage: "a reply that the format takes for an answer ends the episode even if the server goes on"},
 		&cli.StringFlag{Name: "parser", Value: "g2", Usage: "generation of AgentGym's action parser: g1 or g2"},
 		&cli.StringFlag{Name: "action-format", Value: "react", Usage: "what AgentGym's client of alfworld, sciworld or webshop reads: react, function_calling or code_as_action"},
 		&cli.Float64Flag{Name: "timeout", Value: 300, Usage: "seconds one request to a server may take"},
@@ -142,6 +144,7 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 		ActionFormat:     c.String("action-format"),
 		HistoryLength:    c.Int("history-length"),
 		MemoryFile:       c.String("memory-file"),
+		FinalEnds:        c.Bool("final-ends"),
 		TimeoutS:         c.Float64("timeout"),
 		WaitHealthyS:     c.Float64("wait-healthy"),
 		Instruction:      c.String("instruction"),

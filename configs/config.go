@@ -67,6 +67,7 @@ type Env struct {
 	HistoryLength   int      `toml:"history_length"`
 	UseSummary      bool     `toml:"use_summary"`
 	MemoryFile      string   `toml:"memory_file"`
+	FinalEnds       bool     `toml:"final_ends"`
 	TimeoutS        float64  `toml:"timeout_s"`
 	CreateTimeoutS  float64  `toml:"create_timeout_s"`
 	ResetTimeoutS   float64  `toml:"reset_timeout_s"`

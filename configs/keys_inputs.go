@@ -76,6 +76,7 @@ var envKeys = concat([]entry{
 	ready("env.history_length", "past turns in a prompt of the formats history and staged, which write it anew every turn; -1: agent.history_length", between(-1, 10000)),
 	ready("env.use_summary", "format history shows a summary of the past in place of past turns, from the endpoint of [agent.summary]", anything),
 	ready("env.memory_file", "file that the format staged finds lines in and appends what it stores to; empty: agent.memory_file", anything),
+	ready("env.final_ends", "a reply that the format takes for an answer, such as <answer> or <response>, ends the episode even if the server goes on", anything),
 	ready("env.parser", "which generation of AgentGym's action parser", oneOf([]string{"g1", "g2"})),
 	ready("env.action_format", "how AgentGym's client of alfworld, sciworld or webshop reads an action; the last two call functions, need parser g2, and are the format too", oneOf(slices.Concat([]string{react}, calls))),
 	ready("env.timeout_s", "seconds one request may take", aboveTo(0, 86400)),

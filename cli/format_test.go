@@ -144,7 +144,7 @@ func TestExpertsInContexts(t *testing.T) {
 }
 
 func TestSummariesNeedAClient(t *testing.T) {
-	_, err := opened(t, nil, tinyRun, "env.maze.format=history", "env.maze.use_summary=true", "agent.summary.base_url=http://127.0.0.1:1/v1")
+	_, err := opened(t, nil, tinyRun, "env.maze.format=history", "env.maze.use_summary=true", "agent.summary.base_url=http://127.0.0.1:1/v1", "rollout.deterministic=false")
 	if codeOf(t.Context(), err) != ExitInput || !strings.Contains(err.Error(), "use_summary asks an endpoint") {
 		t.Errorf("got %v", err)
 	}

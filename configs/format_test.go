@@ -21,6 +21,7 @@ func TestFormatOptions(t *testing.T) {
 		{"a memory that is not there", []string{"env.maze.format=history", "env.maze.memory_file=m"}, `format "history" has no memory`},
 		{"a deterministic memory", []string{"env.maze.format=staged", "env.maze.memory_file=m", "rollout.deterministic=true"}, "rollout.deterministic rules out"},
 		{"summaries of a memory", []string{"env.maze.format=staged", "env.maze.use_summary=true"}, `format "staged" shows no summaries`},
+		{"deterministic summaries", []string{"env.maze.format=history", "env.maze.use_summary=true", "agent.summary.base_url=http://a/v1", "rollout.deterministic=true"}, "no endpoint promises"},
 		{"summaries by nobody", []string{"env.maze.format=history", "env.maze.use_summary=true"}, "give agent.summary.base_url"},
 		{"an address that is none", []string{"agent.summary.base_url=here"}, `"here" is not a server's address`},
 		{"tools in a maze", []string{"env.maze.format=tool_call"}, "maze has no tools to call"},

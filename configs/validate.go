@@ -205,6 +205,8 @@ func (c *Config) checkFormat(fs *Faults, at string, e Env) {
 		fs.add(at+"use_summary", "format %q shows no summaries: set it to false, or format = \"history\"", e.Format)
 	case c.Agent.Summary.BaseURL == "" || c.Agent.Summary.Model == "":
 		fs.add(at+"use_summary", "summaries need an endpoint: give agent.summary.base_url and agent.summary.model")
+	case c.Rollout.Deterministic:
+		fs.add(at+"use_summary", "no endpoint promises to repeat itself, which rollout.deterministic does: take out one of the two")
 	}
 }
 

@@ -2,17 +2,20 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/openai/openaitest"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
 )
 
 // What is trained is what was sampled: the training pass over rows, one a
@@ -143,9 +146,95 @@ func TestExpertsInContexts(t *testing.T) {
 	}
 }
 
-func TestSummariesNeedAClient(t *testing.T) {
-	_, err := opened(t, nil, tinyRun, "env.maze.format=history", "env.maze.use_summary=true", "agent.summary.base_url=http://127.0.0.1:1/v1", "rollout.deterministic=false")
-	if codeOf(t.Context(), err) != ExitInput || !strings.Contains(err.Error(), "use_summary asks an endpoint") {
-		t.Errorf("got %v", err)
+// Summaries come from the endpoint that the configuration names, with its key,
+// and are what the model is shown; an endpoint that cannot give any is found
+// out before anything is played.
+func TestSummariesOfAnEndpoint(t *testing.T) {
+	server := openaitest.Serve(t, func(n int, _ openaitest.Request) openaitest.Answer {
+		return openaitest.Answer{Text: fmt.Sprintf("KeyEvents: note %d", n)}
+	})
+	sets := []string{
+		"env.maze.format=history", "env.maze.use_summary=true", "agent.summary.model=writer", "agent.summary.max_tokens=77",
+		"rollout.deterministic=false", "model.fresh.vocabulary=bytes", "rollout.max_context_tokens=3000", "data.max_prompt_tokens=2000", "sft.epochs=0", "env.maze.expert_tasks=",
+		"model.fresh.walks=0",
+	}
+	tr, err := opened(t, nil, tinyRun, append(sets, "agent.summary.base_url="+server.URL)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.openSampler(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	maze := tr.envs()[0]
+	episodes, _, err := rollout.RunEpisodes(t.Context(), map[string]rollout.Env{"maze": maze.Train}, maze.TrainTasks,
+		rollout.Options{GroupSize: 1, Concurrency: 2, Seed: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for _, ep := range episodes {
+		for i, turn := range ep.Turns {
+			text := turn.Prompt[0].Content
+			if has := strings.Contains(text, "in short:\nKeyEvents: note "); has != (i > 1) {
+				t.Errorf("turn %d of %s: is a summary shown? %v\n%s", i+1, ep.Task.ID, has, text)
+			}
+			shown++
+		}
+	}
+	requests := server.Requests() // the first looks whether it is there
+	if len(requests) != 1+shown-2*len(episodes) || len(requests) < 2 {
+		t.Errorf("%d requests for %d turns of %d episodes", len(requests), shown, len(episodes))
+	}
+	if r := requests[len(requests)-1]; r.Model != "writer" || r.Raw["max_tokens"] != 77.0 || r.Raw["temperature"] != 0.1 || !strings.Contains(r.Last(), "KeyEvents") {
+		t.Errorf("the endpoint was asked %+v", r)
+	}
+
+	gone := openaitest.Serve(t, func(int, openaitest.Request) openaitest.Answer { return openaitest.Answer{Status: 401, Body: "{}"} })
+	if _, err := opened(t, nil, tinyRun, append(sets, "agent.summary.base_url="+gone.URL)...); err == nil || !strings.Contains(err.Error(), "agent.summary") {
+		t.Errorf("an endpoint that refuses the key: %v", err)
+	}
+}
+
+// eval and rollout have no endpoint for summaries, and do not leave them out
+// unsaid.
+func TestSummariesAreNotLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", tinyRun)
+	code, _, stderr := inProcess(t, dir, "eval", "run.toml", "--model", "m", "--set", "env.maze.format=history", "--set", "env.maze.use_summary=true",
+		"--set", "agent.summary.base_url=http://127.0.0.1:1/v1", "--set", "rollout.deterministic=false")
+	if code != int(ExitInput) || !strings.Contains(stderr, "--set env.maze.use_summary=false") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+// The window and the words of prompts decide an evaluation's number.
+func TestContractOfPrompts(t *testing.T) {
+	parts := func(name string, o taskOptions) map[string]string {
+		t.Helper()
+		ts := newTestState(t)
+		spec, err := env.Lookup("maze")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.MemoryFile != "" {
+			writeFile(t, ts.Dir, o.MemoryFile, "old")
+		}
+		f, err := agent.FormatFor(name, spec, agent.FormatOptions{HistoryLength: o.HistoryLength})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		if err := ts.addFormat(t.Context(), got, agent.Setup{Format: f, Spec: spec}, o); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := parts("react", taskOptions{HistoryLength: 2}); len(got) != 0 {
+		t.Errorf("react has %v", got)
+	}
+	one, two := parts("history", taskOptions{HistoryLength: 1}), parts("history", taskOptions{HistoryLength: 2})
+	staged := parts("staged", taskOptions{HistoryLength: 2, MemoryFile: "m.md"})
+	if one["history_length"] != "1" || one["prompts"] == two["prompts"] || two["prompts"] == staged["prompts"] || staged["memory_file"] == "" {
+		t.Errorf("%v, %v, %v", one, two, staged)
 	}
 }

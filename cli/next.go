@@ -70,7 +70,7 @@ func playedAs(cfg configs.Config, e configs.Env, tasks []string) []flagValue {
 		add("memory-file", e.MemoryFile, "")
 	}
 	if e.FinalEnds {
-		flags = append(flags, "--final-ends")
+		add("final-ends", switchedOn, "")
 	}
 	add("parser", e.Parser, "g2")
 	add("timeout", number(e.TimeoutS), "300")

@@ -129,7 +129,7 @@ type Agent struct {
 type Summary struct {
 	BaseURL     string  `toml:"base_url"`
 	Model       string  `toml:"model"`
-	APIKeyEnv   string  `toml:"api_key_env"`
+	KeyEnv      string  `toml:"key_env"`
 	Concurrency int     `toml:"concurrency"`
 	TimeoutS    float64 `toml:"timeout_s"`
 	MaxTokens   int     `toml:"max_tokens"`

@@ -37,7 +37,7 @@ func Defaults() Config {
 			EpisodeReplays: 10,
 			HistoryLength:  2,
 			Summary: Summary{
-				Model: "gpt-4o", APIKeyEnv: "OPENAI_API_KEY", Concurrency: 8, TimeoutS: 30, MaxTokens: 300, Temperature: 0.1,
+				Model: "gpt-4o", KeyEnv: "OPENAI_API_KEY", Concurrency: 8, TimeoutS: 30, MaxTokens: 300, Temperature: 0.1,
 			},
 		},
 		Rollout: Rollout{

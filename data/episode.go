@@ -136,7 +136,7 @@ func (e *Episode) SampledTokens() int {
 // episodes of an engine that has no vocabulary: its ids are no model's. What
 // was said stays, in Turns and Messages.
 func (e *Episode) ForgetIDs() {
-	e.Tokens, e.Mask, e.LogProbs = nil, nil, nil
+	e.Tokens, e.Mask, e.LogProbs, e.Contexts = nil, nil, nil, nil
 	for i := range e.Turns {
 		e.Turns[i].Start, e.Turns[i].End = 0, 0
 	}

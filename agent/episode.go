@@ -60,7 +60,9 @@ var ErrTimeLimit = errors.New("the episode's time limit was reached")
 // it.
 //
 // The ids of a turn are appended to the ids before it and never made again
-// from text; the mask is 1 exactly on the sampled ids. The observation that
+// from text; the mask is 1 exactly on the sampled ids. Under a Prompting
+// format every turn is a context of its own, exact in the same way, and
+// Contexts says where each begins. The observation that
 // comes with the end of an episode is in its Turn but was never shown to the
 // model, so it is in neither Tokens nor Messages.
 func RunEpisode(ctx context.Context, setup Setup, start Start) (*data.Episode, error) {
@@ -112,6 +114,12 @@ type player struct {
 	session  *engine.Session
 	ep       *data.Episode
 	unparsed int // replies without an action in a row
+	begin    int // of the context in the episode's tokens
+
+	// Of a Prompting format.
+	prompter Prompter // nil: the context only grows
+	seen     Seen
+	shown    []data.Message // the newest prompt
 }
 
 // play returns how the episode ended, with an error where that was not the
@@ -120,9 +128,9 @@ func (p *player) play(ctx context.Context, start Start) (data.Outcome, error) {
 	if err := p.reset(ctx, start.Task); err != nil {
 		return data.EnvError, err
 	}
-	ids, err := p.Renderer.Start(p.ep.Messages)
+	ids, err := p.firstIDs(ctx, start)
 	if err != nil {
-		return data.EngineError, fmt.Errorf("render the first messages: %w", err)
+		return data.EngineError, err
 	}
 	if p.session == nil {
 		if p.session, err = p.Engine.Open(ctx, p.SessionOptions(start)); err != nil {
@@ -133,7 +141,7 @@ func (p *player) play(ctx context.Context, start Start) (data.Outcome, error) {
 		return data.ContextLimit, &PromptError{Task: start.Task.ID, Tokens: len(ids), Limit: most, Key: MaxPromptKey}
 	}
 	for turn := 0; ; turn++ {
-		if len(p.ep.Tokens)+len(ids) >= p.Options.MaxContext {
+		if len(p.ep.Tokens)-p.begin+len(ids) >= p.Options.MaxContext {
 			if turn == 0 { // not what the model did: say what to change
 				err = &PromptError{Task: start.Task.ID, Tokens: len(ids), Limit: p.Options.MaxContext, Key: MaxContextKey}
 			}
@@ -155,8 +163,31 @@ func (p *player) play(ctx context.Context, start Start) (data.Outcome, error) {
 		if outcome := p.ended(t, parsed); outcome != "" {
 			return outcome, nil
 		}
-		if ids, err = p.observe(t, reply); err != nil {
+		if p.prompter != nil {
+			ids, err = p.anew(ctx, t)
+		} else {
+			ids, err = p.observe(t, reply)
+		}
+		if err != nil {
 			return data.EngineError, err
 		}
 	}
+}
+
+// firstIDs gives the ids before the first reply.
+func (p *player) firstIDs(ctx context.Context, start Start) ([]int32, error) {
+	if f, ok := p.Format.(Prompting); ok {
+		p.prompter = f.Begin(start.Task, start.Sample)
+		return p.prompt(ctx)
+	}
+	return p.render(p.ep.Messages)
+}
+
+// render gives the ids of the messages that a context begins with.
+func (p *player) render(messages []data.Message) ([]int32, error) {
+	ids, err := p.Renderer.Start(messages)
+	if err != nil {
+		return nil, fmt.Errorf("render the messages before turn %d: %w", len(p.ep.Turns)+1, err)
+	}
+	return ids, nil
 }

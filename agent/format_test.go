@@ -94,7 +94,14 @@ func TestPromptsAgreeWithParsers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text := spec.Instruction(name)
+			text := Instruction(data.Task{}, spec, f, "")
+			f, err := FormatFor(name, spec, FormatOptions{})
+			if err != nil {
+				if name != env.FormatToolCall || spec.ToolCall != nil {
+					t.Errorf("%s does not fit %s: %v", name, e, err)
+				}
+				continue
+			}
 			if callsFunctions(f) {
 				if !slices.Contains(spec.ActionFormats, env.ActionFormat(name)) {
 					continue
@@ -107,6 +114,12 @@ func TestPromptsAgreeWithParsers(t *testing.T) {
 		}
 	}
 }
+
+// unheard is a format that no environment has words for.
+type unheard struct{ react }
+
+func (unheard) Name() string   { return "unheard" }
+func (unheard) Prompt() string { return "say x" }
 
 func TestInstruction(t *testing.T) {
 	spec := env.Spec{Instruction: func(format string) string { return "own for " + format }}
@@ -125,6 +138,8 @@ func TestInstruction(t *testing.T) {
 		{"recorded without functions", data.Task{Env: "webshop", Conversation: recorded}, functionCalling{}, "", "own for function_calling"},
 		{"nothing recorded", data.Task{Env: "textcraft"}, actionTags{}, "", "own for action_tags"},
 		{"a file", data.Task{Env: "textcraft"}, actionTags{}, "file", "file"},
+		{"a format that environments do not know", data.Task{Env: "textcraft"}, unheard{}, "", "own for unheard\n\nsay x"},
+		{"such a format and a recorded instruction", data.Task{Env: "textcraft", Conversation: recorded}, unheard{}, "", "recorded\n\nsay x"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -171,15 +186,27 @@ func TestOptionsValidate(t *testing.T) {
 }
 
 func FuzzFormats(f *testing.F) {
-	for _, s := range []string{"<action>a</action>", "<act>", "Action:", "Thought: x\nAction: y", "<answer>\xff</answer>", "</action><action>"} {
+	for _, s := range []string{
+		"<action>a</action>", "<act>", "Action:", "Thought: x\nAction: y", "<answer>\xff</answer>", "</action><action>",
+		"<action>action_choice: a\nb</action>", "<action>tool: a\nparameters: {}</action>", `<tool_call>{"name":"a","arguments":[]}</tool_call>`,
+		"<tool_call>tool: a</tool_call>", "<tool_call>{</tool_call>", "<tool_call>null</tool_call>",
+	} {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, text string) {
-		for _, name := range Formats.Names() {
-			format, err := Formats.Lookup(name)
+	formats := map[string]Format{}
+	for _, name := range Formats.Names() {
+		for _, e := range []string{"maze", "gaia", "weather"} {
+			spec, err := env.Lookup(e)
 			if err != nil {
-				t.Fatal(err)
+				f.Fatal(err)
 			}
+			if format, err := FormatFor(name, spec, FormatOptions{}); err == nil {
+				formats[name+" in "+e] = format
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for name, format := range formats {
 			p := format.Parse(text)
 			if p.Action != strings.TrimSpace(p.Action) || !p.OK && (p.Text != text || p.Action != "" || p.Final) {
 				t.Errorf("%s: %q gives %+v", name, text, p)

@@ -25,7 +25,11 @@ func Instruction(task data.Task, spec env.Spec, f Format, override string) strin
 	if override != "" {
 		return override
 	}
-	return spec.Instruction(f.Name())
+	text := spec.Instruction(f.Name())
+	if !env.Worded(f.Name()) {
+		text = join(text, f.Prompt())
+	}
+	return text
 }
 
 // recordedInstruction is the first message of the recorded conversation, ""

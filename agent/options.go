@@ -9,7 +9,7 @@ import (
 type Options struct {
 	MaxTurns     int  // replies in an episode
 	MaxNewTokens int  // tokens in a reply
-	MaxContext   int  // tokens in an episode; it ends where they would not fit
+	MaxContext   int  // tokens in a context; the episode ends where they would not fit
 	MaxPrompt    int  // tokens of the first messages, 0 is no limit but MaxContext
 	MaxObsTokens int  // tokens of an observation after the first, 0 is no limit
 	ParseLimit   int  // replies without an action in a row that end an episode, 0 is off

@@ -26,20 +26,49 @@ func TestRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Recorded(task, maze, f, Options{})
+	got, err := Recorded(t.Context(), task, maze, f, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []data.Message{
+	want := [][]data.Message{{
 		{Role: "user", Content: maze.Instruction("react") + "\n\n" + state},
 		{Role: "assistant", Content: "Thought:\ndown\n\nAction:\nmove down", Loss: &yes},
-	}
+	}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Fatal(d)
 	}
 
 	plain := []data.Message{{Role: "user", Content: "hi"}, {Role: "assistant", Content: "hello"}}
-	if got, err = Recorded(data.Task{Conversation: plain}, maze, f, Options{}); err != nil || cmp.Diff(plain, got) != "" {
+	if got, err = Recorded(t.Context(), data.Task{Conversation: plain}, maze, f, Options{}); err != nil || cmp.Diff([][]data.Message{plain}, got) != "" {
 		t.Fatalf("another layout was changed: %v, %v", got, err)
+	}
+}
+
+// A format that writes its prompts anew is learned a turn at a time, from the
+// very prompts that its episodes have.
+func TestRecordedInContexts(t *testing.T) {
+	no, yes := false, true
+	maze, err := env.Lookup("maze")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply := func(s string) data.Message { return data.Message{Role: "assistant", Content: s, Loss: &yes} }
+	task := data.Task{ID: "maze_3", Env: "maze", Conversation: []data.Message{
+		{Role: "user", Content: "i"}, {Role: "assistant", Content: "OK.", Loss: &no}, {Role: "user", Content: "here"},
+		reply("Action: move down"), {Role: "user", Content: "there\n"}, reply("<action>move up</action>"), {Role: "user", Content: "gone"},
+	}}
+	f := fitted(t, env.FormatHistory, "maze", FormatOptions{HistoryLength: 2})
+	got, err := Recorded(t.Context(), task, maze, f, Options{InstructionRole: RoleSystem})
+	if err != nil {
+		t.Fatal(err)
+	}
+	system := data.Message{Role: "system", Content: maze.Instruction(env.FormatHistory)}
+	shown := prompts(t, f, []string{"here", "there"}, "Action: move down")
+	want := [][]data.Message{
+		{system, {Role: "user", Content: shown[0]}, reply("Action: move down")},
+		{system, {Role: "user", Content: shown[1]}, reply("<action>move up</action>")},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }

@@ -22,6 +22,7 @@ func (p *player) reset(ctx context.Context, task data.Task) error {
 		return err
 	}
 	p.started, p.first = true, obs.Text
+	p.seen.Observation = obs.Text
 	p.ep.Instruction = Instruction(task, p.Spec, p.Format, p.Options.Instruction)
 	p.ep.Messages, err = Opening(p.ep.Instruction, obs.Text, p.Options.InstructionRole)
 	return err
@@ -29,6 +30,9 @@ func (p *player) reset(ctx context.Context, task data.Task) error {
 
 // give appends ids the model did not produce.
 func (p *player) give(ids []int32) {
+	if p.prompter != nil {
+		p.ep.Contexts = append(p.ep.Contexts, len(p.ep.Tokens))
+	}
 	p.ep.Tokens = append(p.ep.Tokens, ids...)
 	p.ep.Mask = append(p.ep.Mask, make([]uint8, len(ids))...)
 	p.ep.LogProbs = append(p.ep.LogProbs, make([]float32, len(ids))...)
@@ -69,7 +73,7 @@ func (p *player) generate(ctx context.Context, ids []int32, turn int) (engine.Re
 	}
 	t := data.Turn{
 		Start: start, End: len(p.ep.Tokens), Text: p.Renderer.Decode(said),
-		Stop: string(reply.Stop), GenMillis: millis(began),
+		Stop: string(reply.Stop), GenMillis: millis(began), Prompt: p.shown,
 	}
 	p.ep.Turns = append(p.ep.Turns, t)
 	p.ep.Messages = append(p.ep.Messages, data.Message{Role: "assistant", Content: t.Text})
@@ -126,28 +130,41 @@ func (p *player) observe(t *data.Turn, reply engine.Reply) ([]int32, error) {
 	next := func(text string) ([]int32, error) {
 		return p.Renderer.Next(reply.Stop == engine.StopEOS, last, []data.Message{{Role: RoleUser, Content: text}})
 	}
+	text, err := p.shorten(t, next)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := next(text)
+	if err != nil {
+		return nil, p.observationError(err)
+	}
+	p.ep.Messages = append(p.ep.Messages, data.Message{Role: RoleUser, Content: text})
+	return ids, nil
+}
+
+// shorten gives the observation of turn t as far as the model may see it.
+// render gives the ids of a message with a text.
+func (p *player) shorten(t *data.Turn, render func(text string) ([]int32, error)) (text string, err error) {
 	frame := -1 // tokens that the template puts around any observation
-	text, cut, err := capObservation(t.Observation, p.Options.MaxObsTokens, func(text string) (int, error) {
+	text, t.Truncated, err = capObservation(t.Observation, p.Options.MaxObsTokens, func(text string) (int, error) {
 		if frame < 0 {
-			empty, err := next("")
+			empty, err := render("")
 			if err != nil {
 				return 0, err
 			}
 			frame = len(empty)
 		}
-		ids, err := next(text)
+		ids, err := render(text)
 		return len(ids) - frame, err
 	})
-	var ids []int32
-	if err == nil {
-		ids, err = next(text)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("render the observation of turn %d: %w", len(p.ep.Turns), err)
+		return "", p.observationError(err)
 	}
-	t.Truncated = cut
-	p.ep.Messages = append(p.ep.Messages, data.Message{Role: RoleUser, Content: text})
-	return ids, nil
+	return text, nil
+}
+
+func (p *player) observationError(err error) error {
+	return fmt.Errorf("render the observation of turn %d: %w", len(p.ep.Turns), err)
 }
 
 func millis(since time.Time) float64 { return float64(time.Since(since)) / float64(time.Millisecond) }

@@ -104,7 +104,7 @@ func (c *Critic) Values(ctx context.Context, rows []data.Row, micro MicroBatchin
 
 // CriticOptions configure UpdateCritic.
 type CriticOptions struct {
-	MiniBatch int // rows in an optimiser step; 0: all
+	MiniBatch int // episodes in an optimiser step; 0: all
 	Micro     MicroBatching
 	Clip      float64 // of the value around what it was before the update
 	GradClip  float64
@@ -127,13 +127,12 @@ type CriticStats struct {
 // optimiser step a mini-batch (verl's update_critic).
 func (c *Critic) UpdateCritic(ctx context.Context, rows []data.Row, lr float64, o CriticOptions) (st CriticStats, err error) {
 	defer func() { c.torn = c.torn || err != nil && st.Steps > 0 }()
-	size := o.MiniBatch
-	if size <= 0 || size > len(rows) {
-		size = len(rows)
+	minis, err := miniBatches(rows, o.MiniBatch)
+	if err != nil {
+		return st, err
 	}
 	total := 0
-	for start := 0; start < len(rows); start += size {
-		mini := rows[start:min(start+size, len(rows))]
+	for _, mini := range minis {
 		tokens := maskedTokens(mini)
 		if tokens == 0 {
 			continue

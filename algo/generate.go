@@ -53,7 +53,10 @@ func (t *Trainer) generate(ctx context.Context, step int, m Metrics) ([]*data.Ep
 			kept = rows
 			break
 		}
-		different, seen := DropZeroSpread(rows, GroupMetrics[t.o.FilterMetric])
+		different, seen, err := DropZeroSpread(rows, GroupMetrics[t.o.FilterMetric])
+		if err != nil {
+			return nil, nil, err
+		}
 		filtered += seen.ZeroSpread + seen.Single
 		for _, members := range advantage.Groups(different) {
 			if groups == t.o.BatchTasks {

@@ -24,22 +24,33 @@ var GroupMetrics = map[string]func(*data.Row) float64{
 type GroupStats struct {
 	Groups     int
 	ZeroSpread int     // groups whose values are all equal: they teach a group estimator nothing
-	Single     int     // groups with one row left
+	Single     int     // groups with one episode left
 	MeanStd    float64 // mean over groups of the unbiased standard deviation
 }
 
-// DropZeroSpread returns the rows whose group has at least two rows and at
+// DropZeroSpread returns the rows whose group has at least two episodes and at
 // least two different values of metric, one of GroupMetrics, in their order,
 // and what it saw. A group without spread has advantage 0 on every token:
 // under a token mean it would only dilute the others (spec 5.11).
-func DropZeroSpread(rows []data.Row, metric func(*data.Row) float64) ([]data.Row, GroupStats) {
-	groups := advantage.Groups(rows)
-	scores := make([]float64, len(rows))
-	for i := range rows {
-		scores[i] = metric(&rows[i])
+func DropZeroSpread(rows []data.Row, metric func(*data.Row) float64) ([]data.Row, GroupStats, error) {
+	spans, err := data.EpisodeSpans(rows)
+	if err != nil {
+		return nil, GroupStats{}, err
+	}
+	var groups [][]int // episodes
+	scores := make([]float64, len(spans))
+	err = data.ByEpisode(rows, func(episodes []data.Row) error {
+		groups = advantage.Groups(episodes)
+		for i := range episodes {
+			scores[i] = metric(&episodes[i])
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, GroupStats{}, err
 	}
 	stats := GroupStats{Groups: len(groups)}
-	keep := make([]bool, len(rows))
+	keep := make([]bool, len(spans))
 	for _, members := range groups {
 		if len(members) == 1 {
 			stats.Single++
@@ -56,12 +67,12 @@ func DropZeroSpread(rows []data.Row, metric func(*data.Row) float64) ([]data.Row
 		}
 	}
 	var kept []data.Row
-	for i := range rows {
+	for i, s := range spans {
 		if keep[i] {
-			kept = append(kept, rows[i])
+			kept = append(kept, rows[s[0]:s[1]]...)
 		}
 	}
-	return kept, stats
+	return kept, stats, nil
 }
 
 func spread(scores []float64, members []int) bool {

@@ -20,7 +20,8 @@ func specRows(uids ...string) []data.Row {
 func TestDropZeroSpread(t *testing.T) {
 	rows := specRows("a", "b", "b", "c")
 	rows[1].Rewards = []float32{0, 0, 0, 0, .5} // b now has two equal scores
-	kept, st := DropZeroSpread(append(rows, specRows("d", "d", "e", "f")[:2]...), GroupMetrics["seq_final_reward"])
+	kept, st, err := DropZeroSpread(append(rows, specRows("d", "d", "e", "f")[:2]...), GroupMetrics["seq_final_reward"])
+	must(t, err)
 	if len(kept) != 2 || kept[0].UID != "d" || kept[1].UID != "d" {
 		t.Fatalf("kept %d rows: %+v", len(kept), kept)
 	}
@@ -37,7 +38,7 @@ func TestGroupMetricScore(t *testing.T) {
 	rows[0].Rewards = []float32{0, 0, 0, 0, .5} // slower than its neighbour
 	rows[1].Rewards = []float32{0, 0, 0, 0, .75}
 	for metric, want := range map[string]int{"seq_final_reward": 4, "score": 2} {
-		if kept, _ := DropZeroSpread(rows, GroupMetrics[metric]); len(kept) != want || kept[len(kept)-1].UID != "mixed" {
+		if kept, _, err := DropZeroSpread(rows, GroupMetrics[metric]); err != nil || len(kept) != want || kept[len(kept)-1].UID != "mixed" {
 			t.Errorf("by %s %d rows are kept, want %d", metric, len(kept), want)
 		}
 	}

@@ -11,10 +11,17 @@ import (
 )
 
 // BatchMetrics are the statistics of spec 2.7 over the rows of an update,
-// taken over the loss mask: scores and rewards by row, advantages by token.
+// taken over the loss mask: scores and rewards by episode, advantages by token.
 // Lengths and outcomes are those of the episodes (rollout.Metrics).
-func BatchMetrics(rows []data.Row) map[string]float64 {
+func BatchMetrics(rows []data.Row) (map[string]float64, error) {
 	m := map[string]float64{}
+	return m, data.ByEpisode(rows, func(episodes []data.Row) error {
+		batchMetrics(m, episodes)
+		return nil
+	})
+}
+
+func batchMetrics(m map[string]float64, rows []data.Row) {
 	var scores, rewards, advantages, values, returns []float64
 	sampled, all := 0, 0
 	for i := range rows {
@@ -55,7 +62,6 @@ func BatchMetrics(rows []data.Row) map[string]float64 {
 	if all > 0 {
 		m["state_tokens/coverage"] = float64(sampled) / float64(all)
 	}
-	return m
 }
 
 // binEdges cut advantages, whose scale is that of a standard deviation.

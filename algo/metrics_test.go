@@ -55,9 +55,10 @@ func TestEntropyByTurn(t *testing.T) {
 }
 
 func TestReturnsAreOverTheMask(t *testing.T) {
-	m := BatchMetrics([]data.Row{{
+	m, err := BatchMetrics([]data.Row{{
 		Tokens: []int32{1, 2, 3}, Mask: []uint8{0, 1, 1}, Rewards: []float32{0, 0, 1}, Advantages: []float32{9, 1, 2}, Returns: []float32{9, 3, 4},
 	}})
+	must(t, err)
 	if m["critic/returns/mean"] != 3.5 || m["critic/returns/max"] != 4 || m["critic/advantages/mean"] != 1.5 {
 		t.Errorf("%v", m)
 	}

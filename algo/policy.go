@@ -24,7 +24,7 @@ import (
 
 // PolicyOptions configure UpdateActor.
 type PolicyOptions struct {
-	MiniBatch   int // rows in an optimiser step; 0: all
+	MiniBatch   int // episodes in an optimiser step; 0: all
 	Micro       MicroBatching
 	Loss        string // of loss.Policies
 	LossOptions loss.Options
@@ -68,15 +68,14 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 			a.torn = true
 		}
 	}()
-	size := o.MiniBatch
-	if size <= 0 || size > len(rows) {
-		size = len(rows)
+	minis, err := miniBatches(rows, o.MiniBatch)
+	if err != nil {
+		return st, err
 	}
 	// With dropout the log-probs of the update are not those of the policy.
-	single := size == len(rows) && !o.Recorded && a.compute.Dropout() == 0
+	single := len(minis) == 1 && !o.Recorded && a.compute.Dropout() == 0
 	tokens := 0
-	for start := 0; start < len(rows); start += size {
-		mini := rows[start:min(start+size, len(rows))]
+	for _, mini := range minis {
 		n, err := a.updateMiniBatch(ctx, mini, lr, single, o, &st)
 		if err != nil {
 			return st, err
@@ -96,8 +95,8 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 	}
 	// The log-probs from before the first step, whichever way they came about.
 	known := rows
-	if o.Loss == loss.Bypass {
-		known = rows[:size] // later mini-batches were first looked at by other weights
+	if o.Loss == loss.Bypass && len(minis) > 0 {
+		known = minis[0] // later mini-batches were first looked at by other weights
 	}
 	st.Gap = newLogProbGap(known, func(r *data.Row) []float32 { return r.OldLogProbs })
 	return st, nil

@@ -41,16 +41,18 @@ func (t *Trainer) score(ctx context.Context, episodes []*data.Episode, m Metrics
 	if err != nil {
 		return nil, err
 	}
-	for i := range batch.Rows {
-		r := &batch.Rows[i]
-		r.Score = scores[i]
-		paid := reward.Paid{Mask: r.Mask, Turns: r.Turns, Signal: signal, Gamma: t.o.AllocationGamma}
-		paid.Score = reward.LessInvalid(reward.LessTurns(r.Score, r.Turns, t.o.TurnPenalty), r.Turns, t.o.InvalidActionPenalty)
-		if r.Rewards, err = allocate(paid); err != nil {
-			return nil, fmt.Errorf("row %s: %w", r.UID, err)
+	return batch.Rows, data.ByEpisode(batch.Rows, func(episodes []data.Row) error {
+		for i := range episodes {
+			r := &episodes[i]
+			r.Score = scores[i]
+			paid := reward.Paid{Mask: r.Mask, Turns: r.Turns, Signal: signal, Gamma: t.o.AllocationGamma}
+			paid.Score = reward.LessInvalid(reward.LessTurns(r.Score, r.Turns, t.o.TurnPenalty), r.Turns, t.o.InvalidActionPenalty)
+			if r.Rewards, err = allocate(paid); err != nil {
+				return fmt.Errorf("row %s: %w", r.UID, err)
+			}
 		}
-	}
-	return batch.Rows, nil
+		return nil
+	})
 }
 
 // scores are what the episodes are worth: what the environment says, or what

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo/advantage"
@@ -70,12 +71,14 @@ func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metri
 	}
 	t.newWeights()
 	st.metrics(m, o)
-	entropyByTurn(m, rows)
 	if st.Skipped > 0 {
 		t.log.Warn("optimiser steps that were not finite are left out", "step", step, "left_out", st.Skipped,
 			"of", st.Skipped+st.Steps, "batches", t.run.BadSteps())
 	}
-	return st.Gap, nil
+	return st.Gap, data.ByEpisode(rows, func(episodes []data.Row) error {
+		entropyByTurn(m, episodes)
+		return nil
+	})
 }
 
 // measure computes what must be known of every row before its advantages are.
@@ -165,7 +168,11 @@ func (t *Trainer) advantages(step int, rows []data.Row, m Metrics) ([]data.Row, 
 			return nil, err
 		}
 		m[track.CriticKL], m[track.CriticKLCoeff] = mean, t.kl.Coef
-		t.kl.Update(mean, len(rows))
+		spans, err := data.EpisodeSpans(rows)
+		if err != nil {
+			return nil, err
+		}
+		t.kl.Update(mean, len(spans))
 	}
 	if w := t.o.Correction.Weights; w != nil && t.o.Policy.Loss != loss.Bypass {
 		if err := w.Apply(rows, m); err != nil {
@@ -175,15 +182,20 @@ func (t *Trainer) advantages(step int, rows []data.Row, m Metrics) ([]data.Row, 
 	if err := advantage.Compute(t.o.Estimator, rows, t.o.EstimatorOpts); err != nil {
 		return nil, err
 	}
-	for name, x := range BatchMetrics(rows) {
-		m[name] = x
+	batchMetrics, err := BatchMetrics(rows)
+	if err != nil {
+		return nil, err
 	}
+	maps.Copy(m, batchMetrics)
 	e, err := advantage.Estimators.Lookup(t.o.Estimator)
 	if err != nil {
 		return nil, err
 	}
 	if t.o.DropZeroSpread && e.Grouped {
-		kept, groups := DropZeroSpread(rows, GroupMetrics[t.o.FilterMetric])
+		kept, groups, err := DropZeroSpread(rows, GroupMetrics[t.o.FilterMetric])
+		if err != nil {
+			return nil, err
+		}
 		m["group/dropped_rows"] = float64(len(rows) - len(kept))
 		m["group/single"] = float64(groups.Single)
 		rows = kept
@@ -207,13 +219,17 @@ func (t *Trainer) advantages(step int, rows []data.Row, m Metrics) ([]data.Row, 
 
 func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr float64, p PolicyOptions, have measured, m Metrics) (st PolicyStats, err error) {
 	var gap LogProbGap
+	minis, err := miniBatches(rows, p.MiniBatch)
+	if err != nil {
+		return st, err
+	}
 	p.Recorded = t.o.Recorded != nil && !t.o.Correction.on()
 	switch {
 	case p.Recorded:
 		if gap, err = t.recordedLogProbs(ctx, step, rows, have, m); err != nil {
 			return st, err
 		}
-	case (p.MiniBatch > 0 && p.MiniBatch < len(rows) || t.actor.Compute().Dropout() > 0) && p.Loss != loss.Bypass && !have.old:
+	case (len(minis) > 1 || t.actor.Compute().Dropout() > 0) && p.Loss != loss.Bypass && !have.old:
 		if err := t.oldLogProbs(ctx, step, rows, m); err != nil {
 			return st, err
 		}

@@ -58,6 +58,10 @@ func (s *State) fillFromConfig(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if e.UseSummary {
+		return errWith(ExitInput, "add --set env."+e.Name+".use_summary=false to play with past turns in place of summaries",
+			fmt.Errorf("%s: environment %s shows summaries (use_summary), which only a run has written", file, e.Name))
+	}
 	tasks := e.ValTasks
 	if c.String("split") == "train" {
 		tasks = e.Tasks

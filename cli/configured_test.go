@@ -59,13 +59,13 @@ func TestFillFromConfig(t *testing.T) {
 	local := taskOptions{
 		Model: "folder", Device: "auto", Dtype: "float32", Env: "maze", Tasks: "16-18", Samples: 2, MaxTurns: 4, MaxNewTokens: 33,
 		MaxContextTokens: 900, MaxObsTokens: 70, MaxParseFailures: 3, Temperature: 1, Greedy: true, TopP: 1, TopK: -1, Seed: 1,
-		Concurrency: 9, Deterministic: true, Format: "react", Parser: "g2", ActionFormat: "react", TimeoutS: 300, WaitHealthyS: 120, Instruction: "Walk.",
+		Concurrency: 9, Deterministic: true, Format: "react", Parser: "g2", ActionFormat: "react", HistoryLength: 2, TimeoutS: 300, WaitHealthyS: 120, Instruction: "Walk.",
 	}
 	endpoint := taskOptions{
 		Endpoint: &endpointOptions{BaseURL: "http://127.0.0.1:1/v1", Model: "small", KeyEnv: "MY_KEY", TimeoutS: 120},
 		Device:   "auto", Dtype: "float32", Env: "maze", Tasks: "16-18", Samples: 1, MaxTurns: 10, MaxNewTokens: 512,
 		MaxContextTokens: 8192, Temperature: 0.4, TopP: 1, TopK: -1, Seed: 1,
-		Concurrency: 64, Format: "react", Parser: "g2", ActionFormat: "react", TimeoutS: 300, WaitHealthyS: 120,
+		Concurrency: 64, Format: "react", Parser: "g2", ActionFormat: "react", HistoryLength: 2, TimeoutS: 300, WaitHealthyS: 120,
 	}
 	tests := []struct {
 		name, text, line string

@@ -32,6 +32,9 @@ func (s *State) contract(ctx context.Context, p *playing, o taskOptions) (eval.C
 		"action_format": o.ActionFormat,
 		"instruction":   instructionPart(p.tasks, p.env.Setup),
 	}
+	if err := s.addFormat(ctx, parts, p.env.Setup, o); err != nil {
+		return eval.Contract{}, err
+	}
 	if p.world.server == nil {
 		parts["server"] = p.world.pool.Version(ctx)
 	}
@@ -86,6 +89,39 @@ func instructionPart(tasks []data.Task, setup agent.Setup) string {
 	fmt.Fprintf(&b, "%q", setup.Format.Prompt())
 	return textPart(b.String())
 }
+
+// addFormat adds the options of formats that have some, and the words of those
+// that write their prompts themselves.
+func (s *State) addFormat(ctx context.Context, parts map[string]string, setup agent.Setup, o taskOptions) error {
+	if o.MemoryFile != "" {
+		b, err := s.ReadFile(o.MemoryFile, maxMemory)
+		if err != nil {
+			return errWith(ExitInput, "", err)
+		}
+		parts["memory_file"] = textPart(string(b))
+	}
+	format, ok := setup.Format.(agent.Prompting)
+	if !ok {
+		return nil
+	}
+	parts["history_length"] = strconv.Itoa(o.HistoryLength)
+	prompter := format.Begin(data.Task{}, 0)
+	seen := agent.Seen{Observation: "observation"}
+	var words strings.Builder
+	for range 3 {
+		text, err := prompter.Prompt(ctx, seen)
+		if err != nil {
+			return fmt.Errorf("prompts of format %s: %w", o.Format, err)
+		}
+		fmt.Fprintf(&words, "%q\n", text)
+		seen.Past = append(seen.Past, agent.Step{Observation: seen.Observation, Reply: "reply", Action: "action", Parsed: len(seen.Past) == 0})
+	}
+	parts["prompts"] = textPart(words.String())
+	return nil
+}
+
+// maxMemory is more than a memory file grows to.
+const maxMemory = 1 << 28
 
 // addOptions adds every option of the episode loop that is set, so that one
 // that is added to the loop is part of contracts too.

@@ -90,9 +90,7 @@ func parseEndpoint(c *cli.Context, f *flagFaults) *endpointOptions {
 func (s *State) openEndpoint(ctx context.Context, p *playing, o taskOptions) error {
 	e := o.Endpoint
 	key := s.Getenv(e.KeyEnv)
-	if u, err := url.Parse(e.BaseURL); err == nil && key != "" && u.Scheme == "http" && !local(u.Hostname()) {
-		s.Log.Warn("the key goes over the network unencrypted: use an https:// address", "host", u.Host)
-	}
+	s.warnOfOpenKey(e.BaseURL, key)
 	client, err := openai.New(openai.Options{
 		BaseURL: e.BaseURL, Model: e.Model, Key: key, Concurrency: cmp.Or(e.Concurrency, o.Concurrency),
 		Timeout: seconds(e.TimeoutS), Attempts: e.Retries + 1, Log: s.Log,
@@ -114,6 +112,13 @@ func (s *State) openEndpoint(ctx context.Context, p *playing, o taskOptions) err
 	// Lengths in ids are bytes here: the Speaker watches the tokens.
 	p.env.Setup.Options.MaxContext = math.MaxInt32
 	return nil
+}
+
+// warnOfOpenKey warns of a key that others on the network can read.
+func (s *State) warnOfOpenKey(address, key string) {
+	if u, err := url.Parse(address); err == nil && key != "" && u.Scheme == "http" && !local(u.Hostname()) {
+		s.Log.Warn("the key goes over the network unencrypted: use an https:// address", "host", u.Host)
+	}
 }
 
 // local reports whether a host is this machine.

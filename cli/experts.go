@@ -29,21 +29,21 @@ func expertActions(w *world, index int) ([]string, error) {
 }
 
 // expertReply words an action as a reply of the format.
-func expertReply(format, action string) string {
-	if format == env.FormatActionTags {
-		return "<action>" + action + "</action>"
+func expertReply(f agent.Format, action string) string {
+	if tagged := "<action>" + action + "</action>"; f.Parse(tagged).OK {
+		return tagged
 	}
 	return "Action: " + action
 }
 
 // playExpert plays a task with the expert's actions against a server and
-// returns it with the conversation, in the very shape in which the model will
-// play: that is what a warm start is to teach.
-func playExpert(ctx context.Context, w *world, setup agent.Setup, index int) (data.Task, error) {
+// returns it with the conversation, or the conversations, in the very shape in
+// which the model will play: that is what a warm start is to teach.
+func playExpert(ctx context.Context, w *world, setup agent.Setup, index int) ([]data.Task, error) {
 	task := data.Task{ID: fmt.Sprintf("%s_%d", w.spec.Name, index), Env: w.spec.Name, Index: index}
 	actions, err := expertActions(w, index)
 	if err != nil {
-		return task, err
+		return nil, err
 	}
 	var p played
 	for try := 1; ; try++ {
@@ -54,12 +54,26 @@ func playExpert(ctx context.Context, w *world, setup agent.Setup, index int) (da
 		w.log.Debug("an expert's episode was broken off, playing it again", "task", task.ID, "try", try, "error", err)
 	}
 	if err != nil {
-		return task, fmt.Errorf("expert of %s: %w", task.ID, err)
+		return nil, fmt.Errorf("expert of %s: %w", task.ID, err)
 	}
 	if !w.spec.Success(p.reward) {
-		err = fmt.Errorf("expert of %s ended with reward %g, which is no success: is the server the built-in one?", task.ID, p.reward)
+		return nil, fmt.Errorf("expert of %s ended with reward %g, which is no success: is the server the built-in one?", task.ID, p.reward)
 	}
-	return task, err
+	conversations, err := p.Conversations(ctx, task, setup.Format, setup.Options.InstructionRole)
+	if err != nil {
+		return nil, fmt.Errorf("expert of %s: %w", task.ID, err)
+	}
+	return withConversations(task, conversations), nil
+}
+
+// withConversations are tasks that hold one conversation each.
+func withConversations(task data.Task, conversations [][]data.Message) []data.Task {
+	tasks := make([]data.Task, len(conversations))
+	for i, messages := range conversations {
+		tasks[i] = task
+		tasks[i].Conversation = messages
+	}
+	return tasks
 }
 
 // expertTries is how often a solution is begun that servers break off. It has
@@ -73,8 +87,9 @@ func brokenOff(err error) bool {
 	return errors.As(err, &e) && e.Kind != env.KindCancelled
 }
 
-// played says how far given actions were played.
+// played says how far given actions were played, and what was said.
 type played struct {
+	agent.Recording
 	made   int // actions that the episode went on after
 	reward float64
 }
@@ -97,22 +112,24 @@ func playActions(ctx context.Context, w *world, setup agent.Setup, task *data.Ta
 	if err != nil {
 		return p, err
 	}
-	o := setup.Options
-	task.Conversation, err = agent.Opening(agent.Instruction(*task, w.spec, setup.Format, o.Instruction), obs.Text, o.InstructionRole)
-	if err != nil {
-		return p, err
-	}
+	p.Recording = agent.Recording{Instruction: agent.Instruction(*task, w.spec, setup.Format, setup.Options.Instruction), First: obs.Text}
+	defer func() {
+		var fault error
+		if task.Conversation, fault = p.Conversation(setup.Options.InstructionRole); err == nil {
+			err = fault
+		}
+	}()
 	for i, action := range actions {
-		reply := expertReply(setup.Format.Name(), action)
+		reply := expertReply(setup.Format, action)
 		step, stepErr := lease.Client().Step(ctx, setup.Format.Parse(reply).Text)
 		if err = stepErr; err != nil {
 			return p, fmt.Errorf("action %d: %w", i+1, err)
 		}
-		task.Conversation = append(task.Conversation, data.Message{Role: "assistant", Content: reply})
+		p.Turns = append(p.Turns, data.Message{Role: "assistant", Content: reply})
 		if p.reward = step.Reward; step.Done {
 			break
 		}
-		task.Conversation = append(task.Conversation, data.Message{Role: "user", Content: step.Observation})
+		p.Turns = append(p.Turns, data.Message{Role: "user", Content: step.Observation})
 		p.made++
 	}
 	return p, nil

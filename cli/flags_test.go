@@ -46,7 +46,7 @@ func TestParseRollout(t *testing.T) {
 		Model: "m", Device: "auto", Dtype: "float32", Env: "maze",
 		Servers: []string{"http://a:1", "http://b:2", "http://c"},
 		Tasks:   "0-2,17", Skip: "1", Samples: 4, MaxTurns: 9, MaxNewTokens: 32, Temperature: 1, Greedy: true,
-		TopP: 1, TopK: -1, Seed: 18446744073709551615, Concurrency: 3, Format: "react", Parser: "g2", ActionFormat: "react", TimeoutS: 300, WaitHealthyS: 120,
+		TopP: 1, TopK: -1, Seed: 18446744073709551615, Concurrency: 3, Format: "react", Parser: "g2", ActionFormat: "react", HistoryLength: 2, TimeoutS: 300, WaitHealthyS: 120,
 	}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(rolloutOptions{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -77,6 +77,10 @@ func TestParseActionFormat(t *testing.T) {
 	for line, want := range map[string]string{
 		"--action-format x": "--action-format: \"x\"",
 		"--action-format function_calling --format react": "--format: \"react\" does not go with --action-format function_calling",
+		"--history-length 3":                              "--history-length: format react has no window",
+		"--format history --history-length=-1":            "--history-length: -1",
+		"--format history --memory-file m":                "--memory-file: format history has no memory",
+		"--format staged --memory-file m --deterministic": "take out --deterministic",
 	} {
 		args := "--model m --env webshop --server http://a --tasks 1 " + line
 		if _, code, text := parsed(t, strings.Fields(args), evalFlags(), stateless(parseEval)); code != ExitUsage || !strings.Contains(text, want) {

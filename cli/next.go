@@ -65,6 +65,13 @@ func playedAs(cfg configs.Config, e configs.Env, tasks []string) []flagValue {
 	} else {
 		add("format", e.Format, env.FormatReact)
 	}
+	if configs.WritesPrompts(e.Format) {
+		add("history-length", strconv.Itoa(e.HistoryLength), "2")
+		add("memory-file", e.MemoryFile, "")
+	}
+	if e.FinalEnds {
+		add("final-ends", switchedOn, "")
+	}
 	add("parser", e.Parser, "g2")
 	add("timeout", number(e.TimeoutS), "300")
 	add("instruction", e.Instruction, "")

@@ -66,6 +66,11 @@ func TestEvalAgain(t *testing.T) {
 			[]string{"--skip-tasks", "1,25", "--max-turns", "3"}, func(o evalOptions) bool { return o.Tasks == "0-2,my rows.jsonl" && o.Skip == "1,25" }},
 		{"formats", "name='maze'\nformat='action_tags'\nparser='g1'\ntasks='0'\nmax_turns=3\n", nil,
 			[]string{"--max-turns", "3", "--format", "action_tags", "--parser", "g1"}, func(o evalOptions) bool { return o.Format == "action_tags" && o.Parser == "g1" }},
+		{"a memory", "name='maze'\nformat='staged'\nhistory_length=4\nmemory_file='a b.md'\nfinal_ends=true\ntasks='0'\nmax_turns=3\n", nil,
+			[]string{"--max-turns", "3", "--format", "staged", "--history-length", "4", "--memory-file", "a b.md", "--final-ends"},
+			func(o evalOptions) bool {
+				return o.Format == "staged" && o.HistoryLength == 4 && o.MemoryFile == "a b.md" && o.FinalEnds
+			}},
 		{"functions", "name='webshop'\naction_format='function_calling'\nservers='http://a:1'\ntasks='0'\nmax_turns=3\n", nil,
 			[]string{"--server", "http://a:1", "--max-turns", "3", "--action-format", "function_calling"},
 			func(o evalOptions) bool { return o.ActionFormat == "function_calling" }},

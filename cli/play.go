@@ -43,7 +43,11 @@ func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error
 	if p.tasks, err = s.loadTasks(ctx, w.spec, o.list()); err != nil {
 		return p, err
 	}
-	format, err := agent.Formats.Lookup(o.Format)
+	formatOptions := agent.FormatOptions{HistoryLength: o.HistoryLength}
+	if o.MemoryFile != "" {
+		formatOptions.MemoryFile = s.Path(o.MemoryFile)
+	}
+	format, err := agent.FormatFor(o.Format, w.spec, formatOptions)
 	if err != nil {
 		return p, errWith(ExitInput, "", err)
 	}
@@ -60,7 +64,7 @@ func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error
 		Options: agent.Options{
 			MaxTurns: turns, MaxNewTokens: o.MaxNewTokens, MaxContext: o.MaxContextTokens, MaxObsTokens: o.MaxObsTokens, ParseLimit: o.MaxParseFailures,
 			Temperature: float32(o.Temperature), Greedy: o.Greedy, TopP: float32(o.TopP), TopK: max(o.TopK, 0),
-			Instruction: instruction,
+			Instruction: instruction, FinalEnds: o.FinalEnds,
 		},
 	}}
 	if o.Endpoint != nil {

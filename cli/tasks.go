@@ -43,6 +43,9 @@ type taskOptions struct {
 	Format           string
 	Parser           string
 	ActionFormat     string
+	HistoryLength    int
+	MemoryFile       string
+	FinalEnds        bool
 	TimeoutS         float64
 	WaitHealthyS     float64
 	Instruction      string
@@ -98,7 +101,10 @@ func taskFlags() []cli.Flag {
 		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of every draw"},
 		&cli.IntFlag{Name: "concurrency", Value: 64, Usage: "episodes played at once"},
 		&cli.BoolFlag{Name: "deterministic", Usage: "form batches in a fixed order"},
-		&cli.StringFlag{Name: "format", Value: "react", Usage: "how the model writes actions: react or action_tags"},
+		&cli.StringFlag{Name: "format", Value: "react", Usage: "how the model writes actions, and what it is shown: " + strings.Join(configs.Formats(), ", ")},
+		&cli.IntFlag{Name: "history-length", Value: 2, Usage: "past turns in a prompt of the formats history and staged"},
+		&cli.StringFlag{Name: "memory-file", Usage: "`FILE` that the format staged reads at the start and writes what it stores to"},
+		&cli.BoolFlag{Name: "final-ends", Usage: "a reply that the format takes for an answer ends the episode even if the server goes on"},
 		&cli.StringFlag{Name: "parser", Value: "g2", Usage: "generation of AgentGym's action parser: g1 or g2"},
 		&cli.StringFlag{Name: "action-format", Value: "react", Usage: "what AgentGym's client of alfworld, sciworld or webshop reads: react, function_calling or code_as_action"},
 		&cli.Float64Flag{Name: "timeout", Value: 300, Usage: "seconds one request to a server may take"},
@@ -136,6 +142,9 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 		Format:           c.String("format"),
 		Parser:           c.String("parser"),
 		ActionFormat:     c.String("action-format"),
+		HistoryLength:    c.Int("history-length"),
+		MemoryFile:       c.String("memory-file"),
+		FinalEnds:        c.Bool("final-ends"),
 		TimeoutS:         c.Float64("timeout"),
 		WaitHealthyS:     c.Float64("wait-healthy"),
 		Instruction:      c.String("instruction"),
@@ -185,7 +194,17 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 	f.atLeast("max-parse-failures", o.MaxParseFailures, 0)
 	f.atLeast("top-k", o.TopK, -1)
 	f.atLeast("concurrency", o.Concurrency, 1)
-	f.oneOf("format", o.Format, "react", "action_tags")
+	f.oneOf("format", o.Format, configs.Formats()...)
+	f.atLeast("history-length", o.HistoryLength, 0)
+	if c.IsSet("history-length") && !configs.WritesPrompts(o.Format) {
+		f.add("history-length", "format %s has no window: take it out", o.Format)
+	}
+	if o.MemoryFile != "" && o.Format != env.FormatStaged {
+		f.add("memory-file", "format %s has no memory: take it out", o.Format)
+	}
+	if o.MemoryFile != "" && o.Deterministic {
+		f.add("memory-file", "what an episode remembers then depends on the runs before: take out --deterministic")
+	}
 	f.oneOf("parser", o.Parser, "g1", "g2")
 	f.oneOf("action-format", o.ActionFormat, "react", env.FormatFunctionCalling, env.FormatCodeAsAction)
 	if env.ActionFormat(o.ActionFormat).Calls() { // then it is the format of the replies too

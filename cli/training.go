@@ -104,9 +104,9 @@ func (t *training) openEnv(ctx context.Context, e configs.Env) error {
 		return err
 	}
 	t.open.add(w.close)
-	format, err := agent.Formats.Lookup(e.Format)
+	format, err := t.s.formatOf(ctx, &t.open, t.cfg, e, w.spec)
 	if err != nil {
-		return errWith(ExitInput, "", err)
+		return err
 	}
 	episode, err := t.s.agentOptions(t.cfg, e)
 	if err != nil {
@@ -191,11 +191,11 @@ func (t *training) playExperts(ctx context.Context, i int) ([]data.Task, error) 
 			if err := t.worlds[i].spec.CheckIndex(index); err != nil {
 				return nil, errWith(ExitInput, "", fmt.Errorf("expert_tasks: %w", err))
 			}
-			task, err := playExpert(ctx, t.worlds[i], t.setups[i], index)
+			tasks, err := playExpert(ctx, t.worlds[i], t.setups[i], index)
 			if err != nil {
 				return nil, errWith(ExitEnv, "", err)
 			}
-			made = append(made, task)
+			made = append(made, tasks...)
 		}
 	}
 	return made, nil
@@ -205,7 +205,7 @@ func (t *training) playExperts(ctx context.Context, i int) ([]data.Task, error) 
 // sft.files, or else of its training rows.
 func (t *training) recorded(ctx context.Context, i int, strangers map[string]int) ([]data.Task, error) {
 	if len(t.cfg.SFT.Files) == 0 {
-		return t.asPlayed(i, t.train[i])
+		return t.asPlayed(ctx, i, t.train[i])
 	}
 	return t.fromFiles(ctx, i, "sft.files", t.cfg.SFT.Files, strangers)
 }
@@ -237,7 +237,7 @@ func (t *training) fromFiles(ctx context.Context, i int, key string, files []str
 		if err != nil {
 			return nil, errWith(ExitInput, "", fmt.Errorf("%s: %w", key, err))
 		}
-		more, err = t.asPlayed(i, more)
+		more, err = t.asPlayed(ctx, i, more)
 		if err != nil {
 			return nil, err
 		}
@@ -248,19 +248,18 @@ func (t *training) fromFiles(ctx context.Context, i int, key string, files []str
 
 // asPlayed brings the recorded conversations among tasks into the shape in
 // which the model will play.
-func (t *training) asPlayed(i int, tasks []data.Task) ([]data.Task, error) {
+func (t *training) asPlayed(ctx context.Context, i int, tasks []data.Task) ([]data.Task, error) {
 	w := t.worlds[i]
 	var out []data.Task
 	for _, task := range tasks {
 		if len(task.Conversation) == 0 || w.spec.CheckIndex(task.Index) != nil {
 			continue
 		}
-		messages, err := agent.Recorded(task, w.spec, t.setups[i].Format, t.setups[i].Options)
+		conversations, err := agent.Recorded(ctx, task, w.spec, t.setups[i].Format, t.setups[i].Options)
 		if err != nil {
 			return nil, err
 		}
-		task.Conversation = messages
-		out = append(out, task)
+		out = append(out, withConversations(task, conversations)...)
 	}
 	return out, nil
 }

@@ -70,6 +70,10 @@ type Env struct {
 	Format          string   `toml:"format"`
 	Parser          string   `toml:"parser"`
 	ActionFormat    string   `toml:"action_format"`
+	HistoryLength   int      `toml:"history_length"`
+	UseSummary      bool     `toml:"use_summary"`
+	MemoryFile      string   `toml:"memory_file"`
+	FinalEnds       bool     `toml:"final_ends"`
 	TimeoutS        float64  `toml:"timeout_s"`
 	CreateTimeoutS  float64  `toml:"create_timeout_s"`
 	ResetTimeoutS   float64  `toml:"reset_timeout_s"`
@@ -112,16 +116,30 @@ type Data struct {
 	OffPolicy bool   `toml:"off_policy"`
 }
 
-// Agent bounds the episode loop; Format and MaxTurns hold for every
-// environment that does not set its own.
+// Agent bounds the episode loop; Format, MaxTurns, HistoryLength and
+// MemoryFile hold for every environment that does not set its own.
 type Agent struct {
-	Format           string `toml:"format"`
-	MaxTurns         int    `toml:"max_turns"`
-	MaxObsTokens     int    `toml:"max_obs_tokens"`
-	MaxParseFailures int    `toml:"max_parse_failures"`
-	MaxWorkers       int    `toml:"max_workers"`
-	EpisodeRetries   int    `toml:"episode_retries"`
-	EpisodeReplays   int    `toml:"episode_replays"`
+	Format           string  `toml:"format"`
+	MaxTurns         int     `toml:"max_turns"`
+	MaxObsTokens     int     `toml:"max_obs_tokens"`
+	MaxParseFailures int     `toml:"max_parse_failures"`
+	MaxWorkers       int     `toml:"max_workers"`
+	EpisodeRetries   int     `toml:"episode_retries"`
+	EpisodeReplays   int     `toml:"episode_replays"`
+	HistoryLength    int     `toml:"history_length"`
+	MemoryFile       string  `toml:"memory_file"`
+	Summary          Summary `toml:"summary"`
+}
+
+// Summary says who writes the summaries of the format history.
+type Summary struct {
+	BaseURL     string  `toml:"base_url"`
+	Model       string  `toml:"model"`
+	KeyEnv      string  `toml:"key_env"`
+	Concurrency int     `toml:"concurrency"`
+	TimeoutS    float64 `toml:"timeout_s"`
+	MaxTokens   int     `toml:"max_tokens"`
+	Temperature float64 `toml:"temperature"`
 }
 
 // Rollout says how replies are sampled.

@@ -37,6 +37,10 @@ func Defaults() Config {
 			MaxWorkers:     64,
 			EpisodeRetries: 2,
 			EpisodeReplays: 10,
+			HistoryLength:  2,
+			Summary: Summary{
+				Model: "gpt-4o", KeyEnv: "OPENAI_API_KEY", Concurrency: 8, TimeoutS: 30, MaxTokens: 300, Temperature: 0.1,
+			},
 		},
 		Rollout: Rollout{
 			Engine:           "local",
@@ -144,7 +148,7 @@ func Defaults() Config {
 // and MaxTurns are empty: ActionFormat and the [agent] section fill them.
 func DefaultEnv(name string) Env {
 	return Env{
-		Name: name, Weight: 1, Parser: "g2", ActionFormat: react, TimeoutS: 300, CloseTimeoutS: 5, Retries: 5,
+		Name: name, Weight: 1, Parser: "g2", ActionFormat: react, HistoryLength: -1, TimeoutS: 300, CloseTimeoutS: 5, Retries: 5,
 		QuarantineAfter: 3, WaitHealthyS: 120, NumServers: 1, BasePort: 36001, HangTimeoutS: 120,
 	}
 }

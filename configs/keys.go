@@ -81,7 +81,7 @@ func later(section string, keys string) []entry {
 }
 
 // laterSections are tables of the specification of which nothing is implemented.
-var laterSections = []string{"agent.summary", "env.tools", "env.webshop"}
+var laterSections = []string{"env.tools", "env.webshop"}
 
 // known returns the entry for a key whose [[env]] index was taken out.
 func known(name string) (entry, bool) {

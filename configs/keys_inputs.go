@@ -44,7 +44,23 @@ var envNames = oneOf([]string{
 	"weather", "webarena", "webshop", "wordle",
 })
 
-var formats = []string{"action_tags", "react"}
+// formats are those of every environment, and prompting those of them that
+// write the prompt of every turn anew. toolCall is for environments with tools.
+var (
+	formats   = []string{"action_tags", "history", "react", "staged", toolCall}
+	prompting = []string{"history", "staged"}
+)
+
+const toolCall = "tool_call"
+
+// tooled are the environments that have tools to call.
+var tooled = []string{"academia", "gaia", "movie", "sheet", "todo", "weather"}
+
+// Formats are the formats that need no action_format.
+func Formats() []string { return slices.Clone(formats) }
+
+// WritesPrompts reports whether a format writes the prompt of every turn anew.
+func WritesPrompts(format string) bool { return slices.Contains(prompting, format) }
 
 // react is the action format that every environment has, and calls are those
 // in which the model calls functions: formats too, where action_format says
@@ -65,7 +81,11 @@ var envKeys = concat([]entry{
 	ready("env.expert_tasks", "indices whose solutions by the built-in environment itself join the SFT data", indices),
 	ready("env.weight", "how often its training tasks are drawn, relative to the other environments' weights; 0: it is only validated on", atLeast(0)),
 	ready("env.max_turns", "turns an episode may take; 0: agent.max_turns", between(0, 10000)),
-	ready("env.format", "how the model writes actions; empty: action_format if that calls functions, else agent.format", oneOf(slices.Concat([]string{""}, formats, calls), "staged", "history")),
+	ready("env.format", "how the model writes actions; empty: action_format if that calls functions, else agent.format", oneOf(slices.Concat([]string{""}, formats, calls))),
+	ready("env.history_length", "past turns in a prompt of the formats history and staged, which write it anew every turn; -1: agent.history_length", between(-1, 10000)),
+	ready("env.use_summary", "format history shows a summary of the past in place of past turns, from the endpoint of [agent.summary]", anything),
+	ready("env.memory_file", "file that the format staged finds lines in and appends what it stores to; empty: agent.memory_file", anything),
+	ready("env.final_ends", "a reply that the format takes for an answer, such as <answer> or <response>, ends the episode even if the server goes on", anything),
 	ready("env.parser", "which generation of AgentGym's action parser", oneOf([]string{"g1", "g2"})),
 	ready("env.action_format", "how AgentGym's client of alfworld, sciworld or webshop reads an action; the last two call functions, need parser g2, and are the format too", oneOf(slices.Concat([]string{react}, calls))),
 	ready("env.timeout_s", "seconds one request may take", aboveTo(0, 86400)),
@@ -98,7 +118,7 @@ var envKeys = concat([]entry{
 	moved("env.ports", "write servers = [\"http://host:port\"] in [[env]]"),
 	moved("env.data_len", "the length of the task list is what counts; leave it out"),
 },
-	later("env", "seed history_length use_summary data_path available_tools"))
+	later("env", "seed data_path available_tools"))
 
 var dataKeys = concat([]entry{
 	ready("data.train_limit", "train on at most so many tasks of an environment, picked at random by data.seed; 0: all", atLeast(0)),
@@ -120,14 +140,23 @@ var dataKeys = concat([]entry{
 	later("data", "filter_overlong"))
 
 var agentKeys = concat([]entry{
-	ready("agent.format", "how the model writes actions, where [[env]] does not say", oneOf(formats, "staged", "history")),
+	ready("agent.format", "how the model writes actions, where [[env]] does not say", oneOf(formats)),
 	ready("agent.max_turns", "turns an episode may take, where [[env]] does not say", between(1, 10000)),
 	ready("agent.max_obs_tokens", "tokens of an observation that the model sees; 0: all", atLeast(0)),
 	ready("agent.max_parse_failures", "unreadable replies in a row that end an episode; 0: never", atLeast(0)),
 	ready("agent.max_workers", "episodes played at once", between(1, 65536)),
 	ready("agent.episode_retries", "times an episode is played again from its start after an infrastructure failure before it is dropped", between(0, 100)),
 	ready("agent.episode_replays", "times in one of these that a lost instance is replaced by another, on which the actions so far are repeated; needs a deterministic environment, and the same observations", between(0, 10000)),
-	fixed("agent.history_length", 0, "past turns in the prompt; 0: the whole conversation"),
-	fixed("agent.memory_file", "", "file of the staged format"),
+	ready("agent.history_length", "past turns in a prompt of the formats history and staged, where [[env]] does not say; all others show the whole conversation", between(0, 10000)),
+	ready("agent.memory_file", "file of the format staged, where [[env]] does not say: what it held when the run began can be found by its episodes; empty: an episode remembers only itself", anything),
 },
-	later("agent", "strategy max_start_tokens"))
+	later("agent", "strategy max_start_tokens"),
+	[]entry{
+		ready("agent.summary.base_url", "OpenAI-compatible endpoint that writes summaries, such as http://127.0.0.1:8000/v1", endpointURL),
+		ready("agent.summary.model", "name by which it knows the model", anything),
+		ready("agent.summary.key_env", "environment variable that holds its key; none is sent if that is empty", notEmpty),
+		ready("agent.summary.concurrency", "summaries asked for at once", between(1, 1024)),
+		ready("agent.summary.timeout_s", "seconds one may take", aboveTo(0, 3600)),
+		ready("agent.summary.max_tokens", "tokens one may have", between(1, 100000)),
+		ready("agent.summary.temperature", "of its sampling", between(0, 2)),
+	})

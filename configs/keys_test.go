@@ -16,7 +16,8 @@ data: train_files val_files train_limit val_limit prompt_key max_prompt_tokens t
 	keep_raw_chat filter_overlong dir
 env: name server_base ports num_servers timeout_s retries base_port data_len seed servers tasks val_tasks weight max_turns format parser action_format
 	instruction_file launch checkout webshop tools
-agent: format max_turns max_obs_tokens history_length max_workers memory_file strategy max_start_tokens summary
+agent: format max_turns max_obs_tokens history_length max_workers memory_file strategy max_start_tokens
+agent.summary: base_url model concurrency
 rollout: engine group_size temperature top_p top_k max_new_tokens max_context_tokens max_sequences kv_cache_fraction record_log_probs
 	deterministic max_logprob_gap dtype ignore_eos max_batch_tokens log_prob_micro_batch_size do_sample
 rollout.val: temperature group_size

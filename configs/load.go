@@ -61,6 +61,12 @@ func (c *Config) resolve() {
 		if e.Format == "" {
 			e.Format = c.Agent.Format
 		}
+		if e.HistoryLength < 0 && WritesPrompts(e.Format) {
+			e.HistoryLength = c.Agent.HistoryLength
+		}
+		if e.MemoryFile == "" && e.Format == "staged" {
+			e.MemoryFile = c.Agent.MemoryFile
+		}
 		if e.MaxTurns == 0 {
 			e.MaxTurns = c.Agent.MaxTurns
 		}

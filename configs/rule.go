@@ -157,6 +157,14 @@ func ServerURL(s string) string {
 	return ""
 }
 
+// endpointURL allows an address, or none.
+var endpointURL = rule{"empty, or an http:// or https:// address", func(v any) string {
+	if s := v.(string); s != "" {
+		return ServerURL(s)
+	}
+	return ""
+}}
+
 // tasks allows task files and index ranges.
 var tasks = rule{"index ranges such as \"0-9,17\", or files ending in .parquet, .jsonl or .json", func(v any) string {
 	for _, s := range v.([]string) {

@@ -162,6 +162,7 @@ func (c *Config) checkEnvs(fs *Faults) {
 			fs.add(at+"instruction", "instruction_file is set too: take out one of the two")
 		}
 		c.checkActionFormat(fs, at, e)
+		c.checkFormat(fs, at, e)
 		if e.Recipes != "" && (e.Name != "textcraft" || len(e.Servers) > 0 || e.Launch) {
 			fs.add(at+"recipes", "only the built-in textcraft server reads recipes: take it out")
 		}
@@ -220,6 +221,31 @@ func (c *Config) checkAPI(fs *Faults) {
 	}
 	if c.Agent.MaxObsTokens != 0 {
 		fs.add("agent.max_obs_tokens", "an endpoint does not tell its tokens, so an observation cannot be measured in them: set it to 0")
+	}
+}
+
+// checkFormat holds the options of formats against the format.
+func (c *Config) checkFormat(fs *Faults, at string, e Env) {
+	if e.HistoryLength >= 0 && !WritesPrompts(e.Format) {
+		fs.add(at+"history_length", "format %q shows the whole conversation: take it out, or set format to %s", e.Format, strings.Join(prompting, " or "))
+	}
+	if e.MemoryFile != "" && e.Format != "staged" {
+		fs.add(at+"memory_file", "format %q has no memory: take it out, or set format = \"staged\"", e.Format)
+	}
+	if e.MemoryFile != "" && c.Rollout.Deterministic {
+		fs.add(at+"memory_file", "what an episode finds there depends on when the run was begun and resumed, which rollout.deterministic rules out: take out one of the two")
+	}
+	if e.Format == toolCall && !slices.Contains(tooled, e.Name) {
+		fs.add(at+"format", "%s has no tools to call, only %s have: use react or action_tags", e.Name, strings.Join(tooled, ", "))
+	}
+	switch {
+	case !e.UseSummary:
+	case e.Format != "history":
+		fs.add(at+"use_summary", "format %q shows no summaries: set it to false, or format = \"history\"", e.Format)
+	case c.Agent.Summary.BaseURL == "" || c.Agent.Summary.Model == "":
+		fs.add(at+"use_summary", "summaries need an endpoint: give agent.summary.base_url and agent.summary.model")
+	case c.Rollout.Deterministic:
+		fs.add(at+"use_summary", "no endpoint promises to repeat itself, which rollout.deterministic does: take out one of the two")
 	}
 }
 

@@ -8,8 +8,9 @@ import (
 	"slices"
 )
 
-// Row is one episode as the algorithms see it. The per-token slices are either
-// nil (not computed yet) or as long as Tokens; they are 0 where Mask is 0.
+// Row is one episode as the algorithms see it, or one context of an episode
+// that has several. The per-token slices are either nil (not computed yet) or
+// as long as Tokens; they are 0 where Mask is 0.
 type Row struct {
 	UID           string // group key, shared by the samples of one task in one step
 	TaskID        string
@@ -18,6 +19,8 @@ type Row struct {
 	Sample        int // 0..group_size-1
 	Seed          uint64
 	WeightVersion int64 // of the weights that sampled it
+	Context       int   // which of the episode's contexts it is, from 0
+	Contexts      int   // how many the episode has; 0: one
 
 	Tokens          []int32
 	Mask            []uint8   // 1 exactly on sampled tokens
@@ -119,6 +122,9 @@ func (r *Row) Validate() error {
 			}
 		}
 	}
+	if r.Contexts < 0 || r.Context < 0 || r.Context >= max(r.Contexts, 1) {
+		fault("Context is %d of %d", r.Context, r.Contexts)
+	}
 	if math.IsNaN(r.Score) || math.IsInf(r.Score, 0) {
 		fault("Score is %v", r.Score)
 	}
@@ -168,7 +174,8 @@ type Batch struct {
 	Meta map[string]string
 }
 
-// BatchFromEpisodes turns finished episodes into rows, in their order. An
+// BatchFromEpisodes turns finished episodes into rows, in their order, one for
+// each context; the contexts of an episode stay next to each other. An
 // episode that must not become a gradient, or is inconsistent, is an error: the
 // caller drops and counts those before.
 func BatchFromEpisodes(episodes []*Episode) (Batch, error) {
@@ -194,10 +201,14 @@ func BatchFromEpisodes(episodes []*Episode) (Batch, error) {
 			WeightVersion: e.WeightVersion, Tokens: e.Tokens, Mask: e.Mask, RolloutLogProbs: e.LogProbs,
 			Score: e.Reward, Outcome: e.Outcome, Turns: e.Turns,
 		}
-		if err := r.Validate(); err != nil {
+		if err := errors.Join(r.Validate(), e.checkContexts()); err != nil {
 			return fail(err)
 		}
-		b.Rows = append(b.Rows, r)
+		rows, err := r.cut(e.ContextSpans())
+		if err != nil {
+			return fail(err)
+		}
+		b.Rows = append(b.Rows, rows...)
 	}
 	return b, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode"
@@ -95,12 +96,13 @@ func (b Batch) Union(other Batch) (Batch, error) {
 	return out, nil
 }
 
-// sameEpisode reports whether two rows are one episode, whatever was computed
-// about it.
+// sameEpisode reports whether two rows are one episode, or one context of it,
+// whatever was computed about it.
 func (r *Row) sameEpisode(o *Row) bool {
 	return r.UID == o.UID && r.TaskID == o.TaskID && r.Env == o.Env && r.Index == o.Index && r.Sample == o.Sample && r.Seed == o.Seed &&
-		r.WeightVersion == o.WeightVersion && r.Score == o.Score && r.Outcome == o.Outcome &&
-		slices.Equal(r.Tokens, o.Tokens) && slices.Equal(r.Mask, o.Mask) && slices.Equal(r.Turns, o.Turns)
+		r.Context == o.Context && r.Contexts == o.Contexts && r.WeightVersion == o.WeightVersion && r.Score == o.Score && r.Outcome == o.Outcome &&
+		slices.Equal(r.Tokens, o.Tokens) && slices.Equal(r.Mask, o.Mask) &&
+		slices.EqualFunc(r.Turns, o.Turns, func(a, b Turn) bool { return reflect.DeepEqual(a, b) })
 }
 
 // Pick returns the rows with the given indices, in their order. Unlike Reorder

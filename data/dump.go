@@ -74,6 +74,7 @@ type dumpLine struct {
 	IDs           []int32    `json:"ids"`
 	Mask          dumpMask   `json:"mask"`
 	LogProbs      []float32  `json:"logprobs"`
+	Contexts      []int      `json:"contexts,omitempty"`
 	Messages      []Message  `json:"messages"`
 	Created       []Exchange `json:"created,omitempty"`
 	Exchanges     []Exchange `json:"exchanges"`
@@ -90,7 +91,7 @@ func newDumpLine(e *Episode, weights string) dumpLine {
 		TaskID: e.Task.ID, Env: e.Task.Env, Index: e.Task.Index, UID: e.UID, Sample: e.Sample, Seed: e.Seed,
 		Wave: e.Wave, WaveSize: e.WaveSize, Instruction: e.Instruction, Created: e.Created,
 		Outcome: e.Outcome, Reward: e.Reward, Turns: orEmpty(e.Turns), IDs: orEmpty(e.Tokens), Mask: dumpMask(e.Mask),
-		LogProbs: orEmpty(e.LogProbs), Messages: orEmpty(e.Messages), Exchanges: orEmpty(e.Exchanges), Weights: weights,
+		LogProbs: orEmpty(e.LogProbs), Contexts: e.Contexts, Messages: orEmpty(e.Messages), Exchanges: orEmpty(e.Exchanges), Weights: weights,
 		WeightVersion: e.WeightVersion, Attempts: e.Attempts, Replays: e.Replays, Millis: e.Millis, Err: e.Err,
 	}
 }
@@ -100,7 +101,7 @@ func (l *dumpLine) episode() *Episode {
 		Task: Task{ID: l.TaskID, Env: l.Env, Index: l.Index}, UID: l.UID, Sample: l.Sample, Seed: l.Seed,
 		Wave: l.Wave, WaveSize: l.WaveSize, Instruction: l.Instruction, Created: l.Created,
 		Outcome: l.Outcome, Reward: l.Reward, Turns: l.Turns, Tokens: l.IDs, Mask: l.Mask, LogProbs: l.LogProbs,
-		Messages: l.Messages, Exchanges: l.Exchanges, WeightVersion: l.WeightVersion, Attempts: l.Attempts, Replays: l.Replays, Millis: l.Millis, Err: l.Err,
+		Contexts: l.Contexts, Messages: l.Messages, Exchanges: l.Exchanges, WeightVersion: l.WeightVersion, Attempts: l.Attempts, Replays: l.Replays, Millis: l.Millis, Err: l.Err,
 	}
 }
 

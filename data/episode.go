@@ -86,10 +86,14 @@ type Turn struct {
 	Done        bool    `json:"done"`
 	GenMillis   float64 `json:"gen_ms"`
 	EnvMillis   float64 `json:"env_ms"`
+	// Prompt is what the model was shown, where the format wrote it anew for
+	// this turn and so began a context with it.
+	Prompt []Message `json:"prompt,omitempty"`
 }
 
 // Episode is one played episode, token by token. Tokens, Mask and LogProbs
-// have equal lengths; LogProbs is 0 where Mask is 0.
+// have equal lengths; LogProbs is 0 where Mask is 0. Messages is what was said
+// by both sides, in order, whatever part of it a prompt repeated.
 type Episode struct {
 	Task   Task   `json:"task"`
 	UID    string `json:"uid"`    // group key: episodes of one task in one step share it
@@ -103,6 +107,7 @@ type Episode struct {
 	Tokens      []int32    `json:"ids"`
 	Mask        []uint8    `json:"mask"`     // 1 exactly on sampled tokens
 	LogProbs    []float32  `json:"logprobs"` // natural log, under the sampling temperature
+	Contexts    []int      `json:"contexts"` // where in Tokens each context begins; empty: there is one, which only grew
 	Turns       []Turn     `json:"turns"`
 	Messages    []Message  `json:"messages"`
 	Exchanges   []Exchange `json:"exchanges,omitempty"`
@@ -131,7 +136,7 @@ func (e *Episode) SampledTokens() int {
 // episodes of an engine that has no vocabulary: its ids are no model's. What
 // was said stays, in Turns and Messages.
 func (e *Episode) ForgetIDs() {
-	e.Tokens, e.Mask, e.LogProbs = nil, nil, nil
+	e.Tokens, e.Mask, e.LogProbs, e.Contexts = nil, nil, nil, nil
 	for i := range e.Turns {
 		e.Turns[i].Start, e.Turns[i].End = 0, 0
 	}

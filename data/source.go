@@ -77,6 +77,9 @@ func readSource(ctx context.Context, path string, visit func(*Entry) error) (Sou
 		return Source{}, err
 	}
 	defer f.Close()
+	if r, ok := readerOf(path); ok {
+		return readWith(ctx, r, f, visit)
+	}
 	magic := make([]byte, len(parquetMagic))
 	if _, err = f.ReadAt(magic, 0); err != nil && !errors.Is(err, io.EOF) {
 		return Source{}, err

@@ -23,6 +23,8 @@ func init() {
 		Doc:           "answer a question with web, shell and Python tools (OpenManus-RL gaia server)",
 		New:           newGaia,
 		Instruction:   gaiaInstruction,
+		ToolCall:      gaiaCall,
+		ToolAnswer:    gaiaAnswer,
 		SuccessReward: 0.99,
 		MaxTurns:      10,
 		TaskIDPrefix:  []string{"gaia_"},
@@ -30,10 +32,13 @@ func init() {
 }
 
 func gaiaInstruction(format string) string {
-	return "You answer a question and may use tools on the way. " +
-		"An action names a tool and its input, on one line. The tools are: " +
+	about := "You answer a question and may use tools on the way. The tools are: " +
 		"web_search (input: what to look for), bash (input: a shell command), python_execute (input: code), " +
-		"browser_use (input: what to do in a browser), and terminate (input: the answer alone), which ends the task. " +
+		"browser_use (input: what to do in a browser), and terminate (input: the answer alone), which ends the task. "
+	if format == FormatToolCall {
+		return about + "A tool's input is one text.\n" + toolShape("web_search", `"population of Iceland in 2020"`)
+	}
+	return about + "An action names a tool and its input, on one line. " +
 		"Write \"Action Input:\" straight after the tool's name.\n" +
 		lineShape(format, "web_search Action Input: population of Iceland in 2020")
 }

@@ -38,6 +38,9 @@ const (
 	FormatActionTags      = "action_tags"                 // <action>…</action>
 	FormatFunctionCalling = string(ActionFunctionCalling) // only where Spec.ActionFormats has it
 	FormatCodeAsAction    = string(ActionCodeAsAction)    // likewise
+	FormatHistory         = "history"                     // <action>…</action>, the prompt written anew every turn
+	FormatStaged          = "staged"                      // likewise, with a memory
+	FormatToolCall        = "tool_call"                   // <tool_call>{…}</tool_call>, only where Spec.ToolCall is
 )
 
 // Options configures a client. Only BaseURL is required.

@@ -2,6 +2,7 @@ package env
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -25,6 +26,13 @@ type Spec struct {
 
 	// ActionFormats lists what Options.ActionFormat may be beside ActionReact.
 	ActionFormats []ActionFormat
+
+	// ToolCall writes a call of a tool, whose input is JSON, as the action that
+	// the server reads; ok is false where it cannot be called so. ToolAnswer
+	// writes the action that gives an answer. Both are nil where the server
+	// has no tools.
+	ToolCall   func(name string, input json.RawMessage) (action string, ok bool)
+	ToolAnswer func(text string) string
 
 	// RecordedStart takes the first observation out of a recorded message in
 	// which upstream's client fused it with the instruction; nil where

@@ -140,16 +140,23 @@ func TestSpecs(t *testing.T) {
 func TestInstructions(t *testing.T) {
 	for _, name := range Names() {
 		s := spec(name)
-		for _, format := range []string{FormatReact, FormatActionTags, FormatFunctionCalling, FormatCodeAsAction} {
+		for _, format := range []string{FormatReact, FormatActionTags, FormatFunctionCalling, FormatCodeAsAction, FormatHistory, FormatStaged, FormatToolCall} {
 			text := s.Instruction(format)
 			has := map[string]bool{
 				FormatReact:           strings.Contains(text, "Thought:") && strings.Contains(text, "\n\nAction:"),
 				FormatActionTags:      strings.Contains(text, "<action>") && strings.Contains(text, "</action>"),
 				FormatFunctionCalling: strings.Contains(text, "\"function_name\": "),
 				FormatCodeAsAction:    strings.Contains(text, "```python\n"),
+				FormatToolCall:        strings.Contains(text, "<tool_call>{") && !strings.Contains(text, "Action Input:"),
 			}
 			shown := format
 			if ActionFormat(format).Calls() && !slices.Contains(s.ActionFormats, ActionFormat(format)) {
+				shown = FormatReact
+			}
+			switch {
+			case format == FormatHistory || format == FormatStaged:
+				shown = FormatActionTags
+			case format == FormatToolCall && s.ToolCall == nil:
 				shown = FormatReact
 			}
 			for f, there := range has {

@@ -29,5 +29,6 @@ func init() {
 		example: `open_sheet with Action Input: {"name": "Sheet1"}`,
 		tasks:   20,
 		turns:   15,
+		answer:  sheetAnswer,
 	}.register()
 }

@@ -27,13 +27,19 @@ type toolEnv struct {
 	example string // an action
 	tasks   int
 	turns   int
+	answer  func(text string) string // under the format tool_call
 }
 
 func (e toolEnv) register() {
+	if e.answer == nil {
+		e.answer = pythonAnswer
+	}
 	Register(e.name, Spec{
 		Doc:           e.doc,
 		New:           e.open,
 		Instruction:   e.instruction,
+		ToolCall:      pythonCall,
+		ToolAnswer:    e.answer,
 		SuccessReward: 0.99,
 		MaxTurns:      e.turns,
 		TaskIDPrefix:  []string{e.name + "_"},
@@ -44,9 +50,13 @@ func (e toolEnv) register() {
 }
 
 func (e toolEnv) instruction(format string) string {
-	return e.about + " You reach a goal by calling tools, one in a reply; each observation is what the last one gave. The tools and their parameters are:\n" +
-		strings.Join(e.tools, "\n") + "\n" + e.advice +
-		" Write the tool's name, the words \"with Action Input:\" and its parameters as a dictionary in Python's notation ({} if there are none), all on one line.\n" +
+	about := e.about + " You reach a goal by calling tools, one in a reply; each observation is what the last one gave. The tools and their parameters are:\n" +
+		strings.Join(e.tools, "\n") + "\n" + e.advice
+	if format == FormatToolCall {
+		name, input, _ := strings.Cut(e.example, " with Action Input: ")
+		return about + " A tool's input is an object with its parameters ({} if there are none).\n" + toolShape(name, input)
+	}
+	return about + " Write the tool's name, the words \"with Action Input:\" and its parameters as a dictionary in Python's notation ({} if there are none), all on one line.\n" +
 		lineShape(format, e.example)
 }
 

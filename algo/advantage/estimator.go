@@ -41,7 +41,9 @@ type Estimator struct {
 var Estimators = registry.New[Estimator]("advantage estimator")
 
 // Compute fills the rows' advantages and returns with the estimator called
-// name. Rows that lack a field it needs are an error.
+// name. Rows that lack a field it needs are an error. An episode of several
+// contexts counts once, and its advantage is on the sampled tokens of all of
+// them: an Estimator sees whole episodes.
 func Compute(name string, rows []data.Row, o Options) error {
 	e, err := Estimators.Lookup(name)
 	if err != nil {
@@ -52,7 +54,7 @@ func Compute(name string, rows []data.Row, o Options) error {
 			return fmt.Errorf("%s: row %d (%s) %w", name, i, rows[i].UID, err)
 		}
 	}
-	if err := e.Estimate(rows, o); err != nil {
+	if err := data.ByEpisode(rows, func(episodes []data.Row) error { return e.Estimate(episodes, o) }); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil

@@ -42,19 +42,29 @@ func init() {
 	})
 }
 
-// Resample draws len(rows) of the rows by the weighting called name. The rows
-// that are drawn share their slices with those given.
+// Resample draws as many episodes as there are by the weighting called name, an
+// episode with all its contexts. The rows that are drawn share their slices
+// with those given.
 func Resample(rows []data.Row, name string, power float64, seed, step uint64) ([]data.Row, error) {
 	weight, err := Reweightings.Lookup(name)
 	if err != nil {
 		return nil, err
 	}
-	s := scores(rows)
+	spans, err := data.EpisodeSpans(rows)
+	if err != nil {
+		return nil, err
+	}
+	s := make([]float64, len(spans))
+	for i, span := range spans {
+		for _, x := range scores(rows[span[0]:span[1]]) {
+			s[i] += x
+		}
+	}
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, x := range s {
 		lo, hi = math.Min(lo, x), math.Max(hi, x)
 	}
-	cum := make([]float64, len(rows)) // running sums of the weights
+	cum := make([]float64, len(spans)) // running sums of the weights
 	total := 0.0
 	for i, x := range s {
 		total += weight(x, lo, hi, power)
@@ -64,14 +74,14 @@ func Resample(rows []data.Row, name string, power float64, seed, step uint64) ([
 		return rows, nil
 	}
 	r := rand.NewPCG(seed, step)
-	out := make([]data.Row, len(rows))
-	for k := range out {
+	var out []data.Row
+	for range spans {
 		u := float64(r.Uint64()>>11) / (1 << 53) * total
 		i := 0
 		for i < len(cum)-1 && cum[i] <= u {
 			i++
 		}
-		out[k] = rows[i]
+		out = append(out, rows[spans[i][0]:spans[i][1]]...)
 	}
 	return out, nil
 }

@@ -21,10 +21,10 @@ import (
 func testEpisode(text string) *data.Episode {
 	return &data.Episode{
 		Task: data.Task{ID: "maze_3" + text, Env: "maze" + text, Index: 3}, UID: "u" + text, Sample: 1, Seed: 7,
-		Tokens: []int32{10, 11, 12, 13, 14}, Mask: []uint8{0, 1, 1, 0, 1}, LogProbs: []float32{0, -0.5, -2.25, 0, -1e-7},
+		Tokens: []int32{10, 11, 12, 13, 14}, Mask: []uint8{0, 1, 1, 0, 1}, LogProbs: []float32{0, -0.5, -2.25, 0, -1e-7}, Contexts: []int{0, 3},
 		Turns: []data.Turn{
 			{Start: 1, End: 3, Text: "go up" + text, Action: "up" + text, Parsed: true, Stop: "eos" + text, Observation: "a wall" + text, Reward: -1, Truncated: true},
-			{Start: 4, End: 5, Text: "hm" + text, Stop: "length", Done: true, Reward: 0.5},
+			{Start: 4, End: 5, Text: "hm" + text, Stop: "length", Done: true, Reward: 0.5, Prompt: []data.Message{{Role: "user" + text, Content: "once more" + text}}},
 		},
 		Messages: []data.Message{
 			{Role: "system", Content: "be brief" + text}, {Role: "user", Content: "find it" + text}, {Role: "assistant", Content: "go up" + text},
@@ -65,7 +65,7 @@ func TestPageShowsAnEpisode(t *testing.T) {
 	for _, want := range []string{
 		"<title>a dump</title>", `<p class="note">a note</p>`,
 		`<article id="e0" data-task="maze_3" data-env="maze" data-outcome="done" data-reward="0.5" data-turns="2" data-sample="1" data-source="step_1.jsonl">`,
-		"<dd>5, 3 sampled</dd>", "<dd>maze, index 3</dd>", "<dd>1 of u</dd>", "<dd>7</dd>", "<dd>12 ms</dd>",
+		"<dd>5, 3 sampled, in 2 contexts</dd>", "<summary>the prompt of this turn</summary>", "<h4>user</h4><pre>\nonce more</pre>", "<dd>maze, index 3</dd>", "<dd>1 of u</dd>", "<dd>7</dd>", "<dd>12 ms</dd>",
 		"<h3>system</h3><pre>\nbe brief</pre>", "<h3>user</h3><pre>\nfind it</pre>",
 		"turn 1 <span class=\"facts\">reward -1; 2 tokens, log-prob mean -1.375, lowest -2.250; stop eos;",
 		"<pre class=\"reply\" data-start=\"1\" data-end=\"3\">\ngo up</pre>", "action <code>up</code>",

@@ -58,6 +58,9 @@ func textTurn(b *strings.Builder, i int, e *data.Episode, t *data.Turn) {
 		fmt.Fprintf(b, ", log-prob mean %.3f, lowest %.3f", f.Mean, f.Low)
 	}
 	fmt.Fprintf(b, "; stop %s; model %.0f ms, server %.0f ms\n", OneLine(t.Stop, 0), t.GenMillis, t.EnvMillis)
+	for _, m := range t.Prompt {
+		textBlock(b, "prompt of this turn, "+OneLine(m.Role, 0), m.Content)
+	}
 	textBlock(b, "reply", t.Text)
 	if t.Parsed {
 		fmt.Fprintf(b, "    action: %s\n", OneLine(t.Action, 0))

@@ -34,6 +34,8 @@ func TestText(t *testing.T) {
     observation (the model saw a shortened one)
       a wall
   turn 2: reward 0.5, done; 1 tokens, log-prob mean -0.000, lowest -0.000; stop length; model 0 ms, server 0 ms
+    prompt of this turn, user
+      once more
     reply
       hm
     no action found

@@ -1,0 +1,133 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
+)
+
+// history is the format of OpenManus-RL's environment managers (spec 11.1):
+// every turn is one user message with the task, the last steps and the
+// newest observation, so that a context does not grow with the episode.
+//
+// Differs from upstream in: the layout is the same for every environment,
+// since observations of AgentGym's servers name what can be done themselves;
+// an action is what action_tags finds, where upstream takes the last
+// characters of a reply without a tag; no block of the reply is compulsory;
+// a failing summary fails the episode's attempt, where upstream shows the last
+// three steps instead.
+type history struct {
+	env        string
+	length     int
+	summarizer Summarizer
+}
+
+func init() { Formats.Register(env.FormatHistory, history{}) }
+
+func (history) Name() string          { return env.FormatHistory }
+func (history) Prompt() string        { return actionTags{}.Prompt() }
+func (history) StopStrings() []string { return actionTags{}.StopStrings() }
+
+func (history) Parse(text string) Parsed { return actionTags{}.Parse(text) }
+
+// Fit takes the length and the summaries.
+func (history) Fit(spec env.Spec, o FormatOptions) (Format, error) {
+	return history{env: spec.Name, length: o.HistoryLength, summarizer: o.Summarizer}, nil
+}
+
+// Begin starts an episode.
+func (h history) Begin(data.Task, int) Prompter { return &historyPrompter{history: h} }
+
+// The blocks that a reply is asked for: at first, and later.
+const (
+	firstBlocks = "Reply in two parts: what you mean to do, between <plan> and </plan>, " +
+		"then exactly one action, between <action> and </action>."
+	laterBlocks = "Reply in four parts: what you recall that matters now, between <memory> and </memory>; whether the last action did what you wanted, " +
+		"between <reflection> and </reflection>; what you mean to do, between <plan> and </plan>; then exactly one action, between <action> and </action>."
+)
+
+type historyPrompter struct {
+	history
+	begun   string // the first observation, which states the task
+	summary string
+}
+
+// Prompt writes a turn's message.
+func (h *historyPrompter) Prompt(ctx context.Context, s Seen) (string, error) {
+	if len(s.Past) == 0 {
+		h.begun = s.Observation
+	}
+	if len(s.Past) == 0 || h.length <= 0 && h.summarizer == nil {
+		return firstLayout(h.begun, s), nil
+	}
+	past, err := h.past(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	return laterLayout(h.begun, past, s) + "\n\n" + laterBlocks, nil
+}
+
+// past tells of the steps before the newest observation.
+func (h *historyPrompter) past(ctx context.Context, s Seen) (string, error) {
+	if h.summarizer == nil || len(s.Past) == 1 {
+		return lastSteps(s.Past, max(h.length, 1)), nil
+	}
+	summary, err := summarize(ctx, h.summarizer, h.env, h.begun, h.summary, s.Past)
+	if err != nil {
+		return "", err
+	}
+	h.summary = summary
+	return fmt.Sprintf("What happened in the %d steps so far, in short:\n%s", len(s.Past), summary), nil
+}
+
+// firstLayout is the prompt without a past. Where there is one that is not to
+// be shown, the task is what the episode began with.
+func firstLayout(begun string, s Seen) string {
+	parts := []string{begun}
+	if len(s.Past) > 0 {
+		parts = append(parts, "Now you see:\n"+s.Observation)
+	}
+	return strings.Join(append(parts, firstBlocks), "\n\n")
+}
+
+// laterLayout is the prompt with a past, without the blocks.
+func laterLayout(begun, past string, s Seen) string {
+	parts := []string{"The task began with:\n" + begun, fmt.Sprintf("You have taken %s.", steps(len(s.Past)))}
+	if past != "" {
+		parts = append(parts, past)
+	}
+	return strings.Join(append(parts, fmt.Sprintf("This is step %d. Now you see:\n%s", len(s.Past)+1, s.Observation)), "\n\n")
+}
+
+func steps(n int) string {
+	if n == 1 {
+		return "1 step"
+	}
+	return fmt.Sprintf("%d steps", n)
+}
+
+// lastSteps lists the newest steps, numbered from the episode's start. The
+// first observation is not said again: the prompt begins with it.
+func lastSteps(past []Step, n int) string {
+	from := max(0, len(past)-n)
+	lines := []string{fmt.Sprintf("The last %s:", steps(len(past)-from))}
+	for i, step := range past[from:] {
+		lines = append(lines, stepLine(from+i, step))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func stepLine(i int, s Step) string {
+	observation := "'" + s.Observation + "'"
+	if i == 0 {
+		observation = "as above"
+	}
+	action := "'" + s.Action + "'"
+	if !s.Parsed {
+		action = "none, the reply named no action"
+	}
+	return fmt.Sprintf("[Observation %d: %s, Action %d: %s]", i+1, observation, i+1, action)
+}

@@ -1,0 +1,93 @@
+package algo
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/algo/advantage"
+	"github.com/openmanus/openmanus/data"
+)
+
+// parted cuts a row into contexts of the given lengths.
+func parted(r data.Row, lengths ...int) []data.Row {
+	var rows []data.Row
+	at := 0
+	for i, n := range lengths {
+		c := r
+		c.Context, c.Contexts = i, len(lengths)
+		c.Tokens, c.Mask, c.Rewards = r.Tokens[at:at+n], r.Mask[at:at+n], r.Rewards[at:at+n]
+		rows = append(rows, c)
+		at += n
+	}
+	return rows
+}
+
+// An episode counts once, however many contexts it has: a row for every
+// context would let long episodes outvote short ones.
+func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
+	rows := specRows("a", "a", "a", "b")
+	for i := range rows {
+		rows[i].Tokens = make([]int32, len(rows[i].Mask))
+	}
+	var cut []data.Row
+	cut = append(cut, parted(rows[0], 1, 3, 1)...)
+	cut = append(cut, rows[1])
+	cut = append(cut, parted(rows[2], 2, 3)...)
+	cut = append(cut, parted(rows[3], 3, 2)...)
+	o := advantage.Options{NormByStd: true, Gamma: 1, Lam: 1}
+	for _, name := range []string{"grpo", "rloo", "opo", "reinforce_plus_plus", "reinforce"} {
+		must(t, advantage.Compute(name, rows, o))
+		must(t, advantage.Compute(name, cut, o))
+		var got, want []float32
+		for _, r := range rows {
+			want = append(want, r.Advantages...)
+		}
+		for _, r := range cut {
+			if len(r.Advantages) != len(r.Tokens) {
+				t.Fatalf("%s: %d advantages for %d tokens", name, len(r.Advantages), len(r.Tokens))
+			}
+			got = append(got, r.Advantages...)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s (-whole +parted):\n%s", name, d)
+		}
+	}
+
+	whole, err := BatchMetrics(rows)
+	must(t, err)
+	of, err := BatchMetrics(cut)
+	must(t, err)
+	if d := cmp.Diff(whole, of); d != "" {
+		t.Errorf("metrics (-whole +parted):\n%s", d)
+	}
+
+	kept, stats, err := DropZeroSpread(cut, GroupMetrics["seq_final_reward"])
+	must(t, err)
+	if len(kept) != 6 || stats.Groups != 2 || stats.Single != 1 {
+		t.Errorf("%d rows kept of groups %+v", len(kept), stats)
+	}
+	for size, want := range map[int][]int{0: {8}, 1: {3, 1, 2, 2}, 2: {4, 4}, 3: {6, 2}, 9: {8}} {
+		minis, err := miniBatches(cut, size)
+		must(t, err)
+		var got []int
+		for _, m := range minis {
+			got = append(got, len(m))
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("mini-batches of %d episodes (-want +got):\n%s", size, d)
+		}
+	}
+	if _, err := miniBatches(cut[1:], 2); err == nil {
+		t.Error("an episode without its first context was trained on")
+	}
+
+	// PF-PPO draws whole episodes.
+	drawn, err := advantage.Resample(cut, "pow", 1, 5, 1)
+	must(t, err)
+	spans, err := data.EpisodeSpans(drawn)
+	must(t, err)
+	if len(spans) != 4 {
+		t.Errorf("%d episodes were drawn of 4", len(spans))
+	}
+}

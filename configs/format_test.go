@@ -1,0 +1,54 @@
+package configs
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestFormatOptions(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		sets []string
+		want string // of the one fault, "" if there is none
+	}{
+		{"history", []string{"env.maze.format=history", "env.maze.history_length=5"}, ""},
+		{"history without a past", []string{"env.maze.format=history", "env.maze.history_length=0"}, ""},
+		{"staged", []string{"agent.format=staged", "agent.memory_file=memory.md", "agent.history_length=1"}, ""},
+		{"summaries", []string{"agent.format=history", "env.maze.use_summary=true", "agent.summary.base_url=http://127.0.0.1:8000/v1"}, ""},
+		{"a window over everything", []string{"env.maze.history_length=5"}, `format "action_tags" shows the whole conversation`},
+		{"a window of nothing", []string{"env.maze.history_length=0"}, `format "action_tags" shows the whole conversation`},
+		{"a negative window", []string{"env.maze.history_length=-2"}, "-2 is not allowed"},
+		{"a memory that is not there", []string{"env.maze.format=history", "env.maze.memory_file=m"}, `format "history" has no memory`},
+		{"a deterministic memory", []string{"env.maze.format=staged", "env.maze.memory_file=m", "rollout.deterministic=true"}, "rollout.deterministic rules out"},
+		{"summaries of a memory", []string{"env.maze.format=staged", "env.maze.use_summary=true"}, `format "staged" shows no summaries`},
+		{"deterministic summaries", []string{"env.maze.format=history", "env.maze.use_summary=true", "agent.summary.base_url=http://a/v1", "rollout.deterministic=true"}, "no endpoint promises"},
+		{"summaries by nobody", []string{"env.maze.format=history", "env.maze.use_summary=true"}, "give agent.summary.base_url"},
+		{"an address that is none", []string{"agent.summary.base_url=here"}, `"here" is not a server's address`},
+		{"tools in a maze", []string{"env.maze.format=tool_call"}, "maze has no tools to call"},
+		{"an unknown format", []string{"env.maze.format=histroy"}, `did you mean "history"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Load("run.toml", []byte(minimal), tt.sets)
+			if tt.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil {
+				t.Fatalf("%q was taken, want %q", tt.sets, tt.want)
+			}
+			if fs := err.(Faults); len(fs) != 1 || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q alone", err, tt.want)
+			}
+		})
+	}
+
+	c := load(t, minimal, "agent.format=staged", "agent.memory_file=a.md", "env.maze.history_length=7")
+	if e := c.Env[0]; e.HistoryLength != 7 || e.MemoryFile != "a.md" {
+		t.Errorf("maze has a window of %d and the memory %q", e.HistoryLength, e.MemoryFile)
+	}
+	if e := c.Env[1]; e.HistoryLength != -1 || e.MemoryFile != "" { // react
+		t.Errorf("textcraft has a window of %d and the memory %q", e.HistoryLength, e.MemoryFile)
+	}
+}

@@ -1,0 +1,180 @@
+package data
+
+import (
+	"fmt"
+	"slices"
+)
+
+// An episode whose prompts are written anew every turn, as with the formats
+// history and staged, is several contexts: what the model saw in one of them
+// was not in front of it in the next. Each is a row of its own, so that a
+// forward pass sees exactly what sampling saw; but reward, advantage and
+// comparison belong to the episode. So a Batch has the rows of an episode
+// next to each other, in order, and ByEpisode puts them together for whatever
+// looks at episodes.
+
+// ContextSpans are the spans of Tokens that the episode's contexts take:
+// one, where the context only grew.
+func (e *Episode) ContextSpans() [][2]int {
+	if len(e.Contexts) == 0 {
+		return [][2]int{{0, len(e.Tokens)}}
+	}
+	spans := make([][2]int, len(e.Contexts))
+	for i, start := range e.Contexts {
+		end := len(e.Tokens)
+		if i+1 < len(e.Contexts) {
+			end = e.Contexts[i+1]
+		}
+		spans[i] = [2]int{start, end}
+	}
+	return spans
+}
+
+// checkContexts verifies that the contexts follow one another, are all there
+// is, and that none is empty.
+func (e *Episode) checkContexts() error {
+	if len(e.Contexts) > 0 && e.Contexts[0] != 0 {
+		return fmt.Errorf("its first context begins at token %d", e.Contexts[0])
+	}
+	for i, s := range e.ContextSpans() {
+		if len(e.Contexts) > 0 && (s[1] <= s[0] || s[1] > len(e.Tokens)) {
+			return fmt.Errorf("context %d spans tokens [%d, %d) of %d", i, s[0], s[1], len(e.Tokens))
+		}
+	}
+	return nil
+}
+
+// cut gives the row of a whole episode, which is valid, as one row a context. Contexts in
+// which nothing was sampled teach nothing, but are kept: what an episode
+// consists of does not depend on it.
+func (r *Row) cut(spans [][2]int) ([]Row, error) {
+	if len(spans) == 1 {
+		return []Row{*r}, nil
+	}
+	rows := make([]Row, len(spans))
+	next := 0
+	for i, s := range spans {
+		c := *r
+		c.Context, c.Contexts = i, len(spans)
+		c.Tokens, c.Mask = slices.Clip(r.Tokens[s[0]:s[1]]), slices.Clip(r.Mask[s[0]:s[1]])
+		to := c.floats()
+		for j, f := range r.floats() {
+			if *f.values != nil {
+				*to[j].values = slices.Clip((*f.values)[s[0]:s[1]])
+			}
+		}
+		c.Turns = nil
+		for ; next < len(r.Turns) && r.Turns[next].End <= s[1]; next++ {
+			t := r.Turns[next]
+			if t.Start < s[0] {
+				return nil, fmt.Errorf("turn %d lies in two contexts: it begins at token %d, the second one at %d", next, t.Start, s[0])
+			}
+			t.Start, t.End = t.Start-s[0], t.End-s[0]
+			c.Turns = append(c.Turns, t)
+		}
+		rows[i] = c
+	}
+	return rows, nil
+}
+
+// EpisodeSpans are the spans of rows that belong to one episode. Rows that are
+// not next to the others of their episode, or lack one, are an error: an
+// operation has parted them.
+func EpisodeSpans(rows []Row) ([][2]int, error) {
+	var spans [][2]int
+	for start := 0; start < len(rows); {
+		first := &rows[start]
+		n := max(first.Contexts, 1)
+		for i := range n {
+			if start+i >= len(rows) {
+				return nil, fmt.Errorf("row %d (%s, sample %d): %d of its episode's %d contexts are missing", start, first.UID, first.Sample, n-i, n)
+			}
+			r := &rows[start+i]
+			if r.Context != i || max(r.Contexts, 1) != n || r.UID != first.UID || r.Sample != first.Sample {
+				return nil, fmt.Errorf("row %d (%s, sample %d, context %d of %d) is not context %d of the episode before it (%s, sample %d)",
+					start+i, r.UID, r.Sample, r.Context, max(r.Contexts, 1), i, first.UID, first.Sample)
+			}
+		}
+		spans = append(spans, [2]int{start, start + n})
+		start += n
+	}
+	return spans, nil
+}
+
+// ByEpisode calls f with one row an episode, its contexts one after another in
+// it, and brings what f sets (scores and numbers a token) back to rows. Where
+// every episode is one context, f is given rows themselves.
+func ByEpisode(rows []Row, f func(episodes []Row) error) error {
+	spans, err := EpisodeSpans(rows)
+	if err != nil {
+		return err
+	}
+	if len(spans) == len(rows) {
+		return f(rows)
+	}
+	episodes := make([]Row, len(spans))
+	for i, s := range spans {
+		if episodes[i], err = joined(rows[s[0]:s[1]]); err != nil {
+			return err
+		}
+	}
+	if err := f(episodes); err != nil {
+		return err
+	}
+	for i, s := range spans {
+		e := &episodes[i]
+		at := 0
+		for j := s[0]; j < s[1]; j++ {
+			r := &rows[j]
+			end := at + len(r.Tokens)
+			r.Score = e.Score
+			to := r.floats()
+			for k, f := range e.floats() {
+				switch {
+				case *f.values == nil:
+					*to[k].values = nil
+				case len(*f.values) != len(e.Tokens):
+					return fmt.Errorf("row %d (%s): %s has %d entries for the episode's %d tokens", j, r.UID, f.name, len(*f.values), len(e.Tokens))
+				default:
+					*to[k].values = (*f.values)[at:end:end]
+				}
+			}
+			at = end
+		}
+	}
+	return nil
+}
+
+// joined is the row of an episode whose contexts are rows. It shares nothing
+// that f may change with them. A context without a sampled token may lack a
+// field that the others have: an update passes over it, and all of it is 0.
+func joined(rows []Row) (Row, error) {
+	e := rows[0]
+	e.Context, e.Contexts = 0, 0
+	e.Tokens, e.Mask, e.Turns = nil, nil, nil
+	for _, f := range e.floats() {
+		*f.values = nil
+	}
+	for i := range rows {
+		r := &rows[i]
+		at := len(e.Tokens)
+		from := r.floats()
+		for j, f := range e.floats() {
+			there := slices.ContainsFunc(rows, func(r Row) bool { return *r.floats()[j].values != nil })
+			switch values := *from[j].values; {
+			case values != nil:
+				*f.values = append(*f.values, values...)
+			case there && r.SampledTokens() == 0:
+				*f.values = append(*f.values, make([]float32, len(r.Tokens))...)
+			case there:
+				return e, fmt.Errorf("%s, sample %d: some of its contexts have %s and some not", r.UID, r.Sample, f.name)
+			}
+		}
+		e.Tokens, e.Mask = append(e.Tokens, r.Tokens...), append(e.Mask, r.Mask...)
+		for _, t := range r.Turns {
+			t.Start, t.End = t.Start+at, t.End+at
+			e.Turns = append(e.Turns, t)
+		}
+	}
+	return e, nil
+}

@@ -1,0 +1,189 @@
+package data
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// contextEpisode has three contexts of two turns, one and none. Each prompt
+// has two tokens.
+func contextEpisode(sample int) *Episode {
+	return &Episode{
+		Task: Task{ID: "maze_1", Env: "maze", Index: 1}, UID: "u", Sample: sample, Reward: 1, Outcome: Success,
+		Tokens:   []int32{10, 11, 12, 13, 14, 20, 21, 22, 23, 30, 31},
+		Mask:     []uint8{0, 0, 1, 0, 1, 0, 0, 1, 1, 0, 0},
+		LogProbs: []float32{0, 0, -1, 0, -2, 0, 0, -3, -4, 0, 0},
+		Contexts: []int{0, 5, 9},
+		Turns:    []Turn{{Start: 2, End: 3, Text: "a"}, {Start: 4, End: 5, Text: "b"}, {Start: 7, End: 9, Text: "c", Prompt: []Message{{Role: "user", Content: "x"}}}},
+	}
+}
+
+func TestOneRowAContext(t *testing.T) {
+	b, err := BatchFromEpisodes([]*Episode{testEpisode(0), contextEpisode(0), contextEpisode(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Validate(); err != nil {
+		t.Error(err)
+	}
+	if b.Len() != 7 {
+		t.Fatalf("%d rows, want 1 and twice 3", b.Len())
+	}
+	row := func(i int, tokens []int32, mask []uint8, logProbs []float32, turns []Turn) Row {
+		return Row{
+			UID: "u", TaskID: "maze_1", Env: "maze", Index: 1, Context: i, Contexts: 3, Tokens: tokens, Mask: mask,
+			RolloutLogProbs: logProbs, Score: 1, Outcome: Success, Turns: turns,
+		}
+	}
+	want := []Row{
+		row(0, []int32{10, 11, 12, 13, 14}, []uint8{0, 0, 1, 0, 1}, []float32{0, 0, -1, 0, -2},
+			[]Turn{{Start: 2, End: 3, Text: "a"}, {Start: 4, End: 5, Text: "b"}}),
+		row(1, []int32{20, 21, 22, 23}, []uint8{0, 0, 1, 1}, []float32{0, 0, -3, -4},
+			[]Turn{{Start: 2, End: 4, Text: "c", Prompt: []Message{{Role: "user", Content: "x"}}}}),
+		row(2, []int32{30, 31}, []uint8{0, 0}, []float32{0, 0}, nil),
+	}
+	if d := cmp.Diff(want, b.Rows[1:4]); d != "" {
+		t.Errorf("rows (-want +got):\n%s", d)
+	}
+}
+
+func TestByEpisode(t *testing.T) {
+	b, err := BatchFromEpisodes([]*Episode{contextEpisode(0), testEpisode(4), contextEpisode(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = ByEpisode(b.Rows, func(episodes []Row) error {
+		if len(episodes) != 3 {
+			t.Fatalf("%d episodes", len(episodes))
+		}
+		for i, e := range []*Episode{contextEpisode(0), testEpisode(4), contextEpisode(1)} {
+			r := &episodes[i]
+			if err := r.Validate(); err != nil {
+				t.Error(err)
+			}
+			if d := cmp.Diff([]any{e.Tokens, e.Mask, e.LogProbs, e.Turns}, []any{r.Tokens, r.Mask, r.RolloutLogProbs, r.Turns}); d != "" {
+				t.Errorf("episode %d is not whole (-want +got):\n%s", i, d)
+			}
+			r.Score = float64(i)
+			r.Advantages = make([]float32, len(r.Tokens))
+			for j := range r.Advantages {
+				r.Advantages[j] = float32(100*i + j)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := [][]float32{{0, 1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10}, {100, 101, 102, 103, 104, 105}, {200, 201, 202, 203, 204}, {205, 206, 207, 208}, {209, 210}}
+	for i, r := range b.Rows {
+		if d := cmp.Diff(want[i], r.Advantages); d != "" || r.Returns != nil || r.Score != float64([]int{0, 0, 0, 1, 2, 2, 2}[i]) {
+			t.Errorf("row %d: score %v, returns %v (-want +got):\n%s", i, r.Score, r.Returns, d)
+		}
+	}
+
+	stop := errors.New("stop")
+	if err := ByEpisode(b.Rows, func([]Row) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("the error became %v", err)
+	}
+	err = ByEpisode(b.Rows, func(e []Row) error { e[0].Values = []float32{1}; return nil })
+	if err == nil || !strings.Contains(err.Error(), "Values has 1 entries") {
+		t.Errorf("values of the wrong length: %v", err)
+	}
+	b.Rows[2].Advantages = nil // nothing was sampled there
+	err = ByEpisode(b.Rows, func(episodes []Row) error {
+		if d := cmp.Diff([]float32{5, 6, 7, 8, 0, 0}, episodes[0].Advantages[5:]); d != "" {
+			t.Errorf("an empty context's advantages (-want +got):\n%s", d)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	b.Rows[1].Advantages = nil
+	if err := ByEpisode(b.Rows, func([]Row) error { return nil }); err == nil || !strings.Contains(err.Error(), "some of its contexts have Advantages") {
+		t.Errorf("advantages of some contexts: %v", err)
+	}
+}
+
+// What parts the contexts of an episode is found, not averaged over.
+func TestPartedContexts(t *testing.T) {
+	b, err := BatchFromEpisodes([]*Episode{contextEpisode(0), contextEpisode(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, order := range map[string][]int{
+		"swapped": {1, 0, 2, 3, 4, 5}, "mixed": {0, 4, 2, 3, 1, 5}, "cut": {0, 1, 2, 3, 4}, "headless": {1, 2},
+	} {
+		var rows []Row
+		for _, i := range order {
+			rows = append(rows, b.Rows[i])
+		}
+		if err := ByEpisode(rows, func([]Row) error { return nil }); err == nil {
+			t.Errorf("%s contexts were taken for episodes", name)
+		}
+	}
+}
+
+func TestContextsThatDoNotFit(t *testing.T) {
+	for name, tc := range map[string]struct {
+		contexts []int
+		want     string
+	}{
+		"a late first":         {[]int{2, 5}, "begins at token 2"},
+		"empty":                {[]int{0, 5, 5}, "context 1 spans tokens [5, 5)"},
+		"backwards":            {[]int{0, 9, 5}, "context 1 spans"},
+		"past the end":         {[]int{0, 11}, "context 1 spans tokens [11, 11)"},
+		"in the middle of one": {[]int{0, 8}, "turn 2 lies in two contexts"},
+		"at a turn's end":      {[]int{0, 3, 9}, ""},
+	} {
+		e := contextEpisode(0)
+		e.Contexts = tc.contexts
+		_, err := BatchFromEpisodes([]*Episode{e})
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
+func TestContextsAreSaved(t *testing.T) {
+	b, err := BatchFromEpisodes([]*Episode{contextEpisode(0), testEpisode(4)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "batch")
+	if err := b.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	got, err := LoadBatch(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(b.Rows, got.Rows); d != "" {
+		t.Errorf("(-saved +loaded):\n%s", d)
+	}
+	if _, err := b.Union(got); err != nil {
+		t.Errorf("a batch and its copy are not one: %v", err)
+	}
+	got.Rows[1].Context, got.Rows[2].Context = 2, 1
+	if _, err := b.Union(got); err == nil {
+		t.Error("another context was taken for the same")
+	}
+}
+
+func TestContextsAreDumped(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.jsonl")
+	want := contextEpisode(2)
+	want.Messages, want.Exchanges, want.Task = []Message{}, []Exchange{}, Task{ID: "maze_1", Env: "maze", Index: 1}
+	if err := WriteDump(path, DumpHeader{}, []*Episode{want}); err != nil {
+		t.Fatal(err)
+	}
+	_, got := readDump(t, path)
+	if d := cmp.Diff([]*Episode{want}, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}

@@ -238,3 +238,34 @@ func TestContractOfPrompts(t *testing.T) {
 		t.Errorf("%v, %v, %v", one, two, staged)
 	}
 }
+
+// An episode of several contexts is drawn again id by id, each context from
+// its own beginning, with the model and without.
+func TestReplayOfContexts(t *testing.T) {
+	tiny := tinyModel(t)
+	for _, format := range []string{"history", "staged"} {
+		t.Run(format, func(t *testing.T) {
+			dir := t.TempDir()
+			link(t, tiny, dir, "m")
+			code, _, stderr := inProcess(t, dir, "rollout", "--model", "m", "--device", "cpu", "--env", "maze", "--tasks", "17,18", "--format", format, "--history-length", "1",
+				"--max-turns", "3", "--max-new-tokens", "8", "--dump", "d.jsonl", "--deterministic")
+			if code != 0 {
+				t.Fatalf("exit code %d\n%s", code, stderr)
+			}
+			for _, how := range [][]string{{"--model", "m", "--device", "cpu"}, {"--no-model"}} {
+				if code, out, stderr := inProcess(t, dir, append([]string{"replay", "d.jsonl"}, how...)...); code != 0 || !strings.Contains(out, "2 episodes replayed, 0 differ") {
+					t.Errorf("%s: exit code %d\n%s%s", how, code, out, stderr)
+				}
+			}
+			text := one(t, dir, "d.jsonl")
+			changed := strings.Replace(text, "You have taken 2 steps", "You have taken 3 steps", 1)
+			if changed == text {
+				t.Fatal("no prompt of a third turn in the dump")
+			}
+			writeFile(t, dir, "changed.jsonl", changed)
+			if code, out, _ := inProcess(t, dir, "replay", "changed.jsonl", "--no-model"); code == 0 || !strings.Contains(out, "turn 3") {
+				t.Errorf("a changed prompt was not found: exit code %d\n%s", code, out)
+			}
+		})
+	}
+}

@@ -142,6 +142,8 @@ type recordedOptions struct {
 	Dtype         string         `json:"dtype"`
 	Env           string         `json:"env"`
 	Format        string         `json:"format"`
+	HistoryLength int            `json:"history_length"`
+	MemoryFile    string         `json:"memory_file"`
 	Parser        string         `json:"parser"`
 	ActionFormat  string         `json:"action_format"`
 	Deterministic bool           `json:"deterministic"`
@@ -182,7 +184,11 @@ func (p *replaying) prepare(ctx context.Context) error {
 	if a.Spec, err = env.Lookup(p.played.Env); err != nil {
 		return errWith(ExitInput, "", err)
 	}
-	if a.Format, err = agent.Formats.Lookup(p.played.Format); err != nil {
+	if p.played.MemoryFile != "" {
+		return errWith(ExitInput, "roll out without --memory-file what is to be replayed",
+			errors.New("it was played with a memory file, and what that held then is not in the dump"))
+	}
+	if a.Format, err = agent.FormatFor(p.played.Format, a.Spec, agent.FormatOptions{HistoryLength: p.played.HistoryLength}); err != nil {
 		return errWith(ExitInput, "", err)
 	}
 	a.Options = *p.played.Episode

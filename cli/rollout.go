@@ -175,7 +175,7 @@ func dumpOptions(o rolloutOptions, episode agent.Options) map[string]any {
 		"model": o.Model, "dtype": o.Dtype, "env": o.Env, "tasks": o.Tasks, "skip_tasks": o.Skip, "samples": o.Samples,
 		"max_turns": o.MaxTurns, "max_new_tokens": o.MaxNewTokens, "max_context_tokens": o.MaxContextTokens,
 		"max_obs_tokens": o.MaxObsTokens, "temperature": o.Temperature, "greedy": o.Greedy, "top_p": o.TopP,
-		"top_k": o.TopK, "seed": o.Seed, "format": o.Format, "history_length": o.HistoryLength, "parser": o.Parser, "action_format": o.ActionFormat, "deterministic": o.Deterministic,
+		"top_k": o.TopK, "seed": o.Seed, "format": o.Format, "history_length": o.HistoryLength, "memory_file": o.MemoryFile, "parser": o.Parser, "action_format": o.ActionFormat, "deterministic": o.Deterministic,
 		"episode": episode, // what became of these
 	}
 	o.Endpoint.inDumps(m)

@@ -30,6 +30,18 @@ func (e *Episode) ContextSpans() [][2]int {
 	return spans
 }
 
+// ContextStart is where the context that holds token i begins: positions of
+// draws are counted from there.
+func (e *Episode) ContextStart(i int) int {
+	start := 0
+	for _, s := range e.Contexts {
+		if s <= i {
+			start = s
+		}
+	}
+	return start
+}
+
 // checkContexts verifies that the contexts follow one another, are all there
 // is, and that none is empty.
 func (e *Episode) checkContexts() error {

@@ -110,6 +110,18 @@ func TestByEpisode(t *testing.T) {
 	}
 }
 
+func TestContextStart(t *testing.T) {
+	e := contextEpisode(0)
+	for i, want := range map[int]int{0: 0, 4: 0, 5: 5, 8: 5, 9: 9, 10: 9} {
+		if got := e.ContextStart(i); got != want {
+			t.Errorf("token %d is in a context that begins at %d, want %d", i, got, want)
+		}
+	}
+	if got := testEpisode(0).ContextStart(4); got != 0 {
+		t.Errorf("the only context begins at %d", got)
+	}
+}
+
 // What parts the contexts of an episode is found, not averaged over.
 func TestPartedContexts(t *testing.T) {
 	b, err := BatchFromEpisodes([]*Episode{contextEpisode(0), contextEpisode(1)})

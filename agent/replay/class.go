@@ -64,14 +64,14 @@ func (c *Class) Say(d engine.Draw) (int32, bool) {
 	if r == nil || d.Turn >= len(r.ep.Turns) {
 		return 0, false
 	}
-	t := &r.ep.Turns[d.Turn]
-	if d.Position < t.Start || d.Position >= t.End {
+	t, at := &r.ep.Turns[d.Turn], r.place(d)
+	if at < t.Start || at >= t.End {
 		return 0, false
 	}
 	r.found.mu.Lock()
 	r.found.draws++
 	r.found.mu.Unlock()
-	return r.ep.Tokens[d.Position], true
+	return r.ep.Tokens[at], true
 }
 
 // Differs implements engine.Teacher.
@@ -90,6 +90,6 @@ func (c *Class) Differs(d engine.Draw, said, drawn int32, margin float64) {
 		margin = 0
 	}
 	r.found.add(Difference{
-		Turn: d.Turn + 1, What: InIDs, At: d.Position, Recorded: fmt.Sprint(said), Replayed: fmt.Sprint(drawn), Margin: margin,
+		Turn: d.Turn + 1, What: InIDs, At: r.place(d), Recorded: fmt.Sprint(said), Replayed: fmt.Sprint(drawn), Margin: margin,
 	})
 }

@@ -1,6 +1,11 @@
 package replay
 
-import "github.com/openmanus/openmanus/data"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/openmanus/openmanus/data"
+)
 
 // compare notes where the episode that was played again is another one than
 // the recorded one. What the engine, the sampler and the server saw on the way
@@ -9,6 +14,7 @@ func (p *play) compare(got *data.Episode) {
 	rec, f := p.rec, &p.found
 	p.messages(got)
 	from := 0
+	cut := false // without a model nobody can say what was shown of an observation
 	for i := range min(len(rec.Turns), len(got.Turns)) {
 		r, g := &rec.Turns[i], &got.Turns[i]
 		turn := i + 1
@@ -30,6 +36,9 @@ func (p *play) compare(got *data.Episode) {
 		if p.withModel() {
 			f.values(turn, InMessages, r.Truncated, g.Truncated)
 		}
+		if cut = cut || r.Truncated; p.withModel() || !cut {
+			f.texts(turn, InMessages, joined(r.Prompt), joined(g.Prompt))
+		}
 	}
 	if n := len(got.Turns); n < len(rec.Turns) {
 		ended := "the end of the episode, " + string(got.Outcome)
@@ -43,6 +52,15 @@ func (p *play) compare(got *data.Episode) {
 	p.server.ended(wholeEpisode)
 	f.values(wholeEpisode, InReward, rec.Reward, got.Reward)
 	f.values(wholeEpisode, InOutcome, rec.Outcome, got.Outcome)
+}
+
+// joined is a prompt as one text.
+func joined(prompt []data.Message) string {
+	var b strings.Builder
+	for _, m := range prompt {
+		fmt.Fprintf(&b, "%s: %s\n", m.Role, m.Content)
+	}
+	return b.String()
 }
 
 // messages compares the conversations. What comes before the first reply is

@@ -65,6 +65,26 @@ func (r *reader) Generate(ctx context.Context, s *engine.Session, ids []int32, p
 	return reply, nil
 }
 
+// Restart implements engine.Restarter.
+func (r *reader) Restart(s *engine.Session) error {
+	if r.inner == nil {
+		return nil
+	}
+	inner, ok := r.inner.(engine.Restarter)
+	if !ok {
+		return errors.New("the engine cannot begin a session's context anew")
+	}
+	return inner.Restart(s)
+}
+
+// place is where a draw stands in the record.
+func (r *reader) place(d engine.Draw) int {
+	if d.Turn >= len(r.ep.Turns) {
+		return d.Position
+	}
+	return r.ep.ContextStart(r.ep.Turns[d.Turn].Start) + d.Position
+}
+
 // given is where the ids before a turn's reply begin.
 func (r *reader) given(turn int) int {
 	if turn == 0 {
@@ -80,13 +100,15 @@ type recordedTemplate struct {
 	context int // tokens that fit into the episode
 }
 
-// Start implements agent.Renderer.
-func (r recordedTemplate) Start([]data.Message) ([]int32, error) {
-	return r.ep.Tokens[:r.ep.Turns[0].Start], nil
-}
+// Start implements agent.Renderer. It begins the first context, or, where
+// prompts are written anew, that of the next turn.
+func (r recordedTemplate) Start([]data.Message) ([]int32, error) { return r.ids() }
 
 // Next implements agent.Renderer.
-func (r recordedTemplate) Next(bool, int32, []data.Message) ([]int32, error) {
+func (r recordedTemplate) Next(bool, int32, []data.Message) ([]int32, error) { return r.ids() }
+
+// ids are those before the next reply.
+func (r recordedTemplate) ids() ([]int32, error) {
 	if r.turn == len(r.ep.Turns) {
 		// It was asked for then too, or the episode has gone another way. What
 		// it gave did not fit, and so is not in the record.

@@ -37,6 +37,8 @@ func TestReplay(t *testing.T) {
 	}{
 		{"as they end", "d.jsonl", []string{"--top-k", "20", "--temperature", "0.8"}},
 		{"wave by wave", "d.jsonl.zst", []string{"--deterministic", "--max-obs-tokens", "60"}},
+		{"prompts written anew", "d.jsonl", []string{"--format", "history", "--history-length", "1"}},
+		{"prompts written anew, wave by wave", "d.jsonl", []string{"--format", "staged", "--history-length", "1", "--deterministic"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -122,6 +124,9 @@ func TestReplayRefuses(t *testing.T) {
 	writeFile(t, dir, "training.jsonl", `{"format":"openmanus-episodes","version":1,"weights":""}`+"\n"+string(rest))
 	writeFile(t, dir, "torn.jsonl", string(text[:len(text)-9]))
 	writeFile(t, dir, "only.jsonl", string(header)+"\n")
+	if code, _, stderr := inProcess(t, dir, rolloutArgs("staged.jsonl", "--format", "staged", "--memory-file", "notes.txt")...); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
 	for _, tt := range []struct {
 		args string
 		code ExitCode
@@ -135,6 +140,7 @@ func TestReplayRefuses(t *testing.T) {
 		{"d.jsonl --model gone", ExitModel, "--no-model to check the rest"},
 		{"d.jsonl --no-model --model m", ExitUsage, "take out one"},
 		{"d.jsonl --margin 2", ExitUsage, "--margin"},
+		{"staged.jsonl", ExitInput, "memory file"},
 		{"torn.jsonl", ExitOK, "the last line is cut off"},
 		{"only.jsonl", ExitOK, ""},
 	} {

@@ -148,9 +148,9 @@ func (t *training) fromDump(ctx context.Context, o *algo.Options) error {
 func (t *training) dumpFits(ctx context.Context) error {
 	c := &t.bundle.Model.Config
 	for i, e := range t.dump.episodes {
-		err := c.CheckIDs(e.Tokens)
-		if err == nil && len(e.Tokens) > c.MaxPositionEmbeddings {
-			err = fmt.Errorf("%d tokens are more than the model's %d positions", len(e.Tokens), c.MaxPositionEmbeddings)
+		var err error
+		for _, span := range e.ContextSpans() {
+			err = errors.Join(err, c.CheckIDs(e.Tokens[span[0]:span[1]]))
 		}
 		if err != nil {
 			return errWith(ExitInput, "set model.path to the model that played", fmt.Errorf("data.from_dump: %s: episode %d: %w", t.dump.path, i, err))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -124,6 +125,45 @@ func TestTrainFromDump(t *testing.T) {
 	}
 	if strings.Contains(stderr, "log-probs of sampling and training differ") {
 		t.Errorf("off policy a gap is no fault:\n%s", stderr)
+	}
+}
+
+// An episode of several contexts may have more tokens than the model has
+// positions: no context of it has.
+func TestDumpOfContextsFits(t *testing.T) {
+	dir := dumpToTrain(t, "--format", "history", "--max-context-tokens", "2000")
+	config := string(read(t, dir, "m/config.json"))
+	const positions = `"max_position_embeddings": `
+	if !strings.Contains(config, positions+"4096") {
+		t.Fatalf("another model than expected:\n%s", config)
+	}
+	longest, whole := 0, 0
+	if _, err := data.ReadSource(t.Context(), filepath.Join(dir, "d.jsonl"), func(e *data.Entry) error {
+		whole = max(whole, len(e.Episode.Tokens))
+		for _, s := range e.Episode.ContextSpans() {
+			longest = max(longest, s[1]-s[0])
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		positions int
+		code      ExitCode
+	}{{longest, ExitOK}, {longest - 1, ExitInput}} {
+		if longest >= whole {
+			t.Fatalf("contexts of up to %d tokens in episodes of up to %d", longest, whole)
+		}
+		n := strconv.Itoa(tt.positions)
+		writeFile(t, dir, "m/config.json", strings.Replace(config, positions+"4096", positions+n, 1))
+		args := []string{"train", "run.toml", "--from-dump", "d.jsonl"}
+		for _, set := range []string{"trainer.total_steps=1", "rollout.max_context_tokens=" + n, "data.max_prompt_tokens=64", "trainer.experiment=p" + n} {
+			args = append(args, "--set", set)
+		}
+		code, _, stderr := inProcess(t, dir, args...)
+		if code != int(tt.code) || code != 0 && !strings.Contains(stderr, "more than the model's "+n+" positions") {
+			t.Errorf("%s positions: exit code %d\n%s", n, code, stderr)
+		}
 	}
 }
 

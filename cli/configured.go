@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/env"
 )
 
 // eval and rollout take the configuration of a run in place of most flags: the
@@ -35,8 +36,12 @@ var rivals = [][]string{
 
 // fillFromConfig sets the flags that the command line leaves to its
 // configuration. Without one it only refuses what would speak of it.
-func (s *State) fillFromConfig(c *cli.Context) error {
+//
+// What no flag says comes back: how servers are treated, and what is tried
+// again.
+func (s *State) fillFromConfig(c *cli.Context) (unflagged, error) {
 	f := flagFaults{}
+	usual := unflaggedOf(configs.Defaults(), configs.DefaultEnv(""))
 	f.oneOf("split", c.String("split"), "val", "train")
 	file := c.Args().First()
 	if file == "" {
@@ -45,21 +50,21 @@ func (s *State) fillFromConfig(c *cli.Context) error {
 				f.add(name, "it speaks of a configuration, and none is given: give CONFIG.toml, or take it out")
 			}
 		}
-		return f.err()
+		return usual, f.err()
 	}
 	if err := f.err(); err != nil {
-		return err
+		return usual, err
 	}
 	cfg, err := s.loadConfig(file, "", c.StringSlice("set"))
 	if err != nil {
-		return err
+		return usual, err
 	}
 	e, err := chooseEnv(cfg, c.String("env"))
 	if err != nil {
-		return err
+		return usual, err
 	}
 	if e.UseSummary {
-		return errWith(ExitInput, "add --set env."+e.Name+".use_summary=false to play with past turns in place of summaries",
+		return usual, errWith(ExitInput, "add --set env."+e.Name+".use_summary=false to play with past turns in place of summaries",
 			fmt.Errorf("%s: environment %s shows summaries (use_summary), which only a run has written", file, e.Name))
 	}
 	tasks := e.ValTasks
@@ -67,12 +72,38 @@ func (s *State) fillFromConfig(c *cli.Context) error {
 		tasks = e.Tasks
 	}
 	if len(tasks) == 0 && !c.IsSet("tasks") {
-		return errWith(ExitInput, "choose the other with --split, or give --tasks", fmt.Errorf("%s: environment %s has no tasks of the split %q", file, e.Name, c.String("split")))
+		return usual, errWith(ExitInput, "choose the other with --split, or give --tasks", fmt.Errorf("%s: environment %s has no tasks of the split %q", file, e.Name, c.String("split")))
 	}
 	if c.IsSet("base-url") && cfg.Agent.MaxObsTokens != 0 && !c.IsSet("max-obs-tokens") {
 		s.Log.Warn("observations are shown whole: an endpoint does not tell its tokens", "agent.max_obs_tokens", cfg.Agent.MaxObsTokens)
 	}
-	return setUnset(c, slices.Concat(whoPlays(cfg, c), playedAs(cfg, e, tasks), serversOf(e), pace(s, cfg, e)))
+	own := unflaggedOf(cfg, e)
+	if c.IsSet("timeout") { // it wins over the limit of every kind of call
+		own.Timeouts = usual.Timeouts
+	}
+	if e.Launch && !c.IsSet("command") {
+		own.Command = e.Command
+	}
+	return own, setUnset(c, slices.Concat(whoPlays(cfg, c), playedAs(cfg, e, tasks), serversOf(e), pace(s, cfg, e)))
+}
+
+// unflagged is what eval and rollout take from a configuration, or else from
+// its defaults, and have no flags for.
+type unflagged struct {
+	Timeouts                                   env.Timeouts
+	Retries                                    int // of create and reset, after the first try
+	MaxInstances, MaxRequests, QuarantineAfter int
+	Attempts, Replays                          int      // of an episode
+	Command                                    []string // of a server that is started, as its words; nil: the flag's
+}
+
+func unflaggedOf(cfg configs.Config, e configs.Env) unflagged {
+	w := worldOf(e)
+	return unflagged{
+		Timeouts: w.Timeouts, Retries: w.Retries,
+		MaxInstances: w.MaxInstances, MaxRequests: w.MaxRequests, QuarantineAfter: w.QuarantineAfter,
+		Attempts: cfg.Agent.EpisodeRetries + 1, Replays: cfg.Agent.EpisodeReplays,
+	}
 }
 
 // chooseEnv is the environment of that name, or the only one there is.
@@ -121,6 +152,7 @@ func serversOf(e configs.Env) []flagValue {
 	flags := []flagValue{
 		{"launch", switchedOn}, {"checkout", e.Checkout}, {"num-servers", fmt.Sprint(e.NumServers)}, {"base-port", fmt.Sprint(e.BasePort)},
 		{"venv", e.Venv}, {"python", e.Python}, {"workdir", e.Workdir}, {"command", strings.Join(e.Command, " ")}, {"start-timeout", number(e.StartTimeoutS)},
+		{"hang-timeout", number(e.HangTimeoutS)},
 	}
 	for _, name := range sortedKeys(e.Environment) {
 		flags = append(flags, flagValue{"environment", name + "=" + e.Environment[name]})

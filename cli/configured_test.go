@@ -3,11 +3,13 @@ package cli
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
+	"github.com/openmanus/openmanus/configs"
 )
 
 const playedRun = `[model]
@@ -90,7 +92,7 @@ func TestFillFromConfig(t *testing.T) {
 			line := append([]string{"-"}, strings.Fields(tt.line)...)
 			got, code, text := parsed(t, line, evalFlags(), func(s *State, c *cli.Context) (evalOptions, error) {
 				s.Stdin = strings.NewReader(tt.text)
-				if err := s.fillFromConfig(c); err != nil {
+				if _, err := s.fillFromConfig(c); err != nil {
 					return evalOptions{}, err
 				}
 				return parseEval(c)
@@ -104,6 +106,73 @@ func TestFillFromConfig(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// What a run's configuration says of its servers holds in eval and rollout too,
+// also where no flag says it.
+func TestServersAsConfigured(t *testing.T) {
+	const more = `[[env]]
+name = "textcraft"
+format = "react"
+tasks = "0-9"
+max_turns = 4
+launch = true
+command = ["sh", "-c", "exec my server {port}"]
+environment = { A = "1,2" }
+base_port = 4000
+hang_timeout_s = 7
+timeout_s = 20
+create_timeout_s = 11
+reset_timeout_s = 12
+step_timeout_s = 13
+observe_timeout_s = 14
+close_timeout_s = 2
+retries = 1
+max_instances = 6
+max_requests = 2
+quarantine_after = 9
+wait_healthy_s = 8
+`
+	text := strings.Replace(playedRun, "[rollout]", "episode_retries = 7\nepisode_replays = 4\n[rollout]", 1)
+	text, _, _ = strings.Cut(text, "[[env]]")
+	text += "[trainer]\ntest_every = 0\nval_before_train = false\n" + more
+	read := func(line string) taskOptions {
+		t.Helper()
+		o, code, words := parsed(t, strings.Fields("- --split train "+line), evalFlags(), func(s *State, c *cli.Context) (evalOptions, error) {
+			s.Stdin = strings.NewReader(text)
+			own, err := s.fillFromConfig(c)
+			if err != nil {
+				return evalOptions{}, err
+			}
+			o, err := parseEval(c)
+			o.Unflagged = own
+			return o, err
+		})
+		if code != ExitOK {
+			t.Fatal(words)
+		}
+		return o.taskOptions
+	}
+	cfg, err := configs.Load("run.toml", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := worldOf(cfg.Env[0])
+	want.Launch = launchOf(cfg.Env[0], "servers")
+	o := read("")
+	if diff := cmp.Diff(want, o.world()); diff != "" {
+		t.Errorf("-run +eval:\n%s", diff)
+	}
+	if u := o.Unflagged; u.Attempts != 8 || u.Replays != 4 {
+		t.Errorf("%d attempts, %d replays", u.Attempts, u.Replays)
+	}
+	o = read("--timeout 3 --command other")
+	if w := o.world(); w.Timeouts.Step != 0 || w.Timeout != 3*time.Second || len(w.Launch.Command) != 1 || w.Retries != 1 {
+		t.Errorf("flags do not win: %+v, command %q", w, w.Launch.Command)
+	}
+	if w := read("--server http://a:1").world(); w.Launch != nil || w.MaxRequests != 2 {
+		t.Errorf("a server instead: %+v", w)
 	}
 }
 

@@ -65,13 +65,15 @@ func parseEval(c *cli.Context) (evalOptions, error) {
 }
 
 func runEval(ctx context.Context, s *State, c *cli.Context) (err error) {
-	if err := s.fillFromConfig(c); err != nil {
+	own, err := s.fillFromConfig(c)
+	if err != nil {
 		return err
 	}
 	o, err := parseEval(c)
 	if err != nil {
 		return err
 	}
+	o.Unflagged = own
 	for _, file := range []string{o.Out, o.Episodes} {
 		if err := s.newFile(file, o.Force); err != nil {
 			return err

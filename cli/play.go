@@ -9,7 +9,6 @@ import (
 	"github.com/openmanus/openmanus/agent/model"
 	"github.com/openmanus/openmanus/agent/openai"
 	"github.com/openmanus/openmanus/agent/rollout"
-	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 )
 
@@ -30,11 +29,7 @@ func (p *playing) close() error { return p.open.close() }
 // closes it, also after an error.
 func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error) {
 	p := &playing{}
-	w, err := s.openWorld(ctx, worldOptions{
-		Name: o.Env, Servers: o.Servers, Recipes: o.Recipes, Vocabulary: o.Vocabulary,
-		Parser: o.Parser, Actions: o.ActionFormat, Timeout: seconds(o.TimeoutS),
-		Launch: o.Launch, Retries: configs.DefaultEnv(o.Env).Retries, WaitHealthy: seconds(o.WaitHealthyS),
-	})
+	w, err := s.openWorld(ctx, o.world())
 	if err != nil {
 		return p, err
 	}
@@ -71,6 +66,22 @@ func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error
 		return p, s.openEndpoint(ctx, p, o)
 	}
 	return p, s.openLocal(ctx, p, o)
+}
+
+// world says how the environment is reached.
+func (o taskOptions) world() worldOptions {
+	u := o.Unflagged
+	w := worldOptions{
+		Name: o.Env, Servers: o.Servers, Launch: o.Launch, Recipes: o.Recipes, Vocabulary: o.Vocabulary,
+		Parser: o.Parser, Actions: o.ActionFormat, Timeout: seconds(o.TimeoutS), Timeouts: u.Timeouts, Retries: u.Retries,
+		MaxInstances: u.MaxInstances, MaxRequests: u.MaxRequests, QuarantineAfter: u.QuarantineAfter,
+		WaitHealthy: seconds(o.WaitHealthyS),
+	}
+	if w.Launch != nil && u.Command != nil { // whose words may have spaces
+		launch := *w.Launch
+		launch.Command, w.Launch = u.Command, &launch
+	}
+	return w
 }
 
 // openLocal loads the model and completes p with an engine on it.
@@ -127,7 +138,7 @@ func (s *State) play(ctx context.Context, p *playing, o taskOptions, more func(*
 	defer bar.Done()
 	ro := rollout.Options{
 		GroupSize: o.Samples, Concurrency: o.Concurrency, Seed: o.Seed, Deterministic: o.Deterministic, Log: s.Log,
-		Replays: configs.Defaults().Agent.EpisodeReplays,
+		Attempts: o.Unflagged.Attempts, Replays: o.Unflagged.Replays,
 		OnProgress: func(pr rollout.Progress) {
 			bar.Set(total-pr.Total+pr.Done, fmt.Sprintf("%d solved", pr.Success)) // those skipped are done
 		},

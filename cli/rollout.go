@@ -59,13 +59,15 @@ func parseRollout(c *cli.Context) (rolloutOptions, error) {
 // --deterministic, so that a rollout that ends early, however it ends, keeps
 // what was played.
 func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
-	if err := s.fillFromConfig(c); err != nil {
+	own, err := s.fillFromConfig(c)
+	if err != nil {
 		return err
 	}
 	o, err := parseRollout(c)
 	if err != nil {
 		return err
 	}
+	o.Unflagged = own
 	if err := s.newFile(o.Dump, o.Force || o.Continue); err != nil {
 		var known *exitError
 		if errors.As(err, &known) && known.code == ExitUsage {

@@ -50,6 +50,7 @@ type taskOptions struct {
 	WaitHealthyS     float64
 	Instruction      string
 	InstructionFile  string
+	Unflagged        unflagged
 }
 
 // list is what the flags ask to play.

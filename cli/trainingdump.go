@@ -37,7 +37,11 @@ func (t *training) openDump(ctx context.Context) error {
 				return err
 			}
 			task, err := e.Task("")
-			t.experts = append(t.experts, task)
+			if anew := ep.Conversations(); len(anew) > 0 {
+				t.experts = append(t.experts, withConversations(task, anew)...)
+			} else {
+				t.experts = append(t.experts, task)
+			}
 			return err
 		}
 		d.episodes = append(d.episodes, ep)
@@ -148,6 +152,9 @@ func (t *training) fromDump(ctx context.Context, o *algo.Options) error {
 func (t *training) dumpFits(ctx context.Context) error {
 	c := &t.bundle.Model.Config
 	for i, e := range t.dump.episodes {
+		if err := e.CheckContexts(); err != nil {
+			return errWith(ExitInput, "record it anew", fmt.Errorf("data.from_dump: %s: episode %d: %w", t.dump.path, i, err))
+		}
 		var err error
 		for _, span := range e.ContextSpans() {
 			err = errors.Join(err, c.CheckIDs(e.Tokens[span[0]:span[1]]))

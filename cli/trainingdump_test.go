@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -147,6 +148,12 @@ func TestDumpOfContextsFits(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	// What an outsider wrote into the file.
+	broken := strings.Replace(string(read(t, dir, "d.jsonl")), `"contexts":[0,`, `"contexts":[0,99999,`, 1)
+	writeFile(t, dir, "broken.jsonl", broken)
+	if code, _, stderr := inProcess(t, dir, "train", "run.toml", "--from-dump", "broken.jsonl"); code != int(ExitInput) || !strings.Contains(stderr, "context") {
+		t.Errorf("contexts beyond the end: exit code %d\n%s", code, stderr)
+	}
 	for _, tt := range []struct {
 		positions int
 		code      ExitCode
@@ -226,7 +233,27 @@ func TestSFTFromDump(t *testing.T) {
 			t.Errorf("%s: %v", name, m)
 		}
 	}
-	code, _, stderr := inProcess(t, dir, "sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.epochs=1", "--set", "sft.dump_success=false", "--set", "sft.dump_min_reward=2")
+
+	// Prompts that were written anew are learned as they were: a row each.
+	anew := dumpToTrain(t, "--format", "history")
+	turns, size := 0, 0
+	if _, err := data.ReadSource(t.Context(), filepath.Join(anew, "d.jsonl"), func(e *data.Entry) error {
+		if e.Episode.Outcome == data.Success {
+			turns += len(e.Episode.Turns)
+			for _, span := range e.Episode.ContextSpans() {
+				size = max(size, span[1]-span[0])
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := inProcess(t, anew, "sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.epochs=1", "--set", "sft.max_length="+strconv.Itoa(size+64)) // a reply of random bytes is longer as a text
+	if want := fmt.Sprintf(`"rows":%d,`, turns); code != 0 || turns <= 6 || !strings.Contains(stderr, want) {
+		t.Errorf("prompts written anew: exit code %d, want %s\n%s", code, want, stderr)
+	}
+
+	code, _, stderr = inProcess(t, dir, "sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.epochs=1", "--set", "sft.dump_success=false", "--set", "sft.dump_min_reward=2")
 	if code != int(ExitInput) || !strings.Contains(stderr, "no episode of d.jsonl is to be learned from") {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}

@@ -201,7 +201,7 @@ func BatchFromEpisodes(episodes []*Episode) (Batch, error) {
 			WeightVersion: e.WeightVersion, Tokens: e.Tokens, Mask: e.Mask, RolloutLogProbs: e.LogProbs,
 			Score: e.Reward, Outcome: e.Outcome, Turns: e.Turns,
 		}
-		if err := errors.Join(r.Validate(), e.checkContexts()); err != nil {
+		if err := errors.Join(r.Validate(), e.CheckContexts()); err != nil {
 			return fail(err)
 		}
 		rows, err := r.cut(e.ContextSpans())

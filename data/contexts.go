@@ -42,9 +42,23 @@ func (e *Episode) ContextStart(i int) int {
 	return start
 }
 
-// checkContexts verifies that the contexts follow one another, are all there
+// Conversations are what the model saw and said, one for each reply, of an
+// episode whose prompts were written anew every turn; nil for others, whose
+// Messages are that.
+func (e *Episode) Conversations() [][]Message {
+	var out [][]Message
+	for _, t := range e.Turns {
+		if len(t.Prompt) == 0 {
+			return nil
+		}
+		out = append(out, append(slices.Clone(t.Prompt), Message{Role: "assistant", Content: t.Text}))
+	}
+	return out
+}
+
+// CheckContexts verifies that the contexts follow one another, are all there
 // is, and that none is empty.
-func (e *Episode) checkContexts() error {
+func (e *Episode) CheckContexts() error {
 	if len(e.Contexts) > 0 && e.Contexts[0] != 0 {
 		return fmt.Errorf("its first context begins at token %d", e.Contexts[0])
 	}

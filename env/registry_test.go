@@ -118,7 +118,7 @@ func TestSpecs(t *testing.T) {
 		"sheet":     {turns: 15, cumulative: true, failure: 0.99, success: 1, greeting: "ok"},
 		"sqlgym":    {turns: 1, instances: 8, one: true, deterministic: true, failure: 0, success: 1, greeting: "ok"},
 		"textcraft": {turns: 20, deterministic: true, failure: 0.99, success: 1, greeting: "This is environment TextCraft."},
-		"todo":      {turns: 15, cumulative: true, failure: 0.99, success: 1, greeting: "ok"},
+		"todo":      {turns: 15, instances: 1, cumulative: true, failure: 0.99, success: 1, greeting: "ok"},
 		"weather":   {turns: 10, cumulative: true, failure: 0.99, success: 1, greeting: "ok"},
 		"webarena":  {turns: 25, failure: 0, success: 1, greeting: "ok"},
 		"webshop":   {turns: 10, instances: 8000, failure: 0.99, success: 1, greeting: "ok"},

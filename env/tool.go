@@ -27,6 +27,7 @@ type toolEnv struct {
 	example string // an action
 	tasks   int
 	turns   int
+	most    int                      // instances a server holds; 0: any number
 	answer  func(text string) string // under the format tool_call
 }
 
@@ -44,6 +45,7 @@ func (e toolEnv) register() {
 		MaxTurns:      e.turns,
 		TaskIDPrefix:  []string{e.name + "_"},
 		IndexValid:    below(e.tasks, "goals"),
+		MaxInstances:  e.most,
 		Cumulative:    true,
 		Greeting:      "ok",
 	})

@@ -237,7 +237,7 @@ func TestWorldFollowsRestarts(t *testing.T) {
 		t.Error(err)
 	}
 	// The pool's own probe may have found the server before its supervisor says so.
-	for range 1000 {
+	for range 6000 {
 		if strings.Contains(ts.err.String(), "environment server started again") {
 			return
 		}

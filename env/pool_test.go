@@ -145,7 +145,7 @@ func acquire(t *testing.T, p *Pool) *Lease {
 // until waits for what other goroutines bring about.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("never happened: " + what)
 		}

@@ -232,7 +232,7 @@ func TestCloseWithRequestsInFlight(t *testing.T) {
 		t.Fatalf("the request did not hang: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := s.Close(ctx); err != nil {
 		t.Error(err)

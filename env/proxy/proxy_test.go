@@ -390,7 +390,7 @@ func TestCancellation(t *testing.T) {
 	}
 	select {
 	case <-left:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the server was not told")
 	}
 

@@ -84,7 +84,7 @@ func alive(pid int) bool {
 // eventually waits for something that must come.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for range 3000 {
+	for range 6000 {
 		if is() {
 			return
 		}

@@ -19,7 +19,7 @@ import (
 // ends it.
 func gone(t *testing.T, pids []int) {
 	t.Helper()
-	for range 1500 {
+	for range 6000 {
 		left := false
 		for _, pid := range pids {
 			left = left || alive(pid)

@@ -37,11 +37,7 @@ func (t *training) openDump(ctx context.Context) error {
 				return err
 			}
 			task, err := e.Task("")
-			if anew := ep.Conversations(); len(anew) > 0 {
-				t.experts = append(t.experts, withConversations(task, anew)...)
-			} else {
-				t.experts = append(t.experts, task)
-			}
+			t.experts = append(t.experts, withConversations(task, ep.Told())...)
 			return err
 		}
 		d.episodes = append(d.episodes, ep)

@@ -42,10 +42,10 @@ func (e *Episode) ContextStart(i int) int {
 	return start
 }
 
-// Conversations are what the model saw and said, one for each reply, of an
+// anew are what the model saw and said, one for each reply, of an
 // episode whose prompts were written anew every turn; nil for others, whose
 // Messages are that.
-func (e *Episode) Conversations() [][]Message {
+func (e *Episode) anew() [][]Message {
 	var out [][]Message
 	for _, t := range e.Turns {
 		if len(t.Prompt) == 0 {

@@ -92,13 +92,37 @@ func (c *ConvertCounts) row(e *Entry, w RecordWriter, o *ConvertOptions) error {
 	}
 	r := e.Record
 	if r == nil {
-		r = RecordOf(e.Episode)
-	} else if e.Line > 0 { // a parquet file's rows stay as they are
+		return c.episode(e.Episode, w)
+	}
+	if e.Line > 0 { // a parquet file's rows stay as they are
 		r.Complete(&task)
 	}
 	c.Written++
 	c.Tasks.Add(task.Env, task.Index)
 	return w.Write(r)
+}
+
+// episode writes an episode: a row, or one for each reply where prompts were
+// written anew, since no conversation holds them all.
+func (c *ConvertCounts) episode(e *Episode, w RecordWriter) error {
+	c.Tasks.Add(e.Task.Env, e.Task.Index)
+	for _, messages := range e.Told() {
+		row := *e
+		row.Messages = messages
+		c.Written++
+		if err := w.Write(RecordOf(&row)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Told are the conversations that an episode is learned from.
+func (e *Episode) Told() [][]Message {
+	if anew := e.anew(); len(anew) > 0 {
+		return anew
+	}
+	return [][]Message{e.Messages}
 }
 
 // Refuses says why a row is left out, "" if it is not.
@@ -141,16 +165,33 @@ func (o *ConvertOptions) refuses(e *Entry, t *Task) (string, error) {
 	return "", fmt.Errorf("%w: %s has %d tokens, more than %d", ErrOverlong, t.ID, n, o.MaxTokens)
 }
 
-func (o *ConvertOptions) tokens(e *Entry, t *Task) (int, error) {
-	switch {
-	case o.Tokens != nil && len(t.Conversation) > 0:
-		return o.Tokens(t.Conversation)
-	case o.Tokens != nil:
-		return 0, nil
-	case e.Episode != nil:
-		return len(e.Episode.Tokens), nil
+// tokens is the length of what is learned from, of the longest where that is
+// several conversations.
+func (o *ConvertOptions) tokens(e *Entry, t *Task) (longest int, err error) {
+	told := [][]Message{t.Conversation}
+	if e.Episode != nil {
+		told = e.Episode.Told()
 	}
-	return 0, ErrNoTokens
+	switch {
+	case o.Tokens != nil:
+		for _, messages := range told {
+			if len(messages) == 0 {
+				continue
+			}
+			n, err := o.Tokens(messages)
+			if err != nil {
+				return 0, err
+			}
+			longest = max(longest, n)
+		}
+	case e.Episode != nil:
+		for _, span := range e.Episode.ContextSpans() {
+			longest = max(longest, span[1]-span[0])
+		}
+	default:
+		return 0, ErrNoTokens
+	}
+	return longest, nil
 }
 
 func teaches(messages []Message) bool {

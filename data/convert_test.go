@@ -81,6 +81,45 @@ func TestConvertChooses(t *testing.T) {
 	}
 }
 
+// Where prompts were written anew every reply is a row, behind the prompt it
+// was given to, and the longest of them is what may be too long.
+func TestConvertPromptsWrittenAnew(t *testing.T) {
+	prompt := func(text string) []Message { return []Message{{Role: "user", Content: text}} }
+	e := &Episode{
+		Task: Task{ID: "maze_3", Env: "maze", Index: 3}, Outcome: Success, Reward: 1, Contexts: []int{0, 4},
+		Tokens: make([]int32, 9), Mask: make([]uint8, 9), LogProbs: make([]float32, 9),
+		Turns:    []Turn{{Start: 2, End: 4, Text: "a", Prompt: prompt("first")}, {Start: 7, End: 9, Text: "b", Prompt: prompt("first, then a")}},
+		Messages: []Message{{Role: "user", Content: "o"}, {Role: "assistant", Content: "a"}, {Role: "user", Content: "p"}, {Role: "assistant", Content: "b"}},
+	}
+	path := filepath.Join(t.TempDir(), "d.jsonl")
+	if err := WriteDump(path, DumpHeader{}, []*Episode{e}); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	c, err := Convert(t.Context(), []string{path}, NewRecordWriter(&b, Layout{Format: LinesFile}), ConvertOptions{MaxTokens: 5})
+	if err != nil || c.Read != 1 || c.Written != 2 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	tasks, err := LoadTasks(t.Context(), write(t, "x.jsonl", b.String()), LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, task := range tasks {
+		got = append(got, task.ID)
+		for _, m := range task.Conversation {
+			got = append(got, m.Role+" "+m.Content)
+		}
+	}
+	want := []string{"maze_3", "user first", "assistant a", "maze_3", "user first, then a", "assistant b"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+	if _, err := Convert(t.Context(), []string{path}, NewRecordWriter(io.Discard, Layout{Format: LinesFile}), ConvertOptions{MaxTokens: 4}); !errors.Is(err, ErrOverlong) {
+		t.Errorf("a context of five tokens: %v", err)
+	}
+}
+
 func TestConvertRefuses(t *testing.T) {
 	row := write(t, "x.jsonl", `{"item_id":"a_1"}`+"\n"+`{"item_id":"a_2","conversations":[{"from":"human","value":"x"}]}`)
 	zero := 0.0

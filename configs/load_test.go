@@ -145,6 +145,8 @@ func TestLoadFaults(t *testing.T) {
 		{"score of maze", minimal, []string{"reward.signal=env_score"}, "--set: reward.signal: maze keeps no score"},
 		{"upstream name", "[trainer]\nsave_freq=1\n", nil, "run.toml:2: trainer.save_freq: this key has another place here: write trainer.save_every"},
 		{"other section", "[trainer]\nlr=1\n", nil, "run.toml:2: trainer.lr: unknown key; did you mean actor.optim.lr?"},
+		{"a section's name", "[modl]\npath='m'\n", nil, "run.toml:1: modl: unknown key; did you mean [model]?"},
+		{"a section's name in another", "[actor.optm]\nlr=1\n", nil, "run.toml:1: actor.optm: unknown key; did you mean [actor.optim]?"},
 		{"infinite", "[actor.optim]\nlr=inf\n", nil, "run.toml:2: actor.optim.lr: +Inf is not allowed"},
 		{"date", "[trainer]\nexperiment=2026-01-01\n", nil, "run.toml:2: trainer.experiment: 2026-01-01"},
 		{"leaves the folder", "[trainer]\nexperiment='../up'\n", nil, `run.toml:2: trainer.experiment: "../up" is not allowed`},

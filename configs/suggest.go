@@ -1,6 +1,9 @@
 package configs
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Nearest returns the candidate with the smallest edit distance to word, or ""
 // where none is near enough to be what was meant.
@@ -18,7 +21,8 @@ func Nearest(word string, candidates []string) string {
 }
 
 // suggestKey returns the known key that an unknown one most likely meant: the
-// same last name in another section, or a name a few letters away.
+// same last name in another section, or a name a few letters away, which may
+// be that of a section.
 func suggestKey(key string) string {
 	var names []string
 	for _, e := range table {
@@ -35,7 +39,27 @@ func suggestKey(key string) string {
 			return n
 		}
 	}
+	if n := Nearest(key, sectionNames()); n != "" && !strings.HasPrefix(key, n+".") {
+		return "[" + n + "]"
+	}
 	return ""
+}
+
+// sectionNames are the sections whose keys are there, in the order of the
+// table.
+func sectionNames() []string {
+	var names []string
+	for _, e := range table {
+		for at := sectionOf(e.name); e.status == Ready; at = sectionOf(at) {
+			if !slices.Contains(names, at) {
+				names = append(names, at)
+			}
+			if !strings.Contains(at, ".") {
+				break
+			}
+		}
+	}
+	return names
 }
 
 // distance is the number of letters to insert, delete, replace or swap with

@@ -91,3 +91,20 @@ func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 		t.Errorf("%d episodes were drawn of 4", len(spans))
 	}
 }
+
+// The baseline of remax is what a greedy episode was paid in all its contexts.
+func TestGreedyScoresOfContexts(t *testing.T) {
+	rows := specRows("a", "b", "c", "d")[:2]
+	rows[0].Rewards = []float32{.5, 0, .25, 0, 1}
+	rows[1].Rewards = []float32{0, 0, 0, 0, -2}
+	for i := range rows {
+		rows[i].Tokens = make([]int32, len(rows[i].Mask))
+	}
+	cut := append(parted(rows[0], 2, 2, 1), parted(rows[1], 4, 1)...)
+	want := map[string]float64{"a": 1.75, "b": -2}
+	for name, list := range map[string][]data.Row{"whole": rows, "parted": cut} {
+		if d := cmp.Diff(want, greedyScores(list)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+}

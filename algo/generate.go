@@ -142,10 +142,7 @@ func (t *Trainer) baselines(ctx context.Context, step int, tasks []data.Task, o 
 	if err != nil {
 		return nil, fmt.Errorf("greedy episodes: %w", err)
 	}
-	scores := map[string]float64{}
-	for i := range greedy {
-		scores[greedy[i].UID] = greedy[i].RewardSum()
-	}
+	scores := greedyScores(greedy)
 	var kept []data.Row
 	for _, r := range rows {
 		baseline, known := scores[r.UID]
@@ -157,6 +154,16 @@ func (t *Trainer) baselines(ctx context.Context, step int, tasks []data.Task, o 
 	}
 	m[track.WithoutBaseline] += float64(len(rows) - len(kept))
 	return kept, nil
+}
+
+// greedyScores are what the one episode of each task was paid, by the task's
+// uid. Its reward may lie on several contexts.
+func greedyScores(rows []data.Row) map[string]float64 {
+	scores := map[string]float64{}
+	for i := range rows {
+		scores[rows[i].UID] += rows[i].RewardSum()
+	}
+	return scores
 }
 
 // engineMetrics says how well the engine was used between two counts.

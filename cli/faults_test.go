@@ -42,6 +42,7 @@ func TestTrainError(t *testing.T) {
 		{"engine", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EngineError, Failed: 4, Total: 4}), ExitNative, ""},
 		{"native", fmt.Errorf("step 3: %w", &torch.Error{Op: "matmul", Msg: "out of memory"}), ExitNative, "the same command goes on"},
 		{"diverged", fmt.Errorf("step 3: %w", &algo.DivergedError{Steps: 3, Last: &algo.NotFiniteError{What: "loss"}}), ExitDiverged, "the last checkpoint"},
+		{"not finite", fmt.Errorf("validation (after): %w", &algo.NotFiniteError{What: "loss of the validation"}), ExitDiverged, "lower the learning rate"},
 		{"gap", &algo.GapError{}, ExitCheck, ""},
 		{"prompt", fmt.Errorf("step 1: %w", &agent.PromptError{Key: agent.MaxPromptKey}), ExitInput, "raise data.max_prompt_tokens"},
 		{"context", fmt.Errorf("step 1: %w", &agent.PromptError{Key: agent.MaxContextKey}), ExitInput, "raise rollout.max_context_tokens"},
@@ -53,6 +54,19 @@ func TestTrainError(t *testing.T) {
 				t.Errorf("exit code %d, %q; want %d, %q", got, err, c.want, c.hint)
 			}
 		})
+	}
+}
+
+// What reading ends with is told apart as what a run ends with is.
+func TestReadingError(t *testing.T) {
+	for want, err := range map[ExitCode]error{
+		ExitDiverged: &algo.DivergedError{Steps: 3, Last: &algo.NotFiniteError{What: "loss"}},
+		ExitNative:   &torch.Error{Op: "matmul", Msg: "out of memory"},
+	} {
+		got := readingError(fmt.Errorf("supervised step 4: %w", err))
+		if codeOf(t.Context(), got) != want || strings.Contains(got.Error(), "model.fresh.walk_lr") != (want == ExitDiverged) {
+			t.Errorf("exit code %d, %q; want %d", codeOf(t.Context(), got), got, want)
+		}
 	}
 }
 

@@ -147,11 +147,20 @@ func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 		return errWith(ExitDisk, "make room or set trainer.output_dir; the same command then begins anew", err)
 	}
 	if err != nil {
-		return errWith(ExitNative, "", fmt.Errorf("reading: %w", err))
+		return readingError(err)
 	}
 	t.s.Log.Info("the fresh model has read its walks", "walks", counts.Rows, "tokens", counts.Tokens, "loss", loss,
 		"seconds", time.Since(began).Seconds())
 	return nil
+}
+
+// readingError gives an error of reading its exit code.
+func readingError(err error) error {
+	err = fmt.Errorf("reading: %w", err)
+	if diverged := new(*algo.DivergedError); errors.As(err, diverged) {
+		return errWith(ExitDiverged, "the learning rate of reading is model.fresh.walk_lr", err)
+	}
+	return errWith(ExitNative, "", err)
 }
 
 // readingMetrics are those of a supervised step under the names of reading:

@@ -133,6 +133,7 @@ func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error)
 // trainError gives an error of a run its exit code.
 func trainError(run *openedRun, err error) error {
 	var diverged *algo.DivergedError
+	var notFinite *algo.NotFiniteError
 	var gap *algo.GapError
 	var failed *rollout.FailedError
 	var prompt *agent.PromptError
@@ -149,6 +150,8 @@ func trainError(run *openedRun, err error) error {
 		return errWith(ExitNative, "the same command goes on from the last checkpoint", err)
 	case errors.As(err, &diverged):
 		return errWith(ExitDiverged, "the last checkpoint in "+run.folder.Checkpoints()+" is from before; the batches are in "+run.folder.BadSteps(), err)
+	case errors.As(err, &notFinite):
+		return errWith(ExitDiverged, "lower the learning rate, or compute in float32 (model.compute_dtype)", err)
 	case errors.As(err, &gap):
 		return errWith(ExitCheck, "", err)
 	case errors.As(err, &prompt):

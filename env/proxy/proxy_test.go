@@ -219,7 +219,7 @@ func TestCountsAgree(t *testing.T) {
 			s := serve(t, h, "500:0.05,503:0.05,hang:0.015,truncate:0.08,reset:0.08,seed=11", &journal)
 			// A busy machine must not keep a call waiting so long that its client
 			// gives up: that would look like a hang.
-			c := play(t, name, s.URL, 60, 4*time.Second)
+			c := play(t, name, s.URL, 60, 10*time.Second)
 			got := s.Counts()
 			if diff := cmp.Diff(got.Faults, c.faults); diff != "" {
 				t.Errorf("injected (-) and seen (+) differ:\n%s", diff)

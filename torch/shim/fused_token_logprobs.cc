@@ -144,6 +144,20 @@ void forward_rows(const at::Tensor &hidden, const at::Tensor &weight, const at::
   });
 }
 
+// d · weight, summed over the vocabulary in blocks: some BLAS add up its tens of thousands of terms one after the other,
+// and then round a float32 sum four times as coarsely as others do.
+at::Tensor times_weight(const at::Tensor &d, const at::Tensor &weight) {
+  constexpr int64_t block = 4096;
+  const int64_t n = weight.size(0);
+  if (n <= block || d.scalar_type() != at::kFloat) return at::mm(d, weight);
+  at::Tensor sum = at::mm(d.slice(1, 0, block), weight.slice(0, 0, block));
+  for (int64_t from = block; from < n; from += block) {
+    const int64_t to = std::min(n, from + block);
+    sum.add_(at::mm(d.slice(1, from, to), weight.slice(0, from, to)));
+  }
+  return sum;
+}
+
 // The gradients of hidden, weight and bias; those of weight and bias, which every row adds to, are summed in float32.
 struct Gradients {
   at::Tensor hidden, weight, bias;
@@ -173,7 +187,7 @@ Gradients backward_rows(const at::Tensor &hidden, const at::Tensor &weight, cons
       d = gradient_aten(d, temperature, sums.slice(0, b, e), targets.slice(0, b, e).to(d.device()), g.slice(0, b, e),
                         h.slice(0, b, e));
     }
-    if (want_hidden) out.hidden.slice(0, b, e).copy_(at::mm(d, weight));
+    if (want_hidden) out.hidden.slice(0, b, e).copy_(times_weight(d, weight));
     if (want_bias) out.bias.add_(d.sum(0, false, type));
     if (!want_weight) return;
     const at::Tensor rows = hidden.slice(0, b, e);

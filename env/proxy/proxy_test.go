@@ -400,7 +400,10 @@ func TestCancellation(t *testing.T) {
 		_, err := get(hanging.URL + "/step")
 		asked <- err
 	}()
-	for hanging.Counts().Faults["hang"] == 0 {
+	for deadline := time.Now().Add(time.Minute); hanging.Counts().Faults["hang"] == 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("no hang was injected within a minute")
+		}
 		time.Sleep(time.Millisecond)
 	}
 	if err := hanging.Close(context.Background()); err != nil {

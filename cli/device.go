@@ -17,21 +17,38 @@ func ShortWaits(s *State) {
 
 // openThread starts the thread of the device a user named.
 func (s *State) openThread(name string) (*torch.Thread, error) {
-	var device torch.Device
-	var err error
-	if name == "auto" || name == "" {
-		var note string
-		if device, note = torch.AutoDevice(); note != "" {
-			s.Log.Warn(note)
+	device, err := namedDevice(name)
+	if err != nil {
+		return nil, err
+	}
+	if isAuto(name) {
+		var why error
+		if device, why = torch.AutoDevice(); why != nil {
+			s.Log.Warn("using the cpu, though there is a GPU", "why", why)
+		} else {
+			s.Log.Info("device", "name", device.String())
 		}
-	} else if device, err = torch.ParseDevice(name); err != nil {
-		return nil, errWith(ExitNative, "", fmt.Errorf("device %s: %w", name, err))
 	}
 	t, err := torch.NewThread(device)
 	if err != nil {
 		return nil, errWith(ExitNative, "", fmt.Errorf("device %s: %w", device, err))
 	}
 	return t, nil
+}
+
+func isAuto(name string) bool { return name == "auto" || name == "" }
+
+// namedDevice is the device a user named, the CPU for auto. One that is not
+// there is an error.
+func namedDevice(name string) (torch.Device, error) {
+	if isAuto(name) {
+		return torch.Device{}, nil
+	}
+	device, err := torch.ParseDevice(name)
+	if err != nil {
+		return device, errWith(ExitNative, "", fmt.Errorf("device %s: %w", name, err))
+	}
+	return device, nil
 }
 
 // dtypeOf maps a number format of the command line or the configuration.

@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,13 +54,20 @@ func ParseDevice(s string) (Device, error) {
 	return Device{}, fmt.Errorf("torch: unknown device %q; use cpu, cuda, cuda:N or auto", s)
 }
 
-// AutoDevice picks the first GPU where there is one and the CPU elsewhere. The note says which and why, for the log.
-func AutoDevice() (Device, string) {
+// AutoDevice picks the first GPU where there is one and the CPU elsewhere. The error says why it is the CPU; a machine
+// without a GPU has nothing to say.
+func AutoDevice() (Device, error) {
 	d, err := cudaDevice(0)
-	if err != nil {
-		return Device{}, "using the cpu: " + err.Error()
+	if err != nil && !hasGPU() {
+		err = nil
 	}
-	return d, "using " + d.String()
+	return d, err
+}
+
+// hasGPU reports whether NVIDIA's driver shows a GPU, usable or not.
+func hasGPU() bool {
+	found, _ := filepath.Glob("/dev/nvidia[0-9]*") // the pattern is well formed
+	return len(found) > 0
 }
 
 func cudaDevice(i int) (Device, error) {

@@ -185,8 +185,8 @@ func TestWithoutServer(t *testing.T) {
 	url := gone.URL
 	gone.Close()
 	for _, args := range [][]string{
-		{"eval", "--model", "none", "--env", "maze", "--server", url, "--tasks", "1,2", "--quiet"},
-		{"rollout", "--model", "none", "--env", "maze", "--server", url, "--tasks", "1,2", "--quiet", "--dump", "d.jsonl"},
+		{"eval", "--model", ".", "--env", "maze", "--server", url, "--tasks", "1,2", "--quiet"},
+		{"rollout", "--model", ".", "--env", "maze", "--server", url, "--tasks", "1,2", "--quiet", "--dump", "d.jsonl"},
 		{"train", "--set", "env.maze.servers=" + url, "--quiet"},
 	} {
 		ts := newTestState(t, args...) // waits two minutes for servers that go down later

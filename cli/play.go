@@ -25,10 +25,16 @@ type playing struct {
 
 func (p *playing) close() error { return p.open.close() }
 
-// openPlaying opens the environment and the tasks before the model. The caller
-// closes it, also after an error.
+// openPlaying opens the environment and the tasks before the model, which must
+// be there before a server is started. The caller closes it, also after an
+// error.
 func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error) {
 	p := &playing{}
+	if o.Endpoint == nil {
+		if err := s.modelIsThere("--model", o.Model); err != nil {
+			return p, err
+		}
+	}
 	w, err := s.openWorld(ctx, o.world())
 	if err != nil {
 		return p, err

@@ -18,16 +18,13 @@ func (t *training) checkModels() error {
 	}
 	for _, p := range []struct{ key, path string }{
 		{"model.path", cfg.Model.Path}, {"model.tokenizer_path", cfg.Model.TokenizerPath}, {"ref.path", cfg.Ref.Path},
+		{"critic.path", cfg.Critic.Path},
 	} {
 		if p.path == "" {
 			continue
 		}
-		if _, err := t.s.Stat(p.path); err != nil {
-			hint := ""
-			if errors.Is(err, fs.ErrNotExist) {
-				hint = "give the path of a Hugging Face folder or of a .gguf file"
-			}
-			return errWith(ExitModel, hint, fmt.Errorf("%s: %w", p.key, err))
+		if err := t.s.modelIsThere(p.key, p.path); err != nil {
+			return err
 		}
 	}
 	if cfg.Ref.Path == "" || cfg.Model.Path == "" || t.mode == supervised {
@@ -48,4 +45,17 @@ func (t *training) checkModels() error {
 		err = fmt.Errorf("ref.path: the reference has %d positions, rollout.max_context_tokens is %d", r.MaxPositionEmbeddings, cfg.Rollout.MaxContextTokens)
 	}
 	return errWith(ExitModel, "a reference is another state of the same model", err)
+}
+
+// modelIsThere refuses a path where there is nothing. key is what the user named it by.
+func (s *State) modelIsThere(key, path string) error {
+	_, err := s.Stat(path)
+	if err == nil {
+		return nil
+	}
+	hint := ""
+	if errors.Is(err, fs.ErrNotExist) {
+		hint = "give the path of a Hugging Face folder or of a .gguf file"
+	}
+	return errWith(ExitModel, hint, fmt.Errorf("%s: %w", key, err))
 }

@@ -19,6 +19,7 @@ func TestCheckModels(t *testing.T) {
 		{"no model", func(c *configs.Config) { c.Model.Path = "nowhere" }, "model.path: "},
 		{"no tokenizer", func(c *configs.Config) { c.Model.TokenizerPath = "nowhere" }, "model.tokenizer_path: "},
 		{"no reference", func(c *configs.Config) { c.Ref.Path = "nowhere" }, "ref.path: "},
+		{"no critic", func(c *configs.Config) { c.Critic.Path = "nowhere" }, "critic.path: "},
 		{"the same model as reference", func(c *configs.Config) { c.Ref.Path = tiny }, ""},
 		{"a reference with another vocabulary", func(c *configs.Config) { c.Ref.Path = tinyModel(t) }, "in its vocabulary"},
 		{"a reference that is too short", func(c *configs.Config) {

@@ -53,12 +53,24 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// A model that is not there is named before a server is asked or started.
+func TestWithoutModel(t *testing.T) {
+	var asked atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Store(true) }))
+	defer server.Close()
+	ts := newTestState(t, "eval", "--model", "none", "--env", "maze", "--server", server.URL, "--tasks", "1", "--quiet")
+	if code := Main(ts.State); code != int(ExitModel) || asked.Load() {
+		t.Errorf("exit code %d, server asked: %t", code, asked.Load())
+	}
+	mustContain(t, "stderr", ts.err.String(), "--model: ", "none")
+}
+
 // The built-in textcraft has as many tasks as its book; an index beyond would
 // be one of them again.
 func TestIndexBeyondTheBook(t *testing.T) {
 	n := builtin.OwnBook().Len()
 	for _, index := range []int{n - 1, n} {
-		ts := newTestState(t, "eval", "--model", "none", "--env", "textcraft", "--tasks", strconv.Itoa(index), "--quiet")
+		ts := newTestState(t, "eval", "--model", ".", "--env", "textcraft", "--tasks", strconv.Itoa(index), "--quiet")
 		code := Main(ts.State)
 		if beyond := index == n; beyond != strings.Contains(ts.err.String(), fmt.Sprintf("has tasks 0 to %d", n-1)) || beyond != (code == int(ExitInput)) {
 			t.Errorf("task %d of %d: exit code %d: %s", index, n, code, ts.err.String())

@@ -440,7 +440,7 @@ func checkNext(t *testing.T, r *docRun) {
 		}
 		args := words[1:]
 		if args[0] == "eval" {
-			args = append(args, "--max-new-tokens", "8")
+			args = slices.Insert(args, 1, "--max-new-tokens", "8")
 		}
 		if code, _, stderr := inProcess(t, r.dir, args...); code != 0 {
 			t.Errorf("%q: exit code %d\n%s", words, code, stderr)

@@ -101,7 +101,8 @@ func TestTrainingInContexts(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
-	mustContain(t, "what to do next", stdout, "--format history")
+	mustContain(t, "what to do next", stdout, "runs/tiny/config.toml\n")
+	mustContain(t, "the configuration it names", one(t, dir, "runs/tiny/config.toml"), `format = "history"`)
 	for _, name := range []string{"step_1", "val_after_maze"} {
 		r, err := data.OpenDump(filepath.Join(dir, "runs/tiny/rollouts", name+".jsonl"))
 		if err != nil {

@@ -8,21 +8,21 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// evalAgain are the flags with which `openmanus eval` plays the validation
-// tasks of an environment, or else its training tasks, the way a run validates.
-// Those that would repeat a default are left out.
-func evalAgain(actor string, cfg configs.Config, e configs.Env) []string {
-	tasks := e.ValTasks
-	if len(tasks) == 0 {
-		tasks = e.Tasks
+// evalAgain are the words with which `openmanus eval` plays an environment of a
+// run the way the run validates: its validation tasks, or else its training
+// tasks. config is the file in the run's folder.
+func evalAgain(config, actor string, cfg configs.Config, e configs.Env) []string {
+	words := []string{"--model", quoted(actor)}
+	if len(cfg.Env) > 1 {
+		words = append(words, "--env", e.Name)
 	}
-	flags := []string{"--model", quoted(actor)}
-	for _, f := range playedAs(cfg, e, tasks) {
-		if flags = append(flags, "--"+f.name); f.value != switchedOn {
-			flags = append(flags, quoted(f.value))
-		}
+	if len(e.ValTasks) == 0 {
+		words = append(words, "--split", "train")
 	}
-	return flags
+	if e.UseSummary { // only a run writes summaries
+		words = append(words, "--set", "env."+e.Name+".use_summary=false")
+	}
+	return append(words, quoted(config))
 }
 
 // flagValue is a flag that a configuration stands for.

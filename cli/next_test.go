@@ -50,9 +50,16 @@ func shellLines(text string) [][]string {
 	return lines
 }
 
-// What a run says to do next plays as the run validated: every setting that
-// decides about episodes arrives in eval, through a shell.
-func TestEvalAgain(t *testing.T) {
+func tasksToPlay(e configs.Env) []string {
+	if len(e.ValTasks) > 0 {
+		return e.ValTasks
+	}
+	return e.Tasks
+}
+
+// Every setting that decides about episodes has a flag of eval that says the
+// same, through a shell as well.
+func TestPlayedAs(t *testing.T) {
 	base := "[model]\npath='m'\ncompute_dtype='float32'\n[agent]\nmax_obs_tokens=0\n[rollout]\nmax_new_tokens=512\nmax_context_tokens=4097\n[rollout.val]\ntemperature=1\n[[env]]\n"
 	for _, c := range []struct {
 		name, toml string
@@ -94,7 +101,13 @@ func TestEvalAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			lines := shellLines(strings.Join(evalAgain("an actor", cfg, cfg.Env[0]), " ") + "\n")
+			words := []string{"--model", quoted("an actor")}
+			for _, f := range playedAs(cfg, cfg.Env[0], tasksToPlay(cfg.Env[0])) {
+				if words = append(words, "--"+f.name); f.value != switchedOn {
+					words = append(words, quoted(f.value))
+				}
+			}
+			lines := shellLines(strings.Join(words, " ") + "\n")
 			if len(lines) != 1 {
 				t.Fatalf("%d lines: %q", len(lines), lines)
 			}
@@ -115,6 +128,29 @@ func TestEvalAgain(t *testing.T) {
 			}
 			if o.Model != "an actor" || o.Env != cfg.Env[0].Name || o.MaxTurns != 3 || !c.check(o) {
 				t.Errorf("eval takes %q as %+v", lines[0], o)
+			}
+		})
+	}
+}
+
+// What a run says to do next is eval with its configuration; what the
+// configuration leaves open is said.
+func TestEvalAgain(t *testing.T) {
+	maze := configs.Env{Name: "maze", ValTasks: []string{"0"}}
+	words := configs.Env{Name: "wordle", UseSummary: true}
+	for _, c := range []struct {
+		name string
+		envs []configs.Env
+		i    int
+		want string
+	}{
+		{"one", []configs.Env{maze}, 0, "--model 'an actor' run/config.toml"},
+		{"several, no validation, summaries", []configs.Env{maze, words}, 1,
+			"--model 'an actor' --env wordle --split train --set env.wordle.use_summary=false run/config.toml"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := strings.Join(evalAgain("run/config.toml", "an actor", configs.Config{Env: c.envs}, c.envs[c.i]), " "); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
 	}

@@ -15,16 +15,15 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 // outcomeTable shows the validations of a run, with 95 % Wilson intervals of
 // the success rates (Wilson 1927).
 func outcomeTable(validations []algo.Validation) string {
-	if len(validations) == 0 {
-		return ""
-	}
 	var b strings.Builder
 	row := func(cells ...string) {
 		fmt.Fprintf(&b, "  %-12s %-10s %9s  %-15s %9s %9s %9s\n", cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], cells[6])
 	}
-	row("when", "env", "success", "95% interval", "score", "turns", "episodes")
 	for _, v := range validations {
 		for _, r := range resultsOf(v) {
+			if b.Len() == 0 {
+				row("when", "env", "success", "95% interval", "score", "turns", "episodes")
+			}
 			lo, hi := wilson(r.success, r.episodes)
 			row(v.Label, r.env, fmt.Sprintf("%.3f", r.success), fmt.Sprintf("%.3f - %.3f", lo, hi),
 				fmt.Sprintf("%.3f", r.score), fmt.Sprintf("%.1f", r.turns), fmt.Sprintf("%.0f", r.episodes))

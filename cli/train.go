@@ -86,6 +86,9 @@ func runTrain(ctx context.Context, s *State, c *cli.Context) error {
 
 // fit does a whole run and prints what came of it.
 func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error) {
+	if _, err := namedDevice(cfg.Model.Device); err != nil { // before there is a folder of a run that cannot begin
+		return err
+	}
 	in := s.Interrupts(ctx)
 	run, err := s.openRun(in.Hard, cfg, m)
 	if err != nil {
@@ -169,7 +172,10 @@ func (s *State) printOutcome(run *openedRun, cfg configs.Config, st algo.State, 
 		text = note + "\n"
 	}
 	actor := latestActor(run.folder, st.Step)
-	text += fmt.Sprintf("\nRun %s: %d steps\n\n%s\n", run.folder.Dir, st.Step, outcomeTable(st.Validations))
+	text += fmt.Sprintf("\nRun %s: %d steps\n\n", run.folder.Dir, st.Step)
+	if table := outcomeTable(st.Validations); table != "" {
+		text += table + "\n"
+	}
 	text += fmt.Sprintf("  metrics     %s\n  episodes    %s\n  weights     %s\n", run.folder.Metrics(), run.folder.Rollouts(), actor)
 	if b := st.Best; b != nil && b.Step != st.Step {
 		text += fmt.Sprintf("  best        %s (%s %.3f after step %d)\n", filepath.Join(run.folder.Best(), algo.ActorFolder), b.Metric, b.Value, b.Step)
@@ -179,7 +185,7 @@ func (s *State) printOutcome(run *openedRun, cfg configs.Config, st algo.State, 
 			"  " + quoted(s.Args[0]) + " model convert " + quoted(actor) + " merged\n"
 	}
 	text += "\nNext: play with the trained agent, or write a configuration of your own:\n" +
-		"  " + quoted(s.Args[0]) + " eval " + strings.Join(evalAgain(actor, cfg, cfg.Env[0]), " ") + "\n" +
+		"  " + quoted(s.Args[0]) + " eval " + strings.Join(evalAgain(run.folder.Config(), actor, cfg, cfg.Env[0]), " ") + "\n" +
 		"  " + quoted(s.Args[0]) + " config init my.toml\n"
 	return s.print([]byte(text))
 }

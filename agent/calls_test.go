@@ -44,10 +44,10 @@ func TestRecordedIsNoCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Recorded(t.Context(), task, shop, react{}, Options{}); err != nil {
+	if _, err := Recorded(t.Context(), task, shop, react{}, Options{}, false); err != nil {
 		t.Error(err)
 	}
-	if _, err := Recorded(t.Context(), task, shop, codeAsAction{}, Options{}); err == nil || !strings.Contains(err.Error(), "webshop_1") {
+	if _, err := Recorded(t.Context(), task, shop, codeAsAction{}, Options{}, false); err == nil || !strings.Contains(err.Error(), "webshop_1") {
 		t.Errorf("recorded text actions were taken for calls: %v", err)
 	}
 }

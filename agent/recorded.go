@@ -55,13 +55,34 @@ func (r Recording) Conversations(ctx context.Context, task data.Task, f Format, 
 	return out, nil
 }
 
+// skipIdle keeps replies out of the loss that changed nothing: the observation
+// after them is the one before. They stay in the conversation, so what is
+// learned is what to do after one.
+func (r *Recording) skipIdle() {
+	no := false
+	before := strings.TrimSpace(r.First)
+	last := -1 // the reply that no observation has followed yet
+	for i := range r.Turns {
+		if r.Turns[i].Role == "assistant" {
+			last = i
+			continue
+		}
+		after := strings.TrimSpace(r.Turns[i].Content)
+		if last >= 0 && after == before {
+			r.Turns[last].Loss = &no
+		}
+		before, last = after, -1
+	}
+}
+
 // Recorded brings a recorded episode into the shape in which the model will
-// play; see Conversations. AgentGym
+// play; see Conversations. With skipIdle, replies that changed nothing are not
+// learned. AgentGym
 // records the instruction, an acknowledgement that nobody gives in an episode,
 // and the first observation as three messages (protocol 7.2); for some
 // environments the instruction goes on in the third. Conversations of another
 // layout are returned as they are.
-func Recorded(ctx context.Context, task data.Task, spec env.Spec, f Format, o Options) ([][]data.Message, error) {
+func Recorded(ctx context.Context, task data.Task, spec env.Spec, f Format, o Options, skipIdle bool) ([][]data.Message, error) {
 	c := task.Conversation
 	if len(c) < 4 || c[0].Role != "user" || c[1].Role != "assistant" || c[2].Role != "user" {
 		return [][]data.Message{c}, nil
@@ -80,6 +101,9 @@ func Recorded(ctx context.Context, task data.Task, spec env.Spec, f Format, o Op
 	for _, m := range c[3:] {
 		m.Content = strings.TrimRight(m.Content, "\n") // current servers and replies end without
 		r.Turns = append(r.Turns, m)
+	}
+	if skipIdle {
+		r.skipIdle()
 	}
 	conversations, err := r.Conversations(ctx, task, f, o.InstructionRole)
 	if err != nil {

@@ -26,7 +26,7 @@ func TestRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Recorded(t.Context(), task, maze, f, Options{})
+	got, err := Recorded(t.Context(), task, maze, f, Options{}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,8 +39,52 @@ func TestRecorded(t *testing.T) {
 	}
 
 	plain := []data.Message{{Role: "user", Content: "hi"}, {Role: "assistant", Content: "hello"}}
-	if got, err = Recorded(t.Context(), data.Task{Conversation: plain}, maze, f, Options{}); err != nil || cmp.Diff([][]data.Message{plain}, got) != "" {
+	if got, err = Recorded(t.Context(), data.Task{Conversation: plain}, maze, f, Options{}, false); err != nil || cmp.Diff([][]data.Message{plain}, got) != "" {
 		t.Fatalf("another layout was changed: %v, %v", got, err)
+	}
+}
+
+// Replies that changed nothing are seen, and not learned.
+func TestRecordedSkipsIdle(t *testing.T) {
+	no, yes := false, true
+	maze, err := env.Lookup("maze")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Formats.Lookup("react")
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := func(s string) data.Message { return data.Message{Role: "user", Content: s} }
+	reply := func(s string, learn *bool) data.Message {
+		return data.Message{Role: "assistant", Content: s, Loss: learn}
+	}
+	task := data.Task{Env: "maze", Conversation: []data.Message{
+		user("i"), reply("OK.", &no), user("Example: there\nThe goal is at position 8, 6. here\n"),
+		reply("into a wall", &yes), user("The goal is at position 8, 6. here"), reply("away", &yes), user("there\n"),
+		reply("again", nil), user("there"), reply("to the end", &yes),
+	}}
+	for _, skip := range []bool{false, true} {
+		got, err := Recorded(t.Context(), task, maze, f, Options{}, skip)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var learned []string
+		for _, m := range got[0] {
+			if m.Role == "assistant" && (m.Loss == nil || *m.Loss) {
+				learned = append(learned, m.Content)
+			}
+		}
+		want := []string{"into a wall", "away", "again", "to the end"}
+		if skip {
+			want = []string{"away", "to the end"}
+		}
+		if d := cmp.Diff(want, learned); d != "" {
+			t.Errorf("skip %t (-want +got):\n%s", skip, d)
+		}
+		if len(got[0]) != len(task.Conversation)-2 {
+			t.Errorf("skip %t: %d messages of %d", skip, len(got[0]), len(task.Conversation))
+		}
 	}
 }
 
@@ -58,7 +102,7 @@ func TestRecordedInContexts(t *testing.T) {
 		reply("Action: move down"), {Role: "user", Content: "there\n"}, reply("<action>move up</action>"), {Role: "user", Content: "gone"},
 	}}
 	f := fitted(t, env.FormatHistory, "maze", FormatOptions{HistoryLength: 2})
-	got, err := Recorded(t.Context(), task, maze, f, Options{InstructionRole: RoleSystem})
+	got, err := Recorded(t.Context(), task, maze, f, Options{InstructionRole: RoleSystem}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -255,7 +255,7 @@ func (t *training) asPlayed(ctx context.Context, i int, tasks []data.Task) ([]da
 		if len(task.Conversation) == 0 || w.spec.CheckIndex(task.Index) != nil {
 			continue
 		}
-		conversations, err := agent.Recorded(ctx, task, w.spec, t.setups[i].Format, t.setups[i].Options)
+		conversations, err := agent.Recorded(ctx, task, w.spec, t.setups[i].Format, t.setups[i].Options, t.cfg.SFT.SkipIdle)
 		if err != nil {
 			return nil, err
 		}

@@ -350,6 +350,7 @@ type SFT struct {
 	MaxTokens      int      `toml:"max_tokens_per_micro_batch"`
 	MaxLength      int      `toml:"max_length"`
 	Truncation     string   `toml:"truncation"`
+	SkipIdle       bool     `toml:"skip_idle"`
 	GradClip       float64  `toml:"grad_clip"`
 	DumpSuccess    bool     `toml:"dump_success"`
 	DumpMinReward  float64  `toml:"dump_min_reward"`

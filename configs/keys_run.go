@@ -15,6 +15,7 @@ var sftKeys = concat([]entry{
 	ready("sft.max_tokens_per_micro_batch", "tokens per pass where dynamic_batch is on", atLeast(1)),
 	ready("sft.max_length", "tokens a trajectory may have", atLeast(2)),
 	ready("sft.truncation", "a longer trajectory is an error, dropped and counted, or cut: left keeps its end, right its start", oneOf([]string{"error", "drop", "left", "right"})),
+	ready("sft.skip_idle", "show replies of recorded episodes that changed nothing (the observation after them is the one before), and do not learn them", anything),
 	ready("sft.grad_clip", "global L2 norm of the gradient", above(0)),
 	ready("sft.dump_success", "of the episodes of data.from_dump, learn from those that ended in success", anything),
 	ready("sft.dump_min_reward", "where dump_success is false: learn from those with at least this reward", anything),

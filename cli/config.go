@@ -19,8 +19,10 @@ const maxConfig = 4 << 20
 // defaultPreset is what commands use where neither a file nor --preset is given.
 const defaultPreset = "quickstart"
 
+// defaultAlgorithm is what is taken where --env stands without --preset.
+const defaultAlgorithm = "grpo"
+
 func configCommand(s *State) *cli.Command {
-	presetFlag := &cli.StringFlag{Name: "preset", Usage: "start from a built-in configuration: " + strings.Join(configs.PresetNames(), ", ")}
 	return group(&cli.Command{
 		Name:  "config",
 		Usage: "write, print and check configurations",
@@ -32,7 +34,8 @@ func configCommand(s *State) *cli.Command {
 				Description: "Writes to FILE, or to standard output where none is given. A FILE that exists\n" +
 					"stays as it is unless --force is given.",
 				Flags: []cli.Flag{
-					&cli.StringFlag{Name: "preset", Value: "grpo", Usage: presetFlag.Usage},
+					presetFlag(defaultAlgorithm),
+					envPresetFlag(),
 					setFlag(),
 					&cli.BoolFlag{Name: "force", Usage: "replace a FILE that exists"},
 				},
@@ -41,16 +44,24 @@ func configCommand(s *State) *cli.Command {
 				Name:      "show",
 				Usage:     "print a configuration with every key filled in",
 				ArgsUsage: "[FILE]",
-				Flags:     []cli.Flag{presetFlag, setFlag()},
+				Flags:     []cli.Flag{presetFlag(""), envPresetFlag(), setFlag()},
 			}, 1, configShow),
 			leaf(s, &cli.Command{
 				Name:      "check",
 				Usage:     "say everything that is wrong with a configuration",
 				ArgsUsage: "FILE",
-				Flags:     []cli.Flag{presetFlag, setFlag()},
+				Flags:     []cli.Flag{presetFlag(""), envPresetFlag(), setFlag()},
 			}, 1, configCheck),
 		},
 	})
+}
+
+func presetFlag(usual string) cli.Flag {
+	return &cli.StringFlag{Name: "preset", Value: usual, Usage: "start from a built-in configuration: " + strings.Join(configs.PresetNames(), ", ")}
+}
+
+func envPresetFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "env", Usage: "tasks and servers of this environment in place of the preset's (repeatable): " + strings.Join(configs.EnvPresetNames(), ", ")}
 }
 
 func setFlag() *cli.StringSliceFlag {
@@ -83,8 +94,28 @@ func (s *State) loadConfig(file, preset string, sets []string) (configs.Config, 
 	return configs.Load(name, text, sets)
 }
 
+// chosenConfig reads the configuration that a file and the flags preset and
+// env name, with overrides.
+func (s *State) chosenConfig(c *cli.Context, file string, sets []string) (configs.Config, error) {
+	preset, envs := c.String("preset"), c.StringSlice("env")
+	switch {
+	case len(envs) == 0:
+		return s.loadConfig(file, preset, sets)
+	case file != "":
+		return configs.Config{}, usagef("--env %s goes with --preset: %s has [[env]] tables of its own", envs[0], file)
+	case preset == "":
+		preset = defaultAlgorithm
+	}
+	cfg, err := configs.LoadPreset(preset, envs, sets)
+	var faults configs.Faults
+	if err != nil && !errors.As(err, &faults) {
+		return cfg, errWith(ExitUsage, "", err)
+	}
+	return cfg, err
+}
+
 func configInit(_ context.Context, s *State, c *cli.Context) error {
-	cfg, err := s.loadConfig("", c.String("preset"), c.StringSlice("set"))
+	cfg, err := s.chosenConfig(c, "", c.StringSlice("set"))
 	if err != nil {
 		return err
 	}
@@ -100,7 +131,7 @@ func configInit(_ context.Context, s *State, c *cli.Context) error {
 }
 
 func configShow(_ context.Context, s *State, c *cli.Context) error {
-	cfg, err := s.loadConfig(c.Args().First(), c.String("preset"), c.StringSlice("set"))
+	cfg, err := s.chosenConfig(c, c.Args().First(), c.StringSlice("set"))
 	if err != nil {
 		return err
 	}
@@ -109,14 +140,15 @@ func configShow(_ context.Context, s *State, c *cli.Context) error {
 
 func configCheck(_ context.Context, s *State, c *cli.Context) error {
 	file := c.Args().First()
-	if file == "" && c.String("preset") == "" {
+	if file == "" && c.String("preset") == "" && len(c.StringSlice("env")) == 0 {
 		return usagef("config check needs a FILE (- is standard input) or --preset")
 	}
-	if _, err := s.loadConfig(file, c.String("preset"), c.StringSlice("set")); err != nil {
+	if _, err := s.chosenConfig(c, file, c.StringSlice("set")); err != nil {
 		return err
 	}
 	if file == "" {
-		file = c.String("preset")
+		file = strings.TrimPrefix(c.String("preset")+" "+strings.Join(c.StringSlice("env"), " "), " ")
+		file = strings.TrimSuffix(file, " ")
 	}
 	return s.print([]byte(file + ": ok\n"))
 }

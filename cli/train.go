@@ -35,7 +35,8 @@ func trainCommand(s *State) *cli.Command {
 // configuration file, and without one it runs the quickstart.
 func trainFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "preset", Usage: "a built-in configuration instead of a file"},
+		presetFlag(""),
+		envPresetFlag(),
 		setFlag(),
 		&cli.StringFlag{Name: "device", Usage: "auto, cpu, cuda or cuda:N; overrides model.device"},
 		&cli.StringFlag{Name: "from-dump", Usage: "`FILE` of rollout --dump to train from, without any server; sets data.from_dump"},
@@ -61,7 +62,7 @@ func (s *State) parseTrain(c *cli.Context) (configs.Config, error) {
 	if c.Bool("off-policy") {
 		sets = append(sets, "data.off_policy=true")
 	}
-	cfg, err := s.loadConfig(c.Args().First(), c.String("preset"), sets)
+	cfg, err := s.chosenConfig(c, c.Args().First(), sets)
 	if err != nil {
 		return cfg, err
 	}

@@ -22,6 +22,7 @@ with one, ` + "`config show`" + ` prints it with every key filled in.
 
 This page is generated from the table of keys in ` + "`configs`" + ` (` + "`go test ./configs -update`" + `).
 `)
+	b.WriteString(presetDocs())
 	sec := ""
 	var fixed, moved, later []Key
 	for _, k := range Keys() {

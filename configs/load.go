@@ -25,6 +25,12 @@ func Load(name string, text []byte, sets []string) (Config, error) {
 	if err := l.file(text); err != nil {
 		return Config{}, err
 	}
+	return l.finish(sets)
+}
+
+// finish takes the overrides, fills what is left open, and returns the
+// configuration or all that is wrong with it.
+func (l *loader) finish(sets []string) (Config, error) {
 	l.source = setSource
 	for _, s := range sets {
 		l.override(s)
@@ -34,7 +40,7 @@ func Load(name string, text []byte, sets []string) (Config, error) {
 		if l.faults.about(f.Key) {
 			continue
 		}
-		l.source = name
+		l.source = l.name
 		if l.bySet[f.Key] {
 			l.source = setSource
 		}
@@ -103,6 +109,19 @@ func (l *loader) file(text []byte) error {
 	if hasEnv {
 		l.envs(env)
 	}
+	return nil
+}
+
+// envTable appends the [[env]] tables of text, which holds nothing else.
+func (l *loader) envTable(text []byte) error {
+	var doc map[string]any
+	if _, err := toml.Decode(string(text), &doc); err != nil {
+		return Faults{{Source: l.name, Msg: "not TOML: " + err.Error()}}
+	}
+	own := &loader{name: l.name, source: l.source, cfg: Config{}, bySet: map[string]bool{}}
+	own.envs(doc["env"])
+	l.cfg.Env = append(l.cfg.Env, own.cfg.Env...)
+	l.faults = append(l.faults, own.faults...)
 	return nil
 }
 

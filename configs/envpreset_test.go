@@ -1,0 +1,108 @@
+package configs
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Every environment of the protocol has a preset, which holds its [[env]]
+// table and nothing else.
+func TestEnvPresets(t *testing.T) {
+	var names []string
+	for _, name := range EnvPresetNames() {
+		names = append(names, name)
+		text, err := EnvPreset(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.SplitSeq(string(text), "\n") {
+			if strings.HasPrefix(line, "[") && line != "[[env]]" {
+				t.Errorf("%s has the section %s", name, line)
+			}
+		}
+		cfg, err := Load(name, append([]byte("[model]\npath = \"m\"\n"), text...), nil)
+		if err != nil {
+			t.Errorf("%s alone: %v", name, err)
+			continue
+		}
+		e := cfg.Env[0]
+		if len(cfg.Env) != 1 || e.Name != name || len(e.Tasks) == 0 || len(e.ValTasks) == 0 || e.MaxTurns < 1 {
+			t.Errorf("%s: %+v", name, cfg.Env)
+		}
+		if IsTaskFile(e.Tasks[0]) {
+			continue
+		}
+		train := map[int]bool{}
+		for _, i := range indicesOf(t, e.Tasks) {
+			train[i] = true
+		}
+		for _, i := range indicesOf(t, e.ValTasks) {
+			if train[i] {
+				t.Errorf("%s trains and validates on %d", name, i)
+			}
+		}
+	}
+	if msg := envNames.allowed; msg != strings.Join(names, " | ") {
+		t.Errorf("there are presets of %s, and environments %s", names, msg)
+	}
+}
+
+// withoutRows are the environments of which OpenManus-RL has no rows.
+var withoutRows = map[string]bool{"academia": true, "alfworld": true, "gaia": true, "searchqa": true, "sheet": true, "webarena": true}
+
+// Every algorithm goes with every environment, and with a mixture.
+func TestPresetsCombine(t *testing.T) {
+	for _, preset := range AlgorithmPresetNames() {
+		for _, env := range EnvPresetNames() {
+			cfg, err := LoadPreset(preset, []string{env}, nil)
+			if preset == "sft" && withoutRows[env] {
+				if err == nil || !strings.Contains(err.Error(), "no trajectories to learn from") {
+					t.Errorf("sft with %s, of which there are no rows: %v", env, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s with %s: %v", preset, env, err)
+				continue
+			}
+			alone, err := LoadPreset(preset, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := strings.Replace(alone.Trainer.Experiment, "textcraft", env, 1); cfg.Trainer.Experiment != want || !strings.HasPrefix(want, env) {
+				t.Errorf("%s with %s is called %s", preset, env, cfg.Trainer.Experiment)
+			}
+			cfg.Env, cfg.Trainer.Experiment = alone.Env, alone.Trainer.Experiment
+			if diff := cmp.Diff(alone, cfg); diff != "" {
+				t.Errorf("%s changes with %s:\n%s", preset, env, diff)
+			}
+		}
+	}
+	cfg, err := LoadPreset("ppo", []string{"maze", "wordle"}, []string{"env.maze.weight=2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cfg.Env) != 2 || cfg.Env[0].Weight != 2 || cfg.Env[1].Name != "wordle" || cfg.Trainer.Experiment != "maze-wordle-ppo" {
+		t.Errorf("%+v, %s", cfg.Env, cfg.Trainer.Experiment)
+	}
+}
+
+func TestPresetsThatDoNotCombine(t *testing.T) {
+	for _, tt := range []struct {
+		preset string
+		envs   []string
+		want   string
+	}{
+		{"quickstart", []string{"maze"}, "is about its own environment; those that take any are: "},
+		{"grpo", []string{"textcarft"}, "did you mean textcraft?"},
+		{"gpro", []string{"maze"}, "did you mean grpo?"},
+		{"grpo", []string{"maze", "maze"}, "env.0 is maze already"},
+		{"grpo", []string{"../grpo"}, "there is no preset of an environment"},
+	} {
+		if _, err := LoadPreset(tt.preset, tt.envs, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s with %s: %v, want %q", tt.preset, tt.envs, err, tt.want)
+		}
+	}
+}

@@ -52,6 +52,7 @@ func configCommand(s *State) *cli.Command {
 				ArgsUsage: "FILE",
 				Flags:     []cli.Flag{presetFlag(""), envPresetFlag(), setFlag()},
 			}, 1, configCheck),
+			configImportCommand(s),
 		},
 	})
 }

@@ -380,6 +380,26 @@ var documented = map[string]struct {
 		},
 		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, ": ok") },
 	},
+	"config import": {
+		func(t *testing.T, r *docRun, _ string) {
+			file := r.leading("train_ppo.sh")[0]
+			if strings.Contains(file, "=") {
+				return
+			}
+			script, err := os.ReadFile("../configs/hydra/testdata/train_ppo.sh")
+			if err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, r.dir, file, string(script))
+		},
+		func(t *testing.T, r *docRun) {
+			text := r.stdout
+			if r.given("--out") {
+				text = one(t, r.dir, r.value("--out"))
+			}
+			mustContain(t, "the configuration", text, "# Imported from", "[trainer]")
+		},
+	},
 	"data info": {
 		func(t *testing.T, r *docRun, _ string) { r.dataFiles(t, r.leading("train.parquet")...) },
 		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "maze", r.first()) },

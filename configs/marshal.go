@@ -82,6 +82,10 @@ func sectionOf(name string) string {
 	return name[:strings.LastIndexByte(name, '.')]
 }
 
+// Literal writes a value as TOML: text, a number, true or false, or a list or
+// table of them.
+func Literal(v any) string { return literal(reflect.ValueOf(v)) }
+
 // literal writes a value as TOML.
 func literal(v reflect.Value) string {
 	switch v.Kind() {
@@ -89,7 +93,9 @@ func literal(v reflect.Value) string {
 		return quote(v.String())
 	case reflect.Bool:
 		return strconv.FormatBool(v.Bool())
-	case reflect.Int:
+	case reflect.Interface:
+		return literal(v.Elem())
+	case reflect.Int, reflect.Int64:
 		return strconv.FormatInt(v.Int(), 10)
 	case reflect.Uint64:
 		return strconv.FormatUint(v.Uint(), 10)

@@ -15,9 +15,10 @@ const module = "github.com/openmanus/openmanus"
 // architecture (docs/architecture.md says why).
 var arrows = map[string]string{
 	".":   "cli",
-	"cli": "configs algo/... agent/... env/... reward/... data/... torch/...",
+	"cli": "configs/... algo/... agent/... env/... reward/... data/... torch/...",
 
-	"configs": "",
+	"configs":       "",
+	"configs/hydra": "configs",
 
 	"algo":            "algo/... agent/... env/... reward data/... torch/...",
 	"algo/advantage":  "data/...",
@@ -74,7 +75,7 @@ var arrows = map[string]string{
 
 // pure lists the packages that must build without cgo.
 var pure = []string{
-	"configs", "algo/advantage", "algo/checkpoint", "algo/correction", "algo/curriculum", "algo/track", "agent", "agent/replay",
+	"configs", "configs/hydra", "algo/advantage", "algo/checkpoint", "algo/correction", "algo/curriculum", "algo/track", "agent", "agent/replay",
 	"agent/rollout", "agent/engine", "agent/eval", "agent/openai", "agent/text", "agent/model/gguf", "agent/chat", "agent/tokenizer",
 	"env", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/registry",
 	"data/view", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise",

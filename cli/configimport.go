@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/configs/hydra"
+)
+
+// maxOverrides is more than any command line has.
+const maxOverrides = 10000
+
+func configImportCommand(s *State) *cli.Command {
+	return leaf(s, &cli.Command{
+		Name:      "import",
+		Usage:     "turn a command line of OpenManus-RL or verl into a configuration",
+		ArgsUsage: "FILE|KEY=VALUE…",
+		Description: "FILE is a script that ends in python3 -m verl.trainer.main_ppo key=value … (or the SFT trainer), or\n" +
+			"holds nothing but key=value; - is standard input. It is read, never run: a value that only the\n" +
+			"running script knows is given after FILE, as the script's NAME=VALUE or as key=value.\n" +
+			"The configuration goes to standard output, and what became of every key to standard error.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "out", Usage: "write the configuration to `FILE`, which must not exist"},
+			&cli.BoolFlag{Name: "json", Usage: "what became of every key as one JSON document"},
+			&cli.BoolFlag{Name: "no-defaults", Usage: "leave out what the original does where the command line says nothing and openmanus does something else"},
+			&cli.BoolFlag{Name: "strict", Usage: "end with exit code 3 where a key is unknown or not supported, or a value is open"},
+		},
+	}, maxOverrides, configImport)
+}
+
+// shellName is a variable of a script, as those of start scripts are written.
+var shellName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*=`)
+
+func configImport(_ context.Context, s *State, c *cli.Context) error {
+	args := c.Args().Slice()
+	if len(args) == 0 {
+		return usagef("config import needs a FILE (- is standard input) or overrides such as trainer.total_epochs=15")
+	}
+	cmd, from, err := s.readHydra(args)
+	if err != nil {
+		return err
+	}
+	r := hydra.Import(cmd, hydra.Options{From: from, Defaults: !c.Bool("no-defaults")})
+	if out := c.String("out"); out != "" {
+		err := s.WriteFile(out, r.TOML, false)
+		if errors.Is(err, fs.ErrExist) {
+			return errWith(ExitUsage, "choose another name", fmt.Errorf("%s exists", out))
+		}
+		if err != nil {
+			return errWith(ExitDisk, "give a path that can be written", err)
+		}
+	} else if err := s.print(r.TOML); err != nil {
+		return err
+	}
+	if err := s.reportImport(r, c.Bool("json")); err != nil {
+		return err
+	}
+	if c.Bool("strict") {
+		switch n := r.Doubtful(); {
+		case n > 0:
+			return errWith(ExitInput, "", fmt.Errorf("%d of the settings are not in the configuration as they were meant", n))
+		case r.Faults != nil:
+			return errWith(ExitInput, "", errors.New("config check refuses the configuration"))
+		}
+	}
+	return nil
+}
+
+// readHydra takes a file with what is given after it, or overrides alone.
+func (s *State) readHydra(args []string) (hydra.Command, string, error) {
+	if strings.Contains(args[0], "=") || strings.HasPrefix(args[0], "~") {
+		return hydra.ReadWords(args), "the command line", nil
+	}
+	file := args[0]
+	switch filepath.Ext(file) {
+	case ".yaml", ".yml":
+		return hydra.Command{}, "", errWith(ExitInput, "give the script that overrides it, or write its settings as key=value, one a line", fmt.Errorf("%s: YAML is not read", file))
+	case ".toml":
+		return hydra.Command{}, "", errWith(ExitInput, "openmanus config check FILE says what is wrong with one", fmt.Errorf("%s: it is a configuration already", file))
+	}
+	text, err := s.ReadFile(file, maxConfig)
+	if err != nil {
+		return hydra.Command{}, "", errWith(ExitInput, "give the path of a script, or overrides such as trainer.total_epochs=15", err)
+	}
+	var more []string
+	vars := map[string]string{}
+	for _, arg := range args[1:] {
+		if shellName.MatchString(arg) {
+			name, value, _ := strings.Cut(arg, "=")
+			vars[name] = value
+			continue
+		}
+		more = append(more, arg)
+	}
+	cmd, err := hydra.ReadScript(string(text), vars, s.Getenv)
+	if err != nil {
+		return cmd, "", errWith(ExitInput, "", fmt.Errorf("%s: %w", file, err))
+	}
+	after := hydra.ReadWords(more)
+	cmd.Overrides = append(cmd.Overrides, after.Overrides...)
+	cmd.Faults = append(cmd.Faults, after.Faults...)
+	return cmd, filepath.Base(file), nil
+}
+
+// reportImport says what became of every key.
+func (s *State) reportImport(r hydra.Result, asJSON bool) error {
+	var faults []string
+	if r.Faults != nil {
+		faults = strings.Split(r.Faults.Error(), "\n")
+	}
+	if asJSON {
+		e := json.NewEncoder(s.Stderr)
+		e.SetEscapeHTML(false)
+		return errWith(ExitDisk, "", e.Encode(struct {
+			Keys   []hydra.Row `json:"keys"`
+			Words  []string    `json:"not_settings,omitempty"`
+			Faults []string    `json:"faults,omitempty"`
+		}{r.Rows, r.Words, faults}))
+	}
+	w := tabwriter.NewWriter(s.Stderr, 0, 0, 2, ' ', 0)
+	count := map[hydra.Status]int{}
+	for _, row := range r.Rows {
+		status := string(row.Status)
+		if row.Default {
+			status = "default"
+		} else {
+			count[row.Status]++
+		}
+		said := strings.Join(row.To, ", ")
+		if row.Note != "" {
+			said = strings.TrimPrefix(said+": "+row.Note, ": ")
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", status, printable(row.Key+"="+row.Value), printable(said))
+	}
+	if err := w.Flush(); err != nil {
+		return errWith(ExitDisk, "", err)
+	}
+	for _, word := range r.Words {
+		fmt.Fprintf(s.Stderr, "no setting: %s\n", printable(word))
+	}
+	fmt.Fprintf(s.Stderr, "\n%d keys: %d mapped, %d ignored, %d not supported, %d open, %d unknown. default: what the original does where the command line says nothing.\n",
+		len(r.Rows)-defaults(r.Rows), count[hydra.Mapped], count[hydra.Ignored], count[hydra.Unsupported], count[hydra.Open], count[hydra.Unknown])
+	if len(faults) > 0 {
+		fmt.Fprintln(s.Stderr, "config check refuses the configuration until these are settled:")
+		for _, f := range faults {
+			fmt.Fprintln(s.Stderr, "  "+printable(f))
+		}
+	}
+	return nil
+}
+
+func defaults(rows []hydra.Row) int {
+	n := 0
+	for _, row := range rows {
+		if row.Default {
+			n++
+		}
+	}
+	return n
+}
+
+// printable keeps a file's text from reaching the terminal as commands, and
+// from filling it.
+func printable(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, text)
+	const most = 400
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,30 @@
+package configs
+
+import "strings"
+
+// CheckValue says what is wrong with one value of a key, whatever the other
+// keys say; "" is nothing. v is what the TOML decoder makes of it: text, an
+// int64, a float64, a bool, or a []any. Keys of an [[env]] table are written
+// as env.name.
+func CheckValue(key string, v any) string {
+	l := &loader{cfg: Defaults(), bySet: map[string]bool{}}
+	l.cfg.Env = []Env{DefaultEnv("")}
+	path := key
+	if rest, ok := strings.CutPrefix(key, components); ok {
+		name, _, _ := strings.Cut(rest, ".")
+		if msg := componentName(name); msg != "" {
+			return msg
+		}
+		l.cfg.component(name)
+	} else {
+		path = instance(key, 0)
+	}
+	l.set(path, v)
+	if len(l.faults) > 0 {
+		return l.faults[0].Msg
+	}
+	if e, ok := known(generic(path)); ok && e.status == Ready && e.rule.check != nil {
+		return e.rule.check(field(&l.cfg, path).Interface())
+	}
+	return ""
+}

@@ -1,0 +1,163 @@
+package hydra
+
+import (
+	"slices"
+	"strings"
+)
+
+// finish settles what several keys decide together, the way the original does
+// where it does something that makes sense.
+func (im *importer) finish() {
+	if im.supervised {
+		im.playsNothing()
+		return
+	}
+	im.batches()
+	if v, ok := im.out["algo.adv_estimator"]; ok && v.value != "gae" {
+		im.drop("only algo.adv_estimator = \"gae\" has a critic", func(key string) bool {
+			return strings.HasPrefix(key, "critic.") || key == "trainer.critic_warmup"
+		})
+	}
+	if !im.on("actor.use_kl_loss") && !im.on("algo.use_kl_in_reward") {
+		im.drop("no reference is used", func(key string) bool { return key == "ref.path" || key == "ref.offload_params" })
+	}
+	for _, at := range []string{"actor.optim.", "critic.optim."} {
+		im.schedule(at)
+	}
+	im.components()
+}
+
+func (im *importer) on(key string) bool { return im.out[key].value == true }
+
+// count is a whole number of ours, or other where none is set.
+func (im *importer) count(key string, other int64) int64 {
+	if n, ok := im.out[key].value.(int64); ok {
+		return n
+	}
+	return other
+}
+
+// batches cuts steps as upstream does: a mini-batch larger than the step is the
+// step, and the critic's is the actor's.
+func (im *importer) batches() {
+	r := im.byKey[actorAt+"ppo_mini_batch_size"]
+	if r == nil {
+		i := slices.IndexFunc(im.defaults, func(r *Row) bool { return r.Key == actorAt+"ppo_mini_batch_size" })
+		if i < 0 {
+			im.capped("critic.mini_batch_size")
+			return
+		}
+		r = im.defaults[i]
+	}
+	if r.Status != Mapped {
+		return
+	}
+	im.put(r, "actor.mini_batch_size", im.val(actorAt+"ppo_mini_batch_size", int64(256)))
+	if _, own := im.out["critic.mini_batch_size"]; !own && r.Status == Mapped {
+		im.put(r, "critic.mini_batch_size", im.out["actor.mini_batch_size"].value)
+	}
+	im.capped("actor.mini_batch_size")
+	im.capped("critic.mini_batch_size")
+	for _, of := range []string{"actor.", "critic."} {
+		mini := im.count(of+"mini_batch_size", 0)
+		if _, given := im.out[of+"micro_batch_size"]; given || mini == 0 {
+			continue
+		}
+		for micro := int64(4); micro > 0; micro-- { // passes change nothing but memory
+			if mini%micro == 0 {
+				im.out[of+"micro_batch_size"] = setting{micro, r}
+				break
+			}
+		}
+	}
+}
+
+// capped turns a mini-batch of more rows than a step has into all of them.
+func (im *importer) capped(key string) {
+	rows := im.count("data.train_batch_size", 32) * im.count("rollout.group_size", 8)
+	s, ok := im.out[key]
+	if !ok || im.count(key, 0) <= rows {
+		return
+	}
+	im.out[key] = setting{int64(0), s.from}
+	if s.from != nil {
+		s.from.Note = "more rows than a step has: all of them, which is 0"
+	}
+}
+
+// schedule keeps the keys of a learning rate from contradicting each other.
+func (im *importer) schedule(at string) {
+	if s, ok := im.out[at+"warmup_steps"]; ok {
+		im.drop("the number of steps holds", func(key string) bool { return key == at+"warmup_ratio" })
+		im.out[at+"warmup_ratio"] = setting{0.0, s.from}
+	}
+	if s, ok := im.out[at+"schedule"]; !ok || s.value == "constant" {
+		im.drop("a constant learning rate has no end", func(key string) bool { return key == at+"min_lr_ratio" })
+	}
+}
+
+// components are the rewards that a command line switches on. With the
+// environment's alone there is nothing to add up.
+func (im *importer) components() {
+	on := func(part string, usual bool) bool { return im.val(partsAt+part+".enabled", usual) == true }
+	goal, length, format := on("goal_reward", true), on("length_penalty", false), on("format_reward", false)
+	if !length && !format {
+		for _, key := range im.order {
+			if r := im.byKey[key]; strings.HasPrefix(key, partsAt) && r.Status == Mapped {
+				r.ignored("the environment's reward is all there is, as by default")
+			}
+		}
+		return
+	}
+	set := func(part, leaf, key string, usual any) {
+		r := im.byKey[partsAt+part+"."+leaf]
+		if r == nil {
+			r = im.byKey[partsAt+part+".enabled"]
+		}
+		v := im.val(partsAt+part+"."+leaf, usual)
+		if r == nil || v == nil {
+			return
+		}
+		im.put(r, componentsAt+key, v)
+	}
+	if goal {
+		set("goal_reward", "weight", "goal.weight", 1.0)
+		if _, ok := im.out[componentsAt+"goal.weight"]; !ok {
+			im.out[componentsAt+"goal.weight"] = setting{1.0, nil}
+		}
+	}
+	if length {
+		set("length_penalty", "weight", "length.weight", -0.01)
+		set("length_penalty", "max_length", "length.max_length", int64(450))
+		set("length_penalty", "min_length", "length.min_length", int64(20))
+		kind := im.val(partsAt+"length_penalty.penalty_type", "linear")
+		if kind == "log" {
+			kind = "logarithmic"
+		}
+		if r := im.byKey[partsAt+"length_penalty.penalty_type"]; r != nil {
+			im.put(r, componentsAt+"length.penalty_type", kind)
+		}
+	}
+	if format {
+		set("format_reward", "weight", "format.weight", 0.2)
+		env := plain(im.out["env.name"].value)
+		for _, name := range []string{env, "default"} {
+			if _, ok := im.given[partsAt+"format_reward.patterns_by_env."+name]; ok {
+				set("format_reward", "patterns_by_env."+name, "format.patterns", nil)
+				break
+			}
+		}
+	}
+}
+
+// playsNothing adds the table that a configuration cannot be without: SFT of
+// prompts and responses has no environment.
+func (im *importer) playsNothing() {
+	im.schedule("sft.optim.")
+	im.out["env.name"] = setting{"maze", nil}
+	im.out["env.tasks"] = setting{[]any{"0"}, nil}
+	if _, ok := im.out["sft.val_files"]; !ok {
+		im.out["trainer.test_every"] = setting{int64(0), nil}
+		im.out["trainer.val_before_train"] = setting{false, nil}
+	}
+}

@@ -1,0 +1,396 @@
+package hydra
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openmanus/openmanus/configs"
+)
+
+// Status says what became of a key.
+type Status string
+
+const (
+	// Mapped keys have a counterpart, which has their value.
+	Mapped Status = "mapped"
+	// Ignored keys mean nothing here, or meant nothing where they are from.
+	Ignored Status = "ignored"
+	// Unsupported keys ask for what this program does not do.
+	Unsupported Status = "not supported"
+	// Unknown keys are in no version that is known.
+	Unknown Status = "unknown"
+	// Open keys have a value that only the running script knows.
+	Open Status = "open"
+)
+
+// Row says what became of one key.
+type Row struct {
+	Key    string   `json:"key"`
+	Value  string   `json:"value"`
+	Status Status   `json:"status"`
+	To     []string `json:"to,omitempty"` // "actor.optim.lr = 1e-06"
+	Note   string   `json:"note,omitempty"`
+	Source string   `json:"source,omitempty"`
+	// Default is set where the command line says nothing and the original's
+	// own value is not this program's.
+	Default bool `json:"default,omitempty"`
+}
+
+// Result is an imported command line.
+type Result struct {
+	Rows   []Row
+	Words  []string // what was no setting
+	TOML   []byte
+	Faults error // what `config check` says of it
+}
+
+// Doubtful counts the rows that --strict minds.
+func (r *Result) Doubtful() int {
+	n := len(r.Words)
+	for _, row := range r.Rows {
+		if row.Status == Unsupported || row.Status == Unknown || row.Status == Open {
+			n++
+		}
+	}
+	return n
+}
+
+// Options say how a command line is imported.
+type Options struct {
+	From     string // where it is from, for the first line of the result
+	Defaults bool   // fill in the original's values of what it leaves out
+}
+
+// Import writes a command line as a configuration.
+func Import(c Command, o Options) Result {
+	im := &importer{given: map[string]Override{}, out: map[string]setting{}, byKey: map[string]*Row{}, table: ppoKeys, ours: configs.Keys()}
+	if im.supervised = strings.Contains(c.Program, "sft"); im.supervised {
+		im.table = sftKeys
+	}
+	for _, ov := range c.Overrides {
+		if _, again := im.given[ov.Key]; !again {
+			im.order = append(im.order, ov.Key)
+		}
+		im.given[ov.Key] = ov
+	}
+	im.take(o.Defaults)
+	im.finish()
+	im.dropUsual()
+	r := Result{Words: c.Faults, TOML: im.write(c, o)}
+	for _, key := range im.order {
+		r.Rows = append(r.Rows, im.report(im.byKey[key]))
+	}
+	for _, d := range im.defaults {
+		if row := im.report(d); len(row.To) > 0 {
+			r.Rows = append(r.Rows, row)
+		}
+	}
+	_, r.Faults = configs.Load("import", r.TOML, nil)
+	return r
+}
+
+// setting is a value of one of our keys, and the row it is from.
+type setting struct {
+	value any
+	from  *Row
+}
+
+type importer struct {
+	table      []row
+	supervised bool
+	ours       []configs.Key
+	given      map[string]Override
+	order      []string // keys as given, each once
+	out        map[string]setting
+	byKey      map[string]*Row
+	defaults   []*Row
+	steps      int // of interpolation so far
+}
+
+// maxSteps bounds interpolation: settings that name each other twice would take
+// twice as long with every one more.
+const maxSteps = 100000
+
+// take goes through the table and then over what is in no row.
+func (im *importer) take(defaults bool) {
+	for _, entry := range im.table {
+		for _, key := range spread(entry.key) {
+			if all, ok := strings.CutSuffix(key, ".*"); ok {
+				for _, given := range im.order {
+					if strings.HasPrefix(given, all+".") && im.byKey[given] == nil {
+						im.apply(entry, given)
+					}
+				}
+				continue
+			}
+			if _, ok := im.given[key]; ok {
+				im.apply(entry, key)
+				continue
+			}
+			if entry.def != none && defaults && im.usesDefault(key) {
+				im.applyDefault(entry, key)
+			}
+		}
+	}
+	for _, key := range im.order {
+		if im.byKey[key] == nil {
+			im.unknown(key)
+		}
+	}
+}
+
+// usesDefault reports whether no other key took the place of this one.
+func (im *importer) usesDefault(key string) bool {
+	other := map[string][]string{
+		"data.env_name": {"env.env_name"}, "critic.optim.lr_warmup_steps_ratio": {"critic.optim.lr_warmup_steps"},
+	}
+	return !slices.ContainsFunc(other[key], func(k string) bool { _, ok := im.given[k]; return ok })
+}
+
+// spread turns a.{b,c}.d into a.b.d and a.c.d.
+func spread(key string) []string {
+	before, rest, ok := strings.Cut(key, "{")
+	if !ok {
+		return []string{key}
+	}
+	inner, after, _ := strings.Cut(rest, "}")
+	var out []string
+	for part := range strings.SplitSeq(inner, ",") {
+		for _, tail := range spread(after) {
+			out = append(out, before+part+tail)
+		}
+	}
+	return out
+}
+
+func (im *importer) apply(entry row, key string) {
+	o := im.given[key]
+	r := &Row{Key: key, Value: o.Text, Status: Mapped, Source: entry.source, Note: entry.note}
+	im.byKey[key] = r
+	switch {
+	case o.Delete:
+		r.Status, r.Note = Ignored, "taken out: the default holds"
+		return
+	case len(o.Missing) > 0:
+		r.open(o.Missing)
+		return
+	}
+	v, missing := im.resolve(o.Value, 0)
+	if len(missing) > 0 {
+		r.open(missing)
+		return
+	}
+	im.convert(entry, r, v)
+}
+
+func (r *Row) open(missing []string) {
+	missing = slices.Clone(missing)
+	slices.Sort(missing)
+	for i, m := range missing {
+		missing[i] = clip(m)
+	}
+	r.Status = Open
+	r.Note = "only the running script knows " + strings.Join(slices.Compact(missing), ", ") + ": give NAME=value or " + r.Key + "=value after the file"
+}
+
+func (im *importer) applyDefault(entry row, key string) {
+	v, err := ParseValue(entry.def)
+	if err != nil {
+		panic("hydra: the default of " + key + " is no value: " + err.Error())
+	}
+	r := &Row{Key: key, Value: entry.def, Status: Mapped, Source: entry.source, Note: entry.note, Default: true}
+	im.defaults = append(im.defaults, r)
+	im.convert(entry, r, v)
+}
+
+func (im *importer) convert(entry row, r *Row, v any) {
+	if entry.take != nil {
+		entry.take(im, r, entry, v)
+		return
+	}
+	if v == nil {
+		r.Status, r.Note = Ignored, "null: the default holds"
+		return
+	}
+	for key := range strings.FieldsSeq(entry.to) {
+		im.put(r, key, v)
+	}
+}
+
+// put gives one of our keys a value, unless it is none of its values.
+func (im *importer) put(r *Row, key string, v any) {
+	k, ok := im.key(key)
+	if ok {
+		v = fit(k, v)
+	}
+	if msg := configs.CheckValue(key, v); msg != "" {
+		r.Status, r.Note = Unsupported, key+": "+msg
+		return
+	}
+	if ok && k.Status == configs.Fixed {
+		r.Status, r.Note = Ignored, "so it always is: "+k.Doc
+		return
+	}
+	im.out[key] = setting{v, r}
+}
+
+func (im *importer) key(name string) (configs.Key, bool) {
+	i := slices.IndexFunc(im.ours, func(k configs.Key) bool { return k.Name == name })
+	if i < 0 {
+		return configs.Key{}, false
+	}
+	return im.ours[i], true
+}
+
+// fit writes a value in the key's type where that says the same.
+func fit(k configs.Key, v any) any {
+	switch x := v.(type) {
+	case float64:
+		if k.Type == "integer" && x == float64(int64(x)) {
+			return int64(x)
+		}
+		if k.Type == "string" {
+			return plain(v)
+		}
+	case int64, bool:
+		if k.Type == "string" {
+			return plain(v)
+		}
+	case string:
+		if k.Type == "list of strings" {
+			return []any{x}
+		}
+	}
+	return v
+}
+
+// resolve puts settings in place of ${other.key}.
+func (im *importer) resolve(v any, depth int) (any, []string) {
+	switch v := v.(type) {
+	case []any:
+		out, missing := make([]any, len(v)), []string(nil)
+		for i := range v {
+			var m []string
+			out[i], m = im.resolve(v[i], depth)
+			missing = append(missing, m...)
+		}
+		return out, missing
+	case string:
+		return im.interpolate(v, depth)
+	}
+	return v, nil
+}
+
+func (im *importer) interpolate(s string, depth int) (any, []string) {
+	before, rest, ok := strings.Cut(s, "${")
+	if !ok {
+		return s, nil
+	}
+	key, after, ok := strings.Cut(rest, "}")
+	if im.steps++; !ok || depth > maxDepth || im.steps > maxSteps || len(s) > maxText {
+		return s, []string{s}
+	}
+	o, ok := im.given[key]
+	if !ok || len(o.Missing) > 0 {
+		return s, []string{"${" + key + "}"}
+	}
+	v, missing := im.resolve(o.Value, depth+1)
+	if len(missing) > 0 {
+		return s, missing
+	}
+	if before == "" && after == "" {
+		return v, nil
+	}
+	return im.interpolate(before+plain(v)+after, depth+1)
+}
+
+// unknown says what an unknown key may have meant.
+func (im *importer) unknown(key string) {
+	r := &Row{Key: key, Value: im.given[key].Text, Status: Unknown, Note: "no such key is known"}
+	im.byKey[key] = r
+	var all []string
+	for _, entry := range im.table {
+		for _, k := range spread(entry.key) {
+			all = append(all, strings.TrimSuffix(k, ".*"))
+		}
+	}
+	near := configs.Nearest(key, all)
+	leaf := key[strings.LastIndexByte(key, '.')+1:]
+	for i := 0; near == "" && i < len(all); i++ {
+		if all[i][strings.LastIndexByte(all[i], '.')+1:] == leaf {
+			near = all[i]
+		}
+	}
+	if near != "" {
+		r.Note += "; did you mean " + near + "?"
+	}
+}
+
+// val is the value of a key as given, or other.
+func (im *importer) val(key string, other any) any {
+	o, ok := im.given[key]
+	if !ok || o.Delete || len(o.Missing) > 0 {
+		return other
+	}
+	if v, missing := im.resolve(o.Value, 0); len(missing) == 0 && v != nil {
+		return v
+	}
+	return other
+}
+
+// drop takes settings out again that do not go with others.
+func (im *importer) drop(why string, match func(key string) bool) {
+	for _, key := range slices.Sorted(maps.Keys(im.out)) {
+		if !match(key) {
+			continue
+		}
+		r := im.out[key].from
+		delete(im.out, key)
+		if r != nil && !im.leadsSomewhere(r) {
+			r.ignored(why)
+		}
+	}
+}
+
+// leadsSomewhere reports whether a row has a setting of ours.
+func (im *importer) leadsSomewhere(r *Row) bool {
+	for _, s := range im.out {
+		if s.from == r {
+			return true
+		}
+	}
+	return false
+}
+
+// dropUsual leaves out what the original's defaults and ours agree on.
+func (im *importer) dropUsual() {
+	for key, s := range im.out {
+		if k, ok := im.key(key); ok && s.from != nil && s.from.Default && !strings.HasPrefix(key, "env.") && same(k.Default, s.value) {
+			delete(im.out, key)
+		}
+	}
+}
+
+// same compares a default as the table of keys has it with a value.
+func same(def string, v any) bool {
+	lit := configs.Literal(v)
+	return def == lit || def == lit+".0"
+}
+
+// report completes a row with where its value went.
+func (im *importer) report(r *Row) Row {
+	out := *r
+	for _, key := range slices.Sorted(maps.Keys(im.out)) {
+		if s := im.out[key]; s.from == r {
+			out.To = append(out.To, key+" = "+configs.Literal(s.value))
+		}
+	}
+	if out.Status == Mapped && len(out.To) == 0 && !r.Default {
+		out.Status = Ignored
+		if out.Note == "" || out.Note == readNowhere {
+			out.Note = "another setting of the command line decides it"
+		}
+	}
+	return out
+}

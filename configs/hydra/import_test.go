@@ -1,0 +1,252 @@
+package hydra
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/configs"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// imported reads a script and imports it.
+func imported(t *testing.T, file string, vars map[string]string) Result {
+	t.Helper()
+	c, err := ReadScript(read(t, file), vars, func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Import(c, Options{From: file, Defaults: true})
+}
+
+func rowOf(t *testing.T, r Result, key string) Row {
+	t.Helper()
+	i := slices.IndexFunc(r.Rows, func(row Row) bool { return row.Key == key })
+	if i < 0 {
+		t.Fatalf("there is no row for %s", key)
+	}
+	return r.Rows[i]
+}
+
+// TestImportScripts compares what becomes of start scripts in the original's
+// form with golden files, and wants config check to take it.
+func TestImportScripts(t *testing.T) {
+	for file, vars := range map[string]map[string]string{
+		"train_ppo.sh":  {"PORT_LIST": "36005"},
+		"train_grpo.sh": nil,
+	} {
+		t.Run(file, func(t *testing.T) {
+			r := imported(t, file, vars)
+			if r.Faults != nil {
+				t.Errorf("config check: %v", r.Faults)
+			}
+			golden := "testdata/" + strings.TrimSuffix(file, ".sh") + ".toml"
+			if *update {
+				if err := os.WriteFile(golden, r.TOML, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(r.TOML)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestImportSaysWhatBecameOfKeys(t *testing.T) {
+	ppo, grpo := imported(t, "train_ppo.sh", nil), imported(t, "train_grpo.sh", nil)
+	for _, tt := range []struct {
+		r      Result
+		key    string
+		status Status
+		says   string // among its note and where it leads
+	}{
+		{ppo, "actor_rollout_ref.actor.optim.lr", Mapped, "actor.optim.lr = 1e-06"},
+		{ppo, "data.env_ports", Open, "$PORT_LIST"},
+		{ppo, "actor_rollout_ref.rollout.n_agent", Mapped, "reads it nowhere; here it works"},
+		{ppo, "actor_rollout_ref.actor.ppo_mini_batch_size", Mapped, "more rows than a step has"},
+		{ppo, "actor_rollout_ref.ref.fsdp_config.param_offload", Ignored, "no reference is used"},
+		{ppo, "data.max_start_length", Ignored, "reads it nowhere"},
+		{ppo, "data.max_obs_length", Mapped, "agent.max_obs_tokens = 1000"},
+		{ppo, "data.max_prompt_length", Mapped, "rollout.max_context_tokens = 5096"},
+		{ppo, "data.train_data_num", Ignored, "all of them"},
+		{ppo, "trainer.logger", Unsupported, "wandb: there is no such tracker"},
+		{ppo, "trainer.n_gpus_per_node", Unsupported, "one device"},
+		{ppo, "trainer.nnodes", Ignored, "one device"},
+		{ppo, "trainer.val_only", Ignored, ""},
+		{ppo, "trainer.default_local_dir", Mapped, `trainer.output_dir = "verl_checkpoints"`},
+		{ppo, "critic.model.enable_gradient_checkpointing", Unsupported, "not implemented yet"},
+		{ppo, "actor_rollout_ref.actor.entropy_coeff", Mapped, "actor.entropy_coef = 0.001"}, // its default
+		{grpo, "data.env_ports", Mapped, `["http://gym.local:36001", "http://gym.local:36002"]`},
+		{grpo, "critic.model.path", Ignored, `only algo.adv_estimator = "gae" has a critic`},
+		{grpo, "actor_rollout_ref.model.path", Mapped, `model.path = "Qwen/Qwen2.5-3B"`},
+		{grpo, "actor_rollout_ref.actor.optim.lrr", Unknown, "did you mean actor_rollout_ref.actor.optim.lr?"},
+		{grpo, "trainer.nnodes", Ignored, "taken out"},
+		{grpo, "trainer.default_local_dir", Mapped, `trainer.output_dir = "out/agents"`},
+		{grpo, "algorithm.reward_components.length_penalty.penalty_type", Mapped, `reward.components.length.penalty_type = "logarithmic"`},
+	} {
+		row := rowOf(t, tt.r, tt.key)
+		if said := strings.Join(row.To, " ") + " " + row.Note; row.Status != tt.status || !strings.Contains(said, tt.says) {
+			t.Errorf("%s is %s: %s; want %s with %q", tt.key, row.Status, said, tt.status, tt.says)
+		}
+	}
+	if ppo.Doubtful() == 0 || len(ppo.Words) != 0 {
+		t.Errorf("%d doubtful, words %q", ppo.Doubtful(), ppo.Words)
+	}
+}
+
+// settingsOf imports overrides without defaults.
+func settingsOf(t *testing.T, overrides ...string) (string, Result) {
+	t.Helper()
+	r := Import(ReadWords(overrides), Options{From: "test"})
+	lines := strings.Split(string(r.TOML), "\n")
+	var out []string
+	for _, line := range lines[2:] {
+		line, _, _ = strings.Cut(line, "  # ")
+		if line != "" {
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, " "), r
+}
+
+func TestImportSettings(t *testing.T) {
+	for _, tt := range []struct {
+		overrides string
+		want      string
+	}{
+		{"actor_rollout_ref.actor.clip_ratio=0.1", "[actor] clip_ratio_low = 0.1 clip_ratio_high = 0.1"},
+		{"actor_rollout_ref.actor.clip_ratio_high=0.3 actor_rollout_ref.actor.clip_ratio=0.1", "[actor] clip_ratio_low = 0.1 clip_ratio_high = 0.3"},
+		{"trainer.total_training_steps=null", "[trainer] total_steps = 0"},
+		{"trainer.save_freq=-1 trainer.test_freq=5", "[trainer] save_every = 0 test_every = 5"},
+		{"trainer.resume_mode=disable", `[trainer] resume = "never"`},
+		{"trainer.experiment_name=7", `[trainer] experiment = "7"`},
+		{"trainer.total_epochs=1e1", "[trainer] epochs = 10"},
+		{"env.env_name=alfworld/AlfredTWEnv env.max_steps=50 env.rollout.n=8", `[[env]] name = "alfworld" [agent] max_turns = 50 [rollout] group_size = 8`},
+		{"env.history_length=2", `[agent] format = "history" history_length = 2`},
+		{"env.history_length=0", ""},
+		{"actor_rollout_ref.actor.use_invalid_action_penalty=True actor_rollout_ref.actor.invalid_action_penalty_coef=0.2", "[reward] invalid_action_penalty = 0.2"},
+		{"actor_rollout_ref.actor.use_invalid_action_penalty=True", "[reward] invalid_action_penalty = 0.1"},
+		{"actor_rollout_ref.actor.invalid_action_penalty_coef=0.2", ""},
+		{"actor_rollout_ref.rollout.val_kwargs.do_sample=False actor_rollout_ref.rollout.val_kwargs.temperature=0.4", "[rollout.val] temperature = 0.0"},
+		{"actor_rollout_ref.actor.optim.lr_warmup_steps=10 actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=0.5", "[actor.optim] warmup_ratio = 0.0 warmup_steps = 10"},
+		{"actor_rollout_ref.actor.optim.lr_warmup_steps=-1 actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=0.5", "[actor.optim] warmup_ratio = 0.5"},
+		{"actor_rollout_ref.actor.optim.min_lr_ratio=0.1", ""},
+		{"actor_rollout_ref.actor.optim.min_lr_ratio=0.1 actor_rollout_ref.actor.optim.warmup_style=cosine", `[actor.optim] schedule = "cosine" min_lr_ratio = 0.1`},
+		{"algorithm.gamma=0.9", "[algo] gamma = 0.9"},
+		{"algorithm.gamma=0.9 algorithm.reward_allocation=discounted", `[reward] allocation = "discounted" gamma = 0.9 [algo] gamma = 0.9`},
+		{"algorithm.use_pf_ppo=true algorithm.pf_ppo.reweight_method=max_min", `[algo] pf_ppo = "max_min"`},
+		{"algorithm.adv_estimator=rloo_vectorized", `[algo] adv_estimator = "rloo"`},
+		{"algorithm.rollout_correction.rollout_rs=token_k1 algorithm.rollout_correction.rollout_rs_threshold='0.5_2'", `[algo.rollout_correction] rollout_rs = ["token_k1"] rollout_rs_threshold = ["0.5_2"]`},
+		{"algorithm.reward_components.goal_reward.weight=2", ""},
+		{"algorithm.reward_components.format_reward.enabled=true algorithm.reward_components.format_reward.patterns_by_env.default=['<act>.*</act>']",
+			`[reward.components.format] patterns = ["<act>.*</act>"] weight = 0.2 [reward.components.goal] weight = 1.0`},
+		{"actor_rollout_ref.model.torch_dtype=fp32", `[model] compute_dtype = "float32"`},
+		{"data.env_ports=36001", `[[env]] servers = ["http://127.0.0.1:36001"]`},
+		{"data.train_max_samples=-1 data.train_data_num=10", "[data] train_limit = 10"},
+		{"actor_rollout_ref.actor.ppo_mini_batch_size=6 data.train_batch_size=2 actor_rollout_ref.rollout.n=4", "[data] train_batch_size = 2 [rollout] group_size = 4 [actor] mini_batch_size = 6 micro_batch_size = 3 [critic] mini_batch_size = 6 micro_batch_size = 3"},
+	} {
+		t.Run(tt.overrides, func(t *testing.T) {
+			got, _ := settingsOf(t, strings.Fields(tt.overrides)...)
+			if got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestImportRefusals(t *testing.T) {
+	for override, want := range map[string]Status{
+		"algorithm.adv_estimator=rloop":                           Unsupported,
+		"actor_rollout_ref.rollout.temperature=hot":               Unsupported,
+		"actor_rollout_ref.actor.ppo_epochs=2":                    Unsupported,
+		"actor_rollout_ref.actor.ppo_epochs=1":                    Ignored,
+		"actor_rollout_ref.model.path=hdfs://x/y":                 Unsupported,
+		"data.env_ports=[high]":                                   Unsupported,
+		"env.summary_api_key=secret":                              Unsupported,
+		"env.summary_api_key=null":                                Ignored,
+		"reward_model.enable=True":                                Unsupported,
+		"reward_model.enable=False":                               Ignored,
+		"reward_model.model.path=x":                               Ignored,
+		"trainer.default_hdfs_dir=null":                           Ignored,
+		"actor_rollout_ref.model.override_config={}":              Ignored,
+		"actor_rollout_ref.model.override_config={a: 1}":          Unsupported,
+		"trainer.project_name=${trainer.experiment_name}":         Open,
+		"trainer.project_name=${trainer.project_name}":            Open,
+		"actor_rollout_ref.rollout.multi_turn.max_parallel_calls": "",
+		"optim.lr=1": Unknown,
+	} {
+		_, r := settingsOf(t, override)
+		if want == "" {
+			if len(r.Words) != 1 || len(r.Rows) != 0 {
+				t.Errorf("%s: %+v", override, r)
+			}
+			continue
+		}
+		if len(r.Rows) != 1 || r.Rows[0].Status != want {
+			t.Errorf("%s: %+v, want %s", override, r.Rows, want)
+		}
+	}
+}
+
+// With nothing but its defaults the original's command line is a
+// configuration, with the values of the original.
+func TestImportDefaults(t *testing.T) {
+	r := Import(ReadWords([]string{"data.train_files=train.parquet", "data.val_files=val.parquet"}), Options{From: "test", Defaults: true})
+	if r.Faults != nil {
+		t.Fatal(r.Faults)
+	}
+	cfg, err := configs.Load("test", r.TOML, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := cfg.Actor; cfg.Algo.AdvEstimator != "gae" || a.ClipRatioHigh != 0.2 || a.EntropyCoef != 0.001 || cfg.Rollout.GroupSize != 1 ||
+		cfg.Trainer.SaveEvery != 0 || cfg.Trainer.Epochs != 30 || cfg.Trainer.TotalSteps != 0 || a.MiniBatchSize != 256 || cfg.Critic.MiniBatchSize != 256 {
+		t.Errorf("%s", r.TOML)
+	}
+}
+
+func TestImportSFT(t *testing.T) {
+	const script = `torchrun --nproc_per_node=1 -m verl.trainer.fsdp_sft_trainer data.train_files=a.parquet data.val_files=b.parquet \
+  data.prompt_key=prompt data.response_key=response data.max_length=2048 optim.lr=1e-4 data.train_batch_size=128 data.micro_batch_size=4 \
+  model.partial_pretrain=Qwen/Qwen2.5-0.5B +model.lora_rank=64 model.lora_alpha=32 model.target_modules=all-linear trainer.total_epochs=5`
+	c, err := ReadScript(script, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Import(c, Options{From: "test", Defaults: true})
+	if r.Faults != nil {
+		t.Fatal(r.Faults)
+	}
+	cfg, err := configs.Load("test", r.TOML, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := cfg.SFT
+	if s.Epochs != 5 || s.Files[0] != "a.parquet" || s.ValFiles[0] != "b.parquet" || s.PromptKey != "prompt" || s.MaxLength != 2048 || s.MicroBatchSize != 4 ||
+		s.Optim.LR != 1e-4 || cfg.Model.LoRARank != 64 || cfg.Model.TargetModules[0] != "all-linear" {
+		t.Errorf("%s", r.TOML)
+	}
+}
+
+// Settings that name each other twice do not take for ever.
+func TestImportBoundsInterpolation(t *testing.T) {
+	var words []string
+	for c := 'a'; c < 'z'; c++ {
+		words = append(words, fmt.Sprintf("x.%c=${x.%c}${x.%c}", c, c+1, c+1))
+	}
+	r := Import(ReadWords(append(words, "x.z=", "trainer.project_name=${x.a}")), Options{From: "test"})
+	if row := rowOf(t, r, "trainer.project_name"); row.Status != Open {
+		t.Errorf("%+v", row)
+	}
+}

@@ -1,0 +1,383 @@
+package hydra
+
+// The table of keys: what became of every setting of the trainers that
+// commands are imported from. One row a key; {a,b} stands for several keys,
+// and .* at the end for all below.
+//
+// Sources: OpenManus-RL's ppo_trainer.yaml and start scripts (spec 1.3), its
+// version of September 2025 (spec 1.5), verl 0.8 (spec 1.6) and its
+// sft_trainer.yaml (spec 1.7).
+
+// Where a key is from.
+const (
+	omrl  = "OpenManus-RL"
+	omrl2 = "OpenManus-RL, September 2025"
+	verl  = "verl 0.8"
+	sft   = "verl, SFT"
+)
+
+// none says that a key has no default that matters.
+const none = "-"
+
+// row is one key.
+type row struct {
+	key    string
+	to     string // our keys, with blanks between
+	def    string // the value where the command line does not say; none: nothing is set
+	dead   bool   // the trainer it is from reads it nowhere
+	take   taker  // how a value becomes one of ours; nil: as it is
+	note   string // said of it where it is mapped
+	source string
+}
+
+// readNowhere is said of keys that the original accepts and forgets.
+const readNowhere = "the original reads it nowhere; here it works"
+
+const (
+	actorAt   = "actor_rollout_ref.actor."
+	modelAt   = "actor_rollout_ref.model."
+	refAt     = "actor_rollout_ref.ref."
+	rolloutAt = "actor_rollout_ref.rollout."
+	partsAt   = "algorithm.reward_components."
+)
+
+// mapped, dead and so on make rows short enough to be a table.
+
+func mapped(source, key, to, def string) row { return row{key: key, to: to, def: def, source: source} }
+
+func noted(source, key, to, def, note string) row {
+	return row{key: key, to: to, def: def, note: note, source: source}
+}
+
+func dead(source, key, to, def string) row {
+	return row{key: key, to: to, def: def, dead: true, note: readNowhere, source: source}
+}
+
+func taken(source, key, to, def string, take taker) row {
+	return row{key: key, to: to, def: def, take: take, source: source}
+}
+
+// dropped keys mean nothing here, whatever their value.
+func dropped(source, key, why string) row {
+	return row{key: key, def: none, take: ignore(why), source: source}
+}
+
+// forgotten keys mean nothing upstream either.
+func forgotten(source, key, why string) row {
+	return row{key: key, def: none, dead: true, take: ignore("the original reads it nowhere; " + why), source: source}
+}
+
+// refused keys ask for what there is not, but with the values in fine.
+func refused(source, key, instead string, fine ...any) row {
+	return row{key: key, def: none, take: only(instead, fine...), source: source}
+}
+
+const (
+	oneDevice   = "everything is on one device"
+	engineOwn   = "a detail of an engine that is not there: sampling and training share the weights in one process"
+	weightsOnce = "sampling and training share the weights, which stay where they are"
+	keepEvery   = "episodes are always kept, in the run folder's rollouts"
+)
+
+// ppoKeys are the keys of main_ppo, in the order in which they are taken: of
+// two that set the same, the later one wins.
+var ppoKeys = []row{
+	// ---- data (spec 1.3)
+	taken(omrl, "data.env_name", "env.name", "webshop", envName),
+	taken(omrl2, "env.env_name", "env.name", none, envName),
+	taken(omrl, "data.env_server_base", "env.servers", "http://0.0.0.0", hold),
+	taken(omrl, "data.env_ports", "env.servers", "[36001]", servers),
+	mapped(omrl, "data.train_files", "env.tasks", none),
+	mapped(omrl, "data.val_files", "env.val_tasks", none),
+	dead(omrl, "data.tokenizer", "model.tokenizer_path", none),
+	taken(omrl, "data.train_data_num", "data.train_limit", none, limit),
+	taken(omrl, "data.val_data_num", "data.val_limit", none, limit),
+	taken(verl, "data.train_max_samples", "data.train_limit", none, limit),
+	taken(verl, "data.val_max_samples", "data.val_limit", none, limit),
+	mapped(omrl, "data.prompt_key", "data.prompt_key", none),
+	taken(omrl, "data.max_prompt_length", "data.max_prompt_tokens rollout.max_context_tokens", "512", promptLength),
+	noted(omrl, "data.max_response_length", "rollout.max_new_tokens", "512", "tokens of one reply; the window of that width over the conversation's end is gone: all of it is trained on"),
+	forgotten(omrl, "data.max_start_length", "data.max_prompt_tokens bounds the first prompt"),
+	dead(omrl, "data.max_obs_length", "agent.max_obs_tokens", none),
+	mapped(omrl, "data.train_batch_size", "data.train_batch_size", "1024"),
+	dropped(verl, "data.gen_batch_size", "with algo.filter_groups a step draws data.train_batch_size tasks at a time"),
+	dropped(omrl, "data.val_batch_size", "validation plays every task; rollout.max_sequences bounds how many at once"),
+	forgotten(omrl, "data.return_raw_input_ids", "token ids are always kept"),
+	dropped(omrl, "data.return_raw_chat", "messages are always kept"),
+	mapped(omrl, "data.shuffle_train_dataloader", "data.shuffle", none),
+	mapped(verl, "data.shuffle", "data.shuffle", none),
+	taken(verl, "data.seed", "data.seed", none, notNull),
+	dropped(verl, "data.validation_shuffle", "validation takes tasks in order"),
+	dropped(omrl, "data.env_data_len", "the length of the task list is what counts"),
+	forgotten(omrl, "data.react_format", "agent.format says how the model writes actions"),
+	forgotten(omrl, "data.rollout_strategy", "there is one strategy, which plays every episode to its end"),
+	dead(omrl, "data.max_workers", "agent.max_workers", none),
+	refused(omrl2, "data.truncation", "a first prompt that is too long is an error: raise data.max_prompt_tokens, or leave the task out with skip_tasks", "error"),
+	refused(omrl2, "data.filter_overlong_prompts", "a first prompt that is too long is an error: raise data.max_prompt_tokens, or leave the task out with skip_tasks", false),
+	dropped(verl, "data.{filter_overlong_prompts_workers,dataloader_num_workers,trust_remote_code,image_key,video_key,return_full_prompt,return_multi_modal_inputs,use_shm,reward_fn_key}",
+		"a detail of a data loader that is not there"),
+	refused(verl, "data.custom_cls.*", "a program that plays or scores can be given as reward.score_fn = \"exec:…\"", nil),
+
+	// ---- model (spec 1.3)
+	dropped(omrl, "actor_rollout_ref.hybrid_engine", weightsOnce),
+	taken(omrl, modelAt+"path", "model.path", "~/models/deepseek-llm-7b-chat", modelPath),
+	refused(omrl, modelAt+"external_lib", "there is no Python to import it into", nil),
+	refused(omrl, modelAt+"override_config", "change the model's config.json", map[string]any{}),
+	refused(omrl, modelAt+"override_config.*", "change the model's config.json", nil),
+	mapped(omrl, modelAt+"enable_gradient_checkpointing", "model.gradient_checkpointing", none),
+	refused(omrl, modelAt+"use_remove_padding", "rows are always packed: padding never reaches the model", true, false),
+	dropped(omrl, modelAt+"trust_remote_code", "no code of a model folder is ever run"),
+	taken(omrl, modelAt+"torch_dtype", "model.compute_dtype", none, computeDtype),
+	mapped(verl, modelAt+"lora_rank", "model.lora_rank", none),
+	mapped(verl, modelAt+"lora_alpha", "model.lora_alpha", none),
+	mapped(verl, modelAt+"target_modules", "model.target_modules", none),
+	dropped(verl, modelAt+"{use_shm,use_liger,use_fused_kernels,enable_activation_offload,exclude_modules,fused_kernel_options.impl_backend}", engineOwn),
+
+	// ---- actor (spec 1.3, 1.6)
+	refused(omrl, actorAt+"strategy", oneDevice, "fsdp", "fsdp2"),
+	taken(omrl, actorAt+"ppo_mini_batch_size", "actor.mini_batch_size", "256", hold),
+	mapped(omrl, actorAt+"{ppo_micro_batch_size,ppo_micro_batch_size_per_gpu}", "actor.micro_batch_size", none),
+	mapped(omrl, actorAt+"use_dynamic_bsz", "actor.dynamic_batch", none),
+	mapped(omrl, actorAt+"ppo_max_token_len_per_gpu", "actor.max_tokens_per_micro_batch", none),
+	mapped(omrl, actorAt+"grad_clip", "actor.grad_clip", none),
+	refused(omrl, actorAt+"state_masking", "the loss covers sampled tokens only, and never what the environment said", true),
+	mapped(omrl, actorAt+"clip_ratio", "actor.clip_ratio_low actor.clip_ratio_high", "0.2"),
+	mapped(verl, actorAt+"clip_ratio_low", "actor.clip_ratio_low", none),
+	mapped(verl, actorAt+"clip_ratio_high", "actor.clip_ratio_high", none),
+	mapped(verl, actorAt+"clip_ratio_c", "actor.clip_ratio_c", none),
+	mapped(omrl, actorAt+"entropy_coeff", "actor.entropy_coef", "0.001"),
+	mapped(omrl, actorAt+"use_kl_loss", "actor.use_kl_loss", none),
+	mapped(omrl, actorAt+"kl_loss_coef", "actor.kl_loss_coef", none),
+	mapped(omrl, actorAt+"kl_loss_type", "actor.kl_loss_type", none),
+	dead(omrl, actorAt+"ppo_epochs", "actor.ppo_epochs", none),
+	dead(omrl, actorAt+"shuffle", "actor.shuffle", none),
+	refused(omrl, actorAt+"ulysses_sequence_parallel_size", oneDevice, int64(1)),
+	mapped(verl, actorAt+"loss_agg_mode", "actor.loss_agg", none),
+	taken(verl, actorAt+"loss_scale_factor", "actor.loss_scale_factor", none, notNull),
+	mapped(verl, actorAt+"policy_loss.loss_mode", "actor.policy_loss", none),
+	mapped(verl, actorAt+"policy_loss.clip_cov_ratio", "actor.clip_cov_ratio", none),
+	mapped(verl, actorAt+"policy_loss.clip_cov_lb", "actor.clip_cov_lb", none),
+	mapped(verl, actorAt+"policy_loss.clip_cov_ub", "actor.clip_cov_ub", none),
+	mapped(verl, actorAt+"policy_loss.kl_cov_ratio", "actor.kl_cov_ratio", none),
+	mapped(verl, actorAt+"policy_loss.ppo_kl_coef", "actor.ppo_kl_coef", none),
+	mapped(verl, actorAt+"{tau_pos,policy_loss.tau_pos}", "actor.tau_pos", none),
+	mapped(verl, actorAt+"{tau_neg,policy_loss.tau_neg}", "actor.tau_neg", none),
+	mapped(verl, actorAt+"calculate_entropy", "actor.calculate_entropy", none),
+	dropped(verl, actorAt+"{data_loader_seed,use_torch_compile,checkpoint.save_contents,checkpoint.load_contents,entropy_from_logits_with_chunking,entropy_checkpointing,checkpoint.contents}",
+		"checkpoints are whole, and what is computed how is not a setting"),
+	taken(omrl2, actorAt+"invalid_action_penalty_coef", "reward.invalid_action_penalty", none, where(actorAt+"use_invalid_action_penalty")),
+	taken(omrl2, actorAt+"use_invalid_action_penalty", "reward.invalid_action_penalty", none, invalidPenalty),
+	mapped(omrl, actorAt+"optim.lr", "actor.optim.lr", none),
+	mapped(omrl, actorAt+"optim.lr_warmup_steps_ratio", "actor.optim.warmup_ratio", none),
+	taken(verl, actorAt+"optim.lr_warmup_steps", "actor.optim.warmup_steps", none, warmupSteps),
+	dead(omrl, actorAt+"optim.warmup_style", "actor.optim.schedule", none),
+	mapped(verl, actorAt+"optim.lr_scheduler_type", "actor.optim.schedule", none),
+	{key: actorAt + "optim.min_lr_ratio", to: "actor.optim.min_lr_ratio", def: none, dead: true, take: notNull, note: readNowhere, source: omrl},
+	dropped(omrl, actorAt+"optim.total_training_steps", "the trainer says it: trainer.total_steps"),
+	mapped(omrl, actorAt+"optim.betas", "actor.optim.betas", none),
+	mapped(omrl, actorAt+"optim.weight_decay", "actor.optim.weight_decay", none),
+	refused(verl, actorAt+"optim.num_cycles", "cosine falls once, over half a cycle", 0.5),
+	dropped(omrl, actorAt+"fsdp_config.wrap_policy.min_num_params", oneDevice),
+	refused(omrl, actorAt+"fsdp_config.param_offload", weightsOnce, true, false),
+	refused(omrl, actorAt+"fsdp_config.grad_offload", "gradients are gone after the step", true, false),
+	mapped(omrl, actorAt+"fsdp_config.optimizer_offload", "actor.offload_optimizer", none),
+	forgotten(omrl, actorAt+"fsdp_config.fsdp_size", oneDevice),
+	dropped(omrl, actorAt+"fsdp_config.{model_dtype,torch_dtype}", "the weights that are stepped are float32"),
+	taken(omrl, actorAt+"fsdp_config.mixed_precision.param_dtype", "model.compute_dtype", none, computeDtype),
+	dropped(omrl, actorAt+"fsdp_config.mixed_precision.{reduce_dtype,buffer_dtype}", "gradients are summed in float32"),
+	dropped(verl, actorAt+"fsdp_config.{forward_prefetch,reshard_after_forward,offload_policy}", oneDevice),
+
+	// ---- reference (spec 1.3)
+	mapped(omrl, refAt+"fsdp_config.param_offload", "ref.offload_params", none),
+	dropped(omrl, refAt+"fsdp_config.{wrap_policy.min_num_params,fsdp_size,forward_prefetch}", oneDevice),
+	mapped(omrl, refAt+"{log_prob_micro_batch_size,log_prob_micro_batch_size_per_gpu}", "ref.micro_batch_size", none),
+	dropped(omrl, refAt+"{log_prob_use_dynamic_bsz,log_prob_max_token_len_per_gpu}", "the reference follows actor.dynamic_batch"),
+	refused(omrl, refAt+"ulysses_sequence_parallel_size", oneDevice, int64(1)),
+	mapped(verl, refAt+"model.path", "ref.path", none),
+	dropped(verl, refAt+"{strategy,use_torch_compile}", engineOwn),
+
+	// ---- rollout (spec 1.3, 1.5, 1.6)
+	taken(omrl, rolloutAt+"name", "rollout.engine", none, engine),
+	dropped(verl, rolloutAt+"mode", "episodes are played each on its own, and their replies generated together"),
+	mapped(omrl, rolloutAt+"temperature", "rollout.temperature", none),
+	mapped(omrl, rolloutAt+"top_k", "rollout.top_k", none),
+	noted(omrl, rolloutAt+"top_p", "rollout.top_p", none, "below 1 the log-probs no longer belong to what was sampled; the default is 1, the original's 0.95"),
+	dropped(omrl, rolloutAt+"{prompt_length,response_length,max_model_len}", "rollout.max_context_tokens bounds a conversation, rollout.max_new_tokens a reply"),
+	dropped(omrl, rolloutAt+"dtype", "sampling computes in model.compute_dtype, as training does"),
+	mapped(omrl, rolloutAt+"gpu_memory_utilization", "rollout.kv_cache_fraction", none),
+	mapped(omrl, rolloutAt+"ignore_eos", "rollout.ignore_eos", none),
+	dropped(omrl, rolloutAt+"{enforce_eager,free_cache_engine,load_format,enable_chunked_prefill,enable_prefix_caching,disable_log_stats,layered_summon,multi_stage_wake_up,cudagraph_capture_sizes}", engineOwn),
+	refused(omrl, rolloutAt+"{tensor_model_parallel_size,data_parallel_size,pipeline_model_parallel_size}", oneDevice, int64(1)),
+	dropped(verl, rolloutAt+"{engine_kwargs.*,agent.*,update_weights_bucket_megabytes,skip_tokenizer_init}", engineOwn),
+	dead(omrl, rolloutAt+"max_num_batched_tokens", "rollout.max_batch_tokens", none),
+	dead(omrl, rolloutAt+"max_num_seqs", "rollout.max_sequences", none),
+	dropped(omrl, rolloutAt+"{log_prob_micro_batch_size,log_prob_micro_batch_size_per_gpu}", "old log-probs take actor.micro_batch_size"),
+	dropped(omrl, rolloutAt+"{log_prob_use_dynamic_bsz,log_prob_max_token_len_per_gpu}", "old log-probs follow actor.dynamic_batch"),
+	mapped(omrl, rolloutAt+"do_sample", "rollout.do_sample", none),
+	taken(omrl, rolloutAt+"n", "rollout.group_size", "1", groupSize),
+	{key: rolloutAt + "n_agent", to: "rollout.group_size", def: none, dead: true, take: groupSize, note: "episodes of a task; " + readNowhere, source: omrl},
+	taken(omrl2, "env.rollout.n", "rollout.group_size", none, groupSize),
+	mapped(omrl, rolloutAt+"max_workers", "agent.max_workers", none),
+	taken(verl, rolloutAt+"calculate_log_probs", "rollout.record_log_probs", none, ignore("the log-prob of every sampled token is always kept")),
+	mapped(omrl2, rolloutAt+"val_kwargs.temperature", "rollout.val.temperature", none),
+	taken(omrl2, rolloutAt+"val_kwargs.do_sample", "rollout.val.temperature", none, valGreedy),
+	mapped(verl, rolloutAt+"val_kwargs.n", "rollout.val.group_size", none),
+	refused(verl, rolloutAt+"val_kwargs.top_p", "validation samples from all tokens", int64(1), 1.0),
+	refused(verl, rolloutAt+"val_kwargs.top_k", "validation samples from all tokens", int64(-1), int64(0)),
+	dropped(verl, rolloutAt+"multi_turn.enable", "every episode has as many turns as it takes"),
+	taken(verl, rolloutAt+"multi_turn.{max_assistant_turns,max_turns}", "agent.max_turns", none, notNull),
+	dropped(verl, rolloutAt+"multi_turn.max_user_turns", "the environment answers every turn: agent.max_turns bounds them"),
+	refused(verl, rolloutAt+"multi_turn.max_parallel_calls", "a turn is one action", int64(1)),
+	refused(verl, rolloutAt+"multi_turn.{max_tool_response_length,tool_response_truncate_side}", "it counts characters: set agent.max_obs_tokens"),
+	refused(verl, rolloutAt+"multi_turn.{tool_config_path,interaction_config_path,format}", "tools and users belong to environment servers: give one in [[env]]", nil),
+
+	// ---- top level (spec 1.3, 1.5)
+	mapped(omrl, "max_turns", "agent.max_turns", none),
+	mapped(omrl2, "env.max_steps", "agent.max_turns", none),
+	forgotten(omrl, "{do_search,retriever.url,retriever.topk}", "searching is what the environment searchqa does"),
+	taken(omrl, "format_score", "reward.format_score", none, formatScore),
+	refused(omrl2, "env.seed", "tasks are named by their indices, which fix them: trainer.seed and data.seed decide the rest"),
+	taken(omrl2, "env.history_length", "agent.history_length agent.format", none, history),
+	taken(omrl2, "env.use_summary", "env.use_summary agent.format", none, summary),
+	taken(omrl2, "env.summary_endpoint", "agent.summary.base_url", none, notNull),
+	taken(omrl2, "env.summary_model", "agent.summary.model", none, notNull),
+	mapped(omrl2, "env.summary_concurrency", "agent.summary.concurrency", none),
+	refused(omrl2, "env.summary_api_key", "keys are not written into files: put it into the environment variable that agent.summary.key_env names", nil),
+	refused(omrl2, "env.webshop.*", "the webshop server decides it: start it so"),
+	refused(omrl2, "env.{data_path,available_tools}", "the gaia server decides it: start it so"),
+	dropped(verl, "env.resources_per_worker.*", "environments are servers of their own"),
+	taken(omrl2, "{env.memory_file,memory_file}", "agent.memory_file agent.format", none, staged),
+	taken(omrl2, "{env.use_staged_format,use_staged_format}", "agent.format", none, stagedFormat),
+
+	// ---- critic (spec 1.3)
+	refused(omrl, "critic.strategy", oneDevice, "fsdp", "fsdp2"),
+	mapped(omrl, "critic.optim.lr", "critic.optim.lr", none),
+	mapped(omrl, "critic.optim.lr_warmup_steps_ratio", "critic.optim.warmup_ratio", "0.0"),
+	taken(verl, "critic.optim.lr_warmup_steps", "critic.optim.warmup_steps", none, warmupSteps),
+	dead(omrl, "critic.optim.warmup_style", "critic.optim.schedule", none),
+	mapped(verl, "critic.optim.lr_scheduler_type", "critic.optim.schedule", none),
+	{key: "critic.optim.min_lr_ratio", to: "critic.optim.min_lr_ratio", def: none, dead: true, take: notNull, note: readNowhere, source: omrl},
+	dropped(omrl, "critic.optim.total_training_steps", "the trainer says it: trainer.total_steps"),
+	mapped(verl, "critic.optim.betas", "critic.optim.betas", none),
+	mapped(verl, "critic.optim.weight_decay", "critic.optim.weight_decay", none),
+	taken(omrl, "critic.model.path", "critic.path", none, modelPath),
+	dropped(omrl, "critic.model.tokenizer_path", "the critic reads the actor's tokens"),
+	refused(omrl, "critic.model.external_lib", "there is no Python to import it into", nil),
+	refused(omrl, "critic.model.override_config", "change the model's config.json", map[string]any{}),
+	mapped(omrl, "critic.model.enable_gradient_checkpointing", "critic.gradient_checkpointing", none),
+	refused(omrl, "critic.model.use_remove_padding", "rows are always packed: padding never reaches the model", true, false),
+	dropped(omrl, "critic.model.{torch_dtype,trust_remote_code}", "the critic has the actor's number formats"),
+	refused(omrl, "critic.model.fsdp_config.{param_offload,grad_offload,optimizer_offload}", "the critic stays where it is; lower critic.micro_batch_size where memory runs out", true, false),
+	dropped(omrl, "critic.model.fsdp_config.{wrap_policy.min_num_params,fsdp_size}", oneDevice),
+	mapped(omrl, "critic.ppo_mini_batch_size", "critic.mini_batch_size", none),
+	mapped(omrl, "critic.{ppo_micro_batch_size,ppo_micro_batch_size_per_gpu}", "critic.micro_batch_size", none),
+	dropped(omrl, "critic.{forward_micro_batch_size,forward_micro_batch_size_per_gpu}", "values take critic.micro_batch_size"),
+	dropped(omrl, "critic.{use_dynamic_bsz,ppo_max_token_len_per_gpu,forward_max_token_len_per_gpu}", "the critic follows actor.dynamic_batch"),
+	refused(omrl, "critic.ulysses_sequence_parallel_size", oneDevice, int64(1)),
+	dead(omrl, "critic.ppo_epochs", "critic.epochs", none),
+	dead(omrl, "critic.shuffle", "critic.shuffle", none),
+	mapped(omrl, "critic.grad_clip", "critic.grad_clip", none),
+	mapped(omrl, "critic.cliprange_value", "critic.clip_range_value", none),
+
+	// ---- reward model (spec 1.3)
+	refused(omrl, "reward_model.enable", "reward models are not there yet: a server of your own can judge, as reward.score_fn = \"http://…\"", false),
+	dropped(omrl, "reward_model.{strategy,model.*,micro_batch_size,micro_batch_size_per_gpu,max_length,use_dynamic_bsz,forward_max_token_len_per_gpu,reward_manager,launch_reward_fn_async}",
+		"reward models are not there yet"),
+	refused(verl, "custom_reward_function.{path,name}", "a program of yours can judge: reward.score_fn = \"exec:python3 my_reward.py\"", nil),
+
+	// ---- algorithm (spec 1.3, 1.5, 1.6)
+	taken(omrl, "algorithm.adv_estimator", "algo.adv_estimator", "gae", estimator),
+	taken(omrl, "algorithm.gamma", "algo.gamma reward.gamma", none, gamma),
+	dead(omrl, "algorithm.lam", "algo.lam", none),
+	forgotten(omrl, "algorithm.reward_score_fn", "episodes are paid what the environment says; reward.score_fn chooses a score function"),
+	forgotten(omrl, "algorithm.no_think_rl", "leave it out"),
+	mapped(omrl, "algorithm.kl_penalty", "algo.kl_penalty", none),
+	mapped(omrl, "algorithm.kl_ctrl.type", "algo.kl_ctrl", none),
+	mapped(omrl, "algorithm.kl_ctrl.kl_coef", "algo.kl_coef", none),
+	mapped(omrl, "algorithm.kl_ctrl.target_kl", "algo.kl_target", none),
+	mapped(omrl, "algorithm.kl_ctrl.horizon", "algo.kl_horizon", none),
+	noted(omrl, "algorithm.use_kl_in_reward", "algo.use_kl_in_reward", none, "on every row; the original changes the first two only"),
+	mapped(omrl, "algorithm.reward_allocation", "reward.allocation", none),
+	{key: partsAt + "{goal_reward.*,length_penalty.*,format_reward.*}", to: "reward.components.weight", def: none, dead: true, take: hold, note: readNowhere, source: omrl},
+	forgotten(omrl, "algorithm.state_masking.{start_state_marker,end_state_marker}", "what the model said and what the environment said is known token by token"),
+	mapped(verl, "algorithm.norm_adv_by_std_in_grpo", "algo.norm_by_std", none),
+	mapped(omrl2, "algorithm.filter_groups.enable", "algo.filter_groups", none),
+	taken(verl, "algorithm.filter_groups.metric", "algo.filter_metric", none, notNull),
+	mapped(omrl2, "algorithm.filter_groups.max_num_gen_batches", "algo.max_gen_batches", none),
+	mapped(omrl2, "algorithm.gigpo.step_advantage_w", "algo.gigpo_step_weight", none),
+	mapped(omrl2, "algorithm.gigpo.mode", "algo.gigpo_norm", none),
+	taken(verl, "algorithm.pf_ppo.reweight_method", "algo.pf_ppo", none, where("algorithm.use_pf_ppo")),
+	taken(verl, "algorithm.use_pf_ppo", "algo.pf_ppo", none, pfPPO),
+	mapped(verl, "algorithm.pf_ppo.weight_pow", "algo.pf_ppo_weight_pow", none),
+	taken(verl, "algorithm.rollout_correction.rollout_is", "algo.rollout_correction.rollout_is", none, notNull),
+	mapped(verl, "algorithm.rollout_correction.rollout_is_threshold", "algo.rollout_correction.rollout_is_threshold", none),
+	mapped(verl, "algorithm.rollout_correction.rollout_is_batch_normalize", "algo.rollout_correction.rollout_is_batch_normalize", none),
+	taken(verl, "algorithm.rollout_correction.rollout_rs", "algo.rollout_correction.rollout_rs", none, texts),
+	taken(verl, "algorithm.rollout_correction.rollout_rs_threshold", "algo.rollout_correction.rollout_rs_threshold", none, texts),
+	mapped(verl, "algorithm.rollout_correction.bypass_mode", "algo.rollout_correction.bypass_mode", none),
+	mapped(verl, "algorithm.rollout_correction.loss_type", "algo.rollout_correction.loss_type", none),
+
+	// ---- trainer (spec 1.3, 1.6)
+	mapped(omrl, "trainer.total_epochs", "trainer.epochs", "30"),
+	taken(omrl, "trainer.total_training_steps", "trainer.total_steps", "null", totalSteps),
+	mapped(omrl, "trainer.project_name", "trainer.project", none),
+	taken(omrl, "trainer.experiment_name", "trainer.experiment", none, folder),
+	taken(omrl, "trainer.logger", "log.backends", none, loggers),
+	refused(omrl, "trainer.nnodes", oneDevice, int64(1)),
+	refused(omrl, "trainer.n_gpus_per_node", oneDevice, int64(1)),
+	taken(omrl, "trainer.save_freq", "trainer.save_every", "-1", every),
+	taken(omrl, "trainer.test_freq", "trainer.test_every", "-1", every),
+	mapped(omrl, "trainer.critic_warmup", "trainer.critic_warmup", none),
+	refused(omrl, "trainer.default_hdfs_dir", "copy the run folder yourself", nil),
+	taken(omrl, "trainer.default_local_dir", "trainer.output_dir", none, localDir),
+	{key: "trainer.val_before_train", to: "trainer.val_before_train", def: none, dead: true, note: readNowhere, source: omrl},
+	refused(omrl, "trainer.val_only", "openmanus eval CONFIG.toml does it", false),
+	dropped(verl, "trainer.{balance_batch,device,ray_wait_register_center_timeout,use_legacy_worker_impl,profile_steps,critic_device}", oneDevice),
+	dropped(verl, "trainer.{log_val_generations,rollout_data_dir,validation_data_dir}", keepEvery),
+	taken(verl, "trainer.resume_mode", "trainer.resume", none, resumeMode),
+	taken(verl, "trainer.resume_from_path", "trainer.resume", none, resumePath),
+	taken(verl, "trainer.max_actor_ckpt_to_keep", "trainer.keep_checkpoints", none, limit),
+	dropped(verl, "trainer.{max_critic_ckpt_to_keep,del_local_ckpt_after_load,remove_previous_ckpt_in_save}", "trainer.keep_checkpoints is for both"),
+	dropped(verl, "{ray_init.*,ray_kwargs.*,global_profiler.*,hydra.*,transfer_queue.*}", "there is no cluster"),
+}
+
+// sftKeys are the keys of the SFT trainer (spec 1.7).
+var sftKeys = []row{
+	taken(sft, "data.train_files", "sft.files", none, texts),
+	taken(sft, "data.val_files", "sft.val_files", none, texts),
+	mapped(sft, "data.train_batch_size", "sft.train_batch_size", none),
+	mapped(sft, "data.{micro_batch_size,micro_batch_size_per_gpu}", "sft.micro_batch_size", none),
+	mapped(sft, "data.prompt_key", "sft.prompt_key", "question"),
+	mapped(sft, "data.response_key", "sft.response_key", "answer"),
+	taken(sft, "data.prompt_dict_keys", "sft.prompt_key", none, inStruct("data.prompt_key")),
+	taken(sft, "data.response_dict_keys", "sft.response_key", none, inStruct("data.response_key")),
+	mapped(sft, "data.max_length", "sft.max_length", none),
+	mapped(sft, "data.truncation", "sft.truncation", none),
+	refused(sft, "data.balance_dp_token", oneDevice, false),
+	taken(sft, "model.partial_pretrain", "model.path", "", modelPath),
+	mapped(sft, "model.lora_rank", "model.lora_rank", none),
+	mapped(sft, "model.lora_alpha", "model.lora_alpha", none),
+	mapped(sft, "model.target_modules", "model.target_modules", `["q_proj","v_proj"]`),
+	mapped(sft, "model.enable_gradient_checkpointing", "model.gradient_checkpointing", none),
+	refused(sft, "model.external_lib", "there is no Python to import it into", nil),
+	dropped(sft, "model.{trust_remote_code,use_liger,strategy,fsdp_config.*}", oneDevice),
+	mapped(sft, "optim.lr", "sft.optim.lr", none),
+	mapped(sft, "optim.betas", "sft.optim.betas", none),
+	mapped(sft, "optim.weight_decay", "sft.optim.weight_decay", none),
+	mapped(sft, "optim.{warmup_steps_ratio,lr_warmup_steps_ratio}", "sft.optim.warmup_ratio", none),
+	mapped(sft, "optim.clip_grad", "sft.grad_clip", none),
+	mapped(sft, "optim.lr_scheduler", "sft.optim.schedule", none),
+	mapped(sft, "trainer.total_epochs", "sft.epochs", "4"),
+	taken(sft, "trainer.total_training_steps", "sft.total_steps", none, totalSteps),
+	mapped(sft, "trainer.validate_before_training", "trainer.val_before_train", "false"),
+	mapped(sft, "trainer.project_name", "trainer.project", none),
+	taken(sft, "trainer.experiment_name", "trainer.experiment", none, folder),
+	taken(sft, "trainer.logger", "log.backends", none, loggers),
+	taken(sft, "trainer.default_local_dir", "trainer.output_dir", none, localDir),
+	refused(sft, "trainer.default_hdfs_dir", "copy the run folder yourself", nil),
+	mapped(sft, "trainer.seed", "trainer.seed", none),
+	taken(sft, "trainer.save_freq", "trainer.save_every", none, every),
+	taken(sft, "trainer.test_freq", "trainer.test_every", none, every),
+	refused(sft, "trainer.{nnodes,n_gpus_per_node}", oneDevice, int64(1)),
+	dropped(sft, "{ulysses_sequence_parallel_size,use_remove_padding}", oneDevice),
+}

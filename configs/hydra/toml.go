@@ -1,0 +1,78 @@
+package hydra
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/openmanus/openmanus/configs"
+)
+
+// write makes the TOML, in the order of a written file.
+func (im *importer) write(c Command, o Options) []byte {
+	var b strings.Builder
+	from := o.From
+	if c.Program != "" {
+		from += " (" + c.Program + ")"
+	}
+	fmt.Fprintf(&b, "# Imported from %s.\n# `openmanus config show FILE` prints every key with what it means.\n", clean(from))
+	sec := ""
+	for _, k := range im.ours {
+		keys := []string{k.Name}
+		if strings.HasPrefix(k.Name, componentsAt) { // its tables have names
+			keys = im.componentKeys(k.Name)
+		}
+		for _, key := range keys {
+			s, ok := im.out[key]
+			if !ok {
+				continue
+			}
+			if at := key[:strings.LastIndexByte(key, '.')]; at != sec {
+				sec = at
+				head := "[" + at + "]"
+				if at == "env" {
+					head = "[[env]]"
+				}
+				b.WriteString("\n" + head + "\n")
+			}
+			line := key[strings.LastIndexByte(key, '.')+1:] + " = " + configs.Literal(s.value)
+			switch {
+			case s.from == nil:
+			case s.from.Default:
+				line += "  # " + s.from.Key + ", its default"
+			default:
+				line += "  # " + s.from.Key
+			}
+			b.WriteString(line + "\n")
+		}
+	}
+	return []byte(b.String())
+}
+
+// clean keeps a name inside its comment.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, clip(s))
+}
+
+const componentsAt = "reward.components."
+
+// componentKeys are all keys of the components, once: where the table of keys
+// begins with them.
+func (im *importer) componentKeys(name string) []string {
+	if name != componentsAt+"fn" {
+		return nil
+	}
+	var out []string
+	for key := range im.out {
+		if strings.HasPrefix(key, componentsAt) {
+			out = append(out, key)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

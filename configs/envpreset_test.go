@@ -89,6 +89,22 @@ func TestPresetsCombine(t *testing.T) {
 	}
 }
 
+// The section [env.webshop] of the specification does not stand in the way of
+// the environment of that name.
+func TestSetOfAnEnvironmentWithASectionsName(t *testing.T) {
+	cfg, err := LoadPreset("grpo", []string{"webshop", "maze"}, []string{"env.webshop.max_turns=3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Env[0].MaxTurns != 3 || cfg.Env[1].MaxTurns == 3 {
+		t.Errorf("%+v", cfg.Env)
+	}
+	_, err = LoadPreset("grpo", []string{"webshop"}, []string{"env.webshop.use_small=true"})
+	if err == nil || !strings.Contains(err.Error(), "not yet") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestPresetsThatDoNotCombine(t *testing.T) {
 	for _, tt := range []struct {
 		preset string

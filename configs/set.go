@@ -49,6 +49,10 @@ func (l *loader) paths(key string) ([]string, string) {
 		return nil, "there is no [[env]] table to change"
 	}
 	which, leaf, named := strings.Cut(rest, ".")
+	found, names := l.named(which, leaf)
+	if _, ok := byName["env."+leaf]; ok && len(found) > 0 {
+		return found, "" // also where a section has the environment's name
+	}
 	if _, ok := known(key); ok || !named {
 		var all []string
 		for i := range l.cfg.Env {
@@ -62,17 +66,22 @@ func (l *loader) paths(key string) ([]string, string) {
 		}
 		return []string{key}, ""
 	}
-	var found, names []string
-	for i, e := range l.cfg.Env {
-		names = append(names, e.Name)
-		if e.Name == which {
-			found = append(found, instance("env."+leaf, i))
-		}
-	}
 	if len(found) == 0 {
 		return nil, fmt.Sprintf("there is no [[env]] table named %q; there are: %s", which, strings.Join(names, ", "))
 	}
 	return found, ""
+}
+
+// named returns the paths of a key in the [[env]] tables of an environment, and
+// which environments there are.
+func (l *loader) named(env, leaf string) (found, names []string) {
+	for i, e := range l.cfg.Env {
+		names = append(names, e.Name)
+		if e.Name == env {
+			found = append(found, instance("env."+leaf, i))
+		}
+	}
+	return found, names
 }
 
 // value reads the text of an override. Where a string is wanted, text that

@@ -96,7 +96,7 @@ func (p *process) stop(grace time.Duration) {
 // a watchdog was killed.
 func sweep(mark string) {
 	for range 50 {
-		left := marked(markKey, mark)
+		left := Marked(markKey, mark)
 		if len(left) == 0 {
 			return
 		}

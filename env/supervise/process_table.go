@@ -64,9 +64,9 @@ func parentOf(pid int) (parent int, state byte, ok bool) {
 	return parent, fields[0][0], err == nil
 }
 
-// marked lists the living processes that inherited an environment variable
+// Marked lists the living processes that inherited an environment variable
 // with this value. Processes of other users cannot be read and are not ours.
-func marked(key, value string) []int {
+func Marked(key, value string) []int {
 	want := []byte(key + "=" + value)
 	var found []int
 	for _, pid := range pids() {

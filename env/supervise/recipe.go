@@ -210,21 +210,6 @@ func ownCommand(args []string, python, checkout string) []string {
 	return out
 }
 
-// inCheckout reports what a checkout lacks.
-func (r recipe) inCheckout(checkout string) error {
-	st, err := os.Stat(filepath.Join(checkout, r.folder))
-	if err != nil || !st.IsDir() {
-		return fmt.Errorf("there is no folder %s in %s: give the checkout of AgentGym that holds it", r.folder, checkout)
-	}
-	for _, f := range r.files {
-		if _, err := os.Stat(filepath.Join(checkout, r.folder, f)); err != nil {
-			return fmt.Errorf("%s in %s is empty: fetch the checkout's submodules (git submodule update --init)",
-				filepath.Dir(filepath.Join(r.folder, f)), checkout)
-		}
-	}
-	return nil
-}
-
 // apply sets the working folder and the environment.
 func (r recipe) apply(checkout string, c *Command) {
 	c.Dir = filepath.Join(checkout, r.folder)
@@ -241,10 +226,6 @@ func (r recipe) apply(checkout string, c *Command) {
 	}
 }
 
-// venvName is where Install puts a virtual environment and Launch finds it:
-// in the folder of the package.
-const venvName = ".venv"
-
 // interpreter is the one that was named, else that of the venv that Install
 // made, else the first python3 of the PATH.
 func (r recipe) interpreter(l Launch, c *Command) (string, error) {
@@ -258,10 +239,7 @@ func (r recipe) interpreter(l Launch, c *Command) (string, error) {
 	}
 	venv := l.Venv
 	if venv == "" && l.Checkout != "" && r.folder != "" {
-		made := filepath.Join(l.Checkout, r.folder, venvName)
-		if _, err := os.Stat(made); err == nil {
-			venv = made
-		}
+		venv = r.made(l.Checkout)
 	}
 	if venv == "" {
 		return "python3", nil

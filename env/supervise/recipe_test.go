@@ -175,3 +175,17 @@ func TestPlanFaults(t *testing.T) {
 		})
 	}
 }
+
+func TestVenvIn(t *testing.T) {
+	dir := checkout(t, "agentenv-textcraft/", "agentenv-tool/.venv/bin/python", "agentenv-lmrlgym/lmrlgym/")
+	for name, want := range map[string]string{"textcraft": "", "weather": filepath.Join(dir, "agentenv-tool", ".venv"), "movie": filepath.Join(dir, "agentenv-tool", ".venv")} {
+		if got, err := VenvIn(name, dir); got != want || err != nil {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	for name, want := range map[string]string{"babyai": "there is no folder agentenv-babyai", "maze": "git submodule update --init", "chess": "no recipe of chess"} {
+		if _, err := VenvIn(name, dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}

@@ -46,7 +46,7 @@ var arrows = map[string]string{
 
 	"env":                   "data/...",
 	"env/builtin":           "env env/fault env/listen data/...",
-	"env/check":             "env",
+	"env/check":             "env data",
 	"env/fault":             "",
 	"env/listen":            "",
 	"env/listen/listentest": "",

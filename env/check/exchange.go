@@ -1,0 +1,128 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// Exchange compares a request that a client made in an episode, and the reply
+// it got, with what AgentGym's own client and server of the environment say.
+// It returns what kind of call it was and what is wrong, "" if nothing is.
+//
+// It judges what Run cannot see: real clients against a real server, turn for
+// turn. Only requests that clients make are known to it.
+func Exchange(name string, x data.Exchange) (call, fault string) {
+	e, err := lookup(name)
+	if err != nil {
+		return "", err.Error()
+	}
+	path, query, _ := strings.Cut(strings.TrimPrefix(x.Path, e.suffix), "?")
+	w, ok := e.calls()[x.Method+" "+path]
+	if !ok || !strings.HasPrefix(x.Path, e.suffix) {
+		return "", fmt.Sprintf("%s %s: AgentGym's client makes no such request", x.Method, x.Path)
+	}
+	said := func(fault string) string {
+		if fault == "" {
+			return ""
+		}
+		return fmt.Sprintf("%s %s: %s", x.Method, x.Path, fault)
+	}
+	if fault := w.request(x.Body, query, e.idKey); fault != "" {
+		return w.call, said("the request: " + fault)
+	}
+	switch {
+	case x.Err != "":
+		return w.call, said(x.Err)
+	case w.call == "close" && (x.Status == http.StatusNotFound || x.Status == http.StatusMethodNotAllowed):
+		return w.call, "" // the server has none
+	case e.retry503 && x.Status == http.StatusServiceUnavailable:
+		return w.call, "" // asked again
+	case x.Status != http.StatusOK:
+		return w.call, said(fmt.Sprintf("status %d: %s", x.Status, short(x.Reply, 100)))
+	}
+	v, err := decode([]byte(x.Reply))
+	if err != nil {
+		return w.call, said(fmt.Sprintf("no JSON: %v: %s", err, short(x.Reply, 100)))
+	}
+	if text, ok := errorText(v); ok {
+		return w.call, said(fmt.Sprintf("the error %q", short(text, 120)))
+	}
+	if fault := w.reply.fault("the reply", v); fault != "" {
+		return w.call, said(fault)
+	}
+	if w.call == "step" {
+		p := (&checker{env: e}).playedOf(v)
+		if !(p.reward >= e.rewards[0] && p.reward <= e.rewards[1]) {
+			return w.call, said(fmt.Sprintf("reward %g, want one from %g to %g", p.reward, e.rewards[0], e.rewards[1]))
+		}
+	}
+	return w.call, ""
+}
+
+// Played reads the observation and done out of a step's reply that Exchange
+// found nothing wrong with.
+func Played(name, reply string) (text string, done bool, err error) {
+	e, err := lookup(name)
+	if err != nil {
+		return "", false, err
+	}
+	v, err := decode([]byte(reply))
+	if err != nil {
+		return "", false, err
+	}
+	if fault := e.step.fault("the reply", v); fault != "" {
+		return "", false, errors.New(fault)
+	}
+	p := (&checker{env: e}).playedOf(v)
+	return p.text, p.done, nil
+}
+
+// wanted is how a call looks.
+type wanted struct {
+	call  string
+	body  shape // nil: none is sent
+	ids   bool  // the query names an instance
+	reply shape
+}
+
+// calls are the requests that AgentGym's client of an environment makes.
+func (e environment) calls() map[string]wanted {
+	id := key{e.idKey, either{integer, text}}
+	all := map[string]wanted{
+		"POST /create": {call: "create", reply: e.created},
+		"POST /reset":  {call: "reset", body: keys{{e.taskKey, integer}, id}, reply: e.reset},
+		"POST /step":   {call: "step", body: keys{{"action", text}, id}, reply: e.step},
+		"POST /close":  {call: "close", body: keys{id}, reply: either{boolean, keys{{"closed", text}}}},
+	}
+	if e.createBody != "" {
+		all["POST /create"] = wanted{call: "create", body: object, reply: e.created}
+	}
+	if e.observe != nil {
+		all["GET /observation"] = wanted{call: "observe", ids: true, reply: e.observe}
+	}
+	if e.name == "wordle" {
+		all["GET /filtered_vocab"] = wanted{call: "observe", ids: true, reply: every{text}}
+	}
+	return all
+}
+
+// request finds what is wrong with what was sent.
+func (w wanted) request(body, query, idKey string) string {
+	switch {
+	case w.ids && !strings.HasPrefix(query, idKey+"="):
+		return fmt.Sprintf("the query %q does not name an instance as %s", query, idKey)
+	case w.body == nil && body != "":
+		return fmt.Sprintf("it has the body %s, and AgentGym's client sends none", short(body, 60))
+	case w.body == nil:
+		return ""
+	}
+	v, err := decode([]byte(body))
+	if err != nil {
+		return fmt.Sprintf("the body %q is no JSON: %v", short(body, 60), err)
+	}
+	return w.body.fault("the body", v)
+}

@@ -10,6 +10,7 @@ shopt -s inherit_errexit # else a failure inside $(...) is passed over
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$root/build
 jobs=${OPENMANUS_JOBS:-2}
+called_from=$PWD
 cd "$root"
 
 say() { printf '%s\n' "build.sh: $*" >&2; }
@@ -480,12 +481,18 @@ bench_binary() {
 }
 
 # The long sweeps: the quickstart with ten seeds, and behind faults; dumps that
-# are killed, continued and replayed.
+# are killed, continued and replayed; the servers of a checkout of AgentGym.
 accept() {
   local what=learning
-  case ${1:-} in learning | faults | dumps) what=$1; shift ;; esac
+  case ${1:-} in learning | faults | dumps | agentgym) what=$1; shift ;; esac
   binary
   bench_binary
+  if [ "$what" = agentgym ]; then
+    model
+    exec 9>&-
+    cd "$called_from" # where the user's paths start
+    exec "$build/bench" --program "$build/openmanus" --model "$build/models/SmolLM2-135M-Instruct.gguf" agentgym "$@"
+  fi
   exec 9>&-
   exec "$build/bench" --program "$build/openmanus" "$@" "$what"
 }
@@ -526,6 +533,7 @@ Usage: ./build.sh [COMMAND]
   accept          build, then run the quickstart with ten seeds and judge what they learned (40 minutes);
                   accept faults: three seeds behind servers that fail (--seeds N, --steps N shorten it)
                   accept dumps [--episodes N] kills rollouts, continues and replays them
+                  accept agentgym --checkout DIR [NAME...] installs, checks and plays the servers of AgentGym
   peer            install transformers for comparisons into build/peer (2 GB)
   clean           remove build/ (downloads stay in the cache)
 

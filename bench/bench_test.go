@@ -253,7 +253,10 @@ func TestMemoryCommand(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"speeed": "nothing called speeed", "memory": "needs the metrics.jsonl", "memory a b": "one argument too many",
-		"speed --json": "one argument too many", "--rounds 0": "at least 1",
+		"speed now --json": "one argument too many", "--rounds 0": "at least 1",
+		"agentgym": "git clone --recurse-submodules", "agentgym chess": "cannot try chess: there are textcraft, babyai, sqlgym, weather, maze, wordle",
+		"agentgym --checkout testdata": "is no checkout of AgentGym", "--checkout . dumps": "--checkout is for agentgym",
+		"dumps --episodes 3": "at least 20", "agentgym --episodes -1": "needs --checkout",
 	} {
 		if _, err := parse(strings.Fields(args), t.Output()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", args, err, want)

@@ -23,9 +23,15 @@ type child struct {
 // startChild starts openmanus with args, a command that serves something and
 // says where on its first line ("serving maze at URL"). stop ends it.
 func startChild(ctx context.Context, program []string, args ...string) (*child, error) {
+	return startChildIn(ctx, nil, program, args...)
+}
+
+// startChildIn is startChild with another environment.
+func startChildIn(ctx context.Context, environ, program []string, args ...string) (*child, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &child{cmd: command(ctx, program[0], append(program[1:len(program):len(program)], args...)...), cancel: cancel}
 	c.cmd.Stderr = &c.stderr
+	c.cmd.Env = environ
 	out, err := c.cmd.StdoutPipe()
 	if err != nil {
 		cancel()
@@ -58,4 +64,10 @@ func command(ctx context.Context, program string, args ...string) *exec.Cmd {
 func (c *child) stop() {
 	c.cancel()
 	_ = c.cmd.Wait()
+}
+
+// kill ends the child with -9, which gives it no chance to end what it started.
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill() // gone already is right
+	c.stop()
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-const usage = `Usage: bench [OPTIONS] [speed | latency | memory METRICS.jsonl | learning | faults | crowd | dumps]
+const usage = `Usage: bench [OPTIONS] [speed | latency | memory METRICS.jsonl | learning | faults | crowd | dumps | agentgym [NAME...]]
 
   speed    decoding, prefill, conversations and training of a real model, ours and the peer's in turns
   latency  many maze episodes against a server that answers late: waiting must overlap with generation
@@ -24,8 +24,9 @@ const usage = `Usage: bench [OPTIONS] [speed | latency | memory METRICS.jsonl | 
   faults   the quickstart behind a proxy that makes requests fail in every way: what it learns, and what it counts
   crowd    thousands of episodes at once without a model: what a turn costs, and whether anything is left behind
   dumps    rollouts that are killed, continued and replayed: every episode once, and none differs
+  agentgym servers of a checkout of AgentGym: installed, checked, played, and compared with the protocol
 
-Without a name: speed, then latency. The result is on stdout; the exit status is 1 when a promise is not kept.
+Without a name: speed, then latency. Options may stand anywhere. The result is on stdout; the exit status is 1 when a promise is not kept.
 
 `
 
@@ -52,7 +53,7 @@ func main() {
 
 // options are the command line.
 type options struct {
-	what                  string // "", speed, latency, memory, learning, faults, crowd or dumps
+	what                  string // "", speed, latency, memory, learning, faults, crowd, dumps or agentgym
 	model, python, script string
 	threads, rounds       int
 	json                  bool
@@ -68,6 +69,9 @@ type options struct {
 
 	episodes  int
 	dumpModel string // "": a tiny one
+
+	checkout string
+	names    []string // of environments
 }
 
 func parse(args []string, says io.Writer) (o options, err error) {
@@ -86,39 +90,66 @@ func parse(args []string, says io.Writer) (o options, err error) {
 	f.IntVar(&o.from, "from", 50, "memory: the first step")
 	f.IntVar(&o.to, "to", 200, "memory: the later step")
 	f.Float64Var(&o.limit, "limit", 1.05, "memory: the most the later step may hold, as a multiple of the first")
-	f.StringVar(&o.program, "program", "build/openmanus", "learning, faults, crowd, dumps: the `FILE` of openmanus")
-	f.IntVar(&o.episodes, "episodes", 200, "dumps: episodes of each rollout, at least")
+	f.StringVar(&o.program, "program", "build/openmanus", "learning, faults, crowd, dumps, agentgym: the `FILE` of openmanus")
+	f.IntVar(&o.episodes, "episodes", 0, "dumps, agentgym: episodes of each rollout, at least; 0: 200 for dumps, 20 for agentgym")
 	f.IntVar(&o.seeds, "seeds", 0, "learning, faults: runs, with the seeds 1 to this; 0: 10 for learning, 3 for faults")
 	f.IntVar(&o.steps, "steps", 0, "faults: steps of a run, which then reads fewer walks as well; 0: all of the quickstart's")
-	f.StringVar(&o.keep, "runs", "", "learning, faults: `FOLDER` for the runs, which must not hold them yet; empty: a temporary one")
+	f.StringVar(&o.keep, "runs", "", "learning, faults, agentgym: `FOLDER` for the runs, which must not hold them yet; empty: a temporary one")
+	f.StringVar(&o.checkout, "checkout", "", "agentgym: the `FOLDER` of AgentGym, the one that holds agentenv-textcraft and the others")
 	if err := f.Parse(args); err != nil {
 		return o, err
+	}
+	var rest []string // options may stand anywhere
+	for f.NArg() > 0 {
+		rest = append(rest, f.Arg(0))
+		if err := f.Parse(f.Args()[1:]); err != nil {
+			return o, err
+		}
+	}
+	if len(rest) > 0 {
+		o.what, rest = rest[0], rest[1:]
 	}
 	f.Visit(func(set *flag.Flag) {
 		if set.Name == "model" { // the tiny one is made, the real one has to be asked for
 			o.dumpModel = o.model
 		}
 	})
-	o.what = f.Arg(0)
-	want := 1
+	want := 0
 	switch o.what {
 	case "", "speed", "latency", "learning", "faults", "crowd", "dumps":
 	case "memory":
-		o.metrics, want = f.Arg(1), 2
+		if want = 1; len(rest) > 0 {
+			o.metrics = rest[0]
+		}
+	case "agentgym":
+		o.names, want = rest, len(rest)
+		if err := gymNames(o.names); err != nil {
+			return o, err
+		}
+		if o.checkout, err = checkoutAt(o.checkout); err != nil {
+			return o, err
+		}
 	default:
 		return o, fmt.Errorf("there is nothing called %s to measure; bench --help lists what there is", o.what)
 	}
 	switch {
-	case f.NArg() > want:
-		return o, fmt.Errorf("%q is one argument too many; options come first", f.Arg(want))
+	case len(rest) > want:
+		return o, fmt.Errorf("%q is one argument too many", rest[want])
+	case o.checkout != "" && o.what != "agentgym":
+		return o, errors.New("--checkout is for agentgym")
 	case o.what == "memory" && o.metrics == "":
 		return o, errors.New("memory needs the metrics.jsonl of a run")
 	case o.threads < 1 || o.rounds < 1 || o.seeds < 0 || o.steps < 0:
 		return o, errors.New("--threads and --rounds are at least 1, --seeds and --steps at least 0")
 	case o.steps > 0 && o.what != "faults":
 		return o, errors.New("--steps is for faults")
-	case o.episodes < 20:
+	case o.episodes < 0:
+		return o, errors.New("--episodes is at least 1")
+	case o.episodes > 0 && o.episodes < 20 && o.what != "agentgym":
 		return o, errors.New("--episodes is at least 20: a rollout must last until it is killed")
+	}
+	if o.episodes == 0 {
+		o.episodes = map[string]int{"dumps": 200, "agentgym": 20}[o.what]
 	}
 	if o.seeds == 0 {
 		o.seeds = map[string]int{"learning": 10, "faults": 3}[o.what]
@@ -153,6 +184,9 @@ func run(ctx context.Context, o options, out, says io.Writer) error {
 	}
 	if err == nil && o.what == "dumps" {
 		err = r.dump(ctx, o, says)
+	}
+	if err == nil && o.what == "agentgym" {
+		err = r.gym(ctx, o, says)
 	}
 	if err == nil && o.what == "faults" {
 		err = r.fail(ctx, o, says)
@@ -267,4 +301,20 @@ func (r *report) dump(ctx context.Context, o options, says io.Writer) error {
 	d, err := measureDumps(ctx, o.program, o.dumpModel, dir, o.episodes, says)
 	r.Dumps = &d
 	return errors.Join(err, os.RemoveAll(dir))
+}
+
+func (r *report) gym(ctx context.Context, o options, says io.Writer) error {
+	model, err := filepath.Abs(o.model)
+	if err != nil {
+		return err
+	}
+	program, err := filepath.Abs(o.program)
+	if err != nil {
+		return err
+	}
+	return inFolder(o.keep, func(dir string) error {
+		g, err := measureAgentGym(ctx, gymTrial{program: program, checkout: o.checkout, model: model, dir: dir, episodes: o.episodes, patience: gymPatience, says: says}, o.names)
+		r.AgentGym = &g
+		return err
+	})
 }

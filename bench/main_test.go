@@ -22,6 +22,10 @@ func TestMain(m *testing.M) {
 		fakePeer(how)
 		return
 	}
+	if how := os.Getenv(playProgram); how != "" {
+		fakeOpenmanus(how)
+		return
+	}
 	if os.Getenv(playServer) != "" && len(os.Args) > 1 && os.Args[1] == "env" {
 		fakeServer()
 		return

@@ -20,6 +20,7 @@ type report struct {
 	Faults   *Faults   `json:"faults,omitempty"`
 	Crowd    *Crowd    `json:"crowd,omitempty"`
 	Dumps    *Dumps    `json:"dumps,omitempty"`
+	AgentGym *AgentGym `json:"agentgym,omitempty"`
 }
 
 // kept tells whether the promises that were measured are kept. Speed promises
@@ -27,7 +28,8 @@ type report struct {
 func (r *report) kept() bool {
 	return (r.Latency == nil || r.Latency.Hidden) && (r.Memory == nil || r.Memory.Steady) &&
 		(r.Learning == nil || r.Learning.Learns) && (r.Faults == nil || r.Faults.kept()) &&
-		(r.Crowd == nil || r.Crowd.Cheap && r.Crowd.Clean) && (r.Dumps == nil || r.Dumps.Sound)
+		(r.Crowd == nil || r.Crowd.Cheap && r.Crowd.Clean) && (r.Dumps == nil || r.Dumps.Sound) &&
+		(r.AgentGym == nil || r.AgentGym.kept())
 }
 
 // print writes the report for people.
@@ -71,6 +73,11 @@ func (r *report) print(out io.Writer) error {
 	}
 	if r.Dumps != nil {
 		if err := r.Dumps.print(&b); err != nil {
+			return err
+		}
+	}
+	if r.AgentGym != nil {
+		if err := r.AgentGym.print(&b); err != nil {
 			return err
 		}
 	}

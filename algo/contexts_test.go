@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openmanus/openmanus/algo/advantage"
+	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/data"
 )
 
@@ -89,6 +90,38 @@ func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 	must(t, err)
 	if len(spans) != 4 {
 		t.Errorf("%d episodes were drawn of 4", len(spans))
+	}
+}
+
+// A mean over rows is one over episodes: the tokens of an episode weigh the same
+// in however many contexts they are.
+func TestContextsShareTheEpisodesLoss(t *testing.T) {
+	rows := specRows("a", "a", "b", "b")
+	for i := range rows {
+		rows[i].Tokens = make([]int32, len(rows[i].Mask))
+	}
+	var cut []data.Row
+	cut = append(cut, parted(rows[0], 1, 3, 1)...)
+	cut = append(cut, rows[1])
+	cut = append(cut, parted(rows[2], 2, 3)...)
+	cut = append(cut, rows[3])
+	of := []int{0, 0, 0, 1, 2, 2, 3} // whose context each is
+	for _, name := range loss.Aggregations.Names() {
+		aggregate, err := loss.Aggregations.Lookup(name)
+		must(t, err)
+		got, err := shares(cut, aggregate, 10)
+		must(t, err)
+		// The first token of a row is in no loss: a cut before a sampled token takes it out.
+		var lens []int
+		for _, span := range [][2]int{{0, 3}, {3, 4}, {4, 6}, {6, 7}} {
+			lens = append(lens, maskedTokens(cut[span[0]:span[1]]))
+		}
+		weight := aggregate(lens, 10)
+		for i, x := range got {
+			if want := weight(lens[of[i]]); x != want || !(x > 0) {
+				t.Errorf("%s: context %d weighs %g, want %g", name, i, x, want)
+			}
+		}
 	}
 }
 

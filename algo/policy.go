@@ -142,12 +142,13 @@ func (a *Actor) accumulatePolicy(ctx context.Context, rows []data.Row, onPolicy 
 		return 0, err
 	}
 	for _, b := range batches {
-		p := pack(b)
+		p, share := pack(b), u.shares[:len(b)]
+		u.shares = u.shares[len(b):]
 		if len(p.at) == 0 {
 			continue
 		}
 		err := a.backward(ctx, func(s *torch.Scope) (torch.Tensor, error) {
-			return u.loss(s, a.compute, p, st)
+			return u.loss(s, a.compute, p, share, st)
 		})
 		if err != nil {
 			return 0, err
@@ -160,7 +161,7 @@ func (a *Actor) accumulatePolicy(ctx context.Context, rows []data.Row, onPolicy 
 type policyUpdate struct {
 	o        PolicyOptions
 	policy   loss.Policy
-	weight   func(n int) float64 // of a token in a row with n in the loss
+	shares   []float64 // what a row's tokens in the loss are multiplied by, of rows to come
 	onPolicy bool
 	chosen   []bool // tokens the policy chose, of micro-batches to come; nil where it chooses none
 }
@@ -175,15 +176,36 @@ func (a *Actor) newPolicyUpdate(ctx context.Context, rows []data.Row, onPolicy b
 	if err != nil {
 		return nil, err
 	}
-	lens := make([]int, len(rows))
-	for i := range rows {
-		lens[i] = maskedTokens(rows[i : i+1])
+	if u.shares, err = shares(rows, aggregate, o.AggScale); err != nil {
+		return nil, err
 	}
-	u.weight = aggregate(lens, o.AggScale)
 	if u.policy.Choose != nil {
 		u.chosen, err = a.choose(ctx, rows, u)
 	}
 	return u, err
+}
+
+// shares are what the tokens of each row are multiplied by when an aggregation
+// makes one number of a mini-batch. A mean over rows is one over episodes, as
+// everything is that counts them: with a vote for every context, an episode of
+// many would outvote one of few.
+func shares(rows []data.Row, aggregate loss.Aggregation, scale float64) ([]float64, error) {
+	spans, err := data.EpisodeSpans(rows)
+	if err != nil {
+		return nil, err
+	}
+	lens := make([]int, len(spans))
+	for i, s := range spans {
+		lens[i] = maskedTokens(rows[s[0]:s[1]])
+	}
+	weight := aggregate(lens, scale)
+	out := make([]float64, len(rows))
+	for i, s := range spans {
+		for row := s[0]; row < s[1]; row++ {
+			out[row] = weight(lens[i])
+		}
+	}
+	return out, nil
 }
 
 // choose computes the log-probs of a mini-batch as they are now, for a loss
@@ -210,8 +232,8 @@ func (a *Actor) choose(ctx context.Context, rows []data.Row, u *policyUpdate) ([
 	return u.policy.Choose(tokens, u.o.LossOptions, u.o.Seed), nil
 }
 
-// loss is a micro-batch's share of the mini-batch's loss.
-func (u *policyUpdate) loss(s *torch.Scope, m *model.Model, p *packed, st *PolicyStats) (torch.Tensor, error) {
+// loss is a micro-batch's part of the mini-batch's loss; share are its rows'.
+func (u *policyUpdate) loss(s *torch.Scope, m *model.Model, p *packed, share []float64, st *PolicyStats) (torch.Tensor, error) {
 	o := u.o
 	hidden := p.hidden(s, m)
 	logp, entropy := m.TokenLogProbs(hidden, p.targets, o.Temperature, o.wantsEntropy())
@@ -244,9 +266,9 @@ func (u *policyUpdate) loss(s *torch.Scope, m *model.Model, p *packed, st *Polic
 	st.PPOKL += sums.PPOKL
 
 	weights := make([]float32, 0, len(p.at))
-	for _, n := range p.lens {
+	for i, n := range p.lens {
 		for range n {
-			weights = append(weights, float32(u.weight(n)))
+			weights = append(weights, float32(share[i]))
 		}
 	}
 	w := s.Float32s(weights, len(weights))

@@ -1,15 +1,15 @@
 package correction
 
 // Diagnostics of the distance between the two policies, over sampled tokens and,
-// where a name says ppl or seq, over rows (spec 5.10):
+// where a name says ppl or seq, over episodes (spec 5.10):
 //
 //	kl             mean (log π_rollout - log π_old)
 //	k3_kl          mean (exp(x) - 1 - x)
-//	training_ppl   mean over rows of exp(-mean log π_old); rollout_ppl likewise
-//	log_ppl_diff   of a row: mean log π_old - mean log π_rollout, sign turned
-//	ppl_ratio      mean over rows of exp(log_ppl_diff)
+//	training_ppl   mean over episodes of exp(-mean log π_old); rollout_ppl likewise
+//	log_ppl_diff   of an episode: mean log π_old - mean log π_rollout, sign turned
+//	ppl_ratio      mean over episodes of exp(log_ppl_diff)
 //	chi2_token     mean exp(2x) - 1
-//	chi2_seq       mean over rows of exp(2 Σ x) - 1
+//	chi2_seq       mean over episodes of exp(2 Σ x) - 1
 
 import (
 	"math"
@@ -20,24 +20,24 @@ import (
 // Diagnose writes the diagnostics of rows that have old and recorded log-probs;
 // nothing where no token was sampled.
 func Diagnose(rows []data.Row, m map[string]float64) error {
-	x, err := ratios(rows)
+	seqs, err := sequences(rows)
 	if err != nil {
 		return err
 	}
 	tokens, sequences := 0.0, 0.0
 	d := map[string]float64{}
 	largest, least := math.Inf(-1), math.Inf(1)
-	for i := range rows {
-		if len(x[i]) == 0 {
+	for _, seq := range seqs {
+		if len(seq.x) == 0 {
 			continue
 		}
-		n := float64(len(x[i]))
+		n := float64(len(seq.x))
 		old, recorded := 0.0, 0.0
-		for _, t := range places(&rows[i]) {
-			old += float64(rows[i].OldLogProbs[t]) / n
-			recorded += float64(rows[i].RolloutLogProbs[t]) / n
+		for _, p := range seq.at {
+			old += float64(rows[p.row].OldLogProbs[p.token]) / n
+			recorded += float64(rows[p.row].RolloutLogProbs[p.token]) / n
 		}
-		for _, v := range x[i] {
+		for _, v := range seq.x {
 			d["kl"] -= v
 			d["k3_kl"] += math.Exp(clamp(v)) - 1 - v
 			d["chi2_token"] += math.Exp(2*clamp(v)) - 1
@@ -48,7 +48,7 @@ func Diagnose(rows []data.Row, m map[string]float64) error {
 		d["log_ppl_diff"] += diff
 		d["log_ppl_abs_diff"] += math.Abs(diff)
 		d["ppl_ratio"] += math.Exp(diff)
-		d["chi2_seq"] += math.Exp(2*clamp(sum(x[i]))) - 1
+		d["chi2_seq"] += math.Exp(2*clamp(sum(seq.x))) - 1
 		largest, least = math.Max(largest, diff), math.Min(least, diff)
 		tokens += n
 		sequences++

@@ -1,11 +1,11 @@
 package correction
 
-// Rejection takes tokens, or whole rows, out of the loss where the two policies
-// are too far apart. The statistics of a token are
+// Rejection takes tokens, or whole episodes, out of the loss where the two
+// policies are too far apart. The statistics of a token are
 //
 //	k1 = -x,  k2 = x²/2,  k3 = exp(x) - 1 - x
 //
-// and of a row their sum, mean or, for k2 and k3, largest. k1 must lie between
+// and of an episode their sum, mean or, for k2 and k3, largest. k1 must lie between
 // the logarithms of two ratios, the others below a bound. What fails one of
 // several rules is out. Source: verl's rollout correction (spec 5.10).
 //
@@ -90,7 +90,7 @@ func (r Rule) of(x float64) float64 {
 	}
 }
 
-// keeps tells which tokens of a row pass.
+// keeps tells which tokens of an episode pass.
 func (r Rule) keeps(x []float64) []bool {
 	keep := make([]bool, len(x))
 	stats := make([]float64, len(x))
@@ -120,31 +120,32 @@ func (r Rule) keeps(x []float64) []bool {
 // Reject returns the rows with the tokens that fail a rule out of their masks,
 // which are new where they change, and writes what was rejected.
 func Reject(rows []data.Row, rules []Rule, m map[string]float64) ([]data.Row, error) {
-	x, err := ratios(rows)
+	seqs, err := sequences(rows)
 	if err != nil {
 		return nil, err
 	}
 	out := slices.Clone(rows)
+	fresh := make([]bool, len(rows)) // rows whose mask is their own
 	tokens, masked, sequences, touched := 0.0, 0.0, 0.0, 0.0
-	for i := range out {
-		if len(x[i]) == 0 {
+	for _, seq := range seqs {
+		if len(seq.x) == 0 {
 			continue
 		}
 		gone := 0
-		at := places(&rows[i])
 		for _, r := range rules {
-			for k, keep := range r.keeps(x[i]) {
-				if keep || out[i].Mask[at[k]] == 0 {
+			for k, keep := range r.keeps(seq.x) {
+				p := seq.at[k]
+				if keep || out[p.row].Mask[p.token] == 0 {
 					continue
 				}
-				if gone == 0 {
-					out[i].Mask = slices.Clone(out[i].Mask)
+				if !fresh[p.row] {
+					out[p.row].Mask, fresh[p.row] = slices.Clone(out[p.row].Mask), true
 				}
-				out[i].Mask[at[k]] = 0
+				out[p.row].Mask[p.token] = 0
 				gone++
 			}
 		}
-		tokens += float64(len(x[i]))
+		tokens += float64(len(seq.x))
 		masked += float64(gone)
 		sequences++
 		if gone > 0 {

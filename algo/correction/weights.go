@@ -3,7 +3,7 @@ package correction
 // Truncated importance weights:
 //
 //	token     w_t = min(exp(clamp(x_t, ±20)), θ)
-//	sequence  w_t = min(exp(clamp(Σ x, ±20)), θ) for every token of the row
+//	sequence  w_t = min(exp(clamp(Σ x, ±20)), θ) for every token of the episode
 //
 // multiplied into the token losses without a gradient, optionally divided by
 // their mean over the batch. Sources: Espeholt et al., IMPALA,
@@ -36,40 +36,40 @@ type Weights struct {
 // Apply fills the rows' Weights and writes the diagnostics of the weights,
 // before the cap where they are not said to be of what is left after it.
 func (w Weights) Apply(rows []data.Row, m map[string]float64) error {
-	x, err := ratios(rows)
+	seqs, err := sequences(rows)
 	if err != nil {
 		return err
 	}
-	raw := make([][]float64, len(rows)) // of the tokens, before the cap
-	var tokens, sequences []float64
-	for i := range rows {
-		raw[i] = make([]float64, len(x[i]))
-		whole := math.Exp(clamp(sum(x[i])))
-		for k, v := range x[i] {
+	raw := make([][]float64, len(seqs)) // of the tokens, before the cap
+	var tokens, whole []float64
+	for i, seq := range seqs {
+		raw[i] = make([]float64, len(seq.x))
+		all := math.Exp(clamp(sum(seq.x)))
+		for k, v := range seq.x {
 			switch w.Level {
 			case Token:
 				raw[i][k] = math.Exp(clamp(v))
 			case Sequence:
-				raw[i][k] = whole
+				raw[i][k] = all
 			default:
 				return fmt.Errorf("rollout correction: unknown level of weights %q; there are %s and %s", w.Level, Token, Sequence)
 			}
 		}
-		if len(x[i]) > 0 {
+		if len(seq.x) > 0 {
 			tokens = append(tokens, raw[i]...)
-			sequences = append(sequences, sum(raw[i])/float64(len(raw[i])))
+			whole = append(whole, sum(raw[i])/float64(len(raw[i])))
 		}
 	}
 	if len(tokens) == 0 {
 		return nil
 	}
 	w.describe(m, "rollout_corr/rollout_is_", tokens)
-	describe(m, "rollout_corr/rollout_is_seq_", sequences, w.Cap)
+	describe(m, "rollout_corr/rollout_is_seq_", whole, w.Cap)
 	mean := 1.0
 	if w.Normalize {
 		over := tokens
-		if w.Level == Sequence { // a row is weighed as one
-			over = sequences
+		if w.Level == Sequence { // an episode is weighed as one
+			over = whole
 		}
 		mean = 0
 		for _, v := range over {
@@ -78,8 +78,10 @@ func (w Weights) Apply(rows []data.Row, m map[string]float64) error {
 	}
 	for i := range rows {
 		rows[i].Weights = make([]float32, len(rows[i].Mask))
-		for k, t := range places(&rows[i]) {
-			rows[i].Weights[t] = float32(math.Min(raw[i][k], w.Cap) / mean)
+	}
+	for i, seq := range seqs {
+		for k, p := range seq.at {
+			rows[p.row].Weights[p.token] = float32(math.Min(raw[i][k], w.Cap) / mean)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package kl
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/openmanus/openmanus/data"
@@ -194,5 +195,51 @@ func TestInReward(t *testing.T) {
 	rows[1].RefLogProbs = nil
 	if _, err := InReward(rows, "k3", .1); err == nil {
 		t.Error("a row without reference log-probs was accepted")
+	}
+}
+
+// An episode counts once: two contexts are charged, and averaged, as one with
+// the same tokens is.
+func TestInRewardByEpisode(t *testing.T) {
+	whole := func() []data.Row {
+		return []data.Row{
+			{
+				UID: "a", Tokens: make([]int32, 5), Mask: []uint8{0, 1, 0, 1, 1}, Rewards: []float32{0, 0, 0, 0, 1},
+				OldLogProbs: []float32{0, -1, 0, -2, -3}, RefLogProbs: []float32{0, -1.5, 0, -2.25, -3.75},
+			},
+			{
+				UID: "b", Tokens: make([]int32, 3), Mask: []uint8{0, 1, 1}, Rewards: []float32{0, 0, 2},
+				OldLogProbs: []float32{0, -1, -1}, RefLogProbs: []float32{0, -3, -1},
+			},
+		}
+	}
+	rows := whole()
+	r := rows[0]
+	cut := []data.Row{r, r, rows[1]}
+	for i, span := range [][2]int{{0, 2}, {2, 5}} {
+		c := &cut[i]
+		c.Context, c.Contexts = i, 2
+		c.Tokens, c.Mask, c.Rewards = r.Tokens[span[0]:span[1]], r.Mask[span[0]:span[1]], r.Rewards[span[0]:span[1]]
+		c.OldLogProbs, c.RefLogProbs = r.OldLogProbs[span[0]:span[1]], r.RefLogProbs[span[0]:span[1]]
+	}
+	want, err := InReward(rows, "k1", .5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := InReward(cut, "k1", .5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mean := ((.5+.25+.75)/3 + 1) / 2; want != mean || got != want {
+		t.Errorf("the mean KL is %g, and %g of contexts; want %g", want, got, mean)
+	}
+	var paid [2][]float32
+	for i, list := range [][]data.Row{rows, cut} {
+		for _, r := range list {
+			paid[i] = append(paid[i], r.Rewards...)
+		}
+	}
+	if !slices.Equal(paid[0], paid[1]) || paid[0][3] != -.125 {
+		t.Errorf("rewards %v, of contexts %v", paid[0], paid[1])
 	}
 }

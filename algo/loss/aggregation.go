@@ -1,14 +1,14 @@
 package loss
 
-// Aggregations of token losses ℓ over the rows i of a mini-batch, n_i tokens in
-// the loss each (spec 5.7):
+// Aggregations of token losses ℓ over the episodes i of a mini-batch, n_i tokens
+// in the loss each, over all contexts (spec 5.7):
 //
 //	token-mean               Σ ℓ / Σ n_i
-//	seq-mean-token-sum       mean over rows with n_i > 0 of Σ ℓ
-//	seq-mean-token-mean      mean over such rows of Σ ℓ / n_i
+//	seq-mean-token-sum       mean over episodes with n_i > 0 of Σ ℓ
+//	seq-mean-token-mean      mean over such episodes of Σ ℓ / n_i
 //	seq-mean-token-sum-norm  Σ ℓ / scale
 //
-// The last is not divided by the number of rows, as in verl; its scale is
+// The last is not divided by the number of episodes, as in verl; its scale is
 // loss_scale_factor. Dr. GRPO (arXiv:2503.20783) goes with it.
 //
 // Differs from verl in: every one is a sum of token losses times a weight that
@@ -26,8 +26,8 @@ const (
 	SeqSumNorm       = "seq-mean-token-sum-norm"
 )
 
-// Aggregation returns, from the number of tokens in the loss of every row of a
-// mini-batch, what a token of a row with n of them is multiplied by.
+// Aggregation returns, from the number of tokens in the loss of every episode of
+// a mini-batch, what a token of an episode with n of them is multiplied by.
 type Aggregation func(lens []int, scale float64) func(n int) float64
 
 // Aggregations holds them by name.

@@ -94,8 +94,8 @@ func (a *Actor) Master() *model.Model { return a.master }
 // all times.
 func (a *Actor) Compute() *model.Model { return a.compute }
 
-// bytes is what the weights, with their shadow, and the optimiser's two moments
-// take.
+// bytes is what the weights, with their shadow and a critic's head, and the
+// optimiser's two moments take.
 func (a *Actor) bytes() (weights, optimizer float64) {
 	weights = modelBytes(a.master)
 	for _, p := range a.master.Adapters() {
@@ -103,6 +103,10 @@ func (a *Actor) bytes() (weights, optimizer float64) {
 	}
 	if a.compute != a.master {
 		weights += modelBytes(a.compute)
+	}
+	for _, p := range a.extra {
+		weights += 4 * float64(p.Tensor.Numel())
+		optimizer += 2 * 4 * float64(p.Tensor.Numel())
 	}
 	for _, p := range a.master.Trained() {
 		optimizer += 2 * 4 * float64(p.Tensor.Numel())

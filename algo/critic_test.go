@@ -2,6 +2,7 @@ package algo
 
 import (
 	"context"
+	"errors"
 	"math"
 	"testing"
 
@@ -103,6 +104,33 @@ func TestCriticStartsFromTheActor(t *testing.T) {
 	defer b.Close()
 	must(t, c.CopyFrom(t.Context(), b))
 	sameTensors(t, "the critic's decoder", weights(t, c.Actor), weights(t, b))
+}
+
+// The critic's bad steps in a row are counted over a resume, also while it warms
+// up alone; and what it takes is told apart from what the actor does.
+func TestCriticsBadStepsAreResumed(t *testing.T) {
+	r := quick(t, func(o *Options) {
+		o.Estimator, o.Critic = "gae", criticOptions()
+		o.Critic.MiniBatch, o.Critic.Warmup, o.Critic.FromActor = 0, 9, true
+	})
+	r.steps = 2
+	r.spoilCritic = func(l torch.Tensor) torch.Tensor { return l.MulScalar(math.NaN()) }
+	must(t, r.fit(t, t.Context(), t.Context()))
+	m := r.lines(t)[2]
+	if m["critic/skipped_steps"] != 1 {
+		t.Errorf("%v steps of the critic were left out, want 1", m["critic/skipped_steps"])
+	}
+	// The actor has an output layer that the critic does not use, but for the tied one of this model.
+	weights, critic := m["perf/memory_bytes/weights"], m["perf/memory_bytes/critic"]
+	if head := 4 * float64(tinyConfig().HiddenSize+1); critic != weights+head || m["perf/memory_bytes/critic_optimizer"] != 2*critic {
+		t.Errorf("the critic takes %v bytes and its optimiser %v, the actor %v", critic, m["perf/memory_bytes/critic_optimizer"], weights)
+	}
+	r.steps = 3
+	err := r.fit(t, t.Context(), t.Context())
+	var diverged *DivergedError
+	if !errors.As(err, &diverged) || diverged.Steps != 3 {
+		t.Errorf("the third bad step in a row, after a resume, gave %v", err)
+	}
 }
 
 // A run with a critic that is killed goes on from its checkpoint as if nothing

@@ -186,9 +186,18 @@ func (t *Trainer) report(ctx, soft context.Context, shown, steps int) error {
 	return nil
 }
 
+// keepBadSteps makes the rows of bad steps part of the state: a run that is
+// started again after two of them has not got two more.
+func (t *Trainer) keepBadSteps() {
+	t.state.BadSteps = t.actor.bad.inARow
+	if t.critic != nil {
+		t.state.CriticBadSteps = t.critic.bad.inARow
+	}
+}
+
 // newWeights tells the sampler that what it cached is stale.
 func (t *Trainer) newWeights() {
-	t.state.BadSteps = t.actor.bad.inARow
+	t.keepBadSteps()
 	t.state.WeightVersion++
 	t.unsaved = true
 	if t.updated != nil {
@@ -220,6 +229,9 @@ func (t *Trainer) memory(m Metrics) {
 	m[track.TensorBytes] = float64(torch.LiveBytes())
 	weights, optimizer := t.actor.bytes()
 	m[track.MemoryBytes+"/weights"], m[track.MemoryBytes+"/optimizer"] = weights, optimizer
+	if t.critic != nil {
+		m[track.MemoryBytes+"/critic"], m[track.MemoryBytes+"/critic_optimizer"] = t.critic.bytes()
+	}
 	if t.ref != nil {
 		m[track.MemoryBytes+"/reference"] = modelBytes(t.ref)
 	}

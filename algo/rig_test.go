@@ -50,8 +50,8 @@ type rig struct {
 	// repair undoes what was done to the run folder; nil: nothing was.
 	repair func()
 
-	// spoil breaks losses; nil: none.
-	spoil func(torch.Tensor) torch.Tensor
+	// spoil and spoilCritic break losses; nil: none.
+	spoil, spoilCritic func(torch.Tensor) torch.Tensor
 
 	supervised bool
 	course     Course
@@ -73,7 +73,7 @@ func newRig(t *testing.T) *rig {
 
 // undisturbed lets everything through again.
 func (r *rig) undisturbed() {
-	r.onRequest, r.onWrite, r.onSave, r.onStep, r.spoil = nil, nil, nil, nil, nil
+	r.onRequest, r.onWrite, r.onSave, r.onStep, r.spoil, r.spoilCritic = nil, nil, nil, nil, nil, nil
 	if r.repair != nil {
 		r.repair()
 	}
@@ -191,6 +191,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	critic := r.critic(t, ctx, thread, o, found)
 	if critic != nil {
 		defer critic.Close()
+		critic.spoil = r.spoilCritic
 	}
 	trainer, err := New(Parts{
 		Actor: actor, Critic: critic, Ref: ref, Engine: sched, Updated: backend.SetVersion, Run: run, Sink: riggedSink{jsonl, r}, Events: riggedEvents{r: r},

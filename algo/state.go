@@ -15,21 +15,22 @@ import (
 // the next step depends on. Random draws are keyed by seed and step, so no
 // generator has a state of its own.
 type State struct {
-	Step          int               `json:"step"`         // finished training steps
-	Supervised    bool              `json:"supervised"`   // the steps are those of FitSFT
-	WarmSteps     int               `json:"warm_steps"`   // finished steps of the warm start
-	WarmStarted   bool              `json:"warm_started"` // the warm start is over
-	Begun         bool              `json:"begun"`        // and so is the validation after it
-	Finished      bool              `json:"finished"`
-	WeightVersion int64             `json:"weight_version"`
-	Order         data.OrderState   `json:"order"`          // of a run of one environment
-	MetricsOffset int64             `json:"metrics_offset"` // bytes of metrics.jsonl that belong to finished steps
-	Seed          uint64            `json:"seed"`
-	KLCoef        *float64          `json:"kl_coef,omitempty"`   // of the KL in the reward, where there is one
-	BadSteps      int               `json:"bad_steps,omitempty"` // optimiser steps in a row, the last included, that were not finite
-	Validations   []Validation      `json:"validations"`
-	Curriculum    *curriculum.State `json:"curriculum,omitempty"` // of the tasks that were seen
-	Best          *Best             `json:"best,omitempty"`       // nil before the first validation
+	Step           int               `json:"step"`         // finished training steps
+	Supervised     bool              `json:"supervised"`   // the steps are those of FitSFT
+	WarmSteps      int               `json:"warm_steps"`   // finished steps of the warm start
+	WarmStarted    bool              `json:"warm_started"` // the warm start is over
+	Begun          bool              `json:"begun"`        // and so is the validation after it
+	Finished       bool              `json:"finished"`
+	WeightVersion  int64             `json:"weight_version"`
+	Order          data.OrderState   `json:"order"`          // of a run of one environment
+	MetricsOffset  int64             `json:"metrics_offset"` // bytes of metrics.jsonl that belong to finished steps
+	Seed           uint64            `json:"seed"`
+	KLCoef         *float64          `json:"kl_coef,omitempty"`   // of the KL in the reward, where there is one
+	BadSteps       int               `json:"bad_steps,omitempty"` // optimiser steps in a row, the last included, that were not finite
+	CriticBadSteps int               `json:"critic_bad_steps,omitempty"`
+	Validations    []Validation      `json:"validations"`
+	Curriculum     *curriculum.State `json:"curriculum,omitempty"` // of the tasks that were seen
+	Best           *Best             `json:"best,omitempty"`       // nil before the first validation
 
 	// Mixture is where the drawing of tasks stands in a run of several
 	// environments.

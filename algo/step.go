@@ -36,6 +36,7 @@ func (t *Trainer) step(ctx, soft context.Context) error {
 		return err
 	}
 	t.state.Step = step
+	t.keepBadSteps() // also where the critic alone was trained
 	t.state.setOrder(t.order.State())
 	if t.kl != nil {
 		t.state.KLCoef = new(float64)

@@ -108,6 +108,9 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 	if resumed != nil {
 		t.state = *resumed
 		t.actor.bad.inARow = resumed.BadSteps
+		if t.critic != nil {
+			t.critic.bad.inARow = resumed.CriticBadSteps
+		}
 		st, err := resumed.order(len(p.Envs))
 		if err == nil {
 			err = t.order.Restore(st)

@@ -19,7 +19,8 @@ func (t *Trainer) warmStart(ctx, soft context.Context) error {
 	}
 	saved := time.Now()
 	err := TrainSFT(ctx, soft, t.actor, o, t.state.WarmSteps, func(step, steps int, m Metrics) error {
-		t.state.WarmSteps, t.state.BadSteps = step, t.actor.bad.inARow
+		t.state.WarmSteps = step
+		t.keepBadSteps()
 		t.state.Unreported, t.unsaved = m, true
 		if err := t.reportWarm(steps); err != nil {
 			return err

@@ -15,8 +15,9 @@ import (
 // dynamic sampling, arXiv:2503.14476, section 3.2) it goes on, a batch of tasks
 // at a time, until as many groups as a step has tasks have episodes of different
 // values, and keeps those alone, the first that came; after MaxGenBatches
-// batches it goes on with what there is. All episodes are returned, the rows are
-// those to learn from.
+// batches it goes on with what there is. All episodes are returned, and all are
+// measured: episode/*, reward/* and rollout/* are about everything that the step
+// played. The rows are those to learn from, and critic/* is about them.
 //
 // What is played depends on the weights, the order's state and the step, so a
 // step that is done again plays the same.
@@ -32,12 +33,13 @@ func (t *Trainer) generate(ctx context.Context, step int, m Metrics) ([]*data.Ep
 	var kept []data.Row
 	var played []data.Task
 	var total rollout.Stats
+	var found scored
 	before := t.engine.Stats()
 	groups, filtered, batches := 0, 0, 0
 	for {
 		batches++
 		tasks := t.choose(step, t.o.BatchTasks)
-		episodes, rows, stats, err := t.generateBatch(ctx, step, tasks, played, m)
+		episodes, rows, stats, err := t.generateBatch(ctx, step, tasks, played, &found, m)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -80,6 +82,7 @@ func (t *Trainer) generate(ctx context.Context, step int, m Metrics) ([]*data.Ep
 		m[track.GenBatches] = float64(batches)
 		m[track.FilteredGroups] = float64(filtered)
 	}
+	found.metrics(m)
 	engineMetrics(m, before, t.engine.Stats())
 	for name, x := range rollout.Metrics(all) {
 		m[name] = x
@@ -95,7 +98,7 @@ func (t *Trainer) generate(ctx context.Context, step int, m Metrics) ([]*data.Ep
 }
 
 // generateBatch plays and scores the tasks.
-func (t *Trainer) generateBatch(ctx context.Context, step int, tasks, earlier []data.Task, m Metrics) (episodes []*data.Episode, rows []data.Row, stats rollout.Stats, err error) {
+func (t *Trainer) generateBatch(ctx context.Context, step int, tasks, earlier []data.Task, found *scored, m Metrics) (episodes []*data.Episode, rows []data.Row, stats rollout.Stats, err error) {
 	o := t.o.Train
 	o.Step, o.Earlier = step, earlier
 	o.OnProgress = t.onProgress
@@ -107,7 +110,7 @@ func (t *Trainer) generateBatch(ctx context.Context, step int, tasks, earlier []
 		return nil, nil, stats, err
 	}
 	err = t.phase(step, "reward", 0, m, func() (err error) {
-		rows, err = t.score(ctx, episodes, m)
+		rows, err = t.score(ctx, episodes, found)
 		return err
 	})
 	if err != nil {
@@ -136,7 +139,7 @@ func (t *Trainer) baselines(ctx context.Context, step int, tasks []data.Task, o 
 		if err != nil {
 			return err
 		}
-		greedy, err = t.score(ctx, episodes, Metrics{})
+		greedy, err = t.score(ctx, episodes, &scored{})
 		return err
 	})
 	if err != nil {

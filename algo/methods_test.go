@@ -21,6 +21,7 @@ import (
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/reward"
 )
 
 // paying pays episodes by what their last action says, so that a tiny model's
@@ -259,6 +260,43 @@ func TestFilterGroups(t *testing.T) {
 		})
 	}
 }
+
+// What a step reports of its episodes is about all of them, not those of the
+// last batch that was played for it.
+func TestFilterGroupsMeasuresEveryBatch(t *testing.T) {
+	r := quick(t, func(o *Options) {
+		o.FilterGroups, o.MaxGenBatches = true, 3
+		o.Scorer = &reward.Composer{Components: []reward.Component{{Name: "batch", Weight: 1, Scorer: &batchNumbers{}}}}
+	})
+	must(t, r.fit(t, t.Context(), t.Context()))
+	m := r.lines(t)[1]
+	if m["group/gen_batches"] != 3 || m["reward/batch/mean"] != 2 {
+		t.Errorf("the mean over %v batches, numbered from 1, is %v; want that of 3", m["group/gen_batches"], m["reward/batch/mean"])
+	}
+	turns, valid := 0.0, 0.0
+	for _, e := range dumped(t, filepath.Join(r.dir, "rollouts", "step_1.jsonl")) {
+		turns += float64(len(e.Turns))
+		valid += float64(reward.ValidActions(e.Turns))
+	}
+	if got := m["episode/valid_action_ratio"]; got != valid/turns {
+		t.Errorf("%v of the actions are valid, of the episodes that are kept %v", got, valid/turns)
+	}
+}
+
+// batchNumbers scores every sample by the number of its call: a group has no
+// spread, so that batch after batch is played.
+type batchNumbers struct{ batches float64 }
+
+func (b *batchNumbers) Score(_ context.Context, samples []reward.Sample) ([]reward.Score, error) {
+	b.batches++
+	out := make([]reward.Score, len(samples))
+	for i := range out {
+		out[i].Value = b.batches
+	}
+	return out, nil
+}
+
+func (*batchNumbers) Close() error { return nil }
 
 func dumped(t *testing.T, path string) []*data.Episode {
 	t.Helper()

@@ -65,10 +65,12 @@ func (t *Trainer) recorded(ctx context.Context, step int, m Metrics) (episodes [
 		m[name] = x
 	}
 	mixtureMetrics(m, t.envs, episodes)
+	var found scored
 	err = t.phase(step, "reward", 0, m, func() (err error) {
-		rows, err = t.score(ctx, episodes, m)
+		rows, err = t.score(ctx, episodes, &found)
 		return err
 	})
+	found.metrics(m)
 	return episodes, rows, err
 }
 

@@ -4,15 +4,32 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/reward"
 )
 
+// scored adds up what scoring finds in the episodes of a step, which come in
+// several batches where groups are filtered.
+type scored struct {
+	silent       int // episodes in which the model said nothing
+	turns, valid int
+	parts        map[string][]reward.Score // by component
+}
+
+func (s *scored) metrics(m Metrics) {
+	m["rollout/rows_without_reply"] = float64(s.silent)
+	if s.turns > 0 {
+		m["episode/valid_action_ratio"] = float64(s.valid) / float64(s.turns)
+	}
+	maps.Copy(m, reward.Composed{Parts: s.parts}.Metrics())
+}
+
 // score turns episodes into rows with token rewards. Episodes that failed for
 // reasons that are not the model's, or in which it said nothing, are left out
 // and counted.
-func (t *Trainer) score(ctx context.Context, episodes []*data.Episode, m Metrics) ([]data.Row, error) {
+func (t *Trainer) score(ctx context.Context, episodes []*data.Episode, found *scored) ([]data.Row, error) {
 	signal, err := reward.Signals.Lookup(t.o.Signal)
 	if err != nil {
 		return nil, err
@@ -22,22 +39,20 @@ func (t *Trainer) score(ctx context.Context, episodes []*data.Episode, m Metrics
 		return nil, err
 	}
 	var usable []*data.Episode
-	silent := 0
 	for _, ep := range episodes {
 		switch {
 		case !ep.Outcome.Trainable():
 		case ep.SampledTokens() == 0: // the first messages already fill the context
-			silent++
+			found.silent++
 		default:
 			usable = append(usable, ep)
 		}
 	}
-	m["rollout/rows_without_reply"] += float64(silent)
 	batch, err := data.BatchFromEpisodes(usable)
 	if err != nil {
 		return nil, err
 	}
-	scores, err := t.scores(ctx, usable, signal, m)
+	scores, err := t.scores(ctx, usable, signal, found)
 	if err != nil {
 		return nil, err
 	}
@@ -57,18 +72,14 @@ func (t *Trainer) score(ctx context.Context, episodes []*data.Episode, m Metrics
 
 // scores are what the episodes are worth: what the environment says, or what
 // the score functions do.
-func (t *Trainer) scores(ctx context.Context, episodes []*data.Episode, signal reward.Signal, m Metrics) ([]float64, error) {
+func (t *Trainer) scores(ctx context.Context, episodes []*data.Episode, signal reward.Signal, found *scored) ([]float64, error) {
 	out := make([]float64, len(episodes))
 	samples := make([]reward.Sample, len(episodes))
-	turns, valid := 0, 0
 	for i, ep := range episodes {
 		out[i] = signal(ep.Turns)
 		samples[i] = reward.SampleOf(ep, signal)
-		turns += len(ep.Turns)
-		valid += reward.ValidActions(ep.Turns)
-	}
-	if turns > 0 {
-		m["episode/valid_action_ratio"] = float64(valid) / float64(turns)
+		found.turns += len(ep.Turns)
+		found.valid += reward.ValidActions(ep.Turns)
 	}
 	if t.o.Scorer == nil {
 		return out, nil
@@ -77,6 +88,11 @@ func (t *Trainer) scores(ctx context.Context, episodes []*data.Episode, signal r
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(m, composed.Metrics())
+	if found.parts == nil {
+		found.parts = map[string][]reward.Score{}
+	}
+	for name, scores := range composed.Parts {
+		found.parts[name] = slices.Concat(found.parts[name], scores)
+	}
 	return composed.Scores, nil
 }

@@ -9,8 +9,8 @@ const (
 )
 
 var _ = Define(
-	Definition{CriticScore + stats, "episode scores, before any KL penalty", ""},
-	Definition{CriticRewards + stats, "sums of the token rewards of an episode", ""},
+	Definition{CriticScore + stats, "scores of the episodes that the step learns from or, without algo.filter_groups, could, before any KL penalty", ""},
+	Definition{CriticRewards + stats, "sums of the token rewards of each of them", ""},
 	Definition{CriticAdvantages + stats, "advantages of sampled tokens", ""},
 	Definition{AdvantageHistogram + "/*", "share of sampled tokens whose advantage is in the bin: lt_-2 is below -2, -2_-1 from -2 to below -1, zero is 0 exactly, ge_2 from 2 on", ""},
 	Definition{CriticReturns + stats, "returns of sampled tokens", ""},

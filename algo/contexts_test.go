@@ -69,8 +69,9 @@ func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 		t.Errorf("%d rows kept of groups %+v", len(kept), stats)
 	}
 	for size, want := range map[int][]int{0: {8}, 1: {3, 1, 2, 2}, 2: {4, 4}, 3: {6, 2}, 9: {8}} {
-		minis, err := miniBatches(cut, size)
+		p, err := newPasses(cut, size, Passes{}, 1)
 		must(t, err)
+		minis, _ := p.next(0)
 		var got []int
 		for _, m := range minis {
 			got = append(got, len(m))
@@ -79,7 +80,7 @@ func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 			t.Errorf("mini-batches of %d episodes (-want +got):\n%s", size, d)
 		}
 	}
-	if _, err := miniBatches(cut[1:], 2); err == nil {
+	if _, err := newPasses(cut[1:], 2, Passes{}, 1); err == nil {
 		t.Error("an episode without its first context was trained on")
 	}
 

@@ -105,6 +105,7 @@ func (c *Critic) Values(ctx context.Context, rows []data.Row, micro MicroBatchin
 // CriticOptions configure UpdateCritic.
 type CriticOptions struct {
 	MiniBatch int // episodes in an optimiser step; 0: all
+	Passes    Passes
 	Micro     MicroBatching
 	Clip      float64 // of the value around what it was before the update
 	GradClip  float64
@@ -114,6 +115,7 @@ type CriticOptions struct {
 	// FromActor makes the actor's weights before the first step the critic's,
 	// instead of those that it came with.
 	FromActor bool
+	Seed      uint64 // of the passes' order; the trainer's, step by step
 }
 
 // CriticStats are means over the tokens of an update, or its optimiser steps.
@@ -123,37 +125,25 @@ type CriticStats struct {
 	Steps, Skipped       int // optimiser steps done, and left out since they were not finite
 }
 
-// UpdateCritic makes one pass over the rows, which have Values and Returns, one
-// optimiser step a mini-batch (verl's update_critic).
+// UpdateCritic goes over the rows, which have Values and Returns, one optimiser
+// step a mini-batch (verl's update_critic).
 func (c *Critic) UpdateCritic(ctx context.Context, rows []data.Row, lr float64, o CriticOptions) (st CriticStats, err error) {
 	defer func() { c.torn = c.torn || err != nil && st.Steps > 0 }()
-	minis, err := miniBatches(rows, o.MiniBatch)
+	p, err := newPasses(rows, o.MiniBatch, o.Passes, o.Seed)
 	if err != nil {
 		return st, err
 	}
 	total := 0
-	for _, mini := range minis {
-		tokens := maskedTokens(mini)
-		if tokens == 0 {
-			continue
+	for n := range p.epochs() {
+		minis, done := p.next(n)
+		for _, mini := range minis {
+			tokens, err := c.updateValues(ctx, mini, lr, o, &st)
+			if err != nil {
+				return st, err
+			}
+			total += tokens
 		}
-		before, norm := st, 0.0
-		err := c.accumulateValue(ctx, mini, tokens, o, &st)
-		if err == nil {
-			norm, err = c.step(ctx, lr, o.GradClip)
-		}
-		left, err := c.leaveOut(mini, lr, err)
-		if err != nil {
-			return st, err
-		}
-		if left {
-			st = before
-			st.Skipped++
-			continue
-		}
-		st.GradNorm += norm
-		st.Steps++
-		total += tokens
+		done()
 	}
 	if total > 0 {
 		for _, v := range []*float64{&st.Loss, &st.ClipFrac, &st.Mean} {
@@ -162,6 +152,29 @@ func (c *Critic) UpdateCritic(ctx context.Context, rows []data.Row, lr float64, 
 		st.GradNorm /= float64(st.Steps)
 	}
 	return st, nil
+}
+
+// updateValues does one optimiser step and adds sums over its tokens to st.
+func (c *Critic) updateValues(ctx context.Context, rows []data.Row, lr float64, o CriticOptions, st *CriticStats) (tokens int, err error) {
+	if tokens = maskedTokens(rows); tokens == 0 {
+		return 0, nil
+	}
+	before, norm := *st, 0.0
+	if err = c.accumulateValue(ctx, rows, tokens, o, st); err == nil {
+		norm, err = c.step(ctx, lr, o.GradClip)
+	}
+	left, err := c.leaveOut(rows, lr, err)
+	switch {
+	case err != nil:
+		return 0, err
+	case left:
+		*st = before
+		st.Skipped++
+		return 0, nil
+	}
+	st.GradNorm += norm
+	st.Steps++
+	return tokens, nil
 }
 
 // accumulateValue leaves the gradient of a mini-batch on the weights and adds

@@ -189,18 +189,7 @@ func TestKLCoefficientIsResumed(t *testing.T) {
 		})
 		r.steps = 3
 		if killAfter > 0 {
-			hard, kill := context.WithCancel(t.Context())
-			defer kill()
-			r.onWrite = func(step int, _ track.Metrics) error {
-				if step > killAfter {
-					kill()
-				}
-				return hard.Err()
-			}
-			if err := r.fit(t, hard, hard); err == nil {
-				t.Fatal("the run was not killed")
-			}
-			r.undisturbed()
+			r.killAfter(t, killAfter)
 		}
 		must(t, r.fit(t, t.Context(), t.Context()))
 		return r, r.lines(t)

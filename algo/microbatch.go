@@ -2,7 +2,6 @@ package algo
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/openmanus/openmanus/data"
 )
@@ -34,24 +33,6 @@ func (m MicroBatching) Split(rows []data.Row) ([][]data.Row, error) {
 	}
 	if start < len(rows) {
 		out = append(out, rows[start:])
-	}
-	return out, nil
-}
-
-// miniBatches cuts rows into the mini-batches of an update, each of so many
-// episodes; 0 is all. How many optimiser steps a batch makes then does not
-// depend on how many contexts its episodes have.
-func miniBatches(rows []data.Row, episodes int) ([][]data.Row, error) {
-	spans, err := data.EpisodeSpans(rows)
-	if err != nil || len(rows) == 0 {
-		return nil, err
-	}
-	if episodes <= 0 {
-		episodes = len(spans)
-	}
-	var out [][]data.Row
-	for mini := range slices.Chunk(spans, episodes) {
-		out = append(out, rows[mini[0][0]:mini[len(mini)-1][1]])
 	}
 	return out, nil
 }

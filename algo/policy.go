@@ -25,6 +25,7 @@ import (
 // PolicyOptions configure UpdateActor.
 type PolicyOptions struct {
 	MiniBatch   int // episodes in an optimiser step; 0: all
+	Passes      Passes
 	Micro       MicroBatching
 	Loss        string // of loss.Policies
 	LossOptions loss.Options
@@ -37,7 +38,7 @@ type PolicyOptions struct {
 	Reference   *model.Model
 	Temperature float64 // of the rollout: log-probs are those of logits / Temperature
 	GradClip    float64
-	Seed        uint64 // of what a loss draws
+	Seed        uint64 // of what a loss draws, and of the passes' order
 	// Recorded says that OldLogProbs are there and are not those of the weights
 	// before the update.
 	Recorded bool
@@ -56,8 +57,8 @@ type PolicyStats struct {
 
 func (o PolicyOptions) wantsEntropy() bool { return o.Entropy || o.EntropyCoef != 0 }
 
-// UpdateActor makes one pass over the rows, one optimiser step a mini-batch
-// (verl's update_policy). With a single mini-batch the old log-probs are the
+// UpdateActor goes over the rows, one optimiser step a mini-batch (verl's
+// update_policy). With a single step the old log-probs are the
 // current ones, detached: the ratio is exactly 1 and no extra pass is needed
 // (spec 5.2); otherwise OldLogProbs must be there, unless the loss takes the
 // recorded ones. RefLogProbs must be there if the KL loss is on, but for
@@ -68,20 +69,26 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 			a.torn = true
 		}
 	}()
-	minis, err := miniBatches(rows, o.MiniBatch)
+	p, err := newPasses(rows, o.MiniBatch, o.Passes, o.Seed)
 	if err != nil {
 		return st, err
 	}
 	// With dropout the log-probs of the update are not those of the policy.
-	single := len(minis) == 1 && !o.Recorded && a.compute.Dropout() == 0
+	single := p.steps() == 1 && !o.Recorded && a.compute.Dropout() == 0
 	tokens := 0
-	for _, mini := range minis {
-		n, err := a.updateMiniBatch(ctx, mini, lr, single, o, &st)
-		if err != nil {
-			return st, err
+	for n := range p.epochs() {
+		minis, done := p.next(n)
+		for _, mini := range minis {
+			seen, err := a.updateMiniBatch(ctx, mini, lr, single, o, &st)
+			if err != nil {
+				return st, err
+			}
+			tokens += seen
+			o.Seed++
 		}
-		tokens += n
-		o.Seed++
+		if done(); n == 0 {
+			st.Gap = firstGap(minis, o.Loss)
+		}
 	}
 	if tokens > 0 {
 		for _, v := range []*float64{&st.ClipFrac, &st.ClipFracLower, &st.PPOKL, &st.Entropy} {
@@ -93,13 +100,17 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 			*v /= float64(st.Steps)
 		}
 	}
-	// The log-probs from before the first step, whichever way they came about.
-	known := rows
-	if o.Loss == loss.Bypass && len(minis) > 0 {
-		known = minis[0] // later mini-batches were first looked at by other weights
-	}
-	st.Gap = newLogProbGap(known, func(r *data.Row) []float32 { return r.OldLogProbs })
 	return st, nil
+}
+
+// firstGap is the gap of the log-probs from before the first optimiser step,
+// whichever way they came about: of the mini-batches of the first pass or, where
+// each was looked at as its turn came, of the first alone.
+func firstGap(minis [][]data.Row, policyLoss string) LogProbGap {
+	if policyLoss == loss.Bypass && len(minis) > 0 {
+		minis = minis[:1]
+	}
+	return newLogProbGap(slices.Concat(minis...), func(r *data.Row) []float32 { return r.OldLogProbs })
 }
 
 // updateMiniBatch does one optimiser step and adds sums over its tokens to st.

@@ -79,6 +79,24 @@ func (r *rig) undisturbed() {
 	}
 }
 
+// killAfter runs until the metrics of the step after one are written, where the
+// run is killed.
+func (r *rig) killAfter(t *testing.T, step int) {
+	t.Helper()
+	hard, kill := context.WithCancel(t.Context())
+	defer kill()
+	r.onWrite = func(s int, _ track.Metrics) error {
+		if s > step {
+			kill()
+		}
+		return hard.Err()
+	}
+	if err := r.fit(t, hard, hard); err == nil {
+		t.Fatal("the run was not killed")
+	}
+	r.undisturbed()
+}
+
 // dieInValidation ends the server at the n-th episode of a validation.
 func (r *rig) dieInValidation(n int32) {
 	var begun atomic.Int32

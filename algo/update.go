@@ -123,11 +123,12 @@ func (t *Trainer) updateCritic(ctx context.Context, step int, rows []data.Row, m
 	if t.critic == nil || maskedTokens(rows) == 0 {
 		return nil
 	}
-	lr := t.o.Critic.Schedule.LR(step - 1)
+	lr, o := t.o.Critic.Schedule.LR(step-1), *t.o.Critic
+	o.Seed = rollout.EpisodeSeed(t.o.Seed, step, "", "critic", 0, 0)
 	var st CriticStats
 	err := t.engine.Exclusive(ctx, func() error {
 		return t.phase(step, "update_critic", 0, m, func() (err error) {
-			st, err = t.critic.UpdateCritic(ctx, rows, lr, *t.o.Critic)
+			st, err = t.critic.UpdateCritic(ctx, rows, lr, o)
 			return err
 		})
 	})
@@ -219,7 +220,7 @@ func (t *Trainer) advantages(step int, rows []data.Row, m Metrics) ([]data.Row, 
 
 func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr float64, p PolicyOptions, have measured, m Metrics) (st PolicyStats, err error) {
 	var gap LogProbGap
-	minis, err := miniBatches(rows, p.MiniBatch)
+	over, err := newPasses(rows, p.MiniBatch, p.Passes, p.Seed)
 	if err != nil {
 		return st, err
 	}
@@ -229,7 +230,7 @@ func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr
 		if gap, err = t.recordedLogProbs(ctx, step, rows, have, m); err != nil {
 			return st, err
 		}
-	case (len(minis) > 1 || t.actor.Compute().Dropout() > 0) && p.Loss != loss.Bypass && !have.old:
+	case (over.steps() > 1 || t.actor.Compute().Dropout() > 0) && p.Loss != loss.Bypass && !have.old:
 		if err := t.oldLogProbs(ctx, step, rows, m); err != nil {
 			return st, err
 		}

@@ -15,6 +15,7 @@ func policyOptions(cfg configs.Config) algo.PolicyOptions {
 	a, c := cfg.Actor, cfg.Algo.RolloutCorrection
 	o := algo.PolicyOptions{
 		MiniBatch: a.MiniBatchSize,
+		Passes:    algo.Passes{Epochs: a.PPOEpochs, Shuffle: a.Shuffle},
 		Micro:     microBatching(a.MicroBatchSize, a.DynamicBatch, a.MaxTokensPerMicroBatch),
 		Loss:      a.PolicyLoss,
 		LossOptions: loss.Options{
@@ -75,6 +76,7 @@ func criticOptions(cfg configs.Config, steps int) *algo.CriticOptions {
 	c := cfg.Critic
 	return &algo.CriticOptions{
 		MiniBatch: c.MiniBatchSize,
+		Passes:    algo.Passes{Epochs: c.Epochs, Shuffle: c.Shuffle},
 		Micro:     microBatching(c.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),
 		Clip:      c.ClipRangeValue,
 		GradClip:  c.GradClip,

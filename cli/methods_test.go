@@ -170,3 +170,25 @@ func TestMethodsReachTheTrainer(t *testing.T) {
 		t.Error("a ratio below its own inverse was accepted")
 	}
 }
+
+// So do the passes over a step's episodes.
+func TestPassesReachTheTrainer(t *testing.T) {
+	ts := newTestState(t)
+	cfg, err := configs.Load("m", []byte(tinyRun), []string{
+		"actor.ppo_epochs=3", "actor.shuffle=true", "actor.mini_batch_size=2", "algo.adv_estimator=gae",
+		"critic.epochs=2", "critic.shuffle=true", "critic.mini_batch_size=3", "critic.micro_batch_size=1",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := trainerOptions(ts.State, cfg, torch.Float32, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := o.Policy.Passes; got != (algo.Passes{Epochs: 3, Shuffle: true}) {
+		t.Errorf("the actor has %+v", got)
+	}
+	if got := o.Critic.Passes; got != (algo.Passes{Epochs: 2, Shuffle: true}) {
+		t.Errorf("the critic has %+v", got)
+	}
+}

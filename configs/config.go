@@ -282,6 +282,8 @@ type Actor struct {
 	MicroBatchSize         int     `toml:"micro_batch_size"`
 	DynamicBatch           bool    `toml:"dynamic_batch"`
 	MaxTokensPerMicroBatch int     `toml:"max_tokens_per_micro_batch"`
+	PPOEpochs              int     `toml:"ppo_epochs"`
+	Shuffle                bool    `toml:"shuffle"`
 	PolicyLoss             string  `toml:"policy_loss"`
 	LossAgg                string  `toml:"loss_agg"`
 	LossScaleFactor        float64 `toml:"loss_scale_factor"`
@@ -311,6 +313,8 @@ type Critic struct {
 	ClipRangeValue float64 `toml:"clip_range_value"`
 	MiniBatchSize  int     `toml:"mini_batch_size"`
 	MicroBatchSize int     `toml:"micro_batch_size"`
+	Epochs         int     `toml:"epochs"`
+	Shuffle        bool    `toml:"shuffle"`
 	GradClip       float64 `toml:"grad_clip"`
 	Optim          Optim   `toml:"optim"`
 }

@@ -273,6 +273,9 @@ func (c *Config) checkUpdate(fs *Faults) {
 	if a.MiniBatchSize > 0 && a.MicroBatchSize > 0 && !a.DynamicBatch && a.MiniBatchSize%a.MicroBatchSize != 0 {
 		fs.add("actor.micro_batch_size", "%d does not divide mini_batch_size %d", a.MicroBatchSize, a.MiniBatchSize)
 	}
+	if a.Shuffle && a.MiniBatchSize == 0 {
+		fs.add("actor.shuffle", "a pass of one mini-batch has no order: set actor.mini_batch_size, or take it out")
+	}
 	if a.DynamicBatch && a.MaxTokensPerMicroBatch < c.Rollout.MaxContextTokens {
 		fs.add("actor.max_tokens_per_micro_batch", "%d is less than one episode may have (rollout.max_context_tokens %d)",
 			a.MaxTokensPerMicroBatch, c.Rollout.MaxContextTokens)
@@ -319,6 +322,9 @@ func (c *Config) checkCritic(fs *Faults, rows int) {
 	}
 	if v.MiniBatchSize > 0 && v.MicroBatchSize > 0 && !c.Actor.DynamicBatch && v.MiniBatchSize%v.MicroBatchSize != 0 {
 		fs.add("critic.micro_batch_size", "%d does not divide mini_batch_size %d", v.MicroBatchSize, v.MiniBatchSize)
+	}
+	if v.Shuffle && v.MiniBatchSize == 0 {
+		fs.add("critic.shuffle", "a pass of one mini-batch has no order: set critic.mini_batch_size, or take it out")
 	}
 	checkOptim(fs, "critic.optim.", v.Optim)
 }

@@ -1,0 +1,87 @@
+package algo
+
+// Several passes over one batch (verl's ppo_epochs and shuffle): every pass cuts
+// the episodes into mini-batches and makes one optimiser step of each. Old
+// log-probs, values, advantages and returns are those from before the first.
+//
+// Differs from verl in: what a pass shuffles are episodes, not rows, and the
+// order depends on the run's seed, the step and the pass alone, so that a
+// resumed run takes the same. A pass of one mini-batch is not shuffled: its
+// gradient is a sum, whatever the order.
+
+import (
+	"slices"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// Passes say how often an update goes over its rows, and in which order.
+type Passes struct {
+	Epochs  int  // passes; 0 is one
+	Shuffle bool // draw the episodes of every mini-batch anew in every pass
+}
+
+func (p Passes) epochs() int { return max(1, p.Epochs) }
+
+// passes are those over the rows of one update.
+type passes struct {
+	Passes
+	rows  []data.Row
+	spans [][2]int // of the episodes
+	size  int      // episodes in a mini-batch
+	order *data.Order
+}
+
+// newPasses prepares passes over rows in mini-batches of so many episodes; 0 is
+// all.
+func newPasses(rows []data.Row, size int, o Passes, seed uint64) (*passes, error) {
+	spans, err := data.EpisodeSpans(rows)
+	if err != nil {
+		return nil, err
+	}
+	if size <= 0 || size > len(spans) {
+		size = max(1, len(spans))
+	}
+	p := &passes{Passes: o, rows: rows, spans: spans, size: size}
+	if o.Shuffle && p.miniBatches() > 1 {
+		p.order, err = data.NewOrder(len(spans), true, seed)
+	}
+	return p, err
+}
+
+// miniBatches is how many a pass has.
+func (p *passes) miniBatches() int { return (len(p.spans) + p.size - 1) / p.size }
+
+// steps is how many optimiser steps all passes have, at most.
+func (p *passes) steps() int { return p.epochs() * p.miniBatches() }
+
+// next are the mini-batches of the n-th pass, from 0; they come in order. What
+// is written to the rows of the first pass is there for the caller once done has
+// been called; that of later passes, which other weights have seen, is not.
+func (p *passes) next(n int) (minis [][]data.Row, done func()) {
+	done = func() {}
+	rows, spans := p.rows, p.spans
+	switch {
+	case p.order != nil:
+		rows, spans = nil, nil
+		drawn := p.order.Next(len(p.spans))
+		for _, i := range drawn {
+			s := p.spans[i]
+			spans = append(spans, [2]int{len(rows), len(rows) + s[1] - s[0]})
+			rows = append(rows, p.rows[s[0]:s[1]]...)
+		}
+		if n == 0 {
+			done = func() {
+				for at, i := range drawn {
+					copy(p.rows[p.spans[i][0]:p.spans[i][1]], rows[spans[at][0]:spans[at][1]])
+				}
+			}
+		}
+	case n > 0:
+		rows = slices.Clone(rows)
+	}
+	for mini := range slices.Chunk(spans, p.size) {
+		minis = append(minis, rows[mini[0][0]:mini[len(mini)-1][1]])
+	}
+	return minis, done
+}

@@ -63,6 +63,9 @@ func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 		t.Errorf("metrics (-whole +parted):\n%s", d)
 	}
 
+	if n := episodesIn(cut); n != 4 {
+		t.Errorf("%d episodes are counted in the rows of 4", n)
+	}
 	kept, stats, err := DropZeroSpread(cut, GroupMetrics["seq_final_reward"])
 	must(t, err)
 	if len(kept) != 6 || stats.Groups != 2 || stats.Single != 1 {

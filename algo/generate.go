@@ -155,7 +155,7 @@ func (t *Trainer) baselines(ctx context.Context, step int, tasks []data.Task, o 
 		r.Baseline = baseline
 		kept = append(kept, r)
 	}
-	m[track.WithoutBaseline] += float64(len(rows) - len(kept))
+	m[track.WithoutBaseline] += float64(episodesIn(rows) - episodesIn(kept))
 	return kept, nil
 }
 

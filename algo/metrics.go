@@ -154,6 +154,17 @@ func variance(xs []float64) float64 {
 	return v / float64(len(xs)-1)
 }
 
+// episodesIn counts the episodes of rows: their first contexts.
+func episodesIn(rows []data.Row) int {
+	n := 0
+	for i := range rows {
+		if rows[i].Context == 0 {
+			n++
+		}
+	}
+	return n
+}
+
 func sum(xs []float64) float64 {
 	s := 0.0
 	for _, x := range xs {

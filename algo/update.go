@@ -44,7 +44,7 @@ func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metri
 	}
 	lr := t.o.Schedule.LR(step - 1)
 	m["actor/lr"] = lr
-	m["actor/updated_rows"] = float64(len(rows))
+	m["actor/updated_rows"] = float64(episodesIn(rows))
 	switch {
 	case len(rows) == 0:
 		t.log.Warn("no group has episodes of different scores: nothing to learn from in this step", "step", step)
@@ -72,13 +72,17 @@ func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metri
 	t.newWeights()
 	st.metrics(m, o)
 	if st.Skipped > 0 {
-		t.log.Warn("optimiser steps that were not finite are left out", "step", step, "left_out", st.Skipped,
-			"of", st.Skipped+st.Steps, "batches", t.run.BadSteps())
+		t.warnOfSkipped(step, st.Skipped, st.Steps)
 	}
 	return st.Gap, data.ByEpisode(rows, func(episodes []data.Row) error {
 		entropyByTurn(m, episodes)
 		return nil
 	})
+}
+
+func (t *Trainer) warnOfSkipped(step, skipped, done int) {
+	t.log.Warn("optimiser steps that were not finite are left out", "step", step, "left_out", skipped,
+		"of", skipped+done, "batches", t.run.BadSteps())
 }
 
 // measure computes what must be known of every row before its advantages are.
@@ -197,7 +201,7 @@ func (t *Trainer) advantages(step int, rows []data.Row, m Metrics) ([]data.Row, 
 		if err != nil {
 			return nil, err
 		}
-		m["group/dropped_rows"] = float64(len(rows) - len(kept))
+		m["group/dropped_rows"] = float64(episodesIn(rows) - episodesIn(kept))
 		m["group/single"] = float64(groups.Single)
 		rows = kept
 	}

@@ -28,6 +28,17 @@ import (
 // groups differ: the rewards of the maze itself are the same for all who are
 // lost.
 func paying(inner http.Handler) http.Handler {
+	return paid(inner, func(action []byte) float64 {
+		sum := 0
+		for _, b := range action {
+			sum += int(b)
+		}
+		return float64(sum%7)/7 - .5
+	})
+}
+
+// paid pays every step what its action is worth.
+func paid(inner http.Handler, worth func(action []byte) float64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !strings.HasSuffix(req.URL.Path, "/step") {
 			inner.ServeHTTP(w, req)
@@ -43,11 +54,7 @@ func paying(inner http.Handler) http.Handler {
 		var reply map[string]any
 		if json.Unmarshal(rec.Body.Bytes(), &reply) == nil {
 			if _, ok := reply["reward"]; ok {
-				sum := 0
-				for _, b := range []byte(said.Action) {
-					sum += int(b)
-				}
-				reply["reward"] = float64(sum%7)/7 - .5
+				reply["reward"] = worth([]byte(said.Action))
 				text, _ := json.Marshal(reply)
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(rec.Code)

@@ -60,6 +60,10 @@ type Options struct {
 	AdamW            optim.AdamWOptions
 	Schedule         optim.Schedule // of the learning rate over Steps
 
+	// Evol makes the steps those of AgentEvol: of what is above for the update
+	// only the passes, the mini-batches and the optimiser are theirs. nil: not.
+	Evol *Evol
+
 	// MaxGap is the mean log-prob gap between sampling and training above
 	// which a step warns, or fails if FailOnGap is set.
 	MaxGap    float64
@@ -153,6 +157,7 @@ func (o *Options) validate(envs []Env) error {
 		}
 	}
 	add(checkBestMetric(o.BestMetric))
+	add(o.checkEvol())
 	e, err := advantage.Estimators.Lookup(o.Estimator)
 	add(err)
 	if e.Needs.Values && o.Critic == nil {

@@ -50,6 +50,9 @@ func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 						return err
 					}
 				}
+				if err := t.saveKept(dir); err != nil {
+					return err
+				}
 				return writeRest(ctx, dir, t.actor, t.state, t.run)
 			}, also...)
 		})

@@ -211,7 +211,13 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 		defer critic.Close()
 		critic.spoil = r.spoilCritic
 	}
+	var kept []data.Row
+	if state != nil {
+		kept, err = LoadKept(found, *state)
+		must(t, err)
+	}
 	trainer, err := New(Parts{
+		Kept:  kept,
 		Actor: actor, Critic: critic, Ref: ref, Engine: sched, Updated: backend.SetVersion, Run: run, Sink: riggedSink{jsonl, r}, Events: riggedEvents{r: r},
 		Envs: []Env{{Name: "maze", Train: playing, Val: playing, Weight: 1, TrainTasks: mazes(17, 18, 2), ValTasks: mazes(valMaze)}},
 		Save: func(ctx context.Context, dir string) error {

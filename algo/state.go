@@ -32,6 +32,9 @@ type State struct {
 	Curriculum     *curriculum.State `json:"curriculum,omitempty"` // of the tasks that were seen
 	Best           *Best             `json:"best,omitempty"`       // nil before the first validation
 
+	// Kept is how many rows of episodes AgentEvol keeps in the checkpoint.
+	Kept int `json:"kept_rows,omitempty"`
+
 	// Mixture is where the drawing of tasks stands in a run of several
 	// environments.
 	Mixture *data.MixtureState `json:"mixture,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/data"
 )
 
 // Metrics are the numbers of one line of metrics.jsonl.
@@ -28,7 +29,14 @@ func (t *Trainer) step(ctx, soft context.Context) error {
 	if err := t.run.WriteEpisodes(step, episodes); err != nil {
 		return err
 	}
-	learned, err := t.update(ctx, step, rows, m)
+	var learned LogProbGap
+	var kept []data.Row // by AgentEvol
+	updated := m["rollout/tokens"]
+	if t.o.Evol != nil {
+		kept, updated, err = t.evolve(ctx, step, episodes, m)
+	} else {
+		learned, err = t.update(ctx, step, rows, m)
+	}
 	if err != nil {
 		return err
 	}
@@ -36,6 +44,9 @@ func (t *Trainer) step(ctx, soft context.Context) error {
 		return err
 	}
 	t.state.Step = step
+	if t.o.Evol != nil {
+		t.store(kept, m)
+	}
 	t.keepBadSteps() // also where the critic alone was trained
 	t.state.setOrder(t.order.State())
 	if t.kl != nil {
@@ -44,7 +55,7 @@ func (t *Trainer) step(ctx, soft context.Context) error {
 	}
 	m["timing_s/step"] = time.Since(began).Seconds()
 	m["training/global_step"], m["training/epoch"] = float64(step), float64(t.state.epoch(t.envs))
-	throughput(m)
+	throughput(m, updated*float64(t.o.Policy.Passes.epochs()))
 	t.state.Unreported, t.unsaved = m, true
 	if err := t.report(ctx, soft, step, t.o.Steps); err != nil {
 		return err
@@ -85,8 +96,9 @@ func (t *Trainer) checkGap(step int, g LogProbGap) error {
 	return nil
 }
 
-// throughput adds how fast a step was, phase by phase.
-func throughput(m Metrics) {
+// throughput adds how fast a step was, phase by phase; updated tokens went
+// through the actor's update.
+func throughput(m Metrics, updated float64) {
 	sampled, all := m["rollout/sampled_tokens"], m["rollout/tokens"]
 	if s := m["timing_s/gen"]; s > 0 {
 		m["perf/sampled_tokens_per_s"] = sampled / s
@@ -94,7 +106,11 @@ func throughput(m Metrics) {
 	}
 	for phase, name := range map[string]string{"old_log_prob": "old_log_prob", "ref": "ref", "update_actor": "update"} {
 		if s := m["timing_s/"+phase]; s > 0 {
-			m["perf/"+name+"_tokens_per_s"] = all / s
+			tokens := all
+			if phase == "update_actor" {
+				tokens = updated
+			}
+			m["perf/"+name+"_tokens_per_s"] = tokens / s
 		}
 	}
 	if sampled > 0 {

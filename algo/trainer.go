@@ -44,10 +44,11 @@ type Trainer struct {
 
 	state   State
 	order   *data.Mixture
-	course  *course // nil: tasks come in their order
-	unsaved bool    // the state has gone on since the last checkpoint
-	saving  float64 // seconds that checkpoint took, until a line tells of them
-	counted counts  // what the last line of metrics told of
+	course  *course    // nil: tasks come in their order
+	kept    []data.Row // what AgentEvol learned from its own episodes so far
+	unsaved bool       // the state has gone on since the last checkpoint
+	saving  float64    // seconds that checkpoint took, until a line tells of them
+	counted counts     // what the last line of metrics told of
 }
 
 // Parts are what a Trainer is put together from.
@@ -63,9 +64,11 @@ type Parts struct {
 	Save    func(ctx context.Context, dir string) error
 	// SaveCritic is Save for the critic's decoder.
 	SaveCritic func(ctx context.Context, dir string) error
-	Sink       track.Sink
-	Events     Events // nil: nobody watches
-	Log        *slog.Logger
+	// Kept are the episodes that the checkpoint to go on from has kept (LoadKept).
+	Kept   []data.Row
+	Sink   track.Sink
+	Events Events // nil: nobody watches
+	Log    *slog.Logger
 }
 
 // Events tell whoever watches a run what it is doing. Calls come from one
@@ -132,6 +135,9 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 			c.Coef = *t.state.KLCoef
 		}
 		t.kl = &c
+	}
+	if t.kept = p.Kept; len(t.kept) != t.state.Kept {
+		return nil, fmt.Errorf("the checkpoint has kept %d rows of episodes, there are %d", t.state.Kept, len(t.kept))
 	}
 	t.course = newCourse(p.Envs, o.Course.Sampler)
 	if err := t.course.restore(t.state.Curriculum); err != nil {

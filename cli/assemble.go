@@ -173,6 +173,7 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int
 		RefMicro:       microBatching(cfg.Ref.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),
 		AdamW:          adamW(cfg.Actor.Optim),
 		Schedule:       schedule(cfg.Actor.Optim, steps),
+		Evol:           evolOptions(cfg),
 		MaxGap:         gap,
 		FailOnGap:      cfg.Rollout.FailOnLogprobGap,
 

@@ -68,6 +68,15 @@ func rejectionRules(c configs.RolloutCorrection) ([]correction.Rule, error) {
 	return rules, nil
 }
 
+// evolOptions maps the keys of AgentEvol, but for the recorded trajectories; nil
+// where the steps are not its.
+func evolOptions(cfg configs.Config) *algo.Evol {
+	if !cfg.Evolves() {
+		return nil
+	}
+	return &algo.Evol{PerTask: cfg.Algo.AgentEvol.PerTask, Replay: cfg.Algo.AgentEvol.Replay}
+}
+
 // criticOptions maps the keys of the critic; nil where there is none.
 func criticOptions(cfg configs.Config, steps int) *algo.CriticOptions {
 	if !cfg.UsesCritic() {

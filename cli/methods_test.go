@@ -25,6 +25,7 @@ func methods() map[string][]string {
 		kls = append(kls, name, name+"+")
 	}
 	return map[string][]string{
+		"algo.name":                          {"policy_gradient", "agentevol"},
 		"algo.adv_estimator":                 advantage.Estimators.Names(),
 		"actor.policy_loss":                  without(loss.Policies.Names(), loss.Bypass), // algo.rollout_correction.bypass_mode
 		"actor.loss_agg":                     loss.Aggregations.Names(),
@@ -96,6 +97,13 @@ func TestMethodsReachTheTrainer(t *testing.T) {
 			sets := []string{fmt.Sprintf("%s=%q", key, name)}
 			var got func(o algo.Options) string
 			switch key {
+			case "algo.name":
+				got = func(o algo.Options) string {
+					if o.Evol != nil {
+						return "agentevol"
+					}
+					return "policy_gradient"
+				}
 			case "algo.adv_estimator":
 				sets = append(sets, "critic.mini_batch_size=0") // a step has four episodes
 				got = func(o algo.Options) string {

@@ -31,6 +31,7 @@ var metricRuns = []struct {
 		"--set", "algo.filter_groups=true", "--set", "algo.rollout_correction.rollout_is=token",
 		"--set", `algo.rollout_correction.rollout_rs=["token_k3"]`, "--set", `algo.rollout_correction.rollout_rs_threshold=["1"]`,
 	}},
+	{"AgentEvol", []string{"train", "--set", "algo.name=agentevol"}},
 	{"greedy baselines", []string{"train", "--set", "algo.adv_estimator=remax"}},
 	// Weights of a folder are validated before their warm start.
 	{"a model that is there", []string{

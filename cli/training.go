@@ -37,6 +37,7 @@ type training struct {
 	walks   []data.Task      // what a fresh model reads first
 	experts []data.Task      // recorded or made, in the shape of episodes
 	heldOut []data.Task      // of sft.val_files, the same
+	lessons []data.Row       // the experts as AgentEvol learns from them
 	warm    *algo.SFTOptions // nil: no supervised training
 	dump    *trainingDump    // nil: episodes are played
 
@@ -147,7 +148,7 @@ func (t *training) openScorer() error {
 // against the built-in servers, and the conversations of the files named under
 // [sft] or else of the training rows.
 func (t *training) loadExperts(ctx context.Context) error {
-	if t.cfg.SFT.Epochs == 0 && t.cfg.Model.Fresh.Layers == 0 {
+	if t.cfg.SFT.Epochs == 0 && t.cfg.Model.Fresh.Layers == 0 && !t.evolves() {
 		return nil
 	}
 	strangers := map[string]int{} // environments that a file has no row for
@@ -373,7 +374,8 @@ func (t *training) envs() []algo.Env {
 // render renders the experts for supervised training, where there is some to
 // do. It comes before anything that takes long: a trajectory may be too long.
 func (t *training) render() error {
-	if t.mode != supervised && (t.cfg.SFT.Epochs == 0 || t.run.state != nil && t.run.state.WarmStarted) {
+	warms := t.mode == supervised || t.cfg.SFT.Epochs > 0 && (t.run.state == nil || !t.run.state.WarmStarted)
+	if !warms && !(t.evolves() && len(t.experts) > 0) {
 		return nil
 	}
 	rows, counts, err := algo.SFTRows(t.experts, t.sampler.renderer, t.cfg.SFT.MaxLength, t.cfg.SFT.Truncation)
@@ -393,9 +395,17 @@ func (t *training) render() error {
 		}
 		t.s.Log.Info("trajectories to validate on", "rows", counts.Rows, "dropped", counts.Dropped, "loss_tokens", counts.LossTokens)
 	}
-	t.warm = sftOptions(t.cfg, rows, val)
+	if warms {
+		t.warm = sftOptions(t.cfg, rows, val)
+	}
+	if t.evolves() {
+		t.lessons = rows
+	}
 	return nil
 }
+
+// evolves reports whether the run's steps are those of AgentEvol.
+func (t *training) evolves() bool { return t.mode == reinforced && t.cfg.Evolves() }
 
 // reference loads the frozen policy of the KL; nil where there is none.
 func (t *training) reference(ctx context.Context) (*model.Model, error) {
@@ -444,6 +454,9 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	}
 	o.FreezeReference = t.freezesReference()
 	o.WarmStart = t.warm
+	if o.Evol != nil {
+		o.Evol.Original = t.lessons
+	}
 	o.Scorer, o.AllocationGamma, o.InvalidActionPenalty = t.scorer, t.cfg.Reward.Gamma, t.cfg.Reward.InvalidActionPenalty
 	if t.dump != nil && t.mode == reinforced {
 		if err := t.fromDump(ctx, &o); err != nil {
@@ -459,7 +472,13 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		return nil, err
 	}
 	if t.mode == supervised {
-		o.Critic, o.Estimator, o.KLReward, o.Policy.KLCoef = nil, "reinforce", nil, 0 // no step needs them
+		o.Critic, o.Estimator, o.KLReward, o.Policy.KLCoef, o.Evol = nil, "reinforce", nil, 0, nil // no step needs them
+	}
+	var kept []data.Row
+	if o.Evol != nil && t.run.checkpoint != nil {
+		if kept, err = algo.LoadKept(t.run.checkpoint.Path, *t.run.state); err != nil {
+			return nil, errWith(ExitDisk, "", err)
+		}
 	}
 	sink, err := t.metrics()
 	if err != nil {
@@ -481,6 +500,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 			return t.bundle.Save(ctx, dir, torch.Float32)
 		},
 		SaveCritic: t.saveCritic(critic),
+		Kept:       kept,
 		Sink:       sink,
 		Events:     events,
 		Log:        t.s.Log,

@@ -62,9 +62,13 @@ func (w *watcher) Step(step, steps int, m algo.Metrics) {
 		}
 		return
 	}
-	line := fmt.Sprintf("step %*d/%d  success %.2f  reward %.3f  turns %.1f  kl %.1e  grad %.2f  lr %.2g  %.1f s",
+	learned := fmt.Sprintf("kl %.1e", m["rollout/logprob_gap_k3"])
+	if kept, evolves := m[track.Evol+algo.Overall+"/kept"]; evolves {
+		learned = fmt.Sprintf("kept %.0f  loss %.4f", kept, m[track.EvolLoss])
+	}
+	line := fmt.Sprintf("step %*d/%d  success %.2f  reward %.3f  turns %.1f  %s  grad %.2f  lr %.2g  %.1f s",
 		len(fmt.Sprint(steps)), step, steps, m["episode/success_rate"], m["episode/reward/mean"], m["env/number_of_actions/mean"],
-		m["rollout/logprob_gap_k3"], m["actor/grad_norm"], m["actor/lr"], m["timing_s/step"])
+		learned, m["actor/grad_norm"], m["actor/lr"], m["timing_s/step"])
 	fmt.Fprintln(w.s.Stderr, line)
 }
 

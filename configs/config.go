@@ -236,6 +236,7 @@ type Component struct {
 
 // Algo says how rewards become advantages, and which groups are learned from.
 type Algo struct {
+	Name              string            `toml:"name"`
 	AdvEstimator      string            `toml:"adv_estimator"`
 	NormByStd         bool              `toml:"norm_by_std"`
 	FilterMetric      string            `toml:"filter_metric"`
@@ -253,7 +254,14 @@ type Algo struct {
 	GiGPONorm         string            `toml:"gigpo_norm"`
 	PFPPO             string            `toml:"pf_ppo"`
 	PFPPOWeightPow    float64           `toml:"pf_ppo_weight_pow"`
+	AgentEvol         AgentEvol         `toml:"agentevol"`
 	RolloutCorrection RolloutCorrection `toml:"rollout_correction"`
+}
+
+// AgentEvol says what is imitated where Algo.Name is agentevol.
+type AgentEvol struct {
+	PerTask int `toml:"per_task"`
+	Replay  int `toml:"replay"`
 }
 
 // RolloutCorrection says what is done where sampling and training disagree
@@ -415,6 +423,9 @@ func (c Config) Clone() Config {
 
 // UsesReference reports whether a step measures the KL to a frozen policy.
 func (c *Config) UsesReference() bool { return c.Actor.UseKLLoss || c.Algo.UseKLInReward }
+
+// Evolves reports whether steps are those of AgentEvol.
+func (c *Config) Evolves() bool { return c.Algo.Name == "agentevol" }
 
 // UsesCritic reports whether advantages are estimated with a critic's values.
 func (c *Config) UsesCritic() bool { return c.Algo.AdvEstimator == "gae" }

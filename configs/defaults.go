@@ -60,6 +60,7 @@ func Defaults() Config {
 			Signal: "last", Allocation: "last_token", Gamma: 1, MinAnswerTags: -1, ScoreTimeoutS: 60, ScoreBatchSize: 256,
 		},
 		Algo: Algo{
+			Name:            "policy_gradient",
 			AdvEstimator:    "grpo",
 			NormByStd:       true,
 			FilterMetric:    "seq_final_reward",
@@ -74,6 +75,7 @@ func Defaults() Config {
 			GiGPOStepWeight: 1,
 			GiGPONorm:       "mean_norm",
 			PFPPOWeightPow:  2,
+			AgentEvol:       AgentEvol{PerTask: 1, Replay: -1},
 			RolloutCorrection: RolloutCorrection{
 				ISThreshold: 2,
 				LossType:    "ppo_clip",

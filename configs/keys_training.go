@@ -41,6 +41,7 @@ var rolloutKeys = concat([]entry{
 	})
 
 var algoKeys = concat([]entry{
+	ready("algo.name", "what a step learns by: policy_gradient is advantages and a policy loss; agentevol is supervised training on the episodes that were won, beside the recorded trajectories of [sft]", oneOf([]string{"policy_gradient", "agentevol"})),
 	ready("algo.adv_estimator", "advantage estimator (docs/algorithms.md)", oneOf(estimators)),
 	ready("algo.norm_by_std", "divide a group's advantages by the spread of its rewards", anything),
 	ready("algo.filter_metric", "whose spread decides whether a group is learned from: seq_final_reward is what the episodes are paid, penalties included; score what the environment or the score function gave", oneOf([]string{"seq_final_reward", "score"})),
@@ -59,6 +60,10 @@ var algoKeys = concat([]entry{
 	ready("algo.pf_ppo", "draw a step's episodes anew by what their scores say; empty: take each once", oneOf([]string{"", "pow", "max_min", "max_random"})),
 	ready("algo.pf_ppo_weight_pow", "the power of pow", above(0)),
 },
+	[]entry{
+		ready("algo.agentevol.per_task", "episodes of a task that a step keeps at most; 0: all that were won", atLeast(0)),
+		ready("algo.agentevol.replay", "trajectories that a step learns from beside those it kept, drawn from the recorded ones and those that earlier steps kept", orAll),
+	},
 	[]entry{
 		ready("algo.rollout_correction.rollout_is", "importance weights of the losses, for what sampling and training disagree on; empty: none", oneOf([]string{"", "token", "sequence"})),
 		ready("algo.rollout_correction.rollout_is_threshold", "largest weight", above(0)),

@@ -118,6 +118,14 @@ func TestLoadFaults(t *testing.T) {
 		{"two bounds for one", minimal, []string{"algo.rollout_correction.rollout_rs=['token_k3']", "algo.rollout_correction.rollout_rs_threshold=['1_2']"}, `--set: algo.rollout_correction.rollout_rs_threshold: "1_2" is two bounds, token_k3 has one`},
 		{"bypass of another loss", minimal, []string{"algo.rollout_correction.bypass_mode=true", "actor.policy_loss='cispo'"}, `--set: algo.rollout_correction.bypass_mode: it brings its own loss (loss_type): take out actor.policy_loss = "cispo"`},
 		{"weights beside the ratio", minimal, []string{"algo.rollout_correction.bypass_mode=true", "algo.rollout_correction.rollout_is='token'"}, "--set: algo.rollout_correction.rollout_is: with bypass_mode"},
+		{"evolution with a critic", minimal, []string{"algo.name='agentevol'", "algo.adv_estimator='gae'"}, `--set: algo.adv_estimator: algo.name = "agentevol" has no advantages, and gae would cost a critic`},
+		{"evolution with a KL", minimal, []string{"algo.name='agentevol'", "actor.use_kl_loss=true"}, `--set: actor.use_kl_loss: algo.name = "agentevol" learns by supervised training`},
+		{"evolution of groups that differ", minimal, []string{"algo.name='agentevol'", "algo.filter_groups=true"}, `--set: algo.filter_groups: algo.name = "agentevol" learns by supervised training`},
+		{"episodes kept for nothing", minimal, []string{"algo.agentevol.per_task=2"}, `--set: algo.agentevol.per_task: only algo.name = "agentevol" keeps episodes`},
+		{"a dump that evolves", minimal, []string{"algo.name='agentevol'", "data.from_dump='d.jsonl'"}, `--set: data.from_dump: algo.name = "agentevol" plays its episodes`},
+		{"one mini-batch shuffled", minimal, []string{"actor.mini_batch_size=0", "actor.shuffle=true"}, "--set: actor.shuffle: a pass of one mini-batch has no order"},
+		{"the critic's one mini-batch shuffled", minimal, []string{"algo.adv_estimator='gae'", "critic.mini_batch_size=0", "critic.shuffle=true"}, "--set: critic.shuffle: a pass of one mini-batch has no order"},
+		{"no pass", minimal, []string{"actor.ppo_epochs=0"}, "--set: actor.ppo_epochs: 0 is not allowed; allowed: from 1 to 1000"},
 		{"group of one", minimal, []string{"rollout.group_size=1"}, "--set: rollout.group_size: 1 is not allowed with adv_estimator grpo"},
 		{"unknown environment", "[[env]]\nname='webshpo'\n", nil, `run.toml:2: env.0.name: "webshpo" is not allowed; allowed: academia | `},
 		{"functions of maze", "[[env]]\nname='maze'\naction_format='code_as_action'\n", nil, "run.toml:3: env.0.action_format: maze has no functions to call, only alfworld, sciworld, webshop have"},
@@ -214,6 +222,7 @@ func TestSet(t *testing.T) {
 		{"env.textcraft.max_turns=3", func(c Config) any { return []int{c.Env[0].MaxTurns, c.Env[1].MaxTurns} }, []int{10, 3}},
 		{"agent.max_turns=4", func(c Config) any { return []int{c.Env[0].MaxTurns, c.Env[1].MaxTurns} }, []int{4, 7}},
 		{"model.remove_padding=true", func(c Config) any { return c.Model.Path }, "m"},
+		{"algo.name=agentevol", func(c Config) any { return c.Evolves() }, true},
 		{"algo.gamma=1", func(c Config) any { return c.Model.Path }, "m"},
 	}
 	for _, tt := range tests {

@@ -102,6 +102,9 @@ var topK = numeric("-1 or 0 (off), or at least 1", func(x float64) bool { return
 // orOff allows -1, which stands for "not set", beside at least 0.
 var orOff = numeric("-1 (not set), or at least 0", func(x float64) bool { return x >= -1 })
 
+// orAll allows -1, which stands for all, beside at least 0.
+var orAll = numeric("-1 (all), or at least 0", func(x float64) bool { return x >= -1 })
+
 // thresholds allows numbers above 0, and two of them with _ between.
 var thresholds = rule{"a list of texts such as \"2\" and \"0.5_2\"", func(v any) string {
 	for _, s := range v.([]string) {

@@ -32,6 +32,7 @@ func (c *Config) faults() Faults {
 	c.checkUpdate(&across)
 	c.checkSFT(&across)
 	c.checkDump(&across)
+	c.checkEvol(&across)
 	for _, f := range across {
 		if !fs.about(f.Key) {
 			fs = append(fs, f)
@@ -252,7 +253,7 @@ func (c *Config) checkFormat(fs *Faults, at string, e Env) {
 func (c *Config) checkRollout(fs *Faults) {
 	c.checkAPI(fs)
 	r := c.Rollout
-	if slices.Contains(compared, c.Algo.AdvEstimator) && r.GroupSize == 1 {
+	if slices.Contains(compared, c.Algo.AdvEstimator) && r.GroupSize == 1 && !c.Evolves() {
 		fs.add("rollout.group_size", "1 is not allowed with adv_estimator %s, which compares the episodes of a group; allowed: at least 2", c.Algo.AdvEstimator)
 	}
 	if r.MaxNewTokens >= r.MaxContextTokens {
@@ -266,7 +267,7 @@ func (c *Config) checkRollout(fs *Faults) {
 func (c *Config) checkUpdate(fs *Faults) {
 	a := c.Actor
 	rows := c.Data.TrainBatchSize * c.Rollout.GroupSize
-	if a.MiniBatchSize > rows {
+	if a.MiniBatchSize > rows && !c.Evolves() { // which learns from trajectories of before, too
 		fs.add("actor.mini_batch_size", "%d is more than the %d episodes of a step (train_batch_size %d x group_size %d); 0 takes them all",
 			a.MiniBatchSize, rows, c.Data.TrainBatchSize, c.Rollout.GroupSize)
 	}
@@ -411,5 +412,46 @@ func (c *Config) checkDump(fs *Faults) {
 		fs.add("algo.adv_estimator", "remax plays a greedy episode of every task, and nothing is played where data.from_dump is trained from")
 	case d.FromDump != "" && c.Model.Path == "":
 		fs.add("data.from_dump", "it trains a model that is there: set model.path to the one that played, and model.fresh.layers = 0")
+	}
+}
+
+// checkEvol refuses what AgentEvol would pass over, and its keys elsewhere.
+func (c *Config) checkEvol(fs *Faults) {
+	if !c.Evolves() {
+		const elsewhere = "only algo.name = \"agentevol\" keeps episodes: set that, or take it out"
+		usual := Defaults().Algo.AgentEvol
+		if c.Algo.AgentEvol.PerTask != usual.PerTask {
+			fs.add("algo.agentevol.per_task", elsewhere)
+		}
+		if c.Algo.AgentEvol.Replay != usual.Replay {
+			fs.add("algo.agentevol.replay", elsewhere)
+		}
+		return
+	}
+	r := c.Algo.RolloutCorrection
+	for _, k := range []struct {
+		name string
+		set  bool
+	}{
+		{"algo.use_kl_in_reward", c.Algo.UseKLInReward},
+		{"algo.filter_groups", c.Algo.FilterGroups},
+		{"algo.pf_ppo", c.Algo.PFPPO != ""},
+		{"algo.rollout_correction.rollout_is", r.IS != ""},
+		{"algo.rollout_correction.rollout_rs", len(r.RS) > 0},
+		{"algo.rollout_correction.bypass_mode", r.BypassMode},
+		{"actor.use_kl_loss", c.Actor.UseKLLoss},
+		{"actor.entropy_coef", c.Actor.EntropyCoef != 0},
+		{"actor.calculate_entropy", c.Actor.CalculateEntropy},
+	} {
+		if k.set {
+			fs.add(k.name, "algo.name = \"agentevol\" learns by supervised training, without advantages, KL and entropy: take it out")
+		}
+	}
+	if e := c.Algo.AdvEstimator; e == "gae" || e == "remax" {
+		fs.add("algo.adv_estimator", "algo.name = \"agentevol\" has no advantages, and %s would cost a %s: take it out", e,
+			map[string]string{"gae": "critic", "remax": "greedy episode of every task"}[e])
+	}
+	if c.Data.FromDump != "" {
+		fs.add("data.from_dump", "algo.name = \"agentevol\" plays its episodes; `openmanus sft` imitates those of a dump: set one of the two")
 	}
 }

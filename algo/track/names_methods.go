@@ -8,6 +8,7 @@ const (
 	whenKLReward = "with algo.use_kl_in_reward"
 	whenCorrects = "with a weight or a rule in algo.rollout_correction"
 	whenFilters  = "with algo.filter_groups"
+	whenEvolves  = "with algo.name = \"agentevol\""
 )
 
 var _ = Define(
@@ -24,5 +25,10 @@ var _ = Define(
 	Definition{RolloutCorrection + "/*", "distance between the policy that sampled and the one that is trained, weights and rejection (docs/algorithms.md)", whenCorrects},
 	Definition{GenBatches, "batches of tasks that the step played", whenFilters},
 	Definition{FilteredGroups, "groups among them whose episodes do not differ", whenFilters},
+	Definition{Evol + "*/kept", "episodes of the step that are imitated, by environment and of all as overall", whenEvolves},
+	Definition{Evol + "*/kept_share", "the same / episodes that count", whenEvolves},
+	Definition{EvolStored, "episodes kept by all steps so far", whenEvolves},
+	Definition{EvolTrajectories, "trajectories that the step learned from: its own, recorded ones, those of earlier steps", whenEvolves},
+	Definition{EvolLoss, "negative log-prob of a token that is imitated, mean over the passes of the step", whenEvolves},
 	Definition{WithoutBaseline, "episodes left out because their greedy episode was lost to the infrastructure", "with algo.adv_estimator = \"remax\""},
 )

@@ -1,0 +1,202 @@
+package algo
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch"
+)
+
+func TestEvolKeeps(t *testing.T) {
+	episode := func(task string, sample int, outcome data.Outcome, said uint8) *data.Episode {
+		return &data.Episode{Task: data.Task{ID: task, Env: "maze"}, Sample: sample, Outcome: outcome, Mask: []uint8{0, said}}
+	}
+	episodes := []*data.Episode{
+		episode("a", 0, data.Done, 1), episode("a", 1, data.Success, 1), episode("a", 2, data.Success, 1), episode("a", 3, data.Success, 1),
+		episode("b", 0, data.Success, 0), episode("b", 1, data.EnvError, 1), episode("b", 2, data.TurnLimit, 1),
+		episode("c", 0, data.Success, 1),
+	}
+	for perTask, want := range map[int]string{0: "a1 a2 a3 c0", 1: "a1 c0", 2: "a1 a2 c0"} {
+		got := ""
+		for _, ep := range (&Evol{PerTask: perTask}).keep(episodes) {
+			got += fmt.Sprintf(" %s%d", ep.Task.ID, ep.Sample)
+		}
+		if got != " "+want {
+			t.Errorf("%d of a task: kept%s, want %s", perTask, got, want)
+		}
+	}
+	m := Metrics{}
+	keptMetrics(m, []Env{{Name: "maze", Weight: 1}, {Name: "wordle", Weight: 1}, {Name: "textcraft"}}, episodes, episodes[1:3])
+	want := Metrics{
+		"agentevol/overall/kept": 2, "agentevol/overall/kept_share": 2. / 7, "agentevol/maze/kept": 2, "agentevol/maze/kept_share": 2. / 7,
+		"agentevol/wordle/kept": 0, // of no episode that counts: no share
+	}
+	if d := cmp.Diff(want, m); d != "" {
+		t.Errorf("metrics (-want +got):\n%s", d)
+	}
+}
+
+// A step replays all trajectories of before, or as many as it is told to, each
+// at most once, whole, and others in another step.
+func TestEvolReplays(t *testing.T) {
+	o := &Evol{Original: []data.Row{{UID: "o1"}, {UID: "o2"}}}
+	var earlier []data.Row
+	for i := range 6 {
+		for c := range 2 {
+			earlier = append(earlier, data.Row{UID: "e", Sample: i, Context: c, Contexts: 2})
+		}
+	}
+	names := func(replay int, seed uint64) []string {
+		o.Replay = replay
+		rows, err := o.draw(earlier, seed)
+		must(t, err)
+		spans, err := data.EpisodeSpans(rows)
+		must(t, err)
+		var out []string
+		for _, s := range spans {
+			out = append(out, fmt.Sprint(rows[s[0]].UID, rows[s[0]].Sample))
+		}
+		return out
+	}
+	all := []string{"o10", "o20", "e0", "e1", "e2", "e3", "e4", "e5"}
+	if got := names(-1, 1); !slices.Equal(got, all) {
+		t.Errorf("all are %v", got)
+	}
+	if got := names(0, 1); len(got) != 0 {
+		t.Errorf("none are %v", got)
+	}
+	slices.Sort(all)
+	if got := names(99, 1); !slices.Equal(slices.Sorted(slices.Values(got)), all) {
+		t.Errorf("more than all are %v", got)
+	}
+	first, again, other := names(4, 1), names(4, 1), names(4, 2)
+	if len(slices.Compact(slices.Sorted(slices.Values(first)))) != 4 || !slices.Equal(first, again) || slices.Equal(first, other) {
+		t.Errorf("four are %v, by the same seed %v, by another %v", first, again, other)
+	}
+	o.Original = nil
+	if rows, err := o.draw(nil, 1); err != nil || len(rows) != 0 {
+		t.Errorf("of nothing: %v, %v", rows, err)
+	}
+}
+
+// Imitation is supervised training, mini-batch after mini-batch.
+func TestImitate(t *testing.T) {
+	o := vanillaOptions()
+	o.MiniBatch, o.Passes.Epochs, o.Micro = 3, 2, MicroBatching{Rows: 2}
+	a, b := testActor(t, torch.Float32), testActor(t, torch.Float32)
+	st, err := a.Imitate(t.Context(), trainRows(6), 1e-2, o)
+	must(t, err)
+	loss, tokens := 0.0, 0
+	for range 2 {
+		for mini := range slices.Chunk(trainRows(6), 3) {
+			one, err := b.UpdateSFT(t.Context(), mini, 1e-2, o.GradClip, o.Micro)
+			must(t, err)
+			loss += one.Loss * float64(one.Tokens)
+			tokens += one.Tokens
+		}
+	}
+	if st.Steps != 4 || st.Loss != loss/float64(tokens) {
+		t.Errorf("%+v, by hand a loss of %g", st, loss/float64(tokens))
+	}
+	if d, name := relative(t, weights(t, a), weights(t, b)); d != 0 {
+		t.Errorf("%s is off by %g", name, d)
+	}
+}
+
+// AgentEvol keeps what was won, learns from it beside the recorded trajectories
+// and what it kept before, and goes on the same from a checkpoint.
+func TestAgentEvol(t *testing.T) {
+	run := func(killAfter int) *rig {
+		r := quick(t, nil)
+		r.maze = paid(newRig(t).maze, func([]byte) float64 { return 1 }) // whoever acts has won
+		plain := r.options
+		r.options = func(o *Options) {
+			recorded := o.WarmStart.Rows
+			plain(o)
+			o.Evol = &Evol{PerTask: 2, Replay: -1, Original: recorded}
+			o.Policy.MiniBatch, o.Policy.Passes, o.SaveEvery = 2, Passes{Epochs: 2, Shuffle: true}, 1
+		}
+		r.steps = 3
+		if killAfter > 0 {
+			r.killAfter(t, killAfter)
+		}
+		must(t, r.fit(t, t.Context(), t.Context()))
+		return r
+	}
+	calm, resumed := run(0), run(2)
+	lines, again := calm.lines(t), resumed.lines(t)
+	stored, sampled := 0, 0
+	for step := 1; step <= 3; step++ {
+		of, episodes := map[string]int{}, dumped(t, filepath.Join(calm.dir, "rollouts", fmt.Sprintf("step_%d.jsonl", step)))
+		for _, ep := range episodes {
+			if ep.Outcome == data.Success && of[ep.Task.ID] < 2 {
+				of[ep.Task.ID]++
+				stored++
+				sampled += ep.SampledTokens()
+			}
+		}
+		m := lines[step]
+		if m["agentevol/stored"] != float64(stored) || m["agentevol/trajectories"] != float64(stored+2) || m["agentevol/maze/kept_share"] != m["agentevol/maze/kept"]/6 {
+			t.Errorf("step %d: %v are stored, %v learned from, a share of %v; %d were won", step, m["agentevol/stored"], m["agentevol/trajectories"],
+				m["agentevol/maze/kept_share"], stored)
+		}
+		if !(m["agentevol/loss"] > 0) || !(m["actor/grad_norm"] > 0) {
+			t.Errorf("step %d: a loss of %v and a gradient of %v", step, m["agentevol/loss"], m["actor/grad_norm"])
+		}
+		for _, name := range []string{"agentevol/loss", "agentevol/stored", "agentevol/trajectories", "actor/grad_norm", "episode/success_rate"} {
+			if again[step][name] != m[name] {
+				t.Errorf("step %d: %s is %v, undisturbed %v", step, name, again[step][name], m[name])
+			}
+		}
+	}
+	if stored == 0 {
+		t.Fatal("nothing was won: the test saw nothing")
+	}
+	last := filepath.Join(calm.dir, "checkpoints", "step_000003")
+	st, err := ReadState(last)
+	must(t, err)
+	kept, err := LoadKept(last, st)
+	must(t, err)
+	n := 0
+	for i := range kept {
+		n += kept[i].SampledTokens()
+	}
+	if len(kept) != stored || n != sampled {
+		t.Errorf("the checkpoint has %d episodes with %d sampled tokens, want %d with %d", len(kept), n, stored, sampled)
+	}
+	if _, err := LoadKept(t.TempDir(), st); err == nil {
+		t.Error("kept episodes that are gone are no error")
+	}
+	o := Options{
+		Steps: 4, BatchTasks: 2, Shuffle: true, OrderSeed: 5, Train: rollout.Options{GroupSize: 3}, Val: rollout.Options{GroupSize: 1},
+		Estimator: "grpo", Policy: vanillaOptions(), Evol: &Evol{},
+	}
+	parts := Parts{Actor: testActor(t, torch.Float32), Envs: []Env{{Name: "maze", Weight: 1, TrainTasks: mazes(17, 18, 2)}}}
+	if _, err := New(parts, o, &st); err == nil || !strings.Contains(err.Error(), "has kept") {
+		t.Errorf("a run without the episodes it had kept: %v", err)
+	}
+}
+
+func TestEvolRefuses(t *testing.T) {
+	for name, change := range map[string]func(o *Options){
+		"a critic":        func(o *Options) { o.Critic = criticOptions() },
+		"a KL":            func(o *Options) { o.Policy.KLCoef = .1 },
+		"filtered groups": func(o *Options) { o.FilterGroups = true },
+		"a dump":          func(o *Options) { o.Recorded = [][]*data.Episode{nil} },
+		"a replay of -2":  func(o *Options) { o.Evol.Replay = -2 },
+	} {
+		o := Options{Evol: &Evol{}, Policy: vanillaOptions()}
+		must(t, o.checkEvol())
+		change(&o)
+		if o.checkEvol() == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/algo/track"
+)
+
+// AgentEvol trains on the built-in maze, and goes on from its checkpoint with
+// all that it kept: every step learns from the two recorded solutions and what
+// was won so far.
+func TestTrainAgentEvol(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", tinyRun)
+	for _, steps := range []string{"2", "3"} {
+		code, _, stderr := inProcess(t, dir, "train", "run.toml", "--set", "algo.name=agentevol", "--set", "actor.mini_batch_size=2",
+			"--set", "actor.shuffle=true", "--set", "actor.ppo_epochs=2", "--set", "trainer.total_steps="+steps)
+		if code != 0 {
+			t.Fatalf("exit code %d\n%s", code, stderr)
+		}
+		if !strings.Contains(stderr, "kept ") {
+			t.Errorf("the lines of the steps do not say what was kept:\n%s", stderr)
+		}
+	}
+	last, stored := 0, 0.0
+	err := track.Read(filepath.Join(dir, "runs", "tiny", "metrics.jsonl"), func(step int, m track.Metrics) error {
+		if step == 0 {
+			return nil
+		}
+		if last++; step != last {
+			t.Errorf("step %d comes after %d others", step, last-1)
+		}
+		if stored += m["agentevol/maze/kept"]; m["agentevol/stored"] != stored || m["agentevol/trajectories"] != stored+2 {
+			t.Errorf("step %d: %v stored and %v learned from, want %v and two more", step, m["agentevol/stored"], m["agentevol/trajectories"], stored)
+		}
+		if !(m["agentevol/loss"] > 0) {
+			t.Errorf("step %d: the loss is %v", step, m["agentevol/loss"])
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last != 3 {
+		t.Errorf("%d steps, want 3", last)
+	}
+}

@@ -8,7 +8,7 @@ import (
 
 // whole are the presets that are about their own environment: its tasks are
 // part of what they show.
-var whole = []string{"quickstart", "smollm2-maze"}
+var whole = []string{"agentevol", "quickstart", "smollm2-maze"}
 
 // AlgorithmPresetNames returns the presets that any environment goes with.
 func AlgorithmPresetNames() []string {

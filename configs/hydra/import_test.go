@@ -169,8 +169,7 @@ func TestImportRefusals(t *testing.T) {
 	for override, want := range map[string]Status{
 		"algorithm.adv_estimator=rloop":                           Unsupported,
 		"actor_rollout_ref.rollout.temperature=hot":               Unsupported,
-		"actor_rollout_ref.actor.ppo_epochs=2":                    Unsupported,
-		"actor_rollout_ref.actor.ppo_epochs=1":                    Ignored,
+		"actor_rollout_ref.actor.ppo_epochs=2":                    Mapped,
 		"actor_rollout_ref.model.path=hdfs://x/y":                 Unsupported,
 		"data.env_ports=[high]":                                   Unsupported,
 		"env.summary_api_key=secret":                              Unsupported,

@@ -153,7 +153,7 @@ func Defaults() Config {
 func DefaultEnv(name string) Env {
 	return Env{
 		Name: name, Weight: 1, Parser: "g2", ActionFormat: react, HistoryLength: -1, TimeoutS: 300, CloseTimeoutS: 5, Retries: 5,
-		QuarantineAfter: 3, WaitHealthyS: 120, NumServers: 1, BasePort: 36001, HangTimeoutS: 120,
+		QuarantineAfter: 10, WaitHealthyS: 120, NumServers: 1, BasePort: 36001, HangTimeoutS: 120,
 	}
 }
 

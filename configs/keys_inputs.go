@@ -97,7 +97,7 @@ var envKeys = concat([]entry{
 	ready("env.retries", "tries of create, reset and observe after the first; a sent step is never repeated", between(0, 100)),
 	ready("env.max_instances", "instances in use on one server; 0: as many as servers of its kind hold (docs/servers.md)", atLeast(0)),
 	ready("env.max_requests", "requests that one server is sent at a time; 0: one where servers of its kind work on one, else no limit", atLeast(0)),
-	ready("env.quarantine_after", "failed requests in a row after which a server is left alone until it answers again", between(1, 10000)),
+	ready("env.quarantine_after", "failed requests in a row after which a server that answers GET / is left alone for a while; one that does not is at once", between(1, 10000)),
 	ready("env.wait_healthy_s", "seconds that servers which are all down are waited for before the run ends; at the start one has to answer at once", aboveTo(0, 86400)),
 	ready("env.instruction", "text that replaces the environment's instruction; empty: instruction_file, the task's own, or the built-in one", anything),
 	ready("env.instruction_file", "text file that replaces the environment's instruction; empty: the task's own or the built-in one", anything),

@@ -19,9 +19,7 @@ func (p *Pool) Counts() Counts {
 	return c
 }
 
-// watch counts an exchange with s. A failure that speaks against the server
-// makes its row of failures longer, and a long row takes it out of service; an
-// exchange that went well ends the row.
+// watch counts an exchange with s, and tells health what it says of s.
 func (p *Pool) watch(s *poolServer, failure *Error, marks []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -32,23 +30,13 @@ func (p *Pool) watch(s *poolServer, failure *Error, marks []string) {
 		}
 	}
 	if failure == nil {
-		s.row = 0
-		if !s.down {
-			s.failures = 0
-		}
+		s.good()
 		return
 	}
 	if seen := failure.Seen(); seen != "" {
 		p.counts.Faults[seen]++
 	}
 	if ServerFault(failure) && failure.Seen() != SeenRestarted {
-		p.failed(s, failure)
-	}
-}
-
-// failed makes the row of failures of s longer. The caller holds mu.
-func (p *Pool) failed(s *poolServer, err error) {
-	if s.row++; s.row >= p.o.QuarantineAfter {
-		p.quarantine(s, err)
+		p.heed(s, s.failed(failure), failure)
 	}
 }

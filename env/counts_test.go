@@ -31,8 +31,8 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// A server that fails now and then stays in service: only a row of failures
-// takes it out, and one good exchange ends the row.
+// A server that greets stays in service unless it does nothing else: only a row
+// of failures takes it out, and one good exchange ends the row.
 func TestRowOfFailures(t *testing.T) {
 	answers := func(codes ...int) (list []reply) {
 		for _, code := range codes {
@@ -50,8 +50,10 @@ func TestRowOfFailures(t *testing.T) {
 		after int
 		want  int64 // quarantines
 	}{
-		{"never three in a row", []int{500, 500, 200, 500, 500, 200}, 0, 0},
-		{"three in a row", []int{500, 200, 500, 500, 500, 200}, 0, 1},
+		{"never three in a row", []int{500, 500, 200, 500, 500, 200}, 3, 0},
+		{"three in a row", []int{500, 200, 500, 500, 500, 200}, 3, 1},
+		{"nine in a row", []int{500, 500, 500, 500, 500, 500, 500, 500, 500, 200}, 0, 0},
+		{"ten in a row", []int{500, 500, 500, 500, 500, 500, 500, 500, 500, 500, 200}, 0, 1},
 		{"every one counts", []int{500, 200, 500, 200}, 1, 2},
 		{"what was refused is not the server's fault", []int{422, 422, 422, 422}, 1, 0},
 	} {

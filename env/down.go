@@ -2,7 +2,6 @@ package env
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -26,10 +25,6 @@ func (e *DownError) Error() string {
 // Unwrap gives the servers' errors, for errors.Is and errors.As.
 func (e *DownError) Unwrap() error { return e.Err }
 
-// startProbes is how often a server is asked at the start: one lost reply is
-// no reason to end a run that has not begun.
-const startProbes = 3
-
 // Check asks every server for its greeting, so that a wrong address or a
 // server that was never started is known before anything waits for it. A
 // server that does not answer is left alone until it does; where none answers
@@ -38,17 +33,9 @@ func (p *Pool) Check(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for _, s := range p.servers {
 		wg.Go(func() {
-			var err error
-			for try := range startProbes {
-				if try > 0 && !sleep(ctx, p.o.ProbePause) {
-					return
-				}
-				if err = p.probe(s); err == nil {
-					return
-				}
-				if errors.Is(err, context.DeadlineExceeded) { // asking again would only take longer
-					break
-				}
+			err := p.ask(ctx, s, false)
+			if err == nil || ctx.Err() != nil {
+				return
 			}
 			p.mu.Lock()
 			defer p.mu.Unlock()

@@ -94,7 +94,7 @@ func TestFullServerSharesNoInstance(t *testing.T) {
 				t.Fatal(err)
 			}
 			p, err := NewPool(spec, []string{srv.URL}, PoolOptions{
-				Client: Options{Backoff: time.Microsecond}, ProbePause: time.Millisecond, ProbeMax: 5 * time.Millisecond,
+				Client: Options{Backoff: time.Microsecond}, ProbePause: time.Millisecond, ProbeMax: 5 * time.Millisecond, QuarantineAfter: 3,
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -87,7 +87,7 @@ func (l *Lease) end(ok bool, err error, blame bool) {
 	case blame && sl.era == s.era:
 		p.quarantine(s, err)
 	case ServerFault(err) && errors.As(err, &known) && !known.watched:
-		p.failed(s, err)
+		p.heed(s, s.failed(err), err)
 	}
 	p.notify()
 }

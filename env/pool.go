@@ -23,9 +23,10 @@ type PoolOptions struct {
 	// MaxRequests bounds the requests one server is sent at a time; 0 is the
 	// bound of the environment (Spec.OneAtATime), if it has one.
 	MaxRequests int
-	// QuarantineAfter is how many failed exchanges in a row take a server out
-	// of service, 3 if 0. One that cannot even create an instance is taken out
-	// at once.
+	// QuarantineAfter is how many failed exchanges, or failed creations, in a row
+	// take a server out of service though it answers its greeting,
+	// DefaultQuarantineAfter if 0. One that does not answer it is taken out as
+	// soon as it is asked, after the first failures (health).
 	QuarantineAfter int
 	// WaitHealthy is how long Acquire waits while every server is down, two
 	// minutes if 0.
@@ -38,7 +39,9 @@ type PoolOptions struct {
 
 // The limits where PoolOptions leaves them open.
 const (
-	DefaultQuarantineAfter = 3
+	// DefaultQuarantineAfter is a row that a server which fails a fifth of all
+	// requests at random has about once in ten million.
+	DefaultQuarantineAfter = 10
 
 	defaultWaitHealthy = 2 * time.Minute
 	defaultProbePause  = 250 * time.Millisecond
@@ -86,14 +89,12 @@ type poolServer struct {
 	// gate bounds the requests under way; nil: there is no bound. Not guarded.
 	gate chan struct{}
 
-	live     int              // leases out, or being created
-	free     []*slot          // instances waiting for a lease
-	held     map[string]*slot // instances in leases and waiting, by the server's id
-	era      int              // counts quarantines: an instance of an older era is not used again
-	row      int              // failed exchanges since the last good one
-	failures int              // quarantines and failed probes since the last good exchange
-	down     bool
-	lastErr  error
+	health
+	live    int              // leases out, or being created
+	free    []*slot          // instances waiting for a lease
+	held    map[string]*slot // instances in leases and waiting, by the server's id
+	era     int              // counts quarantines: an instance of an older era is not used again
+	lastErr error
 }
 
 // slot is one instance, in a lease or in the free list.
@@ -148,7 +149,7 @@ func NewPool(spec Spec, urls []string, o PoolOptions) (*Pool, error) {
 			return nil, fmt.Errorf("environment %s: server %s is listed twice", spec.Name, base)
 		}
 		seen[base] = true
-		s := &poolServer{url: base, root: rootURL(base, spec.PathSuffix), held: map[string]*slot{}}
+		s := &poolServer{url: base, root: rootURL(base, spec.PathSuffix), held: map[string]*slot{}, health: health{limit: o.QuarantineAfter}}
 		if o.MaxRequests > 0 {
 			s.gate = make(chan struct{}, o.MaxRequests)
 		}
@@ -175,7 +176,7 @@ func (p *Pool) acquire(ctx context.Context, wait bool) (*Lease, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, context.Cause(ctx)
 		}
-		s, sl, changed, err := p.pick()
+		s, sl, changed, asking, err := p.pick()
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +199,7 @@ func (p *Pool) acquire(ctx context.Context, wait bool) (*Lease, error) {
 			if limit = p.o.WaitHealthy - time.Since(downSince); limit <= 0 {
 				return nil, &DownError{Env: p.spec.Name, Waited: p.o.WaitHealthy, Err: down}
 			}
-		} else {
+		} else if !asking {
 			if !wait {
 				return nil, ErrFull
 			}
@@ -218,36 +219,40 @@ func (p *Pool) acquire(ctx context.Context, wait bool) (*Lease, error) {
 func (p *Pool) MaxLeases() int { return len(p.servers) * p.o.MaxPerServer }
 
 // pick claims a place on the least loaded server, with a free instance if
-// that has one. Without a place it gives the channel to wait on.
-func (p *Pool) pick() (*poolServer, *slot, <-chan struct{}, error) {
+// that has one. One that is being asked whether it is there comes after the
+// others, and has no places but on free instances. Without a place it gives
+// the channel to wait on; asking says that one may be found very soon.
+func (p *Pool) pick() (best *poolServer, sl *slot, changed <-chan struct{}, asking bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, nil, nil, ErrPoolClosed
+		return nil, nil, nil, false, ErrPoolClosed
 	}
-	var best *poolServer
 	for _, s := range p.servers {
 		if s.down || p.o.MaxPerServer > 0 && s.live >= p.o.MaxPerServer {
 			continue
 		}
-		if best == nil || s.live < best.live {
+		if s.asking && len(s.free) == 0 {
+			asking = true
+			continue
+		}
+		if best == nil || best.asking && !s.asking || best.asking == s.asking && s.live < best.live {
 			best = s
 		}
 	}
 	if best == nil {
-		return nil, nil, p.changed, nil
+		return nil, nil, p.changed, asking, nil
 	}
 	best.live++
 	if n := len(best.free); n > 0 {
-		sl := best.free[n-1]
+		sl = best.free[n-1]
 		best.free = best.free[:n-1]
-		return best, sl, nil, nil
 	}
-	return best, nil, nil, nil
+	return best, sl, nil, false, nil
 }
 
 // create makes an instance on s, whose place pick has claimed. No slot and no
-// error means that s was found ill and another should be tried.
+// error means that s failed, and pick should be asked again.
 func (p *Pool) create(ctx context.Context, s *poolServer) (*slot, error) {
 	sl := &slot{}
 	p.mu.Lock()
@@ -273,11 +278,15 @@ func (p *Pool) create(ctx context.Context, s *poolServer) (*slot, error) {
 	defer p.mu.Unlock()
 	s.live--
 	p.notify()
-	if ServerFault(err) || errors.Is(err, ErrRestarted) {
+	switch {
+	case errors.Is(err, ErrRestarted):
 		p.quarantine(s, err)
-		return nil, nil
+	case ServerFault(err):
+		p.heed(s, s.uncreated(), err)
+	default:
+		return nil, err
 	}
-	return nil, err
+	return nil, nil
 }
 
 // leastCreates is how often at least a create is tried that is answered with
@@ -299,6 +308,7 @@ func (p *Pool) hold(s *poolServer, sl *slot, client Client) bool {
 		s.held[id] = sl
 	}
 	sl.client = client
+	s.created()
 	p.counts.Instances++
 	return true
 }

@@ -2,15 +2,58 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"time"
 )
 
+// heed does what health says about s. The caller holds mu.
+func (p *Pool) heed(s *poolServer, v verdict, err error) {
+	switch {
+	case v == rest:
+		p.quarantine(s, err)
+	case v == ask && !p.closed:
+		p.spawn(func() { p.question(s) })
+	}
+}
+
+// question asks s, which is in service, whether it is there.
+func (p *Pool) question(s *poolServer) {
+	err := p.ask(p.life, s, true)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.life.Err() == nil {
+		p.heed(s, s.answered(err), err)
+	}
+	p.notify()
+}
+
+// asks is how often a server is asked whether it is there: one lost reply is
+// no sign that it is not.
+const asks = 3
+
+// ask probes s until it answers, asks times at most. One that does not answer
+// within a probe's time is asked again only by who is patient: it may be busy.
+func (p *Pool) ask(ctx context.Context, s *poolServer, patient bool) (err error) {
+	for try := range asks {
+		if try > 0 && !sleep(ctx, p.o.ProbePause) {
+			return err
+		}
+		if err = p.probe(ctx, s); err == nil {
+			return nil
+		}
+		if !patient && errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+	}
+	return err
+}
+
 // quarantine takes s out of service and starts the probe that brings it back.
-// The first probe comes at once, so that a few lost replies cost a round trip;
-// where no good exchange lies between, the next wait longer each time. The instances
+// The first probe comes at once, unless one has just failed; where no good
+// exchange lies between, the next wait longer each time. The instances
 // s has are not used again: after a restart its ids start from 0 anew, and an
 // old id may be somebody else's. The caller holds mu.
 func (p *Pool) quarantine(s *poolServer, err error) {
@@ -21,24 +64,22 @@ func (p *Pool) quarantine(s *poolServer, err error) {
 	if s.down || p.closed {
 		return
 	}
-	s.down = true
 	s.era++
-	s.row = 0
-	s.failures++
+	pause := p.probePause(s.out())
 	p.counts.Quarantines++
 	for _, sl := range s.free {
 		p.giveBack(s, sl)
 	}
 	s.free = nil
 	p.log.Warn("environment server taken out of service", "server", s.url, "error", err)
-	pause := time.Duration(0)
-	if s.failures > 1 {
-		pause = p.probePause(s.failures - 1)
-	}
 	p.spawn(func() { p.probeUntilUp(s, pause) })
 }
 
+// probePause is the n-th pause in a row; there is none before the first.
 func (p *Pool) probePause(n int) time.Duration {
+	if n == 0 {
+		return 0
+	}
 	d := p.o.ProbePause
 	for i := 1; i < n && d < p.o.ProbeMax; i++ {
 		d *= 2
@@ -49,29 +90,28 @@ func (p *Pool) probePause(n int) time.Duration {
 // probeUntilUp asks s for its greeting until it answers or the pool closes.
 func (p *Pool) probeUntilUp(s *poolServer, pause time.Duration) {
 	for sleep(p.life, pause) {
-		err := p.probe(s)
+		err := p.probe(p.life, s)
 		p.mu.Lock()
 		if !s.down { // another probe was first
 			p.mu.Unlock()
 			return
 		}
 		if err == nil {
-			s.down, s.row = false, 0
+			s.back()
 			p.notify()
 			p.mu.Unlock()
 			p.log.Info("environment server back in service", "server", s.url)
 			return
 		}
-		s.failures++
 		s.lastErr = err
-		pause = p.probePause(s.failures - 1)
+		pause = p.probePause(s.silent())
 		p.mu.Unlock()
 	}
 }
 
 // probe reports whether s answers at all: any reply below status 500 will do.
-func (p *Pool) probe(s *poolServer) error {
-	ctx, cancel := context.WithTimeout(p.life, probeTimeout)
+func (p *Pool) probe(ctx context.Context, s *poolServer) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.root, nil)
 	if err != nil {

@@ -1,6 +1,9 @@
 package env
 
-import "maps"
+import (
+	"maps"
+	"time"
+)
 
 // Counts say what a pool's clients have met so far. They only grow.
 type Counts struct {
@@ -19,12 +22,22 @@ func (p *Pool) Counts() Counts {
 	return c
 }
 
+// watched is an exchange that was tried.
+type watched struct {
+	op      string
+	took    time.Duration
+	failure *Error   // nil: it went well
+	marks   []string // what the reply's header says was done to it
+}
+
 // watch counts an exchange with s, and tells health what it says of s.
-func (p *Pool) watch(s *poolServer, failure *Error, marks []string) {
+func (p *Pool) watch(s *poolServer, x watched) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts.Exchanges++
-	for _, mark := range marks {
+	failure := x.failure
+	p.time(s, x.op, x.took, failure)
+	for _, mark := range x.marks {
 		if mark == SeenSlow || mark == SeenDuplicate { // the others are failures, and counted as such
 			p.counts.Faults[mark]++
 		}

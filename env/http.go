@@ -65,7 +65,7 @@ type caller struct {
 	maxReply int64
 	backoff  time.Duration
 	record   Recorder
-	watch    func(*Error, []string)
+	watch    func(watched)
 	gate     chan struct{}
 	server   server
 }
@@ -175,7 +175,7 @@ func (c *caller) exchange(ctx context.Context, op, method, path string, body []b
 		if failure != nil {
 			failure.watched = true
 		}
-		c.watch(failure, a.marks)
+		c.watch(watched{op, time.Since(began), failure, a.marks})
 	}
 	if c.record != nil {
 		x := data.Exchange{

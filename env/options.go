@@ -56,9 +56,8 @@ type Options struct {
 	Record       Recorder      // nil: nothing is recorded
 	Client       *http.Client  // nil: the process's shared transport
 
-	// watch, if set, is told of every exchange that was tried: of its error,
-	// nil if it went well, and of what the reply's header says was done to it.
-	watch func(failure *Error, marks []string)
+	// watch, if set, is told of every exchange that was tried.
+	watch func(watched)
 	// gate, if set, holds as many tokens as requests may be under way.
 	gate chan struct{}
 }

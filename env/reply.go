@@ -18,7 +18,7 @@ func (c *caller) malformed(op, path string, raw json.RawMessage, err error) *Err
 	}
 	if c.watch != nil {
 		e.watched = true
-		c.watch(e, nil)
+		c.watch(watched{op: op, failure: e})
 	}
 	return e
 }

@@ -35,6 +35,10 @@ type Start struct {
 	// an error, and ends that one; nil without an error means that there is
 	// none to be had. Client is the first.
 	Another func(ctx context.Context, lost error) (env.Client, error)
+	// Replays is the most instances in a row that may be lost at one point of
+	// the episode, its reset or one of its turns, and be replaced by Another;
+	// a hundred times as many in all.
+	Replays int
 	// Session, if it is not nil, is a session that was opened beforehand; see
 	// engine.Options.Deterministic. RunEpisode closes it.
 	Session *engine.Session
@@ -71,6 +75,7 @@ func RunEpisode(ctx context.Context, setup Setup, start Start) (*data.Episode, e
 		Setup:   setup,
 		client:  start.Client,
 		another: start.Another,
+		losses:  losses{limit: start.Replays},
 		session: start.Session,
 		ep: &data.Episode{
 			Task: start.Task, UID: start.UID, Sample: start.Sample, Seed: start.Seed, Attempts: start.Attempt,
@@ -108,6 +113,7 @@ type player struct {
 	Setup
 	client   env.Client
 	another  func(ctx context.Context, lost error) (env.Client, error)
+	losses   losses // of instances
 	started  bool   // the task has been reset
 	first    string // the observation of that
 	answered int    // turns that the environment has judged

@@ -14,6 +14,7 @@ import (
 // never sent twice to the same instance.
 func (p *player) onInstance(ctx context.Context, call func() error) error {
 	refused := 0
+	at := p.point()
 	err := call()
 	for ctx.Err() == nil && p.another != nil && lost(err) {
 		if p.started && !p.Spec.Deterministic {
@@ -26,6 +27,9 @@ func (p *player) onInstance(ctx context.Context, call func() error) error {
 				return err
 			}
 		}
+		if !p.losses.add(at) {
+			return p.losses.give(at, err)
+		}
 		client, stop := p.another(ctx, err)
 		switch {
 		case stop != nil:
@@ -35,11 +39,23 @@ func (p *player) onInstance(ctx context.Context, call func() error) error {
 		}
 		p.client = client
 		p.ep.Replays++
-		if err = p.repeat(ctx); err == nil {
+		if at, err = p.repeat(ctx); err == nil {
 			err = call()
 		}
 	}
+	if err == nil {
+		p.losses.passed(p.point())
+	}
 	return err
+}
+
+// point is where the episode is: 0 before its task is reset, n before the
+// environment has answered turn n.
+func (p *player) point() int {
+	if !p.started {
+		return 0
+	}
+	return p.answered + 1
 }
 
 // lost reports whether err is a failed exchange with the instance's server.
@@ -48,32 +64,35 @@ func lost(err error) bool {
 	return errors.As(err, &e) && e.Kind != env.KindCancelled
 }
 
-// repeat plays on a fresh instance what was played so far, and compares.
-func (p *player) repeat(ctx context.Context) error {
+// repeat plays on a fresh instance what was played so far, and compares. at is
+// the point that it came to.
+func (p *player) repeat(ctx context.Context) (at int, err error) {
 	if !p.started {
-		return nil
+		return 0, nil
 	}
 	obs, err := p.client.Reset(ctx, p.ep.Task.Index)
 	if err != nil {
-		return err
+		return 0, err
 	}
+	p.losses.passed(0)
 	if obs.Text != p.first {
-		return &ReplayError{Want: p.first, Got: obs.Text}
+		return 0, &ReplayError{Want: p.first, Got: obs.Text}
 	}
 	for i := range p.answered {
 		t := &p.ep.Turns[i]
 		res, err := p.client.Step(ctx, p.Format.Parse(t.Text).Text)
 		if err != nil {
-			return err
+			return i + 1, err
 		}
+		p.losses.passed(i + 1)
 		if res.Observation != t.Observation || res.Reward != t.Reward || res.Done != t.Done {
-			return &ReplayError{
+			return i + 1, &ReplayError{
 				Turn: i + 1, Want: fmt.Sprintf("%s [reward %g, done %t]", t.Observation, t.Reward, t.Done),
 				Got: fmt.Sprintf("%s [reward %g, done %t]", res.Observation, res.Reward, res.Done),
 			}
 		}
 	}
-	return nil
+	return p.answered + 1, nil
 }
 
 // ReplayError says that another instance answered the same actions otherwise,

@@ -1,9 +1,11 @@
 package agent
 
 import (
+	gocmp "cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +22,7 @@ import (
 type walker struct {
 	fail  func(call int, op string) error
 	odd   bool // it answers otherwise than the others
+	long  int  // its turns; 0: four
 	calls int
 	told  []string
 }
@@ -46,7 +49,8 @@ func (w *walker) Step(_ context.Context, text string) (env.StepResult, error) {
 	if w.odd && len(w.told) == 2 {
 		obs += "!"
 	}
-	return env.StepResult{Observation: obs, Action: text, Sent: true, Done: len(w.told) == 4, Reward: float64(len(w.told)) / 4}, nil
+	turns := gocmp.Or(w.long, 4)
+	return env.StepResult{Observation: obs, Action: text, Sent: true, Done: len(w.told) == turns, Reward: float64(len(w.told)) / float64(turns)}, nil
 }
 
 func (w *walker) Close(context.Context) error { return nil }
@@ -65,6 +69,9 @@ func at(n int) func(int, string) error {
 	}
 }
 
+// replays is how many instances in a row walk may lose at one point.
+const replays = 2
+
 // walk plays four replies on instances that are lost as told; the first is
 // what the episode begins with.
 func walk(t *testing.T, deterministic bool, instances ...*walker) (ep *data.Episode, used, sampled int, err error) {
@@ -74,7 +81,7 @@ func walk(t *testing.T, deterministic bool, instances ...*walker) (ep *data.Epis
 	setup.Options.MaxTurns, setup.Spec.Deterministic = 10, deterministic
 	used = 1
 	ep, err = RunEpisode(t.Context(), setup, Start{
-		Task: data.Task{ID: "fake_3", Index: 3}, Attempt: 1, Client: instances[0],
+		Task: data.Task{ID: "fake_3", Index: 3}, Attempt: 1, Client: instances[0], Replays: replays,
 		Another: func(_ context.Context, lost error) (env.Client, error) {
 			if lost == nil {
 				t.Error("an instance is replaced, and nothing was wrong with it")
@@ -119,6 +126,10 @@ func TestReplay(t *testing.T) {
 			}
 			return nil
 		}}, {}}, used: 2},
+		{name: "each gets further than the one before", instances: []*walker{{fail: at(2)}, {fail: at(3)}, {fail: at(4)}, {fail: at(5)}, {}}, used: 5},
+		{name: "each gets past where one was lost twice", instances: []*walker{{fail: at(4)}, {fail: at(4)}, {fail: at(5)}, {fail: at(3)}, {fail: at(4)}, {fail: at(2)}, {fail: at(5)}, {}}, used: 8},
+		{name: "no instance gets past the third step", instances: []*walker{{fail: at(4)}, {fail: at(3)}, {fail: at(4)}, {fail: at(4)}, {}}, used: 4, err: "3 instances in a row were lost in turn 3 (agent.episode_replays bounds them): environment step: "},
+		{name: "no instance gets as far again", instances: []*walker{{fail: at(4)}, {fail: at(1)}, {fail: at(1)}, {fail: at(1)}, {}}, used: 4, err: "3 instances in a row were lost in the reset"},
 		{name: "lost in a step of a random environment", instances: []*walker{{fail: at(3)}, {}}, random: true, used: 1, err: "server error"},
 		{name: "no other is left", instances: []*walker{{fail: at(3)}, {fail: always}}, used: 2, err: "server error"},
 		{name: "another answers otherwise", instances: []*walker{{fail: at(4)}, {odd: true}, {}}, used: 2, err: `answers turn 2 of the same actions with "Action: a Action: b!`},
@@ -158,10 +169,66 @@ func TestNoOtherInstance(t *testing.T) {
 	setup := testSetup(e)
 	setup.Spec.Deterministic = true
 	ep, err := RunEpisode(t.Context(), setup, Start{
+		Replays: 1,
 		Client:  &walker{fail: at(2)},
 		Another: func(context.Context, error) (env.Client, error) { return nil, down },
 	})
 	if !errors.Is(err, down) || ep.Outcome != data.EnvError {
 		t.Errorf("%s, %v", ep.Outcome, err)
+	}
+}
+
+// A server that loses one call in five at random ends no episode, whatever a
+// whole one takes; one that loses nearly all of them does, and soon.
+func TestReplaysOnALossyServer(t *testing.T) {
+	play := func(seed uint64, turns int, share float64) (ep *data.Episode, steps int) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		lossy := func() *walker {
+			return &walker{long: turns, fail: func(_ int, op string) error {
+				if op == "step" {
+					steps++
+				}
+				if rng.Float64() < share {
+					return broken(op)
+				}
+				return nil
+			}}
+		}
+		var said []fakeReply
+		for i := range turns {
+			said = append(said, fakeReply{text: fmt.Sprintf("Action: %c", 'a'+i)})
+		}
+		setup := testSetup(&fakeEngine{replies: said})
+		setup.Options.MaxTurns, setup.Options.MaxContext, setup.Spec.Deterministic = 2*turns, 1<<20, true
+		ep, _ = RunEpisode(t.Context(), setup, Start{
+			Client: lossy(), Replays: 10,
+			Another: func(context.Context, error) (env.Client, error) { return lossy(), nil },
+		})
+		return ep, steps
+	}
+	for seed := range uint64(20) {
+		if ep, steps := play(seed, 12, 0.2); ep.Outcome != data.Success || len(ep.Turns) != 12 {
+			t.Errorf("seed %d: %s after %d turns, %d steps and %d replays: %s", seed, ep.Outcome, len(ep.Turns), steps, ep.Replays, ep.Err)
+		}
+		if ep, _ := play(seed, 12, 0.9); ep.Outcome != data.EnvError || ep.Replays > 10*allLosses || !strings.Contains(ep.Err, "in a row were lost in") {
+			t.Errorf("seed %d: %s after %d replays: %s", seed, ep.Outcome, ep.Replays, ep.Err)
+		}
+	}
+}
+
+// An episode may not cost more than a hundred times the instances of one point,
+// even if no point is lost that often.
+func TestReplaysInAll(t *testing.T) {
+	l := losses{limit: 2}
+	n := 0
+	for point := 0; l.add(point); point = 1 - point {
+		l.passed(point)
+		if n++; n > 1000 {
+			t.Fatal("there is no end")
+		}
+	}
+	err := l.give(1, broken("step"))
+	if n != 200 || !errors.Is(err, env.KindServer) || !strings.Contains(err.Error(), "201 instances were lost, the last in turn 1 (100 times agent.episode_replays bounds them)") {
+		t.Errorf("after %d: %v", n, err)
 	}
 }

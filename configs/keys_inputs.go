@@ -146,7 +146,7 @@ var agentKeys = concat([]entry{
 	ready("agent.max_parse_failures", "unreadable replies in a row that end an episode; 0: never", atLeast(0)),
 	ready("agent.max_workers", "episodes played at once", between(1, 65536)),
 	ready("agent.episode_retries", "times an episode is played again from its start after an infrastructure failure before it is dropped", between(0, 100)),
-	ready("agent.episode_replays", "times in one of these that a lost instance is replaced by another, on which the actions so far are repeated; needs a deterministic environment, and the same observations", between(0, 10000)),
+	ready("agent.episode_replays", "instances in a row that may be lost at one point of an episode, its reset or a turn, and are replaced by another, on which the actions so far are repeated; a hundred times as many in all; needs a deterministic environment, and the same observations", between(0, 10000)),
 	ready("agent.history_length", "past turns in a prompt of the formats history and staged, where [[env]] does not say; all others show the whole conversation", between(0, 10000)),
 	ready("agent.memory_file", "file of the format staged, where [[env]] does not say: what it held when the run began can be found by its episodes; empty: an episode remembers only itself", anything),
 },

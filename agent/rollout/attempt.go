@@ -18,7 +18,6 @@ type attempt struct {
 	lease   *env.Lease // nil: none could be had, or none in place of a lost one
 	session *engine.Session
 	record  env.Recorder
-	replays int
 	// failed is the result of an attempt that could not begin.
 	failed *data.Episode
 	// end is why no episode of the rollout is worth beginning any more.
@@ -60,13 +59,9 @@ func (a *attempt) acquire(ctx context.Context, from func(context.Context) (*env.
 	return err
 }
 
-// another takes a fresh instance for a lost one, as often as o allows.
+// another takes a fresh instance for a lost one.
 func (a *attempt) another(o Options) func(context.Context, error) (env.Client, error) {
 	return func(ctx context.Context, lost error) (env.Client, error) {
-		if a.replays >= o.Replays {
-			return nil, nil
-		}
-		a.replays++
 		o.Log.Debug("instance lost, going on with another", "task", a.job.task.ID, "sample", a.job.sample, "server", a.lease.Server(), "error", lost)
 		a.lease.Fail(lost)
 		if err := a.acquire(ctx, a.env.Pool.Acquire); err != nil {
@@ -128,7 +123,7 @@ func (a *attempt) play(ctx context.Context, o Options) (*data.Episode, error) {
 		a.lease.Record(a.record)
 	}
 	start := a.start()
-	start.Another = a.another(o)
+	start.Another, start.Replays = a.another(o), o.Replays
 	ep, err := agent.RunEpisode(ctx, a.env.Setup, start)
 	switch {
 	case a.lease == nil:

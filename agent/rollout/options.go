@@ -35,10 +35,10 @@ type Options struct {
 	// that a failure of the infrastructure ended is played anew, from the same
 	// seed, with a fresh lease.
 	Attempts int
-	// Replays is the most times in one attempt that an instance which the
-	// environment lost is replaced by another, on which the actions so far are
-	// repeated, where that is possible (agent.Start.Another). Where it is not, or
-	// no more, the attempt has failed.
+	// Replays is the most instances in a row that the environment may lose at
+	// one point of an attempt and that are replaced by another, on which the
+	// actions so far are repeated, where that is possible (agent.Start.Another,
+	// agent.Start.Replays). Where it is not, or no more, the attempt has failed.
 	Replays int
 	// EpisodeTimeout bounds one attempt, waiting for a lease not included; 0
 	// is no bound.

@@ -49,6 +49,24 @@ func (p *player) onInstance(ctx context.Context, call func() error) error {
 	return err
 }
 
+// send gives the episode's instance an action. Where the reply is lost the
+// server may know what the step came to, and nothing else is then lost. One
+// that took too long is not asked: it may be at it still, and take as long again.
+func (p *player) send(ctx context.Context, action string) (env.StepResult, error) {
+	res, err := p.client.Step(ctx, action)
+	if err == nil || !res.Sent || !env.ServerFault(err) || errors.Is(err, env.KindTimeout) {
+		return res, err
+	}
+	r, can := p.client.(env.Recaller)
+	if !can {
+		return res, err
+	}
+	if came, ok, asked := r.Recall(ctx); asked == nil && ok {
+		return came, nil
+	}
+	return res, err
+}
+
 // point is where the episode is: 0 before its task is reset, n before the
 // environment has answered turn n.
 func (p *player) point() int {
@@ -80,7 +98,7 @@ func (p *player) repeat(ctx context.Context) (at int, err error) {
 	}
 	for i := range p.answered {
 		t := &p.ep.Turns[i]
-		res, err := p.client.Step(ctx, p.Format.Parse(t.Text).Text)
+		res, err := p.send(ctx, p.Format.Parse(t.Text).Text)
 		if err != nil {
 			return i + 1, err
 		}

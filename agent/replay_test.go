@@ -232,3 +232,74 @@ func TestReplaysInAll(t *testing.T) {
 		t.Errorf("after %d: %v", n, err)
 	}
 }
+
+// recaller is a walker whose server tells what a lost step came to; knows says
+// of which, and silent that it does not answer the question.
+type recaller struct {
+	*walker
+	knows  bool
+	silent error
+	asked  int
+}
+
+func (r *recaller) Recall(context.Context) (env.StepResult, bool, error) {
+	r.asked++
+	n := len(r.told)
+	return env.StepResult{
+		Observation: strings.Join(r.told, " "), Action: r.told[n-1], Sent: true, Done: n == 4, Reward: float64(n) / 4,
+	}, r.knows, r.silent
+}
+
+// A step whose reply was lost need not be lost: where the server tells what it
+// came to, the episode goes on there, and the step is not sent again.
+func TestRecall(t *testing.T) {
+	whole, _, _, err := walk(t, true, &walker{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loses := func(kind env.Kind) func(int, string) error {
+		return func(call int, op string) error {
+			if call == 3 {
+				return &env.Error{Kind: kind, Op: op, Sent: true}
+			}
+			return nil
+		}
+	}
+	for _, c := range []struct {
+		name        string
+		fail        func(int, string) error
+		random      bool
+		knows       bool
+		silent      error
+		asked, used int
+	}{
+		{name: "it knows", fail: loses(env.KindConnection), knows: true, asked: 1, used: 1},
+		{name: "of a random environment too", fail: loses(env.KindConnection), random: true, knows: true, asked: 1, used: 1},
+		{name: "it cannot tell", fail: loses(env.KindServer), asked: 1, used: 2},
+		{name: "it does not answer", fail: loses(env.KindConnection), knows: true, silent: broken("observe"), asked: 1, used: 2},
+		{name: "it may be at it still", fail: loses(env.KindTimeout), knows: true, used: 2},
+		{name: "it refused", fail: loses(env.KindEnvironment), knows: true, used: 2},
+		{name: "what was lost is the reset", fail: at(1), knows: true, used: 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &recaller{walker: &walker{fail: c.fail}, knows: c.knows, silent: c.silent}
+			e := &fakeEngine{replies: []fakeReply{{text: "Action: a"}, {text: "Action: b"}, {text: "Action: c"}, {text: "Action: d"}}}
+			setup := testSetup(e)
+			setup.Options.MaxTurns, setup.Spec.Deterministic = 10, !c.random
+			used := 1
+			ep, err := RunEpisode(t.Context(), setup, Start{
+				Task: data.Task{ID: "fake_3", Index: 3}, Attempt: 1, Client: r, Replays: replays,
+				Another: func(context.Context, error) (env.Client, error) { used++; return &walker{}, nil },
+			})
+			if err != nil || used != c.used || r.asked != c.asked {
+				t.Errorf("%d instances, asked %d times, %v; want %d and %d", used, r.asked, err, c.used, c.asked)
+			}
+			if d := cmp.Diff(whole, ep, cmpopts.IgnoreFields(data.Episode{}, "Replays", "Millis"), cmpopts.IgnoreFields(data.Turn{}, "GenMillis", "EnvMillis")); d != "" {
+				t.Errorf("undisturbed (-) and disturbed (+): %s", d)
+			}
+			if n := len(r.told); n != len(slices.Compact(slices.Clone(r.told))) {
+				t.Errorf("it was told %q", r.told)
+			}
+		})
+	}
+}

@@ -89,7 +89,7 @@ func (p *player) step(ctx context.Context, t *data.Turn) (Parsed, error) {
 	began := time.Now()
 	var res env.StepResult
 	err := p.onInstance(ctx, func() (err error) {
-		res, err = p.client.Step(ctx, parsed.Text)
+		res, err = p.send(ctx, parsed.Text)
 		return err
 	})
 	t.EnvMillis = millis(began)

@@ -62,7 +62,10 @@ func mazeRecordedStart(message string) string {
 	return message
 }
 
-type maze struct{ instance }
+type maze struct {
+	instance
+	shown
+}
 
 type mazeReset struct {
 	Game int   `json:"game"`
@@ -77,7 +80,7 @@ func newMaze(ctx context.Context, o Options) (Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &maze{instance{caller: c}}
+	m := &maze{instance: instance{caller: c}}
 	if err := m.create(ctx, nil); err != nil {
 		return nil, err
 	}
@@ -88,11 +91,17 @@ func (m *maze) Reset(ctx context.Context, index int) (Obs, error) {
 	if err := checkIndex("maze", index); err != nil {
 		return Obs{}, err
 	}
-	return m.reset(ctx, mazeReset{Game: index, ID: m.id})
+	return m.begun(m.reset(ctx, mazeReset{Game: index, ID: m.id}))
 }
 
 func (m *maze) Step(ctx context.Context, text string) (StepResult, error) {
-	return m.act(ctx, ParseSplit(text))
+	return m.went(m.act(ctx, ParseSplit(text)))
+}
+
+// Recall knows no last step: the server has nothing to say of a game that is
+// over. Its reward adds up, but before that there is none.
+func (m *maze) Recall(ctx context.Context) (StepResult, bool, error) {
+	return m.recall(ctx, &m.instance)
 }
 
 // Close only ends the client: the server has no way to give an instance back.

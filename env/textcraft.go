@@ -35,6 +35,7 @@ func textcraftInstruction(format string) string {
 
 type textcraft struct {
 	instance
+	shown
 	generation Parser
 }
 
@@ -66,20 +67,25 @@ func (t *textcraft) Reset(ctx context.Context, index int) (Obs, error) {
 	if err := checkIndex("textcraft", index); err != nil {
 		return Obs{}, err
 	}
-	return t.reset(ctx, dataReset{DataIdx: index, ID: t.id})
+	return t.begun(t.reset(ctx, dataReset{DataIdx: index, ID: t.id}))
 }
 
 // Step sends the action, the empty one too. A text with several actions is
 // answered here under the G2 parser.
 func (t *textcraft) Step(ctx context.Context, text string) (StepResult, error) {
 	if t.generation == ParserG1 {
-		return t.act(ctx, ParseCraft1(text))
+		return t.went(t.act(ctx, ParseCraft1(text)))
 	}
 	action, ok := ParseOne(text)
 	if !ok {
 		return StepResult{Observation: TwoActions}, nil
 	}
-	return t.act(ctx, action)
+	return t.went(t.act(ctx, action))
+}
+
+// Recall asks what the last step came to.
+func (t *textcraft) Recall(ctx context.Context) (StepResult, bool, error) {
+	return t.recall(ctx, &t.instance)
 }
 
 // Close gives the instance back.

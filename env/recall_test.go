@@ -1,0 +1,89 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What became of a step whose reply was lost is told by what the server shows
+// then, if that is not what it showed before.
+func TestRecall(t *testing.T) {
+	const at, then = "you are here", "you are there"
+	detail := func(observation, rest string) []reply {
+		return ok(`{"observation":"` + observation + `",` + rest + `,"deleted":false}`)
+	}
+	for _, c := range []struct {
+		name   string
+		detail []reply
+		want   StepResult
+		ok     bool
+		err    error
+	}{
+		{"it was made", detail(then, `"reward":0,"done":false`), StepResult{Observation: then, Action: "move up", Sent: true}, true, nil},
+		{"and was the last", detail(then, `"reward":1,"done":true`), StepResult{Observation: then, Reward: 1, Done: true, Action: "move up", Sent: true}, true, nil},
+		{"nothing moved", detail(at, `"reward":0,"done":false`), StepResult{}, false, nil},
+		{"asked twice", append([]reply{{drop: true}}, detail(then, `"reward":0,"done":false`)...), StepResult{Observation: then, Action: "move up", Sent: true}, true, nil},
+		{"the game is over", ok(`{"error":"The task with environment 0 has finished."}`), StepResult{}, false, KindEnvironment},
+		{"an older server", []reply{{status: 404, body: `{"detail":"Not Found"}`}}, StepResult{}, false, KindRouting},
+		{"no reward", detail(then, `"done":false`), StepResult{}, false, KindMalformed},
+	} {
+		for name, path := range map[string]string{"maze": "/maze", "textcraft": ""} {
+			t.Run(name+": "+c.name, func(t *testing.T) {
+				s := newScript(t, map[string][]reply{
+					"POST " + path + "/create": ok(`{"id":0,"observation":"another task","reward":0,"done":false}`),
+					"POST " + path + "/reset":  ok(`{"id":0,"observation":"first","reward":0,"done":false}`),
+					"POST " + path + "/step":   {{body: `{"observation":"` + at + `","reward":0,"done":false}`}, {drop: true}},
+					"GET " + path + "/detail":  slices.Clone(c.detail),
+				})
+				client := open(t, name, Options{BaseURL: s.URL, Backoff: 1})
+				ctx := context.Background()
+				if _, err := client.Reset(ctx, 1); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := client.Step(ctx, "Action: move down"); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := client.Step(ctx, "Action: move up"); !errors.Is(err, KindConnection) {
+					t.Fatalf("the step was not lost: %v", err)
+				}
+				got, ok, err := client.(Recaller).Recall(ctx)
+				if got != c.want || ok != c.ok || (err == nil) != (c.err == nil) || c.err != nil && !errors.Is(err, c.err) {
+					t.Errorf("got %+v, %t, %v", got, ok, err)
+				}
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				steps := 0
+				for _, asked := range s.asked {
+					if strings.HasPrefix(asked, "POST "+path+"/step") {
+						steps++
+					}
+				}
+				if steps != 2 {
+					t.Errorf("%d steps were sent: %q", steps, s.asked)
+				}
+			})
+		}
+	}
+}
+
+// A reset that failed leaves nothing to compare with.
+func TestRecallAfterALostReset(t *testing.T) {
+	s := newScript(t, map[string][]reply{
+		"POST /maze/create": ok(`{"id":0}`), "POST /maze/reset": {{status: 422, body: "{}"}}, "POST /maze/step": {{drop: true}},
+		"GET /maze/detail": ok(`{"observation":"x","reward":0,"done":false}`),
+	})
+	client := open(t, "maze", Options{BaseURL: s.URL})
+	ctx := context.Background()
+	if _, err := client.Reset(ctx, 1); !errors.Is(err, KindValidation) {
+		t.Fatal(err)
+	}
+	if _, err := client.Step(ctx, "Action: move up"); err == nil {
+		t.Fatal("the step was not lost")
+	}
+	if got, ok, err := client.(Recaller).Recall(ctx); ok || err != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -160,6 +160,7 @@ func TestLoadFaults(t *testing.T) {
 		{"leaves the folder", "[trainer]\nexperiment='../up'\n", nil, `run.toml:2: trainer.experiment: "../up" is not allowed`},
 		{"dtype pair", "[model]\nmaster_dtype='bfloat16'\n", nil, `run.toml:2: model.master_dtype: "bfloat16" is not implemented yet; allowed now: float32`},
 		{"babyai needs servers", "[[env]]\nname='babyai'\ntasks='0'\n", nil, "run.toml:1: env.0.servers: babyai has no built-in server"},
+		{"no name", "[[env]]\ntasks='0'\n", nil, `run.toml:1: env.0.name: "" is not allowed; allowed: academia`},
 		{"vocabulary for maze", "[[env]]\nname='maze'\ntasks='0'\nvocabulary='w'\n", nil, "run.toml:4: env.0.vocabulary: only the built-in wordle"},
 		{"warm-up twice", minimal, []string{"actor.optim.warmup_ratio=0.1", "actor.optim.warmup_steps=3"}, "--set: actor.optim.warmup_steps: warmup_ratio is set as well"},
 		{"two of one name", "[[env]]\nname='maze'\ntasks='0'\n[[env]]\nname='maze'\ntasks='1'\n", nil, "run.toml:5: env.1.name: env.0 is maze already: give all its tasks"},
@@ -196,6 +197,18 @@ func TestLoadFaults(t *testing.T) {
 			}
 			t.Errorf("no line starts with %q in:\n%v", tt.want, err)
 		})
+	}
+}
+
+// Of an environment that has no name, or none that there is, no more is said
+// than that.
+func TestNoSuchEnvironment(t *testing.T) {
+	for _, name := range []string{"", "name='sokoban'\n"} {
+		_, err := Load("run.toml", []byte("[model]\npath='m'\n[[env]]\n"+name+"tasks='0'\nval_tasks='1'\naction_format='function_calling'\n"), nil)
+		var faults Faults
+		if !errors.As(err, &faults) || len(faults) != 1 || faults[0].Key != "env.0.name" {
+			t.Errorf("%q: %v", name, err)
+		}
 	}
 }
 

@@ -147,11 +147,14 @@ func (c *Config) checkEnvs(fs *Faults) {
 		}
 		trained = trained || e.Weight > 0
 		val = val || len(e.ValTasks) > 0
-		if len(e.Servers) == 0 && !e.Launch && !builtin[e.Name] && c.Data.FromDump == "" {
-			fs.add(at+"servers", "%s has no built-in server: give the addresses of running ones, or launch = true and a checkout", e.Name)
-		}
 		if len(e.Tasks) == 0 && e.Weight > 0 {
 			fs.add(at+"tasks", "no tasks to train on: give an index range such as \"0-199\" or files")
+		}
+		if envNames.check(e.Name) != "" {
+			continue // what there is of an environment is said of those that there are
+		}
+		if len(e.Servers) == 0 && !e.Launch && !builtin[e.Name] && c.Data.FromDump == "" {
+			fs.add(at+"servers", "%s has no built-in server: give the addresses of running ones, or launch = true and a checkout", e.Name)
 		}
 		if len(e.ExpertTasks) > 0 && !builtin[e.Name] {
 			fs.add(at+"expert_tasks", "%s has no built-in solver: give trajectories in sft.files", e.Name)

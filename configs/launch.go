@@ -1,6 +1,13 @@
 package configs
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
+
+// oneAccount are the environments whose servers work on an account that the
+// servers of one launch share.
+var oneAccount = []string{"sheet", "todo"}
 
 // checkLaunch holds the rules of servers that the program starts itself.
 func (c *Config) checkLaunch(fs *Faults) {
@@ -21,6 +28,9 @@ func (c *Config) checkLaunch(fs *Faults) {
 		}
 		if e.Python != "" && e.Venv != "" {
 			fs.add(at+"venv", "python names the interpreter already: take out one of the two")
+		}
+		if e.NumServers > 1 && slices.Contains(oneAccount, e.Name) {
+			fs.add(at+"num_servers", "the servers of %s that are started here work on one account, and spoil each other's episodes: set it to 1", e.Name)
 		}
 		if e.BasePort+e.NumServers-1 > 65535 {
 			fs.add(at+"base_port", "%d servers from port %d on do not fit below port 65536", e.NumServers, e.BasePort)

@@ -69,6 +69,8 @@ func TestLaunchFaults(t *testing.T) {
 		{"without checkout", strings.Replace(launched, `checkout = "AgentGym"`, "", 1), "env.0.checkout", "or a command"},
 		{"venv and python", launched + "venv = \"v\"\npython = \"p\"", "env.0.venv", "python names the interpreter"},
 		{"too many", launched + "num_servers = 0", "env.0.num_servers", "from 1 to 1024"},
+		{"on one account", strings.Replace(launched, "textcraft", "todo", 1) + "num_servers = 2", "env.0.num_servers", "the servers of todo that are started here work on one account"},
+		{"on one credential", strings.Replace(launched, "textcraft", "sheet", 1) + "num_servers = 2", "env.0.num_servers", "spoil each other's episodes: set it to 1"},
 		{"last port", launched + "base_port = 65535\nnum_servers = 2", "env.0.base_port", "do not fit"},
 		{"port of another", launched + "num_servers = 2\n[[env]]\nname = \"maze\"\ntasks = \"0\"\nlaunch = true\ncommand = \"x\"\nbase_port = 36002",
 			"env.1.base_port", "port 36002 is that of a server of [[env]] table 0"},

@@ -115,7 +115,7 @@ func TestSpecs(t *testing.T) {
 		"movie":     {turns: 12, cumulative: true, failure: 0.99, success: 1, greeting: "ok"},
 		"sciworld":  {turns: 30, cumulative: true, failure: 99, success: 100, greeting: "This is environment ScienceWorld."},
 		"searchqa":  {turns: 30, failure: 0.99, success: 1, greeting: "ok"},
-		"sheet":     {turns: 15, cumulative: true, failure: 0.99, success: 1, greeting: "ok"},
+		"sheet":     {turns: 15, instances: 1, cumulative: true, failure: 0.99, success: 1, greeting: "ok"},
 		"sqlgym":    {turns: 1, instances: 8, one: true, deterministic: true, failure: 0, success: 1, greeting: "ok"},
 		"textcraft": {turns: 20, deterministic: true, failure: 0.99, success: 1, greeting: "This is environment TextCraft."},
 		"todo":      {turns: 15, instances: 1, cumulative: true, failure: 0.99, success: 1, greeting: "ok"},

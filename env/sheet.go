@@ -1,7 +1,15 @@
 package env
 
-// Sheet works on Google Sheets with credentials of the server's. The reward is
-// the share of cells that equal the reference.
+// Sheet works on Google Sheets with the one credential of the server's. The
+// reward is the share of cells that equal the reference.
+//
+// Every create and every reset copies the reference spreadsheet for the
+// instance, so instances do not see each other's cells. What they share is the
+// account: Google counts its requests by the minute, and every action makes
+// several. What is over the limit comes back as the words of an error; the
+// server then makes the same action again, up to three times, insertions
+// included, and compares the sheet with the reference in between. So the episode
+// of one is spoiled by the haste of others: one instance at a time.
 
 func init() {
 	toolEnv{
@@ -29,6 +37,7 @@ func init() {
 		example: `open_sheet with Action Input: {"name": "Sheet1"}`,
 		tasks:   20,
 		turns:   15,
+		most:    1, // and no second server on the credential, as with todo
 		answer:  sheetAnswer,
 	}.register()
 }

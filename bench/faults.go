@@ -11,9 +11,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
@@ -29,20 +33,21 @@ const (
 
 	// What a call may take, in seconds: the cost of a hang. At the mild share
 	// there are few, and a busy machine must not make a healthy call look like
-	// one; at the harsh share there are hundreds in an episode of many turns.
+	// one; at the harsh share there are several in an episode of many turns.
 	mildPatience, harshPatience = 5, 2
 	// walksPerStep keeps the reading of a shortened run in proportion.
 	walksPerStep = 29
-	// replays lets an episode of twenty turns get through at the harsh share.
-	replays = 2000
 )
+
+// faultShares are those that are measured where nobody says otherwise.
+var faultShares = []float64{0, mildShare, harshShare}
 
 // Faults compares quickstarts with and without faults.
 type Faults struct {
 	Runs   []FaultRun `json:"runs"`
 	Clean  float64    `json:"success_without"` // mean over the seeds
 	Mild   float64    `json:"success_mild"`
-	Judged bool       `json:"judged"` // the runs were long enough to compare success
+	Judged bool       `json:"judged"` // both were measured, with runs long enough to compare success
 	Close  bool       `json:"close"`
 	Honest bool       `json:"honest"` // counts agree, and nothing that was dropped entered an update
 }
@@ -55,7 +60,8 @@ type FaultRun struct {
 	After    float64          `json:"after"`
 	Seconds  float64          `json:"seconds"`
 	Requests int64            `json:"requests"`
-	Injected map[string]int64 `json:"injected"` // by the names under which clients count
+	PerTurn  float64          `json:"requests_per_turn"` // of training episodes
+	Injected map[string]int64 `json:"injected"`          // by the names under which clients count
 	Seen     map[string]int64 `json:"seen"`
 	Dropped  int              `json:"dropped"` // training episodes
 	Replays  int              `json:"replays"`
@@ -67,67 +73,114 @@ func faultsAt(share float64, seed int) string {
 	return fmt.Sprintf("500:%[1]g,hang:%[1]g,slow:200ms:%[1]g,truncate:%[1]g,reset:%[1]g,duplicate:%[1]g,seed=%[2]d", share, seed)
 }
 
-// measureFaults runs the quickstart with the seeds 1 to n without faults and at
-// the mild share, and once at the harsh one. steps, if not 0, shortens them.
-func measureFaults(ctx context.Context, program, dir string, n, steps int, says io.Writer) (f Faults, err error) {
-	f.Judged = steps == 0
-	for _, share := range []float64{0, mildShare, harshShare} {
-		for seed := 1; seed <= n; seed++ {
-			if share == harshShare && seed > 1 {
-				break
-			}
-			out := filepath.Join(dir, fmt.Sprintf("share_%g_seed_%d", share, seed))
-			if _, err := os.Stat(out); err == nil {
-				return f, fmt.Errorf("%s is there already, and its run would not be done again: give --runs another folder", out)
-			}
-			r, err := faultRun(ctx, program, out, share, seed, steps)
-			if err != nil {
-				return f, fmt.Errorf("share %g, seed %d: %w", share, seed, err)
-			}
-			fmt.Fprintf(says, "faults %g, seed %d: %.3f before, %.3f after, %d requests, %d replays, %d dropped, %.0f s\n",
-				share, seed, r.Before, r.After, r.Requests, r.Replays, r.Dropped, r.Seconds)
-			f.Runs = append(f.Runs, r)
+// faultsOptions say what is measured.
+type faultsOptions struct {
+	seeds  int       // runs at 0 and at the mild share, with the seeds 1 to this; of a higher share there is one
+	shares []float64 // as faultShares
+	steps  int       // of a run, 0: all
+	sets   []string  // further settings of the runs, KEY=VALUE
+	jobs   int       // runs at a time
+}
+
+// whole reports whether the runs are those that the promise is about.
+func (o faultsOptions) whole() bool {
+	return o.steps == 0 && len(o.sets) == 0 && slices.Contains(o.shares, 0) && slices.Contains(o.shares, mildShare)
+}
+
+// runs lists what is to be run: what takes longest comes first, so that nothing
+// else waits for it at the end.
+func (o faultsOptions) runs() (list []FaultRun) {
+	shares := slices.Sorted(slices.Values(o.shares))
+	slices.Reverse(shares)
+	for _, share := range shares {
+		for seed := 1; seed <= o.seeds && (seed == 1 || share <= mildShare); seed++ {
+			list = append(list, FaultRun{Seed: seed, Share: share})
 		}
+	}
+	return list
+}
+
+// measureFaults does the runs of o, several at a time: behind faults a run
+// mostly waits for requests that hang. Each has its share of the cores.
+func measureFaults(ctx context.Context, program, dir string, o faultsOptions, says io.Writer) (f Faults, err error) {
+	f.Judged = o.whole()
+	f.Runs = o.runs()
+	for _, r := range f.Runs {
+		if _, err := os.Stat(r.folder(dir)); err == nil {
+			return f, fmt.Errorf("%s is there already, and its run would not be done again: give --runs another folder", r.folder(dir))
+		}
+	}
+	threads := max(1, runtime.NumCPU()/o.jobs)
+	var mu sync.Mutex // of says
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(o.jobs)
+	for i := range f.Runs {
+		r := &f.Runs[i]
+		g.Go(func() error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err := r.run(ctx, program, r.folder(dir), o, threads); err != nil {
+				return fmt.Errorf("share %g, seed %d: %w", r.Share, r.Seed, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			fmt.Fprintf(says, "faults %g, seed %d: %.3f before, %.3f after, %d requests, %.2f a turn, %d replays, %d dropped, %.0f s\n",
+				r.Share, r.Seed, r.Before, r.After, r.Requests, r.PerTurn, r.Replays, r.Dropped, r.Seconds)
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return f, err
 	}
 	f.judge()
 	return f, nil
 }
 
-// faultRun is one quickstart behind a proxy of its own; without faults there is
-// none.
-func faultRun(ctx context.Context, program, out string, share float64, seed, steps int) (r FaultRun, err error) {
-	r = FaultRun{Seed: seed, Share: share}
-	args := []string{"train", "--set", fmt.Sprintf("trainer.seed=%d", seed), "--set", "trainer.output_dir=" + out}
-	if steps > 0 {
-		args = append(args, "--set", fmt.Sprintf("trainer.total_steps=%d", steps), "--set", fmt.Sprintf("model.fresh.walks=%d", walksPerStep*steps))
+// folder is where it writes.
+func (r *FaultRun) folder(dir string) string {
+	return filepath.Join(dir, fmt.Sprintf("share_%g_seed_%d", r.Share, r.Seed))
+}
+
+// run does it, behind a proxy of its own; without faults the proxy only counts.
+func (r *FaultRun) run(ctx context.Context, program, out string, o faultsOptions, threads int) error {
+	server, err := startChild(ctx, []string{program}, "env", "serve", "maze", "--port", "0")
+	if err != nil {
+		return err
 	}
-	counts := func() (c proxy.Counts, err error) { return c, nil }
-	if share > 0 {
-		server, err := startChild(ctx, []string{program}, "env", "serve", "maze", "--port", "0")
-		if err != nil {
-			return r, err
-		}
-		defer server.stop()
-		journal := out + ".faults.jsonl"
-		p, err := startChild(ctx, []string{program}, "env", "proxy", "--upstream", server.URL, "--port", "0", "--fault", faultsAt(share, seed), "--log", journal)
-		if err != nil {
-			return r, err
-		}
-		defer p.stop()
+	defer server.stop()
+	journal := out + ".faults.jsonl"
+	proxied := []string{"env", "proxy", "--upstream", server.URL, "--port", "0", "--log", journal}
+	if r.Share > 0 {
+		proxied = append(proxied, "--fault", faultsAt(r.Share, r.Seed))
+	}
+	p, err := startChild(ctx, []string{program}, proxied...)
+	if err != nil {
+		return err
+	}
+	defer p.stop()
+	args := []string{
+		"train", "--set", fmt.Sprintf("trainer.seed=%d", r.Seed), "--set", "trainer.output_dir=" + out, "--set", "env.maze.servers=" + p.URL,
+	}
+	if r.Share > 0 {
 		patience := mildPatience
-		if share > mildShare {
+		if r.Share > mildShare {
 			patience = harshPatience
 		}
-		counts = func() (proxy.Counts, error) { return askCounts(ctx, p.URL) }
-		args = append(args, "--set", "env.maze.servers="+p.URL, "--set", fmt.Sprintf("env.maze.timeout_s=%d", patience),
-			"--set", fmt.Sprintf("agent.episode_replays=%d", replays))
+		args = append(args, "--set", fmt.Sprintf("env.maze.timeout_s=%d", patience))
 	}
-	if r.Seconds, err = trainRun(ctx, program, args); err != nil {
-		return r, err
+	if o.steps > 0 {
+		args = append(args, "--set", fmt.Sprintf("trainer.total_steps=%d", o.steps), "--set", fmt.Sprintf("model.fresh.walks=%d", walksPerStep*o.steps))
 	}
-	c, err := counts()
+	for _, set := range o.sets {
+		args = append(args, "--set", set)
+	}
+	if r.Seconds, err = trainRun(ctx, program, args, threads); err != nil {
+		return err
+	}
+	c, err := askCounts(ctx, p.URL)
 	if err != nil {
-		return r, err
+		return err
 	}
 	r.Requests, r.Injected = c.Requests, map[string]int64{}
 	for kind, n := range c.Faults {
@@ -136,13 +189,18 @@ func faultRun(ctx context.Context, program, out string, share float64, seed, ste
 	if c.UpstreamErrors > 0 {
 		r.Faulty = append(r.Faulty, fmt.Sprintf("the server itself failed %d times", c.UpstreamErrors))
 	}
-	return r, r.look(filepath.Join(out, "quickstart"))
+	return r.look(filepath.Join(out, "quickstart"))
 }
 
-// trainRun runs openmanus and gives its words where it fails.
-func trainRun(ctx context.Context, program string, args []string) (seconds float64, err error) {
+// trainRun runs openmanus and gives its words where it fails. threads, if not 0,
+// are those of libtorch.
+func trainRun(ctx context.Context, program string, args []string, threads int) (seconds float64, err error) {
 	began := time.Now()
-	text, err := command(ctx, program, args...).CombinedOutput()
+	cmd := command(ctx, program, args...)
+	if threads > 0 {
+		cmd.Env = append(os.Environ(), fmt.Sprintf("OMP_NUM_THREADS=%d", threads))
+	}
+	text, err := cmd.CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("%w\n%s", err, text)
 	}
@@ -183,6 +241,7 @@ func (r *FaultRun) look(run string) error {
 		return err
 	}
 	r.Seen = map[string]int64{}
+	var requests, turns float64
 	err = track.Read(metrics, func(step int, m track.Metrics) error {
 		for name, x := range m {
 			if seen, ok := strings.CutPrefix(name, track.ServerFaults+"/"); ok {
@@ -194,6 +253,10 @@ func (r *FaultRun) look(run string) error {
 		}
 		r.Dropped += int(m["rollout/dropped"])
 		r.Replays += int(m["rollout/replays"])
+		if _, ok := m["val/maze/success_rate"]; !ok { // the requests are of its training alone
+			requests += m[track.Servers+"requests"]
+			turns += m["rollout/turns"]
+		}
 		kept, lost, err := sampledTokens(filepath.Join(run, "rollouts", fmt.Sprintf("step_%d.jsonl", step)))
 		if err != nil {
 			return err
@@ -206,6 +269,9 @@ func (r *FaultRun) look(run string) error {
 	})
 	if err != nil {
 		return err
+	}
+	if turns > 0 {
+		r.PerTurn = requests / turns
 	}
 	if !maps.Equal(r.Injected, r.Seen) {
 		r.Faulty = append(r.Faulty, fmt.Sprintf("injected %s; seen %s", inOrder(r.Injected), inOrder(r.Seen)))
@@ -253,8 +319,10 @@ func (f *Faults) judge() {
 		sum[r.Share] += r.After
 		f.Honest = f.Honest && len(r.Faulty) == 0
 	}
-	f.Clean, f.Mild = sum[0]/n[0], sum[mildShare]/n[mildShare]
-	f.Close = math.Abs(f.Clean-f.Mild) <= closeEnough+1e-9
+	if f.Judged {
+		f.Clean, f.Mild = sum[0]/n[0], sum[mildShare]/n[mildShare]
+		f.Close = math.Abs(f.Clean-f.Mild) <= closeEnough+1e-9
+	}
 }
 
 func (f *Faults) kept() bool { return f.Honest && (f.Close || !f.Judged) }
@@ -262,8 +330,8 @@ func (f *Faults) kept() bool { return f.Honest && (f.Close || !f.Judged) }
 func (f *Faults) print(w io.Writer) {
 	fmt.Fprintf(w, "\nfaults: the quickstart behind a proxy, every kind of fault at the same share of requests\n")
 	for _, r := range f.Runs {
-		fmt.Fprintf(w, "  %3g %%  seed %d   %.3f before   %.3f after   %6d requests   %5d replays   %3d dropped   %5.0f s\n",
-			100*r.Share, r.Seed, r.Before, r.After, r.Requests, r.Replays, r.Dropped, r.Seconds)
+		fmt.Fprintf(w, "  %3g %%  seed %d   %.3f before   %.3f after   %6d requests (%.2f a turn)   %5d replays   %3d dropped   %5.0f s\n",
+			100*r.Share, r.Seed, r.Before, r.After, r.Requests, r.PerTurn, r.Replays, r.Dropped, r.Seconds)
 		if r.Share > 0 {
 			fmt.Fprintf(w, "         %s\n", inOrder(r.Injected))
 		}
@@ -272,9 +340,9 @@ func (f *Faults) print(w io.Writer) {
 		}
 	}
 	fmt.Fprintf(w, "  the proxy's counts are the clients', and nothing dropped was learned from: %s\n", verdict(f.Honest))
-	what := "not judged, the runs are shortened"
-	if f.Judged {
-		what = verdict(f.Close)
+	if !f.Judged {
+		fmt.Fprintf(w, "  success is not judged: that needs whole runs without faults and at %g %%\n", 100*mildShare)
+		return
 	}
-	fmt.Fprintf(w, "  success %.3f without faults, %.3f at %g %%, at most %.2f apart wanted: %s\n", f.Clean, f.Mild, 100*mildShare, closeEnough, what)
+	fmt.Fprintf(w, "  success %.3f without faults, %.3f at %g %%, at most %.2f apart wanted: %s\n", f.Clean, f.Mild, 100*mildShare, closeEnough, verdict(f.Close))
 }

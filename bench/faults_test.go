@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -38,6 +40,43 @@ func TestFaultsJudge(t *testing.T) {
 	}
 }
 
+// What takes longest comes first, and a high share of faults once.
+func TestFaultsRuns(t *testing.T) {
+	for _, c := range []struct {
+		args  string
+		want  string
+		whole bool
+	}{
+		{"", "0.05/1 0.01/1 0.01/2 0.01/3 0/1 0/2 0/3", true},
+		{"--seeds 1", "0.05/1 0.01/1 0/1", true},
+		{"--rates 5", "0.05/1", false},
+		{"--rates 1,0 --seeds 2", "0.01/1 0.01/2 0/1 0/2", true},
+		{"--rates 0,0.5", "0.005/1 0.005/2 0.005/3 0/1 0/2 0/3", false},
+		{"--rates 0,1 --steps 2 --seeds 1", "0.01/1 0/1", false},
+		{"--rates 0,1 --set rollout.group_size=2 --seeds 1", "0.01/1 0/1", false},
+	} {
+		o, err := parse(append(strings.Fields(c.args), "faults"), t.Output())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range o.faults().runs() {
+			got = append(got, fmt.Sprintf("%g/%d", r.Share, r.Seed))
+		}
+		if strings.Join(got, " ") != c.want || o.faults().whole() != c.whole {
+			t.Errorf("%s: %s, whole %t", c.args, got, o.faults().whole())
+		}
+	}
+	for args, want := range map[string]string{
+		"--rates x faults": "flag -rates", "--rates 100 faults": "flag -rates", "--rates=-1 faults": "flag -rates", "--rates 1,1 faults": "twice",
+		"--set a=b learning": "for faults", "--rates 1 learning": "for faults", "--jobs 0 faults": "at least 1", "--set a faults": "KEY=VALUE",
+	} {
+		if _, err := parse(strings.Fields(args), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", args, err, want)
+		}
+	}
+}
+
 // What a run wrote is compared with what the proxy did, and its updates with
 // its episodes.
 func TestFaultRunLooks(t *testing.T) {
@@ -57,8 +96,13 @@ func TestFaultRunLooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const before, step = `{"step":0,"val/maze/success_rate":0.25,"servers/faults/timeout":2,"servers/faults":2}` + "\n",
-		`{"step":1,"val/maze/success_rate":0.75,"rollout/dropped":1,"rollout/replays":3,"servers/faults":3,"servers/faults/timeout":1,"servers/faults/http_500":2,"state_tokens/total":TOKENS}` + "\n"
+	err = data.WriteDump(filepath.Join(dir, "rollouts", "step_2.jsonl"), data.DumpHeader{}, []*data.Episode{episode(data.Success, 0, 1, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const before, step = `{"step":0,"val/maze/success_rate":0.25,"servers/faults/timeout":2,"servers/faults":2,"servers/requests":900}` + "\n",
+		`{"step":1,"val/maze/success_rate":0.75,"rollout/dropped":1,"rollout/replays":3,"rollout/turns":4,"servers/requests":10,"servers/faults":3,"servers/faults/timeout":1,"servers/faults/http_500":2,"state_tokens/total":TOKENS}` + "\n"
+	const next = `{"step":2,"rollout/dropped":0,"rollout/turns":4,"servers/requests":10,"state_tokens/total":2}` + "\n"
 	for tokens, c := range map[string]struct {
 		injected map[string]int64
 		faulty   int
@@ -67,14 +111,14 @@ func TestFaultRunLooks(t *testing.T) {
 		"6": {map[string]int64{"timeout": 3, "http_500": 2}, 1}, // what was dropped, too
 		"1": {map[string]int64{"timeout": 2, "http_500": 2}, 2},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte(before+strings.Replace(step, "TOKENS", tokens, 1)), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte(before+strings.Replace(step, "TOKENS", tokens, 1)+next), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		r := FaultRun{Injected: c.injected}
 		if err := r.look(dir); err != nil {
 			t.Fatal(err)
 		}
-		if len(r.Faulty) != c.faulty || r.Dropped != 1 || r.Replays != 3 || math.Abs(r.After-.75) > 1e-9 || r.Before != .25 {
+		if len(r.Faulty) != c.faulty || r.Dropped != 1 || r.Replays != 3 || r.PerTurn != 2.5 || math.Abs(r.After-.75) > 1e-9 || r.Before != .25 {
 			t.Errorf("%s tokens: %+v", tokens, r)
 		}
 	}

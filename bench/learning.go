@@ -44,7 +44,7 @@ func measureLearning(ctx context.Context, program, dir string, n int, says io.Wr
 		}
 		r := Run{Seed: seed}
 		var err error
-		if r.Seconds, err = trainRun(ctx, program, []string{"train", "--set", fmt.Sprintf("trainer.seed=%d", seed), "--set", "trainer.output_dir=" + out}); err != nil {
+		if r.Seconds, err = trainRun(ctx, program, []string{"train", "--set", fmt.Sprintf("trainer.seed=%d", seed), "--set", "trainer.output_dir=" + out}, 0); err != nil {
 			return l, fmt.Errorf("seed %d: %w", seed, err)
 		}
 		f, err := os.Open(filepath.Join(out, "quickstart", "metrics.jsonl"))

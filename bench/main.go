@@ -10,6 +10,9 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/openmanus/openmanus/torch"
@@ -65,6 +68,9 @@ type options struct {
 	program string // openmanus
 	seeds   int
 	steps   int
+	rates   []float64 // shares of requests
+	sets    []string
+	jobs    int
 	keep    string // folder of the runs
 
 	episodes  int
@@ -94,6 +100,18 @@ func parse(args []string, says io.Writer) (o options, err error) {
 	f.IntVar(&o.episodes, "episodes", 0, "dumps, agentgym: episodes of each rollout, at least; 0: 200 for dumps, 20 for agentgym")
 	f.IntVar(&o.seeds, "seeds", 0, "learning, faults: runs, with the seeds 1 to this; 0: 10 for learning, 3 for faults")
 	f.IntVar(&o.steps, "steps", 0, "faults: steps of a run, which then reads fewer walks as well; 0: all of the quickstart's")
+	f.Func("rates", "faults: `PERCENT,PERCENT...` of all requests that every kind of fault strikes; above 1 there is one run, with seed 1 (default 0,1,5)", func(text string) (err error) {
+		o.rates, err = percents(text)
+		return err
+	})
+	f.Func("set", "faults: `KEY=VALUE`, a setting of the runs beside the quickstart's; may be repeated", func(text string) error {
+		if !strings.Contains(text, "=") {
+			return errors.New("want KEY=VALUE")
+		}
+		o.sets = append(o.sets, text)
+		return nil
+	})
+	f.IntVar(&o.jobs, "jobs", 2, "faults: runs at a time, which share the cores")
 	f.StringVar(&o.keep, "runs", "", "learning, faults, agentgym: `FOLDER` for the runs, which must not hold them yet; empty: a temporary one")
 	f.StringVar(&o.checkout, "checkout", "", "agentgym: the `FOLDER` of AgentGym, the one that holds agentenv-textcraft and the others")
 	if err := f.Parse(args); err != nil {
@@ -141,8 +159,10 @@ func parse(args []string, says io.Writer) (o options, err error) {
 		return o, errors.New("memory needs the metrics.jsonl of a run")
 	case o.threads < 1 || o.rounds < 1 || o.seeds < 0 || o.steps < 0:
 		return o, errors.New("--threads and --rounds are at least 1, --seeds and --steps at least 0")
-	case o.steps > 0 && o.what != "faults":
-		return o, errors.New("--steps is for faults")
+	case o.jobs < 1:
+		return o, errors.New("--jobs is at least 1")
+	case (o.steps > 0 || o.rates != nil || o.sets != nil) && o.what != "faults":
+		return o, errors.New("--steps, --rates and --set are for faults")
 	case o.episodes < 0:
 		return o, errors.New("--episodes is at least 1")
 	case o.episodes > 0 && o.episodes < 20 && o.what != "agentgym":
@@ -155,6 +175,30 @@ func parse(args []string, says io.Writer) (o options, err error) {
 		o.seeds = map[string]int{"learning": 10, "faults": 3}[o.what]
 	}
 	return o, nil
+}
+
+// percents reads a list of percentages below 100, as shares.
+func percents(text string) (shares []float64, err error) {
+	for _, part := range strings.Split(text, ",") {
+		x, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+		if err != nil || !(x >= 0 && x < 100) {
+			return nil, fmt.Errorf("%q is no percentage from 0 to below 100", part)
+		}
+		if slices.Contains(shares, x/100) {
+			return nil, fmt.Errorf("%s is listed twice", part)
+		}
+		shares = append(shares, x/100)
+	}
+	return shares, nil
+}
+
+// faults are the options of measureFaults.
+func (o options) faults() faultsOptions {
+	f := faultsOptions{seeds: o.seeds, shares: o.rates, steps: o.steps, sets: o.sets, jobs: o.jobs}
+	if f.shares == nil {
+		f.shares = faultShares
+	}
+	return f
 }
 
 // run measures and reports.
@@ -267,7 +311,7 @@ func (r *report) learn(ctx context.Context, o options, says io.Writer) error {
 
 func (r *report) fail(ctx context.Context, o options, says io.Writer) error {
 	return inFolder(o.keep, func(dir string) error {
-		f, err := measureFaults(ctx, o.program, dir, o.seeds, o.steps, says)
+		f, err := measureFaults(ctx, o.program, dir, o.faults(), says)
 		r.Faults = &f
 		return err
 	})

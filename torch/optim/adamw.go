@@ -87,19 +87,8 @@ func (a *AdamW) Close() { a.owner.Close() }
 // their norm before clipping. Gradients that are not finite are dropped and reported as a *NotFiniteError; parameters
 // and state stay as they were. Without any gradient it does nothing.
 func (a *AdamW) Step(s *torch.Scope, lr, maxNorm float64) (norm float64, err error) {
-	s.Do(func(s *torch.Scope) {
-		s.NoGrad(func() {
-			grads := gradsOf(a.params)
-			var scale float64
-			if norm, scale, err = clipScale(a.params, grads, maxNorm); err == nil && anyOf(grads) {
-				a.update(grads, lr, scale)
-			}
-			for _, p := range a.params {
-				p.Tensor.ZeroGrad()
-			}
-		})
-	})
-	return norm, err
+	norms, err := StepAll(s, Share{Of: a, LR: lr, MaxNorm: maxNorm})
+	return norms[0], err
 }
 
 func anyOf(ts []torch.Tensor) bool {

@@ -176,6 +176,54 @@ func TestNotFinite(t *testing.T) {
 }
 
 // Moments that were moved go on where they were.
+// Optimisers that step together move together or not at all, each as it would
+// alone.
+func TestStepAll(t *testing.T) {
+	torchtest.Run(t, func(s *torch.Scope) {
+		p, alone := newProblem(s, torch.Float32), newProblem(s, torch.Float32)
+		defer p.owner.Close()
+		defer alone.owner.Close()
+		a, b, whole := NewAdamW(s.Thread(), p.params[:1], options), NewAdamW(s.Thread(), p.params[1:], options), NewAdamW(s.Thread(), alone.params[1:], options)
+		defer a.Close()
+		defer b.Close()
+		defer whole.Close()
+		values := func() (v []float32) {
+			for _, x := range p.params {
+				v = append(v, x.Tensor.Detach().ToFloat32s()...)
+			}
+			return v
+		}
+		before := values()
+		shares := []Share{{Of: a, LR: .1, MaxNorm: .5}, {Of: b, LR: .2}}
+
+		p.backward()
+		p.params[0].Tensor.MulScalar(math.NaN()).Sum().Backward()
+		var e *NotFiniteError
+		if _, err := StepAll(s, shares...); !errors.As(err, &e) || a.Steps() != 0 || b.Steps() != 0 {
+			t.Errorf("%v after %d and %d steps, want a NotFiniteError", err, a.Steps(), b.Steps())
+		}
+		if !slices.Equal(before, values()) || !p.params[2].Tensor.Grad().None() {
+			t.Error("weights changed, or a gradient is still there")
+		}
+
+		p.backward()
+		alone.backward()
+		norms, err := StepAll(s, shares...)
+		want, errAlone := whole.Step(s, .2, 0)
+		if err != nil || errAlone != nil || len(norms) != 2 || norms[1] != want || !(norms[0] > 0) {
+			t.Errorf("norms %v, %v; alone %v, %v", norms, err, want, errAlone)
+		}
+		for i := 1; i < 3; i++ {
+			if !slices.Equal(p.params[i].Tensor.Detach().ToFloat32s(), alone.params[i].Tensor.Detach().ToFloat32s()) {
+				t.Errorf("%s is not what it is alone", p.params[i].Name)
+			}
+		}
+		if slices.Equal(before[:6], values()[:6]) {
+			t.Error("the first optimiser did not move")
+		}
+	})
+}
+
 func TestMovedMoments(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		var got [2][]float32

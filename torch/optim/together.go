@@ -1,0 +1,37 @@
+package optim
+
+import "github.com/openmanus/openmanus/torch"
+
+// Share is an optimiser's part in a step of several: its rate, and the norm that the gradients of its own parameters are
+// clipped to (0: no limit).
+type Share struct {
+	Of          *AdamW
+	LR, MaxNorm float64
+}
+
+// StepAll makes one step of several optimisers whose gradients one backward pass left, as AdamW.Step does of one, and
+// returns the norm of each before clipping. They move together: where the gradients of one are not finite, none moves.
+func StepAll(s *torch.Scope, shares ...Share) (norms []float64, err error) {
+	norms = make([]float64, len(shares))
+	s.Do(func(s *torch.Scope) {
+		s.NoGrad(func() {
+			grads, scales := make([][]torch.Tensor, len(shares)), make([]float64, len(shares))
+			for i, p := range shares {
+				grads[i] = gradsOf(p.Of.params)
+				var failed error
+				if norms[i], scales[i], failed = clipScale(p.Of.params, grads[i], p.MaxNorm); err == nil {
+					err = failed
+				}
+			}
+			for i, p := range shares {
+				if err == nil && anyOf(grads[i]) {
+					p.Of.update(grads[i], p.LR, scales[i])
+				}
+				for _, x := range p.Of.params {
+					x.Tensor.ZeroGrad()
+				}
+			}
+		})
+	})
+	return norms, err
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/openmanus/openmanus/agent/model"
 	"github.com/openmanus/openmanus/data"
@@ -21,6 +22,7 @@ type Actor struct {
 	compute *model.Model // master itself in float32, and with adapters
 	adamw   *optim.AdamW
 	extra   []optim.Param // float32 weights trained beside the model's: a critic's head
+	beside  []optim.Param // weights on its states that another optimiser trains: a shared critic's head
 	torn    bool          // the weights may be between two steps: an update failed half way
 
 	dropoutSeed uint64
@@ -146,6 +148,14 @@ func (a *Actor) closeShadow() {
 // LogProbs computes log p of every sampled token under m and writes it to the
 // field of each row, without gradients.
 func LogProbs(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBatching, temperature float64, field func(*data.Row) *[]float32) error {
+	return forward(ctx, m, rows, micro, func(s *torch.Scope, p *packed) {
+		logp, _ := p.logProbs(s, m, temperature, false)
+		p.scatter(logp.ToFloat32s(), field)
+	})
+}
+
+// forward runs f over the rows, a micro-batch at a time, without gradients.
+func forward(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBatching, f func(s *torch.Scope, p *packed)) error {
 	batches, err := micro.Split(rows)
 	if err != nil {
 		return err
@@ -153,10 +163,7 @@ func LogProbs(ctx context.Context, m *model.Model, rows []data.Row, micro MicroB
 	for _, b := range batches {
 		p := pack(b)
 		err := torch.Run(ctx, m.Thread(), func(s *torch.Scope) error {
-			s.NoGrad(func() {
-				logp, _ := p.logProbs(s, m, temperature, false)
-				p.scatter(logp.ToFloat32s(), field)
-			})
+			s.NoGrad(func() { f(s, p) })
 			return nil
 		})
 		if err != nil {
@@ -176,35 +183,30 @@ func LogProbs(ctx context.Context, m *model.Model, rows []data.Row, micro MicroB
 //
 // where π_{T/2} is the softmax of 2z.
 func SumPiSquared(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBatching, temperature float64) error {
-	batches, err := micro.Split(rows)
-	if err != nil {
-		return err
-	}
-	for _, b := range batches {
-		p := pack(b)
-		err := torch.Run(ctx, m.Thread(), func(s *torch.Scope) error {
-			s.NoGrad(func() {
-				hidden := p.hidden(s, m)
-				logp, _ := m.TokenLogProbs(hidden, p.targets, temperature, false)
-				sharp, _ := m.TokenLogProbs(hidden, p.targets, temperature/2, false)
-				p.scatter(logp.ToFloat32s(), func(r *data.Row) *[]float32 { return &r.OldLogProbs })
-				p.scatter(logp.MulScalar(2).Sub(sharp).Exp().ToFloat32s(), func(r *data.Row) *[]float32 { return &r.SumPiSquared })
-			})
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return forward(ctx, m, rows, micro, func(s *torch.Scope, p *packed) {
+		hidden := p.hidden(s, m)
+		logp, _ := m.TokenLogProbs(hidden, p.targets, temperature, false)
+		sharp, _ := m.TokenLogProbs(hidden, p.targets, temperature/2, false)
+		p.scatter(logp.ToFloat32s(), func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+		p.scatter(logp.MulScalar(2).Sub(sharp).Exp().ToFloat32s(), func(r *data.Row) *[]float32 { return &r.SumPiSquared })
+	})
 }
 
 // step clips the accumulated gradients, updates the weights and refreshes the
 // shadow. A gradient that is not finite is dropped and reported.
 func (a *Actor) step(ctx context.Context, lr, gradClip float64) (gradNorm float64, err error) {
+	norms, err := a.stepAll(ctx, optim.Share{Of: a.adamw, LR: lr, MaxNorm: gradClip})
+	return norms[0], err
+}
+
+// stepAll is step for several optimisers at once, which all move or none does.
+// The norms are those of their gradients.
+func (a *Actor) stepAll(ctx context.Context, shares ...optim.Share) (norms []float64, err error) {
 	a.torn, a.passes = true, 0
+	norms = make([]float64, len(shares))
 	err = torch.Run(ctx, a.master.Thread(), func(s *torch.Scope) error {
-		if gradNorm, err = a.adamw.Step(s, lr, gradClip); err != nil {
+		got, err := optim.StepAll(s, shares...)
+		if copy(norms, got); err != nil {
 			return err
 		}
 		if a.compute != a.master {
@@ -216,7 +218,7 @@ func (a *Actor) step(ctx context.Context, lr, gradClip float64) (gradNorm float6
 	if err == nil || errors.As(err, &dropped) {
 		a.torn = false
 	}
-	return gradNorm, err
+	return norms, err
 }
 
 // backward runs one micro-batch: forward, loss, backward, and moves the
@@ -232,7 +234,7 @@ func (a *Actor) backward(ctx context.Context, loss func(s *torch.Scope) (torch.T
 				a.passes = 0
 				zeroGrads(a.master)
 				zeroGrads(a.compute)
-				for _, p := range a.extra {
+				for _, p := range slices.Concat(a.extra, a.beside) {
 					p.Tensor.ZeroGrad()
 				}
 			}

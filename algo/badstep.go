@@ -69,6 +69,11 @@ func (a *Actor) OnBadStep(keep func(BadStep) error) { a.bad.keep = keep }
 // leaveOut decides about the error of an optimiser step: true is a step that
 // is left out; an error ends the run.
 func (a *Actor) leaveOut(rows []data.Row, lr float64, err error) (bool, error) {
+	return a.leaveOutOf(a.adamw, rows, lr, err)
+}
+
+// leaveOutOf is leaveOut for a step of another optimiser than the model's.
+func (a *Actor) leaveOutOf(of *optim.AdamW, rows []data.Row, lr float64, err error) (bool, error) {
 	if err == nil {
 		a.bad.inARow = 0
 		return false, nil
@@ -80,7 +85,7 @@ func (a *Actor) leaveOut(rows []data.Row, lr float64, err error) (bool, error) {
 	}
 	a.bad.inARow++
 	if a.bad.keep != nil {
-		if failed := a.bad.keep(BadStep{Cause: err, OptimizerStep: a.adamw.Steps() + 1, LR: lr, Rows: rows}); failed != nil {
+		if failed := a.bad.keep(BadStep{Cause: err, OptimizerStep: of.Steps() + 1, LR: lr, Rows: rows}); failed != nil {
 			return false, errors.Join(err, failed)
 		}
 	}

@@ -1,7 +1,7 @@
 package algo
 
-// The critic of PPO: a decoder of its own with a linear head of one output. The
-// value of a token comes from the state before it, v_t = w · h_{t-1} + b, as its
+// The critic of PPO: a decoder with a linear head of one output. The value of a
+// token comes from the state before it, v_t = w · h_{t-1} + b, as its
 // log-prob does (spec 7.4).
 //
 // Differs from verl in: the head is float32 whatever the decoder computes in,
@@ -13,52 +13,63 @@ import (
 	"fmt"
 
 	"github.com/openmanus/openmanus/agent/model"
-	"github.com/openmanus/openmanus/algo/loss"
+	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
-	"github.com/openmanus/openmanus/torch/nn"
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// Critic estimates what an episode will still be paid. Its decoder is trained
-// as an actor's is.
+// Critic estimates what an episode will still be paid. Its decoder is its own
+// and trained as an actor's is, or the actor's (sharedcritic.go).
 type Critic struct {
 	*Actor
-	head  nn.Linear
-	owner *torch.Owner // of the head
+	head *valueHead
+	own  *optim.AdamW // of the head alone, where the decoder is the actor's; nil: the decoder's trains it too
 }
-
-// headScale is the standard deviation of a new head's weights.
-const headScale = 0.02
 
 // NewCritic takes ownership of m, whose weights must be float32 and whose
 // output layer is not used, and gives it a head of random weights.
 func NewCritic(ctx context.Context, m *model.Model, compute torch.DType, o optim.AdamWOptions, seed uint64) (*Critic, error) {
-	c := &Critic{owner: torch.NewOwner(m.Thread(), "critic head")}
-	err := torch.Run(ctx, m.Thread(), func(s *torch.Scope) error {
-		c.head.Weight = s.RandN(seed, 1, m.Config.HiddenSize).MulScalar(headScale)
-		c.head.Bias = s.Zeros(torch.Float32, 1)
-		for _, w := range []torch.Tensor{c.head.Weight, c.head.Bias} {
-			c.owner.Own(w)
-			w.SetRequiresGrad(true)
-		}
-		return nil
-	})
+	head, err := newValueHead(ctx, m.Thread(), m.Config.HiddenSize, seed)
+	c := &Critic{head: head}
 	if err == nil {
-		extra := []optim.Param{{Name: headWeight, Tensor: c.head.Weight}, {Name: headBias, Tensor: c.head.Bias}}
-		c.Actor, err = newActor(ctx, m, compute, o, extra)
+		if c.Actor, err = newActor(ctx, m, compute, o, head.params()); err != nil {
+			head.owner.Close()
+		}
 	}
 	if err != nil {
-		c.owner.Close()
 		return nil, fmt.Errorf("make the critic: %w", err)
 	}
 	return c, nil
 }
 
-// Close frees the critic with its model.
+// Close frees the critic: with its model, unless that is the actor's.
 func (c *Critic) Close() {
-	c.Actor.Close()
-	c.owner.Close()
+	if c.Shared() {
+		c.own.Close()
+		c.beside = nil
+	} else {
+		c.Actor.Close()
+	}
+	c.head.owner.Close()
+}
+
+// optimizer is that of what is the critic's own.
+func (c *Critic) optimizer() *optim.AdamW {
+	if c.Shared() {
+		return c.own
+	}
+	return c.adamw
+}
+
+// bytes is what the critic adds to the memory: weights, with their shadow, and
+// the optimiser's two moments.
+func (c *Critic) bytes() (weights, optimizer float64) {
+	if !c.Shared() {
+		return c.Actor.bytes()
+	}
+	head := c.head.bytes()
+	return head, 2 * head
 }
 
 // CopyFrom makes the decoder's weights those of an actor. The head stays.
@@ -76,30 +87,22 @@ func (c *Critic) CopyFrom(ctx context.Context, a *Actor) error {
 	return nil
 }
 
-// values are those of the tokens in the loss [M].
-func (c *Critic) values(s *torch.Scope, p *packed) torch.Tensor {
-	return c.head.Forward(p.hidden(s, c.compute).To(torch.Float32)).Reshape(len(p.at))
+// hidden runs the decoder. Where it is the actor's, a loss of values alone does
+// not train it.
+func (c *Critic) hidden(s *torch.Scope, p *packed) (hidden torch.Tensor) {
+	if !c.Shared() {
+		return p.hidden(s, c.compute)
+	}
+	c.compute.SetDropout(false, 0) // which belongs to the decoder's training
+	s.NoGrad(func() { hidden = p.hidden(s, c.compute) })
+	return hidden
 }
 
 // Values computes the value of every sampled token, without gradients.
 func (c *Critic) Values(ctx context.Context, rows []data.Row, micro MicroBatching) error {
-	batches, err := micro.Split(rows)
-	if err != nil {
-		return err
-	}
-	for _, b := range batches {
-		p := pack(b)
-		err := torch.Run(ctx, c.master.Thread(), func(s *torch.Scope) error {
-			s.NoGrad(func() {
-				p.scatter(c.values(s, p).ToFloat32s(), func(r *data.Row) *[]float32 { return &r.Values })
-			})
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return forward(ctx, c.compute, rows, micro, func(s *torch.Scope, p *packed) {
+		p.scatter(c.head.values(c.hidden(s, p)).ToFloat32s(), func(r *data.Row) *[]float32 { return &r.Values })
+	})
 }
 
 // CriticOptions configure UpdateCritic.
@@ -111,9 +114,10 @@ type CriticOptions struct {
 	GradClip  float64
 	AdamW     optim.AdamWOptions
 	Schedule  optim.Schedule
-	Warmup    int // steps that train the critic alone
+	Warmup    int     // steps that train the critic alone
+	Coef      float64 // of the value loss beside the policy loss, where the decoder is the actor's
 	// FromActor makes the actor's weights before the first step the critic's,
-	// instead of those that it came with.
+	// instead of those that it came with. It says nothing of a shared decoder.
 	FromActor bool
 	Seed      uint64 // of the passes' order; the trainer's, step by step
 }
@@ -126,7 +130,8 @@ type CriticStats struct {
 }
 
 // UpdateCritic goes over the rows, which have Values and Returns, one optimiser
-// step a mini-batch (verl's update_critic).
+// step a mini-batch (verl's update_critic). Of a shared critic it trains the
+// head alone.
 func (c *Critic) UpdateCritic(ctx context.Context, rows []data.Row, lr float64, o CriticOptions) (st CriticStats, err error) {
 	defer func() { c.torn = c.torn || err != nil && st.Steps > 0 }()
 	p, err := newPasses(rows, o.MiniBatch, o.Passes, o.Seed)
@@ -159,11 +164,11 @@ func (c *Critic) updateValues(ctx context.Context, rows []data.Row, lr float64, 
 	if tokens = maskedTokens(rows); tokens == 0 {
 		return 0, nil
 	}
-	before, norm := *st, 0.0
+	before, norms := *st, []float64(nil)
 	if err = c.accumulateValue(ctx, rows, tokens, o, st); err == nil {
-		norm, err = c.step(ctx, lr, o.GradClip)
+		norms, err = c.stepAll(ctx, optim.Share{Of: c.optimizer(), LR: lr, MaxNorm: o.GradClip})
 	}
-	left, err := c.leaveOut(rows, lr, err)
+	left, err := c.leaveOutOf(c.optimizer(), rows, lr, err)
 	switch {
 	case err != nil:
 		return 0, err
@@ -172,9 +177,14 @@ func (c *Critic) updateValues(ctx context.Context, rows []data.Row, lr float64, 
 		st.Skipped++
 		return 0, nil
 	}
-	st.GradNorm += norm
+	st.GradNorm += norms[0]
 	st.Steps++
 	return tokens, nil
+}
+
+func (st CriticStats) metrics(m map[string]float64, lr float64) {
+	m[track.CriticLoss], m[track.CriticClipFrac], m[track.CriticPredMean] = st.Loss, st.ClipFrac, st.Mean
+	m[track.CriticGradNorm], m[track.CriticLR], m[track.CriticSkipped] = st.GradNorm, lr, float64(st.Skipped)
 }
 
 // accumulateValue leaves the gradient of a mini-batch on the weights and adds
@@ -190,13 +200,7 @@ func (c *Critic) accumulateValue(ctx context.Context, rows []data.Row, tokens in
 			continue
 		}
 		err := c.backward(ctx, func(s *torch.Scope) (torch.Tensor, error) {
-			v := c.values(s, p)
-			old := p.gather(s, func(r *data.Row) []float32 { return r.Values })
-			l, held := loss.Value(v, old, p.gather(s, func(r *data.Row) []float32 { return r.Returns }), o.Clip)
-			sum := l.Sum()
-			st.Loss += sum.Item()
-			st.ClipFrac += held
-			st.Mean += v.Detach().Sum().Item()
+			sum := c.head.loss(s, p, c.hidden(s, p), o.Clip, st)
 			return sum.MulScalar(1 / float64(tokens)), nil
 		})
 		if err != nil {

@@ -3,6 +3,8 @@ package algo
 import (
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/openmanus/openmanus/agent/model"
@@ -133,24 +135,40 @@ func TestCriticsBadStepsAreResumed(t *testing.T) {
 }
 
 // A run with a critic that is killed goes on from its checkpoint as if nothing
-// had happened, and the actor rests while the critic warms up.
+// had happened, and the actor rests while the critic warms up; one on the
+// actor's decoder writes no second model.
 func TestCriticIsResumed(t *testing.T) {
+	for name, shared := range map[string]bool{"own decoder": false, "shared decoder": true} {
+		t.Run(name, func(t *testing.T) { criticIsResumed(t, shared) })
+	}
+}
+
+func criticIsResumed(t *testing.T, shared bool) {
 	run := func(killAfter int) map[int]track.Metrics {
 		r := quick(t, func(o *Options) {
 			o.Estimator, o.Critic = "gae", criticOptions()
-			o.Critic.Warmup, o.Critic.FromActor = 1, true
+			o.Critic.Warmup, o.Critic.FromActor = 1, !shared
+			if shared {
+				o.Critic.Coef, o.Policy.MiniBatch = .5, 3
+			}
 			o.SaveEvery = 1
 		})
-		r.steps = 3
+		r.steps, r.shared = 3, shared
 		if killAfter > 0 {
 			r.killAfter(t, killAfter)
 		}
 		must(t, r.fit(t, t.Context(), t.Context()))
+		_, err := os.Stat(filepath.Join(r.dir, "checkpoints", "step_000003", CriticFolder, "config.json"))
+		if model := err == nil; model == shared {
+			t.Errorf("the checkpoint has a second model: %v", model)
+		}
 		return r.lines(t)
 	}
 	calm, resumed := run(0), run(1)
 	for step := 1; step <= 3; step++ {
-		for _, name := range []string{"critic/vf_loss", "critic/grad_norm", "critic/values/mean", "actor/pg_loss", "actor/grad_norm"} {
+		for _, name := range []string{
+			"critic/vf_loss", "critic/grad_norm", "critic/lr", "critic/values/mean", "perf/memory_bytes/critic", "actor/pg_loss", "actor/grad_norm",
+		} {
 			if resumed[step][name] != calm[step][name] {
 				t.Errorf("step %d: %s is %v, undisturbed %v", step, name, resumed[step][name], calm[step][name])
 			}
@@ -158,5 +176,15 @@ func TestCriticIsResumed(t *testing.T) {
 		if _, updated := calm[step]["actor/pg_loss"]; updated != (step > 1) {
 			t.Errorf("step %d: the actor was updated: %v", step, updated)
 		}
+		if loss := calm[step]["critic/vf_loss"]; !(loss > 0) {
+			t.Errorf("step %d: the value loss is %v", step, loss)
+		}
+		// The log-probs of several mini-batches come with the values.
+		if _, alone := calm[step]["timing_s/values"]; alone != (!shared || step == 1) {
+			t.Errorf("step %d: the values had a pass of their own: %v", step, alone)
+		}
+	}
+	if c, w := calm[3]["perf/memory_bytes/critic"], calm[3]["perf/memory_bytes/weights"]; shared != (c < w/10) {
+		t.Errorf("the critic takes %v bytes, the weights %v", c, w)
 	}
 }

@@ -86,7 +86,7 @@ func (t *Trainer) begin(ctx, soft context.Context) error {
 			return err
 		}
 	}
-	if t.critic != nil && t.o.Critic.FromActor && !t.state.WarmStarted {
+	if t.critic != nil && !t.critic.Shared() && t.o.Critic.FromActor && !t.state.WarmStarted {
 		if err := t.critic.CopyFrom(ctx, t.actor); err != nil {
 			return err
 		}

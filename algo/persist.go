@@ -43,8 +43,10 @@ func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 					return err
 				}
 				if t.critic != nil {
-					if err := t.saveC(ctx, filepath.Join(dir, CriticFolder)); err != nil {
-						return err
+					if !t.critic.Shared() {
+						if err := t.saveC(ctx, filepath.Join(dir, CriticFolder)); err != nil {
+							return err
+						}
 					}
 					if err := t.critic.save(ctx, dir); err != nil {
 						return err

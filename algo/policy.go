@@ -5,7 +5,8 @@ package algo
 //	loss = agg(ℓ) - entropy_coef · agg(entropy) + kl_loss_coef · agg(KL(π, π_ref))
 //
 // with ℓ one of loss.Policies and agg one of loss.Aggregations over the tokens
-// of the whole mini-batch.
+// of the whole mini-batch; sharedcritic.go adds the loss of a critic on the same
+// decoder.
 //
 // Differs from verl in: sums over a mini-batch are divided by what its rows are,
 // not by what a micro-batch's are, so that micro-batching cannot change the
@@ -20,6 +21,7 @@ import (
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/optim"
 )
 
 // PolicyOptions configure UpdateActor.
@@ -38,7 +40,8 @@ type PolicyOptions struct {
 	Reference   *model.Model
 	Temperature float64 // of the rollout: log-probs are those of logits / Temperature
 	GradClip    float64
-	Seed        uint64 // of what a loss draws, and of the passes' order
+	Seed        uint64     // of what a loss draws, and of the passes' order
+	Value       *ValueTerm // of a critic on the same decoder; nil: none
 	// Recorded says that OldLogProbs are there and are not those of the weights
 	// before the update.
 	Recorded bool
@@ -52,6 +55,7 @@ type PolicyStats struct {
 	GradNorm                                float64
 	Steps                                   int // optimiser steps done
 	Skipped                                 int // left out, since they were not finite
+	Value                                   CriticStats
 	Gap                                     LogProbGap
 }
 
@@ -91,12 +95,12 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 		}
 	}
 	if tokens > 0 {
-		for _, v := range []*float64{&st.ClipFrac, &st.ClipFracLower, &st.PPOKL, &st.Entropy} {
+		for _, v := range []*float64{&st.ClipFrac, &st.ClipFracLower, &st.PPOKL, &st.Entropy, &st.Value.Loss, &st.Value.ClipFrac, &st.Value.Mean} {
 			*v /= float64(tokens)
 		}
 	}
 	if st.Steps > 0 {
-		for _, v := range []*float64{&st.Loss, &st.KL, &st.GradNorm} {
+		for _, v := range []*float64{&st.Loss, &st.KL, &st.GradNorm, &st.Value.GradNorm} {
 			*v /= float64(st.Steps)
 		}
 	}
@@ -115,9 +119,10 @@ func firstGap(minis [][]data.Row, policyLoss string) LogProbGap {
 
 // updateMiniBatch does one optimiser step and adds sums over its tokens to st.
 func (a *Actor) updateMiniBatch(ctx context.Context, rows []data.Row, lr float64, onPolicy bool, o PolicyOptions, st *PolicyStats) (tokens int, err error) {
-	before, norm := *st, 0.0
+	before, norms := *st, []float64(nil)
 	if tokens, err = a.accumulatePolicy(ctx, rows, onPolicy, o, st); err == nil && tokens > 0 {
-		norm, err = a.step(ctx, lr, o.GradClip)
+		own := optim.Share{Of: a.adamw, LR: lr, MaxNorm: o.GradClip}
+		norms, err = a.stepAll(ctx, append([]optim.Share{own}, o.Value.shares()...)...)
 	}
 	left, err := a.leaveOut(rows, lr, err)
 	switch {
@@ -126,6 +131,7 @@ func (a *Actor) updateMiniBatch(ctx context.Context, rows []data.Row, lr float64
 	case left:
 		*st = before
 		st.Skipped++
+		st.Value.Skipped = st.Skipped
 		if onPolicy || o.Loss == loss.Bypass { // these are numbers of the step that was left out
 			for i := range rows {
 				rows[i].OldLogProbs = nil
@@ -133,8 +139,12 @@ func (a *Actor) updateMiniBatch(ctx context.Context, rows []data.Row, lr float64
 		}
 		return 0, nil
 	}
-	st.GradNorm += norm
+	st.GradNorm += norms[0]
 	st.Steps++
+	if o.Value != nil {
+		st.Value.GradNorm += norms[1]
+		st.Value.Steps = st.Steps
+	}
 	return tokens, nil
 }
 
@@ -174,11 +184,12 @@ type policyUpdate struct {
 	policy   loss.Policy
 	shares   []float64 // what a row's tokens in the loss are multiplied by, of rows to come
 	onPolicy bool
+	tokens   int    // of the mini-batch
 	chosen   []bool // tokens the policy chose, of micro-batches to come; nil where it chooses none
 }
 
 func (a *Actor) newPolicyUpdate(ctx context.Context, rows []data.Row, onPolicy bool, o PolicyOptions) (*policyUpdate, error) {
-	u := &policyUpdate{o: o, onPolicy: onPolicy}
+	u := &policyUpdate{o: o, onPolicy: onPolicy, tokens: maskedTokens(rows)}
 	var err error
 	if u.policy, err = loss.Policies.Lookup(o.Loss); err != nil {
 		return nil, err
@@ -296,6 +307,10 @@ func (u *policyUpdate) loss(s *torch.Scope, m *model.Model, p *packed, share []f
 		sum := distance.Mul(w).Sum()
 		st.KL += sum.Item()
 		total = total.Add(sum.MulScalar(o.KLCoef))
+	}
+	if v := o.Value; v != nil {
+		sum := v.Critic.head.loss(s, p, hidden, v.Clip, &st.Value)
+		total = total.Add(sum.MulScalar(v.Coef / float64(u.tokens)))
 	}
 	return total, nil
 }

@@ -55,6 +55,7 @@ type rig struct {
 
 	supervised bool
 	course     Course
+	shared     bool // a critic is on the actor's decoder
 	reference  bool // with a KL loss to the weights after the warm start
 	saveAfter  time.Duration
 	steps      int
@@ -206,7 +207,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 		must(t, err)
 		defer ref.Close()
 	}
-	critic := r.critic(t, ctx, thread, o, found)
+	critic := r.critic(t, ctx, actor, o, found)
 	if critic != nil {
 		defer critic.Close()
 		critic.spoil = r.spoilCritic
@@ -243,22 +244,27 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 
 // critic makes the critic that the options ask for, or loads that of a
 // checkpoint.
-func (r *rig) critic(t *testing.T, ctx context.Context, thread *torch.Thread, o Options, found string) *Critic {
+func (r *rig) critic(t *testing.T, ctx context.Context, a *Actor, o Options, found string) (c *Critic) {
 	t.Helper()
-	if o.Critic == nil {
-		return nil
-	}
 	var m *model.Model
-	if found == "" {
-		var err error
-		m, err = model.New(ctx, thread, tinyConfig(), 13, torch.Float32)
+	var err error
+	switch {
+	case o.Critic == nil:
+		return nil
+	case r.shared:
+	case found == "":
+		m, err = model.New(ctx, a.Master().Thread(), tinyConfig(), 13, torch.Float32)
 		must(t, err)
-	} else {
-		b, err := model.Open(ctx, thread, filepath.Join(found, CriticFolder), model.Options{DType: torch.Float32})
+	default:
+		b, err := model.Open(ctx, a.Master().Thread(), filepath.Join(found, CriticFolder), model.Options{DType: torch.Float32})
 		must(t, err)
 		m = b.Model
 	}
-	c, err := NewCritic(ctx, m, torch.Float32, o.Critic.AdamW, 14)
+	if r.shared {
+		c, err = NewSharedCritic(ctx, a, o.Critic.AdamW, 14)
+	} else {
+		c, err = NewCritic(ctx, m, torch.Float32, o.Critic.AdamW, 14)
+	}
 	must(t, err)
 	if found != "" {
 		must(t, c.Load(ctx, found))

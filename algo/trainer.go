@@ -128,6 +128,9 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 	if (o.Critic != nil) != (p.Critic != nil) {
 		return nil, errors.New("a critic and its options come together")
 	}
+	if p.Critic != nil && p.Critic.Shared() && p.Critic.Actor != p.Actor {
+		return nil, errors.New("the critic is on the decoder of another actor")
+	}
 	t.o.Policy.Reference = p.Ref
 	if o.KLReward != nil {
 		c := o.KLReward.Controller

@@ -56,14 +56,15 @@ func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metri
 	}
 	var st PolicyStats
 	o := t.o.Policy
+	o.Value = t.valueTerm(step)
 	o.Seed = rollout.EpisodeSeed(t.o.Seed, step, "", "policy loss", 0, 0)
 	err = t.engine.Exclusive(ctx, func() (err error) {
 		st, err = t.updateActor(ctx, step, rows, lr, o, have, m)
 		return err
 	})
 	if err != nil {
-		// The critic has taken this step, which will be done again.
-		t.actor.torn = t.actor.torn || t.critic != nil
+		// A critic of its own has taken this step, which will be done again.
+		t.actor.torn = t.actor.torn || t.critic != nil && !t.critic.Shared()
 		return gap, err
 	}
 	if have.old { // over all rows and tokens, whatever was taken out since
@@ -71,6 +72,9 @@ func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metri
 	}
 	t.newWeights()
 	st.metrics(m, o)
+	if o.Value != nil {
+		st.Value.metrics(m, o.Value.LR)
+	}
 	if st.Skipped > 0 {
 		t.warnOfSkipped(step, st.Skipped, st.Steps)
 	}
@@ -93,7 +97,12 @@ func (t *Trainer) measure(ctx context.Context, step int, rows []data.Row, m Metr
 	}
 	have.ref = t.kl != nil
 	have.old = have.ref || e.Needs.SumPiSquared || t.o.Correction.on()
-	if len(rows) > 0 && t.critic != nil {
+	both, err := t.valuesWithLogProbs(step, rows, have, e)
+	if err != nil {
+		return have, err
+	}
+	have.old = have.old || both
+	if len(rows) > 0 && t.critic != nil && !both {
 		err := t.engine.Exclusive(ctx, func() error {
 			return t.phase(step, "values", 0, m, func() error { return t.critic.Values(ctx, rows, t.o.Critic.Micro) })
 		})
@@ -106,12 +115,17 @@ func (t *Trainer) measure(ctx context.Context, step int, rows []data.Row, m Metr
 	}
 	err = t.engine.Exclusive(ctx, func() error {
 		p := t.o.Policy
-		if !e.Needs.SumPiSquared {
-			err = t.oldLogProbs(ctx, step, rows, m)
-		} else {
+		switch {
+		case both:
+			err = t.phase(step, "old_log_prob", 0, m, func() error {
+				return t.critic.ValuesAndLogProbs(ctx, rows, p.Micro, p.Temperature)
+			})
+		case e.Needs.SumPiSquared:
 			err = t.phase(step, "old_log_prob", 0, m, func() error {
 				return SumPiSquared(ctx, t.actor.Compute(), rows, p.Micro, p.Temperature)
 			})
+		default:
+			err = t.oldLogProbs(ctx, step, rows, m)
 		}
 		if err == nil && have.ref {
 			err = t.refLogProbs(ctx, step, rows, m)
@@ -122,9 +136,40 @@ func (t *Trainer) measure(ctx context.Context, step int, rows []data.Row, m Metr
 	return have, err
 }
 
+// valuesWithLogProbs reports whether the values of a step and its old log-probs
+// come from one pass: the decoder of both is the actor's, and both are needed.
+func (t *Trainer) valuesWithLogProbs(step int, rows []data.Row, have measured, e advantage.Estimator) (bool, error) {
+	if t.critic == nil || !t.critic.Shared() || len(rows) == 0 || e.Needs.SumPiSquared {
+		return false, nil
+	}
+	over, err := newPasses(rows, t.o.Policy.MiniBatch, t.o.Policy.Passes, 0)
+	if err != nil {
+		return false, err
+	}
+	updated := step > t.o.Critic.Warmup && t.o.Recorded == nil
+	return have.old || updated && t.needsOldLogProbs(over.steps()), nil
+}
+
+// needsOldLogProbs reports whether an update of so many optimiser steps takes
+// log-probs from before the first.
+func (t *Trainer) needsOldLogProbs(steps int) bool {
+	return (steps > 1 || t.actor.Compute().Dropout() > 0) && t.o.Policy.Loss != loss.Bypass
+}
+
+// valueTerm is what a critic on the actor's decoder adds to its loss; nil where
+// there is none.
+func (t *Trainer) valueTerm(step int) *ValueTerm {
+	if t.critic == nil || !t.critic.Shared() {
+		return nil
+	}
+	o := t.o.Critic
+	return &ValueTerm{Critic: t.critic, Coef: o.Coef, Clip: o.Clip, LR: o.Schedule.LR(step - 1), GradClip: o.GradClip}
+}
+
 // updateCritic takes the critic's share of a step; nothing where there is none.
+// One on the actor's decoder has a share of its own in the warm-up alone.
 func (t *Trainer) updateCritic(ctx context.Context, step int, rows []data.Row, m Metrics) error {
-	if t.critic == nil || maskedTokens(rows) == 0 {
+	if t.critic == nil || maskedTokens(rows) == 0 || t.critic.Shared() && step > t.o.Critic.Warmup {
 		return nil
 	}
 	lr, o := t.o.Critic.Schedule.LR(step-1), *t.o.Critic
@@ -139,8 +184,7 @@ func (t *Trainer) updateCritic(ctx context.Context, step int, rows []data.Row, m
 	if err != nil {
 		return fmt.Errorf("critic: %w", err)
 	}
-	m[track.CriticLoss], m[track.CriticClipFrac], m[track.CriticPredMean] = st.Loss, st.ClipFrac, st.Mean
-	m[track.CriticGradNorm], m[track.CriticLR], m[track.CriticSkipped] = st.GradNorm, lr, float64(st.Skipped)
+	st.metrics(m, lr)
 	return nil
 }
 
@@ -234,7 +278,7 @@ func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr
 		if gap, err = t.recordedLogProbs(ctx, step, rows, have, m); err != nil {
 			return st, err
 		}
-	case (over.steps() > 1 || t.actor.Compute().Dropout() > 0) && p.Loss != loss.Bypass && !have.old:
+	case t.needsOldLogProbs(over.steps()) && !have.old:
 		if err := t.oldLogProbs(ctx, step, rows, m); err != nil {
 			return st, err
 		}

@@ -88,10 +88,11 @@ func criticOptions(cfg configs.Config, steps int) *algo.CriticOptions {
 		Passes:    algo.Passes{Epochs: c.Epochs, Shuffle: c.Shuffle},
 		Micro:     microBatching(c.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),
 		Clip:      c.ClipRangeValue,
+		Coef:      c.VFCoef,
 		GradClip:  c.GradClip,
 		AdamW:     adamW(c.Optim),
 		Schedule:  schedule(c.Optim, steps),
 		Warmup:    cfg.Trainer.CriticWarmup,
-		FromActor: c.Path == "",
+		FromActor: c.Path == "" && !c.Shared,
 	}
 }

@@ -13,11 +13,30 @@ import (
 const criticSeed = 0x637269746963
 
 // critic makes the critic of gae, or loads that of the checkpoint; nil where
-// there is none. Its decoder is a model of its own: that of critic.path, else a
-// copy of the actor's, which the trainer makes anew after a warm start.
+// there is none. Its decoder is the actor's with critic.shared, else a model of
+// its own: that of critic.path, or a copy of the actor's, which the trainer
+// makes anew after a warm start.
 func (t *training) critic(ctx context.Context) (*algo.Critic, error) {
 	if !t.cfg.UsesCritic() || t.mode == supervised {
 		return nil, nil
+	}
+	c, err := t.newCritic(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t.open.addFunc(c.Close)
+	if t.run.checkpoint != nil && t.run.state.WarmStarted {
+		if err := c.Load(ctx, t.run.checkpoint.Path); err != nil {
+			return nil, errWith(ExitDisk, "", err)
+		}
+	}
+	return c, nil
+}
+
+func (t *training) newCritic(ctx context.Context) (*algo.Critic, error) {
+	if t.cfg.Critic.Shared {
+		c, err := algo.NewSharedCritic(ctx, t.actor, adamW(t.cfg.Critic.Optim), t.cfg.Trainer.Seed^criticSeed)
+		return c, errWith(ExitNative, "", err)
 	}
 	path := t.cfg.Critic.Path
 	if t.run.checkpoint != nil && t.run.state.WarmStarted {
@@ -48,13 +67,7 @@ func (t *training) critic(ctx context.Context) (*algo.Critic, error) {
 		m.Close()
 		return nil, errWith(ExitNative, "", err)
 	}
-	t.open.addFunc(c.Close)
 	c.OnBadStep(t.run.folder.WriteBadStep)
-	if t.run.checkpoint != nil && t.run.state.WarmStarted {
-		if err := c.Load(ctx, t.run.checkpoint.Path); err != nil {
-			return nil, errWith(ExitDisk, "", err)
-		}
-	}
 	return c, nil
 }
 

@@ -45,3 +45,40 @@ func TestTrainWithCritic(t *testing.T) {
 		t.Errorf("a critic of another vocabulary: exit code %d\n%s", code, stderr)
 	}
 }
+
+// A critic on the actor's decoder trains with it and goes on from its
+// checkpoint, which has no second model; what does not go with it is refused.
+func TestTrainWithSharedCritic(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", tinyRun)
+	args := func(sets ...string) []string {
+		args := []string{"train", "run.toml"}
+		for _, set := range append([]string{
+			"model.fresh.walks=0", "sft.epochs=1", "algo.adv_estimator=gae", "critic.mini_batch_size=0", "critic.shared=true", "critic.vf_coef=0.5",
+		}, sets...) {
+			args = append(args, "--set", set)
+		}
+		return args
+	}
+	for _, steps := range []string{"1", "2"} {
+		if code, _, stderr := inProcess(t, dir, args("trainer.critic_warmup=1", "trainer.total_steps="+steps)...); code != 0 {
+			t.Fatalf("exit code %d\n%s", code, stderr)
+		}
+	}
+	run := filepath.Join(dir, "runs", "tiny")
+	metrics := one(t, run, "metrics.jsonl")
+	for name, n := range map[string]int{`"critic/vf_loss"`: 2, `"actor/pg_loss"`: 1, `"perf/memory_bytes/critic":132`: strings.Count(metrics, `"perf/memory_bytes/weights"`)} {
+		if got := strings.Count(metrics, name); got != n || n == 0 {
+			t.Errorf("%s is in %d lines, want %d:\n%s", name, got, n, metrics)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(run, "checkpoints", "step_000002", "critic", "*"))
+	if err != nil || len(files) != 1 || filepath.Base(files[0]) != "value_head.safetensors" {
+		t.Errorf("the critic's folder holds %v, %v", files, err)
+	}
+	for _, set := range []string{"critic.path=other", "algo.adv_estimator=grpo"} {
+		if code, _, stderr := inProcess(t, dir, args(set)...); code != int(ExitInput) || !strings.Contains(stderr, "shared") {
+			t.Errorf("%s: exit code %d\n%s", set, code, stderr)
+		}
+	}
+}

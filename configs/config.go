@@ -318,6 +318,8 @@ type Actor struct {
 // Critic is the value model of gae and its update.
 type Critic struct {
 	Path           string  `toml:"path"`
+	Shared         bool    `toml:"shared"`
+	VFCoef         float64 `toml:"vf_coef"`
 	ClipRangeValue float64 `toml:"clip_range_value"`
 	MiniBatchSize  int     `toml:"mini_batch_size"`
 	MicroBatchSize int     `toml:"micro_batch_size"`

@@ -105,6 +105,7 @@ func Defaults() Config {
 		},
 		Curriculum: Curriculum{Sampler: "uniform", RestSteps: 20},
 		Critic: Critic{
+			VFCoef:         defaultVFCoef,
 			ClipRangeValue: 0.5,
 			MiniBatchSize:  32,
 			MicroBatchSize: 4,
@@ -170,6 +171,9 @@ func DefaultComponent(name string) Component {
 		GTSimRewardWeight: 0.35, GTSimMaxR: 1, GTSimMinR: 0,
 	}
 }
+
+// defaultVFCoef is TRL's.
+const defaultVFCoef = 0.1
 
 func defaultOptim() Optim {
 	return Optim{

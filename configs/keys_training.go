@@ -153,6 +153,8 @@ func optimKeys(in string) []entry {
 // criticKeys are read where the estimator is gae.
 var criticKeys = concat([]entry{
 	ready("critic.path", "weights the critic starts from; empty: the actor's before the first step", anything),
+	ready("critic.shared", "put the critic's head on the actor's own decoder: one forward pass for both and no second model; mini_batch_size, micro_batch_size, epochs and shuffle are then those of its warm-up, grad_clip and optim those of the head", anything),
+	ready("critic.vf_coef", "shared: weight of the value loss beside the policy loss", above(0)),
 	ready("critic.clip_range_value", "a value is clipped to what it was before the update, up and down by this", above(0)),
 	ready("critic.mini_batch_size", "episodes per optimiser step of the critic; 0: all of the step's", atLeast(0)),
 	ready("critic.micro_batch_size", "episodes per pass of the critic; changes memory and speed, not the result", atLeast(1)),

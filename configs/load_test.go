@@ -181,6 +181,10 @@ func TestLoadFaults(t *testing.T) {
 		{"reference from the host", "[model]\ndevice='cpu'\n[actor]\nuse_kl_loss=true\n[ref]\noffload_params=true\n", nil, "run.toml:6: ref.offload_params: the host's memory is where"},
 		{"no reference to offload", "[ref]\noffload_params=true\n", nil, "run.toml:2: ref.offload_params: a reference is only used with"},
 		{"a reference without weights", "[model]\nlora_rank=4\n[actor]\nuse_kl_loss=true\n[ref]\noffload_params=true\n", nil, "run.toml:6: ref.offload_params: with model.lora_rank the reference is the frozen weights"},
+		{"weight of no shared critic", "[algo]\nadv_estimator='gae'\n[critic]\nvf_coef=0.5\n", nil, "run.toml:4: critic.vf_coef: only a critic on the actor's decoder"},
+		{"shared critic with weights", "[algo]\nadv_estimator='gae'\n[critic]\nshared=true\npath='c'\n", nil, "run.toml:5: critic.path: a shared critic has no weights of its own"},
+		{"shared critic of grpo", "[critic]\nshared=true\n", nil, "run.toml:2: critic.shared: only algo.adv_estimator = \"gae\" has a critic"},
+		{"value loss without weight", "[critic]\nshared=true\nvf_coef=0\n", nil, "run.toml:3: critic.vf_coef: 0 is not allowed"},
 		{"negative seed", "[trainer]\nseed=-1\n", nil, "run.toml:2: trainer.seed: -1 is not allowed; allowed: at least 0"},
 		{"huge", "[actor]\nmini_batch_size=99999999999\n", nil, "run.toml:2: actor.mini_batch_size: 99999999999 is too large"},
 	}

@@ -312,9 +312,18 @@ func (c *Config) checkLoss(fs *Faults) {
 
 func (c *Config) checkCritic(fs *Faults, rows int) {
 	v := c.Critic
+	if v.VFCoef != defaultVFCoef && !v.Shared {
+		fs.add("critic.vf_coef", "only a critic on the actor's decoder adds its loss to the policy's: set critic.shared = true, or take it out")
+	}
+	if v.Shared && v.Path != "" {
+		fs.add("critic.path", "a shared critic has no weights of its own to start from: take it out, or critic.shared")
+	}
 	if !c.UsesCritic() {
 		if v.Path != "" {
 			fs.add("critic.path", "only algo.adv_estimator = \"gae\" has a critic: set that, or take it out")
+		}
+		if v.Shared {
+			fs.add("critic.shared", "only algo.adv_estimator = \"gae\" has a critic: set that, or take it out")
 		}
 		if c.Trainer.CriticWarmup > 0 {
 			fs.add("trainer.critic_warmup", "only algo.adv_estimator = \"gae\" has a critic: set that, or take it out")

@@ -24,7 +24,7 @@ var _ = Define(
 	Definition{ProcessBytes, "memory of the process that is in RAM when the line is written", everyLine},
 	Definition{TensorBytes, "bytes that live tensors hold", everyLine},
 	Definition{MemoryBytes + "/{weights,optimizer}", "of these, the weights (float32 and, where the computation is in another type, their shadow) and the optimiser's moments", everyLine},
-	Definition{MemoryBytes + "/{critic,critic_optimizer}", "of these, the critic's weights with their shadow and its head, and its optimiser's moments", whenCritic},
+	Definition{MemoryBytes + "/{critic,critic_optimizer}", "of these, the critic's weights with their shadow and its head (the head alone with critic.shared), and its optimiser's moments", whenCritic},
 	Definition{MemoryBytes + "/{reference,kv_cache}", "of these, the reference's weights and the KV cache", whenThere},
 	Definition{"sft/{step,epoch}", "the supervised step, and the passes over the trajectories that are done", whenSupervised},
 	Definition{"train/loss", "negative log-prob of a token in the loss, mean over the batch, before the step", whenSupervised},

@@ -1,0 +1,82 @@
+package algo
+
+// A critic on the policy's own decoder: one linear head beside the output
+// layer, and one forward pass for both,
+//
+//	loss = policy loss + vf_coef · mean ½ max((v - R)², (v̂ - R)²)
+//
+// with the mean over the tokens of the mini-batch. The head has an optimiser, a
+// learning rate and a gradient norm of its own. In the critic's warm-up the
+// decoder stands still and the head alone is trained.
+//
+// Source: Schulman et al. 2017 (arXiv:1707.06347), eq. 9, for networks that
+// share parameters; vf_coef is TRL's name and default. verl has none of this.
+//
+// Differs from eq. 9 in: the decoder's gradient is clipped without the head's,
+// so that vf_coef = 0 leaves the policy's update to the last bit what it is
+// without a critic.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/optim"
+)
+
+// NewSharedCritic puts a head of random weights on an actor's decoder. The
+// actor stays the caller's and must outlive the critic; its adapters, where it
+// has some, learn from the values too.
+func NewSharedCritic(ctx context.Context, a *Actor, o optim.AdamWOptions, seed uint64) (*Critic, error) {
+	fail := func(err error) error { return fmt.Errorf("put a critic on the actor: %w", err) }
+	if len(a.beside) > 0 {
+		return nil, fail(errors.New("it has one already"))
+	}
+	head, err := newValueHead(ctx, a.master.Thread(), a.master.Config.HiddenSize, seed)
+	if err != nil {
+		return nil, fail(err)
+	}
+	c := &Critic{Actor: a, head: head}
+	err = torch.Run(ctx, a.master.Thread(), func(*torch.Scope) error {
+		c.own = optim.NewAdamW(a.master.Thread(), head.params(), o)
+		return nil
+	})
+	if err != nil {
+		head.owner.Close()
+		return nil, fail(err)
+	}
+	a.beside = head.params()
+	return c, nil
+}
+
+// Shared reports whether the decoder is an actor's.
+func (c *Critic) Shared() bool { return c.own != nil }
+
+// ValueTerm adds the value loss of a shared critic to the policy's.
+type ValueTerm struct {
+	Critic       *Critic
+	Coef         float64 // of the value loss
+	Clip         float64 // of the value around what it was before the update
+	LR, GradClip float64 // of the head
+}
+
+// shares are the head's part of the optimiser's step.
+func (v *ValueTerm) shares() []optim.Share {
+	if v == nil {
+		return nil
+	}
+	return []optim.Share{{Of: v.Critic.own, LR: v.LR, MaxNorm: v.GradClip}}
+}
+
+// ValuesAndLogProbs computes the value and the old log-prob of every sampled
+// token in one pass, without gradients.
+func (c *Critic) ValuesAndLogProbs(ctx context.Context, rows []data.Row, micro MicroBatching, temperature float64) error {
+	return forward(ctx, c.compute, rows, micro, func(s *torch.Scope, p *packed) {
+		hidden := p.hidden(s, c.compute)
+		logp, _ := c.compute.TokenLogProbs(hidden, p.targets, temperature, false)
+		p.scatter(logp.ToFloat32s(), func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+		p.scatter(c.head.values(hidden).ToFloat32s(), func(r *data.Row) *[]float32 { return &r.Values })
+	})
+}

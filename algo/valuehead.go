@@ -1,0 +1,141 @@
+package algo
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/openmanus/openmanus/algo/loss"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/nn"
+	"github.com/openmanus/openmanus/torch/optim"
+	"github.com/openmanus/openmanus/torch/safetensors"
+)
+
+// headScale is the standard deviation of a new head's weights.
+const headScale = 0.02
+
+// valueHead is a linear layer of one output on a decoder's states, float32
+// whatever the decoder computes in.
+type valueHead struct {
+	nn.Linear
+	thread *torch.Thread
+	owner  *torch.Owner
+}
+
+// newValueHead makes a head of random weights for states of a width.
+func newValueHead(ctx context.Context, thread *torch.Thread, width int, seed uint64) (*valueHead, error) {
+	h := &valueHead{thread: thread, owner: torch.NewOwner(thread, "critic head")}
+	err := torch.Run(ctx, thread, func(s *torch.Scope) error {
+		h.Weight = s.RandN(seed, 1, width).MulScalar(headScale)
+		h.Bias = s.Zeros(torch.Float32, 1)
+		for _, w := range []torch.Tensor{h.Weight, h.Bias} {
+			h.owner.Own(w)
+			w.SetRequiresGrad(true)
+		}
+		return nil
+	})
+	if err != nil {
+		h.owner.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+func (h *valueHead) params() []optim.Param {
+	return []optim.Param{{Name: headWeight, Tensor: h.Weight}, {Name: headBias, Tensor: h.Bias}}
+}
+
+// values are those of states [M,D].
+func (h *valueHead) values(hidden torch.Tensor) torch.Tensor {
+	return h.Forward(hidden.To(torch.Float32)).Reshape(hidden.Size(0))
+}
+
+// loss is the sum of the value losses of a micro-batch's tokens, whose states
+// are hidden; what is said about them is added to st.
+func (h *valueHead) loss(s *torch.Scope, p *packed, hidden torch.Tensor, clip float64, st *CriticStats) torch.Tensor {
+	v := h.values(hidden)
+	old := p.gather(s, func(r *data.Row) []float32 { return r.Values })
+	l, held := loss.Value(v, old, p.gather(s, func(r *data.Row) []float32 { return r.Returns }), clip)
+	sum := l.Sum()
+	st.Loss += sum.Item()
+	st.ClipFrac += held
+	st.Mean += v.Detach().Sum().Item()
+	return sum
+}
+
+// bytes is what the weights take.
+func (h *valueHead) bytes() float64 {
+	n := 0.0
+	for _, p := range h.params() {
+		n += float64(p.Tensor.Numel() * p.Tensor.DType().Size())
+	}
+	return n
+}
+
+func (h *valueHead) specs() []safetensors.Spec {
+	var list []safetensors.Spec
+	for _, p := range h.params() {
+		info := safetensors.Info{DType: safetensors.F32}
+		for _, d := range p.Tensor.Shape() {
+			info.Shape = append(info.Shape, int64(d))
+		}
+		list = append(list, safetensors.Spec{Name: p.Name, Info: info})
+	}
+	return list
+}
+
+// save writes the head into a folder, which is made if it is not there.
+func (h *valueHead) save(ctx context.Context, dir string) error {
+	fail := func(err error) error { return fmt.Errorf("save the critic's head: %w", err) }
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fail(err)
+	}
+	w, err := safetensors.Create(filepath.Join(dir, headFile), h.specs(), safetensors.WriteOptions{Metadata: map[string]string{"format": "pt"}})
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = w.Close() }() // removes the temporary file after an error, else does nothing
+	for _, p := range h.params() {
+		err := torch.Run(ctx, h.thread, func(*torch.Scope) error { return w.Tensor(p.Name, p.Tensor.Detach().ToBytes()) })
+		if err != nil {
+			return fail(err)
+		}
+	}
+	if err := w.Commit(); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// load restores what save wrote.
+func (h *valueHead) load(ctx context.Context, dir string) error {
+	f, err := safetensors.Open(filepath.Join(dir, headFile))
+	if err != nil {
+		return fmt.Errorf("load the critic's head: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	params := h.params()
+	err = torch.Run(ctx, h.thread, func(s *torch.Scope) error {
+		for i, want := range h.specs() {
+			got, data, err := f.Tensor(want.Name)
+			if err != nil {
+				return err
+			}
+			if !got.Equal(want.Info) {
+				return fmt.Errorf("tensor %q is %s%v, want %s%v: it belongs to another model", want.Name, got.DType, got.Shape, want.Info.DType, want.Info.Shape)
+			}
+			s.NoGrad(func() {
+				t := params[i].Tensor
+				t.Copy_(s.Bytes(data, torch.Float32, t.Shape()...))
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("load the critic's head from %s: %w", f.Path(), err)
+	}
+	return nil
+}

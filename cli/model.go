@@ -74,7 +74,8 @@ type modelFacts struct {
 	Tied        bool           `json:"tie_word_embeddings"`
 	Template    bool           `json:"chat_template"`
 	LoRARank    int            `json:"lora_rank,omitempty"`
-	Base        string         `json:"base,omitempty"` // what the adapters are on
+	Base        string         `json:"base,omitempty"`   // what the adapters are on
+	Labels      int            `json:"labels,omitempty"` // of a sequence classifier
 }
 
 func modelInfo(_ context.Context, s *State, c *cli.Context) error {
@@ -93,6 +94,7 @@ func modelInfo(_ context.Context, s *State, c *cli.Context) error {
 		Tokens: d.Tokens, MaxPosition: d.Config.MaxPositionEmbeddings, Tied: d.Config.TieWordEmbeddings,
 		Template: d.ChatTemplate != "",
 	}
+	f.Labels = d.Config.Labels
 	if d.Adapters != nil {
 		f.LoRARank, f.Base = d.Adapters.Rank, d.Adapters.Base
 	}
@@ -111,6 +113,12 @@ func (f modelFacts) text() string {
 		line("adapters", fmt.Sprintf("of rank %d, on %s", f.LoRARank, f.Base))
 	}
 	line("family", f.ModelType)
+	switch {
+	case f.Labels == 1:
+		line("head", "a score; a reward model, for reward.model_path")
+	case f.Labels > 1:
+		line("head", fmt.Sprintf("%d labels; a classifier, which no command takes", f.Labels))
+	}
 	line("parameters", fmt.Sprintf("%d (%.1f MB on disk)", f.Parameters, float64(f.WeightBytes)/1e6))
 	for _, t := range sortedKeys(f.Tensors) {
 		line("tensors", fmt.Sprintf("%d %s", f.Tensors[t], t))

@@ -28,6 +28,9 @@ type Bundle struct {
 // Options say how a model is opened.
 type Options struct {
 	DType torch.DType // of the weights; the zero value is float32
+	// Classifier opens a reward model, a sequence classifier of one label, and
+	// nothing else; without it a language model is opened, and nothing else.
+	Classifier bool
 
 	adapted int // adapter folders that were opened on the way
 }
@@ -88,8 +91,14 @@ func openFolder(ctx context.Context, t *torch.Thread, dir string, o Options) (*B
 		return openGGUF(ctx, t, file, o)
 	}
 	b := &Bundle{}
-	var err error
 	// The small files first: their faults show before gigabytes are read.
+	c, err := readConfig(dir)
+	if err == nil {
+		err = c.checkKind(o.Classifier)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if b.Tokenizer, err = tokenizer.Load(dir); err != nil {
 		return nil, err
 	}
@@ -105,7 +114,7 @@ func openFolder(ctx context.Context, t *torch.Thread, dir string, o Options) (*B
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	if b.Model, err = loadFolder(ctx, t, dir, o.DType); err != nil {
+	if b.Model, err = loadFolder(ctx, t, dir, c, o.DType); err != nil {
 		return nil, err
 	}
 	if generation == nil {
@@ -141,6 +150,9 @@ func openGGUF(ctx context.Context, t *torch.Thread, path string, o Options) (*Bu
 	}
 	defer f.Close()
 	c, err := ggufConfig(f)
+	if err == nil {
+		err = c.checkKind(o.Classifier)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ type Config struct {
 	RopeTheta             float64
 	RopeScaling           RopeScaling
 	TieWordEmbeddings     bool
+	Labels                int // num_labels of a sequence classifier, which has a score head and no lm_head; 0: a language model
 	InitializerRange      float64
 
 	DType string // dtype (torch_dtype): the checkpoint's own, "" if it does not say
@@ -69,6 +70,9 @@ func (c *Config) Validate() error {
 	size("num_key_value_heads", c.NumKeyValueHeads, maxWidth)
 	size("head_dim", c.HeadDim, maxWidth)
 	size("max_position_embeddings", c.MaxPositionEmbeddings, maxLength)
+	if c.Labels < 0 || c.Labels > maxVocab {
+		errs = append(errs, fmt.Errorf("num_labels is %d, want at most %d", c.Labels, maxVocab))
+	}
 	if c.NumKeyValueHeads > 0 && c.NumAttentionHeads%c.NumKeyValueHeads != 0 {
 		errs = append(errs, fmt.Errorf("num_attention_heads %d is not a multiple of num_key_value_heads %d", c.NumAttentionHeads, c.NumKeyValueHeads))
 	}

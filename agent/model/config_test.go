@@ -46,6 +46,14 @@ func TestParseConfig(t *testing.T) {
 			ModelType: "qwen3", VocabSize: 1000, HiddenSize: 64, IntermediateSize: 96, NumHiddenLayers: 2, NumAttentionHeads: 4,
 			NumKeyValueHeads: 2, HeadDim: 128, MaxPositionEmbeddings: 128, RMSNormEps: 1e-6, RopeTheta: 10000, InitializerRange: 0.02,
 		}},
+		{"reward model", edit(goodQwen3, `"model_type":"qwen3"`, `"model_type":"qwen3","architectures":["Qwen3ForSequenceClassification"],"id2label":{"0":"LABEL_0"}`), Config{
+			ModelType: "qwen3", VocabSize: 1000, HiddenSize: 64, IntermediateSize: 96, NumHiddenLayers: 2, NumAttentionHeads: 4,
+			NumKeyValueHeads: 2, HeadDim: 128, MaxPositionEmbeddings: 128, RMSNormEps: 1e-6, RopeTheta: 10000, InitializerRange: 0.02, Labels: 1,
+		}},
+		{"classifier of two labels, which need no words", edit(goodQwen3, `"model_type":"qwen3"`, `"model_type":"qwen3","architectures":["Qwen3ForSequenceClassification"]`), Config{
+			ModelType: "qwen3", VocabSize: 1000, HiddenSize: 64, IntermediateSize: 96, NumHiddenLayers: 2, NumAttentionHeads: 4,
+			NumKeyValueHeads: 2, HeadDim: 128, MaxPositionEmbeddings: 128, RMSNormEps: 1e-6, RopeTheta: 10000, InitializerRange: 0.02, Labels: 2,
+		}},
 		{"llama3 scaling", edit(goodLlama, `"rope_scaling":null`, `"rope_scaling":{"rope_type":"llama3","type":"llama3","factor":32.0,
 			"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192}`), Config{
 			ModelType: "llama", VocabSize: 49152, HiddenSize: 576, IntermediateSize: 1536, NumHiddenLayers: 30, NumAttentionHeads: 9,
@@ -98,7 +106,8 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"not JSON", `{`, "unexpected end"},
 		{"no model_type", `{}`, "model_type is missing"},
 		{"unknown type", edit(goodLlama, `"model_type":"llama"`, `"model_type":"mamba"`), `"mamba" is not supported (llama, qwen2, qwen3 are)`},
-		{"classifier", edit(goodLlama, "LlamaForCausalLM", "LlamaForSequenceClassification"), "architectures"},
+		{"token classifier", edit(goodLlama, "LlamaForCausalLM", "LlamaForTokenClassification"), "only LlamaForCausalLM and LlamaForSequenceClassification are"},
+		{"absurd classifier", edit(goodLlama, `ForCausalLM"],`, `ForSequenceClassification"],"num_labels":99999999,`), "num_labels is 99999999"},
 		{"missing size", edit(goodLlama, `"hidden_size":576,`, ""), "hidden_size is missing"},
 		{"wrong kind", edit(goodLlama, `"hidden_size":576`, `"hidden_size":"576"`), "hidden_size: json"},
 		{"heads do not divide", edit(goodLlama, `"num_key_value_heads":3`, `"num_key_value_heads":2`), "not a multiple of num_key_value_heads 2"},

@@ -104,7 +104,7 @@ func (r *configReader) config() Config {
 		r.errs = append(r.errs, unknownModelType(c.ModelType))
 		return c
 	}
-	r.architectures(c.ModelType)
+	r.architectures(&c)
 	r.must("vocab_size", &c.VocabSize)
 	r.must("hidden_size", &c.HiddenSize)
 	r.must("intermediate_size", &c.IntermediateSize)
@@ -146,17 +146,32 @@ func (r *configReader) dtype(c *Config) {
 	}
 }
 
-// architectures accepts the causal language model of the type and nothing
-// else: a sequence classifier has the same model_type and other weights.
-func (r *configReader) architectures(modelType string) {
+// architectures accepts the causal language model of the type and its sequence
+// classifier, which has the same model_type and another head.
+func (r *configReader) architectures(c *Config) {
 	var names []string
-	if !r.get("architectures", &names) {
+	if !r.get("architectures", &names) || len(names) == 0 {
 		return
 	}
-	want := familyOf(modelType).architecture
-	if len(names) > 0 && !slices.Contains(names, want) {
-		r.errs = append(r.errs, fmt.Errorf("architectures is %q; for model_type %s only %s is supported", names, modelType, want))
+	switch f := familyOf(c.ModelType); {
+	case slices.Contains(names, f.architecture):
+	case slices.Contains(names, f.classifier()):
+		c.Labels = r.labels()
+	default:
+		r.errs = append(r.errs, fmt.Errorf("architectures is %q; for model_type %s only %s and %s are supported", names, c.ModelType, f.architecture, f.classifier()))
 	}
+}
+
+// labels is the number of outputs of a classifier: two where its file does not
+// say, as transformers has it.
+func (r *configReader) labels() int {
+	var names map[string]any
+	if r.get("id2label", &names) {
+		return len(names)
+	}
+	n := 2
+	r.get("num_labels", &n)
+	return n
 }
 
 func (r *configReader) fold(key string, o *configReader) {

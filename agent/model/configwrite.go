@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -20,8 +21,10 @@ type configFile struct {
 	HeadDim               int            `json:"head_dim"`
 	HiddenAct             string         `json:"hidden_act"`
 	HiddenSize            int            `json:"hidden_size"`
+	ID2Label              map[int]string `json:"id2label,omitempty"`
 	InitializerRange      float64        `json:"initializer_range"`
 	IntermediateSize      int            `json:"intermediate_size"`
+	Label2ID              map[string]int `json:"label2id,omitempty"`
 	MaxPositionEmbeddings int            `json:"max_position_embeddings"`
 	MLPBias               *bool          `json:"mlp_bias,omitempty"`
 	ModelType             string         `json:"model_type"`
@@ -54,6 +57,14 @@ func (c *Config) WriteJSON(w io.Writer, dtype string) error {
 		PadTokenID: c.PadTokenID, RMSNormEps: c.RMSNormEps, RopeParameters: c.ropeParameters(),
 		RopeScaling: c.ropeScaling(), RopeTheta: float(c.RopeTheta),
 		TieWordEmbeddings: c.TieWordEmbeddings, TorchDType: dtype, UseCache: true, VocabSize: c.VocabSize,
+	}
+	if c.Labels > 0 {
+		f.Architectures = []string{family.classifier()}
+		f.ID2Label, f.Label2ID = map[int]string{}, map[string]int{}
+		for i := range c.Labels {
+			name := fmt.Sprintf("LABEL_%d", i)
+			f.ID2Label[i], f.Label2ID[name] = name, i
+		}
 	}
 	if family.writesBias {
 		f.AttentionBias = new(bool)

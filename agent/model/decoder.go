@@ -17,6 +17,7 @@ type Model struct {
 	Layers      []Layer      // model.layers
 	Norm        nn.RMSNorm   // model.norm
 	LMHead      nn.Linear    // lm_head; of tied embeddings its weight is EmbedTokens.Weight
+	Score       nn.Linear    // score; of a sequence classifier, which has no lm_head
 
 	rope   nn.RoPE
 	thread *torch.Thread

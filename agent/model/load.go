@@ -150,16 +150,21 @@ func toInts(a []int64) []int {
 	return out
 }
 
-// loadFolder loads the model of a Hugging Face folder.
-func loadFolder(ctx context.Context, t *torch.Thread, dir string, dt torch.DType) (*Model, error) {
+// readConfig reads the configuration of a Hugging Face folder.
+func readConfig(dir string) (Config, error) {
 	text, err := readFile(dir, "config.json")
 	if err != nil {
-		return nil, err
+		return Config{}, err
 	}
 	c, err := ParseConfig(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
+		return c, fmt.Errorf("%s: %w", dir, err)
 	}
+	return c, nil
+}
+
+// loadFolder loads the weights of a Hugging Face folder.
+func loadFolder(ctx context.Context, t *torch.Thread, dir string, c Config, dt torch.DType) (*Model, error) {
 	f, err := safetensors.OpenFolder(dir)
 	if err != nil {
 		return nil, err

@@ -38,7 +38,11 @@ func TestLongContext(t *testing.T) {
 					}
 					at["rope_theta"] = at["rope_theta"].(float64) * (1 + off)
 				})
-				m, err := loadFolder(ctx, newThread(t), dir, torch.Float32)
+				c, err := readConfig(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m, err := loadFolder(ctx, newThread(t), dir, c, torch.Float32)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -44,7 +44,12 @@ func run(t testing.TB, th *torch.Thread, f func(s *torch.Scope)) {
 // openTiny loads one of the tiny models of make_goldens.py.
 func openTiny(t testing.TB, th *torch.Thread, name string, dt torch.DType) *Model {
 	t.Helper()
-	m, err := loadFolder(context.Background(), th, filepath.Join("testdata", name), dt)
+	dir := filepath.Join("testdata", name)
+	c, err := readConfig(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := loadFolder(context.Background(), th, dir, c, dt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,6 +62,7 @@ type golden struct {
 	Sequences []struct {
 		IDs      []int32   `json:"ids"`
 		LogProbs []float64 `json:"logprobs"`
+		Score    float64   `json:"score"` // of classifiers
 	} `json:"sequences"`
 }
 

@@ -303,6 +303,9 @@ const maxAdapted = 8
 // openAdapted opens the weights that a PEFT folder's adapters belong to and
 // puts the adapters on them. Adapters of the weights themselves are merged.
 func openAdapted(ctx context.Context, t *torch.Thread, dir string, o Options) (*Bundle, error) {
+	if o.Classifier {
+		return nil, fmt.Errorf("it is a folder of adapters: %w", ErrNoReward)
+	}
 	o.adapted++
 	lora, base, err := readAdapted(dir, o.adapted)
 	if err != nil {

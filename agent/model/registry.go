@@ -18,6 +18,11 @@ type family struct {
 	ggufPermuted bool   // GGUF files hold q and k with the rows of a head interleaved
 }
 
+// classifier is the class of the family's sequence classifiers.
+func (f family) classifier() string {
+	return strings.TrimSuffix(f.architecture, "ForCausalLM") + "ForSequenceClassification"
+}
+
 // families holds them by model_type; each is registered in the file that
 // describes it.
 var families = registry.New[family]("model_type")

@@ -32,6 +32,7 @@ func (w weight) isBias() bool { return strings.HasSuffix(w.name, ".bias") }
 const (
 	embedName = "model.embed_tokens.weight"
 	headName  = "lm_head.weight"
+	scoreName = "score.weight"
 )
 
 // weights lists every parameter once, in the order of the forward pass.
@@ -45,7 +46,10 @@ func (m *Model) weights() []weight {
 		}
 	}
 	list = append(list, weight{"model.norm.weight", &m.Norm.Weight, []int{c.HiddenSize}})
-	if !c.TieWordEmbeddings {
+	switch {
+	case c.Labels > 0:
+		list = append(list, weight{scoreName, &m.Score.Weight, []int{c.Labels, c.HiddenSize}})
+	case !c.TieWordEmbeddings:
 		list = append(list, weight{headName, &m.LMHead.Weight, []int{c.VocabSize, c.HiddenSize}})
 	}
 	return list

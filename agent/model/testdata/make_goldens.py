@@ -4,13 +4,15 @@
     python make_goldens.py            # the tiny models beside this file
     python make_goldens.py --smollm2 SmolLM2-135M-Instruct.Q4_1.gguf
     python make_goldens.py --long     # long.json, from the tiny models that are there
+    python make_goldens.py --scores   # the tiny reward models beside this file
 
 Needs transformers 5, torch 2.11, accelerate, safetensors and gguf from PyPI. Every tiny
 model gets a folder: config.json in one of the two layouts of transformers,
 model.safetensors, golden.json (token ids and their log-probs) and
 grads.safetensors (the gradient of the mean negative log-likelihood over all
 predicted tokens of all sequences, for every parameter). References are computed in float64; the checkpoints hold
-float32 or bfloat16 numbers that are exact in both.
+float32 or bfloat16 numbers that are exact in both. Reward models have no grads.safetensors, and in golden.json the
+score of every sequence.
 """
 import argparse
 import json
@@ -21,8 +23,8 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import (AutoConfig, AutoModelForCausalLM, AutoTokenizer, LlamaConfig, PreTrainedTokenizerFast,
-                          Qwen2Config, Qwen3Config)
+from transformers import (AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer, LlamaConfig,
+                          PreTrainedTokenizerFast, Qwen2Config, Qwen3Config)
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -240,6 +242,32 @@ def make_tiny():
             make_gguf(name, cfg, state, gguf.GGMLQuantizationType.Q8_0)
 
 
+SCORERS = {
+    "llama-score": (LlamaConfig, dict(vocab_size=64, tie_word_embeddings=False,
+                                      rope_parameters=dict(rope_type="default", rope_theta=10000.0)), torch.float32),
+    "qwen2-score": (Qwen2Config, dict(vocab_size=64, tie_word_embeddings=True,
+                                      rope_parameters=dict(rope_type="default", rope_theta=1e6)), torch.bfloat16),
+}
+
+
+def make_scores():
+    """Reward models as save_pretrained writes them, and what they say of sequences;
+    the last sequence ends in padding."""
+    for seed, (name, (cls, args, stored)) in enumerate(SCORERS.items(), start=100):
+        folder = HERE / name
+        cfg = cls(**{**COMMON, **args}, num_labels=1, pad_token_id=0)
+        model = AutoModelForSequenceClassification.from_config(cfg, dtype=torch.float32, attn_implementation="eager").eval()
+        randomise(model, stored, seed)
+        model.to(stored).save_pretrained(folder)
+        m = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).double().eval()
+        seqs = sequences(cfg.vocab_size, seed)
+        seqs.append(seqs[0] + [0, 0])
+        with torch.no_grad():
+            scores = [float(m(torch.tensor([ids])).logits[0, 0]) for ids in seqs]
+        doc = {"sequences": [{"ids": ids, "score": round(x, 9)} for ids, x in zip(seqs, scores)]}
+        (folder / "golden.json").write_text(json.dumps(doc) + "\n")
+
+
 SMOLLM2_TEXT = ("The agent stands in a maze and looks at the walls. It says: I should move up, then left, "
                 "because the goal is behind the corner.\n\nThought: there is a wall to my left.\nAction: move up\n")
 
@@ -298,7 +326,8 @@ if __name__ == "__main__":
     p = argparse.ArgumentParser()
     p.add_argument("--smollm2", help="GGUF of SmolLM2-135M-Instruct; makes smollm2.json only")
     p.add_argument("--long", action="store_true", help="makes long.json only")
+    p.add_argument("--scores", action="store_true", help="makes the reward models only")
     a = p.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(2)
-    make_smollm2(a.smollm2) if a.smollm2 else make_long() if a.long else make_tiny()
+    make_smollm2(a.smollm2) if a.smollm2 else make_long() if a.long else make_scores() if a.scores else make_tiny()

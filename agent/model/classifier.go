@@ -1,0 +1,95 @@
+package model
+
+// Sequence classifiers, as transformers' *ForSequenceClassification: a linear
+// layer, score, on the state of one token, without a bias,
+//
+//	scores = score.weight · h_t
+//
+// where t is the last token that is not pad_token_id. With one label it is a
+// reward model.
+//
+// Differs from transformers in: the layer computes in float32 whatever the
+// decoder computes in.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/openmanus/openmanus/torch"
+)
+
+// ErrNoReward says that a folder is no reward model.
+var ErrNoReward = errors.New("a reward model is a sequence classifier of one label: *ForSequenceClassification in architectures, score.weight among the weights")
+
+// checkKind refuses a language model where a reward model is wanted, and a
+// classifier where a language model is.
+func (c *Config) checkKind(classifier bool) error {
+	switch {
+	case classifier && c.Labels == 0:
+		return fmt.Errorf("it is a language model, without a score head: %w", ErrNoReward)
+	case classifier && c.Labels > 1:
+		return fmt.Errorf("its head has %d labels (num_labels, id2label): %w", c.Labels, ErrNoReward)
+	case !classifier && c.Labels > 0:
+		return errors.New("it is a sequence classifier, which scores texts and cannot write any; give a language model")
+	}
+	return nil
+}
+
+// CheckReward reports whether Open with Options.Classifier would take it for a
+// reward model, and why not.
+func (d *Description) CheckReward() error {
+	if d.Adapters != nil {
+		return fmt.Errorf("it is a folder of adapters: %w", ErrNoReward)
+	}
+	return d.Config.checkKind(true)
+}
+
+// Scores returns the score of every sequence, from one packed forward pass
+// without gradients. The model is a classifier of one label.
+func (m *Model) Scores(ctx context.Context, seqs ...[]int32) ([]float32, error) {
+	if m.Config.Labels != 1 {
+		return nil, fmt.Errorf("score: %w", m.Config.checkKind(true))
+	}
+	if len(seqs) == 0 {
+		return nil, nil
+	}
+	for i, seq := range seqs {
+		if len(seq) == 0 {
+			return nil, fmt.Errorf("score: sequence %d is empty", i)
+		}
+		if err := m.Config.CheckIDs(seq); err != nil {
+			return nil, fmt.Errorf("score: sequence %d: %w", i, err)
+		}
+	}
+	ids, positions, offsets := Pack(seqs...)
+	last := make([]int64, len(seqs))
+	for i, seq := range seqs {
+		last[i] = int64(offsets[i] + m.Config.lastWritten(seq))
+	}
+	var scores []float32
+	err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
+		s.NoGrad(func() {
+			hidden := m.Forward(s, ids, positions, offsets).IndexSelect(0, s.Int64s(last, len(last)))
+			scores = hidden.To(torch.Float32).Linear(m.Score.Weight.To(torch.Float32), torch.Tensor{}).ToFloat32s()
+		})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("score: %w", err)
+	}
+	return scores, nil
+}
+
+// lastWritten is where the last token stands that is no padding; the first one
+// where there is nothing else.
+func (c *Config) lastWritten(ids []int32) int {
+	last := len(ids) - 1
+	if c.PadTokenID == nil {
+		return last
+	}
+	for last > 0 && ids[last] == *c.PadTokenID {
+		last--
+	}
+	return last
+}

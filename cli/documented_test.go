@@ -306,13 +306,22 @@ var documented = map[string]struct {
 	"score": {
 		func(t *testing.T, r *docRun, _ string) {
 			r.need("--score-fn", "gsm8k")
+			if path := r.value("--reward-model"); path != "" {
+				link(t, tinyRewardModel(t, 1), r.dir, path)
+			}
 			writeFile(t, r.dir, r.leading("replies.jsonl")[0],
-				`{"data_source":"openai/gsm8k","reward_model":{"ground_truth":"4"},"responses":["#### 4","#### 5"],"responses_tokens":[3,3]}`+"\n")
+				`{"data_source":"openai/gsm8k","prompt":"What is 2 + 2?","reward_model":{"ground_truth":"4"},"responses":["#### 4","#### 5"],"responses_tokens":[3,3]}`+"\n")
 			if config := r.value("--config"); config != "" {
 				writeFile(t, r.dir, config, tinyRun)
 			}
 		},
-		func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, "mean@2", "0.5", "pass@2") },
+		func(t *testing.T, r *docRun) {
+			want := []string{"mean@2", "0.5", "pass@2"}
+			if r.given("--reward-model") {
+				want = []string{"mean@2", "best@2", "reward/model/mean", "reward/model/tokens"}
+			}
+			mustContain(t, "stdout", r.stdout, want...)
+		},
 	},
 	"model info": {
 		func(t *testing.T, r *docRun, tiny string) {

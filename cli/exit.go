@@ -8,6 +8,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/openai"
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
@@ -107,6 +108,7 @@ func codeOf(ctx context.Context, err error) ExitCode {
 	var failed *rollout.FailedError
 	var native *torch.Error
 	var fault *openai.Error
+	var chat *algo.ChatError
 	switch {
 	case err == nil:
 		return ExitOK
@@ -117,6 +119,8 @@ func codeOf(ctx context.Context, err error) ExitCode {
 		return ee.code
 	case errors.As(err, &faults), errors.Is(err, reward.ErrNoGroundTruth):
 		return ExitInput
+	case errors.As(err, &chat):
+		return ExitModel
 	case errors.As(err, &envErr), errors.As(err, &scoreErr), errors.As(err, &down), errors.As(err, &fault), errors.As(err, &failed) && failed.Outcome == data.EnvError:
 		return ExitEnv
 	case failed != nil, errors.As(err, &native):

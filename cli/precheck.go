@@ -18,13 +18,22 @@ func (t *training) checkModels() error {
 	}
 	for _, p := range []struct{ key, path string }{
 		{"model.path", cfg.Model.Path}, {"model.tokenizer_path", cfg.Model.TokenizerPath}, {"ref.path", cfg.Ref.Path},
-		{"critic.path", cfg.Critic.Path},
+		{"critic.path", cfg.Critic.Path}, {"reward.model_path", cfg.Reward.ModelPath},
 	} {
 		if p.path == "" {
 			continue
 		}
 		if err := t.s.modelIsThere(p.key, p.path); err != nil {
 			return err
+		}
+	}
+	if cfg.Reward.ModelPath != "" && t.mode == reinforced {
+		d, err := model.Describe(t.s.Path(cfg.Reward.ModelPath))
+		if err == nil {
+			err = d.CheckReward()
+		}
+		if err != nil {
+			return errWith(ExitModel, "", fmt.Errorf("reward.model_path: %w", err))
 		}
 	}
 	if cfg.Ref.Path == "" || cfg.Model.Path == "" || t.mode == supervised {

@@ -20,6 +20,10 @@ func TestCheckModels(t *testing.T) {
 		{"no tokenizer", func(c *configs.Config) { c.Model.TokenizerPath = "nowhere" }, "model.tokenizer_path: "},
 		{"no reference", func(c *configs.Config) { c.Ref.Path = "nowhere" }, "ref.path: "},
 		{"no critic", func(c *configs.Config) { c.Critic.Path = "nowhere" }, "critic.path: "},
+		{"no reward model", func(c *configs.Config) { c.Reward.ModelPath = "nowhere" }, "reward.model_path: "},
+		{"a language model for a reward model", func(c *configs.Config) { c.Reward.ModelPath = tiny }, "without a score head"},
+		{"a reward model", func(c *configs.Config) { c.Reward.ModelPath = tinyRewardModel(t, 1) }, ""},
+		{"a reward model with two labels", func(c *configs.Config) { c.Reward.ModelPath = tinyRewardModel(t, 2) }, "2 labels"},
 		{"the same model as reference", func(c *configs.Config) { c.Ref.Path = tiny }, ""},
 		{"a reference with another vocabulary", func(c *configs.Config) { c.Ref.Path = tinyModel(t) }, "in its vocabulary"},
 		{"a reference that is too short", func(c *configs.Config) {

@@ -40,6 +40,8 @@ type scoreOptions struct {
 	SourceKey   string
 	Threshold   float64
 	Force, JSON bool
+	Device      string // of a reward model
+	Dtype       string
 	reward      configs.Reward // from the flags, or from Config
 }
 
@@ -51,6 +53,8 @@ func scoreFlags() []cli.Flag {
 		&cli.IntFlag{Name: "min-answer-tags", Value: -1, Usage: "<answer> tags that a reply needs; -1: the function's own number"},
 		&cli.Float64Flag{Name: "timeout", Value: 60, Usage: "seconds that an http:// or exec: function may take for one batch"},
 		&cli.IntFlag{Name: "batch-size", Value: 256, Usage: "replies in one request to such a function"},
+		&cli.StringFlag{Name: "reward-model", Usage: "folder of the reward model that --score-fn model asks"},
+		deviceFlag(),
 		&cli.StringFlag{Name: "prompt-key", Value: "prompt", Usage: promptKeyUsage},
 		&cli.StringFlag{Name: "response-key", Value: "responses", Usage: responseKeyUsage + ": text, or a list of texts"},
 		&cli.StringFlag{Name: "ground-truth-key", Value: "reward_model.ground_truth", Usage: "column of the ground truth"},
@@ -66,7 +70,7 @@ func parseScore(s *State, c *cli.Context) (scoreOptions, error) {
 	o := scoreOptions{
 		In: c.Args().Get(0), Out: c.Args().Get(1), Config: c.String("config"),
 		PromptKey: c.String("prompt-key"), ResponseKey: c.String("response-key"), TruthKey: c.String("ground-truth-key"), SourceKey: c.String("data-source-key"),
-		Threshold: c.Float64("threshold"), Force: c.Bool("force"), JSON: c.Bool("json"),
+		Threshold: c.Float64("threshold"), Force: c.Bool("force"), JSON: c.Bool("json"), Device: c.String("device"), Dtype: "float32",
 	}
 	f := flagFaults{}
 	if o.In == "" {
@@ -75,6 +79,7 @@ func parseScore(s *State, c *cli.Context) (scoreOptions, error) {
 	f.need("response-key", o.ResponseKey, "the name of a column")
 	f.atLeast("min-answer-tags", c.Int("min-answer-tags"), -1)
 	f.atLeast("batch-size", c.Int("batch-size"), 1)
+	f.device(o.Device)
 	if t := c.Float64("timeout"); !(t > 0 && t <= 86400) {
 		f.add("timeout", "%v is not allowed; allowed: above 0, at most 86400 seconds", t)
 	}
@@ -83,7 +88,7 @@ func parseScore(s *State, c *cli.Context) (scoreOptions, error) {
 	case o.Config != "" && fn != "":
 		f.add("score-fn", "--config is given as well: take out one of the two")
 	case o.Config != "":
-		for _, flag := range []string{"format-score", "min-answer-tags", "timeout", "batch-size"} {
+		for _, flag := range []string{"format-score", "min-answer-tags", "timeout", "batch-size", "reward-model", "device"} {
 			if c.IsSet(flag) {
 				f.add(flag, "--config says it: take it out")
 			}
@@ -91,6 +96,9 @@ func parseScore(s *State, c *cli.Context) (scoreOptions, error) {
 	case f.need("score-fn", fn, "the name of a score function, or --config with a [reward] section"):
 		if msg := configs.ScoreFn(fn); msg != "" {
 			f.add("score-fn", "%s", msg)
+		}
+		if path := c.String("reward-model"); (path != "") != (fn == configs.ModelScoreFn) {
+			f.add("reward-model", "it goes with --score-fn %s: give both or neither", configs.ModelScoreFn)
 		}
 	}
 	if err := f.err(); err != nil {
@@ -100,6 +108,7 @@ func parseScore(s *State, c *cli.Context) (scoreOptions, error) {
 		o.reward = configs.Reward{
 			ScoreFn: fn, FormatScore: c.Float64("format-score"), MinAnswerTags: c.Int("min-answer-tags"),
 			ScoreTimeoutS: c.Float64("timeout"), ScoreBatchSize: c.Int("batch-size"),
+			ModelPath: c.String("reward-model"), ModelMicroBatchSize: configs.Defaults().Reward.ModelMicroBatchSize,
 		}
 		return o, nil
 	}
@@ -111,7 +120,7 @@ func parseScore(s *State, c *cli.Context) (scoreOptions, error) {
 	if err != nil {
 		return o, err
 	}
-	o.reward = cfg.Reward
+	o.reward, o.Device, o.Dtype = cfg.Reward, cfg.Model.Device, cfg.Model.ComputeDtype
 	if o.reward.ScoreFn == "" && len(o.reward.Components) == 0 {
 		return o, errWith(ExitInput, "set reward.score_fn or reward.components there, or give --score-fn", fmt.Errorf("%s names no score function", o.Config))
 	}
@@ -167,7 +176,20 @@ func runScore(ctx context.Context, s *State, c *cli.Context) (err error) {
 			return errWith(ExitInput, "", fmt.Errorf("%s: row %d: %w", o.In, i, err))
 		}
 	}
-	composer, err := s.openComposer(o.reward)
+	var open closers
+	defer func() { err = errors.Join(err, open.close()) }()
+	composer, err := s.openComposer(o.reward, func() (reward.Scorer, error) {
+		dt, err := dtypeOf(o.Dtype)
+		if err != nil {
+			return nil, err
+		}
+		thread, err := s.openThread(o.Device)
+		if err != nil {
+			return nil, err
+		}
+		open.addFunc(thread.Close)
+		return s.openRewardModel(ctx, thread, dt, o.reward)
+	})
 	if err != nil {
 		return err
 	}
@@ -219,12 +241,19 @@ func (o scoreOptions) samples(row map[string]any, i int) ([]reward.Sample, error
 		return nil, fmt.Errorf("its %s is empty", o.ResponseKey)
 	}
 	id := "row_" + strconv.Itoa(i)
+	var prompt []data.Message
+	if messages, err := promptOf(row, o.PromptKey); err == nil { // a file to be scored need not have one
+		prompt = messages
+	}
 	lengths, _ := data.At(row, tokensKey(o.ResponseKey)).([]any)
 	out := make([]reward.Sample, len(texts))
 	for k, text := range texts {
 		out[k] = reward.Sample{
 			ID: fmt.Sprintf("%s_%d", id, k), Source: data.TextAt(row, o.SourceKey), Prompt: promptText(row, o.PromptKey), Response: text,
 			GroundTruth: data.TextAt(row, o.TruthKey), Tokens: -1,
+		}
+		if len(prompt) > 0 {
+			out[k].Messages = append(slices.Clip(prompt), data.Message{Role: "assistant", Content: text})
 		}
 		if k < len(lengths) {
 			if n, err := strconv.Atoi(fmt.Sprint(lengths[k])); err == nil {

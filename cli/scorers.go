@@ -1,19 +1,24 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/reward"
 	"github.com/openmanus/openmanus/reward/external"
+	"github.com/openmanus/openmanus/torch"
 )
 
 // openComposer opens the score functions of a [reward] section; nil where the
-// environment's signal is the score. The caller closes it.
-func (s *State) openComposer(r configs.Reward) (*reward.Composer, error) {
+// environment's signal is the score. The caller closes it. rewardModel opens
+// that of the section, where one of them asks for it.
+func (s *State) openComposer(r configs.Reward, rewardModel func() (reward.Scorer, error)) (*reward.Composer, error) {
 	list := r.Components
 	if r.ScoreFn != "" {
 		one := configs.DefaultComponent(r.ScoreFn)
@@ -28,9 +33,13 @@ func (s *State) openComposer(r configs.Reward) (*reward.Composer, error) {
 	}
 	c := &reward.Composer{}
 	for _, p := range list {
-		scorer, err := s.openScorer(p, r)
+		open, code := func() (reward.Scorer, error) { return s.openScorer(p, r) }, ExitInput
+		if p.Fn == configs.ModelScoreFn {
+			open, code = rewardModel, ExitModel
+		}
+		scorer, err := open()
 		if err != nil {
-			return nil, errWith(ExitInput, "", errors.Join(fmt.Errorf("reward component %s: %w", p.Name, err), c.Close()))
+			return nil, errWith(code, "", errors.Join(fmt.Errorf("reward component %s: %w", p.Name, err), c.Close()))
 		}
 		c.Components = append(c.Components, reward.Component{Name: p.Name, Weight: p.Weight, Scorer: scorer})
 	}
@@ -44,6 +53,20 @@ func (s *State) openScorer(p configs.Component, r configs.Reward) (reward.Scorer
 		})
 	}
 	return reward.Open(p.Fn, scoreParams(p))
+}
+
+// openRewardModel opens the reward model of a [reward] section.
+func (s *State) openRewardModel(ctx context.Context, thread *torch.Thread, dt torch.DType, r configs.Reward) (reward.Scorer, error) {
+	b, err := model.Open(ctx, thread, s.Path(r.ModelPath), model.Options{DType: dt, Classifier: true})
+	if err != nil {
+		return nil, fmt.Errorf("reward.model_path: %w", err)
+	}
+	m, err := algo.NewRewardModel(ctx, b, algo.RewardModelOptions{Rows: r.ModelMicroBatchSize, MaxTokens: r.ModelMaxTokens, Offload: r.ModelOffloadParams})
+	if err != nil {
+		b.Close()
+		return nil, fmt.Errorf("reward.model_path: %w", err)
+	}
+	return m, nil
 }
 
 // scoreParams maps the parameters of a component.

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -36,8 +37,9 @@ func TestConfiguredScoreFunctionsAreThere(t *testing.T) {
 			t.Errorf("%s reads other keys than it may be given: %s", name, d)
 		}
 	}
-	if n := len(reward.Functions.Names()); len(fns) != n {
-		t.Errorf("%d functions can be configured, there are %d", len(fns), n)
+	// One more than there are: the reward model's.
+	if _, ok := fns[configs.ModelScoreFn]; !ok || len(fns) != len(reward.Functions.Names())+1 {
+		t.Errorf("%v can be configured, there are %v and %s", slices.Sorted(maps.Keys(fns)), reward.Functions.Names(), configs.ModelScoreFn)
 	}
 	if d := cmp.Diff(reward.DefaultParams(), scoreParams(configs.DefaultComponent("x"))); d != "" {
 		t.Errorf("the defaults of configuration and functions differ: %s", d)

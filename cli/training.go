@@ -69,7 +69,7 @@ func (s *State) openTraining(ctx context.Context, cfg configs.Config, run *opene
 			return t, err
 		}
 		t.train = [][]data.Task{t.dump.tasks}
-		if err := t.openScorer(); err != nil {
+		if err := t.openScorer(ctx); err != nil {
 			return t, err
 		}
 		return t, t.openModel(ctx)
@@ -79,7 +79,7 @@ func (s *State) openTraining(ctx context.Context, cfg configs.Config, run *opene
 			return t, err
 		}
 	}
-	if err := t.openScorer(); err != nil {
+	if err := t.openScorer(ctx); err != nil {
 		return t, err
 	}
 	t.s.warnOfLeak("trained on", slices.Concat(t.train...), slices.Concat(t.val...))
@@ -129,7 +129,7 @@ func (t *training) openEnv(ctx context.Context, e configs.Env) error {
 }
 
 // openScorer opens the score functions, where episodes are to be scored.
-func (t *training) openScorer() error {
+func (t *training) openScorer(ctx context.Context) error {
 	if t.mode != reinforced {
 		return nil
 	}
@@ -137,7 +137,8 @@ func (t *training) openScorer() error {
 		return err
 	}
 	var err error
-	if t.scorer, err = t.s.openComposer(t.cfg.Reward); err != nil || t.scorer == nil {
+	rewardModel := func() (reward.Scorer, error) { return t.s.openRewardModel(ctx, t.thread, t.compute, t.cfg.Reward) }
+	if t.scorer, err = t.s.openComposer(t.cfg.Reward, rewardModel); err != nil || t.scorer == nil {
 		return err
 	}
 	t.open.add(t.scorer.Close)

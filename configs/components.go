@@ -12,10 +12,13 @@ import (
 // of keys they have no NAME, in paths they have it.
 const components = "reward.components."
 
+// ModelScoreFn is the score function that is a reward model's output.
+const ModelScoreFn = "model"
+
 // scoreFns are the score functions of this program and the parameters that
 // each reads.
 var scoreFns = map[string][]string{
-	"goal": nil, "math": nil,
+	"goal": nil, "math": nil, ModelScoreFn: nil,
 	"data_source": {"format_score", "min_answer_tags", "gsm8k_method"},
 	"qa_em":       {"format_score", "min_answer_tags"}, "subem": {"format_score", "min_answer_tags"},
 	"f1": {"min_answer_tags"}, "bleu": {"min_answer_tags"}, "bleu_addone": {"min_answer_tags"},
@@ -124,6 +127,33 @@ func (c *Config) checkReward(fs *Faults) {
 	}
 	for i := range r.Components {
 		c.checkComponent(fs, &r.Components[i])
+	}
+	c.checkRewardModel(fs)
+}
+
+// checkRewardModel pairs the reward model with the one score function that asks
+// for it.
+func (c *Config) checkRewardModel(fs *Faults) {
+	r := c.Reward
+	uses := 0
+	if r.ScoreFn == ModelScoreFn {
+		uses++
+	}
+	for _, p := range r.Components {
+		if p.Fn == ModelScoreFn || p.Fn == "" && p.Name == ModelScoreFn {
+			uses++
+		}
+	}
+	switch {
+	case uses == 0 && r.ModelPath != "":
+		fs.add("reward.model_path", "no score function asks for it: set reward.score_fn = \"model\", add [reward.components.model], or take it out")
+	case uses > 0 && r.ModelPath == "":
+		fs.add("reward.model_path", "the score function model is a reward model: give the folder it is in")
+	case uses > 1:
+		fs.add("reward.components", "there is one reward model: name it in one component")
+	}
+	if r.ModelOffloadParams && r.ModelPath == "" {
+		fs.add("reward.model_offload_params", "there is no reward.model_path: take it out")
 	}
 }
 

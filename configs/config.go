@@ -192,6 +192,11 @@ type Reward struct {
 	ScoreTimeoutS  float64 `toml:"score_timeout_s"`
 	ScoreBatchSize int     `toml:"score_batch_size"`
 
+	ModelPath           string `toml:"model_path"`
+	ModelMicroBatchSize int    `toml:"model_micro_batch_size"`
+	ModelMaxTokens      int    `toml:"model_max_tokens"`
+	ModelOffloadParams  bool   `toml:"model_offload_params"`
+
 	Components []Component `toml:"components"`
 }
 

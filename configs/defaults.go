@@ -57,7 +57,7 @@ func Defaults() Config {
 			API:              RolloutAPI{KeyEnv: "OPENAI_API_KEY", TimeoutS: 120, Retries: 5},
 		},
 		Reward: Reward{
-			Signal: "last", Allocation: "last_token", Gamma: 1, MinAnswerTags: -1, ScoreTimeoutS: 60, ScoreBatchSize: 256,
+			Signal: "last", Allocation: "last_token", Gamma: 1, MinAnswerTags: -1, ScoreTimeoutS: 60, ScoreBatchSize: 256, ModelMicroBatchSize: 8,
 		},
 		Algo: Algo{
 			Name:            "policy_gradient",

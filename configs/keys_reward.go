@@ -2,7 +2,7 @@ package configs
 
 // The keys of what an episode is worth.
 
-var rewardKeys = concat([]entry{
+var rewardKeys = []entry{
 	ready("reward.signal", "which of an episode's rewards counts: the last step's, the sum or the largest of all, or the environment's own score (babyai, sciworld)", oneOf([]string{"last", "sum", "max", "env_score"})),
 	ready("reward.allocation", "which tokens are paid", oneOf([]string{"last_token", "uniform_positive", "discounted", "per_turn"})),
 	ready("reward.gamma", "discount per token of allocation discounted", aboveTo(0, 1)),
@@ -13,8 +13,11 @@ var rewardKeys = concat([]entry{
 	ready("reward.min_answer_tags", "<answer> tags that score_fn wants in a reply; -1: the function's own number", orOff),
 	ready("reward.score_timeout_s", "seconds that an http:// or exec: function may take for one batch", aboveTo(0, 86400)),
 	ready("reward.score_batch_size", "episodes in one request to an http:// or exec: function", between(1, 65536)),
-},
-	later("reward", "model_path model_micro_batch_size model_max_tokens"))
+	ready("reward.model_path", "reward model of the score function model: a folder of a *ForSequenceClassification with one label", anything),
+	ready("reward.model_micro_batch_size", "episodes per pass of the reward model; changes memory and speed, not the result", atLeast(1)),
+	ready("reward.model_max_tokens", "tokens of an episode that the reward model reads, from its beginning; 0: as many as it has positions", atLeast(0)),
+	ready("reward.model_offload_params", "keep the reward model in host memory but while it scores", anything),
+}
 
 var componentKeys = []entry{
 	ready(components+"fn", "score function; empty: the one that has the component's name", scoreFn),

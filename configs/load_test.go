@@ -185,6 +185,12 @@ func TestLoadFaults(t *testing.T) {
 		{"shared critic with weights", "[algo]\nadv_estimator='gae'\n[critic]\nshared=true\npath='c'\n", nil, "run.toml:5: critic.path: a shared critic has no weights of its own"},
 		{"shared critic of grpo", "[critic]\nshared=true\n", nil, "run.toml:2: critic.shared: only algo.adv_estimator = \"gae\" has a critic"},
 		{"value loss without weight", "[critic]\nshared=true\nvf_coef=0\n", nil, "run.toml:3: critic.vf_coef: 0 is not allowed"},
+		{"reward model for nothing", "[reward]\nmodel_path='r'\n", nil, "run.toml:2: reward.model_path: no score function asks for it"},
+		{"no reward model", "[reward]\nscore_fn='model'\n", nil, "run.toml:1: reward.model_path: the score function model is a reward model"},
+		{"no reward model for a component", "[reward.components.taste]\nfn='model'\n", nil, "run.toml:1: reward.model_path: the score function model is a reward model"},
+		{"reward model twice", "[reward]\nmodel_path='r'\n[reward.components.model]\n[reward.components.taste]\nfn='model'\n", nil, "run.toml:3: reward.components: there is one reward model"},
+		{"no reward model to offload", "[reward]\nmodel_offload_params=true\n", nil, "run.toml:2: reward.model_offload_params: there is no reward.model_path"},
+		{"reward model from the host", "[model]\ndevice='cpu'\n[reward]\nscore_fn='model'\nmodel_path='r'\nmodel_offload_params=true\n", nil, "run.toml:6: reward.model_offload_params: the host's memory is where"},
 		{"negative seed", "[trainer]\nseed=-1\n", nil, "run.toml:2: trainer.seed: -1 is not allowed; allowed: at least 0"},
 		{"huge", "[actor]\nmini_batch_size=99999999999\n", nil, "run.toml:2: actor.mini_batch_size: 99999999999 is too large"},
 	}

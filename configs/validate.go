@@ -115,6 +115,9 @@ func (c *Config) checkOffload(fs *Faults) {
 	if c.Model.Device == "cpu" && c.Actor.OffloadOptimizer {
 		fs.add("actor.offload_optimizer", there)
 	}
+	if c.Model.Device == "cpu" && c.Reward.ModelOffloadParams {
+		fs.add("reward.model_offload_params", there)
+	}
 	if !c.Ref.OffloadParams {
 		return
 	}

@@ -15,18 +15,19 @@ type Sample struct {
 	ID          string
 	Source      string // data_source of the row, or the environment
 	Prompt      string
-	Response    string      // the reply; of an episode, its replies joined by line ends
-	GroundTruth string      // text, or JSON where it has parts; see Targets
-	EnvReward   float64     // what the signal made of the environment's rewards
-	Tokens      int         // sampled tokens, -1 if nobody counted them
-	Turns       []data.Turn // of an episode, nil for a single reply
+	Response    string         // the reply; of an episode, its replies joined by line ends
+	GroundTruth string         // text, or JSON where it has parts; see Targets
+	EnvReward   float64        // what the signal made of the environment's rewards
+	Tokens      int            // sampled tokens, -1 if nobody counted them
+	Turns       []data.Turn    // of an episode, nil for a single reply
+	Messages    []data.Message // what was said by both sides, in order; nil where the prompt is not known
 }
 
 // SampleOf is an episode as score functions see it.
 func SampleOf(e *data.Episode, signal Signal) Sample {
 	s := Sample{
 		ID: e.Task.ID, Source: e.Task.Env, GroundTruth: e.Task.GroundTruth,
-		EnvReward: signal(e.Turns), Tokens: e.SampledTokens(), Turns: e.Turns,
+		EnvReward: signal(e.Turns), Tokens: e.SampledTokens(), Turns: e.Turns, Messages: e.Messages,
 	}
 	var prompt, replies []string
 	for _, m := range e.Messages {

@@ -229,7 +229,7 @@ func TestSampleOf(t *testing.T) {
 		Messages: []data.Message{{Role: "system", Content: "s"}, {Role: "user", Content: "u"}, {Role: "assistant", Content: "a"}, {Role: "user", Content: "o"}},
 		Turns:    []data.Turn{{Text: "a", Reward: 1}, {Text: "b", Reward: 2}},
 	}
-	want := Sample{ID: "maze_3", Source: "maze", GroundTruth: "g", Prompt: "s\nu", Response: "a\nb", EnvReward: 3, Tokens: 2, Turns: e.Turns}
+	want := Sample{ID: "maze_3", Source: "maze", GroundTruth: "g", Prompt: "s\nu", Response: "a\nb", EnvReward: 3, Tokens: 2, Turns: e.Turns, Messages: e.Messages}
 	if d := cmp.Diff(want, SampleOf(e, Sum)); d != "" {
 		t.Error(d)
 	}

@@ -280,9 +280,9 @@ var ppoKeys = []row{
 	mapped(omrl, "critic.cliprange_value", "critic.clip_range_value", none),
 
 	// ---- reward model (spec 1.3)
-	refused(omrl, "reward_model.enable", "reward models are not there yet: a server of your own can judge, as reward.score_fn = \"http://…\"", false),
+	refused(omrl, "reward_model.enable", "name the reward model's folder yourself: reward.model_path, with reward.score_fn = \"model\"", false),
 	dropped(omrl, "reward_model.{strategy,model.*,micro_batch_size,micro_batch_size_per_gpu,max_length,use_dynamic_bsz,forward_max_token_len_per_gpu,reward_manager,launch_reward_fn_async}",
-		"reward models are not there yet"),
+		"a reward model is named by reward.model_path"),
 	refused(verl, "custom_reward_function.{path,name}", "a program of yours can judge: reward.score_fn = \"exec:python3 my_reward.py\"", nil),
 
 	// ---- algorithm (spec 1.3, 1.5, 1.6)

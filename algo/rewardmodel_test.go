@@ -1,0 +1,115 @@
+package algo
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/tokenizer"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/reward"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// tinyReward is a reward model with random weights, the same every time.
+func tinyReward(t *testing.T, template string) *model.Bundle {
+	t.Helper()
+	th, err := torch.NewThread(torch.Device{})
+	must(t, err)
+	t.Cleanup(th.Close)
+	c := tinyConfig()
+	c.Labels = 1
+	m, err := model.New(t.Context(), th, c, 21, torch.Float32)
+	must(t, err)
+	t.Cleanup(m.Close)
+	tok, err := tokenizer.TrainBPE(nil, tinyVocab, []string{"<|im_start|>", "<|im_end|>"})
+	must(t, err)
+	return &model.Bundle{
+		Model: m, Tokenizer: tok, Path: "my-reward-model",
+		TokenizerConfig: tokenizer.Config{EOS: "<|im_end|>", Pad: "<|im_end|>", ChatTemplate: template},
+	}
+}
+
+func told(texts ...string) []data.Message {
+	var list []data.Message
+	for i, text := range texts {
+		list = append(list, data.Message{Role: [2]string{"user", "assistant"}[i%2], Content: text})
+	}
+	return list
+}
+
+// A chat is scored as the model's own template writes it, up to the last reply
+// and no longer than it may be, whatever it is scored together with.
+func TestRewardModel(t *testing.T) {
+	b := tinyReward(t, chatML)
+	samples := []reward.Sample{
+		{ID: "one turn", Messages: told("Where?", "Up.")},
+		{ID: "two turns", Messages: told("Where?", "Up.", "A wall.", "Then left, and left again.")},
+		{ID: "an observation at the end", Messages: told("Where?", "Up.", "A wall.")},
+		{ID: "long", Messages: told(strings.Repeat("Where? ", 20), "Up.")},
+	}
+	const most = 60
+	written := "<|im_start|>user\nWhere?<|im_end|>\n<|im_start|>assistant\nUp.<|im_end|>\n"
+	want, err := b.Model.Scores(t.Context(), b.Tokenizer.Encode(written, tokenizer.Options{}))
+	must(t, err)
+	var first []reward.Score
+	for _, rows := range []int{8, 1, 3} {
+		r, err := NewRewardModel(t.Context(), b, RewardModelOptions{Rows: rows, MaxTokens: most})
+		must(t, err)
+		got, err := r.Score(t.Context(), samples)
+		must(t, err)
+		if first == nil {
+			first = got
+		}
+		if len(got) != len(samples) {
+			t.Fatalf("%d scores", len(got))
+		}
+		for i := range got {
+			if d := math.Abs(got[i].Value - first[i].Value); !(d < 1e-5) || math.IsNaN(got[i].Value) {
+				t.Errorf("%s: %v with %d chats a pass, %v with 8", samples[i].ID, got[i].Value, rows, first[i].Value)
+			}
+		}
+	}
+	if d := math.Abs(first[0].Value - float64(want[0])); !(d < 1e-5) {
+		t.Errorf("the score is %v, want %v", first[0].Value, want[0])
+	}
+	if d := math.Abs(first[2].Value - first[0].Value); !(d < 1e-5) || math.Abs(first[1].Value-first[0].Value) < 1e-3 {
+		t.Errorf("one turn %v, with an observation after it %v, two turns %v", first[0].Value, first[2].Value, first[1].Value)
+	}
+	for i, cut := range []float64{0, 1, 0, 1} {
+		if x := first[i].Extra; x["truncated"] != cut || cut == 1 && x["tokens"] != most || !(x["tokens"] > 10) {
+			t.Errorf("%s: %v", samples[i].ID, x)
+		}
+	}
+}
+
+func TestRewardModelRefuses(t *testing.T) {
+	picky := "{% for m in messages %}{% if m['content'] == 'no' %}{{ raise_exception('No is no answer') }}{% endif %}{{ m['content'] }}{% endfor %}"
+	for _, c := range []struct {
+		name, template string
+		o              RewardModelOptions
+		words          string
+	}{
+		{"no template", "", RewardModelOptions{Rows: 1}, "no chat template"},
+		{"no Jinja", "{% for %}", RewardModelOptions{Rows: 1}, "its chat template: "},
+		{"a template that fails", "{{ raise_exception('Never') }}", RewardModelOptions{Rows: 1}, "a chat of a user and an assistant"},
+		{"a template that writes nothing", "{# nothing #}", RewardModelOptions{Rows: 1}, "writes nothing"},
+		{"too few positions", chatML, RewardModelOptions{Rows: 1, MaxTokens: 513}, "512 positions"},
+		{"no chats in a pass", chatML, RewardModelOptions{}, "0 chats"},
+	} {
+		if _, err := NewRewardModel(t.Context(), tinyReward(t, c.template), c.o); err == nil || !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.words)
+		}
+	}
+	r, err := NewRewardModel(t.Context(), tinyReward(t, picky), RewardModelOptions{Rows: 1})
+	must(t, err)
+	for id, messages := range map[string][]data.Message{"no answer": told("Where?", "no"), "no reply": told("Where?"), "no chat": nil} {
+		_, err := r.Score(t.Context(), []reward.Sample{{ID: id, Messages: messages}})
+		var chat *ChatError
+		if !errors.As(err, &chat) || chat.Sample != id || !strings.Contains(err.Error(), "my-reward-model") {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// tinyRewardModel writes a classifier with random weights, the tokenizer and
+// the chat template of tinyModel.
+func tinyRewardModel(t *testing.T, labels int) string {
+	t.Helper()
+	th, err := torch.NewThread(torch.Device{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer th.Close()
+	b, err := model.Open(t.Context(), th, tinyModel(t), model.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	c := b.Model.Config
+	c.Labels, c.InitializerRange = labels, 0.3
+	m, err := model.New(t.Context(), th, c, 7, torch.Float32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	own := *b
+	own.Model = m
+	dir := filepath.Join(t.TempDir(), "reward")
+	if err := own.Save(t.Context(), dir, torch.Float32); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A run is scored by a reward model and the environment together, in training
+// and validation; the model is described as what it is and scores files too.
+func TestTrainWithRewardModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", tinyRun)
+	link(t, tinyRewardModel(t, 1), dir, "scorer")
+	args := []string{"train", "run.toml"}
+	for _, set := range []string{
+		"model.fresh.walks=0", "sft.epochs=1", "trainer.total_steps=1", "reward.model_path=scorer", "reward.model_micro_batch_size=2",
+		"reward.model_max_tokens=200", "reward.components.goal.weight=1", "reward.components.taste.fn=model", "reward.components.taste.weight=0.5",
+	} {
+		args = append(args, "--set", set)
+	}
+	if code, _, stderr := inProcess(t, dir, args...); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	metrics := one(t, filepath.Join(dir, "runs", "tiny"), "metrics.jsonl")
+	for _, want := range []string{`"reward/goal/mean"`, `"reward/taste/mean"`, `"reward/taste/tokens":200`, `"reward/taste/truncated":1`, `"val/maze/reward/taste/mean"`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("no %s in %s", want, metrics)
+		}
+	}
+	if code, stdout, stderr := inProcess(t, dir, "model", "info", "scorer"); code != 0 || !strings.Contains(stdout, "a reward model") {
+		t.Errorf("model info: exit code %d\n%s%s", code, stdout, stderr)
+	}
+	if code, _, stderr := inProcess(t, dir, "model", "convert", "scorer", "copy"); code != int(ExitModel) || !strings.Contains(stderr, "give a language model") {
+		t.Errorf("model convert: exit code %d\n%s", code, stderr)
+	}
+
+	// A reply without a prompt is no chat.
+	writeFile(t, dir, "replies.jsonl", `{"prompt":"Where?","responses":["Up."]}`+"\n"+`{"responses":["Up."]}`+"\n")
+	score := []string{"score", "replies.jsonl", "--score-fn", "model", "--reward-model", "scorer", "--device", "cpu"}
+	if code, _, stderr := inProcess(t, dir, score...); code != int(ExitModel) || !strings.Contains(stderr, "row_1_0: its prompt is not known") {
+		t.Errorf("score without a prompt: exit code %d\n%s", code, stderr)
+	}
+	writeFile(t, dir, "replies.jsonl", `{"prompt":"Where?","responses":["Up.","Down, or up."]}`+"\n")
+	if code, stdout, stderr := inProcess(t, dir, score...); code != 0 || !strings.Contains(stdout, "reward/model/mean") {
+		t.Errorf("score: exit code %d\n%s%s", code, stdout, stderr)
+	}
+	for _, wrong := range [][]string{{"score", "replies.jsonl", "--score-fn", "model"}, {"score", "replies.jsonl", "--score-fn", "math", "--reward-model", "scorer"}} {
+		if code, _, stderr := inProcess(t, dir, wrong...); code != int(ExitUsage) || !strings.Contains(stderr, "reward-model") {
+			t.Errorf("%q: exit code %d\n%s", wrong, code, stderr)
+		}
+	}
+}

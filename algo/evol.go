@@ -123,6 +123,7 @@ func (t *Trainer) evolve(ctx context.Context, step int, episodes []*data.Episode
 		return nil, 0, err
 	}
 	t.newWeights()
+	t.actorUtilization(m, rows, o.Passes)
 	m[track.ActorSkipped] = float64(st.Skipped)
 	if st.Steps > 0 {
 		m[track.EvolLoss], m[track.ActorGradNorm] = st.Loss, st.GradNorm

@@ -36,6 +36,7 @@ func (t *Trainer) generate(ctx context.Context, step int, m Metrics) ([]*data.Ep
 	var found scored
 	before := t.engine.Stats()
 	groups, filtered, batches := 0, 0, 0
+	cost, flops := t.actorCost(), 0.0
 	for {
 		batches++
 		tasks := t.choose(step, t.o.BatchTasks)
@@ -45,6 +46,7 @@ func (t *Trainer) generate(ctx context.Context, step int, m Metrics) ([]*data.Ep
 		}
 		played = append(played, tasks...)
 		all = append(all, episodes...)
+		flops += cost.forward(rows)
 		total.Retries += stats.Retries
 		total.Replays += stats.Replays
 		total.Failed += stats.Failed
@@ -84,6 +86,7 @@ func (t *Trainer) generate(ctx context.Context, step int, m Metrics) ([]*data.Ep
 	}
 	found.metrics(m)
 	engineMetrics(m, before, t.engine.Stats())
+	t.utilization(m, "rollout", "gen", flops)
 	for name, x := range rollout.Metrics(all) {
 		m[name] = x
 	}

@@ -64,6 +64,10 @@ type Options struct {
 	// only the passes, the mini-batches and the optimiser are theirs. nil: not.
 	Evol *Evol
 
+	// PeakFLOPS is how many floating-point operations a second the device can
+	// do in the compute type; 0: unknown, and utilisation is not reported.
+	PeakFLOPS float64
+
 	// MaxGap is the mean log-prob gap between sampling and training above
 	// which a step warns, or fails if FailOnGap is set.
 	MaxGap    float64

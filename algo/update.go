@@ -75,6 +75,7 @@ func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metri
 	if o.Value != nil {
 		st.Value.metrics(m, o.Value.LR)
 	}
+	t.actorUtilization(m, rows, o.Passes)
 	if st.Skipped > 0 {
 		t.warnOfSkipped(step, st.Skipped, st.Steps)
 	}
@@ -185,6 +186,7 @@ func (t *Trainer) updateCritic(ctx context.Context, step int, rows []data.Row, m
 		return fmt.Errorf("critic: %w", err)
 	}
 	st.metrics(m, lr)
+	t.utilization(m, "critic", "update_critic", costOf(t.critic.Compute(), 1).update(rows, o.Passes))
 	return nil
 }
 

@@ -174,6 +174,7 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int
 		AdamW:          adamW(cfg.Actor.Optim),
 		Schedule:       schedule(cfg.Actor.Optim, steps),
 		Evol:           evolOptions(cfg),
+		PeakFLOPS:      1e12 * cfg.Perf.PeakTFLOPS,
 		MaxGap:         gap,
 		FailOnGap:      cfg.Rollout.FailOnLogprobGap,
 

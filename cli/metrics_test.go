@@ -27,7 +27,7 @@ var metricRuns = []struct {
 		"--set", `curriculum.max_turns=["1:2"]`, "--set", "curriculum.sampler=success_rate",
 	}},
 	{"a critic, KL in the reward, correction, filtered groups", []string{
-		"train", "--set", "algo.adv_estimator=gae", "--set", "critic.mini_batch_size=0", "--set", "algo.use_kl_in_reward=true",
+		"train", "--set", "algo.adv_estimator=gae", "--set", "critic.mini_batch_size=0", "--set", "perf.peak_tflops=1", "--set", "algo.use_kl_in_reward=true",
 		"--set", "algo.filter_groups=true", "--set", "algo.rollout_correction.rollout_is=token",
 		"--set", `algo.rollout_correction.rollout_rs=["token_k3"]`, "--set", `algo.rollout_correction.rollout_rs_threshold=["1"]`,
 	}},

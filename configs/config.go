@@ -21,6 +21,7 @@ type Config struct {
 	Ref        Ref        `toml:"ref"`
 	SFT        SFT        `toml:"sft"`
 	Trainer    Trainer    `toml:"trainer"`
+	Perf       Perf       `toml:"perf"`
 	Log        Log        `toml:"log"`
 }
 
@@ -392,6 +393,11 @@ type Trainer struct {
 	Resume           string `toml:"resume"`
 	OutputDir        string `toml:"output_dir"`
 	Seed             uint64 `toml:"seed"`
+}
+
+// Perf is what must be known of the machine to say how well it is used.
+type Perf struct {
+	PeakTFLOPS float64 `toml:"peak_tflops"`
 }
 
 // Log says where metrics go.

@@ -41,7 +41,7 @@ type entry struct {
 // table is every known key, in the order of a written file: sections keep
 // together, the keys of a section come before its subsections.
 var table = concat(modelKeys, envKeys, dataKeys, agentKeys, rolloutKeys, rewardKeys, componentKeys, algoKeys, curriculumKeys, actorKeys,
-	criticKeys, refKeys, sftKeys, trainerKeys, logKeys)
+	criticKeys, refKeys, sftKeys, trainerKeys, perfKeys, logKeys)
 
 var byName = func() map[string]entry {
 	m := make(map[string]entry, len(table))

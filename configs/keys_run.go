@@ -58,6 +58,10 @@ var trainerKeys = []entry{
 	moved("trainer.logger", "write log.backends"),
 }
 
+var perfKeys = []entry{
+	ready("perf.peak_tflops", "what the device can do in the compute type, in 10^12 floating-point operations a second, as its maker says or a large matrix product shows (989 for an H100 in bfloat16): perf/mfu is the share of it that the update and the rollout come to; 0: unknown, perf/mfu is not reported", atLeast(0)),
+}
+
 var logKeys = concat([]entry{
 	ready("log.backends", "where metrics go; jsonl is the run folder's metrics.jsonl and is always written",
 		eachOf([]string{"console", "jsonl"}, "tensorboard", "prometheus", "mlflow", "wandb")),

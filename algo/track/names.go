@@ -68,6 +68,7 @@ const (
 	BestStep            = "training/best_step"
 	ProcessBytes        = "perf/rss_bytes"
 	TensorBytes         = "perf/tensor_bytes"
+	Utilization         = "perf/mfu"
 )
 
 // Definition says what the metrics of one or several names mean.

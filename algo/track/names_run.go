@@ -21,6 +21,7 @@ var _ = Define(
 	Definition{"perf/total_num_tokens", "tokens of all episodes of the step", ""},
 	Definition{"perf/time_per_step", "seconds of the step", ""},
 	Definition{"perf/throughput", "tokens of all episodes in a second of the step", ""},
+	Definition{Utilization + "/{actor,critic,rollout}", "floating-point operations that the update of the actor, that of the critic, and playing had to do, in a second of the phase, as a share of perf.peak_tflops (the formula: algo/flops.go)", "where there is the phase, with perf.peak_tflops"},
 	Definition{ProcessBytes, "memory of the process that is in RAM when the line is written", everyLine},
 	Definition{TensorBytes, "bytes that live tensors hold", everyLine},
 	Definition{MemoryBytes + "/{weights,optimizer}", "of these, the weights (float32 and, where the computation is in another type, their shadow) and the optimiser's moments", everyLine},

@@ -1,0 +1,98 @@
+package algo
+
+// Model FLOPs utilisation: what a phase had to compute, over what the device
+// could have computed in the same seconds (PaLM, arXiv:2204.02311, appendix B;
+// verl's FlopsCounter, spec 7.6). With T tokens, S of them in the loss, N
+// weights in the linear layers of the decoder, O outputs, width h, L layers of H
+// heads of width d,
+//
+//	forward = 2·N·T + 2·h·O·S + 2·L·H·d·Σ len²
+//	update  = 3 · forward, in every pass over the rows
+//	MFU     = FLOPs / seconds / peak
+//
+// Under adapters the frozen weights get no gradient, so the backward pass takes
+// one product for each of theirs instead of two.
+//
+// Differs from verl in: what need not be computed is not counted, so the figure
+// is lower: the input embedding is looked up, not multiplied (6·h·V·T there); the
+// output layer sees the tokens in the loss alone; attention is causal, so half of
+// len² (there 12·L·H·d·Σ len²). The peak is configured, since what a CPU can do is
+// in no table. What is computed twice to save memory, the reference inside
+// kl.Full, and episodes that were played in vain count as nothing.
+
+import (
+	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/data"
+)
+
+// modelCost is what of a model decides how much a pass computes.
+type modelCost struct {
+	linear    float64 // weights of the decoder's linear layers
+	adapters  float64 // of the adapters on them; 0: none
+	output    float64 // weights of the output layer
+	attention float64 // the width of all queries of a position, in all layers
+}
+
+// costOf counts a model that ends in so many outputs: its vocabulary, or the
+// one of a critic.
+func costOf(m *model.Model, outputs int) modelCost {
+	c := m.Config
+	h, heads := float64(c.HiddenSize), float64(c.NumAttentionHeads*c.HeadDim)
+	kv := float64(c.NumKeyValueHeads * c.HeadDim)
+	layers := float64(c.NumHiddenLayers)
+	cost := modelCost{
+		linear:    layers * (3*h*float64(c.IntermediateSize) + 2*h*heads + 2*h*kv),
+		output:    h * float64(outputs),
+		attention: layers * heads,
+	}
+	for _, p := range m.Adapters() {
+		cost.adapters += float64(p.Tensor.Numel())
+	}
+	return cost
+}
+
+// parts are the sums over rows that a forward pass consists of.
+func (c modelCost) parts(rows []data.Row) (frozen, trained, attention float64) {
+	for i := range rows {
+		n := float64(len(rows[i].Tokens))
+		frozen += 2*c.linear*n + 2*c.output*float64(rows[i].SampledTokens())
+		trained += 2 * c.adapters * n
+		attention += 2 * c.attention * n * n // queries with keys and weights with values, over half the square each
+	}
+	return frozen, trained, attention
+}
+
+// forward is the FLOPs of a forward pass over the rows, and of playing them.
+func (c modelCost) forward(rows []data.Row) float64 {
+	frozen, trained, attention := c.parts(rows)
+	return frozen + trained + attention
+}
+
+// update is the FLOPs of forward and backward passes, so often.
+func (c modelCost) update(rows []data.Row, passes Passes) float64 {
+	frozen, trained, attention := c.parts(rows)
+	weights := 3.0
+	if c.adapters > 0 {
+		weights = 2
+	}
+	return float64(passes.epochs()) * (weights*frozen + 3*(trained+attention))
+}
+
+func (t *Trainer) actorCost() modelCost {
+	m := t.actor.Compute()
+	return costOf(m, m.Config.VocabSize)
+}
+
+// actorUtilization is that of the update of the actor on rows.
+func (t *Trainer) actorUtilization(m Metrics, rows []data.Row, passes Passes) {
+	t.utilization(m, "actor", "update_actor", t.actorCost().update(rows, passes))
+}
+
+// utilization reports what share of the device's peak a phase came to; nothing
+// where no peak is known.
+func (t *Trainer) utilization(m Metrics, of, phase string, flops float64) {
+	if s := m["timing_s/"+phase]; t.o.PeakFLOPS > 0 && s > 0 && flops > 0 {
+		m[track.Utilization+"/"+of] = flops / s / t.o.PeakFLOPS
+	}
+}

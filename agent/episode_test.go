@@ -82,6 +82,18 @@ func TestEpisodeTokenByToken(t *testing.T) {
 	}
 }
 
+// A reply that no token may end is not asked for with any.
+func TestIgnoreEOS(t *testing.T) {
+	e := &fakeEngine{replies: []fakeReply{{text: "Action: up", stop: engine.StopLength}}}
+	s := testSetup(e)
+	s.Options.IgnoreEOS, s.Options.MaxTurns = true, 1
+	c := &fakeClient{obs: "start", steps: []env.StepResult{{Observation: "wall", Action: "up", Sent: true}}}
+	ep, _ := RunEpisode(t.Context(), s, Start{Task: data.Task{ID: "fake_5", Env: "fake", Index: 5}, Client: c})
+	if ep.Outcome != data.TurnLimit || len(e.params) != 1 || len(e.params[0].StopTokens) != 0 {
+		t.Errorf("outcome %s, parameters %+v", ep.Outcome, e.params)
+	}
+}
+
 func TestOutcomes(t *testing.T) {
 	goOn := env.StepResult{Observation: "on", Action: "x", Sent: true}
 	act := fakeReply{text: "Action: x"}

@@ -20,6 +20,7 @@ type Options struct {
 	TopP        float32  // 0 or 1 is off
 	TopK        int      // 0 is off
 	StopStrings []string // besides the format's
+	IgnoreEOS   bool     // no token ends a reply, only MaxNewTokens, MaxContext and stop strings do
 
 	Instruction     string // the text of the user's instruction file, "" if none
 	InstructionRole string // RoleUser (also "") or RoleSystem

@@ -43,13 +43,17 @@ func (p *player) give(ids []int32) {
 func (p *player) generate(ctx context.Context, ids []int32, turn int) (engine.Reply, error) {
 	o := p.Options
 	began := time.Now()
+	stops := p.Renderer.StopTokens()
+	if o.IgnoreEOS {
+		stops = nil
+	}
 	reply, err := p.Engine.Generate(ctx, p.session, ids, engine.Params{
 		MaxNew:      o.MaxNewTokens,
 		Temperature: o.Temperature,
 		Greedy:      o.Greedy,
 		TopP:        o.TopP,
 		TopK:        o.TopK,
-		StopTokens:  p.Renderer.StopTokens(),
+		StopTokens:  stops,
 		StopStrings: append(append([]string(nil), p.Format.StopStrings()...), o.StopStrings...),
 		Turn:        turn,
 	})

@@ -45,6 +45,7 @@ func (s *State) agentOptions(cfg configs.Config, e configs.Env) (agent.Options, 
 		Temperature:  float32(cfg.Rollout.Temperature),
 		TopP:         float32(cfg.Rollout.TopP),
 		TopK:         max(cfg.Rollout.TopK, 0),
+		IgnoreEOS:    cfg.Rollout.IgnoreEOS,
 	}
 	var err error
 	o.Instruction, err = s.instruction(e.Instruction, e.InstructionFile)

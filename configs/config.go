@@ -155,6 +155,7 @@ type Rollout struct {
 	MaxSequences     int        `toml:"max_sequences"`
 	MaxBatchTokens   int        `toml:"max_batch_tokens"`
 	KVCacheFraction  float64    `toml:"kv_cache_fraction"`
+	IgnoreEOS        bool       `toml:"ignore_eos"`
 	Deterministic    bool       `toml:"deterministic"`
 	MaxLogprobGap    float64    `toml:"max_logprob_gap"`
 	FailOnLogprobGap bool       `toml:"fail_on_logprob_gap"`

@@ -323,6 +323,7 @@ func TestEndpoint(t *testing.T) {
 		{"bad address", "engine='openai'\n[rollout.api]\nbase_url='a:1'\nmodel='m'\n", "is not the address of an endpoint"},
 		{"deterministic", "engine='openai'\ndeterministic=true\n[rollout.api]\nbase_url='http://a/v1'\nmodel='m'\n", "rollout.deterministic: no endpoint promises"},
 		{"not used", "[rollout.api]\nbase_url='http://a/v1'\nmodel='m'\n", "rollout.engine: \"local\" generates"},
+		{"without end", "engine='openai'\nignore_eos=true\n[rollout.api]\nbase_url='http://a/v1'\nmodel='m'\n", "rollout.ignore_eos: an endpoint ends"},
 		{"unknown", "engine='vllm'\n", "allowed: local | openai"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -226,6 +226,9 @@ func (c *Config) checkAPI(fs *Faults) {
 	if c.Rollout.Deterministic {
 		fs.add("rollout.deterministic", "no endpoint promises to repeat itself: set it to false")
 	}
+	if c.Rollout.IgnoreEOS {
+		fs.add("rollout.ignore_eos", "an endpoint ends its replies itself: set it to false")
+	}
 	if c.Agent.MaxObsTokens != 0 {
 		fs.add("agent.max_obs_tokens", "an endpoint does not tell its tokens, so an observation cannot be measured in them: set it to 0")
 	}

@@ -480,11 +480,11 @@ bench_binary() {
   go build -trimpath -ldflags "-extldflags '-Wl,-rpath,\$ORIGIN/lib'" -o "$build/bench" ./bench
 }
 
-# The long sweeps: the quickstart with ten seeds, and behind faults; dumps that
-# are killed, continued and replayed; the servers of a checkout of AgentGym.
+# The long sweeps: the quickstart with ten seeds, with other estimators, and
+# behind faults; dumps that are killed, continued and replayed; the servers of a checkout of AgentGym.
 accept() {
   local what=learning
-  case ${1:-} in learning | faults | dumps | agentgym) what=$1; shift ;; esac
+  case ${1:-} in learning | estimators | faults | dumps | agentgym) what=$1; shift ;; esac
   binary
   bench_binary
   if [ "$what" = agentgym ]; then
@@ -494,7 +494,7 @@ accept() {
     exec "$build/bench" --program "$build/openmanus" --model "$build/models/SmolLM2-135M-Instruct.gguf" agentgym "$@"
   fi
   exec 9>&-
-  exec "$build/bench" --program "$build/openmanus" "$@" "$what"
+  exec "$build/bench" --program "$build/openmanus" "$what" "$@"
 }
 
 # The benchmarks: bench/ against the peer in build/peer, in one run.
@@ -531,6 +531,7 @@ Usage: ./build.sh [COMMAND]
   native          build only the native libraries
   model           fetch the small real model (93 MB) into build/models
   accept          build, then run the quickstart with ten seeds and judge what they learned (40 minutes);
+                  accept estimators [NAME...]: PPO, GRPO, RLOO, REINFORCE++ and GiGPO, three seeds each (an hour)
                   accept faults: three seeds behind servers that fail (25 minutes; --rates 0,1 or 5 and --seeds N
                   do a part of it, --steps N shortens its runs)
                   accept dumps [--episodes N] kills rollouts, continues and replays them

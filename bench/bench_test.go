@@ -254,6 +254,7 @@ func TestParseRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"speeed": "nothing called speeed", "memory": "needs the metrics.jsonl", "memory a b": "one argument too many",
 		"speed now --json": "one argument too many", "--rounds 0": "at least 1",
+		"estimators ppo a2c": "there are ppo, grpo, rloo, reinforce_plus_plus, gigpo", "estimators ppo ppo": "named twice",
 		"agentgym": "git clone --recurse-submodules", "agentgym chess": "cannot try chess: there are textcraft, babyai, sqlgym, weather, maze, wordle",
 		"agentgym --checkout testdata": "is no checkout of AgentGym", "--checkout . dumps": "--checkout is for agentgym",
 		"dumps --episodes 3": "at least 20", "agentgym --episodes -1": "needs --checkout",

@@ -1,7 +1,7 @@
 // Command bench measures how fast openmanus is, against transformers where
-// there is a peer for the work, and checks three promises: that environment
+// there is a peer for the work, and checks promises: that environment
 // latency hides behind generation, that memory does not grow, and that the
-// quickstart learns whatever its seed. `./build.sh bench` and `./build.sh accept`
+// quickstart learns whatever its seed and by whichever method. `./build.sh bench` and `./build.sh accept`
 // build and start it.
 //
 // It owns what is measured and how, the protocol with the peer's script, and the

@@ -106,8 +106,8 @@ func measureFaults(ctx context.Context, program, dir string, o faultsOptions, sa
 	f.Judged = o.whole()
 	f.Runs = o.runs()
 	for _, r := range f.Runs {
-		if _, err := os.Stat(r.folder(dir)); err == nil {
-			return f, fmt.Errorf("%s is there already, and its run would not be done again: give --runs another folder", r.folder(dir))
+		if err := unused(r.folder(dir)); err != nil {
+			return f, err
 		}
 	}
 	threads := max(1, runtime.NumCPU()/o.jobs)
@@ -235,11 +235,12 @@ func (r *FaultRun) look(run string) error {
 	if err != nil {
 		return err
 	}
-	r.Before, r.After, err = validations(f)
+	found, err := validations(f)
 	f.Close()
 	if err != nil {
 		return err
 	}
+	r.Before, r.After = found[0].Success, found[len(found)-1].Success
 	r.Seen = map[string]int64{}
 	var requests, turns float64
 	err = track.Read(metrics, func(step int, m track.Metrics) error {

@@ -38,21 +38,7 @@ type Run struct {
 // of its own under dir.
 func measureLearning(ctx context.Context, program, dir string, n int, says io.Writer) (l Learning, err error) {
 	for seed := 1; seed <= n; seed++ {
-		out := filepath.Join(dir, fmt.Sprintf("seed_%d", seed))
-		if _, err := os.Stat(out); err == nil {
-			return l, fmt.Errorf("%s is there already, and its run would not be done again: give --runs another folder", out)
-		}
-		r := Run{Seed: seed}
-		var err error
-		if r.Seconds, err = trainRun(ctx, program, []string{"train", "--set", fmt.Sprintf("trainer.seed=%d", seed), "--set", "trainer.output_dir=" + out}, 0); err != nil {
-			return l, fmt.Errorf("seed %d: %w", seed, err)
-		}
-		f, err := os.Open(filepath.Join(out, "quickstart", "metrics.jsonl"))
-		if err != nil {
-			return l, err
-		}
-		r.Before, r.After, err = validations(f)
-		f.Close()
+		r, _, err := quickstart(ctx, program, filepath.Join(dir, fmt.Sprintf("seed_%d", seed)), seed)
 		if err != nil {
 			return l, fmt.Errorf("seed %d: %w", seed, err)
 		}
@@ -63,26 +49,62 @@ func measureLearning(ctx context.Context, program, dir string, n int, says io.Wr
 	return l, nil
 }
 
-// validations reads the first and the last success on held-out cells.
-func validations(metrics io.Reader) (before, after float64, err error) {
-	found := 0
-	err = eachLine(metrics, func(line map[string]any) {
-		x, ok := line["val/maze/success_rate"].(float64)
-		if !ok {
-			return
+// quickstart trains it with a seed and more settings in the new folder out, and
+// returns its validations as well.
+func quickstart(ctx context.Context, program, out string, seed int, sets ...string) (r Run, found []validated, err error) {
+	if err := unused(out); err != nil {
+		return r, nil, err
+	}
+	args := []string{"train"}
+	for _, s := range append([]string{fmt.Sprintf("trainer.seed=%d", seed), "trainer.output_dir=" + out}, sets...) {
+		args = append(args, "--set", s)
+	}
+	r.Seed = seed
+	if r.Seconds, err = trainRun(ctx, program, args, 0); err != nil {
+		return r, nil, err
+	}
+	f, err := os.Open(filepath.Join(out, "quickstart", "metrics.jsonl"))
+	if err != nil {
+		return r, nil, err
+	}
+	defer f.Close()
+	if found, err = validations(f); err != nil {
+		return r, nil, err
+	}
+	r.Before, r.After = found[0].Success, found[len(found)-1].Success
+	return r, found, nil
+}
+
+// unused refuses a folder that a run has written to: it would be gone on with.
+func unused(out string) error {
+	if _, err := os.Stat(out); err == nil {
+		return fmt.Errorf("%s is there already, and its run would not be done again: give --runs another folder", out)
+	}
+	return nil
+}
+
+// validated is what a validation found.
+type validated struct {
+	Step    int
+	Success float64 // on held-out cells
+}
+
+// validations reads a run's: one before training at least, and one after.
+func validations(metrics io.Reader) ([]validated, error) {
+	var found []validated
+	err := eachLine(metrics, func(line map[string]any) {
+		if x, ok := line["val/maze/success_rate"].(float64); ok {
+			step, _ := line["step"].(float64)
+			found = append(found, validated{Step: int(step), Success: x})
 		}
-		if found++; found == 1 {
-			before = x
-		}
-		after = x
 	})
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
-	if found < 2 {
-		return 0, 0, errors.New("metrics.jsonl holds no validation before and after")
+	if len(found) < 2 {
+		return nil, errors.New("metrics.jsonl holds no validation before and after")
 	}
-	return before, after, nil
+	return found, nil
 }
 
 func (l *Learning) judge() {
@@ -91,11 +113,15 @@ func (l *Learning) judge() {
 		l.Before = max(l.Before, r.Before)
 		after = append(after, r.After)
 	}
-	slices.Sort(after)
-	n := len(after)
-	l.Worst = after[0]
-	l.Median = (after[(n-1)/2] + after[n/2]) / 2
+	l.Worst = slices.Min(after)
+	l.Median = median(after)
 	l.Learns = l.Before <= mostBefore && l.Worst >= worstAfter && l.Median >= medianAfter
+}
+
+func median(xs []float64) float64 {
+	xs = slices.Sorted(slices.Values(xs))
+	n := len(xs)
+	return (xs[(n-1)/2] + xs[n/2]) / 2
 }
 
 func (l *Learning) print(w io.Writer) {

@@ -1,22 +1,23 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
 
 func TestValidations(t *testing.T) {
-	before, after, err := validations(strings.NewReader(`{"step":0,"sft/step":1}
+	got, err := validations(strings.NewReader(`{"step":0,"sft/step":1}
 {"step":0,"val/maze/success_rate":0.25}
 {"step":1,"episode/success_rate":0.5}
 {"step":10,"val/maze/success_rate":0.75}
 {"step":20,"val/maze/success_rate":1}
 `))
-	if err != nil || before != 0.25 || after != 1 {
-		t.Errorf("%g, %g, %v", before, after, err)
+	if want := []validated{{0, 0.25}, {10, 0.75}, {20, 1}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
 	}
 	for _, text := range []string{"", `{"val/maze/success_rate":0.25}`, "{"} {
-		if _, _, err := validations(strings.NewReader(text)); err == nil {
+		if _, err := validations(strings.NewReader(text)); err == nil {
 			t.Errorf("%q is no error", text)
 		}
 	}

@@ -18,16 +18,17 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-const usage = `Usage: bench [OPTIONS] [speed | latency | memory METRICS.jsonl | learning | faults | crowd | dumps | agentgym [NAME...]]
+const usage = `Usage: bench [OPTIONS] [speed | latency | memory METRICS.jsonl | learning | estimators [NAME...] | faults | crowd | dumps | agentgym [NAME...]]
 
-  speed    decoding, prefill, conversations and training of a real model, ours and the peer's in turns
-  latency  many maze episodes against a server that answers late: waiting must overlap with generation
-  memory   what a training run held in RAM at two of its steps, from its metrics.jsonl
-  learning the quickstart with several seeds: success on held-out cells before and after
-  faults   the quickstart behind a proxy that makes requests fail in every way: what it learns, and what it counts
-  crowd    thousands of episodes at once without a model: what a turn costs, and whether anything is left behind
-  dumps    rollouts that are killed, continued and replayed: every episode once, and none differs
-  agentgym servers of a checkout of AgentGym: installed, checked, played, and compared with the protocol
+  speed       decoding, prefill, conversations and training of a real model, ours and the peer's in turns
+  latency     many maze episodes against a server that answers late: waiting must overlap with generation
+  memory      what a training run held in RAM at two of its steps, from its metrics.jsonl
+  learning    the quickstart with several seeds: success on held-out cells before and after
+  estimators  the quickstart under PPO, GRPO, RLOO, REINFORCE++ and GiGPO, or those named, with three seeds each
+  faults      the quickstart behind a proxy that makes requests fail in every way: what it learns, and what it counts
+  crowd       thousands of episodes at once without a model: what a turn costs, and whether anything is left behind
+  dumps       rollouts that are killed, continued and replayed: every episode once, and none differs
+  agentgym    servers of a checkout of AgentGym: installed, checked, played, and compared with the protocol
 
 Without a name: speed, then latency. Options may stand anywhere. The result is on stdout; the exit status is 1 when a promise is not kept.
 
@@ -56,7 +57,7 @@ func main() {
 
 // options are the command line.
 type options struct {
-	what                  string // "", speed, latency, memory, learning, faults, crowd, dumps or agentgym
+	what                  string // "", speed, latency, memory, learning, estimators, faults, crowd, dumps or agentgym
 	model, python, script string
 	threads, rounds       int
 	json                  bool
@@ -66,6 +67,7 @@ type options struct {
 	limit    float64
 
 	program string // openmanus
+	methods []method
 	seeds   int
 	steps   int
 	rates   []float64 // shares of requests
@@ -96,9 +98,9 @@ func parse(args []string, says io.Writer) (o options, err error) {
 	f.IntVar(&o.from, "from", 50, "memory: the first step")
 	f.IntVar(&o.to, "to", 200, "memory: the later step")
 	f.Float64Var(&o.limit, "limit", 1.05, "memory: the most the later step may hold, as a multiple of the first")
-	f.StringVar(&o.program, "program", "build/openmanus", "learning, faults, crowd, dumps, agentgym: the `FILE` of openmanus")
+	f.StringVar(&o.program, "program", "build/openmanus", "learning, estimators, faults, crowd, dumps, agentgym: the `FILE` of openmanus")
 	f.IntVar(&o.episodes, "episodes", 0, "dumps, agentgym: episodes of each rollout, at least; 0: 200 for dumps, 20 for agentgym")
-	f.IntVar(&o.seeds, "seeds", 0, "learning, faults: runs, with the seeds 1 to this; 0: 10 for learning, 3 for faults")
+	f.IntVar(&o.seeds, "seeds", 0, "learning, estimators, faults: runs, with the seeds 1 to this; 0: 10 for learning, else 3")
 	f.IntVar(&o.steps, "steps", 0, "faults: steps of a run, which then reads fewer walks as well; 0: all of the quickstart's")
 	f.Func("rates", "faults: `PERCENT,PERCENT...` of all requests that every kind of fault strikes; above 1 there is one run, with seed 1 (default 0,1,5)", func(text string) (err error) {
 		o.rates, err = percents(text)
@@ -112,7 +114,7 @@ func parse(args []string, says io.Writer) (o options, err error) {
 		return nil
 	})
 	f.IntVar(&o.jobs, "jobs", 2, "faults: runs at a time, which share the cores")
-	f.StringVar(&o.keep, "runs", "", "learning, faults, agentgym: `FOLDER` for the runs, which must not hold them yet; empty: a temporary one")
+	f.StringVar(&o.keep, "runs", "", "learning, estimators, faults, agentgym: `FOLDER` for the runs, which must not hold them yet; empty: a temporary one")
 	f.StringVar(&o.checkout, "checkout", "", "agentgym: the `FOLDER` of AgentGym, the one that holds agentenv-textcraft and the others")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -138,6 +140,11 @@ func parse(args []string, says io.Writer) (o options, err error) {
 	case "memory":
 		if want = 1; len(rest) > 0 {
 			o.metrics = rest[0]
+		}
+	case "estimators":
+		want = len(rest)
+		if o.methods, err = methodsNamed(rest); err != nil {
+			return o, err
 		}
 	case "agentgym":
 		o.names, want = rest, len(rest)
@@ -172,7 +179,7 @@ func parse(args []string, says io.Writer) (o options, err error) {
 		o.episodes = map[string]int{"dumps": 200, "agentgym": 20}[o.what]
 	}
 	if o.seeds == 0 {
-		o.seeds = map[string]int{"learning": 10, "faults": 3}[o.what]
+		o.seeds = map[string]int{"learning": 10, "estimators": 3, "faults": 3}[o.what]
 	}
 	return o, nil
 }
@@ -225,6 +232,14 @@ func run(ctx context.Context, o options, out, says io.Writer) error {
 	}
 	if err == nil && o.what == "learning" {
 		err = r.learn(ctx, o, says)
+	}
+	if err == nil && o.what == "estimators" {
+		err = inFolder(o.keep, func(dir string) (err error) {
+			var l Methods
+			l, err = measureMethods(ctx, o.program, dir, o.methods, o.seeds, says)
+			r.Methods = &l
+			return err
+		})
 	}
 	if err == nil && o.what == "dumps" {
 		err = r.dump(ctx, o, says)

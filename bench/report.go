@@ -17,6 +17,7 @@ type report struct {
 	Memory  *Memory       `json:"memory,omitempty"`
 
 	Learning *Learning `json:"learning,omitempty"`
+	Methods  *Methods  `json:"estimators,omitempty"`
 	Faults   *Faults   `json:"faults,omitempty"`
 	Crowd    *Crowd    `json:"crowd,omitempty"`
 	Dumps    *Dumps    `json:"dumps,omitempty"`
@@ -27,7 +28,7 @@ type report struct {
 // nothing: its ratios are what they are.
 func (r *report) kept() bool {
 	return (r.Latency == nil || r.Latency.Hidden) && (r.Memory == nil || r.Memory.Steady) &&
-		(r.Learning == nil || r.Learning.Learns) && (r.Faults == nil || r.Faults.kept()) &&
+		(r.Learning == nil || r.Learning.Learns) && (r.Methods == nil || r.Methods.Learns) && (r.Faults == nil || r.Faults.kept()) &&
 		(r.Crowd == nil || r.Crowd.Cheap && r.Crowd.Clean) && (r.Dumps == nil || r.Dumps.Sound) &&
 		(r.AgentGym == nil || r.AgentGym.kept())
 }
@@ -64,6 +65,11 @@ func (r *report) print(out io.Writer) error {
 	}
 	if r.Learning != nil {
 		r.Learning.print(&b)
+	}
+	if r.Methods != nil {
+		if err := r.Methods.print(&b); err != nil {
+			return err
+		}
 	}
 	if r.Faults != nil {
 		r.Faults.print(&b)

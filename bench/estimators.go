@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// What every method promises on the quickstart's held-out cells.
+const methodAfter = 0.9
+
+// every is the number of steps between the validations by which the step that
+// first reached methodAfter is known.
+const every = 4
+
+// method is a way to train what the quickstart trains: its model, its warm
+// start, its cells and its number of episodes a step, with other settings of
+// what is learned from them.
+type method struct {
+	name string
+	sets []string
+}
+
+// methods are measured in this order. Where a preset of the name exists, its
+// [algo] section is taken over; rates, passes and steps are for a model as small
+// as this.
+var methods = []method{
+	{"ppo", []string{
+		"algo.adv_estimator=gae", "critic.mini_batch_size=35", "critic.micro_batch_size=35", "critic.optim.lr=5e-4",
+		"trainer.critic_warmup=3", "trainer.total_steps=40",
+	}},
+	{"grpo", nil}, // the quickstart itself
+	{"rloo", []string{"algo.adv_estimator=rloo"}},
+	{"reinforce_plus_plus", []string{
+		"algo.adv_estimator=reinforce_plus_plus", "algo.use_kl_in_reward=true", "trainer.total_steps=40",
+	}},
+	{"gigpo", []string{"algo.adv_estimator=gigpo", "algo.gamma=0.95"}},
+}
+
+// methodsNamed are those of the names, or all.
+func methodsNamed(names []string) ([]method, error) {
+	if len(names) == 0 {
+		return methods, nil
+	}
+	var known []string
+	for _, m := range methods {
+		known = append(known, m.name)
+	}
+	var out []method
+	for i, name := range names {
+		at := slices.Index(known, name)
+		if at < 0 {
+			return nil, fmt.Errorf("there is no method %q; there are %s", name, strings.Join(known, ", "))
+		}
+		if slices.Contains(names[:i], name) {
+			return nil, fmt.Errorf("%s is named twice", name)
+		}
+		out = append(out, methods[at])
+	}
+	return out, nil
+}
+
+// Methods is what the quickstart came to under several methods.
+type Methods struct {
+	Runs   []MethodRun `json:"runs"`
+	Learns bool        `json:"learns"` // every one of them
+}
+
+// MethodRun is one method with one seed.
+type MethodRun struct {
+	Method string `json:"method"`
+	Run
+	Reached *int     `json:"reached"`            // the step whose validation first was methodAfter; null: none
+	Steps   int      `json:"steps"`              // of the run
+	Changed []string `json:"settings,omitempty"` // from the quickstart's
+}
+
+func (r *MethodRun) learns() bool { return r.Before <= mostBefore && r.After >= methodAfter }
+
+// measureMethods trains with each method and the seeds 1 to n, each in a folder
+// of its own under dir.
+func measureMethods(ctx context.Context, program, dir string, chosen []method, n int, says io.Writer) (l Methods, err error) {
+	for _, m := range chosen {
+		for seed := 1; seed <= n; seed++ {
+			out := filepath.Join(dir, fmt.Sprintf("%s_seed_%d", m.name, seed))
+			r, found, err := quickstart(ctx, program, out, seed, append([]string{fmt.Sprintf("trainer.test_every=%d", every)}, m.sets...)...)
+			if err != nil {
+				return l, fmt.Errorf("%s, seed %d: %w", m.name, seed, err)
+			}
+			mr := MethodRun{Method: m.name, Run: r, Reached: reached(found, methodAfter), Steps: found[len(found)-1].Step, Changed: m.sets}
+			fmt.Fprintf(says, "%s, seed %d: %.3f before, %.3f after %d steps, %.0f s\n", m.name, seed, r.Before, r.After, mr.Steps, r.Seconds)
+			l.Runs = append(l.Runs, mr)
+		}
+	}
+	l.judge()
+	return l, nil
+}
+
+// reached is the step of the first validation, of those that training came
+// before, that has the success.
+func reached(found []validated, success float64) *int {
+	for _, v := range found {
+		if v.Step > 0 && v.Success >= success {
+			return &v.Step
+		}
+	}
+	return nil
+}
+
+func (l *Methods) judge() {
+	l.Learns = len(l.Runs) > 0
+	for i := range l.Runs {
+		l.Learns = l.Learns && l.Runs[i].learns()
+	}
+}
+
+func (l *Methods) print(w io.Writer) error {
+	fmt.Fprintf(w, "\nestimators: success on held-out start cells, validated every %d steps\n", every)
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintf(table, "  method\tseed\tbefore\tafter\tsteps to %.1f\tsteps\tseconds\t\n", methodAfter)
+	for _, r := range l.Runs {
+		first, word := "never", ""
+		if r.Reached != nil {
+			first = fmt.Sprint(*r.Reached)
+		}
+		if !r.learns() {
+			word = "NOT kept"
+		}
+		fmt.Fprintf(table, "  %s\t%d\t%.3f\t%.3f\t%s\t%d\t%.0f\t%s\n", r.Method, r.Seed, r.Before, r.After, first, r.Steps, r.Seconds, word)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	var told []string
+	for _, r := range l.Runs {
+		if len(r.Changed) > 0 && !slices.Contains(told, r.Method) {
+			told = append(told, r.Method)
+			fmt.Fprintf(w, "  %s is the quickstart with %s\n", r.Method, strings.Join(r.Changed, " "))
+		}
+	}
+	fmt.Fprintf(w, "  each at most %.2f before and at least %.2f after: %s\n", mostBefore, methodAfter, verdict(l.Learns))
+	return nil
+}

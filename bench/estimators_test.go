@@ -1,0 +1,132 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/configs"
+)
+
+// Every method is a configuration, of the estimator and the [algo] section that
+// its preset has, where there is one.
+func TestMethodsAreConfigurations(t *testing.T) {
+	load := func(preset string, sets []string) configs.Config {
+		t.Helper()
+		text, err := configs.Preset(preset)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := configs.Load(preset+".toml", text, sets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	start := load("quickstart", nil)
+	for _, m := range methods {
+		c := load("quickstart", m.sets)
+		if c.Trainer.TotalSteps%every != 0 {
+			t.Errorf("%s: the last validation is not one of those every %d steps", m.name, every)
+		}
+		for _, changed := range configs.Diff(start, c) {
+			section, _, _ := strings.Cut(changed.Key, ".")
+			if !slices.Contains([]string{"algo", "critic", "actor", "trainer"}, section) {
+				t.Errorf("%s: %s makes it another task than the quickstart's", m.name, changed)
+			}
+		}
+		if !slices.Contains(configs.PresetNames(), m.name) || m.name == "grpo" { // which the quickstart's own section is
+			continue
+		}
+		want := load(m.name, nil).Algo
+		// What the quickstart sets holds for all methods.
+		want.NormByStd, want.FilterMetric = start.Algo.NormByStd, start.Algo.FilterMetric
+		if m.name == "gigpo" { // norm_by_std = false, in its words
+			want.GiGPONorm = "mean_norm"
+		}
+		a, b := start, c
+		a.Algo, b.Algo = want, c.Algo
+		for _, changed := range configs.Diff(a, b) {
+			if strings.HasPrefix(changed.Key, "algo.") {
+				t.Errorf("%s: the preset has another %s", m.name, changed)
+			}
+		}
+	}
+}
+
+func TestMeasureMethods(t *testing.T) {
+	two, err := methodsNamed([]string{"grpo", "rloo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "openmanus")
+	// It trains nothing: it writes down what it was asked, and metrics by seed.
+	const script = `#!/bin/sh
+for a; do
+  case $a in
+  trainer.output_dir=*) out=${a#*=}/quickstart ;;
+  trainer.seed=*) seed=${a#*=} ;;
+  esac
+done
+mkdir -p "$out"
+echo "$@" >"$out/args"
+{
+  echo '{"step":0,"val/maze/success_rate":0.25}'
+  echo '{"step":4,"val/maze/success_rate":0.5}'
+  [ $seed = 1 ] && echo '{"step":8,"val/maze/success_rate":0.9375}'
+  echo '{"step":12,"val/maze/success_rate":0.'$((10 - seed))'}'
+} >"$out/metrics.jsonl"
+`
+	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	l, err := measureMethods(t.Context(), program, dir, two, 2, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	var out strings.Builder
+	if err := l.print(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(out.String(), "\n") {
+		if f := strings.Fields(line); len(f) > 6 && (f[0] == "grpo" || f[0] == "rloo" && f[1] != "is") {
+			got = append(got, strings.Join(append(f[:6:6], f[7:]...), " ")) // all but the seconds
+		}
+	}
+	want := []string{
+		"grpo 1 0.250 0.900 8 12", "grpo 2 0.250 0.800 never 12 NOT kept",
+		"rloo 1 0.250 0.900 8 12", "rloo 2 0.250 0.800 never 12 NOT kept",
+	}
+	if !slices.Equal(got, want) || l.Learns || !strings.Contains(out.String(), "rloo is the quickstart with algo.adv_estimator=rloo") {
+		t.Errorf("got %q, want %q\n%s", got, want, &out)
+	}
+	args, err := os.ReadFile(filepath.Join(dir, "rloo_seed_2", "quickstart", "args"))
+	if want := "--set trainer.test_every=4 --set algo.adv_estimator=rloo"; err != nil || !strings.Contains(string(args), want) {
+		t.Errorf("it was asked %q (%v), want %q in it", args, err, want)
+	}
+	if _, err := measureMethods(t.Context(), program, dir, two, 1, t.Output()); err == nil || !strings.Contains(err.Error(), "there already") {
+		t.Errorf("a second sweep in the same folder: %v", err)
+	}
+}
+
+func TestMethodsJudge(t *testing.T) {
+	good := MethodRun{Run: Run{Before: 0.2, After: 0.9}}
+	for name, c := range map[string]struct {
+		runs   []MethodRun
+		learns bool
+	}{
+		"all well":             {[]MethodRun{good, good}, true},
+		"one short":            {[]MethodRun{good, {Run: Run{Before: 0.2, After: 0.89}}}, false},
+		"one knew much before": {[]MethodRun{good, {Run: Run{Before: 0.36, After: 1}}}, false},
+		"none":                 {nil, false},
+	} {
+		l := Methods{Runs: c.runs}
+		if l.judge(); l.Learns != c.learns {
+			t.Errorf("%s: %t", name, l.Learns)
+		}
+	}
+}

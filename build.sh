@@ -235,7 +235,7 @@ peer_venv() {
   python3 -m pip --python "$build/peer/bin/python" install --quiet --disable-pip-version-check --no-deps --no-index \
     --find-links "$kept" --require-hashes -r third_party/peer.lock >&2 ||
     die "could not install what is in $kept; remove that folder and try again"
-  "$build/peer/bin/python" -c 'import torch, transformers, gguf' ||
+  "$build/peer/bin/python" -c 'import torch, transformers, gguf, trl, peft' ||
     die "what third_party/peer.lock pins does not load; the error above says what is missing"
   stamp peer "$h"
 }
@@ -510,13 +510,13 @@ bench() {
   peer_venv
   bench_binary
   case " $* " in
-    *' latency '* | *' memory '* | *' learning '* | *' dumps '* | *help*) ;;
+    *' latency '* | *' memory '* | *' learning '* | *' dumps '* | *' estimators '* | *' grpo '* | *help*) ;;
     *) step "tokens encoded a second on one core" >&2
       go test -run '^$' -bench 'Encode/smollm2' -cpu 1 ./agent/tokenizer >&2 ;;
   esac
   exec 9>&-
-  exec "$build/bench" --model "$build/models/SmolLM2-135M-Instruct.gguf" \
-    --peer "$build/peer/bin/python" --script "$root/bench/peer_transformers.py" "$@"
+  exec "$build/bench" --program "$build/openmanus" --model "$build/models/SmolLM2-135M-Instruct.gguf" \
+    --peer "$build/peer/bin/python" --script "$root/bench/peer_transformers.py" --trl-script "$root/bench/peer_trl.py" "$@"
 }
 
 help() {
@@ -527,7 +527,7 @@ Usage: ./build.sh [COMMAND]
   quickstart      build, then train a tiny agent on the built-in maze and show what it learned
   test            build and run every test
   bench           build, then measure speed against transformers in the same run (needs 2 GB more);
-                  ./build.sh bench --help lists its options
+                  bench grpo: GRPO steps against TRL's; ./build.sh bench --help lists what else there is
   native          build only the native libraries
   model           fetch the small real model (93 MB) into build/models
   accept          build, then run the quickstart with ten seeds and judge what they learned (40 minutes);

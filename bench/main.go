@@ -18,9 +18,10 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-const usage = `Usage: bench [OPTIONS] [speed | latency | memory METRICS.jsonl | learning | estimators [NAME...] | faults | crowd | dumps | agentgym [NAME...]]
+const usage = `Usage: bench [OPTIONS] [speed | grpo | latency | memory METRICS.jsonl | learning | estimators [NAME...] | faults | crowd | dumps | agentgym [NAME...]]
 
   speed       decoding, prefill, conversations and training of a real model, ours and the peer's in turns
+  grpo        GRPO steps of a real model, all weights and adapters, ours and TRL's: seconds and memory
   latency     many maze episodes against a server that answers late: waiting must overlap with generation
   memory      what a training run held in RAM at two of its steps, from its metrics.jsonl
   learning    the quickstart with several seeds: success on held-out cells before and after
@@ -57,10 +58,11 @@ func main() {
 
 // options are the command line.
 type options struct {
-	what                  string // "", speed, latency, memory, learning, estimators, faults, crowd, dumps or agentgym
-	model, python, script string
-	threads, rounds       int
-	json                  bool
+	what              string // "", speed, grpo, latency, memory, learning, estimators, faults, crowd, dumps or agentgym
+	model, python     string
+	script, trlScript string
+	threads, rounds   int
+	json              bool
 
 	metrics  string
 	from, to int
@@ -92,13 +94,14 @@ func parse(args []string, says io.Writer) (o options, err error) {
 	f.StringVar(&o.model, "model", "build/models/SmolLM2-135M-Instruct.gguf", "the real model, a .gguf `FILE`")
 	f.StringVar(&o.python, "peer", "", "`PYTHON` that has transformers; empty: measure ours alone")
 	f.StringVar(&o.script, "script", "bench/peer_transformers.py", "the peer's `FILE`")
-	f.IntVar(&o.threads, "threads", torch.NumThreads(), "speed: CPU threads on both sides")
-	f.IntVar(&o.rounds, "rounds", 3, "measured runs of everything on either side; the fastest counts")
+	f.StringVar(&o.trlScript, "trl-script", "bench/peer_trl.py", "grpo: the peer's `FILE`")
+	f.IntVar(&o.threads, "threads", torch.NumThreads(), "speed, grpo: CPU threads on both sides")
+	f.IntVar(&o.rounds, "rounds", 3, "measured runs of everything on either side, the fastest counts; grpo: steps, the median counts")
 	f.BoolVar(&o.json, "json", false, "print one JSON object instead of tables")
 	f.IntVar(&o.from, "from", 50, "memory: the first step")
 	f.IntVar(&o.to, "to", 200, "memory: the later step")
 	f.Float64Var(&o.limit, "limit", 1.05, "memory: the most the later step may hold, as a multiple of the first")
-	f.StringVar(&o.program, "program", "build/openmanus", "learning, estimators, faults, crowd, dumps, agentgym: the `FILE` of openmanus")
+	f.StringVar(&o.program, "program", "build/openmanus", "grpo, learning, estimators, faults, crowd, dumps, agentgym: the `FILE` of openmanus")
 	f.IntVar(&o.episodes, "episodes", 0, "dumps, agentgym: episodes of each rollout, at least; 0: 200 for dumps, 20 for agentgym")
 	f.IntVar(&o.seeds, "seeds", 0, "learning, estimators, faults: runs, with the seeds 1 to this; 0: 10 for learning, else 3")
 	f.IntVar(&o.steps, "steps", 0, "faults: steps of a run, which then reads fewer walks as well; 0: all of the quickstart's")
@@ -136,7 +139,7 @@ func parse(args []string, says io.Writer) (o options, err error) {
 	})
 	want := 0
 	switch o.what {
-	case "", "speed", "latency", "learning", "faults", "crowd", "dumps":
+	case "", "speed", "grpo", "latency", "learning", "faults", "crowd", "dumps":
 	case "memory":
 		if want = 1; len(rest) > 0 {
 			o.metrics = rest[0]
@@ -215,6 +218,14 @@ func run(ctx context.Context, o options, out, says io.Writer) error {
 	var err error
 	if o.what == "" || o.what == "speed" {
 		err = r.measureSpeed(ctx, o, says)
+	}
+	if err == nil && o.what == "grpo" {
+		err = inFolder("", func(dir string) (err error) {
+			var g GRPO
+			g, err = measureGRPO(ctx, o, dir, says)
+			r.GRPO = &g
+			return err
+		})
 	}
 	if err == nil && (o.what == "" || o.what == "latency") {
 		fmt.Fprintln(says, "measuring latency")

@@ -38,8 +38,7 @@ const peerPatience = 10 * time.Second
 func OpenPeer(ctx context.Context, command []string, model string, threads int, says io.Writer) (*Peer, error) {
 	args := append(command[1:len(command):len(command)], model, strconv.Itoa(threads))
 	cmd := exec.CommandContext(ctx, command[0], args...)
-	cmd.Env = append(os.Environ(), "OMP_NUM_THREADS="+strconv.Itoa(threads), "HF_HUB_OFFLINE=1", "TOKENIZERS_PARALLELISM=false",
-		"TQDM_DISABLE=1") // no bars of progress on stderr
+	cmd.Env = peerEnv(threads)
 	cmd.Stderr = says
 	cmd.WaitDelay = peerPatience
 	in, err := cmd.StdinPipe()
@@ -58,6 +57,12 @@ func OpenPeer(ctx context.Context, command []string, model string, threads int, 
 		return nil, errors.Join(fmt.Errorf("load the peer's model: %w", err), p.Close())
 	}
 	return p, nil
+}
+
+// peerEnv is the environment of a peer's process.
+func peerEnv(threads int) []string {
+	return append(os.Environ(), "OMP_NUM_THREADS="+strconv.Itoa(threads), "HF_HUB_OFFLINE=1", "TOKENIZERS_PARALLELISM=false",
+		"TQDM_DISABLE=1") // no bars of progress on stderr
 }
 
 // Run has the peer do a job once and returns how long the timed part took.

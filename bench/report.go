@@ -13,6 +13,7 @@ type report struct {
 	Rounds  int           `json:"rounds"`
 	Peer    *PeerVersions `json:"peer,omitempty"`
 	Speed   []Comparison  `json:"speed,omitempty"`
+	GRPO    *GRPO         `json:"grpo,omitempty"`
 	Latency *Latency      `json:"latency,omitempty"`
 	Memory  *Memory       `json:"memory,omitempty"`
 
@@ -52,6 +53,11 @@ func (r *report) print(out io.Writer) error {
 			fmt.Fprintln(w, strings.Join(c.row()[:len(head)], "\t"))
 		}
 		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	if r.GRPO != nil {
+		if err := r.GRPO.print(&b, r.Threads); err != nil {
 			return err
 		}
 	}

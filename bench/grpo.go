@@ -1,0 +1,268 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+
+	"github.com/openmanus/openmanus/algo/track"
+)
+
+// The work of a step on both sides. Ours is `openmanus train` playing episodes
+// of one turn on the built-in maze; the peer is given the prompts that these
+// began with, id by id. Replies have a fixed number of tokens, since none ends
+// them, and are paid by their characters, since all of them are failures to the
+// maze and a group needs spread.
+const (
+	grpoTasks    = 2
+	grpoGroup    = 4
+	grpoNew      = 64
+	grpoMicro    = 4
+	grpoContext  = 320 // tokens: the maze's prompt takes about 200
+	grpoRank     = 16
+	grpoAlpha    = 32
+	grpoLR       = 1e-6
+	grpoLow      = 0.2
+	grpoHigh     = 0.28
+	grpoDecay    = 0.01
+	grpoGradClip = 1
+	grpoReward   = -0.001 // a character: only shorter replies can be worth more
+)
+
+// GRPO compares steps with TRL's.
+type GRPO struct {
+	Versions *TRLVersions `json:"trl,omitempty"`
+	Trials   []GRPOTrial  `json:"trials"`
+}
+
+// GRPOTrial is one way to train.
+type GRPOTrial struct {
+	Name   string    `json:"name"`
+	Ours   GRPOSide  `json:"ours"`
+	Peer   *GRPOSide `json:"peer,omitempty"`
+	Time   float64   `json:"time_ratio,omitempty"`   // ours / theirs: below 1 ours is faster
+	Memory float64   `json:"memory_ratio,omitempty"` // below 1 ours takes less
+}
+
+// GRPOSide is what a process needed.
+type GRPOSide struct {
+	Steps        []float64 `json:"step_seconds"` // but for the first, which warms up
+	Seconds      float64   `json:"seconds"`      // their median
+	PeakBytes    int64     `json:"peak_bytes"`   // the most that the process had in RAM from its start to its end
+	PromptTokens int       `json:"prompt_tokens"`
+	NewTokens    int       `json:"new_tokens"` // of a step, as the prompts'
+}
+
+// measureGRPO trains all weights, then adapters, each side in a process of its
+// own, one after the other. Without python it measures ours alone.
+func measureGRPO(ctx context.Context, o options, dir string, says io.Writer) (g GRPO, err error) {
+	model, err := filepath.Abs(o.model)
+	if err != nil {
+		return g, err
+	}
+	for _, rank := range []int{0, grpoRank} {
+		t := GRPOTrial{Name: "all weights"}
+		if rank > 0 {
+			t.Name = fmt.Sprintf("LoRA, rank %d", rank)
+		}
+		fmt.Fprintf(says, "measuring GRPO, %s\n", t.Name)
+		var prompts [][]int32
+		if t.Ours, prompts, err = oursGRPO(ctx, o, model, filepath.Join(dir, fmt.Sprintf("rank_%d", rank)), rank); err != nil {
+			return g, fmt.Errorf("%s: %w", t.Name, err)
+		}
+		if o.python != "" {
+			fmt.Fprintf(says, "measuring GRPO, %s, TRL\n", t.Name)
+			peer, versions, err := peerGRPO(ctx, o, model, dir, rank, prompts)
+			if err != nil {
+				return g, fmt.Errorf("%s by TRL: %w", t.Name, err)
+			}
+			if peer.PromptTokens != t.Ours.PromptTokens || peer.NewTokens != t.Ours.NewTokens {
+				return g, fmt.Errorf("%s: a step had %d and %d tokens in prompts and replies, TRL's %d and %d: that is other work",
+					t.Name, t.Ours.PromptTokens, t.Ours.NewTokens, peer.PromptTokens, peer.NewTokens)
+			}
+			t.Peer, g.Versions = &peer, &versions
+			t.Time, t.Memory = t.Ours.Seconds/peer.Seconds, float64(t.Ours.PeakBytes)/float64(peer.PeakBytes)
+		}
+		g.Trials = append(g.Trials, t)
+	}
+	return g, nil
+}
+
+// grpoConfig is our side's configuration.
+func grpoConfig(model string, rank, steps int) string {
+	lora := ""
+	if rank > 0 {
+		lora = fmt.Sprintf("lora_rank = %d\nlora_alpha = %d.0\n", rank, grpoAlpha)
+	}
+	return fmt.Sprintf(`[model]
+path = %q
+device = "cpu"
+compute_dtype = "float32"
+%s
+[[env]]
+name = "maze"
+tasks = "0-%d"
+max_turns = 1
+format = "react"
+[data]
+train_batch_size = %d
+max_prompt_tokens = %d
+shuffle = false
+[rollout]
+group_size = %d
+max_new_tokens = %d
+max_context_tokens = %d
+max_sequences = %d
+ignore_eos = true
+[reward.components.characters]
+fn = "length"
+unit = "characters"
+max_length = 1
+weight = %g
+[algo]
+adv_estimator = "grpo"
+[actor]
+mini_batch_size = 0
+micro_batch_size = %d
+clip_ratio_low = %g
+clip_ratio_high = %g
+grad_clip = %d.0
+[actor.optim]
+lr = %g
+weight_decay = %g
+[trainer]
+experiment = "grpo"
+total_steps = %d
+save_every = 0
+test_every = 0
+val_before_train = false
+`, model, lora, grpoTasks-1, grpoTasks, grpoContext-grpoNew-1, grpoGroup, grpoNew, grpoContext, grpoTasks*grpoGroup, grpoReward, grpoMicro, grpoLow, grpoHigh,
+		grpoGradClip, grpoLR, grpoDecay, steps)
+}
+
+// oursGRPO trains with openmanus and returns the prompts as well, one a task.
+func oursGRPO(ctx context.Context, o options, model, out string, rank int) (side GRPOSide, prompts [][]int32, err error) {
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return side, nil, err
+	}
+	file := filepath.Join(out, "grpo.toml")
+	if err := os.WriteFile(file, []byte(grpoConfig(model, rank, o.rounds+1)), 0o644); err != nil {
+		return side, nil, err
+	}
+	cmd := command(ctx, o.program, "train", file, "--set", "trainer.output_dir="+out)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("OMP_NUM_THREADS=%d", o.threads))
+	if side.PeakBytes, _, err = peakOf(cmd); err != nil {
+		return side, nil, err
+	}
+	run := filepath.Join(out, "grpo")
+	err = track.Read(filepath.Join(run, "metrics.jsonl"), func(step int, m track.Metrics) error {
+		if step == 0 {
+			return nil
+		}
+		if n := m["actor/updated_rows"]; n != grpoTasks*grpoGroup {
+			return fmt.Errorf("step %d learned from %g of %d episodes", step, n, grpoTasks*grpoGroup)
+		}
+		sampled := int(m["rollout/sampled_tokens"])
+		if sampled != grpoTasks*grpoGroup*grpoNew {
+			return fmt.Errorf("step %d sampled %d tokens, want %d", step, sampled, grpoTasks*grpoGroup*grpoNew)
+		}
+		side.PromptTokens, side.NewTokens = int(m["rollout/tokens"])-sampled, sampled
+		if step > 1 {
+			side.Steps = append(side.Steps, m["timing_s/step"])
+		}
+		return nil
+	})
+	if err != nil {
+		return side, nil, err
+	}
+	if len(side.Steps) != o.rounds {
+		return side, nil, fmt.Errorf("metrics.jsonl has %d steps after the first, want %d", len(side.Steps), o.rounds)
+	}
+	side.Seconds = median(side.Steps)
+	prompts, err = promptsOf(filepath.Join(run, "rollouts", "step_1.jsonl"))
+	return side, prompts, err
+}
+
+// promptsOf are the ids before the first reply of every task's episodes.
+func promptsOf(dump string) ([][]int32, error) {
+	_, episodes, err := readDump(dump)
+	if err != nil {
+		return nil, err
+	}
+	var prompts [][]int32
+	seen := map[string][]int32{}
+	for _, e := range episodes {
+		if len(e.Turns) != 1 {
+			return nil, fmt.Errorf("%s: an episode has %d turns, want 1", dump, len(e.Turns))
+		}
+		prompt := e.Tokens[:e.Turns[0].Start]
+		if before, ok := seen[e.Task.ID]; !ok {
+			seen[e.Task.ID] = prompt
+			prompts = append(prompts, prompt)
+		} else if !slices.Equal(before, prompt) {
+			return nil, fmt.Errorf("%s: two episodes of %s have different prompts", dump, e.Task.ID)
+		}
+	}
+	if len(prompts) != grpoTasks {
+		return nil, fmt.Errorf("%s has the prompts of %d tasks, want %d", dump, len(prompts), grpoTasks)
+	}
+	return prompts, nil
+}
+
+// peakOf runs a process and returns the most it had in RAM, and its stdout. The
+// kernel counts from the process it was forked from, this one, which holds far
+// less than a model in training.
+func peakOf(cmd *exec.Cmd) (peak int64, stdout []byte, err error) {
+	var out, says bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &says
+	if err := cmd.Run(); err != nil {
+		return 0, nil, fmt.Errorf("%w\n%s%s", err, &out, &says)
+	}
+	used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0, nil, errors.New("the system does not say how much memory a process had")
+	}
+	return used.Maxrss * 1024, out.Bytes(), nil
+}
+
+func (g *GRPO) print(w io.Writer, threads int) error {
+	first := g.Trials[0].Ours
+	peer := ""
+	if v := g.Versions; v != nil {
+		peer = fmt.Sprintf(", against TRL %s on transformers %s and torch %s", v.TRL, v.Transformers, v.Torch)
+	}
+	fmt.Fprintf(w, "\nGRPO steps, float32, %d threads, median of %d steps after one%s\n", threads, len(first.Steps), peer)
+	fmt.Fprintf(w, "  %d prompts of %d tokens in all, %d replies of %d to each, one update of all, %d rows a pass, no KL\n\n",
+		grpoTasks, first.PromptTokens/grpoGroup, grpoGroup, grpoNew, grpoMicro)
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	head := []string{"  ", "openmanus", "TRL", "ours / theirs", "openmanus", "TRL", "ours / theirs"}
+	if g.Versions == nil {
+		head = []string{"  ", "openmanus", "openmanus"}
+	}
+	fmt.Fprintln(table, strings.Join(head, "\t"))
+	for _, t := range g.Trials {
+		cells := []string{"  " + t.Name, fmt.Sprintf("%.2f s", t.Ours.Seconds)}
+		if t.Peer != nil {
+			cells = append(cells, fmt.Sprintf("%.2f s", t.Peer.Seconds), fmt.Sprintf("%.2f", t.Time))
+		}
+		cells = append(cells, fmt.Sprintf("%.0f MB", float64(t.Ours.PeakBytes)/1e6))
+		if t.Peer != nil {
+			cells = append(cells, fmt.Sprintf("%.0f MB", float64(t.Peer.PeakBytes)/1e6), fmt.Sprintf("%.2f", t.Memory))
+		}
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "  seconds of a step, and the most memory of the process; below 1 ours takes less")
+	return nil
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
+)
+
+// The configuration is one, and its sizes are those that the peer is told.
+func TestGRPOConfig(t *testing.T) {
+	for _, rank := range []int{0, grpoRank} {
+		c, err := configs.Load("grpo.toml", []byte(grpoConfig("some model.gguf", rank, 4)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !c.Rollout.IgnoreEOS || c.Rollout.MaxNewTokens != grpoNew || c.Rollout.GroupSize != grpoGroup || c.Model.LoRARank != rank ||
+			c.Model.GradientCheckpointing || c.UsesReference() || c.Actor.MiniBatchSize != 0 || c.Trainer.TotalSteps != 4 {
+			t.Errorf("rank %d: %+v", rank, c)
+		}
+	}
+}
+
+// grpoPrograms writes programs that do nothing but claim the steps of either
+// side: ours with so many sampled tokens, TRL with so many new ones.
+func grpoPrograms(t *testing.T, sampled, theirs int) options {
+	t.Helper()
+	dir := t.TempDir()
+	var episodes []*data.Episode
+	for task := range grpoTasks {
+		for sample := range grpoGroup {
+			n := 2 + task
+			tokens, mask := make([]int32, n+1), make([]uint8, n+1)
+			for i := range n {
+				tokens[i] = int32(10*task + i)
+			}
+			tokens[n], mask[n] = int32(100+sample), 1
+			episodes = append(episodes, &data.Episode{
+				Task: data.Task{ID: fmt.Sprintf("maze_%d", task), Env: "maze", Index: task}, UID: fmt.Sprint(task), Sample: sample,
+				Outcome: data.TurnLimit, Tokens: tokens, Mask: mask, LogProbs: make([]float32, n+1), Turns: []data.Turn{{Start: n, End: n + 1}},
+			})
+		}
+	}
+	if err := data.WriteDump(filepath.Join(dir, "step_1.jsonl"), data.DumpHeader{}, episodes); err != nil {
+		t.Fatal(err)
+	}
+	var metrics strings.Builder
+	prompts := grpoGroup * (2 + 3)
+	for step, seconds := range []float64{0, 9, 3, 1} {
+		if step > 0 {
+			fmt.Fprintf(&metrics, `{"step":%d,"timing_s/step":%g,"actor/updated_rows":%d,"rollout/sampled_tokens":%d,"rollout/tokens":%d}`+"\n",
+				step, seconds, grpoTasks*grpoGroup, sampled, sampled+prompts)
+		}
+	}
+	files := map[string]string{
+		"metrics.jsonl": metrics.String(),
+		"answer.json":   fmt.Sprintf(`{"trl":"1","transformers":"5","torch":"2","seconds":[9,4,4],"prompt_tokens":%d,"new_tokens":%d}`, prompts, theirs),
+		"ours": `#!/bin/sh
+here=$(dirname "$0")
+for a; do case $a in trainer.output_dir=*) out=${a#*=}/grpo ;; esac; done
+mkdir -p "$out/rollouts" && cp "$here/metrics.jsonl" "$out" && cp "$here/step_1.jsonl" "$out/rollouts"
+`,
+		"theirs": `#!/bin/sh
+cp "$2" "$(dirname "$0")/asked.json" && cat "$(dirname "$0")/answer.json"
+`,
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return options{
+		model: "m.gguf", program: filepath.Join(dir, "ours"), python: filepath.Join(dir, "theirs"), trlScript: "script.py", threads: 2, rounds: 2,
+	}
+}
+
+func TestMeasureGRPO(t *testing.T) {
+	const all = grpoTasks * grpoGroup * grpoNew
+	o := grpoPrograms(t, all, all)
+	g, err := measureGRPO(t.Context(), o, t.TempDir(), t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(g.Trials) != 2 || g.Trials[0].Name != "all weights" || g.Trials[1].Name != "LoRA, rank 16" {
+		t.Fatalf("%+v", g)
+	}
+	for _, trial := range g.Trials { // the first step of three does not count
+		if trial.Ours.Seconds != 2 || trial.Peer.Seconds != 4 || trial.Time != 0.5 || !(trial.Memory > 0) || trial.Ours.PromptTokens != 20 {
+			t.Errorf("%+v, peer %+v", trial, trial.Peer)
+		}
+	}
+	var asked TRLJob
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(o.python), "asked.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &asked)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.EqualFunc(asked.Prompts, [][]int32{{0, 1}, {10, 11, 12}}, slices.Equal[[]int32]) || asked.LoRARank != grpoRank || asked.Steps != 3 {
+		t.Errorf("TRL was asked %s", text)
+	}
+	var out strings.Builder
+	if err := g.print(&out, 2); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"against TRL 1 on transformers 5 and torch 2", "2.00 s", "4.00 s", "0.50", "2 prompts of 5 tokens in all"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("there is no %q in\n%s", want, &out)
+		}
+	}
+
+	o.python = ""
+	if g, err = measureGRPO(t.Context(), o, t.TempDir(), t.Output()); err != nil || g.Versions != nil || g.Trials[0].Peer != nil {
+		t.Errorf("alone: %+v, %v", g, err)
+	}
+}
+
+// Sides that did not do the same work are not compared.
+func TestMeasureGRPORefuses(t *testing.T) {
+	const all = grpoTasks * grpoGroup * grpoNew
+	for want, o := range map[string]options{
+		"that is other work": grpoPrograms(t, all, all-1),
+		"step 1 sampled 7":   grpoPrograms(t, 7, 7),
+		"no such file":       {program: "/no/such/file", model: "m", rounds: 1},
+	} {
+		if _, err := measureGRPO(t.Context(), o, t.TempDir(), t.Output()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}

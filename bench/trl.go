@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// TRLJob is what peer_trl.py is asked to do.
+type TRLJob struct {
+	Model       string    `json:"model"`
+	Threads     int       `json:"threads"`
+	Steps       int       `json:"steps"`
+	Prompts     [][]int32 `json:"prompts"`
+	Group       int       `json:"group"`
+	New         int       `json:"new"`
+	Micro       int       `json:"micro"`
+	LoRARank    int       `json:"lora_rank"` // 0: all weights
+	LoRAAlpha   int       `json:"lora_alpha"`
+	LR          float64   `json:"lr"`
+	WeightDecay float64   `json:"weight_decay"`
+	GradClip    float64   `json:"grad_clip"`
+	ClipLow     float64   `json:"clip_low"`
+	ClipHigh    float64   `json:"clip_high"`
+	Reward      float64   `json:"reward"` // a character
+}
+
+// TRLVersions are what the peer says about itself.
+type TRLVersions struct {
+	TRL          string `json:"trl"`
+	Transformers string `json:"transformers"`
+	Torch        string `json:"torch"`
+}
+
+// peerGRPO has TRL do the steps in a process of its own.
+func peerGRPO(ctx context.Context, o options, model, dir string, rank int, prompts [][]int32) (side GRPOSide, v TRLVersions, err error) {
+	job, err := json.Marshal(TRLJob{
+		Model: model, Threads: o.threads, Steps: o.rounds + 1, Prompts: prompts, Group: grpoGroup, New: grpoNew, Micro: grpoMicro,
+		LoRARank: rank, LoRAAlpha: grpoAlpha, LR: grpoLR, WeightDecay: grpoDecay, GradClip: grpoGradClip,
+		ClipLow: grpoLow, ClipHigh: grpoHigh, Reward: grpoReward,
+	})
+	if err != nil {
+		return side, v, err
+	}
+	file := filepath.Join(dir, fmt.Sprintf("trl_rank_%d.json", rank))
+	if err := os.WriteFile(file, job, 0o644); err != nil {
+		return side, v, err
+	}
+	cmd := command(ctx, o.python, o.trlScript, file)
+	cmd.Env = peerEnv(o.threads)
+	peak, text, err := peakOf(cmd)
+	if err != nil {
+		return side, v, err
+	}
+	var answer struct {
+		TRLVersions
+		Seconds      []float64 `json:"seconds"`
+		PromptTokens int       `json:"prompt_tokens"`
+		NewTokens    int       `json:"new_tokens"`
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return side, v, fmt.Errorf("it answered %q: %w", text, err)
+	}
+	if len(answer.Seconds) != o.rounds+1 {
+		return side, v, fmt.Errorf("it did %d steps, want %d", len(answer.Seconds), o.rounds+1)
+	}
+	steps := answer.Seconds[1:]
+	return GRPOSide{
+		Steps: steps, Seconds: median(steps), PeakBytes: peak, PromptTokens: answer.PromptTokens, NewTokens: answer.NewTokens,
+	}, answer.TRLVersions, nil
+}

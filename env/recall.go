@@ -2,7 +2,9 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 )
 
 // Recaller is a Client that can ask its server what became of a step whose
@@ -19,7 +21,10 @@ type Recaller interface {
 // GET /detail, which shows the observation, reward and end of the last step.
 // Only this client's steps change what is shown: a new observation is the lost
 // step's.
+//
+// A call beside another one is refused with ErrBusy and changes nothing here.
 type shown struct {
+	mu    sync.Mutex
 	now   string // the newest observation that came
 	tried string // the action of the last step
 	known bool   // whether now is one
@@ -27,15 +32,23 @@ type shown struct {
 
 // begun notes what came of a reset.
 func (s *shown) begun(obs Obs, err error) (Obs, error) {
-	s.now, s.known = obs.Text, err == nil
+	if !errors.Is(err, ErrBusy) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.now, s.known = obs.Text, err == nil
+	}
 	return obs, err
 }
 
 // went notes what came of a step.
 func (s *shown) went(res StepResult, err error) (StepResult, error) {
-	s.tried = res.Action
-	if err == nil {
-		s.now = res.Observation
+	if !errors.Is(err, ErrBusy) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.tried = res.Action
+		if err == nil {
+			s.now = res.Observation
+		}
 	}
 	return res, err
 }
@@ -46,6 +59,8 @@ func (s *shown) recall(ctx context.Context, in *instance) (StepResult, bool, err
 		return StepResult{}, false, err
 	}
 	defer in.leave()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !s.known {
 		return StepResult{}, false, nil
 	}

@@ -531,9 +531,9 @@ Usage: ./build.sh [COMMAND]
   native          build only the native libraries
   model           fetch the small real model (93 MB) into build/models
   accept          build, then run the quickstart with ten seeds and judge what they learned (40 minutes);
-                  accept estimators [NAME...]: PPO, GRPO, RLOO, REINFORCE++ and GiGPO, three seeds each (an hour)
-                  accept faults: three seeds behind servers that fail (25 minutes; --rates 0,1 or 5 and --seeds N
-                  do a part of it, --steps N shortens its runs)
+                  accept estimators [NAME...]: PPO, GRPO, RLOO, REINFORCE++ and GiGPO, three seeds each
+                  accept faults: three seeds behind servers that fail (--rates 0,1 or 5 and --seeds N do a
+                  part of it, --steps N shortens its runs)
                   accept dumps [--episodes N] kills rollouts, continues and replays them
                   accept agentgym --checkout DIR [NAME...] installs, checks and plays the servers of AgentGym
   peer            install transformers for comparisons into build/peer (2 GB)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -145,127 +144,6 @@ func (t *training) openScorer(ctx context.Context) error {
 	return nil
 }
 
-// loadExperts gathers what supervised training learns from: solutions played
-// against the built-in servers, and the conversations of the files named under
-// [sft] or else of the training rows.
-func (t *training) loadExperts(ctx context.Context) error {
-	if t.cfg.SFT.Epochs == 0 && t.cfg.Model.Fresh.Layers == 0 && !t.evolves() {
-		return nil
-	}
-	strangers := map[string]int{} // environments that a file has no row for
-	for i, w := range t.worlds {
-		made, err := t.playExperts(ctx, i)
-		if err != nil {
-			return err
-		}
-		recorded, err := t.recorded(ctx, i, strangers)
-		if err != nil {
-			return fmt.Errorf("environment %s: %w", w.spec.Name, err)
-		}
-		t.experts = append(append(t.experts, made...), recorded...)
-	}
-	if t.mode == supervised {
-		heldOut := map[string]int{}
-		for i := range t.worlds {
-			more, err := t.fromFiles(ctx, i, "sft.val_files", t.cfg.SFT.ValFiles, heldOut)
-			if err != nil {
-				return err
-			}
-			t.heldOut = append(t.heldOut, more...)
-		}
-	}
-	t.s.warnOfLeak("imitated", t.experts, slices.Concat(t.val...))
-	if t.cfg.SFT.Epochs > 0 && len(t.experts) == 0 {
-		return errWith(ExitInput, "give files with conversations under sft.files, expert_tasks of a built-in environment, or set sft.epochs = 0",
-			errors.New("sft.epochs is not 0, but there is no recorded trajectory to learn from"))
-	}
-	return nil
-}
-
-func (t *training) playExperts(ctx context.Context, i int) ([]data.Task, error) {
-	var made []data.Task
-	for _, entry := range t.cfg.Env[i].ExpertTasks {
-		indices, err := configs.ParseIndices(entry)
-		if err != nil {
-			return nil, errWith(ExitInput, "", fmt.Errorf("expert_tasks: %w", err))
-		}
-		for _, index := range indices {
-			if err := t.worlds[i].spec.CheckIndex(index); err != nil {
-				return nil, errWith(ExitInput, "", fmt.Errorf("expert_tasks: %w", err))
-			}
-			tasks, err := playExpert(ctx, t.worlds[i], t.setups[i], index)
-			if err != nil {
-				return nil, errWith(ExitEnv, "", err)
-			}
-			made = append(made, tasks...)
-		}
-	}
-	return made, nil
-}
-
-// recorded are the recorded conversations of one environment: those of
-// sft.files, or else of its training rows.
-func (t *training) recorded(ctx context.Context, i int, strangers map[string]int) ([]data.Task, error) {
-	if len(t.cfg.SFT.Files) == 0 {
-		return t.asPlayed(ctx, i, t.train[i])
-	}
-	return t.fromFiles(ctx, i, "sft.files", t.cfg.SFT.Files, strangers)
-}
-
-// fromFiles reads trajectories of one environment. A file may be another
-// environment's, as long as it is somebody's. Prompts and responses are no
-// environment's: they come with the first.
-func (t *training) fromFiles(ctx context.Context, i int, key string, files []string, strangers map[string]int) ([]data.Task, error) {
-	var tasks []data.Task
-	w := t.worlds[i]
-	for _, file := range files {
-		if t.cfg.SFT.PromptKey != "" {
-			if i > 0 {
-				continue
-			}
-			pairs, err := data.LoadPairs(ctx, t.s.Path(file), data.PairOptions{Env: w.spec.Name, Prompt: t.cfg.SFT.PromptKey, Response: t.cfg.SFT.ResponseKey})
-			if err != nil {
-				return nil, errWith(ExitInput, "", fmt.Errorf("%s: %w", key, err))
-			}
-			tasks = append(tasks, pairs...)
-			continue
-		}
-		more, err := data.LoadTasks(ctx, t.s.Path(file), data.LoadOptions{Env: w.spec.Name})
-		if errors.Is(err, data.ErrOtherEnv) {
-			if strangers[file]++; strangers[file] < len(t.worlds) {
-				continue
-			}
-		}
-		if err != nil {
-			return nil, errWith(ExitInput, "", fmt.Errorf("%s: %w", key, err))
-		}
-		more, err = t.asPlayed(ctx, i, more)
-		if err != nil {
-			return nil, err
-		}
-		tasks = append(tasks, more...)
-	}
-	return tasks, nil
-}
-
-// asPlayed brings the recorded conversations among tasks into the shape in
-// which the model will play.
-func (t *training) asPlayed(ctx context.Context, i int, tasks []data.Task) ([]data.Task, error) {
-	w := t.worlds[i]
-	var out []data.Task
-	for _, task := range tasks {
-		if len(task.Conversation) == 0 || w.spec.CheckIndex(task.Index) != nil {
-			continue
-		}
-		conversations, err := agent.Recorded(ctx, task, w.spec, t.setups[i].Format, t.setups[i].Options, t.cfg.SFT.SkipIdle)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, withConversations(task, conversations)...)
-	}
-	return out, nil
-}
-
 // openModel loads or makes the weights and, on a checkpoint, the optimiser.
 func (t *training) openModel(ctx context.Context) error {
 	cfg := t.cfg
@@ -371,42 +249,6 @@ func (t *training) envs() []algo.Env {
 	}
 	return out
 }
-
-// render renders the experts for supervised training, where there is some to
-// do. It comes before anything that takes long: a trajectory may be too long.
-func (t *training) render() error {
-	warms := t.mode == supervised || t.cfg.SFT.Epochs > 0 && (t.run.state == nil || !t.run.state.WarmStarted)
-	if !warms && !(t.evolves() && len(t.experts) > 0) {
-		return nil
-	}
-	rows, counts, err := algo.SFTRows(t.experts, t.sampler.renderer, t.cfg.SFT.MaxLength, t.cfg.SFT.Truncation)
-	if err != nil {
-		hint := "raise sft.max_length"
-		if t.cfg.SFT.Truncation == algo.TruncateError {
-			hint += `, or set sft.truncation = "drop" to leave out what is longer`
-		}
-		return errWith(ExitInput, hint, err)
-	}
-	t.s.Log.Info("trajectories for supervised training", "rows", counts.Rows, "dropped", counts.Dropped, "loss_tokens", counts.LossTokens)
-	var val []data.Row
-	if len(t.heldOut) > 0 {
-		val, counts, err = algo.SFTRows(t.heldOut, t.sampler.renderer, t.cfg.SFT.MaxLength, t.cfg.SFT.Truncation)
-		if err != nil {
-			return errWith(ExitInput, "", fmt.Errorf("sft.val_files: %w", err))
-		}
-		t.s.Log.Info("trajectories to validate on", "rows", counts.Rows, "dropped", counts.Dropped, "loss_tokens", counts.LossTokens)
-	}
-	if warms {
-		t.warm = sftOptions(t.cfg, rows, val)
-	}
-	if t.evolves() {
-		t.lessons = rows
-	}
-	return nil
-}
-
-// evolves reports whether the run's steps are those of AgentEvol.
-func (t *training) evolves() bool { return t.mode == reinforced && t.cfg.Evolves() }
 
 // reference loads the frozen policy of the KL; nil where there is none.
 func (t *training) reference(ctx context.Context) (*model.Model, error) {

@@ -122,7 +122,8 @@ func dieIn(t *testing.T, dir string) {
 func die(t *testing.T, dir, at string, env ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestKilledAtEveryPoint$")
-	cmd.Env = append(append(os.Environ(), crashFolder+"="+dir, crash.Variable+"="+at), env...)
+	// What it leaves behind goes with this test's files: it does not live to remove its own.
+	cmd.Env = append(append(os.Environ(), crashFolder+"="+dir, crash.Variable+"="+at, "TMPDIR="+t.TempDir()), env...)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {

@@ -37,7 +37,7 @@ need() { # need COMMAND HOW-TO-GET-IT
 check_tools() { # check_tools COMMAND
   local missing=() want
   want=$(awk '$1=="go"{print $2}' go.mod)
-  need go "Go $want or newer, from your distribution or the Go download page"
+  need go "Go $want or newer, from the Go download page (Debian 12's own is too old)"
   need g++ "Debian and Ubuntu: apt-get install g++"
   need python3 "Debian and Ubuntu: apt-get install python3 python3-pip"
   need flock "Debian and Ubuntu: apt-get install util-linux"
@@ -410,6 +410,18 @@ packages() {
 
 step() { printf '\n== %s\n' "$*"; }
 
+# brief shortens what go test -v says to a line a package, the tests that were
+# left out with their reasons, and all that a package said that failed.
+brief() {
+  awk -F '\t' '
+    {all = all $0 "\n"}
+    / *--- SKIP: / {split($0, w, ": "); why = last; sub(/^ */, "", why); left = left "     left out: " w[2] ": " why "\n"}
+    {last = $0}
+    $1 == "FAIL" && $2 != "" {printf "%s", all; fflush(); all = left = ""}
+    ($1 ~ /^ok +$/ || $1 ~ /^\? +$/) {printf "%s%s\n", left, $0; fflush(); all = left = ""}
+    END {printf "%s", all}'
+}
+
 # go_test WHAT FLAG... -- PACKAGE...: runs the packages' tests; WHAT goes to
 # `failed` if they fail. Where OPENMANUS_TEST_RETRIES is set, packages that
 # failed get that many second chances by themselves, and those that took one
@@ -420,13 +432,13 @@ go_test() {
   shift
   while [ "$1" != -- ]; do flags+=("$1"); shift; done
   shift
-  go test "${flags[@]}" "$@" | tee "$out" && return
+  go test -v "${flags[@]}" "$@" | tee "$out" | brief && return
   for ((chance = 0; chance < ${OPENMANUS_TEST_RETRIES:-0}; chance++)); do
     local again=()
     mapfile -t again < <(awk -F '\t' '$1 == "FAIL" && $2 != "" {split($2, w, " "); print w[1]}' "$out")
     [ ${#again[@]} -gt 0 ] || break
     say "once more: ${again[*]}"
-    if go test -count=1 "${flags[@]}" "${again[@]}" | tee "$out"; then
+    if go test -v -count=1 "${flags[@]}" "${again[@]}" | tee "$out" | brief; then
       flaky+=("${again[@]}")
       return
     fi
@@ -453,13 +465,14 @@ run_tests() {
   step "packages without native code, with the race detector"
   # shellcheck disable=SC2086
   go_test "tests without native code" -race -timeout 15m -- $pure
+  # Go keeps results, and knows nothing of the libraries these tests load: -count=1 runs them all the same.
   # One at a time: each loads libtorch and uses every core.
   step "packages with native code"
   # shellcheck disable=SC2086
-  go_test "native tests" -p 1 -timeout 20m -- $native
+  go_test "native tests" -count=1 -p 1 -timeout 20m -- $native
 
   step "package torch with its debug checks"
-  go_test "tests with debug checks" -tags torchdebug -timeout 20m -- ./torch
+  go_test "tests with debug checks" -count=1 -tags torchdebug -timeout 20m -- ./torch
 
   [ ${#flaky[@]} -eq 0 ] || say "flaky, passed at a later try only: ${flaky[*]}"
   [ ${#failed[@]} -eq 0 ] || die "failed: ${failed[*]}"
@@ -475,6 +488,16 @@ binary() {
   go build -trimpath -ldflags "-extldflags '-Wl,-rpath,\$ORIGIN/lib'" -o "$build/openmanus" .
 }
 
+# The main job on the embedded default.
+quickstart() {
+  binary
+  exec 9>&-
+  cd "$called_from" # where the user's paths start
+  # It names itself as one would type it.
+  if [ "$called_from" = "$root" ]; then exec build/openmanus train "$@"; fi
+  exec "$build/openmanus" train "$@"
+}
+
 bench_binary() {
   say "building build/bench"
   go build -trimpath -ldflags "-extldflags '-Wl,-rpath,\$ORIGIN/lib'" -o "$build/bench" ./bench
@@ -487,36 +510,38 @@ accept() {
   case ${1:-} in learning | estimators | faults | dumps | agentgym) what=$1; shift ;; esac
   binary
   bench_binary
+  local with=(--program "$build/openmanus")
   if [ "$what" = agentgym ]; then
     model
-    exec 9>&-
-    cd "$called_from" # where the user's paths start
-    exec "$build/bench" --program "$build/openmanus" --model "$build/models/SmolLM2-135M-Instruct.gguf" agentgym "$@"
+    with+=(--model "$build/models/SmolLM2-135M-Instruct.gguf")
   fi
   exec 9>&-
-  exec "$build/bench" --program "$build/openmanus" "$what" "$@"
+  cd "$called_from" # where the user's paths start
+  exec "$build/bench" "${with[@]}" "$what" "$@"
 }
 
 # The benchmarks: bench/ against the peer in build/peer, in one run.
 bench() {
   binary
-  case " $* " in
-    *' crowd '* | *' faults '*) # neither a real model nor a peer
-      bench_binary
-      exec 9>&-
-      exec "$build/bench" --program "$build/openmanus" "$@" ;;
-  esac
-  model
-  peer_venv
   bench_binary
+  local with=(--program "$build/openmanus")
   case " $* " in
-    *' latency '* | *' memory '* | *' learning '* | *' dumps '* | *' estimators '* | *' grpo '* | *help*) ;;
-    *) step "tokens encoded a second on one core" >&2
-      go test -run '^$' -bench 'Encode/smollm2' -cpu 1 ./agent/tokenizer >&2 ;;
+    *' -h '* | *help*) ;;
+    *' latency '* | *' memory '* | *' learning '* | *' estimators '* | *' faults '* | *' crowd '* | *' dumps '* | *' agentgym '*) ;; # no peer
+    *)
+      model
+      peer_venv
+      with+=(--model "$build/models/SmolLM2-135M-Instruct.gguf" --peer "$build/peer/bin/python"
+        --script "$root/bench/peer_transformers.py" --trl-script "$root/bench/peer_trl.py")
+      case " $* " in
+        *' grpo '*) ;;
+        *) step "tokens encoded a second on one core" >&2
+          go test -run '^$' -bench 'Encode/smollm2' -cpu 1 ./agent/tokenizer >&2 ;;
+      esac ;;
   esac
   exec 9>&-
-  exec "$build/bench" --program "$build/openmanus" --model "$build/models/SmolLM2-135M-Instruct.gguf" \
-    --peer "$build/peer/bin/python" --script "$root/bench/peer_transformers.py" --trl-script "$root/bench/peer_trl.py" "$@"
+  cd "$called_from" # where the user's paths start
+  exec "$build/bench" "${with[@]}" "$@"
 }
 
 help() {
@@ -550,8 +575,10 @@ main() {
   [ $# -eq 0 ] || shift
   case $cmd in
     help | -h | --help) help; return ;;
-    clean) rm -rf "$build"; return ;;
+    build | native | model | peer | test | clean)
+      [ $# -eq 0 ] || die "$cmd takes no arguments, and there is '$*'; to test one package: go test ./PACKAGE after ./build.sh" ;;
   esac
+  [ "$cmd" != clean ] || { rm -rf "$build"; return; }
   check_tools "$cmd"
   # Go writes the commit into the program where git tells it; a folder that
   # git does not trust, since another user owns it, must build all the same.
@@ -567,7 +594,7 @@ main() {
     bench) bench "$@" ;;
     accept) accept "$@" ;;
     test) run_tests ;;
-    quickstart) binary; exec 9>&-; exec "${build#"$root"/}/openmanus" train "$@" ;; # so that it names itself as one would type it
+    quickstart) quickstart "$@" ;;
     *) help >&2; die "there is no command $cmd" ;;
   esac
 }

@@ -102,7 +102,7 @@ func taskFlags() []cli.Flag {
 		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of every draw"},
 		&cli.IntFlag{Name: "concurrency", Value: 64, Usage: "episodes played at once"},
 		&cli.BoolFlag{Name: "deterministic", Usage: "form batches in a fixed order"},
-		&cli.StringFlag{Name: "format", Value: "react", Usage: "how the model writes actions, and what it is shown: " + strings.Join(configs.Formats(), ", ")},
+		&cli.StringFlag{Name: "format", Value: "react", Usage: "how the model writes actions, and what it is shown (--action-format changes react's): " + strings.Join(configs.Formats(), ", ")},
 		&cli.IntFlag{Name: "history-length", Value: 2, Usage: "past turns in a prompt of the formats history and staged"},
 		&cli.StringFlag{Name: "memory-file", Usage: "`FILE` that the format staged reads at the start and writes what it stores to"},
 		&cli.BoolFlag{Name: "final-ends", Usage: "a reply that the format takes for an answer ends the episode even if the server goes on"},

@@ -27,7 +27,7 @@ func presetDocs() string {
 		e := l.cfg.Env[0]
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, cell(what), strings.Join(e.Tasks, ", "), strings.Join(e.ValTasks, ", "))
 	}
-	b.WriteString("\nThe presets quickstart and smollm2-maze are about the maze and take no `--env`.\n")
+	b.WriteString("\nThe presets " + strings.Join(whole[:len(whole)-1], ", ") + " and " + whole[len(whole)-1] + " have an environment of their own and take no `--env`.\n")
 	return b.String()
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # train.sh ALGORITHM [FLAGS]: what train_ppo.sh and train_grpo.sh share. It turns
-# the flags and variables of OpenManus-RL's scripts (spec 1.1) into one command,
+# the flags and variables of OpenManus-RL's scripts into one command,
 # openmanus train with a preset, and becomes it: the servers are started and
 # ended by openmanus, and its exit code is the script's.
 set -euo pipefail

@@ -177,6 +177,7 @@ func engineMetrics(m Metrics, before, after engine.Stats) {
 	steps := float64(after.Steps - before.Steps)
 	m["engine/steps"] = steps
 	m["engine/prefill_tokens"] = float64(after.PrefillTokens - before.PrefillTokens)
+	m["engine/shared_tokens"] = float64(after.SharedTokens - before.SharedTokens)
 	m["engine/decode_tokens"] = float64(after.DecodeTokens - before.DecodeTokens)
 	m["engine/parked"] = float64(after.Parked - before.Parked)
 	if steps > 0 {

@@ -21,9 +21,10 @@ type sampler struct {
 }
 
 type samplerOptions struct {
-	Sequences     int // sessions that play at once
-	MaxContext    int // tokens of a session
-	PrefillTokens int // in one batch; 0: the engine's own default
+	Sequences     int  // sessions that play at once
+	MaxContext    int  // tokens of a session
+	PrefillTokens int  // in one batch; 0: the engine's own default
+	NoSharing     bool // every context is computed from its first token
 	Deterministic bool
 	MemoryShare   float64 // of the free memory, for the KV cache
 	Shrink        shrink
@@ -56,6 +57,7 @@ func newSampler(ctx context.Context, b *model.Bundle, m *model.Model, o samplerO
 		PrefillTokens: o.PrefillTokens,
 		ExpectTokens:  o.MaxContext,
 		NewDecoder:    engine.IncrementalDecoder(renderer.Decode),
+		NoSharing:     o.NoSharing,
 		Deterministic: o.Deterministic,
 	})
 	if err != nil {

@@ -214,6 +214,7 @@ func (t *training) openSampler(ctx context.Context) error {
 		Sequences:     rolloutBase(t.s, cfg).Concurrency,
 		MaxContext:    cfg.Rollout.MaxContextTokens,
 		PrefillTokens: cfg.Rollout.MaxBatchTokens,
+		NoSharing:     !cfg.Rollout.PrefixCaching,
 		Deterministic: cfg.Rollout.Deterministic,
 		MemoryShare:   cfg.Rollout.KVCacheFraction,
 		Shrink:        shrinkRun,

@@ -154,6 +154,7 @@ type Rollout struct {
 	MaxContextTokens int        `toml:"max_context_tokens"`
 	MaxSequences     int        `toml:"max_sequences"`
 	MaxBatchTokens   int        `toml:"max_batch_tokens"`
+	PrefixCaching    bool       `toml:"enable_prefix_caching"`
 	KVCacheFraction  float64    `toml:"kv_cache_fraction"`
 	IgnoreEOS        bool       `toml:"ignore_eos"`
 	Deterministic    bool       `toml:"deterministic"`

@@ -52,6 +52,7 @@ func Defaults() Config {
 			MaxContextTokens: 8192,
 			MaxSequences:     64,
 			MaxBatchTokens:   8192,
+			PrefixCaching:    true,
 			KVCacheFraction:  0.5,
 			Val:              RolloutVal{Temperature: 0.4, GroupSize: 1},
 			API:              RolloutAPI{KeyEnv: "OPENAI_API_KEY", TimeoutS: 120, Retries: 5},

@@ -14,6 +14,7 @@ var rolloutKeys = concat([]entry{
 	ready("rollout.max_context_tokens", "tokens of a whole episode", atLeast(2)),
 	ready("rollout.max_sequences", "sessions in one decoding batch", between(1, 65536)),
 	ready("rollout.max_batch_tokens", "prompt tokens in one prefill batch", atLeast(1)),
+	ready("rollout.enable_prefix_caching", "compute what contexts begin with in common once, such as the prompt of a group's episodes; never where rollout.deterministic", anything),
 	ready("rollout.kv_cache_fraction", "share of free memory the KV cache may take", aboveTo(0, 0.95)),
 	ready("rollout.ignore_eos", "let no token end a reply: it has max_new_tokens, unless the context or the format ends it first. For measuring; a model does not learn to stop that way", anything),
 	ready("rollout.deterministic", "form batches in a fixed order: equal seeds give equal runs on a CPU, at some cost in speed", anything),

@@ -14,7 +14,10 @@ type Backend interface {
 	// asked. The result has one entry per Work, in order; entries of Works
 	// that do not sample are ignored. A sequence that the backend does not
 	// know begins with Pos 0. After an error the sequences of the batch are
-	// dropped by the scheduler, so the backend may leave them half done.
+	// dropped by the scheduler, so the backend may leave them half done. A Pos
+	// below what a sequence holds cuts it to Pos tokens first, and a sequence
+	// that the backend does not know may begin with the first Pos tokens of
+	// another, see Work.From. Both are whole blocks.
 	Step(ctx context.Context, batch []Work) ([]Sampled, error)
 	// Drop frees all memory of a sequence. An unknown sequence is ignored.
 	Drop(seq SeqID)
@@ -35,6 +38,7 @@ type Work struct {
 	Seq         SeqID
 	Tokens      []int32 // to append at Pos; valid only during Step
 	Pos         int     // tokens of the sequence that are already in the backend
+	From        SeqID   // if it is not 0: the sequence that the first Pos tokens are to be taken from
 	Sample      bool    // sample the token that follows the last of Tokens
 	Draw        Draw    // key of the draw, where Sample is set
 	Temperature float32 // > 0, for a greedy Work too

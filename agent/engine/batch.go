@@ -55,8 +55,10 @@ func (s *Scheduler) calls() []*sequence {
 // fill makes a batch of those calls that are wanted and fit.
 func (s *Scheduler) fill(calls []*sequence, version int64, wanted func(*sequence) bool) ([]*sequence, []Work) {
 	type row struct {
-		q *sequence
-		n int
+		q    *sequence
+		n    int
+		from *sequence // whose first tokens are q's too: nil where there is none
+		held int       // that many
 	}
 	var decode, prefill []row
 	budget := s.options.PrefillTokens
@@ -66,7 +68,18 @@ func (s *Scheduler) fill(calls []*sequence, version int64, wanted func(*sequence
 			continue
 		}
 		n := q.pending()
-		if n > 1 {
+		var from *sequence
+		held := 0
+		if q.blocks == 0 && s.shares() {
+			from, held = s.alike(q, version)
+			if slices.ContainsFunc(prefill, func(r row) bool {
+				return max(r.q.cached, r.held) >= held && s.common(q, r.q.ids) > held
+			}) {
+				continue // another computes what it needs, and is at least as far
+			}
+			n -= held
+		}
+		if q.pending() > 1 {
 			n = min(n, s.options.ChunkTokens, budget)
 			if n == 0 {
 				continue
@@ -81,15 +94,20 @@ func (s *Scheduler) fill(calls []*sequence, version int64, wanted func(*sequence
 		}
 		q.call.begun = true
 		if q.pending() == 1 {
-			decode = append(decode, row{q, n})
+			decode = append(decode, row{q: q, n: n})
 		} else {
 			budget -= n
-			prefill = append(prefill, row{q, n})
+			prefill = append(prefill, row{q, n, from, held})
 		}
 	}
 	var batch []*sequence
 	var work []Work
 	for _, r := range append(decode, prefill...) {
+		// Room for a later row may have cost the other its memory: then q begins with its first token.
+		if r.from != nil && r.from.blocks > 0 {
+			r.q.from, r.q.cached = r.from.id, r.held
+			s.stats.SharedTokens += int64(r.held)
+		}
 		r.q.inFlight = true
 		r.q.version = version
 		batch = append(batch, r.q)

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,6 +26,8 @@ type fakeBackend struct {
 	kv     map[SeqID][]fakeKV
 	faults []string
 	shapes []string // one line per batch
+	run    int      // tokens
+	kept   int      // tokens that were taken over instead
 }
 
 type fakeKV struct {
@@ -72,10 +75,21 @@ func (f *fakeBackend) Step(_ context.Context, batch []Work) ([]Sampled, error) {
 	seen := map[SeqID]bool{}
 	for i, w := range batch {
 		kv := f.kv[w.Seq]
+		if w.From != 0 {
+			if kv != nil || len(f.kv[w.From]) < w.Pos {
+				f.faultf("sequence %d with %d cached is to begin with %d of sequence %d, which has %d", w.Seq, len(kv), w.Pos, w.From, len(f.kv[w.From]))
+			}
+			kv = slices.Clone(f.kv[w.From])
+		}
+		if w.Pos < len(kv) && w.Pos%f.block == 0 {
+			f.kept += w.Pos
+			kv = slices.Clone(kv[:w.Pos])
+		}
 		if w.Pos != len(kv) || len(w.Tokens) == 0 || seen[w.Seq] {
 			f.faultf("sequence %d: pos %d with %d cached, %d new, seen %v", w.Seq, w.Pos, len(kv), len(w.Tokens), seen[w.Seq])
 		}
 		seen[w.Seq] = true
+		f.run += len(w.Tokens)
 		for _, t := range w.Tokens {
 			kv = append(kv, fakeKV{t, f.version.Load()})
 		}

@@ -122,7 +122,7 @@ func (s *Scheduler) park(q *sequence) {
 // evictStale drops the KV that was made by weights other than version.
 func (s *Scheduler) evictStale(version int64) {
 	for _, q := range s.open {
-		if q.cached > 0 && q.version != version {
+		if (q.cached > 0 || q.left != nil) && q.version != version {
 			s.evict(q)
 		}
 	}
@@ -136,5 +136,5 @@ func (s *Scheduler) evict(q *sequence) {
 	}
 	s.drops = append(s.drops, q.id)
 	s.used -= q.blocks
-	q.blocks, q.cached = 0, 0
+	q.blocks, q.cached, q.from, q.left = 0, 0, 0, nil
 }

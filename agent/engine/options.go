@@ -19,6 +19,11 @@ type Options struct {
 	// NewDecoder makes the decoder that watches a reply for stop strings.
 	// Without it Params.StopStrings is an error.
 	NewDecoder func() Decoder
+	// NoSharing computes every context from its first token. Without it a
+	// context takes the keys and values of its beginning from another that
+	// begins alike, up to rounding what it would have computed itself. It is
+	// implied by Deterministic: who was there first must not matter.
+	NoSharing bool
 	// Deterministic forms batches in an order that depends on nothing but the
 	// ids of the sessions. No batch is formed before every open session has a
 	// call pending, so the slowest environment sets the pace, and whoever

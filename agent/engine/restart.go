@@ -51,8 +51,12 @@ func (s *Scheduler) Restart(session *Session) error {
 	case q.call != nil:
 		return errors.New("restart: the session has a call under way")
 	}
-	s.evict(q)
 	s.learn(len(q.ids))
+	if s.shares() && q.cached > 0 {
+		q.left, q.cached = q.ids[:q.cached], 0 // the next context may begin like this one
+	} else {
+		s.evict(q)
+	}
 	q.ids = nil
 	s.admitOpeners()
 	return nil

@@ -85,7 +85,7 @@ func (s *Scheduler) apply(batch []*sequence, work []Work, out []Sampled, err err
 	s.stats.Rows += int64(len(batch))
 	s.stats.MaxRows = max(s.stats.MaxRows, len(batch))
 	for i, q := range batch {
-		q.inFlight = false
+		q.inFlight, q.from = false, 0
 		if err != nil {
 			if q.call != nil {
 				s.finish(q, "", err)

@@ -190,6 +190,7 @@ func (s *Scheduler) Generate(ctx context.Context, session *Session, ids []int32,
 		return Reply{Stop: StopContext, Version: s.backend.Version()}, nil
 	}
 	q.ids = append(q.ids, ids...)
+	s.resume(q)
 	s.nextCall++
 	c.ticket = s.nextCall
 	c.start = len(q.ids)

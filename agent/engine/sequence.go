@@ -11,6 +11,8 @@ type sequence struct {
 	limit    int     // most tokens
 	ids      []int32 // the context: everything given and sampled
 	cached   int     // ids[:cached] are in the backend
+	from     SeqID   // 0, or the sequence that holds ids[:cached] until q's next batch
+	left     []int32 // after a Restart: what the backend still has of the context before
 	blocks   int     // blocks of the KV budget it holds
 	version  int64   // of the weights that made the cached KV
 	touched  int64   // step at which it last took part in a batch
@@ -43,6 +45,7 @@ func (q *sequence) work(n int) Work {
 		Seq:    q.id,
 		Tokens: q.ids[q.cached:end:end],
 		Pos:    q.cached,
+		From:   q.from,
 		Sample: end == len(q.ids),
 	}
 	key, p := q.session.options.Key, q.call.params

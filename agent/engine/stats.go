@@ -6,6 +6,7 @@ type Stats struct {
 	Rows          int64 // sequences over all batches
 	MaxRows       int   // sequences in the largest batch
 	PrefillTokens int64
+	SharedTokens  int64 // not prefilled, but taken from a context that began alike
 	DecodeTokens  int64 // tokens run one at a time
 	SampledTokens int64
 	Parked        int64 // times a session lost its KV to others

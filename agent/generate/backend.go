@@ -195,15 +195,21 @@ func (b *Backend) pack(batch []engine.Work) (*packed, error) {
 // sequence finds or begins the sequence of a Work.
 func (b *Backend) sequence(w *engine.Work) (*sequence, error) {
 	seq := b.seqs[w.Seq]
+	source := seq // of what is cached
+	if w.From != 0 {
+		source = b.seqs[w.From]
+	}
 	length := 0
-	if seq != nil {
-		length = seq.length
+	if source != nil {
+		length = source.length
 	}
 	c := &b.model.Config
 	switch {
 	case len(w.Tokens) == 0:
 		return nil, fmt.Errorf("sequence %d: a step without tokens", w.Seq)
-	case w.Pos != length:
+	case w.From != 0 && seq != nil:
+		return nil, fmt.Errorf("sequence %d is to begin like sequence %d, but has begun", w.Seq, w.From)
+	case w.Pos > length, w.Pos < length && w.Pos%b.cache.BlockSize != 0:
 		return nil, fmt.Errorf("sequence %d: tokens for position %d, but %d are cached", w.Seq, w.Pos, length)
 	case w.Pos+len(w.Tokens) > c.MaxPositionEmbeddings:
 		return nil, fmt.Errorf("sequence %d: %d tokens are more than the model's %d positions (max_position_embeddings)", w.Seq, w.Pos+len(w.Tokens), c.MaxPositionEmbeddings)
@@ -211,9 +217,17 @@ func (b *Backend) sequence(w *engine.Work) (*sequence, error) {
 	if err := c.CheckIDs(w.Tokens); err != nil {
 		return nil, fmt.Errorf("sequence %d: %w", w.Seq, err)
 	}
-	if seq == nil {
-		seq = &sequence{}
+	switch {
+	case seq == nil:
+		seq = &sequence{length: w.Pos}
+		if source != nil {
+			seq.blocks = b.blocks.share(source.blocks, w.Pos)
+		}
 		b.seqs[w.Seq] = seq
+	case w.Pos < length:
+		keep := w.Pos / b.cache.BlockSize
+		b.blocks.release(seq.blocks[keep:])
+		seq.length, seq.blocks = w.Pos, seq.blocks[:keep]
 	}
 	return seq, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -48,7 +49,11 @@ func (f *fakeModel) Step(_ context.Context, batch []engine.Work) ([]engine.Sampl
 		if f.fail != nil && f.fail(w) {
 			return nil, errors.New("the model broke")
 		}
-		f.kv[w.Seq] = append(f.kv[w.Seq], w.Tokens...)
+		kv := f.kv[w.Seq]
+		if w.From != 0 {
+			kv = f.kv[w.From]
+		}
+		f.kv[w.Seq] = append(slices.Clone(kv[:w.Pos]), w.Tokens...)
 		h := w.Draw.Seed ^ w.Draw.Task
 		for _, id := range f.kv[w.Seq] {
 			h = mix(h ^ uint64(id))

@@ -29,6 +29,7 @@ var _ = Define(
 	Definition{"rollout/rows_without_reply", "episodes whose first messages fill the context already", ""},
 	Definition{"engine/steps", "batches that the engine ran", ""},
 	Definition{"engine/{prefill_tokens,decode_tokens}", "tokens that went through the model in prompts and one at a time", ""},
+	Definition{"engine/shared_tokens", "tokens of prompts that were taken from a context that began alike instead, see rollout.enable_prefix_caching", ""},
 	Definition{"engine/parked", "times a session lost its KV cache to others", ""},
 	Definition{"engine/rows_per_step", "sequences in a batch, mean", ""},
 	Definition{Validation + "/*/{success_rate,mean_score,mean_turns}", "validation over all its tasks and samples, by environment, and of all episodes as overall", "validations"},

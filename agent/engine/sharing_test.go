@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// begun is n tokens that scripts may have in common.
+func begun(n int) []int32 {
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = int32((i*i + 5) % fakeVocab)
+	}
+	return ids
+}
+
+// The samples of a task compute their prompt once between them, and say what
+// they would have said alone.
+func TestGroupSharesItsPrompt(t *testing.T) {
+	const group, prompt, block = 8, 100, 16
+	for _, tt := range []struct {
+		name    string
+		options Options
+		shares  bool
+	}{
+		{"shared", Options{ChunkTokens: 24, PrefillTokens: 48}, true},
+		{"not shared", Options{ChunkTokens: 24, PrefillTokens: 48, NoSharing: true}, false},
+		{"deterministic", Options{ChunkTokens: 24, PrefillTokens: 48, Deterministic: true}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFake(1<<16, block)
+			s := start(t, f, tt.options)
+			var scripts []script
+			var sessions []*Session
+			for i := range group {
+				sc := makeScript(i)
+				sc.key = Key{Seed: 7, Task: "maze_0", Sample: i}
+				sc.limit = 400
+				sc.turns[0] = begun(prompt)
+				scripts, sessions = append(scripts, sc), append(sessions, mustOpen(t, s, SessionOptions{Key: sc.key, MaxContext: sc.limit}))
+			}
+			var wg sync.WaitGroup
+			for i, sc := range scripts {
+				wg.Go(func() {
+					defer s.Close(sessions[i])
+					got, err := sc.play(t.Context(), s, sessions[i], nil)
+					if err != nil {
+						t.Error(err)
+					}
+					if diff := cmp.Diff(sc.want(), got); diff != "" {
+						t.Errorf("sample %d: %s", i, diff)
+					}
+				})
+			}
+			wg.Wait()
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			want := 0
+			if tt.shares {
+				want = (group - 1) * (prompt - prompt%block)
+			}
+			// Replies may agree for a block by chance, never the other way round.
+			if f.kept < want || want == 0 && f.kept > 0 {
+				t.Errorf("%d tokens were taken over, want %d", f.kept, want)
+			}
+			if n := s.Stats().SharedTokens; n != int64(f.kept) {
+				t.Errorf("stats count %d shared tokens, the backend %d", n, f.kept)
+			}
+		})
+	}
+}
+
+// A context that follows another in its session keeps what the two begin with,
+// and nothing else.
+func TestRestartKeepsTheBeginning(t *testing.T) {
+	const block = 16
+	f := newFake(1<<12, block)
+	s := start(t, f, Options{})
+	sc := makeScript(1)
+	session := mustOpen(t, s, SessionOptions{Key: sc.key, MaxContext: 200})
+	for turn, kept := range []int{0, 48, 48, 32, 0} {
+		own := []int32{int32(turn), 1, 2, int32(turn)}
+		ids := append(begun([]int{50, 63, 50, 47, 15}[turn]), own...)
+		before := f.kept
+		p := sc.params
+		p.Turn = turn
+		if turn > 0 {
+			if _, err := Restart(t.Context(), s, session); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := s.Generate(t.Context(), session, ids, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fresh := script{key: sc.key, limit: 200, turns: [][]int32{ids}, params: p}
+		want := make([]int32, 0, len(got.IDs))
+		context := ids
+		for len(want) < len(got.IDs) {
+			x := fakeSample(context, Draw{Seed: fresh.key.Seed, Task: TaskHash(fresh.key.Task), Sample: fresh.key.Sample, Turn: turn, Position: len(context)})
+			context, want = append(context, x.Token), append(want, x.Token)
+		}
+		if diff := cmp.Diff(want, got.IDs); diff != "" {
+			t.Errorf("turn %d: %s", turn, diff)
+		}
+		if n := f.kept - before; n != kept {
+			t.Errorf("turn %d took %d tokens over, want %d", turn, n, kept)
+		}
+	}
+	s.Close(session)
+}
+
+// Sharing changes no reply, however memory, weights and callers come and go.
+func TestSharingUnderPressure(t *testing.T) {
+	const n, rounds = 16, 4
+	for _, capacity := range []int{20 * 16, 40 * 16, 1 << 14} {
+		f := newFake(capacity, 16)
+		s := start(t, f, Options{ChunkTokens: 20, PrefillTokens: 40})
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() {
+				r := rand.New(rand.NewPCG(uint64(capacity), uint64(i)))
+				for round := range rounds {
+					sc := makeScript(i)
+					sc.limit = 250
+					sc.turns[0] = append(begun(20*(i%5)), sc.turns[0]...)
+					session, err := s.Open(t.Context(), SessionOptions{Key: sc.key, MaxContext: sc.limit})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					ctx, cancel := context.WithCancel(t.Context())
+					if (i+round)%7 == 0 { // gives up at some moment
+						go func() {
+							for range r.IntN(50) {
+								runtime.Gosched()
+							}
+							cancel()
+						}()
+						_, _ = sc.play(ctx, s, session, nil)
+						s.Close(session)
+						cancel()
+						continue
+					}
+					got, err := sc.play(ctx, s, session, func(int) {
+						for range r.IntN(4) {
+							runtime.Gosched()
+						}
+					})
+					cancel()
+					if err != nil {
+						t.Error(err)
+					} else if diff := cmp.Diff(sc.want(), got); diff != "" {
+						t.Errorf("session %d: %s", i, diff)
+					}
+					if round%2 == 1 { // the turns again, each in a context of its own
+						again := sc
+						again.turns = [][]int32{append(begun(20*(i%5)), int32(i))}
+						if session, err = Restart(t.Context(), s, session); err != nil {
+							t.Error(err)
+							return
+						}
+						got, err := again.play(t.Context(), s, session, nil)
+						if err != nil {
+							t.Error(err)
+						} else if diff := cmp.Diff(again.want(), got); diff != "" {
+							t.Errorf("session %d, restarted: %s", i, diff)
+						}
+					}
+					s.Close(session)
+				}
+			})
+		}
+		wg.Wait()
+		if capacity == 1<<14 {
+			f.mu.Lock()
+			if f.kept == 0 {
+				t.Error("nothing was shared")
+			}
+			f.mu.Unlock()
+		}
+	}
+}
+
+// Weights that change make what was shared stale.
+func TestSharingHeedsTheWeights(t *testing.T) {
+	f := newFake(1<<12, 16)
+	s := start(t, f, Options{})
+	sc := makeScript(0)
+	session := mustOpen(t, s, SessionOptions{Key: sc.key, MaxContext: 200})
+	other := mustOpen(t, s, SessionOptions{Key: Key{Seed: 7, Task: "maze_0", Sample: 9}, MaxContext: 200})
+	if _, err := s.Generate(t.Context(), session, begun(64), sc.params); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.version.Add(1)
+	s.Resume()
+	if _, err := Restart(t.Context(), s, session); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []*Session{session, other} { // the second may share the first's new ones
+		if _, err := s.Generate(t.Context(), x, begun(64), sc.params); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Close(session)
+	s.Close(other)
+}

@@ -71,9 +71,9 @@ func SFTRows(tasks []data.Task, r TrajectoryRenderer, maxLength int, truncation 
 			}
 		}
 		row := data.Row{UID: fmt.Sprintf("%s#%d", t.ID, i), TaskID: t.ID, Env: t.Env, Index: t.Index, Tokens: ids, Mask: mask}
-		n := row.SampledTokens()
+		n := maskedTokens([]data.Row{row})
 		if n == 0 {
-			counts.Dropped++ // nothing in it teaches anything
+			counts.Dropped++ // nothing in it teaches anything: of a row cut on the left the one reply token may be the first
 			continue
 		}
 		counts.Rows++

@@ -195,3 +195,22 @@ func TestSFTRowsRefuses(t *testing.T) {
 		})
 	}
 }
+
+// A row cut on the left may begin with its only reply token, which nothing
+// predicts: it is left out and counted, and no batch is made of it.
+func TestSFTRowsWithoutATokenToPredict(t *testing.T) {
+	renderer, _ := byteRenderer(t)
+	all, whole, err := SFTRows(expertTasks()[:1], renderer, 512, TruncateError)
+	must(t, err)
+	last := len(all[0].Tokens) - 1
+	for all[0].Mask[last] == 0 { // what the template writes after the last reply
+		last--
+	}
+	limit := len(all[0].Tokens) - last
+	for _, c := range []struct{ limit, rows, tokens int }{{limit, 0, 0}, {limit + 1, 1, 1}} {
+		rows, counts, err := SFTRows(expertTasks()[:1], renderer, c.limit, TruncateLeft)
+		if (err == nil) != (c.rows > 0) || len(rows) != c.rows || counts.Rows != c.rows || counts.Dropped != 1-c.rows || counts.LossTokens != c.tokens {
+			t.Errorf("cut to %d tokens of %d: %d rows, %+v, %v", c.limit, whole.Tokens, len(rows), counts, err)
+		}
+	}
+}

@@ -78,13 +78,13 @@ func (o *Evol) draw(earlier []data.Row, seed uint64) ([]data.Row, error) {
 }
 
 // evolve is the learning of a step of AgentEvol. It returns the rows of the
-// episodes it kept, and how many tokens everything has that it learned from.
-func (t *Trainer) evolve(ctx context.Context, step int, episodes []*data.Episode, m Metrics) (kept []data.Row, tokens float64, err error) {
+// episodes it kept.
+func (t *Trainer) evolve(ctx context.Context, step int, episodes []*data.Episode, m Metrics) (kept []data.Row, err error) {
 	won := t.o.Evol.keep(episodes)
 	keptMetrics(m, t.envs, episodes, won)
 	batch, err := data.BatchFromEpisodes(won)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	kept = make([]data.Row, len(batch.Rows))
 	for i := range batch.Rows {
@@ -94,7 +94,7 @@ func (t *Trainer) evolve(ctx context.Context, step int, episodes []*data.Episode
 	o.Seed = rollout.EpisodeSeed(t.o.Seed, step, "", "agentevol", 0, 0)
 	drawn, err := t.o.Evol.draw(t.kept, o.Seed)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	rows := slices.Concat(kept, drawn)
 	lr := t.o.Schedule.LR(step - 1)
@@ -102,11 +102,9 @@ func (t *Trainer) evolve(ctx context.Context, step int, episodes []*data.Episode
 	m[track.EvolTrajectories] = float64(episodesIn(rows))
 	if len(rows) == 0 {
 		t.log.Warn("no episode was won, and there is no trajectory from before: nothing to learn from in this step", "step", step)
-		return nil, 0, nil
+		return nil, nil
 	}
-	for i := range rows {
-		tokens += float64(len(rows[i].Tokens))
-	}
+	t.hand("update_actor", rows, o.Passes.epochs())
 	var st ImitationStats
 	err = t.engine.Exclusive(ctx, func() error {
 		return t.phase(step, "update_actor", 0, m, func() (err error) {
@@ -120,7 +118,7 @@ func (t *Trainer) evolve(ctx context.Context, step int, episodes []*data.Episode
 		})
 	})
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	t.newWeights()
 	t.actorUtilization(m, rows, o.Passes)
@@ -131,7 +129,7 @@ func (t *Trainer) evolve(ctx context.Context, step int, episodes []*data.Episode
 	if st.Skipped > 0 {
 		t.warnOfSkipped(step, st.Skipped, st.Steps)
 	}
-	return kept, tokens, nil
+	return kept, nil
 }
 
 // lesson is what is kept of a row: what supervised training reads, and whose

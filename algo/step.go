@@ -18,6 +18,7 @@ type Metrics = map[string]float64
 func (t *Trainer) step(ctx, soft context.Context) error {
 	step := t.state.Step + 1
 	m := Metrics{}
+	t.handed = map[string]float64{}
 	began := time.Now()
 
 	episodes, rows, err := t.generate(ctx, step, m)
@@ -31,9 +32,8 @@ func (t *Trainer) step(ctx, soft context.Context) error {
 	}
 	var learned LogProbGap
 	var kept []data.Row // by AgentEvol
-	updated := m["rollout/tokens"]
 	if t.o.Evol != nil {
-		kept, updated, err = t.evolve(ctx, step, episodes, m)
+		kept, err = t.evolve(ctx, step, episodes, m)
 	} else {
 		learned, err = t.update(ctx, step, rows, m)
 	}
@@ -55,12 +55,22 @@ func (t *Trainer) step(ctx, soft context.Context) error {
 	}
 	m["timing_s/step"] = time.Since(began).Seconds()
 	m["training/global_step"], m["training/epoch"] = float64(step), float64(t.state.epoch(t.envs))
-	throughput(m, updated*float64(t.o.Policy.Passes.epochs()))
+	throughput(m, t.handed)
 	t.state.Unreported, t.unsaved = m, true
 	if err := t.report(ctx, soft, step, t.o.Steps); err != nil {
 		return err
 	}
 	return t.checkGap(step, learned)
+}
+
+// hand counts what a phase is given: the tokens of rows, in so many passes.
+func (t *Trainer) hand(phase string, rows []data.Row, passes int) {
+	if t.handed == nil {
+		t.handed = map[string]float64{}
+	}
+	for i := range rows {
+		t.handed[phase] += float64(passes * len(rows[i].Tokens))
+	}
 }
 
 // phase runs one named part of a step and adds its seconds to the metrics.
@@ -96,9 +106,9 @@ func (t *Trainer) checkGap(step int, g LogProbGap) error {
 	return nil
 }
 
-// throughput adds how fast a step was, phase by phase; updated tokens went
-// through the actor's update.
-func throughput(m Metrics, updated float64) {
+// throughput adds how fast a step was, phase by phase: those of the update by
+// the tokens they were handed, which rows without an advantage are not among.
+func throughput(m Metrics, handed map[string]float64) {
 	sampled, all := m["rollout/sampled_tokens"], m["rollout/tokens"]
 	if s := m["timing_s/gen"]; s > 0 {
 		m["perf/sampled_tokens_per_s"] = sampled / s
@@ -106,11 +116,7 @@ func throughput(m Metrics, updated float64) {
 	}
 	for phase, name := range map[string]string{"old_log_prob": "old_log_prob", "ref": "ref", "update_actor": "update"} {
 		if s := m["timing_s/"+phase]; s > 0 {
-			tokens := all
-			if phase == "update_actor" {
-				tokens = updated
-			}
-			m["perf/"+name+"_tokens_per_s"] = tokens / s
+			m["perf/"+name+"_tokens_per_s"] = handed[phase] / s
 		}
 	}
 	if sampled > 0 {

@@ -44,11 +44,12 @@ type Trainer struct {
 
 	state   State
 	order   *data.Mixture
-	course  *course    // nil: tasks come in their order
-	kept    []data.Row // what AgentEvol learned from its own episodes so far
-	unsaved bool       // the state has gone on since the last checkpoint
-	saving  float64    // seconds that checkpoint took, until a line tells of them
-	counted counts     // what the last line of metrics told of
+	course  *course            // nil: tasks come in their order
+	kept    []data.Row         // what AgentEvol learned from its own episodes so far
+	unsaved bool               // the state has gone on since the last checkpoint
+	saving  float64            // seconds that checkpoint took, until a line tells of them
+	counted counts             // what the last line of metrics told of
+	handed  map[string]float64 // tokens that the phases of the step were given, all their passes counted
 }
 
 // Parts are what a Trainer is put together from.

@@ -118,10 +118,12 @@ func (t *Trainer) measure(ctx context.Context, step int, rows []data.Row, m Metr
 		p := t.o.Policy
 		switch {
 		case both:
+			t.hand("old_log_prob", rows, 1)
 			err = t.phase(step, "old_log_prob", 0, m, func() error {
 				return t.critic.ValuesAndLogProbs(ctx, rows, p.Micro, p.Temperature)
 			})
 		case e.Needs.SumPiSquared:
+			t.hand("old_log_prob", rows, 1)
 			err = t.phase(step, "old_log_prob", 0, m, func() error {
 				return SumPiSquared(ctx, t.actor.Compute(), rows, p.Micro, p.Temperature)
 			})
@@ -191,6 +193,7 @@ func (t *Trainer) updateCritic(ctx context.Context, step int, rows []data.Row, m
 }
 
 func (t *Trainer) oldLogProbs(ctx context.Context, step int, rows []data.Row, m Metrics) error {
+	t.hand("old_log_prob", rows, 1)
 	return t.phase(step, "old_log_prob", 0, m, func() error {
 		p := t.o.Policy
 		return LogProbs(ctx, t.actor.Compute(), rows, p.Micro, p.Temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
@@ -198,6 +201,7 @@ func (t *Trainer) oldLogProbs(ctx context.Context, step int, rows []data.Row, m 
 }
 
 func (t *Trainer) refLogProbs(ctx context.Context, step int, rows []data.Row, m Metrics) error {
+	t.hand("ref", rows, 1)
 	return t.phase(step, "ref", 0, m, func() (err error) {
 		back, err := t.fetchRef(ctx)
 		if err != nil {
@@ -290,6 +294,7 @@ func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr
 			return st, err
 		}
 	}
+	t.hand("update_actor", rows, p.Passes.epochs())
 	err = t.phase(step, "update_actor", 0, m, func() (err error) {
 		back, err := t.fetchForUpdate(ctx)
 		if err != nil {

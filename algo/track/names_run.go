@@ -17,7 +17,7 @@ var _ = Define(
 	Definition{TimingPerTokenMS + "/{ref,adv,update_actor}", "milliseconds of the phase for each token of the episodes", "where there is the phase"},
 	Definition{"perf/sampled_tokens_per_s", "tokens sampled in a second of playing", ""},
 	Definition{"perf/turns_per_s", "turns played in a second", ""},
-	Definition{"perf/{old_log_prob,ref,update}_tokens_per_s", "tokens of the episodes, or in agentevol of what was learned from, that a second of the phase handled, all passes counted", "where there is the phase"},
+	Definition{"perf/{old_log_prob,ref,update}_tokens_per_s", "tokens of the rows that the phase was given (those left out of the update are not among them; in agentevol all that was learned from) in a second of it, all passes counted", "where there is the phase"},
 	Definition{"perf/total_num_tokens", "tokens of all episodes of the step", ""},
 	Definition{"perf/time_per_step", "seconds of the step", ""},
 	Definition{"perf/throughput", "tokens of all episodes in a second of the step", ""},

@@ -1,0 +1,81 @@
+package algo
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/data"
+)
+
+// sparing pays every episode of one maze the same, and no two episodes of the
+// others: the group of that one has no spread.
+func sparing(inner http.Handler, spared int) http.Handler {
+	var mu sync.Mutex
+	plays := map[int64]int{} // which maze, by instance
+	steps := 0
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		var body bytes.Buffer
+		_, _ = body.ReadFrom(req.Body)
+		var asked struct {
+			ID   int64
+			Game *int
+		}
+		_ = json.Unmarshal(body.Bytes(), &asked) // of a GET it is nothing
+		req.Body = readCloser{&body}
+		worth := 0.
+		mu.Lock()
+		if asked.Game != nil {
+			plays[asked.ID] = *asked.Game
+		}
+		if strings.HasSuffix(req.URL.Path, "/step") && plays[asked.ID] != spared {
+			steps++
+			worth = float64(steps) / 1000
+		}
+		mu.Unlock()
+		paid(inner, func([]byte) float64 { return worth }).ServeHTTP(w, req)
+	})
+}
+
+// The tokens a second of a phase are those it was given: the update is not
+// given the group without spread, the passes before it are.
+func TestThroughputCountsWhatAPhaseWasGiven(t *testing.T) {
+	const spared = 17
+	r := quick(t, func(o *Options) {
+		o.BatchTasks, o.Policy.Passes.Epochs = 3, 2
+		o.KLReward = &KLReward{Type: "k3", Controller: kl.Controller{Kind: kl.Fixed, Coef: .1}}
+		o.FilterMetric = "score" // the KL gives the rewards a spread
+	})
+	r.maze = sparing(r.maze, spared)
+	must(t, r.fit(t, t.Context(), t.Context()))
+	m := r.lines(t)[1]
+	all, left := 0, 0
+	_, err := data.ReadSource(t.Context(), filepath.Join((&RunFolder{Dir: r.dir}).Rollouts(), "step_1.jsonl"), func(e *data.Entry) error {
+		n := len(e.Episode.Tokens)
+		if all += n; e.Episode.Task.Index != spared {
+			left += n
+		}
+		return nil
+	})
+	must(t, err)
+	if m["group/dropped_rows"] != 3 || !(0 < left && left < all) {
+		t.Fatalf("%v episodes were left out; %d of %d tokens are left", m["group/dropped_rows"], left, all)
+	}
+	for phase, want := range map[string]struct {
+		metric string
+		tokens int
+	}{
+		"old_log_prob": {"old_log_prob", all}, "ref": {"ref", all}, "update_actor": {"update", 2 * left},
+	} {
+		got := m["perf/"+want.metric+"_tokens_per_s"] * m["timing_s/"+phase]
+		if math.Abs(got-float64(want.tokens)) > 1e-6*float64(want.tokens) {
+			t.Errorf("%s handled %v tokens, want %d", phase, got, want.tokens)
+		}
+	}
+}

@@ -159,7 +159,7 @@ func TestEveryMethodTrains(t *testing.T) {
 	add("bypass with reinforce", func(o *Options) {
 		o.Policy.Loss = loss.Bypass
 		o.Policy.LossOptions.BypassLoss, o.Policy.LossOptions.BypassWeights, o.Policy.LossOptions.BypassWeightsCap = loss.Reinforce, loss.BySequence, 2
-	})
+	}, "rollout_corr/kl", "rollout_corr/training_ppl", "rollout_corr/chi2_seq")
 	for _, c := range methods {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo/advantage"
@@ -72,6 +73,11 @@ func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metri
 	}
 	t.newWeights()
 	st.metrics(m, o)
+	if o.Loss == loss.Bypass && !t.o.Correction.on() {
+		if err := diagnoseBypass(rows, m); err != nil {
+			return gap, err
+		}
+	}
 	if o.Value != nil {
 		st.Value.metrics(m, o.Value.LR)
 	}
@@ -270,6 +276,35 @@ func (t *Trainer) advantages(step int, rows []data.Row, m Metrics) ([]data.Row, 
 		return rows, nil
 	}
 	return correction.Reject(rows, t.o.Correction.Rules, m)
+}
+
+// diagnoseBypass writes the diagnostics of rows whose old log-probs nobody
+// computed before the update: they are those that the loss saw in its first pass,
+// each mini-batch's from before its own optimiser step. Rows of a step that was
+// left out have none.
+func diagnoseBypass(rows []data.Row, m Metrics) error {
+	spans, err := data.EpisodeSpans(rows)
+	if err != nil {
+		return err
+	}
+	var seen []data.Row
+	for _, span := range spans {
+		episode := slices.Clone(rows[span[0]:span[1]])
+		whole := true
+		for i := range episode {
+			switch r := &episode[i]; {
+			case r.OldLogProbs != nil:
+			case maskedTokens(episode[i:i+1]) > 0:
+				whole = false
+			default: // nothing in it was in the loss
+				r.OldLogProbs = make([]float32, len(r.Tokens))
+			}
+		}
+		if whole {
+			seen = append(seen, episode...)
+		}
+	}
+	return correction.Diagnose(seen, m)
 }
 
 func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr float64, p PolicyOptions, have measured, m Metrics) (st PolicyStats, err error) {

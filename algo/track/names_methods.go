@@ -6,7 +6,7 @@ package track
 const (
 	whenCritic   = "with algo.adv_estimator = \"gae\""
 	whenKLReward = "with algo.use_kl_in_reward"
-	whenCorrects = "with a weight or a rule in algo.rollout_correction"
+	whenCorrects = "with a weight, a rule or bypass_mode in algo.rollout_correction"
 	whenFilters  = "with algo.filter_groups"
 	whenEvolves  = "with algo.name = \"agentevol\""
 )

@@ -122,7 +122,7 @@ func throughput(m Metrics, handed map[string]float64) {
 	if sampled > 0 {
 		m[track.TimingPerTokenMS+"/gen"] = 1000 * m["timing_s/gen"] / sampled
 	}
-	for _, phase := range []string{"ref", "adv", "update_actor"} {
+	for _, phase := range []string{"ref", "values", "adv", "update_critic", "update_actor"} {
 		if s, ok := m["timing_s/"+phase]; ok && all > 0 {
 			m[track.TimingPerTokenMS+"/"+phase] = 1000 * s / all
 		}

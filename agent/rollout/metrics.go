@@ -22,8 +22,8 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 	count := map[data.Outcome]int{}
 	groups := map[string][]float64{}
 	var uids []string // in the order of the episodes: sums must not depend on map order
-	var actions, rewards, sampled, tokens, prompts, attempts, stepMillis, genMillis series
-	var finished, parsed, clipped, cut, turns float64
+	var actions, messages, rewards, sampled, tokens, prompts, attempts, stepMillis, genMillis series
+	var finished, parsed, clipped, cut, turns, silent float64
 	for _, ep := range episodes {
 		count[ep.Outcome]++
 		attempts.add(float64(ep.Attempts))
@@ -35,6 +35,8 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 		}
 		groups[ep.UID] = append(groups[ep.UID], ep.Reward)
 		actions.add(float64(len(ep.Turns)))
+		messages.add(float64(max(1, 2*len(ep.Turns)))) // a prompt or an observation before every reply
+		silent += share(ep.SampledTokens() == 0)
 		rewards.add(ep.Reward)
 		sampled.add(float64(ep.SampledTokens()))
 		tokens.add(float64(len(ep.Tokens)))
@@ -60,9 +62,11 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 	if actions.n > 0 {
 		n := float64(actions.n)
 		actions.write(m, "env/number_of_actions")
+		messages.write(m, "num_turns")
 		rewards.write(m, "episode/reward")
 		tokens.write(m, "episode/length")
 		sampled.write(m, "response_length")
+		m["response/aborted_ratio"] = silent / n
 		m["env/finish_ratio"] = finished / n
 		m["env/number_of_valid_action"] = parsed / n
 		m["episode/success_rate"] = float64(count[data.Success]) / n

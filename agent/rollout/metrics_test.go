@@ -28,6 +28,7 @@ func TestMetrics(t *testing.T) {
 		"episode/outcome/context_limit": 0, "episode/outcome/parse_limit": 0, "episode/outcome/engine_error": 0, "episode/outcome/cancelled": 0,
 		"episode/attempts/mean":      8. / 5,
 		"env/number_of_actions/mean": 5. / 4, "env/number_of_actions/max": 2, "env/number_of_actions/min": 1,
+		"num_turns/mean": 2.5, "num_turns/max": 4, "num_turns/min": 2, "response/aborted_ratio": 0,
 		"episode/reward/mean": .25, "episode/reward/max": 1, "episode/reward/min": 0,
 		"episode/length/mean": 6, "episode/length/max": 10, "episode/length/min": 3,
 		"response_length/mean": 3, "response_length/max": 6, "response_length/min": 1,
@@ -41,6 +42,18 @@ func TestMetrics(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, Metrics(eps), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// An episode whose first messages fill the context has no reply: it is aborted
+// in verl's words, and its one message is the prompt.
+func TestMetricsOfASilentEpisode(t *testing.T) {
+	m := Metrics([]*data.Episode{
+		{UID: "a", Outcome: data.ContextLimit, Tokens: make([]int32, 4), Mask: make([]uint8, 4)},
+		{UID: "a", Outcome: data.Done, Tokens: make([]int32, 4), Mask: []uint8{0, 0, 1, 1}, Turns: []data.Turn{{Start: 2, End: 4}}},
+	})
+	if m["response/aborted_ratio"] != .5 || m["num_turns/min"] != 1 || m["num_turns/max"] != 2 || m["response_length/min"] != 0 {
+		t.Errorf("%v", m)
 	}
 }
 

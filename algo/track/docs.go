@@ -16,7 +16,8 @@ A run writes a line a step to ` + "`metrics.jsonl`" + ` in its folder: ` + "`ste
 first step, a step of the warm start and one of a fresh model's reading are lines of step 0. JSON has no NaN and no
 infinity: such a value is null, and the line then has ` + "`nonfinite`" + `, their number. A metric without a value is absent.
 
-The names are verl's and OpenManus-RL's where they have one, so that dashboards carry over. Where those take a window over
+The names are verl's and OpenManus-RL's where they have one, so that dashboards carry over, but for those at the end of this
+page. Where those take a window over
 the padded row, these take the loss mask, 1 exactly on the tokens the model sampled. ` + "`{a,b}`" + ` stands for each of them, ` + "`*`" + ` for
 anything without a slash.
 
@@ -34,6 +35,17 @@ that is not here cannot be written, and one that is here is.
 			when = "training steps"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", d.Names, strings.ReplaceAll(d.Meaning, "|", "\\|"), when)
+	}
+	b.WriteString("\n## Names that did not carry over\n\n| OpenManus-RL, verl | here |\n| --- | --- |\n")
+	for _, r := range Renamed {
+		here := r.Why
+		if r.Here != "" {
+			here = "`" + r.Here + "`"
+			if r.Why != "" {
+				here += ": " + r.Why
+			}
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n", r.Theirs, here)
 	}
 	return b.String()
 }

@@ -26,6 +26,25 @@ func TestDocument(t *testing.T) {
 	}
 }
 
+// What a metric is said to be called here is a metric.
+func TestRenamed(t *testing.T) {
+	for _, r := range Renamed {
+		if r.Here == "" && r.Why == "" {
+			t.Errorf("nothing is said of %s", r.Theirs)
+		}
+		for _, name := range expand(r.Here) {
+			if _, ok := Describe(name); !ok && r.Here != "" {
+				t.Errorf("%s is said to be %s, which is in no table", r.Theirs, name)
+			}
+		}
+		for _, name := range expand(r.Theirs) {
+			if _, ok := Describe(name); ok && name != TimingSeconds+"/logp" && name != TimingSeconds+"/compute_values" {
+				t.Errorf("%s is a metric here too", name)
+			}
+		}
+	}
+}
+
 func TestCheck(t *testing.T) {
 	defer func(table []Definition) { Table = table }(Table)
 	defer func(elsewhere map[string]string) { Elsewhere = elsewhere }(Elsewhere)

@@ -14,7 +14,7 @@ var _ = Define(
 	Definition{"training/epoch", "passes over the tasks that are done", ""},
 	Definition{TimingSeconds + "/*", "wall seconds of a phase; step is all of them, save_checkpoint the save before the line", "every line but a validation's alone"},
 	Definition{TimingPerTokenMS + "/gen", "milliseconds of playing for each sampled token", ""},
-	Definition{TimingPerTokenMS + "/{ref,adv,update_actor}", "milliseconds of the phase for each token of the episodes", "where there is the phase"},
+	Definition{TimingPerTokenMS + "/{ref,values,adv,update_critic,update_actor}", "milliseconds of the phase for each token of the episodes", "where there is the phase"},
 	Definition{"perf/sampled_tokens_per_s", "tokens sampled in a second of playing", ""},
 	Definition{"perf/turns_per_s", "turns played in a second", ""},
 	Definition{"perf/{old_log_prob,ref,update}_tokens_per_s", "tokens of the rows that the phase was given (those left out of the update are not among them; in agentevol all that was learned from) in a second of it, all passes counted", "where there is the phase"},

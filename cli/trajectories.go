@@ -19,26 +19,32 @@ func (t *training) loadExperts(ctx context.Context) error {
 	if t.cfg.SFT.Epochs == 0 && t.cfg.Model.Fresh.Layers == 0 && !t.evolves() {
 		return nil
 	}
-	strangers := map[string]int{} // environments that a file has no row for
+	read := filesRead{}
 	for i, w := range t.worlds {
 		made, err := t.playExperts(ctx, i)
 		if err != nil {
 			return err
 		}
-		recorded, err := t.recorded(ctx, i, strangers)
+		recorded, err := t.recorded(ctx, i, read)
 		if err != nil {
 			return fmt.Errorf("environment %s: %w", w.spec.Name, err)
 		}
 		t.experts = append(append(t.experts, made...), recorded...)
 	}
+	if err := t.report(read, "sft.files"); err != nil {
+		return err
+	}
 	if t.mode == supervised {
-		heldOut := map[string]int{}
+		heldOut := filesRead{}
 		for i := range t.worlds {
 			more, err := t.fromFiles(ctx, i, "sft.val_files", t.cfg.SFT.ValFiles, heldOut)
 			if err != nil {
 				return err
 			}
 			t.heldOut = append(t.heldOut, more...)
+		}
+		if err := t.report(heldOut, "sft.val_files"); err != nil {
+			return err
 		}
 	}
 	t.s.warnOfLeak("imitated", t.experts, slices.Concat(t.val...))
@@ -72,17 +78,55 @@ func (t *training) playExperts(ctx context.Context, i int) ([]data.Task, error) 
 
 // recorded are the recorded conversations of one environment: those of
 // sft.files, or else of its training rows.
-func (t *training) recorded(ctx context.Context, i int, strangers map[string]int) ([]data.Task, error) {
-	if len(t.cfg.SFT.Files) == 0 {
-		return t.asPlayed(ctx, i, t.train[i])
+func (t *training) recorded(ctx context.Context, i int, read filesRead) ([]data.Task, error) {
+	if len(t.cfg.SFT.Files) > 0 {
+		return t.fromFiles(ctx, i, "sft.files", t.cfg.SFT.Files, read)
 	}
-	return t.fromFiles(ctx, i, "sft.files", t.cfg.SFT.Files, strangers)
+	var f fileRead
+	tasks, err := t.asPlayed(ctx, i, t.train[i], &f)
+	if len(tasks) > 0 && f.silent > 0 { // else they are tasks to play, and nothing else
+		t.s.Log.Warn("tasks without a recorded conversation are not imitated", "env", t.worlds[i].spec.Name, "tasks", f.silent)
+	}
+	return tasks, err
+}
+
+// fileRead is what became of the rows of a file.
+type fileRead struct {
+	strangers       int   // environments that it has no row for
+	rows            int   // of the others
+	silent, refused int   // left out: without a conversation, and of a task that the environment does not have
+	why             error // of the first that was refused
+}
+
+// filesRead are those of several files, by name.
+type filesRead map[string]*fileRead
+
+// report says what was left out of files, and refuses one of which nothing is
+// left: it is not the file that was meant.
+func (t *training) report(read filesRead, key string) error {
+	for _, name := range sortedKeys(read) {
+		f := read[name]
+		left := f.silent + f.refused
+		if left == 0 {
+			continue
+		}
+		if left == f.rows {
+			err := fmt.Errorf("%s: %s: none of its %d rows can be learned from: %d hold no conversation, %d are of tasks that the environment does not have",
+				key, name, f.rows, f.silent, f.refused)
+			if f.why != nil {
+				err = fmt.Errorf("%w: %w", err, f.why)
+			}
+			return errWith(ExitInput, "give files with conversations; `openmanus data head` shows what is in one", err)
+		}
+		t.s.Log.Warn("rows of a file are left out", "key", key, "file", name, "rows", f.rows, "without_conversation", f.silent, "of_no_task", f.refused)
+	}
+	return nil
 }
 
 // fromFiles reads trajectories of one environment. A file may be another
 // environment's, as long as it is somebody's. Prompts and responses are no
 // environment's: they come with the first.
-func (t *training) fromFiles(ctx context.Context, i int, key string, files []string, strangers map[string]int) ([]data.Task, error) {
+func (t *training) fromFiles(ctx context.Context, i int, key string, files []string, read filesRead) ([]data.Task, error) {
 	var tasks []data.Task
 	w := t.worlds[i]
 	for _, file := range files {
@@ -97,16 +141,19 @@ func (t *training) fromFiles(ctx context.Context, i int, key string, files []str
 			tasks = append(tasks, pairs...)
 			continue
 		}
+		if read[file] == nil {
+			read[file] = &fileRead{}
+		}
 		more, err := data.LoadTasks(ctx, t.s.Path(file), data.LoadOptions{Env: w.spec.Name})
 		if errors.Is(err, data.ErrOtherEnv) {
-			if strangers[file]++; strangers[file] < len(t.worlds) {
+			if read[file].strangers++; read[file].strangers < len(t.worlds) {
 				continue
 			}
 		}
 		if err != nil {
 			return nil, errWith(ExitInput, "", fmt.Errorf("%s: %w", key, err))
 		}
-		more, err = t.asPlayed(ctx, i, more)
+		more, err = t.asPlayed(ctx, i, more, read[file])
 		if err != nil {
 			return nil, err
 		}
@@ -116,12 +163,20 @@ func (t *training) fromFiles(ctx context.Context, i int, key string, files []str
 }
 
 // asPlayed brings the recorded conversations among tasks into the shape in
-// which the model will play.
-func (t *training) asPlayed(ctx context.Context, i int, tasks []data.Task) ([]data.Task, error) {
+// which the model will play, and counts what it leaves out.
+func (t *training) asPlayed(ctx context.Context, i int, tasks []data.Task, f *fileRead) ([]data.Task, error) {
 	w := t.worlds[i]
 	var out []data.Task
 	for _, task := range tasks {
-		if len(task.Conversation) == 0 || w.spec.CheckIndex(task.Index) != nil {
+		f.rows++
+		if len(task.Conversation) == 0 {
+			f.silent++
+			continue
+		}
+		if err := w.spec.CheckIndex(task.Index); err != nil {
+			if f.refused++; f.why == nil {
+				f.why = fmt.Errorf("task %s: %w", task.ID, err)
+			}
 			continue
 		}
 		conversations, err := agent.Recorded(ctx, task, w.spec, t.setups[i].Format, t.setups[i].Options, t.cfg.SFT.SkipIdle)

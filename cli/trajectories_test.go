@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -11,7 +12,15 @@ import (
 // opened is a training as far as the model, with files in its folder.
 func opened(t *testing.T, files map[string]string, text string, sets ...string) (*training, error) {
 	t.Helper()
+	return openedTo(t, nil, files, text, sets...)
+}
+
+func openedTo(t *testing.T, log *slog.Logger, files map[string]string, text string, sets ...string) (*training, error) {
+	t.Helper()
 	ts := newTestState(t)
+	if log != nil {
+		ts.Log = log
+	}
 	for name, content := range files {
 		writeFile(t, ts.Dir, name, content)
 	}
@@ -26,6 +35,14 @@ func opened(t *testing.T, files map[string]string, text string, sets ...string) 
 		}
 	})
 	return tr, err
+}
+
+// openedWithLog is opened, with what was logged.
+func openedWithLog(t *testing.T, files map[string]string, text string, sets ...string) (*training, string, error) {
+	t.Helper()
+	var log syncBuffer
+	tr, err := openedTo(t, slog.New(slog.NewTextHandler(&log, nil)), files, text, sets...)
+	return tr, log.String(), err
 }
 
 // A fresh model may be trained by reinforcement alone; a vocabulary of merges
@@ -109,4 +126,37 @@ func TestTrajectoryTooLong(t *testing.T) {
 	if code, ts = run("sft.truncation=drop"); code != int(ExitInput) || !strings.Contains(ts.err.String(), "no conversation is left to train on: raise sft.max_length\n") {
 		t.Errorf("the advice leads to exit code %d: %s", code, ts.err.String())
 	}
+}
+
+// Rows that nothing can be learned from are counted and told of; a file that
+// has no others is refused.
+func TestRowsLeftOut(t *testing.T) {
+	const (
+		silent  = `{"item_id":"maze_16"}` + "\n"
+		foreign = `{"item_id":"maze_4096","conversations":[{"from":"human","value":"Go."},{"from":"gpt","value":"Action:\nmove up","loss":true}]}` + "\n"
+	)
+	files := map[string]string{"some.jsonl": mazeRow + silent + foreign + silent, "none.jsonl": silent + foreign}
+	alone := []string{"env.maze.expert_tasks="}
+	tr, text, err := openedWithLog(t, files, tinyRun, append(alone, "sft.files=some.jsonl")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tr.experts) != 1 {
+		t.Errorf("%d trajectories, want 1", len(tr.experts))
+	}
+	mustContain(t, "the log", text, "rows of a file are left out", "some.jsonl", "rows=4", "without_conversation=2", "of_no_task=1")
+
+	// Although the solver's solutions are there to learn from.
+	_, _, err = openedWithLog(t, files, tinyRun, `sft.files=["some.jsonl","none.jsonl"]`)
+	if code := codeOf(t.Context(), err); code != ExitInput {
+		t.Fatalf("exit code %d: %v", code, err)
+	}
+	mustContain(t, "the error", err.Error(), "none.jsonl: none of its 2 rows can be learned from: 1 hold no conversation, 1 are of tasks", "maze_4096")
+
+	writeRows := map[string]string{"tasks.jsonl": mazeRow + silent}
+	_, text, err = openedWithLog(t, writeRows, tinyRun, append(alone, "env.maze.tasks=tasks.jsonl")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustContain(t, "the log", text, "not imitated", "tasks=1")
 }

@@ -27,12 +27,14 @@ func trainCommand(s *State) *cli.Command {
 		Description: "Ctrl-C once finishes the step, breaks a validation off, saves and exits with 130; the same command\n" +
 			"goes on from there.\n" +
 			"A run that was killed goes on from its last checkpoint.",
-		Flags: trainFlags(),
+		Flags: append(trainFlags(),
+			&cli.BoolFlag{Name: "off-policy", Usage: "train also from a dump that other weights played; sets data.off_policy"}),
 	}, 1, runTrain)
 }
 
-// trainFlags are the flags of `openmanus train`; its argument is a
-// configuration file, and without one it runs the quickstart.
+// trainFlags are the flags of `openmanus train`, but for one, and of `openmanus
+// sft`; the argument is a configuration file, and without one train runs the
+// quickstart.
 func trainFlags() []cli.Flag {
 	return []cli.Flag{
 		presetFlag(""),
@@ -40,7 +42,6 @@ func trainFlags() []cli.Flag {
 		setFlag(),
 		&cli.StringFlag{Name: "device", Usage: "auto, cpu, cuda or cuda:N; overrides model.device"},
 		&cli.StringFlag{Name: "from-dump", Usage: "`FILE` of rollout --dump to train from, without any server; sets data.from_dump"},
-		&cli.BoolFlag{Name: "off-policy", Usage: "train also from a dump that other weights played; sets data.off_policy"},
 	}
 }
 

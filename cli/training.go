@@ -99,6 +99,7 @@ func (t *training) close() error { return t.open.close() }
 func (t *training) openEnv(ctx context.Context, e configs.Env) error {
 	o := worldOf(e)
 	o.Launch = launchOf(e, t.run.folder.Servers())
+	o.Unplayed = !t.plays(e)
 	w, err := t.s.openWorld(ctx, o)
 	if err != nil {
 		return err
@@ -211,7 +212,7 @@ func (t *training) openSampler(ctx context.Context) error {
 	}
 	var err error
 	t.sampler, err = newSampler(ctx, t.bundle, t.actor.Compute(), samplerOptions{
-		Sequences:     rolloutBase(t.s, cfg).Concurrency,
+		Sequences:     t.sessions(),
 		MaxContext:    cfg.Rollout.MaxContextTokens,
 		PrefillTokens: cfg.Rollout.MaxBatchTokens,
 		NoSharing:     !cfg.Rollout.PrefixCaching,
@@ -237,18 +238,34 @@ func (t *training) envs() []algo.Env {
 	}
 	var out []algo.Env
 	for i, w := range t.worlds {
-		val := t.setups[i]
-		val.Options = valOptions(val.Options, t.cfg.Rollout.Val)
-		out = append(out, algo.Env{
-			Name:       w.spec.Name,
-			Train:      rollout.Env{Pool: w.pool, Setup: t.setups[i], MaxLeases: w.pool.MaxLeases()},
-			Val:        rollout.Env{Pool: w.pool, Setup: val, MaxLeases: w.pool.MaxLeases()},
-			Weight:     t.cfg.Env[i].Weight,
-			TrainTasks: t.train[i],
-			ValTasks:   t.val[i],
-		})
+		e := algo.Env{Name: w.spec.Name, Weight: t.cfg.Env[i].Weight, TrainTasks: t.train[i], ValTasks: t.val[i]}
+		if w.pool != nil {
+			val := t.setups[i]
+			val.Options = valOptions(val.Options, t.cfg.Rollout.Val)
+			e.Train = rollout.Env{Pool: w.pool, Setup: t.setups[i], MaxLeases: w.pool.MaxLeases()}
+			e.Val = rollout.Env{Pool: w.pool, Setup: val, MaxLeases: w.pool.MaxLeases()}
+		}
+		out = append(out, e)
 	}
 	return out
+}
+
+// plays reports whether the run plays in an environment. Supervised training
+// does to validate on its tasks, which it does at its end at the latest, for
+// the solver's solutions, and for what a fresh model reads.
+func (t *training) plays(e configs.Env) bool {
+	fresh := t.cfg.Model.Fresh
+	return t.mode != supervised || len(e.ValTasks) > 0 || len(e.ExpertTasks) > 0 ||
+		fresh.Layers > 0 && fresh.Walks > 0 && t.run.checkpoint == nil
+}
+
+// sessions is how many are played at once, at most. Where nothing is played
+// the engine is there for its weights and its chat template alone.
+func (t *training) sessions() int {
+	if t.mode == supervised && !slices.ContainsFunc(t.worlds, func(w *world) bool { return w.pool != nil }) {
+		return 1
+	}
+	return rolloutBase(t.s, t.cfg).Concurrency
 }
 
 // reference loads the frozen policy of the KL; nil where there is none.

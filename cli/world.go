@@ -17,6 +17,7 @@ import (
 // worldOptions say how an environment is reached.
 type worldOptions struct {
 	Name       string
+	Unplayed   bool           // nothing is played: no server is started or asked, and there is no pool
 	Servers    []string       // empty, without Launch: the built-in server is started
 	Launch     *launchOptions // nil: no server of the user's is started
 	Recipes    string
@@ -38,7 +39,7 @@ type worldOptions struct {
 type world struct {
 	log    *slog.Logger
 	spec   env.Spec
-	pool   *env.Pool
+	pool   *env.Pool           // nil: nothing is played
 	server *builtin.Server     // nil: it is not in use
 	group  *supervise.Group    // nil: none was started
 	words  *builtin.Vocabulary // of the built-in wordle; nil: its own
@@ -57,6 +58,8 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 	urls := o.Servers
 	var pool atomic.Pointer[env.Pool] // who is told of restarts, when it is there
 	switch {
+	case o.Unplayed && (o.Launch != nil || len(urls) > 0):
+		return w, nil
 	case o.Launch != nil:
 		w.group, err = s.launch(ctx, o.Name, *o.Launch,
 			func(url string, restarts int) {
@@ -91,6 +94,9 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 		}
 		if o.Name == "textcraft" {
 			w.spec.IndexValid = inBook(bo.Recipes)
+		}
+		if o.Unplayed {
+			return w, nil
 		}
 		if w.server, err = builtin.Serve(context.WithoutCancel(ctx), o.Name, "127.0.0.1:0", bo); err != nil {
 			return nil, errWith(ExitEnv, "", fmt.Errorf("start the built-in server: %w", err))

@@ -99,6 +99,16 @@ func kvTokens(m *model.Model, o samplerOptions) (int, error) {
 	return o.kvTokens(m.CacheBytesPerToken(), free, known)
 }
 
+// noteCache says what the KV cache takes on a GPU, where rollout.kv_cache_fraction
+// bounds nothing: torch/shim has no call that asks for its free memory.
+func (t *training) noteCache(d torch.Device) {
+	if !d.CUDA {
+		return
+	}
+	t.s.Log.Info("rollout.kv_cache_fraction does not apply on a GPU: the KV cache has rollout.max_sequences x rollout.max_context_tokens tokens",
+		"bytes", t.sampler.kvBytes, "sessions", t.sessions(), "max_context_tokens", t.cfg.Rollout.MaxContextTokens)
+}
+
 func (o samplerOptions) kvTokens(bytesPerToken int, free int64, known bool) (int, error) {
 	want := o.Sequences * o.MaxContext
 	if !known {

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openmanus/openmanus/agent/engine"
 	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/torch"
 )
 
 // copyTinyModel copies a model of agent/model's tests to where a test may
@@ -47,6 +49,19 @@ func TestKVTokens(t *testing.T) {
 				mustContain(t, "the error", err.Error(), c.fault)
 			}
 		})
+	}
+}
+
+// On a GPU, whose free memory nobody asks for, a line says what the cache takes.
+func TestNoteCache(t *testing.T) {
+	for _, d := range []torch.Device{{}, {CUDA: true}} {
+		ts := newTestState(t)
+		tr := &training{s: ts.State, sampler: &sampler{kvBytes: 4096}}
+		tr.cfg.Agent.MaxWorkers, tr.cfg.Rollout.MaxSequences = 3, 5
+		tr.noteCache(d)
+		if d.CUDA != strings.Contains(ts.err.String(), `"bytes":4096,"sessions":3`) {
+			t.Errorf("%s: %q", d, ts.err.String())
+		}
 	}
 }
 

@@ -224,6 +224,7 @@ func (t *training) openSampler(ctx context.Context) error {
 		return err
 	}
 	t.open.addFunc(t.sampler.close)
+	t.noteCache(t.thread.Device())
 	for i := range t.setups {
 		t.setups[i].Engine = t.sampler.sched
 		t.setups[i].Renderer = t.sampler.renderer

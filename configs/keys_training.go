@@ -15,7 +15,7 @@ var rolloutKeys = concat([]entry{
 	ready("rollout.max_sequences", "sessions in one decoding batch", between(1, 65536)),
 	ready("rollout.max_batch_tokens", "prompt tokens in one prefill batch", atLeast(1)),
 	ready("rollout.enable_prefix_caching", "compute what contexts begin with in common once, such as the prompt of a group's episodes; never where rollout.deterministic", anything),
-	ready("rollout.kv_cache_fraction", "share of free memory the KV cache may take", aboveTo(0, 0.95)),
+	ready("rollout.kv_cache_fraction", "share of the host's free memory the KV cache may take where the model is on a CPU; the free memory of a GPU is not asked for: there the cache has room for max_sequences x max_context_tokens tokens, and a line at the start says what it takes", aboveTo(0, 0.95)),
 	ready("rollout.ignore_eos", "let no token end a reply: it has max_new_tokens, unless the context or the format ends it first. For measuring; a model does not learn to stop that way", anything),
 	ready("rollout.deterministic", "form batches in a fixed order: equal seeds give equal runs on a CPU, at some cost in speed", anything),
 	ready("rollout.max_logprob_gap", "mean gap between sampled and recomputed log-probs that draws a warning; 0: the number format's own (1e-3 float32, 0.02 bfloat16)", atLeast(0)),

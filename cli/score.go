@@ -26,7 +26,8 @@ func scoreCommand(s *State) *cli.Command {
 		Flags:     scoreFlags(),
 		Description: "Reads what generate writes, or any parquet or JSON objects with replies, and reports mean@n, best@n and pass@k.\n" +
 			"With OUT (.jsonl, or .parquet where IN is), the scores are written beside the replies; rows that are done are kept in\n" +
-			"OUT.progress, so that the same command goes on after an interruption.",
+			"OUT.progress, so that the same command goes on after an interruption. It refuses to where the reward model, or a file\n" +
+			"that an exec: command names, is another one by then; what an http:// function answers it cannot know.",
 	}, 2, runScore)
 }
 
@@ -136,6 +137,8 @@ type scoreWork struct {
 	TruthKey    string         `json:"ground_truth_key"`
 	SourceKey   string         `json:"data_source_key"`
 	Reward      configs.Reward `json:"reward"`
+	// Judges are the files that the score functions consist of.
+	Judges map[string]string `json:"judges_sha256"`
 }
 
 // rowScores are what is kept for a row: the scores of its replies, and what
@@ -273,7 +276,11 @@ func (s *State) scoreAll(ctx context.Context, o scoreOptions, composer *reward.C
 		if err != nil {
 			return nil, nil, err
 		}
-		work := scoreWork{"score", hash, o.PromptKey, o.ResponseKey, o.TruthKey, o.SourceKey, o.reward}
+		judges, err := s.judges(o.reward)
+		if err != nil {
+			return nil, nil, err
+		}
+		work := scoreWork{"score", hash, o.PromptKey, o.ResponseKey, o.TruthKey, o.SourceKey, o.reward, judges}
 		file, err := s.openRowFile(o.Out, work, o.Force)
 		if err != nil {
 			return nil, nil, err

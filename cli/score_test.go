@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/openmanus/openmanus/configs"
 )
 
 const scoredReplies = `{"reward_model":{"ground_truth":"4"},"responses":["#### 4","#### 5","#### 4"]}
@@ -151,4 +153,56 @@ func workOf(t *testing.T, dir string, args []string) string {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
 	return work
+}
+
+// Work that another judge began is not gone on with: the scores would be of
+// two functions.
+func TestScoreByAnotherJudge(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "in.jsonl", scoredReplies)
+	writeFile(t, dir, "judge.sh", "one program")
+	writeFile(t, dir, "table.txt", "one table")
+	args := []string{"score", "in.jsonl", "out.jsonl", "--score-fn", "exec:sh judge.sh --table=table.txt"}
+	first := workOf(t, dir, args)
+	if again := workOf(t, dir, args); again != first {
+		t.Errorf("the same judge gives %s and %s", first, again)
+	}
+	for _, file := range []string{"judge.sh", "table.txt"} {
+		before := workOf(t, dir, args)
+		writeFile(t, dir, file, "another")
+		if workOf(t, dir, args) == before {
+			t.Errorf("with another %s the work is still %s", file, before)
+		}
+	}
+	writeFile(t, dir, "out.jsonl.progress", first+"\n")
+	if code, _, stderr := inProcess(t, dir, args...); code != int(ExitInput) || !strings.Contains(stderr, "was begun with other work") {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+}
+
+// A reward model is all the files of its folder.
+func TestJudgesOfARewardModel(t *testing.T) {
+	ts := newTestState(t)
+	if err := os.Mkdir(filepath.Join(ts.Dir, "judge"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, ts.Dir, "judge/config.json", "{}")
+	writeFile(t, ts.Dir, "judge/model.safetensors", "weights")
+	r := configs.Reward{ScoreFn: configs.ModelScoreFn, ModelPath: "judge"}
+	hash := func() string {
+		t.Helper()
+		files, err := ts.judges(r)
+		if err != nil || len(files) != 1 || files["judge"] == "" {
+			t.Fatalf("%v, %v", files, err)
+		}
+		return files["judge"]
+	}
+	before := hash()
+	if hash() != before {
+		t.Error("the same folder has two hashes")
+	}
+	writeFile(t, ts.Dir, "judge/model.safetensors", "others")
+	if hash() == before {
+		t.Error("other weights have the same hash")
+	}
 }

@@ -5,6 +5,20 @@ import (
 	"strings"
 )
 
+// Words are those of the command of a program, the program's first; nil for a
+// score function that is none.
+func Words(fn string) []string {
+	command, ok := strings.CutPrefix(fn, "exec:")
+	if !ok {
+		return nil
+	}
+	out, err := words(command)
+	if err != nil { // which Open says
+		return nil
+	}
+	return out
+}
+
 // words cuts a command as a shell does, without anything else that shells do:
 // blanks separate, quotes and backslashes keep together.
 func words(s string) ([]string, error) {

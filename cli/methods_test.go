@@ -14,6 +14,7 @@ import (
 	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/reward"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -53,17 +54,32 @@ func groupMetrics() []string {
 	return names
 }
 
+// configs imports none of the packages in which something is registered, so that
+// it has lists of its own; this test keeps them equal and says what to add.
+// Score functions, environments and formats have tests like it beside them.
 func TestConfigurationNamesEveryMethod(t *testing.T) {
 	allowed := map[string]string{}
 	for _, k := range configs.Keys() {
 		allowed[k.Name] = strings.TrimPrefix(k.Allowed, "a list of ")
 	}
-	for key, names := range methods() {
+	registered := methods()
+	registered["reward.signal"] = reward.Signals.Names()
+	registered["reward.allocation"] = reward.Allocations.Names()
+	for key, names := range registered {
+		file := "configs/keys_training.go"
+		if strings.HasPrefix(key, "reward.") {
+			file = "configs/keys_reward.go"
+		}
 		got := strings.Split(allowed[key], " | ")
-		slices.Sort(got)
-		slices.Sort(names)
-		if !slices.Equal(got, names) {
-			t.Errorf("%s allows %q, there are %q", key, got, names)
+		for _, name := range names {
+			if !slices.Contains(got, name) {
+				t.Errorf("%q is registered and cannot be configured: add it to the words of %s in %s", name, key, file)
+			}
+		}
+		for _, name := range got {
+			if !slices.Contains(names, name) {
+				t.Errorf("%q is a word of %s in %s, and nothing is registered under it", name, key, file)
+			}
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestConfiguredScoreFunctionsAreThere(t *testing.T) {
 		}
 		keys, ok := fns[name]
 		if !ok {
-			t.Errorf("%s cannot be configured", name)
+			t.Errorf("%s cannot be configured: add it to scoreFns in configs/components.go, with the parameters that it reads", name)
 		}
 		a, b := slices.Sorted(slices.Values(keys)), slices.Sorted(slices.Values(f.Keys))
 		if d := cmp.Diff(a, b); d != "" {
@@ -43,11 +43,6 @@ func TestConfiguredScoreFunctionsAreThere(t *testing.T) {
 	}
 	if d := cmp.Diff(reward.DefaultParams(), scoreParams(configs.DefaultComponent("x"))); d != "" {
 		t.Errorf("the defaults of configuration and functions differ: %s", d)
-	}
-	for _, keys := range map[string][]string{"signal": reward.Signals.Names(), "allocation": reward.Allocations.Names()} {
-		if len(keys) != 4 {
-			t.Errorf("%v: configs allows four", keys)
-		}
 	}
 }
 

@@ -139,7 +139,9 @@ type convertOptions struct {
 	Dtype    string
 }
 
-func convertFlags() []cli.Flag { return []cli.Flag{dtypeFlag()} }
+func convertFlags() []cli.Flag {
+	return []cli.Flag{&cli.StringFlag{Name: "dtype", Value: "float32", Usage: "number format that is written: float32 or bfloat16"}}
+}
 
 // parseConvert reads the flags of convertFlags and the two arguments.
 func parseConvert(c *cli.Context) (convertOptions, error) {

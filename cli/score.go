@@ -48,11 +48,11 @@ type scoreOptions struct {
 
 func scoreFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "score-fn", Usage: "score function: " + strings.Join(slices.Sorted(maps.Keys(configs.ScoreFns())), ", ") + ", http://… or exec:COMMAND"},
+		&cli.StringFlag{Name: "score-fn", Usage: "score function: " + strings.Join(slices.Sorted(maps.Keys(configs.ScoreFns())), ", ") + ", http://…, https://… or exec:COMMAND"},
 		&cli.StringFlag{Name: "config", Usage: "run `FILE` whose section [reward], with its components, is taken instead"},
 		&cli.Float64Flag{Name: "format-score", Usage: "score of a well-formed wrong answer"},
 		&cli.IntFlag{Name: "min-answer-tags", Value: -1, Usage: "<answer> tags that a reply needs; -1: the function's own number"},
-		&cli.Float64Flag{Name: "timeout", Value: 60, Usage: "seconds that an http:// or exec: function may take for one batch"},
+		&cli.Float64Flag{Name: "timeout", Value: 60, Usage: "seconds that an http://, https:// or exec: function may take for one batch"},
 		&cli.IntFlag{Name: "batch-size", Value: 256, Usage: "replies in one request to such a function"},
 		&cli.StringFlag{Name: "reward-model", Usage: "folder of the reward model that --score-fn model asks"},
 		deviceFlag(),

@@ -88,7 +88,7 @@ with the list of those there are).
 	for _, k := range moved {
 		fmt.Fprintf(&b, "| %s | %s |\n", k.Name, cell(k.Doc))
 	}
-	b.WriteString("\n## Not yet\n\nPart of the plan; writing one is an error that says \"not yet\": ")
+	b.WriteString("\n## Not implemented yet\n\nPart of the plan; writing one is an error that says \"not implemented yet\": ")
 	for i, k := range later {
 		if i > 0 {
 			b.WriteString(", ")

@@ -100,7 +100,7 @@ func TestSetOfAnEnvironmentWithASectionsName(t *testing.T) {
 		t.Errorf("%+v", cfg.Env)
 	}
 	_, err = LoadPreset("grpo", []string{"webshop"}, []string{"env.webshop.use_small=true"})
-	if err == nil || !strings.Contains(err.Error(), "not yet") {
+	if err == nil || !strings.Contains(err.Error(), "not implemented yet") {
 		t.Errorf("got %v", err)
 	}
 }

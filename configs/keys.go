@@ -14,7 +14,7 @@ const (
 	// Fixed keys may be written, with the one value that is true already.
 	Fixed Status = "fixed"
 	// Later keys are part of the specification; setting one is an error.
-	Later Status = "not yet"
+	Later Status = "not implemented yet"
 	// Moved keys have another place here; setting one is an error that says which.
 	Moved Status = "moved"
 )

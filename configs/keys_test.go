@@ -136,7 +136,7 @@ func TestStatuses(t *testing.T) {
 				t.Errorf("%s = %s: %s", k.Name, value, about)
 			}
 		case Later:
-			if !strings.HasPrefix(about, "not yet") {
+			if !strings.HasPrefix(about, "not implemented yet") {
 				t.Errorf("%s: %q", k.Name, about)
 			}
 		case Moved:

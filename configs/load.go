@@ -199,7 +199,7 @@ func (l *loader) set(path string, v any) {
 		}
 		l.fault(path, "%s", msg)
 	case e.status == Later:
-		l.fault(path, "not yet: this version does not implement it; take it out")
+		l.fault(path, "not implemented yet: take it out")
 	case e.status == Moved:
 		l.fault(path, "this key has another place here: %s", e.doc)
 	case e.status == Fixed:

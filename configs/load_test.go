@@ -134,7 +134,7 @@ func TestLoadFaults(t *testing.T) {
 		{"two kinds of functions", "[[env]]\nname='webshop'\nformat='code_as_action'\naction_format='function_calling'\n", nil, `run.toml:3: env.0.format: "code_as_action" does not go with`},
 		{"a format of functions alone", "[[env]]\nname='webshop'\nformat='function_calling'\n", nil, `run.toml:3: env.0.format: "function_calling" needs action_format = "function_calling"`},
 		{"unknown action format", "[[env]]\nname='webshop'\naction_format='default'\n", nil, `run.toml:3: env.0.action_format: "default" is not allowed; allowed: react | function_calling | code_as_action`},
-		{"later section", "[[env]]\nname='webshop'\n[env.webshop]\nmodel='m'\n", nil, "run.toml:3: env.0.webshop: not yet"},
+		{"later section", "[[env]]\nname='webshop'\n[env.webshop]\nmodel='m'\n", nil, "run.toml:3: env.0.webshop: not implemented yet: take it out"},
 		{"component without a function", "[reward.components.gaol]\nweight=1\n", nil, `run.toml:1: reward.components.gaol.fn: "gaol" is not allowed; allowed: agentgym | bleu`},
 		{"component of nothing", "[reward.components]\nweight=1\n", nil, "run.toml:2: reward.components.weight: 1 is not a table: write [reward.components.NAME]"},
 		{"component's key", "[reward.components.goal]\nwieght=1\n", nil, "run.toml:2: reward.components.goal.wieght: unknown key; did you mean reward.components.weight?"},

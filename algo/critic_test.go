@@ -2,9 +2,11 @@ package algo
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/openmanus/openmanus/agent/model"
@@ -91,6 +93,36 @@ func TestCriticMicroBatching(t *testing.T) {
 		}
 		if d, name := relative(t, g, first); d > 1e-5 {
 			t.Errorf("%s: the gradient of %s is off by %.2g", c.name, name, d)
+		}
+	}
+}
+
+// The gradient is the same to the last bit where activations are computed again
+// for it.
+func TestCriticGradientCheckpointing(t *testing.T) {
+	for _, compute := range []torch.DType{torch.Float32, torch.BFloat16} {
+		critic := testCritic(t, compute)
+		rows := valueRows(t, critic)
+		o := criticOptions()
+		o.Micro = MicroBatching{Rows: 3}
+		of := func(checkpointing bool) map[string][]float32 {
+			critic.SetGradientCheckpointing(checkpointing)
+			var st CriticStats
+			must(t, critic.accumulateValue(t.Context(), rows, maskedTokens(rows), *o, &st))
+			g := gradients(t, critic.Actor)
+			must(t, torch.Run(t.Context(), critic.Master().Thread(), func(*torch.Scope) error {
+				for _, p := range critic.extra {
+					g[p.Name] = p.Tensor.Grad().ToFloat32s()
+					p.Tensor.ZeroGrad()
+				}
+				zeroGrads(critic.Master())
+				return nil
+			}))
+			return g
+		}
+		kept, anew := of(false), of(true)
+		if !maps.EqualFunc(kept, anew, slices.Equal[[]float32]) {
+			t.Errorf("%s: the gradients differ", compute)
 		}
 	}
 }

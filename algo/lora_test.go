@@ -135,7 +135,15 @@ func TestOffload(t *testing.T) {
 	ref, err := a.master.Shadow(t.Context(), torch.Float32)
 	must(t, err)
 	defer ref.Close()
-	tr := &Trainer{o: Options{OffloadRef: true, OffloadOptimizer: true}, actor: a, ref: ref}
+	critic, other := testCritic(t, torch.Float32), testCritic(t, torch.Float32)
+	tr := &Trainer{o: Options{OffloadRef: true, OffloadOptimizer: true, OffloadCritic: true}, actor: a, ref: ref, critic: critic}
+	judge := func(c *Critic) {
+		t.Helper()
+		_, err := c.UpdateCritic(t.Context(), valueRows(t, c), 1e-2, *criticOptions())
+		must(t, err)
+	}
+	judge(critic)
+	judge(other)
 	step := func(a *Actor) {
 		t.Helper()
 		_, err := a.UpdateSFT(t.Context(), trainRows(4), 1e-3, 1, MicroBatching{})
@@ -155,6 +163,14 @@ func TestOffload(t *testing.T) {
 	step(b)
 	if !sameBits(valuesOf(t, a, (*model.Model).Params), valuesOf(t, b, (*model.Model).Params)) {
 		t.Error("offloaded, a step gave other weights")
+	}
+	back, err = tr.fetchCritic(t.Context())
+	must(t, err)
+	judge(critic)
+	must(t, back())
+	judge(other)
+	if !sameBits(valuesOf(t, critic.Actor, (*model.Model).Params), valuesOf(t, other.Actor, (*model.Model).Params)) {
+		t.Error("offloaded, a step gave the critic other weights")
 	}
 }
 

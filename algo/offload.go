@@ -11,7 +11,7 @@ import (
 
 // Offload keeps what a phase does not need in host memory, so that the KV
 // cache and the activations may have the device's: the reference but while it
-// scores, the optimiser's moments but while they are updated. On a CPU both
+// scores, the optimisers' moments but while they are updated. On a CPU both
 // are there already, and moving them does nothing.
 
 // host is the memory that they wait in.
@@ -33,6 +33,14 @@ func (t *Trainer) fetchOptimizer(ctx context.Context) (back func() error, err er
 	return fetch(ctx, t.actor.master.Thread(), "the optimiser's moments", t.actor.adamw.To)
 }
 
+// fetchCritic brings the moments of the critic's optimiser to their device.
+func (t *Trainer) fetchCritic(ctx context.Context) (back func() error, err error) {
+	if !t.o.OffloadCritic || t.critic == nil || t.critic.Shared() {
+		return stay, nil
+	}
+	return fetch(ctx, t.critic.master.Thread(), "the moments of the critic", t.critic.adamw.To)
+}
+
 // fetchForUpdate brings what an update of the actor needs: the moments, and the
 // reference where the loss asks it itself.
 func (t *Trainer) fetchForUpdate(ctx context.Context) (back func() error, err error) {
@@ -49,9 +57,9 @@ func (t *Trainer) fetchForUpdate(ctx context.Context) (back func() error, err er
 	return func() error { return errors.Join(moments(), ref()) }, nil
 }
 
-// offload sends both to the host, before the first step needs either.
+// offload sends all of it to the host, before the first step needs any.
 func (t *Trainer) offload(ctx context.Context) error {
-	for _, f := range []func(context.Context) (func() error, error){t.fetchRef, t.fetchOptimizer} {
+	for _, f := range []func(context.Context) (func() error, error){t.fetchRef, t.fetchOptimizer, t.fetchCritic} {
 		back, err := f(ctx)
 		if err != nil {
 			return err

@@ -57,6 +57,7 @@ type Options struct {
 	// Between the phases that need them, keep in host memory:
 	OffloadRef       bool // the reference
 	OffloadOptimizer bool // the optimiser's moments
+	OffloadCritic    bool // those of the critic's optimiser, unless it shares the actor's decoder
 	AdamW            optim.AdamWOptions
 	Schedule         optim.Schedule // of the learning rate over Steps
 

@@ -186,6 +186,11 @@ func (t *Trainer) updateCritic(ctx context.Context, step int, rows []data.Row, m
 	var st CriticStats
 	err := t.engine.Exclusive(ctx, func() error {
 		return t.phase(step, "update_critic", 0, m, func() (err error) {
+			back, err := t.fetchCritic(ctx)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, back()) }()
 			st, err = t.critic.UpdateCritic(ctx, rows, lr, o)
 			return err
 		})

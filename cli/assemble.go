@@ -181,6 +181,7 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int
 
 		OffloadRef:       cfg.Ref.OffloadParams,
 		OffloadOptimizer: cfg.Actor.OffloadOptimizer,
+		OffloadCritic:    cfg.Critic.OffloadOptimizer,
 	}, nil
 }
 

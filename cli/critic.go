@@ -67,6 +67,7 @@ func (t *training) newCritic(ctx context.Context) (*algo.Critic, error) {
 		m.Close()
 		return nil, errWith(ExitNative, "", err)
 	}
+	c.SetGradientCheckpointing(t.cfg.Critic.GradientCheckpointing)
 	c.OnBadStep(t.run.folder.WriteBadStep)
 	return c, nil
 }

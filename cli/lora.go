@@ -87,7 +87,8 @@ func (t *training) frozenReference(ctx context.Context) (*model.Model, error) {
 // noteOffload says where a setting has no effect: the host's memory is all that
 // a CPU has. With model.device = "cpu" the configuration refuses it.
 func (t *training) noteOffload() {
-	if (t.cfg.Actor.OffloadOptimizer || t.cfg.Ref.OffloadParams || t.cfg.Reward.ModelOffloadParams) && !t.thread.Device().CUDA {
-		t.s.Log.Warn("actor.offload_optimizer, ref.offload_params and reward.model_offload_params do nothing on the CPU: everything is in host memory already")
+	set := t.cfg.Actor.OffloadOptimizer || t.cfg.Critic.OffloadOptimizer || t.cfg.Ref.OffloadParams || t.cfg.Reward.ModelOffloadParams
+	if set && !t.thread.Device().CUDA {
+		t.s.Log.Warn("actor.offload_optimizer, critic.offload_optimizer, ref.offload_params and reward.model_offload_params do nothing on the CPU: everything is in host memory already")
 	}
 }

@@ -334,7 +334,11 @@ type Critic struct {
 	Epochs         int     `toml:"epochs"`
 	Shuffle        bool    `toml:"shuffle"`
 	GradClip       float64 `toml:"grad_clip"`
-	Optim          Optim   `toml:"optim"`
+
+	GradientCheckpointing bool `toml:"gradient_checkpointing"`
+	OffloadOptimizer      bool `toml:"offload_optimizer"`
+
+	Optim Optim `toml:"optim"`
 }
 
 // Optim is AdamW with its learning-rate schedule.

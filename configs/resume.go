@@ -16,6 +16,7 @@ var mayChange = []struct {
 	}},
 	{"where it runs and how fast", []string{
 		"model.device", "model.gradient_checkpointing", "actor.offload_optimizer", "ref.offload_params",
+		"critic.gradient_checkpointing", "critic.offload_optimizer",
 		"env.servers", "env.timeout_s", "env.create_timeout_s", "env.reset_timeout_s", "env.step_timeout_s",
 		"env.observe_timeout_s", "env.close_timeout_s", "env.retries", "env.max_instances", "env.max_requests", "env.quarantine_after",
 		"env.wait_healthy_s", "env.hang_timeout_s", "env.launch", "env.num_servers",

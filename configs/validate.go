@@ -115,6 +115,9 @@ func (c *Config) checkOffload(fs *Faults) {
 	if c.Model.Device == "cpu" && c.Actor.OffloadOptimizer {
 		fs.add("actor.offload_optimizer", there)
 	}
+	if c.Model.Device == "cpu" && c.Critic.OffloadOptimizer {
+		fs.add("critic.offload_optimizer", there)
+	}
 	if c.Model.Device == "cpu" && c.Reward.ModelOffloadParams {
 		fs.add("reward.model_offload_params", there)
 	}
@@ -324,15 +327,26 @@ func (c *Config) checkCritic(fs *Faults, rows int) {
 	if v.Shared && v.Path != "" {
 		fs.add("critic.path", "a shared critic has no weights of its own to start from: take it out, or critic.shared")
 	}
+	if v.Shared && v.GradientCheckpointing {
+		fs.add("critic.gradient_checkpointing", "a shared critic has the actor's decoder: write model.gradient_checkpointing = true, and take it out here")
+	}
+	if v.Shared && v.OffloadOptimizer {
+		fs.add("critic.offload_optimizer", "the optimiser of a shared critic is that of one layer: take it out, or critic.shared")
+	}
 	if !c.UsesCritic() {
-		if v.Path != "" {
-			fs.add("critic.path", "only algo.adv_estimator = \"gae\" has a critic: set that, or take it out")
-		}
-		if v.Shared {
-			fs.add("critic.shared", "only algo.adv_estimator = \"gae\" has a critic: set that, or take it out")
-		}
-		if c.Trainer.CriticWarmup > 0 {
-			fs.add("trainer.critic_warmup", "only algo.adv_estimator = \"gae\" has a critic: set that, or take it out")
+		for _, k := range []struct {
+			name string
+			set  bool
+		}{
+			{"critic.path", v.Path != ""},
+			{"critic.shared", v.Shared},
+			{"critic.gradient_checkpointing", v.GradientCheckpointing},
+			{"critic.offload_optimizer", v.OffloadOptimizer},
+			{"trainer.critic_warmup", c.Trainer.CriticWarmup > 0},
+		} {
+			if k.set {
+				fs.add(k.name, "only algo.adv_estimator = \"gae\" has a critic: set that, or take it out")
+			}
 		}
 		return
 	}

@@ -85,7 +85,7 @@ func TestImportSaysWhatBecameOfKeys(t *testing.T) {
 		{ppo, "trainer.nnodes", Ignored, "one device"},
 		{ppo, "trainer.val_only", Ignored, ""},
 		{ppo, "trainer.default_local_dir", Mapped, `trainer.output_dir = "verl_checkpoints"`},
-		{ppo, "critic.model.enable_gradient_checkpointing", Unsupported, "not implemented yet"},
+		{ppo, "critic.model.enable_gradient_checkpointing", Mapped, ""},
 		{ppo, "actor_rollout_ref.actor.entropy_coeff", Mapped, "actor.entropy_coef = 0.001"}, // its default
 		{grpo, "data.env_ports", Mapped, `["http://gym.local:36001", "http://gym.local:36002"]`},
 		{grpo, "critic.model.path", Ignored, `only algo.adv_estimator = "gae" has a critic`},

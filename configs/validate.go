@@ -376,6 +376,14 @@ func (c *Config) checkAlgo(fs *Faults) {
 			fs.add(at+"rollout_rs_threshold", "%q is two bounds, %s has one: give a number", r.RSThreshold[i], name)
 		}
 	}
+	if r.ISBatchNormalize {
+		switch {
+		case r.IS == "":
+			fs.add(at+"rollout_is_batch_normalize", "there are no weights to divide: set rollout_is, or take it out")
+		case r.BypassMode:
+			fs.add(at+"rollout_is_batch_normalize", "the weights of bypass_mode are those of a micro-batch, whose mean would make micro_batch_size change the result: take it out")
+		}
+	}
 	if !r.BypassMode {
 		return
 	}
@@ -409,17 +417,20 @@ func (c *Config) checkSFT(fs *Faults) {
 	if s.MicroBatchSize > 0 && !s.DynamicBatch && s.TrainBatchSize%s.MicroBatchSize != 0 {
 		fs.add("sft.micro_batch_size", "%d does not divide sft.train_batch_size %d", s.MicroBatchSize, s.TrainBatchSize)
 	}
-	found := len(s.Files) > 0 || c.Data.FromDump != ""
-	for _, e := range c.Env {
-		found = found || len(e.ExpertTasks) > 0
-		for _, t := range e.Tasks {
-			found = found || IsTaskFile(t)
-		}
-	}
-	if !found {
+	if !c.hasTrajectories() && c.Data.FromDump == "" {
 		fs.add("sft.epochs", "no trajectories to learn from: give sft.files, files in [[env]] tasks, or expert_tasks; or set it to 0")
 	}
 	checkOptim(fs, "sft.optim.", s.Optim)
+}
+
+// hasTrajectories reports whether something is named that recorded trajectories
+// may come from.
+func (c *Config) hasTrajectories() bool {
+	found := len(c.SFT.Files) > 0
+	for _, e := range c.Env {
+		found = found || len(e.ExpertTasks) > 0 || slices.ContainsFunc(e.Tasks, IsTaskFile)
+	}
+	return found
 }
 
 func checkOptim(fs *Faults, at string, o Optim) {
@@ -449,9 +460,10 @@ func (c *Config) checkDump(fs *Faults) {
 
 // checkEvol refuses what AgentEvol would pass over, and its keys elsewhere.
 func (c *Config) checkEvol(fs *Faults) {
+	usual := Defaults()
 	if !c.Evolves() {
 		const elsewhere = "only algo.name = \"agentevol\" keeps episodes: set that, or take it out"
-		usual := Defaults().Algo.AgentEvol
+		usual := usual.Algo.AgentEvol
 		if c.Algo.AgentEvol.PerTask != usual.PerTask {
 			fs.add("algo.agentevol.per_task", elsewhere)
 		}
@@ -474,10 +486,30 @@ func (c *Config) checkEvol(fs *Faults) {
 		{"actor.use_kl_loss", c.Actor.UseKLLoss},
 		{"actor.entropy_coef", c.Actor.EntropyCoef != 0},
 		{"actor.calculate_entropy", c.Actor.CalculateEntropy},
+		{"actor.policy_loss", c.Actor.PolicyLoss != usual.Actor.PolicyLoss},
 	} {
 		if k.set {
 			fs.add(k.name, "algo.name = \"agentevol\" learns by supervised training, without advantages, KL and entropy: take it out")
 		}
+	}
+	for _, k := range []struct {
+		name string
+		set  bool
+	}{
+		{"reward.score_fn", c.Reward.ScoreFn != ""},
+		{"reward.components", len(c.Reward.Components) > 0},
+		{"reward.signal", c.Reward.Signal != usual.Reward.Signal},
+		{"reward.allocation", c.Reward.Allocation != usual.Reward.Allocation},
+		{"reward.turn_penalty", c.Reward.TurnPenalty != 0},
+		{"reward.invalid_action_penalty", c.Reward.InvalidActionPenalty != 0},
+	} {
+		if k.set {
+			fs.add(k.name, "algo.name = \"agentevol\" imitates the episodes that reach the environment's own threshold, whatever else they are worth: take it out")
+		}
+	}
+	if c.Actor.DynamicBatch && c.Actor.MaxTokensPerMicroBatch < c.SFT.MaxLength && c.hasTrajectories() {
+		fs.add("actor.max_tokens_per_micro_batch", "%d is less than a trajectory may have that algo.name = \"agentevol\" imitates (sft.max_length %d)",
+			c.Actor.MaxTokensPerMicroBatch, c.SFT.MaxLength)
 	}
 	if e := c.Algo.AdvEstimator; e == "gae" || e == "remax" {
 		fs.add("algo.adv_estimator", "algo.name = \"agentevol\" has no advantages, and %s would cost a %s: take it out", e,

@@ -36,6 +36,7 @@ const (
 	grpoDecay    = 0.01
 	grpoGradClip = 1
 	grpoReward   = -0.001 // a character: only shorter replies can be worth more
+	grpoSteps    = 2      // that count in a process, after one that warms up
 )
 
 // GRPO compares steps with TRL's.
@@ -53,17 +54,22 @@ type GRPOTrial struct {
 	Memory float64   `json:"memory_ratio,omitempty"` // below 1 ours takes less
 }
 
-// GRPOSide is what a process needed.
+// GRPOSide is what the processes of one side needed.
 type GRPOSide struct {
-	Steps        []float64 `json:"step_seconds"` // but for the first, which warms up
-	Seconds      float64   `json:"seconds"`      // their median
-	PeakBytes    int64     `json:"peak_bytes"`   // the most that the process had in RAM from its start to its end
-	PromptTokens int       `json:"prompt_tokens"`
-	NewTokens    int       `json:"new_tokens"` // of a step, as the prompts'
+	Steps   []float64 `json:"step_seconds"` // but for the first of each process, which warms up
+	Turns   []float64 `json:"turn_seconds"` // the median of each process
+	Seconds float64   `json:"seconds"`      // the median of all steps
+	// PeakBytes is the most that a process had in RAM: of ours from its start,
+	// of TRL's from when its model is loaded, so that how the script loads it
+	// does not count.
+	PeakBytes    int64 `json:"peak_bytes"`
+	PromptTokens int   `json:"prompt_tokens"`
+	NewTokens    int   `json:"new_tokens"` // of a step, as the prompts'
 }
 
-// measureGRPO trains all weights, then adapters, each side in a process of its
-// own, one after the other. Without python it measures ours alone.
+// measureGRPO trains all weights, then adapters, each side in processes of its
+// own that take turns: whoever went first in one turn goes second in the next.
+// Without python it measures ours alone.
 func measureGRPO(ctx context.Context, o options, dir string, says io.Writer) (g GRPO, err error) {
 	model, err := filepath.Abs(o.model)
 	if err != nil {
@@ -74,27 +80,66 @@ func measureGRPO(ctx context.Context, o options, dir string, says io.Writer) (g 
 		if rank > 0 {
 			t.Name = fmt.Sprintf("LoRA, rank %d", rank)
 		}
-		fmt.Fprintf(says, "measuring GRPO, %s\n", t.Name)
 		var prompts [][]int32
-		if t.Ours, prompts, err = oursGRPO(ctx, o, model, filepath.Join(dir, fmt.Sprintf("rank_%d", rank)), rank); err != nil {
-			return g, fmt.Errorf("%s: %w", t.Name, err)
-		}
-		if o.python != "" {
-			fmt.Fprintf(says, "measuring GRPO, %s, TRL\n", t.Name)
-			peer, versions, err := peerGRPO(ctx, o, model, dir, rank, prompts)
+		ours := func(turn int) error {
+			fmt.Fprintf(says, "measuring GRPO, %s, turn %d of %d\n", t.Name, turn+1, o.rounds)
+			side, asked, err := oursGRPO(ctx, o, model, filepath.Join(dir, fmt.Sprintf("rank_%d_turn_%d", rank, turn)), rank)
 			if err != nil {
-				return g, fmt.Errorf("%s by TRL: %w", t.Name, err)
+				return fmt.Errorf("%s: %w", t.Name, err)
 			}
-			if peer.PromptTokens != t.Ours.PromptTokens || peer.NewTokens != t.Ours.NewTokens {
-				return g, fmt.Errorf("%s: a step had %d and %d tokens in prompts and replies, TRL's %d and %d: that is other work",
-					t.Name, t.Ours.PromptTokens, t.Ours.NewTokens, peer.PromptTokens, peer.NewTokens)
+			prompts = asked
+			return t.Ours.add(side)
+		}
+		peer := func(turn int) error {
+			fmt.Fprintf(says, "measuring GRPO, %s, TRL, turn %d of %d\n", t.Name, turn+1, o.rounds)
+			side, versions, err := peerGRPO(ctx, o, model, dir, rank, prompts)
+			if err != nil {
+				return fmt.Errorf("%s by TRL: %w", t.Name, err)
 			}
-			t.Peer, g.Versions = &peer, &versions
-			t.Time, t.Memory = t.Ours.Seconds/peer.Seconds, float64(t.Ours.PeakBytes)/float64(peer.PeakBytes)
+			if side.PromptTokens != t.Ours.PromptTokens || side.NewTokens != t.Ours.NewTokens {
+				return fmt.Errorf("%s: a step had %d and %d tokens in prompts and replies, TRL's %d and %d: that is other work",
+					t.Name, t.Ours.PromptTokens, t.Ours.NewTokens, side.PromptTokens, side.NewTokens)
+			}
+			if t.Peer == nil {
+				t.Peer = &GRPOSide{}
+			}
+			g.Versions = &versions
+			return t.Peer.add(side)
+		}
+		for turn := range o.rounds {
+			order := []func(int) error{ours}
+			if o.python != "" {
+				order = append(order, peer)
+			}
+			if turn%2 == 1 {
+				slices.Reverse(order)
+			}
+			for _, measure := range order {
+				if err := measure(turn); err != nil {
+					return g, err
+				}
+			}
+		}
+		if t.Peer != nil {
+			t.Time, t.Memory = t.Ours.Seconds/t.Peer.Seconds, float64(t.Ours.PeakBytes)/float64(t.Peer.PeakBytes)
 		}
 		g.Trials = append(g.Trials, t)
 	}
 	return g, nil
+}
+
+// add takes in what another process of the side needed.
+func (s *GRPOSide) add(one GRPOSide) error {
+	if len(s.Steps) > 0 && (s.PromptTokens != one.PromptTokens || s.NewTokens != one.NewTokens) {
+		return fmt.Errorf("a step had %d and %d tokens in prompts and replies, in the turn before %d and %d: that is other work",
+			one.PromptTokens, one.NewTokens, s.PromptTokens, s.NewTokens)
+	}
+	s.PromptTokens, s.NewTokens = one.PromptTokens, one.NewTokens
+	s.Turns = append(s.Turns, median(one.Steps))
+	s.Steps = append(s.Steps, one.Steps...)
+	s.Seconds = median(s.Steps)
+	s.PeakBytes = max(s.PeakBytes, one.PeakBytes)
+	return nil
 }
 
 // grpoConfig is our side's configuration.
@@ -135,6 +180,7 @@ mini_batch_size = 0
 micro_batch_size = %d
 clip_ratio_low = %g
 clip_ratio_high = %g
+calculate_entropy = true # of every token, as TRL's loss does
 grad_clip = %d.0
 [actor.optim]
 lr = %g
@@ -155,7 +201,7 @@ func oursGRPO(ctx context.Context, o options, model, out string, rank int) (side
 		return side, nil, err
 	}
 	file := filepath.Join(out, "grpo.toml")
-	if err := os.WriteFile(file, []byte(grpoConfig(model, rank, o.rounds+1)), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(grpoConfig(model, rank, grpoSteps+1)), 0o644); err != nil {
 		return side, nil, err
 	}
 	cmd := command(ctx, o.program, "train", file, "--set", "trainer.output_dir="+out)
@@ -184,10 +230,9 @@ func oursGRPO(ctx context.Context, o options, model, out string, rank int) (side
 	if err != nil {
 		return side, nil, err
 	}
-	if len(side.Steps) != o.rounds {
-		return side, nil, fmt.Errorf("metrics.jsonl has %d steps after the first, want %d", len(side.Steps), o.rounds)
+	if len(side.Steps) != grpoSteps {
+		return side, nil, fmt.Errorf("metrics.jsonl has %d steps after the first, want %d", len(side.Steps), grpoSteps)
 	}
-	side.Seconds = median(side.Steps)
 	prompts, err = promptsOf(filepath.Join(run, "rollouts", "step_1.jsonl"))
 	return side, prompts, err
 }
@@ -240,7 +285,7 @@ func (g *GRPO) print(w io.Writer, threads int) error {
 	if v := g.Versions; v != nil {
 		peer = fmt.Sprintf(", against TRL %s on transformers %s and torch %s", v.TRL, v.Transformers, v.Torch)
 	}
-	fmt.Fprintf(w, "\nGRPO steps, float32, %d threads, median of %d steps after one%s\n", threads, len(first.Steps), peer)
+	fmt.Fprintf(w, "\nGRPO steps, float32, %d threads, median of %d turns of %d steps after one (fastest and slowest turn)%s\n", threads, len(first.Turns), grpoSteps, peer)
 	fmt.Fprintf(w, "  %d prompts of %d tokens in all, %d replies of %d to each, one update of all, %d rows a pass, no KL\n\n",
 		grpoTasks, first.PromptTokens/grpoGroup, grpoGroup, grpoNew, grpoMicro)
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
@@ -250,9 +295,9 @@ func (g *GRPO) print(w io.Writer, threads int) error {
 	}
 	fmt.Fprintln(table, strings.Join(head, "\t"))
 	for _, t := range g.Trials {
-		cells := []string{"  " + t.Name, fmt.Sprintf("%.2f s", t.Ours.Seconds)}
+		cells := []string{"  " + t.Name, t.Ours.time()}
 		if t.Peer != nil {
-			cells = append(cells, fmt.Sprintf("%.2f s", t.Peer.Seconds), fmt.Sprintf("%.2f", t.Time))
+			cells = append(cells, t.Peer.time(), fmt.Sprintf("%.2f", t.Time))
 		}
 		cells = append(cells, fmt.Sprintf("%.0f MB", float64(t.Ours.PeakBytes)/1e6))
 		if t.Peer != nil {
@@ -263,6 +308,11 @@ func (g *GRPO) print(w io.Writer, threads int) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(w, "  seconds of a step, and the most memory of the process; below 1 ours takes less")
+	fmt.Fprintln(w, "  seconds of a step, and the most memory of a process (of TRL's once its model is loaded); below 1 ours takes less")
 	return nil
+}
+
+// time is the side's median and how far its turns lie apart.
+func (s *GRPOSide) time() string {
+	return fmt.Sprintf("%.2f s (%.2f-%.2f)", s.Seconds, slices.Min(s.Turns), slices.Max(s.Turns))
 }

@@ -21,7 +21,7 @@ func TestGRPOConfig(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !c.Rollout.IgnoreEOS || c.Rollout.MaxNewTokens != grpoNew || c.Rollout.GroupSize != grpoGroup || c.Model.LoRARank != rank ||
-			c.Model.GradientCheckpointing || c.UsesReference() || c.Actor.MiniBatchSize != 0 || c.Trainer.TotalSteps != 4 {
+			c.Model.GradientCheckpointing || c.UsesReference() || !c.Actor.CalculateEntropy || c.Actor.MiniBatchSize != 0 || c.Trainer.TotalSteps != 4 {
 			t.Errorf("rank %d: %+v", rank, c)
 		}
 	}
@@ -60,14 +60,15 @@ func grpoPrograms(t *testing.T, sampled, theirs int) options {
 	}
 	files := map[string]string{
 		"metrics.jsonl": metrics.String(),
-		"answer.json":   fmt.Sprintf(`{"trl":"1","transformers":"5","torch":"2","seconds":[9,4,4],"prompt_tokens":%d,"new_tokens":%d}`, prompts, theirs),
+		"answer.json":   fmt.Sprintf(`{"trl":"1","transformers":"5","torch":"2","seconds":[9,4,4],"prompt_tokens":%d,"new_tokens":%d,"peak_bytes":4096}`, prompts, theirs),
 		"ours": `#!/bin/sh
 here=$(dirname "$0")
 for a; do case $a in trainer.output_dir=*) out=${a#*=}/grpo ;; esac; done
-mkdir -p "$out/rollouts" && cp "$here/metrics.jsonl" "$out" && cp "$here/step_1.jsonl" "$out/rollouts"
+echo ours >>"$here/turns"
+mkdir "$out" "$out/rollouts" && cp "$here/metrics.jsonl" "$out" && cp "$here/step_1.jsonl" "$out/rollouts"
 `,
 		"theirs": `#!/bin/sh
-cp "$2" "$(dirname "$0")/asked.json" && cat "$(dirname "$0")/answer.json"
+cd "$(dirname "$0")" && cp "$2" asked.json && echo theirs >>turns && cat answer.json
 `,
 	}
 	for name, text := range files {
@@ -91,9 +92,14 @@ func TestMeasureGRPO(t *testing.T) {
 		t.Fatalf("%+v", g)
 	}
 	for _, trial := range g.Trials { // the first step of three does not count
-		if trial.Ours.Seconds != 2 || trial.Peer.Seconds != 4 || trial.Time != 0.5 || !(trial.Memory > 0) || trial.Ours.PromptTokens != 20 {
+		if trial.Ours.Seconds != 2 || trial.Peer.Seconds != 4 || trial.Time != 0.5 || !(trial.Memory > 0) || trial.Ours.PromptTokens != 20 ||
+			trial.Peer.PeakBytes != 4096 || len(trial.Ours.Steps) != 2*grpoSteps || len(trial.Ours.Turns) != 2 || len(trial.Peer.Turns) != 2 {
 			t.Errorf("%+v, peer %+v", trial, trial.Peer)
 		}
+	}
+	turns, err := os.ReadFile(filepath.Join(filepath.Dir(o.python), "turns"))
+	if want := strings.Repeat("ours\ntheirs\ntheirs\nours\n", 2); err != nil || string(turns) != want {
+		t.Errorf("the turns were %q (%v), want %q", turns, err, want)
 	}
 	var asked TRLJob
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(o.python), "asked.json"))
@@ -110,7 +116,7 @@ func TestMeasureGRPO(t *testing.T) {
 	if err := g.print(&out, 2); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"against TRL 1 on transformers 5 and torch 2", "2.00 s", "4.00 s", "0.50", "2 prompts of 5 tokens in all"} {
+	for _, want := range []string{"against TRL 1 on transformers 5 and torch 2", "2.00 s (2.00-2.00)", "4.00 s (4.00-4.00)", "0.50", "2 prompts of 5 tokens in all"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("there is no %q in\n%s", want, &out)
 		}

@@ -96,7 +96,7 @@ func parse(args []string, says io.Writer) (o options, err error) {
 	f.StringVar(&o.script, "script", "bench/peer_transformers.py", "the peer's `FILE`")
 	f.StringVar(&o.trlScript, "trl-script", "bench/peer_trl.py", "grpo: the peer's `FILE`")
 	f.IntVar(&o.threads, "threads", torch.NumThreads(), "speed, grpo: CPU threads on both sides")
-	f.IntVar(&o.rounds, "rounds", 3, "measured runs of everything on either side, the fastest counts; grpo: steps, the median counts")
+	f.IntVar(&o.rounds, "rounds", 3, "measured runs of everything on either side, the fastest counts; grpo: turns of three steps on either side, whose median counts")
 	f.BoolVar(&o.json, "json", false, "print one JSON object instead of tables")
 	f.IntVar(&o.from, "from", 50, "memory: the first step")
 	f.IntVar(&o.to, "to", 200, "memory: the later step")

@@ -11,10 +11,14 @@ trainer has it by default but for gradient checkpointing, which the other side
 does without as well.
 
 It does `steps` steps and writes one JSON line: the versions, the seconds from
-the end of one step to the end of the next (the first: from the start), and how
-many tokens the prompts and the answers of a step had.
+the end of one step to the end of the next (the first: from the start), how many
+tokens the prompts and the answers of a step had, and the most memory the process
+had from when its model was loaded: loading a GGUF file takes the model twice
+here (plain), which training does not.
 """
 
+import ctypes
+import gc
 import json
 import os
 import sys
@@ -53,6 +57,26 @@ def plain(folder, name):
     model.load_state_dict(read.state_dict(), assign=True)
     model.tie_weights()
     return model
+
+
+def forget_peak():
+    """The kernel's peak of the process becomes what it has now (proc(5))."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    try:
+        with open("/proc/self/clear_refs", "w") as f:
+            f.write("5")
+    except OSError as e:
+        sys.exit(f"the peak of the memory cannot be set back, and would be that of loading: {e}")
+
+
+def peak():
+    """The most bytes in RAM since then."""
+    with open("/proc/self/status") as f:
+        for line in f:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    sys.exit("/proc/self/status does not say how much memory the process had")
 
 
 def texts(tokenizer, prompts):
@@ -134,7 +158,9 @@ def main():
             peft_config=lora,
             callbacks=[clock],
         )
+        forget_peak()
         trainer.train()
+        most = peak()
     if len(counts) != job["steps"] or any(c != counts[0] for c in counts):
         sys.exit(f"the steps sampled different numbers of tokens, or not once each: {counts}")
     answer = {
@@ -144,6 +170,7 @@ def main():
         "seconds": clock.seconds,
         "prompt_tokens": counts[0][0],
         "new_tokens": counts[0][1],
+        "peak_bytes": most,
     }
     print(json.dumps(answer), file=out, flush=True)
 

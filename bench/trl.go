@@ -37,7 +37,7 @@ type TRLVersions struct {
 // peerGRPO has TRL do the steps in a process of its own.
 func peerGRPO(ctx context.Context, o options, model, dir string, rank int, prompts [][]int32) (side GRPOSide, v TRLVersions, err error) {
 	job, err := json.Marshal(TRLJob{
-		Model: model, Threads: o.threads, Steps: o.rounds + 1, Prompts: prompts, Group: grpoGroup, New: grpoNew, Micro: grpoMicro,
+		Model: model, Threads: o.threads, Steps: grpoSteps + 1, Prompts: prompts, Group: grpoGroup, New: grpoNew, Micro: grpoMicro,
 		LoRARank: rank, LoRAAlpha: grpoAlpha, LR: grpoLR, WeightDecay: grpoDecay, GradClip: grpoGradClip,
 		ClipLow: grpoLow, ClipHigh: grpoHigh, Reward: grpoReward,
 	})
@@ -50,7 +50,7 @@ func peerGRPO(ctx context.Context, o options, model, dir string, rank int, promp
 	}
 	cmd := command(ctx, o.python, o.trlScript, file)
 	cmd.Env = peerEnv(o.threads)
-	peak, text, err := peakOf(cmd)
+	_, text, err := peakOf(cmd)
 	if err != nil {
 		return side, v, err
 	}
@@ -59,15 +59,18 @@ func peerGRPO(ctx context.Context, o options, model, dir string, rank int, promp
 		Seconds      []float64 `json:"seconds"`
 		PromptTokens int       `json:"prompt_tokens"`
 		NewTokens    int       `json:"new_tokens"`
+		PeakBytes    int64     `json:"peak_bytes"`
 	}
 	if err := json.Unmarshal(text, &answer); err != nil {
 		return side, v, fmt.Errorf("it answered %q: %w", text, err)
 	}
-	if len(answer.Seconds) != o.rounds+1 {
-		return side, v, fmt.Errorf("it did %d steps, want %d", len(answer.Seconds), o.rounds+1)
+	if len(answer.Seconds) != grpoSteps+1 {
+		return side, v, fmt.Errorf("it did %d steps, want %d", len(answer.Seconds), grpoSteps+1)
 	}
-	steps := answer.Seconds[1:]
+	if answer.PeakBytes <= 0 {
+		return side, v, fmt.Errorf("it says that it had at most %d bytes in RAM", answer.PeakBytes)
+	}
 	return GRPOSide{
-		Steps: steps, Seconds: median(steps), PeakBytes: peak, PromptTokens: answer.PromptTokens, NewTokens: answer.NewTokens,
+		Steps: answer.Seconds[1:], PeakBytes: answer.PeakBytes, PromptTokens: answer.PromptTokens, NewTokens: answer.NewTokens,
 	}, answer.TRLVersions, nil
 }

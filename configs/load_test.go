@@ -132,7 +132,6 @@ func TestLoadFaults(t *testing.T) {
 		{"a critic's activations without a critic", minimal, []string{"critic.gradient_checkpointing=true"}, `--set: critic.gradient_checkpointing: only algo.adv_estimator = "gae" has a critic`},
 		{"a shared critic's activations", minimal, []string{"algo.adv_estimator='gae'", "critic.shared=true", "critic.gradient_checkpointing=true"}, "--set: critic.gradient_checkpointing: a shared critic has the actor's decoder: write model.gradient_checkpointing"},
 		{"a shared critic's moments", minimal, []string{"algo.adv_estimator='gae'", "critic.shared=true", "critic.offload_optimizer=true"}, "--set: critic.offload_optimizer: the optimiser of a shared critic is that of one layer"},
-		{"a critic's moments from the host", "[model]\ndevice='cpu'\n[algo]\nadv_estimator='gae'\n[critic]\noffload_optimizer=true\n", nil, "run.toml:6: critic.offload_optimizer: the host's memory is where"},
 		{"episodes kept for nothing", minimal, []string{"algo.agentevol.per_task=2"}, `--set: algo.agentevol.per_task: only algo.name = "agentevol" keeps episodes`},
 		{"a dump that evolves", minimal, []string{"algo.name='agentevol'", "data.from_dump='d.jsonl'"}, `--set: data.from_dump: algo.name = "agentevol" plays its episodes`},
 		{"one mini-batch shuffled", minimal, []string{"actor.mini_batch_size=0", "actor.shuffle=true"}, "--set: actor.shuffle: a pass of one mini-batch has no order"},

@@ -115,9 +115,6 @@ func (c *Config) checkOffload(fs *Faults) {
 	if c.Model.Device == "cpu" && c.Actor.OffloadOptimizer {
 		fs.add("actor.offload_optimizer", there)
 	}
-	if c.Model.Device == "cpu" && c.Critic.OffloadOptimizer {
-		fs.add("critic.offload_optimizer", there)
-	}
 	if c.Model.Device == "cpu" && c.Reward.ModelOffloadParams {
 		fs.add("reward.model_offload_params", there)
 	}

@@ -53,10 +53,13 @@ type Task struct {
 
 // Exchange is one HTTP request to an environment server and its reply.
 type Exchange struct {
-	Method string  `json:"method"`
-	Path   string  `json:"path"` // with the query string, without scheme and host
-	Body   string  `json:"body"`
-	Status int     `json:"status"` // 0 if no reply came
+	Method string `json:"method"`
+	Path   string `json:"path"` // with the query string, without scheme and host
+	Body   string `json:"body"`
+	Status int    `json:"status"` // 0 if no reply came
+	// Sent says, where no reply came, that some of the request may have left:
+	// a step is then not sent again.
+	Sent   bool    `json:"sent,omitempty"`
 	Reply  string  `json:"reply"`
 	Millis float64 `json:"ms"`
 	Err    string  `json:"error,omitempty"`

@@ -183,6 +183,7 @@ func (c *caller) exchange(ctx context.Context, op, method, path string, body []b
 			Path:   requestPath(address),
 			Body:   strings.ToValidUTF8(string(body), "\uFFFD"),
 			Status: status,
+			Sent:   status == 0 && a.sent,
 			Reply:  strings.ToValidUTF8(string(reply), "\uFFFD"),
 			Millis: float64(time.Since(began).Microseconds()) / 1000,
 		}

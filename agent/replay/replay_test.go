@@ -18,6 +18,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/env/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -138,7 +139,19 @@ func maze(t *testing.T) env.Spec {
 // record plays episodes against a maze server.
 func record(t *testing.T, deterministic bool, concurrency int) []*data.Episode {
 	t.Helper()
-	server, err := builtin.Serve(t.Context(), "maze", "127.0.0.1:0", builtin.Options{})
+	eps := recordWith(t, deterministic, concurrency, builtin.Options{})
+	for _, e := range eps {
+		if why := Replayable(e); why != "" {
+			t.Fatalf("%s: %s", e.Task.ID, why)
+		}
+	}
+	return eps
+}
+
+// recordWith plays episodes against a maze server that is told more.
+func recordWith(t *testing.T, deterministic bool, concurrency int, o builtin.Options) []*data.Episode {
+	t.Helper()
+	server, err := builtin.Serve(t.Context(), "maze", "127.0.0.1:0", o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,11 +182,6 @@ func record(t *testing.T, deterministic bool, concurrency int) []*data.Episode {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, e := range eps {
-		if why := Replayable(e); why != "" {
-			t.Fatalf("%s: %s", e.Task.ID, why)
-		}
 	}
 	return eps
 }
@@ -261,6 +269,37 @@ func TestReplayOfRetries(t *testing.T) {
 		if r := again(t, withModel, 0, e)[0]; r.Difference != nil {
 			t.Errorf("with model %v: %v", withModel, r.Difference)
 		}
+	}
+}
+
+// TestReplayOfALostReply: a step that was made, and whose reply was lost, was
+// asked for and not sent again. So it is in the replay.
+func TestReplayOfALostReply(t *testing.T) {
+	plan, err := fault.Parse("reset:0.2,seed=5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recalled := 0
+	for _, e := range recordWith(t, false, 1, builtin.Options{Faults: plan}) {
+		if Replayable(e) != "" {
+			continue
+		}
+		for i, x := range e.Exchanges {
+			if x.Status == 0 && strings.HasSuffix(x.Path, "/step") {
+				if !x.Sent || !strings.Contains(e.Exchanges[i+1].Path, "/detail") {
+					t.Errorf("%s sample %d: the step %+v is followed by %+v", e.Task.ID, e.Sample, x, e.Exchanges[i+1])
+				}
+				recalled++
+			}
+		}
+		for _, withModel := range []bool{true, false} {
+			if r := again(t, withModel, 0, e)[0]; r.Difference != nil {
+				t.Errorf("with model %v, %s sample %d: %v", withModel, e.Task.ID, e.Sample, r.Difference)
+			}
+		}
+	}
+	if recalled == 0 {
+		t.Fatal("no step was lost and asked for: nothing to test")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 
 	"github.com/openmanus/openmanus/data"
@@ -54,6 +55,9 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 		s.found.add(Difference{Turn: *s.turn, What: InReply, Recorded: fmt.Sprintf("checksum %08x", x.Sum), Replayed: fmt.Sprintf("%08x of %s", sum, around(x.Reply, 0))})
 	}
 	if x.Status == 0 {
+		if trace := httptrace.ContextClientTrace(req.Context()); x.Sent && trace != nil && trace.GotConn != nil {
+			trace.GotConn(httptrace.GotConnInfo{}) // so the client takes it for sent, as it was then
+		}
 		return nil, errors.New(x.Err)
 	}
 	var reply io.Reader = strings.NewReader(x.Reply)

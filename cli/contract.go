@@ -36,7 +36,10 @@ func (s *State) contract(ctx context.Context, p *playing, o taskOptions) (eval.C
 		return eval.Contract{}, err
 	}
 	if p.world.server == nil {
-		parts["server"] = p.world.pool.Version(ctx)
+		var err error
+		if parts["server"], err = p.world.pool.Version(ctx); err != nil {
+			return eval.Contract{}, errWith(codeOf(ctx, err), "see to that server, or take it out: the contract says which servers played", err)
+		}
 	}
 	if err := s.addWorldFiles(parts, o); err != nil {
 		return eval.Contract{}, err

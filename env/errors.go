@@ -37,7 +37,7 @@ var ErrClosed = errors.New("the environment instance is closed")
 // Error is a failed exchange with an environment server.
 type Error struct {
 	Kind   Kind
-	Op     string // create, reset, step, observe, close, probe
+	Op     string // create, reset, step, observe, close, probe, version
 	URL    string
 	Status int    // 0 if no status line came
 	Words  string // what the server said, shortened

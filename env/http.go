@@ -115,6 +115,7 @@ const (
 	opObserve = "observe"
 	opClose   = "close"
 	opProbe   = "probe"
+	opVersion = "version"
 )
 
 // post calls a POST endpoint with body as JSON (no body at all if nil).

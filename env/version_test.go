@@ -4,6 +4,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 )
@@ -16,8 +18,12 @@ func TestVersion(t *testing.T) {
 			switch {
 			case r.URL.Path != "/openapi.json" || reply == "404":
 				http.NotFound(w, r)
-			case reply == "500":
-				http.Error(w, "busy", http.StatusInternalServerError)
+			case reply == "500" || reply == "403":
+				status, _ := strconv.Atoi(reply)
+				http.Error(w, "busy", status)
+			case reply == "cut":
+				w.Header().Set("Content-Length", "100")
+				_, _ = io.WriteString(w, "{")
 			default:
 				_, _ = io.WriteString(w, reply)
 			}
@@ -25,19 +31,26 @@ func TestVersion(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s.URL
 	}
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
 	info := `{"openapi":"3.1.0","info":{"title":"FastAPI","version":"0.1.0"}}`
 	for _, tt := range []struct {
 		name string
 		urls []string
 		want string
+		err  string
 	}{
-		{"one", []string{serve(info)}, "FastAPI 0.1.0"},
-		{"equal ones", []string{serve(info), serve(info)}, "FastAPI 0.1.0"},
-		{"others", []string{serve(info), serve(`{"info":{"title":"Craft","version":"2"}}`)}, "Craft 2, FastAPI 0.1.0"},
-		{"none", []string{serve("404")}, ""},
-		{"a page", []string{serve("<html>")}, ""},
-		{"after a moment", []string{serve("500", info)}, "FastAPI 0.1.0"},
-		{"never", []string{serve("500")}, ""},
+		{"one", []string{serve(info)}, "FastAPI 0.1.0", ""},
+		{"equal ones", []string{serve(info), serve(info)}, "FastAPI 0.1.0", ""},
+		{"others", []string{serve(info), serve(`{"info":{"title":"Craft","version":"2"}}`)}, "Craft 2, FastAPI 0.1.0", ""},
+		{"none", []string{serve("404")}, "", ""},
+		{"a page", []string{serve("<html>")}, "", ""},
+		{"after a moment", []string{serve("500", info)}, "FastAPI 0.1.0", ""},
+		{"never", []string{serve("500")}, "", `server error, status 500: "busy"`},
+		{"not for us", []string{serve("403")}, "", `request refused, status 403: "busy"`},
+		{"cut off", []string{serve("cut")}, "", "connection failure: unexpected EOF"},
+		{"one of two", []string{serve(info), serve("500")}, "", "status 500"},
+		{"nobody there", []string{gone.URL}, "", "connection failure"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			spec, err := Lookup("textcraft")
@@ -49,8 +62,9 @@ func TestVersion(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer p.Close(t.Context())
-			if got := p.Version(t.Context()); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
+			got, err := p.Version(t.Context())
+			if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("got %q, %v; want %q, %s", got, err, tt.want, tt.err)
 			}
 		})
 	}

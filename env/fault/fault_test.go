@@ -181,9 +181,11 @@ func TestFaultsOnTheWire(t *testing.T) {
 			t.Error(got)
 		}
 	})
-	t.Run("the greeting is spared", func(t *testing.T) {
-		if got, err := get(t, "hang:1", "/", &http.Client{}); err != nil || got != whole {
-			t.Errorf("%s, %v", got, err)
+	t.Run("what no client counts is spared", func(t *testing.T) {
+		for _, path := range []string{"/", "/openapi.json"} {
+			if got, err := get(t, "500:1", path, &http.Client{}); err != nil || got != whole {
+				t.Errorf("%s: %s, %v", path, got, err)
+			}
 		}
 	})
 }

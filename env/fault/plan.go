@@ -58,8 +58,9 @@ const Help = `comma-separated: STATUS:P (such as 500:0.05), hang:P, truncate:P, 
 // the others the first that strikes, in the order written, is carried out. There
 // is no pause before a hang or a reset, which leave no reply to see it by. A
 // duplicate strikes a create or a reset alone: nobody could tell a step that
-// was made twice from a game that moved on. The greeting on GET / is spared,
-// so that a probe tells a bad server from one that is gone.
+// was made twice from a game that moved on. What no
+// client counts is spared: the greeting on GET /, so that a probe tells a bad
+// server from one that is gone, and GET /openapi.json.
 func Parse(spec string) (*Plan, error) {
 	f := &Plan{seed: 1}
 	if strings.TrimSpace(spec) == "" {

@@ -21,7 +21,8 @@
 // That is how a pause and a duplicate are told from a slow server and a single
 // request; nothing else about them can be seen. The counts agree, kind by kind,
 // as long as no pause is as long as the client's patience, the client is not
-// interrupted in a request, and the server itself does nothing wrong.
+// interrupted in a request, and the server itself does nothing wrong. What no
+// client counts meets no fault: GET / and GET /openapi.json.
 //
 // Concurrency: a Proxy serves any number of requests at once. Whoever calls
 // Serve calls Server.Close, which waits for every goroutine.

@@ -75,6 +75,31 @@ func seen(x data.Exchange) string {
 	return "other: " + x.Err
 }
 
+// What a server calls itself is asked past the faults: no pool counts it.
+func TestVersionIsSpared(t *testing.T) {
+	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{"info":{"title":"Craft","version":"`+r.URL.Path+`"}}`)
+	}), "500:1", nil)
+	spec, err := env.Lookup("maze")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := env.NewPool(spec, []string{s.URL}, env.PoolOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pool.Version(t.Context())
+	if want := "Craft " + env.DescriptionPath; err != nil || got != want {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+	if counts := s.Counts(); len(counts.Faults) > 0 {
+		t.Errorf("the proxy counts %v", counts.Faults)
+	}
+	if err := pool.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // The counts that a pool keeps agree with the proxy's, every kind of fault in
 // play at once.
 func TestPoolCountsAgree(t *testing.T) {

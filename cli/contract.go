@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"unicode"
@@ -19,10 +18,12 @@ import (
 // the model's weights and the seed, which are what is compared. docs/eval.md
 // explains the parts.
 func (s *State) contract(ctx context.Context, p *playing, o taskOptions) (eval.Contract, error) {
-	build, _ := debug.ReadBuildInfo() // nil where there is none
-	v := versionOf(build)
+	v, err := runningVersion()
+	if err != nil {
+		return eval.Contract{}, err
+	}
 	parts := map[string]string{
-		"program":       strings.TrimSpace(v.Version + " " + v.Commit + map[bool]string{true: " modified"}[v.Modified]),
+		"program":       v.program(),
 		"env":           o.Env,
 		"server":        "built-in",
 		"tasks":         tasksPart(p.tasks),
@@ -36,7 +37,6 @@ func (s *State) contract(ctx context.Context, p *playing, o taskOptions) (eval.C
 		return eval.Contract{}, err
 	}
 	if p.world.server == nil {
-		var err error
 		if parts["server"], err = p.world.pool.Version(ctx); err != nil {
 			return eval.Contract{}, errWith(codeOf(ctx, err), "see to that server, or take it out: the contract says which servers played", err)
 		}

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"io/fs"
@@ -9,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -61,6 +64,26 @@ func NewState() *State {
 		Exit: os.Exit,
 	}
 }
+
+// executableSum is the SHA-256 of the program that runs, read once.
+var executableSum = sync.OnceValues(func() (string, error) {
+	path := "/proc/self/exe" // what runs, also where another build has taken its name since
+	if _, err := os.Stat(path); err != nil {
+		if path, err = os.Executable(); err != nil {
+			return "", err
+		}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+})
 
 // Path makes a path of the command line or of a configuration one that can be
 // opened.

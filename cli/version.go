@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 )
@@ -18,8 +19,11 @@ type versionInfo struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit"` // "" where the build knew none
 	Modified bool   `json:"modified"`
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
+	// Executable begins the SHA-256 of the program's file, where the commit does
+	// not say what it was built of.
+	Executable string `json:"executable,omitempty"`
+	Go         string `json:"go"`
+	Platform   string `json:"platform"`
 }
 
 func versionOf(build *debug.BuildInfo) versionInfo {
@@ -38,16 +42,59 @@ func versionOf(build *debug.BuildInfo) versionInfo {
 	return v
 }
 
+// runningVersion is the version of the program that runs, told apart from any
+// other build of other code.
+func runningVersion() (versionInfo, error) {
+	build, _ := debug.ReadBuildInfo() // nil where there is none
+	return versionOf(build).told(executableSum)
+}
+
+// told completes v with the sum of the executable where the commit does not
+// say what it was built of: none was known, or files were changed since.
+func (v versionInfo) told(sum func() (string, error)) (versionInfo, error) {
+	if v.Commit != "" && !v.Modified {
+		return v, nil
+	}
+	text, err := sum()
+	if err != nil {
+		return v, fmt.Errorf("which build this is, its commit does not say, and the program's file cannot be read: %w", err)
+	}
+	v.Executable = text[:shortSum]
+	return v, nil
+}
+
+// shortSum is as many digits of a sum or of a commit as tell builds apart.
+const shortSum = 12
+
+// program names the build in contracts: two builds of other code have other
+// names.
+func (v versionInfo) program() string {
+	words := []string{v.Version}
+	if v.Commit != "" {
+		words = append(words, v.Commit)
+	}
+	if v.Modified {
+		words = append(words, "modified")
+	}
+	if v.Executable != "" {
+		words = append(words, "executable "+v.Executable)
+	}
+	return strings.Join(words, " ")
+}
+
 // String returns the version on one line.
 func (v versionInfo) String() string {
-	commit := ""
+	build := ""
 	if v.Commit != "" {
-		commit = " " + v.Commit[:min(len(v.Commit), 12)]
+		build = " " + v.Commit[:min(len(v.Commit), shortSum)]
 		if v.Modified {
-			commit += "+"
+			build += "+"
 		}
 	}
-	return fmt.Sprintf("openmanus %s%s (%s, %s)", v.Version, commit, v.Go, v.Platform)
+	if v.Executable != "" {
+		build += " executable " + v.Executable
+	}
+	return fmt.Sprintf("openmanus %s%s (%s, %s)", v.Version, build, v.Go, v.Platform)
 }
 
 func versionCommand(s *State) *cli.Command {
@@ -56,12 +103,14 @@ func versionCommand(s *State) *cli.Command {
 		Usage: "say which version this is",
 		Flags: []cli.Flag{jsonFlag()},
 	}, 0, func(_ context.Context, s *State, c *cli.Context) error {
-		build, _ := debug.ReadBuildInfo() // nil where there is none
-		v := versionOf(build)
+		v, err := runningVersion()
+		if err != nil {
+			return err
+		}
 		if c.Bool("json") {
 			return s.printJSON(v)
 		}
-		_, err := fmt.Fprintln(s.Stdout, v)
+		_, err = fmt.Fprintln(s.Stdout, v)
 		return errWith(ExitDisk, "", err)
 	})
 }

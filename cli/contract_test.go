@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/agent/openai/openaitest"
+	"github.com/openmanus/openmanus/env/builtin"
+)
+
+// TestProgram: a build whose commit does not say what it was built of is told
+// from others by its file.
+func TestProgram(t *testing.T) {
+	const commit, sum = "0123456789abcdef0123456789abcdef01234567", "fedcba9876543210fedcba98"
+	settings := func(commit, modified string) *debug.BuildInfo {
+		return &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: commit}, {Key: "vcs.modified", Value: modified}}}
+	}
+	for _, tt := range []struct {
+		name          string
+		build         *debug.BuildInfo
+		program, line string
+	}{
+		{"a commit", settings(commit, "false"), Version + " " + commit, "openmanus " + Version + " 0123456789ab ("},
+		{"changed since", settings(commit, "true"), Version + " " + commit + " modified executable fedcba987654", "openmanus " + Version + " 0123456789ab+ executable fedcba987654 ("},
+		{"no commit", &debug.BuildInfo{}, Version + " executable fedcba987654", "openmanus " + Version + " executable fedcba987654 ("},
+		{"nothing is known", nil, Version + " executable fedcba987654", "openmanus " + Version + " executable fedcba987654 ("},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			v, err := versionOf(tt.build).told(func() (string, error) { return sum, nil })
+			if err != nil || v.program() != tt.program || !strings.HasPrefix(v.String(), tt.line) {
+				t.Errorf("%v: %q, want %q; %q, want %q", err, v.program(), tt.program, v, tt.line)
+			}
+			_, err = versionOf(tt.build).told(func() (string, error) { return "", errors.New("gone") })
+			if (err != nil) != (v.Executable != "") {
+				t.Errorf("where the file cannot be read: %v", err)
+			}
+		})
+	}
+}
+
+// The file that is read is that of the program that runs, for the contract and
+// for openmanus version.
+func TestRunningVersion(t *testing.T) {
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(file)
+	if got, err := executableSum(); err != nil || got != hex.EncodeToString(sum[:]) {
+		t.Errorf("%s, %v; want %x", got, err, sum)
+	}
+	want, err := runningVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, out, stderr := inProcess(t, t.TempDir(), "version", "--json")
+	var told versionInfo
+	if code != 0 || json.Unmarshal([]byte(out), &told) != nil || told != want {
+		t.Errorf("exit code %d, %s%s; want %+v", code, out, stderr, want)
+	}
+	s := openaitest.Serve(t, walker)
+	code, out, stderr = inProcess(t, t.TempDir(), "eval", "--dry-run", "--base-url", s.URL, "--api-model", "m", "--env", "maze", "--tasks", "17")
+	if code != 0 || !strings.Contains(out, want.program()+"\n") {
+		t.Errorf("exit code %d, %s%s; want %q", code, out, stderr, want.program())
+	}
+}
+
+// A contract says which servers played, or is none.
+func TestContractOfAServerThatDoesNotSay(t *testing.T) {
+	maze, err := builtin.New("maze", builtin.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/openapi.json" {
+			http.Error(w, "busy", http.StatusServiceUnavailable)
+			return
+		}
+		maze.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	s := openaitest.Serve(t, walker)
+	code, out, stderr := inProcess(t, t.TempDir(), "eval", "--dry-run", "--base-url", s.URL, "--api-model", "m", "--env", "maze", "--tasks", "17", "--server", server.URL)
+	if code != int(ExitEnv) || out != "" || !strings.Contains(stderr, "status 503") || !strings.Contains(stderr, "see to that server") {
+		t.Errorf("exit code %d, %s%s", code, out, stderr)
+	}
+}

@@ -127,9 +127,12 @@ func local(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// engineOpenAI is the engine of a dump that an endpoint played.
+const engineOpenAI = "openai"
+
 // inDumps says, in the header of a dump, who played.
 func (e *endpointOptions) inDumps(options map[string]any) {
 	if e != nil {
-		options["engine"], options["base_url"], options["api_model"] = "openai", e.BaseURL, e.Model
+		options["engine"], options["base_url"], options["api_model"] = engineOpenAI, e.BaseURL, e.Model
 	}
 }

@@ -85,6 +85,57 @@ func TestRolloutOfAnEndpoint(t *testing.T) {
 	}
 }
 
+// TestReplayOfAnEndpoint: what follows from an endpoint's replies is checked by
+// their texts, and what is changed is found.
+func TestReplayOfAnEndpoint(t *testing.T) {
+	for _, more := range [][]string{nil, {"--format", "history"}} {
+		t.Run(strings.Join(more, " "), func(t *testing.T) {
+			s := openaitest.Serve(t, walker)
+			ts := endpointState(t, s.URL, append([]string{"rollout", "--dump", "d.jsonl", "--samples", "2"}, more...)...)
+			if code := Main(ts.State); code != 0 {
+				t.Fatalf("exit code %d\n%s", code, ts.err)
+			}
+			asked := len(s.Requests())
+			r := replayed(t, ts.Dir, ExitOK, "d.jsonl", "--no-model")
+			if r.Replayed != 6 || r.Differ != 0 || r.Draws != 0 || !r.ByText || len(r.Skipped) > 0 || len(s.Requests()) != asked {
+				t.Errorf("%+v", r)
+			}
+			code, out, stderr := inProcess(t, ts.Dir, "replay", "d.jsonl", "--no-model")
+			if code != 0 || !strings.Contains(out, "6 episodes replayed, 0 differ") || !strings.Contains(out, "by the endpoint's texts") {
+				t.Errorf("exit code %d, %s%s", code, out, stderr)
+			}
+			code, _, stderr = inProcess(t, ts.Dir, "replay", "d.jsonl")
+			if code != int(ExitInput) || !strings.Contains(stderr, "played by small at "+s.URL) || !strings.Contains(stderr, "give --no-model") {
+				t.Errorf("without --no-model: exit code %d, %s", code, stderr)
+			}
+			path := filepath.Join(ts.Dir, "d.jsonl")
+			dump, err := data.OpenDump(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer dump.Close()
+			for what, change := range map[string]func(e *data.Episode){
+				"action":      func(e *data.Episode) { e.Turns[1].Action = "move around" },
+				"observation": func(e *data.Episode) { e.Turns[1].Observation += "x" },
+				"reward":      func(e *data.Episode) { e.Turns[1].Reward++ },
+				"outcome":     func(e *data.Episode) { e.Outcome = data.ParseLimit },
+				"request": func(e *data.Episode) {
+					x := &e.Exchanges[len(e.Exchanges)-1]
+					x.Body = strings.Replace(x.Body, "move", "go", 1)
+				},
+			} {
+				episodes := dumped(t, path)
+				change(episodes[4])
+				write(t, filepath.Join(ts.Dir, "changed.jsonl"), dump.Header(), episodes)
+				r := replayed(t, ts.Dir, ExitCheck, "changed.jsonl", "--no-model")
+				if r.Differ != 1 || r.Differences[0].Episode != 4 || r.Differences[0].What != what {
+					t.Errorf("%s: %+v", what, r)
+				}
+			}
+		})
+	}
+}
+
 func TestEndpointsThatCannotBePlayed(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()

@@ -26,7 +26,8 @@ func replayCommand(s *State) *cli.Command {
 		ArgsUsage: "FILE",
 		Flags:     replayFlags(),
 		Description: "FILE is a dump of rollout. What servers said comes from it, what the model said is forced, and the\n" +
-			"sampler says at every token what it would have drawn. The exit code is 8 where an episode differs.",
+			"sampler says at every token what it would have drawn. The exit code is 8 where an episode differs, and 3 where\n" +
+			"none could be replayed.",
 	}, 1, runReplay)
 }
 
@@ -34,7 +35,7 @@ func replayFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "model", Usage: "folder or .gguf file of the model that played; without, where the dump says it is"},
 		deviceFlag(),
-		&cli.BoolFlag{Name: "no-model", Usage: "check requests, observations, rewards and masks only"},
+		&cli.BoolFlag{Name: "no-model", Usage: "check requests, observations, rewards and masks only; a dump of an endpoint, which has no ids, by its texts"},
 		&cli.IntFlag{Name: "episode", Value: -1, Usage: "only this one, counted from 0"},
 		&cli.Float64Flag{Name: "margin", Value: 1e-4, Usage: "ids that another one beats by less are counted and are no difference: batches change log-probs by so much"},
 		jsonFlag(),
@@ -78,10 +79,12 @@ type replayReport struct {
 	File          string             `json:"file"`
 	Deterministic bool               `json:"deterministic"` // recorded so
 	WithModel     bool               `json:"with_model"`
+	ByText        bool               `json:"by_text"` // an endpoint played: there are no ids
 	Replayed      int                `json:"replayed"`
 	Differ        int                `json:"differ"`
 	Skipped       map[string]int     `json:"skipped"` // by reason
-	Draws         int                `json:"ids"`     // that the sampler was asked for
+	SkippedRows   map[string][]int   `json:"skipped_episodes"`
+	Draws         int                `json:"ids"` // that the sampler was asked for
 	NearTies      int                `json:"near_ties"`
 	MaxGap        float64            `json:"max_logprob_gap"`
 	Differences   []episodeDiffering `json:"differences"`
@@ -118,7 +121,11 @@ func runReplay(ctx context.Context, s *State, c *cli.Context) (err error) {
 	} else {
 		err = s.print([]byte(p.report.text()))
 	}
-	if err == nil && p.report.Differ > 0 {
+	switch {
+	case err != nil:
+	case p.report.Replayed == 0:
+		err = errWith(ExitInput, "roll out again what is to be replayed; docs/dumps.md says what can be", p.report.nothing())
+	case p.report.Differ > 0:
 		err = errWith(ExitCheck, "", fmt.Errorf("%d of %d episodes differ from what was recorded", p.report.Differ, p.report.Replayed))
 	}
 	return err
@@ -138,6 +145,9 @@ type replaying struct {
 
 // recordedOptions are those of dumpOptions that a replay needs.
 type recordedOptions struct {
+	Engine        string         `json:"engine"` // "" is local
+	BaseURL       string         `json:"base_url"`
+	APIModel      string         `json:"api_model"`
 	Model         string         `json:"model"`
 	Dtype         string         `json:"dtype"`
 	Env           string         `json:"env"`
@@ -178,8 +188,14 @@ func (p *replaying) prepare(ctx context.Context) error {
 		return errWith(ExitInput, "record it with openmanus rollout --dump", fmt.Errorf("%s: %w", p.o.Path, err))
 	}
 	p.report = replayReport{
-		File: p.o.Path, Deterministic: p.played.Deterministic, WithModel: !p.o.NoModel, Skipped: map[string]int{}, Differences: []episodeDiffering{},
+		File: p.o.Path, Deterministic: p.played.Deterministic, WithModel: !p.o.NoModel,
+		Skipped: map[string]int{}, SkippedRows: map[string][]int{}, Differences: []episodeDiffering{},
 	}
+	if p.setup.ByText = p.played.Engine == engineOpenAI; p.setup.ByText && !p.o.NoModel {
+		return errWith(ExitInput, "give --no-model: all that follows from its replies is checked",
+			fmt.Errorf("%s was played by %s at %s, and an endpoint's ids and draws are in no dump", p.o.Path, p.played.APIModel, p.played.BaseURL))
+	}
+	p.report.ByText = p.setup.ByText
 	a := &p.setup.Agent
 	if a.Spec, err = env.Lookup(p.played.Env); err != nil {
 		return errWith(ExitInput, "", err)
@@ -328,10 +344,11 @@ func (p *replaying) some(ctx context.Context, rows []int, set []*data.Episode) e
 		if e.Task.Env != p.played.Env {
 			return errWith(ExitInput, "", fmt.Errorf("%s: episode %d is of environment %q, and the header says %q", p.o.Path, rows[i], e.Task.Env, p.played.Env))
 		}
-		if why := replay.Replayable(e); why == "" {
+		if why := p.setup.Replayable(e); why == "" {
 			at, play = append(at, rows[i]), append(play, e)
 		} else if wanted(rows[i]) {
 			p.report.Skipped[why]++
+			p.report.SkippedRows[why] = append(p.report.SkippedRows[why], rows[i])
 		}
 	}
 	if !asked || len(play) == 0 {
@@ -365,15 +382,36 @@ func (r *replayReport) text() string {
 	fmt.Fprintf(&b, "%s: %d episodes replayed, %d differ\n", r.File, r.Replayed, r.Differ)
 	if r.WithModel {
 		fmt.Fprintf(&b, "  %d ids drawn again, %d near ties, log-probs differ by at most %.3g\n", r.Draws, r.NearTies, r.MaxGap)
+	} else if r.ByText {
+		b.WriteString("  without the model, by the endpoint's texts: actions, requests, observations, rewards and outcomes; no ids\n")
 	} else {
 		b.WriteString("  without the model: requests, observations, rewards and masks\n")
 	}
-	var skipped []string
-	for _, why := range sortedKeys(r.Skipped) {
-		skipped = append(skipped, fmt.Sprintf("%d: %s", r.Skipped[why], why))
-	}
-	if len(skipped) > 0 {
-		fmt.Fprintf(&b, "  not replayed: %s\n", strings.Join(skipped, "; "))
+	if len(r.Skipped) > 0 {
+		fmt.Fprintf(&b, "  not replayed: %s\n", r.skipped())
 	}
 	return b.String()
+}
+
+// skipped says which episodes were not replayed, and why.
+func (r *replayReport) skipped() string {
+	var parts []string
+	for _, why := range sortedKeys(r.SkippedRows) {
+		rows := r.SkippedRows[why]
+		noun := "episodes"
+		if len(rows) == 1 {
+			noun = "episode"
+		}
+		parts = append(parts, fmt.Sprintf("%s %s: %s", noun, someIndices(rows), why))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// nothing is the error of a replay that checked nothing, which must not pass
+// for one that found nothing.
+func (r *replayReport) nothing() error {
+	if len(r.Skipped) == 0 {
+		return fmt.Errorf("%s: nothing was replayed: it holds no episode", r.File)
+	}
+	return fmt.Errorf("%s: nothing was replayed: %s", r.File, r.skipped())
 }

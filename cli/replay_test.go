@@ -124,6 +124,16 @@ func TestReplayRefuses(t *testing.T) {
 	writeFile(t, dir, "training.jsonl", `{"format":"openmanus-episodes","version":1,"weights":""}`+"\n"+string(rest))
 	writeFile(t, dir, "torn.jsonl", string(text[:len(text)-9]))
 	writeFile(t, dir, "only.jsonl", string(header)+"\n")
+	lost := dumped(t, filepath.Join(dir, "d.jsonl"))
+	h, err := data.OpenDump(filepath.Join(dir, "d.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	lost[1].Outcome = data.EnvError
+	write(t, filepath.Join(dir, "lost.jsonl"), h.Header(), lost)
+	lost[0].Outcome, lost[2].Replays, lost[3].Outcome = data.EngineError, 1, data.EnvError
+	write(t, filepath.Join(dir, "alllost.jsonl"), h.Header(), lost[:4])
 	if code, _, stderr := inProcess(t, dir, rolloutArgs("staged.jsonl", "--format", "staged", "--memory-file", "notes.txt")...); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
@@ -142,7 +152,11 @@ func TestReplayRefuses(t *testing.T) {
 		{"d.jsonl --margin 2", ExitUsage, "--margin"},
 		{"staged.jsonl", ExitInput, "memory file"},
 		{"torn.jsonl", ExitOK, "the last line is cut off"},
-		{"only.jsonl", ExitOK, ""},
+		{"only.jsonl", ExitInput, "nothing was replayed: it holds no episode"},
+		{"lost.jsonl", ExitOK, ""},
+		{"lost.jsonl --episode 1", ExitInput, "nothing was replayed: episode 1: it failed for a reason outside of it"},
+		{"lost.jsonl --no-model --json --episode 1", ExitInput, "nothing was replayed: episode 1"},
+		{"alllost.jsonl", ExitInput, "nothing was replayed: episodes 0, 1, 3: it failed for a reason outside of it; episode 2: its server was lost"},
 	} {
 		code, _, stderr := inProcess(t, dir, append([]string{"replay"}, strings.Fields(tt.args)...)...)
 		if code != int(tt.code) || !strings.Contains(stderr, tt.want) {

@@ -30,7 +30,7 @@ var arrows = map[string]string{
 	"algo/track":      "data/...",
 
 	"agent":            "agent/engine env reward data/...",
-	"agent/replay":     "agent agent/engine env data/...",
+	"agent/replay":     "agent agent/engine agent/text env data/...",
 	"agent/rollout":    "agent agent/engine env data/...",
 	"agent/engine":     "data/...",
 	"agent/eval":       "data",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/agent/text"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 )
@@ -24,7 +25,10 @@ type Setup struct {
 	// Deterministic opens every session before the first reply is asked for,
 	// as an engine with engine.Options.Deterministic needs it.
 	Deterministic bool
-	Client        env.Options // parser and action format
+	// ByText replays by what was said, without ids: an endpoint's episodes have
+	// none. There is no model then.
+	ByText bool
+	Client env.Options // parser and action format
 }
 
 // Result is what the replay of one episode came to.
@@ -36,7 +40,7 @@ type Result struct {
 }
 
 // Replayable says why an episode cannot be replayed, "" if it can.
-func Replayable(e *data.Episode) string {
+func (s Setup) Replayable(e *data.Episode) string {
 	switch {
 	case !e.Outcome.Trainable():
 		return "it failed for a reason outside of it"
@@ -44,8 +48,10 @@ func Replayable(e *data.Episode) string {
 		return "it has no turn"
 	case e.Replays > 0:
 		return "its server was lost, and it went on on another"
-	case len(e.Tokens) == 0:
-		return "its ids are not in the dump, as those of an endpoint's are not"
+	case len(e.Tokens) == 0 && !s.ByText:
+		return "its ids are not in the dump"
+	case len(e.Tokens) > 0 && s.ByText:
+		return "it has ids, and those of an endpoint have none"
 	case len(e.Exchanges) == 0:
 		return "its exchanges with the server are not in the dump"
 	}
@@ -116,6 +122,9 @@ func newPlay(s Setup, e *data.Episode) *play {
 	a := &p.Agent
 	a.Engine = p.reader
 	a.Options.Instruction = e.Instruction
+	if p.ByText {
+		a.Engine, a.Renderer, a.NoIDs = p.reader.speaking(), text.Renderer{}, true
+	}
 	if a.Renderer == nil {
 		a.Renderer = recordedTemplate{p.reader, a.Options.MaxContext}
 		a.Options.MaxObsTokens = 0 // nobody can count them

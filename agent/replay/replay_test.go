@@ -141,7 +141,7 @@ func record(t *testing.T, deterministic bool, concurrency int) []*data.Episode {
 	t.Helper()
 	eps := recordWith(t, deterministic, concurrency, builtin.Options{})
 	for _, e := range eps {
-		if why := Replayable(e); why != "" {
+		if why := (Setup{}).Replayable(e); why != "" {
 			t.Fatalf("%s: %s", e.Task.ID, why)
 		}
 	}
@@ -190,6 +190,7 @@ func recordWith(t *testing.T, deterministic bool, concurrency int, o builtin.Opt
 func again(t *testing.T, withModel bool, noise float64, episodes ...*data.Episode) []Result {
 	t.Helper()
 	s := Setup{Agent: agent.Setup{Format: react(t), Spec: maze(t), Options: options}}
+	s.ByText = len(episodes[0].Tokens) == 0
 	if withModel {
 		s.Class = &Class{Margin: 1e-4}
 		s.Deterministic = episodes[0].Wave > 0
@@ -248,6 +249,29 @@ func TestReplayFindsNothing(t *testing.T) {
 	}
 }
 
+// TestReplayByText: episodes without ids are replayed by what was said.
+func TestReplayByText(t *testing.T) {
+	for _, e := range record(t, false, 3) {
+		e.ForgetIDs()
+		if (Setup{}).Replayable(e) == "" || (Setup{ByText: true}).Replayable(e) != "" {
+			t.Errorf("%s sample %d can be replayed as if it had ids, or not without", e.Task.ID, e.Sample)
+		}
+		if r := again(t, false, 0, e)[0]; r.Difference != nil || r.Draws != 0 {
+			t.Errorf("%s sample %d: %+v %v", e.Task.ID, e.Sample, r, r.Difference)
+		}
+	}
+	// A turn more than was recorded, and one less.
+	e := record(t, false, 1)[0]
+	e.ForgetIDs()
+	for name, turns := range map[string][]data.Turn{"less": e.Turns[:len(e.Turns)-1], "more": append(slices.Clone(e.Turns), e.Turns[0])} {
+		c := copied(t, e)
+		c.Turns = turns
+		if again(t, false, 0, c)[0].Difference == nil {
+			t.Errorf("a turn %s: not found", name)
+		}
+	}
+}
+
 // TestReplayOfRetries: what failed and was tried again is so in the replay.
 func TestReplayOfRetries(t *testing.T) {
 	e := copied(t, record(t, false, 1)[3])
@@ -281,7 +305,7 @@ func TestReplayOfALostReply(t *testing.T) {
 	}
 	recalled := 0
 	for _, e := range recordWith(t, false, 1, builtin.Options{Faults: plan}) {
-		if Replayable(e) != "" {
+		if (Setup{}).Replayable(e) != "" {
 			continue
 		}
 		for i, x := range e.Exchanges {
@@ -374,6 +398,13 @@ func TestReplayFindsEveryChange(t *testing.T) {
 					t.Errorf("with model %v: %s, want turn %d, %s", withModel, r.Difference, tt.turn, tt.what)
 				}
 			}
+			if tt.model || tt.what == InMask { // there are no ids
+				return
+			}
+			changed.ForgetIDs()
+			if d := again(t, false, 0, changed)[0].Difference; d == nil || d.Turn != tt.turn || d.What != tt.what {
+				t.Errorf("by text: %v, want turn %d, %s", d, tt.turn, tt.what)
+			}
 		})
 	}
 }
@@ -434,7 +465,7 @@ func TestContradictoryRecordsAreRefused(t *testing.T) {
 	d := copied(t, e)
 	d.Replays = 1
 	for _, e := range []*data.Episode{c, d, {Outcome: data.Done}, {Outcome: data.Done, Turns: make([]data.Turn, 1)}, {Outcome: data.Done, Turns: make([]data.Turn, 1), Tokens: []int32{1}}} {
-		if Replayable(e) == "" {
+		if (Setup{}).Replayable(e) == "" {
 			t.Errorf("%+v can be replayed", e)
 		}
 	}

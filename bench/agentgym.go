@@ -266,7 +266,7 @@ func (t gymTrial) play(ctx context.Context, r *GymRun, environ []string, set map
 	began := time.Now()
 	_, err = t.run(ctx, environ, filepath.Join(dir, "rollout.log"), "rollout", config, "--samples", strconv.Itoa(samples),
 		"--max-new-tokens", strconv.Itoa(gymTokens), "--concurrency", strconv.Itoa(gymAtOnce), "--dump", dump,
-		"--server-logs", filepath.Join(dir, "servers"), "--quiet")
+		"--server-logs", filepath.Join(dir, "servers"), "--max-lost", "0.99", "--quiet") // the dump is judged episode by episode
 	r.Seconds = time.Since(began).Seconds()
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/urfave/cli/v2"
 
@@ -42,7 +41,7 @@ func evalFlags() []cli.Flag {
 		&cli.StringFlag{Name: "episodes", Usage: "`FILE` for the episodes, as openmanus rollout writes them, without the HTTP exchanges"},
 		&cli.StringFlag{Name: "out", Usage: "`FILE` for the result as JSON, for eval compare"},
 		&cli.BoolFlag{Name: "force", Usage: "replace files of --out and --episodes that exist"},
-		&cli.Float64Flag{Name: "max-lost", Value: maxFailedValidation, Usage: "share of the episodes that the infrastructure may lose before the evaluation fails"},
+		maxLostFlag(),
 		&cli.BoolFlag{Name: "dry-run", Usage: "open everything and print the contract, but play nothing"},
 	}, taskFlags()...)
 }
@@ -58,9 +57,7 @@ func parseEval(c *cli.Context) (evalOptions, error) {
 	if err != nil {
 		f.errs = append(f.errs, err)
 	}
-	if !(o.MaxLost >= 0 && o.MaxLost < 1) {
-		f.add("max-lost", "%v is not allowed; allowed: from 0 to below 1", o.MaxLost)
-	}
+	f.maxLost(o.MaxLost)
 	return o, f.err()
 }
 
@@ -128,8 +125,7 @@ func (s *State) evaluate(ctx context.Context, p *playing, o evalOptions, weights
 		defer func() { err = errors.Join(err, errWith(ExitDisk, "", dump.Close())) }()
 	}
 	return s.play(ctx, p, o.taskOptions, func(ro *rollout.Options) {
-		// None may be lost: 0 would mean that all may.
-		ro.MaxFailed = max(o.MaxLost, math.SmallestNonzeroFloat64)
+		ro.MaxFailed = maxFailed(o.MaxLost)
 		if dump != nil {
 			ro.OnEpisode = func(ep *data.Episode) error { return errWith(ExitDisk, "", dump.Write(ep)) }
 		}

@@ -42,7 +42,7 @@ func TestParseRollout(t *testing.T) {
 	if code != ExitOK {
 		t.Fatal(text)
 	}
-	want := rolloutOptions{Dump: "d.jsonl", taskOptions: taskOptions{
+	want := rolloutOptions{Dump: "d.jsonl", MaxLost: 0.1, taskOptions: taskOptions{
 		Model: "m", Device: "auto", Dtype: "float32", Env: "maze",
 		Servers: []string{"http://a:1", "http://b:2", "http://c"},
 		Tasks:   "0-2,17", Skip: "1", Samples: 4, MaxTurns: 9, MaxNewTokens: 32, Temperature: 1, Greedy: true,

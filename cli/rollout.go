@@ -26,22 +26,26 @@ func rolloutCommand(s *State) *cli.Command {
 // rolloutOptions are the command line of `openmanus rollout`.
 type rolloutOptions struct {
 	taskOptions
-	Dump     string // file of the episodes, one JSON line each
-	Continue bool   // go on with a dump that exists
-	Force    bool   // replace a dump that exists
+	Dump      string  // file of the episodes, one JSON line each
+	Continue  bool    // go on with a dump that exists
+	RetryLost bool    // and play again what the infrastructure lost
+	Force     bool    // replace a dump that exists
+	MaxLost   float64 // share of the episodes that may be lost
 }
 
 func rolloutFlags() []cli.Flag {
 	return append(taskFlags(),
 		&cli.StringFlag{Name: "dump", Usage: "`FILE` for the episodes: a header, then one JSON line each; compressed where the name ends in .zst"},
 		&cli.BoolFlag{Name: "continue", Usage: "go on with a dump that exists: play what it does not hold yet"},
+		&cli.BoolFlag{Name: "retry-lost", Usage: "with --continue: take the episodes that the infrastructure lost out of the dump, and play them again"},
+		maxLostFlag(),
 		&cli.BoolFlag{Name: "force", Usage: "replace a dump that exists"})
 }
 
 // parseRollout reads the flags of rolloutFlags.
 func parseRollout(c *cli.Context) (rolloutOptions, error) {
 	tasks, err := parseTasks(c)
-	o := rolloutOptions{taskOptions: tasks, Dump: c.String("dump"), Continue: c.Bool("continue"), Force: c.Bool("force")}
+	o := rolloutOptions{taskOptions: tasks, Dump: c.String("dump"), Continue: c.Bool("continue"), RetryLost: c.Bool("retry-lost"), Force: c.Bool("force"), MaxLost: c.Float64("max-lost")}
 	f := flagFaults{}
 	if err != nil {
 		f.errs = append(f.errs, err)
@@ -52,6 +56,10 @@ func parseRollout(c *cli.Context) (rolloutOptions, error) {
 	if o.Continue && o.Force {
 		f.add("continue", "--force, which replaces the dump, is given as well: take out one of the two")
 	}
+	if o.RetryLost && !o.Continue {
+		f.add("retry-lost", "it is about a dump that exists: give --continue as well")
+	}
+	f.maxLost(o.MaxLost)
 	return o, f.err()
 }
 
@@ -84,15 +92,41 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	dump, played, err := s.openDump(o, data.DumpHeader{Weights: hash, Options: dumpOptions(o, p.env.Setup.Options)})
+	options := dumpOptions(o, p.env.Setup.Options)
+	options[data.TasksOption] = tasksPart(p.tasks)
+	dump, played, err := s.openDump(o, data.DumpHeader{Weights: hash, Options: options})
 	if err != nil {
 		return err
 	}
-	write := func(episodes ...*data.Episode) error {
-		return errWith(ExitDisk, "make room: the episodes before are in the file, and --continue plays the others", dump.Write(episodes...))
+	err = s.playInto(ctx, p, o, dump, played)
+	return errors.Join(err, errWith(ExitDisk, "", dump.Close()), s.printTally(o, played.outcomes, len(p.tasks)*o.Samples))
+}
+
+// playInto plays what a dump does not hold yet, and writes it there.
+func (s *State) playInto(ctx context.Context, p *playing, o rolloutOptions, dump *data.DumpWriter, played playedBefore) error {
+	total, before := len(p.tasks)*o.Samples, played.outcomes.episodes()
+	if lost := played.outcomes.lost(); float64(lost) > o.MaxLost*float64(total) {
+		code := ExitEnv
+		if p.endpoint == nil && played.outcomes[data.EnvError] == 0 {
+			code = ExitNative
+		}
+		return errWith(code, "give --retry-lost to play them again, or raise --max-lost",
+			fmt.Errorf("%s: %d of %d episodes were lost to the servers or the engine before", o.Dump, lost, total))
 	}
-	_, err = s.play(ctx, p, o.taskOptions, func(ro *rollout.Options) {
+	lostBefore := played.outcomes.lost()
+	write := func(episodes ...*data.Episode) error {
+		if err := dump.Write(episodes...); err != nil {
+			return errWith(ExitDisk, "make room: the episodes before are in the file, and --continue plays the others", err)
+		}
+		for _, ep := range episodes {
+			played.outcomes.add(ep)
+		}
+		return nil
+	}
+	_, err := s.play(ctx, p, o.taskOptions, func(ro *rollout.Options) {
 		ro.Exchanges = true
+		ro.MaxFailed = maxFailed(o.MaxLost)
+		ro.Before.Episodes, ro.Before.Failed = before, lostBefore
 		ro.Skip = func(uid string, sample int) bool { return played.episodes[episodeKey{uid, sample}] }
 		if o.Deterministic {
 			ro.OnWave = func(wave []*data.Episode) error {
@@ -110,7 +144,24 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 			return write(ep)
 		}
 	})
-	return errors.Join(err, errWith(ExitDisk, "", dump.Close()))
+	var failed *rollout.FailedError
+	if errors.As(err, &failed) {
+		err = errWith(codeOf(ctx, err), "see to it, then --continue --retry-lost plays what is missing and what was lost; or raise --max-lost", err)
+	}
+	return err
+}
+
+// printTally says on standard output what a dump holds, unless that is the dump.
+func (s *State) printTally(o rolloutOptions, t tally, total int) error {
+	switch o.Dump {
+	case "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1":
+		return nil
+	}
+	line := fmt.Sprintf("%s: %d of %d episodes, %d lost", o.Dump, t.episodes(), total, t.lost())
+	if len(t) > 0 {
+		line += ": " + t.String()
+	}
+	return s.print([]byte(line + "\n"))
 }
 
 // newFile refuses a file that exists, where it is not to be replaced, before
@@ -138,35 +189,41 @@ type episodeKey struct {
 // playedBefore is what a dump that is continued holds.
 type playedBefore struct {
 	episodes map[episodeKey]bool
+	outcomes tally
 	waves    int
 }
 
 // openDump starts the dump, or goes on with it.
 func (s *State) openDump(o rolloutOptions, h data.DumpHeader) (*data.DumpWriter, playedBefore, error) {
-	played := playedBefore{episodes: map[episodeKey]bool{}}
+	played := playedBefore{episodes: map[episodeKey]bool{}, outcomes: tally{}}
 	if !o.Continue {
 		dump, err := data.CreateDump(s.Path(o.Dump), h)
 		return dump, played, errWith(ExitDisk, "", err)
 	}
-	failed := 0
-	dump, err := data.ContinueDump(s.Path(o.Dump), h, func(ep *data.Episode) error {
+	again := 0
+	drop := func(ep *data.Episode) bool {
+		lost := o.RetryLost && !ep.Outcome.Trainable()
+		if lost {
+			again++
+		}
+		return lost
+	}
+	dump, err := data.ContinueDumpWithout(s.Path(o.Dump), h, drop, func(ep *data.Episode) error {
 		key := episodeKey{ep.UID, ep.Sample}
 		if played.episodes[key] {
 			return fmt.Errorf("%s, sample %d, is there twice: another program wrote to it", ep.Task.ID, ep.Sample)
 		}
 		played.episodes[key] = true
 		played.waves = max(played.waves, ep.Wave)
-		if !ep.Outcome.Trainable() {
-			failed++
-		}
+		played.outcomes.add(ep)
 		return nil
 	})
 	if err != nil {
 		return nil, played, errWith(ExitInput, "", err)
 	}
-	s.Log.Info("going on with the dump", "file", o.Dump, "episodes", len(played.episodes))
-	if failed > 0 {
-		s.Log.Warn("episodes of the dump failed for reasons outside of them and are not played again", "episodes", failed)
+	s.Log.Info("going on with the dump", "file", o.Dump, "episodes", len(played.episodes), "again", again)
+	if lost := played.outcomes.lost(); lost > 0 {
+		s.Log.Warn("episodes of the dump failed for reasons outside of them and stay as they are; --retry-lost plays them again", "episodes", lost)
 	}
 	return dump, played, nil
 }

@@ -17,18 +17,26 @@ import (
 // the episodes of a wave that is not whole: what else played in it decided its
 // batches. The header must be that of the dump.
 func ContinueDump(path string, h DumpHeader, visit func(*Episode) error) (*DumpWriter, error) {
+	return ContinueDumpWithout(path, h, nil, visit)
+}
+
+// ContinueDumpWithout is ContinueDump for a dump out of which the episodes that
+// drop names are taken first; the others stay, and visit gets them. The file is
+// written anew beside it and takes its place when it is whole and on the disk,
+// so that at no time an episode is lost that was to stay.
+func ContinueDumpWithout(path string, h DumpHeader, drop func(*Episode) bool, visit func(*Episode) error) (*DumpWriter, error) {
 	f, err := openToWrite(path)
 	if err != nil {
 		return nil, fmt.Errorf("continue dump: %w", err)
 	}
-	w, err := continueDump(f, path, h, visit)
+	w, err := continueDump(f, path, h, drop, visit)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("continue dump %s: %w", path, err), f.Close())
 	}
 	return w, nil
 }
 
-func continueDump(f *os.File, path string, h DumpHeader, visit func(*Episode) error) (*DumpWriter, error) {
+func continueDump(f *os.File, path string, h DumpHeader, drop func(*Episode) bool, visit func(*Episode) error) (*DumpWriter, error) {
 	var kept keptLines
 	seen := false
 	end, compressed, err := scanDump(f, func(line []byte, end int64) error {
@@ -58,10 +66,16 @@ func continueDump(f *os.File, path string, h DumpHeader, visit func(*Episode) er
 	if end, err = kept.wholeWaves(end); err != nil {
 		return nil, err
 	}
-	for _, e := range kept.episodes {
-		if err := visit(e); err != nil {
+	dropped := map[int]bool{}
+	for i, e := range kept.episodes {
+		if drop != nil && drop(e) {
+			dropped[i] = true
+		} else if err := visit(e); err != nil {
 			return nil, err
 		}
+	}
+	if len(dropped) > 0 {
+		return rewriteDump(f, path, h.Weights, compressed, kept.episodes, dropped)
 	}
 	if err := f.Truncate(end); err != nil {
 		return nil, err
@@ -134,6 +148,11 @@ func checkTornHeader(f *os.File, compressed bool) error {
 	return nil
 }
 
+// TasksOption is the option of a dump that stands for the list of tasks itself,
+// which a file of tasks can change under one name. Older dumps do not have it,
+// and are continued without.
+const TasksOption = "tasks_digest"
+
 // differences lists where two headers disagree, in words.
 func (h DumpHeader) differences(now DumpHeader) []string {
 	var out []string
@@ -148,6 +167,9 @@ func (h DumpHeader) differences(now DumpHeader) []string {
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		if k == TasksOption && a[k] == nil { // it is older than this option
+			continue
+		}
 		if !reflect.DeepEqual(a[k], b[k]) {
 			out = append(out, fmt.Sprintf("%s: %s then, %s now", k, asJSON(a[k]), asJSON(b[k])))
 		}

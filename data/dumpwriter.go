@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"sync"
@@ -66,8 +67,32 @@ func createDump(path string, compress bool, h DumpHeader) (*DumpWriter, error) {
 	return w, nil
 }
 
-// openToWrite opens a dump that no other process writes to.
+// openToWrite opens a dump that no other process writes to. One that another
+// process has put a new file in the place of, since it was opened, is opened
+// again: what is written to it would be nowhere.
 func openToWrite(path string) (*os.File, error) {
+	const tries = 100
+	for range tries {
+		f, err := openLocked(path)
+		if err != nil {
+			return nil, err
+		}
+		opened, err := f.Stat()
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		named, err := os.Stat(path)
+		if err == nil && os.SameFile(opened, named) {
+			return f, nil
+		}
+		if err = errors.Join(err, f.Close()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("%s: other processes keep replacing it: choose another file", path)
+}
+
+func openLocked(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err

@@ -46,6 +46,9 @@ type Options struct {
 	// MaxFailed is the share of episodes that may fail for good before
 	// RunEpisodes gives up; 0 means that it gives up only when all failed.
 	MaxFailed float64
+	// Before is what an earlier rollout has played of the same tasks, and what
+	// of it failed for good: MaxFailed is a share of those too.
+	Before struct{ Episodes, Failed int }
 	// Deterministic plays in waves of fixed membership, as an engine with
 	// engine.Options.Deterministic needs it: the next wave begins when the
 	// last episode of this one has ended. Retries come in waves at the end.

@@ -208,9 +208,10 @@ func (r *run) settle(j *job, ep *data.Episode, end error) bool {
 		s.Failed++
 		r.o.Log.Warn("episode dropped", "task", j.task.ID, "sample", j.sample, "attempts", j.attempts,
 			"outcome", ep.Outcome, "error", ep.Err)
-		if limit := r.o.MaxFailed; s.Failed == s.Total || limit > 0 && float64(s.Failed) > limit*float64(s.Total) {
+		failed, total := s.Failed+r.o.Before.Failed, s.Total+r.o.Before.Episodes
+		if limit := r.o.MaxFailed; failed == total || limit > 0 && float64(failed) > limit*float64(total) {
 			r.stop(&FailedError{
-				Failed: s.Failed, Total: s.Total, Task: j.task.ID, Sample: j.sample, Attempts: j.attempts,
+				Failed: failed, Total: total, Task: j.task.ID, Sample: j.sample, Attempts: j.attempts,
 				Outcome: ep.Outcome, Words: ep.Err,
 			})
 		}

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/openmanus/openmanus/agent/openai/openaitest"
+	"github.com/openmanus/openmanus/data"
+)
+
+// failsFirst is an endpoint that fails all attempts of the first episode that
+// is played on it.
+func failsFirst(t *testing.T) *openaitest.Server {
+	return openaitest.Serve(t, func(n int, r openaitest.Request) openaitest.Answer {
+		if n >= 1 && n <= 3 { // request 0 is Check's
+			return openaitest.Answer{Status: 500, Body: "boom"}
+		}
+		return walker(n, r)
+	})
+}
+
+func lossyRollout(s *openaitest.Server, more ...string) []string {
+	return append([]string{"rollout", "--base-url", s.URL, "--api-model", "m", "--api-retries", "0", "--env", "maze", "--tasks", "14-18",
+		"--max-turns", "2", "--concurrency", "1", "--dump", "d.jsonl"}, more...)
+}
+
+// lastLine is that of a text.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+// TestRetryLost: what the infrastructure lost is counted, fails the command
+// where it is too much, and is played again on request, without touching what
+// was played.
+func TestRetryLost(t *testing.T) {
+	s, dir := failsFirst(t), t.TempDir()
+	path := filepath.Join(dir, "d.jsonl")
+	content := func() string {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	code, out, stderr := inProcess(t, dir, lossyRollout(s, "--max-lost", "0.2")...)
+	if code != 0 || !strings.HasPrefix(lastLine(out), "d.jsonl: 5 of 5 episodes, 1 lost: engine_error 1, ") {
+		t.Fatalf("exit code %d\n%s%s", code, out, stderr)
+	}
+	first := content()
+	for _, c := range []struct {
+		more string
+		code ExitCode
+		want string
+	}{
+		{"--continue --max-lost 0.2", ExitOK, "--retry-lost plays them again"},
+		{"--continue", ExitEnv, "1 of 5 episodes were lost to the servers or the engine before: give --retry-lost"},
+		{"--retry-lost", ExitUsage, "--retry-lost: it is about a dump that exists"},
+		{"--continue --max-lost 1", ExitUsage, "--max-lost: 1 is not allowed"},
+	} {
+		code, out, stderr := inProcess(t, dir, lossyRollout(s, strings.Fields(c.more)...)...)
+		if code != int(c.code) || !strings.Contains(stderr, c.want) || (code == int(ExitUsage)) != (out == "") || content() != first {
+			t.Errorf("%s: exit code %d, want %d\n%s%s", c.more, code, c.code, out, stderr)
+		}
+	}
+	code, out, stderr = inProcess(t, dir, lossyRollout(s, "--continue", "--retry-lost")...)
+	if code != 0 || !strings.HasPrefix(lastLine(out), "d.jsonl: 5 of 5 episodes, 0 lost: ") {
+		t.Fatalf("exit code %d\n%s%s", code, out, stderr)
+	}
+	lines := strings.SplitAfter(first, "\n")
+	now := content()
+	kept := 0
+	for _, line := range lines[:len(lines)-1] {
+		if !strings.Contains(line, `"outcome":"engine_error"`) {
+			kept++
+			if !strings.Contains(now, line) {
+				t.Errorf("a line is gone: %.200s", line)
+			}
+		}
+	}
+	if got := dumped(t, path); kept != 5 || len(got) != 5 {
+		t.Errorf("%d lines were to stay, and %d episodes are there", kept, len(got))
+	}
+}
+
+// TestRolloutLosesTooMuch: it ends where more are lost than is allowed, and
+// goes on from there.
+func TestRolloutLosesTooMuch(t *testing.T) {
+	s, dir := failsFirst(t), t.TempDir()
+	code, out, stderr := inProcess(t, dir, lossyRollout(s)...)
+	if code != int(ExitEnv) || !strings.Contains(stderr, "1 of 5 episodes failed") || !strings.Contains(stderr, "--continue --retry-lost") ||
+		lastLine(out) != "d.jsonl: 1 of 5 episodes, 1 lost: engine_error 1" {
+		t.Errorf("exit code %d\n%s%s", code, out, stderr)
+	}
+	code, out, stderr = inProcess(t, dir, lossyRollout(s, "--continue", "--retry-lost")...)
+	if code != 0 || !strings.HasPrefix(lastLine(out), "d.jsonl: 5 of 5 episodes, 0 lost: ") {
+		t.Errorf("exit code %d\n%s%s", code, out, stderr)
+	}
+}
+
+// TestMaxLostCountsAll: the share is one of all episodes, also of those that
+// the dump held before.
+func TestMaxLostCountsAll(t *testing.T) {
+	var from atomic.Int64 // the first request that fails
+	from.Store(math.MaxInt64)
+	s := openaitest.Serve(t, func(n int, r openaitest.Request) openaitest.Answer {
+		if int64(n) >= from.Load() {
+			return openaitest.Answer{Status: 500, Body: "boom"}
+		}
+		return walker(n, r)
+	})
+	dir := t.TempDir()
+	if code, out, stderr := inProcess(t, dir, lossyRollout(s)...); code != 0 {
+		t.Fatalf("exit code %d\n%s%s", code, out, stderr)
+	}
+	path := filepath.Join(dir, "d.jsonl")
+	dump, err := data.OpenDump(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dump.Close()
+	write(t, path, dump.Header(), dumped(t, path)[:4])
+	from.Store(int64(len(s.Requests())) + 1) // after Check's
+	code, out, stderr := inProcess(t, dir, lossyRollout(s, "--continue", "--max-lost", "0.2")...)
+	if code != 0 || !strings.HasPrefix(lastLine(out), "d.jsonl: 5 of 5 episodes, 1 lost: engine_error 1, ") {
+		t.Errorf("exit code %d\n%s%s", code, out, stderr)
+	}
+}
+
+// TestContinueWithOtherTasks: a file of tasks that was changed is not the list
+// that the dump was begun with.
+func TestContinueWithOtherTasks(t *testing.T) {
+	s, dir := openaitest.Serve(t, walker), t.TempDir()
+	row := func(id string) string { return `{"item_id":"` + id + `","conversations":[]}` + "\n" }
+	args := []string{"rollout", "--base-url", s.URL, "--api-model", "m", "--env", "maze", "--tasks", "rows.jsonl", "--max-turns", "2", "--dump", "d.jsonl", "--continue"}
+	writeFile(t, dir, "rows.jsonl", row("maze_17")+row("maze_18"))
+	if code, out, stderr := inProcess(t, dir, args...); code != 0 {
+		t.Fatalf("exit code %d\n%s%s", code, out, stderr)
+	}
+	writeFile(t, dir, "rows.jsonl", row("maze_17")+row("maze_16"))
+	code, _, stderr := inProcess(t, dir, args...)
+	if code != int(ExitInput) || !strings.Contains(stderr, "(2 tasks, maze_17 to maze_18)") || !strings.Contains(stderr, "(2 tasks, maze_17 to maze_16)") {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+
+	// A dump of before goes on.
+	path := filepath.Join(dir, "d.jsonl")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, rest, _ := strings.Cut(string(text), "\n")
+	var h map[string]any
+	if err := json.Unmarshal([]byte(header), &h); err != nil {
+		t.Fatal(err)
+	}
+	delete(h["options"].(map[string]any), data.TasksOption)
+	old, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, dir, "d.jsonl", string(old)+"\n"+rest)
+	writeFile(t, dir, "rows.jsonl", row("maze_17")+row("maze_18"))
+	if code, out, stderr := inProcess(t, dir, args...); code != 0 || !strings.HasPrefix(lastLine(out), "d.jsonl: 2 of 2 episodes") {
+		t.Errorf("exit code %d\n%s%s", code, out, stderr)
+	}
+}

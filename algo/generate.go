@@ -155,7 +155,7 @@ func (t *Trainer) baselines(ctx context.Context, step int, tasks []data.Task, o 
 		if !known {
 			continue
 		}
-		r.Baseline = baseline
+		r.Baseline = &baseline
 		kept = append(kept, r)
 	}
 	m[track.WithoutBaseline] += float64(episodesIn(rows) - episodesIn(kept))

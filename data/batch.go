@@ -35,8 +35,8 @@ type Row struct {
 	Advantages      []float32
 	Returns         []float32
 
-	Score    float64 // of the whole episode: the environment's reward until a score function replaces it
-	Baseline float64 // score of a greedy episode of the same task, where one was played
+	Score    float64  // of the whole episode: the environment's reward until a score function replaces it
+	Baseline *float64 // score of a greedy episode of the same task; nil: none was played
 	Outcome  Outcome
 	Turns    []Turn
 }
@@ -63,6 +63,10 @@ func (r *Row) RewardSum() float64 {
 func (r *Row) Clone() Row {
 	c := *r
 	c.Tokens, c.Mask, c.Turns = slices.Clone(r.Tokens), slices.Clone(r.Mask), slices.Clone(r.Turns)
+	if r.Baseline != nil {
+		baseline := *r.Baseline
+		c.Baseline = &baseline
+	}
 	for _, f := range c.floats() {
 		*f.values = slices.Clone(*f.values)
 	}
@@ -127,6 +131,9 @@ func (r *Row) Validate() error {
 	}
 	if math.IsNaN(r.Score) || math.IsInf(r.Score, 0) {
 		fault("Score is %v", r.Score)
+	}
+	if b := r.Baseline; b != nil && (math.IsNaN(*b) || math.IsInf(*b, 0)) {
+		fault("Baseline is %v", *b)
 	}
 	if len(errs) == 0 { // the spans mean nothing while the mask is wrong
 		if err := checkTurns(r.Turns, r.Mask); err != nil {

@@ -60,8 +60,8 @@ func (b Batch) Without(fields ...string) (Batch, error) {
 }
 
 // Union returns the batch with the fields of other added: both are the same
-// rows in the same order, with different fields computed. A field, or a Meta
-// key, that both have must be equal in both.
+// rows in the same order, with different fields computed, the baseline among
+// them. A field, or a Meta key, that both have must be equal in both.
 func (b Batch) Union(other Batch) (Batch, error) {
 	if len(b.Rows) != len(other.Rows) {
 		return Batch{}, fmt.Errorf("batch: union of %d and %d rows", len(b.Rows), len(other.Rows))
@@ -81,6 +81,14 @@ func (b Batch) Union(other Batch) (Batch, error) {
 		if !r.sameEpisode(o) {
 			return Batch{}, fmt.Errorf("batch: union: row %d is sample %d of %s in one and sample %d of %s in the other, or their tokens differ",
 				i, r.Sample, r.UID, o.Sample, o.UID)
+		}
+		switch {
+		case o.Baseline == nil:
+		case r.Baseline == nil:
+			baseline := *o.Baseline
+			r.Baseline = &baseline
+		case *r.Baseline != *o.Baseline:
+			return Batch{}, fmt.Errorf("batch: union: row %d (%s): its baseline is %g in one and %g in the other", i, r.UID, *r.Baseline, *o.Baseline)
 		}
 		mine := r.floats()
 		for j, theirs := range o.floats() {

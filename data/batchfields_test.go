@@ -98,6 +98,19 @@ func TestDataProtoOddities(t *testing.T) {
 			t.Error("the union is wrong, or in place")
 		}
 	})
+	t.Run("union adds the baseline", func(t *testing.T) {
+		known := b.with(slices.Clone(b.Rows))
+		baseline := .75
+		known.Rows[1].Baseline = &baseline
+		for _, u := range []Batch{ok(b.Union(known)), ok(known.Union(b)), ok(known.Union(known))} {
+			if got := u.Rows[1].Baseline; got == nil || *got != baseline || u.Rows[0].Baseline != nil {
+				t.Errorf("the baselines are %v and %v", u.Rows[0].Baseline, got)
+			}
+		}
+		if b.Rows[1].Baseline != nil {
+			t.Error("the union is in place")
+		}
+	})
 	t.Run("pop leaves the original", func(t *testing.T) {
 		one := withField(t, b, "old_log_probs", 1)
 		if got := ok(one.Without("old_log_probs")); got.Rows[0].OldLogProbs != nil || one.Rows[0].OldLogProbs == nil {
@@ -139,6 +152,9 @@ func TestBatchFieldErrors(t *testing.T) {
 	b := testBatch(t, 4)
 	other := b.with(slices.Clone(b.Rows))
 	other.Rows[1].Seed++
+	low, high := 0., 1.
+	baselines := [2]Batch{b.with(slices.Clone(b.Rows)), b.with(slices.Clone(b.Rows))}
+	baselines[0].Rows[2].Baseline, baselines[1].Rows[2].Baseline = &low, &high
 	meta := b.with(b.Rows)
 	meta.Meta["step"] = "2"
 	short, err := b.Slice(0, 3)
@@ -153,6 +169,7 @@ func TestBatchFieldErrors(t *testing.T) {
 		{"pop missing", "row 0 (u0) has no rewards", func() error { _, err := b.Without("rewards"); return err }},
 		{"union sizes", "4 and 3 rows", func() error { _, err := b.Union(short); return err }},
 		{"union rows", "row 1 is sample 1 of u1", func() error { _, err := b.Union(other); return err }},
+		{"union baselines", "row 2 (u2): its baseline is 0 in one and 1", func() error { _, err := baselines[0].Union(baselines[1]); return err }},
 		{"union meta", `meta "step"`, func() error { _, err := b.Union(meta); return err }},
 		{"union values", "row 0 (u0): rewards differs", func() error {
 			_, err := withField(t, b, "rewards", 1).Union(withField(t, b, "rewards", 2))

@@ -58,6 +58,7 @@ type batchRow struct {
 	Context       int      `json:"context,omitempty"`
 	Contexts      int      `json:"contexts,omitempty"`
 	Score         float64  `json:"score"`
+	Baseline      *float64 `json:"baseline,omitempty"`
 	Outcome       Outcome  `json:"outcome"`
 	Tokens        int      `json:"tokens"`
 	Fields        []string `json:"fields,omitempty"`
@@ -108,7 +109,8 @@ func (b Batch) save(dir string) (err error) {
 		r := &b.Rows[i]
 		row := batchRow{
 			UID: r.UID, TaskID: r.TaskID, Env: r.Env, Index: r.Index, Sample: r.Sample, Seed: r.Seed,
-			WeightVersion: r.WeightVersion, Context: r.Context, Contexts: r.Contexts, Score: r.Score, Outcome: r.Outcome, Tokens: len(r.Tokens), Turns: r.Turns,
+			WeightVersion: r.WeightVersion, Context: r.Context, Contexts: r.Contexts, Score: r.Score, Baseline: r.Baseline,
+			Outcome: r.Outcome, Tokens: len(r.Tokens), Turns: r.Turns,
 		}
 		for _, f := range r.floats() {
 			if *f.values != nil {
@@ -250,7 +252,8 @@ type batchReader struct {
 func (t *batchReader) row(row batchRow) (Row, error) {
 	r := Row{
 		UID: row.UID, TaskID: row.TaskID, Env: row.Env, Index: row.Index, Sample: row.Sample, Seed: row.Seed,
-		WeightVersion: row.WeightVersion, Context: row.Context, Contexts: row.Contexts, Score: row.Score, Outcome: row.Outcome, Turns: row.Turns,
+		WeightVersion: row.WeightVersion, Context: row.Context, Contexts: row.Contexts, Score: row.Score, Baseline: row.Baseline,
+		Outcome: row.Outcome, Turns: row.Turns,
 	}
 	ids, err := t.take(idsTensor, safetensors.I32, row.Tokens)
 	if err != nil {

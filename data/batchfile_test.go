@@ -2,9 +2,11 @@ package data
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -41,6 +43,73 @@ func TestBatchSaveLoad(t *testing.T) {
 	}
 	if left, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(left) != 1 {
 		t.Errorf("beside the batch: %v (%v)", left, err)
+	}
+}
+
+// fill sets everything in v to values that are not its zero, each its own.
+func fill(t *testing.T, v reflect.Value, n *int) {
+	t.Helper()
+	*n++
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(fmt.Sprint("text ", *n))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(int64(*n))
+	case reflect.Uint8, reflect.Uint64:
+		v.SetUint(uint64(*n))
+	case reflect.Float32, reflect.Float64:
+		v.SetFloat(float64(*n) + .5)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem(), n)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range v.Len() {
+			fill(t, v.Index(i), n)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(t, v.Field(i), n)
+		}
+	default:
+		t.Fatalf("a %s in a row: teach this test about it", v.Type())
+	}
+}
+
+// A field of a row that is not saved would be lost without a word.
+func TestBatchSaveLoadsEveryField(t *testing.T) {
+	var r Row
+	n := 0
+	fill(t, reflect.ValueOf(&r).Elem(), &n)
+	r.Mask = []uint8{1, 1} // what a sound row asks for, and nothing of it is 0
+	r.Context, r.Contexts = 1, 2
+	for i := range r.Turns {
+		r.Turns[i].Start, r.Turns[i].End = i, i+1
+	}
+	b := Batch{Rows: []Row{r}, Meta: map[string]string{"step": "1"}}
+	dir := filepath.Join(t.TempDir(), "batch")
+	if err := b.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	got, err := LoadBatch(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(b, got); d != "" {
+		t.Errorf("(-saved +loaded):\n%s", d)
+	}
+	for what, copied := range map[string]Row{"a clone": r.Clone(), "a loaded row": got.Rows[0]} {
+		v := reflect.ValueOf(copied)
+		for i := range v.NumField() {
+			if v.Field(i).IsZero() {
+				t.Errorf("%s has lost %s", what, v.Type().Field(i).Name)
+			}
+		}
+	}
+	if c := r.Clone(); c.Baseline == r.Baseline {
+		t.Error("a clone shares its baseline")
 	}
 }
 

@@ -74,6 +74,9 @@ func (n Needs) check(r *data.Row) error {
 			return fmt.Errorf("has %d %s for %d tokens", len(f.values), f.name, tokens)
 		}
 	}
+	if n.Baseline && r.Baseline == nil {
+		return fmt.Errorf("has no baseline: no greedy episode of its task was scored")
+	}
 	if n.Turns && len(r.Turns) == 0 && r.SampledTokens() > 0 {
 		return fmt.Errorf("has no turns")
 	}

@@ -19,7 +19,7 @@ func remax(rows []data.Row, _ Options) error {
 		r.Advantages = make([]float32, len(r.Mask))
 		for t, m := range r.Mask {
 			if m == 1 {
-				r.Advantages[t] = float32(float64(r.Returns[t]) - r.Baseline)
+				r.Advantages[t] = float32(float64(r.Returns[t]) - *r.Baseline)
 			}
 		}
 	}

@@ -22,7 +22,7 @@ func specRows(uids ...string) []data.Row {
 	for i := range rows {
 		rows[i] = data.Row{
 			UID: uids[i], Tokens: make([]int32, 5), Mask: specMask[i], Rewards: specRewards[i], Values: specValues[i],
-			OldLogProbs: specOld[i], SumPiSquared: []float32{.4, .4, .4, .4, .4}, Baseline: []float64{.2, .2, .1, .1}[i],
+			OldLogProbs: specOld[i], SumPiSquared: []float32{.4, .4, .4, .4, .4}, Baseline: &[]float64{.2, .2, .1, .1}[i],
 		}
 	}
 	return rows
@@ -255,6 +255,7 @@ func TestEveryEstimator(t *testing.T) {
 				{e.Needs.SumPiSquared, func(r *data.Row) { r.SumPiSquared = nil }},
 				{e.Needs.SumPiSquared, func(r *data.Row) { r.OldLogProbs = nil }},
 				{e.Needs.Turns, func(r *data.Row) { r.Turns = nil }},
+				{e.Needs.Baseline, func(r *data.Row) { r.Baseline = nil }},
 			} {
 				rows := specRows("a", "a", "b", "b")
 				for i := range rows {

@@ -127,6 +127,8 @@ func TestOutcomes(t *testing.T) {
 			client: fakeClient{steps: []env.StepResult{{Observation: strings.Repeat("x", 1000)}}}, want: data.ContextLimit, turns: 1},
 		{name: "a reply is cut by the context", replies: []fakeReply{{text: "Action: x", stop: engine.StopContext}},
 			want: data.ContextLimit, turns: 1},
+		{name: "a reply after a success is cut by the context", replies: []fakeReply{act, {text: "Action: y", stop: engine.StopContext}},
+			client: fakeClient{steps: []env.StepResult{{Reward: 1}}}, want: data.Success, turns: 2, reward: 1},
 		{name: "parse limit", replies: []fakeReply{{text: "hm"}, {text: "hm"}},
 			client: fakeClient{steps: []env.StepResult{goOn, goOn}},
 			change: func(s *Setup) { s.Options.ParseLimit = 2 }, want: data.ParseLimit, turns: 2},
@@ -156,6 +158,12 @@ func TestOutcomes(t *testing.T) {
 			if ep.Outcome != tt.want || ep.Err != tt.err || len(ep.Turns) != tt.turns || ep.Reward != tt.reward {
 				t.Errorf("got %s, %q, %d turns, reward %g; want %s, %q, %d, %g",
 					ep.Outcome, ep.Err, len(ep.Turns), ep.Reward, tt.want, tt.err, tt.turns, tt.reward)
+			}
+			for i, turn := range ep.Turns {
+				cut := i == len(ep.Turns)-1 && (turn.Stop == string(engine.StopContext) || ep.Outcome == data.EnvError)
+				if turn.Unjudged != cut {
+					t.Errorf("turn %d is unjudged: %t", i+1, turn.Unjudged)
+				}
 			}
 			if len(ep.Mask) != len(ep.Tokens) || len(ep.LogProbs) != len(ep.Tokens) {
 				t.Errorf("%d tokens, %d mask, %d log-probs", len(ep.Tokens), len(ep.Mask), len(ep.LogProbs))

@@ -77,7 +77,7 @@ func (p *player) generate(ctx context.Context, ids []int32, turn int) (engine.Re
 	}
 	t := data.Turn{
 		Start: start, End: len(p.ep.Tokens), Text: p.Renderer.Decode(said),
-		Stop: string(reply.Stop), GenMillis: millis(began), Prompt: p.shown,
+		Stop: string(reply.Stop), Unjudged: true, GenMillis: millis(began), Prompt: p.shown,
 	}
 	p.ep.Turns = append(p.ep.Turns, t)
 	p.ep.Messages = append(p.ep.Messages, data.Message{Role: "assistant", Content: t.Text})
@@ -104,6 +104,7 @@ func (p *player) step(ctx context.Context, t *data.Turn) (Parsed, error) {
 		return parsed, err
 	}
 	t.Observation, t.Reward, t.Done, t.Refused = res.Observation, res.Reward, res.Done, !res.Sent
+	t.Unjudged = false
 	p.ep.Reward = res.Reward
 	p.answered++
 	if parsed.OK {

@@ -13,8 +13,8 @@ import (
 // scored adds up what scoring finds in the episodes of a step, which come in
 // several batches where groups are filtered.
 type scored struct {
-	silent       int // episodes in which the model said nothing
-	turns, valid int
+	silent       int                       // episodes in which the model said nothing
+	turns, valid int                       // of those that the environment judged
 	parts        map[string][]reward.Score // by component
 }
 
@@ -60,7 +60,7 @@ func (t *Trainer) score(ctx context.Context, episodes []*data.Episode, found *sc
 		for i := range episodes {
 			r := &episodes[i]
 			r.Score = scores[i]
-			paid := reward.Paid{Mask: r.Mask, Turns: r.Turns, Signal: signal, Gamma: t.o.AllocationGamma}
+			paid := reward.Paid{Mask: r.Mask, Turns: r.Turns, Signal: signal.Of(usable[i]), Gamma: t.o.AllocationGamma}
 			paid.Score = reward.LessInvalid(reward.LessTurns(r.Score, r.Turns, t.o.TurnPenalty), r.Turns, t.o.InvalidActionPenalty)
 			if r.Rewards, err = allocate(paid); err != nil {
 				return fmt.Errorf("row %s: %w", r.UID, err)
@@ -76,10 +76,11 @@ func (t *Trainer) scores(ctx context.Context, episodes []*data.Episode, signal r
 	out := make([]float64, len(episodes))
 	samples := make([]reward.Sample, len(episodes))
 	for i, ep := range episodes {
-		out[i] = signal(ep.Turns)
 		samples[i] = reward.SampleOf(ep, signal)
-		found.turns += len(ep.Turns)
-		found.valid += reward.ValidActions(ep.Turns)
+		out[i] = samples[i].EnvReward
+		valid, judged := reward.ValidActions(ep.Turns)
+		found.valid += valid
+		found.turns += judged
 	}
 	if t.o.Scorer == nil {
 		return out, nil

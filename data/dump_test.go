@@ -22,7 +22,7 @@ func dumpEpisode(n int) *Episode {
 	e := testEpisode(n)
 	e.Seed = math.MaxUint64
 	e.LogProbs = []float32{0, -0.1, -1e-30, 0, float32(-math.Pi), 0}
-	e.Turns[0] = Turn{Start: 1, End: 3, Text: "<think>é\n\"</think>", Action: "a&b", Parsed: true, Stop: "eos", Observation: "o", Reward: -0.25, Done: true, GenMillis: 1.5, EnvMillis: 2}
+	e.Turns[0] = Turn{Start: 1, End: 3, Text: "<think>é\n\"</think>", Action: "a&b", Parsed: true, Stop: "eos", Observation: "o", Reward: -0.25, Unjudged: true, Done: true, GenMillis: 1.5, EnvMillis: 2}
 	e.Messages = []Message{{Role: "user", Content: "x"}, {Role: "assistant", Content: "y", Loss: &yes}}
 	e.Exchanges = []Exchange{{Method: "POST", Path: "/step?id=1", Body: `{"a":1}`, Status: 200, Reply: "{}", Millis: 0.5}, {Method: "GET", Err: "refused"}}
 	e.Attempts, e.Millis, e.Err = 2, 12.5, "why"

@@ -86,13 +86,21 @@ type Turn struct {
 	Observation string  `json:"observation"`
 	Truncated   bool    `json:"truncated,omitempty"` // the model saw a shortened Observation
 	Reward      float64 `json:"reward"`
-	Done        bool    `json:"done"`
-	GenMillis   float64 `json:"gen_ms"`
-	EnvMillis   float64 `json:"env_ms"`
+	// Unjudged says that the environment answered nothing to this reply: the
+	// context cut it, or the episode failed before. Its Reward is nobody's.
+	// Dumps of versions that did not tell read as if all were judged.
+	Unjudged  bool    `json:"unjudged,omitempty"`
+	Done      bool    `json:"done"`
+	GenMillis float64 `json:"gen_ms"`
+	EnvMillis float64 `json:"env_ms"`
 	// Prompt is what the model was shown, where the format wrote it anew for
 	// this turn and so began a context with it.
 	Prompt []Message `json:"prompt,omitempty"`
 }
+
+// Invalid reports whether the environment was given no valid action: the reply
+// held none, or the client refused it.
+func (t *Turn) Invalid() bool { return !t.Unjudged && (!t.Parsed || t.Refused) }
 
 // Episode is one played episode, token by token. Tokens, Mask and LogProbs
 // have equal lengths; LogProbs is 0 where Mask is 0. Messages is what was said

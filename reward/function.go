@@ -27,7 +27,7 @@ type Sample struct {
 func SampleOf(e *data.Episode, signal Signal) Sample {
 	s := Sample{
 		ID: e.Task.ID, Source: e.Task.Env, GroundTruth: e.Task.GroundTruth,
-		EnvReward: signal(e.Turns), Tokens: e.SampledTokens(), Turns: e.Turns, Messages: e.Messages,
+		EnvReward: signal.Of(e)(e.Turns), Tokens: e.SampledTokens(), Turns: e.Turns, Messages: e.Messages,
 	}
 	var prompt, replies []string
 	for _, m := range e.Messages {

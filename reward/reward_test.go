@@ -117,6 +117,46 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
+// A reply that the environment never judged is neither a reward of 0 nor an
+// invalid action.
+func TestUnjudgedTurns(t *testing.T) {
+	cut := data.Turn{Start: 9, End: 10, Unjudged: true}
+	for name, want := range map[string][2]float64{"last": {60, -1}, "env_score": {60, -1}, "sum": {70, -3}, "max": {60, -1}} {
+		signal, err := Signals.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, turns := range [][]data.Turn{append(turnsOf(10, 60), cut), append(turnsOf(-2, -1), cut)} {
+			e := &data.Episode{Turns: turns}
+			if got := signal.Of(e)(turns); got != want[i] {
+				t.Errorf("%s of %v and a cut reply is %v, want %v", name, turns[:2], got, want[i])
+			}
+			if got := SampleOf(e, signal).EnvReward; got != want[i] {
+				t.Errorf("%s gives score functions %v, want %v", name, got, want[i])
+			}
+		}
+		if got := signal.Of(&data.Episode{})([]data.Turn{cut}); got != 0 {
+			t.Errorf("%s of nothing but a cut reply is %v", name, got)
+		}
+	}
+	turns := append(turnsOf(10, 60), cut)
+	turns[0].Start, turns[0].End, turns[1].Start, turns[1].End = 1, 2, 4, 6
+	got, err := PerTurn(Paid{Score: 60, Mask: []uint8{0, 1, 0, 0, 1, 1, 0, 0, 0, 1}, Turns: turns, Signal: Signal(Last).Of(&data.Episode{})})
+	if d := cmp.Diff([]float32{0, 10, 0, 0, 0, 50, 0, 0, 0, 0}, got); err != nil || d != "" {
+		t.Errorf("per turn (%v): %s", err, d)
+	}
+	turns[1].Refused = true
+	if got := LessTurns(1, turns, .25); got != .5 {
+		t.Errorf("two judged turns at .25 leave %v of 1", got)
+	}
+	if got := LessInvalid(1, turns, .25); got != .75 {
+		t.Errorf("one invalid action at .25 leaves %v of 1", got)
+	}
+	if valid, all := ValidActions(turns); valid != 1 || all != 2 {
+		t.Errorf("%d of %d actions are valid, want 1 of 2", valid, all)
+	}
+}
+
 func TestPenalties(t *testing.T) {
 	turns := make([]data.Turn, 4)
 	turns[0].Parsed, turns[2].Parsed, turns[2].Refused = true, true, true

@@ -2,13 +2,31 @@ package reward
 
 import (
 	"math"
+	"slices"
 
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// Signal reduces an episode's per-turn rewards to its score.
+// Signal reduces an episode's per-turn rewards to its score. It is not asked
+// for an episode's turns as they are, but by Of.
 type Signal func(turns []data.Turn) float64
+
+// Of is the signal of an episode's turns, the first of them or all: over those
+// that the environment judged. A reply that was cut off has no reward, not one
+// of 0.
+func (s Signal) Of(*data.Episode) Signal {
+	return func(turns []data.Turn) float64 { return s(judged(turns)) }
+}
+
+// judged are the turns that the environment judged.
+func judged(turns []data.Turn) []data.Turn {
+	cut := func(t data.Turn) bool { return t.Unjudged }
+	if !slices.ContainsFunc(turns, cut) {
+		return turns
+	}
+	return slices.DeleteFunc(slices.Clone(turns), cut)
+}
 
 // Signals holds the signals by name.
 var Signals = registry.New[Signal]("reward signal")

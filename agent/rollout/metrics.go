@@ -23,7 +23,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 	groups := map[string][]float64{}
 	var uids []string // in the order of the episodes: sums must not depend on map order
 	var actions, messages, rewards, sampled, tokens, prompts, attempts, stepMillis, genMillis series
-	var finished, parsed, clipped, cut, turns, silent float64
+	var finished, parsed, clipped, cut, turns, judged, silent float64
 	for _, ep := range episodes {
 		count[ep.Outcome]++
 		attempts.add(float64(ep.Attempts))
@@ -46,11 +46,15 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 		}
 		for _, t := range ep.Turns {
 			turns++
-			parsed += share(t.Parsed)
 			clipped += share(t.Stop == string(engine.StopLength))
+			genMillis.add(t.GenMillis)
+			if t.Unjudged { // the environment had nothing to do with it
+				continue
+			}
+			judged++
+			parsed += share(t.Parsed)
 			cut += share(t.Truncated)
 			stepMillis.add(t.EnvMillis)
-			genMillis.add(t.GenMillis)
 		}
 	}
 	for _, o := range []data.Outcome{
@@ -76,12 +80,14 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 		prompts.write(m, "prompt_length")
 	}
 	if turns > 0 {
-		m["env/ratio_of_valid_action"] = parsed / turns
-		m["env/ratio_of_truncated_observations"] = cut / turns
 		m["response_length/clip_ratio"] = clipped / turns
+		genMillis.write(m, "env/generate_ms")
+	}
+	if judged > 0 {
+		m["env/ratio_of_valid_action"] = parsed / judged
+		m["env/ratio_of_truncated_observations"] = cut / judged
 		stepMillis.write(m, "env/step_ms")
 		percentiles(m, "env/step_ms", episodes)
-		genMillis.write(m, "env/generate_ms")
 	}
 	return m
 }
@@ -139,7 +145,9 @@ func percentiles(m map[string]float64, name string, episodes []*data.Episode) {
 	for _, ep := range episodes {
 		if ep.Outcome.Trainable() {
 			for _, t := range ep.Turns {
-				millis = append(millis, t.EnvMillis)
+				if !t.Unjudged {
+					millis = append(millis, t.EnvMillis)
+				}
 			}
 		}
 	}

@@ -18,7 +18,7 @@ var _ = Define(
 	Definition{NumTurns + stats, "messages of an episode: the prompt, the replies, and the observations between them", ""},
 	Definition{FinishRatio, "share of episodes that the environment ended", ""},
 	Definition{NumberOfValidAction, "mean number of turns with an action in them", ""},
-	Definition{RatioOfValidAction, "turns with an action in them / turns", ""},
+	Definition{RatioOfValidAction, "turns with an action in them / turns that the environment judged", ""},
 	Definition{"env/ratio_of_truncated_observations", "share of observations that the model saw shortened", ""},
 	Definition{"env/step_ms/{mean,max,min,p50,p90,p99}", "milliseconds the environment took for a turn", ""},
 	Definition{"env/generate_ms" + stats, "milliseconds the model took for a turn, waiting for its place in a batch included", ""},

@@ -62,7 +62,9 @@ func textTurn(b *strings.Builder, i int, e *data.Episode, t *data.Turn) {
 		textBlock(b, "prompt of this turn, "+OneLine(m.Role, 0), m.Content)
 	}
 	textBlock(b, "reply", t.Text)
-	if t.Parsed {
+	if t.Unjudged {
+		b.WriteString("    the episode ended before the environment saw it\n")
+	} else if t.Parsed {
 		fmt.Fprintf(b, "    action: %s\n", OneLine(t.Action, 0))
 	} else {
 		b.WriteString("    no action found\n")

@@ -79,6 +79,7 @@ func RunEpisode(ctx context.Context, setup Setup, start Start) (*data.Episode, e
 		session: start.Session,
 		ep: &data.Episode{
 			Task: start.Task, UID: start.UID, Sample: start.Sample, Seed: start.Seed, Attempts: start.Attempt,
+			Cumulative: setup.Spec.Cumulative,
 		},
 	}
 	defer func() {

@@ -128,7 +128,8 @@ func TestOutcomes(t *testing.T) {
 		{name: "a reply is cut by the context", replies: []fakeReply{{text: "Action: x", stop: engine.StopContext}},
 			want: data.ContextLimit, turns: 1},
 		{name: "a reply after a success is cut by the context", replies: []fakeReply{act, {text: "Action: y", stop: engine.StopContext}},
-			client: fakeClient{steps: []env.StepResult{{Reward: 1}}}, want: data.Success, turns: 2, reward: 1},
+			client: fakeClient{steps: []env.StepResult{{Reward: 1}}}, change: func(s *Setup) { s.Spec.Cumulative = true },
+			want: data.Success, turns: 2, reward: 1},
 		{name: "parse limit", replies: []fakeReply{{text: "hm"}, {text: "hm"}},
 			client: fakeClient{steps: []env.StepResult{goOn, goOn}},
 			change: func(s *Setup) { s.Options.ParseLimit = 2 }, want: data.ParseLimit, turns: 2},
@@ -158,6 +159,9 @@ func TestOutcomes(t *testing.T) {
 			if ep.Outcome != tt.want || ep.Err != tt.err || len(ep.Turns) != tt.turns || ep.Reward != tt.reward {
 				t.Errorf("got %s, %q, %d turns, reward %g; want %s, %q, %d, %g",
 					ep.Outcome, ep.Err, len(ep.Turns), ep.Reward, tt.want, tt.err, tt.turns, tt.reward)
+			}
+			if ep.Cumulative != setup.Spec.Cumulative {
+				t.Errorf("the rewards are running scores: %t", ep.Cumulative)
 			}
 			for i, turn := range ep.Turns {
 				cut := i == len(ep.Turns)-1 && (turn.Stop == string(engine.StopContext) || ep.Outcome == data.EnvError)

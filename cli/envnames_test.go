@@ -34,6 +34,10 @@ func TestConfigKnowsTheEnvironments(t *testing.T) {
 				t.Errorf("%s with action_format %s: %v, and the client has it: %v", name, format, err, has)
 			}
 		}
+		text := "[model]\npath='m'\n[[env]]\nname='" + name + "'\nservers=['http://a']\ntasks='0'\nval_tasks='0'\n[reward]\nsignal='sum'\n"
+		if _, err := configs.Load("run.toml", []byte(text), nil); (err != nil) != spec.Cumulative {
+			t.Errorf("%s with signal sum: %v, and its rewards are running scores: %v", name, err, spec.Cumulative)
+		}
 		for _, format := range configs.Formats() {
 			text := "[model]\npath='m'\n[[env]]\nname='" + name + "'\nservers=['http://a']\ntasks='0'\nval_tasks='0'\nformat='" + format + "'\n"
 			_, err := configs.Load("run.toml", []byte(text), nil)

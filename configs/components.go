@@ -117,6 +117,14 @@ func (c *Config) checkReward(fs *Faults) {
 			fs.add("reward.score_fn", "%s needs parameters: write it as a table [reward.components.%s]", r.ScoreFn, r.ScoreFn)
 		}
 	}
+	if r.Signal == "sum" {
+		for _, e := range c.Env {
+			if slices.Contains(cumulative, e.Name) {
+				fs.add("reward.signal", "the rewards of %s are a running score, of which a sum counts the same points again with every turn: write last", e.Name)
+				break
+			}
+		}
+	}
 	if r.Signal == "env_score" {
 		for _, e := range c.Env {
 			if !slices.Contains([]string{"babyai", "sciworld"}, e.Name) {

@@ -72,6 +72,9 @@ var calls = []string{"function_calling", "code_as_action"}
 // callable are the environments that have functions to call.
 var callable = []string{"alfworld", "sciworld", "webshop"}
 
+// cumulative are the environments whose rewards are running scores.
+var cumulative = []string{"academia", "babyai", "movie", "sciworld", "sheet", "todo", "weather"}
+
 var envKeys = concat([]entry{
 	ready("env.name", "which environment", envNames),
 	ready("env.servers", "addresses of running servers, used by least load; empty: the built-in server of that name is started", serverURLs),

@@ -162,6 +162,7 @@ func TestLoadFaults(t *testing.T) {
 		{"no address", "[reward]\nscore_fn='http://'\n", nil, `run.toml:2: reward.score_fn: "http://" is not a server's address`},
 		{"per turn of a function", minimal, []string{"reward.score_fn=math", "reward.allocation=per_turn"}, "--set: reward.allocation: per_turn pays each turn"},
 		{"score of maze", minimal, []string{"reward.signal=env_score"}, "--set: reward.signal: maze keeps no score"},
+		{"sum of a running score", "[[env]]\nname='sciworld'\n[reward]\nsignal='sum'\n", nil, "run.toml:4: reward.signal: the rewards of sciworld are a running score"},
 		{"upstream name", "[trainer]\nsave_freq=1\n", nil, "run.toml:2: trainer.save_freq: this key has another place here: write trainer.save_every"},
 		{"other section", "[trainer]\nlr=1\n", nil, "run.toml:2: trainer.lr: unknown key; did you mean actor.optim.lr?"},
 		{"a section's name", "[modl]\npath='m'\n", nil, "run.toml:1: modl: unknown key; did you mean [model]?"},

@@ -124,14 +124,16 @@ type Episode struct {
 	Exchanges   []Exchange `json:"exchanges,omitempty"`
 	// Created are the exchanges that made the environment instance, where it
 	// had been made for an earlier episode; else they begin Exchanges.
-	Created       []Exchange `json:"created,omitempty"`
-	Reward        float64    `json:"reward"` // the environment's signal, before scoring
-	Outcome       Outcome    `json:"outcome"`
-	Err           string     `json:"error,omitempty"`
-	WeightVersion int64      `json:"weight_version"`
-	Attempts      int        `json:"attempts"`          // 1 + retries after infrastructure failures
-	Replays       int        `json:"replays,omitempty"` // lost instances that another took the place of
-	Millis        float64    `json:"ms"`
+	Created []Exchange `json:"created,omitempty"`
+	Reward  float64    `json:"reward"` // the environment's signal, before scoring
+	// Cumulative says that the turns' rewards are running scores of the episode.
+	Cumulative    bool    `json:"cumulative,omitempty"`
+	Outcome       Outcome `json:"outcome"`
+	Err           string  `json:"error,omitempty"`
+	WeightVersion int64   `json:"weight_version"`
+	Attempts      int     `json:"attempts"`          // 1 + retries after infrastructure failures
+	Replays       int     `json:"replays,omitempty"` // lost instances that another took the place of
+	Millis        float64 `json:"ms"`
 }
 
 // SampledTokens counts the tokens the model produced.

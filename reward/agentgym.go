@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+
+	"github.com/openmanus/openmanus/data"
 )
 
 // Σ weight·component over four components of an episode:
 //
-//	env     clip(scale · Σ the turns' rewards, ± clip)
+//	env     clip(scale · Σ the turns' rewards, ± clip); of running scores the last one
 //	format  max_r with think, memory, plan, think, act in this order; (max+min)/1.5 with
 //	        all four anywhere; (max+min)/2 with think and act; else min_r
 //	length  of all <think>: max_r within target·(1 ± tolerance), falling towards min_r outside
@@ -22,7 +24,9 @@ import (
 // their blanks and lose backslashes, as upstream means (its escapes are
 // doubled, so that it joins by two characters and takes "go to desk 1" and
 // "gotodesk 1" for the same action); the actions of the ground truth are the
-// row's, as a JSON list; actions are those of <action> too.
+// row's, as a JSON list; actions are those of <action> too; a sum of running
+// scores, which sciworld, babyai and the tool environments hand out, counts the
+// same points again with every turn.
 func init() {
 	Functions.Register("agentgym", Function{Keys: agentGymKeys, New: func(p Params) (func(*Sample) (Score, error), error) {
 		return func(s *Sample) (Score, error) { return p.AgentGym.score(s), nil }, nil
@@ -71,7 +75,10 @@ func (a *AgentGymParams) score(s *Sample) Score {
 	}
 	text := strings.Join(replies, "\n")
 	env := s.EnvReward
-	if s.Turns != nil {
+	switch {
+	case s.Cumulative:
+		env = Signal(Last).Of(&data.Episode{Cumulative: true})(s.Turns)
+	case s.Turns != nil:
 		env = Sum(s.Turns)
 	}
 	parts := map[string]float64{

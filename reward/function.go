@@ -20,6 +20,7 @@ type Sample struct {
 	EnvReward   float64        // what the signal made of the environment's rewards
 	Tokens      int            // sampled tokens, -1 if nobody counted them
 	Turns       []data.Turn    // of an episode, nil for a single reply
+	Cumulative  bool           // the rewards of Turns are running scores
 	Messages    []data.Message // what was said by both sides, in order; nil where the prompt is not known
 }
 
@@ -27,7 +28,7 @@ type Sample struct {
 func SampleOf(e *data.Episode, signal Signal) Sample {
 	s := Sample{
 		ID: e.Task.ID, Source: e.Task.Env, GroundTruth: e.Task.GroundTruth,
-		EnvReward: signal.Of(e)(e.Turns), Tokens: e.SampledTokens(), Turns: e.Turns, Messages: e.Messages,
+		EnvReward: signal.Of(e)(e.Turns), Tokens: e.SampledTokens(), Turns: e.Turns, Cumulative: e.Cumulative, Messages: e.Messages,
 	}
 	var prompt, replies []string
 	for _, m := range e.Messages {

@@ -157,6 +157,53 @@ func TestUnjudgedTurns(t *testing.T) {
 	}
 }
 
+// An action that the client refused leaves a running score where it stood; what
+// was recorded stays 0. Where every step is paid for itself, 0 is its reward.
+func TestRefusedActionsKeepRunningScores(t *testing.T) {
+	turns := turnsOf(10, 60, 0, 70, 0)
+	for i := range turns {
+		turns[i].Start, turns[i].End = i, i+1
+		turns[i].Refused = turns[i].Reward == 0
+	}
+	mask := []uint8{1, 1, 1, 1, 1}
+	for _, c := range []struct {
+		cumulative bool
+		last, max  float64
+		perTurn    []float32
+	}{
+		{true, 70, 70, []float32{10, 50, 0, 10, 0}},
+		{false, 0, 70, []float32{10, 50, -60, 70, -70}},
+	} {
+		e := &data.Episode{Turns: turns, Cumulative: c.cumulative}
+		for name, want := range map[string]float64{"last": c.last, "env_score": c.last, "max": c.max} {
+			signal, err := Signals.Lookup(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := SampleOf(e, signal).EnvReward; got != want {
+				t.Errorf("%s, cumulative %t: %v, want %v", name, c.cumulative, got, want)
+			}
+		}
+		got, err := PerTurn(Paid{Score: c.last, Mask: mask, Turns: turns, Signal: Signal(Last).Of(e)})
+		if d := cmp.Diff(c.perTurn, got); err != nil || d != "" {
+			t.Errorf("per turn, cumulative %t (%v): %s", c.cumulative, err, d)
+		}
+	}
+	if turns[2].Reward != 0 || turns[4].Reward != 0 {
+		t.Errorf("the turns themselves were changed: %+v", turns)
+	}
+	// AgentGym's composite sums what each step is paid, and takes the last of
+	// running scores.
+	p := DefaultParams()
+	p.AgentGym.EnvClip = 0
+	for cumulative, want := range map[bool]float64{true: 70, false: 140} {
+		s := SampleOf(&data.Episode{Turns: turns, Cumulative: cumulative}, Last)
+		if got := scoreOf(t, "agentgym", p, s).Extra["env"]; got != want {
+			t.Errorf("agentgym's environment part, cumulative %t, is %v, want %v", cumulative, got, want)
+		}
+	}
+}
+
 func TestPenalties(t *testing.T) {
 	turns := make([]data.Turn, 4)
 	turns[0].Parsed, turns[2].Parsed, turns[2].Refused = true, true, true

@@ -12,11 +12,36 @@ import (
 // for an episode's turns as they are, but by Of.
 type Signal func(turns []data.Turn) float64
 
-// Of is the signal of an episode's turns, the first of them or all: over those
-// that the environment judged. A reply that was cut off has no reward, not one
-// of 0.
-func (s Signal) Of(*data.Episode) Signal {
+// Of is the signal of an episode's turns, the first of them or all, as the
+// environment's rewards are meant:
+//
+//   - over the turns that it judged: a reply that was cut off has no reward, not
+//     one of 0;
+//   - where rewards are running scores, a refused action leaves the score as it
+//     is. AgentGym's clients answer one with reward 0, and the turn says so too.
+func (s Signal) Of(e *data.Episode) Signal {
+	if e.Cumulative {
+		return func(turns []data.Turn) float64 { return s(carried(judged(turns))) }
+	}
 	return func(turns []data.Turn) float64 { return s(judged(turns)) }
+}
+
+// carried are turns of running scores with the score that stood when an action
+// was refused in the place of its reward.
+func carried(turns []data.Turn) []data.Turn {
+	if !slices.ContainsFunc(turns, func(t data.Turn) bool { return t.Refused }) {
+		return turns
+	}
+	turns = slices.Clone(turns)
+	score := 0.0
+	for i := range turns {
+		if t := &turns[i]; t.Refused {
+			t.Reward = score
+		} else {
+			score = t.Reward
+		}
+	}
+	return turns
 }
 
 // judged are the turns that the environment judged.
@@ -49,7 +74,7 @@ func Last(turns []data.Turn) float64 {
 }
 
 // Sum is the sum of all steps' rewards, for environments that pay each step
-// for itself.
+// for itself. The configuration refuses it for running scores.
 func Sum(turns []data.Turn) float64 {
 	s := 0.0
 	for _, t := range turns {

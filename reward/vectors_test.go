@@ -238,12 +238,17 @@ func TestMath(t *testing.T) {
 		{`\boxed{[0, 1]}`, "[0, 1]", 1},
 		{`\boxed{0.333}`, `\frac{1}{3}`, 0},
 		{`\boxed{1, 2}`, "1", 0},
+		{`\boxed{\exp(x)}`, "e^x", 1},
+		{`\boxed{\ln e}`, "1", 1},
+		{`\boxed{x(y+1)}`, "xy+x", 1},
+		{`\boxed{2\frac12}`, `2\frac{1}{2}`, 1},
+		{`\boxed{e^2}`, "e^3", 0},
 	} {
 		if got := scoreOf(t, "math", DefaultParams(), Sample{Response: c.text, GroundTruth: c.truth}); got.Value != c.want || got.Extra["undecided"] != 0 {
 			t.Errorf("%s against %s: %+v, want %v", c.text, c.truth, got, c.want)
 		}
 	}
-	for answer, truth := range map[string]string{`\infty`: "5", `\text{Tuesday}`: `\text{Monday}`, `\sqrt{-1-x^2}`: "x", "east": "west"} {
+	for answer, truth := range map[string]string{`\infty`: "5", `\text{Tuesday}`: `\text{Monday}`, `\sqrt{-1-x^2}`: "x", "east": "west", "on": "no", "ACB": "ABC", `2\frac{1}{2}`: `\frac{5}{2}`, `3\frac{1}{3}`: "1", "i^2": "-1", "lnx": `\ln x`, "2e3": "2000"} {
 		if got := scoreOf(t, "math", DefaultParams(), Sample{Response: `\boxed{` + answer + `}`, GroundTruth: truth}); got.Value != 0 || got.Extra["undecided"] != 1 {
 			t.Errorf("%s against %s: %+v, want undecided", answer, truth, got)
 		}

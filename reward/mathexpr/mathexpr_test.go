@@ -34,7 +34,7 @@ func TestLaTeX(t *testing.T) {
 	for text, want := range map[string]float64{
 		`\frac{1}{2}`: .5, `\frac12`: math.NaN(), `2x`: 6, `2x^2y`: 36, `x(y+1)`: 9, `\sqrt{16}`: 4, `\sqrt[3]{-8}`: -2, `\sqrt[3]{27}`: 3,
 		`2\pi`: 2 * math.Pi, `-x^2`: -9, `\left(x+y\right)^2`: 25, `3\cdot 4`: 12, `|x-5|`: 2, `\sin^2\theta+\cos^2\theta`: 1, `\ln(1)`: 0,
-		`x^{-1}`: 1. / 3, `\frac{x}{y}\cdot 2`: 3, `2^{x}`: 8,
+		`x^{-1}`: 1. / 3, `\frac{x}{y}\cdot 2`: 3, `2^{x}`: 8, `\ln e`: 1, `\lne`: 1, `2\sin\theta`: 0, `\logx`: math.Log10(3), `e^x`: math.Exp(3), `xy+1`: 7, `\frac{xy}{2}`: 3, `3-xy`: -3, `2\cdot\frac{1}{2}`: 1, `2e`: 2 * math.E,
 	} {
 		n, err := LaTeX(text)
 		if err != nil {
@@ -47,7 +47,7 @@ func TestLaTeX(t *testing.T) {
 			t.Errorf("%q = %v, want %v", text, got, want)
 		}
 	}
-	for _, text := range []string{`\infty`, `\sin^{-1} x`, `x=3`, `no answer`, `\text{a}`, `x_1`, `1,2`, `{`, `\`, `hello`} {
+	for _, text := range []string{`\infty`, `\sinh`, `\sinhx`, `\cdots`, `\pir`, `\sin^{-1} x`, `x=3`, `no answer`, `\text{a}`, `x_1`, `1,2`, `{`, `\`, `hello`, `2\frac{1}{2}`, `-2\dfrac{1}{2}x`, `2\,3`, `on`, `-on`, `ACB`, `|AB|`, `2xy`, `i^2`, `1+i`, `lnx+1`, `x+sin`, `2e3`, `1.5E-7`} {
 		if n, err := LaTeX(text); err == nil {
 			t.Errorf("%q is read as %v", text, n.Float(vars))
 		}

@@ -24,7 +24,7 @@ func (n *Node) Variables(names map[string]bool) {
 }
 
 // constants are the names that always mean the same number.
-var constants = map[string]float64{"pi": math.Pi}
+var constants = map[string]float64{"pi": math.Pi, "e": math.E}
 
 var unary = map[string]func(float64) float64{
 	"neg": func(x float64) float64 { return -x }, "sqrt": math.Sqrt, "abs": math.Abs, "exp": math.Exp, "ln": math.Log, "log": math.Log10,

@@ -116,7 +116,6 @@ type player struct {
 	another  func(ctx context.Context, lost error) (env.Client, error)
 	losses   losses // of instances
 	started  bool   // the task has been reset
-	first    string // the observation of that
 	answered int    // turns that the environment has judged
 	session  *engine.Session
 	ep       *data.Episode

@@ -51,7 +51,7 @@ func TestEpisodeTokenByToken(t *testing.T) {
 	}
 	want := &data.Episode{
 		Task: task, UID: "u", Sample: 2, Seed: 9, Reward: 1, Outcome: data.Success, WeightVersion: 4, Attempts: 1,
-		Instruction: "Play react.",
+		Instruction: "Play react.", FirstObservation: "start",
 		Turns: []data.Turn{
 			{Start: 21, End: 45, Text: "Thought: a\nAction: left", Action: "left", Parsed: true, Stop: "eos", Observation: "wall", Reward: -1},
 			{Start: 52, End: 62, Text: "Action: up", Action: "up", Parsed: true, Stop: "length", Observation: "goal", Reward: 1, Done: true},

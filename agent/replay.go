@@ -93,8 +93,8 @@ func (p *player) repeat(ctx context.Context) (at int, err error) {
 		return 0, err
 	}
 	p.losses.passed(0)
-	if obs.Text != p.first {
-		return 0, &ReplayError{Want: p.first, Got: obs.Text}
+	if first := p.ep.FirstObservation; obs.Text != first {
+		return 0, &ReplayError{Want: first, Got: obs.Text}
 	}
 	for i := range p.answered {
 		t := &p.ep.Turns[i]

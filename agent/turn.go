@@ -21,7 +21,7 @@ func (p *player) reset(ctx context.Context, task data.Task) error {
 	if err != nil {
 		return err
 	}
-	p.started, p.first = true, obs.Text
+	p.started, p.ep.FirstObservation = true, obs.Text
 	p.seen.Observation = obs.Text
 	p.ep.Instruction = Instruction(task, p.Spec, p.Format, p.Options.Instruction)
 	p.ep.Messages, err = Opening(p.ep.Instruction, obs.Text, p.Options.InstructionRole)

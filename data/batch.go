@@ -35,10 +35,14 @@ type Row struct {
 	Advantages      []float32
 	Returns         []float32
 
-	Score    float64  // of the whole episode: the environment's reward until a score function replaces it
-	Baseline *float64 // score of a greedy episode of the same task; nil: none was played
-	Outcome  Outcome
-	Turns    []Turn
+	Score     float64  // of the whole episode: the environment's reward until a score function replaces it
+	EnvReward float64  // the environment's own, as the reward signal reduces it, whatever the score is made of
+	Baseline  *float64 // score of a greedy episode of the same task; nil: none was played
+	Outcome   Outcome
+	Turns     []Turn
+	// FirstObservation is what the episode's environment answered to its reset;
+	// "" where that was not recorded.
+	FirstObservation string
 }
 
 // SampledTokens counts the tokens the model produced.
@@ -132,6 +136,9 @@ func (r *Row) Validate() error {
 	if math.IsNaN(r.Score) || math.IsInf(r.Score, 0) {
 		fault("Score is %v", r.Score)
 	}
+	if math.IsNaN(r.EnvReward) || math.IsInf(r.EnvReward, 0) {
+		fault("EnvReward is %v", r.EnvReward)
+	}
 	if b := r.Baseline; b != nil && (math.IsNaN(*b) || math.IsInf(*b, 0)) {
 		fault("Baseline is %v", *b)
 	}
@@ -206,7 +213,7 @@ func BatchFromEpisodes(episodes []*Episode) (Batch, error) {
 		r := Row{
 			UID: e.UID, TaskID: e.Task.ID, Env: e.Task.Env, Index: e.Task.Index, Sample: e.Sample, Seed: e.Seed,
 			WeightVersion: e.WeightVersion, Tokens: e.Tokens, Mask: e.Mask, RolloutLogProbs: e.LogProbs,
-			Score: e.Reward, Outcome: e.Outcome, Turns: e.Turns,
+			Score: e.Reward, EnvReward: e.Reward, Outcome: e.Outcome, Turns: e.Turns, FirstObservation: e.FirstObservation,
 		}
 		if err := errors.Join(r.Validate(), e.CheckContexts()); err != nil {
 			return fail(err)

@@ -48,7 +48,7 @@ func TestBatchFromEpisodes(t *testing.T) {
 	e := testEpisode(1)
 	want := Row{
 		UID: "u1", TaskID: "maze_1", Env: "maze", Index: 1, Sample: 1, Seed: 7, WeightVersion: 3, Tokens: e.Tokens, Mask: e.Mask,
-		RolloutLogProbs: e.LogProbs, Score: 1, Outcome: Done, Turns: e.Turns,
+		RolloutLogProbs: e.LogProbs, Score: 1, EnvReward: 1, Outcome: Done, Turns: e.Turns,
 	}
 	if d := cmp.Diff(want, b.Rows[1]); d != "" {
 		t.Errorf("row (-want +got):\n%s", d)

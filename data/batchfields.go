@@ -108,7 +108,7 @@ func (b Batch) Union(other Batch) (Batch, error) {
 // whatever was computed about it.
 func (r *Row) sameEpisode(o *Row) bool {
 	return r.UID == o.UID && r.TaskID == o.TaskID && r.Env == o.Env && r.Index == o.Index && r.Sample == o.Sample && r.Seed == o.Seed &&
-		r.Context == o.Context && r.Contexts == o.Contexts && r.WeightVersion == o.WeightVersion && r.Score == o.Score && r.Outcome == o.Outcome &&
+		r.Context == o.Context && r.Contexts == o.Contexts && r.WeightVersion == o.WeightVersion && r.Score == o.Score && r.EnvReward == o.EnvReward && r.Outcome == o.Outcome && r.FirstObservation == o.FirstObservation &&
 		slices.Equal(r.Tokens, o.Tokens) && slices.Equal(r.Mask, o.Mask) &&
 		slices.EqualFunc(r.Turns, o.Turns, func(a, b Turn) bool { return reflect.DeepEqual(a, b) })
 }

@@ -58,11 +58,13 @@ type batchRow struct {
 	Context       int      `json:"context,omitempty"`
 	Contexts      int      `json:"contexts,omitempty"`
 	Score         float64  `json:"score"`
+	EnvReward     float64  `json:"env_reward,omitempty"`
 	Baseline      *float64 `json:"baseline,omitempty"`
 	Outcome       Outcome  `json:"outcome"`
 	Tokens        int      `json:"tokens"`
 	Fields        []string `json:"fields,omitempty"`
 	Turns         []Turn   `json:"turns,omitempty"`
+	First         string   `json:"first_observation,omitempty"`
 }
 
 // Save writes the batch as a new folder, which appears complete or not at all.
@@ -109,8 +111,8 @@ func (b Batch) save(dir string) (err error) {
 		r := &b.Rows[i]
 		row := batchRow{
 			UID: r.UID, TaskID: r.TaskID, Env: r.Env, Index: r.Index, Sample: r.Sample, Seed: r.Seed,
-			WeightVersion: r.WeightVersion, Context: r.Context, Contexts: r.Contexts, Score: r.Score, Baseline: r.Baseline,
-			Outcome: r.Outcome, Tokens: len(r.Tokens), Turns: r.Turns,
+			WeightVersion: r.WeightVersion, Context: r.Context, Contexts: r.Contexts, Score: r.Score, EnvReward: r.EnvReward, Baseline: r.Baseline,
+			Outcome: r.Outcome, Tokens: len(r.Tokens), Turns: r.Turns, First: r.FirstObservation,
 		}
 		for _, f := range r.floats() {
 			if *f.values != nil {
@@ -252,8 +254,8 @@ type batchReader struct {
 func (t *batchReader) row(row batchRow) (Row, error) {
 	r := Row{
 		UID: row.UID, TaskID: row.TaskID, Env: row.Env, Index: row.Index, Sample: row.Sample, Seed: row.Seed,
-		WeightVersion: row.WeightVersion, Context: row.Context, Contexts: row.Contexts, Score: row.Score, Baseline: row.Baseline,
-		Outcome: row.Outcome, Turns: row.Turns,
+		WeightVersion: row.WeightVersion, Context: row.Context, Contexts: row.Contexts, Score: row.Score, EnvReward: row.EnvReward, Baseline: row.Baseline,
+		Outcome: row.Outcome, Turns: row.Turns, FirstObservation: row.First,
 	}
 	ids, err := t.take(idsTensor, safetensors.I32, row.Tokens)
 	if err != nil {

@@ -36,7 +36,7 @@ func TestOneRowAContext(t *testing.T) {
 	row := func(i int, tokens []int32, mask []uint8, logProbs []float32, turns []Turn) Row {
 		return Row{
 			UID: "u", TaskID: "maze_1", Env: "maze", Index: 1, Context: i, Contexts: 3, Tokens: tokens, Mask: mask,
-			RolloutLogProbs: logProbs, Score: 1, Outcome: Success, Turns: turns,
+			RolloutLogProbs: logProbs, Score: 1, EnvReward: 1, Outcome: Success, Turns: turns,
 		}
 	}
 	want := []Row{

@@ -112,16 +112,19 @@ type Episode struct {
 	Seed   uint64 `json:"seed"`
 	// Wave is the number, from 1, of the set of WaveSize episodes that shared
 	// their batches under a deterministic engine; 0 elsewhere.
-	Wave        int        `json:"wave,omitempty"`
-	WaveSize    int        `json:"wave_size,omitempty"`
-	Instruction string     `json:"instruction,omitempty"` // what the first message says before the first observation
-	Tokens      []int32    `json:"ids"`
-	Mask        []uint8    `json:"mask"`     // 1 exactly on sampled tokens
-	LogProbs    []float32  `json:"logprobs"` // natural log, under the sampling temperature
-	Contexts    []int      `json:"contexts"` // where in Tokens each context begins; empty: there is one, which only grew
-	Turns       []Turn     `json:"turns"`
-	Messages    []Message  `json:"messages"`
-	Exchanges   []Exchange `json:"exchanges,omitempty"`
+	Wave        int    `json:"wave,omitempty"`
+	WaveSize    int    `json:"wave_size,omitempty"`
+	Instruction string `json:"instruction,omitempty"` // what the first message says before the first observation
+	// FirstObservation is what the environment answered to its reset, as it
+	// sent it; "" in dumps of versions that did not keep it.
+	FirstObservation string     `json:"first_observation,omitempty"`
+	Tokens           []int32    `json:"ids"`
+	Mask             []uint8    `json:"mask"`     // 1 exactly on sampled tokens
+	LogProbs         []float32  `json:"logprobs"` // natural log, under the sampling temperature
+	Contexts         []int      `json:"contexts"` // where in Tokens each context begins; empty: there is one, which only grew
+	Turns            []Turn     `json:"turns"`
+	Messages         []Message  `json:"messages"`
+	Exchanges        []Exchange `json:"exchanges,omitempty"`
 	// Created are the exchanges that made the environment instance, where it
 	// had been made for an earlier episode; else they begin Exchanges.
 	Created []Exchange `json:"created,omitempty"`

@@ -271,8 +271,9 @@ func TestFilterGroupsMeasuresEveryBatch(t *testing.T) {
 	}
 	turns, valid := 0.0, 0.0
 	for _, e := range dumped(t, filepath.Join(r.dir, "rollouts", "step_1.jsonl")) {
-		turns += float64(len(e.Turns))
-		valid += float64(reward.ValidActions(e.Turns))
+		good, judged := reward.ValidActions(e.Turns)
+		turns += float64(judged)
+		valid += float64(good)
 	}
 	if got := m["episode/valid_action_ratio"]; got != valid/turns {
 		t.Errorf("%v of the actions are valid, of the episodes that are kept %v", got, valid/turns)

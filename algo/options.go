@@ -36,7 +36,7 @@ type Options struct {
 
 	Scorer               *reward.Composer // what scores episodes in the signal's place; nil: nothing
 	AllocationGamma      float64          // of allocation discounted
-	InvalidActionPenalty float64          // taken off an episode's score for every turn without a valid action
+	InvalidActionPenalty float64          // taken off an episode's score, or off the turn (advantage.Estimator.PenaltyByTurn), for every turn without a valid action
 
 	Signal         string
 	Allocation     string

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/reward"
 )
@@ -38,6 +39,11 @@ func (t *Trainer) score(ctx context.Context, episodes []*data.Episode, found *sc
 	if err != nil {
 		return nil, err
 	}
+	estimator, err := advantage.Estimators.Lookup(t.o.Estimator)
+	if err != nil {
+		return nil, err
+	}
+	byTurn := estimator.PenaltyByTurn
 	var usable []*data.Episode
 	for _, ep := range episodes {
 		switch {
@@ -59,11 +65,17 @@ func (t *Trainer) score(ctx context.Context, episodes []*data.Episode, found *sc
 	return batch.Rows, data.ByEpisode(batch.Rows, func(episodes []data.Row) error {
 		for i := range episodes {
 			r := &episodes[i]
-			r.Score = scores[i]
+			r.Score, r.EnvReward = scores[i], signal.Of(usable[i])(r.Turns)
 			paid := reward.Paid{Mask: r.Mask, Turns: r.Turns, Signal: signal.Of(usable[i]), Gamma: t.o.AllocationGamma}
-			paid.Score = reward.LessInvalid(reward.LessTurns(r.Score, r.Turns, t.o.TurnPenalty), r.Turns, t.o.InvalidActionPenalty)
+			paid.Score = reward.LessTurns(r.Score, r.Turns, t.o.TurnPenalty)
+			if !byTurn {
+				paid.Score = reward.LessInvalid(paid.Score, r.Turns, t.o.InvalidActionPenalty)
+			}
 			if r.Rewards, err = allocate(paid); err != nil {
 				return fmt.Errorf("row %s: %w", r.UID, err)
+			}
+			if byTurn {
+				reward.PayInvalid(r.Rewards, r.Turns, t.o.InvalidActionPenalty)
 			}
 		}
 		return nil

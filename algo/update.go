@@ -245,7 +245,9 @@ func (t *Trainer) advantages(step int, rows []data.Row, m Metrics) ([]data.Row, 
 			return nil, err
 		}
 	}
-	if err := advantage.Compute(t.o.Estimator, rows, t.o.EstimatorOpts); err != nil {
+	o := t.o.EstimatorOpts
+	o.InvalidActionPenalty = t.o.InvalidActionPenalty
+	if err := advantage.Compute(t.o.Estimator, rows, o); err != nil {
 		return nil, err
 	}
 	batchMetrics, err := BatchMetrics(rows)

@@ -7,7 +7,7 @@ var rewardKeys = []entry{
 	ready("reward.allocation", "which tokens are paid", oneOf([]string{"last_token", "uniform_positive", "discounted", "per_turn"})),
 	ready("reward.gamma", "discount per token of allocation discounted", aboveTo(0, 1)),
 	ready("reward.turn_penalty", "taken off an episode's score for every turn it took, when it is compared with its group: of two that succeed the shorter is better", atLeast(0)),
-	ready("reward.invalid_action_penalty", "taken off for every turn without a valid action", atLeast(0)),
+	ready("reward.invalid_action_penalty", "taken off for every turn without a valid action: off the episode's score, under gigpo off that turn alone", atLeast(0)),
 	ready("reward.score_fn", "score function; empty: the environment's signal, or reward.components", scoreFn),
 	ready("reward.format_score", "score_fn's score of a well-formed wrong answer", anyNumber),
 	ready("reward.min_answer_tags", "<answer> tags that score_fn wants in a reply; -1: the function's own number", orOff),

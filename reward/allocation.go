@@ -41,19 +41,23 @@ var ErrNoSampledToken = errors.New("the episode has no sampled token")
 
 // LastToken puts the whole score on the last sampled token.
 func LastToken(p Paid) ([]float32, error) {
+	last, err := p.last()
+	if err != nil {
+		return nil, err
+	}
 	rewards := make([]float32, len(p.Mask))
-	return rewards, p.payLast(rewards, p.Score)
+	rewards[last] = float32(p.Score)
+	return rewards, nil
 }
 
-// payLast adds x to the last sampled token.
-func (p *Paid) payLast(rewards []float32, x float64) error {
+// last is the last sampled token.
+func (p *Paid) last() (int, error) {
 	for i := len(p.Mask) - 1; i >= 0; i-- {
 		if p.Mask[i] == 1 {
-			rewards[i] += float32(x)
-			return nil
+			return i, nil
 		}
 	}
-	return ErrNoSampledToken
+	return 0, ErrNoSampledToken
 }
 
 // UniformPositive gives each of n sampled tokens score/n where the score is
@@ -111,16 +115,26 @@ func PerTurn(p Paid) ([]float32, error) {
 	if len(p.Turns) == 0 || p.Signal == nil {
 		return nil, errors.New("allocation per_turn needs the turns of the episode and a signal")
 	}
-	rewards := make([]float32, len(p.Mask))
+	// The rest may cancel what the last turn added, so it is rounded once, at the end.
+	paid := make([]float64, len(p.Mask))
 	before := 0.0
 	for k, t := range p.Turns {
 		now := p.Signal(p.Turns[:k+1])
 		if t.End > t.Start {
-			rewards[t.End-1] = float32(now - before)
+			paid[t.End-1] = now - before
 			before = now
 		} // a turn without tokens leaves its share to the next
 	}
-	return rewards, p.payLast(rewards, p.Score-before)
+	last, err := p.last()
+	if err != nil {
+		return nil, err
+	}
+	paid[last] += p.Score - before
+	rewards := make([]float32, len(paid))
+	for i, x := range paid {
+		rewards[i] = float32(x)
+	}
+	return rewards, nil
 }
 
 type span struct{ start, end int }

@@ -332,3 +332,12 @@ func TestTargets(t *testing.T) {
 		}
 	}
 }
+
+// What a penalty leaves of the last turn's share is rounded once.
+func TestPerTurnRoundsOnce(t *testing.T) {
+	turns := []data.Turn{{Start: 0, End: 1, Reward: 1000}, {Start: 1, End: 2, Reward: 1000.1}}
+	got, err := PerTurn(Paid{Score: 1000, Mask: []uint8{1, 1}, Turns: turns, Signal: Signal(Last).Of(&data.Episode{})})
+	if d := cmp.Diff([]float32{1000, 0}, got); err != nil || d != "" {
+		t.Errorf("(%v) %s", err, d)
+	}
+}

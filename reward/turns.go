@@ -18,7 +18,8 @@ func LessTurns(score float64, turns []data.Turn, penalty float64) float64 {
 //
 // Source: OpenManus-RL (September 2025), invalid_action_penalty_coef, applied
 // before KL and advantages (spec 5.9). Differs in: it is taken off the
-// episode, whose turns share one row, and not off each turn's own row.
+// episode, whose turns share one row, and not off each turn's own row; for
+// estimators that look at turns there is PayInvalid.
 func LessInvalid(score float64, turns []data.Turn, penalty float64) float64 {
 	for i := range turns {
 		if turns[i].Invalid() {
@@ -26,6 +27,17 @@ func LessInvalid(score float64, turns []data.Turn, penalty float64) float64 {
 		}
 	}
 	return score
+}
+
+// PayInvalid takes penalty off the last token of every turn without a valid
+// action, for estimators that look at turns (spec 5.9, as the original does). A
+// turn without tokens cannot be paid less.
+func PayInvalid(rewards []float32, turns []data.Turn, penalty float64) {
+	for i := range turns {
+		if t := &turns[i]; t.Invalid() && t.End > t.Start {
+			rewards[t.End-1] -= float32(penalty)
+		}
+	}
 }
 
 // ValidActions counts the turns that the environment judged, and those of them

@@ -9,9 +9,13 @@ import (
 
 // Options are what an estimator may depend on besides the rows.
 type Options struct {
-	NormByStd       bool    // divide by the group's standard deviation
-	Gamma           float64 // discount per token; per turn in gigpo
-	Lam             float64 // GAE's lambda
+	NormByStd bool    // divide by the group's standard deviation
+	Gamma     float64 // discount per token; per turn in gigpo
+	Lam       float64 // GAE's lambda
+	// InvalidActionPenalty is what the last token of every turn without a valid
+	// action was paid less, under an estimator with PenaltyByTurn.
+	InvalidActionPenalty float64
+
 	GiGPOStepWeight float64 // weight of the turns' part beside the episode's
 	GiGPONorm       string  // MeanNorm or MeanStdNorm
 }
@@ -35,6 +39,9 @@ type Estimator struct {
 	// with nothing else: a group of equal scores has no advantage anywhere, and
 	// a group of one row nothing to be compared with.
 	Grouped bool
+	// PenaltyByTurn says that it wants the penalty of an invalid action on the
+	// last token of its turn, and not off the episode's score.
+	PenaltyByTurn bool
 }
 
 // Estimators holds the estimators by name.
@@ -94,11 +101,15 @@ func broadcast(v float64, mask []uint8) []float32 {
 	return out
 }
 
-// scores are the sums of the rows' token rewards.
+// scores are the sums of the rows' token rewards; those of a group that differ
+// by rounding alone are equal.
 func scores(rows []data.Row) []float64 {
 	out := make([]float64, len(rows))
 	for i := range rows {
 		out[i] = rows[i].RewardSum()
+	}
+	for _, members := range Groups(rows) {
+		Settle(out, members, rows)
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package advantage
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -195,7 +196,7 @@ func TestGiGPO(t *testing.T) {
 	// The step returns themselves.
 	r := episode([]string{"", "", ""}, 0, 0, 1)
 	for k, want := range []float64{.81, .9, 1} {
-		if got := stepReturns(&r, .9)[k]; math.Abs(got-want) > 1e-6 {
+		if got := (Options{Gamma: .9}).stepReturns(&r)[k]; math.Abs(got-want) > 1e-6 {
 			t.Errorf("step return %d is %g, want %g", k, got, want)
 		}
 	}
@@ -336,4 +337,131 @@ func TestResample(t *testing.T) {
 	if _, err := Resample(rows, "best", 2, 7, 3); err == nil {
 		t.Error("an unknown weighting was accepted")
 	}
+}
+
+// A score that is spread over tokens is rounded on each: the episodes of a group
+// that are all worth 1 teach nothing however many tokens they have, and a real
+// difference stays one.
+func TestRoundingIsNoSpread(t *testing.T) {
+	o := Options{NormByStd: true, Gamma: 1, Lam: 1, GiGPOStepWeight: 1, GiGPONorm: MeanStdNorm}
+	group := func(scores ...float64) []data.Row {
+		rows := make([]data.Row, len(scores))
+		for i, score := range scores {
+			n := 3 - i%2
+			share := float32(score / float64(n))
+			rows[i] = data.Row{
+				UID: "a", Tokens: make([]int32, n), Mask: slices.Repeat([]uint8{1}, n), Rewards: slices.Repeat([]float32{share}, n),
+				Turns: []data.Turn{{End: n}},
+			}
+		}
+		return rows
+	}
+	if rows := group(1, 1); rows[0].RewardSum() == rows[1].RewardSum() {
+		t.Fatal("the sums are equal: the test shows nothing")
+	}
+	for _, name := range []string{"grpo", "grpo_vectorized", "rloo", "gigpo"} {
+		for _, score := range []float64{1, .7, 100} {
+			rows := group(score, score, score)
+			if err := Compute(name, rows, o); err != nil {
+				t.Fatal(err)
+			}
+			for i := range rows {
+				for _, a := range rows[i].Advantages {
+					if math.Abs(float64(a)) > 1e-6 { // the mean of equal scores is rounded too
+						t.Errorf("%s: the advantage of row %d in a group of %g is %g", name, i, score, a)
+					}
+				}
+			}
+		}
+		rows := group(1, 1.0001)
+		if err := Compute(name, rows, o); err != nil {
+			t.Fatal(err)
+		}
+		if !(rows[0].Advantages[0] < 0) || !(rows[1].Advantages[0] > 0) {
+			t.Errorf("%s: a difference of a ten-thousandth is lost: %v, %v", name, rows[0].Advantages, rows[1].Advantages)
+		}
+	}
+}
+
+// A turn that finds itself before the observation of the reset again answers
+// the same as the first turn; first turns of resets that differ do not.
+func TestGiGPOAnchorsAtTheReset(t *testing.T) {
+	episode := func(first string, observations []string, rewards ...float32) data.Row {
+		n := len(rewards)
+		r := data.Row{UID: "a", Tokens: make([]int32, n), Mask: slices.Repeat([]uint8{1}, n), Rewards: rewards, FirstObservation: first}
+		for k := range rewards {
+			r.Turns = append(r.Turns, data.Turn{Start: k, End: k + 1, Observation: observations[k]})
+		}
+		return r
+	}
+	o := Options{Gamma: .5, GiGPOStepWeight: 1, GiGPONorm: MeanNorm}
+	for _, c := range []struct {
+		name string
+		rows []data.Row
+		want [][]float64 // A^S: the episodes are worth 1 and 0, A^E is half of it
+	}{
+		// The first reply walks into a wall: turns 1 and 2 of the first episode
+		// and turn 1 of the second are one group, with returns .5, 1 and 0.
+		{"the start comes again", []data.Row{
+			episode("start", []string{"start", "goal"}, 0, 1), episode("start", []string{"else"}, 0),
+		}, [][]float64{{0, .5}, {-.5}}},
+		{"other starts", []data.Row{
+			episode("start", []string{"goal"}, 1), episode("elsewhere", []string{"end"}, 0),
+		}, [][]float64{{0}, {0}}},
+		{"starts that nobody recorded", []data.Row{
+			episode("", []string{"", "goal"}, 0, 1), episode("", []string{"end"}, 0),
+		}, [][]float64{{.25, 0}, {-.25}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for i, sign := range []float64{.5, -.5} {
+				for k := range c.want[i] {
+					c.want[i][k] += sign
+				}
+			}
+			if err := Compute("gigpo", c.rows, o); err != nil {
+				t.Fatal(err)
+			}
+			masked(t, "advantage", c.rows, advantages, c.want)
+		})
+	}
+}
+
+// The penalty of an invalid action is its turn's: it lowers what that turn is
+// worth in the group of episodes and among the turns of its anchor, and leaves
+// the turns before it alone. It was paid on the turn's last token.
+func TestGiGPOPenaltyStaysWithItsTurn(t *testing.T) {
+	rows := func() []data.Row {
+		turn := func(k int, parsed bool) data.Turn {
+			return data.Turn{Start: 2 * k, End: 2*k + 2, Parsed: parsed, Observation: fmt.Sprint("s", k+1)}
+		}
+		row := func(rewards []float32, second bool) data.Row {
+			return data.Row{
+				UID: "a", Tokens: make([]int32, 6), Mask: []uint8{1, 1, 1, 1, 1, 1}, Rewards: rewards, FirstObservation: "s0",
+				Turns: []data.Turn{turn(0, true), turn(1, second), turn(2, true)},
+			}
+		}
+		return []data.Row{row([]float32{0, 0, 0, -.5, 0, 1}, false), row(make([]float32, 6), true)}
+	}
+	for norm, want := range map[string][2][3]float64{
+		// s is 1 and 0, a third of the first episode is worth .5: the mean is 5/12.
+		// g is .25 .5 1, the second less its own .5.
+		MeanNorm: {{7./12 + .125, 1. / 12, 7./12 + .5}, {-5./12 - .125, -5. / 12, -5./12 - .5}},
+	} {
+		got := rows()
+		if err := Compute("gigpo", got, Options{Gamma: .5, GiGPOStepWeight: 1, GiGPONorm: norm, InvalidActionPenalty: .5}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range got {
+			masked(t, norm, got[i:i+1], advantages, [][]float64{{want[i][0], want[i][0], want[i][1], want[i][1], want[i][2], want[i][2]}})
+		}
+	}
+	// In units of their spread advantages stay of the order of 1, also where
+	// nothing but penalties tells turns apart.
+	alike := rows()
+	alike[1] = rows()[0]
+	if err := Compute("gigpo", alike, Options{Gamma: .5, GiGPOStepWeight: 1, GiGPONorm: MeanStdNorm, InvalidActionPenalty: .5}); err != nil {
+		t.Fatal(err)
+	}
+	// Deviations 1/6, -1/3, 1/6 in both: a variance of 2(1/36 + 1/9 + 1/36)/3 = 1/9.
+	masked(t, "alike", alike, advantages, [][]float64{{.5, .5, -1, -1, .5, .5}, {.5, .5, -1, -1, .5, .5}})
 }

@@ -9,15 +9,19 @@ import (
 // group is learned from (verl's algorithm.filter_groups.metric):
 //
 //	seq_final_reward  what the row is paid, penalties included
-//	score             what the environment or the score function gave
+//	score             what the environment or the score functions gave
+//	env_reward        what the environment gave, whatever the score is made of
 //
 // With a penalty for turns, a group that succeeds everywhere differs by its
 // turns alone. By seq_final_reward it goes on learning from them, long after
 // there is nothing left to solve, and may unlearn a rare state that only its
-// slower episodes pass through; by score it is done.
+// slower episodes pass through; by score it is done. Where the score has other
+// parts than the outcome, as DAPO's punishment of overlong episodes, env_reward is
+// the outcome alone: DAPO filters by accuracy (arXiv:2503.14476, section 3.2).
 var GroupMetrics = map[string]func(*data.Row) float64{
 	"seq_final_reward": (*data.Row).RewardSum,
 	"score":            func(r *data.Row) float64 { return r.Score },
+	"env_reward":       func(r *data.Row) float64 { return r.EnvReward },
 }
 
 // GroupStats describe the spread of scores inside groups of one uid.
@@ -30,7 +34,8 @@ type GroupStats struct {
 
 // DropZeroSpread returns the rows whose group has at least two episodes and at
 // least two different values of metric, one of GroupMetrics, in their order,
-// and what it saw. A group without spread has advantage 0 on every token:
+// and what it saw. Values that differ by the rounding of token rewards alone
+// are equal. A group without spread has advantage 0 on every token:
 // under a token mean it would only dilute the others (spec 5.11).
 func DropZeroSpread(rows []data.Row, metric func(*data.Row) float64) ([]data.Row, GroupStats, error) {
 	spans, err := data.EpisodeSpans(rows)
@@ -43,6 +48,9 @@ func DropZeroSpread(rows []data.Row, metric func(*data.Row) float64) ([]data.Row
 		groups = advantage.Groups(episodes)
 		for i := range episodes {
 			scores[i] = metric(&episodes[i])
+		}
+		for _, members := range groups {
+			advantage.Settle(scores, members, episodes)
 		}
 		return nil
 	})

@@ -34,12 +34,37 @@ func TestGroupMetricScore(t *testing.T) {
 	rows := specRows("won", "won", "mixed", "mixed")
 	for i, score := range []float64{1, 1, 1, 0} {
 		rows[i].Score = score
+		rows[i].EnvReward = min(score, .5)
 	}
 	rows[0].Rewards = []float32{0, 0, 0, 0, .5} // slower than its neighbour
 	rows[1].Rewards = []float32{0, 0, 0, 0, .75}
-	for metric, want := range map[string]int{"seq_final_reward": 4, "score": 2} {
+	rows[2].Score = .75 // an overlong success; its neighbour failed
+	won := specRows("won", "won", "lost", "lost")
+	for i := range won { // two of each, one of them overlong: nothing to learn by accuracy
+		won[i].Score, won[i].EnvReward = []float64{1, .5, 0, -.5}[i], []float64{1, 1, 0, 0}[i]
+	}
+	for metric, want := range map[string]int{"score": 4, "env_reward": 0} {
+		if kept, _, err := DropZeroSpread(won, GroupMetrics[metric]); err != nil || len(kept) != want {
+			t.Errorf("with overlong episodes, by %s %d rows are kept (%v), want %d", metric, len(kept), err, want)
+		}
+	}
+	for metric, want := range map[string]int{"seq_final_reward": 4, "score": 2, "env_reward": 2} {
 		if kept, _, err := DropZeroSpread(rows, GroupMetrics[metric]); err != nil || len(kept) != want || kept[len(kept)-1].UID != "mixed" {
 			t.Errorf("by %s %d rows are kept, want %d", metric, len(kept), want)
 		}
+	}
+}
+
+// An episode's score over three tokens and over two is the same score.
+func TestRoundingIsNoSpread(t *testing.T) {
+	third := float32(1. / 3)
+	rows := []data.Row{
+		{UID: "won", Tokens: make([]int32, 3), Mask: []uint8{1, 1, 1}, Rewards: []float32{third, third, third}},
+		{UID: "won", Tokens: make([]int32, 2), Mask: []uint8{1, 1}, Rewards: []float32{.5, .5}},
+	}
+	kept, stats, err := DropZeroSpread(rows, GroupMetrics["seq_final_reward"])
+	must(t, err)
+	if len(kept) != 0 || stats.ZeroSpread != 1 || stats.MeanStd != 0 {
+		t.Errorf("%d rows are kept, %+v", len(kept), stats)
 	}
 }

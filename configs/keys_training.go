@@ -45,7 +45,7 @@ var algoKeys = concat([]entry{
 	ready("algo.name", "what a step learns by: policy_gradient is advantages and a policy loss; agentevol is supervised training on the episodes that were won, beside the recorded trajectories of [sft]", oneOf([]string{"policy_gradient", "agentevol"})),
 	ready("algo.adv_estimator", "advantage estimator (docs/algorithms.md)", oneOf(estimators)),
 	ready("algo.norm_by_std", "divide a group's advantages by the spread of its rewards", anything),
-	ready("algo.filter_metric", "whose spread decides whether a group is learned from: seq_final_reward is what the episodes are paid, penalties included; score what the environment or the score function gave", oneOf([]string{"seq_final_reward", "score"})),
+	ready("algo.filter_metric", "whose spread decides whether a group is learned from: seq_final_reward is what the episodes are paid, penalties included; score what the environment or the score functions gave; env_reward what the environment gave, whatever the score is made of", oneOf([]string{"seq_final_reward", "score", "env_reward"})),
 	ready("algo.gamma", "discount of the rewards that follow: per token, in gigpo per turn", between(0, 1)),
 	ready("algo.lam", "lambda of gae: 1 takes the rewards that follow, 0 trusts the critic's next value", between(0, 1)),
 	ready("algo.use_kl_in_reward", "take the KL to a frozen reference, a second copy of the weights, off the reward", anything),

@@ -143,6 +143,7 @@ func TestImportSettings(t *testing.T) {
 		{"actor_rollout_ref.actor.optim.lr_warmup_steps=-1 actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=0.5", "[actor.optim] warmup_ratio = 0.5"},
 		{"actor_rollout_ref.actor.optim.min_lr_ratio=0.1", ""},
 		{"actor_rollout_ref.actor.optim.min_lr_ratio=0.1 actor_rollout_ref.actor.optim.warmup_style=cosine", `[actor.optim] schedule = "cosine" min_lr_ratio = 0.1`},
+		{"algorithm.filter_groups.metric=acc", `[algo] filter_metric = "env_reward"`},
 		{"algorithm.gamma=0.9", "[algo] gamma = 0.9"},
 		{"algorithm.gamma=0.9 algorithm.reward_allocation=discounted", `[reward] allocation = "discounted" gamma = 0.9 [algo] gamma = 0.9`},
 		{"algorithm.use_pf_ppo=true algorithm.pf_ppo.reweight_method=max_min", `[algo] pf_ppo = "max_min"`},

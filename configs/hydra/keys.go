@@ -303,7 +303,7 @@ var ppoKeys = []row{
 	forgotten(omrl, "algorithm.state_masking.{start_state_marker,end_state_marker}", "what the model said and what the environment said is known token by token"),
 	mapped(verl, "algorithm.norm_adv_by_std_in_grpo", "algo.norm_by_std", none),
 	mapped(omrl2, "algorithm.filter_groups.enable", "algo.filter_groups", none),
-	taken(verl, "algorithm.filter_groups.metric", "algo.filter_metric", none, notNull),
+	taken(verl, "algorithm.filter_groups.metric", "algo.filter_metric", none, filterMetric),
 	mapped(omrl2, "algorithm.filter_groups.max_num_gen_batches", "algo.max_gen_batches", none),
 	mapped(omrl2, "algorithm.gigpo.step_advantage_w", "algo.gigpo_step_weight", none),
 	mapped(omrl2, "algorithm.gigpo.mode", "algo.gigpo_norm", none),

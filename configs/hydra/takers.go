@@ -42,6 +42,14 @@ func notNull(im *importer, r *Row, entry row, v any) {
 	im.convert(entry, r, v)
 }
 
+// filterMetric knows acc, by which DAPO's recipe filters: the outcome alone.
+func filterMetric(im *importer, r *Row, entry row, v any) {
+	if v == "acc" {
+		v = "env_reward"
+	}
+	notNull(im, r, entry, v)
+}
+
 // where maps a value if a switch is on.
 func where(on string) taker {
 	return func(im *importer, r *Row, entry row, v any) {

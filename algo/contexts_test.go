@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +19,18 @@ func parted(r data.Row, lengths ...int) []data.Row {
 		c := r
 		c.Context, c.Contexts = i, len(lengths)
 		c.Tokens, c.Mask, c.Rewards = r.Tokens[at:at+n], r.Mask[at:at+n], r.Rewards[at:at+n]
+		for _, values := range []*[]float32{&c.Values, &c.OldLogProbs, &c.SumPiSquared} {
+			if *values != nil {
+				*values = (*values)[at : at+n]
+			}
+		}
+		c.Turns = nil
+		for _, turn := range r.Turns {
+			if turn.Start >= at && turn.End <= at+n {
+				turn.Start, turn.End = turn.Start-at, turn.End-at
+				c.Turns = append(c.Turns, turn)
+			}
+		}
 		rows = append(rows, c)
 		at += n
 	}
@@ -36,24 +49,8 @@ func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 	cut = append(cut, rows[1])
 	cut = append(cut, parted(rows[2], 2, 3)...)
 	cut = append(cut, parted(rows[3], 3, 2)...)
-	o := advantage.Options{NormByStd: true, Gamma: 1, Lam: 1}
-	for _, name := range []string{"grpo", "rloo", "opo", "reinforce_plus_plus", "reinforce"} {
-		must(t, advantage.Compute(name, rows, o))
-		must(t, advantage.Compute(name, cut, o))
-		var got, want []float32
-		for _, r := range rows {
-			want = append(want, r.Advantages...)
-		}
-		for _, r := range cut {
-			if len(r.Advantages) != len(r.Tokens) {
-				t.Fatalf("%s: %d advantages for %d tokens", name, len(r.Advantages), len(r.Tokens))
-			}
-			got = append(got, r.Advantages...)
-		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("%s (-whole +parted):\n%s", name, d)
-		}
-	}
+	must(t, advantage.Compute("grpo", rows, advantage.Options{NormByStd: true}))
+	must(t, advantage.Compute("grpo", cut, advantage.Options{NormByStd: true}))
 
 	whole, err := BatchMetrics(rows)
 	must(t, err)
@@ -94,6 +91,60 @@ func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 	must(t, err)
 	if len(spans) != 4 {
 		t.Errorf("%d episodes were drawn of 4", len(spans))
+	}
+}
+
+// Every estimator sees whole episodes, with all that it may need of them.
+func TestContextsUnderEveryEstimator(t *testing.T) {
+	rows := specRows("a", "a", "a", "b")
+	values := [][]float32{{.1, .2, .3, .4, .5}, {0, .1, 0, .1, 0}, {.2, .2, .2, .2, .2}, {-.1, -.2, -.3, 0, 0}}
+	old := [][]float32{{-1, -2, -.5, -.1, -3}, {-.7, -.6, -.5, -.4, -.3}, {-2, -2, -2, -2, -2}, {-.2, -.4, -.6, -.8, -1}}
+	for i := range rows {
+		r := &rows[i]
+		baseline := .1 * float64(i)
+		r.Values, r.OldLogProbs, r.Baseline, r.SumPiSquared = values[i], old[i], &baseline, []float32{.1, .2, .3, .4, .5}
+		r.FirstObservation = "start"
+		for at, m := range r.Mask { // a turn for every sampled token
+			if m == 1 {
+				r.Turns = append(r.Turns, data.Turn{Start: at, End: at + 1, Parsed: at != 3, Observation: []string{"start", "on", "on", "wall", "end"}[at]})
+			}
+		}
+	}
+	var cut []data.Row
+	cut = append(cut, parted(rows[0], 1, 3, 1)...)
+	cut = append(cut, rows[1])
+	cut = append(cut, parted(rows[2], 2, 3)...)
+	cut = append(cut, parted(rows[3], 3, 2)...)
+	o := advantage.Options{
+		NormByStd: true, Gamma: .9, Lam: .8, GiGPOStepWeight: 1, GiGPONorm: advantage.MeanStdNorm, InvalidActionPenalty: .25,
+	}
+	names := advantage.Estimators.Names()
+	if len(names) < 14 {
+		t.Fatalf("there are only %q", names)
+	}
+	for _, name := range names {
+		must(t, advantage.Compute(name, rows, o))
+		must(t, advantage.Compute(name, cut, o))
+		for what, of := range map[string]func(*data.Row) []float32{
+			"advantages": func(r *data.Row) []float32 { return r.Advantages }, "returns": func(r *data.Row) []float32 { return r.Returns },
+		} {
+			var got, want []float32
+			for i := range rows {
+				want = append(want, of(&rows[i])...)
+			}
+			for i := range cut {
+				if len(of(&cut[i])) != len(cut[i].Tokens) {
+					t.Fatalf("%s: %d %s for %d tokens", name, len(of(&cut[i])), what, len(cut[i].Tokens))
+				}
+				got = append(got, of(&cut[i])...)
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("%s, %s (-whole +parted):\n%s", name, what, d)
+			}
+		}
+		if !slices.ContainsFunc(rows[0].Advantages, func(a float32) bool { return a != 0 }) {
+			t.Errorf("%s: no advantage at all, so nothing was compared", name)
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/openmanus/openmanus/agent/chat"
@@ -28,12 +29,16 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
+// chatDate is the day that templates are told which write the date. It is
+// fixed: a chat is worth the same whenever it is scored, also by a run that is
+// resumed on another day.
+var chatDate = time.Date(2025, time.January, 1, 12, 0, 0, 0, time.UTC)
+
 // RewardModel is a reward.Scorer.
 type RewardModel struct {
 	bundle   *model.Bundle
 	template *chat.Template
-	now      time.Time // fixed, so that a date in the template cannot change within a run
-	most     int       // tokens of a chat
+	most     int // tokens of a chat
 	o        RewardModelOptions
 }
 
@@ -43,18 +48,23 @@ type RewardModelOptions struct {
 	MaxTokens int // of a chat, from its beginning; 0: as many as the model has positions
 	// Offload keeps the weights in host memory but while they score.
 	Offload bool
+	// Opening are messages as the run's chats begin with: the template has to
+	// be able to write them, and turns after them, before anything is played.
+	// Empty: one message of the user and a reply are tried.
+	Opening []data.Message
 }
 
 // ChatError reports a chat that a reward model's template cannot write.
 type ChatError struct {
 	Path   string // of the reward model
 	Sample string // "" for the chat that is tried first
+	Roles  string // of that chat, in their order
 	Err    error
 }
 
 // Error names the model and the chat.
 func (e *ChatError) Error() string {
-	what := "a chat of a user and an assistant"
+	what := "a chat of " + e.Roles
 	if e.Sample != "" {
 		what = "the chat of " + e.Sample
 	}
@@ -67,7 +77,7 @@ func (e *ChatError) Unwrap() error { return e.Err }
 // NewRewardModel takes ownership of a bundle that was opened with
 // model.Options.Classifier.
 func NewRewardModel(ctx context.Context, b *model.Bundle, o RewardModelOptions) (*RewardModel, error) {
-	r := &RewardModel{bundle: b, now: time.Now(), o: o}
+	r := &RewardModel{bundle: b, o: o}
 	if r.o.Rows < 1 {
 		return nil, fmt.Errorf("reward model: %d chats in a forward pass, want at least 1", o.Rows)
 	}
@@ -85,7 +95,12 @@ func NewRewardModel(ctx context.Context, b *model.Bundle, o RewardModelOptions) 
 	if r.template, err = chat.Parse(b.ChatTemplate()); err != nil {
 		return nil, fmt.Errorf("reward model %s: its chat template: %w", b.Path, err)
 	}
-	if _, err := r.encode("", []data.Message{{Role: "user", Content: "Hello"}, {Role: "assistant", Content: "Hello"}}); err != nil {
+	asked, said := data.Message{Role: "user", Content: "Hello"}, data.Message{Role: "assistant", Content: "Hello"}
+	trial := []data.Message{asked, said}
+	if len(o.Opening) > 0 {
+		trial = append(slices.Clone(o.Opening), said, asked, said)
+	}
+	if _, err := r.encode("", trial); err != nil {
 		return nil, err
 	}
 	back, err := r.fetch(ctx)
@@ -105,7 +120,13 @@ func (r *RewardModel) fetch(ctx context.Context) (back func() error, err error) 
 
 // encode is a chat in the model's own tokens.
 func (r *RewardModel) encode(sample string, messages []data.Message) ([]int32, error) {
-	fail := func(err error) error { return &ChatError{r.bundle.Path, sample, err} }
+	fail := func(err error) error {
+		roles := make([]string, len(messages))
+		for i, m := range messages {
+			roles[i] = m.Role
+		}
+		return &ChatError{r.bundle.Path, sample, strings.Join(roles, ", "), err}
+	}
 	if len(messages) == 0 {
 		return nil, fail(errors.New("its prompt is not known, so there is no chat to score"))
 	}
@@ -117,7 +138,7 @@ func (r *RewardModel) encode(sample string, messages []data.Message) ([]int32, e
 		return nil, fail(errors.New("it has no reply"))
 	}
 	text, err := r.template.Render(chat.Input{
-		Messages: messages[:last], Vars: r.bundle.TokenizerConfig.TemplateVars(), Now: func() time.Time { return r.now },
+		Messages: messages[:last], Vars: r.bundle.TokenizerConfig.TemplateVars(), Now: func() time.Time { return chatDate },
 	})
 	if err != nil {
 		return nil, fail(fmt.Errorf("its template cannot write it: %w", err))

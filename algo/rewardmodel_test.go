@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/openmanus/openmanus/agent/model"
 	"github.com/openmanus/openmanus/agent/tokenizer"
 	"github.com/openmanus/openmanus/data"
@@ -87,6 +89,8 @@ func TestRewardModel(t *testing.T) {
 
 func TestRewardModelRefuses(t *testing.T) {
 	picky := "{% for m in messages %}{% if m['content'] == 'no' %}{{ raise_exception('No is no answer') }}{% endif %}{{ m['content'] }}{% endfor %}"
+	noSystem := "{% for m in messages %}{% if m['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}{{ m['content'] }}{% endfor %}"
+	opening := []data.Message{{Role: "system", Content: "Play."}, {Role: "user", Content: "start"}}
 	for _, c := range []struct {
 		name, template string
 		o              RewardModelOptions
@@ -94,7 +98,8 @@ func TestRewardModelRefuses(t *testing.T) {
 	}{
 		{"no template", "", RewardModelOptions{Rows: 1}, "no chat template"},
 		{"no Jinja", "{% for %}", RewardModelOptions{Rows: 1}, "its chat template: "},
-		{"a template that fails", "{{ raise_exception('Never') }}", RewardModelOptions{Rows: 1}, "a chat of a user and an assistant"},
+		{"a template that fails", "{{ raise_exception('Never') }}", RewardModelOptions{Rows: 1}, "a chat of user, assistant: "},
+		{"a template without system messages", noSystem, RewardModelOptions{Rows: 1, Opening: opening}, `a chat of system, user, assistant, user, assistant: its template cannot write it`},
 		{"a template that writes nothing", "{# nothing #}", RewardModelOptions{Rows: 1}, "writes nothing"},
 		{"too few positions", chatML, RewardModelOptions{Rows: 1, MaxTokens: 513}, "512 positions"},
 		{"no chats in a pass", chatML, RewardModelOptions{}, "0 chats"},
@@ -111,5 +116,24 @@ func TestRewardModelRefuses(t *testing.T) {
 		if !errors.As(err, &chat) || chat.Sample != id || !strings.Contains(err.Error(), "my-reward-model") {
 			t.Errorf("%s: %v", id, err)
 		}
+	}
+}
+
+// A template that asks for a system message, or writes the date, is used as the
+// run's chats need it, and gives the same chat on every day.
+func TestRewardModelOpening(t *testing.T) {
+	wants := "{% if messages[0]['role'] != 'system' %}{{ raise_exception('Who am I?') }}{% endif %}{{ strftime_now('%d %b %Y') }}" +
+		"{% for m in messages %}{{ m['content'] }}{% endfor %}"
+	if _, err := NewRewardModel(t.Context(), tinyReward(t, wants), RewardModelOptions{Rows: 1}); err == nil {
+		t.Error("a template that needs a system message was opened without one")
+	}
+	b := tinyReward(t, wants)
+	chat := []data.Message{{Role: "system", Content: "Play."}, {Role: "user", Content: "start"}, {Role: "assistant", Content: "Up."}}
+	r, err := NewRewardModel(t.Context(), b, RewardModelOptions{Rows: 1, Opening: chat[:2]})
+	must(t, err)
+	got, err := r.encode("x", chat)
+	must(t, err)
+	if d := cmp.Diff(b.Tokenizer.Encode("01 Jan 2025Play.startUp.", tokenizer.Options{}), got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }

@@ -191,7 +191,7 @@ func runScore(ctx context.Context, s *State, c *cli.Context) (err error) {
 			return nil, err
 		}
 		open.addFunc(thread.Close)
-		return s.openRewardModel(ctx, thread, dt, o.reward)
+		return s.openRewardModel(ctx, thread, dt, o.reward, nil)
 	})
 	if err != nil {
 		return err

@@ -55,13 +55,14 @@ func (s *State) openScorer(p configs.Component, r configs.Reward) (reward.Scorer
 	return reward.Open(p.Fn, scoreParams(p))
 }
 
-// openRewardModel opens the reward model of a [reward] section.
-func (s *State) openRewardModel(ctx context.Context, thread *torch.Thread, dt torch.DType, r configs.Reward) (reward.Scorer, error) {
+// openRewardModel opens the reward model of a [reward] section. opening is how
+// the chats begin that it is to read, nil where that is not known.
+func (s *State) openRewardModel(ctx context.Context, thread *torch.Thread, dt torch.DType, r configs.Reward, opening []data.Message) (reward.Scorer, error) {
 	b, err := model.Open(ctx, thread, s.Path(r.ModelPath), model.Options{DType: dt, Classifier: true})
 	if err != nil {
 		return nil, fmt.Errorf("reward.model_path: %w", err)
 	}
-	m, err := algo.NewRewardModel(ctx, b, algo.RewardModelOptions{Rows: r.ModelMicroBatchSize, MaxTokens: r.ModelMaxTokens, Offload: r.ModelOffloadParams})
+	m, err := algo.NewRewardModel(ctx, b, algo.RewardModelOptions{Rows: r.ModelMicroBatchSize, MaxTokens: r.ModelMaxTokens, Offload: r.ModelOffloadParams, Opening: opening})
 	if err != nil {
 		b.Close()
 		return nil, fmt.Errorf("reward.model_path: %w", err)

@@ -137,7 +137,15 @@ func (t *training) openScorer(ctx context.Context) error {
 		return err
 	}
 	var err error
-	rewardModel := func() (reward.Scorer, error) { return t.s.openRewardModel(ctx, t.thread, t.compute, t.cfg.Reward) }
+	rewardModel := func() (reward.Scorer, error) {
+		var opening []data.Message
+		if len(t.setups) > 0 { // a dump has none
+			if opening, err = agent.Opening("Instruction.", "Observation.", t.setups[0].Options.InstructionRole); err != nil {
+				return nil, err
+			}
+		}
+		return t.s.openRewardModel(ctx, t.thread, t.compute, t.cfg.Reward, opening)
+	}
 	if t.scorer, err = t.s.openComposer(t.cfg.Reward, rewardModel); err != nil || t.scorer == nil {
 		return err
 	}

@@ -12,6 +12,7 @@ type variable struct {
 	list    []expanded // of an array
 	array   bool
 	missing []string
+	maybe   []string // variables behind it that a branch may change
 }
 
 // expander puts values in place of variables.
@@ -20,6 +21,8 @@ type expander struct {
 	vars    map[string]variable // from the script
 	environ func(string) string
 	depth   int
+	inside  bool     // of a function, which has arguments of its own
+	maybe   []string // of the word that is being expanded
 }
 
 // maxText bounds what variables can grow to.
@@ -30,6 +33,29 @@ const maxText = 1 << 16
 type expanded struct {
 	text    string
 	missing []string
+	maybe   []string
+}
+
+// watch collects the variables that a branch may change, until the function
+// that it returns is called.
+func (x *expander) watch() func() []string {
+	before := x.maybe
+	x.maybe = nil
+	return func() []string {
+		seen := x.maybe
+		x.maybe = join(before, seen)
+		return seen
+	}
+}
+
+// join adds names that are not there yet.
+func join(names, more []string) []string {
+	for _, name := range more {
+		if !slices.Contains(names, name) {
+			names = append(slices.Clip(names), name)
+		}
+	}
+	return names
 }
 
 // fill expands a word. One that is nothing but an array, or an unquoted
@@ -40,6 +66,7 @@ func (x *expander) fill(w []piece) []expanded {
 			out := slices.Clone(v.list)
 			for i := range out {
 				out[i].missing = slices.Concat(out[i].missing, v.missing)
+				out[i].maybe = join(out[i].maybe, v.maybe)
 			}
 			return out
 		}
@@ -48,40 +75,43 @@ func (x *expander) fill(w []piece) []expanded {
 	if len(w) == 1 && w[0].expand && (w[0].text == "@" || w[0].text == "*") || len(w) == 2 && w[0].quoted && w[0].text == "" && w[1].expand && w[1].text == "@" {
 		return nil // no arguments are given
 	}
+	seen := x.watch()
 	var b strings.Builder
 	var missing []string
 	split := len(w) == 1 && w[0].expand && !w[0].quoted
 	for _, p := range w {
 		s, m := x.piece(p)
 		if b.Len()+len(s) > maxText {
-			return []expanded{{text: b.String(), missing: append(missing, "less text")}}
+			return []expanded{{text: b.String(), missing: append(missing, "less text"), maybe: seen()}}
 		}
 		b.WriteString(s)
 		missing = append(missing, m...)
 	}
+	maybe := seen()
 	if split && len(missing) == 0 {
 		var out []expanded
 		for s := range strings.FieldsSeq(b.String()) {
-			out = append(out, expanded{text: s})
+			out = append(out, expanded{text: s, maybe: maybe})
 		}
 		return out
 	}
-	return []expanded{{text: b.String(), missing: missing}}
+	return []expanded{{b.String(), missing, maybe}}
 }
 
 // one expands a word that stays one, such as the value of a variable.
 func (x *expander) one(w []piece) expanded {
+	seen := x.watch()
 	var b strings.Builder
 	var missing []string
 	for _, p := range w {
 		s, m := x.piece(p)
 		missing = append(missing, m...)
 		if b.Len()+len(s) > maxText {
-			return expanded{text: b.String(), missing: append(missing, "less text")}
+			return expanded{b.String(), append(missing, "less text"), seen()}
 		}
 		b.WriteString(s)
 	}
-	return expanded{b.String(), missing}
+	return expanded{b.String(), missing, seen()}
 }
 
 // wholeArray is the NAME of a word "${NAME[@]}".
@@ -131,10 +161,18 @@ func (x *expander) command(p piece) (string, []string) {
 }
 
 // variable expands ${NAME}, ${NAME:-other} and its kin, ${NAME##*/} and
-// ${NAME%/*}.
+// ${NAME%/*}. ${section.key} is Hydra's, which the shell has no such thing as:
+// without the quotes that a script needs it is taken for what was meant. An
+// argument of the script, ${1:-other}, is not given.
 func (x *expander) variable(p piece) (string, []string) {
 	asWritten := "${" + p.text + "}"
+	if strings.Contains(p.text, ".") && isKey(p.text) {
+		return asWritten, nil
+	}
 	n := nameLength(p.text)
+	if n == 0 && !x.inside && p.text[:min(1, len(p.text))] != "0" {
+		n = len(p.text) - len(strings.TrimLeft(p.text, "0123456789"))
+	}
 	name, mod := p.text[:n], p.text[n:]
 	if x.depth > maxDepth || n == 0 {
 		return asWritten, []string{asWritten}
@@ -142,7 +180,10 @@ func (x *expander) variable(p piece) (string, []string) {
 	x.depth++
 	defer func() { x.depth-- }()
 	v, set := x.lookup(name)
+	x.maybe = join(x.maybe, v.maybe)
 	switch {
+	case mod == "" && !set && isNumber(name):
+		return asWritten, []string{asWritten}
 	case mod == "":
 		if !set {
 			return asWritten, []string{"$" + name}

@@ -41,13 +41,14 @@ type Row struct {
 type Result struct {
 	Rows   []Row
 	Words  []string // what was no setting
+	Others []string // what else the script starts that is not in here
 	TOML   []byte
 	Faults error // what `config check` says of it
 }
 
 // Doubtful counts the rows that --strict minds.
 func (r *Result) Doubtful() int {
-	n := len(r.Words)
+	n := len(r.Words) + len(r.Others)
 	for _, row := range r.Rows {
 		if row.Status == Unsupported || row.Status == Unknown || row.Status == Open {
 			n++
@@ -68,7 +69,7 @@ func Import(c Command, o Options) Result {
 	if im.supervised = strings.Contains(c.Program, "sft"); im.supervised {
 		im.table = sftKeys
 	}
-	for _, ov := range c.Overrides {
+	for _, ov := range im.branches(c.Overrides) {
 		if _, again := im.given[ov.Key]; !again {
 			im.order = append(im.order, ov.Key)
 		}
@@ -77,7 +78,10 @@ func Import(c Command, o Options) Result {
 	im.take(o.Defaults)
 	im.finish()
 	im.dropUsual()
-	r := Result{Words: c.Faults, TOML: im.write(c, o)}
+	r := Result{Words: c.Faults, Others: c.Others, TOML: im.write(c, o)}
+	for _, f := range c.Flags {
+		r.Rows = append(r.Rows, flagRow(f))
+	}
 	for _, key := range im.order {
 		r.Rows = append(r.Rows, im.report(im.byKey[key]))
 	}
@@ -184,6 +188,14 @@ func (im *importer) apply(entry row, key string) {
 	im.convert(entry, r, v)
 }
 
+// say adds to what is said of a row already.
+func (r *Row) say(more string) {
+	if r.Note != "" {
+		r.Note += "; "
+	}
+	r.Note += more
+}
+
 func (r *Row) open(missing []string) {
 	missing = slices.Clone(missing)
 	slices.Sort(missing)
@@ -273,6 +285,14 @@ func (im *importer) resolve(v any, depth int) (any, []string) {
 		for i := range v {
 			var m []string
 			out[i], m = im.resolve(v[i], depth)
+			missing = append(missing, m...)
+		}
+		return out, missing
+	case map[string]any:
+		out, missing := make(map[string]any, len(v)), []string(nil)
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			x, m := im.resolve(v[k], depth)
+			out[k] = x
 			missing = append(missing, m...)
 		}
 		return out, missing
@@ -391,6 +411,9 @@ func (im *importer) report(r *Row) Row {
 		if out.Note == "" || out.Note == readNowhere {
 			out.Note = "another setting of the command line decides it"
 		}
+	}
+	if maybe := im.given[r.Key].Maybe; len(maybe) > 0 && !r.Default && out.Status == Mapped {
+		out.say("$" + strings.Join(maybe, ", $") + " as without the script's branches, which may change it: give NAME=value after the file where they do")
 	}
 	return out
 }

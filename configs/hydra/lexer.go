@@ -274,14 +274,14 @@ func (l *lexer) dollar(quoted bool) (piece, error) {
 		l.pos += end + 2
 		return piece{text: s[1 : 1+end], run: true, quoted: quoted}, nil
 	case strings.HasPrefix(s, "$("):
-		end := closing(s[1:], '(', ')')
+		end := closing(s[1:], '(', ')', false)
 		if end < 0 {
 			return piece{}, fmt.Errorf("a $( is not closed")
 		}
 		l.pos += end + 2
 		return piece{text: s[2 : 1+end], run: true, quoted: quoted}, nil
 	case strings.HasPrefix(s, "${"):
-		end := closing(s[1:], '{', '}')
+		end := closing(s[1:], '{', '}', quoted)
 		if end < 0 {
 			return piece{}, fmt.Errorf("a ${ is not closed")
 		}
@@ -300,24 +300,58 @@ func (l *lexer) dollar(quoted bool) (piece, error) {
 	return piece{text: s[1 : 1+n], expand: true, quoted: quoted}, nil
 }
 
-// closing is the place of the bracket that closes the one s begins with.
-func closing(s string, open, end byte) int {
+// closing is the place of the bracket that closes the one s begins with, or -1.
+// Between the double quotes of plain, a ' is a letter.
+func closing(s string, open, end byte, plain bool) int {
 	depth := 0
 	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
+		switch c := s[i]; {
+		case c == '\\':
 			i++
-		case '\'':
+		case c == '\'' && !plain:
 			if n := strings.IndexByte(s[i+1:], '\''); n >= 0 {
 				i += n + 1
 			}
-		case open:
+		case c == '"':
+			n := closingQuote(s[i+1:])
+			if n < 0 {
+				return -1
+			}
+			i += n + 1
+		case c == open:
 			depth++
-		case end:
+		case c == end:
 			if depth--; depth == 0 {
 				return i
 			}
 		}
+	}
+	return -1
+}
+
+// closingQuote is the place of the " that ends the text s begins with, or -1.
+// What is expanded inside has quotes of its own.
+func closingQuote(s string) int {
+	for i := 0; i < len(s); i++ {
+		n := 0
+		switch {
+		case s[i] == '"':
+			return i
+		case s[i] == '\\':
+			n = 1
+		case s[i] == '`':
+			n = strings.IndexByte(s[i+1:], '`') + 1
+		case strings.HasPrefix(s[i:], "$("):
+			n = closing(s[i+1:], '(', ')', false) + 1
+		case strings.HasPrefix(s[i:], "${"):
+			n = closing(s[i+1:], '{', '}', true) + 1
+		default:
+			continue
+		}
+		if n == 0 {
+			return -1
+		}
+		i += n
 	}
 	return -1
 }

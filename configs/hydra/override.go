@@ -13,6 +13,7 @@ type Override struct {
 	Value   any  // as ParseValue gives it
 	Text    string
 	Missing []string // what the value needs and only a running script has: variables, commands
+	Maybe   []string // variables behind the value that a branch of the script may change
 }
 
 // ParseOverride reads key=value, +key=value, ++key=value, ~key and ~key=value.

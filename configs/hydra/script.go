@@ -3,53 +3,45 @@ package hydra
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
-
-// trainers are the programs whose settings are read, by what a command line
-// calls them.
-var trainers = regexp.MustCompile(`(^|[./])(main_[a-z_0-9]*|[a-z_0-9]*sft_trainer)(\.py)?$`)
 
 // Command is the command line that a script ends in.
 type Command struct {
 	Program   string // "verl.trainer.main_ppo", or "" for bare settings
 	Overrides []Override
-	Faults    []string // words that are no settings
+	Flags     []Override // of Hydra: --config-name and its kin
+	Faults    []string   // words that are no settings
+	Others    []string   // what else the script starts that is not read
 }
 
 // ReadScript finds the command in a script that starts training, or takes a
 // file of settings, one or several a line. fixed are variables whose values the
 // user gives; those that neither they nor the script set come from environ.
 //
-// Nothing is run. Assignments are followed in the order of the file; those
-// inside if, case, loops and functions only count for variables that are set
-// nowhere else, and then leave the value open, since it is not known which
-// branch is taken.
+// Nothing is run. Assignments are followed in the order of the file. Those
+// inside if, case, loops and functions, and behind && and ||, may not be made:
+// a variable that is set nowhere else is left open, and one that is keeps its
+// value, with a word about it in every setting that has it.
 func ReadScript(text string, fixed map[string]string, environ func(string) string) (Command, error) {
 	tokens, err := lex(text)
 	if err != nil {
 		return Command{}, err
 	}
 	r := &reader{x: expander{fixed: fixed, vars: map[string]variable{}, environ: environ}}
-	for len(tokens) > 0 {
-		n := r.command(tokens)
-		tokens = tokens[n:]
+	for left := tokens; len(left) > 0; {
+		left = left[r.command(left):]
 	}
-	if r.found != nil {
-		return *r.found, nil
+	if len(r.found) > 0 {
+		return choose(r.found)
 	}
-	return bare(text)
+	return bare(tokens, fixed, environ)
 }
 
 // bare reads a file that holds settings and nothing else.
-func bare(text string) (Command, error) {
-	tokens, err := lex(text)
-	if err != nil {
-		return Command{}, err
-	}
-	x := expander{}
+func bare(tokens []token, fixed map[string]string, environ func(string) string) (Command, error) {
+	x := expander{fixed: fixed, environ: environ}
 	var words []expanded
 	for _, t := range tokens {
 		if t.op == "\n" {
@@ -73,10 +65,13 @@ func settings(program string, words []expanded) Command {
 	for i := 0; i < len(words); i++ {
 		w := words[i]
 		if strings.HasPrefix(w.text, "-") {
-			// --config-name ppo_trainer: which file of defaults, and where.
-			if !strings.Contains(w.text, "=") && i+1 < len(words) && !strings.Contains(words[i+1].text, "=") {
+			flag, value, found := strings.Cut(w.text, "=")
+			missing := w.missing
+			if !found && i+1 < len(words) && !strings.Contains(words[i+1].text, "=") {
 				i++
+				value, missing = words[i].text, slices.Concat(missing, words[i].missing)
 			}
+			c.Flags = append(c.Flags, Override{Key: flag, Text: value, Missing: missing})
 			continue
 		}
 		o, err := ParseOverride(w.text)
@@ -88,7 +83,7 @@ func settings(program string, words []expanded) Command {
 			c.Faults = append(c.Faults, fmt.Sprintf("%q stands for settings that only the running script knows: give them after the file", clip(w.text)))
 			continue
 		}
-		o.Missing = w.missing
+		o.Missing, o.Maybe = w.missing, w.maybe
 		c.Overrides = append(c.Overrides, o)
 	}
 	return c
@@ -105,9 +100,12 @@ func ReadWords(words []string) Command {
 
 // reader goes through the commands of a script.
 type reader struct {
-	x     expander
-	depth int // of if, case, loops and functions
-	found *Command
+	x       expander
+	depth   int   // of if, case, loops and functions
+	bodies  []int // depths at which functions begin
+	heading bool  // the name of a function has been read, and its body not yet
+	chained bool  // the command stands behind && or ||
+	found   []launch
 }
 
 var (
@@ -121,7 +119,7 @@ var (
 func (r *reader) command(tokens []token) int {
 	n := 0
 	var words []token
-	setter := false
+	setter, assigned, chained := false, false, false
 	for n < len(tokens) {
 		t := tokens[n]
 		if t.op == ">" { // with what it leads to
@@ -136,19 +134,37 @@ func (r *reader) command(tokens []token) int {
 		}
 		if t.op != "" {
 			n++
+			next := token{}
+			if n < len(tokens) {
+				next = tokens[n]
+			}
+			switch {
+			case t.op == "\n" && n == 1:
+				chained = r.chained // && at the end of a line
+			case (t.op == "&" || t.op == "|") && next.op == t.op && next.joined:
+				n++
+				chained = r.chained || t.op == "|" || len(words) > 0 || !assigned // an assignment does not fail
+			case t.op == "(" && next.op == ")" && len(words) == 1:
+				r.heading, words = true, nil
+			}
 			break
 		}
 		if len(words) == 0 {
 			switch w := literal(t); {
+			case w == "function" && n+1 < len(tokens) && tokens[n+1].op == "":
+				r.heading = true
+				n += 2
+				continue
 			case slices.Contains(opening, w):
-				r.depth++
+				r.open(w)
 				n++
 				if w == "for" || w == "case" || w == "select" {
+					r.chained = false
 					return n + endOfHead(tokens[n:])
 				}
 				continue
 			case slices.Contains(closers, w):
-				r.depth = max(0, r.depth-1)
+				r.close()
 				n++
 				continue
 			case slices.Contains(between, w), slices.Contains(setters, w):
@@ -158,6 +174,7 @@ func (r *reader) command(tokens []token) int {
 			}
 			if used := r.assign(tokens[n:], setter); used > 0 {
 				n += used
+				assigned = true
 				continue
 			}
 		}
@@ -165,7 +182,25 @@ func (r *reader) command(tokens []token) int {
 		n++
 	}
 	r.run(words)
+	r.chained = chained
 	return n
+}
+
+// open and close keep account of what may not be run, or later.
+func (r *reader) open(word string) {
+	r.depth++
+	if r.heading && word == "{" {
+		r.bodies = append(r.bodies, r.depth)
+	}
+	r.heading, r.x.inside = false, len(r.bodies) > 0
+}
+
+func (r *reader) close() {
+	r.depth = max(0, r.depth-1)
+	for n := len(r.bodies); n > 0 && r.bodies[n-1] > r.depth; n-- {
+		r.bodies = r.bodies[:n-1]
+	}
+	r.x.inside = len(r.bodies) > 0
 }
 
 // endOfHead skips "x in a b c" behind for and case.
@@ -223,20 +258,23 @@ func (r *reader) assign(tokens []token, setter bool) int {
 		return end + 1
 	}
 	e := r.x.one(value)
-	r.set(name, variable{text: e.text, missing: e.missing}, more)
+	r.set(name, variable{text: e.text, missing: e.missing, maybe: e.maybe}, more)
 	return 1
 }
 
 func (r *reader) set(name string, v variable, more bool) {
 	old, was := r.x.vars[name]
-	if r.depth > 0 {
-		if !was {
-			v.missing = append(v.missing, "$"+name)
-			r.x.vars[name] = v
-		} else if more {
+	if r.depth > 0 || r.chained {
+		switch {
+		case !was:
+			old = v
 			old.missing = append(old.missing, "$"+name)
-			r.x.vars[name] = old
+		case more:
+			old.missing = append(old.missing, "$"+name)
+		case v.array || old.array || v.text != old.text || len(v.missing) > 0:
+			old.maybe = join(old.maybe, []string{name})
 		}
+		r.x.vars[name] = old
 		return
 	}
 	if more && was {
@@ -244,29 +282,10 @@ func (r *reader) set(name string, v variable, more bool) {
 		v.text = old.text + v.text
 		v.missing = append(slices.Clone(old.missing), v.missing...)
 		v.array = old.array || v.array
+		v.maybe = join(old.maybe, v.maybe)
 	}
 	if len(v.text) > maxText || len(v.list) > maxText {
 		return
 	}
 	r.x.vars[name] = v
-}
-
-// run looks whether a command is the one that trains; the first is taken.
-func (r *reader) run(words []token) {
-	if r.found != nil {
-		return
-	}
-	for i, t := range words {
-		w := r.x.one(t.word)
-		if !trainers.MatchString(w.text) || i == 0 && !strings.HasSuffix(w.text, ".py") {
-			continue
-		}
-		var rest []expanded
-		for _, t := range words[i+1:] {
-			rest = append(rest, r.x.fill(t.word)...)
-		}
-		c := settings(w.text, rest)
-		r.found = &c
-		return
-	}
 }

@@ -1,0 +1,96 @@
+package hydra
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// launch is a command of a script that starts one of the trainers.
+type launch struct {
+	command Command
+	line    int
+}
+
+var (
+	// programs are what settings are given to, by what a command line calls them.
+	programs = regexp.MustCompile(`(^|[./])(main_[a-z_0-9]*|[a-z_0-9]*sft_trainer)(\.py)?$`)
+	// interpreters run them.
+	interpreters = regexp.MustCompile(`^(python[0-9.]*|pypy[0-9.]*|torchrun|accelerate|deepspeed|ipython|debugpy)$`)
+)
+
+var (
+	// before are commands that run the one behind them.
+	before = []string{"nohup", "env", "setsid", "nice", "stdbuf", "sudo", "srun", "timeout"}
+	// speaking commands name a program without running it.
+	speaking = []string{"echo", "printf", "logger", "pkill", "pgrep", "grep", "ps"}
+)
+
+// instead is the command here for a program that takes settings and does not
+// train, or "".
+func instead(program string) string {
+	program = strings.TrimSuffix(program, ".py")
+	switch name := program[strings.LastIndexAny(program, "./")+1:]; {
+	case strings.HasPrefix(name, "main_generation"):
+		return "openmanus generate"
+	case strings.HasPrefix(name, "main_eval"):
+		return "openmanus score"
+	}
+	return ""
+}
+
+// run keeps a command if it is one that trains: python3 -m and a trainer's
+// name, or the path of its file. A name among other words is none: logs/main_ppo
+// is a folder, and pkill -f main_ppo ends a training.
+func (r *reader) run(words []token) {
+	if len(words) > 0 {
+		r.heading = false
+		if slices.Contains(speaking, literal(words[0])) {
+			return
+		}
+	}
+	interpreter, waits := false, true
+	for i, t := range words {
+		w := r.x.one(t.word)
+		file := strings.HasSuffix(w.text, ".py")
+		module := i > 0 && literal(words[i-1]) == "-m"
+		if programs.MatchString(w.text) && !strings.ContainsAny(w.text, " \t\n") && (interpreter && (file || module) || file && waits) {
+			var rest []expanded
+			for _, t := range words[i+1:] {
+				rest = append(rest, r.x.fill(t.word)...)
+			}
+			r.found = append(r.found, launch{settings(w.text, rest), t.line})
+			return
+		}
+		// A variable that nobody sets can hold the interpreter.
+		interpreter = interpreter || interpreters.MatchString(path.Base(w.text)) || waits && len(w.missing) > 0
+		waits = waits && slices.Contains(before, literal(t))
+	}
+}
+
+// choose takes the first command that trains with settings, and says which
+// others there are.
+func choose(found []launch) (Command, error) {
+	trains := func(l launch) bool { return instead(l.command.Program) == "" }
+	best := slices.IndexFunc(found, func(l launch) bool { return trains(l) && len(l.command.Overrides) > 0 })
+	if best < 0 {
+		best = slices.IndexFunc(found, trains)
+	}
+	if best < 0 {
+		l := found[0]
+		return Command{}, fmt.Errorf("line %d: %s does not train, and there is nothing else that does: use %s", l.line, clip(l.command.Program), instead(l.command.Program))
+	}
+	c := found[best].command
+	for i, l := range found {
+		what := "is started too: its settings are not in here"
+		if !trains(l) {
+			what = "is " + instead(l.command.Program) + " here"
+		}
+		if i != best {
+			c.Others = append(c.Others, fmt.Sprintf("line %d: %s %s; what is in here is from line %d", l.line, clip(l.command.Program), what, found[best].line))
+		}
+	}
+	return c, nil
+}

@@ -68,10 +68,11 @@ func TestImportTrains(t *testing.T) {
 	if e := cfg.Env[0]; e.Servers[0] != server.URL || e.Tasks[0] != "rows.jsonl" || e.MaxTurns != 2 || cfg.Critic.Path != "tiny" {
 		t.Errorf("%+v, critic %+v", e, cfg.Critic)
 	}
-	code, stdout, stderr := inProcess(t, dir, "train", "run.toml", "--device", "cpu", "--set", "actor.offload_optimizer=false", "--quiet")
+	code, stdout, stderr := inProcess(t, dir, "train", "run.toml", "--device", "cpu")
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
+	mustContain(t, "stderr", stderr, "actor.offload_optimizer", "do nothing on the CPU")
 	run := filepath.Join("verl_checkpoints", "OpenManus-rl-ppo-tiny-maze")
 	mustContain(t, "stdout", stdout, run+": 2 steps")
 	lines := strings.Split(strings.TrimSpace(string(read(t, dir, filepath.Join(run, "metrics.jsonl")))), "\n")

@@ -85,7 +85,7 @@ func (t *training) frozenReference(ctx context.Context) (*model.Model, error) {
 }
 
 // noteOffload says where a setting has no effect: the host's memory is all that
-// a CPU has. With model.device = "cpu" the configuration refuses it.
+// a CPU has.
 func (t *training) noteOffload() {
 	set := t.cfg.Actor.OffloadOptimizer || t.cfg.Critic.OffloadOptimizer || t.cfg.Ref.OffloadParams || t.cfg.Reward.ModelOffloadParams
 	if set && !t.thread.Device().CUDA {

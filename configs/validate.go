@@ -109,15 +109,10 @@ func (c *Config) checkLoRA(fs *Faults) {
 	}
 }
 
-// checkOffload refuses to move to the host what is there already.
+// checkOffload refuses to move away what does not exist or is needed where it
+// is. On a CPU everything is in the host's memory already, and a run says that
+// these keys do nothing: one configuration is for both.
 func (c *Config) checkOffload(fs *Faults) {
-	const there = "the host's memory is where everything is with model.device = \"cpu\": take it out"
-	if c.Model.Device == "cpu" && c.Actor.OffloadOptimizer {
-		fs.add("actor.offload_optimizer", there)
-	}
-	if c.Model.Device == "cpu" && c.Reward.ModelOffloadParams {
-		fs.add("reward.model_offload_params", there)
-	}
 	if !c.Ref.OffloadParams {
 		return
 	}
@@ -126,8 +121,6 @@ func (c *Config) checkOffload(fs *Faults) {
 		fs.add("ref.offload_params", "a reference is only used with actor.use_kl_loss = true or algo.use_kl_in_reward = true: set one of them, or take it out")
 	case c.Model.LoRARank > 0 && c.Ref.Path == "":
 		fs.add("ref.offload_params", "with model.lora_rank the reference is the frozen weights themselves, which the policy needs too: take it out")
-	case c.Model.Device == "cpu":
-		fs.add("ref.offload_params", there)
 	}
 }
 

@@ -69,12 +69,17 @@ func TestStartScripts(t *testing.T) {
 			` --set env.sqlgym.environment={AGENTENV_SQLGYM_BIRD_PATH = "/b"}`, 0, ""},
 		{"names and more flags", "train_ppo.sh", "--env_name maze -- --set actor.optim.lr=1e-5", "WAND_PROJECT=p WANDB_NAME=n WANDB_API_KEY=k CUDA_VISIBLE_DEVICES=1,2",
 			`--preset ppo --env maze --set trainer.project="p" --set trainer.experiment="n" --set actor.optim.lr=1e-5`, 0, "WANDB_API_KEY is not used"},
+		{"built in, of its own", "train_ppo.sh", "--env_name wordle --num_servers 2 --base_port 40000", "WANDB_RUN_GROUP=g WANDB_MODE=disabled",
+			`--preset ppo --env wordle ` + names + `"OpenManus-rl-ppo-wordle"`, 0, "--num_servers and --base_port: the built-in server plays all episodes"},
+		{"tags", "train_ppo.sh", "--env_name maze", "WANDB_TAGS=a,b", `--preset ppo --env maze ` + names + `"OpenManus-rl-ppo-maze"`, 0, "WANDB_TAGS is not used"},
+		{"no rows of the preset", "train_ppo.sh", "--env_name maze", "", `--preset ppo --env maze ` + names + `"OpenManus-rl-ppo-maze"`, 0,
+			"there is no data/maze/train.parquet, whose rows the preset of maze plays"},
 		{"no such environment", "train_ppo.sh", "--env_name mase", "", "", 2, "--env_name mase is none of: academia"},
 		{"no such flag", "train_ppo.sh", "--port 1", "", "", 2, "unknown flag --port; --help lists the flags"},
 		{"no value", "train_ppo.sh", "--env_name", "", "", 2, "--env_name needs a value"},
 		{"no number", "train_ppo.sh", "--num_servers 0", "", "", 2, "--num_servers 0 is not a positive number"},
 		{"no servers", "train_ppo.sh", "", "", "", 2, "webshop needs --checkout DIR of AgentGym"},
-		{"no rows", "train_ppo.sh", "--env_name maze --data_dir gone", "", "", 3, "there is no gone/train.parquet"},
+		{"no rows", "train_ppo.sh", "--env_name maze --data_dir gone", "", "", 3, "openmanus data convert ROWS.jsonl gone/train.parquet makes it"},
 		{"no bird", "train_ppo.sh", "--env_name sqlgym --checkout gym", "", "", 2, "sqlgym needs AGENTGYM_SQL_BIRD_PATH"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

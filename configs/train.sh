@@ -24,7 +24,9 @@ usage: train_$algorithm.sh [--env_name NAME] [FLAGS] [-- FLAGS OF openmanus trai
   --dry-run               print the command instead of running it
   --help                  this text
 
-maze and wordle need no checkout: without one, and without --attach, the built-in server plays.
+maze and wordle need no checkout: without one, and without --attach, the built-in server plays, one
+for all episodes on a port that is free. textcraft is built in too, but the rows of its preset go
+beyond the built-in book of recipes.
 Whatever follows -- goes to openmanus train: -- --set actor.optim.lr=1e-5 --device cpu
 
 environment variables:
@@ -45,7 +47,7 @@ wrong() {
   exit 2
 }
 
-name=webshop servers=1 port='' data='' suffix='' checkout=${AGENTGYM_CHECKOUT:-} attach='' dry=''
+name=webshop servers='' port='' data='' suffix='' checkout=${AGENTGYM_CHECKOUT:-} attach='' dry=''
 while [ $# -gt 0 ]; do
   flag=$1
   value=''
@@ -85,6 +87,10 @@ case " $envs " in
   *) wrong "--env_name $name is none of: $envs" ;;
 esac
 is_number() { [[ $1 =~ ^[1-9][0-9]{0,4}$ ]]; }
+given=''
+[ -z "$servers" ] || given=--num_servers
+[ -z "$port" ] || given+=${given:+ and }--base_port
+[ -n "$servers" ] || servers=1
 is_number "$servers" || wrong "--num_servers $servers is not a positive number"
 if [ -z "$port" ]; then
   case $algorithm-$name in
@@ -122,7 +128,8 @@ project=${WANDB_PROJECT:-${WAND_PROJECT:-OpenManus-rl}}
 set_key trainer.project "$(toml "$project")"
 set_key trainer.experiment "$(toml "${WANDB_NAME:-OpenManus-rl-$algorithm${label:+-$label}-$name}")"
 [ -z "$suffix" ] || set_key trainer.experiment_suffix "$(toml "$suffix")"
-for variable in WANDB_API_KEY WANDB_MODE WANDB_ENTITY WANDB_DIR WANDB_BASE_URL; do
+for variable in WANDB_API_KEY WANDB_MODE WANDB_ENTITY WANDB_DIR WANDB_BASE_URL WANDB_RUN_ID WANDB_RUN_GROUP WANDB_TAGS WANDB_NOTES WANDB_JOB_TYPE WANDB_RESUME; do
+  [ "$variable=${!variable:-}" != WANDB_MODE=disabled ] || continue # as it is
   [ -z "${!variable:-}" ] ||
     note "$variable is not used, nothing is sent to wandb: every metric is in runs/EXPERIMENT/metrics.jsonl (docs/metrics.md)"
 done
@@ -134,7 +141,8 @@ esac
 
 if [ -n "$data" ]; then
   [ -f "$data/train.parquet" ] || {
-    note "there is no $data/train.parquet: give --data_dir, or leave it out for the tasks of the preset (openmanus config show --env $name)"
+    note "there is no $data/train.parquet: give --data_dir a folder that has one (openmanus data convert ROWS.jsonl $data/train.parquet makes it)," \
+      "or leave it out for the tasks of the preset (openmanus config show --env $name)"
     exit 3
   }
   set_key "env.$name.tasks" "[$(toml "$data/train.parquet")]"
@@ -147,6 +155,10 @@ if [ -n "$data" ]; then
   else
     note "there is neither val.parquet nor test.parquet in $data: validation plays the tasks of the preset"
   fi
+elif [ ! -f "data/$name/train.parquet" ] && [[ $* != *env.$name.tasks* ]] &&
+  grep -qs "^tasks = .*data/$name/train.parquet" "$root/configs/presets/env/$name.toml"; then
+  note "there is no data/$name/train.parquet, whose rows the preset of $name plays: put OpenManus-RL's there, give --data_dir DIR," \
+    "or name tasks by their indices, as in -- --set env.$name.tasks=0-199"
 fi
 
 # ---- the servers
@@ -165,7 +177,9 @@ if [ -n "$attach" ]; then
   set_key "env.$name.servers" "[$list]"
 elif [ -z "$checkout" ]; then
   case $name in
-    maze | wordle) ;; # built in
+    maze | wordle) # built in
+      [ -z "$given" ] || note "$given: the built-in server plays all episodes, on a port that is free; give --checkout or --attach for servers of AgentGym"
+      ;;
     *) wrong "$name needs --checkout DIR of AgentGym to start its servers from, or --attach to use those that run" ;;
   esac
 else

@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/configs/hydra"
 )
 
@@ -37,8 +40,8 @@ func configImportCommand(s *State) *cli.Command {
 	}, maxOverrides, configImport)
 }
 
-// shellName is a variable of a script, as those of start scripts are written.
-var shellName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*=`)
+// shellName is the name of a script's variable.
+var shellName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func configImport(_ context.Context, s *State, c *cli.Context) error {
 	args := c.Args().Slice()
@@ -49,7 +52,7 @@ func configImport(_ context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	r := hydra.Import(cmd, hydra.Options{From: from, Defaults: !c.Bool("no-defaults")})
+	r := hydra.Import(cmd, hydra.Options{From: from, Home: s.Getenv("HOME"), Defaults: !c.Bool("no-defaults")})
 	if out := c.String("out"); out != "" {
 		err := s.WriteFile(out, r.TOML, false)
 		if errors.Is(err, fs.ErrExist) {
@@ -93,13 +96,22 @@ func (s *State) readHydra(args []string) (hydra.Command, string, error) {
 	}
 	var more []string
 	vars := map[string]string{}
+	names, err := hydra.Names(string(text))
+	if err != nil {
+		return hydra.Command{}, "", errWith(ExitInput, "", fmt.Errorf("%s: %w", file, err))
+	}
 	for _, arg := range args[1:] {
-		if shellName.MatchString(arg) {
-			name, value, _ := strings.Cut(arg, "=")
+		name, value, found := strings.Cut(arg, "=")
+		isName := found && shellName.MatchString(name)
+		if isName && names[name] {
 			vars[name] = value
-			continue
 		}
-		more = append(more, arg)
+		switch {
+		case !isName, hydra.Known(name): // max_turns can be both
+			more = append(more, arg)
+		case !names[name]:
+			return hydra.Command{}, "", errWith(ExitUsage, readsInstead(name, names), fmt.Errorf("%s reads no variable %s, and there is no key of that name", file, name))
+		}
 	}
 	cmd, err := hydra.ReadScript(string(text), vars, s.Getenv)
 	if err != nil {
@@ -109,6 +121,22 @@ func (s *State) readHydra(args []string) (hydra.Command, string, error) {
 	cmd.Overrides = append(cmd.Overrides, after.Overrides...)
 	cmd.Faults = append(cmd.Faults, after.Faults...)
 	return cmd, filepath.Base(file), nil
+}
+
+// readsInstead says which variables a script does read.
+func readsInstead(name string, names map[string]bool) string {
+	all := slices.Sorted(maps.Keys(names))
+	if near := configs.Nearest(name, all); near != "" {
+		return "did you mean " + near + "?"
+	}
+	const most = 12
+	switch {
+	case len(all) == 0:
+		return "it reads none: give key=value"
+	case len(all) > most:
+		all = append(all[:most], "…")
+	}
+	return "it reads " + printable(strings.Join(all, ", "))
 }
 
 // reportImport says what became of every key.
@@ -122,9 +150,12 @@ func (s *State) reportImport(r hydra.Result, asJSON bool) error {
 		e.SetEscapeHTML(false)
 		return errWith(ExitDisk, "", e.Encode(struct {
 			Keys   []hydra.Row `json:"keys"`
+			Source string      `json:"source"`
+			Why    string      `json:"source_because"`
 			Words  []string    `json:"not_settings,omitempty"`
+			Others []string    `json:"not_read,omitempty"`
 			Faults []string    `json:"faults,omitempty"`
-		}{r.Rows, r.Words, faults}))
+		}{r.Rows, r.Source, r.Why, r.Words, r.Others, faults}))
 	}
 	w := tabwriter.NewWriter(s.Stderr, 0, 0, 2, ' ', 0)
 	count := map[hydra.Status]int{}
@@ -147,8 +178,12 @@ func (s *State) reportImport(r hydra.Result, asJSON bool) error {
 	for _, word := range r.Words {
 		fmt.Fprintf(s.Stderr, "no setting: %s\n", printable(word))
 	}
-	fmt.Fprintf(s.Stderr, "\n%d keys: %d mapped, %d ignored, %d not supported, %d open, %d unknown. default: what the original does where the command line says nothing.\n",
+	for _, other := range r.Others {
+		fmt.Fprintf(s.Stderr, "not read: %s\n", printable(other))
+	}
+	fmt.Fprintf(s.Stderr, "\n%d keys: %d mapped, %d ignored, %d not supported, %d open, %d unknown.\n",
 		len(r.Rows)-defaults(r.Rows), count[hydra.Mapped], count[hydra.Ignored], count[hydra.Unsupported], count[hydra.Open], count[hydra.Unknown])
+	fmt.Fprintf(s.Stderr, "Read as a command line of %s: %s. default: what that does where the command line says nothing.\n", r.Source, printable(r.Why))
 	if len(faults) > 0 {
 		fmt.Fprintln(s.Stderr, "config check refuses the configuration until these are settled:")
 		for _, f := range faults {

@@ -193,12 +193,12 @@ func (x *expander) variable(p piece) (string, []string) {
 		if set && v.text != "" {
 			return v.text, v.missing
 		}
-		return x.text(mod[2:])
+		return x.text(mod[2:], p.quoted)
 	case mod[0] == '-', mod[0] == '=':
 		if set {
 			return v.text, v.missing
 		}
-		return x.text(mod[1:])
+		return x.text(mod[1:], p.quoted)
 	case set && mod == "##*/":
 		return v.text[strings.LastIndexByte(v.text, '/')+1:], v.missing
 	case set && mod == "%/*":
@@ -207,11 +207,21 @@ func (x *expander) variable(p piece) (string, []string) {
 	return asWritten, []string{asWritten}
 }
 
-// text expands the text behind :- of a variable.
-func (x *expander) text(s string) (string, []string) {
+// text expands the text behind :- of a variable, where ' is a letter if the
+// variable stands between double quotes.
+func (x *expander) text(s string, quoted bool) (string, []string) {
 	var b strings.Builder
 	var missing []string
 	l := &lexer{src: s, line: 1}
+	if quoted && !strings.Contains(s, `"`) {
+		l.src += `"`
+		w, err := l.double()
+		if err != nil {
+			return s, []string{s}
+		}
+		e := x.one(w)
+		return e.text, e.missing
+	}
 	for l.pos < len(l.src) {
 		start := l.pos
 		w, err := l.word()

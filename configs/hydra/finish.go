@@ -37,27 +37,51 @@ func (im *importer) count(key string, other int64) int64 {
 	return other
 }
 
-// batches cuts steps as upstream does: a mini-batch larger than the step is the
-// step, and the critic's is the actor's.
+// batches cuts steps as upstream does. There a mini-batch is counted in
+// prompts, and the workers multiply it with rollout.n (spec 7.3); verl 0.8's
+// critic does so too, OpenManus-RL's does not. Here it is counted in episodes.
+// One larger than the step is the step, and the critic's is the actor's.
 func (im *importer) batches() {
-	r := im.byKey[actorAt+"ppo_mini_batch_size"]
-	if r == nil {
-		i := slices.IndexFunc(im.defaults, func(r *Row) bool { return r.Key == actorAt+"ppo_mini_batch_size" })
-		if i < 0 {
-			im.capped("critic.mini_batch_size")
-			return
-		}
-		r = im.defaults[i]
+	const mini = actorAt + "ppo_mini_batch_size"
+	actor := im.byKey[mini]
+	if i := slices.IndexFunc(im.defaults, func(r *Row) bool { return r.Key == mini }); actor == nil && i >= 0 {
+		actor = im.defaults[i]
 	}
-	if r.Status != Mapped {
+	critic := im.byKey["critic.ppo_mini_batch_size"]
+	if n := im.given[rolloutAt+"n"]; len(n.Missing) > 0 {
+		for _, r := range []*Row{actor, critic} {
+			if r != nil && r.Status == Mapped && !r.Default {
+				r.open(n.Missing)
+			}
+		}
+		delete(im.out, "critic.mini_batch_size")
 		return
 	}
-	im.put(r, "actor.mini_batch_size", im.val(actorAt+"ppo_mini_batch_size", int64(256)))
-	if _, own := im.out["critic.mini_batch_size"]; !own && r.Status == Mapped {
-		im.put(r, "critic.mini_batch_size", im.out["actor.mini_batch_size"].value)
+	n, _ := im.val(rolloutAt+"n", int64(1)).(int64)
+	n = max(n, 1)
+	criticN := n
+	if im.of == omrl {
+		criticN = 1
+	}
+	if actor != nil && actor.Status == Mapped {
+		rows := im.val(mini, int64(256))
+		im.put(actor, "actor.mini_batch_size", times(rows, n))
+		if critic == nil && actor.Status == Mapped {
+			im.put(actor, "critic.mini_batch_size", times(rows, criticN))
+		}
+		if n > 1 && actor.Status == Mapped {
+			actor.say(timesN)
+		}
+	}
+	if critic != nil && critic.Status == Mapped && criticN > 1 {
+		im.put(critic, "critic.mini_batch_size", times(im.val(critic.Key, nil), criticN))
+		critic.say(timesN)
 	}
 	im.capped("actor.mini_batch_size")
 	im.capped("critic.mini_batch_size")
+	if actor == nil {
+		return
+	}
 	for _, of := range []string{"actor.", "critic."} {
 		mini := im.count(of+"mini_batch_size", 0)
 		if _, given := im.out[of+"micro_batch_size"]; given || mini == 0 {
@@ -65,11 +89,21 @@ func (im *importer) batches() {
 		}
 		for micro := int64(4); micro > 0; micro-- { // passes change nothing but memory
 			if mini%micro == 0 {
-				im.out[of+"micro_batch_size"] = setting{micro, r}
+				im.out[of+"micro_batch_size"] = setting{micro, actor}
 				break
 			}
 		}
 	}
+}
+
+const timesN = "counted in prompts there and in episodes here: times " + rolloutAt + "n"
+
+// times multiplies what is a whole number.
+func times(v any, n int64) any {
+	if rows, ok := v.(int64); ok && rows < 1<<31 && n < 1<<31 {
+		return rows * n
+	}
+	return v
 }
 
 // capped turns a mini-batch of more rows than a step has into all of them.
@@ -81,7 +115,7 @@ func (im *importer) capped(key string) {
 	}
 	im.out[key] = setting{int64(0), s.from}
 	if s.from != nil {
-		s.from.Note = "more rows than a step has: all of them, which is 0"
+		s.from.say("more rows than a step has: all of them, which is 0")
 	}
 }
 
@@ -101,7 +135,8 @@ func (im *importer) schedule(at string) {
 func (im *importer) components() {
 	on := func(part string, usual bool) bool { return im.val(partsAt+part+".enabled", usual) == true }
 	goal, length, format := on("goal_reward", true), on("length_penalty", false), on("format_reward", false)
-	if !length && !format {
+	overlong := im.overlong()
+	if !length && !format && !overlong {
 		for _, key := range im.order {
 			if r := im.byKey[key]; strings.HasPrefix(key, partsAt) && r.Status == Mapped {
 				r.ignored("the environment's reward is all there is, as by default")

@@ -40,6 +40,8 @@ type Row struct {
 // Result is an imported command line.
 type Result struct {
 	Rows   []Row
+	Source string   // whose command line it is, by its keys
+	Why    string   // how that is known
 	Words  []string // what was no setting
 	Others []string // what else the script starts that is not in here
 	TOML   []byte
@@ -60,6 +62,7 @@ func (r *Result) Doubtful() int {
 // Options say how a command line is imported.
 type Options struct {
 	From     string // where it is from, for the first line of the result
+	Home     string // what ~/ before a path stands for; empty: it stays
 	Defaults bool   // fill in the original's values of what it leaves out
 }
 
@@ -69,16 +72,19 @@ func Import(c Command, o Options) Result {
 	if im.supervised = strings.Contains(c.Program, "sft"); im.supervised {
 		im.table = sftKeys
 	}
+	im.home = strings.TrimRight(o.Home, "/")
 	for _, ov := range im.branches(c.Overrides) {
 		if _, again := im.given[ov.Key]; !again {
 			im.order = append(im.order, ov.Key)
 		}
 		im.given[ov.Key] = ov
 	}
+	var why string
+	im.of, why = im.whose(c.Program)
 	im.take(o.Defaults)
 	im.finish()
 	im.dropUsual()
-	r := Result{Words: c.Faults, Others: c.Others, TOML: im.write(c, o)}
+	r := Result{Source: im.of, Why: why, Words: c.Faults, Others: c.Others, TOML: im.write(c, o)}
 	for _, f := range c.Flags {
 		r.Rows = append(r.Rows, flagRow(f))
 	}
@@ -103,6 +109,8 @@ type setting struct {
 type importer struct {
 	table      []row
 	supervised bool
+	of         string // whose command line it is
+	home       string
 	ours       []configs.Key
 	given      map[string]Override
 	order      []string // keys as given, each once
@@ -132,8 +140,8 @@ func (im *importer) take(defaults bool) {
 				im.apply(entry, key)
 				continue
 			}
-			if entry.def != none && defaults && im.usesDefault(key) {
-				im.applyDefault(entry, key)
+			if def := im.usual(entry, key); def != none && defaults && im.usesDefault(key) {
+				im.applyDefault(entry, key, def)
 			}
 		}
 	}
@@ -146,9 +154,7 @@ func (im *importer) take(defaults bool) {
 
 // usesDefault reports whether no other key took the place of this one.
 func (im *importer) usesDefault(key string) bool {
-	other := map[string][]string{
-		"data.env_name": {"env.env_name"}, "critic.optim.lr_warmup_steps_ratio": {"critic.optim.lr_warmup_steps"},
-	}
+	other := map[string][]string{"data.env_name": {"env.env_name"}}
 	return !slices.ContainsFunc(other[key], func(k string) bool { _, ok := im.given[k]; return ok })
 }
 
@@ -170,7 +176,7 @@ func spread(key string) []string {
 
 func (im *importer) apply(entry row, key string) {
 	o := im.given[key]
-	r := &Row{Key: key, Value: o.Text, Status: Mapped, Source: entry.source, Note: entry.note}
+	r := &Row{Key: key, Value: o.Text, Status: Mapped, Source: entry.source, Note: im.noteOf(entry)}
 	im.byKey[key] = r
 	switch {
 	case o.Delete:
@@ -190,6 +196,9 @@ func (im *importer) apply(entry row, key string) {
 
 // say adds to what is said of a row already.
 func (r *Row) say(more string) {
+	if strings.Contains(r.Note, more) {
+		return
+	}
 	if r.Note != "" {
 		r.Note += "; "
 	}
@@ -206,12 +215,12 @@ func (r *Row) open(missing []string) {
 	r.Note = "only the running script knows " + strings.Join(slices.Compact(missing), ", ") + ": give NAME=value or " + r.Key + "=value after the file"
 }
 
-func (im *importer) applyDefault(entry row, key string) {
-	v, err := ParseValue(entry.def)
+func (im *importer) applyDefault(entry row, key, def string) {
+	v, err := ParseValue(def)
 	if err != nil {
 		panic("hydra: the default of " + key + " is no value: " + err.Error())
 	}
-	r := &Row{Key: key, Value: entry.def, Status: Mapped, Source: entry.source, Note: entry.note, Default: true}
+	r := &Row{Key: key, Value: def, Status: Mapped, Source: entry.source, Note: im.noteOf(entry), Default: true}
 	im.defaults = append(im.defaults, r)
 	im.convert(entry, r, v)
 }
@@ -235,6 +244,9 @@ func (im *importer) put(r *Row, key string, v any) {
 	k, ok := im.key(key)
 	if ok {
 		v = fit(k, v)
+	}
+	if slices.Contains(paths, key) {
+		v = im.atHome(v)
 	}
 	if msg := configs.CheckValue(key, v); msg != "" {
 		r.Status, r.Note = Unsupported, key+": "+msg

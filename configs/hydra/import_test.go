@@ -155,7 +155,24 @@ func TestImportSettings(t *testing.T) {
 		{"actor_rollout_ref.model.torch_dtype=fp32", `[model] compute_dtype = "float32"`},
 		{"data.env_ports=36001", `[[env]] servers = ["http://127.0.0.1:36001"]`},
 		{"data.train_max_samples=-1 data.train_data_num=10", "[data] train_limit = 10"},
-		{"actor_rollout_ref.actor.ppo_mini_batch_size=6 data.train_batch_size=2 actor_rollout_ref.rollout.n=4", "[data] train_batch_size = 2 [rollout] group_size = 4 [actor] mini_batch_size = 6 micro_batch_size = 3 [critic] mini_batch_size = 6 micro_batch_size = 3"},
+		{"actor_rollout_ref.actor.ppo_mini_batch_size=3 data.train_batch_size=6 actor_rollout_ref.rollout.n=4",
+			"[data] train_batch_size = 6 [rollout] group_size = 4 [actor] mini_batch_size = 12 micro_batch_size = 4 [critic] mini_batch_size = 3 micro_batch_size = 3"},
+		{"actor_rollout_ref.actor.ppo_mini_batch_size=3 data.train_batch_size=6 actor_rollout_ref.rollout.n=4 actor_rollout_ref.rollout.mode=async",
+			"[data] train_batch_size = 6 [rollout] group_size = 4 [actor] mini_batch_size = 12 micro_batch_size = 4 [critic] mini_batch_size = 12 micro_batch_size = 4"},
+		{"critic.ppo_mini_batch_size=2 data.train_batch_size=6 actor_rollout_ref.rollout.n=4 actor_rollout_ref.rollout.mode=async",
+			"[data] train_batch_size = 6 [rollout] group_size = 4 [critic] mini_batch_size = 8"},
+		{"actor_rollout_ref.actor.ppo_mini_batch_size=3 data.train_batch_size=6 actor_rollout_ref.rollout.n_agent=4",
+			"[data] train_batch_size = 6 [rollout] group_size = 4 [actor] mini_batch_size = 3 micro_batch_size = 3 [critic] mini_batch_size = 3 micro_batch_size = 3"},
+		{"actor_rollout_ref.actor.ppo_mini_batch_size=6 data.train_batch_size=5 actor_rollout_ref.rollout.n=4",
+			"[data] train_batch_size = 5 [rollout] group_size = 4 [actor] mini_batch_size = 0 [critic] mini_batch_size = 6 micro_batch_size = 3"},
+		{"actor_rollout_ref.actor.optim.lr_warmup_steps=0 actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=0.5", "[actor.optim] warmup_ratio = 0.0 warmup_steps = 0"},
+		{"algorithm.kl_ctrl={type:adaptive,kl_coef:0.01}", `[algo] kl_ctrl = "adaptive" kl_coef = 0.01`},
+		{"algorithm={kl_ctrl:{kl_coef:0.01},gamma:${algorithm.lam},lam:0.9}", "[algo] gamma = 0.9 lam = 0.9 kl_coef = 0.01"},
+		{"reward_model.overlong_buffer.enable=True reward_model.overlong_buffer.len=128 data.max_response_length=1024 reward_model.reward_manager=dapo",
+			"[rollout] max_new_tokens = 1024 [reward.components.goal] weight = 1.0 [reward.components.overlong] max_length = 1024 overlong_buffer = 128 overlong_factor = 1.0"},
+		{"reward_model.reward_kwargs.overlong_buffer_cfg={enable:true,len:9,penalty_factor:2} reward_model.reward_kwargs.max_resp_len=90",
+			"[reward.components.goal] weight = 1.0 [reward.components.overlong] max_length = 90 overlong_buffer = 9 overlong_factor = 2"},
+		{"reward_model.overlong_buffer.enable=False reward_model.overlong_buffer.len=128", ""},
 	} {
 		t.Run(tt.overrides, func(t *testing.T) {
 			got, _ := settingsOf(t, strings.Fields(tt.overrides)...)
@@ -213,6 +230,113 @@ func TestImportDefaults(t *testing.T) {
 	if a := cfg.Actor; cfg.Algo.AdvEstimator != "gae" || a.ClipRatioHigh != 0.2 || a.EntropyCoef != 0.001 || cfg.Rollout.GroupSize != 1 ||
 		cfg.Trainer.SaveEvery != 0 || cfg.Trainer.Epochs != 30 || cfg.Trainer.TotalSteps != 0 || a.MiniBatchSize != 256 || cfg.Critic.MiniBatchSize != 256 {
 		t.Errorf("%s", r.TOML)
+	}
+}
+
+// The documentation's example makes as many updates a step as the original.
+func TestImportMiniBatchesOfGroups(t *testing.T) {
+	r := Import(ReadWords([]string{"algorithm.adv_estimator=grpo", "actor_rollout_ref.rollout.n=8", "data.train_files=a.parquet", "data.val_files=b.parquet"}),
+		Options{Defaults: true})
+	cfg, err := configs.Load("test", r.TOML, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows := cfg.Data.TrainBatchSize * cfg.Rollout.GroupSize; rows != 8192 || rows/cfg.Actor.MiniBatchSize != 4 {
+		t.Errorf("%d episodes a step in mini-batches of %d, want 8192 in 4", rows, cfg.Actor.MiniBatchSize)
+	}
+	r = Import(Command{Overrides: []Override{
+		{Key: "actor_rollout_ref.rollout.n", Text: "$N", Missing: []string{"$N"}},
+		{Key: "actor_rollout_ref.actor.ppo_mini_batch_size", Text: "4", Value: int64(4)},
+	}}, Options{})
+	if row := rowOf(t, r, "actor_rollout_ref.actor.ppo_mini_batch_size"); row.Status != Open {
+		t.Errorf("without the factor it is %+v", row)
+	}
+}
+
+// Defaults, and what is said of keys that one of the originals forgets, depend
+// on whose command line it is.
+func TestImportSources(t *testing.T) {
+	const dead, entropy, val = "actor_rollout_ref.actor.ppo_epochs", "actor_rollout_ref.actor.entropy_coeff", "actor_rollout_ref.rollout.val_kwargs.temperature"
+	for _, tt := range []struct {
+		given   string
+		of, why string
+		entropy float64
+		val     float64
+	}{
+		{"max_turns=3 actor_rollout_ref.rollout.mode=async", omrl, "max_turns is its own", 0.001, 0.4},
+		{"trainer.total_epochs=3", omrl, "no key of it is of one trainer alone", 0.001, 0.4},
+		{"actor_rollout_ref.rollout.val_kwargs.n=4", verl, "val_kwargs.n is its own", 0, 0},
+		{"hydra.run.dir=x actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=4", verl, "log_prob_micro_batch_size_per_gpu is its own", 0, 0},
+		{"env.rollout.n=4 actor_rollout_ref.rollout.mode=async", omrl2, "env.rollout.n is its own", 0, 0},
+		{val + "=0.7 data.seed=1", verl, "is its own", 0, 0.7},
+	} {
+		t.Run(tt.given, func(t *testing.T) {
+			given := append(strings.Fields(tt.given), dead+"=2", "actor_rollout_ref.actor.fsdp_config.fsdp_size=-1")
+			r := Import(ReadWords(given), Options{Defaults: true})
+			if r.Source != tt.of || !strings.Contains(r.Why, tt.why) {
+				t.Errorf("it is of %q, since %q", r.Source, r.Why)
+			}
+			with := append(given, "data.env_name=maze", "data.train_files=a.parquet", "data.val_files=b.parquet", modelAt+"path=m")
+			if tt.of == omrl {
+				full := Import(ReadWords(with), Options{Defaults: true})
+				cfg, err := configs.Load("test", full.TOML, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if cfg.Actor.EntropyCoef != tt.entropy || cfg.Rollout.Val.Temperature != tt.val {
+					t.Errorf("%s", full.TOML)
+				}
+			}
+			text := string(r.TOML)
+			if own := strings.Contains(text, "webshop") || strings.Contains(text, "36001") || strings.Contains(text, "deepseek"); own != (tt.of == omrl) {
+				t.Errorf("OpenManus-RL's environment and model: %v\n%s", own, text)
+			}
+			if got := strings.Contains(text, "entropy_coef = 0.001"); got != (tt.entropy != 0) {
+				t.Errorf("entropy_coef in\n%s", text)
+			}
+			if greedy := strings.Contains(text, "temperature = 0  # "+val); greedy != (tt.val == 0) {
+				t.Errorf("greedy validation: %v\n%s", greedy, text)
+			}
+			for _, key := range []string{dead, "actor_rollout_ref.actor.fsdp_config.fsdp_size"} {
+				if row := rowOf(t, r, key); strings.Contains(row.Note, "reads it nowhere") != (tt.of == omrl) {
+					t.Errorf("%+v", row)
+				}
+			}
+		})
+	}
+}
+
+func TestImportFlags(t *testing.T) {
+	c, err := ReadScript("python3 -m recipe.dapo.main_dapo --config-name=mine -cp $DIR a=1 --config-name ppo_trainer.yaml --cfg job", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Import(c, Options{})
+	var got []string
+	for _, row := range r.Rows {
+		got = append(got, row.Key+"="+row.Value+" "+string(row.Status))
+	}
+	want := []string{"--config-name=mine open", "-cp=${DIR} open", "--config-name=ppo_trainer.yaml ignored", "--cfg=job ignored", "a=1 unknown"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if r.Source != verl {
+		t.Errorf("it is of %q", r.Source)
+	}
+}
+
+func TestImportHome(t *testing.T) {
+	words := ReadWords([]string{"data.train_files=[~/a.parquet,b/~/c.parquet]", "actor_rollout_ref.model.path=~/m/", "trainer.project_name=~/x"})
+	for home, want := range map[string][]string{
+		"/home/me": {`tasks = ["/home/me/a.parquet", "b/~/c.parquet"]`, `path = "/home/me/m"`, `project = "~/x"`},
+		"":         {`tasks = ["~/a.parquet", "b/~/c.parquet"]`, `path = "~/m"`},
+	} {
+		text := string(Import(words, Options{Home: home}).TOML)
+		for _, line := range want {
+			if !strings.Contains(text, line) {
+				t.Errorf("%q is not in\n%s", line, text)
+			}
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ type row struct {
 	key    string
 	to     string // our keys, with blanks between
 	def    string // the value where the command line does not say; none: nothing is set
-	dead   bool   // the trainer it is from reads it nowhere
+	dead   bool   // OpenManus-RL's trainer reads it nowhere; later ones do, where they have it
 	take   taker  // how a value becomes one of ours; nil: as it is
 	note   string // said of it where it is mapped
 	source string
@@ -62,9 +62,16 @@ func dropped(source, key, why string) row {
 	return row{key: key, def: none, take: ignore(why), source: source}
 }
 
-// forgotten keys mean nothing upstream either.
+// forgotten keys mean nothing in OpenManus-RL either.
 func forgotten(source, key, why string) row {
-	return row{key: key, def: none, dead: true, take: ignore("the original reads it nowhere; " + why), source: source}
+	take := func(im *importer, r *Row, _ row, _ any) {
+		if im.of == omrl {
+			r.ignored("the original reads it nowhere; " + why)
+			return
+		}
+		r.ignored(why)
+	}
+	return row{key: key, def: none, dead: true, take: take, source: source}
 }
 
 // refused keys ask for what there is not, but with the values in fine.
@@ -204,7 +211,7 @@ var ppoKeys = []row{
 	noted(omrl, rolloutAt+"top_p", "rollout.top_p", none, "below 1 the log-probs no longer belong to what was sampled; the default is 1, the original's 0.95"),
 	dropped(omrl, rolloutAt+"{prompt_length,response_length,max_model_len}", "rollout.max_context_tokens bounds a conversation, rollout.max_new_tokens a reply"),
 	dropped(omrl, rolloutAt+"dtype", "sampling computes in model.compute_dtype, as training does"),
-	mapped(omrl, rolloutAt+"gpu_memory_utilization", "rollout.kv_cache_fraction", none),
+	noted(omrl, rolloutAt+"gpu_memory_utilization", "rollout.kv_cache_fraction", none, "a share of the whole GPU there, the weights among it; here of the memory that is free when the cache is made"),
 	mapped(omrl, rolloutAt+"ignore_eos", "rollout.ignore_eos", none),
 	dropped(omrl, rolloutAt+"{enforce_eager,free_cache_engine,load_format,enable_chunked_prefill,enable_prefix_caching,disable_log_stats,layered_summon,multi_stage_wake_up,cudagraph_capture_sizes}", engineOwn),
 	refused(omrl, rolloutAt+"{tensor_model_parallel_size,data_parallel_size,pipeline_model_parallel_size}", oneDevice, int64(1)),
@@ -282,7 +289,11 @@ var ppoKeys = []row{
 
 	// ---- reward model (spec 1.3)
 	refused(omrl, "reward_model.enable", "name the reward model's folder yourself: reward.model_path, with reward.score_fn = \"model\"", false),
-	dropped(omrl, "reward_model.{strategy,model.*,micro_batch_size,micro_batch_size_per_gpu,max_length,use_dynamic_bsz,forward_max_token_len_per_gpu,reward_manager,launch_reward_fn_async}",
+	{key: "reward_model.{overlong_buffer,reward_kwargs.overlong_buffer_cfg}.{enable,len,penalty_factor}", to: "reward.components.overlong_buffer", def: none, take: hold, source: verl},
+	{key: "reward_model.reward_kwargs.max_resp_len", to: "reward.components.max_length", def: none, take: hold, source: verl},
+	dropped(verl, "reward_model.{overlong_buffer,reward_kwargs.overlong_buffer_cfg}.log", "the score of every component is among the metrics"),
+	taken(verl, "reward_model.reward_manager", "reward.score_fn", none, rewardManager),
+	dropped(omrl, "reward_model.{strategy,model.*,micro_batch_size,micro_batch_size_per_gpu,max_length,use_dynamic_bsz,forward_max_token_len_per_gpu,launch_reward_fn_async}",
 		"a reward model is named by reward.model_path"),
 	refused(verl, "custom_reward_function.{path,name}", "a program of yours can judge: reward.score_fn = \"exec:python3 my_reward.py\"", nil),
 

@@ -57,6 +57,21 @@ func TestReadScript(t *testing.T) {
 		{"a file", "python3 verl/trainer/main_ppo.py a=1", map[string]string{"a": "1"}},
 		{"variables before it", "X=1 Y=2 nohup python3 -m verl.trainer.main_ppo a=1 &", map[string]string{"a": "1"}},
 		{"the first of two", run + "a=1" + run + "a=2", map[string]string{"a": "1"}},
+		{"behind && and ||", "B=1\n[ \"$D\" = 1 ] && B=2\ntest x ||\n  B=3\nC=4 && E=5\n[ x ] && F=6\nG=7" + run + "b=$B c=$C e=$E f=$F g=$G",
+			map[string]string{"b": "1", "c": "4", "e": "5", "f": "6 !$F", "g": "7"}},
+		{"braces behind &&", "B=1\n[ x ] && {\n B=2\n}\nC=3" + run + "b=$B c=$C", map[string]string{"b": "1", "c": "3"}},
+		{"a function without parentheses", "X=1\nfunction f {\n X=2\n Y=3\n}\nfunction g () {\n X=5\n}\nZ=4" + run + "x=$X y=$Y z=$Z",
+			map[string]string{"x": "1", "y": "3 !$Y", "z": "4"}},
+		{"the name elsewhere", "pkill -f main_ppo\nmkdir -p logs/main_ppo\necho \"running verl.trainer.main_ppo\"\necho python3 -m verl.trainer.main_ppo a=7\n" +
+			"cp main_ppo.py backup a=8" + run + "a=1", map[string]string{"a": "1"}},
+		{"the one with settings", "python3 -m verl.trainer.main_ppo --help" + run + "a=1", map[string]string{"a": "1"}},
+		{"the one that trains", "python3 -m verl.trainer.main_generation a=2" + run + "a=1", map[string]string{"a": "1"}},
+		{"an interpreter from outside", "$PY -u -m verl.trainer.main_ppo a=1", map[string]string{"a": "1"}},
+		{"arguments that nobody gives", run + "a=${1:-8} b=${2-9} c=${10:=x}", map[string]string{"a": "8", "b": "9", "c": "x"}},
+		{"arguments of a function", "f() {\n python3 -m verl.trainer.main_ppo a=${1:-8}\n}\nf 9", map[string]string{"a": "${1:-8} !${1:-8}"}},
+		{"quotes in quotes", run + `a="$(echo "can't")" b="${NOT:-it's}" c='d'`, map[string]string{"a": `$(echo "can't") !$(echo "can't")`, "b": "it's", "c": "d"}},
+		{"Hydra's own variables", run + "a.b=${c.d}/x", map[string]string{"a.b": "${c.d}/x"}},
+		{"settings alone with variables", "a.b=${c.d}\ne=$FROM_ENV\nf=$NOT", map[string]string{"a.b": "${c.d}", "e": "env", "f": "${NOT} !$NOT"}},
 		{"settings alone", "# mine\na.b=1\n\nmax_turns=2 +c=[1,2]\n~d", map[string]string{"a.b": "1", "max_turns": "2", "c": "[1,2]", "d": ""}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -79,10 +94,71 @@ func TestReadScriptRefuses(t *testing.T) {
 		"a='b":                    "line 1: a ' has no other",
 		"a=1\nb=\"${c\"":          "line 2: a ${ is not closed",
 		"\n\npython3 x \"a=$(b\"": "line 3: a $( is not closed",
+		"x=$(a \"b) c":            "line 1: a $( is not closed",
+		"python3 -m verl.trainer.main_generation a=1":       "line 1: verl.trainer.main_generation does not train, and there is nothing else that does: use openmanus generate",
+		"\npython3 -m verl.trainer.main_eval data.path=a.b": "use openmanus score",
 	} {
 		if c, err := ReadScript(text, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v; want an error with %q", text, values(c), err, want)
 		}
+	}
+}
+
+// What a branch may change is said, through other variables and lists too, and
+// a file of settings takes what the user gives.
+func TestReadScriptWatchesBranches(t *testing.T) {
+	c, err := ReadScript(`X=1; Y=1; Z=1; L=(d=0)
+if true; then X=2; Y=1; fi
+case a in b) Z=2;; esac
+W=$X-$Z; Z=3
+L+=(e=$W)
+python3 -m verl.trainer.main_ppo x=$X y=$Y z=$Z w="$(basename $W)" "${L[@]}"`, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, o := range c.Overrides {
+		got[o.Key] = o.Text + " " + strings.Join(o.Maybe, ",")
+	}
+	if diff := cmp.Diff(map[string]string{"x": "1 X", "y": "1 ", "z": "3 ", "w": "1-1 X,Z", "d": "0 ", "e": "1-1 X,Z"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	r := Import(Command{Overrides: []Override{{Key: "max_turns", Text: "3", Value: int64(3), Maybe: []string{"X"}}}}, Options{})
+	if row := rowOf(t, r, "max_turns"); row.Status != Mapped || !strings.Contains(row.Note, "$X as without the script's branches") {
+		t.Errorf("%+v", row)
+	}
+	c, err = ReadScript("a=$X b=${X:-2}", map[string]string{"X": "1"}, nil)
+	if diff := cmp.Diff(map[string]string{"a": "1", "b": "1"}, values(c)); err != nil || diff != "" {
+		t.Errorf("%v, -want +got:\n%s", err, diff)
+	}
+}
+
+func TestReadScriptNamesOtherCommands(t *testing.T) {
+	c, err := ReadScript("if a; then\npython3 -m verl.trainer.main_ppo max_turns=1\nelse\ntorchrun -m verl.trainer.main_ppo max_turns=2\nfi\npython -m verl.trainer.main_eval x=1", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"line 4: verl.trainer.main_ppo is started too: its settings are not in here; what is in here is from line 2",
+		"line 6: verl.trainer.main_eval is openmanus score here; what is in here is from line 2",
+	}
+	if diff := cmp.Diff(want, c.Others); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	r := Import(c, Options{})
+	if n := r.Doubtful(); n != 2 {
+		t.Errorf("%d doubtful, want 2", n)
+	}
+}
+
+func TestNames(t *testing.T) {
+	got, err := Names("A=${B:-$C}\nD=1\nx=\"$(basename ${e##*/}) ${#F[@]}\" g='$H' i=$((J + 1))\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{"B": true, "C": true, "e": true, "F": true, "J": true}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 

@@ -177,8 +177,9 @@ func invalidPenalty(im *importer, r *Row, entry row, v any) {
 	im.put(r, entry.to, 0.1)
 }
 
+// warmupSteps: none is a number of them too; only below it the ratio holds.
 func warmupSteps(im *importer, r *Row, entry row, v any) {
-	if n, ok := v.(int64); v == nil || ok && n <= 0 {
+	if n, ok := v.(int64); v == nil || ok && n < 0 {
 		r.ignored("the ratio holds")
 		return
 	}

@@ -63,10 +63,6 @@ func (s *State) fillFromConfig(c *cli.Context) (unflagged, error) {
 	if err != nil {
 		return usual, err
 	}
-	if e.UseSummary {
-		return usual, errWith(ExitInput, "add --set env."+e.Name+".use_summary=false to play with past turns in place of summaries",
-			fmt.Errorf("%s: environment %s shows summaries (use_summary), which only a run has written", file, e.Name))
-	}
 	tasks := e.ValTasks
 	if c.String("split") == "train" {
 		tasks = e.Tasks
@@ -77,6 +73,10 @@ func (s *State) fillFromConfig(c *cli.Context) (unflagged, error) {
 	if c.IsSet("base-url") && cfg.Agent.MaxObsTokens != 0 && !c.IsSet("max-obs-tokens") {
 		s.Log.Warn("observations are shown whole: an endpoint does not tell its tokens", "agent.max_obs_tokens", cfg.Agent.MaxObsTokens)
 	}
+	summaries := summariesOf(cfg, e)
+	if c.IsSet("use-summary") && !c.Bool("use-summary") { // then nobody writes any
+		summaries = nil
+	}
 	own := unflaggedOf(cfg, e)
 	if c.IsSet("timeout") { // it wins over the limit of every kind of call
 		own.Timeouts = usual.Timeouts
@@ -84,7 +84,7 @@ func (s *State) fillFromConfig(c *cli.Context) (unflagged, error) {
 	if e.Launch && !c.IsSet("command") {
 		own.Command = e.Command
 	}
-	return own, setUnset(c, slices.Concat(whoPlays(cfg, c), playedAs(cfg, e, tasks), serversOf(e), pace(s, cfg, e)))
+	return own, setUnset(c, slices.Concat(whoPlays(cfg, c), playedAs(cfg, e, tasks), summaries, serversOf(e), pace(s, cfg, e)))
 }
 
 // unflagged is what eval and rollout take from a configuration, or else from

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"strconv"
 	"strings"
 	"unicode"
@@ -108,10 +109,20 @@ func (s *State) addFormat(ctx context.Context, parts map[string]string, setup ag
 		return nil
 	}
 	parts["history_length"] = strconv.Itoa(o.HistoryLength)
+	var words strings.Builder
+	turns := 3
+	if o.Summary != nil {
+		maps.Copy(parts, summaryParts(o.Summary))
+		turns = 4 // the words that ask for the second summary differ from those for the first
+		asked, err := agent.FormatFor(o.Format, setup.Spec, agent.FormatOptions{HistoryLength: o.HistoryLength, Summarizer: listener{&words}})
+		if err != nil {
+			return fmt.Errorf("prompts of summaries: %w", err)
+		}
+		format = asked.(agent.Prompting) // as the format itself is
+	}
 	prompter := format.Begin(data.Task{}, 0)
 	seen := agent.Seen{Observation: "observation"}
-	var words strings.Builder
-	for range 3 {
+	for range turns {
 		text, err := prompter.Prompt(ctx, seen)
 		if err != nil {
 			return fmt.Errorf("prompts of format %s: %w", o.Format, err)
@@ -121,6 +132,15 @@ func (s *State) addFormat(ctx context.Context, parts map[string]string, setup ag
 	}
 	parts["prompts"] = textPart(words.String())
 	return nil
+}
+
+// listener stands for the endpoint of summaries, whose answers are no part of
+// a contract: it writes down what that would be asked.
+type listener struct{ words *strings.Builder }
+
+func (l listener) Summarize(_ context.Context, prompt string) (string, error) {
+	fmt.Fprintf(l.words, "%q\n", prompt)
+	return "summary", nil
 }
 
 // maxMemory is more than a memory file grows to.

@@ -62,10 +62,7 @@ func parseEndpoint(c *cli.Context, f *flagFaults) *endpointOptions {
 		f.add("base-url", "%v", err)
 	}
 	f.need("api-model", o.Model, "the name by which the endpoint knows the model")
-	f.need("api-key-env", o.KeyEnv, "the name of an environment variable, such as "+defaultKeyEnv)
-	if strings.HasPrefix(o.KeyEnv, "sk-") {
-		f.add("api-key-env", "this looks like a key: put it into an environment variable, and give the variable's name")
-	}
+	f.keyEnv("api-key-env", o.KeyEnv)
 	f.atLeast("api-concurrency", o.Concurrency, 0)
 	f.atLeast("api-retries", o.Retries, 0)
 	if !(o.TimeoutS > 0 && o.TimeoutS <= 86400) {
@@ -83,6 +80,14 @@ func parseEndpoint(c *cli.Context, f *flagFaults) *endpointOptions {
 		}
 	}
 	return o
+}
+
+// keyEnv takes the name of the variable that holds a key, and no key.
+func (f *flagFaults) keyEnv(flag, name string) {
+	f.need(flag, name, "the name of an environment variable, such as "+defaultKeyEnv)
+	if strings.HasPrefix(name, "sk-") {
+		f.add(flag, "this looks like a key: put it into an environment variable, and give the variable's name")
+	}
 }
 
 // openEndpoint makes the client, finds out whether the endpoint can be played

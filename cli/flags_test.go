@@ -76,11 +76,21 @@ func TestParseActionFormat(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"--action-format x": "--action-format: \"x\"",
-		"--action-format function_calling --format react": "--format: \"react\" does not go with --action-format function_calling",
-		"--history-length 3":                              "--history-length: format react has no window",
-		"--format history --history-length=-1":            "--history-length: -1",
-		"--format history --memory-file m":                "--memory-file: format history has no memory",
-		"--format staged --memory-file m --deterministic": "take out --deterministic",
+		"--action-format function_calling --format react":                                    "--format: \"react\" does not go with --action-format function_calling",
+		"--history-length 3":                                                                 "--history-length: format react has no window",
+		"--use-summary --summary-base-url http://a":                                          "--use-summary: format react shows no summaries",
+		"--format history --use-summary":                                                     "--summary-base-url: missing",
+		"--format history --summary-model w":                                                 "--summary-model: it says who writes summaries, and none are shown",
+		"--format history --use-summary --summary-base-url http://a --deterministic":         "--use-summary: no endpoint promises",
+		"--format history --use-summary --summary-base-url http://u:p@a":                     "--summary-base-url: the endpoint's address holds a user",
+		"--format history --use-summary --summary-base-url http://a --summary-timeout 0":     "--summary-timeout: 0 is not allowed",
+		"--format history --use-summary --summary-base-url http://a --summary-concurrency 0": "--summary-concurrency: 0 is not allowed",
+		"--format history --use-summary --summary-base-url http://a --summary-max-tokens 0":  "--summary-max-tokens: 0 is not allowed",
+		"--format history --use-summary --summary-base-url http://a --summary-temperature 3": "--summary-temperature: 3 is not allowed",
+		"--format history --use-summary --summary-base-url http://a --summary-key-env sk-1":  "--summary-key-env: this looks like a key",
+		"--format history --history-length=-1":                                               "--history-length: -1",
+		"--format history --memory-file m":                                                   "--memory-file: format history has no memory",
+		"--format staged --memory-file m --deterministic":                                    "take out --deterministic",
 	} {
 		args := "--model m --env webshop --server http://a --tasks 1 " + line
 		if _, code, text := parsed(t, strings.Fields(args), evalFlags(), stateless(parseEval)); code != ExitUsage || !strings.Contains(text, want) {

@@ -2,60 +2,42 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/openmanus/openmanus/agent"
-	"github.com/openmanus/openmanus/agent/openai"
 	"github.com/openmanus/openmanus/configs"
-	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 )
 
-// formatOf is the format of a configured environment, with its options. What
-// it needs besides is closed with open.
-func (s *State) formatOf(ctx context.Context, open *closers, cfg configs.Config, e configs.Env, spec env.Spec) (agent.Format, error) {
-	o := agent.FormatOptions{HistoryLength: e.HistoryLength}
-	if e.MemoryFile != "" {
-		o.MemoryFile = s.Path(e.MemoryFile)
-	}
+// formatOptions say in which format replies are written and prompts shown.
+type formatOptions struct {
+	Name          string
+	HistoryLength int
+	MemoryFile    string
+	Summary       *configs.Summary // nil: no summaries
+}
+
+// formatOf are those of a configured environment.
+func formatOf(cfg configs.Config, e configs.Env) formatOptions {
+	o := formatOptions{Name: e.Format, HistoryLength: e.HistoryLength, MemoryFile: e.MemoryFile}
 	if e.UseSummary {
-		client, err := s.summaryClient(ctx, open, cfg.Agent.Summary)
-		if err != nil {
-			return nil, fmt.Errorf("agent.summary: %w", err)
+		o.Summary = &cfg.Agent.Summary
+	}
+	return o
+}
+
+// openFormat opens a format for an environment. What it needs besides is
+// closed with open.
+func (s *State) openFormat(ctx context.Context, open *closers, spec env.Spec, o formatOptions) (agent.Format, error) {
+	fitted := agent.FormatOptions{HistoryLength: o.HistoryLength}
+	if o.MemoryFile != "" {
+		fitted.MemoryFile = s.Path(o.MemoryFile)
+	}
+	if o.Summary != nil {
+		var err error
+		if fitted.Summarizer, err = s.openSummarizer(ctx, open, *o.Summary); err != nil {
+			return nil, err
 		}
-		o.Summarizer = summarizer{client: client, maxTokens: cfg.Agent.Summary.MaxTokens, temperature: cfg.Agent.Summary.Temperature}
 	}
-	f, err := agent.FormatFor(e.Format, spec, o)
+	f, err := agent.FormatFor(o.Name, spec, fitted)
 	return f, errWith(ExitInput, "", err)
-}
-
-// summaryClient talks to the endpoint that writes summaries. It asks once, so
-// that one which cannot be used is found out before anything is played.
-func (s *State) summaryClient(ctx context.Context, open *closers, o configs.Summary) (*openai.Client, error) {
-	key := s.Getenv(o.KeyEnv)
-	s.warnOfOpenKey(o.BaseURL, key)
-	client, err := openai.New(openai.Options{
-		BaseURL: o.BaseURL, Model: o.Model, Key: key, Concurrency: o.Concurrency, Timeout: seconds(o.TimeoutS), Log: s.Log,
-	})
-	if err != nil {
-		return nil, errWith(ExitInput, "", err)
-	}
-	open.addFunc(client.Close)
-	return client, client.Check(ctx, openai.Request{Temperature: o.Temperature})
-}
-
-// summarizer asks an endpoint for summaries.
-type summarizer struct {
-	client      *openai.Client
-	maxTokens   int
-	temperature float64
-}
-
-// Summarize asks one question.
-func (z summarizer) Summarize(ctx context.Context, prompt string) (string, error) {
-	reply, err := z.client.Chat(ctx, openai.Request{
-		Messages:  []data.Message{{Role: agent.RoleUser, Content: prompt}},
-		MaxTokens: z.maxTokens, Temperature: z.temperature,
-	})
-	return reply.Text, err
 }

@@ -196,18 +196,6 @@ func TestSummariesOfAnEndpoint(t *testing.T) {
 	}
 }
 
-// eval and rollout have no endpoint for summaries, and do not leave them out
-// unsaid.
-func TestSummariesAreNotLeftOut(t *testing.T) {
-	dir := t.TempDir()
-	writeFile(t, dir, "run.toml", tinyRun)
-	code, _, stderr := inProcess(t, dir, "eval", "run.toml", "--model", "m", "--set", "env.maze.format=history", "--set", "env.maze.use_summary=true",
-		"--set", "agent.summary.base_url=http://127.0.0.1:1/v1", "--set", "rollout.deterministic=false")
-	if code != int(ExitInput) || !strings.Contains(stderr, "--set env.maze.use_summary=false") {
-		t.Errorf("exit code %d: %s", code, stderr)
-	}
-}
-
 // The window and the words of prompts decide an evaluation's number.
 func TestContractOfPrompts(t *testing.T) {
 	parts := func(name string, o taskOptions) map[string]string {

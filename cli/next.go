@@ -19,9 +19,6 @@ func evalAgain(config, actor string, cfg configs.Config, e configs.Env) []string
 	if len(e.ValTasks) == 0 {
 		words = append(words, "--split", "train")
 	}
-	if e.UseSummary { // only a run writes summaries
-		words = append(words, "--set", "env."+e.Name+".use_summary=false")
-	}
 	return append(words, quoted(config))
 }
 

@@ -145,8 +145,7 @@ func TestEvalAgain(t *testing.T) {
 		want string
 	}{
 		{"one", []configs.Env{maze}, 0, "--model 'an actor' run/config.toml"},
-		{"several, no validation, summaries", []configs.Env{maze, words}, 1,
-			"--model 'an actor' --env wordle --split train --set env.wordle.use_summary=false run/config.toml"},
+		{"several, no validation, summaries", []configs.Env{maze, words}, 1, "--model 'an actor' --env wordle --split train run/config.toml"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := strings.Join(evalAgain("run/config.toml", "an actor", configs.Config{Env: c.envs}, c.envs[c.i]), " "); got != c.want {

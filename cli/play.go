@@ -44,11 +44,7 @@ func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error
 	if p.tasks, err = s.loadTasks(ctx, w.spec, o.list()); err != nil {
 		return p, err
 	}
-	formatOptions := agent.FormatOptions{HistoryLength: o.HistoryLength}
-	if o.MemoryFile != "" {
-		formatOptions.MemoryFile = s.Path(o.MemoryFile)
-	}
-	format, err := agent.FormatFor(o.Format, w.spec, formatOptions)
+	format, err := s.openFormat(ctx, &p.open, w.spec, o.format())
 	if err != nil {
 		return p, errWith(ExitInput, "", err)
 	}

@@ -154,6 +154,7 @@ type recordedOptions struct {
 	Format        string         `json:"format"`
 	HistoryLength int            `json:"history_length"`
 	MemoryFile    string         `json:"memory_file"`
+	UseSummary    bool           `json:"use_summary"`
 	Parser        string         `json:"parser"`
 	ActionFormat  string         `json:"action_format"`
 	Deterministic bool           `json:"deterministic"`
@@ -203,6 +204,10 @@ func (p *replaying) prepare(ctx context.Context) error {
 	if p.played.MemoryFile != "" {
 		return errWith(ExitInput, "roll out without --memory-file what is to be replayed",
 			errors.New("it was played with a memory file, and what that held then is not in the dump"))
+	}
+	if p.played.UseSummary {
+		return errWith(ExitInput, "roll out without --use-summary what is to be replayed",
+			errors.New("it was played with summaries, which another model wrote, and that is not asked again"))
 	}
 	if a.Format, err = agent.FormatFor(p.played.Format, a.Spec, agent.FormatOptions{HistoryLength: p.played.HistoryLength}); err != nil {
 		return errWith(ExitInput, "", err)

@@ -238,6 +238,7 @@ func dumpOptions(o rolloutOptions, episode agent.Options) map[string]any {
 		"episode": episode, // what became of these
 	}
 	o.Endpoint.inDumps(m)
+	summaryInDumps(o.Summary, m)
 	if o.Deterministic { // sums over more threads are other sums
 		m["threads"] = torch.NumThreads()
 	}

@@ -45,6 +45,7 @@ type taskOptions struct {
 	ActionFormat     string
 	HistoryLength    int
 	MemoryFile       string
+	Summary          *configs.Summary // of the format history; nil: none
 	FinalEnds        bool
 	TimeoutS         float64
 	WaitHealthyS     float64
@@ -105,6 +106,7 @@ func taskFlags() []cli.Flag {
 		&cli.StringFlag{Name: "format", Value: "react", Usage: "how the model writes actions, and what it is shown (--action-format changes react's): " + strings.Join(configs.Formats(), ", ")},
 		&cli.IntFlag{Name: "history-length", Value: 2, Usage: "past turns in a prompt of the formats history and staged"},
 		&cli.StringFlag{Name: "memory-file", Usage: "`FILE` that the format staged reads at the start and writes what it stores to"},
+	}, summaryFlags(), []cli.Flag{
 		&cli.BoolFlag{Name: "final-ends", Usage: "a reply that the format takes for an answer ends the episode even if the server goes on"},
 		&cli.StringFlag{Name: "parser", Value: "g2", Usage: "generation of AgentGym's action parser: g1 or g2"},
 		&cli.StringFlag{Name: "action-format", Value: "react", Usage: "what AgentGym's client of alfworld, sciworld or webshop reads: react, function_calling or code_as_action"},
@@ -114,6 +116,11 @@ func taskFlags() []cli.Flag {
 		&cli.StringFlag{Name: "instruction-file", Usage: "text file that replaces the environment's instruction"},
 		&cli.BoolFlag{Name: "launch", Usage: "start servers, as the flags from here on say, and end them"},
 	}, launchFlags())
+}
+
+// format says in which format is played.
+func (o taskOptions) format() formatOptions {
+	return formatOptions{Name: o.Format, HistoryLength: o.HistoryLength, MemoryFile: o.MemoryFile, Summary: o.Summary}
 }
 
 // parseTasks reads the flags of taskFlags and returns every fault at once.
@@ -214,6 +221,7 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 		}
 		o.Format = o.ActionFormat
 	}
+	o.Summary = parseSummary(c, &f, o.Format, o.Deterministic)
 	// Written so that NaN fails too.
 	if !(o.Temperature > 0 && o.Temperature <= 100) {
 		f.add("temperature", "%v is not allowed; allowed: above 0, at most 100 (--greedy takes the likeliest token)", o.Temperature)

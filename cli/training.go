@@ -105,7 +105,7 @@ func (t *training) openEnv(ctx context.Context, e configs.Env) error {
 		return err
 	}
 	t.open.add(w.close)
-	format, err := t.s.formatOf(ctx, &t.open, t.cfg, e, w.spec)
+	format, err := t.s.openFormat(ctx, &t.open, w.spec, formatOf(t.cfg, e))
 	if err != nil {
 		return err
 	}

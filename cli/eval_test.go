@@ -93,7 +93,10 @@ func TestEval(t *testing.T) {
 		if err := json.Unmarshal(b, &config); err != nil {
 			t.Fatal(err)
 		}
-		config["chat_template"] = config["chat_template"].(string) + "{# #}" // which writes nothing
+		template := config["chat_template"].(string)
+		if config["chat_template"] = strings.Replace(template, " %}", "  %}", 1); config["chat_template"] == template { // it writes the same
+			t.Fatalf("no statement in the template:\n%s", template)
+		}
 		if b, err = json.Marshal(config); err != nil {
 			t.Fatal(err)
 		}
@@ -189,6 +192,9 @@ func TestContractParts(t *testing.T) {
 				t.Errorf("differs in %q, want %q", got, want)
 			}
 		})
+	}
+	if a, b := of(t, "--instruction", "Walk."), of(t, "--instruction", "Walk!"); a.Hash == b.Hash {
+		t.Error("another character of an instruction has the same hash")
 	}
 	c := of(t, "--env", "wordle", "--vocabulary", "words.txt", "--tasks", "0")
 	if !strings.HasPrefix(c.Parts["vocabulary"], "sha256:") {

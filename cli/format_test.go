@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
@@ -256,5 +258,52 @@ func TestReplayOfContexts(t *testing.T) {
 				t.Errorf("a changed prompt was not found: exit code %d\n%s", code, out)
 			}
 		})
+	}
+}
+
+// worded is a format with words of its own: the rule that it states, and what
+// it shows.
+type worded struct {
+	agent.Format
+	rule, shown string
+}
+
+func (w worded) Prompt() string                      { return w.rule }
+func (w worded) Begin(data.Task, int) agent.Prompter { return shows(w.shown) }
+
+// shows is a prompter that always writes the same.
+type shows string
+
+func (p shows) Prompt(context.Context, agent.Seen) (string, error) { return string(p), nil }
+
+// A character of what a format says changes the contract, in the part that
+// stands for it.
+func TestContractOfWords(t *testing.T) {
+	ts := newTestState(t)
+	react, err := agent.Formats.Lookup("react")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := env.Lookup("maze")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(rule, shown string) eval.Contract {
+		t.Helper()
+		setup := agent.Setup{Format: worded{react, rule, shown}, Spec: spec}
+		parts := map[string]string{"instruction": instructionPart([]data.Task{{Env: "maze", ID: "maze_1"}}, setup)}
+		if err := ts.addFormat(t.Context(), parts, setup, taskOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return eval.NewContract(parts)
+	}
+	base := of("Say so.", "Here.")
+	if again := of("Say so.", "Here."); again.Hash != base.Hash {
+		t.Errorf("the same words differ: %v", eval.Diff(base, again))
+	}
+	for part, other := range map[string]eval.Contract{"instruction": of("Say so!", "Here."), "prompts": of("Say so.", "Here!")} {
+		if d := eval.Diff(base, other); len(d) != 1 || d[0].Part != part || other.Hash == base.Hash {
+			t.Errorf("another character of the %s: differs in %v", part, d)
+		}
 	}
 }

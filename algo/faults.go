@@ -1,9 +1,6 @@
 package algo
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/env"
 )
@@ -12,31 +9,32 @@ import (
 // before: the sum over all lines of a run is what its clients met. Where the
 // run has several environments each has its own numbers too.
 func (t *Trainer) faultMetrics(m Metrics) {
-	met := 0.0
+	var met int64
 	for _, e := range t.envs {
 		if e.Train.Pool == nil {
 			continue
 		}
-		now, before := e.Train.Pool.Counts(), t.counted[e.Name]
+		now := e.Train.Pool.Counts()
+		since := now.Since(t.counted[e.Name])
 		t.counted[e.Name] = now
-		add := func(name string, now, before int64) {
-			if now == before {
+		add := func(name string, n int64) {
+			if n == 0 {
 				return
 			}
-			m[track.Servers+name] += float64(now - before)
+			m[track.Servers+name] += float64(n)
 			if len(t.envs) > 1 {
-				m[track.Servers+e.Name+"/"+name] = float64(now - before)
+				m[track.Servers+e.Name+"/"+name] = float64(n)
 			}
 		}
-		for _, seen := range slices.Sorted(maps.Keys(now.Faults)) {
-			add("faults/"+seen, now.Faults[seen], before.Faults[seen])
-			met += float64(now.Faults[seen] - before.Faults[seen])
+		for seen, n := range since.Faults {
+			add("faults/"+seen, n)
 		}
-		add("requests", now.Exchanges, before.Exchanges)
-		add("instances_created", now.Instances, before.Instances)
-		add("quarantines", now.Quarantines, before.Quarantines)
+		add("requests", since.Exchanges)
+		add("instances_created", since.Instances)
+		add("quarantines", since.Quarantines)
+		met += since.AllFaults()
 	}
-	m[track.ServerFaults] = met
+	m[track.ServerFaults] = float64(met)
 }
 
 // counts are a pool's, by environment.

@@ -92,12 +92,12 @@ func runEval(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	episodes, err := s.evaluate(ctx, p, o, weights, contract)
+	episodes, met, err := s.evaluate(ctx, p, o, weights, contract)
 	if err != nil {
 		return err
 	}
 	r := eval.New(o.Env, eval.Tasks(episodes, p.world.spec.Family), o.Samples, o.Seed)
-	r.Model, r.Weights, r.Contract = o.Model, weights, contract
+	r.Model, r.Weights, r.Contract, r.Infrastructure = o.Model, weights, contract, met
 	if p.endpoint != nil {
 		r.Model, r.Usage = o.Endpoint.Model, p.endpoint.Usage()
 	}
@@ -114,13 +114,13 @@ func runEval(ctx context.Context, s *State, c *cli.Context) (err error) {
 }
 
 // evaluate plays, and writes the episodes where that was asked.
-func (s *State) evaluate(ctx context.Context, p *playing, o evalOptions, weights string, contract eval.Contract) (episodes []*data.Episode, err error) {
+func (s *State) evaluate(ctx context.Context, p *playing, o evalOptions, weights string, contract eval.Contract) (episodes []*data.Episode, met eval.Infrastructure, err error) {
 	var dump *data.DumpWriter
 	if o.Episodes != "" {
 		options := dumpOptions(rolloutOptions{taskOptions: o.taskOptions}, p.env.Setup.Options)
 		options["contract"] = contract
 		if dump, err = data.CreateDump(s.Path(o.Episodes), data.DumpHeader{Weights: weights, Options: options}); err != nil {
-			return nil, errWith(ExitDisk, "", err)
+			return nil, met, errWith(ExitDisk, "", err)
 		}
 		defer func() { err = errors.Join(err, errWith(ExitDisk, "", dump.Close())) }()
 	}

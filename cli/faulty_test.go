@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/openmanus/openmanus/agent/eval"
+	"github.com/openmanus/openmanus/agent/openai/openaitest"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/fault"
@@ -89,6 +92,68 @@ func TestTrainThroughFaults(t *testing.T) {
 			}
 			if (dropped > 0) != c.drops {
 				t.Errorf("%g episodes were dropped", dropped)
+			}
+		})
+	}
+}
+
+// eval and rollout tell what the servers did to them, as train does.
+func TestPlayThroughFaults(t *testing.T) {
+	player := openaitest.Serve(t, walker)
+	h, err := builtin.Serve(t.Context(), "maze", "127.0.0.1:0", builtin.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close(context.Background())
+	dir := t.TempDir()
+	// play plays through a proxy of its own, and gives what was injected.
+	play := func(t *testing.T, faults string, args ...string) (stdout string, injected map[string]int64) {
+		t.Helper()
+		plan, err := fault.Parse(faults)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := proxy.Serve(t.Context(), "127.0.0.1:0", proxy.Options{Upstream: h.URL, Plan: plan})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close(context.Background())
+		code, out, stderr := inProcess(t, dir, append(args, "--base-url", player.URL, "--api-model", "m", "--env", "maze", "--tasks", "8-18", "--max-turns", "4", "--server", p.URL)...)
+		if code != 0 {
+			t.Fatalf("%q: exit code %d\n%s", args, code, stderr)
+		}
+		injected = map[string]int64{}
+		for kind, n := range p.Counts().Faults {
+			injected[proxy.SeenAs(kind)] = int64(n)
+		}
+		return out, injected
+	}
+	const some = "500:0.1,reset:0.1,seed=4"
+	for _, args := range [][]string{{"eval", "--max-lost", "0.9"}, {"rollout", "--dump", "d.jsonl", "--force"}} {
+		t.Run(args[0], func(t *testing.T) {
+			out, injected := play(t, some, append(args, "--json")...)
+			var got eval.Infrastructure
+			if err := json.Unmarshal([]byte(out), &got); err != nil {
+				t.Fatalf("%v in %s", err, out)
+			}
+			if d := cmp.Diff(injected, got.Servers.Faults); d != "" || len(injected) == 0 {
+				t.Errorf("injected (-) and told (+): %s", d)
+			}
+			if got.Servers.Instances == 0 || got.Servers.Exchanges == 0 || got.Retries+got.Replays == 0 {
+				t.Errorf("got %+v", got)
+			}
+			out, injected = play(t, some, args...)
+			lines := 0
+			for line := range strings.Lines(out) {
+				if strings.HasPrefix(line, "on the way: ") && strings.Contains(line, fmt.Sprintf("http_500 %d", injected["http_500"])) {
+					lines++
+				}
+			}
+			if lines != 1 {
+				t.Errorf("%d lines about %v in\n%s", lines, injected, out)
+			}
+			if out, _ = play(t, "", args...); strings.Contains(out, "on the way") || !strings.Contains(out, "maze: 11 ") {
+				t.Errorf("nothing went wrong, and it says\n%s", out)
 			}
 		})
 	}

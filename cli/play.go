@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/agent/model"
 	"github.com/openmanus/openmanus/agent/openai"
 	"github.com/openmanus/openmanus/agent/rollout"
@@ -46,7 +47,7 @@ func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error
 	}
 	format, err := s.openFormat(ctx, &p.open, w.spec, o.format())
 	if err != nil {
-		return p, errWith(ExitInput, "", err)
+		return p, err
 	}
 	instruction, err := s.instruction(o.Instruction, o.InstructionFile)
 	if err != nil {
@@ -132,9 +133,10 @@ func (p *playing) weights(ctx context.Context) (string, error) {
 	return hash, errWith(ExitNative, "", err)
 }
 
-// play plays every task and shows how far it is. more, if it is not nil,
+// play plays every task and shows how far it is. It also tells what the
+// servers did on the way. more, if it is not nil,
 // completes the options of the rollout.
-func (s *State) play(ctx context.Context, p *playing, o taskOptions, more func(*rollout.Options)) ([]*data.Episode, error) {
+func (s *State) play(ctx context.Context, p *playing, o taskOptions, more func(*rollout.Options)) ([]*data.Episode, eval.Infrastructure, error) {
 	total := len(p.tasks) * o.Samples
 	bar := s.Progress("playing "+o.Env, total)
 	defer bar.Done()
@@ -148,12 +150,13 @@ func (s *State) play(ctx context.Context, p *playing, o taskOptions, more func(*
 	if more != nil {
 		more(&ro)
 	}
-	episodes, _, err := rollout.RunEpisodes(ctx, map[string]rollout.Env{o.Env: p.env}, p.tasks, ro)
+	episodes, stats, err := rollout.RunEpisodes(ctx, map[string]rollout.Env{o.Env: p.env}, p.tasks, ro)
 	if p.endpoint != nil {
 		u := p.endpoint.Usage()
 		s.Log.Info("asked the endpoint", "requests", u.Requests, "retries", u.Retries, "prompt_tokens", u.PromptTokens, "completion_tokens", u.CompletionTokens)
 	}
-	return episodes, p.playError(err)
+	met := eval.Infrastructure{Retries: stats.Retries, Replays: stats.Replays, Servers: p.world.pool.Counts()}
+	return episodes, met, p.playError(err)
 }
 
 // playError says what to do about an error of a rollout where the error cannot

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
@@ -26,6 +27,7 @@ func rolloutCommand(s *State) *cli.Command {
 // rolloutOptions are the command line of `openmanus rollout`.
 type rolloutOptions struct {
 	taskOptions
+	JSON      bool
 	Dump      string  // file of the episodes, one JSON line each
 	Continue  bool    // go on with a dump that exists
 	RetryLost bool    // and play again what the infrastructure lost
@@ -35,6 +37,7 @@ type rolloutOptions struct {
 
 func rolloutFlags() []cli.Flag {
 	return append(taskFlags(),
+		jsonFlag(),
 		&cli.StringFlag{Name: "dump", Usage: "`FILE` for the episodes: a header, then one JSON line each; compressed where the name ends in .zst"},
 		&cli.BoolFlag{Name: "continue", Usage: "go on with a dump that exists: play what it does not hold yet"},
 		&cli.BoolFlag{Name: "retry-lost", Usage: "with --continue: take the episodes that the infrastructure lost out of the dump, and play them again"},
@@ -45,7 +48,7 @@ func rolloutFlags() []cli.Flag {
 // parseRollout reads the flags of rolloutFlags.
 func parseRollout(c *cli.Context) (rolloutOptions, error) {
 	tasks, err := parseTasks(c)
-	o := rolloutOptions{taskOptions: tasks, Dump: c.String("dump"), Continue: c.Bool("continue"), RetryLost: c.Bool("retry-lost"), Force: c.Bool("force"), MaxLost: c.Float64("max-lost")}
+	o := rolloutOptions{taskOptions: tasks, JSON: c.Bool("json"), Dump: c.String("dump"), Continue: c.Bool("continue"), RetryLost: c.Bool("retry-lost"), Force: c.Bool("force"), MaxLost: c.Float64("max-lost")}
 	f := flagFaults{}
 	if err != nil {
 		f.errs = append(f.errs, err)
@@ -98,19 +101,22 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	err = s.playInto(ctx, p, o, dump, played)
-	return errors.Join(err, errWith(ExitDisk, "", dump.Close()), s.printTally(o, played.outcomes, len(p.tasks)*o.Samples))
+	r := rolloutResult{Env: o.Env, Dump: o.Dump, Before: played.outcomes.episodes(), Of: len(p.tasks) * o.Samples}
+	r.Infrastructure, err = s.playInto(ctx, p, o, dump, played)
+	r.Episodes, r.Lost, r.Outcomes = played.outcomes.episodes(), played.outcomes.lost(), played.outcomes
+	return errors.Join(err, errWith(ExitDisk, "", dump.Close()), s.printRollout(r, o.JSON))
 }
 
-// playInto plays what a dump does not hold yet, and writes it there.
-func (s *State) playInto(ctx context.Context, p *playing, o rolloutOptions, dump *data.DumpWriter, played playedBefore) error {
+// playInto plays what a dump does not hold yet, and writes it there. It also
+// tells what the servers did on the way.
+func (s *State) playInto(ctx context.Context, p *playing, o rolloutOptions, dump *data.DumpWriter, played playedBefore) (eval.Infrastructure, error) {
 	total, before := len(p.tasks)*o.Samples, played.outcomes.episodes()
 	if lost := played.outcomes.lost(); float64(lost) > o.MaxLost*float64(total) {
 		code := ExitEnv
 		if p.endpoint == nil && played.outcomes[data.EnvError] == 0 {
 			code = ExitNative
 		}
-		return errWith(code, "give --retry-lost to play them again, or raise --max-lost",
+		return eval.Infrastructure{}, errWith(code, "give --retry-lost to play them again, or raise --max-lost",
 			fmt.Errorf("%s: %d of %d episodes were lost to the servers or the engine before", o.Dump, lost, total))
 	}
 	lostBefore := played.outcomes.lost()
@@ -123,7 +129,7 @@ func (s *State) playInto(ctx context.Context, p *playing, o rolloutOptions, dump
 		}
 		return nil
 	}
-	_, err := s.play(ctx, p, o.taskOptions, func(ro *rollout.Options) {
+	_, met, err := s.play(ctx, p, o.taskOptions, func(ro *rollout.Options) {
 		ro.Exchanges = true
 		ro.MaxFailed = maxFailed(o.MaxLost)
 		ro.Before.Episodes, ro.Before.Failed = before, lostBefore
@@ -148,20 +154,42 @@ func (s *State) playInto(ctx context.Context, p *playing, o rolloutOptions, dump
 	if errors.As(err, &failed) {
 		err = errWith(codeOf(ctx, err), "see to it, then --continue --retry-lost plays what is missing and what was lost; or raise --max-lost", err)
 	}
-	return err
+	return met, err
 }
 
-// printTally says on standard output what a dump holds, unless that is the dump.
-func (s *State) printTally(o rolloutOptions, t tally, total int) error {
-	switch o.Dump {
+// rolloutResult is what `openmanus rollout` says at its end: what the dump
+// holds, and what the servers did while it was filled by this command.
+type rolloutResult struct {
+	Env      string `json:"env"`
+	Dump     string `json:"dump"`
+	Before   int    `json:"before"`   // episodes that the dump held already
+	Episodes int    `json:"episodes"` // that it holds now
+	Of       int    `json:"of"`       // that were asked for
+	Lost     int    `json:"lost"`     // by the infrastructure
+	Outcomes tally  `json:"outcomes"`
+	eval.Infrastructure
+}
+
+// String is the result for people: one line, and another where servers failed.
+func (r rolloutResult) String() string {
+	line := fmt.Sprintf("%s: %d of %d episodes, %d lost", r.Dump, r.Episodes, r.Of, r.Lost)
+	if len(r.Outcomes) > 0 {
+		line += ": " + r.Outcomes.String()
+	}
+	return line + "\n" + r.Line()
+}
+
+// printRollout writes a result to standard output, as JSON where a script
+// asked, unless that is where the dump goes.
+func (s *State) printRollout(r rolloutResult, asJSON bool) error {
+	switch r.Dump {
 	case "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1":
 		return nil
 	}
-	line := fmt.Sprintf("%s: %d of %d episodes, %d lost", o.Dump, t.episodes(), total, t.lost())
-	if len(t) > 0 {
-		line += ": " + t.String()
+	if asJSON {
+		return s.printJSON(r)
 	}
-	return s.print([]byte(line + "\n"))
+	return s.print([]byte(r.String()))
 }
 
 // newFile refuses a file that exists, where it is not to be replaced, before

@@ -33,7 +33,7 @@ var arrows = map[string]string{
 	"agent/replay":     "agent agent/engine agent/text env data/...",
 	"agent/rollout":    "agent agent/engine env data/...",
 	"agent/engine":     "data/...",
-	"agent/eval":       "data",
+	"agent/eval":       "env data",
 	"agent/text":       "agent/engine data",
 	"agent/openai":     "agent/engine agent/text data",
 	"agent/generate":   "agent/engine agent/model torch/...",

@@ -7,10 +7,34 @@ import (
 
 // Counts say what a pool's clients have met so far. They only grow.
 type Counts struct {
-	Exchanges   int64            // requests tried, those that failed included
-	Instances   int64            // created
-	Quarantines int64            // times a server was taken out of service
-	Faults      map[string]int64 // failures by Error.Seen, and SeenSlow and SeenDuplicate
+	Exchanges   int64            `json:"requests"` // tried, those that failed included
+	Instances   int64            `json:"instances_created"`
+	Quarantines int64            `json:"quarantines"` // times a server was taken out of service
+	Faults      map[string]int64 `json:"faults"`      // failures by Error.Seen, and SeenSlow and SeenDuplicate
+}
+
+// Since is what was counted after before. Faults that there were none of are
+// not among it.
+func (c Counts) Since(before Counts) Counts {
+	d := Counts{
+		Exchanges: c.Exchanges - before.Exchanges, Instances: c.Instances - before.Instances,
+		Quarantines: c.Quarantines - before.Quarantines, Faults: map[string]int64{},
+	}
+	for seen, n := range c.Faults {
+		if n -= before.Faults[seen]; n != 0 {
+			d.Faults[seen] = n
+		}
+	}
+	return d
+}
+
+// AllFaults is how many faults there were of all kinds.
+func (c Counts) AllFaults() int64 {
+	var sum int64
+	for _, n := range c.Faults {
+		sum += n
+	}
+	return sum
 }
 
 // Counts gives the counts so far.

@@ -144,3 +144,16 @@ func TestWatchedOnce(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+func TestCountsSince(t *testing.T) {
+	before := Counts{Exchanges: 5, Instances: 1, Faults: map[string]int64{SeenReset: 2, SeenSlow: 1}}
+	now := Counts{Exchanges: 9, Instances: 1, Quarantines: 2, Faults: map[string]int64{SeenReset: 2, SeenSlow: 4, SeenTimeout: 1}}
+	want := Counts{Exchanges: 4, Quarantines: 2, Faults: map[string]int64{SeenSlow: 3, SeenTimeout: 1}}
+	got := now.Since(before)
+	if d := cmp.Diff(want, got); d != "" || got.AllFaults() != 4 {
+		t.Errorf("%d faults, -want +got:\n%s", got.AllFaults(), d)
+	}
+	if d := cmp.Diff(now, now.Since(Counts{})); d != "" {
+		t.Errorf("since the start: -want +got:\n%s", d)
+	}
+}

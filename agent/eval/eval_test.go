@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
 )
 
 // trials makes a task of letters: s success, d done, t turn limit, e
@@ -278,5 +279,30 @@ func TestCompareRefuses(t *testing.T) {
 		if _, err := Compare(a, bad, true); err == nil || !strings.Contains(err.Error(), "the second result") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// What went wrong on the way is one line, and nothing is none.
+func TestInfrastructureLine(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		i    Infrastructure
+		want string
+	}{
+		{"nothing", Infrastructure{Servers: env.Counts{Exchanges: 9, Instances: 2, Faults: map[string]int64{}}}, ""},
+		{"one of each", Infrastructure{1, 1, env.Counts{Quarantines: 1, Faults: map[string]int64{"reset": 1}}},
+			"on the way: 1 fault of the servers (reset 1), 1 server taken out of service, 1 lost instance replaced, 1 episode begun anew\n"},
+		{"many", Infrastructure{3, 0, env.Counts{Quarantines: 2, Faults: map[string]int64{"http_500": 2, "reset": 4, "cut": 2}}},
+			"on the way: 8 faults of the servers (reset 4, cut 2, http_500 2), 2 times a server was taken out of service, 3 times an episode was begun anew\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := c.i.Line(); got != c.want {
+				t.Errorf("got  %qwant %q", got, c.want)
+			}
+			r := Result{Infrastructure: c.i}
+			if got := r.String(); !strings.HasSuffix(got, "\n"+c.want) {
+				t.Errorf("the result does not end with it: %q", got)
+			}
+		})
 	}
 }

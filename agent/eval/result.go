@@ -23,6 +23,7 @@ type Result struct {
 	Lost     int               `json:"lost"` // episodes that the infrastructure ended; not counted
 	Metrics  map[string]Figure `json:"metrics"`
 	Families map[string]Family `json:"families,omitempty"`
+	Infrastructure
 	// What is compared: it is not part of the contract.
 	Model   string `json:"model"`
 	Weights string `json:"weights"` // hash; "" for an endpoint's model
@@ -66,7 +67,7 @@ func New(env string, tasks []Task, n int, seed uint64) Result {
 	return r
 }
 
-// String is the result for people: one line, the metrics with their intervals,
+// String is the result for people: one line, another where servers failed, the metrics with their intervals,
 // families where there are some, and the contract's hash.
 func (r Result) String() string {
 	var b strings.Builder
@@ -83,6 +84,7 @@ func (r Result) String() string {
 	if r.Lost > 0 {
 		fmt.Fprintf(&b, "%d episodes were lost to the servers or the engine, and count neither for nor against the agent\n", r.Lost)
 	}
+	b.WriteString(r.Line())
 	if len(r.Metrics) > 0 {
 		fmt.Fprintf(&b, "\n  %-24s %9s  %s\n", "metric", "value", "95% interval")
 		writeFigures(&b, "", r.Metrics)

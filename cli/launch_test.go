@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/env/listen"
 	"github.com/openmanus/openmanus/env/listen/listentest"
 )
 
@@ -35,12 +36,40 @@ func fakeUvicorn(args []string) {
 			port = args[i+1]
 		}
 	}
-	server, err := builtin.Serve(context.Background(), name, net.JoinHostPort(host, port), builtin.Options{})
+	h, err := builtin.New(name, builtin.Options{})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	server, err := listen.Serve(context.Background(), name, net.JoinHostPort(host, port), telling(h, os.Getenv(tellKey), port), nil)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	<-server.Done()
+}
+
+// tellKey is the variable with the address that fakeUvicorn tells of every
+// episode before it begins.
+const tellKey = "TEST_TELL"
+
+// telling asks url?PORT, and waits for the answer, before h begins an episode.
+func telling(h http.Handler, url, port string) http.Handler {
+	if url == "" {
+		return h
+	}
+	client := http.Client{Timeout: time.Minute}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/reset") {
+			reply, err := client.Get(url + "?" + port)
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			_ = reply.Body.Close()
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // fakeCheckout makes a folder that looks like a checkout of AgentGym, and a

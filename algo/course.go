@@ -24,11 +24,11 @@ type course struct {
 }
 
 type taskKey struct {
-	env, id string
-	index   int
+	table, id string
+	index     int
 }
 
-func keyOf(t data.Task) taskKey { return taskKey{t.Env, t.ID, t.Index} }
+func keyOf(t data.Task) taskKey { return taskKey{t.Table(), t.ID, t.Index} }
 
 func newCourse(envs []Env, o curriculum.Options) *course {
 	if !o.Used() {

@@ -146,7 +146,7 @@ func lesson(r *data.Row) data.Row {
 func keptMetrics(m Metrics, envs []Env, episodes, kept []*data.Episode) {
 	count := func(list []*data.Episode, env string) (n float64) {
 		for _, ep := range list {
-			if ep.Outcome.Trainable() && (env == Overall || ep.Task.Env == env) {
+			if ep.Outcome.Trainable() && (env == Overall || ep.Task.Table() == env) {
 				n++
 			}
 		}

@@ -72,7 +72,7 @@ func mixtureMetrics(m Metrics, envs []Env, episodes []*data.Episode) {
 	for _, e := range envs {
 		var own []*data.Episode
 		for _, ep := range episodes {
-			if ep.Task.Env == e.Name {
+			if ep.Task.Table() == e.Name {
 				own = append(own, ep)
 			}
 		}

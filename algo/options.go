@@ -138,7 +138,7 @@ func (o *SFTOptions) perEpoch() int { return (len(o.Rows) + o.BatchRows - 1) / o
 
 // Env is one environment of the run.
 type Env struct {
-	Name       string
+	Name       string      // its label, where it has one: data.Task.Table of its tasks
 	Train, Val rollout.Env // the same pool with the sampling of each
 	Weight     float64     // of its training tasks in the mixture
 	TrainTasks []data.Task

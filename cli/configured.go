@@ -68,7 +68,7 @@ func (s *State) fillFromConfig(c *cli.Context) (unflagged, error) {
 		tasks = e.Tasks
 	}
 	if len(tasks) == 0 && !c.IsSet("tasks") {
-		return usual, errWith(ExitInput, "choose the other with --split, or give --tasks", fmt.Errorf("%s: environment %s has no tasks of the split %q", file, e.Name, c.String("split")))
+		return usual, errWith(ExitInput, "choose the other with --split, or give --tasks", fmt.Errorf("%s: environment %s has no tasks of the split %q", file, e.Called(), c.String("split")))
 	}
 	if c.IsSet("base-url") && cfg.Agent.MaxObsTokens != 0 && !c.IsSet("max-obs-tokens") {
 		s.Log.Warn("observations are shown whole: an endpoint does not tell its tokens", "agent.max_obs_tokens", cfg.Agent.MaxObsTokens)
@@ -83,6 +83,11 @@ func (s *State) fillFromConfig(c *cli.Context) (unflagged, error) {
 	}
 	if e.Launch && !c.IsSet("command") {
 		own.Command = e.Command
+	}
+	if c.IsSet("env") { // it may be a label; from here on it is the environment
+		if err := c.Set("env", e.Name); err != nil {
+			return usual, errWith(ExitInternal, "", err)
+		}
 	}
 	return own, setUnset(c, slices.Concat(whoPlays(cfg, c), playedAs(cfg, e, tasks), summaries, serversOf(e), pace(s, cfg, e)))
 }
@@ -110,10 +115,10 @@ func unflaggedOf(cfg configs.Config, e configs.Env) unflagged {
 func chooseEnv(cfg configs.Config, name string) (configs.Env, error) {
 	var names []string
 	for _, e := range cfg.Env {
-		if e.Name == name || name == "" && len(cfg.Env) == 1 {
+		if e.Called() == name || name == "" && len(cfg.Env) == 1 {
 			return e, nil
 		}
-		names = append(names, e.Name)
+		names = append(names, e.Called())
 	}
 	what := errors.New("the configuration has several environments, and one is played at a time")
 	if name != "" {

@@ -14,7 +14,7 @@ import (
 func evalAgain(config, actor string, cfg configs.Config, e configs.Env) []string {
 	words := []string{"--model", quoted(actor)}
 	if len(cfg.Env) > 1 {
-		words = append(words, "--env", e.Name)
+		words = append(words, "--env", e.Called())
 	}
 	if len(e.ValTasks) == 0 {
 		words = append(words, "--split", "train")

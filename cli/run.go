@@ -157,7 +157,7 @@ func experimentName(cfg configs.Config) string {
 			name += "-" + base
 		}
 		for _, e := range cfg.Env {
-			name += "-" + e.Name
+			name += "-" + e.Called()
 		}
 	}
 	return name

@@ -14,6 +14,7 @@ import (
 type taskList struct {
 	Key     string   // where it is written: a key, or a flag
 	Entries []string // index ranges and files
+	Label   string   // of the table, if it has one
 	SkipKey string
 	Skip    []string // index ranges
 	Limit   int      // tasks to keep; 0: all
@@ -22,8 +23,8 @@ type taskList struct {
 
 // configured is a list of an [[env]] table.
 func configured(e configs.Env, key string, entries []string, limit int, d configs.Data) taskList {
-	at := "env." + e.Name + "."
-	return taskList{Key: at + key, Entries: entries, SkipKey: at + "skip_tasks", Skip: e.SkipTasks, Limit: limit, Seed: d.Seed}
+	at := "env." + e.Called() + "."
+	return taskList{Key: at + key, Entries: entries, Label: e.Label, SkipKey: at + "skip_tasks", Skip: e.SkipTasks, Limit: limit, Seed: d.Seed}
 }
 
 // skipping is how one more index is skipped.
@@ -74,6 +75,11 @@ func (s *State) loadTasks(ctx context.Context, spec env.Spec, list taskList) ([]
 		if err := spec.CheckIndex(tasks[i].Index); err != nil {
 			return nil, errWith(ExitInput, "take it out, or leave it out with "+list.skipping(tasks[i].Index),
 				fmt.Errorf("%s: task %s: %w", list.Key, tasks[i].ID, err))
+		}
+	}
+	if list.Label != spec.Name {
+		for i := range tasks {
+			tasks[i].Label = list.Label
 		}
 	}
 	if list.Limit > 0 {

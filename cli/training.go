@@ -247,7 +247,7 @@ func (t *training) envs() []algo.Env {
 	}
 	var out []algo.Env
 	for i, w := range t.worlds {
-		e := algo.Env{Name: w.spec.Name, Weight: t.cfg.Env[i].Weight, TrainTasks: t.train[i], ValTasks: t.val[i]}
+		e := algo.Env{Name: t.cfg.Env[i].Called(), Weight: t.cfg.Env[i].Weight, TrainTasks: t.train[i], ValTasks: t.val[i]}
 		if w.pool != nil {
 			val := t.setups[i]
 			val.Options = valOptions(val.Options, t.cfg.Rollout.Val)

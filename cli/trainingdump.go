@@ -116,11 +116,11 @@ func (d *trainingDump) envs() []algo.Env {
 	var out []algo.Env
 	at := map[string]int{}
 	for _, task := range d.tasks {
-		i, ok := at[task.Env]
+		i, ok := at[task.Table()]
 		if !ok {
 			i = len(out)
-			at[task.Env] = i
-			out = append(out, algo.Env{Name: task.Env, Train: rollout.Env{}, Weight: 1}) // no task is drawn
+			at[task.Table()] = i
+			out = append(out, algo.Env{Name: task.Table(), Train: rollout.Env{}, Weight: 1}) // no task is drawn
 		}
 		out[i].TrainTasks = append(out[i].TrainTasks, task)
 	}

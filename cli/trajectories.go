@@ -20,14 +20,14 @@ func (t *training) loadExperts(ctx context.Context) error {
 		return nil
 	}
 	read := filesRead{}
-	for i, w := range t.worlds {
+	for i := range t.worlds {
 		made, err := t.playExperts(ctx, i)
 		if err != nil {
 			return err
 		}
 		recorded, err := t.recorded(ctx, i, read)
 		if err != nil {
-			return fmt.Errorf("environment %s: %w", w.spec.Name, err)
+			return fmt.Errorf("environment %s: %w", t.cfg.Env[i].Called(), err)
 		}
 		t.experts = append(append(t.experts, made...), recorded...)
 	}

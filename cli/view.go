@@ -78,7 +78,7 @@ func parseView(c *cli.Context) (viewOptions, error) {
 }
 
 func (o *viewOptions) wants(row int, e *data.Episode) bool {
-	return (o.Episode < 0 || row == o.Episode) && (o.Env == "" || e.Task.Env == o.Env) && (o.Outcome == "" || e.Outcome == o.Outcome)
+	return (o.Episode < 0 || row == o.Episode) && (o.Env == "" || e.Task.Env == o.Env || e.Task.Label == o.Env) && (o.Outcome == "" || e.Outcome == o.Outcome)
 }
 
 func runView(ctx context.Context, s *State, c *cli.Context) error {

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -61,6 +62,7 @@ type Fresh struct {
 // Env is one environment of the mixture.
 type Env struct {
 	Name            string   `toml:"name"`
+	Label           string   `toml:"label"`
 	Servers         []string `toml:"servers"`
 	Tasks           []string `toml:"tasks"`
 	ValTasks        []string `toml:"val_tasks"`
@@ -103,6 +105,10 @@ type Env struct {
 	StartTimeoutS float64           `toml:"start_timeout_s"`
 	HangTimeoutS  float64           `toml:"hang_timeout_s"`
 }
+
+// Called is the name by which a run speaks of the table: its label, or else the
+// environment's name.
+func (e Env) Called() string { return cmp.Or(e.Label, e.Name) }
 
 // Data says how tasks become steps.
 type Data struct {

@@ -114,7 +114,7 @@ func TestPresetsThatDoNotCombine(t *testing.T) {
 		{"quickstart", []string{"maze"}, "is about its own environment; those that take any are: "},
 		{"grpo", []string{"textcarft"}, "did you mean textcraft?"},
 		{"gpro", []string{"maze"}, "did you mean grpo?"},
-		{"grpo", []string{"maze", "maze"}, "env.0 is maze already"},
+		{"grpo", []string{"maze", "maze"}, "env.0 is called maze already"},
 		{"grpo", []string{"../grpo"}, "there is no preset of an environment"},
 	} {
 		if _, err := LoadPreset(tt.preset, tt.envs, nil); err == nil || !strings.Contains(err.Error(), tt.want) {

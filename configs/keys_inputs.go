@@ -1,6 +1,10 @@
 package configs
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
 
 // The keys of what goes in: the model, the environments, the data.
 
@@ -74,9 +78,24 @@ var callable = []string{"alfworld", "sciworld", "webshop"}
 
 // cumulative are the environments whose rewards are running scores.
 var cumulative = []string{"academia", "babyai", "movie", "sciworld", "sheet", "todo", "weather"}
+// labels are names that metrics and files can have.
+var labels = rule{allowed: "empty, or letters, digits, _ and -", check: func(v any) string {
+	label := v.(string)
+	if label == "" {
+		return ""
+	}
+	if componentName(label) != "" {
+		return fmt.Sprintf("%q is not allowed; a table is called by letters, digits, _ and -", label)
+	}
+	if _, err := strconv.Atoi(label); err == nil {
+		return fmt.Sprintf("%q is the number of a table: put a letter in", label)
+	}
+	return ""
+}}
 
 var envKeys = concat([]entry{
 	ready("env.name", "which environment", envNames),
+	ready("env.label", "name of the table in metrics, rollouts and --env, where several are of one environment; empty: the environment's", labels),
 	ready("env.servers", "addresses of running servers, used by least load; empty: the built-in server of that name is started", serverURLs),
 	ready("env.tasks", "what to train on: index ranges such as \"0-199\", or parquet or JSONL files", tasks),
 	ready("env.val_tasks", "what to validate on, in the same form", tasks),

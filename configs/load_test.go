@@ -175,7 +175,7 @@ func TestLoadFaults(t *testing.T) {
 		{"no name", "[[env]]\ntasks='0'\n", nil, `run.toml:1: env.0.name: "" is not allowed; allowed: academia`},
 		{"vocabulary for maze", "[[env]]\nname='maze'\ntasks='0'\nvocabulary='w'\n", nil, "run.toml:4: env.0.vocabulary: only the built-in wordle"},
 		{"warm-up twice", minimal, []string{"actor.optim.warmup_ratio=0.1", "actor.optim.warmup_steps=3"}, "--set: actor.optim.warmup_steps: warmup_ratio is set as well"},
-		{"two of one name", "[[env]]\nname='maze'\ntasks='0'\n[[env]]\nname='maze'\ntasks='1'\n", nil, "run.toml:5: env.1.name: env.0 is maze already: give all its tasks"},
+		{"two of one name", "[[env]]\nname='maze'\ntasks='0'\n[[env]]\nname='maze'\ntasks='1'\n", nil, "run.toml:4: env.1.label: env.0 is called maze already: give the tables labels of their own"},
 		{"sft without data", "[[env]]\nname='maze'\ntasks='0'\n[sft]\nepochs=1\n", nil, "run.toml:5: sft.epochs: no trajectories"},
 		{"set by number", minimal, []string{"env.2.weight=1"}, "--set: env.2.weight: there is no [[env]] table 2; they are numbered 0 to 1"},
 		{"set unknown env key", minimal, []string{"env.maze.wieght=1"}, "--set: env.0.wieght: unknown key; did you mean env.weight?"},

@@ -11,8 +11,8 @@ import (
 
 // override applies one --set argument, "key=value". The value is TOML; a bare
 // word is a string. In an [[env]] key the table is named by its position or
-// its environment (env.0.max_turns, env.maze.max_turns); without either all
-// tables are meant.
+// its label or environment (env.0.max_turns, env.maze.max_turns); without
+// either all tables are meant.
 func (l *loader) override(arg string) {
 	key, raw, ok := strings.Cut(arg, "=")
 	key, raw = strings.TrimSpace(key), strings.TrimSpace(raw)
@@ -72,12 +72,12 @@ func (l *loader) paths(key string) ([]string, string) {
 	return found, ""
 }
 
-// named returns the paths of a key in the [[env]] tables of an environment, and
-// which environments there are.
+// named returns the paths of a key in the [[env]] table of that label, or the
+// tables of that environment, and what the tables are called.
 func (l *loader) named(env, leaf string) (found, names []string) {
 	for i, e := range l.cfg.Env {
-		names = append(names, e.Name)
-		if e.Name == env {
+		names = append(names, e.Called())
+		if e.Called() == env || e.Name == env {
 			found = append(found, instance("env."+leaf, i))
 		}
 	}

@@ -127,19 +127,33 @@ func (c *Config) checkOffload(fs *Faults) {
 // builtin are the environments this program can serve itself.
 var builtin = map[string]bool{"maze": true, "textcraft": true, "wordle": true}
 
+// overall is what metrics call all environments together.
+const overall = "overall"
+
 func (c *Config) checkEnvs(fs *Faults) {
 	if len(c.Env) == 0 {
 		fs.add("env", "no environment: add a table [[env]] with name and tasks")
 		return
 	}
 	trained, val := false, false
-	first := map[string]int{}
+	first, served := map[string]int{}, map[string]int{}
 	for i, e := range c.Env {
 		at := "env." + strconv.Itoa(i) + "."
-		if before, taken := first[e.Name]; taken {
-			fs.add(at+"name", "env.%d is %s already: give all its tasks and servers in one [[env]] table", before, e.Name)
+		if before, taken := first[e.Called()]; taken {
+			fs.add(at+"label", "env.%d is called %s already: give the tables labels of their own, or all tasks and servers in one [[env]] table", before, e.Called())
 		} else {
-			first[e.Name] = i
+			first[e.Called()] = i
+		}
+		if e.Label == overall {
+			fs.add(at+"label", "%q stands for all tables together in metrics: choose another", overall)
+		} else if e.Label != e.Name && envNames.check(e.Label) == "" {
+			fs.add(at+"label", "%q is another environment: choose another label", e.Label)
+		}
+		for _, url := range e.Servers {
+			if before, taken := served[url]; taken && before != i {
+				fs.add(at+"servers", "%s serves env.%d already, and each table counts only its own instances: give each servers of its own", url, before)
+			}
+			served[url] = i
 		}
 		trained = trained || e.Weight > 0
 		val = val || len(e.ValTasks) > 0

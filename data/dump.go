@@ -61,6 +61,7 @@ func (m *dumpMask) UnmarshalJSON(text []byte) error {
 type dumpLine struct {
 	TaskID        string     `json:"task_id"`
 	Env           string     `json:"env"`
+	Label         string     `json:"label,omitempty"`
 	Index         int        `json:"index"`
 	UID           string     `json:"uid"`
 	Sample        int        `json:"sample"`
@@ -90,7 +91,7 @@ type dumpLine struct {
 
 func newDumpLine(e *Episode, weights string) dumpLine {
 	return dumpLine{
-		TaskID: e.Task.ID, Env: e.Task.Env, Index: e.Task.Index, UID: e.UID, Sample: e.Sample, Seed: e.Seed,
+		TaskID: e.Task.ID, Env: e.Task.Env, Label: e.Task.Label, Index: e.Task.Index, UID: e.UID, Sample: e.Sample, Seed: e.Seed,
 		Wave: e.Wave, WaveSize: e.WaveSize, Instruction: e.Instruction, First: e.FirstObservation, Created: e.Created,
 		Outcome: e.Outcome, Reward: e.Reward, Cumulative: e.Cumulative, Turns: orEmpty(e.Turns), IDs: orEmpty(e.Tokens), Mask: dumpMask(e.Mask),
 		LogProbs: orEmpty(e.LogProbs), Contexts: e.Contexts, Messages: orEmpty(e.Messages), Exchanges: orEmpty(e.Exchanges), Weights: weights,
@@ -100,7 +101,7 @@ func newDumpLine(e *Episode, weights string) dumpLine {
 
 func (l *dumpLine) episode() *Episode {
 	return &Episode{
-		Task: Task{ID: l.TaskID, Env: l.Env, Index: l.Index}, UID: l.UID, Sample: l.Sample, Seed: l.Seed,
+		Task: Task{ID: l.TaskID, Env: l.Env, Label: l.Label, Index: l.Index}, UID: l.UID, Sample: l.Sample, Seed: l.Seed,
 		Wave: l.Wave, WaveSize: l.WaveSize, Instruction: l.Instruction, FirstObservation: l.First, Created: l.Created,
 		Outcome: l.Outcome, Reward: l.Reward, Cumulative: l.Cumulative, Turns: l.Turns, Tokens: l.IDs, Mask: l.Mask, LogProbs: l.LogProbs,
 		Contexts: l.Contexts, Messages: l.Messages, Exchanges: l.Exchanges, WeightVersion: l.WeightVersion, Attempts: l.Attempts, Replays: l.Replays, Millis: l.Millis, Err: l.Err,

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"fmt"
 	"hash/crc32"
 )
@@ -43,13 +44,18 @@ type Message struct {
 // Task is one thing to attempt: an environment and a start state, with what
 // the data row carried beside them.
 type Task struct {
-	ID           string    `json:"id"`    // item id, such as "textcraft_286" or "maze_3"
-	Env          string    `json:"env"`   // registered environment name
-	Index        int       `json:"index"` // the integer handed to the environment's reset
+	ID           string    `json:"id"`              // item id, such as "textcraft_286" or "maze_3"
+	Env          string    `json:"env"`             // registered environment name
+	Label        string    `json:"label,omitempty"` // of the table it was listed in, where that has a name of its own
+	Index        int       `json:"index"`           // the integer handed to the environment's reset
 	Prompt       []Message `json:"prompt,omitempty"`
 	Conversation []Message `json:"conversation,omitempty"` // recorded expert episode, roles system, user, assistant
 	GroundTruth  string    `json:"ground_truth,omitempty"`
 }
+
+// Table is the name by which a run tells apart whose task it is: the label, or
+// else the environment.
+func (t Task) Table() string { return cmp.Or(t.Label, t.Env) }
 
 // Exchange is one HTTP request to an environment server and its reply.
 type Exchange struct {

@@ -26,7 +26,7 @@ type attempt struct {
 
 // begin counts a try at j and leases an instance for it.
 func (r *run) begin(ctx context.Context, j *job) *attempt {
-	a := &attempt{job: j, env: r.envs[j.task.Env]}
+	a := &attempt{job: j, env: r.envs[j.task.Table()]}
 	a.begun(ctx, a.acquire(ctx, a.env.Pool.Acquire))
 	return a
 }
@@ -34,7 +34,7 @@ func (r *run) begin(ctx context.Context, j *job) *attempt {
 // beginNow is begin for one who holds leases that nobody gives back before: nil
 // where there is no place for another.
 func (r *run) beginNow(ctx context.Context, j *job) *attempt {
-	a := &attempt{job: j, env: r.envs[j.task.Env]}
+	a := &attempt{job: j, env: r.envs[j.task.Table()]}
 	err := a.acquire(ctx, a.env.Pool.AcquireNow)
 	if errors.Is(err, env.ErrFull) {
 		return nil

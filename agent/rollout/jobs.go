@@ -41,14 +41,14 @@ func jobsOf(tasks []data.Task, o Options) []*job {
 				task:   task,
 				uid:    uid,
 				sample: sample,
-				seed:   EpisodeSeed(o.Seed, o.Step, task.Env, task.ID, repeat, sample),
+				seed:   EpisodeSeed(o.Seed, o.Step, task.Table(), task.ID, repeat, sample),
 			})
 		}
 	}
 	return jobs
 }
 
-func nameOf(t data.Task) string { return t.Env + "/" + t.ID }
+func nameOf(t data.Task) string { return t.Table() + "/" + t.ID }
 
 // failure is the episode of a job that failed before it could begin.
 func (j *job) failure(outcome data.Outcome, err error) *data.Episode {

@@ -118,15 +118,15 @@ func validate(envs map[string]Env, tasks []data.Task, o Options) error {
 	}
 	asked := map[string]bool{}
 	for _, task := range tasks {
-		if asked[task.Env] {
+		if asked[task.Table()] {
 			continue
 		}
-		asked[task.Env] = true
-		e, ok := envs[task.Env]
+		asked[task.Table()] = true
+		e, ok := envs[task.Table()]
 		if !ok {
-			errs = append(errs, fmt.Errorf("task %s belongs to environment %q, which is not part of this run", task.ID, task.Env))
+			errs = append(errs, fmt.Errorf("task %s belongs to environment %q, which is not part of this run", task.ID, task.Table()))
 		} else if err := e.Setup.Options.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("environment %s: %w", task.Env, err))
+			errs = append(errs, fmt.Errorf("environment %s: %w", task.Table(), err))
 		}
 	}
 	return errors.Join(errs...)

@@ -169,11 +169,11 @@ func (r *run) endWave(ctx context.Context, n int, final []*data.Episode) {
 func (r *run) waveSize(jobs []*job) int {
 	taken := map[string]int{}
 	for i, j := range jobs {
-		limit := r.envs[j.task.Env].MaxLeases
-		if i == r.o.Concurrency || limit > 0 && taken[j.task.Env] == limit {
+		limit := r.envs[j.task.Table()].MaxLeases
+		if i == r.o.Concurrency || limit > 0 && taken[j.task.Table()] == limit {
 			return i
 		}
-		taken[j.task.Env]++
+		taken[j.task.Table()]++
 	}
 	return len(jobs)
 }

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// labelledRun has two tables of one environment and the same tasks.
+var labelledRun = func() string {
+	text, rest, _ := strings.Cut(mixtureRun, "[[env]]\n")
+	_, rest, _ = strings.Cut(rest, "[data]\n")
+	return text + `[[env]]
+name = "maze"
+tasks = "1-2"
+val_tasks = "16"
+max_turns = 2
+format = "react"
+instruction = "Walk."
+[[env]]
+name = "maze"
+label = "tags"
+tasks = "1-2"
+val_tasks = "16-17"
+max_turns = 3
+format = "action_tags"
+instruction = "Go."
+[data]
+` + rest
+}()
+
+// Two tables of one environment have their own formats, turns, draws, metrics
+// and validations, also when the run is resumed.
+func TestTablesOfOneEnvironment(t *testing.T) {
+	whole, resumed := t.TempDir(), t.TempDir()
+	run := func(dir, steps string) *testState {
+		t.Helper()
+		ts := newTestState(t, "train", "run.toml", "--quiet", "--set", "trainer.total_steps="+steps, "--set", "trainer.test_every=4")
+		ts.Dir = dir
+		writeFile(t, dir, "run.toml", labelledRun)
+		if code := Main(ts.State); code != 0 {
+			t.Fatalf("exit code %d:\n%s", code, ts.err.String())
+		}
+		return ts
+	}
+	ts := run(whole, "4")
+	mustContain(t, "stdout", ts.out.String(), "maze", "tags", "overall")
+	run(resumed, "2")
+	run(resumed, "4")
+
+	told := map[string]string{"maze": "Walk.", "tags": "Go."}
+	turns := map[string]int{"maze": 2, "tags": 3}
+	drawn := map[string]int{}
+	lines := metricsOf(t, whole, "mix")
+	for step := 1; step <= 4; step++ {
+		name := fmt.Sprintf("runs/mix/rollouts/step_%d.jsonl", step)
+		episodes, again := episodesOf(t, filepath.Join(whole, name)), episodesOf(t, filepath.Join(resumed, name))
+		if len(episodes) != 8 || len(again) != 8 {
+			t.Fatalf("step %d has %d and %d episodes", step, len(episodes), len(again))
+		}
+		here, groups, seeds := map[string]int{}, map[string]string{}, map[uint64]bool{}
+		for i, ep := range episodes {
+			table := ep.Task.Table()
+			if ep.UID != again[i].UID || ep.Seed != again[i].Seed || table != again[i].Task.Table() {
+				t.Errorf("step %d: %s, and resumed %s", step, ep.UID, again[i].UID)
+			}
+			if before, ok := groups[ep.UID]; ok && before != table || seeds[ep.Seed] {
+				t.Errorf("step %d: %s is of %s and of %s, or a seed came twice", step, ep.UID, before, table)
+			}
+			groups[ep.UID], seeds[ep.Seed] = table, true
+			here[table]++
+			drawn[table]++
+			if ep.Task.Env != "maze" || len(ep.Turns) > turns[table] || !strings.Contains(ep.Instruction, told[table]) {
+				t.Errorf("%s of %s takes %d turns, and was told %q", ep.Task.Env, table, len(ep.Turns), ep.Instruction)
+			}
+		}
+		for table := range turns {
+			if got := lines[step-1]["env/"+table+"/episodes"]; got != float64(here[table]) {
+				t.Errorf("step %d: %v episodes of %s are reported, %d are in the file", step, got, table, here[table])
+			}
+		}
+	}
+	if drawn["maze"] == 0 || drawn["tags"] == 0 || drawn["maze"]+drawn["tags"] != 32 {
+		t.Errorf("drawn: %v", drawn)
+	}
+	for name, want := range map[string]float64{"val/maze/episodes": 1, "val/tags/episodes": 2, "val/overall/episodes": 3} {
+		if lines[3][name] != want {
+			t.Errorf("%s is %v, want %g", name, lines[3][name], want)
+		}
+	}
+	for table, want := range map[string]int{"maze": 1, "tags": 2} {
+		if n := len(episodesOf(t, filepath.Join(whole, "runs/mix/rollouts/val_after_"+table+".jsonl"))); n != want {
+			t.Errorf("%d validation episodes of %s, want %d", n, table, want)
+		}
+	}
+
+	actor := filepath.Join("runs", "mix", "checkpoints", "step_000004", "actor")
+	code, out, stderr := inProcess(t, whole, "rollout", "run.toml", "--env", "tags", "--model", actor, "--dump", "tags.jsonl")
+	if code != 0 || !strings.HasPrefix(out, "maze: 2 episodes in tags.jsonl") {
+		t.Fatalf("exit code %d\n%s%s", code, out, stderr)
+	}
+	d, err := data.OpenDump(filepath.Join(whole, "tags.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if o := d.Header().Options; o["env"] != "maze" || o["format"] != "action_tags" || fmt.Sprint(o["max_turns"]) != "3" {
+		t.Errorf("the table of --env was played as %v", o)
+	}
+	code, _, stderr = inProcess(t, whole, "eval", "run.toml", "--model", actor)
+	if code != int(ExitUsage) || !strings.Contains(stderr, "--env: maze, tags") {
+		t.Errorf("no table named: exit code %d\n%s", code, stderr)
+	}
+}

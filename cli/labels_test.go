@@ -99,7 +99,7 @@ func TestTablesOfOneEnvironment(t *testing.T) {
 
 	actor := filepath.Join("runs", "mix", "checkpoints", "step_000004", "actor")
 	code, out, stderr := inProcess(t, whole, "rollout", "run.toml", "--env", "tags", "--model", actor, "--dump", "tags.jsonl")
-	if code != 0 || !strings.HasPrefix(out, "maze: 2 episodes in tags.jsonl") {
+	if code != 0 || !strings.HasPrefix(out, "tags.jsonl: 2 of 2 episodes") {
 		t.Fatalf("exit code %d\n%s%s", code, out, stderr)
 	}
 	d, err := data.OpenDump(filepath.Join(whole, "tags.jsonl"))

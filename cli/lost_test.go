@@ -29,10 +29,10 @@ func lossyRollout(s *openaitest.Server, more ...string) []string {
 		"--max-turns", "2", "--concurrency", "1", "--dump", "d.jsonl"}, more...)
 }
 
-// lastLine is that of a text.
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[len(lines)-1]
+// tallied is the line that counts what a dump holds: the servers' comes after it.
+func tallied(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
 }
 
 // TestRetryLost: what the infrastructure lost is counted, fails the command
@@ -49,7 +49,7 @@ func TestRetryLost(t *testing.T) {
 		return string(b)
 	}
 	code, out, stderr := inProcess(t, dir, lossyRollout(s, "--max-lost", "0.2")...)
-	if code != 0 || !strings.HasPrefix(lastLine(out), "d.jsonl: 5 of 5 episodes, 1 lost: engine_error 1, ") {
+	if code != 0 || !strings.HasPrefix(tallied(out), "d.jsonl: 5 of 5 episodes, 1 lost: engine_error 1, ") {
 		t.Fatalf("exit code %d\n%s%s", code, out, stderr)
 	}
 	first := content()
@@ -69,7 +69,7 @@ func TestRetryLost(t *testing.T) {
 		}
 	}
 	code, out, stderr = inProcess(t, dir, lossyRollout(s, "--continue", "--retry-lost")...)
-	if code != 0 || !strings.HasPrefix(lastLine(out), "d.jsonl: 5 of 5 episodes, 0 lost: ") {
+	if code != 0 || !strings.HasPrefix(tallied(out), "d.jsonl: 5 of 5 episodes, 0 lost: ") {
 		t.Fatalf("exit code %d\n%s%s", code, out, stderr)
 	}
 	lines := strings.SplitAfter(first, "\n")
@@ -94,11 +94,11 @@ func TestRolloutLosesTooMuch(t *testing.T) {
 	s, dir := failsFirst(t), t.TempDir()
 	code, out, stderr := inProcess(t, dir, lossyRollout(s)...)
 	if code != int(ExitEnv) || !strings.Contains(stderr, "1 of 5 episodes failed") || !strings.Contains(stderr, "--continue --retry-lost") ||
-		lastLine(out) != "d.jsonl: 1 of 5 episodes, 1 lost: engine_error 1" {
+		tallied(out) != "d.jsonl: 1 of 5 episodes, 1 lost: engine_error 1" {
 		t.Errorf("exit code %d\n%s%s", code, out, stderr)
 	}
 	code, out, stderr = inProcess(t, dir, lossyRollout(s, "--continue", "--retry-lost")...)
-	if code != 0 || !strings.HasPrefix(lastLine(out), "d.jsonl: 5 of 5 episodes, 0 lost: ") {
+	if code != 0 || !strings.HasPrefix(tallied(out), "d.jsonl: 5 of 5 episodes, 0 lost: ") {
 		t.Errorf("exit code %d\n%s%s", code, out, stderr)
 	}
 }
@@ -127,7 +127,7 @@ func TestMaxLostCountsAll(t *testing.T) {
 	write(t, path, dump.Header(), dumped(t, path)[:4])
 	from.Store(int64(len(s.Requests())) + 1) // after Check's
 	code, out, stderr := inProcess(t, dir, lossyRollout(s, "--continue", "--max-lost", "0.2")...)
-	if code != 0 || !strings.HasPrefix(lastLine(out), "d.jsonl: 5 of 5 episodes, 1 lost: engine_error 1, ") {
+	if code != 0 || !strings.HasPrefix(tallied(out), "d.jsonl: 5 of 5 episodes, 1 lost: engine_error 1, ") {
 		t.Errorf("exit code %d\n%s%s", code, out, stderr)
 	}
 }
@@ -166,7 +166,7 @@ func TestContinueWithOtherTasks(t *testing.T) {
 	}
 	writeFile(t, dir, "d.jsonl", string(old)+"\n"+rest)
 	writeFile(t, dir, "rows.jsonl", row("maze_17")+row("maze_18"))
-	if code, out, stderr := inProcess(t, dir, args...); code != 0 || !strings.HasPrefix(lastLine(out), "d.jsonl: 2 of 2 episodes") {
+	if code, out, stderr := inProcess(t, dir, args...); code != 0 || !strings.HasPrefix(tallied(out), "d.jsonl: 2 of 2 episodes") {
 		t.Errorf("exit code %d\n%s%s", code, out, stderr)
 	}
 }

@@ -78,6 +78,7 @@ var callable = []string{"alfworld", "sciworld", "webshop"}
 
 // cumulative are the environments whose rewards are running scores.
 var cumulative = []string{"academia", "babyai", "movie", "sciworld", "sheet", "todo", "weather"}
+
 // labels are names that metrics and files can have.
 var labels = rule{allowed: "empty, or letters, digits, _ and -", check: func(v any) string {
 	label := v.(string)

@@ -33,6 +33,9 @@ func TestActionTags(t *testing.T) {
 		{"response", "so <response> 42 </response>", final("42")},
 		{"answer", "<answer>42</answer>", final("42")},
 		{"empty tag", "<action></action>", ok("")},
+		{"a mark in the tag", "<action>Action: get 1 oak log</action>", ok("get 1 oak log")},
+		{"a mark and a line end in the tag", "<act>\nAction:\nget 1 oak log\n</act>", ok("get 1 oak log")},
+		{"a mark later in the tag", "<action>say Action: x</action>", ok("say Action: x")},
 		{"nothing", "", none("")},
 		{"plain text", "go left", none("go left")},
 	}
@@ -42,6 +45,37 @@ func TestActionTags(t *testing.T) {
 				t.Errorf("Parse(%q) (-want +got):\n%s", tt.text, diff)
 			}
 		})
+	}
+}
+
+// A server that looks for its own tags gets them, under every format that
+// takes actions from action_tags.
+func TestOwnTags(t *testing.T) {
+	searchqa, err := env.Lookup("searchqa")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := func(text string, final bool) Parsed { return Parsed{Action: text, Text: text, OK: true, Final: final} }
+	for _, name := range []string{env.FormatActionTags, env.FormatHistory, env.FormatStaged} {
+		f, err := FormatFor(name, searchqa, FormatOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tt := range []struct {
+			text string
+			want Parsed
+		}{
+			{"<think>I know.</think><answer>Paris</answer>", block("<answer>Paris</answer>", true)},
+			{"<search>capital of France</search>\n<answer>Paris</answer>", block("<search>capital of France</search>", false)},
+			{"<answer>Paris</answer>\n<search>capital of France</search>", block("<answer>Paris</answer>", true)},
+			{"<search>capital <answer>Paris</answer>", block("<answer>Paris</answer>", true)},
+			{"<action><search>capital of France</search></action>", Parsed{Action: "<search>capital of France</search>", Text: "Action: <search>capital of France</search>", OK: true}},
+			{"<search>capital of France", Parsed{Text: "<search>capital of France"}},
+		} {
+			if diff := cmp.Diff(tt.want, f.Parse(tt.text)); diff != "" {
+				t.Errorf("%s: Parse(%q) (-want +got):\n%s", name, tt.text, diff)
+			}
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 // three steps instead.
 type history struct {
 	env        string
+	tags       actionTags
 	length     int
 	summarizer Summarizer
 }
@@ -31,11 +32,11 @@ func (history) Name() string          { return env.FormatHistory }
 func (history) Prompt() string        { return actionTags{}.Prompt() }
 func (history) StopStrings() []string { return actionTags{}.StopStrings() }
 
-func (history) Parse(text string) Parsed { return actionTags{}.Parse(text) }
+func (h history) Parse(text string) Parsed { return h.tags.Parse(text) }
 
 // Fit takes the length and the summaries.
 func (history) Fit(spec env.Spec, o FormatOptions) (Format, error) {
-	return history{env: spec.Name, length: o.HistoryLength, summarizer: o.Summarizer}, nil
+	return history{env: spec.Name, tags: tagsOf(spec), length: o.HistoryLength, summarizer: o.Summarizer}, nil
 }
 
 // Begin starts an episode.

@@ -49,7 +49,7 @@ func (staged) Fit(spec env.Spec, o FormatOptions) (Format, error) {
 // that is meant, and one that names a tool is written as the environment calls
 // tools.
 func (f staged) Parse(text string) Parsed {
-	p := actionTags{}.Parse(text)
+	p := tagsOf(f.spec).Parse(text)
 	if !p.OK || p.Final {
 		return p
 	}

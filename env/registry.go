@@ -34,6 +34,9 @@ type Spec struct {
 	ToolCall   func(name string, input json.RawMessage) (action string, ok bool)
 	ToolAnswer func(text string) string
 
+	// OwnTags are the tags that the server looks for in the text itself.
+	OwnTags []string
+
 	// RecordedStart takes the first observation out of a recorded message in
 	// which upstream's client fused it with the instruction; nil where
 	// recordings hold it alone.

@@ -26,6 +26,7 @@ func init() {
 		New:           newSearchQA,
 		Instruction:   searchqaInstruction,
 		SuccessReward: 0.99,
+		OwnTags:       []string{"search", "answer"},
 		MaxTurns:      30,
 		TaskIDPrefix:  []string{"searchqa_"},
 		IndexValid:    below(searchqaQuestions, "questions"),

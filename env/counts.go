@@ -73,6 +73,9 @@ func (p *Pool) watch(s *poolServer, x watched) {
 	if seen := failure.Seen(); seen != "" {
 		p.counts.Faults[seen]++
 	}
+	if p.refused(s, failure) {
+		failure.retryable = false // the instance is lost
+	}
 	if ServerFault(failure) && failure.Seen() != SeenRestarted {
 		p.heed(s, s.failed(failure), failure)
 	}

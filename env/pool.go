@@ -85,7 +85,7 @@ type Pool struct {
 type poolServer struct {
 	url  string // as the client wants it
 	root string // where the probe asks
-	// starts counts the restarts ServerDown told of; not guarded.
+	// starts counts the restarts that were told of or noticed; changed under mu.
 	starts atomic.Int64
 	// gate bounds the requests under way; nil: there is no bound. Not guarded.
 	gate chan struct{}
@@ -94,6 +94,7 @@ type poolServer struct {
 	live    int              // leases out, or being created
 	free    []*slot          // instances waiting for a lease
 	held    map[string]*slot // instances in leases and waiting, by the server's id
+	made    int              // instances that were held so far
 	era     int              // counts quarantines: an instance of an older era is not used again
 	lastErr error
 }
@@ -103,6 +104,7 @@ type slot struct {
 	client Client
 	id     string // the server's, "" where the client does not tell
 	era    int
+	born   int // which instance of its server it is, from 1
 	// What follows is used by the goroutine that has the lease.
 	record  Recorder
 	early   []exchange // of its creation, not recorded yet
@@ -256,32 +258,37 @@ func (p *Pool) pick() (best *poolServer, sl *slot, changed <-chan struct{}, aski
 // error means that s failed, and pick should be asked again.
 func (p *Pool) create(ctx context.Context, s *poolServer) (*slot, error) {
 	sl := &slot{}
-	p.mu.Lock()
-	sl.era = s.era
-	p.mu.Unlock()
 	o := p.o.Client
-	o.BaseURL, o.Record, o.Client = s.url, sl.keep, p.bound(s)
+	o.BaseURL, o.Record = s.url, sl.keep
 	o.gate = s.gate
 	o.watch = func(x watched) { p.watch(s, x) }
 	var err error
 	for range max(p.o.MaxPerServer, leastCreates) {
+		p.mu.Lock()
+		sl.era = s.era
+		before, b := s.made, p.bound(s)
+		p.mu.Unlock()
+		bound := *p.httpClient()
+		bound.Transport = b
+		o.Client = &bound
 		var client Client
 		if client, err = p.spec.New(ctx, o); err != nil {
 			break
 		}
-		if p.hold(s, sl, client) {
+		if p.hold(s, sl, client, b, before) {
 			return sl, nil
 		}
 		// Somebody plays on it: it is neither used nor given back.
-		err = &SharedError{Env: p.spec.Name, Server: s.url}
+		if err = error(&SharedError{Env: p.spec.Name, Server: s.url}); b.lost() {
+			err = ErrRestarted
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.live--
 	p.notify()
 	switch {
-	case errors.Is(err, ErrRestarted):
-		p.quarantine(s, err)
+	case errors.Is(err, ErrRestarted): // it was in the middle of it: that says nothing of the new one
 	case ServerFault(err):
 		p.heed(s, s.uncreated(), err)
 	default:
@@ -294,24 +301,43 @@ func (p *Pool) create(ctx context.Context, s *poolServer) (*slot, error) {
 // instances which are in use.
 const leastCreates = 8
 
-// hold takes an instance for sl, unless it is one that another slot has. A
-// server that is full hands its instances out again in turn, as does one that
-// was started again unnoticed, or counts its ids without a lock.
-func (p *Pool) hold(s *poolServer, sl *slot, client Client) bool {
+// hold takes an instance for sl, unless it is one that another slot has, or was
+// created while the server was started again. before is how many instances the
+// server had made when it was asked for this one.
+func (p *Pool) hold(s *poolServer, sl *slot, client Client, b *boundTransport, before int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if b.lost() {
+		return false // nobody knows by which process
+	}
 	if known, ok := client.(interface{ serverID() string }); ok {
 		id := known.serverID()
-		if s.held[id] != nil {
-			return false
+		if other := s.held[id]; other != nil {
+			if !p.reborn(other, before) {
+				return false
+			}
+			p.log.Warn("environment server gave out an id that is in use: it must have been started again, and the instances of before are lost",
+				"server", s.url, "id", id)
+			p.lose(s)
+			sl.era = s.era
+			b.start.Store(s.starts.Load()) // this one is of the new process
 		}
 		sl.id = id
 		s.held[id] = sl
 	}
-	sl.client = client
+	s.made++
+	sl.client, sl.born = client, s.made
 	s.created()
 	p.counts.Instances++
 	return true
+}
+
+// reborn reports whether a server must have been started again that gives out
+// the id of other. One that can be full hands its instances out again in turn,
+// and one that counts its ids without a lock gives the same to creates that
+// arrive together.
+func (p *Pool) reborn(other *slot, before int) bool {
+	return p.spec.MaxInstances == 0 && other.born <= before
 }
 
 // SharedError says that a server gives out no instance but those that are in

@@ -54,8 +54,8 @@ func (p *Pool) ask(ctx context.Context, s *poolServer, patient bool) (err error)
 // quarantine takes s out of service and starts the probe that brings it back.
 // The first probe comes at once, unless one has just failed; where no good
 // exchange lies between, the next wait longer each time. The instances
-// s has are not used again: after a restart its ids start from 0 anew, and an
-// old id may be somebody else's. The caller holds mu.
+// s has are not leased again; leases that are out go on with theirs, unless
+// the process is gone (lose). The caller holds mu.
 func (p *Pool) quarantine(s *poolServer, err error) {
 	if err == nil {
 		err = fmt.Errorf("an episode reported %s as failing", s.url)
@@ -111,6 +111,15 @@ func (p *Pool) probeUntilUp(s *poolServer, pause time.Duration) {
 
 // probe reports whether s answers at all: any reply below status 500 will do.
 func (p *Pool) probe(ctx context.Context, s *poolServer) error {
+	err := p.greet(ctx, s)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refused(s, err)
+	return err
+}
+
+// greet asks s for its greeting.
+func (p *Pool) greet(ctx context.Context, s *poolServer) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.root, nil)

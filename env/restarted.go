@@ -3,29 +3,63 @@ package env
 import (
 	"errors"
 	"net/http"
+	"sync/atomic"
+	"syscall"
 )
 
 // ErrRestarted is the cause of the failure of every request to an instance
-// whose server was started again since. The request was not sent: the new
-// server counts its ids from 0, and the old id may be somebody else's by now.
+// whose server was started again since. The request was not sent, or its reply
+// was not taken: the new server counts its ids from 0, and the old id may be
+// somebody else's by now.
 var ErrRestarted = errors.New("the server was started again, and the instance with the old one is lost")
 
+// A server that was started again is known by one of three signs. Whoever
+// starts it says so (ServerDown). Nobody listens at its address: the process is
+// gone, and whatever listens there next is another one. Or a create is answered
+// with an id that is in use, by a server that never gives one out twice: that is
+// all there is to see where it came back between two requests.
+//
+// The second and third matter for servers that somebody else looks after. Many
+// of them prepare a task when they create an instance (textcraft, the tool
+// servers, searchqa), so an episode from before would be answered, with status
+// 200, out of a task that is not its own.
+
+// lose makes an end of every instance that s has, those of leases that are out
+// included: what they ask from now on fails with ErrRestarted. The caller holds
+// mu.
+func (p *Pool) lose(s *poolServer) {
+	s.starts.Add(1)
+	s.era++
+	for _, sl := range s.free {
+		p.giveBack(s, sl)
+	}
+	s.free = nil
+	s.held = map[string]*slot{} // the new process gives the same ids to others
+}
+
+// refused notes what came of a request to s: where nobody listens, its
+// instances are lost. The caller holds mu.
+func (p *Pool) refused(s *poolServer, err error) bool {
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return false
+	}
+	p.lose(s)
+	return true
+}
+
 // ServerDown tells the pool that the process behind one of its servers ended.
-// No instance there is used again, those of leases that are out included: what
-// they ask from now on fails with ErrRestarted. Whoever starts servers calls
-// it before the new process can answer. url is as it was given to NewPool; one
-// that the pool does not know is ignored.
+// No instance there is used again. Whoever starts servers calls it before the
+// new process can answer. url is as it was given to NewPool; one that the pool
+// does not know is ignored.
 func (p *Pool) ServerDown(url string, err error) {
 	s := p.server(url)
 	if s == nil {
 		return
 	}
-	s.starts.Add(1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.held = map[string]*slot{} // the new process gives the same ids to others
+	p.lose(s)
 	if s.down {
-		s.era++ // an instance may have been created since it was found down
 		s.lastErr = err
 		return
 	}
@@ -61,31 +95,39 @@ func (p *Pool) server(url string) *poolServer {
 	return nil
 }
 
-// bound gives the client of an instance of s: it sends nothing to a server
+// bound gives the transport of an instance of s: it sends nothing to a server
 // that was started after the instance was created.
-func (p *Pool) bound(s *poolServer) *http.Client {
-	c := *p.httpClient()
-	next := c.Transport
-	if next == nil {
-		next = http.DefaultTransport
+func (p *Pool) bound(s *poolServer) *boundTransport {
+	b := &boundTransport{next: p.httpClient().Transport, server: s}
+	if b.next == nil {
+		b.next = http.DefaultTransport
 	}
-	c.Transport = &boundTransport{next: next, server: s, start: s.starts.Load()}
-	return &c
+	b.start.Store(s.starts.Load())
+	return b
 }
 
 type boundTransport struct {
 	next   http.RoundTripper
 	server *poolServer
-	start  int64
+	start  atomic.Int64 // what server.starts was when the instance was created
 }
 
-// RoundTrip sends req if the server is still the one it was meant for.
+// lost reports whether the server was started again since.
+func (b *boundTransport) lost() bool { return b.server.starts.Load() != b.start.Load() }
+
+// RoundTrip sends req if the server is still the one it was meant for. A reply
+// that comes when it is so no longer may be another process's.
 func (b *boundTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if b.server.starts.Load() != b.start {
+	if b.lost() {
 		if req.Body != nil {
 			_ = req.Body.Close() // a RoundTripper always closes it
 		}
 		return nil, ErrRestarted
 	}
-	return b.next.RoundTrip(req)
+	resp, err := b.next.RoundTrip(req)
+	if err == nil && b.lost() {
+		_ = resp.Body.Close() // nobody reads it
+		return nil, ErrRestarted
+	}
+	return resp, err
 }

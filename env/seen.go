@@ -13,7 +13,7 @@ const (
 	SeenTruncated   = "truncated"         // the connection ended behind the status line
 	SeenReset       = "reset"             // it ended before any reply
 	SeenRefused     = "refused"           // no connection came about
-	SeenRestarted   = "restarted"         // not sent: the instance's server was started anew
+	SeenRestarted   = "restarted"         // not sent, or not taken: the instance's server was started anew
 	SeenMalformed   = "malformed"         // not the reply of this environment
 	SeenOversize    = "oversize"          // more than Options.MaxReply
 	SeenEnvironment = "environment_error" // E1: a status 200 that names an error

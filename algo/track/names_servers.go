@@ -15,7 +15,7 @@ var _ = Define(
 	Definition{ServerFaults + "/truncated", "connections that ended behind the status line", whenFaults},
 	Definition{ServerFaults + "/reset", "connections that ended before any reply", whenFaults},
 	Definition{ServerFaults + "/refused", "requests that found no connection", whenFaults},
-	Definition{ServerFaults + "/restarted", "requests not sent, since their server had been started again", whenFaults},
+	Definition{ServerFaults + "/restarted", "requests not sent, or whose reply was not taken, since their server had been started again", whenFaults},
 	Definition{ServerFaults + "/{malformed,oversize,environment_error}", "replies that could not be read, were too large, or named an error", whenFaults},
 	Definition{ServerFaults + "/{slow,duplicate}", "good replies that were held up, or whose request was carried out twice, on purpose (env proxy)", whenFaults},
 	Definition{Servers + "{requests,instances_created,quarantines}", "requests, created instances, and servers taken out of service, since the line before", whenFaults},

@@ -1,0 +1,328 @@
+package env
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// phoenix is a server that counts its instances from 0, prepares task 0 when
+// it creates one, as textcraft, the tool servers and searchqa do, and says in
+// its texts which task is played. It can be started again, and refuse
+// connections: then refusals of them come to none.
+type phoenix struct {
+	*httptest.Server
+	refusals atomic.Int64
+	bare     bool          // ids and first texts come bare
+	hold     chan struct{} // closed when steps may be answered; nil: at once
+	stepping chan struct{} // told of every step
+
+	mu    sync.Mutex
+	tasks []int // by instance
+}
+
+func newPhoenix(t *testing.T, bare bool) *phoenix {
+	ph := &phoenix{bare: bare, stepping: make(chan struct{}, 100)}
+	ph.Server = httptest.NewServer(ph)
+	t.Cleanup(func() { CloseIdle(); ph.Close() })
+	return ph
+}
+
+func (ph *phoenix) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var body map[string]any
+	_ = json.NewDecoder(r.Body).Decode(&body) // a GET has none
+	number := func(keys ...string) int {
+		for _, k := range keys {
+			if n, ok := body[k].(float64); ok {
+				return int(n)
+			}
+		}
+		return -1
+	}
+	if r.URL.Path == "/step" {
+		ph.stepping <- struct{}{}
+		if ph.hold != nil {
+			<-ph.hold
+		}
+	}
+	ph.mu.Lock()
+	defer ph.mu.Unlock()
+	object := func(id int, text string) string {
+		if ph.bare {
+			return fmt.Sprintf("%q", text)
+		}
+		return fmt.Sprintf(`{"id":%d,"observation":%q,"reward":0,"done":false}`, id, text)
+	}
+	id := number("env_idx", "id")
+	switch r.URL.Path {
+	case "/":
+		fmt.Fprint(w, `"ok"`)
+	case "/create":
+		ph.tasks = append(ph.tasks, 0)
+		id = len(ph.tasks) - 1
+		if ph.bare {
+			fmt.Fprint(w, id)
+		} else {
+			fmt.Fprint(w, object(id, "task 0"))
+		}
+	case "/observation":
+		fmt.Fprint(w, `"the task"`)
+	case "/reset", "/step":
+		if id < 0 || id >= len(ph.tasks) {
+			http.Error(w, "Internal Server Error", http.StatusInternalServerError)
+			return
+		}
+		if r.URL.Path == "/step" {
+			fmt.Fprintf(w, `{"observation":"task %d","reward":0,"done":false,"info":null}`, ph.tasks[id])
+			return
+		}
+		ph.tasks[id] = number("data_idx")
+		if ph.bare {
+			ph.tasks[id] = number("id")
+		}
+		fmt.Fprint(w, object(id, "the task"))
+	default:
+		fmt.Fprint(w, "true")
+	}
+}
+
+// restart loses every instance.
+func (ph *phoenix) restart() {
+	ph.mu.Lock()
+	defer ph.mu.Unlock()
+	ph.tasks = nil
+}
+
+func (ph *phoenix) instances() int {
+	ph.mu.Lock()
+	defer ph.mu.Unlock()
+	return len(ph.tasks)
+}
+
+// RoundTrip is a client's way to it.
+func (ph *phoenix) RoundTrip(r *http.Request) (*http.Response, error) {
+	if ph.refusals.Add(-1) >= 0 {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	}
+	return shared.RoundTrip(r)
+}
+
+func (ph *phoenix) pool(t *testing.T, name string) *Pool {
+	t.Helper()
+	spec, err := Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPool(spec, []string{ph.URL}, PoolOptions{
+		Client:     Options{Client: &http.Client{Transport: ph}, Backoff: time.Microsecond},
+		ProbePause: time.Millisecond, ProbeMax: 5 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// at leases an instance and begins a task on it.
+func (ph *phoenix) at(t *testing.T, p *Pool, task int) *Lease {
+	t.Helper()
+	l := acquire(t, p)
+	if _, err := l.Client().Reset(context.Background(), task); err != nil {
+		t.Fatal(err)
+	}
+	plays(t, l, task)
+	return l
+}
+
+func plays(t *testing.T, l *Lease, task int) {
+	t.Helper()
+	if res, err := l.Client().Step(context.Background(), "Action: look"); err != nil || res.Observation != fmt.Sprintf("task %d", task) {
+		t.Errorf("the episode of task %d is told %q, %v", task, res.Observation, err)
+	}
+}
+
+func isLost(t *testing.T, l *Lease) {
+	t.Helper()
+	if res, err := l.Client().Step(context.Background(), "Action: look"); !errors.Is(err, ErrRestarted) {
+		t.Errorf("an episode from before the restart is told %q, %v", res.Observation, err)
+	}
+	l.Fail(ErrRestarted)
+}
+
+// An episode never goes on inside another task of a server that was started
+// again while nobody looked.
+func TestUnseenRestart(t *testing.T) {
+	for name, bare := range map[string]bool{"textcraft": false, "weather": true, "academia": true, "searchqa": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Run("an id comes again", func(t *testing.T) {
+				ph := newPhoenix(t, bare)
+				p := ph.pool(t, name)
+				a, b := ph.at(t, p, 5), ph.at(t, p, 6)
+				ph.at(t, p, 9).Release(true) // it waits for the next lease
+				ph.restart()
+				b.Fail(errors.New("it was told something strange"))
+				// The one that waits is unknown to the new server.
+				spare := acquire(t, p)
+				spare.Fail(errors.New("no such id"))
+				c := ph.at(t, p, 7)
+				isLost(t, a)
+				plays(t, c, 7)
+				if n := ph.instances(); n != 1 {
+					t.Errorf("%d instances on the new server, want one", n)
+				}
+				c.Release(true)
+				if l := acquire(t, p); l.slot != c.slot {
+					t.Error("the new instance is not used again")
+				}
+				if got := p.Counts(); got.Quarantines != 0 {
+					t.Errorf("%+v: the server that answered was taken out of service", got)
+				}
+			})
+			t.Run("nobody listens", func(t *testing.T) {
+				ph := newPhoenix(t, bare)
+				p := ph.pool(t, name)
+				a, b := ph.at(t, p, 5), ph.at(t, p, 6)
+				ph.restart()
+				ph.refusals.Store(1)
+				_, err := b.Client().Step(context.Background(), "Action: look")
+				var e *Error
+				if !errors.Is(err, syscall.ECONNREFUSED) || !errors.As(err, &e) || e.Retryable() {
+					t.Errorf("refused: %v", err)
+				}
+				b.Fail(err)
+				c := ph.at(t, p, 7)
+				isLost(t, a)
+				plays(t, c, 7)
+			})
+			t.Run("nobody listens to a probe", func(t *testing.T) {
+				ph := newPhoenix(t, bare)
+				p := ph.pool(t, name)
+				a, b := ph.at(t, p, 5), ph.at(t, p, 6)
+				ph.restart()
+				ph.refusals.Store(2)
+				b.Release(false)
+				c := ph.at(t, p, 7)
+				isLost(t, a)
+				plays(t, c, 7)
+			})
+		})
+	}
+}
+
+// A step is not sent again to whatever listens after nobody did.
+func TestRefusedStepIsNotSentToTheNextServer(t *testing.T) {
+	ph := newPhoenix(t, false)
+	p := ph.pool(t, "textcraft")
+	a := ph.at(t, p, 5)
+	ph.restart()
+	resp, err := http.Post(ph.URL+"/create", "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	steps := len(ph.stepping)
+	ph.refusals.Store(1)
+	if res, err := a.Client().Step(context.Background(), "Action: look"); err == nil {
+		t.Errorf("the episode of task 5 is told %q", res.Observation)
+	}
+	if n := len(ph.stepping); n != steps {
+		t.Errorf("%d steps reached the new server", n-steps)
+	}
+}
+
+// A reply that was under way while the server was found to be another one is
+// not taken.
+func TestReplyOfTheTimeOfARestart(t *testing.T) {
+	ph := newPhoenix(t, false)
+	p := ph.pool(t, "textcraft")
+	a := ph.at(t, p, 5)
+	for len(ph.stepping) > 0 {
+		<-ph.stepping
+	}
+	ph.hold = make(chan struct{})
+	told := make(chan error, 1)
+	go func() {
+		_, err := a.Client().Step(context.Background(), "Action: look")
+		told <- err
+	}()
+	<-ph.stepping
+	ph.restart()
+	acquire(t, p).Release(true)
+	close(ph.hold)
+	var e *Error
+	if err := <-told; !errors.Is(err, ErrRestarted) || !errors.As(err, &e) || !e.Sent {
+		t.Errorf("the episode is told %v", err)
+	}
+}
+
+// Creates that arrive together may be given one id by a server that counts
+// without a lock. That is no restart.
+func TestIDsCountedWithoutALock(t *testing.T) {
+	var mu sync.Mutex
+	made := 0
+	two := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/create" {
+			fmt.Fprint(w, `{"observation":"","reward":0,"done":false}`)
+			return
+		}
+		mu.Lock()
+		n := made
+		made++
+		if made == 3 { // the second and the third are together
+			close(two)
+		}
+		mu.Unlock()
+		switch n {
+		case 1, 2:
+			<-two
+			n = 1
+		}
+		fmt.Fprintf(w, `{"id":%d}`, n)
+	}))
+	defer srv.Close()
+	defer CloseIdle()
+	p := newPool(t, PoolOptions{}, srv.URL)
+	old := acquire(t, p)
+	leases := make([]*Lease, 2)
+	var wg sync.WaitGroup
+	for i := range leases {
+		wg.Go(func() {
+			l, err := p.Acquire(context.Background())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			leases[i] = l
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	if leases[0].slot.id == leases[1].slot.id {
+		t.Errorf("both have instance %s", leases[0].slot.id)
+	}
+	for _, l := range append(leases, old) {
+		if _, err := l.Client().Step(context.Background(), ""); err != nil {
+			t.Error(err)
+		}
+		l.Release(true)
+	}
+}

@@ -129,7 +129,7 @@ func TestPlayThroughFaults(t *testing.T) {
 		return out, injected
 	}
 	const some = "500:0.1,reset:0.1,seed=4"
-	for _, args := range [][]string{{"eval", "--max-lost", "0.9"}, {"rollout", "--dump", "d.jsonl", "--force"}} {
+	for _, args := range [][]string{{"eval", "--max-lost", "0.9"}, {"rollout", "--max-lost", "0.9", "--dump", "d.jsonl", "--force"}} {
 		t.Run(args[0], func(t *testing.T) {
 			out, injected := play(t, some, append(args, "--json")...)
 			var got eval.Infrastructure
@@ -152,7 +152,7 @@ func TestPlayThroughFaults(t *testing.T) {
 			if lines != 1 {
 				t.Errorf("%d lines about %v in\n%s", lines, injected, out)
 			}
-			if out, _ = play(t, "", args...); strings.Contains(out, "on the way") || !strings.Contains(out, "maze: 11 ") {
+			if out, _ = play(t, "", args...); strings.Contains(out, "on the way") || !strings.Contains(out, ": 11 ") {
 				t.Errorf("nothing went wrong, and it says\n%s", out)
 			}
 		})

@@ -18,6 +18,7 @@ func checkFlags() []cli.Flag {
 		&cli.StringFlag{Name: "tasks", Usage: "two or more indices the server has, such as 0,1; without, those any server of the environment should have"},
 		&cli.Float64Flag{Name: "timeout", Value: check.DefaultTimeout.Seconds(), Usage: "seconds one request may take; a server that takes longer fails"},
 		&cli.IntFlag{Name: "steps", Value: check.DefaultSteps, Usage: "steps made to measure how long they take"},
+		&cli.BoolFlag{Name: "limit", Usage: "make instances until one that is in use is given out again (sqlgym); only where nobody else plays"},
 		jsonFlag(),
 	}
 }
@@ -50,7 +51,7 @@ func envCheck(ctx context.Context, s *State, c *cli.Context) error {
 }
 
 func parseCheck(c *cli.Context) (check.Options, error) {
-	o := check.Options{URL: c.Args().First(), Env: c.String("env"), Steps: c.Int("steps")}
+	o := check.Options{URL: c.Args().First(), Env: c.String("env"), Steps: c.Int("steps"), Limit: c.Bool("limit")}
 	if o.URL == "" {
 		return o, usagef("env check needs the address of a server, such as http://127.0.0.1:36001")
 	}

@@ -2,11 +2,14 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/openmanus/openmanus/env/builtin"
@@ -52,6 +55,39 @@ func TestEnvCheck(t *testing.T) {
 	}
 	mustContain(t, "stdout", stdout, "FAIL    greeting", "SKIP    create")
 	mustContain(t, "stderr", stderr, "nobody answers at")
+}
+
+// Instances that are in use come again only where that is asked for.
+func TestEnvCheckLimit(t *testing.T) {
+	var made atomic.Int64
+	sqlgym := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/create":
+			fmt.Fprint(w, made.Add(1)%8)
+		case "/close":
+			http.NotFound(w, r)
+		case "/reset":
+			fmt.Fprint(w, `["a contains tables such as b.\n\nWhat?", null]`)
+		default:
+			fmt.Fprint(w, `{"state":"[]","reward":0.0,"done":true,"info":{"ground_truth":"SELECT 1"}}`)
+		}
+	}))
+	defer sqlgym.Close()
+	for want, args := range map[check.Status][]string{check.Skip: nil, check.Warn: {"--limit"}} {
+		made.Store(0)
+		_, stdout, _ := inProcess(t, t.TempDir(), append([]string{"env", "check", sqlgym.URL, "--env", "sqlgym", "--steps", "1", "--json"}, args...)...)
+		var report check.Report
+		if err := json.Unmarshal([]byte(stdout), &report); err != nil {
+			t.Fatal(err)
+		}
+		if most := int64(8); want == check.Skip && made.Load() > most {
+			t.Errorf("%d instances of %d", made.Load(), most)
+		}
+		i := slices.IndexFunc(report.Results, func(r check.Result) bool { return r.Check == "instance limit" })
+		if i < 0 || report.Results[i].Status != want || report.Left == 0 {
+			t.Errorf("%v: want %s, and instances left: %.2000s", args, want, stdout)
+		}
+	}
 }
 
 // A proxy forwards, injects, writes down and counts.

@@ -44,7 +44,7 @@ func envCommand(s *State) *cli.Command {
 			}, 1, envUp),
 			leaf(s, &cli.Command{
 				Name:      "check",
-				Usage:     "check whether a server behaves as AgentGym's do",
+				Usage:     "check whether a server, which nobody should be playing on, behaves as AgentGym's do",
 				ArgsUsage: "URL",
 				Flags:     checkFlags(),
 			}, 1, envCheck),

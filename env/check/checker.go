@@ -32,6 +32,9 @@ type Options struct {
 	Tasks   []int         // two or more tasks the server has; nil: those any server of the environment should have
 	Timeout time.Duration // of one call, DefaultTimeout if 0
 	Steps   int           // steps made to measure latency, DefaultSteps if 0
+	// Limit makes instances until the server gives one out that is in use. Who
+	// else plays there has to share its instances from then on.
+	Limit bool
 }
 
 // Run checks a server. Its error is about the options or ctx: whatever the
@@ -41,6 +44,11 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	spec, err := env.Lookup(o.Env)
+	if err != nil {
+		return nil, err
+	}
+	e.single = spec.MaxInstances == 1
 	base, err := env.BaseURL(o.URL, e.suffix)
 	if err != nil {
 		return nil, err
@@ -49,7 +57,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		if len(o.Tasks) < 2 || o.Tasks[0] == o.Tasks[1] {
 			return nil, fmt.Errorf("tasks %v: give two different ones, so that sessions can be told apart", o.Tasks)
 		}
-		e.tasks, e.finishTasks = o.Tasks, o.Tasks
+		e.tasks = o.Tasks
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout
@@ -71,9 +79,11 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 		report.Results = append(report.Results, c.result(k))
 		if err := ctx.Err(); err != nil {
+			c.giveBack()
 			return nil, context.Cause(ctx)
 		}
 	}
+	report.Left = c.giveBack()
 	report.Latency = c.latencies()
 	report.Requests, report.Unreachable = c.requests, c.unreachable
 	report.Seconds = math.Round(time.Since(began).Seconds()*1000) / 1000
@@ -112,11 +122,13 @@ type checker struct {
 	words       []string // wordle's
 	plan        []string // textcraft's way to the end
 	ended       *session // the instance whose episode has ended
+	final       any      // the reply that said so
 	idle        *link    // a connection left alone since idleSince
 	idleSince   time.Time
 	unreachable bool
 
 	mu       sync.Mutex
+	open     []string                   // ids of instances that were not closed; guarded by mu
 	requests int                        // guarded by mu
 	timeouts int                        // guarded by mu
 	unsized  int                        // replies without Content-Length; guarded by mu

@@ -46,16 +46,18 @@ var checks = []check{
 		expected: func(environment) string { return "two sessions in turn each go on as they do alone" }},
 	{name: "many at once", need: needPlay, run: checkMany, section: "2.5",
 		expected: func(environment) string { return "sessions played at the same time each go on as they do alone" }},
-	{name: "end of episode", need: needPlay, run: checkEnd, section: "1.3", applies: func(e environment) bool { return e.finish != nil },
-		expected: func(e environment) string { return fmt.Sprintf("a task can be played to its end, %q true", e.doneKey) }},
-	{name: "step after done", need: needPlay, run: checkAfterDone, applies: func(e environment) bool { return e.finish != nil }, section: "1.3",
+	{name: "end of episode", need: needPlay, run: checkEnd, section: "1.3", applies: func(e environment) bool { return e.endings != nil },
+		expected: func(e environment) string {
+			return fmt.Sprintf("a task can be played to its end, %q true, with the reward it should have", e.doneKey)
+		}},
+	{name: "step after done", need: needPlay, run: checkAfterDone, applies: func(e environment) bool { return e.endings != nil }, section: "1.3",
 		expected: func(e environment) string {
 			if e.over == overRefused {
 				return `status 200 with {"error": "The task with environment N has finished."}`
 			}
 			return "a reply like any other: the client is the one to stop"
 		}},
-	{name: "reset after done", need: needPlay, run: checkResetAfterDone, applies: func(e environment) bool { return e.finish != nil }, section: "11.12",
+	{name: "reset after done", need: needPlay, run: checkResetAfterDone, applies: func(e environment) bool { return e.endings != nil }, section: "11.12",
 		expected: func(environment) string { return "an instance whose episode has ended can be reset" }},
 	{name: "task out of range", need: needPlay, run: checkBeyond, section: "2.3", applies: func(e environment) bool { return e.beyond != 0 },
 		expected: func(e environment) string {

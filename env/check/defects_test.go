@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -173,7 +174,16 @@ func TestDefectsAreFound(t *testing.T) {
 		{"step redirected", "maze", check.Fail, "step", "status 307", on("/step", func(x *exchange) { x.status, x.reply = 307, "" })},
 		{"step unavailable", "maze", check.Fail, "step", "status 503", on("/step", func(x *exchange) { x.status, x.kind, x.reply = 503, "text/plain", "busy" })},
 		{"foreign characters", "maze", check.Fail, "any text", "status 500", foreign},
-		{"never done", "maze", check.Skip, "end of episode", "nothing", replace("/step", `"done":true`, `"done":false`)},
+		{"never done", "maze", check.Fail, "end of episode", "no episode would end", replace("/step", `"done":true`, `"done":false`)},
+		{"a failure that ends nothing", "maze", check.Fail, "end of episode", "not over after 51 steps", replace("/step", `-1\.0,"done":true`, `-1.0,"done":false`)},
+		{"success unpaid", "maze", check.Fail, "end of episode", "reward 0, want 1", replace("/step", `1\.0,"done":true`, `0,"done":true`)},
+		{"failure unpunished", "maze", check.Fail, "end of episode", "reward 0, want -1", replace("/step", `-1\.0,"done":true`, `0,"done":true`)},
+		{"no goal is reached", "textcraft", check.Fail, "end of episode", "no episode would end", replace("/step", `"done":true`, `"done":false`)},
+		{"a goal unpaid", "textcraft", check.Fail, "end of episode", "reward 0, want 1", replace("/step", `"reward":1,`, `"reward":0,`)},
+		{"a seventh guess", "wordle", check.Fail, "end of episode", "not over after 6 steps", replace("/step", `"done":true`, `"done":false`)},
+		{"four guesses", "wordle", check.Fail, "end of episode", "too early", fourGuesses()},
+		{"a lost game paid", "wordle", check.Fail, "end of episode", "reward 1, want 0", replace("/step", `"reward":[0.]+,"done":true`, `"reward":1,"done":true`)},
+		{"a won game unpaid", "wordle", check.Fail, "end of episode", "reward 0, want 1", replace("/step", `"reward":1(\.0)?,"done":true`, `"reward":0,"done":true`)},
 		{"step after done", "maze", check.Fail, "step after done", "as if nothing were wrong", errorsLike("has finished", func(x *exchange) {
 			x.reply = `{"observation":"Success\n","reward":1.0,"done":true}`
 		})},
@@ -266,6 +276,44 @@ func TestDefectsAreFound(t *testing.T) {
 			w.(http.Flusher).Flush()
 			io.WriteString(w, `"move up","move down"]`)
 		})},
+
+		// Of the servers that this program has none of (TestEveryEnvironment).
+		{"observation as text", "babyai", check.Fail, "observe", "want {", replace("/observation", `.*"observation":(".*?[^\\\\]").*`, `$1`)},
+		{"no score", "babyai", check.Fail, "step", `no key "score"`, replace("/step", `"score":[0-9.]+,`, ``)},
+		{"half a success", "babyai", check.Fail, "end of episode", "score 0.4, want more than 0.5", replace("/step", `"score":1.0`, `"score":0.4`)},
+		{"completed and not done", "babyai", check.Fail, "end of episode", "no episode would end", replace("/step", `"step [0-9]+ of(.*)"done":true`, `"The task is completed.$1"done":false`)},
+		{"waits for ever", "sciworld", check.Fail, "end of episode", "not over after 12 steps", asleep},
+		{"no description", "sciworld", check.Fail, "reset", `no key "task_description"`, replace("/reset", `"task_description"`, `"task"`)},
+		{"no actions", "alfworld", check.Fail, "step", `no key "available_actions"`, replace("/step", `"available_actions"`, `"actions"`)},
+		{"reset as bare text", "webshop", check.Fail, "reset", "want [string, null]", replace("/reset", `^\[(.*),null\]$`, `$1`)},
+		{"reset with more than null", "sqlgym", check.Fail, "reset", "want null", replace("/reset", `null\]$`, `{}]`)},
+		{"observation instead of state", "webshop", check.Fail, "step", `no key "state"`, replace("/step", `"state"`, `"observation"`)},
+		{"id in an object", "sqlgym", check.Fail, "create", "want integer", replace("/create", `(.*)`, `{"id":$1}`)},
+		{"unavailable twice", "sqlgym", check.Warn, "step", "status 503", unavailable(2)},
+		{"unavailable for good", "sqlgym", check.Fail, "step", "status 503", unavailable(1 << 30)},
+		{"unavailable twice, where nobody asks again", "weather", check.Fail, "step", "status 503", unavailable(2)},
+		{"another statement", "sqlgym", check.Fail, "end of episode", "no episode would end", replace("/step", `"done":true`, `"done":false`)},
+		{"the truth unpaid", "sqlgym", check.Fail, "end of episode", "reward 0, want 1", replace("/step", `"step (.*)"reward":1.0`, `"[$1"reward":0`)},
+		{"the ninth id", "sqlgym", check.Warn, "instance limit", "was given twice", func(next http.Handler) http.Handler { return next }},
+		{"the third id", "sqlgym", check.Fail, "ids", "was given twice", replace("/create", `.*`, `7`)},
+		{"create as object", "weather", check.Fail, "create", "want integer", replace("/create", `(.*)`, `{"id":$1}`)},
+		{"reset as object", "movie", check.Fail, "reset", "want string", replace("/reset", `(.*)`, `{"observation":$1}`)},
+		{"observation of the last step", "weather", check.Fail, "observe", "want", followingSteps()},
+		{"another opening", "academia", check.Warn, "first text", "New trial", replace("/reset", `Now new trial starts`, `New trial`)},
+		{"finish that ends nothing", "todo", check.Fail, "end of episode", "no episode would end", replace("/step", `"done":true`, `"done":false`)},
+		{"half a reward for a list", "todo", check.Fail, "end of episode", "reward 0.5, want 0 or 1", replace("/step", `"reward":1.0,"done":true`, `"reward":0.5,"done":true`)},
+		{"answer without info", "searchqa", check.Fail, "step", `no key "info"`, replace("/step", `,"info":null`, ``)},
+		{"no question", "searchqa", check.Warn, "first text", "Answer", replace("/reset", `Question: `, ``)},
+		{"the browser's time limit", "webarena", check.Fail, "reset", "TimeoutError", replace("/reset", `"observation":"(.*?[^\\\\])"`, `"observation":"TimeoutError"`)},
+		{"done instead of terminated", "webarena", check.Fail, "step", `no key "terminated"`, replace("/step", `"terminated"`, `"done"`)},
+		{"500 for an unknown id of gaia", "gaia", check.Fail, "unknown id", "status 500", func(next http.Handler) http.Handler {
+			return spoiled(next, func(x *exchange) {
+				if x.status == 404 {
+					x.status, x.kind, x.reply = 500, "text/plain", "Internal Server Error"
+				}
+			})
+		}},
+		{"terminate that ends nothing", "gaia", check.Fail, "end of episode", "no episode would end", replace("/step", `"done":true`, `"done":false`)},
 		{"one request a connection", "maze", check.Warn, "keep-alive", "after 1 request", func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Connection", "close")
@@ -274,13 +322,18 @@ func TestDefectsAreFound(t *testing.T) {
 		}},
 	} {
 		t.Run(d.name, func(t *testing.T) {
-			good, err := builtin.New(d.env, builtin.Options{})
-			if err != nil {
-				t.Fatal(err)
+			var good http.Handler
+			if known, ok := standins[d.env]; ok {
+				good = known.server(t, known.limit).Config.Handler
+			} else {
+				var err error
+				if good, err = builtin.New(d.env, builtin.Options{}); err != nil {
+					t.Fatal(err)
+				}
 			}
 			server := httptest.NewServer(d.plant(good))
 			defer server.Close()
-			report := run(t, check.Options{URL: server.URL, Env: d.env})
+			report := run(t, check.Options{URL: server.URL, Env: d.env, Limit: d.check == "instance limit"})
 			for _, r := range report.Results {
 				if r.Check != d.check {
 					continue
@@ -433,4 +486,72 @@ func closeFirst() http.HandlerFunc {
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, strconv.FormatBool(n == 1))
 	}
+}
+
+// fourGuesses ends a game with the fourth step after a reset.
+func fourGuesses() func(http.Handler) http.Handler {
+	var mu sync.Mutex
+	made := 0
+	return func(next http.Handler) http.Handler {
+		return spoiled(next, func(x *exchange) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case strings.HasSuffix(x.path, "/reset"):
+				made = 0
+			case strings.HasSuffix(x.path, "/step"):
+				if made++; made == 4 {
+					x.reply = strings.Replace(x.reply, `"done":false`, `"done":true`, 1)
+				}
+			}
+		})
+	}
+}
+
+// unavailable answers the first steps with status 503, before they are made.
+func unavailable(times int64) func(http.Handler) http.Handler {
+	var n atomic.Int64
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/step" && n.Add(1) <= times {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// followingSteps shows the last step under /observation.
+func followingSteps() func(http.Handler) http.Handler {
+	var mu sync.Mutex
+	stepped := false
+	return func(next http.Handler) http.Handler {
+		return spoiled(next, func(x *exchange) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch x.path {
+			case "/reset":
+				stepped = false
+			case "/step":
+				stepped = true
+			case "/observation":
+				if stepped {
+					x.reply = `"Observation: something. Give me one action."`
+				}
+			}
+		})
+	}
+}
+
+// asleep takes no waiting for an action.
+func asleep(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(bytes.ReplaceAll(body, []byte(`"wait"`), []byte(`"look"`))))
+		next.ServeHTTP(w, r)
+	})
 }

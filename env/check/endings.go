@@ -44,6 +44,7 @@ func checkClose(c *checker, n *notes) {
 	} else {
 		n.pass("%s", show(got))
 	}
+	c.forget(s.id)
 	c.closeAgain(n, body)
 	c.refused(n, "step after close", c.post("/step", c.stepBody(s, "look")))
 	c.refused(n, "reset after close", c.post("/reset", c.resetBody(s, c.env.tasks[0])))
@@ -76,6 +77,10 @@ func (c *checker) closeAgain(n *notes, body string) {
 
 // checkLimit makes one instance more than the server is known to hold.
 func checkLimit(c *checker, n *notes) {
+	if !c.o.Limit {
+		n.skip("instances in use would be given out again, also those of others: ask for it (--limit) where nobody else plays")
+		return
+	}
 	seen := map[string]bool{}
 	for _, s := range c.sessions {
 		seen[s.id] = true

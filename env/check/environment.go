@@ -26,6 +26,7 @@ type environment struct {
 	tasks     []int  // two or more that any server should have
 	beyond    int    // an index no server has; 0 if every index is a task
 	reset     shape
+	gaveUp    string                 // the text of a reset that failed though it was answered; "" where there is none such
 	opening   func(reset any) string // the first text, out of the reset reply; nil: observe answers it
 	opens     *regexp.Regexp         // what the first text looks like
 
@@ -39,12 +40,8 @@ type environment struct {
 
 	// actions gives a few that change an instance and do not end the episode.
 	actions func(c *checker, reset any) []string
-	// finish gives the nth action on the shortest way to the end of a task,
-	// "" if it knows none; last is the text seen before it. nil: there is no
-	// way without playing well.
-	finish      func(c *checker, last string, n int) string
-	finishTasks []int
-	over        over
+	endings []ending // nil: there is no way to the end without playing well
+	over    over
 
 	unknown errorForm
 	closing closing
@@ -53,6 +50,7 @@ type environment struct {
 
 	slow   bool   // an instance takes seconds or much memory: make few
 	varies string // why the same actions may give other texts
+	single bool   // a server is for one instance at a time
 	limit  int    // instances a server holds before it hands ids out again; 0: many
 	quart  bool   // not FastAPI: bad requests are not looked for
 	extra  *extra

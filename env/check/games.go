@@ -20,7 +20,7 @@ var games = []environment{
 		opening: observationOf, opens: regexp.MustCompile(`(?s)^Crafting commands:\n.*\n\nGoal: craft .*\.$`),
 		step: textReply, textKey: "observation", doneKey: "done", rewards: [2]float64{0, 1},
 		observe: text, observeSays: saysLast,
-		actions: craftActions, finish: craftFinish, finishTasks: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, over: overGoesOn,
+		actions: craftActions, endings: []ending{craftEnding}, over: overGoesOn,
 		unknown: errorObject, closing: closeBool,
 	},
 	{
@@ -33,16 +33,23 @@ var games = []environment{
 		observe: keys{{"observation", text}, {"reward", number}, {"score", number}, {"done", boolean}, {"deleted", boolean}},
 		actions: always("turn left", "move forward", "turn right", "check available actions"),
 		// Task 2 is to go to the only red ball, which may be in sight or not.
-		finish: func(_ *checker, last string, n int) string {
-			if m := regexp.MustCompile(`"(go to red ball \d+)"`).FindStringSubmatch(last); m != nil && n < 8 {
-				return m[1]
-			}
-			if n < 4 {
-				return "turn left"
-			}
-			return ""
-		},
-		finishTasks: []int{2, 42, 82}, over: overRefused, unknown: errorObject, closing: closeBool,
+		endings: []ending{{
+			tasks: []int{2, 42, 82},
+			action: func(_ *checker, last string, n int) string {
+				if m := regexp.MustCompile(`"(go to red ball \d+)"`).FindStringSubmatch(last); m != nil && n < 8 {
+					return m[1]
+				}
+				if n < 4 {
+					return "turn left"
+				}
+				return ""
+			},
+			must: func(_ *checker, _ int, _ string, p played) bool {
+				return strings.Contains(p.text, "The task is completed.") && p.score > 0.5
+			},
+			pays: babyPays,
+		}},
+		over: overRefused, unknown: errorObject, closing: closeBool,
 	},
 	{
 		name: "sciworld", section: "5.3", greeting: "This is environment ScienceWorld.",
@@ -57,7 +64,8 @@ var games = []environment{
 		step:    scoreReply, textKey: "observation", doneKey: "done", rewards: [2]float64{-100, 100},
 		observe: text, observeSays: saysLast,
 		actions: always("look around", "inventory", "open door to hallway"),
-		finish:  repeat("wait", 12), finishTasks: []int{0}, over: overRefused,
+		// The limit of 100 moves comes with the tenth wait.
+		endings: []ending{{tasks: []int{0}, action: repeat("wait", 12), must: atStep(12)}}, over: overRefused,
 		unknown: errorObject, closing: closeOnce, slow: true,
 		varies: "ScienceWorld lists the objects of a room in a changing order",
 	},
@@ -94,7 +102,11 @@ var games = []environment{
 		observe: text, observeSays: saysLast,
 		// Of game 18, one step above the goal, and of game 0, in a corner.
 		actions: always("move up", "move right", "fly", "move left", "move up"),
-		finish:  repeat("move down", 1), finishTasks: []int{18}, over: overRefused,
+		endings: []ending{
+			{tasks: []int{18}, only: true, action: repeat("move down", 1), must: atOnce, pays: pays(1)},
+			{action: repeat("fly", 51), must: atStep(51), exact: true, pays: pays(-1)}, // too many steps
+		},
+		over:    overRefused,
 		unknown: errorObject, closing: closeNone,
 		extra: &extra{"actions", `GET /maze/available_actions answers ["move left","move right","move up","move down"]`, func(c *checker, n *notes) {
 			v, ok := c.want(n, "observe", c.get("/available_actions", ""), every{text})
@@ -119,7 +131,7 @@ var games = []environment{
 			words := c.vocabulary()
 			return []string{"zzzzz", spaced(words[0]), words[len(words)/2], words[len(words)-1]}
 		},
-		finish: repeat("zzzzz", 6), finishTasks: []int{3}, over: overRefused,
+		endings: wordleEndings, over: overRefused,
 		unknown: errorObject, closing: closeNone,
 		extra: &extra{
 			"word list",

@@ -20,6 +20,7 @@ func (c *checker) create(n *notes) (session, bool) {
 		n.fail("the id %v cannot be sent back: %v", v, err)
 		return session{}, false
 	}
+	c.keep(string(id))
 	return session{string(id)}, true
 }
 
@@ -80,6 +81,7 @@ func (c *checker) restart(n *notes, i int) (session, bool) {
 type played struct {
 	text   string
 	reward float64
+	score  float64 // 0 where the server has none
 	done   bool
 	whole  any
 }
@@ -100,6 +102,9 @@ func (c *checker) playedOf(v any) played {
 	p.done, _ = o[c.env.doneKey].(bool)
 	if r, ok := o["reward"].(json.Number); ok {
 		p.reward, _ = strconv.ParseFloat(string(r), 64)
+	}
+	if r, ok := o["score"].(json.Number); ok {
+		p.score, _ = strconv.ParseFloat(string(r), 64)
 	}
 	return p
 }

@@ -48,6 +48,7 @@ type Report struct {
 	Latency     map[string]Latency `json:"latency"` // by kind of call
 	Requests    int                `json:"requests"`
 	Seconds     float64            `json:"seconds"`
+	Left        int                `json:"left,omitempty"`        // instances that the server could not be given back
 	Unreachable bool               `json:"unreachable,omitempty"` // nobody answers at the address
 }
 
@@ -99,6 +100,9 @@ func (r *Report) Print(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "\n%d passed, %d warnings, %d failed, %d skipped; %d requests in %.1f s\n",
 		r.Count(Pass), r.Count(Warn), r.Count(Fail), r.Count(Skip), r.Requests, r.Seconds)
+	if r.Left > 0 {
+		fmt.Fprintf(&b, "%d instances are left with the server, which takes none back\n", r.Left)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -149,6 +149,7 @@ func checkBodyNeeded(c *checker, n *notes) {
 	case err != nil:
 		n.fail("%v", err)
 	case got.status == http.StatusOK:
+		c.adopt(got)
 		n.warn("a server that asks less than AgentGym's does no harm", "an instance was made: %s", show(got))
 	case got.status == http.StatusUnprocessableEntity || got.status == http.StatusBadRequest:
 		n.pass("status %d", got.status)
@@ -163,6 +164,9 @@ func (c *checker) routed(n *notes, r request, want ...int) {
 	if err != nil {
 		n.fail("%s %s: %v", r.method, r.target, err)
 		return
+	}
+	if r.method == http.MethodPost && got.status == http.StatusOK { // a create after all
+		c.adopt(got)
 	}
 	_, decodeErr := decode(got.body)
 	for _, status := range want {

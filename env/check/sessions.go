@@ -53,7 +53,14 @@ func checkCreate(c *checker, n *notes) {
 // manySessions is how many instances are made at once where they are cheap.
 const manySessions = 4
 
+// oneAtATime is why some checks are not made.
+const oneAtATime = "a server of this environment is for one instance at a time: another would play on the same account"
+
 func checkIDs(c *checker, n *notes) {
+	if c.env.single {
+		n.skip(oneAtATime)
+		return
+	}
 	if s, ok := c.create(n); ok {
 		c.sessions = append(c.sessions, s)
 	}
@@ -96,6 +103,9 @@ func checkReset(c *checker, n *notes) {
 		o, _ := v.(map[string]any)
 		if done, _ := o[c.env.doneKey].(bool); done {
 			n.fail("task %d is done before the first step", task)
+		}
+		if c.env.gaveUp != "" && observationOf(v) == c.env.gaveUp {
+			n.fail("task %d could not be begun: the reply's text is %q", task, c.env.gaveUp)
 		}
 		if id, ok := o["id"]; ok && fmt.Sprint(id) != unquote(c.sessions[0].id) {
 			n.fail("the reply to id %s names id %v", c.sessions[0].id, id)
@@ -244,7 +254,11 @@ func (c *checker) beside(n *notes, sessions []session, run func(all []*transcrip
 
 func checkTwoSessions(c *checker, n *notes) {
 	if len(c.sessions) < 2 {
-		n.skip("there is only one instance")
+		why := "there is only one instance"
+		if c.env.single {
+			why = oneAtATime
+		}
+		n.skip(why)
 		return
 	}
 	c.beside(n, c.sessions[:2], func(all []*transcript, saw []notes) {
@@ -259,7 +273,11 @@ func checkTwoSessions(c *checker, n *notes) {
 
 func checkMany(c *checker, n *notes) {
 	if len(c.sessions) < 2 {
-		n.skip("there is only one instance")
+		why := "there is only one instance"
+		if c.env.single {
+			why = oneAtATime
+		}
+		n.skip(why)
 		return
 	}
 	c.beside(n, c.sessions, func(all []*transcript, saw []notes) {
@@ -272,37 +290,6 @@ func checkMany(c *checker, n *notes) {
 		}
 		wg.Wait()
 	})
-}
-
-// checkEnd plays to the end of the first task it can.
-func checkEnd(c *checker, n *notes) {
-	s := c.sessions[0]
-	for _, task := range c.env.finishTasks {
-		v, ok := c.reset(n, s, task)
-		if !ok {
-			return
-		}
-		last, ok := c.firstText(n, s, v)
-		if !ok {
-			return
-		}
-		for i := 0; ; i++ {
-			action := c.env.finish(c, last, i)
-			if action == "" {
-				break
-			}
-			p, ok := c.play(n, s, action)
-			if !ok {
-				return
-			}
-			if last = p.text; p.done {
-				c.ended = &s
-				n.pass("task %d ended after %d steps with reward %g", task, i+1, p.reward)
-				return
-			}
-		}
-	}
-	n.skip(fmt.Sprintf("no way to the end of tasks %v was found", c.env.finishTasks))
 }
 
 func checkAfterDone(c *checker, n *notes) {

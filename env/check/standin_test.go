@@ -292,6 +292,9 @@ func toolStandin() standin {
 	}
 }
 
+// alone are the checks that need a second instance.
+var alone = []string{"ids", "two sessions", "many at once"}
+
 // standins by environment, and the checks that warn of what AgentGym's own
 // servers do.
 var standins = map[string]struct {
@@ -359,12 +362,12 @@ var standins = map[string]struct {
 		first: about("shop contains tables such as item. Table item has columns such as id.\n\nWhat is #?"),
 		reset: pair, step: stateStep(`{"ground_truth":"SELECT 1"}`), observe: sayFirst,
 		done: func(string, int) bool { return true }, unknown: fail500, close: noClose,
-	}, limit: 8, warns: []string{"close", "unknown id", "task out of range", "instance limit"}},
+	}, limit: 8, warns: []string{"close", "unknown id", "task out of range"}, skips: []string{"instance limit"}},
 	"weather":  {standin: toolStandin(), warns: []string{"close", "unknown id", "task out of range"}},
 	"movie":    {standin: toolStandin(), warns: []string{"close", "unknown id", "task out of range"}},
 	"academia": {standin: toolStandin(), warns: []string{"close", "unknown id", "task out of range"}},
-	"todo":     {standin: toolStandin(), warns: []string{"close", "unknown id", "task out of range"}},
-	"sheet":    {standin: toolStandin(), warns: []string{"close", "unknown id", "task out of range"}},
+	"todo":     {standin: toolStandin(), warns: []string{"close", "unknown id", "task out of range"}, skips: alone},
+	"sheet":    {standin: toolStandin(), warns: []string{"close", "unknown id", "task out of range"}, skips: alone},
 	"searchqa": {standin: standin{
 		greeting: `"ok"`, needs: true, created: bareID, idKey: "env_idx", taskKey: "id", tasks: 221328,
 		first: about("Answer the question.\nQuestion: what is #?"), reset: bare,

@@ -1,6 +1,9 @@
 package check
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+)
 
 // The others: webshop and sqlgym with their bare ids and pairs, the five tool
 // servers and searchqa with their bare texts, webarena, and gaia (rev B). All
@@ -14,20 +17,26 @@ var tools = []environment{
 		step: stateReply, textKey: "state", doneKey: "done", rewards: [2]float64{0, 1},
 		observe: text, observeSays: saysLast,
 		actions: always("search[shoes]", "click[back to search]", "search[mug]"),
-		finish: func(_ *checker, last string, n int) string {
-			switch n {
-			case 0:
-				return "search[shoes]"
-			case 1:
-				if asin := regexp.MustCompile(`\bB[0-9A-Z]{9}\b`).FindString(last); asin != "" {
-					return "click[" + asin + "]"
+		endings: []ending{{
+			tasks: []int{0},
+			action: func(_ *checker, last string, n int) string {
+				switch n {
+				case 0:
+					return "search[shoes]"
+				case 1:
+					if asin := regexp.MustCompile(`\bB[0-9A-Z]{9}\b`).FindString(last); asin != "" {
+						return "click[" + asin + "]"
+					}
+				case 2:
+					return "click[buy now]"
 				}
-			case 2:
-				return "click[buy now]"
-			}
-			return ""
-		},
-		finishTasks: []int{0}, over: overGoesOn, unknown: errorServer, closing: closeNone, slow: true, retry503: true,
+				return ""
+			},
+			must: func(_ *checker, n int, last string, _ played) bool {
+				return n == 2 && strings.Contains(last, "Buy Now")
+			},
+		}},
+		over: overGoesOn, unknown: errorServer, closing: closeNone, slow: true, retry503: true,
 		extra: &extra{
 			"actions", `GET /available_actions answers {"has_search_bar": true or false, "clickables": [string, ...]}`,
 			func(c *checker, n *notes) {
@@ -49,14 +58,14 @@ var tools = []environment{
 		textKey: "state", doneKey: "done", rewards: [2]float64{0, 1},
 		observe: text, observeSays: saysOpening,
 		actions: always("SELECT 1", "SELECT 2, 'two'"),
-		finish:  repeat("SELECT 1", 1), finishTasks: []int{9428}, over: overGoesOn,
+		endings: sqlEndings, over: overGoesOn,
 		unknown: errorServer, closing: closeNone, limit: 8, retry503: true,
 	},
-	toolServer("weather", "Action: get_user_current_date with Action Input: {}"),
-	toolServer("movie", "Action: check_valid_actions with Action Input: {}"),
-	toolServer("academia", "Action: check_valid_actions with Action Input: {}"),
-	toolServer("todo", "Action: check_valid_actions with Action Input: {}"),
-	toolServer("sheet", "Action: check_valid_actions with Action Input: {}"),
+	toolServer("weather", "Action: get_user_current_date with Action Input: {}", finishAnswer, pays(0, 1)),
+	toolServer("movie", checkValid, finishAnswer, nil),
+	toolServer("academia", checkValid, finishAnswer, nil),
+	toolServer("todo", checkValid, finishAnswer, pays(0, 1)),
+	toolServer("sheet", checkValid, "Action: finish with Action Input: {}", nil),
 	{
 		name: "searchqa", section: "5.11", greeting: "ok", createBody: `{"id":0}`, created: integer, idKey: "env_idx",
 		taskKey: "id", tasks: []int{0, 1}, beyond: 1000000,
@@ -70,7 +79,7 @@ var tools = []environment{
 	{
 		name: "webarena", section: "5.8", greeting: "ok", created: keys{{"env_idx", integer}}, idFrom: "env_idx", idKey: "env_idx",
 		taskKey: "idx", resetMore: `"seed":0`, tasks: []int{0, 1},
-		reset: keys{{"observation", text}}, opens: regexp.MustCompile(`(?s)^OBSERVATION:\n.*\nURL: .*\nOBJECTIVE: .*\nPREVIOUS ACTION: None`),
+		reset: keys{{"observation", text}}, gaveUp: "TimeoutError", opens: regexp.MustCompile(`(?s)^OBSERVATION:\n.*\nURL: .*\nOBJECTIVE: .*\nPREVIOUS ACTION: None`),
 		step:    keys{{"observation", text}, {"reward", number}, {"terminated", boolean}, {"truncated", boolean}, {"info", maybe{object}}},
 		textKey: "observation", doneKey: "terminated", rewards: [2]float64{0, 1},
 		observe: text, observeSays: saysLast,
@@ -87,14 +96,20 @@ var tools = []environment{
 		textKey: "observation", doneKey: "done", rewards: [2]float64{-0.1, 1},
 		observe: text,
 		actions: always("nothing to parse", "Action: nope Action Input: x"),
-		finish:  repeat("Action: terminate Action Input: none", 1), finishTasks: []int{0}, over: overGoesOn,
+		endings: []ending{{tasks: []int{0}, action: repeat("Action: terminate Action Input: none", 1), must: atOnce, pays: pays(0.3, 0.5, 0.7, 0.8, 1)}},
+		over:    overGoesOn,
 		unknown: errorDetail, closing: closeNone,
 	},
 }
 
+const (
+	checkValid   = "Action: check_valid_actions with Action Input: {}"
+	finishAnswer = `Action: finish with Action Input: {"answer": 1}`
+)
+
 // toolServer is one of the five servers of agentenv-tool, which differ in
 // their tools alone.
-func toolServer(name, harmless string) environment {
+func toolServer(name, harmless, finish string, pays func(played) string) environment {
 	return environment{
 		name: name, section: "5.10", greeting: "ok", createBody: `{"id":0}`, created: integer, idKey: "env_idx",
 		taskKey: "id", tasks: []int{0, 1}, beyond: 1000000,
@@ -103,7 +118,7 @@ func toolServer(name, harmless string) environment {
 		step:  toolReply, textKey: "observation", doneKey: "done", rewards: [2]float64{0, 1},
 		observe: text, observeSays: saysOpening,
 		actions: always(harmless, "Action: nope with Action Input: {}", "no action at all"),
-		finish:  repeat(`Action: finish with Action Input: {"answer": 1}`, 1), finishTasks: []int{0}, over: overGoesOn,
+		endings: []ending{toolEnding(finish, pays)}, over: overGoesOn,
 		unknown: errorServer, closing: closeNone,
 	}
 }

@@ -1,0 +1,71 @@
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// Instances are given back when all is checked: on some servers each is a
+// process of its own, a JVM (sciworld) or a browser (webarena).
+
+// lastMoments bounds the giving back after an interrupt.
+const lastMoments = 5 * time.Second
+
+// keep notes an instance that the server made.
+func (c *checker) keep(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Contains(c.open, id) {
+		c.open = append(c.open, id)
+	}
+}
+
+// forget notes that one was closed.
+func (c *checker) forget(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open = slices.DeleteFunc(c.open, func(open string) bool { return open == id })
+}
+
+// adopt notes the instance that a server made though it should have refused to.
+func (c *checker) adopt(got reply) {
+	v, err := decode(got.body)
+	if err != nil || c.env.created.fault("the reply", v) != "" {
+		return
+	}
+	if c.env.idFrom != "" {
+		v = v.(map[string]any)[c.env.idFrom]
+	}
+	if id, err := json.Marshal(v); err == nil {
+		c.keep(string(id))
+	}
+}
+
+// giveBack closes every instance that is open, and gives the number of those
+// that could not be. It ends with a server that has no close, or hangs.
+func (c *checker) giveBack() (left int) {
+	if c.ctx.Err() != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), lastMoments)
+		defer cancel()
+		c.ctx = ctx
+	}
+	for i, id := range slices.Clone(c.open) {
+		if c.timeouts >= maxTimeouts || c.ctx.Err() != nil {
+			return left + len(c.open) - i
+		}
+		got, err := c.send("close", c.post("/close", fmt.Sprintf(`{%q:%s}`, c.env.idKey, id)))
+		switch {
+		case err != nil:
+			left++
+		case got.status == http.StatusNotFound || got.status == http.StatusMethodNotAllowed:
+			return len(c.open)
+		case got.status != http.StatusOK:
+			left++
+		}
+	}
+	return left
+}

@@ -28,10 +28,10 @@ type Server struct {
 	err    error              // of the accept loop; read after served
 
 	mu      sync.Mutex
-	conns   int           // open connections; guarded by mu
-	busy    int           // requests being answered; guarded by mu
-	changed chan struct{} // closed and replaced when conns or busy fall; guarded by mu
-	closing bool          // guarded by mu
+	conns   int               // open connections; guarded by mu
+	busy    map[net.Conn]bool // those on which a request is being answered, until the last byte is sent; guarded by mu
+	changed chan struct{}     // closed and replaced when conns or busy fall; guarded by mu
+	closing bool              // guarded by mu
 }
 
 // Serve serves h on addr, such as "127.0.0.1:36001", or "127.0.0.1:0" for a
@@ -44,7 +44,7 @@ func Serve(ctx context.Context, what, addr string, h http.Handler, events *slog.
 		return nil, fmt.Errorf("serve %s on %s: %w", what, addr, err)
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &Server{URL: "http://" + ln.Addr().String(), cancel: cancel, served: make(chan struct{}), changed: make(chan struct{})}
+	s := &Server{URL: "http://" + ln.Addr().String(), cancel: cancel, served: make(chan struct{}), busy: map[net.Conn]bool{}, changed: make(chan struct{})}
 	errorLog := log.New(io.Discard, "", 0)
 	if events != nil {
 		errorLog = slog.NewLogLogger(events.Handler(), slog.LevelDebug)
@@ -52,6 +52,7 @@ func Serve(ctx context.Context, what, addr string, h http.Handler, events *slog.
 	s.http = &http.Server{
 		Handler:           s.counted(h),
 		BaseContext:       func(net.Listener) context.Context { return life },
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 		ConnState:         s.connState,
 		IdleTimeout:       keepAlive,
 		ReadHeaderTimeout: 30 * time.Second,
@@ -81,7 +82,7 @@ func (s *Server) Done() <-chan struct{} { return s.served }
 func (s *Server) Close(ctx context.Context) error {
 	s.unhook()
 	s.refuse()
-	waitBusy := s.wait(ctx, func() bool { return s.busy == 0 })
+	waitBusy := s.wait(ctx, func() bool { return len(s.busy) == 0 })
 	s.http.Close()
 	waitConns := s.wait(ctx, func() bool { return s.conns == 0 })
 	select {
@@ -123,13 +124,17 @@ func (s *Server) fell() {
 	s.changed = make(chan struct{})
 }
 
-// counted keeps busy around h.
+// connKey is the key of the connection in a request's context.
+type connKey struct{}
+
+// counted notes that h answers on a connection. What h has written is sent
+// after it returns, so connState says when the answer is over.
 func (s *Server) counted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		closing := s.closing
 		if !closing {
-			s.busy++
+			s.busy[r.Context().Value(connKey{}).(net.Conn)] = true
 		}
 		s.mu.Unlock()
 		if closing {
@@ -137,23 +142,21 @@ func (s *Server) counted(h http.Handler) http.Handler {
 			http.Error(w, "the server is closing", http.StatusServiceUnavailable)
 			return
 		}
-		defer func() {
-			s.mu.Lock()
-			s.busy--
-			s.fell()
-			s.mu.Unlock()
-		}()
 		h.ServeHTTP(w, r)
 	})
 }
 
-func (s *Server) connState(_ net.Conn, state http.ConnState) {
+func (s *Server) connState(c net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch state {
 	case http.StateNew:
 		s.conns++
+	case http.StateIdle:
+		delete(s.busy, c)
+		s.fell()
 	case http.StateClosed, http.StateHijacked:
+		delete(s.busy, c)
 		s.conns--
 		s.fell()
 	}

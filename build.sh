@@ -415,8 +415,9 @@ step() { printf '\n== %s\n' "$*"; }
 brief() {
   awk -F '\t' '
     {all = all $0 "\n"}
-    / *--- SKIP: / {split($0, w, ": "); why = last; sub(/^ */, "", why); left = left "     left out: " w[2] ": " why "\n"}
-    {last = $0}
+    /^=== (RUN|NAME|CONT) / {split($0, w, " "); test = w[3]}
+    /^ +[a-z0-9_]+_test\.go:[0-9]+: / {said[test] = $0; sub(/^ +/, "", said[test])}
+    /^ *--- SKIP: / {split($0, w, "--- SKIP: "); sub(/ .*/, "", w[2]); left = left "     left out: " w[2] ": " said[w[2]] "\n"}
     $1 == "FAIL" && $2 != "" {printf "%s", all; fflush(); all = left = ""}
     ($1 ~ /^ok +$/ || $1 ~ /^\? +$/) {printf "%s%s\n", left, $0; fflush(); all = left = ""}
     END {printf "%s", all}'

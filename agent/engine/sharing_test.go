@@ -136,8 +136,9 @@ func TestSharingUnderPressure(t *testing.T) {
 					}
 					ctx, cancel := context.WithCancel(t.Context())
 					if (i+round)%7 == 0 { // gives up at some moment
+						patience := r.IntN(50)
 						go func() {
-							for range r.IntN(50) {
+							for range patience {
 								runtime.Gosched()
 							}
 							cancel()

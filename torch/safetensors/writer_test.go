@@ -181,7 +181,7 @@ func TestFullDiskLeavesNothing(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						t.Skip("no such operation in this case")
+						return // there is no such operation in this case
 					}
 					if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EIO) {
 						t.Errorf("error = %v", err)

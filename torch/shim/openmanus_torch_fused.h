@@ -46,30 +46,6 @@ const char *om_attention_cached(om_tensor q, om_tensor kc, om_tensor vc, int64_t
 const char *om_token_logprobs(om_tensor hidden, om_tensor weight, om_tensor bias, const int64_t *targets, int64_t n,
                               double temperature, om_tensor *logp, om_tensor *entropy);
 
-/* Sums over the positions, each times its mask. */
-typedef struct {
-  double mask;       /* Σ m */
-  double clip;       /* where the clipped side was taken */
-  double clip_lower; /* where the dual clip cut */
-  double kl;         /* of old - new log-prob */
-  double ratio;      /* of π/π_old */
-  double ratio_max;  /* the largest ratio at a position with mask ≠ 0; 0 if there is none */
-} om_policy_stats;
-
-/* The clipped policy loss with dual clip (spec 5.7), Σ ℓ m / normalizer. All four tensors are [N]; the gradient goes
- * to logp. clip_c is above 1, or 0 for no dual clip. stats may be NULL. */
-const char *om_policy_loss(om_tensor logp, om_tensor old_logp, om_tensor adv, om_tensor mask, double clip_low,
-                           double clip_high, double clip_c, double normalizer, om_tensor *loss,
-                           om_policy_stats *stats);
-
-/* Σ kl m / normalizer for an estimator of KL(π, π_ref), with gradient to logp (spec 5.5). */
-#define OM_KL_K1 0
-#define OM_KL_ABS 1
-#define OM_KL_K2 2
-#define OM_KL_K3 3
-const char *om_kl_loss(om_tensor logp, om_tensor ref_logp, om_tensor mask, double normalizer, int64_t kind,
-                       om_tensor *loss);
-
 /* How one row is sampled. */
 typedef struct {
   uint64_t key;

@@ -354,16 +354,16 @@ native() {
   printf 'INPUT(-ltorch_cpu)\n' >"$build/lib/libtorch.so"
 
   cgotorch=$(printf '%s %s' "$(cat "$build/stamps/libtorch")" "$src" | sha256sum | cut -c1-40)
-  all=$(hash_of torch/shim/*.cc torch/shim/*.h third_party/libtorch.lock)
-  fused=$(hash_of torch/shim/fused_*.cc torch/shim/*.h third_party/libtorch.lock)
+  all=$(hash_of torch/shim/*.cc torch/*.h torch/shim/*.h third_party/libtorch.lock)
+  fused=$(hash_of torch/shim/fused_*.cc torch/*.h torch/shim/*.h third_party/libtorch.lock)
   # Everything that is no fused operation.
   core=()
   for f in torch/shim/*.cc; do case $f in */fused_*) ;; *) core+=("$f") ;; esac done
-  shim=(-O2 -fopenmp -Itorch/shim)
+  shim=(-O2 -fopenmp -Itorch -Itorch/shim)
   units < <(
     printf 'unit %q %q ' "$obj/shim_fused" "$fused" && printf '%q ' "${shim[@]}" -- torch/shim/fused_*.cc && echo
     printf 'unit %q %q ' "$obj/cgotorch" "$cgotorch" && printf '%q ' -O1 -w -I"$src" -- "$src"/cgotorch/*.cc && echo
-    printf 'unit %q %q ' "$obj/shim_core" "$(hash_of "${core[@]}" torch/shim/*.h third_party/libtorch.lock)" &&
+    printf 'unit %q %q ' "$obj/shim_core" "$(hash_of "${core[@]}" torch/*.h torch/shim/*.h third_party/libtorch.lock)" &&
       printf '%q ' "${shim[@]}" -- "${core[@]}" && echo
   )
   # The objects' own hashes say what they were made of, and by which compiler.

@@ -1,7 +1,7 @@
 package torch
 
 /*
-#cgo CFLAGS: -I${SRCDIR}/shim
+#cgo CFLAGS: -I${SRCDIR}
 #cgo LDFLAGS: -L${SRCDIR}/../build/lib -L${SRCDIR}/../build/libtorch/lib
 #cgo LDFLAGS: -Wl,-rpath,${SRCDIR}/../build/lib -Wl,-rpath-link,${SRCDIR}/../build/libtorch/lib -lopenmanus_torch
 #include "openmanus_torch.h"

@@ -98,7 +98,7 @@ pack() {
   src=$(go list -m -f '{{.Dir}}' github.com/wangkuiyi/gotorch)
   rm -rf "$dir/src" "$dir/agent" "$dir/openmanus"
   mkdir -p "$dir/src/shim" "$dir/src/gotorch" "$dir/agent"
-  cp torch/shim/*.cc torch/shim/*.h "$dir/src/shim"
+  cp torch/*.h torch/shim/*.cc torch/shim/*.h "$dir/src/shim"
   cp -r "$src/cgotorch" "$dir/src/gotorch/"
   chmod -R u+w "$dir/src"
   cp build/openmanus "$dir/openmanus"

@@ -70,7 +70,9 @@ func (p *Pool) watch(s *poolServer, x watched) {
 		s.good()
 		return
 	}
-	if seen := failure.Seen(); seen != "" {
+	// That a task has ended is an answer to what a lost step came to, and no fault.
+	ended := x.op == opRecall && failure.Kind == KindEnvironment
+	if seen := failure.Seen(); seen != "" && !ended {
 		p.counts.Faults[seen]++
 	}
 	if p.refused(s, failure) {

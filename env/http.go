@@ -113,6 +113,7 @@ const (
 	opReset   = "reset"
 	opStep    = "step"
 	opObserve = "observe"
+	opRecall  = "recall" // what a lost step came to
 	opClose   = "close"
 	opProbe   = "probe"
 	opVersion = "version"

@@ -71,7 +71,7 @@ type Timeouts struct {
 
 // of is the limit of one operation where any has the limit usual.
 func (t Timeouts) of(op string, usual time.Duration) time.Duration {
-	own := map[string]time.Duration{opCreate: t.Create, opReset: t.Reset, opStep: t.Step, opObserve: t.Observe, opClose: t.Close}[op]
+	own := map[string]time.Duration{opCreate: t.Create, opReset: t.Reset, opStep: t.Step, opObserve: t.Observe, opRecall: t.Observe, opClose: t.Close}[op]
 	switch {
 	case own > 0:
 		return own

@@ -13,7 +13,8 @@ import (
 type Recaller interface {
 	// Recall gives what the last step, which failed, came to. ok is false where
 	// that cannot be told: the server shows what it showed before, so the step
-	// was not made, or changed nothing that can be seen, or is still under way.
+	// was not made, or changed nothing that can be seen, or is still under way; or
+	// the task has ended, and the server shows nothing any more.
 	Recall(ctx context.Context) (res StepResult, ok bool, err error)
 }
 
@@ -65,12 +66,15 @@ func (s *shown) recall(ctx context.Context, in *instance) (StepResult, bool, err
 		return StepResult{}, false, nil
 	}
 	path := fmt.Sprintf("/detail?id=%d", in.id)
-	raw, err := in.get(ctx, opObserve, path)
+	raw, err := in.get(ctx, opRecall, path)
+	if errors.Is(err, KindEnvironment) { // the task has ended: nobody tells with what
+		return StepResult{}, false, nil
+	}
 	if err != nil {
 		return StepResult{}, false, err
 	}
 	res := StepResult{Action: s.tried, Sent: true}
-	r := in.object(opObserve, path, raw)
+	r := in.object(opRecall, path, raw)
 	r.read(usualKeys.observation, &res.Observation)
 	r.read(usualKeys.reward, &res.Reward)
 	r.read(usualKeys.done, &res.Done)

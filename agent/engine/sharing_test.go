@@ -46,8 +46,15 @@ func TestGroupSharesItsPrompt(t *testing.T) {
 			}
 			var wg sync.WaitGroup
 			for i, sc := range scripts {
-				wg.Go(func() {
+				// All stay open, so that whoever comes late finds the others' prompt;
+				// deterministic, the others would wait for one that is done.
+				if !tt.options.Deterministic {
 					defer s.Close(sessions[i])
+				}
+				wg.Go(func() {
+					if tt.options.Deterministic {
+						defer s.Close(sessions[i])
+					}
 					got, err := sc.play(t.Context(), s, sessions[i], nil)
 					if err != nil {
 						t.Error(err)

@@ -136,5 +136,5 @@ func (l *Learning) print(w io.Writer) {
 	fmt.Fprintf(w, "  before at most %.3f (%.2f allowed), after at least %.3f (%.2f wanted), median %.3f (%.2f wanted): %s\n",
 		l.Before, mostBefore, l.Worst, worstAfter, l.Median, medianAfter, verdict(l.Learns))
 	slowest := slices.MaxFunc(l.Runs, func(a, b Run) int { return cmp.Compare(a.Seconds, b.Seconds) })
-	fmt.Fprintf(w, "  slowest %.0f s, with the start and two validations (%d s wanted on two idle cores; not judged)\n", slowest.Seconds, mostSeconds)
+	fmt.Fprintf(w, "  slowest %.0f s, with the start and the validations (%d s wanted on two idle cores; not judged)\n", slowest.Seconds, mostSeconds)
 }

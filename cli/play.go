@@ -134,8 +134,8 @@ func (p *playing) weights(ctx context.Context) (string, error) {
 }
 
 // play plays every task and shows how far it is. It also tells what the
-// servers did on the way. more, if it is not nil,
-// completes the options of the rollout.
+// servers did on the way. more, if it is not nil, completes the options of the
+// rollout.
 func (s *State) play(ctx context.Context, p *playing, o taskOptions, more func(*rollout.Options)) ([]*data.Episode, eval.Infrastructure, error) {
 	total := len(p.tasks) * o.Samples
 	bar := s.Progress("playing "+o.Env, total)

@@ -25,9 +25,9 @@ func savedBatch(t *testing.T) Batch {
 	return b
 }
 
-func TestBatchSaveLoad(t *testing.T) {
-	b := savedBatch(t)
-	dir := filepath.Join(t.TempDir(), "deep", "batch")
+// savedAndLoaded writes b to dir and gives what is read from there, which is b.
+func savedAndLoaded(t *testing.T, b Batch, dir string) Batch {
+	t.Helper()
 	if err := b.Save(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +38,13 @@ func TestBatchSaveLoad(t *testing.T) {
 	if d := cmp.Diff(b, got); d != "" {
 		t.Errorf("(-saved +loaded):\n%s", d)
 	}
+	return got
+}
+
+func TestBatchSaveLoad(t *testing.T) {
+	b := savedBatch(t)
+	dir := filepath.Join(t.TempDir(), "deep", "batch")
+	savedAndLoaded(t, b, dir)
 	if err := b.Save(dir); err == nil || !strings.Contains(err.Error(), "exists") {
 		t.Errorf("a second save: %v", err)
 	}
@@ -90,16 +97,7 @@ func TestBatchSaveLoadsEveryField(t *testing.T) {
 	}
 	b := Batch{Rows: []Row{r}, Meta: map[string]string{"step": "1"}}
 	dir := filepath.Join(t.TempDir(), "batch")
-	if err := b.Save(dir); err != nil {
-		t.Fatal(err)
-	}
-	got, err := LoadBatch(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(b, got); d != "" {
-		t.Errorf("(-saved +loaded):\n%s", d)
-	}
+	got := savedAndLoaded(t, b, dir)
 	for what, copied := range map[string]Row{"a clone": r.Clone(), "a loaded row": got.Rows[0]} {
 		v := reflect.ValueOf(copied)
 		for i := range v.NumField() {

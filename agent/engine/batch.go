@@ -64,7 +64,7 @@ func (s *Scheduler) fill(calls []*sequence, version int64, wanted func(*sequence
 	budget := s.options.PrefillTokens
 	blocked := false // an older call waits for room: no younger one begins
 	for i, q := range calls {
-		if !wanted(q) {
+		if !wanted(q) || blocked && !q.call.begun {
 			continue
 		}
 		n := q.pending()
@@ -84,9 +84,6 @@ func (s *Scheduler) fill(calls []*sequence, version int64, wanted func(*sequence
 			if n == 0 {
 				continue
 			}
-		}
-		if blocked && !q.call.begun {
-			continue
 		}
 		if !s.admit(calls, i) {
 			blocked = true

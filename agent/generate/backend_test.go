@@ -67,9 +67,7 @@ func TestLogProbsAreTheModels(t *testing.T) {
 		}
 		b.Drop(seq)
 	}
-	if seqs, used := b.Live(); seqs != 0 || used != 0 {
-		t.Errorf("%d sequences with %d blocks are left", seqs, used)
-	}
+	nothingLeft(t, b)
 }
 
 // TestUnwrittenPlacesAreNotRead fills the cache, whose memory is not cleared,
@@ -243,9 +241,7 @@ func TestStepRefuses(t *testing.T) {
 	for seq := range engine.SeqID(5) {
 		b.Drop(seq)
 	}
-	if seqs, used := b.Live(); seqs != 0 || used != 0 {
-		t.Errorf("%d sequences with %d blocks are left", seqs, used)
-	}
+	nothingLeft(t, b)
 }
 
 func TestOptions(t *testing.T) {

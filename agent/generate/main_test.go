@@ -68,3 +68,11 @@ func step(t testing.TB, b *Backend, batch ...engine.Work) []engine.Sampled {
 	}
 	return out
 }
+
+// nothingLeft fails the test where sequences or blocks are still held.
+func nothingLeft(t testing.TB, b *Backend) {
+	t.Helper()
+	if seqs, used := b.Live(); seqs != 0 || used != 0 {
+		t.Errorf("%d sequences with %d blocks are left", seqs, used)
+	}
+}

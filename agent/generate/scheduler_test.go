@@ -82,9 +82,7 @@ func TestSchedulerOverBackend(t *testing.T) {
 			t.Error("nothing was parked in a small cache")
 		}
 		s.Shutdown()
-		if seqs, used := b.Live(); seqs != 0 || used != 0 {
-			t.Errorf("%d sequences with %d blocks are left", seqs, used)
-		}
+		nothingLeft(t, b)
 		return out, logps
 	}
 	want, wantLP := run(4096, engine.Options{}, false)
@@ -196,9 +194,7 @@ func TestCancelFrees(t *testing.T) {
 	// Shutdown would free what is left, so this comes before it; Exclusive
 	// waits for the drops.
 	if err := s.Exclusive(context.Background(), func() error {
-		if seqs, used := b.Live(); seqs != 0 || used != 0 {
-			t.Errorf("%d sequences with %d blocks are left", seqs, used)
-		}
+		nothingLeft(t, b)
 		return nil
 	}); err != nil {
 		t.Error(err)

@@ -67,9 +67,7 @@ func TestSharedBeginning(t *testing.T) {
 	for seq := range engine.SeqID(6) {
 		b.Drop(seq)
 	}
-	if seqs, used := b.Live(); seqs != 0 || used != 0 {
-		t.Errorf("%d sequences with %d blocks are left", seqs, used)
-	}
+	nothingLeft(t, b)
 }
 
 func TestSharingRefuses(t *testing.T) {

@@ -328,7 +328,7 @@ func TestImportFlags(t *testing.T) {
 func TestImportHome(t *testing.T) {
 	words := ReadWords([]string{"data.train_files=[~/a.parquet,b/~/c.parquet]", "actor_rollout_ref.model.path=~/m/", "trainer.project_name=~/x"})
 	for home, want := range map[string][]string{
-		"/home/me": {`tasks = ["/home/me/a.parquet", "b/~/c.parquet"]`, `path = "/home/me/m"`, `project = "~/x"`},
+		"/my/home": {`tasks = ["/my/home/a.parquet", "b/~/c.parquet"]`, `path = "/my/home/m"`, `project = "~/x"`},
 		"":         {`tasks = ["~/a.parquet", "b/~/c.parquet"]`, `path = "~/m"`},
 	} {
 		text := string(Import(words, Options{Home: home}).TOML)

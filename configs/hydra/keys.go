@@ -211,7 +211,7 @@ var ppoKeys = []row{
 	noted(omrl, rolloutAt+"top_p", "rollout.top_p", none, "below 1 the log-probs no longer belong to what was sampled; the default is 1, the original's 0.95"),
 	dropped(omrl, rolloutAt+"{prompt_length,response_length,max_model_len}", "rollout.max_context_tokens bounds a conversation, rollout.max_new_tokens a reply"),
 	dropped(omrl, rolloutAt+"dtype", "sampling computes in model.compute_dtype, as training does"),
-	noted(omrl, rolloutAt+"gpu_memory_utilization", "rollout.kv_cache_fraction", none, "a share of the whole GPU there, the weights among it; here of the memory that is free when the cache is made"),
+	noted(omrl, rolloutAt+"gpu_memory_utilization", "rollout.kv_cache_fraction", none, "a share of the whole GPU there, the weights among it; here of the host's free memory, and on a GPU without effect: there rollout.max_sequences and rollout.max_context_tokens say how large the cache is"),
 	mapped(omrl, rolloutAt+"ignore_eos", "rollout.ignore_eos", none),
 	dropped(omrl, rolloutAt+"{enforce_eager,free_cache_engine,load_format,enable_chunked_prefill,disable_log_stats,layered_summon,multi_stage_wake_up,cudagraph_capture_sizes}", engineOwn),
 	refused(omrl, rolloutAt+"{tensor_model_parallel_size,data_parallel_size,pipeline_model_parallel_size}", oneDevice, int64(1)),

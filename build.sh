@@ -504,11 +504,11 @@ bench_binary() {
   go build -trimpath -ldflags "-extldflags '-Wl,-rpath,\$ORIGIN/lib'" -o "$build/bench" ./bench
 }
 
-# The long sweeps: the quickstart with ten seeds, with other estimators, and
-# behind faults; dumps that are killed, continued and replayed; the servers of a checkout of AgentGym.
+# The long sweeps: the quickstart with ten seeds, with other estimators, under
+# every registry's entry, and behind faults; dumps that are killed, continued and replayed; the servers of a checkout of AgentGym.
 accept() {
   local what=learning
-  case ${1:-} in learning | estimators | faults | dumps | agentgym) what=$1; shift ;; esac
+  case ${1:-} in learning | estimators | entries | faults | dumps | agentgym) what=$1; shift ;; esac
   binary
   bench_binary
   local with=(--program "$build/openmanus")
@@ -528,7 +528,7 @@ bench() {
   local with=(--program "$build/openmanus")
   case " $* " in
     *' -h '* | *help*) ;;
-    *' latency '* | *' memory '* | *' learning '* | *' estimators '* | *' faults '* | *' crowd '* | *' dumps '* | *' agentgym '*) ;; # no peer
+    *' latency '* | *' memory '* | *' learning '* | *' estimators '* | *' entries '* | *' faults '* | *' crowd '* | *' dumps '* | *' agentgym '*) ;; # no peer
     *)
       model
       peer_venv
@@ -558,6 +558,7 @@ Usage: ./build.sh [COMMAND]
   model           fetch the small real model (93 MB) into build/models
   accept          build, then run the quickstart with ten seeds and judge what they learned (40 minutes);
                   accept estimators [NAME...]: PPO, GRPO, RLOO, REINFORCE++ and GiGPO, three seeds each
+                  accept entries [WORD...]: ten steps under every estimator, loss, KL, reward and correction
                   accept faults: three seeds behind servers that fail (--rates 0,1 or 5 and --seeds N do a
                   part of it, --steps N shortens its runs)
                   accept dumps [--episodes N] kills rollouts, continues and replays them

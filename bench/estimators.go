@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 )
 
@@ -81,20 +82,27 @@ type MethodRun struct {
 
 func (r *MethodRun) learns() bool { return r.Before <= mostBefore && r.After >= methodAfter }
 
-// measureMethods trains with each method and the seeds 1 to n, each in a folder
-// of its own under dir.
-func measureMethods(ctx context.Context, program, dir string, chosen []method, n int, says io.Writer) (l Methods, err error) {
-	for _, m := range chosen {
-		for seed := 1; seed <= n; seed++ {
-			out := filepath.Join(dir, fmt.Sprintf("%s_seed_%d", m.name, seed))
-			r, found, err := quickstart(ctx, program, out, seed, append([]string{fmt.Sprintf("trainer.test_every=%d", every)}, m.sets...)...)
-			if err != nil {
-				return l, fmt.Errorf("%s, seed %d: %w", m.name, seed, err)
-			}
-			mr := MethodRun{Method: m.name, Run: r, Reached: reached(found, methodAfter), Steps: found[len(found)-1].Step, Changed: m.sets}
-			fmt.Fprintf(says, "%s, seed %d: %.3f before, %.3f after %d steps, %.0f s\n", m.name, seed, r.Before, r.After, mr.Steps, r.Seconds)
-			l.Runs = append(l.Runs, mr)
+// measureMethods trains with each method and the seeds 1 to n, several runs at a
+// time, each in a folder of its own under dir.
+func measureMethods(ctx context.Context, program, dir string, chosen []method, n, jobs int, says io.Writer) (l Methods, err error) {
+	l.Runs = make([]MethodRun, len(chosen)*n)
+	var mu sync.Mutex // of says
+	err = several(ctx, len(l.Runs), jobs, func(ctx context.Context, i, threads int) error {
+		m, seed := chosen[i/n], i%n+1
+		out := filepath.Join(dir, fmt.Sprintf("%s_seed_%d", m.name, seed))
+		r, found, err := quickstart(ctx, program, out, seed, threads, append([]string{fmt.Sprintf("trainer.test_every=%d", every)}, m.sets...)...)
+		if err != nil {
+			return fmt.Errorf("%s, seed %d: %w", m.name, seed, err)
 		}
+		mr := MethodRun{Method: m.name, Run: r, Reached: reached(found, methodAfter), Steps: found[len(found)-1].Step, Changed: m.sets}
+		l.Runs[i] = mr
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(says, "%s, seed %d: %.3f before, %.3f after %d steps, %.0f s\n", m.name, seed, r.Before, r.After, mr.Steps, r.Seconds)
+		return nil
+	})
+	if err != nil {
+		return l, err
 	}
 	l.judge()
 	return l, nil

@@ -83,7 +83,7 @@ echo "$@" >"$out/args"
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	l, err := measureMethods(t.Context(), program, dir, two, 2, t.Output())
+	l, err := measureMethods(t.Context(), program, dir, two, 2, 2, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ echo "$@" >"$out/args"
 	if want := "--set trainer.test_every=4 --set algo.adv_estimator=rloo"; err != nil || !strings.Contains(string(args), want) {
 		t.Errorf("it was asked %q (%v), want %q in it", args, err, want)
 	}
-	if _, err := measureMethods(t.Context(), program, dir, two, 1, t.Output()); err == nil || !strings.Contains(err.Error(), "there already") {
+	if _, err := measureMethods(t.Context(), program, dir, two, 1, 1, t.Output()); err == nil || !strings.Contains(err.Error(), "there already") {
 		t.Errorf("a second sweep in the same folder: %v", err)
 	}
 }

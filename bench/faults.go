@@ -11,13 +11,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
@@ -101,7 +98,7 @@ func (o faultsOptions) runs() (list []FaultRun) {
 }
 
 // measureFaults does the runs of o, several at a time: behind faults a run
-// mostly waits for requests that hang. Each has its share of the cores.
+// mostly waits for requests that hang.
 func measureFaults(ctx context.Context, program, dir string, o faultsOptions, says io.Writer) (f Faults, err error) {
 	f.Judged = o.whole()
 	f.Runs = o.runs()
@@ -110,27 +107,19 @@ func measureFaults(ctx context.Context, program, dir string, o faultsOptions, sa
 			return f, err
 		}
 	}
-	threads := max(1, runtime.NumCPU()/o.jobs)
 	var mu sync.Mutex // of says
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(o.jobs)
-	for i := range f.Runs {
+	err = several(ctx, len(f.Runs), o.jobs, func(ctx context.Context, i, threads int) error {
 		r := &f.Runs[i]
-		g.Go(func() error {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			if err := r.run(ctx, program, r.folder(dir), o, threads); err != nil {
-				return fmt.Errorf("share %g, seed %d: %w", r.Share, r.Seed, err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			fmt.Fprintf(says, "faults %g, seed %d: %.3f before, %.3f after, %d requests, %.2f a turn, %d replays, %d dropped, %.0f s\n",
-				r.Share, r.Seed, r.Before, r.After, r.Requests, r.PerTurn, r.Replays, r.Dropped, r.Seconds)
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
+		if err := r.run(ctx, program, r.folder(dir), o, threads); err != nil {
+			return fmt.Errorf("share %g, seed %d: %w", r.Share, r.Seed, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(says, "faults %g, seed %d: %.3f before, %.3f after, %d requests, %.2f a turn, %d replays, %d dropped, %.0f s\n",
+			r.Share, r.Seed, r.Before, r.After, r.Requests, r.PerTurn, r.Replays, r.Dropped, r.Seconds)
+		return nil
+	})
+	if err != nil {
 		return f, err
 	}
 	f.judge()
@@ -190,21 +179,6 @@ func (r *FaultRun) run(ctx context.Context, program, out string, o faultsOptions
 		r.Faulty = append(r.Faulty, fmt.Sprintf("the server itself failed %d times", c.UpstreamErrors))
 	}
 	return r.look(filepath.Join(out, "quickstart"))
-}
-
-// trainRun runs openmanus and gives its words where it fails. threads, if not 0,
-// are those of libtorch.
-func trainRun(ctx context.Context, program string, args []string, threads int) (seconds float64, err error) {
-	began := time.Now()
-	cmd := command(ctx, program, args...)
-	if threads > 0 {
-		cmd.Env = append(os.Environ(), fmt.Sprintf("OMP_NUM_THREADS=%d", threads))
-	}
-	text, err := cmd.CombinedOutput()
-	if err != nil {
-		return 0, fmt.Errorf("%w\n%s", err, text)
-	}
-	return time.Since(began).Seconds(), nil
 }
 
 // askCounts asks a proxy what it has done.

@@ -42,7 +42,7 @@ type Run struct {
 // of its own under dir.
 func measureLearning(ctx context.Context, program, dir string, n int, says io.Writer) (l Learning, err error) {
 	for seed := 1; seed <= n; seed++ {
-		r, _, err := quickstart(ctx, program, filepath.Join(dir, fmt.Sprintf("seed_%d", seed)), seed)
+		r, _, err := quickstart(ctx, program, filepath.Join(dir, fmt.Sprintf("seed_%d", seed)), seed, 0)
 		if err != nil {
 			return l, fmt.Errorf("seed %d: %w", seed, err)
 		}
@@ -54,8 +54,8 @@ func measureLearning(ctx context.Context, program, dir string, n int, says io.Wr
 }
 
 // quickstart trains it with a seed and more settings in the new folder out, and
-// returns its validations as well.
-func quickstart(ctx context.Context, program, out string, seed int, sets ...string) (r Run, found []validated, err error) {
+// returns its validations as well. threads are those of trainRun.
+func quickstart(ctx context.Context, program, out string, seed, threads int, sets ...string) (r Run, found []validated, err error) {
 	if err := unused(out); err != nil {
 		return r, nil, err
 	}
@@ -64,7 +64,7 @@ func quickstart(ctx context.Context, program, out string, seed int, sets ...stri
 		args = append(args, "--set", s)
 	}
 	r.Seed = seed
-	if r.Seconds, err = trainRun(ctx, program, args, 0); err != nil {
+	if r.Seconds, err = trainRun(ctx, program, args, threads); err != nil {
 		return r, nil, err
 	}
 	f, err := os.Open(filepath.Join(out, "quickstart", "metrics.jsonl"))

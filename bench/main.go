@@ -18,7 +18,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-const usage = `Usage: bench [OPTIONS] [speed | grpo | latency | memory METRICS.jsonl | learning | estimators [NAME...] | faults | crowd | dumps | agentgym [NAME...]]
+const usage = `Usage: bench [OPTIONS] [speed | grpo | latency | memory METRICS.jsonl | learning | estimators [NAME...] | entries [WORD...] | faults | crowd | dumps | agentgym [NAME...]]
 
   speed       decoding, prefill, conversations and training of a real model, ours and the peer's in turns
   grpo        GRPO steps of a real model, all weights and adapters, ours and TRL's: seconds and memory
@@ -26,6 +26,7 @@ const usage = `Usage: bench [OPTIONS] [speed | grpo | latency | memory METRICS.j
   memory      what a training run held in RAM at two of its steps, from its metrics.jsonl
   learning    the quickstart with several seeds: success on held-out cells before and after
   estimators  the quickstart under PPO, GRPO, RLOO, REINFORCE++ and GiGPO, or those named, with three seeds each
+  entries     ten steps of the quickstart's maze under every estimator, loss, KL, reward and correction there is; WORDs choose those whose names hold one
   faults      the quickstart behind a proxy that makes requests fail in every way: what it learns, and what it counts
   crowd       thousands of episodes at once without a model: what a turn costs, and whether anything is left behind
   dumps       rollouts that are killed, continued and replayed: every episode once, and none differs
@@ -58,7 +59,7 @@ func main() {
 
 // options are the command line.
 type options struct {
-	what              string // "", speed, grpo, latency, memory, learning, estimators, faults, crowd, dumps or agentgym
+	what              string // "", speed, grpo, latency, memory, learning, estimators, entries, faults, crowd, dumps or agentgym
 	model, python     string
 	script, trlScript string
 	threads, rounds   int
@@ -101,7 +102,7 @@ func parse(args []string, says io.Writer) (o options, err error) {
 	f.IntVar(&o.from, "from", 50, "memory: the first step")
 	f.IntVar(&o.to, "to", 200, "memory: the later step")
 	f.Float64Var(&o.limit, "limit", 1.05, "memory: the most the later step may hold, as a multiple of the first")
-	f.StringVar(&o.program, "program", "build/openmanus", "grpo, learning, estimators, faults, crowd, dumps, agentgym: the `FILE` of openmanus")
+	f.StringVar(&o.program, "program", "build/openmanus", "grpo, learning, estimators, entries, faults, crowd, dumps, agentgym: the `FILE` of openmanus")
 	f.IntVar(&o.episodes, "episodes", 0, "dumps, agentgym: episodes of each rollout, at least; 0: 200 for dumps, 20 for agentgym")
 	f.IntVar(&o.seeds, "seeds", 0, "learning, estimators, faults: runs, with the seeds 1 to this; 0: 10 for learning, else 3")
 	f.IntVar(&o.steps, "steps", 0, "faults: steps of a run, which then reads fewer walks as well; 0: all of the quickstart's")
@@ -116,8 +117,8 @@ func parse(args []string, says io.Writer) (o options, err error) {
 		o.sets = append(o.sets, text)
 		return nil
 	})
-	f.IntVar(&o.jobs, "jobs", 2, "faults: runs at a time, which share the cores")
-	f.StringVar(&o.keep, "runs", "", "learning, estimators, faults, agentgym: `FOLDER` for the runs, which must not hold them yet; empty: a temporary one")
+	f.IntVar(&o.jobs, "jobs", 2, "estimators, entries, faults: runs at a time, which share the cores")
+	f.StringVar(&o.keep, "runs", "", "learning, estimators, entries, faults, agentgym: `FOLDER` for the runs, which must not hold them yet; empty: a temporary one")
 	f.StringVar(&o.checkout, "checkout", "", "agentgym: the `FOLDER` of AgentGym, the one that holds agentenv-textcraft and the others")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -147,6 +148,11 @@ func parse(args []string, says io.Writer) (o options, err error) {
 	case "estimators":
 		want = len(rest)
 		if o.methods, err = methodsNamed(rest); err != nil {
+			return o, err
+		}
+	case "entries":
+		want = len(rest)
+		if o.methods, err = entriesNamed(rest); err != nil {
 			return o, err
 		}
 	case "agentgym":
@@ -247,8 +253,16 @@ func run(ctx context.Context, o options, out, says io.Writer) error {
 	if err == nil && o.what == "estimators" {
 		err = inFolder(o.keep, func(dir string) (err error) {
 			var l Methods
-			l, err = measureMethods(ctx, o.program, dir, o.methods, o.seeds, says)
+			l, err = measureMethods(ctx, o.program, dir, o.methods, o.seeds, o.jobs, says)
 			r.Methods = &l
+			return err
+		})
+	}
+	if err == nil && o.what == "entries" {
+		err = inFolder(o.keep, func(dir string) (err error) {
+			var e Entries
+			e, err = measureEntries(ctx, o.program, dir, o.methods, o.jobs, says)
+			r.Entries = &e
 			return err
 		})
 	}

@@ -19,6 +19,7 @@ type report struct {
 
 	Learning *Learning `json:"learning,omitempty"`
 	Methods  *Methods  `json:"estimators,omitempty"`
+	Entries  *Entries  `json:"entries,omitempty"`
 	Faults   *Faults   `json:"faults,omitempty"`
 	Crowd    *Crowd    `json:"crowd,omitempty"`
 	Dumps    *Dumps    `json:"dumps,omitempty"`
@@ -29,7 +30,8 @@ type report struct {
 // nothing: its ratios are what they are.
 func (r *report) kept() bool {
 	return (r.Latency == nil || r.Latency.Hidden) && (r.Memory == nil || r.Memory.Steady) &&
-		(r.Learning == nil || r.Learning.Learns) && (r.Methods == nil || r.Methods.Learns) && (r.Faults == nil || r.Faults.kept()) &&
+		(r.Learning == nil || r.Learning.Learns) && (r.Methods == nil || r.Methods.Learns) &&
+		(r.Entries == nil || r.Entries.Trains) && (r.Faults == nil || r.Faults.kept()) &&
 		(r.Crowd == nil || r.Crowd.Cheap && r.Crowd.Clean) && (r.Dumps == nil || r.Dumps.Sound) &&
 		(r.AgentGym == nil || r.AgentGym.kept())
 }
@@ -74,6 +76,11 @@ func (r *report) print(out io.Writer) error {
 	}
 	if r.Methods != nil {
 		if err := r.Methods.print(&b); err != nil {
+			return err
+		}
+	}
+	if r.Entries != nil {
+		if err := r.Entries.print(&b); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+
+	"github.com/openmanus/openmanus/algo/advantage"
+	"github.com/openmanus/openmanus/algo/correction"
+	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/algo/loss"
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/reward"
+)
+
+// entrySteps is how many steps every entry of a registry must train.
+const entrySteps = 10
+
+// entryBase makes the quickstart a trial of ten steps: two optimiser steps each,
+// so that the ratio of the second moves, and no validation.
+var entryBase = []string{
+	fmt.Sprintf("trainer.total_steps=%d", entrySteps), fmt.Sprintf("model.fresh.walks=%d", walksPerStep*entrySteps),
+	"trainer.test_every=0", "trainer.val_before_train=false", "trainer.save_every=0",
+	"actor.mini_batch_size=70", "actor.micro_batch_size=14",
+}
+
+// entrySettings are what an entry needs beside its name.
+var entrySettings = map[string][]string{
+	"gae":        {"critic.mini_batch_size=70", "critic.micro_batch_size=14", "critic.optim.lr=5e-4", "trainer.critic_warmup=2"},
+	"gigpo":      {"algo.gamma=0.95"},
+	"format":     {`reward.components.format.patterns=["Thought:","Action:"]`},
+	"length":     {"reward.components.length.max_length=100"},
+	"overlong":   {"reward.components.overlong.max_length=200", "reward.components.overlong.overlong_buffer=100"},
+	"discounted": {"reward.gamma=0.99"},
+}
+
+// entryTrials returns a trial for every entry of every registry that a step of
+// training takes something from. Entries of different registries go together
+// where they do not meet: the i-th of each. Score functions that want a ground
+// truth are left out, for the maze has none.
+func entryTrials() []method {
+	var trials []method
+	add := func(name string, sets ...[]string) { trials = append(trials, method{name, slices.Concat(sets...)}) }
+	one := func(key, value string) []string { return append([]string{key + "=" + value}, entrySettings[value]...) }
+
+	policies := slices.DeleteFunc(loss.Policies.Names(), func(name string) bool { return name == loss.Bypass })
+	estimators := advantage.Estimators.Names()
+	for i := range max(len(estimators), len(policies)) {
+		e, p := estimators[i%len(estimators)], policies[i%len(policies)]
+		sets := one("actor.policy_loss", p)
+		if policy, _ := loss.Policies.Lookup(p); policy.Agg != "" {
+			sets = append(sets, "actor.loss_agg="+policy.Agg)
+		}
+		add("estimator "+e+", loss "+p, one("algo.adv_estimator", e), sets)
+	}
+	aggregations, signals, allocations := loss.Aggregations.Names(), reward.Signals.Names(), reward.Allocations.Names()
+	var kls []string
+	for _, name := range kl.Estimators.Names() {
+		kls = append(kls, name, name+"+")
+	}
+	for i, name := range append(kls, kl.Full) {
+		agg, allocation := aggregations[i%len(aggregations)], allocations[i%len(allocations)]
+		add("KL loss "+name+", "+agg+", allocation "+allocation,
+			[]string{"actor.use_kl_loss=true", "actor.kl_loss_coef=0.01", "actor.kl_loss_type=" + name, "actor.loss_agg=" + agg}, one("reward.allocation", allocation))
+	}
+	reweightings, controllers := advantage.Reweightings.Names(), []string{kl.Fixed, kl.Adaptive}
+	for i, name := range kl.Estimators.Names() {
+		ctrl, again := controllers[i%len(controllers)], reweightings[i%len(reweightings)]
+		add("KL in the reward "+name+", "+ctrl+", PF-PPO "+again,
+			[]string{"algo.use_kl_in_reward=true", "algo.kl_coef=0.001", "algo.kl_penalty=" + name, "algo.kl_ctrl=" + ctrl, "algo.pf_ppo=" + again})
+	}
+	for _, name := range reward.Functions.Names() {
+		if f, _ := reward.Functions.Lookup(name); f.NeedsTruth || name == "data_source" || name == "goal" {
+			continue // data_source takes one that wants a truth; goal is beside the others
+		}
+		weight := "0.5"
+		if name == "length" { // which is what is too much
+			weight = "-0.01"
+		}
+		add("reward "+name+" beside goal", []string{"reward.components.goal.weight=1"}, []string{"reward.components." + name + ".weight=" + weight}, entrySettings[name])
+	}
+	for _, name := range signals {
+		if name != "last" && name != "env_score" { // the quickstart's own; and that of servers that have a score, which the maze's is not
+			add("signal "+name, one("reward.signal", name))
+		}
+	}
+	const at = "algo.rollout_correction."
+	for _, level := range []string{correction.Token, correction.Sequence} {
+		add("correction by weights, "+level, one(at+"rollout_is", level), []string{at + "rollout_is_batch_normalize=true"})
+	}
+	add("correction by rejection", []string{at + `rollout_rs=["token_k1","seq_mean_k3","seq_max_k2"]`, at + `rollout_rs_threshold=["0.5_2","1","1"]`})
+	add("loss "+loss.Bypass+", ppo_clip", []string{at + "bypass_mode=true"})
+	add("loss "+loss.Bypass+", reinforce", []string{at + "bypass_mode=true", at + "loss_type=reinforce", at + "rollout_is=sequence"})
+	add("dynamic sampling", []string{"algo.filter_groups=true", "algo.max_gen_batches=2"})
+	add("shared critic", []string{"algo.adv_estimator=gae", "critic.shared=true", "critic.mini_batch_size=70", "critic.micro_batch_size=14"})
+	add("agentevol", []string{"algo.name=agentevol", "reward.turn_penalty=0"})
+	return trials
+}
+
+// entriesNamed are the trials whose names hold one of the words, or all.
+func entriesNamed(words []string) ([]method, error) {
+	all := entryTrials()
+	if len(words) == 0 {
+		return all, nil
+	}
+	var out []method
+	for _, trial := range all {
+		if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(trial.name, w) }) {
+			out = append(out, trial)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("no entry's name holds %s", strings.Join(words, " or "))
+	}
+	return out, nil
+}
+
+// Entries is whether every entry trains.
+type Entries struct {
+	Runs   []EntryRun `json:"runs"`
+	Trains bool       `json:"trains"`
+}
+
+// EntryRun is one trial.
+type EntryRun struct {
+	Entries   string   `json:"entries"`
+	Steps     int      `json:"steps"`
+	Updates   int      `json:"updates"` // steps with a gradient
+	Values    int      `json:"values"`  // numbers in metrics.jsonl
+	NonFinite []string `json:"non_finite,omitempty"`
+	First     float64  `json:"success_first"` // of the episodes of the first step
+	Last      float64  `json:"success_last"`
+	Seconds   float64  `json:"seconds"`
+	Fault     string   `json:"fault,omitempty"` // why it did not end well
+	Changed   []string `json:"settings"`        // from the quickstart's, beside those of all trials
+}
+
+func (r *EntryRun) trains() bool {
+	return r.Fault == "" && r.Steps == entrySteps && r.Updates > 0 && len(r.NonFinite) == 0
+}
+
+// measureEntries does all trials, several at a time, in folders of their own
+// under dir. One that fails is reported, and the others go on.
+func measureEntries(ctx context.Context, program, dir string, trials []method, jobs int, says io.Writer) (e Entries, err error) {
+	e.Runs = make([]EntryRun, len(trials))
+	var mu sync.Mutex // of says
+	err = several(ctx, len(trials), jobs, func(ctx context.Context, i, threads int) error {
+		r := &e.Runs[i]
+		*r = EntryRun{Entries: trials[i].name, Changed: trials[i].sets}
+		if err := r.run(ctx, program, filepath.Join(dir, fmt.Sprintf("entry_%d", i+1)), threads); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			r.Fault = err.Error()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(says, "%s: %s\n", r.Entries, r.told())
+		return nil
+	})
+	if err != nil {
+		return e, err
+	}
+	e.Trains = len(e.Runs) > 0 && !slices.ContainsFunc(e.Runs, func(r EntryRun) bool { return !r.trains() })
+	return e, nil
+}
+
+func (r *EntryRun) told() string {
+	if r.Fault != "" {
+		return "NOT kept: " + r.Fault
+	}
+	text := fmt.Sprintf("%d steps, %d updates, %d values, success %.3f to %.3f, %.0f s", r.Steps, r.Updates, r.Values, r.First, r.Last, r.Seconds)
+	if len(r.NonFinite) > 0 {
+		text += ", NOT finite: " + strings.Join(r.NonFinite, ", ")
+	}
+	return text
+}
+
+func (r *EntryRun) run(ctx context.Context, program, out string, threads int) (err error) {
+	if err := unused(out); err != nil {
+		return err
+	}
+	args := []string{"train"}
+	for _, set := range slices.Concat([]string{"trainer.seed=1", "trainer.output_dir=" + out}, entryBase, r.Changed) {
+		args = append(args, "--set", set)
+	}
+	if r.Seconds, err = trainRun(ctx, program, args, threads); err != nil {
+		return err
+	}
+	return r.look(filepath.Join(out, "quickstart", "metrics.jsonl"))
+}
+
+// look reads a run's metrics.
+func (r *EntryRun) look(metrics string) error {
+	if _, err := os.Stat(metrics); err != nil {
+		return err
+	}
+	return track.Read(metrics, func(step int, m track.Metrics) error {
+		for name, x := range m {
+			r.Values++
+			if (math.IsNaN(x) || math.IsInf(x, 0)) && !slices.Contains(r.NonFinite, name) {
+				r.NonFinite = append(r.NonFinite, name)
+			}
+		}
+		slices.Sort(r.NonFinite)
+		success, ok := m["episode/success_rate"]
+		if step == 0 || !ok {
+			return nil
+		}
+		if r.Steps++; r.Steps == 1 {
+			r.First = success
+		}
+		r.Last = success
+		if m[track.ActorGradNorm] > 0 {
+			r.Updates++
+		}
+		return nil
+	})
+}
+
+func (e *Entries) print(w io.Writer) error {
+	fmt.Fprintf(w, "\nentries: the quickstart's maze for %d steps under every entry of the registries\n", entrySteps)
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "  entries\tupdates\tvalues\tnot finite\tsuccess\tseconds\t")
+	for _, r := range e.Runs {
+		word := ""
+		if !r.trains() {
+			word = "NOT kept"
+		}
+		fmt.Fprintf(table, "  %s\t%d\t%d\t%d\t%.3f to %.3f\t%.0f\t%s\n", r.Entries, r.Updates, r.Values, len(r.NonFinite), r.First, r.Last, r.Seconds, word)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "  each %d steps with finite metrics: %s\n", entrySteps, verdict(e.Trains))
+	return nil
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/algo/advantage"
+	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/algo/loss"
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/reward"
+)
+
+// Every trial is a configuration of the quickstart's task, and together they
+// set every entry.
+func TestEntryTrials(t *testing.T) {
+	text, err := configs.Preset("quickstart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen := map[string]bool{}
+	for _, trial := range entryTrials() {
+		sets := slices.Concat(entryBase, trial.sets)
+		if _, err := configs.Load("quickstart.toml", text, sets); err != nil {
+			t.Errorf("%s: %v", trial.name, err)
+		}
+		for _, set := range trial.sets {
+			key, value, _ := strings.Cut(set, "=")
+			if section, _, _ := strings.Cut(key, "."); section == "env" || section == "model" || section == "rollout" {
+				t.Errorf("%s: %s makes it another task than the quickstart's", trial.name, set)
+			}
+			if name, ok := strings.CutPrefix(key, "reward.components."); ok {
+				value, _, _ = strings.Cut(name, ".")
+				key = "reward.components"
+			}
+			chosen[key+"="+value] = true
+		}
+	}
+	for key, names := range map[string][]string{
+		"algo.adv_estimator":                  advantage.Estimators.Names(),
+		"actor.policy_loss":                   slices.DeleteFunc(loss.Policies.Names(), func(name string) bool { return name == loss.Bypass }),
+		"actor.loss_agg":                      loss.Aggregations.Names(),
+		"actor.kl_loss_type":                  append(kl.Estimators.Names(), kl.Full),
+		"algo.kl_penalty":                     kl.Estimators.Names(),
+		"algo.kl_ctrl":                        {kl.Fixed, kl.Adaptive},
+		"algo.pf_ppo":                         advantage.Reweightings.Names(),
+		"reward.allocation":                   reward.Allocations.Names(),
+		"reward.signal":                       {"sum", "max"},
+		"reward.components":                   {"agentgym", "format", "goal", "length", "overlong"},
+		"algo.name":                           {"agentevol"},
+		"algo.rollout_correction.bypass_mode": {"true"},
+	} {
+		for _, name := range names {
+			if !chosen[key+"="+name] {
+				t.Errorf("no trial has %s = %s", key, name)
+			}
+		}
+	}
+	if one, err := entriesNamed([]string{"agentevol"}); err != nil || len(one) != 1 {
+		t.Errorf("agentevol alone is %v, %v", one, err)
+	}
+	if _, err := entriesNamed([]string{"nothing"}); err == nil {
+		t.Error("a word that no name holds was taken")
+	}
+}
+
+// A trial is kept when all of its steps are there, one of them has a gradient,
+// and every number is finite; one that fails does not end the others.
+func TestMeasureEntries(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "openmanus")
+	const script = `#!/bin/sh
+for a; do
+  case $a in
+  trainer.output_dir=*) out=${a#*=}/quickstart ;;
+  x.kind=*) kind=${a#*=} ;;
+  esac
+done
+if [ $kind = dies ]; then echo "no such thing" >&2; exit 3; fi
+mkdir -p "$out"
+n=10; norm=0.5; loss=1
+case $kind in short) n=9 ;; idle) norm=0 ;; nan) loss=null ;; esac
+i=0
+echo '{"step":0,"read/loss":2}' >"$out/metrics.jsonl"
+while [ $i -lt $n ]; do
+  i=$((i + 1))
+  echo '{"step":'$i',"episode/success_rate":0.'$((i - 1))',"actor/grad_norm":'$norm',"actor/pg_loss":'$loss'}' >>"$out/metrics.jsonl"
+done
+`
+	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	kinds := []string{"well", "short", "idle", "nan", "dies"}
+	var trials []method
+	for _, kind := range kinds {
+		trials = append(trials, method{kind, []string{"x.kind=" + kind}})
+	}
+	e, err := measureEntries(t.Context(), program, t.TempDir(), trials, 2, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range e.Runs {
+		if r.Entries != kinds[i] || r.trains() != (r.Entries == "well") {
+			t.Errorf("%s: %+v trains: %t", kinds[i], r, r.trains())
+		}
+	}
+	if r := e.Runs[0]; r.Updates != 10 || r.Values != 31 || r.First != 0 || r.Last != .9 {
+		t.Errorf("well: %+v", r)
+	}
+	if r := e.Runs[3]; !slices.Equal(r.NonFinite, []string{"actor/pg_loss"}) {
+		t.Errorf("nan: %+v", r)
+	}
+	if r := e.Runs[4]; !strings.Contains(r.Fault, "no such thing") {
+		t.Errorf("dies: %+v", r)
+	}
+	var out strings.Builder
+	if err := e.print(&out); err != nil || e.Trains || strings.Count(out.String(), "NOT kept") != 5 {
+		t.Errorf("%v, trains %t\n%s", err, e.Trains, &out)
+	}
+	e, err = measureEntries(t.Context(), program, t.TempDir(), trials[:1], 1, t.Output())
+	if err != nil || !e.Trains {
+		t.Errorf("one that is well: %t, %v", e.Trains, err)
+	}
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// several calls f for 0 to n-1, at most jobs at a time, and tells each how many
+// threads are its share of the cores. The first error ends those that run, and
+// no other begins.
+func several(ctx context.Context, n, jobs int, f func(ctx context.Context, i, threads int) error) error {
+	threads := max(1, runtime.NumCPU()/jobs)
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(jobs)
+	for i := range n {
+		g.Go(func() error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return f(ctx, i, threads)
+		})
+	}
+	return g.Wait()
+}
+
+// trainRun runs openmanus and gives its words where it fails. threads, if not 0,
+// are those of libtorch.
+func trainRun(ctx context.Context, program string, args []string, threads int) (seconds float64, err error) {
+	began := time.Now()
+	cmd := command(ctx, program, args...)
+	if threads > 0 {
+		cmd.Env = append(os.Environ(), fmt.Sprintf("OMP_NUM_THREADS=%d", threads))
+	}
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("%w\n%s", err, text)
+	}
+	return time.Since(began).Seconds(), nil
+}

@@ -41,6 +41,9 @@ const (
 	// gymPatience is how long processes may take to end. Watchdogs give a server
 	// 3 s; a busy machine takes longer.
 	gymPatience = time.Minute
+	// gymLimit is how long one command may take, above all an installation that
+	// waits for a registry.
+	gymLimit = 20 * time.Minute
 )
 
 // gymEnvs are the environments that run without data, accounts and programs
@@ -87,6 +90,7 @@ type gymTrial struct {
 	program, checkout, model, dir string
 	episodes                      int
 	patience                      time.Duration
+	limit                         time.Duration
 	says                          io.Writer
 }
 
@@ -296,6 +300,8 @@ func (t gymTrial) run(ctx context.Context, environ []string, log string, args ..
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, t.limit, fmt.Errorf("it was not done after %v", t.limit))
+	defer cancel()
 	cmd := command(ctx, t.program, args...)
 	var out bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = environ, &out, words
@@ -305,6 +311,9 @@ func (t gymTrial) run(ctx context.Context, environ []string, log string, args ..
 	}
 	if err == nil {
 		return out.Bytes(), nil
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
 	text, readErr := os.ReadFile(log)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")

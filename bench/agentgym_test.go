@@ -44,6 +44,9 @@ func fakeOpenmanus(how string) {
 		if bad("install") {
 			must(fmt.Errorf("pip has no network"))
 		}
+		if bad("registry") {
+			time.Sleep(time.Hour) // which never answers
+		}
 		must(os.MkdirAll(filepath.Join(flag("--checkout"), "agentenv-textcraft", ".venv", "lib", "python3.11", "site-packages", "fastapi-0.1.dist-info"), 0o755))
 	case "env up":
 		if bad("orphan") {
@@ -111,8 +114,14 @@ func fakeCheckout(t *testing.T) string {
 
 func tryGym(t *testing.T, how, checkout string, patience time.Duration, names ...string) (AgentGym, string) {
 	t.Helper()
+	limit := gymLimit
+	if strings.Contains(how, "registry") {
+		limit = 100 * time.Millisecond
+	}
 	t.Setenv(playProgram, how)
-	trial := gymTrial{program: os.Args[0], checkout: checkout, model: "m.gguf", dir: t.TempDir(), episodes: 3, patience: patience, says: t.Output()}
+	trial := gymTrial{
+		program: os.Args[0], checkout: checkout, model: "m.gguf", dir: t.TempDir(), episodes: 3, patience: patience, limit: limit, says: t.Output(),
+	}
 	g, err := measureAgentGym(t.Context(), trial, names)
 	if err != nil {
 		t.Fatal(err)
@@ -153,6 +162,9 @@ func TestAgentGym(t *testing.T) {
 func TestAgentGymFaults(t *testing.T) {
 	checkout := fakeCheckout(t)
 	if g, says := tryGym(t, "install", checkout, gymPatience, "textcraft"); g.kept() || !strings.Contains(says, "pip has no network") || !strings.Contains(says, "install it by hand") {
+		t.Errorf("%+v\n%s", g, says)
+	}
+	if g, says := tryGym(t, "registry", checkout, gymPatience, "textcraft"); g.kept() || !strings.Contains(says, "it was not done after 100ms") {
 		t.Errorf("%+v\n%s", g, says)
 	}
 	if err := os.MkdirAll(filepath.Join(checkout, "agentenv-textcraft", ".venv"), 0o755); err != nil {

@@ -397,7 +397,7 @@ func (r *report) gym(ctx context.Context, o options, says io.Writer) error {
 		return err
 	}
 	return inFolder(o.keep, func(dir string) error {
-		g, err := measureAgentGym(ctx, gymTrial{program: program, checkout: o.checkout, model: model, dir: dir, episodes: o.episodes, patience: gymPatience, says: says}, o.names)
+		g, err := measureAgentGym(ctx, gymTrial{program: program, checkout: o.checkout, model: model, dir: dir, episodes: o.episodes, patience: gymPatience, limit: gymLimit, says: says}, o.names)
 		r.AgentGym = &g
 		return err
 	})

@@ -556,7 +556,7 @@ Usage: ./build.sh [COMMAND]
                   bench grpo: GRPO steps against TRL's; ./build.sh bench --help lists what else there is
   native          build only the native libraries
   model           fetch the small real model (93 MB) into build/models
-  accept          build, then run the quickstart with ten seeds and judge what they learned (40 minutes);
+  accept          build, then run the quickstart with ten seeds and judge what they learned (30 minutes);
                   accept estimators [NAME...]: PPO, GRPO, RLOO, REINFORCE++ and GiGPO, three seeds each
                   accept entries [WORD...]: ten steps under every estimator, loss, KL, reward and correction
                   accept faults: three seeds behind servers that fail (--rates 0,1 or 5 and --seeds N do a

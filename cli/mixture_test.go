@@ -60,30 +60,30 @@ test_every = 4
 val_before_train = false
 `
 
-// A run of several environments draws by weight, with each its own turns and
-// format, draws the same when it is resumed, and reports each of them and all
-// together.
-func TestMixture(t *testing.T) {
-	whole, resumed := t.TempDir(), t.TempDir()
-	run := func(dir, steps string) *testState {
+// playedTwice trains a mixture called mix for four steps, at a stretch and
+// resumed after two, and finds the same episodes in both, at most turns long,
+// and as many of each table as the metrics say. It returns what the first wrote
+// on stdout, its folder and metrics, and the episodes by table; see, if not nil,
+// is shown each.
+func playedTwice(t *testing.T, text string, turns map[string]int, see func(step int, ep *data.Episode)) (out, whole string, lines []map[string]any, drawn map[string]int) {
+	t.Helper()
+	run := func(dir, steps string) string {
 		t.Helper()
 		ts := newTestState(t, "train", "run.toml", "--quiet", "--set", "trainer.total_steps="+steps, "--set", "trainer.test_every=4")
 		ts.Dir = dir
+		writeFile(t, dir, "run.toml", text)
 		if code := Main(ts.State); code != 0 {
 			t.Fatalf("exit code %d:\n%s", code, ts.err.String())
 		}
-		return ts
+		return ts.out.String()
 	}
-	writeFile(t, whole, "run.toml", mixtureRun)
-	writeFile(t, resumed, "run.toml", mixtureRun)
-	ts := run(whole, "4")
-	mustContain(t, "stdout", ts.out.String(), "maze", "wordle", "textcraft", "overall")
+	whole, resumed := t.TempDir(), t.TempDir()
+	out = run(whole, "4")
 	run(resumed, "2")
 	run(resumed, "4")
 
-	turns := map[string]int{"maze": 2, "wordle": 3}
-	drawn := map[string]int{}
-	lines := metricsOf(t, whole, "mix")
+	drawn = map[string]int{}
+	lines = metricsOf(t, whole, "mix")
 	for step := 1; step <= 4; step++ {
 		name := fmt.Sprintf("runs/mix/rollouts/step_%d.jsonl", step)
 		episodes, again := episodesOf(t, filepath.Join(whole, name)), episodesOf(t, filepath.Join(resumed, name))
@@ -92,21 +92,34 @@ func TestMixture(t *testing.T) {
 		}
 		here := map[string]int{}
 		for i, ep := range episodes {
-			if ep.UID != again[i].UID || ep.Seed != again[i].Seed {
+			table := ep.Task.Table()
+			if ep.UID != again[i].UID || ep.Seed != again[i].Seed || table != again[i].Task.Table() {
 				t.Errorf("step %d: %s, and resumed %s", step, ep.UID, again[i].UID)
 			}
-			here[ep.Task.Env]++
-			drawn[ep.Task.Env]++
-			if len(ep.Turns) > turns[ep.Task.Env] {
-				t.Errorf("%s takes %d turns", ep.Task.Env, len(ep.Turns))
+			here[table]++
+			drawn[table]++
+			if len(ep.Turns) > turns[table] {
+				t.Errorf("an episode of %s takes %d turns", table, len(ep.Turns))
+			}
+			if see != nil {
+				see(step, ep)
 			}
 		}
-		for env, n := range here {
-			if got := lines[step-1]["env/"+env+"/episodes"]; got != float64(n) {
-				t.Errorf("step %d: %v episodes of %s are reported, %d are in the file", step, got, env, n)
+		for table := range turns {
+			if got, _ := lines[step-1]["env/"+table+"/episodes"].(float64); got != float64(here[table]) {
+				t.Errorf("step %d: %v episodes of %s are reported, %d are in the file", step, got, table, here[table])
 			}
 		}
 	}
+	return out, whole, lines, drawn
+}
+
+// A run of several environments draws by weight, with each its own turns and
+// format, draws the same when it is resumed, and reports each of them and all
+// together.
+func TestMixture(t *testing.T) {
+	out, _, lines, drawn := playedTwice(t, mixtureRun, map[string]int{"maze": 2, "wordle": 3}, nil)
+	mustContain(t, "stdout", out, "maze", "wordle", "textcraft", "overall")
 	if drawn["maze"] == 0 || drawn["wordle"] <= drawn["maze"] || drawn["textcraft"] != 0 {
 		t.Errorf("drawn: %v", drawn)
 	}

@@ -183,18 +183,13 @@ func (r *EntryRun) told() string {
 	return text
 }
 
-func (r *EntryRun) run(ctx context.Context, program, out string, threads int) (err error) {
-	if err := unused(out); err != nil {
+func (r *EntryRun) run(ctx context.Context, program, out string, threads int) error {
+	metrics, seconds, err := trainSeed(ctx, program, out, 1, threads, slices.Concat(entryBase, r.Changed))
+	if err != nil {
 		return err
 	}
-	args := []string{"train"}
-	for _, set := range slices.Concat([]string{"trainer.seed=1", "trainer.output_dir=" + out}, entryBase, r.Changed) {
-		args = append(args, "--set", set)
-	}
-	if r.Seconds, err = trainRun(ctx, program, args, threads); err != nil {
-		return err
-	}
-	return r.look(filepath.Join(out, "quickstart", "metrics.jsonl"))
+	r.Seconds = seconds
+	return r.look(metrics)
 }
 
 // look reads a run's metrics.

@@ -148,25 +148,22 @@ func (r *FaultRun) run(ctx context.Context, program, out string, o faultsOptions
 		return err
 	}
 	defer p.stop()
-	args := []string{
-		"train", "--set", fmt.Sprintf("trainer.seed=%d", r.Seed), "--set", "trainer.output_dir=" + out, "--set", "env.maze.servers=" + p.URL,
-	}
+	sets := []string{"env.maze.servers=" + p.URL}
 	if r.Share > 0 {
 		patience := mildPatience
 		if r.Share > mildShare {
 			patience = harshPatience
 		}
-		args = append(args, "--set", fmt.Sprintf("env.maze.timeout_s=%d", patience))
+		sets = append(sets, fmt.Sprintf("env.maze.timeout_s=%d", patience))
 	}
 	if o.steps > 0 {
-		args = append(args, "--set", fmt.Sprintf("trainer.total_steps=%d", o.steps), "--set", fmt.Sprintf("model.fresh.walks=%d", walksPerStep*o.steps))
+		sets = append(sets, fmt.Sprintf("trainer.total_steps=%d", o.steps), fmt.Sprintf("model.fresh.walks=%d", walksPerStep*o.steps))
 	}
-	for _, set := range o.sets {
-		args = append(args, "--set", set)
-	}
-	if r.Seconds, err = trainRun(ctx, program, args, threads); err != nil {
+	metrics, seconds, err := trainSeed(ctx, program, out, r.Seed, threads, append(sets, o.sets...))
+	if err != nil {
 		return err
 	}
+	r.Seconds = seconds
 	c, err := askCounts(ctx, p.URL)
 	if err != nil {
 		return err
@@ -178,7 +175,7 @@ func (r *FaultRun) run(ctx context.Context, program, out string, o faultsOptions
 	if c.UpstreamErrors > 0 {
 		r.Faulty = append(r.Faulty, fmt.Sprintf("the server itself failed %d times", c.UpstreamErrors))
 	}
-	return r.look(filepath.Join(out, "quickstart"))
+	return r.look(filepath.Dir(metrics))
 }
 
 // askCounts asks a proxy what it has done.

@@ -54,20 +54,14 @@ func measureLearning(ctx context.Context, program, dir string, n int, says io.Wr
 }
 
 // quickstart trains it with a seed and more settings in the new folder out, and
-// returns its validations as well. threads are those of trainRun.
+// returns its validations as well. threads are those of trainSeed.
 func quickstart(ctx context.Context, program, out string, seed, threads int, sets ...string) (r Run, found []validated, err error) {
-	if err := unused(out); err != nil {
+	metrics, seconds, err := trainSeed(ctx, program, out, seed, threads, sets)
+	if err != nil {
 		return r, nil, err
 	}
-	args := []string{"train"}
-	for _, s := range append([]string{fmt.Sprintf("trainer.seed=%d", seed), "trainer.output_dir=" + out}, sets...) {
-		args = append(args, "--set", s)
-	}
-	r.Seed = seed
-	if r.Seconds, err = trainRun(ctx, program, args, threads); err != nil {
-		return r, nil, err
-	}
-	f, err := os.Open(filepath.Join(out, "quickstart", "metrics.jsonl"))
+	r.Seed, r.Seconds = seed, seconds
+	f, err := os.Open(metrics)
 	if err != nil {
 		return r, nil, err
 	}

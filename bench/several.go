@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"time"
 
@@ -28,9 +29,17 @@ func several(ctx context.Context, n, jobs int, f func(ctx context.Context, i, th
 	return g.Wait()
 }
 
-// trainRun runs openmanus and gives its words where it fails. threads, if not 0,
-// are those of libtorch.
-func trainRun(ctx context.Context, program string, args []string, threads int) (seconds float64, err error) {
+// trainSeed trains the quickstart with a seed and more settings in the new folder
+// out, and gives the program's words where it fails. threads, if not 0, are those
+// of libtorch; metrics is the file that it wrote.
+func trainSeed(ctx context.Context, program, out string, seed, threads int, sets []string) (metrics string, seconds float64, err error) {
+	if err := unused(out); err != nil {
+		return "", 0, err
+	}
+	args := []string{"train"}
+	for _, set := range append([]string{fmt.Sprintf("trainer.seed=%d", seed), "trainer.output_dir=" + out}, sets...) {
+		args = append(args, "--set", set)
+	}
 	began := time.Now()
 	cmd := command(ctx, program, args...)
 	if threads > 0 {
@@ -38,7 +47,7 @@ func trainRun(ctx context.Context, program string, args []string, threads int) (
 	}
 	text, err := cmd.CombinedOutput()
 	if err != nil {
-		return 0, fmt.Errorf("%w\n%s", err, text)
+		return "", 0, fmt.Errorf("%w\n%s", err, text)
 	}
-	return time.Since(began).Seconds(), nil
+	return filepath.Join(out, "quickstart", "metrics.jsonl"), time.Since(began).Seconds(), nil
 }

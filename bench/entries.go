@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -17,6 +18,8 @@ import (
 	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/reward"
 )
 
@@ -41,13 +44,34 @@ var entrySettings = map[string][]string{
 	"discounted": {"reward.gamma=0.99"},
 }
 
+// entryTruths are ground truths of the score functions that want one. The maze
+// has none, and no reply of its agents is an answer to these: that they are
+// scored and the rest is learned from is what is looked at.
+var entryTruths = map[string]string{
+	"qa_em": "move right", "subem": "move right", "f1": "move right", "bleu": "move right", "bleu_addone": "move right",
+	"gsm8k": "8", "math": `\frac{1}{2}`, "multiply": "56",
+	"countdown": `{"target": 24, "numbers": [4, 6, 1]}`,
+}
+
+// entryFormats are the prompt formats that the maze can be played in beside the
+// quickstart's; the others call functions, which it has none of.
+var entryFormats = []string{env.FormatActionTags, env.FormatHistory, env.FormatStaged}
+
+// trial is a method and, where its score function wants one, the ground truth of
+// every task.
+type trial struct {
+	method
+	truth string
+}
+
 // entryTrials returns a trial for every entry of every registry that a step of
 // training takes something from. Entries of different registries go together
-// where they do not meet: the i-th of each. Score functions that want a ground
-// truth are left out, for the maze has none.
-func entryTrials() []method {
-	var trials []method
-	add := func(name string, sets ...[]string) { trials = append(trials, method{name, slices.Concat(sets...)}) }
+// where they do not meet: the i-th of each.
+func entryTrials() []trial {
+	var trials []trial
+	add := func(name string, sets ...[]string) {
+		trials = append(trials, trial{method: method{name, slices.Concat(sets...)}})
+	}
 	one := func(key, value string) []string { return append([]string{key + "=" + value}, entrySettings[value]...) }
 
 	policies := slices.DeleteFunc(loss.Policies.Names(), func(name string) bool { return name == loss.Bypass })
@@ -77,19 +101,23 @@ func entryTrials() []method {
 			[]string{"algo.use_kl_in_reward=true", "algo.kl_coef=0.001", "algo.kl_penalty=" + name, "algo.kl_ctrl=" + ctrl, "algo.pf_ppo=" + again})
 	}
 	for _, name := range reward.Functions.Names() {
-		if f, _ := reward.Functions.Lookup(name); f.NeedsTruth || name == "data_source" || name == "goal" {
-			continue // data_source takes one that wants a truth; goal is beside the others
+		if name == "goal" {
+			continue // it is beside the others
 		}
 		weight := "0.5"
 		if name == "length" { // which is what is too much
 			weight = "-0.01"
 		}
 		add("reward "+name+" beside goal", []string{"reward.components.goal.weight=1"}, []string{"reward.components." + name + ".weight=" + weight}, entrySettings[name])
+		trials[len(trials)-1].truth = entryTruths[name]
 	}
 	for _, name := range signals {
 		if name != "last" && name != "env_score" { // the quickstart's own; and that of servers that have a score, which the maze's is not
 			add("signal "+name, one("reward.signal", name))
 		}
+	}
+	for _, name := range entryFormats {
+		add("prompt format "+name, one("env.format", name))
 	}
 	const at = "algo.rollout_correction."
 	for _, level := range []string{correction.Token, correction.Sequence} {
@@ -105,15 +133,15 @@ func entryTrials() []method {
 }
 
 // entriesNamed are the trials whose names hold one of the words, or all.
-func entriesNamed(words []string) ([]method, error) {
+func entriesNamed(words []string) ([]trial, error) {
 	all := entryTrials()
 	if len(words) == 0 {
 		return all, nil
 	}
-	var out []method
-	for _, trial := range all {
-		if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(trial.name, w) }) {
-			out = append(out, trial)
+	var out []trial
+	for _, t := range all {
+		if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(t.name, w) }) {
+			out = append(out, t)
 		}
 	}
 	if len(out) == 0 {
@@ -140,6 +168,7 @@ type EntryRun struct {
 	Seconds   float64  `json:"seconds"`
 	Fault     string   `json:"fault,omitempty"` // why it did not end well
 	Changed   []string `json:"settings"`        // from the quickstart's, beside those of all trials
+	Truth     string   `json:"ground_truth,omitempty"`
 }
 
 func (r *EntryRun) trains() bool {
@@ -148,12 +177,12 @@ func (r *EntryRun) trains() bool {
 
 // measureEntries does all trials, several at a time, in folders of their own
 // under dir. One that fails is reported, and the others go on.
-func measureEntries(ctx context.Context, program, dir string, trials []method, jobs int, says io.Writer) (e Entries, err error) {
+func measureEntries(ctx context.Context, program, dir string, trials []trial, jobs int, says io.Writer) (e Entries, err error) {
 	e.Runs = make([]EntryRun, len(trials))
 	var mu sync.Mutex // of says
 	err = several(ctx, len(trials), jobs, func(ctx context.Context, i, threads int) error {
 		r := &e.Runs[i]
-		*r = EntryRun{Entries: trials[i].name, Changed: trials[i].sets}
+		*r = EntryRun{Entries: trials[i].name, Changed: trials[i].sets, Truth: trials[i].truth}
 		if err := r.run(ctx, program, filepath.Join(dir, fmt.Sprintf("entry_%d", i+1)), threads); err != nil {
 			if ctx.Err() != nil {
 				return err
@@ -184,12 +213,48 @@ func (r *EntryRun) told() string {
 }
 
 func (r *EntryRun) run(ctx context.Context, program, out string, threads int) error {
-	metrics, seconds, err := trainSeed(ctx, program, out, 1, threads, slices.Concat(entryBase, r.Changed))
+	sets := slices.Concat(entryBase, r.Changed)
+	if r.Truth != "" {
+		tasks := out + "_tasks.jsonl"
+		if err := writeTruth(tasks, r.Truth); err != nil {
+			return err
+		}
+		sets = append(sets, fmt.Sprintf("env.tasks=[%q]", tasks), "env.val_tasks=[]")
+	}
+	metrics, seconds, err := trainSeed(ctx, program, out, 1, threads, sets)
 	if err != nil {
 		return err
 	}
 	r.Seconds = seconds
 	return r.look(metrics)
+}
+
+// writeTruth writes the quickstart's training tasks to a file, each with the
+// ground truth.
+func writeTruth(path, truth string) error {
+	text, err := configs.Preset("quickstart")
+	if err != nil {
+		return err
+	}
+	c, err := configs.Load("quickstart.toml", text, nil)
+	if err != nil {
+		return err
+	}
+	cells, err := configs.ParseIndices(strings.Join(c.Env[0].Tasks, ","))
+	if err != nil {
+		return err
+	}
+	var rows []byte
+	for _, cell := range cells {
+		row, err := json.Marshal(map[string]any{
+			"item_id": fmt.Sprintf("maze_%d", cell), "data_source": "maze", "reward_model": map[string]string{"ground_truth": truth},
+		})
+		if err != nil {
+			return err
+		}
+		rows = append(append(rows, row...), '\n')
+	}
+	return os.WriteFile(path, rows, 0o644)
 }
 
 // look reads a run's metrics.

@@ -7,10 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/reward"
 )
 
@@ -29,7 +32,7 @@ func TestEntryTrials(t *testing.T) {
 		}
 		for _, set := range trial.sets {
 			key, value, _ := strings.Cut(set, "=")
-			if section, _, _ := strings.Cut(key, "."); section == "env" || section == "model" || section == "rollout" {
+			if section, _, _ := strings.Cut(key, "."); section == "env" && key != "env.format" || section == "model" || section == "rollout" {
 				t.Errorf("%s: %s makes it another task than the quickstart's", trial.name, set)
 			}
 			if name, ok := strings.CutPrefix(key, "reward.components."); ok {
@@ -40,16 +43,19 @@ func TestEntryTrials(t *testing.T) {
 		}
 	}
 	for key, names := range map[string][]string{
-		"algo.adv_estimator":                  advantage.Estimators.Names(),
-		"actor.policy_loss":                   slices.DeleteFunc(loss.Policies.Names(), func(name string) bool { return name == loss.Bypass }),
-		"actor.loss_agg":                      loss.Aggregations.Names(),
-		"actor.kl_loss_type":                  append(kl.Estimators.Names(), kl.Full),
-		"algo.kl_penalty":                     kl.Estimators.Names(),
-		"algo.kl_ctrl":                        {kl.Fixed, kl.Adaptive},
-		"algo.pf_ppo":                         advantage.Reweightings.Names(),
-		"reward.allocation":                   reward.Allocations.Names(),
-		"reward.signal":                       {"sum", "max"},
-		"reward.components":                   {"agentgym", "format", "goal", "length", "overlong"},
+		"algo.adv_estimator": advantage.Estimators.Names(),
+		"actor.policy_loss":  slices.DeleteFunc(loss.Policies.Names(), func(name string) bool { return name == loss.Bypass }),
+		"actor.loss_agg":     loss.Aggregations.Names(),
+		"actor.kl_loss_type": append(kl.Estimators.Names(), kl.Full),
+		"algo.kl_penalty":    kl.Estimators.Names(),
+		"algo.kl_ctrl":       {kl.Fixed, kl.Adaptive},
+		"algo.pf_ppo":        advantage.Reweightings.Names(),
+		"reward.allocation":  reward.Allocations.Names(),
+		"reward.signal":      {"sum", "max"},
+		"reward.components":  reward.Functions.Names(),
+		"env.format": slices.DeleteFunc(agent.Formats.Names(), func(name string) bool {
+			return name == env.FormatReact || env.ActionFormat(name).Calls() || name == env.FormatToolCall
+		}),
 		"algo.name":                           {"agentevol"},
 		"algo.rollout_correction.bypass_mode": {"true"},
 	} {
@@ -64,6 +70,40 @@ func TestEntryTrials(t *testing.T) {
 	}
 	if _, err := entriesNamed([]string{"nothing"}); err == nil {
 		t.Error("a word that no name holds was taken")
+	}
+}
+
+// The task file has the quickstart's training cells, and every score function
+// that wants a ground truth takes the one that is meant for it.
+func TestWriteTruth(t *testing.T) {
+	for _, name := range reward.Functions.Names() {
+		f, err := reward.Functions.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		truth := entryTruths[name]
+		if f.NeedsTruth != (truth != "") {
+			t.Errorf("%s wants a ground truth: %t; it has %q", name, f.NeedsTruth, truth)
+		}
+		if truth == "" {
+			continue
+		}
+		path := filepath.Join(t.TempDir(), "tasks.jsonl")
+		if err := writeTruth(path, truth); err != nil {
+			t.Fatal(err)
+		}
+		tasks, err := data.LoadTasks(t.Context(), path, data.LoadOptions{Env: "maze"})
+		if err != nil || len(tasks) != 10 || tasks[0].Index != 1 || tasks[9].Index != 24 {
+			t.Fatalf("%v, %v", tasks, err)
+		}
+		scorer, err := reward.Open(name, reward.DefaultParams())
+		if err != nil {
+			t.Fatal(err)
+		}
+		sample := reward.Sample{Source: tasks[0].Env, GroundTruth: tasks[0].GroundTruth, Response: "Thought: I walk.\nAction: move right"}
+		if _, err := scorer.Score(t.Context(), []reward.Sample{sample}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -93,9 +133,9 @@ done
 		t.Fatal(err)
 	}
 	kinds := []string{"well", "short", "idle", "nan", "dies"}
-	var trials []method
+	var trials []trial
 	for _, kind := range kinds {
-		trials = append(trials, method{kind, []string{"x.kind=" + kind}})
+		trials = append(trials, trial{method: method{kind, []string{"x.kind=" + kind}}})
 	}
 	e, err := measureEntries(t.Context(), program, t.TempDir(), trials, 2, t.Output())
 	if err != nil {

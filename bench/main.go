@@ -71,6 +71,7 @@ type options struct {
 
 	program string // openmanus
 	methods []method
+	entries []trial
 	seeds   int
 	steps   int
 	rates   []float64 // shares of requests
@@ -152,7 +153,7 @@ func parse(args []string, says io.Writer) (o options, err error) {
 		}
 	case "entries":
 		want = len(rest)
-		if o.methods, err = entriesNamed(rest); err != nil {
+		if o.entries, err = entriesNamed(rest); err != nil {
 			return o, err
 		}
 	case "agentgym":
@@ -261,7 +262,7 @@ func run(ctx context.Context, o options, out, says io.Writer) error {
 	if err == nil && o.what == "entries" {
 		err = inFolder(o.keep, func(dir string) (err error) {
 			var e Entries
-			e, err = measureEntries(ctx, o.program, dir, o.methods, o.jobs, says)
+			e, err = measureEntries(ctx, o.program, dir, o.entries, o.jobs, says)
 			r.Entries = &e
 			return err
 		})

@@ -135,7 +135,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 
 	template, err := chat.Parse(chatML)
 	must(t, err)
-	renderer, err := chat.NewRenderer(template, bundle.Tokenizer, bundle.TokenizerConfig.TemplateVars(), bundle.EOSTokenIDs()...)
+	renderer, err := chat.NewRenderer(template, bundle.Tokenizer, bundle.TokenizerConfig.TemplateVars(), time.Now(), bundle.EOSTokenIDs()...)
 	must(t, err)
 	backend, err := generate.New(ctx, actor.Compute(), generate.Options{KVTokens: 8 * 512})
 	must(t, err)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openmanus/openmanus/agent/chat"
 	"github.com/openmanus/openmanus/agent/tokenizer"
@@ -26,7 +27,7 @@ func byteRenderer(t *testing.T) (*chat.Renderer, *tokenizer.Tokenizer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := chat.NewRenderer(tmpl, tok, map[string]any{"eos_token": "<|im_end|>"})
+	r, err := chat.NewRenderer(tmpl, tok, map[string]any{"eos_token": "<|im_end|>"}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ type State struct {
 	Order          data.OrderState   `json:"order"`          // of a run of one environment
 	MetricsOffset  int64             `json:"metrics_offset"` // bytes of metrics.jsonl that belong to finished steps
 	Seed           uint64            `json:"seed"`
+	Day            string            `json:"day,omitempty"`       // of the run's start, as its prompts say it: 2026-01-31
 	KLCoef         *float64          `json:"kl_coef,omitempty"`   // of the KL in the reward, where there is one
 	BadSteps       int               `json:"bad_steps,omitempty"` // optimiser steps in a row, the last included, that were not finite
 	CriticBadSteps int               `json:"critic_bad_steps,omitempty"`

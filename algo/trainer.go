@@ -62,6 +62,7 @@ type Parts struct {
 	Updated func(version int64)
 	Envs    []Env
 	Run     *RunFolder
+	Day     string // that the prompts say it is
 	Save    func(ctx context.Context, dir string) error
 	// SaveCritic is Save for the critic's decoder.
 	SaveCritic func(ctx context.Context, dir string) error
@@ -107,10 +108,11 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 	if t.order, err = newOrder(p.Envs, o); err != nil {
 		return nil, err
 	}
-	t.state = State{Seed: o.Seed}
+	t.state = State{Seed: o.Seed, Day: p.Day}
 	t.state.setOrder(t.order.State())
 	if resumed != nil {
 		t.state = *resumed
+		t.state.Day = p.Day
 		t.actor.bad.inARow = resumed.BadSteps
 		if t.critic != nil {
 			t.critic.bad.inARow = resumed.CriticBadSteps

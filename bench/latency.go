@@ -147,7 +147,7 @@ func openTinyWorld(ctx context.Context, o LatencyOptions) (w *tinyWorld, err err
 	if err != nil {
 		return nil, err
 	}
-	renderer, err := chat.NewRenderer(template, tiny.Tokenizer, tiny.TokenizerConfig.TemplateVars(), tiny.EOSTokenIDs()...)
+	renderer, err := chat.NewRenderer(template, tiny.Tokenizer, tiny.TokenizerConfig.TemplateVars(), time.Now(), tiny.EOSTokenIDs()...)
 	if err != nil {
 		return nil, err
 	}

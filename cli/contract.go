@@ -8,6 +8,7 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/openmanus/openmanus/agent"
@@ -63,8 +64,8 @@ func (s *State) contract(ctx context.Context, p *playing, o taskOptions) (eval.C
 	}
 	parts["engine"], parts["dtype"] = "local", o.Dtype
 	parts["chat_template"] = textPart(template + "\x00" + string(vars))
-	if strings.Contains(template, "strftime_now") {
-		parts["date"] = s.Now().Format("2006-01-02") // the template writes it into prompts
+	if writesDate(template) {
+		parts["date"] = p.day.Format(time.DateOnly)
 	}
 	return eval.NewContract(parts), nil
 }

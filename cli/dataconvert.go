@@ -233,7 +233,7 @@ func (s *State) tokenCounter(path string) (func([]data.Message) (int, error), er
 	if err != nil {
 		return nil, err
 	}
-	renderer, err := newRenderer(&model.Bundle{Path: path, Tokenizer: tok, TokenizerConfig: config})
+	renderer, err := newRenderer(&model.Bundle{Path: path, Tokenizer: tok, TokenizerConfig: config}, s.Now())
 	if err != nil {
 		return nil, err
 	}

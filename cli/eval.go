@@ -117,7 +117,7 @@ func runEval(ctx context.Context, s *State, c *cli.Context) (err error) {
 func (s *State) evaluate(ctx context.Context, p *playing, o evalOptions, weights string, contract eval.Contract) (episodes []*data.Episode, met eval.Infrastructure, err error) {
 	var dump *data.DumpWriter
 	if o.Episodes != "" {
-		options := dumpOptions(rolloutOptions{taskOptions: o.taskOptions}, p.env.Setup.Options)
+		options := dumpOptions(rolloutOptions{taskOptions: o.taskOptions}, p)
 		options["contract"] = contract
 		if dump, err = data.CreateDump(s.Path(o.Episodes), data.DumpHeader{Weights: weights, Options: options}); err != nil {
 			return nil, met, errWith(ExitDisk, "", err)

@@ -226,6 +226,7 @@ func (s *State) generateRows(ctx context.Context, o generateOptions, prompts [][
 	defer func() { failed = errors.Join(failed, done.close()) }()
 	sampler, err := newSampler(ctx, b, b.Model, samplerOptions{
 		Sequences: min(o.Concurrency, len(prompts)*o.Samples), MaxContext: o.MaxContextTokens, MemoryShare: 0.5, Shrink: shrinkFlags,
+		Day: s.Now(),
 	})
 	if err != nil {
 		return nil, err

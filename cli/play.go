@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/eval"
@@ -22,6 +23,7 @@ type playing struct {
 	endpoint *openai.Client // nil: the model plays
 	env      rollout.Env
 	tasks    []data.Task
+	day      time.Time // that the chat template is told
 }
 
 func (p *playing) close() error { return p.open.close() }
@@ -110,9 +112,10 @@ func (s *State) openLocal(ctx context.Context, p *playing, o taskOptions) error 
 	case o.MaxContextTokens > 0:
 		maxContext = o.MaxContextTokens
 	}
+	p.day = s.dayFrom(o.Day)
 	sampler, err := newSampler(ctx, p.bundle, p.bundle.Model, samplerOptions{
 		Sequences: min(o.Concurrency, len(p.tasks)*o.Samples), MaxContext: maxContext,
-		Deterministic: o.Deterministic, MemoryShare: 0.5, Shrink: shrinkFlags,
+		Deterministic: o.Deterministic, MemoryShare: 0.5, Shrink: shrinkFlags, Day: p.day,
 	})
 	if err != nil {
 		return err

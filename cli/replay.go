@@ -159,6 +159,7 @@ type recordedOptions struct {
 	ActionFormat  string         `json:"action_format"`
 	Deterministic bool           `json:"deterministic"`
 	Threads       int            `json:"threads"`
+	Day           string         `json:"day"`
 	Episode       *agent.Options `json:"episode"`
 }
 
@@ -261,6 +262,7 @@ func (p *replaying) openModel(ctx context.Context) error {
 	sampler, err := newSampler(ctx, bundle, bundle.Model, samplerOptions{
 		Sequences: sequences, MaxContext: p.setup.Agent.Options.MaxContext, Deterministic: p.played.Deterministic,
 		MemoryShare: 0.5, Shrink: shrink{"free some memory", "free some memory", "free some memory"}, Teacher: p.setup.Class,
+		Day: p.s.dayFrom(p.played.Day),
 	})
 	if err != nil {
 		return err

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"
@@ -86,6 +86,9 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 		}
 		return err
 	}
+	if o.Continue {
+		o.Day = dayOfDump(s.Path(o.Dump))
+	}
 	p, err := s.openPlaying(ctx, o.taskOptions)
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err != nil {
@@ -95,7 +98,7 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	options := dumpOptions(o, p.env.Setup.Options)
+	options := dumpOptions(o, p)
 	options[data.TasksOption] = tasksPart(p.tasks)
 	dump, played, err := s.openDump(o, data.DumpHeader{Weights: hash, Options: options})
 	if err != nil {
@@ -257,16 +260,19 @@ func (s *State) openDump(o rolloutOptions, h data.DumpHeader) (*data.DumpWriter,
 }
 
 // dumpOptions are what a reader needs to play the same again.
-func dumpOptions(o rolloutOptions, episode agent.Options) map[string]any {
+func dumpOptions(o rolloutOptions, p *playing) map[string]any {
 	m := map[string]any{
 		"model": o.Model, "dtype": o.Dtype, "env": o.Env, "tasks": o.Tasks, "skip_tasks": o.Skip, "samples": o.Samples,
 		"max_turns": o.MaxTurns, "max_new_tokens": o.MaxNewTokens, "max_context_tokens": o.MaxContextTokens,
 		"max_obs_tokens": o.MaxObsTokens, "temperature": o.Temperature, "greedy": o.Greedy, "top_p": o.TopP,
 		"top_k": o.TopK, "seed": o.Seed, "format": o.Format, "history_length": o.HistoryLength, "memory_file": o.MemoryFile, "parser": o.Parser, "action_format": o.ActionFormat, "deterministic": o.Deterministic,
-		"episode": episode, // what became of these
+		"episode": p.env.Setup.Options, // what became of these
 	}
 	o.Endpoint.inDumps(m)
 	summaryInDumps(o.Summary, m)
+	if p.bundle != nil && writesDate(p.bundle.ChatTemplate()) {
+		m[dayOption] = p.day.Format(time.DateOnly)
+	}
 	if o.Deterministic { // sums over more threads are other sums
 		m["threads"] = torch.NumThreads()
 	}

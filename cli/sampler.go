@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/openmanus/openmanus/agent/chat"
 	"github.com/openmanus/openmanus/agent/engine"
@@ -29,6 +30,7 @@ type samplerOptions struct {
 	MemoryShare   float64 // of the free memory, for the KV cache
 	Shrink        shrink
 	Teacher       engine.Teacher // nil: the sampler decides what is drawn
+	Day           time.Time      // that chat templates are told
 }
 
 // shrink says how a user of the command lowers what the KV cache takes.
@@ -41,7 +43,7 @@ var (
 
 // newSampler puts a sampler on m, which is b's model or its shadow.
 func newSampler(ctx context.Context, b *model.Bundle, m *model.Model, o samplerOptions) (*sampler, error) {
-	renderer, err := newRenderer(b)
+	renderer, err := newRenderer(b, o.Day)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +75,9 @@ func (s *sampler) close() {
 	s.backend.Close()
 }
 
-// newRenderer makes the renderer of a model's chat template.
-func newRenderer(b *model.Bundle) (*chat.Renderer, error) {
+// newRenderer makes the renderer of a model's chat template, which is told the
+// day.
+func newRenderer(b *model.Bundle, day time.Time) (*chat.Renderer, error) {
 	if b.ChatTemplate() == "" {
 		return nil, errWith(ExitModel, "use an instruction-tuned model, or add chat_template to its tokenizer_config.json",
 			fmt.Errorf("model %s has no chat template", b.Path))
@@ -83,7 +86,7 @@ func newRenderer(b *model.Bundle) (*chat.Renderer, error) {
 	if err != nil {
 		return nil, errWith(ExitModel, "", fmt.Errorf("chat template of %s: %w", b.Path, err))
 	}
-	r, err := chat.NewRenderer(t, b.Tokenizer, b.TokenizerConfig.TemplateVars(), b.EOSTokenIDs()...)
+	r, err := chat.NewRenderer(t, b.Tokenizer, b.TokenizerConfig.TemplateVars(), day, b.EOSTokenIDs()...)
 	if err != nil {
 		return nil, errWith(ExitModel, "", fmt.Errorf("chat template of %s: %w", b.Path, err))
 	}

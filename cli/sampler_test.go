@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -119,7 +120,7 @@ func TestStopTokens(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer b.Close()
-			r, err := newRenderer(b)
+			r, err := newRenderer(b, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}

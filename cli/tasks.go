@@ -51,6 +51,7 @@ type taskOptions struct {
 	WaitHealthyS     float64
 	Instruction      string
 	InstructionFile  string
+	Day              string // of the prompts, where the template writes it; "": today
 	Unflagged        unflagged
 }
 

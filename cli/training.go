@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/model"
@@ -227,6 +228,7 @@ func (t *training) openSampler(ctx context.Context) error {
 		Deterministic: cfg.Rollout.Deterministic,
 		MemoryShare:   cfg.Rollout.KVCacheFraction,
 		Shrink:        shrinkRun,
+		Day:           t.day(),
 	})
 	if err != nil {
 		return err
@@ -238,6 +240,15 @@ func (t *training) openSampler(ctx context.Context) error {
 		t.setups[i].Renderer = t.sampler.renderer
 	}
 	return nil
+}
+
+// day is the one on which the run began: a prompt with a date in it must not
+// change because the run is resumed on another.
+func (t *training) day() time.Time {
+	if t.run.state == nil {
+		return t.s.Now()
+	}
+	return t.s.dayFrom(t.run.state.Day)
 }
 
 // envs are the environments as the trainer takes them.
@@ -363,6 +374,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		Updated: t.sampler.backend.SetVersion,
 		Envs:    t.envs(),
 		Run:     t.run.folder,
+		Day:     t.day().Format(time.DateOnly),
 		Save: func(ctx context.Context, dir string) error {
 			if t.bundle.Model.HasLoRA() {
 				return t.bundle.SaveAdapters(ctx, dir)

@@ -31,7 +31,7 @@ type Renderer struct {
 	template *Template
 	tok      *tokenizer.Tokenizer
 	vars     map[string]any
-	now      time.Time // fixed, so that a date in the prompt cannot change within a run
+	noon     time.Time // what the template's clock says
 	end      int32     // the token that ends a reply
 	stops    []int32
 	trims    bool // the template trims replies
@@ -50,9 +50,12 @@ const (
 // tokenizer.Config.TemplateVars, and others such as
 // enable_thinking or date_string. stops are the ids that the model's own files
 // name as ends of a reply (model.Bundle.EOSTokenIDs): a chat model may also end
-// with the token that ended its texts before it learned to chat.
-func NewRenderer(t *Template, tok *tokenizer.Tokenizer, vars map[string]any, stops ...int32) (*Renderer, error) {
-	r := &Renderer{template: t, tok: tok, vars: maps.Clone(vars), now: time.Now()}
+// with the token that ended its texts before it learned to chat. The template's
+// clock stands still at noon of day, so that a date in the prompts cannot change
+// within a run.
+func NewRenderer(t *Template, tok *tokenizer.Tokenizer, vars map[string]any, day time.Time, stops ...int32) (*Renderer, error) {
+	noon := time.Date(day.Year(), day.Month(), day.Day(), 12, 0, 0, 0, day.Location())
+	r := &Renderer{template: t, tok: tok, vars: maps.Clone(vars), noon: noon}
 	text, err := r.render([]data.Message{
 		{Role: "user", Content: firstUser}, {Role: "assistant", Content: " " + firstReply + " "}, {Role: "user", Content: nextUser},
 	}, true)
@@ -98,7 +101,7 @@ func isAdded(tok *tokenizer.Tokenizer, id int32) bool {
 
 func (r *Renderer) render(messages []data.Message, prompt bool) (string, error) {
 	return r.template.Render(Input{
-		Messages: messages, AddGenerationPrompt: prompt, Vars: r.vars, Now: func() time.Time { return r.now },
+		Messages: messages, AddGenerationPrompt: prompt, Vars: r.vars, Now: func() time.Time { return r.noon },
 	})
 }
 

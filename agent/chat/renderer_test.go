@@ -4,8 +4,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/openmanus/openmanus/agent/tokenizer"
 	"github.com/openmanus/openmanus/data"
 )
@@ -22,7 +24,7 @@ func renderer(t *testing.T, name string, extra map[string]any) (*Renderer, *Temp
 	for k, v := range extra {
 		vars[k] = v
 	}
-	r, err := NewRenderer(tmpl, tok, vars)
+	r, err := NewRenderer(tmpl, tok, vars, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +162,7 @@ func small(t *testing.T, src string, vars map[string]any, stops ...int32) (*Rend
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewRenderer(tmpl, tok, vars, stops...)
+	r, err := NewRenderer(tmpl, tok, vars, time.Now(), stops...)
 	return r, tok, err
 }
 

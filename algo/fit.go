@@ -235,6 +235,9 @@ func (t *Trainer) memory(m Metrics) {
 	if t.ref != nil {
 		m[track.MemoryBytes+"/reference"] = modelBytes(t.ref)
 	}
+	if t.scoreBytes > 0 {
+		m[track.MemoryBytes+"/reward_model"] = float64(t.scoreBytes)
+	}
 	if t.kvBytes > 0 {
 		m[track.MemoryBytes+"/kv_cache"] = float64(t.kvBytes)
 	}

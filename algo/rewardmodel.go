@@ -188,6 +188,9 @@ func (r *RewardModel) Score(ctx context.Context, samples []reward.Sample) (score
 	return scores, nil
 }
 
+// Bytes is what its weights take, wherever they are.
+func (r *RewardModel) Bytes() int64 { return int64(modelBytes(r.bundle.Model)) }
+
 // Close frees the weights.
 func (r *RewardModel) Close() error {
 	r.bundle.Close()

@@ -27,13 +27,14 @@ type Trainer struct {
 	o    Options
 	envs []Env
 
-	actor   *Actor
-	critic  *Critic        // nil: no critic
-	ref     *model.Model   // frozen; nil without a KL to it
-	kl      *kl.Controller // of the KL in the reward; nil where there is none
-	engine  Engine
-	kvBytes int64
-	updated func(version int64) // tells the sampler that the weights are new
+	actor      *Actor
+	critic     *Critic        // nil: no critic
+	ref        *model.Model   // frozen; nil without a KL to it
+	kl         *kl.Controller // of the KL in the reward; nil where there is none
+	engine     Engine
+	kvBytes    int64
+	scoreBytes int64
+	updated    func(version int64) // tells the sampler that the weights are new
 
 	run    *RunFolder
 	save   func(ctx context.Context, dir string) error // writes the actor as a Hugging Face folder
@@ -59,11 +60,13 @@ type Parts struct {
 	Ref     *model.Model
 	Engine  Engine
 	KVBytes int64 // of the engine's cache; 0: unknown
-	Updated func(version int64)
-	Envs    []Env
-	Run     *RunFolder
-	Day     string // that the prompts say it is
-	Save    func(ctx context.Context, dir string) error
+	// RewardModelBytes are those of a reward model behind Options.Scorer.
+	RewardModelBytes int64
+	Updated          func(version int64)
+	Envs             []Env
+	Run              *RunFolder
+	Day              string // that the prompts say it is
+	Save             func(ctx context.Context, dir string) error
 	// SaveCritic is Save for the critic's decoder.
 	SaveCritic func(ctx context.Context, dir string) error
 	// Kept are the episodes that the checkpoint to go on from has kept (LoadKept).
@@ -94,7 +97,7 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 		return nil, err
 	}
 	t := &Trainer{
-		o: o, envs: p.Envs, actor: p.Actor, critic: p.Critic, ref: p.Ref, engine: p.Engine, kvBytes: p.KVBytes, updated: p.Updated,
+		o: o, envs: p.Envs, actor: p.Actor, critic: p.Critic, ref: p.Ref, engine: p.Engine, kvBytes: p.KVBytes, scoreBytes: p.RewardModelBytes, updated: p.Updated,
 		run: p.Run, save: p.Save, saveC: p.SaveCritic, sink: p.Sink, events: p.Events, log: p.Log,
 	}
 	t.counted = counts{}

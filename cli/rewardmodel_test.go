@@ -59,7 +59,7 @@ func TestTrainWithRewardModel(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
 	metrics := one(t, filepath.Join(dir, "runs", "tiny"), "metrics.jsonl")
-	for _, want := range []string{`"reward/goal/mean"`, `"reward/taste/mean"`, `"reward/taste/tokens":200`, `"reward/taste/truncated":1`, `"val/maze/reward/taste/mean"`} {
+	for _, want := range []string{`"reward/goal/mean"`, `"reward/taste/mean"`, `"reward/taste/tokens":200`, `"reward/taste/truncated":1`, `"val/maze/reward/taste/mean"`, `"perf/memory_bytes/reward_model":`} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("no %s in %s", want, metrics)
 		}

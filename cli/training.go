@@ -41,11 +41,12 @@ type training struct {
 	warm    *algo.SFTOptions // nil: no supervised training
 	dump    *trainingDump    // nil: episodes are played
 
-	scorer  *reward.Composer // nil: the environment's signal is the score
-	bundle  *model.Bundle
-	actor   *algo.Actor
-	sampler *sampler
-	sink    track.Sink // of metrics.jsonl, once it is open
+	scorer      *reward.Composer // nil: the environment's signal is the score
+	rewardBytes int64            // of its reward model
+	bundle      *model.Bundle
+	actor       *algo.Actor
+	sampler     *sampler
+	sink        track.Sink // of metrics.jsonl, once it is open
 }
 
 // openTraining opens worlds, tasks, model and optimiser. The caller closes it,
@@ -145,7 +146,12 @@ func (t *training) openScorer(ctx context.Context) error {
 				return nil, err
 			}
 		}
-		return t.s.openRewardModel(ctx, t.thread, t.compute, t.cfg.Reward, opening)
+		m, err := t.s.openRewardModel(ctx, t.thread, t.compute, t.cfg.Reward, opening)
+		if err != nil {
+			return nil, err
+		}
+		t.rewardBytes += m.Bytes()
+		return m, nil
 	}
 	if t.scorer, err = t.s.openComposer(t.cfg.Reward, rewardModel); err != nil || t.scorer == nil {
 		return err
@@ -366,15 +372,16 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		return nil, err
 	}
 	trainer, err := algo.New(algo.Parts{
-		Actor:   t.actor,
-		Critic:  critic,
-		Ref:     ref,
-		Engine:  t.sampler.sched,
-		KVBytes: t.sampler.kvBytes,
-		Updated: t.sampler.backend.SetVersion,
-		Envs:    t.envs(),
-		Run:     t.run.folder,
-		Day:     t.day().Format(time.DateOnly),
+		Actor:            t.actor,
+		Critic:           critic,
+		Ref:              ref,
+		Engine:           t.sampler.sched,
+		KVBytes:          t.sampler.kvBytes,
+		RewardModelBytes: t.rewardBytes,
+		Updated:          t.sampler.backend.SetVersion,
+		Envs:             t.envs(),
+		Run:              t.run.folder,
+		Day:              t.day().Format(time.DateOnly),
 		Save: func(ctx context.Context, dir string) error {
 			if t.bundle.Model.HasLoRA() {
 				return t.bundle.SaveAdapters(ctx, dir)

@@ -9,6 +9,8 @@ const (
 	everyLine      = "every line but those of reading"
 )
 
+var _ = SeenBy("cli.TestTrainWithRewardModel", MemoryBytes+"/reward_model")
+
 var _ = Define(
 	Definition{"training/global_step", "the step", ""},
 	Definition{"training/epoch", "passes over the tasks that are done", ""},
@@ -26,7 +28,7 @@ var _ = Define(
 	Definition{TensorBytes, "bytes that live tensors hold", everyLine},
 	Definition{MemoryBytes + "/{weights,optimizer}", "of these, the weights (float32 and, where the computation is in another type, their shadow) and the optimiser's moments", everyLine},
 	Definition{MemoryBytes + "/{critic,critic_optimizer}", "of these, the critic's weights with their shadow and its head (the head alone with critic.shared), and its optimiser's moments", whenCritic},
-	Definition{MemoryBytes + "/{reference,kv_cache}", "of these, the reference's weights and the KV cache", whenThere},
+	Definition{MemoryBytes + "/{reference,reward_model,kv_cache}", "of these, the weights of the reference and of the reward model, and the KV cache", whenThere},
 	Definition{"sft/{step,epoch}", "the supervised step, and the passes over the trajectories that are done", whenSupervised},
 	Definition{"train/loss", "negative log-prob of a token in the loss, mean over the batch, before the step", whenSupervised},
 	Definition{SFTSkipped, "1 where the step was left out, since its loss or gradient was not finite", whenSupervised},

@@ -214,3 +214,36 @@ func TestWriteBadStep(t *testing.T) {
 		}
 	}
 }
+
+// Where an episode has several contexts, those of a step that was left out have
+// no entropies, which would not be the policy's; the others' are told, and the
+// run goes on.
+func TestBadStepOfContexts(t *testing.T) {
+	r := newRig(t)
+	r.format, r.steps = "history", 2
+	r.options = func(o *Options) {
+		o.WarmStart, o.ValBeforeTrain, o.TestEvery = nil, false, 0
+		o.Policy.MiniBatch, o.Policy.Micro, o.Policy.Entropy = 2, MicroBatching{Rows: 1}, true
+	}
+	calls := 0
+	r.spoil = func(l torch.Tensor) torch.Tensor {
+		if calls++; calls == 3 { // two of four contexts have theirs already
+			return l.MulScalar(math.NaN())
+		}
+		return l
+	}
+	must(t, r.fit(t, t.Context(), t.Context()))
+	skipped, told := 0., 0
+	must(t, track.Read(filepath.Join(r.dir, "metrics.jsonl"), func(_ int, m track.Metrics) error {
+		skipped += m["actor/skipped_steps"]
+		if h, ok := m["actor/entropy/turn_1"]; ok {
+			if told++; !(h > 0) {
+				t.Errorf("an entropy of %v", h)
+			}
+		}
+		return nil
+	}))
+	if skipped != 1 || told != 2 {
+		t.Errorf("%v optimiser steps were left out, %d lines tell entropies", skipped, told)
+	}
+}

@@ -132,7 +132,7 @@ func TestFirstGradientIsInvariant(t *testing.T) {
 					var st PolicyStats
 					var err error
 					if loss == "policy" {
-						_, err = a.accumulatePolicy(t.Context(), w.rows(), false, policyOptions(w.micro), &st)
+						err = a.accumulatePolicy(t.Context(), w.rows(), false, policyOptions(w.micro), &st)
 					} else {
 						_, err = a.accumulateSFT(t.Context(), w.rows(), w.micro)
 					}

@@ -114,9 +114,11 @@ func entropyByTurn(m map[string]float64, rows []data.Row) {
 		}
 		for n, turn := range r.Turns {
 			n = min(n, lastTurn-1)
-			for _, h := range r.Entropies[turn.Start:turn.End] {
-				sums[n] += float64(h)
-				counts[n]++
+			for t := turn.Start; t < turn.End; t++ {
+				if r.Mask[t] == 1 { // a rejected token has none
+					sums[n] += float64(r.Entropies[t])
+					counts[n]++
+				}
 			}
 		}
 	}

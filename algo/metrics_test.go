@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,6 +29,7 @@ func TestHistogram(t *testing.T) {
 func TestEntropyByTurn(t *testing.T) {
 	row := func(entropies []float32, spans ...[2]int) data.Row {
 		r := data.Row{Entropies: entropies}
+		r.Mask = bytes.Repeat([]byte{1}, len(entropies))
 		for _, s := range spans {
 			r.Turns = append(r.Turns, data.Turn{Start: s[0], End: s[1]})
 		}
@@ -46,6 +48,13 @@ func TestEntropyByTurn(t *testing.T) {
 	})
 	if d := cmp.Diff(Metrics{"actor/entropy/turn_1": 3, "actor/entropy/turn_2": 8}, got); d != "" {
 		t.Error(d)
+	}
+	got = Metrics{}
+	rejected := row([]float32{0, 1, 0, 3, 8}, [2]int{1, 4}, [2]int{4, 5})
+	rejected.Mask[2], rejected.Mask[4] = 0, 0 // out of the loss, and without an entropy
+	entropyByTurn(got, []data.Row{rejected})
+	if d := cmp.Diff(Metrics{"actor/entropy/turn_1": 2}, got); d != "" {
+		t.Errorf("with tokens that are not in the loss:\n%s", d)
 	}
 	got = Metrics{}
 	entropyByTurn(got, []data.Row{long})

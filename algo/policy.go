@@ -119,21 +119,25 @@ func firstGap(minis [][]data.Row, policyLoss string) LogProbGap {
 
 // updateMiniBatch does one optimiser step and adds sums over its tokens to st.
 func (a *Actor) updateMiniBatch(ctx context.Context, rows []data.Row, lr float64, onPolicy bool, o PolicyOptions, st *PolicyStats) (tokens int, err error) {
+	if tokens = maskedTokens(rows); tokens == 0 {
+		return 0, nil
+	}
 	before, norms := *st, []float64(nil)
-	if tokens, err = a.accumulatePolicy(ctx, rows, onPolicy, o, st); err == nil && tokens > 0 {
+	if err = a.accumulatePolicy(ctx, rows, onPolicy, o, st); err == nil {
 		own := optim.Share{Of: a.adamw, LR: lr, MaxNorm: o.GradClip}
 		norms, err = a.stepAll(ctx, append([]optim.Share{own}, o.Value.shares()...)...)
 	}
 	left, err := a.leaveOut(rows, lr, err)
 	switch {
-	case err != nil || tokens == 0 && !left:
+	case err != nil:
 		return 0, err
 	case left:
 		*st = before
 		st.Skipped++
 		st.Value.Skipped = st.Skipped
-		if onPolicy || o.Loss == loss.Bypass { // these are numbers of the step that was left out
-			for i := range rows {
+		for i := range rows { // these are numbers of the step that was left out
+			rows[i].Entropies = nil
+			if onPolicy || o.Loss == loss.Bypass {
 				rows[i].OldLogProbs = nil
 			}
 		}
@@ -149,18 +153,14 @@ func (a *Actor) updateMiniBatch(ctx context.Context, rows []data.Row, lr float64
 }
 
 // accumulatePolicy leaves the gradient of a mini-batch on the weights.
-func (a *Actor) accumulatePolicy(ctx context.Context, rows []data.Row, onPolicy bool, o PolicyOptions, st *PolicyStats) (tokens int, err error) {
-	tokens = maskedTokens(rows)
-	if tokens == 0 {
-		return 0, nil
-	}
+func (a *Actor) accumulatePolicy(ctx context.Context, rows []data.Row, onPolicy bool, o PolicyOptions, st *PolicyStats) error {
 	u, err := a.newPolicyUpdate(ctx, rows, onPolicy, o)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	batches, err := o.Micro.Split(rows)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	for _, b := range batches {
 		p, share := pack(b), u.shares[:len(b)]
@@ -172,10 +172,10 @@ func (a *Actor) accumulatePolicy(ctx context.Context, rows []data.Row, onPolicy 
 			return u.loss(s, a.compute, p, share, st)
 		})
 		if err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return tokens, nil
+	return nil
 }
 
 // policyUpdate is what the micro-batches of one mini-batch share.

@@ -52,7 +52,7 @@ func TestMicroBatchingDoesNotChangeTheUpdate(t *testing.T) {
 		for _, c := range splits {
 			a := testActor(t, torch.Float32)
 			var st PolicyStats
-			if _, err := a.accumulatePolicy(t.Context(), trainRows(8), onPolicy, policyOptions(c.micro), &st); err != nil {
+			if err := a.accumulatePolicy(t.Context(), trainRows(8), onPolicy, policyOptions(c.micro), &st); err != nil {
 				t.Fatal(err)
 			}
 			g := gradients(t, a)
@@ -96,7 +96,7 @@ func TestMicroBatchingWithEveryLoss(t *testing.T) {
 				}
 				a := testActor(t, torch.Float32)
 				var st PolicyStats
-				_, err := a.accumulatePolicy(t.Context(), rows, false, o, &st)
+				err := a.accumulatePolicy(t.Context(), rows, false, o, &st)
 				must(t, err)
 				g := gradients(t, a)
 				if grad == nil {
@@ -150,7 +150,7 @@ func TestMicroBatchingInBFloat16(t *testing.T) {
 	for _, c := range splits {
 		a := testActor(t, torch.BFloat16)
 		var st PolicyStats
-		if _, err := a.accumulatePolicy(t.Context(), trainRows(8), true, policyOptions(c.micro), &st); err != nil {
+		if err := a.accumulatePolicy(t.Context(), trainRows(8), true, policyOptions(c.micro), &st); err != nil {
 			t.Fatal(err)
 		}
 		g := gradients(t, a)

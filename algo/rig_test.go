@@ -2,6 +2,7 @@ package algo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,6 +51,7 @@ type rig struct {
 	// repair undoes what was done to the run folder; nil: nothing was.
 	repair func()
 
+	format string // of prompts; "": react
 	// spoil and spoilCritic break losses; nil: none.
 	spoil, spoilCritic func(torch.Tensor) torch.Tensor
 
@@ -151,7 +153,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	})
 	must(t, err)
 	defer pool.Close(context.Background())
-	format, err := agent.Formats.Lookup("react")
+	format, err := agent.Formats.Lookup(cmp.Or(r.format, "react"))
 	must(t, err)
 	playing := rollout.Env{Pool: pool, Setup: agent.Setup{
 		Engine: sched, Renderer: renderer, Format: format, Spec: spec,

@@ -102,7 +102,7 @@ func TestJointLossGradient(t *testing.T) {
 		o := vanillaOptions()
 		o.Micro, o.Value = split.micro, valueTerm(c, coef)
 		var st PolicyStats
-		_, err := c.accumulatePolicy(t.Context(), judged(t, c), true, o, &st)
+		err := c.accumulatePolicy(t.Context(), judged(t, c), true, o, &st)
 		must(t, err)
 		if d, name := relative(t, withHead(t, c, gradients(t, c.Actor)), want); d > 1e-4 {
 			t.Errorf("%s: the gradient of %s is off by %.2g", split.name, name, d)

@@ -15,8 +15,14 @@ type Metrics = map[string]float64
 // step does one training step: play, score, estimate, update, validate when
 // due, write. The step counts as done from the moment its weights are there:
 // what fails after that is made up for, but the step is not done again.
-func (t *Trainer) step(ctx, soft context.Context) error {
-	step := t.state.Step + 1
+func (t *Trainer) step(ctx, soft context.Context) (err error) {
+	step, before := t.state.Step+1, t.optimizerSteps()
+	defer func() {
+		// A step that fails is done again, from weights that it has not moved.
+		if t.state.Step < step && t.optimizerSteps() != before {
+			t.actor.torn = true
+		}
+	}()
 	m := Metrics{}
 	t.handed = map[string]float64{}
 	began := time.Now()
@@ -61,6 +67,15 @@ func (t *Trainer) step(ctx, soft context.Context) error {
 		return err
 	}
 	return t.checkGap(step, learned)
+}
+
+// optimizerSteps counts those that actor and critic have done.
+func (t *Trainer) optimizerSteps() int {
+	n := t.actor.adamw.Steps()
+	if t.critic != nil {
+		n += t.critic.optimizer().Steps()
+	}
+	return n
 }
 
 // hand counts what a phase is given: the tokens of rows, in so many passes.

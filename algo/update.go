@@ -64,8 +64,6 @@ func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metri
 		return err
 	})
 	if err != nil {
-		// A critic of its own has taken this step, which will be done again.
-		t.actor.torn = t.actor.torn || t.critic != nil && !t.critic.Shared()
 		return gap, err
 	}
 	if have.old { // over all rows and tokens, whatever was taken out since
@@ -85,7 +83,11 @@ func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metri
 	if st.Skipped > 0 {
 		t.warnOfSkipped(step, st.Skipped, st.Steps)
 	}
-	return st.Gap, data.ByEpisode(rows, func(episodes []data.Row) error {
+	seen, err := whole(rows, func(r *data.Row) *[]float32 { return &r.Entropies })
+	if err != nil {
+		return gap, err
+	}
+	return st.Gap, data.ByEpisode(seen, func(episodes []data.Row) error {
 		entropyByTurn(m, episodes)
 		return nil
 	})
@@ -290,28 +292,36 @@ func (t *Trainer) advantages(step int, rows []data.Row, m Metrics) ([]data.Row, 
 // each mini-batch's from before its own optimiser step. Rows of a step that was
 // left out have none.
 func diagnoseBypass(rows []data.Row, m Metrics) error {
-	spans, err := data.EpisodeSpans(rows)
+	seen, err := whole(rows, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
 	if err != nil {
 		return err
+	}
+	return correction.Diagnose(seen, m)
+}
+
+// whole returns the episodes that have a field in every context with a token in
+// the loss, with zeros in the others. An update leaves it out of the rows of an
+// optimiser step that was left out.
+func whole(rows []data.Row, field func(*data.Row) *[]float32) ([]data.Row, error) {
+	spans, err := data.EpisodeSpans(rows)
+	if err != nil {
+		return nil, err
 	}
 	var seen []data.Row
 	for _, span := range spans {
 		episode := slices.Clone(rows[span[0]:span[1]])
-		whole := true
+		lacks := func(r data.Row) bool { return *field(&r) == nil && slices.Contains(r.Mask, 1) }
+		if slices.ContainsFunc(episode, lacks) {
+			continue
+		}
 		for i := range episode {
-			switch r := &episode[i]; {
-			case r.OldLogProbs != nil:
-			case maskedTokens(episode[i:i+1]) > 0:
-				whole = false
-			default: // nothing in it was in the loss
-				r.OldLogProbs = make([]float32, len(r.Tokens))
+			if values := field(&episode[i]); *values == nil {
+				*values = make([]float32, len(episode[i].Tokens))
 			}
 		}
-		if whole {
-			seen = append(seen, episode...)
-		}
+		seen = append(seen, episode...)
 	}
-	return correction.Diagnose(seen, m)
+	return seen, nil
 }
 
 func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr float64, p PolicyOptions, have measured, m Metrics) (st PolicyStats, err error) {

@@ -7,6 +7,10 @@ package advantage
 //	max_min     1 for the highest and the lowest score, 0 for others
 //	max_random  0.4 for the highest score, 0.1 for others
 //
+// The score s is the episode's own, as it was given: before penalties, before a
+// KL in the reward, which would make every score another, and before it was
+// spread over tokens, whose float32 sum need not be it.
+//
 // Source: Shen et al., "Policy Filtration in RLHF", arXiv:2409.06957, as in
 // verl, where it belongs to gae; here any estimator may be followed by it.
 //
@@ -56,9 +60,7 @@ func Resample(rows []data.Row, name string, power float64, seed, step uint64) ([
 	}
 	s := make([]float64, len(spans))
 	for i, span := range spans {
-		for _, x := range scores(rows[span[0]:span[1]]) {
-			s[i] += x
-		}
+		s[i] = rows[span[0]].Score
 	}
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, x := range s {

@@ -296,6 +296,10 @@ func TestEmptyRow(t *testing.T) {
 
 func TestResample(t *testing.T) {
 	rows := specRows("a", "b", "c", "d") // scores 1, 0, .5, -1
+	for i := range rows {
+		rows[i].Score = rows[i].RewardSum()
+		rows[i].Rewards = nil // which a KL may have changed
+	}
 	counts := func(name string) map[string]int {
 		n := map[string]int{}
 		for step := range uint64(200) {

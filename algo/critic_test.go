@@ -176,6 +176,7 @@ func TestCriticIsResumed(t *testing.T) {
 }
 
 func criticIsResumed(t *testing.T, shared bool) {
+	rate := optim.Schedule{Shape: "linear", Base: 1e-3, Warmup: 1, Steps: 3}
 	run := func(killAfter int) map[int]track.Metrics {
 		r := quick(t, func(o *Options) {
 			o.Estimator, o.Critic = "gae", criticOptions()
@@ -184,6 +185,7 @@ func criticIsResumed(t *testing.T, shared bool) {
 				o.Critic.Coef, o.Policy.MiniBatch = .5, 3
 			}
 			o.SaveEvery = 1
+			o.Schedule = rate
 		})
 		r.steps, r.shared = 3, shared
 		if killAfter > 0 {
@@ -198,6 +200,9 @@ func criticIsResumed(t *testing.T, shared bool) {
 	}
 	calm, resumed := run(0), run(1)
 	for step := 1; step <= 3; step++ {
+		if lr, updated := calm[step]["actor/lr"]; updated != (step > 1) || updated && lr != rate.LR(step-2) {
+			t.Errorf("step %d: the actor's rate is %v: it begins with the actor's first step", step, lr)
+		}
 		for _, name := range []string{
 			"critic/vf_loss", "critic/grad_norm", "critic/lr", "critic/values/mean", "perf/memory_bytes/critic", "actor/pg_loss", "actor/grad_norm",
 		} {

@@ -59,7 +59,7 @@ type Options struct {
 	OffloadOptimizer bool // the optimiser's moments
 	OffloadCritic    bool // those of the critic's optimiser, unless it shares the actor's decoder
 	AdamW            optim.AdamWOptions
-	Schedule         optim.Schedule // of the learning rate over Steps
+	Schedule         optim.Schedule // of the learning rate over the steps that train the actor
 
 	// Evol makes the steps those of AgentEvol: of what is above for the update
 	// only the passes, the mini-batches and the optimiser are theirs. nil: not.

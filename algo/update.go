@@ -43,7 +43,11 @@ func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metri
 	if t.critic != nil && step <= t.o.Critic.Warmup {
 		return have.gap, nil
 	}
-	lr := t.o.Schedule.LR(step - 1)
+	warmup := 0 // of the critic; the actor's rate waits for its first step
+	if t.critic != nil {
+		warmup = t.o.Critic.Warmup
+	}
+	lr := t.o.Schedule.LR(step - 1 - warmup)
 	m["actor/lr"] = lr
 	m["actor/updated_rows"] = float64(episodesIn(rows))
 	switch {

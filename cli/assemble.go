@@ -173,7 +173,7 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int
 		Critic:         criticOptions(cfg, steps),
 		RefMicro:       microBatching(cfg.Ref.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),
 		AdamW:          adamW(cfg.Actor.Optim),
-		Schedule:       schedule(cfg.Actor.Optim, steps),
+		Schedule:       schedule(cfg.Actor.Optim, max(1, steps-actorFrom(cfg))),
 		Evol:           evolOptions(cfg),
 		PeakFLOPS:      1e12 * cfg.Perf.PeakTFLOPS,
 		MaxGap:         gap,
@@ -183,6 +183,15 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int
 		OffloadOptimizer: cfg.Actor.OffloadOptimizer,
 		OffloadCritic:    cfg.Critic.OffloadOptimizer,
 	}, nil
+}
+
+// actorFrom is how many steps the critic is trained alone: the actor's rate
+// begins after them.
+func actorFrom(cfg configs.Config) int {
+	if cfg.Algo.AdvEstimator != "gae" {
+		return 0
+	}
+	return cfg.Trainer.CriticWarmup
 }
 
 // course maps the [curriculum] section.

@@ -63,12 +63,17 @@ func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 	if n := episodesIn(cut); n != 4 {
 		t.Errorf("%d episodes are counted in the rows of 4", n)
 	}
+	kept, singles, err := DropSingles(cut)
+	must(t, err)
+	if len(kept) != 6 || singles != 1 {
+		t.Errorf("%d rows kept beside %d episodes that are alone", len(kept), singles)
+	}
 	kept, stats, err := DropZeroSpread(cut, GroupMetrics["seq_final_reward"])
 	must(t, err)
 	if len(kept) != 6 || stats.Groups != 2 || stats.Single != 1 {
 		t.Errorf("%d rows kept of groups %+v", len(kept), stats)
 	}
-	for size, want := range map[int][]int{0: {8}, 1: {3, 1, 2, 2}, 2: {4, 4}, 3: {6, 2}, 9: {8}} {
+	for size, want := range map[int][]int{0: {8}, 1: {3, 1, 2, 2}, 2: {4, 4}, 3: {4, 4}, 9: {8}} {
 		p, err := newPasses(cut, size, Passes{}, 1)
 		must(t, err)
 		minis, _ := p.next(0)

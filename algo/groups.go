@@ -1,6 +1,8 @@
 package algo
 
 import (
+	"slices"
+
 	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/data"
 )
@@ -81,6 +83,26 @@ func DropZeroSpread(rows []data.Row, metric func(*data.Row) float64) ([]data.Row
 		}
 	}
 	return kept, stats, nil
+}
+
+// DropSingles returns the rows whose group has at least two episodes, in their
+// order, and how many groups have one alone: there is nothing to compare it
+// with, and its score itself would be taken for an advantage.
+func DropSingles(rows []data.Row) (kept []data.Row, singles int, err error) {
+	spans, err := data.EpisodeSpans(rows)
+	if err != nil {
+		return nil, 0, err
+	}
+	episodes := map[string]int{}
+	for _, s := range spans {
+		episodes[rows[s[0]].UID]++
+	}
+	for _, n := range episodes {
+		if n == 1 {
+			singles++
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(rows), func(r data.Row) bool { return episodes[r.UID] == 1 }), singles, nil
 }
 
 func spread(scores []float64, members []int) bool {

@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/openmanus/openmanus/data"
@@ -66,5 +67,33 @@ func TestRoundingIsNoSpread(t *testing.T) {
 	must(t, err)
 	if len(kept) != 0 || stats.ZeroSpread != 1 || stats.MeanStd != 0 {
 		t.Errorf("%d rows are kept, %+v", len(kept), stats)
+	}
+}
+
+// An episode whose group was lost to its servers has nothing to be compared
+// with: it has no advantage under any estimator that compares within groups.
+// Under gpg groups without spread stay, for its factor counts them.
+func TestAloneInItsGroup(t *testing.T) {
+	for name, want := range map[string][]string{
+		"grpo": {"a", "a"}, "rloo": {"a", "a"}, "gpg": {"a", "a", "c", "c"}, "reinforce_plus_plus_baseline": {"a", "a", "c", "c"},
+		"reinforce": {"a", "a", "alone", "c", "c"},
+	} {
+		rows := specRows("a", "a", "alone", "c")
+		rows[3].Rewards = rows[1].Rewards
+		rows = append(rows, rows[3])
+		for i := range rows {
+			rows[i].Sample = i
+		}
+		tr := &Trainer{o: Options{Estimator: name, DropZeroSpread: true, FilterMetric: "seq_final_reward"}}
+		m := Metrics{}
+		kept, err := tr.advantages(1, rows, m)
+		must(t, err)
+		var got []string
+		for _, r := range kept {
+			got = append(got, r.UID)
+		}
+		if !slices.Equal(got, want) || m["group/dropped_rows"] != float64(len(rows)-len(want)) || name != "reinforce" && m["group/single"] != 1 {
+			t.Errorf("%s learns from %v, want %v; %v rows are left out, %v groups are single", name, got, want, m["group/dropped_rows"], m["group/single"])
+		}
 	}
 }

@@ -251,6 +251,18 @@ func (t *Trainer) advantages(step int, rows []data.Row, m Metrics) ([]data.Row, 
 			return nil, err
 		}
 	}
+	e, err := advantage.Estimators.Lookup(t.o.Estimator)
+	if err != nil {
+		return nil, err
+	}
+	given := episodesIn(rows)
+	if t.o.DropZeroSpread && (e.InGroup || e.Whole) {
+		var singles int
+		if rows, singles, err = DropSingles(rows); err != nil {
+			return nil, err
+		}
+		m["group/dropped_rows"], m["group/single"] = float64(given-episodesIn(rows)), float64(singles)
+	}
 	o := t.o.EstimatorOpts
 	o.InvalidActionPenalty = t.o.InvalidActionPenalty
 	if err := advantage.Compute(t.o.Estimator, rows, o); err != nil {
@@ -261,16 +273,12 @@ func (t *Trainer) advantages(step int, rows []data.Row, m Metrics) ([]data.Row, 
 		return nil, err
 	}
 	maps.Copy(m, batchMetrics)
-	e, err := advantage.Estimators.Lookup(t.o.Estimator)
-	if err != nil {
-		return nil, err
-	}
-	if t.o.DropZeroSpread && e.Grouped {
+	if t.o.DropZeroSpread && e.Grouped && !e.Whole {
 		kept, groups, err := DropZeroSpread(rows, GroupMetrics[t.o.FilterMetric])
 		if err != nil {
 			return nil, err
 		}
-		m["group/dropped_rows"] = float64(episodesIn(rows) - episodesIn(kept))
+		m["group/dropped_rows"] = float64(given - episodesIn(kept))
 		m["group/single"] = float64(groups.Single)
 		rows = kept
 	}

@@ -39,6 +39,12 @@ type Estimator struct {
 	// with nothing else: a group of equal scores has no advantage anywhere, and
 	// a group of one row nothing to be compared with.
 	Grouped bool
+	// InGroup says that rows are compared with those of their uid among other
+	// things: a group of one row has nothing to be compared with, either.
+	InGroup bool
+	// Whole says that the estimate makes up for groups without an advantage as
+	// they are in the loss's mean, where they therefore stay.
+	Whole bool
 	// PenaltyByTurn says that it wants the penalty of an invalid action on the
 	// last token of its turn, and not off the episode's score.
 	PenaltyByTurn bool

@@ -38,7 +38,7 @@ const (
 )
 
 func init() {
-	Estimators.Register("gigpo", Estimator{Estimate: gigpo, Needs: Needs{Turns: true}, PenaltyByTurn: true})
+	Estimators.Register("gigpo", Estimator{Estimate: gigpo, InGroup: true, Needs: Needs{Turns: true}, PenaltyByTurn: true})
 }
 
 // step is one turn of a row and its discounted return.

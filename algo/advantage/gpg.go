@@ -5,13 +5,14 @@ package advantage
 //	A_i = α (s_i - mean_G s),   α = B / max(1, number of rows with s ≠ 0)
 //
 // with B the rows of the batch: the fewer rows say anything, the more each
-// counts. Source: Chu et al., GPG, arXiv:2504.02546, with its normaliser f_norm
+// counts. α makes up for rows of no advantage in the loss's mean, so they stay
+// there. Source: Chu et al., GPG, arXiv:2504.02546, with its normaliser f_norm
 // at 1, as in verl. A group of one row has mean 0. It goes with the policy loss
 // of the same name.
 
 import "github.com/openmanus/openmanus/data"
 
-func init() { Estimators.Register("gpg", Estimator{Estimate: gpg, Grouped: true}) }
+func init() { Estimators.Register("gpg", Estimator{Estimate: gpg, Grouped: true, Whole: true}) }
 
 func gpg(rows []data.Row, _ Options) error {
 	nonzero := 0

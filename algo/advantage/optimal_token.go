@@ -23,8 +23,8 @@ import (
 
 func init() {
 	needs := Needs{SumPiSquared: true}
-	Estimators.Register("optimal_token_baseline", Estimator{Estimate: optimalToken(false), Needs: needs})
-	Estimators.Register("tir_optimal_token_baseline", Estimator{Estimate: optimalToken(true), Needs: needs})
+	Estimators.Register("optimal_token_baseline", Estimator{Estimate: optimalToken(false), InGroup: true, Needs: needs})
+	Estimators.Register("tir_optimal_token_baseline", Estimator{Estimate: optimalToken(true), InGroup: true, Needs: needs})
 }
 
 // spent is one sampled token of a row: its place, the return from it on and

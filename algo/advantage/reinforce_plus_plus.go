@@ -19,7 +19,7 @@ import "github.com/openmanus/openmanus/data"
 
 func init() {
 	Estimators.Register("reinforce_plus_plus", Estimator{Estimate: reinforcePlusPlus})
-	Estimators.Register("reinforce_plus_plus_baseline", Estimator{Estimate: reinforcePlusPlusBaseline})
+	Estimators.Register("reinforce_plus_plus_baseline", Estimator{InGroup: true, Estimate: reinforcePlusPlusBaseline})
 }
 
 func reinforcePlusPlus(rows []data.Row, o Options) error {

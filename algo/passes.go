@@ -7,7 +7,9 @@ package algo
 // Differs from verl in: what a pass shuffles are episodes, not rows, and the
 // order depends on the run's seed, the step and the pass alone, so that a
 // resumed run takes the same. A pass of one mini-batch is not shuffled: its
-// gradient is a sum, whatever the order.
+// gradient is a sum, whatever the order. Where episodes were left out, the
+// mini-batches are as even as can be: the episodes of a small one would weigh
+// more than the others.
 
 import (
 	"slices"
@@ -28,7 +30,7 @@ type passes struct {
 	Passes
 	rows  []data.Row
 	spans [][2]int // of the episodes
-	size  int      // episodes in a mini-batch
+	size  int      // episodes in a mini-batch, at most
 	order *data.Order
 }
 
@@ -80,7 +82,8 @@ func (p *passes) next(n int) (minis [][]data.Row, done func()) {
 	case n > 0:
 		rows = slices.Clone(rows)
 	}
-	for mini := range slices.Chunk(spans, p.size) {
+	for i := range p.miniBatches() {
+		mini := spans[len(spans)*i/p.miniBatches() : len(spans)*(i+1)/p.miniBatches()]
 		minis = append(minis, rows[mini[0][0]:mini[len(mini)-1][1]])
 	}
 	return minis, done

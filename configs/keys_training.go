@@ -99,7 +99,7 @@ var rejections = []string{
 }
 
 var actorKeys = concat([]entry{
-	ready("actor.mini_batch_size", "episodes per optimiser step; 0: all of the step's, one update", atLeast(0)),
+	ready("actor.mini_batch_size", "episodes per optimiser step, at most: where that does not divide them, all mini-batches are as even as can be; 0: all of the step's, one update", atLeast(0)),
 	ready("actor.micro_batch_size", "episodes per forward and backward pass; changes memory and speed, not the result", atLeast(1)),
 	ready("actor.dynamic_batch", "cut passes by tokens rather than episodes", anything),
 	ready("actor.max_tokens_per_micro_batch", "tokens per pass where dynamic_batch is on", atLeast(1)),
@@ -157,7 +157,7 @@ var criticKeys = concat([]entry{
 	ready("critic.shared", "put the critic's head on the actor's own decoder: one forward pass for both and no second model; mini_batch_size, micro_batch_size, epochs and shuffle are then those of its warm-up, grad_clip and optim those of the head", anything),
 	ready("critic.vf_coef", "shared: weight of the value loss beside the policy loss", above(0)),
 	ready("critic.clip_range_value", "a value is clipped to what it was before the update, up and down by this", above(0)),
-	ready("critic.mini_batch_size", "episodes per optimiser step of the critic; 0: all of the step's", atLeast(0)),
+	ready("critic.mini_batch_size", "episodes per optimiser step of the critic, at most; 0: all of the step's", atLeast(0)),
 	ready("critic.micro_batch_size", "episodes per pass of the critic; changes memory and speed, not the result", atLeast(1)),
 	ready("critic.grad_clip", "global L2 norm of the critic's gradient", above(0)),
 	ready("critic.epochs", "passes of the critic over the step's episodes", between(1, 1000)),

@@ -10,6 +10,7 @@ package kl
 
 import (
 	"fmt"
+	"math"
 )
 
 // Kinds of controllers.
@@ -40,9 +41,10 @@ func (c *Controller) Validate() error {
 	return fmt.Errorf("unknown KL controller %q; there are %s and %s", c.Kind, Fixed, Adaptive)
 }
 
-// Update moves the coefficient after rows with a mean KL.
+// Update moves the coefficient after rows with a mean KL. A mean that is not
+// finite, of log-probs of which one is not, says nothing and moves nothing.
 func (c *Controller) Update(kl float64, rows int) {
-	if c.Kind == Adaptive {
+	if c.Kind == Adaptive && !math.IsNaN(kl) && !math.IsInf(kl, 0) {
 		c.Coef *= 1 + clamp(kl/c.Target-1, .2)*float64(rows)/c.Horizon
 	}
 }

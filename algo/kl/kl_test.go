@@ -148,6 +148,12 @@ func TestController(t *testing.T) {
 			t.Errorf("after %d: %g, want %g", i, c.Coef, want)
 		}
 	}
+	was := c.Coef
+	for _, nothing := range []float64{math.NaN(), math.Inf(1)} {
+		if c.Update(nothing, 256); c.Coef != was {
+			t.Errorf("after a KL of %v: %g", nothing, c.Coef)
+		}
+	}
 	if fixed.Coef != .2 {
 		t.Errorf("the fixed coefficient is %g", fixed.Coef)
 	}

@@ -79,3 +79,31 @@ func TestBestIsKept(t *testing.T) {
 		t.Errorf("%d checkpoints are left, want %d", len(left), want)
 	}
 }
+
+// The weights before supervised training are rated, so there is a checkpoint of
+// them, which is kept as long as they are the best; one that is not there any
+// more is the best of nothing.
+func TestBestIsThere(t *testing.T) {
+	r := newRig(t)
+	r.supervised, r.keep = true, 1
+	must(t, r.fit(t, t.Context(), t.Context()))
+	run := &RunFolder{Dir: r.dir}
+	newest, err := ReadState(run.Latest())
+	must(t, err)
+	best, err := ReadState(run.Best())
+	if err != nil || newest.Best == nil || best.Step != newest.Best.Step {
+		t.Fatalf("best leads to %+v (%v), want %+v", best, err, newest.Best)
+	}
+
+	r = newRig(t)
+	must(t, r.fit(t, t.Context(), t.Context()))
+	run = &RunFolder{Dir: r.dir}
+	was, err := filepath.EvalSymlinks(run.Best())
+	must(t, err)
+	must(t, os.RemoveAll(was))
+	r.steps += 2
+	must(t, r.fit(t, t.Context(), t.Context()))
+	if best, err = ReadState(run.Best()); err != nil || best.Step <= 3 {
+		t.Errorf("after %s was lost best leads to %+v (%v)", filepath.Base(was), best, err)
+	}
+}

@@ -32,6 +32,11 @@ func (t *Trainer) FitSFT(ctx, soft context.Context) (err error) {
 		if err := t.validateAtStart(ctx, soft, LabelBefore, ""); err != nil {
 			return err
 		}
+		if t.state.Best != nil { // which may stay the best
+			if err := t.SaveCheckpoint(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	err = TrainSFT(ctx, soft, t.actor, *o, t.state.Step, func(step, _ int, m Metrics) error {
 		t.state.Step = step

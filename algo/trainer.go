@@ -9,6 +9,7 @@ import (
 	"github.com/openmanus/openmanus/agent/engine"
 	"github.com/openmanus/openmanus/agent/model"
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/checkpoint"
 	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
@@ -116,6 +117,9 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 	if resumed != nil {
 		t.state = *resumed
 		t.state.Day = p.Day
+		if b := t.state.Best; b != nil && p.Run != nil && !checkpoint.Has(p.Run.Checkpoints(), b.Step) {
+			t.state.Best = nil // a later one took its place, and that is no longer part of the run
+		}
 		t.actor.bad.inARow = resumed.BadSteps
 		if t.critic != nil {
 			t.critic.bad.inARow = resumed.CriticBadSteps

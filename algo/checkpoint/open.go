@@ -67,6 +67,12 @@ func leftover(name string) (string, bool) {
 	return "", false
 }
 
+// Has reports whether there is a checkpoint of a step under root.
+func Has(root string, step int) bool {
+	_, err := os.Stat(filepath.Join(root, folderName(step)))
+	return err == nil
+}
+
 // List returns the checkpoints under root, oldest first, unverified. A folder
 // that does not exist has none.
 func List(root string) ([]Entry, error) {

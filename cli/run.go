@@ -20,7 +20,7 @@ type openedRun struct {
 	lock       *checkpoint.Lock
 	checkpoint *checkpoint.Checkpoint // to go on from; nil: from the beginning
 	state      *algo.State            // of that checkpoint
-	lengthened bool                   // supervised epochs are others than the checkpoint's
+	lengthened bool                   // another number of steps or epochs than the checkpoint's
 }
 
 // openRun finds the run folder of a configuration, locks it, removes what a
@@ -119,7 +119,7 @@ func (r *openedRun) sameExperiment(s *State, cfg configs.Config, m mode) error {
 	var refused []string
 	for _, c := range configs.Diff(was, cfg) {
 		lengthens := m == supervised && (c.Key == "sft.epochs" || c.Key == "sft.total_steps")
-		r.lengthened = r.lengthened || lengthens
+		r.lengthened = r.lengthened || lengthens || m == reinforced && (c.Key == "trainer.epochs" || c.Key == "trainer.total_steps")
 		if c.Free || lengthens {
 			s.Log.Info("changed since the checkpoint", "key", c.Key, "was", c.Old, "now", c.New)
 			continue
@@ -184,7 +184,7 @@ func (s *State) freeName(root, name string) string {
 
 // finished reports whether the run has done all its steps.
 func (r *openedRun) finished(cfg configs.Config, m mode) bool {
-	return r.state != nil && r.state.Finished && (m == supervised && !r.lengthened || m == reinforced && r.state.Step >= cfg.Trainer.TotalSteps)
+	return r.state != nil && r.state.Finished && (!r.lengthened || m == reinforced && cfg.Trainer.TotalSteps > 0 && r.state.Step >= cfg.Trainer.TotalSteps)
 }
 
 // inWarmStart reports whether the checkpoint is from the middle of a warm

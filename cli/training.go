@@ -332,8 +332,10 @@ func (t *training) freezesReference() bool {
 // trainer puts the parts together.
 func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Trainer, error) {
 	tasks := 0
-	for _, list := range t.train {
-		tasks += len(list)
+	for i, list := range t.train {
+		if t.dump != nil || t.cfg.Env[i].Weight > 0 {
+			tasks += len(list)
+		}
 	}
 	o, err := trainerOptions(t.s, t.cfg, t.compute, tasks)
 	if err != nil {

@@ -129,6 +129,8 @@ func TestImportSettings(t *testing.T) {
 		{"actor_rollout_ref.actor.clip_ratio_high=0.3 actor_rollout_ref.actor.clip_ratio=0.1", "[actor] clip_ratio_low = 0.1 clip_ratio_high = 0.3"},
 		{"trainer.total_training_steps=null", "[trainer] total_steps = 0"},
 		{"trainer.save_freq=-1 trainer.test_freq=5", "[trainer] save_every = 0 test_every = 5"},
+		{"trainer.critic_warmup=6", "[trainer] critic_warmup = 5"}, // upstream's is the first step that trains the actor
+		{"trainer.critic_warmup=0", "[trainer] critic_warmup = 0"},
 		{"trainer.resume_mode=disable", `[trainer] resume = "never"`},
 		{"trainer.experiment_name=7", `[trainer] experiment = "7"`},
 		{"trainer.total_epochs=1e1", "[trainer] epochs = 10"},

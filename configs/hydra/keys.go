@@ -340,7 +340,7 @@ var ppoKeys = []row{
 	refused(omrl, "trainer.n_gpus_per_node", oneDevice, int64(1)),
 	taken(omrl, "trainer.save_freq", "trainer.save_every", "-1", every),
 	taken(omrl, "trainer.test_freq", "trainer.test_every", "-1", every),
-	mapped(omrl, "trainer.critic_warmup", "trainer.critic_warmup", none),
+	taken(omrl, "trainer.critic_warmup", "trainer.critic_warmup", none, criticWarmup),
 	refused(omrl, "trainer.default_hdfs_dir", "copy the run folder yourself", nil),
 	taken(omrl, "trainer.default_local_dir", "trainer.output_dir", none, localDir),
 	{key: "trainer.val_before_train", to: "trainer.val_before_train", def: none, dead: true, note: readNowhere, source: omrl},

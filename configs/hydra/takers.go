@@ -78,6 +78,15 @@ func every(im *importer, r *Row, entry row, v any) {
 	im.put(r, entry.to, v)
 }
 
+// criticWarmup takes the first step that trains the actor, counted from 1, for
+// the number of steps before it.
+func criticWarmup(im *importer, r *Row, entry row, v any) {
+	if n, ok := v.(int64); ok && n > 0 {
+		v = n - 1
+	}
+	im.put(r, entry.to, v)
+}
+
 func totalSteps(im *importer, r *Row, entry row, v any) {
 	if v == nil {
 		v = int64(0)

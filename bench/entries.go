@@ -27,16 +27,16 @@ import (
 const entrySteps = 10
 
 // entryBase makes the quickstart a trial of ten steps: two optimiser steps each,
-// so that the ratio of the second moves, and no validation.
+// so that the ratio of the second moves, fewer episodes, and no validation.
 var entryBase = []string{
 	fmt.Sprintf("trainer.total_steps=%d", entrySteps), fmt.Sprintf("model.fresh.walks=%d", walksPerStep*entrySteps),
 	"trainer.test_every=0", "trainer.val_before_train=false", "trainer.save_every=0",
-	"actor.mini_batch_size=70", "actor.micro_batch_size=14",
+	"rollout.group_size=6", "actor.mini_batch_size=30", "actor.micro_batch_size=15",
 }
 
 // entrySettings are what an entry needs beside its name.
 var entrySettings = map[string][]string{
-	"gae":        {"critic.mini_batch_size=70", "critic.micro_batch_size=14", "critic.optim.lr=5e-4", "trainer.critic_warmup=2"},
+	"gae":        {"critic.mini_batch_size=30", "critic.micro_batch_size=15", "critic.optim.lr=5e-4", "trainer.critic_warmup=2"},
 	"gigpo":      {"algo.gamma=0.95"},
 	"format":     {`reward.components.format.patterns=["Thought:","Action:"]`},
 	"length":     {"reward.components.length.max_length=100"},
@@ -127,7 +127,7 @@ func entryTrials() []trial {
 	add("loss "+loss.Bypass+", ppo_clip", []string{at + "bypass_mode=true"})
 	add("loss "+loss.Bypass+", reinforce", []string{at + "bypass_mode=true", at + "loss_type=reinforce", at + "rollout_is=sequence"})
 	add("dynamic sampling", []string{"algo.filter_groups=true", "algo.max_gen_batches=2"})
-	add("shared critic", []string{"algo.adv_estimator=gae", "critic.shared=true", "critic.mini_batch_size=70", "critic.micro_batch_size=14"})
+	add("shared critic", []string{"algo.adv_estimator=gae", "critic.shared=true", "critic.mini_batch_size=30", "critic.micro_batch_size=15"})
 	add("agentevol", []string{"algo.name=agentevol", "reward.turn_penalty=0"})
 	return trials
 }

@@ -32,12 +32,12 @@ type method struct {
 var methods = []method{
 	{"ppo", []string{
 		"algo.adv_estimator=gae", "critic.mini_batch_size=35", "critic.micro_batch_size=35", "critic.optim.lr=5e-4",
-		"trainer.critic_warmup=3", "trainer.total_steps=40",
+		"trainer.critic_warmup=3",
 	}},
 	{"grpo", nil}, // the quickstart itself
 	{"rloo", []string{"algo.adv_estimator=rloo"}},
 	{"reinforce_plus_plus", []string{
-		"algo.adv_estimator=reinforce_plus_plus", "algo.use_kl_in_reward=true", "trainer.total_steps=40",
+		"algo.adv_estimator=reinforce_plus_plus", "algo.use_kl_in_reward=true",
 	}},
 	{"gigpo", []string{"algo.adv_estimator=gigpo", "algo.gamma=0.95"}},
 }

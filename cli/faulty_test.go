@@ -128,7 +128,7 @@ func TestPlayThroughFaults(t *testing.T) {
 		}
 		return out, injected
 	}
-	const some = "500:0.1,reset:0.1,seed=4"
+	const some = "500:0.15,reset:0.15,seed=4" // enough that steps are struck in any order of requests
 	for _, args := range [][]string{{"eval", "--max-lost", "0.9"}, {"rollout", "--max-lost", "0.9", "--dump", "d.jsonl", "--force"}} {
 		t.Run(args[0], func(t *testing.T) {
 			out, injected := play(t, some, append(args, "--json")...)

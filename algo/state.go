@@ -21,6 +21,7 @@ type State struct {
 	WarmStarted    bool              `json:"warm_started"` // the warm start is over
 	Begun          bool              `json:"begun"`        // and so is the validation after it
 	Finished       bool              `json:"finished"`
+	Inputs         map[string]string `json:"inputs,omitempty"` // digests of tasks and files that the configuration names
 	WeightVersion  int64             `json:"weight_version"`
 	Order          data.OrderState   `json:"order"`          // of a run of one environment
 	MetricsOffset  int64             `json:"metrics_offset"` // bytes of metrics.jsonl that belong to finished steps

@@ -67,7 +67,9 @@ type Parts struct {
 	Envs             []Env
 	Run              *RunFolder
 	Day              string // that the prompts say it is
-	Save             func(ctx context.Context, dir string) error
+	// Inputs are digests of what the run is made of, for whoever resumes it.
+	Inputs map[string]string
+	Save   func(ctx context.Context, dir string) error
 	// SaveCritic is Save for the critic's decoder.
 	SaveCritic func(ctx context.Context, dir string) error
 	// Kept are the episodes that the checkpoint to go on from has kept (LoadKept).
@@ -112,11 +114,11 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 	if t.order, err = newOrder(p.Envs, o); err != nil {
 		return nil, err
 	}
-	t.state = State{Seed: o.Seed, Day: p.Day}
+	t.state = State{Seed: o.Seed, Day: p.Day, Inputs: p.Inputs}
 	t.state.setOrder(t.order.State())
 	if resumed != nil {
 		t.state = *resumed
-		t.state.Day = p.Day
+		t.state.Day, t.state.Inputs = p.Day, p.Inputs
 		if b := t.state.Best; b != nil && p.Run != nil && !checkpoint.Has(p.Run.Checkpoints(), b.Step) {
 			t.state.Best = nil // a later one took its place, and that is no longer part of the run
 		}

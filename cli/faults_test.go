@@ -123,7 +123,7 @@ func TestOtherTasks(t *testing.T) {
 	if code != int(ExitInput) {
 		t.Errorf("exit code %d", code)
 	}
-	mustContain(t, "stderr", ts.err.String(), "the tasks are not those of the checkpoint", "from 2 tasks, now there are 3")
+	mustContain(t, "stderr", ts.err.String(), "is not what it was at the checkpoint", "env.maze.tasks: 2 tasks, sha256:", " -> 3 tasks, sha256:")
 }
 
 // A server that dies in the middle of a step ends the run with the server's

@@ -28,18 +28,19 @@ type training struct {
 	run  *openedRun
 	open closers
 
-	thread  *torch.Thread
-	compute torch.DType
-	worlds  []*world
-	setups  []agent.Setup // without engine and renderer until the model is there
-	train   [][]data.Task
-	val     [][]data.Task
-	walks   []data.Task      // what a fresh model reads first
-	experts []data.Task      // recorded or made, in the shape of episodes
-	heldOut []data.Task      // of sft.val_files, the same
-	lessons []data.Row       // the experts as AgentEvol learns from them
-	warm    *algo.SFTOptions // nil: no supervised training
-	dump    *trainingDump    // nil: episodes are played
+	thread   *torch.Thread
+	compute  torch.DType
+	worlds   []*world
+	setups   []agent.Setup // without engine and renderer until the model is there
+	train    [][]data.Task
+	val      [][]data.Task
+	walks    []data.Task      // what a fresh model reads first
+	experts  []data.Task      // recorded or made, in the shape of episodes
+	imitated []data.Task      // those of the experts that are recorded
+	heldOut  []data.Task      // of sft.val_files, the same
+	lessons  []data.Row       // the experts as AgentEvol learns from them
+	warm     *algo.SFTOptions // nil: no supervised training
+	dump     *trainingDump    // nil: episodes are played
 
 	scorer      *reward.Composer // nil: the environment's signal is the score
 	rewardBytes int64            // of its reward model
@@ -356,6 +357,17 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	if err != nil {
 		return nil, err
 	}
+	named := ref
+	if t.freezesReference() || t.cfg.Model.LoRARank > 0 && t.cfg.Ref.Path == "" {
+		named = nil // it is in the run folder
+	}
+	inputs, err := t.inputs(ctx, named)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.run.sameInputs(inputs); err != nil {
+		return nil, err
+	}
 	critic, err := t.critic(ctx)
 	if err != nil {
 		return nil, err
@@ -384,6 +396,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		Envs:             t.envs(),
 		Run:              t.run.folder,
 		Day:              t.day().Format(time.DateOnly),
+		Inputs:           inputs,
 		Save: func(ctx context.Context, dir string) error {
 			if t.bundle.Model.HasLoRA() {
 				return t.bundle.SaveAdapters(ctx, dir)

@@ -30,6 +30,7 @@ func (t *training) loadExperts(ctx context.Context) error {
 			return fmt.Errorf("environment %s: %w", t.cfg.Env[i].Called(), err)
 		}
 		t.experts = append(append(t.experts, made...), recorded...)
+		t.imitated = append(t.imitated, recorded...)
 	}
 	if err := t.report(read, "sft.files"); err != nil {
 		return err

@@ -62,8 +62,9 @@ This page is generated from the table of keys in ` + "`configs`" + ` (` + "`go t
 ## Resuming
 
 The same command goes on from the newest checkpoint. A key that belongs to the experiment must then have the value it had:
-a run that finds another one in the checkpoint's config.toml lists the differences and ends with exit code 3. To train on
-with other settings, give trainer.experiment another name, and, to start from these weights, set model.path to the
+a run that finds another one in the checkpoint's config.toml lists the differences and ends with exit code 3. So does one
+whose tasks, instructions, recorded conversations, files of score functions or weights of the KL's reference are others than
+they were under the same name. To train on with other settings, give trainer.experiment another name, and, to start from these weights, set model.path to the
 checkpoint's actor folder (with sft.epochs = 0, and without [model.fresh]). Any value is right for the keys that decide
 
 `)

@@ -13,13 +13,17 @@ import (
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // outcomeTable shows the validations of a run, with 95 % Wilson intervals of
-// the success rates (Wilson 1927).
+// the success rates (Wilson 1927): how far other episodes of these tasks may
+// be from them. A run that was lengthened has an end before the last.
 func outcomeTable(validations []algo.Validation) string {
 	var b strings.Builder
 	row := func(cells ...string) {
 		fmt.Fprintf(&b, "  %-12s %-10s %9s  %-15s %9s %9s %9s\n", cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], cells[6])
 	}
-	for _, v := range validations {
+	for i, v := range validations {
+		if v.Label == algo.LabelAfter && i < len(validations)-1 {
+			v.Label = fmt.Sprintf("step %d", v.Step)
+		}
 		for _, r := range resultsOf(v) {
 			if b.Len() == 0 {
 				row("when", "env", "success", "95% interval", "score", "turns", "episodes")

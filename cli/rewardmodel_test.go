@@ -55,9 +55,11 @@ func TestTrainWithRewardModel(t *testing.T) {
 	} {
 		args = append(args, "--set", set)
 	}
-	if code, _, stderr := inProcess(t, dir, args...); code != 0 {
+	code, _, stderr := inProcess(t, dir, args...)
+	if code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
+	mustContain(t, "stderr", stderr, "  reward 0.", "  score ") // what is trained on is not the environment's reward
 	metrics := one(t, filepath.Join(dir, "runs", "tiny"), "metrics.jsonl")
 	for _, want := range []string{`"reward/goal/mean"`, `"reward/taste/mean"`, `"reward/taste/tokens":200`, `"reward/taste/truncated":1`, `"val/maze/reward/taste/mean"`, `"perf/memory_bytes/reward_model":`} {
 		if !strings.Contains(metrics, want) {

@@ -66,8 +66,15 @@ func (w *watcher) Step(step, steps int, m algo.Metrics) {
 	if kept, evolves := m[track.Evol+algo.Overall+"/kept"]; evolves {
 		learned = fmt.Sprintf("kept %.0f  loss %.4f", kept, m[track.EvolLoss])
 	}
-	line := fmt.Sprintf("step %*d/%d  success %.2f  reward %.3f  turns %.1f  %s  grad %.2f  lr %.2g  %.1f s",
-		len(fmt.Sprint(steps)), step, steps, m["episode/success_rate"], m["episode/reward/mean"], m["env/number_of_actions/mean"],
+	paid := fmt.Sprintf("reward %.3f", m["episode/reward/mean"])
+	for name := range m {
+		if strings.HasPrefix(name, "reward/") { // score functions say what the environment's is replaced by
+			paid += fmt.Sprintf("  score %.3f", m["critic/score/mean"])
+			break
+		}
+	}
+	line := fmt.Sprintf("step %*d/%d  success %.2f  %s  turns %.1f  %s  grad %.2f  lr %.2g  %.1f s",
+		len(fmt.Sprint(steps)), step, steps, m["episode/success_rate"], paid, m["env/number_of_actions/mean"],
 		learned, m["actor/grad_norm"], m["actor/lr"], m["timing_s/step"])
 	fmt.Fprintln(w.s.Stderr, line)
 }

@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/algo"
+)
+
+// Every end of a run that was lengthened, but for the last, goes by its step.
+func TestOutcomeTable(t *testing.T) {
+	v := func(label string, step int) algo.Validation {
+		return algo.Validation{Label: label, Step: step, Metrics: map[string]float64{
+			"val/maze/success_rate": .5, "val/maze/mean_score": .5, "val/maze/mean_turns": 3, "val/maze/episodes": 8,
+		}}
+	}
+	lines := strings.Split(strings.TrimRight(outcomeTable([]algo.Validation{v(algo.LabelBefore, 0), v(algo.LabelAfter, 2), v(algo.LabelAfter, 3)}), "\n"), "\n")
+	if len(lines) != 4 {
+		t.Fatalf("%q", lines)
+	}
+	for i, want := range []string{"when", "before", "step 2", "after"} {
+		if !strings.HasPrefix(strings.TrimSpace(lines[i]), want+" ") {
+			t.Errorf("line %d is %q, want %s", i, lines[i], want)
+		}
+	}
+	if !strings.Contains(lines[1], "0.500  0.215 - 0.785") { // Wilson's for 4 of 8
+		t.Errorf("%q", lines[1])
+	}
+}

@@ -37,7 +37,7 @@ var methods = []method{
 	{"grpo", nil}, // the quickstart itself
 	{"rloo", []string{"algo.adv_estimator=rloo"}},
 	{"reinforce_plus_plus", []string{
-		"algo.adv_estimator=reinforce_plus_plus", "algo.use_kl_in_reward=true",
+		"algo.adv_estimator=reinforce_plus_plus", "algo.use_kl_in_reward=true", "trainer.total_steps=40",
 	}},
 	{"gigpo", []string{"algo.adv_estimator=gigpo", "algo.gamma=0.95"}},
 }

@@ -24,7 +24,7 @@ func scoreCommand(s *State) *cli.Command {
 		Usage:     "score the replies of a file with any score function",
 		ArgsUsage: "IN [OUT]",
 		Flags:     scoreFlags(),
-		Description: "Reads what generate writes, or any parquet or JSON objects with replies, and reports mean@n, best@n and pass@k.\n" +
+		Description: "Reads what generate writes, or any parquet or JSON objects with replies, and reports mean@n, best@k and pass@k.\n" +
 			"With OUT (.jsonl, or .parquet where IN is), the scores are written beside the replies; rows that are done are kept in\n" +
 			"OUT.progress, so that the same command goes on after an interruption. It refuses to where the reward model, or a file\n" +
 			"that an exec: command names, is another one by then; what an http:// function answers it cannot know.",
@@ -334,25 +334,28 @@ func (s *State) scoreAll(ctx context.Context, o scoreOptions, composer *reward.C
 type scoreResult struct {
 	Rows    int                `json:"rows"`
 	Samples int                `json:"samples"` // of a row; where rows differ, the fewest
-	Scores  map[string]float64 `json:"scores"`  // mean@n, best@n, pass@k
+	Replies int                `json:"replies"` // of all rows
+	Scores  map[string]float64 `json:"scores"`  // mean@n, best@k, pass@k
 	Metrics map[string]float64 `json:"metrics"` // reward/NAME/mean of every component, and its extra numbers
 }
 
-// summarize averages over rows: mean@n and best@n of a row's n scores, and
-// pass@k for k = 1, 2, 4 and so on up to n. A row with more replies than the
-// fewest has all of them counted in mean and pass, none left out.
+// summarize averages over rows: mean@n of a row's n scores, and best@k and
+// pass@k for k = 1, 2, 4 and so on up to n. Where rows differ, n is the fewest,
+// so that every number is of all rows; a row with more has all its replies
+// counted, as choices of k or n of them.
 func summarize(rows []rowScores, threshold float64) scoreResult {
 	r := scoreResult{Rows: len(rows), Samples: len(rows[0].Scores), Scores: map[string]float64{}}
 	all := reward.Composed{Parts: map[string][]reward.Score{}}
 	for _, row := range rows {
 		r.Samples = min(r.Samples, len(row.Scores))
+		r.Replies += len(row.Scores)
 		for name, scores := range row.Parts {
 			all.Parts[name] = append(all.Parts[name], scores...)
 		}
 	}
 	r.Metrics = all.Metrics()
 	n := float64(len(rows))
-	mean, best := fmt.Sprintf("mean@%d", r.Samples), fmt.Sprintf("best@%d", r.Samples)
+	mean := fmt.Sprintf("mean@%d", r.Samples)
 	for _, row := range rows {
 		sum, passed := 0.0, 0
 		for _, x := range row.Scores {
@@ -362,8 +365,8 @@ func summarize(rows []rowScores, threshold float64) scoreResult {
 			}
 		}
 		r.Scores[mean] += sum / float64(len(row.Scores)) / n
-		r.Scores[best] += slices.Max(row.Scores[:r.Samples]) / n
 		for _, k := range eval.PassKs(r.Samples) {
+			r.Scores[fmt.Sprintf("best@%d", k)] += bestAtK(row.Scores, k) / n
 			r.Scores[fmt.Sprintf("pass@%d", k)] += eval.PassAtK(len(row.Scores), passed, k) / n
 		}
 	}
@@ -372,7 +375,11 @@ func summarize(rows []rowScores, threshold float64) scoreResult {
 
 func (r scoreResult) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d rows x %d replies\n", r.Rows, r.Samples)
+	if r.Replies == r.Rows*r.Samples {
+		fmt.Fprintf(&b, "%d rows x %d replies\n", r.Rows, r.Samples)
+	} else {
+		fmt.Fprintf(&b, "%d replies to %d rows, at least %d to each\n", r.Replies, r.Rows, r.Samples)
+	}
 	for _, m := range []map[string]float64{r.Scores, r.Metrics} {
 		for _, name := range slices.Sorted(maps.Keys(m)) {
 			fmt.Fprintf(&b, "  %-24s %.4f\n", name, m[name])

@@ -28,8 +28,8 @@ func TestScore(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 		t.Fatal(err)
 	}
-	want := scoreResult{Rows: 2, Samples: 3, Metrics: map[string]float64{"reward/gsm8k/mean": 2.3 / 6}, Scores: map[string]float64{
-		"mean@3": 2.3 / 6, "best@3": 0.55, "pass@1": 1. / 3, "pass@2": 0.5, "pass@3": 0.5,
+	want := scoreResult{Rows: 2, Samples: 3, Replies: 6, Metrics: map[string]float64{"reward/gsm8k/mean": 2.3 / 6}, Scores: map[string]float64{
+		"mean@3": 2.3 / 6, "best@1": 2.3 / 6, "best@2": 0.55, "best@3": 0.55, "pass@1": 1. / 3, "pass@2": 0.5, "pass@3": 0.5,
 	}}
 	if d := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); d != "" {
 		t.Error(d)

@@ -13,7 +13,7 @@ import (
 // rowFile is the work so far of a command that does something for every row of
 // a file: OUT.progress, a line that says what is done and then a line a row.
 // A command that is started again goes on from it; OUT itself appears whole or
-// not at all.
+// not at all. There is none while no row is done: nothing would be lost.
 type rowFile struct {
 	s    *State
 	path string
@@ -46,11 +46,11 @@ func (s *State) openRowFile(out string, work any, anew bool) (*rowFile, error) {
 	}
 	begin, rest, whole := bytes.Cut(text, []byte("\n"))
 	switch {
-	case anew || !whole: // nothing, or not even a first line
+	case anew || !whole || bytes.IndexByte(rest, '\n') < 0: // nothing, or not even one row
 		begin, rest = head, nil
 	case !bytes.Equal(begin, head):
 		return nil, errWith(ExitInput, "give the same arguments to go on with it, or --force to begin anew",
-			fmt.Errorf("%s was begun with other work: %s, now %s", r.path, begin, head))
+			fmt.Errorf("%s was begun with other work: %s", r.path, workChanges(begin, head)))
 	}
 	// A line that a killed process left unfinished is dropped.
 	rest = rest[:bytes.LastIndexByte(rest, '\n')+1]
@@ -61,6 +61,8 @@ func (s *State) openRowFile(out string, work any, anew bool) (*rowFile, error) {
 		}
 		r.done[l.Row] = l.Data
 	}
+	// Written at once, so that a place where nothing can be written is found
+	// before the first row is worked on.
 	if err := s.WriteFile(r.path, append(append(bytes.Clone(begin), '\n'), rest...), true); err != nil {
 		return nil, errWith(ExitDisk, "", err)
 	}
@@ -88,11 +90,21 @@ func (r *rowFile) add(row int, v any) error {
 	return errWith(ExitDisk, "the rows before are kept: start it again to go on", err)
 }
 
+// close keeps the file for the next time, unless there is nothing in it.
 func (r *rowFile) close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return errWith(ExitDisk, "", r.out.Close())
+	err := r.out.Close()
+	if len(r.done) == 0 {
+		err = errors.Join(err, r.s.Remove(r.path))
+	}
+	return errWith(ExitDisk, "", err)
 }
 
 // finish removes the file: its work is in the output.
-func (r *rowFile) finish() error { return errWith(ExitDisk, "", r.s.Remove(r.path)) }
+func (r *rowFile) finish() error {
+	if err := r.s.Remove(r.path); !errors.Is(err, fs.ErrNotExist) { // of no rows there is none
+		return errWith(ExitDisk, "", err)
+	}
+	return nil
+}

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,8 +75,17 @@ func TestScoreGoesOn(t *testing.T) {
 	if code, _, stderr := inProcess(t, dir, "score", "half.jsonl", "out.jsonl", "--config", "run.toml"); code != int(ExitInput) || !strings.Contains(stderr, "row_1_0") {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
-	if code, _, stderr := inProcess(t, dir, args...); code != int(ExitInput) || !strings.Contains(stderr, "was begun with other work") {
-		t.Fatalf("other input: exit code %d\n%s", code, stderr)
+	if left := entries(t, dir); len(left) != 3 {
+		t.Fatalf("of no row it leaves %v", left)
+	}
+	writeFile(t, dir, "other.toml", strings.Replace(one(t, dir, "run.toml"), "weight = -0.5", "weight = -0.25", 1))
+	other := workOf(t, dir, []string{"score", "in.jsonl", "out.jsonl", "--config", "other.toml", "--prompt-key", "question"})
+	writeFile(t, dir, "out.jsonl.progress", other+"\n"+`{"row":1,"data":{"scores":[9,9,9],"parts":{}}}`+"\n")
+	code, _, stderr := inProcess(t, dir, args...)
+	for _, want := range []string{"out.jsonl.progress was begun with other work: ", `prompt_key: was "question", now "prompt"`, "reward.components.brief.weight: was -0.25, now -0.5: give"} {
+		if code != int(ExitInput) || !strings.Contains(stderr, want) || strings.Contains(stderr, "{") {
+			t.Fatalf("other work: exit code %d, want %q\n%s", code, want, stderr)
+		}
 	}
 	if code, _, stderr := inProcess(t, dir, append(args, "--force")...); code != 0 {
 		t.Fatalf("anew: exit code %d\n%s", code, stderr)
@@ -141,16 +152,21 @@ func TestGenerateGoesOn(t *testing.T) {
 	}
 }
 
-// workOf is the first line that a command would write into the progress file
-// of its output, as it says when it finds another one.
+// workOf is the first line that a command writes into the progress file of its
+// output, which stays when the output cannot be written.
 func workOf(t *testing.T, dir string, args []string) string {
 	t.Helper()
-	writeFile(t, dir, args[2]+".progress", "{}\n")
-	code, _, stderr := inProcess(t, dir, args...)
-	_, after, ok := strings.Cut(stderr, "with other work: {}, now ")
-	work, _, whole := strings.Cut(after, ": give the same")
-	if code != int(ExitInput) || !ok || !whole {
+	out := filepath.Join(dir, args[2])
+	if err := os.Mkdir(out, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := inProcess(t, dir, append(slices.Clone(args), "--force")...)
+	work, _, whole := strings.Cut(one(t, dir, args[2]+".progress"), "\n")
+	if code != int(ExitDisk) || !whole {
 		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	if err := errors.Join(os.Remove(out), os.Remove(out+".progress")); err != nil {
+		t.Fatal(err)
 	}
 	return work
 }
@@ -159,24 +175,68 @@ func workOf(t *testing.T, dir string, args []string) string {
 // two functions.
 func TestScoreByAnotherJudge(t *testing.T) {
 	dir := t.TempDir()
+	const scores = "while read -r _; do echo '{\"request\":1,\"scores\":[1,1,1,1,1,1]}'; done\n"
 	writeFile(t, dir, "in.jsonl", scoredReplies)
-	writeFile(t, dir, "judge.sh", "one program")
+	writeFile(t, dir, "judge.sh", scores)
 	writeFile(t, dir, "table.txt", "one table")
 	args := []string{"score", "in.jsonl", "out.jsonl", "--score-fn", "exec:sh judge.sh --table=table.txt"}
 	first := workOf(t, dir, args)
 	if again := workOf(t, dir, args); again != first {
 		t.Errorf("the same judge gives %s and %s", first, again)
 	}
-	for _, file := range []string{"judge.sh", "table.txt"} {
+	const row = `{"row":0,"data":{"scores":[9,9,9],"parts":{}}}` + "\n"
+	for _, c := range []struct{ file, text string }{{"judge.sh", "# another\n" + scores}, {"table.txt", "another"}} {
 		before := workOf(t, dir, args)
-		writeFile(t, dir, file, "another")
+		writeFile(t, dir, c.file, c.text)
 		if workOf(t, dir, args) == before {
-			t.Errorf("with another %s the work is still %s", file, before)
+			t.Errorf("with another %s the work is still %s", c.file, before)
+		}
+		writeFile(t, dir, "out.jsonl.progress", before+"\n"+row)
+		code, _, stderr := inProcess(t, dir, args...)
+		if want := "was begun with other work: judges_sha256." + c.file + ": was "; code != int(ExitInput) || !strings.Contains(stderr, want) {
+			t.Errorf("exit code %d, want %q\n%s", code, want, stderr)
+		}
+		if err := os.Remove(filepath.Join(dir, "out.jsonl.progress")); err != nil {
+			t.Fatal(err)
 		}
 	}
-	writeFile(t, dir, "out.jsonl.progress", first+"\n")
-	if code, _, stderr := inProcess(t, dir, args...); code != int(ExitInput) || !strings.Contains(stderr, "was begun with other work") {
+	// Of work that has done no row, another may begin.
+	writeFile(t, dir, "out.jsonl.progress", first+"\n"+row[:len(row)-3])
+	if code, _, stderr := inProcess(t, dir, args...); code != 0 {
 		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+}
+
+// A program that fails at once leaves nothing that the mended one, or another
+// function, stumbles over.
+func TestScoreAfterAFailure(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "in.jsonl", scoredReplies)
+	writeFile(t, dir, "judge.sh", "exit 7\n")
+	if code, _, stderr := inProcess(t, dir, "score", "in.jsonl", "out.jsonl", "--score-fn", "exec:sh judge.sh"); code != int(ExitEnv) || !strings.Contains(stderr, "exit status 7") {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+	if left := entries(t, dir); len(left) != 2 {
+		t.Errorf("left %v", left)
+	}
+	if code, _, stderr := inProcess(t, dir, "score", "in.jsonl", "out.jsonl", "--score-fn", "gsm8k"); code != 0 {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+}
+
+func TestWorkChanges(t *testing.T) {
+	score := `{"command":"score","input_sha256":"` + strings.Repeat("ab", 32) + `","prompt_key":"prompt","judges_sha256":{"a.sh":"1"},"reward":{"ScoreFn":"math"}}`
+	for _, c := range []struct{ name, was, want string }{
+		{"another command", `{"command":"generate","seed":1}`, `command: was "generate", now "score"`},
+		{"another input", strings.ReplaceAll(score, "ab", "cd"), "input_sha256: was cdcdcdcdcdcd, now abababababab"},
+		{"another judge", strings.ReplaceAll(score, "a.sh", "b.sh"), `judges_sha256.a.sh: was nothing, now "1"; judges_sha256.b.sh: was "1", now nothing`},
+		{"another function", strings.ReplaceAll(score, "math", "f1"), `reward.score_fn: was "f1", now "math"`},
+		{"no work", "garbage", `command: was nothing, now "score"`},
+		{"another order", strings.Replace(score, "{", "{ ", 1), "another version of openmanus may have begun it"},
+	} {
+		if got := workChanges([]byte(c.was), []byte(score)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
 	}
 }
 

@@ -16,14 +16,19 @@ const (
 
 // Error is the failure of a score function.
 type Error struct {
-	Fn   string // as in the configuration
-	Kind Kind
-	Err  error
+	Fn    string // as in the configuration
+	Kind  Kind
+	Err   error
+	Wrote string // the end of what a program wrote to standard error
 }
 
 // Error names the function, the failure and its cause.
 func (e *Error) Error() string {
-	return fmt.Sprintf("score function %s: %s: %v", e.Fn, e.Kind, e.Err)
+	text := fmt.Sprintf("score function %s: %s: %v", e.Fn, e.Kind, e.Err)
+	if e.Wrote != "" {
+		text += "; it wrote: " + e.Wrote
+	}
+	return text
 }
 
 // Unwrap returns the cause.

@@ -228,10 +228,17 @@ func TestTimeout(t *testing.T) {
 		<-r.Context().Done()
 	})
 	for _, fn := range []string{hang, "exec:/proc/self/exe hang"} {
-		_, err := open(t, fn, Options{Timeout: 50 * time.Millisecond}).Score(t.Context(), samples(1))
-		if kindOf(t, err) != KindTimeout || !strings.Contains(err.Error(), "score_timeout_s") {
-			t.Errorf("%s: %v", fn, err)
+		for name, shown := range map[string]string{"": "reward.score_timeout_s", "--timeout": "--timeout"} {
+			_, err := open(t, fn, Options{Timeout: 50 * time.Millisecond, TimeoutName: name}).Score(t.Context(), samples(1))
+			want := "score function " + fn + ": timeout: no answer to 1 samples within 50ms (" + shown + ")"
+			if kindOf(t, err) != KindTimeout || err.Error() != want {
+				t.Errorf("%v, want %s", err, want)
+			}
 		}
+	}
+	e := &Error{Fn: "f", Kind: KindTimeout, Err: errors.New("no answer"), Wrote: "loading"}
+	if want := "score function f: timeout: no answer; it wrote: loading"; e.Error() != want {
+		t.Errorf("%v, want %s", e, want)
 	}
 }
 

@@ -20,6 +20,8 @@ type Options struct {
 	Dir      string        // working folder of a program
 	Env      []string      // its environment, as KEY=VALUE
 	Log      *slog.Logger  // nil: silent
+	// TimeoutName is what the user sets Timeout by; DefaultTimeoutName if "".
+	TimeoutName string
 }
 
 // The values where Options leave them open.
@@ -27,6 +29,8 @@ const (
 	DefaultTimeout  = time.Minute
 	DefaultBatch    = 256
 	DefaultMaxReply = 64 << 20
+
+	DefaultTimeoutName = "reward.score_timeout_s"
 )
 
 // asker sends one batch and returns what came back.
@@ -43,6 +47,7 @@ func Open(fn string, o Options) (reward.Scorer, error) {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Batch = cmp.Or(o.Batch, DefaultBatch)
 	o.MaxReply = cmp.Or(o.MaxReply, DefaultMaxReply)
+	o.TimeoutName = cmp.Or(o.TimeoutName, DefaultTimeoutName)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -112,11 +117,12 @@ func (s *scorer) once(ctx context.Context, samples []reward.Sample) ([]reward.Sc
 	text, err := s.to.ask(limited, s.n, body)
 	if err != nil {
 		var e *Error
-		switch {
-		case errors.Is(limited.Err(), context.DeadlineExceeded) && ctx.Err() == nil:
-			e = &Error{Kind: KindTimeout, Err: fmt.Errorf("no reply to %d samples within %v (reward.score_timeout_s): %w", len(samples), s.o.Timeout, err)}
-		case !errors.As(err, &e):
+		if !errors.As(err, &e) {
 			e = &Error{Kind: KindUnreachable, Err: err}
+		}
+		if errors.Is(limited.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
+			// Whatever the end of the wait has led to, it is not the cause.
+			e.Kind, e.Err = KindTimeout, fmt.Errorf("no answer to %d samples within %v (%s)", len(samples), s.o.Timeout, s.o.TimeoutName)
 		}
 		e.Fn = s.fn
 		return nil, e

@@ -176,7 +176,7 @@ func (c *child) exchange(ctx context.Context, body []byte) ([]byte, error) {
 		}
 		return nil, c.broken
 	case <-ctx.Done():
-		return nil, fmt.Errorf("it did not answer: %w", ctx.Err())
+		return nil, ctx.Err()
 	}
 }
 
@@ -221,9 +221,7 @@ func (c *child) told(err error) error {
 	if errors.As(c.status, &exit) && exit.ExitCode() >= 0 {
 		e.Err = fmt.Errorf("%w (%w)", e.Err, c.status)
 	}
-	if last := c.words.String(); last != "" {
-		e.Err = fmt.Errorf("%w; it wrote: %s", e.Err, last)
-	}
+	e.Wrote = c.words.String()
 	return e
 }
 

@@ -48,11 +48,7 @@ func (s *State) judges(r configs.Reward) (map[string]string, error) {
 		}
 		files[r.ModelPath] = hex.EncodeToString(all.Sum(nil))
 	}
-	fns := []string{r.ScoreFn}
-	for _, p := range r.Components {
-		fns = append(fns, p.Fn)
-	}
-	for _, fn := range fns {
+	for _, fn := range scoreFnsOf(r) {
 		for i, word := range external.Words(fn) {
 			if i == 0 && !strings.Contains(word, "/") {
 				continue // it is looked for in PATH

@@ -9,8 +9,8 @@ import (
 )
 
 // checkModels looks at what the configuration names before anything is started
-// or loaded: a wrong path or a reference that does not fit would else be found
-// minutes later.
+// or loaded: a wrong path, a reference that does not fit or a score function
+// whose program is not there would else be found minutes later.
 func (t *training) checkModels() error {
 	cfg := t.cfg
 	if t.run.checkpoint != nil && cfg.Model.LoRARank == 0 {
@@ -34,6 +34,11 @@ func (t *training) checkModels() error {
 		}
 		if err != nil {
 			return errWith(ExitModel, "", fmt.Errorf("reward.model_path: %w", err))
+		}
+	}
+	if t.mode == reinforced {
+		if err := t.s.checkPrograms(cfg.Reward); err != nil {
+			return err
 		}
 	}
 	if cfg.Ref.Path == "" || cfg.Model.Path == "" || t.mode == supervised {

@@ -42,3 +42,34 @@ func TestCheckModels(t *testing.T) {
 		})
 	}
 }
+
+// So is a score function whose program is not there.
+func TestCheckPrograms(t *testing.T) {
+	tiny := copyTinyModel(t)
+	for _, c := range []struct {
+		name   string
+		change func(*configs.Reward)
+		code   ExitCode
+		words  string
+	}{
+		{"right", func(r *configs.Reward) { r.ScoreFn = "exec:sh my.sh" }, ExitOK, ""},
+		{"a server", func(r *configs.Reward) { r.ScoreFn = "http://127.0.0.1:1/score" }, ExitOK, ""},
+		{"a misspelt program", func(r *configs.Reward) { r.ScoreFn = "exec:pyhton3 my.py" }, ExitEnv, "score function exec:pyhton3 my.py: unreachable"},
+		{"of a component", func(r *configs.Reward) {
+			r.Components = []configs.Component{configs.DefaultComponent("goal"), {Name: "mine", Fn: "exec:./no-such-program"}}
+		}, ExitEnv, "./no-such-program: unreachable"},
+		{"an open quote", func(r *configs.Reward) { r.ScoreFn = "exec:sh 'my.sh" }, ExitInput, "a quote is not closed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := configs.Defaults()
+			cfg.Model.Path = tiny
+			c.change(&cfg.Reward)
+			for m, want := range map[mode]ExitCode{reinforced: c.code, supervised: ExitOK} {
+				err := (&training{s: newTestState(t).State, cfg: cfg, run: &openedRun{}, mode: m}).checkModels()
+				if codeOf(t.Context(), err) != want || want != ExitOK && !strings.Contains(err.Error(), c.words) {
+					t.Errorf("mode %v: got %v, want %q", m, err, c.words)
+				}
+			}
+		})
+	}
+}

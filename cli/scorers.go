@@ -19,6 +19,12 @@ import (
 // environment's signal is the score. The caller closes it. rewardModel opens
 // that of the section, where one of them asks for it.
 func (s *State) openComposer(r configs.Reward, rewardModel func() (reward.Scorer, error)) (*reward.Composer, error) {
+	return s.openComposerNaming("", r, rewardModel)
+}
+
+// openComposerNaming is openComposer where something else than the
+// configuration sets the time-out, or "".
+func (s *State) openComposerNaming(timeoutName string, r configs.Reward, rewardModel func() (reward.Scorer, error)) (*reward.Composer, error) {
 	list := r.Components
 	if r.ScoreFn != "" {
 		one := configs.DefaultComponent(r.ScoreFn)
@@ -33,23 +39,29 @@ func (s *State) openComposer(r configs.Reward, rewardModel func() (reward.Scorer
 	}
 	c := &reward.Composer{}
 	for _, p := range list {
-		open, code := func() (reward.Scorer, error) { return s.openScorer(p, r) }, ExitInput
+		open, code, hint := func() (reward.Scorer, error) { return s.openScorer(timeoutName, p, r) }, ExitInput, ""
 		if p.Fn == configs.ModelScoreFn {
 			open, code = rewardModel, ExitModel
 		}
 		scorer, err := open()
 		if err != nil {
-			return nil, errWith(code, "", errors.Join(fmt.Errorf("reward component %s: %w", p.Name, err), c.Close()))
+			if missing := (*external.Error)(nil); errors.As(err, &missing) {
+				code, hint = ExitEnv, missingProgram
+			}
+			return nil, errWith(code, hint, errors.Join(fmt.Errorf("reward component %s: %w", p.Name, err), c.Close()))
 		}
 		c.Components = append(c.Components, reward.Component{Name: p.Name, Weight: p.Weight, Scorer: scorer})
 	}
 	return c, nil
 }
 
-func (s *State) openScorer(p configs.Component, r configs.Reward) (reward.Scorer, error) {
+// missingProgram is what to do where an exec: function has no program.
+const missingProgram = "the first word after exec: is a program in PATH, or a path from the folder where openmanus is started"
+
+func (s *State) openScorer(timeoutName string, p configs.Component, r configs.Reward) (reward.Scorer, error) {
 	if configs.ExternalScoreFn(p.Fn) {
 		return external.Open(p.Fn, external.Options{
-			Timeout: seconds(r.ScoreTimeoutS), Batch: r.ScoreBatchSize, Dir: s.Dir, Env: s.Environ(), Log: s.Log,
+			Timeout: seconds(r.ScoreTimeoutS), Batch: r.ScoreBatchSize, Dir: s.Dir, Env: s.Environ(), Log: s.Log, TimeoutName: timeoutName,
 		})
 	}
 	return reward.Open(p.Fn, scoreParams(p))
@@ -86,14 +98,38 @@ func scoreParams(p configs.Component) reward.Params {
 	}
 }
 
-// checkTruth refuses tasks that a score function cannot judge, before anything
-// is played.
-func checkTruth(r configs.Reward, tasks []data.Task) error {
+// scoreFnsOf are the score functions of a [reward] section, and maybe "".
+func scoreFnsOf(r configs.Reward) []string {
 	fns := []string{r.ScoreFn}
 	for _, p := range r.Components {
 		fns = append(fns, p.Fn)
 	}
-	for _, fn := range fns {
+	return fns
+}
+
+// checkPrograms looks for the programs of score functions, and starts none.
+func (s *State) checkPrograms(r configs.Reward) error {
+	for _, fn := range scoreFnsOf(r) {
+		if !configs.ExternalScoreFn(fn) {
+			continue
+		}
+		scorer, err := s.openScorer("", configs.Component{Fn: fn}, r)
+		if missing := (*external.Error)(nil); errors.As(err, &missing) {
+			return errWith(ExitEnv, missingProgram, err)
+		} else if err != nil {
+			return errWith(ExitInput, "", err)
+		}
+		if err := scorer.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkTruth refuses tasks that a score function cannot judge, before anything
+// is played.
+func checkTruth(r configs.Reward, tasks []data.Task) error {
+	for _, fn := range scoreFnsOf(r) {
 		f, err := reward.Functions.Lookup(fn)
 		if err != nil || !f.NeedsTruth { // none, or the user's own
 			continue

@@ -209,9 +209,21 @@ func TestNothingThere(t *testing.T) {
 	s := httptest.NewServer(nil)
 	url := s.URL
 	s.Close()
-	for _, fn := range []string{url, "exec:/no/such/program", "exec:no-such-program-anywhere"} {
-		_, err := open(t, fn, Options{}).Score(t.Context(), samples(1))
-		if kindOf(t, err) != KindUnreachable {
+	if _, err := open(t, url, Options{}).Score(t.Context(), samples(1)); kindOf(t, err) != KindUnreachable {
+		t.Error(err)
+	}
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"here": 0o755, "text": 0o644} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A program is looked for before anything is asked, as it is when it starts:
+	// from the folder in which it is to run.
+	open(t, "exec:./here", Options{Dir: dir})
+	for _, fn := range []string{"exec:/no/such/program", "exec:no-such-program-anywhere my.py", "exec:./there", "exec:./text", "exec:" + dir, "exec:here"} {
+		_, err := Open(fn, Options{Dir: dir})
+		if kindOf(t, err) != KindUnreachable || !strings.Contains(err.Error(), fn) {
 			t.Errorf("%s: %v", fn, err)
 		}
 	}

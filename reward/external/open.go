@@ -42,7 +42,8 @@ type asker interface {
 }
 
 // Open makes the scorer of a function that is named by an address or, after
-// "exec:", by a command. Neither is asked anything yet.
+// "exec:", by a command. Neither is asked anything yet; but a program has to be
+// there, else it is a KindUnreachable.
 func Open(fn string, o Options) (reward.Scorer, error) {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Batch = cmp.Or(o.Batch, DefaultBatch)
@@ -53,8 +54,13 @@ func Open(fn string, o Options) (reward.Scorer, error) {
 	}
 	if command, ok := strings.CutPrefix(fn, "exec:"); ok {
 		p, err := newProgram(command, o)
-		if err != nil {
-			return nil, &Error{Fn: fn, Kind: KindUnreachable, Err: err}
+		var e *Error
+		switch {
+		case errors.As(err, &e):
+			e.Fn = fn
+			return nil, e
+		case err != nil:
+			return nil, fmt.Errorf("score function %s: %w", fn, err)
 		}
 		return &scorer{fn: fn, o: o, to: p}, nil
 	}

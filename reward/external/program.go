@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -31,12 +32,28 @@ type program struct {
 	child *child // nil: none is running
 }
 
+// newProgram looks for the program, but does not start it.
 func newProgram(command string, o Options) (*program, error) {
 	args, err := words(command)
 	if err != nil {
 		return nil, err
 	}
+	if err := executable(args[0], o.Dir); err != nil {
+		return nil, &Error{Kind: KindUnreachable, Err: err}
+	}
 	return &program{args: args, o: o}, nil
+}
+
+// executable looks for a program where exec.Cmd does that runs in dir: in PATH,
+// or, of a name with a slash, from there.
+func executable(name, dir string) error {
+	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
+		if name = filepath.Join(dir, name); !filepath.IsAbs(name) {
+			name = "./" + name // or a Join that leaves one word makes it one of PATH
+		}
+	}
+	_, err := exec.LookPath(name)
+	return err
 }
 
 func (p *program) repeats() bool { return true }

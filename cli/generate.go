@@ -65,8 +65,8 @@ const (
 func generateFlags() []cli.Flag {
 	return []cli.Flag{
 		modelFlag(), deviceFlag(), dtypeFlag(),
-		&cli.StringFlag{Name: "prompt-key", Value: "prompt", Usage: promptKeyUsage},
-		&cli.StringFlag{Name: "response-key", Value: "responses", Usage: responseKeyUsage},
+		&cli.StringFlag{Name: "prompt-key", Value: promptColumn, Usage: promptKeyUsage},
+		&cli.StringFlag{Name: "response-key", Value: responseColumn, Usage: responseKeyUsage},
 		&cli.IntFlag{Name: "samples", Value: 5, Usage: "replies to a prompt"},
 		&cli.IntFlag{Name: "max-new-tokens", Value: 512, Usage: "tokens of one reply"},
 		&cli.IntFlag{Name: "max-context-tokens", Usage: "tokens of prompt and reply; 0: the model's limit"},
@@ -153,9 +153,11 @@ func runGenerate(ctx context.Context, s *State, c *cli.Context) (err error) {
 		}
 	}
 	prompts := make([][]data.Message, table.Len())
+	next := scoreNext{sources: true, truths: true}
 	for i := range prompts {
 		row, err := table.Row(i)
 		if err == nil {
+			next.see(row)
 			prompts[i], err = promptOf(row, o.PromptKey)
 		}
 		if err != nil {
@@ -187,7 +189,7 @@ func runGenerate(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err := done.finish(); err != nil {
 		return err
 	}
-	return s.print(fmt.Appendf(nil, "%s: %d rows x %d replies, %d tokens\nNext: openmanus score %s --score-fn data_source\n", o.Out, len(prompts), o.Samples, total, quoted(o.Out)))
+	return s.print(fmt.Appendf(nil, "%s: %d rows x %d replies, %d tokens\n%s", o.Out, len(prompts), o.Samples, total, next.text(o)))
 }
 
 // generateRows generates what the progress file does not have yet.

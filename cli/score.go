@@ -44,7 +44,17 @@ type scoreOptions struct {
 	Device      string // of a reward model
 	Dtype       string
 	reward      configs.Reward // from the flags, or from Config
+	timeoutName string         // what sets its time-out; "": the configuration's key
 }
+
+// The columns that score reads unless others are named; the first and the last
+// two are those of OpenManus-RL's files.
+const (
+	promptColumn      = "prompt"
+	responseColumn    = "responses"
+	groundTruthColumn = "reward_model.ground_truth"
+	dataSourceColumn  = "data_source"
+)
 
 func scoreFlags() []cli.Flag {
 	return []cli.Flag{
@@ -56,10 +66,10 @@ func scoreFlags() []cli.Flag {
 		&cli.IntFlag{Name: "batch-size", Value: 256, Usage: "replies in one request to such a function"},
 		&cli.StringFlag{Name: "reward-model", Usage: "folder of the reward model that --score-fn model asks"},
 		deviceFlag(),
-		&cli.StringFlag{Name: "prompt-key", Value: "prompt", Usage: promptKeyUsage},
-		&cli.StringFlag{Name: "response-key", Value: "responses", Usage: responseKeyUsage + ": text, or a list of texts"},
-		&cli.StringFlag{Name: "ground-truth-key", Value: "reward_model.ground_truth", Usage: "column of the ground truth"},
-		&cli.StringFlag{Name: "data-source-key", Value: "data_source", Usage: "column of the row's data source"},
+		&cli.StringFlag{Name: "prompt-key", Value: promptColumn, Usage: promptKeyUsage},
+		&cli.StringFlag{Name: "response-key", Value: responseColumn, Usage: responseKeyUsage + ": text, or a list of texts"},
+		&cli.StringFlag{Name: "ground-truth-key", Value: groundTruthColumn, Usage: "column of the ground truth"},
+		&cli.StringFlag{Name: "data-source-key", Value: dataSourceColumn, Usage: "column of the row's data source"},
 		&cli.Float64Flag{Name: "threshold", Value: 1, Usage: "a reply passes from this score on"},
 		&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists, and begin anew"},
 		jsonFlag(),
@@ -106,6 +116,7 @@ func parseScore(s *State, c *cli.Context) (scoreOptions, error) {
 		return o, err
 	}
 	if o.Config == "" {
+		o.timeoutName = "--timeout"
 		o.reward = configs.Reward{
 			ScoreFn: fn, FormatScore: c.Float64("format-score"), MinAnswerTags: c.Int("min-answer-tags"),
 			ScoreTimeoutS: c.Float64("timeout"), ScoreBatchSize: c.Int("batch-size"),
@@ -181,7 +192,7 @@ func runScore(ctx context.Context, s *State, c *cli.Context) (err error) {
 	}
 	var open closers
 	defer func() { err = errors.Join(err, open.close()) }()
-	composer, err := s.openComposer(o.reward, func() (reward.Scorer, error) {
+	composer, err := s.openComposerNaming(o.timeoutName, o.reward, func() (reward.Scorer, error) {
 		dt, err := dtypeOf(o.Dtype)
 		if err != nil {
 			return nil, err
@@ -267,6 +278,17 @@ func (o scoreOptions) samples(row map[string]any, i int) ([]reward.Sample, error
 	return out, nil
 }
 
+// explain adds the column to the failure of a row that a function cannot judge.
+func (o scoreOptions) explain(err error) error {
+	switch {
+	case errors.Is(err, reward.ErrNoGroundTruth):
+		return errWith(ExitInput, fmt.Sprintf("there is none in the column %s; --ground-truth-key names another", o.TruthKey), err)
+	case errors.Is(err, reward.ErrNoFunction):
+		return errWith(ExitInput, fmt.Sprintf("so the column %s says; name a function with --score-fn, or another column with --data-source-key", o.SourceKey), err)
+	}
+	return err
+}
+
 // scoreAll scores the rows that the progress file, where there is an output,
 // does not have yet.
 func (s *State) scoreAll(ctx context.Context, o scoreOptions, composer *reward.Composer, samples [][]reward.Sample) (rows []rowScores, done *rowFile, failed error) {
@@ -309,7 +331,7 @@ func (s *State) scoreAll(ctx context.Context, o scoreOptions, composer *reward.C
 		}
 		composed, err := composer.Score(ctx, flat)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", o.In, err)
+			return nil, nil, o.explain(fmt.Errorf("%s: %w", o.In, err))
 		}
 		at := 0
 		for _, i := range chunk {

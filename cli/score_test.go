@@ -54,9 +54,12 @@ func TestScore(t *testing.T) {
 		{[]string{"score", "--score-fn", "math"}, ExitUsage, "score needs a file"},
 		{[]string{"score", "none.jsonl", "--score-fn", "math"}, ExitInput, "none.jsonl"},
 		{[]string{"score", "in.jsonl", "--score-fn", "math", "--response-key", "x"}, ExitInput, "row 0: it has no replies in x"},
-		{[]string{"score", "in.jsonl", "--score-fn", "math", "--ground-truth-key", "x"}, ExitInput, "no ground truth"},
+		{[]string{"score", "in.jsonl", "--score-fn", "math", "--ground-truth-key", "foo.bar"}, ExitInput, "no ground truth to compare with: there is none in the column foo.bar; --ground-truth-key names another"},
+		{[]string{"score", "in.jsonl", "--score-fn", "data_source", "--data-source-key", "from"}, ExitInput, `no function for data_source "": so the column from says; name a function with --score-fn`},
+		{[]string{"score", "in.jsonl", "--score-fn", "data_source", "--data-source-key", "reward_model.ground_truth"}, ExitInput, `no function for data_source "4": so`},
 		{[]string{"score", "in.jsonl", "o.parquet", "--score-fn", "math"}, ExitInput, "end the name in .jsonl"},
 		{[]string{"score", "in.jsonl", "--score-fn", "exec:/no/such/program"}, ExitEnv, "unreachable"},
+		{[]string{"score", "in.jsonl", "--score-fn", "exec:sleep 600", "--timeout", "0.05"}, ExitEnv, "timeout: no answer to 6 samples within 50ms (--timeout)"},
 	} {
 		if code, _, stderr := inProcess(t, dir, c.args...); code != int(c.code) || !strings.Contains(stderr, c.want) {
 			t.Errorf("%q: exit code %d\n%s", c.args, code, stderr)
@@ -117,7 +120,7 @@ func TestGenerateGoesOn(t *testing.T) {
 	args := func(out string) []string {
 		return []string{"generate", "in.jsonl", out, "--model", "m", "--samples", "2", "--max-new-tokens", "5", "--seed", "7"}
 	}
-	if code, stdout, stderr := inProcess(t, dir, args("whole.jsonl")...); code != 0 || !strings.Contains(stdout, "3 rows x 2 replies") {
+	if code, stdout, stderr := inProcess(t, dir, args("whole.jsonl")...); code != 0 || !strings.Contains(stdout, "3 rows x 2 replies") || !strings.Contains(stdout, "Next: openmanus score whole.jsonl --score-fn FUNCTION\n") {
 		t.Fatalf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 	whole := one(t, dir, "whole.jsonl")

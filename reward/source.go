@@ -1,6 +1,7 @@
 package reward
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ func init() {
 		return func(s *Sample) (Score, error) {
 			name, ok := functionOf(s)
 			if !ok {
-				return Score{}, fmt.Errorf("there is no function for data_source %q: name one in score_fn", s.Source)
+				return Score{}, fmt.Errorf("%w %q", ErrNoFunction, s.Source)
 			}
 			l := made[name].(*local)
 			if l.needsTruth && s.GroundTruth == "" {
@@ -36,13 +37,26 @@ func init() {
 	}})
 }
 
+// ErrNoFunction is returned by data_source for a sample whose source, which
+// follows, has no function.
+var ErrNoFunction = errors.New("there is no function for data_source")
+
 var (
 	qaSources   = []string{"nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musique", "bamboogle"}
 	mathSources = []string{"lighteval/MATH", "DigitalLearningGmbH/MATH-lighteval", "HuggingFaceH4/MATH-500"}
 )
 
 func functionOf(s *Sample) (string, bool) {
-	switch source := s.Source; {
+	if name, ok := SourceFunction(s.Source); ok {
+		return name, true
+	}
+	return "goal", s.Turns != nil
+}
+
+// SourceFunction is the function of single replies to the rows of a
+// data_source, one that compares with their ground truth, if there is one.
+func SourceFunction(source string) (name string, ok bool) {
+	switch {
 	case slices.Contains(qaSources, strings.TrimPrefix(source, "searchR1_")):
 		return "qa_em", true
 	case source == "openai/gsm8k":
@@ -50,5 +64,5 @@ func functionOf(s *Sample) (string, bool) {
 	case slices.Contains(mathSources, source):
 		return "math", true
 	}
-	return "goal", s.Turns != nil
+	return "", false
 }

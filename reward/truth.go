@@ -8,8 +8,8 @@ import (
 )
 
 // ErrNoGroundTruth is returned for a sample whose row has no ground truth, by
-// functions that compare with it.
-var ErrNoGroundTruth = errors.New("its data row has no ground truth (reward_model.ground_truth) to compare with")
+// functions that compare with it. Who calls knows in which column it should be.
+var ErrNoGroundTruth = errors.New("its data row has no ground truth to compare with")
 
 // Targets are the answers that a ground truth allows: the strings or numbers
 // of a JSON list, those under "target" in a JSON object (as the question

@@ -140,7 +140,7 @@ func runGenerate(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.freeOutput(o.Out, o.Force); err != nil {
+	if err := s.freeOutput(o.In, o.Out, o.Force); err != nil {
 		return err
 	}
 	table, err := s.readTable(ctx, o.In)

@@ -167,15 +167,17 @@ func runScore(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if o.Out != "" {
+		if err := s.freeOutput(o.In, o.Out, o.Force); err != nil {
+			return err
+		}
+	}
 	table, err := s.readTable(ctx, o.In)
 	if err != nil {
 		return err
 	}
 	column := "scores"
 	if o.Out != "" {
-		if err := s.freeOutput(o.Out, o.Force); err != nil {
-			return err
-		}
 		if err := errors.Join(table.CheckOutput(o.Out), table.Lacks(column)); err != nil {
 			return errWith(ExitInput, "", err)
 		}

@@ -57,6 +57,7 @@ func TestScore(t *testing.T) {
 		{[]string{"score", "in.jsonl", "--score-fn", "math", "--ground-truth-key", "foo.bar"}, ExitInput, "no ground truth to compare with: there is none in the column foo.bar; --ground-truth-key names another"},
 		{[]string{"score", "in.jsonl", "--score-fn", "data_source", "--data-source-key", "from"}, ExitInput, `no function for data_source "": so the column from says; name a function with --score-fn`},
 		{[]string{"score", "in.jsonl", "--score-fn", "data_source", "--data-source-key", "reward_model.ground_truth"}, ExitInput, `no function for data_source "4": so`},
+		{[]string{"score", "in.jsonl", "in.jsonl", "--score-fn", "gsm8k", "--force"}, ExitUsage, "in.jsonl is the file that is read"},
 		{[]string{"score", "in.jsonl", "o.parquet", "--score-fn", "math"}, ExitInput, "end the name in .jsonl"},
 		{[]string{"score", "in.jsonl", "--score-fn", "exec:/no/such/program"}, ExitEnv, "unreachable"},
 		{[]string{"score", "in.jsonl", "--score-fn", "exec:sleep 600", "--timeout", "0.05"}, ExitEnv, "timeout: no answer to 6 samples within 50ms (--timeout)"},

@@ -118,6 +118,13 @@ func (s *State) ReadFile(path string, limit int64) ([]byte, error) {
 // Stat describes the file at path.
 func (s *State) Stat(path string) (fs.FileInfo, error) { return os.Stat(s.Path(path)) }
 
+// sameFile reports whether two names are those of one file that is there.
+func (s *State) sameFile(a, b string) bool {
+	one, err := s.Stat(a)
+	other, fault := s.Stat(b)
+	return err == nil && fault == nil && os.SameFile(one, other)
+}
+
 // MkdirAll makes a folder and those above it.
 func (s *State) MkdirAll(path string) error { return os.MkdirAll(s.Path(path), 0o755) }
 

@@ -34,8 +34,12 @@ func (s *State) writeTable(t *data.Table, path string, replace bool) (err error)
 	return errWith(ExitDisk, "", f.Commit(replace))
 }
 
-// freeOutput refuses a file that is there, unless it may be replaced.
-func (s *State) freeOutput(path string, force bool) error {
+// freeOutput refuses a file that is there, unless it may be replaced, and in any
+// case the file that is read: the same command could not be given again.
+func (s *State) freeOutput(in, path string, force bool) error {
+	if s.sameFile(in, path) {
+		return errWith(ExitUsage, "choose another name", fmt.Errorf("%s is the file that is read", path))
+	}
 	switch _, err := s.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist), err == nil && force:
 		return nil

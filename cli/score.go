@@ -152,6 +152,13 @@ type scoreWork struct {
 	Judges map[string]string `json:"judges_sha256"`
 }
 
+// judging is a [reward] section without what a resumed run may change in it as
+// well: who was told of a time-out goes on with a longer one.
+func judging(r configs.Reward) configs.Reward {
+	r.ScoreTimeoutS, r.ScoreBatchSize, r.ModelMicroBatchSize, r.ModelOffloadParams = 0, 0, 0, false
+	return r
+}
+
 // rowScores are what is kept for a row: the scores of its replies, and what
 // every component said.
 type rowScores struct {
@@ -304,7 +311,7 @@ func (s *State) scoreAll(ctx context.Context, o scoreOptions, composer *reward.C
 		if err != nil {
 			return nil, nil, err
 		}
-		work := scoreWork{"score", hash, o.PromptKey, o.ResponseKey, o.TruthKey, o.SourceKey, o.reward, judges}
+		work := scoreWork{"score", hash, o.PromptKey, o.ResponseKey, o.TruthKey, o.SourceKey, judging(o.reward), judges}
 		file, err := s.openRowFile(o.Out, work, o.Force)
 		if err != nil {
 			return nil, nil, err

@@ -188,6 +188,9 @@ func TestScoreByAnotherJudge(t *testing.T) {
 	if again := workOf(t, dir, args); again != first {
 		t.Errorf("the same judge gives %s and %s", first, again)
 	}
+	if patient := workOf(t, dir, append(slices.Clone(args), "--timeout", "70", "--batch-size", "100")); patient != first {
+		t.Errorf("a longer time-out makes other work: %s and %s", first, patient)
+	}
 	const row = `{"row":0,"data":{"scores":[9,9,9],"parts":{}}}` + "\n"
 	for _, c := range []struct{ file, text string }{{"judge.sh", "# another\n" + scores}, {"table.txt", "another"}} {
 		before := workOf(t, dir, args)

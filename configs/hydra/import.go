@@ -69,10 +69,11 @@ type Options struct {
 // Import writes a command line as a configuration.
 func Import(c Command, o Options) Result {
 	im := &importer{given: map[string]Override{}, out: map[string]setting{}, byKey: map[string]*Row{}, table: ppoKeys, ours: configs.Keys()}
-	if im.supervised = strings.Contains(c.Program, "sft"); im.supervised {
+	im.home = strings.TrimRight(o.Home, "/")
+	own := ownOf((&importer{table: slices.Concat(ppoKeys, sftKeys)}).branches(c.Overrides))
+	if im.supervised = own.supervised(c.Program); im.supervised {
 		im.table = sftKeys
 	}
-	im.home = strings.TrimRight(o.Home, "/")
 	for _, ov := range im.branches(c.Overrides) {
 		if _, again := im.given[ov.Key]; !again {
 			im.order = append(im.order, ov.Key)
@@ -80,7 +81,7 @@ func Import(c Command, o Options) Result {
 		im.given[ov.Key] = ov
 	}
 	var why string
-	im.of, why = im.whose(c.Program)
+	im.of, why = im.whose(c.Program, own)
 	im.take(o.Defaults)
 	im.finish()
 	im.dropUsual()
@@ -341,6 +342,10 @@ func (im *importer) interpolate(s string, depth int) (any, []string) {
 func (im *importer) unknown(key string) {
 	r := &Row{Key: key, Value: im.given[key].Text, Status: Unknown, Note: "no such key is known"}
 	im.byKey[key] = r
+	if other := im.otherTrainer(); hasRow(other.table, key) {
+		r.unsupported("a key of " + other.name + ", and this is read as a command line of " + im.trainer().name + ": take it out, or import the two apart")
+		return
+	}
 	var all []string
 	for _, entry := range im.table {
 		for _, k := range spread(entry.key) {

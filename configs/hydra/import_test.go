@@ -203,7 +203,7 @@ func TestImportRefusals(t *testing.T) {
 		"trainer.project_name=${trainer.experiment_name}":         Open,
 		"trainer.project_name=${trainer.project_name}":            Open,
 		"actor_rollout_ref.rollout.multi_turn.max_parallel_calls": "",
-		"optim.lr=1": Unknown,
+		"optim.rl=1": Unknown,
 	} {
 		_, r := settingsOf(t, override)
 		if want == "" {
@@ -362,6 +362,44 @@ func TestImportSFT(t *testing.T) {
 	if s.Epochs != 5 || s.Files[0] != "a.parquet" || s.ValFiles[0] != "b.parquet" || s.PromptKey != "prompt" || s.MaxLength != 2048 || s.MicroBatchSize != 4 ||
 		s.Optim.LR != 1e-4 || cfg.Model.LoRARank != 64 || cfg.Model.TargetModules[0] != "all-linear" {
 		t.Errorf("%s", r.TOML)
+	}
+}
+
+// Where no program is named, the keys that only the SFT trainer has tell that
+// it is one; of a mixture the more decide, and the others are refused.
+func TestImportTellsTheTrainers(t *testing.T) {
+	const both = "data.train_files=a.parquet trainer.total_epochs=2 "
+	for _, tt := range []struct {
+		given, program string
+		of             string
+		why, refused   string
+	}{
+		{both + "data.max_length=256", "", sft, "data.max_length is its own", ""},
+		{both + "optim={lr:1e-4}", "", sft, "optim.lr is its own", ""},
+		{both + "data.max_prompt_length=256", "", omrl, "no key of it is of one trainer alone", ""},
+		{both + "model.partial_pretrain=m optim.lr=1e-4 max_turns=3", "", sft,
+			"model.partial_pretrain is its own; but max_turns is not, only the reinforcement learning trainer (main_ppo) has it", "max_turns"},
+		{both + "data.max_length=9 actor_rollout_ref.model.path=m max_turns=3", "", omrl,
+			"max_turns is its own; but data.max_length is not, only the SFT trainer (fsdp_sft_trainer) has it", "data.max_length"},
+		{both + "data.max_length=9 optim.lr=1e-4 optim.lr=1e-5", "verl.trainer.main_ppo", omrl, "; but data.max_length and 1 more are not", "optim.lr"},
+	} {
+		t.Run(tt.given, func(t *testing.T) {
+			c := ReadWords(strings.Fields(tt.given))
+			c.Program = tt.program
+			r := Import(c, Options{Defaults: true})
+			if r.Source != tt.of || !strings.Contains(r.Why, tt.why) {
+				t.Errorf("it is of %q, since %q; want %q, since %q", r.Source, r.Why, tt.of, tt.why)
+			}
+			if got := strings.Contains(string(r.TOML), `files = ["a.parquet"]`); got != (tt.of == sft) {
+				t.Errorf("files of [sft]: %v\n%s", got, r.TOML)
+			}
+			if tt.refused == "" {
+				return
+			}
+			if row := rowOf(t, r, tt.refused); row.Status != Unsupported || !strings.Contains(row.Note, "import the two apart") {
+				t.Errorf("%+v", row)
+			}
+		})
 	}
 }
 

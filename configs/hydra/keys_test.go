@@ -85,18 +85,6 @@ func keysOf(text string) []string {
 	return out
 }
 
-func hasRow(table []row, key string) bool {
-	for _, entry := range table {
-		for _, k := range spread(entry.key) {
-			all, many := strings.CutSuffix(k, ".*")
-			if k == key || many && strings.HasPrefix(key, all+".") {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 func TestEveryUpstreamKeyHasARow(t *testing.T) {
 	for table, text := range map[*[]row]string{&ppoKeys: upstream, &sftKeys: supervised} {
 		for _, key := range keysOf(text) {

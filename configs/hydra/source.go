@@ -35,9 +35,21 @@ var verlDefaults = map[string]string{
 }
 
 // whose says which trainer a command line is for, and how that is known.
-func (im *importer) whose(program string) (of, why string) {
-	if im.supervised {
+func (im *importer) whose(program string, own ownKeys) (of, why string) {
+	of, why = im.mostly(program, own)
+	if mixed := own.mixed(im.supervised); mixed != "" {
+		why += "; but " + mixed
+	}
+	return of, why
+}
+
+// mostly is whose the command line is, whatever else is in it.
+func (im *importer) mostly(program string, own ownKeys) (of, why string) {
+	switch {
+	case im.supervised && program != "":
 		return sft, "its program is " + clip(program)
+	case im.supervised:
+		return sft, own.sft[0] + " is its own"
 	}
 	verls := slices.Clone(ownVerl)
 	for _, entry := range im.table {

@@ -159,7 +159,7 @@ func (s *State) reportImport(r hydra.Result, asJSON bool) error {
 	}
 	w := tabwriter.NewWriter(s.Stderr, 0, 0, 2, ' ', 0)
 	count := map[hydra.Status]int{}
-	for _, row := range r.Rows {
+	for _, row := range doubtfulLast(r.Rows) {
 		status := string(row.Status)
 		if row.Default {
 			status = "default"
@@ -190,7 +190,49 @@ func (s *State) reportImport(r hydra.Result, asJSON bool) error {
 			fmt.Fprintln(s.Stderr, "  "+printable(f))
 		}
 	}
+	if text := leftOut(r.Rows); text != "" {
+		fmt.Fprintln(s.Stderr, printable(text))
+	}
 	return nil
+}
+
+// doubts are the outcomes that a reader must see, the worst last.
+var doubts = []hydra.Status{hydra.Open, hydra.Unsupported, hydra.Unknown}
+
+// doubtfulLast puts the rows that need attention behind all others, whose
+// order stays.
+func doubtfulLast(rows []hydra.Row) []hydra.Row {
+	rows = slices.Clone(rows)
+	slices.SortStableFunc(rows, func(a, b hydra.Row) int {
+		return slices.Index(doubts, a.Status) - slices.Index(doubts, b.Status)
+	})
+	return rows
+}
+
+// leftOut counts and names the keys that are not in the configuration as they
+// were meant, the worst first, or is "".
+func leftOut(rows []hydra.Row) string {
+	var parts []string
+	for _, status := range slices.Backward(doubts) {
+		var keys []string
+		for _, row := range rows {
+			if row.Status == status {
+				keys = append(keys, row.Key)
+			}
+		}
+		const most = 5
+		n := len(keys)
+		if n > most {
+			keys = append(keys[:most], "…")
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s (%s)", n, status, strings.Join(keys, ", ")))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "Not in the configuration as meant: " + strings.Join(parts, ", ") + "; the last rows above say why."
 }
 
 func defaults(rows []hydra.Row) int {

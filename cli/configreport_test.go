@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+// What needs attention stands behind everything else in the report of an
+// import, and its last line counts it.
+func TestImportReportEndsWithDoubts(t *testing.T) {
+	code, _, stderr := inProcess(t, t.TempDir(), "config", "import", "algorithm.use_kl_in_rewrad=True", "trainer.n_gpus_per_node=4",
+		"algorithm.adv_estimator=grpo", "data.train_files=${nowhere.set}", "trainer.total_epochs=3", "trainer.project_name=x")
+	if code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, stderr)
+	}
+	lines := strings.Split(strings.TrimSpace(stderr), "\n")
+	var doubts []string
+	for _, line := range lines {
+		if strings.TrimSpace(line) == "" {
+			break // the table is over
+		}
+		status, _, _ := strings.Cut(line, "  ")
+		if status == "open" || status == "not supported" || status == "unknown" {
+			doubts = append(doubts, status)
+		} else if len(doubts) > 0 {
+			t.Errorf("%q stands behind %q", line, doubts)
+		}
+	}
+	if got := strings.Join(doubts, ", "); got != "open, not supported, unknown" {
+		t.Errorf("the report ends with %s:\n%s", got, stderr)
+	}
+	const want = "Not in the configuration as meant: 1 unknown (algorithm.use_kl_in_rewrad), 1 not supported (trainer.n_gpus_per_node), 1 open (data.train_files); the last rows above say why."
+	if last := lines[len(lines)-1]; last != want {
+		t.Errorf("the last line is %q, want %q", last, want)
+	}
+	_, _, stderr = inProcess(t, t.TempDir(), "config", "import", "trainer.total_epochs=3")
+	if strings.Contains(stderr, "Not in the configuration") {
+		t.Errorf("nothing is in doubt:\n%s", stderr)
+	}
+}

@@ -130,9 +130,23 @@ func (r *openedRun) sameExperiment(s *State, cfg configs.Config, m mode) error {
 		return nil
 	}
 	return errWith(ExitInput, "", fmt.Errorf("the configuration is not that of the checkpoint %s:\n%s\n"+
-		"set these back to go on, or give trainer.experiment another name to train anew; "+
-		"to start from these weights, also set model.path to the checkpoint's actor folder and sft.epochs = 0",
-		r.checkpoint.Path, strings.Join(refused, "\n")))
+		"set these back to go on, or give trainer.experiment another name to train anew; to start from these weights, also %s",
+		r.checkpoint.Path, strings.Join(refused, "\n"), startFrom(cfg, m)))
+}
+
+// startFrom says which settings begin a run with a checkpoint's weights.
+func startFrom(cfg configs.Config, m mode) string {
+	set := []string{"set model.path to the checkpoint's actor folder"}
+	if cfg.Model.Fresh.Layers > 0 {
+		set = append(set, "model.fresh.layers = 0")
+	}
+	if m == reinforced && cfg.SFT.Epochs > 0 { // the warm start is in these weights
+		set = append(set, "sft.epochs = 0")
+	}
+	if n := len(set); n > 1 {
+		return strings.Join(set[:n-1], ", ") + " and " + set[n-1]
+	}
+	return set[0]
 }
 
 // setAside keeps newer checkpoints than the one to go on from out of the way.

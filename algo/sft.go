@@ -42,20 +42,28 @@ type SFTCounts struct {
 	Tokens, LossTokens       int
 }
 
+// ErrTooLong is the error of conversations that a higher limit would let in.
+var ErrTooLong = errors.New("too long")
+
 // SFTRows renders the recorded conversations of tasks.
 func SFTRows(tasks []data.Task, r TrajectoryRenderer, maxLength int, truncation string) ([]data.Row, SFTCounts, error) {
 	var rows []data.Row
 	var counts SFTCounts
+	long := 0 // conversations that the limit cost something
 	for i := range tasks {
 		t := &tasks[i]
 		if len(t.Conversation) == 0 {
 			return nil, counts, fmt.Errorf("task %s holds no recorded conversation: supervised training needs a file with conversations, not an index range", t.ID)
+		}
+		if !slices.ContainsFunc(t.Conversation, func(m data.Message) bool { return m.Role == "assistant" }) {
+			return nil, counts, fmt.Errorf("task %s: its conversation has no message of the assistant, which are what is learned: take the row out, or correct the roles", t.ID)
 		}
 		ids, mask, err := r.Trajectory(t.Conversation)
 		if err != nil {
 			return nil, counts, fmt.Errorf("task %s: %w", t.ID, err)
 		}
 		if len(ids) > maxLength {
+			long++
 			switch truncation {
 			case TruncateDrop:
 				counts.Dropped++
@@ -67,7 +75,7 @@ func SFTRows(tasks []data.Task, r TrajectoryRenderer, maxLength int, truncation 
 				ids, mask = ids[len(ids)-maxLength:], mask[len(mask)-maxLength:]
 				counts.Truncated++
 			default:
-				return nil, counts, fmt.Errorf("task %s has %d tokens, more than the %d allowed", t.ID, len(ids), maxLength)
+				return nil, counts, fmt.Errorf("task %s is %w: it has %d tokens, more than the %d allowed", t.ID, ErrTooLong, len(ids), maxLength)
 			}
 		}
 		row := data.Row{UID: fmt.Sprintf("%s#%d", t.ID, i), TaskID: t.ID, Env: t.Env, Index: t.Index, Tokens: ids, Mask: mask}
@@ -81,8 +89,12 @@ func SFTRows(tasks []data.Task, r TrajectoryRenderer, maxLength int, truncation 
 		counts.LossTokens += n
 		rows = append(rows, row)
 	}
-	if len(rows) == 0 {
-		return nil, counts, errors.New("no conversation is left to train on")
+	switch {
+	case len(rows) > 0:
+	case long > 0:
+		return nil, counts, fmt.Errorf("no conversation is left to train on: %d of %d are %w for %d tokens", long, len(tasks), ErrTooLong, maxLength)
+	default:
+		return nil, counts, errors.New("no conversation is left to train on: every reply is marked as not to be learned (loss = false)")
 	}
 	return rows, counts, nil
 }

@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -186,12 +187,16 @@ func TestSFTRowsRefuses(t *testing.T) {
 		{"no conversation", []data.Task{{ID: "maze_3"}}, 512, TruncateError, "task maze_3 holds no recorded conversation"},
 		{"too long", expertTasks(), 64, TruncateError, "tokens, more than the 64 allowed"},
 		{"all dropped", expertTasks()[:1], 64, TruncateDrop, "no conversation is left"},
-		{"nothing to learn", silent, 512, TruncateError, "no conversation is left"},
+		{"nothing to learn", silent, 512, TruncateError, "no conversation is left to train on: every reply is marked as not to be learned"},
+		{"no reply", []data.Task{{ID: "maze_4", Conversation: []data.Message{{Role: "user", Content: "Go."}}}}, 512, TruncateError, "task maze_4: its conversation has no message of the assistant"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := SFTRows(c.tasks, r, c.limit, c.truncation)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if long := c.limit == 64; errors.Is(err, ErrTooLong) != long { // a higher limit helps, or does not
+				t.Errorf("%v: too long: %v, want %v", err, !long, long)
 			}
 		})
 	}

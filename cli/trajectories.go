@@ -196,20 +196,15 @@ func (t *training) render() error {
 	if !warms && !(t.evolves() && len(t.experts) > 0) {
 		return nil
 	}
-	rows, counts, err := algo.SFTRows(t.experts, t.sampler.renderer, t.cfg.SFT.MaxLength, t.cfg.SFT.Truncation)
+	rows, counts, err := t.renderFiles(t.experts)
 	if err != nil {
-		hint := "raise sft.max_length"
-		if t.cfg.SFT.Truncation == algo.TruncateError {
-			hint += `, or set sft.truncation = "drop" to leave out what is longer`
-		}
-		return errWith(ExitInput, hint, err)
+		return err
 	}
 	t.s.Log.Info("trajectories for supervised training", "rows", counts.Rows, "dropped", counts.Dropped, "loss_tokens", counts.LossTokens)
 	var val []data.Row
 	if len(t.heldOut) > 0 {
-		val, counts, err = algo.SFTRows(t.heldOut, t.sampler.renderer, t.cfg.SFT.MaxLength, t.cfg.SFT.Truncation)
-		if err != nil {
-			return errWith(ExitInput, "", fmt.Errorf("sft.val_files: %w", err))
+		if val, counts, err = t.renderFiles(t.heldOut); err != nil {
+			return fmt.Errorf("sft.val_files: %w", err)
 		}
 		t.s.Log.Info("trajectories to validate on", "rows", counts.Rows, "dropped", counts.Dropped, "loss_tokens", counts.LossTokens)
 	}
@@ -220,6 +215,29 @@ func (t *training) render() error {
 		t.lessons = rows
 	}
 	return nil
+}
+
+// renderFiles renders trajectories within the limits of [sft] and of the model.
+func (t *training) renderFiles(tasks []data.Task) ([]data.Row, algo.SFTCounts, error) {
+	rows, counts, err := algo.SFTRows(tasks, t.sampler.renderer, t.cfg.SFT.MaxLength, t.cfg.SFT.Truncation)
+	if err != nil {
+		hint := ""
+		if errors.Is(err, algo.ErrTooLong) {
+			hint = "raise sft.max_length"
+			if t.cfg.SFT.Truncation == algo.TruncateError {
+				hint += `, or set sft.truncation = "drop" to leave out what is longer`
+			}
+		}
+		return nil, counts, errWith(ExitInput, hint, err)
+	}
+	most := t.bundle.Model.Config.MaxPositionEmbeddings
+	for i := range rows {
+		if n := len(rows[i].Tokens); n > most {
+			return nil, counts, errWith(ExitInput, fmt.Sprintf(`set sft.max_length to %d or less, and sft.truncation = "drop" to leave out what is longer`, most),
+				fmt.Errorf("task %s has %d tokens, the model %d positions", rows[i].TaskID, n, most))
+		}
+	}
+	return rows, counts, nil
 }
 
 // evolves reports whether the run's steps are those of AgentEvol.

@@ -123,7 +123,7 @@ func TestTrajectoryTooLong(t *testing.T) {
 	if strings.Contains(ts.err.String(), "has read its walks") {
 		t.Error("the model read before the trajectories were looked at")
 	}
-	if code, ts = run("sft.truncation=drop"); code != int(ExitInput) || !strings.Contains(ts.err.String(), "no conversation is left to train on: raise sft.max_length\n") {
+	if code, ts = run("sft.truncation=drop"); code != int(ExitInput) || !strings.Contains(ts.err.String(), "too long for 20 tokens: raise sft.max_length\n") {
 		t.Errorf("the advice leads to exit code %d: %s", code, ts.err.String())
 	}
 }

@@ -144,14 +144,19 @@ func configCheck(_ context.Context, s *State, c *cli.Context) error {
 	if file == "" && c.String("preset") == "" && len(c.StringSlice("env")) == 0 {
 		return usagef("config check needs a FILE (- is standard input) or --preset")
 	}
-	if _, err := s.chosenConfig(c, file, c.StringSlice("set")); err != nil {
+	cfg, err := s.chosenConfig(c, file, c.StringSlice("set"))
+	if err != nil {
 		return err
 	}
 	if file == "" {
 		file = strings.TrimPrefix(c.String("preset")+" "+strings.Join(c.StringSlice("env"), " "), " ")
 		file = strings.TrimSuffix(file, " ")
 	}
-	return s.print([]byte(file + ": ok\n"))
+	verdict := "ok"
+	if len(cfg.Env) == 0 {
+		verdict = "ok for openmanus sft; nothing is played, as there is no [[env]]"
+	}
+	return s.print([]byte(file + ": " + verdict + "\n"))
 }
 
 // print writes a command's result to standard output.

@@ -113,6 +113,9 @@ func unflaggedOf(cfg configs.Config, e configs.Env) unflagged {
 
 // chooseEnv is the environment of that name, or the only one there is.
 func chooseEnv(cfg configs.Config, name string) (configs.Env, error) {
+	if err := needsEnv(cfg); err != nil {
+		return configs.Env{}, err
+	}
 	var names []string
 	for _, e := range cfg.Env {
 		if e.Called() == name || name == "" && len(cfg.Env) == 1 {

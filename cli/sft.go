@@ -16,7 +16,8 @@ func sftCommand(s *State) *cli.Command {
 		Usage:     "train on recorded trajectories only",
 		ArgsUsage: "[CONFIG.toml]",
 		Description: "Takes the files of train: it does the supervised epochs of [sft] as a run of its own and stops\n" +
-			"where train's warm start ends. It plays val_tasks and expert_tasks; without them no server is needed.\n" +
+			"where train's warm start ends. It plays val_tasks and expert_tasks; without them no server is needed,\n" +
+			"nor an [[env]] where sft.files are all there is.\n" +
 			"With --from-dump it learns from the episodes of a dump that ended in success, or as\n" +
 			"sft.dump_min_reward says.",
 		Flags: trainFlags(), // whose weights played the dump is nothing to it: there is no --off-policy

@@ -80,6 +80,9 @@ func runTrain(ctx context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := needsEnv(cfg); err != nil {
+		return err
+	}
 	if cfg.Data.FromDump != "" {
 		cfg.Trainer.Experiment = experimentName(cfg) + "-dump" // a run of the same file that plays has a folder of its own
 	}
@@ -185,6 +188,10 @@ func (s *State) printOutcome(run *openedRun, cfg configs.Config, st algo.State, 
 	if cfg.Model.LoRARank > 0 {
 		text += "\nThe weights are adapters on " + cfg.Model.Path + ", as PEFT writes them. This merges both into one model:\n" +
 			"  " + quoted(s.Args[0]) + " model convert " + quoted(actor) + " merged\n"
+	}
+	if len(cfg.Env) == 0 {
+		return s.print([]byte(text + "\nNext: answer prompts with the trained model:\n" +
+			"  " + quoted(s.Args[0]) + " generate prompts.jsonl replies.jsonl --model " + quoted(actor) + "\n"))
 	}
 	text += "\nNext: play with the trained agent, or write a configuration of your own:\n" +
 		"  " + quoted(s.Args[0]) + " eval " + strings.Join(evalAgain(run.folder.Config(), actor, cfg, cfg.Env[0]), " ") + "\n" +

@@ -222,14 +222,19 @@ func (t *training) otherTokenizer() error {
 // openSampler puts the engine on the actor's weights and completes the setups.
 func (t *training) openSampler(ctx context.Context) error {
 	cfg := t.cfg
-	if most := t.bundle.Model.Config.MaxPositionEmbeddings; cfg.Rollout.MaxContextTokens > most {
+	maxContext := cfg.Rollout.MaxContextTokens
+	switch most := t.bundle.Model.Config.MaxPositionEmbeddings; {
+	case maxContext <= most:
+	case !t.playsAny(): // then nothing is ever as long, and no room for it is kept
+		maxContext = most
+	default:
 		return errWith(ExitInput, fmt.Sprintf("set rollout.max_context_tokens to %d or less", most),
 			fmt.Errorf("the model has %d positions, rollout.max_context_tokens is %d", most, cfg.Rollout.MaxContextTokens))
 	}
 	var err error
 	t.sampler, err = newSampler(ctx, t.bundle, t.actor.Compute(), samplerOptions{
 		Sequences:     t.sessions(),
-		MaxContext:    cfg.Rollout.MaxContextTokens,
+		MaxContext:    maxContext,
 		PrefillTokens: cfg.Rollout.MaxBatchTokens,
 		NoSharing:     !cfg.Rollout.PrefixCaching,
 		Deterministic: cfg.Rollout.Deterministic,
@@ -263,6 +268,9 @@ func (t *training) envs() []algo.Env {
 	if t.dump != nil {
 		return t.dump.envs()
 	}
+	if len(t.worlds) == 0 { // nothing is drawn, but what could be is counted
+		return []algo.Env{{Name: noEnv, Weight: 1, TrainTasks: t.experts}}
+	}
 	var out []algo.Env
 	for i, w := range t.worlds {
 		e := algo.Env{Name: t.cfg.Env[i].Called(), Weight: t.cfg.Env[i].Weight, TrainTasks: t.train[i], ValTasks: t.val[i]}
@@ -289,7 +297,7 @@ func (t *training) plays(e configs.Env) bool {
 // sessions is how many are played at once, at most. Where nothing is played
 // the engine is there for its weights and its chat template alone.
 func (t *training) sessions() int {
-	if t.mode == supervised && !slices.ContainsFunc(t.worlds, func(w *world) bool { return w.pool != nil }) {
+	if !t.playsAny() {
 		return 1
 	}
 	return rolloutBase(t.s, t.cfg).Concurrency

@@ -32,19 +32,18 @@ func (t *training) loadExperts(ctx context.Context) error {
 		t.experts = append(append(t.experts, made...), recorded...)
 		t.imitated = append(t.imitated, recorded...)
 	}
+	if len(t.worlds) == 0 {
+		var err error
+		if t.imitated, err = t.unplayed(ctx, "sft.files", t.cfg.SFT.Files, read); err != nil {
+			return err
+		}
+		t.experts = t.imitated
+	}
 	if err := t.report(read, "sft.files"); err != nil {
 		return err
 	}
 	if t.mode == supervised {
-		heldOut := filesRead{}
-		for i := range t.worlds {
-			more, err := t.fromFiles(ctx, i, "sft.val_files", t.cfg.SFT.ValFiles, heldOut)
-			if err != nil {
-				return err
-			}
-			t.heldOut = append(t.heldOut, more...)
-		}
-		if err := t.report(heldOut, "sft.val_files"); err != nil {
+		if err := t.loadHeldOut(ctx); err != nil {
 			return err
 		}
 	}
@@ -54,6 +53,25 @@ func (t *training) loadExperts(ctx context.Context) error {
 			errors.New("sft.epochs is not 0, but there is no recorded trajectory to learn from"))
 	}
 	return nil
+}
+
+// loadHeldOut gathers what supervised training validates on.
+func (t *training) loadHeldOut(ctx context.Context) error {
+	read := filesRead{}
+	for i := range t.worlds {
+		more, err := t.fromFiles(ctx, i, "sft.val_files", t.cfg.SFT.ValFiles, read)
+		if err != nil {
+			return err
+		}
+		t.heldOut = append(t.heldOut, more...)
+	}
+	if len(t.worlds) == 0 {
+		var err error
+		if t.heldOut, err = t.unplayed(ctx, "sft.val_files", t.cfg.SFT.ValFiles, read); err != nil {
+			return err
+		}
+	}
+	return t.report(read, "sft.val_files")
 }
 
 func (t *training) playExperts(ctx context.Context, i int) ([]data.Task, error) {
@@ -135,9 +153,9 @@ func (t *training) fromFiles(ctx context.Context, i int, key string, files []str
 			if i > 0 {
 				continue
 			}
-			pairs, err := data.LoadPairs(ctx, t.s.Path(file), data.PairOptions{Env: w.spec.Name, Prompt: t.cfg.SFT.PromptKey, Response: t.cfg.SFT.ResponseKey})
+			pairs, err := t.pairs(ctx, key, file, w.spec.Name)
 			if err != nil {
-				return nil, errWith(ExitInput, "", fmt.Errorf("%s: %w", key, err))
+				return nil, err
 			}
 			tasks = append(tasks, pairs...)
 			continue

@@ -132,7 +132,7 @@ const overall = "overall"
 
 func (c *Config) checkEnvs(fs *Faults) {
 	if len(c.Env) == 0 {
-		fs.add("env", "no environment: add a table [[env]] with name and tasks")
+		c.checkUnplayed(fs)
 		return
 	}
 	trained, val := false, false
@@ -191,6 +191,25 @@ func (c *Config) checkEnvs(fs *Faults) {
 	val = val || len(c.SFT.ValFiles) > 0
 	if !val && (c.Trainer.TestEvery > 0 || c.Trainer.ValBeforeTrain) && c.Data.FromDump == "" {
 		fs.add("env.0.val_tasks", "nothing to validate on: give val_tasks, or set trainer.test_every = 0 and trainer.val_before_train = false")
+	}
+}
+
+// checkUnplayed: only supervised training of files goes without an environment.
+func (c *Config) checkUnplayed(fs *Faults) {
+	const add = "no environment: add a table [[env]] with name and tasks"
+	switch {
+	case len(c.SFT.Files) == 0 || c.Data.FromDump != "":
+		fs.add("env", add)
+		return
+	case c.SFT.Epochs == 0:
+		fs.add("env", add+", or set sft.epochs above 0 for `openmanus sft`, which needs none for sft.files")
+		return
+	}
+	if c.Model.Fresh.Layers > 0 && c.Model.Fresh.Walks > 0 {
+		fs.add("model.fresh.walks", "there are no random walks without an [[env]], only in maze: set it to 0")
+	}
+	if len(c.SFT.ValFiles) == 0 && (c.Trainer.TestEvery > 0 || c.Trainer.ValBeforeTrain) {
+		fs.add("sft.val_files", "nothing to validate on: give some, or set trainer.test_every = 0 and trainer.val_before_train = false")
 	}
 }
 

@@ -22,6 +22,8 @@ type LoadOptions struct {
 	// Env keeps only the rows of this environment, and is the environment of
 	// rows and ranges that name none. "" keeps every row.
 	Env string
+	// AnyEnv keeps the rows of other environments than Env as well.
+	AnyEnv bool
 	// Limit keeps only the first rows; 0 means all.
 	Limit int
 }
@@ -63,7 +65,7 @@ func loadTasks(ctx context.Context, path string, o LoadOptions) ([]Task, error) 
 		if err != nil {
 			return fault(err)
 		}
-		if o.Env != "" && t.Env != o.Env {
+		if o.Env != "" && !o.AnyEnv && t.Env != o.Env {
 			others[t.Env]++
 			return nil
 		}

@@ -185,12 +185,10 @@ func (im *importer) components() {
 	}
 }
 
-// playsNothing adds the table that a configuration cannot be without: SFT of
-// prompts and responses has no environment.
+// playsNothing settles what goes without an environment: SFT of prompts and
+// responses has none, and validates on files or not at all.
 func (im *importer) playsNothing() {
 	im.schedule("sft.optim.")
-	im.out["env.name"] = setting{"maze", nil}
-	im.out["env.tasks"] = setting{[]any{"0"}, nil}
 	if _, ok := im.out["sft.val_files"]; !ok {
 		im.out["trainer.test_every"] = setting{int64(0), nil}
 		im.out["trainer.val_before_train"] = setting{false, nil}

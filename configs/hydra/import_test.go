@@ -358,6 +358,9 @@ func TestImportSFT(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(cfg.Env) > 0 {
+		t.Errorf("an environment for what plays nothing:\n%s", r.TOML)
+	}
 	s := cfg.SFT
 	if s.Epochs != 5 || s.Files[0] != "a.parquet" || s.ValFiles[0] != "b.parquet" || s.PromptKey != "prompt" || s.MaxLength != 2048 || s.MicroBatchSize != 4 ||
 		s.Optim.LR != 1e-4 || cfg.Model.LoRARank != 64 || cfg.Model.TargetModules[0] != "all-linear" {

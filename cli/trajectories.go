@@ -20,6 +20,7 @@ func (t *training) loadExperts(ctx context.Context) error {
 		return nil
 	}
 	read := filesRead{}
+	var played []data.Task // the experts that are of tasks
 	for i := range t.worlds {
 		made, err := t.playExperts(ctx, i)
 		if err != nil {
@@ -31,6 +32,10 @@ func (t *training) loadExperts(ctx context.Context) error {
 		}
 		t.experts = append(append(t.experts, made...), recorded...)
 		t.imitated = append(t.imitated, recorded...)
+		played = append(played, made...)
+		if t.cfg.SFT.PromptKey == "" { // a pair is of no task: its index is the row's number
+			played = append(played, recorded...)
+		}
 	}
 	if len(t.worlds) == 0 {
 		var err error
@@ -47,7 +52,7 @@ func (t *training) loadExperts(ctx context.Context) error {
 			return err
 		}
 	}
-	t.s.warnOfLeak("imitated", t.experts, slices.Concat(t.val...))
+	t.s.warnOfLeak("imitated", played, slices.Concat(t.val...))
 	if t.cfg.SFT.Epochs > 0 && len(t.experts) == 0 {
 		return errWith(ExitInput, "give files with conversations under sft.files, expert_tasks of a built-in environment, or set sft.epochs = 0",
 			errors.New("sft.epochs is not 0, but there is no recorded trajectory to learn from"))

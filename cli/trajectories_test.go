@@ -160,3 +160,22 @@ func TestRowsLeftOut(t *testing.T) {
 	}
 	mustContain(t, "the log", text, "not imitated", "tasks=1")
 }
+
+// Pairs are of no task: that their rows have the numbers of validation tasks is
+// no leak. Trajectories of these are.
+func TestPairsAreNoTasks(t *testing.T) {
+	files := map[string]string{"pairs.jsonl": strings.Repeat(`{"question":"say up","answer":"up"}`+"\n", 18), "rows.jsonl": mazeRow}
+	sets := []string{"env.maze.val_tasks=17", "env.maze.tasks=18", "env.maze.expert_tasks=", "model.fresh.walks=0", "model.fresh.vocabulary=bytes"}
+	_, text, err := openedWithLog(t, files, tinyRun, append(sets, "sft.files=pairs.jsonl", "sft.prompt_key=question", "sft.response_key=answer")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(text, "leak") {
+		t.Errorf("a pair is told to be a task:\n%s", text)
+	}
+	_, text, err = openedWithLog(t, files, tinyRun, append(sets, "sft.files=rows.jsonl")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustContain(t, "the log", text, "validation tasks are imitated", "indices=17")
+}

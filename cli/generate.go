@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/urfave/cli/v2"
@@ -243,19 +244,16 @@ func (s *State) generateWith(ctx context.Context, o generateOptions, sampler *sa
 	before := maps.Clone(done.done) // which grows meanwhile
 	finished := len(before)
 	bar.Set(finished, "")
+	starts, err := o.encode(sampler, prompts)
+	if err != nil {
+		return err
+	}
 	var mu sync.Mutex // guards finished and left
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(o.Concurrency)
-	for i, messages := range prompts {
+	for i, ids := range starts {
 		if _, ok := before[i]; ok {
 			continue
-		}
-		ids, err := sampler.renderer.Start(messages)
-		if err == nil && len(ids) >= o.MaxContextTokens {
-			err = fmt.Errorf("its prompt has %d tokens, which leave no room for a reply in %d (--max-context-tokens)", len(ids), o.MaxContextTokens)
-		}
-		if err != nil {
-			return errors.Join(errWith(ExitInput, "", fmt.Errorf("%s: row %d: %w", o.In, i, err)), g.Wait())
 		}
 		r := replies{make([]string, o.Samples), make([]int64, o.Samples)}
 		left := o.Samples
@@ -277,6 +275,35 @@ func (s *State) generateWith(ctx context.Context, o generateOptions, sampler *sa
 		}
 	}
 	return g.Wait()
+}
+
+// encode renders the prompts. Those that are too long are told all at once,
+// before anything is generated.
+func (o generateOptions) encode(sampler *sampler, prompts [][]data.Message) ([][]int32, error) {
+	const told = 20
+	starts := make([][]int32, len(prompts))
+	var long []string
+	longest := 0
+	for i, messages := range prompts {
+		ids, err := sampler.renderer.Start(messages)
+		if err != nil {
+			return nil, errWith(ExitInput, "", fmt.Errorf("%s: row %d: %w", o.In, i, err))
+		}
+		starts[i] = ids
+		if len(ids) >= o.MaxContextTokens {
+			long, longest = append(long, strconv.Itoa(i)), max(longest, len(ids))
+		}
+	}
+	if len(long) == 0 {
+		return starts, nil
+	}
+	rows := strings.Join(long[:min(told, len(long))], ", ")
+	if len(long) > told {
+		rows += ", …"
+	}
+	return nil, errWith(ExitInput, "take them out, or raise --max-context-tokens as far as the model's positions go",
+		fmt.Errorf("%s: %d of %d prompts leave no room for a reply in %d tokens (--max-context-tokens): rows %s; the longest has %d tokens",
+			o.In, len(long), len(prompts), o.MaxContextTokens, rows, longest))
 }
 
 // one generates a reply. Its draws are keyed by seed, row and sample: who

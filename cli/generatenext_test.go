@@ -32,3 +32,20 @@ func TestScoreNext(t *testing.T) {
 		}
 	}
 }
+
+// Prompts without room for a reply are told all at once, before anything is
+// generated.
+func TestGenerateLongPrompts(t *testing.T) {
+	dir := t.TempDir()
+	link(t, tinyModel(t), dir, "m")
+	long := strings.Repeat("long ", 100)
+	writeFile(t, dir, "p.jsonl", `{"prompt":"short"}`+"\n"+`{"prompt":"`+long+`"}`+"\n"+`{"prompt":"short"}`+"\n"+`{"prompt":"`+long+long+`"}`+"\n")
+	code, _, stderr := inProcess(t, dir, "generate", "p.jsonl", "r.jsonl", "--model", "m", "--device", "cpu", "--max-new-tokens", "4", "--max-context-tokens", "300")
+	if code != int(ExitInput) {
+		t.Errorf("exit code %d", code)
+	}
+	mustContain(t, "stderr", stderr, "2 of 4 prompts leave no room for a reply in 300 tokens", "rows 1, 3; the longest has 10")
+	if names := entries(t, dir); len(names) != 2 {
+		t.Errorf("it left %v", names)
+	}
+}

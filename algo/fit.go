@@ -158,7 +158,7 @@ func (t *Trainer) report(ctx, soft context.Context, shown, steps int) error {
 	step := t.state.Step
 	m := Metrics(maps.Clone(t.state.Unreported))
 	if t.o.TestEvery > 0 && step%t.o.TestEvery == 0 || step == steps {
-		label := stepLabel(step)
+		label := StepLabel(step)
 		if step == steps {
 			label = LabelAfter
 		}

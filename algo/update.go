@@ -322,7 +322,7 @@ func whole(rows []data.Row, field func(*data.Row) *[]float32) ([]data.Row, error
 	var seen []data.Row
 	for _, span := range spans {
 		episode := slices.Clone(rows[span[0]:span[1]])
-		lacks := func(r data.Row) bool { return *field(&r) == nil && slices.Contains(r.Mask, 1) }
+		lacks := func(r data.Row) bool { return *field(&r) == nil && maskedTokens([]data.Row{r}) > 0 }
 		if slices.ContainsFunc(episode, lacks) {
 			continue
 		}

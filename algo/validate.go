@@ -19,8 +19,8 @@ const (
 	LabelAfter     = "after"     // after the last step
 )
 
-// stepLabel is the label of a validation between before and after.
-func stepLabel(step int) string { return fmt.Sprintf("step %d", step) }
+// StepLabel is the label of a validation between before and after.
+func StepLabel(step int) string { return fmt.Sprintf("step %d", step) }
 
 // Validation is the result of one validation, kept for the final table.
 type Validation struct {

@@ -188,7 +188,7 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int
 // actorFrom is how many steps the critic is trained alone: the actor's rate
 // begins after them.
 func actorFrom(cfg configs.Config) int {
-	if cfg.Algo.AdvEstimator != "gae" {
+	if !cfg.UsesCritic() {
 		return 0
 	}
 	return cfg.Trainer.CriticWarmup

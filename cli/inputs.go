@@ -45,6 +45,11 @@ func (t *training) inputs(ctx context.Context, ref *model.Model) (map[string]str
 			return nil, err
 		}
 	}
+	if len(t.heldOut) > 0 {
+		if err := add("sft.val_files", t.heldOut); err != nil {
+			return nil, err
+		}
+	}
 	if t.mode == reinforced {
 		judges, err := t.s.judges(t.cfg.Reward)
 		if err != nil {

@@ -22,7 +22,7 @@ func outcomeTable(validations []algo.Validation) string {
 	}
 	for i, v := range validations {
 		if v.Label == algo.LabelAfter && i < len(validations)-1 {
-			v.Label = fmt.Sprintf("step %d", v.Step)
+			v.Label = algo.StepLabel(v.Step)
 		}
 		for _, r := range resultsOf(v) {
 			if b.Len() == 0 {

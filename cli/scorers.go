@@ -45,7 +45,7 @@ func (s *State) openComposerNaming(timeoutName string, r configs.Reward, rewardM
 		}
 		scorer, err := open()
 		if err != nil {
-			if missing := (*external.Error)(nil); errors.As(err, &missing) {
+			if isMissing(err) {
 				code, hint = ExitEnv, missingProgram
 			}
 			return nil, errWith(code, hint, errors.Join(fmt.Errorf("reward component %s: %w", p.Name, err), c.Close()))
@@ -53,6 +53,13 @@ func (s *State) openComposerNaming(timeoutName string, r configs.Reward, rewardM
 		c.Components = append(c.Components, reward.Component{Name: p.Name, Weight: p.Weight, Scorer: scorer})
 	}
 	return c, nil
+}
+
+// isMissing reports whether a score function could not be opened for want of its
+// program.
+func isMissing(err error) bool {
+	var missing *external.Error
+	return errors.As(err, &missing)
 }
 
 // missingProgram is what to do where an exec: function has no program.
@@ -114,7 +121,7 @@ func (s *State) checkPrograms(r configs.Reward) error {
 			continue
 		}
 		scorer, err := s.openScorer("", configs.Component{Fn: fn}, r)
-		if missing := (*external.Error)(nil); errors.As(err, &missing) {
+		if isMissing(err) {
 			return errWith(ExitEnv, missingProgram, err)
 		} else if err != nil {
 			return errWith(ExitInput, "", err)

@@ -94,4 +94,12 @@ func TestSFTOfPairs(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	mustContain(t, "stderr", stderr, "train.jsonl: row 0, line 1: it has no column reply")
+
+	// So are other rows behind the name of those that tell which epoch was best.
+	writeFile(t, dir, "val.jsonl", pairs("left"))
+	code, _, stderr = inProcess(t, dir, append(slices.Clone(args), "--set", "sft.epochs=5")...)
+	if code != int(ExitInput) {
+		t.Errorf("exit code %d", code)
+	}
+	mustContain(t, "stderr", stderr, "  sft.val_files: ", "give trainer.experiment another name")
 }

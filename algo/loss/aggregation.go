@@ -6,10 +6,11 @@ package loss
 //	token-mean               Σ ℓ / Σ n_i
 //	seq-mean-token-sum       mean over episodes with n_i > 0 of Σ ℓ
 //	seq-mean-token-mean      mean over such episodes of Σ ℓ / n_i
-//	seq-mean-token-sum-norm  Σ ℓ / scale
+//	seq-mean-token-sum-norm  mean over such episodes of Σ ℓ / scale
 //
-// The last is not divided by the number of episodes, as in verl; its scale is
-// loss_scale_factor. Dr. GRPO (arXiv:2503.20783) goes with it.
+// The last is Dr. GRPO's (arXiv:2503.20783, section 3.2), TRL's dr_grpo and verl's;
+// its scale is loss_scale_factor. Versions of verl before 0.8 did not divide by the
+// number of episodes: loss_scale_factor / episodes of a mini-batch gives that form.
 //
 // Differs from verl in: every one is a sum of token losses times a weight that
 // depends on nothing but the mini-batch's lengths, so that the gradients of its
@@ -46,8 +47,9 @@ func init() {
 		_, rows := totals(lens)
 		return func(n int) float64 { return 1 / rows / float64(n) }
 	})
-	Aggregations.Register(SeqSumNorm, func(_ []int, scale float64) func(int) float64 {
-		return func(int) float64 { return 1 / scale }
+	Aggregations.Register(SeqSumNorm, func(lens []int, scale float64) func(int) float64 {
+		_, rows := totals(lens)
+		return func(int) float64 { return 1 / rows / scale }
 	})
 }
 

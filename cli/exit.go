@@ -50,7 +50,7 @@ var exitCodes = []struct {
 	{ExitDisk, "something cannot be written, or a checkpoint cannot be read back"},
 	{ExitCheck, "a check that was asked for failed, such as `env check`, or the log-prob gap with rollout.fail_on_logprob_gap"},
 	{ExitDiverged, "training diverged: three optimiser steps in a row were not finite; the last good checkpoint is kept"},
-	{ExitInterrupted, "interrupted (Ctrl-C or SIGTERM); a run saves first and can be resumed"},
+	{ExitInterrupted, "interrupted (Ctrl-C, SIGTERM, or SIGHUP when the terminal closes); a run saves first and can be resumed"},
 }
 
 // exitDocs returns docs/exit-codes.md.

@@ -4,14 +4,17 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"syscall"
 )
 
 // Interrupts are the two contexts of a command that has something to finish.
 type Interrupts struct {
-	// Soft ends at the first Ctrl-C: finish the step, save, return.
+	// Soft ends at the first signal: finish the step, save, return.
 	Soft context.Context
-	// Hard ends at the second, and the process with it a moment later: native
-	// work in flight cannot be cancelled, and a killed run can be resumed.
+	// Hard ends at the second SIGINT or SIGTERM, and the process with it a moment
+	// later: native work in flight cannot be cancelled, and a killed run can be
+	// resumed. A SIGHUP is never the second: when a terminal closes, the shell and
+	// the kernel each send one.
 	Hard context.Context
 }
 
@@ -25,20 +28,22 @@ func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
 	quit := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for n := 1; ; n++ {
+		for {
+			var sig Signal
 			select {
 			case <-quit:
 				return
-			case <-signals:
+			case sig = <-signals:
 			}
-			if n == 1 {
+			switch {
+			case soft.Err() == nil:
 				fmt.Fprintln(s.Stderr, "openmanus: interrupted: finishing what is in flight; once more stops at once")
 				endSoft(errInterrupted)
-				continue
+			case sig != syscall.SIGHUP:
+				endHard(errInterrupted)
+				s.Exit(int(ExitInterrupted))
+				return
 			}
-			endHard(errInterrupted)
-			s.Exit(int(ExitInterrupted))
-			return
 		}
 	})
 	return Interrupts{Soft: soft, Hard: hard}, func() {

@@ -31,6 +31,27 @@ func TestInterrupts(t *testing.T) {
 	}
 }
 
+// A closed terminal sends SIGHUP twice, by the shell and by the kernel: neither
+// is the second signal that stops at once.
+func TestHangups(t *testing.T) {
+	ts := newTestState(t)
+	in, stop := ts.watch(t.Context())
+	defer stop()
+	for range 6 { // more than wait for a watcher that has ended
+		select {
+		case ts.signals <- syscall.SIGHUP:
+		case code := <-ts.exited:
+			t.Fatalf("a SIGHUP ended the process with %d", code)
+		}
+	}
+	<-in.Soft.Done()
+	ts.signals <- syscall.SIGINT
+	<-in.Hard.Done()
+	if got := strings.Count(ts.err.String(), "interrupted"); got != 1 {
+		t.Errorf("%d messages: %q", got, ts.err)
+	}
+}
+
 func TestInterruptsOfACommand(t *testing.T) {
 	ts := newTestState(t)
 	in, stop := ts.watch(t.Context())

@@ -36,7 +36,7 @@ type State struct {
 	Terminal       bool // whether Stderr is one
 
 	Now    func() time.Time
-	Notify func(chan<- Signal) (stop func()) // delivers SIGINT and SIGTERM
+	Notify func(chan<- Signal) (stop func()) // delivers SIGINT, SIGTERM, and SIGHUP unless it was ignored at the start
 	Exit   func(code int)                    // ends the process at once: the second Ctrl-C
 
 	Log   *slog.Logger // made by Main from --log-level and --quiet
@@ -54,15 +54,31 @@ func NewState() *State {
 		Environ:  os.Environ,
 		Stdin:    os.Stdin,
 		Stdout:   os.Stdout,
-		Stderr:   os.Stderr,
+		Stderr:   lasting(os.Stderr),
 		Terminal: term.IsTerminal(int(os.Stderr.Fd())),
 		Now:      time.Now,
 		Notify: func(c chan<- Signal) func() {
-			signal.Notify(c, os.Interrupt, syscall.SIGTERM)
+			signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+			if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+				signals = append(signals, syscall.SIGHUP)
+			}
+			signal.Notify(c, signals...)
 			return func() { signal.Stop(c) }
 		},
 		Exit: os.Exit,
 	}
+}
+
+// lasting returns f under another descriptor. Go ends a program whose write to
+// descriptor 1 or 2 meets a closed pipe; progress that nobody reads must not
+// end a run before it is saved.
+func lasting(f *os.File) *os.File {
+	fd, err := syscall.Dup(int(f.Fd()))
+	if err != nil { // f is closed: writes fail, and end nothing
+		return f
+	}
+	syscall.CloseOnExec(fd)
+	return os.NewFile(uintptr(fd), f.Name())
 }
 
 // executableSum is the SHA-256 of the program that runs, read once.

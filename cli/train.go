@@ -25,7 +25,7 @@ func trainCommand(s *State) *cli.Command {
 		Usage:     "train an agent by reinforcement learning; without a configuration, the quickstart",
 		ArgsUsage: "[CONFIG.toml]",
 		Description: "Ctrl-C once finishes the step, breaks a validation off, saves and exits with 130; the same command\n" +
-			"goes on from there.\n" +
+			"goes on from there. SIGTERM and a terminal that closes (SIGHUP) do the same; under nohup SIGHUP is ignored.\n" +
 			"A run that was killed goes on from its last checkpoint.",
 		Flags: append(trainFlags(),
 			&cli.BoolFlag{Name: "off-policy", Usage: "train also from a dump that other weights played; sets data.off_policy"}),

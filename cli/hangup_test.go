@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"github.com/openmanus/openmanus/algo"
+)
+
+// oneStep is tinyRun with checkpoints at its beginning and its end alone.
+var oneStep = []string{"train", "run.toml", "--set", "trainer.save_every=0", "--set", "trainer.test_every=0", "--set", "sft.epochs=2"}
+
+// A run whose terminal closes saves the step it was in and can be resumed.
+func TestTrainWhoseTerminalCloses(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", tinyRun)
+	master, slave := pty(t)
+	cmd := exec.Command("openmanus", append(oneStep, "--set", "trainer.total_steps=10000")...)
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, slave, slave, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := slave.Close(); err != nil {
+		t.Fatal(err)
+	}
+	shown := make(chan []byte, 1)
+	go func() {
+		b, _ := io.ReadAll(master) // until it is closed
+		shown <- b
+	}()
+	p := &process{cmd: cmd, dir: dir}
+	p.signalWhen(t, syscall.SIGHUP, func() bool {
+		if !bytes.Contains(metricsText(dir), []byte(`{"step":1,`)) {
+			return false
+		}
+		if err := master.Close(); err != nil { // the kernel sends SIGHUP; writes fail from now on
+			t.Error(err)
+		}
+		return true
+	})
+	if text := <-shown; cmd.ProcessState.ExitCode() != int(ExitInterrupted) {
+		t.Errorf("it ended with %v, which is not exit code %d\n%s", cmd.ProcessState, ExitInterrupted, text)
+	}
+	run := algo.RunFolder{Dir: filepath.Join(dir, "runs", "tiny")}
+	st, err := algo.ReadState(run.Latest())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := bytes.Count(metricsText(dir), []byte(`"training/global_step"`)); st.Step == 0 || st.Step != lines {
+		t.Errorf("%d steps are done and %d saved", lines, st.Step)
+	}
+}
+
+// Nor does a run end where SIGHUP is ignored, as under nohup, or where a pipe
+// that its progress goes to is closed.
+func TestTrainGoesOnUnwatched(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", tinyRun)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := exec.Command("sh", append([]string{"-c", `trap "" HUP; exec openmanus "$@"`, "sh"}, oneStep...)...)
+	cmd.Dir, cmd.Stderr = dir, w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p := &process{cmd: cmd, dir: dir}
+	p.signalWhen(t, syscall.SIGHUP, func() bool {
+		if len(metricsText(dir)) == 0 {
+			return false
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		return true
+	})
+	if !cmd.ProcessState.Success() {
+		t.Errorf("it ended with %v", cmd.ProcessState)
+	}
+}
+
+// metricsText is metrics.jsonl of the run "tiny", nothing where there is none yet.
+func metricsText(dir string) []byte {
+	b, _ := os.ReadFile(filepath.Join(dir, "runs", "tiny", "metrics.jsonl"))
+	return b
+}
+
+// pty opens a pseudoterminal.
+func pty(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("there are no pseudoterminals here: ", err)
+	}
+	t.Cleanup(func() { _ = master.Close() })
+	ioctl := func(request uintptr, arg *uint32) {
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, master.Fd(), request, uintptr(unsafe.Pointer(arg))); errno != 0 {
+			t.Fatal(errno)
+		}
+	}
+	var unlock, number uint32
+	ioctl(syscall.TIOCSPTLCK, &unlock)
+	ioctl(syscall.TIOCGPTN, &number)
+	slave, err = os.OpenFile("/dev/pts/"+strconv.Itoa(int(number)), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return master, slave
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 
@@ -82,7 +83,7 @@ func newApp(s *State) *cli.App {
 		DisableSliceFlagSeparator: true,
 		HideVersion:               true,
 		HideHelp:                  true, // see helpFlag
-		Flags:                     []cli.Flag{helpFlag()},
+		Flags:                     []cli.Flag{helpFlag(), versionFlag()},
 		ExitErrHandler:            func(*cli.Context, error) {}, // Main prints and exits
 		OnUsageError:              usageError,
 		Action:                    needCommand,
@@ -123,6 +124,11 @@ func helpFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this text"}
 }
 
+// versionFlag is for the help text; arrange makes the command version of it.
+func versionFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "say which version this is"}
+}
+
 // needCommand runs where a command's name should have been.
 func needCommand(c *cli.Context) error {
 	if !c.Args().Present() {
@@ -145,22 +151,53 @@ func needCommand(c *cli.Context) error {
 }
 
 func usageError(c *cli.Context, err error, _ bool) error {
-	return errWith(ExitUsage, "see "+c.Command.HelpName+" --help", usagef("%v", err))
+	hint := "see " + c.Command.HelpName + " --help"
+	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
+		err = fmt.Errorf("there is no flag --%s", name)
+		if near := nearestFlag(name, c.Command.Flags); near != "" {
+			hint = "did you mean --" + near + "? " + hint
+		}
+	}
+	return errWith(ExitUsage, hint, usagef("%v", err))
+}
+
+// nearestFlag returns the long name that an unknown flag most likely meant; ""
+// where none is near.
+func nearestFlag(name string, flags []cli.Flag) string {
+	if len(name) < 2 { // every letter is near every other
+		return ""
+	}
+	var names []string
+	for _, f := range flags {
+		for _, n := range f.Names() {
+			if len(n) > 1 {
+				names = append(names, n)
+			}
+		}
+	}
+	return configs.Nearest(name, names)
 }
 
 // arrange moves flags before the arguments of the command they belong to, since
 // the flag parser stops at the first argument: `train run.toml --set a=b` is
-// the form people write.
+// the form people write. Help and version may also be asked for as most programs
+// take it: `help train` is `train --help`, `--version` is `version`.
 func arrange(app *cli.App, args []string) []string {
 	if len(args) == 0 {
 		return []string{app.Name}
 	}
 	cmds := app.Commands
 	i := 1
+	if len(args) > 1 && slices.Contains([]string{"--version", "-version", "-v"}, args[1]) {
+		args = slices.Concat(args[:1], []string{"version"}, args[2:])
+	}
 	var cmd *cli.Command
 	for ; i < len(args); i++ {
 		next := find(cmds, args[i])
 		if next == nil {
+			if args[i] == "help" && (cmd == nil || len(cmds) > 0) {
+				return arrange(app, slices.Concat(args[:i], args[i+1:], []string{"--help"}))
+			}
 			break
 		}
 		cmd, cmds = next, next.Subcommands

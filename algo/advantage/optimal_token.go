@@ -1,19 +1,26 @@
 package advantage
 
-// The optimal token baseline: at every token, the mean of the group's returns,
-// weighted by how much gradient has been spent up to there.
+// The optimal token baseline: for the k-th sampled token of a row, the mean of
+// the returns from the k-th sampled tokens of its group, weighted by how much
+// gradient has been spent up to there.
 //
-//	w_t = 1 - 2 π_t + Σ_v π(v)²,   W_t = Σ_{u≤t} w_u m_u,   g_t = Σ_{u≥t} r_u m_u
-//	B_t = Σ_G g_t W_t m_t / (Σ_G W_t m_t + 1e-8);   A_t = (g_t - B_t) m_t
+//	w_t = 1 - 2 π_t + Σ_v π(v)²,   W_k = Σ_{j≤k} w_j,   g_k = Σ_{j≥k} r_j
+//	B_k = Σ_G g_k W_k / (Σ_G W_k + 1e-8);   A_k = g_k - B_k
 //
 // w_t is the squared norm of the gradient of log π_t with respect to the logits.
 // Where the tokens carry importance weights ρ, w is multiplied by ρ². Source:
-// verl's optimal_token_baseline.
+// verl's tir_optimal_token_baseline.
 //
-// The tir form compares the k-th sampled tokens of the rows with one another
-// rather than those at the same place, since observations shift them; beyond
-// the second longest row, where one row would only be compared with itself, B
-// is 0. A group of one row has B = 0.
+// A position is the index k of a token among the row's sampled tokens, counted
+// over all contexts of an episode: a step of the policy is a sampled token, and
+// observations are no steps. From the length of the group's second longest row on,
+// one row alone has a token; its own return would be its baseline and A would be
+// 0, so B is 0 there. A group of one row has B = 0.
+//
+// Differs from verl in: optimal_token_baseline is the same as tir_, as it is in
+// verl for rows of one turn. verl's compares the tokens in the same column of the
+// padded batch, which observations of other lengths shift against each other, and
+// cuts the longest row at a column by a number of sampled tokens.
 
 import (
 	"math"
@@ -22,9 +29,9 @@ import (
 )
 
 func init() {
-	needs := Needs{SumPiSquared: true}
-	Estimators.Register("optimal_token_baseline", Estimator{Estimate: optimalToken(false), InGroup: true, Needs: needs})
-	Estimators.Register("tir_optimal_token_baseline", Estimator{Estimate: optimalToken(true), InGroup: true, Needs: needs})
+	e := Estimator{Estimate: optimalToken, InGroup: true, Needs: Needs{SumPiSquared: true}}
+	Estimators.Register("optimal_token_baseline", e)
+	Estimators.Register("tir_optimal_token_baseline", e)
 }
 
 // spent is one sampled token of a row: its place, the return from it on and
@@ -34,42 +41,35 @@ type spent struct {
 	g, cumW float64
 }
 
-func optimalToken(aligned bool) func([]data.Row, Options) error {
-	return func(rows []data.Row, _ Options) error {
-		for _, members := range Groups(rows) {
-			tokens := make([][]spent, len(members))
-			longest, second := 0, 0
-			for k, i := range members {
-				tokens[k] = spentTokens(&rows[i])
-				n := len(tokens[k])
-				longest, second = max(longest, n), max(second, min(longest, n))
-			}
-			place := func(k, j int) int { return tokens[k][j].at }
-			if aligned {
-				place = func(_, j int) int { return j }
-			}
-			above, below := map[int]float64{}, map[int]float64{}
-			for k := range members {
-				for j, s := range tokens[k] {
-					above[place(k, j)] += s.g * s.cumW
-					below[place(k, j)] += s.cumW
-				}
-			}
-			for k, i := range members {
-				r := &rows[i]
-				r.Returns, r.Advantages = returns(r, 1), make([]float32, len(r.Mask))
-				for j, s := range tokens[k] {
-					baseline := 0.0
-					if len(members) > 1 && (!aligned || j < second) {
-						p := place(k, j)
-						baseline = above[p] / (below[p] + 1e-8)
-					}
-					r.Advantages[s.at] = float32(s.g - baseline)
-				}
+func optimalToken(rows []data.Row, _ Options) error {
+	for _, members := range Groups(rows) {
+		tokens := make([][]spent, len(members))
+		longest, second := 0, 0
+		for k, i := range members {
+			tokens[k] = spentTokens(&rows[i])
+			n := len(tokens[k])
+			longest, second = max(longest, n), max(second, min(longest, n))
+		}
+		above, below := make([]float64, longest), make([]float64, longest)
+		for k := range members {
+			for j, s := range tokens[k] {
+				above[j] += s.g * s.cumW
+				below[j] += s.cumW
 			}
 		}
-		return nil
+		for k, i := range members {
+			r := &rows[i]
+			r.Returns, r.Advantages = returns(r, 1), make([]float32, len(r.Mask))
+			for j, s := range tokens[k] {
+				baseline := 0.0
+				if j < second {
+					baseline = above[j] / (below[j] + 1e-8)
+				}
+				r.Advantages[s.at] = float32(s.g - baseline)
+			}
+		}
 	}
+	return nil
 }
 
 func spentTokens(r *data.Row) []spent {

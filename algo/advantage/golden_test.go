@@ -1,0 +1,87 @@
+package advantage
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// golden is one case of testdata/make_goldens.py, in which verl's own code computed the advantages.
+type golden struct {
+	Name                string
+	UIDs                []string
+	Mask                [][]float32
+	Rewards             [][]float32
+	Old                 [][]float32
+	SumPiSquared        [][]float32 `json:"sum_pi_squared"`
+	Weights             [][]float32
+	Advantages, Returns [][]float64
+}
+
+func goldens(t *testing.T, file string) []golden {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []golden
+	if err := json.Unmarshal(text, &cases); err != nil {
+		t.Fatal(err)
+	}
+	return cases
+}
+
+func (g golden) rows() []data.Row {
+	rows := make([]data.Row, len(g.UIDs))
+	for i := range rows {
+		r := data.Row{UID: g.UIDs[i], Tokens: make([]int32, len(g.Mask[i])), Rewards: g.Rewards[i]}
+		for _, m := range g.Mask[i] {
+			r.Mask = append(r.Mask, uint8(m))
+		}
+		if g.Old != nil {
+			r.OldLogProbs, r.SumPiSquared = g.Old[i], g.SumPiSquared[i]
+		}
+		if g.Weights != nil {
+			r.Weights = g.Weights[i]
+		}
+		rows[i] = r
+	}
+	return rows
+}
+
+// Of rows of one turn verl compares tokens of the same position, of rows of several the k-th sampled tokens, which
+// is the same where there are no observations. Beyond the second longest row of a group the baseline is 0.
+func TestOptimalTokenBaselineOfVerl(t *testing.T) {
+	for _, name := range []string{"optimal_token_baseline", "tir_optimal_token_baseline"} {
+		for _, g := range goldens(t, "optimal_token.json") {
+			t.Run(name+", "+g.Name, func(t *testing.T) {
+				rows := g.rows()
+				if err := Compute(name, rows, Options{}); err != nil {
+					t.Fatal(err)
+				}
+				masked(t, "advantage", rows, advantages, g.Advantages)
+				masked(t, "return", rows, returnsOf, g.Returns)
+			})
+		}
+	}
+}
+
+// A token to which no other row of the group has a counterpart is compared with nothing: its own return as the
+// baseline would give it the advantage 0, whatever it earned.
+func TestOptimalTokenBaselineOfALoneTail(t *testing.T) {
+	rows := []data.Row{
+		{UID: "a", Mask: []uint8{1, 1, 0, 0, 1, 1, 1}, Rewards: []float32{0, 0, 0, 0, 0, 0, 1}},
+		{UID: "a", Mask: []uint8{1, 0, 0, 1, 1, 0, 0}, Rewards: []float32{0, 0, 0, 0, 0, 0, 0}},
+	}
+	for i := range rows {
+		rows[i].Tokens = make([]int32, 7)
+		rows[i].OldLogProbs, rows[i].SumPiSquared = []float32{-1, -1, -1, -1, -1, -1, -1}, []float32{.4, .4, .4, .4, .4, .4, .4}
+	}
+	if err := Compute("optimal_token_baseline", rows, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	masked(t, "advantage", rows, advantages, [][]float64{{.5, .5, 0, 0, .5, 1, 1}, {-.5, 0, 0, -.5, -.5, 0, 0}})
+}

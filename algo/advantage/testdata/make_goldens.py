@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Makes the goldens that the estimators' tests compare with, from verl's own functions.
+
+    pip download --no-deps verl==0.9.1 && unzip verl-0.9.1-*.whl -d VERL
+    python make_goldens.py VERL
+
+Needs torch and numpy. Only the functions named below are run, without the rest of verl. Each case has the
+rows that went in and the advantages and returns that came out.
+"""
+import ast
+import __future__
+import json
+import pathlib
+import sys
+import types
+from collections import defaultdict
+
+import numpy as np
+import torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def run(path, names, scope):
+    """Defines the named functions of a Python file in scope, without decorators and annotations."""
+    tree = ast.parse(path.read_text())
+    tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in names]
+    assert len(tree.body) == len(names), f"{path} has not all of {names}"
+    for node in tree.body:
+        node.decorator_list = []
+    exec(compile(tree, str(path), "exec", flags=__future__.annotations.compiler_flag), scope)
+
+
+def load(verl):
+    common = types.SimpleNamespace()
+    scope = {"torch": torch}
+    run(verl / "verl/utils/torch_functional.py", {"masked_sum", "masked_mean", "masked_var", "masked_whiten"}, scope)
+    common.__dict__.update(scope)
+    scope = {"torch": torch, "np": np, "defaultdict": defaultdict, "verl_F": common}
+    run(verl / "verl/trainer/ppo/core_algos.py", {
+        "compute_optimal_token_baseline_advantage", "compute_multi_turn_optimal_token_baseline_advantage",
+    }, scope)
+    return scope
+
+
+def batch(seed, spans, width):
+    """Random rows; spans are, for each row, the spans of its sampled tokens."""
+    g = torch.Generator().manual_seed(seed)
+    mask = torch.zeros(len(spans), width)
+    for row, list_ in enumerate(spans):
+        for start, end in list_:
+            mask[row, start:end] = 1
+    shape = mask.shape
+    logp = -2 * torch.rand(shape, generator=g)
+    floor = logp.exp() ** 2
+    b = {
+        "old": logp, "rewards": torch.randn(shape, generator=g) * (torch.rand(shape, generator=g) < 0.3),
+        "sum_pi_squared": floor + (1 - floor) * 0.5 * torch.rand(shape, generator=g), "weights": 2 * torch.rand(shape, generator=g),
+    }
+    return {"mask": mask, **{k: (v.double() * 1000).round() / 1000 for k, v in b.items()}}
+
+
+def numbers(x):
+    return [[round(float(v), 7) for v in row] for row in x.double()]
+
+
+# One turn a row, of other lengths; the second group has two longest rows, the third a row alone.
+ONE_TURN = [[(0, 7)], [(0, 3)], [(0, 4)], [(0, 6)], [(0, 6)], [(0, 2)], [(0, 5)]]
+# Several turns a row, with observations between them that shift what follows.
+TURNS = [[(0, 2), (5, 9)], [(1, 4)], [(0, 1), (3, 4), (6, 8)], [(2, 9)], [(0, 3), (4, 9)], [(8, 9)], [(0, 2), (3, 5)]]
+UIDS = ["a", "a", "a", "b", "b", "b", "c"]
+
+
+def optimal_token(scope):
+    out = []
+    for name, function, spans in (
+        ("one turn", "compute_optimal_token_baseline_advantage", ONE_TURN),
+        ("one turn, as if several", "compute_multi_turn_optimal_token_baseline_advantage", ONE_TURN),
+        ("several turns", "compute_multi_turn_optimal_token_baseline_advantage", TURNS),
+    ):
+        for weighed in (False, True):
+            b = batch(len(out) + 1, spans, 9)
+            advantages, returns = scope[function](
+                token_level_rewards=b["rewards"], response_mask=b["mask"], index=np.array(UIDS, dtype=object), old_log_probs=b["old"],
+                sum_pi_squared=b["sum_pi_squared"], rollout_is_weights=b["weights"] if weighed else None)
+            case = {"name": name + (", with importance weights" if weighed else ""), "uids": UIDS}
+            if not weighed:
+                del b["weights"]
+            case.update({k: numbers(v) for k, v in b.items()})
+            case["advantages"], case["returns"] = numbers(advantages), numbers(returns * b["mask"])
+            out.append(case)
+    return out
+
+
+if __name__ == "__main__":
+    scope = load(pathlib.Path(sys.argv[1]))
+    (HERE / "optimal_token.json").write_text(json.dumps(optimal_token(scope), separators=(",", ":")) + "\n")

@@ -114,7 +114,14 @@ func writeInfo(b *strings.Builder, f *data.FileInfo) {
 	line("format", "%s, %s MB%s", f.Format, short(float64(f.Bytes)/1e6), packed)
 	line("rows", "%d, %d with a conversation", f.Rows, f.Conversations)
 	for _, e := range f.Envs {
-		line(cmp.Or(e.Env, "?"), "%d rows, %d tasks, index %d - %d", e.Rows, e.Tasks, e.MinIndex, e.MaxIndex)
+		text := fmt.Sprintf("%d rows, %d tasks", e.Rows, e.Tasks)
+		if e.Tasks > 0 {
+			text += fmt.Sprintf(", index %d - %d", e.MinIndex, e.MaxIndex)
+		}
+		if e.Unindexed > 0 {
+			text += fmt.Sprintf(", %d rows without a task index", e.Unindexed)
+		}
+		line(cmp.Or(e.Env, "?"), "%s", text)
 	}
 	if f.Conversations > 0 {
 		line("messages", "%s; %d replies, %d to learn from", rangeText(f.Messages), f.Replies, f.Learned)
@@ -193,7 +200,7 @@ type headRow struct {
 	Line         int            `json:"line,omitempty"`
 	ID           string         `json:"id"`
 	Env          string         `json:"env"`
-	Index        int            `json:"index"`
+	Index        *int           `json:"index"` // null if the row does not tell
 	Prompt       []data.Message `json:"prompt,omitempty"`
 	Conversation []data.Message `json:"conversation"`
 	Outcome      data.Outcome   `json:"outcome,omitempty"`
@@ -218,7 +225,10 @@ func dataHead(ctx context.Context, s *State, c *cli.Context) error {
 		if err != nil {
 			return errWith(ExitInput, "", fmt.Errorf("%s: %s: %w", file, e.Where(), err))
 		}
-		row := headRow{Row: e.N, Line: e.Line, ID: task.ID, Env: task.Env, Index: task.Index, Prompt: task.Prompt, Conversation: task.Conversation}
+		row := headRow{Row: e.N, Line: e.Line, ID: task.ID, Env: task.Env, Prompt: task.Prompt, Conversation: task.Conversation}
+		if task.Index != data.NoIndex {
+			row.Index = &task.Index
+		}
 		if ep := e.Episode; ep != nil {
 			row.Outcome, row.Reward, row.Turns, row.Tokens = ep.Outcome, &ep.Reward, len(ep.Turns), len(ep.Tokens)
 		}
@@ -243,7 +253,11 @@ func dataHead(ctx context.Context, s *State, c *cli.Context) error {
 
 func (r *headRow) text(full bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "row %d: %s (%s, index %d)", r.Row, view.OneLine(r.ID, 0), view.OneLine(r.Env, 0), r.Index)
+	index := "no index"
+	if r.Index != nil {
+		index = fmt.Sprintf("index %d", *r.Index)
+	}
+	fmt.Fprintf(&b, "row %d: %s (%s, %s)", r.Row, view.OneLine(r.ID, 0), view.OneLine(r.Env, 0), index)
 	if r.Reward != nil {
 		fmt.Fprintf(&b, ", %s, reward %g, %d turns, %d tokens", view.OneLine(string(r.Outcome), 0), *r.Reward, r.Turns, r.Tokens)
 	}

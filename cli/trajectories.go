@@ -32,10 +32,7 @@ func (t *training) loadExperts(ctx context.Context) error {
 		}
 		t.experts = append(append(t.experts, made...), recorded...)
 		t.imitated = append(t.imitated, recorded...)
-		played = append(played, made...)
-		if t.cfg.SFT.PromptKey == "" { // a pair is of no task: its index is the row's number
-			played = append(played, recorded...)
-		}
+		played = append(append(played, made...), recorded...)
 	}
 	if len(t.worlds) == 0 {
 		var err error
@@ -197,7 +194,7 @@ func (t *training) asPlayed(ctx context.Context, i int, tasks []data.Task, f *fi
 			f.silent++
 			continue
 		}
-		if err := w.spec.CheckIndex(task.Index); err != nil {
+		if err := w.spec.CheckIndex(task.Index); err != nil && task.Index != data.NoIndex {
 			if f.refused++; f.why == nil {
 				f.why = fmt.Errorf("task %s: %w", task.ID, err)
 			}

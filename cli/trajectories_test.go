@@ -179,3 +179,25 @@ func TestPairsAreNoTasks(t *testing.T) {
 	}
 	mustContain(t, "the log", text, "validation tasks are imitated", "indices=17")
 }
+
+// Rows to play must tell their task; conversations to learn from need not.
+func TestRowsWithoutATask(t *testing.T) {
+	files := map[string]string{
+		"pairs.jsonl": `{"question":"q","answer":"a"}` + "\n",
+		"chats.jsonl": `{"conversations":[{"from":"human","value":"Go."},{"from":"gpt","value":"Action:\nmove up","loss":true}]}` + "\n",
+	}
+	for _, file := range []string{"pairs.jsonl", "chats.jsonl"} {
+		_, err := opened(t, files, tinyRun, "env.maze.tasks="+file)
+		if code := codeOf(t.Context(), err); code != ExitInput {
+			t.Fatalf("%s: exit code %d: %v", file, code, err)
+		}
+		mustContain(t, file, err.Error(), "env.maze.tasks", file, "row 0, line 1", "its task cannot be told from its columns")
+	}
+	tr, err := opened(t, files, tinyRun, "sft.files=chats.jsonl", "env.maze.expert_tasks=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tr.imitated) != 1 {
+		t.Errorf("%d conversations, want 1", len(tr.imitated))
+	}
+}

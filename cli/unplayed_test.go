@@ -57,7 +57,7 @@ func TestSFTWithoutAnEnvironment(t *testing.T) {
 		{"conversations", append([]string{"sft", "run.toml", "--set", "sft.files=conversations.jsonl", "--set", "sft.val_files=conversations.jsonl", "--set", "trainer.best_metric=loss"}, conversations...),
 			want{0, []string{"conversations-sft: 4 steps"}, []string{"trajectories for supervised training", `"rows":3`, "trajectories to validate on"}}},
 		{"no replies", append([]string{"sft", "run.toml", "--set", "sft.files=questions.jsonl", "--set", "trainer.resume=never"}, conversations...),
-			want{ExitInput, nil, []string{"task none_0: its conversation has no message of the assistant"}}},
+			want{ExitInput, nil, []string{"task none:0: its conversation has no message of the assistant"}}},
 		{"longer than the model", []string{"sft", "run.toml", "--set", "sft.files=long.jsonl", "--set", "sft.max_length=8192", "--set", "trainer.resume=never"},
 			want{ExitInput, nil, []string{"task long.jsonl:0 has ", "the model 4096 positions", "set sft.max_length to 4096 or less"}}},
 		{"train", []string{"train", "run.toml"}, want{ExitInput, nil, []string{"no environment to play in", "add a table [[env]]", "`openmanus sft` takes"}}},

@@ -94,7 +94,7 @@ func (c *ConvertCounts) row(e *Entry, w RecordWriter, o *ConvertOptions) error {
 	if r == nil {
 		return c.episode(e.Episode, w)
 	}
-	if e.Line > 0 { // a parquet file's rows stay as they are
+	if e.Line > 0 || r.Index != nil { // a row of OpenManus-RL's columns stays as it is
 		r.Complete(&task)
 	}
 	c.Written++

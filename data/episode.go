@@ -41,13 +41,17 @@ type Message struct {
 	Loss    *bool  `json:"loss,omitempty"`
 }
 
+// NoIndex is the Index of a conversation that is no known task: it can be
+// learned from, but not played.
+const NoIndex = -1
+
 // Task is one thing to attempt: an environment and a start state, with what
 // the data row carried beside them.
 type Task struct {
 	ID           string    `json:"id"`              // item id, such as "textcraft_286" or "maze_3"
 	Env          string    `json:"env"`             // registered environment name
 	Label        string    `json:"label,omitempty"` // of the table it was listed in, where that has a name of its own
-	Index        int       `json:"index"`           // the integer handed to the environment's reset
+	Index        int       `json:"index"`           // the integer handed to the environment's reset, or NoIndex
 	Prompt       []Message `json:"prompt,omitempty"`
 	Conversation []Message `json:"conversation,omitempty"` // recorded expert episode, roles system, user, assistant
 	GroundTruth  string    `json:"ground_truth,omitempty"`

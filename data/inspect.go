@@ -32,11 +32,12 @@ type FileInfo struct {
 
 // EnvInfo says what a file has for one environment.
 type EnvInfo struct {
-	Env      string `json:"env"`
-	Rows     int    `json:"rows"`
-	Tasks    int    `json:"tasks"` // distinct
-	MinIndex int    `json:"min_index"`
-	MaxIndex int    `json:"max_index"`
+	Env       string `json:"env"`
+	Rows      int    `json:"rows"`
+	Tasks     int    `json:"tasks"` // distinct
+	MinIndex  int    `json:"min_index"`
+	MaxIndex  int    `json:"max_index"`
+	Unindexed int    `json:"rows_without_index"`
 }
 
 // DumpInfo says what the episodes of a dump came to.
@@ -76,6 +77,7 @@ func Inspect(ctx context.Context, path, env string) (*FileInfo, error) {
 		return nil, err
 	}
 	info := &FileInfo{Path: path, Bytes: st.Size(), Others: []string{}, Tasks: TaskSet{}}
+	rows, unindexed := map[string]int{}, map[string]int{}
 	src, err := ReadSource(ctx, path, func(e *Entry) error {
 		task, err := e.Task(env)
 		if err != nil {
@@ -83,6 +85,9 @@ func Inspect(ctx context.Context, path, env string) (*FileInfo, error) {
 		}
 		info.Rows++
 		info.Tasks.Add(task.Env, task.Index)
+		if rows[task.Env]++; task.Index == NoIndex {
+			unindexed[task.Env]++
+		}
 		info.addConversation(task.Conversation)
 		if e.Episode != nil {
 			info.addEpisode(e.Episode)
@@ -100,7 +105,10 @@ func Inspect(ctx context.Context, path, env string) (*FileInfo, error) {
 		}
 		info.Dump.Weights, info.Dump.Torn = src.Header.Weights, src.Torn
 	}
-	info.Envs = envInfos(info.Tasks)
+	info.Envs = envInfos(info.Tasks, rows)
+	for i := range info.Envs {
+		info.Envs[i].Unindexed = unindexed[info.Envs[i].Env]
+	}
 	return info, nil
 }
 
@@ -114,17 +122,16 @@ func (e *Entry) Task(env string) (Task, error) {
 	return t, nil
 }
 
-func envInfos(tasks TaskSet) []EnvInfo {
+func envInfos(tasks TaskSet, rows map[string]int) []EnvInfo {
 	out := []EnvInfo{}
-	for _, env := range slices.Sorted(maps.Keys(tasks)) {
-		info := EnvInfo{Env: env, Tasks: len(tasks[env])}
+	for _, env := range slices.Sorted(maps.Keys(rows)) {
+		info := EnvInfo{Env: env, Rows: rows[env], Tasks: len(tasks[env])}
 		first := true
-		for index, rows := range tasks[env] {
+		for index := range tasks[env] {
 			if first {
 				info.MinIndex, info.MaxIndex, first = index, index, false
 			}
 			info.MinIndex, info.MaxIndex = min(info.MinIndex, index), max(info.MaxIndex, index)
-			info.Rows += rows
 		}
 		out = append(out, info)
 	}

@@ -46,7 +46,7 @@ func TestInspectNamesTheRow(t *testing.T) {
 	if _, err := Inspect(context.Background(), write(t, "x.jsonl", "{\"item_id\":\"a_1\"}\n{}"), ""); err == nil || !strings.Contains(err.Error(), "row 1, line 2: it has neither") {
 		t.Errorf("error %v", err)
 	}
-	if info, err := Inspect(context.Background(), write(t, "x.jsonl", "{}"), "todo"); err != nil || !info.Tasks.Has("todo", 0) {
+	if info, err := Inspect(context.Background(), write(t, "x.jsonl", "{}"), "todo"); err != nil || len(info.Envs) != 1 || info.Envs[0].Rows != 1 || info.Envs[0].Unindexed != 1 {
 		t.Errorf("%+v, %v", info, err)
 	}
 }

@@ -8,11 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strconv"
 )
 
 // readJSON reads AgentTraj-like records, one a line or in one array, and hands
-// each to row with its number, from 0, and the line where it begins, from 1.
-func readJSON(ctx context.Context, in *bufio.Reader, row func(n, line int, r *Record) error) (array bool, err error) {
+// each to row with its number, from 0, the line where it begins, from 1, and
+// its text.
+func readJSON(ctx context.Context, in *bufio.Reader, row func(n, line int, raw []byte, r *Record) error) (array bool, err error) {
 	o, err := newObjects(in)
 	if err != nil {
 		return false, err
@@ -36,7 +40,7 @@ func readJSON(ctx context.Context, in *bufio.Reader, row func(n, line int, r *Re
 		if err != nil {
 			return o.array, fmt.Errorf("row %d, line %d: %w", n, line, err)
 		}
-		if err := row(n, line, &r); err != nil {
+		if err := row(n, line, raw, &r); err != nil {
 			return o.array, err
 		}
 	}
@@ -60,8 +64,9 @@ func linesBefore(raw []byte, err error) int {
 // may have any type; where it is not text it is left out.
 type jsonRow struct {
 	DataSource    *string         `json:"data_source"`
-	ItemID        *string         `json:"item_id"`
-	ID            json.RawMessage `json:"id"` // a string or a number
+	ItemID        json.RawMessage `json:"item_id"` // a string or a number
+	ID            json.RawMessage `json:"id"`      // a string or a number
+	Index         json.RawMessage `json:"index"`   // a number, or anything that is not read
 	Conversations []jsonMessage   `json:"conversations"`
 	Prompt        []jsonMessage   `json:"prompt"`
 	Ability       json.RawMessage `json:"ability"`
@@ -85,16 +90,22 @@ type jsonMessage struct {
 }
 
 func (j *jsonRow) record() (Record, error) {
-	r := Record{DataSource: j.DataSource, ItemID: j.ItemID, Ability: textIn(j.Ability)}
-	if deref(r.ItemID) == "" && len(j.ID) > 0 && string(j.ID) != "null" {
-		if r.ItemID = textIn(j.ID); r.ItemID == nil {
-			var n json.Number
-			if err := json.Unmarshal(j.ID, &n); err != nil {
-				return r, fmt.Errorf("id is %.20s, not a string or a number", j.ID)
-			}
-			s := n.String()
-			r.ItemID = &s
+	r := Record{DataSource: j.DataSource, Ability: textIn(j.Ability)}
+	var err error
+	if r.ItemID, err = idIn("item_id", j.ItemID); err != nil {
+		return r, err
+	}
+	if deref(r.ItemID) == "" {
+		id, err := idIn("id", j.ID)
+		if err != nil {
+			return r, err
 		}
+		if id != nil {
+			r.ItemID = id
+		}
+	}
+	if text, err := idIn("index", j.Index); err == nil {
+		r.Index = integer(deref(text))
 	}
 	r.Conversations = recordMessages(j.Conversations)
 	r.Prompt = recordMessages(j.Prompt)
@@ -105,6 +116,37 @@ func (j *jsonRow) record() (Record, error) {
 		r.ExtraInfo = &RecordExtra{Conversations: textIn(e.Conversations), Index: e.Index, Split: textIn(e.Split)}
 	}
 	return r, nil
+}
+
+// idIn is the text of a JSON string or number, nil for null.
+func idIn(name string, raw json.RawMessage) (*string, error) {
+	if s := textIn(raw); s != nil || len(raw) == 0 || string(raw) == "null" {
+		return s, nil
+	}
+	var n json.Number
+	if err := json.Unmarshal(raw, &n); err != nil {
+		return nil, fmt.Errorf("%s is %.20s, not a string or a number", name, raw)
+	}
+	s := n.String()
+	return &s, nil
+}
+
+// integer is the integer that a text is, nil if it is none.
+func integer(text string) *int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &n
+}
+
+// columnsOf are the names in a JSON object.
+func columnsOf(raw []byte) []string {
+	var row map[string]json.RawMessage
+	if json.Unmarshal(raw, &row) != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(row))
 }
 
 func recordMessages(in []jsonMessage) []RecordMessage {

@@ -3,6 +3,7 @@ package data
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
@@ -15,7 +16,10 @@ type leaf struct {
 	// exists is the definition level from which a list has an element.
 	exists int
 	kind   parquet.Kind
-	scalar func(*Record, parquet.Value)
+	// integers says that an integer column will do for kind; a column of the
+	// name with yet another type or in a list is not wanted.
+	integers bool
+	scalar   func(*Record, parquet.Value)
 	// parent makes the struct that the column is in, which is there from the
 	// definition level inside, be the column itself null or not.
 	parent func(*Record)
@@ -70,8 +74,18 @@ var members = map[string]leaf{
 
 var scalars = map[string]leaf{
 	"data_source": textLeaf(nil, func(r *Record) **string { return &r.DataSource }),
-	"item_id":     textLeaf(nil, func(r *Record) **string { return &r.ItemID }),
-	"ability":     textLeaf(nil, func(r *Record) **string { return &r.Ability }),
+	"item_id": idLeaf(func(r *Record, id string) {
+		if id != "" || r.ItemID == nil {
+			r.ItemID = &id
+		}
+	}),
+	"id": idLeaf(func(r *Record, id string) {
+		if deref(r.ItemID) == "" {
+			r.ItemID = &id
+		}
+	}),
+	"index":   idLeaf(func(r *Record, id string) { r.Index = integer(id) }),
+	"ability": textLeaf(nil, func(r *Record) **string { return &r.Ability }),
 
 	"reward_model.ground_truth": textLeaf(inReward, func(r *Record) **string { return &r.RewardModel.GroundTruth }),
 	"reward_model.style":        textLeaf(inReward, func(r *Record) **string { return &r.RewardModel.Style }),
@@ -86,6 +100,20 @@ var scalars = map[string]leaf{
 
 func textLeaf(parent func(*Record), field func(*Record) **string) leaf {
 	return leaf{kind: parquet.ByteArray, parent: parent, scalar: func(r *Record, v parquet.Value) { *field(r) = textPointer(v) }}
+}
+
+// idLeaf is a column of texts or integers, which it reads as text.
+func idLeaf(set func(r *Record, id string)) leaf {
+	return leaf{kind: parquet.ByteArray, integers: true, scalar: func(r *Record, v parquet.Value) {
+		switch v.Kind() {
+		case parquet.Int32:
+			set(r, strconv.Itoa(int(v.Int32())))
+		case parquet.Int64:
+			set(r, strconv.FormatInt(v.Int64(), 10))
+		default:
+			set(r, string(v.ByteArray()))
+		}
+	}}
 }
 
 func inReward(r *Record) {
@@ -142,6 +170,10 @@ func bindLeaves(s *parquet.Schema, texts ...string) (out map[int]leaf, others []
 		}
 		if len(texts) > 0 {
 			l, wanted, depth = textColumn(path), slices.Contains(texts, path), 0
+		}
+		if kind := n.Type().Kind(); l.integers && wanted {
+			wanted = repeated == 0 && slices.Contains([]parquet.Kind{parquet.ByteArray, parquet.Int32, parquet.Int64}, kind)
+			l.kind = kind
 		}
 		if wanted {
 			if got := n.Type().Kind(); got != l.kind || repeated != depth {

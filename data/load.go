@@ -24,6 +24,9 @@ type LoadOptions struct {
 	Env string
 	// AnyEnv keeps the rows of other environments than Env as well.
 	AnyEnv bool
+	// Play says that the rows are tasks to play: one that does not tell its
+	// index is an error. A conversation to learn from need not.
+	Play bool
 	// Limit keeps only the first rows; 0 means all.
 	Limit int
 }
@@ -36,8 +39,8 @@ var errEnough = errors.New("enough rows")
 
 // LoadTasks reads the rows of a data file: OpenManus-RL's parquet, or JSON
 // records as AgentTraj has them, one a line or in an array. A row's task index
-// is the integer at the end of its item_id, else extra_info.index, else its
-// number. Errors name the file and the row, counted from 0.
+// is the integer that its item_id or id is or ends in, or its column index,
+// else extra_info.index. Errors name the file and the row, counted from 0.
 func LoadTasks(ctx context.Context, path string, o LoadOptions) ([]Task, error) {
 	tasks, err := loadTasks(ctx, path, o)
 	if err != nil {
@@ -68,6 +71,11 @@ func loadTasks(ctx context.Context, path string, o LoadOptions) ([]Task, error) 
 		if o.Env != "" && !o.AnyEnv && t.Env != o.Env {
 			others[t.Env]++
 			return nil
+		}
+		if o.Play {
+			if err := e.needIndex(); err != nil {
+				return fault(err)
+			}
 		}
 		if bytes += t.size(); bytes > maxTaskBytes {
 			return fault(fmt.Errorf("the tasks take more than %d bytes: split the file", int64(maxTaskBytes)))
@@ -116,7 +124,7 @@ func ParseTaskSpec(ctx context.Context, spec string, o LoadOptions) ([]Task, err
 			return nil, fmt.Errorf("tasks %q: an entry is empty; write 0-9,17 or the name of a file", spec)
 		}
 		if !isRange(part) {
-			more, err := LoadTasks(ctx, part, LoadOptions{Env: o.Env})
+			more, err := LoadTasks(ctx, part, LoadOptions{Env: o.Env, Play: true})
 			if err != nil {
 				return nil, err
 			}

@@ -116,7 +116,7 @@ func TestLoadJSON(t *testing.T) {
 		},
 		"extra_info":  {`{"data_source":"maze","item_id":"x","extra_info":{"index":4}}`, LoadOptions{}, []Task{{ID: "x", Env: "maze", Index: 4}}},
 		"suffix wins": {`{"data_source":"maze","item_id":"x_9","extra_info":{"index":4}}`, LoadOptions{}, []Task{{ID: "x_9", Env: "maze", Index: 9}}},
-		"row number":  {`{"id":"a"}{"id":5}{}`, LoadOptions{Env: "e"}, []Task{{ID: "a", Env: "e"}, {ID: "5", Env: "e", Index: 1}, {ID: "e_2", Env: "e", Index: 2}}},
+		"no index":    {`{"id":"a"}{"id":5}{}`, LoadOptions{Env: "e"}, []Task{{ID: "a", Env: "e", Index: NoIndex}, {ID: "5", Env: "e", Index: 5}, {ID: "e:2", Env: "e", Index: NoIndex}}},
 		"truth":       {`{"data_source":"m","item_id":"m_1","reward_model":{"ground_truth":"g","style":"rule"},"prompt":[{"role":"user","content":"p"}]}`, LoadOptions{}, []Task{{ID: "m_1", Env: "m", Index: 1, GroundTruth: "g", Prompt: []Message{{Role: "user", Content: "p"}}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +151,6 @@ func TestLoadErrors(t *testing.T) {
 		"no text":          {`{"item_id":"a_1"}{"item_id":"a_1","conversations":[{"from":"gpt"}]}`, "", "row 1, line 1: conversations: message 0 has no role"},
 		"number as text":   {`{"item_id":"a_1","conversations":[{"from":"gpt","value":1}]}`, "", "row 0, line 1: json: cannot unmarshal number"},
 		"nothing known":    {`{}`, "", "row 0, line 1: it has neither item_id"},
-		"negative index":   {`{"data_source":"m","extra_info":{"index":-1}}`, "", "row 0, line 1: task index -1 is negative"},
 		"id is a list":     {`{"id":[]}`, "m", "row 0, line 1: id is []"},
 		"other env":        {`{"item_id":"a_1"}{"item_id":"b_1"}{"item_id":"a_2"}`, "maze", `no row is for environment "maze"; there are rows for a (2), b (1)`},
 		"parquet, garbage": {"PAR1 and nothing else PAR1", "", "parquet"},
@@ -220,7 +219,7 @@ func TestLoadParquetWithoutLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Task{{ID: "m_0", Env: "m"}, {ID: "m_1", Env: "m", Index: 1, Conversation: []Message{{Role: "user"}, {Role: "assistant", Content: "b"}}}}
+	want := []Task{{ID: "m:0", Env: "m", Index: NoIndex}, {ID: "m:1", Env: "m", Index: NoIndex, Conversation: []Message{{Role: "user"}, {Role: "assistant", Content: "b"}}}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
@@ -305,7 +304,7 @@ func FuzzLoad(f *testing.F) {
 			t.Fatalf("%d tasks, %v", len(tasks), err)
 		}
 		for _, task := range tasks {
-			if task.Index < 0 || task.ID == "" {
+			if task.Index < NoIndex || task.ID == "" {
 				t.Fatalf("bad task %+v", task)
 			}
 		}

@@ -40,7 +40,7 @@ func LoadPairs(ctx context.Context, path string, o PairOptions) ([]Task, error) 
 			return fmt.Errorf("more than %d rows: split the file", maxRows)
 		}
 		t := Task{
-			ID: fmt.Sprintf("%s:%d", filepath.Base(path), n), Env: o.Env, Index: n,
+			ID: fmt.Sprintf("%s:%d", filepath.Base(path), n), Env: o.Env, Index: NoIndex,
 			Conversation: append(p.prompt, Message{Role: "assistant", Content: p.response}),
 		}
 		if size += t.size(); size > maxTaskBytes {

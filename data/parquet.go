@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
 )
@@ -44,6 +45,19 @@ func malformed(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("malformed parquet file: %v", p)
 	}
+}
+
+// parquetColumns are the names of a parquet file's top-level columns.
+func parquetColumns(f io.ReaderAt, size int64) (names []string) {
+	pf, err := openParquet(f, size)
+	if err != nil {
+		return nil
+	}
+	for _, field := range pf.Schema().Fields() {
+		names = append(names, field.Name())
+	}
+	slices.Sort(names)
+	return names
 }
 
 // openParquet opens a file that may not say it is larger than it may be.

@@ -3,6 +3,7 @@ package data
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -12,7 +13,8 @@ import (
 // AgentTraj-like JSON. What the file leaves null is nil; an empty list is not.
 type Record struct {
 	DataSource    *string
-	ItemID        *string
+	ItemID        *string // or the column id, where there is no item_id
+	Index         *int64  // the column index
 	Conversations []RecordMessage
 	Prompt        []RecordMessage
 	Ability       *string
@@ -59,17 +61,21 @@ func (r *Record) Task(n int, env string) (Task, error) {
 	if t.Env == "" {
 		t.Env = env
 	}
-	t.Index = r.index(n)
-	if t.Index < 0 {
-		return t, fmt.Errorf("task index %d is negative", t.Index)
+	index, err := r.index()
+	if err != nil { // an error only where the task is to be played: see LoadOptions.Play
+		index = NoIndex
 	}
+	t.Index = index
 	if t.ID == "" {
-		if t.Env == "" {
+		switch {
+		case t.Env == "":
 			return t, errors.New("it has neither item_id nor data_source: say which environment it is for")
+		case t.Index == NoIndex:
+			t.ID = t.Env + ":" + strconv.Itoa(n)
+		default:
+			t.ID = t.Env + "_" + strconv.Itoa(t.Index)
 		}
-		t.ID = t.Env + "_" + strconv.Itoa(t.Index)
 	}
-	var err error
 	if t.Prompt, err = convert(r.Prompt); err != nil {
 		return t, fmt.Errorf("prompt: %w", err)
 	}
@@ -82,18 +88,29 @@ func (r *Record) Task(n int, env string) (Task, error) {
 	return t, nil
 }
 
-// index is the integer at the end of item_id, else extra_info.index, else the
-// row's number. extra_info.index comes second because in OpenManus-RL's files
-// it is a running number and not what the environment knows (protocol 7.2).
-func (r *Record) index(n int) int {
-	if _, i, ok := splitID(deref(r.ItemID)); ok {
-		return i
+var errNoIndex = errors.New("no column tells the task's index")
+
+// index is the row's task index: the integer that the id is or ends in, or the
+// column index, which must agree where there are both; else extra_info.index,
+// which comes last because in OpenManus-RL's files it is a running number and
+// not what the environment knows (protocol 7.2).
+func (r *Record) index() (int, error) {
+	_, index, ok := splitID(deref(r.ItemID))
+	switch {
+	case r.Index != nil && validIndex(*r.Index):
+		if ok && int64(index) != *r.Index {
+			return 0, fmt.Errorf("its id says task %d, its column index says %d: drop the column that is wrong", index, *r.Index)
+		}
+		return int(*r.Index), nil
+	case ok:
+		return index, nil
+	case r.ExtraInfo != nil && r.ExtraInfo.Index != nil && validIndex(*r.ExtraInfo.Index):
+		return int(*r.ExtraInfo.Index), nil
 	}
-	if r.ExtraInfo != nil && r.ExtraInfo.Index != nil {
-		return int(*r.ExtraInfo.Index)
-	}
-	return n
+	return 0, errNoIndex
 }
+
+func validIndex(i int64) bool { return i >= 0 && i <= math.MaxInt32 }
 
 func deref(s *string) string {
 	if s == nil {
@@ -102,14 +119,12 @@ func deref(s *string) string {
 	return *s
 }
 
-// splitID cuts "lmrlgym_maze_13" into "lmrlgym_maze" and 13.
+// splitID cuts "lmrlgym_maze_13" into "lmrlgym_maze" and 13, and "13" into ""
+// and 13.
 func splitID(id string) (prefix string, index int, ok bool) {
 	at := strings.LastIndexByte(id, '_')
-	if at < 0 {
-		return "", 0, false
-	}
 	v, err := strconv.ParseUint(id[at+1:], 10, 31)
-	return id[:at], int(v), err == nil
+	return id[:max(at, 0)], int(v), err == nil
 }
 
 // envOf names a row's environment. Item ids carry the suite's name in front

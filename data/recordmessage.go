@@ -63,7 +63,6 @@ func RecordOf(e *Episode) *Record {
 // preamble.
 func (r *Record) Complete(t *Task) {
 	ability, style := "agent-reasoning", "rule"
-	index := int64(t.Index)
 	setDefault(&r.DataSource, &t.Env)
 	setDefault(&r.ItemID, &t.ID)
 	setDefault(&r.Ability, &ability)
@@ -84,7 +83,10 @@ func (r *Record) Complete(t *Task) {
 		setDefault(&r.ExtraInfo.Conversations, &text)
 	}
 	setDefault(&r.RewardModel.Style, &style)
-	setDefault(&r.ExtraInfo.Index, &index)
+	if _, _, ok := splitID(*r.ItemID); t.Index != NoIndex && (!ok || r.ExtraInfo.Index == nil) {
+		index := int64(t.Index)
+		r.ExtraInfo.Index = &index
+	}
 	setDefault(&r.ExtraInfo.Split, &t.Env)
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 )
 
 // The formats of data files, as people read them.
@@ -34,6 +35,8 @@ type Entry struct {
 	Line    int // from 1; 0 in parquet
 	Record  *Record
 	Episode *Episode
+
+	columns func() []string // names of the row's columns; nil if not known
 }
 
 // Where names the entry's place for an error.
@@ -42,6 +45,19 @@ func (e *Entry) Where() string {
 		return fmt.Sprintf("row %d", e.N)
 	}
 	return fmt.Sprintf("row %d, line %d", e.N, e.Line)
+}
+
+// needIndex returns an error if the row does not tell which task it is.
+func (e *Entry) needIndex() error {
+	_, err := e.Record.index()
+	if !errors.Is(err, errNoIndex) {
+		return err
+	}
+	has := ""
+	if e.columns != nil {
+		has = " from its columns " + strings.Join(e.columns(), ", ")
+	}
+	return fmt.Errorf("its task cannot be told%s: give an id (or item_id) that is the task's index or ends in it, such as 3 or maze_3, or a column index", has)
 }
 
 // ReadSource reads a data file of any known format, told by its content, and
@@ -85,7 +101,8 @@ func readSource(ctx context.Context, path string, visit func(*Entry) error) (Sou
 		return Source{}, err
 	}
 	if string(magic) == parquetMagic {
-		others, err := readParquet(ctx, f, size, func(n int, r *Record) error { return visit(&Entry{N: n, Record: r}) })
+		columns := func() []string { return parquetColumns(f, size) }
+		others, err := readParquet(ctx, f, size, func(n int, r *Record) error { return visit(&Entry{N: n, Record: r, columns: columns}) })
 		return Source{Format: ParquetFile, Others: others}, err
 	}
 	text, err := newPlainText(f)
@@ -98,7 +115,9 @@ func readSource(ctx context.Context, path string, visit func(*Entry) error) (Sou
 		return readDumpFile(ctx, path, visit)
 	}
 	src := Source{Format: LinesFile, Compressed: text.compressed()}
-	array, err := readJSON(ctx, in, func(n, line int, r *Record) error { return visit(&Entry{N: n, Line: line, Record: r}) })
+	array, err := readJSON(ctx, in, func(n, line int, raw []byte, r *Record) error {
+		return visit(&Entry{N: n, Line: line, Record: r, columns: func() []string { return columnsOf(raw) }})
+	})
 	if array {
 		src.Format = ArrayFile
 	}

@@ -68,7 +68,7 @@ func TestReadSourceErrors(t *testing.T) {
 		"dump, newer":      {strings.Replace(header, ":1", ":9", 1), "version 9"},
 		"binary":           {"\x7fELF\x00\x00", "none of the known formats"},
 		"deeply nested":    {`{"a":` + strings.Repeat("[", 20000), "cut off"},
-		"column of a kind": {`{"item_id":3}`, "row 0, line 1: json: cannot unmarshal number"},
+		"column of a kind": {`{"data_source":3}`, "row 0, line 1: json: cannot unmarshal number"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, "x", tc.text)

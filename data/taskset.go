@@ -18,8 +18,11 @@ func TasksOf(tasks []Task) TaskSet {
 	return s
 }
 
-// Add counts a row for a task.
+// Add counts a row for a task; one with NoIndex is none.
 func (s TaskSet) Add(env string, index int) {
+	if index == NoIndex {
+		return
+	}
 	of := s[env]
 	if of == nil {
 		of = map[int]int{}

@@ -8,9 +8,9 @@ package algo
 // of the whole mini-batch; sharedcritic.go adds the loss of a critic on the same
 // decoder.
 //
-// Differs from verl in: sums over a mini-batch are divided by what its rows are,
-// not by what a micro-batch's are, so that micro-batching cannot change the
-// gradient; an empty mask gives 0.
+// Sums over a mini-batch are divided by what its rows are, not by what a
+// micro-batch's are, so that micro-batching cannot change the gradient, as in verl
+// since 0.8. An empty mask gives 0.
 
 import (
 	"context"

@@ -4,7 +4,7 @@ package algo
 // the chat of an episode up to its last reply, in its own chat template and
 // tokens, and its output at the last token is the score.
 //
-// Source: verl's RewardModelWorker (_switch_chat_template, compute_rm_score).
+// Source: RewardModelWorker of verl before 0.8 (_switch_chat_template, compute_rm_score).
 // As there, the template writes the special tokens and the tokenizer adds none,
 // and of a chat that is too long the first tokens are kept: the score is then
 // that of a chat that breaks off, which the number "truncated" tells of.

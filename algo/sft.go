@@ -8,9 +8,9 @@ package algo
 // included, and 0 elsewhere and on messages whose loss flag is false (AgentGym
 // marks the acknowledgement of the instruction so).
 //
-// Differs from verl's fsdp_sft_trainer in: the mean is over the tokens of the
-// whole batch rather than a mean of micro-batch means; several turns of one
-// conversation are trained at once.
+// The mean is over the tokens of the whole batch, as in verl's sft_trainer since
+// 0.8; its fsdp_sft_trainer before took a mean of micro-batch means, and trained
+// one reply at a time.
 
 import (
 	"context"

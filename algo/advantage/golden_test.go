@@ -11,7 +11,7 @@ import (
 
 // golden is one case of testdata/make_goldens.py, in which verl's own code computed the advantages.
 type golden struct {
-	Name                string
+	Name, Estimator     string
 	UIDs                []string
 	Mask                [][]float32
 	Rewards             [][]float32
@@ -50,6 +50,20 @@ func (g golden) rows() []data.Row {
 		rows[i] = r
 	}
 	return rows
+}
+
+// The discount and the grouped estimators are verl's, rewards that differ by little and rows of several turns included.
+func TestEstimatorsOfVerl(t *testing.T) {
+	for _, g := range goldens(t, "compared.json") {
+		t.Run(g.Estimator+", "+g.Name, func(t *testing.T) {
+			rows := g.rows()
+			if err := Compute(g.Estimator, rows, Options{NormByStd: true, Gamma: .9}); err != nil {
+				t.Fatal(err)
+			}
+			masked(t, "advantage", rows, advantages, g.Advantages)
+			masked(t, "return", rows, returnsOf, g.Returns)
+		})
+	}
 }
 
 // Of rows of one turn verl compares tokens of the same position, of rows of several the k-th sampled tokens, which

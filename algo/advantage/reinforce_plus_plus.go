@@ -11,9 +11,9 @@ package advantage
 //
 // Source: Hu, REINFORCE++, arXiv:2501.03262.
 //
-// Differs from verl in: the return is carried through observations. verl sets
-// it to 0 after every token outside the mask, so that a reward at the end of an
-// episode never reaches the turns before the last (spec 5.4).
+// The return is carried through observations, as in verl since 0.9. Before, verl
+// set it to 0 after every token outside the mask, so that a reward at the end of
+// an episode never reached the turns before the last (spec 5.4).
 
 import "github.com/openmanus/openmanus/data"
 

@@ -13,7 +13,7 @@ package kl
 // A name with a + at its end has the value of the estimator and the gradient of
 // k2, whose mean is that of the KL itself. The gradient of k1 has mean 0, and
 // that of k3 is the one of KL(π_ref, π) (Tang and Munos, arXiv:2506.09477).
-// verl's code for it raises an error at the commit that was read.
+// verl's code for it is the same since 0.8.
 
 import (
 	"fmt"

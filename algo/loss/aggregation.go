@@ -12,10 +12,12 @@ package loss
 // its scale is loss_scale_factor. Versions of verl before 0.8 did not divide by the
 // number of episodes: loss_scale_factor / episodes of a mini-batch gives that form.
 //
-// Differs from verl in: every one is a sum of token losses times a weight that
-// depends on nothing but the mini-batch's lengths, so that the gradients of its
-// micro-batches add up to that of the whole. A mini-batch without a token in the
-// loss gives 0.
+// Every one is a sum of token losses times a weight that depends on nothing but
+// the mini-batch's lengths, so that the gradients of its micro-batches add up to
+// that of the whole.
+//
+// Differs from verl in: episodes without a token in the loss are not counted; its
+// global_batch_size counts them. A mini-batch without a token in the loss gives 0.
 
 import "github.com/openmanus/openmanus/data/registry"
 

@@ -7,7 +7,8 @@ package loss
 // with R the return and v_old the value before the update. Source: Schulman et
 // al., PPO's reference implementation; verl's compute_value_loss (spec 5.8).
 //
-// Differs from verl in: the mean is over the tokens of the whole mini-batch.
+// The mean is over the tokens of the whole mini-batch, as in verl since 0.9 with
+// loss_agg_mode token-mean.
 
 import "github.com/openmanus/openmanus/torch"
 

@@ -25,12 +25,11 @@ func (c *context) attribute(v any, name string) (any, error) {
 		}
 	case string:
 		if f, ok := stringMethods[name]; ok {
-			return &callable{"." + name, func(c *context, a *args) (any, error) {
-				if err := c.readAll(v, a); err != nil {
-					return nil, err
-				}
-				return f(c, v, a)
-			}}, nil
+			return bound(name, v, f), nil
+		}
+	case markup:
+		if f, ok := stringMethods[name]; ok {
+			return bound(name, v, markupMethod(name, f)), nil
 		}
 	case *list:
 		if f, ok := listMethods[name]; ok {
@@ -38,6 +37,16 @@ func (c *context) attribute(v any, name string) (any, error) {
 		}
 	}
 	return undefined{fmt.Sprintf("'%s' of a %s", name, typeName(v))}, nil
+}
+
+// bound is a method of the string or markup v.
+func bound[T any](name string, v T, f method[T]) *callable {
+	return &callable{"." + name, func(c *context, a *args) (any, error) {
+		if err := c.readAll(v, a); err != nil {
+			return nil, err
+		}
+		return f(c, v, a)
+	}}
 }
 
 // item is v[key]: items first, then, for strings, attributes.
@@ -54,29 +63,29 @@ func (c *context) item(v, key any) (any, error) {
 		}
 	}
 	if _, isInt, i, ok := number(key); ok && isInt {
-		switch v := v.(type) {
+		switch seq := unwrap(v).(type) {
 		case *list:
 			if i < 0 {
-				i += int64(len(v.items))
+				i += int64(len(seq.items))
 			}
-			if i >= 0 && i < int64(len(v.items)) {
-				return v.items[i], nil
+			if i >= 0 && i < int64(len(seq.items)) {
+				return seq.items[i], nil
 			}
 		case string:
 			if err := c.read(v); err != nil {
 				return nil, err
 			}
-			runes := []rune(v)
+			runes := []rune(seq)
 			if i < 0 {
 				i += int64(len(runes))
 			}
 			if i >= 0 && i < int64(len(runes)) {
-				return string(runes[i]), nil
+				return asKindOf(v, string(runes[i])), nil
 			}
 		}
 		return undefined{fmt.Sprintf("item %d of a %s", i, typeName(v))}, nil
 	}
-	if name, ok := key.(string); ok {
+	if name, ok := textOf(key); ok {
 		return c.attribute(v, name)
 	}
 	return undefined{fmt.Sprintf("that item of a %s", typeName(v))}, nil
@@ -87,7 +96,7 @@ func (c *context) slice(v any, parts [3]any) (any, error) {
 	var items []any
 	var runes []rune
 	n := 0
-	switch v := v.(type) {
+	switch v := unwrap(v).(type) {
 	case *list:
 		items, n = v.items, len(v.items)
 	case string:
@@ -119,7 +128,7 @@ func (c *context) slice(v any, parts [3]any) (any, error) {
 	for i, p := range picks {
 		out[i] = runes[p]
 	}
-	return string(out), nil
+	return asKindOf(v, string(out)), nil
 }
 
 // slicePicks lists the positions that a slice takes from n items

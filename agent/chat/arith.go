@@ -30,13 +30,14 @@ func (c *context) binary(op string, a, b any) (any, error) {
 		}
 		return floats(op, fa, fb)
 	}
-	switch x := a.(type) {
+	switch x := unwrap(a).(type) {
 	case string:
-		if y, ok := b.(string); ok && op == "+" {
-			return c.text(x + y)
+		if _, ok := textOf(b); ok && op == "+" {
+			return c.concat(a, b)
 		}
 		if bInt && op == "*" {
-			return c.repeat(x, ib)
+			v, err := c.repeat(x, ib)
+			return asKindOf(a, v), err
 		}
 	case *list:
 		if y, ok := b.(*list); ok && op == "+" && x.tuple == y.tuple {
@@ -47,14 +48,35 @@ func (c *context) binary(op string, a, b any) (any, error) {
 		}
 	}
 	if aInt && op == "*" {
-		switch y := b.(type) {
+		switch y := unwrap(b).(type) {
 		case string:
-			return c.repeat(y, ia)
+			v, err := c.repeat(y, ia)
+			return asKindOf(b, v), err
 		case *list:
 			return c.repeatList(y, ia)
 		}
 	}
 	return nil, operandErr(op, a, b)
+}
+
+// concat is a + b for strings: markup if one of them is, with the other one
+// escaped.
+func (c *context) concat(a, b any) (any, error) {
+	x, xPlain := a.(string)
+	y, yPlain := b.(string)
+	if xPlain && yPlain {
+		return c.text(x + y)
+	}
+	m, err := c.escaped(a)
+	if err != nil {
+		return nil, err
+	}
+	n, err := c.escaped(b)
+	if err != nil {
+		return nil, err
+	}
+	v, err := c.text(string(m + n))
+	return asMarkup(v), err
 }
 
 func (c *context) joinLists(tuple bool, parts ...[]any) (any, error) {

@@ -53,7 +53,7 @@ func (c *context) spend(n int) error {
 // slowest of what is done to a string, at 16 bytes a step a whole rendering
 // may do it to 32 MB.
 func (c *context) read(v any) error {
-	s, _ := v.(string)
+	s, _ := textOf(v)
 	return c.spend(len(s) / 16)
 }
 
@@ -78,7 +78,7 @@ func (c *context) readAll(v any, a *args) error {
 // compared counts a comparison with v, or a look-up by it, as work where it is
 // a string.
 func (c *context) compared(v any) error {
-	s, _ := v.(string)
+	s, _ := textOf(v)
 	return c.spend(len(s) / 64)
 }
 
@@ -208,7 +208,7 @@ func strArg(v any, def string) (string, error) {
 	if absent(v) {
 		return def, nil
 	}
-	s, ok := v.(string)
+	s, ok := textOf(v)
 	if !ok {
 		return "", fmt.Errorf("a string is needed, not a %s", typeName(v))
 	}

@@ -27,7 +27,7 @@ func newDict() *dict { return &dict{index: map[any]int{}} }
 // hashKey maps keys that are equal in Python (1, 1.0, True) to one Go key;
 // ok is false for what cannot be a key.
 func hashKey(k any) (any, bool) {
-	switch k := k.(type) {
+	switch k := unwrap(k).(type) {
 	case nil, string:
 		return k, true
 	}

@@ -9,7 +9,8 @@
 //
 // Templates come with models and are not trusted: they have no access to
 // anything but their input, and steps, sizes and depth are bounded. An unknown
-// tag, filter, test or function is an error with its line.
+// tag is an error of Parse, an unknown filter, test or function one of Render
+// if it runs, as in Jinja; both name the line.
 //
 // A Template is immutable and may be rendered by many goroutines. A Renderer
 // serves one conversation at a time.

@@ -60,14 +60,14 @@ type (
 	}
 	filterExpr struct {
 		name string
-		f    filter
+		f    filter // nil if it is not known
 		x    expr
 		args argList
 		line int
 	}
 	testExpr struct {
 		name string
-		f    test
+		f    test // nil if it is not known
 		x    expr
 		args argList
 		not  bool
@@ -329,7 +329,15 @@ func (e *callExpr) eval(c *context) (any, error) {
 	return v, at(err, e.line)
 }
 
+// Templates of models may name filters and tests that only some conversations
+// reach, so an unknown one is an error when it runs, as in Jinja.
+func unknownFilter(name string) error { return fmt.Errorf("filter '%s' is not supported", name) }
+func unknownTest(name string) error   { return fmt.Errorf("test '%s' is not supported", name) }
+
 func (e *filterExpr) eval(c *context) (any, error) {
+	if e.f == nil {
+		return nil, at(unknownFilter(e.name), e.line)
+	}
 	v, err := e.x.eval(c)
 	if err != nil {
 		return nil, err
@@ -351,6 +359,9 @@ func (c *context) filter(f filter, v any, a *args) (any, error) {
 }
 
 func (e *testExpr) eval(c *context) (any, error) {
+	if e.f == nil {
+		return nil, at(unknownTest(e.name), e.line)
+	}
 	v, err := e.x.eval(c)
 	if err != nil {
 		return nil, err

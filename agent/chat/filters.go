@@ -3,7 +3,6 @@ package chat
 import (
 	"errors"
 	"fmt"
-	"html"
 	"math"
 	"strconv"
 	"strings"
@@ -24,16 +23,20 @@ func init() {
 			if err != nil {
 				return nil, err
 			}
-			return stringMethods["strip"](c, s, a)
+			out, err := stringMethods["strip"](c, s, a)
+			return asKindOf(v, out), err
 		},
-		"upper":      onString(upper),
-		"lower":      onString(lower),
-		"capitalize": onString(capitalize),
+		"upper":      keepKind(onString(upper)),
+		"lower":      keepKind(onString(lower)),
+		"capitalize": keepKind(onString(capitalize)),
 		"title":      onString(filterTitle),
-		"escape":     onString(html.EscapeString),
-		"e":          onString(html.EscapeString),
-		"safe":       onString(func(s string) string { return s }),
-		"string":     onString(func(s string) string { return s }),
+		"escape":     escapeFilter,
+		"e":          escapeFilter,
+		"safe": func(c *context, v any, a *args) (any, error) {
+			s, err := onString(noChange)(c, v, a)
+			return asMarkup(s), err
+		},
+		"string": keepKind(onString(noChange)),
 		"replace": func(c *context, v any, a *args) (any, error) {
 			s, err := c.str(v)
 			if err != nil {
@@ -41,7 +44,7 @@ func init() {
 			}
 			return c.replace(s, a, "old", "new")
 		},
-		"indent":     indentFilter,
+		"indent":     keepKind(indentFilter),
 		"tojson":     toJSON,
 		"length":     length,
 		"count":      length,
@@ -55,7 +58,7 @@ func init() {
 		"first":      firstFilter,
 		"last":       lastFilter,
 		"join":       joinFilter,
-		"reverse":    reverseFilter,
+		"reverse":    keepKind(reverseFilter),
 		"items":      itemsFilter,
 		"dictsort":   dictSort,
 		"sort":       sortFilter,
@@ -84,6 +87,23 @@ func onString(f func(string) string) filter {
 	}
 }
 
+func noChange(s string) string { return s }
+
+// keepKind is f with its result markup where f is applied to markup.
+func keepKind(f filter) filter {
+	return func(c *context, v any, a *args) (any, error) {
+		out, err := f(c, v, a)
+		return asKindOf(v, out), err
+	}
+}
+
+func escapeFilter(c *context, v any, a *args) (any, error) {
+	if _, err := a.bind(0); err != nil {
+		return nil, err
+	}
+	return c.escaped(v)
+}
+
 // filterTitle upper-cases after white space, hyphens and opening brackets,
 // unlike the method of that name.
 func filterTitle(s string) string {
@@ -110,7 +130,10 @@ func indentFilter(c *context, v any, a *args) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	pad, isText := p[0].(string)
+	pad, isText := textOf(p[0])
+	if _, ok := p[0].(markup); ok {
+		return nil, errors.New("indent by a string that is marked safe is not supported")
+	}
 	if !isText {
 		n, err := intArg(p[0], 4)
 		if err != nil {
@@ -144,7 +167,7 @@ func length(c *context, v any, a *args) (any, error) {
 	if _, err := a.bind(0); err != nil {
 		return nil, err
 	}
-	switch v := v.(type) {
+	switch v := unwrap(v).(type) {
 	case string:
 		return int64(utf8.RuneCountInString(v)), c.spend(len(v) / 64)
 	case *list:
@@ -184,7 +207,7 @@ func intFilter(_ *context, v any, a *args) (any, error) {
 	if u, ok := v.(undefined); ok {
 		return nil, u.err()
 	}
-	if s, ok := v.(string); ok {
+	if s, ok := textOf(v); ok {
 		s = strings.ReplaceAll(strings.TrimFunc(s, isSpace), "_", "")
 		if base == 16 || base == 8 || base == 2 {
 			s = strings.TrimPrefix(strings.ToLower(s), map[int]string{16: "0x", 8: "0o", 2: "0b"}[base])
@@ -219,7 +242,7 @@ func floatFilter(_ *context, v any, a *args) (any, error) {
 	if u, ok := v.(undefined); ok {
 		return nil, u.err()
 	}
-	if s, ok := v.(string); ok {
+	if s, ok := textOf(v); ok {
 		if f, err := strconv.ParseFloat(strings.TrimFunc(s, isSpace), 64); err == nil {
 			return f, nil
 		}

@@ -18,12 +18,13 @@ func init() {
 		"integer":   unary(func(v any) bool { _, ok := v.(int64); return ok }),
 		"float":     unary(func(v any) bool { _, ok := v.(float64); return ok }),
 		"number":    unary(func(v any) bool { _, _, _, ok := number(v); return ok }),
-		"string":    unary(func(v any) bool { _, ok := v.(string); return ok }),
+		"string":    unary(func(v any) bool { _, ok := textOf(v); return ok }),
+		"escaped":   unary(func(v any) bool { _, ok := v.(markup); return ok }),
 		"mapping":   unary(func(v any) bool { _, ok := v.(*dict); return ok }),
 		"callable":  unary(func(v any) bool { _, ok := v.(*callable); return ok }),
 		// Strings and undefined values are sequences to Jinja too.
 		"sequence": unary(sequence),
-		"iterable": unary(sequence),
+		"iterable": unary(func(v any) bool { _, ok := v.(*iterator); return ok || sequence(v) }),
 		"lower":    onText(func(s string) bool { return s == lower(s) && s != upper(s) }),
 		"upper":    onText(func(s string) bool { return s == upper(s) && s != lower(s) }),
 		"even":     divisible(2, 0),
@@ -81,7 +82,7 @@ func init() {
 
 func sequence(v any) bool {
 	switch v.(type) {
-	case string, *list, *dict, undefined:
+	case string, markup, *list, *dict, undefined:
 		return true
 	}
 	return false
@@ -126,7 +127,7 @@ func divisible(by, rest int64) test {
 func knows(f func(string) bool) test {
 	return func(_ *context, v any, a *args) (bool, error) {
 		_, err := a.bind(0)
-		name, ok := v.(string)
+		name, ok := textOf(v)
 		return ok && f(name), err
 	}
 }

@@ -98,7 +98,7 @@ func TestLongChains(t *testing.T) {
 func TestErrorLines(t *testing.T) {
 	for src, want := range map[string]string{
 		"a\n{{ x | nope }}":                                  "chat template line 2: filter 'nope' is not supported",
-		"a\n\n{% if x is nope %}":                            "chat template line 3: test 'nope' is not supported",
+		"a\n\n{% if x is nope %}{% endif %}":                 "chat template line 3: test 'nope' is not supported",
 		"{% nope %}":                                         "chat template line 1: tag 'nope' is not supported here",
 		"{{ 1 }}\n{{ nope(1) }}":                             "chat template line 2: function 'nope' is not known",
 		"{{ 1 }}\n{{\n x.y.z }}":                             "chat template line 3: 'x' is undefined",

@@ -69,7 +69,7 @@ var stringMethods = map[string]method[string]{
 			return nil, err
 		}
 		for _, x := range items {
-			if _, ok := x.(string); !ok {
+			if _, ok := textOf(x); !ok {
 				return nil, fmt.Errorf(".join needs strings, not a %s", typeName(x))
 			}
 		}
@@ -131,7 +131,7 @@ func affix(has func(s, x string) bool) method[string] {
 			options = l.items
 		}
 		for _, o := range options {
-			x, ok := o.(string)
+			x, ok := textOf(o)
 			if !ok {
 				return nil, fmt.Errorf("%s needs a string or a tuple of strings, not a %s", a.name, typeName(o))
 			}

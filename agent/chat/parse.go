@@ -145,6 +145,8 @@ func (p *parser) tag(name string, line int) (stmt, error) {
 		return p.setTag(line)
 	case "macro":
 		return p.macroTag(line)
+	case "filter":
+		return p.filterTag(line)
 	case "generation":
 		if err := p.closeTag(); err != nil {
 			return nil, err
@@ -306,6 +308,24 @@ func (p *parser) setTag(line int) (stmt, error) {
 	}
 	var err error
 	if s.body, _, err = p.body(line, "endset"); err != nil {
+		return nil, err
+	}
+	return s, p.closeTag()
+}
+
+func (p *parser) filterTag(line int) (stmt, error) {
+	s := &filterStmt{line: line}
+	x, err := p.filter(&nameExpr{blockText, line}, line)
+	if err != nil {
+		return nil, err
+	}
+	if s.value, err = p.filters(x); err != nil {
+		return nil, err
+	}
+	if err := p.closeTag(); err != nil {
+		return nil, err
+	}
+	if s.body, _, err = p.body(line, "endfilter"); err != nil {
 		return nil, err
 	}
 	return s, p.closeTag()

@@ -414,11 +414,7 @@ func (p *parser) filter(x expr, line int) (expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := filters[name]
-	if f == nil {
-		return nil, p.fail(line, "filter '%s' is not supported", name)
-	}
-	out := &filterExpr{name: name, f: f, x: x, line: line}
+	out := &filterExpr{name: name, f: filters[name], x: x, line: line}
 	if p.isOp("(") {
 		out.args, err = p.arguments()
 	}
@@ -431,11 +427,7 @@ func (p *parser) test(x expr, line int) (expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := tests[name]
-	if f == nil {
-		return nil, p.fail(line, "test '%s' is not supported", name)
-	}
-	out := &testExpr{name: name, f: f, x: x, not: not, line: line}
+	out := &testExpr{name: name, f: tests[name], x: x, not: not, line: line}
 	t := p.peek()
 	switch {
 	case p.isOp("("):

@@ -27,6 +27,16 @@ func (c *context) endItem(v any, a *args, which string) (any, error) {
 	if _, err := a.bind(0); err != nil {
 		return nil, err
 	}
+	if it, ok := v.(*iterator); ok { // first uses up one item
+		if which == "last" {
+			return nil, errors.New("last needs a sequence: put '| list' before it")
+		}
+		if len(it.rest) > 0 {
+			x := it.rest[0]
+			it.rest = it.rest[1:]
+			return x, nil
+		}
+	}
 	items, err := c.iterate(v)
 	switch {
 	case err != nil:
@@ -36,7 +46,7 @@ func (c *context) endItem(v any, a *args, which string) (any, error) {
 	case which == "first":
 		return items[0], nil
 	}
-	return items[len(items)-1], nil
+	return asKindOf(v, items[len(items)-1]), nil // Python takes the last by its index, which keeps markup
 }
 
 func (c *context) join(items []any, sep string) (any, error) {
@@ -87,7 +97,7 @@ func (c *context) path(v, path any) (any, error) {
 	if _, isInt, i, ok := number(path); ok && isInt {
 		return c.item(v, i)
 	}
-	s, ok := path.(string)
+	s, ok := textOf(path)
 	if !ok {
 		return nil, fmt.Errorf("an attribute is a string or an integer, not a %s", typeName(path))
 	}
@@ -119,7 +129,7 @@ func reverseFilter(c *context, v any, a *args) (any, error) {
 	if _, err := a.bind(0); err != nil {
 		return nil, err
 	}
-	if s, ok := v.(string); ok {
+	if s, ok := textOf(v); ok {
 		r := []rune(s)
 		slices.Reverse(r)
 		return c.text(string(r))
@@ -130,15 +140,19 @@ func reverseFilter(c *context, v any, a *args) (any, error) {
 	}
 	out := slices.Clone(items)
 	slices.Reverse(out)
-	return listOf(out...), c.spend(len(out))
+	return &iterator{out}, c.spend(len(out))
 }
 
 func itemsFilter(c *context, v any, a *args) (any, error) {
 	switch v := v.(type) {
 	case undefined:
-		return listOf(), nil
+		return &iterator{}, nil
 	case *dict:
-		return dictMethod(v, "items").call(c, a)
+		pairs, err := dictMethod(v, "items").call(c, a)
+		if err != nil {
+			return nil, err
+		}
+		return &iterator{pairs.(*list).items}, nil
 	}
 	return nil, fmt.Errorf("items needs a mapping, not a %s", typeName(v))
 }
@@ -182,7 +196,7 @@ func (c *context) sortBy(items []any, key func(any) (any, error), caseful, rever
 }
 
 func (c *context) fold(v any, caseful bool) (any, error) {
-	if s, ok := v.(string); ok && !caseful {
+	if s, ok := textOf(v); ok && !caseful {
 		return lower(s), c.read(s)
 	}
 	return v, nil
@@ -248,7 +262,7 @@ func unique(c *context, v any, a *args) (any, error) {
 		return nil, err
 	}
 	seen := map[any]bool{}
-	out := listOf()
+	out := new(iterator)
 	for _, x := range items {
 		k, err := c.keyOf(p[1])(x)
 		if err != nil {
@@ -266,7 +280,7 @@ func unique(c *context, v any, a *args) (any, error) {
 		}
 		if !seen[h] {
 			seen[h] = true
-			out.items = append(out.items, x)
+			out.rest = append(out.rest, x)
 		}
 	}
 	return out, c.spend(len(items))
@@ -284,6 +298,9 @@ func sumFilter(c *context, v any, a *args) (any, error) {
 	var total any = int64(0)
 	if !absent(p[1]) {
 		total = p[1]
+	}
+	if _, ok := textOf(total); ok {
+		return nil, errors.New("sum does not work with strings: use join")
 	}
 	for _, x := range items {
 		if x, err = c.keyOf(p[0])(x); err != nil {
@@ -332,8 +349,13 @@ func extreme(sign int) filter {
 	}
 }
 
-// mapFilter applies a filter to every item, or takes an attribute of each.
+// mapFilter applies a filter to every item, or takes an attribute of each. Like
+// the selectors it takes any false value, none for one, for an empty sequence
+// and does not look at its arguments then.
 func mapFilter(c *context, v any, a *args) (any, error) {
+	if !truth(v) {
+		return new(iterator), nil
+	}
 	items, err := c.iterate(v)
 	if err != nil {
 		return nil, err
@@ -355,12 +377,15 @@ func mapFilter(c *context, v any, a *args) (any, error) {
 				out[i] = p[1]
 			}
 		}
-		return listOf(out...), c.spend(len(out))
+		return &iterator{out}, c.spend(len(out))
 	}
-	name, ok := a.pos[0].(string)
+	name, err := strArg(a.pos[0], "")
+	if err != nil {
+		return nil, err
+	}
 	f := filters[name]
-	if !ok || f == nil {
-		return nil, fmt.Errorf("filter %q is not supported", a.pos[0])
+	if f == nil {
+		return nil, unknownFilter(name)
 	}
 	rest := &args{name: "filter " + name, pos: a.pos[1:], kw: a.kw}
 	for i, x := range items {
@@ -368,12 +393,15 @@ func mapFilter(c *context, v any, a *args) (any, error) {
 			return nil, err
 		}
 	}
-	return listOf(out...), c.spend(len(out))
+	return &iterator{out}, c.spend(len(out))
 }
 
 // selector is select, reject, selectattr and rejectattr.
 func selector(keep, byAttribute bool) filter {
 	return func(c *context, v any, a *args) (any, error) {
+		if !truth(v) {
+			return new(iterator), nil
+		}
 		items, err := c.iterate(v)
 		if err != nil {
 			return nil, err
@@ -389,13 +417,16 @@ func selector(keep, byAttribute bool) filter {
 		is := test(func(_ *context, v any, _ *args) (bool, error) { return truth(v), nil })
 		rest := &args{name: "test"}
 		if len(pos) > 0 {
-			name, ok := pos[0].(string)
-			if is = tests[name]; !ok || is == nil {
-				return nil, fmt.Errorf("test %q is not supported", pos[0])
+			name, err := strArg(pos[0], "")
+			if err != nil {
+				return nil, err
+			}
+			if is = tests[name]; is == nil {
+				return nil, unknownTest(name)
 			}
 			rest = &args{name: "test " + name, pos: pos[1:], kw: a.kw}
 		}
-		out := listOf()
+		out := new(iterator)
 		for _, x := range items {
 			k, err := c.keyOf(attribute)(x)
 			if err != nil {
@@ -406,7 +437,7 @@ func selector(keep, byAttribute bool) filter {
 				return nil, err
 			}
 			if ok == keep {
-				out.items = append(out.items, x)
+				out.rest = append(out.rest, x)
 			}
 		}
 		return out, c.spend(len(items))

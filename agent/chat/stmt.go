@@ -46,6 +46,11 @@ type (
 		value  expr // filters applied to the variable blockText, nil without filters
 		line   int
 	}
+	filterStmt struct {
+		body  []stmt
+		value expr // filters applied to the variable blockText
+		line  int
+	}
 	macroStmt struct {
 		name     string
 		params   []string
@@ -254,29 +259,46 @@ func (s *setStmt) exec(c *context) error {
 }
 
 func (s *setBlockStmt) exec(c *context) error {
-	text, err := c.capture(func() error {
-		return c.inside(c.scope, func() error { return c.run(s.body) })
-	})
+	v, err := c.block(s.body, s.value)
 	if err != nil {
 		return at(err, s.line)
-	}
-	var v any = text
-	if s.value != nil {
-		// Templates are shared between goroutines, so the text goes through
-		// a variable and not through the tree.
-		err := c.inside(c.scope, func() error {
-			c.assign(blockText, text)
-			v, err = s.value.eval(c)
-			return err
-		})
-		if err != nil {
-			return at(err, s.line)
-		}
 	}
 	return at(c.unpack([]target{s.target}, v), s.line)
 }
 
-// blockText names the text of a set block for its filters; no template can spell it.
+func (s *filterStmt) exec(c *context) error {
+	v, err := c.block(s.body, s.value)
+	if err != nil {
+		return at(err, s.line)
+	}
+	text, ok := textOf(v)
+	if !ok {
+		return at(fmt.Errorf("a filter block became a %s, not a string", typeName(v)), s.line)
+	}
+	return at(c.write(text), s.line)
+}
+
+// block is what body writes, in a scope of its own, after filters, which are
+// an expression of the variable blockText, or nil.
+func (c *context) block(body []stmt, filters expr) (v any, err error) {
+	text, err := c.capture(func() error {
+		return c.inside(c.scope, func() error { return c.run(body) })
+	})
+	if err != nil || filters == nil {
+		return text, err
+	}
+	// Templates are shared between goroutines, so the text goes through
+	// a variable and not through the tree.
+	err = c.inside(c.scope, func() error {
+		c.assign(blockText, text)
+		v, err = filters.eval(c)
+		return err
+	})
+	return v, err
+}
+
+// blockText names the text of a set or filter block for its filters; no
+// template can spell it.
 const blockText = "{text}"
 
 func (s *macroStmt) exec(c *context) error {

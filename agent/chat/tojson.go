@@ -24,7 +24,7 @@ func toJSON(c *context, v any, a *args) (any, error) {
 		return nil, err
 	}
 	style := jsonStyle{ascii: boolArg(p[0], false), item: ", ", pair: ": ", sorted: boolArg(p[3], false)}
-	switch indent := p[1].(type) {
+	switch indent := unwrap(p[1]).(type) {
 	case absentArg, nil:
 	case string:
 		style.pretty, style.indent, style.item = true, indent, ","
@@ -53,8 +53,8 @@ func toJSON(c *context, v any, a *args) (any, error) {
 
 func separators(l *list) (item, pair string, err error) {
 	if len(l.items) == 2 {
-		a, aok := l.items[0].(string)
-		b, bok := l.items[1].(string)
+		a, aok := textOf(l.items[0])
+		b, bok := textOf(l.items[1])
 		if aok && bok {
 			return a, b, nil
 		}
@@ -72,7 +72,7 @@ func (c *context) writeJSON(sb *strings.Builder, v any, style *jsonStyle, depth 
 	if err := c.spend(1); err != nil {
 		return err
 	}
-	switch v := v.(type) {
+	switch v := unwrap(v).(type) {
 	case nil:
 		sb.WriteString("null")
 	case bool:
@@ -157,7 +157,7 @@ func jsonFloat(f float64) string {
 }
 
 func jsonKey(k any) (string, error) {
-	switch k := k.(type) {
+	switch k := unwrap(k).(type) {
 	case string:
 		return k, nil
 	case nil:

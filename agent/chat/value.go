@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// Values of a template are nil (none), bool, int64, float64, string, *list,
-// *dict, undefined, *namespace, *loop and *callable.
+// Values of a template are nil (none), bool, int64, float64, string, markup,
+// *list, *iterator, *dict, undefined, *namespace, *loop and *callable.
 
 // undefined is what a missing name or attribute evaluates to: it prints as
 // nothing and is false, and any other use is an error that says what was missing.
@@ -25,6 +25,10 @@ type list struct {
 
 func listOf(items ...any) *list  { return &list{items: items} }
 func tupleOf(items ...any) *list { return &list{items: items, tuple: true} }
+
+// iterator is what Jinja's select, map and some other filters return: it can be
+// iterated over once, has no length and is true even if it is empty.
+type iterator struct{ rest []any }
 
 // namespace is a mutable bag of attributes, made by namespace().
 type namespace struct{ attrs *dict }
@@ -48,8 +52,10 @@ func typeName(v any) string {
 		return "integer"
 	case float64:
 		return "float"
-	case string:
+	case string, markup:
 		return "string"
+	case *iterator:
+		return "iterator"
 	case *list:
 		if v.tuple {
 			return "tuple"
@@ -81,6 +87,8 @@ func truth(v any) bool {
 		return v != 0
 	case string:
 		return v != ""
+	case markup:
+		return v != ""
 	case *list:
 		return len(v.items) > 0
 	case *dict:
@@ -94,6 +102,8 @@ func (c *context) str(v any) (string, error) {
 	switch v := v.(type) {
 	case string:
 		return v, nil
+	case markup:
+		return string(v), nil
 	case undefined:
 		return "", nil
 	}
@@ -133,6 +143,13 @@ func (c *context) repr(sb *strings.Builder, v any, depth int) error {
 			return err
 		}
 		quote(sb, v)
+	case markup:
+		if err := c.read(v); err != nil {
+			return err
+		}
+		sb.WriteString("Markup(")
+		quote(sb, string(v))
+		sb.WriteString(")")
 	case *list:
 		open, closing := "[", "]"
 		if v.tuple {
@@ -249,6 +266,7 @@ func (c *context) equal(a, b any, depth int) (bool, error) {
 	if err := c.spend(1); err != nil {
 		return false, err
 	}
+	a, b = unwrap(a), unwrap(b)
 	if fa, aInt, ia, ok := number(a); ok {
 		fb, bInt, ib, ok := number(b)
 		if aInt && bInt {
@@ -314,8 +332,8 @@ func (c *context) compare(a, b any, depth int) (int, error) {
 			return 0, nil
 		}
 	}
-	if sa, ok := a.(string); ok {
-		if sb, ok := b.(string); ok {
+	if sa, ok := textOf(a); ok {
+		if sb, ok := textOf(b); ok {
 			return strings.Compare(sa, sb), c.compared(sa[:min(len(sa), len(sb))])
 		}
 	}
@@ -338,7 +356,11 @@ func (c *context) compare(a, b any, depth int) (int, error) {
 
 // iterate lists what a for loop over v visits.
 func (c *context) iterate(v any) ([]any, error) {
-	switch v := v.(type) {
+	switch v := unwrap(v).(type) {
+	case *iterator:
+		items := v.rest
+		v.rest = nil
+		return items, nil
 	case *list:
 		return v.items, nil
 	case *dict:
@@ -356,9 +378,18 @@ func (c *context) iterate(v any) ([]any, error) {
 }
 
 func (c *context) contains(in, v any) (bool, error) {
-	switch in := in.(type) {
+	switch in := unwrap(in).(type) {
+	case *iterator: // what comes before the value is used up
+		for len(in.rest) > 0 {
+			x := in.rest[0]
+			in.rest = in.rest[1:]
+			if eq, err := c.equal(x, v, 0); err != nil || eq {
+				return eq, err
+			}
+		}
+		return false, nil
 	case string:
-		s, ok := v.(string)
+		s, ok := textOf(v)
 		if !ok {
 			return false, fmt.Errorf("'in' a string needs a string, not a %s", typeName(v))
 		}

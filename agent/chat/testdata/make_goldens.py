@@ -1,10 +1,11 @@
 """Makes the goldens of agent/chat with transformers' own template environment.
 
-  python make_goldens.py TOKENIZERS_DIR SMOLLM2_GGUF
+  python make_goldens.py [TOKENIZERS_DIR SMOLLM2_GGUF]
 
 TOKENIZERS_DIR holds one folder per model with tokenizer.json and
 tokenizer_config.json. Needs transformers, jinja2, gguf. The rendered texts are
-stored; the templates and tokenizers of published models are not.
+stored; the templates and tokenizers of published models are not. Without
+arguments only micro.json is made, which needs no models and no gguf.
 """
 import json
 import os
@@ -78,7 +79,68 @@ def micro():
         "{{ 'é' < 'z' }}{{ 'Z' < 'a' }}", "{{ 5 // 0 }}", "{{ 10 ** 3 }}", "{{ 7 / 2 }}{{ 6 / 2 }}{{ 1 / 3 }}", "{{ 5.0 // 2 }}{{ -5.5 // 2 }}{{ 2 * 0.1 }}", "{{ '%' }}{{ '}}' }}{{ '{%' }}{{ '#}' }}", "{% if '%}' == '%}' %}y{% endif %}",
         "{{ 'don\\'t' ~ [\"don't\", 'say \"x\"', 'both \\' \"'] }}", "{{ [1.0, 1e20, 'é', '\\n', '\\x00', '\\u200b'] }}", "{% set x = {'a': [1, {'b': none}]} %}{{ x }}{{ x | tojson }}", "{% for m in ms %}{{ m.role }}:{{ m['content'] }}{% if not loop.last %},{% endif %}{% endfor %}",
     ]
+    t += empties() + unknown() + filter_blocks() + safe()
     return [(x, v) for x in t]
+
+
+def empties():
+    """select, map and their kin: false values are empty, results are iterators."""
+    return [
+        "{{ none | select | list }}{{ none | selectattr('a') | list }}{{ none | reject('odd') | list }}{{ none | rejectattr('a') | list }}{{ none | map('upper') | list }}{{ none | map(attribute='x') | list }}",
+        "{{ 0 | select | list }}{{ false | map('upper') | list }}{{ '' | select | list }}{{ 0.0 | map(attribute='x') | list }}{{ missing | select | list }}{{ missing | map('upper') | list }}",
+        "{{ 5 | select | list }}", "{{ true | map('upper') | list }}", "{{ none | select('nosuch') | list }}{{ [] | map('nosuch') | list }}{{ none | map | list }}{{ none | selectattr | list }}",
+        "{{ [1] | select('nosuch') | list }}", "{{ [1] | map('nosuch') | list }}", "{{ [1] | map | list }}",
+        "{% for m in none | selectattr('role', 'equalto', 'user') %}{{ m }}{% else %}no{% endfor %}{% for m in ms | selectattr('role', 'equalto', 'user') %}{{ m.content }}{{ loop.index }}{% endfor %}",
+        "{% if none | select %}t{% else %}f{% endif %}{% if [] | selectattr('a') %}t{% else %}f{% endif %}{% if [] | map('upper') %}t{% else %}f{% endif %}{% if [] | unique %}t{% else %}f{% endif %}{% if [] | reverse %}t{% else %}f{% endif %}{% if {} | items %}t{% else %}f{% endif %}{% if '' | reverse %}t{% else %}f{% endif %}",
+        "{{ xs | select | first }}{{ xs | map('string') | join('-') }}{{ xs | map('string') | sort }}{{ xs | select | sum }}{{ xs | select | max }}{{ 3 in (xs | select) }}{{ (xs | select)[0] }}",
+        "{{ xs | select is iterable }}{{ xs | select is sequence }}{{ xs | select == xs }}{{ xs | reverse is iterable }}",
+        "{% set g = xs | select %}{{ g | list }}{{ g | list }}", "{% set g = xs | reverse %}{{ g | first }}{{ g | first }}{{ 3 in g }}{{ g | list }}", "{% set g = d | items %}{% for k, v in g %}{{ k }}{% endfor %}{% for k, v in g %}{{ k }}{% endfor %}",
+        "{{ xs | select | length }}", "{{ xs | select | last }}", "{{ xs | reverse | last }}", "{{ xs | reverse | length }}", "{{ xs | select | tojson }}", "{{ (xs | select) + [1] }}", "{{ (xs | select)[1:] }}",
+        "{{ none | list }}", "{{ none | sort }}", "{{ none | join }}", "{{ none | unique | list }}", "{{ none | length }}", "{{ none | items | list }}", "{{ none | first }}", "{{ none | sum }}", "{{ none | min }}", "{{ none | reverse }}", "{{ none | dictsort }}",
+        "{{ missing | sum }}{{ missing | unique | list }}{{ missing | sort }}{{ missing | join }}{{ missing | first }}{{ missing | items | list }}", "{{ xs | sum(start='') }}", "{{ ['a'] | sum(start='') }}",
+    ]
+
+
+def unknown():
+    """Unknown filters and tests where Jinja compiles them and fails only if they run."""
+    return [
+        "{{ xs | zzz }}", "{% if t %}{{ 1 }}{% else %}{{ xs | zzz }}{% endif %}", "{% if t %}{{ 1 | zzz }}{% endif %}", "{% for i in e %}{% if i %}{{ i | zzz }}{% endif %}{% endfor %}ok",
+        "{% macro m(a) %}{% if a %}{{ a | zzz(1, b=2) | upper }}{% endif %}{% endmacro %}{{ m(0) }}ok", "{{ 1 if t else (1 | zzz) }}", "{{ 'a' if 1 is zzz else 'b' }}", "{{ 1 if t else (1 is zzz) }}",
+        "{% if n %}{{ 1 is zzz 5 }}{{ 1 is not zzz(5) }}{% endif %}ok", "{% if n is zzz %}{% endif %}ok", "{% if n and (n | zzz) %}{% endif %}ok", "{{ 1 if n and (n | zzz) else 2 }}ok",
+    ]
+
+
+def filter_blocks():
+    return [
+        "{% filter upper %}a{{ s }}{% endfilter %}", "{% filter trim | upper | replace('A', 'b') %} a{{ 1 }} {% endfilter %}", "a {%- filter indent(2, true) -%}  b\nc {%- endfilter %} d", "{% filter upper %}{% set y = 1 %}a{{ y }}{% endfilter %}{{ y }}",
+        "{% for i in xs %}{% filter upper %}a{{ i }}{{ loop.last }}{% endfilter %}{% endfor %}", "{% for i in xs %}{% filter upper %}{% if i == 3 %}{% break %}{% endif %}a{{ i }}{% endfilter %}{% endfor %}",
+        "{% set x = 3 %}{% filter upper %}{% set x = x + 1 %}{{ x }}b{% endfilter %}{{ x }}", "{% filter upper %}a{% filter lower %}B{{ s }}{% endfilter %}{% endfilter %}", "{% generation %}{% filter upper %}g{% endfilter %}{% endgeneration %}",
+        "{% filter escape %}a<{{ '<' | safe }}{% endfilter %}{% filter safe %}<a{% endfilter %}", "{% filter length %}abc{% endfilter %}", "{% filter list %}abc{% endfilter %}", "{% filter zzz %}a{% endfilter %}",
+        "{% filter %}a{% endfilter %}", "{% filter upper %}a", "{% filter 'a' %}a{% endfilter %}", "{% endfilter %}",
+    ]
+
+
+def safe():
+    """Markup: what safe and escape make, and what joins it with other text."""
+    return [
+        "{{ ('<a>' | safe) + '<b>' }}|{{ '<b>' + ('<a>' | safe) }}|{{ ('<a>' | safe) ~ '<b>' }}|{{ '<a>' | e }}|{{ '<a>' | e | e }}|{{ '<a>' | safe | e }}|{{ 'x<' ~ ('<a>' | e) }}|{{ ('<' | e) + '<' }}|{{ ('<' | safe) + ('>' | safe) }}",
+        "{{ '<args>' + (d | tojson | safe) + '</args>' }}{% set a = ms[0].content | tojson | safe %}{{ '\"' ~ a ~ '\"' }}{{ a + '\"' }}",
+        "{{ ('<a>' | safe).format('<b>') }}{{ ('{}<' | safe).format('<b>') }}{{ ('{}<' | safe).format('<b>' | safe) }}{{ '{}<'.format('<b>' | safe) }}{{ ('{}' | safe).format(1) }}{{ ('{a}' | safe).format(a='<') }}{{ ('{0}' | safe).format(['<']) + '<' }}",
+        "{{ ('<' | safe).join(['<a>', 'b>' | safe, 1]) }}{{ '<'.join(['<a>' | safe, '<b>']) + '<c>' }}{{ ('Q' | safe).join('ab') + '<' }}{{ '-'.join('ab' | safe) }}", "{{ ['<a>', '<b>' | safe] | join('<' | safe) }}|{{ ['<a>', '<b>' | safe] | join('<') + '<' }}",
+        "{{ ['<' | safe, ('<' | safe) + '<', n | safe, 1 | safe, missing | safe, n | e, missing | e, 'it\\'s' | safe] }}", "{{ (xs | safe) + '<' }}{{ (d | tojson | safe) + '<\"' }}{{ (d | tojson) + '<\"' }}{{ '<\"é' | safe | tojson }}{{ ['<' | safe] | tojson }}{{ {'<' | safe: 1} | tojson }}",
+        "{{ ('<' | safe).upper() + '<' }}{{ ('<' | safe | upper) + '<' }}{{ ('<' | safe | lower) + '<' }}{{ ('<' | safe | title) + '<' }}{{ ('<' | safe | capitalize) + '<' }}{{ ('<' | safe | trim) + '<' }}{{ (' <' | safe).strip() + '<' }}{{ ('<' | safe | string) + '<' }}{{ ('<' | safe | replace('x', 'y')) + '<' }}{{ ('<x' | safe).replace('x', '<') + '<' }}{{ ('<' | safe).replace('<', 'y<') }}",
+        "{{ ('<a\n<b' | safe | indent) + '<' }}|{{ '<a\n<b' | safe | indent('>') }}|{{ '<a\n<b' | safe | indent('>', true) }}", "{{ ('a<b<' | safe).split('<') }}{{ ('a<b' | safe).split('<')[0] + '<' }}{{ ('a\nb' | safe).splitlines() }}{{ ('a<b<' | safe).rsplit('<', 1) }}{{ 'a<b'.split('<' | safe) }}{{ ('a,b' | safe).split(',') | join('<') }}",
+        "{{ ('<a' | safe)[0] + '<' }}{{ ('<a' | safe)[:1] + '<' }}{{ ('<a' | safe | first) + '<' }}{{ ('<a' | safe | last) + '<' }}{{ '<a' | safe | list }}{{ ('<a' | safe | reverse) + '<' }}{% for c in 'ab<' | safe %}{{ c + '<' }}{% endfor %}", "{{ ('<' | safe) * 2 + '<' }}{{ 2 * ('<' | safe) + '<' }}",
+        "{{ ('<' | safe) == '<' }}{{ ('<' | safe) != '<' }}{{ ('<' | safe) in ['<'] }}{{ '<' in ('<' | safe) }}{{ ('<' | safe) in 'a<' }}{{ ('a' | safe) < 'b' }}{{ {'a': 1}['a' | safe] }}{{ d['a' | safe] }}{{ d.get('a' | safe) }}{{ ('a' | safe) in d }}{{ {('a' | safe): 1} }}{{ {('a' | safe): 1}.a }}{{ ['a'].index('a' | safe) }}{{ [['a' | safe]] == [['a']] }}",
+        "{{ ('<' | safe) is string }}{{ ('<' | safe) is sequence }}{{ ('<' | safe) is iterable }}{{ ('<' | safe) is mapping }}{{ ('a' | safe) is lower }}{{ ('a' | safe) is escaped }}{{ 'a' is escaped }}{{ 5 is escaped }}{{ ('a' | safe) is eq 'a' }}{{ ('a' | safe) is in ['a'] }}{{ ('trim' | safe) is filter }}{{ 'a' is in ('ab' | safe) }}",
+        "{{ ['<' | safe, '<', 'b' | safe, 'a'] | unique | list }}{{ ['b' | safe, 'a'] | sort }}{{ ['b' | safe, 'a'] | min }}{{ ['<' | safe] | map('upper') | list }}{{ ['<', '>'] | map('safe') | list }}{{ ['<', '>'] | map('e') | join }}", "{{ ms | selectattr('n' | safe) | list | length }}{{ ms | map(attribute='role' | safe) | list }}{{ xs | select('odd' | safe) | list }}{{ ['a'] | map('upper' | safe) | list }}",
+        "{{ ('12' | safe | int) + 1 }}{{ ('1.5' | safe | float) + 1 }}{{ 'ab' | safe | length }}{{ ('<' | safe | default('x')) + '<' }}{{ (missing | default('<' | safe)) + '<' }}{{ ('' | safe | default('<', true)) + '<' }}",
+        "{% set x %}<{{ 'a<' | safe }}{% endset %}{{ x + '<' }}{% set x | safe %}<{% endset %}{{ x + '<' }}{% macro m(a) %}{{ a }}<{% endmacro %}{{ m('<' | safe) + '<' }}{{ m('<') + ('>' | safe) }}", "{% set ns = namespace(x='' | safe) %}{% set ns.x = ns.x + '<a>' %}{% set ns.x = ns.x + '&' %}{{ ns.x }}",
+        "{{ ('<' | safe).startswith('<') }}{{ 'ab'.startswith(('x', 'a' | safe)) }}{{ 'ab'.endswith('b' | safe) }}{{ ('<a' | safe).removeprefix('<') + '<' }}{{ ('<a' | safe).find('a') }}{{ 'ab'.find('b' | safe) }}{{ ('<a' | safe).count('<') }}{{ ('<a' | safe).title() + '<' }}{{ ('<a' | safe).lstrip('<') + '<' }}{{ ('a' | safe).capitalize() + '<' }}{{ 'a'.replace('a' | safe, '<' | safe) + '<' }}{{ ('a' | safe).isalpha() }}{{ 'xax' | trim('x' | safe) }}",
+        "{% if '' | safe %}a{% endif %}{{ ('<' | safe) and '<' }}{{ not ('' | safe) }}{{ ('' | safe) or 'z' }}{{ (('<' | safe) if t) + '<' }}", "{{ strftime_now('%%' | safe) }}{{ dict(a='<' | safe) }}{{ dict(a='<' | safe).a + '<' }}{% for k, v in {'a': '<' | safe} | items %}{{ v + '<' }}{% endfor %}", "{{ raise_exception('<' | safe) }}",
+        "{{ ('<' | safe) + 1 }}", "{{ 1 + ('<' | safe) }}", "{{ ('<' | safe) + none }}", "{{ ('<' | safe) + missing }}", "{{ missing + ('<' | safe) }}", "{{ [1] + ('<' | safe) }}", "{{ ('<' | safe) < 1 }}", "{{ ['<' | safe, '<'] | sum(start='' | safe) }}", "{{ '-'.join(['a' | safe, 1]) }}",
+        "{{ 5 | e }}{{ xs | e }}{{ (5 | e) + '<' }}{{ ['<'] | e }}{{ \"'\\\"&<>\" | e }}", "{{ ('<a' | safe | upper | trim | safe) + '<' }}{{ ('b' | safe) ~ '' == 'b' }}{{ (('<' | safe) ~ '') + '<' }}",
+    ]
 
 
 def random_whitespace(n=200):
@@ -124,6 +186,10 @@ def write(name, obj):
 
 
 def main():
+    write("micro.json", {"vars": micro()[0][1], "cases": [{"src": s, **render(s, v)} for s, v in micro()],
+                         "whitespace": [{"src": s, **render(s, v)} for s, v in random_whitespace()]})
+    if len(sys.argv) == 1:
+        return
     folder, gguf_file = sys.argv[1:]
     from gguf import GGUFReader
 
@@ -152,8 +218,6 @@ def main():
         rows.append(row)
         out[n] = rows
     write("models.json", out)
-    write("micro.json", {"vars": micro()[0][1], "cases": [{"src": s, **render(s, v)} for s, v in micro()],
-                         "whitespace": [{"src": s, **render(s, v)} for s, v in random_whitespace()]})
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dlclark/regexp2"
@@ -113,6 +114,10 @@ func checkPattern(src string) error {
 	return nil
 }
 
+// categories are the Unicode categories that patterns may name. Their members
+// were compared with the reference's (classes.json).
+var categories = []string{"{L", "{Lu", "{Ll", "{Lt", "{Lm", "{Lo", "{N", "{M", "{P", "{S"}
+
 // escapeLen is the length of the escape at the start of s, 0 if it is unknown.
 func escapeLen(s string) int {
 	if len(s) < 2 {
@@ -122,8 +127,8 @@ func escapeLen(s string) int {
 	case 'r', 'n', 't', 's', 'S':
 		return 2
 	case 'p', 'P':
-		if len(s) >= 5 && s[2] == '{' && strings.IndexByte("LNMPS", s[3]) >= 0 && s[4] == '}' {
-			return 5
+		if name, _, ok := strings.Cut(s[2:min(len(s), 6)], "}"); ok && slices.Contains(categories, name) {
+			return len(`\p`) + len(name) + len("}")
 		}
 		return 0
 	default:

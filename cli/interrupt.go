@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"syscall"
 )
 
 // Interrupts are the two contexts of a command that has something to finish.
@@ -39,7 +38,7 @@ func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
 			case soft.Err() == nil:
 				fmt.Fprintln(s.Stderr, "openmanus: interrupted: finishing what is in flight; once more stops at once")
 				endSoft(errInterrupted)
-			case sig != syscall.SIGHUP:
+			case sig != hangUp:
 				endHard(errInterrupted)
 				s.Exit(int(ExitInterrupted))
 				return

@@ -21,6 +21,9 @@ import (
 // Signal is what Notify delivers.
 type Signal = os.Signal
 
+// hangUp is the signal of a terminal that closes.
+const hangUp = syscall.SIGHUP
+
 // State is all that a command may know of the process it runs in. This file is
 // the only one of the program that uses package os; a test gives a State of
 // its own and runs whole commands in-process.
@@ -33,7 +36,8 @@ type State struct {
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	Terminal       bool // whether Stderr is one
+	Terminal       bool       // whether Stderr is one
+	Columns        func() int // of the terminal; nil, or 0, where that is not known
 
 	Now    func() time.Time
 	Notify func(chan<- Signal) (stop func()) // delivers SIGINT, SIGTERM, and SIGHUP unless it was ignored at the start
@@ -56,7 +60,14 @@ func NewState() *State {
 		Stdout:   os.Stdout,
 		Stderr:   lasting(os.Stderr),
 		Terminal: term.IsTerminal(int(os.Stderr.Fd())),
-		Now:      time.Now,
+		Columns: func() int {
+			n, _, err := term.GetSize(int(os.Stderr.Fd()))
+			if err != nil { // it is gone, or says nothing
+				return 0
+			}
+			return n
+		},
+		Now: time.Now,
 		Notify: func(c chan<- Signal) func() {
 			signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 			if !signal.Ignored(syscall.SIGHUP) { // as under nohup
@@ -79,6 +90,16 @@ func lasting(f *os.File) *os.File {
 	}
 	syscall.CloseOnExec(fd)
 	return os.NewFile(uintptr(fd), f.Name())
+}
+
+// columns is the width of the terminal, 80 where it is not known.
+func (s *State) columns() int {
+	if s.Columns != nil {
+		if n := s.Columns(); n > 0 {
+			return n
+		}
+	}
+	return 80
 }
 
 // executableSum is the SHA-256 of the program that runs, read once.

@@ -169,6 +169,7 @@ func forward(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBa
 		if err != nil {
 			return err
 		}
+		countRows(ctx, b)
 	}
 	return nil
 }

@@ -206,6 +206,7 @@ func (c *Critic) accumulateValue(ctx context.Context, rows []data.Row, tokens in
 		if err != nil {
 			return err
 		}
+		countRows(ctx, b)
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func (t *Trainer) evolve(ctx context.Context, step int, episodes []*data.Episode
 	t.hand("update_actor", rows, o.Passes.epochs())
 	var st ImitationStats
 	err = t.engine.Exclusive(ctx, func() error {
-		return t.phase(step, "update_actor", 0, m, func() (err error) {
+		return t.passes(ctx, step, "update_actor", rows, o.Passes.epochs(), m, func(ctx context.Context) (err error) {
 			back, err := t.fetchForUpdate(ctx)
 			if err != nil {
 				return err

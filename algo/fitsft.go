@@ -11,10 +11,11 @@ import (
 // cadence as Fit, and a killed run goes on inside an epoch. A finished one goes
 // on where there are more epochs now.
 func (t *Trainer) FitSFT(ctx, soft context.Context) (err error) {
-	o := t.o.WarmStart
-	if o == nil {
+	if t.o.WarmStart == nil {
 		return errors.New("supervised training needs trajectories")
 	}
+	o := *t.o.WarmStart
+	o.Events = t.events
 	if t.state.Finished && t.state.Step >= o.Steps() {
 		return nil
 	}
@@ -38,7 +39,7 @@ func (t *Trainer) FitSFT(ctx, soft context.Context) (err error) {
 			}
 		}
 	}
-	err = TrainSFT(ctx, soft, t.actor, *o, t.state.Step, func(step, _ int, m Metrics) error {
+	err = TrainSFT(ctx, soft, t.actor, o, t.state.Step, func(step, _ int, m Metrics) error {
 		t.state.Step = step
 		t.state.Unreported = m
 		t.newWeights()

@@ -115,6 +115,8 @@ type SFTOptions struct {
 	// SaveAfter is how much time a warm start may lose: a checkpoint is saved
 	// at the next step after it. 0: none before the end.
 	SaveAfter time.Duration
+	// Events are told of every step; nil: nobody watches.
+	Events Events
 }
 
 // Steps is the number of optimiser steps that the options lead to.

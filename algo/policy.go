@@ -174,6 +174,7 @@ func (a *Actor) accumulatePolicy(ctx context.Context, rows []data.Row, onPolicy 
 		if err != nil {
 			return err
 		}
+		countRows(ctx, b)
 	}
 	return nil
 }
@@ -234,7 +235,7 @@ func shares(rows []data.Row, aggregate loss.Aggregation, scale float64) ([]float
 // that looks at all of it before it knows what to do with a token.
 func (a *Actor) choose(ctx context.Context, rows []data.Row, u *policyUpdate) ([]bool, error) {
 	now := slices.Clone(rows) // whose log-probs are new slices
-	err := LogProbs(ctx, a.compute, now, u.o.Micro, u.o.Temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+	err := LogProbs(countingRows(ctx, nil), a.compute, now, u.o.Micro, u.o.Temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
 	if err != nil {
 		return nil, err
 	}

@@ -63,6 +63,13 @@ type rig struct {
 	steps      int
 	options    func(o *Options) // changes those of the run; nil: nothing
 	keep       int              // checkpoints
+	phases     []seenPhase      // as Events told of them
+}
+
+// seenPhase is a phase and the progress it made.
+type seenPhase struct {
+	Phase
+	last, calls int
 }
 
 func newRig(t *testing.T) *rig {
@@ -332,6 +339,13 @@ func (s riggedSink) Write(step int, m track.Metrics) error {
 type riggedEvents struct {
 	noEvents
 	r *rig
+}
+
+func (e riggedEvents) Phase(p Phase) { e.r.phases = append(e.r.phases, seenPhase{Phase: p}) }
+
+func (e riggedEvents) Progress(n int, _ string) {
+	p := &e.r.phases[len(e.r.phases)-1]
+	p.last, p.calls = n, p.calls+1
 }
 
 func (e riggedEvents) Step(step, _ int, _ map[string]float64) {

@@ -163,6 +163,7 @@ func (a *Actor) accumulateSFT(ctx context.Context, rows []data.Row, micro MicroB
 		if err != nil {
 			return st, err
 		}
+		countRows(ctx, b)
 	}
 	return st, nil
 }

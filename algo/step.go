@@ -90,10 +90,19 @@ func (t *Trainer) hand(phase string, rows []data.Row, passes int) {
 
 // phase runs one named part of a step and adds its seconds to the metrics.
 func (t *Trainer) phase(step int, name string, total int, m Metrics, f func() error) error {
-	t.events.Phase(step, name, total)
+	steps := t.o.Steps
+	if t.state.Supervised {
+		steps = t.o.WarmStart.Steps()
+	}
+	return t.during(Phase{Name: name, Step: step, Steps: steps, Total: total}, m, f)
+}
+
+// during is phase, described in full.
+func (t *Trainer) during(p Phase, m Metrics, f func() error) error {
+	t.events.Phase(p)
 	began := time.Now()
 	err := f()
-	m["timing_s/"+name] += time.Since(began).Seconds()
+	m["timing_s/"+p.Name] += time.Since(began).Seconds()
 	return err
 }
 

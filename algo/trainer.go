@@ -82,9 +82,8 @@ type Parts struct {
 // Events tell whoever watches a run what it is doing. Calls come from one
 // goroutine at a time.
 type Events interface {
-	// Phase says that a phase of a step has begun; total is the number of
-	// units that Progress will count to, 0 if it will not be called.
-	Phase(step int, name string, total int)
+	// Phase says that a phase has begun, and that the one before it is over.
+	Phase(p Phase)
 	// Progress says that n units of the phase are done.
 	Progress(n int, note string)
 	// Step reports the metrics of a finished step, or of a supervised step
@@ -180,7 +179,7 @@ func (t *Trainer) trainEnvs(step int) map[string]rollout.Env {
 
 type noEvents struct{}
 
-func (noEvents) Phase(int, string, int)            {}
+func (noEvents) Phase(Phase)                       {}
 func (noEvents) Progress(int, string)              {}
 func (noEvents) Step(int, int, map[string]float64) {}
 func (noEvents) Validated(Validation)              {}

@@ -117,7 +117,9 @@ func (t *Trainer) measure(ctx context.Context, step int, rows []data.Row, m Metr
 	have.old = have.old || both
 	if len(rows) > 0 && t.critic != nil && !both {
 		err := t.engine.Exclusive(ctx, func() error {
-			return t.phase(step, "values", 0, m, func() error { return t.critic.Values(ctx, rows, t.o.Critic.Micro) })
+			return t.passes(ctx, step, "values", rows, 1, m, func(ctx context.Context) error {
+				return t.critic.Values(ctx, rows, t.o.Critic.Micro)
+			})
 		})
 		if err != nil {
 			return have, fmt.Errorf("values: %w", err)
@@ -131,12 +133,12 @@ func (t *Trainer) measure(ctx context.Context, step int, rows []data.Row, m Metr
 		switch {
 		case both:
 			t.hand("old_log_prob", rows, 1)
-			err = t.phase(step, "old_log_prob", 0, m, func() error {
+			err = t.passes(ctx, step, "old_log_prob", rows, 1, m, func(ctx context.Context) error {
 				return t.critic.ValuesAndLogProbs(ctx, rows, p.Micro, p.Temperature)
 			})
 		case e.Needs.SumPiSquared:
 			t.hand("old_log_prob", rows, 1)
-			err = t.phase(step, "old_log_prob", 0, m, func() error {
+			err = t.passes(ctx, step, "old_log_prob", rows, 1, m, func(ctx context.Context) error {
 				return SumPiSquared(ctx, t.actor.Compute(), rows, p.Micro, p.Temperature)
 			})
 		default:
@@ -191,7 +193,7 @@ func (t *Trainer) updateCritic(ctx context.Context, step int, rows []data.Row, m
 	o.Seed = rollout.EpisodeSeed(t.o.Seed, step, "", "critic", 0, 0)
 	var st CriticStats
 	err := t.engine.Exclusive(ctx, func() error {
-		return t.phase(step, "update_critic", 0, m, func() (err error) {
+		return t.passes(ctx, step, "update_critic", rows, o.Passes.epochs(), m, func(ctx context.Context) (err error) {
 			back, err := t.fetchCritic(ctx)
 			if err != nil {
 				return err
@@ -211,7 +213,7 @@ func (t *Trainer) updateCritic(ctx context.Context, step int, rows []data.Row, m
 
 func (t *Trainer) oldLogProbs(ctx context.Context, step int, rows []data.Row, m Metrics) error {
 	t.hand("old_log_prob", rows, 1)
-	return t.phase(step, "old_log_prob", 0, m, func() error {
+	return t.passes(ctx, step, "old_log_prob", rows, 1, m, func(ctx context.Context) error {
 		p := t.o.Policy
 		return LogProbs(ctx, t.actor.Compute(), rows, p.Micro, p.Temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
 	})
@@ -219,7 +221,7 @@ func (t *Trainer) oldLogProbs(ctx context.Context, step int, rows []data.Row, m 
 
 func (t *Trainer) refLogProbs(ctx context.Context, step int, rows []data.Row, m Metrics) error {
 	t.hand("ref", rows, 1)
-	return t.phase(step, "ref", 0, m, func() (err error) {
+	return t.passes(ctx, step, "ref", rows, 1, m, func(ctx context.Context) (err error) {
 		back, err := t.fetchRef(ctx)
 		if err != nil {
 			return err
@@ -359,7 +361,7 @@ func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr
 		}
 	}
 	t.hand("update_actor", rows, p.Passes.epochs())
-	err = t.phase(step, "update_actor", 0, m, func() (err error) {
+	err = t.passes(ctx, step, "update_actor", rows, p.Passes.epochs(), m, func(ctx context.Context) (err error) {
 		back, err := t.fetchForUpdate(ctx)
 		if err != nil {
 			return err

@@ -48,7 +48,8 @@ func (t *Trainer) Validate(ctx, soft context.Context, label string) (Validation,
 			continue
 		}
 		m := Metrics{}
-		err := t.phase(t.state.Step, "testing", len(e.ValTasks)*t.o.Val.GroupSize, m, func() error {
+		phase := Phase{Name: "testing", Of: e.Name + " " + label, Total: len(e.ValTasks) * t.o.Val.GroupSize}
+		err := t.during(phase, m, func() error {
 			o := t.o.Val
 			o.OnProgress = t.onProgress
 			episodes, _, err := rollout.RunEpisodes(ctx, map[string]rollout.Env{e.Name: e.Val}, e.ValTasks, o)
@@ -86,9 +87,10 @@ func (t *Trainer) validateLoss(ctx context.Context, v *Validation) error {
 		return nil
 	}
 	m := Metrics{}
-	err := t.phase(t.state.Step, "testing", 0, m, func() error {
+	rows := t.o.WarmStart.ValRows
+	err := t.during(Phase{Name: "testing", Of: "held-out rows " + v.Label, Total: len(rows)}, m, func() error {
 		return t.engine.Exclusive(ctx, func() error {
-			loss, tokens, err := t.actor.LossSFT(ctx, t.o.WarmStart.ValRows, t.o.WarmStart.Micro)
+			loss, tokens, err := t.actor.LossSFT(rowsTo(ctx, t.events), rows, t.o.WarmStart.Micro)
 			if err == nil && (math.IsNaN(loss) || math.IsInf(loss, 0)) {
 				err = &NotFiniteError{What: "loss of the validation", Value: loss}
 			}

@@ -18,6 +18,7 @@ func (t *Trainer) warmStart(ctx, soft context.Context) error {
 		}
 	}
 	saved := time.Now()
+	o.Events = t.events
 	err := TrainSFT(ctx, soft, t.actor, o, t.state.WarmSteps, func(step, steps int, m Metrics) error {
 		t.state.WarmSteps = step
 		t.keepBadSteps()
@@ -57,6 +58,10 @@ func TrainSFT(ctx, soft context.Context, a *Actor, o SFTOptions, from int, repor
 	if err != nil {
 		return err
 	}
+	events := o.Events
+	if events == nil {
+		events = noEvents{}
+	}
 	for step := range from {
 		order.Next(o.batch(step + 1))
 	}
@@ -72,7 +77,8 @@ func TrainSFT(ctx, soft context.Context, a *Actor, o SFTOptions, from int, repor
 			tokens += len(o.Rows[i].Tokens)
 		}
 		lr := schedule.LR(step - 1)
-		st, err := a.UpdateSFT(ctx, rows, lr, o.GradClip, o.Micro)
+		events.Phase(Phase{Name: PhaseSFT, Step: step, Steps: steps, Total: len(rows)})
+		st, err := a.UpdateSFT(rowsTo(ctx, events), rows, lr, o.GradClip, o.Micro)
 		if err != nil {
 			return fmt.Errorf("supervised step %d: %w", step, err)
 		}

@@ -2,8 +2,12 @@ package cli
 
 import (
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/schollz/progressbar/v3"
 )
@@ -23,20 +27,25 @@ const plainEvery = 10 * time.Second
 // drawEvery is the pause between two drawings of a bar: eyes are not faster.
 const drawEvery = 100 * time.Millisecond
 
+// tickEvery is how often a bar is drawn where nothing is reported, so that its
+// clock goes on.
+const tickEvery = time.Second
+
+// widestBar is how many columns the bar itself takes at most.
+const widestBar = 24
+
 // Progress starts a display of total pieces of work: a bar on a terminal, a
-// line now and then elsewhere, nothing with --quiet.
+// line now and then elsewhere, nothing with --quiet. With total 0 it shows the
+// label and how long the work has taken.
 func (s *State) Progress(label string, total int) Progress {
 	switch {
 	case s.Quiet:
 		return silent{}
 	case s.Terminal:
-		return &bar{bar: progressbar.NewOptions(total,
-			progressbar.OptionSetWriter(s.Stderr),
-			progressbar.OptionSetDescription(label),
-			progressbar.OptionShowCount(),
-			progressbar.OptionSetWidth(24),
-			progressbar.OptionClearOnFinish(),
-		), s: s, label: label, total: total}
+		b := &bar{s: s, out: screenOf(s.Stderr), label: label, total: total, began: s.Now(), quit: make(chan struct{})}
+		b.draw()
+		b.ticks.Go(b.tick)
+		return b
 	}
 	return &plain{s: s, label: label, total: total, last: s.Now()}
 }
@@ -46,17 +55,23 @@ type silent struct{}
 func (silent) Set(int, string) {}
 func (silent) Done()           {}
 
-// bar is a progress bar on a terminal.
+// bar is a progress bar on a terminal, in one line of it.
 type bar struct {
 	s     *State
+	out   *screen
 	label string
 	total int
+	began time.Time
+	quit  chan struct{}
+	ticks sync.WaitGroup
 
-	mu    sync.Mutex
-	bar   *progressbar.ProgressBar // guarded by mu
-	text  string                   // beside the bar, guarded by mu
-	drawn time.Time                // when last, guarded by mu
-	done  bool                     // guarded by mu
+	mu      sync.Mutex
+	n     int       // guarded by mu
+	from  int       // n when it was first set, guarded by mu
+	since time.Time // when that was, guarded by mu
+	note  string    // guarded by mu
+	drawn time.Time // when last, after the first drawing; guarded by mu
+	done  bool      // guarded by mu
 }
 
 // Set moves the bar, at most every drawEvery.
@@ -64,32 +79,101 @@ func (b *bar) Set(n int, note string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.s.Now()
+	b.n, b.note = min(max(n, 0), b.total), note
+	if b.since.IsZero() {
+		b.from, b.since = b.n, now
+	}
 	if b.done || n < b.total && now.Sub(b.drawn) < drawEvery {
 		return
 	}
 	b.drawn = now
-	text := b.label
-	if note != "" {
-		text += " " + note
+	b.draw()
+}
+
+// tick draws the bar every tickEvery until quit is closed.
+func (b *bar) tick() {
+	t := time.NewTicker(tickEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-b.quit:
+			return
+		case <-t.C:
+			b.mu.Lock()
+			b.draw()
+			b.mu.Unlock()
+		}
 	}
-	if text != b.text {
-		b.text = text
-		b.bar.Describe(text)
+}
+
+// draw is called with mu held, or before anything else knows of b.
+func (b *bar) draw() {
+	b.out.draw(b.line(b.s.columns() - 1)) // a terminal may wrap after the last column
+}
+
+// line is the bar in at most so many columns:
+//
+//	playing 14/32 9 solved  43% |█████     | 1:20 < 1:45
+//
+// with the time it has taken and the time it will take. Where there is little
+// room the bar goes first, and then what stands at the end.
+func (b *bar) line(columns int) string {
+	now := b.s.Now()
+	took := now.Sub(b.began)
+	if b.total == 0 {
+		return cut(joined(b.label, b.note, clock(took)), columns)
 	}
-	// Drawing fails where the terminal is gone; the work goes on without it.
-	_ = b.bar.Set(min(max(n, 0), b.total))
+	text := joined(b.label, fmt.Sprintf("%d/%d", b.n, b.total), b.note)
+	times := clock(took)
+	if done := b.n - b.from; done > 0 {
+		times += " < " + clock(time.Duration(float64(now.Sub(b.since))/float64(done)*float64(b.total-b.n)))
+	}
+	const around = len(" 100% ||  ") // what the bar is drawn with
+	width := min(widestBar, columns-utf8.RuneCountInString(text)-utf8.RuneCountInString(times)-around)
+	if width < 3 {
+		return cut(joined(text, fmt.Sprintf("%d%%", 100*b.n/b.total), times), columns)
+	}
+	p := progressbar.NewOptions(b.total, progressbar.OptionSetWriter(io.Discard), progressbar.OptionSetDescription(text),
+		progressbar.OptionSetWidth(width), progressbar.OptionSetPredictTime(false))
+	_ = p.Set(b.n) // io.Discard takes everything
+	_ = p.RenderBlank()
+	return cut(joined(strings.TrimSpace(p.String()), times), columns)
 }
 
 // Done clears the bar's line.
 func (b *bar) Done() {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	if b.done {
+		b.mu.Unlock()
 		return
 	}
 	b.done = true
-	_ = b.bar.Clear()
-	_ = b.bar.Exit()
+	b.mu.Unlock()
+	close(b.quit)
+	b.ticks.Wait()
+	b.out.draw("")
+}
+
+// joined puts spaces between the parts that are not empty.
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " ")
+}
+
+// cut is text in at most n columns.
+func cut(text string, n int) string {
+	if runes := []rune(text); len(runes) > n {
+		return string(runes[:max(n, 0)])
+	}
+	return text
+}
+
+// clock is a time as 0:07, 12:34 or 1:02:03.
+func clock(d time.Duration) string {
+	s := int(d.Round(time.Second) / time.Second)
+	if s < 3600 {
+		return fmt.Sprintf("%d:%02d", s/60, s%60)
+	}
+	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
 // plain writes a line every plainEvery and one at the end.
@@ -98,11 +182,12 @@ type plain struct {
 	label string
 	total int
 
-	mu   sync.Mutex
-	n    int       // guarded by mu
-	note string    // guarded by mu
-	last time.Time // of a line, guarded by mu
-	done bool      // guarded by mu
+	mu    sync.Mutex
+	n     int       // guarded by mu
+	note  string    // guarded by mu
+	last  time.Time // of a line, guarded by mu
+	lines int       // written, guarded by mu
+	done  bool      // guarded by mu
 }
 
 // Set writes a line if the last one is long ago.
@@ -116,20 +201,24 @@ func (p *plain) Set(n int, note string) {
 	}
 }
 
-// Done writes how far the work came.
+// Done writes how far the work came, unless it was over before a line was due.
 func (p *plain) Done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.done {
-		p.done = true
+	if p.done {
+		return
+	}
+	p.done = true
+	if p.lines > 0 || p.s.Now().Sub(p.last) >= plainEvery {
 		p.line()
 	}
 }
 
 func (p *plain) line() {
-	note := ""
-	if p.note != "" {
-		note = " " + p.note
+	p.lines++
+	count := ""
+	if p.total > 0 {
+		count = fmt.Sprintf("%d/%d", p.n, p.total)
 	}
-	fmt.Fprintf(p.s.Stderr, "%s: %d/%d%s\n", p.label, p.n, p.total, note)
+	fmt.Fprintln(p.s.Stderr, joined(p.label+":", count, p.note))
 }

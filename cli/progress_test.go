@@ -31,7 +31,7 @@ func TestProgressTerminal(t *testing.T) {
 	p.Done()
 	p.Done()
 	p.Set(1, "late")
-	if got := ts.err.String(); !strings.Contains(got, "episodes half") || !strings.Contains(got, "5/10") || strings.Contains(got, "soon") {
+	if got := ts.err.String(); !strings.Contains(got, "episodes 5/10 half  50% |") || strings.Contains(got, "soon") {
 		t.Errorf("no bar in %q", got)
 	}
 }

@@ -36,7 +36,8 @@ func (t *training) playWalks(ctx context.Context) error {
 	}
 	for i, w := range t.worlds {
 		walks := make([]data.Task, f.Walks/len(t.worlds))
-		var cut atomic.Int64
+		var cut, ended atomic.Int64
+		bar := t.s.Progress("playing walks of "+w.spec.Name, len(walks))
 		// Many at a time: one that waits for a server that hangs holds up no other.
 		g, ctx := errgroup.WithContext(ctx)
 		g.SetLimit(t.cfg.Agent.MaxWorkers)
@@ -63,10 +64,12 @@ func (t *training) playWalks(ctx context.Context) error {
 				}
 				task.Conversation = task.Conversation[2*unread:]
 				walks[n] = task
+				bar.Set(int(ended.Add(1)), "")
 				return nil
 			})
 		}
-		if err := g.Wait(); err != nil {
+		err := g.Wait()
+		if bar.Done(); err != nil {
 			return err
 		}
 		if n := cut.Load(); n > 0 {
@@ -130,6 +133,7 @@ func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 	}
 	began := time.Now()
 	o := readingOptions(t.cfg, rows)
+	o.Events = events
 	loss := 0.0
 	err = algo.TrainSFT(ctx, soft, t.actor, o, 0, func(step, steps int, m algo.Metrics) error {
 		if err := sink.Write(0, readingMetrics(m)); err != nil {

@@ -14,7 +14,7 @@ import (
 type lossOfReading struct{ losses []float64 }
 
 func (l *lossOfReading) Step(_, _ int, m algo.Metrics) { l.losses = append(l.losses, m["train/loss"]) }
-func (l *lossOfReading) Phase(int, string, int)        {}
+func (l *lossOfReading) Phase(algo.Phase)              {}
 func (l *lossOfReading) Progress(int, string)          {}
 func (l *lossOfReading) Validated(algo.Validation)     {}
 

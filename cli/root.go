@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/urfave/cli/v2"
 
@@ -18,7 +16,7 @@ import (
 // Main runs the command line in s and returns the exit code.
 func Main(s *State) (exit int) {
 	st := *s
-	st.Stderr = &lockedWriter{w: s.Stderr}
+	st.Stderr = screenOf(s.Stderr)
 	s = &st
 	s.Log = newLogger(s, "info")
 
@@ -243,18 +241,4 @@ func find(cmds []*cli.Command, name string) *cli.Command {
 		}
 	}
 	return nil
-}
-
-// lockedWriter lets the logger, progress bars and the signal watcher share a
-// stream.
-type lockedWriter struct {
-	mu sync.Mutex
-	w  io.Writer // guarded by mu
-}
-
-// Write writes p whole, never between two halves of another Write.
-func (l *lockedWriter) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
 }

@@ -124,10 +124,12 @@ func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error)
 	if err := t.render(); err != nil {
 		return err
 	}
-	watch := &watcher{s: s, quiet: !slices.Contains(cfg.Log.Backends, "console")}
+	watch := &watcher{s: s, quiet: !slices.Contains(cfg.Log.Backends, "console"), read: true}
+	defer watch.done()
 	if err := t.read(in.Hard, in.Soft, watch); err != nil {
 		return err
 	}
+	watch.read = false
 	trainer, err := t.trainer(in.Hard, watch)
 	if err != nil {
 		return err

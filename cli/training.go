@@ -164,6 +164,8 @@ func (t *training) openScorer(ctx context.Context) error {
 // openModel loads or makes the weights and, on a checkpoint, the optimiser.
 func (t *training) openModel(ctx context.Context) error {
 	cfg := t.cfg
+	bar := t.s.Progress("opening the model", 0)
+	defer bar.Done()
 	var err error
 	if cfg.Model.Fresh.Layers > 0 && t.run.checkpoint == nil {
 		t.bundle, err = freshModel(ctx, t.thread, cfg.Model.Fresh, cfg.Rollout.MaxContextTokens, cfg.Trainer.Seed, slices.Concat(t.walks, t.experts))

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/track"
@@ -14,31 +16,84 @@ type watcher struct {
 	s     *State
 	quiet bool // the console is not among log.backends
 	bar   Progress
+	read  bool // the supervised steps to come are those of reading
+
+	supervised algo.Phase // that the bar is about; the zero Phase: it is about another
+	pace       stepTimes
 }
 
-// phaseNames are the phases as people read them.
+// phaseNames are the phases as people read them. The others are over in no time.
 var phaseNames = map[string]string{
-	"gen": "playing", "testing": "validating",
+	"gen": "playing", "gen_max": "playing greedily", "testing": "validating", "reward": "scoring", "values": "values",
+	"old_log_prob": "log-probs", "ref": "reference", "update_critic": "critic update", "update_actor": "update", "save_checkpoint": "saving",
 }
 
-// Phase begins a bar for the phases that count something.
-func (w *watcher) Phase(step int, name string, total int) {
-	w.done()
-	label, counted := phaseNames[name]
-	if !counted || total == 0 {
+// Phase begins a bar. That of supervised training goes on over its steps.
+func (w *watcher) Phase(p algo.Phase) {
+	if p.Name == algo.PhaseSFT {
+		w.supervisedPhase(p)
 		return
 	}
-	w.bar = w.s.Progress(fmt.Sprintf("step %d %s", step, label), total)
+	if w.supervised.Name != "" && p.Name == "save_checkpoint" { // in between
+		return
+	}
+	w.done()
+	label, shown := phaseNames[p.Name]
+	if !shown {
+		return
+	}
+	switch {
+	case p.Of != "":
+		label += " " + p.Of
+	case p.Step > 0:
+		w.pace.begin(w.s.Now(), p.Step)
+		label = joined(fmt.Sprintf("step %d/%d", p.Step, p.Steps), w.left(p.Step-1, p.Steps), label)
+	}
+	w.bar = w.s.Progress(label, p.Total)
+	w.bar.Set(0, "")
+}
+
+// left says how long the run still takes after so many steps; "" where no step
+// was seen yet.
+func (w *watcher) left(done, steps int) string {
+	left, ok := w.pace.left(w.s.Now(), steps-done)
+	if !ok {
+		return ""
+	}
+	return "(" + clock(left) + " left)"
+}
+
+// supervisedPhase begins a step of supervised training.
+func (w *watcher) supervisedPhase(p algo.Phase) {
+	if w.supervised.Name == "" {
+		w.done()
+		name := "sft"
+		if w.read {
+			name = "read"
+		}
+		w.supervised = p
+		w.bar = w.s.Progress(name, p.Steps*p.Total)
+	}
+	w.supervised.Step = p.Step
+	w.Progress(0, "")
 }
 
 // Progress moves the bar.
 func (w *watcher) Progress(n int, note string) {
-	if w.bar != nil {
-		w.bar.Set(n, note)
+	if w.bar == nil {
+		return
 	}
+	if p := w.supervised; p.Name != "" { // a step of an epoch's end may have fewer rows
+		n = (p.Step-1)*p.Total + min(n, p.Total)
+		if note = ""; p.Total > 1 {
+			note = fmt.Sprintf("rows, step %d/%d", p.Step, p.Steps)
+		}
+	}
+	w.bar.Set(n, note)
 }
 
 func (w *watcher) done() {
+	w.supervised = algo.Phase{}
 	if w.bar != nil {
 		w.bar.Done()
 		w.bar = nil
@@ -47,36 +102,75 @@ func (w *watcher) done() {
 
 // Step prints a line with what matters most.
 func (w *watcher) Step(step, steps int, m algo.Metrics) {
-	w.done()
+	if step > 0 {
+		w.done()
+		w.pace.end(w.s.Now(), step)
+	}
+	n, name := int(m["sft/step"]), "sft"
+	if read, ok := m["read/step"]; ok {
+		n, name = int(read), "read"
+	}
+	if step == 0 && n == steps {
+		w.done()
+	}
 	if w.s.Quiet || w.quiet {
 		return
 	}
 	if step == 0 {
-		name, n := "sft", int(m["sft/step"])
-		if read, ok := m["read/step"]; ok {
-			name, n = "read", int(read)
-		}
 		if n == 1 || n == steps || n%sftEvery(steps) == 0 {
 			fmt.Fprintf(w.s.Stderr, "%s %*d/%d  loss %.4f  lr %.2g  %.1f s\n", name, len(fmt.Sprint(steps)), n, steps,
 				m["train/loss"], m["train/lr"], m["timing_s/sft"])
 		}
 		return
 	}
-	learned := fmt.Sprintf("kl %.1e", m["rollout/logprob_gap_k3"])
-	if kept, evolves := m[track.Evol+algo.Overall+"/kept"]; evolves {
-		learned = fmt.Sprintf("kept %.0f  loss %.4f", kept, m[track.EvolLoss])
+	fmt.Fprintln(w.s.Stderr, w.fit(w.stepLine(step, steps, m)))
+}
+
+// stepLine is the line of a step in parts, and behind each how soon it goes
+// where the terminal is narrow: 0 never, and then the highest first.
+func (w *watcher) stepLine(step, steps int, m algo.Metrics) (parts []string, rank []int) {
+	add := func(r int, format string, args ...any) {
+		parts, rank = append(parts, fmt.Sprintf(format, args...)), append(rank, r)
 	}
-	paid := fmt.Sprintf("reward %.3f", m["episode/reward/mean"])
+	add(0, "step %*d/%d", len(fmt.Sprint(steps)), step, steps)
+	add(0, "success %.2f", m["episode/success_rate"])
+	add(1, "reward %.3f", m["episode/reward/mean"])
 	for name := range m {
 		if strings.HasPrefix(name, "reward/") { // score functions say what the environment's is replaced by
-			paid += fmt.Sprintf("  score %.3f", m["critic/score/mean"])
+			add(1, "score %.3f", m["critic/score/mean"])
 			break
 		}
 	}
-	line := fmt.Sprintf("step %*d/%d  success %.2f  %s  turns %.1f  %s  grad %.2f  lr %.2g  %.1f s",
-		len(fmt.Sprint(steps)), step, steps, m["episode/success_rate"], paid, m["env/number_of_actions/mean"],
-		learned, m["actor/grad_norm"], m["actor/lr"], m["timing_s/step"])
-	fmt.Fprintln(w.s.Stderr, line)
+	add(3, "turns %.1f", m["env/number_of_actions/mean"])
+	if kept, evolves := m[track.Evol+algo.Overall+"/kept"]; evolves {
+		add(2, "kept %.0f", kept)
+		add(2, "loss %.4f", m[track.EvolLoss])
+	} else {
+		add(4, "kl %.1e", m["rollout/logprob_gap_k3"])
+	}
+	add(5, "grad %.2f", m["actor/grad_norm"])
+	add(6, "lr %.2g", m["actor/lr"])
+	add(2, "%.1f s", m["timing_s/step"])
+	if left := w.left(step, steps); left != "" && step < steps {
+		add(1, "%s", left)
+	}
+	return parts, rank
+}
+
+// fit joins the parts of a line and, on a terminal, leaves out as many as it
+// takes to fit.
+func (w *watcher) fit(parts []string, rank []int) string {
+	const gap = "  "
+	text := strings.Join(parts, gap)
+	for w.s.Terminal && utf8.RuneCountInString(text) > w.s.columns()-1 {
+		i := slices.Index(rank, slices.Max(rank))
+		if rank[i] == 0 {
+			return cut(text, w.s.columns()-1)
+		}
+		parts, rank = slices.Delete(parts, i, i+1), slices.Delete(rank, i, i+1)
+		text = strings.Join(parts, gap)
+	}
+	return text
 }
 
 // sftEvery thins the lines of supervised training to about ten.

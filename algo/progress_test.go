@@ -1,0 +1,55 @@
+package algo
+
+import (
+	"testing"
+
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch/optim"
+)
+
+// Every phase that takes a model over rows, or plays episodes, tells how far it
+// is from micro-batch to micro-batch, and comes to its total.
+func TestProgressOfPhases(t *testing.T) {
+	for _, supervised := range []bool{false, true} {
+		r := newRig(t)
+		r.supervised, r.reference = supervised, !supervised
+		want := []string{PhaseSFT, "testing"}
+		r.options = func(o *Options) {
+			if supervised {
+				o.WarmStart.BatchRows, o.WarmStart.Micro.Rows = 2, 1
+				o.WarmStart.ValRows = []data.Row{o.WarmStart.Rows[0], o.WarmStart.Rows[1]}
+				return
+			}
+			micro := MicroBatching{Rows: 2}
+			o.Policy.Micro, o.RefMicro, o.Policy.MiniBatch, o.Policy.Passes.Epochs = micro, micro, 3, 2
+			o.Estimator = "gae"
+			o.Critic = &CriticOptions{Micro: micro, Passes: Passes{Epochs: 2}, GradClip: 1, AdamW: o.AdamW,
+				Schedule: optim.Schedule{Shape: "constant", Base: 1e-3, Steps: r.steps}}
+		}
+		if !supervised {
+			want = append(want, "gen", "values", "old_log_prob", "ref", "update_critic", "update_actor")
+		}
+		must(t, r.fit(t, t.Context(), t.Context()))
+		for _, name := range want {
+			seen := 0
+			for _, p := range r.phases {
+				if p.Name != name {
+					continue
+				}
+				seen++
+				if p.Total == 0 || p.last != p.Total {
+					t.Errorf("step %d of %d, %s %s: came to %d of %d", p.Step, p.Steps, name, p.Of, p.last, p.Total)
+				}
+				if p.calls < 2 && p.Total > 2 {
+					t.Errorf("%s of %d was told of %d times", name, p.Total, p.calls)
+				}
+				if (p.Of != "") != (name == "testing") {
+					t.Errorf("%s is of %q", name, p.Of)
+				}
+			}
+			if seen == 0 {
+				t.Errorf("no %s", name)
+			}
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/openmanus/openmanus/algo"
+)
+
+// shownOn is what a terminal shows after text: the lines, and the one in
+// progress last. A line that is wider than the terminal is a failure.
+func shownOn(t *testing.T, columns int, text string) []string {
+	t.Helper()
+	lines := []string{""}
+	for _, part := range regexp.MustCompile(`[\r\n]|[^\r\n]+`).FindAllString(text, -1) {
+		last := len(lines) - 1
+		switch part {
+		case "\n":
+			lines = append(lines, "")
+			continue
+		case "\r":
+			lines[last] = "\r" + lines[last]
+			continue
+		}
+		if n := utf8.RuneCountInString(part); n >= columns {
+			t.Errorf("%d columns on a terminal of %d: %q", n, columns, part)
+		}
+		if old, ok := strings.CutPrefix(lines[last], "\r"); ok { // written over
+			if n := len([]rune(part)); n < len([]rune(old)) {
+				part += string([]rune(old)[n:])
+			}
+			lines[last] = ""
+		}
+		lines[last] += part
+	}
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(strings.TrimLeft(line, "\r"), " ")
+	}
+	return lines
+}
+
+// onTerminal is a State on a terminal of so many columns, and what has been
+// written to it.
+func onTerminal(t *testing.T, columns int) *testState {
+	ts := newTestState(t)
+	ts.Terminal = true
+	ts.Columns = func() int { return columns }
+	ts.Stderr = screenOf(ts.Stderr)
+	return ts
+}
+
+func (ts *testState) screen(t *testing.T) (lines []string, bar string) {
+	t.Helper()
+	all := shownOn(t, ts.columns(), ts.err.String())
+	return all[:len(all)-1], all[len(all)-1]
+}
+
+// Every phase of a step shows that it goes on, from its first moment, and a
+// step says how long the run still takes.
+func TestWatcherShowsEveryPhase(t *testing.T) {
+	ts := onTerminal(t, 80)
+	w := &watcher{s: ts.State, read: true}
+	bar := func() string {
+		t.Helper()
+		_, bar := ts.screen(t)
+		return bar
+	}
+	want := func(what, pattern string) {
+		t.Helper()
+		if got := bar(); !regexp.MustCompile(pattern).MatchString(got) {
+			t.Errorf("%s shows %q, which does not match %s", what, got, pattern)
+		}
+	}
+	pass := func(d time.Duration) { ts.clock = ts.clock.Add(d) }
+
+	for step := 1; step <= 2; step++ {
+		w.Phase(algo.Phase{Name: algo.PhaseSFT, Step: step, Steps: 2, Total: 64})
+		pass(time.Minute)
+		w.Progress(32, "")
+		want("half a step of reading", `^read \d+/128 rows, step [12]/2 .*\|.*\| \d:00`)
+		w.Step(0, 2, algo.Metrics{"read/step": float64(step)})
+	}
+	if got := bar(); got != "" {
+		t.Errorf("reading is over and shows %q", got)
+	}
+	w.read = false
+	w.Phase(algo.Phase{Name: algo.PhaseSFT, Step: 1, Steps: 9, Total: 2})
+	want("a first step of supervised training", `^sft 0/18 rows, step 1/9 `)
+	w.Phase(algo.Phase{Name: "save_checkpoint"})
+	want("a save in between", `^sft 0/18`)
+
+	w.Phase(algo.Phase{Name: "testing", Of: "maze before", Total: 8})
+	want("a validation", `^validating maze before 0/8 `)
+	w.Phase(algo.Phase{Name: "testing", Of: "textcraft before", Total: 8})
+	want("another validation", `^validating textcraft before 0/8 `)
+
+	w.Phase(algo.Phase{Name: "gen", Step: 1, Steps: 24, Total: 256})
+	want("playing that has just begun", `^step 1/24 playing 0/256 +0% \| +\| 0:00$`)
+	pass(30 * time.Second)
+	w.Progress(64, "9 solved")
+	want("playing", `^step 1/24 playing 64/256 9 solved +25% \|█+ +\| 0:30 < 1:30$`)
+	for _, name := range []string{"reward", "values", "old_log_prob", "ref", "update_critic", "update_actor"} {
+		w.Phase(algo.Phase{Name: name, Step: 1, Steps: 24, Total: 0})
+		want(name, `^step 1/24 `+phaseNames[name]+` 0:00$`)
+	}
+	pass(90 * time.Second)
+	w.Step(1, 24, algo.Metrics{"timing_s/step": 120})
+	if lines, _ := ts.screen(t); !strings.Contains(lines[len(lines)-1], "(46:00 left)") {
+		t.Errorf("after one of 24 steps in 2 minutes the line is %q", lines[len(lines)-1])
+	}
+	w.Phase(algo.Phase{Name: "update_actor", Step: 2, Steps: 24, Total: 10})
+	pass(time.Minute)
+	w.Progress(5, "")
+	want("an update", `^step 2/24 \(46:00 left\) update 5/10 +50% \|█+ +\| 1:00 < 1:00$`)
+	w.done()
+	if got := bar(); got != "" {
+		t.Errorf("it is over and shows %q", got)
+	}
+}
+
+// No line is wider than the terminal, and the narrower it is, the less is said.
+func TestWatcherFits(t *testing.T) {
+	m := algo.Metrics{"episode/success_rate": .5, "timing_s/step": 1234.5, "reward/goal/mean": 1, "rollout/logprob_gap_k3": 1e-14, "actor/lr": 2.5e-5}
+	for _, columns := range []int{200, 80, 40, 20, 5} {
+		ts := onTerminal(t, columns)
+		w := &watcher{s: ts.State}
+		w.Phase(algo.Phase{Name: "gen", Step: 1, Steps: 1000, Total: 4096})
+		ts.clock = ts.clock.Add(time.Hour)
+		w.Progress(4000, "1234 solved")
+		w.Step(1, 1000, m)
+		w.Phase(algo.Phase{Name: "testing", Of: "a-very-long-name-of-an-environment untrained", Total: 100})
+		lines, bar := ts.screen(t)
+		w.done()
+		if bar == "" || len(lines) != 1 || lines[0] == "" {
+			t.Fatalf("%d columns show %q and %q", columns, lines, bar)
+		}
+		if got := strings.Contains(lines[0], "lr "); got != (columns == 200) {
+			t.Errorf("%d columns: %q", columns, lines[0])
+		}
+		if columns == 80 && !strings.HasSuffix(lines[0], "  (999:00:00 left)") {
+			t.Errorf("80 columns: %q", lines[0])
+		}
+	}
+}
+
+// What is logged stands above the bar, which stays.
+func TestLogAboveTheBar(t *testing.T) {
+	ts := onTerminal(t, 80)
+	p := ts.Progress("playing", 4)
+	p.Set(1, "")
+	p.Set(2, "soon after")
+	ts.Log = newLogger(ts.State, "info")
+	ts.Log.Warn("a server went away")
+	lines, bar := ts.screen(t)
+	if len(lines) != 1 || !strings.Contains(lines[0], "a server went away") || strings.Contains(lines[0], "playing") || !strings.HasPrefix(bar, "playing 1/4") {
+		t.Errorf("lines %q, bar %q", lines, bar)
+	}
+	p.Done()
+	if _, bar := ts.screen(t); bar != "" {
+		t.Errorf("a bar %q is left", bar)
+	}
+}
+
+func TestStepTimes(t *testing.T) {
+	var p stepTimes
+	at := time.Unix(1e9, 0)
+	if _, ok := p.left(at, 5); ok {
+		t.Error("a time is known before a step")
+	}
+	p.end(at, 7) // of a process before
+	if _, ok := p.left(at, 5); ok {
+		t.Error("a step that was not seen has a time")
+	}
+	for step := 1; step <= 20; step++ {
+		p.begin(at, step)
+		p.begin(at.Add(time.Second), step) // another phase
+		at = at.Add(time.Duration(step) * time.Second)
+		p.end(at, step)
+	}
+	if left, _ := p.left(at, 2); left != 33*time.Second { // the last eight took 13 to 20
+		t.Errorf("%v", left)
+	}
+	if left, _ := p.left(at.Add(time.Hour), 2); left != 16500*time.Millisecond {
+		t.Errorf("a step that takes too long leaves %v", left)
+	}
+}

@@ -7,7 +7,7 @@ import "unsafe"
 
 // TokenLogProbs is log softmax(z/temperature)[target] for z = hidden [N,D] · weight [V,D]ᵀ + bias [V] (bias may be none),
 // and the entropy of that softmax where it is wanted, both float32 [N] (float64 for float64) and differentiable. z is never
-// held whole: it is made for a few rows at a time, and made again for the gradient. A target below 0 gives 0, costs nothing
+// held whole: it is made for a few rows at a time, in float32 also of bfloat16 operands, and made again for the gradient. A target below 0 gives 0, costs nothing
 // and sends no gradient.
 func TokenLogProbs(hidden, weight, bias Tensor, targets []int64, temperature float64, wantEntropy bool) (logp, entropy Tensor) {
 	const op = "TokenLogProbs"

@@ -75,6 +75,34 @@ func TestTokenLogProbsChunks(t *testing.T) {
 	torchtest.Same(t, torch.Float32, kernel, plain, 2e-5, torchtest.RandIn(1, -4, 4, n, d), torchtest.Rand(2, v, d))
 }
 
+// The log-probs of bfloat16 operands are those of their float32 logits, as sampling has them, and so are the gradients but
+// for their own rounding. The logits go up to 50, where bfloat16 has steps of 0.25.
+func TestTokenLogProbsOfBFloat16(t *testing.T) {
+	const n, d, v = 40, 64, 5000 // more than one block of the vocabulary
+	targets := make([]int64, n)
+	for i := range targets {
+		targets[i] = int64(i * 131 % v)
+	}
+	results := func(s *torch.Scope, dt torch.DType) (logp, dh, dw torch.Tensor) {
+		h := s.RandN(1, n, d).To(torch.BFloat16).To(dt)
+		w := s.RandN(2, v, d).MulScalar(1.5).To(torch.BFloat16).To(dt)
+		h.SetRequiresGrad(true)
+		w.SetRequiresGrad(true)
+		logp, _ = torch.TokenLogProbs(h, w, torch.Tensor{}, targets, 1, false)
+		logp.Sum().Backward()
+		return logp.Detach(), h.Grad().To(torch.Float32), w.Grad().To(torch.Float32)
+	}
+	onEveryCPU(t, func(t *testing.T) {
+		torchtest.Run(t, func(s *torch.Scope) {
+			want, wantH, wantW := results(s, torch.Float32)
+			got, gotH, gotW := results(s, torch.BFloat16)
+			torchtest.Close(t, got, want, 1e-4)
+			torchtest.Close(t, gotH, wantH, 0.03)
+			torchtest.Close(t, gotW, wantW, 0.03)
+		})
+	})
+}
+
 func TestTokenLogProbsWithoutEntropy(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		h, w := s.RandN(1, 3, 4), s.RandN(2, 9, 4)

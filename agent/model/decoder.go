@@ -125,9 +125,9 @@ func (m *Model) run(s *torch.Scope, ids []int32, layer func(i int, l *Layer, x t
 }
 
 // Logits returns the scores [R,V] of every next token for hidden states [R,D],
-// without gradients. They are float32 where the model computes in bfloat16:
-// rounded to bfloat16, a logit of 20 is off by up to 0.06, and so would be the
-// log-prob of a sampled token.
+// without gradients. They are float32 where the model computes in bfloat16, as
+// in TokenLogProbs: rounded to bfloat16, a logit of 20 is off by up to 0.06, and
+// so would be the log-prob of a sampled token.
 func (m *Model) Logits(hidden torch.Tensor) torch.Tensor {
 	rows := hidden.Size(0)
 	if rows > torch.SkinnyRows && m.dtype != torch.BFloat16 {

@@ -210,6 +210,19 @@ Rows prepare(const at::Tensor &x, int64_t rows, int64_t k, const std::vector<at:
   return in;
 }
 
+// ATen's product, in x's type. A GPU multiplies in the weight's type, but gives float32 sums for a float32 x as they are:
+// rounded to bfloat16, the logits of sampling would differ from those of training (logits_of).
+at::Tensor linear_aten(const at::Tensor &x, const at::Tensor &w, const at::Tensor &bias) {
+  if (x.is_cuda() && x.scalar_type() == at::kFloat && w.scalar_type() == at::kBFloat16) {
+    auto shape = x.sizes().vec();
+    shape.back() = w.size(0);
+    const at::Tensor y = at::mm(x.reshape({-1, x.size(-1)}).to(at::kBFloat16), w.t(), at::kFloat);
+    return (bias.defined() ? y + bias : y).reshape(shape);
+  }
+  const at::Tensor b = bias.defined() ? bias.to(w.scalar_type()) : at::Tensor();
+  return at::linear(x.to(w.scalar_type()), w, b).to(x.scalar_type());
+}
+
 std::vector<at::Tensor> linear_skinny(const at::Tensor &x, const std::vector<at::Tensor> &ws,
                                       const std::vector<at::Tensor> &biases) {
   for (const auto &w : ws)
@@ -228,10 +241,7 @@ std::vector<at::Tensor> linear_skinny(const at::Tensor &x, const std::vector<at:
   }
   std::vector<at::Tensor> outs;
   if (!kernel) {
-    for (size_t i = 0; i < ws.size(); i++) {
-      const at::Tensor b = biases[i].defined() ? biases[i].to(ws[i].scalar_type()) : at::Tensor();
-      outs.push_back(at::linear(x.to(ws[i].scalar_type()), ws[i], b).to(x.scalar_type()));
-    }
+    for (size_t i = 0; i < ws.size(); i++) outs.push_back(linear_aten(x, ws[i], biases[i]));
     return outs;
   }
   std::vector<Layer> layers;

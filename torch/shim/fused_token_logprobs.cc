@@ -75,25 +75,49 @@ OM_INLINE void gradient_row(T *z, int64_t n, double temperature, RowSums<typenam
   z[target] = static_cast<T>((g * (1 - p) - h * p * (y + r.entropy)) * scale);
 }
 
+// Calls f(from, to) for blocks of a vocabulary of n tokens.
+template <class F>
+void for_blocks(int64_t n, const F &f) {
+  for (int64_t from = 0; from < n; from += kBlock) f(from, std::min(n, from + kBlock));
+}
+
 #define OM_LOGPROBS(T, A)                                                                                     \
   OM_MULTIVERSION(reduce, (const T *z, int64_t n, double temperature, RowSums<A> *out), (z, n, temperature, out), \
                   reduce_row<T, W>(z, n, temperature, out))                                                   \
   OM_MULTIVERSION(gradient, (T * z, int64_t n, double temperature, const RowSums<A> &r, int64_t target, A g, A h), \
                   (z, n, temperature, r, target, g, h), gradient_row<T, W>(z, n, temperature, r, target, g, h))
 OM_LOGPROBS(float, float)
-OM_LOGPROBS(c10::BFloat16, float)
 OM_LOGPROBS(double, double)
+
+// hidden · weightᵀ + bias with results in float32, or float64 for float64. Rounded to bfloat16, a logit of 20 is off by up
+// to 0.06, and so is its log-prob. The CPU has no such product of bfloat16 operands; there the weight is converted, some
+// rows at a time.
+at::Tensor logits_of(const at::Tensor &hidden, const at::Tensor &weight, const at::Tensor &bias) {
+  const auto type = compute_type(weight.scalar_type());
+  if (weight.scalar_type() == type) return at::linear(hidden, weight, bias).contiguous();
+  if (hidden.is_cuda()) {
+    at::Tensor z = at::mm(hidden, weight.t(), type);
+    return bias.defined() ? z.add_(bias) : z;
+  }
+  const at::Tensor rows = hidden.to(type);
+  at::Tensor z = at::empty({hidden.size(0), weight.size(0)}, rows.options());
+  for_blocks(weight.size(0), [&](int64_t from, int64_t to) {
+    at::Tensor part = z.slice(1, from, to);
+    at::mm_out(part, rows, weight.slice(0, from, to).to(type).t());
+  });
+  return bias.defined() ? z.add_(bias) : z;
+}
 
 // Calls f(begin, end, logits) for chunks of the rows.
 template <class F>
 void for_chunks(const at::Tensor &hidden, const at::Tensor &weight, const at::Tensor &bias, const F &f) {
   const int64_t rows = hidden.size(0);
-  const int64_t bytes = weight.size(0) * static_cast<int64_t>(hidden.element_size());
+  const int64_t bytes = weight.size(0) * static_cast<int64_t>(at::elementSize(compute_type(weight.scalar_type())));
   int64_t step = std::max<int64_t>(1, kChunkBytes / std::max<int64_t>(1, bytes));
   if (step > 64) step -= step % 64;  // the products over a chunk's rows are several times slower for odd numbers of them
   for (int64_t b = 0; b < rows; b += step) {
     const int64_t e = std::min(b + step, rows);
-    f(b, e, at::linear(hidden.slice(0, b, e), weight, bias).contiguous());
+    f(b, e, logits_of(hidden.slice(0, b, e), weight, bias));
   }
 }
 
@@ -114,7 +138,7 @@ at::Tensor gradient_aten(const at::Tensor &logits, double temperature, const at:
       (logits.to(sums.scalar_type()) / temperature - sums.select(1, 0).unsqueeze(-1)).clamp_min(kLowest);
   at::Tensor d = log_p.exp() * (-g.unsqueeze(-1) - h.unsqueeze(-1) * (log_p + sums.select(1, 2).unsqueeze(-1)));
   d.scatter_add_(1, targets.unsqueeze(1), g.unsqueeze(1));
-  return (d / temperature).to(logits.scalar_type());
+  return d / temperature;
 }
 
 // hidden [R,D] holds the rows that have a target, and targets [R] their targets (on the CPU). Fills logp and sums.
@@ -128,8 +152,8 @@ void forward_rows(const at::Tensor &hidden, const at::Tensor &weight, const at::
       return;
     }
     const int64_t n = logits.size(1);
-    OM_DISPATCH(logits.scalar_type(), "log-probs", [&] {
-      using A = Lanes<scalar_t, 16>::A;
+    AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "log-probs", [&] {
+      using A = scalar_t;
       const scalar_t *z = logits.const_data_ptr<scalar_t>();
       A *lp = logp.data_ptr<A>();
       auto *rs = reinterpret_cast<RowSums<A> *>(sums.data_ptr<A>());
@@ -144,17 +168,15 @@ void forward_rows(const at::Tensor &hidden, const at::Tensor &weight, const at::
   });
 }
 
-// d · weight, summed over the vocabulary in blocks: some BLAS add up its tens of thousands of terms one after the other,
-// and then round a float32 sum four times as coarsely as others do.
+// d · weight in d's type, summed over the vocabulary in blocks: some BLAS add up its tens of thousands of terms one after
+// the other, and then round a float32 sum four times as coarsely as others do.
 at::Tensor times_weight(const at::Tensor &d, const at::Tensor &weight) {
-  constexpr int64_t block = 4096;
-  const int64_t n = weight.size(0);
-  if (n <= block || d.scalar_type() != at::kFloat) return at::mm(d, weight);
-  at::Tensor sum = at::mm(d.slice(1, 0, block), weight.slice(0, 0, block));
-  for (int64_t from = block; from < n; from += block) {
-    const int64_t to = std::min(n, from + block);
-    sum.add_(at::mm(d.slice(1, from, to), weight.slice(0, from, to)));
-  }
+  if (d.scalar_type() != at::kFloat) return at::mm(d, weight);
+  at::Tensor sum;
+  for_blocks(weight.size(0), [&](int64_t from, int64_t to) {
+    const at::Tensor product = at::mm(d.slice(1, from, to), weight.slice(0, from, to).to(at::kFloat));
+    sum = sum.defined() ? sum.add_(product) : product;
+  });
   return sum;
 }
 
@@ -174,8 +196,8 @@ Gradients backward_rows(const at::Tensor &hidden, const at::Tensor &weight, cons
   for_chunks(hidden, weight, bias, [&](int64_t b, int64_t e, at::Tensor d) {
     if (has_kernel(d)) {
       const int64_t n = d.size(1);
-      OM_DISPATCH(d.scalar_type(), "log-probs backward", [&] {
-        using A = Lanes<scalar_t, 16>::A;
+      AT_DISPATCH_FLOATING_TYPES(d.scalar_type(), "log-probs backward", [&] {
+        using A = scalar_t;
         scalar_t *z = d.data_ptr<scalar_t>();
         const A *gp = g.const_data_ptr<A>(), *hp = h.const_data_ptr<A>();
         const auto *rs = reinterpret_cast<const RowSums<A> *>(sums.const_data_ptr<A>());
@@ -187,10 +209,11 @@ Gradients backward_rows(const at::Tensor &hidden, const at::Tensor &weight, cons
       d = gradient_aten(d, temperature, sums.slice(0, b, e), targets.slice(0, b, e).to(d.device()), g.slice(0, b, e),
                         h.slice(0, b, e));
     }
-    if (want_hidden) out.hidden.slice(0, b, e).copy_(times_weight(d, weight));
     if (want_bias) out.bias.add_(d.sum(0, false, type));
+    if (d.is_cuda()) d = d.to(weight.scalar_type());  // its products of bfloat16 are many times those of float32
+    if (want_hidden) out.hidden.slice(0, b, e).copy_(times_weight(d, weight));
     if (!want_weight) return;
-    const at::Tensor rows = hidden.slice(0, b, e);
+    const at::Tensor rows = hidden.slice(0, b, e).to(d.scalar_type());
     if (!out.weight.defined()) {
       const at::Tensor product = at::mm(d.t(), rows);
       out.weight = e == hidden.size(0) ? product : product.to(type);  // a single chunk needs no sum

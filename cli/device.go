@@ -51,6 +51,23 @@ func namedDevice(name string) (torch.Device, error) {
 	return device, nil
 }
 
+// computeDtype is the number format that model.compute_dtype stands for on a
+// device. auto is float32 on a CPU: bfloat16 needs half the memory there, but
+// several times as long on processors without AVX-512 or AMX.
+func computeDtype(name, deviceName string) (string, error) {
+	device, err := namedDevice(deviceName)
+	if err != nil || name != "auto" {
+		return name, err
+	}
+	if isAuto(deviceName) {
+		device, _ = torch.AutoDevice() // openThread says why it is the CPU
+	}
+	if device.CUDA {
+		return "bfloat16", nil
+	}
+	return "float32", nil
+}
+
 // dtypeOf maps a number format of the command line or the configuration.
 func dtypeOf(name string) (torch.DType, error) {
 	dt, err := torch.ParseDType(name)

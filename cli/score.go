@@ -202,7 +202,11 @@ func runScore(ctx context.Context, s *State, c *cli.Context) (err error) {
 	var open closers
 	defer func() { err = errors.Join(err, open.close()) }()
 	composer, err := s.openComposerNaming(o.timeoutName, o.reward, func() (reward.Scorer, error) {
-		dt, err := dtypeOf(o.Dtype)
+		name, err := computeDtype(o.Dtype, o.Device)
+		if err != nil {
+			return nil, err
+		}
+		dt, err := dtypeOf(name)
 		if err != nil {
 			return nil, err
 		}

@@ -91,7 +91,8 @@ func runTrain(ctx context.Context, s *State, c *cli.Context) error {
 
 // fit does a whole run and prints what came of it.
 func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error) {
-	if _, err := namedDevice(cfg.Model.Device); err != nil { // before there is a folder of a run that cannot begin
+	// Before there is a folder of a run that cannot begin. The run's config.toml has the format that auto stands for.
+	if cfg.Model.ComputeDtype, err = computeDtype(cfg.Model.ComputeDtype, cfg.Model.Device); err != nil {
 		return err
 	}
 	in := s.Interrupts(ctx)

@@ -9,7 +9,7 @@ func Defaults() Config {
 		Model: Model{
 			Device:        "auto",
 			MasterDtype:   "float32",
-			ComputeDtype:  "bfloat16",
+			ComputeDtype:  "auto",
 			LoRAAlpha:     16,
 			TargetModules: []string{allLinear},
 			Fresh: Fresh{

@@ -13,7 +13,7 @@ var modelKeys = concat([]entry{
 	ready("model.tokenizer_path", "folder of the tokenizer; empty: the model's own", anything),
 	ready("model.device", "where the weights live; auto is a GPU if there is one", device),
 	ready("model.master_dtype", "number format of the weights that the optimiser steps", oneOf([]string{"float32"}, "bfloat16")),
-	ready("model.compute_dtype", "number format of forward and backward passes", oneOf([]string{"float32", "bfloat16"})),
+	ready("model.compute_dtype", "number format of forward and backward passes; auto: bfloat16 on a GPU, float32 on a CPU", oneOf([]string{"auto", "float32", "bfloat16"})),
 	ready("model.gradient_checkpointing", "compute a layer's activations again in the backward pass instead of keeping them: the same gradients from less memory, in about a third more time", anything),
 	ready("model.lora_rank", "rank of the adapters that are trained while the weights stay frozen; 0: none, every weight is trained", between(0, 1024)),
 	ready("model.lora_alpha", "adapters are scaled by lora_alpha / lora_rank", aboveTo(0, 1e6)),

@@ -18,7 +18,7 @@ var rolloutKeys = concat([]entry{
 	ready("rollout.kv_cache_fraction", "share of the host's free memory the KV cache may take where the model is on a CPU; the free memory of a GPU is not asked for: there the cache has room for max_sequences x max_context_tokens tokens, and a line at the start says what it takes", aboveTo(0, 0.95)),
 	ready("rollout.ignore_eos", "let no token end a reply: it has max_new_tokens, unless the context or the format ends it first. For measuring; a model does not learn to stop that way", anything),
 	ready("rollout.deterministic", "form batches in a fixed order: equal seeds give equal runs on a CPU, at some cost in speed", anything),
-	ready("rollout.max_logprob_gap", "mean gap between sampled and recomputed log-probs that draws a warning; 0: the number format's own (1e-3 float32, 0.02 bfloat16)", atLeast(0)),
+	ready("rollout.max_logprob_gap", "mean gap between sampled and recomputed log-probs that draws a warning; 0: the number format's own (1e-3 float32, 0.05 bfloat16)", atLeast(0)),
 	ready("rollout.fail_on_logprob_gap", "end the run on such a gap", anything),
 	fixed("rollout.record_log_probs", true, "keep the log-prob of every sampled token"),
 	fixed("rollout.do_sample", true, "sample rather than take the likeliest token"),

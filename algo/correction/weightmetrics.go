@@ -1,0 +1,96 @@
+package correction
+
+// Metrics of the weights, in verl's names (rollout_corr_helper.py,
+// compute_is_metrics of 0.9.1). w are the weights in the losses before the
+// division by their mean, θ is the cap, W are the weights before the cap:
+//
+//	mean, std            over tokens, of w; std² = mean(w²) - mean(w)²
+//	max, min             token: over tokens, of w; sequence: over episodes, of W
+//	eff_sample_size      mean(w)² / mean(w²) over tokens: a share of their number
+//	ratio_fraction_high  share of W above θ, of tokens or of episodes as the level is
+//	ratio_fraction_low   share of W below 1/θ
+//	seq_mean, …          spread over episodes of an episode's mean of w
+//	seq_max_deviation    largest |mean of w - 1| of an episode
+//	seq_fraction_high    share of episodes whose mean of W is above θ; low: below 1/θ
+//	batch_norm_factor    the mean that the weights are divided by
+//
+// Differs from verl in: an episode is all its contexts, and one without a
+// sampled token is left out instead of counting as 0.
+
+import "math"
+
+const weightMetrics = "rollout_corr/rollout_is_"
+
+// sequenceWeights are the weights of an episode's tokens.
+type sequenceWeights struct {
+	sequence
+	logs        []float64 // of the weights before the cap: one a token, or one of the episode
+	raw, capped []float64 // by token
+}
+
+func (w Weights) describe(m map[string]float64, all []sequenceWeights) {
+	var tokens, logs, means, rawMeans []float64
+	for _, ws := range all {
+		tokens, logs = append(tokens, ws.capped...), append(logs, ws.logs...)
+		means, rawMeans = append(means, average(ws.capped)), append(rawMeans, average(ws.raw))
+	}
+	mean := average(tokens)
+	squares := 0.0
+	for _, v := range tokens {
+		squares += v * v / float64(len(tokens))
+	}
+	set := func(name string, v float64) { m[weightMetrics+name] = v }
+	set("mean", mean)
+	set("std", math.Sqrt(math.Max(0, squares-mean*mean)))
+	set("eff_sample_size", mean*mean/squares)
+	if w.Level == Sequence {
+		least, largest := extremes(logs)
+		set("max", math.Exp(math.Min(largest, maxExponent)))
+		set("min", math.Exp(least))
+	} else {
+		least, largest := extremes(tokens)
+		set("max", largest)
+		set("min", least)
+	}
+	limit := math.Log(w.Cap)
+	set("ratio_fraction_high", share(logs, func(x float64) bool { return x > limit }))
+	set("ratio_fraction_low", share(logs, func(x float64) bool { return x < -limit }))
+
+	least, largest := extremes(means)
+	set("seq_mean", average(means))
+	set("seq_std", deviation(means))
+	set("seq_max", largest)
+	set("seq_min", least)
+	set("seq_max_deviation", math.Max(math.Abs(largest-1), math.Abs(least-1)))
+	set("seq_fraction_high", share(rawMeans, func(x float64) bool { return x > w.Cap }))
+	set("seq_fraction_low", share(rawMeans, func(x float64) bool { return x < 1/w.Cap }))
+}
+
+func average(xs []float64) float64 { return sum(xs) / float64(len(xs)) }
+
+// deviation is the unbiased standard deviation, 0 of one number.
+func deviation(xs []float64) float64 {
+	mean, squares := average(xs), 0.0
+	for _, x := range xs {
+		squares += (x - mean) * (x - mean)
+	}
+	return math.Sqrt(squares / math.Max(1, float64(len(xs)-1)))
+}
+
+func extremes(xs []float64) (least, largest float64) {
+	least, largest = math.Inf(1), math.Inf(-1)
+	for _, x := range xs {
+		least, largest = math.Min(least, x), math.Max(largest, x)
+	}
+	return least, largest
+}
+
+func share(xs []float64, of func(float64) bool) float64 {
+	n := 0.0
+	for _, x := range xs {
+		if of(x) {
+			n++
+		}
+	}
+	return n / float64(len(xs))
+}

@@ -70,7 +70,7 @@ func modelLogprobs(ctx context.Context, s *State, c *cli.Context) (err error) {
 		return err
 	}
 	defer thread.Close()
-	b, err := model.Open(ctx, thread, s.Path(o.Model), model.Options{DType: dt})
+	b, err := model.Open(ctx, thread, s.Path(o.Model), model.Options{DType: dt, TokenizerOptional: true})
 	if err != nil {
 		return errWith(ExitModel, "", err)
 	}
@@ -82,7 +82,7 @@ func modelLogprobs(ctx context.Context, s *State, c *cli.Context) (err error) {
 		if len(line) == 0 {
 			return nil
 		}
-		ids, err := parseScoreLine(line, b.Tokenizer)
+		ids, err := parseScoreLine(line, b)
 		if err == nil {
 			err = b.Model.Config.CheckIDs(ids)
 		}
@@ -145,7 +145,7 @@ func (s scored) check() error {
 	return nil
 }
 
-func parseScoreLine(line []byte, t *tokenizer.Tokenizer) ([]int32, error) {
+func parseScoreLine(line []byte, b *model.Bundle) ([]int32, error) {
 	var in scoreLine
 	if err := json.Unmarshal(line, &in); err != nil {
 		return nil, err
@@ -153,8 +153,10 @@ func parseScoreLine(line []byte, t *tokenizer.Tokenizer) ([]int32, error) {
 	switch {
 	case in.Text != nil && in.IDs != nil:
 		return nil, errors.New("both ids and text are given")
+	case in.Text != nil && b.Tokenizer == nil:
+		return nil, fmt.Errorf("text needs a tokenizer, and the model's cannot be read: give ids, or mend it (%w)", b.TokenizerErr)
 	case in.Text != nil:
-		in.IDs = t.Encode(*in.Text, tokenizer.Options{AddSpecial: true}) // as transformers does
+		in.IDs = b.Tokenizer.Encode(*in.Text, tokenizer.Options{AddSpecial: true}) // as transformers does
 	case in.IDs == nil:
 		return nil, errors.New("neither ids nor text is given")
 	}

@@ -71,6 +71,24 @@ func TestLogprobsOfBrokenModel(t *testing.T) {
 	}
 }
 
+// TestLogprobsWithoutTokenizer scores ids with a model that has no tokenizer;
+// only text needs one, and the error says so.
+func TestLogprobsWithoutTokenizer(t *testing.T) {
+	dir := copyTinyModel(t)
+	for _, name := range []string{"tokenizer.json", "tokenizer_config.json"} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ts := newTestState(t, "model", "logprobs", "--model", dir, "--device", "cpu")
+	ts.Stdin = strings.NewReader(`{"ids":[1,2,3]}` + "\n" + `{"text":"Hello"}` + "\n")
+	if code := Main(ts.State); code != int(ExitInput) {
+		t.Errorf("exit code %d, want %d, that of the second line", code, ExitInput)
+	}
+	mustContain(t, "stdout", ts.out.String(), `"ids":[1,2,3]`)
+	mustContain(t, "the error", ts.err.String(), "line 2: text needs a tokenizer", "give ids", "tokenizer.json")
+}
+
 // TestLogprobsGoldens runs the command on a tiny model both ways and compares
 // with transformers' numbers.
 func TestLogprobsGoldens(t *testing.T) {

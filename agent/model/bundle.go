@@ -23,6 +23,8 @@ type Bundle struct {
 	TokenizerConfig tokenizer.Config // the chat template is in it
 	Generation      GenerationConfig
 	Path            string // what it was opened from, "" for a model made on the spot
+	// TokenizerErr says why Tokenizer is nil, where Options allow that.
+	TokenizerErr error
 }
 
 // Options say how a model is opened.
@@ -31,6 +33,9 @@ type Options struct {
 	// Classifier opens a reward model, a sequence classifier of one label, and
 	// nothing else; without it a language model is opened, and nothing else.
 	Classifier bool
+	// TokenizerOptional opens a model whose tokenizer is missing or cannot be
+	// read, for callers that give ids.
+	TokenizerOptional bool
 
 	adapted int // adapter folders that were opened on the way
 }
@@ -71,9 +76,9 @@ func Open(ctx context.Context, t *torch.Thread, path string, o Options) (*Bundle
 	if err != nil {
 		return nil, fmt.Errorf("open model %s: %w", path, err)
 	}
-	if n := b.Tokenizer.Size(); n > b.Model.Config.VocabSize {
+	if b.Tokenizer != nil && b.Tokenizer.Size() > b.Model.Config.VocabSize {
 		b.Close()
-		return nil, fmt.Errorf("open model %s: the tokenizer has %d tokens, the model only %d", path, n, b.Model.Config.VocabSize)
+		return nil, fmt.Errorf("open model %s: the tokenizer has %d tokens, the model only %d", path, b.Tokenizer.Size(), b.Model.Config.VocabSize)
 	}
 	b.Path = path
 	return b, nil
@@ -99,10 +104,7 @@ func openFolder(ctx context.Context, t *torch.Thread, dir string, o Options) (*B
 	if err != nil {
 		return nil, err
 	}
-	if b.Tokenizer, err = tokenizer.Load(dir); err != nil {
-		return nil, err
-	}
-	if b.TokenizerConfig, err = tokenizer.LoadConfig(dir); err != nil {
+	if err := b.readTokenizer(o, func() error { return b.loadTokenizer(dir) }); err != nil {
 		return nil, err
 	}
 	generation, err := readFile(dir, "generation_config.json")
@@ -121,6 +123,25 @@ func openFolder(ctx context.Context, t *torch.Thread, dir string, o Options) (*B
 		b.Generation = generationFromConfig(b.Model.Config)
 	}
 	return b, nil
+}
+
+// readTokenizer calls read and keeps its error where the tokenizer is optional.
+func (b *Bundle) readTokenizer(o Options, read func() error) error {
+	b.TokenizerErr = read()
+	if b.TokenizerErr == nil || !o.TokenizerOptional {
+		return b.TokenizerErr
+	}
+	b.Tokenizer, b.TokenizerConfig = nil, tokenizer.Config{}
+	return nil
+}
+
+// loadTokenizer reads the tokenizer of a Hugging Face folder.
+func (b *Bundle) loadTokenizer(dir string) (err error) {
+	if b.Tokenizer, err = tokenizer.Load(dir); err != nil {
+		return err
+	}
+	b.TokenizerConfig, err = tokenizer.LoadConfig(dir)
+	return err
 }
 
 // onlyGGUF returns the one GGUF file of a folder that is not a Hugging Face
@@ -157,7 +178,10 @@ func openGGUF(ctx context.Context, t *torch.Thread, path string, o Options) (*Bu
 		return nil, err
 	}
 	b := &Bundle{Generation: generationFromConfig(c)}
-	if b.Tokenizer, b.TokenizerConfig, err = tokenizer.ReadGGUF(f.Metadata()); err != nil {
+	if err := b.readTokenizer(o, func() (err error) {
+		b.Tokenizer, b.TokenizerConfig, err = tokenizer.ReadGGUF(f.Metadata())
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	b.TokenizerConfig.ModelMaxLength = c.MaxPositionEmbeddings

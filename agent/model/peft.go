@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openmanus/openmanus/agent/tokenizer"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/safetensors"
 )
@@ -315,7 +314,7 @@ func openAdapted(ctx context.Context, t *torch.Thread, dir string, o Options) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := b.adapt(ctx, dir, lora); err != nil {
+	if err := b.adapt(ctx, dir, lora, o); err != nil {
 		b.Close()
 		return nil, err
 	}
@@ -337,11 +336,11 @@ func readAdapted(dir string, n int) (o LoRA, base string, err error) {
 
 // adapt puts the adapters of a folder on the model, and its tokenizer where the
 // folder has one.
-func (b *Bundle) adapt(ctx context.Context, dir string, o LoRA) error {
+func (b *Bundle) adapt(ctx context.Context, dir string, lora LoRA, o Options) error {
 	if err := b.Model.Merge(ctx); err != nil {
 		return err
 	}
-	if err := b.Model.AddLoRA(ctx, o, 0); err != nil {
+	if err := b.Model.AddLoRA(ctx, lora, 0); err != nil {
 		return err
 	}
 	if err := b.Model.readAdapters(ctx, dir); err != nil {
@@ -350,12 +349,7 @@ func (b *Bundle) adapt(ctx context.Context, dir string, o LoRA) error {
 	if _, err := os.Stat(filepath.Join(dir, "tokenizer.json")); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	var err error
-	if b.Tokenizer, err = tokenizer.Load(dir); err != nil {
-		return err
-	}
-	b.TokenizerConfig, err = tokenizer.LoadConfig(dir)
-	return err
+	return b.readTokenizer(o, func() error { return b.loadTokenizer(dir) })
 }
 
 // basePath finds the weights that adapter_config.json names: a path, or one

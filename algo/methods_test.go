@@ -78,7 +78,8 @@ func quick(t *testing.T, change func(o *Options)) *rig {
 		o.WarmStart, o.ValBeforeTrain, o.TestEvery, o.SaveEvery = nil, false, 0, 0
 		o.DropZeroSpread, o.FilterMetric = true, "seq_final_reward"
 		o.EstimatorOpts = advantage.Options{NormByStd: true, Gamma: .9, Lam: .9, GiGPOStepWeight: 1, GiGPONorm: advantage.MeanStdNorm}
-		o.Policy.AggScale = 100
+		o.Policy.AggScale, o.Policy.LossOptions.DROBeta = 100, .1
+		o.Policy.LossOptions.VESPOPos, o.Policy.LossOptions.VESPONeg = loss.Gamma{K: 2, Lambda: 3}, loss.Gamma{K: 3, Lambda: 2}
 		if change != nil {
 			change(o)
 		}

@@ -38,6 +38,7 @@ var entryBase = []string{
 var entrySettings = map[string][]string{
 	"gae":        {"critic.mini_batch_size=30", "critic.micro_batch_size=15", "critic.optim.lr=5e-4", "trainer.critic_warmup=2"},
 	"gigpo":      {"algo.gamma=0.95"},
+	"dro":        {"actor.dro_beta=0.1"},
 	"format":     {`reward.components.format.patterns=["Thought:","Action:"]`},
 	"length":     {"reward.components.length.max_length=100"},
 	"overlong":   {"reward.components.overlong.max_length=200", "reward.components.overlong.overlong_buffer=100"},

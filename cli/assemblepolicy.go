@@ -21,7 +21,8 @@ func policyOptions(cfg configs.Config) algo.PolicyOptions {
 		LossOptions: loss.Options{
 			ClipLow: a.ClipRatioLow, ClipHigh: a.ClipRatioHigh, ClipC: a.ClipRatioC, TauPos: a.TauPos, TauNeg: a.TauNeg,
 			ClipCovRatio: a.ClipCovRatio, ClipCovLow: a.ClipCovLB, ClipCovHigh: a.ClipCovUB,
-			KLCovRatio: a.KLCovRatio, PPOKLCoef: a.PPOKLCoef,
+			KLCovRatio: a.KLCovRatio, PPOKLCoef: a.PPOKLCoef, DROBeta: a.DROBeta,
+			VESPOPos: loss.Gamma{K: a.VESPOKPos, Lambda: a.VESPOLambdaPos}, VESPONeg: loss.Gamma{K: a.VESPOKNeg, Lambda: a.VESPOLambdaNeg},
 			BypassLoss: c.LossType, BypassWeights: c.IS, BypassWeightsCap: c.ISThreshold,
 		},
 		Agg:         a.LossAgg,

@@ -132,6 +132,9 @@ func TestMethodsReachTheTrainer(t *testing.T) {
 				if p, _ := loss.Policies.Lookup(name); p.Agg != "" {
 					sets = append(sets, "actor.loss_agg="+p.Agg)
 				}
+				if name == "dro" {
+					sets = append(sets, "actor.dro_beta=0.1")
+				}
 				got = func(o algo.Options) string {
 					if err := loss.Check(o.Policy.Loss, o.Policy.Agg); err != nil {
 						t.Error(err)

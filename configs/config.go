@@ -316,6 +316,11 @@ type Actor struct {
 	PPOKLCoef              float64 `toml:"ppo_kl_coef"`
 	TauPos                 float64 `toml:"tau_pos"`
 	TauNeg                 float64 `toml:"tau_neg"`
+	DROBeta                float64 `toml:"dro_beta"`
+	VESPOKPos              float64 `toml:"vespo_k_pos"`
+	VESPOLambdaPos         float64 `toml:"vespo_lambda_pos"`
+	VESPOKNeg              float64 `toml:"vespo_k_neg"`
+	VESPOLambdaNeg         float64 `toml:"vespo_lambda_neg"`
 	ClipRatioLow           float64 `toml:"clip_ratio_low"`
 	ClipRatioHigh          float64 `toml:"clip_ratio_high"`
 	ClipRatioC             float64 `toml:"clip_ratio_c"`

@@ -85,11 +85,15 @@ var (
 	estimators = append(slices.Clone(compared), "gae", "reinforce", "reinforce_plus_plus", "remax")
 )
 
-// policyLosses are the policy losses; those of byRow are means over episodes of
-// means over tokens.
+// policyLosses are the policy losses; those of aggOf are defined with one
+// aggregation.
 var (
-	byRow        = []string{"gspo", "sapo", "geo_mean"}
-	policyLosses = append([]string{"vanilla", "cispo", "gpg", "reinforce", "clip_cov", "kl_cov"}, byRow...)
+	policyLosses = []string{
+		"vanilla", "cispo", "gpg", "reinforce", "clip_cov", "kl_cov", "dppo_tv", "dppo_kl", "dro", "vespo", "gspo", "sapo", "geo_mean", "luspo",
+	}
+	aggOf = map[string]string{
+		"gspo": "seq-mean-token-mean", "sapo": "seq-mean-token-mean", "geo_mean": "seq-mean-token-mean", "luspo": "seq-mean-token-sum",
+	}
 )
 
 // rejections are the rules of rollout correction.
@@ -106,7 +110,7 @@ var actorKeys = concat([]entry{
 	ready("actor.ppo_epochs", "passes over the step's episodes", between(1, 1000)),
 	ready("actor.shuffle", "draw the episodes of the mini-batches anew in every pass; false: take them in the order in which they were played", anything),
 	ready("actor.policy_loss", "policy loss (docs/algorithms.md)", oneOf(policyLosses)),
-	ready("actor.loss_agg", "how token losses become one number", oneOf([]string{"token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"})),
+	ready("actor.loss_agg", "how token losses become one number", oneOf([]string{"token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"})),
 	ready("actor.loss_scale_factor", "what seq-mean-token-sum-norm divides by; 0: rollout.max_context_tokens", atLeast(0)),
 	ready("actor.clip_cov_ratio", "clip_cov: share of the tokens that send no gradient", aboveTo(0, 1)),
 	ready("actor.clip_cov_lb", "clip_cov: of tokens with a covariance above this", anything),
@@ -115,9 +119,14 @@ var actorKeys = concat([]entry{
 	ready("actor.ppo_kl_coef", "kl_cov: how much they pay", atLeast(0)),
 	ready("actor.tau_pos", "sapo: temperature of the gate for positive advantages", above(0)),
 	ready("actor.tau_neg", "sapo: temperature of the gate for the others", above(0)),
-	ready("actor.clip_ratio_low", "the ratio is clipped below 1 - this", aboveTo(0, 1)),
-	ready("actor.clip_ratio_high", "the ratio is clipped above 1 + this", aboveTo(0, 100)),
-	ready("actor.clip_ratio_c", "dual clip: bound of the loss for negative advantages", above(1)),
+	ready("actor.dro_beta", "dro: weight of the squared log-ratio; it must be set", atLeast(0)),
+	ready("actor.vespo_k_pos", "vespo: power of the sequence's ratio where the advantage is not negative; larger: small ratios count less", atLeast(0)),
+	ready("actor.vespo_lambda_pos", "vespo: decay with the ratio there; larger: large ratios count less", above(0)),
+	ready("actor.vespo_k_neg", "vespo: the power where the advantage is negative", atLeast(0)),
+	ready("actor.vespo_lambda_neg", "vespo: the decay there", above(0)),
+	ready("actor.clip_ratio_low", "the ratio is clipped below 1 - this; dppo_tv, dppo_kl: the divergence at which a token of negative advantage leaves the loss", aboveTo(0, 1)),
+	ready("actor.clip_ratio_high", "the ratio is clipped above 1 + this; dppo_tv, dppo_kl: the divergence at which a token of positive advantage leaves the loss", aboveTo(0, 100)),
+	ready("actor.clip_ratio_c", "dual clip: bound of the loss for negative advantages; dppo_tv, dppo_kl: the largest ratio, of which 20 is recommended", above(1)),
 	ready("actor.entropy_coef", "weight of the entropy bonus", atLeast(0)),
 	ready("actor.calculate_entropy", "report the entropy, by turn, also where entropy_coef is 0", anything),
 	ready("actor.use_kl_loss", "add the KL to a frozen reference to the loss; it is a second copy of the weights, unless these are frozen themselves (lora_rank)", anything),

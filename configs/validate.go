@@ -331,8 +331,14 @@ func (c *Config) checkUpdate(fs *Faults) {
 
 func (c *Config) checkLoss(fs *Faults) {
 	a := c.Actor
-	if slices.Contains(byRow, a.PolicyLoss) && a.LossAgg != "seq-mean-token-mean" {
-		fs.add("actor.loss_agg", "policy_loss %s is a mean over episodes of means over tokens: write loss_agg = \"seq-mean-token-mean\"", a.PolicyLoss)
+	if agg := aggOf[a.PolicyLoss]; agg != "" && a.LossAgg != agg {
+		fs.add("actor.loss_agg", "policy_loss %s is defined with one aggregation: write loss_agg = %q", a.PolicyLoss, agg)
+	}
+	if a.PolicyLoss == "dro" && a.DROBeta == 0 {
+		fs.add("actor.dro_beta", "policy_loss dro is a plain policy gradient without it: set it above 0, such as 0.1")
+	}
+	if a.PolicyLoss == "vespo" && c.Algo.RolloutCorrection.IS == "sequence" {
+		fs.add("algo.rollout_correction.rollout_is", "policy_loss vespo multiplies the weights of a sequence's tokens: write rollout_is = \"token\"")
 	}
 	if a.LossScaleFactor != 0 && a.LossAgg != "seq-mean-token-sum-norm" {
 		fs.add("actor.loss_scale_factor", "only loss_agg = \"seq-mean-token-sum-norm\" divides by it: take it out")

@@ -4,6 +4,7 @@ package loss
 // in the loss each, over all contexts (spec 5.7):
 //
 //	token-mean               Σ ℓ / Σ n_i
+//	token-sum                Σ ℓ
 //	seq-mean-token-sum       mean over episodes with n_i > 0 of Σ ℓ
 //	seq-mean-token-mean      mean over such episodes of Σ ℓ / n_i
 //	seq-mean-token-sum-norm  mean over such episodes of Σ ℓ / scale
@@ -11,6 +12,9 @@ package loss
 // The last is Dr. GRPO's (arXiv:2503.20783, section 3.2), TRL's dr_grpo and verl's;
 // its scale is loss_scale_factor. Versions of verl before 0.8 did not divide by the
 // number of episodes: loss_scale_factor / episodes of a mini-batch gives that form.
+//
+// token-sum is verl's since 0.9: its gradient grows with the mini-batch. Every
+// other one is a mean.
 //
 // Every one is a sum of token losses times a weight that depends on nothing but
 // the mini-batch's lengths, so that the gradients of its micro-batches add up to
@@ -24,6 +28,7 @@ import "github.com/openmanus/openmanus/data/registry"
 // Names of aggregations.
 const (
 	TokenMean        = "token-mean"
+	TokenSum         = "token-sum"
 	SeqMeanTokenSum  = "seq-mean-token-sum"
 	SeqMeanTokenMean = "seq-mean-token-mean"
 	SeqSumNorm       = "seq-mean-token-sum-norm"
@@ -40,6 +45,9 @@ func init() {
 	Aggregations.Register(TokenMean, func(lens []int, _ float64) func(int) float64 {
 		tokens, _ := totals(lens)
 		return func(int) float64 { return 1 / tokens }
+	})
+	Aggregations.Register(TokenSum, func([]int, float64) func(int) float64 {
+		return func(int) float64 { return 1 }
 	})
 	Aggregations.Register(SeqMeanTokenSum, func(lens []int, _ float64) func(int) float64 {
 		_, rows := totals(lens)

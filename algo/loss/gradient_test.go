@@ -22,7 +22,7 @@ var (
 	gradWeights = torchtest.RandIn(4, .2, 2, 16).Data
 	gradOptions = Options{
 		ClipLow: .2, ClipHigh: .28, ClipC: 1.8, TauPos: 1, TauNeg: 1.05, ClipCovRatio: .2, ClipCovLow: .01, ClipCovHigh: 5,
-		KLCovRatio: .2, PPOKLCoef: .3,
+		KLCovRatio: .2, PPOKLCoef: .3, DROBeta: .3, VESPOPos: Gamma{K: 2, Lambda: 3}, VESPONeg: Gamma{K: 3, Lambda: 2},
 	}
 )
 
@@ -43,6 +43,20 @@ func rowMean(x []float64) []float64 {
 	return out
 }
 
+func gspoWritten(p, base []float64, o Options) []float64 {
+	x := make([]float64, len(p))
+	for i := range x {
+		x[i] = base[i] - gradOld[i]
+	}
+	mean := rowMean(x)
+	out := make([]float64, len(p))
+	for i, a := range gradAdv {
+		s := math.Exp(mean[i] + p[i] - base[i])
+		out[i] = math.Max(-a*s, -a*clip(s, 1-o.ClipLow, 1+o.ClipHigh))
+	}
+	return out
+}
+
 // written are the losses once more, in numbers: p are the log-probs, base what
 // the parts without a gradient see of them.
 var written = map[string]func(p, base []float64, o Options) []float64{
@@ -54,19 +68,42 @@ var written = map[string]func(p, base []float64, o Options) []float64{
 		}
 		return l
 	}),
-	"gspo": func(p, base []float64, o Options) []float64 {
+	"dppo_tv": tokens(func(_ int, p, base, old, a float64, o Options) float64 {
+		moved := math.Exp(base) - math.Exp(old)
+		if a > 0 && moved > o.ClipHigh || a <= 0 && -moved > o.ClipLow {
+			return 0
+		}
+		return -math.Min(math.Exp(base-old), o.ClipC) * a * p
+	}),
+	"dppo_kl": tokens(func(_ int, p, base, old, a float64, o Options) float64 {
+		now, q := math.Exp(base), math.Exp(old)
+		d := q*(old-base) + (1-q)*math.Log((1-q+1e-8)/(1-now+1e-8))
+		if a > 0 && now > q && d > o.ClipHigh || a <= 0 && now < q && d > o.ClipLow {
+			return 0
+		}
+		return -math.Min(math.Exp(base-old), o.ClipC) * a * p
+	}),
+	"dro": tokens(func(_ int, p, _, old, a float64, o Options) float64 { return -a*p + o.DROBeta/2*(p-old)*(p-old) }),
+	"vespo": func(p, base []float64, o Options) []float64 {
 		x := make([]float64, len(p))
 		for i := range x {
 			x[i] = base[i] - gradOld[i]
 		}
-		mean := rowMean(x)
-		out := make([]float64, len(p))
-		for i, a := range gradAdv {
-			s := math.Exp(mean[i] + p[i] - base[i])
-			out[i] = math.Max(-a*s, -a*clip(s, 1-o.ClipLow, 1+o.ClipHigh))
+		mean, out, at := rowMean(x), make([]float64, len(p)), 0
+		for _, n := range gradLens {
+			for i := at; i < at+n; i++ {
+				w, g := math.Exp(mean[i]*float64(n)), o.VESPONeg
+				if gradAdv[i] >= 0 {
+					g = o.VESPOPos
+				}
+				out[i] = -math.Pow(w, g.K) * math.Exp(g.Lambda*(1-w)) * gradAdv[i] * p[i]
+			}
+			at += n
 		}
 		return out
 	},
+	"luspo": gspoWritten,
+	"gspo":  gspoWritten,
 	"sapo": tokens(func(_ int, p, _, old, a float64, o Options) float64 {
 		tau := o.TauNeg
 		if a > 0 {
@@ -231,7 +268,8 @@ func policy(t *testing.T, s *torch.Scope, name string, logp torch.Tensor, o Opti
 }
 
 // Weights of a rollout correction multiply the tokens' losses; in geo_mean, the
-// rows' by their geometric mean; in bypass there are none beside its own.
+// rows' by their geometric mean; in vespo they are part of the ratio; in bypass
+// there are none beside its own.
 func TestWeights(t *testing.T) {
 	for _, name := range Policies.Names() {
 		if name == Bypass {
@@ -243,6 +281,14 @@ func TestWeights(t *testing.T) {
 				plain, _ := policy(t, s, name, logp, gradOptions, nil)
 				weighed, _ := policy(t, s, name, logp, gradOptions, gradWeights)
 				w := slices.Clone(gradWeights)
+				if name == "vespo" {
+					old := slices.Clone(gradOld)
+					for i := range w {
+						gradOld[i], w[i] = gradOld[i]-math.Log(w[i]), 1
+					}
+					plain, _ = policy(t, s, name, logp, gradOptions, nil)
+					copy(gradOld, old)
+				}
 				if name == "geo_mean" {
 					for i := range w {
 						w[i] = math.Log(w[i])

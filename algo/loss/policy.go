@@ -20,6 +20,9 @@ type Options struct {
 	ClipCovHigh      float64 // and below this
 	KLCovRatio       float64 // share of tokens that kl_cov charges
 	PPOKLCoef        float64 // how much
+	DROBeta          float64 // of dro's quadratic penalty
+	VESPOPos         Gamma   // vespo, for advantages from 0 on
+	VESPONeg         Gamma   // and below
 	BypassLoss       string  // PPOClip or Reinforce
 	BypassWeights    string  // how Reinforce weighs: "", ByToken or BySequence
 	BypassWeightsCap float64 // at most this
@@ -39,7 +42,7 @@ type Batch struct {
 // mini-batch they are the metrics.
 type Sums struct {
 	ClipFrac      float64 // tokens whose ratio was clipped
-	ClipFracLower float64 // tokens on the other side: cut by the dual clip, or clipped for negative advantages
+	ClipFracLower float64 // tokens on the other side: cut by the dual clip or a cap, or clipped for negative advantages
 	PPOKL         float64 // old minus new log-prob, unless the loss says otherwise
 }
 

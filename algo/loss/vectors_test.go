@@ -129,7 +129,7 @@ func TestAggregations(t *testing.T) {
 			values = append(values, float64(i)/10)
 		}
 	}
-	for agg, want := range map[string]float64{TokenMean: .85, SeqMeanTokenSum: 2.975, SeqMeanTokenMean: .920833, SeqSumNorm: .595} {
+	for agg, want := range map[string]float64{TokenMean: .85, SeqMeanTokenSum: 2.975, SeqMeanTokenMean: .920833, SeqSumNorm: .595, TokenSum: 11.9} {
 		for _, lens := range [][]int{specLens, {4, 0, 4, 3, 3}} {
 			torchtest.Run(t, func(s *torch.Scope) {
 				torchtest.Values(t, s.Float64s(values, 14).Mul(weights(t, s, agg, lens, 5)).Sum(), 1e-6, want)
@@ -138,7 +138,8 @@ func TestAggregations(t *testing.T) {
 	}
 }
 
-// A mini-batch of the same episodes twice has the same loss: mini_batch_size does not scale the gradient.
+// A mini-batch of the same episodes twice has the same loss: mini_batch_size does not scale the gradient. token-sum is
+// the one sum.
 func TestAggregationsAreMeans(t *testing.T) {
 	for _, agg := range Aggregations.Names() {
 		lookup, err := Aggregations.Lookup(agg)
@@ -155,6 +156,9 @@ func TestAggregationsAreMeans(t *testing.T) {
 			return total
 		}
 		once, twice := sum([]int{4, 0, 3}), sum([]int{4, 0, 3, 4, 0, 3})
+		if agg == TokenSum {
+			once *= 2
+		}
 		if math.Abs(once-twice) > 1e-12 {
 			t.Errorf("%s: tokens of loss 1 have the loss %g, the same episodes twice %g", agg, once, twice)
 		}
@@ -168,7 +172,8 @@ func TestCheck(t *testing.T) {
 	}{
 		{"vanilla", TokenMean, true}, {"vanilla", SeqSumNorm, true}, {"gspo", SeqMeanTokenMean, true},
 		{"gspo", TokenMean, false}, {"sapo", SeqMeanTokenSum, false}, {"geo_mean", TokenMean, false},
-		{"vanila", TokenMean, false}, {"vanilla", "mean", false},
+		{"vanila", TokenMean, false}, {"luspo", SeqMeanTokenSum, true}, {"luspo", SeqMeanTokenMean, false},
+		{"vanilla", "mean", false},
 	} {
 		if err := Check(c.loss, c.agg); (err == nil) != c.ok {
 			t.Errorf("%s with %s: %v", c.loss, c.agg, err)

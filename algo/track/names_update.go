@@ -16,7 +16,7 @@ var _ = Define(
 	Definition{CriticReturns + stats, "returns of sampled tokens", ""},
 	Definition{ActorLoss, "policy loss as aggregated, mean over the updates of the step", whenUpdated},
 	Definition{ActorClipFrac, "share of sampled tokens whose ratio was clipped", whenUpdated},
-	Definition{ActorClipFracLower, "share of sampled tokens cut by the dual clip; in geo_mean, clipped for negative advantages", whenUpdated},
+	Definition{ActorClipFracLower, "share of sampled tokens cut by the dual clip; in geo_mean, clipped for negative advantages; in dppo_tv and dppo_kl, with a ratio above clip_ratio_c", whenUpdated},
 	Definition{ActorPPOKL, "mean of old log-prob - log-prob over sampled tokens; in kl_cov of its absolute value", whenUpdated},
 	Definition{ActorEntropyLoss, "mean entropy of the distributions that tokens were drawn from", whenEntropy},
 	Definition{TurnEntropy + "/turn_*", "the same over the tokens of an episode's first reply, its second, ...; turn_10 is the tenth and all after it", whenEntropy},

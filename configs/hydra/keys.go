@@ -167,6 +167,7 @@ var ppoKeys = []row{
 	mapped(verl, actorAt+"policy_loss.clip_cov_ub", "actor.clip_cov_ub", none),
 	mapped(verl, actorAt+"policy_loss.kl_cov_ratio", "actor.kl_cov_ratio", none),
 	mapped(verl, actorAt+"policy_loss.ppo_kl_coef", "actor.ppo_kl_coef", none),
+	taken(verl, actorAt+"policy_loss.dro_beta", "actor.dro_beta", none, notNull),
 	mapped(verl, actorAt+"{tau_pos,policy_loss.tau_pos}", "actor.tau_pos", none),
 	mapped(verl, actorAt+"{tau_neg,policy_loss.tau_neg}", "actor.tau_neg", none),
 	mapped(verl, actorAt+"calculate_entropy", "actor.calculate_entropy", none),

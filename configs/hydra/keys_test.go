@@ -25,7 +25,7 @@ actor_rollout_ref.actor: strategy ppo_mini_batch_size ppo_micro_batch_size use_d
 	fsdp_config.optimizer_offload fsdp_config.fsdp_size fsdp_config.model_dtype fsdp_config.torch_dtype
 	fsdp_config.mixed_precision.param_dtype fsdp_config.mixed_precision.reduce_dtype fsdp_config.mixed_precision.buffer_dtype
 	clip_ratio_low clip_ratio_high clip_ratio_c loss_agg_mode loss_scale_factor policy_loss.loss_mode policy_loss.clip_cov_ratio
-	policy_loss.clip_cov_lb policy_loss.clip_cov_ub policy_loss.kl_cov_ratio policy_loss.ppo_kl_coef tau_pos tau_neg
+	policy_loss.clip_cov_lb policy_loss.clip_cov_ub policy_loss.kl_cov_ratio policy_loss.ppo_kl_coef policy_loss.dro_beta tau_pos tau_neg
 	calculate_entropy data_loader_seed checkpoint.save_contents checkpoint.load_contents optim.lr_warmup_steps
 	optim.lr_scheduler_type optim.num_cycles use_invalid_action_penalty invalid_action_penalty_coef
 actor_rollout_ref.ref: fsdp_config.param_offload fsdp_config.wrap_policy.min_num_params fsdp_config.fsdp_size log_prob_micro_batch_size

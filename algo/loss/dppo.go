@@ -1,0 +1,50 @@
+package loss
+
+// DPPO: tokens whose probability has moved too far in the direction of their
+// advantage send no gradient; the others have a truncated importance weight.
+//
+//	ℓ = -sg(min(ρ, c)) A log π · M,   p = π, q = π_old
+//
+//	dppo_tv  M = 1 where  A > 0: p - q ≤ ε_high;  else: q - p ≤ ε_low
+//	dppo_kl  M = 1 where  A > 0: D ≤ ε_high or p ≤ q;  else: D ≤ ε_low or p ≥ q
+//	         D = q (log q - log p) + (1-q) log((1-q + 1e-8) / (1-p + 1e-8))
+//
+// The bounds are on divergences of two outcomes, the token or any other, not on
+// the ratio, which says little for rare tokens. Source: DPPO, arXiv:2602.04879,
+// and verl's dppo_tv and dppo_kl. c is clip_ratio_c; section 5.4 recommends a
+// large one, such as 20. pg_clipfrac is the share of tokens with M = 0,
+// pg_clipfrac_lower that of tokens in the loss whose weight was truncated.
+
+import "github.com/openmanus/openmanus/torch"
+
+func init() {
+	Policies.Register("dppo_tv", Policy{Loss: dppo(func(b Batch, p, q torch.Tensor, o Options) (up, down torch.Tensor) {
+		moved := p.Sub(q)
+		return moved.LeScalar(o.ClipHigh), moved.GeScalar(-o.ClipLow)
+	})})
+	Policies.Register("dppo_kl", Policy{Loss: dppo(func(b Batch, p, q torch.Tensor, o Options) (up, down torch.Tensor) {
+		others := func(x torch.Tensor) torch.Tensor { return x.Neg().AddScalar(1 + 1e-8).Log() }
+		rest := q.Neg().AddScalar(1).Mul(others(q).Sub(others(p)))
+		d := q.Mul(b.Old.Sub(b.LogP.Detach())).Add(rest)
+		return d.LeScalar(o.ClipHigh).Or(p.Le(q)), d.LeScalar(o.ClipLow).Or(p.Ge(q))
+	})})
+}
+
+// dppo is the loss with a rule for the tokens that stay in it: up where the
+// advantage is positive, down elsewhere.
+func dppo(near func(b Batch, p, q torch.Tensor, o Options) (up, down torch.Tensor)) func(*torch.Scope, Batch, Options) (torch.Tensor, Sums) {
+	return func(_ *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
+		x := b.logRatio().Detach()
+		weight := x.Exp()
+		up, down := near(b, b.LogP.Detach().Exp(), b.Old.Exp(), o)
+		gain := b.Adv.GtScalar(0)
+		stays := gain.And(up).Or(gain.Not().And(down))
+		sums := Sums{ClipFrac: count(stays.Not()), PPOKL: klSum(x)}
+		if o.ClipC != 0 {
+			sums.ClipFracLower = count(weight.GtScalar(o.ClipC).And(stays))
+			weight = weight.Clamp(0, o.ClipC)
+		}
+		l := weight.Mul(b.Adv).Mul(b.LogP).Neg()
+		return b.weigh(torch.Where(stays, l, l.MulScalar(0))), sums
+	}
+}

@@ -146,7 +146,7 @@ func (w *watcher) stepLine(step, steps int, m algo.Metrics) (parts []string, ran
 		add(2, "kept %.0f", kept)
 		add(2, "loss %.4f", m[track.EvolLoss])
 	} else {
-		add(4, "kl %.1e", m["rollout/logprob_gap_k3"])
+		add(4, "gap %.1e", m[track.LogProbGap+"_mean"])
 	}
 	add(5, "grad %.2f", m["actor/grad_norm"])
 	add(6, "lr %.2g", m["actor/lr"])

@@ -187,3 +187,14 @@ func TestStepTimes(t *testing.T) {
 		t.Errorf("a step that takes too long leaves %v", left)
 	}
 }
+
+// TestStepLineGap checks that a step's line has the mean gap between the
+// log-probs of sampling and of training, which rollout.max_logprob_gap limits.
+func TestStepLineGap(t *testing.T) {
+	ts := newTestState(t)
+	w := &watcher{s: ts.State}
+	w.Step(3, 24, algo.Metrics{"rollout/logprob_gap_mean": 3e-5, "rollout/logprob_gap_k3": 1e-9})
+	if line := ts.err.String(); !strings.Contains(line, "  gap 3.0e-05  ") || strings.Contains(line, "kl") {
+		t.Errorf("the line is %q", line)
+	}
+}

@@ -1,11 +1,15 @@
 package algo
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/openmanus/openmanus/algo/checkpoint"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/crash"
 )
@@ -44,6 +48,46 @@ func (r *RunFolder) Make() error {
 		}
 	}
 	return nil
+}
+
+// Clear removes the folder's contents but the lock if there is nothing worth
+// keeping among them, and reports whether it did: only the configuration, the
+// log, empty files, and, unless keepServers is set, the logs of servers.
+func (r *RunFolder) Clear(keepServers bool) (bool, error) {
+	var empty []string // folders and files to remove, parents first
+	worth := errors.New("worth keeping")
+	err := filepath.WalkDir(r.Dir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case path == r.Dir || filepath.Dir(path) == r.Dir && checkpoint.IsLock(e.Name()):
+			return nil
+		case e.IsDir(), path == r.Config(), path == r.Log():
+		case !keepServers && strings.HasPrefix(path, r.Servers()+string(filepath.Separator)):
+		default:
+			info, err := e.Info()
+			if err != nil {
+				return err
+			}
+			if !info.Mode().IsRegular() || info.Size() > 0 {
+				return worth
+			}
+		}
+		empty = append(empty, path)
+		return nil
+	})
+	if err != nil {
+		if err == worth {
+			err = nil
+		}
+		return false, err
+	}
+	for _, path := range slices.Backward(empty) {
+		if err := os.Remove(path); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // WriteEpisodes writes the episodes of a training step to

@@ -43,9 +43,24 @@ func (s *State) openRun(ctx context.Context, cfg configs.Config, m mode) (*opene
 		return nil, errWith(ExitDisk, "", err)
 	}
 	if err := r.resume(ctx, s, cfg, m); err != nil {
-		return nil, errors.Join(err, r.lock.Release())
+		return nil, errors.Join(err, r.end(ctx, s, err))
 	}
 	return r, nil
+}
+
+// end gives the run folder back. A start that failed before anything was saved
+// leaves no folder: an error of servers alone leaves one if there are logs of
+// servers in it.
+func (r *openedRun) end(ctx context.Context, s *State, outcome error) error {
+	if outcome == nil {
+		return r.lock.Release()
+	}
+	cleared, err := r.folder.Clear(codeOf(ctx, outcome) == ExitEnv)
+	if err != nil || !cleared {
+		return errors.Join(err, r.lock.Release())
+	}
+	s.Log.Info("run folder removed: the start failed before anything was saved", "folder", r.folder.Dir)
+	return r.lock.Remove()
 }
 
 func (r *openedRun) resume(ctx context.Context, s *State, cfg configs.Config, m mode) error {

@@ -100,7 +100,7 @@ func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, run.lock.Release()) }()
+	defer func() { err = errors.Join(err, run.end(ctx, s, err)) }()
 	endLog, err := s.keepLog(run.folder.Log())
 	if err != nil {
 		return err

@@ -18,16 +18,37 @@ var ErrLocked = errors.New("in use by another process")
 
 // Lock is the right to write into a run folder. The operating system drops it
 // when the process ends, however it ends.
-type Lock struct{ f *os.File }
+type Lock struct {
+	f   *os.File
+	dir string
+}
 
 // AcquireLock takes the lock of a run folder, which must exist. It does not
 // wait. The lock is advisory and does not work across machines on every
 // network file system.
 func AcquireLock(dir string) (*Lock, error) {
 	path := filepath.Join(dir, lockFile)
+	for {
+		f, err := lock(path)
+		if err != nil {
+			return nil, fmt.Errorf("lock run folder: %w", err)
+		}
+		held, err := f.Stat()
+		if err != nil {
+			return nil, fmt.Errorf("lock run folder: %w", errors.Join(err, f.Close()))
+		}
+		if there, err := os.Stat(path); err == nil && os.SameFile(held, there) {
+			return &Lock{f: f, dir: dir}, nil
+		}
+		_ = f.Close() // Remove took the file away before it was locked here
+	}
+}
+
+// lock opens the file, locks it and writes the process id into it.
+func lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("lock run folder: %w", err)
+		return nil, err
 	}
 	for {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -36,15 +57,15 @@ func AcquireLock(dir string) (*Lock, error) {
 		}
 	}
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = fmt.Errorf("%s is %w%s: wait for it or choose another folder", dir, ErrLocked, holder(f))
+		err = fmt.Errorf("%s is %w%s: wait for it or choose another folder", filepath.Dir(path), ErrLocked, holder(f))
 	}
 	if err == nil {
 		err = sign(f)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("lock run folder: %w", errors.Join(err, f.Close()))
+		return nil, errors.Join(err, f.Close())
 	}
-	return &Lock{f: f}, nil
+	return f, nil
 }
 
 // sign writes the process id into the file, for the message of a second comer.
@@ -67,3 +88,18 @@ func holder(f *os.File) string {
 // Release gives the lock back. The file stays: removing it could take it from
 // under another process that has just opened it.
 func (l *Lock) Release() error { return l.f.Close() }
+
+// Remove gives the lock back and removes the folder, which must hold nothing
+// but the lock file.
+func (l *Lock) Remove() error {
+	err := os.Remove(filepath.Join(l.dir, lockFile))
+	if err == nil {
+		if err = os.Remove(l.dir); errors.Is(err, syscall.ENOTEMPTY) { // another process has begun to use it
+			err = nil
+		}
+	}
+	return errors.Join(err, l.f.Close())
+}
+
+// IsLock reports whether name is that of the lock file.
+func IsLock(name string) bool { return name == lockFile }

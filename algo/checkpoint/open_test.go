@@ -148,3 +148,36 @@ func TestLock(t *testing.T) {
 		t.Errorf("lock of an absent folder: %v", err)
 	}
 }
+
+// TestLockRemove removes a folder under another process that waits to lock it.
+func TestLockRemove(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, err := AcquireLock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = AcquireLock(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "other"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Remove(); err != nil { // the folder stays for what else is in it
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "other")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A start that fails before anything was saved leaves no run folder; one that
+// has something to keep is left as it is.
+func TestFailedStartLeavesNoFolder(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", tinyRun)
+	writeFile(t, dir, "pairs.jsonl", `{"question":"q","answer":"a"}`)
+	fail := func(name string, want ExitCode, args ...string) {
+		t.Helper()
+		code, _, stderr := inProcess(t, dir, args...)
+		if code != int(want) {
+			t.Fatalf("%s: exit code %d, want %d\n%s", name, code, want, stderr)
+		}
+	}
+	gone := func(name string) {
+		t.Helper()
+		if left, err := os.ReadDir(filepath.Join(dir, "runs")); err != nil || len(left) > 0 {
+			t.Fatalf("%s: left %v, %v", name, left, err)
+		}
+	}
+	for name, set := range map[string]string{
+		"tasks":    "env.maze.tasks=pairs.jsonl",
+		"no file":  "env.maze.tasks=absent.jsonl",
+		"fresh":    "trainer.resume=never",
+		"resume":   "trainer.resume=absent",
+		"no model": "model.path=absent",
+	} {
+		args := []string{"train", "run.toml", "--set", set}
+		want := ExitInput
+		switch name {
+		case "fresh":
+			args = append(args, "--set", "env.maze.tasks=pairs.jsonl")
+		case "no model":
+			args = append(args, "--set", "model.fresh.layers=0", "--set", "model.fresh.walks=0")
+			want = ExitModel
+		case "resume":
+			want = ExitDisk
+		}
+		fail(name, want, args...)
+		gone(name)
+	}
+	fail("sft", ExitInput, "sft", "run.toml", "--set", "sft.files=pairs.jsonl")
+	gone("sft")
+	fail("server", ExitEnv, "train", "run.toml", "--set", "env.maze.servers=http://127.0.0.1:1", "--set", "sft.epochs=0", "--set", "model.fresh.vocabulary=bytes", "--set", "model.fresh.walks=0", "--set", "rollout.max_context_tokens=3000", "--set", "data.max_prompt_tokens=2000",
+		"--set", "env.maze.expert_tasks=", "--set", "env.maze.wait_healthy_s=0.1")
+	gone("server")
+
+	run := filepath.Join(dir, "runs", "tiny")
+	if err := os.MkdirAll(run, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, run, "notes.txt", "mine")
+	fail("notes", ExitInput, "train", "run.toml", "--set", "env.maze.tasks=pairs.jsonl")
+	if text := read(t, run, "notes.txt"); string(text) != "mine" {
+		t.Errorf("notes.txt holds %q", text)
+	}
+
+	if code, _, stderr := inProcess(t, dir, append([]string{"train", "run.toml"}, shortRun...)...); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	before := entries(t, filepath.Join(run, "checkpoints"))
+	fail("resumed", ExitInput, "train", "run.toml", "--set", "trainer.total_steps=3", "--set", "sft.epochs=4", "--set", "env.maze.val_tasks=pairs.jsonl")
+	if after := entries(t, filepath.Join(run, "checkpoints")); strings.Join(before, " ") != strings.Join(after, " ") || len(after) == 0 {
+		t.Errorf("checkpoints were %v and are %v", before, after)
+	}
+}

@@ -21,11 +21,15 @@ var (
 )
 
 // RunFolder is where a run leaves what it made: config.toml, metrics.jsonl,
-// rollouts/step_N.jsonl, checkpoints/, latest and best, which lead to two of
+// rollouts/step_N.jsonl (.zst where they are compressed), checkpoints/, latest and best, which lead to two of
 // these, run.log; servers/ where it started some, bad-steps/ where an optimiser
 // step was not finite.
 type RunFolder struct {
 	Dir string
+	// KeepRollouts is how many steps' episodes are kept, the newest; 0: all; -1:
+	// none, nor those of validations.
+	KeepRollouts     int
+	CompressRollouts bool // with zstd
 }
 
 // The parts of a run folder.
@@ -91,9 +95,16 @@ func (r *RunFolder) Clear(keepServers bool) (bool, error) {
 }
 
 // WriteEpisodes writes the episodes of a training step to
-// rollouts/step_N.jsonl, replacing what an earlier attempt at the step left.
+// rollouts/step_N.jsonl, replacing what an earlier attempt at the step left, and
+// removes those that are no longer kept.
 func (r *RunFolder) WriteEpisodes(step int, episodes []*data.Episode) error {
-	return r.write(fmt.Sprintf("step_%d.jsonl", step), episodes)
+	if err := r.write(fmt.Sprintf("step_%d.jsonl", step), episodes); err != nil {
+		return err
+	}
+	if err := r.pruneRollouts(step); err != nil {
+		return fmt.Errorf("remove old rollouts: %w", err)
+	}
+	return nil
 }
 
 // WriteValidation writes the episodes of a validation to
@@ -103,10 +114,45 @@ func (r *RunFolder) WriteValidation(label string, step int, env string, episodes
 }
 
 func (r *RunFolder) write(name string, episodes []*data.Episode) error {
+	if r.KeepRollouts < 0 {
+		return nil
+	}
+	other := name + compressedExt // of a run that compressed them, or did not
+	if r.CompressRollouts {
+		name, other = other, name
+	}
 	atRollouts.Pass()
 	if err := data.WriteDump(filepath.Join(r.Rollouts(), name), data.DumpHeader{}, episodes); err != nil {
 		return fmt.Errorf("write rollouts: %w", err)
 	}
 	atRolloutsWritten.Pass()
+	if err := os.Remove(filepath.Join(r.Rollouts(), other)); err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("write rollouts: %w", err)
+	}
+	return nil
+}
+
+// compressedExt ends the names of compressed dumps.
+const compressedExt = ".zst"
+
+// pruneRollouts removes the episodes of steps that are KeepRollouts or more
+// before step. Validations stay.
+func (r *RunFolder) pruneRollouts(step int) error {
+	if r.KeepRollouts <= 0 {
+		return nil
+	}
+	entries, err := os.ReadDir(r.Rollouts())
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		n, ok := rolloutStep(e.Name())
+		if !ok || !strings.HasPrefix(e.Name(), "step_") || n > step-r.KeepRollouts {
+			continue
+		}
+		if err := os.Remove(filepath.Join(r.Rollouts(), e.Name())); err != nil {
+			return err
+		}
+	}
 	return nil
 }

@@ -65,7 +65,7 @@ type bar struct {
 	quit  chan struct{}
 	ticks sync.WaitGroup
 
-	mu      sync.Mutex
+	mu    sync.Mutex
 	n     int       // guarded by mu
 	from  int       // n when it was first set, guarded by mu
 	since time.Time // when that was, guarded by mu

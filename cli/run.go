@@ -34,7 +34,9 @@ func (s *State) openRun(ctx context.Context, cfg configs.Config, m mode) (*opene
 	if cfg.Trainer.Resume == "never" {
 		name = s.freeName(root, name)
 	}
-	r := &openedRun{folder: &algo.RunFolder{Dir: filepath.Join(root, name)}}
+	r := &openedRun{folder: &algo.RunFolder{
+		Dir: filepath.Join(root, name), KeepRollouts: cfg.Trainer.KeepRollouts, CompressRollouts: cfg.Trainer.CompressRollouts,
+	}}
 	if err := r.folder.Make(); err != nil {
 		return nil, errWith(ExitDisk, "set trainer.output_dir to a folder that can be written", err)
 	}

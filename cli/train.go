@@ -107,7 +107,7 @@ func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error)
 	}
 	defer func() { err = errors.Join(err, endLog(err)) }()
 	if run.finished(cfg, m) {
-		return s.printOutcome(run, cfg, *run.state, "this run is finished; set trainer.experiment to another name, or trainer.resume=never, to train anew")
+		return s.printOutcome(run, cfg, *run.state, finishedNote(cfg, m))
 	}
 	if err := s.WriteFile(run.folder.Config(), cfg.Marshal(), true); err != nil {
 		return errWith(ExitDisk, "", err)
@@ -139,6 +139,23 @@ func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error)
 		return trainError(run, err)
 	}
 	return s.printOutcome(run, cfg, trainer.State(), "")
+}
+
+// finishedNote says how to go on with a run that has done all its steps.
+func finishedNote(cfg configs.Config, m mode) string {
+	section, steps := "trainer", cfg.Trainer.TotalSteps
+	if m == supervised {
+		section, steps = "sft", cfg.SFT.TotalSteps
+	}
+	key, more := section+".total_steps", ""
+	if steps == 0 {
+		key = section + ".epochs"
+	}
+	if cfg.Data.FromDump != "" && m == reinforced {
+		key, more = "trainer.total_steps", " as far as the dump goes"
+	}
+	return "this run is finished; raise " + key + " to go on" + more +
+		", or set trainer.experiment to another name, or trainer.resume=never, to train anew"
 }
 
 // trainError gives an error of a run its exit code.
@@ -184,7 +201,11 @@ func (s *State) printOutcome(run *openedRun, cfg configs.Config, st algo.State, 
 	if table := outcomeTable(st.Validations); table != "" {
 		text += table + "\n"
 	}
-	text += fmt.Sprintf("  metrics     %s\n  episodes    %s\n  weights     %s\n", run.folder.Metrics(), run.folder.Rollouts(), actor)
+	text += fmt.Sprintf("  metrics     %s\n", run.folder.Metrics())
+	if cfg.Trainer.KeepRollouts >= 0 {
+		text += fmt.Sprintf("  episodes    %s\n", run.folder.Rollouts())
+	}
+	text += fmt.Sprintf("  weights     %s\n", actor)
 	if b := st.Best; b != nil && b.Step != st.Step {
 		text += fmt.Sprintf("  best        %s (%s %.3f after step %d)\n", filepath.Join(run.folder.Best(), algo.ActorFolder), b.Metric, b.Value, b.Step)
 	}

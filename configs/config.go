@@ -406,6 +406,8 @@ type Trainer struct {
 	CriticWarmup     int    `toml:"critic_warmup"`
 	ValBeforeTrain   bool   `toml:"val_before_train"`
 	KeepCheckpoints  int    `toml:"keep_checkpoints"`
+	KeepRollouts     int    `toml:"keep_rollouts"`
+	CompressRollouts bool   `toml:"compress_rollouts"`
 	BestMetric       string `toml:"best_metric"`
 	Resume           string `toml:"resume"`
 	OutputDir        string `toml:"output_dir"`

@@ -11,7 +11,8 @@ var mayChange = []struct {
 }{
 	{"how long the run goes on (linear and cosine schedules stretch with it)", []string{"trainer.total_steps", "trainer.epochs"}},
 	{"what it leaves behind, and where", []string{
-		"trainer.save_every", "trainer.test_every", "trainer.val_before_train", "trainer.keep_checkpoints", "trainer.best_metric", "trainer.resume",
+		"trainer.save_every", "trainer.test_every", "trainer.val_before_train", "trainer.keep_checkpoints", "trainer.keep_rollouts", "trainer.compress_rollouts",
+		"trainer.best_metric", "trainer.resume",
 		"trainer.project", "trainer.experiment", "trainer.experiment_suffix", "trainer.output_dir", "log.backends", "log.level", "actor.calculate_entropy", "perf.peak_tflops",
 	}},
 	{"where it runs and how fast", []string{

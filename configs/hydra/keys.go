@@ -83,7 +83,7 @@ const (
 	oneDevice   = "everything is on one device"
 	engineOwn   = "a detail of an engine that is not there: sampling and training share the weights in one process"
 	weightsOnce = "sampling and training share the weights, which stay where they are"
-	keepEvery   = "episodes are always kept, in the run folder's rollouts"
+	keepEvery   = "episodes are kept in the run folder's rollouts, as trainer.keep_rollouts says"
 )
 
 // ppoKeys are the keys of main_ppo, in the order in which they are taken: of

@@ -36,8 +36,6 @@ var webPackages = []string{"fastapi", "uvicorn"}
 var (
 	textcraft = recipe{
 		folder: "agentenv-textcraft", module: "agentenv_textcraft:app",
-		// The distractor recipes of a task follow the order of a set.
-		env:  map[string]string{"PYTHONHASHSEED": "0"},
 		venv: []string{"gymnasium", "numpy"},
 	}
 	babyai = recipe{
@@ -159,7 +157,12 @@ func newPlan(name string, l Launch, environ []string) (Plan, error) {
 	p := Plan{StartTimeout: max(r.slow, DefaultStartTimeout)}
 	c := &p.Command
 	c.Env = environ
-	c.Set = map[string]string{"PYTHONUNBUFFERED": "1"} // a dead server's last words are in its log
+	c.Set = map[string]string{
+		"PYTHONUNBUFFERED": "1", // a dead server's last words are in its log
+		// All servers show the same tasks, also when they are started again: the
+		// distractor recipes of textcraft's tasks follow the order of a set.
+		"PYTHONHASHSEED": "0",
+	}
 	if l.Checkout != "" && known {
 		if err := r.inCheckout(l.Checkout); err != nil {
 			return Plan{}, err

@@ -43,7 +43,7 @@ func TestRecipes(t *testing.T) {
 	type want struct {
 		module, folder string
 		path           string            // after the folder itself
-		set            map[string]string // beside PYTHONPATH and PYTHONUNBUFFERED
+		set            map[string]string // beside PYTHONPATH, PYTHONUNBUFFERED and PYTHONHASHSEED
 	}
 	lmrl := want{"agentenv_lmrlgym:app", "agentenv-lmrlgym", "agentenv-lmrlgym/lmrlgym", nil}
 	project := map[string]string{"PROJECT_PATH": dir + "/agentenv-tool/Toolusage"}
@@ -51,7 +51,7 @@ func TestRecipes(t *testing.T) {
 		return want{"agentenv_" + name + ":app", "agentenv-tool", "agentenv-tool/Toolusage/toolusage", project}
 	}
 	wants := map[string]want{
-		"textcraft": {"agentenv_textcraft:app", "agentenv-textcraft", "", map[string]string{"PYTHONHASHSEED": "0"}},
+		"textcraft": {"agentenv_textcraft:app", "agentenv-textcraft", "", nil},
 		"babyai":    {"agentenv_babyai:app", "agentenv-babyai", "", nil},
 		"sciworld":  {"agentenv_sciworld:app", "agentenv-sciworld", "", nil},
 		"sqlgym": {"agentenv_sqlgym:app", "agentenv-sqlgym", "",
@@ -78,7 +78,7 @@ func TestRecipes(t *testing.T) {
 			if w.path != "" {
 				path += ":" + filepath.Join(dir, w.path)
 			}
-			set := map[string]string{"PYTHONUNBUFFERED": "1", "PYTHONPATH": path}
+			set := map[string]string{"PYTHONUNBUFFERED": "1", "PYTHONHASHSEED": "0", "PYTHONPATH": path}
 			for k, v := range w.set {
 				set[k] = v
 			}
@@ -124,7 +124,7 @@ func TestPlanOverrides(t *testing.T) {
 			"/agentenv-textcraft/.venv/bin/python -m serve /x --port={port}", "/folder",
 			map[string]string{"PYTHONHASHSEED": "7", "X": dir + "/{port}"}},
 		{"a command alone", Launch{Command: []string{"textcraft"}},
-			"textcraft --host {host} --port {port}", "", map[string]string{"PYTHONPATH": "", "PYTHONHASHSEED": ""}},
+			"textcraft --host {host} --port {port}", "", map[string]string{"PYTHONPATH": "", "PYTHONHASHSEED": "0"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

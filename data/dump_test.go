@@ -25,7 +25,8 @@ func dumpEpisode(n int) *Episode {
 	e.Turns[0] = Turn{Start: 1, End: 3, Text: "<think>é\n\"</think>", Action: "a&b", Parsed: true, Stop: "eos", Observation: "o", Reward: -0.25, Unjudged: true, Done: true, GenMillis: 1.5, EnvMillis: 2}
 	e.Messages = []Message{{Role: "user", Content: "x"}, {Role: "assistant", Content: "y", Loss: &yes}}
 	e.Exchanges = []Exchange{{Method: "POST", Path: "/step?id=1", Body: `{"a":1}`, Status: 200, Reply: "{}", Millis: 0.5}, {Method: "GET", Err: "refused"}}
-	e.Cumulative, e.FirstObservation = true, "You <see>\n"
+	e.Cumulative, e.FirstObservation, e.Server = true, "You <see>\n", "http://127.0.0.1:36001"
+	e.Exchanges[0].Server = e.Server
 	e.Attempts, e.Millis, e.Err = 2, 12.5, "why"
 	e.Wave, e.WaveSize, e.Instruction, e.Created = n+1, 1, "Find <it>.", []Exchange{{Method: "POST", Path: "/create", Status: 200, Reply: `{"id":1}`}}
 	return e

@@ -63,6 +63,9 @@ func (t Task) Table() string { return cmp.Or(t.Label, t.Env) }
 
 // Exchange is one HTTP request to an environment server and its reply.
 type Exchange struct {
+	// Server is the address of the server, without credentials; "" in dumps of
+	// versions that did not keep it.
+	Server string `json:"server,omitempty"`
 	Method string `json:"method"`
 	Path   string `json:"path"` // with the query string, without scheme and host
 	Body   string `json:"body"`
@@ -127,14 +130,17 @@ type Episode struct {
 	Instruction string `json:"instruction,omitempty"` // what the first message says before the first observation
 	// FirstObservation is what the environment answered to its reset, as it
 	// sent it; "" in dumps of versions that did not keep it.
-	FirstObservation string     `json:"first_observation,omitempty"`
-	Tokens           []int32    `json:"ids"`
-	Mask             []uint8    `json:"mask"`     // 1 exactly on sampled tokens
-	LogProbs         []float32  `json:"logprobs"` // natural log, under the sampling temperature
-	Contexts         []int      `json:"contexts"` // where in Tokens each context begins; empty: there is one, which only grew
-	Turns            []Turn     `json:"turns"`
-	Messages         []Message  `json:"messages"`
-	Exchanges        []Exchange `json:"exchanges,omitempty"`
+	FirstObservation string `json:"first_observation,omitempty"`
+	// Server is the address of the server that the episode ended on; "" in dumps
+	// of versions that did not keep it.
+	Server    string     `json:"server,omitempty"`
+	Tokens    []int32    `json:"ids"`
+	Mask      []uint8    `json:"mask"`     // 1 exactly on sampled tokens
+	LogProbs  []float32  `json:"logprobs"` // natural log, under the sampling temperature
+	Contexts  []int      `json:"contexts"` // where in Tokens each context begins; empty: there is one, which only grew
+	Turns     []Turn     `json:"turns"`
+	Messages  []Message  `json:"messages"`
+	Exchanges []Exchange `json:"exchanges,omitempty"`
 	// Created are the exchanges that made the environment instance, where it
 	// had been made for an earlier episode; else they begin Exchanges.
 	Created []Exchange `json:"created,omitempty"`

@@ -181,6 +181,7 @@ func (c *caller) exchange(ctx context.Context, op, method, path string, body []b
 	}
 	if c.record != nil {
 		x := data.Exchange{
+			Server: withoutUser(c.base),
 			Method: method,
 			Path:   requestPath(address),
 			Body:   strings.ToValidUTF8(string(body), "\uFFFD"),

@@ -191,7 +191,7 @@ func TestDialFailure(t *testing.T) {
 	if !e.NotSent() || !e.Retryable() || r.Sent || !strings.Contains(e.Error(), "is the server running?") {
 		t.Errorf("%v, %+v, result %+v", e, e, r)
 	}
-	if len(seen) != 4 || seen[3].Status != 0 || seen[3].Err == "" {
+	if len(seen) != 4 || seen[3].Status != 0 || seen[3].Err == "" || seen[3].Server != c.base || seen[0].Server != s.URL+"/maze" {
 		t.Errorf("recorded %+v", seen)
 	}
 }

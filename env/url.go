@@ -44,3 +44,17 @@ func BaseURL(raw, suffix string) (string, error) {
 func rootURL(base, suffix string) string {
 	return strings.TrimSuffix(base, suffix) + "/"
 }
+
+// withoutUser gives an address without the name and password in it, for
+// records and messages.
+func withoutUser(base string) string {
+	scheme, rest, _ := strings.Cut(base, "://")
+	host, path, _ := strings.Cut(rest, "/")
+	if i := strings.LastIndexByte(host, '@'); i >= 0 {
+		host = host[i+1:]
+	}
+	if path != "" {
+		path = "/" + path
+	}
+	return scheme + "://" + host + path
+}

@@ -23,6 +23,11 @@ func TestBaseURL(t *testing.T) {
 			t.Errorf("rootURL(%q) = %q, want %q", got, root, tt.root)
 		}
 	}
+	for in, want := range map[string]string{"http://u:p@h:1/maze": "http://h:1/maze", "http://h:1": "http://h:1", "https://u@[::1]:8/a@b": "https://[::1]:8/a@b"} {
+		if got := withoutUser(in); got != want {
+			t.Errorf("withoutUser(%q) = %q, want %q", in, got, want)
+		}
+	}
 	for _, raw := range []string{"", " ", "h:1", "127.0.0.1:80", "ftp://h", "http://", "http://:80", "http://h?x=1", "http://h/#f", "http://h:x", "http://a b"} {
 		if got, err := BaseURL(raw, ""); err == nil {
 			t.Errorf("BaseURL(%q) = %q, want an error", raw, got)

@@ -30,7 +30,7 @@ func testEpisode(text string) *data.Episode {
 			{Role: "system", Content: "be brief" + text}, {Role: "user", Content: "find it" + text}, {Role: "assistant", Content: "go up" + text},
 		},
 		Exchanges: []data.Exchange{{Method: "POST", Path: "/step?id=1" + text, Body: `{"action":"up"}` + text, Status: 200, Reply: `{"reward":-1}` + text, Millis: 1.5}, {Method: "GET", Path: "/", Err: "refused" + text}},
-		Reward:    0.5, Outcome: data.Done, Err: text, WeightVersion: 4, Attempts: 2, Millis: 12,
+		Reward:    0.5, Outcome: data.Done, Err: text, Server: text, WeightVersion: 4, Attempts: 2, Millis: 12,
 	}
 }
 

@@ -24,6 +24,9 @@ func Text(w io.Writer, n int, e *data.Episode) error {
 		e.Sample, OneLine(string(e.Outcome), 0), e.Reward)
 	fmt.Fprintf(&b, "  %d turns, %d tokens, %d sampled, seed %d, weight version %d, attempts %d, %.0f ms\n", len(e.Turns), len(e.Tokens), e.SampledTokens(),
 		e.Seed, e.WeightVersion, e.Attempts, e.Millis)
+	if e.Server != "" {
+		fmt.Fprintf(&b, "  server %s\n", OneLine(e.Server, 0))
+	}
 	if e.Err != "" {
 		fmt.Fprintf(&b, "  error: %s\n", OneLine(e.Err, 0))
 	}

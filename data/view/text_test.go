@@ -14,13 +14,14 @@ func TestText(t *testing.T) {
 	e := testEpisode("")
 	e.Turns[0].Text = "go\nup\x1b[2J"
 	e.Exchanges = e.Exchanges[:1]
-	e.Err = "gone\n"
+	e.Err, e.Server = "gone\n", "http://h:1"
 	var b bytes.Buffer
 	if err := Text(&b, 4, e); err != nil {
 		t.Fatal(err)
 	}
 	want := `episode 4: maze_3 (maze, index 3), sample 1: done, reward 0.5
   2 turns, 5 tokens, 3 sampled, seed 7, weight version 4, attempts 2, 12 ms
+  server http://h:1
   error: gone⏎
     system
       be brief

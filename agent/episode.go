@@ -35,6 +35,9 @@ type Start struct {
 	// an error, and ends that one; nil without an error means that there is
 	// none to be had. Client is the first.
 	Another func(ctx context.Context, lost error) (env.Client, error)
+	// Began, if it is not nil, is told the first observation before the model is
+	// asked anything. Its error ends the episode there.
+	Began func(ctx context.Context, first string) error
 	// Replays is the most instances in a row that may be lost at one point of
 	// the episode, its reset or one of its turns, and be replaced by Another;
 	// a hundred times as many in all.
@@ -75,6 +78,7 @@ func RunEpisode(ctx context.Context, setup Setup, start Start) (*data.Episode, e
 		Setup:   setup,
 		client:  start.Client,
 		another: start.Another,
+		began:   start.Began,
 		losses:  losses{limit: start.Replays},
 		session: start.Session,
 		ep: &data.Episode{
@@ -114,6 +118,7 @@ type player struct {
 	Setup
 	client   env.Client
 	another  func(ctx context.Context, lost error) (env.Client, error)
+	began    func(ctx context.Context, first string) error
 	losses   losses // of instances
 	started  bool   // the task has been reset
 	answered int    // turns that the environment has judged

@@ -23,6 +23,11 @@ func (p *player) reset(ctx context.Context, task data.Task) error {
 	}
 	p.started, p.ep.FirstObservation = true, obs.Text
 	p.seen.Observation = obs.Text
+	if p.began != nil {
+		if err := p.began(ctx, obs.Text); err != nil {
+			return err
+		}
+	}
 	p.ep.Instruction = Instruction(task, p.Spec, p.Format, p.Options.Instruction)
 	p.ep.Messages, err = Opening(p.ep.Instruction, obs.Text, p.Options.InstructionRole)
 	return err

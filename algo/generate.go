@@ -50,6 +50,7 @@ func (t *Trainer) generate(ctx context.Context, step int, m Metrics) ([]*data.Ep
 		total.Retries += stats.Retries
 		total.Replays += stats.Replays
 		total.Failed += stats.Failed
+		total.MixedStarts += stats.MixedStarts
 		total.Turns += stats.Turns
 		total.Tokens += stats.Tokens
 		total.SampledTokens += stats.SampledTokens
@@ -91,6 +92,7 @@ func (t *Trainer) generate(ctx context.Context, step int, m Metrics) ([]*data.Ep
 		m[name] = x
 	}
 	mixtureMetrics(m, t.envs, all)
+	m["group/mixed_starts"] = float64(total.MixedStarts)
 	m["rollout/retries"] = float64(total.Retries)
 	m["rollout/replays"] = float64(total.Replays)
 	m["rollout/dropped"] = float64(total.Failed)
@@ -122,20 +124,21 @@ func (t *Trainer) generateBatch(ctx context.Context, step int, tasks, earlier []
 	if e, err := advantage.Estimators.Lookup(t.o.Estimator); err != nil || !e.Needs.Baseline {
 		return episodes, rows, stats, err
 	}
-	rows, err = t.baselines(ctx, step, tasks, o, rows, m)
+	rows, err = t.baselines(ctx, step, tasks, episodes, o, rows, m)
 	return episodes, rows, stats, err
 }
 
 // baselines plays one greedy episode of every task and makes its score the
 // baseline of the task's rows. Rows whose greedy episode was lost to the
-// infrastructure are left out and counted.
-func (t *Trainer) baselines(ctx context.Context, step int, tasks []data.Task, o rollout.Options, rows []data.Row, m Metrics) ([]data.Row, error) {
+// infrastructure are left out and counted. The greedy episode begins as the
+// played ones of its task did.
+func (t *Trainer) baselines(ctx context.Context, step int, tasks []data.Task, played []*data.Episode, o rollout.Options, rows []data.Row, m Metrics) ([]data.Row, error) {
 	envs := t.trainEnvs(step)
 	for name, e := range envs {
 		e.Setup.Options.Greedy, e.Setup.Options.TopP, e.Setup.Options.TopK = true, 1, 0
 		envs[name] = e
 	}
-	o.GroupSize = 1
+	o.GroupSize, o.Starts = 1, rollout.StartsOf(played)
 	var greedy []data.Row
 	err := t.phase(step, "gen_max", len(tasks), m, func() error {
 		episodes, _, err := rollout.RunEpisodes(ctx, envs, tasks, o)

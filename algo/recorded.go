@@ -64,6 +64,10 @@ func (t *Trainer) recorded(ctx context.Context, step int, m Metrics) (episodes [
 	for name, x := range rollout.Metrics(episodes) {
 		m[name] = x
 	}
+	if n := m["group/different_starts"]; n > 0 {
+		t.log.Warn("the dump compares episodes that began differently: their servers showed different tasks under one index, or each reset begins differently",
+			"step", step, "groups", n)
+	}
 	mixtureMetrics(m, t.envs, episodes)
 	var found scored
 	err = t.phase(step, "reward", 0, m, func() (err error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -136,6 +137,7 @@ func (s *State) playInto(ctx context.Context, p *playing, o rolloutOptions, dump
 		ro.Exchanges = true
 		ro.MaxFailed = maxFailed(o.MaxLost)
 		ro.Before.Episodes, ro.Before.Failed = before, lostBefore
+		ro.Starts = played.starts
 		ro.Skip = func(uid string, sample int) bool { return played.episodes[episodeKey{uid, sample}] }
 		if o.Deterministic {
 			ro.OnWave = func(wave []*data.Episode) error {
@@ -222,11 +224,12 @@ type playedBefore struct {
 	episodes map[episodeKey]bool
 	outcomes tally
 	waves    int
+	starts   map[string]rollout.Start // of its groups
 }
 
 // openDump starts the dump, or goes on with it.
 func (s *State) openDump(o rolloutOptions, h data.DumpHeader) (*data.DumpWriter, playedBefore, error) {
-	played := playedBefore{episodes: map[episodeKey]bool{}, outcomes: tally{}}
+	played := playedBefore{episodes: map[episodeKey]bool{}, outcomes: tally{}, starts: map[string]rollout.Start{}}
 	if !o.Continue {
 		dump, err := data.CreateDump(s.Path(o.Dump), h)
 		return dump, played, errWith(ExitDisk, "", err)
@@ -247,6 +250,7 @@ func (s *State) openDump(o rolloutOptions, h data.DumpHeader) (*data.DumpWriter,
 		played.episodes[key] = true
 		played.waves = max(played.waves, ep.Wave)
 		played.outcomes.add(ep)
+		maps.Copy(played.starts, rollout.StartsOf([]*data.Episode{ep}))
 		return nil
 	})
 	if err != nil {

@@ -23,8 +23,8 @@ type Lease struct {
 // earlier episode.
 func (l *Lease) Client() Client { return l.slot.client }
 
-// Server is the address the instance lives at.
-func (l *Lease) Server() string { return l.server.url }
+// Server is the address of the instance's server, without credentials.
+func (l *Lease) Server() string { return l.server.name }
 
 // Record sends the exchanges from here on to r. If the instance was created
 // for this lease, r first gets the exchanges that created it.

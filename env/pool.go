@@ -52,7 +52,7 @@ const (
 	giveBackTimeout = 30 * time.Second
 )
 
-// ErrFull is returned by AcquireNow when every place on the servers in service
+// ErrFull is returned under Place.NoWait when every place on the servers in service
 // is taken.
 var ErrFull = errors.New("every instance that the environment servers in service can hold is in use")
 
@@ -79,11 +79,13 @@ type Pool struct {
 	jobs    int                  // the pool's own goroutines; guarded by mu
 	counts  Counts               // guarded by mu
 	waits   map[string]*patience // by operation; guarded by mu
+	warned  map[string]bool      // by WarnOnce's about; guarded by mu
 }
 
 // poolServer is one server. Its mutable fields are guarded by Pool.mu unless they say otherwise.
 type poolServer struct {
 	url  string // as the client wants it
+	name string // url without the credentials in it
 	root string // where the probe asks
 	// starts counts the restarts that were told of or noticed; changed under mu.
 	starts atomic.Int64
@@ -138,7 +140,7 @@ func NewPool(spec Spec, urls []string, o PoolOptions) (*Pool, error) {
 	if _, _, err := o.Client.grammar(spec); err != nil {
 		return nil, fmt.Errorf("environment %s: %w", spec.Name, err)
 	}
-	p := &Pool{spec: spec, o: o, log: o.Log, changed: make(chan struct{}), counts: Counts{Faults: map[string]int64{}}, waits: map[string]*patience{}}
+	p := &Pool{spec: spec, o: o, log: o.Log, changed: make(chan struct{}), counts: Counts{Faults: map[string]int64{}}, waits: map[string]*patience{}, warned: map[string]bool{}}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
@@ -152,7 +154,7 @@ func NewPool(spec Spec, urls []string, o PoolOptions) (*Pool, error) {
 			return nil, fmt.Errorf("environment %s: server %s is listed twice", spec.Name, base)
 		}
 		seen[base] = true
-		s := &poolServer{url: base, root: rootURL(base, spec.PathSuffix), held: map[string]*slot{}, health: health{limit: o.QuarantineAfter}}
+		s := &poolServer{url: base, name: withoutUser(base), root: rootURL(base, spec.PathSuffix), held: map[string]*slot{}, health: health{limit: o.QuarantineAfter}}
 		if o.MaxRequests > 0 {
 			s.gate = make(chan struct{}, o.MaxRequests)
 		}
@@ -166,20 +168,20 @@ func NewPool(spec Spec, urls []string, o PoolOptions) (*Pool, error) {
 // servers that fail; it fails itself if a server refuses the request for
 // another reason than being ill, with a DownError if every server stays down
 // for PoolOptions.WaitHealthy, or if ctx ends.
-func (p *Pool) Acquire(ctx context.Context) (*Lease, error) { return p.acquire(ctx, true) }
+func (p *Pool) Acquire(ctx context.Context) (*Lease, error) { return p.AcquireAt(ctx, Place{}) }
 
-// AcquireNow is Acquire for a caller that holds leases and gives none back until
-// it has got what it asks for: where Acquire would wait for one to come back,
-// the error is ErrFull.
-func (p *Pool) AcquireNow(ctx context.Context) (*Lease, error) { return p.acquire(ctx, false) }
-
-func (p *Pool) acquire(ctx context.Context, wait bool) (*Lease, error) {
+// AcquireAt is Acquire on the servers that at describes. Where its only server
+// stays down and others do not, the error is a ServerDownError.
+func (p *Pool) AcquireAt(ctx context.Context, at Place) (*Lease, error) {
+	if at.Only != "" && !p.has(at.Only) {
+		return nil, fmt.Errorf("environment %s: %s is not one of the servers (%s)", p.spec.Name, at.Only, p)
+	}
 	var downSince time.Time
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, context.Cause(ctx)
 		}
-		s, sl, changed, asking, err := p.pick()
+		s, sl, changed, asking, err := p.pick(at)
 		if err != nil {
 			return nil, err
 		}
@@ -195,15 +197,18 @@ func (p *Pool) acquire(ctx context.Context, wait bool) (*Lease, error) {
 			continue
 		}
 		limit := time.Duration(1<<63 - 1)
-		if down := p.allDown(); down != nil {
+		if down := p.down(at.Only); down != nil {
 			if downSince.IsZero() {
 				downSince = time.Now()
 			}
 			if limit = p.o.WaitHealthy - time.Since(downSince); limit <= 0 {
-				return nil, &DownError{Env: p.spec.Name, Waited: p.o.WaitHealthy, Err: down}
+				if all := p.allDown(); all != nil {
+					return nil, &DownError{Env: p.spec.Name, Waited: p.o.WaitHealthy, Err: all}
+				}
+				return nil, &ServerDownError{Env: p.spec.Name, Server: at.Only, Waited: p.o.WaitHealthy, Err: down}
 			}
 		} else if !asking {
-			if !wait {
+			if at.NoWait {
 				return nil, ErrFull
 			}
 			downSince = time.Time{}
@@ -221,25 +226,25 @@ func (p *Pool) acquire(ctx context.Context, wait bool) (*Lease, error) {
 // MaxLeases is how many leases can be out at once, 0 where nothing bounds them.
 func (p *Pool) MaxLeases() int { return len(p.servers) * p.o.MaxPerServer }
 
-// pick claims a place on the least loaded server, with a free instance if
-// that has one. One that is being asked whether it is there comes after the
+// pick claims a place on the least loaded server that at allows, with a free
+// instance if that has one. One that is being asked whether it is there comes after the
 // others, and has no places but on free instances. Without a place it gives
 // the channel to wait on; asking says that one may be found very soon.
-func (p *Pool) pick() (best *poolServer, sl *slot, changed <-chan struct{}, asking bool, err error) {
+func (p *Pool) pick(at Place) (best *poolServer, sl *slot, changed <-chan struct{}, asking bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, nil, nil, false, ErrPoolClosed
 	}
 	for _, s := range p.servers {
-		if s.down || p.o.MaxPerServer > 0 && s.live >= p.o.MaxPerServer {
+		if !at.allows(s) || s.down || p.o.MaxPerServer > 0 && s.live >= p.o.MaxPerServer {
 			continue
 		}
 		if s.asking && len(s.free) == 0 {
 			asking = true
 			continue
 		}
-		if best == nil || best.asking && !s.asking || best.asking == s.asking && s.live < best.live {
+		if best == nil || at.prefers(s, best) {
 			best = s
 		}
 	}
@@ -350,11 +355,17 @@ func (e *SharedError) Error() string {
 }
 
 // allDown gives the last words of every server if all are down, else nil.
-func (p *Pool) allDown() error {
+func (p *Pool) allDown() error { return p.down("") }
+
+// down is allDown of the server only, or of all where that is "".
+func (p *Pool) down(only string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var errs []error
 	for _, s := range p.servers {
+		if only != "" && s.name != only {
+			continue
+		}
 		if !s.down {
 			return nil
 		}
@@ -417,7 +428,7 @@ func (p *Pool) spawn(job func()) {
 func (p *Pool) String() string {
 	names := make([]string, len(p.servers))
 	for i, s := range p.servers {
-		names[i] = s.url
+		names[i] = s.name
 	}
 	return p.spec.Name + " at " + strings.Join(names, ", ")
 }

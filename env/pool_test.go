@@ -430,3 +430,50 @@ func TestPoolUnderLoad(t *testing.T) {
 		}
 	}
 }
+
+// A place on one server, or on any but some.
+func TestPoolPlace(t *testing.T) {
+	a, b := newCrowd(t), newCrowd(t)
+	p := newPool(t, PoolOptions{MaxPerServer: 2, WaitHealthy: 20 * time.Millisecond, ProbePause: time.Hour, ProbeMax: time.Hour}, a.URL, b.URL)
+	var leases []*Lease
+	at := func(at Place, want string) {
+		t.Helper()
+		l, err := p.AcquireAt(t.Context(), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Server() != want {
+			t.Errorf("%+v is a lease on %s, want %s", at, l.Server(), want)
+		}
+		leases = append(leases, l)
+	}
+	at(Place{Only: b.URL}, b.URL)
+	at(Place{Only: b.URL}, b.URL)
+	if _, err := p.AcquireAt(t.Context(), Place{Only: b.URL, NoWait: true}); !errors.Is(err, ErrFull) {
+		t.Errorf("a third lease on %s: %v", b.URL, err)
+	}
+	at(Place{Avoid: []string{a.URL}}, a.URL) // the other is full
+	leases[0].Release(true)
+	at(Place{Avoid: []string{a.URL}, NoWait: true}, b.URL)
+	if _, err := p.AcquireAt(t.Context(), Place{Only: "http://h:1"}); err == nil || !strings.Contains(err.Error(), "http://h:1 is not one of the servers") {
+		t.Errorf("a server that is not one: %v", err)
+	}
+	b.off.Store(true)
+	p.ServerDown(b.URL, errors.New("it died"))
+	var down *ServerDownError
+	if _, err := p.AcquireAt(t.Context(), Place{Only: b.URL}); !errors.As(err, &down) || down.Server != b.URL || !strings.Contains(err.Error(), "status 500") {
+		t.Errorf("one server is down: %v", err)
+	}
+	if got := p.InService(); len(got) != 1 || got[0] != a.URL {
+		t.Errorf("in service: %v", got)
+	}
+	a.off.Store(true)
+	p.ServerDown(a.URL, errors.New("it died"))
+	var all *DownError
+	if _, err := p.AcquireAt(t.Context(), Place{Only: b.URL}); !errors.As(err, &all) {
+		t.Errorf("all are down: %v", err)
+	}
+	for _, l := range leases[1:] {
+		l.Release(true)
+	}
+}

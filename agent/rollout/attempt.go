@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/engine"
@@ -20,14 +21,25 @@ type attempt struct {
 	record  env.Recorder
 	// failed is the result of an attempt that could not begin.
 	failed *data.Episode
+	joined bool // the group
 	// end is why no episode of the rollout is worth beginning any more.
 	end error
+	// hopeless says that another attempt would fail alike.
+	hopeless bool
+}
+
+// result is what became of an attempt.
+type result struct {
+	episode  *data.Episode
+	end      error // if not nil, it ends the whole rollout
+	moved    bool  // the episode has to be played on the server of its group
+	hopeless bool  // another attempt would fail alike
 }
 
 // begin counts a try at j and leases an instance for it.
 func (r *run) begin(ctx context.Context, j *job) *attempt {
 	a := &attempt{job: j, env: r.envs[j.task.Table()]}
-	a.begun(ctx, a.acquire(ctx, a.env.Pool.Acquire))
+	a.begun(ctx, a.acquire(ctx, env.Place{Only: j.group.place()}))
 	return a
 }
 
@@ -35,7 +47,7 @@ func (r *run) begin(ctx context.Context, j *job) *attempt {
 // where there is no place for another.
 func (r *run) beginNow(ctx context.Context, j *job) *attempt {
 	a := &attempt{job: j, env: r.envs[j.task.Table()]}
-	err := a.acquire(ctx, a.env.Pool.AcquireNow)
+	err := a.acquire(ctx, env.Place{Only: j.group.place(), NoWait: true})
 	if errors.Is(err, env.ErrFull) {
 		return nil
 	}
@@ -50,21 +62,41 @@ func (a *attempt) begun(ctx context.Context, err error) {
 	}
 }
 
-func (a *attempt) acquire(ctx context.Context, from func(context.Context) (*env.Lease, error)) (err error) {
-	a.lease, err = from(ctx)
+func (a *attempt) acquire(ctx context.Context, at env.Place) (err error) {
+	a.lease, err = a.env.Pool.AcquireAt(ctx, at)
 	var down *env.DownError
 	if errors.As(err, &down) {
 		a.end = down // the pool has waited: the next job would wait as long again
 	}
+	var group *env.ServerDownError
+	a.hopeless = errors.As(err, &group) // likewise, and the group can play nowhere else
+	if err != nil && at.Only != "" {
+		err = fmt.Errorf("the group plays on %s, and other servers show another task: %w", at.Only, err)
+	}
 	return err
 }
 
-// another takes a fresh instance for a lost one.
+// began makes the episode a member of its group.
+func (a *attempt) began(ctx context.Context, first string) error {
+	alike, err := a.job.group.join(ctx, a.job, Start{first, a.lease.Server()})
+	if a.joined = err == nil; a.joined && !alike {
+		a.env.Pool.WarnOnce("random starts", "one task begins differently each time it is reset: the rewards of a group also depend on how its episodes began",
+			"task", a.job.task.ID, "server", a.lease.Server())
+	}
+	return err
+}
+
+// another takes a fresh instance for a lost one. In a wave, whose episodes wait
+// for each other, it does not wait for one that another episode has.
 func (a *attempt) another(o Options) func(context.Context, error) (env.Client, error) {
 	return func(ctx context.Context, lost error) (env.Client, error) {
 		o.Log.Debug("instance lost, going on with another", "task", a.job.task.ID, "sample", a.job.sample, "server", a.lease.Server(), "error", lost)
 		a.lease.Fail(lost)
-		if err := a.acquire(ctx, a.env.Pool.Acquire); err != nil {
+		err := a.acquire(ctx, env.Place{Only: a.job.group.place(), NoWait: o.Deterministic})
+		switch {
+		case errors.Is(err, env.ErrFull):
+			return nil, nil
+		case err != nil:
 			return nil, err
 		}
 		a.lease.Record(a.record)
@@ -105,11 +137,11 @@ func (a *attempt) start() agent.Start {
 	return s
 }
 
-// play plays the attempt and gives lease and session back. The error is one
-// that ends the whole rollout.
-func (a *attempt) play(ctx context.Context, o Options) (*data.Episode, error) {
+// play plays the attempt and gives lease and session back.
+func (a *attempt) play(ctx context.Context, o Options) result {
+	defer a.job.group.follow(a.job)
 	if a.failed != nil {
-		return a.failed, a.end
+		return result{episode: a.failed, end: a.end, hopeless: a.hopeless}
 	}
 	if o.EpisodeTimeout > 0 {
 		var cancel context.CancelFunc
@@ -123,25 +155,40 @@ func (a *attempt) play(ctx context.Context, o Options) (*data.Episode, error) {
 		a.lease.Record(a.record)
 	}
 	start := a.start()
-	start.Another, start.Replays = a.another(o), o.Replays
+	start.Another, start.Replays, start.Began = a.another(o), o.Replays, a.began
 	ep, err := agent.RunEpisode(ctx, a.env.Setup, start)
-	switch {
-	case a.lease == nil:
-	case ep.Outcome == data.EnvError || ep.Outcome == data.Cancelled:
-		// An instance that was left in the middle of a call may still be
-		// working on it: it is not used again.
-		a.lease.Fail(err)
-	default:
-		a.lease.Release(true)
+	if a.joined && !ep.Outcome.Trainable() {
+		a.job.group.leave()
+	}
+	res := result{episode: ep, end: a.end, hopeless: a.hopeless}
+	var other *otherStartError
+	var changed *ChangedStartError
+	res.moved = errors.As(err, &other)
+	if a.lease != nil {
+		ep.Server = a.lease.Server()
+		switch {
+		case res.moved:
+			a.env.Pool.WarnOnce("mixed starts", "environment servers show different tasks under one index: each group of episodes plays on one of them; "+
+				"start the servers with the same data and the same PYTHONHASHSEED", "task", other.Task, "servers", []string{other.Group.Server, other.Here.Server})
+			a.lease.Release(true)
+		case errors.As(err, &changed):
+			a.lease.Release(true)
+		case ep.Outcome == data.EnvError || ep.Outcome == data.Cancelled:
+			// An instance that was left in the middle of a call may still be
+			// working on it: it is not used again.
+			a.lease.Fail(err)
+		default:
+			a.lease.Release(true)
+		}
 	}
 	ep.Exchanges, ep.Created = exchanges, created
 	var prompt *agent.PromptError
-	if errors.As(err, &prompt) {
-		return ep, prompt
-	}
 	var lost interface{ Hopeless() bool }
-	if errors.As(err, &lost) && lost.Hopeless() {
-		return ep, err // every other episode would fail alike
+	switch {
+	case errors.As(err, &prompt):
+		res.end = prompt
+	case errors.As(err, &lost) && lost.Hopeless():
+		res.end = err // every other episode would fail alike
 	}
-	return ep, a.end
+	return res
 }

@@ -97,6 +97,8 @@ func (fakeRenderer) Decode(ids []int32) string {
 type fakeWorld struct {
 	step  func(ctx context.Context, index, step int) error // faults and delays
 	reset func(index int) error
+	// first, if it is set, gives the first observation on a server.
+	first func(server string, index int) string
 
 	mu      sync.Mutex
 	created int
@@ -108,6 +110,7 @@ type fakeWorld struct {
 
 type fakeInstance struct {
 	world  *fakeWorld
+	server string
 	record env.Recorder
 	n      int
 	index  int
@@ -124,7 +127,7 @@ func (w *fakeWorld) spec() env.Spec {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.created++
-			c := &fakeInstance{world: w, record: o.Record, n: w.created}
+			c := &fakeInstance{world: w, server: o.BaseURL, record: o.Record, n: w.created}
 			c.record(data.Exchange{Path: "/create", Body: fmt.Sprint(c.n)})
 			return c, nil
 		},
@@ -158,6 +161,9 @@ func (c *fakeInstance) Reset(_ context.Context, index int) (env.Obs, error) {
 		if err := c.world.reset(index); err != nil {
 			return env.Obs{}, err
 		}
+	}
+	if c.world.first != nil {
+		return env.Obs{Text: c.world.first(c.server, index)}, nil
 	}
 	return env.Obs{Text: fmt.Sprintf("task %d", index)}, nil
 }

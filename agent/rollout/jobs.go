@@ -14,6 +14,8 @@ type job struct {
 	sample   int
 	seed     uint64
 	attempts int // made so far
+	moves    int // attempts that ended because the group plays on another server
+	group    *group
 }
 
 // jobsOf lists the episodes, task by task. A task that comes twice makes two

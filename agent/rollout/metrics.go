@@ -21,6 +21,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 	}
 	count := map[data.Outcome]int{}
 	groups := map[string][]float64{}
+	starts, different := map[string]string{}, map[string]bool{}
 	var uids []string // in the order of the episodes: sums must not depend on map order
 	var actions, messages, rewards, sampled, tokens, prompts, attempts, stepMillis, genMillis series
 	var finished, parsed, clipped, cut, turns, judged, silent float64
@@ -32,6 +33,10 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 		}
 		if groups[ep.UID] == nil {
 			uids = append(uids, ep.UID)
+			starts[ep.UID] = ep.FirstObservation
+		}
+		if ep.FirstObservation != starts[ep.UID] {
+			different[ep.UID] = true
 		}
 		groups[ep.UID] = append(groups[ep.UID], ep.Reward)
 		actions.add(float64(len(ep.Turns)))
@@ -74,7 +79,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 		m["env/finish_ratio"] = finished / n
 		m["env/number_of_valid_action"] = parsed / n
 		m["episode/success_rate"] = float64(count[data.Success]) / n
-		writeGroups(m, uids, groups)
+		writeGroups(m, uids, groups, len(different))
 	}
 	if prompts.n > 0 {
 		prompts.write(m, "prompt_length")
@@ -94,8 +99,8 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 
 // writeGroups reports how far the rewards of one task's samples lie apart: a
 // group without spread gives no gradient under a group estimator. Groups of
-// one sample are not counted.
-func writeGroups(m map[string]float64, uids []string, groups map[string][]float64) {
+// one sample are not counted. different is how many groups began differently.
+func writeGroups(m map[string]float64, uids []string, groups map[string][]float64, different int) {
 	var stds series
 	var flat float64
 	for _, uid := range uids {
@@ -119,6 +124,7 @@ func writeGroups(m map[string]float64, uids []string, groups map[string][]float6
 	}
 	m["group/reward_std"] = stds.mean()
 	m["group/zero_spread_ratio"] = flat / float64(stds.n)
+	m["group/different_starts"] = float64(different)
 }
 
 // series is a running mean, maximum and minimum.

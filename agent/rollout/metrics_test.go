@@ -15,7 +15,8 @@ func TestMetrics(t *testing.T) {
 		{UID: "a", Outcome: data.Success, Reward: 1, Attempts: 1, Tokens: make([]int32, 10), Mask: []uint8{0, 0, 0, 0, 1, 1, 0, 0, 1, 1},
 			Turns: []data.Turn{{Start: 4, End: 6, Parsed: true, EnvMillis: 2}, {Start: 8, End: 10, Parsed: true, Done: true, EnvMillis: 4}}},
 		{UID: "a", Outcome: data.TurnLimit, Attempts: 2, Tokens: make([]int32, 8), Mask: []uint8{0, 0, 1, 1, 1, 1, 1, 1},
-			Turns: []data.Turn{{Start: 2, End: 8, Stop: "length", Truncated: true, EnvMillis: 6}}},
+			FirstObservation: "another",
+			Turns:            []data.Turn{{Start: 2, End: 8, Stop: "length", Truncated: true, EnvMillis: 6}}},
 		{UID: "b", Outcome: data.Done, Attempts: 1, Tokens: make([]int32, 3), Mask: []uint8{0, 0, 1},
 			Turns: []data.Turn{{Start: 2, End: 3, Parsed: true, Done: true}}},
 		// The second reply was cut off: it is a reply, and no action.
@@ -36,7 +37,7 @@ func TestMetrics(t *testing.T) {
 		"prompt_length/mean": 2.5, "prompt_length/max": 4, "prompt_length/min": 2,
 		"env/finish_ratio": .5, "env/number_of_valid_action": .75, "env/ratio_of_valid_action": 3. / 5,
 		"env/ratio_of_truncated_observations": .2, "response_length/clip_ratio": 1. / 6,
-		"episode/success_rate": .25, "group/reward_std": math.Sqrt(.5) / 2, "group/zero_spread_ratio": .5,
+		"episode/success_rate": .25, "group/reward_std": math.Sqrt(.5) / 2, "group/zero_spread_ratio": .5, "group/different_starts": 1,
 		"env/step_ms/mean": 12. / 5, "env/step_ms/max": 6, "env/step_ms/min": 0,
 		"env/step_ms/p50": 2, "env/step_ms/p90": 6, "env/step_ms/p99": 6,
 		"env/generate_ms/mean": 0, "env/generate_ms/max": 0, "env/generate_ms/min": 0,

@@ -60,6 +60,10 @@ type Options struct {
 	// rollout has played. uid is that of Episode.UID.
 	Skip func(uid string, sample int) bool
 
+	// Starts are those of groups that an earlier rollout has played a part of, by
+	// uid (see StartsOf): what is left of a group begins as that did.
+	Starts map[string]Start
+
 	// OnEpisode, if set, gets every episode that was begun once it is final,
 	// in the order in which they end, but for those whose failure ends the
 	// rollout. Its error ends the rollout.
@@ -89,6 +93,9 @@ type Stats struct {
 	Turns   int
 	Tokens  int // in all episodes, sampled ones included
 	Elapsed time.Duration
+	// MixedStarts counts groups whose task differed between servers and was
+	// therefore played on one of them.
+	MixedStarts int
 }
 
 func (o Options) withDefaults() Options {

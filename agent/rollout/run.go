@@ -33,6 +33,7 @@ func RunEpisodes(ctx context.Context, envs map[string]Env, tasks []data.Task, o 
 	jobs := jobsOf(tasks, o)
 	r := &run{envs: envs, o: o, stop: stop, episodes: make([]*data.Episode, len(jobs))}
 	r.stats.Total = len(jobs)
+	groups := groupsOf(jobs, envs, o.Starts)
 	if o.Deterministic {
 		r.waves(ctx, jobs)
 	} else {
@@ -46,6 +47,9 @@ func RunEpisodes(ctx context.Context, envs map[string]Env, tasks []data.Task, o 
 		if r.episodes[j.slot] == nil {
 			r.episodes[j.slot] = j.failure(data.Cancelled, err)
 		}
+	}
+	for _, g := range groups {
+		r.stats.MixedStarts += int(share(g.mixed))
 	}
 	r.stats.Elapsed = time.Since(began)
 	return r.episodes, r.stats, err
@@ -93,8 +97,7 @@ func (r *run) stream(ctx context.Context, jobs []*job) {
 			defer func() { <-places }()
 			for {
 				a := r.begin(ctx, j)
-				ep, end := a.play(ctx, r.o)
-				if r.settle(j, ep, end) {
+				if r.settle(ctx, j, a.play(ctx, r.o)) {
 					return
 				}
 			}
@@ -125,14 +128,15 @@ func (r *run) waves(ctx context.Context, jobs []*job) {
 			}
 		}
 		for _, a := range attempts {
-			a.open(ctx)
+			if a.open(ctx); a.failed == nil {
+				a.job.group.lead(a.job) // whichever was reset first, the same start is the group's
+			}
 		}
 		again := make([]bool, len(wave))
 		var wg sync.WaitGroup
 		for i, a := range attempts {
 			wg.Go(func() {
-				ep, end := a.play(ctx, r.o)
-				again[i] = !r.settle(a.job, ep, end)
+				again[i] = !r.settle(ctx, a.job, a.play(ctx, r.o))
 			})
 		}
 		wg.Wait()
@@ -178,17 +182,28 @@ func (r *run) waveSize(jobs []*job) int {
 	return len(jobs)
 }
 
+// maxMoves bounds how often an episode moves to the server of its group. A
+// second move needs that all others of the group have failed in between.
+const maxMoves = 10
+
 // settle takes the result of an attempt and reports whether it is final. If
-// not, the job is to be tried again. end, if not nil, ends the rollout.
-func (r *run) settle(j *job, ep *data.Episode, end error) bool {
+// not, the job is to be tried again.
+func (r *run) settle(ctx context.Context, j *job, res result) bool {
+	ep, end := res.episode, res.end
 	if end != nil {
 		r.stop(end)
 	}
-	retry := end == nil && !ep.Outcome.Trainable() && ep.Outcome != data.Cancelled && j.attempts < r.o.Attempts
+	failed := end == nil && !ep.Outcome.Trainable() && ep.Outcome != data.Cancelled
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stats.Replays += ep.Replays
-	if retry {
+	if failed && res.moved && j.moves < maxMoves && ctx.Err() == nil {
+		j.moves++
+		j.attempts--
+		r.o.Log.Debug("episode moves to the server of its group", "task", j.task.ID, "sample", j.sample, "reason", ep.Err)
+		return false
+	}
+	if failed && !res.hopeless && j.attempts < r.o.Attempts {
 		r.stats.Retries++
 		r.o.Log.Warn("episode failed, trying again", "task", j.task.ID, "sample", j.sample, "attempt", j.attempts,
 			"outcome", ep.Outcome, "error", ep.Err)

@@ -24,6 +24,8 @@ var _ = Define(
 	Definition{"env/generate_ms" + stats, "milliseconds the model took for a turn, waiting for its place in a batch included", ""},
 	Definition{"group/reward_std", "standard deviation of the rewards inside a group, mean over groups", whenGroups},
 	Definition{"group/zero_spread_ratio", "share of groups whose rewards are all equal", whenGroups},
+	Definition{"group/mixed_starts", "groups whose task differed between servers, so that each was played on one of them", ""},
+	Definition{"group/different_starts", "groups compared although their episodes began differently: each reset of the task begins differently, or a dump holds such groups", whenGroups},
 	Definition{"group/dropped_rows", "episodes left out of the update because their group has no spread, or is of one episode", ""},
 	Definition{"group/single", "groups that have one episode left", ""},
 	Definition{"rollout/{retries,replays,dropped}", "attempts beyond the first; instances replaced in the middle of one; episodes given up after the last", ""},

@@ -1,0 +1,214 @@
+package rollout
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
+)
+
+// twoServers puts the stage's environment on two servers. log gets what the
+// pool says.
+func (s *stage) twoServers(t *testing.T, o env.PoolOptions, log *bytes.Buffer) {
+	t.Helper()
+	if log != nil {
+		o.Log = slog.New(slog.NewTextHandler(log, nil))
+	}
+	pool, err := env.NewPool(s.world.spec(), []string{"http://127.0.0.1:1", "http://127.0.0.1:2"}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := pool.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	e := s.envs["fake"]
+	e.Pool, e.MaxLeases = pool, pool.MaxLeases()
+	s.envs["fake"] = e
+}
+
+// onServer is a task that every server words its own way.
+func onServer(server string, index int) string { return fmt.Sprintf("task %d of %s", index, server) }
+
+// Two servers show different tasks under one index: the episodes of a group
+// all play what one of them shows, that is told once, and counted.
+func TestGroupsBeginAlike(t *testing.T) {
+	for _, deterministic := range []bool{false, true} {
+		t.Run(fmt.Sprint(deterministic), func(t *testing.T) {
+			s := newStage(t, deterministic)
+			s.world.first = onServer
+			var log bytes.Buffer
+			s.twoServers(t, env.PoolOptions{MaxPerServer: 3}, &log)
+			o := Options{GroupSize: 4, Concurrency: 5, Seed: 3, Deterministic: deterministic}
+			var mixed int
+			for range 2 {
+				eps, stats, err := RunEpisodes(t.Context(), s.envs, tasks(6), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				starts := map[string]string{}
+				for _, ep := range eps {
+					if !ep.Outcome.Trainable() || ep.Attempts != 1 {
+						t.Errorf("%s sample %d: %s after %d attempts: %s", ep.Task.ID, ep.Sample, ep.Outcome, ep.Attempts, ep.Err)
+					}
+					if known, ok := starts[ep.UID]; ok && known != ep.FirstObservation {
+						t.Errorf("group %s compares %q with %q", ep.UID, known, ep.FirstObservation)
+					}
+					starts[ep.UID] = ep.FirstObservation
+					if want := onServer(ep.Server, ep.Task.Index); ep.FirstObservation != want {
+						t.Errorf("%q is not what %s shows", ep.FirstObservation, ep.Server)
+					}
+				}
+				mixed += stats.MixedStarts
+				if n := Metrics(eps)["group/different_starts"]; n != 0 || stats.Retries != 0 || stats.Failed != 0 {
+					t.Errorf("%v groups with different starts, stats %+v", n, stats)
+				}
+			}
+			if mixed == 0 || mixed > 12 {
+				t.Errorf("%d of 12 groups are counted", mixed)
+			}
+			if text := log.String(); strings.Count(text, "show different tasks") != 1 || !strings.Contains(text, "http://127.0.0.1:1") || !strings.Contains(text, "http://127.0.0.1:2") {
+				t.Errorf("want one warning that names both servers, got:\n%s", text)
+			}
+		})
+	}
+}
+
+// In deterministic mode neither the starts nor the batches depend on which
+// reset was answered first.
+func TestStartsInWavesDoNotDependOnDelays(t *testing.T) {
+	var shapes []string
+	var episodes []*data.Episode
+	for round := range 6 {
+		s := newStage(t, true)
+		s.world.first = onServer
+		var mu sync.Mutex
+		rng := rand.New(rand.NewPCG(uint64(round), 1))
+		s.world.reset = func(int) error {
+			mu.Lock()
+			wait := rng.IntN(200)
+			mu.Unlock()
+			for range wait {
+				runtime.Gosched()
+			}
+			return nil
+		}
+		s.twoServers(t, env.PoolOptions{MaxPerServer: 3}, nil)
+		eps, stats, err := RunEpisodes(t.Context(), s.envs, tasks(5), Options{GroupSize: 3, Concurrency: 5, Seed: 3, Deterministic: true})
+		if err != nil || stats.MixedStarts == 0 {
+			t.Fatalf("stats %+v, %v", stats, err)
+		}
+		if round == 0 {
+			shapes, episodes = s.model.shapes, eps
+			continue
+		}
+		if diff := cmp.Diff(episodes, eps, sameButTimes); diff != "" {
+			t.Fatalf("round %d has other episodes:\n%s", round, diff)
+		}
+		if diff := cmp.Diff(shapes, s.model.shapes); diff != "" {
+			t.Fatalf("round %d forms other batches:\n%s", round, diff)
+		}
+	}
+}
+
+// A start that differs on one server: chance in an environment that is not
+// deterministic, and a change in one that is.
+func TestStartsOfOneServerDiffer(t *testing.T) {
+	for _, deterministic := range []bool{false, true} {
+		t.Run(fmt.Sprint(deterministic), func(t *testing.T) {
+			s := newStage(t, false)
+			var n atomic.Int32
+			s.world.first = func(string, int) string { return fmt.Sprintf("start %d", n.Add(1)) }
+			e := s.envs["fake"]
+			e.Setup.Spec.Deterministic = deterministic
+			s.envs["fake"] = e
+			eps, stats, err := RunEpisodes(t.Context(), s.envs, tasks(1), Options{GroupSize: 3, Concurrency: 1, Attempts: 2})
+			if err != nil || stats.MixedStarts != 0 {
+				t.Fatalf("stats %+v, %v", stats, err)
+			}
+			failed := 0
+			for _, ep := range eps {
+				if ep.Outcome.Trainable() {
+					continue
+				}
+				failed++
+				if ep.Outcome != data.EnvError || !strings.Contains(ep.Err, "shows another task now than when its group began") {
+					t.Errorf("%s: %s", ep.Outcome, ep.Err)
+				}
+			}
+			different := Metrics(eps)["group/different_starts"]
+			if deterministic && (failed != 2 || different != 0) || !deterministic && (failed != 0 || different != 1) {
+				t.Errorf("%d episodes failed, %v groups began differently", failed, different)
+			}
+			if deterministic && s.world.created != 1 {
+				t.Errorf("%d instances: the instance did nothing wrong", s.world.created)
+			}
+		})
+	}
+}
+
+// A group whose server stays away is not completed on another server; other
+// groups are played there.
+func TestGroupWhoseServerIsGone(t *testing.T) {
+	s := newStage(t, false)
+	s.world.first = onServer
+	const gone, there = "http://127.0.0.1:1", "http://127.0.0.1:2"
+	s.twoServers(t, env.PoolOptions{WaitHealthy: 20 * time.Millisecond, ProbePause: time.Hour, ProbeMax: time.Hour}, nil)
+	s.envs["fake"].Pool.ServerDown(gone, errors.New("it died"))
+	eps, stats, err := RunEpisodes(t.Context(), s.envs, tasks(2), Options{
+		GroupSize: 2, Concurrency: 2, Skip: func(uid string, sample int) bool { return uid == "0/fake/fake_0" && sample == 0 },
+		Starts: map[string]Start{"0/fake/fake_0": {onServer(gone, 0), gone}},
+	})
+	if err != nil || len(eps) != 3 || stats.Failed != 1 || stats.Retries != 0 || stats.MixedStarts != 1 {
+		t.Fatalf("%d episodes, stats %+v, %v", len(eps), stats, err)
+	}
+	if ep := eps[0]; ep.Outcome != data.EnvError || !strings.Contains(ep.Err, "server "+gone+" did not answer") {
+		t.Errorf("%s: %s", ep.Outcome, ep.Err)
+	}
+	for _, ep := range eps[1:] {
+		if !ep.Outcome.Trainable() || ep.Server != there {
+			t.Errorf("%s on %s: %s %s", ep.Task.ID, ep.Server, ep.Outcome, ep.Err)
+		}
+	}
+}
+
+// What an earlier rollout has played of a group decides how the rest begins.
+func TestStartsOfEarlierEpisodes(t *testing.T) {
+	s := newStage(t, false)
+	s.world.first = onServer
+	s.twoServers(t, env.PoolOptions{}, nil)
+	earlier := []*data.Episode{
+		{UID: "0/fake/fake_0", Outcome: data.EnvError, FirstObservation: "lost", Server: "http://127.0.0.1:1"},
+		{UID: "0/fake/fake_0", Outcome: data.Done, FirstObservation: onServer("http://127.0.0.1:2", 0), Server: "http://127.0.0.1:2"},
+		{UID: "0/fake/fake_1", Outcome: data.Done}, // of a dump without first observations
+	}
+	eps, _, err := RunEpisodes(t.Context(), s.envs, tasks(2), Options{GroupSize: 1, Concurrency: 1, Starts: StartsOf(earlier)})
+	if err != nil || eps[0].Server != "http://127.0.0.1:2" || !eps[0].Outcome.Trainable() || !eps[1].Outcome.Trainable() {
+		t.Errorf("%+v, %v", eps, err)
+	}
+	// One that is not served any more, and one of a dump that names no server.
+	for _, start := range []Start{{"another", "http://127.0.0.1:9"}, {"another", ""}} {
+		e := s.envs["fake"]
+		e.Setup.Spec.Deterministic = true
+		eps, stats, err := RunEpisodes(t.Context(), map[string]Env{"fake": e}, tasks(2), Options{
+			GroupSize: 1, Concurrency: 1, Starts: map[string]Start{"0/fake/fake_0": start},
+		})
+		if err != nil || eps[0].Outcome != data.EnvError || eps[0].Err == "" || stats.Failed != 1 {
+			t.Errorf("%+v: %+v, %v", start, eps[0], err)
+		}
+	}
+}

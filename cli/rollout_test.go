@@ -131,7 +131,7 @@ func TestRolloutContinues(t *testing.T) {
 			diff := gocmp.Diff(want, got,
 				// What depends on the clock, on the batches, and on which server and
 				// which of its instances was used.
-				cmpopts.IgnoreFields(data.Episode{}, "Millis", "Wave", "WaveSize", "Exchanges", "Created", "LogProbs"),
+				cmpopts.IgnoreFields(data.Episode{}, "Millis", "Wave", "WaveSize", "Server", "Exchanges", "Created", "LogProbs"),
 				cmpopts.IgnoreFields(data.Turn{}, "GenMillis", "EnvMillis"))
 			if diff != "" {
 				t.Errorf("(-undisturbed +continued)\n%s", diff)

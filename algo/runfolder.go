@@ -21,9 +21,10 @@ var (
 )
 
 // RunFolder is where a run leaves what it made: config.toml, metrics.jsonl,
-// rollouts/step_N.jsonl (.zst where they are compressed), checkpoints/, latest and best, which lead to two of
-// these, run.log; servers/ where it started some, bad-steps/ where an optimiser
-// step was not finite.
+// rollouts/step_N.jsonl (.zst where they are compressed), checkpoints/, latest
+// and best, which lead to two of these, run.log; servers/ where it started some,
+// base/ where adapters needed one, bad-steps/ where an optimiser step was not
+// finite.
 type RunFolder struct {
 	Dir string
 	// KeepRollouts is how many steps' episodes are kept, the newest; 0: all; -1:
@@ -42,6 +43,7 @@ func (r *RunFolder) Servers() string     { return filepath.Join(r.Dir, "servers"
 func (r *RunFolder) Latest() string      { return filepath.Join(r.Dir, "latest") } // a link to the newest checkpoint
 func (r *RunFolder) Best() string        { return filepath.Join(r.Dir, "best") }   // a link to the best checkpoint
 func (r *RunFolder) Reference() string   { return filepath.Join(r.Dir, "reference") }
+func (r *RunFolder) Base() string        { return filepath.Join(r.Dir, "base") } // of adapters whose model.path is no Hugging Face folder
 func (r *RunFolder) BadSteps() string    { return filepath.Join(r.Dir, "bad-steps") }
 
 // Make creates the folders.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 
 	"github.com/openmanus/openmanus/agent/model"
@@ -19,9 +20,13 @@ func (t *training) openWeights(ctx context.Context) (*model.Bundle, error) {
 	if cfg.Model.LoRARank == 0 {
 		return t.openMerged(ctx, t.run.modelPath(t.s, cfg), torch.Float32)
 	}
-	base := t.s.Path(cfg.Model.Path)
-	b, err := t.openMerged(ctx, base, t.compute)
+	b, err := t.openMerged(ctx, t.s.Path(cfg.Model.Path), t.compute)
 	if err != nil {
+		return nil, err
+	}
+	base, err := t.baseFolder(ctx, b)
+	if err != nil {
+		b.Close()
 		return nil, err
 	}
 	if base, err = filepath.Abs(base); err == nil {
@@ -39,6 +44,26 @@ func (t *training) openWeights(ctx context.Context) (*model.Bundle, error) {
 		return nil, errWith(ExitModel, "the weights in model.path must be those that the run began with", err)
 	}
 	return b, nil
+}
+
+// baseFolder is a Hugging Face folder with the frozen weights, which
+// adapter_config.json names: PEFT opens no other base. Weights that come from a
+// GGUF file, or from adapters merged into others, are written into the run's
+// folder once.
+func (t *training) baseFolder(ctx context.Context, b *model.Bundle) (string, error) {
+	path := t.s.Path(t.cfg.Model.Path)
+	if model.IsFolder(path) {
+		return path, nil
+	}
+	dir := t.run.folder.Base()
+	if model.IsFolder(dir) {
+		return dir, nil
+	}
+	t.s.Log.Info("writing the frozen weights as a Hugging Face folder, the base that PEFT needs for the adapters", "folder", dir)
+	if err := t.s.makeWhole(dir, func(tmp string) error { return b.Save(ctx, tmp, t.compute) }); err != nil {
+		return "", errWith(ExitDisk, "make room or set trainer.output_dir", fmt.Errorf("the base of the adapters: %w", err))
+	}
+	return dir, nil
 }
 
 // openMerged opens a model and merges adapters that its folder holds: training

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/model"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
@@ -210,7 +211,11 @@ func (s *State) printOutcome(run *openedRun, cfg configs.Config, st algo.State, 
 		text += fmt.Sprintf("  best        %s (%s %.3f after step %d)\n", filepath.Join(run.folder.Best(), algo.ActorFolder), b.Metric, b.Value, b.Step)
 	}
 	if cfg.Model.LoRARank > 0 {
-		text += "\nThe weights are adapters on " + cfg.Model.Path + ", as PEFT writes them. This merges both into one model:\n" +
+		base := cfg.Model.Path
+		if model.IsFolder(run.folder.Base()) {
+			base = run.folder.Base()
+		}
+		text += "\nThe weights are adapters on " + base + ", as PEFT writes them. This merges both into one model:\n" +
 			"  " + quoted(s.Args[0]) + " model convert " + quoted(actor) + " merged\n"
 	}
 	if len(cfg.Env) == 0 {

@@ -84,6 +84,12 @@ func Open(ctx context.Context, t *torch.Thread, path string, o Options) (*Bundle
 	return b, nil
 }
 
+// IsFolder reports whether path is a Hugging Face folder: it has a config.json.
+func IsFolder(path string) bool {
+	_, err := os.Stat(filepath.Join(path, "config.json"))
+	return err == nil
+}
+
 func openFolder(ctx context.Context, t *torch.Thread, dir string, o Options) (*Bundle, error) {
 	if _, err := os.Stat(filepath.Join(dir, "config.json")); errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(dir, adapterConfigFile)); err == nil {

@@ -105,6 +105,7 @@ func codeOf(ctx context.Context, err error) ExitCode {
 	var envErr *env.Error
 	var scoreErr *external.Error
 	var down *env.DownError
+	var other *env.OtherEnvError
 	var failed *rollout.FailedError
 	var native *torch.Error
 	var fault *openai.Error
@@ -121,7 +122,7 @@ func codeOf(ctx context.Context, err error) ExitCode {
 		return ExitInput
 	case errors.As(err, &chat):
 		return ExitModel
-	case errors.As(err, &envErr), errors.As(err, &scoreErr), errors.As(err, &down), errors.As(err, &fault), errors.As(err, &failed) && failed.Outcome == data.EnvError:
+	case errors.As(err, &envErr), errors.As(err, &scoreErr), errors.As(err, &down), errors.As(err, &other), errors.As(err, &fault), errors.As(err, &failed) && failed.Outcome == data.EnvError:
 		return ExitEnv
 	case failed != nil, errors.As(err, &native):
 		return ExitNative

@@ -33,6 +33,7 @@ func TestCodeOf(t *testing.T) {
 		{"faults", t.Context(), configs.Faults{{Msg: "x"}}, ExitInput},
 		{"environment", t.Context(), fmt.Errorf("play: %w", &env.Error{Op: "reset"}), ExitEnv},
 		{"servers", t.Context(), fmt.Errorf("play: %w", &env.DownError{Err: errors.New("x")}), ExitEnv},
+		{"another environment", t.Context(), fmt.Errorf("play: %w", &env.OtherEnvError{Env: "weather", Other: "movie"}), ExitEnv},
 		{"native", t.Context(), fmt.Errorf("step 3: %w", &torch.Error{Op: "matmul"}), ExitNative},
 		{"cancelled by a signal", ended, fmt.Errorf("step: %w", context.Canceled), ExitInterrupted},
 		{"cancelled by us", t.Context(), context.Canceled, ExitInternal},

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -197,6 +198,43 @@ func TestWithoutServer(t *testing.T) {
 		if ts.out.String() != "" {
 			t.Errorf("%s: stdout %q", args[0], ts.out.String())
 		}
+	}
+}
+
+// A server of another environment is refused at the start, whatever the
+// command, and before anything is played on it.
+func TestServerOfAnotherEnvironment(t *testing.T) {
+	var played atomic.Int64
+	movie := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/":
+			io.WriteString(w, `"ok"`)
+		case "/create":
+			io.WriteString(w, "0")
+		case "/step":
+			io.WriteString(w, `{"observation":"Observation: You can use following valid actions: ['get_search_movie', 'finish']","reward":0,"done":false}`)
+		default:
+			played.Add(1)
+			http.NotFound(w, r)
+		}
+	}))
+	defer movie.Close()
+	for _, args := range [][]string{
+		{"eval", "--model", ".", "--env", "weather", "--server", movie.URL, "--tasks", "1,2", "--quiet"},
+		{"rollout", "--model", ".", "--env", "weather", "--server", movie.URL, "--tasks", "1,2", "--quiet", "--dump", "d.jsonl"},
+		{"train", "run.toml", "--set", "sft.epochs=0", "--quiet"},
+	} {
+		ts := newTestState(t, args...)
+		writeFile(t, ts.Dir, "run.toml", strings.NewReplacer(
+			`name = "maze"`, `name = "weather"`+"\nservers = [\""+movie.URL+"\"]", `expert_tasks = "17,18"`, "", `walks = 8`, "", `walk_turns = 3`, "",
+		).Replace(tinyRun))
+		if code := Main(ts.State); code != int(ExitEnv) {
+			t.Errorf("%s: exit code %d", args[0], code)
+		}
+		mustContain(t, "stderr", ts.err.String(), "environment weather: the server at "+movie.URL+" is one of movie", "correct the addresses")
+	}
+	if n := played.Load(); n > 0 {
+		t.Errorf("%d requests that play", n)
 	}
 }
 

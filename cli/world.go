@@ -139,10 +139,15 @@ func inBook(book *builtin.Book) func(int) error {
 	}
 }
 
-// downError gives the error of servers that do not answer its exit code.
+// downError gives the error of servers that do not answer, or are of another
+// environment, its exit code.
 func downError(err error) error {
 	var down *env.DownError
-	if !errors.As(err, &down) {
+	var other *env.OtherEnvError
+	switch {
+	case errors.As(err, &other):
+		return errWith(ExitEnv, "correct the addresses of the servers, or the environment's name", err)
+	case !errors.As(err, &down):
 		return err
 	}
 	return errWith(ExitEnv, "see to the servers, or leave them out for the built-in one where there is one", err)

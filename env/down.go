@@ -2,6 +2,7 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -25,16 +26,22 @@ func (e *DownError) Error() string {
 // Unwrap gives the servers' errors, for errors.Is and errors.As.
 func (e *DownError) Unwrap() error { return e.Err }
 
-// Check asks every server for its greeting, so that a wrong address or a
-// server that was never started is known before anything waits for it. A
-// server that does not answer is left alone until it does; where none answers
-// the error is a DownError.
+// Check asks every server for its greeting, and a tool server for its tools, so
+// that a wrong address or a server that was never started is known before
+// anything waits for it. A server that does not answer is left alone until it
+// does; where none answers the error is a DownError. Where one is of another
+// environment the error is an OtherEnvError.
 func (p *Pool) Check(ctx context.Context) error {
+	others := make([]error, len(p.servers))
 	var wg sync.WaitGroup
-	for _, s := range p.servers {
+	for i, s := range p.servers {
 		wg.Go(func() {
 			err := p.ask(ctx, s, false)
-			if err == nil || ctx.Err() != nil {
+			if err == nil {
+				others[i] = p.checkEnv(ctx, s)
+				return
+			}
+			if ctx.Err() != nil {
 				return
 			}
 			p.mu.Lock()
@@ -45,6 +52,9 @@ func (p *Pool) Check(ctx context.Context) error {
 	wg.Wait()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if err := errors.Join(others...); err != nil {
+		return err
 	}
 	if down := p.allDown(); down != nil {
 		return &DownError{Env: p.spec.Name, Err: down}

@@ -89,16 +89,20 @@ type poolServer struct {
 	root string // where the probe asks
 	// starts counts the restarts that were told of or noticed; changed under mu.
 	starts atomic.Int64
+	// identified is 1 more than what starts was when the server was last found
+	// to be of this environment, 0 before.
+	identified atomic.Int64
 	// gate bounds the requests under way; nil: there is no bound. Not guarded.
 	gate chan struct{}
 
 	health
-	live    int              // leases out, or being created
-	free    []*slot          // instances waiting for a lease
-	held    map[string]*slot // instances in leases and waiting, by the server's id
-	made    int              // instances that were held so far
-	era     int              // counts quarantines: an instance of an older era is not used again
-	lastErr error
+	live     int              // leases out, or being created
+	free     []*slot          // instances waiting for a lease
+	held     map[string]*slot // instances in leases and waiting, by the server's id
+	made     int              // instances that were held so far
+	era      int              // counts quarantines: an instance of an older era is not used again
+	lastErr  error
+	greeting string // the last one, "" before the first
 }
 
 // slot is one instance, in a lease or in the free list.
@@ -281,6 +285,10 @@ func (p *Pool) create(ctx context.Context, s *poolServer) (*slot, error) {
 			break
 		}
 		if p.hold(s, sl, client, b, before) {
+			if err := p.identify(ctx, s, client); err != nil {
+				(&Lease{pool: p, server: s, slot: sl}).Fail(err)
+				return nil, err
+			}
 			return sl, nil
 		}
 		// Somebody plays on it: it is neither used nor given back.

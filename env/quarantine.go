@@ -111,34 +111,37 @@ func (p *Pool) probeUntilUp(s *poolServer, pause time.Duration) {
 
 // probe reports whether s answers at all: any reply below status 500 will do.
 func (p *Pool) probe(ctx context.Context, s *poolServer) error {
-	err := p.greet(ctx, s)
+	words, err := p.greet(ctx, s)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err == nil {
+		s.greeting = words
+	}
 	p.refused(s, err)
 	return err
 }
 
 // greet asks s for its greeting.
-func (p *Pool) greet(ctx context.Context, s *poolServer) error {
+func (p *Pool) greet(ctx context.Context, s *poolServer) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.root, nil)
 	if err != nil {
-		return &Error{Kind: KindConnection, Op: opProbe, URL: s.root, Err: err}
+		return "", &Error{Kind: KindConnection, Op: opProbe, URL: s.root, Err: err}
 	}
 	resp, err := p.httpClient().Do(req)
 	if err != nil {
-		return &Error{Kind: KindConnection, Op: opProbe, URL: s.root, Err: cause(err)}
+		return "", &Error{Kind: KindConnection, Op: opProbe, URL: s.root, Err: cause(err)}
 	}
 	defer resp.Body.Close()
 	words, err := io.ReadAll(io.LimitReader(resp.Body, 4096))
 	if err != nil {
-		return &Error{Kind: KindConnection, Op: opProbe, URL: s.root, Status: resp.StatusCode, Sent: true, Err: err}
+		return "", &Error{Kind: KindConnection, Op: opProbe, URL: s.root, Status: resp.StatusCode, Sent: true, Err: err}
 	}
 	if resp.StatusCode >= 500 {
-		return &Error{Kind: KindServer, Op: opProbe, URL: s.root, Status: resp.StatusCode, Words: shorten(string(words)), Sent: true}
+		return "", &Error{Kind: KindServer, Op: opProbe, URL: s.root, Status: resp.StatusCode, Words: shorten(string(words)), Sent: true}
 	}
-	return nil
+	return string(words), nil
 }
 
 // httpClient is what requests go through where nothing else is said.

@@ -34,6 +34,9 @@ type Spec struct {
 	ToolCall   func(name string, input json.RawMessage) (action string, ok bool)
 	ToolAnswer func(text string) string
 
+	// Tools are the names of the server's tools, nil where it has none.
+	Tools []string
+
 	// OwnTags are the tags that the server looks for in the text itself.
 	OwnTags []string
 

@@ -41,6 +41,7 @@ func (e toolEnv) register() {
 		Instruction:   e.instruction,
 		ToolCall:      pythonCall,
 		ToolAnswer:    e.answer,
+		Tools:         documentedTools(e.tools),
 		SuccessReward: 0.99,
 		MaxTurns:      e.turns,
 		TaskIDPrefix:  []string{e.name + "_"},

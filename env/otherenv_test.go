@@ -1,0 +1,134 @@
+package env
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A run starts with Check: it finds a server that is of another environment
+// before anything is played there.
+func TestCheckFindsOtherEnvironments(t *testing.T) {
+	// What AgentGym's tool servers list: see env/check/recorded/record.py.
+	b, err := os.ReadFile("check/recorded/solutions.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var recorded map[string]struct{ Tools string }
+	if err := json.Unmarshal(b, &recorded); err != nil {
+		t.Fatal(err)
+	}
+	tools := []string{"weather", "movie", "academia", "todo", "sheet"}
+	server := func(t *testing.T, lists string) *script {
+		step, err := json.Marshal(map[string]any{"observation": lists, "reward": 0, "done": false})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newScript(t, map[string][]reply{"GET /": ok(`"ok"`), "POST /create": ok("0"), "POST /step": ok(string(step))})
+	}
+	pool := func(t *testing.T, name, url string) *Pool {
+		p, err := NewPool(spec(name), []string{url}, PoolOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := p.Close(t.Context()); err != nil && t.Context().Err() == nil {
+				t.Error(err)
+			}
+		})
+		return p
+	}
+	for _, is := range tools {
+		for _, name := range tools {
+			t.Run(is+" as "+name, func(t *testing.T) {
+				s := server(t, recorded[is].Tools)
+				err := pool(t, name, s.URL).Check(t.Context())
+				var other *OtherEnvError
+				switch {
+				case is == name && err != nil:
+					t.Error(err)
+				case is != name && (!errors.As(err, &other) || other.Other != is || other.Env != name || other.Server != s.URL):
+					t.Errorf("%v", err)
+				}
+				if slices.ContainsFunc(s.requests(), func(r string) bool { return strings.HasPrefix(r, "POST /reset") }) {
+					t.Errorf("it was played on: %q", s.requests())
+				}
+			})
+		}
+	}
+	t.Run("unknown tools", func(t *testing.T) {
+		for _, lists := range []string{"Observation: ERROR | Invalid action: check_valid_actions.", "You can use ['finish', 'own_tool']", "["} {
+			if err := pool(t, "weather", server(t, lists).URL).Check(t.Context()); err != nil {
+				t.Errorf("%q: %v", lists, err)
+			}
+		}
+	})
+	t.Run("once for a server", func(t *testing.T) {
+		s := server(t, recorded["weather"].Tools)
+		p := pool(t, "weather", s.URL)
+		if err := p.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			l, err := p.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Release(true)
+			var made []string
+			l.Record(func(x exchange) { made = append(made, x.Path) })
+			for _, x := range l.Created() {
+				made = append(made, x.Path)
+			}
+			if !slices.Equal(made, []string{"/create"}) {
+				t.Errorf("the lease's exchanges are %q, want the create alone", made)
+			}
+			s.replies["POST /create"] = ok(map[string]string{"0": "1", "1": "2"}[l.slot.id])
+		}
+		if n := strings.Count(strings.Join(s.requests(), "\n"), "check_valid_actions"); n != 1 {
+			t.Errorf("asked for its tools %d times: %q", n, s.requests())
+		}
+	})
+	t.Run("later", func(t *testing.T) { // a server that was not there at the start
+		_, err := pool(t, "weather", server(t, recorded["movie"].Tools).URL).Acquire(t.Context())
+		if other := (*OtherEnvError)(nil); !errors.As(err, &other) {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("greetings", func(t *testing.T) {
+		for _, tt := range []struct {
+			name, greeting, other string
+		}{
+			{"textcraft", `"This is environment BabyAI."`, "babyai"},
+			{"maze", `"This is environment LMRL-Gym."`, ""},
+			{"babyai", "This is environment LMRL-Gym.\n", "maze or wordle"},
+			{"textcraft", `"hello"`, ""},
+			{"textcraft", `"ok"`, ""},
+			{"webshop", `"This is environment TextCraft."`, "textcraft"},
+			{"gaia", `"This is environment TextCraft."`, ""}, // its own greeting is not known
+		} {
+			s := newScript(t, map[string][]reply{"GET /": ok(tt.greeting)})
+			err := pool(t, tt.name, s.URL).Check(t.Context())
+			var other *OtherEnvError
+			if tt.other == "" && err != nil || tt.other != "" && (!errors.As(err, &other) || other.Other != tt.other) {
+				t.Errorf("%s, which greets with %s: %v", tt.name, tt.greeting, err)
+			}
+		}
+	})
+}
+
+// The names of the tools are those that the servers list.
+func TestTools(t *testing.T) {
+	if got, want := spec("todo").Tools, []string{
+		"get_user_current_date", "get_user_current_location", "get_projects", "update_project", "get_tasks", "get_task_description",
+		"get_task_duration", "complete_task", "update_task", "delete_task", "check_valid_actions", "finish",
+	}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if n := len(spec("weather").Tools); n != 19 {
+		t.Errorf("%d tools of weather: %q", n, spec("weather").Tools)
+	}
+}

@@ -69,7 +69,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &checker{ctx: ctx, env: e, o: o, wire: w, root: len(w.prefix) - len(e.suffix), took: map[string][]time.Duration{}}
+	c := &checker{ctx: ctx, env: e, o: o, wire: w, root: len(w.prefix) - len(e.suffix), tools: spec.Tools, took: map[string][]time.Duration{}}
 	began := time.Now()
 	report := &Report{URL: base, Env: e.name}
 	defer c.closeIdle()
@@ -118,12 +118,14 @@ type checker struct {
 
 	sessions    []session // the first two play, the others are there to be many
 	playable    bool
-	varying     string   // why texts cannot be compared, "" if they can
-	words       []string // wordle's
-	plan        []string // textcraft's way to the end
-	ended       *session // the instance whose episode has ended
-	final       any      // the reply that said so
-	idle        *link    // a connection left alone since idleSince
+	varying     string        // why texts cannot be compared, "" if they can
+	words       []string      // wordle's
+	tools       []string      // a tool server's, as the model is told of them
+	plan        []string      // textcraft's way to the end
+	ended       *session      // the instance whose episode has ended
+	final       any           // the reply that said so
+	alones      []*transcript // of the two tasks on one session
+	idle        *link         // a connection left alone since idleSince
 	idleSince   time.Time
 	unreachable bool
 

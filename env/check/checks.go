@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -42,13 +43,22 @@ var checks = []check{
 		}},
 	{name: "repeatable", need: needPlay, run: checkRepeatable, section: "2.5",
 		expected: func(environment) string { return "the same task and actions give the same texts again" }},
+	{name: "task index", need: needPlay, run: checkIndex, section: "1.4",
+		expected: func(environment) string { return "another index gives another task" }},
 	{name: "two sessions", need: needPlay, run: checkTwoSessions, section: "2.5",
 		expected: func(environment) string { return "two sessions in turn each go on as they do alone" }},
 	{name: "many at once", need: needPlay, run: checkMany, section: "2.5",
 		expected: func(environment) string { return "sessions played at the same time each go on as they do alone" }},
-	{name: "end of episode", need: needPlay, run: checkEnd, section: "1.3", applies: func(e environment) bool { return e.endings != nil },
+	{name: "end of episode", need: needPlay, run: checkEnd, section: "1.3",
+		applies: func(e environment) bool {
+			return slices.ContainsFunc(e.endings, func(way ending) bool { return !way.wins })
+		},
 		expected: func(e environment) string {
 			return fmt.Sprintf("a task can be played to its end, %q true, with the reward it should have", e.doneKey)
+		}},
+	{name: "reward at the goal", need: needPlay, run: checkGoal, section: "1.3",
+		expected: func(environment) string {
+			return "a task that is solved as recorded ends with the last action, which has the recorded reward"
 		}},
 	{name: "step after done", need: needPlay, run: checkAfterDone, applies: func(e environment) bool { return e.endings != nil }, section: "1.3",
 		expected: func(e environment) string {

@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -59,11 +60,17 @@ func carry(next http.Handler, r *http.Request) (exchange, *http.Request) {
 func on(endpoint string, spoil func(x *exchange)) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return spoiled(next, func(x *exchange) {
-			if strings.HasSuffix(x.path, endpoint) && x.status == 200 && !strings.Contains(x.reply, `"error"`) {
+			if endpointIs(endpoint, x.path) && x.status == 200 && !strings.Contains(x.reply, `"error"`) {
 				spoil(x)
 			}
 		})
 	}
+}
+
+// endpointIs reports whether a path ends in an endpoint, such as /step or
+// /(reset|observation).
+func endpointIs(endpoint, path string) bool {
+	return regexp.MustCompile(endpoint + "$").MatchString(path)
 }
 
 // replace replaces a pattern in the replies of one endpoint.
@@ -160,13 +167,13 @@ func TestDefectsAreFound(t *testing.T) {
 		{"reset without observation", "maze", check.Fail, "reset", `no key "observation"`, replace("/reset", `"observation"`, `"text"`)},
 		{"done from the start", "textcraft", check.Fail, "reset", "done before the first step", replace("/reset", `"done":false`, `"done":true`)},
 		{"empty first text", "maze", check.Fail, "first text", "see nothing", replace("/reset", `:".*"`, `:""`)},
-		{"another first text", "maze", check.Warn, "first text", "Welcome", replace("/reset", `:".*"`, `:"Welcome."`)},
+		{"another first text", "maze", check.Fail, "first text", "Welcome", replace("/reset", `:".*"`, `:"Welcome."`)},
 		{"no done", "maze", check.Fail, "step", `no key "done"`, replace("/step", `,"done":(true|false)`, ``)},
 		{"done as number", "maze", check.Fail, "step", `"done" is 0`, replace("/step", `"done":false`, `"done":0`)},
 		{"reward as text", "maze", check.Fail, "step", `"reward" is the string`, replace("/step", `"reward":([-0-9.]+)`, `"reward":"$1"`)},
 		{"reward null", "maze", check.Fail, "step", `"reward" is null`, replace("/step", `"reward":[-0-9.]+`, `"reward":null`)},
 		{"reward NaN", "maze", check.Fail, "step", "no JSON", replace("/step", `"reward":[-0-9.]+`, `"reward":NaN`)},
-		{"reward of a thousand", "maze", check.Warn, "step", "reward 1000", replace("/step", `"reward":[-0-9.]+`, `"reward":1000`)},
+		{"reward of a thousand", "maze", check.Fail, "step", "reward 1000", replace("/step", `"reward":[-0-9.]+`, `"reward":1000`)},
 		{"observation as array", "maze", check.Fail, "step", `"observation" is the array`, replace("/step", `"observation":(".*?")`, `"observation":[$1]`)},
 		{"not UTF-8", "maze", check.Fail, "step", "not UTF-8", replace("/step", `position`, "p\xffsition")},
 		{"page for a step", "maze", check.Fail, "step", "an HTML page", on("/step", asPage)},
@@ -174,16 +181,16 @@ func TestDefectsAreFound(t *testing.T) {
 		{"step redirected", "maze", check.Fail, "step", "status 307", on("/step", func(x *exchange) { x.status, x.reply = 307, "" })},
 		{"step unavailable", "maze", check.Fail, "step", "status 503", on("/step", func(x *exchange) { x.status, x.kind, x.reply = 503, "text/plain", "busy" })},
 		{"foreign characters", "maze", check.Fail, "any text", "status 500", foreign},
-		{"never done", "maze", check.Fail, "end of episode", "no episode would end", replace("/step", `"done":true`, `"done":false`)},
+		{"never done", "maze", check.Fail, "reward at the goal", "no episode would end", replace("/step", `"done":true`, `"done":false`)},
 		{"a failure that ends nothing", "maze", check.Fail, "end of episode", "not over after 51 steps", replace("/step", `-1\.0,"done":true`, `-1.0,"done":false`)},
-		{"success unpaid", "maze", check.Fail, "end of episode", "reward 0, want 1", replace("/step", `1\.0,"done":true`, `0,"done":true`)},
+		{"success unpaid", "maze", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `1\.0,"done":true`, `0,"done":true`)},
 		{"failure unpunished", "maze", check.Fail, "end of episode", "reward 0, want -1", replace("/step", `-1\.0,"done":true`, `0,"done":true`)},
-		{"no goal is reached", "textcraft", check.Fail, "end of episode", "no episode would end", replace("/step", `"done":true`, `"done":false`)},
-		{"a goal unpaid", "textcraft", check.Fail, "end of episode", "reward 0, want 1", replace("/step", `"reward":1,`, `"reward":0,`)},
+		{"no goal is reached", "textcraft", check.Fail, "reward at the goal", "no episode would end", replace("/step", `"done":true`, `"done":false`)},
+		{"a goal unpaid", "textcraft", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `"reward":1,`, `"reward":0,`)},
 		{"a seventh guess", "wordle", check.Fail, "end of episode", "not over after 6 steps", replace("/step", `"done":true`, `"done":false`)},
 		{"four guesses", "wordle", check.Fail, "end of episode", "too early", fourGuesses()},
 		{"a lost game paid", "wordle", check.Fail, "end of episode", "reward 1, want 0", replace("/step", `"reward":[0.]+,"done":true`, `"reward":1,"done":true`)},
-		{"a won game unpaid", "wordle", check.Fail, "end of episode", "reward 0, want 1", replace("/step", `"reward":1(\.0)?,"done":true`, `"reward":0,"done":true`)},
+		{"a won game unpaid", "wordle", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `"reward":1(\.0)?,"done":true`, `"reward":0,"done":true`)},
 		{"step after done", "maze", check.Fail, "step after done", "as if nothing were wrong", errorsLike("has finished", func(x *exchange) {
 			x.reply = `{"observation":"Success\n","reward":1.0,"done":true}`
 		})},
@@ -280,8 +287,8 @@ func TestDefectsAreFound(t *testing.T) {
 		// Of the servers that this program has none of (TestEveryEnvironment).
 		{"observation as text", "babyai", check.Fail, "observe", "want {", replace("/observation", `.*"observation":(".*?[^\\\\]").*`, `$1`)},
 		{"no score", "babyai", check.Fail, "step", `no key "score"`, replace("/step", `"score":[0-9.]+,`, ``)},
-		{"half a success", "babyai", check.Fail, "end of episode", "score 0.4, want more than 0.5", replace("/step", `"score":1.0`, `"score":0.4`)},
-		{"completed and not done", "babyai", check.Fail, "end of episode", "no episode would end", replace("/step", `"step [0-9]+ of(.*)"done":true`, `"The task is completed.$1"done":false`)},
+		{"half a success", "babyai", check.Fail, "reward at the goal", "score 0.4, want 0.8875", replace("/step", `"score":0.8875`, `"score":0.4`)},
+		{"completed and not done", "babyai", check.Fail, "reward at the goal", "no episode would end", replace("/step", `"done":true`, `"done":false`)},
 		{"waits for ever", "sciworld", check.Fail, "end of episode", "not over after 12 steps", asleep},
 		{"no description", "sciworld", check.Fail, "reset", `no key "task_description"`, replace("/reset", `"task_description"`, `"task"`)},
 		{"no actions", "alfworld", check.Fail, "step", `no key "available_actions"`, replace("/step", `"available_actions"`, `"actions"`)},
@@ -293,17 +300,17 @@ func TestDefectsAreFound(t *testing.T) {
 		{"unavailable for good", "sqlgym", check.Fail, "step", "status 503", unavailable(1 << 30)},
 		{"unavailable twice, where nobody asks again", "weather", check.Fail, "step", "status 503", unavailable(2)},
 		{"another statement", "sqlgym", check.Fail, "end of episode", "no episode would end", replace("/step", `"done":true`, `"done":false`)},
-		{"the truth unpaid", "sqlgym", check.Fail, "end of episode", "reward 0, want 1", replace("/step", `"step (.*)"reward":1.0`, `"[$1"reward":0`)},
+		{"the truth unpaid", "sqlgym", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `"step (.*)"reward":1.0`, `"[$1"reward":0`)},
 		{"the ninth id", "sqlgym", check.Warn, "instance limit", "was given twice", func(next http.Handler) http.Handler { return next }},
 		{"the third id", "sqlgym", check.Fail, "ids", "was given twice", replace("/create", `.*`, `7`)},
 		{"create as object", "weather", check.Fail, "create", "want integer", replace("/create", `(.*)`, `{"id":$1}`)},
 		{"reset as object", "movie", check.Fail, "reset", "want string", replace("/reset", `(.*)`, `{"observation":$1}`)},
 		{"observation of the last step", "weather", check.Fail, "observe", "want", followingSteps()},
-		{"another opening", "academia", check.Warn, "first text", "New trial", replace("/reset", `Now new trial starts`, `New trial`)},
+		{"another opening", "academia", check.Fail, "first text", "New trial", replace("/reset", `Now new trial starts`, `New trial`)},
 		{"finish that ends nothing", "todo", check.Fail, "end of episode", "no episode would end", replace("/step", `"done":true`, `"done":false`)},
-		{"half a reward for a list", "todo", check.Fail, "end of episode", "reward 0.5, want 0 or 1", replace("/step", `"reward":1.0,"done":true`, `"reward":0.5,"done":true`)},
+		{"half a reward for a list", "todo", check.Fail, "reward at the goal", "reward 0.5, want 1", replace("/step", `"reward":1.0,"done":true`, `"reward":0.5,"done":true`)},
 		{"answer without info", "searchqa", check.Fail, "step", `no key "info"`, replace("/step", `,"info":null`, ``)},
-		{"no question", "searchqa", check.Warn, "first text", "Answer", replace("/reset", `Question: `, ``)},
+		{"no question", "searchqa", check.Fail, "first text", "Answer", replace("/reset", `Question: `, ``)},
 		{"the browser's time limit", "webarena", check.Fail, "reset", "TimeoutError", replace("/reset", `"observation":"(.*?[^\\\\])"`, `"observation":"TimeoutError"`)},
 		{"done instead of terminated", "webarena", check.Fail, "step", `no key "terminated"`, replace("/step", `"terminated"`, `"done"`)},
 		{"500 for an unknown id of gaia", "gaia", check.Fail, "unknown id", "status 500", func(next http.Handler) http.Handler {
@@ -314,6 +321,30 @@ func TestDefectsAreFound(t *testing.T) {
 			})
 		}},
 		{"terminate that ends nothing", "gaia", check.Fail, "end of episode", "no episode would end", replace("/step", `"done":true`, `"done":false`)},
+
+		// Servers that pay wrongly, or are of another environment.
+		{"goal unpaid", "babyai", check.Fail, "reward at the goal", "reward 0, want 0.8875", scaled(0)},
+		{"rewards times 5", "babyai", check.Fail, "reward at the goal", "reward 4.4375, want 0.8875", scaled(5)},
+		{"rewards halved", "babyai", check.Fail, "reward at the goal", "want 0.8875", scaled(0.5)},
+		{"task index ignored", "babyai", check.Fail, "reward at the goal", "task 130 begins with", sameTask},
+		{"task index ignored", "babyai", check.Fail, "task index", "the same replies", sameTask},
+		{"task index ignored", "maze", check.Fail, "task index", "the same replies", sameTask},
+		{"task index ignored", "textcraft", check.Fail, "task index", "the same replies", sameTask},
+		{"task index ignored", "webshop", check.Fail, "task index", "the same replies", sameTask},
+		{"replies one step late", "babyai", check.Fail, "reward at the goal", "no episode would end", lateSteps()},
+		{"replies one step late", "maze", check.Fail, "reward at the goal", "no episode would end", lateSteps()},
+		{"replies one step late", "textcraft", check.Fail, "observe", "want", lateSteps()},
+		{"replies one step late", "weather", check.Fail, "tools", "names no tools", lateSteps()},
+		{"a first text of other goals", "babyai", check.Fail, "reward at the goal", "task 0 begins with", replace("/reset", "red ball", "blue ball")},
+		{"other goals", "weather", check.Fail, "reward at the goal", "task 0 begins with", replace("/(reset|observation)", "yesterday", "tomorrow")},
+		{"every finish paid", "weather", check.Fail, "end of episode", "reward 1, want 0", replace("/step", `"reward":[0-9.]+,"done":true`, `"reward":1.0,"done":true`)},
+		{"no finish paid", "weather", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `"reward":[0-9.]+,"done":true`, `"reward":0.0,"done":true`)},
+		{"no answer paid", "movie", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `"reward":[0-9.]+,"done":true`, `"reward":0.0,"done":true`)},
+		{"no answer paid", "academia", check.Fail, "reward at the goal", "reward 0, want 1", replace("/step", `"reward":[0-9.]+,"done":true`, `"reward":0.0,"done":true`)},
+		{"any statement paid", "sqlgym", check.Fail, "end of episode", "reward 1, want 0", replace("/step", `"reward":[0-9.]+`, `"reward":1.0`)},
+		{"paid on the way", "babyai", check.Fail, "reward at the goal", "before the goal", replace("/step", `"reward":0,"score":0,`, `"reward":0.5,"score":0.5,`)},
+		{"reward above the range", "alfworld", check.Fail, "step", "reward 5, want one from 0 to 1", replace("/step", `"reward":[0-9.]+`, `"reward":5`)},
+		{"a tool less", "weather", check.Fail, "tools", "get_elevation", replace("/step", `'get_elevation', `, ``)},
 		{"one request a connection", "maze", check.Warn, "keep-alive", "after 1 request", func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Connection", "close")
@@ -347,6 +378,60 @@ func TestDefectsAreFound(t *testing.T) {
 				return
 			}
 			t.Errorf("no check %q in the report", d.check)
+		})
+	}
+}
+
+// scaled multiplies the rewards and scores of steps.
+func scaled(by float64) func(http.Handler) http.Handler {
+	number := regexp.MustCompile(`"(reward|score)":([-0-9.]+)`)
+	return on("/step", func(x *exchange) {
+		x.reply = number.ReplaceAllStringFunc(x.reply, func(m string) string {
+			parts := number.FindStringSubmatch(m)
+			v, err := strconv.ParseFloat(parts[2], 64)
+			if err != nil {
+				panic(err)
+			}
+			return fmt.Sprintf("%q:%g", parts[1], v*by)
+		})
+	})
+}
+
+// sameTask resets to task 0 whatever the index.
+func sameTask(next http.Handler) http.Handler {
+	index := regexp.MustCompile(`"(data_idx|game|session_id)":\d+`)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(index.ReplaceAll(body, []byte(`"$1":0`))))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// lateSteps answers every step of an instance with what its step before should
+// have answered, the first after a reset with an empty one.
+func lateSteps() func(http.Handler) http.Handler {
+	var mu sync.Mutex
+	held := map[string]string{}
+	id := regexp.MustCompile(`"(?:id|env_idx)":\d+}$`)
+	return func(next http.Handler) http.Handler {
+		return spoiled(next, func(x *exchange) {
+			mu.Lock()
+			defer mu.Unlock()
+			who := id.FindString(x.body)
+			switch {
+			case x.status != 200:
+			case strings.HasSuffix(x.path, "/reset"):
+				delete(held, who)
+			case strings.HasSuffix(x.path, "/step"):
+				before, ok := held[who]
+				if !ok {
+					before = `{"observation":"Ready.","reward":0,"score":0,"done":false}`
+				}
+				held[who], x.reply = x.reply, before
+			}
 		})
 	}
 }
@@ -554,4 +639,38 @@ func asleep(next http.Handler) http.Handler {
 		r.Body = io.NopCloser(bytes.NewReader(bytes.ReplaceAll(body, []byte(`"wait"`), []byte(`"look"`))))
 		next.ServeHTTP(w, r)
 	})
+}
+
+// A server of one tool environment behind another's name is found, whichever
+// two they are.
+func TestSwappedToolServersAreFound(t *testing.T) {
+	tools := []string{"weather", "movie", "academia", "todo", "sheet"}
+	for _, is := range tools {
+		for _, name := range tools {
+			if is == name {
+				continue
+			}
+			t.Run(is+" as "+name, func(t *testing.T) {
+				report := run(t, check.Options{URL: standins[is].server(t, 0).URL, Env: name})
+				if r := find(t, report, "tools"); r.Status != check.Fail || !strings.Contains(r.Came, "those of "+is) {
+					t.Errorf("%+v", r)
+				}
+			})
+		}
+	}
+}
+
+// Where no way to the goal is known the report says so.
+func TestUnjudgedRewards(t *testing.T) {
+	for _, name := range []string{"sciworld", "alfworld", "webshop", "sheet", "searchqa", "webarena", "gaia"} {
+		report := run(t, check.Options{URL: standins[name].server(t, 0).URL, Env: name})
+		if r := find(t, report, "reward at the goal"); r.Status != check.Skip || !strings.Contains(r.Reason, "not judged") {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	// Other tasks than the recorded ones.
+	report := run(t, check.Options{URL: standins["weather"].server(t, 0).URL, Env: "weather", Tasks: []int{5, 6}})
+	if r := find(t, report, "reward at the goal"); r.Status != check.Skip || !strings.Contains(r.Reason, "tasks 0, 1") {
+		t.Errorf("%+v", r)
+	}
 }

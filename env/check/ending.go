@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -10,6 +11,9 @@ import (
 type ending struct {
 	tasks []int // where it is tried, in turn; nil: the tasks of the check
 	only  bool  // the way is known for these tasks alone
+	wins  bool  // it reaches the goal, which nothing before is paid for
+	// start is the first text, whatever its white space; "": it is not known.
+	start string
 	// action gives the nth action from 0, "" if it knows none; last is the text
 	// seen before it.
 	action func(c *checker, last string, n int) string
@@ -24,10 +28,24 @@ type ending struct {
 	pays func(p played) string
 }
 
-// checkEnd goes every way to the end that is known.
+// checkEnd goes every way to the end that is known, but those to the goal.
 func checkEnd(c *checker, n *notes) {
-	var tried []int
-	for _, e := range c.env.endings {
+	c.end(n, slices.DeleteFunc(slices.Clone(c.env.endings), func(e ending) bool { return e.wins }))
+}
+
+// checkGoal goes every way to the goal that is known.
+func checkGoal(c *checker, n *notes) {
+	if c.env.unjudged != "" {
+		n.skip("not judged: " + c.env.unjudged)
+		return
+	}
+	c.end(n, slices.DeleteFunc(slices.Clone(c.env.endings), func(e ending) bool { return !e.wins }))
+}
+
+func (c *checker) end(n *notes, ways []ending) {
+	var tried, known []int
+	for _, e := range ways {
+		known = append(known, e.tasks...)
 		for _, task := range c.endingTasks(e) {
 			tried = append(tried, task)
 			if c.goes(n, e, task) {
@@ -35,9 +53,22 @@ func checkEnd(c *checker, n *notes) {
 			}
 		}
 	}
-	if len(n.all) == 0 {
-		n.skip(fmt.Sprintf("no way to the end of tasks %v was found", tried))
+	switch {
+	case len(n.all) > 0:
+	case len(tried) == 0:
+		n.skip(fmt.Sprintf("not judged: a way is known for tasks %s, and not for those of --tasks", joined(known)))
+	default:
+		n.skip(fmt.Sprintf("not judged: no way to the end of tasks %s was found", joined(tried)))
 	}
+}
+
+// joined lists numbers.
+func joined(all []int) string {
+	var words []string
+	for _, n := range all {
+		words = append(words, strconv.Itoa(n))
+	}
+	return strings.Join(words, ", ")
 }
 
 // endingTasks are the tasks to try an ending on.
@@ -62,6 +93,10 @@ func (c *checker) goes(n *notes, e ending, task int) bool {
 	if !ok {
 		return true
 	}
+	if !begins(last, e.start) {
+		n.fail("task %d begins with %q, want %q", task, short(last, 100), short(e.start, 100))
+		return true
+	}
 	for i := 0; ; i++ {
 		action := e.action(c, last, i)
 		if action == "" {
@@ -76,6 +111,10 @@ func (c *checker) goes(n *notes, e ending, task int) bool {
 		if !p.done {
 			if must {
 				n.fail("task %d is not over after %d steps, the last %q, answered %q: no episode would end", task, i+1, short(action, 40), short(p.text, 60))
+				return true
+			}
+			if e.wins && p.reward != 0 {
+				n.fail("task %d: step %d, %q, has reward %g before the goal", task, i+1, short(action, 40), p.reward)
 				return true
 			}
 			continue
@@ -122,20 +161,11 @@ func pays(rewards ...float64) func(played) string {
 
 // craftEnding makes the goal, which ends the task.
 var craftEnding = ending{
-	tasks: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, action: craftFinish,
+	tasks: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, wins: true, action: craftFinish,
 	must: func(c *checker, n int, _ string, p played) bool {
 		return n == len(c.plan)-1 && strings.HasPrefix(p.text, "Crafted ")
 	},
 	pays: pays(1),
-}
-
-// babyPays: a success that pays half or less does not end a task, and what
-// clients take for the reward is the score.
-func babyPays(p played) string {
-	if p.score > 0.5 && p.score <= 1 {
-		return ""
-	}
-	return fmt.Sprintf("score %g, want more than 0.5, at most 1", p.score)
 }
 
 // green says that wordle's word was guessed.
@@ -144,7 +174,7 @@ func green(p played) bool { return strings.TrimSpace(p.text) == "g g g g g" }
 var wordleEndings = []ending{
 	{tasks: []int{3}, action: repeat("zzzzz", 6), must: atStep(6), exact: true, pays: pays(0)},
 	{ // words that are still possible: one is found, or the sixth ends it
-		tasks: []int{3},
+		tasks: []int{3}, wins: true,
 		action: func(c *checker, _ string, n int) string {
 			left, ok := c.askVocabulary(&notes{}, c.sessions[0])
 			if !ok || n >= 6 {
@@ -166,9 +196,9 @@ var wordleEndings = []ending{
 // sqlEndings: any statement ends a task, and what the server says is right
 // has to be paid, where it can be carried out.
 var sqlEndings = []ending{
-	{tasks: []int{9428}, action: repeat("SELECT 1", 1), must: atOnce, pays: pays(0, 1)},
+	{tasks: []int{9428}, action: repeat("SELECT 'no reference has this result'", 1), must: atOnce, pays: pays(0)},
 	{
-		tasks: []int{9428},
+		tasks: []int{9428}, wins: true,
 		action: func(c *checker, _ string, n int) string {
 			o, _ := c.final.(map[string]any)
 			if n > 0 {

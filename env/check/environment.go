@@ -41,7 +41,9 @@ type environment struct {
 	// actions gives a few that change an instance and do not end the episode.
 	actions func(c *checker, reset any) []string
 	endings []ending // nil: there is no way to the end without playing well
-	over    over
+	// unjudged says why no way to the goal is known; "" where one is.
+	unjudged string
+	over     over
 
 	unknown errorForm
 	closing closing

@@ -56,8 +56,8 @@ func Exchange(name string, x data.Exchange) (call, fault string) {
 	}
 	if w.call == "step" {
 		p := (&checker{env: e}).playedOf(v)
-		if !(p.reward >= e.rewards[0] && p.reward <= e.rewards[1]) {
-			return w.call, said(fmt.Sprintf("reward %g, want one from %g to %g", p.reward, e.rewards[0], e.rewards[1]))
+		if fault := e.rangeFault(p.reward); fault != "" {
+			return w.call, said(fault)
 		}
 	}
 	return w.call, ""

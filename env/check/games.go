@@ -32,24 +32,8 @@ var games = []environment{
 		step: scoreReply, textKey: "observation", doneKey: "done", rewards: [2]float64{-1, 1},
 		observe: keys{{"observation", text}, {"reward", number}, {"score", number}, {"done", boolean}, {"deleted", boolean}},
 		actions: always("turn left", "move forward", "turn right", "check available actions"),
-		// Task 2 is to go to the only red ball, which may be in sight or not.
-		endings: []ending{{
-			tasks: []int{2, 42, 82},
-			action: func(_ *checker, last string, n int) string {
-				if m := regexp.MustCompile(`"(go to red ball \d+)"`).FindStringSubmatch(last); m != nil && n < 8 {
-					return m[1]
-				}
-				if n < 4 {
-					return "turn left"
-				}
-				return ""
-			},
-			must: func(_ *checker, _ int, _ string, p played) bool {
-				return strings.Contains(p.text, "The task is completed.") && p.score > 0.5
-			},
-			pays: babyPays,
-		}},
-		over: overRefused, unknown: errorObject, closing: closeBool,
+		endings: solved("babyai"),
+		over:    overRefused, unknown: errorObject, closing: closeBool,
 	},
 	{
 		name: "sciworld", section: "5.3", greeting: "This is environment ScienceWorld.",
@@ -66,7 +50,8 @@ var games = []environment{
 		actions: always("look around", "inventory", "open door to hallway"),
 		// The limit of 100 moves comes with the tenth wait.
 		endings: []ending{{tasks: []int{0}, action: repeat("wait", 12), must: atStep(12)}}, over: overRefused,
-		unknown: errorObject, closing: closeOnce, slow: true,
+		unjudged: "no winning sequence of a ScienceWorld task is recorded, so rewards on the way and at the goal are taken on trust",
+		unknown:  errorObject, closing: closeOnce, slow: true,
 		varies: "ScienceWorld lists the objects of a room in a changing order",
 	},
 	{
@@ -89,7 +74,8 @@ var games = []environment{
 			}
 			return append(chosen, "look")
 		},
-		over: overRefused, unknown: errorObject, closing: closeNone,
+		unjudged: "no winning sequence of an ALFWorld game is recorded, so the reward for winning is taken on trust",
+		over:     overRefused, unknown: errorObject, closing: closeNone,
 	},
 	{
 		name: "maze", section: "5.5", suffix: "/maze", greeting: "This is environment LMRL-Gym.",
@@ -97,13 +83,16 @@ var games = []environment{
 		taskKey: "game", tasks: []int{18, 0}, beyond: 26,
 		reset:   keys{{"observation", text}},
 		opening: observationOf,
-		opens:   regexp.MustCompile(`^The goal is at position 8, 6\. Your current position is at position (7, 6|1, 1)\. There (is|are) `),
+		opens:   regexp.MustCompile(`^The goal is at position 8, 6\. Your current position is at position \d+, \d+\. There (is|are) `),
 		step:    textReply, textKey: "observation", doneKey: "done", rewards: [2]float64{-1, 1},
 		observe: text, observeSays: saysLast,
 		// Of game 18, one step above the goal, and of game 0, in a corner.
 		actions: always("move up", "move right", "fly", "move left", "move up"),
 		endings: []ending{
-			{tasks: []int{18}, only: true, action: repeat("move down", 1), must: atOnce, pays: pays(1)},
+			{
+				tasks: []int{18}, only: true, wins: true, action: repeat("move down", 1), must: atStep(1), exact: true, pays: pays(1),
+				start: "The goal is at position 8, 6. Your current position is at position 7, 6. There are walls to your right, to your left.",
+			},
 			{action: repeat("fly", 51), must: atStep(51), exact: true, pays: pays(-1)}, // too many steps
 		},
 		over:    overRefused,

@@ -92,7 +92,22 @@ func (c *checker) play(n *notes, s session, action string) (played, bool) {
 	if !ok {
 		return played{}, false
 	}
-	return c.playedOf(v), true
+	p := c.playedOf(v)
+	for _, reward := range []float64{p.reward, p.score} {
+		if fault := c.env.rangeFault(reward); fault != "" {
+			n.fail("%q: %s", short(action, 40), fault)
+			break
+		}
+	}
+	return p, true
+}
+
+// rangeFault says that a reward is none of the environment's, "" if it may be.
+func (e environment) rangeFault(reward float64) string {
+	if reward >= e.rewards[0] && reward <= e.rewards[1] {
+		return ""
+	}
+	return fmt.Sprintf("reward %g, want one from %g to %g", reward, e.rewards[0], e.rewards[1])
 }
 
 // playedOf reads a reply that has the shape of a step.

@@ -127,7 +127,7 @@ func checkFirstText(c *checker, n *notes) {
 		case strings.TrimSpace(first) == "":
 			n.fail("task %d: the text is empty: the model would see nothing", task)
 		case !c.env.opens.MatchString(first):
-			n.warn("the model sees another text than AgentGym's own server shows", "task %d: %q", task, short(first, 120))
+			n.fail("task %d: %q is another text than AgentGym's own server shows", task, short(first, 120))
 		default:
 			n.pass("%q", short(first, 80))
 		}
@@ -146,9 +146,6 @@ func checkStep(c *checker, n *notes) {
 			return
 		}
 		c.playable = true
-		if p.reward < c.env.rewards[0] || p.reward > c.env.rewards[1] {
-			n.warn("training takes the reward as it comes: bound it", "%q: reward %g", short(action, 40), p.reward)
-		}
 		if p.done && c.env.over == overRefused {
 			break
 		}
@@ -213,7 +210,25 @@ func checkRepeatable(c *checker, n *notes) {
 			n.warn(why, "%s", strings.NewReplacer("alone, ", "first, ", "beside another session, ", "then ").Replace(d))
 			c.varying = why
 		}
+		c.alones = append(c.alones, first)
 		n.pass("%d replies twice", len(first.said))
+	}
+}
+
+// checkIndex compares two tasks.
+func checkIndex(c *checker, n *notes) {
+	if len(c.alones) < 2 {
+		n.skip("no two tasks could be played")
+		return
+	}
+	a, b := c.alones[0], c.alones[1]
+	switch {
+	case strings.Join(a.said, "\n") != strings.Join(b.said, "\n"):
+		n.pass("tasks %d and %d differ", a.task, b.task)
+	case c.o.Tasks != nil:
+		n.warn("two tasks that are alike cannot show whether the index is heeded: name other tasks", "tasks %d and %d have the same replies", a.task, b.task)
+	default:
+		n.fail("tasks %d and %d have the same replies: the index seems to be ignored", a.task, b.task)
 	}
 }
 

@@ -2,7 +2,10 @@ package check
 
 import (
 	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/openmanus/openmanus/env"
 )
 
 // The others: webshop and sqlgym with their bare ids and pairs, the five tool
@@ -36,7 +39,8 @@ var tools = []environment{
 				return n == 2 && strings.Contains(last, "Buy Now")
 			},
 		}},
-		over: overGoesOn, unknown: errorServer, closing: closeNone, slow: true, retry503: true,
+		unjudged: "what a purchase is worth depends on goals that a server makes of its products, so the reward is only held against its range",
+		over:     overGoesOn, unknown: errorServer, closing: closeNone, slow: true, retry503: true,
 		extra: &extra{
 			"actions", `GET /available_actions answers {"has_search_bar": true or false, "clickables": [string, ...]}`,
 			func(c *checker, n *notes) {
@@ -61,11 +65,11 @@ var tools = []environment{
 		endings: sqlEndings, over: overGoesOn,
 		unknown: errorServer, closing: closeNone, limit: 8, retry503: true,
 	},
-	toolServer("weather", "Action: get_user_current_date with Action Input: {}", finishAnswer, pays(0, 1)),
-	toolServer("movie", checkValid, finishAnswer, nil),
-	toolServer("academia", checkValid, finishAnswer, nil),
-	toolServer("todo", checkValid, finishAnswer, pays(0, 1)),
-	toolServer("sheet", checkValid, "Action: finish with Action Input: {}", nil),
+	toolServer("weather", "Action: get_user_current_date with Action Input: {}"),
+	toolServer("movie", env.ListTools),
+	toolServer("academia", env.ListTools),
+	toolServer("todo", env.ListTools),
+	sheetServer(),
 	{
 		name: "searchqa", section: "5.11", greeting: "ok", createBody: `{"id":0}`, created: integer, idKey: "env_idx",
 		taskKey: "id", tasks: []int{0, 1}, beyond: 1000000,
@@ -73,8 +77,9 @@ var tools = []environment{
 		step:    keys{{"observation", text}, {"reward", number}, {"done", boolean}, {"info", whole}},
 		textKey: "observation", doneKey: "done", rewards: [2]float64{0, 1},
 		observe: text, observeSays: saysOpening,
-		actions: always("nothing", "<answer>no such answer as this</answer>"),
-		over:    overGoesOn, unknown: errorServer, closing: closeBool,
+		actions:  always("nothing", "<answer>no such answer as this</answer>"),
+		unjudged: "the answers to its questions are not known here, so the reward for a right one is taken on trust",
+		over:     overGoesOn, unknown: errorServer, closing: closeBool,
 	},
 	{
 		name: "webarena", section: "5.8", greeting: "ok", created: keys{{"env_idx", integer}}, idFrom: "env_idx", idKey: "env_idx",
@@ -83,8 +88,9 @@ var tools = []environment{
 		step:    keys{{"observation", text}, {"reward", number}, {"terminated", boolean}, {"truncated", boolean}, {"info", maybe{object}}},
 		textKey: "observation", doneKey: "terminated", rewards: [2]float64{0, 1},
 		observe: text, observeSays: saysLast,
-		actions: always("no command", "```scroll [down]```", "```scroll [up]```"),
-		over:    overGoesOn, unknown: errorServer, closing: closeObject, slow: true, quart: true,
+		actions:  always("no command", "```scroll [down]```", "```scroll [up]```"),
+		unjudged: "its goals are judged on web sites of its own, so rewards are only held against their range",
+		over:     overGoesOn, unknown: errorServer, closing: closeObject, slow: true, quart: true,
 		varies: "web pages change",
 	},
 	{
@@ -94,31 +100,69 @@ var tools = []environment{
 		reset: text, opening: bareText, opens: regexp.MustCompile(`(?s)^New task starts\.\n\nQuestion: .*Give me one action\.$`),
 		step:    keys{{"observation", text}, {"reward", number}, {"done", boolean}, {"info", object}},
 		textKey: "observation", doneKey: "done", rewards: [2]float64{-0.1, 1},
-		observe: text,
-		actions: always("nothing to parse", "Action: nope Action Input: x"),
-		endings: []ending{{tasks: []int{0}, action: repeat("Action: terminate Action Input: none", 1), must: atOnce, pays: pays(0.3, 0.5, 0.7, 0.8, 1)}},
-		over:    overGoesOn,
-		unknown: errorDetail, closing: closeNone,
+		observe:  text,
+		actions:  always("nothing to parse", "Action: nope Action Input: x"),
+		endings:  []ending{{tasks: []int{0}, action: repeat("Action: terminate Action Input: none", 1), must: atOnce, pays: pays(0.3, 0.5, 0.7, 0.8, 1)}},
+		unjudged: "the answers to its questions are not known here, so the reward for a right one is taken on trust",
+		over:     overGoesOn,
+		unknown:  errorDetail, closing: closeNone,
 	},
 }
 
-const (
-	checkValid   = "Action: check_valid_actions with Action Input: {}"
-	finishAnswer = `Action: finish with Action Input: {"answer": 1}`
-)
+// wrongAnswer ends a task with an answer that no task has.
+const wrongAnswer = `Action: finish with Action Input: {"answer": "no task has this answer"}`
 
 // toolServer is one of the five servers of agentenv-tool, which differ in
 // their tools alone.
-func toolServer(name, harmless, finish string, pays func(played) string) environment {
+func toolServer(name, harmless string) environment {
 	return environment{
 		name: name, section: "5.10", greeting: "ok", createBody: `{"id":0}`, created: integer, idKey: "env_idx",
 		taskKey: "id", tasks: []int{0, 1}, beyond: 1000000,
 		reset: text, opening: bareText,
-		opens: regexp.MustCompile(`(?s)^Now new trial starts\.\nYou should perform actions to accomplish the goal: .*\nGive me one action\.$`),
+		opens: regexp.MustCompile(`(?s)^Now new trial starts\.\sYou should perform actions to accomplish the goal: .*\nGive me one action\.$`),
 		step:  toolReply, textKey: "observation", doneKey: "done", rewards: [2]float64{0, 1},
 		observe: text, observeSays: saysOpening,
 		actions: always(harmless, "Action: nope with Action Input: {}", "no action at all"),
-		endings: []ending{toolEnding(finish, pays)}, over: overGoesOn,
+		endings: slices.Concat([]ending{toolEnding(wrongAnswer, pays(0))}, solved(name)), over: overGoesOn,
 		unknown: errorServer, closing: closeNone,
+		extra: &extra{"tools", env.ListTools + " lists the tools of " + name, checkTools},
+	}
+}
+
+// sheetServer pays the share of cells that are right, a finish or not.
+func sheetServer() environment {
+	e := toolServer("sheet", env.ListTools)
+	e.endings = []ending{toolEnding("Action: finish with Action Input: {}", nil)}
+	e.unjudged = "no way to edit a sheet of a live account as its goal says is recorded, so the reward is only held against its range"
+	return e
+}
+
+// checkTools compares the tools that a server lists with those that the model
+// is told of.
+func checkTools(c *checker, n *notes) {
+	s, ok := c.restart(n, 0)
+	if !ok {
+		return
+	}
+	p, ok := c.play(n, s, env.ListTools)
+	if !ok {
+		return
+	}
+	listed := env.ToolsIn(p.text)
+	var lacks []string
+	for _, name := range c.tools {
+		if !slices.Contains(listed, name) {
+			lacks = append(lacks, name)
+		}
+	}
+	switch owner := env.ToolOwner(listed); {
+	case len(listed) == 0:
+		n.fail("%q names no tools", short(p.text, 80))
+	case owner != "" && owner != c.env.name:
+		n.fail("the tools are those of %s: %s", owner, short(strings.Join(listed, ", "), 80))
+	case len(lacks) > 0:
+		n.fail("the model is told of tools that the server lacks: %s", strings.Join(lacks, ", "))
+	default:
+		n.pass("%d tools", len(listed))
 	}
 }

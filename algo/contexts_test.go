@@ -108,6 +108,7 @@ func TestContextsUnderEveryEstimator(t *testing.T) {
 		r := &rows[i]
 		baseline := .1 * float64(i)
 		r.Values, r.OldLogProbs, r.Baseline, r.SumPiSquared = values[i], old[i], &baseline, []float32{.1, .2, .3, .4, .5}
+		r.Parts = []data.RewardPart{{Weight: 1, Value: float64(i)}, {Weight: .5, Value: float64(-i * i)}}
 		r.FirstObservation = "start"
 		for at, m := range r.Mask { // a turn for every sampled token
 			if m == 1 {

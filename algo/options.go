@@ -170,6 +170,9 @@ func (o *Options) validate(envs []Env) error {
 	if e.Needs.Values && o.Critic == nil {
 		add(fmt.Errorf("advantage estimator %s needs a critic", o.Estimator))
 	}
+	if e.Needs.Parts && o.KLReward != nil {
+		add(fmt.Errorf("advantage estimator %s looks at the parts of the reward, and the KL in the reward is none of them", o.Estimator))
+	}
 	add(loss.Check(o.Policy.Loss, o.Policy.Agg))
 	if _, known := GroupMetrics[o.FilterMetric]; !known && (o.DropZeroSpread || o.FilterGroups) {
 		add(fmt.Errorf("there is no group metric %q", o.FilterMetric))

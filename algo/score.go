@@ -58,7 +58,7 @@ func (t *Trainer) score(ctx context.Context, episodes []*data.Episode, found *sc
 	if err != nil {
 		return nil, err
 	}
-	scores, err := t.scores(ctx, usable, signal, found)
+	scores, parts, err := t.scores(ctx, usable, signal, found)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +71,9 @@ func (t *Trainer) score(ctx context.Context, episodes []*data.Episode, found *sc
 			if !byTurn {
 				paid.Score = reward.LessInvalid(paid.Score, r.Turns, t.o.InvalidActionPenalty)
 			}
+			if estimator.Needs.Parts {
+				r.Parts = t.withPenalties(parts[i], r.Turns)
+			}
 			if r.Rewards, err = allocate(paid); err != nil {
 				return fmt.Errorf("row %s: %w", r.UID, err)
 			}
@@ -82,10 +85,21 @@ func (t *Trainer) score(ctx context.Context, episodes []*data.Episode, found *sc
 	})
 }
 
-// scores are what the episodes are worth: what the environment says, or what
-// the score functions do.
-func (t *Trainer) scores(ctx context.Context, episodes []*data.Episode, signal reward.Signal, found *scored) ([]float64, error) {
-	out := make([]float64, len(episodes))
+// withPenalties adds to the parts of a score the penalties, each with its coefficient as the weight.
+func (t *Trainer) withPenalties(parts []data.RewardPart, turns []data.Turn) []data.RewardPart {
+	if w := t.o.TurnPenalty; w != 0 {
+		parts = append(parts, data.RewardPart{Weight: w, Value: reward.LessTurns(0, turns, 1)})
+	}
+	if w := t.o.InvalidActionPenalty; w != 0 {
+		parts = append(parts, data.RewardPart{Weight: w, Value: reward.LessInvalid(0, turns, 1)})
+	}
+	return parts
+}
+
+// scores are what the episodes are worth, and the parts of it: what the
+// environment says, or what the score functions do.
+func (t *Trainer) scores(ctx context.Context, episodes []*data.Episode, signal reward.Signal, found *scored) ([]float64, [][]data.RewardPart, error) {
+	out, parts := make([]float64, len(episodes)), make([][]data.RewardPart, len(episodes))
 	samples := make([]reward.Sample, len(episodes))
 	for i, ep := range episodes {
 		samples[i] = reward.SampleOf(ep, signal)
@@ -95,11 +109,14 @@ func (t *Trainer) scores(ctx context.Context, episodes []*data.Episode, signal r
 		found.turns += judged
 	}
 	if t.o.Scorer == nil {
-		return out, nil
+		for i, score := range out {
+			parts[i] = []data.RewardPart{{Weight: 1, Value: score}}
+		}
+		return out, parts, nil
 	}
 	composed, err := t.o.Scorer.Score(ctx, samples)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if found.parts == nil {
 		found.parts = map[string][]reward.Score{}
@@ -107,5 +124,10 @@ func (t *Trainer) scores(ctx context.Context, episodes []*data.Episode, signal r
 	for name, scores := range composed.Parts {
 		found.parts[name] = slices.Concat(found.parts[name], scores)
 	}
-	return composed.Scores, nil
+	for _, c := range t.o.Scorer.Components {
+		for i, score := range composed.Parts[c.Name] {
+			parts[i] = append(parts[i], data.RewardPart{Weight: c.Weight, Value: score.Value})
+		}
+	}
+	return composed.Scores, parts, nil
 }

@@ -1,11 +1,13 @@
 package algo
 
 import (
+	"context"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/reward"
 )
 
 // scoredEpisode has three turns of two tokens: a valid action, one that could
@@ -47,6 +49,50 @@ func TestScoreOfEpisodes(t *testing.T) {
 		}
 		if rows[0].Score != 60 || rows[0].EnvReward != 60 || rows[0].FirstObservation != "start" || found.turns != 2 || found.valid != 1 {
 			t.Errorf("%s: score %g, first observation %q, %d of %d turns valid", c.estimator, rows[0].Score, rows[0].FirstObservation, found.valid, found.turns)
+		}
+	}
+}
+
+// fixedScore gives every sample the same score.
+type fixedScore float64
+
+func (f fixedScore) Score(_ context.Context, samples []reward.Sample) ([]reward.Score, error) {
+	out := make([]reward.Score, len(samples))
+	for i := range out {
+		out[i].Value = float64(f)
+	}
+	return out, nil
+}
+
+func (fixedScore) Close() error { return nil }
+
+// The parts of a reward are the components of the score, or the environment's reward, and the penalties; their
+// sum by weight is what the episode is paid.
+func TestPartsOfTheReward(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		scorer *reward.Composer
+		want   []data.RewardPart
+	}{
+		{"of the environment", nil, []data.RewardPart{{Weight: 1, Value: 60}, {Weight: .5, Value: -2}, {Weight: 2, Value: -1}}},
+		{"of components", &reward.Composer{Components: []reward.Component{
+			{Name: "z", Weight: 3, Scorer: fixedScore(7)}, {Name: "a", Weight: -.25, Scorer: fixedScore(4)},
+		}}, []data.RewardPart{{Weight: 3, Value: 7}, {Weight: -.25, Value: 4}, {Weight: .5, Value: -2}, {Weight: 2, Value: -1}}},
+	} {
+		tr := &Trainer{o: Options{
+			Signal: "last", Allocation: "last_token", Estimator: "gdpo", InvalidActionPenalty: 2, TurnPenalty: .5, Scorer: c.scorer,
+		}}
+		rows, err := tr.score(t.Context(), []*data.Episode{scoredEpisode()}, &scored{})
+		must(t, err)
+		if d := cmp.Diff(c.want, rows[0].Parts); d != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, d)
+		}
+		sum := 0.0
+		for _, p := range rows[0].Parts {
+			sum += p.Weight * p.Value
+		}
+		if got := rows[0].RewardSum(); got != sum {
+			t.Errorf("%s: the episode is paid %g, the sum of the parts is %g", c.name, got, sum)
 		}
 	}
 }

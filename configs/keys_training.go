@@ -80,7 +80,7 @@ var algoKeys = concat([]entry{
 var (
 	compared = []string{
 		"grpo", "grpo_vectorized", "grpo_passk", "rloo", "opo", "gpg", "reinforce_plus_plus_baseline", "gigpo",
-		"optimal_token_baseline", "tir_optimal_token_baseline",
+		"optimal_token_baseline", "tir_optimal_token_baseline", "gdpo",
 	}
 	estimators = append(slices.Clone(compared), "gae", "reinforce", "reinforce_plus_plus", "remax")
 )

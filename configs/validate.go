@@ -395,6 +395,9 @@ func (c *Config) checkAlgo(fs *Faults) {
 	if c.Algo.FilterGroups && c.Rollout.GroupSize == 1 {
 		fs.add("algo.filter_groups", "a group of one episode has no spread: set rollout.group_size to at least 2, or take it out")
 	}
+	if c.Algo.AdvEstimator == "gdpo" && c.Algo.UseKLInReward {
+		fs.add("algo.use_kl_in_reward", "gdpo compares the parts of the reward one by one, and the KL is none of them: set actor.use_kl_loss instead")
+	}
 	r := c.Algo.RolloutCorrection
 	at := "algo.rollout_correction."
 	if len(r.RS) != len(r.RSThreshold) {

@@ -35,14 +35,21 @@ type Row struct {
 	Advantages      []float32
 	Returns         []float32
 
-	Score     float64  // of the whole episode: the environment's reward until a score function replaces it
-	EnvReward float64  // the environment's own, as the reward signal reduces it, whatever the score is made of
-	Baseline  *float64 // score of a greedy episode of the same task; nil: none was played
+	Score     float64      // of the whole episode: the environment's reward until a score function replaces it
+	EnvReward float64      // the environment's own, as the reward signal reduces it, whatever the score is made of
+	Parts     []RewardPart // what the score and the penalties are made of, where an estimator looks at them one by one
+	Baseline  *float64     // score of a greedy episode of the same task; nil: none was played
 	Outcome   Outcome
 	Turns     []Turn
 	// FirstObservation is what the episode's environment answered to its reset;
 	// "" where that was not recorded.
 	FirstObservation string
+}
+
+// RewardPart is a part of an episode's reward, which is the sum of the parts times their weights.
+type RewardPart struct {
+	Weight float64 `json:"weight"`
+	Value  float64 `json:"value"`
 }
 
 // SampledTokens counts the tokens the model produced.
@@ -67,6 +74,7 @@ func (r *Row) RewardSum() float64 {
 func (r *Row) Clone() Row {
 	c := *r
 	c.Tokens, c.Mask, c.Turns = slices.Clone(r.Tokens), slices.Clone(r.Mask), slices.Clone(r.Turns)
+	c.Parts = slices.Clone(r.Parts)
 	if r.Baseline != nil {
 		baseline := *r.Baseline
 		c.Baseline = &baseline
@@ -138,6 +146,11 @@ func (r *Row) Validate() error {
 	}
 	if math.IsNaN(r.EnvReward) || math.IsInf(r.EnvReward, 0) {
 		fault("EnvReward is %v", r.EnvReward)
+	}
+	for i, p := range r.Parts {
+		if x := p.Weight * p.Value; math.IsNaN(x) || math.IsInf(x, 0) {
+			fault("Parts[%d] is %v times %v", i, p.Weight, p.Value)
+		}
 	}
 	if b := r.Baseline; b != nil && (math.IsNaN(*b) || math.IsInf(*b, 0)) {
 		fault("Baseline is %v", *b)

@@ -48,23 +48,24 @@ type batchHeader struct {
 }
 
 type batchRow struct {
-	UID           string   `json:"uid"`
-	TaskID        string   `json:"task_id"`
-	Env           string   `json:"env"`
-	Index         int      `json:"index"`
-	Sample        int      `json:"sample"`
-	Seed          uint64   `json:"seed,string"` // a number of JSON has 53 bits for many readers
-	WeightVersion int64    `json:"weight_version"`
-	Context       int      `json:"context,omitempty"`
-	Contexts      int      `json:"contexts,omitempty"`
-	Score         float64  `json:"score"`
-	EnvReward     float64  `json:"env_reward,omitempty"`
-	Baseline      *float64 `json:"baseline,omitempty"`
-	Outcome       Outcome  `json:"outcome"`
-	Tokens        int      `json:"tokens"`
-	Fields        []string `json:"fields,omitempty"`
-	Turns         []Turn   `json:"turns,omitempty"`
-	First         string   `json:"first_observation,omitempty"`
+	UID           string       `json:"uid"`
+	TaskID        string       `json:"task_id"`
+	Env           string       `json:"env"`
+	Index         int          `json:"index"`
+	Sample        int          `json:"sample"`
+	Seed          uint64       `json:"seed,string"` // a number of JSON has 53 bits for many readers
+	WeightVersion int64        `json:"weight_version"`
+	Context       int          `json:"context,omitempty"`
+	Contexts      int          `json:"contexts,omitempty"`
+	Score         float64      `json:"score"`
+	EnvReward     float64      `json:"env_reward,omitempty"`
+	Parts         []RewardPart `json:"parts,omitempty"`
+	Baseline      *float64     `json:"baseline,omitempty"`
+	Outcome       Outcome      `json:"outcome"`
+	Tokens        int          `json:"tokens"`
+	Fields        []string     `json:"fields,omitempty"`
+	Turns         []Turn       `json:"turns,omitempty"`
+	First         string       `json:"first_observation,omitempty"`
 }
 
 // Save writes the batch as a new folder, which appears complete or not at all.
@@ -111,7 +112,7 @@ func (b Batch) save(dir string) (err error) {
 		r := &b.Rows[i]
 		row := batchRow{
 			UID: r.UID, TaskID: r.TaskID, Env: r.Env, Index: r.Index, Sample: r.Sample, Seed: r.Seed,
-			WeightVersion: r.WeightVersion, Context: r.Context, Contexts: r.Contexts, Score: r.Score, EnvReward: r.EnvReward, Baseline: r.Baseline,
+			WeightVersion: r.WeightVersion, Context: r.Context, Contexts: r.Contexts, Score: r.Score, EnvReward: r.EnvReward, Parts: r.Parts, Baseline: r.Baseline,
 			Outcome: r.Outcome, Tokens: len(r.Tokens), Turns: r.Turns, First: r.FirstObservation,
 		}
 		for _, f := range r.floats() {
@@ -254,7 +255,7 @@ type batchReader struct {
 func (t *batchReader) row(row batchRow) (Row, error) {
 	r := Row{
 		UID: row.UID, TaskID: row.TaskID, Env: row.Env, Index: row.Index, Sample: row.Sample, Seed: row.Seed,
-		WeightVersion: row.WeightVersion, Context: row.Context, Contexts: row.Contexts, Score: row.Score, EnvReward: row.EnvReward, Baseline: row.Baseline,
+		WeightVersion: row.WeightVersion, Context: row.Context, Contexts: row.Contexts, Score: row.Score, EnvReward: row.EnvReward, Parts: row.Parts, Baseline: row.Baseline,
 		Outcome: row.Outcome, Turns: row.Turns, FirstObservation: row.First,
 	}
 	ids, err := t.take(idsTensor, safetensors.I32, row.Tokens)

@@ -153,7 +153,7 @@ func ByEpisode(rows []Row, f func(episodes []Row) error) error {
 		for j := s[0]; j < s[1]; j++ {
 			r := &rows[j]
 			end := at + len(r.Tokens)
-			r.Score, r.EnvReward = e.Score, e.EnvReward
+			r.Score, r.EnvReward, r.Parts = e.Score, e.EnvReward, e.Parts
 			to := r.floats()
 			for k, f := range e.floats() {
 				switch {

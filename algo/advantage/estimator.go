@@ -27,6 +27,7 @@ type Needs struct {
 	Baseline     bool // of a greedy episode of every task
 	SumPiSquared bool // and OldLogProbs
 	Turns        bool
+	Parts        bool // of the reward
 }
 
 // Estimator is one way to estimate advantages.
@@ -89,6 +90,9 @@ func (n Needs) check(r *data.Row) error {
 	}
 	if n.Baseline && r.Baseline == nil {
 		return fmt.Errorf("has no baseline: no greedy episode of its task was scored")
+	}
+	if n.Parts && len(r.Parts) == 0 {
+		return fmt.Errorf("has no parts of its reward")
 	}
 	if n.Turns && len(r.Turns) == 0 && r.SampledTokens() > 0 {
 		return fmt.Errorf("has no turns")

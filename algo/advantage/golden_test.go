@@ -18,6 +18,8 @@ type golden struct {
 	Old                 [][]float32
 	SumPiSquared        [][]float32 `json:"sum_pi_squared"`
 	Weights             [][]float32
+	Parts               [][]data.RewardPart
+	NoStd               bool `json:"no_std"`
 	Advantages, Returns [][]float64
 }
 
@@ -47,6 +49,9 @@ func (g golden) rows() []data.Row {
 		if g.Weights != nil {
 			r.Weights = g.Weights[i]
 		}
+		if g.Parts != nil {
+			r.Parts = g.Parts[i]
+		}
 		rows[i] = r
 	}
 	return rows
@@ -57,7 +62,7 @@ func TestEstimatorsOfVerl(t *testing.T) {
 	for _, g := range goldens(t, "compared.json") {
 		t.Run(g.Estimator+", "+g.Name, func(t *testing.T) {
 			rows := g.rows()
-			if err := Compute(g.Estimator, rows, Options{NormByStd: true, Gamma: .9}); err != nil {
+			if err := Compute(g.Estimator, rows, Options{NormByStd: !g.NoStd, Gamma: .9}); err != nil {
 				t.Fatal(err)
 			}
 			masked(t, "advantage", rows, advantages, g.Advantages)

@@ -24,6 +24,7 @@ func specRows(uids ...string) []data.Row {
 		rows[i] = data.Row{
 			UID: uids[i], Tokens: make([]int32, 5), Mask: specMask[i], Rewards: specRewards[i], Values: specValues[i],
 			OldLogProbs: specOld[i], SumPiSquared: []float32{.4, .4, .4, .4, .4}, Baseline: &[]float64{.2, .2, .1, .1}[i],
+			Parts: []data.RewardPart{{Weight: 1, Value: float64(i)}},
 		}
 	}
 	return rows
@@ -257,6 +258,8 @@ func TestEveryEstimator(t *testing.T) {
 				{e.Needs.SumPiSquared, func(r *data.Row) { r.OldLogProbs = nil }},
 				{e.Needs.Turns, func(r *data.Row) { r.Turns = nil }},
 				{e.Needs.Baseline, func(r *data.Row) { r.Baseline = nil }},
+				{e.Needs.Parts, func(r *data.Row) { r.Parts = nil }},
+				{e.Needs.Parts, func(r *data.Row) { r.Parts = append(r.Parts, data.RewardPart{}) }},
 			} {
 				rows := specRows("a", "a", "b", "b")
 				for i := range rows {

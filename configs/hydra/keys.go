@@ -314,6 +314,7 @@ var ppoKeys = []row{
 	mapped(omrl, "algorithm.reward_allocation", "reward.allocation", none),
 	{key: partsAt + "{goal_reward.*,length_penalty.*,format_reward.*}", to: "reward.components.weight", def: none, dead: true, take: hold, note: readNowhere, source: omrl},
 	forgotten(omrl, "algorithm.state_masking.{start_state_marker,end_state_marker}", "what the model said and what the environment said is known token by token"),
+	refused(verl, "algorithm.{gdpo_reward_keys,gdpo_reward_weights}", "gdpo compares the parts of the reward: give each in [reward.components] with its weight", nil),
 	mapped(verl, "algorithm.norm_adv_by_std_in_grpo", "algo.norm_by_std", none),
 	mapped(omrl2, "algorithm.filter_groups.enable", "algo.filter_groups", none),
 	taken(verl, "algorithm.filter_groups.metric", "algo.filter_metric", none, filterMetric),

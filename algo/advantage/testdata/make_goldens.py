@@ -43,7 +43,7 @@ def load(verl):
     run(verl / "verl/trainer/ppo/core_algos.py", {
         "compute_optimal_token_baseline_advantage", "compute_multi_turn_optimal_token_baseline_advantage",
         "compute_grpo_outcome_advantage", "compute_grpo_vectorized_outcome_advantage",
-        "compute_reinforce_plus_plus_outcome_advantage",
+        "compute_reinforce_plus_plus_outcome_advantage", "compute_gdpo_outcome_advantage",
     }, scope)
     return scope
 
@@ -116,7 +116,30 @@ def compared(scope):
     return out
 
 
+def by_part(scope):
+    """gdpo of scores that are made of parts; in group b the second part is the same for all."""
+    out = []
+    for seed, normed, weights in ((21, True, [1.0, 0.5, 2.0]), (22, False, [1.0, 0.5, 2.0]), (23, True, [1.0])):
+        b = batch(seed, TURNS, 9)
+        g = torch.Generator().manual_seed(seed)
+        parts = (torch.randn(len(UIDS), len(weights), generator=g) * torch.tensor([1.0, 100.0, 0.01])[:len(weights)] * 1000).round() / 1000
+        if len(weights) > 1:
+            parts[3:6, 1] = 7
+        keys = [f"part{k}" for k in range(len(weights))]
+        mask = b["mask"].float()
+        advantages, returns = scope["compute_gdpo_outcome_advantage"](
+            torch.zeros_like(mask), mask, np.array(UIDS, dtype=object), norm_adv_by_std_in_grpo=normed,
+            config={"gdpo_reward_keys": keys, "gdpo_reward_weights": weights},
+            non_tensor_batch={key: parts[:, k].numpy() for k, key in enumerate(keys)},
+            batch={"prompts": torch.zeros(len(UIDS), 2), "attention_mask": torch.ones(len(UIDS), 11, dtype=torch.long)})
+        out.append({"name": f"{len(weights)} parts, divided by the spread: {normed}", "estimator": "gdpo", "uids": UIDS, "mask": numbers(mask),
+                    "rewards": numbers(torch.zeros_like(mask)), "no_std": not normed,
+                    "parts": [[{"weight": w, "value": round(float(v), 7)} for w, v in zip(weights, row)] for row in parts],
+                    "advantages": numbers(advantages), "returns": numbers(returns)})
+    return out
+
+
 if __name__ == "__main__":
     scope = load(pathlib.Path(sys.argv[1]))
-    for name, cases in (("optimal_token", optimal_token(scope)), ("compared", compared(scope))):
+    for name, cases in (("optimal_token", optimal_token(scope)), ("compared", compared(scope) + by_part(scope))):
         (HERE / f"{name}.json").write_text(json.dumps(cases, separators=(",", ":")) + "\n")

@@ -1,0 +1,59 @@
+package advantage
+
+// GDPO: every part of the reward is normalised in its group by itself, so that a
+// part of large numbers does not drown the others:
+//
+//	A_k = (r_k - mean_G r_k) / (std_G r_k + 1e-6),   of row i and part k
+//	A   = whiten(Σ_k w_k A_k)
+//
+// over the sampled tokens of the batch, with w_k the part's weight. Source: GDPO,
+// arXiv:2601.05242, and verl's gdpo. Without the division A_k = r_k - mean_G r_k.
+//
+// Differs from verl in: the parts are those that the reward is made of, the
+// components of the score or the environment's reward, and each penalty with its
+// coefficient as the weight. verl takes the keys that are listed and no penalty.
+
+import (
+	"fmt"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+func init() {
+	Estimators.Register("gdpo", Estimator{Estimate: gdpo, InGroup: true, Needs: Needs{Parts: true}})
+}
+
+func gdpo(rows []data.Row, o Options) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	parts := len(rows[0].Parts)
+	for i := range rows {
+		if n := len(rows[i].Parts); n != parts {
+			return fmt.Errorf("row %d (%s) has %d parts of its reward, the first row %d", i, rows[i].UID, n, parts)
+		}
+	}
+	groups, total := Groups(rows), make([]float64, len(rows))
+	for k := range parts {
+		values := make([]float64, len(rows))
+		for i := range rows {
+			values[i] = rows[i].Parts[k].Value
+		}
+		for _, members := range groups {
+			mean, std := MeanStd(values, members)
+			for _, i := range members {
+				a := values[i] - mean
+				if o.NormByStd {
+					a /= std + epsilon
+				}
+				total[i] += rows[i].Parts[k].Weight * a
+			}
+		}
+	}
+	for i := range rows {
+		rows[i].Advantages = broadcast(total[i], rows[i].Mask)
+		rows[i].Returns = rows[i].Advantages
+	}
+	whiten(rows)
+	return nil
+}

@@ -1,9 +1,17 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	neturl "net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,6 +20,7 @@ import (
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env/builtin"
 )
 
 // evaluated runs eval --json and returns what it printed.
@@ -136,6 +145,21 @@ func TestEval(t *testing.T) {
 			}
 		}
 	})
+	t.Run("servers with other goals", func(t *testing.T) {
+		ours := builtinServer(t, "maze", "")
+		theirs := builtinServer(t, "maze", "another goal than ours")
+		a, text := evaluated(t, dir, with("--server", ours)...)
+		b, other := evaluated(t, dir, with("--server", theirs)...)
+		writeFile(t, dir, "ours.json", text)
+		writeFile(t, dir, "theirs.json", other)
+		if a.Contract.Hash != b.Contract.Hash || a.Starts == b.Starts || a.Starts == "" {
+			t.Errorf("contracts %s and %s, starts %q and %q", a.Contract.Hash, b.Contract.Hash, a.Starts, b.Starts)
+		}
+		code, out, stderr := inProcess(t, dir, "eval", "compare", "ours.json", "theirs.json")
+		if code != int(ExitInput) || !strings.Contains(stderr, "2 of 2 tasks begin with another first observation (maze_17, maze_18)") {
+			t.Errorf("exit code %d\n%s%s", code, out, stderr)
+		}
+	})
 	t.Run("dry run", func(t *testing.T) {
 		code, out, stderr := inProcess(t, dir, append([]string{"eval", "--dry-run"}, play...)...)
 		if code != 0 || !strings.Contains(out, "contract "+first.Contract.Hash) || !strings.Contains(out, "chat_template") {
@@ -240,4 +264,41 @@ func TestLostEpisodes(t *testing.T) {
 	if code != int(ExitEnv) || out != "" || !strings.Contains(stderr, "1 of 5 episodes failed") || !strings.Contains(stderr, "boom") {
 		t.Errorf("one of five lost: exit code %d\n%s%s", code, out, stderr)
 	}
+}
+
+// builtinServer serves a built-in environment whose first observations end with
+// more.
+func builtinServer(t *testing.T, name, more string) (url string) {
+	t.Helper()
+	server, err := builtin.Serve(context.WithoutCancel(t.Context()), name, "127.0.0.1:0", builtin.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := neturl.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.ModifyResponse = func(r *http.Response) error {
+		if !strings.HasSuffix(r.Request.URL.Path, "/reset") {
+			return nil
+		}
+		var reply map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&reply); err != nil {
+			return err
+		}
+		reply["observation"] = reply["observation"].(string) + more
+		text, err := json.Marshal(reply)
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+		r.Header.Set("Content-Length", strconv.Itoa(len(text)))
+		return err
+	}
+	front := httptest.NewServer(proxy)
+	t.Cleanup(func() {
+		front.Close()
+		if err := server.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return front.URL
 }

@@ -22,10 +22,14 @@ type Comparison struct {
 	OnlyA int    `json:"only_a"`
 	OnlyB int    `json:"only_b"`
 	// Of the tasks that both have, by their mean score.
-	Better  int               `json:"better"`
-	Worse   int               `json:"worse"`
-	Equal   int               `json:"equal"`
-	Metrics map[string]Change `json:"metrics"`
+	Better int `json:"better"`
+	Worse  int `json:"worse"`
+	Equal  int `json:"equal"`
+	// UnknownStarts counts the tasks of both whose first observations were not
+	// compared: a result of an older version does not have them, nor has a task
+	// that began differently each time.
+	UnknownStarts int               `json:"unknown_starts"`
+	Metrics       map[string]Change `json:"metrics"`
 	// In what the contracts differ; empty unless that was allowed.
 	Contract []Difference `json:"contract_differences,omitempty"`
 }
@@ -43,7 +47,8 @@ func (e *ContractError) Error() string {
 }
 
 // Compare compares two results, task by task where both have a task. Results
-// whose contracts differ are a *ContractError, unless anyway allows it.
+// whose contracts differ, or whose tasks begin differently under the same ids,
+// are a *ContractError, unless anyway allows it.
 //
 // Intervals are those of Figures, of the difference: a resample draws tasks
 // that both have and takes both results' trials of them, so that what makes a
@@ -60,13 +65,16 @@ func Compare(a, b Result, anyway bool) (Comparison, error) {
 	if err := b.usable("the second"); err != nil {
 		return c, err
 	}
-	if diff := Diff(a.Contract, b.Contract); len(diff) > 0 {
-		if !anyway {
-			return c, &ContractError{diff}
-		}
-		c.Contract = diff
-	}
+	diff := Diff(a.Contract, b.Contract)
 	left, right := shared(a.PerTask, b.PerTask)
+	other, unknown := startsDiffer(left, right)
+	if c.UnknownStarts = unknown; len(other) > 0 {
+		diff = append(diff, startsDifference(a, b, len(left), other))
+	}
+	if len(diff) > 0 && !anyway {
+		return c, &ContractError{diff}
+	}
+	c.Contract = diff
 	c.Tasks, c.OnlyA, c.OnlyB = len(left), len(a.PerTask)-len(left), len(b.PerTask)-len(right)
 	for i := range left {
 		switch x, y := meanScore(&left[i]), meanScore(&right[i]); {
@@ -184,6 +192,9 @@ func (c Comparison) String() string {
 	}
 	if c.OnlyA+c.OnlyB > 0 {
 		fmt.Fprintf(&b, "; %d only in A, %d only in B", c.OnlyA, c.OnlyB)
+	}
+	if c.UnknownStarts > 0 {
+		fmt.Fprintf(&b, "\nthe first observations of %d tasks are not known in both results, so whether these are the same tasks is not checked", c.UnknownStarts)
 	}
 	fmt.Fprintf(&b, "\n\n  %-24s %9s %9s %9s  %s\n", "metric", "A", "B", "B - A", "95% interval")
 	for _, name := range inOrder(c.Metrics) {

@@ -146,9 +146,9 @@ func TestTasks(t *testing.T) {
 		ep("0/a", "a", 1, data.Success, 1), ep("0/a", "a", 1, data.Done, 2), ep("0/b", "b", 9, data.EnvError, 0), ep("0/a#2", "a", 1, data.Done, 3),
 	}, func(i int) string { return map[bool]string{true: "small", false: "big"}[i < 5] })
 	want := []Task{
-		{"a", "small", []Trial{{data.Success, 1, 1}, {data.Done, 2, 2}}},
-		{"b", "big", []Trial{{data.EnvError, 0, 0}}},
-		{"a#2", "small", []Trial{{data.Done, 3, 3}}},
+		{ID: "a", Family: "small", Trials: []Trial{{data.Success, 1, 1}, {data.Done, 2, 2}}},
+		{ID: "b", Family: "big", Trials: []Trial{{data.EnvError, 0, 0}}},
+		{ID: "a#2", Family: "small", Trials: []Trial{{data.Done, 3, 3}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -304,5 +304,64 @@ func TestInfrastructureLine(t *testing.T) {
 				t.Errorf("the result does not end with it: %q", got)
 			}
 		})
+	}
+}
+
+// TestStarts: two servers that show other tasks under the same ids give results
+// that are not comparable, whatever their contracts say.
+func TestStarts(t *testing.T) {
+	play := func(goals ...string) Result {
+		var episodes []*data.Episode
+		for i, goal := range goals {
+			for range 2 {
+				id := fmt.Sprintf("maze_%d", i)
+				episodes = append(episodes, &data.Episode{UID: id, Task: data.Task{ID: id}, Outcome: data.Success, Reward: 1, FirstObservation: goal})
+			}
+		}
+		r := New("maze", Tasks(episodes, nil), 2, 5)
+		r.Contract = NewContract(map[string]string{"format": "react"})
+		text, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read Result
+		if err := json.Unmarshal(text, &read); err != nil {
+			t.Fatal(err)
+		}
+		return read
+	}
+	a, same, other := play("the goal is 8, 6", "the goal is 1, 1"), play("the goal is 8, 6", "the goal is 1, 1"), play("the goal is 8, 6", "the goal is 2, 2")
+	if a.Starts == "" || a.Starts != same.Starts || a.Starts == other.Starts || !strings.Contains(a.String(), a.Starts) {
+		t.Errorf("digests %q, %q and %q", a.Starts, same.Starts, other.Starts)
+	}
+	c, err := Compare(a, same, false)
+	if err != nil || c.UnknownStarts != 0 || strings.Contains(c.String(), "first observation") {
+		t.Errorf("the same tasks: %+v, %v", c, err)
+	}
+	_, err = Compare(a, other, false)
+	var contract *ContractError
+	if !errors.As(err, &contract) || !strings.Contains(err.Error(), "1 of 2 tasks begin with another first observation (maze_1)") {
+		t.Errorf("other tasks: %v", err)
+	}
+	if c, err = Compare(a, other, true); err != nil || len(c.Contract) != 1 || c.Tasks != 2 {
+		t.Errorf("anyway: %+v, %v", c, err)
+	}
+	// A result of a version that did not keep them opens, and says so; so does a
+	// task that began differently each time.
+	old := play("the goal is 8, 6", "the goal is 1, 1")
+	old.Starts = ""
+	for i := range old.PerTask {
+		old.PerTask[i].Start = ""
+	}
+	c, err = Compare(a, old, false)
+	if err != nil || c.UnknownStarts != 2 || !strings.Contains(c.String(), "the first observations of 2 tasks are not known") {
+		t.Errorf("an old result: %+v, %v", c, err)
+	}
+	random := Tasks([]*data.Episode{
+		{UID: "a", Task: data.Task{ID: "a"}, Outcome: data.Success, FirstObservation: "x"}, {UID: "a", Task: data.Task{ID: "a"}, Outcome: data.Success, FirstObservation: "y"},
+		{UID: "b", Task: data.Task{ID: "b"}, Outcome: data.EnvError, FirstObservation: "z"}, {UID: "b", Task: data.Task{ID: "b"}, Outcome: data.Done, FirstObservation: "x"},
+	}, nil)
+	if random[0].Start != "" || random[1].Start != Digest([]byte("x")) {
+		t.Errorf("starts %q and %q", random[0].Start, random[1].Start)
 	}
 }

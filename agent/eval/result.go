@@ -30,8 +30,12 @@ type Result struct {
 	Seed    uint64 `json:"seed"`
 
 	Contract Contract `json:"contract"`
-	Usage    any      `json:"usage,omitempty"` // of an endpoint
-	PerTask  []Task   `json:"per_task"`
+	// Starts is the digest of the tasks' first observations: what the servers
+	// showed under the indices. It is "" in results of versions that did not
+	// keep it.
+	Starts  string `json:"starts,omitempty"`
+	Usage   any    `json:"usage,omitempty"` // of an endpoint
+	PerTask []Task `json:"per_task"`
 }
 
 // Family is a group of an environment's tasks.
@@ -45,7 +49,7 @@ type Family struct {
 func New(env string, tasks []Task, n int, seed uint64) Result {
 	r := Result{
 		Env: env, Tasks: len(tasks), Samples: n, Outcomes: Outcomes(tasks), Seed: seed,
-		Metrics: Figures(tasks, n, seed), PerTask: tasks,
+		Metrics: Figures(tasks, n, seed), PerTask: tasks, Starts: startsOf(tasks),
 	}
 	r.SuccessRate, r.MeanScore, r.MeanTurns = r.Metrics[SuccessRate].Value, r.Metrics[MeanScore].Value, r.Metrics[MeanTurns].Value
 	families := map[string][]Task{}
@@ -96,6 +100,9 @@ func (r Result) String() string {
 	}
 	if r.Contract.Hash != "" {
 		fmt.Fprintf(&b, "\ncontract %s\n", r.Contract.Hash)
+	}
+	if r.Starts != "" {
+		fmt.Fprintf(&b, "starts   %s\n", r.Starts)
 	}
 	return b.String()
 }

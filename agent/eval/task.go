@@ -2,6 +2,7 @@ package eval
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/openmanus/openmanus/data"
 )
@@ -18,8 +19,11 @@ func (t Trial) lost() bool { return !t.Outcome.Trainable() }
 
 // Task is one task with all its trials.
 type Task struct {
-	ID     string  `json:"id"` // "ID#2" where a list has the task for the second time
-	Family string  `json:"family,omitempty"`
+	ID     string `json:"id"` // "ID#2" where a list has the task for the second time
+	Family string `json:"family,omitempty"`
+	// Start is the digest of the first observation; "" where it is not known, or
+	// the trials began differently.
+	Start  string  `json:"start,omitempty"`
 	Trials []Trial `json:"trials"`
 }
 
@@ -27,7 +31,8 @@ type Task struct {
 // tasks that an index belongs to; nil where that is not known.
 func Tasks(episodes []*data.Episode, family func(index int) string) []Task {
 	var out []Task
-	at := map[string]int{}    // by uid
+	at := map[string]int{} // by uid
+	starts := map[int][]string{}
 	times := map[string]int{} // by task
 	for _, ep := range episodes {
 		i, ok := at[ep.UID]
@@ -44,7 +49,15 @@ func Tasks(episodes []*data.Episode, family func(index int) string) []Task {
 			}
 			out = append(out, t)
 		}
+		if ep.Outcome.Trainable() && ep.FirstObservation != "" {
+			starts[i] = append(starts[i], Digest([]byte(ep.FirstObservation)))
+		}
 		out[i].Trials = append(out[i].Trials, Trial{Outcome: ep.Outcome, Score: ep.Reward, Turns: len(ep.Turns)})
+	}
+	for i, digests := range starts {
+		if len(slices.Compact(digests)) == 1 {
+			out[i].Start = digests[0]
+		}
 	}
 	return out
 }

@@ -21,7 +21,6 @@ type File struct {
 	mapped []byte
 	data   []byte // the part of mapped after the header
 	header header
-	names  []string
 	closed atomic.Bool
 }
 
@@ -40,7 +39,6 @@ func Open(path string) (*File, error) {
 		}
 		return nil, fmt.Errorf("open safetensors %s: %w", path, err)
 	}
-	f.names = f.header.byOffset()
 	return f, nil
 }
 
@@ -65,7 +63,7 @@ func parse(m []byte) (header, []byte, error) {
 func (f *File) Path() string { return f.path }
 
 // Names returns the tensor names in the order of their data.
-func (f *File) Names() []string { return slices.Clone(f.names) }
+func (f *File) Names() []string { return slices.Clone(f.header.names) }
 
 // Metadata returns a copy of the header's free-form strings.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.header.metadata) }

@@ -3,6 +3,7 @@ package safetensors
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -164,6 +165,36 @@ func TestHostileHeaders(t *testing.T) {
 	}
 }
 
+// TestTooManyNames opens headers and an index with more names than a model has.
+func TestTooManyNames(t *testing.T) {
+	many := func(value string) string {
+		var sb strings.Builder
+		sb.WriteString("{")
+		for i := range maxNames + 1 {
+			if i > 0 {
+				sb.WriteString(",")
+			}
+			fmt.Fprintf(&sb, `"%d":%s`, i, value)
+		}
+		return sb.String() + "}"
+	}
+	const want = "more than 262144 names"
+	texts := many(`""`)
+	for name, header := range map[string]string{
+		"tensors":  many(`{"dtype":"U8","shape":[0],"data_offsets":[0,0]}`),
+		"metadata": `{"__metadata__":` + texts + `}`,
+	} {
+		if _, _, err := parse(image(header, nil)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", name, err, want)
+		}
+	}
+	for name, index := range map[string]string{"weight_map": `{"weight_map":` + texts + `}`} {
+		if _, err := parseIndex([]byte(index)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("index, %s: error %v, want %q", name, err, want)
+		}
+	}
+}
+
 func TestOpenRefusesOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
@@ -219,7 +250,7 @@ func FuzzParse(f *testing.F) {
 		if total != len(data) {
 			t.Fatalf("tensors take %d of %d bytes", total, len(data))
 		}
-		names := h.byOffset()
+		names := h.names
 		for i := 1; i < len(names); i++ {
 			if h.tensors[names[i]].begin != h.tensors[names[i-1]].end {
 				t.Fatalf("%q does not follow %q", names[i], names[i-1])

@@ -1,7 +1,6 @@
 package safetensors
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -122,20 +121,28 @@ func parseIndex(text []byte) (map[string]string, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("not UTF-8")
 	}
-	var top map[string]json.RawMessage
-	if err := json.Unmarshal(text, &top); err != nil {
+	var weights map[string]string
+	p := newHeaderParser(text)
+	err := p.object(func(key string) error {
+		if key != "weight_map" {
+			var skipped json.RawMessage
+			return p.dec.Decode(&skipped)
+		}
+		if weights != nil {
+			return errors.New("duplicate key")
+		}
+		weights = map[string]string{}
+		return p.metadata(weights)
+	})
+	if err == nil {
+		err = p.end(text)
+	}
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	raw, ok := top["weight_map"]
-	if !ok {
+	case weights == nil:
 		return nil, errors.New(`"weight_map" is missing`)
-	}
-	weights := map[string]string{}
-	p := &headerParser{dec: json.NewDecoder(bytes.NewReader(raw))}
-	if err := p.metadata(weights); err != nil {
-		return nil, fmt.Errorf("weight_map: %w", err)
-	}
-	if len(weights) == 0 {
+	case len(weights) == 0:
 		return nil, errors.New("weight_map is empty")
 	}
 	for name, shard := range weights {

@@ -35,7 +35,7 @@ func TestOpenFolderIndex(t *testing.T) {
 	}{
 		"two shards":           {`{"metadata":{"total_size":2},"weight_map":{"a":"s1.safetensors","b":"s2.safetensors"}}`, ""},
 		"subfolder":            {`{"weight_map":{"c":"sub/s3.safetensors"}}`, ""},
-		"not JSON":             {`{`, "unexpected end"},
+		"not JSON":             {`{`, "unexpected EOF"},
 		"no map":               {`{}`, "weight_map"},
 		"empty map":            {`{"weight_map":{}}`, "empty"},
 		"map of numbers":       {`{"weight_map":{"a":1}}`, "expected a string"},

@@ -17,6 +17,10 @@ const (
 	maxHeader   = 100_000_000 // the format's own limit
 	metadataKey = "__metadata__"
 	maxDims     = 64
+	// maxNames bounds the keys of an object, so that hostile headers within
+	// maxHeader are refused soon. Models of a trillion parameters have some
+	// 150,000 tensors, spread over many files.
+	maxNames = 1 << 18
 )
 
 // entry is a tensor's place in the data that follows the header.
@@ -28,6 +32,7 @@ type entry struct {
 // header is a parsed and checked JSON header.
 type header struct {
 	tensors  map[string]entry
+	names    []string // of tensors, in the order of their data
 	metadata map[string]string
 }
 
@@ -39,8 +44,7 @@ func parseHeader(text []byte, dataLen int64) (header, error) {
 	if !utf8.Valid(text) {
 		return h, errors.New("header is not UTF-8")
 	}
-	p := &headerParser{dec: json.NewDecoder(bytes.NewReader(text))}
-	p.dec.UseNumber()
+	p := newHeaderParser(text)
 	err := p.object(func(name string) error {
 		if name == metadataKey {
 			if h.metadata != nil {
@@ -56,31 +60,31 @@ func parseHeader(text []byte, dataLen int64) (header, error) {
 		h.tensors[name] = e
 		return err
 	})
+	if err == nil {
+		err = p.end(text)
+	}
 	if err != nil {
 		return h, fmt.Errorf("header: %w", err)
 	}
-	if rest := bytes.TrimLeft(text[p.dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
-		return h, fmt.Errorf("header: %d bytes follow the JSON object", len(rest))
-	}
+	h.names = h.byOffset()
 	return h, h.checkLayout(dataLen)
 }
 
 // checkLayout verifies that the tensors fill the data part exactly: no
 // overlap, no hole, nothing beyond the end.
 func (h header) checkLayout(dataLen int64) error {
-	names := h.byOffset()
 	var at int64
-	for _, n := range names {
+	for _, n := range h.names {
 		e := h.tensors[n]
 		if e.begin != at {
 			what := "a hole"
 			if e.begin < at {
 				what = "an overlap"
 			}
-			return fmt.Errorf("tensor %q: data begins at %d, which leaves %s before it (expected %d)", n, e.begin, what, at)
+			return fmt.Errorf("tensor %q: data begins at %d, which leaves %s before it (expected %d)", clip(n), e.begin, what, at)
 		}
 		if e.end > dataLen {
-			return fmt.Errorf("tensor %q: data ends at %d, but the file has only %d bytes of data (is it cut off?)", n, e.end, dataLen)
+			return fmt.Errorf("tensor %q: data ends at %d, but the file has only %d bytes of data (is it cut off?)", clip(n), e.end, dataLen)
 		}
 		at = e.end
 	}
@@ -92,18 +96,39 @@ func (h header) checkLayout(dataLen int64) error {
 
 // byOffset returns the tensor names in the order of their data.
 func (h header) byOffset() []string {
-	names := make([]string, 0, len(h.tensors))
-	for n := range h.tensors {
-		names = append(names, n)
+	type place struct {
+		name       string
+		begin, end int64
 	}
-	slices.SortFunc(names, func(a, b string) int {
-		x, y := h.tensors[a], h.tensors[b]
-		return cmp.Or(cmp.Compare(x.begin, y.begin), cmp.Compare(x.end, y.end), cmp.Compare(a, b))
+	places := make([]place, 0, len(h.tensors))
+	for n, e := range h.tensors {
+		places = append(places, place{n, e.begin, e.end})
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name))
 	})
+	names := make([]string, len(places))
+	for i, p := range places {
+		names[i] = p.name
+	}
 	return names
 }
 
 type headerParser struct{ dec *json.Decoder }
+
+func newHeaderParser(text []byte) *headerParser {
+	p := &headerParser{dec: json.NewDecoder(bytes.NewReader(text))}
+	p.dec.UseNumber()
+	return p
+}
+
+// end reports an error if text goes on after what was parsed.
+func (p *headerParser) end(text []byte) error {
+	if rest := bytes.TrimLeft(text[p.dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
+		return fmt.Errorf("%d bytes follow the JSON object", len(rest))
+	}
+	return nil
+}
 
 // token reads the next token; the end of the text is an error.
 func (p *headerParser) token() (json.Token, error) {
@@ -130,7 +155,10 @@ func (p *headerParser) object(value func(key string) error) error {
 	if err := p.delim('{'); err != nil {
 		return err
 	}
-	for p.dec.More() {
+	for n := 1; p.dec.More(); n++ {
+		if n > maxNames {
+			return fmt.Errorf("more than %d names in one object: no model has as many", maxNames)
+		}
 		key, err := p.str()
 		if err != nil {
 			return err

@@ -23,6 +23,10 @@ const (
 	// what a count may be at most follows from the file's size.
 	minPair   = 8 + 4 + 1
 	minTensor = 8 + 4 + 8 + 4 + 8
+
+	// Models have far fewer metadata keys and tensors than these.
+	maxPairs   = 1 << 16
+	maxTensors = 1 << 18
 )
 
 // ErrClosed is returned by a File's methods after Close.
@@ -83,6 +87,9 @@ func parse(m []byte) (*File, error) {
 	}
 	if pairs > c.remaining()/minPair || tensors > c.remaining()/minTensor {
 		return nil, fmt.Errorf("%d metadata keys and %d tensors do not fit into the file", pairs, tensors)
+	}
+	if pairs > maxPairs || tensors > maxTensors {
+		return nil, fmt.Errorf("%d metadata keys and %d tensors: at most %d and %d are read", pairs, tensors, maxPairs, maxTensors)
 	}
 	if err := f.readMetadata(c, pairs); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -195,10 +196,12 @@ func twoTensors(second uint64) []byte {
 
 func pad(b *builder) []byte { return append(b.Bytes(), make([]byte, 64)...) }
 
-var hostile = map[string]struct {
+type hostileFile struct {
 	file []byte
-	want string
-}{
+	want string // part of the error
+}
+
+var hostile = map[string]hostileFile{
 	"empty":               {nil, "not a GGUF file"},
 	"other magic":         {[]byte("GGML1234567890123456"), "not a GGUF file"},
 	"version 1":           {append([]byte("GGUF"), 1, 0, 0, 0), "version 1 is not supported"},
@@ -239,7 +242,10 @@ var hostile = map[string]struct {
 }
 
 func TestHostileFiles(t *testing.T) {
-	for name, tc := range hostile {
+	files := maps.Clone(hostile) // what is too large for the fuzzer
+	files["too many tensors"] = hostileFile{append(pad(head(maxTensors+1, 0)), make([]byte, 40*maxTensors)...), "at most"}
+	files["too many keys"] = hostileFile{append(pad(head(0, maxPairs+1)), make([]byte, 20*maxPairs)...), "at most"}
+	for name, tc := range files {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x.gguf")
 			if err := os.WriteFile(path, tc.file, 0o600); err != nil {

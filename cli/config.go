@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,27 +73,27 @@ func setFlag() *cli.StringSliceFlag {
 // loadConfig reads the configuration a command line names: a file ("-" is
 // standard input), a preset, or the quickstart where it names neither.
 func (s *State) loadConfig(file, preset string, sets []string) (configs.Config, error) {
-	name, text := file, []byte(nil)
 	switch {
 	case file != "" && preset != "":
 		return configs.Config{}, usagef("both a file (%s) and --preset %s are given: take out one of the two", file, preset)
-	case file != "":
-		b, err := s.ReadFile(file, maxConfig)
-		if err != nil {
-			return configs.Config{}, errWith(ExitInput, "give the path of a configuration; openmanus config init writes one", err)
-		}
-		text = b
-	default:
-		if preset == "" {
-			preset = defaultPreset
-		}
-		b, err := configs.Preset(preset)
-		if err != nil {
-			return configs.Config{}, errWith(ExitUsage, "", err)
-		}
-		name, text = "preset "+preset, b
+	case file == "":
+		return loadPreset(cmp.Or(preset, defaultPreset), nil, sets)
 	}
-	return configs.Load(name, text, sets)
+	text, err := s.ReadFile(file, maxConfig)
+	if err != nil {
+		return configs.Config{}, errWith(ExitInput, "give the path of a configuration; openmanus config init writes one", err)
+	}
+	return configs.Load(file, text, sets)
+}
+
+// loadPreset reads a preset; a name that is none is a wrong command line.
+func loadPreset(preset string, envs, sets []string) (configs.Config, error) {
+	cfg, err := configs.LoadPreset(preset, envs, sets)
+	var faults configs.Faults
+	if err != nil && !errors.As(err, &faults) {
+		return cfg, errWith(ExitUsage, "", err)
+	}
+	return cfg, err
 }
 
 // chosenConfig reads the configuration that a file and the flags preset and
@@ -107,12 +108,7 @@ func (s *State) chosenConfig(c *cli.Context, file string, sets []string) (config
 	case preset == "":
 		preset = defaultAlgorithm
 	}
-	cfg, err := configs.LoadPreset(preset, envs, sets)
-	var faults configs.Faults
-	if err != nil && !errors.As(err, &faults) {
-		return cfg, errWith(ExitUsage, "", err)
-	}
-	return cfg, err
+	return loadPreset(preset, envs, sets)
 }
 
 func configInit(_ context.Context, s *State, c *cli.Context) error {

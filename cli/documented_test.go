@@ -118,9 +118,14 @@ func (r *docRun) short(t *testing.T) {
 	if file := r.first(); file != "" {
 		writeFile(t, r.dir, file, tinyRun)
 	}
-	r.set("trainer.total_steps=1", "sft.epochs=1", "sft.micro_batch_size=1", "model.path=", "model.fresh.layers=1", "model.fresh.hidden_size=32",
-		"model.fresh.intermediate_size=64", "model.fresh.heads=2", "model.fresh.kv_heads=1", "model.fresh.walks=0", "env.maze.tasks=18,17", "env.maze.val_tasks=16",
-		"env.maze.expert_tasks=17", "env.maze.max_turns=2", "data.train_batch_size=2", "rollout.group_size=2", "rollout.val.group_size=1",
+	r.brief()
+	r.set("sft.epochs=1", "sft.micro_batch_size=1", "model.path=", "model.fresh.layers=1", "model.fresh.hidden_size=32",
+		"model.fresh.intermediate_size=64", "model.fresh.heads=2", "model.fresh.kv_heads=1", "model.fresh.walks=0", "env.maze.expert_tasks=17")
+}
+
+// brief are the settings of short that any model goes with.
+func (r *docRun) brief() {
+	r.set("trainer.total_steps=1", "env.maze.tasks=18,17", "env.maze.val_tasks=16", "env.maze.max_turns=2", "data.train_batch_size=2", "rollout.group_size=2", "rollout.val.group_size=1",
 		"rollout.max_new_tokens=8", "model.device=cpu")
 }
 
@@ -140,15 +145,21 @@ func (r *docRun) rollsOut(t *testing.T, tiny, dump string) {
 func (r *docRun) trains(t *testing.T, tiny string) {
 	t.Helper()
 	dump := r.value("--from-dump")
-	r.short(t)
 	if dump == "" {
+		r.short(t)
 		return
 	}
+	if file := r.first(); file != "" {
+		writeFile(t, r.dir, file, tinyRun)
+	}
 	r.rollsOut(t, tiny, dump)
-	r.set("model.fresh.layers=0", "model.path=my-model", "sft.dump_success=false", "sft.dump_min_reward=-100", "sft.max_length=1024", "sft.train_batch_size=4")
+	r.brief()
+	r.set("model.fresh.layers=0", "model.path=my-model")
 	if !strings.HasPrefix(t.Name(), "TestDocumentedCommands/sft") {
 		r.set("sft.epochs=0")
+		return
 	}
+	r.set("sft.epochs=1", "sft.dump_success=false", "sft.dump_min_reward=-100", "sft.max_length=1024", "sft.train_batch_size=4", "sft.micro_batch_size=1")
 }
 
 // playsMaze completes a command that plays tasks, with a model or with a

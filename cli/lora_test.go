@@ -168,7 +168,7 @@ func apart(a, b []float64) float64 {
 
 // The configuration knows the layers by the names that the model gives them.
 func TestTargetModules(t *testing.T) {
-	cfg, err := newTestState(t).loadConfig("", "quickstart", []string{`model.target_modules=["` + strings.Join(model.LoRATargets(), `","`) + `"]`})
+	cfg, err := newTestState(t).loadConfig("", "quickstart", []string{"model.fresh.layers=0", "model.path=m", "model.lora_rank=4", `model.target_modules=["` + strings.Join(model.LoRATargets(), `","`) + `"]`})
 	if err != nil || !slices.Equal(cfg.Model.TargetModules, model.LoRATargets()) {
 		t.Errorf("%v %v", cfg.Model.TargetModules, err)
 	}

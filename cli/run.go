@@ -129,7 +129,7 @@ func (r *openedRun) sameExperiment(s *State, cfg configs.Config, m mode) error {
 	if err != nil {
 		return errWith(ExitDisk, "", err)
 	}
-	was, err := configs.Load(path, text, nil)
+	was, err := configs.LoadSaved(path, text)
 	if err != nil {
 		return errWith(ExitInput, "", fmt.Errorf("the checkpoint's configuration, to compare with: %w", err))
 	}

@@ -40,7 +40,7 @@ func TestStartScripts(t *testing.T) {
 	for _, file := range []string{"rows/train.parquet", "both/train.parquet", "both/val.parquet", "both/test.parquet"} {
 		writeFile(t, dir, file, "")
 	}
-	const names = `--set trainer.project="OpenManus-rl" --set trainer.experiment=`
+	const names = `--set trainer.experiment=`
 	for _, tt := range []struct {
 		name, script, flags, environ string
 		want                         string // the command behind "openmanus train "; "" where it fails
@@ -68,7 +68,7 @@ func TestStartScripts(t *testing.T) {
 			` --set env.sqlgym.servers=[] --set env.sqlgym.launch=true --set env.sqlgym.checkout="gym" --set env.sqlgym.num_servers=1 --set env.sqlgym.base_port=36002` +
 			` --set env.sqlgym.environment={AGENTENV_SQLGYM_BIRD_PATH = "/b"}`, 0, ""},
 		{"names and more flags", "train_ppo.sh", "--env_name maze -- --set actor.optim.lr=1e-5", "WAND_PROJECT=p WANDB_NAME=n WANDB_API_KEY=k CUDA_VISIBLE_DEVICES=1,2",
-			`--preset ppo --env maze --set trainer.project="p" --set trainer.experiment="n" --set actor.optim.lr=1e-5`, 0, "WANDB_API_KEY is not used"},
+			`--preset ppo --env maze --set trainer.experiment="n" --set actor.optim.lr=1e-5`, 0, "WANDB_API_KEY is not used"},
 		{"built in, of its own", "train_ppo.sh", "--env_name wordle --num_servers 2 --base_port 40000", "WANDB_RUN_GROUP=g WANDB_MODE=disabled",
 			`--preset ppo --env wordle ` + names + `"OpenManus-rl-ppo-wordle"`, 0, "--num_servers and --base_port: the built-in server plays all episodes"},
 		{"tags", "train_ppo.sh", "--env_name maze", "WANDB_TAGS=a,b", `--preset ppo --env maze ` + names + `"OpenManus-rl-ppo-maze"`, 0, "WANDB_TAGS is not used"},

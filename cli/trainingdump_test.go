@@ -26,11 +26,6 @@ max_prompt_tokens = 512
 [rollout]
 max_context_tokens = 1024
 max_sequences = 2
-[sft]
-epochs = 0
-train_batch_size = 2
-micro_batch_size = 1
-max_length = 1024
 [actor]
 mini_batch_size = 0
 micro_batch_size = 4
@@ -39,6 +34,9 @@ lr = 1e-3
 [trainer]
 experiment = "from"
 `
+
+// sftOfDump are the settings of an sft run of dumpRun.
+var sftOfDump = []string{"--set", "sft.epochs=1", "--set", "sft.train_batch_size=2", "--set", "sft.micro_batch_size=1"}
 
 // dumpToTrain records twelve episodes of three tasks, says that the first two
 // samples of each succeeded, and leaves the dump and a configuration, which
@@ -199,7 +197,7 @@ func TestTrainFromDumpRefuses(t *testing.T) {
 		{"--from-dump d.jsonl --set algo.adv_estimator=remax", ExitInput, "remax plays a greedy episode"},
 		{"--from-dump d.jsonl --set algo.filter_groups=true", ExitInput, "a dump has the episodes it has"},
 		{"--off-policy", ExitInput, "data.off_policy"},
-		{"--from-dump d.jsonl --set sft.val_files=rows.jsonl", ExitInput, "nothing is validated"},
+		{"--from-dump d.jsonl --set sft.epochs=1 --set sft.val_files=rows.jsonl", ExitInput, "nothing is validated"},
 	} {
 		code, _, stderr := inProcess(t, dir, append([]string{"train", "run.toml"}, strings.Fields(tt.args)...)...)
 		if code != int(tt.code) || !strings.Contains(stderr, tt.want) {
@@ -221,7 +219,7 @@ func TestSFTFromDump(t *testing.T) {
 		"success": {nil, `"rows":6,`},
 		"all":     {[]string{"sft.dump_success=false", "sft.dump_min_reward=-100"}, `"rows":12,`},
 	} {
-		args := []string{"sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.epochs=1", "--set", "trainer.experiment=" + name}
+		args := append([]string{"sft", "run.toml", "--from-dump", "d.jsonl", "--set", "trainer.experiment=" + name}, sftOfDump...)
 		for _, set := range tt.sets {
 			args = append(args, "--set", set)
 		}
@@ -248,12 +246,12 @@ func TestSFTFromDump(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	code, _, stderr := inProcess(t, anew, "sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.epochs=1", "--set", "sft.max_length="+strconv.Itoa(size+64)) // a reply of random bytes is longer as a text
+	code, _, stderr := inProcess(t, anew, append([]string{"sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.max_length=" + strconv.Itoa(size+64)}, sftOfDump...)...) // a reply of random bytes is longer as a text
 	if want := fmt.Sprintf(`"rows":%d,`, turns); code != 0 || turns <= 6 || !strings.Contains(stderr, want) {
 		t.Errorf("prompts written anew: exit code %d, want %s\n%s", code, want, stderr)
 	}
 
-	code, _, stderr = inProcess(t, dir, "sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.epochs=1", "--set", "sft.dump_success=false", "--set", "sft.dump_min_reward=2")
+	code, _, stderr = inProcess(t, dir, append([]string{"sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.dump_success=false", "--set", "sft.dump_min_reward=2"}, sftOfDump...)...)
 	if code != int(ExitInput) || !strings.Contains(stderr, "no episode of d.jsonl is to be learned from") {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}

@@ -7,7 +7,7 @@ import "strings"
 // int64, a float64, a bool, or a []any. Keys of an [[env]] table are written
 // as env.name.
 func CheckValue(key string, v any) string {
-	l := &loader{cfg: Defaults(), bySet: map[string]bool{}}
+	l := newLoader("", written)
 	l.cfg.Env = []Env{DefaultEnv("")}
 	path := key
 	if rest, ok := strings.CutPrefix(key, components); ok {

@@ -2,7 +2,6 @@ package configs
 
 import (
 	"math"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -106,13 +105,6 @@ func (c *Config) checkReward(fs *Faults) {
 		fs.add("reward.allocation", "per_turn pays each turn what the environment gave for it, which a score function does not say: choose another allocation")
 	}
 	if r.ScoreFn != "" && !ExternalScoreFn(r.ScoreFn) {
-		own := scoreFns[r.ScoreFn]
-		if r.FormatScore != 0 && !slices.Contains(own, "format_score") {
-			fs.add("reward.format_score", "%s does not read it: take it out", r.ScoreFn)
-		}
-		if r.MinAnswerTags != -1 && !slices.Contains(own, "min_answer_tags") {
-			fs.add("reward.min_answer_tags", "%s does not read it: take it out", r.ScoreFn)
-		}
 		if slices.Contains([]string{"format", "length", "overlong"}, r.ScoreFn) {
 			fs.add("reward.score_fn", "%s needs parameters: write it as a table [reward.components.%s]", r.ScoreFn, r.ScoreFn)
 		}
@@ -153,15 +145,10 @@ func (c *Config) checkRewardModel(fs *Faults) {
 		}
 	}
 	switch {
-	case uses == 0 && r.ModelPath != "":
-		fs.add("reward.model_path", "no score function asks for it: set reward.score_fn = \"model\", add [reward.components.model], or take it out")
 	case uses > 0 && r.ModelPath == "":
 		fs.add("reward.model_path", "the score function model is a reward model: give the folder it is in")
 	case uses > 1:
 		fs.add("reward.components", "there is one reward model: name it in one component")
-	}
-	if r.ModelOffloadParams && r.ModelPath == "" {
-		fs.add("reward.model_offload_params", "there is no reward.model_path: take it out")
 	}
 }
 
@@ -174,19 +161,6 @@ func (c *Config) checkComponent(fs *Faults, p *Component) {
 	if msg := ScoreFn(fn); msg != "" {
 		fs.add(at+"fn", "%s", msg)
 		return
-	}
-	def := DefaultComponent(p.Name)
-	got, unset := reflect.ValueOf(*p), reflect.ValueOf(def)
-	for _, e := range componentKeys {
-		key := strings.TrimPrefix(e.name, components)
-		if key == "fn" || key == "weight" || slices.Contains(scoreFns[fn], key) {
-			continue
-		}
-		a, _ := fieldByTag(got, key)
-		b, _ := fieldByTag(unset, key)
-		if literal(a) != literal(b) {
-			fs.add(at+key, "%s does not read it: take it out", fn)
-		}
 	}
 	switch {
 	case p.Weight == 0 || math.IsNaN(p.Weight):

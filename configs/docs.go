@@ -17,6 +17,12 @@ key from the command line; a key of an ` + "`[[env]]`" + ` table is written with
 environment's name or number (` + "`--set env.maze.max_turns=5`" + `), or without either for all
 tables. Paths are relative to the folder the program is started in.
 
+A key that nothing reads is an error: ` + "`only with`" + ` below says which settings read it. This is about keys of your file and of
+--set. Keys of a preset that nothing reads are left at their defaults, and so are keys of a file that --set makes useless, as
+--set algo.adv_estimator=grpo does with the [critic] of a file for PPO. A key with its default value is no error, since
+` + "`config show`" + ` and the config.toml of a run list every key. Keys for a GPU do nothing on a CPU and are allowed there:
+one file is for both.
+
 ` + "`openmanus config init`" + ` writes a file to start from, ` + "`config check`" + ` says what is wrong
 with one, ` + "`config show`" + ` prints it with every key filled in.
 
@@ -49,6 +55,9 @@ This page is generated from the table of keys in ` + "`configs`" + ` (` + "`go t
 			fmt.Fprintf(&b, "\n## %s\n\n| key | type | default | meaning |\n| --- | --- | --- | --- |\n", head)
 		}
 		doc := k.Doc
+		if k.With != "" {
+			doc += "; only with " + k.With
+		}
 		if k.Allowed != "" {
 			doc += "; allowed: " + k.Allowed
 		}

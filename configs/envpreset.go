@@ -32,13 +32,13 @@ func LoadPreset(name string, envs, sets []string) (Config, error) {
 		return Config{}, err
 	}
 	if len(envs) == 0 {
-		return Load("preset "+name, text, sets)
+		return read(newLoader("preset "+name, written), text, sets)
 	}
 	if slices.Contains(whole, name) {
 		return Config{}, fmt.Errorf("the preset %s is about its own environment; those that take any are: %s", name, strings.Join(AlgorithmPresetNames(), ", "))
 	}
 	with := "preset " + name + " with " + strings.Join(envs, ", ")
-	l := &loader{name: with, source: with, cfg: Defaults(), bySet: map[string]bool{}}
+	l := newLoader(with, written)
 	if err := l.file(text); err != nil {
 		return Config{}, err
 	}

@@ -26,6 +26,7 @@ type Key struct {
 	Doc     string
 	Default string // a TOML value; "" unless Ready or Fixed
 	Allowed string // "" where every value of the type is
+	With    string // the settings that read it, "" where it is always read
 	Status  Status
 }
 
@@ -119,6 +120,9 @@ func Keys() []Key {
 			v := field(&def, instance(e.name, 0))
 			k.Type = typeName(v.Type())
 			k.Default = literal(v)
+			if u := usesOf[e.name]; u != nil {
+				k.With = u.with
+			}
 			if e.name == "env.name" {
 				k.Default = ""
 			}

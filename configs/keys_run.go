@@ -34,8 +34,8 @@ var sftKeys = concat([]entry{
 	optimKeys("sft.optim"))
 
 var trainerKeys = []entry{
-	ready("trainer.project", "name under which trackers file the run", notEmpty),
-	ready("trainer.experiment", "folder of the run under output_dir; empty: made of algorithm, model and environments", folderName),
+	ready("trainer.project", "first part of the run folder's name", notEmpty),
+	ready("trainer.experiment", "folder of the run under output_dir; empty: trainer.project, the name of the model's folder and those of the [[env]] tables, with - between them", folderName),
 	ready("trainer.experiment_suffix", "appended to the experiment's name after an underscore", folderName),
 	ready("trainer.epochs", "passes over the tasks where total_steps is 0", atLeast(1)),
 	ready("trainer.total_steps", "steps of the run, exactly; 0: as many as epochs gives", atLeast(0)),

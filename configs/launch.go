@@ -15,9 +15,6 @@ func (c *Config) checkLaunch(fs *Faults) {
 	for i, e := range c.Env {
 		at := "env." + strconv.Itoa(i) + "."
 		if !e.Launch {
-			for _, key := range e.launchKeys() {
-				fs.add(at+key, "it says how servers are started, and none are: set launch = true, or take it out")
-			}
 			continue
 		}
 		if len(e.Servers) > 0 {
@@ -44,30 +41,4 @@ func (c *Config) checkLaunch(fs *Faults) {
 			taken[port] = i
 		}
 	}
-}
-
-// launchKeys lists the keys of servers to be started that e sets.
-func (e Env) launchKeys() []string {
-	def := DefaultEnv("")
-	var keys []string
-	for _, k := range []struct {
-		name string
-		set  bool
-	}{
-		{"num_servers", e.NumServers != def.NumServers},
-		{"base_port", e.BasePort != def.BasePort},
-		{"checkout", e.Checkout != ""},
-		{"command", len(e.Command) > 0},
-		{"workdir", e.Workdir != ""},
-		{"environment", len(e.Environment) > 0},
-		{"python", e.Python != ""},
-		{"venv", e.Venv != ""},
-		{"start_timeout_s", e.StartTimeoutS != 0},
-		{"hang_timeout_s", e.HangTimeoutS != def.HangTimeoutS},
-	} {
-		if k.set {
-			keys = append(keys, k.name)
-		}
-	}
-	return keys
 }

@@ -21,7 +21,17 @@ const setSource = "--set"
 // sets, each "key=value". name stands for the text in messages. The error is a
 // Faults that holds everything that is wrong, not the first thing only.
 func Load(name string, text []byte, sets []string) (Config, error) {
-	l := &loader{name: name, source: name, cfg: Defaults(), bySet: map[string]bool{}}
+	return read(newLoader(name, userFile), text, sets)
+}
+
+// LoadSaved reads the configuration that a run saved, which may be one of an
+// earlier version: keys that nothing reads have their defaults, and are no
+// error.
+func LoadSaved(name string, text []byte) (Config, error) {
+	return read(newLoader(name, written), text, nil)
+}
+
+func read(l *loader, text []byte, sets []string) (Config, error) {
 	if err := l.file(text); err != nil {
 		return Config{}, err
 	}
@@ -31,11 +41,14 @@ func Load(name string, text []byte, sets []string) (Config, error) {
 // finish takes the overrides, fills what is left open, and returns the
 // configuration or all that is wrong with it.
 func (l *loader) finish(sets []string) (Config, error) {
+	file := l.cfg.Clone()
+	file.resolve()
 	l.source = setSource
 	for _, s := range sets {
 		l.override(s)
 	}
 	l.cfg.resolve()
+	l.checkUses(&file)
 	for _, f := range l.cfg.faults() {
 		if l.faults.about(f.Key) {
 			continue
@@ -67,7 +80,7 @@ func (c *Config) resolve() {
 		if e.Format == "" {
 			e.Format = c.Agent.Format
 		}
-		if e.HistoryLength < 0 && WritesPrompts(e.Format) {
+		if e.HistoryLength == -1 && WritesPrompts(e.Format) {
 			e.HistoryLength = c.Agent.HistoryLength
 		}
 		if e.MemoryFile == "" && e.Format == "staged" {
@@ -80,12 +93,27 @@ func (c *Config) resolve() {
 }
 
 type loader struct {
-	name   string
-	source string // of what is being read: name, or --set
-	cfg    Config
-	lines  lineIndex
-	faults Faults
-	bySet  map[string]bool // paths whose value came from --set
+	name      string
+	source    string // of what is being read: name, or --set
+	author    author
+	cfg       Config
+	lines     lineIndex
+	faults    Faults
+	inFile    map[string]bool // paths that a file of the user's sets
+	bySet     map[string]bool // paths whose value came from --set
+	overrides [][]string      // the paths of every --set
+}
+
+// author says whose keys a text has.
+type author bool
+
+const (
+	userFile author = true  // keys that nothing reads are errors
+	written  author = false // by this program: a preset, or what a run saved
+)
+
+func newLoader(name string, a author) *loader {
+	return &loader{name: name, source: name, author: a, cfg: Defaults(), inFile: map[string]bool{}, bySet: map[string]bool{}}
 }
 
 // file decodes text into cfg. Only text that is not TOML at all is an error;
@@ -118,7 +146,8 @@ func (l *loader) envTable(text []byte) error {
 	if _, err := toml.Decode(string(text), &doc); err != nil {
 		return Faults{{Source: l.name, Msg: "not TOML: " + err.Error()}}
 	}
-	own := &loader{name: l.name, source: l.source, cfg: Config{}, bySet: map[string]bool{}}
+	own := newLoader(l.name, l.author)
+	own.cfg = Config{}
 	own.envs(doc["env"])
 	l.cfg.Env = append(l.cfg.Env, own.cfg.Env...)
 	l.faults = append(l.faults, own.faults...)
@@ -211,6 +240,9 @@ func (l *loader) set(path string, v any) {
 	default:
 		if msg := assign(field(&l.cfg, path), v); msg != "" {
 			l.fault(path, "%s", msg)
+		}
+		if l.source == l.name && l.author == userFile {
+			l.inFile[path] = true
 		}
 	}
 }

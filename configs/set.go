@@ -25,10 +25,15 @@ func (l *loader) override(arg string) {
 		l.fault(key, "%s", msg)
 		return
 	}
+	var found []string
 	for _, path := range paths {
 		l.bySet[path] = true
 		l.set(path, l.value(path, raw))
+		if e, ok := known(generic(path)); ok && e.status == Ready {
+			found = append(found, path)
+		}
 	}
+	l.overrides = append(l.overrides, found)
 }
 
 // paths turns the key of an override into paths of values.

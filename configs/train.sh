@@ -35,7 +35,7 @@ environment variables:
   AGENTGYM_CHECKOUT       see --checkout
   AGENTGYM_SQL_BIRD_PATH  folder of the BIRD data, for sqlgym
   AGENTENV_PYTHON         interpreter of the servers (default: that of openmanus env install, or of the conda environment agentenv-NAME)
-  WANDB_PROJECT, WAND_PROJECT, WANDB_NAME   names of the project and of the experiment
+  WANDB_NAME              name of the experiment, which is its folder under runs (default: OpenManus-rl-ALGORITHM-MODEL-ENVIRONMENT)
   CUDA_VISIBLE_DEVICES    the first of them is used
   OPENMANUS               the program (default: build/openmanus beside this script, else the one in PATH)
 USAGE
@@ -124,11 +124,9 @@ model=${BASE_MODEL:-}
 [ -z "$model" ] || set_key model.path "$(toml "${model%/}")"
 label=${model%/}
 label=${label##*/}
-project=${WANDB_PROJECT:-${WAND_PROJECT:-OpenManus-rl}}
-set_key trainer.project "$(toml "$project")"
 set_key trainer.experiment "$(toml "${WANDB_NAME:-OpenManus-rl-$algorithm${label:+-$label}-$name}")"
 [ -z "$suffix" ] || set_key trainer.experiment_suffix "$(toml "$suffix")"
-for variable in WANDB_API_KEY WANDB_MODE WANDB_ENTITY WANDB_DIR WANDB_BASE_URL WANDB_RUN_ID WANDB_RUN_GROUP WANDB_TAGS WANDB_NOTES WANDB_JOB_TYPE WANDB_RESUME; do
+for variable in WANDB_PROJECT WAND_PROJECT WANDB_API_KEY WANDB_MODE WANDB_ENTITY WANDB_DIR WANDB_BASE_URL WANDB_RUN_ID WANDB_RUN_GROUP WANDB_TAGS WANDB_NOTES WANDB_JOB_TYPE WANDB_RESUME; do
   [ "$variable=${!variable:-}" != WANDB_MODE=disabled ] || continue # as it is
   [ -z "${!variable:-}" ] ||
     note "$variable is not used, nothing is sent to wandb: every metric is in runs/EXPERIMENT/metrics.jsonl (docs/metrics.md)"

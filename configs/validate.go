@@ -12,17 +12,7 @@ func (c Config) Validate() error {
 }
 
 func (c *Config) faults() Faults {
-	var fs Faults
-	for _, e := range table {
-		if e.status != Ready || e.rule.check == nil {
-			continue
-		}
-		for _, path := range c.paths(e.name) {
-			if msg := e.rule.check(field(c, path).Interface()); msg != "" {
-				fs.add(path, "%s", msg)
-			}
-		}
-	}
+	fs := c.valueFaults()
 	// Rules across keys would only repeat what is already wrong with one of them.
 	var across Faults
 	c.checkModel(&across)
@@ -36,6 +26,22 @@ func (c *Config) faults() Faults {
 	for _, f := range across {
 		if !fs.about(f.Key) {
 			fs = append(fs, f)
+		}
+	}
+	return fs
+}
+
+// valueFaults are the values that no configuration may have.
+func (c *Config) valueFaults() Faults {
+	var fs Faults
+	for _, e := range table {
+		if e.status != Ready || e.rule.check == nil {
+			continue
+		}
+		for _, path := range c.paths(e.name) {
+			if msg := e.rule.check(field(c, path).Interface()); msg != "" {
+				fs.add(path, "%s", msg)
+			}
 		}
 	}
 	return fs
@@ -94,9 +100,6 @@ func (c *Config) checkLoRA(fs *Faults) {
 	m := c.Model
 	switch {
 	case m.LoRARank == 0:
-		if m.LoRADropout > 0 {
-			fs.add("model.lora_dropout", "there are no adapters whose inputs it could drop: set model.lora_rank, or take it out")
-		}
 		return
 	case m.Fresh.Layers > 0:
 		fs.add("model.lora_rank", "the weights of a fresh model are random, and adapters would freeze them so: set it to 0")
@@ -113,13 +116,7 @@ func (c *Config) checkLoRA(fs *Faults) {
 // is. On a CPU everything is in the host's memory already, and a run says that
 // these keys do nothing: one configuration is for both.
 func (c *Config) checkOffload(fs *Faults) {
-	if !c.Ref.OffloadParams {
-		return
-	}
-	switch {
-	case !c.UsesReference():
-		fs.add("ref.offload_params", "a reference is only used with actor.use_kl_loss = true or algo.use_kl_in_reward = true: set one of them, or take it out")
-	case c.Model.LoRARank > 0 && c.Ref.Path == "":
+	if c.Ref.OffloadParams && c.Model.LoRARank > 0 && c.Ref.Path == "" {
 		fs.add("ref.offload_params", "with model.lora_rank the reference is the frozen weights themselves, which the policy needs too: take it out")
 	}
 }
@@ -177,12 +174,6 @@ func (c *Config) checkEnvs(fs *Faults) {
 		}
 		c.checkActionFormat(fs, at, e)
 		c.checkFormat(fs, at, e)
-		if e.Recipes != "" && (e.Name != "textcraft" || len(e.Servers) > 0 || e.Launch) {
-			fs.add(at+"recipes", "only the built-in textcraft server reads recipes: take it out")
-		}
-		if e.Vocabulary != "" && (e.Name != "wordle" || len(e.Servers) > 0 || e.Launch) {
-			fs.add(at+"vocabulary", "only the built-in wordle server reads a vocabulary: take it out")
-		}
 	}
 	c.checkLaunch(fs)
 	if !trained {
@@ -235,9 +226,6 @@ const openai = "openai"
 func (c *Config) checkAPI(fs *Faults) {
 	a := c.Rollout.API
 	if c.Rollout.Engine != openai {
-		if a.BaseURL != "" || a.Model != "" {
-			fs.add("rollout.engine", "%q generates, and [rollout.api] names an endpoint: take out one of the two, or set it to %q", c.Rollout.Engine, openai)
-		}
 		return
 	}
 	const only = "engine \"openai\" needs it (openmanus eval and rollout play with an endpoint; it cannot be trained with)"
@@ -262,12 +250,6 @@ func (c *Config) checkAPI(fs *Faults) {
 
 // checkFormat holds the options of formats against the format.
 func (c *Config) checkFormat(fs *Faults, at string, e Env) {
-	if e.HistoryLength >= 0 && !WritesPrompts(e.Format) {
-		fs.add(at+"history_length", "format %q shows the whole conversation: take it out, or set format to %s", e.Format, strings.Join(prompting, " or "))
-	}
-	if e.MemoryFile != "" && e.Format != "staged" {
-		fs.add(at+"memory_file", "format %q has no memory: take it out, or set format = \"staged\"", e.Format)
-	}
 	if e.MemoryFile != "" && c.Rollout.Deterministic {
 		fs.add(at+"memory_file", "what an episode finds there depends on when the run was begun and resumed, which rollout.deterministic rules out: take out one of the two")
 	}
@@ -276,8 +258,6 @@ func (c *Config) checkFormat(fs *Faults, at string, e Env) {
 	}
 	switch {
 	case !e.UseSummary:
-	case e.Format != "history":
-		fs.add(at+"use_summary", "format %q shows no summaries: set it to false, or format = \"history\"", e.Format)
 	case c.Agent.Summary.BaseURL == "" || c.Agent.Summary.Model == "":
 		fs.add(at+"use_summary", "summaries need an endpoint: give agent.summary.base_url and agent.summary.model")
 	case c.Rollout.Deterministic:
@@ -309,9 +289,6 @@ func (c *Config) checkUpdate(fs *Faults) {
 	if a.MiniBatchSize > 0 && a.MicroBatchSize > 0 && !a.DynamicBatch && a.MiniBatchSize%a.MicroBatchSize != 0 {
 		fs.add("actor.micro_batch_size", "%d does not divide mini_batch_size %d", a.MicroBatchSize, a.MiniBatchSize)
 	}
-	if a.Shuffle && a.MiniBatchSize == 0 {
-		fs.add("actor.shuffle", "a pass of one mini-batch has no order: set actor.mini_batch_size, or take it out")
-	}
 	if a.DynamicBatch && a.MaxTokensPerMicroBatch < c.Rollout.MaxContextTokens {
 		fs.add("actor.max_tokens_per_micro_batch", "%d is less than one episode may have (rollout.max_context_tokens %d)",
 			a.MaxTokensPerMicroBatch, c.Rollout.MaxContextTokens)
@@ -320,9 +297,6 @@ func (c *Config) checkUpdate(fs *Faults) {
 		fs.add("actor.kl_loss_coef", "0 makes nothing of a reference that costs a pass over every episode: set it above 0, or actor.use_kl_loss = false")
 	}
 	c.checkOffload(fs)
-	if c.Ref.Path != "" && !c.UsesReference() {
-		fs.add("ref.path", "a reference is only used with actor.use_kl_loss = true or algo.use_kl_in_reward = true: set one of them, or take it out")
-	}
 	checkOptim(fs, "actor.optim.", a.Optim)
 	c.checkLoss(fs)
 	c.checkAlgo(fs)
@@ -340,9 +314,6 @@ func (c *Config) checkLoss(fs *Faults) {
 	if a.PolicyLoss == "vespo" && c.Algo.RolloutCorrection.IS == "sequence" {
 		fs.add("algo.rollout_correction.rollout_is", "policy_loss vespo multiplies the weights of a sequence's tokens: write rollout_is = \"token\"")
 	}
-	if a.LossScaleFactor != 0 && a.LossAgg != "seq-mean-token-sum-norm" {
-		fs.add("actor.loss_scale_factor", "only loss_agg = \"seq-mean-token-sum-norm\" divides by it: take it out")
-	}
 	if a.ClipCovLB >= a.ClipCovUB {
 		fs.add("actor.clip_cov_lb", "%v is not below clip_cov_ub %v", a.ClipCovLB, a.ClipCovUB)
 	}
@@ -350,9 +321,6 @@ func (c *Config) checkLoss(fs *Faults) {
 
 func (c *Config) checkCritic(fs *Faults, rows int) {
 	v := c.Critic
-	if v.VFCoef != defaultVFCoef && !v.Shared {
-		fs.add("critic.vf_coef", "only a critic on the actor's decoder adds its loss to the policy's: set critic.shared = true, or take it out")
-	}
 	if v.Shared && v.Path != "" {
 		fs.add("critic.path", "a shared critic has no weights of its own to start from: take it out, or critic.shared")
 	}
@@ -363,20 +331,6 @@ func (c *Config) checkCritic(fs *Faults, rows int) {
 		fs.add("critic.offload_optimizer", "the optimiser of a shared critic is that of one layer: take it out, or critic.shared")
 	}
 	if !c.UsesCritic() {
-		for _, k := range []struct {
-			name string
-			set  bool
-		}{
-			{"critic.path", v.Path != ""},
-			{"critic.shared", v.Shared},
-			{"critic.gradient_checkpointing", v.GradientCheckpointing},
-			{"critic.offload_optimizer", v.OffloadOptimizer},
-			{"trainer.critic_warmup", c.Trainer.CriticWarmup > 0},
-		} {
-			if k.set {
-				fs.add(k.name, "only algo.adv_estimator = \"gae\" has a critic: set that, or take it out")
-			}
-		}
 		return
 	}
 	if v.MiniBatchSize > rows {
@@ -384,9 +338,6 @@ func (c *Config) checkCritic(fs *Faults, rows int) {
 	}
 	if v.MiniBatchSize > 0 && v.MicroBatchSize > 0 && !c.Actor.DynamicBatch && v.MiniBatchSize%v.MicroBatchSize != 0 {
 		fs.add("critic.micro_batch_size", "%d does not divide mini_batch_size %d", v.MicroBatchSize, v.MiniBatchSize)
-	}
-	if v.Shuffle && v.MiniBatchSize == 0 {
-		fs.add("critic.shuffle", "a pass of one mini-batch has no order: set critic.mini_batch_size, or take it out")
 	}
 	checkOptim(fs, "critic.optim.", v.Optim)
 }
@@ -408,13 +359,8 @@ func (c *Config) checkAlgo(fs *Faults) {
 			fs.add(at+"rollout_rs_threshold", "%q is two bounds, %s has one: give a number", r.RSThreshold[i], name)
 		}
 	}
-	if r.ISBatchNormalize {
-		switch {
-		case r.IS == "":
-			fs.add(at+"rollout_is_batch_normalize", "there are no weights to divide: set rollout_is, or take it out")
-		case r.BypassMode:
-			fs.add(at+"rollout_is_batch_normalize", "the weights of bypass_mode are those of a micro-batch, whose mean would make micro_batch_size change the result: take it out")
-		}
+	if r.ISBatchNormalize && r.BypassMode {
+		fs.add(at+"rollout_is_batch_normalize", "the weights of bypass_mode are those of a micro-batch, whose mean would make micro_batch_size change the result: take it out")
 	}
 	if !r.BypassMode {
 		return
@@ -469,16 +415,11 @@ func checkOptim(fs *Faults, at string, o Optim) {
 	if o.WarmupRatio > 0 && o.WarmupSteps >= 0 {
 		fs.add(at+"warmup_steps", "warmup_ratio is set as well: take out one of the two")
 	}
-	if o.MinLRRatio > 0 && o.Schedule == "constant" {
-		fs.add(at+"min_lr_ratio", "a constant schedule has no end: choose linear or cosine, or take it out")
-	}
 }
 
 // checkDump: training from a dump plays nothing.
 func (c *Config) checkDump(fs *Faults) {
 	switch d := c.Data; {
-	case d.FromDump == "" && d.OffPolicy:
-		fs.add("data.off_policy", "it is about data.from_dump, which is empty: take it out")
 	case d.FromDump != "" && len(c.SFT.ValFiles) > 0:
 		fs.add("sft.val_files", "nothing is validated where data.from_dump is trained from: take one of the two out")
 	case d.FromDump != "" && c.Algo.FilterGroups:

@@ -13,21 +13,11 @@ func (im *importer) finish() {
 		return
 	}
 	im.batches()
-	if v, ok := im.out["algo.adv_estimator"]; ok && v.value != "gae" {
-		im.drop("only algo.adv_estimator = \"gae\" has a critic", func(key string) bool {
-			return strings.HasPrefix(key, "critic.") || key == "trainer.critic_warmup"
-		})
-	}
-	if !im.on("actor.use_kl_loss") && !im.on("algo.use_kl_in_reward") {
-		im.drop("no reference is used", func(key string) bool { return key == "ref.path" || key == "ref.offload_params" })
-	}
 	for _, at := range []string{"actor.optim.", "critic.optim."} {
 		im.schedule(at)
 	}
 	im.components()
 }
-
-func (im *importer) on(key string) bool { return im.out[key].value == true }
 
 // count is a whole number of ours, or other where none is set.
 func (im *importer) count(key string, other int64) int64 {
@@ -124,9 +114,6 @@ func (im *importer) schedule(at string) {
 	if s, ok := im.out[at+"warmup_steps"]; ok {
 		im.drop("the number of steps holds", func(key string) bool { return key == at+"warmup_ratio" })
 		im.out[at+"warmup_ratio"] = setting{0.0, s.from}
-	}
-	if s, ok := im.out[at+"schedule"]; !ok || s.value == "constant" {
-		im.drop("a constant learning rate has no end", func(key string) bool { return key == at+"min_lr_ratio" })
 	}
 }
 

@@ -85,6 +85,7 @@ func Import(c Command, o Options) Result {
 	im.take(o.Defaults)
 	im.finish()
 	im.dropUsual()
+	im.dropUnread(c, o)
 	r := Result{Source: im.of, Why: why, Words: c.Faults, Others: c.Others, TOML: im.write(c, o)}
 	for _, f := range c.Flags {
 		r.Rows = append(r.Rows, flagRow(f))
@@ -406,6 +407,18 @@ func (im *importer) dropUsual() {
 		if k, ok := im.key(key); ok && s.from != nil && s.from.Default && !strings.HasPrefix(key, "env.") && same(k.Default, s.value) {
 			delete(im.out, key)
 		}
+	}
+}
+
+// dropUnread leaves out what nothing reads in the configuration, and says what
+// would.
+func (im *importer) dropUnread(c Command, o Options) {
+	for _, f := range configs.Unread(im.write(c, o)) {
+		name := f.Key
+		if rest, ok := strings.CutPrefix(name, "env.0."); ok {
+			name = "env." + rest
+		}
+		im.drop("has no effect here: "+strings.TrimSuffix(f.Msg, configs.UnreadAdvice), func(key string) bool { return key == name })
 	}
 }
 

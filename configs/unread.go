@@ -1,0 +1,129 @@
+package configs
+
+import (
+	"slices"
+	"strings"
+)
+
+// unread returns the paths of keys that nothing reads in c, with what is
+// missing, in the order of the table of keys.
+func (c *Config) unread() (paths []string, missing map[string]string) {
+	missing = map[string]string{}
+	for _, e := range table {
+		if e.status != Ready {
+			continue
+		}
+		for i, path := range c.paths(e.name) {
+			if unmet := usesOf[e.name].unmet(c, i); len(unmet) > 0 {
+				paths = append(paths, path)
+				missing[path] = strings.Join(unmet, " and ")
+			}
+		}
+	}
+	return paths, missing
+}
+
+// checkUses notes the keys that the user set and nothing reads, and gives every
+// key that is not read its default again: it is no part of the run.
+//
+// file is the configuration before the overrides. A key of the file is wrong if
+// the file itself has no use for it: an override may switch off what it belongs
+// to. A default is no statement: config show prints them all, and --set
+// switches things off with them.
+func (l *loader) checkUses(file *Config) {
+	wrong := l.cfg.valueFaults()
+	wrong = append(wrong, l.faults...)
+	paths, missing := l.cfg.unread()
+	_, missingInFile := file.unread()
+	usual := l.cfg.withDefaults()
+	inert := func(path string) bool {
+		_, unread := missing[path]
+		return unread && literal(field(&l.cfg, path)) != literal(field(&usual, path))
+	}
+	for _, set := range l.overrides {
+		if len(set) > 0 && all(set, inert) && !explained(missing[set[0]], wrong) {
+			l.source = setSource
+			l.fault(set[0], unreadKey, missing[set[0]])
+		}
+	}
+	for _, path := range paths {
+		if explained(missing[path], wrong) {
+			continue
+		}
+		_, unused := missingInFile[path]
+		if l.inFile[path] && !l.bySet[path] && unused && inert(path) && !l.faults.about(path) {
+			l.source = l.name
+			l.fault(path, unreadKey, missing[path])
+		}
+		field(&l.cfg, path).Set(field(&usual, path))
+	}
+	l.dropComponents(file)
+}
+
+// dropComponents takes out components that nothing scores with, as the keys in
+// them: those of the user's file are wrong.
+func (l *loader) dropComponents(file *Config) {
+	if policyGradient.met(&l.cfg, 0) {
+		return
+	}
+	noted := slices.ContainsFunc(l.faults, func(f Fault) bool { return strings.HasPrefix(f.Key, components) })
+	switch {
+	case noted:
+	case len(l.cfg.Reward.Components) > len(file.Reward.Components):
+		l.source = setSource
+		l.fault("reward.components", unreadKey, policyGradient.with)
+	case l.author == userFile && len(file.Reward.Components) > 0 && !policyGradient.met(file, 0):
+		l.source = l.name
+		l.fault("reward.components", unreadKey, policyGradient.with)
+	}
+	l.cfg.Reward.Components = nil
+}
+
+const unreadKey = "only used with %s" + UnreadAdvice
+
+// UnreadAdvice ends the message about a key that nothing reads.
+const UnreadAdvice = ": set that, or take it out"
+
+// explained reports whether a condition names a key whose value is wrong
+// itself: with the value that was meant it may hold.
+func explained(condition string, wrong Faults) bool {
+	return slices.ContainsFunc(wrong, func(f Fault) bool {
+		name := generic(f.Key)
+		return name != "" && strings.Contains(condition, strings.TrimPrefix(name, "env.")+" ")
+	})
+}
+
+func all(paths []string, is func(string) bool) bool {
+	return !slices.ContainsFunc(paths, func(path string) bool { return !is(path) })
+}
+
+// withDefaults returns a configuration with as many tables as c, all of whose
+// keys have their defaults.
+func (c *Config) withDefaults() Config {
+	usual := Defaults()
+	for range c.Env {
+		usual.Env = append(usual.Env, DefaultEnv(""))
+	}
+	for _, p := range c.Reward.Components {
+		usual.Reward.Components = append(usual.Reward.Components, DefaultComponent(p.Name))
+	}
+	return usual
+}
+
+// Unread says which keys of a configuration nothing reads, those with their
+// default values too. Text that does not load has none.
+func Unread(text []byte) Faults {
+	l := newLoader("", userFile)
+	if err := l.file(text); err != nil || len(l.faults) > 0 {
+		return nil
+	}
+	l.cfg.resolve()
+	var fs Faults
+	paths, missing := l.cfg.unread()
+	for _, path := range paths {
+		if l.inFile[path] {
+			fs.add(path, unreadKey, missing[path])
+		}
+	}
+	return fs
+}

@@ -1,0 +1,189 @@
+package configs
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestEveryKeyHasAUse wants every field of Config declared in the table of
+// uses, and nothing else in it.
+func TestEveryKeyHasAUse(t *testing.T) {
+	fields := leaves(reflect.TypeFor[Config](), "")
+	for _, name := range fields {
+		if _, ok := usesOf[name]; !ok {
+			t.Errorf("%s is not in the table of uses (uses.go): declare when it is read, nil where it always is", name)
+		}
+	}
+	for name := range usesOf {
+		if !slices.Contains(fields, name) {
+			t.Errorf("the table of uses has %s, which is no key", name)
+		}
+	}
+}
+
+// TestUnreadKeys sets keys that nothing reads in a GRPO configuration, in the
+// file and by --set, and wants an error that names what reads them.
+func TestUnreadKeys(t *testing.T) {
+	for _, c := range []struct{ key, value, with string }{
+		{"algo.lam", "0.9", `algo.adv_estimator = "gae"`},
+		{"algo.kl_ctrl", `"adaptive"`, "algo.use_kl_in_reward = true"},
+		{"algo.kl_target", "0.2", `algo.use_kl_in_reward = true and algo.kl_ctrl = "adaptive"`},
+		{"algo.gamma", "0.9", `algo.adv_estimator = "gae", "gigpo", "reinforce" or "reinforce_plus_plus"`},
+		{"algo.gigpo_norm", `"mean_std_norm"`, `algo.adv_estimator = "gigpo"`},
+		{"algo.max_gen_batches", "9", "algo.filter_groups = true"},
+		{"algo.agentevol.per_task", "2", `algo.name = "agentevol"`},
+		{"algo.rollout_correction.loss_type", `"reinforce"`, "algo.rollout_correction.bypass_mode = true"},
+		{"algo.rollout_correction.rollout_is_threshold", "3.0", `algo.rollout_correction.rollout_is = "token" or "sequence"`},
+		{"actor.kl_loss_coef", "0.1", "actor.use_kl_loss = true"},
+		{"actor.tau_pos", "2.0", `actor.policy_loss = "sapo"`},
+		{"actor.max_tokens_per_micro_batch", "9000", "actor.dynamic_batch = true"},
+		{"actor.optim.min_lr_ratio", "0.1", `actor.optim.schedule = "linear" or "cosine"`},
+		{"critic.optim.lr", "1e-4", `algo.adv_estimator = "gae"`},
+		{"critic.path", `"c"`, `algo.adv_estimator = "gae"`},
+		{"critic.optim.min_lr_ratio", "0.1", `algo.adv_estimator = "gae" and critic.optim.schedule = "linear" or "cosine"`},
+		{"trainer.critic_warmup", "3", `algo.adv_estimator = "gae"`},
+		{"ref.path", `"r"`, "actor.use_kl_loss = true or algo.use_kl_in_reward = true"},
+		{"reward.gamma", "0.5", `reward.allocation = "discounted"`},
+		{"reward.format_score", "0.5", `reward.score_fn = "countdown", "data_source", "gsm8k", "multiply", "qa_em" or "subem"`},
+		{"reward.model_path", `"r"`, "the score function model, in reward.score_fn or [reward.components.model]"},
+		{"reward.score_batch_size", "3", "a score function that is an http://, https:// or exec: one"},
+		{"agent.memory_file", `"m"`, `an [[env]] table that leaves out memory_file and has format = "staged"`},
+		{"agent.history_length", "5", `an [[env]] table that leaves out history_length and has format = "history" or "staged"`},
+		{"agent.summary.base_url", `"http://127.0.0.1:1/v1"`, "use_summary = true in an [[env]] table"},
+		{"model.lora_alpha", "32.0", "model.lora_rank above 0"},
+		{"model.fresh.walk_lr", "0.1", "model.fresh.layers above 0 and model.fresh.walks above 0"},
+		{"sft.optim.lr", "1e-3", "sft.epochs above 0"},
+		{"sft.skip_idle", "true", `sft.epochs above 0, model.fresh.layers above 0 or algo.name = "agentevol"`},
+		{"curriculum.rest_steps", "3", "curriculum.failures above 0"},
+		{"rollout.api.retries", "3", `rollout.engine = "openai"`},
+		{"data.off_policy", "true", "a dump in data.from_dump"},
+		{"trainer.epochs", "3", "trainer.total_steps = 0"},
+	} {
+		t.Run(c.key, func(t *testing.T) {
+			want := "only used with " + c.with + ": set that, or take it out"
+			for name, how := range map[string]struct {
+				text string
+				sets []string
+			}{
+				"file": {minimal + "[" + sectionOf(c.key) + "]\n" + c.key[strings.LastIndexByte(c.key, '.')+1:] + " = " + c.value + "\n", nil},
+				"set":  {minimal, []string{c.key + "=" + c.value}},
+			} {
+				if strings.HasPrefix(c.key, "model.") && strings.Count(c.key, ".") == 1 && name == "file" {
+					how.text = strings.Replace(minimal, "path = \"m\"\n", "path = \"m\"\n"+c.key[len("model."):]+" = "+c.value+"\n", 1)
+				}
+				_, err := Load("run.toml", []byte(how.text), how.sets)
+				var fs Faults
+				if !errors.As(err, &fs) || len(fs) != 1 || fs[0].Key != c.key || fs[0].Msg != want {
+					t.Errorf("%s: want %q, got %v", name, want, err)
+				}
+			}
+		})
+	}
+}
+
+// TestUnreadEnvKeys does the same for keys of [[env]] tables.
+func TestUnreadEnvKeys(t *testing.T) {
+	for key, value := range map[string]string{
+		"env.0.history_length": "3", "env.0.memory_file": "m", "env.0.use_summary": "true", "env.0.num_servers": "2",
+		"env.1.final_ends": "true", "env.0.vocabulary": "v", "env.0.recipes": "r", "env.0.expert_tasks": "0-1",
+	} {
+		_, err := Load("run.toml", []byte(minimal), []string{key + "=" + value})
+		if err == nil || !strings.Contains(err.Error(), key+": only used with ") {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	// A key for all tables is used if one of them does.
+	c := load(t, minimal, "env.1.format=history", "env.history_length=3")
+	if c.Env[0].HistoryLength != -1 || c.Env[1].HistoryLength != 3 {
+		t.Errorf("history_length %d and %d", c.Env[0].HistoryLength, c.Env[1].HistoryLength)
+	}
+	if _, err := Load("run.toml", []byte(minimal), []string{"env.history_length=3"}); err == nil || strings.Count(err.Error(), "only used with") != 1 {
+		t.Errorf("no table reads it: %v", err)
+	}
+}
+
+// TestDefaultsAreNoStatement: a file that spells out defaults is what config
+// show prints, and --set switches things off with them.
+func TestDefaultsAreNoStatement(t *testing.T) {
+	load(t, minimal+"[algo]\nlam = 1.0\n")
+	load(t, minimal, "model.fresh.walks=0", "env.expert_tasks=[]")
+}
+
+// TestOverridesMaySwitchOff: a file's keys are judged by the file alone, so
+// that --set can switch off what they belong to.
+func TestOverridesMaySwitchOff(t *testing.T) {
+	ppo := minimal + "[algo]\nadv_estimator = \"gae\"\nlam = 0.9\n[critic]\nepochs = 2\n"
+	c := load(t, ppo, "algo.adv_estimator=grpo")
+	if want := Defaults(); c.Algo.Lam != want.Algo.Lam || c.Critic.Epochs != want.Critic.Epochs {
+		t.Errorf("values that nothing reads are kept: lam %v, critic.epochs %v", c.Algo.Lam, c.Critic.Epochs)
+	}
+	load(t, string(c.Marshal())) // what a run saves is read back
+	dump := minimal + "[sft]\nepochs = 1\nfiles = [\"x.jsonl\"]\ndump_success = false\n"
+	if _, err := Load("run.toml", []byte(dump), nil); err == nil {
+		t.Error("sft.dump_success is accepted without a dump")
+	}
+	load(t, dump, "data.from_dump=d.jsonl", "model.path=m")
+}
+
+// TestPresetKeysMayBeUnread: the keys of a preset are not the user's, and nor
+// are those of a run's saved configuration.
+func TestPresetKeysMayBeUnread(t *testing.T) {
+	c, err := LoadPreset("ppo", nil, []string{"algo.adv_estimator=grpo", "rollout.group_size=4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Trainer.CriticWarmup != 0 || c.Critic.MiniBatchSize != Defaults().Critic.MiniBatchSize {
+		t.Errorf("the preset's critic is left: %+v", c.Critic)
+	}
+	old := minimal + "[algo]\nlam = 0.9\n"
+	saved, err := LoadSaved("config.toml", []byte(old))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := Diff(saved, load(t, minimal)); len(d) > 0 {
+		t.Errorf("an unread key of a saved configuration is a difference: %v", d)
+	}
+}
+
+// TestShownConfigurationsAreAccepted feeds what config show prints back, for
+// every preset under every estimator and both kinds of formats.
+func TestShownConfigurationsAreAccepted(t *testing.T) {
+	for _, name := range PresetNames() {
+		text, err := Preset(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(name, text, nil); err != nil {
+			t.Errorf("the text of the preset as a file of the user's: %v", err)
+		}
+		variants := [][]string{nil, {"actor.dynamic_batch=true"}, {"env.format=staged"}, {"env.format=react"}, {"sft.epochs=0"}, {"algo.name=agentevol"}}
+		for _, e := range estimators {
+			variants = append(variants, []string{"algo.adv_estimator=" + e, "rollout.group_size=4"})
+		}
+		for _, l := range policyLosses {
+			variants = append(variants, []string{"actor.policy_loss=" + l, "actor.loss_agg=seq-mean-token-mean"})
+		}
+		accepted := 0
+		for _, sets := range variants {
+			c, err := LoadPreset(name, nil, sets)
+			if err != nil {
+				continue // contradictions, such as remax with agentevol
+			}
+			accepted++
+			again, err := Load("shown.toml", c.Marshal(), nil)
+			if err != nil {
+				t.Errorf("%s %v: %v", name, sets, err)
+				continue
+			}
+			if d := Diff(c, again); len(d) > 0 {
+				t.Errorf("%s %v: %v", name, sets, d)
+			}
+		}
+		if accepted < len(variants)/2 && name != "agentevol" { // which has no estimators
+			t.Errorf("%s: only %d of %d variants are accepted", name, accepted, len(variants))
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -134,10 +133,13 @@ func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 	began := time.Now()
 	o := readingOptions(t.cfg, rows)
 	o.Events = events
-	loss := 0.0
+	loss, line := 0.0, readingLine{}
 	err = algo.TrainSFT(ctx, soft, t.actor, o, 0, func(step, steps int, m algo.Metrics) error {
-		if err := sink.Write(0, readingMetrics(m)); err != nil {
-			return err
+		if line.add(m); step == steps || step%readingEvery(steps) == 0 {
+			if err := sink.Write(0, line.metrics()); err != nil {
+				return err
+			}
+			line = readingLine{}
 		}
 		m["read/step"] = float64(step)
 		loss = m["train/loss"]
@@ -165,23 +167,6 @@ func readingError(err error) error {
 		return errWith(ExitDiverged, "the learning rate of reading is model.fresh.walk_lr", err)
 	}
 	return errWith(ExitNative, "", err)
-}
-
-// readingMetrics are those of a supervised step under the names of reading:
-// the two losses are over other tokens and do not go on from one another.
-func readingMetrics(m algo.Metrics) algo.Metrics {
-	out := algo.Metrics{}
-	for name, x := range m {
-		switch prefix, rest, _ := strings.Cut(name, "/"); {
-		case prefix == "sft" || prefix == "train":
-			out["read/"+rest] = x
-		case name == "timing_s/sft":
-			out["timing_s/read"] = x
-		case name == "perf/sft_tokens_per_s":
-			out["perf/read_tokens_per_s"] = x
-		}
-	}
-	return out
 }
 
 func readingOptions(cfg configs.Config, rows []data.Row) algo.SFTOptions {

@@ -183,7 +183,7 @@ func (w *watcher) Validated(v algo.Validation) {
 		return
 	}
 	if loss, ok := v.Metrics[track.ValidationLoss]; ok {
-		fmt.Fprintf(w.s.Stderr, "validation (%s)  loss %.4f\n", v.Label, loss)
+		fmt.Fprintf(w.s.Stderr, "validation (%s)  sft.val_files  loss %.4f\n", v.Label, loss)
 	}
 	for _, r := range resultsOf(v) {
 		fmt.Fprintf(w.s.Stderr, "validation (%s)  %s  success %.3f  score %.3f  turns %.1f\n", v.Label, r.env, r.success, r.score, r.turns)

@@ -12,9 +12,11 @@ func Document() string {
 	var b strings.Builder
 	b.WriteString(`# Metrics
 
-A run writes a line a step to ` + "`metrics.jsonl`" + ` in its folder: ` + "`step`" + ` and the metrics below by name. A validation before the
-first step, a step of the warm start and one of a fresh model's reading are lines of step 0. JSON has no NaN and no
-infinity: such a value is null, and the line then has ` + "`nonfinite`" + `, their number. A metric without a value is absent.
+A run writes a line a step to ` + "`metrics.jsonl`" + ` in its folder: ` + "`step`" + ` and the metrics below by name. Lines before the first step
+have ` + "`step`" + ` 0 and an axis of their own: steps of a warm start are drawn over ` + "`sft/step`" + `, those of a fresh model's reading over
+` + "`read/step`" + ` (about 50 lines, each the mean of the steps since the one before), and a validation before the first step is at 0.
+JSON has no NaN and no infinity: such a value is null, and the line then has ` + "`nonfinite`" + `, their number. A metric without
+a value is absent.
 
 The names are verl's and OpenManus-RL's where they have one, so that dashboards carry over, but for those at the end of this
 page. Where those take a window over

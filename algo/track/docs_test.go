@@ -3,6 +3,7 @@ package track
 import (
 	"flag"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,8 +39,58 @@ func TestRenamed(t *testing.T) {
 			}
 		}
 		for _, name := range expand(r.Theirs) {
-			if _, ok := Describe(name); ok && name != TimingSeconds+"/logp" && name != TimingSeconds+"/compute_values" {
+			if _, ok := Describe(name); ok {
 				t.Errorf("%s is a metric here too", name)
+			}
+		}
+	}
+}
+
+// The metrics of verl 0.9.1's trainers (metric_utils.py, ray_trainer.py, v1,
+// losses.py, engine_workers.py, rollout_corr_helper.py and debug/metrics.py).
+const verlNames = `
+actor/{entropy,entropy_loss,grad_norm,kl_coef,kl_loss,lr,pg_clipfrac,pg_clipfrac_lower,pg_loss,ppo_kl,reward_kl_penalty,reward_kl_penalty_coeff}
+critic/{advantages,returns,rewards,score,values}/{max,mean,min}
+critic/{grad_norm,lr,vf_clipfrac,vf_explained_var,vf_loss,vpred_mean}
+global_seqlen/{max,min,minmax_diff}
+{num_turns,tool_call_counts,training/num_turns}/{max,mean,min}
+perf/{cpu_memory_used_gb,max_memory_allocated_gb,max_memory_reserved_gb,throughput,time_per_step,total_num_tokens}
+perf/mfu/{actor,actor_infer,critic}
+{prompt_length,response_length,response_length_non_aborted}/{clip_ratio,max,mean,min}
+response/aborted_ratio
+rollout/{spec_accept_length,spec_accept_rate}
+rollout_corr/{kl,k3_kl,chi2_token,chi2_seq,training_ppl,rollout_ppl,ppl_ratio,log_ppl_diff,log_ppl_abs_diff,log_ppl_diff_max,log_ppl_diff_min}
+rollout_corr/rollout_is_{mean,std,max,min,eff_sample_size,ratio_fraction_high,ratio_fraction_low,batch_norm_factor}
+rollout_corr/rollout_is_seq_{mean,std,max,min,max_deviation,fraction_high,fraction_low}
+rollout_corr/rollout_rs_{masked_fraction,seq_masked_fraction}
+timing_per_token_ms/{gen,ref,values,adv,update_critic,update_actor}
+timing_s/{adv,gen,gen_max,old_log_prob,ref,reward,save_checkpoint,step,testing,update_actor,update_critic,update_weights,values}
+timing_s/{dump_rollout_generations,switch_to_rollout,switch_to_trainer,switch_wait,start_profile,stop_profile}
+timing_s/agent_loop/tool_calls/{max,mean,min}
+train/{global_tokens,grad_norm,loss,lr,mfu}
+training/{epoch,global_step,rollout_actor_probs_pearson_corr}
+training/rollout_probs_diff_{max,mean,std,valid}
+training/filter_groups/{discarded_surplus_samples,evicted_samples,filtered_reward_counts}
+training/off_policy/evicted_samples
+training/off_policy/{trajectory_spans,trajectory_staleness,trajectory_staleness_worst}/{max,mean,min}
+val/loss
+val-aux/num_turns/{max,mean,min}
+val-core/maze/reward/mean@1
+val-aux/maze/reward/best@4/mean
+`
+
+// Every metric of verl is one here, or the page says what became of it.
+func TestVerlNames(t *testing.T) {
+	for names := range strings.FieldsSeq(verlNames) {
+		for _, name := range expand(names) {
+			_, here := Describe(name)
+			for _, r := range Renamed {
+				for _, pattern := range expand(r.Theirs) {
+					here = here || matches(pattern, name)
+				}
+			}
+			if !here {
+				t.Errorf("%s is neither in the table nor among the names that did not carry over", name)
 			}
 		}
 	}

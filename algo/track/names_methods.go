@@ -6,6 +6,7 @@ package track
 const (
 	whenCritic   = "with algo.adv_estimator = \"gae\""
 	whenKLReward = "with algo.use_kl_in_reward"
+	whenWeighs   = "with a weight in algo.rollout_correction.rollout_is"
 	whenCorrects = "with a weight, a rule or bypass_mode in algo.rollout_correction"
 	whenFilters  = "with algo.filter_groups"
 	whenEvolves  = "with algo.name = \"agentevol\""
@@ -22,7 +23,12 @@ var _ = Define(
 	Definition{CriticLR, "the critic's rate in this step", whenCritic},
 	Definition{CriticKL, "KL to the reference, mean over episodes of the mean over tokens", whenKLReward},
 	Definition{CriticKLCoeff, "its coefficient in this step", whenKLReward},
-	Definition{RolloutCorrection + "/*", "distance between the policy that sampled and the one that is trained, weights and rejection (docs/algorithms.md)", whenCorrects},
+	Definition{RolloutCorrection + "/{kl,k3_kl,chi2_token}", "distance of the policy that is trained from the one that sampled, mean over tokens (docs/algorithms.md)", whenCorrects},
+	Definition{RolloutCorrection + "/{chi2_seq,training_ppl,rollout_ppl,ppl_ratio,log_ppl_diff,log_ppl_abs_diff,log_ppl_diff_max,log_ppl_diff_min}", "perplexities of the two policies and how they differ, mean over episodes; the largest and smallest difference", whenCorrects},
+	Definition{RolloutCorrection + "/rollout_is_{mean,std,max,min,eff_sample_size,ratio_fraction_high,ratio_fraction_low}", "the weights in the loss: their spread, the share of rows they are worth, and how many are beyond the cap or under its inverse (the formulas: algo/correction/weightmetrics.go)", whenWeighs},
+	Definition{RolloutCorrection + "/rollout_is_seq_{mean,std,max,min,max_deviation,fraction_high,fraction_low}", "the same of the mean weight of an episode", whenWeighs},
+	Definition{RolloutCorrection + "/rollout_is_batch_norm_factor", "what the weights are divided by", "with algo.rollout_correction.rollout_is_batch_normalize"},
+	Definition{RolloutCorrection + "/rollout_rs_{masked_fraction,seq_masked_fraction}", "share of sampled tokens that the rules take out of the loss, and of episodes that lose some", "with a rule in algo.rollout_correction.rollout_rs"},
 	Definition{GenBatches, "batches of tasks that the step played", whenFilters},
 	Definition{FilteredGroups, "groups among them whose episodes do not differ", whenFilters},
 	Definition{Evol + "*/kept", "episodes of the step that are imitated, by environment and of all as overall", whenEvolves},

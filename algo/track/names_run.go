@@ -4,7 +4,7 @@ package track
 
 const (
 	whenSupervised = "supervised steps"
-	whenReading    = "steps of a fresh model's reading"
+	whenReading    = "lines of a fresh model's reading"
 	whenThere      = "where there is some"
 	everyLine      = "every line but those of reading"
 )
@@ -14,7 +14,7 @@ var _ = SeenBy("cli.TestTrainWithRewardModel", MemoryBytes+"/reward_model")
 var _ = Define(
 	Definition{"training/global_step", "the step", ""},
 	Definition{"training/epoch", "passes over the tasks that are done", ""},
-	Definition{TimingSeconds + "/*", "wall seconds of a phase; step is all of them, save_checkpoint the save before the line", "every line but a validation's alone"},
+	Definition{TimingSeconds + "/{gen,gen_max,reward,values,old_log_prob,ref,adv,update_critic,update_actor,testing,save_checkpoint,step,sft,read}", "wall seconds of a phase; step is all of them, save_checkpoint the save before the line", "every line but a validation's alone"},
 	Definition{TimingPerTokenMS + "/gen", "milliseconds of playing for each sampled token", ""},
 	Definition{TimingPerTokenMS + "/{ref,values,adv,update_critic,update_actor}", "milliseconds of the phase for each token of the episodes", "where there is the phase"},
 	Definition{"perf/sampled_tokens_per_s", "tokens sampled in a second of playing", ""},
@@ -37,5 +37,7 @@ var _ = Define(
 	Definition{ValidationTokens, "tokens it is the mean of", "validations of openmanus sft"},
 	Definition{"perf/read_tokens_per_s", "tokens of the walks in a second", whenReading},
 	Definition{"perf/sft_tokens_per_s", "tokens of the trajectories in a second", whenSupervised},
-	Definition{"read/{step,epoch,loss,grad_norm,lr,tokens,skipped_steps}", "the same of the walks that a fresh model reads first", whenReading},
+	Definition{"read/{step,epoch,lr}", "step of reading, passes over the walks that a fresh model reads first, and the rate, where the line is written", whenReading},
+	Definition{"read/{loss,grad_norm}", "the same as train/loss and train/grad_norm, mean over the steps since the line before: by token, and by step", whenReading},
+	Definition{"read/{tokens,skipped_steps}", "tokens in the loss, and steps that were left out, since the line before", whenReading},
 )

@@ -24,8 +24,8 @@ func TestTrainTellsOfLeaks(t *testing.T) {
 		}
 	}
 	// The indices with their key: the time in a line has digits of its own.
-	if len(leaks) != 2 || !strings.Contains(leaks[0], "trained on") || !strings.Contains(leaks[0], `"indices":"15"`) ||
-		!strings.Contains(leaks[1], "imitated") || !strings.Contains(leaks[1], `"indices":"17"`) {
+	if len(leaks) != 2 || !strings.Contains(leaks[0], "trained on") || !strings.Contains(leaks[0], " indices=15") ||
+		!strings.Contains(leaks[1], "imitated") || !strings.Contains(leaks[1], " indices=17") {
 		t.Errorf("%d leaks told:\n%s", len(leaks), stderr)
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/urfave/cli/v2"
 )
@@ -39,19 +40,21 @@ func (s *State) ConfigLevel(level string) {
 	}
 }
 
-// newLogger writes text for people to a terminal and JSON lines elsewhere.
+// newLogger writes text for people, as everything on standard error is, also in
+// a file or a pipe. A run's run.log has the same as JSON lines, see keepLog.
 func newLogger(s *State, level string) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		l = slog.LevelInfo // levels are checked where they are read
 	}
 	o := &slog.HandlerOptions{Level: l}
-	if !s.Terminal {
-		return slog.New(slog.NewJSONHandler(s.Stderr, o))
+	form := time.DateTime
+	if s.Terminal {
+		form = time.TimeOnly
 	}
 	o.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
 		if len(groups) == 0 && a.Key == slog.TimeKey {
-			return slog.String(slog.TimeKey, a.Value.Time().Format("15:04:05"))
+			return slog.String(slog.TimeKey, a.Value.Time().Format(form))
 		}
 		return a
 	}

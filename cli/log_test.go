@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -10,9 +10,9 @@ func TestLoggerForm(t *testing.T) {
 	ts := newTestState(t)
 	ts.Log.Debug("hidden")
 	ts.Log.Info("saved", "step", 3)
-	var line map[string]any
-	if err := json.Unmarshal([]byte(ts.err.String()), &line); err != nil || line["msg"] != "saved" || line["step"] != 3.0 {
-		t.Errorf("not one JSON line: %q (%v)", ts.err.String(), err)
+	report(ts.State, errInterrupted)
+	if !regexp.MustCompile(`^time="\d{4}-\d\d-\d\d \d\d:\d\d:\d\d" level=INFO msg=saved step=3\nopenmanus: interrupted\n$`).MatchString(ts.err.String()) {
+		t.Errorf("not text alone where standard error is a file: %q", ts.err)
 	}
 
 	ts = newTestState(t)

@@ -60,7 +60,7 @@ func TestNoteCache(t *testing.T) {
 		tr := &training{s: ts.State, sampler: &sampler{kvBytes: 4096}}
 		tr.cfg.Agent.MaxWorkers, tr.cfg.Rollout.MaxSequences = 3, 5
 		tr.noteCache(d)
-		if d.CUDA != strings.Contains(ts.err.String(), `"bytes":4096,"sessions":3`) {
+		if d.CUDA != strings.Contains(ts.err.String(), "bytes=4096 sessions=3") {
 			t.Errorf("%s: %q", d, ts.err.String())
 		}
 	}

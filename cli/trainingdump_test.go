@@ -216,8 +216,8 @@ func TestSFTFromDump(t *testing.T) {
 		sets []string
 		rows string
 	}{
-		"success": {nil, `"rows":6,`},
-		"all":     {[]string{"sft.dump_success=false", "sft.dump_min_reward=-100"}, `"rows":12,`},
+		"success": {nil, " rows=6 "},
+		"all":     {[]string{"sft.dump_success=false", "sft.dump_min_reward=-100"}, " rows=12 "},
 	} {
 		args := append([]string{"sft", "run.toml", "--from-dump", "d.jsonl", "--set", "trainer.experiment=" + name}, sftOfDump...)
 		for _, set := range tt.sets {
@@ -247,7 +247,7 @@ func TestSFTFromDump(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, stderr := inProcess(t, anew, append([]string{"sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.max_length=" + strconv.Itoa(size+64)}, sftOfDump...)...) // a reply of random bytes is longer as a text
-	if want := fmt.Sprintf(`"rows":%d,`, turns); code != 0 || turns <= 6 || !strings.Contains(stderr, want) {
+	if want := fmt.Sprintf(" rows=%d ", turns); code != 0 || turns <= 6 || !strings.Contains(stderr, want) {
 		t.Errorf("prompts written anew: exit code %d, want %s\n%s", code, want, stderr)
 	}
 

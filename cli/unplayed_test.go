@@ -49,13 +49,13 @@ func TestSFTWithoutAnEnvironment(t *testing.T) {
 		want want
 	}{
 		{"check", []string{"config", "check", "run.toml"}, want{stdout: []string{"run.toml: ok for openmanus sft; nothing is played"}}},
-		{"pairs", []string{"sft", "run.toml"}, want{0, []string{"alone-sft: 2 steps", "generate prompts.jsonl"}, []string{`"rows":2`}}},
+		{"pairs", []string{"sft", "run.toml"}, want{0, []string{"alone-sft: 2 steps", "generate prompts.jsonl"}, []string{" rows=2 "}}},
 		{"again", []string{"sft", "run.toml", "--set", "sft.epochs=3"}, want{stdout: []string{"alone-sft: 3 steps"}}},
 		{"changed", []string{"sft", "run.toml", "--set", "sft.train_batch_size=1"},
 			want{ExitInput, nil, []string{"sft.train_batch_size: 2 -> 1", "to start from these weights, also set model.path to the checkpoint's actor folder\n"}}},
 		{"other rows", []string{"sft", "run.toml", "--set", "sft.epochs=4"}, want{ExitInput, nil, []string{"sft.files: ", " -> ", "give trainer.experiment another name"}}},
 		{"conversations", append([]string{"sft", "run.toml", "--set", "sft.files=conversations.jsonl", "--set", "sft.val_files=conversations.jsonl", "--set", "trainer.best_metric=loss"}, conversations...),
-			want{0, []string{"conversations-sft: 4 steps"}, []string{"trajectories for supervised training", `"rows":3`, "trajectories to validate on"}}},
+			want{0, []string{"conversations-sft: 4 steps"}, []string{"trajectories for supervised training", " rows=3 ", "trajectories to validate on"}}},
 		{"no replies", append([]string{"sft", "run.toml", "--set", "sft.files=questions.jsonl", "--set", "trainer.resume=never"}, conversations...),
 			want{ExitInput, nil, []string{"task none:0: its conversation has no message of the assistant"}}},
 		{"longer than the model", []string{"sft", "run.toml", "--set", "sft.files=long.jsonl", "--set", "sft.max_length=8192", "--set", "trainer.resume=never"},

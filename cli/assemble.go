@@ -138,7 +138,7 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int
 	policy := policyOptions(cfg)
 	var weights *correction.Weights
 	if c := cfg.Algo.RolloutCorrection; c.IS != "" && !c.BypassMode { // there they are part of the loss
-		weights = &correction.Weights{Level: c.IS, Cap: c.ISThreshold, Normalize: c.ISBatchNormalize}
+		weights = &correction.Weights{Level: c.IS, Cap: c.ISThreshold, Floor: c.ISThresholdLower, Normalize: c.ISBatchNormalize}
 	}
 	gap := cfg.Rollout.MaxLogprobGap
 	if gap == 0 {

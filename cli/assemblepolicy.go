@@ -23,7 +23,7 @@ func policyOptions(cfg configs.Config) algo.PolicyOptions {
 			ClipCovRatio: a.ClipCovRatio, ClipCovLow: a.ClipCovLB, ClipCovHigh: a.ClipCovUB,
 			KLCovRatio: a.KLCovRatio, PPOKLCoef: a.PPOKLCoef, DROBeta: a.DROBeta,
 			VESPOPos: loss.Gamma{K: a.VESPOKPos, Lambda: a.VESPOLambdaPos}, VESPONeg: loss.Gamma{K: a.VESPOKNeg, Lambda: a.VESPOLambdaNeg},
-			BypassLoss: c.LossType, BypassWeights: c.IS, BypassWeightsCap: c.ISThreshold,
+			BypassLoss: c.LossType, BypassWeights: c.IS, BypassWeightsCap: c.ISThreshold, BypassWeightsFloor: c.ISThresholdLower,
 		},
 		Agg:         a.LossAgg,
 		AggScale:    a.LossScaleFactor,

@@ -201,6 +201,32 @@ func TestMethodsReachTheTrainer(t *testing.T) {
 	}
 }
 
+// The two bounds of IcePop reach the correction, and in bypass_mode the loss.
+func TestBoundsOfWeightsReachTheTrainer(t *testing.T) {
+	ts := newTestState(t)
+	const at = "algo.rollout_correction."
+	for _, bypass := range []bool{false, true} {
+		sets := []string{at + "rollout_is=token", at + "rollout_is_threshold=5.0", at + "rollout_is_threshold_lower=0.5"}
+		if bypass {
+			sets = append(sets, at+"bypass_mode=true", at+"loss_type=reinforce")
+		}
+		cfg, err := configs.Load("m", []byte(tinyRun), sets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := trainerOptions(ts.State, cfg, torch.Float32, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l := o.Policy.LossOptions; bypass && (l.BypassWeightsFloor != .5 || l.BypassWeightsCap != 5) {
+			t.Errorf("the loss of bypass_mode has the bounds %g and %g", l.BypassWeightsFloor, l.BypassWeightsCap)
+		}
+		if w := o.Correction.Weights; !bypass && (w == nil || *w != (correction.Weights{Level: correction.Token, Cap: 5, Floor: .5})) {
+			t.Errorf("the correction has %+v", w)
+		}
+	}
+}
+
 // So do the passes over a step's episodes.
 func TestPassesReachTheTrainer(t *testing.T) {
 	ts := newTestState(t)

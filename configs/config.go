@@ -283,6 +283,7 @@ type AgentEvol struct {
 type RolloutCorrection struct {
 	IS               string   `toml:"rollout_is"`
 	ISThreshold      float64  `toml:"rollout_is_threshold"`
+	ISThresholdLower float64  `toml:"rollout_is_threshold_lower"`
 	ISBatchNormalize bool     `toml:"rollout_is_batch_normalize"`
 	RS               []string `toml:"rollout_rs"`
 	RSThreshold      []string `toml:"rollout_rs_threshold"`

@@ -68,6 +68,7 @@ var algoKeys = concat([]entry{
 	[]entry{
 		ready("algo.rollout_correction.rollout_is", "importance weights of the losses, for what sampling and training disagree on; empty: none", oneOf([]string{"", "token", "sequence"})),
 		ready("algo.rollout_correction.rollout_is_threshold", "largest weight", above(0)),
+		ready("algo.rollout_correction.rollout_is_threshold_lower", "IcePop: weights below this and above rollout_is_threshold are 0; 0: larger ones are cut to the threshold", atLeast(0)),
 		ready("algo.rollout_correction.rollout_is_batch_normalize", "divide the weights by their mean", anything),
 		ready("algo.rollout_correction.rollout_rs", "rules that take tokens or episodes out of the loss", eachOf(rejections)),
 		ready("algo.rollout_correction.rollout_rs_threshold", "the threshold of each rule, as text: an upper bound, for k1 two ratios such as \"0.5_2\"", thresholds),

@@ -116,6 +116,7 @@ func TestLoadFaults(t *testing.T) {
 		{"filtered groups of one", minimal, []string{"rollout.group_size=1", "algo.adv_estimator='remax'", "algo.filter_groups=true"}, "--set: algo.filter_groups: a group of one episode has no spread"},
 		{"aggregation of a loss by row", minimal, []string{"actor.policy_loss='gspo'"}, `run.toml: actor.loss_agg: policy_loss gspo is defined with one aggregation: write loss_agg = "seq-mean-token-mean"`},
 		{"aggregation of luspo", minimal, []string{"actor.policy_loss='luspo'", "actor.loss_agg='seq-mean-token-mean'"}, `--set: actor.loss_agg: policy_loss luspo is defined with one aggregation: write loss_agg = "seq-mean-token-sum"`},
+		{"bounds without a weight between", minimal, []string{"algo.rollout_correction.rollout_is='token'", "algo.rollout_correction.rollout_is_threshold_lower=3.0"}, "--set: algo.rollout_correction.rollout_is_threshold_lower: 3 is above rollout_is_threshold 2"},
 		{"gdpo with the KL in the reward", minimal, []string{"algo.adv_estimator='gdpo'", "algo.use_kl_in_reward=true"}, "--set: algo.use_kl_in_reward: gdpo compares the parts of the reward one by one"},
 		{"dro without its penalty", minimal, []string{"actor.policy_loss='dro'"}, "run.toml: actor.dro_beta: policy_loss dro is a plain policy gradient without it"},
 		{"vespo with weights by sequence", minimal, []string{"actor.policy_loss='vespo'", "algo.rollout_correction.rollout_is='sequence'"}, "--set: algo.rollout_correction.rollout_is: policy_loss vespo multiplies"},

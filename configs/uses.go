@@ -89,7 +89,8 @@ var uses = []struct {
 	{estimator("gigpo"), "algo.gigpo_step_weight algo.gigpo_norm"},
 	{among("algo.pf_ppo", "pow").and(policyGradient), "algo.pf_ppo_weight_pow"},
 	{agentevol, "algo.agentevol.*"},
-	{importanceWeights, "algo.rollout_correction.rollout_is_threshold algo.rollout_correction.rollout_is_batch_normalize"},
+	{importanceWeights, `algo.rollout_correction.rollout_is_threshold algo.rollout_correction.rollout_is_threshold_lower
+		algo.rollout_correction.rollout_is_batch_normalize`},
 	{on("algo.rollout_correction.bypass_mode").and(policyGradient), "algo.rollout_correction.loss_type"},
 	{nil, "curriculum.max_turns curriculum.sampler curriculum.failures"},
 	{above0("curriculum.failures", func(c *Config) bool { return c.Curriculum.Failures > 0 }), "curriculum.rest_steps"},

@@ -359,6 +359,9 @@ func (c *Config) checkAlgo(fs *Faults) {
 			fs.add(at+"rollout_rs_threshold", "%q is two bounds, %s has one: give a number", r.RSThreshold[i], name)
 		}
 	}
+	if low := r.ISThresholdLower; low > r.ISThreshold {
+		fs.add(at+"rollout_is_threshold_lower", "%v is above rollout_is_threshold %v: no weight would be left", low, r.ISThreshold)
+	}
 	if r.ISBatchNormalize && r.BypassMode {
 		fs.add(at+"rollout_is_batch_normalize", "the weights of bypass_mode are those of a micro-batch, whose mean would make micro_batch_size change the result: take it out")
 	}

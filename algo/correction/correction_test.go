@@ -1,8 +1,10 @@
 package correction
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"testing"
 
@@ -120,6 +122,70 @@ func TestWeightMetrics(t *testing.T) {
 				t.Errorf("there are other metrics: %v", m)
 			}
 		})
+	}
+}
+
+// Weights and metrics of IcePop are those of verl's compute_rollout_correction_weights (testdata/make_goldens.py).
+func TestIcePopOfVerl(t *testing.T) {
+	text, err := os.ReadFile("testdata/icepop.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		Level        string
+		Lower, Upper float64
+		Normalize    bool
+		Weights      [][]float64
+		Metrics      map[string]float64
+	}
+	if err := json.Unmarshal(text, &cases); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		t.Run(fmt.Sprint(c.Level, c.Lower, c.Upper, c.Normalize), func(t *testing.T) {
+			rows, m := specRows(), map[string]float64{}
+			if err := (Weights{Level: c.Level, Cap: c.Upper, Floor: c.Lower, Normalize: c.Normalize}).Apply(rows, m); err != nil {
+				t.Fatal(err)
+			}
+			for i := range rows {
+				for j, want := range c.Weights[i] {
+					near(t, fmt.Sprintf("weight[%d][%d]", i, j), float64(rows[i].Weights[j+1]), want)
+				}
+			}
+			for name, want := range c.Metrics {
+				got, ok := m["rollout_corr/"+name]
+				if !ok {
+					t.Errorf("%s is missing", name)
+				}
+				near(t, name, got, want)
+			}
+			if len(m) != len(c.Metrics) {
+				t.Errorf("there are other metrics: %v", m)
+			}
+		})
+	}
+}
+
+// Where IcePop takes every token out, the weights are 0 and no number is infinite.
+func TestIcePopOfNothing(t *testing.T) {
+	for _, level := range []string{Token, Sequence} {
+		rows, m := specRows(), map[string]float64{}
+		if err := (Weights{Level: level, Floor: 2, Cap: 3, Normalize: true}).Apply(rows, m); err != nil {
+			t.Fatal(err)
+		}
+		for i := range rows {
+			for j, w := range rows[i].Weights {
+				if w != 0 {
+					t.Errorf("%s: weight[%d][%d] is %g", level, i, j, w)
+				}
+			}
+		}
+		for name, v := range m {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				t.Errorf("%s: %s is %g", level, name, v)
+			}
+		}
+		near(t, "the share outside", m["rollout_corr/rollout_is_oob_ratio"], 1)
 	}
 }
 

@@ -8,10 +8,11 @@ package correction
 //	max, min             token: over tokens, of w; sequence: over episodes, of W
 //	eff_sample_size      mean(w)² / mean(w²) over tokens: a share of their number
 //	ratio_fraction_high  share of W above θ, of tokens or of episodes as the level is
-//	ratio_fraction_low   share of W below 1/θ
+//	ratio_fraction_low   share of W below θ_low, which is 1/θ without IcePop
+//	oob_ratio            IcePop: share of tokens whose W is outside of the bounds
 //	seq_mean, …          spread over episodes of an episode's mean of w
 //	seq_max_deviation    largest |mean of w - 1| of an episode
-//	seq_fraction_high    share of episodes whose mean of W is above θ; low: below 1/θ
+//	seq_fraction_high    share of episodes whose mean of W is above θ; low: below θ_low
 //	batch_norm_factor    the mean that the weights are divided by
 //
 // Differs from verl in: an episode is all its contexts, and one without a
@@ -29,9 +30,9 @@ type sequenceWeights struct {
 }
 
 func (w Weights) describe(m map[string]float64, all []sequenceWeights) {
-	var tokens, logs, means, rawMeans []float64
+	var tokens, raw, logs, means, rawMeans []float64
 	for _, ws := range all {
-		tokens, logs = append(tokens, ws.capped...), append(logs, ws.logs...)
+		tokens, raw, logs = append(tokens, ws.capped...), append(raw, ws.raw...), append(logs, ws.logs...)
 		means, rawMeans = append(means, average(ws.capped)), append(rawMeans, average(ws.raw))
 	}
 	mean := average(tokens)
@@ -42,7 +43,11 @@ func (w Weights) describe(m map[string]float64, all []sequenceWeights) {
 	set := func(name string, v float64) { m[weightMetrics+name] = v }
 	set("mean", mean)
 	set("std", math.Sqrt(math.Max(0, squares-mean*mean)))
-	set("eff_sample_size", mean*mean/squares)
+	effective := 0.0
+	if squares > 0 {
+		effective = mean * mean / squares
+	}
+	set("eff_sample_size", effective)
 	if w.Level == Sequence {
 		least, largest := extremes(logs)
 		set("max", math.Exp(math.Min(largest, maxExponent)))
@@ -52,9 +57,12 @@ func (w Weights) describe(m map[string]float64, all []sequenceWeights) {
 		set("max", largest)
 		set("min", least)
 	}
-	limit := math.Log(w.Cap)
-	set("ratio_fraction_high", share(logs, func(x float64) bool { return x > limit }))
-	set("ratio_fraction_low", share(logs, func(x float64) bool { return x < -limit }))
+	high, low := math.Log(w.Cap), math.Log(w.low())
+	set("ratio_fraction_high", share(logs, func(x float64) bool { return x > high }))
+	set("ratio_fraction_low", share(logs, func(x float64) bool { return x < low }))
+	if w.Floor > 0 {
+		set("oob_ratio", share(raw, func(x float64) bool { return x < w.Floor || x > w.Cap }))
+	}
 
 	least, largest := extremes(means)
 	set("seq_mean", average(means))
@@ -63,7 +71,7 @@ func (w Weights) describe(m map[string]float64, all []sequenceWeights) {
 	set("seq_min", least)
 	set("seq_max_deviation", math.Max(math.Abs(largest-1), math.Abs(least-1)))
 	set("seq_fraction_high", share(rawMeans, func(x float64) bool { return x > w.Cap }))
-	set("seq_fraction_low", share(rawMeans, func(x float64) bool { return x < 1/w.Cap }))
+	set("seq_fraction_low", share(rawMeans, func(x float64) bool { return x < w.low() }))
 }
 
 func average(xs []float64) float64 { return sum(xs) / float64(len(xs)) }

@@ -5,10 +5,19 @@ package correction
 //	token     w_t = min(exp(clamp(x_t, ±20)), θ)
 //	sequence  w_t = min(exp(clamp(Σ x, ±20)), θ) for every token of the episode
 //
+// and with a lower bound those of IcePop, which are 0 outside of both bounds:
+//
+//	w_t = exp(…) where θ_low ≤ exp(…) ≤ θ, else 0
+//
 // multiplied into the token losses without a gradient, optionally divided by
 // their mean over the batch. Sources: Espeholt et al., IMPALA,
 // arXiv:1802.01561 (truncation); Yao et al., "Your efficient RL framework
-// secretly brings you off-policy RL training", 2025, and verl for its use here.
+// secretly brings you off-policy RL training", 2025, and verl for its use here;
+// IcePop: Ling Team, "Every Step Evolves", arXiv:2510.18855, and verl's
+// rollout_is_threshold of two numbers.
+//
+// Differs from verl in: where every weight is 0, the effective sample size is 0;
+// there it is a division by zero.
 
 import (
 	"fmt"
@@ -30,6 +39,7 @@ const maxExponent = 20
 type Weights struct {
 	Level     string // Token or Sequence
 	Cap       float64
+	Floor     float64 // of IcePop; 0: weights are truncated at Cap
 	Normalize bool
 }
 
@@ -51,7 +61,7 @@ func (w Weights) Apply(rows []data.Row, m map[string]float64) error {
 		}
 		for k := range seq.x {
 			ws.raw[k] = math.Exp(clamp(ws.logs[k%len(ws.logs)]))
-			ws.capped[k] = math.Min(ws.raw[k], w.Cap)
+			ws.capped[k] = w.bounded(ws.raw[k])
 		}
 		if len(seq.x) > 0 {
 			all = append(all, ws)
@@ -71,7 +81,9 @@ func (w Weights) Apply(rows []data.Row, m map[string]float64) error {
 				over = append(over, ws.capped...)
 			}
 		}
-		mean = sum(over) / float64(len(over))
+		if mean = sum(over) / float64(len(over)); mean <= 1e-8 { // as in verl: there is nothing to divide
+			mean = 1
+		}
 		m[weightMetrics+"batch_norm_factor"] = mean
 	}
 	for i := range rows {
@@ -83,6 +95,22 @@ func (w Weights) Apply(rows []data.Row, m map[string]float64) error {
 		}
 	}
 	return nil
+}
+
+// bounded is a weight as it goes into the loss.
+func (w Weights) bounded(raw float64) float64 {
+	if w.Floor > 0 && (raw < w.Floor || raw > w.Cap) {
+		return 0
+	}
+	return math.Min(raw, w.Cap)
+}
+
+// low is the ratio below which a weight counts as small in the metrics.
+func (w Weights) low() float64 {
+	if w.Floor > 0 {
+		return w.Floor
+	}
+	return 1 / w.Cap
 }
 
 func clamp(x float64) float64 { return math.Max(-maxExponent, math.Min(maxExponent, x)) }

@@ -5,7 +5,8 @@ package loss
 // ratio.
 //
 //	ppo_clip   vanilla on ρ = π / π_rollout
-//	reinforce  ℓ = -sg(w) A log π,  w = ρ (or its product over the row), at most a cap
+//	reinforce  ℓ = -sg(w) A log π,  w = ρ (or its product over the row), at most a cap,
+//	           or with a floor 0 outside of floor and cap (IcePop)
 //
 // Source: verl's rollout correction, bypass_mode (spec 5.10). Batch.Old holds
 // the recorded log-probs.
@@ -37,5 +38,10 @@ func bypass(s *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
 	default:
 		return l, Sums{PPOKL: klSum(x)}
 	}
-	return logW.Exp().Clamp(0, o.BypassWeightsCap).Mul(l), Sums{PPOKL: klSum(x)}
+	w := logW.Exp()
+	if o.BypassWeightsFloor > 0 {
+		inside := w.GeScalar(o.BypassWeightsFloor).And(w.LeScalar(o.BypassWeightsCap))
+		w = torch.Where(inside, w, w.MulScalar(0))
+	}
+	return w.Clamp(0, o.BypassWeightsCap).Mul(l), Sums{PPOKL: klSum(x)}
 }

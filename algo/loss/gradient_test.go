@@ -178,7 +178,11 @@ var written = map[string]func(p, base []float64, o Options) []float64{
 		for i, a := range gradAdv {
 			w := 1.0
 			if o.BypassWeights != "" {
-				w = math.Min(math.Exp(x[i]), o.BypassWeightsCap)
+				w = math.Exp(x[i])
+				if o.BypassWeightsFloor > 0 && (w < o.BypassWeightsFloor || w > o.BypassWeightsCap) {
+					w = 0
+				}
+				w = math.Min(w, o.BypassWeightsCap)
 			}
 			out[i] = -w * a * p[i]
 		}
@@ -210,6 +214,8 @@ func TestEveryPolicyGradient(t *testing.T) {
 				o := gradOptions
 				o.BypassLoss, o.BypassWeights, o.BypassWeightsCap = Reinforce, by, 1.3
 				variants = append(variants, variant{" reinforce by " + by, o})
+				o.BypassWeightsFloor = .6
+				variants = append(variants, variant{" reinforce by " + by + " with IcePop", o})
 			}
 		}
 		for _, v := range variants {

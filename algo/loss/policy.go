@@ -26,6 +26,8 @@ type Options struct {
 	BypassLoss       string  // PPOClip or Reinforce
 	BypassWeights    string  // how Reinforce weighs: "", ByToken or BySequence
 	BypassWeightsCap float64 // at most this
+	// BypassWeightsFloor is IcePop's: weights below it and above the cap are 0. 0: none.
+	BypassWeightsFloor float64
 }
 
 // Batch is a micro-batch of whole rows: the tokens in the loss, row after row.

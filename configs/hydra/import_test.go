@@ -150,6 +150,8 @@ func TestImportSettings(t *testing.T) {
 		{"algorithm.adv_estimator=gae algorithm.gamma=0.9", `[algo] adv_estimator = "gae" gamma = 0.9`},
 		{"algorithm.gamma=0.9 algorithm.reward_allocation=discounted", `[reward] allocation = "discounted" gamma = 0.9`},
 		{"algorithm.use_pf_ppo=true algorithm.pf_ppo.reweight_method=max_min", `[algo] pf_ppo = "max_min"`},
+		{"algorithm.rollout_correction.rollout_is=token algorithm.rollout_correction.rollout_is_threshold=0.5_5.0", `[algo.rollout_correction] rollout_is = "token" rollout_is_threshold = 5.0 rollout_is_threshold_lower = 0.5`},
+		{"algorithm.rollout_correction.rollout_is=token algorithm.rollout_correction.rollout_is_threshold='3.5'", `[algo.rollout_correction] rollout_is = "token" rollout_is_threshold = 3.5`},
 		{"algorithm.adv_estimator=rloo_vectorized", `[algo] adv_estimator = "rloo"`},
 		{"algorithm.rollout_correction.rollout_rs=token_k1 algorithm.rollout_correction.rollout_rs_threshold='0.5_2'", `[algo.rollout_correction] rollout_rs = ["token_k1"] rollout_rs_threshold = ["0.5_2"]`},
 		{"algorithm.reward_components.goal_reward.weight=2", ""},

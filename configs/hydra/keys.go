@@ -325,7 +325,7 @@ var ppoKeys = []row{
 	taken(verl, "algorithm.use_pf_ppo", "algo.pf_ppo", none, pfPPO),
 	mapped(verl, "algorithm.pf_ppo.weight_pow", "algo.pf_ppo_weight_pow", none),
 	taken(verl, "algorithm.rollout_correction.rollout_is", "algo.rollout_correction.rollout_is", none, notNull),
-	mapped(verl, "algorithm.rollout_correction.rollout_is_threshold", "algo.rollout_correction.rollout_is_threshold", none),
+	taken(verl, "algorithm.rollout_correction.rollout_is_threshold", "algo.rollout_correction.rollout_is_threshold algo.rollout_correction.rollout_is_threshold_lower", none, isThreshold),
 	mapped(verl, "algorithm.rollout_correction.rollout_is_batch_normalize", "algo.rollout_correction.rollout_is_batch_normalize", none),
 	taken(verl, "algorithm.rollout_correction.rollout_rs", "algo.rollout_correction.rollout_rs", none, texts),
 	taken(verl, "algorithm.rollout_correction.rollout_rs_threshold", "algo.rollout_correction.rollout_rs_threshold", none, texts),

@@ -5,6 +5,7 @@ import (
 	"path"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/openmanus/openmanus/configs"
@@ -285,6 +286,30 @@ func pfPPO(im *importer, r *Row, entry row, v any) {
 	}
 	if _, given := im.given["algorithm.pf_ppo.reweight_method"]; !given {
 		im.put(r, entry.to, "pow")
+	}
+}
+
+// isThreshold is a number, or the two bounds of IcePop: "0.5_5.0".
+func isThreshold(im *importer, r *Row, _ row, v any) {
+	const at = "algo.rollout_correction.rollout_is_threshold"
+	text, ok := v.(string)
+	if !ok {
+		im.put(r, at, v)
+		return
+	}
+	lower, upper, two := strings.Cut(text, "_")
+	if !two {
+		lower, upper = "0", text
+	}
+	low, err := strconv.ParseFloat(strings.TrimSpace(lower), 64)
+	high, err2 := strconv.ParseFloat(strings.TrimSpace(upper), 64)
+	if err != nil || err2 != nil {
+		r.unsupported(fmt.Sprintf("%s is neither a number nor two such as 0.5_5.0", clip(text)))
+		return
+	}
+	im.put(r, at, high)
+	if two {
+		im.put(r, at+"_lower", low)
 	}
 }
 

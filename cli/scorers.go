@@ -138,11 +138,12 @@ func (s *State) checkPrograms(r configs.Reward) error {
 func checkTruth(r configs.Reward, tasks []data.Task) error {
 	for _, fn := range scoreFnsOf(r) {
 		f, err := reward.Functions.Lookup(fn)
-		if err != nil || !f.NeedsTruth { // none, or the user's own
+		if err != nil { // the user's own
 			continue
 		}
 		for _, t := range tasks {
-			if t.GroundTruth == "" {
+			_, bySource := reward.SourceFunction(t.Source)
+			if t.GroundTruth == "" && (f.NeedsTruth || fn == "data_source" && bySource) {
 				return errWith(ExitInput, "give task files with the column reward_model.ground_truth, or choose another score function",
 					fmt.Errorf("score function %s: task %s: %w", fn, t.ID, reward.ErrNoGroundTruth))
 			}

@@ -55,6 +55,7 @@ type Task struct {
 	Prompt       []Message `json:"prompt,omitempty"`
 	Conversation []Message `json:"conversation,omitempty"` // recorded expert episode, roles system, user, assistant
 	GroundTruth  string    `json:"ground_truth,omitempty"`
+	Source       string    `json:"data_source,omitempty"` // of the row, where it is not the environment
 }
 
 // Table is the name by which a run tells apart whose task it is: the label, or

@@ -61,6 +61,9 @@ func (r *Record) Task(n int, env string) (Task, error) {
 	if t.Env == "" {
 		t.Env = env
 	}
+	if t.Env != env && env != "" && envOf("", id) == env { // "searchqa_3" from the data set nq
+		t.Env, t.Source = env, deref(r.DataSource)
+	}
 	index, err := r.index()
 	if err != nil { // an error only where the task is to be played: see LoadOptions.Play
 		index = NoIndex

@@ -1,6 +1,7 @@
 package reward
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -13,7 +14,7 @@ import (
 // episode.
 type Sample struct {
 	ID          string
-	Source      string // data_source of the row, or the environment
+	Source      string // data_source of the row, or else the environment
 	Prompt      string
 	Response    string         // the reply; of an episode, its replies joined by line ends
 	GroundTruth string         // text, or JSON where it has parts; see Targets
@@ -27,7 +28,7 @@ type Sample struct {
 // SampleOf is an episode as score functions see it.
 func SampleOf(e *data.Episode, signal Signal) Sample {
 	s := Sample{
-		ID: e.Task.ID, Source: e.Task.Env, GroundTruth: e.Task.GroundTruth,
+		ID: e.Task.ID, Source: cmp.Or(e.Task.Source, e.Task.Env), GroundTruth: e.Task.GroundTruth,
 		EnvReward: signal.Of(e)(e.Turns), Tokens: e.SampledTokens(), Turns: e.Turns, Cumulative: e.Cumulative, Messages: e.Messages,
 	}
 	var prompt, replies []string

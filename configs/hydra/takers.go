@@ -257,14 +257,6 @@ func stagedFormat(im *importer, r *Row, entry row, v any) {
 	im.put(r, entry.to, "staged")
 }
 
-func formatScore(_ *importer, r *Row, _ row, v any) {
-	if reflect.DeepEqual(v, int64(0)) || reflect.DeepEqual(v, 0.0) {
-		r.ignored("0, as by default")
-		return
-	}
-	r.unsupported("only score functions read it: set reward.score_fn, and reward.format_score with it")
-}
-
 func estimator(im *importer, r *Row, entry row, v any) {
 	if v == "rloo_vectorized" {
 		v = "rloo"

@@ -1,0 +1,43 @@
+package reward
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// TestDataSourceOfRow scores episodes of rows by the function of their column
+// data_source, which is not the environment's name.
+func TestDataSourceOfRow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rows.jsonl")
+	row := `{"item_id":"searchqa_3","data_source":"nq","reward_model":{"ground_truth":"Paris"}}` + "\n" +
+		`{"item_id":"searchqa_4","data_source":"searchqa"}` + "\n"
+	if err := os.WriteFile(path, []byte(row), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tasks, err := data.LoadTasks(t.Context(), path, data.LoadOptions{Env: "searchqa", Play: true})
+	if err != nil || len(tasks) != 2 {
+		t.Fatalf("%d tasks, %v", len(tasks), err)
+	}
+	scorer, err := Open("data_source", DefaultParams())
+	if err != nil {
+		t.Fatal(err)
+	}
+	score := func(task data.Task, text string) float64 {
+		e := &data.Episode{Task: task, Turns: []data.Turn{{Text: text, Reward: 0.5, Parsed: true}}}
+		scores, err := scorer.Score(t.Context(), []Sample{SampleOf(e, Last)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return scores[0].Value
+	}
+	const right, wrong = "<answer>a</answer><answer>Paris</answer>", "<answer>a</answer><answer>Rome</answer>"
+	if a, b := score(tasks[0], right), score(tasks[0], wrong); a != 1 || b != 0 {
+		t.Errorf("nq: %v and %v, want 1 and 0", a, b)
+	}
+	if got := score(tasks[1], right); got != 0.5 {
+		t.Errorf("searchqa: %v, want the environment's 0.5", got)
+	}
+}

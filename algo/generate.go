@@ -51,6 +51,7 @@ func (t *Trainer) generate(ctx context.Context, step int, m Metrics) ([]*data.Ep
 		total.Replays += stats.Replays
 		total.Failed += stats.Failed
 		total.MixedStarts += stats.MixedStarts
+		total.BadTasks = append(total.BadTasks, stats.BadTasks...)
 		total.Turns += stats.Turns
 		total.Tokens += stats.Tokens
 		total.SampledTokens += stats.SampledTokens
@@ -96,6 +97,7 @@ func (t *Trainer) generate(ctx context.Context, step int, m Metrics) ([]*data.Ep
 	m["rollout/retries"] = float64(total.Retries)
 	m["rollout/replays"] = float64(total.Replays)
 	m["rollout/dropped"] = float64(total.Failed)
+	m["rollout/bad_tasks"] = float64(len(total.BadTasks))
 	m["rollout/turns"] = float64(total.Turns)
 	m["rollout/tokens"] = float64(total.Tokens)
 	m["rollout/sampled_tokens"] = float64(total.SampledTokens)

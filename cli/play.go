@@ -158,7 +158,7 @@ func (s *State) play(ctx context.Context, p *playing, o taskOptions, more func(*
 		u := p.endpoint.Usage()
 		s.Log.Info("asked the endpoint", "requests", u.Requests, "retries", u.Retries, "prompt_tokens", u.PromptTokens, "completion_tokens", u.CompletionTokens)
 	}
-	met := eval.Infrastructure{Retries: stats.Retries, Replays: stats.Replays, Servers: p.world.pool.Counts()}
+	met := eval.Infrastructure{Retries: stats.Retries, Replays: stats.Replays, Servers: p.world.pool.Counts(), MixedStarts: stats.MixedStarts, BadTasks: stats.BadTasks}
 	return episodes, met, p.playError(err)
 }
 

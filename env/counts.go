@@ -54,8 +54,8 @@ type watched struct {
 	marks   []string // what the reply's header says was done to it
 }
 
-// watch counts an exchange with s, and tells health what it says of s.
-func (p *Pool) watch(s *poolServer, x watched) {
+// watch counts an exchange of sl with s, and tells health what it says of s.
+func (p *Pool) watch(s *poolServer, sl *slot, x watched) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts.Exchanges++
@@ -67,7 +67,9 @@ func (p *Pool) watch(s *poolServer, x watched) {
 		}
 	}
 	if failure == nil {
-		s.good()
+		if s.good(); x.op == opReset {
+			s.started()
+		}
 		return
 	}
 	// That a task has ended is an answer to what a lost step came to, and no fault.
@@ -78,7 +80,11 @@ func (p *Pool) watch(s *poolServer, x watched) {
 	if p.refused(s, failure) {
 		failure.retryable = false // the instance is lost
 	}
-	if ServerFault(failure) && failure.Seen() != SeenRestarted {
+	switch {
+	case !ServerFault(failure) || failure.Seen() == SeenRestarted:
+	case x.op == opReset && failure.Status != 0:
+		p.heed(s, s.unstarted(sl.task), failure)
+	default:
 		p.heed(s, s.failed(failure), failure)
 	}
 }

@@ -115,6 +115,13 @@ func ServerFault(err error) bool {
 	return false
 }
 
+// ResetRefused reports whether err is what a server answered to a reset or to the
+// question for an observation: it is there, and does not start the task.
+func ResetRefused(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Status != 0 && (e.Op == opReset || e.Op == opObserve)
+}
+
 // maxWords bounds how much of a server's reply an error repeats.
 const maxWords = 400
 

@@ -113,7 +113,7 @@ func TestFullServerSharesNoInstance(t *testing.T) {
 							t.Error(err)
 							return
 						}
-						id := l.Client().(*sqlgym).serverID()
+						id := l.Client().(tasked).Client.(*sqlgym).serverID()
 						mu.Lock()
 						if leased[id] || len(leased) >= birdHolds {
 							t.Errorf("instance %s is leased beside %v", id, leased)

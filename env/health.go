@@ -24,6 +24,11 @@ type health struct {
 	asking  bool // it is being asked, in service; it creates no instance until it has answered
 	works   bool // an exchange went well since it was asked: the greeting was lost as others are
 	down    bool // it is out of service
+
+	// tasks are those whose reset it answered with a failure since it last
+	// reset one. The same task again says nothing more: it may be the task that
+	// is at fault, as where the server lacks its data.
+	tasks map[int]bool
 }
 
 // verdict is what is to be done about a server.
@@ -64,6 +69,23 @@ func (h *health) uncreated() verdict {
 	return h.suspect(true)
 }
 
+// unstarted hears of a reset of a task that was answered with a failure.
+func (h *health) unstarted(task int) verdict {
+	if h.down {
+		return stay
+	}
+	if h.tasks == nil {
+		h.tasks = map[int]bool{}
+	}
+	if h.tasks[task] = true; len(h.tasks) >= h.limit {
+		return rest
+	}
+	return h.suspect(len(h.tasks) >= asksAfter)
+}
+
+// started hears of a reset that went well.
+func (h *health) started() { clear(h.tasks) }
+
 func (h *health) suspect(reason bool) verdict {
 	if !reason || h.asking {
 		return stay
@@ -97,6 +119,7 @@ func (h *health) answered(err error) verdict {
 // the pause before it is probed, 0 for at once.
 func (h *health) out() (pause int) {
 	h.down, h.row, h.creates = true, 0, 0
+	clear(h.tasks)
 	h.rests++
 	return h.rests - 1
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"syscall"
 	"testing"
 )
@@ -153,5 +154,32 @@ func TestSilentServerIsTakenOut(t *testing.T) {
 	until(t, "it is back", func() bool { return !p.servers[0].isDown(p) })
 	if at := acquire(t, p).Server(); at != a.URL {
 		t.Errorf("a lease at %s, which has more", at)
+	}
+}
+
+// Resets of one task that are answered with a failure say nothing of the
+// server, however many there are; those of many tasks do, where none goes well.
+func TestHealthOfResets(t *testing.T) {
+	h := health{limit: 5}
+	for range 100 {
+		if v := h.unstarted(3); v != stay {
+			t.Fatalf("one task: %v", v)
+		}
+	}
+	for task := range 4 {
+		h.unstarted(task)
+	}
+	h.started()
+	var got []verdict
+	for task := range 5 {
+		got = append(got, h.unstarted(task))
+	}
+	if want := []verdict{stay, stay, stay, stay, rest}; !slices.Equal(got[3:], want[3:]) || h.row != 0 {
+		t.Errorf("five tasks: %v, a row of %d", got, h.row)
+	}
+	h.out()
+	h.back()
+	if v := h.unstarted(9); v != stay || len(h.tasks) != 1 {
+		t.Errorf("back in service: %v, %d tasks", v, len(h.tasks))
 	}
 }

@@ -21,7 +21,28 @@ type Lease struct {
 
 // Client is the leased instance. Call Reset first: it may hold the end of an
 // earlier episode.
-func (l *Lease) Client() Client { return l.slot.client }
+func (l *Lease) Client() Client { return tasked{l.slot.client, l.slot} }
+
+// tasked is the client of a lease. It notes which task the instance is on, since
+// what a server answers to a reset speaks of that as well.
+type tasked struct {
+	Client
+	slot *slot
+}
+
+func (c tasked) Reset(ctx context.Context, index int) (Obs, error) {
+	c.slot.task = index
+	return c.Client.Reset(ctx, index)
+}
+
+// Recall makes a leased client a Recaller, which tells nothing where the client
+// is none.
+func (c tasked) Recall(ctx context.Context) (StepResult, bool, error) {
+	if r, ok := c.Client.(Recaller); ok {
+		return r.Recall(ctx)
+	}
+	return StepResult{}, false, nil
+}
 
 // Server is the address of the instance's server, without credentials.
 func (l *Lease) Server() string { return l.server.name }

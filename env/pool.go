@@ -116,6 +116,7 @@ type slot struct {
 	early   []exchange // of its creation, not recorded yet
 	created []exchange // of its creation
 	served  bool       // an earlier lease
+	task    int        // of the last reset
 }
 
 // NewPool makes a pool over the servers at urls. It makes no request yet.
@@ -270,7 +271,7 @@ func (p *Pool) create(ctx context.Context, s *poolServer) (*slot, error) {
 	o := p.o.Client
 	o.BaseURL, o.Record = s.url, sl.keep
 	o.gate = s.gate
-	o.watch = func(x watched) { p.watch(s, x) }
+	o.watch = func(x watched) { p.watch(s, sl, x) }
 	var err error
 	for range max(p.o.MaxPerServer, leastCreates) {
 		p.mu.Lock()

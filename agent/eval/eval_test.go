@@ -290,9 +290,9 @@ func TestInfrastructureLine(t *testing.T) {
 		want string
 	}{
 		{"nothing", Infrastructure{Servers: env.Counts{Exchanges: 9, Instances: 2, Faults: map[string]int64{}}}, ""},
-		{"one of each", Infrastructure{1, 1, env.Counts{Quarantines: 1, Faults: map[string]int64{"reset": 1}}},
-			"on the way: 1 fault of the servers (reset 1), 1 server taken out of service, 1 lost instance replaced, 1 episode begun anew\n"},
-		{"many", Infrastructure{3, 0, env.Counts{Quarantines: 2, Faults: map[string]int64{"http_500": 2, "reset": 4, "cut": 2}}},
+		{"one of each", Infrastructure{Retries: 1, Replays: 1, Servers: env.Counts{Quarantines: 1, Faults: map[string]int64{"reset": 1}}, MixedStarts: 1, BadTasks: []string{"sqlgym_3"}},
+			"on the way: 1 fault of the servers (reset 1), 1 server taken out of service, 1 lost instance replaced, 1 episode begun anew, 1 task that differs between servers, 1 task left out since no server can reset it (sqlgym_3)\n"},
+		{"many", Infrastructure{Retries: 3, Servers: env.Counts{Quarantines: 2, Faults: map[string]int64{"http_500": 2, "reset": 4, "cut": 2}}},
 			"on the way: 8 faults of the servers (reset 4, cut 2, http_500 2), 2 times a server was taken out of service, 3 times an episode was begun anew\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -16,6 +16,10 @@ type Infrastructure struct {
 	Retries int        `json:"retries"` // attempts at episodes beyond the first
 	Replays int        `json:"replays"` // instances that took the place of lost ones inside attempts
 	Servers env.Counts `json:"servers"`
+	// MixedStarts counts tasks that differed between servers and were each played
+	// on one of them; BadTasks are those that no server could reset.
+	MixedStarts int      `json:"mixed_starts,omitempty"`
+	BadTasks    []string `json:"bad_tasks,omitempty"`
 }
 
 // Line says on one line, with its end, what went wrong; "" if nothing did.
@@ -38,6 +42,9 @@ func (i Infrastructure) Line() string {
 	add(i.Servers.Quarantines, "server taken out of service", "times a server was taken out of service")
 	add(int64(i.Replays), "lost instance replaced", "lost instances replaced")
 	add(int64(i.Retries), "episode begun anew", "times an episode was begun anew")
+	add(int64(i.MixedStarts), "task that differs between servers", "tasks that differ between servers")
+	bad := " (" + strings.Join(i.BadTasks, ", ") + ")"
+	add(int64(len(i.BadTasks)), "task left out since no server can reset it"+bad, "tasks left out since no server can reset them"+bad)
 	if len(parts) == 0 {
 		return ""
 	}

@@ -21,7 +21,8 @@ type attempt struct {
 	record  env.Recorder
 	// failed is the result of an attempt that could not begin.
 	failed *data.Episode
-	joined bool // the group
+	joined bool  // the group
+	noted  error // the last lost instance that unstarted was told of
 	// end is why no episode of the rollout is worth beginning any more.
 	end error
 	// hopeless says that another attempt would fail alike.
@@ -34,12 +35,13 @@ type result struct {
 	end      error // if not nil, it ends the whole rollout
 	moved    bool  // the episode has to be played on the server of its group
 	hopeless bool  // another attempt would fail alike
+	bad      bool  // its task is left out
 }
 
 // begin counts a try at j and leases an instance for it.
 func (r *run) begin(ctx context.Context, j *job) *attempt {
 	a := &attempt{job: j, env: r.envs[j.task.Table()]}
-	a.begun(ctx, a.acquire(ctx, env.Place{Only: j.group.place()}))
+	a.begun(ctx, a.acquire(ctx, false))
 	return a
 }
 
@@ -47,7 +49,7 @@ func (r *run) begin(ctx context.Context, j *job) *attempt {
 // where there is no place for another.
 func (r *run) beginNow(ctx context.Context, j *job) *attempt {
 	a := &attempt{job: j, env: r.envs[j.task.Table()]}
-	err := a.acquire(ctx, env.Place{Only: j.group.place(), NoWait: true})
+	err := a.acquire(ctx, true)
 	if errors.Is(err, env.ErrFull) {
 		return nil
 	}
@@ -62,7 +64,14 @@ func (a *attempt) begun(ctx context.Context, err error) {
 	}
 }
 
-func (a *attempt) acquire(ctx context.Context, at env.Place) (err error) {
+// acquire leases an instance on a server where the episode may be played.
+func (a *attempt) acquire(ctx context.Context, now bool) (err error) {
+	bad, failed := a.job.resets.known()
+	if bad != nil {
+		a.lease, a.hopeless = nil, true
+		return bad
+	}
+	at := env.Place{Only: a.job.group.place(), Avoid: failed, NoWait: now}
 	a.lease, err = a.env.Pool.AcquireAt(ctx, at)
 	var down *env.DownError
 	if errors.As(err, &down) {
@@ -78,6 +87,7 @@ func (a *attempt) acquire(ctx context.Context, at env.Place) (err error) {
 
 // began makes the episode a member of its group.
 func (a *attempt) began(ctx context.Context, first string) error {
+	a.job.resets.reset(a.job)
 	alike, err := a.job.group.join(ctx, a.job, Start{first, a.lease.Server()})
 	if a.joined = err == nil; a.joined && !alike {
 		a.env.Pool.WarnOnce("random starts", "one task begins differently each time it is reset: the rewards of a group also depend on how its episodes began",
@@ -86,13 +96,24 @@ func (a *attempt) began(ctx context.Context, first string) error {
 	return err
 }
 
+// unstarted notes an instance that was lost, where the reset of the task was
+// what failed.
+func (a *attempt) unstarted(o Options, lost error) {
+	a.noted = lost
+	bad, first := a.job.resets.failed(a.job, a.lease.Server(), lost, a.env.Pool.InService())
+	if first {
+		o.Log.Warn("task left out", "task", bad.Task, "error", bad)
+	}
+}
+
 // another takes a fresh instance for a lost one. In a wave, whose episodes wait
 // for each other, it does not wait for one that another episode has.
 func (a *attempt) another(o Options) func(context.Context, error) (env.Client, error) {
 	return func(ctx context.Context, lost error) (env.Client, error) {
 		o.Log.Debug("instance lost, going on with another", "task", a.job.task.ID, "sample", a.job.sample, "server", a.lease.Server(), "error", lost)
+		a.unstarted(o, lost)
 		a.lease.Fail(lost)
-		err := a.acquire(ctx, env.Place{Only: a.job.group.place(), NoWait: o.Deterministic})
+		err := a.acquire(ctx, o.Deterministic)
 		switch {
 		case errors.Is(err, env.ErrFull):
 			return nil, nil
@@ -141,7 +162,8 @@ func (a *attempt) start() agent.Start {
 func (a *attempt) play(ctx context.Context, o Options) result {
 	defer a.job.group.follow(a.job)
 	if a.failed != nil {
-		return result{episode: a.failed, end: a.end, hopeless: a.hopeless}
+		bad, _ := a.job.resets.known()
+		return result{episode: a.failed, end: a.end, hopeless: a.hopeless, bad: bad != nil}
 	}
 	if o.EpisodeTimeout > 0 {
 		var cancel context.CancelFunc
@@ -160,7 +182,11 @@ func (a *attempt) play(ctx context.Context, o Options) result {
 	if a.joined && !ep.Outcome.Trainable() {
 		a.job.group.leave()
 	}
-	res := result{episode: ep, end: a.end, hopeless: a.hopeless}
+	if err != nil && a.lease != nil && (a.noted == nil || !errors.Is(err, a.noted)) {
+		a.unstarted(o, err)
+	}
+	bad, _ := a.job.resets.known()
+	res := result{episode: ep, end: a.end, hopeless: a.hopeless || bad != nil, bad: bad != nil}
 	var other *otherStartError
 	var changed *ChangedStartError
 	res.moved = errors.As(err, &other)

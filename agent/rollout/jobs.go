@@ -16,6 +16,9 @@ type job struct {
 	attempts int // made so far
 	moves    int // attempts that ended because the group plays on another server
 	group    *group
+	// unstarted counts the instances in a row that could not reset the task.
+	unstarted int
+	resets    *resets
 }
 
 // jobsOf lists the episodes, task by task. A task that comes twice makes two

@@ -96,6 +96,9 @@ type Stats struct {
 	// MixedStarts counts groups whose task differed between servers and was
 	// therefore played on one of them.
 	MixedStarts int
+	// BadTasks are the ids of tasks that were left out since no server could
+	// reset them.
+	BadTasks []string
 }
 
 func (o Options) withDefaults() Options {

@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -33,7 +34,7 @@ func RunEpisodes(ctx context.Context, envs map[string]Env, tasks []data.Task, o 
 	jobs := jobsOf(tasks, o)
 	r := &run{envs: envs, o: o, stop: stop, episodes: make([]*data.Episode, len(jobs))}
 	r.stats.Total = len(jobs)
-	groups := groupsOf(jobs, envs, o.Starts)
+	groups, resets := groupsOf(jobs, envs, o.Starts), resetsOf(jobs)
 	if o.Deterministic {
 		r.waves(ctx, jobs)
 	} else {
@@ -50,6 +51,11 @@ func RunEpisodes(ctx context.Context, envs map[string]Env, tasks []data.Task, o 
 	}
 	for _, g := range groups {
 		r.stats.MixedStarts += int(share(g.mixed))
+	}
+	for _, x := range resets {
+		if x.bad != nil {
+			r.stats.BadTasks = append(r.stats.BadTasks, x.task.ID)
+		}
 	}
 	r.stats.Elapsed = time.Since(began)
 	return r.episodes, r.stats, err
@@ -221,7 +227,11 @@ func (r *run) settle(ctx context.Context, j *job, res result) bool {
 	case ep.Outcome == data.Cancelled:
 	case !ep.Outcome.Trainable():
 		s.Failed++
-		r.o.Log.Warn("episode dropped", "task", j.task.ID, "sample", j.sample, "attempts", j.attempts,
+		level := slog.LevelWarn
+		if res.bad { // the task was named
+			level = slog.LevelDebug
+		}
+		r.o.Log.Log(ctx, level, "episode dropped", "task", j.task.ID, "sample", j.sample, "attempts", j.attempts,
 			"outcome", ep.Outcome, "error", ep.Err)
 		failed, total := s.Failed+r.o.Before.Failed, s.Total+r.o.Before.Episodes
 		if limit := r.o.MaxFailed; failed == total || limit > 0 && float64(failed) > limit*float64(total) {

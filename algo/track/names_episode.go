@@ -29,6 +29,7 @@ var _ = Define(
 	Definition{"group/dropped_rows", "episodes left out of the update because their group has no spread, or is of one episode", ""},
 	Definition{"group/single", "groups that have one episode left", ""},
 	Definition{"rollout/{retries,replays,dropped}", "attempts beyond the first; instances replaced in the middle of one; episodes given up after the last", ""},
+	Definition{"rollout/bad_tasks", "tasks left out since no server could reset them: each failed the same way", ""},
 	Definition{"rollout/{turns,tokens,sampled_tokens}", "in all episodes of the step", ""},
 	Definition{"rollout/rows_without_reply", "episodes whose first messages fill the context already", ""},
 	Definition{"engine/steps", "batches that the engine ran", ""},

@@ -1,0 +1,176 @@
+package rollout
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
+)
+
+// sqlServer speaks sqlgym's protocol, and lacks the data of some tasks.
+type sqlServer struct {
+	*httptest.Server
+	lacks func(task int) bool
+
+	mu    sync.Mutex
+	next  int
+	task  map[string]int // by instance
+	tried map[int]int    // resets by task
+}
+
+func newSQLServer(t *testing.T, lacks func(task int) bool) *sqlServer {
+	s := &sqlServer{lacks: lacks, task: map[string]int{}, tried: map[int]int{}}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(func() { env.CloseIdle(); s.Close() })
+	return s
+}
+
+func (s *sqlServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	var b struct {
+		ItemID int         `json:"item_id"`
+		EnvIdx json.Number `json:"env_idx"`
+	}
+	_ = json.Unmarshal(body, &b)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch r.URL.Path {
+	case "/":
+		fmt.Fprint(w, `"ok"`)
+	case "/create":
+		fmt.Fprint(w, 1000+s.next%8)
+		s.next++
+	case "/reset":
+		s.tried[b.ItemID]++
+		if s.lacks(b.ItemID) {
+			http.Error(w, "Internal Server Error", http.StatusInternalServerError)
+			return
+		}
+		s.task[b.EnvIdx.String()] = b.ItemID
+		fmt.Fprint(w, `["a question", null]`)
+	case "/observation":
+		fmt.Fprintf(w, `"question %d"`, s.task[r.URL.Query().Get("env_idx")])
+	case "/step":
+		fmt.Fprint(w, `{"state":"rows","reward":1.0,"done":true,"info":{}}`)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// sqlStage plays sqlgym on the servers.
+func sqlStage(t *testing.T, log io.Writer, servers ...*sqlServer) map[string]Env {
+	t.Helper()
+	s := newStage(t, false)
+	spec, err := env.Lookup("sqlgym")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var urls []string
+	for _, x := range servers {
+		urls = append(urls, x.URL)
+	}
+	pool, err := env.NewPool(spec, urls, env.PoolOptions{
+		Client: env.Options{Backoff: time.Microsecond}, ProbePause: time.Millisecond, ProbeMax: time.Millisecond, Log: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := pool.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	e := s.envs["fake"]
+	e.Pool, e.MaxLeases, e.Setup.Spec = pool, pool.MaxLeases(), spec
+	return map[string]Env{"sqlgym": e}
+}
+
+func sqlTasks(n int) []data.Task {
+	var out []data.Task
+	for i := range n {
+		out = append(out, data.Task{ID: fmt.Sprintf("sqlgym_%d", i), Env: "sqlgym", Index: i})
+	}
+	return out
+}
+
+// A task that no server can reset costs little, is named and left out, and
+// no server is taken out of service for it.
+func TestBadTask(t *testing.T) {
+	bad := []int{0, 3}
+	lacks := func(task int) bool { return slices.Contains(bad, task) }
+	for servers := 1; servers <= 2; servers++ {
+		t.Run(fmt.Sprint(servers), func(t *testing.T) {
+			var all []*sqlServer
+			for range servers {
+				all = append(all, newSQLServer(t, lacks))
+			}
+			var log bytes.Buffer
+			envs := sqlStage(t, &log, all...)
+			eps, stats, err := RunEpisodes(t.Context(), envs, sqlTasks(6), Options{
+				GroupSize: 8, Concurrency: 8, Replays: 10, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, ep := range eps {
+				if ep.Outcome.Trainable() == lacks(ep.Task.Index) {
+					t.Errorf("%s sample %d: %s %s", ep.Task.ID, ep.Sample, ep.Outcome, ep.Err)
+				}
+			}
+			met := envs["sqlgym"].Pool.Counts()
+			if met.Quarantines != 0 || met.AllFaults() > int64(len(bad)*8*badAfter*env.DefaultAttempts) {
+				t.Errorf("%d quarantines and %d faults", met.Quarantines, met.AllFaults())
+			}
+			if fmt.Sprint(stats.BadTasks) != "[sqlgym_0 sqlgym_3]" || stats.Failed != 16 {
+				t.Errorf("stats %+v", stats)
+			}
+			for _, line := range []string{"task=sqlgym_0", "task=sqlgym_3"} {
+				if text := log.String(); strings.Count(text, "task left out") != 2 || !strings.Contains(text, line) || strings.Contains(text, "episode dropped") {
+					t.Errorf("want a warning that names %s, and no other of it:\n%s", line, text)
+				}
+			}
+		})
+	}
+}
+
+// A task that one of two servers can reset is played there.
+func TestTaskOfOneServer(t *testing.T) {
+	lacking := newSQLServer(t, func(task int) bool { return task%2 == 0 })
+	whole := newSQLServer(t, func(int) bool { return false })
+	var log bytes.Buffer
+	envs := sqlStage(t, &log, lacking, whole)
+	eps, stats, err := RunEpisodes(t.Context(), envs, sqlTasks(6), Options{GroupSize: 4, Concurrency: 4, Replays: 10})
+	if err != nil || len(stats.BadTasks) != 0 || stats.Failed != 0 {
+		t.Fatalf("stats %+v, %v", stats, err)
+	}
+	for _, ep := range eps {
+		if !ep.Outcome.Trainable() || ep.Task.Index%2 == 0 && ep.Server != whole.URL {
+			t.Errorf("%s on %s: %s %s", ep.Task.ID, ep.Server, ep.Outcome, ep.Err)
+		}
+	}
+	if met := envs["sqlgym"].Pool.Counts(); met.Quarantines != 0 {
+		t.Errorf("%d quarantines", met.Quarantines)
+	}
+}
+
+// A run of which no task can be reset ends, and says why.
+func TestAllTasksBad(t *testing.T) {
+	var log bytes.Buffer
+	envs := sqlStage(t, &log, newSQLServer(t, func(int) bool { return true }))
+	_, stats, err := RunEpisodes(t.Context(), envs, sqlTasks(3), Options{GroupSize: 2, Concurrency: 4, Replays: 10})
+	if err == nil || !strings.Contains(err.Error(), "6 of 6 episodes failed") || !strings.Contains(err.Error(), "is left out: its reset failed the same way") || len(stats.BadTasks) != 3 {
+		t.Errorf("stats %+v, %v", stats, err)
+	}
+}

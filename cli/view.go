@@ -94,16 +94,21 @@ func runView(ctx context.Context, s *State, c *cli.Context) error {
 		return s.viewPage(ctx, o, files)
 	}
 	out := bufio.NewWriter(s.Stdout)
-	header := view.ListHeader
+	run := len(files) != 1 || files[0] != o.Path
+	header := view.ListHeader(run)
 	n, more, err := s.eachEpisode(ctx, o, files, func(file string, row int, e *data.Episode) error {
+		origin := ""
+		if run {
+			origin = view.Origin(file)
+		}
 		if o.Text {
-			return view.Text(out, row, e)
+			return view.Text(out, origin, row, e)
 		}
 		if header != "" {
 			_, _ = out.WriteString(header) // Flush tells
 			header = ""
 		}
-		_, err := out.WriteString(view.ListLine(row, e))
+		_, err := out.WriteString(view.ListLine(origin, row, e))
 		return err
 	})
 	if err = errors.Join(err, errWith(ExitDisk, "", out.Flush())); err != nil {

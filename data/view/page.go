@@ -64,6 +64,7 @@ type episodePart struct {
 	Nr      int    // on the page
 	Row     int    // in its file
 	Source  string // the file
+	Origin  string
 	Sampled int
 	Opening []data.Message
 	Turns   []turnPart
@@ -98,7 +99,7 @@ func (l logProb) MarshalJSON() ([]byte, error) {
 // Add writes the episode that is row number row of source.
 func (p *Page) Add(source string, row int, e *data.Episode) error {
 	part := episodePart{
-		Episode: e, Nr: p.n, Row: row, Source: source, Sampled: e.SampledTokens(), Opening: opening(e),
+		Episode: e, Nr: p.n, Row: row, Source: source, Origin: Origin(source), Sampled: e.SampledTokens(), Opening: opening(e),
 		Stream: tokenStream{IDs: append([]int32{}, e.Tokens...), LogP: []logProb{}},
 	}
 	p.n++

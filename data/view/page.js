@@ -9,7 +9,7 @@
 
   const episodes = articles.map(function (article, nr) {
     const d = article.dataset;
-    return { nr: nr, article: article, task: d.task, env: d.env, outcome: d.outcome, source: d.source, sample: d.sample,
+    return { nr: nr, article: article, task: d.task, env: d.env, outcome: d.outcome, source: d.source, origin: d.origin, sample: d.sample,
       reward: Number(d.reward), turns: Number(d.turns), stream: null, words: null, mean: null };
   });
 
@@ -87,7 +87,9 @@
   let shown = [];
   let current = null;
 
-  function show(episode) {
+  // show shows an episode; with scroll it brings it into view, which moves the
+  // page where the list stands above it.
+  function show(episode, scroll) {
     if (current) {
       current.article.classList.remove("on");
       if (current.button) current.button.classList.remove("on");
@@ -101,7 +103,9 @@
       episode.button.scrollIntoView({ block: "nearest" });
     }
     episode.article.parentElement.scrollTop = 0;
-    if (location.hash !== "#e" + episode.nr) history.replaceState(null, "", "#e" + episode.nr);
+    if (scroll) episode.article.scrollIntoView();
+    // Browsers scroll to the hash once a page is loaded, so the first episode of a page opened without one sets none.
+    if ((scroll || location.hash) && location.hash !== "#e" + episode.nr) history.replaceState(null, "", "#e" + episode.nr);
   }
 
   function matches(episode) {
@@ -125,6 +129,9 @@
     "-turns": function (e) { return -e.turns; }
   };
 
+  // A run's episodes say in the list which step they are of.
+  const severalOrigins = new Set(episodes.map(function (e) { return e.origin; })).size > 1;
+
   function update() {
     shown = episodes.filter(matches);
     const key = keys[form.elements.order.value];
@@ -139,10 +146,11 @@
         const dot = element("span", "dot", "\u25cf");
         dot.dataset.outcome = episode.outcome;
         dot.title = episode.outcome;
-        episode.button.append(dot, element("span", "name", episode.task + " #" + episode.sample),
-          element("span", "reward", episode.reward + ", " + episode.turns + " t"));
+        episode.button.append(dot, element("span", "name", episode.task + " #" + episode.sample));
+        if (severalOrigins || episode.origin.startsWith("step ")) episode.button.append(element("span", "origin", episode.origin));
+        episode.button.append(element("span", "reward", episode.reward + ", " + episode.turns + " t"));
         episode.button.title = episode.task + ", " + episode.outcome + ", " + episode.source;
-        episode.button.addEventListener("click", function () { show(episode); });
+        episode.button.addEventListener("click", function () { show(episode, true); });
       }
       const item = element("li");
       item.append(episode.button);
@@ -165,24 +173,28 @@
   }
   ["env", "outcome", "source"].forEach(options);
 
-  function fromHash() {
+  function ofHash() {
     const m = /^#e(\d+)$/.exec(location.hash);
-    const episode = m && episodes[Number(m[1])];
-    if (episode) show(episode);
+    return m ? episodes[Number(m[1])] : undefined;
   }
 
   form.addEventListener("input", update);
   form.addEventListener("submit", function (event) { event.preventDefault(); });
-  window.addEventListener("hashchange", fromHash);
+  window.addEventListener("hashchange", function () {
+    const episode = ofHash();
+    if (episode) show(episode, true);
+  });
   document.addEventListener("keydown", function (event) {
     if (event.target.closest && event.target.closest("input, select")) return;
     const step = { j: 1, k: -1, ArrowDown: 1, ArrowUp: -1 }[event.key];
     const next = shown[shown.indexOf(current) + (step || 0)];
     if (!step || !next || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    show(next);
+    show(next, true);
   });
 
-  fromHash();
+  const wanted = ofHash();
+  if (wanted) current = wanted;
   update();
+  if (wanted) show(wanted, true);
 })();

@@ -64,7 +64,7 @@ func TestPageShowsAnEpisode(t *testing.T) {
 	page := render(t, Options{Title: "a dump", Note: "a note", Pieces: letters}, testEpisode(""))
 	for _, want := range []string{
 		"<title>a dump</title>", `<p class="note">a note</p>`,
-		`<article id="e0" data-task="maze_3" data-env="maze" data-outcome="done" data-reward="0.5" data-turns="2" data-sample="1" data-source="step_1.jsonl">`,
+		`<article id="e0" data-task="maze_3" data-env="maze" data-outcome="done" data-reward="0.5" data-turns="2" data-sample="1" data-source="step_1.jsonl" data-origin="step 1">`,
 		"<dd>5, 3 sampled, in 2 contexts</dd>", "<summary>the prompt of this turn</summary>", "<h4>user</h4><pre>\nonce more</pre>", "<dd>maze, index 3</dd>", "<dd>1 of u</dd>", "<dd>7</dd>", "<dd>12 ms</dd>",
 		"<h3>system</h3><pre>\nbe brief</pre>", "<h3>user</h3><pre>\nfind it</pre>",
 		"turn 1 <span class=\"facts\">reward -1; 2 tokens, log-prob mean -1.375, lowest -2.250; stop eos;",
@@ -207,7 +207,7 @@ func TestPageOfContradictions(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := Text(&b, 0, e); err != nil || !strings.Contains(b.String(), "turn 2: reward 0.5, done; 0 tokens;") {
+	if err := Text(&b, "", 0, e); err != nil || !strings.Contains(b.String(), "turn 2: reward 0.5, done; 0 tokens;") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 }

@@ -8,19 +8,31 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// ListHeader heads the lines of ListLine.
-const ListHeader = "   nr  outcome        reward  turns  tokens  sampled  task\n"
-
-// ListLine is an episode on one line.
-func ListLine(n int, e *data.Episode) string {
-	return fmt.Sprintf("%5d  %-13s %7.4g %6d %7d %8d  %s sample %d\n",
-		n, OneLine(string(e.Outcome), 13), e.Reward, len(e.Turns), len(e.Tokens), e.SampledTokens(), OneLine(e.Task.ID, 60), e.Sample)
+// ListHeader heads the lines of ListLine, those of a run with the column of origins.
+func ListHeader(run bool) string {
+	const header = "   nr  outcome        reward  turns  tokens  sampled  task\n"
+	if run {
+		return fmt.Sprintf("%-20s", "rollouts") + header
+	}
+	return header
 }
 
-// Text writes a whole episode for a terminal.
-func Text(w io.Writer, n int, e *data.Episode) error {
+// ListLine is an episode on one line. origin is "" where all episodes are from one file.
+func ListLine(origin string, n int, e *data.Episode) string {
+	if origin != "" {
+		origin = fmt.Sprintf("%-20s", OneLine(origin, 19))
+	}
+	return fmt.Sprintf("%s%5d  %-13s %7.4g %6d %7d %8d  %s sample %d\n",
+		origin, n, OneLine(string(e.Outcome), 13), e.Reward, len(e.Turns), len(e.Tokens), e.SampledTokens(), OneLine(e.Task.ID, 60), e.Sample)
+}
+
+// Text writes a whole episode for a terminal. origin is as in ListLine.
+func Text(w io.Writer, origin string, n int, e *data.Episode) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "episode %d: %s (%s, index %d), sample %d: %s, reward %g\n", n, OneLine(e.Task.ID, 0), OneLine(e.Task.Env, 0), e.Task.Index,
+	if origin != "" {
+		origin = " of " + OneLine(origin, 0)
+	}
+	fmt.Fprintf(&b, "episode %d%s: %s (%s, index %d), sample %d: %s, reward %g\n", n, origin, OneLine(e.Task.ID, 0), OneLine(e.Task.Env, 0), e.Task.Index,
 		e.Sample, OneLine(string(e.Outcome), 0), e.Reward)
 	fmt.Fprintf(&b, "  %d turns, %d tokens, %d sampled, seed %d, weight version %d, attempts %d, %.0f ms\n", len(e.Turns), len(e.Tokens), e.SampledTokens(),
 		e.Seed, e.WeightVersion, e.Attempts, e.Millis)

@@ -16,7 +16,7 @@ func TestText(t *testing.T) {
 	e.Exchanges = e.Exchanges[:1]
 	e.Err, e.Server = "gone\n", "http://h:1"
 	var b bytes.Buffer
-	if err := Text(&b, 4, e); err != nil {
+	if err := Text(&b, "", 4, e); err != nil {
 		t.Fatal(err)
 	}
 	want := `episode 4: maze_3 (maze, index 3), sample 1: done, reward 0.5
@@ -49,8 +49,14 @@ func TestText(t *testing.T) {
 }
 
 func TestListLine(t *testing.T) {
-	if got, want := ListHeader+ListLine(12, testEpisode("\x1b")), "   nr  outcome        reward  turns  tokens  sampled  task\n   12  done              0.5      2       5        3  maze_3␛ sample 1\n"; got != want {
+	if got, want := ListHeader(false)+ListLine("", 12, testEpisode("\x1b")), "   nr  outcome        reward  turns  tokens  sampled  task\n   12  done              0.5      2       5        3  maze_3␛ sample 1\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if got, want := ListHeader(true)+ListLine(Origin("runs/a/rollouts/step_21.jsonl.zst"), 12, testEpisode("")), "rollouts               nr  outcome        reward  turns  tokens  sampled  task\nstep 21                12  done              0.5      2       5        3  maze_3 sample 1\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if got := Origin("val_step_16_maze.jsonl"); got != "val_step_16_maze" {
+		t.Errorf("origin %q", got)
 	}
 }
 
@@ -60,10 +66,10 @@ func TestTerminalsGetNoCommands(t *testing.T) {
 		e := testEpisode(text)
 		e.Outcome = data.Outcome(text)
 		var b bytes.Buffer
-		if err := Text(&b, 0, e); err != nil {
+		if err := Text(&b, text, 0, e); err != nil {
 			t.Fatal(err)
 		}
-		out := b.String() + ListLine(0, e)
+		out := b.String() + ListLine(text, 0, e)
 		if i := strings.IndexFunc(out, func(r rune) bool { return r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 || r == 0x202e }); i >= 0 {
 			t.Errorf("%q: control character at %d of %q", text, i, out)
 		}

@@ -35,7 +35,7 @@ var arrows = map[string]string{
 	"agent/engine":     "data/...",
 	"agent/eval":       "env data",
 	"agent/text":       "agent/engine data",
-	"agent/openai":     "agent/engine agent/text data",
+	"agent/openai":     "agent/engine agent/text data data/transport",
 	"agent/generate":   "agent/engine agent/model torch/...",
 	"agent/model":      "agent/model/gguf agent/tokenizer agent/chat data/registry torch/...",
 	"agent/model/gguf": "torch/mmap",
@@ -46,20 +46,23 @@ var arrows = map[string]string{
 
 	"env":                   "data/...",
 	"env/builtin":           "env env/fault env/listen data/...",
-	"env/check":             "env data",
+	"env/check":             "env data data/transport",
 	"env/fault":             "",
 	"env/listen":            "",
 	"env/listen/listentest": "",
-	"env/proxy":             "env/fault env/listen",
-	"env/supervise":         "",
+	"env/proxy":             "env/fault env/listen data/transport",
+	"env/supervise":         "data/transport",
 	"reward":                "data/... reward/mathexpr",
-	"reward/external":       "reward",
+	"reward/external":       "reward data/transport",
 	"reward/mathexpr":       "",
 
 	"data":          "data/crash data/registry torch/safetensors",
 	"data/crash":    "",
 	"data/registry": "",
 	"data/view":     "data",
+
+	"data/transport":               "",
+	"data/transport/transporttest": "",
 
 	"torch":                 "torch/internal/...",
 	"torch/internal/ompenv": "",
@@ -78,7 +81,7 @@ var pure = []string{
 	"configs", "configs/hydra", "algo/advantage", "algo/checkpoint", "algo/correction", "algo/curriculum", "algo/track", "agent", "agent/replay",
 	"agent/rollout", "agent/engine", "agent/eval", "agent/openai", "agent/text", "agent/model/gguf", "agent/chat", "agent/tokenizer",
 	"env", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/registry",
-	"data/view", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise",
+	"data/view", "data/transport", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise",
 }
 
 func TestArrows(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/transport"
 )
 
 // The limits of a call where Options leaves them open.
@@ -49,7 +50,7 @@ var shared = &http.Transport{
 func CloseIdle() { shared.CloseIdleConnections() }
 
 var sharedClient = &http.Client{
-	Transport: shared,
+	Transport: transport.Bound(shared),
 	// A redirect is an answer we do not want (a slash too many in the
 	// address); following it would send a step twice.
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -51,7 +51,7 @@ func (in *indexed) createBare(ctx context.Context, body any) error {
 	if err != nil {
 		return err
 	}
-	if in.id, err = in.bareInt(opCreate, "/create", raw); err != nil {
+	if in.id, err = in.bareID(opCreate, "/create", raw); err != nil {
 		return err
 	}
 	in.know(raw, string(raw))

@@ -145,7 +145,7 @@ type idBody struct {
 // created reads the id out of a /create reply that is an object.
 func (in *instance) created(path string, raw json.RawMessage) error {
 	r := in.object(opCreate, path, raw)
-	r.read("id", &in.id)
+	r.readID("id", &in.id)
 	return r.err
 }
 

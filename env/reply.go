@@ -70,14 +70,28 @@ func (c *caller) bareText(op, path string, raw json.RawMessage) (string, error) 
 	return *text, nil
 }
 
-// bareInt reads a reply that is an integer.
-func (c *caller) bareInt(op, path string, raw json.RawMessage) (int64, error) {
+// errID is what is wrong with an id below 0. Servers in Python would take it as
+// one that counts from the end: another instance.
+var errID = errors.New("an id is 0 or greater")
+
+// readID is read for the id of an instance.
+func (o *object) readID(key string, into *int64) {
+	if o.read(key, into); o.err == nil && *into < 0 {
+		o.err = o.caller.malformed(o.op, o.path, o.raw, errID)
+	}
+}
+
+// bareID reads a reply that is the id of an instance.
+func (c *caller) bareID(op, path string, raw json.RawMessage) (int64, error) {
 	var n *int64
 	if err := json.Unmarshal(raw, &n); err != nil {
 		return 0, c.malformed(op, path, raw, err)
 	}
 	if n == nil {
 		return 0, c.malformed(op, path, raw, errors.New("want an integer"))
+	}
+	if *n < 0 {
+		return 0, c.malformed(op, path, raw, errID)
 	}
 	return *n, nil
 }

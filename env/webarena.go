@@ -72,7 +72,7 @@ func newWebarena(ctx context.Context, o Options) (Client, error) {
 		return nil, err
 	}
 	r := w.object(opCreate, "/create", raw)
-	r.read("env_idx", &w.id)
+	r.readID("env_idx", &w.id)
 	if r.err != nil {
 		return nil, r.err
 	}

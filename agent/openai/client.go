@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/openmanus/openmanus/data/transport"
 )
 
 // Client is one endpoint.
@@ -31,9 +33,9 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := o.Transport
-	if transport == nil {
-		transport = &http.Transport{
+	way := o.Transport
+	if way == nil {
+		way = &http.Transport{
 			Proxy:               http.ProxyFromEnvironment, // a hosted endpoint may be behind one
 			DialContext:         (&net.Dialer{Timeout: o.CheckTimeout, KeepAlive: 30 * time.Second}).DialContext,
 			TLSHandshakeTimeout: o.CheckTimeout,
@@ -45,7 +47,7 @@ func New(o Options) (*Client, error) {
 	return &Client{
 		o: o,
 		http: &http.Client{
-			Transport: transport,
+			Transport: transport.Bound(way),
 			// Following a redirect would take the key to another host.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},

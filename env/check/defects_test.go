@@ -156,6 +156,8 @@ func TestDefectsAreFound(t *testing.T) {
 		{"ids of creates at once", "maze", check.Fail, "ids", "was given twice", sharedCreates},
 		{"id as text", "maze", check.Fail, "create", `"id" is the string`, replace("/create", `(\d+)`, `"$1"`)},
 		{"id without object", "maze", check.Fail, "create", "want {", replace("/create", `.*?(\d+).*`, `$1`)},
+		{"id below 0", "maze", check.Fail, "create", `"id" is -1`, replace("/create", `(\d+)`, `-1`)},
+		{"id below 0", "weather", check.Fail, "create", "the reply is -1", replace("/create", `(\d+)`, `-1`)},
 		{"two values", "maze", check.Fail, "create", "more follows", replace("/create", `$`, `{}`)},
 		{"steps go to one session", "maze", check.Fail, "two sessions", "beside another session", asID("/step", func(n int) int { return n &^ 1 })},
 		{"a reset resets its neighbour", "maze", check.Fail, "two sessions", "session", neighbourReset},

@@ -14,7 +14,7 @@ var games = []environment{
 	{
 		name: "textcraft", section: "5.1", greeting: "This is environment TextCraft.",
 		createBody: `{"minecraft_dir":"agentenv_textcraft/","commands":null,"goal":null}`,
-		created:    keys{{"id", integer}, {"observation", text}, {"done", boolean}, {"reward", number}}, idFrom: "id", idKey: "id",
+		created:    keys{{"id", natural}, {"observation", text}, {"done", boolean}, {"reward", number}}, idFrom: "id", idKey: "id",
 		taskKey: "data_idx", tasks: []int{0, 1},
 		reset:   keys{{"id", integer}, {"observation", text}, {"done", boolean}, {"reward", number}},
 		opening: observationOf, opens: regexp.MustCompile(`(?s)^Crafting commands:\n.*\n\nGoal: craft .*\.$`),
@@ -25,7 +25,7 @@ var games = []environment{
 	},
 	{
 		name: "babyai", section: "5.2", greeting: "This is environment BabyAI.",
-		created: keys{{"id", integer}}, idFrom: "id", idKey: "id",
+		created: keys{{"id", natural}}, idFrom: "id", idKey: "id",
 		taskKey: "data_idx", tasks: []int{2, 42},
 		reset:   keys{{"observation", text}, {"reward", number}, {"score", number}, {"deleted", boolean}, {"done", boolean}},
 		opening: observationOf, opens: regexp.MustCompile(`(?s)^Your goal: .*\nAvailable actions: \[`),
@@ -37,7 +37,7 @@ var games = []environment{
 	},
 	{
 		name: "sciworld", section: "5.3", greeting: "This is environment ScienceWorld.",
-		created: keys{{"id", integer}}, idFrom: "id", idKey: "id",
+		created: keys{{"id", natural}}, idFrom: "id", idKey: "id",
 		taskKey: "data_idx", tasks: []int{0, 30}, beyond: 1000000,
 		reset: keys{
 			{"task_name", text}, {"var_num", integer}, {"task_description", text}, {"observation", text},
@@ -56,7 +56,7 @@ var games = []environment{
 	},
 	{
 		name: "alfworld", section: "5.4", greeting: "This is environment AlfWorld.",
-		created: keys{{"id", integer}}, idFrom: "id", idKey: "id",
+		created: keys{{"id", natural}}, idFrom: "id", idKey: "id",
 		taskKey: "game", resetMore: `"world_type":"Text"`, tasks: []int{0, 1}, beyond: 1000000,
 		reset:   keys{{"id", integer}, {"observation", text}, {"available_actions", every{text}}, {"task_type", text}},
 		opening: observationOf, opens: regexp.MustCompile(`(?s)^You are in the middle of a room\..*\nYour task is to: `),
@@ -79,7 +79,7 @@ var games = []environment{
 	},
 	{
 		name: "maze", section: "5.5", suffix: "/maze", greeting: "This is environment LMRL-Gym.",
-		created: keys{{"id", integer}}, idFrom: "id", idKey: "id",
+		created: keys{{"id", natural}}, idFrom: "id", idKey: "id",
 		taskKey: "game", tasks: []int{18, 0}, beyond: 26,
 		reset:   keys{{"observation", text}},
 		opening: observationOf,
@@ -110,7 +110,7 @@ var games = []environment{
 	},
 	{
 		name: "wordle", section: "5.6", suffix: "/wordle", greeting: "This is environment LMRL-Gym.",
-		created: keys{{"id", integer}}, idFrom: "id", idKey: "id",
+		created: keys{{"id", natural}}, idFrom: "id", idKey: "id",
 		taskKey: "seed", tasks: []int{3, 4},
 		reset:   keys{{"id", integer}, {"observation", text}},
 		opening: observationOf, opens: regexp.MustCompile(`^Let's start Wordle!$`),

@@ -23,6 +23,7 @@ type kind string
 const (
 	text    kind = "string"
 	integer kind = "integer"
+	natural kind = "integer of 0 or more"
 	number  kind = "number"
 	boolean kind = "true or false"
 	null    kind = "null"
@@ -36,6 +37,9 @@ func (k kind) String() string { return string(k) }
 func (k kind) fault(at string, v any) string {
 	is := kindOf(v)
 	if k == whole || is == k || k == number && is == integer {
+		return ""
+	}
+	if n, ok := v.(json.Number); k == natural && ok && is == integer && !strings.HasPrefix(string(n), "-") {
 		return ""
 	}
 	return fmt.Sprintf("%s is %s, want %s", at, describe(v), k)

@@ -14,7 +14,7 @@ import (
 
 var tools = []environment{
 	{
-		name: "webshop", section: "5.7", greeting: "ok", created: integer, idKey: "env_idx",
+		name: "webshop", section: "5.7", greeting: "ok", created: natural, idKey: "env_idx",
 		taskKey: "session_id", tasks: []int{0, 1}, beyond: 1000000,
 		reset: pairReply, opening: firstOf, opens: regexp.MustCompile(`^WebShop \[SEP\] Instruction: \[SEP\] .* \[SEP\] Search$`),
 		step: stateReply, textKey: "state", doneKey: "done", rewards: [2]float64{0, 1},
@@ -55,7 +55,7 @@ var tools = []environment{
 		},
 	},
 	{
-		name: "sqlgym", section: "5.9", greeting: "ok", created: integer, idKey: "env_idx",
+		name: "sqlgym", section: "5.9", greeting: "ok", created: natural, idKey: "env_idx",
 		taskKey: "item_id", tasks: []int{9428, 9429}, beyond: 1000000,
 		reset: pairReply, opening: firstOf, opens: regexp.MustCompile(`(?s)^.* contains tables such as .*\n\n.+`),
 		step:    keys{{"state", text}, {"reward", number}, {"done", boolean}, {"info", keys{{"ground_truth", text}}}},
@@ -71,7 +71,7 @@ var tools = []environment{
 	toolServer("todo", env.ListTools),
 	sheetServer(),
 	{
-		name: "searchqa", section: "5.11", greeting: "ok", createBody: `{"id":0}`, created: integer, idKey: "env_idx",
+		name: "searchqa", section: "5.11", greeting: "ok", createBody: `{"id":0}`, created: natural, idKey: "env_idx",
 		taskKey: "id", tasks: []int{0, 1}, beyond: 1000000,
 		reset: text, opening: bareText, opens: regexp.MustCompile(`(?s)Question: .+`),
 		step:    keys{{"observation", text}, {"reward", number}, {"done", boolean}, {"info", whole}},
@@ -82,7 +82,7 @@ var tools = []environment{
 		over:     overGoesOn, unknown: errorServer, closing: closeBool,
 	},
 	{
-		name: "webarena", section: "5.8", greeting: "ok", created: keys{{"env_idx", integer}}, idFrom: "env_idx", idKey: "env_idx",
+		name: "webarena", section: "5.8", greeting: "ok", created: keys{{"env_idx", natural}}, idFrom: "env_idx", idKey: "env_idx",
 		taskKey: "idx", resetMore: `"seed":0`, tasks: []int{0, 1},
 		reset: keys{{"observation", text}}, gaveUp: "TimeoutError", opens: regexp.MustCompile(`(?s)^OBSERVATION:\n.*\nURL: .*\nOBJECTIVE: .*\nPREVIOUS ACTION: None`),
 		step:    keys{{"observation", text}, {"reward", number}, {"terminated", boolean}, {"truncated", boolean}, {"info", maybe{object}}},
@@ -116,7 +116,7 @@ const wrongAnswer = `Action: finish with Action Input: {"answer": "no task has t
 // their tools alone.
 func toolServer(name, harmless string) environment {
 	return environment{
-		name: name, section: "5.10", greeting: "ok", createBody: `{"id":0}`, created: integer, idKey: "env_idx",
+		name: name, section: "5.10", greeting: "ok", createBody: `{"id":0}`, created: natural, idKey: "env_idx",
 		taskKey: "id", tasks: []int{0, 1}, beyond: 1000000,
 		reset: text, opening: bareText,
 		opens: regexp.MustCompile(`(?s)^Now new trial starts\.\sYou should perform actions to accomplish the goal: .*\nGive me one action\.$`),

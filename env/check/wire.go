@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/openmanus/openmanus/data/transport"
 )
 
 // maxReply bounds a reply; no environment of AgentGym sends as much.
@@ -156,14 +158,18 @@ func (l *link) do(ctx context.Context, r request, keep bool) (reply, error) {
 	return got, nil
 }
 
-// readHead reads the status line and headers, passing over 1xx.
+// readHead reads the status line and headers, passing over a few 1xx.
 func (l *link) readHead(method string) (*http.Response, error) {
-	for {
+	for range transport.MaxInformational + 1 {
 		resp, err := http.ReadResponse(l.in, &http.Request{Method: method})
-		if err != nil || resp.StatusCode >= http.StatusOK {
+		switch {
+		case err != nil || resp.StatusCode >= http.StatusOK:
 			return resp, err
+		case resp.StatusCode == http.StatusSwitchingProtocols:
+			return nil, transport.ErrSwitch
 		}
 	}
+	return nil, transport.ErrInformational
 }
 
 // failure names what became of a connection.

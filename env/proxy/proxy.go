@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/openmanus/openmanus/data/transport"
 	"github.com/openmanus/openmanus/env/fault"
 )
 
@@ -83,7 +84,7 @@ func New(o Options) (*Proxy, error) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = up.Scheme, up.Host, up.Host
 			r.Out.URL.RawQuery = r.In.URL.RawQuery
 		},
-		Transport:    p.transport,
+		Transport:    transport.Bound(p.transport),
 		ErrorHandler: p.upstreamFailed,
 		ErrorLog:     slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 	}

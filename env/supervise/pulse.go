@@ -3,8 +3,6 @@ package supervise
 import (
 	"context"
 	"errors"
-	"net"
-	"net/http"
 	"time"
 )
 
@@ -19,9 +17,8 @@ const (
 // do: a server that fails is the pool's concern. One question waits as long as
 // limit, since a server may be busy with one long request before it.
 func pulse(ctx context.Context, url string, limit time.Duration) {
-	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: answerTime}).DialContext, DisableKeepAlives: true}
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: limit}
+	client := askingClient(limit)
+	defer client.CloseIdleConnections()
 	pause := min(max(limit/8, pulseLeast), pulseMost)
 	for answered := time.Now(); sleep(ctx, pause); {
 		err := ask(ctx, client, url)

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/openmanus/openmanus/data/transport"
 )
 
 // The pauses between questions to a starting server, and the time for an answer.
@@ -20,12 +22,8 @@ const (
 // ready waits until the server at url answers GET /. That a port is open says
 // little: an import may take minutes more, and wrappers open ports early.
 func ready(ctx context.Context, url string) error {
-	transport := &http.Transport{
-		DialContext:       (&net.Dialer{Timeout: answerTime}).DialContext,
-		DisableKeepAlives: true,
-	}
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: answerTime}
+	client := askingClient(answerTime)
+	defer client.CloseIdleConnections()
 	last := errors.New("no answer")
 	for pause := askFirst; ; pause = min(2*pause, askMost) {
 		err := ask(ctx, client, url)
@@ -39,6 +37,14 @@ func ready(ctx context.Context, url string) error {
 			return fmt.Errorf("%w: %v", context.Cause(ctx), last)
 		}
 	}
+}
+
+// askingClient opens a connection for every question; limit is for one.
+func askingClient(limit time.Duration) *http.Client {
+	return &http.Client{Timeout: limit, Transport: transport.Bound(&http.Transport{
+		DialContext:       (&net.Dialer{Timeout: answerTime}).DialContext,
+		DisableKeepAlives: true,
+	})}
 }
 
 // ask takes any answer below status 500, as env.Pool's probe does.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+
+	"github.com/openmanus/openmanus/data/transport"
 )
 
 // server is a score function behind an address. A redirect is an answer that
@@ -18,9 +20,9 @@ type server struct {
 }
 
 func newServer(url string, o Options) *server {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
+	way := http.DefaultTransport.(*http.Transport).Clone()
 	return &server{url: url, most: o.MaxReply, client: &http.Client{
-		Transport:     transport,
+		Transport:     transport.Bound(way),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }

@@ -1,0 +1,71 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openmanus/openmanus/data/transport/transporttest"
+)
+
+// within runs f, which nothing but the transport's own bound ends.
+func within(t *testing.T, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { f(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Error("it hangs")
+	}
+}
+
+// A server that never comes to a reply ends a call, whatever the call's time.
+func TestNoReply(t *testing.T) {
+	for name, what := range transporttest.Hostile {
+		t.Run(name, func(t *testing.T) {
+			url := transporttest.Serve(t, what)
+			c, err := newCaller(Options{BaseURL: url, Timeout: time.Hour, Attempts: 1}, server{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			within(t, func() {
+				if _, err := c.post(t.Context(), opStep, "/step", map[string]int{"id": 0}); !ServerFault(err) {
+					t.Errorf("step: %v", err)
+				}
+			})
+			p, err := NewPool(spec("textcraft"), []string{url}, PoolOptions{ProbePause: time.Millisecond, ProbeMax: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close(context.Background())
+			within(t, func() {
+				if down := (*DownError)(nil); !errors.As(p.Check(t.Context()), &down) {
+					t.Error("the server is in service")
+				}
+			})
+			within(t, func() {
+				if _, err := p.Version(t.Context()); err == nil {
+					t.Error("it has a version")
+				}
+			})
+		})
+	}
+}
+
+// An id below 0 is none: some servers would take it as one that counts from
+// the end, which is another instance.
+func TestNegativeID(t *testing.T) {
+	for name, body := range map[string]string{
+		"textcraft": `{"id":-1,"observation":"x","done":false,"reward":0}`, "babyai": `{"id":-1}`, "maze": `{"id":-1}`, "wordle": `{"id":-1}`,
+		"sciworld": `{"id":-1}`, "alfworld": `{"id":-1}`, "webarena": `{"env_idx":-1}`, "weather": "-1", "sqlgym": "-1", "webshop": "-1", "searchqa": "-1",
+	} {
+		s := newScript(t, map[string][]reply{"POST /create": ok(body), "POST /maze/create": ok(body), "POST /wordle/create": ok(body)})
+		_, err := spec(name).New(t.Context(), Options{BaseURL: s.URL})
+		if !errors.Is(err, KindMalformed) || !strings.Contains(err.Error(), "an id is 0 or greater") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package supervise
+
+import (
+	"testing"
+	"time"
+
+	"github.com/openmanus/openmanus/data/transport/transporttest"
+)
+
+// A server that never comes to a reply has no pulse.
+func TestNoReply(t *testing.T) {
+	for name, what := range transporttest.Hostile {
+		t.Run(name, func(t *testing.T) {
+			url := transporttest.Serve(t, what)
+			done := make(chan struct{})
+			go func() {
+				pulse(t.Context(), url, 200*time.Millisecond)
+				close(done)
+			}()
+			select {
+			case <-done:
+			case <-time.After(20 * time.Second):
+				t.Error("it hangs")
+			}
+		})
+	}
+}

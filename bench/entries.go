@@ -124,6 +124,7 @@ func entryTrials() []trial {
 	for _, level := range []string{correction.Token, correction.Sequence} {
 		add("correction by weights, "+level, one(at+"rollout_is", level), []string{at + "rollout_is_batch_normalize=true"})
 	}
+	add("gigpo by similarity", one("algo.adv_estimator", "gigpo"), []string{"algo.gigpo_similarity_thresh=0.9"})
 	add("correction by IcePop", one(at+"rollout_is", correction.Token), []string{at + "rollout_is_threshold=5", at + "rollout_is_threshold_lower=0.5"})
 	add("correction by rejection", []string{at + `rollout_rs=["token_k1","seq_mean_k3","seq_max_k2"]`, at + `rollout_rs_threshold=["0.5_2","1","1"]`})
 	add("loss "+loss.Bypass+", ppo_clip", []string{at + "bypass_mode=true"})

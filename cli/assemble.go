@@ -166,7 +166,7 @@ func trainerOptions(s *State, cfg configs.Config, compute torch.DType, tasks int
 		Estimator:    cfg.Algo.AdvEstimator,
 		EstimatorOpts: advantage.Options{
 			NormByStd: cfg.Algo.NormByStd, Gamma: cfg.Algo.Gamma, Lam: cfg.Algo.Lam,
-			GiGPOStepWeight: cfg.Algo.GiGPOStepWeight, GiGPONorm: cfg.Algo.GiGPONorm,
+			GiGPOStepWeight: cfg.Algo.GiGPOStepWeight, GiGPONorm: cfg.Algo.GiGPONorm, GiGPOSimilarity: cfg.Algo.GiGPOSimilarity,
 		},
 		DropZeroSpread: true,
 		FilterMetric:   cfg.Algo.FilterMetric,

@@ -201,6 +201,24 @@ func TestMethodsReachTheTrainer(t *testing.T) {
 	}
 }
 
+// So does the similarity of gigpo's observations.
+func TestSimilarityReachesTheTrainer(t *testing.T) {
+	ts := newTestState(t)
+	for _, want := range []float64{1, .9} {
+		cfg, err := configs.Load("m", []byte(tinyRun), []string{"algo.adv_estimator=gigpo", fmt.Sprintf("algo.gigpo_similarity_thresh=%g", want)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := trainerOptions(ts.State, cfg, torch.Float32, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := o.EstimatorOpts.GiGPOSimilarity; got != want {
+			t.Errorf("a similarity of %g reaches the trainer as %g", want, got)
+		}
+	}
+}
+
 // The two bounds of IcePop reach the correction, and in bypass_mode the loss.
 func TestBoundsOfWeightsReachTheTrainer(t *testing.T) {
 	ts := newTestState(t)

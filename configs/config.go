@@ -266,6 +266,7 @@ type Algo struct {
 	MaxGenBatches     int               `toml:"max_gen_batches"`
 	GiGPOStepWeight   float64           `toml:"gigpo_step_weight"`
 	GiGPONorm         string            `toml:"gigpo_norm"`
+	GiGPOSimilarity   float64           `toml:"gigpo_similarity_thresh"`
 	PFPPO             string            `toml:"pf_ppo"`
 	PFPPOWeightPow    float64           `toml:"pf_ppo_weight_pow"`
 	AgentEvol         AgentEvol         `toml:"agentevol"`

@@ -75,6 +75,7 @@ func Defaults() Config {
 			MaxGenBatches:   4,
 			GiGPOStepWeight: 1,
 			GiGPONorm:       "mean_norm",
+			GiGPOSimilarity: 1,
 			PFPPOWeightPow:  2,
 			AgentEvol:       AgentEvol{PerTask: 1, Replay: -1},
 			RolloutCorrection: RolloutCorrection{

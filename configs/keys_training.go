@@ -58,6 +58,7 @@ var algoKeys = concat([]entry{
 	ready("algo.max_gen_batches", "batches of tasks that filter_groups may play in a step; then the step learns from the groups there are, with a warning", atLeast(1)),
 	ready("algo.gigpo_step_weight", "weight of the turns' part of gigpo beside the episode's", atLeast(0)),
 	ready("algo.gigpo_norm", "mean_std_norm divides both parts of gigpo by their spread", oneOf([]string{"mean_norm", "mean_std_norm"})),
+	ready("algo.gigpo_similarity_thresh", "how similar the observations of turns are that gigpo compares, as the share of characters that stay; 1: equal", between(0.5, 1)),
 	ready("algo.pf_ppo", "draw a step's episodes anew by what their scores say; empty: take each once", oneOf([]string{"", "pow", "max_min", "max_random"})),
 	ready("algo.pf_ppo_weight_pow", "the power of pow", above(0)),
 },

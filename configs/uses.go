@@ -86,7 +86,7 @@ var uses = []struct {
 	{klInReward, "algo.kl_penalty algo.kl_ctrl algo.kl_coef"},
 	{among("algo.kl_ctrl", "adaptive").and(klInReward), "algo.kl_target algo.kl_horizon"},
 	{on("algo.filter_groups").and(policyGradient), "algo.max_gen_batches"},
-	{estimator("gigpo"), "algo.gigpo_step_weight algo.gigpo_norm"},
+	{estimator("gigpo"), "algo.gigpo_step_weight algo.gigpo_norm algo.gigpo_similarity_thresh"},
 	{among("algo.pf_ppo", "pow").and(policyGradient), "algo.pf_ppo_weight_pow"},
 	{agentevol, "algo.agentevol.*"},
 	{importanceWeights, `algo.rollout_correction.rollout_is_threshold algo.rollout_correction.rollout_is_threshold_lower

@@ -18,6 +18,7 @@ type Options struct {
 
 	GiGPOStepWeight float64 // weight of the turns' part beside the episode's
 	GiGPONorm       string  // MeanNorm or MeanStdNorm
+	GiGPOSimilarity float64 // of the observations of turns that are compared, from 0.5 on; 1 or 0: they are equal
 }
 
 // Needs are the fields of a row, besides Rewards, Mask and UID, that an

@@ -12,7 +12,9 @@ package advantage
 // s_i is the sum of row i's r_k, p_k the penalty of turn k where its action was
 // invalid, else 0. mean_norm is this; mean_std_norm divides both by the unbiased
 // standard deviation + 1e-6. The anchor of a turn is the observation that it
-// answers, as the environment sent it; the first turn answers the reset. A turn
+// answers, as the environment sent it; the first turn answers the reset. With a
+// similarity below 1 anchors need not be equal: a turn joins the first group whose
+// first anchor is similar enough (similarity.go), as in verl-agent. A turn
 // without another of its anchor has A^S = 0. Source: Feng et al., GiGPO,
 // arXiv:2505.10978, section 4; the penalty is verl-agent's and OpenManus-RL's
 // (spec 5.9): off the score of that turn's row, on its last token, and off its
@@ -27,6 +29,7 @@ package advantage
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/openmanus/openmanus/data"
 )
@@ -50,6 +53,9 @@ type step struct {
 func gigpo(rows []data.Row, o Options) error {
 	if o.GiGPONorm != MeanNorm && o.GiGPONorm != MeanStdNorm {
 		return fmt.Errorf("unknown norm %q; there are %s and %s", o.GiGPONorm, MeanNorm, MeanStdNorm)
+	}
+	if s := o.GiGPOSimilarity; s != 0 && (s < 0.5 || s > 1) {
+		return fmt.Errorf("a similarity of %g, want one from 0.5 to 1", s)
 	}
 	for _, members := range Groups(rows) {
 		o.episodePart(rows, members)
@@ -171,6 +177,25 @@ func (o Options) anchored(rows []data.Row, members []int) [][]step {
 	}
 	at := map[anchor]int{}
 	var out [][]step
+	var firsts [][]rune // the first observation of each group; nil where it is unknown or no other is similar
+	group := func(a anchor) int {
+		n, seen := at[a]
+		if seen {
+			return n
+		}
+		var text []rune
+		n = -1
+		if o.GiGPOSimilarity > 0 && o.GiGPOSimilarity < 1 && !a.unknown {
+			text = []rune(a.observation)
+			n = slices.IndexFunc(firsts, func(first []rune) bool { return first != nil && similar(text, first, o.GiGPOSimilarity) })
+		}
+		if n < 0 {
+			n = len(out)
+			out, firsts = append(out, nil), append(firsts, text)
+		}
+		at[a] = n
+		return n
+	}
 	for _, i := range members {
 		turns := rows[i].Turns
 		g := o.stepReturns(&rows[i])
@@ -180,12 +205,7 @@ func (o Options) anchored(rows []data.Row, members []int) [][]step {
 			if k > 0 {
 				a.observation = turns[k-1].Observation
 			}
-			n, seen := at[a]
-			if !seen {
-				n = len(out)
-				at[a] = n
-				out = append(out, nil)
-			}
+			n := group(a)
 			out[n] = append(out[n], step{row: i, turn: k, g: g[k]})
 		}
 	}

@@ -322,6 +322,8 @@ var ppoKeys = []row{
 	mapped(omrl2, "algorithm.filter_groups.max_num_gen_batches", "algo.max_gen_batches", none),
 	mapped(omrl2, "algorithm.gigpo.step_advantage_w", "algo.gigpo_step_weight", none),
 	mapped(omrl2, "algorithm.gigpo.mode", "algo.gigpo_norm", none),
+	taken(omrl2, "algorithm.gigpo.enable_similarity", "algo.gigpo_similarity_thresh", none, gigpoSimilarity),
+	taken(omrl2, "algorithm.gigpo.similarity_thresh", "algo.gigpo_similarity_thresh", none, where("algorithm.gigpo.enable_similarity")),
 	taken(verl, "algorithm.pf_ppo.reweight_method", "algo.pf_ppo", none, where("algorithm.use_pf_ppo")),
 	taken(verl, "algorithm.use_pf_ppo", "algo.pf_ppo", none, pfPPO),
 	mapped(verl, "algorithm.pf_ppo.weight_pow", "algo.pf_ppo_weight_pow", none),

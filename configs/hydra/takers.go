@@ -305,6 +305,19 @@ func isThreshold(im *importer, r *Row, _ row, v any) {
 	}
 }
 
+// gigpoSimilarity sets verl-agent's default where no threshold is given.
+func gigpoSimilarity(im *importer, r *Row, entry row, v any) {
+	if v != true {
+		r.ignored("turns of equal observations are compared, as by default")
+		return
+	}
+	if _, given := im.given["algorithm.gigpo.similarity_thresh"]; !given {
+		im.put(r, entry.to, 0.95)
+		return
+	}
+	r.ignored("algorithm.gigpo.similarity_thresh says how similar")
+}
+
 // texts makes a list of texts of whatever is there.
 func texts(im *importer, r *Row, entry row, v any) {
 	if v == nil {

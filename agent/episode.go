@@ -148,15 +148,15 @@ func (p *player) play(ctx context.Context, start Start) (data.Outcome, error) {
 			return data.EngineError, err
 		}
 	}
-	if most := p.Options.MaxPrompt; most > 0 && len(ids) > most {
-		return data.ContextLimit, &PromptError{Task: start.Task.ID, Tokens: len(ids), Limit: most, Key: MaxPromptKey}
+	if err := p.tooLong(ids, start); err != nil {
+		if p.Options.FilterOverlong {
+			return data.OverlongPrompt, err
+		}
+		return data.ContextLimit, err
 	}
 	for turn := 0; ; turn++ {
 		if len(p.ep.Tokens)-p.begin+len(ids) >= p.Options.MaxContext {
-			if turn == 0 { // not what the model did: say what to change
-				err = &PromptError{Task: start.Task.ID, Tokens: len(ids), Limit: p.Options.MaxContext, Key: MaxContextKey}
-			}
-			return data.ContextLimit, err
+			return data.ContextLimit, nil
 		}
 		p.give(ids)
 		reply, err := p.generate(ctx, ids, turn)
@@ -183,15 +183,6 @@ func (p *player) play(ctx context.Context, start Start) (data.Outcome, error) {
 			return data.EngineError, err
 		}
 	}
-}
-
-// firstIDs gives the ids before the first reply.
-func (p *player) firstIDs(ctx context.Context, start Start) ([]int32, error) {
-	if f, ok := p.Format.(Prompting); ok {
-		p.prompter = f.Begin(start.Task, start.Sample)
-		return p.prompt(ctx)
-	}
-	return p.render(p.ep.Messages)
 }
 
 // render gives the ids of the messages that a context begins with.

@@ -13,6 +13,12 @@ func capObservation(text string, limit int, count func(string) (int, error)) (st
 	if limit <= 0 {
 		return text, false, nil
 	}
+	return truncate(text, limit, TruncateMiddle, count)
+}
+
+// truncate shortens text to at most limit tokens by taking text out on a side:
+// TruncateLeft, TruncateMiddle or TruncateRight. It returns whether it did.
+func truncate(text string, limit int, side string, count func(string) (int, error)) (string, bool, error) {
 	n, err := count(text)
 	if err != nil || n <= limit {
 		return text, false, err
@@ -27,7 +33,13 @@ func capObservation(text string, limit int, count func(string) (int, error)) (st
 			break
 		}
 		head := keep - keep/2
-		short := string(runes[:head]) + cutMark + string(runes[len(runes)-keep/2:])
+		switch side {
+		case TruncateLeft:
+			head = 0
+		case TruncateRight:
+			head = keep
+		}
+		short := string(runes[:head]) + cutMark + string(runes[len(runes)-(keep-head):])
 		if n, err = count(short); err != nil {
 			return text, false, err
 		}
@@ -35,9 +47,12 @@ func capObservation(text string, limit int, count func(string) (int, error)) (st
 			return short, true, nil
 		}
 	}
-	// The mark would take most of it: the start of the text alone.
+	// The mark would take most of it: the start or the end of the text alone.
 	for keep = min(len(runes), limit*utf8.UTFMax); keep > 0; keep /= 2 {
 		short := string(runes[:keep])
+		if side == TruncateLeft {
+			short = string(runes[len(runes)-keep:])
+		}
 		if n, err = count(short); err != nil || n <= limit {
 			return short, true, err
 		}

@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Options of the episode loop.
@@ -10,10 +11,14 @@ type Options struct {
 	MaxTurns     int  // replies in an episode
 	MaxNewTokens int  // tokens in a reply
 	MaxContext   int  // tokens in a context; the episode ends where they would not fit
-	MaxPrompt    int  // tokens of the first messages, 0 is no limit but MaxContext
+	MaxPrompt    int  // tokens of the first prompt, 0 is no limit but MaxContext
 	MaxObsTokens int  // tokens of an observation after the first, 0 is no limit
 	ParseLimit   int  // replies without an action in a row that end an episode, 0 is off
 	FinalEnds    bool // an answer the format marks as final ends the episode
+
+	// What happens to a task whose first prompt has more than MaxPrompt tokens.
+	Truncation     string // TruncateError (also ""), TruncateLeft, TruncateMiddle or TruncateRight
+	FilterOverlong bool   // the episode ends with data.OverlongPrompt; Truncation then has no effect
 
 	Temperature float32
 	Greedy      bool
@@ -46,6 +51,9 @@ func (o Options) Validate() error {
 	}
 	if !(o.TopP >= 0 && o.TopP <= 1) {
 		errs = append(errs, fmt.Errorf("top_p is %g, want it in [0, 1]", o.TopP))
+	}
+	if !slices.Contains([]string{"", TruncateError, TruncateLeft, TruncateMiddle, TruncateRight}, o.Truncation) {
+		errs = append(errs, fmt.Errorf("truncation is %q, want %s, %s, %s or %s", o.Truncation, TruncateError, TruncateLeft, TruncateMiddle, TruncateRight))
 	}
 	if _, err := Opening("", "", o.InstructionRole); err != nil {
 		errs = append(errs, err)

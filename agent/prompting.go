@@ -14,7 +14,9 @@ import (
 // model sees the prompt and nothing else, and so does training.
 type Prompting interface {
 	Format
-	// Begin makes what writes the prompts of one episode.
+	// Begin makes what writes the prompts of one episode. An episode may begin
+	// several, to find how much of its first observation fits, and goes on with
+	// the last: Prompt without a Past must have no effect outside of its Prompter.
 	Begin(task data.Task, sample int) Prompter
 }
 

@@ -10,8 +10,7 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// reset starts the task and writes the conversation before the first reply.
-// The first observation states the task and is never shortened.
+// reset starts the task.
 func (p *player) reset(ctx context.Context, task data.Task) error {
 	var obs env.Obs
 	err := p.onInstance(ctx, func() (err error) {
@@ -22,15 +21,13 @@ func (p *player) reset(ctx context.Context, task data.Task) error {
 		return err
 	}
 	p.started, p.ep.FirstObservation = true, obs.Text
-	p.seen.Observation = obs.Text
 	if p.began != nil {
 		if err := p.began(ctx, obs.Text); err != nil {
 			return err
 		}
 	}
 	p.ep.Instruction = Instruction(task, p.Spec, p.Format, p.Options.Instruction)
-	p.ep.Messages, err = Opening(p.ep.Instruction, obs.Text, p.Options.InstructionRole)
-	return err
+	return nil
 }
 
 // give appends ids the model did not produce.

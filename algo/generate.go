@@ -40,21 +40,14 @@ func (t *Trainer) generate(ctx context.Context, step int, m Metrics) ([]*data.Ep
 	for {
 		batches++
 		tasks := t.choose(step, t.o.BatchTasks)
-		episodes, rows, stats, err := t.generateBatch(ctx, step, tasks, played, &found, m)
+		drawn, episodes, rows, stats, err := t.generateBatch(ctx, step, tasks, played, &found, m)
 		if err != nil {
 			return nil, nil, err
 		}
-		played = append(played, tasks...)
+		played = append(played, drawn...)
 		all = append(all, episodes...)
 		flops += cost.forward(rows)
-		total.Retries += stats.Retries
-		total.Replays += stats.Replays
-		total.Failed += stats.Failed
-		total.MixedStarts += stats.MixedStarts
-		total.BadTasks = append(total.BadTasks, stats.BadTasks...)
-		total.Turns += stats.Turns
-		total.Tokens += stats.Tokens
-		total.SampledTokens += stats.SampledTokens
+		total.Add(stats)
 		if !t.o.FilterGroups {
 			kept = rows
 			break
@@ -98,36 +91,42 @@ func (t *Trainer) generate(ctx context.Context, step int, m Metrics) ([]*data.Ep
 	m["rollout/replays"] = float64(total.Replays)
 	m["rollout/dropped"] = float64(total.Failed)
 	m["rollout/bad_tasks"] = float64(len(total.BadTasks))
+	if t.filtersOverlong() {
+		m[track.OverlongTasks] = float64(len(overlongTasks(all)))
+	}
 	m["rollout/turns"] = float64(total.Turns)
 	m["rollout/tokens"] = float64(total.Tokens)
 	m["rollout/sampled_tokens"] = float64(total.SampledTokens)
 	return all, kept, nil
 }
 
-// generateBatch plays and scores the tasks.
-func (t *Trainer) generateBatch(ctx context.Context, step int, tasks, earlier []data.Task, found *scored, m Metrics) (episodes []*data.Episode, rows []data.Row, stats rollout.Stats, err error) {
+// generateBatch plays and scores the tasks, and others in place of those whose
+// first prompts are too long. It returns all that it drew.
+func (t *Trainer) generateBatch(ctx context.Context, step int, tasks, earlier []data.Task, found *scored, m Metrics) (drawn []data.Task, episodes []*data.Episode, rows []data.Row, stats rollout.Stats, err error) {
 	o := t.o.Train
 	o.Step, o.Earlier = step, earlier
 	o.OnProgress = t.onProgress
 	err = t.phase(step, "gen", len(tasks)*o.GroupSize, m, func() (err error) {
-		episodes, stats, err = rollout.RunEpisodes(ctx, t.trainEnvs(step), tasks, o)
+		drawn, episodes, stats, err = t.playFitting(ctx, step, tasks, o)
 		return err
 	})
 	if err != nil {
-		return nil, nil, stats, err
+		return nil, nil, nil, stats, err
 	}
 	err = t.phase(step, "reward", 0, m, func() (err error) {
 		rows, err = t.score(ctx, episodes, found)
 		return err
 	})
 	if err != nil {
-		return nil, nil, stats, err
+		return nil, nil, nil, stats, err
 	}
 	if e, err := advantage.Estimators.Lookup(t.o.Estimator); err != nil || !e.Needs.Baseline {
-		return episodes, rows, stats, err
+		return drawn, episodes, rows, stats, err
 	}
-	rows, err = t.baselines(ctx, step, tasks, episodes, o, rows, m)
-	return episodes, rows, stats, err
+	fits := fittingGroups(episodes)
+	o.Skip = func(uid string, _ int) bool { return !fits[uid] }
+	rows, err = t.baselines(ctx, step, drawn, episodes, o, rows, m)
+	return drawn, episodes, rows, stats, err
 }
 
 // baselines plays one greedy episode of every task and makes its score the

@@ -78,8 +78,18 @@ func mixtureMetrics(m Metrics, envs []Env, episodes []*data.Episode) {
 		}
 		s := summarize(own)
 		s.write(m, track.Env+e.Name+"/")
-		m[track.Env+e.Name+"/dropped"] = float64(len(own) - s.episodes)
+		m[track.Env+e.Name+"/dropped"] = float64(len(own) - s.episodes - count(own, data.OverlongPrompt))
 	}
+}
+
+// count is how many episodes have the outcome.
+func count(episodes []*data.Episode, outcome data.Outcome) (n int) {
+	for _, ep := range episodes {
+		if ep.Outcome == outcome {
+			n++
+		}
+	}
+	return n
 }
 
 // summary are the figures of a set of episodes. Those lost to the

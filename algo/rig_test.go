@@ -51,7 +51,8 @@ type rig struct {
 	// repair undoes what was done to the run folder; nil: nothing was.
 	repair func()
 
-	format string // of prompts; "": react
+	format string                 // of prompts; "": react
+	play   func(o *agent.Options) // changes how episodes are played; nil: nothing
 	// spoil and spoilCritic break losses; nil: none.
 	spoil, spoilCritic func(torch.Tensor) torch.Tensor
 
@@ -167,6 +168,9 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 		Options: agent.Options{MaxTurns: 2, MaxNewTokens: 6, MaxContext: 500, Temperature: 1, Instruction: "Go to the goal."},
 	}}
 
+	if r.play != nil {
+		r.play(&playing.Setup.Options)
+	}
 	jsonl, err := track.OpenJSONL(run.Metrics())
 	must(t, err)
 	defer jsonl.Close()

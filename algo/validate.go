@@ -53,6 +53,9 @@ func (t *Trainer) Validate(ctx, soft context.Context, label string) (Validation,
 			o := t.o.Val
 			o.OnProgress = t.onProgress
 			episodes, _, err := rollout.RunEpisodes(ctx, map[string]rollout.Env{e.Name: e.Val}, e.ValTasks, o)
+			if err == nil {
+				err = t.checkOverlong(e.Name, episodes)
+			}
 			if err != nil {
 				return fmt.Errorf("validation (%s): %w", label, err)
 			}

@@ -39,6 +39,10 @@ func (s *State) agentOptions(cfg configs.Config, e configs.Env) (agent.Options, 
 		MaxNewTokens: cfg.Rollout.MaxNewTokens,
 		MaxContext:   cfg.Rollout.MaxContextTokens,
 		MaxPrompt:    cfg.Data.MaxPromptTokens,
+
+		Truncation:     cfg.Data.Truncation,
+		FilterOverlong: cfg.Data.FilterOverlong,
+
 		MaxObsTokens: cfg.Agent.MaxObsTokens,
 		ParseLimit:   cfg.Agent.MaxParseFailures,
 		FinalEnds:    e.FinalEnds,

@@ -166,6 +166,7 @@ func trainError(run *openedRun, err error) error {
 	var gap *algo.GapError
 	var failed *rollout.FailedError
 	var prompt *agent.PromptError
+	var overlong *algo.OverlongError
 	var down *env.DownError
 	var native *torch.Error
 	switch {
@@ -185,7 +186,9 @@ func trainError(run *openedRun, err error) error {
 		return errWith(ExitCheck, "", err)
 	case errors.As(err, &prompt):
 		key := map[string]string{agent.MaxPromptKey: "data.max_prompt_tokens", agent.MaxContextKey: "rollout.max_context_tokens"}[prompt.Key]
-		return errWith(ExitInput, "raise "+key+", or leave the task out with skip_tasks", err)
+		return errWith(ExitInput, "raise "+key+", shorten such prompts (data.truncation), or leave such tasks out (data.filter_overlong, or skip_tasks for this one)", err)
+	case errors.As(err, &overlong):
+		return errWith(ExitInput, "raise data.max_prompt_tokens, or shorten the prompts with data.truncation instead", err)
 	}
 	return err
 }

@@ -115,6 +115,8 @@ type Data struct {
 	TrainLimit      int    `toml:"train_limit"`
 	ValLimit        int    `toml:"val_limit"`
 	MaxPromptTokens int    `toml:"max_prompt_tokens"`
+	Truncation      string `toml:"truncation"`
+	FilterOverlong  bool   `toml:"filter_overlong"`
 	TrainBatchSize  int    `toml:"train_batch_size"`
 	Shuffle         bool   `toml:"shuffle"`
 	Seed            uint64 `toml:"seed"`

@@ -26,6 +26,7 @@ func Defaults() Config {
 		},
 		Data: Data{
 			MaxPromptTokens: 4096,
+			Truncation:      "error",
 			TrainBatchSize:  32,
 			Shuffle:         true,
 			Seed:            42,

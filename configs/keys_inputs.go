@@ -147,7 +147,8 @@ var dataKeys = concat([]entry{
 	ready("data.train_limit", "train on at most so many tasks of an environment, picked at random by data.seed; 0: all", atLeast(0)),
 	ready("data.val_limit", "validate on at most so many tasks of an environment, picked at random by data.seed; 0: all", atLeast(0)),
 	ready("data.max_prompt_tokens", "tokens a first prompt may have", atLeast(1)),
-	fixed("data.truncation", "error", "what happens to a longer first prompt"),
+	ready("data.truncation", "what happens to a longer first prompt: its observation is shortened on that side, with a mark where text was taken out, or the run ends", oneOf([]string{"left", "middle", "right", "error"})),
+	ready("data.filter_overlong", "leave out tasks with a longer first prompt, in training and validation, and play the next ones in their place", anything),
 	ready("data.train_batch_size", "tasks per step; each is played rollout.group_size times", atLeast(1)),
 	ready("data.shuffle", "another order of tasks every epoch", anything),
 	ready("data.seed", "seed of the order of tasks, and of which are picked where there is a limit", anything),
@@ -159,8 +160,7 @@ var dataKeys = concat([]entry{
 	moved("data.dir", "write tasks and val_tasks in [[env]]"),
 	moved("data.val_batch_size", "validation plays every task of val_tasks; rollout.max_sequences bounds how many at once"),
 	moved("data.keep_raw_chat", "messages are always kept; leave it out"),
-},
-	later("data", "filter_overlong"))
+})
 
 var agentKeys = concat([]entry{
 	ready("agent.format", "how the model writes actions, where [[env]] does not say", oneOf(formats)),

@@ -29,6 +29,7 @@ var mayChange = []struct {
 		"actor.micro_batch_size", "actor.dynamic_batch", "actor.max_tokens_per_micro_batch", "critic.micro_batch_size", "ref.micro_batch_size", "sft.micro_batch_size",
 		"sft.dynamic_batch", "sft.max_tokens_per_micro_batch",
 	}},
+	{"what happens to long first prompts, which end a run unless these say otherwise", []string{"data.max_prompt_tokens", "data.truncation", "data.filter_overlong"}},
 	{"when it complains", []string{"rollout.max_logprob_gap", "rollout.fail_on_logprob_gap"}},
 }
 

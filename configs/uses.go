@@ -34,7 +34,7 @@ var uses = []struct {
 	{nil, `env.name env.label env.servers env.tasks env.val_tasks env.skip_tasks env.max_turns env.format env.parser env.action_format
 		env.timeout_s env.create_timeout_s env.reset_timeout_s env.step_timeout_s env.observe_timeout_s env.close_timeout_s env.retries
 		env.max_instances env.max_requests env.quarantine_after env.wait_healthy_s env.instruction env.instruction_file env.launch
-		data.train_limit data.val_limit data.max_prompt_tokens data.train_batch_size data.seed data.from_dump`},
+		data.train_limit data.val_limit data.max_prompt_tokens data.filter_overlong data.train_batch_size data.seed data.from_dump`},
 	{mixed, "env.weight"},
 	{either("sft.epochs above 0, model.fresh.layers above 0 or algo.name = \"agentevol\"", trajectories), "env.expert_tasks"},
 	{among("env.format", prompting...), "env.history_length"},
@@ -47,6 +47,7 @@ var uses = []struct {
 		env.start_timeout_s env.hang_timeout_s`},
 	{among("curriculum.sampler", "uniform"), "data.shuffle"},
 	{fromDump, "data.off_policy"},
+	{off("data.filter_overlong"), "data.truncation"},
 
 	// The episodes.
 	{nil, `agent.max_obs_tokens agent.max_parse_failures agent.max_workers agent.episode_retries agent.episode_replays

@@ -142,6 +142,8 @@ func (o *ConvertOptions) refuses(e *Entry, t *Task) (string, error) {
 		return DropEnv, nil
 	case ep == nil && (o.MinReward != nil || o.Success):
 		return "", ErrNoReward
+	case ep != nil && ep.Outcome == OverlongPrompt:
+		return DropLength, nil
 	case ep != nil && !ep.Outcome.Trainable():
 		return DropFailed, nil
 	case o.Success && ep.Outcome != Success:

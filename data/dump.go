@@ -73,6 +73,7 @@ type dumpLine struct {
 	Cumulative    bool       `json:"cumulative,omitempty"`
 	Instruction   string     `json:"instruction,omitempty"`
 	First         string     `json:"first_observation,omitempty"`
+	Truncated     bool       `json:"prompt_truncated,omitempty"`
 	Server        string     `json:"server,omitempty"`
 	Turns         []Turn     `json:"turns"`
 	IDs           []int32    `json:"ids"`
@@ -93,7 +94,7 @@ type dumpLine struct {
 func newDumpLine(e *Episode, weights string) dumpLine {
 	return dumpLine{
 		TaskID: e.Task.ID, Env: e.Task.Env, Label: e.Task.Label, Index: e.Task.Index, UID: e.UID, Sample: e.Sample, Seed: e.Seed,
-		Wave: e.Wave, WaveSize: e.WaveSize, Instruction: e.Instruction, First: e.FirstObservation, Server: e.Server, Created: e.Created,
+		Wave: e.Wave, WaveSize: e.WaveSize, Instruction: e.Instruction, First: e.FirstObservation, Truncated: e.PromptTruncated, Server: e.Server, Created: e.Created,
 		Outcome: e.Outcome, Reward: e.Reward, Cumulative: e.Cumulative, Turns: orEmpty(e.Turns), IDs: orEmpty(e.Tokens), Mask: dumpMask(e.Mask),
 		LogProbs: orEmpty(e.LogProbs), Contexts: e.Contexts, Messages: orEmpty(e.Messages), Exchanges: orEmpty(e.Exchanges), Weights: weights,
 		WeightVersion: e.WeightVersion, Attempts: e.Attempts, Replays: e.Replays, Millis: e.Millis, Err: e.Err,
@@ -103,7 +104,7 @@ func newDumpLine(e *Episode, weights string) dumpLine {
 func (l *dumpLine) episode() *Episode {
 	return &Episode{
 		Task: Task{ID: l.TaskID, Env: l.Env, Label: l.Label, Index: l.Index}, UID: l.UID, Sample: l.Sample, Seed: l.Seed,
-		Wave: l.Wave, WaveSize: l.WaveSize, Instruction: l.Instruction, FirstObservation: l.First, Server: l.Server, Created: l.Created,
+		Wave: l.Wave, WaveSize: l.WaveSize, Instruction: l.Instruction, FirstObservation: l.First, PromptTruncated: l.Truncated, Server: l.Server, Created: l.Created,
 		Outcome: l.Outcome, Reward: l.Reward, Cumulative: l.Cumulative, Turns: l.Turns, Tokens: l.IDs, Mask: l.Mask, LogProbs: l.LogProbs,
 		Contexts: l.Contexts, Messages: l.Messages, Exchanges: l.Exchanges, WeightVersion: l.WeightVersion, Attempts: l.Attempts, Replays: l.Replays, Millis: l.Millis, Err: l.Err,
 	}

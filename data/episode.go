@@ -11,7 +11,8 @@ type Outcome string
 
 // The outcomes. Success and Done both come from the environment: Success when
 // its reward reaches the environment's success threshold, Done when it ended
-// the episode otherwise. The last three are infrastructure failures: such an
+// the episode otherwise. OverlongPrompt is a task that is left out because its
+// first prompt is too long; the last three are infrastructure failures. Such an
 // episode never enters an update.
 const (
 	Success      Outcome = "success"
@@ -19,15 +20,18 @@ const (
 	TurnLimit    Outcome = "turn_limit"
 	ContextLimit Outcome = "context_limit"
 	ParseLimit   Outcome = "parse_limit"
-	EnvError     Outcome = "env_error"
-	EngineError  Outcome = "engine_error"
-	Cancelled    Outcome = "cancelled"
+
+	OverlongPrompt Outcome = "overlong_prompt"
+
+	EnvError    Outcome = "env_error"
+	EngineError Outcome = "engine_error"
+	Cancelled   Outcome = "cancelled"
 )
 
 // Trainable reports whether an episode with this outcome may become a gradient.
 func (o Outcome) Trainable() bool {
 	switch o {
-	case EnvError, EngineError, Cancelled, "":
+	case OverlongPrompt, EnvError, EngineError, Cancelled, "":
 		return false
 	}
 	return true
@@ -132,6 +136,7 @@ type Episode struct {
 	// FirstObservation is what the environment answered to its reset, as it
 	// sent it; "" in dumps of versions that did not keep it.
 	FirstObservation string `json:"first_observation,omitempty"`
+	PromptTruncated  bool   `json:"prompt_truncated,omitempty"` // the model saw a shortened FirstObservation
 	// Server is the address of the server that the episode ended on; "" in dumps
 	// of versions that did not keep it.
 	Server    string     `json:"server,omitempty"`

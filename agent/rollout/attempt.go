@@ -211,6 +211,7 @@ func (a *attempt) play(ctx context.Context, o Options) result {
 	var prompt *agent.PromptError
 	var lost interface{ Hopeless() bool }
 	switch {
+	case ep.Outcome == data.OverlongPrompt:
 	case errors.As(err, &prompt):
 		res.end = prompt
 	case errors.As(err, &lost) && lost.Hopeless():

@@ -24,7 +24,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 	starts, different := map[string]string{}, map[string]bool{}
 	var uids []string // in the order of the episodes: sums must not depend on map order
 	var actions, messages, rewards, sampled, tokens, prompts, attempts, stepMillis, genMillis series
-	var finished, parsed, clipped, cut, turns, judged, silent float64
+	var finished, truncated, parsed, clipped, cut, turns, judged, silent float64
 	for _, ep := range episodes {
 		count[ep.Outcome]++
 		attempts.add(float64(ep.Attempts))
@@ -47,6 +47,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 		tokens.add(float64(len(ep.Tokens)))
 		if len(ep.Turns) > 0 {
 			prompts.add(float64(ep.Turns[0].Start))
+			truncated += share(ep.PromptTruncated)
 			finished += share(ep.Turns[len(ep.Turns)-1].Done)
 		}
 		for _, t := range ep.Turns {
@@ -63,7 +64,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 		}
 	}
 	for _, o := range []data.Outcome{
-		data.Success, data.Done, data.TurnLimit, data.ContextLimit, data.ParseLimit, data.EnvError, data.EngineError, data.Cancelled,
+		data.Success, data.Done, data.TurnLimit, data.ContextLimit, data.ParseLimit, data.OverlongPrompt, data.EnvError, data.EngineError, data.Cancelled,
 	} {
 		m["episode/outcome/"+string(o)] = float64(count[o]) / float64(len(episodes))
 	}
@@ -83,6 +84,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 	}
 	if prompts.n > 0 {
 		prompts.write(m, "prompt_length")
+		m["prompt_length/clip_ratio"] = truncated / float64(prompts.n)
 	}
 	if turns > 0 {
 		m["response_length/clip_ratio"] = clipped / turns

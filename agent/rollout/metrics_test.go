@@ -13,7 +13,8 @@ import (
 func TestMetrics(t *testing.T) {
 	eps := []*data.Episode{
 		{UID: "a", Outcome: data.Success, Reward: 1, Attempts: 1, Tokens: make([]int32, 10), Mask: []uint8{0, 0, 0, 0, 1, 1, 0, 0, 1, 1},
-			Turns: []data.Turn{{Start: 4, End: 6, Parsed: true, EnvMillis: 2}, {Start: 8, End: 10, Parsed: true, Done: true, EnvMillis: 4}}},
+			PromptTruncated: true,
+			Turns:           []data.Turn{{Start: 4, End: 6, Parsed: true, EnvMillis: 2}, {Start: 8, End: 10, Parsed: true, Done: true, EnvMillis: 4}}},
 		{UID: "a", Outcome: data.TurnLimit, Attempts: 2, Tokens: make([]int32, 8), Mask: []uint8{0, 0, 1, 1, 1, 1, 1, 1},
 			FirstObservation: "another",
 			Turns:            []data.Turn{{Start: 2, End: 8, Stop: "length", Truncated: true, EnvMillis: 6}}},
@@ -27,14 +28,14 @@ func TestMetrics(t *testing.T) {
 	}
 	want := map[string]float64{
 		"episode/outcome/success": .2, "episode/outcome/turn_limit": .2, "episode/outcome/done": .4, "episode/outcome/env_error": .2,
-		"episode/outcome/context_limit": 0, "episode/outcome/parse_limit": 0, "episode/outcome/engine_error": 0, "episode/outcome/cancelled": 0,
+		"episode/outcome/context_limit": 0, "episode/outcome/parse_limit": 0, "episode/outcome/overlong_prompt": 0, "episode/outcome/engine_error": 0, "episode/outcome/cancelled": 0,
 		"episode/attempts/mean":      8. / 5,
 		"env/number_of_actions/mean": 6. / 4, "env/number_of_actions/max": 2, "env/number_of_actions/min": 1,
 		"num_turns/mean": 3, "num_turns/max": 4, "num_turns/min": 2, "response/aborted_ratio": 0,
 		"episode/reward/mean": .25, "episode/reward/max": 1, "episode/reward/min": 0,
 		"episode/length/mean": 6, "episode/length/max": 10, "episode/length/min": 3,
 		"response_length/mean": 3, "response_length/max": 6, "response_length/min": 1,
-		"prompt_length/mean": 2.5, "prompt_length/max": 4, "prompt_length/min": 2,
+		"prompt_length/mean": 2.5, "prompt_length/max": 4, "prompt_length/min": 2, "prompt_length/clip_ratio": .25,
 		"env/finish_ratio": .5, "env/number_of_valid_action": .75, "env/ratio_of_valid_action": 3. / 5,
 		"env/ratio_of_truncated_observations": .2, "response_length/clip_ratio": 1. / 6,
 		"episode/success_rate": .25, "group/reward_std": math.Sqrt(.5) / 2, "group/zero_spread_ratio": .5, "group/different_starts": 1,

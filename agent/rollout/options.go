@@ -101,6 +101,22 @@ type Stats struct {
 	BadTasks []string
 }
 
+// Add adds the stats of another rollout.
+func (s *Stats) Add(o Stats) {
+	s.Done += o.Done
+	s.Total += o.Total
+	s.Success += o.Success
+	s.Failed += o.Failed
+	s.SampledTokens += o.SampledTokens
+	s.Retries += o.Retries
+	s.Replays += o.Replays
+	s.Turns += o.Turns
+	s.Tokens += o.Tokens
+	s.Elapsed += o.Elapsed
+	s.MixedStarts += o.MixedStarts
+	s.BadTasks = append(s.BadTasks, o.BadTasks...)
+}
+
 func (o Options) withDefaults() Options {
 	if o.Attempts == 0 {
 		o.Attempts = 3

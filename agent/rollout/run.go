@@ -199,7 +199,7 @@ func (r *run) settle(ctx context.Context, j *job, res result) bool {
 	if end != nil {
 		r.stop(end)
 	}
-	failed := end == nil && !ep.Outcome.Trainable() && ep.Outcome != data.Cancelled
+	failed := end == nil && !ep.Outcome.Trainable() && ep.Outcome != data.Cancelled && ep.Outcome != data.OverlongPrompt
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stats.Replays += ep.Replays
@@ -224,7 +224,7 @@ func (r *run) settle(ctx context.Context, j *job, res result) bool {
 	switch {
 	case ep.Outcome == data.Success:
 		s.Success++
-	case ep.Outcome == data.Cancelled:
+	case ep.Outcome == data.Cancelled, ep.Outcome == data.OverlongPrompt:
 	case !ep.Outcome.Trainable():
 		s.Failed++
 		level := slog.LevelWarn

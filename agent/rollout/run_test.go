@@ -502,3 +502,30 @@ func TestBadArguments(t *testing.T) {
 		t.Errorf("no tasks: %v, %v", eps, err)
 	}
 }
+
+// With FilterOverlong a task whose first prompt is too long is left out: it is
+// tried once, counts as no failure, and the others are played.
+func TestOverlongPromptsAreLeftOut(t *testing.T) {
+	for _, deterministic := range []bool{false, true} {
+		s := newStage(t, deterministic)
+		e := s.envs["fake"]
+		s.world.first = func(_ string, index int) string { return strings.Repeat("x", 1+index%2*40) }
+		e.Setup.Options.MaxPrompt, e.Setup.Options.FilterOverlong = 30, true
+		s.envs["fake"] = e
+		eps, stats, err := RunEpisodes(t.Context(), s.envs, tasks(6), Options{GroupSize: 2, Concurrency: 3, Deterministic: deterministic})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ep := range eps {
+			if overlong := ep.Task.Index%2 == 1; (ep.Outcome == data.OverlongPrompt) != overlong || ep.Attempts != 1 || !overlong && !ep.Outcome.Trainable() {
+				t.Errorf("%s: %s after %d attempts", ep.Task.ID, ep.Outcome, ep.Attempts)
+			}
+		}
+		if stats.Failed != 0 || stats.Retries != 0 || stats.Done != 12 {
+			t.Errorf("%+v", stats)
+		}
+		if m := Metrics(eps); m["episode/outcome/overlong_prompt"] != .5 {
+			t.Errorf("overlong share %v", m["episode/outcome/overlong_prompt"])
+		}
+	}
+}

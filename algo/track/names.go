@@ -50,6 +50,8 @@ const (
 	Outcomes            = "episode/outcome"
 	LogProbGap          = "rollout/logprob_gap"
 	RolloutCorrection   = "rollout_corr"
+	OverlongTasks       = "rollout/overlong_tasks"
+	PromptClipRatio     = "prompt_length/clip_ratio"
 	GenBatches          = "group/gen_batches"
 	FilteredGroups      = "group/filtered"
 	WithoutBaseline     = "rollout/rows_without_baseline"

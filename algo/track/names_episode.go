@@ -14,6 +14,7 @@ var _ = Define(
 	Definition{ResponseClipRatio, "share of replies cut by the limit on new tokens", ""},
 	Definition{AbortedRatio, "share of episodes without a single sampled token", ""},
 	Definition{PromptLength + stats, "tokens before an episode's first reply", ""},
+	Definition{PromptClipRatio, "share of episodes whose first prompt was shortened, see data.truncation", ""},
 	Definition{NumberOfActions + stats, "turns of an episode", ""},
 	Definition{NumTurns + stats, "messages of an episode: the prompt, the replies, and the observations between them", ""},
 	Definition{FinishRatio, "share of episodes that the environment ended", ""},
@@ -30,6 +31,7 @@ var _ = Define(
 	Definition{"group/single", "groups that have one episode left", ""},
 	Definition{"rollout/{retries,replays,dropped}", "attempts beyond the first; instances replaced in the middle of one; episodes given up after the last", ""},
 	Definition{"rollout/bad_tasks", "tasks left out since no server could reset them: each failed the same way", ""},
+	Definition{OverlongTasks, "tasks left out because their first prompt is too long, and replaced by the next ones", "with data.filter_overlong"},
 	Definition{"rollout/{turns,tokens,sampled_tokens}", "in all episodes of the step", ""},
 	Definition{"rollout/rows_without_reply", "episodes whose first messages fill the context already", ""},
 	Definition{"engine/steps", "batches that the engine ran", ""},
@@ -45,3 +47,5 @@ var _ = Define(
 	Definition{BestValue, "the best validation so far, by trainer.best_metric", "validations"},
 	Definition{BestStep, "the step it came after, whose checkpoint is kept", "validations"},
 )
+
+var _ = SeenBy("algo.TestFilterOverlong", OverlongTasks)

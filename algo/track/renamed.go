@@ -13,7 +13,6 @@ var Renamed = []struct {
 	{"actor/entropy", ActorEntropyLoss, "that of the update; no pass of its own measures it"},
 	{"actor/reward_kl_penalty", CriticKL, ""},
 	{"actor/reward_kl_penalty_coeff", CriticKLCoeff, ""},
-	{"prompt_length/clip_ratio", "", "none: a prompt that is too long is an error and never cut; env/ratio_of_truncated_observations is about observations"},
 	{"response_length_non_aborted/*", "", "none: response_length counts an episode without a sampled token as 0; response/aborted_ratio says how many there are"},
 	{"env/number_of_valid_search", "", "none: it was always 0"},
 	{"global_seqlen/*", "", "none: one process has nothing to balance"},

@@ -184,6 +184,8 @@ func TestImportSettings(t *testing.T) {
 			"[rollout] max_new_tokens = 1024 [reward.components.goal] weight = 1.0 [reward.components.overlong] max_length = 1024 overlong_buffer = 128 overlong_factor = 1.0"},
 		{"reward_model.reward_kwargs.overlong_buffer_cfg={enable:true,len:9,penalty_factor:2} reward_model.reward_kwargs.max_resp_len=90",
 			"[reward.components.goal] weight = 1.0 [reward.components.overlong] max_length = 90 overlong_buffer = 9 overlong_factor = 2"},
+		{"data.truncation=middle data.filter_overlong_prompts=False", `[data] truncation = "middle" filter_overlong = false`},
+		{"data.filter_overlong_prompts=True data.truncation=left", "[data] filter_overlong = true"},
 		{"reward_model.overlong_buffer.enable=False reward_model.overlong_buffer.len=128", ""},
 	} {
 		t.Run(tt.overrides, func(t *testing.T) {

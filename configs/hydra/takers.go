@@ -144,6 +144,15 @@ func promptLength(im *importer, r *Row, _ row, v any) {
 	r.Note = "of the conversation before a reply; a whole episode may have data.max_response_length more"
 }
 
+// truncation has no effect beside filter_overlong_prompts, upstream as here.
+func truncation(im *importer, r *Row, _ row, v any) {
+	if im.val("data.filter_overlong_prompts", false) == true {
+		r.ignored("data.filter_overlong_prompts leaves out the prompts that it would shorten")
+		return
+	}
+	im.put(r, "data.truncation", v)
+}
+
 func modelPath(im *importer, r *Row, entry row, v any) {
 	s := plain(v)
 	switch {

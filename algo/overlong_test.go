@@ -1,0 +1,153 @@
+package algo
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/data"
+)
+
+// talkative gives the games of overlong a first observation that is 300 bytes
+// longer.
+func talkative(h http.Handler, overlong ...int) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		var body bytes.Buffer
+		_, _ = body.ReadFrom(req.Body)
+		var reset struct{ Game *int }
+		chosen := strings.HasSuffix(req.URL.Path, "/reset") && json.Unmarshal(body.Bytes(), &reset) == nil && slices.Contains(overlong, *reset.Game)
+		req.Body = readCloser{&body}
+		if !chosen {
+			h.ServeHTTP(w, req)
+			return
+		}
+		inner := httptest.NewRecorder()
+		h.ServeHTTP(inner, req)
+		var reply map[string]any
+		if json.Unmarshal(inner.Body.Bytes(), &reply) == nil {
+			reply["observation"] = reply["observation"].(string) + strings.Repeat("x", 300)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(reply)
+	})
+}
+
+// A task whose first prompt is too long is left out of the step and of the
+// validation, and another one takes its place.
+func TestFilterOverlong(t *testing.T) {
+	for _, estimator := range []string{"grpo", "remax"} {
+		t.Run(estimator, func(t *testing.T) {
+			r := quick(t, func(o *Options) { o.Estimator, o.DropZeroSpread, o.ValBeforeTrain = estimator, false, true })
+			r.maze = talkative(r.maze, 17)
+			r.play = func(o *agent.Options) { o.MaxPrompt, o.FilterOverlong = 300, true }
+			r.steps = 3 // of 2 tasks, so that each of the 3 is drawn
+			must(t, r.fit(t, t.Context(), t.Context()))
+			lines, left := r.lines(t), 0.0
+			for step := 1; step <= 3; step++ {
+				m := lines[step]
+				left += m["rollout/overlong_tasks"]
+				if m["rollout/dropped"] != 0 || m["rollout/retries"] != 0 {
+					t.Errorf("step %d: overlong prompts count as failures: %v dropped, %v retries", step, m["rollout/dropped"], m["rollout/retries"])
+				}
+				groups := map[string]int{}
+				for _, ep := range dumped(t, filepath.Join(r.dir, "rollouts", "step_"+string(rune('0'+step))+".jsonl")) {
+					if overlong := ep.Task.Index == 17; overlong != (ep.Outcome == data.OverlongPrompt) {
+						t.Errorf("step %d: maze %d ended with %s", step, ep.Task.Index, ep.Outcome)
+					}
+					if ep.Outcome.Trainable() {
+						groups[ep.UID]++
+					}
+				}
+				if len(groups) != 2 {
+					t.Errorf("step %d has the groups %v, want 2", step, groups)
+				}
+			}
+			if left == 0 {
+				t.Error("no task was left out")
+			}
+		})
+	}
+}
+
+// Where no task fits, the run says so at the first validation or step.
+func TestEveryPromptIsOverlong(t *testing.T) {
+	for name, validates := range map[string]bool{"step": false, "validation": true} {
+		r := quick(t, func(o *Options) { o.ValBeforeTrain = validates })
+		r.play = func(o *agent.Options) { o.MaxPrompt, o.FilterOverlong = 10, true }
+		err := r.fit(t, t.Context(), t.Context())
+		var overlong *OverlongError
+		if !errors.As(err, &overlong) || !strings.Contains(err.Error(), "max_prompt_tokens is 10") || (overlong.Env == "maze") != validates {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Replacements are draws of the same order: a step that is done again after a
+// kill draws the same tasks.
+func TestFilterOverlongIsRepeated(t *testing.T) {
+	play := func(r *rig) []string {
+		var got []string
+		for step := 1; step <= 3; step++ {
+			for _, ep := range dumped(t, filepath.Join(r.dir, "rollouts", "step_"+string(rune('0'+step))+".jsonl")) {
+				got = append(got, ep.UID+" "+string(ep.Outcome)+" "+strings.Repeat("t", len(ep.Tokens)))
+			}
+		}
+		return got
+	}
+	var want []string
+	for _, killed := range []bool{false, true} {
+		r := quick(t, func(o *Options) { o.SaveEvery = 1 })
+		r.maze = talkative(r.maze, 17)
+		r.play = func(o *agent.Options) { o.MaxPrompt, o.FilterOverlong = 300, true }
+		r.steps = 3
+		if killed {
+			r.killAfter(t, 1)
+		}
+		must(t, r.fit(t, t.Context(), t.Context()))
+		if !killed {
+			want = play(r)
+		} else if got := play(r); !slices.Equal(got, want) {
+			t.Errorf("resumed:\n%v\nwant\n%v", got, want)
+		}
+	}
+}
+
+// A shortened first prompt is trained on as it was shown.
+func TestTruncatedPromptsAreTrainedOn(t *testing.T) {
+	r := quick(t, nil)
+	r.maze = talkative(r.maze, 17, 18, 2)
+	r.play = func(o *agent.Options) { o.MaxPrompt, o.Truncation = 300, agent.TruncateLeft }
+	must(t, r.fit(t, t.Context(), t.Context()))
+	m := r.lines(t)[1]
+	if m["prompt_length/clip_ratio"] != 1 || m["prompt_length/max"] > 300 || m["rollout/logprob_gap/mean"] > 1e-4 {
+		t.Errorf("%v truncated, the longest has %v tokens, gap %v", m["prompt_length/clip_ratio"], m["prompt_length/max"], m["rollout/logprob_gap/mean"])
+	}
+	if _, filtered := m["rollout/overlong_tasks"]; filtered {
+		t.Error("overlong tasks are counted without data.filter_overlong")
+	}
+	for _, ep := range dumped(t, filepath.Join(r.dir, "rollouts", "step_1.jsonl")) {
+		if !ep.PromptTruncated || strings.Contains(ep.Messages[0].Content, ep.FirstObservation) {
+			t.Errorf("%s: the dump does not say what was shown", ep.UID)
+		}
+	}
+}
+
+func TestOverlongTasks(t *testing.T) {
+	ep := func(uid, task string, o data.Outcome) *data.Episode {
+		return &data.Episode{UID: uid, Task: data.Task{ID: task}, Outcome: o}
+	}
+	got := overlongTasks([]*data.Episode{
+		ep("1/a", "a", data.OverlongPrompt), ep("1/a", "a", data.OverlongPrompt), ep("1/b", "b", data.Done), ep("1/b", "b", data.OverlongPrompt),
+		ep("1/a#2", "a", data.OverlongPrompt), ep("1/c", "c", data.EnvError),
+	})
+	if strings.Join(got, " ") != "a a" {
+		t.Errorf("left out %v", got)
+	}
+}

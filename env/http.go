@@ -28,17 +28,17 @@ const (
 	DefaultMaxReply     = 16 << 20
 	defaultBackoff      = 100 * time.Millisecond
 	dialTimeout         = 10 * time.Second
-	// idleTimeout stays below the 5 s after which uvicorn closes an idle
+	// IdleTimeout is how long a connection without requests is kept. It stays below the 5 s after which uvicorn closes an idle
 	// connection without a word: a step sent into a closed connection must
 	// not be repeated, so the connection has to be gone before.
-	idleTimeout = 4 * time.Second
+	IdleTimeout = 4 * time.Second
 )
 
 // shared is the process's one transport. It goes to servers directly, never
 // through a proxy from the environment: they stand on loopback or beside us.
 var shared = &http.Transport{
 	DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
-	IdleConnTimeout:       idleTimeout,
+	IdleConnTimeout:       IdleTimeout,
 	MaxIdleConnsPerHost:   512,
 	DisableCompression:    true,
 	TLSHandshakeTimeout:   dialTimeout,

@@ -16,6 +16,9 @@ func run(t *testing.T, o check.Options) *check.Report {
 	if o.Timeout == 0 {
 		o.Timeout = 10 * time.Second
 	}
+	if o.Idle == 0 {
+		o.Idle = time.Millisecond
+	}
 	o.Steps = 5
 	report, err := check.Run(context.Background(), o)
 	if err != nil {

@@ -147,6 +147,54 @@ func TestUnavailableForAMoment(t *testing.T) {
 	}
 }
 
+// The verdict about a connection that is left alone is that of Options.Idle,
+// however long the rest of the check takes.
+func TestIdleConnection(t *testing.T) {
+	h, err := builtin.New("maze", builtin.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		idle time.Duration // of the check
+		drop time.Duration // of the server; 0: only at the last request
+		want check.Status
+	}{
+		"dropped after a check that took longer": {time.Millisecond, 0, check.Pass},
+		"dropped after a check that was shorter": {time.Minute, 3 * time.Second, check.Warn},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var server *httptest.Server
+			var mu sync.Mutex
+			var idle []net.Conn
+			server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if tt.drop == 0 && r.URL.Path == "/maze/close" {
+					mu.Lock()
+					for _, conn := range idle {
+						conn.Close()
+					}
+					idle = nil
+					mu.Unlock()
+				}
+				h.ServeHTTP(w, r)
+			}))
+			server.Config.IdleTimeout = tt.drop
+			server.Config.ConnState = func(conn net.Conn, state http.ConnState) {
+				mu.Lock()
+				defer mu.Unlock()
+				if state == http.StateIdle {
+					idle = append(idle, conn)
+				}
+			}
+			server.Start()
+			defer server.Close()
+			report := run(t, check.Options{URL: server.URL, Env: "maze", Idle: tt.idle})
+			if r := find(t, report, "keep-alive"); r.Status != tt.want {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
 // A connection that the server drops while the check goes on is seen.
 func TestIdleConnectionDropped(t *testing.T) {
 	h, err := builtin.New("maze", builtin.Options{})
@@ -157,7 +205,7 @@ func TestIdleConnectionDropped(t *testing.T) {
 	server.Config.IdleTimeout = time.Millisecond
 	server.Start()
 	defer server.Close()
-	report := run(t, check.Options{URL: server.URL, Env: "maze"})
+	report := run(t, check.Options{URL: server.URL, Env: "maze", Idle: time.Minute})
 	if r := find(t, report, "keep-alive"); r.Status != check.Warn {
 		t.Errorf("%+v", r)
 	}

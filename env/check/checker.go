@@ -19,6 +19,7 @@ import (
 const (
 	DefaultTimeout = 60 * time.Second
 	DefaultSteps   = 30
+	DefaultIdle    = env.IdleTimeout // clients keep no connection for longer
 )
 
 // maxTimeouts is how many calls may run into the time limit before the rest of
@@ -32,6 +33,7 @@ type Options struct {
 	Tasks   []int         // two or more tasks the server has; nil: those any server of the environment should have
 	Timeout time.Duration // of one call, DefaultTimeout if 0
 	Steps   int           // steps made to measure latency, DefaultSteps if 0
+	Idle    time.Duration // how long a connection without requests has to last, DefaultIdle if 0
 	// Limit makes instances until the server gives one out that is in use. Who
 	// else plays there has to share its instances from then on.
 	Limit bool
@@ -64,6 +66,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	if o.Steps <= 0 {
 		o.Steps = DefaultSteps
+	}
+	if o.Idle <= 0 {
+		o.Idle = DefaultIdle
 	}
 	w, err := newWire(base, o.Timeout)
 	if err != nil {
@@ -125,8 +130,8 @@ type checker struct {
 	ended       *session      // the instance whose episode has ended
 	final       any           // the reply that said so
 	alones      []*transcript // of the two tasks on one session
-	idle        *link         // a connection left alone since idleSince
-	idleSince   time.Time
+	idle        *link         // a connection left alone
+	dropped     chan bool     // gets once whether it ended within Options.Idle
 	unreachable bool
 
 	mu       sync.Mutex

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/openmanus/openmanus/env"
 )
 
 // checks is what Run goes through, in this order: later ones use what earlier
@@ -113,7 +115,7 @@ var checks = []check{
 		expected: func(environment) string { return "every reply has a Content-Length" }},
 	{name: "keep-alive", run: checkKeepAlive, section: "11.13",
 		expected: func(environment) string {
-			return "a connection serves several requests and outlives a pause between two"
+			return fmt.Sprintf("a connection serves several requests and outlives a pause of %v between two", env.IdleTimeout)
 		}},
 }
 

@@ -3,7 +3,6 @@ package check
 import (
 	"fmt"
 	"net/http"
-	"time"
 )
 
 // The checks of how instances and connections end.
@@ -108,7 +107,7 @@ func checkLengths(c *checker, n *notes) {
 }
 
 // checkKeepAlive asks twice on one connection, then looks what became of one
-// that was left alone while all else was checked.
+// that was left alone.
 func checkKeepAlive(c *checker, n *notes) {
 	const shorter = "clients open a new connection; those that keep them drop idle ones sooner"
 	w := *c.wire
@@ -134,12 +133,23 @@ func checkKeepAlive(c *checker, n *notes) {
 		n.pass("two requests on one connection")
 		return
 	}
-	left := time.Since(c.idleSince).Round(100 * time.Millisecond)
-	if c.idle.ended() {
-		n.warn(shorter, "a connection without requests was closed within %v", left)
-		return
+	select {
+	case dropped := <-c.dropped:
+		c.dropped <- dropped // for closeIdle
+		if dropped {
+			n.warn(shorter, "a connection without requests was closed within %v", c.o.Idle)
+			return
+		}
+		n.pass("open after %v without requests", c.o.Idle)
+	case <-c.ctx.Done(): // Run's error says so
 	}
-	n.pass("open after %v without requests", left)
+}
+
+// leaveAlone keeps a connection on which nothing is asked. What is judged is
+// the first Options.Idle of it, whatever the rest of the check takes.
+func (c *checker) leaveAlone(l *link) {
+	c.idle, c.dropped = l, make(chan bool, 1)
+	go func() { c.dropped <- l.endsWithin(c.o.Idle) }()
 }
 
 func boolInt(b bool) int {
@@ -152,5 +162,6 @@ func boolInt(b bool) int {
 func (c *checker) closeIdle() {
 	if c.idle != nil {
 		c.idle.close()
+		<-c.dropped
 	}
 }

@@ -37,7 +37,7 @@ func checkGreeting(c *checker, n *notes) {
 			l.close()
 			return
 		}
-		c.idle, c.idleSince = l, time.Now()
+		c.leaveAlone(l)
 	}
 }
 

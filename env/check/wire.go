@@ -187,9 +187,10 @@ func (l *link) failure(ctx context.Context, err error, when string) error {
 	return fmt.Errorf("%w: %v", errNotHTTP, err)
 }
 
-// ended reports whether the server has closed an idle connection.
-func (l *link) ended() bool {
-	if err := l.conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+// endsWithin waits until the server closes an idle connection, d at most, and
+// reports whether it did.
+func (l *link) endsWithin(d time.Duration) bool {
+	if err := l.conn.SetReadDeadline(time.Now().Add(d)); err != nil {
 		return true
 	}
 	_, err := l.in.Peek(1)

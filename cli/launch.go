@@ -67,7 +67,11 @@ func (s *State) launch(ctx context.Context, name string, o launchOptions, onRead
 	if err != nil && ctx.Err() != nil {
 		return nil, err // the user had enough
 	}
-	return g, errWith(ExitEnv, "", err)
+	hint := ""
+	if plan.NotInstalled(err) {
+		hint = "run this first: openmanus env install " + name + " --checkout " + quoted(o.Checkout)
+	}
+	return g, errWith(ExitEnv, hint, err)
 }
 
 // launchFlags returns the flags behind launchOptions.

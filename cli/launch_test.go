@@ -204,6 +204,43 @@ func TestEnvUpRefuses(t *testing.T) {
 	}
 }
 
+// A server that was never installed is started by a Python that lacks its
+// packages: the message says what to do first.
+func TestEnvUpBeforeInstall(t *testing.T) {
+	dir := t.TempDir()
+	fakeCheckout(t, dir, "Agent Gym")
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	python := "#!/bin/sh\necho \"$0: No module named uvicorn\" >&2\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(dir, "bin", "python3"), []byte(python), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const want = "run this first: openmanus env install textcraft --checkout 'Agent Gym'"
+	path := os.Getenv("PATH")
+	for name, search := range map[string]string{"no packages": filepath.Join(dir, "bin") + ":" + path, "no Python": filepath.Join(dir, "Agent Gym")} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("PATH", search)
+			args := []string{"env", "up", "textcraft", "--checkout", "Agent Gym", "--base-port", fmt.Sprint(listentest.Ports(t, 1))}
+			code, _, stderr := inProcess(t, dir, args...)
+			if code != int(ExitEnv) || !strings.Contains(stderr, want) {
+				t.Errorf("exit code %d, want %d and %q:\n%s", code, ExitEnv, want, stderr)
+			}
+		})
+	}
+	// Nothing has to be installed where the failure is another.
+	t.Setenv("PATH", path)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	code, _, stderr := inProcess(t, dir, "env", "up", "textcraft", "--checkout", "Agent Gym", "--base-port", fmt.Sprint(taken.Addr().(*net.TCPAddr).Port))
+	if code != int(ExitEnv) || strings.Contains(stderr, "env install") {
+		t.Errorf("a port that is taken: exit code %d\n%s", code, stderr)
+	}
+}
+
 // A run starts its servers, survives the death of one, and leaves none.
 func TestTrainLaunches(t *testing.T) {
 	dir := t.TempDir()

@@ -129,6 +129,19 @@ type Launch struct {
 type Plan struct {
 	Command      Command
 	StartTimeout time.Duration
+
+	// uninstalled says that VenvOf can make a virtual environment for the server,
+	// and has not: a Python of the PATH runs it.
+	uninstalled bool
+}
+
+// NotInstalled reports whether a start failed with err because VenvOf never made
+// the server's virtual environment.
+func (p Plan) NotInstalled(err error) bool {
+	if err == nil || !p.uninstalled {
+		return false
+	}
+	return strings.Contains(err.Error(), "No module named") || strings.Contains(err.Error(), "there is no program")
 }
 
 // NewPlan completes a Launch of the named environment. environ is the
@@ -192,6 +205,7 @@ func newPlan(name string, l Launch, environ []string) (Plan, error) {
 		return Plan{}, fmt.Errorf("no checkout of AgentGym: give the folder that holds %s, or a command", r.folder)
 	default:
 		c.Args = []string{python, "-m", "uvicorn", r.module, "--host", "{host}", "--port", "{port}", "--no-access-log"}
+		p.uninstalled = r.venv != nil && l.Python == "" && l.Venv == "" && r.made(l.Checkout) == ""
 		err = r.needed(c)
 	}
 	return p, err

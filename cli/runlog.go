@@ -18,7 +18,12 @@ func (s *State) keepLog(path string) (end func(outcome error) error, err error) 
 	if shown.Enabled(context.Background(), slog.LevelDebug) {
 		level = slog.LevelDebug
 	}
-	file := slog.NewJSONHandler(f, &slog.HandlerOptions{Level: level})
+	file := slog.NewJSONHandler(f, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration { // 1.5s, not nanoseconds
+			a.Value = slog.StringValue(a.Value.Duration().String())
+		}
+		return a
+	}})
 	s.Log = slog.New(slog.NewMultiHandler(shown.Handler(), file))
 	return func(outcome error) error {
 		s.Log = shown

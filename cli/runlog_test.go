@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestRunLogHoldsWhatQuietHides(t *testing.T) {
@@ -20,7 +21,7 @@ func TestRunLogHoldsWhatQuietHides(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Log.Info("a server is back")
+		s.Log.Info("a server is back", "pause", 1500*time.Millisecond)
 		s.Log.Debug("nobody asked for this")
 		if err := end(outcome); err != nil {
 			t.Fatal(err)
@@ -36,7 +37,7 @@ func TestRunLogHoldsWhatQuietHides(t *testing.T) {
 		_, rest, _ := strings.Cut(line, `"msg":`)
 		got = append(got, strings.TrimSpace(rest))
 	}
-	want := []string{`"a server is back"}`, `"the run ended","error":"disk full"}`, `"a server is back"}`, `"the run ended"}`}
+	want := []string{`"a server is back","pause":"1.5s"}`, `"the run ended","error":"disk full"}`, `"a server is back","pause":"1.5s"}`, `"the run ended"}`}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("run.log:\n%s", text)
 	}

@@ -156,7 +156,7 @@ func TestReplayRefuses(t *testing.T) {
 		{"lost.jsonl", ExitOK, ""},
 		{"lost.jsonl --episode 1", ExitInput, "nothing was replayed: episode 1: it failed for a reason outside of it"},
 		{"lost.jsonl --no-model --json --episode 1", ExitInput, "nothing was replayed: episode 1"},
-		{"alllost.jsonl", ExitInput, "nothing was replayed: episodes 0, 1, 3: it failed for a reason outside of it; episode 2: its server was lost"},
+		{"alllost.jsonl", ExitInput, "nothing was replayed: episodes 0, 1, 3: it failed for a reason outside of it; episode 2: it lost an instance and continued on another one, so its exchanges are those of two"},
 	} {
 		code, _, stderr := inProcess(t, dir, append([]string{"replay"}, strings.Fields(tt.args)...)...)
 		if code != int(tt.code) || !strings.Contains(stderr, tt.want) {

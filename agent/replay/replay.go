@@ -47,7 +47,7 @@ func (s Setup) Replayable(e *data.Episode) string {
 	case len(e.Turns) == 0:
 		return "it has no turn"
 	case e.Replays > 0:
-		return "its server was lost, and it went on on another"
+		return "it lost an instance and continued on another one, so its exchanges are those of two"
 	case len(e.Tokens) == 0 && !s.ByText:
 		return "its ids are not in the dump"
 	case len(e.Tokens) > 0 && s.ByText:

@@ -171,6 +171,7 @@ var ppoKeys = []row{
 	mapped(verl, actorAt+"{tau_pos,policy_loss.tau_pos}", "actor.tau_pos", none),
 	mapped(verl, actorAt+"{tau_neg,policy_loss.tau_neg}", "actor.tau_neg", none),
 	mapped(verl, actorAt+"calculate_entropy", "actor.calculate_entropy", none),
+	dropped(verl, actorAt+"calculate_sum_pi_squared", "it is computed where the advantage estimator needs it"),
 	dropped(verl, actorAt+"{data_loader_seed,use_torch_compile,checkpoint.save_contents,checkpoint.load_contents,entropy_from_logits_with_chunking,entropy_checkpointing,checkpoint.contents}",
 		"checkpoints are whole, and what is computed how is not a setting"),
 	taken(omrl2, actorAt+"invalid_action_penalty_coef", "reward.invalid_action_penalty", none, where(actorAt+"use_invalid_action_penalty")),
@@ -287,6 +288,7 @@ var ppoKeys = []row{
 	dead(omrl, "critic.ppo_epochs", "critic.epochs", none),
 	dead(omrl, "critic.shuffle", "critic.shuffle", none),
 	mapped(omrl, "critic.grad_clip", "critic.grad_clip", none),
+	refused(verl, "critic.loss_agg_mode", "the critic's loss is the mean over the tokens of a mini-batch", "token-mean"),
 	mapped(omrl, "critic.cliprange_value", "critic.clip_range_value", none),
 
 	// ---- reward model (spec 1.3)

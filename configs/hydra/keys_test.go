@@ -26,7 +26,7 @@ actor_rollout_ref.actor: strategy ppo_mini_batch_size ppo_micro_batch_size use_d
 	fsdp_config.mixed_precision.param_dtype fsdp_config.mixed_precision.reduce_dtype fsdp_config.mixed_precision.buffer_dtype
 	clip_ratio_low clip_ratio_high clip_ratio_c loss_agg_mode loss_scale_factor policy_loss.loss_mode policy_loss.clip_cov_ratio
 	policy_loss.clip_cov_lb policy_loss.clip_cov_ub policy_loss.kl_cov_ratio policy_loss.ppo_kl_coef policy_loss.dro_beta tau_pos tau_neg
-	calculate_entropy data_loader_seed checkpoint.save_contents checkpoint.load_contents optim.lr_warmup_steps
+	calculate_entropy calculate_sum_pi_squared data_loader_seed checkpoint.save_contents checkpoint.load_contents optim.lr_warmup_steps
 	optim.lr_scheduler_type optim.num_cycles use_invalid_action_penalty invalid_action_penalty_coef
 actor_rollout_ref.ref: fsdp_config.param_offload fsdp_config.wrap_policy.min_num_params fsdp_config.fsdp_size log_prob_micro_batch_size
 	log_prob_use_dynamic_bsz log_prob_max_token_len_per_gpu ulysses_sequence_parallel_size
@@ -41,7 +41,7 @@ critic: strategy optim.lr optim.lr_warmup_steps_ratio optim.min_lr_ratio optim.w
 	model.external_lib model.override_config model.enable_gradient_checkpointing model.use_remove_padding model.torch_dtype
 	model.fsdp_config.param_offload model.fsdp_config.grad_offload model.fsdp_config.optimizer_offload ppo_mini_batch_size
 	ppo_micro_batch_size forward_micro_batch_size use_dynamic_bsz ppo_max_token_len_per_gpu forward_max_token_len_per_gpu
-	ppo_epochs shuffle grad_clip cliprange_value
+	ppo_epochs shuffle grad_clip cliprange_value loss_agg_mode
 reward_model: enable strategy model.input_tokenizer model.path model.external_lib model.use_remove_padding
 	model.fsdp_config.min_num_params model.fsdp_config.param_offload micro_batch_size max_length use_dynamic_bsz
 algorithm: gamma lam adv_estimator reward_score_fn no_think_rl kl_penalty kl_ctrl.type kl_ctrl.kl_coef kl_ctrl.target_kl

@@ -126,8 +126,7 @@ func (w *watcher) Step(step, steps int, m algo.Metrics) {
 	fmt.Fprintln(w.s.Stderr, w.fit(w.stepLine(step, steps, m)))
 }
 
-// stepLine is the line of a step in parts, and behind each how soon it goes
-// where the terminal is narrow: 0 never, and then the highest first.
+// stepLine is the line of a step in parts, and their ranks as fit takes them.
 func (w *watcher) stepLine(step, steps int, m algo.Metrics) (parts []string, rank []int) {
 	add := func(r int, format string, args ...any) {
 		parts, rank = append(parts, fmt.Sprintf(format, args...)), append(rank, r)
@@ -158,7 +157,7 @@ func (w *watcher) stepLine(step, steps int, m algo.Metrics) (parts []string, ran
 }
 
 // fit joins the parts of a line and, on a terminal, leaves out as many as it
-// takes to fit.
+// takes to fit: those of the highest rank first, those of rank 0 never.
 func (w *watcher) fit(parts []string, rank []int) string {
 	const gap = "  "
 	text := strings.Join(parts, gap)
@@ -182,11 +181,13 @@ func (w *watcher) Validated(v algo.Validation) {
 	if w.s.Quiet || w.quiet {
 		return
 	}
+	when := fmt.Sprintf("validation (%s)", v.Label)
 	if loss, ok := v.Metrics[track.ValidationLoss]; ok {
-		fmt.Fprintf(w.s.Stderr, "validation (%s)  sft.val_files  loss %.4f\n", v.Label, loss)
+		fmt.Fprintln(w.s.Stderr, w.fit([]string{when, "sft.val_files", fmt.Sprintf("loss %.4f", loss)}, []int{0, 1, 0}))
 	}
 	for _, r := range resultsOf(v) {
-		fmt.Fprintf(w.s.Stderr, "validation (%s)  %s  success %.3f  score %.3f  turns %.1f\n", v.Label, r.env, r.success, r.score, r.turns)
+		fmt.Fprintln(w.s.Stderr, w.fit([]string{when, r.env, fmt.Sprintf("success %.3f", r.success), fmt.Sprintf("score %.3f", r.score), fmt.Sprintf("turns %.1f", r.turns)},
+			[]int{0, 0, 0, 1, 2}))
 	}
 }
 

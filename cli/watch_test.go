@@ -133,7 +133,10 @@ func TestWatcherFits(t *testing.T) {
 		w.Step(1, 1000, m)
 		w.Phase(algo.Phase{Name: "testing", Of: "a-very-long-name-of-an-environment untrained", Total: 100})
 		lines, bar := ts.screen(t)
-		w.done()
+		w.Validated(algo.Validation{Label: "untrained", Metrics: algo.Metrics{"val/a-very-long-name-of-an-environment/success_rate": .5, "val/loss": 1}})
+		if after, _ := ts.screen(t); len(after) != 3 || after[2] == "" {
+			t.Errorf("%d columns show %q", columns, after)
+		}
 		if bar == "" || len(lines) != 1 || lines[0] == "" {
 			t.Fatalf("%d columns show %q and %q", columns, lines, bar)
 		}

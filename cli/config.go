@@ -148,6 +148,9 @@ func configCheck(_ context.Context, s *State, c *cli.Context) error {
 		file = strings.TrimPrefix(c.String("preset")+" "+strings.Join(c.StringSlice("env"), " "), " ")
 		file = strings.TrimSuffix(file, " ")
 	}
+	if missing := s.missingFiles(file, cfg); len(missing) > 0 {
+		return missing
+	}
 	verdict := "ok"
 	if len(cfg.Env) == 0 {
 		verdict = "ok for openmanus sft; nothing is played, as there is no [[env]]"

@@ -69,7 +69,7 @@ func (s *State) modelIsThere(key, path string) error {
 	}
 	hint := ""
 	if errors.Is(err, fs.ErrNotExist) {
-		hint = "give the path of a Hugging Face folder or of a .gguf file"
+		hint = modelHint
 	}
 	return errWith(ExitModel, hint, fmt.Errorf("%s: %w", key, err))
 }

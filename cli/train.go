@@ -136,6 +136,9 @@ func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error)
 	if err != nil {
 		return err
 	}
+	if err := t.startScorer(in.Hard); err != nil {
+		return err
+	}
 	if err := m.fit(in.Hard, in.Soft, trainer); err != nil {
 		return trainError(run, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/reward"
+	"github.com/openmanus/openmanus/reward/external"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -158,6 +159,23 @@ func (t *training) openScorer(ctx context.Context) error {
 		return err
 	}
 	t.open.add(t.scorer.Close)
+	return t.startScorer(ctx)
+}
+
+// startScorer starts the programs of score functions, or fails if one of them
+// has ended. The first call is before a model is loaded, the second before
+// anything is played.
+func (t *training) startScorer(ctx context.Context) error {
+	if t.scorer == nil {
+		return nil
+	}
+	for _, c := range t.scorer.Components {
+		if p, ok := c.Scorer.(external.Starter); ok {
+			if err := p.Start(ctx); err != nil {
+				return errWith(ExitEnv, "run the command by hand to see what is missing", fmt.Errorf("reward component %s: %w", c.Name, err))
+			}
+		}
+	}
 	return nil
 }
 

@@ -24,7 +24,7 @@ A key that nothing reads is an error: ` + "`only with`" + ` below says which set
 one file is for both.
 
 ` + "`openmanus config init`" + ` writes a file to start from, ` + "`config check`" + ` says what is wrong
-with one, ` + "`config show`" + ` prints it with every key filled in.
+with one and which files it names are missing, ` + "`config show`" + ` prints it with every key filled in.
 
 This page is generated from the table of keys in ` + "`configs`" + ` (` + "`go test ./configs -update`" + `).
 `)

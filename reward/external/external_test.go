@@ -234,6 +234,27 @@ func TestNothingThere(t *testing.T) {
 	}
 }
 
+// TestStart starts programs before they are asked.
+func TestStart(t *testing.T) {
+	for fn, want := range map[string]string{
+		"exec:sh gone.sh":      "gone.sh",
+		"exec:sh -c 'exit 3'":  "it ended before it was asked anything (exit status 3)",
+		"exec:sh -c 'read x'":  "",
+		"http://127.0.0.1:1/x": "",
+	} {
+		p, ok := open(t, fn, Options{Dir: t.TempDir()}).(Starter)
+		if !ok {
+			t.Fatalf("%s cannot be started", fn)
+		}
+		for range 2 { // once more, as it runs or does not
+			err := p.Start(t.Context())
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || kindOf(t, err) != KindCrashed) {
+				t.Errorf("%s: %v, want %q", fn, err, want)
+			}
+		}
+	}
+}
+
 func TestTimeout(t *testing.T) {
 	hang := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

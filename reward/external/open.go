@@ -78,6 +78,27 @@ type scorer struct {
 	n  int // requests so far
 }
 
+// Starter is a score function that can be started before it is asked, so that
+// one which cannot start is noticed early.
+type Starter interface {
+	// Start starts it unless it runs, and fails if it has ended.
+	Start(ctx context.Context) error
+}
+
+// Start starts a program; a server is running already.
+func (s *scorer) Start(ctx context.Context) error {
+	p, ok := s.to.(*program)
+	if !ok {
+		return nil
+	}
+	err := p.start(ctx)
+	var e *Error
+	if errors.As(err, &e) {
+		e.Fn = s.fn
+	}
+	return err
+}
+
 // Score asks in batches of at most Options.Batch samples.
 func (s *scorer) Score(ctx context.Context, samples []reward.Sample) ([]reward.Score, error) {
 	out := make([]reward.Score, 0, len(samples))

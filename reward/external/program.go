@@ -24,8 +24,8 @@ const grace = 3 * time.Second
 const lateWords = time.Second
 
 // program is a score function that reads a request a line and writes a reply a
-// line. It is started for the first batch and lives until Close, or until it
-// fails.
+// line. It is started by Start or for the first batch and lives until Close, or
+// until it fails.
 type program struct {
 	args  []string
 	o     Options
@@ -57,6 +57,40 @@ func executable(name, dir string) error {
 }
 
 func (p *program) repeats() bool { return true }
+
+// startWait is how long a program that was just started is watched: one that
+// cannot be found, compiled or imported ends at once.
+const startWait = time.Second
+
+// start starts the program before the first batch, and fails if it ends without
+// being asked.
+func (p *program) start(ctx context.Context) error {
+	wait := time.Duration(0)
+	if p.child == nil {
+		c, err := startChild(p.args, p.o)
+		if err != nil {
+			return &Error{Kind: KindUnreachable, Err: err}
+		}
+		p.child, wait = c, startWait
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-p.child.ended:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		select {
+		case <-p.child.ended:
+		default:
+			return nil
+		}
+	}
+	c := p.child
+	p.child = nil
+	c.end(0)
+	return c.told(errors.New("it ended before it was asked anything"))
+}
 
 func (p *program) ask(ctx context.Context, _ int, body []byte) ([]byte, error) {
 	if p.child == nil {

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/openmanus/openmanus/configs"
+)
+
+// missingFiles lists the files, folders and programs that a configuration names
+// and that are not there. source is where the configuration is from.
+func (s *State) missingFiles(source string, cfg configs.Config) configs.Faults {
+	var missing configs.Faults
+	look := func(key, path, hint string) {
+		if path == "" {
+			return
+		}
+		if _, err := s.Stat(path); err != nil {
+			missing = append(missing, configs.Fault{Source: source, Key: key, Msg: notThere(path, err, hint)})
+		}
+	}
+	if cfg.Rollout.Engine == "local" {
+		look("model.path", cfg.Model.Path, modelHint)
+	}
+	look("model.tokenizer_path", cfg.Model.TokenizerPath, modelHint)
+	look("ref.path", cfg.Ref.Path, modelHint)
+	look("critic.path", cfg.Critic.Path, modelHint)
+	look("reward.model_path", cfg.Reward.ModelPath, modelHint)
+	look("data.from_dump", cfg.Data.FromDump, "give a dump of openmanus rollout")
+	for i, e := range cfg.Env {
+		at := fmt.Sprintf("env.%d.", i)
+		for _, list := range []struct {
+			key     string
+			entries []string
+		}{{"tasks", e.Tasks}, {"val_tasks", e.ValTasks}} {
+			for part := range strings.SplitSeq(strings.Join(list.entries, ","), ",") {
+				if part = strings.TrimSpace(part); configs.IsTaskFile(part) {
+					look(at+list.key, part, "give files of rows, or an index range such as \"0-199\"")
+				}
+			}
+		}
+		look(at+"instruction_file", e.InstructionFile, "give a text file")
+		look(at+"recipes", e.Recipes, "give a folder of recipes, or take it out")
+		look(at+"vocabulary", e.Vocabulary, "give a file of words, or take it out")
+		if e.Launch {
+			look(at+"checkout", e.Checkout, "give the folder of AgentGym's checkout")
+		}
+	}
+	for _, file := range cfg.SFT.Files {
+		look("sft.files", file, "give files of trajectories")
+	}
+	for _, file := range cfg.SFT.ValFiles {
+		look("sft.val_files", file, "give files of trajectories")
+	}
+	if err := s.checkPrograms(cfg.Reward); err != nil {
+		missing = append(missing, configs.Fault{Source: source, Key: "reward", Msg: err.Error()})
+	}
+	return missing
+}
+
+// modelHint is what to do where a model is not there.
+const modelHint = "give the path of a Hugging Face folder or of a .gguf file"
+
+// notThere says what is wrong with a path.
+func notThere(path string, err error, hint string) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Sprintf("%s is not there: %s", path, hint)
+	}
+	return err.Error()
+}

@@ -1,0 +1,21 @@
+package cli
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// TestScorerThatCannotStart trains with a score function whose script is not
+// there: the run ends before a model is made, and keeps no checkpoint.
+func TestScorerThatCannotStart(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "run.toml", tinyRun)
+	code, stdout, stderr := inProcess(t, dir, "train", "run.toml", "--set", "reward.score_fn=exec:sh gone.sh")
+	if code != int(ExitEnv) {
+		t.Fatalf("exit code %d, want %d\n%s\n%s", code, ExitEnv, stdout, stderr)
+	}
+	mustContain(t, "stderr", stderr, "it ended before it was asked anything", "gone.sh", "run the command by hand")
+	if found, _ := filepath.Glob(filepath.Join(dir, "runs/*/checkpoints/*")); len(found) > 0 {
+		t.Errorf("it left %q", found)
+	}
+}

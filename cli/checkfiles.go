@@ -21,13 +21,18 @@ func (s *State) missingFiles(source string, cfg configs.Config) configs.Faults {
 			missing = append(missing, configs.Fault{Source: source, Key: key, Msg: notThere(path, err, hint)})
 		}
 	}
-	if cfg.Rollout.Engine == "local" {
-		look("model.path", cfg.Model.Path, modelHint)
+	model := func(key, name string) {
+		if _, err := s.Stat(s.modelPath(name)); name != "" && err != nil {
+			missing = append(missing, configs.Fault{Source: source, Key: key, Msg: notThere(name, err, s.modelHint(name))})
+		}
 	}
-	look("model.tokenizer_path", cfg.Model.TokenizerPath, modelHint)
-	look("ref.path", cfg.Ref.Path, modelHint)
-	look("critic.path", cfg.Critic.Path, modelHint)
-	look("reward.model_path", cfg.Reward.ModelPath, modelHint)
+	if cfg.Rollout.Engine == "local" {
+		model("model.path", cfg.Model.Path)
+	}
+	model("model.tokenizer_path", cfg.Model.TokenizerPath)
+	model("ref.path", cfg.Ref.Path)
+	model("critic.path", cfg.Critic.Path)
+	model("reward.model_path", cfg.Reward.ModelPath)
 	look("data.from_dump", cfg.Data.FromDump, "give a dump of openmanus rollout")
 	for i, e := range cfg.Env {
 		at := fmt.Sprintf("env.%d.", i)
@@ -59,9 +64,6 @@ func (s *State) missingFiles(source string, cfg configs.Config) configs.Faults {
 	}
 	return missing
 }
-
-// modelHint is what to do where a model is not there.
-const modelHint = "give the path of a Hugging Face folder or of a .gguf file"
 
 // notThere says what is wrong with a path.
 func notThere(path string, err error, hint string) string {

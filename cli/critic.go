@@ -42,7 +42,7 @@ func (t *training) newCritic(ctx context.Context) (*algo.Critic, error) {
 	if t.run.checkpoint != nil && t.run.state.WarmStarted {
 		path = t.run.checkpoint.File(algo.CriticFolder)
 	} else if path != "" {
-		path = t.s.Path(path)
+		path = t.s.modelPath(path)
 	}
 	var m *model.Model
 	var err error

@@ -208,7 +208,7 @@ func (s *State) generateRows(ctx context.Context, o generateOptions, prompts [][
 		return nil, err
 	}
 	defer thread.Close()
-	b, err := model.Open(ctx, thread, s.Path(o.Model), model.Options{DType: dt})
+	b, err := model.Open(ctx, thread, s.modelPath(o.Model), model.Options{DType: dt})
 	if err != nil {
 		return nil, errWith(ExitModel, "", err)
 	}

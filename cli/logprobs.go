@@ -70,7 +70,7 @@ func modelLogprobs(ctx context.Context, s *State, c *cli.Context) (err error) {
 		return err
 	}
 	defer thread.Close()
-	b, err := model.Open(ctx, thread, s.Path(o.Model), model.Options{DType: dt, TokenizerOptional: true})
+	b, err := model.Open(ctx, thread, s.modelPath(o.Model), model.Options{DType: dt, TokenizerOptional: true})
 	if err != nil {
 		return errWith(ExitModel, "", err)
 	}

@@ -20,7 +20,7 @@ func (t *training) openWeights(ctx context.Context) (*model.Bundle, error) {
 	if cfg.Model.LoRARank == 0 {
 		return t.openMerged(ctx, t.run.modelPath(t.s, cfg), torch.Float32)
 	}
-	b, err := t.openMerged(ctx, t.s.Path(cfg.Model.Path), t.compute)
+	b, err := t.openMerged(ctx, t.s.modelPath(cfg.Model.Path), t.compute)
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func modelInfo(_ context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	d, err := model.Describe(s.Path(o.Model))
+	d, err := model.Describe(s.modelPath(o.Model))
 	if err != nil {
 		return errWith(ExitModel, "", err)
 	}
@@ -173,7 +173,7 @@ func modelConvert(ctx context.Context, s *State, c *cli.Context) error {
 		return err
 	}
 	defer thread.Close()
-	b, err := model.Open(ctx, thread, s.Path(o.From), model.Options{DType: dt})
+	b, err := model.Open(ctx, thread, s.modelPath(o.From), model.Options{DType: dt})
 	if err != nil {
 		return errWith(ExitModel, "", err)
 	}

@@ -100,7 +100,7 @@ func (s *State) openLocal(ctx context.Context, p *playing, o taskOptions) error 
 		return err
 	}
 	p.open.addFunc(thread.Close)
-	if p.bundle, err = model.Open(ctx, thread, s.Path(o.Model), model.Options{DType: dt}); err != nil {
+	if p.bundle, err = model.Open(ctx, thread, s.modelPath(o.Model), model.Options{DType: dt}); err != nil {
 		return errWith(ExitModel, "", err)
 	}
 	p.open.addFunc(p.bundle.Close)

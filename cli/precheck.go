@@ -28,7 +28,7 @@ func (t *training) checkModels() error {
 		}
 	}
 	if cfg.Reward.ModelPath != "" && t.mode == reinforced {
-		d, err := model.Describe(t.s.Path(cfg.Reward.ModelPath))
+		d, err := model.Describe(t.s.modelPath(cfg.Reward.ModelPath))
 		if err == nil {
 			err = d.CheckReward()
 		}
@@ -44,11 +44,11 @@ func (t *training) checkModels() error {
 	if cfg.Ref.Path == "" || cfg.Model.Path == "" || t.mode == supervised {
 		return nil
 	}
-	policy, err := model.Describe(t.s.Path(cfg.Model.Path))
+	policy, err := model.Describe(t.s.modelPath(cfg.Model.Path))
 	if err != nil {
 		return errWith(ExitModel, "", err)
 	}
-	ref, err := model.Describe(t.s.Path(cfg.Ref.Path))
+	ref, err := model.Describe(t.s.modelPath(cfg.Ref.Path))
 	if err != nil {
 		return errWith(ExitModel, "", fmt.Errorf("ref.path: %w", err))
 	}
@@ -63,13 +63,13 @@ func (t *training) checkModels() error {
 
 // modelIsThere refuses a path where there is nothing. key is what the user named it by.
 func (s *State) modelIsThere(key, path string) error {
-	_, err := s.Stat(path)
+	_, err := s.Stat(s.modelPath(path))
 	if err == nil {
 		return nil
 	}
 	hint := ""
 	if errors.Is(err, fs.ErrNotExist) {
-		hint = modelHint
+		hint = s.modelHint(path)
 	}
 	return errWith(ExitModel, hint, fmt.Errorf("%s: %w", key, err))
 }

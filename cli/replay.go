@@ -237,7 +237,7 @@ func (p *replaying) openModel(ctx context.Context) error {
 		return err
 	}
 	p.open.addFunc(thread.Close)
-	bundle, err := model.Open(ctx, thread, p.s.Path(path), model.Options{DType: dt})
+	bundle, err := model.Open(ctx, thread, p.s.modelPath(path), model.Options{DType: dt})
 	if err != nil {
 		return errWith(ExitModel, "give --model, or --no-model to check the rest", err)
 	}

@@ -230,7 +230,7 @@ func (r *openedRun) modelPath(s *State, cfg configs.Config) string {
 	if r.checkpoint != nil {
 		return filepath.Join(r.checkpoint.Path, algo.ActorFolder)
 	}
-	return s.Path(cfg.Model.Path)
+	return s.modelPath(cfg.Model.Path)
 }
 
 func (r *openedRun) describe() string {

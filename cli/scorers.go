@@ -77,7 +77,7 @@ func (s *State) openScorer(timeoutName string, p configs.Component, r configs.Re
 // openRewardModel opens the reward model of a [reward] section. opening is how
 // the chats begin that it is to read, nil where that is not known.
 func (s *State) openRewardModel(ctx context.Context, thread *torch.Thread, dt torch.DType, r configs.Reward, opening []data.Message) (*algo.RewardModel, error) {
-	b, err := model.Open(ctx, thread, s.Path(r.ModelPath), model.Options{DType: dt, Classifier: true})
+	b, err := model.Open(ctx, thread, s.modelPath(r.ModelPath), model.Options{DType: dt, Classifier: true})
 	if err != nil {
 		return nil, fmt.Errorf("reward.model_path: %w", err)
 	}

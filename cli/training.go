@@ -223,7 +223,7 @@ func (t *training) otherTokenizer() error {
 	if t.cfg.Model.TokenizerPath == "" {
 		return nil
 	}
-	dir := t.s.Path(t.cfg.Model.TokenizerPath)
+	dir := t.s.modelPath(t.cfg.Model.TokenizerPath)
 	tok, err := tokenizer.Load(dir)
 	if err != nil {
 		return errWith(ExitModel, "", fmt.Errorf("model.tokenizer_path: %w", err))
@@ -328,12 +328,12 @@ func (t *training) reference(ctx context.Context) (*model.Model, error) {
 	if !t.cfg.UsesReference() || t.mode == supervised {
 		return nil, nil
 	}
-	path := t.s.Path(t.cfg.Model.Path)
+	path := t.s.modelPath(t.cfg.Model.Path)
 	switch {
 	case t.cfg.Model.LoRARank > 0 && t.cfg.Ref.Path == "":
 		return t.frozenReference(ctx)
 	case t.cfg.Ref.Path != "":
-		path = t.s.Path(t.cfg.Ref.Path)
+		path = t.s.modelPath(t.cfg.Ref.Path)
 	case t.freezesReference() && t.run.state != nil && t.run.state.WarmStarted:
 		path = t.run.folder.Reference()
 	case t.freezesReference() || t.run.checkpoint == nil: // the trainer overwrites it after a warm start

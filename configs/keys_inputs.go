@@ -9,7 +9,7 @@ import (
 // The keys of what goes in: the model, the environments, the data.
 
 var modelKeys = concat([]entry{
-	ready("model.path", "folder with config.json, *.safetensors and tokenizer.json, or a .gguf file; empty: the model of [model.fresh]", anything),
+	ready("model.path", "folder with config.json, *.safetensors and tokenizer.json, a .gguf file, or the name of a Hugging Face hub model that is in the local cache (hf download); empty: the model of [model.fresh]", anything),
 	ready("model.tokenizer_path", "folder of the tokenizer; empty: the model's own", anything),
 	ready("model.device", "where the weights live; auto is a GPU if there is one", device),
 	ready("model.master_dtype", "number format of the weights that the optimiser steps", oneOf([]string{"float32"}, "bfloat16")),

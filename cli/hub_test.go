@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestHubModel opens a model by its name on the hub, from the cache of Hugging
+// Face's tools, whose snapshots are links.
+func TestHubModel(t *testing.T) {
+	dir, tiny := t.TempDir(), tinyModel(t)
+	repository := filepath.Join(dir, ".cache/huggingface/hub/models--acme--tiny")
+	snapshot := filepath.Join(repository, "snapshots/abc123")
+	for _, folder := range []string{snapshot, filepath.Join(repository, "refs")} {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeFile(t, repository, "refs/main", "abc123")
+	files, err := os.ReadDir(tiny)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if err := os.Symlink(filepath.Join(tiny, f.Name()), filepath.Join(snapshot, f.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("HOME", dir)
+	for _, name := range []string{"HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME"} {
+		t.Setenv(name, "")
+	}
+	if code, stdout, stderr := inProcess(t, dir, "model", "info", "acme/tiny"); code != 0 {
+		t.Fatalf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+	code, _, stderr := inProcess(t, dir, "train", "--preset", "grpo", "--env", "maze", "--set", "model.path=acme/gone", "--set", "env.maze.tasks=0-9")
+	if code != int(ExitModel) {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	mustContain(t, "stderr", stderr, "model.path: ", "`hf download acme/gone`", ".cache/huggingface/hub")
+}

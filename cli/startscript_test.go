@@ -74,6 +74,16 @@ func TestStartScripts(t *testing.T) {
 		{"tags", "train_ppo.sh", "--env_name maze", "WANDB_TAGS=a,b", `--preset ppo --env maze ` + names + `"OpenManus-rl-ppo-maze"`, 0, "WANDB_TAGS is not used"},
 		{"no rows of the preset", "train_ppo.sh", "--env_name maze", "", `--preset ppo --env maze ` + names + `"OpenManus-rl-ppo-maze"`, 0,
 			"there is no data/maze/train.parquet, whose rows the preset of maze plays"},
+		{"its own values are told", "train_ppo.sh", "--env_name maze", "", `--preset ppo --env maze ` + names + `"OpenManus-rl-ppo-maze"`, 0,
+			"--original takes them: actor.optim.warmup_ratio=0.95"},
+		{"the original's PPO", "train_ppo.sh", "--env_name maze --original", "", `--preset ppo --env maze --set actor.optim.warmup_ratio=0.95` +
+			` --set env.maze.max_turns=2 --set actor.entropy_coef=0.001 --set actor.clip_ratio_high=0.2 --set data.train_batch_size=3` +
+			` --set actor.mini_batch_size=0 --set critic.mini_batch_size=0 --set trainer.critic_warmup=0 --set rollout.max_new_tokens=1000` +
+			` --set rollout.max_context_tokens=5096 --set trainer.save_every=1 --set trainer.test_every=50 ` + names + `"OpenManus-rl-ppo-maze"`, 0, ""},
+		{"the original's GRPO", "train_grpo.sh", "--env_name maze --original", "", `--preset grpo --env maze --set actor.optim.warmup_ratio=0.95` +
+			` --set env.maze.max_turns=2 --set actor.entropy_coef=0.001 --set actor.clip_ratio_high=0.2 --set data.train_batch_size=512` +
+			` --set rollout.group_size=5 --set actor.mini_batch_size=32 --set rollout.max_new_tokens=500 --set rollout.max_context_tokens=4596` +
+			` --set agent.max_obs_tokens=500 --set trainer.save_every=100 --set trainer.test_every=50 ` + names + `"OpenManus-rl-grpo-maze"`, 0, ""},
 		{"no such environment", "train_ppo.sh", "--env_name mase", "", "", 2, "--env_name mase is none of: academia"},
 		{"no such flag", "train_ppo.sh", "--port 1", "", "", 2, "unknown flag --port; --help lists the flags"},
 		{"no value", "train_ppo.sh", "--env_name", "", "", 2, "--env_name needs a value"},

@@ -21,6 +21,8 @@ usage: train_$algorithm.sh [--env_name NAME] [FLAGS] [-- FLAGS OF openmanus trai
   --exp_name_suffix S     appended to the experiment's name after an underscore
   --checkout DIR          AgentGym's checkout, whose servers are started (default: AGENTGYM_CHECKOUT)
   --attach                use servers that run already, on AGENTGYM_HOST
+  --original              take the batch sizes, group size, warm-up, lengths and turns of OpenManus-RL's script, which
+                          are not the preset's
   --dry-run               print the command instead of running it
   --help                  this text
 
@@ -30,7 +32,8 @@ beyond the built-in book of recipes.
 Whatever follows -- goes to openmanus train: -- --set actor.optim.lr=1e-5 --device cpu
 
 environment variables:
-  BASE_MODEL              folder of the model, or a .gguf file (default: the preset's)
+  BASE_MODEL              folder of the model, a .gguf file, or the name of a Hugging Face hub model that hf download has
+                          put into the local cache (default: the preset's)
   AGENTGYM_HOST           where the servers are; another machine than this one means --attach
   AGENTGYM_CHECKOUT       see --checkout
   AGENTGYM_SQL_BIRD_PATH  folder of the BIRD data, for sqlgym
@@ -47,7 +50,7 @@ wrong() {
   exit 2
 }
 
-name=webshop servers='' port='' data='' suffix='' checkout=${AGENTGYM_CHECKOUT:-} attach='' dry=''
+name=webshop servers='' port='' data='' suffix='' checkout=${AGENTGYM_CHECKOUT:-} attach='' original='' dry=''
 while [ $# -gt 0 ]; do
   flag=$1
   value=''
@@ -56,7 +59,7 @@ while [ $# -gt 0 ]; do
       usage
       exit 0
       ;;
-    --attach | --dry-run | --) ;;
+    --attach | --original | --dry-run | --) ;;
     --*=*)
       value=${flag#*=}
       flag=${flag%%=*}
@@ -76,6 +79,7 @@ while [ $# -gt 0 ]; do
     --exp_name_suffix) suffix=$value ;;
     --checkout) checkout=$value ;;
     --attach) attach=yes ;;
+    --original) original=yes ;;
     --dry-run) dry=yes ;;
     --) break ;;
     *) wrong "unknown flag $flag" ;;
@@ -117,6 +121,24 @@ toml() { # toml TEXT: the text as a TOML string
 
 args=(train --preset "$algorithm" --env "$name")
 set_key() { args+=(--set "$1=$2"); }
+
+# ---- what OpenManus-RL's script sets otherwise than the preset
+
+# A step of its PPO has 3 episodes, fewer than its mini-batch of 4: the whole step is one.
+theirs=(actor.optim.warmup_ratio=0.95 "env.$name.max_turns=2" actor.entropy_coef=0.001 actor.clip_ratio_high=0.2)
+case $algorithm in
+  ppo) theirs+=(data.train_batch_size=3 actor.mini_batch_size=0 critic.mini_batch_size=0 trainer.critic_warmup=0 rollout.max_new_tokens=1000
+    rollout.max_context_tokens=5096 trainer.save_every=1 trainer.test_every=50) ;;
+  grpo) theirs+=(data.train_batch_size=512 rollout.group_size=5 actor.mini_batch_size=32 rollout.max_new_tokens=500
+    rollout.max_context_tokens=4596 agent.max_obs_tokens=500 trainer.save_every=100 trainer.test_every=50) ;;
+esac
+if [ -n "$original" ]; then
+  for key in "${theirs[@]}"; do
+    set_key "${key%%=*}" "${key#*=}"
+  done
+else
+  note "OpenManus-RL's script has other values than the preset $algorithm; --original takes them: ${theirs[*]}"
+fi
 
 # ---- the model, and names
 

@@ -11,7 +11,7 @@ import (
 var modelKeys = concat([]entry{
 	ready("model.path", "folder with config.json, *.safetensors and tokenizer.json, a .gguf file, or the name of a Hugging Face hub model that is in the local cache (hf download); empty: the model of [model.fresh]", anything),
 	ready("model.tokenizer_path", "folder of the tokenizer; empty: the model's own", anything),
-	ready("model.device", "where the weights live; auto is a GPU if there is one", device),
+	ready("model.device", "where the weights live; auto: the first GPU, or the CPU where none can be used, with a warning if there is one; a device that is named and not there is an error", device),
 	ready("model.master_dtype", "number format of the weights that the optimiser steps", oneOf([]string{"float32"}, "bfloat16")),
 	ready("model.compute_dtype", "number format of forward and backward passes; auto: bfloat16 on a GPU, float32 on a CPU", oneOf([]string{"auto", "float32", "bfloat16"})),
 	ready("model.gradient_checkpointing", "compute a layer's activations again in the backward pass instead of keeping them: the same gradients from less memory, in about a third more time", anything),

@@ -37,7 +37,7 @@ environment variables:
   AGENTGYM_HOST           where the servers are; another machine than this one means --attach
   AGENTGYM_CHECKOUT       see --checkout
   AGENTGYM_SQL_BIRD_PATH  folder of the BIRD data, for sqlgym
-  AGENTENV_PYTHON         interpreter of the servers (default: that of openmanus env install, or of the conda environment agentenv-NAME)
+  AGENTENV_PYTHON         interpreter of the servers (default: that of the conda environment agentenv-NAME, else that of openmanus env install)
   WANDB_NAME              name of the experiment, which is its folder under runs (default: OpenManus-rl-ALGORITHM-MODEL-ENVIRONMENT)
   CUDA_VISIBLE_DEVICES    the first of them is used
   OPENMANUS               the program (default: build/openmanus beside this script, else the one in PATH)

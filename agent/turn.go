@@ -79,7 +79,7 @@ func (p *player) generate(ctx context.Context, ids []int32, turn int) (engine.Re
 	}
 	t := data.Turn{
 		Start: start, End: len(p.ep.Tokens), Text: p.Renderer.Decode(said),
-		Stop: string(reply.Stop), Unjudged: true, GenMillis: millis(began), Prompt: p.shown,
+		Kept: reply.Kept, Stop: string(reply.Stop), Unjudged: true, GenMillis: millis(began), Prompt: p.shown,
 	}
 	p.ep.Turns = append(p.ep.Turns, t)
 	p.ep.Messages = append(p.ep.Messages, data.Message{Role: "assistant", Content: t.Text})

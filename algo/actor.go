@@ -149,7 +149,7 @@ func (a *Actor) closeShadow() {
 // field of each row, without gradients.
 func LogProbs(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBatching, temperature float64, field func(*data.Row) *[]float32) error {
 	return forward(ctx, m, rows, micro, func(s *torch.Scope, p *packed) {
-		logp, _ := p.logProbs(s, m, temperature, false)
+		logp, _ := p.logProbs(m, p.hidden(s, m), temperature, false)
 		p.scatter(logp.ToFloat32s(), field)
 	})
 }
@@ -162,6 +162,9 @@ func forward(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBa
 	}
 	for _, b := range batches {
 		p := pack(b)
+		if err := p.readKept(); err != nil {
+			return err
+		}
 		err := torch.Run(ctx, m.Thread(), func(s *torch.Scope) error {
 			s.NoGrad(func() { f(s, p) })
 			return nil
@@ -186,8 +189,8 @@ func forward(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBa
 func SumPiSquared(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBatching, temperature float64) error {
 	return forward(ctx, m, rows, micro, func(s *torch.Scope, p *packed) {
 		hidden := p.hidden(s, m)
-		logp, _ := m.TokenLogProbs(hidden, p.targets, temperature, false)
-		sharp, _ := m.TokenLogProbs(hidden, p.targets, temperature/2, false)
+		logp, _ := p.logProbs(m, hidden, temperature, false)
+		sharp, _ := p.logProbs(m, hidden, temperature/2, false)
 		p.scatter(logp.ToFloat32s(), func(r *data.Row) *[]float32 { return &r.OldLogProbs })
 		p.scatter(logp.MulScalar(2).Sub(sharp).Exp().ToFloat32s(), func(r *data.Row) *[]float32 { return &r.SumPiSquared })
 	})

@@ -1,6 +1,10 @@
 package algo
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+
 	"github.com/openmanus/openmanus/agent/model"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
@@ -12,10 +16,11 @@ type packed struct {
 	rows           []data.Row
 	ids, positions []int32
 	offsets        []int
-	at             []int64 // positions whose next token is in the loss
-	targets        []int64 // that next token
-	row, token     []int   // where it stands: rows[row[i]].Tokens[token[i]]
-	lens           []int   // of each row, how many of its tokens are in the loss
+	at             []int64   // positions whose next token is in the loss
+	targets        []int64   // that next token
+	row, token     []int     // where it stands: rows[row[i]].Tokens[token[i]]
+	lens           []int     // of each row, how many of its tokens are in the loss
+	kept           [][]int32 // of these tokens, what top-k and top-p left when they were sampled; nil: everything
 }
 
 // pack lays rows out. A token is in the loss where its mask is 1; the first
@@ -42,11 +47,42 @@ func pack(rows []data.Row) *packed {
 	return p
 }
 
-// logProbs runs the model and returns log p [M] of the tokens in the loss under
-// the temperature and, if asked, the entropies [M]. Only their positions reach
-// the output layer.
-func (p *packed) logProbs(s *torch.Scope, m *model.Model, temperature float64, entropy bool) (logp, ent torch.Tensor) {
-	return m.TokenLogProbs(p.hidden(s, m), p.targets, temperature, entropy)
+// readKept collects what top-k and top-p left of the vocabulary for the tokens
+// in the loss.
+func (p *packed) readKept() error {
+	for i, r := range p.row {
+		set := keptAt(&p.rows[r], p.token[i])
+		if set == nil {
+			continue
+		}
+		ids, err := set.IDs()
+		if err != nil {
+			return fmt.Errorf("row %s: the kept tokens of token %d: %w", p.rows[r].UID, p.token[i], err)
+		}
+		if p.kept == nil {
+			p.kept = make([][]int32, len(p.row))
+		}
+		p.kept[i] = ids
+	}
+	return nil
+}
+
+// keptAt is the kept set of a sampled token of a row, nil if it is everything.
+func keptAt(r *data.Row, token int) data.TokenSet {
+	i, _ := slices.BinarySearchFunc(r.Turns, token, func(t data.Turn, token int) int { return cmp.Compare(t.End, token+1) })
+	if i == len(r.Turns) || token < r.Turns[i].Start || r.Turns[i].Kept == nil {
+		return nil
+	}
+	return r.Turns[i].Kept[token-r.Turns[i].Start]
+}
+
+// logProbs returns, for the states of hidden, log p [M] of the tokens in the
+// loss under the temperature and, if asked, the entropies [M]. Both are of the
+// distribution over the tokens that top-k and top-p left when these were
+// sampled, renormalised, so that a ratio of two policies compares what was drawn
+// from (DeepSeek-V3.2, arXiv:2512.02556, section 3.1, keep sampling mask).
+func (p *packed) logProbs(m *model.Model, hidden torch.Tensor, temperature float64, entropy bool) (logp, ent torch.Tensor) {
+	return m.TokenLogProbsAmong(hidden, p.targets, p.kept, temperature, entropy)
 }
 
 // hidden runs the model and returns its states [M,D] before the tokens in the

@@ -14,6 +14,7 @@ package algo
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/openmanus/openmanus/agent/model"
@@ -168,6 +169,9 @@ func (a *Actor) accumulatePolicy(ctx context.Context, rows []data.Row, onPolicy 
 		if len(p.at) == 0 {
 			continue
 		}
+		if err := p.readKept(); err != nil {
+			return err
+		}
 		err := a.backward(ctx, func(s *torch.Scope) (torch.Tensor, error) {
 			return u.loss(s, a.compute, p, share, st)
 		})
@@ -259,7 +263,7 @@ func (a *Actor) choose(ctx context.Context, rows []data.Row, u *policyUpdate) ([
 func (u *policyUpdate) loss(s *torch.Scope, m *model.Model, p *packed, share []float64, st *PolicyStats) (torch.Tensor, error) {
 	o := u.o
 	hidden := p.hidden(s, m)
-	logp, entropy := m.TokenLogProbs(hidden, p.targets, o.Temperature, o.wantsEntropy())
+	logp, entropy := p.logProbs(m, hidden, o.Temperature, o.wantsEntropy())
 	if o.wantsEntropy() {
 		values := entropy.Detach().ToFloat32s()
 		p.scatter(values, func(r *data.Row) *[]float32 { return &r.Entropies })
@@ -319,6 +323,9 @@ func (u *policyUpdate) loss(s *torch.Scope, m *model.Model, p *packed, share []f
 // kl is the KL to the reference, token by token.
 func (u *policyUpdate) kl(s *torch.Scope, m *model.Model, p *packed, hidden, logp torch.Tensor) (torch.Tensor, error) {
 	o := u.o
+	if o.KLType == kl.Full && p.kept != nil {
+		return torch.Tensor{}, errors.New("the KL over the whole vocabulary (kl_loss_type = \"full\") is not that of tokens sampled with top-k or top-p: take another kl_loss_type")
+	}
 	if o.KLType != kl.Full {
 		return kl.Loss(o.KLType, logp, p.gather(s, func(r *data.Row) []float32 { return r.RefLogProbs }))
 	}

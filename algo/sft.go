@@ -155,7 +155,7 @@ func (a *Actor) accumulateSFT(ctx context.Context, rows []data.Row, micro MicroB
 			continue
 		}
 		err := a.backward(ctx, func(s *torch.Scope) (torch.Tensor, error) {
-			logp, _ := p.logProbs(s, a.compute, 1, false)
+			logp, _ := a.compute.TokenLogProbs(p.hidden(s, a.compute), p.targets, 1, false)
 			loss := logp.Sum().MulScalar(-1 / float64(st.Tokens))
 			st.Loss += loss.Item()
 			return loss, nil

@@ -90,10 +90,8 @@ func (t *training) groupDump() (err error) {
 			return fault("it was played greedily, so that a task's episodes are all one: roll out without --greedy")
 		case o.Temperature != float32(cfg.Rollout.Temperature):
 			return fault("its log-probs are those at temperature %g, and rollout.temperature is %g: set it to that", o.Temperature, cfg.Rollout.Temperature)
-		case o.TopK > 0 || o.TopP > 0 && o.TopP < 1:
-			if !cfg.Data.OffPolicy {
-				return fault("it was sampled with top-k or top-p, which its log-probs do not know of: give --off-policy to train all the same")
-			}
+		case (o.TopK > 0 || o.TopP > 0 && o.TopP < 1) && !cfg.Data.OffPolicy && !haveKept(d.episodes):
+			return fault("it was sampled with top-k or top-p by a version that did not record what these kept: give --off-policy to train all the same")
 		}
 	} else if !cfg.Data.OffPolicy {
 		return fault("%w; give --off-policy to train all the same", err)
@@ -109,6 +107,19 @@ func (t *training) groupDump() (err error) {
 		}
 	}
 	return nil
+}
+
+// haveKept reports whether the episodes say what top-k and top-p kept for every
+// sampled token.
+func haveKept(episodes []*data.Episode) bool {
+	for _, e := range episodes {
+		for i := range e.Turns {
+			if t := &e.Turns[i]; t.Kept == nil && t.End > t.Start {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // envs are the environments of the dump, which nobody plays in.

@@ -172,13 +172,32 @@ func TestDumpOfContextsFits(t *testing.T) {
 	}
 }
 
+// TestTrainFromTruncatedDump updates on episodes that were sampled with top-p
+// and top-k: the dump has what these kept, so the ratio is 1, and a replay
+// gives the recorded log-probs.
+func TestTrainFromTruncatedDump(t *testing.T) {
+	dir := dumpToTrain(t, "--top-p", "0.7", "--top-k", "20")
+	if code, _, stderr := inProcess(t, dir, "train", "run.toml", "--from-dump", "d.jsonl", "--set", "trainer.total_steps=1"); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	m := lastMetrics(t, dir, "from-dump", "actor/updated_rows")
+	if kl, gap := m["actor/ppo_kl"], m["rollout/logprob_gap_mean"]; kl > 1e-4 || kl < -1e-4 || gap > 1e-4 || m["actor/pg_clipfrac"] != 0 {
+		t.Errorf("on policy, but the KL is %g, the gap %g and %g are clipped", kl, gap, m["actor/pg_clipfrac"])
+	}
+	code, stdout, stderr := inProcess(t, dir, "replay", "played.jsonl", "--json")
+	var report replayReport
+	if err := json.Unmarshal([]byte(stdout), &report); err != nil || code != 0 || report.Replayed == 0 || report.MaxGap > 1e-3 {
+		t.Errorf("exit code %d, %v: %+v\n%s", code, err, report, stderr)
+	}
+}
+
 func TestTrainFromDumpRefuses(t *testing.T) {
 	dir := dumpToTrain(t)
 	writeFile(t, dir, "rows.jsonl", `{"item_id":"maze_1"}`)
 	text := string(read(t, dir, "d.jsonl"))
 	writeFile(t, dir, "single.jsonl", strings.Join(strings.SplitAfter(text, "\n")[:2], ""))
 	writeFile(t, dir, "greedy.jsonl", strings.Replace(text, `"Greedy":false`, `"Greedy":true`, 1))
-	writeFile(t, dir, "topk.jsonl", strings.Replace(text, `"TopK":0`, `"TopK":5`, 1))
+	writeFile(t, dir, "topk.jsonl", strings.Replace(text, `"TopK":0`, `"TopK":5`, 1)) // as versions wrote it that kept no sets
 	_, rest, _ := strings.Cut(text, "\n")
 	writeFile(t, dir, "rollouts.jsonl", `{"format":"openmanus-episodes","version":1,"weights":""}`+"\n"+rest)
 	for _, tt := range []struct {

@@ -118,6 +118,7 @@ func TestLoadFaults(t *testing.T) {
 		{"aggregation of luspo", minimal, []string{"actor.policy_loss='luspo'", "actor.loss_agg='seq-mean-token-mean'"}, `--set: actor.loss_agg: policy_loss luspo is defined with one aggregation: write loss_agg = "seq-mean-token-sum"`},
 		{"bounds without a weight between", minimal, []string{"algo.rollout_correction.rollout_is='token'", "algo.rollout_correction.rollout_is_threshold_lower=3.0"}, "--set: algo.rollout_correction.rollout_is_threshold_lower: 3 is above rollout_is_threshold 2"},
 		{"gdpo with the KL in the reward", minimal, []string{"algo.adv_estimator='gdpo'", "algo.use_kl_in_reward=true"}, "--set: algo.use_kl_in_reward: gdpo compares the parts of the reward one by one"},
+		{"full KL of truncated sampling", minimal, []string{"actor.use_kl_loss=true", "actor.kl_loss_type='full'", "rollout.top_p=0.9"}, "--set: actor.kl_loss_type: full is over the whole vocabulary"},
 		{"dro without its penalty", minimal, []string{"actor.policy_loss='dro'"}, "run.toml: actor.dro_beta: policy_loss dro is a plain policy gradient without it"},
 		{"vespo with weights by sequence", minimal, []string{"actor.policy_loss='vespo'", "algo.rollout_correction.rollout_is='sequence'"}, "--set: algo.rollout_correction.rollout_is: policy_loss vespo multiplies"},
 		{"idle scale", minimal, []string{"actor.loss_scale_factor=10.0"}, `--set: actor.loss_scale_factor: only used with actor.loss_agg = "seq-mean-token-sum-norm"`},

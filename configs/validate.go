@@ -305,6 +305,9 @@ func (c *Config) checkUpdate(fs *Faults) {
 
 func (c *Config) checkLoss(fs *Faults) {
 	a := c.Actor
+	if a.UseKLLoss && a.KLLossType == "full" && (c.Rollout.TopP < 1 || c.Rollout.TopK > 0) {
+		fs.add("actor.kl_loss_type", "full is over the whole vocabulary, and rollout.top_p or top_k sample from a part of it: take another one, or turn them off")
+	}
 	if agg := aggOf[a.PolicyLoss]; agg != "" && a.LossAgg != agg {
 		fs.add("actor.loss_agg", "policy_loss %s is defined with one aggregation: write loss_agg = %q", a.PolicyLoss, agg)
 	}

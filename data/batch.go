@@ -160,6 +160,14 @@ func (r *Row) Validate() error {
 			errs = append(errs, err)
 		}
 	}
+	for i := range r.Turns {
+		if len(errs) > 0 {
+			break
+		}
+		if err := checkKept(&r.Turns[i], r.Tokens); err != nil {
+			errs = append(errs, fmt.Errorf("turn %d: %w", i, err))
+		}
+	}
 	return errors.Join(errs...)
 }
 

@@ -94,6 +94,7 @@ func TestBatchSaveLoadsEveryField(t *testing.T) {
 	r.Context, r.Contexts = 1, 2
 	for i := range r.Turns {
 		r.Turns[i].Start, r.Turns[i].End = i, i+1
+		r.Turns[i].Kept = []TokenSet{NewTokenSet([]int32{r.Tokens[i], r.Tokens[i] + 5})}
 	}
 	b := Batch{Rows: []Row{r}, Meta: map[string]string{"step": "1"}}
 	dir := filepath.Join(t.TempDir(), "batch")

@@ -111,6 +111,10 @@ type Turn struct {
 	Done      bool    `json:"done"`
 	GenMillis float64 `json:"gen_ms"`
 	EnvMillis float64 `json:"env_ms"`
+	// Kept are the tokens that top-k and top-p left of the vocabulary, for each
+	// sampled token: LogProbs are of the distribution over these. Nil without
+	// top-k and top-p, and in dumps of versions that did not keep it.
+	Kept []TokenSet `json:"kept,omitempty"`
 	// Prompt is what the model was shown, where the format wrote it anew for
 	// this turn and so began a context with it.
 	Prompt []Message `json:"prompt,omitempty"`
@@ -142,7 +146,7 @@ type Episode struct {
 	Server    string     `json:"server,omitempty"`
 	Tokens    []int32    `json:"ids"`
 	Mask      []uint8    `json:"mask"`     // 1 exactly on sampled tokens
-	LogProbs  []float32  `json:"logprobs"` // natural log, under the sampling temperature
+	LogProbs  []float32  `json:"logprobs"` // natural log, under the temperature, top-k and top-p of sampling
 	Contexts  []int      `json:"contexts"` // where in Tokens each context begins; empty: there is one, which only grew
 	Turns     []Turn     `json:"turns"`
 	Messages  []Message  `json:"messages"`

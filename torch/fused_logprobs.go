@@ -3,21 +3,43 @@ package torch
 // #include "openmanus_torch.h"
 import "C"
 
-import "unsafe"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // TokenLogProbs is log softmax(z/temperature)[target] for z = hidden [N,D] · weight [V,D]ᵀ + bias [V] (bias may be none),
 // and the entropy of that softmax where it is wanted, both float32 [N] (float64 for float64) and differentiable. z is never
 // held whole: it is made for a few rows at a time, in float32 also of bfloat16 operands, and made again for the gradient. A target below 0 gives 0, costs nothing
 // and sends no gradient.
 func TokenLogProbs(hidden, weight, bias Tensor, targets []int64, temperature float64, wantEntropy bool) (logp, entropy Tensor) {
+	return TokenLogProbsAmong(hidden, weight, bias, targets, nil, temperature, wantEntropy)
+}
+
+// TokenLogProbsAmong is TokenLogProbs with the softmax of row i over the tokens kept[i] alone, the target among them; over
+// all tokens where kept[i] is empty, and everywhere where kept is nil.
+func TokenLogProbsAmong(hidden, weight, bias Tensor, targets []int64, kept [][]int32, temperature float64, wantEntropy bool) (logp, entropy Tensor) {
 	const op = "TokenLogProbs"
+	var offsets []int64
+	var ids []int32
+	if kept != nil {
+		if len(kept) != len(targets) {
+			fail(op, fmt.Sprintf("%d lists of kept tokens for %d targets", len(kept), len(targets)), hidden)
+		}
+		offsets = []int64{0}
+		for _, list := range kept {
+			ids = append(ids, list...)
+			offsets = append(offsets, int64(len(ids)))
+		}
+	}
 	var lp, e C.om_tensor
 	pe := &e
 	if !wantEntropy {
 		pe = nil
 	}
 	p := (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(targets)))
-	check(op, C.om_token_logprobs(hidden.in(op), weight.in(op), bias.opt(op), p, C.int64_t(len(targets)), C.double(temperature), &lp, pe),
+	check(op, C.om_token_logprobs(hidden.in(op), weight.in(op), bias.opt(op), p, C.int64_t(len(targets)),
+		(*C.int64_t)(unsafe.Pointer(unsafe.SliceData(offsets))), (*C.int32_t)(unsafe.SliceData(ids)), C.double(temperature), &lp, pe),
 		hidden, weight, bias)
 	if wantEntropy {
 		entropy = hidden.out(e)

@@ -103,6 +103,43 @@ func TestTokenLogProbsOfBFloat16(t *testing.T) {
 	})
 }
 
+// Log-probs, entropies and gradients over the kept tokens alone are those of a model whose vocabulary they are.
+func TestTokenLogProbsAmong(t *testing.T) {
+	const v = 19
+	targets := []int64{3, -1, 0, 18, 5, 7}
+	kept := [][]int32{{1, 3, 4, 10}, {2}, nil, {0, 18}, {5}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}}
+	const temperature = 0.7
+	kernel := func(_ *torch.Scope, in []torch.Tensor) torch.Tensor {
+		logp, entropy := torch.TokenLogProbsAmong(in[0], in[1], torch.Tensor{}, targets, kept, temperature, true)
+		return torch.Stack([]torch.Tensor{logp, entropy}, 1)
+	}
+	plain := func(s *torch.Scope, in []torch.Tensor) torch.Tensor {
+		var rows []torch.Tensor
+		for i, list := range kept {
+			weight, target := in[1], targets[i]
+			if list != nil && target >= 0 {
+				ids := make([]int64, len(list))
+				for j, id := range list {
+					ids[j] = int64(id)
+					if ids[j] == targets[i] {
+						target = int64(j)
+					}
+				}
+				weight = weight.IndexSelect(0, s.Int64s(ids, len(ids)))
+			}
+			rows = append(rows, logProbs(s, in[0].Narrow(0, i, 1), weight, torch.Tensor{}, []int64{target}, temperature))
+		}
+		return torch.Cat(rows, 0)
+	}
+	hidden, weight := torchtest.Rand(1, 6, 5), torchtest.RandIn(2, -2, 2, v, 5)
+	onEveryCPU(t, func(t *testing.T) {
+		torchtest.GradCheck(t, kernel, 1e-6, hidden, weight)
+		for dt, tol := range tolerances {
+			t.Run(dt.String(), func(t *testing.T) { torchtest.Same(t, dt, kernel, plain, 2*tol, hidden, weight) })
+		}
+	})
+}
+
 func TestTokenLogProbsWithoutEntropy(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		h, w := s.RandN(1, 3, 4), s.RandN(2, 9, 4)

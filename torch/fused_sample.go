@@ -20,8 +20,9 @@ type SampleRow struct {
 
 // Sample draws one token per row of logits [R,V] as argmax(logits/T + G): G is Gumbel noise that is a function of key,
 // position and token id alone (Philox 4x32-10, 32 bits per token), so a draw does not depend on what else is in the
-// batch. TopK, and then TopP over what TopK left, restrict the argmax; logps are log-probs under the whole softmax(logits/T).
-func Sample(logits Tensor, rows []SampleRow) (ids []int32, logps []float32) {
+// batch. logps are log-probs under softmax(logits/T). TopK, and then TopP over what TopK left, restrict both to the tokens
+// that they keep: kept[i] are those of row i in ascending order, or nil where nothing was left out.
+func Sample(logits Tensor, rows []SampleRow) (ids []int32, logps []float32, kept [][]int32) {
 	const op = "Sample"
 	crows := make([]C.om_sample_row, len(rows))
 	for i, r := range rows {
@@ -34,9 +35,19 @@ func Sample(logits Tensor, rows []SampleRow) (ids []int32, logps []float32) {
 		}
 	}
 	ids, logps = make([]int32, len(rows)), make([]float32, len(rows))
+	counts := make([]int64, len(rows))
+	var all C.om_tensor
 	check(op, C.om_sample(logits.in(op), unsafe.SliceData(crows), C.int64_t(len(rows)),
-		(*C.int32_t)(unsafe.SliceData(ids)), (*C.float)(unsafe.SliceData(logps))), logits)
-	return ids, logps
+		(*C.int32_t)(unsafe.SliceData(ids)), (*C.float)(unsafe.SliceData(logps)),
+		(*C.int64_t)(unsafe.SliceData(counts)), &all), logits)
+	list := logits.out(all).ToInt32s()
+	kept = make([][]int32, len(rows))
+	for i, n := range counts {
+		if n > 0 {
+			kept[i], list = list[:n:n], list[n:]
+		}
+	}
+	return ids, logps, kept
 }
 
 // philox is the generator behind Sample.

@@ -36,13 +36,11 @@ func gumbel(key, position uint64, id int) float64 {
 }
 
 // sampleByHand is Sample of one row without its shortcuts.
-func sampleByHand(z []float32, r torch.SampleRow) (int32, float64) {
+func sampleByHand(z []float32, r torch.SampleRow) (token int32, logp float64, kept []int32) {
 	temperature := float64(r.Temperature)
 	ids := make([]int, len(z))
-	var sum float64
 	for i := range z {
 		ids[i] = i
-		sum += math.Exp(float64(z[i]) / temperature)
 	}
 	slices.SortStableFunc(ids, func(a, b int) int {
 		switch {
@@ -57,19 +55,20 @@ func sampleByHand(z []float32, r torch.SampleRow) (int32, float64) {
 		ids = ids[:r.TopK]
 	}
 	if r.TopP < 1 {
-		var kept, held float64
+		var total, held float64
 		for _, i := range ids {
-			kept += math.Exp(float64(z[i]) / temperature)
+			total += math.Exp(float64(z[i]) / temperature)
 		}
 		for n, i := range ids {
-			if held += math.Exp(float64(z[i]) / temperature); held >= float64(r.TopP)*kept {
+			if held += math.Exp(float64(z[i]) / temperature); held >= float64(r.TopP)*total {
 				ids = ids[:n+1]
 				break
 			}
 		}
 	}
-	best, id := math.Inf(-1), 0
+	best, id, sum := math.Inf(-1), 0, 0.0
 	for _, i := range ids {
+		sum += math.Exp(float64(z[i]) / temperature)
 		s := float64(z[i]) / temperature
 		if !r.Greedy {
 			s += gumbel(r.Key, r.Position, i)
@@ -78,7 +77,14 @@ func sampleByHand(z []float32, r torch.SampleRow) (int32, float64) {
 			best, id = s, i
 		}
 	}
-	return int32(id), float64(z[id])/temperature - math.Log(sum)
+	if r.Greedy || len(ids) == len(z) {
+		ids = nil
+	}
+	for _, i := range ids {
+		kept = append(kept, int32(i))
+	}
+	slices.Sort(kept)
+	return int32(id), float64(z[id])/temperature - math.Log(sum), kept
 }
 
 func TestSample(t *testing.T) {
@@ -119,14 +125,17 @@ func sampleCase(t *testing.T, row torch.SampleRow, v int) {
 			rows[r] = row
 			rows[r].Key, rows[r].Position = uint64(r)<<40+12345, uint64(r%3)<<33+7
 		}
-		ids, logps := torch.Sample(logits, rows)
+		ids, logps, kept := torch.Sample(logits, rows)
 		for r := range rows {
-			id, logp := sampleByHand(z[r*v:(r+1)*v], rows[r])
+			id, logp, left := sampleByHand(z[r*v:(r+1)*v], rows[r])
 			if ids[r] != id {
 				t.Errorf("vocabulary of %d, row %d: token %d, want %d", v, r, ids[r], id)
 			}
 			if d := math.Abs(float64(logps[r]) - logp); d > 1e-5*max(1, math.Abs(logp)) {
 				t.Errorf("vocabulary of %d, row %d: log-prob %v, want %v", v, r, logps[r], logp)
+			}
+			if !slices.Equal(kept[r], left) {
+				t.Errorf("vocabulary of %d, row %d: kept %v, want %v", v, r, kept[r], left)
 			}
 		}
 	})
@@ -152,7 +161,7 @@ func TestSampleFrequencies(t *testing.T) {
 					rows[i] = tt.row(i)
 					rows[i].Temperature, rows[i].TopP = 2, 1
 				}
-				ids, _ := torch.Sample(z, rows)
+				ids, _, _ := torch.Sample(z, rows)
 				count := make([]float64, len(p))
 				for _, id := range ids {
 					count[id]++
@@ -181,13 +190,13 @@ func TestSampleEdges(t *testing.T) {
 		{"a tie goes to the lower id", []float32{1, 3, 3, 2}, torch.SampleRow{Greedy: true, Temperature: 1, TopP: 1}, 1, -.917576},
 		{"temperature 0 is greedy, with log-probs at 1", []float32{1, 3, 3, 2}, torch.SampleRow{TopP: 1}, 1, -.917576},
 		{"only one token is possible", []float32{inf, inf, -5, inf}, torch.SampleRow{Temperature: 1, TopP: 1}, 2, 0},
-		{"a tiny top-p keeps one", []float32{0, .1, 0, 0}, torch.SampleRow{Temperature: 1, TopP: 1e-9}, 1, -1.312247},
+		{"a tiny top-p keeps one", []float32{0, .1, 0, 0}, torch.SampleRow{Temperature: 1, TopP: 1e-9}, 1, 0},
 	}
 	onEveryCPU(t, func(t *testing.T) {
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
 				torchtest.Run(t, func(s *torch.Scope) {
-					ids, logps := torch.Sample(s.Float32s(tt.logits, 1, 4), []torch.SampleRow{tt.row})
+					ids, logps, _ := torch.Sample(s.Float32s(tt.logits, 1, 4), []torch.SampleRow{tt.row})
 					if ids[0] != tt.id || math.Abs(float64(logps[0])-tt.logp) > 1e-5 {
 						t.Errorf("token %d with log-prob %v, want %d with %v", ids[0], logps[0], tt.id, tt.logp)
 					}
@@ -206,9 +215,9 @@ func TestSampleAlone(t *testing.T) {
 		for i := range rows {
 			rows[i] = torch.SampleRow{Key: uint64(i * i), Position: uint64(100 - i), Temperature: 0.9, TopP: 1}
 		}
-		ids, logps := torch.Sample(logits, rows)
+		ids, logps, _ := torch.Sample(logits, rows)
 		for i := range rows {
-			id, logp := torch.Sample(logits.Narrow(0, i, 1).To(torch.Float32), rows[i:i+1])
+			id, logp, _ := torch.Sample(logits.Narrow(0, i, 1).To(torch.Float32), rows[i:i+1])
 			if id[0] != ids[i] || logp[0] != logps[i] {
 				t.Errorf("row %d: %d, %v alone and %d, %v in the batch", i, id[0], logp[0], ids[i], logps[i])
 			}

@@ -24,7 +24,7 @@ extern "C" {
 
 /* ---- version ------------------------------------------------------------------------------------ */
 
-#define OM_ABI 2
+#define OM_ABI 3
 
 /* The number OM_ABI that this library was compiled with. */
 int om_abi_version(void);

@@ -42,9 +42,12 @@ const char *om_attention_cached(om_tensor q, om_tensor kc, om_tensor vc, int64_t
 
 /* log softmax(z/T)[target] and the entropy of softmax(z/T), z = hidden [N,D] · weight [V,D]ᵀ + bias [V] or NULL, without
  * ever holding all of z. Both are [N] float32 (float64 for float64) and differentiable; a target below 0 gives 0 and no
- * gradient. entropy may be NULL. */
+ * gradient. entropy may be NULL.
+ * Row r is the softmax over the tokens kept[kept_offsets[r]] … kept[kept_offsets[r+1]-1] alone, its target among them, or
+ * over all where there are none; kept_offsets may be NULL, for all rows over all tokens. */
 const char *om_token_logprobs(om_tensor hidden, om_tensor weight, om_tensor bias, const int64_t *targets, int64_t n,
-                              double temperature, om_tensor *logp, om_tensor *entropy);
+                              const int64_t *kept_offsets, const int32_t *kept, double temperature, om_tensor *logp,
+                              om_tensor *entropy);
 
 /* How one row is sampled. */
 typedef struct {
@@ -56,10 +59,12 @@ typedef struct {
   int64_t greedy;
 } om_sample_row;
 
-/* ids[r] = argmax over v of logits[r,v]/T + Gumbel(key, position, v); logps[r] is its log-prob under the whole
- * softmax(logits[r]/T). top_k, then top_p over what that left, restrict the argmax only. logits [R,V]. Error: a row
- * with a NaN or +inf, or without a finite logit. */
-const char *om_sample(om_tensor logits, const om_sample_row *rows, int64_t n, int32_t *ids, float *logps);
+/* ids[r] = argmax over v of logits[r,v]/T + Gumbel(key, position, v); logps[r] is its log-prob under softmax(logits[r]/T).
+ * top_k, then top_p over what that left, restrict both to the tokens that they keep. kept [K] int32 holds the kept tokens of
+ * all rows, ascending in each, and kept_counts [R] how many are a row's: 0 where nothing was left out. logits [R,V]. Error:
+ * a row with a NaN or +inf, or without a finite logit. */
+const char *om_sample(om_tensor logits, const om_sample_row *rows, int64_t n, int32_t *ids, float *logps,
+                      int64_t *kept_counts, om_tensor *kept);
 
 /* Ten rounds of Philox 4x32, the generator behind om_sample, for tests. */
 void om_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);

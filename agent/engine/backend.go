@@ -57,11 +57,12 @@ type Draw struct {
 	Position int    // index of the token to be drawn in its sequence
 }
 
-// Sampled is a sampled token with its log-prob under the temperature, before
-// any top-k or top-p truncation.
+// Sampled is a sampled token with its log-prob under the temperature, top-k and
+// top-p.
 type Sampled struct {
 	Token   int32
 	LogProb float32
+	Kept    []int32 // what top-k and top-p left, ascending; nil: everything
 }
 
 // TaskHash maps a task id to the 64 bits that stand for it in a Draw: FNV-1a

@@ -1,6 +1,10 @@
 package engine
 
-import "context"
+import (
+	"context"
+
+	"github.com/openmanus/openmanus/data"
+)
 
 // Engine generates replies for many sessions at once. Every method may be
 // called by many goroutines; calls for one session must not overlap.
@@ -56,7 +60,10 @@ const (
 // Reply is one generated reply. IDs and LogProbs have equal lengths.
 type Reply struct {
 	IDs      []int32
-	LogProbs []float32 // log p under the sampling temperature, no truncation applied
-	Stop     StopReason
-	Version  int64 // of the weights that produced the last token
+	LogProbs []float32 // log p under the temperature, top-k and top-p of sampling
+	// Kept are the tokens that top-k and top-p left, for each of IDs; nil where
+	// neither is on, or the engine does not know.
+	Kept    []data.TokenSet
+	Stop    StopReason
+	Version int64 // of the weights that produced the last token
 }

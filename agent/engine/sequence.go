@@ -1,6 +1,10 @@
 package engine
 
-import "context"
+import (
+	"context"
+
+	"github.com/openmanus/openmanus/data"
+)
 
 // sequence is the scheduler's side of a Session. The scheduler's mutex guards
 // all of it.
@@ -33,6 +37,7 @@ type call struct {
 	decode Decoder
 
 	logProbs []float32
+	kept     []data.TokenSet // nil without top-k and top-p
 	reply    Reply
 	err      error
 	done     chan struct{} // closed once reply and err are set
@@ -60,6 +65,9 @@ func (q *sequence) accept(t Sampled) (StopReason, bool) {
 	c := q.call
 	q.ids = append(q.ids, t.Token)
 	c.logProbs = append(c.logProbs, t.LogProb)
+	if !c.params.Greedy && (c.params.TopK > 0 || c.params.TopP < 1) {
+		c.kept = append(c.kept, data.NewTokenSet(t.Kept))
+	}
 	switch {
 	case c.stops[t.Token]:
 		return StopEOS, true
@@ -105,6 +113,7 @@ func (s *Scheduler) finish(q *sequence, stop StopReason, err error) {
 		c.reply = Reply{
 			IDs:      append([]int32(nil), q.ids[c.start:]...),
 			LogProbs: c.logProbs,
+			Kept:     c.kept,
 			Stop:     stop,
 			Version:  q.version,
 		}

@@ -126,9 +126,9 @@ func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampl
 				return
 			}
 			logits := b.model.Logits(hidden)
-			ids, logps := torch.Sample(logits, p.rows)
+			ids, logps, kept := torch.Sample(logits, p.rows)
 			for i, w := range p.owner {
-				out[w] = engine.Sampled{Token: ids[i], LogProb: logps[i]}
+				out[w] = engine.Sampled{Token: ids[i], LogProb: logps[i], Kept: kept[i]}
 				if b.teacher != nil {
 					b.teach(logits.Narrow(0, i, 1), p.rows[i], batch[w].Draw, &out[w])
 				}

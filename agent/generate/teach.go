@@ -29,7 +29,7 @@ func (b *Backend) teach(logits torch.Tensor, row torch.SampleRow, d engine.Draw,
 		b.teacher.Differs(d, said, drawn, math.Inf(1))
 		return
 	}
-	*out = engine.Sampled{Token: said, LogProb: float32(logProb(z, row, said))}
+	out.Token, out.LogProb = said, float32(logProb(z, row, said))
 	b.teacher.Differs(d, said, drawn, margin(z, row, said, drawn))
 }
 
@@ -41,14 +41,24 @@ func scale(row torch.SampleRow) float64 {
 	return 1
 }
 
-// logProb is log softmax(z/T) at id.
+// logProb is log softmax(z/T) at id over what top-k and top-p keep, id itself
+// among it.
 func logProb(z []float32, row torch.SampleRow, id int32) float64 {
+	least := math.Inf(-1)
+	if truncated(row) {
+		least, _ = edge(z, row)
+	}
 	top, sum := slices.Max(z), 0.0
-	for _, x := range z {
-		sum += math.Exp(float64(x-top) * scale(row))
+	for i, x := range z {
+		if float64(x) >= least || int32(i) == id {
+			sum += math.Exp(float64(x-top) * scale(row))
+		}
 	}
 	return float64(z[id]-top)*scale(row) - math.Log(sum)
 }
+
+// truncated reports whether top-k or top-p restrict the draw.
+func truncated(row torch.SampleRow) bool { return !row.Greedy && (row.TopK > 0 || row.TopP < 1) }
 
 // margin is by how much drawn won over said.
 func margin(z []float32, row torch.SampleRow, said, drawn int32) float64 {
@@ -60,7 +70,7 @@ func margin(z []float32, row torch.SampleRow, said, drawn int32) float64 {
 		return s
 	}
 	m := score(drawn) - score(said)
-	if row.Greedy || row.TopK <= 0 && !(row.TopP < 1) {
+	if !truncated(row) {
 		return m
 	}
 	in, out := edge(z, row)

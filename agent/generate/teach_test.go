@@ -96,7 +96,7 @@ func TestMargin(t *testing.T) {
 	const n = 37
 	draw := func(z []float32, row torch.SampleRow) (id int32, lp float32) {
 		err := torch.Run(context.Background(), th, func(s *torch.Scope) error {
-			got, lps := torch.Sample(s.Float32s(z, 1, n), []torch.SampleRow{row})
+			got, lps, _ := torch.Sample(s.Float32s(z, 1, n), []torch.SampleRow{row})
 			id, lp = got[0], lps[0]
 			return nil
 		})

@@ -151,6 +151,12 @@ func (m *Model) TokenLogProbs(hidden torch.Tensor, targets []int64, temperature 
 	return torch.TokenLogProbs(hidden, m.LMHead.Weight, m.LMHead.Bias, targets, temperature, wantEntropy)
 }
 
+// TokenLogProbsAmong is TokenLogProbs with the softmax of row i over the tokens
+// kept[i] alone; over all tokens where that is empty, or kept nil.
+func (m *Model) TokenLogProbsAmong(hidden torch.Tensor, targets []int64, kept [][]int32, temperature float64, wantEntropy bool) (logp, entropy torch.Tensor) {
+	return torch.TokenLogProbsAmong(hidden, m.LMHead.Weight, m.LMHead.Bias, targets, kept, temperature, wantEntropy)
+}
+
 // Thread returns the thread that the model belongs to.
 func (m *Model) Thread() *torch.Thread { return m.thread }
 

@@ -51,7 +51,7 @@ func (r *reader) Generate(ctx context.Context, s *engine.Session, ids []int32, p
 		return engine.Reply{}, errParted
 	}
 	if r.inner == nil {
-		return engine.Reply{IDs: said, LogProbs: r.ep.LogProbs[t.Start:t.End], Stop: engine.StopReason(t.Stop), Version: r.ep.WeightVersion}, nil
+		return engine.Reply{IDs: said, LogProbs: r.ep.LogProbs[t.Start:t.End], Kept: t.Kept, Stop: engine.StopReason(t.Stop), Version: r.ep.WeightVersion}, nil
 	}
 	p.MaxNew = min(p.MaxNew, max(1, len(said))) // what does not stop where it did stops there all the same
 	reply, err := r.inner.Generate(ctx, s, ids, p)

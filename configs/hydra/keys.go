@@ -210,7 +210,7 @@ var ppoKeys = []row{
 	dropped(verl, rolloutAt+"mode", "episodes are played each on its own, and their replies generated together"),
 	mapped(omrl, rolloutAt+"temperature", "rollout.temperature", none),
 	mapped(omrl, rolloutAt+"top_k", "rollout.top_k", none),
-	noted(omrl, rolloutAt+"top_p", "rollout.top_p", none, "below 1 the log-probs no longer belong to what was sampled; the default is 1, the original's 0.95"),
+	noted(omrl, rolloutAt+"top_p", "rollout.top_p", none, "log-probs are of the kept tokens, also in the update, where the original takes all; the default is 1, the original's 0.95"),
 	dropped(omrl, rolloutAt+"{prompt_length,response_length,max_model_len}", "rollout.max_context_tokens bounds a conversation, rollout.max_new_tokens a reply"),
 	dropped(omrl, rolloutAt+"dtype", "sampling computes in model.compute_dtype, as training does"),
 	noted(omrl, rolloutAt+"gpu_memory_utilization", "rollout.kv_cache_fraction", none, "a share of the whole GPU there, the weights among it; here of the host's free memory, and on a GPU without effect: there rollout.max_sequences and rollout.max_context_tokens say how large the cache is"),

@@ -179,9 +179,10 @@ void keep_head(const float *z, const float *weights, double scale, float top, do
   ids.swap(kept);
 }
 
-// The draw among the tokens that top_k, and then top_p of what that leaves, allow.
-int64_t draw_truncated(const float *z, int64_t n, double scale, const RowStats &stats, const om_sample_row &row) {
-  std::vector<int32_t> ids;
+// Fills ids with the tokens that top_k, and then top_p of what that leaves, keep, in ascending order.
+void keep_tokens(const float *z, int64_t n, double scale, const RowStats &stats, const om_sample_row &row,
+                 std::vector<int32_t> &ids) {
+  ids.clear();
   for (int64_t v = 0; v < n; v++)
     if (z[v] > -INFINITY) ids.push_back(static_cast<int32_t>(v));
   if (row.top_k > 0) keep_head(z, nullptr, scale, stats.top, static_cast<double>(row.top_k), ids);
@@ -192,12 +193,24 @@ int64_t draw_truncated(const float *z, int64_t n, double scale, const RowStats &
     for (const int32_t id : ids) total += weights[id];
     keep_head(z, weights.data(), scale, stats.top, row.top_p * total, ids);
   }
+  std::sort(ids.begin(), ids.end());
+}
+
+// Draws among the kept tokens. log_sum becomes log Σ exp((z - top) · scale) over them.
+int64_t draw_among(const std::vector<int32_t> &kept, const float *z, int64_t n, double scale, const RowStats &stats,
+                   const om_sample_row &row, double &log_sum) {
   std::vector<float> allowed(n, -INFINITY);
-  for (const int32_t id : ids) allowed[id] = z[id];
+  double sum = 0;
+  for (const int32_t id : kept) {
+    allowed[id] = z[id];
+    sum += std::exp((static_cast<double>(z[id]) - stats.top) * scale);
+  }
+  log_sum = std::log(sum);
   return draw(allowed.data(), n, scale, stats, row);
 }
 
-void sample(const at::Tensor &logits, const om_sample_row *rows, int64_t n, int32_t *ids, float *logps) {
+void sample(const at::Tensor &logits, const om_sample_row *rows, int64_t n, int32_t *ids, float *logps,
+            std::vector<std::vector<int32_t>> &kept) {
   TORCH_CHECK(logits.dim() == 2 && logits.size(0) == n && logits.size(1) > 0, "sample: ", n,
               " rows need logits [R,V], not ", logits.sizes());
   const at::Tensor zt = logits.detach().to(at::kCPU, at::kFloat).contiguous();
@@ -215,10 +228,15 @@ void sample(const at::Tensor &logits, const om_sample_row *rows, int64_t n, int3
       bad[r] = stats.bad;
       if (stats.bad) continue;
       int64_t id = stats.at;
-      if (!greedy)
-        id = row.top_k > 0 || row.top_p < 1 ? draw_truncated(zr, v, scale, stats, row) : draw(zr, v, scale, stats, row);
+      double log_sum = std::log(stats.sum);
+      if (!greedy && (row.top_k > 0 || row.top_p < 1)) keep_tokens(zr, v, scale, stats, row, kept[r]);
+      if (static_cast<int64_t>(kept[r].size()) == v) kept[r].clear();
+      if (!kept[r].empty())
+        id = draw_among(kept[r], zr, v, scale, stats, row, log_sum);
+      else if (!greedy)
+        id = draw(zr, v, scale, stats, row);
       ids[r] = static_cast<int32_t>(id);
-      logps[r] = static_cast<float>((static_cast<double>(zr[id]) - stats.top) * scale - std::log(stats.sum));
+      logps[r] = static_cast<float>((static_cast<double>(zr[id]) - stats.top) * scale - log_sum);
     }
   });
   for (int64_t r = 0; r < n; r++)
@@ -235,7 +253,17 @@ void om_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]
   for (int j = 0; j < 4; j++) out[j] = c[j][0];
 }
 
-const char *om_sample(om_tensor logits, const om_sample_row *rows, int64_t n, int32_t *ids, float *logps) {
-  OM_TRY { om::sample(om::ref(logits), rows, n, ids, logps); }
+const char *om_sample(om_tensor logits, const om_sample_row *rows, int64_t n, int32_t *ids, float *logps,
+                      int64_t *kept_counts, om_tensor *kept) {
+  OM_TRY {
+    std::vector<std::vector<int32_t>> lists(n);
+    om::sample(om::ref(logits), rows, n, ids, logps, lists);
+    int64_t total = 0;
+    for (int64_t r = 0; r < n; r++) total += kept_counts[r] = static_cast<int64_t>(lists[r].size());
+    at::Tensor all = at::empty({total}, at::kInt);
+    int32_t *to = all.data_ptr<int32_t>();
+    for (const auto &list : lists) to = std::copy(list.begin(), list.end(), to);
+    *kept = om::wrap(all);
+  }
   OM_END
 }

@@ -3,6 +3,10 @@
 //
 // With u = z/T: log p(y) = u_y - lse(u), H = lse(u) - Σ p u, and for gradients g of log p and h of H
 //   d/du_v = g (1[v=y] - p_v) - h p_v (log p_v + H).
+#include <algorithm>
+#include <limits>
+#include <vector>
+
 #include "fused.h"
 
 namespace om {
@@ -108,16 +112,39 @@ at::Tensor logits_of(const at::Tensor &hidden, const at::Tensor &weight, const a
   return bias.defined() ? z.add_(bias) : z;
 }
 
+// The tokens that the softmax of each row goes over: ids[offsets[r]] … ids[offsets[r+1]-1], or all where there are none.
+// Without offsets every row has all.
+struct Kept {
+  at::Tensor offsets, ids;  // int64 [R+1] and int32, on the CPU
+};
+
+// Puts -inf for what the rows [b, b+len) of z leave out.
+void leave_out(const at::Tensor &z, const Kept &kept, int64_t b) {
+  if (kept.offsets.numel() == 0) return;
+  at::Tensor out = at::zeros(z.sizes(), at::kBool);
+  bool *mask = out.data_ptr<bool>();
+  const int64_t *offsets = kept.offsets.const_data_ptr<int64_t>() + b, n = z.size(1);
+  const int32_t *ids = kept.ids.const_data_ptr<int32_t>();
+  for (int64_t r = 0; r < z.size(0); r++) {
+    if (offsets[r] == offsets[r + 1]) continue;
+    std::fill(mask + r * n, mask + (r + 1) * n, true);
+    for (int64_t i = offsets[r]; i < offsets[r + 1]; i++) mask[r * n + ids[i]] = false;
+  }
+  z.masked_fill_(out.to(z.device()), -std::numeric_limits<double>::infinity());
+}
+
 // Calls f(begin, end, logits) for chunks of the rows.
 template <class F>
-void for_chunks(const at::Tensor &hidden, const at::Tensor &weight, const at::Tensor &bias, const F &f) {
+void for_chunks(const at::Tensor &hidden, const at::Tensor &weight, const at::Tensor &bias, const Kept &kept, const F &f) {
   const int64_t rows = hidden.size(0);
   const int64_t bytes = weight.size(0) * static_cast<int64_t>(at::elementSize(compute_type(weight.scalar_type())));
   int64_t step = std::max<int64_t>(1, kChunkBytes / std::max<int64_t>(1, bytes));
   if (step > 64) step -= step % 64;  // the products over a chunk's rows are several times slower for odd numbers of them
   for (int64_t b = 0; b < rows; b += step) {
     const int64_t e = std::min(b + step, rows);
-    f(b, e, logits_of(hidden.slice(0, b, e), weight, bias));
+    const at::Tensor z = logits_of(hidden.slice(0, b, e), weight, bias);
+    leave_out(z, kept, b);
+    f(b, e, z);
   }
 }
 
@@ -143,9 +170,9 @@ at::Tensor gradient_aten(const at::Tensor &logits, double temperature, const at:
 
 // hidden [R,D] holds the rows that have a target, and targets [R] their targets (on the CPU). Fills logp and sums.
 void forward_rows(const at::Tensor &hidden, const at::Tensor &weight, const at::Tensor &bias,
-                  const at::Tensor &targets, double temperature, const at::Tensor &logp, const at::Tensor &sums) {
+                  const at::Tensor &targets, const Kept &kept, double temperature, const at::Tensor &logp, const at::Tensor &sums) {
   const int64_t *y = targets.const_data_ptr<int64_t>();
-  for_chunks(hidden, weight, bias, [&](int64_t b, int64_t e, const at::Tensor &logits) {
+  for_chunks(hidden, weight, bias, kept, [&](int64_t b, int64_t e, const at::Tensor &logits) {
     if (!has_kernel(logits)) {
       reduce_aten(logits, temperature, targets.slice(0, b, e).to(logits.device()), sums.slice(0, b, e),
                   logp.slice(0, b, e));
@@ -186,14 +213,14 @@ struct Gradients {
 };
 
 Gradients backward_rows(const at::Tensor &hidden, const at::Tensor &weight, const at::Tensor &bias,
-                        const at::Tensor &targets, double temperature, const at::Tensor &sums, const at::Tensor &g,
+                        const at::Tensor &targets, const Kept &kept, double temperature, const at::Tensor &sums, const at::Tensor &g,
                         const at::Tensor &h, bool want_hidden, bool want_weight, bool want_bias) {
   const auto type = compute_type(weight.scalar_type());
   Gradients out;
   if (want_hidden) out.hidden = at::empty_like(hidden);
   if (want_bias) out.bias = at::zeros(bias.sizes(), bias.options().dtype(type));
   const int64_t *y = targets.const_data_ptr<int64_t>();
-  for_chunks(hidden, weight, bias, [&](int64_t b, int64_t e, at::Tensor d) {
+  for_chunks(hidden, weight, bias, kept, [&](int64_t b, int64_t e, at::Tensor d) {
     if (has_kernel(d)) {
       const int64_t n = d.size(1);
       AT_DISPATCH_FLOATING_TYPES(d.scalar_type(), "log-probs backward", [&] {
@@ -230,15 +257,16 @@ Gradients backward_rows(const at::Tensor &hidden, const at::Tensor &weight, cons
 struct TokenLogProbs : torch::autograd::Function<TokenLogProbs> {
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext *ctx, const at::Tensor &hidden,
                                                 const at::Tensor &weight, const std::optional<at::Tensor> &bias,
-                                                const at::Tensor &targets, double temperature) {
+                                                const at::Tensor &targets, const at::Tensor &offsets,
+                                                const at::Tensor &ids, double temperature) {
     const auto options = hidden.options().dtype(compute_type(hidden.scalar_type()));
     const at::Tensor rows = (targets >= 0).nonzero().squeeze(1), place = rows.to(hidden.device());
     const at::Tensor used = targets.index_select(0, rows);
     const at::Tensor picked = rows.size(0) == hidden.size(0) ? hidden.contiguous() : hidden.index_select(0, place);
     at::Tensor logp = at::empty({rows.size(0)}, options), sums = at::empty({rows.size(0), 3}, options);
     const at::Tensor b = bias.value_or(at::Tensor());
-    forward_rows(picked, weight, b, used, temperature, logp, sums);
-    ctx->save_for_backward({picked, weight, b, used, place, sums});
+    forward_rows(picked, weight, b, used, {offsets, ids}, temperature, logp, sums);
+    ctx->save_for_backward({picked, weight, b, used, place, sums, offsets, ids});
     ctx->saved_data["temperature"] = temperature;
     ctx->saved_data["rows"] = hidden.size(0);
     const at::Tensor all = at::zeros({hidden.size(0)}, options);
@@ -254,21 +282,41 @@ struct TokenLogProbs : torch::autograd::Function<TokenLogProbs> {
                             : at::zeros({place.size(0)}, sums.options());
     };
     const bool want_hidden = ctx->needs_input_grad(0);
-    Gradients out = backward_rows(picked, saved[1], saved[2], saved[3], ctx->saved_data["temperature"].toDouble(), sums,
-                                  at_rows(grads[0]), at_rows(grads[1]), want_hidden, ctx->needs_input_grad(1),
+    Gradients out = backward_rows(picked, saved[1], saved[2], saved[3], {saved[6], saved[7]},
+                                  ctx->saved_data["temperature"].toDouble(), sums, at_rows(grads[0]), at_rows(grads[1]), want_hidden, ctx->needs_input_grad(1),
                                   saved[2].defined() && ctx->needs_input_grad(2));
     const int64_t rows = ctx->saved_data["rows"].toInt();
     if (want_hidden && rows != place.size(0))
       out.hidden = at::zeros({rows, picked.size(1)}, picked.options()).index_copy(0, place, out.hidden);
     if (out.weight.defined()) out.weight = out.weight.to(saved[1].scalar_type());
     if (out.bias.defined()) out.bias = out.bias.to(saved[2].scalar_type());
-    return {out.hidden, out.weight, out.bias, at::Tensor(), at::Tensor()};
+    return {out.hidden, out.weight, out.bias, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
+// The kept tokens of the rows that have a target.
+Kept kept_of(const int64_t *targets, int64_t n, const int64_t *offsets, const int32_t *ids, int64_t vocabulary) {
+  if (offsets == nullptr) return {at::empty({0}, at::kLong), at::empty({0}, at::kInt)};
+  std::vector<int64_t> ends{0};
+  std::vector<int32_t> all;
+  for (int64_t r = 0; r < n; r++) {
+    if (targets[r] < 0) continue;
+    bool found = offsets[r] == offsets[r + 1];
+    for (int64_t i = offsets[r]; i < offsets[r + 1]; i++) {
+      TORCH_CHECK(ids[i] >= 0 && ids[i] < vocabulary, "log-probs: kept token ", ids[i], " at row ", r,
+                  " is outside the vocabulary of ", vocabulary);
+      found = found || ids[i] == targets[r];
+    }
+    TORCH_CHECK(found, "log-probs: target ", targets[r], " at row ", r, " is not among the kept tokens");
+    all.insert(all.end(), ids + offsets[r], ids + offsets[r + 1]);
+    ends.push_back(static_cast<int64_t>(all.size()));
+  }
+  return {at::tensor(ends, at::kLong), at::tensor(all, at::kInt)};
+}
+
 torch::autograd::variable_list token_logprobs(const at::Tensor &hidden, const at::Tensor &weight,
                                               const at::Tensor &bias, const int64_t *targets, int64_t n,
-                                              double temperature) {
+                                              const int64_t *kept_offsets, const int32_t *kept_ids, double temperature) {
   TORCH_CHECK(hidden.dim() == 2 && weight.dim() == 2 && hidden.size(1) == weight.size(1) && hidden.size(0) == n &&
                   hidden.scalar_type() == weight.scalar_type(),
               "log-probs: hidden [N,D] and weight [V,D] of one type and N targets are wanted, not ", hidden.sizes(), " ",
@@ -283,17 +331,20 @@ torch::autograd::variable_list token_logprobs(const at::Tensor &hidden, const at
                 " is outside the vocabulary of ", weight.size(0));
     y.data_ptr<int64_t>()[i] = targets[i];
   }
+  const Kept kept = kept_of(targets, n, kept_offsets, kept_ids, weight.size(0));
   return TokenLogProbs::apply(hidden, weight, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt, y,
-                              temperature);
+                              kept.offsets, kept.ids, temperature);
 }
 
 }  // namespace
 }  // namespace om
 
 const char *om_token_logprobs(om_tensor hidden, om_tensor weight, om_tensor bias, const int64_t *targets, int64_t n,
-                              double temperature, om_tensor *logp, om_tensor *entropy) {
+                              const int64_t *kept_offsets, const int32_t *kept, double temperature, om_tensor *logp,
+                              om_tensor *entropy) {
   OM_TRY {
-    const auto r = om::token_logprobs(om::ref(hidden), om::ref(weight), om::opt(bias), targets, n, temperature);
+    const auto r = om::token_logprobs(om::ref(hidden), om::ref(weight), om::opt(bias), targets, n, kept_offsets, kept,
+                                      temperature);
     *logp = om::wrap(r[0]);
     if (entropy != nullptr) *entropy = om::wrap(r[1]);
   }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // spec finds an environment that is known to exist.
@@ -23,10 +21,12 @@ func TestNames(t *testing.T) {
 		"academia", "alfworld", "babyai", "gaia", "maze", "movie", "sciworld", "searchqa", "sheet", "sqlgym", "textcraft", "todo",
 		"weather", "webarena", "webshop", "wordle",
 	}
-	if diff := cmp.Diff(want, Names()); diff != "" {
-		t.Error(diff)
+	for _, name := range want { // beside these there may be environments of users
+		if !slices.Contains(Names(), name) {
+			t.Errorf("no %s", name)
+		}
 	}
-	if _, err := Lookup("mase"); err == nil || !strings.Contains(err.Error(), "gaia, maze, movie") {
+	if _, err := Lookup("mase"); err == nil || !strings.Contains(err.Error(), "maze, movie") {
 		t.Errorf("unknown name: %v", err)
 	}
 }
@@ -125,7 +125,11 @@ func TestSpecs(t *testing.T) {
 		"wordle":    {turns: 8, deterministic: true, failure: 0.99, success: 1, greeting: lmrl},
 	}
 	for _, name := range Names() {
-		s, w := spec(name), want[name]
+		s := spec(name)
+		w, ok := want[name]
+		if !ok { // an environment of a user, which has its own test
+			continue
+		}
 		got := row{s.MaxTurns, s.MaxInstances, s.OneAtATime, s.Deterministic, s.Cumulative, w.failure, w.success, s.Greeting}
 		if got != w {
 			t.Errorf("%s: got %+v, want %+v", name, got, w)

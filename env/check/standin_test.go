@@ -14,7 +14,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/check"
 )
 
@@ -512,11 +511,6 @@ func TestEveryEnvironment(t *testing.T) {
 			none(t, report, check.Warn, d.warns...)
 			none(t, report, check.Skip, d.skips...)
 		})
-	}
-	for _, name := range env.Names() {
-		if !slices.Contains(check.Names(), name) {
-			t.Errorf("%s can be played but not checked", name)
-		}
 	}
 	if n := len(check.Names()); n != 16 {
 		t.Errorf("%d environments, want AgentGym's fifteen and gaia", n)

@@ -155,7 +155,11 @@ func configCheck(_ context.Context, s *State, c *cli.Context) error {
 	if len(cfg.Env) == 0 {
 		verdict = "ok for openmanus sft; nothing is played, as there is no [[env]]"
 	}
-	return s.print([]byte(file + ": " + verdict + "\n"))
+	text := file + ": " + verdict + "\n"
+	for _, d := range cfg.Derived {
+		text += fmt.Sprintf("  derived: %s = %s, as %s does not fit %s\n", d.Key, d.Value, d.Default, d.Reason)
+	}
+	return s.print([]byte(text))
 }
 
 // print writes a command's result to standard output.

@@ -96,6 +96,9 @@ func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error)
 	if cfg.Model.ComputeDtype, err = computeDtype(cfg.Model.ComputeDtype, cfg.Model.Device); err != nil {
 		return err
 	}
+	for _, d := range cfg.Derived {
+		s.Log.Info("setting derived from the others", "key", d.Key, "value", d.Value, "reason", d.Default+" does not fit "+d.Reason)
+	}
 	in := s.Interrupts(ctx)
 	run, err := s.openRun(in.Hard, cfg, m)
 	if err != nil {

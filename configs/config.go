@@ -24,6 +24,9 @@ type Config struct {
 	Trainer    Trainer    `toml:"trainer"`
 	Perf       Perf       `toml:"perf"`
 	Log        Log        `toml:"log"`
+
+	// Derived lists values that Load chose because defaults did not fit.
+	Derived []Derived `toml:"-"`
 }
 
 // Model says which weights are trained and in which number format.
@@ -454,6 +457,7 @@ func (c Config) Clone() Config {
 	c.SFT.Files = slices.Clone(c.SFT.Files)
 	c.SFT.ValFiles = slices.Clone(c.SFT.ValFiles)
 	c.Log.Backends = slices.Clone(c.Log.Backends)
+	c.Derived = slices.Clone(c.Derived)
 	return c
 }
 

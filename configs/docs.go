@@ -23,6 +23,11 @@ A key that nothing reads is an error: ` + "`only with`" + ` below says which set
 ` + "`config show`" + ` and the config.toml of a run list every key. Keys for a GPU do nothing on a CPU and are allowed there:
 one file is for both.
 
+A default, or a value of a preset, that does not fit what you set is derived from it: ` + "`actor.mini_batch_size`" + ` for a step of few
+episodes, ` + "`data.max_prompt_tokens`" + ` for a small context, and the micro-batches of a batch. The run logs each such value with the
+reason, ` + "`config show`" + ` and the run's config.toml mark it with ` + "`# derived`" + `, and ` + "`config check`" + ` lists it. A value
+in your file or in --set is never changed: it is an error if it does not fit.
+
 ` + "`openmanus config init`" + ` writes a file to start from, ` + "`config check`" + ` says what is wrong
 with one and which files it names are missing, ` + "`config show`" + ` prints it with every key filled in.
 

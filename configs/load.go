@@ -48,6 +48,7 @@ func (l *loader) finish(sets []string) (Config, error) {
 		l.override(s)
 	}
 	l.cfg.resolve()
+	l.derive()
 	l.checkUses(&file)
 	for _, f := range l.cfg.faults() {
 		if l.faults.about(f.Key) {

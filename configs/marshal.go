@@ -73,6 +73,11 @@ func (c *Config) section(b *strings.Builder, head string, rows []entry, env int)
 			b.WriteString("; allowed: " + e.rule.allowed)
 		}
 		b.WriteByte('\n')
+		for _, d := range c.Derived {
+			if d.Key == e.name {
+				fmt.Fprintf(b, "# derived: %s does not fit %s\n", d.Default, d.Reason)
+			}
+		}
 		leaf := e.name[strings.LastIndexByte(e.name, '.')+1:]
 		fmt.Fprintf(b, "%s = %s\n", leaf, literal(field(c, instance(e.name, env))))
 	}

@@ -1,0 +1,96 @@
+package configs
+
+import "fmt"
+
+// Derived is a value that took the place of a default, or of a preset's value,
+// that does not fit what the user set.
+type Derived struct {
+	Key            string
+	Default, Value string // as TOML
+	Reason         string // what the default does not fit
+}
+
+// derive replaces values that the user did not set and that do not fit the
+// others. A value that the user did set stays, and is an error if it does not
+// fit.
+func (l *loader) derive() {
+	c := &l.cfg
+	rows := c.Data.TrainBatchSize * c.Rollout.GroupSize
+	context := c.Rollout.MaxContextTokens
+	if context >= 4 && c.Rollout.MaxNewTokens >= context {
+		l.put("rollout.max_new_tokens", context/4, "rollout.max_context_tokens %d", context)
+	}
+	if room := context - c.Rollout.MaxNewTokens; room > 0 && c.Data.MaxPromptTokens >= context {
+		l.put("data.max_prompt_tokens", room, "rollout.max_context_tokens %d", context)
+	}
+	if !c.Evolves() {
+		l.fitBatches("actor.", rows)
+	}
+	if c.UsesCritic() {
+		l.fitBatches("critic.", rows)
+	}
+	if c.Actor.DynamicBatch && c.Actor.MaxTokensPerMicroBatch < context {
+		l.put("actor.max_tokens_per_micro_batch", context, "rollout.max_context_tokens %d", context)
+	}
+	if c.SFT.Epochs == 0 {
+		return
+	}
+	if c.SFT.DynamicBatch && c.SFT.MaxTokens < c.SFT.MaxLength {
+		l.put("sft.max_tokens_per_micro_batch", c.SFT.MaxLength, "sft.max_length %d", c.SFT.MaxLength)
+	}
+	if !c.SFT.DynamicBatch {
+		l.fitMicroBatch("sft.train_batch_size", "sft.micro_batch_size", 0)
+	}
+}
+
+// fitBatches fits the mini-batches of a section to the episodes of a step, and
+// its micro-batches to those.
+func (l *loader) fitBatches(section string, rows int) {
+	mini := section + "mini_batch_size"
+	if rows > 0 && l.number(mini) > rows {
+		l.put(mini, 0, "the %d episodes of a step, all of which are taken at once (data.train_batch_size %d x rollout.group_size %d)",
+			rows, l.cfg.Data.TrainBatchSize, l.cfg.Rollout.GroupSize)
+	}
+	if !l.cfg.Actor.DynamicBatch {
+		l.fitMicroBatch(mini, section+"micro_batch_size", rows)
+	}
+}
+
+// fitMicroBatch makes the micro-batch divide the batch: it changes the smaller
+// one, or the larger if the user set the smaller one. The batch stays within
+// most, if that is not 0.
+func (l *loader) fitMicroBatch(batch, micro string, most int) {
+	large, small := l.number(batch), l.number(micro)
+	if large <= 0 || small <= 0 || large%small == 0 {
+		return
+	}
+	if !l.given(micro) {
+		n := min(small, large)
+		for large%n != 0 {
+			n--
+		}
+		l.put(micro, n, "%s %d, which it has to divide", batch, large)
+		return
+	}
+	n := max(large-large%small, small)
+	if most > 0 && n > most {
+		return
+	}
+	l.put(batch, n, "%s %d, which has to divide it", micro, small)
+}
+
+func (l *loader) given(key string) bool { return l.inFile[key] || l.bySet[key] }
+
+func (l *loader) number(key string) int { return int(field(&l.cfg, key).Int()) }
+
+// put derives a value, unless the user set one.
+func (l *loader) put(key string, value int, reason string, args ...any) {
+	if l.given(key) {
+		return
+	}
+	f := field(&l.cfg, key)
+	d := Derived{Key: key, Default: literal(f), Reason: fmt.Sprintf(reason, args...)}
+	f.SetInt(int64(value))
+	d.Value = literal(f)
+	l.cfg.Derived = append(l.cfg.Derived, d)
+}

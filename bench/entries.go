@@ -130,7 +130,7 @@ func entryTrials() []trial {
 	add("loss "+loss.Bypass+", ppo_clip", []string{at + "bypass_mode=true"})
 	add("loss "+loss.Bypass+", reinforce", []string{at + "bypass_mode=true", at + "loss_type=reinforce", at + "rollout_is=sequence"})
 	add("dynamic sampling", []string{"algo.filter_groups=true", "algo.max_gen_batches=2"})
-	add("shared critic", []string{"algo.adv_estimator=gae", "critic.shared=true", "critic.mini_batch_size=30", "critic.micro_batch_size=15"})
+	add("shared critic", []string{"algo.adv_estimator=gae", "critic.shared=true", "critic.mini_batch_size=30", "critic.micro_batch_size=15", "trainer.critic_warmup=2"})
 	add("agentevol", []string{"algo.name=agentevol", "reward.turn_penalty=0"})
 	return trials
 }

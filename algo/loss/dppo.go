@@ -23,7 +23,8 @@ func init() {
 		return moved.LeScalar(o.ClipHigh), moved.GeScalar(-o.ClipLow)
 	})})
 	Policies.Register("dppo_kl", Policy{Loss: dppo(func(b Batch, p, q torch.Tensor, o Options) (up, down torch.Tensor) {
-		others := func(x torch.Tensor) torch.Tensor { return x.Neg().AddScalar(1 + 1e-8).Log() }
+		// In two steps: 1 + 1e-8 is 1 in float32, and the logarithm of no others infinite.
+		others := func(x torch.Tensor) torch.Tensor { return x.Neg().AddScalar(1).AddScalar(1e-8).Log() }
 		rest := q.Neg().AddScalar(1).Mul(others(q).Sub(others(p)))
 		d := q.Mul(b.Old.Sub(b.LogP.Detach())).Add(rest)
 		return d.LeScalar(o.ClipHigh).Or(p.Le(q)), d.LeScalar(o.ClipLow).Or(p.Ge(q))

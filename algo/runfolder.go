@@ -58,7 +58,8 @@ func (r *RunFolder) Make() error {
 
 // Clear removes the folder's contents but the lock if there is nothing worth
 // keeping among them, and reports whether it did: only the configuration, the
-// log, empty files, and, unless keepServers is set, the logs of servers.
+// log, the base of adapters, empty files, and, unless keepServers is set, the logs
+// of servers.
 func (r *RunFolder) Clear(keepServers bool) (bool, error) {
 	var empty []string // folders and files to remove, parents first
 	worth := errors.New("worth keeping")
@@ -69,7 +70,7 @@ func (r *RunFolder) Clear(keepServers bool) (bool, error) {
 		case path == r.Dir || filepath.Dir(path) == r.Dir && checkpoint.IsLock(e.Name()):
 			return nil
 		case e.IsDir(), path == r.Config(), path == r.Log():
-		case !keepServers && strings.HasPrefix(path, r.Servers()+string(filepath.Separator)):
+		case inside(path, r.Base()), !keepServers && inside(path, r.Servers()):
 		default:
 			info, err := e.Info()
 			if err != nil {
@@ -95,6 +96,9 @@ func (r *RunFolder) Clear(keepServers bool) (bool, error) {
 	}
 	return true, nil
 }
+
+// inside reports whether path is in the folder dir.
+func inside(path, dir string) bool { return strings.HasPrefix(path, dir+string(filepath.Separator)) }
 
 // WriteEpisodes writes the episodes of a training step to
 // rollouts/step_N.jsonl, replacing what an earlier attempt at the step left, and

@@ -13,16 +13,17 @@ func TestClear(t *testing.T) {
 		keep  bool // servers' logs
 		want  bool
 	}{
-		"start":           {files: map[string]string{ConfigFile: "x", "run.log": "x", "metrics.jsonl": ""}, want: true},
-		"server log":      {files: map[string]string{ConfigFile: "x", "servers/maze/1.log": "x"}, want: true},
-		"server log kept": {files: map[string]string{ConfigFile: "x", "servers/maze/1.log": "x"}, keep: true},
-		"no server log":   {files: map[string]string{ConfigFile: "x", "servers/maze/1.log": ""}, keep: true, want: true},
-		"metrics":         {files: map[string]string{ConfigFile: "x", "metrics.jsonl": "x"}},
-		"checkpoint":      {files: map[string]string{"checkpoints/step_000000/state.json": "x"}},
-		"episodes":        {files: map[string]string{"rollouts/val_before_maze.jsonl": "x"}},
-		"bad step":        {files: map[string]string{"bad-steps/1.json": "x"}},
-		"other file":      {files: map[string]string{"notes.txt": "x"}},
-		"other config":    {files: map[string]string{"old/" + ConfigFile: "x"}},
+		"start":            {files: map[string]string{ConfigFile: "x", "run.log": "x", "metrics.jsonl": ""}, want: true},
+		"server log":       {files: map[string]string{ConfigFile: "x", "servers/maze/1.log": "x"}, want: true},
+		"server log kept":  {files: map[string]string{ConfigFile: "x", "servers/maze/1.log": "x"}, keep: true},
+		"no server log":    {files: map[string]string{ConfigFile: "x", "servers/maze/1.log": ""}, keep: true, want: true},
+		"base of adapters": {files: map[string]string{ConfigFile: "x", "base/model.safetensors": "x"}, want: true},
+		"metrics":          {files: map[string]string{ConfigFile: "x", "metrics.jsonl": "x"}},
+		"checkpoint":       {files: map[string]string{"checkpoints/step_000000/state.json": "x"}},
+		"episodes":         {files: map[string]string{"rollouts/val_before_maze.jsonl": "x"}},
+		"bad step":         {files: map[string]string{"bad-steps/1.json": "x"}},
+		"other file":       {files: map[string]string{"notes.txt": "x"}},
+		"other config":     {files: map[string]string{"old/" + ConfigFile: "x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &RunFolder{Dir: t.TempDir()}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/openmanus/openmanus/agent/model"
@@ -51,13 +52,16 @@ func (t *training) openWeights(ctx context.Context) (*model.Bundle, error) {
 // GGUF file, or from adapters merged into others, are written into the run's
 // folder once.
 func (t *training) baseFolder(ctx context.Context, b *model.Bundle) (string, error) {
-	path := t.s.Path(t.cfg.Model.Path)
+	path := t.s.modelPath(t.cfg.Model.Path)
 	if model.IsFolder(path) {
 		return path, nil
 	}
 	dir := t.run.folder.Base()
-	if model.IsFolder(dir) {
+	if t.run.checkpoint != nil && model.IsFolder(dir) {
 		return dir, nil
+	}
+	if err := os.RemoveAll(dir); err != nil { // of a run that ended before its first checkpoint, maybe on another model
+		return "", errWith(ExitDisk, "", err)
 	}
 	t.s.Log.Info("writing the frozen weights as a Hugging Face folder, the base that PEFT needs for the adapters", "folder", dir)
 	if err := t.s.makeWhole(dir, func(tmp string) error { return b.Save(ctx, tmp, t.compute) }); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/model"
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/checkpoint"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -43,6 +44,11 @@ func TestLoRABaseOfGGUF(t *testing.T) {
 		}
 		return out[0]
 	}
+	// What a run of the same name left that ended before its first checkpoint.
+	if err := os.MkdirAll(base, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, base, "config.json", "{}")
 	var written os.FileInfo
 	for range 2 { // the second time as a resumed run does
 		tr := &training{s: ts.State, cfg: cfg, run: run, thread: th, compute: torch.Float32}
@@ -73,7 +79,7 @@ func TestLoRABaseOfGGUF(t *testing.T) {
 		if written != nil && !os.SameFile(written, now) {
 			t.Error("a resumed run wrote the base again")
 		}
-		written = now
+		written, run.checkpoint = now, &checkpoint.Checkpoint{Path: run.folder.Dir}
 	}
 	want := logprobs(from)
 	for _, path := range []string{base, actor} { // fresh adapters change nothing

@@ -26,7 +26,7 @@ func (l *loader) derive() {
 	if !c.Evolves() {
 		l.fitBatches("actor.", rows)
 	}
-	if c.UsesCritic() {
+	if ownPasses.met(c, 0) {
 		l.fitBatches("critic.", rows)
 	}
 	if c.Actor.DynamicBatch && c.Actor.MaxTokensPerMicroBatch < context {

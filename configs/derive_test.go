@@ -26,6 +26,8 @@ func TestDerive(t *testing.T) {
 		"all fits":               {nil, ""},
 		"few episodes":           {[]string{"data.train_batch_size=4", "rollout.group_size=4"}, "actor.mini_batch_size=0"},
 		"few episodes, critic":   {[]string{"data.train_batch_size=4", "rollout.group_size=1", "algo.adv_estimator=gae"}, "actor.mini_batch_size=0 critic.mini_batch_size=0"},
+		"few episodes, shared":   {[]string{"data.train_batch_size=2", "algo.adv_estimator=gae", "critic.shared=true", "critic.micro_batch_size=5"}, "actor.mini_batch_size=0"},
+		"shared, with warm-up":   {[]string{"data.train_batch_size=2", "algo.adv_estimator=gae", "critic.shared=true", "trainer.critic_warmup=1"}, "actor.mini_batch_size=0 critic.mini_batch_size=0"},
 		"small context":          {[]string{"rollout.max_context_tokens=2048"}, "data.max_prompt_tokens=1536"},
 		"tiny context":           {[]string{"rollout.max_context_tokens=400"}, "rollout.max_new_tokens=100 data.max_prompt_tokens=300"},
 		"short replies":          {[]string{"rollout.max_context_tokens=2048", "rollout.max_new_tokens=48"}, "data.max_prompt_tokens=2000"},

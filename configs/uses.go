@@ -116,7 +116,7 @@ var uses = []struct {
 	{gae, "critic.* critic.optim.* trainer.critic_warmup"},
 	{ownPasses, "critic.mini_batch_size critic.epochs"},
 	{above0("critic.mini_batch_size", func(c *Config) bool { return c.Critic.MiniBatchSize > 0 }).and(ownPasses), "critic.shuffle"},
-	{off("actor.dynamic_batch").and(ownPasses), "critic.micro_batch_size"},
+	{off("actor.dynamic_batch").and(gae), "critic.micro_batch_size"},
 	{on("critic.shared").and(gae), "critic.vf_coef"},
 	{falls("critic.optim").and(gae), "critic.optim.min_lr_ratio"},
 	{reference, "ref.path ref.offload_params"},
@@ -183,7 +183,8 @@ var (
 		return !r.BypassMode || r.LossType != "reinforce"
 	})
 
-	// A shared critic has passes of its own only while it is trained alone.
+	// A shared critic has updates of its own only while it is trained alone. Its
+	// values may need a pass of their own in every step.
 	ownPasses = either("critic.shared = false, or trainer.critic_warmup above 0", func(c *Config) bool {
 		return !c.Critic.Shared || c.Trainer.CriticWarmup > 0
 	}).and(gae)

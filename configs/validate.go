@@ -333,7 +333,8 @@ func (c *Config) checkCritic(fs *Faults, rows int) {
 	if v.Shared && v.OffloadOptimizer {
 		fs.add("critic.offload_optimizer", "the optimiser of a shared critic is that of one layer: take it out, or critic.shared")
 	}
-	if !c.UsesCritic() {
+	checkOptim(fs, "critic.optim.", v.Optim)
+	if !ownPasses.met(c, 0) {
 		return
 	}
 	if v.MiniBatchSize > rows {
@@ -342,7 +343,6 @@ func (c *Config) checkCritic(fs *Faults, rows int) {
 	if v.MiniBatchSize > 0 && v.MicroBatchSize > 0 && !c.Actor.DynamicBatch && v.MiniBatchSize%v.MicroBatchSize != 0 {
 		fs.add("critic.micro_batch_size", "%d does not divide mini_batch_size %d", v.MicroBatchSize, v.MiniBatchSize)
 	}
-	checkOptim(fs, "critic.optim.", v.Optim)
 }
 
 func (c *Config) checkAlgo(fs *Faults) {

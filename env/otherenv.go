@@ -44,20 +44,22 @@ func greetingOf(words string) []string {
 // anyGreeting is what servers of many environments answer.
 const anyGreeting = "ok"
 
-// A server that fails to answer is asked for its tools so often, for so long.
+// A server that fails to answer is asked for its tools so often, for so long. A
+// sheet server takes 40 s to refuse a tool that it does not have.
 const (
 	identifyTries = 3
-	identifyTime  = 30 * time.Second
+	identifyTime  = time.Minute
 )
 
 // identify finds out whether s is of the pool's environment, by an instance
-// that plays nothing yet. A server that does not answer the question stays
-// unknown, and is asked again with its next instance.
+// that plays nothing yet. A server that does not answer the question is taken
+// for one of the pool's: it is asked again only after its next start.
 func (p *Pool) identify(ctx context.Context, s *poolServer, client Client) error {
 	known, ok := client.(identifier)
 	if !ok || !s.unknown() {
 		return nil
 	}
+	start := s.starts.Load() + 1
 	limited, cancel := context.WithTimeout(ctx, identifyTime)
 	defer cancel()
 	for try := range identifyTries {
@@ -70,17 +72,17 @@ func (p *Pool) identify(ctx context.Context, s *poolServer, client Client) error
 			return err
 		}
 		if err == nil {
-			s.identified.Store(s.starts.Load() + 1)
-			return nil
+			break
 		}
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	s.identified.Store(start)
 	return nil
 }
 
-// unknown reports whether s has not been identified since its last start.
+// unknown reports whether s has not been asked since its last start.
 func (s *poolServer) unknown() bool { return s.identified.Load() != s.starts.Load()+1 }
 
 // checkEnv reports whether s, which has just answered its greeting, is of

@@ -45,6 +45,13 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 		for _, name := range tools {
 			t.Run(is+" as "+name, func(t *testing.T) {
 				s := server(t, recorded[is].Tools)
+				if name == "sheet" { // its server takes 40 s to list its tools
+					first := `{"observation":"Observation: Please open a sheet before operating it\nGive me one action.","reward":0,"done":false}`
+					if is != name {
+						first = `{"observation":"Observation: ERROR | Invalid action: get_all_values.\nGive me one action.","reward":0,"done":false}`
+					}
+					s.replies["POST /step"] = append(ok(first), s.replies["POST /step"]...)
+				}
 				err := pool(t, name, s.URL).Check(t.Context())
 				var other *OtherEnvError
 				switch {
@@ -52,6 +59,9 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 					t.Error(err)
 				case is != name && (!errors.As(err, &other) || other.Other != is || other.Env != name || other.Server != s.URL):
 					t.Errorf("%v", err)
+				}
+				if asked := strings.Join(s.requests(), "\n"); is == "sheet" && name == is && strings.Contains(asked, "check_valid_actions") {
+					t.Errorf("it was asked for its tools: %q", s.requests())
 				}
 				if slices.ContainsFunc(s.requests(), func(r string) bool { return strings.HasPrefix(r, "POST /reset") }) {
 					t.Errorf("it was played on: %q", s.requests())
@@ -89,6 +99,25 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 			s.replies["POST /create"] = ok(map[string]string{"0": "1", "1": "2"}[l.slot.id])
 		}
 		if n := strings.Count(strings.Join(s.requests(), "\n"), "check_valid_actions"); n != 1 {
+			t.Errorf("asked for its tools %d times: %q", n, s.requests())
+		}
+	})
+	t.Run("no answer", func(t *testing.T) { // the question is not put again with every instance
+		s := newScript(t, map[string][]reply{
+			"GET /": ok(`"ok"`), "POST /create": {{body: "0"}, {body: "1"}, {body: "2"}}, "POST /step": {{status: 500, body: "Internal Server Error"}},
+		})
+		p := pool(t, "weather", s.URL)
+		if err := p.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			l, err := p.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Release(true)
+		}
+		if n := strings.Count(strings.Join(s.requests(), "\n"), "check_valid_actions"); n != identifyTries {
 			t.Errorf("asked for its tools %d times: %q", n, s.requests())
 		}
 	})

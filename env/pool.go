@@ -89,8 +89,8 @@ type poolServer struct {
 	root string // where the probe asks
 	// starts counts the restarts that were told of or noticed; changed under mu.
 	starts atomic.Int64
-	// identified is 1 more than what starts was when the server was last found
-	// to be of this environment, 0 before.
+	// identified is 1 more than what starts was when the server was last asked
+	// whether it is of this environment, 0 before.
 	identified atomic.Int64
 	// gate bounds the requests under way; nil: there is no bound. Not guarded.
 	gate chan struct{}

@@ -35,6 +35,7 @@ func init() {
 		},
 		advice:  "Rows and columns count from 1, cells are named like B2; read the sheet before you change it, and freeze the first row before you sort.",
 		example: `open_sheet with Action Input: {"name": "Sheet1"}`,
+		ownCall: "Action: get_all_values with Action Input: {}", // no sheet is open yet: Google is not asked
 		tasks:   20,
 		turns:   15,
 		most:    1, // and no second server on the credential, as with todo

@@ -25,6 +25,7 @@ type toolEnv struct {
 	tools   []string // each as NAME(PARAMETERS): what it does
 	advice  string
 	example string // an action
+	ownCall string // an action that the other servers do not know; "" where ListTools is answered at once
 	tasks   int
 	turns   int
 	most    int                      // instances a server holds; 0: any number
@@ -65,7 +66,8 @@ func (e toolEnv) instruction(format string) string {
 
 type tool struct {
 	indexed
-	name string
+	name    string
+	ownCall string
 }
 
 func (e toolEnv) open(ctx context.Context, o Options) (Client, error) {
@@ -76,7 +78,7 @@ func (e toolEnv) open(ctx context.Context, o Options) (Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tool{indexed: indexed{instance: instance{caller: c}}, name: e.name}
+	t := &tool{indexed: indexed{instance: instance{caller: c}}, name: e.name, ownCall: e.ownCall}
 	if err := t.createBare(ctx, toolCreate{}); err != nil {
 		return nil, err
 	}

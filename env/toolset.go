@@ -8,7 +8,8 @@ import (
 
 // The tool servers have the same greeting and the same HTTP: their tools alone
 // tell them apart. check_valid_actions lists them. The sheet server has no such
-// tool, and lists the ones it has when it refuses.
+// tool, and lists the ones it has when it refuses, which takes it 40 s: it makes
+// an action that fails four times, with pauses of 10 s.
 
 // ListTools is the action that a tool server answers with the names of its tools.
 const ListTools = "Action: check_valid_actions with Action Input: {}"
@@ -70,8 +71,15 @@ func ToolOwner(tools []string) string {
 	return best
 }
 
-// identify asks for the tools. A server that lists none stays unknown.
+// identify asks for the tools, first for one that its own server answers and
+// no other knows where there is one. A server that lists none stays unknown.
 func (t *tool) identify(ctx context.Context) error {
+	if t.ownCall != "" {
+		r, err := t.Step(ctx, t.ownCall)
+		if err != nil || !strings.Contains(r.Observation, "ERROR") {
+			return err
+		}
+	}
 	r, err := t.Step(ctx, ListTools)
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ var metricRuns = []struct {
 	}},
 	{"a critic, KL in the reward, correction, filtered groups", []string{
 		"train", "--set", "algo.adv_estimator=gae", "--set", "critic.mini_batch_size=0", "--set", "perf.peak_tflops=1", "--set", "algo.use_kl_in_reward=true",
-		"--set", "algo.filter_groups=true", "--set", "algo.rollout_correction.rollout_is=token", "--set", "algo.rollout_correction.rollout_is_batch_normalize=true",
+		"--set", "algo.filter_groups=true", "--set", "algo.rollout_correction.rollout_is=token", "--set", "algo.rollout_correction.rollout_is_threshold_lower=0.5", "--set", "algo.rollout_correction.rollout_is_batch_normalize=true",
 		"--set", `algo.rollout_correction.rollout_rs=["token_k3"]`, "--set", `algo.rollout_correction.rollout_rs_threshold=["1"]`,
 	}},
 	{"AgentEvol", []string{"train", "--set", "algo.name=agentevol"}},

@@ -60,7 +60,7 @@ perf/mfu/{actor,actor_infer,critic}
 response/aborted_ratio
 rollout/{spec_accept_length,spec_accept_rate}
 rollout_corr/{kl,k3_kl,chi2_token,chi2_seq,training_ppl,rollout_ppl,ppl_ratio,log_ppl_diff,log_ppl_abs_diff,log_ppl_diff_max,log_ppl_diff_min}
-rollout_corr/rollout_is_{mean,std,max,min,eff_sample_size,ratio_fraction_high,ratio_fraction_low,batch_norm_factor}
+rollout_corr/rollout_is_{mean,std,max,min,eff_sample_size,ratio_fraction_high,ratio_fraction_low,batch_norm_factor,oob_ratio}
 rollout_corr/rollout_is_seq_{mean,std,max,min,max_deviation,fraction_high,fraction_low}
 rollout_corr/rollout_rs_{masked_fraction,seq_masked_fraction}
 timing_per_token_ms/{gen,ref,values,adv,update_critic,update_actor}

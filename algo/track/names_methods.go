@@ -28,6 +28,7 @@ var _ = Define(
 	Definition{RolloutCorrection + "/rollout_is_{mean,std,max,min,eff_sample_size,ratio_fraction_high,ratio_fraction_low}", "the weights in the loss: their spread, the share of rows they are worth, and how many are beyond the cap or under its inverse (the formulas: algo/correction/weightmetrics.go)", whenWeighs},
 	Definition{RolloutCorrection + "/rollout_is_seq_{mean,std,max,min,max_deviation,fraction_high,fraction_low}", "the same of the mean weight of an episode", whenWeighs},
 	Definition{RolloutCorrection + "/rollout_is_batch_norm_factor", "what the weights are divided by", "with algo.rollout_correction.rollout_is_batch_normalize"},
+	Definition{RolloutCorrection + "/rollout_is_oob_ratio", "share of sampled tokens whose weight is 0, since it was outside of both bounds", "with algo.rollout_correction.rollout_is_threshold_lower"},
 	Definition{RolloutCorrection + "/rollout_rs_{masked_fraction,seq_masked_fraction}", "share of sampled tokens that the rules take out of the loss, and of episodes that lose some", "with a rule in algo.rollout_correction.rollout_rs"},
 	Definition{GenBatches, "batches of tasks that the step played", whenFilters},
 	Definition{FilteredGroups, "groups among them whose episodes do not differ", whenFilters},

@@ -96,13 +96,15 @@ type poolServer struct {
 	gate chan struct{}
 
 	health
-	live     int              // leases out, or being created
-	free     []*slot          // instances waiting for a lease
-	held     map[string]*slot // instances in leases and waiting, by the server's id
-	made     int              // instances that were held so far
-	era      int              // counts quarantines: an instance of an older era is not used again
-	lastErr  error
-	greeting string // the last one, "" before the first
+	live    int              // leases out, or being created
+	free    []*slot          // instances waiting for a lease
+	held    map[string]*slot // instances in leases and waiting, by the server's id
+	made    int              // instances that were held so far
+	era     int              // counts quarantines: an instance of an older era is not used again
+	lastErr error
+	// downSince is when the server was last taken out of service.
+	downSince time.Time
+	greeting  string // the last one, "" before the first
 }
 
 // slot is one instance, in a lease or in the free list.
@@ -175,8 +177,10 @@ func NewPool(spec Spec, urls []string, o PoolOptions) (*Pool, error) {
 // for PoolOptions.WaitHealthy, or if ctx ends.
 func (p *Pool) Acquire(ctx context.Context) (*Lease, error) { return p.AcquireAt(ctx, Place{}) }
 
-// AcquireAt is Acquire on the servers that at describes. Where its only server
-// stays down and others do not, the error is a ServerDownError.
+// AcquireAt is Acquire on the servers that at describes. If its only server has
+// been down for PoolOptions.WaitHealthy while others are in service, the error is
+// a ServerDownError. That time counts from when the server was taken out of
+// service: episodes that come one after the other do not each wait as long.
 func (p *Pool) AcquireAt(ctx context.Context, at Place) (*Lease, error) {
 	if at.Only != "" && !p.has(at.Only) {
 		return nil, fmt.Errorf("environment %s: %s is not one of the servers (%s)", p.spec.Name, at.Only, p)
@@ -202,15 +206,18 @@ func (p *Pool) AcquireAt(ctx context.Context, at Place) (*Lease, error) {
 			continue
 		}
 		limit := time.Duration(1<<63 - 1)
-		if down := p.down(at.Only); down != nil {
+		if down, since, others := p.down(at); down != nil {
 			if downSince.IsZero() {
 				downSince = time.Now()
 			}
-			if limit = p.o.WaitHealthy - time.Since(downSince); limit <= 0 {
-				if all := p.allDown(); all != nil {
-					return nil, &DownError{Env: p.spec.Name, Waited: p.o.WaitHealthy, Err: all}
+			if !others {
+				since = downSince
+			}
+			if limit = p.o.WaitHealthy - time.Since(since); limit <= 0 {
+				if others {
+					return nil, &ServerDownError{Env: p.spec.Name, Server: at.Only, Waited: p.o.WaitHealthy, Err: down}
 				}
-				return nil, &ServerDownError{Env: p.spec.Name, Server: at.Only, Waited: p.o.WaitHealthy, Err: down}
+				return nil, &DownError{Env: p.spec.Name, Waited: p.o.WaitHealthy, Err: down}
 			}
 		} else if !asking {
 			if at.NoWait {
@@ -363,24 +370,40 @@ func (e *SharedError) Error() string {
 	return fmt.Sprintf("environment %s: %s hands out instances that are in use: it holds fewer than env.max_instances says, or another program plays on it", e.Env, e.Server)
 }
 
-// allDown gives the last words of every server if all are down, else nil.
-func (p *Pool) allDown() error { return p.down("") }
-
-// down is allDown of the server only, or of all where that is "".
-func (p *Pool) down(only string) error {
+// down returns the last failures of the servers that at allows and the time
+// when the last of them was taken out of service, or nil if one of them is in
+// service. others reports whether a server that at does not allow is in service;
+// if none is, the failures are those of all servers.
+func (p *Pool) down(at Place) (failures error, since time.Time, others bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var errs []error
+	var allowed, rest []error
 	for _, s := range p.servers {
-		if only != "" && s.name != only {
-			continue
+		switch {
+		case !s.down && at.allows(s):
+			return nil, time.Time{}, false
+		case !s.down:
+			others = true
+		case at.allows(s):
+			allowed = append(allowed, s.lastErr)
+			if s.downSince.After(since) {
+				since = s.downSince
+			}
+		default:
+			rest = append(rest, s.lastErr)
 		}
-		if !s.down {
-			return nil
-		}
-		errs = append(errs, s.lastErr)
 	}
-	return errors.Join(errs...)
+	if !others {
+		allowed = append(allowed, rest...)
+	}
+	return errors.Join(allowed...), since, others
+}
+
+// allDown returns the last failures of all servers if every one is out of
+// service, else nil.
+func (p *Pool) allDown() error {
+	failures, _, _ := p.down(Place{})
+	return failures
 }
 
 // notify wakes every waiting Acquire. The caller holds mu.

@@ -477,3 +477,28 @@ func TestPoolPlace(t *testing.T) {
 		l.Release(true)
 	}
 }
+
+// A server that has been down as long as WaitHealthy is not waited for again,
+// while others are in service; where all are down, every call waits.
+func TestPoolPlaceOnAServerThatStaysDown(t *testing.T) {
+	a, b := newCrowd(t), newCrowd(t)
+	p := newPool(t, PoolOptions{WaitHealthy: time.Hour, ProbePause: 2 * time.Hour, ProbeMax: 2 * time.Hour}, a.URL, b.URL)
+	b.off.Store(true)
+	p.ServerDown(b.URL, errors.New("it died"))
+	p.mu.Lock()
+	p.servers[1].downSince = time.Now().Add(-time.Hour)
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var down *ServerDownError
+	if _, err := p.AcquireAt(ctx, Place{Only: b.URL}); !errors.As(err, &down) {
+		t.Errorf("one server is down: %v", err)
+	}
+	a.off.Store(true)
+	p.ServerDown(a.URL, errors.New("it died"))
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := p.AcquireAt(ctx, Place{Only: b.URL}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("all are down: %v", err)
+	}
+}

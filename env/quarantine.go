@@ -65,6 +65,7 @@ func (p *Pool) quarantine(s *poolServer, err error) {
 		return
 	}
 	s.era++
+	s.downSince = time.Now()
 	pause := p.probePause(s.out())
 	p.counts.Quarantines++
 	for _, sl := range s.free {

@@ -165,12 +165,13 @@ func TestHostileHeaders(t *testing.T) {
 	}
 }
 
-// TestTooManyNames opens headers and an index with more names than a model has.
+// TestTooManyNames opens headers and an index with more names than a model has,
+// and the index of one with many experts.
 func TestTooManyNames(t *testing.T) {
-	many := func(value string) string {
+	many := func(n int, value string) string {
 		var sb strings.Builder
 		sb.WriteString("{")
-		for i := range maxNames + 1 {
+		for i := range n {
 			if i > 0 {
 				sb.WriteString(",")
 			}
@@ -178,10 +179,14 @@ func TestTooManyNames(t *testing.T) {
 		}
 		return sb.String() + "}"
 	}
-	const want = "more than 262144 names"
-	texts := many(`""`)
+	const want = "more than 524288 names"
+	const experts = 60 * 384 * 3 * 4 // layers, experts, matrices, tensors of a quantised matrix
+	if index, err := parseIndex([]byte(`{"weight_map":` + many(experts, `"model.safetensors"`) + `}`)); err != nil || len(index) != experts {
+		t.Errorf("an index of %d names: %d, error %v", experts, len(index), err)
+	}
+	texts := many(maxNames+1, `""`)
 	for name, header := range map[string]string{
-		"tensors":  many(`{"dtype":"U8","shape":[0],"data_offsets":[0,0]}`),
+		"tensors":  many(maxNames+1, `{"dtype":"U8","shape":[0],"data_offsets":[0,0]}`),
 		"metadata": `{"__metadata__":` + texts + `}`,
 	} {
 		if _, _, err := parse(image(header, nil)); err == nil || !strings.Contains(err.Error(), want) {

@@ -18,9 +18,10 @@ const (
 	metadataKey = "__metadata__"
 	maxDims     = 64
 	// maxNames bounds the keys of an object, so that hostile headers within
-	// maxHeader are refused soon. Models of a trillion parameters have some
-	// 150,000 tensors, spread over many files.
-	maxNames = 1 << 18
+	// maxHeader are refused soon. The index of a large model lists 276,480
+	// tensors: 60 layers of 384 experts with 3 matrices each, which NVFP4 stores
+	// in 4 tensors.
+	maxNames = 1 << 19
 )
 
 // entry is a tensor's place in the data that follows the header.

@@ -20,8 +20,9 @@ func (l *loader) derive() {
 	if context >= 4 && c.Rollout.MaxNewTokens >= context {
 		l.put("rollout.max_new_tokens", context/4, "rollout.max_context_tokens %d", context)
 	}
-	if room := context - c.Rollout.MaxNewTokens; room > 0 && c.Data.MaxPromptTokens >= context {
-		l.put("data.max_prompt_tokens", room, "rollout.max_context_tokens %d", context)
+	if c.Data.MaxPromptTokens >= context && context > 1 {
+		room := context - c.Rollout.MaxNewTokens // replies that need more end at the context
+		l.put("data.max_prompt_tokens", max(room, context/2), "rollout.max_context_tokens %d", context)
 	}
 	if !c.Evolves() {
 		l.fitBatches("actor.", rows)

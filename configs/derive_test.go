@@ -30,6 +30,7 @@ func TestDerive(t *testing.T) {
 		"shared, with warm-up":   {[]string{"data.train_batch_size=2", "algo.adv_estimator=gae", "critic.shared=true", "trainer.critic_warmup=1"}, "actor.mini_batch_size=0 critic.mini_batch_size=0"},
 		"small context":          {[]string{"rollout.max_context_tokens=2048"}, "data.max_prompt_tokens=1536"},
 		"tiny context":           {[]string{"rollout.max_context_tokens=400"}, "rollout.max_new_tokens=100 data.max_prompt_tokens=300"},
+		"replies of half":        {[]string{"rollout.max_context_tokens=600"}, "data.max_prompt_tokens=300"},
 		"short replies":          {[]string{"rollout.max_context_tokens=2048", "rollout.max_new_tokens=48"}, "data.max_prompt_tokens=2000"},
 		"mini-batch of six":      {[]string{"actor.mini_batch_size=6"}, "actor.micro_batch_size=3"},
 		"micro-batch of six":     {[]string{"actor.micro_batch_size=6"}, "actor.mini_batch_size=30"},

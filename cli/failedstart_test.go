@@ -57,6 +57,11 @@ func TestFailedStartLeavesNoFolder(t *testing.T) {
 	if err := os.MkdirAll(run, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	writeFile(t, run, "config.toml", tinyRun)
+	fail("the folder's own configuration", ExitInput, "train", "runs/tiny/config.toml", "--set", "env.maze.tasks=absent.jsonl")
+	if err := os.Remove(filepath.Join(run, "config.toml")); err != nil {
+		t.Fatal(err)
+	}
 	writeFile(t, run, "notes.txt", "mine")
 	fail("notes", ExitInput, "train", "run.toml", "--set", "env.maze.tasks=pairs.jsonl")
 	if text := read(t, run, "notes.txt"); string(text) != "mine" {

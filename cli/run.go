@@ -21,6 +21,7 @@ type openedRun struct {
 	checkpoint *checkpoint.Checkpoint // to go on from; nil: from the beginning
 	state      *algo.State            // of that checkpoint
 	lengthened bool                   // another number of steps or epochs than the checkpoint's
+	configured bool                   // the folder had a config.toml before
 }
 
 // openRun finds the run folder of a configuration, locks it, removes what a
@@ -44,6 +45,8 @@ func (s *State) openRun(ctx context.Context, cfg configs.Config, m mode) (*opene
 	if r.lock, err = checkpoint.AcquireLock(r.folder.Dir); err != nil {
 		return nil, errWith(ExitDisk, "", err)
 	}
+	_, err = s.Stat(r.folder.Config())
+	r.configured = err == nil
 	if err := r.resume(ctx, s, cfg, m); err != nil {
 		return nil, errors.Join(err, r.end(ctx, s, err))
 	}
@@ -51,10 +54,10 @@ func (s *State) openRun(ctx context.Context, cfg configs.Config, m mode) (*opene
 }
 
 // end gives the run folder back. A start that failed before anything was saved
-// leaves no folder: an error of servers alone leaves one if there are logs of
-// servers in it.
+// leaves no folder, with two exceptions: the folder had a config.toml before,
+// which may be the user's, or the servers failed and left logs in it.
 func (r *openedRun) end(ctx context.Context, s *State, outcome error) error {
-	if outcome == nil {
+	if outcome == nil || r.configured {
 		return r.lock.Release()
 	}
 	cleared, err := r.folder.Clear(codeOf(ctx, outcome) == ExitEnv)

@@ -144,8 +144,8 @@ func (w *watcher) stepLine(step, steps int, m algo.Metrics) (parts []string, ran
 	if kept, evolves := m[track.Evol+algo.Overall+"/kept"]; evolves {
 		add(2, "kept %.0f", kept)
 		add(2, "loss %.4f", m[track.EvolLoss])
-	} else {
-		add(4, "gap %.1e", m[track.LogProbGap+"_mean"])
+	} else if gap, measured := m[track.LogProbGap+"_mean"]; measured {
+		add(4, "gap %.1e", gap)
 	}
 	add(5, "grad %.2f", m["actor/grad_norm"])
 	add(6, "lr %.2g", m["actor/lr"])

@@ -200,4 +200,8 @@ func TestStepLineGap(t *testing.T) {
 	if line := ts.err.String(); !strings.Contains(line, "  gap 3.0e-05  ") || strings.Contains(line, "kl") {
 		t.Errorf("the line is %q", line)
 	}
+	w.Step(4, 24, algo.Metrics{"rollout/turns": 9}) // no update: no gap was measured
+	if _, line, _ := strings.Cut(ts.err.String(), "\n"); !strings.Contains(line, "step  4/24") || strings.Contains(line, "gap") {
+		t.Errorf("without an update the line is %q", line)
+	}
 }

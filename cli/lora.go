@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/openmanus/openmanus/agent/model"
@@ -60,7 +59,7 @@ func (t *training) baseFolder(ctx context.Context, b *model.Bundle) (string, err
 	if t.run.checkpoint != nil && model.IsFolder(dir) {
 		return dir, nil
 	}
-	if err := os.RemoveAll(dir); err != nil { // of a run that ended before its first checkpoint, maybe on another model
+	if err := t.s.RemoveAll(dir); err != nil { // of a run that ended before its first checkpoint, maybe on another model
 		return "", errWith(ExitDisk, "", err)
 	}
 	t.s.Log.Info("writing the frozen weights as a Hugging Face folder, the base that PEFT needs for the adapters", "folder", dir)

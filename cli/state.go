@@ -179,6 +179,9 @@ func (s *State) Append(path string) (io.WriteCloser, error) {
 // Remove removes a file.
 func (s *State) Remove(path string) error { return os.Remove(s.Path(path)) }
 
+// RemoveAll removes a folder with all that is in it, if it is there.
+func (s *State) RemoveAll(path string) error { return os.RemoveAll(s.Path(path)) }
+
 // WriteFile writes a file whole or not at all. Without replace an existing
 // file stays as it is and the error is fs.ErrExist.
 func (s *State) WriteFile(path string, data []byte, replace bool) error {

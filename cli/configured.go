@@ -63,6 +63,13 @@ func (s *State) fillFromConfig(c *cli.Context) (unflagged, error) {
 	if err != nil {
 		return usual, err
 	}
+	device := cfg.Model.Device
+	if c.IsSet("device") {
+		device = c.String("device")
+	}
+	if cfg.Model.ComputeDtype, err = computeDtype(cfg.Model.ComputeDtype, device); err != nil {
+		return usual, err
+	}
 	tasks := e.ValTasks
 	if c.String("split") == "train" {
 		tasks = e.Tasks

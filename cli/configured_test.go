@@ -77,6 +77,7 @@ func TestFillFromConfig(t *testing.T) {
 		{"as it is", playedRun, "", local, func(*taskOptions) {}},
 		{"the other split", playedRun, "--split train", local, func(o *taskOptions) { o.Tasks = "0-9" }},
 		{"a key", playedRun, "--set env.maze.max_turns=5", local, func(o *taskOptions) { o.MaxTurns = 5 }},
+		{"a number format by the device", playedRun, "--set model.compute_dtype=auto --device cpu", local, func(o *taskOptions) { o.Device = "cpu" }},
 		{"flags win", playedRun, "--tasks 3 --temperature 0.5 --instruction-file f.txt --samples 7 --seed 4", local, func(o *taskOptions) {
 			o.Tasks, o.Temperature, o.Greedy, o.Instruction, o.InstructionFile, o.Samples, o.Seed = "3", 0.5, false, "", "f.txt", 7, 4
 		}},

@@ -182,12 +182,12 @@ type plain struct {
 	label string
 	total int
 
-	mu    sync.Mutex
-	n     int       // guarded by mu
-	note  string    // guarded by mu
-	last  time.Time // of a line, guarded by mu
-	lines int       // written, guarded by mu
-	done  bool      // guarded by mu
+	mu   sync.Mutex
+	n    int       // guarded by mu
+	note string    // guarded by mu
+	last time.Time // of a line, guarded by mu
+	told string    // the last line, guarded by mu
+	done bool      // guarded by mu
 }
 
 // Set writes a line if the last one is long ago.
@@ -201,7 +201,8 @@ func (p *plain) Set(n int, note string) {
 	}
 }
 
-// Done writes how far the work came, unless it was over before a line was due.
+// Done writes how far the work came, unless the last line says so or it was
+// over before a line was due.
 func (p *plain) Done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,16 +210,21 @@ func (p *plain) Done() {
 		return
 	}
 	p.done = true
-	if p.lines > 0 || p.s.Now().Sub(p.last) >= plainEvery {
+	if p.told != p.text() && (p.told != "" || p.s.Now().Sub(p.last) >= plainEvery) {
 		p.line()
 	}
 }
 
 func (p *plain) line() {
-	p.lines++
+	p.told = p.text()
+	fmt.Fprintln(p.s.Stderr, p.told)
+}
+
+// text is called with mu held.
+func (p *plain) text() string {
 	count := ""
 	if p.total > 0 {
 		count = fmt.Sprintf("%d/%d", p.n, p.total)
 	}
-	fmt.Fprintln(p.s.Stderr, joined(p.label+":", count, p.note))
+	return joined(p.label+":", count, p.note)
 }

@@ -21,6 +21,18 @@ func TestProgressPlain(t *testing.T) {
 	}
 }
 
+// A line that says all is not written twice.
+func TestProgressPlainEnd(t *testing.T) {
+	ts := newTestState(t)
+	p := ts.Progress("episodes", 2)
+	ts.clock = ts.clock.Add(plainEvery)
+	p.Set(2, "")
+	p.Done()
+	if got, want := ts.err.String(), "episodes: 2/2\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestProgressTerminal(t *testing.T) {
 	ts := newTestState(t)
 	ts.Terminal = true

@@ -100,14 +100,14 @@ func (t *Trainer) generate(ctx context.Context, step int, m Metrics) ([]*data.Ep
 	return all, kept, nil
 }
 
-// generateBatch plays and scores the tasks, and others in place of those whose
-// first prompts are too long. It returns all that it drew.
+// generateBatch plays and scores the tasks, and others in place of those that
+// cannot be played. It returns all that it drew.
 func (t *Trainer) generateBatch(ctx context.Context, step int, tasks, earlier []data.Task, found *scored, m Metrics) (drawn []data.Task, episodes []*data.Episode, rows []data.Row, stats rollout.Stats, err error) {
 	o := t.o.Train
 	o.Step, o.Earlier = step, earlier
 	o.OnProgress = t.onProgress
 	err = t.phase(step, "gen", len(tasks)*o.GroupSize, m, func() (err error) {
-		drawn, episodes, stats, err = t.playFitting(ctx, step, tasks, o)
+		drawn, episodes, stats, err = t.playDrawn(ctx, step, tasks, o)
 		return err
 	})
 	if err != nil {
@@ -123,8 +123,8 @@ func (t *Trainer) generateBatch(ctx context.Context, step int, tasks, earlier []
 	if e, err := advantage.Estimators.Lookup(t.o.Estimator); err != nil || !e.Needs.Baseline {
 		return drawn, episodes, rows, stats, err
 	}
-	fits := fittingGroups(episodes)
-	o.Skip = func(uid string, _ int) bool { return !fits[uid] }
+	played := groupsWith(episodes, func(ep *data.Episode) bool { return ep.Outcome.Trainable() })
+	o.Skip = func(uid string, _ int) bool { return !played[uid] }
 	rows, err = t.baselines(ctx, step, drawn, episodes, o, rows, m)
 	return drawn, episodes, rows, stats, err
 }

@@ -44,7 +44,8 @@ type Options struct {
 	// is no bound.
 	EpisodeTimeout time.Duration
 	// MaxFailed is the share of episodes that may fail for good before
-	// RunEpisodes gives up; 0 means that it gives up only when all failed.
+	// RunEpisodes gives up; 0 means that it gives up only when all failed, and
+	// not all of them for a task that no server can reset (BadTaskError).
 	MaxFailed float64
 	// Before is what an earlier rollout has played of the same tasks, and what
 	// of it failed for good: MaxFailed is a share of those too.

@@ -86,6 +86,7 @@ type run struct {
 	mu       sync.Mutex      // guards what follows and serialises the callbacks
 	episodes []*data.Episode // by job.slot
 	stats    Stats
+	bad      int // failed episodes of tasks that no server can reset
 }
 
 // stream keeps Concurrency episodes going.
@@ -230,11 +231,14 @@ func (r *run) settle(ctx context.Context, j *job, res result) bool {
 		level := slog.LevelWarn
 		if res.bad { // the task was named
 			level = slog.LevelDebug
+			r.bad++
 		}
 		r.o.Log.Log(ctx, level, "episode dropped", "task", j.task.ID, "sample", j.sample, "attempts", j.attempts,
 			"outcome", ep.Outcome, "error", ep.Err)
 		failed, total := s.Failed+r.o.Before.Failed, s.Total+r.o.Before.Episodes
-		if limit := r.o.MaxFailed; failed == total || limit > 0 && float64(failed) > limit*float64(total) {
+		limit := r.o.MaxFailed
+		allFailed := failed == total && (limit > 0 || r.bad < s.Failed)
+		if allFailed || limit > 0 && float64(failed) > limit*float64(total) {
 			r.stop(&FailedError{
 				Failed: failed, Total: total, Task: j.task.ID, Sample: j.sample, Attempts: j.attempts,
 				Outcome: ep.Outcome, Words: ep.Err,

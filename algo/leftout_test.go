@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"
 )
 
@@ -139,7 +140,71 @@ func TestTruncatedPromptsAreTrainedOn(t *testing.T) {
 	}
 }
 
-func TestOverlongTasks(t *testing.T) {
+// lacking cannot reset the games of bad.
+func lacking(h http.Handler, bad func(game int) bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		var body bytes.Buffer
+		_, _ = body.ReadFrom(req.Body)
+		var reset struct{ Game *int }
+		if strings.HasSuffix(req.URL.Path, "/reset") && json.Unmarshal(body.Bytes(), &reset) == nil && reset.Game != nil && bad(*reset.Game) {
+			http.Error(w, "no data", http.StatusInternalServerError)
+			return
+		}
+		req.Body = readCloser{&body}
+		h.ServeHTTP(w, req)
+	})
+}
+
+// A task that no server can reset does not end a run, even if a step draws no
+// other one: the next task takes its place.
+func TestBadTaskIsReplaced(t *testing.T) {
+	for _, estimator := range []string{"grpo", "remax"} {
+		t.Run(estimator, func(t *testing.T) {
+			r := quick(t, func(o *Options) {
+				o.Estimator, o.DropZeroSpread, o.BatchTasks = estimator, false, 1
+				o.Train.Replays = 5
+			})
+			r.maze = lacking(r.maze, func(game int) bool { return game == 17 })
+			r.steps = 3 // of 1 task, so that each of the 3 is drawn
+			must(t, r.fit(t, t.Context(), t.Context()))
+			left := 0.0
+			for step, m := range r.lines(t) {
+				if step == 0 {
+					continue
+				}
+				left += m["rollout/bad_tasks"]
+				groups := map[string]bool{}
+				for _, ep := range dumped(t, filepath.Join(r.dir, "rollouts", "step_"+string(rune('0'+step))+".jsonl")) {
+					if bad := ep.Task.Index == 17; bad == ep.Outcome.Trainable() {
+						t.Errorf("step %d: maze %d ended with %s", step, ep.Task.Index, ep.Outcome)
+					}
+					if ep.Outcome.Trainable() {
+						groups[ep.UID] = true
+					}
+				}
+				if len(groups) != 1 {
+					t.Errorf("step %d has the groups %v, want 1", step, groups)
+				}
+			}
+			if left == 0 {
+				t.Error("no task was left out")
+			}
+		})
+	}
+}
+
+// Where no server can reset any task, the run says so at the first step.
+func TestEveryTaskIsBad(t *testing.T) {
+	r := quick(t, func(o *Options) { o.Train.Replays = 5 })
+	r.maze = lacking(r.maze, func(int) bool { return true })
+	err := r.fit(t, t.Context(), t.Context())
+	var failed *rollout.FailedError
+	if !errors.As(err, &failed) || failed.Failed != failed.Total || !strings.Contains(err.Error(), "is left out") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestUnplayedTasks(t *testing.T) {
 	ep := func(uid, task string, o data.Outcome) *data.Episode {
 		return &data.Episode{UID: uid, Task: data.Task{ID: task}, Outcome: o}
 	}
@@ -149,5 +214,11 @@ func TestOverlongTasks(t *testing.T) {
 	})
 	if strings.Join(got, " ") != "a a" {
 		t.Errorf("left out %v", got)
+	}
+	got = badTasks([]*data.Episode{
+		ep("1/a", "a", data.EnvError), ep("1/a", "a", data.EnvError), ep("1/b", "b", data.EnvError), ep("1/c", "c", data.Done), ep("1/c", "c", data.EnvError),
+	}, []string{"a", "c"})
+	if strings.Join(got, " ") != "a" {
+		t.Errorf("bad are %v", got)
 	}
 }

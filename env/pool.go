@@ -206,7 +206,7 @@ func (p *Pool) AcquireAt(ctx context.Context, at Place) (*Lease, error) {
 			continue
 		}
 		limit := time.Duration(1<<63 - 1)
-		if down, since, others := p.down(at); down != nil {
+		if since, others, down := p.down(at); down != nil {
 			if downSince.IsZero() {
 				downSince = time.Now()
 			}
@@ -370,18 +370,18 @@ func (e *SharedError) Error() string {
 	return fmt.Sprintf("environment %s: %s hands out instances that are in use: it holds fewer than env.max_instances says, or another program plays on it", e.Env, e.Server)
 }
 
-// down returns the last failures of the servers that at allows and the time
-// when the last of them was taken out of service, or nil if one of them is in
-// service. others reports whether a server that at does not allow is in service;
-// if none is, the failures are those of all servers.
-func (p *Pool) down(at Place) (failures error, since time.Time, others bool) {
+// down returns the time when the last of the servers that at allows was taken
+// out of service, and their last failures, or nil if one of them is in service.
+// others reports whether a server that at does not allow is in service; if none
+// is, the failures are those of all servers.
+func (p *Pool) down(at Place) (since time.Time, others bool, failures error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var allowed, rest []error
 	for _, s := range p.servers {
 		switch {
 		case !s.down && at.allows(s):
-			return nil, time.Time{}, false
+			return time.Time{}, false, nil
 		case !s.down:
 			others = true
 		case at.allows(s):
@@ -396,13 +396,13 @@ func (p *Pool) down(at Place) (failures error, since time.Time, others bool) {
 	if !others {
 		allowed = append(allowed, rest...)
 	}
-	return errors.Join(allowed...), since, others
+	return since, others, errors.Join(allowed...)
 }
 
 // allDown returns the last failures of all servers if every one is out of
 // service, else nil.
 func (p *Pool) allDown() error {
-	failures, _, _ := p.down(Place{})
+	_, _, failures := p.down(Place{})
 	return failures
 }
 

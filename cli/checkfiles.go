@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
 
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/env"
 )
 
 // missingFiles lists the files, folders and programs that a configuration names
@@ -63,6 +65,22 @@ func (s *State) missingFiles(source string, cfg configs.Config) configs.Faults {
 		missing = append(missing, configs.Fault{Source: source, Key: "reward", Msg: err.Error()})
 	}
 	return missing
+}
+
+// checkTasks reads the tasks of every [[env]] table, as a run does at its start.
+func (s *State) checkTasks(ctx context.Context, cfg configs.Config) error {
+	var errs []error
+	for _, e := range cfg.Env {
+		spec, err := env.Lookup(e.Name)
+		if err != nil {
+			return err
+		}
+		_, err = s.loadTasks(ctx, spec, configured(e, "tasks", e.Tasks, 0, cfg.Data))
+		errs = append(errs, err)
+		_, err = s.loadTasks(ctx, spec, configured(e, "val_tasks", e.ValTasks, 0, cfg.Data))
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // notThere says what is wrong with a path.

@@ -135,7 +135,7 @@ func configShow(_ context.Context, s *State, c *cli.Context) error {
 	return s.print(cfg.Marshal())
 }
 
-func configCheck(_ context.Context, s *State, c *cli.Context) error {
+func configCheck(ctx context.Context, s *State, c *cli.Context) error {
 	file := c.Args().First()
 	if file == "" && c.String("preset") == "" && len(c.StringSlice("env")) == 0 {
 		return usagef("config check needs a FILE (- is standard input) or --preset")
@@ -150,6 +150,9 @@ func configCheck(_ context.Context, s *State, c *cli.Context) error {
 	}
 	if missing := s.missingFiles(file, cfg); len(missing) > 0 {
 		return missing
+	}
+	if err := s.checkTasks(ctx, cfg); err != nil {
+		return err
 	}
 	verdict := "ok"
 	if len(cfg.Env) == 0 {

@@ -537,7 +537,7 @@ bench() {
       case " $* " in
         *' grpo '*) ;;
         *) step "tokens encoded a second on one core" >&2
-          go test -run '^$' -bench 'Encode/smollm2' -cpu 1 ./agent/tokenizer >&2 ;;
+          go test -run '^$' -bench 'Encode/smollm2' -cpu 1 ./agent/llm/tokenizer >&2 ;;
       esac ;;
   esac
   exec 9>&-

@@ -3,8 +3,8 @@
 //
 // It owns the loop (RunEpisode), the prompt formats that say how a model
 // writes an action and how it is read back, what a model is told first, and
-// how an episode ends. It does not own generation (agent/engine), environments
-// (env), chat templates (agent/chat, behind Renderer), or who plays which
+// how an episode ends. It does not own generation (agent/llm/engine), environments
+// (env), chat templates (agent/llm/chat, behind Renderer), or who plays which
 // episode when (agent/rollout).
 //
 // Concurrency: RunEpisode runs in the caller's goroutine and starts none.

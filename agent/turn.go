@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 )

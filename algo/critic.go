@@ -12,7 +12,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"

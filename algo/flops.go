@@ -21,7 +21,7 @@ package algo
 // kl.Full, and episodes that were played in vain count as nothing.
 
 import (
-	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 )

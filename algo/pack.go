@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
 )

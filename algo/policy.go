@@ -17,7 +17,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/data"

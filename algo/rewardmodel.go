@@ -22,9 +22,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openmanus/openmanus/agent/chat"
-	"github.com/openmanus/openmanus/agent/model"
-	"github.com/openmanus/openmanus/agent/tokenizer"
+	"github.com/openmanus/openmanus/agent/llm/chat"
+	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/reward"
 )

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/openmanus/openmanus/agent/model"
-	"github.com/openmanus/openmanus/agent/tokenizer"
+	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/reward"
 	"github.com/openmanus/openmanus/torch"

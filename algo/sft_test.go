@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openmanus/openmanus/agent/chat"
-	"github.com/openmanus/openmanus/agent/tokenizer"
+	"github.com/openmanus/openmanus/agent/llm/chat"
+	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
 )

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/agent"
-	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/agent/llm/engine"
 )
 
 // conversation is one session of a job and what it is given next.

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/agent"
-	"github.com/openmanus/openmanus/agent/chat"
-	"github.com/openmanus/openmanus/agent/engine"
-	"github.com/openmanus/openmanus/agent/generate"
+	"github.com/openmanus/openmanus/agent/llm/chat"
+	"github.com/openmanus/openmanus/agent/llm/engine"
+	"github.com/openmanus/openmanus/agent/llm/generate"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"

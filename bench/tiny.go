@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 
-	"github.com/openmanus/openmanus/agent/model"
-	"github.com/openmanus/openmanus/agent/tokenizer"
+	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/torch"
 )
 

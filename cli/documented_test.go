@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/openai"
 	"github.com/openmanus/openmanus/agent/text"
 )

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/openmanus/openmanus/agent/model"
-	"github.com/openmanus/openmanus/agent/tokenizer"
+	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"

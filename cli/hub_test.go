@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo"
 )
 

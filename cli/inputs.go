@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/openmanus/openmanus/agent/eval"
-	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/llm/model"
 )
 
 // inputs are digests of what the configuration only names, by key: the tasks,

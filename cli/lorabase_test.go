@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/checkpoint"
 	"github.com/openmanus/openmanus/configs"

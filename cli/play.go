@@ -8,7 +8,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/eval"
-	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/openai"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"

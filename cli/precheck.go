@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/llm/model"
 )
 
 // checkModels looks at what the configuration names before anything is started

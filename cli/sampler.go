@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/openmanus/openmanus/agent/chat"
-	"github.com/openmanus/openmanus/agent/engine"
-	"github.com/openmanus/openmanus/agent/generate"
-	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/llm/chat"
+	"github.com/openmanus/openmanus/agent/llm/engine"
+	"github.com/openmanus/openmanus/agent/llm/generate"
+	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/torch"
 )
 

@@ -11,12 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/openmanus/openmanus/agent/engine"
-	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/llm/engine"
+	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/torch"
 )
 
-// copyTinyModel copies a model of agent/model's tests to where a test may
+// copyTinyModel copies a model of agent/llm/model's tests to where a test may
 // change it.
 func copyTinyModel(t *testing.T) string {
 	t.Helper()

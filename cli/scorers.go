@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"

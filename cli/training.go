@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/agent"
-	"github.com/openmanus/openmanus/agent/model"
+	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/agent/rollout"
-	"github.com/openmanus/openmanus/agent/tokenizer"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/configs"

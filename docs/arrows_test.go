@@ -29,18 +29,18 @@ var arrows = map[string]string{
 	"algo/loss":       "data/registry torch",
 	"algo/track":      "data/...",
 
-	"agent":            "agent/engine env reward data/...",
-	"agent/replay":     "agent agent/engine agent/text env data/...",
-	"agent/rollout":    "agent agent/engine env data/...",
-	"agent/engine":     "data/...",
-	"agent/eval":       "env data",
-	"agent/text":       "agent/engine data",
-	"agent/openai":     "agent/engine agent/text data data/transport",
-	"agent/generate":   "agent/engine agent/model torch/...",
-	"agent/model":      "agent/model/gguf agent/tokenizer agent/chat data/registry torch/...",
-	"agent/model/gguf": "torch/mmap",
-	"agent/chat":       "agent/tokenizer data",
-	"agent/tokenizer":  "agent/model/gguf",
+	"agent":               "agent/llm/engine env reward data/...",
+	"agent/replay":        "agent agent/llm/engine agent/text env data/...",
+	"agent/rollout":       "agent agent/llm/engine env data/...",
+	"agent/llm/engine":    "data/...",
+	"agent/eval":          "env data",
+	"agent/text":          "agent/llm/engine data",
+	"agent/openai":        "agent/llm/engine agent/text data data/transport",
+	"agent/llm/generate":  "agent/llm/engine agent/llm/model torch/...",
+	"agent/llm/model":     "agent/llm/gguf agent/llm/tokenizer agent/llm/chat data/registry torch/...",
+	"agent/llm/gguf":      "torch/mmap",
+	"agent/llm/chat":      "agent/llm/tokenizer data",
+	"agent/llm/tokenizer": "agent/llm/gguf",
 
 	"agent/openai/openaitest": "",
 
@@ -79,7 +79,7 @@ var arrows = map[string]string{
 // pure lists the packages that must build without cgo.
 var pure = []string{
 	"configs", "configs/hydra", "algo/advantage", "algo/checkpoint", "algo/correction", "algo/curriculum", "algo/track", "agent", "agent/replay",
-	"agent/rollout", "agent/engine", "agent/eval", "agent/openai", "agent/text", "agent/model/gguf", "agent/chat", "agent/tokenizer",
+	"agent/rollout", "agent/llm/engine", "agent/eval", "agent/openai", "agent/text", "agent/llm/gguf", "agent/llm/chat", "agent/llm/tokenizer",
 	"env", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/registry",
 	"data/view", "data/transport", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise",
 }

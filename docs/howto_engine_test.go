@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/agent"
-	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/agent/text"
 	"github.com/openmanus/openmanus/data"

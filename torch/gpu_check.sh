@@ -103,10 +103,10 @@ pack() {
   chmod -R u+w "$dir/src"
   cp build/openmanus "$dir/openmanus"
   for test in model generate; do
-    mkdir -p "$dir/agent/$test"
-    go test -c -o "$dir/agent/$test/check" "./agent/$test"
+    mkdir -p "$dir/agent/llm/$test"
+    go test -c -o "$dir/agent/llm/$test/check" "./agent/llm/$test"
   done
-  cp -r agent/model/testdata "$dir/agent/model/"
+  cp -r agent/llm/model/testdata "$dir/agent/llm/model/"
   if [ -d build/models ]; then
     mkdir -p "$dir/build"
     cp -r build/models "$dir/build/"
@@ -165,7 +165,7 @@ check() { # check NAME COMMAND...: runs it and keeps how it went
 }
 
 tests() { # tests FOLDER PATTERN: its Go tests, with every model on the GPU
-  (cd "$work/agent/$1" && OPENMANUS_TEST_DEVICE=cuda ./check -test.v -test.timeout 10m -test.run "$2")
+  (cd "$work/agent/llm/$1" && OPENMANUS_TEST_DEVICE=cuda ./check -test.v -test.timeout 10m -test.run "$2")
 }
 
 one_step() { # one_step DEVICE: the quickstart's warm start, and one step that changes the weights

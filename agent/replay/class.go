@@ -5,7 +5,7 @@ import (
 	"math"
 	"sync"
 
-	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/data"
 )
 

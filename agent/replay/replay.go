@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/agent"
-	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/text"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"

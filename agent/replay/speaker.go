@@ -3,7 +3,7 @@ package replay
 import (
 	"context"
 
-	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/text"
 )
 

@@ -1,6 +1,6 @@
 package rollout
 
-import "github.com/openmanus/openmanus/agent/engine"
+import "github.com/openmanus/openmanus/agent/llm/engine"
 
 // EpisodeSeed is the seed of one episode's draws. It depends on what the
 // episode is and on nothing that happened before, so that a resumed run, or one

@@ -1,6 +1,6 @@
 // Package text lets engines that only speak text play episodes.
 //
-// The episode loop appends token ids (agent, agent/engine). An engine that has
+// The episode loop appends token ids (agent, agent/llm/engine). An engine that has
 // no vocabulary of its own, such as a service on the network, is given
 // conversations instead: here a byte of text is an id, and a few ids above the
 // bytes stand for what text cannot say, who speaks and where a message ends.

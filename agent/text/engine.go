@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/openmanus/openmanus/agent/engine"
+	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/data"
 )
 

@@ -1,0 +1,78 @@
+package generate
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/openmanus/openmanus/agent/llm/engine"
+	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/torchtest"
+)
+
+func TestMain(m *testing.M) {
+	torch.SetNumThreads(1) // a second thread that waits for a busy core costs more than it does
+	torchtest.Main(m)
+}
+
+// openModel loads a tiny model of package model's tests: random weights large
+// enough to give sharp distributions.
+func openModel(t testing.TB, dt torch.DType) *model.Model {
+	t.Helper()
+	th, err := torch.NewThread(torchtest.Device(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(th.Close)
+	b, err := model.Open(context.Background(), th, filepath.Join("..", "model", "testdata", "llama-tied"), model.Options{DType: dt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b.Model
+}
+
+func newBackend(t testing.TB, m *model.Model, o Options) *Backend {
+	t.Helper()
+	b, err := New(context.Background(), m, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b
+}
+
+// ids makes n token ids that differ with salt.
+func ids(n, salt int) []int32 {
+	out := make([]int32, n)
+	for i := range out {
+		out[i] = int32(3 + (i*i*7+i*(salt+11)+salt*31)%280)
+	}
+	return out
+}
+
+// sampling is a Work that samples at temperature 1 under a key of its own.
+func sampling(seq engine.SeqID, tokens []int32, pos, sample int) engine.Work {
+	return engine.Work{
+		Seq: seq, Tokens: tokens, Pos: pos, Sample: true, Temperature: 1, TopP: 1,
+		Draw: engine.Draw{Seed: 7, Task: engine.TaskHash("t"), Sample: sample, Position: pos + len(tokens)},
+	}
+}
+
+func step(t testing.TB, b *Backend, batch ...engine.Work) []engine.Sampled {
+	t.Helper()
+	out, err := b.Step(context.Background(), batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// nothingLeft fails the test where sequences or blocks are still held.
+func nothingLeft(t testing.TB, b *Backend) {
+	t.Helper()
+	if seqs, used := b.Live(); seqs != 0 || used != 0 {
+		t.Errorf("%d sequences with %d blocks are left", seqs, used)
+	}
+}

@@ -1,0 +1,99 @@
+package generate
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/agent/llm/engine"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// A sequence that begins with another's blocks says what it would have said
+// with its own, also once the other is cut, goes on differently, or is gone.
+func TestSharedBeginning(t *testing.T) {
+	m := openModel(t, torch.Float32)
+	const block = 16
+	b := newBackend(t, m, Options{KVTokens: 1024, BlockSize: block})
+	prompt := ids(41, 2)
+	shared := len(prompt) - len(prompt)%block
+
+	// Alone: the prompt and 30 tokens that are given.
+	follow := ids(30, 5)
+	var want []engine.Sampled
+	want = append(want, step(t, b, sampling(1, prompt, 0, 0))[0])
+	for i, id := range follow {
+		want = append(want, step(t, b, sampling(1, []int32{id}, len(prompt)+i, 0))[0])
+	}
+	b.Drop(1)
+
+	step(t, b, sampling(2, prompt, 0, 1)) // the one that is shared from
+	begin := sampling(3, prompt[shared:], shared, 0)
+	begin.From = 2
+	_, before := b.Live()
+	same := func(i int, got engine.Sampled) {
+		t.Helper()
+		if d := math.Abs(float64(got.LogProb - want[i].LogProb)); got.Token != want[i].Token || !(d <= tolerance) {
+			t.Errorf("token %d: %+v, alone %+v", i, got, want[i])
+		}
+	}
+	same(0, step(t, b, begin)[0])
+	if _, after := b.Live(); after-before != 1 { // for what is its own
+		t.Errorf("the sharer took %d blocks, want 1", after-before)
+	}
+	for i, id := range follow {
+		at := len(prompt) + i
+		batch := []engine.Work{sampling(3, []int32{id}, at, 0)}
+		switch i {
+		case 3: // the other goes on
+			batch = append(batch, sampling(2, ids(20, 9), len(prompt), 1))
+		case 8: // is cut within what is shared, and goes on differently
+			batch = append(batch, sampling(2, ids(20, 11), block, 1))
+		case 12: // is gone, and its memory is another's
+			b.Drop(2)
+			batch = append(batch, sampling(4, ids(120, 12), 0, 2))
+		case 20: // the sharer is shared from
+			w := sampling(5, prompt[shared:], shared, 0)
+			w.From = 3
+			batch = append(batch, w)
+		}
+		out := step(t, b, batch...)
+		same(i+1, out[0])
+		if i == 20 {
+			same(0, out[1])
+		}
+	}
+	for seq := range engine.SeqID(6) {
+		b.Drop(seq)
+	}
+	nothingLeft(t, b)
+}
+
+func TestSharingRefuses(t *testing.T) {
+	m := openModel(t, torch.Float32)
+	b := newBackend(t, m, Options{KVTokens: 256, BlockSize: 16})
+	step(t, b, sampling(1, ids(40, 0), 0, 0), sampling(2, ids(40, 1), 0, 0))
+	from := func(seq, other engine.SeqID, pos int) engine.Work {
+		w := sampling(seq, ids(3, 0), pos, 0)
+		w.From = other
+		return w
+	}
+	for name, tt := range map[string]struct {
+		work engine.Work
+		want string
+	}{
+		"more than the other has":     {from(3, 1, 48), "tokens for position 48, but 40 are cached"},
+		"part of a block":             {from(3, 1, 20), "tokens for position 20, but 40 are cached"},
+		"cut in a block":              {sampling(1, ids(3, 0), 20, 0), "tokens for position 20, but 40 are cached"},
+		"another that is not there":   {from(3, 9, 16), "tokens for position 16, but 0 are cached"},
+		"of one that has begun":       {from(2, 1, 16), "is to begin like sequence 1, but has begun"},
+		"an unknown one in the midst": {sampling(3, ids(3, 0), 16, 0), "tokens for position 16, but 0 are cached"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := b.Step(context.Background(), []engine.Work{tt.work}); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v does not say %q", err, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,61 @@
+package generate
+
+import (
+	"context"
+	"math"
+	"os"
+	"testing"
+
+	"github.com/openmanus/openmanus/agent/llm/engine"
+	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/agent/llm/tokenizer"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// TestSmolLM2Gap measures how far the log-probs of sampling and of training are
+// apart in a real model. The limits are those that draw a warning in a run
+// (rollout.max_logprob_gap).
+func TestSmolLM2Gap(t *testing.T) {
+	const path = "../../../build/models/SmolLM2-135M-Instruct.gguf"
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("the real model is not in build/models; ./build.sh model fetches it")
+	}
+	if testing.Short() {
+		t.Skip("loads a model of 135 million parameters")
+	}
+	const replyTokens = 32
+	for dt, limit := range map[torch.DType]float64{torch.Float32: 1e-4, torch.BFloat16: 0.05} {
+		thread, err := torch.NewThread(torch.Device{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer thread.Close()
+		bundle, err := model.Open(context.Background(), thread, path, model.Options{DType: dt})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer bundle.Close()
+		b := newBackend(t, bundle.Model, Options{KVTokens: 512})
+		sum, n := 0.0, 0.0
+		for i, question := range []string{
+			"You are in a maze. There is a wall to your right and above you. What do you do next?",
+			"Give me a recipe for bread.", "What is 17 times 23? Reason step by step.",
+		} {
+			prompt := bundle.Tokenizer.Encode("<|im_start|>user\n"+question+"<|im_end|>\n<|im_start|>assistant\n", tokenizer.Options{})
+			tokens, logps := rollout(t, b, engine.SeqID(i+1), prompt, len(prompt), replyTokens, 1)
+			trained, err := bundle.Model.LogProbs(context.Background(), 1, append(prompt, tokens...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for j, lp := range trained[0][len(prompt)-1:] {
+				sum += math.Abs(float64(lp - logps[j]))
+				n++
+			}
+			b.Drop(engine.SeqID(i + 1))
+		}
+		t.Logf("%s: mean gap %.2g over %.0f tokens", dt, sum/n, n)
+		if !(sum/n <= limit) {
+			t.Errorf("%s: the mean gap is %.3g, more than %g", dt, sum/n, limit)
+		}
+	}
+}

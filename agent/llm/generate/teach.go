@@ -1,0 +1,109 @@
+package generate
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/openmanus/openmanus/agent/llm/engine"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// teach replaces what was drawn from the logits [1,V] of a row by what the
+// teacher says, with the log-prob of that.
+//
+// The sampler takes argmax over v of s_v = z_v/T + G_v (torch.Sample). Where
+// the teacher says another token, the margin is s_drawn - s_said: a change of
+// the logits of that size would have made the draw come out as said. Where
+// top-k or top-p took one of the two out of the race, a change that moves it
+// over the cut does so too.
+// What is no token stays as it was drawn: it lost by infinity.
+func (b *Backend) teach(logits torch.Tensor, row torch.SampleRow, d engine.Draw, out *engine.Sampled) {
+	said, ok := b.teacher.Say(d)
+	if !ok || said == out.Token {
+		return
+	}
+	drawn := out.Token
+	z := logits.To(torch.Float32).ToFloat32s()
+	if said < 0 || int(said) >= len(z) {
+		b.teacher.Differs(d, said, drawn, math.Inf(1))
+		return
+	}
+	out.Token, out.LogProb = said, float32(logProb(z, row, said))
+	b.teacher.Differs(d, said, drawn, margin(z, row, said, drawn))
+}
+
+// scale is what logits are multiplied with.
+func scale(row torch.SampleRow) float64 {
+	if t := float64(row.Temperature); t > 0 {
+		return 1 / t
+	}
+	return 1
+}
+
+// logProb is log softmax(z/T) at id over what top-k and top-p keep, id itself
+// among it.
+func logProb(z []float32, row torch.SampleRow, id int32) float64 {
+	least := math.Inf(-1)
+	if truncated(row) {
+		least, _ = edge(z, row)
+	}
+	top, sum := slices.Max(z), 0.0
+	for i, x := range z {
+		if float64(x) >= least || int32(i) == id {
+			sum += math.Exp(float64(x-top) * scale(row))
+		}
+	}
+	return float64(z[id]-top)*scale(row) - math.Log(sum)
+}
+
+// truncated reports whether top-k or top-p restrict the draw.
+func truncated(row torch.SampleRow) bool { return !row.Greedy && (row.TopK > 0 || row.TopP < 1) }
+
+// margin is by how much drawn won over said.
+func margin(z []float32, row torch.SampleRow, said, drawn int32) float64 {
+	score := func(id int32) float64 {
+		s := float64(z[id]) * scale(row)
+		if !row.Greedy {
+			s += torch.SampleNoise(row.Key, row.Position, id)
+		}
+		return s
+	}
+	m := score(drawn) - score(said)
+	if !truncated(row) {
+		return m
+	}
+	in, out := edge(z, row)
+	if m < 0 { // said would have won, were it not cut off
+		return (in - float64(z[said])) * scale(row)
+	}
+	return min(m, (float64(z[drawn])-out)*scale(row))
+}
+
+// edge is the smallest logit that top-k, and then top-p of what that leaves,
+// keep, and the largest that they leave out; -Inf if they leave none out.
+func edge(z []float32, row torch.SampleRow) (in, out float64) {
+	sorted := slices.Clone(z)
+	slices.SortFunc(sorted, func(a, b float32) int { return cmp.Compare(b, a) })
+	kept := len(sorted)
+	if row.TopK > 0 {
+		kept = min(row.TopK, kept)
+	}
+	if row.TopP < 1 {
+		weight := func(x float32) float64 { return math.Exp(float64(x-sorted[0]) * scale(row)) }
+		total, held := 0.0, 0.0
+		for _, x := range sorted[:kept] {
+			total += weight(x)
+		}
+		for i, x := range sorted[:kept] {
+			if held += weight(x); held >= float64(row.TopP)*total {
+				kept = i + 1
+				break
+			}
+		}
+	}
+	if kept == len(sorted) {
+		return float64(sorted[kept-1]), math.Inf(-1)
+	}
+	return float64(sorted[kept-1]), float64(sorted[kept])
+}

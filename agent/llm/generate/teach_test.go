@@ -1,0 +1,152 @@
+package generate
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/openmanus/openmanus/agent/llm/engine"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// teacher says tokens by their position, and writes down what it hears.
+type teacher struct {
+	said  map[int]int32
+	heard []heard
+}
+
+type heard struct {
+	position    int
+	said, drawn int32
+	margin      float64
+}
+
+func (t *teacher) Say(d engine.Draw) (int32, bool) {
+	id, ok := t.said[d.Position]
+	return id, ok
+}
+
+func (t *teacher) Differs(d engine.Draw, said, drawn int32, margin float64) {
+	t.heard = append(t.heard, heard{d.Position, said, drawn, margin})
+}
+
+// TestTeacher plays a recorded reply again: as it was, nothing is heard; with
+// one token changed that one is heard of, and its log-prob is the model's.
+func TestTeacher(t *testing.T) {
+	m := openModel(t, torch.Float32)
+	prompt := ids(20, 1)
+	free := newBackend(t, m, Options{KVTokens: 128, BlockSize: 16})
+	tokens, logps := rollout(t, free, 1, prompt, 100, 12, 0.7)
+
+	as := func(tokens []int32) (*teacher, []int32, []float32) {
+		teach := &teacher{said: map[int]int32{}}
+		for i, id := range tokens {
+			teach.said[len(prompt)+i] = id
+		}
+		b := newBackend(t, m, Options{KVTokens: 128, BlockSize: 16, Teacher: teach})
+		got, lps := rollout(t, b, 1, prompt, 100, 12, 0.7)
+		return teach, got, lps
+	}
+	teach, got, lps := as(tokens)
+	if len(teach.heard) != 0 || !slices.Equal(got, tokens) || !slices.Equal(lps, logps) {
+		t.Errorf("the reply as it was: %+v, %v", teach.heard, got)
+	}
+	if teach, got, _ := as(nil); len(teach.heard) != 0 || !slices.Equal(got, tokens) {
+		t.Errorf("a teacher that says nothing: %+v, %v", teach.heard, got)
+	}
+
+	changed := slices.Clone(tokens)
+	changed[5] = (tokens[5] + 1) % int32(m.Config.VocabSize)
+	teach, got, lps = as(changed)
+	if !slices.Equal(got, changed) {
+		t.Errorf("said %v, sampled %v", changed, got)
+	}
+	if len(teach.heard) == 0 {
+		t.Fatal("a changed token was not heard of")
+	}
+	if h := teach.heard[0]; h.position != len(prompt)+5 || h.said != changed[5] || h.drawn != tokens[5] || !(h.margin > 0) {
+		t.Errorf("heard %+v, want token %d for %d at %d", h, tokens[5], changed[5], len(prompt)+5)
+	}
+	want, err := m.LogProbs(context.Background(), float64(float32(0.7)), append(slices.Clone(prompt), changed...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, lp := range want[0][len(prompt)-1:] {
+		if d := math.Abs(float64(lp - lps[i])); !(d <= tolerance) {
+			t.Errorf("log-prob of token %d is off by %.2g", i, d)
+		}
+	}
+
+	changed = slices.Clone(tokens)
+	changed[5] = 1 << 20
+	if teach, got, _ := as(changed); !slices.Equal(got, tokens) || len(teach.heard) != 1 || !math.IsInf(teach.heard[0].margin, 1) {
+		t.Errorf("what is no token: %+v, %v", teach.heard, got)
+	}
+}
+
+// TestMargin: as much more of a logit, and no less, makes the sampler draw what
+// was said.
+func TestMargin(t *testing.T) {
+	th, err := torch.NewThread(torch.Device{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer th.Close()
+	const n = 37
+	draw := func(z []float32, row torch.SampleRow) (id int32, lp float32) {
+		err := torch.Run(context.Background(), th, func(s *torch.Scope) error {
+			got, lps, _ := torch.Sample(s.Float32s(z, 1, n), []torch.SampleRow{row})
+			id, lp = got[0], lps[0]
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id, lp
+	}
+	cutOff := 0
+	for i := range 200 {
+		z := make([]float32, n)
+		for v := range z {
+			z[v] = float32(math.Sin(float64(i*n+v)*1.7) * 3)
+		}
+		row := torch.SampleRow{Key: uint64(i) * 0x9e3779b97f4a7c15, Position: uint64(i) << 30, Temperature: 0.5 + float32(i%5)/4, TopP: 1}
+		switch i % 4 {
+		case 1:
+			row.Greedy = true
+		case 2:
+			row.TopK = 5
+		case 3:
+			row.TopP = 0.6
+		}
+		drawn, lp := draw(z, row)
+		if got := logProb(z, row, drawn); math.Abs(got-float64(lp)) > 1e-5 {
+			t.Fatalf("row %d: log-prob %g, the sampler says %g", i, got, lp)
+		}
+		said := (drawn + 1 + int32(i)%(n-1)) % n
+		m := margin(z, row, said, drawn)
+		if !(m > 0) {
+			t.Fatalf("row %d: margin %g", i, m)
+		}
+		if row.TopP < 1 || row.TopK > 0 {
+			// The margin is the least change that may matter: half of it must not.
+			if in, _ := edge(z, row); float64(z[said]) < in {
+				cutOff++
+			}
+		} else if more := slices.Clone(z); true {
+			more[said] += float32(m/scale(row)) + 1e-4
+			if id, _ := draw(more, row); id != said {
+				t.Errorf("row %d: with its margin of %g more, %d is drawn and not %d", i, m, id, said)
+			}
+		}
+		less := slices.Clone(z)
+		less[said] += float32(m / scale(row) / 2)
+		if id, _ := draw(less, row); id == said {
+			t.Errorf("row %d: with half of its margin of %g more, %d is drawn already", i, m, said)
+		}
+	}
+	if cutOff < 20 {
+		t.Errorf("only %d rows test the cut", cutOff)
+	}
+}

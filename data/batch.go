@@ -3,9 +3,7 @@ package data
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 )
 
 // Row is one episode as the algorithms see it, or one context of an episode
@@ -68,21 +66,6 @@ func (r *Row) RewardSum() float64 {
 		s += float64(x)
 	}
 	return s
-}
-
-// Clone returns a copy that shares nothing with r.
-func (r *Row) Clone() Row {
-	c := *r
-	c.Tokens, c.Mask, c.Turns = slices.Clone(r.Tokens), slices.Clone(r.Mask), slices.Clone(r.Turns)
-	c.Parts = slices.Clone(r.Parts)
-	if r.Baseline != nil {
-		baseline := *r.Baseline
-		c.Baseline = &baseline
-	}
-	for _, f := range c.floats() {
-		*f.values = slices.Clone(*f.values)
-	}
-	return c
 }
 
 type floatField struct {
@@ -201,9 +184,7 @@ func checkTurns(turns []Turn, mask []uint8) error {
 }
 
 // Batch is rows with facts about all of them. Everything that belongs to a row
-// is in the row, so that no operation can part them (DataProto's reorder could:
-// spec 4.1). Operations return a new Batch; its rows share their slices with
-// the old ones except where stated, and its Meta is a copy.
+// is in the row, so that no operation can part them.
 type Batch struct {
 	Rows []Row
 	Meta map[string]string
@@ -270,5 +251,3 @@ func (b Batch) SampledTokens() int {
 	}
 	return n
 }
-
-func (b Batch) with(rows []Row) Batch { return Batch{Rows: rows, Meta: maps.Clone(b.Meta)} }

@@ -2,7 +2,6 @@ package data
 
 import (
 	"math"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,15 +31,6 @@ func testBatch(t *testing.T, n int) Batch {
 	}
 	b.Meta = map[string]string{"step": "1"}
 	return b
-}
-
-// samples names the rows of a batch by their Sample.
-func samples(b Batch) string {
-	var s []string
-	for _, r := range b.Rows {
-		s = append(s, strconv.Itoa(r.Sample))
-	}
-	return strings.Join(s, " ")
 }
 
 func TestBatchFromEpisodes(t *testing.T) {
@@ -89,116 +79,6 @@ func TestBatchFromEpisodes(t *testing.T) {
 	}
 	if _, err := BatchFromEpisodes([]*Episode{nil}); err == nil {
 		t.Error("a nil episode was accepted")
-	}
-}
-
-func TestBatchOperations(t *testing.T) {
-	b := testBatch(t, 5)
-	must := func(b Batch, err error) Batch {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	split, err := b.Split(2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	chunks, err := must(b.Slice(0, 4)).Chunk(2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tc := range []struct {
-		name string
-		got  Batch
-		want string
-	}{
-		{"select", b.Select(func(r *Row) bool { return r.Sample%2 == 0 }), "0 2 4"},
-		{"slice", must(b.Slice(1, 3)), "1 2"},
-		{"concat", must(Concat(must(b.Slice(3, 5)), must(b.Slice(0, 1)))), "3 4 0"},
-		{"repeat", must(must(b.Slice(0, 2)).Repeat(3)), "0 0 0 1 1 1"},
-		{"reorder", must(b.Reorder([]int{4, 0, 3, 1, 2})), "4 0 3 1 2"},
-		{"split, the last", split[2], "4"},
-		{"chunk", chunks[1], "2 3"},
-		{"the original", b, "0 1 2 3 4"},
-	} {
-		if got := samples(tc.got); got != tc.want {
-			t.Errorf("%s: rows %s, want %s", tc.name, got, tc.want)
-		}
-		if tc.got.Meta["step"] != "1" {
-			t.Errorf("%s: meta %v", tc.name, tc.got.Meta)
-		}
-		for _, r := range tc.got.Rows { // everything of a row moves together
-			if r.UID != "u"+strconv.Itoa(r.Sample) || r.Index != r.Sample || r.Tokens[5] != int32(r.Sample) {
-				t.Errorf("%s: row %d was taken apart: %+v", tc.name, r.Sample, r)
-			}
-		}
-	}
-	if len(split) != 3 || len(chunks) != 2 {
-		t.Errorf("%d pieces and %d chunks", len(split), len(chunks))
-	}
-}
-
-func TestBatchOperationErrors(t *testing.T) {
-	b := testBatch(t, 5)
-	other := testBatch(t, 1)
-	other.Meta = map[string]string{"step": "2"}
-	for name, f := range map[string]func() error{
-		"slice negative":   func() error { _, err := b.Slice(-1, 2); return err },
-		"slice reversed":   func() error { _, err := b.Slice(2, 1); return err },
-		"slice past end":   func() error { _, err := b.Slice(0, 6); return err },
-		"repeat 0":         func() error { _, err := b.Repeat(0); return err },
-		"reorder short":    func() error { _, err := b.Reorder([]int{0, 1}); return err },
-		"reorder twice":    func() error { _, err := b.Reorder([]int{0, 1, 2, 3, 3}); return err },
-		"reorder outside":  func() error { _, err := b.Reorder([]int{0, 1, 2, 3, 5}); return err },
-		"reorder negative": func() error { _, err := b.Reorder([]int{0, 1, 2, 3, -1}); return err },
-		"split 0":          func() error { _, err := b.Split(0); return err },
-		"chunk uneven":     func() error { _, err := b.Chunk(2); return err },
-		"chunk 0":          func() error { _, err := b.Chunk(0); return err },
-		"concat meta":      func() error { _, err := Concat(b, other); return err },
-	} {
-		if f() == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-}
-
-func TestRepeatCopies(t *testing.T) {
-	b := testBatch(t, 1)
-	b.Rows[0].Rewards = make([]float32, 6)
-	r, err := b.Repeat(2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Rows[0].Rewards[0], r.Rows[0].Tokens[0], r.Rows[0].Turns[0].Text, r.Rows[0].RolloutLogProbs[1] = 9, 9, "x", 9
-	if d := cmp.Diff(r.Rows[1], b.Rows[0]); d != "" {
-		t.Errorf("a copy shares memory with another:\n%s", d)
-	}
-}
-
-// TestReorderInverse is a property: any permutation followed by its inverse
-// is the identity, on every field.
-func TestReorderInverse(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 50 {
-		b := testBatch(t, 1+rng.IntN(12))
-		order := rng.Perm(b.Len())
-		inverse := make([]int, len(order))
-		for i, j := range order {
-			inverse[j] = i
-		}
-		there, err := b.Reorder(order)
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := there.Reorder(inverse)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(b, back); d != "" {
-			t.Fatal(d)
-		}
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/openmanus/openmanus/torch/safetensors"
 )
@@ -351,3 +353,30 @@ func syncFolder(path string) error {
 	}
 	return errors.Join(f.Sync(), f.Close())
 }
+
+// key is the field's name in files and in arguments: old_log_probs.
+func (f floatField) key() string {
+	var b strings.Builder
+	for i, r := range f.name {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// field finds a per-token field of a row.
+func (r *Row) field(key string) (*[]float32, error) {
+	var known []string
+	for _, f := range r.floats() {
+		if f.key() == key {
+			return f.values, nil
+		}
+		known = append(known, f.key())
+	}
+	return nil, fmt.Errorf("batch: rows have no field %q; there are %s", key, strings.Join(known, ", "))
+}
+
+// errNoRows is returned where an empty batch has no meaning.
+var errNoRows = errors.New("it has no rows")

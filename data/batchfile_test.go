@@ -99,16 +99,11 @@ func TestBatchSaveLoadsEveryField(t *testing.T) {
 	b := Batch{Rows: []Row{r}, Meta: map[string]string{"step": "1"}}
 	dir := filepath.Join(t.TempDir(), "batch")
 	got := savedAndLoaded(t, b, dir)
-	for what, copied := range map[string]Row{"a clone": r.Clone(), "a loaded row": got.Rows[0]} {
-		v := reflect.ValueOf(copied)
-		for i := range v.NumField() {
-			if v.Field(i).IsZero() {
-				t.Errorf("%s has lost %s", what, v.Type().Field(i).Name)
-			}
+	v := reflect.ValueOf(got.Rows[0])
+	for i := range v.NumField() {
+		if v.Field(i).IsZero() {
+			t.Errorf("a loaded row has lost %s", v.Type().Field(i).Name)
 		}
-	}
-	if c := r.Clone(); c.Baseline == r.Baseline {
-		t.Error("a clone shares its baseline")
 	}
 }
 

@@ -26,7 +26,6 @@ func init() {
 		ActionFormats: bothCalls,
 		SuccessReward: 0.99,
 		MaxTurns:      30,
-		TaskIDPrefix:  []string{"alfworld_"},
 		IndexValid:    below(alfworldAll, "games"),
 		Family:        families{{0, "train"}, {alfworldTrain, "test"}}.at,
 		OneAtATime:    true,

@@ -32,7 +32,6 @@ func init() {
 		Instruction:   babyaiInstruction,
 		SuccessReward: 0,
 		MaxTurns:      20,
-		TaskIDPrefix:  []string{"babyai_"},
 		Family:        func(i int) string { return babyaiLevels[i%len(babyaiLevels)] },
 		Deterministic: true,
 		Cumulative:    true,

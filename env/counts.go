@@ -1,9 +1,6 @@
 package env
 
-import (
-	"maps"
-	"time"
-)
+import "maps"
 
 // Counts say what a pool's clients have met so far. They only grow.
 type Counts struct {
@@ -49,7 +46,6 @@ func (p *Pool) Counts() Counts {
 // watched is an exchange that was tried.
 type watched struct {
 	op      string
-	took    time.Duration
 	failure *Error   // nil: it went well
 	marks   []string // what the reply's header says was done to it
 }
@@ -60,7 +56,6 @@ func (p *Pool) watch(s *poolServer, sl *slot, x watched) {
 	defer p.mu.Unlock()
 	p.counts.Exchanges++
 	failure := x.failure
-	p.time(s, x.op, x.took, failure)
 	for _, mark := range x.marks {
 		if mark == SeenSlow || mark == SeenDuplicate { // the others are failures, and counted as such
 			p.counts.Faults[mark]++

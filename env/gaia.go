@@ -27,7 +27,6 @@ func init() {
 		ToolAnswer:    gaiaAnswer,
 		SuccessReward: 0.99,
 		MaxTurns:      10,
-		TaskIDPrefix:  []string{"gaia_"},
 	})
 }
 

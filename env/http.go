@@ -178,7 +178,7 @@ func (c *caller) exchange(ctx context.Context, op, method, path string, body []b
 		if failure != nil {
 			failure.watched = true
 		}
-		c.watch(watched{op, time.Since(began), failure, a.marks})
+		c.watch(watched{op, failure, a.marks})
 	}
 	if c.record != nil {
 		x := data.Exchange{

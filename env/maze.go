@@ -29,7 +29,6 @@ func init() {
 		RecordedStart: mazeRecordedStart,
 		SuccessReward: 0.99,
 		MaxTurns:      15,
-		TaskIDPrefix:  []string{"lmrlgym_maze_", "maze_"},
 		Deterministic: true,
 		Greeting:      lmrlgymGreeting,
 		IndexValid: func(i int) error {

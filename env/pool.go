@@ -73,13 +73,12 @@ type Pool struct {
 	stop context.CancelFunc
 
 	mu      sync.Mutex
-	servers []*poolServer        // the slice is fixed; the servers are guarded by mu
-	changed chan struct{}        // closed and replaced whenever Acquire might find more; guarded by mu
-	closed  bool                 // guarded by mu
-	jobs    int                  // the pool's own goroutines; guarded by mu
-	counts  Counts               // guarded by mu
-	waits   map[string]*patience // by operation; guarded by mu
-	warned  map[string]bool      // by WarnOnce's about; guarded by mu
+	servers []*poolServer   // the slice is fixed; the servers are guarded by mu
+	changed chan struct{}   // closed and replaced whenever Acquire might find more; guarded by mu
+	closed  bool            // guarded by mu
+	jobs    int             // the pool's own goroutines; guarded by mu
+	counts  Counts          // guarded by mu
+	warned  map[string]bool // by WarnOnce's about; guarded by mu
 }
 
 // poolServer is one server. Its mutable fields are guarded by Pool.mu unless they say otherwise.
@@ -147,7 +146,7 @@ func NewPool(spec Spec, urls []string, o PoolOptions) (*Pool, error) {
 	if _, _, err := o.Client.grammar(spec); err != nil {
 		return nil, fmt.Errorf("environment %s: %w", spec.Name, err)
 	}
-	p := &Pool{spec: spec, o: o, log: o.Log, changed: make(chan struct{}), counts: Counts{Faults: map[string]int64{}}, waits: map[string]*patience{}, warned: map[string]bool{}}
+	p := &Pool{spec: spec, o: o, log: o.Log, changed: make(chan struct{}), counts: Counts{Faults: map[string]int64{}}, warned: map[string]bool{}}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}

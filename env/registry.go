@@ -4,9 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/openmanus/openmanus/data/registry"
 )
@@ -49,9 +46,6 @@ type Spec struct {
 	SuccessReward float64
 	MaxTurns      int // turns AgentGym's own evaluation allows
 
-	// TaskIDPrefix lists what an item id may start with; the integer after it
-	// is the index for Reset.
-	TaskIDPrefix []string
 	// IndexValid names what is wrong with an index, nil if it is a task. A
 	// negative index never reaches it.
 	IndexValid func(index int) error
@@ -97,22 +91,6 @@ func (s Spec) CheckIndex(index int) error {
 	return nil
 }
 
-// Index takes the task index out of an item id such as "lmrlgym_maze_13".
-func (s Spec) Index(taskID string) (int, error) {
-	for _, prefix := range s.TaskIDPrefix {
-		digits, ok := strings.CutPrefix(taskID, prefix)
-		if !ok {
-			continue
-		}
-		index, err := strconv.Atoi(digits)
-		if err != nil {
-			return 0, fmt.Errorf("item id %q: %q after %q is not an index", taskID, digits, prefix)
-		}
-		return index, s.CheckIndex(index)
-	}
-	return 0, fmt.Errorf("item id %q is not one of %s: it should start with %s", taskID, s.Name, strings.Join(s.TaskIDPrefix, " or "))
-}
-
 // IndexError is a task index that no request is made for.
 type IndexError struct {
 	Env   string
@@ -130,7 +108,7 @@ var specs = registry.New[Spec]("environment")
 // Register adds an environment. It is called from init functions and panics
 // on a second environment of the same name or a Spec that lacks a part.
 func Register(name string, s Spec) {
-	if s.New == nil || s.Instruction == nil || s.MaxTurns <= 0 || len(s.TaskIDPrefix) == 0 {
+	if s.New == nil || s.Instruction == nil || s.MaxTurns <= 0 {
 		panic("env: incomplete spec of " + name)
 	}
 	s.Name = name
@@ -150,19 +128,4 @@ func checkIndex(name string, index int) error {
 		return err
 	}
 	return s.CheckIndex(index)
-}
-
-// ByTaskID finds the environment an item id belongs to, and its index there.
-func ByTaskID(taskID string) (Spec, int, error) {
-	for _, name := range Names() {
-		s, err := Lookup(name)
-		if err != nil {
-			return Spec{}, 0, err
-		}
-		if slices.ContainsFunc(s.TaskIDPrefix, func(p string) bool { return strings.HasPrefix(taskID, p) }) {
-			index, err := s.Index(taskID)
-			return s, index, err
-		}
-	}
-	return Spec{}, 0, fmt.Errorf("item id %q belongs to no known environment (%s)", taskID, strings.Join(Names(), ", "))
 }

@@ -31,62 +31,48 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestIndex(t *testing.T) {
+func TestCheckIndex(t *testing.T) {
 	for _, tt := range []struct {
-		id, env string
-		index   int
-		bad     string // part of the error
+		env   string
+		index int
+		bad   string // part of the error; "" if the index is a task
 	}{
-		{id: "lmrlgym_maze_13", env: "maze", index: 13},
-		{id: "maze_0", env: "maze", index: 0},
-		{id: "lmrlgym_wordle_1450", env: "wordle", index: 1450},
-		{id: "textcraft_286", env: "textcraft", index: 286},
-		{id: "lmrlgym_maze_25", env: "maze", index: 25, bad: "is the goal itself"},
-		{id: "maze_26", env: "maze", index: 26, bad: "0 to 24"},
-		{id: "textcraft_-1", env: "textcraft", index: -1, bad: "0 or greater"},
-		{id: "textcraft_x", env: "textcraft", bad: "not an index"},
-		{id: "sokoban_1", bad: "no known environment"},
-		{id: "webshop_6909", env: "webshop", index: 6909},
-		{id: "webshop_6910", env: "webshop", bad: "0 to 6909"},
-		{id: "webarena_811", env: "webarena", index: 811},
-		{id: "webarena_812", bad: "0 to 811"},
-		{id: "alfworld_2619", env: "alfworld", index: 2619},
-		{id: "alfworld_2620", bad: "0 to 2619"},
-		{id: "sciworld_4638", env: "sciworld", index: 4638},
-		{id: "sciworld_4639", bad: "0 to 4638"},
-		{id: "babyai_11155", env: "babyai", index: 11155},
-		{id: "weather_342", env: "weather", index: 342},
-		{id: "weather_343", bad: "0 to 342"},
-		{id: "movie_237", env: "movie", index: 237},
-		{id: "movie_238", bad: "0 to 237"},
-		{id: "academia_19", env: "academia", index: 19},
-		{id: "academia_20", bad: "0 to 19"},
-		{id: "todo_154", env: "todo", index: 154},
-		{id: "todo_155", bad: "0 to 154"},
-		{id: "sheet_19", env: "sheet", index: 19},
-		{id: "sheet_20", bad: "0 to 19"},
-		{id: "sqlgym_10961", env: "sqlgym", index: 10961},
-		{id: "sqlgym_10962", bad: "0 to 10961"},
-		{id: "searchqa_221327", env: "searchqa", index: 221327},
-		{id: "searchqa_221328", bad: "0 to 221327"},
-		{id: "gaia_7", env: "gaia", index: 7},
+		{"maze", 13, ""},
+		{"maze", 0, ""},
+		{"wordle", 1450, ""},
+		{"textcraft", 286, ""},
+		{"maze", 25, "is the goal itself"},
+		{"maze", 26, "0 to 24"},
+		{"textcraft", -1, "0 or greater"},
+		{"webshop", 6909, ""},
+		{"webshop", 6910, "0 to 6909"},
+		{"webarena", 811, ""},
+		{"webarena", 812, "0 to 811"},
+		{"alfworld", 2619, ""},
+		{"alfworld", 2620, "0 to 2619"},
+		{"sciworld", 4638, ""},
+		{"sciworld", 4639, "0 to 4638"},
+		{"babyai", 11155, ""},
+		{"weather", 342, ""},
+		{"weather", 343, "0 to 342"},
+		{"movie", 237, ""},
+		{"movie", 238, "0 to 237"},
+		{"academia", 19, ""},
+		{"academia", 20, "0 to 19"},
+		{"todo", 154, ""},
+		{"todo", 155, "0 to 154"},
+		{"sheet", 19, ""},
+		{"sheet", 20, "0 to 19"},
+		{"sqlgym", 10961, ""},
+		{"sqlgym", 10962, "0 to 10961"},
+		{"searchqa", 221327, ""},
+		{"searchqa", 221328, "0 to 221327"},
+		{"gaia", 7, ""},
 	} {
-		t.Run(tt.id, func(t *testing.T) {
-			s, index, err := ByTaskID(tt.id)
-			if tt.bad != "" {
-				if err == nil || !strings.Contains(err.Error(), tt.bad) {
-					t.Fatalf("error %v, want %q", err, tt.bad)
-				}
-				return
-			}
-			if err != nil || s.Name != tt.env || index != tt.index {
-				t.Errorf("got %s %d %v", s.Name, index, err)
-			}
-		})
-	}
-	maze := spec("maze")
-	if _, err := maze.Index("textcraft_1"); err == nil {
-		t.Error("maze took a textcraft item")
+		err := spec(tt.env).CheckIndex(tt.index)
+		if (err == nil) != (tt.bad == "") || err != nil && !strings.Contains(err.Error(), tt.bad) {
+			t.Errorf("%s %d: error %v, want %q", tt.env, tt.index, err, tt.bad)
+		}
 	}
 	for _, name := range Names() {
 		var e *IndexError

@@ -39,7 +39,6 @@ func init() {
 		ActionFormats: bothCalls,
 		SuccessReward: 99,
 		MaxTurns:      30,
-		TaskIDPrefix:  []string{"sciworld_"},
 		IndexValid:    below(sciworldTasks, "task variations"),
 		Family:        sciworldFamilies.at,
 		Cumulative:    true,

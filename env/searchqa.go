@@ -28,7 +28,6 @@ func init() {
 		SuccessReward: 0.99,
 		OwnTags:       []string{"search", "answer"},
 		MaxTurns:      30,
-		TaskIDPrefix:  []string{"searchqa_"},
 		IndexValid:    below(searchqaQuestions, "questions"),
 		Family:        searchqaFamilies.at,
 		Greeting:      "ok",

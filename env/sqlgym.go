@@ -26,7 +26,6 @@ func init() {
 		Instruction:   sqlgymInstruction,
 		SuccessReward: 0.99,
 		MaxTurns:      1,
-		TaskIDPrefix:  []string{"sqlgym_"},
 		IndexValid:    below(sqlgymAll, "questions"),
 		Family:        families{{0, "train"}, {sqlgymTrain, "dev"}}.at,
 		MaxInstances:  8,

@@ -16,7 +16,6 @@ func init() {
 		Instruction:   textcraftInstruction,
 		SuccessReward: 0.99,
 		MaxTurns:      20,
-		TaskIDPrefix:  []string{"textcraft_"},
 		Deterministic: true,
 		Greeting:      "This is environment TextCraft.",
 	})

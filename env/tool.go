@@ -45,7 +45,6 @@ func (e toolEnv) register() {
 		Tools:         documentedTools(e.tools),
 		SuccessReward: 0.99,
 		MaxTurns:      e.turns,
-		TaskIDPrefix:  []string{e.name + "_"},
 		IndexValid:    below(e.tasks, "goals"),
 		MaxInstances:  e.most,
 		Cumulative:    true,

@@ -23,13 +23,12 @@ const webarenaTasks = 812
 
 func init() {
 	Register("webarena", Spec{
-		Doc:          "carry out a task on web sites in a browser (AgentGym webarena server)",
-		New:          newWebarena,
-		Instruction:  webarenaInstruction,
-		MaxTurns:     25,
-		TaskIDPrefix: []string{"webarena_"},
-		IndexValid:   below(webarenaTasks, "tasks"),
-		Greeting:     "ok",
+		Doc:         "carry out a task on web sites in a browser (AgentGym webarena server)",
+		New:         newWebarena,
+		Instruction: webarenaInstruction,
+		MaxTurns:    25,
+		IndexValid:  below(webarenaTasks, "tasks"),
+		Greeting:    "ok",
 
 		SuccessReward: 0.99,
 	})

@@ -25,7 +25,6 @@ func init() {
 		ActionFormats: bothCalls,
 		SuccessReward: 0.99,
 		MaxTurns:      10,
-		TaskIDPrefix:  []string{"webshop_"},
 		IndexValid:    below(webshopGoals, "shopping goals"),
 		MaxInstances:  8000,
 		Greeting:      "ok",

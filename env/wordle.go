@@ -24,7 +24,6 @@ func init() {
 		Instruction:   wordleInstruction,
 		SuccessReward: 0.99,
 		MaxTurns:      8,
-		TaskIDPrefix:  []string{"lmrlgym_wordle_", "wordle_"},
 		Deterministic: true,
 		Greeting:      lmrlgymGreeting,
 	})

@@ -16,14 +16,6 @@ type Stats struct {
 	Active        int   // of these, with a call under way
 }
 
-// MeanRows is the mean number of sequences in a batch.
-func (s Stats) MeanRows() float64 {
-	if s.Steps == 0 {
-		return 0
-	}
-	return float64(s.Rows) / float64(s.Steps)
-}
-
 // Stats returns the counters as they are now.
 func (s *Scheduler) Stats() Stats {
 	s.mu.Lock()

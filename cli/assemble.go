@@ -13,6 +13,7 @@ import (
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/optim"
 )
@@ -66,7 +67,7 @@ func (s *State) instruction(text, file string) (string, error) {
 	}
 	b, err := s.ReadFile(file, maxInstruction)
 	if err != nil {
-		return "", errWith(ExitInput, "give a text file", fmt.Errorf("instruction file: %w", err))
+		return "", errext.With(errext.Input, "give a text file", fmt.Errorf("instruction file: %w", err))
 	}
 	return string(b), nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // policyOptions maps the keys of the policy update.
@@ -62,7 +63,7 @@ func rejectionRules(c configs.RolloutCorrection) ([]correction.Rule, error) {
 	for i, name := range c.RS {
 		r, err := correction.ParseRule(name, c.RSThreshold[i])
 		if err != nil {
-			return nil, errWith(ExitInput, "change algo.rollout_correction.rollout_rs_threshold", fmt.Errorf("rollout correction: %w", err))
+			return nil, errext.With(errext.Input, "change algo.rollout_correction.rollout_rs_threshold", fmt.Errorf("rollout correction: %w", err))
 		}
 		rules = append(rules, r)
 	}

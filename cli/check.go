@@ -10,6 +10,7 @@ import (
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env/check"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 func checkFlags() []cli.Flag {
@@ -31,20 +32,20 @@ func envCheck(ctx context.Context, s *State, c *cli.Context) error {
 	}
 	report, err := check.Run(ctx, o)
 	if err != nil {
-		return errWith(ExitUsage, "", err)
+		return errext.With(errext.Usage, "", err)
 	}
 	if c.Bool("json") {
 		err = s.printJSON(report)
 	} else {
-		err = errWith(ExitDisk, "", report.Print(s.Stdout))
+		err = errext.With(errext.Disk, "", report.Print(s.Stdout))
 	}
 	switch failed := report.Count(check.Fail); {
 	case err != nil:
 		return err
 	case report.Unreachable:
-		return errWith(ExitEnv, "is the server running?", fmt.Errorf("nobody answers at %s", report.URL))
+		return errext.With(errext.Env, "is the server running?", fmt.Errorf("nobody answers at %s", report.URL))
 	case failed > 0:
-		return errWith(ExitCheck, "the table says what was expected and what came",
+		return errext.With(errext.Check, "the table says what was expected and what came",
 			fmt.Errorf("%s: %d of %d checks failed", report.URL, failed, len(report.Results)))
 	}
 	return nil

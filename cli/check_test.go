@@ -14,6 +14,7 @@ import (
 
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/check"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // A good server passes, one with a defect gives the exit code of a check that
@@ -44,13 +45,13 @@ func TestEnvCheck(t *testing.T) {
 
 	code, stdout, stderr = inProcess(t, t.TempDir(), "env", "check", bad.URL, "--env", "maze", "--json")
 	var report check.Report
-	if err := json.Unmarshal([]byte(stdout), &report); err != nil || code != int(ExitCheck) || report.Count(check.Fail) == 0 {
+	if err := json.Unmarshal([]byte(stdout), &report); err != nil || code != int(errext.Check) || report.Count(check.Fail) == 0 {
 		t.Errorf("exit code %d, %v: %s", code, err, stdout)
 	}
 	mustContain(t, "stderr", stderr, "checks failed", "what was expected")
 
 	code, stdout, stderr = inProcess(t, t.TempDir(), "env", "check", gone.URL, "--env", "maze")
-	if code != int(ExitEnv) {
+	if code != int(errext.Env) {
 		t.Errorf("exit code %d", code)
 	}
 	mustContain(t, "stdout", stdout, "FAIL    greeting", "SKIP    create")

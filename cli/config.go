@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // maxConfig is more than any configuration needs; configs itself has a
@@ -81,7 +82,7 @@ func (s *State) loadConfig(file, preset string, sets []string) (configs.Config, 
 	}
 	text, err := s.ReadFile(file, maxConfig)
 	if err != nil {
-		return configs.Config{}, errWith(ExitInput, "give the path of a configuration; openmanus config init writes one", err)
+		return configs.Config{}, errext.With(errext.Input, "give the path of a configuration; openmanus config init writes one", err)
 	}
 	return configs.Load(file, text, sets)
 }
@@ -91,7 +92,7 @@ func loadPreset(preset string, envs, sets []string) (configs.Config, error) {
 	cfg, err := configs.LoadPreset(preset, envs, sets)
 	var faults configs.Faults
 	if err != nil && !errors.As(err, &faults) {
-		return cfg, errWith(ExitUsage, "", err)
+		return cfg, errext.With(errext.Usage, "", err)
 	}
 	return cfg, err
 }
@@ -122,9 +123,9 @@ func configInit(_ context.Context, s *State, c *cli.Context) error {
 	}
 	err = s.WriteFile(file, cfg.Marshal(), c.Bool("force"))
 	if errors.Is(err, fs.ErrExist) {
-		return errWith(ExitUsage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", file))
+		return errext.With(errext.Usage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", file))
 	}
-	return errWith(ExitDisk, "give a path that can be written", err)
+	return errext.With(errext.Disk, "give a path that can be written", err)
 }
 
 func configShow(_ context.Context, s *State, c *cli.Context) error {
@@ -168,5 +169,5 @@ func configCheck(ctx context.Context, s *State, c *cli.Context) error {
 // print writes a command's result to standard output.
 func (s *State) print(b []byte) error {
 	_, err := s.Stdout.Write(b)
-	return errWith(ExitDisk, "", err)
+	return errext.With(errext.Disk, "", err)
 }

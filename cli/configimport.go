@@ -17,6 +17,7 @@ import (
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/configs/hydra"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // maxOverrides is more than any command line has.
@@ -56,10 +57,10 @@ func configImport(_ context.Context, s *State, c *cli.Context) error {
 	if out := c.String("out"); out != "" {
 		err := s.WriteFile(out, r.TOML, false)
 		if errors.Is(err, fs.ErrExist) {
-			return errWith(ExitUsage, "choose another name", fmt.Errorf("%s exists", out))
+			return errext.With(errext.Usage, "choose another name", fmt.Errorf("%s exists", out))
 		}
 		if err != nil {
-			return errWith(ExitDisk, "give a path that can be written", err)
+			return errext.With(errext.Disk, "give a path that can be written", err)
 		}
 	} else if err := s.print(r.TOML); err != nil {
 		return err
@@ -70,9 +71,9 @@ func configImport(_ context.Context, s *State, c *cli.Context) error {
 	if c.Bool("strict") {
 		switch n := r.Doubtful(); {
 		case n > 0:
-			return errWith(ExitInput, "", fmt.Errorf("%d of the settings are not in the configuration as they were meant", n))
+			return errext.With(errext.Input, "", fmt.Errorf("%d of the settings are not in the configuration as they were meant", n))
 		case r.Faults != nil:
-			return errWith(ExitInput, "", errors.New("config check refuses the configuration"))
+			return errext.With(errext.Input, "", errors.New("config check refuses the configuration"))
 		}
 	}
 	return nil
@@ -86,19 +87,19 @@ func (s *State) readHydra(args []string) (hydra.Command, string, error) {
 	file := args[0]
 	switch filepath.Ext(file) {
 	case ".yaml", ".yml":
-		return hydra.Command{}, "", errWith(ExitInput, "give the script that overrides it, or write its settings as key=value, one a line", fmt.Errorf("%s: YAML is not read", file))
+		return hydra.Command{}, "", errext.With(errext.Input, "give the script that overrides it, or write its settings as key=value, one a line", fmt.Errorf("%s: YAML is not read", file))
 	case ".toml":
-		return hydra.Command{}, "", errWith(ExitInput, "openmanus config check FILE says what is wrong with one", fmt.Errorf("%s: it is a configuration already", file))
+		return hydra.Command{}, "", errext.With(errext.Input, "openmanus config check FILE says what is wrong with one", fmt.Errorf("%s: it is a configuration already", file))
 	}
 	text, err := s.ReadFile(file, maxConfig)
 	if err != nil {
-		return hydra.Command{}, "", errWith(ExitInput, "give the path of a script, or overrides such as trainer.total_epochs=15", err)
+		return hydra.Command{}, "", errext.With(errext.Input, "give the path of a script, or overrides such as trainer.total_epochs=15", err)
 	}
 	var more []string
 	vars := map[string]string{}
 	names, err := hydra.Names(string(text))
 	if err != nil {
-		return hydra.Command{}, "", errWith(ExitInput, "", fmt.Errorf("%s: %w", file, err))
+		return hydra.Command{}, "", errext.With(errext.Input, "", fmt.Errorf("%s: %w", file, err))
 	}
 	for _, arg := range args[1:] {
 		name, value, found := strings.Cut(arg, "=")
@@ -110,12 +111,12 @@ func (s *State) readHydra(args []string) (hydra.Command, string, error) {
 		case !isName, hydra.Known(name): // max_turns can be both
 			more = append(more, arg)
 		case !names[name]:
-			return hydra.Command{}, "", errWith(ExitUsage, readsInstead(name, names), fmt.Errorf("%s reads no variable %s, and there is no key of that name", file, name))
+			return hydra.Command{}, "", errext.With(errext.Usage, readsInstead(name, names), fmt.Errorf("%s reads no variable %s, and there is no key of that name", file, name))
 		}
 	}
 	cmd, err := hydra.ReadScript(string(text), vars, s.Getenv)
 	if err != nil {
-		return cmd, "", errWith(ExitInput, "", fmt.Errorf("%s: %w", file, err))
+		return cmd, "", errext.With(errext.Input, "", fmt.Errorf("%s: %w", file, err))
 	}
 	after := hydra.ReadWords(more)
 	cmd.Overrides = append(cmd.Overrides, after.Overrides...)
@@ -148,7 +149,7 @@ func (s *State) reportImport(r hydra.Result, asJSON bool) error {
 	if asJSON {
 		e := json.NewEncoder(s.Stderr)
 		e.SetEscapeHTML(false)
-		return errWith(ExitDisk, "", e.Encode(struct {
+		return errext.With(errext.Disk, "", e.Encode(struct {
 			Keys   []hydra.Row `json:"keys"`
 			Source string      `json:"source"`
 			Why    string      `json:"source_because"`
@@ -173,7 +174,7 @@ func (s *State) reportImport(r hydra.Result, asJSON bool) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", status, printable(row.Key+"="+row.Value), printable(said))
 	}
 	if err := w.Flush(); err != nil {
-		return errWith(ExitDisk, "", err)
+		return errext.With(errext.Disk, "", err)
 	}
 	for _, word := range r.Words {
 		fmt.Fprintf(s.Stderr, "no setting: %s\n", printable(word))

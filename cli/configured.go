@@ -10,6 +10,7 @@ import (
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // eval and rollout take the configuration of a run in place of most flags: the
@@ -75,7 +76,7 @@ func (s *State) fillFromConfig(c *cli.Context) (unflagged, error) {
 		tasks = e.Tasks
 	}
 	if len(tasks) == 0 && !c.IsSet("tasks") {
-		return usual, errWith(ExitInput, "choose the other with --split, or give --tasks", fmt.Errorf("%s: environment %s has no tasks of the split %q", file, e.Called(), c.String("split")))
+		return usual, errext.With(errext.Input, "choose the other with --split, or give --tasks", fmt.Errorf("%s: environment %s has no tasks of the split %q", file, e.Called(), c.String("split")))
 	}
 	if c.IsSet("base-url") && cfg.Agent.MaxObsTokens != 0 && !c.IsSet("max-obs-tokens") {
 		s.Log.Warn("observations are shown whole: an endpoint does not tell its tokens", "agent.max_obs_tokens", cfg.Agent.MaxObsTokens)
@@ -93,7 +94,7 @@ func (s *State) fillFromConfig(c *cli.Context) (unflagged, error) {
 	}
 	if c.IsSet("env") { // it may be a label; from here on it is the environment
 		if err := c.Set("env", e.Name); err != nil {
-			return usual, errWith(ExitInternal, "", err)
+			return usual, errext.With(errext.Internal, "", err)
 		}
 	}
 	return own, setUnset(c, slices.Concat(whoPlays(cfg, c), playedAs(cfg, e, tasks), summaries, serversOf(e), pace(s, cfg, e)))
@@ -134,7 +135,7 @@ func chooseEnv(cfg configs.Config, name string) (configs.Env, error) {
 	if name != "" {
 		what = fmt.Errorf("the configuration has no environment %q", name)
 	}
-	return configs.Env{}, errWith(ExitUsage, "give one of them with --env: "+strings.Join(names, ", "), what)
+	return configs.Env{}, errext.With(errext.Usage, "give one of them with --env: "+strings.Join(names, ", "), what)
 }
 
 // whoPlays are the flags of the model or the endpoint.
@@ -211,7 +212,7 @@ func setUnset(c *cli.Context, flags []flagValue) error {
 			continue
 		}
 		if err := c.Set(f.name, f.value); err != nil {
-			return errWith(ExitInput, "", fmt.Errorf("--%s %q, as the configuration says: %w", f.name, f.value, err))
+			return errext.With(errext.Input, "", fmt.Errorf("--%s %q, as the configuration says: %w", f.name, f.value, err))
 		}
 	}
 	return nil

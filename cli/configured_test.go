@@ -10,6 +10,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 const playedRun = `[model]
@@ -98,7 +99,7 @@ func TestFillFromConfig(t *testing.T) {
 				}
 				return parseEval(c)
 			})
-			if code != ExitOK {
+			if code != errext.OK {
 				t.Fatal(text)
 			}
 			want := tt.base
@@ -150,7 +151,7 @@ wait_healthy_s = 8
 			o.Unflagged = own
 			return o, err
 		})
-		if code != ExitOK {
+		if code != errext.OK {
 			t.Fatal(words)
 		}
 		return o.taskOptions
@@ -186,17 +187,17 @@ func TestEvalTakesAConfiguration(t *testing.T) {
 		t.Errorf("exit code %d\n%s%s", code, out, stderr)
 	}
 	for line, want := range map[string]struct {
-		code  ExitCode
+		code  errext.ExitCode
 		words string
 	}{
-		"eval run.toml":                           {ExitUsage, "--env: maze, wordle"},
-		"eval run.toml --env gaia":                {ExitUsage, `no environment "gaia"`},
-		"eval run.toml --env wordle":              {ExitInput, `no tasks of the split "val"`},
-		"eval run.toml --env maze --split middle": {ExitUsage, `--split: "middle"`},
-		"eval --split train":                      {ExitUsage, "--split: it speaks of a configuration"},
-		"rollout run.toml --env maze":             {ExitUsage, "--dump: missing"},
-		"eval missing.toml":                       {ExitInput, "missing.toml"},
-		"eval run.toml other.toml":                {ExitUsage, "at most 1 argument"},
+		"eval run.toml":                           {errext.Usage, "--env: maze, wordle"},
+		"eval run.toml --env gaia":                {errext.Usage, `no environment "gaia"`},
+		"eval run.toml --env wordle":              {errext.Input, `no tasks of the split "val"`},
+		"eval run.toml --env maze --split middle": {errext.Usage, `--split: "middle"`},
+		"eval --split train":                      {errext.Usage, "--split: it speaks of a configuration"},
+		"rollout run.toml --env maze":             {errext.Usage, "--dump: missing"},
+		"eval missing.toml":                       {errext.Input, "missing.toml"},
+		"eval run.toml other.toml":                {errext.Usage, "at most 1 argument"},
 	} {
 		if code, _, stderr := inProcess(t, dir, strings.Fields(line)...); code != int(want.code) || !strings.Contains(stderr, want.words) {
 			t.Errorf("%s: exit code %d, want %d with %q\n%s", line, code, want.code, want.words, stderr)

@@ -14,6 +14,7 @@ import (
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // contract gathers everything that can change the number of an evaluation but
@@ -40,7 +41,7 @@ func (s *State) contract(ctx context.Context, p *playing, o taskOptions) (eval.C
 	}
 	if p.world.server == nil {
 		if parts["server"], err = p.world.pool.Version(ctx); err != nil {
-			return eval.Contract{}, errWith(codeOf(ctx, err), "see to that server, or take it out: the contract says which servers played", err)
+			return eval.Contract{}, errext.With(codeOf(ctx, err), "see to that server, or take it out: the contract says which servers played", err)
 		}
 	}
 	if err := s.addWorldFiles(parts, o); err != nil {
@@ -101,7 +102,7 @@ func (s *State) addFormat(ctx context.Context, parts map[string]string, setup ag
 	if o.MemoryFile != "" {
 		b, err := s.ReadFile(o.MemoryFile, maxMemory)
 		if err != nil {
-			return errWith(ExitInput, "", err)
+			return errext.With(errext.Input, "", err)
 		}
 		parts["memory_file"] = textPart(string(b))
 	}
@@ -186,7 +187,7 @@ func (s *State) addWorldFiles(parts map[string]string, o taskOptions) error {
 	if o.Vocabulary != "" {
 		b, err := s.ReadFile(o.Vocabulary, maxVocabulary)
 		if err != nil {
-			return errWith(ExitInput, "", err)
+			return errext.With(errext.Input, "", err)
 		}
 		parts["vocabulary"] = textPart(string(b))
 	}
@@ -204,5 +205,5 @@ func (s *State) addWorldFiles(parts map[string]string, o taskOptions) error {
 		return err
 	})
 	parts["recipes"] = textPart(b.String())
-	return errWith(ExitInput, "", err)
+	return errext.With(errext.Input, "", err)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // TestProgram: a build whose commit does not say what it was built of is told
@@ -93,7 +94,7 @@ func TestContractOfAServerThatDoesNotSay(t *testing.T) {
 	defer server.Close()
 	s := openaitest.Serve(t, walker)
 	code, out, stderr := inProcess(t, t.TempDir(), "eval", "--dry-run", "--base-url", s.URL, "--api-model", "m", "--env", "maze", "--tasks", "17", "--server", server.URL)
-	if code != int(ExitEnv) || out != "" || !strings.Contains(stderr, "status 503") || !strings.Contains(stderr, "see to that server") {
+	if code != int(errext.Env) || out != "" || !strings.Contains(stderr, "status 503") || !strings.Contains(stderr, "see to that server") {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
 	}
 }

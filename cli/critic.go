@@ -6,6 +6,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -27,7 +28,7 @@ func (t *training) critic(ctx context.Context) (*algo.Critic, error) {
 	t.open.addFunc(c.Close)
 	if t.run.checkpoint != nil && t.run.state.WarmStarted {
 		if err := c.Load(ctx, t.run.checkpoint.Path); err != nil {
-			return nil, errWith(ExitDisk, "", err)
+			return nil, errext.With(errext.Disk, "", err)
 		}
 	}
 	return c, nil
@@ -36,7 +37,7 @@ func (t *training) critic(ctx context.Context) (*algo.Critic, error) {
 func (t *training) newCritic(ctx context.Context) (*algo.Critic, error) {
 	if t.cfg.Critic.Shared {
 		c, err := algo.NewSharedCritic(ctx, t.actor, adamW(t.cfg.Critic.Optim), t.cfg.Trainer.Seed^criticSeed)
-		return c, errWith(ExitNative, "", err)
+		return c, errext.With(errext.Native, "", err)
 	}
 	path := t.cfg.Critic.Path
 	if t.run.checkpoint != nil && t.run.state.WarmStarted {
@@ -48,7 +49,7 @@ func (t *training) newCritic(ctx context.Context) (*algo.Critic, error) {
 	var err error
 	if path == "" {
 		m, err = t.bundle.Model.Base().Shadow(ctx, torch.Float32)
-		err = errWith(ExitNative, "", err)
+		err = errext.With(errext.Native, "", err)
 	} else {
 		var b *model.Bundle
 		if b, err = t.openMerged(ctx, path, torch.Float32); err == nil {
@@ -60,12 +61,12 @@ func (t *training) newCritic(ctx context.Context) (*algo.Critic, error) {
 	}
 	if own, actor := m.Config.VocabSize, t.bundle.Model.Config.VocabSize; own != actor {
 		m.Close()
-		return nil, errWith(ExitModel, "give a model with the actor's tokenizer", fmt.Errorf("critic.path: the critic has %d tokens, the actor %d", own, actor))
+		return nil, errext.With(errext.Model, "give a model with the actor's tokenizer", fmt.Errorf("critic.path: the critic has %d tokens, the actor %d", own, actor))
 	}
 	c, err := algo.NewCritic(ctx, m, t.compute, adamW(t.cfg.Critic.Optim), t.cfg.Trainer.Seed^criticSeed)
 	if err != nil {
 		m.Close()
-		return nil, errWith(ExitNative, "", err)
+		return nil, errext.With(errext.Native, "", err)
 	}
 	c.SetGradientCheckpointing(t.cfg.Critic.GradientCheckpointing)
 	c.OnBadStep(t.run.folder.WriteBadStep)

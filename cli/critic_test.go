@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/openmanus/openmanus/internal/errext"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,7 +42,7 @@ func TestTrainWithCritic(t *testing.T) {
 	link(t, tinyModel(t), dir, "other")
 	code, _, stderr := inProcess(t, dir, "train", "run.toml", "--set", "algo.adv_estimator=gae", "--set", "critic.mini_batch_size=0",
 		"--set", "critic.path=other", "--set", "trainer.experiment=other", "--set", "model.fresh.walks=0", "--set", "sft.epochs=1")
-	if code != int(ExitModel) || !strings.Contains(stderr, "give a model with the actor's tokenizer") {
+	if code != int(errext.Model) || !strings.Contains(stderr, "give a model with the actor's tokenizer") {
 		t.Errorf("a critic of another vocabulary: exit code %d\n%s", code, stderr)
 	}
 }
@@ -77,7 +78,7 @@ func TestTrainWithSharedCritic(t *testing.T) {
 		t.Errorf("the critic's folder holds %v, %v", files, err)
 	}
 	for _, set := range []string{"critic.path=other", "algo.adv_estimator=grpo"} {
-		if code, _, stderr := inProcess(t, dir, args(set)...); code != int(ExitInput) || !strings.Contains(stderr, "shared") {
+		if code, _, stderr := inProcess(t, dir, args(set)...); code != int(errext.Input) || !strings.Contains(stderr, "shared") {
 			t.Errorf("%s: exit code %d\n%s", set, code, stderr)
 		}
 	}

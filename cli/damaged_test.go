@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+
+	"github.com/openmanus/openmanus/internal/errext"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,7 +52,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 	}
 	before := entries(t, checkpoints)
 	code, _, stderr = inProcess(t, dir, args...)
-	if code != int(ExitDisk) || !slices.Equal(entries(t, checkpoints), before) {
+	if code != int(errext.Disk) || !slices.Equal(entries(t, checkpoints), before) {
 		t.Errorf("exit code %d, checkpoints %v, were %v", code, entries(t, checkpoints), before)
 	}
 	mustContain(t, "stderr", stderr, "no valid checkpoint", "remove the damaged folders")
@@ -63,7 +65,7 @@ func TestNoFolder(t *testing.T) {
 	writeFile(t, dir, "run.toml", tinyRun)
 	writeFile(t, dir, "file", "not a folder")
 	code, _, stderr := inProcess(t, dir, "train", "run.toml", "--quiet", "--set", "trainer.output_dir=file/runs")
-	if code != int(ExitDisk) {
+	if code != int(errext.Disk) {
 		t.Errorf("exit code %d", code)
 	}
 	mustContain(t, "stderr", stderr, "make the run folder", "set trainer.output_dir to a folder that can be written")
@@ -73,7 +75,7 @@ func TestNoFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		code, _, stderr = inProcess(t, dir, "train", "run.toml", "--quiet", "--set", "trainer.output_dir=locked")
-		if code != int(ExitDisk) {
+		if code != int(errext.Disk) {
 			t.Errorf("read-only: exit code %d", code)
 		}
 		mustContain(t, "stderr", stderr, "permission denied", "set trainer.output_dir")
@@ -81,7 +83,7 @@ func TestNoFolder(t *testing.T) {
 
 	t.Setenv("OPENMANUS_CRASH_AT", "nowhere")
 	code, _, stderr = inProcess(t, dir, "train", "run.toml", "--quiet")
-	if code != int(ExitInput) {
+	if code != int(errext.Input) {
 		t.Errorf("exit code %d", code)
 	}
 	mustContain(t, "stderr", stderr, `there is no point "nowhere"`, "checkpoint/rename", "unset it")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/view"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // maxFiles is how many files a command that takes several may be given.
@@ -69,7 +70,7 @@ func dataInfo(ctx context.Context, s *State, c *cli.Context) error {
 	for _, file := range c.Args().Slice() {
 		info, err := data.Inspect(ctx, s.Path(file), c.String("env"))
 		if err != nil {
-			return errWith(ExitInput, "", err)
+			return errext.With(errext.Input, "", err)
 		}
 		info.Path = file
 		for _, other := range r.Files {
@@ -223,7 +224,7 @@ func dataHead(ctx context.Context, s *State, c *cli.Context) error {
 	_, err := data.ReadSource(ctx, file, func(e *data.Entry) error {
 		task, err := e.Task(c.String("env"))
 		if err != nil {
-			return errWith(ExitInput, "", fmt.Errorf("%s: %s: %w", file, e.Where(), err))
+			return errext.With(errext.Input, "", fmt.Errorf("%s: %s: %w", file, e.Where(), err))
 		}
 		row := headRow{Row: e.N, Line: e.Line, ID: task.ID, Env: task.Env, Prompt: task.Prompt, Conversation: task.Conversation}
 		if task.Index != data.NoIndex {
@@ -246,7 +247,7 @@ func dataHead(ctx context.Context, s *State, c *cli.Context) error {
 	case errors.Is(err, errEnoughRows):
 		return nil
 	case err == nil && shown == 0:
-		return errWith(ExitInput, "", fmt.Errorf("%s: it has no rows", file))
+		return errext.With(errext.Input, "", fmt.Errorf("%s: it has no rows", file))
 	}
 	return inputError(err)
 }
@@ -282,9 +283,9 @@ var errEnoughRows = errors.New("enough rows")
 // inputError makes an error of reading one of bad input, unless it knows
 // better.
 func inputError(err error) error {
-	var known *exitError
+	var known *errext.Error
 	if errors.As(err, &known) {
 		return err
 	}
-	return errWith(ExitInput, "", err)
+	return errext.With(errext.Input, "", err)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 func dataConvertFlags() []cli.Flag {
@@ -83,9 +84,9 @@ func dataConvert(ctx context.Context, s *State, c *cli.Context) error {
 		return err
 	}
 	if _, err := s.Stat(o.Out); err == nil && !o.Force {
-		return errWith(ExitUsage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", o.Out))
+		return errext.With(errext.Usage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", o.Out))
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return errWith(ExitDisk, "", err)
+		return errext.With(errext.Disk, "", err)
 	}
 	if o.Choose.Exclude, err = s.excluded(ctx, o); err != nil {
 		return err
@@ -109,7 +110,7 @@ func dataConvert(ctx context.Context, s *State, c *cli.Context) error {
 func (s *State) convertTo(ctx context.Context, o dataConvertOptions) (*data.ConvertCounts, error) {
 	out, err := s.Create(o.Out)
 	if err != nil {
-		return nil, errWith(ExitDisk, "", err)
+		return nil, errext.With(errext.Disk, "", err)
 	}
 	defer out.Discard()
 	in := make([]string, len(o.In))
@@ -120,22 +121,22 @@ func (s *State) convertTo(ctx context.Context, o dataConvertOptions) (*data.Conv
 	counts, err := data.Convert(ctx, in, data.NewRecordWriter(disk, o.Layout), o.Choose)
 	switch {
 	case disk.err != nil:
-		return nil, errWith(ExitDisk, "", disk.err)
+		return nil, errext.With(errext.Disk, "", disk.err)
 	case errors.Is(err, data.ErrOverlong):
-		return nil, errWith(ExitInput, "raise --max-tokens, or give --truncation drop to leave such rows out", err)
+		return nil, errext.With(errext.Input, "raise --max-tokens, or give --truncation drop to leave such rows out", err)
 	case errors.Is(err, data.ErrNoReward):
-		return nil, errWith(ExitInput, "take --min-reward and --success out for this file", err)
+		return nil, errext.With(errext.Input, "take --min-reward and --success out for this file", err)
 	case errors.Is(err, data.ErrNoTokens):
-		return nil, errWith(ExitInput, "give --tokenizer MODEL", err)
+		return nil, errext.With(errext.Input, "give --tokenizer MODEL", err)
 	case err != nil:
 		return nil, inputError(err)
 	case counts.Written == 0:
-		return nil, errWith(ExitInput, "loosen the filters", fmt.Errorf("no row is left to write: %s", droppedText(counts)))
+		return nil, errext.With(errext.Input, "loosen the filters", fmt.Errorf("no row is left to write: %s", droppedText(counts)))
 	}
 	if err := disk.w.Flush(); err != nil {
-		return nil, errWith(ExitDisk, "", err)
+		return nil, errext.With(errext.Disk, "", err)
 	}
-	return counts, errWith(ExitDisk, "", out.Commit(o.Force))
+	return counts, errext.With(errext.Disk, "", out.Commit(o.Force))
 }
 
 // diskWriter remembers that writing failed, which is no fault of the input.
@@ -158,7 +159,7 @@ func (s *State) excluded(ctx context.Context, o dataConvertOptions) (data.TaskSe
 	for _, file := range o.Exclude {
 		info, err := data.Inspect(ctx, s.Path(file), o.Choose.Env)
 		if err != nil {
-			return nil, errWith(ExitInput, "", err)
+			return nil, errext.With(errext.Input, "", err)
 		}
 		for env, indices := range info.Tasks {
 			for index := range indices {
@@ -202,7 +203,7 @@ func droppedText(c *data.ConvertCounts) string {
 // openTokenizer loads the tokenizer of a model, and not its weights.
 func (s *State) openTokenizer(path string) (*tokenizer.Tokenizer, tokenizer.Config, error) {
 	fail := func(err error) (*tokenizer.Tokenizer, tokenizer.Config, error) {
-		return nil, tokenizer.Config{}, errWith(ExitModel, "", fmt.Errorf("tokenizer of %s: %w", path, err))
+		return nil, tokenizer.Config{}, errext.With(errext.Model, "", fmt.Errorf("tokenizer of %s: %w", path, err))
 	}
 	if strings.HasSuffix(strings.ToLower(path), ".gguf") {
 		f, err := gguf.Open(s.Path(path))

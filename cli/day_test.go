@@ -11,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 var (
@@ -72,7 +73,7 @@ func TestDumpOfAnotherDay(t *testing.T) {
 	}
 	src.Header.Options["day"] = "2026-03-11"
 	write(t, path, src.Header, episodes)
-	if r := replayed(t, dir, ExitCheck, "d.jsonl"); r.Differ != 12 {
+	if r := replayed(t, dir, errext.Check, "d.jsonl"); r.Differ != 12 {
 		t.Errorf("under another day %d of 12 episodes differ", r.Differ)
 	}
 }

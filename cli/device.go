@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -31,7 +32,7 @@ func (s *State) openThread(name string) (*torch.Thread, error) {
 	}
 	t, err := torch.NewThread(device)
 	if err != nil {
-		return nil, errWith(ExitNative, "", fmt.Errorf("device %s: %w", device, err))
+		return nil, errext.With(errext.Native, "", fmt.Errorf("device %s: %w", device, err))
 	}
 	return t, nil
 }
@@ -46,7 +47,7 @@ func namedDevice(name string) (torch.Device, error) {
 	}
 	device, err := torch.ParseDevice(name)
 	if err != nil {
-		return device, errWith(ExitNative, "", fmt.Errorf("device %s: %w", name, err))
+		return device, errext.With(errext.Native, "", fmt.Errorf("device %s: %w", name, err))
 	}
 	return device, nil
 }
@@ -71,7 +72,7 @@ func computeDtype(name, deviceName string) (string, error) {
 // dtypeOf maps a number format of the command line or the configuration.
 func dtypeOf(name string) (torch.DType, error) {
 	dt, err := torch.ParseDType(name)
-	return dt, errWith(ExitInput, "use float32 or bfloat16", err)
+	return dt, errext.With(errext.Input, "use float32 or bfloat16", err)
 }
 
 // closers undoes what was opened, last first.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // Commands of the program in code of the documentation: between backticks, or
@@ -125,7 +126,7 @@ func TestDocumentedCommands(t *testing.T) {
 			ts := newTestState(t, append(strings.Fields(command), r.args...)...)
 			ts.Dir, ts.Stdin = r.dir, strings.NewReader(r.stdin)
 			code := Main(ts.State)
-			if slices.Contains(args, "cuda") && code == int(ExitNative) && strings.Contains(ts.err.String(), "cuda") {
+			if slices.Contains(args, "cuda") && code == int(errext.Native) && strings.Contains(ts.err.String(), "cuda") {
 				t.Skip("there is no GPU, and the command says so")
 			}
 			if code != 0 {

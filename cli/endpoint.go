@@ -13,6 +13,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/openai"
 	"github.com/openmanus/openmanus/agent/text"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // endpointOptions say which OpenAI-compatible endpoint plays in place of a
@@ -101,7 +102,7 @@ func (s *State) openEndpoint(ctx context.Context, p *playing, o taskOptions) err
 		Timeout: seconds(e.TimeoutS), Attempts: e.Retries + 1, Log: s.Log,
 	})
 	if err != nil {
-		return errWith(ExitInput, "", err)
+		return errext.With(errext.Input, "", err)
 	}
 	p.endpoint = client
 	p.open.addFunc(client.Close)

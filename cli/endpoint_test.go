@@ -11,6 +11,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // walker plays the maze: it goes where nothing is known to be wrong with
@@ -96,7 +97,7 @@ func TestReplayOfAnEndpoint(t *testing.T) {
 				t.Fatalf("exit code %d\n%s", code, ts.err)
 			}
 			asked := len(s.Requests())
-			r := replayed(t, ts.Dir, ExitOK, "d.jsonl", "--no-model")
+			r := replayed(t, ts.Dir, errext.OK, "d.jsonl", "--no-model")
 			if r.Replayed != 6 || r.Differ != 0 || r.Draws != 0 || !r.ByText || len(r.Skipped) > 0 || len(s.Requests()) != asked {
 				t.Errorf("%+v", r)
 			}
@@ -105,7 +106,7 @@ func TestReplayOfAnEndpoint(t *testing.T) {
 				t.Errorf("exit code %d, %s%s", code, out, stderr)
 			}
 			code, _, stderr = inProcess(t, ts.Dir, "replay", "d.jsonl")
-			if code != int(ExitInput) || !strings.Contains(stderr, "played by small at "+s.URL) || !strings.Contains(stderr, "give --no-model") {
+			if code != int(errext.Input) || !strings.Contains(stderr, "played by small at "+s.URL) || !strings.Contains(stderr, "give --no-model") {
 				t.Errorf("without --no-model: exit code %d, %s", code, stderr)
 			}
 			path := filepath.Join(ts.Dir, "d.jsonl")
@@ -127,7 +128,7 @@ func TestReplayOfAnEndpoint(t *testing.T) {
 				episodes := dumped(t, path)
 				change(episodes[4])
 				write(t, filepath.Join(ts.Dir, "changed.jsonl"), dump.Header(), episodes)
-				r := replayed(t, ts.Dir, ExitCheck, "changed.jsonl", "--no-model")
+				r := replayed(t, ts.Dir, errext.Check, "changed.jsonl", "--no-model")
 				if r.Differ != 1 || r.Differences[0].Episode != 4 || r.Differences[0].What != what {
 					t.Errorf("%s: %+v", what, r)
 				}
@@ -154,7 +155,7 @@ func TestEndpointsThatCannotBePlayed(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			ts := endpointState(t, tt.url, "eval")
 			code := Main(ts.State)
-			if code != int(ExitEnv) || !strings.Contains(ts.err.String(), tt.words) || ts.out.String() != "" {
+			if code != int(errext.Env) || !strings.Contains(ts.err.String(), tt.words) || ts.out.String() != "" {
 				t.Errorf("exit code %d, stdout %q\n%s", code, ts.out, ts.err)
 			}
 			if strings.Contains(ts.err.String(), "sk-top") {
@@ -177,7 +178,7 @@ func TestEndpointsThatFailOnTheWay(t *testing.T) {
 	t.Run("the key is withdrawn", func(t *testing.T) {
 		s := openaitest.Serve(t, from(3, openaitest.Answer{Status: 401, Body: `{"error":{"message":"expired"}}`}))
 		ts := endpointState(t, s.URL, "eval", "--concurrency", "1", "--samples", "9")
-		if code := Main(ts.State); code != int(ExitEnv) || !strings.Contains(ts.err.String(), "expired") {
+		if code := Main(ts.State); code != int(errext.Env) || !strings.Contains(ts.err.String(), "expired") {
 			t.Errorf("exit code %d\n%s", code, ts.err)
 		}
 		if n := len(s.Requests()); n != 4 {
@@ -187,7 +188,7 @@ func TestEndpointsThatFailOnTheWay(t *testing.T) {
 	t.Run("it breaks", func(t *testing.T) {
 		s := openaitest.Serve(t, from(1, openaitest.Answer{Body: `{"choices":[]}`}))
 		ts := endpointState(t, s.URL, "eval", "--api-retries", "0")
-		if code := Main(ts.State); code != int(ExitEnv) || !strings.Contains(ts.err.String(), "no choices") {
+		if code := Main(ts.State); code != int(errext.Env) || !strings.Contains(ts.err.String(), "no choices") {
 			t.Errorf("exit code %d\n%s", code, ts.err)
 		}
 	})
@@ -203,12 +204,12 @@ func TestParseEndpoint(t *testing.T) {
 		"--base-url http://a --api-model m --api-key-env sk-abc":                                         "--api-key-env: this looks like a key",
 		"--base-url http://a --api-model m --api-timeout 0 --api-retries -1":                             "--api-timeout: 0",
 	} {
-		if _, code, text := parsed(t, strings.Fields(base+line), evalFlags(), stateless(parseEval)); code != ExitUsage || !strings.Contains(text, want) {
+		if _, code, text := parsed(t, strings.Fields(base+line), evalFlags(), stateless(parseEval)); code != errext.Usage || !strings.Contains(text, want) {
 			t.Errorf("%s: %s", line, text)
 		}
 	}
 	got, code, text := parsed(t, strings.Fields(base+"--base-url http://a:1/v1/ --api-model m --api-concurrency 2"), evalFlags(), stateless(parseEval))
-	if code != ExitOK || *got.Endpoint != (endpointOptions{BaseURL: "http://a:1/v1", Model: "m", KeyEnv: "OPENAI_API_KEY", Concurrency: 2, TimeoutS: 120, Retries: 5}) {
+	if code != errext.OK || *got.Endpoint != (endpointOptions{BaseURL: "http://a:1/v1", Model: "m", KeyEnv: "OPENAI_API_KEY", Concurrency: 2, TimeoutS: 120, Retries: 5}) {
 		t.Errorf("%s %+v", text, got.Endpoint)
 	}
 }
@@ -218,7 +219,7 @@ func TestTrainingWithAnEndpointIsRefused(t *testing.T) {
 	for _, command := range []string{"train", "sft"} {
 		for _, more := range [][]string{nil, whole} {
 			ts := newTestState(t, append([]string{command, "--set", "rollout.engine=openai"}, more...)...)
-			if code := Main(ts.State); code != int(ExitInput) || !strings.Contains(ts.err.String(), "rollout.") || !strings.Contains(ts.err.String(), "cannot be trained with") {
+			if code := Main(ts.State); code != int(errext.Input) || !strings.Contains(ts.err.String(), "rollout.") || !strings.Contains(ts.err.String(), "cannot be trained with") {
 				t.Errorf("%s %q: exit code %d\n%s", command, more, code, ts.err)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/supervise"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 func envCommand(s *State) *cli.Command {
@@ -86,7 +87,7 @@ func envList(_ context.Context, s *State, c *cli.Context) error {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", e.Name, server, e.MaxTurns, e.Doc)
 	}
-	return errWith(ExitDisk, "", w.Flush())
+	return errext.With(errext.Disk, "", w.Flush())
 }
 
 func isBuiltin(name string) bool { return slices.Contains(builtin.Names(), name) }

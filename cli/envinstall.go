@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/env/supervise"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 func installFlags() []cli.Flag {
@@ -43,7 +44,7 @@ func envInstall(ctx context.Context, s *State, c *cli.Context) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		return errWith(ExitInput, "", err)
+		return errext.With(errext.Input, "", err)
 	}
 	next := "openmanus env up " + name + " --checkout " + quoted(checkout)
 	if venv != "" {

@@ -13,6 +13,7 @@ import (
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/supervise"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 func upFlags() []cli.Flag { return append(launchFlags(), jsonFlag()) }
@@ -62,7 +63,7 @@ func envUp(ctx context.Context, s *State, c *cli.Context) error {
 	s.Log.Info("servers are up; Ctrl-C ends them", "env", name, "servers", len(g.URLs()), "logs", filepath.Clean(o.Logs))
 	<-in.Soft.Done()
 	if err := g.Close(in.Hard); err != nil {
-		return errWith(ExitEnv, "", err)
+		return errext.With(errext.Env, "", err)
 	}
 	mu.Lock()
 	defer mu.Unlock()
@@ -83,7 +84,7 @@ func serverName(c *cli.Context, command string) (string, error) {
 		if near := configs.Nearest(name, known); near != "" {
 			hint = "did you mean " + near + "? " + hint
 		}
-		return "", errWith(ExitUsage, hint, fmt.Errorf("there is no environment %q", name))
+		return "", errext.With(errext.Usage, hint, fmt.Errorf("there is no environment %q", name))
 	}
 	return name, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 func evalCommand(s *State) *cli.Command {
@@ -107,7 +108,7 @@ func runEval(ctx context.Context, s *State, c *cli.Context) (err error) {
 			return fmt.Errorf("write JSON: %w", err)
 		}
 		if err := s.WriteFile(o.Out, append(text, '\n'), o.Force); err != nil {
-			return errWith(ExitDisk, "", err)
+			return errext.With(errext.Disk, "", err)
 		}
 	}
 	return s.printEval(r, o.JSON)
@@ -120,14 +121,14 @@ func (s *State) evaluate(ctx context.Context, p *playing, o evalOptions, weights
 		options := dumpOptions(rolloutOptions{taskOptions: o.taskOptions}, p)
 		options["contract"] = contract
 		if dump, err = data.CreateDump(s.Path(o.Episodes), data.DumpHeader{Weights: weights, Options: options}); err != nil {
-			return nil, met, errWith(ExitDisk, "", err)
+			return nil, met, errext.With(errext.Disk, "", err)
 		}
-		defer func() { err = errors.Join(err, errWith(ExitDisk, "", dump.Close())) }()
+		defer func() { err = errors.Join(err, errext.With(errext.Disk, "", dump.Close())) }()
 	}
 	return s.play(ctx, p, o.taskOptions, func(ro *rollout.Options) {
 		ro.MaxFailed = maxFailed(o.MaxLost)
 		if dump != nil {
-			ro.OnEpisode = func(ep *data.Episode) error { return errWith(ExitDisk, "", dump.Write(ep)) }
+			ro.OnEpisode = func(ep *data.Episode) error { return errext.With(errext.Disk, "", dump.Write(ep)) }
 		}
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // evaluated runs eval --json and returns what it printed.
@@ -58,7 +59,7 @@ func TestEval(t *testing.T) {
 		t.Errorf("--out holds %s, %v", kept, err)
 	}
 	for _, taken := range [][]string{{"--out", "out.json"}, {"--episodes", "episodes.jsonl"}} {
-		if code, _, stderr := inProcess(t, dir, append([]string{"eval"}, with(taken...)...)...); code != int(ExitUsage) || !strings.Contains(stderr, "exists") {
+		if code, _, stderr := inProcess(t, dir, append([]string{"eval"}, with(taken...)...)...); code != int(errext.Usage) || !strings.Contains(stderr, "exists") {
 			t.Errorf("%s: exit code %d\n%s", taken, code, stderr)
 		}
 	}
@@ -129,16 +130,16 @@ func TestEval(t *testing.T) {
 			t.Errorf("exit code %d\n%s%s", code, out, stderr)
 		}
 		code, out, stderr = inProcess(t, dir, "eval", "compare", "a.json", "c.json", "--json")
-		if code != int(ExitInput) || out != "" || !strings.Contains(stderr, `max_turns: "2", "1"`) || !strings.Contains(stderr, "--anyway") {
+		if code != int(errext.Input) || out != "" || !strings.Contains(stderr, `max_turns: "2", "1"`) || !strings.Contains(stderr, "--anyway") {
 			t.Errorf("exit code %d\n%s%s", code, out, stderr)
 		}
 		code, out, stderr = inProcess(t, dir, "eval", "compare", "a.json", "c.json", "--json", "--anyway")
 		if code != 0 || !strings.Contains(out, `"contract_differences":[{"part":"max_turns"`) {
 			t.Errorf("exit code %d\n%s%s", code, out, stderr)
 		}
-		for want, args := range map[ExitCode][]string{
-			ExitUsage: {"a.json"},
-			ExitInput: {"a.json", "episodes.jsonl"},
+		for want, args := range map[errext.ExitCode][]string{
+			errext.Usage: {"a.json"},
+			errext.Input: {"a.json", "episodes.jsonl"},
 		} {
 			if code, _, stderr := inProcess(t, dir, append([]string{"eval", "compare"}, args...)...); code != int(want) {
 				t.Errorf("%q: exit code %d, want %d\n%s", args, code, want, stderr)
@@ -156,7 +157,7 @@ func TestEval(t *testing.T) {
 			t.Errorf("contracts %s and %s, starts %q and %q", a.Contract.Hash, b.Contract.Hash, a.Starts, b.Starts)
 		}
 		code, out, stderr := inProcess(t, dir, "eval", "compare", "ours.json", "theirs.json")
-		if code != int(ExitInput) || !strings.Contains(stderr, "2 of 2 tasks begin with another first observation (maze_17, maze_18)") {
+		if code != int(errext.Input) || !strings.Contains(stderr, "2 of 2 tasks begin with another first observation (maze_17, maze_18)") {
 			t.Errorf("exit code %d\n%s%s", code, out, stderr)
 		}
 	})
@@ -261,7 +262,7 @@ func TestLostEpisodes(t *testing.T) {
 	})
 	args[2] = s.URL
 	code, out, stderr = inProcess(t, dir, args...)
-	if code != int(ExitEnv) || out != "" || !strings.Contains(stderr, "1 of 5 episodes failed") || !strings.Contains(stderr, "boom") {
+	if code != int(errext.Env) || out != "" || !strings.Contains(stderr, "1 of 5 episodes failed") || !strings.Contains(stderr, "boom") {
 		t.Errorf("one of five lost: exit code %d\n%s%s", code, out, stderr)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/agent/eval"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 func compareCommand(s *State) *cli.Command {
@@ -28,7 +29,7 @@ const maxResult = 1 << 30
 
 func runCompare(_ context.Context, s *State, c *cli.Context) error {
 	if c.NArg() != 2 {
-		return errWith(ExitUsage, "see openmanus eval compare --help", usagef("two files are compared, got %d: A.json B.json", c.NArg()))
+		return errext.With(errext.Usage, "see openmanus eval compare --help", usagef("two files are compared, got %d: A.json B.json", c.NArg()))
 	}
 	a, err := s.readResult(c.Args().Get(0))
 	if err != nil {
@@ -41,10 +42,10 @@ func runCompare(_ context.Context, s *State, c *cli.Context) error {
 	cmp, err := eval.Compare(a, b, c.Bool("anyway"))
 	var contract *eval.ContractError
 	if errors.As(err, &contract) {
-		return errWith(ExitInput, "evaluate both alike, or give --anyway to compare them as they are", err)
+		return errext.With(errext.Input, "evaluate both alike, or give --anyway to compare them as they are", err)
 	}
 	if err != nil {
-		return errWith(ExitInput, "give two files of openmanus eval --out", err)
+		return errext.With(errext.Input, "give two files of openmanus eval --out", err)
 	}
 	if c.Bool("json") {
 		return s.printJSON(cmp)
@@ -59,7 +60,7 @@ func (s *State) readResult(path string) (eval.Result, error) {
 		err = json.Unmarshal(text, &r)
 	}
 	if err != nil {
-		return r, errWith(ExitInput, "give a file of openmanus eval --out", fmt.Errorf("%s: %w", path, err))
+		return r, errext.With(errext.Input, "give a file of openmanus eval --out", fmt.Errorf("%s: %w", path, err))
 	}
 	return r, nil
 }

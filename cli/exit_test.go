@@ -13,6 +13,7 @@ import (
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -20,25 +21,25 @@ var update = flag.Bool("update", false, "rewrite golden files")
 
 func TestCodeOf(t *testing.T) {
 	ended, cancel := context.WithCancelCause(t.Context())
-	cancel(errInterrupted)
+	cancel(errext.ErrInterrupted)
 	tests := []struct {
 		name string
 		ctx  context.Context
 		err  error
-		want ExitCode
+		want errext.ExitCode
 	}{
-		{"nil", t.Context(), nil, ExitOK},
-		{"plain", t.Context(), errors.New("x"), ExitInternal},
-		{"with code", t.Context(), fmt.Errorf("load: %w", errWith(ExitModel, "hint", errors.New("x"))), ExitModel},
-		{"faults", t.Context(), configs.Faults{{Msg: "x"}}, ExitInput},
-		{"environment", t.Context(), fmt.Errorf("play: %w", &env.Error{Op: "reset"}), ExitEnv},
-		{"servers", t.Context(), fmt.Errorf("play: %w", &env.DownError{Err: errors.New("x")}), ExitEnv},
-		{"another environment", t.Context(), fmt.Errorf("play: %w", &env.OtherEnvError{Env: "weather", Other: "movie"}), ExitEnv},
-		{"native", t.Context(), fmt.Errorf("step 3: %w", &torch.Error{Op: "matmul"}), ExitNative},
-		{"cancelled by a signal", ended, fmt.Errorf("step: %w", context.Canceled), ExitInterrupted},
-		{"cancelled by us", t.Context(), context.Canceled, ExitInternal},
-		{"failed while a signal came", ended, errWith(ExitDisk, "", errors.New("full")), ExitDisk},
-		{"interrupted", t.Context(), fmt.Errorf("saved: %w", errInterrupted), ExitInterrupted},
+		{"nil", t.Context(), nil, errext.OK},
+		{"plain", t.Context(), errors.New("x"), errext.Internal},
+		{"with code", t.Context(), fmt.Errorf("load: %w", errext.With(errext.Model, "hint", errors.New("x"))), errext.Model},
+		{"faults", t.Context(), configs.Faults{{Msg: "x"}}, errext.Input},
+		{"environment", t.Context(), fmt.Errorf("play: %w", &env.Error{Op: "reset"}), errext.Env},
+		{"servers", t.Context(), fmt.Errorf("play: %w", &env.DownError{Err: errors.New("x")}), errext.Env},
+		{"another environment", t.Context(), fmt.Errorf("play: %w", &env.OtherEnvError{Env: "weather", Other: "movie"}), errext.Env},
+		{"native", t.Context(), fmt.Errorf("step 3: %w", &torch.Error{Op: "matmul"}), errext.Native},
+		{"cancelled by a signal", ended, fmt.Errorf("step: %w", context.Canceled), errext.Interrupted},
+		{"cancelled by us", t.Context(), context.Canceled, errext.Internal},
+		{"failed while a signal came", ended, errext.With(errext.Disk, "", errors.New("full")), errext.Disk},
+		{"interrupted", t.Context(), fmt.Errorf("saved: %w", errext.ErrInterrupted), errext.Interrupted},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -46,17 +47,6 @@ func TestCodeOf(t *testing.T) {
 				t.Errorf("got %d, want %d", got, tt.want)
 			}
 		})
-	}
-}
-
-func TestErrWith(t *testing.T) {
-	if errWith(ExitDisk, "hint", nil) != nil {
-		t.Error("no error became one")
-	}
-	cause := errors.New("open x: gone")
-	err := errWith(ExitInput, "give another", cause)
-	if err.Error() != "open x: gone: give another" || !errors.Is(err, cause) {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -97,12 +87,12 @@ func (panics) Write([]byte) (int, error) { panic("a fault") }
 func TestMainCodes(t *testing.T) {
 	ts := newTestState(t, "version")
 	ts.Stdout = brokenPipe{}
-	if code := Main(ts.State); code != int(ExitDisk) {
+	if code := Main(ts.State); code != int(errext.Disk) {
 		t.Errorf("exit code %d where standard output is closed", code)
 	}
 	ts = newTestState(t, "version")
 	ts.Stdout = panics{}
-	if code := Main(ts.State); code != int(ExitInternal) || !strings.Contains(ts.err.String(), "please report it: a fault") {
+	if code := Main(ts.State); code != int(errext.Internal) || !strings.Contains(ts.err.String(), "please report it: a fault") {
 		t.Errorf("exit code %d after a panic, %q", code, ts.err)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/openmanus/openmanus/internal/errext"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,7 @@ func TestFailedStartLeavesNoFolder(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
 	writeFile(t, dir, "pairs.jsonl", `{"question":"q","answer":"a"}`)
-	fail := func(name string, want ExitCode, args ...string) {
+	fail := func(name string, want errext.ExitCode, args ...string) {
 		t.Helper()
 		code, _, stderr := inProcess(t, dir, args...)
 		if code != int(want) {
@@ -34,22 +35,22 @@ func TestFailedStartLeavesNoFolder(t *testing.T) {
 		"no model": "model.path=absent",
 	} {
 		args := []string{"train", "run.toml", "--set", set}
-		want := ExitInput
+		want := errext.Input
 		switch name {
 		case "fresh":
 			args = append(args, "--set", "env.maze.tasks=pairs.jsonl")
 		case "no model":
 			args = append(args, "--set", "model.fresh.layers=0", "--set", "model.fresh.walks=0")
-			want = ExitModel
+			want = errext.Model
 		case "resume":
-			want = ExitDisk
+			want = errext.Disk
 		}
 		fail(name, want, args...)
 		gone(name)
 	}
-	fail("sft", ExitInput, "sft", "run.toml", "--set", "sft.files=pairs.jsonl")
+	fail("sft", errext.Input, "sft", "run.toml", "--set", "sft.files=pairs.jsonl")
 	gone("sft")
-	fail("server", ExitEnv, "train", "run.toml", "--set", "env.maze.servers=http://127.0.0.1:1", "--set", "sft.epochs=0", "--set", "model.fresh.vocabulary=bytes", "--set", "model.fresh.walks=0", "--set", "rollout.max_context_tokens=3000", "--set", "data.max_prompt_tokens=2000",
+	fail("server", errext.Env, "train", "run.toml", "--set", "env.maze.servers=http://127.0.0.1:1", "--set", "sft.epochs=0", "--set", "model.fresh.vocabulary=bytes", "--set", "model.fresh.walks=0", "--set", "rollout.max_context_tokens=3000", "--set", "data.max_prompt_tokens=2000",
 		"--set", "env.maze.expert_tasks=", "--set", "env.maze.wait_healthy_s=0.1")
 	gone("server")
 
@@ -58,12 +59,12 @@ func TestFailedStartLeavesNoFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, run, "config.toml", tinyRun)
-	fail("the folder's own configuration", ExitInput, "train", "runs/tiny/config.toml", "--set", "env.maze.tasks=absent.jsonl")
+	fail("the folder's own configuration", errext.Input, "train", "runs/tiny/config.toml", "--set", "env.maze.tasks=absent.jsonl")
 	if err := os.Remove(filepath.Join(run, "config.toml")); err != nil {
 		t.Fatal(err)
 	}
 	writeFile(t, run, "notes.txt", "mine")
-	fail("notes", ExitInput, "train", "run.toml", "--set", "env.maze.tasks=pairs.jsonl")
+	fail("notes", errext.Input, "train", "run.toml", "--set", "env.maze.tasks=pairs.jsonl")
 	if text := read(t, run, "notes.txt"); string(text) != "mine" {
 		t.Errorf("notes.txt holds %q", text)
 	}
@@ -72,7 +73,7 @@ func TestFailedStartLeavesNoFolder(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
 	before := entries(t, filepath.Join(run, "checkpoints"))
-	fail("resumed", ExitInput, "train", "run.toml", "--set", "trainer.total_steps=3", "--set", "sft.epochs=4", "--set", "env.maze.val_tasks=pairs.jsonl")
+	fail("resumed", errext.Input, "train", "run.toml", "--set", "trainer.total_steps=3", "--set", "sft.epochs=4", "--set", "env.maze.val_tasks=pairs.jsonl")
 	if after := entries(t, filepath.Join(run, "checkpoints")); strings.Join(before, " ") != strings.Join(after, " ") || len(after) == 0 {
 		t.Errorf("checkpoints were %v and are %v", before, after)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -32,22 +33,22 @@ func TestTrainError(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		err  error
-		want ExitCode
+		want errext.ExitCode
 		hint string
 	}{
-		{"interrupted", fmt.Errorf("step 3: %w", algo.ErrInterrupted), ExitInterrupted, ""},
-		{"disk", full, ExitDisk, "make room"},
-		{"interrupted, but not saved", errors.Join(algo.ErrInterrupted, full), ExitDisk, "make room"},
-		{"servers", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EnvError, Failed: 4, Total: 4}), ExitEnv, "see to the servers"},
-		{"servers down", fmt.Errorf("step 3: rollout: %w", &env.DownError{Err: errors.New("x")}), ExitEnv, "see to the servers"},
-		{"engine", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EngineError, Failed: 4, Total: 4}), ExitNative, ""},
-		{"native", fmt.Errorf("step 3: %w", &torch.Error{Op: "matmul", Msg: "out of memory"}), ExitNative, "the same command goes on"},
-		{"diverged", fmt.Errorf("step 3: %w", &algo.DivergedError{Steps: 3, Last: &algo.NotFiniteError{What: "loss"}}), ExitDiverged, "the last checkpoint"},
-		{"not finite", fmt.Errorf("validation (after): %w", &algo.NotFiniteError{What: "loss of the validation"}), ExitDiverged, "lower the learning rate"},
-		{"gap", &algo.GapError{}, ExitCheck, ""},
-		{"prompt", fmt.Errorf("step 1: %w", &agent.PromptError{Key: agent.MaxPromptKey}), ExitInput, "raise data.max_prompt_tokens"},
-		{"context", fmt.Errorf("step 1: %w", &agent.PromptError{Key: agent.MaxContextKey}), ExitInput, "raise rollout.max_context_tokens"},
-		{"unknown", errors.New("?"), ExitInternal, ""},
+		{"interrupted", fmt.Errorf("step 3: %w", algo.ErrInterrupted), errext.Interrupted, ""},
+		{"disk", full, errext.Disk, "make room"},
+		{"interrupted, but not saved", errors.Join(algo.ErrInterrupted, full), errext.Disk, "make room"},
+		{"servers", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EnvError, Failed: 4, Total: 4}), errext.Env, "see to the servers"},
+		{"servers down", fmt.Errorf("step 3: rollout: %w", &env.DownError{Err: errors.New("x")}), errext.Env, "see to the servers"},
+		{"engine", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EngineError, Failed: 4, Total: 4}), errext.Native, ""},
+		{"native", fmt.Errorf("step 3: %w", &torch.Error{Op: "matmul", Msg: "out of memory"}), errext.Native, "the same command goes on"},
+		{"diverged", fmt.Errorf("step 3: %w", &algo.DivergedError{Steps: 3, Last: &algo.NotFiniteError{What: "loss"}}), errext.Diverged, "the last checkpoint"},
+		{"not finite", fmt.Errorf("validation (after): %w", &algo.NotFiniteError{What: "loss of the validation"}), errext.Diverged, "lower the learning rate"},
+		{"gap", &algo.GapError{}, errext.Check, ""},
+		{"prompt", fmt.Errorf("step 1: %w", &agent.PromptError{Key: agent.MaxPromptKey}), errext.Input, "raise data.max_prompt_tokens"},
+		{"context", fmt.Errorf("step 1: %w", &agent.PromptError{Key: agent.MaxContextKey}), errext.Input, "raise rollout.max_context_tokens"},
+		{"unknown", errors.New("?"), errext.Internal, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := trainError(&openedRun{folder: &algo.RunFolder{Dir: "run"}}, c.err)
@@ -60,12 +61,12 @@ func TestTrainError(t *testing.T) {
 
 // What reading ends with is told apart as what a run ends with is.
 func TestReadingError(t *testing.T) {
-	for want, err := range map[ExitCode]error{
-		ExitDiverged: &algo.DivergedError{Steps: 3, Last: &algo.NotFiniteError{What: "loss"}},
-		ExitNative:   &torch.Error{Op: "matmul", Msg: "out of memory"},
+	for want, err := range map[errext.ExitCode]error{
+		errext.Diverged: &algo.DivergedError{Steps: 3, Last: &algo.NotFiniteError{What: "loss"}},
+		errext.Native:   &torch.Error{Op: "matmul", Msg: "out of memory"},
 	} {
 		got := readingError(fmt.Errorf("supervised step 4: %w", err))
-		if codeOf(t.Context(), got) != want || strings.Contains(got.Error(), "model.fresh.walk_lr") != (want == ExitDiverged) {
+		if codeOf(t.Context(), got) != want || strings.Contains(got.Error(), "model.fresh.walk_lr") != (want == errext.Diverged) {
 			t.Errorf("exit code %d, %q; want %d", codeOf(t.Context(), got), got, want)
 		}
 	}
@@ -88,7 +89,7 @@ func TestDiskFull(t *testing.T) {
 	full := exec.Command("sh", append([]string{"-c", `ulimit -f 64; exec openmanus "$@"`, "sh"}, args...)...)
 	full.Dir = dir
 	out, err := full.CombinedOutput()
-	if code := full.ProcessState.ExitCode(); code != int(ExitDisk) || !strings.Contains(string(out), "file too large") || !strings.Contains(string(out), "make room") {
+	if code := full.ProcessState.ExitCode(); code != int(errext.Disk) || !strings.Contains(string(out), "file too large") || !strings.Contains(string(out), "make room") {
 		t.Fatalf("exit code %d (%v):\n%s", code, err, out)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "runs", "tiny", "checkpoints", "*")); err != nil || len(left) > 0 {
@@ -121,7 +122,7 @@ func TestOtherTasks(t *testing.T) {
 	}
 	writeFile(t, dir, "rows.jsonl", row(17)+row(18)+row(19))
 	ts, code := train("2")
-	if code != int(ExitInput) {
+	if code != int(errext.Input) {
 		t.Errorf("exit code %d", code)
 	}
 	mustContain(t, "stderr", ts.err.String(), "is not what it was at the checkpoint", "env.maze.tasks: 2 tasks, sha256:", " -> 3 tasks, sha256:")
@@ -153,7 +154,7 @@ func TestServerDies(t *testing.T) {
 	args := append([]string{"train", "run.toml", "--set", "env.maze.servers=" + server.URL}, shortRun...)
 	ts := newTestState(t, args...)
 	ts.Dir, ts.waitHealthy = dir, 50*time.Millisecond
-	if code := Main(ts.State); code != int(ExitEnv) {
+	if code := Main(ts.State); code != int(errext.Env) {
 		t.Fatalf("exit code %d:\n%s", code, ts.err.String())
 	}
 	for _, want := range []string{"step 1: ", "no server answered for 50ms", server.URL, "see to the servers"} {
@@ -191,7 +192,7 @@ func TestWithoutServer(t *testing.T) {
 		{"train", "--set", "env.maze.servers=" + url, "--quiet"},
 	} {
 		ts := newTestState(t, args...) // waits two minutes for servers that go down later
-		if code := Main(ts.State); code != int(ExitEnv) {
+		if code := Main(ts.State); code != int(errext.Env) {
 			t.Errorf("%s: exit code %d", args[0], code)
 		}
 		mustContain(t, "stderr", ts.err.String(), "no server answers", url, "see to the servers")
@@ -228,7 +229,7 @@ func TestServerOfAnotherEnvironment(t *testing.T) {
 		writeFile(t, ts.Dir, "run.toml", strings.NewReplacer(
 			`name = "maze"`, `name = "weather"`+"\nservers = [\""+movie.URL+"\"]", `expert_tasks = "17,18"`, "", `walks = 8`, "", `walk_turns = 3`, "",
 		).Replace(tinyRun))
-		if code := Main(ts.State); code != int(ExitEnv) {
+		if code := Main(ts.State); code != int(errext.Env) {
 			t.Errorf("%s: exit code %d", args[0], code)
 		}
 		mustContain(t, "stderr", ts.err.String(), "environment weather: the server at "+movie.URL+" is one of movie", "correct the addresses")
@@ -242,13 +243,13 @@ func TestServerOfAnotherEnvironment(t *testing.T) {
 // the model's.
 func TestPromptTooLong(t *testing.T) {
 	ts := newTestState(t, "eval", "--model", tinyModel(t), "--env", "maze", "--tasks", "1,2", "--max-context-tokens", "20", "--quiet")
-	if code := Main(ts.State); code != int(ExitInput) {
+	if code := Main(ts.State); code != int(errext.Input) {
 		t.Errorf("exit code %d", code)
 	}
 	mustContain(t, "stderr", ts.err.String(), "first messages of maze_", "max_context_tokens is 20", "raise --max-context-tokens", "--skip-tasks")
 	ts = newTestState(t, append([]string{"train", "run.toml", "--set", "data.max_prompt_tokens=20"}, shortRun...)...)
 	writeFile(t, ts.Dir, "run.toml", tinyRun)
-	if code := Main(ts.State); code != int(ExitInput) {
+	if code := Main(ts.State); code != int(errext.Input) {
 		t.Errorf("train: exit code %d", code)
 	}
 	mustContain(t, "stderr", ts.err.String(), "first messages of maze_16", "raise data.max_prompt_tokens")

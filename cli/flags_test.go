@@ -9,11 +9,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/agent/eval"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // parsed runs a command line through the real app with one command that only
 // hands its context to parse, and returns what the user would see.
-func parsed[T any](t *testing.T, line []string, flags []cli.Flag, parse func(s *State, c *cli.Context) (T, error)) (T, ExitCode, string) {
+func parsed[T any](t *testing.T, line []string, flags []cli.Flag, parse func(s *State, c *cli.Context) (T, error)) (T, errext.ExitCode, string) {
 	t.Helper()
 	ts := newTestState(t, append([]string{"x"}, line...)...)
 	var got T
@@ -39,7 +40,7 @@ func TestParseRollout(t *testing.T) {
 	got, code, text := parsed(t, strings.Fields("--model m --env maze --server http://a:1,http://b:2 --server http://c "+
 		"--tasks 0-2,17 --skip-tasks 1 --samples 4 --max-turns 9 --max-new-tokens 32 --greedy --seed 18446744073709551615 --concurrency 3 --dump d.jsonl --top-k=-1"),
 		rolloutFlags(), stateless(parseRollout))
-	if code != ExitOK {
+	if code != errext.OK {
 		t.Fatal(text)
 	}
 	want := rolloutOptions{Dump: "d.jsonl", MaxLost: 0.1, taskOptions: taskOptions{
@@ -56,7 +57,7 @@ func TestParseRollout(t *testing.T) {
 func TestParseRolloutReportsAllFaults(t *testing.T) {
 	_, code, text := parsed(t, strings.Fields("--env mase --server localhost:1 --tasks 3-1 --skip-tasks a --wait-healthy 0 --samples 0 --temperature NaN --dtype float16 --device gpu --format x"),
 		rolloutFlags(), stateless(parseRollout))
-	if code != ExitUsage {
+	if code != errext.Usage {
 		t.Errorf("exit code %d", code)
 	}
 	for _, want := range []string{
@@ -71,7 +72,7 @@ func TestParseRolloutReportsAllFaults(t *testing.T) {
 
 func TestParseActionFormat(t *testing.T) {
 	got, code, text := parsed(t, strings.Fields("--model m --env webshop --server http://a --tasks 1 --action-format code_as_action"), evalFlags(), stateless(parseEval))
-	if code != ExitOK || got.Format != "code_as_action" || got.ActionFormat != "code_as_action" {
+	if code != errext.OK || got.Format != "code_as_action" || got.ActionFormat != "code_as_action" {
 		t.Errorf("%s %+v", text, got)
 	}
 	for line, want := range map[string]string{
@@ -93,7 +94,7 @@ func TestParseActionFormat(t *testing.T) {
 		"--format staged --memory-file m --deterministic":                                    "take out --deterministic",
 	} {
 		args := "--model m --env webshop --server http://a --tasks 1 " + line
-		if _, code, text := parsed(t, strings.Fields(args), evalFlags(), stateless(parseEval)); code != ExitUsage || !strings.Contains(text, want) {
+		if _, code, text := parsed(t, strings.Fields(args), evalFlags(), stateless(parseEval)); code != errext.Usage || !strings.Contains(text, want) {
 			t.Errorf("%s: %s", line, text)
 		}
 	}
@@ -101,13 +102,13 @@ func TestParseActionFormat(t *testing.T) {
 
 func TestParseEval(t *testing.T) {
 	got, code, text := parsed(t, strings.Fields("--json --model m --env wordle --tasks rows.parquet --temperature 0.5"), evalFlags(), stateless(parseEval))
-	if code != ExitOK {
+	if code != errext.OK {
 		t.Fatal(text)
 	}
 	if !got.JSON || got.Tasks != "rows.parquet" || got.Temperature != 0.5 {
 		t.Errorf("got %+v", got)
 	}
-	if _, code, text = parsed(t, strings.Fields("--model m --env maze --tasks 1 --greedy --temperature 1"), evalFlags(), stateless(parseEval)); code != ExitUsage {
+	if _, code, text = parsed(t, strings.Fields("--model m --env maze --tasks 1 --greedy --temperature 1"), evalFlags(), stateless(parseEval)); code != errext.Usage {
 		t.Errorf("--greedy and --temperature passed: %s", text)
 	}
 }
@@ -135,30 +136,30 @@ func TestPrintEval(t *testing.T) {
 
 func TestParseModelCommands(t *testing.T) {
 	lp, code, text := parsed(t, strings.Fields("--decode --model m --dtype bfloat16 --device cuda:1"), logprobsFlags(), stateless(parseLogprobs))
-	if want := (logprobsOptions{"m", "cuda:1", "bfloat16", true}); code != ExitOK || lp != want {
+	if want := (logprobsOptions{"m", "cuda:1", "bfloat16", true}); code != errext.OK || lp != want {
 		t.Errorf("got %+v, %s", lp, text)
 	}
 	info, code, text := parsed(t, strings.Fields("m --json"), infoFlags(), stateless(parseInfo))
-	if want := (infoOptions{"m", true}); code != ExitOK || info != want {
+	if want := (infoOptions{"m", true}); code != errext.OK || info != want {
 		t.Errorf("got %+v, %s", info, text)
 	}
 	conv, code, text := parsed(t, strings.Fields("a b --dtype bfloat16"), convertFlags(), stateless(parseConvert))
-	if want := (convertOptions{"a", "b", "bfloat16"}); code != ExitOK || conv != want {
+	if want := (convertOptions{"a", "b", "bfloat16"}); code != errext.OK || conv != want {
 		t.Errorf("got %+v, %s", conv, text)
 	}
 	for _, line := range []string{"", "a", "a b c", "a b --dtype int8"} {
-		if _, code, _ := parsed(t, strings.Fields(line), convertFlags(), stateless(parseConvert)); code != ExitUsage {
+		if _, code, _ := parsed(t, strings.Fields(line), convertFlags(), stateless(parseConvert)); code != errext.Usage {
 			t.Errorf("model convert %s: exit code %d", line, code)
 		}
 	}
-	if _, code, _ := parsed(t, strings.Fields("--model a b"), infoFlags(), stateless(parseInfo)); code != ExitUsage {
+	if _, code, _ := parsed(t, strings.Fields("--model a b"), infoFlags(), stateless(parseInfo)); code != errext.Usage {
 		t.Error("two models passed")
 	}
 }
 
 func TestParseTrain(t *testing.T) {
 	cfg, code, text := parsed(t, []string{"--set", "env.maze.tasks=1,3", "--device", "cuda", "--set=actor.optim.lr=1e-4"}, trainFlags(), (*State).parseTrain)
-	if code != ExitOK {
+	if code != errext.OK {
 		t.Fatal(text)
 	}
 	if cfg.Trainer.Experiment != "quickstart" || cfg.Model.Device != "cuda" || cfg.Actor.Optim.LR != 1e-4 || cfg.Env[0].Tasks[0] != "1,3" {
@@ -166,16 +167,16 @@ func TestParseTrain(t *testing.T) {
 	}
 	tests := []struct {
 		line string
-		code ExitCode
+		code errext.ExitCode
 		want string
 	}{
-		{"nowhere.toml", ExitInput, "give the path of a configuration"},
-		{"--preset quikstart", ExitUsage, "did you mean quickstart?"},
-		{"a.toml --preset grpo", ExitUsage, "take out one of the two"},
-		{"--device gpu", ExitUsage, "--device: "},
-		{"--set actor.optim.lr=fast", ExitInput, "--set: actor.optim.lr: "},
-		{"--sett a=b", ExitUsage, "see openmanus x --help"},
-		{"--set", ExitUsage, "flag needs an argument"},
+		{"nowhere.toml", errext.Input, "give the path of a configuration"},
+		{"--preset quikstart", errext.Usage, "did you mean quickstart?"},
+		{"a.toml --preset grpo", errext.Usage, "take out one of the two"},
+		{"--device gpu", errext.Usage, "--device: "},
+		{"--set actor.optim.lr=fast", errext.Input, "--set: actor.optim.lr: "},
+		{"--sett a=b", errext.Usage, "see openmanus x --help"},
+		{"--set", errext.Usage, "flag needs an argument"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.line, func(t *testing.T) {
@@ -188,10 +189,10 @@ func TestParseTrain(t *testing.T) {
 }
 
 func TestParseSFT(t *testing.T) {
-	if _, code, text := parsed(t, nil, trainFlags(), (*State).parseSFT); code != ExitOK {
+	if _, code, text := parsed(t, nil, trainFlags(), (*State).parseSFT); code != errext.OK {
 		t.Errorf("the quickstart has a warm start: %s", text)
 	}
-	if _, code, text := parsed(t, []string{"--preset", "grpo"}, trainFlags(), (*State).parseSFT); code != ExitInput || !strings.Contains(text, "sft.epochs") {
+	if _, code, text := parsed(t, []string{"--preset", "grpo"}, trainFlags(), (*State).parseSFT); code != errext.Input || !strings.Contains(text, "sft.epochs") {
 		t.Errorf("exit %d, %q", code, text)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // formatOptions say in which format replies are written and prompts shown.
@@ -39,5 +40,5 @@ func (s *State) openFormat(ctx context.Context, open *closers, spec env.Spec, o 
 		}
 	}
 	f, err := agent.FormatFor(o.Name, spec, fitted)
-	return f, errWith(ExitInput, "", err)
+	return f, errext.With(errext.Input, "", err)
 }

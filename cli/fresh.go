@@ -10,6 +10,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -35,13 +36,13 @@ func freshModel(ctx context.Context, t *torch.Thread, f configs.Fresh, maxContex
 			}
 		}
 		if len(texts) == 0 {
-			return nil, errWith(ExitInput, `give env.expert_tasks, model.fresh.walks or files with conversations, or set model.fresh.vocabulary = "bytes"`,
+			return nil, errext.With(errext.Input, `give env.expert_tasks, model.fresh.walks or files with conversations, or set model.fresh.vocabulary = "bytes"`,
 				errors.New("there is no text to learn the merges of a bpe vocabulary from"))
 		}
 	}
 	tok, err := tokenizer.TrainBPE(texts, size, []string{freshStart, freshEnd})
 	if err != nil {
-		return nil, errWith(ExitInput, "", fmt.Errorf("make a vocabulary: %w", err))
+		return nil, errext.With(errext.Input, "", fmt.Errorf("make a vocabulary: %w", err))
 	}
 	end, _ := tok.TokenToID(freshEnd)
 	m, err := model.New(ctx, t, model.Config{
@@ -64,7 +65,7 @@ func freshModel(ctx context.Context, t *torch.Thread, f configs.Fresh, maxContex
 		PadTokenID:       &end,
 	}, seed, torch.Float32)
 	if err != nil {
-		return nil, errWith(ExitInput, "", fmt.Errorf("make a model: %w", err))
+		return nil, errext.With(errext.Input, "", fmt.Errorf("make a model: %w", err))
 	}
 	return &model.Bundle{
 		Model:     m,

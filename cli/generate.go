@@ -17,6 +17,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 func generateCommand(s *State) *cli.Command {
@@ -150,7 +151,7 @@ func runGenerate(ctx context.Context, s *State, c *cli.Context) (err error) {
 	}
 	for _, err := range []error{table.CheckOutput(o.Out), table.Lacks(o.ResponseKey), table.Lacks(tokensKey(o.ResponseKey))} {
 		if err != nil {
-			return errWith(ExitInput, "", err)
+			return errext.With(errext.Input, "", err)
 		}
 	}
 	prompts := make([][]data.Message, table.Len())
@@ -162,7 +163,7 @@ func runGenerate(ctx context.Context, s *State, c *cli.Context) (err error) {
 			prompts[i], err = promptOf(row, o.PromptKey)
 		}
 		if err != nil {
-			return errWith(ExitInput, "", fmt.Errorf("%s: row %d: %w", o.In, i, err))
+			return errext.With(errext.Input, "", fmt.Errorf("%s: row %d: %w", o.In, i, err))
 		}
 	}
 	done, err := s.generateRows(ctx, o, prompts)
@@ -174,7 +175,7 @@ func runGenerate(ctx context.Context, s *State, c *cli.Context) (err error) {
 	for i := range prompts {
 		var r replies
 		if err := json.Unmarshal(done.done[i], &r); err != nil || len(r.Texts) != o.Samples || len(r.Tokens) != o.Samples {
-			return errWith(ExitInput, "--force begins anew", fmt.Errorf("%s: row %d is not what was written: %w", done.path, i, err))
+			return errext.With(errext.Input, "--force begins anew", fmt.Errorf("%s: row %d is not what was written: %w", done.path, i, err))
 		}
 		texts[i], tokens[i] = r.Texts, r.Tokens
 		for _, n := range r.Tokens {
@@ -210,17 +211,17 @@ func (s *State) generateRows(ctx context.Context, o generateOptions, prompts [][
 	defer thread.Close()
 	b, err := model.Open(ctx, thread, s.modelPath(o.Model), model.Options{DType: dt})
 	if err != nil {
-		return nil, errWith(ExitModel, "", err)
+		return nil, errext.With(errext.Model, "", err)
 	}
 	defer b.Close()
 	most := b.Model.Config.MaxPositionEmbeddings
 	if o.MaxContextTokens > most {
-		return nil, errWith(ExitInput, fmt.Sprintf("set --max-context-tokens to %d or less", most), fmt.Errorf("the model has %d positions", most))
+		return nil, errext.With(errext.Input, fmt.Sprintf("set --max-context-tokens to %d or less", most), fmt.Errorf("the model has %d positions", most))
 	}
 	o.MaxContextTokens = cmp.Or(o.MaxContextTokens, most)
 	weights, err := b.Model.Hash(ctx)
 	if err != nil {
-		return nil, errWith(ExitNative, "", err)
+		return nil, errext.With(errext.Native, "", err)
 	}
 	done, err := s.openRowFile(o.Out, generateWork{"generate", hash, weights, o.Dtype, o.PromptKey, o.Samples, o.sampling}, o.Force)
 	if err != nil {
@@ -287,7 +288,7 @@ func (o generateOptions) encode(sampler *sampler, prompts [][]data.Message) ([][
 	for i, messages := range prompts {
 		ids, err := sampler.renderer.Start(messages)
 		if err != nil {
-			return nil, errWith(ExitInput, "", fmt.Errorf("%s: row %d: %w", o.In, i, err))
+			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: row %d: %w", o.In, i, err))
 		}
 		starts[i] = ids
 		if len(ids) >= o.MaxContextTokens {
@@ -301,7 +302,7 @@ func (o generateOptions) encode(sampler *sampler, prompts [][]data.Message) ([][
 	if len(long) > told {
 		rows += ", …"
 	}
-	return nil, errWith(ExitInput, "take them out, or raise --max-context-tokens as far as the model's positions go",
+	return nil, errext.With(errext.Input, "take them out, or raise --max-context-tokens as far as the model's positions go",
 		fmt.Errorf("%s: %d of %d prompts leave no room for a reply in %d tokens (--max-context-tokens): rows %s; the longest has %d tokens",
 			o.In, len(long), len(prompts), o.MaxContextTokens, rows, longest))
 }

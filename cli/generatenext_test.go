@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/openmanus/openmanus/internal/errext"
 	"strings"
 	"testing"
 )
@@ -41,7 +42,7 @@ func TestGenerateLongPrompts(t *testing.T) {
 	long := strings.Repeat("long ", 100)
 	writeFile(t, dir, "p.jsonl", `{"prompt":"short"}`+"\n"+`{"prompt":"`+long+`"}`+"\n"+`{"prompt":"short"}`+"\n"+`{"prompt":"`+long+long+`"}`+"\n")
 	code, _, stderr := inProcess(t, dir, "generate", "p.jsonl", "r.jsonl", "--model", "m", "--device", "cpu", "--max-new-tokens", "4", "--max-context-tokens", "300")
-	if code != int(ExitInput) {
+	if code != int(errext.Input) {
 		t.Errorf("exit code %d", code)
 	}
 	mustContain(t, "stderr", stderr, "2 of 4 prompts leave no room for a reply in 300 tokens", "rows 1, 3; the longest has 10")

@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // oneStep is tinyRun with checkpoints at its beginning and its end alone.
@@ -46,8 +47,8 @@ func TestTrainWhoseTerminalCloses(t *testing.T) {
 		}
 		return true
 	})
-	if text := <-shown; cmd.ProcessState.ExitCode() != int(ExitInterrupted) {
-		t.Errorf("it ended with %v, which is not exit code %d\n%s", cmd.ProcessState, ExitInterrupted, text)
+	if text := <-shown; cmd.ProcessState.ExitCode() != int(errext.Interrupted) {
+		t.Errorf("it ended with %v, which is not exit code %d\n%s", cmd.ProcessState, errext.Interrupted, text)
 	}
 	run := algo.RunFolder{Dir: filepath.Join(dir, "runs", "tiny")}
 	st, err := algo.ReadState(run.Latest())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // TestHubModel opens a model by its name on the hub, from the cache of Hugging
@@ -46,7 +47,7 @@ func TestHubModel(t *testing.T) {
 		t.Errorf("the base of adapters is %q, %v", base, err)
 	}
 	code, _, stderr := inProcess(t, dir, "train", "--preset", "grpo", "--env", "maze", "--set", "model.path=acme/gone", "--set", "env.maze.tasks=0-9")
-	if code != int(ExitModel) {
+	if code != int(errext.Model) {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
 	mustContain(t, "stderr", stderr, "model.path: ", "`hf download acme/gone`", ".cache/huggingface/hub")

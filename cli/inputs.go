@@ -10,6 +10,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // inputs are digests of what the configuration only names, by key: the tasks,
@@ -62,7 +63,7 @@ func (t *training) inputs(ctx context.Context, ref *model.Model) (map[string]str
 	if ref != nil {
 		hash, err := ref.Hash(ctx)
 		if err != nil {
-			return nil, errWith(ExitNative, "", err)
+			return nil, errext.With(errext.Native, "", err)
 		}
 		out["the reference of the KL"] = hash
 	}
@@ -83,6 +84,6 @@ func (r *openedRun) sameInputs(now map[string]string) error {
 	if len(others) == 0 {
 		return nil
 	}
-	return errWith(ExitInput, "", fmt.Errorf("what the configuration names is not what it was at the checkpoint %s:\n%s\n"+
+	return errext.With(errext.Input, "", fmt.Errorf("what the configuration names is not what it was at the checkpoint %s:\n%s\n"+
 		"put it back to go on, or give trainer.experiment another name to train anew", r.checkpoint.Path, strings.Join(others, "\n")))
 }

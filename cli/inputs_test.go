@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/openmanus/openmanus/internal/errext"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,7 +32,7 @@ func TestResumeWithOtherInputs(t *testing.T) {
 		write(false)
 	}
 	writeFile(t, dir, "run.toml", tinyRun)
-	train := func(steps string, more ...string) (ExitCode, string) {
+	train := func(steps string, more ...string) (errext.ExitCode, string) {
 		args := []string{"train", "run.toml"}
 		for _, set := range slices.Concat([]string{
 			"model.fresh.layers=0", "model.fresh.walks=0", "model.path=m", "env.expert_tasks=[]", "sft.epochs=0", `env.tasks=["tasks.jsonl"]`, `env.val_tasks=["val.jsonl"]`,
@@ -41,14 +42,14 @@ func TestResumeWithOtherInputs(t *testing.T) {
 			args = append(args, "--set", set)
 		}
 		code, _, stderr := inProcess(t, dir, args...)
-		return ExitCode(code), stderr
+		return errext.ExitCode(code), stderr
 	}
-	if code, stderr := train("1"); code != ExitOK {
+	if code, stderr := train("1"); code != errext.OK {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
 	for key, write := range files {
 		write(true)
-		if code, stderr := train("2"); code != ExitInput {
+		if code, stderr := train("2"); code != errext.Input {
 			t.Errorf("%s: exit code %d\n%s", key, code, stderr)
 		} else {
 			mustContain(t, key, stderr, key+": ", " -> ", "step_000001", "give trainer.experiment another name")
@@ -64,12 +65,12 @@ func TestResumeWithOtherInputs(t *testing.T) {
 	writeFile(t, other, "model.safetensors", string(weights))
 	relink(t, other, dir, "m")
 	code, stderr := train("2")
-	if code != ExitInput {
+	if code != errext.Input {
 		t.Errorf("another reference: exit code %d", code)
 	}
 	mustContain(t, "stderr", stderr, "the reference of the KL")
 	relink(t, tinyModel(t), dir, "m")
-	if code, stderr := train("2"); code != ExitOK {
+	if code, stderr := train("2"); code != errext.OK {
 		t.Errorf("with everything put back: exit code %d\n%s", code, stderr)
 	}
 }

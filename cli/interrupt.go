@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+
+	"github.com/openmanus/openmanus/internal/errext"
 	"sync"
 )
 
@@ -37,10 +39,10 @@ func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
 			switch {
 			case soft.Err() == nil:
 				fmt.Fprintln(s.Stderr, "openmanus: interrupted: finishing what is in flight; once more stops at once")
-				endSoft(errInterrupted)
+				endSoft(errext.ErrInterrupted)
 			case sig != hangUp:
-				endHard(errInterrupted)
-				s.Exit(int(ExitInterrupted))
+				endHard(errext.ErrInterrupted)
+				s.Exit(int(errext.Interrupted))
 				return
 			}
 		}

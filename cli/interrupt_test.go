@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
+
+	"github.com/openmanus/openmanus/internal/errext"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,7 +20,7 @@ func TestInterrupts(t *testing.T) {
 	if in.Hard.Err() != nil {
 		t.Fatal("the first signal ended the hard context")
 	}
-	if !errors.Is(context.Cause(in.Soft), errInterrupted) {
+	if !errors.Is(context.Cause(in.Soft), errext.ErrInterrupted) {
 		t.Errorf("cause %v", context.Cause(in.Soft))
 	}
 	ts.signals <- syscall.SIGTERM

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/reward/external"
 )
 
@@ -25,14 +26,14 @@ func (s *State) judges(r configs.Reward) (map[string]string, error) {
 	if r.ModelPath != "" {
 		info, err := s.Stat(r.ModelPath)
 		if err != nil {
-			return nil, errWith(ExitModel, "", fmt.Errorf("reward model: %w", err))
+			return nil, errext.With(errext.Model, "", fmt.Errorf("reward model: %w", err))
 		}
 		if !info.IsDir() {
-			return nil, errWith(ExitModel, "", fmt.Errorf("reward model: %s is no folder", r.ModelPath))
+			return nil, errext.With(errext.Model, "", fmt.Errorf("reward model: %s is no folder", r.ModelPath))
 		}
 		entries, err := fs.ReadDir(s.DirFS(r.ModelPath), ".")
 		if err != nil {
-			return nil, errWith(ExitModel, "", fmt.Errorf("reward model: %w", err))
+			return nil, errext.With(errext.Model, "", fmt.Errorf("reward model: %w", err))
 		}
 		all := sha256.New()
 		for _, e := range entries { // by name

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // labelledRun has two tables of one environment and the same tasks.
@@ -76,7 +77,7 @@ func TestTablesOfOneEnvironment(t *testing.T) {
 		t.Errorf("the table of --env was played as %v", o)
 	}
 	code, _, stderr = inProcess(t, whole, "eval", "run.toml", "--model", actor)
-	if code != int(ExitUsage) || !strings.Contains(stderr, "--env: maze, tags") {
+	if code != int(errext.Usage) || !strings.Contains(stderr, "--env: maze, tags") {
 		t.Errorf("no table named: exit code %d\n%s", code, stderr)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env/supervise"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // launchOptions say which servers of an environment are started, and how.
@@ -54,7 +55,7 @@ func (s *State) launch(ctx context.Context, name string, o launchOptions, onRead
 	}
 	plan, err := supervise.NewPlan(name, l, s.Environ())
 	if err != nil {
-		return nil, errWith(ExitInput, "", err)
+		return nil, errext.With(errext.Input, "", err)
 	}
 	if o.StartTimeout > 0 {
 		plan.StartTimeout = o.StartTimeout
@@ -71,7 +72,7 @@ func (s *State) launch(ctx context.Context, name string, o launchOptions, onRead
 	if plan.NotInstalled(err) {
 		hint = "run this first: openmanus env install " + name + " --checkout " + quoted(o.Checkout)
 	}
-	return g, errWith(ExitEnv, hint, err)
+	return g, errext.With(errext.Env, hint, err)
 }
 
 // launchFlags returns the flags behind launchOptions.

@@ -18,6 +18,7 @@ import (
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/listen"
 	"github.com/openmanus/openmanus/env/listen/listentest"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // fakeUvicorn makes this binary a stand-in for `python -m uvicorn MODULE:app
@@ -176,22 +177,22 @@ func TestEnvUpRefuses(t *testing.T) {
 	tests := []struct {
 		name string
 		line string
-		code ExitCode
+		code errext.ExitCode
 		want string
 	}{
-		{"no name", "up", ExitUsage, "env up needs a name: academia, "},
-		{"wrong name", "up textcarft --checkout gym", ExitUsage, "did you mean textcraft?"},
-		{"no checkout", "up textcraft", ExitUsage, "--checkout: missing"},
-		{"wrong checkout", "up textcraft --checkout ..", ExitInput, "there is no folder agentenv-textcraft in"},
+		{"no name", "up", errext.Usage, "env up needs a name: academia, "},
+		{"wrong name", "up textcarft --checkout gym", errext.Usage, "did you mean textcraft?"},
+		{"no checkout", "up textcraft", errext.Usage, "--checkout: missing"},
+		{"wrong checkout", "up textcraft --checkout ..", errext.Input, "there is no folder agentenv-textcraft in"},
 		{"all flags", "up textcraft --checkout gym --num-servers 0 --base-port 70000 --start-timeout -1 --venv v --python p --environment X --server-logs=",
-			ExitUsage, "--environment: \"X\" is not NAME=VALUE"},
-		{"wrong venv", "up textcraft --checkout gym --venv none", ExitInput, "none has no bin/python"},
-		{"no such program", "up textcraft --command nothing-such", ExitEnv, `there is no program "nothing-such"`},
-		{"it ends", "up textcraft --command false", ExitEnv, "it ended with status 1"},
-		{"no data", "up sqlgym --checkout gym", ExitInput, "there is no folder agentenv-sqlgym"},
-		{"install without checkout", "install textcraft", ExitUsage, "--checkout: missing"},
-		{"install what packages cannot", "install webshop --checkout gym", ExitInput, "a spaCy model"},
-		{"install with a wrong python", "install textcraft --checkout gym --python false", ExitInput, "false does not work"},
+			errext.Usage, "--environment: \"X\" is not NAME=VALUE"},
+		{"wrong venv", "up textcraft --checkout gym --venv none", errext.Input, "none has no bin/python"},
+		{"no such program", "up textcraft --command nothing-such", errext.Env, `there is no program "nothing-such"`},
+		{"it ends", "up textcraft --command false", errext.Env, "it ended with status 1"},
+		{"no data", "up sqlgym --checkout gym", errext.Input, "there is no folder agentenv-sqlgym"},
+		{"install without checkout", "install textcraft", errext.Usage, "--checkout: missing"},
+		{"install what packages cannot", "install webshop --checkout gym", errext.Input, "a spaCy model"},
+		{"install with a wrong python", "install textcraft --checkout gym --python false", errext.Input, "false does not work"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -223,8 +224,8 @@ func TestEnvUpBeforeInstall(t *testing.T) {
 			t.Setenv("PATH", search)
 			args := []string{"env", "up", "textcraft", "--checkout", "Agent Gym", "--base-port", fmt.Sprint(listentest.Ports(t, 1))}
 			code, _, stderr := inProcess(t, dir, args...)
-			if code != int(ExitEnv) || !strings.Contains(stderr, want) {
-				t.Errorf("exit code %d, want %d and %q:\n%s", code, ExitEnv, want, stderr)
+			if code != int(errext.Env) || !strings.Contains(stderr, want) {
+				t.Errorf("exit code %d, want %d and %q:\n%s", code, errext.Env, want, stderr)
 			}
 		})
 	}
@@ -236,7 +237,7 @@ func TestEnvUpBeforeInstall(t *testing.T) {
 	}
 	defer taken.Close()
 	code, _, stderr := inProcess(t, dir, "env", "up", "textcraft", "--checkout", "Agent Gym", "--base-port", fmt.Sprint(taken.Addr().(*net.TCPAddr).Port))
-	if code != int(ExitEnv) || strings.Contains(stderr, "env install") {
+	if code != int(errext.Env) || strings.Contains(stderr, "env install") {
 		t.Errorf("a port that is taken: exit code %d\n%s", code, stderr)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/openmanus/openmanus/internal/errext"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,7 +11,7 @@ func TestLoggerForm(t *testing.T) {
 	ts := newTestState(t)
 	ts.Log.Debug("hidden")
 	ts.Log.Info("saved", "step", 3)
-	report(ts.State, errInterrupted)
+	report(ts.State, errext.ErrInterrupted)
 	if !regexp.MustCompile(`^time="\d{4}-\d\d-\d\d \d\d:\d\d:\d\d" level=INFO msg=saved step=3\nopenmanus: interrupted\n$`).MatchString(ts.err.String()) {
 		t.Errorf("not text alone where standard error is a file: %q", ts.err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // logprobsOptions are the command line of `openmanus model logprobs`.
@@ -72,7 +73,7 @@ func modelLogprobs(ctx context.Context, s *State, c *cli.Context) (err error) {
 	defer thread.Close()
 	b, err := model.Open(ctx, thread, s.modelPath(o.Model), model.Options{DType: dt, TokenizerOptional: true})
 	if err != nil {
-		return errWith(ExitModel, "", err)
+		return errext.With(errext.Model, "", err)
 	}
 	defer b.Close()
 
@@ -87,14 +88,14 @@ func modelLogprobs(ctx context.Context, s *State, c *cli.Context) (err error) {
 			err = b.Model.Config.CheckIDs(ids)
 		}
 		if err != nil {
-			return errWith(ExitInput, `write {"ids":[…]} or {"text":"…"}`, fmt.Errorf("standard input, line %d: %w", n, err))
+			return errext.With(errext.Input, `write {"ids":[…]} or {"text":"…"}`, fmt.Errorf("standard input, line %d: %w", n, err))
 		}
 		out, err := score(ctx, b.Model, ids, o.Decode)
 		if err != nil {
-			return errWith(ExitNative, "", fmt.Errorf("standard input, line %d: %w", n, err))
+			return errext.With(errext.Native, "", fmt.Errorf("standard input, line %d: %w", n, err))
 		}
 		if err := out.check(); err != nil {
-			return errWith(ExitModel, "its weights may hold NaN or infinity: take another checkpoint",
+			return errext.With(errext.Model, "its weights may hold NaN or infinity: take another checkpoint",
 				fmt.Errorf("model %s: standard input, line %d: %w", o.Model, n, err))
 		}
 		return s.printJSON(out)
@@ -130,7 +131,7 @@ func (s *State) eachLine(ctx context.Context, longest int, f func(line []byte) e
 				return err
 			}
 		case err := <-ended:
-			return errWith(ExitInput, "", err)
+			return errext.With(errext.Input, "", err)
 		}
 	}
 }

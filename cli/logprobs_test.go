@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+
+	"github.com/openmanus/openmanus/internal/errext"
 	"io"
 	"os"
 	"path/filepath"
@@ -25,8 +27,8 @@ func TestLogprobsInterrupted(t *testing.T) {
 	}
 	// The line has been read, so the command is at work and listens to signals.
 	ts.signals <- os.Interrupt
-	if got := <-code; got != int(ExitInterrupted) {
-		t.Errorf("exit code %d, want %d\n%s", got, ExitInterrupted, ts.err)
+	if got := <-code; got != int(errext.Interrupted) {
+		t.Errorf("exit code %d, want %d\n%s", got, errext.Interrupted, ts.err)
 	}
 }
 
@@ -41,7 +43,7 @@ func TestEachLine(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	ts.Stdin = strings.NewReader(strings.Repeat("x", 1<<17))
-	if err := ts.eachLine(ctx, 1<<16, each); err == nil || codeOf(ctx, err) != ExitInput {
+	if err := ts.eachLine(ctx, 1<<16, each); err == nil || codeOf(ctx, err) != errext.Input {
 		t.Errorf("a line that is too long: %v", err)
 	}
 }
@@ -64,8 +66,8 @@ func TestLogprobsOfBrokenModel(t *testing.T) {
 	for _, mode := range [][]string{nil, {"--decode"}} {
 		ts := newTestState(t, append([]string{"model", "logprobs", "--model", dir, "--device", "cpu"}, mode...)...)
 		ts.Stdin = strings.NewReader(`{"ids":[1,2,3]}` + "\n")
-		if code := Main(ts.State); code != int(ExitModel) {
-			t.Errorf("%v: exit code %d, want %d", mode, code, ExitModel)
+		if code := Main(ts.State); code != int(errext.Model) {
+			t.Errorf("%v: exit code %d, want %d", mode, code, errext.Model)
 		}
 		mustContain(t, "the error", ts.err.String(), "line 1: the log-prob of token 1 is NaN", "take another checkpoint")
 	}
@@ -82,8 +84,8 @@ func TestLogprobsWithoutTokenizer(t *testing.T) {
 	}
 	ts := newTestState(t, "model", "logprobs", "--model", dir, "--device", "cpu")
 	ts.Stdin = strings.NewReader(`{"ids":[1,2,3]}` + "\n" + `{"text":"Hello"}` + "\n")
-	if code := Main(ts.State); code != int(ExitInput) {
-		t.Errorf("exit code %d, want %d, that of the second line", code, ExitInput)
+	if code := Main(ts.State); code != int(errext.Input) {
+		t.Errorf("exit code %d, want %d, that of the second line", code, errext.Input)
 	}
 	mustContain(t, "stdout", ts.out.String(), `"ids":[1,2,3]`)
 	mustContain(t, "the error", ts.err.String(), "line 2: text needs a tokenizer", "give ids", "tokenizer.json")

@@ -8,6 +8,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -34,14 +35,14 @@ func (t *training) openWeights(ctx context.Context) (*model.Bundle, error) {
 	}
 	if err != nil {
 		b.Close()
-		return nil, errWith(ExitModel, "", err)
+		return nil, errext.With(errext.Model, "", err)
 	}
 	if t.run.checkpoint == nil {
 		return b, nil
 	}
 	if err := b.Model.LoadAdapters(ctx, t.run.checkpoint.File(algo.ActorFolder)); err != nil {
 		b.Close()
-		return nil, errWith(ExitModel, "the weights in model.path must be those that the run began with", err)
+		return nil, errext.With(errext.Model, "the weights in model.path must be those that the run began with", err)
 	}
 	return b, nil
 }
@@ -60,11 +61,11 @@ func (t *training) baseFolder(ctx context.Context, b *model.Bundle) (string, err
 		return dir, nil
 	}
 	if err := t.s.RemoveAll(dir); err != nil { // of a run that ended before its first checkpoint, maybe on another model
-		return "", errWith(ExitDisk, "", err)
+		return "", errext.With(errext.Disk, "", err)
 	}
 	t.s.Log.Info("writing the frozen weights as a Hugging Face folder, the base that PEFT needs for the adapters", "folder", dir)
 	if err := t.s.makeWhole(dir, func(tmp string) error { return b.Save(ctx, tmp, t.compute) }); err != nil {
-		return "", errWith(ExitDisk, "make room or set trainer.output_dir", fmt.Errorf("the base of the adapters: %w", err))
+		return "", errext.With(errext.Disk, "make room or set trainer.output_dir", fmt.Errorf("the base of the adapters: %w", err))
 	}
 	return dir, nil
 }
@@ -74,7 +75,7 @@ func (t *training) baseFolder(ctx context.Context, b *model.Bundle) (string, err
 func (t *training) openMerged(ctx context.Context, path string, dt torch.DType) (*model.Bundle, error) {
 	b, err := model.Open(ctx, t.thread, path, model.Options{DType: dt})
 	if err != nil {
-		return nil, errWith(ExitModel, "", err)
+		return nil, errext.With(errext.Model, "", err)
 	}
 	if !b.Model.HasLoRA() {
 		return b, nil
@@ -82,7 +83,7 @@ func (t *training) openMerged(ctx context.Context, path string, dt torch.DType) 
 	t.s.Log.Info("the adapters of the model are merged into its weights", "path", path, "dtype", dt)
 	if err := b.Model.Merge(ctx); err != nil {
 		b.Close()
-		return nil, errWith(ExitNative, "", err)
+		return nil, errext.With(errext.Native, "", err)
 	}
 	return b, nil
 }
@@ -101,12 +102,12 @@ func (t *training) frozenReference(ctx context.Context) (*model.Model, error) {
 	}
 	m, err := t.bundle.Model.Frozen(ctx)
 	if err != nil {
-		return nil, errWith(ExitNative, "", err)
+		return nil, errext.With(errext.Native, "", err)
 	}
 	t.open.addFunc(m.Close)
 	if t.run.state != nil && t.run.state.WarmStarted { // else the trainer copies them
 		if err := m.LoadAdapters(ctx, t.run.folder.Reference()); err != nil {
-			return nil, errWith(ExitDisk, "", err)
+			return nil, errext.With(errext.Disk, "", err)
 		}
 	}
 	return m, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // loraRun trains adapters on the model in base: a warm start, then two GRPO
@@ -137,7 +138,7 @@ func TestTrainLoRA(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = openmanus(t, whole, "train", "run.toml", "--set", "trainer.total_steps=3")
-	if err := p.cmd.Wait(); err == nil || p.cmd.ProcessState.ExitCode() != int(ExitModel) || !strings.Contains(p.out.String(), "this is another base model") {
+	if err := p.cmd.Wait(); err == nil || p.cmd.ProcessState.ExitCode() != int(errext.Model) || !strings.Contains(p.out.String(), "this is another base model") {
 		t.Errorf("%v\n%s", err, &p.out)
 	}
 }

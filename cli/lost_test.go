@@ -11,6 +11,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // failsFirst is an endpoint that fails all attempts of the first episode that
@@ -55,16 +56,16 @@ func TestRetryLost(t *testing.T) {
 	first := content()
 	for _, c := range []struct {
 		more string
-		code ExitCode
+		code errext.ExitCode
 		want string
 	}{
-		{"--continue --max-lost 0.2", ExitOK, "--retry-lost plays them again"},
-		{"--continue", ExitEnv, "1 of 5 episodes were lost to the servers or the engine before: give --retry-lost"},
-		{"--retry-lost", ExitUsage, "--retry-lost: it is about a dump that exists"},
-		{"--continue --max-lost 1", ExitUsage, "--max-lost: 1 is not allowed"},
+		{"--continue --max-lost 0.2", errext.OK, "--retry-lost plays them again"},
+		{"--continue", errext.Env, "1 of 5 episodes were lost to the servers or the engine before: give --retry-lost"},
+		{"--retry-lost", errext.Usage, "--retry-lost: it is about a dump that exists"},
+		{"--continue --max-lost 1", errext.Usage, "--max-lost: 1 is not allowed"},
 	} {
 		code, out, stderr := inProcess(t, dir, lossyRollout(s, strings.Fields(c.more)...)...)
-		if code != int(c.code) || !strings.Contains(stderr, c.want) || (code == int(ExitUsage)) != (out == "") || content() != first {
+		if code != int(c.code) || !strings.Contains(stderr, c.want) || (code == int(errext.Usage)) != (out == "") || content() != first {
 			t.Errorf("%s: exit code %d, want %d\n%s%s", c.more, code, c.code, out, stderr)
 		}
 	}
@@ -93,7 +94,7 @@ func TestRetryLost(t *testing.T) {
 func TestRolloutLosesTooMuch(t *testing.T) {
 	s, dir := failsFirst(t), t.TempDir()
 	code, out, stderr := inProcess(t, dir, lossyRollout(s)...)
-	if code != int(ExitEnv) || !strings.Contains(stderr, "1 of 5 episodes failed") || !strings.Contains(stderr, "--continue --retry-lost") ||
+	if code != int(errext.Env) || !strings.Contains(stderr, "1 of 5 episodes failed") || !strings.Contains(stderr, "--continue --retry-lost") ||
 		tallied(out) != "d.jsonl: 1 of 5 episodes, 1 lost: engine_error 1" {
 		t.Errorf("exit code %d\n%s%s", code, out, stderr)
 	}
@@ -144,7 +145,7 @@ func TestContinueWithOtherTasks(t *testing.T) {
 	}
 	writeFile(t, dir, "rows.jsonl", row("maze_17")+row("maze_16"))
 	code, _, stderr := inProcess(t, dir, args...)
-	if code != int(ExitInput) || !strings.Contains(stderr, "(2 tasks, maze_17 to maze_18)") || !strings.Contains(stderr, "(2 tasks, maze_17 to maze_16)") {
+	if code != int(errext.Input) || !strings.Contains(stderr, "(2 tasks, maze_17 to maze_18)") || !strings.Contains(stderr, "(2 tasks, maze_17 to maze_16)") {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 func modelCommand(s *State) *cli.Command {
@@ -85,7 +86,7 @@ func modelInfo(_ context.Context, s *State, c *cli.Context) error {
 	}
 	d, err := model.Describe(s.modelPath(o.Model))
 	if err != nil {
-		return errWith(ExitModel, "", err)
+		return errext.With(errext.Model, "", err)
 	}
 	f := modelFacts{
 		Path: o.Model, Format: d.Format, ModelType: d.Config.ModelType, Parameters: d.Parameters, WeightBytes: d.WeightBytes,
@@ -160,9 +161,9 @@ func modelConvert(ctx context.Context, s *State, c *cli.Context) error {
 		return err
 	}
 	if _, err := s.Stat(o.To); err == nil {
-		return errWith(ExitUsage, "name a folder that does not exist", fmt.Errorf("%s exists", o.To))
+		return errext.With(errext.Usage, "name a folder that does not exist", fmt.Errorf("%s exists", o.To))
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return errWith(ExitDisk, "", err)
+		return errext.With(errext.Disk, "", err)
 	}
 	dt, err := dtypeOf(o.Dtype)
 	if err != nil {
@@ -175,11 +176,11 @@ func modelConvert(ctx context.Context, s *State, c *cli.Context) error {
 	defer thread.Close()
 	b, err := model.Open(ctx, thread, s.modelPath(o.From), model.Options{DType: dt})
 	if err != nil {
-		return errWith(ExitModel, "", err)
+		return errext.With(errext.Model, "", err)
 	}
 	defer b.Close()
 	if err := s.makeWhole(o.To, func(dir string) error { return b.Save(ctx, dir, dt) }); err != nil {
-		return errWith(ExitDisk, "nothing was left at "+o.To, err)
+		return errext.With(errext.Disk, "nothing was left at "+o.To, err)
 	}
 	return s.print([]byte(o.To + "\n"))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // shellLines splits commands into words as a shell does, quotes and newlines
@@ -123,7 +124,7 @@ func TestPlayedAs(t *testing.T) {
 				t.Errorf("flags %q, want %q", rest, c.want)
 			}
 			o, code, text := parsed(t, lines[0], evalFlags(), stateless(func(c *cli.Context) (evalOptions, error) { return parseEval(c) }))
-			if code != ExitOK {
+			if code != errext.OK {
 				t.Fatal(text)
 			}
 			if o.Model != "an actor" || o.Env != cfg.Env[0].Name || o.MaxTurns != 3 || !c.check(o) {

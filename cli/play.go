@@ -12,6 +12,7 @@ import (
 	"github.com/openmanus/openmanus/agent/openai"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // playing is what eval and rollout open: an environment, tasks, and who plays
@@ -101,13 +102,13 @@ func (s *State) openLocal(ctx context.Context, p *playing, o taskOptions) error 
 	}
 	p.open.addFunc(thread.Close)
 	if p.bundle, err = model.Open(ctx, thread, s.modelPath(o.Model), model.Options{DType: dt}); err != nil {
-		return errWith(ExitModel, "", err)
+		return errext.With(errext.Model, "", err)
 	}
 	p.open.addFunc(p.bundle.Close)
 	maxContext := p.bundle.Model.Config.MaxPositionEmbeddings
 	switch {
 	case o.MaxContextTokens > maxContext:
-		return errWith(ExitInput, fmt.Sprintf("set --max-context-tokens to %d or less", maxContext),
+		return errext.With(errext.Input, fmt.Sprintf("set --max-context-tokens to %d or less", maxContext),
 			fmt.Errorf("the model has %d positions", maxContext))
 	case o.MaxContextTokens > 0:
 		maxContext = o.MaxContextTokens
@@ -133,7 +134,7 @@ func (p *playing) weights(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	hash, err := p.bundle.Model.Hash(ctx)
-	return hash, errWith(ExitNative, "", err)
+	return hash, errext.With(errext.Native, "", err)
 }
 
 // play plays every task and shows how far it is. It also tells what the
@@ -167,11 +168,11 @@ func (s *State) play(ctx context.Context, p *playing, o taskOptions, more func(*
 func (p *playing) playError(err error) error {
 	var prompt *agent.PromptError
 	if errors.As(err, &prompt) {
-		return errWith(ExitInput, "raise --max-context-tokens as far as the model goes, or leave the task out with --skip-tasks", err)
+		return errext.With(errext.Input, "raise --max-context-tokens as far as the model goes, or leave the task out with --skip-tasks", err)
 	}
 	var failed *rollout.FailedError
 	if p.endpoint != nil && errors.As(err, &failed) && failed.Outcome == data.EngineError {
-		return errWith(ExitEnv, "", err) // the engine is a server here, and not the native library
+		return errext.With(errext.Env, "", err) // the engine is a server here, and not the native library
 	}
 	return err
 }

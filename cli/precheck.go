@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // checkModels looks at what the configuration names before anything is started
@@ -33,7 +34,7 @@ func (t *training) checkModels() error {
 			err = d.CheckReward()
 		}
 		if err != nil {
-			return errWith(ExitModel, "", fmt.Errorf("reward.model_path: %w", err))
+			return errext.With(errext.Model, "", fmt.Errorf("reward.model_path: %w", err))
 		}
 	}
 	if t.mode == reinforced {
@@ -46,11 +47,11 @@ func (t *training) checkModels() error {
 	}
 	policy, err := model.Describe(t.s.modelPath(cfg.Model.Path))
 	if err != nil {
-		return errWith(ExitModel, "", err)
+		return errext.With(errext.Model, "", err)
 	}
 	ref, err := model.Describe(t.s.modelPath(cfg.Ref.Path))
 	if err != nil {
-		return errWith(ExitModel, "", fmt.Errorf("ref.path: %w", err))
+		return errext.With(errext.Model, "", fmt.Errorf("ref.path: %w", err))
 	}
 	switch p, r := policy.Config, ref.Config; {
 	case p.VocabSize != r.VocabSize:
@@ -58,7 +59,7 @@ func (t *training) checkModels() error {
 	case r.MaxPositionEmbeddings < cfg.Rollout.MaxContextTokens:
 		err = fmt.Errorf("ref.path: the reference has %d positions, rollout.max_context_tokens is %d", r.MaxPositionEmbeddings, cfg.Rollout.MaxContextTokens)
 	}
-	return errWith(ExitModel, "a reference is another state of the same model", err)
+	return errext.With(errext.Model, "a reference is another state of the same model", err)
 }
 
 // modelIsThere refuses a path where there is nothing. key is what the user named it by.
@@ -71,5 +72,5 @@ func (s *State) modelIsThere(key, path string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		hint = s.modelHint(path)
 	}
-	return errWith(ExitModel, hint, fmt.Errorf("%s: %w", key, err))
+	return errext.With(errext.Model, hint, fmt.Errorf("%s: %w", key, err))
 }

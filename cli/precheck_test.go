@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // What cannot work is found before a server is started or a weight is read.
@@ -36,7 +37,7 @@ func TestCheckModels(t *testing.T) {
 			cfg.Model.Path, cfg.Rollout.MaxContextTokens = tiny, 64
 			c.change(&cfg)
 			err := (&training{s: newTestState(t).State, cfg: cfg, run: &openedRun{}}).checkModels()
-			if c.words == "" && err != nil || c.words != "" && (err == nil || !strings.Contains(err.Error(), c.words) || codeOf(t.Context(), err) != ExitModel) {
+			if c.words == "" && err != nil || c.words != "" && (err == nil || !strings.Contains(err.Error(), c.words) || codeOf(t.Context(), err) != errext.Model) {
 				t.Errorf("got %v, want %q", err, c.words)
 			}
 		})
@@ -49,24 +50,24 @@ func TestCheckPrograms(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*configs.Reward)
-		code   ExitCode
+		code   errext.ExitCode
 		words  string
 	}{
-		{"right", func(r *configs.Reward) { r.ScoreFn = "exec:sh my.sh" }, ExitOK, ""},
-		{"a server", func(r *configs.Reward) { r.ScoreFn = "http://127.0.0.1:1/score" }, ExitOK, ""},
-		{"a misspelt program", func(r *configs.Reward) { r.ScoreFn = "exec:pyhton3 my.py" }, ExitEnv, "score function exec:pyhton3 my.py: unreachable"},
+		{"right", func(r *configs.Reward) { r.ScoreFn = "exec:sh my.sh" }, errext.OK, ""},
+		{"a server", func(r *configs.Reward) { r.ScoreFn = "http://127.0.0.1:1/score" }, errext.OK, ""},
+		{"a misspelt program", func(r *configs.Reward) { r.ScoreFn = "exec:pyhton3 my.py" }, errext.Env, "score function exec:pyhton3 my.py: unreachable"},
 		{"of a component", func(r *configs.Reward) {
 			r.Components = []configs.Component{configs.DefaultComponent("goal"), {Name: "mine", Fn: "exec:./no-such-program"}}
-		}, ExitEnv, "./no-such-program: unreachable"},
-		{"an open quote", func(r *configs.Reward) { r.ScoreFn = "exec:sh 'my.sh" }, ExitInput, "a quote is not closed"},
+		}, errext.Env, "./no-such-program: unreachable"},
+		{"an open quote", func(r *configs.Reward) { r.ScoreFn = "exec:sh 'my.sh" }, errext.Input, "a quote is not closed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := configs.Defaults()
 			cfg.Model.Path = tiny
 			c.change(&cfg.Reward)
-			for m, want := range map[mode]ExitCode{reinforced: c.code, supervised: ExitOK} {
+			for m, want := range map[mode]errext.ExitCode{reinforced: c.code, supervised: errext.OK} {
 				err := (&training{s: newTestState(t).State, cfg: cfg, run: &openedRun{}, mode: m}).checkModels()
-				if codeOf(t.Context(), err) != want || want != ExitOK && !strings.Contains(err.Error(), c.words) {
+				if codeOf(t.Context(), err) != want || want != errext.OK && !strings.Contains(err.Error(), c.words) {
 					t.Errorf("mode %v: got %v, want %q", m, err, c.words)
 				}
 			}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/openmanus/openmanus/internal/errext"
 	"io"
 	"io/fs"
 	"sync"
@@ -42,14 +44,14 @@ func (s *State) openRowFile(out string, work any, anew bool) (*rowFile, error) {
 	r := &rowFile{s: s, path: out + ".progress", done: map[int]json.RawMessage{}}
 	text, err := s.ReadFile(r.path, maxRowFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, errWith(ExitDisk, "", err)
+		return nil, errext.With(errext.Disk, "", err)
 	}
 	begin, rest, whole := bytes.Cut(text, []byte("\n"))
 	switch {
 	case anew || !whole || bytes.IndexByte(rest, '\n') < 0: // nothing, or not even one row
 		begin, rest = head, nil
 	case !bytes.Equal(begin, head):
-		return nil, errWith(ExitInput, "give the same arguments to go on with it, or --force to begin anew",
+		return nil, errext.With(errext.Input, "give the same arguments to go on with it, or --force to begin anew",
 			fmt.Errorf("%s was begun with other work: %s", r.path, workChanges(begin, head)))
 	}
 	// A line that a killed process left unfinished is dropped.
@@ -57,17 +59,17 @@ func (s *State) openRowFile(out string, work any, anew bool) (*rowFile, error) {
 	for line := range bytes.Lines(rest) {
 		var l rowLine
 		if err := json.Unmarshal(line, &l); err != nil {
-			return nil, errWith(ExitInput, "--force begins anew", fmt.Errorf("%s: %w", r.path, err))
+			return nil, errext.With(errext.Input, "--force begins anew", fmt.Errorf("%s: %w", r.path, err))
 		}
 		r.done[l.Row] = l.Data
 	}
 	// Written at once, so that a place where nothing can be written is found
 	// before the first row is worked on.
 	if err := s.WriteFile(r.path, append(append(bytes.Clone(begin), '\n'), rest...), true); err != nil {
-		return nil, errWith(ExitDisk, "", err)
+		return nil, errext.With(errext.Disk, "", err)
 	}
 	if r.out, err = s.Append(r.path); err != nil {
-		return nil, errWith(ExitDisk, "", err)
+		return nil, errext.With(errext.Disk, "", err)
 	}
 	return r, nil
 }
@@ -87,7 +89,7 @@ func (r *rowFile) add(row int, v any) error {
 	defer r.mu.Unlock()
 	r.done[row] = raw
 	_, err = r.out.Write(append(line, '\n'))
-	return errWith(ExitDisk, "the rows before are kept: start it again to go on", err)
+	return errext.With(errext.Disk, "the rows before are kept: start it again to go on", err)
 }
 
 // close keeps the file for the next time, unless there is nothing in it.
@@ -98,13 +100,13 @@ func (r *rowFile) close() error {
 	if len(r.done) == 0 {
 		err = errors.Join(err, r.s.Remove(r.path))
 	}
-	return errWith(ExitDisk, "", err)
+	return errext.With(errext.Disk, "", err)
 }
 
 // finish removes the file: its work is in the output.
 func (r *rowFile) finish() error {
 	if err := r.s.Remove(r.path); !errors.Is(err, fs.ErrNotExist) { // of no rows there is none
-		return errWith(ExitDisk, "", err)
+		return errext.With(errext.Disk, "", err)
 	}
 	return nil
 }

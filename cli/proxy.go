@@ -14,6 +14,7 @@ import (
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env/fault"
 	"github.com/openmanus/openmanus/env/proxy"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 func proxyFlags() []cli.Flag {
@@ -37,7 +38,7 @@ func envProxy(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if path := c.String("log"); path != "" {
 		file, err := s.Append(path)
 		if err != nil {
-			return errWith(ExitDisk, "", fmt.Errorf("--log: %w", err))
+			return errext.With(errext.Disk, "", fmt.Errorf("--log: %w", err))
 		}
 		defer file.Close()
 		o.Journal = file
@@ -45,7 +46,7 @@ func envProxy(ctx context.Context, s *State, c *cli.Context) (err error) {
 	in := s.Interrupts(ctx)
 	server, err := proxy.Serve(in.Hard, addr, o)
 	if err != nil {
-		return errWith(ExitEnv, "choose another --port; 0 takes a free one", err)
+		return errext.With(errext.Env, "choose another --port; 0 takes a free one", err)
 	}
 	if err := s.print([]byte("proxy for " + o.Upstream + " at " + server.URL + "\n")); err != nil {
 		return closing(in.Hard, server, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
@@ -92,10 +93,10 @@ func playWalk(ctx context.Context, w *world, setup agent.Setup, task *data.Task,
 		p, err = playActions(ctx, w, setup, &try, moves)
 		switch {
 		case err == nil && p.made < len(moves):
-			return 0, errWith(ExitEnv, "set model.fresh.walk_turns lower, or leave out env.servers for the built-in maze",
+			return 0, errext.With(errext.Env, "set model.fresh.walk_turns lower, or leave out env.servers for the built-in maze",
 				fmt.Errorf("%s of %s ended before its %d moves were made", task.ID, w.spec.Name, len(moves)))
 		case err != nil && !brokenOff(err):
-			return 0, errWith(ExitEnv, "see to the servers", fmt.Errorf("%s of %s: %w", task.ID, w.spec.Name, err))
+			return 0, errext.With(errext.Env, "see to the servers", fmt.Errorf("%s of %s: %w", task.ID, w.spec.Name, err))
 		}
 		if p.made > made {
 			made, longest = p.made, try
@@ -105,7 +106,7 @@ func playWalk(ctx context.Context, w *world, setup agent.Setup, task *data.Task,
 		}
 	}
 	if made == 0 {
-		return 0, errWith(ExitEnv, "see to the servers", fmt.Errorf("%s of %s: no move went well in %d tries, the last time: %w", task.ID, w.spec.Name, walkTries, err))
+		return 0, errext.With(errext.Env, "see to the servers", fmt.Errorf("%s of %s: no move went well in %d tries, the last time: %w", task.ID, w.spec.Name, walkTries, err))
 	}
 	*task = longest
 	return made, nil
@@ -118,7 +119,7 @@ func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 	}
 	rows, counts, err := algo.SFTRows(t.walks, t.sampler.renderer, t.cfg.Rollout.MaxContextTokens, algo.TruncateError)
 	if err != nil {
-		return errWith(ExitInput, "set model.fresh.walk_turns lower, or rollout.max_context_tokens higher", err)
+		return errext.With(errext.Input, "set model.fresh.walk_turns lower, or rollout.max_context_tokens higher", err)
 	}
 	for i := range rows {
 		for j := range rows[i].Mask {
@@ -147,10 +148,10 @@ func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 		return nil
 	})
 	if errors.Is(err, algo.ErrInterrupted) {
-		return errInterrupted
+		return errext.ErrInterrupted
 	}
 	if algo.IsDiskError(err) {
-		return errWith(ExitDisk, "make room or set trainer.output_dir; the same command then begins anew", err)
+		return errext.With(errext.Disk, "make room or set trainer.output_dir; the same command then begins anew", err)
 	}
 	if err != nil {
 		return readingError(err)
@@ -164,9 +165,9 @@ func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 func readingError(err error) error {
 	err = fmt.Errorf("reading: %w", err)
 	if diverged := new(*algo.DivergedError); errors.As(err, diverged) {
-		return errWith(ExitDiverged, "the learning rate of reading is model.fresh.walk_lr", err)
+		return errext.With(errext.Diverged, "the learning rate of reading is model.fresh.walk_lr", err)
 	}
-	return errWith(ExitNative, "", err)
+	return errext.With(errext.Native, "", err)
 }
 
 func readingOptions(cfg configs.Config, rows []data.Row) algo.SFTOptions {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // lossOfReading watches a fresh model read.
@@ -58,7 +59,7 @@ func TestReading(t *testing.T) {
 
 	stopped, stop := context.WithCancel(ctx)
 	stop()
-	if err := tr.read(ctx, stopped, &seen); !errors.Is(err, errInterrupted) {
+	if err := tr.read(ctx, stopped, &seen); !errors.Is(err, errext.ErrInterrupted) {
 		t.Errorf("interrupted: %v", err)
 	}
 }

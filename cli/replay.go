@@ -16,6 +16,7 @@ import (
 	"github.com/openmanus/openmanus/agent/replay"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -105,7 +106,7 @@ func runReplay(ctx context.Context, s *State, c *cli.Context) (err error) {
 	}
 	dump, err := data.OpenDump(s.Path(o.Path))
 	if err != nil {
-		return errWith(ExitInput, "give a dump of openmanus rollout", err)
+		return errext.With(errext.Input, "give a dump of openmanus rollout", err)
 	}
 	defer dump.Close()
 	p := &replaying{s: s, o: o, dump: dump}
@@ -124,9 +125,9 @@ func runReplay(ctx context.Context, s *State, c *cli.Context) (err error) {
 	switch {
 	case err != nil:
 	case p.report.Replayed == 0:
-		err = errWith(ExitInput, "roll out again what is to be replayed; docs/dumps.md says what can be", p.report.nothing())
+		err = errext.With(errext.Input, "roll out again what is to be replayed; docs/dumps.md says what can be", p.report.nothing())
 	case p.report.Differ > 0:
-		err = errWith(ExitCheck, "", fmt.Errorf("%d of %d episodes differ from what was recorded", p.report.Differ, p.report.Replayed))
+		err = errext.With(errext.Check, "", fmt.Errorf("%d of %d episodes differ from what was recorded", p.report.Differ, p.report.Replayed))
 	}
 	return err
 }
@@ -187,31 +188,31 @@ const replayAtOnce = 32
 func (p *replaying) prepare(ctx context.Context) error {
 	var err error
 	if p.played, err = recorded(p.dump.Header()); err != nil {
-		return errWith(ExitInput, "record it with openmanus rollout --dump", fmt.Errorf("%s: %w", p.o.Path, err))
+		return errext.With(errext.Input, "record it with openmanus rollout --dump", fmt.Errorf("%s: %w", p.o.Path, err))
 	}
 	p.report = replayReport{
 		File: p.o.Path, Deterministic: p.played.Deterministic, WithModel: !p.o.NoModel,
 		Skipped: map[string]int{}, SkippedRows: map[string][]int{}, Differences: []episodeDiffering{},
 	}
 	if p.setup.ByText = p.played.Engine == engineOpenAI; p.setup.ByText && !p.o.NoModel {
-		return errWith(ExitInput, "give --no-model: all that follows from its replies is checked",
+		return errext.With(errext.Input, "give --no-model: all that follows from its replies is checked",
 			fmt.Errorf("%s was played by %s at %s, and an endpoint's ids and draws are in no dump", p.o.Path, p.played.APIModel, p.played.BaseURL))
 	}
 	p.report.ByText = p.setup.ByText
 	a := &p.setup.Agent
 	if a.Spec, err = env.Lookup(p.played.Env); err != nil {
-		return errWith(ExitInput, "", err)
+		return errext.With(errext.Input, "", err)
 	}
 	if p.played.MemoryFile != "" {
-		return errWith(ExitInput, "roll out without --memory-file what is to be replayed",
+		return errext.With(errext.Input, "roll out without --memory-file what is to be replayed",
 			errors.New("it was played with a memory file, and what that held then is not in the dump"))
 	}
 	if p.played.UseSummary {
-		return errWith(ExitInput, "roll out without --use-summary what is to be replayed",
+		return errext.With(errext.Input, "roll out without --use-summary what is to be replayed",
 			errors.New("it was played with summaries, which another model wrote, and that is not asked again"))
 	}
 	if a.Format, err = agent.FormatFor(p.played.Format, a.Spec, agent.FormatOptions{HistoryLength: p.played.HistoryLength}); err != nil {
-		return errWith(ExitInput, "", err)
+		return errext.With(errext.Input, "", err)
 	}
 	a.Options = *p.played.Episode
 	p.setup.Client = env.Options{Parser: env.Parser(p.played.Parser), ActionFormat: env.ActionFormat(p.played.ActionFormat)}
@@ -239,15 +240,15 @@ func (p *replaying) openModel(ctx context.Context) error {
 	p.open.addFunc(thread.Close)
 	bundle, err := model.Open(ctx, thread, p.s.modelPath(path), model.Options{DType: dt})
 	if err != nil {
-		return errWith(ExitModel, "give --model, or --no-model to check the rest", err)
+		return errext.With(errext.Model, "give --model, or --no-model to check the rest", err)
 	}
 	p.open.addFunc(bundle.Close)
 	hash, err := bundle.Model.Hash(ctx)
 	if err != nil {
-		return errWith(ExitNative, "", err)
+		return errext.With(errext.Native, "", err)
 	}
 	if want := p.dump.Header().Weights; hash != want {
-		return errWith(ExitInput, "give the model that played with --model, or --no-model to check the rest",
+		return errext.With(errext.Input, "give the model that played with --model, or --no-model to check the rest",
 			fmt.Errorf("%s was played by the weights %s, and %s has %s", p.o.Path, want, path, hash))
 	}
 	if n := torch.NumThreads(); p.played.Deterministic && n != p.played.Threads {
@@ -277,7 +278,7 @@ func (p *replaying) openModel(ctx context.Context) error {
 func (p *replaying) count() (total, atOnce int, err error) {
 	dump, err := data.OpenDump(p.s.Path(p.o.Path))
 	if err != nil {
-		return 0, 0, errWith(ExitInput, "", err)
+		return 0, 0, errext.With(errext.Input, "", err)
 	}
 	defer dump.Close()
 	if atOnce = replayAtOnce; p.played.Deterministic {
@@ -289,7 +290,7 @@ func (p *replaying) count() (total, atOnce int, err error) {
 			return total, atOnce, nil
 		}
 		if err != nil {
-			return 0, 0, errWith(ExitInput, "", err)
+			return 0, 0, errext.With(errext.Input, "", err)
 		}
 		atOnce = max(atOnce, e.WaveSize)
 	}
@@ -317,7 +318,7 @@ func (p *replaying) all(ctx context.Context) error {
 		e, err := p.dump.Next()
 		if errors.Is(err, io.EOF) {
 			if p.o.Episode >= row {
-				return errWith(ExitInput, "episodes are counted from 0", fmt.Errorf("%s has %d episodes and no episode %d", p.o.Path, row, p.o.Episode))
+				return errext.With(errext.Input, "episodes are counted from 0", fmt.Errorf("%s has %d episodes and no episode %d", p.o.Path, row, p.o.Episode))
 			}
 			if p.dump.Torn() {
 				p.s.Log.Warn("the last line is cut off and not replayed; openmanus rollout --continue plays it again", "file", p.o.Path)
@@ -325,7 +326,7 @@ func (p *replaying) all(ctx context.Context) error {
 			return flush()
 		}
 		if err != nil {
-			return errWith(ExitInput, "", err)
+			return errext.With(errext.Input, "", err)
 		}
 		full := len(set) > 0 && (e.Wave != set[0].Wave || e.Wave == 0 && len(set) == replayAtOnce)
 		if full {
@@ -349,7 +350,7 @@ func (p *replaying) some(ctx context.Context, rows []int, set []*data.Episode) e
 	for i, e := range set {
 		asked = asked || wanted(rows[i])
 		if e.Task.Env != p.played.Env {
-			return errWith(ExitInput, "", fmt.Errorf("%s: episode %d is of environment %q, and the header says %q", p.o.Path, rows[i], e.Task.Env, p.played.Env))
+			return errext.With(errext.Input, "", fmt.Errorf("%s: episode %d is of environment %q, and the header says %q", p.o.Path, rows[i], e.Task.Env, p.played.Env))
 		}
 		if why := p.setup.Replayable(e); why == "" {
 			at, play = append(at, rows[i]), append(play, e)
@@ -363,7 +364,7 @@ func (p *replaying) some(ctx context.Context, rows []int, set []*data.Episode) e
 	}
 	results, err := replay.Episodes(ctx, p.setup, play)
 	if err != nil {
-		return errWith(ExitInput, "", fmt.Errorf("%s: %w", p.o.Path, err))
+		return errext.With(errext.Input, "", fmt.Errorf("%s: %w", p.o.Path, err))
 	}
 	for i, r := range results {
 		if !wanted(at[i]) {

@@ -9,17 +9,18 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // replayed runs `openmanus replay --json`.
-func replayed(t *testing.T, dir string, want ExitCode, args ...string) replayReport {
+func replayed(t *testing.T, dir string, want errext.ExitCode, args ...string) replayReport {
 	t.Helper()
 	code, stdout, stderr := inProcess(t, dir, append([]string{"replay", "--json"}, args...)...)
 	if code != int(want) {
 		t.Fatalf("%q: exit code %d, want %d\n%s%s", args, code, want, stdout, stderr)
 	}
 	var r replayReport
-	if code == int(ExitOK) || code == int(ExitCheck) {
+	if code == int(errext.OK) || code == int(errext.Check) {
 		if err := json.Unmarshal([]byte(stdout), &r); err != nil {
 			t.Fatalf("%v in %s", err, stdout)
 		}
@@ -56,7 +57,7 @@ func TestReplay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := replayed(t, dir, ExitOK, tt.dump)
+			r := replayed(t, dir, errext.OK, tt.dump)
 			if r.Replayed != 12 || r.Draws != sampled || r.MaxGap > 1e-4 {
 				t.Errorf("%+v, want 12 episodes and %d ids", r, sampled)
 			}
@@ -64,11 +65,11 @@ func TestReplay(t *testing.T) {
 			if deterministic && (r.MaxGap != 0 || r.NearTies != 0) {
 				t.Errorf("a deterministic record is not met exactly: %+v", r)
 			}
-			one := replayed(t, dir, ExitOK, tt.dump, "--episode", "7")
+			one := replayed(t, dir, errext.OK, tt.dump, "--episode", "7")
 			if one.Replayed != 1 || one.Draws != episodes[7].SampledTokens() || one.MaxGap > 1e-4 || deterministic && one.MaxGap != 0 {
 				t.Errorf("%+v, want one episode of %d ids", one, episodes[7].SampledTokens())
 			}
-			if r := replayed(t, dir, ExitOK, tt.dump, "--no-model"); r.Replayed != 12 || r.Draws != 0 {
+			if r := replayed(t, dir, errext.OK, tt.dump, "--no-model"); r.Replayed != 12 || r.Draws != 0 {
 				t.Errorf("without the model: %+v", r)
 			}
 
@@ -77,12 +78,12 @@ func TestReplay(t *testing.T) {
 			*reply = strings.Replace(*reply, "goal", "coal", 1)
 			write(t, filepath.Join(dir, "changed.jsonl"), src.Header, episodes)
 			for _, flags := range [][]string{nil, {"--no-model"}, {"--episode", "7"}} {
-				r := replayed(t, dir, ExitCheck, append([]string{"changed.jsonl"}, flags...)...)
+				r := replayed(t, dir, errext.Check, append([]string{"changed.jsonl"}, flags...)...)
 				if r.Differ != 1 || r.Differences[0].Episode != 7 || r.Differences[0].What != "observation" || r.Differences[0].Turn != 3 {
 					t.Errorf("%q: %+v", flags, r)
 				}
 			}
-			if r := replayed(t, dir, ExitOK, "changed.jsonl", "--episode", "6"); r.Differ != 0 {
+			if r := replayed(t, dir, errext.OK, "changed.jsonl", "--episode", "6"); r.Differ != 0 {
 				t.Errorf("another episode: %+v", r)
 			}
 
@@ -93,7 +94,7 @@ func TestReplay(t *testing.T) {
 				was := episodes[3].Tokens[turn.Start]
 				episodes[3].Tokens[turn.Start] = (was + id) & (1<<30 | 255)
 				write(t, filepath.Join(dir, "changed.jsonl"), src.Header, episodes)
-				r = replayed(t, dir, ExitCheck, "changed.jsonl", "--episode", "3")
+				r = replayed(t, dir, errext.Check, "changed.jsonl", "--episode", "3")
 				if d := r.Differences[0]; d.What != "ids" || d.Turn != 2 || d.At != turn.Start {
 					t.Errorf("id %d for %d: %s", episodes[3].Tokens[turn.Start], was, d.Difference)
 				}
@@ -140,24 +141,24 @@ func TestReplayRefuses(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		args string
-		code ExitCode
+		code errext.ExitCode
 		want string
 	}{
-		{"", ExitUsage, "needs a FILE"},
-		{"gone.jsonl", ExitInput, "give a dump"},
-		{"other.jsonl", ExitInput, "was played by the weights 0"},
-		{"training.jsonl", ExitInput, "does not say how it was played"},
-		{"d.jsonl --episode 12", ExitInput, "has 12 episodes and no episode 12"},
-		{"d.jsonl --model gone", ExitModel, "--no-model to check the rest"},
-		{"d.jsonl --no-model --model m", ExitUsage, "take out one"},
-		{"d.jsonl --margin 2", ExitUsage, "--margin"},
-		{"staged.jsonl", ExitInput, "memory file"},
-		{"torn.jsonl", ExitOK, "the last line is cut off"},
-		{"only.jsonl", ExitInput, "nothing was replayed: it holds no episode"},
-		{"lost.jsonl", ExitOK, ""},
-		{"lost.jsonl --episode 1", ExitInput, "nothing was replayed: episode 1: it failed for a reason outside of it"},
-		{"lost.jsonl --no-model --json --episode 1", ExitInput, "nothing was replayed: episode 1"},
-		{"alllost.jsonl", ExitInput, "nothing was replayed: episodes 0, 1, 3: it failed for a reason outside of it; episode 2: it lost an instance and continued on another one, so its exchanges are those of two"},
+		{"", errext.Usage, "needs a FILE"},
+		{"gone.jsonl", errext.Input, "give a dump"},
+		{"other.jsonl", errext.Input, "was played by the weights 0"},
+		{"training.jsonl", errext.Input, "does not say how it was played"},
+		{"d.jsonl --episode 12", errext.Input, "has 12 episodes and no episode 12"},
+		{"d.jsonl --model gone", errext.Model, "--no-model to check the rest"},
+		{"d.jsonl --no-model --model m", errext.Usage, "take out one"},
+		{"d.jsonl --margin 2", errext.Usage, "--margin"},
+		{"staged.jsonl", errext.Input, "memory file"},
+		{"torn.jsonl", errext.OK, "the last line is cut off"},
+		{"only.jsonl", errext.Input, "nothing was replayed: it holds no episode"},
+		{"lost.jsonl", errext.OK, ""},
+		{"lost.jsonl --episode 1", errext.Input, "nothing was replayed: episode 1: it failed for a reason outside of it"},
+		{"lost.jsonl --no-model --json --episode 1", errext.Input, "nothing was replayed: episode 1"},
+		{"alllost.jsonl", errext.Input, "nothing was replayed: episodes 0, 1, 3: it failed for a reason outside of it; episode 2: it lost an instance and continued on another one, so its exchanges are those of two"},
 	} {
 		code, _, stderr := inProcess(t, dir, append([]string{"replay"}, strings.Fields(tt.args)...)...)
 		if code != int(tt.code) || !strings.Contains(stderr, tt.want) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // tinyRun is a whole training run of seconds: a model of one layer that
@@ -169,7 +170,7 @@ func (p *process) interruptAfter(t *testing.T, run string, lines int) {
 		b, err := os.ReadFile(name)
 		return err == nil && bytes.Count(b, []byte("\n")) >= lines
 	})
-	if code := p.cmd.ProcessState.ExitCode(); code != int(ExitInterrupted) {
+	if code := p.cmd.ProcessState.ExitCode(); code != int(errext.Interrupted) {
 		t.Fatalf("exit code %d\n%s", code, &p.out)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // inProcess runs a command in dir and returns its exit code and streams.
@@ -56,7 +57,7 @@ func TestResumeWithOtherSettings(t *testing.T) {
 
 	code, _, stderr := inProcess(t, dir, append(slices.Clone(first),
 		"--set", "actor.optim.lr=0.01", "--set", "model.fresh.layers=2", "--set", "trainer.seed=5", "--set", "env.maze.max_turns=4", "--set", "trainer.total_steps=3")...)
-	if code != int(ExitInput) {
+	if code != int(errext.Input) {
 		t.Errorf("exit code %d", code)
 	}
 	mustContain(t, "stderr", stderr, "is not that of the checkpoint", filepath.Join("checkpoints", "step_000002"), "  model.fresh.layers: 1 -> 2",
@@ -80,7 +81,7 @@ func TestResumeWithOtherSettings(t *testing.T) {
 
 	// Supervised training does not go on from it, whatever folder it is told.
 	code, _, stderr = inProcess(t, dir, append(append([]string{"sft"}, first[1:]...), "--set", "trainer.resume="+filepath.Join(run, "checkpoints", "step_000002"))...)
-	if code != int(ExitInput) {
+	if code != int(errext.Input) {
 		t.Errorf("exit code %d", code)
 	}
 	mustContain(t, "stderr", stderr, "is not a checkpoint of this run")

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -69,14 +70,14 @@ func TestTrainWithRewardModel(t *testing.T) {
 	if code, stdout, stderr := inProcess(t, dir, "model", "info", "scorer"); code != 0 || !strings.Contains(stdout, "a reward model") {
 		t.Errorf("model info: exit code %d\n%s%s", code, stdout, stderr)
 	}
-	if code, _, stderr := inProcess(t, dir, "model", "convert", "scorer", "copy"); code != int(ExitModel) || !strings.Contains(stderr, "give a language model") {
+	if code, _, stderr := inProcess(t, dir, "model", "convert", "scorer", "copy"); code != int(errext.Model) || !strings.Contains(stderr, "give a language model") {
 		t.Errorf("model convert: exit code %d\n%s", code, stderr)
 	}
 
 	// A reply without a prompt is no chat.
 	writeFile(t, dir, "replies.jsonl", `{"prompt":"Where?","responses":["Up."]}`+"\n"+`{"responses":["Up."]}`+"\n")
 	score := []string{"score", "replies.jsonl", "--score-fn", "model", "--reward-model", "scorer", "--device", "cpu"}
-	if code, _, stderr := inProcess(t, dir, score...); code != int(ExitModel) || !strings.Contains(stderr, "row_1_0: its prompt is not known") {
+	if code, _, stderr := inProcess(t, dir, score...); code != int(errext.Model) || !strings.Contains(stderr, "row_1_0: its prompt is not known") {
 		t.Errorf("score without a prompt: exit code %d\n%s", code, stderr)
 	}
 	writeFile(t, dir, "replies.jsonl", `{"prompt":"Where?","responses":["Up.","Down, or up."]}`+"\n")
@@ -84,7 +85,7 @@ func TestTrainWithRewardModel(t *testing.T) {
 		t.Errorf("score: exit code %d\n%s%s", code, stdout, stderr)
 	}
 	for _, wrong := range [][]string{{"score", "replies.jsonl", "--score-fn", "model"}, {"score", "replies.jsonl", "--score-fn", "math", "--reward-model", "scorer"}} {
-		if code, _, stderr := inProcess(t, dir, wrong...); code != int(ExitUsage) || !strings.Contains(stderr, "reward-model") {
+		if code, _, stderr := inProcess(t, dir, wrong...); code != int(errext.Usage) || !strings.Contains(stderr, "reward-model") {
 			t.Errorf("%q: exit code %d\n%s", wrong, code, stderr)
 		}
 	}

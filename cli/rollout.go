@@ -13,6 +13,7 @@ import (
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -81,9 +82,9 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 	}
 	o.Unflagged = own
 	if err := s.newFile(o.Dump, o.Force || o.Continue); err != nil {
-		var known *exitError
-		if errors.As(err, &known) && known.code == ExitUsage {
-			known.hint = "give --continue to go on with it, --force to replace it, or choose another name"
+		var known *errext.Error
+		if errors.As(err, &known) && known.Code == errext.Usage {
+			known.Hint = "give --continue to go on with it, --force to replace it, or choose another name"
 		}
 		return err
 	}
@@ -108,7 +109,7 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 	r := rolloutResult{Env: o.Env, Dump: o.Dump, Before: played.outcomes.episodes(), Of: len(p.tasks) * o.Samples}
 	r.Infrastructure, err = s.playInto(ctx, p, o, dump, played)
 	r.Episodes, r.Lost, r.Outcomes = played.outcomes.episodes(), played.outcomes.lost(), played.outcomes
-	return errors.Join(err, errWith(ExitDisk, "", dump.Close()), s.printRollout(r, o.JSON))
+	return errors.Join(err, errext.With(errext.Disk, "", dump.Close()), s.printRollout(r, o.JSON))
 }
 
 // playInto plays what a dump does not hold yet, and writes it there. It also
@@ -116,17 +117,17 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 func (s *State) playInto(ctx context.Context, p *playing, o rolloutOptions, dump *data.DumpWriter, played playedBefore) (eval.Infrastructure, error) {
 	total, before := len(p.tasks)*o.Samples, played.outcomes.episodes()
 	if lost := played.outcomes.lost(); float64(lost) > o.MaxLost*float64(total) {
-		code := ExitEnv
+		code := errext.Env
 		if p.endpoint == nil && played.outcomes[data.EnvError] == 0 {
-			code = ExitNative
+			code = errext.Native
 		}
-		return eval.Infrastructure{}, errWith(code, "give --retry-lost to play them again, or raise --max-lost",
+		return eval.Infrastructure{}, errext.With(code, "give --retry-lost to play them again, or raise --max-lost",
 			fmt.Errorf("%s: %d of %d episodes were lost to the servers or the engine before", o.Dump, lost, total))
 	}
 	lostBefore := played.outcomes.lost()
 	write := func(episodes ...*data.Episode) error {
 		if err := dump.Write(episodes...); err != nil {
-			return errWith(ExitDisk, "make room: the episodes before are in the file, and --continue plays the others", err)
+			return errext.With(errext.Disk, "make room: the episodes before are in the file, and --continue plays the others", err)
 		}
 		for _, ep := range episodes {
 			played.outcomes.add(ep)
@@ -157,7 +158,7 @@ func (s *State) playInto(ctx context.Context, p *playing, o rolloutOptions, dump
 	})
 	var failed *rollout.FailedError
 	if errors.As(err, &failed) {
-		err = errWith(codeOf(ctx, err), "see to it, then --continue --retry-lost plays what is missing and what was lost; or raise --max-lost", err)
+		err = errext.With(codeOf(ctx, err), "see to it, then --continue --retry-lost plays what is missing and what was lost; or raise --max-lost", err)
 	}
 	return met, err
 }
@@ -206,9 +207,9 @@ func (s *State) newFile(path string, replace bool) error {
 	_, err := s.Stat(path)
 	switch {
 	case err == nil:
-		return errWith(ExitUsage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", path))
+		return errext.With(errext.Usage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", path))
 	case !errors.Is(err, fs.ErrNotExist):
-		return errWith(ExitDisk, "", err)
+		return errext.With(errext.Disk, "", err)
 	}
 	return nil
 }
@@ -232,7 +233,7 @@ func (s *State) openDump(o rolloutOptions, h data.DumpHeader) (*data.DumpWriter,
 	played := playedBefore{episodes: map[episodeKey]bool{}, outcomes: tally{}, starts: map[string]rollout.Start{}}
 	if !o.Continue {
 		dump, err := data.CreateDump(s.Path(o.Dump), h)
-		return dump, played, errWith(ExitDisk, "", err)
+		return dump, played, errext.With(errext.Disk, "", err)
 	}
 	again := 0
 	drop := func(ep *data.Episode) bool {
@@ -254,7 +255,7 @@ func (s *State) openDump(o rolloutOptions, h data.DumpHeader) (*data.DumpWriter,
 		return nil
 	})
 	if err != nil {
-		return nil, played, errWith(ExitInput, "", err)
+		return nil, played, errext.With(errext.Input, "", err)
 	}
 	s.Log.Info("going on with the dump", "file", o.Dump, "episodes", len(played.episodes), "again", again)
 	if lost := played.outcomes.lost(); lost > 0 {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // rolloutArgs play twelve short episodes with the model in folder m.
@@ -153,7 +154,7 @@ func TestRolloutContinues(t *testing.T) {
 				t.Errorf("exit code %d\n%s", code, stderr)
 			}
 			code, _, stderr = inProcess(t, killed, rolloutArgs(tt.dump, append(tt.more, "--continue", "--seed", "2")...)...)
-			if code != int(ExitInput) || !strings.Contains(stderr, "seed: 1 then, 2 now") {
+			if code != int(errext.Input) || !strings.Contains(stderr, "seed: 1 then, 2 now") {
 				t.Errorf("with another seed: exit code %d\n%s", code, stderr)
 			}
 			if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
@@ -171,7 +172,7 @@ func TestRolloutOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	link(t, tinyModel(t), dir, "m")
 	code, _, stderr := inProcess(t, dir, rolloutArgs("/dev/full", "--force")...)
-	if code != int(ExitDisk) || !strings.Contains(stderr, "no space left") {
+	if code != int(errext.Disk) || !strings.Contains(stderr, "no space left") {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 }
@@ -180,19 +181,19 @@ func TestRolloutRefusesADumpThatExists(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "d.jsonl", "precious")
 	code, _, stderr := inProcess(t, dir, rolloutArgs("d.jsonl")...)
-	if code != int(ExitUsage) || !strings.Contains(stderr, "d.jsonl exists: give --continue") {
+	if code != int(errext.Usage) || !strings.Contains(stderr, "d.jsonl exists: give --continue") {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 	link(t, tinyModel(t), dir, "m")
 	code, _, stderr = inProcess(t, dir, rolloutArgs("d.jsonl", "--continue")...)
-	if code != int(ExitInput) || !strings.Contains(stderr, "not a dump") {
+	if code != int(errext.Input) || !strings.Contains(stderr, "not a dump") {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "d.jsonl")); err != nil || string(text) != "precious" {
 		t.Errorf("it was changed to %q, %v", text, err)
 	}
 	code, _, stderr = inProcess(t, dir, rolloutArgs("d.jsonl", "--continue", "--force")...)
-	if code != int(ExitUsage) || !strings.Contains(stderr, "--continue: --force") {
+	if code != int(errext.Usage) || !strings.Contains(stderr, "--continue: --force") {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // Main runs the command line in s and returns the exit code.
@@ -24,7 +25,7 @@ func Main(s *State) (exit int) {
 	defer func() {
 		if p := recover(); p != nil {
 			fmt.Fprintf(s.Stderr, "openmanus: a fault of the program, please report it: %v\n%s", p, debug.Stack())
-			exit = int(ExitInternal)
+			exit = int(errext.Internal)
 		}
 	}()
 
@@ -37,7 +38,7 @@ func Main(s *State) (exit int) {
 	code := codeOf(ctx, err)
 	switch {
 	case err == nil:
-	case code == ExitInterrupted && errors.Is(err, context.Canceled):
+	case code == errext.Interrupted && errors.Is(err, context.Canceled):
 		// The signal's own message said it all.
 	default:
 		report(s, err)
@@ -97,7 +98,7 @@ func leaf(s *State, cmd *cli.Command, maxArgs int, run command) *cli.Command {
 	cmd.Flags = append(append(cmd.Flags, logFlags()...), helpFlag())
 	cmd.Action = func(c *cli.Context) error {
 		if n := c.NArg(); n > maxArgs {
-			return errWith(ExitUsage, "see "+c.Command.HelpName+" --help",
+			return errext.With(errext.Usage, "see "+c.Command.HelpName+" --help",
 				usagef("at most %d argument(s) are allowed, got %d: %s", maxArgs, n, strings.Join(c.Args().Slice(), " ")))
 		}
 		if err := s.applyLogFlags(c); err != nil {
@@ -145,7 +146,7 @@ func needCommand(c *cli.Context) error {
 	if near := configs.Nearest(name, names); near != "" {
 		hint = "did you mean " + near + "? " + hint
 	}
-	return errWith(ExitUsage, hint, usagef("there is no command %q", name))
+	return errext.With(errext.Usage, hint, usagef("there is no command %q", name))
 }
 
 func usageError(c *cli.Context, err error, _ bool) error {
@@ -156,7 +157,7 @@ func usageError(c *cli.Context, err error, _ bool) error {
 			hint = "did you mean --" + near + "? " + hint
 		}
 	}
-	return errWith(ExitUsage, hint, usagef("%v", err))
+	return errext.With(errext.Usage, hint, usagef("%v", err))
 }
 
 // nearestFlag returns the long name that an unknown flag most likely meant; ""

@@ -12,6 +12,7 @@ import (
 	"github.com/openmanus/openmanus/algo/checkpoint"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data/crash"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // openedRun is a run folder that this process holds, and where it stands.
@@ -28,7 +29,7 @@ type openedRun struct {
 // killed process left half done, and decides what to go on from.
 func (s *State) openRun(ctx context.Context, cfg configs.Config, m mode) (*openedRun, error) {
 	if err := crash.Check(); err != nil {
-		return nil, errWith(ExitInput, "unset it", err)
+		return nil, errext.With(errext.Input, "unset it", err)
 	}
 	root := s.Path(cfg.Trainer.OutputDir)
 	name := runName(cfg)
@@ -39,11 +40,11 @@ func (s *State) openRun(ctx context.Context, cfg configs.Config, m mode) (*opene
 		Dir: filepath.Join(root, name), KeepRollouts: cfg.Trainer.KeepRollouts, CompressRollouts: cfg.Trainer.CompressRollouts,
 	}}
 	if err := r.folder.Make(); err != nil {
-		return nil, errWith(ExitDisk, "set trainer.output_dir to a folder that can be written", err)
+		return nil, errext.With(errext.Disk, "set trainer.output_dir to a folder that can be written", err)
 	}
 	var err error
 	if r.lock, err = checkpoint.AcquireLock(r.folder.Dir); err != nil {
-		return nil, errWith(ExitDisk, "", err)
+		return nil, errext.With(errext.Disk, "", err)
 	}
 	_, err = s.Stat(r.folder.Config())
 	r.configured = err == nil
@@ -60,7 +61,7 @@ func (r *openedRun) end(ctx context.Context, s *State, outcome error) error {
 	if outcome == nil || r.configured {
 		return r.lock.Release()
 	}
-	cleared, err := r.folder.Clear(codeOf(ctx, outcome) == ExitEnv)
+	cleared, err := r.folder.Clear(codeOf(ctx, outcome) == errext.Env)
 	if err != nil || !cleared {
 		return errors.Join(err, r.lock.Release())
 	}
@@ -71,7 +72,7 @@ func (r *openedRun) end(ctx context.Context, s *State, outcome error) error {
 func (r *openedRun) resume(ctx context.Context, s *State, cfg configs.Config, m mode) error {
 	removed, err := checkpoint.Clean(r.folder.Checkpoints())
 	if err != nil {
-		return errWith(ExitDisk, "", err)
+		return errext.With(errext.Disk, "", err)
 	}
 	for _, name := range removed {
 		s.Log.Info("removed what an interrupted save left", "name", name)
@@ -86,12 +87,12 @@ func (r *openedRun) resume(ctx context.Context, s *State, cfg configs.Config, m 
 		}
 		if errors.Is(err, checkpoint.ErrNone) {
 			if len(refused) > 0 {
-				return errWith(ExitDisk, "remove the damaged folders to start from the beginning", err)
+				return errext.With(errext.Disk, "remove the damaged folders to start from the beginning", err)
 			}
 			return nil
 		}
 		if err != nil {
-			return errWith(ExitDisk, "", err)
+			return errext.With(errext.Disk, "", err)
 		}
 		r.checkpoint = found
 	default:
@@ -101,17 +102,17 @@ func (r *openedRun) resume(ctx context.Context, s *State, cfg configs.Config, m 
 		}
 		found, err := checkpoint.Open(ctx, path)
 		if err != nil {
-			return errWith(ExitDisk, "set trainer.resume to a checkpoint folder, auto or never", err)
+			return errext.With(errext.Disk, "set trainer.resume to a checkpoint folder, auto or never", err)
 		}
 		if !r.folder.Owns(found.Path) {
-			return errWith(ExitInput, "to start a new run from its weights, set model.path to its actor folder instead",
+			return errext.With(errext.Input, "to start a new run from its weights, set model.path to its actor folder instead",
 				fmt.Errorf("trainer.resume: %s is not a checkpoint of this run, whose are in %s", found.Path, r.folder.Checkpoints()))
 		}
 		r.checkpoint = found
 	}
 	st, err := algo.ReadState(r.checkpoint.Path)
 	if err != nil {
-		return errWith(ExitDisk, "", err)
+		return errext.With(errext.Disk, "", err)
 	}
 	r.state = &st
 	if err := r.sameExperiment(s, cfg, m); err != nil {
@@ -124,17 +125,17 @@ func (r *openedRun) resume(ctx context.Context, s *State, cfg configs.Config, m 
 // where these are part of the experiment, and tells of the others.
 func (r *openedRun) sameExperiment(s *State, cfg configs.Config, m mode) error {
 	if r.state.Supervised != (m == supervised) {
-		return errWith(ExitInput, "to start from its weights, set model.path to its actor folder, and trainer.experiment to another name",
+		return errext.With(errext.Input, "to start from its weights, set model.path to its actor folder, and trainer.experiment to another name",
 			fmt.Errorf("checkpoint %s was made by openmanus %s", r.checkpoint.Path, map[bool]string{true: "sft", false: "train"}[r.state.Supervised]))
 	}
 	path := r.checkpoint.File(algo.ConfigFile)
 	text, err := s.ReadFile(path, maxConfig)
 	if err != nil {
-		return errWith(ExitDisk, "", err)
+		return errext.With(errext.Disk, "", err)
 	}
 	was, err := configs.LoadSaved(path, text)
 	if err != nil {
-		return errWith(ExitInput, "", fmt.Errorf("the checkpoint's configuration, to compare with: %w", err))
+		return errext.With(errext.Input, "", fmt.Errorf("the checkpoint's configuration, to compare with: %w", err))
 	}
 	var refused []string
 	for _, c := range configs.Diff(was, cfg) {
@@ -149,7 +150,7 @@ func (r *openedRun) sameExperiment(s *State, cfg configs.Config, m mode) error {
 	if len(refused) == 0 {
 		return nil
 	}
-	return errWith(ExitInput, "", fmt.Errorf("the configuration is not that of the checkpoint %s:\n%s\n"+
+	return errext.With(errext.Input, "", fmt.Errorf("the configuration is not that of the checkpoint %s:\n%s\n"+
 		"set these back to go on, or give trainer.experiment another name to train anew; to start from these weights, also %s",
 		r.checkpoint.Path, strings.Join(refused, "\n"), startFrom(cfg, m)))
 }
@@ -173,7 +174,7 @@ func startFrom(cfg configs.Config, m mode) string {
 func (r *openedRun) setAside(s *State) error {
 	dir, steps, err := r.folder.SetAside(r.state.Step)
 	if err != nil {
-		return errWith(ExitDisk, "", err)
+		return errext.With(errext.Disk, "", err)
 	}
 	if len(steps) > 0 {
 		s.Log.Warn("newer checkpoints are set aside; from now on trainer.resume=auto goes on with this run",

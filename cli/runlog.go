@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+
+	"github.com/openmanus/openmanus/internal/errext"
 	"log/slog"
 )
 
@@ -11,7 +13,7 @@ import (
 func (s *State) keepLog(path string) (end func(outcome error) error, err error) {
 	f, err := s.Append(path)
 	if err != nil {
-		return nil, errWith(ExitDisk, "", err)
+		return nil, errext.With(errext.Disk, "", err)
 	}
 	shown := s.Log
 	level := slog.LevelInfo

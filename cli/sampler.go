@@ -9,6 +9,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/llm/generate"
 	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -53,7 +54,7 @@ func newSampler(ctx context.Context, b *model.Bundle, m *model.Model, o samplerO
 	}
 	backend, err := generate.New(ctx, m, generate.Options{KVTokens: tokens, Teacher: o.Teacher})
 	if err != nil {
-		return nil, errWith(ExitNative, o.Shrink.sessions+", or "+o.Shrink.context, err)
+		return nil, errext.With(errext.Native, o.Shrink.sessions+", or "+o.Shrink.context, err)
 	}
 	sched, err := engine.New(backend, engine.Options{
 		PrefillTokens: o.PrefillTokens,
@@ -79,16 +80,16 @@ func (s *sampler) close() {
 // day.
 func newRenderer(b *model.Bundle, day time.Time) (*chat.Renderer, error) {
 	if b.ChatTemplate() == "" {
-		return nil, errWith(ExitModel, "use an instruction-tuned model, or add chat_template to its tokenizer_config.json",
+		return nil, errext.With(errext.Model, "use an instruction-tuned model, or add chat_template to its tokenizer_config.json",
 			fmt.Errorf("model %s has no chat template", b.Path))
 	}
 	t, err := chat.Parse(b.ChatTemplate())
 	if err != nil {
-		return nil, errWith(ExitModel, "", fmt.Errorf("chat template of %s: %w", b.Path, err))
+		return nil, errext.With(errext.Model, "", fmt.Errorf("chat template of %s: %w", b.Path, err))
 	}
 	r, err := chat.NewRenderer(t, b.Tokenizer, b.TokenizerConfig.TemplateVars(), day, b.EOSTokenIDs()...)
 	if err != nil {
-		return nil, errWith(ExitModel, "", fmt.Errorf("chat template of %s: %w", b.Path, err))
+		return nil, errext.With(errext.Model, "", fmt.Errorf("chat template of %s: %w", b.Path, err))
 	}
 	return r, nil
 }
@@ -123,7 +124,7 @@ func (o samplerOptions) kvTokens(bytesPerToken int, free int64, known bool) (int
 		return want, nil
 	}
 	if most < o.MaxContext {
-		return 0, errWith(ExitNative, o.Shrink.context+", or "+o.Shrink.share,
+		return 0, errext.With(errext.Native, o.Shrink.context+", or "+o.Shrink.share,
 			fmt.Errorf("the KV cache may take %d bytes, which hold %d tokens; one episode may need %d", budget, most, o.MaxContext))
 	}
 	return most, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/reward"
 )
 
@@ -126,7 +127,7 @@ func parseScore(s *State, c *cli.Context) (scoreOptions, error) {
 	}
 	text, err := s.ReadFile(o.Config, maxInstruction)
 	if err != nil {
-		return o, errWith(ExitInput, "", err)
+		return o, errext.With(errext.Input, "", err)
 	}
 	cfg, err := configs.Load(o.Config, text, nil)
 	if err != nil {
@@ -134,7 +135,7 @@ func parseScore(s *State, c *cli.Context) (scoreOptions, error) {
 	}
 	o.reward, o.Device, o.Dtype = cfg.Reward, cfg.Model.Device, cfg.Model.ComputeDtype
 	if o.reward.ScoreFn == "" && len(o.reward.Components) == 0 {
-		return o, errWith(ExitInput, "set reward.score_fn or reward.components there, or give --score-fn", fmt.Errorf("%s names no score function", o.Config))
+		return o, errext.With(errext.Input, "set reward.score_fn or reward.components there, or give --score-fn", fmt.Errorf("%s names no score function", o.Config))
 	}
 	return o, nil
 }
@@ -186,7 +187,7 @@ func runScore(ctx context.Context, s *State, c *cli.Context) (err error) {
 	column := "scores"
 	if o.Out != "" {
 		if err := errors.Join(table.CheckOutput(o.Out), table.Lacks(column)); err != nil {
-			return errWith(ExitInput, "", err)
+			return errext.With(errext.Input, "", err)
 		}
 	}
 	samples := make([][]reward.Sample, table.Len())
@@ -196,7 +197,7 @@ func runScore(ctx context.Context, s *State, c *cli.Context) (err error) {
 			samples[i], err = o.samples(row, i)
 		}
 		if err != nil {
-			return errWith(ExitInput, "", fmt.Errorf("%s: row %d: %w", o.In, i, err))
+			return errext.With(errext.Input, "", fmt.Errorf("%s: row %d: %w", o.In, i, err))
 		}
 	}
 	var open closers
@@ -295,9 +296,9 @@ func (o scoreOptions) samples(row map[string]any, i int) ([]reward.Sample, error
 func (o scoreOptions) explain(err error) error {
 	switch {
 	case errors.Is(err, reward.ErrNoGroundTruth):
-		return errWith(ExitInput, fmt.Sprintf("there is none in the column %s; --ground-truth-key names another", o.TruthKey), err)
+		return errext.With(errext.Input, fmt.Sprintf("there is none in the column %s; --ground-truth-key names another", o.TruthKey), err)
 	case errors.Is(err, reward.ErrNoFunction):
-		return errWith(ExitInput, fmt.Sprintf("so the column %s says; name a function with --score-fn, or another column with --data-source-key", o.SourceKey), err)
+		return errext.With(errext.Input, fmt.Sprintf("so the column %s says; name a function with --score-fn, or another column with --data-source-key", o.SourceKey), err)
 	}
 	return err
 }
@@ -324,7 +325,7 @@ func (s *State) scoreAll(ctx context.Context, o scoreOptions, composer *reward.C
 		defer func() { failed = errors.Join(failed, file.close()) }()
 		for i, raw := range done.done {
 			if i < 0 || i >= len(rows) || json.Unmarshal(raw, &rows[i]) != nil || len(rows[i].Scores) != len(samples[i]) {
-				return nil, nil, errWith(ExitInput, "--force begins anew", fmt.Errorf("%s: row %d is not what was written", done.path, i))
+				return nil, nil, errext.With(errext.Input, "--force begins anew", fmt.Errorf("%s: row %d is not what was written", done.path, i))
 			}
 		}
 	}

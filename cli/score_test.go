@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 const scoredReplies = `{"reward_model":{"ground_truth":"4"},"responses":["#### 4","#### 5","#### 4"]}
@@ -45,22 +46,22 @@ func TestScore(t *testing.T) {
 	}
 	for _, c := range []struct {
 		args []string
-		code ExitCode
+		code errext.ExitCode
 		want string
 	}{
-		{[]string{"score", "in.jsonl", "out.jsonl", "--score-fn", "gsm8k"}, ExitUsage, "out.jsonl exists"},
-		{[]string{"score", "in.jsonl", "--score-fn", "gsm9k"}, ExitUsage, `did you mean "gsm8k"?`},
-		{[]string{"score", "in.jsonl"}, ExitUsage, "--score-fn: missing"},
-		{[]string{"score", "--score-fn", "math"}, ExitUsage, "score needs a file"},
-		{[]string{"score", "none.jsonl", "--score-fn", "math"}, ExitInput, "none.jsonl"},
-		{[]string{"score", "in.jsonl", "--score-fn", "math", "--response-key", "x"}, ExitInput, "row 0: it has no replies in x"},
-		{[]string{"score", "in.jsonl", "--score-fn", "math", "--ground-truth-key", "foo.bar"}, ExitInput, "no ground truth to compare with: there is none in the column foo.bar; --ground-truth-key names another"},
-		{[]string{"score", "in.jsonl", "--score-fn", "data_source", "--data-source-key", "from"}, ExitInput, `no function for data_source "": so the column from says; name a function with --score-fn`},
-		{[]string{"score", "in.jsonl", "--score-fn", "data_source", "--data-source-key", "reward_model.ground_truth"}, ExitInput, `no function for data_source "4": so`},
-		{[]string{"score", "in.jsonl", "in.jsonl", "--score-fn", "gsm8k", "--force"}, ExitUsage, "in.jsonl is the file that is read"},
-		{[]string{"score", "in.jsonl", "o.parquet", "--score-fn", "math"}, ExitInput, "end the name in .jsonl"},
-		{[]string{"score", "in.jsonl", "--score-fn", "exec:/no/such/program"}, ExitEnv, "unreachable"},
-		{[]string{"score", "in.jsonl", "--score-fn", "exec:sleep 600", "--timeout", "0.05"}, ExitEnv, "timeout: no answer to 6 samples within 50ms (--timeout)"},
+		{[]string{"score", "in.jsonl", "out.jsonl", "--score-fn", "gsm8k"}, errext.Usage, "out.jsonl exists"},
+		{[]string{"score", "in.jsonl", "--score-fn", "gsm9k"}, errext.Usage, `did you mean "gsm8k"?`},
+		{[]string{"score", "in.jsonl"}, errext.Usage, "--score-fn: missing"},
+		{[]string{"score", "--score-fn", "math"}, errext.Usage, "score needs a file"},
+		{[]string{"score", "none.jsonl", "--score-fn", "math"}, errext.Input, "none.jsonl"},
+		{[]string{"score", "in.jsonl", "--score-fn", "math", "--response-key", "x"}, errext.Input, "row 0: it has no replies in x"},
+		{[]string{"score", "in.jsonl", "--score-fn", "math", "--ground-truth-key", "foo.bar"}, errext.Input, "no ground truth to compare with: there is none in the column foo.bar; --ground-truth-key names another"},
+		{[]string{"score", "in.jsonl", "--score-fn", "data_source", "--data-source-key", "from"}, errext.Input, `no function for data_source "": so the column from says; name a function with --score-fn`},
+		{[]string{"score", "in.jsonl", "--score-fn", "data_source", "--data-source-key", "reward_model.ground_truth"}, errext.Input, `no function for data_source "4": so`},
+		{[]string{"score", "in.jsonl", "in.jsonl", "--score-fn", "gsm8k", "--force"}, errext.Usage, "in.jsonl is the file that is read"},
+		{[]string{"score", "in.jsonl", "o.parquet", "--score-fn", "math"}, errext.Input, "end the name in .jsonl"},
+		{[]string{"score", "in.jsonl", "--score-fn", "exec:/no/such/program"}, errext.Env, "unreachable"},
+		{[]string{"score", "in.jsonl", "--score-fn", "exec:sleep 600", "--timeout", "0.05"}, errext.Env, "timeout: no answer to 6 samples within 50ms (--timeout)"},
 	} {
 		if code, _, stderr := inProcess(t, dir, c.args...); code != int(c.code) || !strings.Contains(stderr, c.want) {
 			t.Errorf("%q: exit code %d\n%s", c.args, code, stderr)
@@ -76,7 +77,7 @@ func TestScoreGoesOn(t *testing.T) {
 	writeFile(t, dir, "run.toml", tinyRun+"\n[reward.components.gsm8k]\nweight = 2.0\n[reward.components.brief]\nfn = \"length\"\nweight = -0.5\nmax_length = 1\nunit = \"words\"\n")
 	args := []string{"score", "in.jsonl", "out.jsonl", "--config", "run.toml"}
 	writeFile(t, dir, "half.jsonl", strings.Replace(scoredReplies, `"7"`, `""`, 1))
-	if code, _, stderr := inProcess(t, dir, "score", "half.jsonl", "out.jsonl", "--config", "run.toml"); code != int(ExitInput) || !strings.Contains(stderr, "row_1_0") {
+	if code, _, stderr := inProcess(t, dir, "score", "half.jsonl", "out.jsonl", "--config", "run.toml"); code != int(errext.Input) || !strings.Contains(stderr, "row_1_0") {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
 	if left := entries(t, dir); len(left) != 3 {
@@ -87,7 +88,7 @@ func TestScoreGoesOn(t *testing.T) {
 	writeFile(t, dir, "out.jsonl.progress", other+"\n"+`{"row":1,"data":{"scores":[9,9,9],"parts":{}}}`+"\n")
 	code, _, stderr := inProcess(t, dir, args...)
 	for _, want := range []string{"out.jsonl.progress was begun with other work: ", `prompt_key: was "question", now "prompt"`, "reward.components.brief.weight: was -0.25, now -0.5: give"} {
-		if code != int(ExitInput) || !strings.Contains(stderr, want) || strings.Contains(stderr, "{") {
+		if code != int(errext.Input) || !strings.Contains(stderr, want) || strings.Contains(stderr, "{") {
 			t.Fatalf("other work: exit code %d, want %q\n%s", code, want, stderr)
 		}
 	}
@@ -139,7 +140,7 @@ func TestGenerateGoesOn(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "part.jsonl.progress"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, _ := inProcess(t, dir, args("part.jsonl")...); code != int(ExitDisk) {
+	if code, _, _ := inProcess(t, dir, args("part.jsonl")...); code != int(errext.Disk) {
 		t.Errorf("a folder in the place of progress: exit code %d", code)
 	}
 	if err := os.Remove(filepath.Join(dir, "part.jsonl.progress")); err != nil {
@@ -166,7 +167,7 @@ func workOf(t *testing.T, dir string, args []string) string {
 	}
 	code, _, stderr := inProcess(t, dir, append(slices.Clone(args), "--force")...)
 	work, _, whole := strings.Cut(one(t, dir, args[2]+".progress"), "\n")
-	if code != int(ExitDisk) || !whole {
+	if code != int(errext.Disk) || !whole {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
 	if err := errors.Join(os.Remove(out), os.Remove(out+".progress")); err != nil {
@@ -200,7 +201,7 @@ func TestScoreByAnotherJudge(t *testing.T) {
 		}
 		writeFile(t, dir, "out.jsonl.progress", before+"\n"+row)
 		code, _, stderr := inProcess(t, dir, args...)
-		if want := "was begun with other work: judges_sha256." + c.file + ": was "; code != int(ExitInput) || !strings.Contains(stderr, want) {
+		if want := "was begun with other work: judges_sha256." + c.file + ": was "; code != int(errext.Input) || !strings.Contains(stderr, want) {
 			t.Errorf("exit code %d, want %q\n%s", code, want, stderr)
 		}
 		if err := os.Remove(filepath.Join(dir, "out.jsonl.progress")); err != nil {
@@ -220,7 +221,7 @@ func TestScoreAfterAFailure(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "in.jsonl", scoredReplies)
 	writeFile(t, dir, "judge.sh", "exit 7\n")
-	if code, _, stderr := inProcess(t, dir, "score", "in.jsonl", "out.jsonl", "--score-fn", "exec:sh judge.sh"); code != int(ExitEnv) || !strings.Contains(stderr, "exit status 7") {
+	if code, _, stderr := inProcess(t, dir, "score", "in.jsonl", "out.jsonl", "--score-fn", "exec:sh judge.sh"); code != int(errext.Env) || !strings.Contains(stderr, "exit status 7") {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 	if left := entries(t, dir); len(left) != 2 {

@@ -10,6 +10,7 @@ import (
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/reward"
 	"github.com/openmanus/openmanus/reward/external"
 	"github.com/openmanus/openmanus/torch"
@@ -39,16 +40,16 @@ func (s *State) openComposerNaming(timeoutName string, r configs.Reward, rewardM
 	}
 	c := &reward.Composer{}
 	for _, p := range list {
-		open, code, hint := func() (reward.Scorer, error) { return s.openScorer(timeoutName, p, r) }, ExitInput, ""
+		open, code, hint := func() (reward.Scorer, error) { return s.openScorer(timeoutName, p, r) }, errext.Input, ""
 		if p.Fn == configs.ModelScoreFn {
-			open, code = rewardModel, ExitModel
+			open, code = rewardModel, errext.Model
 		}
 		scorer, err := open()
 		if err != nil {
 			if isMissing(err) {
-				code, hint = ExitEnv, missingProgram
+				code, hint = errext.Env, missingProgram
 			}
-			return nil, errWith(code, hint, errors.Join(fmt.Errorf("reward component %s: %w", p.Name, err), c.Close()))
+			return nil, errext.With(code, hint, errors.Join(fmt.Errorf("reward component %s: %w", p.Name, err), c.Close()))
 		}
 		c.Components = append(c.Components, reward.Component{Name: p.Name, Weight: p.Weight, Scorer: scorer})
 	}
@@ -122,9 +123,9 @@ func (s *State) checkPrograms(r configs.Reward) error {
 		}
 		scorer, err := s.openScorer("", configs.Component{Fn: fn}, r)
 		if isMissing(err) {
-			return errWith(ExitEnv, missingProgram, err)
+			return errext.With(errext.Env, missingProgram, err)
 		} else if err != nil {
-			return errWith(ExitInput, "", err)
+			return errext.With(errext.Input, "", err)
 		}
 		if err := scorer.Close(); err != nil {
 			return err
@@ -144,7 +145,7 @@ func checkTruth(r configs.Reward, tasks []data.Task) error {
 		for _, t := range tasks {
 			_, bySource := reward.SourceFunction(t.Source)
 			if t.GroundTruth == "" && (f.NeedsTruth || fn == "data_source" && bySource) {
-				return errWith(ExitInput, "give task files with the column reward_model.ground_truth, or choose another score function",
+				return errext.With(errext.Input, "give task files with the column reward_model.ground_truth, or choose another score function",
 					fmt.Errorf("score function %s: task %s: %w", fn, t.ID, reward.ErrNoGroundTruth))
 			}
 		}

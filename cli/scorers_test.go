@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/reward"
 	"github.com/openmanus/openmanus/reward/external"
 )
@@ -97,7 +98,7 @@ func TestTrainWithoutGroundTruth(t *testing.T) {
 	r.set("reward.score_fn=qa_em")
 	ts := newTestState(t, append([]string{"train"}, r.args...)...)
 	ts.Dir = r.dir
-	if code := Main(ts.State); code != int(ExitInput) || !strings.Contains(ts.err.String(), "task maze_18: its data row has no ground truth") {
+	if code := Main(ts.State); code != int(errext.Input) || !strings.Contains(ts.err.String(), "task maze_18: its data row has no ground truth") {
 		t.Errorf("exit code %d\n%s", code, ts.err.String())
 	}
 }

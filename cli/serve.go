@@ -12,6 +12,7 @@ import (
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/fault"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 func serveFlags() []cli.Flag {
@@ -35,7 +36,7 @@ func envServe(ctx context.Context, s *State, c *cli.Context) error {
 	in := s.Interrupts(ctx)
 	server, err := builtin.Serve(in.Hard, name, addr, o)
 	if err != nil {
-		return errWith(ExitEnv, "choose another --port; 0 takes a free one", err)
+		return errext.With(errext.Env, "choose another --port; 0 takes a free one", err)
 	}
 	if err := s.print([]byte("serving " + name + " at " + server.URL + "\n")); err != nil {
 		return closing(in.Hard, server, err)
@@ -50,7 +51,7 @@ func envServe(ctx context.Context, s *State, c *cli.Context) error {
 // closing stops the server and returns the first thing that went wrong.
 func closing(ctx context.Context, server interface{ Close(context.Context) error }, err error) error {
 	if cerr := server.Close(ctx); err == nil {
-		err = errWith(ExitEnv, "", cerr)
+		err = errext.With(errext.Env, "", cerr)
 	}
 	return err
 }
@@ -64,7 +65,7 @@ func (s *State) parseServe(c *cli.Context, name string) (addr string, o builtin.
 		if near := configs.Nearest(name, builtin.Names()); near != "" {
 			hint = "did you mean " + near + "? " + hint
 		}
-		return "", o, errWith(ExitUsage, hint, fmt.Errorf("there is no built-in server %q", name))
+		return "", o, errext.With(errext.Usage, hint, fmt.Errorf("there is no built-in server %q", name))
 	}
 	f := flagFaults{}
 	port := c.Int("port")
@@ -104,7 +105,7 @@ func (s *State) parseServe(c *cli.Context, name string) (addr string, o builtin.
 func (s *State) loadRecipes(dir string) (*builtin.Book, error) {
 	book, err := builtin.LoadBook(s.DirFS(dir), ".")
 	if err != nil {
-		return nil, errWith(ExitInput, "give a folder of Minecraft recipe JSON files", fmt.Errorf("recipes in %s: %w", dir, err))
+		return nil, errext.With(errext.Input, "give a folder of Minecraft recipe JSON files", fmt.Errorf("recipes in %s: %w", dir, err))
 	}
 	return book, nil
 }
@@ -116,11 +117,11 @@ const maxVocabulary = 1 << 20
 func (s *State) loadVocabulary(file string) (*builtin.Vocabulary, error) {
 	b, err := s.ReadFile(file, maxVocabulary)
 	if err != nil {
-		return nil, errWith(ExitInput, "give a text file of five-letter words", fmt.Errorf("vocabulary: %w", err))
+		return nil, errext.With(errext.Input, "give a text file of five-letter words", fmt.Errorf("vocabulary: %w", err))
 	}
 	v, err := builtin.ParseVocabulary(string(b))
 	if err != nil {
-		return nil, errWith(ExitInput, "give a text file of five-letter words", fmt.Errorf("vocabulary %s: %w", file, err))
+		return nil, errext.With(errext.Input, "give a text file of five-letter words", fmt.Errorf("vocabulary %s: %w", file, err))
 	}
 	return v, nil
 }

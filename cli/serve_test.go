@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/openmanus/openmanus/internal/errext"
 	"io"
 	"net"
 	"net/http"
@@ -90,7 +91,7 @@ func TestEnvServePortTaken(t *testing.T) {
 	defer ln.Close()
 	_, port, _ := net.SplitHostPort(ln.Addr().String())
 	ts := newTestState(t, "env", "serve", "maze", "--port", port)
-	if code := Main(ts.State); code != int(ExitEnv) || !strings.Contains(ts.err.String(), "0 takes a free one") {
+	if code := Main(ts.State); code != int(errext.Env) || !strings.Contains(ts.err.String(), "0 takes a free one") {
 		t.Errorf("exit %d, %q", code, ts.err)
 	}
 }

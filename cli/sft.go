@@ -8,6 +8,7 @@ import (
 
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 func sftCommand(s *State) *cli.Command {
@@ -30,7 +31,7 @@ func sftCommand(s *State) *cli.Command {
 func (s *State) parseSFT(c *cli.Context) (configs.Config, error) {
 	cfg, err := s.parseTrain(c)
 	if err == nil && cfg.SFT.Epochs == 0 {
-		return cfg, errWith(ExitInput, "set sft.epochs to at least 1, in the file or with --set sft.epochs=1",
+		return cfg, errext.With(errext.Input, "set sft.epochs to at least 1, in the file or with --set sft.epochs=1",
 			errors.New("sft.epochs is 0: nothing to train"))
 	}
 	return cfg, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // TestSFTOfPairs: supervised training on prompts and responses, validated on
@@ -85,12 +86,12 @@ func TestSFTOfPairs(t *testing.T) {
 	// Fewer epochs than are done leave it as it is; other columns are another experiment.
 	mustContain(t, "stdout", sft("1"), "12 steps")
 	code, _, stderr := inProcess(t, dir, append(slices.Clone(args), "--set", "sft.epochs=5", "--set", "sft.response_key=question", "--set", "sft.prompt_key=answer")...)
-	if code != int(ExitInput) {
+	if code != int(errext.Input) {
 		t.Errorf("exit code %d", code)
 	}
 	mustContain(t, "stderr", stderr, "  sft.prompt_key: \"question\" -> \"answer\"")
 	code, _, stderr = inProcess(t, dir, append(slices.Clone(args), "--set", "sft.epochs=5", "--set", "sft.response_key=reply", "--set", "trainer.experiment=other")...)
-	if code != int(ExitInput) {
+	if code != int(errext.Input) {
 		t.Errorf("exit code %d", code)
 	}
 	mustContain(t, "stderr", stderr, "train.jsonl: row 0, line 1: it has no column reply")
@@ -98,7 +99,7 @@ func TestSFTOfPairs(t *testing.T) {
 	// So are other rows behind the name of those that tell which epoch was best.
 	writeFile(t, dir, "val.jsonl", pairs("left"))
 	code, _, stderr = inProcess(t, dir, append(slices.Clone(args), "--set", "sft.epochs=5")...)
-	if code != int(ExitInput) {
+	if code != int(errext.Input) {
 		t.Errorf("exit code %d", code)
 	}
 	mustContain(t, "stderr", stderr, "  sft.val_files: ", "give trainer.experiment another name")

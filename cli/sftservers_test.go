@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/openmanus/openmanus/internal/errext"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -27,12 +28,12 @@ func TestSFTWithoutServers(t *testing.T) {
 	mustContain(t, "stdout", stdout, "tiny-sft: 2 steps", "--split train")
 	for _, set := range []string{"env.maze.val_tasks=16", "env.maze.expert_tasks=17", "model.fresh.walks=2"} {
 		code, _, stderr = inProcess(t, dir, append(args, "--set", set, "--set", "trainer.experiment=played")...)
-		if code != int(ExitEnv) {
+		if code != int(errext.Env) {
 			t.Errorf("%s: exit code %d:\n%s", set, code, stderr)
 		}
 	}
 	code, _, stderr = inProcess(t, dir, "train", "run.toml", "--set", "env.maze.servers="+address, "--set", "trainer.experiment=reinforced")
-	if code != int(ExitEnv) {
+	if code != int(errext.Env) {
 		t.Errorf("train: exit code %d:\n%s", code, stderr)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/openmanus/openmanus/internal/errext"
 	"path/filepath"
 	"testing"
 )
@@ -11,8 +12,8 @@ func TestScorerThatCannotStart(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
 	code, stdout, stderr := inProcess(t, dir, "train", "run.toml", "--set", "reward.score_fn=exec:sh gone.sh")
-	if code != int(ExitEnv) {
-		t.Fatalf("exit code %d, want %d\n%s\n%s", code, ExitEnv, stdout, stderr)
+	if code != int(errext.Env) {
+		t.Fatalf("exit code %d, want %d\n%s\n%s", code, errext.Env, stdout, stderr)
 	}
 	mustContain(t, "stderr", stderr, "it ended before it was asked anything", "gone.sh", "run the command by hand")
 	if found, _ := filepath.Glob(filepath.Join(dir, "runs/*/checkpoints/*")); len(found) > 0 {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/openmanus/openmanus/internal/errext"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -148,7 +149,7 @@ func TestStartScriptTrains(t *testing.T) {
 	one(t, dir, "runs/OpenManus-rl-grpo-tiny-maze_once/checkpoints/step_000001/actor/model.safetensors")
 
 	code, _, stderr = started(t, dir, program, "train_grpo.sh", []string{"BASE_MODEL=gone"}, flags...)
-	if code != int(ExitModel) {
-		t.Errorf("exit code %d without a model, want %d:\n%s", code, ExitModel, stderr)
+	if code != int(errext.Model) {
+		t.Errorf("exit code %d without a model, want %d:\n%s", code, errext.Model, stderr)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/agent/openai"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // Summaries in the format history: who writes them, as flags and as keys say
@@ -120,7 +121,7 @@ func (s *State) openSummarizer(ctx context.Context, open *closers, o configs.Sum
 		BaseURL: o.BaseURL, Model: o.Model, Key: key, Concurrency: o.Concurrency, Timeout: seconds(o.TimeoutS), Log: s.Log,
 	})
 	if err != nil {
-		return nil, errWith(ExitInput, "", fmt.Errorf("the endpoint of summaries (agent.summary): %w", err))
+		return nil, errext.With(errext.Input, "", fmt.Errorf("the endpoint of summaries (agent.summary): %w", err))
 	}
 	open.addFunc(client.Close)
 	if err := client.Check(ctx, openai.Request{Temperature: o.Temperature}); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // summaryRun is endpointRun with summaries of an endpoint of their own.
@@ -81,7 +82,7 @@ func TestSummariesInRollout(t *testing.T) {
 		t.Error("a key was printed or written")
 	}
 	code, out, stderr = inProcess(t, dir, "replay", "d.jsonl", "--no-model")
-	if code != int(ExitInput) || out != "" || !strings.Contains(stderr, "without --use-summary") {
+	if code != int(errext.Input) || out != "" || !strings.Contains(stderr, "without --use-summary") {
 		t.Errorf("replay: exit code %d\n%s%s", code, out, stderr)
 	}
 }

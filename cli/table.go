@@ -13,52 +13,53 @@ import (
 	"strings"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // readTable reads a data file for a command that adds columns to it.
 func (s *State) readTable(ctx context.Context, path string) (*data.Table, error) {
 	t, err := data.ReadTable(ctx, s.Path(path))
-	return t, errWith(ExitInput, "", err)
+	return t, errext.With(errext.Input, "", err)
 }
 
 // writeTable writes a table in the format of the name, whole or not at all.
 func (s *State) writeTable(t *data.Table, path string, replace bool) (err error) {
 	f, err := s.Create(path)
 	if err != nil {
-		return errWith(ExitDisk, "", err)
+		return errext.With(errext.Disk, "", err)
 	}
 	defer f.Discard()
 	if err := t.Write(f, strings.EqualFold(filepath.Ext(path), ".parquet")); err != nil {
-		return errWith(ExitDisk, "", err)
+		return errext.With(errext.Disk, "", err)
 	}
-	return errWith(ExitDisk, "", f.Commit(replace))
+	return errext.With(errext.Disk, "", f.Commit(replace))
 }
 
 // freeOutput refuses a file that is there, unless it may be replaced, and in any
 // case the file that is read: the same command could not be given again.
 func (s *State) freeOutput(in, path string, force bool) error {
 	if s.sameFile(in, path) {
-		return errWith(ExitUsage, "choose another name", fmt.Errorf("%s is the file that is read", path))
+		return errext.With(errext.Usage, "choose another name", fmt.Errorf("%s is the file that is read", path))
 	}
 	switch _, err := s.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist), err == nil && force:
 		return nil
 	case err != nil:
-		return errWith(ExitDisk, "", err)
+		return errext.With(errext.Disk, "", err)
 	}
-	return errWith(ExitUsage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", path))
+	return errext.With(errext.Usage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", path))
 }
 
 // hashFile is the SHA-256 of a file.
 func (s *State) hashFile(path string) (string, error) {
 	f, err := s.Open(path)
 	if err != nil {
-		return "", errWith(ExitInput, "", err)
+		return "", errext.With(errext.Input, "", err)
 	}
 	defer f.Close()
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
-		return "", errWith(ExitInput, "", err)
+		return "", errext.With(errext.Input, "", err)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // taskList is a list of tasks as somebody wrote it.
@@ -49,7 +50,7 @@ func (s *State) loadTasks(ctx context.Context, spec env.Spec, list taskList) ([]
 		}
 		more, err := data.ParseTaskSpec(ctx, strings.Join(parts, ","), data.LoadOptions{Env: spec.Name})
 		if err != nil {
-			return nil, errWith(ExitInput, "", fmt.Errorf("%s: %w", list.Key, err))
+			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", list.Key, err))
 		}
 		tasks = append(tasks, more...)
 	}
@@ -57,7 +58,7 @@ func (s *State) loadTasks(ctx context.Context, spec env.Spec, list taskList) ([]
 	for _, entry := range list.Skip {
 		indices, err := configs.ParseIndices(entry)
 		if err != nil {
-			return nil, errWith(ExitInput, "", fmt.Errorf("%s: %w", list.SkipKey, err))
+			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", list.SkipKey, err))
 		}
 		for _, i := range indices {
 			skipped[i] = true
@@ -69,11 +70,11 @@ func (s *State) loadTasks(ctx context.Context, spec env.Spec, list taskList) ([]
 		s.Log.Info("rows left out, as "+list.SkipKey+" asks", "item", id, "rows", dropped[id])
 	}
 	if listed > 0 && len(tasks) == 0 {
-		return nil, errWith(ExitInput, "list others, or skip fewer", fmt.Errorf("%s: %s leaves none of the %d tasks", list.Key, list.SkipKey, listed))
+		return nil, errext.With(errext.Input, "list others, or skip fewer", fmt.Errorf("%s: %s leaves none of the %d tasks", list.Key, list.SkipKey, listed))
 	}
 	for i := range tasks {
 		if err := spec.CheckIndex(tasks[i].Index); err != nil {
-			return nil, errWith(ExitInput, "take it out, or leave it out with "+list.skipping(tasks[i].Index),
+			return nil, errext.With(errext.Input, "take it out, or leave it out with "+list.skipping(tasks[i].Index),
 				fmt.Errorf("%s: task %s: %w", list.Key, tasks[i].ID, err))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // A list of which nothing is left ends the run before a model is made or
@@ -19,7 +20,7 @@ func TestNoTaskIsLeft(t *testing.T) {
 	} {
 		ts := newTestState(t, args...)
 		writeFile(t, ts.Dir, "run.toml", tinyRun)
-		if code := Main(ts.State); code != int(ExitInput) {
+		if code := Main(ts.State); code != int(errext.Input) {
 			t.Fatalf("%q: exit code %d:\n%s", args, code, ts.err.String())
 		}
 		mustContain(t, "stderr", ts.err.String(), "tasks: env.maze.skip_tasks leaves none of the 1 tasks", "list others, or skip fewer")
@@ -36,7 +37,7 @@ func TestSkipTasks(t *testing.T) {
 		return ts, Main(ts.State)
 	}
 	ts, code := play()
-	if code != int(ExitInput) {
+	if code != int(errext.Input) {
 		t.Errorf("exit code %d", code)
 	}
 	mustContain(t, "stderr", ts.err.String(), "--tasks: task lmrlgym_maze_25", "leave it out with --skip-tasks 25")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // taskOptions are what rollout and eval share: which model plays which tasks
@@ -282,5 +283,5 @@ func (f *flagFaults) err() error {
 	if len(f.errs) == 0 {
 		return nil
 	}
-	return errWith(ExitUsage, "", errors.Join(f.errs...))
+	return errext.With(errext.Usage, "", errors.Join(f.errs...))
 }

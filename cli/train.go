@@ -17,6 +17,7 @@ import (
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -70,7 +71,7 @@ func (s *State) parseTrain(c *cli.Context) (configs.Config, error) {
 	}
 	s.ConfigLevel(cfg.Log.Level)
 	if cfg.Rollout.Engine != "local" {
-		return cfg, errWith(ExitInput, "set it to \"local\" to train; openmanus eval and rollout take this configuration",
+		return cfg, errext.With(errext.Input, "set it to \"local\" to train; openmanus eval and rollout take this configuration",
 			fmt.Errorf("rollout.engine = %q cannot be trained with: an endpoint gives text, not the token ids and log-probs that an update needs, nor are its weights here", cfg.Rollout.Engine))
 	}
 	return cfg, nil
@@ -114,7 +115,7 @@ func (s *State) fit(ctx context.Context, cfg configs.Config, m mode) (err error)
 		return s.printOutcome(run, cfg, *run.state, finishedNote(cfg, m))
 	}
 	if err := s.WriteFile(run.folder.Config(), cfg.Marshal(), true); err != nil {
-		return errWith(ExitDisk, "", err)
+		return errext.With(errext.Disk, "", err)
 	}
 	s.Log.Info("run", "folder", run.folder.Dir, "state", run.describe())
 
@@ -177,24 +178,24 @@ func trainError(run *openedRun, err error) error {
 	var native *torch.Error
 	switch {
 	case algo.IsDiskError(err): // first: it may have kept what came before it from being saved
-		return errWith(ExitDisk, "make room or set trainer.output_dir; the same command then goes on from the last checkpoint", err)
+		return errext.With(errext.Disk, "make room or set trainer.output_dir; the same command then goes on from the last checkpoint", err)
 	case errors.Is(err, algo.ErrInterrupted):
-		return errInterrupted
+		return errext.ErrInterrupted
 	case errors.As(err, &down), errors.As(err, &failed) && failed.Outcome == data.EnvError:
-		return errWith(ExitEnv, "see to the servers; the same command then goes on from the last checkpoint", err)
+		return errext.With(errext.Env, "see to the servers; the same command then goes on from the last checkpoint", err)
 	case errors.As(err, &failed), errors.As(err, &native):
-		return errWith(ExitNative, "the same command goes on from the last checkpoint", err)
+		return errext.With(errext.Native, "the same command goes on from the last checkpoint", err)
 	case errors.As(err, &diverged):
-		return errWith(ExitDiverged, "the last checkpoint in "+run.folder.Checkpoints()+" is from before; the batches are in "+run.folder.BadSteps(), err)
+		return errext.With(errext.Diverged, "the last checkpoint in "+run.folder.Checkpoints()+" is from before; the batches are in "+run.folder.BadSteps(), err)
 	case errors.As(err, &notFinite):
-		return errWith(ExitDiverged, "lower the learning rate, or compute in float32 (model.compute_dtype)", err)
+		return errext.With(errext.Diverged, "lower the learning rate, or compute in float32 (model.compute_dtype)", err)
 	case errors.As(err, &gap):
-		return errWith(ExitCheck, "", err)
+		return errext.With(errext.Check, "", err)
 	case errors.As(err, &prompt):
 		key := map[string]string{agent.MaxPromptKey: "data.max_prompt_tokens", agent.MaxContextKey: "rollout.max_context_tokens"}[prompt.Key]
-		return errWith(ExitInput, "raise "+key+", shorten such prompts (data.truncation), or leave such tasks out (data.filter_overlong, or skip_tasks for this one)", err)
+		return errext.With(errext.Input, "raise "+key+", shorten such prompts (data.truncation), or leave such tasks out (data.filter_overlong, or skip_tasks for this one)", err)
 	case errors.As(err, &overlong):
-		return errWith(ExitInput, "raise data.max_prompt_tokens, or shorten the prompts with data.truncation instead", err)
+		return errext.With(errext.Input, "raise data.max_prompt_tokens, or shorten the prompts with data.truncation instead", err)
 	}
 	return err
 }

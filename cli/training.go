@@ -15,6 +15,7 @@ import (
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/reward"
 	"github.com/openmanus/openmanus/reward/external"
 	"github.com/openmanus/openmanus/torch"
@@ -172,7 +173,7 @@ func (t *training) startScorer(ctx context.Context) error {
 	for _, c := range t.scorer.Components {
 		if p, ok := c.Scorer.(external.Starter); ok {
 			if err := p.Start(ctx); err != nil {
-				return errWith(ExitEnv, "run the command by hand to see what is missing", fmt.Errorf("reward component %s: %w", c.Name, err))
+				return errext.With(errext.Env, "run the command by hand to see what is missing", fmt.Errorf("reward component %s: %w", c.Name, err))
 			}
 		}
 	}
@@ -203,7 +204,7 @@ func (t *training) openModel(ctx context.Context) error {
 	}
 	if t.actor, err = algo.NewActor(ctx, t.bundle.Model, t.compute, optimizer); err != nil {
 		t.bundle.Close()
-		return errWith(ExitNative, "", err)
+		return errext.With(errext.Native, "", err)
 	}
 	t.open.addFunc(t.actor.Close)
 	t.actor.SetGradientCheckpointing(cfg.Model.GradientCheckpointing)
@@ -211,7 +212,7 @@ func (t *training) openModel(ctx context.Context) error {
 	t.actor.OnBadStep(t.run.folder.WriteBadStep)
 	if t.run.checkpoint != nil {
 		if err := t.actor.LoadOptimizer(ctx, t.run.checkpoint.Path); err != nil {
-			return errWith(ExitDisk, "", err)
+			return errext.With(errext.Disk, "", err)
 		}
 	}
 	return nil
@@ -226,14 +227,14 @@ func (t *training) otherTokenizer() error {
 	dir := t.s.modelPath(t.cfg.Model.TokenizerPath)
 	tok, err := tokenizer.Load(dir)
 	if err != nil {
-		return errWith(ExitModel, "", fmt.Errorf("model.tokenizer_path: %w", err))
+		return errext.With(errext.Model, "", fmt.Errorf("model.tokenizer_path: %w", err))
 	}
 	config, err := tokenizer.LoadConfig(dir)
 	if err != nil {
-		return errWith(ExitModel, "", fmt.Errorf("model.tokenizer_path: %w", err))
+		return errext.With(errext.Model, "", fmt.Errorf("model.tokenizer_path: %w", err))
 	}
 	if n := t.bundle.Model.Config.VocabSize; tok.Size() > n {
-		return errWith(ExitModel, "", fmt.Errorf("model.tokenizer_path: the tokenizer has %d tokens, the model only %d", tok.Size(), n))
+		return errext.With(errext.Model, "", fmt.Errorf("model.tokenizer_path: the tokenizer has %d tokens, the model only %d", tok.Size(), n))
 	}
 	t.bundle.Tokenizer, t.bundle.TokenizerConfig = tok, config
 	return nil
@@ -248,7 +249,7 @@ func (t *training) openSampler(ctx context.Context) error {
 	case !t.playsAny(): // then nothing is ever as long, and no room for it is kept
 		maxContext = most
 	default:
-		return errWith(ExitInput, fmt.Sprintf("set rollout.max_context_tokens to %d or less", most),
+		return errext.With(errext.Input, fmt.Sprintf("set rollout.max_context_tokens to %d or less", most),
 			fmt.Errorf("the model has %d positions, rollout.max_context_tokens is %d", most, cfg.Rollout.MaxContextTokens))
 	}
 	var err error
@@ -339,14 +340,14 @@ func (t *training) reference(ctx context.Context) (*model.Model, error) {
 	case t.freezesReference() || t.run.checkpoint == nil: // the trainer overwrites it after a warm start
 		m, err := t.bundle.Model.Shadow(ctx, t.compute)
 		if err != nil {
-			return nil, errWith(ExitNative, "", err)
+			return nil, errext.With(errext.Native, "", err)
 		}
 		t.open.addFunc(m.Close)
 		return m, nil
 	}
 	b, err := model.Open(ctx, t.thread, path, model.Options{DType: t.compute})
 	if err != nil {
-		return nil, errWith(ExitModel, "", fmt.Errorf("reference: %w", err))
+		return nil, errext.With(errext.Model, "", fmt.Errorf("reference: %w", err))
 	}
 	t.open.addFunc(b.Close)
 	return b.Model, nil
@@ -406,7 +407,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	var kept []data.Row
 	if o.Evol != nil && t.run.checkpoint != nil {
 		if kept, err = algo.LoadKept(t.run.checkpoint.Path, *t.run.state); err != nil {
-			return nil, errWith(ExitDisk, "", err)
+			return nil, errext.With(errext.Disk, "", err)
 		}
 	}
 	sink, err := t.metrics()
@@ -437,7 +438,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		Events:     events,
 		Log:        t.s.Log,
 	}, o, t.run.state)
-	return trainer, errWith(ExitInput, "", err) // it refuses what it is given, and does nothing yet
+	return trainer, errext.With(errext.Input, "", err) // it refuses what it is given, and does nothing yet
 }
 
 // metrics opens metrics.jsonl, without the lines of steps that the checkpoint
@@ -448,7 +449,7 @@ func (t *training) metrics() (track.Sink, error) {
 	}
 	sink, err := track.OpenJSONL(t.run.folder.Metrics())
 	if err != nil {
-		return nil, errWith(ExitDisk, "", err)
+		return nil, errext.With(errext.Disk, "", err)
 	}
 	t.open.add(sink.Close)
 	var offset int64
@@ -456,7 +457,7 @@ func (t *training) metrics() (track.Sink, error) {
 		offset = t.run.state.MetricsOffset
 	}
 	if err := sink.TruncateTo(offset); err != nil {
-		return nil, errWith(ExitDisk, "", err)
+		return nil, errext.With(errext.Disk, "", err)
 	}
 	t.sink = sink
 	return sink, nil

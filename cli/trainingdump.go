@@ -8,6 +8,7 @@ import (
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // trainingDump is a dump that is trained from.
@@ -27,7 +28,7 @@ func (t *training) openDump(ctx context.Context) error {
 	src, err := data.ReadSource(ctx, t.s.Path(d.path), func(e *data.Entry) error {
 		ep := e.Episode
 		if ep == nil {
-			return errWith(ExitInput, "name it under sft.files", fmt.Errorf("data.from_dump: %s is a data file and no dump of episodes", d.path))
+			return errext.With(errext.Input, "name it under sft.files", fmt.Errorf("data.from_dump: %s is a data file and no dump of episodes", d.path))
 		}
 		ep.Exchanges, ep.Created = nil, nil
 		if t.mode == supervised {
@@ -56,12 +57,12 @@ func (t *training) openDump(ctx context.Context) error {
 			t.s.Log.Info("episodes left out", "why", why, "episodes", refused[why])
 		}
 		if len(t.experts) == 0 {
-			return errWith(ExitInput, "set sft.dump_success = false and a low sft.dump_min_reward, or roll out with a model that solves more",
+			return errext.With(errext.Input, "set sft.dump_success = false and a low sft.dump_min_reward, or roll out with a model that solves more",
 				fmt.Errorf("data.from_dump: no episode of %s is to be learned from", d.path))
 		}
 		return nil
 	}
-	return errWith(ExitInput, "", t.groupDump())
+	return errext.With(errext.Input, "", t.groupDump())
 }
 
 // imitates says why an episode is not imitated, "" if it is.
@@ -160,14 +161,14 @@ func (t *training) dumpFits(ctx context.Context) error {
 	c := &t.bundle.Model.Config
 	for i, e := range t.dump.episodes {
 		if err := e.CheckContexts(); err != nil {
-			return errWith(ExitInput, "record it anew", fmt.Errorf("data.from_dump: %s: episode %d: %w", t.dump.path, i, err))
+			return errext.With(errext.Input, "record it anew", fmt.Errorf("data.from_dump: %s: episode %d: %w", t.dump.path, i, err))
 		}
 		var err error
 		for _, span := range e.ContextSpans() {
 			err = errors.Join(err, c.CheckIDs(e.Tokens[span[0]:span[1]]))
 		}
 		if err != nil {
-			return errWith(ExitInput, "set model.path to the model that played", fmt.Errorf("data.from_dump: %s: episode %d: %w", t.dump.path, i, err))
+			return errext.With(errext.Input, "set model.path to the model that played", fmt.Errorf("data.from_dump: %s: episode %d: %w", t.dump.path, i, err))
 		}
 	}
 	if t.cfg.Data.OffPolicy || t.run.checkpoint != nil { // whose weights have learned from it
@@ -175,13 +176,13 @@ func (t *training) dumpFits(ctx context.Context) error {
 	}
 	hash, err := t.actor.Compute().Hash(ctx)
 	if err != nil {
-		return errWith(ExitNative, "", err)
+		return errext.With(errext.Native, "", err)
 	}
 	if want := t.dump.header.Weights; hash != want {
 		if want == "" {
 			want = "unknown weights"
 		}
-		return errWith(ExitInput, "set model.path, and model.compute_dtype as rollout's --dtype, to what played, or give --off-policy",
+		return errext.With(errext.Input, "set model.path, and model.compute_dtype as rollout's --dtype, to what played, or give --off-policy",
 			errors.New("data.from_dump: "+t.dump.path+" was played by "+want+", and this model has "+hash))
 	}
 	return nil

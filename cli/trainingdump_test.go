@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 const dumpRun = `
@@ -116,7 +117,7 @@ func TestTrainFromDump(t *testing.T) {
 	// Other weights, which the first run has made.
 	other := []string{"train", "run.toml", "--from-dump", "d.jsonl", "--set", "trainer.experiment=off", "--set", "model.path=runs/from-dump/checkpoints/step_000002/actor"}
 	code, _, stderr = inProcess(t, dir, other...)
-	if code != int(ExitInput) || !strings.Contains(stderr, "was played by sha256:") || !strings.Contains(stderr, "--off-policy") {
+	if code != int(errext.Input) || !strings.Contains(stderr, "was played by sha256:") || !strings.Contains(stderr, "--off-policy") {
 		t.Errorf("other weights: exit code %d\n%s", code, stderr)
 	}
 	if code, _, stderr = inProcess(t, dir, append(other, "--off-policy")...); code != 0 {
@@ -149,13 +150,13 @@ func TestDumpOfContextsFits(t *testing.T) {
 	// What an outsider wrote into the file.
 	broken := strings.Replace(string(read(t, dir, "d.jsonl")), `"contexts":[0,`, `"contexts":[0,99999,`, 1)
 	writeFile(t, dir, "broken.jsonl", broken)
-	if code, _, stderr := inProcess(t, dir, "train", "run.toml", "--from-dump", "broken.jsonl"); code != int(ExitInput) || !strings.Contains(stderr, "context") {
+	if code, _, stderr := inProcess(t, dir, "train", "run.toml", "--from-dump", "broken.jsonl"); code != int(errext.Input) || !strings.Contains(stderr, "context") {
 		t.Errorf("contexts beyond the end: exit code %d\n%s", code, stderr)
 	}
 	for _, tt := range []struct {
 		positions int
-		code      ExitCode
-	}{{longest, ExitOK}, {longest - 1, ExitInput}} {
+		code      errext.ExitCode
+	}{{longest, errext.OK}, {longest - 1, errext.Input}} {
 		if longest >= whole {
 			t.Fatalf("contexts of up to %d tokens in episodes of up to %d", longest, whole)
 		}
@@ -202,28 +203,28 @@ func TestTrainFromDumpRefuses(t *testing.T) {
 	writeFile(t, dir, "rollouts.jsonl", `{"format":"openmanus-episodes","version":1,"weights":""}`+"\n"+rest)
 	for _, tt := range []struct {
 		args string
-		code ExitCode
+		code errext.ExitCode
 		want string
 	}{
-		{"--from-dump gone.jsonl", ExitInput, "gone.jsonl"},
-		{"--from-dump rows.jsonl", ExitInput, "no dump of episodes"},
-		{"--from-dump single.jsonl", ExitInput, "no task has two episodes"},
-		{"--from-dump greedy.jsonl", ExitInput, "played greedily"},
-		{"--from-dump topk.jsonl", ExitInput, "top-k or top-p"},
-		{"--from-dump rollouts.jsonl", ExitInput, "does not say how it was played"},
-		{"--from-dump d.jsonl --set rollout.temperature=0.5", ExitInput, "temperature 1"},
-		{"--from-dump d.jsonl --set sft.epochs=1", ExitInput, "set sft.epochs = 0"},
-		{"--from-dump d.jsonl --set algo.adv_estimator=remax", ExitInput, "remax plays a greedy episode"},
-		{"--from-dump d.jsonl --set algo.filter_groups=true", ExitInput, "a dump has the episodes it has"},
-		{"--off-policy", ExitInput, "data.off_policy"},
-		{"--from-dump d.jsonl --set sft.epochs=1 --set sft.val_files=rows.jsonl", ExitInput, "nothing is validated"},
+		{"--from-dump gone.jsonl", errext.Input, "gone.jsonl"},
+		{"--from-dump rows.jsonl", errext.Input, "no dump of episodes"},
+		{"--from-dump single.jsonl", errext.Input, "no task has two episodes"},
+		{"--from-dump greedy.jsonl", errext.Input, "played greedily"},
+		{"--from-dump topk.jsonl", errext.Input, "top-k or top-p"},
+		{"--from-dump rollouts.jsonl", errext.Input, "does not say how it was played"},
+		{"--from-dump d.jsonl --set rollout.temperature=0.5", errext.Input, "temperature 1"},
+		{"--from-dump d.jsonl --set sft.epochs=1", errext.Input, "set sft.epochs = 0"},
+		{"--from-dump d.jsonl --set algo.adv_estimator=remax", errext.Input, "remax plays a greedy episode"},
+		{"--from-dump d.jsonl --set algo.filter_groups=true", errext.Input, "a dump has the episodes it has"},
+		{"--off-policy", errext.Input, "data.off_policy"},
+		{"--from-dump d.jsonl --set sft.epochs=1 --set sft.val_files=rows.jsonl", errext.Input, "nothing is validated"},
 	} {
 		code, _, stderr := inProcess(t, dir, append([]string{"train", "run.toml"}, strings.Fields(tt.args)...)...)
 		if code != int(tt.code) || !strings.Contains(stderr, tt.want) {
 			t.Errorf("%s: exit code %d, want %d with %q\n%s", tt.args, code, tt.code, tt.want, stderr)
 		}
 	}
-	if code, _, stderr := inProcess(t, dir, "train", "--from-dump", "d.jsonl"); code != int(ExitInput) || !strings.Contains(stderr, "set model.path") {
+	if code, _, stderr := inProcess(t, dir, "train", "--from-dump", "d.jsonl"); code != int(errext.Input) || !strings.Contains(stderr, "set model.path") {
 		t.Errorf("the quickstart from a dump: exit code %d\n%s", code, stderr)
 	}
 }
@@ -271,7 +272,7 @@ func TestSFTFromDump(t *testing.T) {
 	}
 
 	code, _, stderr = inProcess(t, dir, append([]string{"sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.dump_success=false", "--set", "sft.dump_min_reward=2"}, sftOfDump...)...)
-	if code != int(ExitInput) || !strings.Contains(stderr, "no episode of d.jsonl is to be learned from") {
+	if code != int(errext.Input) || !strings.Contains(stderr, "no episode of d.jsonl is to be learned from") {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // loadExperts gathers what supervised training learns from: solutions played
@@ -51,7 +52,7 @@ func (t *training) loadExperts(ctx context.Context) error {
 	}
 	t.s.warnOfLeak("imitated", played, slices.Concat(t.val...))
 	if t.cfg.SFT.Epochs > 0 && len(t.experts) == 0 {
-		return errWith(ExitInput, "give files with conversations under sft.files, expert_tasks of a built-in environment, or set sft.epochs = 0",
+		return errext.With(errext.Input, "give files with conversations under sft.files, expert_tasks of a built-in environment, or set sft.epochs = 0",
 			errors.New("sft.epochs is not 0, but there is no recorded trajectory to learn from"))
 	}
 	return nil
@@ -81,15 +82,15 @@ func (t *training) playExperts(ctx context.Context, i int) ([]data.Task, error) 
 	for _, entry := range t.cfg.Env[i].ExpertTasks {
 		indices, err := configs.ParseIndices(entry)
 		if err != nil {
-			return nil, errWith(ExitInput, "", fmt.Errorf("expert_tasks: %w", err))
+			return nil, errext.With(errext.Input, "", fmt.Errorf("expert_tasks: %w", err))
 		}
 		for _, index := range indices {
 			if err := t.worlds[i].spec.CheckIndex(index); err != nil {
-				return nil, errWith(ExitInput, "", fmt.Errorf("expert_tasks: %w", err))
+				return nil, errext.With(errext.Input, "", fmt.Errorf("expert_tasks: %w", err))
 			}
 			tasks, err := playExpert(ctx, t.worlds[i], t.setups[i], index)
 			if err != nil {
-				return nil, errWith(ExitEnv, "", err)
+				return nil, errext.With(errext.Env, "", err)
 			}
 			made = append(made, tasks...)
 		}
@@ -137,7 +138,7 @@ func (t *training) report(read filesRead, key string) error {
 			if f.why != nil {
 				err = fmt.Errorf("%w: %w", err, f.why)
 			}
-			return errWith(ExitInput, "give files with conversations; `openmanus data head` shows what is in one", err)
+			return errext.With(errext.Input, "give files with conversations; `openmanus data head` shows what is in one", err)
 		}
 		t.s.Log.Warn("rows of a file are left out", "key", key, "file", name, "rows", f.rows, "without_conversation", f.silent, "of_no_task", f.refused)
 	}
@@ -172,7 +173,7 @@ func (t *training) fromFiles(ctx context.Context, i int, key string, files []str
 			}
 		}
 		if err != nil {
-			return nil, errWith(ExitInput, "", fmt.Errorf("%s: %w", key, err))
+			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", key, err))
 		}
 		more, err = t.asPlayed(ctx, i, more, read[file])
 		if err != nil {
@@ -248,12 +249,12 @@ func (t *training) renderFiles(tasks []data.Task) ([]data.Row, algo.SFTCounts, e
 				hint += `, or set sft.truncation = "drop" to leave out what is longer`
 			}
 		}
-		return nil, counts, errWith(ExitInput, hint, err)
+		return nil, counts, errext.With(errext.Input, hint, err)
 	}
 	most := t.bundle.Model.Config.MaxPositionEmbeddings
 	for i := range rows {
 		if n := len(rows[i].Tokens); n > most {
-			return nil, counts, errWith(ExitInput, fmt.Sprintf(`set sft.max_length to %d or less, and sft.truncation = "drop" to leave out what is longer`, most),
+			return nil, counts, errext.With(errext.Input, fmt.Sprintf(`set sft.max_length to %d or less, and sft.truncation = "drop" to leave out what is longer`, most),
 				fmt.Errorf("task %s has %d tokens, the model %d positions", rows[i].TaskID, n, most))
 		}
 	}

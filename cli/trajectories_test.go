@@ -7,6 +7,7 @@ import (
 
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // opened is a training as far as the model, with files in its folder.
@@ -53,7 +54,7 @@ func TestFreshModelWithoutExperts(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := opened(t, nil, tinyRun, alone...)
-	if code := codeOf(t.Context(), err); code != ExitInput {
+	if code := codeOf(t.Context(), err); code != errext.Input {
 		t.Errorf("exit code %d: %v", code, err)
 	}
 	mustContain(t, "the error", err.Error(), "bpe vocabulary", `model.fresh.vocabulary = "bytes"`)
@@ -97,7 +98,7 @@ func TestTrajectoriesOfAMixture(t *testing.T) {
 		}
 	}
 	_, err := opened(t, files, mixture, append(sets, `sft.files=["all.jsonl","wordle.jsonl"]`)...)
-	if code := codeOf(t.Context(), err); code != ExitInput {
+	if code := codeOf(t.Context(), err); code != errext.Input {
 		t.Fatalf("exit code %d: %v", code, err)
 	}
 	mustContain(t, "the error", err.Error(), "wordle.jsonl", "there are rows for")
@@ -116,14 +117,14 @@ func TestTrajectoryTooLong(t *testing.T) {
 		return Main(ts.State), ts
 	}
 	code, ts := run()
-	if code != int(ExitInput) {
+	if code != int(errext.Input) {
 		t.Errorf("exit code %d", code)
 	}
 	mustContain(t, "stderr", ts.err.String(), "more than the 20 allowed", `raise sft.max_length, or set sft.truncation = "drop"`)
 	if strings.Contains(ts.err.String(), "has read its walks") {
 		t.Error("the model read before the trajectories were looked at")
 	}
-	if code, ts = run("sft.truncation=drop"); code != int(ExitInput) || !strings.Contains(ts.err.String(), "too long for 20 tokens: raise sft.max_length\n") {
+	if code, ts = run("sft.truncation=drop"); code != int(errext.Input) || !strings.Contains(ts.err.String(), "too long for 20 tokens: raise sft.max_length\n") {
 		t.Errorf("the advice leads to exit code %d: %s", code, ts.err.String())
 	}
 }
@@ -148,7 +149,7 @@ func TestRowsLeftOut(t *testing.T) {
 
 	// Although the solver's solutions are there to learn from.
 	_, _, err = openedWithLog(t, files, tinyRun, `sft.files=["some.jsonl","none.jsonl"]`)
-	if code := codeOf(t.Context(), err); code != ExitInput {
+	if code := codeOf(t.Context(), err); code != errext.Input {
 		t.Fatalf("exit code %d: %v", code, err)
 	}
 	mustContain(t, "the error", err.Error(), "none.jsonl: none of its 2 rows can be learned from: 1 hold no conversation, 1 are of tasks", "maze_4096")
@@ -188,7 +189,7 @@ func TestRowsWithoutATask(t *testing.T) {
 	}
 	for _, file := range []string{"pairs.jsonl", "chats.jsonl"} {
 		_, err := opened(t, files, tinyRun, "env.maze.tasks="+file)
-		if code := codeOf(t.Context(), err); code != ExitInput {
+		if code := codeOf(t.Context(), err); code != errext.Input {
 			t.Fatalf("%s: exit code %d: %v", file, code, err)
 		}
 		mustContain(t, file, err.Error(), "env.maze.tasks", file, "row 0, line 1", "its task cannot be told from its columns")

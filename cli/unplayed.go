@@ -7,6 +7,7 @@ import (
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // Supervised training of files needs no environment: without an [[env]] table
@@ -20,7 +21,7 @@ func needsEnv(cfg configs.Config) error {
 	if len(cfg.Env) > 0 {
 		return nil
 	}
-	return errWith(ExitInput, "add a table [[env]] with name and tasks; `openmanus sft` takes the configuration as it is",
+	return errext.With(errext.Input, "add a table [[env]] with name and tasks; `openmanus sft` takes the configuration as it is",
 		errors.New("env: no environment to play in"))
 }
 
@@ -51,7 +52,7 @@ func (t *training) unplayed(ctx context.Context, key string, files []string, rea
 		}
 		rows, err := data.LoadTasks(ctx, t.s.Path(file), data.LoadOptions{Env: noEnv, AnyEnv: true})
 		if err != nil {
-			return nil, errWith(ExitInput, "", fmt.Errorf("%s: %w", key, err))
+			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", key, err))
 		}
 		f := &fileRead{rows: len(rows)}
 		read[file] = f
@@ -70,7 +71,7 @@ func (t *training) unplayed(ctx context.Context, key string, files []string, rea
 func (t *training) pairs(ctx context.Context, key, file, env string) ([]data.Task, error) {
 	pairs, err := data.LoadPairs(ctx, t.s.Path(file), data.PairOptions{Env: env, Prompt: t.cfg.SFT.PromptKey, Response: t.cfg.SFT.ResponseKey})
 	if err != nil {
-		return nil, errWith(ExitInput, "", fmt.Errorf("%s: %w", key, err))
+		return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", key, err))
 	}
 	return pairs, nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/openmanus/openmanus/internal/errext"
 	"strings"
 	"testing"
 )
@@ -37,7 +38,7 @@ func TestSFTWithoutAnEnvironment(t *testing.T) {
 	writeFile(t, dir, "long.jsonl", `{"question":"count","answer":"`+strings.Repeat("one ", 1100)+`"}`+"\n")
 	conversations := []string{"--set", "sft.prompt_key=", "--set", "sft.response_key=", "--set", "trainer.experiment=conversations"}
 	type want struct {
-		code           ExitCode
+		code           errext.ExitCode
 		stdout, stderr []string
 	}
 	other := func() {
@@ -52,16 +53,16 @@ func TestSFTWithoutAnEnvironment(t *testing.T) {
 		{"pairs", []string{"sft", "run.toml"}, want{0, []string{"alone-sft: 2 steps", "generate prompts.jsonl"}, []string{" rows=2 "}}},
 		{"again", []string{"sft", "run.toml", "--set", "sft.epochs=3"}, want{stdout: []string{"alone-sft: 3 steps"}}},
 		{"changed", []string{"sft", "run.toml", "--set", "sft.train_batch_size=1"},
-			want{ExitInput, nil, []string{"sft.train_batch_size: 2 -> 1", "to start from these weights, also set model.path to the checkpoint's actor folder\n"}}},
-		{"other rows", []string{"sft", "run.toml", "--set", "sft.epochs=4"}, want{ExitInput, nil, []string{"sft.files: ", " -> ", "give trainer.experiment another name"}}},
+			want{errext.Input, nil, []string{"sft.train_batch_size: 2 -> 1", "to start from these weights, also set model.path to the checkpoint's actor folder\n"}}},
+		{"other rows", []string{"sft", "run.toml", "--set", "sft.epochs=4"}, want{errext.Input, nil, []string{"sft.files: ", " -> ", "give trainer.experiment another name"}}},
 		{"conversations", append([]string{"sft", "run.toml", "--set", "sft.files=conversations.jsonl", "--set", "sft.val_files=conversations.jsonl", "--set", "trainer.best_metric=loss"}, conversations...),
 			want{0, []string{"conversations-sft: 4 steps"}, []string{"trajectories for supervised training", " rows=3 ", "trajectories to validate on"}}},
 		{"no replies", append([]string{"sft", "run.toml", "--set", "sft.files=questions.jsonl", "--set", "trainer.resume=never"}, conversations...),
-			want{ExitInput, nil, []string{"task none:0: its conversation has no message of the assistant"}}},
+			want{errext.Input, nil, []string{"task none:0: its conversation has no message of the assistant"}}},
 		{"longer than the model", []string{"sft", "run.toml", "--set", "sft.files=long.jsonl", "--set", "sft.max_length=8192", "--set", "trainer.resume=never"},
-			want{ExitInput, nil, []string{"task long.jsonl:0 has ", "the model 4096 positions", "set sft.max_length to 4096 or less"}}},
-		{"train", []string{"train", "run.toml"}, want{ExitInput, nil, []string{"no environment to play in", "add a table [[env]]", "`openmanus sft` takes"}}},
-		{"eval", []string{"eval", "--model", "tiny", "run.toml"}, want{ExitInput, nil, []string{"no environment to play in"}}},
+			want{errext.Input, nil, []string{"task long.jsonl:0 has ", "the model 4096 positions", "set sft.max_length to 4096 or less"}}},
+		{"train", []string{"train", "run.toml"}, want{errext.Input, nil, []string{"no environment to play in", "add a table [[env]]", "`openmanus sft` takes"}}},
+		{"eval", []string{"eval", "--model", "tiny", "run.toml"}, want{errext.Input, nil, []string{"no environment to play in"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.name == "other rows" {

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/urfave/cli/v2"
 )
 
@@ -111,7 +112,7 @@ func versionCommand(s *State) *cli.Command {
 			return s.printJSON(v)
 		}
 		_, err = fmt.Fprintln(s.Stdout, v)
-		return errWith(ExitDisk, "", err)
+		return errext.With(errext.Disk, "", err)
 	})
 }
 
@@ -126,5 +127,5 @@ func (s *State) printJSON(v any) error {
 		return fmt.Errorf("write JSON: %w", err)
 	}
 	_, err = s.Stdout.Write(append(b, '\n'))
-	return errWith(ExitDisk, "", err)
+	return errext.With(errext.Disk, "", err)
 }

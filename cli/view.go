@@ -13,6 +13,7 @@ import (
 
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/view"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 func viewCommand(s *State) *cli.Command {
@@ -111,7 +112,7 @@ func runView(ctx context.Context, s *State, c *cli.Context) error {
 		_, err := out.WriteString(view.ListLine(origin, row, e))
 		return err
 	})
-	if err = errors.Join(err, errWith(ExitDisk, "", out.Flush())); err != nil {
+	if err = errors.Join(err, errext.With(errext.Disk, "", out.Flush())); err != nil {
 		return err
 	}
 	return s.tellShown(n, more)
@@ -121,7 +122,7 @@ func runView(ctx context.Context, s *State, c *cli.Context) error {
 // have shown none.
 func (s *State) tellShown(n int, more bool) error {
 	if n == 0 {
-		return errWith(ExitInput, "loosen --episode, --env, --outcome", errors.New("no episode to show"))
+		return errext.With(errext.Input, "loosen --episode, --env, --outcome", errors.New("no episode to show"))
 	}
 	if more {
 		s.Log.Warn("there are more episodes than shown: choose with --step, --env, --outcome, or raise --max-episodes", "shown", n)
@@ -135,7 +136,7 @@ func (s *State) eachEpisode(ctx context.Context, o viewOptions, files []string, 
 	for _, file := range files {
 		src, err := data.ReadSource(ctx, s.Path(file), func(e *data.Entry) error {
 			if e.Episode == nil {
-				return errWith(ExitInput, "openmanus data head shows it", fmt.Errorf("%s is a data file and no dump of episodes", file))
+				return errext.With(errext.Input, "openmanus data head shows it", fmt.Errorf("%s is a data file and no dump of episodes", file))
 			}
 			if !o.wants(e.N, e.Episode) {
 				return nil
@@ -145,7 +146,7 @@ func (s *State) eachEpisode(ctx context.Context, o viewOptions, files []string, 
 				return errEnoughRows
 			}
 			n++
-			return errWith(ExitDisk, "", visit(filepath.Base(file), e.N, e.Episode))
+			return errext.With(errext.Disk, "", visit(filepath.Base(file), e.N, e.Episode))
 		})
 		if errors.Is(err, errEnoughRows) {
 			return n, more, nil
@@ -163,9 +164,9 @@ func (s *State) eachEpisode(ctx context.Context, o viewOptions, files []string, 
 // viewPage writes the page, whole or not at all.
 func (s *State) viewPage(ctx context.Context, o viewOptions, files []string) error {
 	if _, err := s.Stat(o.HTML); err == nil && !o.Force {
-		return errWith(ExitUsage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", o.HTML))
+		return errext.With(errext.Usage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", o.HTML))
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return errWith(ExitDisk, "", err)
+		return errext.With(errext.Disk, "", err)
 	}
 	pieces, err := s.piecesFor(o, files)
 	if err != nil {
@@ -173,17 +174,17 @@ func (s *State) viewPage(ctx context.Context, o viewOptions, files []string) err
 	}
 	f, err := s.Create(o.HTML)
 	if err != nil {
-		return errWith(ExitDisk, "", err)
+		return errext.With(errext.Disk, "", err)
 	}
 	defer f.Discard()
 	disk := &diskWriter{w: bufio.NewWriterSize(f, 1<<20)}
 	page, err := view.NewPage(disk, view.Options{Title: "episodes of " + filepath.Base(s.Path(o.Path)), Note: noteOf(o), Pieces: pieces})
 	if err != nil {
-		return errWith(ExitDisk, "", err)
+		return errext.With(errext.Disk, "", err)
 	}
 	n, more, err := s.eachEpisode(ctx, o, files, page.Add)
 	if disk.err != nil {
-		return errWith(ExitDisk, "", disk.err)
+		return errext.With(errext.Disk, "", disk.err)
 	}
 	if err != nil {
 		return err
@@ -192,10 +193,10 @@ func (s *State) viewPage(ctx context.Context, o viewOptions, files []string) err
 		return err
 	}
 	if err := errors.Join(page.Close(), disk.w.Flush()); err != nil {
-		return errWith(ExitDisk, "", err)
+		return errext.With(errext.Disk, "", err)
 	}
 	if err := f.Commit(o.Force); err != nil {
-		return errWith(ExitDisk, "", err)
+		return errext.With(errext.Disk, "", err)
 	}
 	return s.print(fmt.Appendf(nil, "%s: %d episodes\n", o.HTML, n))
 }

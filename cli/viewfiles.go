@@ -11,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // dumpsOf lists the files that a view is of: the file itself, or those of a
@@ -18,7 +19,7 @@ import (
 func (s *State) dumpsOf(o viewOptions) ([]string, error) {
 	st, err := s.Stat(o.Path)
 	if err != nil {
-		return nil, errWith(ExitInput, "give a dump of episodes or a run's folder", err)
+		return nil, errext.With(errext.Input, "give a dump of episodes or a run's folder", err)
 	}
 	if !st.IsDir() {
 		if o.Step >= 0 {
@@ -29,7 +30,7 @@ func (s *State) dumpsOf(o viewOptions) ([]string, error) {
 	folder := (&algo.RunFolder{Dir: o.Path}).Rollouts()
 	names, err := fs.Glob(s.DirFS(folder), "*.jsonl*")
 	if err != nil {
-		return nil, errWith(ExitInput, "", err)
+		return nil, errext.With(errext.Input, "", err)
 	}
 	slices.SortFunc(names, func(a, b string) int {
 		x, y := stepOf(a), stepOf(b)
@@ -46,9 +47,9 @@ func (s *State) dumpsOf(o viewOptions) ([]string, error) {
 	}
 	switch {
 	case len(names) == 0:
-		return nil, errWith(ExitInput, "give a run's folder, such as runs/quickstart, or a dump", fmt.Errorf("%s holds no rollouts/step_N.jsonl", o.Path))
+		return nil, errext.With(errext.Input, "give a run's folder, such as runs/quickstart, or a dump", fmt.Errorf("%s holds no rollouts/step_N.jsonl", o.Path))
 	case len(files) == 0:
-		return nil, errWith(ExitInput, "there are "+steps(names), fmt.Errorf("%s has no episodes of step %d", o.Path, o.Step))
+		return nil, errext.With(errext.Input, "there are "+steps(names), fmt.Errorf("%s has no episodes of step %d", o.Path, o.Step))
 	case o.Episode >= 0 && len(files) > 1:
 		return nil, usagef("--episode counts within one file and %s has %d: give --step as well, or name one of its rollouts", o.Path, len(files))
 	}

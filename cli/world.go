@@ -12,6 +12,7 @@ import (
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/supervise"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // worldOptions say how an environment is reached.
@@ -52,7 +53,7 @@ const closeTimeout = 20 * time.Second
 func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 	spec, err := env.Lookup(o.Name)
 	if err != nil {
-		return nil, errWith(ExitInput, "", err)
+		return nil, errext.With(errext.Input, "", err)
 	}
 	w := &world{log: s.Log, spec: spec}
 	urls := o.Servers
@@ -78,7 +79,7 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 		urls = w.group.URLs()
 	case len(urls) == 0:
 		if !isBuiltin(o.Name) {
-			return nil, errWith(ExitInput, "name its servers", fmt.Errorf("environment %s has no built-in server", o.Name))
+			return nil, errext.With(errext.Input, "name its servers", fmt.Errorf("environment %s has no built-in server", o.Name))
 		}
 		bo := builtin.Options{Log: s.Log}
 		if o.Recipes != "" {
@@ -99,7 +100,7 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 			return w, nil
 		}
 		if w.server, err = builtin.Serve(context.WithoutCancel(ctx), o.Name, "127.0.0.1:0", bo); err != nil {
-			return nil, errWith(ExitEnv, "", fmt.Errorf("start the built-in server: %w", err))
+			return nil, errext.With(errext.Env, "", fmt.Errorf("start the built-in server: %w", err))
 		}
 		urls = []string{w.server.URL}
 	}
@@ -112,7 +113,7 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 		WaitHealthy: cmp.Or(s.waitHealthy, o.WaitHealthy),
 	})
 	if err != nil {
-		return nil, errors.Join(errWith(ExitInput, "", err), w.close())
+		return nil, errors.Join(errext.With(errext.Input, "", err), w.close())
 	}
 	pool.Store(w.pool)
 	if len(o.Servers) > 0 {
@@ -146,11 +147,11 @@ func downError(err error) error {
 	var other *env.OtherEnvError
 	switch {
 	case errors.As(err, &other):
-		return errWith(ExitEnv, "correct the addresses of the servers, or the environment's name", err)
+		return errext.With(errext.Env, "correct the addresses of the servers, or the environment's name", err)
 	case !errors.As(err, &down):
 		return err
 	}
-	return errWith(ExitEnv, "see to the servers, or leave them out for the built-in one where there is one", err)
+	return errext.With(errext.Env, "see to the servers, or leave them out for the built-in one where there is one", err)
 }
 
 // close gives instances back and stops the servers that were started.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // env.retries counts the tries after the first: 0 is one try.
@@ -59,7 +60,7 @@ func TestWithoutModel(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Store(true) }))
 	defer server.Close()
 	ts := newTestState(t, "eval", "--model", "none", "--env", "maze", "--server", server.URL, "--tasks", "1", "--quiet")
-	if code := Main(ts.State); code != int(ExitModel) || asked.Load() {
+	if code := Main(ts.State); code != int(errext.Model) || asked.Load() {
 		t.Errorf("exit code %d, server asked: %t", code, asked.Load())
 	}
 	mustContain(t, "stderr", ts.err.String(), "--model: ", "none")
@@ -72,12 +73,12 @@ func TestIndexBeyondTheBook(t *testing.T) {
 	for _, index := range []int{n - 1, n} {
 		ts := newTestState(t, "eval", "--model", ".", "--env", "textcraft", "--tasks", strconv.Itoa(index), "--quiet")
 		code := Main(ts.State)
-		if beyond := index == n; beyond != strings.Contains(ts.err.String(), fmt.Sprintf("has tasks 0 to %d", n-1)) || beyond != (code == int(ExitInput)) {
+		if beyond := index == n; beyond != strings.Contains(ts.err.String(), fmt.Sprintf("has tasks 0 to %d", n-1)) || beyond != (code == int(errext.Input)) {
 			t.Errorf("task %d of %d: exit code %d: %s", index, n, code, ts.err.String())
 		}
 	}
 	_, err := opened(t, nil, tinyRun+"\n[[env]]\nname = \"textcraft\"\ntasks = \"0\"\nformat = \"react\"\n", "model.fresh.walks=0", fmt.Sprintf("env.textcraft.expert_tasks=%d", n))
-	if codeOf(t.Context(), err) != ExitInput {
+	if codeOf(t.Context(), err) != errext.Input {
 		t.Errorf("an expert's task beyond the book: %v", err)
 	}
 	// What the preset trains and validates on are different tasks, whether its

@@ -15,7 +15,7 @@ const module = "github.com/openmanus/openmanus"
 // architecture (docs/architecture.md says why).
 var arrows = map[string]string{
 	".":   "cli",
-	"cli": "configs/... algo/... agent/... env/... reward/... data/... torch/...",
+	"cli": "configs/... algo/... agent/... env/... reward/... data/... torch/... internal/...",
 
 	"configs":       "",
 	"configs/hydra": "configs",
@@ -72,6 +72,8 @@ var arrows = map[string]string{
 	"torch/mmap":            "",
 	"torch/torchtest":       "torch",
 
+	"internal/errext": "",
+
 	"docs":  "...",
 	"bench": "...",
 }
@@ -81,7 +83,7 @@ var pure = []string{
 	"configs", "configs/hydra", "algo/advantage", "algo/checkpoint", "algo/correction", "algo/curriculum", "algo/track", "agent", "agent/replay",
 	"agent/rollout", "agent/llm/engine", "agent/eval", "agent/openai", "agent/text", "agent/llm/gguf", "agent/llm/chat", "agent/llm/tokenizer",
 	"env", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/registry",
-	"data/view", "data/transport", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise",
+	"data/view", "data/transport", "internal/errext", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise",
 }
 
 func TestArrows(t *testing.T) {

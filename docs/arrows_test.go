@@ -35,7 +35,7 @@ var arrows = map[string]string{
 	"agent/llm/engine":    "data/...",
 	"agent/eval":          "env data",
 	"agent/text":          "agent/llm/engine data",
-	"agent/openai":        "agent/llm/engine agent/text data data/transport",
+	"agent/openai":        "agent/llm/engine agent/text data data/transport internal/backoff",
 	"agent/llm/generate":  "agent/llm/engine agent/llm/model torch/...",
 	"agent/llm/model":     "agent/llm/gguf agent/llm/tokenizer agent/llm/chat data/registry torch/...",
 	"agent/llm/gguf":      "torch/mmap",
@@ -44,14 +44,14 @@ var arrows = map[string]string{
 
 	"agent/openai/openaitest": "",
 
-	"env":                   "data/...",
+	"env":                   "data/... internal/backoff",
 	"env/builtin":           "env env/fault env/listen data/...",
 	"env/check":             "env data data/transport",
 	"env/fault":             "",
 	"env/listen":            "",
 	"env/listen/listentest": "",
 	"env/proxy":             "env/fault env/listen data/transport",
-	"env/supervise":         "data/transport",
+	"env/supervise":         "data/transport internal/backoff",
 	"reward":                "data/... reward/mathexpr",
 	"reward/external":       "reward data/transport",
 	"reward/mathexpr":       "",
@@ -63,6 +63,8 @@ var arrows = map[string]string{
 
 	"data/transport":               "",
 	"data/transport/transporttest": "",
+
+	"internal/backoff": "",
 
 	"torch":                 "torch/internal/...",
 	"torch/internal/ompenv": "",
@@ -83,7 +85,7 @@ var pure = []string{
 	"configs", "configs/hydra", "algo/advantage", "algo/checkpoint", "algo/correction", "algo/curriculum", "algo/track", "agent", "agent/replay",
 	"agent/rollout", "agent/llm/engine", "agent/eval", "agent/openai", "agent/text", "agent/llm/gguf", "agent/llm/chat", "agent/llm/tokenizer",
 	"env", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/registry",
-	"data/view", "data/transport", "internal/errext", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise",
+	"data/view", "data/transport", "internal/errext", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise", "internal/backoff",
 }
 
 func TestArrows(t *testing.T) {

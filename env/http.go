@@ -18,6 +18,7 @@ import (
 
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/transport"
+	"github.com/openmanus/openmanus/internal/backoff"
 )
 
 // The limits of a call where Options leaves them open.
@@ -27,6 +28,7 @@ const (
 	DefaultAttempts     = 5
 	DefaultMaxReply     = 16 << 20
 	defaultBackoff      = 100 * time.Millisecond
+	maxBackoff          = 5 * time.Second // the longest pause between two attempts of one call
 	dialTimeout         = 10 * time.Second
 	// IdleTimeout is how long a connection without requests is kept. It stays below the 5 s after which uvicorn closes an idle
 	// connection without a word: a step sent into a closed connection must
@@ -150,7 +152,7 @@ func (c *caller) call(ctx context.Context, op, method, path string, body []byte)
 		if !err.retryable || attempt >= c.attempts {
 			return nil, err
 		}
-		if !sleep(ctx, jittered(c.backoff, attempt)) {
+		if !backoff.Sleep(ctx, backoff.Delay(c.backoff, maxBackoff, attempt)) {
 			return nil, err
 		}
 	}

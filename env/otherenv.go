@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/openmanus/openmanus/internal/backoff"
 )
 
 // OtherEnvError says that a server is of another environment than its address
@@ -63,7 +65,7 @@ func (p *Pool) identify(ctx context.Context, s *poolServer, client Client) error
 	limited, cancel := context.WithTimeout(ctx, identifyTime)
 	defer cancel()
 	for try := range identifyTries {
-		if try > 0 && !sleep(limited, jittered(defaultBackoff, try)) {
+		if try > 0 && !backoff.Sleep(limited, backoff.Delay(defaultBackoff, maxBackoff, try)) {
 			break
 		}
 		err := known.identify(limited)

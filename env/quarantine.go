@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/openmanus/openmanus/internal/backoff"
 )
 
 // heed does what health says about s. The caller holds mu.
@@ -38,7 +40,7 @@ const asks = 3
 // within a probe's time is asked again only by who is patient: it may be busy.
 func (p *Pool) ask(ctx context.Context, s *poolServer, patient bool) (err error) {
 	for try := range asks {
-		if try > 0 && !sleep(ctx, p.o.ProbePause) {
+		if try > 0 && !backoff.Sleep(ctx, p.o.ProbePause) {
 			return err
 		}
 		if err = p.probe(ctx, s); err == nil {
@@ -66,7 +68,7 @@ func (p *Pool) quarantine(s *poolServer, err error) {
 	}
 	s.era++
 	s.downSince = time.Now()
-	pause := p.probePause(s.out())
+	pause := backoff.Delay(p.o.ProbePause, p.o.ProbeMax, s.out())
 	p.counts.Quarantines++
 	for _, sl := range s.free {
 		p.giveBack(s, sl)
@@ -76,21 +78,9 @@ func (p *Pool) quarantine(s *poolServer, err error) {
 	p.spawn(func() { p.probeUntilUp(s, pause) })
 }
 
-// probePause is the n-th pause in a row; there is none before the first.
-func (p *Pool) probePause(n int) time.Duration {
-	if n == 0 {
-		return 0
-	}
-	d := p.o.ProbePause
-	for i := 1; i < n && d < p.o.ProbeMax; i++ {
-		d *= 2
-	}
-	return min(d, p.o.ProbeMax)
-}
-
 // probeUntilUp asks s for its greeting until it answers or the pool closes.
 func (p *Pool) probeUntilUp(s *poolServer, pause time.Duration) {
-	for sleep(p.life, pause) {
+	for backoff.Sleep(p.life, pause) {
 		err := p.probe(p.life, s)
 		p.mu.Lock()
 		if !s.down { // another probe was first
@@ -105,7 +95,7 @@ func (p *Pool) probeUntilUp(s *poolServer, pause time.Duration) {
 			return
 		}
 		s.lastErr = err
-		pause = p.probePause(s.silent())
+		pause = backoff.Delay(p.o.ProbePause, p.o.ProbeMax, s.silent())
 		p.mu.Unlock()
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/openmanus/openmanus/internal/backoff"
 )
 
 // DescriptionPath is where FastAPI describes a server. No client counts what
@@ -53,7 +55,7 @@ func (p *Pool) versionOf(ctx context.Context, root string) (string, error) {
 		case ctx.Err() != nil:
 			return "", context.Cause(ctx)
 		}
-		if try == versionTries || !sleep(ctx, jittered(defaultBackoff, try)) {
+		if try == versionTries || !backoff.Sleep(ctx, backoff.Delay(defaultBackoff, maxBackoff, try)) {
 			return "", failure
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/data/transport"
+	"github.com/openmanus/openmanus/internal/backoff"
 )
 
 // Client is one endpoint.
@@ -52,7 +53,7 @@ func New(o Options) (*Client, error) {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		places: make(chan struct{}, o.Concurrency),
-		sleep:  sleep,
+		sleep:  backoff.Sleep,
 	}, nil
 }
 
@@ -111,7 +112,7 @@ func (c *Client) chat(ctx context.Context, r Request, attempts int) (Reply, erro
 		if !fault.Kind.retryable() || attempt >= attempts {
 			return Reply{}, fault
 		}
-		wait := pause(c.o.Backoff, c.o.MaxWait, attempt)
+		wait := backoff.Delay(c.o.Backoff, c.o.MaxWait, attempt)
 		if fault.wait > c.o.MaxWait {
 			fault.Err = fmt.Errorf("it asks to wait %v, longer than the %v that are waited", fault.wait, c.o.MaxWait)
 			return Reply{}, fault

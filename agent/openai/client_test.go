@@ -17,6 +17,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/backoff"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -194,17 +195,6 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
-func TestBackoffGrowsToItsLimit(t *testing.T) {
-	most := 10 * time.Second
-	for n, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 4: 8 * time.Second, 5: most, 60: most} {
-		for range 20 {
-			if d := pause(time.Second, most, n); d < want/2 || d > want {
-				t.Errorf("pause %d is %v, want from %v to %v", n, d, want/2, want)
-			}
-		}
-	}
-}
-
 func TestHangsAndCancellation(t *testing.T) {
 	s := openaitest.Serve(t, answers(openaitest.Answer{Hang: true}))
 	c, _ := client(t, Options{BaseURL: s.URL, Timeout: 20 * time.Millisecond, Attempts: 2})
@@ -239,7 +229,7 @@ func TestHangsAndCancellation(t *testing.T) {
 		return openaitest.Answer{Status: 503, Body: "x", Header: map[string]string{"Retry-After": "50"}}
 	})
 	c, _ = client(t, Options{BaseURL: s.URL})
-	c.sleep = func(ctx context.Context, d time.Duration) bool { stop(); return sleep(ctx, d) }
+	c.sleep = func(ctx context.Context, d time.Duration) bool { stop(); return backoff.Sleep(ctx, d) }
 	if _, err := c.Chat(ctx, hello); !errors.Is(err, KindCancelled) || len(s.Requests()) != 1 {
 		t.Errorf("got %v after %d requests", err, len(s.Requests()))
 	}

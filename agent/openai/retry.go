@@ -1,25 +1,11 @@
 package openai
 
 import (
-	"context"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 )
-
-// pause gives the wait after failed attempt n (from 1): base doubled each time
-// up to most, scattered over its upper half so that calls that failed together
-// do not come back together.
-func pause(base, most time.Duration, n int) time.Duration {
-	d := base
-	for i := 1; i < n && d < most; i++ {
-		d *= 2
-	}
-	d = min(d, most)
-	return d/2 + rand.N(d/2+1)
-}
 
 // retryAfter is how long a reply asks to wait: Retry-After in seconds or as a
 // date (RFC 9110, 10.2.3), or retry-after-ms. 0 where it does not ask.
@@ -47,16 +33,4 @@ func span(ns float64) time.Duration {
 		return 0
 	}
 	return time.Duration(min(ns, year))
-}
-
-// sleep waits for d and reports whether it did, false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }

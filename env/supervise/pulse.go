@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/openmanus/openmanus/internal/backoff"
 )
 
 // The pauses between two questions whether a server still answers.
@@ -20,7 +22,7 @@ func pulse(ctx context.Context, url string, limit time.Duration) {
 	client := askingClient(limit)
 	defer client.CloseIdleConnections()
 	pause := min(max(limit/8, pulseLeast), pulseMost)
-	for answered := time.Now(); sleep(ctx, pause); {
+	for answered := time.Now(); backoff.Sleep(ctx, pause); {
 		err := ask(ctx, client, url)
 		var status *statusError
 		switch {

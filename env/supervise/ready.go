@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/data/transport"
+	"github.com/openmanus/openmanus/internal/backoff"
 )
 
 // The pauses between questions to a starting server, and the time for an answer.
@@ -33,7 +34,7 @@ func ready(ctx context.Context, url string) error {
 		if ctx.Err() == nil {
 			last = err
 		}
-		if !sleep(ctx, pause) {
+		if !backoff.Sleep(ctx, pause) {
 			return fmt.Errorf("%w: %v", context.Cause(ctx), last)
 		}
 	}
@@ -71,15 +72,3 @@ func ask(ctx context.Context, client *http.Client, url string) error {
 type statusError struct{ status int }
 
 func (e *statusError) Error() string { return fmt.Sprintf("GET / answers status %d", e.status) }
-
-// sleep reports whether it slept the whole pause.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/openmanus/openmanus/internal/backoff"
 )
 
 // server is one server of a group; its goroutine alone uses it.
@@ -55,7 +57,7 @@ func (s *server) run(ctx context.Context, first chan<- error) {
 			pause = o.Backoff
 		}
 		for {
-			if !sleep(ctx, pause) {
+			if !backoff.Sleep(ctx, pause) {
 				return
 			}
 			pause = min(2*pause, o.BackoffMax)

@@ -13,7 +13,7 @@ import (
 // readSmolLM2 reads template and tokenizer from the model file, if it is there.
 func readSmolLM2(t testing.TB) model {
 	t.Helper()
-	f, err := gguf.Open(filepath.Join("..", "..", "build", "models", "SmolLM2-135M-Instruct.gguf"))
+	f, err := gguf.Open(filepath.Join("..", "..", "..", "build", "models", "SmolLM2-135M-Instruct.gguf"))
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("the real model is not in build/models; ./build.sh model fetches it")
 	}

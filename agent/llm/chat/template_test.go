@@ -65,7 +65,7 @@ func testdataDir() string {
 	if dir := os.Getenv("OPENMANUS_TESTDATA"); dir != "" {
 		return dir
 	}
-	return filepath.Join("..", "..", "build", "testdata")
+	return filepath.Join("..", "..", "..", "build", "testdata")
 }
 
 // loaded keeps what loadModel has read, which takes a second each.

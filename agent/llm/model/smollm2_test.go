@@ -13,7 +13,7 @@ import (
 // smollm2 is the real model that ./build.sh model fetches.
 func smollm2(t *testing.T) string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("..", "..", "build", "models", "SmolLM2-135M-Instruct*.gguf"))
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", "build", "models", "SmolLM2-135M-Instruct*.gguf"))
 	if err != nil {
 		t.Fatal(err)
 	}

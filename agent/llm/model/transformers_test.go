@@ -52,7 +52,7 @@ func openWithTokenizer(t *testing.T, th *torch.Thread, name string) *Bundle {
 // TestSavedOpensInTransformers saves models and opens the folders with
 // transformers, which must see the same model in them.
 func TestSavedOpensInTransformers(t *testing.T) {
-	python, err := filepath.Abs(filepath.Join("..", "..", "build", "peer", "bin", "python"))
+	python, err := filepath.Abs(filepath.Join("..", "..", "..", "build", "peer", "bin", "python"))
 	if err != nil {
 		t.Fatal(err)
 	}

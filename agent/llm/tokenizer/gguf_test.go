@@ -15,7 +15,7 @@ import (
 // loadSmolLM2 reads the tokenizer of the model file, if it is there.
 func loadSmolLM2(t testing.TB) (*Tokenizer, Config) {
 	t.Helper()
-	f, err := gguf.Open(filepath.Join("..", "..", "build", "models", "SmolLM2-135M-Instruct.gguf"))
+	f, err := gguf.Open(filepath.Join("..", "..", "..", "build", "models", "SmolLM2-135M-Instruct.gguf"))
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("the real model is not in build/models; ./build.sh model fetches it")
 	}

@@ -22,7 +22,7 @@ func TestLlamaCPP(t *testing.T) {
 	for name, path := range map[string]string{
 		"llama":   filepath.Join("testdata", "llamacpp_llama.gguf"),
 		"qwen2":   filepath.Join("testdata", "llamacpp_qwen2.gguf"),
-		"smollm2": filepath.Join("..", "..", "build", "models", "SmolLM2-135M-Instruct.gguf"),
+		"smollm2": filepath.Join("..", "..", "..", "build", "models", "SmolLM2-135M-Instruct.gguf"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := gguf.Open(path)

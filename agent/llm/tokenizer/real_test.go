@@ -22,7 +22,7 @@ func testdataDir() string {
 	if dir := os.Getenv("OPENMANUS_TESTDATA"); dir != "" {
 		return dir
 	}
-	return filepath.Join("..", "..", "build", "testdata")
+	return filepath.Join("..", "..", "..", "build", "testdata")
 }
 
 var loadReal = func() func(t testing.TB, name string) *Tokenizer {

@@ -3,28 +3,28 @@ package torch
 // #include "openmanus_torch.h"
 import "C"
 
-// setGradMode turns recording on or off on this OS thread and tells what it was.
+// setGradMode turns recording on or off on this OS thread and returns the previous setting.
 func setGradMode(on bool) bool {
 	var was C.int
 	check("NoGrad", C.om_set_grad_enabled(cbool(on), &was))
 	return was != 0
 }
 
-// RequiresGrad tells whether backward passes compute a gradient for t or for something t came from.
+// RequiresGrad reports whether backward passes compute a gradient for t or for a tensor that t was computed from.
 func (t Tensor) RequiresGrad() bool {
 	var r C.int
 	check("RequiresGrad", C.om_requires_grad(t.in("RequiresGrad"), &r), t)
 	return r != 0
 }
 
-// SetRequiresGrad says whether backward passes accumulate a gradient into t, which must not be the result of a recorded
-// operation.
+// SetRequiresGrad sets whether backward passes accumulate a gradient into t. t must be a leaf: not the result of a
+// recorded operation.
 func (t Tensor) SetRequiresGrad(on bool) {
 	check("SetRequiresGrad", C.om_set_requires_grad(t.in("SetRequiresGrad"), cbool(on)), t)
 }
 
-// Backward accumulates the gradients of t, which has one element, into the tensors it came from that require them. It
-// frees what was recorded.
+// Backward accumulates the gradients of t, which has one element, into the leaves of its graph that require them. It
+// frees the graph.
 func (t Tensor) Backward() {
 	check("Backward", C.om_backward(t.in("Backward"), nil), t)
 }
@@ -34,7 +34,8 @@ func (t Tensor) BackwardWith(grad Tensor) {
 	check("BackwardWith", C.om_backward(t.in("BackwardWith"), grad.in("BackwardWith")), t, grad)
 }
 
-// Grad is the accumulated gradient, or none. It shares memory with what later backward passes add to.
+// Grad returns the accumulated gradient, or the zero Tensor. It shares memory with the gradient that later backward passes
+// add to.
 func (t Tensor) Grad() Tensor {
 	var out C.om_tensor
 	check("Grad", C.om_grad(t.in("Grad"), &out), t)

@@ -20,12 +20,12 @@ const _ = uint(unsafe.Sizeof(int(0))-8) + uint(8-unsafe.Sizeof(int(0)))
 
 func init() {
 	if ompenv.Set {
-		// It had to be there only while gotorch started; the error of Unsetenv cannot happen for a valid name.
+		// Only gotorch's initialization needs it. Unsetenv cannot fail for a valid name.
 		_ = os.Unsetenv("OMP_NUM_THREADS")
 	}
 }
 
-// check panics with what Run turns into an *Error if msg, which it frees, is not nil.
+// check panics if msg is not nil; Run turns the panic into an *Error. It frees msg.
 func check(op string, msg *C.char, operands ...Tensor) {
 	if msg == nil {
 		return

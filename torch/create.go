@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// Empty is a tensor with any content.
+// Empty returns an uninitialized tensor.
 func (s *Scope) Empty(dt DType, shape ...int) Tensor {
 	th := s.must()
 	var out C.om_tensor
@@ -46,8 +46,8 @@ func (s *Scope) Arange(n int, dt DType) Tensor {
 	return th.adopt(out)
 }
 
-// RandN is a float32 tensor of standard normal numbers. The same seed and size give the same numbers on every machine,
-// which libtorch's own generator does not promise between instruction sets.
+// RandN returns a float32 tensor of standard normal numbers. The same seed and size give the same numbers on every machine;
+// libtorch's generator does not guarantee that across instruction sets.
 func (s *Scope) RandN(seed uint64, shape ...int) Tensor {
 	r := rand.New(rand.NewPCG(seed, 0x6f70656e6d616e75)) // any constant: the stream of this function
 	v := make([]float32, count("RandN", shape))

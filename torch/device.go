@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// Device is where tensors lie and are computed: the CPU (the zero value), or a CUDA GPU.
+// Device is the place where tensors are stored and computed: the CPU (the zero value), or a CUDA GPU.
 type Device struct {
 	CUDA  bool
 	Index int // of the GPU; 0 for the CPU
@@ -24,7 +24,7 @@ func (d Device) String() string {
 	return "cpu"
 }
 
-// c gives the device as the C header wants it.
+// c returns the device in the C header's form.
 func (d Device) c() (C.int64_t, C.int64_t) {
 	if d.CUDA {
 		return C.OM_CUDA, C.int64_t(d.Index)
@@ -32,9 +32,9 @@ func (d Device) c() (C.int64_t, C.int64_t) {
 	return C.OM_CPU, 0
 }
 
-// ParseDevice reads cpu, cuda, cuda:N, or auto, which is AutoDevice. A GPU that is not there is an error, never
-// replaced by the CPU. Asking for a GPU loads libtorch_cuda; do it before the first backward pass on the CPU, after
-// which libtorch takes up no new devices.
+// ParseDevice reads cpu, cuda, cuda:N, or auto, which is AutoDevice. A missing GPU is an error; the CPU
+// never replaces it. Parsing a GPU's name loads libtorch_cuda. Do so before the first backward pass on the CPU: libtorch's
+// autograd does not accept new devices afterwards.
 func ParseDevice(s string) (Device, error) {
 	switch {
 	case s == "cpu":
@@ -54,8 +54,7 @@ func ParseDevice(s string) (Device, error) {
 	return Device{}, fmt.Errorf("torch: unknown device %q; use cpu, cuda, cuda:N or auto", s)
 }
 
-// AutoDevice picks the first GPU where there is one and the CPU elsewhere. The error says why it is the CPU; a machine
-// without a GPU has nothing to say.
+// AutoDevice returns the first usable GPU, or the CPU. The error is non-nil if the machine has a GPU that cannot be used.
 func AutoDevice() (Device, error) {
 	d, err := cudaDevice(0)
 	if err != nil && !hasGPU() {
@@ -78,12 +77,12 @@ func cudaDevice(i int) (Device, error) {
 			err, supportedLibtorch)
 	}
 	if i >= n {
-		return Device{}, fmt.Errorf("torch: there is no device cuda:%d; this machine has %d CUDA device(s)", i, n)
+		return Device{}, fmt.Errorf("torch: device cuda:%d does not exist: this machine has %d CUDA device(s)", i, n)
 	}
 	return Device{CUDA: true, Index: i}, nil
 }
 
-// cudaCount asks once: neither a driver nor a GPU appears while the program runs.
+// cudaCount counts the devices once; the count does not change while the program runs.
 var cudaCount = sync.OnceValues(func() (int, error) {
 	var n C.int64_t
 	if msg := C.om_cuda_count(&n); msg != nil {

@@ -1,4 +1,4 @@
-// Package torch calls libtorch: tensors, their owners, and the operations the rest of the program needs.
+// Package torch calls libtorch: tensors, their owners, and the operations that the program uses.
 //
 // It owns everything native. No other package imports "C" or gotorch. C++ lives in torch/shim behind one plain C
 // header; gotorch serves its simple single-call operations, whose results are adopted here at once. The package does

@@ -3,8 +3,8 @@ package torch
 import "math/rand/v2"
 
 // Dropout sets a share p of the elements to 0 and scales the others by 1/(1-p) (Srivastava et al. 2014, in the inverted
-// form). What is dropped depends on key, index and the place of the element alone: a pass that is done again with the same key
-// drops the same, and index tells the layers of one pass apart. libtorch's own generator promises neither between devices.
+// form). The dropped elements depend only on key, index and the element's position: a pass that is repeated with the same key
+// drops the same elements, and each layer of a pass has its own index. libtorch's generator guarantees neither between devices.
 //
 // The mask is drawn on the host.
 func (t Tensor) Dropout(p float64, key, index uint64) Tensor {

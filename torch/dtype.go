@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// DType is the type of a tensor's elements. The values are those of the C header.
+// DType is the type of a tensor's elements. The values are the C header's.
 type DType int
 
 // The element types.
@@ -38,7 +38,7 @@ func (d DType) String() string {
 // Size is the number of bytes of one element.
 func (d DType) Size() int { return dtypes[d].size }
 
-// IsFloat tells whether tensors of this type can have gradients.
+// IsFloat reports whether tensors of this type can have gradients.
 func (d DType) IsFloat() bool { return d >= Float32 && d <= Float16 }
 
 // ParseDType reads the name that String gives, or one of the short forms fp32, fp64, bf16, fp16.

@@ -36,7 +36,7 @@ func (e *Error) Error() string {
 // opPanic carries a failed operation from the operation to Run.
 type opPanic struct{ err *Error }
 
-// Error is what a crash outside Run prints.
+// Error returns the text that a crash outside Run prints.
 func (p opPanic) Error() string { return p.err.Error() }
 
 // fail ends the running function of Run with an *Error.

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// FreeMemory estimates the bytes that may still be taken on the host: what the
-// kernel calls available, or what is left under the control group's limit
-// where that is less. ok is false where neither can be read.
+// FreeMemory estimates the bytes that the process may still allocate on the
+// host: the smaller of the kernel's MemAvailable and the space left under the
+// control group's limit. ok is false if neither can be read.
 func FreeMemory() (bytes int64, ok bool) {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {
@@ -31,8 +31,8 @@ func FreeMemory() (bytes int64, ok bool) {
 	return bytes, ok
 }
 
-// cgroupNumber reads a file of the process's own control group (version 2),
-// as it is seen from inside a container; -1 where there is none or no limit.
+// cgroupNumber reads a number from a file of the process's control group
+// (version 2), at its path inside a container. It returns -1 if the file is missing or sets no limit.
 func cgroupNumber(name string) int64 {
 	b, err := os.ReadFile("/sys/fs/cgroup/" + name)
 	if err != nil {

@@ -13,12 +13,13 @@ type AdamWOptions struct {
 	LR, Beta1, Beta2, Eps, WeightDecay float64
 
 	Step      int     // 1 for the first
-	GradScale float64 // what the gradients are multiplied with, 1 unless they are clipped
+	GradScale float64 // factor of the gradients: 1, or less when they are clipped
 }
 
 // AdamWStep updates params and the moments m and v in place, as torch.optim.AdamW does. They are float32 or float64;
-// gradients may have any floating type, and a parameter whose gradient is none is left alone. copies is nil or has for each
-// parameter a tensor that receives the new value in its own type (the bfloat16 weights that a forward pass uses), or none.
+// gradients may have any floating type; a parameter with the zero Tensor as gradient is not updated. copies is nil, or holds
+// per parameter the zero Tensor or a tensor that receives the new value, converted to its dtype (the bfloat16 weights of
+// the forward pass).
 func AdamWStep(params, grads, m, v, copies []Tensor, o AdamWOptions) {
 	const op = "AdamWStep"
 	n := len(params)
@@ -35,8 +36,7 @@ func AdamWStep(params, grads, m, v, copies []Tensor, o AdamWOptions) {
 	check(op, C.om_adamw(pointers(op, params), pointers(op, grads), pointers(op, m), pointers(op, v), pointers(op, copies), C.int64_t(n), &co))
 }
 
-// GlobalNorm is the square root of the sum of all squares of the tensors, summed in float64 in a fixed order; those that
-// are none count nothing.
+// GlobalNorm returns the L2 norm over all elements of ts, summed in float64 in a fixed order. Zero Tensors count as 0.
 func GlobalNorm(ts []Tensor) float64 {
 	const op = "GlobalNorm"
 	var out C.double
@@ -44,7 +44,7 @@ func GlobalNorm(ts []Tensor) float64 {
 	return float64(out)
 }
 
-// pointers passes tensors, which may be none, as an array; no tensors at all are NULL.
+// pointers converts tensors to a C array, zero Tensors to NULL. An empty slice becomes NULL.
 func pointers(op string, ts []Tensor) *C.om_tensor {
 	if len(ts) == 0 {
 		return nil

@@ -27,7 +27,7 @@ func CacheWrite(kc, vc, k, v Tensor, slots []int64) {
 	check(op, C.om_cache_write(kc.in(op), vc.in(op), k.in(op), v.in(op), p, C.int64_t(len(slots))), kc, vc, k, v)
 }
 
-// CachedSeqs says how the new tokens of one call are shared out among sequences.
+// CachedSeqs maps the new tokens of one call to sequences and cache blocks.
 type CachedSeqs struct {
 	QOffsets []int     // sequence i has the new tokens QOffsets[i] … QOffsets[i+1]-1
 	Lens     []int     // its context length, the new tokens included

@@ -82,7 +82,7 @@ func fill(s *torch.Scope, dt torch.DType, size int, ks, vs []torch.Tensor) paged
 		total += (k.Size(0) + size - 1) / size
 	}
 	heads, dim := ks[0].Size(1), ks[0].Size(2)
-	// What nobody wrote is NaN, so that reading it shows.
+	// Unwritten places are NaN, so that a read of one shows in the result.
 	p := paged{k: s.Full(math.NaN(), dt, total, size, heads, dim), v: s.Full(math.NaN(), dt, total, size, heads, dim)}
 	next := int32(total - 1) // blocks are handed out from the back
 	for i, k := range ks {
@@ -142,7 +142,7 @@ func cachedCase(t *testing.T, news, lens []int, cache, query torch.DType, heads,
 		for i, n := range lens {
 			seed := uint64(10 * i)
 			q := s.RandN(seed, n, heads, dim).To(query)
-			// Both sides start from what the cache can hold.
+			// Both sides start from values that the cache's dtype can hold.
 			k, v := s.RandN(seed+1, n, own, dim).To(cache), s.RandN(seed+2, n, own, dim).To(cache)
 			ks, vs = append(ks, k), append(vs, v)
 			qs = append(qs, q.Narrow(0, n-news[i], news[i]))

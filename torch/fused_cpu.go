@@ -7,5 +7,5 @@ import "C"
 // bfloat16 products, 2 AVX-512, 1 AVX2, 0 the baseline.
 func cpuLevel() int { return int(C.om_cpu_level()) }
 
-// limitCPULevel caps what cpuLevel may be, for tests of the other kernels.
+// limitCPULevel caps cpuLevel, for tests of the kernels of lower levels.
 func limitCPULevel(level int) { C.om_set_cpu_level_limit(C.int64_t(level)) }

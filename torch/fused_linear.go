@@ -10,14 +10,14 @@ const SkinnyRows = C.OM_SKINNY_ROWS
 
 // LinearSkinny is Linear for the few rows of a decoding step, with kernels that read the weights as fast as memory gives
 // them: x [...,K] with at most SkinnyRows rows, w [M,K], bias [M] or none. x and w are float32 or bfloat16, not necessarily
-// the same; the result has x's type. On the CPU a row's result does not depend on the other rows or on how many there are.
-// There is no gradient; an operand that wants one is an error outside NoGrad.
+// the same; the result has x's dtype. On the CPU a row's result does not depend on the other rows or their number.
+// It has no backward: outside NoGrad, an operand that requires a gradient is an error.
 func LinearSkinny(x, w, bias Tensor) Tensor {
 	return LinearsSkinny(x, []Tensor{w}, []Tensor{bias})[0]
 }
 
-// LinearsSkinny is LinearSkinny of one x with several weights in one go, as q, k, v or gate and up; biases is nil or has
-// one, perhaps none, for each weight.
+// LinearsSkinny applies several weights to one x in one call, as for q, k and v or gate and up. biases is nil, or has one
+// entry per weight, which may be the zero Tensor.
 func LinearsSkinny(x Tensor, ws, biases []Tensor) []Tensor {
 	const op = "LinearSkinny"
 	if biases != nil && len(biases) != len(ws) {

@@ -8,16 +8,16 @@ import (
 	"unsafe"
 )
 
-// TokenLogProbs is log softmax(z/temperature)[target] for z = hidden [N,D] · weight [V,D]ᵀ + bias [V] (bias may be none),
-// and the entropy of that softmax where it is wanted, both float32 [N] (float64 for float64) and differentiable. z is never
-// held whole: it is made for a few rows at a time, in float32 also of bfloat16 operands, and made again for the gradient. A target below 0 gives 0, costs nothing
-// and sends no gradient.
+// TokenLogProbs returns log softmax(z/temperature)[target] for z = hidden [N,D] · weight [V,D]ᵀ + bias [V] (bias may be the
+// zero Tensor) and, if wantEntropy, the entropy of that softmax. Both are [N] float32 (float64 for float64 operands) and
+// differentiable. z is never held whole: it is computed for a few rows at a time, in float32 even for bfloat16 operands, and
+// computed again in the backward pass. A target below 0 gives 0 and no gradient.
 func TokenLogProbs(hidden, weight, bias Tensor, targets []int64, temperature float64, wantEntropy bool) (logp, entropy Tensor) {
 	return TokenLogProbsAmong(hidden, weight, bias, targets, nil, temperature, wantEntropy)
 }
 
-// TokenLogProbsAmong is TokenLogProbs with the softmax of row i over the tokens kept[i] alone, the target among them; over
-// all tokens where kept[i] is empty, and everywhere where kept is nil.
+// TokenLogProbsAmong is TokenLogProbs with the softmax of row i over the tokens kept[i], which include the target. An empty
+// kept[i], or a nil kept, stands for the whole vocabulary.
 func TokenLogProbsAmong(hidden, weight, bias Tensor, targets []int64, kept [][]int32, temperature float64, wantEntropy bool) (logp, entropy Tensor) {
 	const op = "TokenLogProbs"
 	var offsets []int64

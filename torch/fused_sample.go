@@ -8,20 +8,20 @@ import (
 	"unsafe"
 )
 
-// SampleRow says how one row of logits is sampled.
+// SampleRow holds the sampling parameters of one row of logits.
 type SampleRow struct {
 	Key         uint64 // of the generator: one per sequence
 	Position    uint64 // of the draw in its sequence
 	Temperature float32
 	TopP        float32 // 1 or more is off
 	TopK        int     // 0 is off
-	Greedy      bool    // the largest logit; also where Temperature is not above 0, and log-probs are then those at 1
+	Greedy      bool    // take the largest logit; implied by Temperature <= 0, which gives log-probs at temperature 1
 }
 
 // Sample draws one token per row of logits [R,V] as argmax(logits/T + G): G is Gumbel noise that is a function of key,
 // position and token id alone (Philox 4x32-10, 32 bits per token), so a draw does not depend on what else is in the
-// batch. logps are log-probs under softmax(logits/T). TopK, and then TopP over what TopK left, restrict both to the tokens
-// that they keep: kept[i] are those of row i in ascending order, or nil where nothing was left out.
+// batch. logps are log-probs under softmax(logits/T). TopK, and then TopP over what TopK left, restrict both to a subset of the
+// vocabulary: kept[i] holds row i's subset in ascending order, or nil if it is the whole vocabulary.
 func Sample(logits Tensor, rows []SampleRow) (ids []int32, logps []float32, kept [][]int32) {
 	const op = "Sample"
 	crows := make([]C.om_sample_row, len(rows))
@@ -56,8 +56,8 @@ func philox(counter [4]uint32, key [2]uint32) (out [4]uint32) {
 	return out
 }
 
-// SampleNoise is the G of Sample: the noise of one token under a key and a
-// position.
+// SampleNoise returns the Gumbel noise that Sample adds to the logit of a token,
+// for a key and a position.
 func SampleNoise(key, position uint64, token int32) float64 {
 	v := uint32(token)
 	h := philox([4]uint32{v / 4, 0, uint32(position), uint32(position >> 32)}, [2]uint32{uint32(key), uint32(key >> 32)})[v%4]

@@ -12,16 +12,15 @@ import (
 	"github.com/wangkuiyi/gotorch"
 )
 
-// gotorch frees its tensors by finalizers, which may run during a call that uses them. So nothing of gotorch lives longer
-// here than one call: operands are lent without a finalizer, and a result's finalizer is taken away before
-// anything else happens.
+// gotorch frees its tensors by finalizers, which may run during a call that uses the tensor. Therefore no gotorch value
+// outlives one call: operands are passed without a finalizer, and a result's finalizer is removed at once.
 
-// raw lends a tensor to gotorch.
+// raw wraps t as a gotorch tensor without a finalizer.
 func raw(t Tensor) gotorch.Tensor {
 	return gotorch.Tensor{T: (*unsafe.Pointer)(&t.h.ptr)}
 }
 
-// disown takes a result from gotorch.
+// disown removes the finalizer of a gotorch result and returns its pointer.
 func disown(g gotorch.Tensor) C.om_tensor {
 	runtime.SetFinalizer(g.T, nil)
 	p := C.om_tensor(*g.T)
@@ -29,7 +28,7 @@ func disown(g gotorch.Tensor) C.om_tensor {
 	return p
 }
 
-// viaGotorch makes one gotorch call; the operands, the first of which names the thread, were checked with in before.
+// viaGotorch makes one gotorch call. The caller has checked the operands with in; the first one determines the thread.
 func viaGotorch(op string, call func() gotorch.Tensor, operands ...Tensor) Tensor {
 	defer rethrow(op, operands)
 	p := disown(call())
@@ -37,7 +36,7 @@ func viaGotorch(op string, call func() gotorch.Tensor, operands ...Tensor) Tenso
 	return operands[0].out(p)
 }
 
-// rethrow turns gotorch's panics, which are the text of a C++ exception, into ours.
+// rethrow converts a panic of gotorch, which carries the text of a C++ exception, to an opPanic.
 func rethrow(op string, operands []Tensor) {
 	switch r := recover().(type) {
 	case nil:

@@ -40,9 +40,9 @@ func live() (tensors, nbytes int64) {
 	return int64(n), int64(b)
 }
 
-// HeapBytes is what native code holds of the host's memory now. Unlike LiveBytes it counts what only the autograd graph holds,
-// and unlike RSS not what was freed; it also counts what is not a tensor. It is 0
-// where the system does not tell.
+// HeapBytes returns the bytes that native code has allocated on the host. Unlike LiveBytes it includes tensors that only the
+// autograd graph holds and memory other than tensors; unlike RSS it excludes freed memory. It returns 0 if glibc is older
+// than 2.33.
 func HeapBytes() int64 { return int64(C.heap_bytes()) }
 
 // LiveInfo describes one live tensor.
@@ -53,7 +53,7 @@ type LiveInfo struct {
 	Site  string // the line outside this package that made it
 }
 
-// RSS is the memory of the process that is in RAM, in bytes; 0 where the system does not tell.
+// RSS is the memory of the process that is in RAM, in bytes; 0 if /proc cannot be read.
 func RSS() int64 {
 	b, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

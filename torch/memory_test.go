@@ -7,7 +7,7 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// Freed memory goes back: a loop over scopes must not grow, whoever makes the tensors.
+// A loop over scopes must not grow the process, for tensors of the shim and of gotorch.
 func TestMemoryDoesNotGrow(t *testing.T) {
 	defer torch.SetNumThreads(torch.NumThreads())
 	torch.SetNumThreads(1) // waiting for libtorch's threads on a busy machine is all this would do otherwise

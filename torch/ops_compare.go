@@ -41,10 +41,10 @@ func (t Tensor) GtScalar(v float64) Tensor { return t.scalar("GtScalar", C.OM_GT
 // GeScalar is t ≥ v, as bool.
 func (t Tensor) GeScalar(v float64) Tensor { return t.scalar("GeScalar", C.OM_GE_S, v) }
 
-// And is t and o, as bool; what is not 0 is true.
+// And is t ∧ o, as bool; nonzero elements are true.
 func (t Tensor) And(o Tensor) Tensor { return t.binary("And", C.OM_AND, o) }
 
-// Or is t or o, as bool; what is not 0 is true.
+// Or is t ∨ o, as bool; nonzero elements are true.
 func (t Tensor) Or(o Tensor) Tensor { return t.binary("Or", C.OM_OR, o) }
 
 // Not is true where t is 0.
@@ -53,13 +53,13 @@ func (t Tensor) Not() Tensor { return t.unary("Not", C.OM_NOT) }
 // IsFinite is true where t is neither infinite nor NaN.
 func (t Tensor) IsFinite() Tensor { return t.unary("IsFinite", C.OM_ISFINITE) }
 
-// AllFinite tells whether every element is neither infinite nor NaN.
+// AllFinite reports whether every element is neither infinite nor NaN.
 func (t Tensor) AllFinite() bool {
 	f := t.unary("AllFinite", C.OM_ISFINITE)
 	return f.unary("AllFinite", C.OM_ALL).ItemInt() != 0
 }
 
-// Where is a where cond is true, and b elsewhere.
+// Where takes elements of a where cond (bool) is true, and of b elsewhere. The three broadcast.
 func Where(cond, a, b Tensor) Tensor {
 	var out C.om_tensor
 	check("Where", C.om_where(cond.in("Where"), a.in("Where"), b.in("Where"), &out), cond, a, b)

@@ -24,7 +24,7 @@ func (t Tensor) Permute(order ...int) Tensor {
 	return t.gotorch1("Permute", func(g gotorch.Tensor) gotorch.Tensor { return g.Permute(int64s(order)) })
 }
 
-// View is t in another shape over the same memory; one size may be -1. It fails where the strides do not allow it.
+// View returns t's memory under another shape; one size may be -1. It fails if the strides do not allow it.
 func (t Tensor) View(shape ...int) Tensor {
 	if len(shape) == 0 {
 		return t.Reshape() // gotorch takes the address of the first size
@@ -32,7 +32,7 @@ func (t Tensor) View(shape ...int) Tensor {
 	return t.gotorch1("View", func(g gotorch.Tensor) gotorch.Tensor { return gotorch.View(g, int64s(shape)...) })
 }
 
-// Reshape is View, with a copy where the strides do not allow a view.
+// Reshape is View, but copies if the strides do not allow a view.
 func (t Tensor) Reshape(shape ...int) Tensor {
 	var out C.om_tensor
 	d, n := dims(shape)
@@ -40,10 +40,10 @@ func (t Tensor) Reshape(shape ...int) Tensor {
 	return t.out(out)
 }
 
-// Unsqueeze puts in a dim of size 1 at d; a view.
+// Unsqueeze inserts a dim of size 1 at d; a view.
 func (t Tensor) Unsqueeze(d int) Tensor { return t.along("Unsqueeze", C.OM_UNSQUEEZE, d, false) }
 
-// Squeeze takes dim d away if its size is 1; a view.
+// Squeeze removes dim d if its size is 1; a view.
 func (t Tensor) Squeeze(d int) Tensor {
 	return t.gotorch1("Squeeze", func(g gotorch.Tensor) gotorch.Tensor { return gotorch.Squeeze(g, int64(d)) })
 }

@@ -16,12 +16,12 @@ type Owner struct {
 	closed bool
 }
 
-// NewOwner makes an empty owner. The name says in Live whose tensors they are.
+// NewOwner returns an empty owner. Live lists its tensors under name.
 func NewOwner(t *Thread, name string) *Owner {
 	return &Owner{home: home{name: name}, t: t}
 }
 
-// Own moves tensors from where they are to o. Tensors without content are skipped.
+// Own moves tensors from their scope or owner to o. Zero Tensors are skipped.
 func (o *Owner) Own(ts ...Tensor) {
 	o.must()
 	for _, t := range ts {
@@ -56,8 +56,8 @@ func (o *Owner) Release(ts ...Tensor) {
 	}
 }
 
-// Replace puts what f makes of each tensor of o, without recording, in its place and frees the old one. Where f gives the
-// tensor itself back, it stays.
+// Replace replaces each tensor of o by the result of f, computed without recording, and frees the old one. If f returns
+// its argument, the tensor stays.
 func (o *Owner) Replace(s *Scope, f func(Tensor) Tensor, ts ...*Tensor) {
 	o.must()
 	for _, t := range ts {
@@ -76,7 +76,7 @@ func (o *Owner) Replace(s *Scope, f func(Tensor) Tensor, ts ...*Tensor) {
 	}
 }
 
-// To moves tensors of o to a device, one by one; those that are there stay as they are.
+// To moves tensors of o to a device, one by one. Tensors on that device are left as they are.
 func (o *Owner) To(s *Scope, d Device, ts ...*Tensor) {
 	o.Replace(s, func(t Tensor) Tensor {
 		if t.Device() == d {
@@ -89,8 +89,8 @@ func (o *Owner) To(s *Scope, d Device, ts ...*Tensor) {
 // Len is the number of tensors in o.
 func (o *Owner) Len() int { return len(o.hs) }
 
-// Close frees everything, waiting for its turn on the thread if need be. A second call does nothing (and panics in debug
-// builds).
+// Close frees every tensor of o. Called outside Run, it waits for its turn on the thread. A second call does nothing
+// (in debug builds it panics).
 func (o *Owner) Close() {
 	if o.t.here() {
 		o.close()
@@ -102,7 +102,7 @@ func (o *Owner) Close() {
 	})
 	if errors.Is(err, ErrClosed) {
 		<-o.t.gone
-		o.close() // nothing runs on the thread any more
+		o.close() // the thread has ended
 	}
 }
 

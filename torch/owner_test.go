@@ -7,7 +7,7 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// What replaces a tensor is the owner's, the old one is gone; a device where
+// Replace gives the new tensor to the owner and frees the old one; a device where
 // everything is already changes nothing.
 func TestOwnerReplace(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {

@@ -19,11 +19,11 @@ type job struct {
 // Run calls f on the thread with a new root scope and returns f's error. Everything made in f is freed at the end unless
 // an Owner took it. A failed operation ends f and comes back as an *Error; any other panic of f reaches the caller.
 //
-// Functions of several callers run one after the other. ctx is looked at only while f waits for its turn. Calling Run inside
-// f for the same thread would wait for itself and panics.
+// Functions of several callers run one after the other. ctx ends only the wait for the thread. A call of Run inside f for the
+// same thread would deadlock and panics.
 func Run(ctx context.Context, t *Thread, f func(s *Scope) error) error {
 	if t.here() {
-		panic("torch: Run called inside Run on the same thread, which would wait for itself; use the scope that is there")
+		panic("torch: Run called inside Run on the same thread, which would deadlock; use the scope that f was given")
 	}
 	if err := ctx.Err(); err != nil {
 		return err

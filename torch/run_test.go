@@ -35,7 +35,7 @@ func TestErrors(t *testing.T) {
 		{"elements do not fit", func(s *torch.Scope) { s.Float32s([]float32{1, 2}, 3) }, "torch: Float32s: 2 elements for shape [3], which takes 3"},
 		{"bytes do not fit", func(s *torch.Scope) { s.Bytes([]byte{1, 2}, torch.Float32, 1) }, "torch: Bytes: 2 bytes for shape [1] of float32, which takes 4"},
 		{"negative size", func(s *torch.Scope) { s.Zeros(torch.Float32, 2, -1) }, "torch: Zeros: size -1 of dimension 1 is negative"},
-		{"no such dimension", func(s *torch.Scope) { a(s).Size(2) }, "torch: Size of [2 3]: there is no dimension 2"},
+		{"no such dimension", func(s *torch.Scope) { a(s).Size(2) }, "torch: Size of [2 3]: dimension 2 is out of range"},
 		{"no tensors", func(*torch.Scope) { torch.Cat(nil, 0) }, "torch: Cat: no tensors"},
 		{"item", func(s *torch.Scope) { a(s).Item() }, "torch: Item of [2 3]: a Tensor with 6 elements cannot be converted to Scalar"},
 		{"integers have no gradient", func(s *torch.Scope) { s.Arange(2, torch.Int64).SetRequiresGrad(true) }, "torch: SetRequiresGrad of [2]: only floating point tensors have gradients, this one is Long"},

@@ -88,7 +88,7 @@ func (s *Scope) must() *Thread {
 // Thread is the thread of the scope.
 func (s *Scope) Thread() *Thread { return s.t }
 
-// Do calls f with a scope of its own: what is made inside is freed at its end, also when f panics, except what was kept.
+// Do calls f with a nested scope. Tensors made inside are freed when f returns or panics, except those passed to Keep.
 func (s *Scope) Do(f func(s *Scope)) {
 	in := s.must().open()
 	defer in.close()
@@ -121,7 +121,7 @@ func (s *Scope) NoGrad(f func()) { s.gradMode(false, f) }
 // WithGrad calls f with recording for gradients on, inside NoGrad.
 func (s *Scope) WithGrad(f func()) { s.gradMode(true, f) }
 
-// GradEnabled tells whether operations are recorded for gradients.
+// GradEnabled reports whether operations are recorded for gradients.
 func (s *Scope) GradEnabled() bool {
 	s.must()
 	was := setGradMode(true)

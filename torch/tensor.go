@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// Tensor is a small value that names a tensor; copies name the same one. The zero Tensor is none: a bias that is not
-// there, a gradient that was not computed.
+// Tensor is a reference to a tensor; copies refer to the same one. The zero Tensor, called none, stands for an absent
+// operand: a layer without a bias, a gradient that was not computed.
 type Tensor struct{ h *handle }
 
 // handle is the Go side of one om_tensor. Its fields belong to the thread, apart from meta.
@@ -23,7 +23,7 @@ type handle struct {
 	site site
 }
 
-// meta is what never changes about a tensor.
+// meta holds the properties of a tensor that never change.
 type meta struct {
 	shape  []int
 	dtype  DType
@@ -42,7 +42,7 @@ func (t *Thread) adopt(p C.om_tensor) Tensor {
 	return Tensor{h}
 }
 
-// in is the operand t of an operation.
+// in returns t's pointer as an operand of op. It panics if t was freed or is used outside Run.
 func (t Tensor) in(op string) C.om_tensor {
 	if t.h == nil {
 		fail(op, "an operand is none (the zero Tensor)")
@@ -59,7 +59,7 @@ func (t Tensor) in(op string) C.om_tensor {
 	return t.h.ptr
 }
 
-// opt is an operand that may be none.
+// opt is in for an operand that may be none, which gives nil.
 func (t Tensor) opt(op string) C.om_tensor {
 	if t.h == nil {
 		return nil
@@ -67,13 +67,13 @@ func (t Tensor) opt(op string) C.om_tensor {
 	return t.in(op)
 }
 
-// out makes the result of an operation on t.
+// out wraps the result p of an operation on t.
 func (t Tensor) out(p C.om_tensor) Tensor { return t.h.t.adopt(p) }
 
-// None tells whether t is the zero Tensor.
+// None reports whether t is the zero Tensor.
 func (t Tensor) None() bool { return t.h == nil }
 
-// info may be used outside Run: nothing of it changes.
+// info returns t's properties. It may be called outside Run.
 func (t Tensor) info(op string) *meta {
 	if t.h == nil {
 		fail(op, "the tensor is none (the zero Tensor)")
@@ -98,7 +98,7 @@ func (t Tensor) info(op string) *meta {
 	return m
 }
 
-// Shape is the size of each dimension; the slice is the caller's.
+// Shape returns the size of each dimension, in a new slice.
 func (t Tensor) Shape() []int { return slices.Clone(t.info("Shape").shape) }
 
 // Dim is the number of dimensions.
@@ -112,7 +112,7 @@ func (t Tensor) Size(i int) int {
 		d += len(s)
 	}
 	if d < 0 || d >= len(s) {
-		fail("Size", fmt.Sprintf("there is no dimension %d", i), t)
+		fail("Size", fmt.Sprintf("dimension %d is out of range", i), t)
 	}
 	return s[d]
 }
@@ -123,7 +123,7 @@ func (t Tensor) Numel() int { return product(t.info("Numel").shape) }
 // DType is the type of the elements.
 func (t Tensor) DType() DType { return t.info("DType").dtype }
 
-// Device is where the tensor lies.
+// Device returns the device that holds the tensor.
 func (t Tensor) Device() Device { return t.info("Device").device }
 
 // String describes the tensor without its elements, as float32[2 3].

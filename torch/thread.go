@@ -29,7 +29,7 @@ type Thread struct {
 	broken  error  // the goroutine could not be started again
 }
 
-// numThreads is what SetNumThreads asked for; each Thread takes it up before its next job.
+// numThreads is the value of the last SetNumThreads. Each Thread applies it before its next job.
 var numThreads atomic.Int64
 
 func init() {
@@ -46,11 +46,11 @@ func SetNumThreads(n int) {
 	numThreads.Store(int64(max(n, 1)))
 }
 
-// NumThreads tells how many CPU threads one operation may use.
+// NumThreads returns the number of CPU threads that one operation may use.
 func NumThreads() int { return int(numThreads.Load()) }
 
-// NewThread starts the thread of a device. It fails if the native libraries do not fit the program or the device cannot
-// be used. Close it when nothing needs it any more.
+// NewThread starts the thread of a device. It fails if the native libraries do not match the program or the device cannot
+// be used. The caller closes it.
 func NewThread(d Device) (*Thread, error) {
 	if err := checkVersions(); err != nil {
 		return nil, err
@@ -69,23 +69,24 @@ func NewThread(d Device) (*Thread, error) {
 	return t, nil
 }
 
-// Device is where the thread's tensors lie.
+// Device returns the device of the thread's tensors.
 func (t *Thread) Device() Device { return t.device }
 
 // Close waits for the running function and ends the thread; later calls of Run return ErrClosed. Owners should have
 // been closed before.
 func (t *Thread) Close() {
 	if t.here() {
-		panic("torch: Thread.Close called inside Run on the same thread, which would wait for itself")
+		panic("torch: Thread.Close called inside Run on the same thread, which would deadlock")
 	}
 	t.once.Do(func() { close(t.quit) })
 	<-t.gone
 }
 
-// here tells whether the caller runs on this thread. Nothing else runs on it, so this is also a check of the goroutine.
+// here reports whether the caller runs on this thread. Only the thread's goroutine does.
 func (t *Thread) here() bool { return int64(syscall.Gettid()) == t.tid.Load() }
 
-// loop runs jobs until Close. ready is nil when it goes on after a function ended its goroutine.
+// loop runs jobs until Close. ready is nil when a job ended the previous goroutine with
+// runtime.Goexit.
 func (t *Thread) loop(ready chan<- error) {
 	runtime.LockOSThread() // never unlocked: the OS thread ends with the goroutine and takes its state along
 	t.tid.Store(int64(syscall.Gettid()))
@@ -124,5 +125,5 @@ func (t *Thread) takeNumThreads() error {
 	return nil
 }
 
-// nativeThreads is what libtorch says on this OS thread.
+// nativeThreads returns libtorch's number of threads for this OS thread.
 func nativeThreads() int { return int(C.om_num_threads()) }

@@ -11,7 +11,7 @@ import (
 // supportedLibtorch is the one release this program is written and tested for.
 const supportedLibtorch = "2.11.0"
 
-// VersionInfo names the native parts that are loaded.
+// VersionInfo holds the versions of the loaded native libraries.
 type VersionInfo struct {
 	Libtorch string // release of the loaded libtorch
 	Compiled string // release whose headers the shim was compiled with
@@ -19,7 +19,7 @@ type VersionInfo struct {
 	Source   string // hash of the shim's sources
 }
 
-// Version tells which native parts are loaded.
+// Version returns the versions of the loaded native libraries.
 func Version() VersionInfo {
 	return VersionInfo{
 		Libtorch: C.GoString(C.om_libtorch_loaded()),
@@ -31,7 +31,7 @@ func Version() VersionInfo {
 
 var checkVersions = sync.OnceValue(func() error { return Version().check(C.OM_ABI) })
 
-// check tells whether the parts fit each other and this program, which was compiled with the C interface abi.
+// check returns an error if the libraries do not match each other or a program compiled with the C interface abi.
 func (v VersionInfo) check(abi int) error {
 	if v.ABI != abi {
 		return fmt.Errorf("torch: libopenmanus_torch.so has ABI %d, this program needs %d; run ./build.sh again", v.ABI, abi)

@@ -6,15 +6,15 @@ import (
 	"syscall"
 )
 
-// spins is how often a thread of libtorch looks for new work before it sleeps: some 20 to 200 µs, enough for the next
-// operation to come.
+// spins is the number of times that a thread polls for work before it sleeps: 20 to 200 µs, longer than the usual gap
+// between two operations.
 const spins = "2000"
 
-// ShortWaits keeps libtorch's threads from spinning for milliseconds while they wait for each other, as libgomp has them
-// do. Where other processes want the same cores, such a thread burns the time that the one it waits for needs, and
-// everything takes several times as long. libgomp reads its settings from the environment before any code of the program
-// runs, so ShortWaits sets GOMP_SPINCOUNT and starts the program again in the same process; it returns if nothing is to be
-// done, because GOMP_SPINCOUNT or OMP_WAIT_POLICY is set, or if that fails. It is for the first line of main.
+// ShortWaits shortens the time that libtorch's threads spin while they wait for each other. libgomp's default is several
+// milliseconds; if other processes use the same cores, a spinning thread takes the CPU from the thread that it waits for,
+// and operations become several times slower. libgomp reads its settings from the environment before main, so
+// ShortWaits sets GOMP_SPINCOUNT and executes the program again in the same process. It returns nil without doing so if
+// GOMP_SPINCOUNT or OMP_WAIT_POLICY is set. Call it on the first line of main.
 func ShortWaits() error {
 	for _, name := range []string{"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} {
 		if os.Getenv(name) != "" {
@@ -23,7 +23,7 @@ func ShortWaits() error {
 	}
 	env := append(os.Environ(), "GOMP_SPINCOUNT="+spins)
 	if err := syscall.Exec("/proc/self/exe", os.Args, env); err != nil {
-		return fmt.Errorf("starting again with GOMP_SPINCOUNT=%s: %w; set it yourself, or other processes on these cores slow this one down", spins, err)
+		return fmt.Errorf("restart with GOMP_SPINCOUNT=%s: %w; set GOMP_SPINCOUNT in the environment to avoid slow operations on busy cores", spins, err)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func (a *Attention) rotate(q, k, v, cos, sin torch.Tensor) (torch.Tensor, torch.
 
 func (a *Attention) heads(x torch.Tensor) torch.Tensor { return x.View(x.Size(0), -1, a.HeadDim) }
 
-// flat puts the heads of a token behind one another.
+// flat joins the heads of each token: [N,H,Dh] to [N,H·Dh].
 func flat(h torch.Tensor) torch.Tensor { return h.Reshape(h.Size(0), -1) }
 
 func (a *Attention) scale() float64 { return 1 / math.Sqrt(float64(a.HeadDim)) }

@@ -4,19 +4,19 @@ package nn
 //
 //	y = x·Wᵀ + bias + s · drop(x)·Aᵀ·Bᵀ,  A [r,I], B [O,r],  s = alpha / r
 //
-// Differs from PEFT in that dropout draws its mask from a key instead of a generator's state, so that a forward pass that is
-// done again draws the same.
+// Differs from PEFT in that dropout draws its mask from a key instead of a generator's state, so that a repeated forward
+// pass draws the same mask.
 
 import "github.com/openmanus/openmanus/torch"
 
-// LoRA is the adapter of one Linear. It may be in another type than the layer; what it adds is in the layer's.
+// LoRA is the adapter of one Linear. Its dtype may differ from the layer's; its output has the layer's dtype.
 type LoRA struct {
 	A     torch.Tensor // lora_A [r,I]
 	B     torch.Tensor // lora_B [O,r]
 	Scale float64      // alpha / r, or alpha / √r where the rank stabilises it
 
 	Dropout *Dropout // nil: none
-	Index   uint64   // tells the adapters of a model apart in what dropout draws
+	Index   uint64   // distinguishes the adapters of a model in dropout's random draws
 }
 
 // Dropout is shared by the adapters of a model. While it is off, as in generation and scoring, inputs pass as they are.
@@ -44,5 +44,5 @@ func (l *LoRA) infer(x torch.Tensor) torch.Tensor {
 	return Infer(Infer(x, &a)[0], &b)[0].MulScalar(l.Scale)
 }
 
-// Delta is what the adapter adds to the layer's weight [O,I], in the adapter's type.
+// Delta returns the update of the layer's weight [O,I], in the adapter's type.
 func (l *LoRA) Delta() torch.Tensor { return l.B.MatMul(l.A).MulScalar(l.Scale) }

@@ -14,8 +14,8 @@ const (
 	RoPELlama3  = "llama3"
 )
 
-// RoPE turns positions into the angles of rotary embeddings (Su et al. 2021, eq. 15). The fields are those of config.json;
-// those that its Type does not name are not read.
+// RoPE turns positions into the angles of rotary embeddings (Su et al. 2021, eq. 15). The fields have the names of config.json;
+// each Type reads only its own.
 type RoPE struct {
 	Type    string  // default (also when empty), linear or llama3
 	Theta   float64 // rope_theta
@@ -27,7 +27,7 @@ type RoPE struct {
 	OriginalMaxPositions int     // llama3: original_max_position_embeddings
 }
 
-// Validate tells which field is missing or cannot be.
+// Validate returns an error that names a missing or invalid field.
 func (r *RoPE) Validate() error {
 	if r.HeadDim < 2 || r.HeadDim%2 != 0 {
 		return fmt.Errorf("nn: the head size %d must be even", r.HeadDim)

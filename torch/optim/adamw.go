@@ -28,8 +28,8 @@ func DefaultAdamW() AdamWOptions {
 //	m ← β₁m + (1-β₁)g,  v ← β₂v + (1-β₂)g²
 //	w ← w·(1-lr·λ) - lr · (m/(1-β₁ᵗ)) / (√(v/(1-β₂ᵗ)) + ε)
 //
-// Differs from torch's in that t counts the steps of all parameters together, and a parameter without a gradient still ages
-// by it. Parameters of a 16-bit type are updated in float32 and rounded from there.
+// Differs from torch's in that t counts the steps of all parameters together, including steps in which a parameter has
+// no gradient. Parameters of a 16-bit type are updated in float32 and rounded from there.
 type AdamW struct {
 	o      AdamWOptions
 	t      *torch.Thread
@@ -40,7 +40,7 @@ type AdamW struct {
 	groups []group
 }
 
-// state is what belongs to one parameter. weight is the parameter itself, or its float32 master.
+// state is the optimizer state of one parameter. weight is the parameter itself, or its float32 master.
 type state struct{ weight, m, v torch.Tensor }
 
 // group is the parameters, by place, with one weight decay.
@@ -120,11 +120,11 @@ func (a *AdamW) update(grads []torch.Tensor, lr, scale float64) {
 	}
 }
 
-// To moves the moments to a device, in whose memory they cost nothing of another's. Step needs them on the parameters' own. It is
-// called inside torch.Run.
+// To moves the moments to a device, to free the memory of another one. Step requires them on the parameters' device. It
+// is called inside torch.Run.
 func (a *AdamW) To(s *torch.Scope, d torch.Device) { a.owner.To(s, d, a.moments()...) }
 
-// moments are where the state that only Step reads is kept. A float32 master stands for its parameter and stays.
+// moments returns the state that only Step reads. float32 masters are not among it: they hold the parameters' values.
 func (a *AdamW) moments() []*torch.Tensor {
 	var list []*torch.Tensor
 	for i := range a.state {
@@ -133,5 +133,5 @@ func (a *AdamW) moments() []*torch.Tensor {
 	return list
 }
 
-// master tells whether parameter i has a float32 master.
+// master reports whether parameter i has a float32 master.
 func (a *AdamW) master(i int) bool { return a.params[i].Tensor.DType().Size() == 2 }

@@ -7,7 +7,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// NotFiniteError tells that gradients held an infinity or NaN.
+// NotFiniteError reports gradients that hold an infinity or NaN.
 type NotFiniteError struct {
 	Norm   float64
 	Params []string // whose gradients they were; none where only their sum is too large
@@ -32,7 +32,7 @@ func notFinite(params []Param, grads []torch.Tensor, norm float64) error {
 }
 
 // ClipGradNorm scales the gradients of params such that their global L2 norm is at most maxNorm (0: no limit) and returns
-// what it was. As torch.nn.utils.clip_grad_norm_, it scales by maxNorm/(norm+1e-6). Gradients that are not finite
+// the norm before scaling. As torch.nn.utils.clip_grad_norm_, it scales by maxNorm/(norm+1e-6). Gradients that are not finite
 // are left alone and reported as a *NotFiniteError.
 func ClipGradNorm(s *torch.Scope, params []Param, maxNorm float64) (norm float64, err error) {
 	s.Do(func(s *torch.Scope) {

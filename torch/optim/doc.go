@@ -1,4 +1,4 @@
-// Package optim changes parameters by their gradients: AdamW as torch.optim.AdamW, clipping by the global norm, and
+// Package optim updates parameters from their gradients: AdamW as torch.optim.AdamW, clipping by the global norm, and
 // learning-rate schedules.
 //
 // It owns the optimiser's state and, for parameters of a 16-bit type, their float32 master weights. It does not own the

@@ -10,7 +10,7 @@ import (
 	"github.com/openmanus/openmanus/torch/safetensors"
 )
 
-// The state is saved under the parameter's name with these endings, torch's own words for it.
+// The state is saved under the parameter's name with these suffixes, which are torch's names.
 const (
 	expAvg   = ".exp_avg"
 	expAvgSq = ".exp_avg_sq"
@@ -47,7 +47,7 @@ func info(t torch.Tensor) safetensors.Info {
 	return i
 }
 
-// Save writes the state to a safetensors file, which is there whole or not at all.
+// Save writes the state to a safetensors file atomically.
 func (a *AdamW) Save(ctx context.Context, path string) error {
 	list := a.named()
 	specs := make([]safetensors.Spec, len(list))

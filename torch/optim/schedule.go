@@ -14,8 +14,8 @@ const (
 
 // Schedule is a learning rate over the steps of a run.
 //
-// Differs from the original program (spec 7.2): its factor k/warmup is 0 at the first step, which then changes nothing;
-// here the warm-up factor is (k+1)/warmup.
+// Differs from OpenManus-RL, whose warm-up factor k/warmup is 0 at the first step, so that the step changes nothing;
+// here the factor is (k+1)/warmup.
 type Schedule struct {
 	Shape    string  // Constant, Linear or Cosine
 	Base     float64 // the learning rate at factor 1
@@ -24,7 +24,7 @@ type Schedule struct {
 	MinRatio float64 // factor at the end of Linear and Cosine
 }
 
-// Validate tells what is wrong with the schedule.
+// Validate returns an error that describes the first invalid field.
 func (s Schedule) Validate() error {
 	switch s.Shape {
 	case Constant, Linear, Cosine:
@@ -47,7 +47,7 @@ func (s Schedule) Validate() error {
 // LR is the learning rate of step k, which counts from 0.
 func (s Schedule) LR(k int) float64 { return s.Base * s.Factor(k) }
 
-// Factor is what step k, which counts from 0, multiplies the base learning rate with:
+// Factor returns the multiplier of the base learning rate at step k, counted from 0:
 //
 //	min(1, (k+1)/max(1,warmup))                                during the warm-up, and always for Constant
 //	1 - (1-r)·p                                                Linear, r = MinRatio

@@ -9,8 +9,8 @@ type Share struct {
 	LR, MaxNorm float64
 }
 
-// StepAll makes one step of several optimisers whose gradients one backward pass left, as AdamW.Step does of one, and
-// returns the norm of each before clipping. They move together: where the gradients of one are not finite, none moves.
+// StepAll steps several optimisers whose gradients come from one backward pass, as AdamW.Step does for one, and returns
+// each norm before clipping. If the gradients of one are not finite, no optimiser steps.
 func StepAll(s *torch.Scope, shares ...Share) (norms []float64, err error) {
 	norms = make([]float64, len(shares))
 	s.Do(func(s *torch.Scope) {

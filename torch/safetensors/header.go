@@ -123,7 +123,7 @@ func newHeaderParser(text []byte) *headerParser {
 	return p
 }
 
-// end reports an error if text goes on after what was parsed.
+// end returns an error if text follows the parsed value.
 func (p *headerParser) end(text []byte) error {
 	if rest := bytes.TrimLeft(text[p.dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
 		return fmt.Errorf("%d bytes follow the JSON object", len(rest))

@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-// WriteOptions are what a caller may choose about a file.
+// WriteOptions are the options of a file.
 type WriteOptions struct {
 	// Metadata is the header's free-form strings; nil means {"format": "pt"},
 	// without which transformers refuses a file.

@@ -11,7 +11,7 @@ import (
 	"runtime"
 )
 
-// Set tells whether this package set OMP_NUM_THREADS.
+// Set reports whether this package set OMP_NUM_THREADS.
 var Set bool
 
 func init() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 
 	"github.com/openmanus/openmanus/agent/llm/model"
@@ -122,6 +123,20 @@ func modelBytes(m *model.Model) float64 {
 		n += float64(p.Tensor.Numel() * m.DType().Size())
 	}
 	return n
+}
+
+// optimizerFile holds the optimiser in a checkpoint folder.
+const optimizerFile = "optimizer.safetensors"
+
+// SaveOptimizer writes the optimiser's moments and step count to a checkpoint
+// folder.
+func (a *Actor) SaveOptimizer(ctx context.Context, dir string) error {
+	return a.adamw.Save(ctx, filepath.Join(dir, optimizerFile))
+}
+
+// LoadOptimizer restores exactly the optimiser that SaveOptimizer wrote.
+func (a *Actor) LoadOptimizer(ctx context.Context, dir string) error {
+	return a.adamw.Load(ctx, filepath.Join(dir, optimizerFile))
 }
 
 // SetGradientCheckpointing makes backward passes compute activations again

@@ -95,16 +95,17 @@ func (a *Actor) leaveOutOf(of *optim.AdamW, rows []data.Row, lr float64, err err
 	return true, nil
 }
 
-// maxKeptBadSteps bounds what a run that leaves out step after step writes.
+// maxKeptBadSteps bounds the disk space of a run that skips step after step.
 const maxKeptBadSteps = 20
 
-// WriteBadStep writes a step that was left out to bad-steps/N.json: why, and
-// every number that its batch brought to the loss.
-func (r *RunFolder) WriteBadStep(b BadStep) error {
-	if err := os.MkdirAll(r.BadSteps(), 0o755); err != nil {
+// Write writes the step to N.json in dir, which it makes: the cause, and every
+// number of its batch that enters the loss. The folder holds at most
+// maxKeptBadSteps files; further steps are not written.
+func (b BadStep) Write(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("keep a bad step: %w", err)
 	}
-	had, err := os.ReadDir(r.BadSteps())
+	had, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("keep a bad step: %w", err)
 	}
@@ -128,7 +129,7 @@ func (r *RunFolder) WriteBadStep(b BadStep) error {
 	if err != nil {
 		return fmt.Errorf("keep a bad step: %w", err)
 	}
-	path := filepath.Join(r.BadSteps(), fmt.Sprintf("%06d.json", len(had)+1))
+	path := filepath.Join(dir, fmt.Sprintf("%06d.json", len(had)+1))
 	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
 		return fmt.Errorf("keep a bad step: %w", err)
 	}

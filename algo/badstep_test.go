@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/optim"
@@ -165,7 +166,7 @@ func TestRunWithBadSteps(t *testing.T) {
 		return nil
 	}
 	must(t, r.fit(t, t.Context(), t.Context()))
-	run := &RunFolder{Dir: r.dir}
+	run := &rundir.Folder{Dir: r.dir}
 	text, err := os.ReadFile(filepath.Join(run.BadSteps(), "000001.json"))
 	must(t, err)
 	var file struct {
@@ -187,19 +188,19 @@ func TestRunWithBadSteps(t *testing.T) {
 	if !errors.As(err, &diverged) {
 		t.Fatalf("got %v", err)
 	}
-	if files, err := os.ReadDir((&RunFolder{Dir: r.dir}).BadSteps()); err != nil || len(files) != 3 {
+	if files, err := os.ReadDir((&rundir.Folder{Dir: r.dir}).BadSteps()); err != nil || len(files) != 3 {
 		t.Errorf("%d bad steps are kept, want 3 (%v)", len(files), err)
 	}
 }
 
 // A step is written with numbers that JSON does not have, and only so many.
 func TestWriteBadStep(t *testing.T) {
-	run := &RunFolder{Dir: t.TempDir()}
+	run := &rundir.Folder{Dir: t.TempDir()}
 	rows := trainRows(2)
 	rows[0].Advantages[4] = float32(math.NaN())
 	rows[1].OldLogProbs[4] = float32(math.Inf(-1))
 	for range maxKeptBadSteps + 3 {
-		must(t, run.WriteBadStep(BadStep{Cause: &optim.NotFiniteError{Norm: math.Inf(1), Params: []string{"p"}}, OptimizerStep: 7, LR: .5, Rows: rows}))
+		must(t, BadStep{Cause: &optim.NotFiniteError{Norm: math.Inf(1), Params: []string{"p"}}, OptimizerStep: 7, LR: .5, Rows: rows}.Write(run.BadSteps()))
 	}
 	files, err := os.ReadDir(run.BadSteps())
 	must(t, err)

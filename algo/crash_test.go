@@ -12,7 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/openmanus/openmanus/algo/checkpoint"
+	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/data/crash"
 )
 
@@ -111,7 +112,7 @@ func dieIn(t *testing.T, dir string) {
 	r := crashRig(t)
 	r.dir = dir
 	if os.Getenv(crashAside) != "" {
-		_, _, err := (&RunFolder{Dir: dir}).SetAside(1)
+		_, _, err := (&rundir.Folder{Dir: dir}).SetAside(1)
 		must(t, err)
 	}
 	must(t, r.fit(t, t.Context(), t.Context()))
@@ -135,12 +136,12 @@ func die(t *testing.T, dir, at string, env ...string) {
 // of the last step that had begun. The run saves every step.
 func (r *rig) nothingButTheStepInFlight(t *testing.T) {
 	t.Helper()
-	run := &RunFolder{Dir: r.dir}
+	run := &rundir.Folder{Dir: r.dir}
 	begun := 0
 	files, err := filepath.Glob(filepath.Join(run.Rollouts(), "step_*"))
 	must(t, err)
 	for _, f := range files {
-		if n, ok := rolloutStep(strings.TrimSuffix(filepath.Base(f), ".tmp")); ok {
+		if n, ok := rundir.RolloutStep(strings.TrimSuffix(filepath.Base(f), ".tmp")); ok {
 			begun = max(begun, n)
 		}
 	}

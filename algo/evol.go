@@ -24,6 +24,7 @@ import (
 	"slices"
 
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 )
@@ -184,7 +185,7 @@ func (t *Trainer) saveKept(dir string) error {
 }
 
 // LoadKept reads the episodes that a checkpoint has kept.
-func LoadKept(dir string, st State) ([]data.Row, error) {
+func LoadKept(dir string, st rundir.State) ([]data.Row, error) {
 	if st.Kept == 0 {
 		return nil, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -160,7 +161,7 @@ func TestAgentEvol(t *testing.T) {
 		t.Fatal("nothing was won: the test saw nothing")
 	}
 	last := filepath.Join(calm.dir, "checkpoints", "step_000003")
-	st, err := ReadState(last)
+	st, err := rundir.ReadState(last)
 	must(t, err)
 	kept, err := LoadKept(last, st)
 	must(t, err)

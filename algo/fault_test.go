@@ -3,7 +3,6 @@ package algo
 import (
 	"context"
 	"errors"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openmanus/openmanus/algo/checkpoint"
+	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/env"
 )
@@ -159,7 +159,7 @@ func TestFaults(t *testing.T) {
 			if err == nil || !c.is(err) || !strings.Contains(err.Error(), c.words) {
 				t.Fatalf("got %v, want %q", err, c.words)
 			}
-			run := &RunFolder{Dir: r.dir}
+			run := &rundir.Folder{Dir: r.dir}
 			found, _, err := checkpoint.Latest(t.Context(), run.Checkpoints())
 			if err != nil || found.Step != c.saved {
 				t.Fatalf("the newest checkpoint is %+v (%v), want that of step %d", found, err, c.saved)
@@ -229,11 +229,11 @@ func TestKilled(t *testing.T) {
 			if err := r.fit(t, hard, hard); err == nil {
 				t.Fatal("the run was not killed")
 			}
-			found, _, err := checkpoint.Latest(t.Context(), (&RunFolder{Dir: r.dir}).Checkpoints())
+			found, _, err := checkpoint.Latest(t.Context(), (&rundir.Folder{Dir: r.dir}).Checkpoints())
 			if err != nil {
 				t.Fatalf("nothing to go on from: %v", err)
 			}
-			st, err := ReadState(found.Path)
+			st, err := rundir.ReadState(found.Path)
 			must(t, err)
 			if c.name == "in the warm start" && st.WarmSteps != 4 {
 				t.Errorf("%d steps of the warm start are kept, want 4", st.WarmSteps)
@@ -242,19 +242,5 @@ func TestKilled(t *testing.T) {
 			must(t, r.fit(t, t.Context(), t.Context()))
 			r.sameAsUndisturbed(t)
 		})
-	}
-}
-
-// Metrics that could not be written survive in the state, whatever they are.
-func TestExactMetrics(t *testing.T) {
-	st := State{Unreported: exactMetrics{"a": 0.1, "b": math.Inf(1), "c": math.Inf(-1), "d": 1e-300}}
-	dir := t.TempDir()
-	must(t, writeState(dir, st))
-	got, err := ReadState(dir)
-	must(t, err)
-	for name, want := range st.Unreported {
-		if got.Unreported[name] != want {
-			t.Errorf("%s is %v, want %v", name, got.Unreported[name], want)
-		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -71,8 +72,8 @@ func (t *Trainer) saveAfter(ctx context.Context, err error) error {
 // killed later never repeats it.
 func (t *Trainer) begin(ctx, soft context.Context) error {
 	if t.o.WarmStart != nil && !t.state.WarmStarted {
-		if t.o.ValUntrained && !t.validated(LabelUntrained) {
-			if err := t.validateAtStart(ctx, soft, LabelUntrained, "untrained/"); err != nil {
+		if t.o.ValUntrained && !t.validated(rundir.LabelUntrained) {
+			if err := t.validateAtStart(ctx, soft, rundir.LabelUntrained, "untrained/"); err != nil {
 				return err
 			}
 		}
@@ -95,7 +96,7 @@ func (t *Trainer) begin(ctx, soft context.Context) error {
 		if err := t.SaveCheckpoint(ctx); err != nil { // the validation may take long
 			return err
 		}
-		if err := t.validateAtStart(ctx, soft, LabelBefore, ""); err != nil {
+		if err := t.validateAtStart(ctx, soft, rundir.LabelBefore, ""); err != nil {
 			return err
 		}
 	}
@@ -117,17 +118,27 @@ func (t *Trainer) validateAtStart(ctx, soft context.Context, label, prefix strin
 		}
 		m[name] = x
 	}
-	before := t.state.Best
-	if t.rate(v); t.state.Best != before {
-		t.state.Best.metrics(m)
+	best := t.state.Best.Next(v, t.o.BestMetric)
+	if best != t.state.Best {
+		best.AddTo(m)
 	}
 	if err := t.write(0, m); err != nil {
-		t.state.Best = before
 		return err
 	}
-	t.state.Validations = append(t.state.Validations, v)
+	t.addValidation(v, best)
 	return nil
 }
+
+// addValidation records a validation whose line is written, and the best
+// checkpoint after it.
+func (t *Trainer) addValidation(v rundir.Validation, best *rundir.Best) {
+	t.unsaved = t.unsaved || best != t.state.Best
+	t.state.Validations, t.state.Best = append(t.state.Validations, v), best
+}
+
+// bestNow reports whether the current step is the best so far. Its checkpoint is
+// then saved even if SaveEvery is not due.
+func (t *Trainer) bestNow() bool { return t.state.Best != nil && t.state.Best.Step == t.state.Step }
 
 func (t *Trainer) validated(label string) bool {
 	for _, v := range t.state.Validations {
@@ -158,9 +169,9 @@ func (t *Trainer) report(ctx, soft context.Context, shown, steps int) error {
 	step := t.state.Step
 	m := Metrics(maps.Clone(t.state.Unreported))
 	if t.o.TestEvery > 0 && step%t.o.TestEvery == 0 || step == steps {
-		label := StepLabel(step)
+		label := rundir.StepLabel(step)
 		if step == steps {
-			label = LabelAfter
+			label = rundir.LabelAfter
 		}
 		v, err := t.Validate(ctx, soft, label)
 		if err != nil {
@@ -170,14 +181,12 @@ func (t *Trainer) report(ctx, soft context.Context, shown, steps int) error {
 		if _, ok := m["timing_s/step"]; ok {
 			m["timing_s/step"] += v.Metrics["timing_s/testing"]
 		}
-		before := t.state.Best
-		t.rate(v)
-		t.state.Best.metrics(m)
+		best := t.state.Best.Next(v, t.o.BestMetric)
+		best.AddTo(m)
 		if err := t.write(step, m); err != nil {
-			t.state.Best = before
 			return err
 		}
-		t.state.Validations = append(t.state.Validations, v)
+		t.addValidation(v, best)
 	} else if err := t.write(step, m); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/openmanus/openmanus/algo/rundir"
 )
 
 // FitSFT is supervised training as a run of its own: the steps of the warm
@@ -29,8 +30,8 @@ func (t *Trainer) FitSFT(ctx, soft context.Context) (err error) {
 	if err := t.makeUp(ctx, soft); err != nil {
 		return err
 	}
-	if t.state.Step == 0 && t.o.ValBeforeTrain && !t.validated(LabelBefore) {
-		if err := t.validateAtStart(ctx, soft, LabelBefore, ""); err != nil {
+	if t.state.Step == 0 && t.o.ValBeforeTrain && !t.validated(rundir.LabelBefore) {
+		if err := t.validateAtStart(ctx, soft, rundir.LabelBefore, ""); err != nil {
 			return err
 		}
 		if t.state.Best != nil { // which may stay the best

@@ -19,6 +19,7 @@ import (
 	"github.com/openmanus/openmanus/algo/correction"
 	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/algo/loss"
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/reward"
@@ -91,7 +92,7 @@ func quick(t *testing.T, change func(o *Options)) *rig {
 func (r *rig) lines(t *testing.T) map[int]track.Metrics {
 	t.Helper()
 	out := map[int]track.Metrics{}
-	must(t, track.Read((&RunFolder{Dir: r.dir}).Metrics(), func(step int, m track.Metrics) error {
+	must(t, track.Read((&rundir.Folder{Dir: r.dir}).Metrics(), func(step int, m track.Metrics) error {
 		out[step] = maps.Clone(m)
 		return nil
 	}))

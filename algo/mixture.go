@@ -1,8 +1,7 @@
 package algo
 
 import (
-	"errors"
-
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 )
@@ -20,28 +19,9 @@ func newOrder(envs []Env, o Options) (*data.Mixture, error) {
 	return data.NewMixture(shares, o.Shuffle, o.OrderSeed)
 }
 
-// order is where the state says that drawing stands, for so many environments.
-func (s *State) order(envs int) (data.MixtureState, error) {
-	switch {
-	case s.Mixture != nil:
-		return *s.Mixture, nil
-	case envs == 1:
-		return data.MixtureState{Orders: []data.OrderState{s.Order}}, nil
-	}
-	return data.MixtureState{}, errors.New("the checkpoint is of a run of one environment, or of a version that drew from several as from one list: begin a new run from its weights")
-}
-
-// setOrder keeps where drawing stands.
-func (s *State) setOrder(st data.MixtureState) {
-	if len(st.Orders) == 1 {
-		s.Order, s.Mixture = st.Orders[0], nil
-		return
-	}
-	s.Order, s.Mixture = data.OrderState{}, &st
-}
-
-// epoch is how often every task of the environment that is behind has come.
-func (s *State) epoch(envs []Env) int {
+// epoch counts the finished passes over the tasks of the environment with the
+// fewest.
+func epoch(s *rundir.State, envs []Env) int {
 	if s.Mixture == nil {
 		return s.Order.Epoch
 	}

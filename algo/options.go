@@ -10,6 +10,7 @@ import (
 	"github.com/openmanus/openmanus/algo/correction"
 	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/algo/loss"
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/reward"
 	"github.com/openmanus/openmanus/torch/optim"
@@ -163,7 +164,7 @@ func (o *Options) validate(envs []Env) error {
 			errs = append(errs, err)
 		}
 	}
-	add(checkBestMetric(o.BestMetric))
+	add(rundir.CheckBestMetric(o.BestMetric))
 	add(o.checkEvol())
 	e, err := advantage.Estimators.Lookup(o.Estimator)
 	add(err)

@@ -6,7 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/openmanus/openmanus/algo/checkpoint"
+	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/data/crash"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -39,7 +40,7 @@ func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 		return t.engine.Exclusive(ctx, func() error {
 			return checkpoint.Save(ctx, t.run.Checkpoints(), t.state.Step, t.o.Keep, func(dir string) error {
 				atActor.Pass()
-				if err := t.save(ctx, filepath.Join(dir, ActorFolder)); err != nil {
+				if err := t.save(ctx, filepath.Join(dir, rundir.ActorFolder)); err != nil {
 					return err
 				}
 				if t.critic != nil {
@@ -75,30 +76,20 @@ func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 }
 
 // writeRest writes what a checkpoint holds besides the actor's folder.
-func writeRest(ctx context.Context, dir string, a *Actor, st State, run *RunFolder) error {
+func writeRest(ctx context.Context, dir string, a *Actor, st rundir.State, run *rundir.Folder) error {
 	atOptimizer.Pass()
-	if err := a.SaveOptimizer(ctx, filepath.Join(dir, optimizerFile)); err != nil {
+	if err := a.SaveOptimizer(ctx, dir); err != nil {
 		return err
 	}
 	config, err := os.ReadFile(run.Config())
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, ConfigFile), config, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, rundir.ConfigFile), config, 0o644); err != nil {
 		return err
 	}
 	atState.Pass()
-	return writeState(dir, st)
-}
-
-// SaveOptimizer writes the optimiser's moments and step count.
-func (a *Actor) SaveOptimizer(ctx context.Context, path string) error {
-	return a.adamw.Save(ctx, path)
-}
-
-// LoadOptimizer restores what SaveOptimizer wrote, exactly.
-func (a *Actor) LoadOptimizer(ctx context.Context, dir string) error {
-	return a.adamw.Load(ctx, filepath.Join(dir, optimizerFile))
+	return st.Write(dir)
 }
 
 // freezeReference makes the weights after the warm start the reference of the

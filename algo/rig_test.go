@@ -23,7 +23,8 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo/advantage"
-	"github.com/openmanus/openmanus/algo/checkpoint"
+	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
@@ -125,7 +126,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(r.serve))
 	defer server.Close()
-	run := &RunFolder{Dir: r.dir}
+	run := &rundir.Folder{Dir: r.dir}
 	must(t, run.Make())
 	must(t, os.WriteFile(run.Config(), []byte("# of the test\n"), 0o644))
 
@@ -137,7 +138,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	actor, err := NewActor(ctx, bundle.Model, torch.Float32, adamw)
 	must(t, err)
 	defer actor.Close()
-	actor.OnBadStep(run.WriteBadStep)
+	actor.OnBadStep(func(b BadStep) error { return b.Write(run.BadSteps()) })
 	actor.spoil = r.spoil
 	if found != "" {
 		must(t, actor.LoadOptimizer(ctx, found))
@@ -286,7 +287,7 @@ func (r *rig) critic(t *testing.T, ctx context.Context, a *Actor, o Options, fou
 }
 
 // open loads the newest checkpoint, or makes the model of the beginning.
-func (r *rig) open(t *testing.T, ctx context.Context, thread *torch.Thread, run *RunFolder) (*model.Bundle, *State, string) {
+func (r *rig) open(t *testing.T, ctx context.Context, thread *torch.Thread, run *rundir.Folder) (*model.Bundle, *rundir.State, string) {
 	t.Helper()
 	if _, err := checkpoint.Clean(run.Checkpoints()); err != nil {
 		t.Fatal(err)
@@ -305,9 +306,9 @@ func (r *rig) open(t *testing.T, ctx context.Context, thread *torch.Thread, run 
 		}, nil, ""
 	}
 	must(t, err)
-	st, err := ReadState(c.Path)
+	st, err := rundir.ReadState(c.Path)
 	must(t, err)
-	b, err := model.Open(ctx, thread, c.File(ActorFolder), model.Options{DType: torch.Float32})
+	b, err := model.Open(ctx, thread, c.File(rundir.ActorFolder), model.Options{DType: torch.Float32})
 	must(t, err)
 	return b, &st, c.Path
 }

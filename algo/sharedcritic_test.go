@@ -2,7 +2,6 @@ package algo
 
 import (
 	"math"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -206,7 +205,7 @@ func TestSharedCriticOnAdapters(t *testing.T) {
 	frozen, before := valuesOf(t, a.Actor, (*model.Model).Params), valuesOf(t, a.Actor, (*model.Model).Adapters)
 	update(a)
 	dir := t.TempDir()
-	must(t, a.SaveOptimizer(t.Context(), filepath.Join(dir, optimizerFile)))
+	must(t, a.SaveOptimizer(t.Context(), dir))
 	must(t, a.master.SaveAdapters(t.Context(), dir))
 	must(t, a.save(t.Context(), dir))
 	update(a)

@@ -54,13 +54,13 @@ func (t *Trainer) step(ctx, soft context.Context) (err error) {
 		t.store(kept, m)
 	}
 	t.keepBadSteps() // also where the critic alone was trained
-	t.state.setOrder(t.order.State())
+	t.state.SetDrawState(t.order.State())
 	if t.kl != nil {
 		t.state.KLCoef = new(float64)
 		*t.state.KLCoef = t.kl.Coef
 	}
 	m["timing_s/step"] = time.Since(began).Seconds()
-	m["training/global_step"], m["training/epoch"] = float64(step), float64(t.state.epoch(t.envs))
+	m["training/global_step"], m["training/epoch"] = float64(step), float64(epoch(&t.state, t.envs))
 	throughput(m, t.handed)
 	t.state.Unreported, t.unsaved = m, true
 	if err := t.report(ctx, soft, step, t.o.Steps); err != nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/rollout"
-	"github.com/openmanus/openmanus/algo/checkpoint"
 	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 )
@@ -37,14 +38,14 @@ type Trainer struct {
 	scoreBytes int64
 	updated    func(version int64) // tells the sampler that the weights are new
 
-	run    *RunFolder
+	run    *rundir.Folder
 	save   func(ctx context.Context, dir string) error // writes the actor as a Hugging Face folder
 	saveC  func(ctx context.Context, dir string) error // and the critic's decoder
 	sink   track.Sink
 	events Events
 	log    *slog.Logger
 
-	state   State
+	state   rundir.State
 	order   *data.Mixture
 	course  *course            // nil: tasks come in their order
 	kept    []data.Row         // what AgentEvol learned from its own episodes so far
@@ -65,7 +66,7 @@ type Parts struct {
 	RewardModelBytes int64
 	Updated          func(version int64)
 	Envs             []Env
-	Run              *RunFolder
+	Run              *rundir.Folder
 	Day              string // that the prompts say it is
 	// Inputs are digests of what the run is made of, for whoever resumes it.
 	Inputs map[string]string
@@ -90,11 +91,11 @@ type Events interface {
 	// with step 0.
 	Step(step, steps int, m map[string]float64)
 	// Validated reports a validation.
-	Validated(v Validation)
+	Validated(v rundir.Validation)
 }
 
 // New checks the options and, if resumed is not nil, goes on from there.
-func New(p Parts, o Options, resumed *State) (*Trainer, error) {
+func New(p Parts, o Options, resumed *rundir.State) (*Trainer, error) {
 	if err := o.validate(p.Envs); err != nil {
 		return nil, err
 	}
@@ -113,8 +114,8 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 	if t.order, err = newOrder(p.Envs, o); err != nil {
 		return nil, err
 	}
-	t.state = State{Seed: o.Seed, Day: p.Day, Inputs: p.Inputs}
-	t.state.setOrder(t.order.State())
+	t.state = rundir.State{Seed: o.Seed, Day: p.Day, Inputs: p.Inputs}
+	t.state.SetDrawState(t.order.State())
 	if resumed != nil {
 		t.state = *resumed
 		t.state.Day, t.state.Inputs = p.Day, p.Inputs
@@ -125,7 +126,7 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 		if t.critic != nil {
 			t.critic.bad.inARow = resumed.CriticBadSteps
 		}
-		st, err := resumed.order(len(p.Envs))
+		st, err := resumed.DrawState(len(p.Envs))
 		if err == nil {
 			err = t.order.Restore(st)
 		}
@@ -164,7 +165,7 @@ func New(p Parts, o Options, resumed *State) (*Trainer, error) {
 }
 
 // State returns where the run stands.
-func (t *Trainer) State() State { return t.state }
+func (t *Trainer) State() rundir.State { return t.state }
 
 // trainEnvs are the environments as a step plays them.
 func (t *Trainer) trainEnvs(step int) map[string]rollout.Env {
@@ -182,4 +183,4 @@ type noEvents struct{}
 func (noEvents) Phase(Phase)                       {}
 func (noEvents) Progress(int, string)              {}
 func (noEvents) Step(int, int, map[string]float64) {}
-func (noEvents) Validated(Validation)              {}
+func (noEvents) Validated(rundir.Validation)       {}

@@ -11,7 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/openmanus/openmanus/algo/checkpoint"
+	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/algo/track"
 )
 
@@ -27,7 +28,7 @@ type result struct {
 func (r *rig) result(t *testing.T) result {
 	t.Helper()
 	var out result
-	run := &RunFolder{Dir: r.dir}
+	run := &rundir.Folder{Dir: r.dir}
 	must(t, track.Read(run.Metrics(), func(step int, m track.Metrics) error {
 		m = maps.Clone(m)
 		for name := range m {
@@ -41,14 +42,14 @@ func (r *rig) result(t *testing.T) result {
 	}))
 	c, _, err := checkpoint.Latest(t.Context(), run.Checkpoints())
 	must(t, err)
-	out.Weights, err = os.ReadFile(filepath.Join(c.File(ActorFolder), "model.safetensors"))
+	out.Weights, err = os.ReadFile(filepath.Join(c.File(rundir.ActorFolder), "model.safetensors"))
 	must(t, err)
 	entries, err := os.ReadDir(run.Rollouts())
 	must(t, err)
 	for _, e := range entries {
 		out.Rollouts = append(out.Rollouts, e.Name())
 	}
-	st, err := ReadState(c.Path)
+	st, err := rundir.ReadState(c.Path)
 	must(t, err)
 	for _, v := range st.Validations {
 		out.Labels = append(out.Labels, v.Label)

@@ -7,27 +7,11 @@ import (
 	"math"
 
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/reward"
 )
-
-// Labels of validations.
-const (
-	LabelUntrained = "untrained" // before a warm start
-	LabelBefore    = "before"    // before the first step
-	LabelAfter     = "after"     // after the last step
-)
-
-// StepLabel is the label of a validation between before and after.
-func StepLabel(step int) string { return fmt.Sprintf("step %d", step) }
-
-// Validation is the result of one validation, kept for the final table.
-type Validation struct {
-	Label   string  `json:"label"`
-	Step    int     `json:"step"`
-	Metrics Metrics `json:"metrics"`
-}
 
 // Validate plays every validation task with the weights as they are and
 // reports, for each environment, val/<env>/success_rate, mean_score,
@@ -37,11 +21,11 @@ type Validation struct {
 // depend on the step, so two validations differ by the weights alone. When
 // soft ends, the validation is broken off with ErrInterrupted: half of one is
 // no result.
-func (t *Trainer) Validate(ctx, soft context.Context, label string) (Validation, error) {
+func (t *Trainer) Validate(ctx, soft context.Context, label string) (rundir.Validation, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(soft, func() { stop(ErrInterrupted) })()
-	v := Validation{Label: label, Step: t.state.Step, Metrics: Metrics{}}
+	v := rundir.Validation{Label: label, Step: t.state.Step, Metrics: Metrics{}}
 	var all []*data.Episode
 	for _, e := range t.envs {
 		if len(e.ValTasks) == 0 {
@@ -85,7 +69,7 @@ func (t *Trainer) Validate(ctx, soft context.Context, label string) (Validation,
 
 // validateLoss adds the loss of held-out trajectories to a validation of
 // supervised training.
-func (t *Trainer) validateLoss(ctx context.Context, v *Validation) error {
+func (t *Trainer) validateLoss(ctx context.Context, v *rundir.Validation) error {
 	if !t.state.Supervised || len(t.o.WarmStart.ValRows) == 0 {
 		return nil
 	}

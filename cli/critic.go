@@ -69,7 +69,7 @@ func (t *training) newCritic(ctx context.Context) (*algo.Critic, error) {
 		return nil, errext.With(errext.Native, "", err)
 	}
 	c.SetGradientCheckpointing(t.cfg.Critic.GradientCheckpointing)
-	c.OnBadStep(t.run.folder.WriteBadStep)
+	c.OnBadStep(t.keepBadStep)
 	return c, nil
 }
 

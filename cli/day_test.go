@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
-	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -82,12 +82,12 @@ func TestDumpOfAnotherDay(t *testing.T) {
 func TestResumeOnAnotherDay(t *testing.T) {
 	dir := t.TempDir()
 	datedModel(t, dir)
-	run := func(day time.Time, name, steps string) (algo.State, []int32) {
+	run := func(day time.Time, name, steps string) (rundir.State, []int32) {
 		onDay(t, day, dir, "train", "--set", "model.path=m", "--set", "model.fresh.layers=0", "--set", "model.fresh.walks=0", "--set", "sft.epochs=0",
 			"--set", "env.expert_tasks=[]", "--set", "env.tasks=18", "--set", "data.train_batch_size=1", "--set", "rollout.group_size=2", "--set", "env.max_turns=2",
 			"--set", "rollout.max_context_tokens=2048", "--set", "trainer.test_every=0", "--set", "trainer.val_before_train=false", "--set", "trainer.save_every=1",
 			"--set", "trainer.experiment="+name, "--set", "trainer.total_steps="+steps, "--set", "trainer.resume=auto")
-		st, err := algo.ReadState(filepath.Join(dir, "runs", name, "checkpoints", "step_00000"+steps))
+		st, err := rundir.ReadState(filepath.Join(dir, "runs", name, "checkpoints", "step_00000"+steps))
 		if err != nil {
 			t.Fatal(err)
 		}

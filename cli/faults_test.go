@@ -20,6 +20,7 @@ import (
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
@@ -51,7 +52,7 @@ func TestTrainError(t *testing.T) {
 		{"unknown", errors.New("?"), errext.Internal, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := trainError(&openedRun{folder: &algo.RunFolder{Dir: "run"}}, c.err)
+			err := trainError(&openedRun{folder: &rundir.Folder{Dir: "run"}}, c.err)
 			if got := codeOf(t.Context(), err); got != c.want || !strings.Contains(err.Error(), c.hint) {
 				t.Errorf("exit code %d, %q; want %d, %q", got, err, c.want, c.hint)
 			}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -50,8 +50,8 @@ func TestTrainWhoseTerminalCloses(t *testing.T) {
 	if text := <-shown; cmd.ProcessState.ExitCode() != int(errext.Interrupted) {
 		t.Errorf("it ended with %v, which is not exit code %d\n%s", cmd.ProcessState, errext.Interrupted, text)
 	}
-	run := algo.RunFolder{Dir: filepath.Join(dir, "runs", "tiny")}
-	st, err := algo.ReadState(run.Latest())
+	run := rundir.Folder{Dir: filepath.Join(dir, "runs", "tiny")}
+	st, err := rundir.ReadState(run.Latest())
 	if err != nil {
 		t.Fatal(err)
 	}

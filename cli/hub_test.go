@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/agent/llm/model"
-	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -41,7 +41,7 @@ func TestHubModel(t *testing.T) {
 	// It is the base of adapters as it is.
 	ts := newTestState(t)
 	ts.Getenv = os.Getenv
-	tr := &training{s: ts.State, run: &openedRun{folder: &algo.RunFolder{Dir: t.TempDir()}}}
+	tr := &training{s: ts.State, run: &openedRun{folder: &rundir.Folder{Dir: t.TempDir()}}}
 	tr.cfg.Model.Path = "acme/tiny"
 	if base, err := tr.baseFolder(t.Context(), &model.Bundle{}); err != nil || base != snapshot {
 		t.Errorf("the base of adapters is %q, %v", base, err)

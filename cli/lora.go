@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/openmanus/openmanus/agent/llm/model"
-	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
@@ -40,7 +40,7 @@ func (t *training) openWeights(ctx context.Context) (*model.Bundle, error) {
 	if t.run.checkpoint == nil {
 		return b, nil
 	}
-	if err := b.Model.LoadAdapters(ctx, t.run.checkpoint.File(algo.ActorFolder)); err != nil {
+	if err := b.Model.LoadAdapters(ctx, t.run.checkpoint.File(rundir.ActorFolder)); err != nil {
 		b.Close()
 		return nil, errext.With(errext.Model, "the weights in model.path must be those that the run began with", err)
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/agent/llm/model"
-	"github.com/openmanus/openmanus/algo"
-	"github.com/openmanus/openmanus/algo/checkpoint"
+	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -29,7 +29,7 @@ func TestLoRABaseOfGGUF(t *testing.T) {
 	}
 	cfg := configs.Defaults()
 	cfg.Model.Path, cfg.Model.LoRARank = from, 2
-	run := &openedRun{folder: &algo.RunFolder{Dir: t.TempDir()}}
+	run := &openedRun{folder: &rundir.Folder{Dir: t.TempDir()}}
 	actor, base := filepath.Join(run.folder.Dir, "actor"), filepath.Join(run.folder.Dir, "base")
 	seq := []int32{1, 5, 9, 30, 7}
 	logprobs := func(path string) []float32 {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/rundir"
 )
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
@@ -15,14 +15,14 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 // outcomeTable shows the validations of a run, with 95 % Wilson intervals of
 // the success rates (Wilson 1927): how far other episodes of these tasks may
 // be from them. A run that was lengthened has an end before the last.
-func outcomeTable(validations []algo.Validation) string {
+func outcomeTable(validations []rundir.Validation) string {
 	var b strings.Builder
 	row := func(cells ...string) {
 		fmt.Fprintf(&b, "  %-12s %-10s %9s  %-15s %9s %9s %9s\n", cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], cells[6])
 	}
 	for i, v := range validations {
-		if v.Label == algo.LabelAfter && i < len(validations)-1 {
-			v.Label = algo.StepLabel(v.Step)
+		if v.Label == rundir.LabelAfter && i < len(validations)-1 {
+			v.Label = rundir.StepLabel(v.Step)
 		}
 		for _, r := range resultsOf(v) {
 			if b.Len() == 0 {

@@ -4,17 +4,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/rundir"
 )
 
 // Every end of a run that was lengthened, but for the last, goes by its step.
 func TestOutcomeTable(t *testing.T) {
-	v := func(label string, step int) algo.Validation {
-		return algo.Validation{Label: label, Step: step, Metrics: map[string]float64{
+	v := func(label string, step int) rundir.Validation {
+		return rundir.Validation{Label: label, Step: step, Metrics: map[string]float64{
 			"val/maze/success_rate": .5, "val/maze/mean_score": .5, "val/maze/mean_turns": 3, "val/maze/episodes": 8,
 		}}
 	}
-	lines := strings.Split(strings.TrimRight(outcomeTable([]algo.Validation{v(algo.LabelBefore, 0), v(algo.LabelAfter, 2), v(algo.LabelAfter, 3)}), "\n"), "\n")
+	lines := strings.Split(strings.TrimRight(outcomeTable([]rundir.Validation{v(rundir.LabelBefore, 0), v(rundir.LabelAfter, 2), v(rundir.LabelAfter, 3)}), "\n"), "\n")
 	if len(lines) != 4 {
 		t.Fatalf("%q", lines)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -17,7 +18,7 @@ type lossOfReading struct{ losses []float64 }
 func (l *lossOfReading) Step(_, _ int, m algo.Metrics) { l.losses = append(l.losses, m["train/loss"]) }
 func (l *lossOfReading) Phase(algo.Phase)              {}
 func (l *lossOfReading) Progress(int, string)          {}
-func (l *lossOfReading) Validated(algo.Validation)     {}
+func (l *lossOfReading) Validated(rundir.Validation)   {}
 
 // A fresh model learns the texts of its walks, every token of them, and has
 // nothing to read once there is a checkpoint.
@@ -28,7 +29,7 @@ func TestReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	tr, err := s.openTraining(ctx, cfg, &openedRun{folder: &algo.RunFolder{Dir: t.TempDir()}}, reinforced)
+	tr, err := s.openTraining(ctx, cfg, &openedRun{folder: &rundir.Folder{Dir: t.TempDir()}}, reinforced)
 	defer func() {
 		if err := tr.close(); err != nil {
 			t.Error(err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -75,7 +75,7 @@ func TestResumeWithOtherSettings(t *testing.T) {
 		t.Fatalf("exit code %d:\n%s", code, stderr)
 	}
 	mustContain(t, "stdout", stdout, "3 steps")
-	if st, err := algo.ReadState(filepath.Join(run, "checkpoints", "step_000003")); err != nil || !st.Finished || st.Step != 3 {
+	if st, err := rundir.ReadState(filepath.Join(run, "checkpoints", "step_000003")); err != nil || !st.Finished || st.Step != 3 {
 		t.Errorf("the lengthened run ended in %+v (%v)", st, err)
 	}
 
@@ -131,7 +131,7 @@ func TestResumeFromPath(t *testing.T) {
 		t.Errorf("checkpoints: %v", got)
 	}
 
-	if st, err := algo.ReadState(filepath.Join(run, "latest")); err != nil || st.Step != 1 {
+	if st, err := rundir.ReadState(filepath.Join(run, "latest")); err != nil || st.Step != 1 {
 		t.Errorf("latest leads to step %d (%v)", st.Step, err)
 	}
 

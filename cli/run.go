@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openmanus/openmanus/algo"
-	"github.com/openmanus/openmanus/algo/checkpoint"
+	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data/crash"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -17,10 +17,10 @@ import (
 
 // openedRun is a run folder that this process holds, and where it stands.
 type openedRun struct {
-	folder     *algo.RunFolder
+	folder     *rundir.Folder
 	lock       *checkpoint.Lock
 	checkpoint *checkpoint.Checkpoint // to go on from; nil: from the beginning
-	state      *algo.State            // of that checkpoint
+	state      *rundir.State          // of that checkpoint
 	lengthened bool                   // another number of steps or epochs than the checkpoint's
 	configured bool                   // the folder had a config.toml before
 }
@@ -36,7 +36,7 @@ func (s *State) openRun(ctx context.Context, cfg configs.Config, m mode) (*opene
 	if cfg.Trainer.Resume == "never" {
 		name = s.freeName(root, name)
 	}
-	r := &openedRun{folder: &algo.RunFolder{
+	r := &openedRun{folder: &rundir.Folder{
 		Dir: filepath.Join(root, name), KeepRollouts: cfg.Trainer.KeepRollouts, CompressRollouts: cfg.Trainer.CompressRollouts,
 	}}
 	if err := r.folder.Make(); err != nil {
@@ -110,7 +110,7 @@ func (r *openedRun) resume(ctx context.Context, s *State, cfg configs.Config, m 
 		}
 		r.checkpoint = found
 	}
-	st, err := algo.ReadState(r.checkpoint.Path)
+	st, err := rundir.ReadState(r.checkpoint.Path)
 	if err != nil {
 		return errext.With(errext.Disk, "", err)
 	}
@@ -128,7 +128,7 @@ func (r *openedRun) sameExperiment(s *State, cfg configs.Config, m mode) error {
 		return errext.With(errext.Input, "to start from its weights, set model.path to its actor folder, and trainer.experiment to another name",
 			fmt.Errorf("checkpoint %s was made by openmanus %s", r.checkpoint.Path, map[bool]string{true: "sft", false: "train"}[r.state.Supervised]))
 	}
-	path := r.checkpoint.File(algo.ConfigFile)
+	path := r.checkpoint.File(rundir.ConfigFile)
 	text, err := s.ReadFile(path, maxConfig)
 	if err != nil {
 		return errext.With(errext.Disk, "", err)
@@ -232,7 +232,7 @@ func (r *openedRun) inWarmStart() bool {
 // configuration.
 func (r *openedRun) modelPath(s *State, cfg configs.Config) string {
 	if r.checkpoint != nil {
-		return filepath.Join(r.checkpoint.Path, algo.ActorFolder)
+		return filepath.Join(r.checkpoint.Path, rundir.ActorFolder)
 	}
 	return s.modelPath(cfg.Model.Path)
 }

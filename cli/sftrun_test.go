@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -70,7 +70,7 @@ func TestSFTOfPairs(t *testing.T) {
 		t.Errorf("validations %v", seen)
 	}
 
-	st, err := algo.ReadState(filepath.Join(run, "checkpoints", "step_000012"))
+	st, err := rundir.ReadState(filepath.Join(run, "checkpoints", "step_000012"))
 	if err != nil || !st.Finished || st.Best == nil {
 		t.Fatalf("%+v (%v)", st, err)
 	}
@@ -79,7 +79,7 @@ func TestSFTOfPairs(t *testing.T) {
 			t.Errorf("the best is %+v, but step %v has %v", st.Best, step, loss)
 		}
 	}
-	if best, err := algo.ReadState(filepath.Join(run, "best")); err != nil || best.Step != st.Best.Step {
+	if best, err := rundir.ReadState(filepath.Join(run, "best")); err != nil || best.Step != st.Best.Step {
 		t.Errorf("best leads to %+v (%v), want step %d", best, err, st.Best.Step)
 	}
 

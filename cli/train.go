@@ -14,6 +14,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
@@ -202,7 +203,7 @@ func trainError(run *openedRun, err error) error {
 
 // printOutcome writes the table before and after, where things are, and what
 // to do next.
-func (s *State) printOutcome(run *openedRun, cfg configs.Config, st algo.State, note string) error {
+func (s *State) printOutcome(run *openedRun, cfg configs.Config, st rundir.State, note string) error {
 	text := ""
 	if note != "" {
 		text = note + "\n"
@@ -218,7 +219,7 @@ func (s *State) printOutcome(run *openedRun, cfg configs.Config, st algo.State, 
 	}
 	text += fmt.Sprintf("  weights     %s\n", actor)
 	if b := st.Best; b != nil && b.Step != st.Step {
-		text += fmt.Sprintf("  best        %s (%s %.3f after step %d)\n", filepath.Join(run.folder.Best(), algo.ActorFolder), b.Metric, b.Value, b.Step)
+		text += fmt.Sprintf("  best        %s (%s %.3f after step %d)\n", filepath.Join(run.folder.Best(), rundir.ActorFolder), b.Metric, b.Value, b.Step)
 	}
 	if cfg.Model.LoRARank > 0 {
 		base := cfg.Model.Path

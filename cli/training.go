@@ -12,6 +12,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
@@ -209,7 +210,7 @@ func (t *training) openModel(ctx context.Context) error {
 	t.open.addFunc(t.actor.Close)
 	t.actor.SetGradientCheckpointing(cfg.Model.GradientCheckpointing)
 	t.actor.SetDropoutSeed(cfg.Trainer.Seed)
-	t.actor.OnBadStep(t.run.folder.WriteBadStep)
+	t.actor.OnBadStep(t.keepBadStep)
 	if t.run.checkpoint != nil {
 		if err := t.actor.LoadOptimizer(ctx, t.run.checkpoint.Path); err != nil {
 			return errext.With(errext.Disk, "", err)
@@ -217,6 +218,9 @@ func (t *training) openModel(ctx context.Context) error {
 	}
 	return nil
 }
+
+// keepBadStep writes a skipped optimiser step to the run folder.
+func (t *training) keepBadStep(b algo.BadStep) error { return b.Write(t.run.folder.BadSteps()) }
 
 // otherTokenizer replaces the model's tokenizer by the one of
 // model.tokenizer_path.
@@ -464,6 +468,6 @@ func (t *training) metrics() (track.Sink, error) {
 }
 
 // latestActor is the folder of the newest weights of a run, for people.
-func latestActor(r *algo.RunFolder, step int) string {
-	return filepath.Join(r.Checkpoints(), fmt.Sprintf("step_%06d", step), algo.ActorFolder)
+func latestActor(r *rundir.Folder, step int) string {
+	return filepath.Join(r.Checkpoints(), fmt.Sprintf("step_%06d", step), rundir.ActorFolder)
 }

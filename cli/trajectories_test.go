@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -29,7 +29,7 @@ func openedTo(t *testing.T, log *slog.Logger, files map[string]string, text stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := ts.openTraining(t.Context(), cfg, &openedRun{folder: &algo.RunFolder{Dir: t.TempDir()}}, reinforced)
+	tr, err := ts.openTraining(t.Context(), cfg, &openedRun{folder: &rundir.Folder{Dir: t.TempDir()}}, reinforced)
 	t.Cleanup(func() {
 		if err := tr.close(); err != nil {
 			t.Error(err)

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
-	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -27,7 +27,7 @@ func (s *State) dumpsOf(o viewOptions) ([]string, error) {
 		}
 		return []string{o.Path}, nil
 	}
-	folder := (&algo.RunFolder{Dir: o.Path}).Rollouts()
+	folder := (&rundir.Folder{Dir: o.Path}).Rollouts()
 	names, err := fs.Glob(s.DirFS(folder), "*.jsonl*")
 	if err != nil {
 		return nil, errext.With(errext.Input, "", err)
@@ -110,12 +110,12 @@ func (s *State) piecesFor(o viewOptions, files []string) (func([]int32) []string
 // likelyTokenizers are where the model that played may be: the newest
 // checkpoint of the run, then what the dump itself says.
 func (s *State) likelyTokenizers(o viewOptions, files []string) []string {
-	run := &algo.RunFolder{Dir: o.Path}
+	run := &rundir.Folder{Dir: o.Path}
 	if len(files) == 1 && files[0] == o.Path { // a file, which may be a run's
 		run.Dir = filepath.Dir(filepath.Dir(o.Path))
 	}
 	var out []string
-	checkpoints, err := fs.Glob(s.DirFS(run.Checkpoints()), "step_*/"+algo.ActorFolder)
+	checkpoints, err := fs.Glob(s.DirFS(run.Checkpoints()), "step_*/"+rundir.ActorFolder)
 	if err == nil && len(checkpoints) > 0 {
 		out = append(out, filepath.Join(run.Checkpoints(), slices.Max(checkpoints)))
 	}

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 )
 
@@ -176,7 +177,7 @@ func (w *watcher) fit(parts []string, rank []int) string {
 func sftEvery(steps int) int { return max(1, steps/10) }
 
 // Validated prints the result of a validation.
-func (w *watcher) Validated(v algo.Validation) {
+func (w *watcher) Validated(v rundir.Validation) {
 	w.done()
 	if w.s.Quiet || w.quiet {
 		return
@@ -199,7 +200,7 @@ type result struct {
 
 // resultsOf reads the summaries out of a validation's metrics: those of the
 // environments, and behind them of all together where there are several.
-func resultsOf(v algo.Validation) []result {
+func resultsOf(v rundir.Validation) []result {
 	var out []result
 	overall := result{}
 	for _, name := range sortedKeys(v.Metrics) {

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/rundir"
 )
 
 // shownOn is what a terminal shows after text: the lines, and the one in
@@ -133,7 +134,7 @@ func TestWatcherFits(t *testing.T) {
 		w.Step(1, 1000, m)
 		w.Phase(algo.Phase{Name: "testing", Of: "a-very-long-name-of-an-environment untrained", Total: 100})
 		lines, bar := ts.screen(t)
-		w.Validated(algo.Validation{Label: "untrained", Metrics: algo.Metrics{"val/a-very-long-name-of-an-environment/success_rate": .5, "val/loss": 1}})
+		w.Validated(rundir.Validation{Label: "untrained", Metrics: algo.Metrics{"val/a-very-long-name-of-an-environment/success_rate": .5, "val/loss": 1}})
 		if after, _ := ts.screen(t); len(after) != 3 || after[2] == "" {
 			t.Errorf("%d columns show %q", columns, after)
 		}

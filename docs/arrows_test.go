@@ -22,12 +22,14 @@ var arrows = map[string]string{
 
 	"algo":            "algo/... agent/... env/... reward data/... torch/...",
 	"algo/advantage":  "data/...",
-	"algo/checkpoint": "data/crash",
 	"algo/correction": "data/...",
 	"algo/curriculum": "",
 	"algo/kl":         "data/... torch",
 	"algo/loss":       "data/registry torch",
 	"algo/track":      "data/...",
+	"algo/rundir":     "algo/curriculum algo/rundir/checkpoint algo/track data/...",
+
+	"algo/rundir/checkpoint": "data/crash",
 
 	"agent":               "agent/llm/engine env reward data/...",
 	"agent/replay":        "agent agent/llm/engine agent/text env data/...",
@@ -82,7 +84,7 @@ var arrows = map[string]string{
 
 // pure lists the packages that must build without cgo.
 var pure = []string{
-	"configs", "configs/hydra", "algo/advantage", "algo/checkpoint", "algo/correction", "algo/curriculum", "algo/track", "agent", "agent/replay",
+	"configs", "configs/hydra", "algo/advantage", "algo/rundir", "algo/rundir/checkpoint", "algo/correction", "algo/curriculum", "algo/track", "agent", "agent/replay",
 	"agent/rollout", "agent/llm/engine", "agent/eval", "agent/openai", "agent/text", "agent/llm/gguf", "agent/llm/chat", "agent/llm/tokenizer",
 	"env", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/registry",
 	"data/view", "data/transport", "internal/errext", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise", "internal/backoff",

@@ -1,4 +1,4 @@
-package algo
+package rundir
 
 import (
 	"os"
@@ -11,7 +11,7 @@ func TestRolloutStep(t *testing.T) {
 		"step_3.jsonl": 3, "val_step_12_maze.jsonl": 12, "val_step_12_step_4.jsonl": 12, "val_after_maze.jsonl": 1<<31 - 1,
 		"val_before_maze.jsonl": -1, "val_untrained_maze.jsonl": -1, "notes.txt": -1, "step_x.jsonl": -1,
 	} {
-		got, ok := rolloutStep(name)
+		got, ok := RolloutStep(name)
 		if !ok {
 			got = -1
 		}
@@ -22,12 +22,18 @@ func TestRolloutStep(t *testing.T) {
 }
 
 func TestOwns(t *testing.T) {
-	r := &RunFolder{Dir: t.TempDir()}
-	must(t, r.Make())
-	other := &RunFolder{Dir: t.TempDir()}
-	must(t, other.Make())
+	r := &Folder{Dir: t.TempDir()}
+	if err := r.Make(); err != nil {
+		t.Fatal(err)
+	}
+	other := &Folder{Dir: t.TempDir()}
+	if err := other.Make(); err != nil {
+		t.Fatal(err)
+	}
 	link := filepath.Join(t.TempDir(), "link")
-	must(t, os.Symlink(r.Dir, link))
+	if err := os.Symlink(r.Dir, link); err != nil {
+		t.Fatal(err)
+	}
 	for path, want := range map[string]bool{
 		filepath.Join(r.Checkpoints(), "step_000001"):           true,
 		filepath.Join(r.Checkpoints(), "step_000001") + "/":     true,

@@ -1,4 +1,4 @@
-package algo
+package rundir
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openmanus/openmanus/algo/checkpoint"
+	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/data/crash"
 )
 
@@ -22,7 +22,7 @@ var (
 const setAsideFolder = "set-aside"
 
 // Owns reports whether path is a folder in the run's checkpoints.
-func (r *RunFolder) Owns(path string) bool {
+func (r *Folder) Owns(path string) bool {
 	parent, err := os.Stat(filepath.Dir(filepath.Clean(path)))
 	if err != nil {
 		return false
@@ -35,7 +35,7 @@ func (r *RunFolder) Owns(path string) bool {
 // and the episodes of later steps move to set-aside/N, and the metrics so far
 // are copied there. It returns that folder and the steps of the checkpoints;
 // none where step is the newest.
-func (r *RunFolder) SetAside(step int) (dir string, steps []int, err error) {
+func (r *Folder) SetAside(step int) (dir string, steps []int, err error) {
 	list, err := checkpoint.List(r.Checkpoints())
 	if err != nil || len(list) == 0 || list[len(list)-1].Step <= step {
 		return "", nil, err
@@ -68,7 +68,7 @@ func (r *RunFolder) SetAside(step int) (dir string, steps []int, err error) {
 
 // relink makes latest lead to the checkpoint that is the newest again, and
 // takes best away where it led to one that moved: the next save has another.
-func (r *RunFolder) relink(step int) error {
+func (r *Folder) relink(step int) error {
 	if err := checkpoint.Link(r.Checkpoints(), step, r.Latest()); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (r *RunFolder) relink(step int) error {
 }
 
 // freeAside makes the next folder under set-aside.
-func (r *RunFolder) freeAside() (string, error) {
+func (r *Folder) freeAside() (string, error) {
 	root := filepath.Join(r.Dir, setAsideFolder)
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return "", err
@@ -95,7 +95,7 @@ func (r *RunFolder) freeAside() (string, error) {
 }
 
 // moveRollouts moves the episodes of steps after one.
-func (r *RunFolder) moveRollouts(step int, to string) error {
+func (r *Folder) moveRollouts(step int, to string) error {
 	entries, err := os.ReadDir(r.Rollouts())
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (r *RunFolder) moveRollouts(step int, to string) error {
 		return err
 	}
 	for _, e := range entries {
-		if n, ok := rolloutStep(e.Name()); ok && n > step {
+		if n, ok := RolloutStep(e.Name()); ok && n > step {
 			if err := os.Rename(filepath.Join(r.Rollouts(), e.Name()), filepath.Join(to, e.Name())); err != nil {
 				return err
 			}
@@ -113,9 +113,9 @@ func (r *RunFolder) moveRollouts(step int, to string) error {
 	return nil
 }
 
-// rolloutStep finds the step in the name of a file of episodes: step_3.jsonl,
+// RolloutStep finds the step in the name of a file of episodes: step_3.jsonl,
 // val_step_3_maze.jsonl. The validation after the last step is later than any.
-func rolloutStep(name string) (int, bool) {
+func RolloutStep(name string) (int, bool) {
 	rest, validation := strings.CutPrefix(name, "val_")
 	if validation && strings.HasPrefix(rest, LabelAfter+"_") {
 		return 1<<31 - 1, true

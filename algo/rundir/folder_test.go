@@ -1,4 +1,4 @@
-package algo
+package rundir
 
 import (
 	"os"
@@ -26,7 +26,7 @@ func TestClear(t *testing.T) {
 		"other config":     {files: map[string]string{"old/" + ConfigFile: "x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &RunFolder{Dir: t.TempDir()}
+			r := &Folder{Dir: t.TempDir()}
 			if err := r.Make(); err != nil {
 				t.Fatal(err)
 			}

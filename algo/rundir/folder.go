@@ -1,4 +1,4 @@
-package algo
+package rundir
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openmanus/openmanus/algo/checkpoint"
+	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/crash"
 )
@@ -20,12 +20,12 @@ var (
 	atRolloutsWritten = crash.New("rollouts/written")
 )
 
-// RunFolder is where a run leaves what it made: config.toml, metrics.jsonl,
+// Folder is where a run leaves what it made: config.toml, metrics.jsonl,
 // rollouts/step_N.jsonl (.zst where they are compressed), checkpoints/, latest
 // and best, which lead to two of these, run.log; servers/ where it started some,
 // base/ where adapters needed one, bad-steps/ where an optimiser step was not
 // finite.
-type RunFolder struct {
+type Folder struct {
 	Dir string
 	// KeepRollouts is how many steps' episodes are kept, the newest; 0: all; -1:
 	// none, nor those of validations.
@@ -34,20 +34,20 @@ type RunFolder struct {
 }
 
 // The parts of a run folder.
-func (r *RunFolder) Metrics() string     { return filepath.Join(r.Dir, "metrics.jsonl") }
-func (r *RunFolder) Config() string      { return filepath.Join(r.Dir, ConfigFile) }
-func (r *RunFolder) Checkpoints() string { return filepath.Join(r.Dir, "checkpoints") }
-func (r *RunFolder) Rollouts() string    { return filepath.Join(r.Dir, "rollouts") }
-func (r *RunFolder) Log() string         { return filepath.Join(r.Dir, "run.log") }
-func (r *RunFolder) Servers() string     { return filepath.Join(r.Dir, "servers") }
-func (r *RunFolder) Latest() string      { return filepath.Join(r.Dir, "latest") } // a link to the newest checkpoint
-func (r *RunFolder) Best() string        { return filepath.Join(r.Dir, "best") }   // a link to the best checkpoint
-func (r *RunFolder) Reference() string   { return filepath.Join(r.Dir, "reference") }
-func (r *RunFolder) Base() string        { return filepath.Join(r.Dir, "base") } // of adapters whose model.path is no Hugging Face folder
-func (r *RunFolder) BadSteps() string    { return filepath.Join(r.Dir, "bad-steps") }
+func (r *Folder) Metrics() string     { return filepath.Join(r.Dir, "metrics.jsonl") }
+func (r *Folder) Config() string      { return filepath.Join(r.Dir, ConfigFile) }
+func (r *Folder) Checkpoints() string { return filepath.Join(r.Dir, "checkpoints") }
+func (r *Folder) Rollouts() string    { return filepath.Join(r.Dir, "rollouts") }
+func (r *Folder) Log() string         { return filepath.Join(r.Dir, "run.log") }
+func (r *Folder) Servers() string     { return filepath.Join(r.Dir, "servers") }
+func (r *Folder) Latest() string      { return filepath.Join(r.Dir, "latest") } // a link to the newest checkpoint
+func (r *Folder) Best() string        { return filepath.Join(r.Dir, "best") }   // a link to the best checkpoint
+func (r *Folder) Reference() string   { return filepath.Join(r.Dir, "reference") }
+func (r *Folder) Base() string        { return filepath.Join(r.Dir, "base") } // of adapters whose model.path is no Hugging Face folder
+func (r *Folder) BadSteps() string    { return filepath.Join(r.Dir, "bad-steps") }
 
 // Make creates the folders.
-func (r *RunFolder) Make() error {
+func (r *Folder) Make() error {
 	for _, dir := range []string{r.Checkpoints(), r.Rollouts()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("make the run folder: %w", err)
@@ -60,7 +60,7 @@ func (r *RunFolder) Make() error {
 // keeping among them, and reports whether it did: only the configuration, the
 // log, the base of adapters, empty files, and, unless keepServers is set, the logs
 // of servers.
-func (r *RunFolder) Clear(keepServers bool) (bool, error) {
+func (r *Folder) Clear(keepServers bool) (bool, error) {
 	var empty []string // folders and files to remove, parents first
 	worth := errors.New("worth keeping")
 	err := filepath.WalkDir(r.Dir, func(path string, e fs.DirEntry, err error) error {
@@ -103,7 +103,7 @@ func inside(path, dir string) bool { return strings.HasPrefix(path, dir+string(f
 // WriteEpisodes writes the episodes of a training step to
 // rollouts/step_N.jsonl, replacing what an earlier attempt at the step left, and
 // removes those that are no longer kept.
-func (r *RunFolder) WriteEpisodes(step int, episodes []*data.Episode) error {
+func (r *Folder) WriteEpisodes(step int, episodes []*data.Episode) error {
 	if err := r.write(fmt.Sprintf("step_%d.jsonl", step), episodes); err != nil {
 		return err
 	}
@@ -115,11 +115,11 @@ func (r *RunFolder) WriteEpisodes(step int, episodes []*data.Episode) error {
 
 // WriteValidation writes the episodes of a validation to
 // rollouts/val_LABEL_ENV.jsonl.
-func (r *RunFolder) WriteValidation(label string, step int, env string, episodes []*data.Episode) error {
+func (r *Folder) WriteValidation(label string, step int, env string, episodes []*data.Episode) error {
 	return r.write(fmt.Sprintf("val_%s_%s.jsonl", strings.ReplaceAll(label, " ", "_"), env), episodes)
 }
 
-func (r *RunFolder) write(name string, episodes []*data.Episode) error {
+func (r *Folder) write(name string, episodes []*data.Episode) error {
 	if r.KeepRollouts < 0 {
 		return nil
 	}
@@ -143,7 +143,7 @@ const compressedExt = ".zst"
 
 // pruneRollouts removes the episodes of steps that are KeepRollouts or more
 // before step. Validations stay.
-func (r *RunFolder) pruneRollouts(step int) error {
+func (r *Folder) pruneRollouts(step int) error {
 	if r.KeepRollouts <= 0 {
 		return nil
 	}
@@ -152,7 +152,7 @@ func (r *RunFolder) pruneRollouts(step int) error {
 		return err
 	}
 	for _, e := range entries {
-		n, ok := rolloutStep(e.Name())
+		n, ok := RolloutStep(e.Name())
 		if !ok || !strings.HasPrefix(e.Name(), "step_") || n > step-r.KeepRollouts {
 			continue
 		}

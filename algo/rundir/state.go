@@ -1,7 +1,8 @@
-package algo
+package rundir
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -79,10 +80,9 @@ func (m *exactMetrics) UnmarshalJSON(b []byte) error {
 
 // Files of a checkpoint folder.
 const (
-	stateFile     = "state.json"
-	optimizerFile = "optimizer.safetensors"
-	ActorFolder   = "actor" // a Hugging Face folder
-	ConfigFile    = "config.toml"
+	stateFile   = "state.json"
+	ActorFolder = "actor" // a Hugging Face folder
+	ConfigFile  = "config.toml"
 )
 
 // ReadState reads the state of a checkpoint folder.
@@ -98,10 +98,32 @@ func ReadState(dir string) (State, error) {
 	return st, nil
 }
 
-func writeState(dir string, st State) error {
-	b, err := json.MarshalIndent(st, "", "  ")
+// Write writes the state to a checkpoint folder.
+func (s *State) Write(dir string) error {
+	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, stateFile), append(b, '\n'), 0o644)
+}
+
+// DrawState returns the position in the task order for a run of envs
+// environments. It returns an error if the checkpoint is of a run of another kind.
+func (s *State) DrawState(envs int) (data.MixtureState, error) {
+	switch {
+	case s.Mixture != nil:
+		return *s.Mixture, nil
+	case envs == 1:
+		return data.MixtureState{Orders: []data.OrderState{s.Order}}, nil
+	}
+	return data.MixtureState{}, errors.New("the checkpoint is of a run of one environment, or of a version that drew from several as from one list: begin a new run from its weights")
+}
+
+// SetDrawState records the position in the task order.
+func (s *State) SetDrawState(st data.MixtureState) {
+	if len(st.Orders) == 1 {
+		s.Order, s.Mixture = st.Orders[0], nil
+		return
+	}
+	s.Order, s.Mixture = data.OrderState{}, &st
 }

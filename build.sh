@@ -485,8 +485,7 @@ run_tests() {
 binary() {
   native
   retry go mod download >&2 || die "could not download the Go modules of go.mod; check the network and GOPROXY (go env GOPROXY)"
-  say "building build/openmanus"
-  go build -trimpath -ldflags "-extldflags '-Wl,-rpath,\$ORIGIN/lib'" -o "$build/openmanus" .
+  native_binary openmanus .
 }
 
 # The main job on the embedded default.
@@ -499,36 +498,39 @@ quickstart() {
   exec "$build/openmanus" train "$@"
 }
 
-bench_binary() {
-  say "building build/bench"
-  go build -trimpath -ldflags "-extldflags '-Wl,-rpath,\$ORIGIN/lib'" -o "$build/bench" ./bench
+native_binary() { # native_binary NAME PACKAGE: builds build/NAME
+  say "building build/$1"
+  go build -trimpath -ldflags "-extldflags '-Wl,-rpath,\$ORIGIN/lib'" -o "$build/$1" "$2"
 }
 
-# The long sweeps: the quickstart with ten seeds, with other estimators, under
-# every registry's entry, and behind faults; dumps that are killed, continued and replayed; the servers of a checkout of AgentGym.
+# The acceptance checks of internal/accept; without a name, learning.
 accept() {
   local what=learning
-  case ${1:-} in learning | estimators | entries | faults | dumps | agentgym) what=$1; shift ;; esac
+  case ${1:-} in
+    -h | --help) what=help; shift ;;
+    '' | -*) ;;
+    *) what=$1; shift ;;
+  esac
   binary
-  bench_binary
-  local with=(--program "$build/openmanus")
+  native_binary accept ./internal/accept
+  local with=()
+  [ "$what" = help ] || with+=(--program "$build/openmanus")
   if [ "$what" = agentgym ]; then
     model
     with+=(--model "$build/models/SmolLM2-135M-Instruct.gguf")
   fi
   exec 9>&-
-  cd "$called_from" # where the user's paths start
-  exec "$build/bench" "${with[@]}" "$what" "$@"
+  cd "$called_from" # relative paths start at the user's folder
+  exec "$build/accept" "$what" "${with[@]}" "$@"
 }
 
 # The benchmarks: bench/ against the peer in build/peer, in one run.
 bench() {
   binary
-  bench_binary
+  native_binary bench ./bench
   local with=(--program "$build/openmanus")
   case " $* " in
-    *' -h '* | *help*) ;;
-    *' latency '* | *' memory '* | *' learning '* | *' estimators '* | *' entries '* | *' faults '* | *' crowd '* | *' dumps '* | *' agentgym '*) ;; # no peer
+    *' -h '* | *help* | *' latency '*) ;; # no peer
     *)
       model
       peer_venv
@@ -556,13 +558,9 @@ Usage: ./build.sh [COMMAND]
                   bench grpo: GRPO steps against TRL's; ./build.sh bench --help lists what else there is
   native          build only the native libraries
   model           fetch the small real model (93 MB) into build/models
-  accept          build, then run the quickstart with ten seeds and judge what they learned (30 minutes);
-                  accept estimators [NAME...]: PPO, GRPO, RLOO, REINFORCE++ and GiGPO, three seeds each
-                  accept entries [WORD...]: ten steps under every estimator, loss, KL, reward and correction
-                  accept faults: three seeds behind servers that fail (--rates 0,1 or 5 and --seeds N do a
-                  part of it, --steps N shortens its runs)
-                  accept dumps [--episodes N] kills rollouts, continues and replays them
-                  accept agentgym --checkout DIR [NAME...] installs, checks and plays the servers of AgentGym
+  accept [CHECK]  build, then run an acceptance check. Without a name: learning, which trains the quickstart
+                  with ten seeds and judges what they learned (30 minutes). ./build.sh accept help lists the
+                  checks, accept CHECK --help the options of one
   peer            install transformers for comparisons into build/peer (2 GB)
   clean           remove build/ (downloads stay in the cache)
 

@@ -1,13 +1,11 @@
-// Command bench measures how fast openmanus is, against transformers and TRL
-// where they have a peer for the work, and checks promises: that environment
-// latency hides behind generation, that memory does not grow, and that the
-// quickstart learns whatever its seed and by whichever method. `./build.sh bench` and `./build.sh accept`
-// build and start it.
+// Command bench measures how fast openmanus is: against transformers and TRL
+// where they do the same work, and how well environment latency hides behind
+// generation. `./build.sh bench` builds and starts it. Checks of behaviour are
+// in internal/accept.
 //
-// It owns what is measured and how, the protocols with the peers' scripts, and the
-// report. It does not own anything that it measures, and nothing imports it.
+// It owns the workloads, the protocols with the peers' scripts, and the report.
 //
-// Concurrency: one measurement at a time. The peer is a process of its own that
-// waits while ours runs and the other way round, so that both meet the same
-// machine, busy or not.
+// Concurrency: one measurement at a time. A peer is a process of its own that
+// waits while ours runs, and the other way round, so that both see the same
+// machine, busy or idle.
 package main

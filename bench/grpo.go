@@ -15,6 +15,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/process"
 )
 
 // The work of a step on both sides. Ours is `openmanus train` playing episodes
@@ -70,7 +72,7 @@ type GRPOSide struct {
 // measureGRPO trains all weights, then adapters, each side in processes of its
 // own that take turns: whoever went first in one turn goes second in the next.
 // Without python it measures ours alone.
-func measureGRPO(ctx context.Context, o options, dir string, says io.Writer) (g GRPO, err error) {
+func measureGRPO(ctx context.Context, o options, dir string, log io.Writer) (g GRPO, err error) {
 	model, err := filepath.Abs(o.model)
 	if err != nil {
 		return g, err
@@ -82,7 +84,7 @@ func measureGRPO(ctx context.Context, o options, dir string, says io.Writer) (g 
 		}
 		var prompts [][]int32
 		ours := func(turn int) error {
-			fmt.Fprintf(says, "measuring GRPO, %s, turn %d of %d\n", t.Name, turn+1, o.rounds)
+			fmt.Fprintf(log, "measuring GRPO, %s, turn %d of %d\n", t.Name, turn+1, o.rounds)
 			side, asked, err := oursGRPO(ctx, o, model, filepath.Join(dir, fmt.Sprintf("rank_%d_turn_%d", rank, turn)), rank)
 			if err != nil {
 				return fmt.Errorf("%s: %w", t.Name, err)
@@ -91,7 +93,7 @@ func measureGRPO(ctx context.Context, o options, dir string, says io.Writer) (g 
 			return t.Ours.add(side)
 		}
 		peer := func(turn int) error {
-			fmt.Fprintf(says, "measuring GRPO, %s, TRL, turn %d of %d\n", t.Name, turn+1, o.rounds)
+			fmt.Fprintf(log, "measuring GRPO, %s, TRL, turn %d of %d\n", t.Name, turn+1, o.rounds)
 			side, versions, err := peerGRPO(ctx, o, model, dir, rank, prompts)
 			if err != nil {
 				return fmt.Errorf("%s by TRL: %w", t.Name, err)
@@ -204,7 +206,7 @@ func oursGRPO(ctx context.Context, o options, model, out string, rank int) (side
 	if err := os.WriteFile(file, []byte(grpoConfig(model, rank, grpoSteps+1)), 0o644); err != nil {
 		return side, nil, err
 	}
-	cmd := command(ctx, o.program, "train", file, "--set", "trainer.output_dir="+out)
+	cmd := process.Command(ctx, o.program, "train", file, "--set", "trainer.output_dir="+out)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("OMP_NUM_THREADS=%d", o.threads))
 	if side.PeakBytes, _, err = peakOf(cmd); err != nil {
 		return side, nil, err
@@ -239,13 +241,21 @@ func oursGRPO(ctx context.Context, o options, model, out string, rank int) (side
 
 // promptsOf are the ids before the first reply of every task's episodes.
 func promptsOf(dump string) ([][]int32, error) {
-	_, episodes, err := readDump(dump)
+	d, err := data.OpenDump(dump)
 	if err != nil {
 		return nil, err
 	}
+	defer d.Close()
 	var prompts [][]int32
 	seen := map[string][]int32{}
-	for _, e := range episodes {
+	for {
+		e, err := d.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
 		if len(e.Turns) != 1 {
 			return nil, fmt.Errorf("%s: an episode has %d turns, want 1", dump, len(e.Turns))
 		}
@@ -310,6 +320,12 @@ func (g *GRPO) print(w io.Writer, threads int) error {
 	}
 	fmt.Fprintln(w, "  seconds of a step, and the most memory of a process (of TRL's once its model is loaded); below 1 ours takes less")
 	return nil
+}
+
+func median(xs []float64) float64 {
+	xs = slices.Sorted(slices.Values(xs))
+	n := len(xs)
+	return (xs[(n-1)/2] + xs[n/2]) / 2
 }
 
 // time is the side's median and how far its turns lie apart.

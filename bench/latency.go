@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/openmanus/openmanus/agent"
@@ -19,6 +18,7 @@ import (
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/fault"
+	"github.com/openmanus/openmanus/internal/process"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -33,10 +33,6 @@ type LatencyOptions struct {
 // latencyFactor is how much longer than the bare waiting of one episode the
 // whole rollout may take: waits of different episodes must overlap.
 const latencyFactor = 1.3
-
-func latencyDefaults() LatencyOptions {
-	return LatencyOptions{Episodes: 64, Turns: 15, Pause: 200 * time.Millisecond, Rounds: 3}
-}
 
 // Latency is what the rollout took without and with the pause. The server
 // pauses before every request, so that creating and resetting an instance,
@@ -183,23 +179,14 @@ func (b *timedBackend) Step(ctx context.Context, batch []engine.Work) ([]engine.
 
 // timed is play, with what it took.
 func (w *tinyWorld) timed(ctx context.Context, o LatencyOptions, pause time.Duration) (r LatencyRun, st rollout.Stats, err error) {
-	busy, steps, cpu := w.backend.busy.Load(), w.sched.Stats().Steps, cpuTime()
+	busy, steps, cpu := w.backend.busy.Load(), w.sched.Stats().Steps, process.CPUTime()
 	st, err = w.play(ctx, o, pause)
 	return LatencyRun{
 		Seconds: st.Elapsed.Seconds(),
 		Busy:    time.Duration(w.backend.busy.Load() - busy).Seconds(),
-		CPU:     (cpuTime() - cpu).Seconds(),
+		CPU:     (process.CPUTime() - cpu).Seconds(),
 		Steps:   w.sched.Stats().Steps - steps,
 	}, st, err
-}
-
-// cpuTime is what the process has used so far.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // play rolls the episodes out against a fresh server that pauses before every

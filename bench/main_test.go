@@ -22,14 +22,6 @@ func TestMain(m *testing.M) {
 		fakePeer(how)
 		return
 	}
-	if how := os.Getenv(playProgram); how != "" {
-		fakeOpenmanus(how)
-		return
-	}
-	if os.Getenv(playServer) != "" && len(os.Args) > 1 && os.Args[1] == "env" {
-		fakeServer()
-		return
-	}
 	torch.SetNumThreads(1)
 	goleak.VerifyTestMain(clean{m})
 }

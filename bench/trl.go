@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/openmanus/openmanus/internal/process"
 )
 
 // TRLJob is what peer_trl.py is asked to do.
@@ -48,7 +50,7 @@ func peerGRPO(ctx context.Context, o options, model, dir string, rank int, promp
 	if err := os.WriteFile(file, job, 0o644); err != nil {
 		return side, v, err
 	}
-	cmd := command(ctx, o.python, o.trlScript, file)
+	cmd := process.Command(ctx, o.python, o.trlScript, file)
 	cmd.Env = peerEnv(o.threads)
 	_, text, err := peakOf(cmd)
 	if err != nil {

@@ -80,6 +80,9 @@ var arrows = map[string]string{
 
 	"docs":  "...",
 	"bench": "...",
+
+	"internal/accept":  "...",
+	"internal/process": "",
 }
 
 // pure lists the packages that must build without cgo.

@@ -82,12 +82,22 @@ type MethodRun struct {
 
 func (r *MethodRun) learns() bool { return r.Before <= mostBefore && r.After >= methodAfter }
 
+func runEstimators(ctx context.Context, o *options, names []string, log io.Writer) (result, error) {
+	chosen, err := methodsNamed(names)
+	if err != nil {
+		return nil, err
+	}
+	return inFolder(o.keep, func(dir string) (result, error) {
+		return measureMethods(ctx, o.program, dir, chosen, o.seeds, o.jobs, log)
+	})
+}
+
 // measureMethods trains with each method and the seeds 1 to n, several runs at a
 // time, each in a folder of its own under dir.
-func measureMethods(ctx context.Context, program, dir string, chosen []method, n, jobs int, says io.Writer) (l Methods, err error) {
-	l.Runs = make([]MethodRun, len(chosen)*n)
-	var mu sync.Mutex // of says
-	err = several(ctx, len(l.Runs), jobs, func(ctx context.Context, i, threads int) error {
+func measureMethods(ctx context.Context, program, dir string, chosen []method, n, jobs int, log io.Writer) (*Methods, error) {
+	l := &Methods{Runs: make([]MethodRun, len(chosen)*n)}
+	var mu sync.Mutex // of log
+	err := several(ctx, len(l.Runs), jobs, func(ctx context.Context, i, threads int) error {
 		m, seed := chosen[i/n], i%n+1
 		out := filepath.Join(dir, fmt.Sprintf("%s_seed_%d", m.name, seed))
 		r, found, err := quickstart(ctx, program, out, seed, threads, append([]string{fmt.Sprintf("trainer.test_every=%d", every)}, m.sets...)...)
@@ -98,11 +108,11 @@ func measureMethods(ctx context.Context, program, dir string, chosen []method, n
 		l.Runs[i] = mr
 		mu.Lock()
 		defer mu.Unlock()
-		fmt.Fprintf(says, "%s, seed %d: %.3f before, %.3f after %d steps, %.0f s\n", m.name, seed, r.Before, r.After, mr.Steps, r.Seconds)
+		fmt.Fprintf(log, "%s, seed %d: %.3f before, %.3f after %d steps, %.0f s\n", m.name, seed, r.Before, r.After, mr.Steps, r.Seconds)
 		return nil
 	})
 	if err != nil {
-		return l, err
+		return nil, err
 	}
 	l.judge()
 	return l, nil
@@ -126,8 +136,10 @@ func (l *Methods) judge() {
 	}
 }
 
+func (l *Methods) kept() bool { return l.Learns }
+
 func (l *Methods) print(w io.Writer) error {
-	fmt.Fprintf(w, "\nestimators: success on held-out start cells, validated every %d steps\n", every)
+	fmt.Fprintf(w, "estimators: success on held-out start cells, validated every %d steps\n", every)
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(table, "  method\tseed\tbefore\tafter\tsteps to %.1f\tsteps\tseconds\t\n", methodAfter)
 	for _, r := range l.Runs {
@@ -150,6 +162,6 @@ func (l *Methods) print(w io.Writer) error {
 			fmt.Fprintf(w, "  %s is the quickstart with %s\n", r.Method, strings.Join(r.Changed, " "))
 		}
 	}
-	fmt.Fprintf(w, "  each at most %.2f before and at least %.2f after: %s\n", mostBefore, methodAfter, verdict(l.Learns))
-	return nil
+	_, err := fmt.Fprintf(w, "  each at most %.2f before and at least %.2f after: %s\n", mostBefore, methodAfter, verdict(l.Learns))
+	return err
 }

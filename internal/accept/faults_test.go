@@ -1,8 +1,8 @@
 package main
 
 import (
+	"flag"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -30,7 +30,9 @@ func TestFaultsJudge(t *testing.T) {
 			t.Errorf("%s: %+v is kept: %t", c.name, f, f.kept())
 		}
 		var out strings.Builder
-		f.print(&out)
+		if err := f.print(&out); err != nil {
+			t.Fatal(err)
+		}
 		if strings.Contains(out.String(), "NOT kept") == c.kept {
 			t.Errorf("%s: the report says\n%s", c.name, &out)
 		}
@@ -55,24 +57,19 @@ func TestFaultsRuns(t *testing.T) {
 		{"--rates 0,1 --steps 2 --seeds 1", "0.01/1 0/1", false},
 		{"--rates 0,1 --set rollout.group_size=2 --seeds 1", "0.01/1 0/1", false},
 	} {
-		o, err := parse(append(strings.Fields(c.args), "faults"), t.Output())
-		if err != nil {
+		var o options
+		f := flag.NewFlagSet("", flag.ContinueOnError)
+		faultFlags(f, &o)
+		seedsFlag(f, &o, 3)
+		if err := f.Parse(strings.Fields(c.args)); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, r := range o.faults().runs() {
+		for _, r := range o.faultRuns() {
 			got = append(got, fmt.Sprintf("%g/%d", r.Share, r.Seed))
 		}
-		if strings.Join(got, " ") != c.want || o.faults().whole() != c.whole {
-			t.Errorf("%s: %s, whole %t", c.args, got, o.faults().whole())
-		}
-	}
-	for args, want := range map[string]string{
-		"--rates x faults": "flag -rates", "--rates 100 faults": "flag -rates", "--rates=-1 faults": "flag -rates", "--rates 1,1 faults": "twice",
-		"--set a=b learning": "for faults", "--rates 1 learning": "for faults", "--jobs 0 faults": "at least 1", "--set a faults": "KEY=VALUE",
-	} {
-		if _, err := parse(strings.Fields(args), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", args, err, want)
+		if strings.Join(got, " ") != c.want || o.judgesSuccess() != c.whole {
+			t.Errorf("%s: %s, whole %t", c.args, got, o.judgesSuccess())
 		}
 	}
 }

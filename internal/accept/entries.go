@@ -135,7 +135,8 @@ func entryTrials() []trial {
 	return trials
 }
 
-// entriesNamed are the trials whose names hold one of the words, or all.
+// entriesNamed returns the trials whose names contain one of the words, or all
+// trials if there are no words.
 func entriesNamed(words []string) ([]trial, error) {
 	all := entryTrials()
 	if len(words) == 0 {
@@ -178,12 +179,20 @@ func (r *EntryRun) trains() bool {
 	return r.Fault == "" && r.Steps == entrySteps && r.Updates > 0 && len(r.NonFinite) == 0
 }
 
+func runEntries(ctx context.Context, o *options, words []string, log io.Writer) (result, error) {
+	chosen, err := entriesNamed(words)
+	if err != nil {
+		return nil, err
+	}
+	return inFolder(o.keep, func(dir string) (result, error) { return measureEntries(ctx, o.program, dir, chosen, o.jobs, log) })
+}
+
 // measureEntries does all trials, several at a time, in folders of their own
 // under dir. One that fails is reported, and the others go on.
-func measureEntries(ctx context.Context, program, dir string, trials []trial, jobs int, says io.Writer) (e Entries, err error) {
-	e.Runs = make([]EntryRun, len(trials))
-	var mu sync.Mutex // of says
-	err = several(ctx, len(trials), jobs, func(ctx context.Context, i, threads int) error {
+func measureEntries(ctx context.Context, program, dir string, trials []trial, jobs int, log io.Writer) (*Entries, error) {
+	e := &Entries{Runs: make([]EntryRun, len(trials))}
+	var mu sync.Mutex // of log
+	err := several(ctx, len(trials), jobs, func(ctx context.Context, i, threads int) error {
 		r := &e.Runs[i]
 		*r = EntryRun{Entries: trials[i].name, Changed: trials[i].sets, Truth: trials[i].truth}
 		if err := r.run(ctx, program, filepath.Join(dir, fmt.Sprintf("entry_%d", i+1)), threads); err != nil {
@@ -194,11 +203,11 @@ func measureEntries(ctx context.Context, program, dir string, trials []trial, jo
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		fmt.Fprintf(says, "%s: %s\n", r.Entries, r.told())
+		fmt.Fprintf(log, "%s: %s\n", r.Entries, r.told())
 		return nil
 	})
 	if err != nil {
-		return e, err
+		return nil, err
 	}
 	e.Trains = len(e.Runs) > 0 && !slices.ContainsFunc(e.Runs, func(r EntryRun) bool { return !r.trains() })
 	return e, nil
@@ -288,8 +297,10 @@ func (r *EntryRun) look(metrics string) error {
 	})
 }
 
+func (e *Entries) kept() bool { return e.Trains }
+
 func (e *Entries) print(w io.Writer) error {
-	fmt.Fprintf(w, "\nentries: the quickstart's maze for %d steps under every entry of the registries\n", entrySteps)
+	fmt.Fprintf(w, "entries: the quickstart's maze for %d steps under every entry of the registries\n", entrySteps)
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "  entries\tupdates\tvalues\tnot finite\tsuccess\tseconds\t")
 	for _, r := range e.Runs {
@@ -302,6 +313,6 @@ func (e *Entries) print(w io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "  each %d steps with finite metrics: %s\n", entrySteps, verdict(e.Trains))
-	return nil
+	_, err := fmt.Fprintf(w, "  each %d steps with finite metrics: %s\n", entrySteps, verdict(e.Trains))
+	return err
 }

@@ -12,7 +12,7 @@ import (
 
 // playServer, in the environment, makes the test binary serve the maze, as
 // `openmanus env serve maze` does.
-const playServer = "BENCH_TEST_SERVER"
+const playServer = "ACCEPT_TEST_SERVER"
 
 func fakeServer() {
 	s, err := builtin.Serve(context.Background(), "maze", "127.0.0.1:0", builtin.Options{})
@@ -27,7 +27,7 @@ func fakeServer() {
 // A small crowd plays all its turns on servers that are processes of their own.
 func TestCrowd(t *testing.T) {
 	t.Setenv(playServer, "1")
-	c, err := measureCrowd(t.Context(), []string{os.Args[0]}, CrowdOptions{Episodes: 20, Turns: 3, Servers: 2, Rounds: 1}, t.Output())
+	c, err := measureCrowd(t.Context(), os.Args[0], CrowdOptions{Episodes: 20, Turns: 3, Servers: 2, Rounds: 1}, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,9 @@ func TestCrowd(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	var out strings.Builder
-	(&report{Crowd: &c}).print(&out)
+	if err := c.print(&out); err != nil {
+		t.Fatal(err)
+	}
 	for _, want := range []string{"20 episodes at once on 2 servers, 60 turns", "goroutines"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report does not say %q:\n%s", want, &out)
@@ -58,16 +60,16 @@ func TestCrowdJudge(t *testing.T) {
 		if c.crowd.judge(); c.crowd.Cheap != c.cheap || c.crowd.Clean != c.clean {
 			t.Errorf("%s: cheap %t, clean %t", c.name, c.crowd.Cheap, c.crowd.Clean)
 		}
-		if r := (&report{Crowd: &c.crowd}); r.kept() != (c.cheap && c.clean) {
-			t.Errorf("%s: kept %t", c.name, r.kept())
+		if c.crowd.kept() != (c.cheap && c.clean) {
+			t.Errorf("%s: kept %t", c.name, c.crowd.kept())
 		}
 	}
 }
 
 // A program that cannot be started, or says nothing useful, is an error.
-func TestChildFails(t *testing.T) {
+func TestServerFails(t *testing.T) {
 	for _, program := range []string{"/no/such/program", "/bin/false", "/bin/echo"} {
-		if c, err := startChild(t.Context(), []string{program}, "env", "serve"); err == nil {
+		if c, err := startServer(t.Context(), nil, program, "env", "serve"); err == nil {
 			c.stop()
 			t.Errorf("%s serves", program)
 		}

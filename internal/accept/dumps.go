@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/data"
-	"github.com/openmanus/openmanus/torch"
 )
 
 // kills is how often a rollout is killed before it is let finish.
@@ -64,26 +62,36 @@ func (r *DumpRun) sound() bool {
 type dumpTrial struct {
 	program, model, dir string
 	tasks, samples      int
-	says                io.Writer
+	log                 io.Writer
 }
 
-// measureDumps does a trial with a plain dump and one with a compressed one.
-// Without a model it makes a tiny one of the quickstart's shape.
-func measureDumps(ctx context.Context, program, modelPath, dir string, episodes int, says io.Writer) (Dumps, error) {
-	d := Dumps{Model: modelPath, Sound: true}
+func runDumps(ctx context.Context, o *options, _ []string, log io.Writer) (result, error) {
+	if o.episodes < 20 {
+		return nil, errors.New("--episodes must be at least 20: a rollout must last until it is killed")
+	}
+	return inFolder("", func(dir string) (result, error) { return measureDumps(ctx, o.program, o.model, dir, o.episodes, log) })
+}
+
+// mazeStarts is the number of cells that an episode of the maze can start from.
+const mazeStarts = 25
+
+// measureDumps does a trial with a plain dump and one with a compressed dump.
+// Without a model it makes one of the quickstart's shape.
+func measureDumps(ctx context.Context, program, modelPath, dir string, episodes int, log io.Writer) (*Dumps, error) {
+	d := &Dumps{Model: modelPath, Sound: true}
 	if modelPath == "" {
-		d.Model = "tiny, random weights"
-		modelPath = filepath.Join(dir, "tiny")
-		if err := saveTinyModel(ctx, modelPath); err != nil {
-			return d, err
+		d.Model = "fresh, of the quickstart's shape"
+		var err error
+		if modelPath, err = freshModel(ctx, program, filepath.Join(dir, "model")); err != nil {
+			return nil, err
 		}
 	}
-	t := dumpTrial{program: program, model: modelPath, dir: dir, tasks: min(mazeStarts, episodes), says: says}
+	t := dumpTrial{program: program, model: modelPath, dir: dir, tasks: min(mazeStarts, episodes), log: log}
 	t.samples = (episodes + t.tasks - 1) / t.tasks
 	for i, name := range []string{"episodes.jsonl", "episodes.jsonl.zst"} {
 		r, err := t.run(ctx, name, rand.New(rand.NewPCG(uint64(i), uint64(time.Now().UnixNano()))))
 		if err != nil {
-			return d, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		d.Trials = append(d.Trials, r)
 		d.Sound = d.Sound && r.sound()
@@ -91,21 +99,16 @@ func measureDumps(ctx context.Context, program, modelPath, dir string, episodes 
 	return d, nil
 }
 
-func saveTinyModel(ctx context.Context, dir string) error {
-	th, err := torch.NewThread(torch.Device{})
+// freshModel makes a model of the quickstart's shape with nearly random weights
+// and returns its folder. It trains one step, since train writes the model.
+func freshModel(ctx context.Context, program, out string) (string, error) {
+	metrics, _, err := trainSeed(ctx, program, out, 1, 0, []string{
+		"model.fresh.walks=1", "sft.epochs=0", "trainer.total_steps=1", "env.val_tasks=[]", "trainer.test_every=0", "trainer.val_before_train=false",
+	})
 	if err != nil {
-		return err
+		return "", fmt.Errorf("make a model: %w", err)
 	}
-	defer th.Close()
-	b, err := newTinyModel(ctx, th, "Action: move up, down, left, right. The goal is at position; there are walls.")
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return err
-	}
-	return b.Save(ctx, dir, torch.Float32)
+	return filepath.Join(filepath.Dir(metrics), "checkpoints", "step_000001", "actor"), nil
 }
 
 func (t *dumpTrial) rollout(ctx context.Context, path string) *exec.Cmd {
@@ -126,7 +129,7 @@ func (t *dumpTrial) run(ctx context.Context, name string, rng *rand.Rand) (DumpR
 		if err != nil {
 			return r, err
 		}
-		fmt.Fprintf(t.says, "%s: killed with %d episodes\n", name, held)
+		fmt.Fprintf(t.log, "%s: killed with %d episodes\n", name, held)
 		r.KilledAt = append(r.KilledAt, held)
 	}
 	if text, err := t.rollout(ctx, path).CombinedOutput(); err != nil {
@@ -254,8 +257,10 @@ func (t *dumpTrial) replay(ctx context.Context, path string) (v verdicts, err er
 	return v, json.Unmarshal(out.Bytes(), &v)
 }
 
+func (d *Dumps) kept() bool { return d.Sound }
+
 func (d *Dumps) print(w io.Writer) error {
-	fmt.Fprintf(w, "\ndumps: rollouts killed with -9, continued, and replayed without a server; %s\n", d.Model)
+	fmt.Fprintf(w, "dumps: rollouts killed with -9, continued, and replayed without a server; %s\n", d.Model)
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "  dump\tepisodes\tkilled at\tmissing\ttwice\tids\tdiffer\tnear ties\tlog-prob gap\tchange found\tseconds")
 	for _, r := range d.Trials {
@@ -265,6 +270,6 @@ func (d *Dumps) print(w io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "  every episode once, no difference, one changed character found: %s\n", verdict(d.Sound))
-	return nil
+	_, err := fmt.Fprintf(w, "  every episode once, no difference, one changed character found: %s\n", verdict(d.Sound))
+	return err
 }

@@ -38,15 +38,20 @@ type Run struct {
 	Seconds float64 `json:"seconds"`
 }
 
+func runLearning(ctx context.Context, o *options, _ []string, log io.Writer) (result, error) {
+	return inFolder(o.keep, func(dir string) (result, error) { return measureLearning(ctx, o.program, dir, o.seeds, log) })
+}
+
 // measureLearning runs the quickstart with the seeds 1 to n, each in a folder
 // of its own under dir.
-func measureLearning(ctx context.Context, program, dir string, n int, says io.Writer) (l Learning, err error) {
+func measureLearning(ctx context.Context, program, dir string, n int, log io.Writer) (*Learning, error) {
+	l := &Learning{}
 	for seed := 1; seed <= n; seed++ {
 		r, _, err := quickstart(ctx, program, filepath.Join(dir, fmt.Sprintf("seed_%d", seed)), seed, 0)
 		if err != nil {
-			return l, fmt.Errorf("seed %d: %w", seed, err)
+			return nil, fmt.Errorf("seed %d: %w", seed, err)
 		}
-		fmt.Fprintf(says, "seed %d: %.3f before, %.3f after, %.0f s\n", seed, r.Before, r.After, r.Seconds)
+		fmt.Fprintf(log, "seed %d: %.3f before, %.3f after, %.0f s\n", seed, r.Before, r.After, r.Seconds)
 		l.Runs = append(l.Runs, r)
 	}
 	l.judge()
@@ -122,13 +127,16 @@ func median(xs []float64) float64 {
 	return (xs[(n-1)/2] + xs[n/2]) / 2
 }
 
-func (l *Learning) print(w io.Writer) {
-	fmt.Fprintf(w, "\nlearning: success on held-out start cells, %d seeds\n", len(l.Runs))
+func (l *Learning) kept() bool { return l.Learns }
+
+func (l *Learning) print(w io.Writer) error {
+	fmt.Fprintf(w, "learning: success on held-out start cells, %d seeds\n", len(l.Runs))
 	for _, r := range l.Runs {
 		fmt.Fprintf(w, "  seed %2d   %.3f before   %.3f after   %4.0f s\n", r.Seed, r.Before, r.After, r.Seconds)
 	}
 	fmt.Fprintf(w, "  before at most %.3f (%.2f allowed), after at least %.3f (%.2f wanted), median %.3f (%.2f wanted): %s\n",
 		l.Before, mostBefore, l.Worst, worstAfter, l.Median, medianAfter, verdict(l.Learns))
 	slowest := slices.MaxFunc(l.Runs, func(a, b Run) int { return cmp.Compare(a.Seconds, b.Seconds) })
-	fmt.Fprintf(w, "  slowest %.0f s, with the start and the validations (%d s wanted on two idle cores; not judged)\n", slowest.Seconds, mostSeconds)
+	_, err := fmt.Fprintf(w, "  slowest %.0f s, with the start and the validations (%d s wanted on two idle cores; not judged)\n", slowest.Seconds, mostSeconds)
+	return err
 }

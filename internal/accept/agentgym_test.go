@@ -22,7 +22,7 @@ import (
 // playProgram, in the environment, makes the test binary play the parts of
 // openmanus that a trial of AgentGym's servers uses. Its value is a list of
 // what it does badly.
-const playProgram = "BENCH_TEST_OPENMANUS"
+const playProgram = "ACCEPT_TEST_OPENMANUS"
 
 func fakeOpenmanus(how string) {
 	bad := func(what string) bool { return strings.Contains(how, what) }
@@ -112,7 +112,7 @@ func fakeCheckout(t *testing.T) string {
 	return dir
 }
 
-func tryGym(t *testing.T, how, checkout string, patience time.Duration, names ...string) (AgentGym, string) {
+func tryGym(t *testing.T, how, checkout string, patience time.Duration, names ...string) (*AgentGym, string) {
 	t.Helper()
 	limit := gymLimit
 	if strings.Contains(how, "registry") {
@@ -120,14 +120,14 @@ func tryGym(t *testing.T, how, checkout string, patience time.Duration, names ..
 	}
 	t.Setenv(playProgram, how)
 	trial := gymTrial{
-		program: os.Args[0], checkout: checkout, model: "m.gguf", dir: t.TempDir(), episodes: 3, patience: patience, limit: limit, says: t.Output(),
+		program: os.Args[0], checkout: checkout, model: "m.gguf", dir: t.TempDir(), episodes: 3, patience: patience, limit: limit, log: t.Output(),
 	}
 	g, err := measureAgentGym(t.Context(), trial, names)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := (&report{AgentGym: &g}).print(&out); err != nil {
+	if err := g.print(&out); err != nil {
 		t.Fatal(err)
 	}
 	return g, out.String()

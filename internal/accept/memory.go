@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/openmanus/openmanus/algo/track"
 )
@@ -16,6 +19,30 @@ type Memory struct {
 	Ratio  float64 `json:"ratio"`
 	Limit  float64 `json:"limit"`
 	Steady bool    `json:"steady"` // Ratio is within Limit
+}
+
+func runMemory(_ context.Context, o *options, args []string, _ io.Writer) (result, error) {
+	if len(args) != 1 {
+		return nil, errors.New("memory needs one argument, the metrics.jsonl of a run")
+	}
+	f, err := os.Open(args[0])
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, err := measureMemory(f, o.from, o.to, o.limit)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", args[0], err)
+	}
+	return &m, nil
+}
+
+func (m *Memory) kept() bool { return m.Steady }
+
+func (m *Memory) print(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "memory: %.1f MB at step %d, %.1f MB at step %d: %.3f times, at most %.3f allowed: %s\n",
+		m.Before/1e6, m.From, m.After/1e6, m.To, m.Ratio, m.Limit, verdict(m.Steady))
+	return err
 }
 
 // measureMemory reads a run's metrics.jsonl.

@@ -13,6 +13,7 @@ import (
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/internal/process"
 )
 
 // CrowdOptions are a rollout without a model: Episodes maze episodes at once,
@@ -20,10 +21,6 @@ import (
 type CrowdOptions struct {
 	Episodes, Turns, Servers int
 	Rounds                   int
-}
-
-func crowdDefaults() CrowdOptions {
-	return CrowdOptions{Episodes: 2000, Turns: 20, Servers: 8, Rounds: 3}
 }
 
 // What the pool of episodes may cost beside model and servers.
@@ -112,14 +109,18 @@ func (parrot) Decode(ids []int32) string {
 	return string(b)
 }
 
+func runCrowd(ctx context.Context, o *options, _ []string, log io.Writer) (result, error) {
+	return measureCrowd(ctx, o.program, CrowdOptions{Episodes: 2000, Turns: 20, Servers: 8, Rounds: o.rounds}, log)
+}
+
 // measureCrowd starts the servers and plays.
-func measureCrowd(ctx context.Context, program []string, o CrowdOptions, says io.Writer) (c Crowd, err error) {
-	c = Crowd{Episodes: o.Episodes, Servers: o.Servers}
+func measureCrowd(ctx context.Context, program string, o CrowdOptions, log io.Writer) (*Crowd, error) {
+	c := &Crowd{Episodes: o.Episodes, Servers: o.Servers}
 	var urls []string
 	for range o.Servers {
-		server, err := startChild(ctx, program, "env", "serve", "maze", "--port", "0")
+		server, err := startServer(ctx, nil, program, "env", "serve", "maze", "--port", "0")
 		if err != nil {
-			return c, err
+			return nil, err
 		}
 		defer server.stop()
 		urls = append(urls, server.URL)
@@ -128,15 +129,15 @@ func measureCrowd(ctx context.Context, program []string, o CrowdOptions, says io
 	few := o
 	few.Episodes = min(o.Episodes, 4*o.Servers)
 	if _, err := playCrowd(ctx, urls, few); err != nil {
-		return c, err
+		return nil, err
 	}
 	c.GoroutinesBefore, c.BytesBefore = settled(0)
 	for round := range o.Rounds {
 		r, err := playCrowd(ctx, urls, o)
 		if err != nil {
-			return c, err
+			return nil, err
 		}
-		fmt.Fprintf(says, "round %d: %.0f episodes/s, %.0f turns/s, %.3f ms of CPU a turn\n", round+1, r.Episodes, r.Turns, 1e3*r.TurnCPU)
+		fmt.Fprintf(log, "round %d: %.0f episodes/s, %.0f turns/s, %.3f ms of CPU a turn\n", round+1, r.Episodes, r.Turns, 1e3*r.TurnCPU)
 		c.Rounds = append(c.Rounds, r)
 	}
 	c.GoroutinesAfter, c.BytesAfter = settled(c.GoroutinesBefore)
@@ -207,7 +208,7 @@ func playCrowd(ctx context.Context, urls []string, o CrowdOptions) (r CrowdRound
 		Engine: parrot{}, Renderer: parrot{}, Format: format, Spec: spec,
 		Options: agent.Options{MaxTurns: o.Turns, MaxNewTokens: len(reply), MaxContext: 1 << 16, Temperature: 1},
 	}}}
-	cpu := cpuTime()
+	cpu := process.CPUTime()
 	_, st, err := rollout.RunEpisodes(ctx, envs, tasks, rollout.Options{GroupSize: 1, Concurrency: o.Episodes, Seed: 1, Attempts: 3, Replays: 10})
 	faults := pool.Counts().Faults
 	if err != nil {
@@ -220,12 +221,14 @@ func playCrowd(ctx context.Context, urls []string, o CrowdOptions) (r CrowdRound
 	seconds := st.Elapsed.Seconds()
 	return CrowdRound{
 		Seconds: seconds, Episodes: float64(o.Episodes) / seconds, Turns: float64(st.Turns) / seconds,
-		TurnCPU: (cpuTime() - cpu).Seconds() / float64(st.Turns), Faults: faults, Replays: st.Replays + st.Retries,
+		TurnCPU: (process.CPUTime() - cpu).Seconds() / float64(st.Turns), Faults: faults, Replays: st.Replays + st.Retries,
 	}, nil
 }
 
-func (c *Crowd) print(w io.Writer) {
-	fmt.Fprintf(w, "\ncrowd: %d episodes at once on %d servers, %d turns in all, no model\n", c.Episodes, c.Servers, c.Turns)
+func (c *Crowd) kept() bool { return c.Cheap && c.Clean }
+
+func (c *Crowd) print(w io.Writer) error {
+	fmt.Fprintf(w, "crowd: %d episodes at once on %d servers, %d turns in all, no model\n", c.Episodes, c.Servers, c.Turns)
 	for i, r := range c.Rounds {
 		fmt.Fprintf(w, "  round %d   %6.0f episodes/s   %7.0f turns/s   %.3f ms of CPU a turn outside the servers\n", i+1, r.Episodes, r.Turns, 1e3*r.TurnCPU)
 		if len(r.Faults) > 0 {
@@ -233,6 +236,7 @@ func (c *Crowd) print(w io.Writer) {
 		}
 	}
 	fmt.Fprintf(w, "  at best %.3f ms a turn, less than %.1f ms wanted: %s\n", 1e3*c.Best.TurnCPU, 1e3*mostTurnCPU, verdict(c.Cheap))
-	fmt.Fprintf(w, "  goroutines %d before, %d after; memory %.1f MB before, %.1f MB after (%.0f MB more allowed): %s\n",
+	_, err := fmt.Fprintf(w, "  goroutines %d before, %d after; memory %.1f MB before, %.1f MB after (%.0f MB more allowed): %s\n",
 		c.GoroutinesBefore, c.GoroutinesAfter, float64(c.BytesBefore)/1e6, float64(c.BytesAfter)/1e6, mostLeft/1e6, verdict(c.Clean))
+	return err
 }

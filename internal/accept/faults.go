@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -35,9 +37,6 @@ const (
 	// walksPerStep keeps the reading of a shortened run in proportion.
 	walksPerStep = 29
 )
-
-// faultShares are those that are measured where nobody says otherwise.
-var faultShares = []float64{0, mildShare, harshShare}
 
 // Faults compares quickstarts with and without faults.
 type Faults struct {
@@ -70,24 +69,16 @@ func faultsAt(share float64, seed int) string {
 	return fmt.Sprintf("500:%[1]g,hang:%[1]g,slow:200ms:%[1]g,truncate:%[1]g,reset:%[1]g,duplicate:%[1]g,seed=%[2]d", share, seed)
 }
 
-// faultsOptions say what is measured.
-type faultsOptions struct {
-	seeds  int       // runs at 0 and at the mild share, with the seeds 1 to this; of a higher share there is one
-	shares []float64 // as faultShares
-	steps  int       // of a run, 0: all
-	sets   []string  // further settings of the runs, KEY=VALUE
-	jobs   int       // runs at a time
+// judgesSuccess reports whether success with and without faults can be
+// compared: whole runs, at 0 and at the mild share.
+func (o *options) judgesSuccess() bool {
+	return o.steps == 0 && len(o.sets) == 0 && slices.Contains(o.rates, 0) && slices.Contains(o.rates, mildShare)
 }
 
-// whole reports whether the runs are those that the promise is about.
-func (o faultsOptions) whole() bool {
-	return o.steps == 0 && len(o.sets) == 0 && slices.Contains(o.shares, 0) && slices.Contains(o.shares, mildShare)
-}
-
-// runs lists what is to be run: what takes longest comes first, so that nothing
-// else waits for it at the end.
-func (o faultsOptions) runs() (list []FaultRun) {
-	shares := slices.Sorted(slices.Values(o.shares))
+// faultRuns lists the runs, longest first, so that none is left alone at the
+// end. Shares above mildShare get one seed.
+func (o *options) faultRuns() (list []FaultRun) {
+	shares := slices.Sorted(slices.Values(o.rates))
 	slices.Reverse(shares)
 	for _, share := range shares {
 		for seed := 1; seed <= o.seeds && (seed == 1 || share <= mildShare); seed++ {
@@ -97,30 +88,64 @@ func (o faultsOptions) runs() (list []FaultRun) {
 	return list
 }
 
+func faultFlags(f *flag.FlagSet, o *options) {
+	o.rates = []float64{0, mildShare, harshShare}
+	f.Func("rates", "`PERCENT,PERCENT...` of all requests that every kind of fault strikes; above 1 there is one run, with seed 1 (default 0,1,5)", func(text string) (err error) {
+		o.rates, err = percents(text)
+		return err
+	})
+	f.IntVar(&o.steps, "steps", 0, "steps of a run, which then also reads fewer walks; 0: as many as the quickstart")
+	f.Func("set", "`KEY=VALUE`, a setting of the runs beside the quickstart's; may be repeated", func(text string) error {
+		if !strings.Contains(text, "=") {
+			return errors.New("want KEY=VALUE")
+		}
+		o.sets = append(o.sets, text)
+		return nil
+	})
+}
+
+// percents parses a list of percentages below 100 into shares.
+func percents(text string) (shares []float64, err error) {
+	for _, part := range strings.Split(text, ",") {
+		x, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+		if err != nil || !(x >= 0 && x < 100) {
+			return nil, fmt.Errorf("%q is not a percentage from 0 to below 100", part)
+		}
+		if slices.Contains(shares, x/100) {
+			return nil, fmt.Errorf("%s is listed twice", part)
+		}
+		shares = append(shares, x/100)
+	}
+	return shares, nil
+}
+
+func runFaults(ctx context.Context, o *options, _ []string, log io.Writer) (result, error) {
+	return inFolder(o.keep, func(dir string) (result, error) { return measureFaults(ctx, o.program, dir, o, log) })
+}
+
 // measureFaults does the runs of o, several at a time: behind faults a run
 // mostly waits for requests that hang.
-func measureFaults(ctx context.Context, program, dir string, o faultsOptions, says io.Writer) (f Faults, err error) {
-	f.Judged = o.whole()
-	f.Runs = o.runs()
+func measureFaults(ctx context.Context, program, dir string, o *options, log io.Writer) (*Faults, error) {
+	f := &Faults{Judged: o.judgesSuccess(), Runs: o.faultRuns()}
 	for _, r := range f.Runs {
 		if err := unused(r.folder(dir)); err != nil {
-			return f, err
+			return nil, err
 		}
 	}
-	var mu sync.Mutex // of says
-	err = several(ctx, len(f.Runs), o.jobs, func(ctx context.Context, i, threads int) error {
+	var mu sync.Mutex // of log
+	err := several(ctx, len(f.Runs), o.jobs, func(ctx context.Context, i, threads int) error {
 		r := &f.Runs[i]
 		if err := r.run(ctx, program, r.folder(dir), o, threads); err != nil {
 			return fmt.Errorf("share %g, seed %d: %w", r.Share, r.Seed, err)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		fmt.Fprintf(says, "faults %g, seed %d: %.3f before, %.3f after, %d requests, %.2f a turn, %d replays, %d dropped, %.0f s\n",
+		fmt.Fprintf(log, "faults %g, seed %d: %.3f before, %.3f after, %d requests, %.2f a turn, %d replays, %d dropped, %.0f s\n",
 			r.Share, r.Seed, r.Before, r.After, r.Requests, r.PerTurn, r.Replays, r.Dropped, r.Seconds)
 		return nil
 	})
 	if err != nil {
-		return f, err
+		return nil, err
 	}
 	f.judge()
 	return f, nil
@@ -132,8 +157,8 @@ func (r *FaultRun) folder(dir string) string {
 }
 
 // run does it, behind a proxy of its own; without faults the proxy only counts.
-func (r *FaultRun) run(ctx context.Context, program, out string, o faultsOptions, threads int) error {
-	server, err := startChild(ctx, []string{program}, "env", "serve", "maze", "--port", "0")
+func (r *FaultRun) run(ctx context.Context, program, out string, o *options, threads int) error {
+	server, err := startServer(ctx, nil, program, "env", "serve", "maze", "--port", "0")
 	if err != nil {
 		return err
 	}
@@ -143,7 +168,7 @@ func (r *FaultRun) run(ctx context.Context, program, out string, o faultsOptions
 	if r.Share > 0 {
 		proxied = append(proxied, "--fault", faultsAt(r.Share, r.Seed))
 	}
-	p, err := startChild(ctx, []string{program}, proxied...)
+	p, err := startServer(ctx, nil, program, proxied...)
 	if err != nil {
 		return err
 	}
@@ -299,8 +324,8 @@ func (f *Faults) judge() {
 
 func (f *Faults) kept() bool { return f.Honest && (f.Close || !f.Judged) }
 
-func (f *Faults) print(w io.Writer) {
-	fmt.Fprintf(w, "\nfaults: the quickstart behind a proxy, every kind of fault at the same share of requests\n")
+func (f *Faults) print(w io.Writer) (err error) {
+	fmt.Fprintf(w, "faults: the quickstart behind a proxy, every kind of fault at the same share of requests\n")
 	for _, r := range f.Runs {
 		fmt.Fprintf(w, "  %3g %%  seed %d   %.3f before   %.3f after   %6d requests (%.2f a turn)   %5d replays   %3d dropped   %5.0f s\n",
 			100*r.Share, r.Seed, r.Before, r.After, r.Requests, r.PerTurn, r.Replays, r.Dropped, r.Seconds)
@@ -313,8 +338,9 @@ func (f *Faults) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "  the proxy's counts are the clients', and nothing dropped was learned from: %s\n", verdict(f.Honest))
 	if !f.Judged {
-		fmt.Fprintf(w, "  success is not judged: that needs whole runs without faults and at %g %%\n", 100*mildShare)
-		return
+		_, err = fmt.Fprintf(w, "  success is not judged: that needs whole runs without faults and at %g %%\n", 100*mildShare)
+		return err
 	}
-	fmt.Fprintf(w, "  success %.3f without faults, %.3f at %g %%, at most %.2f apart wanted: %s\n", f.Clean, f.Mild, 100*mildShare, closeEnough, verdict(f.Close))
+	_, err = fmt.Fprintf(w, "  success %.3f without faults, %.3f at %g %%, at most %.2f apart wanted: %s\n", f.Clean, f.Mild, 100*mildShare, closeEnough, verdict(f.Close))
+	return err
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/openmanus/openmanus/internal/process"
 )
 
 // several calls f for 0 to n-1, at most jobs at a time, and tells each how many
@@ -41,7 +43,7 @@ func trainSeed(ctx context.Context, program, out string, seed, threads int, sets
 		args = append(args, "--set", set)
 	}
 	began := time.Now()
-	cmd := command(ctx, program, args...)
+	cmd := process.Command(ctx, program, args...)
 	if threads > 0 {
 		cmd.Env = append(os.Environ(), fmt.Sprintf("OMP_NUM_THREADS=%d", threads))
 	}

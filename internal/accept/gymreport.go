@@ -11,7 +11,7 @@ import (
 
 // print writes the table, then what there is to say of each environment.
 func (g *AgentGym) print(w io.Writer) error {
-	fmt.Fprintf(w, "\nagentgym: servers of %s, played by %s; %d turns of %d tokens\n", g.Checkout, g.Model, gymTurns, gymTokens)
+	fmt.Fprintf(w, "agentgym: servers of %s, played by %s; %d turns of %d tokens\n", g.Checkout, g.Model, gymTurns, gymTokens)
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "  environment\tinstalled\tPASS / WARN / FAIL / SKIP\tepisodes\toutcomes\tturns\tcalls\tleft over\tseconds\t")
 	for _, r := range g.Runs {
@@ -51,6 +51,6 @@ func (g *AgentGym) print(w io.Writer) error {
 			fmt.Fprintf(w, "  %s: NOT kept: %s\n", r.Env, what)
 		}
 	}
-	fmt.Fprintf(w, "  checks without FAIL, every episode played, shapes as the protocol has them, nothing left over: %s\n", verdict(g.kept()))
-	return nil
+	_, err := fmt.Fprintf(w, "  checks without FAIL, every episode played, shapes as the protocol has them, nothing left over: %s\n", verdict(g.kept()))
+	return err
 }

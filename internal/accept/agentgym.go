@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -23,6 +24,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env/check"
 	"github.com/openmanus/openmanus/env/supervise"
+	"github.com/openmanus/openmanus/internal/process"
 )
 
 // How the environments of a checkout are played: as little as shows every call.
@@ -91,14 +93,44 @@ type gymTrial struct {
 	episodes                      int
 	patience                      time.Duration
 	limit                         time.Duration
-	says                          io.Writer
+	log                           io.Writer
+}
+
+func gymFlags(f *flag.FlagSet, o *options) {
+	f.StringVar(&o.checkout, "checkout", "", "the `FOLDER` of AgentGym, which contains agentenv-textcraft")
+	f.StringVar(&o.model, "model", "build/models/SmolLM2-135M-Instruct.gguf", "the model `FILE` or folder to play with")
+	f.IntVar(&o.episodes, "episodes", 20, "episodes of each environment, at least")
+}
+
+func runAgentGym(ctx context.Context, o *options, names []string, log io.Writer) (result, error) {
+	if err := gymNames(names); err != nil {
+		return nil, err
+	}
+	if o.episodes < 1 {
+		return nil, errors.New("--episodes must be at least 1")
+	}
+	t := gymTrial{episodes: o.episodes, patience: gymPatience, limit: gymLimit, log: log}
+	var err error
+	if t.checkout, err = checkoutAt(o.checkout); err != nil {
+		return nil, err
+	}
+	if t.model, err = filepath.Abs(o.model); err != nil {
+		return nil, err
+	}
+	if t.program, err = filepath.Abs(o.program); err != nil {
+		return nil, err
+	}
+	return inFolder(o.keep, func(dir string) (result, error) {
+		t.dir = dir
+		return measureAgentGym(ctx, t, names)
+	})
 }
 
 // measureAgentGym tries the named environments one after the other, all of
-// gymEnvs without names. What the checkout lacks is a fault of those that were
-// named, and said of the others.
-func measureAgentGym(ctx context.Context, t gymTrial, names []string) (g AgentGym, err error) {
-	g = AgentGym{Checkout: t.checkout, Model: t.model}
+// gymEnvs without names. A server that the checkout lacks is a fault if it was
+// named; otherwise it is reported as missing.
+func measureAgentGym(ctx context.Context, t gymTrial, names []string) (*AgentGym, error) {
+	g := &AgentGym{Checkout: t.checkout, Model: t.model}
 	for _, e := range gymEnvs {
 		if len(names) > 0 && !slices.Contains(names, e.name) {
 			continue
@@ -114,12 +146,12 @@ func measureAgentGym(ctx context.Context, t gymTrial, names []string) (g AgentGy
 			r.Missing, err = err.Error(), nil
 		}
 		if ctx.Err() != nil {
-			return g, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 		if err != nil {
 			r.Faults = append(r.Faults, err.Error())
 		}
-		fmt.Fprintf(t.says, "agentgym: %s: %s\n", e.name, cmp.Or(r.Missing, strings.Join(r.Faults, "; "), "good"))
+		fmt.Fprintf(t.log, "agentgym: %s: %s\n", e.name, cmp.Or(r.Missing, strings.Join(r.Faults, "; "), "good"))
 		g.Runs = append(g.Runs, r)
 	}
 	return g, nil
@@ -141,7 +173,7 @@ func (t gymTrial) try(ctx context.Context, r *GymRun, venv string, first int) (e
 		}
 	}()
 	if venv == "" {
-		fmt.Fprintf(t.says, "agentgym: %s: installing\n", r.Env)
+		fmt.Fprintf(t.log, "agentgym: %s: installing\n", r.Env)
 		began := time.Now()
 		if _, err := t.run(ctx, environ, filepath.Join(dir, "install.log"), "env", "install", r.Env, "--checkout", t.checkout); err != nil {
 			return fmt.Errorf("%w: install it by hand with openmanus env install %s --checkout %s", err, r.Env, t.checkout)
@@ -156,14 +188,14 @@ func (t gymTrial) try(ctx context.Context, r *GymRun, venv string, first int) (e
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(t.says, "agentgym: %s: checking\n", r.Env)
+	fmt.Fprintf(t.log, "agentgym: %s: checking\n", r.Env)
 	if err := t.check(ctx, r, environ, set, dir); err != nil {
 		return err
 	}
 	if left := t.left(ctx, mark); len(left) > 0 {
 		r.Faults = append(r.Faults, "processes outlived openmanus env up that was killed with -9: "+strings.Join(left, "; "))
 	}
-	fmt.Fprintf(t.says, "agentgym: %s: playing\n", r.Env)
+	fmt.Fprintf(t.log, "agentgym: %s: playing\n", r.Env)
 	return t.play(ctx, r, environ, set, dir, first)
 }
 
@@ -213,7 +245,7 @@ func (t gymTrial) check(ctx context.Context, r *GymRun, environ []string, set ma
 	for name, value := range set {
 		args = append(args, "--environment", name+"="+value)
 	}
-	up, err := startChildIn(ctx, environ, []string{t.program}, args...)
+	up, err := startServer(ctx, environ, t.program, args...)
 	if err != nil {
 		return fmt.Errorf("%w: if the packages of %s are not whole, remove its .venv and try again", err, r.Env)
 	}
@@ -302,7 +334,7 @@ func (t gymTrial) run(ctx context.Context, environ []string, log string, args ..
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, t.limit, fmt.Errorf("it was not done after %v", t.limit))
 	defer cancel()
-	cmd := command(ctx, t.program, args...)
+	cmd := process.Command(ctx, t.program, args...)
 	var out bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = environ, &out, words
 	err = cmd.Run()
@@ -373,7 +405,7 @@ func checkoutAt(path string) (string, error) {
 		return "", err
 	}
 	if found, err := filepath.Glob(filepath.Join(abs, "agentenv-*")); err != nil || len(found) == 0 {
-		return "", fmt.Errorf("%s is no checkout of AgentGym: there is no folder agentenv-… in it%s", abs, get)
+		return "", fmt.Errorf("%s is not a checkout of AgentGym: it has no folder agentenv-…%s", abs, get)
 	}
 	return abs, nil
 }
@@ -386,7 +418,7 @@ func gymNames(names []string) error {
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("agentgym cannot try %s: there are %s", name, strings.Join(known, ", "))
+			return fmt.Errorf("agentgym cannot try %s; it can try %s", name, strings.Join(known, ", "))
 		}
 	}
 	return nil

@@ -38,9 +38,6 @@ func (d DType) String() string {
 // Size is the number of bytes of one element.
 func (d DType) Size() int { return dtypes[d].size }
 
-// IsFloat reports whether tensors of this type can have gradients.
-func (d DType) IsFloat() bool { return d >= Float32 && d <= Float16 }
-
 // ParseDType reads the name that String gives, or one of the short forms fp32, fp64, bf16, fp16.
 func ParseDType(s string) (DType, error) {
 	switch s {

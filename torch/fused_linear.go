@@ -5,19 +5,14 @@ import "C"
 
 import "fmt"
 
-// SkinnyRows is the largest number of rows that LinearSkinny takes.
+// SkinnyRows is the largest number of rows that LinearsSkinny takes.
 const SkinnyRows = C.OM_SKINNY_ROWS
 
-// LinearSkinny is Linear for the few rows of a decoding step, with kernels that read the weights as fast as memory gives
-// them: x [...,K] with at most SkinnyRows rows, w [M,K], bias [M] or none. x and w are float32 or bfloat16, not necessarily
-// the same; the result has x's dtype. On the CPU a row's result does not depend on the other rows or their number.
-// It has no backward: outside NoGrad, an operand that requires a gradient is an error.
-func LinearSkinny(x, w, bias Tensor) Tensor {
-	return LinearsSkinny(x, []Tensor{w}, []Tensor{bias})[0]
-}
-
-// LinearsSkinny applies several weights to one x in one call, as for q, k and v or gate and up. biases is nil, or has one
-// entry per weight, which may be the zero Tensor.
+// LinearsSkinny applies several linear layers to the few rows of a decoding step, as q, k and v or gate and up. Its kernels
+// read the weights at memory speed. x is [...,K] with at most SkinnyRows rows, each of ws is [M,K]; biases is nil or has a
+// bias [M] or none for each weight. x and ws are float32 or bfloat16, not necessarily the same; results have x's type. On the
+// CPU the result of a row does not depend on the other rows or on their number. There is no gradient: an operand that requires
+// one is an error outside NoGrad.
 func LinearsSkinny(x Tensor, ws, biases []Tensor) []Tensor {
 	const op = "LinearSkinny"
 	if biases != nil && len(biases) != len(ws) {

@@ -86,9 +86,6 @@ func (o *Owner) To(s *Scope, d Device, ts ...*Tensor) {
 	}, ts...)
 }
 
-// Len is the number of tensors in o.
-func (o *Owner) Len() int { return len(o.hs) }
-
 // Close frees every tensor of o. Called outside Run, it waits for its turn on the thread. A second call does nothing
 // (in debug builds it panics).
 func (o *Owner) Close() {

@@ -31,27 +31,6 @@ func notFinite(params []Param, grads []torch.Tensor, norm float64) error {
 	return e
 }
 
-// ClipGradNorm scales the gradients of params such that their global L2 norm is at most maxNorm (0: no limit) and returns
-// the norm before scaling. As torch.nn.utils.clip_grad_norm_, it scales by maxNorm/(norm+1e-6). Gradients that are not finite
-// are left alone and reported as a *NotFiniteError.
-func ClipGradNorm(s *torch.Scope, params []Param, maxNorm float64) (norm float64, err error) {
-	s.Do(func(s *torch.Scope) {
-		s.NoGrad(func() {
-			grads := gradsOf(params)
-			var scale float64
-			if norm, scale, err = clipScale(params, grads, maxNorm); err != nil || scale == 1 {
-				return
-			}
-			for _, g := range grads {
-				if !g.None() {
-					g.Mul_(scale)
-				}
-			}
-		})
-	})
-	return norm, err
-}
-
 // gradsOf is the gradient of each parameter, or none.
 func gradsOf(params []Param) []torch.Tensor {
 	grads := make([]torch.Tensor, len(params))

@@ -1,9 +1,6 @@
 package optim
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 // Shapes of a Schedule after the warm-up.
 const (
@@ -22,26 +19,6 @@ type Schedule struct {
 	Warmup   int     // steps of warm-up; 0 for none
 	Steps    int     // of the whole run, warm-up included
 	MinRatio float64 // factor at the end of Linear and Cosine
-}
-
-// Validate returns an error that describes the first invalid field.
-func (s Schedule) Validate() error {
-	switch s.Shape {
-	case Constant, Linear, Cosine:
-	default:
-		return fmt.Errorf("optim: unknown schedule %q; use constant, linear or cosine", s.Shape)
-	}
-	switch {
-	case !(s.Base >= 0) || math.IsInf(s.Base, 0):
-		return fmt.Errorf("optim: the learning rate %v must be a number of at least 0", s.Base)
-	case s.Warmup < 0:
-		return fmt.Errorf("optim: %d warm-up steps; give 0 or more", s.Warmup)
-	case !(s.MinRatio >= 0 && s.MinRatio <= 1):
-		return fmt.Errorf("optim: the smallest factor %v must be between 0 and 1", s.MinRatio)
-	case s.Steps < 1 && s.Shape != Constant:
-		return fmt.Errorf("optim: the schedule %s needs the number of steps", s.Shape)
-	}
-	return nil
 }
 
 // LR is the learning rate of step k, which counts from 0.

@@ -153,9 +153,6 @@ func parseIndex(text []byte) (map[string]string, error) {
 	return weights, nil
 }
 
-// Dir returns the folder's path.
-func (f *Folder) Dir() string { return f.dir }
-
 // Names returns the names of all tensors.
 func (f *Folder) Names() []string { return slices.Clone(f.names) }
 

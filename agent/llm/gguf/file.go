@@ -36,7 +36,6 @@ var ErrClosed = errors.New("gguf: already closed")
 type File struct {
 	path    string
 	mapped  []byte
-	version uint32
 	meta    Metadata
 	tensors map[string]tensor
 	names   []string
@@ -71,15 +70,16 @@ func parse(m []byte) (*File, error) {
 	if string(c.take(4)) != magic {
 		return nil, errors.New("not a GGUF file (it does not begin with \"GGUF\")")
 	}
-	f := &File{version: c.u32(), meta: Metadata{values: map[string]any{}}, tensors: map[string]tensor{}}
+	version := c.u32()
+	f := &File{meta: Metadata{values: map[string]any{}}, tensors: map[string]tensor{}}
 	switch {
 	case c.err != nil:
 		return nil, c.err
-	case f.version == 2 || f.version == 3:
-	case f.version&0xffff == 0:
+	case version == 2 || version == 3:
+	case version&0xffff == 0:
 		return nil, errors.New("a big-endian GGUF file is not supported: convert it to little-endian")
 	default:
-		return nil, fmt.Errorf("GGUF version %d is not supported (supported: 2 and 3)", f.version)
+		return nil, fmt.Errorf("GGUF version %d is not supported (supported: 2 and 3)", version)
 	}
 	tensors, pairs := c.u64(), c.u64()
 	if c.err != nil {
@@ -219,12 +219,6 @@ func clip(s string) string {
 	return s[:most] + "..."
 }
 
-// Path returns the path the file was opened by.
-func (f *File) Path() string { return f.path }
-
-// Version returns the format's version, 2 or 3.
-func (f *File) Version() int { return int(f.version) }
-
 // Metadata returns the file's metadata, which stays valid after Close.
 func (f *File) Metadata() *Metadata { return &f.meta }
 
@@ -259,20 +253,10 @@ func (f *File) Float32s(name string) ([]float32, error) {
 		return nil, err
 	}
 	out := make([]float32, info.Elements())
-	return out, Dequantize(info.Type, out, raw)
-}
-
-// ReadFloat32s dequantises a tensor into dst, whose length must be the
-// tensor's number of elements.
-func (f *File) ReadFloat32s(dst []float32, name string) error {
-	info, raw, err := f.Tensor(name)
-	if err != nil {
-		return err
+	if err := Dequantize(info.Type, out, raw); err != nil {
+		return nil, fmt.Errorf("gguf %s: tensor %q: %w", f.path, name, err)
 	}
-	if err := Dequantize(info.Type, dst, raw); err != nil {
-		return fmt.Errorf("gguf %s: tensor %q: %w", f.path, name, err)
-	}
-	return nil
+	return out, nil
 }
 
 // Close unmaps the file. Closing twice is harmless.

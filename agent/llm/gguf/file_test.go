@@ -60,19 +60,11 @@ func TestGoldenTensors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		into := make([]float32, len(w.Values))
-		if err := f.ReadFloat32s(into, name); err != nil {
-			t.Fatal(err)
-		}
 		for i, v := range w.Values {
-			b := math.Float32bits(float32(v))
-			if math.Float32bits(got[i]) != b || math.Float32bits(into[i]) != b {
-				t.Errorf("%s[%d] = %v and %v, want %v", name, i, got[i], into[i], v)
+			if math.Float32bits(got[i]) != math.Float32bits(float32(v)) {
+				t.Errorf("%s[%d] = %v, want %v", name, i, got[i], v)
 				break
 			}
-		}
-		if err := f.ReadFloat32s(into[1:], name); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("ReadFloat32s into a short buffer = %v", err)
 		}
 	}
 }

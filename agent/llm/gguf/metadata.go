@@ -22,12 +22,6 @@ type Metadata struct {
 // Keys returns all keys in file order.
 func (m *Metadata) Keys() []string { return slices.Clone(m.keys) }
 
-// Value returns the value of a key as it is in the file.
-func (m *Metadata) Value(key string) (any, bool) {
-	v, ok := m.values[key]
-	return v, ok
-}
-
 // Has reports whether the key is present.
 func (m *Metadata) Has(key string) bool {
 	_, ok := m.values[key]
@@ -50,9 +44,6 @@ func (m *Metadata) Float32(key string) (float32, error) {
 	}
 	return get[float32](m, key)
 }
-
-// Float32s returns a value that is an array of float32.
-func (m *Metadata) Float32s(key string) ([]float32, error) { return get[[]float32](m, key) }
 
 // Int returns a value of any integer type: writers do not agree on the width
 // and sign of, say, a layer count.

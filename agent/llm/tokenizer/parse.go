@@ -2,8 +2,6 @@ package tokenizer
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,8 +62,7 @@ func parse(data []byte) (*Tokenizer, error) {
 	if err := strict(data, &f); err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(data)
-	t := &Tokenizer{raw: slices.Clone(data), hash: hex.EncodeToString(sum[:])}
+	t := &Tokenizer{raw: slices.Clone(data)}
 	if err := t.readModel(f.Model); err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}

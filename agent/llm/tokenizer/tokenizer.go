@@ -9,8 +9,7 @@ import (
 
 // Tokenizer is a byte-level BPE tokenizer.
 type Tokenizer struct {
-	raw  []byte
-	hash string
+	raw []byte
 
 	ids       map[string]int32 // vocabulary and added tokens
 	tokens    []string         // by id
@@ -77,20 +76,9 @@ func (t *Tokenizer) IDToToken(id int32) (string, bool) {
 // Added returns the added tokens in the order of the file.
 func (t *Tokenizer) Added() []AddedToken { return slices.Clone(t.added) }
 
-// Specials returns the added tokens that are marked special.
-func (t *Tokenizer) Specials() []AddedToken {
-	return slices.DeleteFunc(t.Added(), func(a AddedToken) bool { return !a.Special })
-}
-
-// IsSpecial reports whether id is a special token.
-func (t *Tokenizer) IsSpecial(id int32) bool { return t.special[id] }
-
 // RawJSON returns the tokenizer.json this tokenizer was made from. The caller
 // must not change it.
 func (t *Tokenizer) RawJSON() []byte { return t.raw }
-
-// Hash is the SHA-256 of RawJSON in hexadecimal.
-func (t *Tokenizer) Hash() string { return t.hash }
 
 func (t *Tokenizer) normalize(s string) string {
 	if t.nfc {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/openmanus/openmanus/algo/curriculum"
 	"github.com/openmanus/openmanus/algo/track"
-	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 )
 
 // courseRun is a run whose turns grow and whose tasks rest after a failure.
@@ -72,7 +72,7 @@ func drawn(t *testing.T, dir string, steps int) []string {
 	t.Helper()
 	var out []string
 	for step := 1; step <= steps; step++ {
-		r, err := data.OpenDump(fmt.Sprintf("%s/rollouts/step_%d.jsonl", dir, step))
+		r, err := dump.Open(fmt.Sprintf("%s/rollouts/step_%d.jsonl", dir, step))
 		must(t, err)
 		var names []string
 		for e, err := r.Next(); err == nil; e, err = r.Next() {

@@ -22,6 +22,7 @@ import (
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/reward"
 )
 
@@ -299,7 +300,7 @@ func (*batchNumbers) Close() error { return nil }
 
 func dumped(t *testing.T, path string) []*data.Episode {
 	t.Helper()
-	d, err := data.OpenDump(path)
+	d, err := dump.Open(path)
 	must(t, err)
 	defer d.Close()
 	var out []*data.Episode

@@ -12,7 +12,7 @@ import (
 
 	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/algo/rundir"
-	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/table"
 )
 
 // sparing pays every episode of one maze the same, and no two episodes of the
@@ -57,7 +57,7 @@ func TestThroughputCountsWhatAPhaseWasGiven(t *testing.T) {
 	must(t, r.fit(t, t.Context(), t.Context()))
 	m := r.lines(t)[1]
 	all, left := 0, 0
-	_, err := data.ReadSource(t.Context(), filepath.Join((&rundir.Folder{Dir: r.dir}).Rollouts(), "step_1.jsonl"), func(e *data.Entry) error {
+	_, err := table.ReadSource(t.Context(), filepath.Join((&rundir.Folder{Dir: r.dir}).Rollouts(), "step_1.jsonl"), func(e *table.Entry) error {
 		n := len(e.Episode.Tokens)
 		if all += n; e.Episode.Task.Index != spared {
 			left += n

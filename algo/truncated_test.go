@@ -6,7 +6,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/algo/kl"
-	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 )
 
 // TestTruncatedSampling trains on episodes that were sampled with top-p and
@@ -39,7 +39,7 @@ func TestTruncatedSampling(t *testing.T) {
 			if !(m["actor/grad_norm"] > 0) {
 				t.Errorf("the gradient's norm is %v", m["actor/grad_norm"])
 			}
-			dump, err := data.OpenDump(filepath.Join(r.dir, "rollouts", "step_1.jsonl"))
+			dump, err := dump.Open(filepath.Join(r.dir, "rollouts", "step_1.jsonl"))
 			must(t, err)
 			defer dump.Close()
 			e, err := dump.Next()

@@ -15,7 +15,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/openmanus/openmanus/algo/track"
-	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/internal/process"
 )
 
@@ -240,8 +240,8 @@ func oursGRPO(ctx context.Context, o options, model, out string, rank int) (side
 }
 
 // promptsOf are the ids before the first reply of every task's episodes.
-func promptsOf(dump string) ([][]int32, error) {
-	d, err := data.OpenDump(dump)
+func promptsOf(path string) ([][]int32, error) {
+	d, err := dump.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -257,18 +257,18 @@ func promptsOf(dump string) ([][]int32, error) {
 			return nil, err
 		}
 		if len(e.Turns) != 1 {
-			return nil, fmt.Errorf("%s: an episode has %d turns, want 1", dump, len(e.Turns))
+			return nil, fmt.Errorf("%s: an episode has %d turns, want 1", path, len(e.Turns))
 		}
 		prompt := e.Tokens[:e.Turns[0].Start]
 		if before, ok := seen[e.Task.ID]; !ok {
 			seen[e.Task.ID] = prompt
 			prompts = append(prompts, prompt)
 		} else if !slices.Equal(before, prompt) {
-			return nil, fmt.Errorf("%s: two episodes of %s have different prompts", dump, e.Task.ID)
+			return nil, fmt.Errorf("%s: two episodes of %s have different prompts", path, e.Task.ID)
 		}
 	}
 	if len(prompts) != grpoTasks {
-		return nil, fmt.Errorf("%s has the prompts of %d tasks, want %d", dump, len(prompts), grpoTasks)
+		return nil, fmt.Errorf("%s has the prompts of %d tasks, want %d", path, len(prompts), grpoTasks)
 	}
 	return prompts, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 )
 
 // The configuration is one, and its sizes are those that the peer is told.
@@ -47,7 +48,7 @@ func grpoPrograms(t *testing.T, sampled, theirs int) options {
 			})
 		}
 	}
-	if err := data.WriteDump(filepath.Join(dir, "step_1.jsonl"), data.DumpHeader{}, episodes); err != nil {
+	if err := dump.WriteFile(filepath.Join(dir, "step_1.jsonl"), dump.Header{}, episodes); err != nil {
 		t.Fatal(err)
 	}
 	var metrics strings.Builder

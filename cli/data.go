@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/data/view"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -51,8 +52,8 @@ func dataInfoFlags() []cli.Flag { return []cli.Flag{dataEnvFlag(unnamedEnv), jso
 
 // dataReport is what `openmanus data info --json` prints.
 type dataReport struct {
-	Files  []*data.FileInfo `json:"files"`
-	Shared []sharedTasks    `json:"shared"`
+	Files  []*table.FileInfo `json:"files"`
+	Shared []sharedTasks     `json:"shared"`
 }
 
 // sharedTasks are tasks that two files have in common.
@@ -68,7 +69,7 @@ func dataInfo(ctx context.Context, s *State, c *cli.Context) error {
 	}
 	r := dataReport{Shared: []sharedTasks{}}
 	for _, file := range c.Args().Slice() {
-		info, err := data.Inspect(ctx, s.Path(file), c.String("env"))
+		info, err := table.Inspect(ctx, s.Path(file), c.String("env"))
 		if err != nil {
 			return errext.With(errext.Input, "", err)
 		}
@@ -103,7 +104,7 @@ func (r *dataReport) text() string {
 	return b.String()
 }
 
-func writeInfo(b *strings.Builder, f *data.FileInfo) {
+func writeInfo(b *strings.Builder, f *table.FileInfo) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(b, "  %-14s %s\n", name, fmt.Sprintf(format, args...))
 	}
@@ -152,7 +153,7 @@ func writeInfo(b *strings.Builder, f *data.FileInfo) {
 	}
 }
 
-func rangeText(r data.Range) string {
+func rangeText(r table.Range) string {
 	return fmt.Sprintf("%s - %s, mean %s", short(r.Min), short(r.Max), short(r.Mean))
 }
 
@@ -221,7 +222,7 @@ func dataHead(ctx context.Context, s *State, c *cli.Context) error {
 	}
 	file := s.Path(c.Args().First())
 	shown := 0
-	_, err := data.ReadSource(ctx, file, func(e *data.Entry) error {
+	_, err := table.ReadSource(ctx, file, func(e *table.Entry) error {
 		task, err := e.Task(c.String("env"))
 		if err != nil {
 			return errext.With(errext.Input, "", fmt.Errorf("%s: %s: %w", file, e.Where(), err))

@@ -15,6 +15,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -37,10 +38,10 @@ func dataConvertFlags() []cli.Flag {
 type dataConvertOptions struct {
 	In        []string
 	Out       string
-	Layout    data.Layout
+	Layout    table.Layout
 	Exclude   []string
 	Tokenizer string
-	Choose    data.ConvertOptions
+	Choose    table.ConvertOptions
 	Force     bool
 	JSON      bool
 }
@@ -54,7 +55,7 @@ func parseDataConvert(c *cli.Context) (dataConvertOptions, error) {
 	o := dataConvertOptions{
 		In: files[:len(files)-1], Out: files[len(files)-1],
 		Exclude: c.StringSlice("exclude"), Tokenizer: c.String("tokenizer"), Force: c.Bool("force"), JSON: c.Bool("json"),
-		Choose: data.ConvertOptions{
+		Choose: table.ConvertOptions{
 			Env: c.String("env"), Success: c.Bool("success"), MaxTokens: c.Int("max-tokens"),
 			DropOverlong: c.String("truncation") == algo.TruncateDrop,
 		},
@@ -65,9 +66,9 @@ func parseDataConvert(c *cli.Context) (dataConvertOptions, error) {
 	}
 	var f flagFaults
 	var err error
-	if o.Layout, err = data.LayoutOf(o.Out); err != nil {
+	if o.Layout, err = table.LayoutOf(o.Out); err != nil {
 		f.errs = append(f.errs, err)
-	} else if o.Layout.Chat = c.Bool("chat"); o.Layout.Chat && o.Layout.Format == data.ParquetFile {
+	} else if o.Layout.Chat = c.Bool("chat"); o.Layout.Chat && o.Layout.Format == table.ParquetFile {
 		f.add("chat", "a parquet file has the columns of OpenManus-RL: take it out, or name OUT .jsonl or .json")
 	}
 	f.oneOf("truncation", c.String("truncation"), algo.TruncateError, algo.TruncateDrop)
@@ -107,7 +108,7 @@ func dataConvert(ctx context.Context, s *State, c *cli.Context) error {
 }
 
 // convertTo writes OUT, which appears whole or not at all.
-func (s *State) convertTo(ctx context.Context, o dataConvertOptions) (*data.ConvertCounts, error) {
+func (s *State) convertTo(ctx context.Context, o dataConvertOptions) (*table.ConvertCounts, error) {
 	out, err := s.Create(o.Out)
 	if err != nil {
 		return nil, errext.With(errext.Disk, "", err)
@@ -118,15 +119,15 @@ func (s *State) convertTo(ctx context.Context, o dataConvertOptions) (*data.Conv
 		in[i] = s.Path(file)
 	}
 	disk := &diskWriter{w: bufio.NewWriterSize(out, 1<<20)}
-	counts, err := data.Convert(ctx, in, data.NewRecordWriter(disk, o.Layout), o.Choose)
+	counts, err := table.Convert(ctx, in, table.NewRecordWriter(disk, o.Layout), o.Choose)
 	switch {
 	case disk.err != nil:
 		return nil, errext.With(errext.Disk, "", disk.err)
-	case errors.Is(err, data.ErrOverlong):
+	case errors.Is(err, table.ErrOverlong):
 		return nil, errext.With(errext.Input, "raise --max-tokens, or give --truncation drop to leave such rows out", err)
-	case errors.Is(err, data.ErrNoReward):
+	case errors.Is(err, table.ErrNoReward):
 		return nil, errext.With(errext.Input, "take --min-reward and --success out for this file", err)
-	case errors.Is(err, data.ErrNoTokens):
+	case errors.Is(err, table.ErrNoTokens):
 		return nil, errext.With(errext.Input, "give --tokenizer MODEL", err)
 	case err != nil:
 		return nil, inputError(err)
@@ -157,7 +158,7 @@ func (d *diskWriter) Write(p []byte) (int, error) {
 func (s *State) excluded(ctx context.Context, o dataConvertOptions) (data.TaskSet, error) {
 	all := data.TaskSet{}
 	for _, file := range o.Exclude {
-		info, err := data.Inspect(ctx, s.Path(file), o.Choose.Env)
+		info, err := table.Inspect(ctx, s.Path(file), o.Choose.Env)
 		if err != nil {
 			return nil, errext.With(errext.Input, "", err)
 		}
@@ -170,7 +171,7 @@ func (s *State) excluded(ctx context.Context, o dataConvertOptions) (data.TaskSe
 	return all, nil
 }
 
-func convertText(out string, c *data.ConvertCounts) string {
+func convertText(out string, c *table.ConvertCounts) string {
 	var b strings.Builder
 	tasks := 0
 	for _, of := range c.Tasks {
@@ -189,7 +190,7 @@ func convertText(out string, c *data.ConvertCounts) string {
 	return b.String()
 }
 
-func droppedText(c *data.ConvertCounts) string {
+func droppedText(c *table.ConvertCounts) string {
 	if len(c.Dropped) == 0 {
 		return "the input has no rows"
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 )
 
 // writesDate reports whether a chat template writes the day into prompts.
@@ -22,7 +22,7 @@ func (s *State) dayFrom(recorded string) time.Time {
 // dayOfDump is what the header of the dump at path has recorded as its day; ""
 // where it says none or cannot be read.
 func dayOfDump(path string) string {
-	r, err := data.OpenDump(path)
+	r, err := dump.Open(path)
 	if err != nil {
 		return ""
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -50,7 +51,7 @@ func TestDumpOfAnotherDay(t *testing.T) {
 	path := filepath.Join(dir, "d.jsonl")
 	onDay(t, monday, dir, rolloutArgs("d.jsonl", "--deterministic")...)
 	var episodes []*data.Episode
-	src, err := data.ReadSource(t.Context(), path, func(e *data.Entry) error {
+	src, err := table.ReadSource(t.Context(), path, func(e *table.Entry) error {
 		episodes = append(episodes, e.Episode)
 		return nil
 	})

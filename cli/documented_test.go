@@ -18,6 +18,8 @@ import (
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
+	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/env/listen/listentest"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -104,7 +106,7 @@ func (r *docRun) dataFiles(t *testing.T, names ...string) {
 			})
 		}
 		if strings.Contains(name, "episodes") || strings.Contains(name, "rollouts") {
-			if err := data.WriteDump(path, data.DumpHeader{}, episodes); err != nil {
+			if err := dump.WriteFile(path, dump.Header{}, episodes); err != nil {
 				t.Fatal(err)
 			}
 			continue
@@ -443,7 +445,7 @@ var documented = map[string]struct {
 		},
 		func(t *testing.T, r *docRun) {
 			out := r.leading()[1]
-			tasks, err := data.LoadTasks(t.Context(), filepath.Join(r.dir, out), data.LoadOptions{})
+			tasks, err := table.LoadTasks(t.Context(), filepath.Join(r.dir, out), table.LoadOptions{})
 			if err != nil || tasks[len(tasks)-1].ID != "maze_2" || len(tasks[0].Conversation) != 2 {
 				t.Errorf("%s holds %+v, %v", out, tasks, err)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -36,7 +37,7 @@ func TestRolloutOfAnEndpoint(t *testing.T) {
 	if code := Main(ts.State); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, ts.err)
 	}
-	dump, err := data.OpenDump(filepath.Join(ts.Dir, "episodes.jsonl"))
+	dump, err := dump.Open(filepath.Join(ts.Dir, "episodes.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +111,7 @@ func TestReplayOfAnEndpoint(t *testing.T) {
 				t.Errorf("without --no-model: exit code %d, %s", code, stderr)
 			}
 			path := filepath.Join(ts.Dir, "d.jsonl")
-			dump, err := data.OpenDump(path)
+			dump, err := dump.Open(path)
 			if err != nil {
 				t.Fatal(err)
 			}

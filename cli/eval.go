@@ -11,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -116,19 +117,19 @@ func runEval(ctx context.Context, s *State, c *cli.Context) (err error) {
 
 // evaluate plays, and writes the episodes where that was asked.
 func (s *State) evaluate(ctx context.Context, p *playing, o evalOptions, weights string, contract eval.Contract) (episodes []*data.Episode, met eval.Infrastructure, err error) {
-	var dump *data.DumpWriter
+	var w *dump.Writer
 	if o.Episodes != "" {
 		options := dumpOptions(rolloutOptions{taskOptions: o.taskOptions}, p)
 		options["contract"] = contract
-		if dump, err = data.CreateDump(s.Path(o.Episodes), data.DumpHeader{Weights: weights, Options: options}); err != nil {
+		if w, err = dump.Create(s.Path(o.Episodes), dump.Header{Weights: weights, Options: options}); err != nil {
 			return nil, met, errext.With(errext.Disk, "", err)
 		}
-		defer func() { err = errors.Join(err, errext.With(errext.Disk, "", dump.Close())) }()
+		defer func() { err = errors.Join(err, errext.With(errext.Disk, "", w.Close())) }()
 	}
 	return s.play(ctx, p, o.taskOptions, func(ro *rollout.Options) {
 		ro.MaxFailed = maxFailed(o.MaxLost)
-		if dump != nil {
-			ro.OnEpisode = func(ep *data.Episode) error { return errext.With(errext.Disk, "", dump.Write(ep)) }
+		if w != nil {
+			ro.OnEpisode = func(ep *data.Episode) error { return errext.With(errext.Disk, "", w.Write(ep)) }
 		}
 	})
 }

@@ -19,7 +19,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
-	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -72,7 +72,7 @@ func TestEval(t *testing.T) {
 	if len(first.PerTask) != 2 || len(first.PerTask[0].Trials) != 2 || first.Metrics["pass@2"] != (eval.Figure{}) && first.Outcomes["success"] == 0 {
 		t.Errorf("got %s", text)
 	}
-	if dump, err := data.OpenDump(filepath.Join(dir, "episodes.jsonl")); err != nil {
+	if dump, err := dump.Open(filepath.Join(dir, "episodes.jsonl")); err != nil {
 		t.Error(err)
 	} else {
 		defer dump.Close()

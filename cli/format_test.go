@@ -17,6 +17,7 @@ import (
 	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/env"
 )
 
@@ -106,7 +107,7 @@ func TestTrainingInContexts(t *testing.T) {
 	mustContain(t, "what to do next", stdout, "runs/tiny/config.toml\n")
 	mustContain(t, "the configuration it names", one(t, dir, "runs/tiny/config.toml"), `format = "history"`)
 	for _, name := range []string{"step_1", "val_after_maze"} {
-		r, err := data.OpenDump(filepath.Join(dir, "runs/tiny/rollouts", name+".jsonl"))
+		r, err := dump.Open(filepath.Join(dir, "runs/tiny/rollouts", name+".jsonl"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -145,19 +146,19 @@ func runGenerate(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err := s.freeOutput(o.In, o.Out, o.Force); err != nil {
 		return err
 	}
-	table, err := s.readTable(ctx, o.In)
+	in, err := s.readTable(ctx, o.In)
 	if err != nil {
 		return err
 	}
-	for _, err := range []error{table.CheckOutput(o.Out), table.Lacks(o.ResponseKey), table.Lacks(tokensKey(o.ResponseKey))} {
+	for _, err := range []error{in.CheckOutput(o.Out), in.Lacks(o.ResponseKey), in.Lacks(tokensKey(o.ResponseKey))} {
 		if err != nil {
 			return errext.With(errext.Input, "", err)
 		}
 	}
-	prompts := make([][]data.Message, table.Len())
+	prompts := make([][]data.Message, in.Len())
 	next := scoreNext{sources: true, truths: true}
 	for i := range prompts {
-		row, err := table.Row(i)
+		row, err := in.Row(i)
 		if err == nil {
 			next.see(row)
 			prompts[i], err = promptOf(row, o.PromptKey)
@@ -182,10 +183,10 @@ func runGenerate(ctx context.Context, s *State, c *cli.Context) (err error) {
 			total += n
 		}
 	}
-	if err := errors.Join(data.Add(table, o.ResponseKey, texts), data.Add(table, tokensKey(o.ResponseKey), tokens)); err != nil {
+	if err := errors.Join(table.Add(in, o.ResponseKey, texts), table.Add(in, tokensKey(o.ResponseKey), tokens)); err != nil {
 		return err
 	}
-	if err := s.writeTable(table, o.Out, o.Force); err != nil {
+	if err := s.writeTable(in, o.Out, o.Force); err != nil {
 		return err
 	}
 	if err := done.finish(); err != nil {

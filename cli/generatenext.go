@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/reward"
 )
 
@@ -12,9 +12,9 @@ type scoreNext struct {
 }
 
 func (n *scoreNext) see(row map[string]any) {
-	_, ok := reward.SourceFunction(data.TextAt(row, dataSourceColumn))
+	_, ok := reward.SourceFunction(table.TextAt(row, dataSourceColumn))
 	n.sources = n.sources && ok
-	n.truths = n.truths && data.TextAt(row, groundTruthColumn) != ""
+	n.truths = n.truths && table.TextAt(row, groundTruthColumn) != ""
 }
 
 // text is the command. Where the rows do not say how they are judged, the

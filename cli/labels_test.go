@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -68,7 +69,7 @@ func TestTablesOfOneEnvironment(t *testing.T) {
 	if code != 0 || !strings.HasPrefix(out, "tags.jsonl: 2 of 2 episodes") {
 		t.Fatalf("exit code %d\n%s%s", code, out, stderr)
 	}
-	d, err := data.OpenDump(filepath.Join(whole, "tags.jsonl"))
+	d, err := dump.Open(filepath.Join(whole, "tags.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}

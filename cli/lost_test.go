@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
-	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -120,7 +120,7 @@ func TestMaxLostCountsAll(t *testing.T) {
 		t.Fatalf("exit code %d\n%s%s", code, out, stderr)
 	}
 	path := filepath.Join(dir, "d.jsonl")
-	dump, err := data.OpenDump(path)
+	dump, err := dump.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestContinueWithOtherTasks(t *testing.T) {
 	if err := json.Unmarshal([]byte(header), &h); err != nil {
 		t.Fatal(err)
 	}
-	delete(h["options"].(map[string]any), data.TasksOption)
+	delete(h["options"].(map[string]any), dump.TasksOption)
 	old, err := json.Marshal(h)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 )
 
 const mixtureRun = `
@@ -149,7 +150,7 @@ func TestMixture(t *testing.T) {
 // episodesOf reads a dump.
 func episodesOf(t *testing.T, path string) []*data.Episode {
 	t.Helper()
-	d, err := data.OpenDump(path)
+	d, err := dump.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}

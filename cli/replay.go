@@ -15,6 +15,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/replay"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
@@ -104,7 +105,7 @@ func runReplay(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	dump, err := data.OpenDump(s.Path(o.Path))
+	dump, err := dump.Open(s.Path(o.Path))
 	if err != nil {
 		return errext.With(errext.Input, "give a dump of openmanus rollout", err)
 	}
@@ -136,7 +137,7 @@ func runReplay(ctx context.Context, s *State, c *cli.Context) (err error) {
 type replaying struct {
 	s      *State
 	o      replayOptions
-	dump   *data.DumpReader
+	dump   *dump.Reader
 	played recordedOptions
 	setup  replay.Setup
 	open   closers
@@ -165,7 +166,7 @@ type recordedOptions struct {
 }
 
 // recorded reads what a dump's header says of how it was played.
-func recorded(h data.DumpHeader) (recordedOptions, error) {
+func recorded(h dump.Header) (recordedOptions, error) {
 	var r recordedOptions
 	text, err := json.Marshal(h.Options)
 	if err == nil {
@@ -276,7 +277,7 @@ func (p *replaying) openModel(ctx context.Context) error {
 // count reads the dump once to see how many episodes it has, and how many of
 // them are played at once at most.
 func (p *replaying) count() (total, atOnce int, err error) {
-	dump, err := data.OpenDump(p.s.Path(p.o.Path))
+	dump, err := dump.Open(p.s.Path(p.o.Path))
 	if err != nil {
 		return 0, 0, errext.With(errext.Input, "", err)
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
+	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -49,7 +51,7 @@ func TestReplay(t *testing.T) {
 			}
 			sampled := 0
 			var episodes []*data.Episode
-			src, err := data.ReadSource(t.Context(), filepath.Join(dir, tt.dump), func(e *data.Entry) error {
+			src, err := table.ReadSource(t.Context(), filepath.Join(dir, tt.dump), func(e *table.Entry) error {
 				sampled += e.Episode.SampledTokens()
 				episodes = append(episodes, e.Episode)
 				return nil
@@ -104,9 +106,9 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-func write(t *testing.T, path string, h data.DumpHeader, episodes []*data.Episode) {
+func write(t *testing.T, path string, h dump.Header, episodes []*data.Episode) {
 	t.Helper()
-	if err := data.WriteDump(path, h, episodes); err != nil {
+	if err := dump.WriteFile(path, h, episodes); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -127,7 +129,7 @@ func TestReplayRefuses(t *testing.T) {
 	writeFile(t, dir, "torn.jsonl", string(text[:len(text)-9]))
 	writeFile(t, dir, "only.jsonl", string(header)+"\n")
 	lost := dumped(t, filepath.Join(dir, "d.jsonl"))
-	h, err := data.OpenDump(filepath.Join(dir, "d.jsonl"))
+	h, err := dump.Open(filepath.Join(dir, "d.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -101,8 +102,8 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 		return err
 	}
 	options := dumpOptions(o, p)
-	options[data.TasksOption] = tasksPart(p.tasks)
-	dump, played, err := s.openDump(o, data.DumpHeader{Weights: hash, Options: options})
+	options[dump.TasksOption] = tasksPart(p.tasks)
+	dump, played, err := s.openDump(o, dump.Header{Weights: hash, Options: options})
 	if err != nil {
 		return err
 	}
@@ -114,7 +115,7 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 
 // playInto plays what a dump does not hold yet, and writes it there. It also
 // tells what the servers did on the way.
-func (s *State) playInto(ctx context.Context, p *playing, o rolloutOptions, dump *data.DumpWriter, played playedBefore) (eval.Infrastructure, error) {
+func (s *State) playInto(ctx context.Context, p *playing, o rolloutOptions, dump *dump.Writer, played playedBefore) (eval.Infrastructure, error) {
 	total, before := len(p.tasks)*o.Samples, played.outcomes.episodes()
 	if lost := played.outcomes.lost(); float64(lost) > o.MaxLost*float64(total) {
 		code := errext.Env
@@ -229,10 +230,10 @@ type playedBefore struct {
 }
 
 // openDump starts the dump, or goes on with it.
-func (s *State) openDump(o rolloutOptions, h data.DumpHeader) (*data.DumpWriter, playedBefore, error) {
+func (s *State) openDump(o rolloutOptions, h dump.Header) (*dump.Writer, playedBefore, error) {
 	played := playedBefore{episodes: map[episodeKey]bool{}, outcomes: tally{}, starts: map[string]rollout.Start{}}
 	if !o.Continue {
-		dump, err := data.CreateDump(s.Path(o.Dump), h)
+		dump, err := dump.Create(s.Path(o.Dump), h)
 		return dump, played, errext.With(errext.Disk, "", err)
 	}
 	again := 0
@@ -243,7 +244,7 @@ func (s *State) openDump(o rolloutOptions, h data.DumpHeader) (*data.DumpWriter,
 		}
 		return lost
 	}
-	dump, err := data.ContinueDumpWithout(s.Path(o.Dump), h, drop, func(ep *data.Episode) error {
+	dump, err := dump.ContinueWithout(s.Path(o.Dump), h, drop, func(ep *data.Episode) error {
 		key := episodeKey{ep.UID, ep.Sample}
 		if played.episodes[key] {
 			return fmt.Errorf("%s, sample %d, is there twice: another program wrote to it", ep.Task.ID, ep.Sample)

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -33,7 +34,7 @@ func rolloutArgs(dump string, more ...string) []string {
 // once each.
 func dumped(t *testing.T, path string) []*data.Episode {
 	t.Helper()
-	r, err := data.OpenDump(path)
+	r, err := dump.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}

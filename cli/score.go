@@ -15,6 +15,7 @@ import (
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/reward"
 )
@@ -180,19 +181,19 @@ func runScore(ctx context.Context, s *State, c *cli.Context) (err error) {
 			return err
 		}
 	}
-	table, err := s.readTable(ctx, o.In)
+	in, err := s.readTable(ctx, o.In)
 	if err != nil {
 		return err
 	}
 	column := "scores"
 	if o.Out != "" {
-		if err := errors.Join(table.CheckOutput(o.Out), table.Lacks(column)); err != nil {
+		if err := errors.Join(in.CheckOutput(o.Out), in.Lacks(column)); err != nil {
 			return errext.With(errext.Input, "", err)
 		}
 	}
-	samples := make([][]reward.Sample, table.Len())
+	samples := make([][]reward.Sample, in.Len())
 	for i := range samples {
-		row, err := table.Row(i)
+		row, err := in.Row(i)
 		if err == nil {
 			samples[i], err = o.samples(row, i)
 		}
@@ -231,10 +232,10 @@ func runScore(ctx context.Context, s *State, c *cli.Context) (err error) {
 		for i, r := range rows {
 			scores[i] = r.Scores
 		}
-		if err := data.Add(table, column, scores); err != nil {
+		if err := table.Add(in, column, scores); err != nil {
 			return err
 		}
-		if err := s.writeTable(table, o.Out, o.Force); err != nil {
+		if err := s.writeTable(in, o.Out, o.Force); err != nil {
 			return err
 		}
 		if err := done.finish(); err != nil {
@@ -251,7 +252,7 @@ func runScore(ctx context.Context, s *State, c *cli.Context) (err error) {
 // samples are the replies of a row.
 func (o scoreOptions) samples(row map[string]any, i int) ([]reward.Sample, error) {
 	var texts []string
-	switch v := data.At(row, o.ResponseKey).(type) {
+	switch v := table.At(row, o.ResponseKey).(type) {
 	case string:
 		texts = []string{v}
 	case []any:
@@ -273,12 +274,12 @@ func (o scoreOptions) samples(row map[string]any, i int) ([]reward.Sample, error
 	if messages, err := promptOf(row, o.PromptKey); err == nil { // a file to be scored need not have one
 		prompt = messages
 	}
-	lengths, _ := data.At(row, tokensKey(o.ResponseKey)).([]any)
+	lengths, _ := table.At(row, tokensKey(o.ResponseKey)).([]any)
 	out := make([]reward.Sample, len(texts))
 	for k, text := range texts {
 		out[k] = reward.Sample{
-			ID: fmt.Sprintf("%s_%d", id, k), Source: data.TextAt(row, o.SourceKey), Prompt: promptText(row, o.PromptKey), Response: text,
-			GroundTruth: data.TextAt(row, o.TruthKey), Tokens: -1,
+			ID: fmt.Sprintf("%s_%d", id, k), Source: table.TextAt(row, o.SourceKey), Prompt: promptText(row, o.PromptKey), Response: text,
+			GroundTruth: table.TextAt(row, o.TruthKey), Tokens: -1,
 		}
 		if len(prompt) > 0 {
 			out[k].Messages = append(slices.Clip(prompt), data.Message{Role: "assistant", Content: text})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
-	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -68,7 +68,7 @@ func TestSummariesInRollout(t *testing.T) {
 	if r := player.Requests()[1]; r.Key != "Bearer sk-mine" {
 		t.Errorf("the player was asked with %q", r.Key)
 	}
-	dump, err := data.OpenDump(filepath.Join(dir, "d.jsonl"))
+	dump, err := dump.Open(filepath.Join(dir, "d.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}

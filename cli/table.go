@@ -13,17 +13,18 @@ import (
 	"strings"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // readTable reads a data file for a command that adds columns to it.
-func (s *State) readTable(ctx context.Context, path string) (*data.Table, error) {
-	t, err := data.ReadTable(ctx, s.Path(path))
+func (s *State) readTable(ctx context.Context, path string) (*table.Table, error) {
+	t, err := table.Read(ctx, s.Path(path))
 	return t, errext.With(errext.Input, "", err)
 }
 
 // writeTable writes a table in the format of the name, whole or not at all.
-func (s *State) writeTable(t *data.Table, path string, replace bool) (err error) {
+func (s *State) writeTable(t *table.Table, path string, replace bool) (err error) {
 	f, err := s.Create(path)
 	if err != nil {
 		return errext.With(errext.Disk, "", err)
@@ -66,7 +67,7 @@ func (s *State) hashFile(path string) (string, error) {
 
 // promptOf reads a column of messages, or of text, which is one user message.
 func promptOf(row map[string]any, key string) ([]data.Message, error) {
-	switch v := data.At(row, key).(type) {
+	switch v := table.At(row, key).(type) {
 	case nil:
 		return nil, fmt.Errorf("it has no %s: name the column with --prompt-key", key)
 	case string:

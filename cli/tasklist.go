@@ -7,6 +7,7 @@ import (
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -48,7 +49,7 @@ func (s *State) loadTasks(ctx context.Context, spec env.Spec, list taskList) ([]
 				parts[i] = s.Path(part)
 			}
 		}
-		more, err := data.ParseTaskSpec(ctx, strings.Join(parts, ","), data.LoadOptions{Env: spec.Name})
+		more, err := table.ParseTaskSpec(ctx, strings.Join(parts, ","), table.LoadOptions{Env: spec.Name})
 		if err != nil {
 			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", list.Key, err))
 		}

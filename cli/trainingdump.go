@@ -8,13 +8,15 @@ import (
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
+	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // trainingDump is a dump that is trained from.
 type trainingDump struct {
 	path     string
-	header   data.DumpHeader
+	header   dump.Header
 	episodes []*data.Episode   // of reinforcement
 	steps    [][]*data.Episode // the same, step by step
 	tasks    []data.Task
@@ -25,7 +27,7 @@ func (t *training) openDump(ctx context.Context) error {
 	d := &trainingDump{path: t.cfg.Data.FromDump}
 	t.dump = d
 	refused := map[string]int{}
-	src, err := data.ReadSource(ctx, t.s.Path(d.path), func(e *data.Entry) error {
+	src, err := table.ReadSource(ctx, t.s.Path(d.path), func(e *table.Entry) error {
 		ep := e.Episode
 		if ep == nil {
 			return errext.With(errext.Input, "name it under sft.files", fmt.Errorf("data.from_dump: %s is a data file and no dump of episodes", d.path))
@@ -66,8 +68,8 @@ func (t *training) openDump(ctx context.Context) error {
 }
 
 // imitates says why an episode is not imitated, "" if it is.
-func (t *training) imitates(e *data.Entry) (string, error) {
-	o := data.ConvertOptions{Success: t.cfg.SFT.DumpSuccess}
+func (t *training) imitates(e *table.Entry) (string, error) {
+	o := table.ConvertOptions{Success: t.cfg.SFT.DumpSuccess}
 	if !o.Success {
 		o.MinReward = &t.cfg.SFT.DumpMinReward
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -51,7 +52,7 @@ func dumpToTrain(t *testing.T, more ...string) string {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
 	var episodes []*data.Episode
-	src, err := data.ReadSource(t.Context(), filepath.Join(dir, "played.jsonl"), func(e *data.Entry) error {
+	src, err := table.ReadSource(t.Context(), filepath.Join(dir, "played.jsonl"), func(e *table.Entry) error {
 		ep := e.Episode
 		if ep.Sample < 2 {
 			ep.Outcome, ep.Reward = data.Success, 1
@@ -138,7 +139,7 @@ func TestDumpOfContextsFits(t *testing.T) {
 		t.Fatalf("another model than expected:\n%s", config)
 	}
 	longest, whole := 0, 0
-	if _, err := data.ReadSource(t.Context(), filepath.Join(dir, "d.jsonl"), func(e *data.Entry) error {
+	if _, err := table.ReadSource(t.Context(), filepath.Join(dir, "d.jsonl"), func(e *table.Entry) error {
 		whole = max(whole, len(e.Episode.Tokens))
 		for _, s := range e.Episode.ContextSpans() {
 			longest = max(longest, s[1]-s[0])
@@ -255,7 +256,7 @@ func TestSFTFromDump(t *testing.T) {
 	// Prompts that were written anew are learned as they were: a row each.
 	anew := dumpToTrain(t, "--format", "history")
 	turns, size := 0, 0
-	if _, err := data.ReadSource(t.Context(), filepath.Join(anew, "d.jsonl"), func(e *data.Entry) error {
+	if _, err := table.ReadSource(t.Context(), filepath.Join(anew, "d.jsonl"), func(e *table.Entry) error {
 		if e.Episode.Outcome == data.Success {
 			turns += len(e.Episode.Turns)
 			for _, span := range e.Episode.ContextSpans() {

@@ -10,6 +10,7 @@ import (
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -166,8 +167,8 @@ func (t *training) fromFiles(ctx context.Context, i int, key string, files []str
 		if read[file] == nil {
 			read[file] = &fileRead{}
 		}
-		more, err := data.LoadTasks(ctx, t.s.Path(file), data.LoadOptions{Env: w.spec.Name})
-		if errors.Is(err, data.ErrOtherEnv) {
+		more, err := table.LoadTasks(ctx, t.s.Path(file), table.LoadOptions{Env: w.spec.Name})
+		if errors.Is(err, table.ErrOtherEnv) {
 			if read[file].strangers++; read[file].strangers < len(t.worlds) {
 				continue
 			}

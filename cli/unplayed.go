@@ -7,6 +7,7 @@ import (
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -50,7 +51,7 @@ func (t *training) unplayed(ctx context.Context, key string, files []string, rea
 			tasks = append(tasks, pairs...)
 			continue
 		}
-		rows, err := data.LoadTasks(ctx, t.s.Path(file), data.LoadOptions{Env: noEnv, AnyEnv: true})
+		rows, err := table.LoadTasks(ctx, t.s.Path(file), table.LoadOptions{Env: noEnv, AnyEnv: true})
 		if err != nil {
 			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", key, err))
 		}
@@ -69,7 +70,7 @@ func (t *training) unplayed(ctx context.Context, key string, files []string, rea
 
 // pairs reads a file of prompts and responses.
 func (t *training) pairs(ctx context.Context, key, file, env string) ([]data.Task, error) {
-	pairs, err := data.LoadPairs(ctx, t.s.Path(file), data.PairOptions{Env: env, Prompt: t.cfg.SFT.PromptKey, Response: t.cfg.SFT.ResponseKey})
+	pairs, err := table.LoadPairs(ctx, t.s.Path(file), table.PairOptions{Env: env, Prompt: t.cfg.SFT.PromptKey, Response: t.cfg.SFT.ResponseKey})
 	if err != nil {
 		return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", key, err))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/data/view"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -134,7 +135,7 @@ func (s *State) tellShown(n int, more bool) error {
 // they are from, and reports whether there are more than --max-episodes.
 func (s *State) eachEpisode(ctx context.Context, o viewOptions, files []string, visit func(file string, row int, e *data.Episode) error) (n int, more bool, err error) {
 	for _, file := range files {
-		src, err := data.ReadSource(ctx, s.Path(file), func(e *data.Entry) error {
+		src, err := table.ReadSource(ctx, s.Path(file), func(e *table.Entry) error {
 			if e.Episode == nil {
 				return errext.With(errext.Input, "openmanus data head shows it", fmt.Errorf("%s is a data file and no dump of episodes", file))
 			}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/algo/rundir"
-	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -119,7 +119,7 @@ func (s *State) likelyTokenizers(o viewOptions, files []string) []string {
 	if err == nil && len(checkpoints) > 0 {
 		out = append(out, filepath.Join(run.Checkpoints(), slices.Max(checkpoints)))
 	}
-	if dump, err := data.OpenDump(s.Path(files[0])); err == nil {
+	if dump, err := dump.Open(s.Path(files[0])); err == nil {
 		if path, ok := dump.Header().Options["model"].(string); ok && path != "" {
 			out = append(out, path)
 		}

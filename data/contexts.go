@@ -42,18 +42,22 @@ func (e *Episode) ContextStart(i int) int {
 	return start
 }
 
-// anew are what the model saw and said, one for each reply, of an
-// episode whose prompts were written anew every turn; nil for others, whose
-// Messages are that.
-func (e *Episode) anew() [][]Message {
+// Told returns the conversations that an episode is learned from. An episode
+// whose prompts were written anew every turn has one per reply: what the model
+// saw then, and its reply. Any other has one, its Messages.
+func (e *Episode) Told() [][]Message {
 	var out [][]Message
 	for _, t := range e.Turns {
 		if len(t.Prompt) == 0 {
-			return nil
+			out = nil
+			break
 		}
 		out = append(out, append(slices.Clone(t.Prompt), Message{Role: "assistant", Content: t.Text}))
 	}
-	return out
+	if len(out) > 0 {
+		return out
+	}
+	return [][]Message{e.Messages}
 }
 
 // CheckContexts verifies that the contexts follow one another, are all there

@@ -179,16 +179,3 @@ func TestContextsAreSaved(t *testing.T) {
 		t.Errorf("(-saved +loaded):\n%s", d)
 	}
 }
-
-func TestContextsAreDumped(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "d.jsonl")
-	want := contextEpisode(2)
-	want.Messages, want.Exchanges, want.Task = []Message{}, []Exchange{}, Task{ID: "maze_1", Env: "maze", Index: 1}
-	if err := WriteDump(path, DumpHeader{}, []*Episode{want}); err != nil {
-		t.Fatal(err)
-	}
-	_, got := readDump(t, path)
-	if d := cmp.Diff([]*Episode{want}, got); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
-}

@@ -1,8 +1,7 @@
-// Package data holds the plain types that travel through a run (Task, Turn,
-// Episode, Batch), reads and writes them as parquet, JSON and dumps, and owns
-// the order in which tasks are drawn. Files are told by their content, and
-// read row by row.
+// Package data defines the plain types of a run (Task, Turn, Episode, Batch)
+// and the order in which tasks are drawn. Its subpackages read and write them:
+// data/dump the dumps of episodes, data/table the parquet and JSON files.
 //
-// It knows no tensors and no network. Values are not safe for concurrent
-// mutation; an Episode is owned by one goroutine until it is handed on.
+// It knows no tensors, no files and no network. Values are not safe for
+// concurrent mutation. One goroutine owns an Episode at a time.
 package data

@@ -3,6 +3,8 @@ package data
 import (
 	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestSampleTasks(t *testing.T) {
@@ -43,5 +45,16 @@ func TestSampleTasks(t *testing.T) {
 	}
 	if all[0].Index != 0 || all[49].Index != 49 {
 		t.Error("the list itself was changed")
+	}
+}
+
+func TestDropTasks(t *testing.T) {
+	tasks := []Task{{ID: "a", Index: 1}, {ID: "b", Index: 25}, {ID: "c", Index: 2}, {ID: "b", Index: 25}}
+	kept, dropped := DropTasks(tasks, func(t Task) bool { return t.Index < 25 })
+	if len(kept) != 2 || kept[1].ID != "c" {
+		t.Errorf("kept %v", kept)
+	}
+	if d := cmp.Diff(map[string]int{"b": 2}, dropped); d != "" {
+		t.Error(d)
 	}
 }

@@ -61,3 +61,17 @@ func Shared(a, b TaskSet) []Overlap {
 	}
 	return out
 }
+
+// DropTasks returns the tasks for which keep is true and how many rows of each
+// other item there were, so that what a run leaves out can be reported.
+func DropTasks(tasks []Task, keep func(Task) bool) (kept []Task, dropped map[string]int) {
+	dropped = map[string]int{}
+	for _, t := range tasks {
+		if keep(t) {
+			kept = append(kept, t)
+		} else {
+			dropped[t.ID]++
+		}
+	}
+	return kept, dropped
+}

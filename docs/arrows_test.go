@@ -58,9 +58,11 @@ var arrows = map[string]string{
 	"reward/external":       "reward data/transport",
 	"reward/mathexpr":       "",
 
-	"data":          "data/crash data/registry torch/safetensors",
+	"data":          "torch/safetensors",
 	"data/crash":    "",
 	"data/registry": "",
+	"data/dump":     "data data/crash",
+	"data/table":    "data data/dump data/registry",
 	"data/view":     "data",
 
 	"data/transport":               "",
@@ -89,7 +91,7 @@ var arrows = map[string]string{
 var pure = []string{
 	"configs", "configs/hydra", "algo/advantage", "algo/rundir", "algo/rundir/checkpoint", "algo/correction", "algo/curriculum", "algo/track", "agent", "agent/replay",
 	"agent/rollout", "agent/llm/engine", "agent/eval", "agent/openai", "agent/text", "agent/llm/gguf", "agent/llm/chat", "agent/llm/tokenizer",
-	"env", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/registry",
+	"env", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/dump", "data/registry", "data/table",
 	"data/view", "data/transport", "internal/errext", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise", "internal/backoff",
 }
 

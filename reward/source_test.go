@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/table"
 )
 
 // TestDataSourceOfRow scores episodes of rows by the function of their column
@@ -17,7 +18,7 @@ func TestDataSourceOfRow(t *testing.T) {
 	if err := os.WriteFile(path, []byte(row), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tasks, err := data.LoadTasks(t.Context(), path, data.LoadOptions{Env: "searchqa", Play: true})
+	tasks, err := table.LoadTasks(t.Context(), path, table.LoadOptions{Env: "searchqa", Play: true})
 	if err != nil || len(tasks) != 2 {
 		t.Fatalf("%d tasks, %v", len(tasks), err)
 	}

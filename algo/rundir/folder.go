@@ -12,6 +12,7 @@ import (
 	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/crash"
+	"github.com/openmanus/openmanus/data/dump"
 )
 
 // Before and after episodes are written.
@@ -128,7 +129,7 @@ func (r *Folder) write(name string, episodes []*data.Episode) error {
 		name, other = other, name
 	}
 	atRollouts.Pass()
-	if err := data.WriteDump(filepath.Join(r.Rollouts(), name), data.DumpHeader{}, episodes); err != nil {
+	if err := dump.WriteFile(filepath.Join(r.Rollouts(), name), dump.Header{}, episodes); err != nil {
 		return fmt.Errorf("write rollouts: %w", err)
 	}
 	atRolloutsWritten.Pass()

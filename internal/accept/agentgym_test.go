@@ -16,6 +16,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/env/check"
 )
 
@@ -84,7 +85,7 @@ func fakeOpenmanus(how string) {
 		if bad("shape") {
 			episodes[1].Exchanges[0].Reply = `{"observation":"Got 1 stick"}`
 		}
-		must(data.WriteDump(flag("--dump"), data.DumpHeader{}, episodes))
+		must(dump.WriteFile(flag("--dump"), dump.Header{}, episodes))
 	}
 }
 

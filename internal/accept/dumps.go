@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
+	"github.com/openmanus/openmanus/data/table"
 )
 
 // kills is how often a rollout is killed before it is let finish.
@@ -148,7 +150,7 @@ func (t *dumpTrial) run(ctx context.Context, name string, rng *rand.Rand) (DumpR
 		return r, err
 	}
 	changed := filepath.Join(t.dir, "changed-"+name)
-	if err := data.WriteDump(changed, header, episodes); err != nil {
+	if err := dump.WriteFile(changed, header, episodes); err != nil {
 		return r, err
 	}
 	if r.Changed, err = t.replay(ctx, changed); err != nil {
@@ -201,9 +203,9 @@ func held(path string) (int, error) {
 	return len(episodes), err
 }
 
-func readDump(path string) (data.DumpHeader, []*data.Episode, error) {
+func readDump(path string) (dump.Header, []*data.Episode, error) {
 	var episodes []*data.Episode
-	src, err := data.ReadSource(context.Background(), path, func(e *data.Entry) error {
+	src, err := table.ReadSource(context.Background(), path, func(e *table.Entry) error {
 		if e.Episode == nil {
 			return fmt.Errorf("%s is no dump", path)
 		}

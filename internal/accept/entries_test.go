@@ -12,7 +12,7 @@ import (
 	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/configs"
-	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/reward"
 )
@@ -92,7 +92,7 @@ func TestWriteTruth(t *testing.T) {
 		if err := writeTruth(path, truth); err != nil {
 			t.Fatal(err)
 		}
-		tasks, err := data.LoadTasks(t.Context(), path, data.LoadOptions{Env: "maze"})
+		tasks, err := table.LoadTasks(t.Context(), path, table.LoadOptions{Env: "maze"})
 		if err != nil || len(tasks) != 10 || tasks[0].Index != 1 || tasks[9].Index != 24 {
 			t.Fatalf("%v, %v", tasks, err)
 		}

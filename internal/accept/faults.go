@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/algo/track"
-	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/env/proxy"
 )
 
@@ -278,8 +278,8 @@ func (r *FaultRun) look(run string) error {
 
 // sampledTokens counts the tokens with mask 1 of the episodes of a step that
 // may be trained on, and the episodes that may not.
-func sampledTokens(dump string) (tokens, lost int, err error) {
-	d, err := data.OpenDump(dump)
+func sampledTokens(path string) (tokens, lost int, err error) {
+	d, err := dump.Open(path)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/env/fault"
 )
 
@@ -87,13 +88,13 @@ func TestFaultRunLooks(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "rollouts"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	err := data.WriteDump(filepath.Join(dir, "rollouts", "step_1.jsonl"), data.DumpHeader{}, []*data.Episode{
+	err := dump.WriteFile(filepath.Join(dir, "rollouts", "step_1.jsonl"), dump.Header{}, []*data.Episode{
 		episode(data.Success, 0, 1, 1), episode(data.EnvError, 0, 1, 1, 1, 1),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = data.WriteDump(filepath.Join(dir, "rollouts", "step_2.jsonl"), data.DumpHeader{}, []*data.Episode{episode(data.Success, 0, 1, 1)})
+	err = dump.WriteFile(filepath.Join(dir, "rollouts", "step_2.jsonl"), dump.Header{}, []*data.Episode{episode(data.Success, 0, 1, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,201 @@
+package dump
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// Continue goes on with a dump, or starts one where there is none. visit
+// gets the episodes that are there already. A torn end is cut off, and so are
+// the episodes of a wave that is not whole: what else played in it decided its
+// batches. The header must be that of the dump.
+func Continue(path string, h Header, visit func(*data.Episode) error) (*Writer, error) {
+	return ContinueWithout(path, h, nil, visit)
+}
+
+// ContinueWithout is ContinueDump for a dump out of which the episodes that
+// drop names are taken first; the others stay, and visit gets them. The file is
+// written anew beside it and takes its place when it is whole and on the disk,
+// so that at no time an episode is lost that was to stay.
+func ContinueWithout(path string, h Header, drop func(*data.Episode) bool, visit func(*data.Episode) error) (*Writer, error) {
+	f, err := openToWrite(path)
+	if err != nil {
+		return nil, fmt.Errorf("continue dump: %w", err)
+	}
+	w, err := resume(f, path, h, drop, visit)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("continue dump %s: %w", path, err), f.Close())
+	}
+	return w, nil
+}
+
+func resume(f *os.File, path string, h Header, drop func(*data.Episode) bool, visit func(*data.Episode) error) (*Writer, error) {
+	var kept keptLines
+	seen := false
+	end, compressed, err := scan(f, func(line []byte, end int64) error {
+		if seen {
+			return kept.add(line, end)
+		}
+		seen = true
+		was, err := parseHeader(line)
+		if err != nil {
+			return err
+		}
+		if diff := was.differences(h); len(diff) > 0 {
+			return fmt.Errorf("it was begun otherwise:\n  %s\nplay as it was begun, or choose another file", strings.Join(diff, "\n  "))
+		}
+		kept.end = end
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !seen {
+		if err := checkTornHeader(f, compressed); err != nil {
+			return nil, err
+		}
+		return start(f, path, compressed || compressedName(path), h)
+	}
+	if end, err = kept.wholeWaves(end); err != nil {
+		return nil, err
+	}
+	dropped := map[int]bool{}
+	for i, e := range kept.episodes {
+		if drop != nil && drop(e) {
+			dropped[i] = true
+		} else if err := visit(e); err != nil {
+			return nil, err
+		}
+	}
+	if len(dropped) > 0 {
+		return rewrite(f, path, h.Weights, compressed, kept.episodes, dropped)
+	}
+	if err := f.Truncate(end); err != nil {
+		return nil, err
+	}
+	return newWriter(f, path, h.Weights, compressed, end)
+}
+
+// keptLines are the episodes of a dump that is to be written on, without their
+// tokens and texts, so that a large dump fits into memory.
+type keptLines struct {
+	episodes []*data.Episode
+	before   []int64 // where each one's line begins; 0 if the file cannot be cut there
+	end      int64   // of the line before
+}
+
+func (k *keptLines) add(line []byte, end int64) error {
+	var l episodeLine
+	if err := json.Unmarshal(line, &l); err != nil {
+		return fmt.Errorf("episode %d: %w", len(k.episodes), err)
+	}
+	e := l.episode()
+	e.Tokens, e.Mask, e.LogProbs, e.Turns, e.Messages, e.Exchanges, e.Created = nil, nil, nil, nil, nil, nil, nil
+	k.episodes = append(k.episodes, e)
+	k.before = append(k.before, k.end)
+	k.end = end
+	return nil
+}
+
+// wholeWaves drops the episodes of the last wave if there are fewer than
+// belong to it.
+func (k *keptLines) wholeWaves(end int64) (int64, error) {
+	n := len(k.episodes)
+	if n == 0 || k.episodes[n-1].Wave == 0 {
+		return end, nil
+	}
+	last := k.episodes[n-1]
+	first := n
+	for first > 0 && k.episodes[first-1].Wave == last.Wave {
+		first--
+	}
+	if n-first >= last.WaveSize {
+		return end, nil
+	}
+	if k.before[first] == 0 {
+		return 0, fmt.Errorf("wave %d is not whole, and it was compressed anew: decompress the file, and continue that", last.Wave)
+	}
+	end, k.episodes = k.before[first], k.episodes[:first]
+	return end, nil
+}
+
+// checkTornHeader verifies that a file without a whole line is the beginning of
+// a dump, or empty.
+func checkTornHeader(f *os.File, compressed bool) error {
+	if compressed {
+		// What a torn frame holds cannot be told; a header is short.
+		if st, err := f.Stat(); err != nil || st.Size() > 64<<10 {
+			return errors.Join(err, errors.New("it is not a dump: choose another file"))
+		}
+		return nil
+	}
+	const begin = `{"format":"` + Format + `"`
+	buf := make([]byte, len(begin))
+	n, err := f.ReadAt(buf, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if !strings.HasPrefix(begin, string(buf[:n])) {
+		return errors.New("it is not a dump: choose another file")
+	}
+	return nil
+}
+
+// TasksOption is the option of a dump that stands for the list of tasks itself,
+// which a file of tasks can change under one name. Older dumps do not have it,
+// and are continued without.
+const TasksOption = "tasks_digest"
+
+// differences lists where two headers disagree, in words.
+func (h Header) differences(now Header) []string {
+	var out []string
+	if h.Weights != now.Weights {
+		out = append(out, fmt.Sprintf("weights: %q then, %q now", h.Weights, now.Weights))
+	}
+	a, b := asRead(h.Options), asRead(now.Options)
+	keys := map[string]bool{}
+	for _, m := range []map[string]any{a, b} {
+		for k := range m {
+			keys[k] = true
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		if k == TasksOption && a[k] == nil { // it is older than this option
+			continue
+		}
+		if !reflect.DeepEqual(a[k], b[k]) {
+			out = append(out, fmt.Sprintf("%s: %s then, %s now", k, asJSON(a[k]), asJSON(b[k])))
+		}
+	}
+	return out
+}
+
+// asRead is what options become in a file. Numbers keep their digits: seeds
+// have more than a float64 holds.
+func asRead(options map[string]any) map[string]any {
+	var out map[string]any
+	d := json.NewDecoder(strings.NewReader(asJSON(options)))
+	d.UseNumber()
+	_ = d.Decode(&out) // what asJSON wrote
+	return out
+}
+
+func asJSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprintf("%v", v)
+	}
+	if v == nil {
+		return "nothing"
+	}
+	return string(text)
+}

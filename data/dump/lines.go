@@ -1,0 +1,95 @@
+package dump
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// MaxLine bounds a line of a JSON lines file, and with it the memory that
+// reading one takes.
+const MaxLine = 256 << 20
+
+// LineReader reads a file of lines that may be compressed with zstd. Such
+// files grow only at their end, so a process that died leaves at most one torn
+// line: a last line without its newline, or in a compressed file all that
+// follows the last line that can be told. It is dropped, and Torn says so.
+type LineReader struct {
+	f    io.Closer // nil if there is nothing to close
+	text *Text
+	in   *bufio.Reader
+	buf  []byte
+	n    int // whole lines read
+	torn bool
+}
+
+// OpenLines opens a file of lines, plain or compressed.
+func OpenLines(path string) (*LineReader, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := NewLineReader(f)
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	r.f = f
+	return r, nil
+}
+
+// NewLineReader reads lines, plain or compressed, from in, which Close leaves
+// open.
+func NewLineReader(in io.Reader) (*LineReader, error) {
+	text, err := NewText(in)
+	if err != nil {
+		return nil, err
+	}
+	return &LineReader{text: text, in: bufio.NewReaderSize(text, 1<<16)}, nil
+}
+
+// Next returns the next whole line with its newline, or io.EOF. The line is
+// valid until the next call.
+func (r *LineReader) Next() ([]byte, error) {
+	r.buf = r.buf[:0]
+	for {
+		part, err := r.in.ReadSlice('\n')
+		if len(r.buf)+len(part) > MaxLine {
+			return nil, fmt.Errorf("line %d is longer than %d bytes", r.n+1, MaxLine)
+		}
+		r.buf = append(r.buf, part...)
+		switch {
+		case err == nil:
+			r.n++
+			return r.buf, nil
+		case errors.Is(err, io.ErrUnexpectedEOF) && r.text.Compressed():
+			r.torn = true // the last frame is cut
+			return nil, io.EOF
+		case errors.Is(err, io.EOF):
+			r.torn = r.torn || len(r.buf) > 0
+			return nil, io.EOF
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, fmt.Errorf("after line %d: %w", r.n, err)
+		}
+	}
+}
+
+// Line is the number of the line that Next returned last, from 1.
+func (r *LineReader) Line() int { return r.n }
+
+// Torn reports, after the end, whether a torn last line was dropped.
+func (r *LineReader) Torn() bool { return r.torn }
+
+// Compressed reports whether the file is compressed.
+func (r *LineReader) Compressed() bool { return r.text.Compressed() }
+
+// Close closes the file.
+func (r *LineReader) Close() error {
+	r.text.Close()
+	if r.f == nil {
+		return nil
+	}
+	return r.f.Close()
+}

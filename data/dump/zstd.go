@@ -1,0 +1,146 @@
+package dump
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// zstdMagic begins every zstd frame (RFC 8878, 3.1.1).
+var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+
+// maxZstdWindow bounds the memory that a compressed file may ask for.
+const maxZstdWindow = 128 << 20
+
+// A compressed text may be freeExpansion bytes and maxExpansion times as long
+// as what was read of the file. Text seldom compresses to a hundredth; a file
+// beyond this was likely made to keep its reader busy.
+const (
+	freeExpansion = 64 << 20
+	maxExpansion  = 500
+)
+
+var ErrExpansion = fmt.Errorf("the text is more than %d times as long as the compressed file, as in a decompression bomb: "+
+	"if the file is sound, decompress it with zstd -d and give the result", maxExpansion)
+
+// Text reads text that may be compressed with zstd, which is found out
+// from its first bytes and not from a file's name. Frames may follow each
+// other. It starts no goroutine.
+type Text struct {
+	io.Reader
+	dec    *zstd.Decoder // nil where the text is not compressed
+	packed *countingReader
+	length int64 // of the text so far
+}
+
+// countingReader counts the bytes that were read through it.
+type countingReader struct {
+	io.Reader
+	n int64
+}
+
+func (r *countingReader) Read(buf []byte) (int, error) {
+	n, err := r.Reader.Read(buf)
+	r.n += int64(n)
+	return n, err
+}
+
+func NewText(in io.Reader) (*Text, error) {
+	packed := &countingReader{Reader: in}
+	b := bufio.NewReaderSize(packed, 1<<16)
+	begin, err := b.Peek(len(zstdMagic))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if !bytes.Equal(begin, zstdMagic) {
+		return &Text{Reader: b}, nil
+	}
+	dec, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxZstdWindow))
+	if err != nil {
+		return nil, fmt.Errorf("decompress: %w", err)
+	}
+	return &Text{Reader: dec, dec: dec, packed: packed}, nil
+}
+
+// Read reads text. A compressed file that ends inside a frame gives all that
+// can be told of it and then io.ErrUnexpectedEOF.
+func (p *Text) Read(buf []byte) (int, error) {
+	n, err := p.Reader.Read(buf)
+	if p.dec != nil {
+		if p.length += int64(n); p.length > freeExpansion+maxExpansion*p.packed.n {
+			return 0, ErrExpansion
+		}
+	}
+	if err != nil && p.dec != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("decompress: %w", err)
+	}
+	return n, err
+}
+
+func (p *Text) Compressed() bool { return p.dec != nil }
+
+// Close frees the decompressor; it does not close what is read from.
+func (p *Text) Close() {
+	if p.dec != nil {
+		p.dec.Close()
+	}
+}
+
+// Sizes in a zstd frame (RFC 8878, 3.1.1).
+const (
+	zstdBlockHeader = 3
+	zstdChecksum    = 4
+	zstdRLE         = 1 // the type of a block that is one byte, repeated
+)
+
+// zstdFrameSize returns how many of the size bytes of in that begin at offset
+// at are one whole frame; 0 if the file ends inside of it. It reads headers
+// only: whether the contents are sound shows when they are decompressed.
+func zstdFrameSize(in io.ReaderAt, at, size int64) (int64, error) {
+	buf := make([]byte, zstd.HeaderMaxSize)
+	n, err := in.ReadAt(buf[:min(int64(len(buf)), size-at)], at)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	var h zstd.Header
+	switch err := h.Decode(buf[:n]); {
+	case errors.Is(err, io.ErrUnexpectedEOF) && at+int64(n) == size:
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("at byte %d: %w", at, err)
+	}
+	end := at + int64(h.HeaderSize)
+	if h.Skippable {
+		if end += int64(h.SkippableSize); end > size {
+			return 0, nil
+		}
+		return end - at, nil
+	}
+	for last := false; !last; {
+		if end+zstdBlockHeader > size {
+			return 0, nil
+		}
+		var b [zstdBlockHeader]byte
+		if _, err := in.ReadAt(b[:], end); err != nil {
+			return 0, err
+		}
+		v := int64(b[0]) | int64(b[1])<<8 | int64(b[2])<<16
+		last = v&1 == 1
+		length := v >> 3
+		if v>>1&3 == zstdRLE {
+			length = 1
+		}
+		end += zstdBlockHeader + length
+	}
+	if h.HasCheckSum {
+		end += zstdChecksum
+	}
+	if end > size {
+		return 0, nil
+	}
+	return end - at, nil
+}

@@ -1,0 +1,187 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// What a data file may hold: beyond it a file is a mistake or an attack.
+const (
+	maxFileBytes = 2 << 30
+	maxTaskBytes = 4 << 30 // in memory
+	maxRows      = 1 << 22
+)
+
+// LoadOptions say which of a file's rows are wanted.
+type LoadOptions struct {
+	// Env keeps only the rows of this environment, and is the environment of
+	// rows and ranges that name none. "" keeps every row.
+	Env string
+	// AnyEnv keeps the rows of other environments than Env as well.
+	AnyEnv bool
+	// Play says that the rows are tasks to play: one that does not tell its
+	// index is an error. A conversation to learn from need not.
+	Play bool
+	// Limit keeps only the first rows; 0 means all.
+	Limit int
+}
+
+// ErrOtherEnv is the error of a file whose rows are all for environments other
+// than LoadOptions.Env.
+var ErrOtherEnv = errors.New("no row is for environment")
+
+var errEnough = errors.New("enough rows")
+
+// LoadTasks reads the rows of a data file: OpenManus-RL's parquet, or JSON
+// records as AgentTraj has them, one a line or in an array. A row's task index
+// is the integer that its item_id or id is or ends in, or its column index,
+// else extra_info.index. Errors name the file and the row, counted from 0.
+func LoadTasks(ctx context.Context, path string, o LoadOptions) ([]data.Task, error) {
+	tasks, err := loadTasks(ctx, path, o)
+	if err != nil {
+		return nil, fmt.Errorf("load tasks: %w", err)
+	}
+	return tasks, nil
+}
+
+func loadTasks(ctx context.Context, path string, o LoadOptions) ([]data.Task, error) {
+	if st, err := os.Stat(path); err == nil && st.Size() > maxFileBytes {
+		return nil, fmt.Errorf("%s: %d bytes are more than the limit of %d: split the file", path, st.Size(), int64(maxFileBytes))
+	}
+	var tasks []data.Task
+	var bytes int64
+	others := map[string]int{} // rows of other environments
+	_, err := ReadSource(ctx, path, func(e *Entry) error {
+		fault := func(err error) error { return fmt.Errorf("%s: %s: %w", path, e.Where(), err) }
+		if e.N >= maxRows {
+			return fault(fmt.Errorf("more than %d rows: split the file", maxRows))
+		}
+		if e.Episode != nil {
+			return fmt.Errorf("%s is a dump of episodes, good and bad: choose with openmanus data convert which to learn from", path)
+		}
+		t, err := e.Record.Task(e.N, o.Env)
+		if err != nil {
+			return fault(err)
+		}
+		if o.Env != "" && !o.AnyEnv && t.Env != o.Env {
+			others[t.Env]++
+			return nil
+		}
+		if o.Play {
+			if err := e.needIndex(); err != nil {
+				return fault(err)
+			}
+		}
+		if bytes += taskSize(&t); bytes > maxTaskBytes {
+			return fault(fmt.Errorf("the tasks take more than %d bytes: split the file", int64(maxTaskBytes)))
+		}
+		tasks = append(tasks, t)
+		if len(tasks) == o.Limit {
+			return errEnough
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, err
+	}
+	if len(tasks) == 0 {
+		if len(others) > 0 {
+			return nil, fmt.Errorf("%s: %w %q; there are rows for %s", path, ErrOtherEnv, o.Env, counts(others))
+		}
+		return nil, fmt.Errorf("%s: it has no rows", path)
+	}
+	return tasks, nil
+}
+
+// counts prints a map of counts in a fixed order.
+func counts(m map[string]int) string {
+	var parts []string
+	for k, n := range m {
+		parts = append(parts, fmt.Sprintf("%s (%d)", k, n))
+	}
+	slices.Sort(parts)
+	if more := len(parts) - 8; more > 0 {
+		parts = append(parts[:8], fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ParseTaskSpec turns what a user writes for tasks into tasks: a
+// comma-separated list of indices and ranges, such as "0-9,17", each giving a
+// task of o.Env, and of files for LoadTasks. A file whose name looks like a
+// range is written with its folder: "./0-9".
+func ParseTaskSpec(ctx context.Context, spec string, o LoadOptions) ([]data.Task, error) {
+	var tasks []data.Task
+	seen := map[int]bool{}
+	for part := range strings.SplitSeq(spec, ",") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			return nil, fmt.Errorf("tasks %q: an entry is empty; write 0-9,17 or the name of a file", spec)
+		}
+		if !isRange(part) {
+			more, err := LoadTasks(ctx, part, LoadOptions{Env: o.Env, Play: true})
+			if err != nil {
+				return nil, err
+			}
+			tasks = append(tasks, more...)
+			continue
+		}
+		if o.Env == "" {
+			return nil, fmt.Errorf("tasks %q: %s needs an environment", spec, part)
+		}
+		lo, hi, err := parseRange(part)
+		if err != nil {
+			return nil, fmt.Errorf("tasks %q: %w", spec, err)
+		}
+		if hi-lo >= maxRows-len(tasks) {
+			return nil, fmt.Errorf("tasks %q: more than %d tasks", spec, maxRows)
+		}
+		for i := lo; i <= hi; i++ {
+			if seen[i] {
+				return nil, fmt.Errorf("tasks %q: index %d is there twice", spec, i)
+			}
+			seen[i] = true
+			tasks = append(tasks, data.Task{ID: o.Env + "_" + strconv.Itoa(i), Env: o.Env, Index: i})
+		}
+	}
+	if o.Limit > 0 && len(tasks) > o.Limit {
+		tasks = tasks[:o.Limit]
+	}
+	return tasks, nil
+}
+
+func isRange(s string) bool { return strings.Trim(s, "0123456789- ") == "" }
+
+func parseRange(s string) (lo, hi int, err error) {
+	first, last, ranged := strings.Cut(s, "-")
+	a, err := strconv.ParseUint(strings.TrimSpace(first), 10, 31)
+	b := a
+	if err == nil && ranged {
+		b, err = strconv.ParseUint(strings.TrimSpace(last), 10, 31)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("%q is not an index or a range such as 0-9", s)
+	}
+	if b < a {
+		return 0, 0, fmt.Errorf("range %q runs backwards", s)
+	}
+	return int(a), int(b), nil
+}
+
+// taskSize estimates the memory a task takes, to cap the sum.
+func taskSize(t *data.Task) int64 {
+	n := int64(200 + len(t.ID) + len(t.Env) + len(t.GroundTruth))
+	for _, list := range [][]data.Message{t.Prompt, t.Conversation} {
+		for _, m := range list {
+			n += int64(64 + len(m.Role) + len(m.Content))
+		}
+	}
+	return n
+}

@@ -1,0 +1,167 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// Record is a row of a data file, whichever format it came in: the columns of
+// OpenManus-RL's parquet files (protocol 7.1), and the records of
+// AgentTraj-like JSON. What the file leaves null is nil; an empty list is not.
+type Record struct {
+	DataSource    *string
+	ItemID        *string // or the column id, where there is no item_id
+	Index         *int64  // the column index
+	Conversations []RecordMessage
+	Prompt        []RecordMessage
+	Ability       *string
+	RewardModel   *RecordReward
+	ExtraInfo     *RecordExtra
+
+	Texts map[string]string // columns of a parquet file that were asked for by name
+}
+
+// RecordMessage has both spellings of a message, of which a file uses one:
+// from and value (AgentTraj), or role and content (chat formats).
+type RecordMessage struct {
+	From    *string
+	Value   *string
+	Role    *string
+	Content *string
+	Loss    *bool
+}
+
+// RecordReward is the column reward_model.
+type RecordReward struct {
+	GroundTruth *string
+	Style       *string
+}
+
+// RecordExtra is the column extra_info.
+type RecordExtra struct {
+	Conversations *string
+	Index         *int64
+	Split         *string
+}
+
+// roles maps the role names of data files to those of a chat template.
+var roles = map[string]string{
+	"human": "user", "gpt": "assistant",
+	"user": "user", "assistant": "assistant", "system": "system",
+}
+
+// Task turns a row into a Task; n is its number in the file, from 0, and env
+// the environment of a row that names none.
+func (r *Record) Task(n int, env string) (data.Task, error) {
+	id := deref(r.ItemID)
+	t := data.Task{ID: id, Env: envOf(deref(r.DataSource), id)}
+	if t.Env == "" {
+		t.Env = env
+	}
+	if t.Env != env && env != "" && envOf("", id) == env { // "searchqa_3" from the data set nq
+		t.Env, t.Source = env, deref(r.DataSource)
+	}
+	index, err := r.index()
+	if err != nil { // an error only where the task is to be played: see LoadOptions.Play
+		index = data.NoIndex
+	}
+	t.Index = index
+	if t.ID == "" {
+		switch {
+		case t.Env == "":
+			return t, errors.New("it has neither item_id nor data_source: say which environment it is for")
+		case t.Index == data.NoIndex:
+			t.ID = t.Env + ":" + strconv.Itoa(n)
+		default:
+			t.ID = t.Env + "_" + strconv.Itoa(t.Index)
+		}
+	}
+	if t.Prompt, err = convert(r.Prompt); err != nil {
+		return t, fmt.Errorf("prompt: %w", err)
+	}
+	if t.Conversation, err = convert(r.Conversations); err != nil {
+		return t, fmt.Errorf("conversations: %w", err)
+	}
+	if r.RewardModel != nil && r.RewardModel.GroundTruth != nil {
+		t.GroundTruth = *r.RewardModel.GroundTruth
+	}
+	return t, nil
+}
+
+var errNoIndex = errors.New("no column tells the task's index")
+
+// index is the row's task index: the integer that the id is or ends in, or the
+// column index, which must agree where there are both; else extra_info.index,
+// which comes last because in OpenManus-RL's files it is a running number and
+// not what the environment knows (protocol 7.2).
+func (r *Record) index() (int, error) {
+	_, index, ok := splitID(deref(r.ItemID))
+	switch {
+	case r.Index != nil && validIndex(*r.Index):
+		if ok && int64(index) != *r.Index {
+			return 0, fmt.Errorf("its id says task %d, its column index says %d: drop the column that is wrong", index, *r.Index)
+		}
+		return int(*r.Index), nil
+	case ok:
+		return index, nil
+	case r.ExtraInfo != nil && r.ExtraInfo.Index != nil && validIndex(*r.ExtraInfo.Index):
+		return int(*r.ExtraInfo.Index), nil
+	}
+	return 0, errNoIndex
+}
+
+func validIndex(i int64) bool { return i >= 0 && i <= math.MaxInt32 }
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// splitID cuts "lmrlgym_maze_13" into "lmrlgym_maze" and 13, and "13" into ""
+// and 13.
+func splitID(id string) (prefix string, index int, ok bool) {
+	at := strings.LastIndexByte(id, '_')
+	v, err := strconv.ParseUint(id[at+1:], 10, 31)
+	return id[:max(at, 0)], int(v), err == nil
+}
+
+// envOf names a row's environment. Item ids carry the suite's name in front
+// of the games of LMRL-Gym, which data_source and the registry do not.
+func envOf(source, id string) string {
+	if source == "" {
+		source, _, _ = splitID(id)
+	}
+	return strings.TrimPrefix(source, "lmrlgym_")
+}
+
+func convert(in []RecordMessage) ([]data.Message, error) {
+	if len(in) == 0 {
+		return nil, nil
+	}
+	out := make([]data.Message, len(in))
+	for i, m := range in {
+		from, text := m.From, m.Value
+		if from == nil {
+			from = m.Role
+		}
+		if text == nil {
+			text = m.Content
+		}
+		if from == nil || text == nil {
+			return nil, fmt.Errorf("message %d has no role (from, role) or no text (value, content)", i)
+		}
+		role, ok := roles[*from]
+		if !ok {
+			return nil, fmt.Errorf("message %d: unknown role %q (known: human, gpt, user, assistant, system)", i, *from)
+		}
+		out[i] = data.Message{Role: role, Content: *text, Loss: m.Loss}
+	}
+	return out, nil
+}

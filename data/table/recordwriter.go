@@ -1,0 +1,172 @@
+package table
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// Layout is how rows are written.
+type Layout struct {
+	Format string // ParquetFile, LinesFile or ArrayFile
+	// Chat writes JSON rows as {"id", "conversations": [{"role", "content"}]}
+	// and not as AgentTraj's {"item_id", "conversations": [{"from", "value",
+	// "loss"}]}.
+	Chat bool
+}
+
+// LayoutOf tells the format by a file's name.
+func LayoutOf(path string) (Layout, error) {
+	switch ext := strings.ToLower(filepath.Ext(path)); ext {
+	case ".parquet":
+		return Layout{Format: ParquetFile}, nil
+	case ".jsonl":
+		return Layout{Format: LinesFile}, nil
+	case ".json":
+		return Layout{Format: ArrayFile}, nil
+	}
+	return Layout{}, fmt.Errorf("%s: the name does not say the format: end it in .parquet, .jsonl or .json", path)
+}
+
+// RecordWriter writes the rows of a data file.
+type RecordWriter interface {
+	Write(r *Record) error
+	// Close completes the file; it does not close what is written to.
+	Close() error
+}
+
+// NewRecordWriter starts a data file of the layout.
+func NewRecordWriter(w io.Writer, l Layout) RecordWriter {
+	if l.Format == ParquetFile {
+		options := []parquet.WriterOption{recordSchema(), parquet.Compression(&parquet.Snappy), parquet.CreatedBy("openmanus", "", "")}
+		for _, column := range recordSchema().Columns() {
+			// The library would keep whole texts, as the smallest and the
+			// largest value of every page, until the file is complete.
+			options = append(options, parquet.SkipPageBounds(column...))
+		}
+		return &parquetWriter{w: parquet.NewGenericWriter[any](w, options...), group: rowGroupBytes}
+	}
+	return &jsonWriter{w: w, layout: l}
+}
+
+// rowGroupBytes is how much text a row group holds, which the library keeps in
+// memory until it is complete.
+const rowGroupBytes = 64 << 20
+
+type parquetWriter struct {
+	w     *parquet.GenericWriter[any]
+	cut   shredder
+	group int // bytes of text in a row group
+}
+
+// Write adds a row.
+func (p *parquetWriter) Write(r *Record) error {
+	row := p.cut.record(r)
+	if _, err := p.w.WriteRows([]parquet.Row{row}); err != nil {
+		return fmt.Errorf("write parquet: %w", err)
+	}
+	if p.cut.bytes < p.group {
+		return nil
+	}
+	p.cut.bytes = 0
+	return p.w.Flush()
+}
+
+// Close writes the footer.
+func (p *parquetWriter) Close() error { return p.w.Close() }
+
+type jsonWriter struct {
+	w      io.Writer
+	layout Layout
+	n      int
+	buf    bytes.Buffer
+}
+
+type trajectoryRow struct {
+	ItemID        *string             `json:"item_id"`
+	DataSource    *string             `json:"data_source,omitempty"`
+	ExtraInfo     *indexOnly          `json:"extra_info,omitempty"`
+	Conversations []trajectoryMessage `json:"conversations"`
+}
+
+type indexOnly struct {
+	Index *int64 `json:"index"`
+}
+
+type trajectoryMessage struct {
+	From  *string `json:"from"`
+	Value *string `json:"value"`
+	Loss  *bool   `json:"loss"`
+}
+
+type chatRow struct {
+	ID            *string       `json:"id"`
+	DataSource    *string       `json:"data_source,omitempty"`
+	ExtraInfo     *indexOnly    `json:"extra_info,omitempty"`
+	Conversations []chatMessage `json:"conversations"`
+}
+
+type chatMessage struct {
+	Role    *string `json:"role"`
+	Content *string `json:"content"`
+	Loss    *bool   `json:"loss,omitempty"` // only where a reply is kept out of the loss
+}
+
+// Write adds a row. Where its id does not tell environment and index, they
+// stand beside it, so that the row stays the same task.
+func (j *jsonWriter) Write(r *Record) error {
+	row := trajectoryRow{ItemID: r.ItemID}
+	prefix, _, ok := splitID(deref(r.ItemID))
+	if r.DataSource != nil && envOf("", prefix+"_0") != *r.DataSource {
+		row.DataSource = r.DataSource
+	}
+	if !ok && r.ExtraInfo != nil && r.ExtraInfo.Index != nil {
+		row.ExtraInfo = &indexOnly{r.ExtraInfo.Index}
+	}
+	row.Conversations = []trajectoryMessage{}
+	for _, m := range r.Conversations {
+		row.Conversations = append(row.Conversations, trajectoryMessage{m.from(), m.text(), m.Loss})
+	}
+	var v any = row
+	if j.layout.Chat {
+		chat := chatRow{row.ItemID, row.DataSource, row.ExtraInfo, []chatMessage{}}
+		for _, m := range r.Conversations {
+			c := chatMessage{Role: m.role(), Content: m.text()}
+			if m.Loss != nil && !*m.Loss {
+				c.Loss = m.Loss
+			}
+			chat.Conversations = append(chat.Conversations, c)
+		}
+		v = chat
+	}
+	j.buf.Reset()
+	if j.layout.Format == ArrayFile {
+		j.buf.WriteString([]string{"[\n", ",\n"}[min(j.n, 1)])
+	}
+	enc := json.NewEncoder(&j.buf)
+	enc.SetEscapeHTML(false) // actions are full of < and >; people read this
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	text := j.buf.Bytes()
+	if j.layout.Format == ArrayFile {
+		text = bytes.TrimSuffix(text, []byte("\n"))
+	}
+	j.n++
+	_, err := j.w.Write(text)
+	return err
+}
+
+// Close ends the array.
+func (j *jsonWriter) Close() error {
+	if j.layout.Format != ArrayFile {
+		return nil
+	}
+	_, err := io.WriteString(j.w, []string{"[]\n", "\n]\n"}[min(j.n, 1)])
+	return err
+}

@@ -34,14 +34,13 @@ const (
 // such a value is written as null, and the line has "nonfinite" with their
 // number. Each line is durable when Write returns.
 type JSONL struct {
-	path      string
-	f         *os.File
-	offset    int64
-	nonFinite int
+	path   string
+	f      *os.File
+	offset int64
 }
 
-// OpenJSONL opens a metrics file for appending and makes it if there is none. A
-// torn last line, left by a process that died, is cut off.
+// OpenJSONL opens a metrics file for appending and creates it if it does not
+// exist. An incomplete last line, left by a process that died, is cut off.
 func OpenJSONL(path string) (*JSONL, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
 	if err != nil {
@@ -98,7 +97,7 @@ func (s *JSONL) cut(offset int64) error {
 
 // Write appends a line.
 func (s *JSONL) Write(step int, m Metrics) error {
-	line, bad, err := encode(step, m)
+	line, err := encode(step, m)
 	if err != nil {
 		return fmt.Errorf("write metrics %s: %w", s.path, err)
 	}
@@ -108,7 +107,6 @@ func (s *JSONL) Write(step int, m Metrics) error {
 		return fmt.Errorf("write metrics: %w", errors.Join(err, s.cut(s.offset)))
 	}
 	s.offset += int64(len(line))
-	s.nonFinite += bad
 	if err := s.f.Sync(); err != nil {
 		return fmt.Errorf("write metrics: %w", err)
 	}
@@ -116,17 +114,17 @@ func (s *JSONL) Write(step int, m Metrics) error {
 	return nil
 }
 
-// encode returns a step's line and how many of its values are not finite.
-func encode(step int, m Metrics) ([]byte, int, error) {
+// encode returns the line of a step.
+func encode(step int, m Metrics) ([]byte, error) {
 	line := strconv.AppendInt([]byte(`{"step":`), int64(step), 10)
 	bad := 0
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if name == stepKey || name == nonFiniteKey || name == "" {
-			return nil, 0, fmt.Errorf("%q cannot be the name of a metric", name)
+			return nil, fmt.Errorf("%q cannot be the name of a metric", name)
 		}
 		key, err := json.Marshal(name)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		line = append(append(append(line, ','), key...), ':')
 		v := m[name]
@@ -137,7 +135,7 @@ func encode(step int, m Metrics) ([]byte, int, error) {
 		}
 		text, err := json.Marshal(v)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		line = append(line, text...)
 	}
@@ -145,11 +143,8 @@ func encode(step int, m Metrics) ([]byte, int, error) {
 		line = append(line, `,"`+nonFiniteKey+`":`...)
 		line = strconv.AppendInt(line, int64(bad), 10)
 	}
-	return append(line, "}\n"...), bad, nil
+	return append(line, "}\n"...), nil
 }
-
-// NonFinite returns how many values written since opening were not finite.
-func (s *JSONL) NonFinite() int { return s.nonFinite }
 
 // Offset returns the length of the file.
 func (s *JSONL) Offset() (int64, error) { return s.offset, nil }

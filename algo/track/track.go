@@ -1,7 +1,5 @@
 package track
 
-import "errors"
-
 // Metrics are the numbers of one step by name.
 type Metrics = map[string]float64
 
@@ -15,34 +13,4 @@ type Sink interface {
 	Offset() (int64, error)
 	// Close flushes and frees the sink.
 	Close() error
-}
-
-// Multi writes to several sinks. All get every line, whatever errors the
-// others give; Offset is the first sink's.
-type Multi []Sink
-
-// Write writes to every sink.
-func (s Multi) Write(step int, m Metrics) error {
-	var errs []error
-	for _, sink := range s {
-		errs = append(errs, sink.Write(step, m))
-	}
-	return errors.Join(errs...)
-}
-
-// Offset returns the first sink's offset.
-func (s Multi) Offset() (int64, error) {
-	if len(s) == 0 {
-		return 0, nil
-	}
-	return s[0].Offset()
-}
-
-// Close closes every sink.
-func (s Multi) Close() error {
-	var errs []error
-	for _, sink := range s {
-		errs = append(errs, sink.Close())
-	}
-	return errors.Join(errs...)
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openmanus/openmanus/algo/advantage"
-	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/data"
 )
 
@@ -73,22 +72,6 @@ func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 	if len(kept) != 6 || stats.Groups != 2 || stats.Single != 1 {
 		t.Errorf("%d rows kept of groups %+v", len(kept), stats)
 	}
-	for size, want := range map[int][]int{0: {8}, 1: {3, 1, 2, 2}, 2: {4, 4}, 3: {4, 4}, 9: {8}} {
-		p, err := newPasses(cut, size, Passes{}, 1)
-		must(t, err)
-		minis, _ := p.next(0)
-		var got []int
-		for _, m := range minis {
-			got = append(got, len(m))
-		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("mini-batches of %d episodes (-want +got):\n%s", size, d)
-		}
-	}
-	if _, err := newPasses(cut[1:], 2, Passes{}, 1); err == nil {
-		t.Error("an episode without its first context was trained on")
-	}
-
 	// PF-PPO draws whole episodes.
 	drawn, err := advantage.Resample(cut, "pow", 1, 5, 1)
 	must(t, err)
@@ -150,38 +133,6 @@ func TestContextsUnderEveryEstimator(t *testing.T) {
 		}
 		if !slices.ContainsFunc(rows[0].Advantages, func(a float32) bool { return a != 0 }) {
 			t.Errorf("%s: no advantage at all, so nothing was compared", name)
-		}
-	}
-}
-
-// A mean over rows is one over episodes: the tokens of an episode weigh the same
-// in however many contexts they are.
-func TestContextsShareTheEpisodesLoss(t *testing.T) {
-	rows := specRows("a", "a", "b", "b")
-	for i := range rows {
-		rows[i].Tokens = make([]int32, len(rows[i].Mask))
-	}
-	var cut []data.Row
-	cut = append(cut, parted(rows[0], 1, 3, 1)...)
-	cut = append(cut, rows[1])
-	cut = append(cut, parted(rows[2], 2, 3)...)
-	cut = append(cut, rows[3])
-	of := []int{0, 0, 0, 1, 2, 2, 3} // whose context each is
-	for _, name := range loss.Aggregations.Names() {
-		aggregate, err := loss.Aggregations.Lookup(name)
-		must(t, err)
-		got, err := shares(cut, aggregate, 10)
-		must(t, err)
-		// The first token of a row is in no loss: a cut before a sampled token takes it out.
-		var lens []int
-		for _, span := range [][2]int{{0, 3}, {3, 4}, {4, 6}, {6, 7}} {
-			lens = append(lens, maskedTokens(cut[span[0]:span[1]]))
-		}
-		weight := aggregate(lens, 10)
-		for i, x := range got {
-			if want := weight(lens[of[i]]); x != want || !(x > 0) {
-				t.Errorf("%s: context %d weighs %g, want %g", name, i, x, want)
-			}
 		}
 	}
 }

@@ -2,142 +2,16 @@ package algo
 
 import (
 	"errors"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
-	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/track"
-	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/optim"
 )
-
-func criticOptions() *CriticOptions {
-	return &CriticOptions{
-		MiniBatch: 3, Clip: .5, GradClip: 1, AdamW: optim.DefaultAdamW(),
-		Schedule: optim.Schedule{Shape: "constant", Base: 1e-2, Steps: 10},
-	}
-}
-
-func testCritic(t *testing.T, compute torch.DType) *Critic {
-	t.Helper()
-	th, err := torch.NewThread(torch.Device{})
-	must(t, err)
-	t.Cleanup(th.Close)
-	m, err := model.New(t.Context(), th, tinyConfig(), 11, torch.Float32)
-	must(t, err)
-	c, err := NewCritic(t.Context(), m, compute, optim.DefaultAdamW(), 14)
-	must(t, err)
-	t.Cleanup(c.Close)
-	return c
-}
-
-func valueRows(t *testing.T, c *Critic) []data.Row {
-	t.Helper()
-	rows := trainRows(8)
-	must(t, c.Values(t.Context(), rows, MicroBatching{Rows: 3}))
-	for i := range rows {
-		rows[i].Returns = rows[i].Advantages
-	}
-	return rows
-}
-
-// Updates bring the values to the returns, in the decoder and in the head, in
-// float32 and with a bfloat16 shadow.
-func TestCriticLearns(t *testing.T) {
-	for _, compute := range []torch.DType{torch.Float32, torch.BFloat16} {
-		c := testCritic(t, compute)
-		o := criticOptions()
-		o.MiniBatch = 0
-		o.Clip = 100
-		first := math.NaN()
-		var last CriticStats
-		for range 30 {
-			st, err := c.UpdateCritic(t.Context(), valueRows(t, c), 1e-2, *o)
-			must(t, err)
-			if math.IsNaN(first) {
-				first = st.Loss
-			}
-			last = st
-		}
-		if !(last.Loss < first/4) {
-			t.Errorf("%s: the value loss is %g after 30 updates, was %g", compute, last.Loss, first)
-		}
-	}
-}
-
-// The gradient does not depend on micro-batching, and reaches the head.
-func TestCriticMicroBatching(t *testing.T) {
-	var first map[string][]float32
-	for _, c := range splits {
-		critic := testCritic(t, torch.Float32)
-		rows := valueRows(t, critic)
-		o := criticOptions()
-		o.Micro = c.micro
-		var st CriticStats
-		must(t, critic.accumulateValue(t.Context(), rows, maskedTokens(rows), *o, &st))
-		g := gradients(t, critic.Actor)
-		must(t, torch.Run(t.Context(), critic.Master().Thread(), func(*torch.Scope) error {
-			for _, p := range critic.extra {
-				g[p.Name] = p.Tensor.Grad().ToFloat32s()
-			}
-			return nil
-		}))
-		if first == nil {
-			first = g
-			continue
-		}
-		if d, name := relative(t, g, first); d > 1e-5 {
-			t.Errorf("%s: the gradient of %s is off by %.2g", c.name, name, d)
-		}
-	}
-}
-
-// The gradient is the same to the last bit where activations are computed again
-// for it.
-func TestCriticGradientCheckpointing(t *testing.T) {
-	for _, compute := range []torch.DType{torch.Float32, torch.BFloat16} {
-		critic := testCritic(t, compute)
-		rows := valueRows(t, critic)
-		o := criticOptions()
-		o.Micro = MicroBatching{Rows: 3}
-		of := func(checkpointing bool) map[string][]float32 {
-			critic.SetGradientCheckpointing(checkpointing)
-			var st CriticStats
-			must(t, critic.accumulateValue(t.Context(), rows, maskedTokens(rows), *o, &st))
-			g := gradients(t, critic.Actor)
-			must(t, torch.Run(t.Context(), critic.Master().Thread(), func(*torch.Scope) error {
-				for _, p := range critic.extra {
-					g[p.Name] = p.Tensor.Grad().ToFloat32s()
-					p.Tensor.ZeroGrad()
-				}
-				zeroGrads(critic.Master())
-				return nil
-			}))
-			return g
-		}
-		kept, anew := of(false), of(true)
-		if !maps.EqualFunc(kept, anew, slices.Equal[[]float32]) {
-			t.Errorf("%s: the gradients differ", compute)
-		}
-	}
-}
-
-// A critic may start from another model's weights, those it computes with included.
-func TestCriticStartsFromTheActor(t *testing.T) {
-	c := testCritic(t, torch.BFloat16)
-	other, err := model.New(t.Context(), c.Master().Thread(), tinyConfig(), 99, torch.Float32)
-	must(t, err)
-	b, err := NewActor(t.Context(), other, torch.Float32, optim.DefaultAdamW())
-	must(t, err)
-	defer b.Close()
-	must(t, c.CopyFrom(t.Context(), b))
-	sameTensors(t, "the critic's decoder", weights(t, c.Actor), weights(t, b))
-}
 
 // The critic's bad steps in a row are counted over a resume, also while it warms
 // up alone; and what it takes is told apart from what the actor does.
@@ -160,7 +34,7 @@ func TestCriticsBadStepsAreResumed(t *testing.T) {
 	}
 	r.steps = 3
 	err := r.fit(t, t.Context(), t.Context())
-	var diverged *DivergedError
+	var diverged *learner.DivergedError
 	if !errors.As(err, &diverged) || diverged.Steps != 3 {
 		t.Errorf("the third bad step in a row, after a resume, gave %v", err)
 	}
@@ -192,7 +66,7 @@ func criticIsResumed(t *testing.T, shared bool) {
 			r.killAfter(t, killAfter)
 		}
 		must(t, r.fit(t, t.Context(), t.Context()))
-		_, err := os.Stat(filepath.Join(r.dir, "checkpoints", "step_000003", CriticFolder, "config.json"))
+		_, err := os.Stat(filepath.Join(r.dir, "checkpoints", "step_000003", learner.CriticFolder, "config.json"))
 		if model := err == nil; model == shared {
 			t.Errorf("the checkpoint has a second model: %v", model)
 		}

@@ -24,6 +24,7 @@ import (
 	"slices"
 
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
@@ -105,10 +106,10 @@ func (t *Trainer) evolve(ctx context.Context, step int, episodes []*data.Episode
 		t.log.Warn("no episode was won, and there is no trajectory from before: nothing to learn from in this step", "step", step)
 		return nil, nil
 	}
-	t.hand("update_actor", rows, o.Passes.epochs())
-	var st ImitationStats
+	t.hand("update_actor", rows, o.Passes.Count())
+	var st learner.ImitationStats
 	err = t.engine.Exclusive(ctx, func() error {
-		return t.passes(ctx, step, "update_actor", rows, o.Passes.epochs(), m, func(ctx context.Context) (err error) {
+		return t.passes(ctx, step, "update_actor", rows, o.Passes.Count(), m, func(ctx context.Context) (err error) {
 			back, err := t.fetchForUpdate(ctx)
 			if err != nil {
 				return err

@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/data"
-	"github.com/openmanus/openmanus/torch"
 )
 
 func TestEvolKeeps(t *testing.T) {
@@ -87,30 +87,6 @@ func TestEvolReplays(t *testing.T) {
 	}
 }
 
-// Imitation is supervised training, mini-batch after mini-batch.
-func TestImitate(t *testing.T) {
-	o := vanillaOptions()
-	o.MiniBatch, o.Passes.Epochs, o.Micro = 3, 2, MicroBatching{Rows: 2}
-	a, b := testActor(t, torch.Float32), testActor(t, torch.Float32)
-	st, err := a.Imitate(t.Context(), trainRows(6), 1e-2, o)
-	must(t, err)
-	loss, tokens := 0.0, 0
-	for range 2 {
-		for mini := range slices.Chunk(trainRows(6), 3) {
-			one, err := b.UpdateSFT(t.Context(), mini, 1e-2, o.GradClip, o.Micro)
-			must(t, err)
-			loss += one.Loss * float64(one.Tokens)
-			tokens += one.Tokens
-		}
-	}
-	if st.Steps != 4 || st.Loss != loss/float64(tokens) {
-		t.Errorf("%+v, by hand a loss of %g", st, loss/float64(tokens))
-	}
-	if d, name := relative(t, weights(t, a), weights(t, b)); d != 0 {
-		t.Errorf("%s is off by %g", name, d)
-	}
-}
-
 // AgentEvol keeps what was won, learns from it beside the recorded trajectories
 // and what it kept before, and goes on the same from a checkpoint.
 func TestAgentEvol(t *testing.T) {
@@ -122,7 +98,7 @@ func TestAgentEvol(t *testing.T) {
 			recorded := o.WarmStart.Rows
 			plain(o)
 			o.Evol = &Evol{PerTask: 2, Replay: -1, Original: recorded}
-			o.Policy.MiniBatch, o.Policy.Passes, o.SaveEvery = 2, Passes{Epochs: 2, Shuffle: true}, 1
+			o.Policy.MiniBatch, o.Policy.Passes, o.SaveEvery = 2, learner.Passes{Epochs: 2, Shuffle: true}, 1
 		}
 		r.steps = 3
 		if killAfter > 0 {
@@ -179,7 +155,7 @@ func TestAgentEvol(t *testing.T) {
 		Steps: 4, BatchTasks: 2, Shuffle: true, OrderSeed: 5, Train: rollout.Options{GroupSize: 3}, Val: rollout.Options{GroupSize: 1},
 		Estimator: "grpo", Policy: vanillaOptions(), Evol: &Evol{},
 	}
-	parts := Parts{Actor: testActor(t, torch.Float32), Envs: []Env{{Name: "maze", Weight: 1, TrainTasks: mazes(17, 18, 2)}}}
+	parts := Parts{Actor: &learner.Actor{}, Envs: []Env{{Name: "maze", Weight: 1, TrainTasks: mazes(17, 18, 2)}}}
 	if _, err := New(parts, o, &st); err == nil || !strings.Contains(err.Error(), "has kept") {
 		t.Errorf("a run without the episodes it had kept: %v", err)
 	}

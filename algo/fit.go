@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/torch"
@@ -58,7 +59,7 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 // saveAfter saves what an error of a run would lose. After ctx has ended
 // nothing is saved, nor are weights that are between two steps.
 func (t *Trainer) saveAfter(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil || !t.unsaved || t.actor.torn || t.critic != nil && t.critic.torn {
+	if err == nil || ctx.Err() != nil || !t.unsaved || t.actor.Inconsistent() || t.critic != nil && t.critic.Inconsistent() {
 		return err
 	}
 	if saveErr := t.SaveCheckpoint(ctx); saveErr != nil {
@@ -198,9 +199,9 @@ func (t *Trainer) report(ctx, soft context.Context, shown, steps int) error {
 // keepBadSteps makes the rows of bad steps part of the state: a run that is
 // started again after two of them has not got two more.
 func (t *Trainer) keepBadSteps() {
-	t.state.BadSteps = t.actor.bad.inARow
+	t.state.BadSteps = t.actor.BadSteps()
 	if t.critic != nil {
-		t.state.CriticBadSteps = t.critic.bad.inARow
+		t.state.CriticBadSteps = t.critic.BadSteps()
 	}
 }
 
@@ -236,13 +237,13 @@ func (t *Trainer) memory(m Metrics) {
 		m[track.ProcessBytes] = float64(rss)
 	}
 	m[track.TensorBytes] = float64(torch.LiveBytes())
-	weights, optimizer := t.actor.bytes()
+	weights, optimizer := t.actor.Bytes()
 	m[track.MemoryBytes+"/weights"], m[track.MemoryBytes+"/optimizer"] = weights, optimizer
 	if t.critic != nil {
-		m[track.MemoryBytes+"/critic"], m[track.MemoryBytes+"/critic_optimizer"] = t.critic.bytes()
+		m[track.MemoryBytes+"/critic"], m[track.MemoryBytes+"/critic_optimizer"] = t.critic.Bytes()
 	}
 	if t.ref != nil {
-		m[track.MemoryBytes+"/reference"] = modelBytes(t.ref)
+		m[track.MemoryBytes+"/reference"] = learner.ModelBytes(t.ref)
 	}
 	if t.scoreBytes > 0 {
 		m[track.MemoryBytes+"/reward_model"] = float64(t.scoreBytes)

@@ -46,7 +46,7 @@ func (t *Trainer) generate(ctx context.Context, step int, m Metrics) ([]*data.Ep
 		}
 		played = append(played, drawn...)
 		all = append(all, episodes...)
-		flops += cost.forward(rows)
+		flops += cost.Forward(rows)
 		total.Add(stats)
 		if !t.o.FilterGroups {
 			kept = rows

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 )
@@ -175,44 +175,20 @@ func sum(xs []float64) float64 {
 	return s
 }
 
-// LogProbGap compares the log-probs recorded at sampling with those of the
-// training forward pass, over sampled tokens: how far the two computations of
-// the same weights are apart (design: rollout/logprob_gap_*).
-type LogProbGap struct {
-	Mean, Max, K3 float64
+func (t *Trainer) actorCost() learner.Cost {
+	m := t.actor.Compute()
+	return learner.CostOf(m, m.Config.VocabSize)
 }
 
-// newLogProbGap computes the gap; got holds the training pass's log-probs.
-func newLogProbGap(rows []data.Row, got func(*data.Row) []float32) LogProbGap {
-	var g LogProbGap
-	n := 0
-	for i := range rows {
-		r := &rows[i]
-		lp := got(r)
-		if len(lp) == 0 { // of an optimiser step that was left out
-			continue
-		}
-		for t := 1; t < len(r.Tokens); t++ {
-			if r.Mask[t] != 1 {
-				continue
-			}
-			x := float64(r.RolloutLogProbs[t]) - float64(lp[t])
-			d := math.Abs(x)
-			g.Mean += d
-			g.Max = math.Max(g.Max, d)
-			g.K3 += kl.K3(x)
-			n++
-		}
-	}
-	if n > 0 {
-		g.Mean /= float64(n)
-		g.K3 /= float64(n)
-	}
-	return g
+// actorUtilization is that of the update of the actor on rows.
+func (t *Trainer) actorUtilization(m Metrics, rows []data.Row, passes learner.Passes) {
+	t.utilization(m, "actor", "update_actor", t.actorCost().Update(rows, passes))
 }
 
-func (g LogProbGap) metrics(m map[string]float64) {
-	m["rollout/logprob_gap_mean"] = g.Mean
-	m["rollout/logprob_gap_max"] = g.Max
-	m["rollout/logprob_gap_k3"] = g.K3
+// utilization reports what share of the device's peak a phase came to; nothing
+// where no peak is known.
+func (t *Trainer) utilization(m Metrics, of, phase string, flops float64) {
+	if s := m["timing_s/"+phase]; t.o.PeakFLOPS > 0 && s > 0 && flops > 0 {
+		m[track.Utilization+"/"+of] = flops / s / t.o.PeakFLOPS
+	}
 }

@@ -3,10 +3,9 @@ package algo
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/openmanus/openmanus/algo/kl"
-	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/algo/learner"
 )
 
 // Offload keeps what a phase does not need in host memory, so that the KV
@@ -14,15 +13,12 @@ import (
 // scores, the optimisers' moments but while they are updated. On a CPU both
 // are there already, and moving them does nothing.
 
-// host is the memory that they wait in.
-var host = torch.Device{}
-
 // fetchRef brings the reference to its device; back returns it.
 func (t *Trainer) fetchRef(ctx context.Context) (back func() error, err error) {
 	if !t.o.OffloadRef || t.ref == nil {
 		return stay, nil
 	}
-	return fetch(ctx, t.ref.Thread(), "the reference", t.ref.To)
+	return learner.FetchModel(ctx, "the reference", t.ref)
 }
 
 // fetchOptimizer brings the optimiser's moments to their device.
@@ -30,7 +26,7 @@ func (t *Trainer) fetchOptimizer(ctx context.Context) (back func() error, err er
 	if !t.o.OffloadOptimizer {
 		return stay, nil
 	}
-	return fetch(ctx, t.actor.master.Thread(), "the optimiser's moments", t.actor.adamw.To)
+	return t.actor.FetchOptimizer(ctx)
 }
 
 // fetchCritic brings the moments of the critic's optimiser to their device.
@@ -38,7 +34,7 @@ func (t *Trainer) fetchCritic(ctx context.Context) (back func() error, err error
 	if !t.o.OffloadCritic || t.critic == nil || t.critic.Shared() {
 		return stay, nil
 	}
-	return fetch(ctx, t.critic.master.Thread(), "the moments of the critic", t.critic.adamw.To)
+	return t.critic.FetchOptimizer(ctx)
 }
 
 // fetchForUpdate brings what an update of the actor needs: the moments, and the
@@ -72,22 +68,3 @@ func (t *Trainer) offload(ctx context.Context) error {
 }
 
 func stay() error { return nil }
-
-// fetch moves something to the thread's device and returns how it goes back to
-// the host.
-func fetch(ctx context.Context, thread *torch.Thread, what string, move func(*torch.Scope, torch.Device)) (func() error, error) {
-	moved := func(ctx context.Context, d torch.Device) error {
-		err := torch.Run(ctx, thread, func(s *torch.Scope) error {
-			move(s, d)
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("move %s to %s: %w", what, d, err)
-		}
-		return nil
-	}
-	if err := moved(ctx, thread.Device()); err != nil {
-		return nil, err
-	}
-	return func() error { return moved(context.WithoutCancel(ctx), host) }, nil
-}

@@ -9,6 +9,7 @@ import (
 	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/algo/correction"
 	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/data"
@@ -52,9 +53,9 @@ type Options struct {
 	Correction     Correction
 	PFPPO          string // of advantage.Reweightings; "" for none
 	PFPPOPower     float64
-	Policy         PolicyOptions
-	Critic         *CriticOptions // nil: no critic
-	RefMicro       MicroBatching  // of the reference's forward passes
+	Policy         learner.PolicyOptions
+	Critic         *learner.CriticOptions // nil: no critic
+	RefMicro       learner.MicroBatching  // of the reference's forward passes
 	// Between the phases that need them, keep in host memory:
 	OffloadRef       bool // the reference
 	OffloadOptimizer bool // the optimiser's moments
@@ -108,7 +109,7 @@ type SFTOptions struct {
 	Epochs    int
 	MaxSteps  int // 0: as many as the epochs give
 	BatchRows int
-	Micro     MicroBatching
+	Micro     learner.MicroBatching
 	GradClip  float64
 	Seed      uint64
 	AdamW     optim.AdamWOptions

@@ -1,145 +1,11 @@
 package algo
 
 import (
-	"fmt"
+	"github.com/openmanus/openmanus/algo/learner"
 	"maps"
-	"math"
 	"slices"
 	"testing"
-
-	"github.com/openmanus/openmanus/data"
-	"github.com/openmanus/openmanus/torch"
 )
-
-// Every pass has each episode once, with its contexts in order; a shuffled pass
-// has them in an order of its own, which depends on the seed alone.
-func TestPasses(t *testing.T) {
-	var rows []data.Row
-	for i := range 7 {
-		contexts := 1 + i%3
-		for c := range contexts {
-			rows = append(rows, data.Row{UID: fmt.Sprint("task", i/2), Sample: i, Context: c, Contexts: contexts})
-		}
-	}
-	// samples are the episodes of every mini-batch of every pass.
-	samples := func(o Passes, size int, seed uint64) [][][]int {
-		p, err := newPasses(rows, size, o, seed)
-		must(t, err)
-		var out [][][]int
-		for n := range p.epochs() {
-			minis, _ := p.next(n)
-			if len(minis) != p.miniBatches() {
-				t.Errorf("%+v: pass %d has %d mini-batches, want %d", o, n, len(minis), p.miniBatches())
-			}
-			var pass [][]int
-			for _, mini := range minis {
-				spans, err := data.EpisodeSpans(mini)
-				must(t, err)
-				var list []int
-				for _, s := range spans {
-					list = append(list, mini[s[0]].Sample)
-				}
-				pass = append(pass, list)
-			}
-			out = append(out, pass)
-		}
-		return out
-	}
-	same := func(a, b [][]int) bool { return slices.EqualFunc(a, b, slices.Equal) }
-
-	plain := samples(Passes{Epochs: 2}, 3, 5)
-	for _, pass := range plain {
-		if !same(pass, [][]int{{0, 1}, {2, 3}, {4, 5, 6}}) {
-			t.Errorf("without shuffle a pass is %v", pass)
-		}
-	}
-	shuffled := samples(Passes{Epochs: 3, Shuffle: true}, 3, 5)
-	for n, pass := range shuffled {
-		all := slices.Sorted(slices.Values(slices.Concat(pass...)))
-		if !slices.Equal(all, []int{0, 1, 2, 3, 4, 5, 6}) {
-			t.Errorf("shuffled pass %d has the episodes %v", n, all)
-		}
-		if n > 0 && same(pass, shuffled[n-1]) {
-			t.Errorf("passes %d and %d have one order: %v", n-1, n, pass)
-		}
-	}
-	if again := samples(Passes{Epochs: 3, Shuffle: true}, 3, 5); !slices.EqualFunc(again, shuffled, same) {
-		t.Errorf("the same seed gave %v and %v", shuffled, again)
-	}
-	if other := samples(Passes{Epochs: 3, Shuffle: true}, 3, 6); slices.EqualFunc(other, shuffled, same) {
-		t.Error("another seed gave the same order")
-	}
-	if whole := samples(Passes{Shuffle: true}, 0, 5); !same(whole[0], [][]int{{0, 1, 2, 3, 4, 5, 6}}) {
-		t.Errorf("the one mini-batch of all episodes is %v", whole[0])
-	}
-}
-
-// Two passes are two passes by hand, bit for bit: mini-batch after mini-batch
-// against the log-probs from before the first, in one mini-batch a pass as in
-// several.
-func TestTwoPassesAreTwoByHand(t *testing.T) {
-	const lr = 1e-2
-	before := func(r *data.Row) *[]float32 { return &r.OldLogProbs }
-	for _, size := range []int{4, 8} {
-		o := policyOptions(MicroBatching{Rows: 2})
-		o.MiniBatch, o.Passes.Epochs = size, 2
-		a, b := testActor(t, torch.Float32), testActor(t, torch.Float32)
-		rows, again := trainRows(8), trainRows(8)
-		for _, list := range [][]data.Row{rows, again} {
-			must(t, LogProbs(t.Context(), a.Compute(), list, MicroBatching{Rows: 1}, o.Temperature, before))
-		}
-		st, err := a.UpdateActor(t.Context(), rows, lr, o)
-		must(t, err)
-		var sums PolicyStats
-		for range 2 {
-			for mini := range slices.Chunk(again, size) {
-				_, err := b.updateMiniBatch(t.Context(), mini, lr, false, o, &sums)
-				must(t, err)
-				o.Seed++
-			}
-		}
-		if st.Steps != 2*8/size || sums.Steps != st.Steps {
-			t.Errorf("mini-batches of %d: %d optimiser steps, by hand %d", size, st.Steps, sums.Steps)
-		}
-		if d, name := relative(t, weights(t, a), weights(t, b)); d != 0 {
-			t.Errorf("mini-batches of %d: %s is off by %g", size, name, d)
-		}
-		if want := sums.PPOKL / float64(2*maskedTokens(rows)); st.PPOKL != want || math.Abs(want) < 1e-4 {
-			t.Errorf("mini-batches of %d: the KL to the old policy is %g, by hand %g", size, st.PPOKL, want)
-		}
-	}
-}
-
-// What the first pass finds out about the rows is there after a shuffled one,
-// and later passes leave it.
-func TestShuffledPassesReport(t *testing.T) {
-	o := policyOptions(MicroBatching{Rows: 2})
-	o.EntropyCoef, o.KLCoef, o.Entropy = 0, 0, true
-	o.MiniBatch, o.Seed = 2, 3
-	update := func(passes Passes) ([]data.Row, PolicyStats) {
-		a := testActor(t, torch.Float32)
-		rows := trainRows(8)
-		must(t, LogProbs(t.Context(), a.Compute(), rows, MicroBatching{Rows: 1}, o.Temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs }))
-		o := o
-		o.Passes = passes
-		st, err := a.UpdateActor(t.Context(), rows, 1e-2, o)
-		must(t, err)
-		return rows, st
-	}
-	one, first := update(Passes{Epochs: 1, Shuffle: true})
-	three, all := update(Passes{Epochs: 3, Shuffle: true})
-	for i, r := range trainRows(8) {
-		if one[i].UID != r.UID || !slices.Equal(one[i].Tokens, r.Tokens) || len(one[i].Entropies) != len(r.Tokens) {
-			t.Errorf("row %d came back as another, or without entropies", i)
-		}
-		if !slices.Equal(one[i].Entropies, three[i].Entropies) {
-			t.Errorf("row %d: the entropies are those of a later pass", i)
-		}
-	}
-	if first.Gap != all.Gap || first.Gap.Mean == 0 || all.Steps != 12 {
-		t.Errorf("the gap is %+v after one pass and %+v after three of %d steps", first.Gap, all.Gap, all.Steps)
-	}
-}
 
 // A run of several shuffled passes, of actor and critic, that is killed goes on
 // as if nothing had happened.
@@ -147,8 +13,8 @@ func TestPassesAreResumed(t *testing.T) {
 	run := func(killAfter int) *rig {
 		r := quick(t, func(o *Options) {
 			o.Estimator, o.Critic = "gae", criticOptions()
-			o.Policy.MiniBatch, o.Policy.Passes = 2, Passes{Epochs: 2, Shuffle: true}
-			o.Critic.MiniBatch, o.Critic.Passes = 2, Passes{Epochs: 3, Shuffle: true}
+			o.Policy.MiniBatch, o.Policy.Passes = 2, learner.Passes{Epochs: 2, Shuffle: true}
+			o.Critic.MiniBatch, o.Critic.Passes = 2, learner.Passes{Epochs: 3, Shuffle: true}
 			o.SaveEvery = 1
 		})
 		r.steps = 2

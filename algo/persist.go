@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/data/crash"
@@ -45,11 +46,11 @@ func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 				}
 				if t.critic != nil {
 					if !t.critic.Shared() {
-						if err := t.saveC(ctx, filepath.Join(dir, CriticFolder)); err != nil {
+						if err := t.saveC(ctx, filepath.Join(dir, learner.CriticFolder)); err != nil {
 							return err
 						}
 					}
-					if err := t.critic.save(ctx, dir); err != nil {
+					if err := t.critic.Save(ctx, dir); err != nil {
 						return err
 					}
 				}
@@ -76,7 +77,7 @@ func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 }
 
 // writeRest writes what a checkpoint holds besides the actor's folder.
-func writeRest(ctx context.Context, dir string, a *Actor, st rundir.State, run *rundir.Folder) error {
+func writeRest(ctx context.Context, dir string, a *learner.Actor, st rundir.State, run *rundir.Folder) error {
 	atOptimizer.Pass()
 	if err := a.SaveOptimizer(ctx, dir); err != nil {
 		return err

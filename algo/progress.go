@@ -3,6 +3,7 @@ package algo
 import (
 	"context"
 
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/data"
 )
 
@@ -19,26 +20,11 @@ type Phase struct {
 // PhaseSFT is the phase of a step of supervised training.
 const PhaseSFT = "sft"
 
-type rowCounter struct{}
-
-// countingRows returns a context under which the passes of a model call each
-// with the rows of every micro-batch that is done; nil counts none.
-func countingRows(ctx context.Context, each func(rows int)) context.Context {
-	return context.WithValue(ctx, rowCounter{}, each)
-}
-
-// countRows tells who counts that rows are done.
-func countRows(ctx context.Context, rows []data.Row) {
-	if each, _ := ctx.Value(rowCounter{}).(func(int)); each != nil {
-		each(len(rows))
-	}
-}
-
 // rowsTo reports the rows that are done under the context it returns as the
 // progress of a phase.
 func rowsTo(ctx context.Context, events Events) context.Context {
 	done := 0
-	return countingRows(ctx, func(rows int) {
+	return learner.CountRows(ctx, func(rows int) {
 		done += rows
 		events.Progress(done, "")
 	})

@@ -3,6 +3,7 @@ package algo
 import (
 	"testing"
 
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch/optim"
 )
@@ -20,10 +21,10 @@ func TestProgressOfPhases(t *testing.T) {
 				o.WarmStart.ValRows = []data.Row{o.WarmStart.Rows[0], o.WarmStart.Rows[1]}
 				return
 			}
-			micro := MicroBatching{Rows: 2}
+			micro := learner.MicroBatching{Rows: 2}
 			o.Policy.Micro, o.RefMicro, o.Policy.MiniBatch, o.Policy.Passes.Epochs = micro, micro, 3, 2
 			o.Estimator = "gae"
-			o.Critic = &CriticOptions{Micro: micro, Passes: Passes{Epochs: 2}, GradClip: 1, AdamW: o.AdamW,
+			o.Critic = &learner.CriticOptions{Micro: micro, Passes: learner.Passes{Epochs: 2}, GradClip: 1, AdamW: o.AdamW,
 				Schedule: optim.Schedule{Shape: "constant", Base: 1e-3, Steps: r.steps}}
 		}
 		if !supervised {

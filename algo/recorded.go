@@ -21,6 +21,7 @@ import (
 	"fmt"
 
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/data"
 )
 
@@ -85,13 +86,13 @@ func (t *Trainer) offPolicy(step int) bool { return t.o.Recorded != nil && (t.o.
 // recordedLogProbs makes the recorded log-probs the old ones, and measures how
 // far the weights before the update are from those that played. A rollout
 // correction does without: it keeps the two apart, and weighs the difference.
-func (t *Trainer) recordedLogProbs(ctx context.Context, step int, rows []data.Row, have measured, m Metrics) (gap LogProbGap, err error) {
+func (t *Trainer) recordedLogProbs(ctx context.Context, step int, rows []data.Row, have measured, m Metrics) (gap learner.LogProbGap, err error) {
 	if !have.old {
 		if err := t.oldLogProbs(ctx, step, rows, m); err != nil {
 			return gap, err
 		}
 	}
-	gap = newLogProbGap(rows, func(r *data.Row) []float32 { return r.OldLogProbs })
+	gap = learner.NewLogProbGap(rows, func(r *data.Row) []float32 { return r.OldLogProbs })
 	for i := range rows {
 		rows[i].OldLogProbs = rows[i].RolloutLogProbs
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo/advantage"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/algo/track"
@@ -135,11 +136,11 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	defer thread.Close()
 	bundle, state, found := r.open(t, ctx, thread, run)
 	adamw := optim.AdamWOptions{Beta1: .9, Beta2: .99, Eps: 1e-8}
-	actor, err := NewActor(ctx, bundle.Model, torch.Float32, adamw)
+	actor, err := learner.NewActor(ctx, bundle.Model, torch.Float32, adamw)
 	must(t, err)
 	defer actor.Close()
-	actor.OnBadStep(func(b BadStep) error { return b.Write(run.BadSteps()) })
-	actor.spoil = r.spoil
+	actor.OnBadStep(func(b learner.BadStep) error { return b.Write(run.BadSteps()) })
+	actor.SpoilLoss(r.spoil)
 	if found != "" {
 		must(t, actor.LoadOptimizer(ctx, found))
 	}
@@ -195,7 +196,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 		}
 	}
 
-	rows, _, err := SFTRows(expertTasks(), renderer, 512, TruncateError)
+	rows, _, err := learner.SFTRows(expertTasks(), renderer, 512, learner.TruncateError)
 	must(t, err)
 	base := rollout.Options{Concurrency: 8, Seed: 3, Attempts: 2, Deterministic: true}
 	o := Options{
@@ -224,7 +225,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	critic := r.critic(t, ctx, actor, o, found)
 	if critic != nil {
 		defer critic.Close()
-		critic.spoil = r.spoilCritic
+		critic.SpoilLoss(r.spoilCritic)
 	}
 	var kept []data.Row
 	if state != nil {
@@ -258,7 +259,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 
 // critic makes the critic that the options ask for, or loads that of a
 // checkpoint.
-func (r *rig) critic(t *testing.T, ctx context.Context, a *Actor, o Options, found string) (c *Critic) {
+func (r *rig) critic(t *testing.T, ctx context.Context, a *learner.Actor, o Options, found string) (c *learner.Critic) {
 	t.Helper()
 	var m *model.Model
 	var err error
@@ -270,14 +271,14 @@ func (r *rig) critic(t *testing.T, ctx context.Context, a *Actor, o Options, fou
 		m, err = model.New(ctx, a.Master().Thread(), tinyConfig(), 13, torch.Float32)
 		must(t, err)
 	default:
-		b, err := model.Open(ctx, a.Master().Thread(), filepath.Join(found, CriticFolder), model.Options{DType: torch.Float32})
+		b, err := model.Open(ctx, a.Master().Thread(), filepath.Join(found, learner.CriticFolder), model.Options{DType: torch.Float32})
 		must(t, err)
 		m = b.Model
 	}
 	if r.shared {
-		c, err = NewSharedCritic(ctx, a, o.Critic.AdamW, 14)
+		c, err = learner.NewSharedCritic(ctx, a, o.Critic.AdamW, 14)
 	} else {
-		c, err = NewCritic(ctx, m, torch.Float32, o.Critic.AdamW, 14)
+		c, err = learner.NewCritic(ctx, m, torch.Float32, o.Critic.AdamW, 14)
 	}
 	must(t, err)
 	if found != "" {

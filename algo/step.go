@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 )
@@ -20,7 +21,7 @@ func (t *Trainer) step(ctx, soft context.Context) (err error) {
 	defer func() {
 		// A step that fails is done again, from weights that it has not moved.
 		if t.state.Step < step && t.optimizerSteps() != before {
-			t.actor.torn = true
+			t.actor.SetInconsistent()
 		}
 	}()
 	m := Metrics{}
@@ -36,7 +37,7 @@ func (t *Trainer) step(ctx, soft context.Context) (err error) {
 	if err := t.run.WriteEpisodes(step, episodes); err != nil {
 		return err
 	}
-	var learned LogProbGap
+	var learned learner.LogProbGap
 	var kept []data.Row // by AgentEvol
 	if t.o.Evol != nil {
 		kept, err = t.evolve(ctx, step, episodes, m)
@@ -71,9 +72,9 @@ func (t *Trainer) step(ctx, soft context.Context) (err error) {
 
 // optimizerSteps counts those that actor and critic have done.
 func (t *Trainer) optimizerSteps() int {
-	n := t.actor.adamw.Steps()
+	n := t.actor.OptimizerSteps()
 	if t.critic != nil {
-		n += t.critic.optimizer().Steps()
+		n += t.critic.OptimizerSteps()
 	}
 	return n
 }
@@ -118,7 +119,7 @@ func (e *GapError) Error() string {
 		"train in float32 (model.compute_dtype) or raise the limit", e.Got, e.Limit)
 }
 
-func (t *Trainer) checkGap(step int, g LogProbGap) error {
+func (t *Trainer) checkGap(step int, g learner.LogProbGap) error {
 	if t.o.MaxGap <= 0 || g.Mean <= t.o.MaxGap || t.offPolicy(step) {
 		return nil
 	}

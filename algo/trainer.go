@@ -10,6 +10,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/algo/track"
@@ -29,10 +30,10 @@ type Trainer struct {
 	o    Options
 	envs []Env
 
-	actor      *Actor
-	critic     *Critic        // nil: no critic
-	ref        *model.Model   // frozen; nil without a KL to it
-	kl         *kl.Controller // of the KL in the reward; nil where there is none
+	actor      *learner.Actor
+	critic     *learner.Critic // nil: no critic
+	ref        *model.Model    // frozen; nil without a KL to it
+	kl         *kl.Controller  // of the KL in the reward; nil where there is none
 	engine     Engine
 	kvBytes    int64
 	scoreBytes int64
@@ -57,8 +58,8 @@ type Trainer struct {
 
 // Parts are what a Trainer is put together from.
 type Parts struct {
-	Actor   *Actor
-	Critic  *Critic // nil: no critic
+	Actor   *learner.Actor
+	Critic  *learner.Critic // nil: no critic
 	Ref     *model.Model
 	Engine  Engine
 	KVBytes int64 // of the engine's cache; 0: unknown
@@ -122,9 +123,9 @@ func New(p Parts, o Options, resumed *rundir.State) (*Trainer, error) {
 		if b := t.state.Best; b != nil && p.Run != nil && !checkpoint.Has(p.Run.Checkpoints(), b.Step) {
 			t.state.Best = nil // a later one took its place, and that is no longer part of the run
 		}
-		t.actor.bad.inARow = resumed.BadSteps
+		t.actor.SetBadSteps(resumed.BadSteps)
 		if t.critic != nil {
-			t.critic.bad.inARow = resumed.CriticBadSteps
+			t.critic.SetBadSteps(resumed.CriticBadSteps)
 		}
 		st, err := resumed.DrawState(len(p.Envs))
 		if err == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/algo/correction"
 	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
@@ -19,13 +20,13 @@ import (
 // measured says which log-probs the rows of a step have already.
 type measured struct {
 	old, ref bool
-	gap      LogProbGap // between sampling and training, if old
+	gap      learner.LogProbGap // between sampling and training, if old
 }
 
 // update estimates advantages and updates the actor. Without a row to learn
 // from it changes nothing and says so in the metrics. It returns the gap
 // between the log-probs of sampling and training.
-func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metrics) (gap LogProbGap, err error) {
+func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metrics) (gap learner.LogProbGap, err error) {
 	var have measured
 	if have, err = t.measure(ctx, step, rows, m); err != nil {
 		return gap, err
@@ -54,12 +55,12 @@ func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metri
 	case len(rows) == 0:
 		t.log.Warn("no group has episodes of different scores: nothing to learn from in this step", "step", step)
 		return have.gap, nil
-	case maskedTokens(rows) == 0:
+	case learner.LossTokens(rows) == 0:
 		t.log.Warn("every token was rejected: nothing to learn from in this step; sampling and training disagree more than "+
 			"algo.rollout_correction.rollout_rs_threshold allows", "step", step)
 		return have.gap, nil
 	}
-	var st PolicyStats
+	var st learner.PolicyStats
 	o := t.o.Policy
 	o.Value = t.valueTerm(step)
 	o.Seed = rollout.EpisodeSeed(t.o.Seed, step, "", "policy loss", 0, 0)
@@ -74,14 +75,14 @@ func (t *Trainer) update(ctx context.Context, step int, rows []data.Row, m Metri
 		st.Gap = have.gap
 	}
 	t.newWeights()
-	st.metrics(m, o)
+	st.AddTo(m, o)
 	if o.Loss == loss.Bypass && !t.o.Correction.on() {
 		if err := diagnoseBypass(rows, m); err != nil {
 			return gap, err
 		}
 	}
 	if o.Value != nil {
-		st.Value.metrics(m, o.Value.LR)
+		st.Value.AddTo(m, o.Value.LR)
 	}
 	t.actorUtilization(m, rows, o.Passes)
 	if st.Skipped > 0 {
@@ -139,7 +140,7 @@ func (t *Trainer) measure(ctx context.Context, step int, rows []data.Row, m Metr
 		case e.Needs.SumPiSquared:
 			t.hand("old_log_prob", rows, 1)
 			err = t.passes(ctx, step, "old_log_prob", rows, 1, m, func(ctx context.Context) error {
-				return SumPiSquared(ctx, t.actor.Compute(), rows, p.Micro, p.Temperature)
+				return learner.SumPiSquared(ctx, t.actor.Compute(), rows, p.Micro, p.Temperature)
 			})
 		default:
 			err = t.oldLogProbs(ctx, step, rows, m)
@@ -149,7 +150,7 @@ func (t *Trainer) measure(ctx context.Context, step int, rows []data.Row, m Metr
 		}
 		return err
 	})
-	have.gap = newLogProbGap(rows, func(r *data.Row) []float32 { return r.OldLogProbs })
+	have.gap = learner.NewLogProbGap(rows, func(r *data.Row) []float32 { return r.OldLogProbs })
 	return have, err
 }
 
@@ -159,12 +160,12 @@ func (t *Trainer) valuesWithLogProbs(step int, rows []data.Row, have measured, e
 	if t.critic == nil || !t.critic.Shared() || len(rows) == 0 || e.Needs.SumPiSquared {
 		return false, nil
 	}
-	over, err := newPasses(rows, t.o.Policy.MiniBatch, t.o.Policy.Passes, 0)
+	steps, err := t.o.Policy.Passes.OptimizerSteps(rows, t.o.Policy.MiniBatch)
 	if err != nil {
 		return false, err
 	}
 	updated := step > t.o.Critic.Warmup && t.o.Recorded == nil
-	return have.old || updated && t.needsOldLogProbs(over.steps()), nil
+	return have.old || updated && t.needsOldLogProbs(steps), nil
 }
 
 // needsOldLogProbs reports whether an update of so many optimiser steps takes
@@ -175,25 +176,25 @@ func (t *Trainer) needsOldLogProbs(steps int) bool {
 
 // valueTerm is what a critic on the actor's decoder adds to its loss; nil where
 // there is none.
-func (t *Trainer) valueTerm(step int) *ValueTerm {
+func (t *Trainer) valueTerm(step int) *learner.ValueTerm {
 	if t.critic == nil || !t.critic.Shared() {
 		return nil
 	}
 	o := t.o.Critic
-	return &ValueTerm{Critic: t.critic, Coef: o.Coef, Clip: o.Clip, LR: o.Schedule.LR(step - 1), GradClip: o.GradClip}
+	return &learner.ValueTerm{Critic: t.critic, Coef: o.Coef, Clip: o.Clip, LR: o.Schedule.LR(step - 1), GradClip: o.GradClip}
 }
 
 // updateCritic takes the critic's share of a step; nothing where there is none.
 // One on the actor's decoder has a share of its own in the warm-up alone.
 func (t *Trainer) updateCritic(ctx context.Context, step int, rows []data.Row, m Metrics) error {
-	if t.critic == nil || maskedTokens(rows) == 0 || t.critic.Shared() && step > t.o.Critic.Warmup {
+	if t.critic == nil || learner.LossTokens(rows) == 0 || t.critic.Shared() && step > t.o.Critic.Warmup {
 		return nil
 	}
 	lr, o := t.o.Critic.Schedule.LR(step-1), *t.o.Critic
 	o.Seed = rollout.EpisodeSeed(t.o.Seed, step, "", "critic", 0, 0)
-	var st CriticStats
+	var st learner.CriticStats
 	err := t.engine.Exclusive(ctx, func() error {
-		return t.passes(ctx, step, "update_critic", rows, o.Passes.epochs(), m, func(ctx context.Context) (err error) {
+		return t.passes(ctx, step, "update_critic", rows, o.Passes.Count(), m, func(ctx context.Context) (err error) {
 			back, err := t.fetchCritic(ctx)
 			if err != nil {
 				return err
@@ -206,8 +207,8 @@ func (t *Trainer) updateCritic(ctx context.Context, step int, rows []data.Row, m
 	if err != nil {
 		return fmt.Errorf("critic: %w", err)
 	}
-	st.metrics(m, lr)
-	t.utilization(m, "critic", "update_critic", costOf(t.critic.Compute(), 1).update(rows, o.Passes))
+	st.AddTo(m, lr)
+	t.utilization(m, "critic", "update_critic", learner.CostOf(t.critic.Compute(), 1).Update(rows, o.Passes))
 	return nil
 }
 
@@ -215,7 +216,7 @@ func (t *Trainer) oldLogProbs(ctx context.Context, step int, rows []data.Row, m 
 	t.hand("old_log_prob", rows, 1)
 	return t.passes(ctx, step, "old_log_prob", rows, 1, m, func(ctx context.Context) error {
 		p := t.o.Policy
-		return LogProbs(ctx, t.actor.Compute(), rows, p.Micro, p.Temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+		return learner.LogProbs(ctx, t.actor.Compute(), rows, p.Micro, p.Temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
 	})
 }
 
@@ -227,7 +228,7 @@ func (t *Trainer) refLogProbs(ctx context.Context, step int, rows []data.Row, m 
 			return err
 		}
 		defer func() { err = errors.Join(err, back()) }()
-		return LogProbs(ctx, t.ref, rows, t.o.RefMicro, t.o.Policy.Temperature, func(r *data.Row) *[]float32 { return &r.RefLogProbs })
+		return learner.LogProbs(ctx, t.ref, rows, t.o.RefMicro, t.o.Policy.Temperature, func(r *data.Row) *[]float32 { return &r.RefLogProbs })
 	})
 }
 
@@ -324,7 +325,7 @@ func whole(rows []data.Row, field func(*data.Row) *[]float32) ([]data.Row, error
 	var seen []data.Row
 	for _, span := range spans {
 		episode := slices.Clone(rows[span[0]:span[1]])
-		lacks := func(r data.Row) bool { return *field(&r) == nil && maskedTokens([]data.Row{r}) > 0 }
+		lacks := func(r data.Row) bool { return *field(&r) == nil && learner.LossTokens([]data.Row{r}) > 0 }
 		if slices.ContainsFunc(episode, lacks) {
 			continue
 		}
@@ -338,9 +339,9 @@ func whole(rows []data.Row, field func(*data.Row) *[]float32) ([]data.Row, error
 	return seen, nil
 }
 
-func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr float64, p PolicyOptions, have measured, m Metrics) (st PolicyStats, err error) {
-	var gap LogProbGap
-	over, err := newPasses(rows, p.MiniBatch, p.Passes, p.Seed)
+func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr float64, p learner.PolicyOptions, have measured, m Metrics) (st learner.PolicyStats, err error) {
+	var gap learner.LogProbGap
+	steps, err := p.Passes.OptimizerSteps(rows, p.MiniBatch)
 	if err != nil {
 		return st, err
 	}
@@ -350,7 +351,7 @@ func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr
 		if gap, err = t.recordedLogProbs(ctx, step, rows, have, m); err != nil {
 			return st, err
 		}
-	case t.needsOldLogProbs(over.steps()) && !have.old:
+	case t.needsOldLogProbs(steps) && !have.old:
 		if err := t.oldLogProbs(ctx, step, rows, m); err != nil {
 			return st, err
 		}
@@ -360,8 +361,8 @@ func (t *Trainer) updateActor(ctx context.Context, step int, rows []data.Row, lr
 			return st, err
 		}
 	}
-	t.hand("update_actor", rows, p.Passes.epochs())
-	err = t.passes(ctx, step, "update_actor", rows, p.Passes.epochs(), m, func(ctx context.Context) (err error) {
+	t.hand("update_actor", rows, p.Passes.Count())
+	err = t.passes(ctx, step, "update_actor", rows, p.Passes.Count(), m, func(ctx context.Context) (err error) {
 		back, err := t.fetchForUpdate(ctx)
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
@@ -79,7 +80,7 @@ func (t *Trainer) validateLoss(ctx context.Context, v *rundir.Validation) error 
 		return t.engine.Exclusive(ctx, func() error {
 			loss, tokens, err := t.actor.LossSFT(rowsTo(ctx, t.events), rows, t.o.WarmStart.Micro)
 			if err == nil && (math.IsNaN(loss) || math.IsInf(loss, 0)) {
-				err = &NotFiniteError{What: "loss of the validation", Value: loss}
+				err = &learner.NotFiniteError{What: "loss of the validation", Value: loss}
 			}
 			v.Metrics[track.ValidationLoss], v.Metrics[track.ValidationTokens] = loss, float64(tokens)
 			return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/data"
 )
 
@@ -51,7 +52,7 @@ func (t *Trainer) reportWarm(steps int) error {
 
 // TrainSFT runs supervised epochs from optimiser step `from` on and reports
 // every step. The rows are drawn in an order that the seed alone decides.
-func TrainSFT(ctx, soft context.Context, a *Actor, o SFTOptions, from int, report func(step, steps int, m Metrics) error) error {
+func TrainSFT(ctx, soft context.Context, a *learner.Actor, o SFTOptions, from int, report func(step, steps int, m Metrics) error) error {
 	steps := o.Steps()
 	schedule := o.Schedule(steps)
 	order, err := data.NewOrder(len(o.Rows), true, o.Seed)

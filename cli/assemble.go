@@ -10,6 +10,7 @@ import (
 	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/algo/correction"
 	"github.com/openmanus/openmanus/algo/curriculum"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
@@ -94,11 +95,11 @@ func schedule(o configs.Optim, steps int) optim.Schedule {
 }
 
 // microBatching maps the keys that cut rows into passes.
-func microBatching(rows int, dynamic bool, maxTokens int) algo.MicroBatching {
+func microBatching(rows int, dynamic bool, maxTokens int) learner.MicroBatching {
 	if dynamic {
-		return algo.MicroBatching{MaxTokens: maxTokens}
+		return learner.MicroBatching{MaxTokens: maxTokens}
 	}
-	return algo.MicroBatching{Rows: rows}
+	return learner.MicroBatching{Rows: rows}
 }
 
 // rolloutOptions are those that training and validation share.

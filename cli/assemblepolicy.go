@@ -6,17 +6,18 @@ import (
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/correction"
 	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // policyOptions maps the keys of the policy update.
-func policyOptions(cfg configs.Config) algo.PolicyOptions {
+func policyOptions(cfg configs.Config) learner.PolicyOptions {
 	a, c := cfg.Actor, cfg.Algo.RolloutCorrection
-	o := algo.PolicyOptions{
+	o := learner.PolicyOptions{
 		MiniBatch: a.MiniBatchSize,
-		Passes:    algo.Passes{Epochs: a.PPOEpochs, Shuffle: a.Shuffle},
+		Passes:    learner.Passes{Epochs: a.PPOEpochs, Shuffle: a.Shuffle},
 		Micro:     microBatching(a.MicroBatchSize, a.DynamicBatch, a.MaxTokensPerMicroBatch),
 		Loss:      a.PolicyLoss,
 		LossOptions: loss.Options{
@@ -80,14 +81,14 @@ func evolOptions(cfg configs.Config) *algo.Evol {
 }
 
 // criticOptions maps the keys of the critic; nil where there is none.
-func criticOptions(cfg configs.Config, steps int) *algo.CriticOptions {
+func criticOptions(cfg configs.Config, steps int) *learner.CriticOptions {
 	if !cfg.UsesCritic() {
 		return nil
 	}
 	c := cfg.Critic
-	return &algo.CriticOptions{
+	return &learner.CriticOptions{
 		MiniBatch: c.MiniBatchSize,
-		Passes:    algo.Passes{Epochs: c.Epochs, Shuffle: c.Shuffle},
+		Passes:    learner.Passes{Epochs: c.Epochs, Shuffle: c.Shuffle},
 		Micro:     microBatching(c.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),
 		Clip:      c.ClipRangeValue,
 		Coef:      c.VFCoef,

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/openmanus/openmanus/agent/llm/model"
-	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -17,7 +17,7 @@ const criticSeed = 0x637269746963
 // there is none. Its decoder is the actor's with critic.shared, else a model of
 // its own: that of critic.path, or a copy of the actor's, which the trainer
 // makes anew after a warm start.
-func (t *training) critic(ctx context.Context) (*algo.Critic, error) {
+func (t *training) critic(ctx context.Context) (*learner.Critic, error) {
 	if !t.cfg.UsesCritic() || t.mode == supervised {
 		return nil, nil
 	}
@@ -34,14 +34,14 @@ func (t *training) critic(ctx context.Context) (*algo.Critic, error) {
 	return c, nil
 }
 
-func (t *training) newCritic(ctx context.Context) (*algo.Critic, error) {
+func (t *training) newCritic(ctx context.Context) (*learner.Critic, error) {
 	if t.cfg.Critic.Shared {
-		c, err := algo.NewSharedCritic(ctx, t.actor, adamW(t.cfg.Critic.Optim), t.cfg.Trainer.Seed^criticSeed)
+		c, err := learner.NewSharedCritic(ctx, t.actor, adamW(t.cfg.Critic.Optim), t.cfg.Trainer.Seed^criticSeed)
 		return c, errext.With(errext.Native, "", err)
 	}
 	path := t.cfg.Critic.Path
 	if t.run.checkpoint != nil && t.run.state.WarmStarted {
-		path = t.run.checkpoint.File(algo.CriticFolder)
+		path = t.run.checkpoint.File(learner.CriticFolder)
 	} else if path != "" {
 		path = t.s.modelPath(path)
 	}
@@ -63,7 +63,7 @@ func (t *training) newCritic(ctx context.Context) (*algo.Critic, error) {
 		m.Close()
 		return nil, errext.With(errext.Model, "give a model with the actor's tokenizer", fmt.Errorf("critic.path: the critic has %d tokens, the actor %d", own, actor))
 	}
-	c, err := algo.NewCritic(ctx, m, t.compute, adamW(t.cfg.Critic.Optim), t.cfg.Trainer.Seed^criticSeed)
+	c, err := learner.NewCritic(ctx, m, t.compute, adamW(t.cfg.Critic.Optim), t.cfg.Trainer.Seed^criticSeed)
 	if err != nil {
 		m.Close()
 		return nil, errext.With(errext.Native, "", err)
@@ -75,7 +75,7 @@ func (t *training) newCritic(ctx context.Context) (*algo.Critic, error) {
 
 // saveCritic writes the critic's decoder beside the actor's tokenizer, so that
 // its folder opens as a model does.
-func (t *training) saveCritic(c *algo.Critic) func(ctx context.Context, dir string) error {
+func (t *training) saveCritic(c *learner.Critic) func(ctx context.Context, dir string) error {
 	return func(ctx context.Context, dir string) error {
 		b := *t.bundle
 		b.Model = c.Master()

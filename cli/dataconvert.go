@@ -13,7 +13,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/gguf"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
-	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -27,7 +27,7 @@ func dataConvertFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "exclude", Usage: "leave out the tasks that are in `FILE`"},
 		&cli.IntFlag{Name: "max-tokens", Usage: "longest conversation, in tokens of --tokenizer; 0: any"},
 		&cli.StringFlag{Name: "tokenizer", Usage: "`MODEL` whose tokenizer and chat template count tokens; without, a dump's episodes have as many as were recorded"},
-		&cli.StringFlag{Name: "truncation", Value: algo.TruncateError, Usage: "what happens to longer conversations: error, or drop and count them"},
+		&cli.StringFlag{Name: "truncation", Value: learner.TruncateError, Usage: "what happens to longer conversations: error, or drop and count them"},
 		&cli.BoolFlag{Name: "chat", Usage: "write JSON rows as {id, conversations: [{role, content}]}, not as AgentTraj's"},
 		&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists"},
 		&cli.BoolFlag{Name: "json", Usage: "print the counts as one JSON object"},
@@ -57,7 +57,7 @@ func parseDataConvert(c *cli.Context) (dataConvertOptions, error) {
 		Exclude: c.StringSlice("exclude"), Tokenizer: c.String("tokenizer"), Force: c.Bool("force"), JSON: c.Bool("json"),
 		Choose: table.ConvertOptions{
 			Env: c.String("env"), Success: c.Bool("success"), MaxTokens: c.Int("max-tokens"),
-			DropOverlong: c.String("truncation") == algo.TruncateDrop,
+			DropOverlong: c.String("truncation") == learner.TruncateDrop,
 		},
 	}
 	if c.IsSet("min-reward") {
@@ -71,7 +71,7 @@ func parseDataConvert(c *cli.Context) (dataConvertOptions, error) {
 	} else if o.Layout.Chat = c.Bool("chat"); o.Layout.Chat && o.Layout.Format == table.ParquetFile {
 		f.add("chat", "a parquet file has the columns of OpenManus-RL: take it out, or name OUT .jsonl or .json")
 	}
-	f.oneOf("truncation", c.String("truncation"), algo.TruncateError, algo.TruncateDrop)
+	f.oneOf("truncation", c.String("truncation"), learner.TruncateError, learner.TruncateDrop)
 	f.atLeast("max-tokens", o.Choose.MaxTokens, 0)
 	if o.Choose.MaxTokens == 0 && (o.Tokenizer != "" || c.IsSet("truncation")) {
 		f.add("max-tokens", "missing; --tokenizer and --truncation are about conversations that are longer")

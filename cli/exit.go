@@ -8,7 +8,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/openai"
 	"github.com/openmanus/openmanus/agent/rollout"
-	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
@@ -45,7 +45,7 @@ func codeOf(ctx context.Context, err error) errext.ExitCode {
 	var failed *rollout.FailedError
 	var native *torch.Error
 	var fault *openai.Error
-	var chat *algo.ChatError
+	var chat *learner.ChatError
 	switch {
 	case err == nil:
 		return errext.OK

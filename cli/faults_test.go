@@ -20,6 +20,7 @@ import (
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
@@ -44,8 +45,8 @@ func TestTrainError(t *testing.T) {
 		{"servers down", fmt.Errorf("step 3: rollout: %w", &env.DownError{Err: errors.New("x")}), errext.Env, "see to the servers"},
 		{"engine", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EngineError, Failed: 4, Total: 4}), errext.Native, ""},
 		{"native", fmt.Errorf("step 3: %w", &torch.Error{Op: "matmul", Msg: "out of memory"}), errext.Native, "the same command goes on"},
-		{"diverged", fmt.Errorf("step 3: %w", &algo.DivergedError{Steps: 3, Last: &algo.NotFiniteError{What: "loss"}}), errext.Diverged, "the last checkpoint"},
-		{"not finite", fmt.Errorf("validation (after): %w", &algo.NotFiniteError{What: "loss of the validation"}), errext.Diverged, "lower the learning rate"},
+		{"diverged", fmt.Errorf("step 3: %w", &learner.DivergedError{Steps: 3, Last: &learner.NotFiniteError{What: "loss"}}), errext.Diverged, "the last checkpoint"},
+		{"not finite", fmt.Errorf("validation (after): %w", &learner.NotFiniteError{What: "loss of the validation"}), errext.Diverged, "lower the learning rate"},
 		{"gap", &algo.GapError{}, errext.Check, ""},
 		{"prompt", fmt.Errorf("step 1: %w", &agent.PromptError{Key: agent.MaxPromptKey}), errext.Input, "raise data.max_prompt_tokens"},
 		{"context", fmt.Errorf("step 1: %w", &agent.PromptError{Key: agent.MaxContextKey}), errext.Input, "raise rollout.max_context_tokens"},
@@ -63,7 +64,7 @@ func TestTrainError(t *testing.T) {
 // What reading ends with is told apart as what a run ends with is.
 func TestReadingError(t *testing.T) {
 	for want, err := range map[errext.ExitCode]error{
-		errext.Diverged: &algo.DivergedError{Steps: 3, Last: &algo.NotFiniteError{What: "loss"}},
+		errext.Diverged: &learner.DivergedError{Steps: 3, Last: &learner.NotFiniteError{What: "loss"}},
 		errext.Native:   &torch.Error{Op: "matmul", Msg: "out of memory"},
 	} {
 		got := readingError(fmt.Errorf("supervised step 4: %w", err))

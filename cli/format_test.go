@@ -13,8 +13,8 @@ import (
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
 	"github.com/openmanus/openmanus/agent/rollout"
-	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/advantage"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/dump"
@@ -68,12 +68,12 @@ func TestContextsAreTrainedAsSampled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = algo.LogProbs(t.Context(), tr.actor.Compute(), batch.Rows, algo.MicroBatching{Rows: 2}, 1, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+			err = learner.LogProbs(t.Context(), tr.actor.Compute(), batch.Rows, learner.MicroBatching{Rows: 2}, 1, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
 			if err != nil {
 				t.Fatal(err)
 			}
-			st, err := tr.actor.UpdateActor(t.Context(), batch.Rows, 1e-4, algo.PolicyOptions{
-				MiniBatch: 2, Micro: algo.MicroBatching{Rows: 2}, Loss: "vanilla", LossOptions: loss.Options{ClipLow: .2, ClipHigh: .2, ClipC: 3},
+			st, err := tr.actor.UpdateActor(t.Context(), batch.Rows, 1e-4, learner.PolicyOptions{
+				MiniBatch: 2, Micro: learner.MicroBatching{Rows: 2}, Loss: "vanilla", LossOptions: loss.Options{ClipLow: .2, ClipHigh: .2, ClipC: 3},
 				Agg: loss.TokenMean, Temperature: 1, GradClip: 1,
 			})
 			if err != nil {

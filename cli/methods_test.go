@@ -12,6 +12,7 @@ import (
 	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/algo/correction"
 	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/reward"
@@ -259,10 +260,10 @@ func TestPassesReachTheTrainer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := o.Policy.Passes; got != (algo.Passes{Epochs: 3, Shuffle: true}) {
+	if got := o.Policy.Passes; got != (learner.Passes{Epochs: 3, Shuffle: true}) {
 		t.Errorf("the actor has %+v", got)
 	}
-	if got := o.Critic.Passes; got != (algo.Passes{Epochs: 2, Shuffle: true}) {
+	if got := o.Critic.Passes; got != (learner.Passes{Epochs: 2, Shuffle: true}) {
 		t.Errorf("the critic has %+v", got)
 	}
 }

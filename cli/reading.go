@@ -12,6 +12,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env/builtin"
@@ -117,7 +118,7 @@ func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 	if len(t.walks) == 0 {
 		return nil
 	}
-	rows, counts, err := algo.SFTRows(t.walks, t.sampler.renderer, t.cfg.Rollout.MaxContextTokens, algo.TruncateError)
+	rows, counts, err := learner.SFTRows(t.walks, t.sampler.renderer, t.cfg.Rollout.MaxContextTokens, learner.TruncateError)
 	if err != nil {
 		return errext.With(errext.Input, "set model.fresh.walk_turns lower, or rollout.max_context_tokens higher", err)
 	}
@@ -164,7 +165,7 @@ func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 // readingError gives an error of reading its exit code.
 func readingError(err error) error {
 	err = fmt.Errorf("reading: %w", err)
-	if diverged := new(*algo.DivergedError); errors.As(err, diverged) {
+	if diverged := new(*learner.DivergedError); errors.As(err, diverged) {
 		return errext.With(errext.Diverged, "the learning rate of reading is model.fresh.walk_lr", err)
 	}
 	return errext.With(errext.Native, "", err)
@@ -176,7 +177,7 @@ func readingOptions(cfg configs.Config, rows []data.Row) algo.SFTOptions {
 		Rows:      rows,
 		Epochs:    1,
 		BatchRows: f.WalkBatchSize,
-		Micro:     algo.MicroBatching{Rows: f.WalkBatchSize},
+		Micro:     learner.MicroBatching{Rows: f.WalkBatchSize},
 		GradClip:  1,
 		Seed:      cfg.Trainer.Seed,
 		AdamW:     adamW(cfg.SFT.Optim),

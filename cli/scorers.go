@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/openmanus/openmanus/agent/llm/model"
-	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -77,12 +77,12 @@ func (s *State) openScorer(timeoutName string, p configs.Component, r configs.Re
 
 // openRewardModel opens the reward model of a [reward] section. opening is how
 // the chats begin that it is to read, nil where that is not known.
-func (s *State) openRewardModel(ctx context.Context, thread *torch.Thread, dt torch.DType, r configs.Reward, opening []data.Message) (*algo.RewardModel, error) {
+func (s *State) openRewardModel(ctx context.Context, thread *torch.Thread, dt torch.DType, r configs.Reward, opening []data.Message) (*learner.RewardModel, error) {
 	b, err := model.Open(ctx, thread, s.modelPath(r.ModelPath), model.Options{DType: dt, Classifier: true})
 	if err != nil {
 		return nil, fmt.Errorf("reward.model_path: %w", err)
 	}
-	m, err := algo.NewRewardModel(ctx, b, algo.RewardModelOptions{Rows: r.ModelMicroBatchSize, MaxTokens: r.ModelMaxTokens, Offload: r.ModelOffloadParams, Opening: opening})
+	m, err := learner.NewRewardModel(ctx, b, learner.RewardModelOptions{Rows: r.ModelMicroBatchSize, MaxTokens: r.ModelMaxTokens, Offload: r.ModelOffloadParams, Opening: opening})
 	if err != nil {
 		b.Close()
 		return nil, fmt.Errorf("reward.model_path: %w", err)

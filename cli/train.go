@@ -14,6 +14,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
@@ -169,8 +170,8 @@ func finishedNote(cfg configs.Config, m mode) string {
 
 // trainError gives an error of a run its exit code.
 func trainError(run *openedRun, err error) error {
-	var diverged *algo.DivergedError
-	var notFinite *algo.NotFiniteError
+	var diverged *learner.DivergedError
+	var notFinite *learner.NotFiniteError
 	var gap *algo.GapError
 	var failed *rollout.FailedError
 	var prompt *agent.PromptError

@@ -12,6 +12,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/configs"
@@ -48,7 +49,7 @@ type training struct {
 	scorer      *reward.Composer // nil: the environment's signal is the score
 	rewardBytes int64            // of its reward model
 	bundle      *model.Bundle
-	actor       *algo.Actor
+	actor       *learner.Actor
 	sampler     *sampler
 	sink        track.Sink // of metrics.jsonl, once it is open
 }
@@ -203,7 +204,7 @@ func (t *training) openModel(ctx context.Context) error {
 	if t.mode == supervised || t.run.inWarmStart() {
 		optimizer = adamW(cfg.SFT.Optim)
 	}
-	if t.actor, err = algo.NewActor(ctx, t.bundle.Model, t.compute, optimizer); err != nil {
+	if t.actor, err = learner.NewActor(ctx, t.bundle.Model, t.compute, optimizer); err != nil {
 		t.bundle.Close()
 		return errext.With(errext.Native, "", err)
 	}
@@ -220,7 +221,7 @@ func (t *training) openModel(ctx context.Context) error {
 }
 
 // keepBadStep writes a skipped optimiser step to the run folder.
-func (t *training) keepBadStep(b algo.BadStep) error { return b.Write(t.run.folder.BadSteps()) }
+func (t *training) keepBadStep(b learner.BadStep) error { return b.Write(t.run.folder.BadSteps()) }
 
 // otherTokenizer replaces the model's tokenizer by the one of
 // model.tokenizer_path.

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/openmanus/openmanus/agent"
-	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/table"
@@ -240,13 +240,13 @@ func (t *training) render() error {
 }
 
 // renderFiles renders trajectories within the limits of [sft] and of the model.
-func (t *training) renderFiles(tasks []data.Task) ([]data.Row, algo.SFTCounts, error) {
-	rows, counts, err := algo.SFTRows(tasks, t.sampler.renderer, t.cfg.SFT.MaxLength, t.cfg.SFT.Truncation)
+func (t *training) renderFiles(tasks []data.Task) ([]data.Row, learner.SFTCounts, error) {
+	rows, counts, err := learner.SFTRows(tasks, t.sampler.renderer, t.cfg.SFT.MaxLength, t.cfg.SFT.Truncation)
 	if err != nil {
 		hint := ""
-		if errors.Is(err, algo.ErrTooLong) {
+		if errors.Is(err, learner.ErrTooLong) {
 			hint = "raise sft.max_length"
-			if t.cfg.SFT.Truncation == algo.TruncateError {
+			if t.cfg.SFT.Truncation == learner.TruncateError {
 				hint += `, or set sft.truncation = "drop" to leave out what is longer`
 			}
 		}

@@ -27,6 +27,7 @@ var arrows = map[string]string{
 	"algo/kl":         "data/... torch",
 	"algo/loss":       "data/registry torch",
 	"algo/track":      "data/...",
+	"algo/learner":    "algo/kl algo/loss algo/track agent/llm/chat agent/llm/model agent/llm/tokenizer reward data torch/...",
 	"algo/rundir":     "algo/curriculum algo/rundir/checkpoint algo/track data/...",
 
 	"algo/rundir/checkpoint": "data/crash",

@@ -1,4 +1,4 @@
-package algo
+package learner
 
 import (
 	"context"
@@ -138,4 +138,11 @@ func relative(t testing.TB, a, b map[string][]float32) (worst float64, name stri
 		}
 	}
 	return worst, name
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,4 +1,4 @@
-package algo
+package learner
 
 import (
 	"math"
@@ -207,7 +207,7 @@ func TestSharedCriticOnAdapters(t *testing.T) {
 	dir := t.TempDir()
 	must(t, a.SaveOptimizer(t.Context(), dir))
 	must(t, a.master.SaveAdapters(t.Context(), dir))
-	must(t, a.save(t.Context(), dir))
+	must(t, a.Save(t.Context(), dir))
 	update(a)
 	if !sameBits(valuesOf(t, a.Actor, (*model.Model).Params), frozen) || sameBits(valuesOf(t, a.Actor, (*model.Model).Adapters), before) {
 		t.Error("the frozen weights moved, or the adapters did not")
@@ -249,8 +249,8 @@ func TestSharedCriticsBadStep(t *testing.T) {
 			c.spoil = bad.spoil(c.Actor)
 			st, err := c.UpdateActor(t.Context(), rows, 1e-2, o)
 			must(t, err)
-			if st.Skipped != 1 || st.Value.Skipped != 1 || st.Value.Loss != 0 || c.own.Steps() != 0 || c.torn {
-				t.Errorf("%+v after %d steps of the head, torn %v", st, c.own.Steps(), c.torn)
+			if st.Skipped != 1 || st.Value.Skipped != 1 || st.Value.Loss != 0 || c.own.Steps() != 0 || c.inconsistent {
+				t.Errorf("%+v after %d steps of the head, torn %v", st, c.own.Steps(), c.inconsistent)
 			}
 			if d, name := relative(t, weights(t, c.Actor), before); d != 0 || !slices.Equal(headWeights(t, c), head) {
 				t.Errorf("%s moved by %g, or the head did", name, d)
@@ -271,10 +271,10 @@ func TestSharedCriticsBadStep(t *testing.T) {
 func TestSharedCriticsMemory(t *testing.T) {
 	c := onActor(t, testActor(t, torch.Float32))
 	width := float64(c.master.Config.HiddenSize)
-	if w, o := c.bytes(); w != 4*(width+1) || o != 8*(width+1) {
+	if w, o := c.Bytes(); w != 4*(width+1) || o != 8*(width+1) {
 		t.Errorf("a shared critic takes %v bytes, its optimiser %v", w, o)
 	}
-	if w, o := testCritic(t, torch.Float32).bytes(); w < modelBytes(c.master) || o < 2*modelBytes(c.master) {
+	if w, o := testCritic(t, torch.Float32).Bytes(); w < ModelBytes(c.master) || o < 2*ModelBytes(c.master) {
 		t.Errorf("a critic with a decoder takes %v bytes, its optimiser %v", w, o)
 	}
 }

@@ -1,4 +1,4 @@
-package algo
+package learner
 
 // Supervised training on recorded trajectories (behaviour cloning):
 //
@@ -79,7 +79,7 @@ func SFTRows(tasks []data.Task, r TrajectoryRenderer, maxLength int, truncation 
 			}
 		}
 		row := data.Row{UID: fmt.Sprintf("%s#%d", t.ID, i), TaskID: t.ID, Env: t.Env, Index: t.Index, Tokens: ids, Mask: mask}
-		n := maskedTokens([]data.Row{row})
+		n := LossTokens([]data.Row{row})
 		if n == 0 {
 			counts.Dropped++ // nothing in it teaches anything: of a row cut on the left the one reply token may be the first
 			continue
@@ -141,7 +141,7 @@ func (a *Actor) UpdateSFT(ctx context.Context, rows []data.Row, lr, gradClip flo
 
 // accumulateSFT leaves the gradient of a batch on the weights.
 func (a *Actor) accumulateSFT(ctx context.Context, rows []data.Row, micro MicroBatching) (SFTStats, error) {
-	st := SFTStats{Tokens: maskedTokens(rows)}
+	st := SFTStats{Tokens: LossTokens(rows)}
 	if st.Tokens == 0 {
 		return st, errors.New("no token of the batch is in the loss")
 	}
@@ -164,6 +164,51 @@ func (a *Actor) accumulateSFT(ctx context.Context, rows []data.Row, micro MicroB
 			return st, err
 		}
 		countRows(ctx, b)
+	}
+	return st, nil
+}
+
+// ImitationStats are means over the tokens or the optimiser steps of Imitate.
+type ImitationStats struct {
+	Loss     float64 // negative log-prob of a token, before the optimiser step it entered
+	GradNorm float64
+	Steps    int // optimiser steps done
+	Skipped  int // left out, since they were not finite
+}
+
+// Imitate trains on the sampled tokens of rows as supervised training does (the
+// loss is that of sft.go), in the passes and mini-batches of o.
+func (a *Actor) Imitate(ctx context.Context, rows []data.Row, lr float64, o PolicyOptions) (st ImitationStats, err error) {
+	defer func() { a.inconsistent = a.inconsistent || err != nil && st.Steps > 0 }()
+	p, err := newPasses(rows, o.MiniBatch, o.Passes, o.Seed)
+	if err != nil {
+		return st, err
+	}
+	tokens := 0
+	for n := range p.Count() {
+		minis, done := p.next(n)
+		for _, mini := range minis {
+			if LossTokens(mini) == 0 {
+				continue
+			}
+			one, err := a.UpdateSFT(ctx, mini, lr, o.GradClip, o.Micro)
+			if err != nil {
+				return st, err
+			}
+			if one.Skipped {
+				st.Skipped++
+				continue
+			}
+			st.Loss += one.Loss * float64(one.Tokens)
+			st.GradNorm += one.GradNorm
+			st.Steps++
+			tokens += one.Tokens
+		}
+		done()
+	}
+	if st.Steps > 0 {
+		st.Loss /= float64(tokens)
+		st.GradNorm /= float64(st.Steps)
 	}
 	return st, nil
 }

@@ -1,4 +1,4 @@
-package algo
+package learner
 
 import (
 	"context"
@@ -219,7 +219,7 @@ func TestMiniBatchesUseTheOldLogProbs(t *testing.T) {
 	if math.Abs(first) > 1e-4 {
 		t.Errorf("the first mini-batch has a KL of %g to the policy it starts from", first)
 	}
-	want := (first + moving) / float64(maskedTokens(rows))
+	want := (first + moving) / float64(LossTokens(rows))
 	if math.Abs(want) < 1e-4 {
 		t.Fatalf("the first mini-batch moved the policy by %g only: nothing to see", want)
 	}

@@ -1,4 +1,4 @@
-package algo
+package learner
 
 // The policy update of PPO, GRPO and their kin (spec 5.7):
 //
@@ -20,6 +20,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/algo/loss"
+	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/optim"
@@ -71,7 +72,7 @@ func (o PolicyOptions) wantsEntropy() bool { return o.Entropy || o.EntropyCoef !
 func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o PolicyOptions) (st PolicyStats, err error) {
 	defer func() {
 		if err != nil && st.Steps > 0 {
-			a.torn = true
+			a.inconsistent = true
 		}
 	}()
 	p, err := newPasses(rows, o.MiniBatch, o.Passes, o.Seed)
@@ -81,7 +82,7 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 	// With dropout the log-probs of the update are not those of the policy.
 	single := p.steps() == 1 && !o.Recorded && a.compute.Dropout() == 0
 	tokens := 0
-	for n := range p.epochs() {
+	for n := range p.Count() {
 		minis, done := p.next(n)
 		for _, mini := range minis {
 			seen, err := a.updateMiniBatch(ctx, mini, lr, single, o, &st)
@@ -115,12 +116,12 @@ func firstGap(minis [][]data.Row, policyLoss string) LogProbGap {
 	if policyLoss == loss.Bypass && len(minis) > 0 {
 		minis = minis[:1]
 	}
-	return newLogProbGap(slices.Concat(minis...), func(r *data.Row) []float32 { return r.OldLogProbs })
+	return NewLogProbGap(slices.Concat(minis...), func(r *data.Row) []float32 { return r.OldLogProbs })
 }
 
 // updateMiniBatch does one optimiser step and adds sums over its tokens to st.
 func (a *Actor) updateMiniBatch(ctx context.Context, rows []data.Row, lr float64, onPolicy bool, o PolicyOptions, st *PolicyStats) (tokens int, err error) {
-	if tokens = maskedTokens(rows); tokens == 0 {
+	if tokens = LossTokens(rows); tokens == 0 {
 		return 0, nil
 	}
 	before, norms := *st, []float64(nil)
@@ -194,7 +195,7 @@ type policyUpdate struct {
 }
 
 func (a *Actor) newPolicyUpdate(ctx context.Context, rows []data.Row, onPolicy bool, o PolicyOptions) (*policyUpdate, error) {
-	u := &policyUpdate{o: o, onPolicy: onPolicy, tokens: maskedTokens(rows)}
+	u := &policyUpdate{o: o, onPolicy: onPolicy, tokens: LossTokens(rows)}
 	var err error
 	if u.policy, err = loss.Policies.Lookup(o.Loss); err != nil {
 		return nil, err
@@ -223,7 +224,7 @@ func shares(rows []data.Row, aggregate loss.Aggregation, scale float64) ([]float
 	}
 	lens := make([]int, len(spans))
 	for i, s := range spans {
-		lens[i] = maskedTokens(rows[s[0]:s[1]])
+		lens[i] = LossTokens(rows[s[0]:s[1]])
 	}
 	weight := aggregate(lens, scale)
 	out := make([]float64, len(rows))
@@ -239,7 +240,7 @@ func shares(rows []data.Row, aggregate loss.Aggregation, scale float64) ([]float
 // that looks at all of it before it knows what to do with a token.
 func (a *Actor) choose(ctx context.Context, rows []data.Row, u *policyUpdate) ([]bool, error) {
 	now := slices.Clone(rows) // whose log-probs are new slices
-	err := LogProbs(countingRows(ctx, nil), a.compute, now, u.o.Micro, u.o.Temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+	err := LogProbs(CountRows(ctx, nil), a.compute, now, u.o.Micro, u.o.Temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
 	if err != nil {
 		return nil, err
 	}
@@ -337,19 +338,20 @@ func (u *policyUpdate) kl(s *torch.Scope, m *model.Model, p *packed, hidden, log
 	return kl.Exact(scores(m, hidden), ref), nil
 }
 
-func (st PolicyStats) metrics(m map[string]float64, o PolicyOptions) {
-	m["actor/pg_loss"] = st.Loss
-	m["actor/pg_clipfrac"] = st.ClipFrac
-	m["actor/pg_clipfrac_lower"] = st.ClipFracLower
-	m["actor/ppo_kl"] = st.PPOKL
-	m["actor/grad_norm"] = st.GradNorm
-	m["actor/skipped_steps"] = float64(st.Skipped)
+// AddTo writes the metrics of an update with options o to m.
+func (st PolicyStats) AddTo(m map[string]float64, o PolicyOptions) {
+	m[track.ActorLoss] = st.Loss
+	m[track.ActorClipFrac] = st.ClipFrac
+	m[track.ActorClipFracLower] = st.ClipFracLower
+	m[track.ActorPPOKL] = st.PPOKL
+	m[track.ActorGradNorm] = st.GradNorm
+	m[track.ActorSkipped] = float64(st.Skipped)
 	if o.wantsEntropy() {
-		m["actor/entropy_loss"] = st.Entropy
+		m[track.ActorEntropyLoss] = st.Entropy
 	}
 	if o.KLCoef != 0 {
-		m["actor/kl_loss"] = st.KL
-		m["actor/kl_coef"] = o.KLCoef
+		m[track.ActorKLLoss] = st.KL
+		m[track.ActorKLCoef] = o.KLCoef
 	}
-	st.Gap.metrics(m)
+	st.Gap.AddTo(m)
 }

@@ -1,4 +1,4 @@
-package algo
+package learner
 
 import (
 	"context"
@@ -19,12 +19,12 @@ import (
 // backward passes and generation use. With adapters the weights are frozen in
 // the compute type and the adapters alone are float32: there is no shadow.
 type Actor struct {
-	master  *model.Model
-	compute *model.Model // master itself in float32, and with adapters
-	adamw   *optim.AdamW
-	extra   []optim.Param // float32 weights trained beside the model's: a critic's head
-	beside  []optim.Param // weights on its states that another optimiser trains: a shared critic's head
-	torn    bool          // the weights may be between two steps: an update failed half way
+	master       *model.Model
+	compute      *model.Model // master itself in float32, and with adapters
+	adamw        *optim.AdamW
+	extra        []optim.Param // float32 weights trained beside the model's: a critic's head
+	beside       []optim.Param // weights on its states that another optimiser trains: a shared critic's head
+	inconsistent bool          // the weights may be between two steps: an update failed half way
 
 	dropoutSeed uint64
 	passes      int // micro-batches of the step in progress
@@ -99,13 +99,13 @@ func (a *Actor) Compute() *model.Model { return a.compute }
 
 // bytes is what the weights, with their shadow and a critic's head, and the
 // optimiser's two moments take.
-func (a *Actor) bytes() (weights, optimizer float64) {
-	weights = modelBytes(a.master)
+func (a *Actor) Bytes() (weights, optimizer float64) {
+	weights = ModelBytes(a.master)
 	for _, p := range a.master.Adapters() {
 		weights += float64(p.Tensor.Numel() * p.Tensor.DType().Size())
 	}
 	if a.compute != a.master {
-		weights += modelBytes(a.compute)
+		weights += ModelBytes(a.compute)
 	}
 	for _, p := range a.extra {
 		weights += 4 * float64(p.Tensor.Numel())
@@ -117,7 +117,7 @@ func (a *Actor) bytes() (weights, optimizer float64) {
 	return weights, optimizer
 }
 
-func modelBytes(m *model.Model) float64 {
+func ModelBytes(m *model.Model) float64 {
 	n := 0.0
 	for _, p := range m.Params() {
 		n += float64(p.Tensor.Numel() * m.DType().Size())
@@ -138,6 +138,21 @@ func (a *Actor) SaveOptimizer(ctx context.Context, dir string) error {
 func (a *Actor) LoadOptimizer(ctx context.Context, dir string) error {
 	return a.adamw.Load(ctx, filepath.Join(dir, optimizerFile))
 }
+
+// Inconsistent reports whether the weights may be between two training steps,
+// because an update failed half way. Such weights must not be saved.
+func (a *Actor) Inconsistent() bool { return a.inconsistent }
+
+// SetInconsistent marks the weights as being between two training steps.
+func (a *Actor) SetInconsistent() { a.inconsistent = true }
+
+// OptimizerSteps returns the number of optimiser steps since the optimiser was
+// made.
+func (a *Actor) OptimizerSteps() int { return a.adamw.Steps() }
+
+// SpoilLoss passes every loss through f before its backward pass, for fault
+// injection. A nil f disables it.
+func (a *Actor) SpoilLoss(f func(loss torch.Tensor) torch.Tensor) { a.spoil = f }
 
 // SetGradientCheckpointing makes backward passes compute activations again
 // instead of keeping them: less memory, and more time.
@@ -221,7 +236,7 @@ func (a *Actor) step(ctx context.Context, lr, gradClip float64) (gradNorm float6
 // stepAll is step for several optimisers at once, which all move or none does.
 // The norms are those of their gradients.
 func (a *Actor) stepAll(ctx context.Context, shares ...optim.Share) (norms []float64, err error) {
-	a.torn, a.passes = true, 0
+	a.inconsistent, a.passes = true, 0
 	norms = make([]float64, len(shares))
 	err = torch.Run(ctx, a.master.Thread(), func(s *torch.Scope) error {
 		got, err := optim.StepAll(s, shares...)
@@ -235,7 +250,7 @@ func (a *Actor) stepAll(ctx context.Context, shares ...optim.Share) (norms []flo
 	})
 	var dropped *optim.NotFiniteError
 	if err == nil || errors.As(err, &dropped) {
-		a.torn = false
+		a.inconsistent = false
 	}
 	return norms, err
 }

@@ -1,4 +1,4 @@
-package algo
+package learner
 
 import (
 	"math"
@@ -131,11 +131,7 @@ func TestDropoutNeedsOldLogProbs(t *testing.T) {
 // What is offloaded comes back as it was; on the CPU nothing moves.
 func TestOffload(t *testing.T) {
 	a, b := actorOf(t, torch.Float32, nil), actorOf(t, torch.Float32, nil)
-	ref, err := a.master.Shadow(t.Context(), torch.Float32)
-	must(t, err)
-	defer ref.Close()
 	critic, other := testCritic(t, torch.Float32), testCritic(t, torch.Float32)
-	tr := &Trainer{o: Options{OffloadRef: true, OffloadOptimizer: true, OffloadCritic: true}, actor: a, ref: ref, critic: critic}
 	judge := func(c *Critic) {
 		t.Helper()
 		_, err := c.UpdateCritic(t.Context(), valueRows(t, c), 1e-2, *criticOptions())
@@ -151,11 +147,18 @@ func TestOffload(t *testing.T) {
 	step(a)
 	step(b)
 	live := torch.LiveTensors()
-	must(t, tr.offload(t.Context()))
+	for _, trained := range []*Actor{a, critic.Actor} { // to the host
+		back, err := trained.FetchOptimizer(t.Context())
+		must(t, err)
+		must(t, back())
+	}
+	back, err := FetchModel(t.Context(), "the model", a.master)
+	must(t, err)
+	must(t, back())
 	if now := torch.LiveTensors(); now != live {
 		t.Errorf("%d tensors, %d before", now, live)
 	}
-	back, err := tr.fetchOptimizer(t.Context())
+	back, err = a.FetchOptimizer(t.Context())
 	must(t, err)
 	step(a)
 	must(t, back())
@@ -163,7 +166,7 @@ func TestOffload(t *testing.T) {
 	if !sameBits(valuesOf(t, a, (*model.Model).Params), valuesOf(t, b, (*model.Model).Params)) {
 		t.Error("offloaded, a step gave other weights")
 	}
-	back, err = tr.fetchCritic(t.Context())
+	back, err = critic.FetchOptimizer(t.Context())
 	must(t, err)
 	judge(critic)
 	must(t, back())

@@ -1,4 +1,4 @@
-package algo
+package learner
 
 // Several passes over one batch (verl's ppo_epochs and shuffle): every pass cuts
 // the episodes into mini-batches and makes one optimiser step of each. Old
@@ -23,7 +23,18 @@ type Passes struct {
 	Shuffle bool // draw the episodes of every mini-batch anew in every pass
 }
 
-func (p Passes) epochs() int { return max(1, p.Epochs) }
+// Count returns the number of passes.
+func (p Passes) Count() int { return max(1, p.Epochs) }
+
+// OptimizerSteps returns the number of optimiser steps of an update of rows in
+// mini-batches of size episodes; size 0 is all.
+func (p Passes) OptimizerSteps(rows []data.Row, size int) (int, error) {
+	over, err := newPasses(rows, size, Passes{Epochs: p.Epochs}, 0)
+	if err != nil {
+		return 0, err
+	}
+	return over.steps(), nil
+}
 
 // passes are those over the rows of one update.
 type passes struct {
@@ -55,7 +66,7 @@ func newPasses(rows []data.Row, size int, o Passes, seed uint64) (*passes, error
 func (p *passes) miniBatches() int { return (len(p.spans) + p.size - 1) / p.size }
 
 // steps is how many optimiser steps all passes have, at most.
-func (p *passes) steps() int { return p.epochs() * p.miniBatches() }
+func (p *passes) steps() int { return p.Count() * p.miniBatches() }
 
 // next are the mini-batches of the n-th pass, from 0; they come in order. What
 // is written to the rows of the first pass is there for the caller once done has

@@ -1,6 +1,7 @@
-package algo
+package learner
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/openmanus/openmanus/data"
@@ -37,9 +38,9 @@ func (m MicroBatching) Split(rows []data.Row) ([][]data.Row, error) {
 	return out, nil
 }
 
-// maskedTokens counts the tokens that enter the loss: those with mask 1, the first
+// LossTokens counts the tokens that enter the loss: those with mask 1, the first
 // of a row apart, since nothing predicts it.
-func maskedTokens(rows []data.Row) int {
+func LossTokens(rows []data.Row) int {
 	n := 0
 	for i := range rows {
 		for _, m := range rows[i].Mask[min(1, len(rows[i].Mask)):] {
@@ -47,4 +48,19 @@ func maskedTokens(rows []data.Row) int {
 		}
 	}
 	return n
+}
+
+type rowCounter struct{}
+
+// CountRows returns a context under which every pass of a model over rows calls
+// each with the size of each finished micro-batch. A nil each disables the count.
+func CountRows(ctx context.Context, each func(rows int)) context.Context {
+	return context.WithValue(ctx, rowCounter{}, each)
+}
+
+// countRows reports finished rows to the function of CountRows.
+func countRows(ctx context.Context, rows []data.Row) {
+	if each, _ := ctx.Value(rowCounter{}).(func(int)); each != nil {
+		each(len(rows))
+	}
 }

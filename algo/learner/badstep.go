@@ -1,4 +1,4 @@
-package algo
+package learner
 
 import (
 	"encoding/json"
@@ -65,6 +65,13 @@ type badSteps struct {
 // OnBadStep sets what is called with every optimiser step that is left out,
 // before training goes on. Its error ends the run.
 func (a *Actor) OnBadStep(keep func(BadStep) error) { a.bad.keep = keep }
+
+// BadSteps returns the number of consecutive optimiser steps, up to the last, that
+// were skipped.
+func (a *Actor) BadSteps() int { return a.bad.inARow }
+
+// SetBadSteps restores the count of BadSteps from a checkpoint.
+func (a *Actor) SetBadSteps(n int) { a.bad.inARow = n }
 
 // leaveOut decides about the error of an optimiser step: true is a step that
 // is left out; an error ends the run.

@@ -1,4 +1,4 @@
-package algo
+package learner
 
 // A critic on the policy's own decoder: one linear head beside the output
 // layer, and one forward pass for both,

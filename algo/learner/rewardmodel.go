@@ -1,4 +1,4 @@
-package algo
+package learner
 
 // A reward model as a score function: a sequence classifier of one label reads
 // the chat of an episode up to its last reply, in its own chat template and
@@ -113,9 +113,9 @@ func NewRewardModel(ctx context.Context, b *model.Bundle, o RewardModelOptions) 
 // fetch brings the weights to their device; back returns them.
 func (r *RewardModel) fetch(ctx context.Context) (back func() error, err error) {
 	if !r.o.Offload {
-		return stay, nil
+		return func() error { return nil }, nil
 	}
-	return fetch(ctx, r.bundle.Model.Thread(), "the reward model", r.bundle.Model.To)
+	return FetchModel(ctx, "the reward model", r.bundle.Model)
 }
 
 // encode is a chat in the model's own tokens.
@@ -189,7 +189,7 @@ func (r *RewardModel) Score(ctx context.Context, samples []reward.Sample) (score
 }
 
 // Bytes is what its weights take, wherever they are.
-func (r *RewardModel) Bytes() int64 { return int64(modelBytes(r.bundle.Model)) }
+func (r *RewardModel) Bytes() int64 { return int64(ModelBytes(r.bundle.Model)) }
 
 // Close frees the weights.
 func (r *RewardModel) Close() error {

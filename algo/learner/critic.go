@@ -1,4 +1,4 @@
-package algo
+package learner
 
 // The critic of PPO: a decoder with a linear head of one output. The value of a
 // token comes from the state before it, v_t = w · h_{t-1} + b, as its
@@ -11,6 +11,7 @@ package algo
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo/track"
@@ -64,13 +65,17 @@ func (c *Critic) optimizer() *optim.AdamW {
 
 // bytes is what the critic adds to the memory: weights, with their shadow, and
 // the optimiser's two moments.
-func (c *Critic) bytes() (weights, optimizer float64) {
+func (c *Critic) Bytes() (weights, optimizer float64) {
 	if !c.Shared() {
-		return c.Actor.bytes()
+		return c.Actor.Bytes()
 	}
 	head := c.head.bytes()
 	return head, 2 * head
 }
+
+// OptimizerSteps returns the number of optimiser steps of the critic's own
+// optimiser.
+func (c *Critic) OptimizerSteps() int { return c.optimizer().Steps() }
 
 // CopyFrom makes the decoder's weights those of an actor. The head stays.
 func (c *Critic) CopyFrom(ctx context.Context, a *Actor) error {
@@ -133,13 +138,13 @@ type CriticStats struct {
 // step a mini-batch (verl's update_critic). Of a shared critic it trains the
 // head alone.
 func (c *Critic) UpdateCritic(ctx context.Context, rows []data.Row, lr float64, o CriticOptions) (st CriticStats, err error) {
-	defer func() { c.torn = c.torn || err != nil && st.Steps > 0 }()
+	defer func() { c.inconsistent = c.inconsistent || err != nil && st.Steps > 0 }()
 	p, err := newPasses(rows, o.MiniBatch, o.Passes, o.Seed)
 	if err != nil {
 		return st, err
 	}
 	total := 0
-	for n := range p.epochs() {
+	for n := range p.Count() {
 		minis, done := p.next(n)
 		for _, mini := range minis {
 			tokens, err := c.updateValues(ctx, mini, lr, o, &st)
@@ -161,7 +166,7 @@ func (c *Critic) UpdateCritic(ctx context.Context, rows []data.Row, lr float64, 
 
 // updateValues does one optimiser step and adds sums over its tokens to st.
 func (c *Critic) updateValues(ctx context.Context, rows []data.Row, lr float64, o CriticOptions, st *CriticStats) (tokens int, err error) {
-	if tokens = maskedTokens(rows); tokens == 0 {
+	if tokens = LossTokens(rows); tokens == 0 {
 		return 0, nil
 	}
 	before, norms := *st, []float64(nil)
@@ -182,7 +187,8 @@ func (c *Critic) updateValues(ctx context.Context, rows []data.Row, lr float64, 
 	return tokens, nil
 }
 
-func (st CriticStats) metrics(m map[string]float64, lr float64) {
+// AddTo writes the metrics of an update with learning rate lr to m.
+func (st CriticStats) AddTo(m map[string]float64, lr float64) {
 	m[track.CriticLoss], m[track.CriticClipFrac], m[track.CriticPredMean] = st.Loss, st.ClipFrac, st.Mean
 	m[track.CriticGradNorm], m[track.CriticLR], m[track.CriticSkipped] = st.GradNorm, lr, float64(st.Skipped)
 }
@@ -209,4 +215,30 @@ func (c *Critic) accumulateValue(ctx context.Context, rows []data.Row, tokens in
 		countRows(ctx, b)
 	}
 	return nil
+}
+
+// Files of a checkpoint that a critic adds: its decoder as a Hugging Face
+// folder, unless it is the actor's; the head; the optimiser of what is its own.
+const (
+	CriticFolder        = "critic"
+	headFile            = "value_head.safetensors"
+	criticOptimizerFile = "critic_optimizer.safetensors"
+	headWeight          = "value_head.weight"
+	headBias            = "value_head.bias"
+)
+
+// Save writes the head and the optimiser of the critic to a checkpoint folder.
+func (c *Critic) Save(ctx context.Context, dir string) error {
+	if err := c.head.save(ctx, filepath.Join(dir, CriticFolder)); err != nil {
+		return err
+	}
+	return c.optimizer().Save(ctx, filepath.Join(dir, criticOptimizerFile))
+}
+
+// Load restores what Save wrote. It does not touch the decoder.
+func (c *Critic) Load(ctx context.Context, dir string) error {
+	if err := c.head.load(ctx, filepath.Join(dir, CriticFolder)); err != nil {
+		return err
+	}
+	return c.optimizer().Load(ctx, filepath.Join(dir, criticOptimizerFile))
 }

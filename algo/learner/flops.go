@@ -1,4 +1,4 @@
-package algo
+package learner
 
 // Model FLOPs utilisation: what a phase had to compute, over what the device
 // could have computed in the same seconds (PaLM, arXiv:2204.02311, appendix B;
@@ -22,26 +22,25 @@ package algo
 
 import (
 	"github.com/openmanus/openmanus/agent/llm/model"
-	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 )
 
-// modelCost is what of a model decides how much a pass computes.
-type modelCost struct {
+// Cost is what of a model decides how much a pass computes.
+type Cost struct {
 	linear    float64 // weights of the decoder's linear layers
 	adapters  float64 // of the adapters on them; 0: none
 	output    float64 // weights of the output layer
 	attention float64 // the width of all queries of a position, in all layers
 }
 
-// costOf counts a model that ends in so many outputs: its vocabulary, or the
+// CostOf counts a model that ends in so many outputs: its vocabulary, or the
 // one of a critic.
-func costOf(m *model.Model, outputs int) modelCost {
+func CostOf(m *model.Model, outputs int) Cost {
 	c := m.Config
 	h, heads := float64(c.HiddenSize), float64(c.NumAttentionHeads*c.HeadDim)
 	kv := float64(c.NumKeyValueHeads * c.HeadDim)
 	layers := float64(c.NumHiddenLayers)
-	cost := modelCost{
+	cost := Cost{
 		linear:    layers * (3*h*float64(c.IntermediateSize) + 2*h*heads + 2*h*kv),
 		output:    h * float64(outputs),
 		attention: layers * heads,
@@ -53,7 +52,7 @@ func costOf(m *model.Model, outputs int) modelCost {
 }
 
 // parts are the sums over rows that a forward pass consists of.
-func (c modelCost) parts(rows []data.Row) (frozen, trained, attention float64) {
+func (c Cost) parts(rows []data.Row) (frozen, trained, attention float64) {
 	for i := range rows {
 		n := float64(len(rows[i].Tokens))
 		frozen += 2*c.linear*n + 2*c.output*float64(rows[i].SampledTokens())
@@ -64,35 +63,17 @@ func (c modelCost) parts(rows []data.Row) (frozen, trained, attention float64) {
 }
 
 // forward is the FLOPs of a forward pass over the rows, and of playing them.
-func (c modelCost) forward(rows []data.Row) float64 {
+func (c Cost) Forward(rows []data.Row) float64 {
 	frozen, trained, attention := c.parts(rows)
 	return frozen + trained + attention
 }
 
 // update is the FLOPs of forward and backward passes, so often.
-func (c modelCost) update(rows []data.Row, passes Passes) float64 {
+func (c Cost) Update(rows []data.Row, passes Passes) float64 {
 	frozen, trained, attention := c.parts(rows)
 	weights := 3.0
 	if c.adapters > 0 {
 		weights = 2
 	}
-	return float64(passes.epochs()) * (weights*frozen + 3*(trained+attention))
-}
-
-func (t *Trainer) actorCost() modelCost {
-	m := t.actor.Compute()
-	return costOf(m, m.Config.VocabSize)
-}
-
-// actorUtilization is that of the update of the actor on rows.
-func (t *Trainer) actorUtilization(m Metrics, rows []data.Row, passes Passes) {
-	t.utilization(m, "actor", "update_actor", t.actorCost().update(rows, passes))
-}
-
-// utilization reports what share of the device's peak a phase came to; nothing
-// where no peak is known.
-func (t *Trainer) utilization(m Metrics, of, phase string, flops float64) {
-	if s := m["timing_s/"+phase]; t.o.PeakFLOPS > 0 && s > 0 && flops > 0 {
-		m[track.Utilization+"/"+of] = flops / s / t.o.PeakFLOPS
-	}
+	return float64(passes.Count()) * (weights*frozen + 3*(trained+attention))
 }

@@ -1,0 +1,167 @@
+package learner
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/optim"
+)
+
+// faulty are the ways in which a step is not finite.
+var faulty = []struct {
+	name  string
+	words string
+	spoil func(a *Actor) func(torch.Tensor) torch.Tensor
+}{
+	{"loss NaN", "the loss is NaN", func(*Actor) func(torch.Tensor) torch.Tensor {
+		return func(l torch.Tensor) torch.Tensor { return l.MulScalar(math.NaN()) }
+	}},
+	{"loss infinite", "the loss is +Inf", func(*Actor) func(torch.Tensor) torch.Tensor {
+		return func(l torch.Tensor) torch.Tensor { return l.Square().AddScalar(1).MulScalar(math.Inf(1)) }
+	}},
+	{"gradient infinite", "model.norm.weight", func(a *Actor) func(torch.Tensor) torch.Tensor {
+		return func(l torch.Tensor) torch.Tensor { // √x at 0 is finite, its slope is not
+			w := a.master.Norm.Weight
+			return l.Add(w.Sub(w.Detach()).Sqrt().Sum())
+		}
+	}},
+}
+
+// A step that is not finite changes neither weights nor moments and is told
+// of; the third in a row ends the run; one that is finite begins the count anew.
+func TestBadStepsAreLeftOut(t *testing.T) {
+	o := vanillaOptions()
+	o.MiniBatch, o.Micro = 4, MicroBatching{Rows: 2}
+	for _, c := range faulty {
+		t.Run(c.name, func(t *testing.T) {
+			a := testActor(t, torch.Float32)
+			var kept []BadStep
+			a.OnBadStep(func(b BadStep) error { kept = append(kept, b); return nil })
+			spoil := c.spoil(a)
+			calls := 0
+			only := func(n int) { // the n-th micro-batch
+				calls = 0
+				a.spoil = func(l torch.Tensor) torch.Tensor {
+					if calls++; calls == n {
+						return spoil(l)
+					}
+					return l
+				}
+			}
+			before := weights(t, a)
+			only(2) // one mini-batch, whose second half is bad
+			st, err := a.UpdateActor(t.Context(), trainRows(4), 1e-3, o)
+			must(t, err)
+			if st.Skipped != 1 || st.Steps != 0 || st.Loss != 0 || math.IsNaN(st.Gap.Mean) || a.adamw.Steps() != 0 || a.inconsistent {
+				t.Errorf("%+v after %d optimiser steps, torn %v", st, a.adamw.Steps(), a.inconsistent)
+			}
+			if d, name := relative(t, weights(t, a), before); d != 0 {
+				t.Errorf("%s moved by %g", name, d)
+			}
+			if len(kept) != 1 || len(kept[0].Rows) != 4 || kept[0].LR != 1e-3 || !strings.Contains(kept[0].Cause.Error(), c.words) {
+				t.Fatalf("kept %+v", kept)
+			}
+
+			// Two mini-batches, the first bad: the second is as if it were alone.
+			rows := trainRows(8)
+			only(1)
+			if st, err = a.UpdateActor(t.Context(), rows, 1e-3, o); err != nil || st.Skipped != 1 || st.Steps != 1 {
+				t.Fatalf("%+v %v", st, err)
+			}
+			b := testActor(t, torch.Float32)
+			var sums PolicyStats
+			if _, err := b.updateMiniBatch(t.Context(), trainRows(8)[4:], 1e-3, false, o, &sums); err != nil {
+				t.Fatal(err)
+			}
+			if d, name := relative(t, weights(t, a), weights(t, b)); d != 0 {
+				t.Errorf("%s is off by %g after a bad and a good mini-batch", name, d)
+			}
+
+			// Two bad ones after the good one are borne, the third is not.
+			a.spoil = spoil
+			for n := 1; n <= 3; n++ {
+				_, err = a.UpdateActor(t.Context(), trainRows(4), 1e-3, o)
+				if (err != nil) != (n == 3) {
+					t.Fatalf("bad step %d in a row: %v", n, err)
+				}
+			}
+			var diverged *DivergedError
+			var loss *NotFiniteError
+			var grad *optim.NotFiniteError
+			if !errors.As(err, &diverged) || diverged.Steps != 3 || !errors.As(err, &loss) && !errors.As(err, &grad) || a.inconsistent {
+				t.Errorf("ended with %v, torn %v", err, a.inconsistent)
+			}
+		})
+	}
+}
+
+var errDisk = errors.New("no space left")
+
+// TestOtherErrorsAreNoBadSteps checks that an error which is not numeric does not
+// count as a bad step, and that a step which cannot be written ends the run.
+func TestOtherErrorsAreNoBadSteps(t *testing.T) {
+	a := testActor(t, torch.Float32)
+	if left, err := a.leaveOut(nil, 0, errDisk); left || !errors.Is(err, errDisk) {
+		t.Errorf("left out %v, %v", left, err)
+	}
+	a.OnBadStep(func(BadStep) error { return errDisk })
+	if left, err := a.leaveOut(nil, 0, &NotFiniteError{What: "loss"}); left || !errors.Is(err, errDisk) {
+		t.Errorf("left out %v, %v", left, err)
+	}
+}
+
+// A critic's step that is not finite is left out as an actor's is.
+func TestCriticsBadStep(t *testing.T) {
+	c := testCritic(t, torch.Float32)
+	before := weights(t, c.Actor)
+	rows := valueRows(t, c)
+	calls := 0
+	c.spoil = func(l torch.Tensor) torch.Tensor {
+		if calls++; calls == 1 {
+			return l.MulScalar(math.NaN())
+		}
+		return l
+	}
+	o := criticOptions()
+	o.MiniBatch = 0
+	st, err := c.UpdateCritic(t.Context(), rows, 1e-2, *o)
+	must(t, err)
+	if st.Skipped != 1 || st.Steps != 0 || st.Loss != 0 {
+		t.Errorf("%+v", st)
+	}
+	if d, name := relative(t, weights(t, c.Actor), before); d != 0 {
+		t.Errorf("%s moved by %g", name, d)
+	}
+	if st, err = c.UpdateCritic(t.Context(), rows, 1e-2, *o); err != nil || st.Steps != 1 || c.bad.inARow != 0 {
+		t.Errorf("%+v %v", st, err)
+	}
+}
+
+// A step is written with numbers that JSON does not have, and only so many.
+func TestWriteBadStep(t *testing.T) {
+	run := &rundir.Folder{Dir: t.TempDir()}
+	rows := trainRows(2)
+	rows[0].Advantages[4] = float32(math.NaN())
+	rows[1].OldLogProbs[4] = float32(math.Inf(-1))
+	for range maxKeptBadSteps + 3 {
+		must(t, BadStep{Cause: &optim.NotFiniteError{Norm: math.Inf(1), Params: []string{"p"}}, OptimizerStep: 7, LR: .5, Rows: rows}.Write(run.BadSteps()))
+	}
+	files, err := os.ReadDir(run.BadSteps())
+	must(t, err)
+	if len(files) != maxKeptBadSteps {
+		t.Errorf("%d files", len(files))
+	}
+	text, err := os.ReadFile(filepath.Join(run.BadSteps(), "000001.json"))
+	must(t, err)
+	for _, want := range []string{`"NaN"`, `"-Inf"`, `"params":["p"]`, `"optimizer_step":7`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+}

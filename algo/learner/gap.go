@@ -1,0 +1,51 @@
+package learner
+
+import (
+	"math"
+
+	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/data"
+)
+
+// LogProbGap compares the log-probs recorded at sampling with those of the
+// training forward pass, over sampled tokens: how far the two computations of
+// the same weights are apart (design: rollout/logprob_gap_*).
+type LogProbGap struct {
+	Mean, Max, K3 float64
+}
+
+// NewLogProbGap computes the gap; got holds the training pass's log-probs.
+func NewLogProbGap(rows []data.Row, got func(*data.Row) []float32) LogProbGap {
+	var g LogProbGap
+	n := 0
+	for i := range rows {
+		r := &rows[i]
+		lp := got(r)
+		if len(lp) == 0 { // of an optimiser step that was left out
+			continue
+		}
+		for t := 1; t < len(r.Tokens); t++ {
+			if r.Mask[t] != 1 {
+				continue
+			}
+			x := float64(r.RolloutLogProbs[t]) - float64(lp[t])
+			d := math.Abs(x)
+			g.Mean += d
+			g.Max = math.Max(g.Max, d)
+			g.K3 += kl.K3(x)
+			n++
+		}
+	}
+	if n > 0 {
+		g.Mean /= float64(n)
+		g.K3 /= float64(n)
+	}
+	return g
+}
+
+func (g LogProbGap) AddTo(m map[string]float64) {
+	m[track.LogProbGap+"_mean"] = g.Mean
+	m[track.LogProbGap+"_max"] = g.Max
+	m[track.LogProbGap+"_k3"] = g.K3
+}

@@ -1,0 +1,73 @@
+package algo
+
+import (
+	"testing"
+
+	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/algo/learner"
+	"github.com/openmanus/openmanus/algo/loss"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/optim"
+	"github.com/openmanus/openmanus/torch/torchtest"
+)
+
+func TestMain(m *testing.M) {
+	torch.SetNumThreads(1) // a second thread that waits for a busy core costs more than it does
+	torchtest.Main(m)
+}
+
+// tinyVocab is 256 bytes and the two tokens of a chat.
+const tinyVocab = 258
+
+// tinyConfig is a llama whose weights are large enough to be sure of things:
+// with the usual 0.02 all log-probs would be nearly equal.
+func tinyConfig() model.Config {
+	end := int32(tinyVocab - 1)
+	return model.Config{
+		ModelType: "llama", VocabSize: tinyVocab, HiddenSize: 32, IntermediateSize: 48, NumHiddenLayers: 2,
+		NumAttentionHeads: 4, NumKeyValueHeads: 2, HeadDim: 8, MaxPositionEmbeddings: 512, RMSNormEps: 1e-5,
+		RopeTheta: 10000, TieWordEmbeddings: true, InitializerRange: 0.3, EOSTokenIDs: []int32{end}, PadTokenID: &end,
+	}
+}
+
+const chatML = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}" +
+	"{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+
+func expertTasks() []data.Task {
+	no := false
+	return []data.Task{
+		{ID: "maze_1", Conversation: []data.Message{
+			{Role: "user", Content: "Find the goal."},
+			{Role: "assistant", Content: "OK", Loss: &no},
+			{Role: "user", Content: "You see a wall."},
+			{Role: "assistant", Content: "Action: up"},
+			{Role: "user", Content: "You see the goal."},
+			{Role: "assistant", Content: "Action: down"},
+		}},
+		{ID: "maze_2", Conversation: []data.Message{
+			{Role: "user", Content: "Go."},
+			{Role: "assistant", Content: "left"},
+			{Role: "user", Content: "Success"},
+		}},
+	}
+}
+
+// clipHigher are the constants of vanilla; those of the other losses are theirs.
+func clipHigher() loss.Options {
+	return loss.Options{
+		ClipLow: .2, ClipHigh: .28, ClipC: 3, TauPos: 1, TauNeg: 1.05, ClipCovRatio: .2, ClipCovLow: -5, ClipCovHigh: 5,
+		KLCovRatio: .2, PPOKLCoef: .1,
+	}
+}
+
+func vanillaOptions() learner.PolicyOptions {
+	return learner.PolicyOptions{Loss: "vanilla", Agg: loss.TokenMean, LossOptions: clipHigher(), Temperature: 1, GradClip: 1}
+}
+
+func criticOptions() *learner.CriticOptions {
+	return &learner.CriticOptions{
+		MiniBatch: 3, Clip: .5, GradClip: 1, AdamW: optim.DefaultAdamW(),
+		Schedule: optim.Schedule{Shape: "constant", Base: 1e-2, Steps: 10},
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/action"
 )
 
 // The formats in which the model calls functions: AgentGym's function_calling,
@@ -22,7 +23,7 @@ func (functionCalling) Name() string          { return env.FormatFunctionCalling
 func (functionCalling) Prompt() string        { return "" }
 func (functionCalling) StopStrings() []string { return nil }
 
-func (functionCalling) Parse(text string) Parsed { return called(text, env.FunctionCall) }
+func (functionCalling) Parse(text string) Parsed { return called(text, action.JSONCall) }
 
 type codeAsAction struct{}
 
@@ -30,7 +31,7 @@ func (codeAsAction) Name() string          { return env.FormatCodeAsAction }
 func (codeAsAction) Prompt() string        { return "" }
 func (codeAsAction) StopStrings() []string { return nil }
 
-func (codeAsAction) Parse(text string) Parsed { return called(text, env.CodeCall) }
+func (codeAsAction) Parse(text string) Parsed { return called(text, action.PythonCall) }
 
 func called(text string, find func(string) (string, bool)) Parsed {
 	call, ok := find(text)
@@ -43,4 +44,4 @@ func called(text string, find func(string) (string, bool)) Parsed {
 // callsFunctions reports whether f is one of the formats here. What was
 // recorded for other formats, instruction and replies, is then of no use: it
 // names no functions.
-func callsFunctions(f Format) bool { return env.ActionFormat(f.Name()).Calls() }
+func callsFunctions(f Format) bool { return action.Format(f.Name()).Calls() }

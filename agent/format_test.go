@@ -9,6 +9,7 @@ import (
 
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/action"
 )
 
 func TestActionTags(t *testing.T) {
@@ -82,9 +83,9 @@ func TestOwnTags(t *testing.T) {
 // What actionTags hands on must come out of the clients' parsers as it was.
 func TestActionTagsThroughTheClientsParsers(t *testing.T) {
 	text := actionTags{}.Parse("I think.\n<action>get 2 oak log</action>").Text
-	one, ok := env.ParseOne(text)
+	one, ok := action.ParseOne(text)
 	for name, got := range map[string]string{
-		"split": env.ParseSplit(text), "one": one, "react": env.ParseReact(text), "craft1": env.ParseCraft1(text),
+		"split": action.ParseSplit(text), "one": one, "react": action.ParseReact(text), "craft1": action.ParseCraft1(text),
 	} {
 		if got != "get 2 oak log" || !ok {
 			t.Errorf("parser %s makes %q of %q", name, got, text)
@@ -137,7 +138,7 @@ func TestPromptsAgreeWithParsers(t *testing.T) {
 				continue
 			}
 			if callsFunctions(f) {
-				if !slices.Contains(spec.ActionFormats, env.ActionFormat(name)) {
+				if !slices.Contains(spec.ActionFormats, action.Format(name)) {
 					continue
 				}
 				_, text, _ = strings.Cut(text, "like this:\n") // a reply is nothing but the call

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/action"
 )
 
 // anyServer answers as any of the environments' servers would, and keeps the
@@ -70,15 +71,15 @@ func TestWhatInstructionsShowReachesTheServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			calls := env.ActionFormat(formatName)
+			calls := action.Format(formatName)
 			if calls.Calls() && !slices.Contains(spec.ActionFormats, calls) {
 				continue
 			}
 			if !calls.Calls() {
-				calls = env.ActionReact
+				calls = action.React
 			}
-			for _, parser := range []env.Parser{env.ParserG1, env.ParserG2} {
-				if calls.Calls() && parser == env.ParserG1 {
+			for _, parser := range []action.Parser{action.ParserG1, action.ParserG2} {
+				if calls.Calls() && parser == action.ParserG1 {
 					continue
 				}
 				t.Run(name+" "+formatName+" "+string(parser), func(t *testing.T) {

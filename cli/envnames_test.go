@@ -8,6 +8,7 @@ import (
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/action"
 )
 
 // configs may not import env or agent, so it names the environments itself: the two
@@ -27,7 +28,7 @@ func TestConfigKnowsTheEnvironments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, format := range []env.ActionFormat{env.ActionFunctionCalling, env.ActionCodeAsAction} {
+		for _, format := range []action.Format{action.FunctionCalling, action.CodeAsAction} {
 			text := "[model]\npath='m'\n[[env]]\nname='" + name + "'\nservers=['http://a']\ntasks='0'\nval_tasks='0'\naction_format='" + string(format) + "'\n"
 			_, err := configs.Load("run.toml", []byte(text), nil)
 			if has := slices.Contains(spec.ActionFormats, format); (err == nil) != has {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/action"
 )
 
 // evalAgain are the words with which `openmanus eval` plays an environment of a
@@ -57,7 +58,7 @@ func playedAs(cfg configs.Config, e configs.Env, tasks []string) []flagValue {
 	if cfg.Rollout.Engine == "local" {
 		add("dtype", cfg.Model.ComputeDtype, "float32")
 	}
-	if env.ActionFormat(e.ActionFormat).Calls() {
+	if action.Format(e.ActionFormat).Calls() {
 		add("action-format", e.ActionFormat, "")
 	} else {
 		add("format", e.Format, env.FormatReact)

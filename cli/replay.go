@@ -17,6 +17,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/action"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -216,7 +217,7 @@ func (p *replaying) prepare(ctx context.Context) error {
 		return errext.With(errext.Input, "", err)
 	}
 	a.Options = *p.played.Episode
-	p.setup.Client = env.Options{Parser: env.Parser(p.played.Parser), ActionFormat: env.ActionFormat(p.played.ActionFormat)}
+	p.setup.Client = env.Options{Parser: action.Parser(p.played.Parser), ActionFormat: action.Format(p.played.ActionFormat)}
 	if p.o.NoModel {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/action"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -217,7 +218,7 @@ func parseTasks(c *cli.Context) (taskOptions, error) {
 	}
 	f.oneOf("parser", o.Parser, "g1", "g2")
 	f.oneOf("action-format", o.ActionFormat, "react", env.FormatFunctionCalling, env.FormatCodeAsAction)
-	if env.ActionFormat(o.ActionFormat).Calls() { // then it is the format of the replies too
+	if action.Format(o.ActionFormat).Calls() { // then it is the format of the replies too
 		if c.IsSet("format") {
 			f.add("format", "%q does not go with --action-format %s: take it out", o.Format, o.ActionFormat)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/action"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/supervise"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -105,7 +106,7 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 		urls = []string{w.server.URL}
 	}
 	w.pool, err = env.NewPool(spec, urls, env.PoolOptions{
-		Client: env.Options{Parser: env.Parser(o.Parser), ActionFormat: env.ActionFormat(o.Actions), Timeout: o.Timeout, Timeouts: o.Timeouts, Attempts: o.Retries + 1},
+		Client: env.Options{Parser: action.Parser(o.Parser), ActionFormat: action.Format(o.Actions), Timeout: o.Timeout, Timeouts: o.Timeouts, Attempts: o.Retries + 1},
 		Log:    s.Log,
 
 		MaxPerServer: o.MaxInstances, MaxRequests: o.MaxRequests, QuarantineAfter: o.QuarantineAfter,

@@ -32,7 +32,7 @@ var arrows = map[string]string{
 
 	"algo/rundir/checkpoint": "data/crash",
 
-	"agent":               "agent/llm/engine env reward data/...",
+	"agent":               "agent/llm/engine env env/action reward data/...",
 	"agent/replay":        "agent agent/llm/engine agent/text env data/...",
 	"agent/rollout":       "agent agent/llm/engine env data/...",
 	"agent/llm/engine":    "data/...",
@@ -47,7 +47,8 @@ var arrows = map[string]string{
 
 	"agent/openai/openaitest": "",
 
-	"env":                   "data/... internal/backoff",
+	"env":                   "env/action data/... internal/backoff",
+	"env/action":            "",
 	"env/builtin":           "env env/fault env/listen data/...",
 	"env/check":             "env data data/transport",
 	"env/fault":             "",
@@ -92,7 +93,7 @@ var arrows = map[string]string{
 var pure = []string{
 	"configs", "configs/hydra", "algo/advantage", "algo/rundir", "algo/rundir/checkpoint", "algo/correction", "algo/curriculum", "algo/track", "agent", "agent/replay",
 	"agent/rollout", "agent/llm/engine", "agent/eval", "agent/openai", "agent/text", "agent/llm/gguf", "agent/llm/chat", "agent/llm/tokenizer",
-	"env", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/dump", "data/registry", "data/table",
+	"env", "env/action", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/dump", "data/registry", "data/table",
 	"data/view", "data/transport", "internal/errext", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise", "internal/backoff",
 }
 

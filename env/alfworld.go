@@ -3,6 +3,8 @@ package env
 import (
 	"context"
 	"strings"
+
+	"github.com/openmanus/openmanus/env/action"
 )
 
 // ALFWorld (protocol 5.4). /create takes no body; the task is called "game"
@@ -23,7 +25,7 @@ func init() {
 		Doc:           "do a household task in a text world (AgentGym alfworld server)",
 		New:           newAlfworld,
 		Instruction:   alfworldInstruction,
-		ActionFormats: bothCalls,
+		ActionFormats: action.CallFormats,
 		SuccessReward: 0.99,
 		MaxTurns:      30,
 		IndexValid:    below(alfworldAll, "games"),
@@ -33,7 +35,7 @@ func init() {
 	})
 }
 
-var alfworldFunctions = functions{
+var alfworldFunctions = action.Functions{
 	alfworldTwo("take", "take {} from {}", "pick up an object from a place"),
 	alfworldTwo("put", "put {} in/on {}", "put an object into or onto a place"),
 	alfworldOne("goto", "go to {}", "recep", "go to a place"),
@@ -42,27 +44,27 @@ var alfworldFunctions = functions{
 	alfworldTwo("heat", "heat {} with {}", "heat an object with a device"),
 	alfworldTwo("cool", "cool {} with {}", "cool an object with a device"),
 	alfworldTwo("clean", "clean {} with {}", "clean an object with a device"),
-	{name: "examine", params: []string{"recep", "obj"}, forms: []string{"examine", "examine {}", "examine {} with {}"}, optional: true, doc: "describe a place, with the help of an object if one is given"},
-	{name: "toggle", params: []string{"obj"}, codeParam: "recep", forms: []string{"toggle", "toggle {}"}, doc: "switch an object on or off"},
+	{Name: "examine", Params: []string{"recep", "obj"}, Forms: []string{"examine", "examine {}", "examine {} with {}"}, Optional: true, Doc: "describe a place, with the help of an object if one is given"},
+	{Name: "toggle", Params: []string{"obj"}, CodeParam: "recep", Forms: []string{"toggle", "toggle {}"}, Doc: "switch an object on or off"},
 	alfworldOne("use", "use {}", "obj", "use an object, such as a lamp"),
-	{name: "inventory", forms: []string{"inventory"}, doc: "list what you carry"},
-	{name: "look", forms: []string{"look"}, doc: "describe where you are"},
+	{Name: "inventory", Forms: []string{"inventory"}, Doc: "list what you carry"},
+	{Name: "look", Forms: []string{"look"}, Doc: "describe where you are"},
 }
 
-func alfworldOne(name, form, param, doc string) function {
-	return function{name: name, params: []string{param}, forms: []string{strings.TrimSuffix(form, " {}"), form}, doc: doc}
+func alfworldOne(name, form, param, doc string) action.Function {
+	return action.Function{Name: name, Params: []string{param}, Forms: []string{strings.TrimSuffix(form, " {}"), form}, Doc: doc}
 }
 
-func alfworldTwo(name, form, doc string) function {
-	return function{name: name, params: []string{"obj", "recep"}, forms: []string{name, name + " {}", form}, doc: doc}
+func alfworldTwo(name, form, doc string) action.Function {
+	return action.Function{Name: name, Params: []string{"obj", "recep"}, Forms: []string{name, name + " {}", form}, Doc: doc}
 }
 
 func alfworldInstruction(format string) string {
 	text := "You are in a house and have to do a household task, such as finding an object, perhaps cleaning, heating or cooling it, and putting it somewhere. " +
 		"The first observation says what is around you, states your task, and lists the actions there are; objects and places have numbers, as in mug 1. " +
 		"\"Nothing happens\" means that an action had no effect: try another. "
-	if ActionFormat(format).Calls() {
-		return text + "\n" + alfworldFunctions.shape(format, "mug 1", "desk 1")
+	if action.Format(format).Calls() {
+		return text + "\n" + alfworldFunctions.Shape(format, "mug 1", "desk 1")
 	}
 	return text + "Such actions are: go to desk 1, open drawer 1, close drawer 1, take mug 1 from desk 1, put mug 1 in/on shelf 1, clean mug 1 with sinkbasin 1, " +
 		"heat mug 1 with microwave 1, cool mug 1 with fridge 1, use desklamp 1, examine shelf 1, inventory, look.\n" +
@@ -71,7 +73,7 @@ func alfworldInstruction(format string) string {
 
 type alfworld struct {
 	instance
-	adapter adapter
+	adapter action.Grammar
 	shown   string // the last observation with its actions; guarded by busy
 }
 
@@ -137,11 +139,11 @@ func (w *alfworld) Step(ctx context.Context, text string) (StepResult, error) {
 		return StepResult{}, err
 	}
 	defer w.leave()
-	action, ok := w.adapter.action(text)
+	act, ok := w.adapter.Parse(text)
 	if !ok {
-		return StepResult{Observation: InvalidAction + w.shown}, nil
+		return StepResult{Observation: action.Invalid + w.shown}, nil
 	}
-	res, r, err := w.send(ctx, action)
+	res, r, err := w.send(ctx, act)
 	if err != nil {
 		return res, err
 	}

@@ -1,6 +1,10 @@
 package env
 
-import "context"
+import (
+	"context"
+
+	"github.com/openmanus/openmanus/env/action"
+)
 
 // BabyAI (protocol 5.2, 11.7). /create takes no body, the task is called
 // "data_idx": level and seed in one number. The reward handed on is the
@@ -50,7 +54,7 @@ func babyaiInstruction(format string) string {
 
 type babyai struct {
 	instance
-	generation Parser
+	generation action.Parser
 }
 
 // dataReset is the body of /reset where the task is called "data_idx".
@@ -85,14 +89,14 @@ func (b *babyai) Reset(ctx context.Context, index int) (Obs, error) {
 // Step sends the action. A text with several actions is answered here under
 // the G2 parser.
 func (b *babyai) Step(ctx context.Context, text string) (StepResult, error) {
-	action := ParseSplit(text)
-	if b.generation == ParserG2 {
+	act := action.ParseSplit(text)
+	if b.generation == action.ParserG2 {
 		var ok bool
-		if action, ok = ParseOne(text); !ok {
-			return StepResult{Observation: TwoActions}, nil
+		if act, ok = action.ParseOne(text); !ok {
+			return StepResult{Observation: action.TwoActions}, nil
 		}
 	}
-	res, err := b.act(ctx, action)
+	res, err := b.act(ctx, act)
 	res.Reward = min(max(res.Reward, -1), 1)
 	return res, err
 }

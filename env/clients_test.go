@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/env/action"
 )
 
 // The transcripts of the protocol, sections 5.1, 5.5 and 5.6, played.
@@ -59,11 +61,11 @@ func TestMazeTranscript(t *testing.T) {
 func TestTextcraftTranscript(t *testing.T) {
 	const first = `{"id":7,"observation":"Crafting commands:\ncraft 1 emerald block using 9 emerald\n\nGoal: craft emerald block.","done":false,"reward":0}`
 	for _, tt := range []struct {
-		parser Parser
+		parser action.Parser
 		sent   []string
 	}{
-		{ParserG2, []string{"get 9 emerald", "", "get 1 oaklog", "craft 1 emerald block using 9 emerald"}},
-		{ParserG1, []string{"get 9 emerald", "dance", "get 1 oaklog", "y", "craft 1 emerald block using 9 emerald"}},
+		{action.ParserG2, []string{"get 9 emerald", "", "get 1 oaklog", "craft 1 emerald block using 9 emerald"}},
+		{action.ParserG1, []string{"get 9 emerald", "dance", "get 1 oaklog", "y", "craft 1 emerald block using 9 emerald"}},
 	} {
 		t.Run(string(tt.parser), func(t *testing.T) {
 			s := newScript(t, map[string][]reply{
@@ -88,8 +90,8 @@ func TestTextcraftTranscript(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if text == "Action: x\nAction: y" && tt.parser == ParserG2 {
-					if r != (StepResult{Observation: TwoActions}) {
+				if text == "Action: x\nAction: y" && tt.parser == action.ParserG2 {
+					if r != (StepResult{Observation: action.TwoActions}) {
 						t.Errorf("two actions: %+v", r)
 					}
 				} else if !r.Sent || !r.Done || r.Reward != 1 {

@@ -3,6 +3,8 @@ package env
 import (
 	"strings"
 	"testing"
+
+	"github.com/openmanus/openmanus/env/action"
 )
 
 // fc writes a reply in the function-calling format.
@@ -12,7 +14,7 @@ func fc(name, arguments string) string {
 
 const invalid = "\x00invalid"
 
-func action(a string, ok bool) string {
+func actionOf(a string, ok bool) string {
 	if !ok {
 		return invalid
 	}
@@ -24,7 +26,7 @@ func action(a string, ok bool) string {
 func TestFunctionCalling(t *testing.T) {
 	type vector struct{ text, want string }
 	for name, tt := range map[string]struct {
-		functions functions
+		functions action.Functions
 		vectors   []vector
 	}{
 		"webshop": {webshopFunctions, []vector{
@@ -130,7 +132,7 @@ func TestFunctionCalling(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, v := range tt.vectors {
-				if got := action(tt.functions.parseCall(v.text)); got != v.want {
+				if got := actionOf(tt.functions.ParseJSON(v.text)); got != v.want {
 					t.Errorf("P-FC of %q is %q, want %q", v.text, got, v.want)
 				}
 			}
@@ -141,7 +143,7 @@ func TestFunctionCalling(t *testing.T) {
 func TestCodeAsAction(t *testing.T) {
 	type vector struct{ text, want string }
 	for name, tt := range map[string]struct {
-		functions functions
+		functions action.Functions
 		vectors   []vector
 	}{
 		"webshop": {webshopFunctions, []vector{
@@ -237,7 +239,7 @@ func TestCodeAsAction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, v := range tt.vectors {
-				if got := action(tt.functions.parseCode(v.text)); got != v.want {
+				if got := actionOf(tt.functions.ParsePython(v.text)); got != v.want {
 					t.Errorf("P-CODE of %q is %q, want %q", v.text, got, v.want)
 				}
 			}
@@ -248,23 +250,23 @@ func TestCodeAsAction(t *testing.T) {
 // What an instruction shows the model must be an action.
 func TestFunctionInstructions(t *testing.T) {
 	for name, want := range map[string]struct {
-		functions functions
+		functions action.Functions
 		action    string
 	}{
 		"webshop":  {webshopFunctions, "search[red cotton shirt]"},
 		"alfworld": {alfworldFunctions, "take mug 1 from desk 1"},
 		"sciworld": {sciworldFunctions, "open door to kitchen"},
 	} {
-		for _, format := range bothCalls {
+		for _, format := range action.CallFormats {
 			text := spec(name).Instruction(string(format))
 			from := strings.Index(text, "like this:\n") + len("like this:\n")
-			a := adapter{parser: ParserG2, format: format, functions: want.functions}
-			if got := action(a.action(text[from:])); got != want.action {
+			a := action.Grammar{Parser: action.ParserG2, Format: format, Functions: want.functions}
+			if got := actionOf(a.Parse(text[from:])); got != want.action {
 				t.Errorf("%s: the %s instruction shows %q, which is %q", name, format, text[from:], got)
 			}
 			for _, f := range want.functions {
-				if !strings.Contains(text, "\n"+f.name+"(") || f.doc == "" {
-					t.Errorf("%s: %s is not in the %s instruction", name, f.name, format)
+				if !strings.Contains(text, "\n"+f.Name+"(") || f.Doc == "" {
+					t.Errorf("%s: %s is not in the %s instruction", name, f.Name, format)
 				}
 			}
 		}
@@ -274,22 +276,22 @@ func TestFunctionInstructions(t *testing.T) {
 func TestAdapter(t *testing.T) {
 	const react, call, code = "Thought: a\nAction: x\nAction: y", `{"thought":"","function_name":"look","arguments":{}}`, "look()"
 	for _, tt := range []struct {
-		a          adapter
+		a          action.Grammar
 		text, want string
 	}{
-		{adapter{parser: ParserG1, format: ActionReact}, react, "x"},
-		{adapter{parser: ParserG2, format: ActionReact}, react, "y"},
-		{adapter{parser: ParserG2, format: ActionReact}, "go", ""},
-		{adapter{parser: ParserG2, format: ActionFunctionCalling}, call, "look"},
-		{adapter{parser: ParserG2, format: ActionFunctionCalling}, code, invalid},
-		{adapter{parser: ParserG2, format: ActionCodeAsAction}, code, "look"},
-		{adapter{parser: ParserG2, format: ActionCodeAsAction}, call, invalid},
-		{adapter{parser: ParserG2, format: ActionCodeAsAction}, "look()\n</s>", "look"}, // the cut eats the line end
-		{adapter{parser: ParserG2, format: ActionCodeAsAction}, "look()</s>", invalid},
+		{action.Grammar{Parser: action.ParserG1, Format: action.React}, react, "x"},
+		{action.Grammar{Parser: action.ParserG2, Format: action.React}, react, "y"},
+		{action.Grammar{Parser: action.ParserG2, Format: action.React}, "go", ""},
+		{action.Grammar{Parser: action.ParserG2, Format: action.FunctionCalling}, call, "look"},
+		{action.Grammar{Parser: action.ParserG2, Format: action.FunctionCalling}, code, invalid},
+		{action.Grammar{Parser: action.ParserG2, Format: action.CodeAsAction}, code, "look"},
+		{action.Grammar{Parser: action.ParserG2, Format: action.CodeAsAction}, call, invalid},
+		{action.Grammar{Parser: action.ParserG2, Format: action.CodeAsAction}, "look()\n</s>", "look"}, // the cut eats the line end
+		{action.Grammar{Parser: action.ParserG2, Format: action.CodeAsAction}, "look()</s>", invalid},
 	} {
-		tt.a.functions = alfworldFunctions
-		if got := action(tt.a.action(tt.text)); got != tt.want {
-			t.Errorf("%s %s of %q: %q, want %q", tt.a.parser, tt.a.format, tt.text, got, tt.want)
+		tt.a.Functions = alfworldFunctions
+		if got := actionOf(tt.a.Parse(tt.text)); got != tt.want {
+			t.Errorf("%s %s of %q: %q, want %q", tt.a.Parser, tt.a.Format, tt.text, got, tt.want)
 		}
 	}
 }
@@ -299,12 +301,12 @@ func FuzzFunctionCalling(f *testing.F) {
 	f.Add("{\"thought\":\"a\nb\",\"function_name\":\"wait\",\"arguments\":{\"duration\":1e5}}")
 	f.Add(`{"thought":"\`)
 	f.Fuzz(func(t *testing.T, s string) {
-		for _, fs := range []functions{webshopFunctions, alfworldFunctions, sciworldFunctions} {
-			if a, ok := fs.parseCall(s); ok && a == "" && !strings.Contains(s, "choose") {
+		for _, fs := range []action.Functions{webshopFunctions, alfworldFunctions, sciworldFunctions} {
+			if a, ok := fs.ParseJSON(s); ok && a == "" && !strings.Contains(s, "choose") {
 				t.Errorf("%q is the empty action", s)
 			}
 		}
-		if object, _ := FunctionCall(s); !strings.Contains(s, object) {
+		if object, _ := action.JSONCall(s); !strings.Contains(s, object) {
 			t.Errorf("%q is not in %q", object, s)
 		}
 	})
@@ -315,12 +317,12 @@ func FuzzCodeAsAction(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		code, ok := CodeCall(s)
+		code, ok := action.PythonCall(s)
 		if !strings.Contains(s, code) {
 			t.Errorf("%q is not in %q", code, s)
 		}
-		for _, fs := range []functions{webshopFunctions, alfworldFunctions, sciworldFunctions} {
-			if _, is := fs.parseCode(s); is && !ok {
+		for _, fs := range []action.Functions{webshopFunctions, alfworldFunctions, sciworldFunctions} {
+			if _, is := fs.ParsePython(s); is && !ok {
 				t.Errorf("%q is an action and no call", s)
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+
+	"github.com/openmanus/openmanus/env/action"
 )
 
 // GAIA in the second revision of OpenManus-RL's server (protocol 5.12), for
@@ -23,8 +25,8 @@ func init() {
 		Doc:           "answer a question with web, shell and Python tools (OpenManus-RL gaia server)",
 		New:           newGaia,
 		Instruction:   gaiaInstruction,
-		ToolCall:      gaiaCall,
-		ToolAnswer:    gaiaAnswer,
+		ToolCall:      action.GaiaCall,
+		ToolAnswer:    action.GaiaAnswer,
 		SuccessReward: 0.99,
 		MaxTurns:      10,
 	})
@@ -35,7 +37,7 @@ func gaiaInstruction(format string) string {
 		"web_search (input: what to look for), bash (input: a shell command), python_execute (input: code), " +
 		"browser_use (input: what to do in a browser), and terminate (input: the answer alone), which ends the task. "
 	if format == FormatToolCall {
-		return about + "A tool's input is one text.\n" + toolShape("web_search", `"population of Iceland in 2020"`)
+		return about + "A tool's input is one text.\n" + action.ToolShape("web_search", `"population of Iceland in 2020"`)
 	}
 	return about + "An action names a tool and its input, on one line. " +
 		"Write \"Action Input:\" straight after the tool's name.\n" +

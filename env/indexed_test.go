@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"testing"
+
+	"github.com/openmanus/openmanus/env/action"
 )
 
 // The servers that know their instances as "env_idx": the transcripts of the
@@ -26,14 +28,14 @@ func TestWebshopTranscript(t *testing.T) {
 		play  played
 		again bool // the page is asked for after an invalid action
 	}{
-		{"g1", Options{Parser: ParserG1}, played{{"Action: search[men's shorts]\nAction: y", search}, {"click[Buy Now]", buy}}, false},
+		{"g1", Options{Parser: action.ParserG1}, played{{"Action: search[men's shorts]\nAction: y", search}, {"click[Buy Now]", buy}}, false},
 		{"g2", Options{}, played{{"Action: x\nAction: search[men's shorts]", search}, {"click[Buy Now]", buy}}, false},
-		{"function calling", Options{ActionFormat: ActionFunctionCalling}, played{
-			{"buy it", StepResult{Observation: InvalidAction + shopPage}},
+		{"function calling", Options{ActionFormat: action.FunctionCalling}, played{
+			{"buy it", StepResult{Observation: action.Invalid + shopPage}},
 			{fc("search", `{"keywords":"men's shorts"}`), search}, {fc("click", `{"item":"Buy Now"}`), buy},
 		}, true},
-		{"code as action", Options{ActionFormat: ActionCodeAsAction}, played{
-			{"buy it", StepResult{Observation: InvalidAction + shopPage}},
+		{"code as action", Options{ActionFormat: action.CodeAsAction}, played{
+			{"buy it", StepResult{Observation: action.Invalid + shopPage}},
 			{`search("men's shorts")`, search}, {"```python\nclick('Buy Now')\n```", buy},
 		}, true},
 	} {
@@ -66,7 +68,7 @@ func TestWebshopTranscript(t *testing.T) {
 }
 
 func TestSQLGymTranscript(t *testing.T) {
-	for _, parser := range []Parser{ParserG1, ParserG2} {
+	for _, parser := range []action.Parser{action.ParserG1, action.ParserG2} {
 		s := newScript(t, map[string][]reply{
 			"POST /create":     ok("238663"),
 			"POST /reset":      ok("[" + sqlSchema + ",null]"),
@@ -103,7 +105,7 @@ func TestSQLGymTranscript(t *testing.T) {
 func TestToolTranscript(t *testing.T) {
 	const format = "Format error, please response in the format of  \"Action: [your action] with Action Input: [your action input]"
 	for _, name := range []string{"weather", "movie", "academia", "todo", "sheet"} {
-		for _, parser := range []Parser{ParserG1, ParserG2} {
+		for _, parser := range []action.Parser{action.ParserG1, action.ParserG2} {
 			t.Run(name+" "+string(parser), func(t *testing.T) {
 				s := newScript(t, map[string][]reply{
 					"POST /create":     ok("3"),
@@ -171,7 +173,7 @@ func TestSearchQATranscript(t *testing.T) {
 func TestWebarenaTranscript(t *testing.T) {
 	const prompt = "OBSERVATION:\n[4] RootWebArea\nURL: http://luma.com/admin/\nOBJECTIVE: Tell me\nPREVIOUS ACTION: None"
 	click := "Let's think. In summary, the next action I will perform is ```click [12]```"
-	for _, parser := range []Parser{ParserG1, ParserG2} {
+	for _, parser := range []action.Parser{action.ParserG1, action.ParserG2} {
 		t.Run(string(parser), func(t *testing.T) {
 			s := newScript(t, map[string][]reply{
 				"POST /create":     ok(`{"env_idx":0}`),
@@ -193,9 +195,9 @@ func TestWebarenaTranscript(t *testing.T) {
 					t.Fatalf("%+v, %v", obs, err)
 				}
 			}
-			unfenced := StepResult{Observation: NoFence}
+			unfenced := StepResult{Observation: action.NoFence}
 			sent := []string{}
-			if parser == ParserG1 {
+			if parser == action.ParserG1 {
 				unfenced = StepResult{Observation: "Cannot parse action from response", Action: "click [12]", Sent: true}
 				sent = append(sent, `POST /step {"action":"click [12]","env_idx":0}`)
 			}
@@ -203,7 +205,7 @@ func TestWebarenaTranscript(t *testing.T) {
 				{click, StepResult{Observation: "OBSERVATION:\n2", Action: click, Sent: true}},
 				{"click [12]", unfenced},
 			})
-			if parser == ParserG2 {
+			if parser == action.ParserG2 {
 				steps(t, c, played{{"``````", StepResult{Observation: "Cannot parse action from response", Action: "``````", Sent: true}}})
 				sent = append(sent, "POST /step {\"action\":\"``````\",\"env_idx\":0}")
 			}
@@ -358,7 +360,7 @@ func TestStepAgainAfter503(t *testing.T) {
 func TestInvalidActionWithoutAPage(t *testing.T) {
 	s := newScript(t, map[string][]reply{"POST /create": ok("1"), "GET /observation": {{status: 500}}})
 	o := quick(s.URL)
-	o.ActionFormat = ActionFunctionCalling
+	o.ActionFormat = action.FunctionCalling
 	r, err := open(t, "webshop", o).Step(context.Background(), "hm")
 	if e := asError(t, err, KindServer); e.Op != "observe" || r != (StepResult{}) {
 		t.Errorf("%+v, %v", r, e)

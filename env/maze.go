@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/openmanus/openmanus/env/action"
 )
 
 // The maze of AgentGym's lmrlgym server (protocol 5.5). Its endpoints hang
@@ -94,7 +96,7 @@ func (m *maze) Reset(ctx context.Context, index int) (Obs, error) {
 }
 
 func (m *maze) Step(ctx context.Context, text string) (StepResult, error) {
-	return m.went(m.act(ctx, ParseSplit(text)))
+	return m.went(m.act(ctx, action.ParseSplit(text)))
 }
 
 // Recall knows no last step: the server has nothing to say of a game that is

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/env/action"
 )
 
 // The servers that know their instances as "id": the transcripts of the
@@ -50,11 +52,11 @@ func asked(t *testing.T, s *script, want ...string) {
 
 func TestBabyAITranscript(t *testing.T) {
 	for _, tt := range []struct {
-		parser Parser
+		parser action.Parser
 		sent   []string
 	}{
-		{ParserG2, []string{"go to red ball 1", ""}},
-		{ParserG1, []string{"go to red ball 1", "turn left"}},
+		{action.ParserG2, []string{"go to red ball 1", ""}},
+		{action.ParserG1, []string{"go to red ball 1", "turn left"}},
 	} {
 		t.Run(string(tt.parser), func(t *testing.T) {
 			s := newScript(t, map[string][]reply{
@@ -75,8 +77,8 @@ func TestBabyAITranscript(t *testing.T) {
 				Observation: "In front of you ...\n The task is completed.\nAvailable actions: []", Reward: 0.9015625, Done: true,
 				Action: "go to red ball 1", Sent: true,
 			}}})
-			if tt.parser == ParserG2 {
-				steps(t, c, played{{"Action: a\nAction: b", StepResult{Observation: TwoActions}}})
+			if tt.parser == action.ParserG2 {
+				steps(t, c, played{{"Action: a\nAction: b", StepResult{Observation: action.TwoActions}}})
 			}
 			_, err = c.Step(ctx, "turn left")
 			if e := asError(t, err, KindEnvironment); e.Words != "The task with environment 0 has finished." {
@@ -113,16 +115,16 @@ func TestSciworldTranscript(t *testing.T) {
 		o    Options
 		play played
 	}{
-		{"g1", Options{Parser: ParserG1}, played{{"Action: open door to hallway\nAction: x", door}}},
-		{"g2", Options{Parser: ParserG2}, played{{"Action: x\nAction: open door to hallway", door}}},
-		{"function calling", Options{ActionFormat: ActionFunctionCalling}, played{
-			{"open door", StepResult{Observation: InvalidAction + first}},
+		{"g1", Options{Parser: action.ParserG1}, played{{"Action: open door to hallway\nAction: x", door}}},
+		{"g2", Options{Parser: action.ParserG2}, played{{"Action: x\nAction: open door to hallway", door}}},
+		{"function calling", Options{ActionFormat: action.FunctionCalling}, played{
+			{"open door", StepResult{Observation: action.Invalid + first}},
 			{fc("open", `{"obj":"door to hallway"}`), door},
-			{fc("lookin", `{"obj":"box"}`), StepResult{Observation: InvalidAction + door.Observation}},
+			{fc("lookin", `{"obj":"box"}`), StepResult{Observation: action.Invalid + door.Observation}},
 		}},
-		{"code as action", Options{ActionFormat: ActionCodeAsAction}, played{
+		{"code as action", Options{ActionFormat: action.CodeAsAction}, played{
 			{"```python\nopen('door to hallway')\n```", door},
-			{"x=1", StepResult{Observation: InvalidAction + door.Observation}},
+			{"x=1", StepResult{Observation: action.Invalid + door.Observation}},
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -158,20 +160,20 @@ func TestSciworldTranscript(t *testing.T) {
 func TestAlfworldTranscript(t *testing.T) {
 	desk := StepResult{Observation: "On the desk 1, you see nothing.", Action: "go to desk 1", Sent: true}
 	first := "You are in the middle of a room.\nYour task is to: look at alarmclock under the desklamp.\nAVAILABLE ACTIONS: go to bed 1,go to desk 1,inventory,look"
-	later := InvalidAction + "On the desk 1, you see nothing.\nAVAILABLE ACTIONS: go to bed 1,look"
+	later := action.Invalid + "On the desk 1, you see nothing.\nAVAILABLE ACTIONS: go to bed 1,look"
 	for _, tt := range []struct {
 		name string
 		o    Options
 		play played
 	}{
-		{"g1", Options{Parser: ParserG1}, played{{"go to desk 1", desk}}},
+		{"g1", Options{Parser: action.ParserG1}, played{{"go to desk 1", desk}}},
 		{"g2", Options{}, played{{"Thought: t\n\nAction:\ngo to desk 1", desk}}},
-		{"function calling", Options{ActionFormat: ActionFunctionCalling}, played{
-			{"hm", StepResult{Observation: InvalidAction + first}},
+		{"function calling", Options{ActionFormat: action.FunctionCalling}, played{
+			{"hm", StepResult{Observation: action.Invalid + first}},
 			{fc("goto", `{"recep":"desk 1"}`), desk},
 			{fc("goto", `{"recep":"desk 1","obj":"x"}`), StepResult{Observation: later}},
 		}},
-		{"code as action", Options{ActionFormat: ActionCodeAsAction}, played{
+		{"code as action", Options{ActionFormat: action.CodeAsAction}, played{
 			{`goto("desk 1")`, desk}, {"x=1", StepResult{Observation: later}},
 		}},
 	} {
@@ -301,23 +303,23 @@ func TestClosedEndpoints(t *testing.T) {
 func TestActionFormats(t *testing.T) {
 	for _, tt := range []struct {
 		env    string
-		parser Parser
-		format ActionFormat
+		parser action.Parser
+		format action.Format
 		bad    string
 	}{
-		{"webshop", "", ActionFunctionCalling, ""},
-		{"alfworld", ParserG2, ActionCodeAsAction, ""},
-		{"sciworld", ParserG1, ActionReact, ""},
-		{"sciworld", ParserG1, ActionCodeAsAction, `parser "g1" knows no action format "code_as_action"`},
-		{"maze", "", ActionFunctionCalling, `the actions of maze have no format "function_calling": only those of alfworld, sciworld, webshop do`},
-		{"textcraft", "", ActionCodeAsAction, "have no format"},
-		{"wordle", "", ActionCodeAsAction, "have no format"},
-		{"babyai", "", ActionCodeAsAction, "have no format"},
-		{"sqlgym", "", ActionCodeAsAction, "have no format"},
-		{"searchqa", "", ActionCodeAsAction, "have no format"},
-		{"gaia", "", ActionCodeAsAction, "have no format"},
-		{"todo", "", ActionCodeAsAction, "have no format"},
-		{"webarena", "", ActionCodeAsAction, "have no format"},
+		{"webshop", "", action.FunctionCalling, ""},
+		{"alfworld", action.ParserG2, action.CodeAsAction, ""},
+		{"sciworld", action.ParserG1, action.React, ""},
+		{"sciworld", action.ParserG1, action.CodeAsAction, `parser "g1" knows no action format "code_as_action"`},
+		{"maze", "", action.FunctionCalling, `the actions of maze have no format "function_calling": only those of alfworld, sciworld, webshop do`},
+		{"textcraft", "", action.CodeAsAction, "have no format"},
+		{"wordle", "", action.CodeAsAction, "have no format"},
+		{"babyai", "", action.CodeAsAction, "have no format"},
+		{"sqlgym", "", action.CodeAsAction, "have no format"},
+		{"searchqa", "", action.CodeAsAction, "have no format"},
+		{"gaia", "", action.CodeAsAction, "have no format"},
+		{"todo", "", action.CodeAsAction, "have no format"},
+		{"webarena", "", action.CodeAsAction, "have no format"},
 		{"webshop", "", "default", `unknown action format "default"`},
 		{"alfworld", "g3", "", `unknown parser "g3"`},
 		{"gaia", "g3", "", `unknown parser "g3"`},

@@ -6,48 +6,26 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/openmanus/openmanus/env/action"
 )
-
-// Parser chooses which generation of AgentGym's Python client is followed
-// where the two cut the action out of the model's text differently.
-type Parser string
-
-// The generations (protocol section 0). The empty Parser means ParserG2.
-const (
-	ParserG1 Parser = "g1" // the copy inside OpenManus-RL
-	ParserG2 Parser = "g2" // AgentGym's current client
-)
-
-// ActionFormat chooses how a reply names its action, in the environments
-// whose current client can read it in several ways.
-type ActionFormat string
-
-// The action formats (protocol section 3). The empty one means ActionReact.
-const (
-	ActionReact           ActionFormat = "react"            // text after "Action:"
-	ActionFunctionCalling ActionFormat = "function_calling" // a JSON object
-	ActionCodeAsAction    ActionFormat = "code_as_action"   // a call in Python
-)
-
-// Calls reports whether a is a format in which the model calls functions.
-func (a ActionFormat) Calls() bool { return a == ActionFunctionCalling || a == ActionCodeAsAction }
 
 // Prompt formats an Instruction can be worded for.
 const (
-	FormatReact           = "react"                       // Thought: … Action: …, AgentGym's own
-	FormatActionTags      = "action_tags"                 // <action>…</action>
-	FormatFunctionCalling = string(ActionFunctionCalling) // only where Spec.ActionFormats has it
-	FormatCodeAsAction    = string(ActionCodeAsAction)    // likewise
-	FormatHistory         = "history"                     // <action>…</action>, the prompt written anew every turn
-	FormatStaged          = "staged"                      // likewise, with a memory
-	FormatToolCall        = "tool_call"                   // <tool_call>{…}</tool_call>, only where Spec.ToolCall is
+	FormatReact           = "react"                        // Thought: … Action: …, AgentGym's own
+	FormatActionTags      = "action_tags"                  // <action>…</action>
+	FormatFunctionCalling = string(action.FunctionCalling) // only where Spec.ActionFormats has it
+	FormatCodeAsAction    = string(action.CodeAsAction)    // likewise
+	FormatHistory         = "history"                      // <action>…</action>, the prompt written anew every turn
+	FormatStaged          = "staged"                       // likewise, with a memory
+	FormatToolCall        = "tool_call"                    // <tool_call>{…}</tool_call>, only where Spec.ToolCall is
 )
 
 // Options configures a client. Only BaseURL is required.
 type Options struct {
 	BaseURL      string
-	Parser       Parser
-	ActionFormat ActionFormat
+	Parser       action.Parser
+	ActionFormat action.Format
 	Timeout      time.Duration // of one call, DefaultTimeout if 0
 	Timeouts     Timeouts      // of calls of one sort, where they differ
 	Attempts     int           // of one repeatable call, DefaultAttempts if 0
@@ -83,31 +61,31 @@ func (t Timeouts) of(op string, usual time.Duration) time.Duration {
 
 // grammar gives how the replies of s are read, or says why they cannot be
 // read the way o asks for.
-func (o Options) grammar(s Spec) (Parser, ActionFormat, error) {
+func (o Options) grammar(s Spec) (action.Parser, action.Format, error) {
 	p := o.Parser
 	switch p {
 	case "":
-		p = ParserG2
-	case ParserG1, ParserG2:
+		p = action.ParserG2
+	case action.ParserG1, action.ParserG2:
 	default:
-		return "", "", fmt.Errorf("unknown parser %q: use %q or %q", p, ParserG1, ParserG2)
+		return "", "", fmt.Errorf("unknown parser %q: use %q or %q", p, action.ParserG1, action.ParserG2)
 	}
 	a := o.ActionFormat
 	switch {
-	case a == "" || a == ActionReact:
-		return p, ActionReact, nil
+	case a == "" || a == action.React:
+		return p, action.React, nil
 	case !a.Calls():
-		return "", "", fmt.Errorf("unknown action format %q: use %q, %q or %q", a, ActionReact, ActionFunctionCalling, ActionCodeAsAction)
+		return "", "", fmt.Errorf("unknown action format %q: use %q, %q or %q", a, action.React, action.FunctionCalling, action.CodeAsAction)
 	case !slices.Contains(s.ActionFormats, a):
 		return "", "", fmt.Errorf("the actions of %s have no format %q: only those of %s do", s.Name, a, strings.Join(withActionFormat(a), ", "))
-	case p == ParserG1:
-		return "", "", fmt.Errorf("parser %q knows no action format %q: use parser %q", p, a, ParserG2)
+	case p == action.ParserG1:
+		return "", "", fmt.Errorf("parser %q knows no action format %q: use parser %q", p, a, action.ParserG2)
 	}
 	return p, a, nil
 }
 
 // withActionFormat lists the environments that have an action format.
-func withActionFormat(a ActionFormat) []string {
+func withActionFormat(a action.Format) []string {
 	var names []string
 	for _, name := range Names() {
 		if s, err := Lookup(name); err == nil && slices.Contains(s.ActionFormats, a) {
@@ -119,11 +97,21 @@ func withActionFormat(a ActionFormat) []string {
 
 // parser is grammar of a registered environment that has actions in text
 // only.
-func (o Options) parser(name string) (Parser, error) {
+func (o Options) parser(name string) (action.Parser, error) {
 	s, err := Lookup(name)
 	if err != nil {
 		return "", err
 	}
 	p, _, err := o.grammar(s)
 	return p, err
+}
+
+// newAdapter reads the options of the environment called name.
+func newAdapter(name string, o Options, fs action.Functions) (action.Grammar, error) {
+	s, err := Lookup(name)
+	if err != nil {
+		return action.Grammar{}, err
+	}
+	p, a, err := o.grammar(s)
+	return action.Grammar{Parser: p, Format: a, Functions: fs}, err
 }

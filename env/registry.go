@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/openmanus/openmanus/data/registry"
+	"github.com/openmanus/openmanus/env/action"
 )
 
 // Spec is what the program knows about an environment before it talks to a
@@ -22,7 +23,7 @@ type Spec struct {
 	Instruction func(format string) string
 
 	// ActionFormats lists what Options.ActionFormat may be beside ActionReact.
-	ActionFormats []ActionFormat
+	ActionFormats []action.Format
 
 	// ToolCall writes a call of a tool, whose input is JSON, as the action that
 	// the server reads; ok is false where it cannot be called so. ToolAnswer

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/openmanus/openmanus/env/action"
 )
 
 // spec finds an environment that is known to exist.
@@ -140,7 +142,7 @@ func TestInstructions(t *testing.T) {
 				FormatToolCall:        strings.Contains(text, "<tool_call>{") && !strings.Contains(text, "Action Input:"),
 			}
 			shown := format
-			if ActionFormat(format).Calls() && !slices.Contains(s.ActionFormats, ActionFormat(format)) {
+			if action.Format(format).Calls() && !slices.Contains(s.ActionFormats, action.Format(format)) {
 				shown = FormatReact
 			}
 			switch {

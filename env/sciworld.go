@@ -1,6 +1,10 @@
 package env
 
-import "context"
+import (
+	"context"
+
+	"github.com/openmanus/openmanus/env/action"
+)
 
 // ScienceWorld (protocol 5.3, 11.8). /create takes no body and starts a Java
 // process; the task is called "data_idx". The first observation is the task's
@@ -36,7 +40,7 @@ func init() {
 		Doc:           "do an elementary science experiment in a text world (AgentGym sciworld server)",
 		New:           newSciworld,
 		Instruction:   sciworldInstruction,
-		ActionFormats: bothCalls,
+		ActionFormats: action.CallFormats,
 		SuccessReward: 99,
 		MaxTurns:      30,
 		IndexValid:    below(sciworldTasks, "task variations"),
@@ -51,8 +55,8 @@ func sciworldInstruction(format string) string {
 		"The first observation states your task; it is scored from 0 to 100 as you get on with it. " +
 		"Focus on a thing only where the task says so: focusing on a wrong one ends it. " +
 		"Where a name fits several things you are asked which one is meant; answer with its number. "
-	if ActionFormat(format).Calls() {
-		return text + "\n" + sciworldFunctions.shape(format, "door to kitchen")
+	if action.Format(format).Calls() {
+		return text + "\n" + sciworldFunctions.Shape(format, "door to kitchen")
 	}
 	return text + "The actions are, with OBJ for a thing and LOC for a place: open OBJ, close OBJ, activate OBJ, deactivate OBJ, connect OBJ to OBJ, disconnect OBJ, " +
 		"use OBJ [on OBJ], look around, look at OBJ, look in OBJ, examine OBJ, read OBJ, move OBJ to OBJ, pick up OBJ, put down OBJ, pour OBJ into OBJ, dunk OBJ into OBJ, " +
@@ -62,7 +66,7 @@ func sciworldInstruction(format string) string {
 
 type sciworld struct {
 	instance
-	adapter adapter
+	adapter action.Grammar
 	shown   string // the last observation; guarded by busy
 }
 
@@ -112,11 +116,11 @@ func (s *sciworld) Step(ctx context.Context, text string) (StepResult, error) {
 		return StepResult{}, err
 	}
 	defer s.leave()
-	action, ok := s.adapter.action(text)
+	act, ok := s.adapter.Parse(text)
 	if !ok {
-		return StepResult{Observation: InvalidAction + s.shown}, nil
+		return StepResult{Observation: action.Invalid + s.shown}, nil
 	}
-	res, _, err := s.send(ctx, action)
+	res, _, err := s.send(ctx, act)
 	if err == nil {
 		s.shown = res.Observation
 	}

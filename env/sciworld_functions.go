@@ -1,18 +1,22 @@
 package env
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/openmanus/openmanus/env/action"
+)
 
 // sciworldFunctions are those of protocol 4.3. AgentGym describes read to the
 // model with a parameter its own parser does not look for; here both say obj.
-var sciworldFunctions = functions{
+var sciworldFunctions = action.Functions{
 	sciworldOne("open", "open {}", "obj", "open a door or a container"),
 	sciworldOne("close", "close {}", "obj", "close a door or a container"),
 	sciworldOne("activate", "activate {}", "obj", "switch a device on"),
 	sciworldOne("deactivate", "deactivate {}", "obj", "switch a device off"),
 	sciworldTwo("connect", "connect {}", "to", "obj1", "obj2", "connect two electrical parts"),
 	sciworldOne("disconnect", "disconnect {}", "obj", "disconnect an electrical part"),
-	{name: "use", params: []string{"tool", "obj"}, forms: []string{"use", "use {}", "use {} on {}"}, extra: true, optional: true, doc: "use a tool, on a thing if one is given"},
-	{name: "lookaround", forms: []string{"look around"}, doc: "describe the room"},
+	{Name: "use", Params: []string{"tool", "obj"}, Forms: []string{"use", "use {}", "use {} on {}"}, Extra: true, Optional: true, Doc: "use a tool, on a thing if one is given"},
+	{Name: "lookaround", Forms: []string{"look around"}, Doc: "describe the room"},
 	sciworldOne("lookat", "look at {}", "obj", "describe a thing"),
 	sciworldOne("read", "read {}", "obj", "read a note or a book"),
 	sciworldTwo("move", "move {}", "to", "obj", "container", "put a thing into a container"),
@@ -28,23 +32,23 @@ var sciworldFunctions = functions{
 	sciworldOne("wait", "wait{}", "duration", "let time pass: 1 for one step"),
 	sciworldOne("choose", "{}", "option", "answer the question which of several things is meant, with its number"),
 	sciworldOne("examine", "examine {}", "obj", "describe a thing closely"),
-	{name: "task", forms: []string{"task"}, doc: "state the task again"},
-	{name: "inventory", forms: []string{"inventory"}, doc: "list what you carry"},
+	{Name: "task", Forms: []string{"task"}, Doc: "state the task again"},
+	{Name: "inventory", Forms: []string{"inventory"}, Doc: "list what you carry"},
 }
 
 // sciworldOne is a function of one argument. Without it a call is its bare
 // command, which P-FC sends all the same.
-func sciworldOne(name, form, param, doc string) function {
+func sciworldOne(name, form, param, doc string) action.Function {
 	bare := strings.TrimSpace(strings.TrimSuffix(form, "{}"))
 	if bare == "" {
 		bare = name
 	}
-	return function{name: name, params: []string{param}, forms: []string{bare, form}, doc: doc}
+	return action.Function{Name: name, Params: []string{param}, Forms: []string{bare, form}, Doc: doc}
 }
 
 // sciworldTwo is a function of two arguments; P-FC ignores more.
-func sciworldTwo(name, one, joint, first, second, doc string) function {
-	return function{
-		name: name, params: []string{first, second}, forms: []string{name, one, one + " " + joint + " {}"}, extra: true, doc: doc,
+func sciworldTwo(name, one, joint, first, second, doc string) action.Function {
+	return action.Function{
+		Name: name, Params: []string{first, second}, Forms: []string{name, one, one + " " + joint + " {}"}, Extra: true, Doc: doc,
 	}
 }

@@ -1,5 +1,7 @@
 package env
 
+import "github.com/openmanus/openmanus/env/action"
+
 // Sheet works on Google Sheets with the one credential of the server's. The
 // reward is the share of cells that equal the reference.
 //
@@ -39,6 +41,6 @@ func init() {
 		tasks:   20,
 		turns:   15,
 		most:    1, // and no second server on the credential, as with todo
-		answer:  sheetAnswer,
+		answer:  action.SheetAnswer,
 	}.register()
 }

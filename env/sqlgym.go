@@ -3,6 +3,8 @@ package env
 import (
 	"context"
 	"encoding/json"
+
+	"github.com/openmanus/openmanus/env/action"
 )
 
 // SQLGym over the BIRD questions (protocol 5.9). Like webshop's its /create
@@ -71,7 +73,7 @@ func (s *sqlgym) Reset(ctx context.Context, index int) (Obs, error) {
 }
 
 func (s *sqlgym) Step(ctx context.Context, text string) (StepResult, error) {
-	return s.actIndexed(ctx, ParseSQL(text))
+	return s.actIndexed(ctx, action.ParseSQL(text))
 }
 
 // Close only ends the client: the server has no way to give an instance back.

@@ -1,6 +1,10 @@
 package env
 
-import "context"
+import (
+	"context"
+
+	"github.com/openmanus/openmanus/env/action"
+)
 
 // TextCraft (protocol 5.1). /create wants a JSON object; the task is called
 // "data_idx" and is taken modulo the number of craftable items; /close exists
@@ -35,7 +39,7 @@ func textcraftInstruction(format string) string {
 type textcraft struct {
 	instance
 	shown
-	generation Parser
+	generation action.Parser
 }
 
 // textcraftCreate is the body upstream's client sends. The server ignores it,
@@ -72,14 +76,14 @@ func (t *textcraft) Reset(ctx context.Context, index int) (Obs, error) {
 // Step sends the action, the empty one too. A text with several actions is
 // answered here under the G2 parser.
 func (t *textcraft) Step(ctx context.Context, text string) (StepResult, error) {
-	if t.generation == ParserG1 {
-		return t.went(t.act(ctx, ParseCraft1(text)))
+	if t.generation == action.ParserG1 {
+		return t.went(t.act(ctx, action.ParseCraft1(text)))
 	}
-	action, ok := ParseOne(text)
+	act, ok := action.ParseOne(text)
 	if !ok {
-		return StepResult{Observation: TwoActions}, nil
+		return StepResult{Observation: action.TwoActions}, nil
 	}
-	return t.went(t.act(ctx, action))
+	return t.went(t.act(ctx, act))
 }
 
 // Recall asks what the last step came to.

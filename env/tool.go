@@ -3,6 +3,8 @@ package env
 import (
 	"context"
 	"strings"
+
+	"github.com/openmanus/openmanus/env/action"
 )
 
 // The tool servers (protocol 5.10): weather, movie, academia, todo and sheet
@@ -34,13 +36,13 @@ type toolEnv struct {
 
 func (e toolEnv) register() {
 	if e.answer == nil {
-		e.answer = pythonAnswer
+		e.answer = action.ToolAnswer
 	}
 	Register(e.name, Spec{
 		Doc:           e.doc,
 		New:           e.open,
 		Instruction:   e.instruction,
-		ToolCall:      pythonCall,
+		ToolCall:      action.ToolCall,
 		ToolAnswer:    e.answer,
 		Tools:         documentedTools(e.tools),
 		SuccessReward: 0.99,
@@ -57,7 +59,7 @@ func (e toolEnv) instruction(format string) string {
 		strings.Join(e.tools, "\n") + "\n" + e.advice
 	if format == FormatToolCall {
 		name, input, _ := strings.Cut(e.example, " with Action Input: ")
-		return about + " A tool's input is an object with its parameters ({} if there are none).\n" + toolShape(name, input)
+		return about + " A tool's input is an object with its parameters ({} if there are none).\n" + action.ToolShape(name, input)
 	}
 	return about + " Write the tool's name, the words \"with Action Input:\" and its parameters as a dictionary in Python's notation ({} if there are none), all on one line.\n" +
 		lineShape(format, e.example)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+
+	"github.com/openmanus/openmanus/env/action"
 )
 
 // WebArena (protocol 5.8), a Quart server. /create answers an object and
@@ -42,12 +44,12 @@ func webarenaInstruction(format string) string {
 		"scroll [down] or scroll [up]; goto [url]; go_back; go_forward; new_tab; tab_focus [number]; close_tab; " +
 		"stop [answer] (ends the task: give the answer if the objective asks for one, else leave it empty). " +
 		"Use only numbers that the page shows, and triple backticks only around the command.\n" +
-		replyShape(format, fence+"click [12]"+fence)
+		replyShape(format, action.Fence+"click [12]"+action.Fence)
 }
 
 type webarena struct {
 	indexed
-	generation Parser
+	generation action.Parser
 }
 
 type webarenaReset struct {
@@ -107,8 +109,8 @@ func (w *webarena) resetPage(raw json.RawMessage) error {
 // Step sends the whole text. One without a fenced block is answered here
 // under the G2 parser.
 func (w *webarena) Step(ctx context.Context, text string) (StepResult, error) {
-	if _, ok := ParseFence(text); !ok && w.generation == ParserG2 {
-		return StepResult{Observation: NoFence}, nil
+	if _, ok := action.ParseFence(text); !ok && w.generation == action.ParserG2 {
+		return StepResult{Observation: action.NoFence}, nil
 	}
 	res, err := w.actIndexed(ctx, text)
 	if !res.Done {

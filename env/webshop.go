@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
+	"github.com/openmanus/openmanus/env/action"
 )
 
 // WebShop (protocol 5.7). /create answers a bare random number and loads the
@@ -22,7 +24,7 @@ func init() {
 		Doc:           "find and buy a product that matches a wish (AgentGym webshop server)",
 		New:           newWebshop,
 		Instruction:   webshopInstruction,
-		ActionFormats: bothCalls,
+		ActionFormats: action.CallFormats,
 		SuccessReward: 0.99,
 		MaxTurns:      10,
 		IndexValid:    below(webshopGoals, "shopping goals"),
@@ -41,17 +43,17 @@ func below(n int, what string) func(int) error {
 	}
 }
 
-var webshopFunctions = functions{
-	{name: "search", params: []string{"keywords"}, forms: []string{"", "search[{}]"}, extra: true, doc: "search for products, where the page has a search bar"},
-	{name: "click", params: []string{"item"}, forms: []string{"", "click[{}]"}, extra: true, doc: "click a button, a product or an option that the page shows"},
+var webshopFunctions = action.Functions{
+	{Name: "search", Params: []string{"keywords"}, Forms: []string{"", "search[{}]"}, Extra: true, Doc: "search for products, where the page has a search bar"},
+	{Name: "click", Params: []string{"item"}, Forms: []string{"", "click[{}]"}, Extra: true, Doc: "click a button, a product or an option that the page shows"},
 }
 
 func webshopInstruction(format string) string {
 	text := "You are shopping in a web shop and have to buy the product that a wish describes, at the price it allows. " +
 		"Each observation is a page as text, its parts separated by [SEP]; the part after \"Instruction:\" is the wish. "
-	if ActionFormat(format).Calls() {
+	if action.Format(format).Calls() {
 		return text + "Search where there is a search bar, open a product, choose the options that were asked for, and click Buy Now, which ends the task. " +
-			"A call that the page does not allow changes nothing.\n" + webshopFunctions.shape(format, "red cotton shirt")
+			"A call that the page does not allow changes nothing.\n" + webshopFunctions.Shape(format, "red cotton shirt")
 	}
 	return text + "There are two actions: \"search[KEYWORDS]\" searches for products, where the page has a search bar, " +
 		"and \"click[NAME]\" clicks something the page shows: a product's number, an option, or a button such as Next >, Back to Search, Description or Buy Now. " +
@@ -61,7 +63,7 @@ func webshopInstruction(format string) string {
 
 type webshop struct {
 	indexed
-	adapter adapter
+	adapter action.Grammar
 }
 
 type webshopReset struct {
@@ -95,9 +97,9 @@ func (w *webshop) Reset(ctx context.Context, index int) (Obs, error) {
 // Step sends the action. An invalid one is answered here, with the page as the
 // server shows it now.
 func (w *webshop) Step(ctx context.Context, text string) (StepResult, error) {
-	action, ok := w.adapter.action(text)
+	act, ok := w.adapter.Parse(text)
 	if ok {
-		return w.actIndexed(ctx, action)
+		return w.actIndexed(ctx, act)
 	}
 	if err := w.enter(); err != nil {
 		return StepResult{}, err
@@ -107,7 +109,7 @@ func (w *webshop) Step(ctx context.Context, text string) (StepResult, error) {
 	if err != nil {
 		return StepResult{}, err
 	}
-	return StepResult{Observation: InvalidAction + page}, nil
+	return StepResult{Observation: action.Invalid + page}, nil
 }
 
 // Close tells the server, although no server known has a /close: AgentGym's

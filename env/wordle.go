@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/openmanus/openmanus/env/action"
 )
 
 // Wordle of AgentGym's lmrlgym server (protocol 5.6). Its endpoints hang
@@ -88,7 +90,7 @@ func (w *wordle) Reset(ctx context.Context, index int) (Obs, error) {
 }
 
 func (w *wordle) Step(ctx context.Context, text string) (StepResult, error) {
-	return w.act(ctx, ParseSplit(text))
+	return w.act(ctx, action.ParseSplit(text))
 }
 
 // Close only ends the client: the server has no way to give an instance back.

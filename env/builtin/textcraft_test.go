@@ -7,7 +7,9 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/action"
 	"github.com/openmanus/openmanus/env/builtin"
 )
 
@@ -139,7 +141,7 @@ func TestOwnBook(t *testing.T) {
 				t.Errorf("task %d lists %q twice", i, c)
 			}
 			listed[c] = true
-			if got, ok := env.ParseOne("Action: " + c); !ok || got != c {
+			if got, ok := action.ParseOne("Action: " + c); !ok || got != c {
 				t.Errorf("%q reaches the server as %q", c, got)
 			}
 		}
@@ -170,7 +172,7 @@ func TestTextcraftExpert(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := builtin.OwnBook()
-	for _, parser := range []env.Parser{env.ParserG1, env.ParserG2} {
+	for _, parser := range []action.Parser{action.ParserG1, action.ParserG2} {
 		c := client(t, "textcraft", env.Options{BaseURL: s.URL, Parser: parser})
 		for i := range b.Len() {
 			actions := builtin.TextcraftExpert(i)

@@ -14,6 +14,7 @@ import (
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/action"
 	"github.com/openmanus/openmanus/reward"
 )
 
@@ -54,7 +55,7 @@ func TestEntryTrials(t *testing.T) {
 		"reward.signal":      {"sum", "max"},
 		"reward.components":  reward.Functions.Names(),
 		"env.format": slices.DeleteFunc(agent.Formats.Names(), func(name string) bool {
-			return name == env.FormatReact || env.ActionFormat(name).Calls() || name == env.FormatToolCall
+			return name == env.FormatReact || action.Format(name).Calls() || name == env.FormatToolCall
 		}),
 		"algo.name":                           {"agentevol"},
 		"algo.rollout_correction.bypass_mode": {"true"},

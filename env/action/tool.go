@@ -1,4 +1,4 @@
-package env
+package action
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 // OpenManus-RL's two GAIA servers want two grammars (protocol 5.12); AgentGym's
 // tool servers want a Python dictionary (protocol 5.10).
 
-// gaiaCall is an action of the second GAIA server. It takes one text, so an
+// GaiaCall is an action of the second GAIA server. It takes one text, so an
 // input of one text is that text, and any other its JSON.
-func gaiaCall(name string, input json.RawMessage) (string, bool) {
+func GaiaCall(name string, input json.RawMessage) (string, bool) {
 	if !isToolName(name) {
 		return "", false
 	}
@@ -36,13 +36,13 @@ func gaiaCall(name string, input json.RawMessage) (string, bool) {
 	return "Action: " + name + " Action Input: " + strings.TrimSpace(text), true
 }
 
-// gaiaAnswer ends a task of the second GAIA server.
-func gaiaAnswer(text string) string {
+// GaiaAnswer ends a task of the second GAIA server.
+func GaiaAnswer(text string) string {
 	return "Action: terminate Action Input: " + text
 }
 
-// pythonCall is an action of a tool server.
-func pythonCall(name string, input json.RawMessage) (string, bool) {
+// ToolCall is an action of a tool server.
+func ToolCall(name string, input json.RawMessage) (string, bool) {
 	if !isToolName(name) {
 		return "", false
 	}
@@ -53,9 +53,9 @@ func pythonCall(name string, input json.RawMessage) (string, bool) {
 	return "Action: " + name + " with Action Input: " + pythonLiteral(fields), true
 }
 
-// pythonAnswer ends a task of a tool server. An answer that is JSON, such as a
+// ToolAnswer ends a task of a tool server. An answer that is JSON, such as a
 // number or a list, is that; any other is a text.
-func pythonAnswer(text string) string {
+func ToolAnswer(text string) string {
 	var v any
 	if !decodeOne([]byte(text), &v) {
 		v = text
@@ -63,8 +63,8 @@ func pythonAnswer(text string) string {
 	return "Action: finish with Action Input: " + pythonLiteral(map[string]any{"answer": v})
 }
 
-// sheetAnswer ends a task of the sheet server, which takes no answer.
-func sheetAnswer(string) string { return "Action: finish with Action Input: {}" }
+// SheetAnswer ends a task of the sheet server, which takes no answer.
+func SheetAnswer(string) string { return "Action: finish with Action Input: {}" }
 
 // isToolName reports whether a name can stand on the line of an action.
 func isToolName(name string) bool {
@@ -121,9 +121,9 @@ func pythonString(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// toolShape tells the model how to write a tool call under the format
+// ToolShape tells the model how to write a tool call under the format
 // tool_call.
-func toolShape(name, input string) string {
+func ToolShape(name, input string) string {
 	return "Think first, then call exactly one tool, with a JSON object between tags, like this:\n" +
 		`<tool_call>{"tool_name": "` + name + `", "tool_input": ` + input + `}</tool_call>` +
 		"\nWhen you know the answer, give it alone between <answer> and </answer> instead."

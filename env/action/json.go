@@ -1,4 +1,4 @@
-package env
+package action
 
 import (
 	"encoding/json"
@@ -14,10 +14,10 @@ type call struct {
 	args     map[string]json.RawMessage
 }
 
-// FunctionCall is the part of P-FC that needs no function table: the JSON
+// JSONCall is the part of P-FC that needs no function table: the JSON
 // object between the first and the last brace of a reply, and whether it is a
 // call.
-func FunctionCall(text string) (object string, ok bool) {
+func JSONCall(text string) (object string, ok bool) {
 	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
 	if from < 0 || to < from {
 		return "", false
@@ -65,10 +65,10 @@ func escapeControls(s string) []byte {
 	return b
 }
 
-// parseCall is P-FC: the command that a reply's function call stands for. ok
+// ParseJSON is P-FC: the command that a reply's function call stands for. ok
 // is false for an invalid action.
-func (fs functions) parseCall(text string) (action string, ok bool) {
-	object, ok := FunctionCall(text)
+func (fs Functions) ParseJSON(text string) (action string, ok bool) {
+	object, ok := JSONCall(text)
 	if !ok {
 		return "", false
 	}
@@ -78,15 +78,15 @@ func (fs functions) parseCall(text string) (action string, ok bool) {
 		return "", false
 	}
 	n := len(c.args)
-	if f.extra {
-		n = min(n, len(f.forms)-1)
+	if f.Extra {
+		n = min(n, len(f.Forms)-1)
 	}
-	if n >= len(f.forms) {
+	if n >= len(f.Forms) {
 		return "", false
 	}
 	args := make([]string, n)
 	for i := range args {
-		if args[i], ok = pythonText(c.args[f.params[i]]); !ok {
+		if args[i], ok = pythonText(c.args[f.Params[i]]); !ok {
 			return "", false
 		}
 	}

@@ -36,14 +36,11 @@ type Cost struct {
 // CostOf counts a model that ends in so many outputs: its vocabulary, or the
 // one of a critic.
 func CostOf(m *model.Model, outputs int) Cost {
-	c := m.Config
-	h, heads := float64(c.HiddenSize), float64(c.NumAttentionHeads*c.HeadDim)
-	kv := float64(c.NumKeyValueHeads * c.HeadDim)
-	layers := float64(c.NumHiddenLayers)
+	blocks := m.Cost()
 	cost := Cost{
-		linear:    layers * (3*h*float64(c.IntermediateSize) + 2*h*heads + 2*h*kv),
-		output:    h * float64(outputs),
-		attention: layers * heads,
+		linear:    float64(blocks.Linear),
+		output:    float64(m.Config.HiddenSize) * float64(outputs),
+		attention: float64(blocks.Attention),
 	}
 	for _, p := range m.Adapters() {
 		cost.adapters += float64(p.Tensor.Numel())

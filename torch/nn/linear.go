@@ -2,14 +2,47 @@ package nn
 
 import "github.com/openmanus/openmanus/torch"
 
-// Linear is x · weightᵀ + bias.
-type Linear struct {
-	Weight torch.Tensor // [O,I]
-	Bias   torch.Tensor // [O] or none
-	LoRA   *LoRA        // adds to the result of a frozen weight; nil: none
+// Param is one parameter of a layer.
+type Param struct {
+	Name   string // in the layer: "weight", "bias"
+	Tensor *torch.Tensor
+	Shape  []int
+	Init   Init
 }
 
-// Forward maps x [...,I] to [...,O].
+// Init selects the values that training starts from.
+type Init int
+
+// Initial values of parameters, as transformers chooses them.
+const (
+	Normal Init = iota // normal with mean 0 and standard deviation initializer_range
+	Zeros
+	Ones
+)
+
+// Linear is x · weightᵀ + bias.
+type Linear struct {
+	In, Out int
+	HasBias bool
+
+	Weight torch.Tensor // [Out,In]
+	Bias   torch.Tensor // [Out], or the zero Tensor
+	LoRA   *LoRA        // adapter on the frozen weight; nil: none
+}
+
+// NewLinear declares a linear layer; its tensors are set later.
+func NewLinear(in, out int, bias bool) Linear { return Linear{In: in, Out: out, HasBias: bias} }
+
+// Params lists the weight and, if declared, the bias.
+func (l *Linear) Params() []Param {
+	list := []Param{{"weight", &l.Weight, []int{l.Out, l.In}, Normal}}
+	if l.HasBias {
+		list = append(list, Param{"bias", &l.Bias, []int{l.Out}, Zeros})
+	}
+	return list
+}
+
+// Forward maps x [...,In] to [...,Out].
 func (l *Linear) Forward(x torch.Tensor) torch.Tensor {
 	y := x.Linear(l.Weight, l.Bias)
 	if l.LoRA != nil {
@@ -18,9 +51,12 @@ func (l *Linear) Forward(x torch.Tensor) torch.Tensor {
 	return y
 }
 
-// Infer applies layers to the same x [N,I] without gradients. The few rows of a decoding step go through a kernel that
-// streams the weights at memory speed, where a general matrix product of one row reaches a third of it.
-func Infer(x torch.Tensor, layers ...*Linear) []torch.Tensor {
+// Infer is Forward without gradients for the few rows x [N,In] of a decoding step.
+func (l *Linear) Infer(x torch.Tensor) torch.Tensor { return infer(x, l)[0] }
+
+// infer applies layers to the same x [N,I] without gradients. Up to torch.SkinnyRows rows go through a kernel that streams
+// the weights at memory speed, of which a general matrix product with one row reaches a third.
+func infer(x torch.Tensor, layers ...*Linear) []torch.Tensor {
 	out := inferFrozen(x, layers)
 	for i, l := range layers {
 		if l.LoRA != nil {
@@ -30,7 +66,7 @@ func Infer(x torch.Tensor, layers ...*Linear) []torch.Tensor {
 	return out
 }
 
-// inferFrozen applies the weights, without the adapters on them.
+// inferFrozen applies the weights without their adapters.
 func inferFrozen(x torch.Tensor, layers []*Linear) []torch.Tensor {
 	out := make([]torch.Tensor, len(layers))
 	if x.Size(0) > torch.SkinnyRows {
@@ -46,19 +82,31 @@ func inferFrozen(x torch.Tensor, layers []*Linear) []torch.Tensor {
 	return torch.LinearsSkinny(x, weights, biases)
 }
 
-// Embedding is a row of its weight for every id.
+// Embedding maps each id to a row of its weight.
 type Embedding struct {
-	Weight torch.Tensor // [V,D]
+	Rows, Dim int
+
+	Weight torch.Tensor // [Rows,Dim]
 }
 
-// Forward maps ids [...] (int32 or int64) to [...,D].
+// Params lists the weight.
+func (e *Embedding) Params() []Param {
+	return []Param{{"weight", &e.Weight, []int{e.Rows, e.Dim}, Normal}}
+}
+
+// Forward maps ids [...] (int32 or int64) to [...,Dim].
 func (e *Embedding) Forward(ids torch.Tensor) torch.Tensor { return torch.Embedding(e.Weight, ids) }
 
 // RMSNorm scales each vector to a mean square of 1, then by its weight (Zhang and Sennrich 2019, eq. 4).
 type RMSNorm struct {
-	Weight torch.Tensor // [D]
-	Eps    float64      // added to the mean square
+	Dim int
+	Eps float64 // added to the mean square
+
+	Weight torch.Tensor // [Dim]
 }
 
-// Forward keeps the shape of x [...,D].
+// Params lists the weight.
+func (n *RMSNorm) Params() []Param { return []Param{{"weight", &n.Weight, []int{n.Dim}, Ones}} }
+
+// Forward keeps the shape of x [...,Dim].
 func (n *RMSNorm) Forward(x torch.Tensor) torch.Tensor { return torch.RMSNorm(x, n.Weight, n.Eps) }

@@ -41,7 +41,7 @@ func (l *LoRA) infer(x torch.Tensor) torch.Tensor {
 	if x.Size(0) > torch.SkinnyRows {
 		a.Weight, b.Weight = l.A.To(x.DType()), l.B.To(x.DType())
 	}
-	return Infer(Infer(x, &a)[0], &b)[0].MulScalar(l.Scale)
+	return b.Infer(a.Infer(x)).MulScalar(l.Scale)
 }
 
 // Delta returns the update of the layer's weight [O,I], in the adapter's type.

@@ -30,8 +30,8 @@ func TestLayers(t *testing.T) {
 		m := SwiGLU{GateProj: id, UpProj: Linear{Weight: id.Weight.MulScalar(2)}, DownProj: Linear{Weight: id.Weight.MulScalar(3)}}
 		silu := func(v float64) float64 { return v / (1 + math.Exp(-v)) }
 		want := []float64{6 * silu(1), 12 * silu(2), 18 * silu(3), -6 * silu(-1)}
-		torchtest.Values(t, m.Forward(x), 1e-6, want...)
-		s.NoGrad(func() { torchtest.Values(t, m.Infer(x), 1e-6, want...) })
+		torchtest.Values(t, m.Forward(&Pass{}, x), 1e-6, want...)
+		s.NoGrad(func() { torchtest.Values(t, m.Forward(&Pass{KV: &KV{}}, x), 1e-6, want...) })
 	})
 }
 
@@ -99,7 +99,7 @@ var (
 func attentionOf(w []torch.Tensor) *Attention {
 	return &Attention{
 		QProj: Linear{Weight: w[0], Bias: w[4]}, KProj: Linear{Weight: w[1]}, VProj: Linear{Weight: w[2]}, OProj: Linear{Weight: w[3]},
-		QNorm: RMSNorm{Weight: w[5], Eps: 1e-6}, KNorm: RMSNorm{Weight: w[6], Eps: 1e-6}, HeadDim: headDim,
+		QNorm: &RMSNorm{Weight: w[5], Eps: 1e-6}, KNorm: &RMSNorm{Weight: w[6], Eps: 1e-6}, HeadDim: headDim,
 	}
 }
 
@@ -146,7 +146,7 @@ func naive(s *torch.Scope, in []torch.Tensor) torch.Tensor {
 func TestAttention(t *testing.T) {
 	packed := func(s *torch.Scope, in []torch.Tensor) torch.Tensor {
 		cos, sin := rope.Angles(s, positions)
-		return attentionOf(in).Forward(in[7], cos, sin, offsets)
+		return attentionOf(in).Forward(&Pass{Cos: cos, Sin: sin, Offsets: offsets}, in[7])
 	}
 	torchtest.Same(t, torch.Float32, packed, naive, 2e-5, attentionInputs()...)
 	torchtest.Same(t, torch.Float64, packed, naive, 1e-6, attentionInputs()...)
@@ -162,7 +162,7 @@ func TestAttentionDecode(t *testing.T) {
 			}
 			a, x := attentionOf(in), in[7]
 			cos, sin := rope.Angles(s, positions)
-			want := a.Forward(x, cos, sin, offsets)
+			want := a.Forward(&Pass{Cos: cos, Sin: sin, Offsets: offsets}, x)
 
 			const block = 2
 			kc, vc := s.Zeros(torch.Float32, 5, block, kvHeads, headDim), s.Zeros(torch.Float32, 5, block, kvHeads, headDim)
@@ -171,8 +171,11 @@ func TestAttentionDecode(t *testing.T) {
 				for j := offsets[seq]; j < offsets[seq+1]; j++ {
 					p := int(positions[j])
 					slot := int64(blocks[seq][p/block])*block + int64(p%block)
-					got := a.Decode(x.Narrow(0, j, 1), cos.Narrow(0, j, 1), sin.Narrow(0, j, 1), kc, vc, []int64{slot},
-						torch.CachedSeqs{QOffsets: []int{0, 1}, Lens: []int{p + 1}, Blocks: [][]int32{blocks[seq][:p/block+1]}})
+					pass := &Pass{Cos: cos.Narrow(0, j, 1), Sin: sin.Narrow(0, j, 1), KV: &KV{
+						K: kc, V: vc, Slots: []int64{slot},
+						Seqs: torch.CachedSeqs{QOffsets: []int{0, 1}, Lens: []int{p + 1}, Blocks: [][]int32{blocks[seq][:p/block+1]}},
+					}}
+					got := a.Forward(pass, x.Narrow(0, j, 1))
 					torchtest.Close(t, got, want.Narrow(0, j, 1), 1e-5)
 				}
 			}
@@ -180,7 +183,7 @@ func TestAttentionDecode(t *testing.T) {
 	})
 }
 
-// Infer gives the same by both of its ways: the kernel for few rows and the matrix product for many.
+// The two implementations of infer agree: the kernel for few rows and the matrix product for many.
 func TestInfer(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		s.NoGrad(func() {
@@ -190,7 +193,7 @@ func TestInfer(t *testing.T) {
 			without := Linear{Weight: random(3, in, in)}
 			for _, rows := range []int{1, torch.SkinnyRows, torch.SkinnyRows + 1} {
 				x := random(4, rows, in)
-				got := Infer(x, &with, &without)
+				got := infer(x, &with, &without)
 				torchtest.Close(t, got[0], with.Forward(x), 1e-5)
 				torchtest.Close(t, got[1], without.Forward(x), 1e-5)
 			}

@@ -9,34 +9,35 @@ import (
 	"github.com/openmanus/openmanus/torch/nn"
 )
 
-// Config is what a decoder needs to know about itself. The field comments name
-// the keys of config.json in transformers.
+// Config holds the hyper-parameters of a decoder. Settings has their keys in
+// config.json and in GGUF metadata.
 type Config struct {
 	ModelType             string // model_type: llama, qwen2, qwen3
-	VocabSize             int    // vocab_size
-	HiddenSize            int    // hidden_size
-	IntermediateSize      int    // intermediate_size
-	NumHiddenLayers       int    // num_hidden_layers
-	NumAttentionHeads     int    // num_attention_heads
-	NumKeyValueHeads      int    // num_key_value_heads
-	HeadDim               int    // head_dim
-	MaxPositionEmbeddings int    // max_position_embeddings
+	VocabSize             int
+	HiddenSize            int
+	IntermediateSize      int
+	NumHiddenLayers       int
+	NumAttentionHeads     int
+	NumKeyValueHeads      int
+	HeadDim               int
+	MaxPositionEmbeddings int
 	RMSNormEps            float64
 	RopeTheta             float64
 	RopeScaling           RopeScaling
 	TieWordEmbeddings     bool
 	Labels                int // num_labels of a sequence classifier, which has a score head and no lm_head; 0: a language model
 	InitializerRange      float64
+	Extra                 Extra // hyper-parameters that only this family has; nil: none
 
-	DType string // dtype (torch_dtype): the checkpoint's own, "" if it does not say
+	DType string // dtype (torch_dtype) of the checkpoint; "" if config.json leaves it out
 
 	BOSTokenID  *int32
 	PadTokenID  *int32
 	EOSTokenIDs []int32
 }
 
-// RopeScaling says how rotary frequencies are stretched. The zero value, like
-// Type "default", leaves them alone.
+// RopeScaling stretches rotary frequencies to longer contexts. The zero value
+// and Type "default" leave them unchanged.
 type RopeScaling struct {
 	Type                          string // default, linear or llama3
 	Factor                        float64
@@ -45,8 +46,8 @@ type RopeScaling struct {
 	OriginalMaxPositionEmbeddings int     // llama3
 }
 
-// Limits keep a hostile configuration from asking for absurd amounts of memory
-// before its weights have been looked at.
+// Limits on sizes, so that a hostile configuration cannot ask for absurd
+// amounts of memory before its weights are read.
 const (
 	maxVocab  = 1 << 22
 	maxWidth  = 1 << 18
@@ -54,22 +55,44 @@ const (
 	maxLength = 1 << 26
 )
 
+// Setting is one hyper-parameter of a model.
+type Setting struct {
+	Key   string // in config.json
+	GGUF  string // in GGUF metadata, after the architecture and a dot; "": not there
+	Field any    // *int, *float64 or *bool
+	Max   int    // of an *int, which is at least 1
+}
+
+// settings lists the hyper-parameters that are read from config.json and from
+// GGUF metadata in the same way. A number that stays 0 is missing.
+func (c *Config) settings() []Setting {
+	list := []Setting{
+		{"vocab_size", "", &c.VocabSize, maxVocab},
+		{"hidden_size", "embedding_length", &c.HiddenSize, maxWidth},
+		{"intermediate_size", "feed_forward_length", &c.IntermediateSize, maxWidth},
+		{"num_hidden_layers", "block_count", &c.NumHiddenLayers, maxLayers},
+		{"num_attention_heads", "attention.head_count", &c.NumAttentionHeads, maxWidth},
+		{"num_key_value_heads", "attention.head_count_kv", &c.NumKeyValueHeads, maxWidth},
+		{"head_dim", "attention.key_length", &c.HeadDim, maxWidth},
+		{"max_position_embeddings", "context_length", &c.MaxPositionEmbeddings, maxLength},
+		{"rms_norm_eps", "attention.layer_norm_rms_epsilon", &c.RMSNormEps, 0},
+		{"initializer_range", "", &c.InitializerRange, 0},
+		{"tie_word_embeddings", "", &c.TieWordEmbeddings, 0},
+	}
+	if c.Extra != nil {
+		list = append(list, c.Extra.Settings()...)
+	}
+	return list
+}
+
 // Validate reports every fault of a configuration.
 func (c *Config) Validate() error {
 	var errs []error
-	size := func(key string, v, limit int) {
-		if v < 1 || v > limit {
-			errs = append(errs, fmt.Errorf("%s is %d, want 1 to %d", key, v, limit))
+	for _, s := range c.settings() {
+		if v, ok := s.Field.(*int); ok && (*v < 1 || *v > s.Max) {
+			errs = append(errs, fmt.Errorf("%s is %d, want 1 to %d", s.Key, *v, s.Max))
 		}
 	}
-	size("vocab_size", c.VocabSize, maxVocab)
-	size("hidden_size", c.HiddenSize, maxWidth)
-	size("intermediate_size", c.IntermediateSize, maxWidth)
-	size("num_hidden_layers", c.NumHiddenLayers, maxLayers)
-	size("num_attention_heads", c.NumAttentionHeads, maxWidth)
-	size("num_key_value_heads", c.NumKeyValueHeads, maxWidth)
-	size("head_dim", c.HeadDim, maxWidth)
-	size("max_position_embeddings", c.MaxPositionEmbeddings, maxLength)
 	if c.Labels < 0 || c.Labels > maxVocab {
 		errs = append(errs, fmt.Errorf("num_labels is %d, want at most %d", c.Labels, maxVocab))
 	}
@@ -77,7 +100,7 @@ func (c *Config) Validate() error {
 		errs = append(errs, fmt.Errorf("num_attention_heads %d is not a multiple of num_key_value_heads %d", c.NumAttentionHeads, c.NumKeyValueHeads))
 	}
 	if c.HeadDim%2 != 0 {
-		errs = append(errs, fmt.Errorf("head_dim %d is odd, rotary embeddings want it even", c.HeadDim))
+		errs = append(errs, fmt.Errorf("head_dim %d is odd, rotary embeddings need an even number", c.HeadDim))
 	}
 	if !(c.RMSNormEps > 0) || math.IsInf(c.RMSNormEps, 0) {
 		errs = append(errs, fmt.Errorf("rms_norm_eps is %v, want a positive number", c.RMSNormEps))
@@ -108,17 +131,4 @@ func ids(p *int32) []int32 {
 		return nil
 	}
 	return []int32{*p}
-}
-
-// NumParameters returns the number of parameters, tied ones counted once.
-func (c *Config) NumParameters() (int, error) {
-	d, err := newDecoder(*c)
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	for _, w := range d.weights() {
-		n += w.numel()
-	}
-	return n, nil
 }

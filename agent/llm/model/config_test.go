@@ -120,7 +120,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"quantized", add(`"quantization_config":{"bits":4}`), "quantization_config"},
 		{"partial rotary", add(`"partial_rotary_factor":0.5`), "partial_rotary_factor is 0.5"},
 		{"unknown key", add(`"attn_logit_softcapping":50.0`), `"attn_logit_softcapping" is not known`},
-		{"sliding window of llama", add(`"sliding_window":4096`), "sliding_window 4096"},
+		{"sliding window of llama", add(`"sliding_window":4096`), "sliding_window is 4096"},
 		{"sliding window in use", edit(goodQwen2, `"use_sliding_window":false`, `"use_sliding_window":true`), "use_sliding_window is true"},
 		{"sliding layer", edit(goodQwen2, `"full_attention"]`, `"sliding_attention"]`), `layer 1 is "sliding_attention"`},
 		{"layer types too few", edit(goodQwen2, `,"full_attention"]`, `]`), "layer_types has 1 entries for 2 layers"},

@@ -5,16 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 )
 
-// harmless are keys of config.json that change nothing that is computed here:
-// bookkeeping, training-time settings, other kinds of heads, generation
-// settings that older releases kept here. A key that is neither read nor
-// listed is an error, since it may change the arithmetic.
-var harmless = []string{
+// ignoredKeys are keys of config.json that do not change what the decoder
+// computes: bookkeeping, training-time settings, other kinds of heads, and
+// generation settings of older releases. A key that is neither read nor listed
+// is an error, since it may change the arithmetic.
+var ignoredKeys = []string{
 	"architectures", "_name_or_path", "transformers_version", "transformers.js_config", "use_cache", "return_dict",
 	"output_hidden_states", "output_attentions", "torchscript", "attn_implementation", "_attn_implementation",
 	"_attn_implementation_autoset", "chunk_size_feed_forward", "id2label", "label2id", "problem_type", "finetuning_task",
@@ -27,9 +27,9 @@ var harmless = []string{
 	"num_beam_groups", "diversity_penalty", "encoder_no_repeat_ngram_size",
 }
 
-// fixed are keys that are understood with one value only: any other would need
-// arithmetic that is not here.
-var fixed = map[string][]string{
+// fixedKeys are keys whose other values need arithmetic that is not implemented.
+// A family that implements it reads the key as one of its Extra settings.
+var fixedKeys = map[string][]string{
 	"hidden_act":                  {`"silu"`, `"swish"`},
 	"attention_bias":              {"false"},
 	"mlp_bias":                    {"false"},
@@ -42,6 +42,7 @@ var fixed = map[string][]string{
 	"cross_attention_hidden_size": {"null"},
 	"tie_encoder_decoder":         {"false"},
 	"use_sliding_window":          {"false"},
+	"sliding_window":              {"null"},
 	"use_bfloat16":                {"false"},
 	"pruned_heads":                {"{}"},
 	"no_rope_layers":              {"null"},
@@ -67,14 +68,14 @@ func ParseConfig(text []byte) (Config, error) {
 	return c, nil
 }
 
-// configReader takes keys out of the JSON object and remembers which it took.
+// configReader reads keys of a JSON object and remembers which it has read.
 type configReader struct {
 	raw  map[string]json.RawMessage
 	seen map[string]bool
 	errs []error
 }
 
-// get decodes a key into v and reports whether the key is there and not null.
+// get decodes a key into v and reports whether the key is present and not null.
 func (r *configReader) get(key string, v any) bool {
 	r.seen[key] = true
 	text, ok := r.raw[key]
@@ -88,7 +89,7 @@ func (r *configReader) get(key string, v any) bool {
 	return true
 }
 
-// must is get for a key that has no default.
+// must is get for a required key.
 func (r *configReader) must(key string, v any) {
 	if n := len(r.errs); !r.get(key, v) && len(r.errs) == n {
 		r.errs = append(r.errs, fmt.Errorf("%s is missing", key))
@@ -96,42 +97,41 @@ func (r *configReader) must(key string, v any) {
 }
 
 func (r *configReader) config() Config {
-	// The defaults are those of transformers' configuration classes; sizes
-	// have none, because a checkpoint always states them.
+	// Defaults of transformers' configuration classes. Sizes have none, because
+	// a checkpoint always states them.
 	c := Config{RMSNormEps: 1e-6, InitializerRange: 0.02}
 	r.must("model_type", &c.ModelType)
-	if !known(c.ModelType) {
-		r.errs = append(r.errs, unknownModelType(c.ModelType))
+	f, err := lookupFamily(c.ModelType)
+	if err != nil {
+		r.errs = append(r.errs, err)
 		return c
 	}
-	r.architectures(&c)
-	r.must("vocab_size", &c.VocabSize)
-	r.must("hidden_size", &c.HiddenSize)
-	r.must("intermediate_size", &c.IntermediateSize)
-	r.must("num_hidden_layers", &c.NumHiddenLayers)
-	r.must("num_attention_heads", &c.NumAttentionHeads)
-	r.must("max_position_embeddings", &c.MaxPositionEmbeddings)
-	if c.ModelType == "llama" { // the first checkpoints have no grouped heads
-		c.NumKeyValueHeads = c.NumAttentionHeads
-		r.get("num_key_value_heads", &c.NumKeyValueHeads)
-	} else {
-		r.must("num_key_value_heads", &c.NumKeyValueHeads)
+	c.Extra = f.newExtra()
+	r.architectures(&c, f)
+	for _, s := range c.settings() {
+		r.get(s.Key, s.Field)
 	}
-	if !r.get("head_dim", &c.HeadDim) && c.NumAttentionHeads > 0 {
-		if c.HeadDim = familyOf(c.ModelType).headDim; c.HeadDim == 0 {
-			c.HeadDim = c.HiddenSize / c.NumAttentionHeads
-			if c.HiddenSize%c.NumAttentionHeads != 0 {
-				r.errs = append(r.errs, fmt.Errorf("hidden_size %d is not a multiple of num_attention_heads %d and head_dim is not given", c.HiddenSize, c.NumAttentionHeads))
-			}
+	if f.defaults != nil {
+		f.defaults(&c)
+	}
+	if c.HeadDim == 0 && c.NumAttentionHeads > 0 {
+		c.HeadDim = c.HiddenSize / c.NumAttentionHeads
+		if c.HiddenSize%c.NumAttentionHeads != 0 {
+			r.errs = append(r.errs, fmt.Errorf("hidden_size %d is not a multiple of num_attention_heads %d and head_dim is not given", c.HiddenSize, c.NumAttentionHeads))
 		}
 	}
-	r.get("rms_norm_eps", &c.RMSNormEps)
-	r.get("initializer_range", &c.InitializerRange)
-	r.get("tie_word_embeddings", &c.TieWordEmbeddings)
+	for _, s := range c.settings() {
+		if v, ok := s.Field.(*int); ok && *v == 0 && len(r.raw[s.Key]) == 0 {
+			r.errs = append(r.errs, fmt.Errorf("%s is missing", s.Key))
+		}
+	}
 	r.dtype(&c)
 	r.rope(&c)
 	r.layers(c)
 	r.specials(&c)
+	for _, key := range f.ignored {
+		r.seen[key] = true
+	}
 	return c
 }
 
@@ -148,22 +148,22 @@ func (r *configReader) dtype(c *Config) {
 
 // architectures accepts the causal language model of the type and its sequence
 // classifier, which has the same model_type and another head.
-func (r *configReader) architectures(c *Config) {
+func (r *configReader) architectures(c *Config, f family) {
 	var names []string
 	if !r.get("architectures", &names) || len(names) == 0 {
 		return
 	}
-	switch f := familyOf(c.ModelType); {
-	case slices.Contains(names, f.architecture):
+	switch {
+	case slices.Contains(names, f.class):
 	case slices.Contains(names, f.classifier()):
 		c.Labels = r.labels()
 	default:
-		r.errs = append(r.errs, fmt.Errorf("architectures is %q; for model_type %s only %s and %s are supported", names, c.ModelType, f.architecture, f.classifier()))
+		r.errs = append(r.errs, fmt.Errorf("architectures is %q; for model_type %s only %s and %s are supported", names, c.ModelType, f.class, f.classifier()))
 	}
 }
 
-// labels is the number of outputs of a classifier: two where its file does not
-// say, as transformers has it.
+// labels returns the number of outputs of a classifier; transformers' default
+// is two.
 func (r *configReader) labels() int {
 	var names map[string]any
 	if r.get("id2label", &names) {
@@ -174,30 +174,80 @@ func (r *configReader) labels() int {
 	return n
 }
 
-func (r *configReader) fold(key string, o *configReader) {
-	for _, err := range o.errs {
-		r.errs = append(r.errs, fmt.Errorf("%s: %w", key, err))
+// layers accepts layer_types of full attention only. A family with other kinds
+// reads the key as one of its Extra settings.
+func (r *configReader) layers(c Config) {
+	var types []string
+	if r.seen["layer_types"] || !r.get("layer_types", &types) {
+		return
+	}
+	if i := slices.IndexFunc(types, func(t string) bool { return t != "full_attention" }); i >= 0 {
+		r.errs = append(r.errs, fmt.Errorf("layer_types: layer %d is %q, only full_attention is supported", i, types[i]))
+	}
+	if len(types) != c.NumHiddenLayers {
+		r.errs = append(r.errs, fmt.Errorf("layer_types has %d entries for %d layers", len(types), c.NumHiddenLayers))
 	}
 }
 
-// layers refuses sliding windows that are in use. Qwen2 configurations carry a
-// sliding_window that only use_sliding_window or layer_types switch on.
-func (r *configReader) layers(c Config) {
-	var types []string
-	if r.get("layer_types", &types) {
-		for i, t := range types {
-			if t != "full_attention" {
-				r.errs = append(r.errs, fmt.Errorf("layer_types: layer %d is %q, only full_attention is supported", i, t))
-				break
-			}
+// rope reads rope_theta and rope_scaling (transformers 4) and rope_parameters
+// (transformers 5). A file may have both layouts if they agree.
+func (r *configReader) rope(c *Config) {
+	c.RopeTheta = 10000
+	top := r.get("rope_theta", &c.RopeTheta)
+	var old, current map[string]json.RawMessage
+	hasOld := r.get("rope_scaling", &old)
+	hasNew := r.get("rope_parameters", &current)
+	faults := len(r.errs)
+	second := *c
+	if hasOld {
+		r.ropeObject("rope_scaling", old, c, top)
+	}
+	if hasNew {
+		r.ropeObject("rope_parameters", current, &second, top)
+		if hasOld && len(r.errs) == faults && (second.RopeScaling != c.RopeScaling || second.RopeTheta != c.RopeTheta) {
+			r.errs = append(r.errs, errors.New("rope_scaling and rope_parameters differ: keep the one that is right"))
 		}
-		if len(types) != c.NumHiddenLayers {
-			r.errs = append(r.errs, fmt.Errorf("layer_types has %d entries for %d layers", len(types), c.NumHiddenLayers))
+		c.RopeScaling, c.RopeTheta = second.RopeScaling, second.RopeTheta
+	}
+}
+
+func (r *configReader) ropeObject(key string, raw map[string]json.RawMessage, c *Config, haveTheta bool) {
+	o := &configReader{raw: raw, seen: map[string]bool{}}
+	s := &c.RopeScaling
+	if !o.get("rope_type", &s.Type) {
+		o.get("type", &s.Type)
+	}
+	o.seen["type"] = true // both are written by some releases
+	theta := c.RopeTheta
+	if o.get("rope_theta", &theta) {
+		if haveTheta && theta != c.RopeTheta {
+			o.errs = append(o.errs, fmt.Errorf("rope_theta is %v here and %v at the top", theta, c.RopeTheta))
+		}
+		c.RopeTheta = theta
+	}
+	switch s.Type {
+	case "linear":
+		o.must("factor", &s.Factor)
+	case "llama3":
+		o.must("factor", &s.Factor)
+		o.must("low_freq_factor", &s.LowFreqFactor)
+		o.must("high_freq_factor", &s.HighFreqFactor)
+		o.must("original_max_position_embeddings", &s.OriginalMaxPositionEmbeddings)
+	case "default":
+	default:
+		r.errs = append(r.errs, fmt.Errorf("%s: rope_type %q is not supported (default, linear and llama3 are)", key, s.Type))
+		return
+	}
+	if factor := 1.0; o.get("partial_rotary_factor", &factor) && factor != 1 {
+		o.errs = append(o.errs, fmt.Errorf("partial_rotary_factor %v is not supported", factor))
+	}
+	for k := range raw {
+		if !o.seen[k] {
+			o.errs = append(o.errs, fmt.Errorf("key %q is not known with rope_type %s", k, s.Type))
 		}
 	}
-	window := 0
-	if r.get("sliding_window", &window) && !familyOf(c.ModelType).idleWindow {
-		r.errs = append(r.errs, fmt.Errorf("sliding_window %d is not supported", window))
+	for _, err := range o.errs {
+		r.errs = append(r.errs, fmt.Errorf("%s: %w", key, err))
 	}
 }
 
@@ -232,27 +282,18 @@ func tokenIDs(raw json.RawMessage) ([]int32, error) {
 	return list, nil
 }
 
-// checkRest goes through the keys that nothing has read.
+// checkRest reports unread keys that may change the arithmetic.
 func (r *configReader) checkRest(c Config) {
-	if !known(c.ModelType) {
+	if _, err := lookupFamily(c.ModelType); err != nil {
 		return // one clear error is enough
 	}
-	keys := make([]string, 0, len(r.raw))
-	for k := range r.raw {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	for _, k := range keys {
-		if r.seen[k] {
-			continue
-		}
-		if want, ok := fixed[k]; ok {
-			if got := compact(r.raw[k]); !slices.Contains(want, got) {
-				r.errs = append(r.errs, fmt.Errorf("%s is %s, supported is %s", k, clip(got), strings.Join(want, " or ")))
-			}
-			continue
-		}
-		if !slices.Contains(harmless, k) {
+	for _, k := range slices.Sorted(maps.Keys(r.raw)) {
+		want, fixed := fixedKeys[k]
+		switch got := compact(r.raw[k]); {
+		case r.seen[k], slices.Contains(want, got):
+		case fixed:
+			r.errs = append(r.errs, fmt.Errorf("%s is %s, supported is %s", k, clip(got), strings.Join(want, " or ")))
+		case !slices.Contains(ignoredKeys, k):
 			r.errs = append(r.errs, fmt.Errorf("key %q is not known, so the model may compute something else; remove it if it does not", clip(k)))
 		}
 	}

@@ -8,69 +8,35 @@ import (
 	"strings"
 )
 
-// configFile is config.json in both layouts. Transformers 5 reads dtype and
-// rope_parameters; transformers 4 reads torch_dtype, rope_theta and
-// rope_scaling, and without them it computes with its defaults and says nothing.
-type configFile struct {
-	Architectures         []string       `json:"architectures"`
-	AttentionBias         *bool          `json:"attention_bias,omitempty"`
-	AttentionDropout      float64        `json:"attention_dropout"`
-	BOSTokenID            *int32         `json:"bos_token_id"`
-	DType                 string         `json:"dtype"`
-	EOSTokenID            any            `json:"eos_token_id"`
-	HeadDim               int            `json:"head_dim"`
-	HiddenAct             string         `json:"hidden_act"`
-	HiddenSize            int            `json:"hidden_size"`
-	ID2Label              map[int]string `json:"id2label,omitempty"`
-	InitializerRange      float64        `json:"initializer_range"`
-	IntermediateSize      int            `json:"intermediate_size"`
-	Label2ID              map[string]int `json:"label2id,omitempty"`
-	MaxPositionEmbeddings int            `json:"max_position_embeddings"`
-	MLPBias               *bool          `json:"mlp_bias,omitempty"`
-	ModelType             string         `json:"model_type"`
-	NumAttentionHeads     int            `json:"num_attention_heads"`
-	NumHiddenLayers       int            `json:"num_hidden_layers"`
-	NumKeyValueHeads      int            `json:"num_key_value_heads"`
-	PadTokenID            *int32         `json:"pad_token_id"`
-	RMSNormEps            float64        `json:"rms_norm_eps"`
-	RopeParameters        map[string]any `json:"rope_parameters"`
-	RopeScaling           map[string]any `json:"rope_scaling"`
-	RopeTheta             float          `json:"rope_theta"`
-	TieWordEmbeddings     bool           `json:"tie_word_embeddings"`
-	TorchDType            string         `json:"torch_dtype"`
-	UseCache              bool           `json:"use_cache"`
-	VocabSize             int            `json:"vocab_size"`
-}
-
 // WriteJSON writes the configuration as a config.json that transformers reads.
 // dtype is what the weights beside it are stored in.
 func (c *Config) WriteJSON(w io.Writer, dtype string) error {
-	if !known(c.ModelType) {
-		return unknownModelType(c.ModelType)
+	family, err := lookupFamily(c.ModelType)
+	if err != nil {
+		return err
 	}
-	family := familyOf(c.ModelType)
-	f := configFile{
-		Architectures: []string{family.architecture}, BOSTokenID: c.BOSTokenID, DType: dtype, EOSTokenID: oneOrList(c.EOSTokenIDs),
-		HeadDim: c.HeadDim, HiddenAct: "silu", HiddenSize: c.HiddenSize, InitializerRange: c.InitializerRange,
-		IntermediateSize: c.IntermediateSize, MaxPositionEmbeddings: c.MaxPositionEmbeddings, ModelType: c.ModelType,
-		NumAttentionHeads: c.NumAttentionHeads, NumHiddenLayers: c.NumHiddenLayers, NumKeyValueHeads: c.NumKeyValueHeads,
-		PadTokenID: c.PadTokenID, RMSNormEps: c.RMSNormEps, RopeParameters: c.ropeParameters(),
-		RopeScaling: c.ropeScaling(), RopeTheta: float(c.RopeTheta),
-		TieWordEmbeddings: c.TieWordEmbeddings, TorchDType: dtype, UseCache: true, VocabSize: c.VocabSize,
+	// Transformers 5 reads dtype and rope_parameters. Transformers 4 reads
+	// torch_dtype, rope_theta and rope_scaling, and silently uses its defaults
+	// if they are missing.
+	f := map[string]any{
+		"architectures": []string{family.class}, "attention_dropout": 0.0, "bos_token_id": c.BOSTokenID, "dtype": dtype,
+		"eos_token_id": oneOrList(c.EOSTokenIDs), "hidden_act": "silu", "model_type": c.ModelType, "pad_token_id": c.PadTokenID,
+		"rope_parameters": c.ropeParameters(), "rope_scaling": c.ropeScaling(), "rope_theta": float(c.RopeTheta),
+		"torch_dtype": dtype, "use_cache": true,
+	}
+	for _, s := range c.settings() {
+		f[s.Key] = s.Field
+	}
+	for _, key := range family.writesFalse {
+		f[key] = false
 	}
 	if c.Labels > 0 {
-		f.Architectures = []string{family.classifier()}
-		f.ID2Label, f.Label2ID = map[int]string{}, map[string]int{}
+		names, ids := map[int]string{}, map[string]int{}
 		for i := range c.Labels {
-			name := fmt.Sprintf("LABEL_%d", i)
-			f.ID2Label[i], f.Label2ID[name] = name, i
+			names[i] = fmt.Sprintf("LABEL_%d", i)
+			ids[names[i]] = i
 		}
-	}
-	if family.writesBias {
-		f.AttentionBias = new(bool)
-	}
-	if c.ModelType == "llama" {
-		f.MLPBias = new(bool)
+		f["architectures"], f["id2label"], f["label2id"] = []string{family.classifier()}, names, ids
 	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -87,7 +53,7 @@ func (c *Config) ropeParameters() map[string]any {
 	return p
 }
 
-// ropeScaling is rope_scaling of transformers 4: null where there is none.
+// ropeScaling is rope_scaling of transformers 4; nil, written as null, means none.
 func (c *Config) ropeScaling() map[string]any {
 	s := c.RopeScaling
 	switch s.Type {
@@ -113,8 +79,8 @@ func oneOrList(ids []int32) any {
 	return ids
 }
 
-// float is written with a fraction or an exponent even when it is whole:
-// transformers warns of a rope factor that is an integer.
+// float is written with a fraction or an exponent even if it is whole, because
+// transformers warns about a rope factor that is an integer.
 type float float64
 
 // MarshalJSON implements json.Marshaler.

@@ -7,95 +7,65 @@ import (
 	"github.com/openmanus/openmanus/torch/nn"
 )
 
-// Model is a decoder-only language model. Its fields are the checkpoint's:
-// what transformers calls model.layers.3.mlp.up_proj.weight is
-// Layers[3].MLP.UpProj.Weight.
+// Model is a decoder-only language model.
 type Model struct {
 	Config Config
 
 	EmbedTokens nn.Embedding // model.embed_tokens
-	Layers      []Layer      // model.layers
+	Layers      []nn.Layer   // model.layers: one block of the family each
 	Norm        nn.RMSNorm   // model.norm
-	LMHead      nn.Linear    // lm_head; of tied embeddings its weight is EmbedTokens.Weight
-	Score       nn.Linear    // score; of a sequence classifier, which has no lm_head
+	LMHead      nn.Linear    // lm_head; its weight is EmbedTokens.Weight in models that tie them
+	Score       nn.Linear    // score, of sequence classifiers, which have no lm_head
 
-	rope   nn.RoPE
-	thread *torch.Thread
-	owner  *torch.Owner
-	dtype  torch.DType
-	lora   *adapters // nil: every weight is trained
+	family   family
+	declared declaration
+	rope     nn.RoPE
+	thread   *torch.Thread
+	owner    *torch.Owner // nil in a view of another model (Base, Frozen)
+	dtype    torch.DType
+	lora     *adapters // nil: every weight is trained
 
 	checkpointing bool
 	tapes         []*tape // of forward passes that Backward has not done yet
 }
 
-// Layer is one block of the decoder: attention and a gated MLP, each behind a
-// norm and added to the residual stream.
-type Layer struct {
-	InputLayerNorm         nn.RMSNorm   // input_layernorm
-	SelfAttn               nn.Attention // self_attn
-	PostAttentionLayerNorm nn.RMSNorm   // post_attention_layernorm
-	MLP                    nn.SwiGLU    // mlp
-}
-
-// newDecoder lays out a model without weights.
-func newDecoder(c Config) (*Model, error) {
-	if !known(c.ModelType) {
-		return nil, unknownModelType(c.ModelType)
-	}
-	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("model configuration: %w", err)
-	}
-	m := &Model{
-		Config: c,
-		Layers: make([]Layer, c.NumHiddenLayers),
-		Norm:   nn.RMSNorm{Eps: c.RMSNormEps},
-		rope:   c.rope(),
-	}
-	for i := range m.Layers {
-		m.Layers[i] = Layer{
-			InputLayerNorm:         nn.RMSNorm{Eps: c.RMSNormEps},
-			SelfAttn:               newAttention(&c),
-			PostAttentionLayerNorm: nn.RMSNorm{Eps: c.RMSNormEps},
-		}
-	}
-	return m, nil
-}
-
 // Forward returns the hidden states [N,D] of packed sequences after the last
 // norm, differentiable. Sequence i is ids[offsets[i]:offsets[i+1]]; its tokens
-// see only those before them in the same sequence.
+// attend only to earlier tokens of the same sequence.
 func (m *Model) Forward(s *torch.Scope, ids, positions []int32, offsets []int) torch.Tensor {
-	cos, sin := m.rope.Angles(s, positions)
-	layer := func(l *Layer, x torch.Tensor) torch.Tensor {
-		x = x.Add(l.SelfAttn.Forward(l.InputLayerNorm.Forward(x), cos, sin, offsets))
-		return x.Add(l.MLP.Forward(l.PostAttentionLayerNorm.Forward(x)))
-	}
+	p := m.newPass(s, positions)
+	p.Offsets = offsets
 	if m.checkpointing && s.GradEnabled() {
-		return m.forwardChecked(s, ids, layer)
+		return m.forwardCheckpointed(s, ids, &p)
 	}
-	return m.run(s, ids, func(_ int, l *Layer, x torch.Tensor) torch.Tensor { return layer(l, x) })
+	return m.run(s, ids, func(int) *nn.Pass { return &p })
 }
 
-// DecodeBatch is one call's work on a cache: the new tokens of several
-// sequences, packed one sequence after another.
+// newPass starts a pass over tokens at positions.
+func (m *Model) newPass(s *torch.Scope, positions []int32) (p nn.Pass) {
+	p.Cos, p.Sin = m.rope.Angles(s, positions)
+	return p
+}
+
+// DecodeBatch holds the new tokens of several cached sequences, packed one
+// sequence after another.
 type DecodeBatch struct {
 	IDs       []int32
 	Positions []int32
-	Slots     []int64          // where in the cache each token's key and value go
-	Seqs      torch.CachedSeqs // the sequences' share of the tokens, their context lengths and blocks
-	Outputs   []int            // which of the tokens' hidden states are wanted
+	Slots     []int64          // the cache slot for each token's key and value
+	Seqs      torch.CachedSeqs // how the tokens divide into sequences, with context lengths and blocks
+	Outputs   []int            // tokens whose hidden states are returned
 }
 
 // Decode appends tokens to cached sequences and returns the hidden states
-// [len(Outputs),D] after the last norm, or none where no output is wanted. It
-// records nothing for gradients.
+// [len(Outputs),D] after the last norm, or the zero Tensor if Outputs is
+// empty. It records nothing for gradients.
 func (m *Model) Decode(s *torch.Scope, c *Cache, b DecodeBatch) (hidden torch.Tensor) {
 	s.NoGrad(func() {
-		cos, sin := m.rope.Angles(s, b.Positions)
-		hidden = m.run(s, b.IDs, func(i int, l *Layer, x torch.Tensor) torch.Tensor {
-			x = x.Add(l.SelfAttn.Decode(l.InputLayerNorm.Forward(x), cos, sin, c.K[i], c.V[i], b.Slots, b.Seqs))
-			return x.Add(l.MLP.Infer(l.PostAttentionLayerNorm.Forward(x)))
+		p := m.newPass(s, b.Positions)
+		hidden = m.run(s, b.IDs, func(i int) *nn.Pass {
+			p.KV = &nn.KV{K: c.K[i], V: c.V[i], Slots: b.Slots, Seqs: b.Seqs}
+			return &p
 		})
 		switch {
 		case len(b.Outputs) == 0:
@@ -111,23 +81,22 @@ func (m *Model) Decode(s *torch.Scope, c *Cache, b DecodeBatch) (hidden torch.Te
 	return hidden
 }
 
-// run is the decoder itself; training and generation differ only in how a layer
-// is applied.
-func (m *Model) run(s *torch.Scope, ids []int32, layer func(i int, l *Layer, x torch.Tensor) torch.Tensor) torch.Tensor {
+// run applies the decoder; pass returns the pass as block i sees it.
+func (m *Model) run(s *torch.Scope, ids []int32, pass func(i int) *nn.Pass) torch.Tensor {
 	x := m.EmbedTokens.Forward(s.Int32s(ids, len(ids)))
-	for i := range m.Layers {
+	for i, block := range m.Layers {
 		s.Do(func(s *torch.Scope) {
-			x = layer(i, &m.Layers[i], x)
+			x = block.Forward(pass(i), x)
 			s.Keep(x)
 		})
 	}
 	return m.Norm.Forward(x)
 }
 
-// Logits returns the scores [R,V] of every next token for hidden states [R,D],
-// without gradients. They are float32 where the model computes in bfloat16, as
-// in TokenLogProbs: rounded to bfloat16, a logit of 20 is off by up to 0.06, and
-// so would be the log-prob of a sampled token.
+// Logits returns the logits [R,V] of the next token for hidden states [R,D],
+// without gradients. A bfloat16 model gives float32 logits, as in
+// TokenLogProbs: rounding a logit of 20 to bfloat16 changes it by up to 0.06,
+// and the log-prob of a sampled token by as much.
 func (m *Model) Logits(hidden torch.Tensor) torch.Tensor {
 	rows := hidden.Size(0)
 	if rows > torch.SkinnyRows && m.dtype != torch.BFloat16 {
@@ -139,20 +108,20 @@ func (m *Model) Logits(hidden torch.Tensor) torch.Tensor {
 	var parts []torch.Tensor
 	for at := 0; at < rows; at += torch.SkinnyRows {
 		x := hidden.Narrow(0, at, min(torch.SkinnyRows, rows-at))
-		parts = append(parts, nn.Infer(x, &m.LMHead)...)
+		parts = append(parts, m.LMHead.Infer(x))
 	}
 	return torch.Cat(parts, 0)
 }
 
 // TokenLogProbs returns log softmax(logits/T)[target] [N] for hidden states
-// [N,D] and, if asked, the entropy [N], without holding all logits at once.
+// [N,D] and, with wantEntropy, the entropy [N], without holding all logits at once.
 // Rows with a negative target give 0 and no gradient.
 func (m *Model) TokenLogProbs(hidden torch.Tensor, targets []int64, temperature float64, wantEntropy bool) (logp, entropy torch.Tensor) {
 	return torch.TokenLogProbs(hidden, m.LMHead.Weight, m.LMHead.Bias, targets, temperature, wantEntropy)
 }
 
-// TokenLogProbsAmong is TokenLogProbs with the softmax of row i over the tokens
-// kept[i] alone; over all tokens where that is empty, or kept nil.
+// TokenLogProbsAmong is TokenLogProbs with the softmax of row i restricted to
+// the tokens kept[i]. An empty kept[i], or a nil kept, means all tokens.
 func (m *Model) TokenLogProbsAmong(hidden torch.Tensor, targets []int64, kept [][]int32, temperature float64, wantEntropy bool) (logp, entropy torch.Tensor) {
 	return torch.TokenLogProbsAmong(hidden, m.LMHead.Weight, m.LMHead.Bias, targets, kept, temperature, wantEntropy)
 }
@@ -163,7 +132,7 @@ func (m *Model) Thread() *torch.Thread { return m.thread }
 // DType returns the type of the weights, in which Forward computes.
 func (m *Model) DType() torch.DType { return m.dtype }
 
-// Close frees the weights.
+// Close frees the weights and the adapters.
 func (m *Model) Close() {
 	if m.lora != nil {
 		m.dropLoRA()
@@ -173,7 +142,7 @@ func (m *Model) Close() {
 	}
 }
 
-// Pack lays sequences one after another for Forward.
+// Pack concatenates sequences for Forward.
 func Pack(seqs ...[]int32) (ids, positions []int32, offsets []int) {
 	offsets = []int{0}
 	for _, seq := range seqs {
@@ -186,15 +155,15 @@ func Pack(seqs ...[]int32) (ids, positions []int32, offsets []int) {
 	return ids, positions, offsets
 }
 
-// CheckIDs reports a token that the vocabulary lacks or a sequence longer than
-// the positions the model was made for.
+// CheckIDs returns an error if an id is outside the vocabulary or the sequence
+// is longer than max_position_embeddings.
 func (c *Config) CheckIDs(ids []int32) error {
 	if len(ids) > c.MaxPositionEmbeddings {
 		return fmt.Errorf("%d tokens are more than the model's %d positions (max_position_embeddings)", len(ids), c.MaxPositionEmbeddings)
 	}
 	for i, id := range ids {
 		if id < 0 || int(id) >= c.VocabSize {
-			return fmt.Errorf("token %d has id %d, the vocabulary has %d", i, id, c.VocabSize)
+			return fmt.Errorf("token %d has id %d, the vocabulary has %d tokens", i, id, c.VocabSize)
 		}
 	}
 	return nil

@@ -1,56 +1,224 @@
 package model
 
 import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/openmanus/openmanus/agent/llm/gguf"
 	"github.com/openmanus/openmanus/torch"
 )
 
-// ggufNames maps the parts of checkpoint names to those of GGUF files
-// (llama.cpp's gguf-py/gguf/constants.py).
-var ggufNames = map[string]string{
-	"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
-	"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
-	"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
-	"self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
-	"mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+// ropeFactors is the tensor by which GGUF files express llama3 scaling.
+const ropeFactors = "rope_freqs.weight"
+
+// ggufKeys are the keys below the architecture's name that are understood,
+// besides the settings. Any other key may change the arithmetic and is an error.
+var ggufKeys = []string{
+	"vocab_size", "tensor_data_layout", "attention.value_length", "rope.freq_base", "rope.dimension_count", "rope.scaling.type",
+	"rope.scaling.factor", "rope.scaling.original_context_length", "rope.scaling.finetuned",
 }
 
-// ggufName returns the GGUF name of a checkpoint's parameter.
-func ggufName(name string) string {
-	dot := strings.LastIndexByte(name, '.')
-	base, kind := name[:dot], name[dot:]
-	if rest, ok := strings.CutPrefix(base, "model.layers."); ok {
-		layer, part, _ := strings.Cut(rest, ".")
-		return "blk." + layer + "." + ggufNames[part] + kind
+// ggufConfig reads a model's configuration from a GGUF file.
+func ggufConfig(f *gguf.File) (Config, error) {
+	meta := f.Metadata()
+	arch, err := meta.String("general.architecture")
+	if err != nil {
+		return Config{}, err
 	}
-	return ggufNames[base] + kind
+	family, err := lookupFamily(arch)
+	if err != nil {
+		return Config{}, fmt.Errorf("general.architecture: %w", err)
+	}
+	r := &ggufReader{meta: meta, arch: arch}
+	c := Config{ModelType: arch, InitializerRange: 0.02, DType: "float32", RopeTheta: 10000, Extra: family.newExtra()}
+	r.settings(&c)
+	if r.has("rope.freq_base") {
+		c.RopeTheta = r.float("rope.freq_base")
+	}
+	r.rope(&c, f)
+	if info, ok := f.Info("token_embd.weight"); ok && len(info.Shape) == 2 {
+		c.VocabSize = int(info.Shape[0])
+	} else {
+		r.errs = append(r.errs, errors.New("tensor token_embd.weight is missing or is not a matrix"))
+	}
+	_, untied := f.Info("output.weight")
+	c.TieWordEmbeddings = !untied
+	r.specials(&c)
+	if err := errors.Join(r.errs...); err != nil {
+		return Config{}, err
+	}
+	return c, c.Validate()
+}
+
+// ggufReader reads hyper-parameters from a GGUF's metadata.
+type ggufReader struct {
+	meta *gguf.Metadata
+	arch string
+	errs []error
+}
+
+// settings reads the settings that GGUF has and refuses keys that are not
+// known. As in llama.cpp, heads of keys default to the heads of queries, and
+// the width of a head to their share of the hidden size.
+func (r *ggufReader) settings(c *Config) {
+	var known []string
+	for _, s := range c.settings() {
+		known = append(known, s.GGUF)
+		optional := s.Field == &c.NumKeyValueHeads || s.Field == &c.HeadDim
+		if s.GGUF == "" || optional && !r.has(s.GGUF) {
+			continue
+		}
+		switch v := s.Field.(type) {
+		case *int:
+			*v = r.int(s.GGUF)
+		case *float64:
+			*v = r.float(s.GGUF)
+		case *bool:
+			*v = r.bool(s.GGUF)
+		}
+	}
+	if c.NumKeyValueHeads == 0 {
+		c.NumKeyValueHeads = c.NumAttentionHeads
+	}
+	if c.HeadDim == 0 && c.NumAttentionHeads > 0 {
+		c.HeadDim = c.HiddenSize / c.NumAttentionHeads
+	}
+	for _, k := range []string{"attention.value_length", "rope.dimension_count"} {
+		if r.has(k) && r.int(k) != c.HeadDim {
+			r.errs = append(r.errs, fmt.Errorf("%s.%s is %d and a head has %d dimensions: only equal numbers are supported", r.arch, k, r.int(k), c.HeadDim))
+		}
+	}
+	for _, key := range slices.Sorted(slices.Values(r.meta.Keys())) {
+		k, ok := strings.CutPrefix(key, r.arch+".")
+		switch {
+		case !ok, slices.Contains(known, k), slices.Contains(ggufKeys, k):
+		case k != "expert_count" && k != "expert_used_count":
+			r.errs = append(r.errs, fmt.Errorf("metadata key %q is not known, so the model may compute something else", clip(key)))
+		case r.int(k) != 0:
+			r.errs = append(r.errs, fmt.Errorf("%s is %d: mixtures of experts are not supported", key, r.int(k)))
+		}
+	}
+}
+
+func (r *ggufReader) has(key string) bool { return r.meta.Has(r.arch + "." + key) }
+
+func (r *ggufReader) int(key string) int { return read(r, key, r.meta.Int) }
+
+func (r *ggufReader) bool(key string) bool { return read(r, key, r.meta.Bool) }
+
+// read reads a key below the architecture's name and keeps the error.
+func read[T any](r *ggufReader, key string, get func(string) (T, error)) T {
+	v, err := get(r.arch + "." + key)
+	if err != nil {
+		r.errs = append(r.errs, err)
+	}
+	return v
+}
+
+// float reads a float32 as the shortest decimal that rounds to it, so that
+// 1e-5 does not become 9.999999747e-06 in a saved config.json.
+func (r *ggufReader) float(key string) float64 {
+	v := read(r, key, r.meta.Float32)
+	d, err := strconv.ParseFloat(strconv.FormatFloat(float64(v), 'g', -1, 32), 64)
+	if err != nil {
+		r.errs = append(r.errs, fmt.Errorf("%s.%s: %w", r.arch, key, err))
+	}
+	return d
+}
+
+func (r *ggufReader) rope(c *Config, f *gguf.File) {
+	kind := "none"
+	if r.has("rope.scaling.type") {
+		kind = read(r, "rope.scaling.type", r.meta.String)
+	}
+	_, factors := f.Info(ropeFactors)
+	switch {
+	case kind == "linear" && !factors:
+		c.RopeScaling = RopeScaling{Type: "linear", Factor: r.float("rope.scaling.factor")}
+	case kind != "none":
+		r.errs = append(r.errs, fmt.Errorf("%s.rope.scaling.type %q is not supported", r.arch, kind))
+	case factors:
+		v, err := f.Float32s(ropeFactors)
+		if err == nil {
+			c.RopeScaling, err = llama3FromFactors(*c, v)
+		}
+		if err != nil {
+			r.errs = append(r.errs, fmt.Errorf("%s: %w", ropeFactors, err))
+		}
+	}
+}
+
+// llama3FromFactors finds the llama3 scaling whose divisors of the frequencies
+// are those of a GGUF. Only the factor varies between the models that use it
+// (Llama 3.1: 8, 3.2: 32); other divisors are refused.
+func llama3FromFactors(c Config, divisors []float32) (RopeScaling, error) {
+	if len(divisors) != c.HeadDim/2 || len(divisors) == 0 {
+		return RopeScaling{}, fmt.Errorf("%d factors for heads of %d dimensions", len(divisors), c.HeadDim)
+	}
+	c.RopeScaling = RopeScaling{}
+	plain := c.rope()
+	c.RopeScaling = RopeScaling{
+		Type: "llama3", Factor: float64(slices.Max(divisors)),
+		LowFreqFactor: 1, HighFreqFactor: 4, OriginalMaxPositionEmbeddings: 8192,
+	}
+	scaled, unscaled := c.rope(), plain.Frequencies()
+	for i, f := range scaled.Frequencies() {
+		if d := unscaled[i]/f - divisors[i]; !(d <= 1e-3*divisors[i] && d >= -1e-3*divisors[i]) {
+			return RopeScaling{}, fmt.Errorf("factor %d is %v, which is not llama3 scaling by %v", i, divisors[i], c.RopeScaling.Factor)
+		}
+	}
+	return c.RopeScaling, nil
+}
+
+func (r *ggufReader) specials(c *Config) {
+	id := func(key string) *int32 {
+		key = "tokenizer.ggml." + key
+		if !r.meta.Has(key) {
+			return nil
+		}
+		v, err := r.meta.Int(key)
+		if err != nil {
+			r.errs = append(r.errs, err)
+			return nil
+		}
+		n := int32(min(max(int64(v), -1), 1<<31-1)) // Validate compares it with the vocabulary
+		return &n
+	}
+	c.BOSTokenID, c.PadTokenID = id("bos_token_id"), id("padding_token_id")
+	// eot ends a turn where eos ends a text; they are equal in most files.
+	for _, p := range []*int32{id("eos_token_id"), id("eot_token_id")} {
+		if p != nil && !slices.Contains(c.EOSTokenIDs, *p) {
+			c.EOSTokenIDs = append(c.EOSTokenIDs, *p)
+		}
+	}
 }
 
 // ggufSource reads a GGUF file's tensors under checkpoint names.
 type ggufSource struct {
-	f    *gguf.File
-	c    Config
-	from map[string]string // checkpoint name -> GGUF name
+	f       *gguf.File
+	m       *Model            // declares the tensors; it has no weights
+	weights map[string]weight // by checkpoint name
 }
 
 func newGGUFSource(f *gguf.File, c Config) (*ggufSource, error) {
-	d, err := newDecoder(c)
+	m, err := newDecoder(c)
 	if err != nil {
 		return nil, err
 	}
-	g := &ggufSource{f: f, c: c, from: map[string]string{}}
-	for _, w := range d.weights() {
-		g.from[w.name] = ggufName(w.name)
+	g := &ggufSource{f: f, m: m, weights: map[string]weight{}}
+	for _, w := range m.declared.weights {
+		g.weights[w.name] = w
 	}
 	return g, nil
 }
 
 func (g *ggufSource) names() []string {
 	known := map[string]string{}
-	for name, raw := range g.from {
-		known[raw] = name
+	for name, w := range g.weights {
+		known[w.gguf] = name
 	}
 	var list []string
 	for _, raw := range g.f.Names() {
@@ -65,37 +233,32 @@ func (g *ggufSource) names() []string {
 }
 
 func (g *ggufSource) shape(name string) ([]int, bool) {
-	raw, ok := g.from[name]
+	w, ok := g.weights[name]
 	if !ok {
 		return nil, false
 	}
-	info, ok := g.f.Info(raw)
+	info, ok := g.f.Info(w.gguf)
 	return toInts(info.Shape), ok
 }
 
 func (g *ggufSource) read(s *torch.Scope, name string) (torch.Tensor, error) {
-	v, err := g.f.Float32s(g.from[name])
+	w := g.weights[name]
+	v, err := g.f.Float32s(w.gguf)
 	if err != nil {
 		return torch.Tensor{}, err
 	}
 	shape, _ := g.shape(name)
 	t := s.Float32s(v, shape...)
-	if familyOf(g.c.ModelType).ggufPermuted {
-		switch {
-		case strings.HasSuffix(name, ".q_proj.weight"):
-			t = unpermute(t, g.c.NumAttentionHeads, shape)
-		case strings.HasSuffix(name, ".k_proj.weight"):
-			t = unpermute(t, g.c.NumKeyValueHeads, shape)
-		}
+	if w.rotary && g.m.family.ggufInterleaved {
+		t = deinterleave(t, shape, g.m.Config.HeadDim)
 	}
 	return t, nil
 }
 
-// unpermute undoes the row order of llama GGUFs. ggml rotates neighbouring
-// dimensions of a head (i, i+1), transformers the two halves (i, i+Dh/2), so
-// the file holds row (h, i, j) where the checkpoint has (h, j, i), j being the
-// half.
-func unpermute(t torch.Tensor, heads int, shape []int) torch.Tensor {
-	half := shape[0] / heads / 2
-	return t.View(heads, half, 2, shape[1]).Transpose(1, 2).Reshape(shape...)
+// deinterleave reorders the rows of a rotated projection, a matrix or a bias.
+// ggml rotates neighbouring dimensions of a head (i, i+1), transformers the two
+// halves (i, i+Dh/2): the file holds row (h, i, j) where the checkpoint has
+// (h, j, i), with j the half.
+func deinterleave(t torch.Tensor, shape []int, headDim int) torch.Tensor {
+	return t.View(shape[0]/headDim, headDim/2, 2, -1).Transpose(1, 2).Reshape(shape...)
 }

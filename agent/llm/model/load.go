@@ -33,7 +33,7 @@ func load(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, src so
 	if err != nil {
 		return nil, err
 	}
-	if err := checkTensors(&c, d.weights(), src); err != nil {
+	if err := checkTensors(&c, d.declared.weights, src); err != nil {
 		return nil, err
 	}
 	m, err := build(ctx, t, c, dt, func(s *torch.Scope, _ int, w weight) (torch.Tensor, error) {

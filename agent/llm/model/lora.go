@@ -28,29 +28,27 @@ type LoRA struct {
 	Base    string   // base_model_name_or_path: what the frozen weights were opened from
 }
 
-// LoRATargets returns the layers that can be adapted.
+// LoRATargets returns the names of the linear layers that adapters may be on,
+// in any family.
 func LoRATargets() []string {
 	var names []string
-	for _, l := range new(Layer).linears() {
-		names = append(names, l.short())
+	for _, modelType := range ModelTypes() {
+		f, _ := families.Lookup(modelType)
+		c, d := Config{ModelType: modelType, Extra: f.newExtra()}, declaration{}
+		d.add(f.block(&c, 0), "", "")
+		names = d.appendShort(names)
 	}
 	return names
 }
 
-// linear is one linear layer of a decoder layer under its name there.
-type linear struct {
-	name string
-	l    *nn.Linear
-}
-
-func (l linear) short() string { return l.name[strings.LastIndexByte(l.name, '.')+1:] }
-
-func (l *Layer) linears() []linear {
-	return []linear{
-		{"self_attn.q_proj", &l.SelfAttn.QProj}, {"self_attn.k_proj", &l.SelfAttn.KProj},
-		{"self_attn.v_proj", &l.SelfAttn.VProj}, {"self_attn.o_proj", &l.SelfAttn.OProj},
-		{"mlp.gate_proj", &l.MLP.GateProj}, {"mlp.up_proj", &l.MLP.UpProj}, {"mlp.down_proj", &l.MLP.DownProj},
+// appendShort appends the short names of the linear layers that names lacks.
+func (d *declaration) appendShort(names []string) []string {
+	for _, l := range d.linears {
+		if !slices.Contains(names, l.short()) {
+			names = append(names, l.short())
+		}
 	}
+	return names
 }
 
 // Validate reports what no model can be given.
@@ -65,15 +63,15 @@ func (o *LoRA) Validate() error {
 	if !(o.Dropout >= 0 && o.Dropout < 1) {
 		errs = append(errs, fmt.Errorf("the dropout %v of the adapters must be at least 0 and below 1", o.Dropout))
 	}
-	if _, err := o.targets(); err != nil {
+	if _, err := o.targets(LoRATargets()); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// targets are the names of Targets in the order of the forward pass.
-func (o *LoRA) targets() ([]string, error) {
-	all := LoRATargets()
+// targets returns the names of Targets in the order of all, which lists the
+// layers that can be adapted.
+func (o *LoRA) targets(all []string) ([]string, error) {
 	if slices.Equal(o.Targets, []string{AllLinear}) {
 		return all, nil
 	}
@@ -98,6 +96,7 @@ func (o *LoRA) scale() float64 {
 // adapters are the adapters of one model.
 type adapters struct {
 	o       LoRA
+	targets []string // short names of the adapted layers
 	owner   *torch.Owner
 	dropout *nn.Dropout
 	list    []linear // those that have one, under the checkpoint's names
@@ -117,8 +116,11 @@ func (m *Model) AddLoRA(ctx context.Context, o LoRA, seed uint64) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	a := m.newAdapters(o)
-	err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
+	a, err := m.newAdapters(o)
+	if err != nil {
+		return err
+	}
+	err = torch.Run(ctx, m.thread, func(s *torch.Scope) error {
 		for i, l := range a.list {
 			out, in := l.l.Weight.Size(0), l.l.Weight.Size(1)
 			a.set(i, uniform(s, mix(seed, uint64(i)), 1/math.Sqrt(float64(in)), o.Rank, in), s.Zeros(torch.Float32, out, o.Rank), m.adapterType())
@@ -135,23 +137,20 @@ func (m *Model) AddLoRA(ctx context.Context, o LoRA, seed uint64) error {
 	return nil
 }
 
-// newAdapters lays out adapters without content.
-func (m *Model) newAdapters(o LoRA) *adapters {
-	targets, err := o.targets()
+// newAdapters declares adapters on the linear layers that o selects.
+func (m *Model) newAdapters(o LoRA) (*adapters, error) {
+	targets, err := o.targets(m.declared.appendShort(nil))
 	if err != nil {
-		panic("model: " + err.Error()) // validated
+		return nil, fmt.Errorf("%s: %w", m.Config.ModelType, err)
 	}
-	a := &adapters{o: o, owner: torch.NewOwner(m.thread, "lora"), dropout: &nn.Dropout{P: o.Dropout}}
-	for i := range m.Layers {
-		for _, l := range m.Layers[i].linears() {
-			if slices.Contains(targets, l.short()) {
-				l.name = fmt.Sprintf("model.layers.%d.%s", i, l.name)
-				a.list = append(a.list, l)
-			}
+	a := &adapters{o: o, targets: targets, owner: torch.NewOwner(m.thread, "lora"), dropout: &nn.Dropout{P: o.Dropout}}
+	for _, l := range m.declared.linears {
+		if slices.Contains(targets, l.short()) {
+			a.list = append(a.list, l)
 		}
 	}
 	m.lora = a
-	return a
+	return a, nil
 }
 
 // set gives adapter i its matrices.
@@ -228,15 +227,16 @@ func (m *Model) Dropout() float64 {
 // Base returns the model without its adapters: the same weights, not a copy.
 // It must not be used after m is closed; its own Close frees nothing.
 func (m *Model) Base() *Model {
-	base := *m
-	base.owner, base.lora, base.tapes = nil, nil, nil
-	base.Layers = slices.Clone(m.Layers)
-	for i := range base.Layers {
-		for _, l := range base.Layers[i].linears() {
-			l.l.LoRA = nil
-		}
+	base, err := newDecoder(m.Config)
+	if err != nil {
+		panic("model: " + err.Error()) // m was made from the same configuration
 	}
-	return &base
+	base.thread, base.dtype, base.checkpointing = m.thread, m.dtype, m.checkpointing
+	for i, w := range m.declared.weights {
+		*base.declared.weights[i].field = *w.field
+	}
+	base.tie()
+	return base
 }
 
 // Frozen returns the model with adapters that are copies of what m's are now,
@@ -246,8 +246,11 @@ func (m *Model) Frozen(ctx context.Context) (*Model, error) {
 		return nil, errors.New("the model has no adapters to copy")
 	}
 	f := m.Base()
-	a := f.newAdapters(m.lora.o)
-	err := torch.Run(ctx, m.thread, func(*torch.Scope) error {
+	a, err := f.newAdapters(m.lora.o)
+	if err != nil {
+		return nil, err
+	}
+	err = torch.Run(ctx, m.thread, func(*torch.Scope) error {
 		for i, l := range m.lora.list {
 			a.set(i, l.l.LoRA.A.Detach().Clone(), l.l.LoRA.B.Detach().Clone(), m.adapterType())
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/nn"
 )
 
 // tiny are the models of testdata, which make_goldens.py made with
@@ -201,12 +202,12 @@ func TestNewIsRandomAndRepeatable(t *testing.T) {
 		}
 		hash[key] = h
 		run(t, th, func(*torch.Scope) {
-			for _, w := range m.weights() {
+			for _, w := range m.declared.weights {
 				std := w.field.Square().Mean().Sqrt().Item()
 				want := 0.02
-				if w.isNorm() {
+				if w.init == nn.Ones {
 					want = 1
-				} else if w.isBias() {
+				} else if w.init == nn.Zeros {
 					want = 0
 				}
 				if abs(std-want) > 0.1*want {

@@ -97,19 +97,17 @@ func (m *Model) SaveAdapters(ctx context.Context, dir string) error {
 	if err := w.Commit(); err != nil {
 		return fmt.Errorf("save adapters: %w", err)
 	}
-	config, err := m.lora.o.json()
+	config, err := m.lora.json()
 	if err != nil {
 		return fmt.Errorf("save adapters: %w", err)
 	}
 	return writeFile(filepath.Join(dir, adapterConfigFile), config)
 }
 
-func (o *LoRA) json() ([]byte, error) {
-	targets, err := o.targets()
-	if err != nil {
-		return nil, err
-	}
-	list, err := json.Marshal(targets)
+// json returns the adapter_config.json.
+func (a *adapters) json() ([]byte, error) {
+	o := a.o
+	list, err := json.Marshal(a.targets)
 	if err != nil {
 		return nil, err
 	}
@@ -185,8 +183,11 @@ func (m *Model) LoadAdapters(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("load adapters: %w", err)
 	}
-	own, _ := m.lora.o.targets()
-	theirs, _ := o.targets()
+	own := m.lora.targets
+	theirs, err := o.targets(m.declared.appendShort(nil))
+	if err != nil {
+		return fmt.Errorf("load adapters from %s: %w", dir, err)
+	}
 	if o.Rank != m.lora.o.Rank || o.scale() != m.lora.o.scale() || !slices.Equal(own, theirs) {
 		return fmt.Errorf("load adapters from %s: rank %d, scale %v and layers %v there, rank %d, scale %v and layers %v here",
 			dir, o.Rank, o.scale(), theirs, m.lora.o.Rank, m.lora.o.scale(), own)

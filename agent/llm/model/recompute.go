@@ -10,11 +10,14 @@ package model
 // never sees more than one layer. Random draws of a layer are keyed (SetDropout),
 // so the second pass repeats the first.
 
-import "github.com/openmanus/openmanus/torch"
+import (
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/nn"
+)
 
 // tape is what one forward pass left for Backward to do.
 type tape struct {
-	layer    func(l *Layer, x torch.Tensor) torch.Tensor
+	pass     *nn.Pass
 	embedded torch.Tensor   // the first layer's input, in the graph of the embedding
 	inputs   []torch.Tensor // of each layer, without history
 	out      torch.Tensor   // of the last layer; a leaf, whose gradient Backward starts from
@@ -26,15 +29,15 @@ func (m *Model) SetGradientCheckpointing(on bool) { m.checkpointing = on }
 
 // forwardChecked is run for a pass whose layers Backward will do again. The
 // tensors that it keeps belong to s.
-func (m *Model) forwardChecked(s *torch.Scope, ids []int32, layer func(l *Layer, x torch.Tensor) torch.Tensor) torch.Tensor {
+func (m *Model) forwardCheckpointed(s *torch.Scope, ids []int32, p *nn.Pass) torch.Tensor {
 	x := m.EmbedTokens.Forward(s.Int32s(ids, len(ids)))
-	t := &tape{layer: layer, embedded: x}
+	t := &tape{pass: p, embedded: x}
 	s.NoGrad(func() {
-		for i := range m.Layers {
+		for _, block := range m.Layers {
 			x = x.Detach()
 			t.inputs = append(t.inputs, x)
 			s.Do(func(s *torch.Scope) {
-				x = layer(&m.Layers[i], x)
+				x = block.Forward(p, x)
 				s.Keep(x)
 			})
 		}
@@ -69,7 +72,7 @@ func (m *Model) rewind(s *torch.Scope, t *tape) {
 		// Below the first layer there may be nothing to train.
 		x.SetRequiresGrad(i > 0 || t.embedded.RequiresGrad())
 		s.Do(func(*torch.Scope) {
-			y := t.layer(&m.Layers[i], x)
+			y := m.Layers[i].Forward(t.pass, x)
 			if onRewind != nil {
 				onRewind()
 			}

@@ -25,7 +25,7 @@ func (m *Model) SaveWeights(ctx context.Context, dir string, dt torch.DType) err
 	}
 	params := map[string]torch.Tensor{}
 	var specs []safetensors.Spec
-	for _, w := range m.weights() {
+	for _, w := range m.declared.weights {
 		params[w.name] = *w.field
 		info := safetensors.Info{DType: stored}
 		for _, d := range w.shape {

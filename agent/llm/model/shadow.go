@@ -79,13 +79,11 @@ func (m *Model) To(s *torch.Scope, d torch.Device) {
 		panic("model: the weights are shared with another model or under adapters: they cannot move")
 	}
 	var list []*torch.Tensor
-	for _, w := range m.weights() {
+	for _, w := range m.declared.weights {
 		list = append(list, w.field)
 	}
 	m.owner.To(s, d, list...)
-	if m.Config.TieWordEmbeddings {
-		m.LMHead.Weight = m.EmbedTokens.Weight
-	}
+	m.tie()
 }
 
 func (m *Model) checkPair(to, from []Param) {

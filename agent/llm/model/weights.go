@@ -2,72 +2,18 @@ package model
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"slices"
-	"strings"
+	"sort"
 
 	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/nn"
 )
 
-// weight is one parameter: its name in a Hugging Face checkpoint, the field
-// that holds it and its shape. Loading, saving, random initialisation, copies
-// and hashing all go through this one list.
-type weight struct {
-	name  string
-	field *torch.Tensor
-	shape []int
-}
-
-func (w weight) numel() int {
-	n := 1
-	for _, d := range w.shape {
-		n *= d
-	}
-	return n
-}
-
-func (w weight) isNorm() bool { return strings.HasSuffix(w.name, "norm.weight") }
-func (w weight) isBias() bool { return strings.HasSuffix(w.name, ".bias") }
-
-const (
-	embedName = "model.embed_tokens.weight"
-	headName  = "lm_head.weight"
-	scoreName = "score.weight"
-)
-
-// weights lists every parameter once, in the order of the forward pass.
-func (m *Model) weights() []weight {
-	c := &m.Config
-	list := []weight{{embedName, &m.EmbedTokens.Weight, []int{c.VocabSize, c.HiddenSize}}}
-	for i := range m.Layers {
-		for _, w := range m.Layers[i].weights(c) {
-			w.name = fmt.Sprintf("model.layers.%d.%s", i, w.name)
-			list = append(list, w)
-		}
-	}
-	list = append(list, weight{"model.norm.weight", &m.Norm.Weight, []int{c.HiddenSize}})
-	switch {
-	case c.Labels > 0:
-		list = append(list, weight{scoreName, &m.Score.Weight, []int{c.Labels, c.HiddenSize}})
-	case !c.TieWordEmbeddings:
-		list = append(list, weight{headName, &m.LMHead.Weight, []int{c.VocabSize, c.HiddenSize}})
-	}
-	return list
-}
-
-func (l *Layer) weights(c *Config) []weight {
-	list := []weight{{"input_layernorm.weight", &l.InputLayerNorm.Weight, []int{c.HiddenSize}}}
-	for _, w := range attentionWeights(&l.SelfAttn, c) {
-		w.name = "self_attn." + w.name
-		list = append(list, w)
-	}
-	return append(list,
-		weight{"post_attention_layernorm.weight", &l.PostAttentionLayerNorm.Weight, []int{c.HiddenSize}},
-		weight{"mlp.gate_proj.weight", &l.MLP.GateProj.Weight, []int{c.IntermediateSize, c.HiddenSize}},
-		weight{"mlp.up_proj.weight", &l.MLP.UpProj.Weight, []int{c.IntermediateSize, c.HiddenSize}},
-		weight{"mlp.down_proj.weight", &l.MLP.DownProj.Weight, []int{c.HiddenSize, c.IntermediateSize}},
-	)
-}
+const headName = "lm_head.weight"
 
 // Param is a parameter under its name in a Hugging Face checkpoint.
 type Param struct {
@@ -79,7 +25,7 @@ type Param struct {
 // always in the same order.
 func (m *Model) Params() []Param {
 	var list []Param
-	for _, w := range m.weights() {
+	for _, w := range m.declared.weights {
 		list = append(list, Param{Name: w.name, Tensor: *w.field})
 	}
 	return list
@@ -103,7 +49,7 @@ func build(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, fill 
 		return nil, err
 	}
 	m.thread, m.dtype, m.owner = t, dt, torch.NewOwner(t, "model")
-	for i, w := range m.weights() {
+	for i, w := range m.declared.weights {
 		// One Run per weight: a long load can be cancelled between them.
 		err := torch.Run(ctx, t, func(s *torch.Scope) error {
 			v, err := fill(s, i, w)
@@ -122,10 +68,16 @@ func build(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, fill 
 			return nil, err
 		}
 	}
-	if c.TieWordEmbeddings {
+	m.tie()
+	return m, nil
+}
+
+// tie makes the output head share the embedding's weight where the
+// configuration says so.
+func (m *Model) tie() {
+	if m.Config.TieWordEmbeddings {
 		m.LMHead.Weight = m.EmbedTokens.Weight
 	}
-	return m, nil
 }
 
 // New makes a model with random weights: normal with standard deviation
@@ -133,10 +85,10 @@ func build(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, fill 
 // Equal seeds give equal weights.
 func New(ctx context.Context, t *torch.Thread, c Config, seed uint64, dt torch.DType) (*Model, error) {
 	return build(ctx, t, c, dt, func(s *torch.Scope, i int, w weight) (torch.Tensor, error) {
-		switch {
-		case w.isNorm():
+		switch w.init {
+		case nn.Ones:
 			return s.Ones(torch.Float32, w.shape...), nil
-		case w.isBias():
+		case nn.Zeros:
 			return s.Zeros(torch.Float32, w.shape...), nil
 		}
 		return s.RandN(mix(seed, uint64(i)), w.shape...).MulScalar(c.InitializerRange), nil
@@ -150,4 +102,38 @@ func mix(seed, i uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
+}
+
+// Hash identifies the weights: "sha256:" and the hex digest over all
+// parameters in the order of their names, each as its checkpoint name, a zero
+// byte, the name of its type, a zero byte, the number of dimensions and
+// the dimensions as little-endian uint64, and its elements row-major and
+// little-endian. Tied parameters count once, adapters
+// under PEFT's names. A checkpoint and its copy in
+// another container therefore agree when loaded in the same type.
+func (m *Model) Hash(ctx context.Context) (string, error) {
+	params := append(m.Params(), m.Adapters()...)
+	sort.Slice(params, func(i, j int) bool { return params[i].Name < params[j].Name })
+	h := sha256.New()
+	number := func(n int) {
+		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(n)))
+	}
+	for _, p := range params {
+		var data []byte
+		var shape []int
+		err := torch.Run(ctx, m.thread, func(*torch.Scope) error {
+			shape, data = p.Tensor.Shape(), p.Tensor.ToBytes()
+			return nil
+		})
+		if err != nil {
+			return "", err
+		}
+		h.Write([]byte(p.Name + "\x00" + p.Tensor.DType().String() + "\x00"))
+		number(len(shape))
+		for _, d := range shape {
+			number(d)
+		}
+		h.Write(data)
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }

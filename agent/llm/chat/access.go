@@ -1,167 +1,126 @@
 package chat
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // attribute is v.name: methods first, then items, as Jinja's getattr.
-func (c *context) attribute(v any, name string) (any, error) {
+func (c *context) attribute(v any, name string) any {
+	methods, attrs := map[string]function(nil), new(dict)
 	switch v := v.(type) {
 	case undefined:
-		return nil, v.err()
+		panic(c.undefinedError(v))
 	case *loop:
-		return v.attribute(name), nil
+		return v.attribute(name)
 	case *namespace:
-		if x, ok := v.attrs.get(name); ok {
-			return x, nil
-		}
+		attrs = v.attrs
 	case *dict:
-		if m := dictMethod(v, name); m != nil {
-			return m, nil
-		}
-		if x, ok := v.get(name); ok {
-			return x, nil
-		}
-	case string:
-		if f, ok := stringMethods[name]; ok {
-			return bound(name, v, f), nil
-		}
-	case markup:
-		if f, ok := stringMethods[name]; ok {
-			return bound(name, v, markupMethod(name, f)), nil
-		}
+		methods, attrs = dictMethods, v
+	case string, markup:
+		methods = stringMethods
 	case *list:
-		if f, ok := listMethods[name]; ok {
-			return &callable{"." + name, func(c *context, a *args) (any, error) { return f(c, v, a) }}, nil
-		}
+		methods = listMethods
 	}
-	return undefined{fmt.Sprintf("'%s' of a %s", name, typeName(v))}, nil
-}
-
-// bound is a method of the string or markup v.
-func bound[T any](name string, v T, f method[T]) *callable {
-	return &callable{"." + name, func(c *context, a *args) (any, error) {
-		if err := c.readAll(v, a); err != nil {
-			return nil, err
+	if f := methods[name]; f != nil {
+		if _, ok := v.(markup); ok {
+			f = markupMethod(name, f)
 		}
-		return f(c, v, a)
-	}}
+		return &callable{"." + name, v, f}
+	}
+	if x, ok := attrs.get(name); ok {
+		return x
+	}
+	return undefined{fmt.Sprintf("'%s' of a %s", name, typeName(v))}
 }
 
-// item is v[key]: items first, then, for strings, attributes.
-func (c *context) item(v, key any) (any, error) {
+// item is v[key]: items first, then attributes if key is a string.
+func (c *context) item(v, key any) any {
 	if u, ok := v.(undefined); ok {
-		return nil, u.err()
+		panic(c.undefinedError(u))
 	}
 	if d, ok := v.(*dict); ok {
-		if err := c.compared(key); err != nil {
-			return nil, err
-		}
+		c.compared(key)
 		if x, ok := d.get(key); ok {
-			return x, nil
+			return x
 		}
 	}
 	if _, isInt, i, ok := number(key); ok && isInt {
-		switch seq := unwrap(v).(type) {
-		case *list:
-			if i < 0 {
-				i += int64(len(seq.items))
+		if items, runes, ok := c.sequence(v); ok {
+			n := int64(max(len(items), len(runes)))
+			at := i
+			if at < 0 {
+				at += n
 			}
-			if i >= 0 && i < int64(len(seq.items)) {
-				return seq.items[i], nil
-			}
-		case string:
-			if err := c.read(v); err != nil {
-				return nil, err
-			}
-			runes := []rune(seq)
-			if i < 0 {
-				i += int64(len(runes))
-			}
-			if i >= 0 && i < int64(len(runes)) {
-				return asKindOf(v, string(runes[i])), nil
+			switch {
+			case at < 0 || at >= n:
+			case items != nil:
+				return items[at]
+			default:
+				return asKindOf(v, string(runes[at]))
 			}
 		}
-		return undefined{fmt.Sprintf("item %d of a %s", i, typeName(v))}, nil
+		return undefined{fmt.Sprintf("item %d of a %s", i, typeName(v))}
 	}
 	if name, ok := textOf(key); ok {
 		return c.attribute(v, name)
 	}
-	return undefined{fmt.Sprintf("that item of a %s", typeName(v))}, nil
+	return undefined{fmt.Sprintf("that item of a %s", typeName(v))}
 }
 
-// slice is v[a:b:step].
-func (c *context) slice(v any, parts [3]any) (any, error) {
-	var items []any
-	var runes []rune
-	n := 0
+// sequence returns the items of a list or the runes of a string.
+func (c *context) sequence(v any) (items []any, runes []rune, ok bool) {
 	switch v := unwrap(v).(type) {
 	case *list:
-		items, n = v.items, len(v.items)
+		return v.items, nil, true
 	case string:
-		if err := c.read(v); err != nil {
-			return nil, err
-		}
-		runes = []rune(v)
-		n = len(runes)
-	case undefined:
-		return nil, v.err()
-	default:
-		return nil, fmt.Errorf("a %s cannot be sliced", typeName(v))
+		c.read(v)
+		return nil, []rune(v), true
 	}
-	picks, err := slicePicks(n, parts)
-	if err != nil {
-		return nil, err
+	return nil, nil, false
+}
+
+// slice is v[a:b:step]. Bounds that are nil are omitted.
+func (c *context) slice(v any, parts [3]any) any {
+	if u, ok := v.(undefined); ok {
+		panic(c.undefinedError(u))
 	}
-	if err := c.spend(len(picks)); err != nil {
-		return nil, err
+	items, runes, ok := c.sequence(v)
+	if !ok {
+		panic(c.errorf("a %s cannot be sliced", typeName(v)))
 	}
+	picks := c.slicePicks(max(len(items), len(runes)), parts)
+	c.spend(len(picks))
 	if l, ok := v.(*list); ok {
-		out := make([]any, len(picks))
+		out := &list{items: make([]any, len(picks)), tuple: l.tuple}
 		for i, p := range picks {
-			out[i] = items[p]
+			out.items[i] = items[p]
 		}
-		return &list{items: out, tuple: l.tuple}, nil
+		return out
 	}
 	out := make([]rune, len(picks))
 	for i, p := range picks {
 		out[i] = runes[p]
 	}
-	return asKindOf(v, string(out)), nil
+	return asKindOf(v, string(out))
 }
 
 // slicePicks lists the positions that a slice takes from n items
 // (Python's slice.indices).
-func slicePicks(n int, parts [3]any) ([]int, error) {
-	var bound [3]int
-	var given [3]bool
-	for i, p := range parts {
-		if p == nil {
-			continue
-		}
-		v, err := intArg(p, 0)
-		if err != nil {
-			return nil, fmt.Errorf("slice: %w", err)
-		}
-		bound[i], given[i] = v, true
-	}
+func (c *context) slicePicks(n int, parts [3]any) []int {
 	step := 1
-	if given[2] {
-		step = bound[2]
+	if parts[2] != nil {
+		step = c.intArg(parts[2], 0)
 	}
 	if step == 0 {
-		return nil, fmt.Errorf("slice step is zero")
+		panic(c.errorf("slice step is zero"))
 	}
-	low, high := 0, n // where positions are clamped to
+	low, high := 0, n // positions are clamped to these
 	if step < 0 {
 		low, high = -1, n-1
 	}
-	at := func(i, def int) int {
-		if !given[i] {
+	bound := func(part any, def int) int {
+		if part == nil {
 			return def
 		}
-		v := bound[i]
+		v := c.intArg(part, 0)
 		if v < 0 {
 			v += n
 		}
@@ -169,13 +128,13 @@ func slicePicks(n int, parts [3]any) ([]int, error) {
 	}
 	var picks []int
 	if step > 0 {
-		for i := at(0, 0); i < at(1, n); i += step {
+		for i, end := bound(parts[0], low), bound(parts[1], high); i < end; i += step {
 			picks = append(picks, i)
 		}
-		return picks, nil
+		return picks
 	}
-	for i := at(0, n-1); i > at(1, -1); i += step {
+	for i, end := bound(parts[0], high), bound(parts[1], low); i > end; i += step {
 		picks = append(picks, i)
 	}
-	return slices.Clip(picks), nil
+	return picks
 }

@@ -1,179 +1,143 @@
 package chat
 
 import (
-	"errors"
 	"math"
 	"math/bits"
+	"slices"
 	"strings"
 )
 
-var errOverflow = errors.New("integer overflow")
-
 // binary computes an arithmetic operation with Python's rules.
-func (c *context) binary(op string, a, b any) (any, error) {
+func (c *context) binary(op string, a, b any) any {
 	if op == "~" {
-		x, err := c.str(a)
-		if err != nil {
-			return nil, err
-		}
-		y, err := c.str(b)
-		if err != nil {
-			return nil, err
-		}
-		return c.text(x + y)
+		return c.text(c.str(a) + c.str(b))
 	}
 	fa, aInt, ia, aNum := number(a)
 	fb, bInt, ib, bNum := number(b)
 	if aNum && bNum {
 		if aInt && bInt && op != "/" {
-			return integers(op, ia, ib)
+			return c.integers(op, ia, ib)
 		}
-		return floats(op, fa, fb)
+		return c.floats(op, fa, fb)
 	}
-	switch x := unwrap(a).(type) {
-	case string:
-		if _, ok := textOf(b); ok && op == "+" {
-			return c.concat(a, b)
+	switch {
+	case op == "*" && bInt:
+		if v, ok := c.repeat(a, ib); ok {
+			return v
 		}
-		if bInt && op == "*" {
-			v, err := c.repeat(x, ib)
-			return asKindOf(a, v), err
+	case op == "*" && aInt:
+		if v, ok := c.repeat(b, ia); ok {
+			return v
 		}
+	case op == "+":
+		if v, ok := c.concat(a, b); ok {
+			return v
+		}
+	}
+	panic(c.operandError(op, a, b))
+}
+
+// concat returns a + b for two strings or two lists. If one of the strings is
+// markup, so is the result, with the other one escaped.
+func (c *context) concat(a, b any) (any, bool) {
+	switch x := a.(type) {
 	case *list:
-		if y, ok := b.(*list); ok && op == "+" && x.tuple == y.tuple {
-			return c.joinLists(x.tuple, x.items, y.items)
+		y, ok := b.(*list)
+		if !ok || x.tuple != y.tuple {
+			return nil, false
 		}
-		if bInt && op == "*" {
-			return c.repeatList(x, ib)
-		}
-	}
-	if aInt && op == "*" {
-		switch y := unwrap(b).(type) {
-		case string:
-			v, err := c.repeat(y, ia)
-			return asKindOf(b, v), err
-		case *list:
-			return c.repeatList(y, ia)
+		n := len(x.items) + len(y.items)
+		c.holds(n)
+		c.spend(n)
+		return &list{items: slices.Concat(x.items, y.items), tuple: x.tuple}, true
+	case string:
+		if y, ok := b.(string); ok {
+			return c.text(x + y), true
 		}
 	}
-	return nil, operandErr(op, a, b)
+	_, aText := textOf(a)
+	_, bText := textOf(b)
+	if !aText || !bText {
+		return nil, false
+	}
+	return markup(c.text(string(c.escaped(a) + c.escaped(b)))), true
 }
 
-// concat is a + b for strings: markup if one of them is, with the other one
-// escaped.
-func (c *context) concat(a, b any) (any, error) {
-	x, xPlain := a.(string)
-	y, yPlain := b.(string)
-	if xPlain && yPlain {
-		return c.text(x + y)
-	}
-	m, err := c.escaped(a)
-	if err != nil {
-		return nil, err
-	}
-	n, err := c.escaped(b)
-	if err != nil {
-		return nil, err
-	}
-	v, err := c.text(string(m + n))
-	return asMarkup(v), err
-}
-
-func (c *context) joinLists(tuple bool, parts ...[]any) (any, error) {
-	n := 0
-	for _, p := range parts {
-		n += len(p)
-	}
-	if n > maxItems {
-		return nil, errMany
-	}
-	out := make([]any, 0, n)
-	for _, p := range parts {
-		out = append(out, p...)
-	}
-	return &list{items: out, tuple: tuple}, c.spend(n)
-}
-
-func (c *context) repeat(s string, n int64) (any, error) {
-	if n <= 0 || s == "" {
-		return "", nil
-	}
-	if n > maxString || n*int64(len(s)) > maxString {
-		return nil, errLong
-	}
-	return c.text(strings.Repeat(s, int(n)))
-}
-
-func (c *context) repeatList(l *list, n int64) (any, error) {
+// repeat returns n times a string or list.
+func (c *context) repeat(v any, n int64) (any, bool) {
 	n = max(n, 0)
-	if len(l.items) == 0 {
+	if l, ok := v.(*list); ok {
+		if len(l.items) == 0 {
+			n = 0
+		}
+		c.holds(int(min(n, maxItems+1)))
+		c.holds(int(n) * len(l.items))
+		c.spend(int(n) * len(l.items))
+		return &list{items: slices.Repeat(l.items, int(n)), tuple: l.tuple}, true
+	}
+	s, ok := textOf(v)
+	if s == "" {
 		n = 0
 	}
-	if n > maxItems || n*int64(len(l.items)) > maxItems {
-		return nil, errMany
-	}
-	parts := make([][]any, n)
-	for i := range parts {
-		parts[i] = l.items
-	}
-	return c.joinLists(l.tuple, parts...)
+	c.fits(int(min(n, maxString+1)))
+	c.fits(int(n) * len(s))
+	return asKindOf(v, c.text(strings.Repeat(s, int(n)))), ok
 }
 
-func integers(op string, a, b int64) (any, error) {
+func (c *context) integers(op string, a, b int64) any {
 	switch op {
 	case "+":
-		if s := a + b; (s > a) == (b > 0) {
-			return s, nil
-		}
-		return nil, errOverflow
+		s := a + b
+		c.noOverflow((s > a) == (b > 0))
+		return s
 	case "-":
-		if s := a - b; (s < a) == (b > 0) {
-			return s, nil
-		}
-		return nil, errOverflow
+		s := a - b
+		c.noOverflow((s < a) == (b > 0))
+		return s
 	case "*":
-		return multiply(a, b)
+		return c.multiply(a, b)
 	case "//", "%":
-		if b == 0 {
-			return nil, errZero
-		}
-		if a == math.MinInt64 && b == -1 {
-			return nil, errOverflow
-		}
+		c.nonZero(b != 0)
+		c.noOverflow(a != math.MinInt64 || b != -1)
 		q, r := a/b, a%b
 		if r != 0 && (r < 0) != (b < 0) { // Python rounds down
 			q, r = q-1, r+b
 		}
 		if op == "//" {
-			return q, nil
+			return q
 		}
-		return r, nil
+		return r
 	}
 	if b < 0 { // **
-		if a == 0 {
-			return nil, errZero
-		}
-		return math.Pow(float64(a), float64(b)), nil
+		c.nonZero(a != 0)
+		return math.Pow(float64(a), float64(b))
 	}
 	if a >= -1 && a <= 1 && b > 1 {
 		b = 2 + b%2
 	}
-	var out any = int64(1)
+	out := int64(1)
 	for range min(b, 64) {
-		var err error
-		if out, err = multiply(out.(int64), a); err != nil {
-			return nil, err
-		}
+		out = c.multiply(out, a)
 	}
-	return out, nil
+	return out
 }
 
-func multiply(a, b int64) (any, error) {
-	hi, lo := bits.Mul64(magnitude(a), magnitude(b))
-	if hi != 0 || lo > math.MaxInt64 {
-		return nil, errOverflow
+func (c *context) noOverflow(ok bool) {
+	if !ok {
+		panic(c.errorf("integer overflow"))
 	}
-	return a * b, nil
+}
+
+func (c *context) nonZero(ok bool) {
+	if !ok {
+		panic(c.errorf("division by zero"))
+	}
+}
+
+func (c *context) multiply(a, b int64) int64 {
+	hi, lo := bits.Mul64(magnitude(a), magnitude(b))
+	c.noOverflow(hi == 0 && lo <= math.MaxInt64)
+	return a * b
 }
 
 func magnitude(a int64) uint64 {
@@ -183,29 +147,27 @@ func magnitude(a int64) uint64 {
 	return uint64(a)
 }
 
-func floats(op string, a, b float64) (any, error) {
+func (c *context) floats(op string, a, b float64) any {
 	switch op {
 	case "+":
-		return a + b, nil
+		return a + b
 	case "-":
-		return a - b, nil
+		return a - b
 	case "*":
-		return a * b, nil
+		return a * b
 	case "**":
-		return math.Pow(a, b), nil
+		return math.Pow(a, b)
 	}
-	if b == 0 {
-		return nil, errZero
-	}
+	c.nonZero(b != 0)
 	switch op {
 	case "/":
-		return a / b, nil
+		return a / b
 	case "//":
-		return math.Floor(a / b), nil
+		return math.Floor(a / b)
 	}
 	r := math.Mod(a, b)
 	if r != 0 && (r < 0) != (b < 0) {
 		r += b
 	}
-	return r, nil
+	return r
 }

@@ -1,32 +1,27 @@
 package chat
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Bounds on what a template may do. They are far above any real template.
+// Bounds on the work and memory of a rendering. They are far above any real template.
 const (
 	maxSteps  = 2_000_000
 	maxString = 16 << 20 // bytes of one string, and of the output
 	maxItems  = 1 << 20  // of one list
 	maxCalls  = 60       // nested macro calls
-)
-
-var (
-	errSteps = fmt.Errorf("the template takes more than %d steps", maxSteps)
-	errLong  = fmt.Errorf("a string grew longer than %d bytes", maxString)
-	errMany  = fmt.Errorf("a list grew longer than %d items", maxItems)
-	errDeep  = fmt.Errorf("values nested deeper than %d", maxDepth)
-	errCalls = fmt.Errorf("macro calls nested deeper than %d", maxCalls)
+	maxDepth  = 100      // nested values
 )
 
 // context is the state of one rendering.
 type context struct {
+	line    int // of the template, for errors
 	steps   int
 	calls   int
+	jump    jump
 	globals *dict // input and functions
 	scope   *scope
 	out     *strings.Builder
@@ -39,63 +34,75 @@ type scope struct {
 	parent *scope
 }
 
+// errorf returns an error at the current line. Callers panic with it.
+func (c *context) errorf(format string, args ...any) *Error {
+	return &Error{c.line, fmt.Sprintf(format, args...)}
+}
+
 // spend counts n units of work.
-func (c *context) spend(n int) error {
-	c.steps += n + 1
-	if c.steps > maxSteps {
-		return errSteps
+func (c *context) spend(n int) {
+	if c.steps += n + 1; c.steps > maxSteps {
+		panic(c.errorf("the template takes more than %d steps", maxSteps))
 	}
-	return nil
 }
 
-// read counts going through strings as work, whatever comes of it; other
-// values are counted where their parts are looked at. Changing case is the
-// slowest of what is done to a string, at 16 bytes a step a whole rendering
-// may do it to 32 MB.
-func (c *context) read(v any) error {
+// read counts reading a string as work. Other values are counted where their
+// parts are read. Changing case is the slowest operation on strings: at 16
+// bytes a step a rendering may apply it to 32 MB in all.
+func (c *context) read(v any) {
 	s, _ := textOf(v)
-	return c.spend(len(s) / 16)
+	c.spend(len(s) / 16)
 }
 
-// readAll is read for what a method or filter is applied to and its arguments.
-func (c *context) readAll(v any, a *args) error {
-	err := c.read(v)
+// readAll is read for the operand of a method or filter and its arguments.
+func (c *context) readAll(v any, a *args) {
+	c.read(v)
 	for _, x := range a.pos {
-		if err == nil {
-			err = c.read(x)
-		}
+		c.read(x)
 	}
-	if a.kw != nil {
-		for _, e := range a.kw.entries {
-			if err == nil {
-				err = c.read(e.value)
-			}
-		}
+	for _, e := range a.kw.entries {
+		c.read(e.value)
 	}
-	return err
 }
 
-// compared counts a comparison with v, or a look-up by it, as work where it is
-// a string.
-func (c *context) compared(v any) error {
+// compared counts a comparison with v, or a look-up by it, as work if it is a
+// string.
+func (c *context) compared(v any) {
 	s, _ := textOf(v)
-	return c.spend(len(s) / 64)
+	c.spend(len(s) / 64)
 }
 
-// text checks a string that was made and counts its bytes as work.
-func (c *context) text(s string) (any, error) {
-	if len(s) > maxString {
-		return nil, errLong
-	}
-	return s, c.spend(len(s) / 64)
+// text checks the length of a new string and counts its bytes as work.
+func (c *context) text(s string) string {
+	c.fits(len(s))
+	c.spend(len(s) / 64)
+	return s
 }
 
-func (c *context) write(s string) error {
-	if c.out.Len()+len(s) > maxString {
-		return errLong
+// fits panics if a string of n bytes is too long.
+func (c *context) fits(n int) {
+	if n > maxString {
+		panic(c.errorf("a string grew longer than %d bytes", maxString))
 	}
+}
+
+// holds panics if a list of n items is too long.
+func (c *context) holds(n int) {
+	if n > maxItems {
+		panic(c.errorf("a list grew longer than %d items", maxItems))
+	}
+}
+
+// nested panics if values are nested deeper than maxDepth.
+func (c *context) nested(depth int) {
+	if depth > maxDepth {
+		panic(c.errorf("values nested deeper than %d", maxDepth))
+	}
+}
+
+func (c *context) write(s string) {
+	c.fits(c.out.Len() + len(s))
 	c.out.WriteString(s)
-	return nil
 }
 
 func (c *context) lookup(name string) any {
@@ -118,112 +125,94 @@ func (c *context) assign(name string, v any) {
 }
 
 // inside runs f in a new scope below outer.
-func (c *context) inside(outer *scope, f func() error) error {
+func (c *context) inside(outer *scope, f func()) {
 	saved := c.scope
 	c.scope = &scope{parent: outer}
-	err := f()
+	f()
 	c.scope = saved
-	return err
 }
 
-// capture runs f and returns what it wrote instead of writing it.
-func (c *context) capture(f func() error) (string, error) {
+// capture runs f and returns its output instead of writing it.
+func (c *context) capture(f func()) string {
 	saved := c.out
 	c.out = new(strings.Builder)
-	err := f()
+	f()
 	s := c.out.String()
 	c.out = saved
-	if err == nil {
-		err = c.spend(len(s) / 64)
-	}
-	return s, err
+	c.spend(len(s) / 64)
+	return s
 }
 
-// at gives an error its line, unless it has one from further inside.
-func at(err error, line int) error {
-	var e *Error
-	if err == nil || errors.As(err, &e) || errors.Is(err, errBreak) || errors.Is(err, errContinue) {
-		return err
-	}
-	return &Error{line, err.Error()}
-}
+// function is a filter, a test, a method or a global function. v is the value
+// it is applied to, nil for global functions.
+type function func(c *context, v any, a *args) any
 
-// args are the arguments of a call, a filter or a test.
+// args are the arguments of a function.
 type args struct {
-	name string
+	name string // of the function, for errors
 	pos  []any
-	kw   *dict // nil if there are none
+	kw   dict
 }
 
 // absentArg stands for an argument that was not given.
 type absentArg struct{}
 
-// bind returns the arguments in the order of names. The first need of them
-// must be given.
-func (a *args) bind(need int, names ...string) ([]any, error) {
+func absent(v any) bool { return v == absentArg{} }
+
+// takes returns a function that binds its arguments to params, names separated
+// by spaces, and calls f with their values in that order. A name that ends in
+// '!' is required; other missing arguments are absent.
+func takes(params string, f func(c *context, v any, p []any) any) function {
+	need := strings.Count(params, "!")
+	names := strings.Fields(strings.ReplaceAll(params, "!", ""))
+	return func(c *context, v any, a *args) any { return f(c, v, c.bind(a, need, names)) }
+}
+
+// bind returns the arguments in the order of names. The first need of them are
+// required.
+func (c *context) bind(a *args, need int, names []string) []any {
 	if len(a.pos) > len(names) {
-		return nil, fmt.Errorf("%s takes at most %d arguments, not %d", a.name, len(names), len(a.pos))
+		panic(c.errorf("%s takes at most %d arguments, not %d", a.name, len(names), len(a.pos)))
 	}
-	out := make([]any, len(names))
-	for i := range out {
-		out[i] = absentArg{}
-	}
+	out := slices.Repeat([]any{absentArg{}}, len(names))
 	copy(out, a.pos)
-	if a.kw != nil {
-		for _, e := range a.kw.entries {
-			i := indexOf(names, e.key.(string))
-			if i < 0 {
-				return nil, fmt.Errorf("%s has no argument %q", a.name, e.key)
-			}
-			if i < len(a.pos) {
-				return nil, fmt.Errorf("%s got its argument %q twice", a.name, e.key)
-			}
-			out[i] = e.value
+	for _, e := range a.kw.entries {
+		i := slices.Index(names, e.key.(string))
+		if i < 0 {
+			panic(c.errorf("%s has no argument %q", a.name, e.key))
 		}
-	}
-	for i := range need {
-		if out[i] == (absentArg{}) {
-			return nil, fmt.Errorf("%s needs its argument %q", a.name, names[i])
+		if i < len(a.pos) {
+			panic(c.errorf("%s got its argument %q twice", a.name, e.key))
 		}
+		out[i] = e.value
 	}
-	return out, nil
-}
-
-func indexOf(names []string, name string) int {
-	for i, n := range names {
-		if n == name {
-			return i
-		}
+	if i := slices.Index(out[:need], any(absentArg{})); i >= 0 {
+		panic(c.errorf("%s needs its argument %q", a.name, names[i]))
 	}
-	return -1
-}
-
-func absent(v any) bool {
-	_, is := v.(absentArg)
-	return is
+	return out
 }
 
 // strArg, intArg and boolArg read an argument that has a default.
-func strArg(v any, def string) (string, error) {
+func (c *context) strArg(v any, def string) string {
 	if absent(v) {
-		return def, nil
+		return def
 	}
 	s, ok := textOf(v)
 	if !ok {
-		return "", fmt.Errorf("a string is needed, not a %s", typeName(v))
+		panic(c.errorf("a string is needed, not a %s", typeName(v)))
 	}
-	return s, nil
+	return s
 }
 
-func intArg(v any, def int) (int, error) {
+func (c *context) intArg(v any, def int) int {
 	if absent(v) {
-		return def, nil
+		return def
 	}
 	_, isInt, i, ok := number(v)
 	if !ok || !isInt {
-		return 0, fmt.Errorf("an integer is needed, not a %s", typeName(v))
+		panic(c.errorf("an integer is needed, not a %s", typeName(v)))
 	}
-	return int(min(max(i, -1<<40), 1<<40)), nil
+	return int(min(max(i, -1<<40), 1<<40))
 }
 
 func boolArg(v any, def bool) bool {

@@ -3,8 +3,6 @@ package chat
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -13,8 +11,8 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// dict is a mapping that keeps the order of insertion, as Python's does.
-// Templates cannot change one once it is made; only namespaces are written to.
+// dict is a mapping that keeps the order of insertion, as Python's does. The
+// zero value is empty. A template can change only the dict of a namespace.
 type dict struct {
 	entries []entry
 	index   map[any]int
@@ -22,176 +20,175 @@ type dict struct {
 
 type entry struct{ key, value any }
 
-func newDict() *dict { return &dict{index: map[any]int{}} }
-
-// hashKey maps keys that are equal in Python (1, 1.0, True) to one Go key;
-// ok is false for what cannot be a key.
-func hashKey(k any) (any, bool) {
+// hashKey maps keys that are equal in Python (1, 1.0, True) to one Go key.
+// ok is false for values that cannot be a key.
+func hashKey(k any) (key any, ok bool) {
 	switch k := unwrap(k).(type) {
 	case nil, string:
 		return k, true
 	}
 	f, isInt, i, ok := number(k)
-	if !ok {
-		return nil, false
-	}
 	if !isInt {
 		if i = int64(f); float64(i) != f {
-			return f, true
+			return f, ok
 		}
 	}
-	return i, true
+	return i, ok
 }
 
 func (d *dict) len() int { return len(d.entries) }
 
 func (d *dict) get(key any) (any, bool) {
-	k, ok := hashKey(key)
-	if !ok {
-		return nil, false
+	if k, ok := hashKey(key); ok {
+		if i, ok := d.index[k]; ok {
+			return d.entries[i].value, true
+		}
 	}
-	i, ok := d.index[k]
-	if !ok {
-		return nil, false
-	}
-	return d.entries[i].value, true
+	return nil, false
 }
 
-func (d *dict) set(key, value any) error {
+// set adds or replaces an entry. It returns false if key cannot be a key.
+func (d *dict) set(key, value any) bool {
 	k, ok := hashKey(key)
 	if !ok {
-		return fmt.Errorf("a %s cannot be a key", typeName(key))
+		return false
 	}
 	if i, ok := d.index[k]; ok {
 		d.entries[i].value = value
-		return nil
+		return true
+	}
+	if d.index == nil {
+		d.index = map[any]int{}
 	}
 	d.index[k] = len(d.entries)
 	d.entries = append(d.entries, entry{key, value})
-	return nil
+	return true
 }
 
-func (d *dict) keys() []any {
-	out := make([]any, len(d.entries))
+// list returns f of every entry.
+func (d *dict) list(f func(entry) any) *list {
+	out := listOf(make([]any, len(d.entries))...)
 	for i, e := range d.entries {
-		out[i] = e.key
+		out.items[i] = f(e)
 	}
 	return out
 }
 
-// put is set for keys that are strings.
-func (d *dict) put(key string, value any) {
-	_ = d.set(key, value) // a string is always a valid key
+func itemOf(e entry) any { return tupleOf(e.key, e.value) }
+
+var dictMethods = map[string]function{
+	"items":  entriesMethod(itemOf),
+	"keys":   entriesMethod(func(e entry) any { return e.key }),
+	"values": entriesMethod(func(e entry) any { return e.value }),
+	"get": takes("key! default", func(_ *context, v any, p []any) any {
+		switch x, ok := v.(*dict).get(p[0]); {
+		case ok:
+			return x
+		case absent(p[1]):
+			return nil
+		}
+		return p[1]
+	}),
 }
 
-// JSON reads a JSON value for use in Input, with objects in their order.
-func JSON(raw []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	v, err := decodeJSON(d, 0)
-	if err != nil {
-		return nil, fmt.Errorf("template input: %w", err)
-	}
-	if d.More() {
-		return nil, errors.New("template input: text after the end of the JSON value")
-	}
-	return v, nil
+func entriesMethod(f func(entry) any) function {
+	return takes("", func(c *context, v any, _ []any) any {
+		out := v.(*dict).list(f)
+		c.spend(len(out.items))
+		return out
+	})
 }
 
-func decodeJSON(d *json.Decoder, depth int) (any, error) {
-	if depth > maxDepth {
-		return nil, errDeep
-	}
-	t, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch t := t.(type) {
-	case json.Delim:
-		if t == '[' {
-			l := listOf()
-			for d.More() {
-				v, err := decodeJSON(d, depth+1)
-				if err != nil {
-					return nil, err
-				}
-				l.items = append(l.items, v)
-			}
-			_, err := d.Token()
-			return l, err
-		}
-		m := newDict()
-		for d.More() {
-			key, err := d.Token()
-			if err != nil {
-				return nil, err
-			}
-			v, err := decodeJSON(d, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			m.put(key.(string), v)
-		}
-		_, err := d.Token()
-		return m, err
-	case json.Number:
-		if i, err := strconv.ParseInt(t.String(), 10, 64); err == nil {
-			return i, nil
-		}
-		return t.Float64()
-	}
-	return t, nil // nil, bool, string
-}
-
-// convert turns Go values of Input into template values: basic types, slices,
-// maps with string keys (in the order of their keys), json.RawMessage and
-// what JSON returns.
-func convert(v any) (any, error) {
+// convert turns a Go value of Input into a template value. It takes basic
+// types, slices, maps with string keys (sorted) and json.RawMessage.
+func (c *context) convert(v any) any {
 	switch v := v.(type) {
-	case nil, bool, int64, float64, string, *list, *dict:
-		return v, nil
+	case nil, bool, int64, float64, string:
+		return v
 	case json.RawMessage:
-		return JSON(v)
+		return c.decodeJSON(v)
 	case []data.Message:
 		l := listOf()
 		for _, m := range v {
-			d := newDict()
-			d.put("role", m.Role)
-			d.put("content", m.Content)
+			d := new(dict)
+			d.set("role", m.Role)
+			d.set("content", m.Content)
 			l.items = append(l.items, d)
 		}
-		return l, nil
+		return l
 	}
 	r := reflect.ValueOf(v)
 	switch {
 	case r.CanInt():
-		return r.Int(), nil
+		return r.Int()
 	case r.CanFloat():
-		return r.Float(), nil
+		return r.Float()
 	case r.Kind() == reflect.Slice:
 		l := listOf()
 		for i := range r.Len() {
-			x, err := convert(r.Index(i).Interface())
-			if err != nil {
-				return nil, err
-			}
-			l.items = append(l.items, x)
+			l.items = append(l.items, c.convert(r.Index(i).Interface()))
 		}
-		return l, nil
+		return l
 	case r.Kind() == reflect.Map && r.Type().Key().Kind() == reflect.String:
 		values := map[string]any{}
 		for it := r.MapRange(); it.Next(); {
 			values[it.Key().String()] = it.Value().Interface()
 		}
-		d := newDict()
+		d := new(dict)
 		for _, k := range slices.Sorted(maps.Keys(values)) {
-			x, err := convert(values[k])
-			if err != nil {
-				return nil, err
-			}
-			d.put(k, x)
+			d.set(k, c.convert(values[k]))
 		}
-		return d, nil
+		return d
 	}
-	return nil, fmt.Errorf("template input: a %T cannot be used in a template", v)
+	panic(c.errorf("a %T cannot be used in a template", v))
+}
+
+// decodeJSON reads a JSON value. Objects keep their order.
+func (c *context) decodeJSON(raw []byte) any {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	v := c.jsonValue(d, 0)
+	if d.More() {
+		panic(c.errorf("text after the end of the JSON value"))
+	}
+	return v
+}
+
+func (c *context) jsonValue(d *json.Decoder, depth int) any {
+	c.nested(depth)
+	token := func() json.Token {
+		t, err := d.Token()
+		if err != nil {
+			panic(c.errorf("%v", err))
+		}
+		return t
+	}
+	switch t := token().(type) {
+	case json.Delim:
+		l, m := listOf(), new(dict)
+		for d.More() {
+			if t == '[' {
+				l.items = append(l.items, c.jsonValue(d, depth+1))
+			} else {
+				key := token()
+				m.set(key, c.jsonValue(d, depth+1))
+			}
+		}
+		token()
+		if t == '[' {
+			return l
+		}
+		return m
+	case json.Number:
+		if i, err := strconv.ParseInt(t.String(), 10, 64); err == nil {
+			return i
+		}
+		f, err := t.Float64()
+		if err != nil {
+			panic(c.errorf("%v", err))
+		}
+		return f
+	default:
+		return t // nil, bool, string
+	}
 }

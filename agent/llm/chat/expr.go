@@ -1,14 +1,11 @@
 package chat
 
-import (
-	"errors"
-	"fmt"
-	"strings"
-)
+import "strings"
 
-// expr is an expression.
+// expr is an expression. An expression whose evaluation can fail sets the
+// context's line before its own operation, after that of its operands.
 type expr interface {
-	eval(c *context) (any, error)
+	eval(c *context) any
 }
 
 type (
@@ -50,7 +47,7 @@ type (
 	}
 	sliceExpr struct {
 		x     expr
-		parts [3]expr // nil where left out
+		parts [3]expr // nil where omitted
 		line  int
 	}
 	callExpr struct {
@@ -60,14 +57,12 @@ type (
 	}
 	filterExpr struct {
 		name string
-		f    filter // nil if it is not known
 		x    expr
 		args argList
 		line int
 	}
 	testExpr struct {
 		name string
-		f    test // nil if it is not known
 		x    expr
 		args argList
 		not  bool
@@ -75,306 +70,227 @@ type (
 	}
 )
 
-// argList are the arguments as written.
+// argList holds the expressions of arguments.
 type argList struct {
-	pos  []expr
-	kw   []string
-	vals []expr
+	pos      []expr
+	keywords []string
+	values   []expr // of keywords
 }
 
-func (l *argList) eval(c *context, name string) (*args, error) {
+func (l *argList) eval(c *context, name string) *args {
 	a := &args{name: name}
 	for _, e := range l.pos {
-		v, err := e.eval(c)
-		if err != nil {
-			return nil, err
-		}
-		a.pos = append(a.pos, v)
+		a.pos = append(a.pos, e.eval(c))
 	}
-	for i, e := range l.vals {
-		v, err := e.eval(c)
-		if err != nil {
-			return nil, err
-		}
-		if a.kw == nil {
-			a.kw = newDict()
-		}
-		a.kw.put(l.kw[i], v)
+	for i, e := range l.values {
+		a.kw.set(l.keywords[i], e.eval(c))
 	}
-	return a, nil
+	return a
 }
 
-func (e *literalExpr) eval(*context) (any, error) { return e.value, nil }
+func (e *literalExpr) eval(*context) any { return e.value }
 
-func (e *nameExpr) eval(c *context) (any, error) {
-	if err := c.spend(0); err != nil {
-		return nil, at(err, e.line)
-	}
-	return c.lookup(e.name), nil
+func (e *nameExpr) eval(c *context) any {
+	c.line = e.line
+	c.spend(0)
+	return c.lookup(e.name)
 }
 
-func (e *listExpr) eval(c *context) (any, error) {
-	out := &list{tuple: e.tuple, items: make([]any, 0, len(e.items))}
-	for _, x := range e.items {
-		v, err := x.eval(c)
-		if err != nil {
-			return nil, err
-		}
-		out.items = append(out.items, v)
+func (e *listExpr) eval(c *context) any {
+	out := &list{tuple: e.tuple, items: make([]any, len(e.items))}
+	for i, x := range e.items {
+		out.items[i] = x.eval(c)
 	}
-	return out, c.spend(len(out.items))
+	c.spend(len(out.items))
+	return out
 }
 
-func (e *dictExpr) eval(c *context) (any, error) {
-	out := newDict()
+func (e *dictExpr) eval(c *context) any {
+	out := new(dict)
 	for i := range e.keys {
-		k, err := e.keys[i].eval(c)
-		if err != nil {
-			return nil, err
-		}
-		v, err := e.values[i].eval(c)
-		if err != nil {
-			return nil, err
-		}
-		if err := out.set(k, v); err != nil {
-			return nil, err
+		key, value := e.keys[i].eval(c), e.values[i].eval(c)
+		if !out.set(key, value) {
+			panic(c.errorf("a %s cannot be a key", typeName(key)))
 		}
 	}
-	return out, c.spend(out.len())
+	c.spend(out.len())
+	return out
 }
 
-func (e *unaryExpr) eval(c *context) (any, error) {
-	v, err := e.x.eval(c)
-	if err != nil {
-		return nil, err
-	}
+func (e *unaryExpr) eval(c *context) any {
+	v := e.x.eval(c)
 	if e.op == "not" {
-		return !truth(v), nil
+		return !truth(v)
 	}
+	c.line = e.line
 	f, isInt, i, ok := number(v)
 	switch {
 	case !ok:
-		return nil, at(operandErr(e.op, v), e.line)
+		panic(c.operandError(e.op, v))
 	case e.op == "+" && isInt:
-		return i, nil
+		return i
 	case e.op == "+":
-		return f, nil
+		return f
 	case isInt:
-		return -i, nil
+		return -i
 	}
-	return -f, nil
+	return -f
 }
 
-func operandErr(op string, vs ...any) error {
+// operandError is the error of an operator that does not take values such as vs.
+func (c *context) operandError(op string, vs ...any) *Error {
 	names := make([]string, len(vs))
 	for i, v := range vs {
 		if u, ok := v.(undefined); ok {
-			return u.err()
+			return c.undefinedError(u)
 		}
 		names[i] = typeName(v)
 	}
-	return fmt.Errorf("'%s' does not work with %s", op, strings.Join(names, " and "))
+	return c.errorf("'%s' does not work with %s", op, strings.Join(names, " and "))
 }
 
-func (e *binaryExpr) eval(c *context) (any, error) {
-	a, err := e.a.eval(c)
-	if err != nil {
-		return nil, err
+func (e *binaryExpr) eval(c *context) any {
+	a := e.a.eval(c)
+	if e.op == "and" && !truth(a) || e.op == "or" && truth(a) {
+		return a
 	}
-	switch e.op {
-	case "and":
-		if !truth(a) {
-			return a, nil
-		}
-		return e.b.eval(c)
-	case "or":
-		if truth(a) {
-			return a, nil
-		}
-		return e.b.eval(c)
+	b := e.b.eval(c)
+	if e.op == "and" || e.op == "or" {
+		return b
 	}
-	b, err := e.b.eval(c)
-	if err != nil {
-		return nil, err
-	}
-	v, err := c.binary(e.op, a, b)
-	return v, at(err, e.line)
+	c.line = e.line
+	return c.binary(e.op, a, b)
 }
 
-func (e *compareExpr) eval(c *context) (any, error) {
-	a, err := e.first.eval(c)
-	if err != nil {
-		return nil, err
-	}
+func (e *compareExpr) eval(c *context) any {
+	a := e.first.eval(c)
 	for i, op := range e.ops {
-		b, err := e.rest[i].eval(c)
-		if err != nil {
-			return nil, err
-		}
-		ok, err := c.compareOp(op, a, b)
-		if err != nil {
-			return nil, at(err, e.line)
-		}
-		if !ok {
-			return false, nil
+		b := e.rest[i].eval(c)
+		c.line = e.line
+		if !c.compareOp(op, a, b) {
+			return false
 		}
 		a = b
 	}
-	return true, nil
+	return true
 }
 
-func (c *context) compareOp(op string, a, b any) (bool, error) {
+func (c *context) compareOp(op string, a, b any) bool {
 	switch op {
 	case "==":
 		return c.equal(a, b, 0)
 	case "!=":
-		eq, err := c.equal(a, b, 0)
-		return !eq, err
+		return !c.equal(a, b, 0)
 	case "in":
 		return c.contains(b, a)
 	case "not in":
-		in, err := c.contains(b, a)
-		return !in, err
+		return !c.contains(b, a)
 	}
 	for _, v := range []any{a, b} {
 		if u, ok := v.(undefined); ok {
-			return false, u.err()
+			panic(c.undefinedError(u))
 		}
 	}
-	n, err := c.compare(a, b, 0)
+	n := c.compare(a, b, 0)
 	switch op {
 	case "<":
-		return n < 0, err
+		return n < 0
 	case "<=":
-		return n <= 0, err
+		return n <= 0
 	case ">":
-		return n > 0, err
+		return n > 0
 	}
-	return n >= 0, err
+	return n >= 0
 }
 
-func (e *condExpr) eval(c *context) (any, error) {
-	t, err := e.test.eval(c)
-	if err != nil {
-		return nil, err
-	}
-	if truth(t) {
+func (e *condExpr) eval(c *context) any {
+	switch {
+	case truth(e.test.eval(c)):
 		return e.then.eval(c)
-	}
-	if e.other == nil {
-		return undefined{"the value of an inline if without else"}, nil
+	case e.other == nil:
+		return undefined{"the value of an inline if without else"}
 	}
 	return e.other.eval(c)
 }
 
-func (e *attrExpr) eval(c *context) (any, error) {
-	v, err := e.x.eval(c)
-	if err != nil {
-		return nil, err
-	}
-	v, err = c.attribute(v, e.name)
-	return v, at(err, e.line)
+func (e *attrExpr) eval(c *context) any {
+	v := e.x.eval(c)
+	c.line = e.line
+	return c.attribute(v, e.name)
 }
 
-func (e *itemExpr) eval(c *context) (any, error) {
-	v, err := e.x.eval(c)
-	if err != nil {
-		return nil, err
-	}
-	k, err := e.key.eval(c)
-	if err != nil {
-		return nil, err
-	}
-	v, err = c.item(v, k)
-	return v, at(err, e.line)
+func (e *itemExpr) eval(c *context) any {
+	v, key := e.x.eval(c), e.key.eval(c)
+	c.line = e.line
+	return c.item(v, key)
 }
 
-func (e *sliceExpr) eval(c *context) (any, error) {
-	v, err := e.x.eval(c)
-	if err != nil {
-		return nil, err
-	}
+func (e *sliceExpr) eval(c *context) any {
+	v := e.x.eval(c)
 	var parts [3]any
 	for i, p := range e.parts {
 		if p != nil {
-			if parts[i], err = p.eval(c); err != nil {
-				return nil, err
-			}
+			parts[i] = p.eval(c)
 		}
 	}
-	v, err = c.slice(v, parts)
-	return v, at(err, e.line)
+	c.line = e.line
+	return c.slice(v, parts)
 }
 
-func (e *callExpr) eval(c *context) (any, error) {
-	f, err := e.f.eval(c)
-	if err != nil {
-		return nil, err
-	}
+func (e *callExpr) eval(c *context) any {
+	f := e.f.eval(c)
+	c.line = e.line
 	fn, ok := f.(*callable)
 	if !ok {
 		if u, is := f.(undefined); is {
-			return nil, at(fmt.Errorf("function %s is not known", u.what), e.line)
+			panic(c.errorf("function %s is not known", u.what))
 		}
-		return nil, at(fmt.Errorf("a %s cannot be called", typeName(f)), e.line)
+		panic(c.errorf("a %s cannot be called", typeName(f)))
 	}
-	a, err := e.args.eval(c, fn.name)
-	if err != nil {
-		return nil, err
+	a := e.args.eval(c, fn.name)
+	c.line = e.line
+	c.spend(1)
+	if fn.self != nil {
+		c.readAll(fn.self, a)
 	}
-	if err := c.spend(1); err != nil {
-		return nil, at(err, e.line)
-	}
-	v, err := fn.call(c, a)
-	return v, at(err, e.line)
+	return fn.f(c, fn.self, a)
 }
 
 // Templates of models may name filters and tests that only some conversations
-// reach, so an unknown one is an error when it runs, as in Jinja.
-func unknownFilter(name string) error { return fmt.Errorf("filter '%s' is not supported", name) }
-func unknownTest(name string) error   { return fmt.Errorf("test '%s' is not supported", name) }
+// reach, so an unknown one is an error when it is evaluated, as in Jinja.
 
-func (e *filterExpr) eval(c *context) (any, error) {
-	if e.f == nil {
-		return nil, at(unknownFilter(e.name), e.line)
+func (c *context) filterNamed(name string) function {
+	f := filters[name]
+	if f == nil {
+		panic(c.errorf("filter '%s' is not supported", name))
 	}
-	v, err := e.x.eval(c)
-	if err != nil {
-		return nil, err
+	return func(c *context, v any, a *args) any {
+		c.readAll(v, a)
+		return f(c, v, a)
 	}
-	a, err := e.args.eval(c, "filter "+e.name)
-	if err != nil {
-		return nil, err
-	}
-	v, err = c.filter(e.f, v, a)
-	return v, at(err, e.line)
 }
 
-// filter applies a filter.
-func (c *context) filter(f filter, v any, a *args) (any, error) {
-	if err := c.readAll(v, a); err != nil {
-		return nil, err
+func (c *context) testNamed(name string) function {
+	f := tests[name]
+	if f == nil {
+		panic(c.errorf("test '%s' is not supported", name))
 	}
+	return f
+}
+
+func (e *filterExpr) eval(c *context) any {
+	c.line = e.line
+	f := c.filterNamed(e.name)
+	v, a := e.x.eval(c), e.args.eval(c, "filter "+e.name)
+	c.line = e.line
 	return f(c, v, a)
 }
 
-func (e *testExpr) eval(c *context) (any, error) {
-	if e.f == nil {
-		return nil, at(unknownTest(e.name), e.line)
-	}
-	v, err := e.x.eval(c)
-	if err != nil {
-		return nil, err
-	}
-	a, err := e.args.eval(c, "test "+e.name)
-	if err != nil {
-		return nil, err
-	}
-	ok, err := e.f(c, v, a)
-	if err == nil {
-		err = c.spend(1)
-	}
-	return ok != e.not, at(err, e.line)
+func (e *testExpr) eval(c *context) any {
+	c.line = e.line
+	f := c.testNamed(e.name)
+	v, a := e.x.eval(c), e.args.eval(c, "test "+e.name)
+	c.line = e.line
+	c.spend(1)
+	return truth(f(c, v, a)) != e.not
 }
-
-var errZero = errors.New("division by zero")

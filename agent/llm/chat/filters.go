@@ -1,222 +1,142 @@
 package chat
 
 import (
-	"errors"
-	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// filter is a filter; v is what it is applied to.
-type filter func(c *context, v any, a *args) (any, error)
-
 // filters are Jinja's, with Hugging Face's tojson. The map is filled in init
-// because map and select look filters and tests up in it.
-var filters map[string]filter
+// because map and select look up filters and tests by name.
+var filters map[string]function
 
 func init() {
-	filters = map[string]filter{
-		"trim": func(c *context, v any, a *args) (any, error) {
-			s, err := c.str(v)
-			if err != nil {
-				return nil, err
-			}
-			out, err := stringMethods["strip"](c, s, a)
-			return asKindOf(v, out), err
-		},
-		"upper":      keepKind(onString(upper)),
-		"lower":      keepKind(onString(lower)),
-		"capitalize": keepKind(onString(capitalize)),
-		"title":      onString(filterTitle),
-		"escape":     escapeFilter,
-		"e":          escapeFilter,
-		"safe": func(c *context, v any, a *args) (any, error) {
-			s, err := onString(noChange)(c, v, a)
-			return asMarkup(s), err
-		},
-		"string": keepKind(onString(noChange)),
-		"replace": func(c *context, v any, a *args) (any, error) {
-			s, err := c.str(v)
-			if err != nil {
-				return nil, err
-			}
-			return c.replace(s, a, "old", "new")
-		},
-		"indent":     keepKind(indentFilter),
-		"tojson":     toJSON,
-		"length":     length,
-		"count":      length,
-		"default":    defaultFilter,
-		"d":          defaultFilter,
-		"int":        intFilter,
-		"float":      floatFilter,
-		"abs":        absFilter,
-		"round":      roundFilter,
-		"list":       listFilter,
-		"first":      firstFilter,
-		"last":       lastFilter,
-		"join":       joinFilter,
-		"reverse":    keepKind(reverseFilter),
+	filters = map[string]function{
+		"trim":       keepKind(stripper(strings.TrimFunc)),
+		"upper":      keepKind(onText(upper)),
+		"lower":      keepKind(onText(lower)),
+		"capitalize": keepKind(onText(capitalize)),
+		"title":      onText(filterTitle),
+		"escape":     takes("", func(c *context, v any, _ []any) any { return c.escaped(v) }),
+		"safe":       takes("", func(c *context, v any, _ []any) any { return markup(c.text(c.str(v))) }),
+		"string":     keepKind(takes("", func(c *context, v any, _ []any) any { return c.text(c.str(v)) })),
+		"replace":    takes("old! new! count", replace),
+		"indent":     keepKind(takes("width first blank", indent)),
+		"tojson":     takes("ensure_ascii indent separators sort_keys", toJSON),
+		"length":     takes("", length),
+		"default":    takes("default_value boolean", defaultFilter),
+		"int":        takes("default base", intFilter),
+		"float":      takes("default", floatFilter),
+		"abs":        takes("", abs),
+		"round":      takes("precision method", round),
+		"list":       takes("", func(c *context, v any, _ []any) any { return listOf(c.iterate(v)...) }),
+		"first":      takes("", first),
+		"last":       takes("", last),
+		"join":       takes("d attribute", joinFilter),
+		"reverse":    keepKind(takes("", reverse)),
 		"items":      itemsFilter,
-		"dictsort":   dictSort,
-		"sort":       sortFilter,
-		"unique":     unique,
-		"sum":        sumFilter,
-		"min":        extreme(-1),
-		"max":        extreme(1),
+		"dictsort":   takes("case_sensitive by reverse", dictSort),
+		"sort":       takes("reverse case_sensitive attribute", sortFilter),
+		"unique":     takes("case_sensitive attribute", unique),
+		"sum":        takes("attribute start", sum),
+		"min":        takes("case_sensitive attribute", extreme(-1)),
+		"max":        takes("case_sensitive attribute", extreme(1)),
 		"map":        mapFilter,
 		"select":     selector(true, false),
 		"reject":     selector(false, false),
 		"selectattr": selector(true, true),
 		"rejectattr": selector(false, true),
 	}
-}
-
-func onString(f func(string) string) filter {
-	return func(c *context, v any, a *args) (any, error) {
-		if _, err := a.bind(0); err != nil {
-			return nil, err
-		}
-		s, err := c.str(v)
-		if err != nil {
-			return nil, err
-		}
-		return c.text(f(s))
+	for short, long := range map[string]string{"e": "escape", "count": "length", "d": "default"} {
+		filters[short] = filters[long]
 	}
 }
 
-func noChange(s string) string { return s }
-
-// keepKind is f with its result markup where f is applied to markup.
-func keepKind(f filter) filter {
-	return func(c *context, v any, a *args) (any, error) {
-		out, err := f(c, v, a)
-		return asKindOf(v, out), err
-	}
-}
-
-func escapeFilter(c *context, v any, a *args) (any, error) {
-	if _, err := a.bind(0); err != nil {
-		return nil, err
-	}
-	return c.escaped(v)
-}
-
-// filterTitle upper-cases after white space, hyphens and opening brackets,
-// unlike the method of that name.
+// filterTitle converts to upper case after white space, hyphens and opening
+// brackets, unlike the method title.
 func filterTitle(s string) string {
 	var sb strings.Builder
 	start := true
 	for _, r := range s {
-		if isSpace(r) || strings.ContainsRune("-({[<", r) {
-			start = true
-			sb.WriteRune(r)
-			continue
-		}
 		if start {
 			sb.WriteString(upper(string(r)))
 		} else {
 			sb.WriteString(lower(string(r)))
 		}
-		start = false
+		start = isSpace(r) || strings.ContainsRune("-({[<", r)
 	}
 	return sb.String()
 }
 
-func indentFilter(c *context, v any, a *args) (any, error) {
-	p, err := a.bind(0, "width", "first", "blank")
-	if err != nil {
-		return nil, err
-	}
-	pad, isText := textOf(p[0])
+func indent(c *context, v any, p []any) any {
 	if _, ok := p[0].(markup); ok {
-		return nil, errors.New("indent by a string that is marked safe is not supported")
+		panic(c.errorf("indent by a string that is marked safe is not supported"))
 	}
-	if !isText {
-		n, err := intArg(p[0], 4)
-		if err != nil {
-			return nil, err
-		}
-		if n > maxString {
-			return nil, errLong
-		}
-		pad = strings.Repeat(" ", max(n, 0))
+	pad, ok := p[0].(string)
+	if !ok {
+		n := max(c.intArg(p[0], 4), 0)
+		c.fits(n)
+		pad = strings.Repeat(" ", n)
 	}
-	s, err := c.str(v)
-	if err != nil {
-		return nil, err
-	}
+	s := c.str(v)
 	lines := splitLines(s + "\n")
-	if len(s)+len(lines)*len(pad) > maxString {
-		return nil, errLong
-	}
+	c.fits(len(s) + len(lines)*len(pad))
 	for i := range lines {
-		switch {
-		case i == 0 && !boolArg(p[1], false):
-		case i > 0 && lines[i] == "" && !boolArg(p[2], false):
-		default:
+		if i == 0 && boolArg(p[1], false) || i > 0 && (lines[i] != "" || boolArg(p[2], false)) {
 			lines[i] = pad + lines[i]
 		}
 	}
 	return c.text(strings.Join(lines, "\n"))
 }
 
-func length(c *context, v any, a *args) (any, error) {
-	if _, err := a.bind(0); err != nil {
-		return nil, err
-	}
+func length(c *context, v any, _ []any) any {
 	switch v := unwrap(v).(type) {
 	case string:
-		return int64(utf8.RuneCountInString(v)), c.spend(len(v) / 64)
+		c.spend(len(v) / 64)
+		return int64(utf8.RuneCountInString(v))
 	case *list:
-		return int64(len(v.items)), nil
+		return int64(len(v.items))
 	case *dict:
-		return int64(v.len()), nil
+		return int64(v.len())
 	case undefined:
-		return int64(0), nil
+		return int64(0)
 	}
-	return nil, fmt.Errorf("a %s has no length", typeName(v))
+	panic(c.errorf("a %s has no length", typeName(v)))
 }
 
-func defaultFilter(_ *context, v any, a *args) (any, error) {
-	p, err := a.bind(0, "default_value", "boolean")
-	if err != nil {
-		return nil, err
+// valueOr returns the argument v, or def if it was not given.
+func valueOr(v, def any) any {
+	if absent(v) {
+		return def
 	}
+	return v
+}
+
+func defaultFilter(_ *context, v any, p []any) any {
 	_, missing := v.(undefined)
-	if !missing && !(boolArg(p[1], false) && !truth(v)) {
-		return v, nil
+	if missing || boolArg(p[1], false) && !truth(v) {
+		return valueOr(p[0], "")
 	}
-	if absent(p[0]) {
-		return "", nil
-	}
-	return p[0], nil
+	return v
 }
 
-func intFilter(_ *context, v any, a *args) (any, error) {
-	p, err := a.bind(0, "default", "base")
-	if err != nil {
-		return nil, err
-	}
-	base, err := intArg(p[1], 10)
-	if err != nil {
-		return nil, err
-	}
+func intFilter(c *context, v any, p []any) any {
+	base := c.intArg(p[1], 10)
 	if u, ok := v.(undefined); ok {
-		return nil, u.err()
+		panic(c.undefinedError(u))
 	}
 	if s, ok := textOf(v); ok {
 		s = strings.ReplaceAll(strings.TrimFunc(s, isSpace), "_", "")
-		if base == 16 || base == 8 || base == 2 {
-			s = strings.TrimPrefix(strings.ToLower(s), map[int]string{16: "0x", 8: "0o", 2: "0b"}[base])
+		if prefix, ok := map[int]string{16: "0x", 8: "0o", 2: "0b"}[base]; ok {
+			s = strings.TrimPrefix(strings.ToLower(s), prefix)
 		}
 		if base < 2 || base > 36 {
-			return nil, fmt.Errorf("base %d is not between 2 and 36", base)
+			panic(c.errorf("base %d is not between 2 and 36", base))
 		}
 		if i, err := strconv.ParseInt(s, base, 64); err == nil {
-			return i, nil
+			return i
 		}
 		if f, err := strconv.ParseFloat(s, 64); err == nil {
 			v = f
@@ -225,86 +145,78 @@ func intFilter(_ *context, v any, a *args) (any, error) {
 	f, isInt, i, ok := number(v)
 	switch {
 	case ok && isInt:
-		return i, nil
+		return i
 	case ok && math.Abs(f) < 1<<62:
-		return int64(f), nil
-	case absent(p[0]):
-		return int64(0), nil
+		return int64(f)
 	}
-	return p[0], nil
+	return valueOr(p[0], int64(0))
 }
 
-func floatFilter(_ *context, v any, a *args) (any, error) {
-	p, err := a.bind(0, "default")
-	if err != nil {
-		return nil, err
-	}
+func floatFilter(c *context, v any, p []any) any {
 	if u, ok := v.(undefined); ok {
-		return nil, u.err()
+		panic(c.undefinedError(u))
 	}
 	if s, ok := textOf(v); ok {
 		if f, err := strconv.ParseFloat(strings.TrimFunc(s, isSpace), 64); err == nil {
-			return f, nil
+			return f
 		}
 	}
 	if f, _, _, ok := number(v); ok {
-		return f, nil
+		return f
 	}
-	if absent(p[0]) {
-		return 0.0, nil
-	}
-	return p[0], nil
+	return valueOr(p[0], 0.0)
 }
 
-func absFilter(_ *context, v any, a *args) (any, error) {
-	if _, err := a.bind(0); err != nil {
-		return nil, err
-	}
+func abs(c *context, v any, _ []any) any {
 	f, isInt, i, ok := number(v)
 	switch {
 	case !ok:
-		return nil, operandErr("abs", v)
+		panic(c.operandError("abs", v))
 	case isInt && i < 0:
-		return -i, nil
+		return -i
 	case isInt:
-		return i, nil
+		return i
 	}
-	return math.Abs(f), nil
+	return math.Abs(f)
 }
 
-func roundFilter(_ *context, v any, a *args) (any, error) {
-	p, err := a.bind(0, "precision", "method")
-	if err != nil {
-		return nil, err
-	}
-	digits, err := intArg(p[0], 0)
-	if err != nil {
-		return nil, err
-	}
-	how, err := strArg(p[1], "common")
-	if err != nil {
-		return nil, err
-	}
+func round(c *context, v any, p []any) any {
+	digits, method := c.intArg(p[0], 0), c.strArg(p[1], "common")
 	f, _, _, ok := number(v)
 	if !ok {
-		return nil, operandErr("round", v)
+		panic(c.operandError("round", v))
 	}
 	if digits < -300 || digits > 300 {
-		return nil, errors.New("the precision is not between -300 and 300")
+		panic(c.errorf("the precision is not between -300 and 300"))
 	}
 	scale := math.Pow(10, float64(digits))
-	switch how {
+	switch method {
 	case "common":
-		if digits >= 0 { // correctly rounded, as Python's round is
-			s := strconv.FormatFloat(f, 'f', digits, 64)
-			out, err := strconv.ParseFloat(s, 64)
-			return out, err
+		if digits < 0 {
+			return math.RoundToEven(f*scale) / scale
 		}
-		return math.RoundToEven(f*scale) / scale, nil
+		// correctly rounded, as Python's round is
+		f, err := strconv.ParseFloat(strconv.FormatFloat(f, 'f', digits, 64), 64)
+		if err != nil {
+			panic(c.errorf("round: %v", err))
+		}
+		return f
 	case "floor":
-		return math.Floor(f*scale) / scale, nil
+		return math.Floor(f*scale) / scale
 	case "ceil":
-		return math.Ceil(f*scale) / scale, nil
+		return math.Ceil(f*scale) / scale
 	}
-	return nil, fmt.Errorf("round method %q is not common, floor or ceil", how)
+	panic(c.errorf("round method %q is not common, floor or ceil", method))
+}
+
+func reverse(c *context, v any, _ []any) any {
+	if s, ok := textOf(v); ok {
+		r := []rune(s)
+		slices.Reverse(r)
+		return c.text(string(r))
+	}
+	out := slices.Clone(c.iterate(v))
+	slices.Reverse(out)
+	c.spend(len(out))
+	return &iterator{out}
 }

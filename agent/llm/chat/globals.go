@@ -1,111 +1,76 @@
 package chat
 
 import (
-	"errors"
-	"fmt"
+	"math"
 	"strings"
 	"time"
 )
 
 // functions are the global functions of a template.
-var functions = map[string]func(c *context, a *args) (any, error){
-	"range": rangeFunc,
-	"namespace": func(_ *context, a *args) (any, error) {
-		d, err := dictFunc(a)
-		return &namespace{d}, err
-	},
-	"dict": func(_ *context, a *args) (any, error) {
-		return dictFunc(a)
-	},
-	"raise_exception": func(c *context, a *args) (any, error) {
-		v, err := a.bind(1, "message")
-		if err != nil {
-			return nil, err
-		}
-		msg, err := c.str(v[0])
-		if err != nil {
-			return nil, err
-		}
-		return nil, fmt.Errorf("the template refuses this conversation: %s", msg)
-	},
-	"strftime_now": func(c *context, a *args) (any, error) {
-		v, err := a.bind(1, "format")
-		if err != nil {
-			return nil, err
-		}
-		layout, err := strArg(v[0], "")
-		if err != nil {
-			return nil, err
-		}
-		return strftime(c.now(), layout)
-	},
+var functions = map[string]function{
+	"range":     takes("start! stop step", rangeFunc),
+	"namespace": func(c *context, _ any, a *args) any { return &namespace{c.dict(a)} },
+	"dict":      func(c *context, _ any, a *args) any { return c.dict(a) },
+	"raise_exception": takes("message!", func(c *context, _ any, p []any) any {
+		panic(c.errorf("the template refuses this conversation: %s", c.str(p[0])))
+	}),
+	"strftime_now": takes("format!", func(c *context, _ any, p []any) any {
+		return c.strftime(c.now(), c.strArg(p[0], ""))
+	}),
 }
 
 // maxRange is the longest range, the one of Jinja's sandbox.
 const maxRange = 100_000
 
-func rangeFunc(c *context, a *args) (any, error) {
-	v, err := a.bind(1, "start", "stop", "step")
-	if err != nil {
-		return nil, err
-	}
-	var b [3]int
-	for i, def := range [3]int{0, 0, 1} {
-		if b[i], err = intArg(v[i], def); err != nil {
-			return nil, err
-		}
-	}
-	start, stop, step := b[0], b[1], b[2]
-	if absent(v[1]) {
+func rangeFunc(c *context, _ any, p []any) any {
+	start, stop, step := c.intArg(p[0], 0), c.intArg(p[1], 0), c.intArg(p[2], 1)
+	if absent(p[1]) {
 		start, stop = 0, start
 	}
 	if step == 0 {
-		return nil, errors.New("the step of a range is zero")
+		panic(c.errorf("the step of a range is zero"))
 	}
 	out := listOf()
 	for i := start; step > 0 && i < stop || step < 0 && i > stop; i += step {
 		if len(out.items) == maxRange {
-			return nil, fmt.Errorf("a range is longer than %d", maxRange)
+			panic(c.errorf("a range is longer than %d", maxRange))
 		}
 		out.items = append(out.items, int64(i))
 	}
-	return out, c.spend(len(out.items))
+	c.spend(len(out.items))
+	return out
 }
 
-// dictFunc makes a mapping from another one and keywords.
-func dictFunc(a *args) (*dict, error) {
-	d := newDict()
+// dict makes a mapping from another one and keywords.
+func (c *context) dict(a *args) *dict {
+	d := new(dict)
 	if len(a.pos) > 1 {
-		return nil, fmt.Errorf("%s takes one mapping and keywords", a.name)
+		panic(c.errorf("%s takes one mapping and keywords", a.name))
 	}
 	if len(a.pos) == 1 {
 		from, ok := a.pos[0].(*dict)
 		if !ok {
-			return nil, fmt.Errorf("%s needs a mapping, not a %s", a.name, typeName(a.pos[0]))
+			panic(c.errorf("%s needs a mapping, not a %s", a.name, typeName(a.pos[0])))
 		}
 		for _, e := range from.entries {
-			if err := d.set(e.key, e.value); err != nil {
-				return nil, err
-			}
+			d.set(e.key, e.value)
 		}
 	}
-	if a.kw != nil {
-		for _, e := range a.kw.entries {
-			d.put(e.key.(string), e.value)
-		}
+	for _, e := range a.kw.entries {
+		d.set(e.key, e.value)
 	}
-	return d, nil
+	return d
 }
 
 // strftimeLayouts maps Python's directives to Go's layouts.
 var strftimeLayouts = map[byte]string{
 	'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'd': "02", 'm': "01", 'y': "06", 'Y': "2006",
 	'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM", 'j': "002", 'Z': "", 'z': "",
-	'F': "2006-01-02", 'T': "15:04:05", 'R': "15:04", 'D': "01/02/06", 'e': "_2",
+	'F': "2006-01-02", 'T': "15:04:05", 'R': "15:04", 'D': "01/02/06", 'e': "_2", '%': "%",
 }
 
 // strftime formats a time as Python's naive datetime does.
-func strftime(t time.Time, format string) (any, error) {
+func (c *context) strftime(t time.Time, format string) string {
 	var sb strings.Builder
 	for i := 0; i < len(format); i++ {
 		if format[i] != '%' {
@@ -113,29 +78,89 @@ func strftime(t time.Time, format string) (any, error) {
 			continue
 		}
 		i++
+		short := i+1 < len(format) && format[i] == '-' // without the leading zero
+		if short {
+			i++
+		}
 		if i == len(format) {
-			return nil, errors.New("strftime_now: the format ends in '%'")
+			panic(c.errorf("strftime_now: the format ends in '%%'"))
 		}
 		layout, ok := strftimeLayouts[format[i]]
-		switch {
-		case format[i] == '%':
-			sb.WriteByte('%')
-		case format[i] == '-' && i+1 < len(format): // without the leading zero
-			i++
-			layout, ok := strftimeLayouts[format[i]]
-			if !ok {
-				return nil, fmt.Errorf("strftime_now: the directive %%-%c is not supported", format[i])
-			}
-			text := strings.TrimLeft(t.Format(layout), "0")
-			if text == "" {
+		if !ok {
+			panic(c.errorf("strftime_now: the directive %%%c is not supported", format[i]))
+		}
+		text := t.Format(layout)
+		if short {
+			if text = strings.TrimLeft(text, "0"); text == "" {
 				text = "0"
 			}
-			sb.WriteString(text)
-		case !ok:
-			return nil, fmt.Errorf("strftime_now: the directive %%%c is not supported", format[i])
-		case layout != "":
-			sb.WriteString(t.Format(layout))
+		}
+		sb.WriteString(text)
+	}
+	return sb.String()
+}
+
+// tests are Jinja's: the functions after 'is'.
+var tests map[string]function
+
+func init() {
+	tests = map[string]function{
+		"defined":   isA(func(v any) bool { _, u := v.(undefined); return !u }),
+		"undefined": kindTest[undefined](),
+		"none":      isA(func(v any) bool { return v == nil }),
+		"true":      isA(func(v any) bool { return v == true }),
+		"false":     isA(func(v any) bool { return v == false }),
+		"boolean":   kindTest[bool](),
+		"integer":   kindTest[int64](),
+		"float":     kindTest[float64](),
+		"number":    isA(func(v any) bool { _, _, _, ok := number(v); return ok }),
+		"string":    isA(func(v any) bool { _, ok := textOf(v); return ok }),
+		"escaped":   kindTest[markup](),
+		"mapping":   kindTest[*dict](),
+		"callable":  kindTest[*callable](),
+		"sequence":  isA(isSequence),
+		"iterable":  isA(func(v any) bool { _, ok := v.(*iterator); return ok || isSequence(v) }),
+		"lower":     textTest(isLower),
+		"upper":     textTest(isUpper),
+		"even":      takes("", func(c *context, v any, _ []any) any { return c.equal(c.binary("%", v, int64(2)), int64(0), 0) }),
+		"odd":       takes("", func(c *context, v any, _ []any) any { return c.equal(c.binary("%", v, int64(2)), int64(1), 0) }),
+		"divisibleby": takes("num!", func(c *context, v any, p []any) any {
+			return !truth(c.binary("%", v, p[0]))
+		}),
+		"in": takes("seq!", func(c *context, v any, p []any) any { return c.contains(p[0], v) }),
+		"sameas": takes("other!", func(c *context, v any, p []any) any {
+			c.compared(v)
+			if f, ok := v.(float64); ok {
+				g, ok := p[0].(float64)
+				return ok && math.Float64bits(f) == math.Float64bits(g)
+			}
+			return v == p[0]
+		}),
+		"filter": isA(func(v any) bool { name, _ := textOf(v); return filters[name] != nil }),
+		"test":   isA(func(v any) bool { name, _ := textOf(v); return tests[name] != nil }),
+	}
+	for op, names := range map[string][]string{
+		"==": {"eq", "equalto"}, "!=": {"ne"}, "<": {"lt", "lessthan"}, "<=": {"le"}, ">": {"gt", "greaterthan"}, ">=": {"ge"},
+	} {
+		for _, name := range append(names, op) {
+			tests[name] = takes("other!", func(c *context, v any, p []any) any { return c.compareOp(op, v, p[0]) })
 		}
 	}
-	return sb.String(), nil
+}
+
+func isA(f func(any) bool) function {
+	return takes("", func(_ *context, v any, _ []any) any { return f(v) })
+}
+
+func kindTest[T any]() function {
+	return isA(func(v any) bool { _, ok := v.(T); return ok })
+}
+
+// isSequence is Jinja's test: strings and undefined values are sequences too.
+func isSequence(v any) bool {
+	switch v.(type) {
+	case string, markup, *list, *dict, undefined:
+		return true
+	}
+	return false
 }

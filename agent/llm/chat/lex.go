@@ -3,6 +3,7 @@ package chat
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -12,37 +13,73 @@ import (
 // maxSource bounds a template's length in bytes.
 const maxSource = 1 << 18
 
-// lexer cuts a template into tokens with trim_blocks and lstrip_blocks set.
+// kind is the kind of a token.
+type kind int
+
+const (
+	tokEOF      kind = iota
+	tokText          // output verbatim
+	tokVarOpen       // {{
+	tokVarClose      // }}
+	tokTagOpen       // {%
+	tokTagClose      // %}
+	tokName
+	tokString
+	tokInt
+	tokFloat
+	tokOp
+)
+
+type token struct {
+	kind kind
+	text string // decoded, for strings
+	line int
+}
+
+func (t token) String() string {
+	switch t.kind {
+	case tokEOF:
+		return "the end of the template"
+	case tokVarClose:
+		return "'}}'"
+	case tokTagClose:
+		return "'%}'"
+	}
+	return fmt.Sprintf("%q", t.text)
+}
+
+func (t token) isOp(op string) bool     { return t.kind == tokOp && t.text == op }
+func (t token) isName(name string) bool { return t.kind == tokName && t.text == name }
+
+// lexer splits a template into tokens, with trim_blocks and lstrip_blocks set.
 type lexer struct {
 	src       string
 	pos       int
 	line      int
 	out       []token
-	lineStart bool // what came before pos ended a line
+	lineStart bool // the text before pos ends a line
 }
 
-func lex(src string) ([]token, error) {
+func lex(src string) []token {
+	l := &lexer{line: 1, lineStart: true}
 	if len(src) > maxSource {
-		return nil, &Error{1, fmt.Sprintf("the template is longer than %d bytes", maxSource)}
+		panic(l.errorf("the template is longer than %d bytes", maxSource))
 	}
 	if !utf8.ValidString(src) {
-		return nil, &Error{1, "the template is not valid UTF-8"}
+		panic(l.errorf("the template is not valid UTF-8"))
 	}
 	src = strings.ReplaceAll(strings.ReplaceAll(src, "\r\n", "\n"), "\r", "\n")
-	src = strings.TrimSuffix(src, "\n") // one, as Jinja does
-	l := &lexer{src: src, line: 1, lineStart: true}
+	l.src = strings.TrimSuffix(src, "\n") // only one, as Jinja does
 	for l.pos < len(l.src) {
-		if err := l.next(); err != nil {
-			return nil, err
-		}
+		l.next()
 	}
 	l.emit(tokEOF, "")
-	return l.out, nil
+	return l.out
 }
 
 func (l *lexer) emit(k kind, text string) { l.out = append(l.out, token{k, text, l.line}) }
 
-func (l *lexer) fail(format string, args ...any) error {
+func (l *lexer) errorf(format string, args ...any) *Error {
 	return &Error{l.line, fmt.Sprintf(format, args...)}
 }
 
@@ -54,61 +91,53 @@ func (l *lexer) take(n int) string {
 	return s
 }
 
-// next reads text up to the next tag, and the tag.
-func (l *lexer) next() error {
+// space matches the runes of isSpace.
+const space = `[\t-\r\x1c-\x20\x{85}\p{Z}]*`
+
+var (
+	opening  = regexp.MustCompile(`\{[{%#][-+]?`)
+	rawOpen  = regexp.MustCompile(`^` + space + `raw` + space + `-?%\}`)
+	rawClose = regexp.MustCompile(`\{%([-+]?)` + space + `endraw` + space + `([-+]?)%\}`)
+)
+
+// next reads the text before the next tag, and the tag.
+func (l *lexer) next() {
 	rest := l.src[l.pos:]
-	open := opening(rest)
-	if open < 0 {
+	at := opening.FindStringIndex(rest)
+	if at == nil {
 		l.emit(tokText, rest)
 		l.take(len(rest))
-		return nil
+		return
 	}
-	kind := rest[open+1]
-	sign := byte(0)
-	if s := rest[open+2:]; s != "" && (s[0] == '-' || s[0] == '+') {
-		sign = s[0]
-	}
-	l.text(rest[:open], sign, kind != '{')
-	l.take(open + 2)
-	if sign != 0 {
-		l.take(1)
-	}
+	open := rest[at[0]:at[1]]
+	l.text(rest[:at[0]], open[2:], open[1] != '{')
+	l.take(at[1])
 	l.lineStart = false
-	switch kind {
+	switch open[1] {
 	case '#':
-		return l.comment()
+		l.comment()
+		return
 	case '{':
 		l.emit(tokVarOpen, "")
-		return l.expression("}}", tokVarClose)
+		l.expression("}}", tokVarClose)
+		return
 	}
-	if n := rawTag(l.src[l.pos:], "raw"); n > 0 {
-		return l.raw(n)
+	if raw := rawOpen.FindString(l.src[l.pos:]); raw != "" {
+		l.raw(raw)
+		return
 	}
 	l.emit(tokTagOpen, "")
-	return l.expression("%}", tokTagClose)
+	l.expression("%}", tokTagClose)
 }
 
-// opening returns where the next {{, {% or {# is, -1 if there is none.
-func opening(s string) int {
-	for from := 0; ; {
-		i := strings.IndexByte(s[from:], '{')
-		if i < 0 || from+i+1 >= len(s) {
-			return -1
-		}
-		if c := s[from+i+1]; c == '{' || c == '%' || c == '#' {
-			return from + i
-		}
-		from += i + 1
-	}
-}
-
-// text emits the text before a tag, stripped as the tag's sign says. block
-// tells tags and comments, which lstrip_blocks is about, from expressions.
-func (l *lexer) text(s string, sign byte, block bool) {
+// text emits the text before a tag, stripped as the tag's sign demands. block
+// is true for tags and comments, to which lstrip_blocks applies, and false for
+// expressions.
+func (l *lexer) text(s, sign string, block bool) {
 	switch {
-	case sign == '-':
+	case sign == "-":
 		s = strings.TrimRightFunc(s, isSpace)
-	case sign != '+' && block:
+	case sign != "+" && block:
 		line := strings.LastIndexByte(s, '\n') + 1
 		if (line > 0 || l.lineStart) && strings.TrimFunc(s[line:], isSpace) == "" {
 			s = s[:line]
@@ -119,142 +148,97 @@ func (l *lexer) text(s string, sign byte, block bool) {
 	}
 }
 
-// afterTag strips what follows a tag's end: all white space after a '-', one
+// afterTag strips the text after a tag: all white space after a '-', one
 // newline (trim_blocks) after a tag or comment without a sign.
-func (l *lexer) afterTag(sign byte, block bool) {
+func (l *lexer) afterTag(sign string, block bool) {
 	rest := l.src[l.pos:]
 	n := 0
 	switch {
-	case sign == '-':
+	case sign == "-":
 		n = len(rest) - len(strings.TrimLeftFunc(rest, isSpace))
-	case sign != '+' && block && strings.HasPrefix(rest, "\n"):
+	case sign != "+" && block && strings.HasPrefix(rest, "\n"):
 		n = 1
 	}
 	l.lineStart = strings.HasSuffix(l.take(n), "\n")
 }
 
-func (l *lexer) comment() error {
+func (l *lexer) comment() {
 	end := strings.Index(l.src[l.pos:], "#}")
 	if end < 0 {
-		return l.fail("a comment is not closed with '#}'")
+		panic(l.errorf("a comment is not closed with '#}'"))
 	}
-	var sign byte
-	if end > 0 {
-		sign = l.src[l.pos+end-1]
-	}
-	l.take(end + 2)
-	l.afterTag(sign, true)
-	return nil
+	text := l.take(end + 2)
+	l.afterTag(text[max(0, end-1):end], true)
 }
 
-// rawTag measures `raw %}` after a tag's start; 0 if another tag is there.
-func rawTag(s, name string) int {
-	body := strings.TrimLeftFunc(s, isSpace)
-	body, ok := strings.CutPrefix(body, name)
-	if !ok {
-		return 0
-	}
-	body = strings.TrimLeftFunc(body, isSpace)
-	body = strings.TrimPrefix(body, "-")
-	if !strings.HasPrefix(body, "%}") {
-		return 0
-	}
-	return len(s) - len(body) + 2
-}
-
-// raw reads the text of {% raw %}…{% endraw %}; n is what remains of the tag.
-func (l *lexer) raw(n int) error {
+// raw reads the text of {% raw %}…{% endraw %}; open is the remainder of the
+// opening tag.
+func (l *lexer) raw(open string) {
 	line := l.line
-	if tag := l.take(n); strings.HasSuffix(tag, "-%}") {
-		l.afterTag('-', true)
+	l.take(len(open))
+	if strings.HasSuffix(open, "-%}") {
+		l.afterTag("-", true)
 	}
 	rest := l.src[l.pos:]
-	for from := 0; ; {
-		i := strings.Index(rest[from:], "{%")
-		if i < 0 {
-			return &Error{line, "a raw block is not closed with endraw"}
-		}
-		start := from + i
-		from = start + 2
-		var sign byte
-		tail := rest[from:]
-		if tail != "" && (tail[0] == '-' || tail[0] == '+') {
-			sign, tail = tail[0], tail[1:]
-		}
-		body := strings.TrimLeftFunc(tail, isSpace)
-		body, ok := strings.CutPrefix(body, "endraw")
-		if !ok {
-			continue
-		}
-		body = strings.TrimLeftFunc(body, isSpace)
-		var endSign byte
-		if body != "" && (body[0] == '-' || body[0] == '+') {
-			endSign, body = body[0], body[1:]
-		}
-		if !strings.HasPrefix(body, "%}") {
-			continue
-		}
-		l.text(rest[:start], sign, true)
-		l.take(len(rest) - len(body) + 2)
-		l.afterTag(endSign, true)
-		return nil
+	m := rawClose.FindStringSubmatchIndex(rest)
+	if m == nil {
+		panic(&Error{line, "a raw block is not closed with endraw"})
 	}
+	l.text(rest[:m[0]], rest[m[2]:m[3]], true)
+	l.take(m[1])
+	l.afterTag(rest[m[4]:m[5]], true)
 }
 
 // operators, longest first.
 var operators = []string{"**", "//", "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "~", "<", ">", "=", "(", ")", "[", "]", "{", "}", ",", ".", ":", "|"}
 
-// expression reads tokens up to end, which does not count inside brackets.
-func (l *lexer) expression(end string, closing kind) error {
+var closingOf = map[string]string{"(": ")", "[": "]", "{": "}"}
+
+// expression reads tokens up to end. Inside brackets end does not count.
+func (l *lexer) expression(end string, closing kind) {
 	line := l.line
-	var brackets []byte
+	var expected []string // closing brackets, innermost last
 	for {
-		rest := l.src[l.pos:]
-		trimmed := strings.TrimLeftFunc(rest, isSpace)
-		l.take(len(rest) - len(trimmed))
-		rest = trimmed
+		rest := strings.TrimLeftFunc(l.src[l.pos:], isSpace)
+		l.take(len(l.src) - l.pos - len(rest))
 		if rest == "" {
-			return &Error{line, fmt.Sprintf("a tag is not closed with '%s'", end)}
+			panic(&Error{line, fmt.Sprintf("a tag is not closed with '%s'", end)})
 		}
-		if len(brackets) == 0 {
-			var sign byte
-			tail := rest
+		if len(expected) == 0 {
+			sign, tail := "", rest
 			if rest[0] == '-' || rest[0] == '+' && end == "%}" {
-				sign, tail = rest[0], rest[1:]
+				sign, tail = rest[:1], rest[1:]
 			}
 			if strings.HasPrefix(tail, end) {
 				l.emit(closing, "")
-				l.take(len(rest) - len(tail) + 2)
+				l.take(len(sign) + len(end))
 				l.afterTag(sign, end == "%}")
-				return nil
+				return
 			}
 		}
-		op, err := l.operand(rest)
-		if err != nil {
-			return err
-		}
-		switch op {
+		switch op := l.operand(rest); op {
 		case "(", "[", "{":
-			brackets = append(brackets, op[0])
+			expected = append(expected, closingOf[op])
 		case ")", "]", "}":
-			pairs := map[string]byte{")": '(', "]": '[', "}": '{'}
-			if len(brackets) == 0 || brackets[len(brackets)-1] != pairs[op] {
-				return l.fail("unexpected '%s'", op)
+			if n := len(expected); n == 0 || expected[n-1] != op {
+				panic(l.errorf("unexpected '%s'", op))
 			}
-			brackets = brackets[:len(brackets)-1]
+			expected = expected[:len(expected)-1]
 		}
 	}
 }
 
 // operand reads one token and returns it if it is an operator.
-func (l *lexer) operand(rest string) (op string, err error) {
+func (l *lexer) operand(rest string) (op string) {
 	c := rest[0]
 	r, _ := utf8.DecodeRuneInString(rest)
 	switch {
 	case c == '\'' || c == '"':
-		return "", l.str(rest)
+		l.str(rest)
+		return ""
 	case c >= '0' && c <= '9':
-		return "", l.number(rest)
+		l.number(rest)
+		return ""
 	case c == '_' || unicode.IsLetter(r):
 		n := strings.IndexFunc(rest, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 		if n < 0 {
@@ -262,16 +246,14 @@ func (l *lexer) operand(rest string) (op string, err error) {
 		}
 		l.emit(tokName, rest[:n])
 		l.take(n)
-		return "", nil
+		return ""
 	}
-	for _, op := range operators {
-		if strings.HasPrefix(rest, op) {
-			l.emit(tokOp, op)
-			l.take(len(op))
-			return op, nil
-		}
+	i := slices.IndexFunc(operators, func(op string) bool { return strings.HasPrefix(rest, op) })
+	if i < 0 {
+		panic(l.errorf("unexpected character %q", r))
 	}
-	return "", l.fail("unexpected character %q", r)
+	l.emit(tokOp, operators[i])
+	return l.take(len(operators[i]))
 }
 
 var (
@@ -279,13 +261,13 @@ var (
 	intLit   = regexp.MustCompile(`^(0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|0+|[1-9](_?[0-9])*)`)
 )
 
-func (l *lexer) number(rest string) error {
+func (l *lexer) number(rest string) {
 	// In a.0.1 there are two indices, not a fraction.
-	index := len(l.out) > 0 && l.out[len(l.out)-1].kind == tokOp && l.out[len(l.out)-1].text == "."
+	index := len(l.out) > 0 && l.out[len(l.out)-1].isOp(".")
 	if text := floatLit.FindString(rest); text != "" && !index {
 		l.emit(tokFloat, strings.ReplaceAll(text, "_", ""))
 		l.take(len(text))
-		return nil
+		return
 	}
 	text := intLit.FindString(rest)
 	plain := strings.ReplaceAll(text, "_", "")
@@ -293,39 +275,33 @@ func (l *lexer) number(rest string) error {
 		plain = "0"
 	}
 	if _, err := strconv.ParseInt(plain, 0, 64); err != nil {
-		return l.fail("bad number %q", text)
+		panic(l.errorf("bad number %q", text))
 	}
 	l.emit(tokInt, plain)
 	l.take(len(text))
-	return nil
 }
 
-func (l *lexer) str(rest string) error {
-	quote := rest[0]
+func (l *lexer) str(rest string) {
 	for i := 1; i < len(rest); i++ {
 		switch rest[i] {
 		case '\\':
 			i++
-		case quote:
-			s, err := unescape(rest[1:i])
-			if err != nil {
-				return l.fail("%v", err)
-			}
-			l.emit(tokString, s)
+		case rest[0]:
+			l.emit(tokString, l.unescape(rest[1:i]))
 			l.take(i + 1)
-			return nil
+			return
 		}
 	}
-	return l.fail("a string is not closed")
+	panic(l.errorf("a string is not closed"))
 }
 
 var simpleEscapes = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", '\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b", 'f': "\f", 'v': "\v", '\n': ""}
 
-// unescape decodes a string literal as Python's unicode-escape does; an
-// unknown escape stays as it is.
-func unescape(s string) (string, error) {
+// unescape decodes a string literal as Python's unicode-escape does. An
+// unknown escape is kept as it is.
+func (l *lexer) unescape(s string) string {
 	if !strings.Contains(s, "\\") {
-		return s, nil
+		return s
 	}
 	var sb strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -353,23 +329,23 @@ func unescape(s string) (string, error) {
 			}
 			i--
 		case c == 'N':
-			return "", fmt.Errorf(`the escape \N is not supported`)
+			panic(l.errorf(`the escape \N is not supported`))
 		default:
 			sb.WriteByte('\\')
 			sb.WriteByte(c)
 			continue
 		}
 		if i+1+digits > len(s) {
-			return "", fmt.Errorf("an escape in a string is cut short")
+			panic(l.errorf("an escape in a string is cut short"))
 		}
 		code, err := strconv.ParseUint(s[i+1:i+1+digits], base, 32)
 		if err != nil || !utf8.ValidRune(rune(code)) {
-			return "", fmt.Errorf("bad escape %q in a string", `\`+s[i:i+1+digits])
+			panic(l.errorf("bad escape %q in a string", `\`+s[i:i+1+digits]))
 		}
 		sb.WriteRune(rune(code))
 		i += digits
 	}
-	return sb.String(), nil
+	return sb.String()
 }
 
 // isSpace is Python's str.isspace.

@@ -2,30 +2,22 @@ package chat
 
 import "html"
 
-// markup is a string that the filters safe and escape made, markupsafe's
-// Markup. Templates render without autoescape, so printing one and '~' leave
-// it as it is; '+', format, join and replace escape the plain strings that
-// they put into one, as in transformers.
+// markup is a string made by the filters safe and escape, markupsafe's Markup.
+// Templates render without autoescape, so printing and '~' leave it as it is.
+// '+', format, join and replace escape the plain strings that they put into
+// one, as in transformers.
 type markup string
 
-// escaped is v as markup, with the characters of HTML escaped unless v is
-// markup already.
-func (c *context) escaped(v any) (markup, error) {
+// escaped returns v as markup: unchanged if it is markup, otherwise its text
+// with the characters of HTML escaped.
+func (c *context) escaped(v any) markup {
 	if m, ok := v.(markup); ok {
-		return m, nil
+		return m
 	}
-	s, err := c.str(v)
-	if err != nil {
-		return "", err
-	}
-	out, err := c.text(html.EscapeString(s))
-	if err != nil {
-		return "", err
-	}
-	return markup(out.(string)), nil
+	return markup(c.text(html.EscapeString(c.str(v))))
 }
 
-// unwrap is v, or its text where v is markup.
+// unwrap returns v, or its text if v is markup.
 func unwrap(v any) any {
 	if m, ok := v.(markup); ok {
 		return string(m)
@@ -39,8 +31,8 @@ func textOf(v any) (s string, ok bool) {
 	return s, ok
 }
 
-// asMarkup turns what a method of a string returned, a string or a list of
-// them, into markup. Other values stay.
+// asMarkup turns a string, or the strings of a list, into markup. Other values
+// are returned unchanged.
 func asMarkup(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -55,7 +47,7 @@ func asMarkup(v any) any {
 	return v
 }
 
-// asKindOf is v as markup if model is markup.
+// asKindOf returns v, as markup if model is markup.
 func asKindOf(model, v any) any {
 	if _, ok := model.(markup); ok {
 		return asMarkup(v)
@@ -63,66 +55,42 @@ func asKindOf(model, v any) any {
 	return v
 }
 
-// markupMethod is a method of markup: that of strings, with the texts that are
-// put into the markup escaped.
-func markupMethod(name string, f method[string]) method[markup] {
-	return func(c *context, m markup, a *args) (any, error) {
-		a, err := c.escapedArgs(name, a)
-		if err != nil {
-			return nil, err
-		}
-		v, err := f(c, string(m), a)
-		return asMarkup(v), err
-	}
+// keepKind returns f with a result of markup when it is applied to markup.
+func keepKind(f function) function {
+	return func(c *context, v any, a *args) any { return asKindOf(v, f(c, v, a)) }
 }
 
-// escapedArgs escapes the arguments of format, the items of join and the
-// replacement of replace.
-func (c *context) escapedArgs(name string, a *args) (*args, error) {
-	out := &args{name: a.name, pos: append([]any(nil), a.pos...)}
-	escape := func(v any) (any, error) {
-		m, err := c.escaped(v)
-		return string(m), err
-	}
-	if name == "join" {
-		escape = func(v any) (any, error) {
-			items, err := c.iterate(v)
-			if err != nil {
-				return nil, err
-			}
-			texts := listOf()
-			for _, x := range items {
-				m, err := c.escaped(x)
-				if err != nil {
-					return nil, err
+// markupMethod returns the method of markup that corresponds to the method f
+// of strings. Arguments that become part of the text are escaped: all of
+// format's, the items of join and the replacement of replace.
+func markupMethod(name string, f function) function {
+	return func(c *context, v any, a *args) any {
+		escape := func(x any) any { return string(c.escaped(x)) }
+		if name == "join" {
+			escape = func(x any) any {
+				out := listOf()
+				for _, item := range c.iterate(x) {
+					out.items = append(out.items, string(c.escaped(item)))
 				}
-				texts.items = append(texts.items, string(m))
-			}
-			return texts, nil
-		}
-	}
-	puts := func(i int, key string) bool { // whether this argument becomes part of the text
-		return name == "format" || name == "join" && (i == 0 || key == "iterable") || name == "replace" && (i == 1 || key == "new")
-	}
-	for i, v := range out.pos {
-		if puts(i, "") {
-			var err error
-			if out.pos[i], err = escape(v); err != nil {
-				return nil, err
+				return out
 			}
 		}
-	}
-	if a.kw != nil {
-		out.kw = newDict()
+		escapes := func(i int, key any) bool {
+			return name == "format" || name == "join" && (i == 0 || key == "iterable") || name == "replace" && (i == 1 || key == "new")
+		}
+		b := &args{name: a.name, pos: append([]any(nil), a.pos...)}
+		for i, x := range b.pos {
+			if escapes(i, nil) {
+				b.pos[i] = escape(x)
+			}
+		}
 		for _, e := range a.kw.entries {
-			v, err := e.value, error(nil)
-			if puts(-1, e.key.(string)) {
-				if v, err = escape(v); err != nil {
-					return nil, err
-				}
+			x := e.value
+			if escapes(-1, e.key) {
+				x = escape(x)
 			}
-			out.kw.put(e.key.(string), v)
+			b.kw.set(e.key, x)
 		}
+		return asMarkup(f(c, string(v.(markup)), b))
 	}
-	return out, nil
 }

@@ -1,8 +1,6 @@
 package chat
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -11,8 +9,66 @@ import (
 	"golang.org/x/text/language"
 )
 
-// method is a method of a string or list.
-type method[T any] func(c *context, v T, a *args) (any, error)
+// stringMethods are those of Python that templates use.
+var stringMethods = map[string]function{
+	"startswith": affix(strings.HasPrefix),
+	"endswith":   affix(strings.HasSuffix),
+	"strip":      stripper(strings.TrimFunc),
+	"lstrip":     stripper(strings.TrimLeftFunc),
+	"rstrip":     stripper(strings.TrimRightFunc),
+	"upper":      onText(upper),
+	"lower":      onText(lower),
+	"title":      onText(pyTitle),
+	"capitalize": onText(capitalize),
+	"split":      takes("sep maxsplit", split),
+	"rsplit":     takes("sep maxsplit", rsplit),
+	"splitlines": takes("", func(c *context, v any, _ []any) any { return c.stringList(splitLines(v.(string))) }),
+	"replace":    takes("old! new! count", replace),
+	"join": takes("iterable!", func(c *context, v any, p []any) any {
+		items := c.iterate(p[0])
+		for _, x := range items {
+			if _, ok := textOf(x); !ok {
+				panic(c.errorf(".join needs strings, not a %s", typeName(x)))
+			}
+		}
+		return c.join(items, v.(string))
+	}),
+	"find":         finder(strings.Index, false),
+	"rfind":        finder(strings.LastIndex, false),
+	"index":        finder(strings.Index, true),
+	"removeprefix": affixCut(strings.TrimPrefix),
+	"removesuffix": affixCut(strings.TrimSuffix),
+	"count": takes("sub!", func(c *context, v any, p []any) any {
+		return int64(strings.Count(v.(string), c.strArg(p[0], "")))
+	}),
+	"isdigit": every(unicode.IsDigit),
+	"isalpha": every(unicode.IsLetter),
+	"isalnum": every(func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }),
+	"isspace": every(isSpace),
+	"islower": textTest(isLower),
+	"isupper": textTest(isUpper),
+	"format":  pyFormat,
+}
+
+// onText returns a function that applies f to the text of its value.
+func onText(f func(string) string) function {
+	return takes("", func(c *context, v any, _ []any) any { return c.text(f(c.str(v))) })
+}
+
+// textTest returns a function that tests the text of its value.
+func textTest(f func(string) bool) function {
+	return takes("", func(c *context, v any, _ []any) any {
+		s := c.str(v)
+		c.read(s)
+		return f(s)
+	})
+}
+
+func every(in func(rune) bool) function {
+	return textTest(func(s string) bool {
+		return s != "" && strings.IndexFunc(s, func(r rune) bool { return !in(r) }) < 0
+	})
+}
 
 func upper(s string) string {
 	if ascii(s) {
@@ -37,191 +93,77 @@ func ascii(s string) bool {
 	return true
 }
 
-// stringMethods are Python's, as far as templates use them.
-var stringMethods = map[string]method[string]{
-	"startswith": affix(strings.HasPrefix),
-	"endswith":   affix(strings.HasSuffix),
-	"strip":      stripper(strings.TrimFunc),
-	"lstrip":     stripper(strings.TrimLeftFunc),
-	"rstrip":     stripper(strings.TrimRightFunc),
-	"upper":      plain(upper),
-	"lower":      plain(lower),
-	"title":      plain(pyTitle),
-	"capitalize": plain(capitalize),
-	"split":      split,
-	"rsplit":     rsplit,
-	"splitlines": func(c *context, s string, a *args) (any, error) {
-		if _, err := a.bind(0); err != nil {
-			return nil, err
-		}
-		return c.stringList(splitLines(s))
-	},
-	"replace": func(c *context, s string, a *args) (any, error) {
-		return c.replace(s, a, "old", "new")
-	},
-	"join": func(c *context, s string, a *args) (any, error) {
-		v, err := a.bind(1, "iterable")
-		if err != nil {
-			return nil, err
-		}
-		items, err := c.iterate(v[0])
-		if err != nil {
-			return nil, err
-		}
-		for _, x := range items {
-			if _, ok := textOf(x); !ok {
-				return nil, fmt.Errorf(".join needs strings, not a %s", typeName(x))
-			}
-		}
-		return c.join(items, s)
-	},
-	"find":         finder(strings.Index, false),
-	"rfind":        finder(strings.LastIndex, false),
-	"index":        finder(strings.Index, true),
-	"removeprefix": affixCut(strings.TrimPrefix),
-	"removesuffix": affixCut(strings.TrimSuffix),
-	"count": func(c *context, s string, a *args) (any, error) {
-		v, err := a.bind(1, "sub")
-		if err != nil {
-			return nil, err
-		}
-		sub, err := strArg(v[0], "")
-		return int64(strings.Count(s, sub)), err
-	},
-	"isdigit": every(unicode.IsDigit),
-	"isalpha": every(unicode.IsLetter),
-	"isalnum": every(func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }),
-	"isspace": every(isSpace),
-	"islower": plainTest(func(s string) bool { return s == lower(s) && s != upper(s) }),
-	"isupper": plainTest(func(s string) bool { return s == upper(s) && s != lower(s) }),
-	"format":  format,
-}
+func isLower(s string) bool { return s == lower(s) && s != upper(s) }
+func isUpper(s string) bool { return s == upper(s) && s != lower(s) }
 
-func plain(f func(string) string) method[string] {
-	return func(c *context, s string, a *args) (any, error) {
-		if _, err := a.bind(0); err != nil {
-			return nil, err
-		}
-		return c.text(f(s))
-	}
-}
-
-func plainTest(f func(string) bool) method[string] {
-	return func(_ *context, s string, a *args) (any, error) {
-		_, err := a.bind(0)
-		return f(s), err
-	}
-}
-
-func every(in func(rune) bool) method[string] {
-	return plainTest(func(s string) bool {
-		return s != "" && strings.IndexFunc(s, func(r rune) bool { return !in(r) }) < 0
-	})
-}
-
-// affix is startswith and endswith: the argument is a string or a tuple of them.
-func affix(has func(s, x string) bool) method[string] {
-	return func(c *context, s string, a *args) (any, error) {
-		v, err := a.bind(1, "prefix")
-		if err != nil {
-			return nil, err
-		}
-		options := []any{v[0]}
-		if l, ok := v[0].(*list); ok && l.tuple {
+// affix is startswith and endswith. The argument is a string or a tuple of strings.
+func affix(has func(s, x string) bool) function {
+	return func(c *context, v any, a *args) any {
+		p := c.bind(a, 1, []string{"prefix"})
+		options := []any{p[0]}
+		if l, ok := p[0].(*list); ok && l.tuple {
 			options = l.items
 		}
 		for _, o := range options {
 			x, ok := textOf(o)
 			if !ok {
-				return nil, fmt.Errorf("%s needs a string or a tuple of strings, not a %s", a.name, typeName(o))
+				panic(c.errorf("%s needs a string or a tuple of strings, not a %s", a.name, typeName(o)))
 			}
-			if err := c.compared(x); err != nil {
-				return nil, err
-			}
-			if has(s, x) {
-				return true, nil
+			c.compared(x)
+			if has(v.(string), x) {
+				return true
 			}
 		}
-		return false, nil
+		return false
 	}
 }
 
-func affixCut(cut func(s, x string) string) method[string] {
-	return func(_ *context, s string, a *args) (any, error) {
-		v, err := a.bind(1, "affix")
-		if err != nil {
-			return nil, err
-		}
-		x, err := strArg(v[0], "")
-		return cut(s, x), err
-	}
+func affixCut(cut func(s, x string) string) function {
+	return takes("affix!", func(c *context, v any, p []any) any { return cut(v.(string), c.strArg(p[0], "")) })
 }
 
-func stripper(trim func(string, func(rune) bool) string) method[string] {
-	return func(c *context, s string, a *args) (any, error) {
-		v, err := a.bind(0, "chars")
-		if err != nil {
-			return nil, err
-		}
-		if absent(v[0]) || v[0] == nil {
-			return c.text(trim(s, isSpace))
-		}
-		chars, err := strArg(v[0], "")
-		if err != nil {
-			return nil, err
-		}
-		drop := map[rune]bool{}
-		for _, r := range chars {
-			drop[r] = true
-		}
-		return c.text(trim(s, func(r rune) bool { return drop[r] }))
-	}
-}
-
-func finder(find func(s, sub string) int, must bool) method[string] {
-	return func(_ *context, s string, a *args) (any, error) {
-		v, err := a.bind(1, "sub")
-		if err != nil {
-			return nil, err
-		}
-		sub, err := strArg(v[0], "")
-		if err != nil {
-			return nil, err
-		}
-		i := find(s, sub)
-		if i < 0 {
-			if must {
-				return nil, errors.New("substring not found")
+// stripper is the methods strip, lstrip and rstrip, and the filter trim.
+func stripper(trim func(string, func(rune) bool) string) function {
+	return takes("chars", func(c *context, v any, p []any) any {
+		drop := isSpace
+		if !absent(p[0]) && p[0] != nil {
+			chars := map[rune]bool{}
+			for _, r := range c.strArg(p[0], "") {
+				chars[r] = true
 			}
-			return int64(-1), nil
+			drop = func(r rune) bool { return chars[r] }
 		}
-		return int64(len([]rune(s[:i]))), nil
-	}
+		return c.text(trim(c.str(v), drop))
+	})
+}
+
+func finder(find func(s, sub string) int, must bool) function {
+	return takes("sub!", func(c *context, v any, p []any) any {
+		s := v.(string)
+		i := find(s, c.strArg(p[0], ""))
+		switch {
+		case i >= 0:
+			return int64(utf8.RuneCountInString(s[:i]))
+		case must:
+			panic(c.errorf("substring not found"))
+		}
+		return int64(-1)
+	})
 }
 
 // splitArgs reads the arguments of split and rsplit; sep is "" for white space.
-func splitArgs(a *args) (sep string, limit int, err error) {
-	v, err := a.bind(0, "sep", "maxsplit")
-	if err != nil {
-		return "", 0, err
-	}
-	if !absent(v[0]) && v[0] != nil {
-		if sep, err = strArg(v[0], ""); err != nil {
-			return "", 0, err
-		}
-		if sep == "" {
-			return "", 0, errors.New("empty separator")
+func (c *context) splitArgs(p []any) (sep string, limit int) {
+	if !absent(p[0]) && p[0] != nil {
+		if sep = c.strArg(p[0], ""); sep == "" {
+			panic(c.errorf("empty separator"))
 		}
 	}
-	limit, err = intArg(v[1], -1)
-	return sep, limit, err
+	return sep, c.intArg(p[1], -1)
 }
 
-func split(c *context, s string, a *args) (any, error) {
-	sep, limit, err := splitArgs(a)
-	if err != nil {
-		return nil, err
-	}
+func split(c *context, v any, p []any) any {
+	sep, limit := c.splitArgs(p)
+	s := v.(string)
 	if sep != "" {
 		if limit >= 0 {
 			return c.stringList(strings.SplitN(s, sep, limit+1))
@@ -232,10 +174,7 @@ func split(c *context, s string, a *args) (any, error) {
 	rest := strings.TrimLeftFunc(s, isSpace)
 	for rest != "" {
 		i := strings.IndexFunc(rest, isSpace)
-		if limit >= 0 && len(out) == limit {
-			i = -1
-		}
-		if i < 0 {
+		if i < 0 || limit >= 0 && len(out) == limit {
 			out = append(out, rest)
 			break
 		}
@@ -245,15 +184,12 @@ func split(c *context, s string, a *args) (any, error) {
 	return c.stringList(out)
 }
 
-func rsplit(c *context, s string, a *args) (any, error) {
-	sep, limit, err := splitArgs(a)
-	if err != nil {
-		return nil, err
-	}
+func rsplit(c *context, v any, p []any) any {
+	sep, limit := c.splitArgs(p)
 	if sep == "" {
-		return nil, errors.New(".rsplit without a separator is not supported")
+		panic(c.errorf(".rsplit without a separator is not supported"))
 	}
-	parts := strings.Split(s, sep)
+	parts := strings.Split(v.(string), sep)
 	if limit >= 0 && len(parts) > limit+1 {
 		head := len(parts) - limit
 		parts = append([]string{strings.Join(parts[:head], sep)}, parts[head:]...)
@@ -261,15 +197,14 @@ func rsplit(c *context, s string, a *args) (any, error) {
 	return c.stringList(parts)
 }
 
-func (c *context) stringList(parts []string) (any, error) {
-	if len(parts) > maxItems {
-		return nil, errMany
+func (c *context) stringList(parts []string) any {
+	c.holds(len(parts))
+	c.spend(len(parts))
+	out := listOf()
+	for _, p := range parts {
+		out.items = append(out.items, p)
 	}
-	out := make([]any, len(parts))
-	for i, p := range parts {
-		out[i] = p
-	}
-	return listOf(out...), c.spend(len(out))
+	return out
 }
 
 // splitLines is Python's str.splitlines.
@@ -281,51 +216,33 @@ func splitLines(s string) []string {
 			return append(out, s)
 		}
 		out = append(out, s[:i])
-		n := 1
-		switch {
-		case strings.HasPrefix(s[i:], "\r\n"):
+		_, n := utf8.DecodeRuneInString(s[i:])
+		if strings.HasPrefix(s[i:], "\r\n") {
 			n = 2
-		case s[i] >= 0x80:
-			_, n = utf8.DecodeRuneInString(s[i:])
 		}
 		s = s[i+n:]
 	}
 	return out
 }
 
-// replace is str.replace and the filter of that name.
-func (c *context) replace(s string, a *args, names ...string) (any, error) {
-	v, err := a.bind(2, append(names, "count")...)
-	if err != nil {
-		return nil, err
-	}
-	from, err := c.str(v[0])
-	if err != nil {
-		return nil, err
-	}
-	to, err := c.str(v[1])
-	if err != nil {
-		return nil, err
-	}
-	if v[2] == nil {
-		v[2] = absentArg{}
-	}
-	n, err := intArg(v[2], -1)
-	if err != nil {
-		return nil, err
+// replace is the method and the filter of that name.
+func replace(c *context, v any, p []any) any {
+	s, from, to := c.str(v), c.str(p[0]), c.str(p[1])
+	n := -1
+	if p[2] != nil {
+		n = c.intArg(p[2], -1)
 	}
 	found := strings.Count(s, from)
 	if n >= 0 {
 		found = min(found, n)
 	}
-	if len(s)+found*max(0, len(to)-len(from)) > maxString {
-		return nil, errLong
-	}
+	c.fits(len(s) + found*max(0, len(to)-len(from)))
 	return c.text(strings.Replace(s, from, to, n))
 }
 
-// format is str.format with {}, {0} and {name}, without format specifications.
-func format(c *context, s string, a *args) (any, error) {
+// pyFormat is str.format with {}, {0} and {name}, without format specifications.
+func pyFormat(c *context, self any, a *args) any {
+	s := self.(string)
 	var sb strings.Builder
 	next := 0
 	for i := 0; i < len(s); i++ {
@@ -335,7 +252,7 @@ func format(c *context, s string, a *args) (any, error) {
 			continue
 		}
 		if s[i] == '}' {
-			return nil, errors.New(".format: a single '}'")
+			panic(c.errorf(".format: a single '}'"))
 		}
 		if s[i] != '{' {
 			sb.WriteByte(s[i])
@@ -343,41 +260,34 @@ func format(c *context, s string, a *args) (any, error) {
 		}
 		end := strings.IndexByte(s[i:], '}')
 		if end < 0 {
-			return nil, errors.New(".format: a single '{'")
+			panic(c.errorf(".format: a single '{'"))
 		}
 		field := s[i+1 : i+end]
 		i += end
-		var v any
-		ok := false
+		n := -1 // the position of the argument
 		switch {
 		case strings.ContainsAny(field, ":!.[{"):
-			return nil, fmt.Errorf(".format: the field {%s} is not supported", field)
+			panic(c.errorf(".format: the field {%s} is not supported", field))
 		case field == "":
-			if ok = next < len(a.pos); ok {
-				v = a.pos[next]
-			}
+			n = next
 			next++
 		case strings.Trim(field, "0123456789") == "" && len(field) < 6:
-			n := 0
+			n = 0
 			for _, d := range field {
 				n = 10*n + int(d-'0')
 			}
+		}
+		v, ok := a.kw.get(field)
+		if n >= 0 {
 			if ok = n < len(a.pos); ok {
 				v = a.pos[n]
 			}
-		case a.kw != nil:
-			v, ok = a.kw.get(field)
 		}
 		if !ok {
-			return nil, fmt.Errorf(".format has no argument for {%s}", field)
+			panic(c.errorf(".format has no argument for {%s}", field))
 		}
-		x, err := c.str(v)
-		if err != nil {
-			return nil, err
-		}
-		if sb.WriteString(x); sb.Len() > maxString {
-			return nil, errLong
-		}
+		sb.WriteString(c.str(v))
+		c.fits(sb.Len())
 	}
 	return c.text(sb.String())
 }
@@ -387,17 +297,16 @@ func pyTitle(s string) string {
 	var sb strings.Builder
 	inWord := false
 	for _, r := range s {
-		switch {
-		case !unicode.IsLetter(r):
+		switch isLetter := unicode.IsLetter(r); {
+		case !isLetter:
 			sb.WriteRune(r)
 			inWord = false
-			continue
 		case inWord:
 			sb.WriteString(lower(string(r)))
 		default:
 			sb.WriteRune(unicode.ToTitle(r))
+			inWord = true
 		}
-		inWord = true
 	}
 	return sb.String()
 }
@@ -410,79 +319,22 @@ func capitalize(s string) string {
 	return string(unicode.ToTitle(r)) + lower(s[n:])
 }
 
-var listMethods = map[string]method[*list]{
-	"index": func(c *context, l *list, a *args) (any, error) {
-		v, err := a.bind(1, "value")
-		if err != nil {
-			return nil, err
-		}
-		for i, x := range l.items {
-			if eq, err := c.equal(x, v[0], 0); err != nil || eq {
-				return int64(i), err
+var listMethods = map[string]function{
+	"index": takes("value!", func(c *context, v any, p []any) any {
+		for i, x := range v.(*list).items {
+			if c.equal(x, p[0], 0) {
+				return int64(i)
 			}
 		}
-		return nil, errors.New("the value is not in the list")
-	},
-	"count": func(c *context, l *list, a *args) (any, error) {
-		v, err := a.bind(1, "value")
-		if err != nil {
-			return nil, err
-		}
+		panic(c.errorf("the value is not in the list"))
+	}),
+	"count": takes("value!", func(c *context, v any, p []any) any {
 		n := int64(0)
-		for _, x := range l.items {
-			eq, err := c.equal(x, v[0], 0)
-			if err != nil {
-				return nil, err
-			}
-			if eq {
+		for _, x := range v.(*list).items {
+			if c.equal(x, p[0], 0) {
 				n++
 			}
 		}
-		return n, nil
-	},
-}
-
-// dictMethod returns a method of a mapping, nil if there is none of that name.
-func dictMethod(d *dict, name string) *callable {
-	var f func(c *context, a *args) (any, error)
-	switch name {
-	case "items", "keys", "values":
-		f = func(c *context, a *args) (any, error) {
-			if _, err := a.bind(0); err != nil {
-				return nil, err
-			}
-			out := make([]any, d.len())
-			for i, e := range d.entries {
-				switch name {
-				case "items":
-					out[i] = tupleOf(e.key, e.value)
-				case "keys":
-					out[i] = e.key
-				default:
-					out[i] = e.value
-				}
-			}
-			return listOf(out...), c.spend(len(out))
-		}
-	case "get":
-		f = func(c *context, a *args) (any, error) {
-			v, err := a.bind(1, "key", "default")
-			if err == nil {
-				err = c.compared(v[0])
-			}
-			if err != nil {
-				return nil, err
-			}
-			if x, ok := d.get(v[0]); ok {
-				return x, nil
-			}
-			if absent(v[1]) {
-				return nil, nil
-			}
-			return v[1], nil
-		}
-	default:
-		return nil
-	}
-	return &callable{"." + name, f}
+		return n
+	}),
 }

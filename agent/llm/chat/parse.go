@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// parser is a recursive-descent parser; expressions are in pratt.go.
+// parser is a recursive-descent parser of tags; parseexpr.go parses expressions.
 type parser struct {
 	tokens []token
 	pos    int
@@ -16,126 +16,98 @@ type parser struct {
 // maxSyntax bounds the parser's recursion; a pair of parentheses takes three.
 const maxSyntax = 4 * maxDepth
 
-func (p *parser) peek() token { return p.tokens[p.pos] }
+// peek returns the next token, ahead returns the one after it.
+func (p *parser) peek() token  { return p.tokens[p.pos] }
+func (p *parser) ahead() token { return p.tokens[min(p.pos+1, len(p.tokens)-1)] }
 
 func (p *parser) next() token {
-	t := p.tokens[p.pos]
+	t := p.peek()
 	if t.kind != tokEOF {
 		p.pos++
 	}
 	return t
 }
 
-func (p *parser) fail(line int, format string, args ...any) error {
+func (p *parser) errorf(line int, format string, args ...any) *Error {
 	return &Error{line, fmt.Sprintf(format, args...)}
 }
 
-// deeper guards against syntax nested without bound.
-func (p *parser) deeper() error {
+// enter bounds the depth of the syntax; leave undoes it.
+func (p *parser) enter() {
 	if p.depth++; p.depth > maxSyntax {
-		return &Error{p.peek().line, "blocks or expressions are nested too deep"}
+		panic(p.errorf(p.peek().line, "blocks or expressions are nested too deep"))
 	}
-	return nil
 }
 
-func (p *parser) isOp(op string) bool {
-	t := p.peek()
-	return t.kind == tokOp && t.text == op
-}
+func (p *parser) leave() { p.depth-- }
 
-func (p *parser) isName(name string) bool {
-	t := p.peek()
-	return t.kind == tokName && t.text == name
-}
-
-// skipOp and skipName take the next token if it is the one asked for.
-func (p *parser) skipOp(op string) bool {
-	if p.isOp(op) {
+// skip takes the next token if it satisfies is.
+func (p *parser) skip(is bool) bool {
+	if is {
 		p.pos++
-		return true
 	}
-	return false
+	return is
 }
 
-func (p *parser) skipName(name string) bool {
-	if p.isName(name) {
-		p.pos++
-		return true
-	}
-	return false
-}
+func (p *parser) skipOp(op string) bool     { return p.skip(p.peek().isOp(op)) }
+func (p *parser) skipName(name string) bool { return p.skip(p.peek().isName(name)) }
 
-func (p *parser) wantOp(op string) error {
+func (p *parser) wantOp(op string) {
 	if !p.skipOp(op) {
-		return p.fail(p.peek().line, "expected '%s', found %v", op, p.peek())
+		panic(p.errorf(p.peek().line, "expected '%s', found %v", op, p.peek()))
 	}
-	return nil
 }
 
-func (p *parser) name() (string, error) {
+func (p *parser) want(k kind, what string) token {
 	t := p.next()
-	if t.kind != tokName {
-		return "", p.fail(t.line, "expected a name, found %v", t)
+	if t.kind != k {
+		panic(p.errorf(t.line, "expected %s, found %v", what, t))
 	}
-	return t.text, nil
+	return t
 }
 
-func (p *parser) closeTag() error {
-	if t := p.next(); t.kind != tokTagClose {
-		return p.fail(t.line, "expected the end of the tag, found %v", t)
-	}
-	return nil
-}
-
-func (p *parser) template() ([]stmt, error) {
-	body, _, err := p.body(0)
-	return body, err
-}
+func (p *parser) name() string { return p.want(tokName, "a name").text }
+func (p *parser) closeTag()    { p.want(tokTagClose, "the end of the tag") }
 
 // body reads statements up to one of the tags named ends, and that tag's
 // name. Without ends it reads to the end of the template.
-func (p *parser) body(line int, ends ...string) (body []stmt, end string, err error) {
-	if err := p.deeper(); err != nil {
-		return nil, "", err
-	}
-	defer func() { p.depth-- }()
+func (p *parser) body(line int, ends ...string) (body []stmt, end string) {
+	p.enter()
+	defer p.leave()
 	for {
 		t := p.next()
 		switch t.kind {
 		case tokEOF:
 			if len(ends) > 0 {
-				return nil, "", p.fail(line, "the block opened here has no '%s'", ends[len(ends)-1])
+				panic(p.errorf(line, "the block opened here has no '%s'", ends[len(ends)-1]))
 			}
-			return body, "", nil
+			return body, ""
 		case tokText:
 			body = append(body, &textStmt{t.text})
 		case tokVarOpen:
-			x, err := p.tuple()
-			if err != nil {
-				return nil, "", err
-			}
-			if c := p.next(); c.kind != tokVarClose {
-				return nil, "", p.fail(c.line, "expected '}}', found %v", c)
-			}
+			x := p.tuple()
+			p.want(tokVarClose, "'}}'")
 			body = append(body, &printStmt{x, t.line})
 		default:
-			name, err := p.name()
-			if err != nil {
-				return nil, "", err
-			}
+			name := p.name()
 			if slices.Contains(ends, name) {
-				return body, name, nil
+				return body, name
 			}
-			s, err := p.tag(name, t.line)
-			if err != nil {
-				return nil, "", err
-			}
-			body = append(body, s)
+			body = append(body, p.tag(name, t.line))
 		}
 	}
 }
 
-func (p *parser) tag(name string, line int) (stmt, error) {
+// block reads the rest of a tag, the statements up to the tag named end, and
+// that tag.
+func (p *parser) block(line int, end string) []stmt {
+	p.closeTag()
+	body, _ := p.body(line, end)
+	p.closeTag()
+	return body
+}
+
+func (p *parser) tag(name string, line int) stmt {
 	switch name {
 	case "if":
 		return p.ifTag(line)
@@ -146,230 +118,131 @@ func (p *parser) tag(name string, line int) (stmt, error) {
 	case "macro":
 		return p.macroTag(line)
 	case "filter":
-		return p.filterTag(line)
+		filters := p.filters(p.filter(&nameExpr{blockText, line}, line))
+		return &filterStmt{p.block(line, "endfilter"), filters, line}
 	case "generation":
-		if err := p.closeTag(); err != nil {
-			return nil, err
-		}
-		body, _, err := p.body(line, "endgeneration")
-		if err != nil {
-			return nil, err
-		}
-		return &blockStmt{body}, p.closeTag()
+		return &scopeStmt{p.block(line, "endgeneration")}
 	case "break", "continue":
 		if p.loops == 0 {
-			return nil, p.fail(line, "'%s' outside of a for loop", name)
+			panic(p.errorf(line, "'%s' outside of a for loop", name))
 		}
-		err := errBreak
-		if name == "continue" {
-			err = errContinue
+		p.closeTag()
+		if name == "break" {
+			return &jumpStmt{breakLoop}
 		}
-		return &jumpStmt{err}, p.closeTag()
+		return &jumpStmt{continueLoop}
 	}
-	return nil, p.fail(line, "tag '%s' is not supported here", name)
+	panic(p.errorf(line, "tag '%s' is not supported here", name))
 }
 
-func (p *parser) ifTag(line int) (stmt, error) {
+func (p *parser) ifTag(line int) stmt {
 	s := new(ifStmt)
-	for end := "elif"; end == "elif"; {
-		test, err := p.tuple()
-		if err != nil {
-			return nil, err
-		}
-		if err := p.closeTag(); err != nil {
-			return nil, err
-		}
+	end := "elif"
+	for end == "elif" {
+		test := p.tuple()
+		p.closeTag()
 		var body []stmt
-		if body, end, err = p.body(line, "elif", "else", "endif"); err != nil {
-			return nil, err
-		}
+		body, end = p.body(line, "elif", "else", "endif")
 		s.tests, s.bodies = append(s.tests, test), append(s.bodies, body)
-		if end == "else" {
-			if err := p.closeTag(); err != nil {
-				return nil, err
-			}
-			if s.other, _, err = p.body(line, "endif"); err != nil {
-				return nil, err
-			}
-		}
 	}
-	return s, p.closeTag()
+	if end == "else" {
+		s.other = p.block(line, "endif")
+	} else {
+		p.closeTag()
+	}
+	return s
 }
 
-func (p *parser) forTag(line int) (stmt, error) {
-	s := &forStmt{line: line}
-	paren := p.skipOp("(")
-	for {
-		name, err := p.variable()
-		if err != nil {
-			return nil, err
-		}
-		s.targets = append(s.targets, name)
-		if !p.skipOp(",") {
-			break
-		}
-	}
-	if paren {
-		if err := p.wantOp(")"); err != nil {
-			return nil, err
-		}
-	}
+func (p *parser) forTag(line int) stmt {
+	s := &forStmt{line: line, targets: p.targets(false)}
 	if !p.skipName("in") {
-		return nil, p.fail(line, "expected 'in' in a for tag, found %v", p.peek())
+		panic(p.errorf(line, "expected 'in' in a for tag, found %v", p.peek()))
 	}
-	var err error
-	if s.iter, err = p.plainTuple(); err != nil {
-		return nil, err
-	}
+	s.iter = p.plainTuple()
 	if p.skipName("if") {
-		if s.cond, err = p.expression(); err != nil {
-			return nil, err
-		}
+		s.cond = p.expression()
 	}
-	if p.isName("recursive") {
-		return nil, p.fail(line, "recursive loops are not supported")
+	if p.peek().isName("recursive") {
+		panic(p.errorf(line, "recursive loops are not supported"))
 	}
-	if err := p.closeTag(); err != nil {
-		return nil, err
-	}
+	p.closeTag()
 	p.loops++
-	body, end, err := p.body(line, "else", "endfor")
+	var end string
+	s.body, end = p.body(line, "else", "endfor")
 	p.loops--
-	if err != nil {
-		return nil, err
-	}
-	s.body = body
 	if end == "else" {
-		if err := p.closeTag(); err != nil {
-			return nil, err
-		}
-		if s.other, _, err = p.body(line, "endfor"); err != nil {
-			return nil, err
-		}
+		s.other = p.block(line, "endfor")
+	} else {
+		p.closeTag()
 	}
-	return s, p.closeTag()
+	return s
 }
 
 var reserved = []string{"true", "false", "none", "True", "False", "None", "and", "or", "not", "in", "is", "if", "else"}
 
 // variable reads a name that can be assigned to.
-func (p *parser) variable() (string, error) {
+func (p *parser) variable() string {
 	line := p.peek().line
-	name, err := p.name()
-	if err == nil && slices.Contains(reserved, name) {
-		err = p.fail(line, "'%s' cannot be assigned to", name)
+	name := p.name()
+	if slices.Contains(reserved, name) {
+		panic(p.errorf(line, "'%s' cannot be assigned to", name))
 	}
-	return name, err
+	return name
 }
 
-func (p *parser) setTag(line int) (stmt, error) {
-	var targets []target
+// targets reads the variables on the left of an assignment, with or without
+// parentheses. attributes allows those of namespaces.
+func (p *parser) targets(attributes bool) (out []target) {
 	paren := p.skipOp("(")
-	for {
-		var t target
-		var err error
-		if t.name, err = p.variable(); err != nil {
-			return nil, err
+	for len(out) == 0 || p.skipOp(",") {
+		t := target{name: p.variable()}
+		if attributes && p.skipOp(".") {
+			t.attr = p.name()
 		}
-		if p.skipOp(".") {
-			if t.attr, err = p.name(); err != nil {
-				return nil, err
-			}
-		}
-		targets = append(targets, t)
-		if !p.skipOp(",") {
-			break
-		}
+		out = append(out, t)
 	}
 	if paren {
-		if err := p.wantOp(")"); err != nil {
-			return nil, err
-		}
+		p.wantOp(")")
 	}
+	return out
+}
+
+func (p *parser) setTag(line int) stmt {
+	targets := p.targets(true)
 	if p.skipOp("=") {
-		value, err := p.tuple()
-		if err != nil {
-			return nil, err
-		}
-		return &setStmt{targets, value, line}, p.closeTag()
+		value := p.tuple()
+		p.closeTag()
+		return &setStmt{targets, value, line}
 	}
 	if len(targets) != 1 {
-		return nil, p.fail(line, "expected '=' in a set tag, found %v", p.peek())
+		panic(p.errorf(line, "expected '=' in a set tag, found %v", p.peek()))
 	}
-	s := &setBlockStmt{target: targets[0], line: line}
-	if p.isOp("|") {
-		var err error
-		if s.value, err = p.filters(&nameExpr{blockText, line}); err != nil {
-			return nil, err
-		}
+	s := &setBlockStmt{targets: targets, line: line}
+	if p.peek().isOp("|") {
+		s.filters = p.filters(&nameExpr{blockText, line})
 	}
-	if err := p.closeTag(); err != nil {
-		return nil, err
-	}
-	var err error
-	if s.body, _, err = p.body(line, "endset"); err != nil {
-		return nil, err
-	}
-	return s, p.closeTag()
+	s.body = p.block(line, "endset")
+	return s
 }
 
-func (p *parser) filterTag(line int) (stmt, error) {
-	s := &filterStmt{line: line}
-	x, err := p.filter(&nameExpr{blockText, line}, line)
-	if err != nil {
-		return nil, err
-	}
-	if s.value, err = p.filters(x); err != nil {
-		return nil, err
-	}
-	if err := p.closeTag(); err != nil {
-		return nil, err
-	}
-	if s.body, _, err = p.body(line, "endfilter"); err != nil {
-		return nil, err
-	}
-	return s, p.closeTag()
-}
-
-func (p *parser) macroTag(line int) (stmt, error) {
-	s := &macroStmt{line: line}
-	var err error
-	if s.name, err = p.variable(); err != nil {
-		return nil, err
-	}
-	if err := p.wantOp("("); err != nil {
-		return nil, err
-	}
+func (p *parser) macroTag(line int) stmt {
+	s := &macroStmt{name: p.variable()}
+	p.wantOp("(")
 	for !p.skipOp(")") {
 		if len(s.params) > 0 {
-			if err := p.wantOp(","); err != nil {
-				return nil, err
-			}
+			p.wantOp(",")
 		}
-		param, err := p.variable()
-		if err != nil {
-			return nil, err
-		}
+		param := p.variable()
 		s.params = append(s.params, param)
 		if p.skipOp("=") {
-			def, err := p.expression()
-			if err != nil {
-				return nil, err
-			}
-			s.defaults = append(s.defaults, def)
+			s.defaults = append(s.defaults, p.expression())
 		} else if len(s.defaults) > 0 {
-			return nil, p.fail(line, "parameter '%s' without a default after one with a default", param)
+			panic(p.errorf(line, "parameter '%s' without a default after one with a default", param))
 		}
-	}
-	if err := p.closeTag(); err != nil {
-		return nil, err
 	}
 	loops := p.loops
 	p.loops = 0
-	s.body, _, err = p.body(line, "endmacro")
+	s.body = p.block(line, "endmacro")
 	p.loops = loops
-	if err != nil {
-		return nil, err
-	}
-	return s, p.closeTag()
+	return s
 }

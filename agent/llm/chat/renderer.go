@@ -12,47 +12,46 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Renderer turns conversations into token ids in appended form: ids once
-// given stay, and a turn only adds what the template writes after the reply.
+// Renderer turns conversations into token ids in appended form: a turn only
+// appends ids, and ids once returned never change.
 //
 // For a conversation whose replies are encoded text, the appended form equals
-// the ids of the whole conversation rendered by the template, with these
-// differences, where the appended form wins:
-//   - a template that rewrites earlier turns (Qwen3 drops old thinking and
-//     puts an empty thinking block before a last reply without one) does so
-//     only when asked for the whole; here, a turn stays as it was sampled;
+// the ids of the whole conversation rendered by the template, except that
+//   - a template may rewrite earlier turns when it renders the whole (Qwen3
+//     drops old thinking and puts an empty thinking block before a last reply
+//     without one); in appended form a turn stays as it was sampled;
 //   - white space at the start of a reply is not merged into one token with
-//     the newline before it, since the model was shown that newline alone;
-//   - what the template writes after the last reply's end token is left out
-//     until another message follows.
+//     the newline before it, because the model saw that newline alone;
+//   - the template's text after the last reply's end token is omitted until
+//     another message follows.
 //
 // A Renderer is immutable and may be used by many goroutines.
 type Renderer struct {
 	template *Template
 	tok      *tokenizer.Tokenizer
 	vars     map[string]any
-	noon     time.Time // what the template's clock says
-	end      int32     // the token that ends a reply
+	noon     time.Time // the template's clock
+	end      int32     // the token that the template writes after a reply
 	stops    []int32
 	trims    bool // the template trims replies
 }
 
-// Stand-ins for the messages before a delta. The template must write replies
-// as they are, apart from trimming.
+// Placeholders for the messages before a turn. The template must not change
+// replies, apart from trimming them.
 const (
 	firstUser  = "QfirstuserQ"
 	firstReply = "QfirstreplyQ"
 	nextUser   = "QnextuserQ"
 )
 
-// NewRenderer learns how the template ends a reply. vars are variables of
-// the template besides the messages: those of
-// tokenizer.Config.TemplateVars, and others such as
-// enable_thinking or date_string. stops are the ids that the model's own files
-// name as ends of a reply (model.Bundle.EOSTokenIDs): a chat model may also end
-// with the token that ended its texts before it learned to chat. The template's
-// clock stands still at noon of day, so that a date in the prompts cannot change
-// within a run.
+// NewRenderer returns a Renderer for a template and a tokenizer. It renders a
+// probe conversation to find the token that the template writes after a reply.
+// vars are the template's variables besides the messages: those of
+// tokenizer.Config.TemplateVars, and others such as enable_thinking or
+// date_string. stops are further ids that end a reply, from the model's own
+// files (model.Bundle.EOSTokenIDs): a chat model may also end with the token
+// that ended its texts in pretraining. The template's clock always shows noon
+// of day, so that a date in the prompts cannot change within a run.
 func NewRenderer(t *Template, tok *tokenizer.Tokenizer, vars map[string]any, day time.Time, stops ...int32) (*Renderer, error) {
 	noon := time.Date(day.Year(), day.Month(), day.Day(), 12, 0, 0, 0, day.Location())
 	r := &Renderer{template: t, tok: tok, vars: maps.Clone(vars), noon: noon}
@@ -60,18 +59,18 @@ func NewRenderer(t *Template, tok *tokenizer.Tokenizer, vars map[string]any, day
 		{Role: "user", Content: firstUser}, {Role: "assistant", Content: " " + firstReply + " "}, {Role: "user", Content: nextUser},
 	}, true)
 	if err != nil {
-		return nil, fmt.Errorf("a chat with two turns: %w", err)
+		return nil, fmt.Errorf("render a chat with two turns: %w", err)
 	}
 	_, after, found := strings.Cut(text, firstReply)
 	between, _, foundNext := strings.Cut(after, nextUser)
 	if !found || !foundNext {
-		return nil, errors.New("the chat template does not write replies and the messages after them as they are")
+		return nil, errors.New("the chat template changes replies or the messages after them")
 	}
 	rest, kept := strings.CutPrefix(between, " ")
 	r.trims = !kept
 	ids := tok.Encode(rest, tokenizer.Options{})
-	if len(ids) == 0 || !isAdded(tok, ids[0]) {
-		return nil, fmt.Errorf("the chat template does not end a reply with a token of its own, but with %.40q; a model could not learn to stop", rest)
+	if len(ids) == 0 || !slices.ContainsFunc(tok.Added(), func(a tokenizer.AddedToken) bool { return a.ID == ids[0] }) {
+		return nil, fmt.Errorf("the chat template ends a reply with %.40q, which is not a special token, so a model could not learn to stop", rest)
 	}
 	r.end = ids[0]
 	r.stops = []int32{r.end}
@@ -90,25 +89,17 @@ func NewRenderer(t *Template, tok *tokenizer.Tokenizer, vars map[string]any, day
 	return r, nil
 }
 
-func isAdded(tok *tokenizer.Tokenizer, id int32) bool {
-	for _, a := range tok.Added() {
-		if a.ID == id {
-			return true
-		}
-	}
-	return false
-}
-
 func (r *Renderer) render(messages []data.Message, prompt bool) (string, error) {
 	return r.template.Render(Input{
 		Messages: messages, AddGenerationPrompt: prompt, Vars: r.vars, Now: func() time.Time { return r.noon },
 	})
 }
 
-// Start renders the messages before the first reply and what asks for it.
+// Start returns the ids of the messages before the first reply, with the
+// generation prompt.
 func (r *Renderer) Start(messages []data.Message) ([]int32, error) {
 	if len(messages) == 0 {
-		return nil, errors.New("start of a conversation: there are no messages")
+		return nil, errors.New("start of a conversation: no messages")
 	}
 	text, err := r.render(messages, true)
 	if err != nil {
@@ -117,9 +108,9 @@ func (r *Renderer) Start(messages []data.Message) ([]int32, error) {
 	return r.tok.Encode(text, tokenizer.Options{}), nil
 }
 
-// Next renders what comes between a reply and the next one: the reply's end
-// token unless it ended with that one, the messages, and what asks for a
-// reply. stoppedByEOS says that the reply ended with a stop token, lastID.
+// Next returns the ids between a reply and the next one: the end token, unless
+// the reply ended with it, the messages and the generation prompt. stoppedByEOS
+// reports that the reply ended with the stop token lastID.
 func (r *Renderer) Next(stoppedByEOS bool, lastID int32, messages []data.Message) ([]int32, error) {
 	ids, err := r.delta(messages, true)
 	if err != nil {
@@ -131,10 +122,11 @@ func (r *Renderer) Next(stoppedByEOS bool, lastID int32, messages []data.Message
 	return ids, nil
 }
 
-// delta is what the template writes after a reply, its end token first.
+// delta returns the ids that the template writes after a reply, its end token
+// first.
 func (r *Renderer) delta(messages []data.Message, prompt bool) ([]int32, error) {
 	if len(messages) == 0 {
-		return nil, errors.New("next turn of a conversation: there are no messages")
+		return nil, errors.New("next turn of a conversation: no messages")
 	}
 	for _, m := range messages {
 		if m.Role == "assistant" {
@@ -154,23 +146,21 @@ func (r *Renderer) delta(messages []data.Message, prompt bool) ([]int32, error) 
 	return ids, nil
 }
 
-// StopTokens are the ids that end a reply: the one the template writes after
-// replies, the tokenizer's eos_token, and those that NewRenderer was given.
-func (r *Renderer) StopTokens() []int32 { return append([]int32(nil), r.stops...) }
+// StopTokens returns the ids that end a reply: the one that the template writes
+// after replies, the tokenizer's eos_token and the stops of NewRenderer.
+func (r *Renderer) StopTokens() []int32 { return slices.Clone(r.stops) }
 
-// Decode is the text of ids without special tokens.
+// Decode returns the text of ids without special tokens.
 func (r *Renderer) Decode(ids []int32) string { return r.tok.Decode(ids, true) }
 
-// Trajectory renders a recorded conversation in appended form. mask is 1 on
-// the tokens of replies and on their end tokens, where the data does not keep
-// a reply out of the loss, and 0 everywhere else.
+// Trajectory returns the ids of a recorded conversation in appended form. mask
+// is 1 on the tokens of replies and their end tokens, and 0 elsewhere and in
+// replies whose message sets loss to false.
 func (r *Renderer) Trajectory(messages []data.Message) (ids []int32, mask []uint8, err error) {
 	add := func(more []int32, m uint8) {
-		for _, id := range more {
-			ids, mask = append(ids, id), append(mask, m)
-		}
+		ids, mask = append(ids, more...), append(mask, slices.Repeat([]uint8{m}, len(more))...)
 	}
-	start := 0 // of the messages that are not rendered yet
+	start := 0 // the first message that is not rendered yet
 	for i, m := range messages {
 		if m.Role != "assistant" {
 			continue

@@ -1,19 +1,18 @@
 package chat
 
-import (
-	"errors"
-	"fmt"
-)
-
 // stmt is a piece of a template that writes output or sets variables.
 type stmt interface {
-	exec(c *context) error
+	exec(c *context)
 }
 
-// errBreak and errContinue travel from their tags to the loop around them.
-var (
-	errBreak    = errors.New("break")
-	errContinue = errors.New("continue")
+// jump is the pending break or continue of a for loop. Statements after it are
+// skipped up to the loop.
+type jump int
+
+const (
+	noJump jump = iota
+	breakLoop
+	continueLoop
 )
 
 type (
@@ -28,7 +27,7 @@ type (
 		other  []stmt
 	}
 	forStmt struct {
-		targets []string
+		targets []target
 		iter    expr
 		cond    expr // nil without if
 		body    []stmt
@@ -41,152 +40,113 @@ type (
 		line    int
 	}
 	setBlockStmt struct {
-		target target
-		body   []stmt
-		value  expr // filters applied to the variable blockText, nil without filters
-		line   int
+		targets []target // one
+		body    []stmt
+		filters expr // applied to the variable blockText, nil without filters
+		line    int
 	}
 	filterStmt struct {
-		body  []stmt
-		value expr // filters applied to the variable blockText
-		line  int
+		body    []stmt
+		filters expr // applied to the variable blockText
+		line    int
 	}
 	macroStmt struct {
 		name     string
 		params   []string
 		defaults []expr // of the last parameters
 		body     []stmt
-		line     int
 	}
-	blockStmt struct{ body []stmt } // generation: its own scope
-	jumpStmt  struct{ err error }
+	scopeStmt struct{ body []stmt } // a generation block
+	jumpStmt  struct{ to jump }
 )
 
-// target is what set assigns to: a name, or an attribute of a namespace.
+// target is the left side of an assignment: a name, or an attribute of a namespace.
 type target struct{ name, attr string }
 
-func (c *context) run(body []stmt) error {
+func (c *context) run(body []stmt) {
 	for _, s := range body {
-		if err := c.spend(0); err != nil {
-			return err
-		}
-		if err := s.exec(c); err != nil {
-			return err
+		c.spend(0)
+		if s.exec(c); c.jump != noJump {
+			return
 		}
 	}
-	return nil
 }
 
-func (s *textStmt) exec(c *context) error { return c.write(s.text) }
+func (s *textStmt) exec(c *context) { c.write(s.text) }
 
-func (s *printStmt) exec(c *context) error {
-	v, err := s.x.eval(c)
-	if err != nil {
-		return at(err, s.line)
-	}
-	text, err := c.str(v)
-	if err == nil {
-		err = c.write(text)
-	}
-	return at(err, s.line)
+func (s *printStmt) exec(c *context) {
+	c.line = s.line
+	v := s.x.eval(c)
+	c.line = s.line
+	c.write(c.str(v))
 }
 
-func (s *ifStmt) exec(c *context) error {
+func (s *ifStmt) exec(c *context) {
 	for i, t := range s.tests {
-		v, err := t.eval(c)
-		if err != nil {
-			return err
-		}
-		if truth(v) {
-			return c.run(s.bodies[i])
+		if truth(t.eval(c)) {
+			c.run(s.bodies[i])
+			return
 		}
 	}
-	return c.run(s.other)
+	c.run(s.other)
 }
 
-func (s *jumpStmt) exec(*context) error { return s.err }
+func (s *jumpStmt) exec(c *context) { c.jump = s.to }
 
-func (s *blockStmt) exec(c *context) error {
-	return c.inside(c.scope, func() error { return c.run(s.body) })
+func (s *scopeStmt) exec(c *context) {
+	c.inside(c.scope, func() { c.run(s.body) })
 }
 
-func (s *forStmt) exec(c *context) error {
-	v, err := s.iter.eval(c)
-	if err != nil {
-		return at(err, s.line)
-	}
-	items, err := c.iterate(v)
-	if err != nil {
-		return at(err, s.line)
-	}
+func (s *forStmt) exec(c *context) {
+	c.line = s.line
+	v := s.iter.eval(c)
+	c.line = s.line
+	items := c.iterate(v)
 	outer := c.scope
 	if s.cond != nil {
-		if items, err = s.filter(c, items); err != nil {
-			return at(err, s.line)
-		}
+		items = s.filter(c, items)
 	}
 	if len(items) == 0 {
-		return c.run(s.other)
+		c.run(s.other)
+		return
 	}
 	for i := range items {
-		err := c.inside(outer, func() error {
-			if err := s.bind(c, items[i]); err != nil {
-				return err
-			}
+		c.inside(outer, func() {
+			c.line = s.line
+			c.unpack(s.targets, items[i])
 			c.assign("loop", &loop{items, i})
-			return c.run(s.body)
+			c.run(s.body)
 		})
-		if errors.Is(err, errBreak) {
-			return nil
+		to := c.jump
+		c.jump = noJump
+		if to == breakLoop {
+			return
 		}
-		if err != nil && !errors.Is(err, errContinue) {
-			return at(err, s.line)
-		}
-		if err := c.spend(4); err != nil {
-			return at(err, s.line)
-		}
+		c.spend(4)
 	}
-	return nil
 }
 
-func (s *forStmt) filter(c *context, items []any) ([]any, error) {
+func (s *forStmt) filter(c *context, items []any) []any {
 	var kept []any
 	for _, x := range items {
-		err := c.inside(c.scope, func() error {
-			if err := s.bind(c, x); err != nil {
-				return err
-			}
-			v, err := s.cond.eval(c)
-			if err == nil && truth(v) {
+		c.inside(c.scope, func() {
+			c.line = s.line
+			c.unpack(s.targets, x)
+			if truth(s.cond.eval(c)) {
 				kept = append(kept, x)
 			}
-			return err
 		})
-		if err != nil {
-			return nil, err
-		}
 	}
-	return kept, c.spend(len(items))
-}
-
-func (s *forStmt) bind(c *context, v any) error {
-	names := make([]target, len(s.targets))
-	for i, n := range s.targets {
-		names[i].name = n
-	}
-	return c.unpack(names, v)
+	c.spend(len(items))
+	return kept
 }
 
 // unpack assigns v to one target, or its items to several.
-func (c *context) unpack(targets []target, v any) error {
+func (c *context) unpack(targets []target, v any) {
 	values := []any{v}
 	if len(targets) > 1 {
-		var err error
-		if values, err = c.iterate(v); err != nil {
-			return err
-		}
-		if len(values) != len(targets) {
-			return fmt.Errorf("%d values for %d names", len(values), len(targets))
+		if values = c.iterate(v); len(values) != len(targets) {
+			panic(c.errorf("%d values for %d names", len(values), len(targets)))
 		}
 	}
 	for i, t := range targets {
@@ -196,20 +156,19 @@ func (c *context) unpack(targets []target, v any) error {
 		}
 		ns, ok := c.lookup(t.name).(*namespace)
 		if !ok {
-			return fmt.Errorf("cannot set an attribute of '%s', which is not a namespace", t.name)
+			panic(c.errorf("cannot set an attribute of '%s', which is not a namespace", t.name))
 		}
-		ns.attrs.put(t.attr, values[i])
+		ns.attrs.set(t.attr, values[i])
 	}
-	return nil
 }
 
-// loop is the loop variable: where a for loop is.
+// loop is the loop variable of a for body.
 type loop struct {
 	items []any
 	i     int
 }
 
-// attribute is loop.name. There are no recursive loops, so depth is 1.
+// attribute returns loop.name. There are no recursive loops, so depth is 1.
 func (l *loop) attribute(name string) any {
 	n := len(l.items)
 	switch name {
@@ -240,95 +199,85 @@ func (l *loop) attribute(name string) any {
 			return l.items[l.i+1]
 		}
 	case "cycle":
-		return &callable{"loop.cycle", func(_ *context, a *args) (any, error) {
-			if len(a.pos) == 0 || a.kw != nil {
-				return nil, errors.New("loop.cycle needs values")
+		return &callable{name: "loop.cycle", f: func(c *context, _ any, a *args) any {
+			if len(a.pos) == 0 || a.kw.len() > 0 {
+				panic(c.errorf("loop.cycle needs values"))
 			}
-			return a.pos[l.i%len(a.pos)], nil
+			return a.pos[l.i%len(a.pos)]
 		}}
 	}
 	return undefined{"'loop." + name + "'"}
 }
 
-func (s *setStmt) exec(c *context) error {
-	v, err := s.value.eval(c)
-	if err == nil {
-		err = c.unpack(s.targets, v)
-	}
-	return at(err, s.line)
+func (s *setStmt) exec(c *context) {
+	c.line = s.line
+	v := s.value.eval(c)
+	c.line = s.line
+	c.unpack(s.targets, v)
 }
 
-func (s *setBlockStmt) exec(c *context) error {
-	v, err := c.block(s.body, s.value)
-	if err != nil {
-		return at(err, s.line)
+func (s *setBlockStmt) exec(c *context) {
+	if v := c.block(s.body, s.filters); c.jump == noJump {
+		c.line = s.line
+		c.unpack(s.targets, v)
 	}
-	return at(c.unpack([]target{s.target}, v), s.line)
 }
 
-func (s *filterStmt) exec(c *context) error {
-	v, err := c.block(s.body, s.value)
-	if err != nil {
-		return at(err, s.line)
+func (s *filterStmt) exec(c *context) {
+	v := c.block(s.body, s.filters)
+	if c.jump != noJump {
+		return
 	}
+	c.line = s.line
 	text, ok := textOf(v)
 	if !ok {
-		return at(fmt.Errorf("a filter block became a %s, not a string", typeName(v)), s.line)
+		panic(c.errorf("a filter block became a %s, not a string", typeName(v)))
 	}
-	return at(c.write(text), s.line)
+	c.write(text)
 }
 
-// block is what body writes, in a scope of its own, after filters, which are
-// an expression of the variable blockText, or nil.
-func (c *context) block(body []stmt, filters expr) (v any, err error) {
-	text, err := c.capture(func() error {
-		return c.inside(c.scope, func() error { return c.run(body) })
-	})
-	if err != nil || filters == nil {
-		return text, err
-	}
-	// Templates are shared between goroutines, so the text goes through
-	// a variable and not through the tree.
-	err = c.inside(c.scope, func() error {
-		c.assign(blockText, text)
-		v, err = filters.eval(c)
-		return err
-	})
-	return v, err
-}
-
-// blockText names the text of a set or filter block for its filters; no
-// template can spell it.
+// blockText is the variable that holds the text of a set or filter block for
+// its filters. Templates are shared between goroutines, so the text cannot be
+// stored in the tree. No template can spell the name.
 const blockText = "{text}"
 
-func (s *macroStmt) exec(c *context) error {
+// block returns the output of body, run in a scope of its own, after filters:
+// an expression of the variable blockText, or nil. A jump drops the output.
+func (c *context) block(body []stmt, filters expr) (v any) {
+	text := c.capture(func() {
+		c.inside(c.scope, func() { c.run(body) })
+	})
+	if filters == nil || c.jump != noJump {
+		return text
+	}
+	c.inside(c.scope, func() {
+		c.assign(blockText, text)
+		v = filters.eval(c)
+	})
+	return v
+}
+
+func (s *macroStmt) exec(c *context) {
 	home := c.scope
-	c.assign(s.name, &callable{"macro " + s.name, func(c *context, a *args) (any, error) {
+	c.assign(s.name, &callable{name: "macro " + s.name, f: func(c *context, _ any, a *args) any {
 		if c.calls++; c.calls > maxCalls {
-			return nil, errCalls
+			panic(c.errorf("macro calls nested deeper than %d", maxCalls))
 		}
-		defer func() { c.calls-- }()
-		values, err := a.bind(0, s.params...)
-		if err != nil {
-			return nil, err
-		}
+		values := c.bind(a, 0, s.params)
 		var out string
-		err = c.inside(home, func() error {
+		c.inside(home, func() {
 			for i, v := range values {
 				if absent(v) {
 					v = undefined{"parameter '" + s.params[i] + "' of " + a.name}
 					if d := i - (len(s.params) - len(s.defaults)); d >= 0 {
-						if v, err = s.defaults[d].eval(c); err != nil {
-							return err
-						}
+						v = s.defaults[d].eval(c)
 					}
 				}
 				c.assign(s.params[i], v)
 			}
-			out, err = c.capture(func() error { return c.run(s.body) })
-			return err
+			out = c.capture(func() { c.run(s.body) })
 		})
-		return out, err
+		c.calls--
+		return out
 	}})
-	return nil
 }

@@ -1,3 +1,18 @@
+// Package chat renders chat templates and turns conversations into token ids.
+//
+// It contains an evaluator for the part of Jinja2 that the chat templates of
+// published models use, with the settings of Hugging Face's
+// apply_chat_template (trim_blocks, lstrip_blocks, its tojson,
+// raise_exception, strftime_now, generation blocks, loop controls), and the
+// Renderer, which extends a conversation by appending ids only. Token ids
+// themselves belong to package tokenizer.
+//
+// Templates come with models and are not trusted: they can read only their
+// input, and their steps, sizes and nesting are bounded. An unknown tag is an
+// error of Parse. An unknown filter, test or function is an error of Render if
+// it is evaluated, as in Jinja. Both errors name the line.
+//
+// A Template and a Renderer are immutable and may be used by many goroutines.
 package chat
 
 import (
@@ -8,67 +23,82 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
+// Error is a fault in a template, in its input or in rendering it.
+type Error struct {
+	Line int // in the template, from 1; 0 if the input is at fault
+	Msg  string
+}
+
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return "chat template input: " + e.Msg
+	}
+	return fmt.Sprintf("chat template line %d: %s", e.Line, e.Msg)
+}
+
+// recoverError stores the *Error that ended parsing or rendering in err. The
+// lexer, the parser and the evaluator end by panicking with an *Error, as those
+// of text/template do. The panic never leaves Parse and Render.
+func recoverError(err *error) {
+	switch r := recover().(type) {
+	case nil:
+	case *Error:
+		*err = r
+	default:
+		panic(r)
+	}
+}
+
 // Template is a parsed chat template.
 type Template struct {
 	src  string
 	body []stmt
 }
 
-// Source is the template's text.
+// Source returns the template's text.
 func (t *Template) Source() string { return t.src }
 
-// Parse parses a chat template. Its errors carry the line.
-func Parse(src string) (*Template, error) {
-	tokens, err := lex(src)
-	if err != nil {
-		return nil, err
-	}
-	p := &parser{tokens: tokens}
-	body, err := p.template()
-	if err != nil {
-		return nil, err
-	}
+// Parse parses a chat template. Its errors are of type *Error.
+func Parse(src string) (t *Template, err error) {
+	defer recoverError(&err)
+	p := &parser{tokens: lex(src)}
+	body, _ := p.body(0)
 	return &Template{src: src, body: body}, nil
 }
 
-// Input is what a template sees.
+// Input holds the variables of a rendering.
 type Input struct {
 	Messages            []data.Message
 	AddGenerationPrompt bool
-	// Tools are nil, or a list of tool schemas; give json.RawMessage or a
-	// value of JSON to keep the order of their keys.
+	// Tools is nil or a list of tool schemas. A json.RawMessage keeps the order
+	// of their keys.
 	Tools any
-	// Vars are further variables, such as bos_token and eos_token. They go
-	// before the variables above if they have the same name.
+	// Vars are further variables, such as bos_token and eos_token. They take
+	// precedence over the variables above.
 	Vars map[string]any
-	// Now is the clock of strftime_now; nil is the system's.
+	// Now is the clock of strftime_now; nil means time.Now.
 	Now func() time.Time
 }
 
-// Render renders the template.
-func (t *Template) Render(in Input) (string, error) {
-	c := &context{globals: newDict(), scope: &scope{}, out: new(strings.Builder), now: in.Now}
+// Render renders the template. Its errors are of type *Error.
+func (t *Template) Render(in Input) (out string, err error) {
+	defer recoverError(&err)
+	c := &context{globals: new(dict), scope: &scope{}, out: new(strings.Builder), now: in.Now}
 	if c.now == nil {
 		c.now = time.Now
 	}
 	for name, f := range functions {
-		c.globals.put(name, &callable{name, f})
+		c.globals.set(name, &callable{name: name, f: f})
 	}
-	vars := map[string]any{
+	for name, v := range map[string]any{
 		"messages": in.Messages, "add_generation_prompt": in.AddGenerationPrompt, "tools": in.Tools, "documents": nil,
+	} {
+		c.globals.set(name, c.convert(v))
 	}
 	for name, v := range in.Vars {
-		vars[name] = v
+		c.globals.set(name, c.convert(v))
 	}
-	for name, v := range vars {
-		x, err := convert(v)
-		if err != nil {
-			return "", fmt.Errorf("variable %q: %w", name, err)
-		}
-		c.globals.put(name, x)
-	}
-	if err := c.run(t.body); err != nil {
-		return "", at(err, 1)
-	}
+	c.line = 1
+	c.run(t.body)
 	return c.out.String(), nil
 }

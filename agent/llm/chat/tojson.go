@@ -16,62 +16,36 @@ type jsonStyle struct {
 	sorted     bool
 }
 
-// toJSON is Hugging Face's tojson: json.dumps with ensure_ascii off, so
-// nothing is escaped for HTML and objects keep their order.
-func toJSON(c *context, v any, a *args) (any, error) {
-	p, err := a.bind(0, "ensure_ascii", "indent", "separators", "sort_keys")
-	if err != nil {
-		return nil, err
-	}
-	style := jsonStyle{ascii: boolArg(p[0], false), item: ", ", pair: ": ", sorted: boolArg(p[3], false)}
-	switch indent := unwrap(p[1]).(type) {
-	case absentArg, nil:
-	case string:
-		style.pretty, style.indent, style.item = true, indent, ","
-	default:
-		n, err := intArg(indent, 0)
-		if err != nil {
-			return nil, err
+// toJSON is Hugging Face's tojson: json.dumps with ensure_ascii off. Nothing is
+// escaped for HTML and objects keep their order.
+func toJSON(c *context, v any, p []any) any {
+	style := &jsonStyle{ascii: boolArg(p[0], false), item: ", ", pair: ": ", sorted: boolArg(p[3], false)}
+	if !absent(p[1]) && p[1] != nil {
+		style.pretty, style.item = true, ","
+		var ok bool
+		if style.indent, ok = textOf(p[1]); !ok {
+			style.indent = strings.Repeat(" ", min(max(c.intArg(p[1], 0), 0), 1000))
 		}
-		style.pretty, style.indent, style.item = true, strings.Repeat(" ", min(max(n, 0), 1000)), ","
 	}
-	if l, ok := p[2].(*list); ok {
-		item, pair, err := separators(l)
-		if err != nil {
-			return nil, err
+	if !absent(p[2]) && p[2] != nil {
+		var itemOK, pairOK bool
+		if l, ok := p[2].(*list); ok && len(l.items) == 2 {
+			style.item, itemOK = textOf(l.items[0])
+			style.pair, pairOK = textOf(l.items[1])
 		}
-		style.item, style.pair = item, pair
-	} else if !absent(p[2]) && p[2] != nil {
-		return nil, fmt.Errorf("separators are a pair of strings, not a %s", typeName(p[2]))
+		if !itemOK || !pairOK {
+			panic(c.errorf("separators are a pair of strings"))
+		}
 	}
 	var sb strings.Builder
-	if err := c.writeJSON(&sb, v, &style, 0); err != nil {
-		return nil, err
-	}
+	c.writeJSON(&sb, v, style, 0)
 	return c.text(sb.String())
 }
 
-func separators(l *list) (item, pair string, err error) {
-	if len(l.items) == 2 {
-		a, aok := textOf(l.items[0])
-		b, bok := textOf(l.items[1])
-		if aok && bok {
-			return a, b, nil
-		}
-	}
-	return "", "", fmt.Errorf("separators are a pair of strings")
-}
-
-func (c *context) writeJSON(sb *strings.Builder, v any, style *jsonStyle, depth int) error {
-	if depth > maxDepth {
-		return errDeep
-	}
-	if sb.Len() > maxString {
-		return errLong
-	}
-	if err := c.spend(1); err != nil {
-		return err
-	}
+func (c *context) writeJSON(sb *strings.Builder, v any, style *jsonStyle, depth int) {
+	c.nested(depth)
+	c.fits(sb.Len())
+	c.spend(1)
 	switch v := unwrap(v).(type) {
 	case nil:
 		sb.WriteString("null")
@@ -82,66 +56,47 @@ func (c *context) writeJSON(sb *strings.Builder, v any, style *jsonStyle, depth 
 	case float64:
 		sb.WriteString(jsonFloat(v))
 	case string:
-		if err := c.read(v); err != nil {
-			return err
-		}
+		c.read(v)
 		jsonString(sb, v, style.ascii)
 	case *list:
-		return c.writeJSONItems(sb, "[]", len(v.items), style, depth, func(i int) error {
-			return c.writeJSON(sb, v.items[i], style, depth+1)
-		})
+		writeItems(sb, "[]", v.items, style, depth, func(x any) { c.writeJSON(sb, x, style, depth+1) })
 	case *dict:
-		entries := v.entries
+		pairs := v.list(itemOf)
 		if style.sorted {
-			pairs, err := dictSort(c, v, &args{name: "sort_keys", pos: []any{true}})
-			if err != nil {
-				return err
-			}
-			entries = nil
-			for _, p := range pairs.(*list).items {
-				entries = append(entries, entry{p.(*list).items[0], p.(*list).items[1]})
-			}
+			pairs = dictSort(c, v, []any{true, absentArg{}, absentArg{}}).(*list)
 		}
-		return c.writeJSONItems(sb, "{}", len(entries), style, depth, func(i int) error {
-			key, err := jsonKey(entries[i].key)
-			if err != nil {
-				return err
-			}
-			if err := c.read(key); err != nil {
-				return err
-			}
+		writeItems(sb, "{}", pairs.items, style, depth, func(x any) {
+			pair := x.(*list).items
+			key := c.jsonKey(pair[0])
+			c.read(key)
 			jsonString(sb, key, style.ascii)
 			sb.WriteString(style.pair)
-			return c.writeJSON(sb, entries[i].value, style, depth+1)
+			c.writeJSON(sb, pair[1], style, depth+1)
 		})
 	default:
-		return fmt.Errorf("a %s has no JSON form", typeName(v))
+		panic(c.errorf("a %s has no JSON form", typeName(v)))
 	}
-	return nil
 }
 
-func (c *context) writeJSONItems(sb *strings.Builder, brackets string, n int, style *jsonStyle, depth int, item func(int) error) error {
+// writeItems writes items between brackets, each with write.
+func writeItems(sb *strings.Builder, brackets string, items []any, style *jsonStyle, depth int, write func(any)) {
 	newline := func(depth int) {
 		if style.pretty {
-			sb.WriteByte('\n')
-			sb.WriteString(strings.Repeat(style.indent, depth))
+			sb.WriteString("\n" + strings.Repeat(style.indent, depth))
 		}
 	}
 	sb.WriteByte(brackets[0])
-	for i := range n {
+	for i, x := range items {
 		if i > 0 {
 			sb.WriteString(style.item)
 		}
 		newline(depth + 1)
-		if err := item(i); err != nil {
-			return err
-		}
+		write(x)
 	}
-	if n > 0 {
+	if len(items) > 0 {
 		newline(depth)
 	}
 	sb.WriteByte(brackets[1])
-	return nil
 }
 
 func jsonFloat(f float64) string {
@@ -156,20 +111,20 @@ func jsonFloat(f float64) string {
 	return floatRepr(f)
 }
 
-func jsonKey(k any) (string, error) {
+func (c *context) jsonKey(k any) string {
 	switch k := unwrap(k).(type) {
 	case string:
-		return k, nil
+		return k
 	case nil:
-		return "null", nil
+		return "null"
 	case bool:
-		return strconv.FormatBool(k), nil
+		return strconv.FormatBool(k)
 	case int64:
-		return strconv.FormatInt(k, 10), nil
+		return strconv.FormatInt(k, 10)
 	case float64:
-		return jsonFloat(k), nil
+		return jsonFloat(k)
 	}
-	return "", fmt.Errorf("a %s cannot be a key in JSON", typeName(k))
+	panic(c.errorf("a %s cannot be a key in JSON", typeName(k)))
 }
 
 var jsonEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`, '\f': `\f`, '\b': `\b`}

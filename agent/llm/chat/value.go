@@ -1,8 +1,10 @@
 package chat
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -11,11 +13,11 @@ import (
 // Values of a template are nil (none), bool, int64, float64, string, markup,
 // *list, *iterator, *dict, undefined, *namespace, *loop and *callable.
 
-// undefined is what a missing name or attribute evaluates to: it prints as
-// nothing and is false, and any other use is an error that says what was missing.
+// undefined is the value of a missing name or attribute. It prints as nothing
+// and is false; any other use is an error that names what is missing.
 type undefined struct{ what string }
 
-func (u undefined) err() error { return fmt.Errorf("%s is undefined", u.what) }
+func (c *context) undefinedError(u undefined) *Error { return c.errorf("%s is undefined", u.what) }
 
 // list is a Python list or tuple. Lists are never changed once made.
 type list struct {
@@ -26,21 +28,19 @@ type list struct {
 func listOf(items ...any) *list  { return &list{items: items} }
 func tupleOf(items ...any) *list { return &list{items: items, tuple: true} }
 
-// iterator is what Jinja's select, map and some other filters return: it can be
-// iterated over once, has no length and is true even if it is empty.
+// iterator is the result of Jinja's select, map and some other filters. It can
+// be iterated over once, has no length and is true even if it is empty.
 type iterator struct{ rest []any }
 
 // namespace is a mutable bag of attributes, made by namespace().
 type namespace struct{ attrs *dict }
 
-// callable is a function, macro or bound method.
+// callable is a function, a macro or a method.
 type callable struct {
 	name string
-	call func(c *context, a *args) (any, error)
+	self any // the value of a method, nil for others
+	f    function
 }
-
-// maxDepth bounds nested values.
-const maxDepth = 100
 
 func typeName(v any) string {
 	switch v := v.(type) {
@@ -98,33 +98,23 @@ func truth(v any) bool {
 }
 
 // str is Python's str().
-func (c *context) str(v any) (string, error) {
-	switch v := v.(type) {
-	case string:
-		return v, nil
-	case markup:
-		return string(v), nil
-	case undefined:
-		return "", nil
+func (c *context) str(v any) string {
+	if s, ok := textOf(v); ok {
+		return s
+	}
+	if _, ok := v.(undefined); ok {
+		return ""
 	}
 	var sb strings.Builder
-	if err := c.repr(&sb, v, 0); err != nil {
-		return "", err
-	}
-	return sb.String(), nil
+	c.repr(&sb, v, 0)
+	return sb.String()
 }
 
-// repr is Python's repr().
-func (c *context) repr(sb *strings.Builder, v any, depth int) error {
-	if depth > maxDepth {
-		return errDeep
-	}
-	if err := c.spend(1); err != nil {
-		return err
-	}
-	if sb.Len() > maxString {
-		return errLong
-	}
+// repr writes Python's repr().
+func (c *context) repr(sb *strings.Builder, v any, depth int) {
+	c.nested(depth)
+	c.spend(1)
+	c.fits(sb.Len())
 	switch v := v.(type) {
 	case nil:
 		sb.WriteString("None")
@@ -139,56 +129,44 @@ func (c *context) repr(sb *strings.Builder, v any, depth int) error {
 	case float64:
 		sb.WriteString(floatRepr(v))
 	case string:
-		if err := c.read(v); err != nil {
-			return err
-		}
+		c.read(v)
 		quote(sb, v)
 	case markup:
-		if err := c.read(v); err != nil {
-			return err
-		}
 		sb.WriteString("Markup(")
-		quote(sb, string(v))
+		c.repr(sb, string(v), depth)
 		sb.WriteString(")")
 	case *list:
-		open, closing := "[", "]"
+		brackets := "[]"
 		if v.tuple {
-			open, closing = "(", ")"
-			if len(v.items) == 1 {
-				closing = ",)"
-			}
+			brackets = "()"
 		}
-		sb.WriteString(open)
+		sb.WriteByte(brackets[0])
 		for i, x := range v.items {
 			if i > 0 {
 				sb.WriteString(", ")
 			}
-			if err := c.repr(sb, x, depth+1); err != nil {
-				return err
-			}
+			c.repr(sb, x, depth+1)
 		}
-		sb.WriteString(closing)
+		if v.tuple && len(v.items) == 1 {
+			sb.WriteString(",")
+		}
+		sb.WriteByte(brackets[1])
 	case *dict:
 		sb.WriteString("{")
 		for i, e := range v.entries {
 			if i > 0 {
 				sb.WriteString(", ")
 			}
-			if err := c.repr(sb, e.key, depth+1); err != nil {
-				return err
-			}
+			c.repr(sb, e.key, depth+1)
 			sb.WriteString(": ")
-			if err := c.repr(sb, e.value, depth+1); err != nil {
-				return err
-			}
+			c.repr(sb, e.value, depth+1)
 		}
 		sb.WriteString("}")
 	case undefined:
 		sb.WriteString("Undefined")
 	default:
-		return fmt.Errorf("a %s cannot be printed", typeName(v))
+		panic(c.errorf("a %s cannot be printed", typeName(v)))
 	}
-	return nil
 }
 
 // quote writes a string as Python's repr does.
@@ -243,7 +221,8 @@ func floatRepr(f float64) string {
 	return s
 }
 
-// number returns the value of a bool, integer or float.
+// number returns the value of a bool, integer or float, as f and, for the first
+// two, as i.
 func number(v any) (f float64, isInt bool, i int64, ok bool) {
 	switch v := v.(type) {
 	case bool:
@@ -259,153 +238,127 @@ func number(v any) (f float64, isInt bool, i int64, ok bool) {
 	return 0, false, 0, false
 }
 
-func (c *context) equal(a, b any, depth int) (bool, error) {
-	if depth > maxDepth {
-		return false, errDeep
-	}
-	if err := c.spend(1); err != nil {
-		return false, err
-	}
+func (c *context) equal(a, b any, depth int) bool {
+	c.nested(depth)
+	c.spend(1)
 	a, b = unwrap(a), unwrap(b)
 	if fa, aInt, ia, ok := number(a); ok {
 		fb, bInt, ib, ok := number(b)
 		if aInt && bInt {
-			return ok && ia == ib, nil
+			return ok && ia == ib
 		}
-		return ok && fa == fb, nil
+		return ok && fa == fb
 	}
 	switch a := a.(type) {
-	case nil:
-		return b == nil, nil
 	case string:
 		s, ok := b.(string)
 		if !ok || len(s) != len(a) {
-			return false, nil
+			return false
 		}
-		return s == a, c.compared(a)
+		c.compared(a)
+		return s == a
 	case undefined:
 		_, ok := b.(undefined)
-		return ok, nil
+		return ok
 	case *list:
 		l, ok := b.(*list)
-		if !ok || l.tuple != a.tuple || len(l.items) != len(a.items) {
-			return false, nil
-		}
-		for i := range a.items {
-			if eq, err := c.equal(a.items[i], l.items[i], depth+1); err != nil || !eq {
-				return false, err
-			}
-		}
-		return true, nil
+		return ok && l.tuple == a.tuple && slices.EqualFunc(a.items, l.items, func(x, y any) bool { return c.equal(x, y, depth+1) })
 	case *dict:
 		d, ok := b.(*dict)
 		if !ok || d.len() != a.len() {
-			return false, nil
+			return false
 		}
 		for _, e := range a.entries {
-			other, ok := d.get(e.key)
-			if !ok {
-				return false, nil
-			}
-			if eq, err := c.equal(e.value, other, depth+1); err != nil || !eq {
-				return false, err
+			if other, ok := d.get(e.key); !ok || !c.equal(e.value, other, depth+1) {
+				return false
 			}
 		}
-		return true, nil
+		return true
 	}
-	return a == b, nil
+	return a == b
 }
 
-// compare orders two values as Python does; unlike kinds are an error.
-func (c *context) compare(a, b any, depth int) (int, error) {
-	if depth > maxDepth {
-		return 0, errDeep
-	}
+// compare orders two values as Python does. Values of different kinds are an error.
+func (c *context) compare(a, b any, depth int) int {
+	c.nested(depth)
 	if fa, aInt, ia, ok := number(a); ok {
 		if fb, bInt, ib, ok := number(b); ok {
 			switch {
-			case aInt && bInt && ia < ib || !(aInt && bInt) && fa < fb:
-				return -1, nil
-			case aInt && bInt && ia > ib || !(aInt && bInt) && fa > fb:
-				return 1, nil
+			case aInt && bInt:
+				return cmp.Compare(ia, ib)
+			case fa < fb:
+				return -1
+			case fa > fb:
+				return 1
 			}
-			return 0, nil
+			return 0
 		}
 	}
 	if sa, ok := textOf(a); ok {
 		if sb, ok := textOf(b); ok {
-			return strings.Compare(sa, sb), c.compared(sa[:min(len(sa), len(sb))])
+			c.compared(sa[:min(len(sa), len(sb))])
+			return strings.Compare(sa, sb)
 		}
 	}
 	la, aok := a.(*list)
 	lb, bok := b.(*list)
 	if !aok || !bok || la.tuple != lb.tuple {
-		return 0, fmt.Errorf("a %s and a %s have no order", typeName(a), typeName(b))
+		panic(c.errorf("a %s and a %s have no order", typeName(a), typeName(b)))
 	}
 	for i := range min(len(la.items), len(lb.items)) {
-		eq, err := c.equal(la.items[i], lb.items[i], depth+1)
-		if err != nil {
-			return 0, err
-		}
-		if !eq {
-			return c.compare(la.items[i], lb.items[i], depth+1)
+		if x, y := la.items[i], lb.items[i]; !c.equal(x, y, depth+1) {
+			return c.compare(x, y, depth+1)
 		}
 	}
-	return len(la.items) - len(lb.items), nil
+	return len(la.items) - len(lb.items)
 }
 
-// iterate lists what a for loop over v visits.
-func (c *context) iterate(v any) ([]any, error) {
+// iterate returns the items that a for loop over v visits.
+func (c *context) iterate(v any) []any {
 	switch v := unwrap(v).(type) {
 	case *iterator:
 		items := v.rest
 		v.rest = nil
-		return items, nil
+		return items
 	case *list:
-		return v.items, nil
+		return v.items
 	case *dict:
-		return v.keys(), nil
+		return v.list(func(e entry) any { return e.key }).items
 	case undefined:
-		return nil, nil
+		return nil
 	case string:
 		out := make([]any, 0, len(v))
 		for _, r := range v {
 			out = append(out, string(r))
 		}
-		return out, c.spend(len(out))
+		c.spend(len(out))
+		return out
 	}
-	return nil, fmt.Errorf("a %s is not iterable", typeName(v))
+	panic(c.errorf("a %s is not iterable", typeName(v)))
 }
 
-func (c *context) contains(in, v any) (bool, error) {
+func (c *context) contains(in, v any) bool {
 	switch in := unwrap(in).(type) {
-	case *iterator: // what comes before the value is used up
+	case *iterator: // the items before the value are used up
 		for len(in.rest) > 0 {
 			x := in.rest[0]
 			in.rest = in.rest[1:]
-			if eq, err := c.equal(x, v, 0); err != nil || eq {
-				return eq, err
+			if c.equal(x, v, 0) {
+				return true
 			}
 		}
-		return false, nil
+		return false
 	case string:
 		s, ok := textOf(v)
 		if !ok {
-			return false, fmt.Errorf("'in' a string needs a string, not a %s", typeName(v))
+			panic(c.errorf("'in' a string needs a string, not a %s", typeName(v)))
 		}
-		return strings.Contains(in, s), c.spend(len(in) / 64)
+		c.spend(len(in) / 64)
+		return strings.Contains(in, s)
 	case *dict:
+		c.compared(v)
 		_, ok := in.get(v)
-		return ok, c.compared(v)
+		return ok
 	}
-	items, err := c.iterate(in)
-	if err != nil {
-		return false, err
-	}
-	for _, x := range items {
-		if eq, err := c.equal(x, v, 0); err != nil || eq {
-			return eq, err
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(c.iterate(in), func(x any) bool { return c.equal(x, v, 0) })
 }

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/algo/track"
+)
+
+// TestVersionBefore checks that files of an earlier version still open: a run is
+// resumed from its checkpoint for one step, a dump is shown and replayed, and a
+// saved configuration is read. testdata/before/make.sh made the files.
+func TestVersionBefore(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/before")); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		code, stdout, stderr := inProcess(t, dir, args...)
+		if code != 0 {
+			t.Fatalf("%q: exit code %d\n%s", args, code, stderr)
+		}
+		return stdout
+	}
+	folder := filepath.Join(dir, "runs", "tiny")
+	before, err := rundir.ReadState(filepath.Join(folder, "checkpoints", "step_000002"))
+	if err != nil || before.Step != 2 || before.KLCoef == nil || !before.WarmStarted {
+		t.Fatalf("state of the checkpoint: %+v, %v", before, err)
+	}
+
+	run("config", "check", filepath.Join("runs", "tiny", "checkpoints", "step_000002", "config.toml"))
+	mustContain(t, "view", run("view", "dump.jsonl", "--text"), "maze")
+	actor := filepath.Join("runs", "tiny", "checkpoints", "step_000002", "actor")
+	run("replay", "dump.jsonl", "--model", actor)
+
+	run("train", "run.toml", "--set", "trainer.total_steps=3")
+	after, err := rundir.ReadState(filepath.Join(folder, "checkpoints", "step_000003"))
+	if err != nil || after.Step != 3 || after.WeightVersion <= before.WeightVersion {
+		t.Errorf("state after one more step: %+v, %v", after, err)
+	}
+	lines := map[int]int{}
+	err = track.Read(filepath.Join(folder, "metrics.jsonl"), func(step int, _ track.Metrics) error {
+		lines[step]++
+		return nil
+	})
+	if err != nil || lines[1] != 1 || lines[2] != 1 || lines[3] != 1 {
+		t.Errorf("lines by step: %v, %v", lines, err)
+	}
+}

@@ -32,7 +32,7 @@ func find(t *testing.T, report *check.Report, name string) check.Result {
 }
 
 // A server that hangs fails, and the check ends: after three calls without an
-// answer the rest is given up.
+// answer exceeded the time limit.
 func TestHangingServer(t *testing.T) {
 	maze, err := builtin.New("maze", builtin.Options{})
 	if err != nil {
@@ -50,7 +50,7 @@ func TestHangingServer(t *testing.T) {
 	}{
 		"every call":      {http.HandlerFunc(hang), "greeting", "reset", "no instance"},
 		"every step":      {instead("/step", hang)(maze), "step", "two sessions", "no episode"},
-		"after some time": {onlyFirst(40, maze, hang), "", "keep-alive", "ran into the time limit"},
+		"after some time": {onlyFirst(40, maze, hang), "", "keep-alive", "exceeded the time limit"},
 		"dribbles": {instead("/step", func(w http.ResponseWriter, r *http.Request) {
 			// A byte now and then keeps a limit on single reads from ending it.
 			w.Header().Set("Content-Length", "1000")
@@ -253,8 +253,8 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"RESULT  CHECK   PROTOCOL  EXPECTED  CAME\n", "PASS    create  5.5       an id     id 0\n", "FAIL step (AgentGym protocol 5.5)\n", "long end\n",
-		"  because   so it is\n", "1 passed, 1 warnings, 1 failed, 0 skipped; 12 requests in 0.5 s\n", "step      3  1.0  2.0  3.0  3.2",
+		"RESULT  CHECK   PROTOCOL  EXPECTED  RECEIVED\n", "PASS    create  5.5       an id     id 0\n", "FAIL step (AgentGym protocol 5.5)\n", "long end\n",
+		"  reason    so it is\n", "1 passed, 1 warnings, 1 failed, 0 skipped; 12 requests in 0.5 s\n", "step      3  1.0  2.0  3.0  3.2",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())

@@ -15,32 +15,32 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// The limits where Options leaves them open.
+// Defaults of Options.
 const (
 	DefaultTimeout = 60 * time.Second
 	DefaultSteps   = 30
-	DefaultIdle    = env.IdleTimeout // clients keep no connection for longer
+	DefaultIdle    = env.IdleTimeout // clients close connections that are idle for longer
 )
 
-// maxTimeouts is how many calls may run into the time limit before the rest of
-// the checks is given up.
+// maxTimeouts is the number of timed-out calls after which the remaining checks
+// are skipped.
 const maxTimeouts = 3
 
-// Options says what is checked.
+// Options selects the server and the checks.
 type Options struct {
 	URL     string
 	Env     string        // one of Names
-	Tasks   []int         // two or more tasks the server has; nil: those any server of the environment should have
+	Tasks   []int         // two or more valid tasks; nil: tasks that every server of the environment has
 	Timeout time.Duration // of one call, DefaultTimeout if 0
-	Steps   int           // steps made to measure latency, DefaultSteps if 0
-	Idle    time.Duration // how long a connection without requests has to last, DefaultIdle if 0
-	// Limit makes instances until the server gives one out that is in use. Who
-	// else plays there has to share its instances from then on.
+	Steps   int           // steps for the latency measurement, DefaultSteps if 0
+	Idle    time.Duration // time that an idle connection must stay open, DefaultIdle if 0
+	// Limit enables the check that creates instances until the server returns
+	// one that is in use. It disturbs other clients of the server.
 	Limit bool
 }
 
-// Run checks a server. Its error is about the options or ctx: whatever the
-// server does is in the report.
+// Run checks a server. It returns an error for invalid options or a canceled
+// ctx; failures of the server are in the report.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	e, err := lookup(o.Env)
 	if err != nil {
@@ -57,7 +57,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	if o.Tasks != nil {
 		if len(o.Tasks) < 2 || o.Tasks[0] == o.Tasks[1] {
-			return nil, fmt.Errorf("tasks %v: give two different ones, so that sessions can be told apart", o.Tasks)
+			return nil, fmt.Errorf("tasks %v: two different tasks are needed to distinguish sessions", o.Tasks)
 		}
 		e.tasks = o.Tasks
 	}
@@ -95,10 +95,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return report, nil
 }
 
-// check is one line of a report. need says what must have worked before.
+// check is one line of a report. It is skipped if need is not met.
 type check struct {
-	name     string // "" for the environment's own check, which brings its name
-	section  string // "" for the environment's own
+	name     string // "" for environment.extra, which has its own name
+	section  string // of the protocol; "" for the environment's section
 	need     need
 	applies  func(environment) bool
 	expected func(environment) string
@@ -108,30 +108,30 @@ type check struct {
 type need int
 
 const (
-	needServer   need = iota // somebody answers
+	needServer   need = iota // the server answers
 	needInstance             // create works
 	needPlay                 // reset and step work
 )
 
-// checker is a run under way.
+// checker is the state of one Run.
 type checker struct {
-	ctx  context.Context // of the one Run that made it
+	ctx  context.Context // of Run
 	env  environment
 	o    Options
 	wire *wire
-	root int // length of the prefix that is the server's, without the suffix
+	root int // length of the server's prefix without environment.suffix
 
-	sessions    []session // the first two play, the others are there to be many
+	sessions    []session // the first two play; the others test concurrency
 	playable    bool
-	varying     string        // why texts cannot be compared, "" if they can
-	words       []string      // wordle's
-	tools       []string      // a tool server's, as the model is told of them
-	plan        []string      // textcraft's way to the end
-	ended       *session      // the instance whose episode has ended
-	final       any           // the reply that said so
-	alones      []*transcript // of the two tasks on one session
-	idle        *link         // a connection left alone
-	dropped     chan bool     // gets once whether it ended within Options.Idle
+	varying     string        // reason why texts cannot be compared, or ""
+	words       []string      // wordle's vocabulary
+	tools       []string      // a tool server's tools in the model's instruction
+	plan        []string      // textcraft's actions to the goal
+	ended       *session      // an instance with an ended episode
+	final       any           // the last reply of that episode
+	alones      []*transcript // both tasks, each played alone
+	idle        *link         // an idle connection
+	dropped     chan bool     // receives one value: whether idle ended within Options.Idle
 	unreachable bool
 
 	mu       sync.Mutex
@@ -157,9 +157,9 @@ func (c *checker) result(k check) Result {
 	var n notes
 	switch {
 	case c.unreachable:
-		n.skip("nobody answers at the address")
+		n.skip("the server does not answer")
 	case c.timeouts >= maxTimeouts:
-		n.skip(fmt.Sprintf("%d calls ran into the time limit of %v: the rest is given up", c.timeouts, c.o.Timeout))
+		n.skip(fmt.Sprintf("%d calls exceeded the time limit of %v", c.timeouts, c.o.Timeout))
 	case k.need >= needInstance && len(c.sessions) == 0:
 		n.skip("no instance could be created")
 	case k.need >= needPlay && !c.playable:
@@ -171,7 +171,7 @@ func (c *checker) result(k check) Result {
 	return r
 }
 
-// send makes one request and keeps count.
+// send makes one request and counts it.
 func (c *checker) send(op string, r request) (reply, error) {
 	got, err := c.wire.do(c.ctx, r)
 	c.count(op, got, err)
@@ -209,17 +209,16 @@ func (c *checker) get(path, query string) request {
 	return request{method: http.MethodGet, target: path}
 }
 
-// query names a session in a GET.
+// query returns the query string of a GET for s.
 func (c *checker) query(s session) string { return c.env.idKey + "=" + url.QueryEscape(unquote(s.id)) }
 
-// want sends a request that must succeed and gives the decoded reply, which
-// has the shape. What is wrong goes to n.
+// want sends a request that must succeed and returns the decoded reply, which
+// has the shape is. It records a failure in n.
 func (c *checker) want(n *notes, op string, r request, is shape) (any, bool) {
 	got, err := c.send(op, r)
-	// Clients of webshop and sqlgym bear a 503, which those servers answer
-	// before they act.
+	// webshop and sqlgym return 503 before they act, and clients retry.
 	for tries := 0; tries < 2 && c.env.retry503 && err == nil && got.status == http.StatusServiceUnavailable; tries++ {
-		n.warn("AgentGym's clients of this environment send a request again after it", "status 503 to %s", op)
+		n.warn("AgentGym's clients of this environment retry after it", "status 503 to %s", op)
 		got, err = c.send(op, r)
 	}
 	what := r.method + " " + r.target
@@ -235,14 +234,15 @@ func (c *checker) want(n *notes, op string, r request, is shape) (any, bool) {
 	return v, true
 }
 
-// judge decodes a reply that should be a success.
+// judge decodes a reply that must be a success with the shape is. fault is ""
+// if it is.
 func (c *checker) judge(n *notes, what string, got reply, is shape) (v any, fault string) {
 	if got.status != http.StatusOK {
 		return nil, show(got)
 	}
 	v, err := decode(got.body)
 	if err != nil {
-		return nil, fmt.Sprintf("%s: no JSON: %v", show(got), err)
+		return nil, fmt.Sprintf("%s: invalid JSON: %v", show(got), err)
 	}
 	if e, ok := errorText(v); ok {
 		return nil, fmt.Sprintf("the error %q", short(e, 120))
@@ -251,12 +251,12 @@ func (c *checker) judge(n *notes, what string, got reply, is shape) (v any, faul
 		return nil, fault
 	}
 	if media, _, err := mime.ParseMediaType(got.header.Get("Content-Type")); err != nil || media != "application/json" {
-		n.warn("clients decode the body whatever its type", "%s: JSON with content type %q", what, got.header.Get("Content-Type"))
+		n.warn("clients ignore the content type", "%s: JSON with content type %q", what, got.header.Get("Content-Type"))
 	}
 	return v, ""
 }
 
-// show describes a reply that was not looked for.
+// show describes an unexpected reply.
 func show(r reply) string {
 	kind, _, _ := mime.ParseMediaType(r.header.Get("Content-Type"))
 	if looksLikeHTML(r.body) {
@@ -272,7 +272,7 @@ func show(r reply) string {
 	return s + ": " + short(string(r.body), 100)
 }
 
-// latencies sums up what calls took.
+// latencies summarizes the durations of calls by kind.
 func (c *checker) latencies() map[string]Latency {
 	all := map[string]Latency{}
 	for op, took := range c.took {
@@ -288,9 +288,9 @@ func (c *checker) latencies() map[string]Latency {
 	return all
 }
 
-// operations are the kinds of calls whose times a report gives, in order.
-// Requests that are wrong on purpose are not among them.
+// operations are the kinds of calls in the latency table, in order. Invalid
+// requests are excluded.
 var operations = []string{"create", "reset", "step", "observe", "close"}
 
-// opBad is the kind of requests that are wrong on purpose.
+// opBad is the kind of intentionally invalid requests.
 const opBad = "bad request"

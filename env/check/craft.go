@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A player of TextCraft, good enough to bring some task to its end: what no
-// listed recipe makes it gets, the rest it crafts.
+// A simple TextCraft player that can finish some tasks: it gets items without a
+// listed recipe and crafts the others.
 
 var (
 	craftLine = regexp.MustCompile(`(?m)^craft (\d+) (.+?) using (.+)$`)
@@ -26,7 +26,7 @@ type craftNeed struct {
 	item  string
 }
 
-// craftRecipes reads the recipes of a first observation, by what they make.
+// craftRecipes parses the recipes in a first observation, keyed by product.
 func craftRecipes(opening string) map[string]craftRecipe {
 	made := map[string]craftRecipe{}
 	for _, m := range craftLine.FindAllStringSubmatch(opening, -1) {
@@ -48,14 +48,14 @@ func craftRecipes(opening string) map[string]craftRecipe {
 	return made
 }
 
-// craftPlan lists the actions that make count of item.
+// craftPlan returns the actions that produce count of item.
 func craftPlan(made map[string]craftRecipe, item string, count, depth int) []string {
 	r, ok := made[item]
 	if !ok {
 		return []string{"get " + strconv.Itoa(count) + " " + item}
 	}
 	if depth == 0 || r.count < 1 || count > 64 {
-		return nil // a circle, or too long a way
+		return nil // a cycle, or too many steps
 	}
 	var plan []string
 	for range (count + r.count - 1) / r.count {
@@ -81,7 +81,7 @@ func craftFinish(c *checker, last string, n int) string {
 	return c.plan[n]
 }
 
-// craftActions gets something that no recipe makes and looks what it has.
+// craftActions gets an item that has no recipe and lists the inventory.
 func craftActions(_ *checker, reset any) []string {
 	opening := observationOf(reset)
 	made := craftRecipes(opening)

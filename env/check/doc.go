@@ -1,15 +1,14 @@
-// Package check tells whether a server behaves as an AgentGym environment
-// server does: shapes of replies, status codes, ids, sessions side by side,
-// closing, ended episodes, bad requests, and how long all of it takes.
+// Package check tests that a server conforms to the protocol of AgentGym's
+// environment servers: formats of replies, status codes, ids, concurrent
+// sessions, closing, ended episodes, invalid requests, and latency.
 //
 // It owns a description of every environment of AgentGym (games.go, tools.go),
-// made from the project's notes on the protocol, the checks, and a small HTTP
-// client that writes requests byte for byte and hides nothing of what comes
-// back. It does not play for a model: that is package env.
+// the checks, and a small HTTP client that sends requests byte for byte and
+// returns replies unmodified. Package env has the clients that play for a model.
 //
-// Results are PASS, WARN for what AgentGym's own servers also do and a client
-// has to live with, FAIL for what breaks a client, SKIP for what could not be
-// seen. Every call has a time limit: a server that hangs fails, the check ends.
+// A result is PASS, WARN (a deviation that AgentGym's own servers share or that
+// clients tolerate), FAIL (a deviation that breaks clients) or SKIP (not
+// tested). Every call has a time limit, so a hung server cannot hang the check.
 //
-// Concurrency: Run is called by one goroutine and waits for those it starts.
+// Run waits for all goroutines that it starts.
 package check

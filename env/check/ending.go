@@ -7,33 +7,33 @@ import (
 	"strings"
 )
 
-// ending is a way to the end of an episode.
+// ending is a sequence of actions that ends an episode.
 type ending struct {
-	tasks []int // where it is tried, in turn; nil: the tasks of the check
-	only  bool  // the way is known for these tasks alone
-	wins  bool  // it reaches the goal, which nothing before is paid for
-	// start is the first text, whatever its white space; "": it is not known.
+	tasks []int // tasks to try, in order; nil: environment.tasks
+	only  bool  // the actions are valid for these tasks only
+	wins  bool  // it reaches the goal; earlier steps have reward 0
+	// start is the first text, compared without regard to white space; "":
+	// unknown.
 	start string
-	// action gives the nth action from 0, "" if it knows none; last is the text
-	// seen before it.
+	// action returns action n, counted from 0, or "" if there is no further one.
+	// last is the latest text.
 	action func(c *checker, last string, n int) string
-	// must reports whether by the protocol the answer p to the nth action is
-	// that of an episode that has ended; last is the text before the action. A
-	// server that says otherwise would let episodes go on for ever.
+	// must reports whether the episode must have ended with reply p to action n;
+	// last is the text before the action.
 	must func(c *checker, n int, last string, p played) bool
-	// exact says that no answer before that one is.
+	// exact: the episode must not end earlier.
 	exact bool
-	// pays finds what is wrong with the reward of the last answer, "" if nothing
-	// is. nil: the protocol does not tell what it is.
+	// pays checks the reward of the last reply and returns the fault, or "".
+	// nil: the protocol does not define the reward.
 	pays func(p played) string
 }
 
-// checkEnd goes every way to the end that is known, but those to the goal.
+// checkEnd plays every known ending that does not reach the goal.
 func checkEnd(c *checker, n *notes) {
 	c.end(n, slices.DeleteFunc(slices.Clone(c.env.endings), func(e ending) bool { return e.wins }))
 }
 
-// checkGoal goes every way to the goal that is known.
+// checkGoal plays every known solution.
 func checkGoal(c *checker, n *notes) {
 	if c.env.unjudged != "" {
 		n.skip("not judged: " + c.env.unjudged)
@@ -56,13 +56,13 @@ func (c *checker) end(n *notes, ways []ending) {
 	switch {
 	case len(n.all) > 0:
 	case len(tried) == 0:
-		n.skip(fmt.Sprintf("not judged: a way is known for tasks %s, and not for those of --tasks", joined(known)))
+		n.skip(fmt.Sprintf("not judged: solutions are known for tasks %s, but not for those of --tasks", joined(known)))
 	default:
-		n.skip(fmt.Sprintf("not judged: no way to the end of tasks %s was found", joined(tried)))
+		n.skip(fmt.Sprintf("not judged: tasks %s could not be played to an end", joined(tried)))
 	}
 }
 
-// joined lists numbers.
+// joined returns the numbers separated by commas.
 func joined(all []int) string {
 	var words []string
 	for _, n := range all {
@@ -71,7 +71,7 @@ func joined(all []int) string {
 	return strings.Join(words, ", ")
 }
 
-// endingTasks are the tasks to try an ending on.
+// endingTasks returns the tasks on which e is tried.
 func (c *checker) endingTasks(e ending) []int {
 	switch {
 	case e.only && c.o.Tasks != nil:
@@ -82,7 +82,8 @@ func (c *checker) endingTasks(e ending) []int {
 	return e.tasks
 }
 
-// goes tries an ending on a task; false means that it led nowhere there.
+// goes plays an ending on a task. It returns false if the actions do not apply to
+// the task.
 func (c *checker) goes(n *notes, e ending, task int) bool {
 	s := c.sessions[0]
 	v, ok := c.reset(n, s, task)
@@ -110,23 +111,23 @@ func (c *checker) goes(n *notes, e ending, task int) bool {
 		last = p.text
 		if !p.done {
 			if must {
-				n.fail("task %d is not over after %d steps, the last %q, answered %q: no episode would end", task, i+1, short(action, 40), short(p.text, 60))
+				n.fail("task %d has not ended after %d steps, the last %q with reply %q: episodes would never end", task, i+1, short(action, 40), short(p.text, 60))
 				return true
 			}
 			if e.wins && p.reward != 0 {
-				n.fail("task %d: step %d, %q, has reward %g before the goal", task, i+1, short(action, 40), p.reward)
+				n.fail("task %d: step %d, %q, has reward %g, want 0 before the goal", task, i+1, short(action, 40), p.reward)
 				return true
 			}
 			continue
 		}
 		c.ended, c.final = &s, p.whole
 		if e.exact && !must {
-			n.fail("task %d is over after %d steps, the last %q, answered %q: too early", task, i+1, short(action, 40), short(p.text, 60))
+			n.fail("task %d ended too early, after %d steps, the last %q with reply %q", task, i+1, short(action, 40), short(p.text, 60))
 			return true
 		}
 		if e.pays != nil {
 			if fault := e.pays(p); fault != "" {
-				n.fail("task %d ended with %q, answered %q: %s", task, short(action, 40), short(p.text, 60), fault)
+				n.fail("task %d ended with %q, reply %q: %s", task, short(action, 40), short(p.text, 60), fault)
 				return true
 			}
 		}
@@ -135,15 +136,15 @@ func (c *checker) goes(n *notes, e ending, task int) bool {
 	}
 }
 
-// atOnce says that any answer is the last, atStep that the nth is.
-
+// atOnce is an ending.must: every reply ends the episode.
 func atOnce(*checker, int, string, played) bool { return true }
 
+// atStep is an ending.must: the nth reply ends the episode.
 func atStep(n int) func(*checker, int, string, played) bool {
 	return func(_ *checker, i int, _ string, _ played) bool { return i+1 >= n }
 }
 
-// pays wants one of some rewards.
+// pays is an ending.pays that accepts any of the rewards.
 func pays(rewards ...float64) func(played) string {
 	return func(p played) string {
 		if slices.Contains(rewards, p.reward) {
@@ -157,9 +158,9 @@ func pays(rewards ...float64) func(played) string {
 	}
 }
 
-// The ways of single environments.
+// Endings of single environments.
 
-// craftEnding makes the goal, which ends the task.
+// craftEnding crafts the goal, which ends the task.
 var craftEnding = ending{
 	tasks: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, wins: true, action: craftFinish,
 	must: func(c *checker, n int, _ string, p played) bool {
@@ -168,12 +169,12 @@ var craftEnding = ending{
 	pays: pays(1),
 }
 
-// green says that wordle's word was guessed.
+// green reports whether wordle's word was guessed.
 func green(p played) bool { return strings.TrimSpace(p.text) == "g g g g g" }
 
 var wordleEndings = []ending{
 	{tasks: []int{3}, action: repeat("zzzzz", 6), must: atStep(6), exact: true, pays: pays(0)},
-	{ // words that are still possible: one is found, or the sixth ends it
+	{ // guesses remaining words until one is right or the sixth guess ends it
 		tasks: []int{3}, wins: true,
 		action: func(c *checker, _ string, n int) string {
 			left, ok := c.askVocabulary(&notes{}, c.sessions[0])
@@ -193,8 +194,8 @@ var wordleEndings = []ending{
 	},
 }
 
-// sqlEndings: any statement ends a task, and what the server says is right
-// has to be paid, where it can be carried out.
+// sqlEndings: every statement ends a task. The server's own ground truth must be
+// rewarded if it can be executed.
 var sqlEndings = []ending{
 	{tasks: []int{9428}, action: repeat("SELECT 'no reference has this result'", 1), must: atOnce, pays: pays(0)},
 	{
@@ -216,8 +217,8 @@ var sqlEndings = []ending{
 	},
 }
 
-// toolEnding is the finish of the tool servers. A call that raises an error
-// ends nothing.
+// toolEnding is the finish action of the tool servers. A call that raises an
+// error does not end the episode.
 func toolEnding(action string, pays func(played) string) ending {
 	return ending{
 		tasks: []int{0}, action: repeat(action, 1), pays: pays,

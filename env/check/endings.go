@@ -5,9 +5,9 @@ import (
 	"net/http"
 )
 
-// The checks of how instances and connections end.
+// Checks of closing instances and connections.
 
-// checkClose closes the last session twice and then plays on it.
+// checkClose closes the last session twice and then uses it.
 func checkClose(c *checker, n *notes) {
 	last := len(c.sessions) - 1
 	s := c.sessions[last]
@@ -25,16 +25,16 @@ func checkClose(c *checker, n *notes) {
 		return
 	}
 	if got.status == http.StatusNotFound || got.status == http.StatusMethodNotAllowed {
-		why := "AgentGym's own server has no close: instances are used again by reset"
+		why := "AgentGym's server has no close; instances are reused by reset"
 		if c.env.closing != closeNone {
-			why = "older copies of this server have no close: instances are used again by reset"
+			why = "older versions of this server have no close; instances are reused by reset"
 		}
 		n.warn(why, "%s", show(got))
 		return
 	}
 	v, fault := c.judge(n, "close", got, either{boolean, keys{{"closed", text}}})
 	if c.env.closing == closeObject && got.status == http.StatusOK && string(got.body) == "closed" {
-		n.warn("older copies of this server answer plain text", "%q", got.body)
+		n.warn("older versions of this server reply with plain text", "%q", got.body)
 	} else if fault != "" {
 		n.fail("close: %s", fault)
 		return
@@ -49,7 +49,7 @@ func checkClose(c *checker, n *notes) {
 	c.refused(n, "reset after close", c.post("/reset", c.resetBody(s, c.env.tasks[0])))
 }
 
-// closeAgain closes an id that is closed.
+// closeAgain closes a closed id.
 func (c *checker) closeAgain(n *notes, body string) {
 	got, err := c.send(opBad, c.post("/close", body))
 	if err != nil {
@@ -62,22 +62,22 @@ func (c *checker) closeAgain(n *notes, body string) {
 	case looksLikeHTML(got.body) && !c.env.quart:
 		n.fail("second close: %s", show(got))
 	case c.env.closing == closeBool && got.status == http.StatusOK && decodeErr == nil && v == true:
-		n.fail("second close: true, as if there had been two")
+		n.fail("second close: true, expected false")
 	case got.status == http.StatusOK && decodeErr == nil && (v == false || isError || c.env.closing == closeObject || c.env.closing == closeNone):
 		n.pass("second close: %s", short(string(got.body), 40))
 	case got.status == http.StatusInternalServerError && c.env.closing == closeOnce:
-		n.warn("AgentGym's own server answers so; clients take a close that fails as done", "second close: %s", show(got))
+		n.warn("AgentGym's server does the same; clients ignore a failed close", "second close: %s", show(got))
 	case got.status >= 400 && got.status < 500:
-		n.warn("clients take a close that fails as done", "second close: %s", show(got))
+		n.warn("clients ignore a failed close", "second close: %s", show(got))
 	default:
 		n.fail("second close: %s", show(got))
 	}
 }
 
-// checkLimit makes one instance more than the server is known to hold.
+// checkLimit creates one instance more than the server can hold.
 func checkLimit(c *checker, n *notes) {
 	if !c.o.Limit {
-		n.skip("instances in use would be given out again, also those of others: ask for it (--limit) where nobody else plays")
+		n.skip("skipped because it would exhaust shared instances; run with --limit to enable")
 		return
 	}
 	seen := map[string]bool{}
@@ -90,8 +90,8 @@ func checkLimit(c *checker, n *notes) {
 			return
 		}
 		if seen[s.id] {
-			n.warn(fmt.Sprintf("AgentGym's own server holds %d instances and then hands ids out again: keep below that", c.env.limit),
-				"id %s was given twice", s.id)
+			n.warn(fmt.Sprintf("AgentGym's server holds %d instances and then returns ids in use; stay below that number", c.env.limit),
+				"id %s was returned twice", s.id)
 			return
 		}
 		seen[s.id] = true
@@ -101,15 +101,15 @@ func checkLimit(c *checker, n *notes) {
 
 func checkLengths(c *checker, n *notes) {
 	if c.unsized > 0 {
-		n.warn("a reply that breaks off may look whole", "%d of %d replies had none", c.unsized, c.requests)
+		n.warn("a truncated reply cannot be detected", "%d of %d replies had none", c.unsized, c.requests)
 	}
 	n.pass("%d replies", c.requests)
 }
 
-// checkKeepAlive asks twice on one connection, then looks what became of one
-// that was left alone.
+// checkKeepAlive sends two requests on one connection, then tests whether the
+// idle connection is still open.
 func checkKeepAlive(c *checker, n *notes) {
-	const shorter = "clients open a new connection; those that keep them drop idle ones sooner"
+	const shorter = "clients open a new connection, and close idle ones sooner themselves"
 	w := *c.wire
 	w.prefix = w.prefix[:c.root]
 	l, err := w.open(c.ctx)
@@ -125,7 +125,7 @@ func checkKeepAlive(c *checker, n *notes) {
 			n.fail("%v", err)
 			return
 		case err != nil || got.closes:
-			n.warn(shorter, "the server closes a connection after %d request(s)", i+boolInt(err == nil))
+			n.warn(shorter, "the server closes a connection after %d request(s)", i+btoi(err == nil))
 			return
 		}
 	}
@@ -141,18 +141,18 @@ func checkKeepAlive(c *checker, n *notes) {
 			return
 		}
 		n.pass("open after %v without requests", c.o.Idle)
-	case <-c.ctx.Done(): // Run's error says so
+	case <-c.ctx.Done(): // Run returns the error
 	}
 }
 
-// leaveAlone keeps a connection on which nothing is asked. What is judged is
-// the first Options.Idle of it, whatever the rest of the check takes.
+// leaveAlone starts watching an idle connection. Only its first Options.Idle is
+// judged, however long the other checks take.
 func (c *checker) leaveAlone(l *link) {
 	c.idle, c.dropped = l, make(chan bool, 1)
 	go func() { c.dropped <- l.endsWithin(c.o.Idle) }()
 }
 
-func boolInt(b bool) int {
+func btoi(b bool) int {
 	if b {
 		return 1
 	}

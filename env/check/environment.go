@@ -7,75 +7,76 @@ import (
 	"strings"
 )
 
-// environment describes how AgentGym's own server of an environment behaves.
-// The checks read it; nothing else in this package knows an environment.
+// environment describes the behaviour of AgentGym's server of an environment.
+// All knowledge of environments in this package is in these values.
 type environment struct {
 	name    string
 	section string // of the protocol
-	suffix  string // of every path but the greeting's
+	suffix  string // prefix of every path except the greeting's
 
-	greeting string // what GET / answers
+	greeting string // reply to GET /
 
-	createBody string // "" if create takes none
+	createBody string // "" if create has no body
 	created    shape
 	idFrom     string // key of the create reply that holds the id; "" if the reply is the id
 	idKey      string // in requests
 
 	taskKey   string // of a reset
 	resetMore string // further keys of a reset
-	tasks     []int  // two or more that any server should have
-	beyond    int    // an index no server has; 0 if every index is a task
+	tasks     []int  // at least two that every server has
+	beyond    int    // an invalid index; 0 if every index is valid
 	reset     shape
-	gaveUp    string                 // the text of a reset that failed though it was answered; "" where there is none such
-	opening   func(reset any) string // the first text, out of the reset reply; nil: observe answers it
-	opens     *regexp.Regexp         // what the first text looks like
+	gaveUp    string                 // text of a successful reply to a failed reset, or ""
+	opening   func(reset any) string // extracts the first text from the reset reply; nil: observe returns it
+	opens     *regexp.Regexp         // pattern of the first text
 
 	step    shape
 	textKey string
 	doneKey string
 	rewards [2]float64 // lowest and highest
 
-	observe     shape // nil: there is no GET /observation that clients use
+	observe     shape // nil: clients do not use GET /observation
 	observeSays says
 
-	// actions gives a few that change an instance and do not end the episode.
+	// actions returns a few actions that change the state and do not end the
+	// episode.
 	actions func(c *checker, reset any) []string
-	endings []ending // nil: there is no way to the end without playing well
-	// unjudged says why no way to the goal is known; "" where one is.
+	endings []ending // nil: none is known
+	// unjudged is the reason why no solution is known, or "".
 	unjudged string
 	over     over
 
 	unknown errorForm
 	closing closing
 
-	retry503 bool // clients send again after status 503
+	retry503 bool // clients retry after status 503
 
-	slow   bool   // an instance takes seconds or much memory: make few
-	varies string // why the same actions may give other texts
-	single bool   // a server is for one instance at a time
-	limit  int    // instances a server holds before it hands ids out again; 0: many
-	quart  bool   // not FastAPI: bad requests are not looked for
+	slow   bool   // instances are expensive: create few
+	varies string // reason why the same actions can give different texts, or ""
+	single bool   // a server supports one instance at a time
+	limit  int    // number of instances after which the server reuses ids; 0: none
+	quart  bool   // Quart instead of FastAPI: invalid requests are not tested
 	extra  *extra
 }
 
-// says is what GET /observation answers.
+// says is the content of GET /observation.
 type says int
 
 const (
 	saysAnything says = iota
 	saysLast          // the last text
-	saysOpening       // the task, whatever was done since
+	saysOpening       // the task's first text
 )
 
-// over is what a step gets once the episode has ended.
+// over is the reply to a step after the end of the episode.
 type over int
 
 const (
 	overRefused over = iota // error object: the task has finished
-	overGoesOn              // a reply like any other
+	overGoesOn              // a normal reply
 )
 
-// errorForm is how a server refuses what the environment cannot do.
+// errorForm is the form of the server's error replies.
 type errorForm int
 
 const (
@@ -84,17 +85,17 @@ const (
 	errorDetail                  // status 404 or 4xx with {"detail": text}
 )
 
-// closing is what POST /close answers.
+// closing is the reply to POST /close.
 type closing int
 
 const (
-	closeNone   closing = iota // 404: there is no such endpoint
+	closeNone   closing = iota // 404: the endpoint does not exist
 	closeBool                  // true, the second time false
 	closeOnce                  // true, the second time status 500
 	closeObject                // {"closed": text}
 )
 
-// extra is a check that only one environment has.
+// extra is a check specific to one environment.
 type extra struct {
 	name     string
 	expected string
@@ -103,7 +104,7 @@ type extra struct {
 
 var environments = slices.Concat(games, tools)
 
-// Names lists the environments that can be checked.
+// Names returns the environments that can be checked, sorted.
 func Names() []string {
 	var names []string
 	for _, e := range environments {
@@ -119,10 +120,10 @@ func lookup(name string) (environment, error) {
 			return e, nil
 		}
 	}
-	return environment{}, fmt.Errorf("no environment %q can be checked: there are %s", name, strings.Join(Names(), ", "))
+	return environment{}, fmt.Errorf("environment %q has no checks; use one of %s", name, strings.Join(Names(), ", "))
 }
 
-// The shapes most servers share.
+// Shapes shared by several servers.
 var (
 	textReply  = keys{{"observation", text}, {"reward", number}, {"done", boolean}}
 	toolReply  = textReply
@@ -131,7 +132,7 @@ var (
 	pairReply  = tuple{text, null}
 )
 
-// field takes a text out of a decoded object, "" if it is not there.
+// field returns a string field of a decoded object, or "".
 func field(v any, name string) string {
 	o, _ := v.(map[string]any)
 	s, _ := o[name].(string)
@@ -153,12 +154,12 @@ func bareText(reset any) string {
 	return s
 }
 
-// always gives the same actions whatever the task.
+// always returns the same actions for every task.
 func always(actions ...string) func(*checker, any) []string {
 	return func(*checker, any) []string { return actions }
 }
 
-// repeat gives the same action again, at most n times.
+// repeat repeats an action at most n times.
 func repeat(action string, n int) func(*checker, string, int) string {
 	return func(_ *checker, _ string, i int) string {
 		if i >= n {

@@ -9,12 +9,12 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Exchange compares a request that a client made in an episode, and the reply
-// it got, with what AgentGym's own client and server of the environment say.
-// It returns what kind of call it was and what is wrong, "" if nothing is.
+// Exchange compares a recorded request and its reply with those of AgentGym's own
+// client and server of the environment. It returns the kind of call and the
+// fault, or "".
 //
-// It judges what Run cannot see: real clients against a real server, turn for
-// turn. Only requests that clients make are known to it.
+// It complements Run: it judges real clients against a real server, turn by
+// turn. It accepts only requests that AgentGym's clients send.
 func Exchange(name string, x data.Exchange) (call, fault string) {
 	e, err := lookup(name)
 	if err != nil {
@@ -23,7 +23,7 @@ func Exchange(name string, x data.Exchange) (call, fault string) {
 	path, query, _ := strings.Cut(strings.TrimPrefix(x.Path, e.suffix), "?")
 	w, ok := e.calls()[x.Method+" "+path]
 	if !ok || !strings.HasPrefix(x.Path, e.suffix) {
-		return "", fmt.Sprintf("%s %s: AgentGym's client makes no such request", x.Method, x.Path)
+		return "", fmt.Sprintf("%s %s: AgentGym's client does not send this request", x.Method, x.Path)
 	}
 	said := func(fault string) string {
 		if fault == "" {
@@ -38,15 +38,15 @@ func Exchange(name string, x data.Exchange) (call, fault string) {
 	case x.Err != "":
 		return w.call, said(x.Err)
 	case w.call == "close" && (x.Status == http.StatusNotFound || x.Status == http.StatusMethodNotAllowed):
-		return w.call, "" // the server has none
+		return w.call, "" // the server has no close
 	case e.retry503 && x.Status == http.StatusServiceUnavailable:
-		return w.call, "" // asked again
+		return w.call, "" // the client retries
 	case x.Status != http.StatusOK:
 		return w.call, said(fmt.Sprintf("status %d: %s", x.Status, short(x.Reply, 100)))
 	}
 	v, err := decode([]byte(x.Reply))
 	if err != nil {
-		return w.call, said(fmt.Sprintf("no JSON: %v: %s", err, short(x.Reply, 100)))
+		return w.call, said(fmt.Sprintf("invalid JSON: %v: %s", err, short(x.Reply, 100)))
 	}
 	if text, ok := errorText(v); ok {
 		return w.call, said(fmt.Sprintf("the error %q", short(text, 120)))
@@ -63,8 +63,8 @@ func Exchange(name string, x data.Exchange) (call, fault string) {
 	return w.call, ""
 }
 
-// Played reads the observation and done out of a step's reply that Exchange
-// found nothing wrong with.
+// Played returns the observation and the done flag of a step's reply that
+// Exchange accepted.
 func Played(name, reply string) (text string, done bool, err error) {
 	e, err := lookup(name)
 	if err != nil {
@@ -81,15 +81,15 @@ func Played(name, reply string) (text string, done bool, err error) {
 	return p.text, p.done, nil
 }
 
-// wanted is how a call looks.
+// wanted describes a call.
 type wanted struct {
 	call  string
-	body  shape // nil: none is sent
-	ids   bool  // the query names an instance
+	body  shape // nil: no body
+	ids   bool  // the query holds the instance id
 	reply shape
 }
 
-// calls are the requests that AgentGym's client of an environment makes.
+// calls returns the requests of AgentGym's client of the environment.
 func (e environment) calls() map[string]wanted {
 	id := key{e.idKey, either{integer, text}}
 	all := map[string]wanted{
@@ -110,19 +110,19 @@ func (e environment) calls() map[string]wanted {
 	return all
 }
 
-// request finds what is wrong with what was sent.
+// request checks a request and returns the fault, or "".
 func (w wanted) request(body, query, idKey string) string {
 	switch {
 	case w.ids && !strings.HasPrefix(query, idKey+"="):
-		return fmt.Sprintf("the query %q does not name an instance as %s", query, idKey)
+		return fmt.Sprintf("the query %q does not give the instance as %s", query, idKey)
 	case w.body == nil && body != "":
-		return fmt.Sprintf("it has the body %s, and AgentGym's client sends none", short(body, 60))
+		return fmt.Sprintf("it has the body %s; AgentGym's client sends none", short(body, 60))
 	case w.body == nil:
 		return ""
 	}
 	v, err := decode([]byte(body))
 	if err != nil {
-		return fmt.Sprintf("the body %q is no JSON: %v", short(body, 60), err)
+		return fmt.Sprintf("the body %q is invalid JSON: %v", short(body, 60), err)
 	}
 	return w.body.fault("the body", v)
 }

@@ -54,21 +54,21 @@ func TestExchangeFaults(t *testing.T) {
 		want      string
 	}{
 		{"no such environment", "chess", step(`{}`), "chess"},
-		{"no such call", "textcraft", get("/goal?id=0", `""`), "makes no such request"},
-		{"without the suffix", "maze", step(`{"observation":"","reward":0,"done":false}`), "makes no such request"},
-		{"another method", "textcraft", get("/step", `{}`), "makes no such request"},
+		{"no such call", "textcraft", get("/goal?id=0", `""`), "does not send this request"},
+		{"without the suffix", "maze", step(`{"observation":"","reward":0,"done":false}`), "does not send this request"},
+		{"another method", "textcraft", get("/step", `{}`), "does not send this request"},
 		{"lost", "textcraft", data.Exchange{Method: "POST", Path: "/step", Body: `{"action":"a","id":0}`, Err: "connection reset"}, "connection reset"},
 		{"status", "textcraft", data.Exchange{Method: "POST", Path: "/step", Body: `{"action":"a","id":0}`, Status: 500, Reply: "Internal Server Error"}, "status 500: Internal Server Error"},
 		{"busy where nobody asks again", "weather", data.Exchange{Method: "POST", Path: "/step", Body: `{"action":"a","env_idx":0}`, Status: 503}, "status 503"},
 		{"error object", "textcraft", step(`{"error":"The id 0 is not valid."}`), "The id 0 is not valid."},
-		{"no JSON", "textcraft", step(`<html>`), "no JSON"},
+		{"invalid JSON", "textcraft", step(`<html>`), "invalid JSON"},
 		{"missing key", "textcraft", step(`{"observation":"","reward":0}`), `no key "done"`},
 		{"other type", "textcraft", step(`{"observation":"","reward":"0","done":false}`), `"reward" is`},
-		{"reward out of range", "textcraft", step(`{"observation":"","reward":2,"done":false}`), "reward 2, want one from 0 to 1"},
+		{"reward out of range", "textcraft", step(`{"observation":"","reward":2,"done":false}`), "reward 2, want 0 to 1"},
 		{"body of another environment", "textcraft", post("/reset", `{"item_id":1,"env_idx":0}`, `{}`), `the request: the body has no key "data_idx"`},
 		{"body where none is sent", "babyai", post("/create", `{}`, `{"id":0}`), "AgentGym's client sends none"},
-		{"body that is none", "textcraft", post("/close", `{`, `true`), "is no JSON"},
-		{"no instance", "sqlgym", get("/observation", `""`), "does not name an instance as env_idx"},
+		{"body that is none", "textcraft", post("/close", `{`, `true`), "is invalid JSON"},
+		{"no instance", "sqlgym", get("/observation", `""`), "does not give the instance as env_idx"},
 	} {
 		if _, fault := check.Exchange(c.env, c.x); !strings.Contains(fault, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, fault, c.want)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The games: textcraft, babyai, sciworld, alfworld, and lmrlgym's maze and
+// Games: textcraft, babyai, sciworld, alfworld, and lmrlgym's maze and
 // wordle. Their ids are integers in an object, their errors are objects with
 // status 200.
 
@@ -48,11 +48,11 @@ var games = []environment{
 		step:    scoreReply, textKey: "observation", doneKey: "done", rewards: [2]float64{-100, 100},
 		observe: text, observeSays: saysLast,
 		actions: always("look around", "inventory", "open door to hallway"),
-		// The limit of 100 moves comes with the tenth wait.
+		// The tenth wait exceeds the limit of 100 moves.
 		endings: []ending{{tasks: []int{0}, action: repeat("wait", 12), must: atStep(12)}}, over: overRefused,
-		unjudged: "no winning sequence of a ScienceWorld task is recorded, so rewards on the way and at the goal are taken on trust",
+		unjudged: "no solution of a ScienceWorld task is recorded, so its rewards are not checked",
 		unknown:  errorObject, closing: closeOnce, slow: true,
-		varies: "ScienceWorld lists the objects of a room in a changing order",
+		varies: "ScienceWorld lists the objects of a room in varying order",
 	},
 	{
 		name: "alfworld", section: "5.4", greeting: "This is environment AlfWorld.",
@@ -74,7 +74,7 @@ var games = []environment{
 			}
 			return append(chosen, "look")
 		},
-		unjudged: "no winning sequence of an ALFWorld game is recorded, so the reward for winning is taken on trust",
+		unjudged: "no solution of an ALFWorld game is recorded, so the reward for winning is not checked",
 		over:     overRefused, unknown: errorObject, closing: closeNone,
 	},
 	{
@@ -86,14 +86,14 @@ var games = []environment{
 		opens:   regexp.MustCompile(`^The goal is at position 8, 6\. Your current position is at position \d+, \d+\. There (is|are) `),
 		step:    textReply, textKey: "observation", doneKey: "done", rewards: [2]float64{-1, 1},
 		observe: text, observeSays: saysLast,
-		// Of game 18, one step above the goal, and of game 0, in a corner.
+		// Valid in game 18, one step above the goal, and in game 0, in a corner.
 		actions: always("move up", "move right", "fly", "move left", "move up"),
 		endings: []ending{
 			{
 				tasks: []int{18}, only: true, wins: true, action: repeat("move down", 1), must: atStep(1), exact: true, pays: pays(1),
 				start: "The goal is at position 8, 6. Your current position is at position 7, 6. There are walls to your right, to your left.",
 			},
-			{action: repeat("fly", 51), must: atStep(51), exact: true, pays: pays(-1)}, // too many steps
+			{action: repeat("fly", 51), must: atStep(51), exact: true, pays: pays(-1)}, // exceeds the step limit
 		},
 		over:    overRefused,
 		unknown: errorObject, closing: closeNone,
@@ -124,13 +124,13 @@ var games = []environment{
 		unknown: errorObject, closing: closeNone,
 		extra: &extra{
 			"word list",
-			"GET /wordle/filtered_vocab answers an array of five-letter words, and after a guess those that its answer allows",
+			"GET /wordle/filtered_vocab returns an array of five-letter words, after a guess only those that remain possible",
 			checkVocabulary,
 		},
 	},
 }
 
-// describeAll joins an array of texts.
+// describeAll joins an array of strings with commas.
 func describeAll(v any) string {
 	items, _ := v.([]any)
 	var all []string
@@ -143,8 +143,8 @@ func describeAll(v any) string {
 
 func spaced(word string) string { return strings.Join(strings.Split(word, ""), " ") }
 
-// vocabulary gives wordle's words, the original's first where the server did
-// not say.
+// vocabulary returns wordle's words, or three of the original's if the server
+// did not list them.
 func (c *checker) vocabulary() []string {
 	if len(c.words) == 0 {
 		return []string{"panic", "solar", "shire"}
@@ -152,7 +152,7 @@ func (c *checker) vocabulary() []string {
 	return c.words
 }
 
-// askVocabulary asks for the words that are possible in a session.
+// askVocabulary requests the possible words of a session.
 func (c *checker) askVocabulary(n *notes, s session) ([]string, bool) {
 	v, ok := c.want(n, "observe", c.get("/filtered_vocab", c.query(s)), every{text})
 	if !ok {
@@ -161,7 +161,7 @@ func (c *checker) askVocabulary(n *notes, s session) ([]string, bool) {
 	words := strings.Split(describeAll(v), ",")
 	for _, w := range words {
 		if len(w) != 5 {
-			n.fail("%q is no word of five letters", w)
+			n.fail("%q is not a word of five letters", w)
 			return nil, false
 		}
 	}
@@ -186,13 +186,13 @@ func checkVocabulary(c *checker, n *notes) {
 		return
 	}
 	if len(left) >= len(all) && len(all) > 1 {
-		n.fail("after %q was answered %q still all %d words are possible", all[0], p.text, len(all))
+		n.fail("after %q with reply %q all %d words are still possible", all[0], p.text, len(all))
 		return
 	}
 	for _, w := range left {
 		if !strings.Contains(","+strings.Join(all, ",")+",", ","+w+",") {
-			n.fail("%q was not in the list before", w)
+			n.fail("%q was not in the previous list", w)
 		}
 	}
-	n.pass("%d words, %d after a guess answered %s", len(all), len(left), fmt.Sprintf("%q", p.text))
+	n.pass("%d words, %d after a guess with reply %s", len(all), len(left), fmt.Sprintf("%q", p.text))
 }

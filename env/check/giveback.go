@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Instances are given back when all is checked: on some servers each is a
-// process of its own, a JVM (sciworld) or a browser (webarena).
+// Instances are closed after the checks: on some servers each one is a process,
+// such as a JVM (sciworld) or a browser (webarena).
 
-// lastMoments bounds the giving back after an interrupt.
+// lastMoments bounds the closing of instances after an interrupt.
 const lastMoments = 5 * time.Second
 
-// keep notes an instance that the server made.
+// keep records an open instance.
 func (c *checker) keep(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -24,14 +24,14 @@ func (c *checker) keep(id string) {
 	}
 }
 
-// forget notes that one was closed.
+// forget removes a closed instance from the record.
 func (c *checker) forget(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open = slices.DeleteFunc(c.open, func(open string) bool { return open == id })
 }
 
-// adopt notes the instance that a server made though it should have refused to.
+// adopt records the instance that a server created for an invalid request.
 func (c *checker) adopt(got reply) {
 	v, err := decode(got.body)
 	if err != nil || c.env.created.fault("the reply", v) != "" {
@@ -45,8 +45,8 @@ func (c *checker) adopt(got reply) {
 	}
 }
 
-// giveBack closes every instance that is open, and gives the number of those
-// that could not be. It ends with a server that has no close, or hangs.
+// giveBack closes all open instances and returns the number of failures. It
+// stops early if the server has no close or hangs.
 func (c *checker) giveBack() (left int) {
 	if c.ctx.Err() != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), lastMoments)

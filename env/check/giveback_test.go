@@ -80,7 +80,7 @@ func TestInstancesAreGivenBack(t *testing.T) {
 			if err := report.Print(&b); err != nil {
 				t.Fatal(err)
 			}
-			if says := strings.Contains(b.String(), "left with the server"); says != (want.left > 0) {
+			if says := strings.Contains(b.String(), "remain open"); says != (want.left > 0) {
 				t.Errorf("the report says so: %t", says)
 			}
 		})

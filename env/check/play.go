@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// create makes an instance.
+// create creates an instance.
 func (c *checker) create(n *notes) (session, bool) {
 	v, ok := c.want(n, "create", c.post("/create", c.env.createBody), c.env.created)
 	if !ok {
@@ -17,14 +17,14 @@ func (c *checker) create(n *notes) (session, bool) {
 	}
 	id, err := json.Marshal(v)
 	if err != nil {
-		n.fail("the id %v cannot be sent back: %v", v, err)
+		n.fail("the id %v cannot be encoded: %v", v, err)
 		return session{}, false
 	}
 	c.keep(string(id))
 	return session{string(id)}, true
 }
 
-// unquote gives an id as it stands in a query.
+// unquote returns an id in the form used in a query.
 func unquote(id string) string {
 	var s string
 	if json.Unmarshal([]byte(id), &s) == nil {
@@ -33,8 +33,8 @@ func unquote(id string) string {
 	return id
 }
 
-// stranger is an id that no server gives.
-func (c *checker) stranger() session {
+// unknownSession returns an id that no server assigns.
+func (c *checker) unknownSession() session {
 	if kindOf(mustDecode(c.sessions[0].id)) == text {
 		return session{`"00000000-0000-4000-8000-000000000000"`}
 	}
@@ -49,7 +49,7 @@ func mustDecode(id string) any {
 	return v
 }
 
-// resetBody and stepBody put the id last, as upstream's clients do.
+// resetBody and stepBody put the id last, like AgentGym's clients.
 func (c *checker) resetBody(s session, task int) string {
 	more := ""
 	if c.env.resetMore != "" {
@@ -70,23 +70,23 @@ func (c *checker) reset(n *notes, s session, task int) (any, bool) {
 	return c.want(n, "reset", c.post("/reset", c.resetBody(s, task)), c.env.reset)
 }
 
-// restart resets the first session to a task of the table.
+// restart resets the first session to environment.tasks[i].
 func (c *checker) restart(n *notes, i int) (session, bool) {
 	s := c.sessions[0]
 	_, ok := c.reset(n, s, c.env.tasks[i])
 	return s, ok
 }
 
-// played is what a step brought.
+// played is the decoded reply to a step.
 type played struct {
 	text   string
 	reward float64
-	score  float64 // 0 where the server has none
+	score  float64 // 0 if the reply has none
 	done   bool
 	whole  any
 }
 
-// play makes one step.
+// play sends one step.
 func (c *checker) play(n *notes, s session, action string) (played, bool) {
 	v, ok := c.want(n, "step", c.post("/step", c.stepBody(s, action)), c.env.step)
 	if !ok {
@@ -102,15 +102,15 @@ func (c *checker) play(n *notes, s session, action string) (played, bool) {
 	return p, true
 }
 
-// rangeFault says that a reward is none of the environment's, "" if it may be.
+// rangeFault returns the fault of a reward outside the environment's range, or "".
 func (e environment) rangeFault(reward float64) string {
 	if reward >= e.rewards[0] && reward <= e.rewards[1] {
 		return ""
 	}
-	return fmt.Sprintf("reward %g, want one from %g to %g", reward, e.rewards[0], e.rewards[1])
+	return fmt.Sprintf("reward %g, want %g to %g", reward, e.rewards[0], e.rewards[1])
 }
 
-// playedOf reads a reply that has the shape of a step.
+// playedOf converts a reply that has the shape of a step.
 func (c *checker) playedOf(v any) played {
 	o := v.(map[string]any)
 	p := played{text: field(v, c.env.textKey), whole: v}
@@ -128,7 +128,7 @@ func (c *checker) observe(n *notes, s session) (any, bool) {
 	return c.want(n, "observe", c.get("/observation", c.query(s)), c.env.observe)
 }
 
-// firstText is what the model sees first after a reset.
+// firstText returns the first observation after a reset.
 func (c *checker) firstText(n *notes, s session, reset any) (string, bool) {
 	if c.env.opening != nil {
 		return c.env.opening(reset), true
@@ -137,14 +137,14 @@ func (c *checker) firstText(n *notes, s session, reset any) (string, bool) {
 	return bareText(v), ok
 }
 
-// transcript plays a task step by step and keeps all that is said, without the
-// instance's id, so that two can be compared.
+// transcript plays a task step by step and records the replies without the
+// instance's id, so that two transcripts can be compared.
 type transcript struct {
 	c       *checker
 	s       session
 	task    int
 	actions []string
-	at      int // actions made, -1 before the reset
+	at      int // number of actions played; -1 before the reset
 	over    bool
 	said    []string
 }
@@ -153,7 +153,7 @@ func (c *checker) transcript(s session, task int) *transcript {
 	return &transcript{c: c, s: s, task: task, at: -1}
 }
 
-// next makes one move; false means there is none left, or it failed.
+// next plays one action. It returns false after the last one or a failure.
 func (t *transcript) next(n *notes) bool {
 	if t.over || t.at >= 0 && t.at >= len(t.actions) {
 		return false
@@ -196,10 +196,10 @@ func (t *transcript) say(what string, v any) {
 	if err != nil {
 		b = []byte(err.Error())
 	}
-	t.said = append(t.said, what+" answered "+string(b))
+	t.said = append(t.said, what+" returned "+string(b))
 }
 
-// alone plays a whole task on one session.
+// alone plays a whole task on one session, with no other one active.
 func (c *checker) alone(n *notes, s session, task int) (*transcript, bool) {
 	t := c.transcript(s, task)
 	var own notes
@@ -210,12 +210,12 @@ func (c *checker) alone(n *notes, s session, task int) (*transcript, bool) {
 	return t, st != Fail
 }
 
-// differ finds the first difference of two transcripts of one task, "" if
-// there is none. One may be shorter: it was cut off for another reason.
+// differ returns the first difference between two transcripts of one task, or
+// "". A shorter transcript is not a difference by itself.
 func differ(alone, beside *transcript) string {
 	for i, want := range alone.said {
 		if i >= len(beside.said) {
-			return fmt.Sprintf("%s; then nothing", short(want, 120))
+			return fmt.Sprintf("%s; then no reply", short(want, 120))
 		}
 		if got := beside.said[i]; got != want {
 			return fmt.Sprintf("alone, %s; beside another session, %s", cutAround(want, got), cutAround(got, want))
@@ -224,7 +224,7 @@ func differ(alone, beside *transcript) string {
 	return ""
 }
 
-// cutAround shortens s so that its first difference from t stays in sight.
+// cutAround shortens s around its first difference from t.
 func cutAround(s, t string) string {
 	i := 0
 	for i < len(s) && i < len(t) && s[i] == t[i] {

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Status is what became of a check.
+// Status is the result of a check.
 type Status string
 
-// The statuses, from harmless to bad.
+// The statuses.
 const (
 	Pass Status = "PASS"
-	Skip Status = "SKIP" // it could not be seen
-	Warn Status = "WARN" // AgentGym's own servers do it too, or clients bear it
-	Fail Status = "FAIL" // a client breaks on it
+	Skip Status = "SKIP" // not tested
+	Warn Status = "WARN" // a deviation that AgentGym's servers share or clients tolerate
+	Fail Status = "FAIL" // a deviation that breaks clients
 )
 
 var severity = map[Status]int{Pass: 0, Skip: 1, Warn: 2, Fail: 3}
@@ -28,10 +28,10 @@ type Result struct {
 	Protocol string `json:"protocol"` // section of the AgentGym protocol, such as "AgentGym protocol 5.5"
 	Expected string `json:"expected"`
 	Came     string `json:"came"`
-	Reason   string `json:"reason,omitempty"` // why it is only a warning, or was skipped
+	Reason   string `json:"reason,omitempty"` // of a warning or a skip
 }
 
-// Latency sums up the calls of one kind, in milliseconds.
+// Latency summarizes the calls of one kind, in milliseconds.
 type Latency struct {
 	Calls int     `json:"calls"`
 	P50   float64 `json:"p50_ms"`
@@ -48,11 +48,11 @@ type Report struct {
 	Latency     map[string]Latency `json:"latency"` // by kind of call
 	Requests    int                `json:"requests"`
 	Seconds     float64            `json:"seconds"`
-	Left        int                `json:"left,omitempty"`        // instances that the server could not be given back
-	Unreachable bool               `json:"unreachable,omitempty"` // nobody answers at the address
+	Left        int                `json:"left,omitempty"`        // instances that could not be closed
+	Unreachable bool               `json:"unreachable,omitempty"` // the server does not answer
 }
 
-// Count gives the number of results with a status.
+// Count returns the number of results with a status.
 func (r *Report) Count(s Status) int {
 	n := 0
 	for _, x := range r.Results {
@@ -63,13 +63,13 @@ func (r *Report) Count(s Status) int {
 	return n
 }
 
-// Print writes the report for people: the table, then what is behind each
-// line that is no PASS, then how long calls took.
+// Print writes the report as text: the table, the details of every result other
+// than PASS, and the latencies.
 func (r *Report) Print(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s at %s\n\n", r.Env, r.URL)
 	t := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "RESULT\tCHECK\tPROTOCOL\tEXPECTED\tCAME")
+	fmt.Fprintln(t, "RESULT\tCHECK\tPROTOCOL\tEXPECTED\tRECEIVED")
 	for _, x := range r.Results {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", x.Status, x.Check, strings.TrimPrefix(x.Protocol, protocol), short(x.Expected, 56), short(x.Came, 56))
 	}
@@ -80,9 +80,9 @@ func (r *Report) Print(w io.Writer) error {
 		if x.Status == Pass {
 			continue
 		}
-		fmt.Fprintf(&b, "\n%s %s (%s)\n  expected  %s\n  came      %s\n", x.Status, x.Check, x.Protocol, x.Expected, x.Came)
+		fmt.Fprintf(&b, "\n%s %s (%s)\n  expected  %s\n  received  %s\n", x.Status, x.Check, x.Protocol, x.Expected, x.Came)
 		if x.Reason != "" {
-			fmt.Fprintf(&b, "  because   %s\n", x.Reason)
+			fmt.Fprintf(&b, "  reason    %s\n", x.Reason)
 		}
 	}
 	if len(r.Latency) > 0 {
@@ -101,7 +101,7 @@ func (r *Report) Print(w io.Writer) error {
 	fmt.Fprintf(&b, "\n%d passed, %d warnings, %d failed, %d skipped; %d requests in %.1f s\n",
 		r.Count(Pass), r.Count(Warn), r.Count(Fail), r.Count(Skip), r.Requests, r.Seconds)
 	if r.Left > 0 {
-		fmt.Fprintf(&b, "%d instances are left with the server, which takes none back\n", r.Left)
+		fmt.Fprintf(&b, "%d instances remain open on the server, which cannot close them\n", r.Left)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -109,7 +109,7 @@ func (r *Report) Print(w io.Writer) error {
 
 const protocol = "AgentGym protocol "
 
-// notes gathers what a check saw.
+// notes collects the findings of a check.
 type notes struct{ all []note }
 
 type note struct {
@@ -131,7 +131,7 @@ func (n *notes) warn(why, format string, args ...any) {
 
 func (n *notes) skip(why string) { n.all = append(n.all, note{Skip, "nothing", why}) }
 
-// sum gives the worst that was seen, and all that was seen of that status.
+// sum returns the worst status and the findings with that status.
 func (n *notes) sum() (s Status, came, why string) {
 	s = Pass
 	for _, x := range n.all {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// The checks of what a bad request is answered.
+// Checks of invalid requests.
 
-// invalid sends a request that a server must refuse with status 422.
+// invalid sends a request that a server must reject with status 422.
 func (c *checker) invalid(n *notes, what string, r request) {
 	got, err := c.send(opBad, r)
 	switch {
@@ -19,9 +19,9 @@ func (c *checker) invalid(n *notes, what string, r request) {
 	case got.status == http.StatusUnprocessableEntity:
 		n.pass("%s: status 422", what)
 	case got.status == http.StatusBadRequest:
-		n.warn("a refusal in other words", "%s: %s", what, show(got))
+		n.warn("rejected with another status", "%s: %s", what, show(got))
 	case got.status == http.StatusOK:
-		n.fail("%s: taken, with %s", what, show(got))
+		n.fail("%s: accepted, with %s", what, show(got))
 	default:
 		n.fail("%s: %s", what, show(got))
 	}
@@ -35,7 +35,7 @@ func checkBeyond(c *checker, n *notes) {
 }
 
 func checkUnknownID(c *checker, n *notes) {
-	s := c.stranger()
+	s := c.unknownSession()
 	c.refused(n, "step", c.post("/step", c.stepBody(s, "look")))
 	c.refused(n, "reset", c.post("/reset", c.resetBody(s, c.env.tasks[0])))
 	if c.env.observe != nil {
@@ -46,7 +46,7 @@ func checkUnknownID(c *checker, n *notes) {
 func checkMalformed(c *checker, n *notes) {
 	body := c.stepBody(c.sessions[0], "look")
 	c.invalid(n, "a body cut short", c.post("/step", body[:len(body)-1]))
-	c.invalid(n, "no JSON at all", c.post("/step", "action=look"))
+	c.invalid(n, "a body that is not JSON", c.post("/step", "action=look"))
 	c.invalid(n, "an array", c.post("/step", "["+body+"]"))
 	c.invalid(n, "a reset cut short", c.post("/reset", "{"))
 }
@@ -73,31 +73,32 @@ func checkTypes(c *checker, n *notes) {
 	case err != nil:
 		n.fail("an action that is a number: %v", err)
 	case got.status == http.StatusOK:
-		n.warn("pydantic 1 makes a text of a number", "an action that is a number: %s", show(got))
+		n.warn("pydantic 1 converts a number to a string", "an action that is a number: %s", show(got))
 	case got.status != http.StatusUnprocessableEntity:
 		n.fail("an action that is a number: %s", show(got))
 	}
 }
 
-// checkDialect tells the three ways of writing a 422 apart.
+// checkDialect identifies the format of a 422: pydantic 1, FastAPI 0.103 or
+// current FastAPI.
 func checkDialect(c *checker, n *notes) {
 	got, err := c.send(opBad, c.post("/step", fmt.Sprintf(`{%q:%s}`, c.env.idKey, c.sessions[0].id)))
 	if err != nil {
 		n.fail("%v", err)
 		return
 	}
-	const harmless = "clients show the text and decide by the status"
+	const harmless = "clients show the text and only use the status"
 	v, err := decode(got.body)
 	fault := keys{{"detail", every{keys{{"type", text}, {"loc", list}, {"msg", text}}}}}.fault("the reply", v)
 	switch {
 	case got.status != http.StatusUnprocessableEntity:
-		n.skip("a missing field was not answered with status 422")
+		n.skip("the reply to a missing field does not have status 422")
 	case err != nil || fault != "":
 		n.warn(harmless, "%s", show(got))
 	default:
 		entry, _ := v.(map[string]any)["detail"].([]any)
 		if len(entry) == 0 {
-			n.warn(harmless, "no entry under detail")
+			n.warn(harmless, "detail has no entry")
 			return
 		}
 		e := entry[0].(map[string]any)
@@ -105,7 +106,7 @@ func checkDialect(c *checker, n *notes) {
 		case strings.HasPrefix(field(e, "type"), "value_error"):
 			n.warn(harmless, "pydantic 1's form: type %q", field(e, "type"))
 		case field(e, "url") != "":
-			n.warn(harmless, "pydantic 2's form with a url in every entry, as FastAPI 0.103 writes it")
+			n.warn(harmless, "pydantic 2's form with a url in every entry, as in FastAPI 0.103")
 		default:
 			n.pass("type %q, msg %q", field(e, "type"), field(e, "msg"))
 		}
@@ -128,11 +129,11 @@ func checkContentType(c *checker, n *notes) {
 	case err != nil:
 		n.fail("text/plain: %v", err)
 	case got.status == http.StatusOK:
-		n.warn("a server that asks less than AgentGym's does no harm", "text/plain: taken as JSON")
+		n.warn("a server that is more lenient than AgentGym's is harmless", "text/plain: accepted as JSON")
 	case got.status != http.StatusUnprocessableEntity && got.status != http.StatusUnsupportedMediaType && got.status != http.StatusBadRequest:
 		n.fail("text/plain: %s", show(got))
 	}
-	// No content type at all: FastAPI up to 0.103 took it, 0.165 does not.
+	// FastAPI up to 0.103 accepts a body without content type, 0.165 does not.
 	r.kind = ""
 	if got, err = c.send(opBad, r); err != nil {
 		n.fail("no content type: %v", err)
@@ -150,7 +151,7 @@ func checkBodyNeeded(c *checker, n *notes) {
 		n.fail("%v", err)
 	case got.status == http.StatusOK:
 		c.adopt(got)
-		n.warn("a server that asks less than AgentGym's does no harm", "an instance was made: %s", show(got))
+		n.warn("a server that is more lenient than AgentGym's is harmless", "an instance was created: %s", show(got))
 	case got.status == http.StatusUnprocessableEntity || got.status == http.StatusBadRequest:
 		n.pass("status %d", got.status)
 	default:
@@ -158,14 +159,14 @@ func checkBodyNeeded(c *checker, n *notes) {
 	}
 }
 
-// routed judges the answer to a request that leads nowhere.
+// routed sends a request to a wrong address and judges the reply.
 func (c *checker) routed(n *notes, r request, want ...int) {
 	got, err := c.send(opBad, r)
 	if err != nil {
 		n.fail("%s %s: %v", r.method, r.target, err)
 		return
 	}
-	if r.method == http.MethodPost && got.status == http.StatusOK { // a create after all
+	if r.method == http.MethodPost && got.status == http.StatusOK { // it created an instance
 		c.adopt(got)
 	}
 	_, decodeErr := decode(got.body)
@@ -173,7 +174,7 @@ func (c *checker) routed(n *notes, r request, want ...int) {
 		switch {
 		case got.status != status:
 		case decodeErr != nil && len(got.body) > 0:
-			n.warn("clients decide by the status", "%s", show(got))
+			n.warn("clients only use the status", "%s", show(got))
 			return
 		default:
 			n.pass("%s", show(got))
@@ -182,9 +183,9 @@ func (c *checker) routed(n *notes, r request, want ...int) {
 	}
 	switch {
 	case got.status == http.StatusOK:
-		n.warn("a client with a mistake in its address would not notice", "%s", show(got))
+		n.warn("a wrong address would go unnoticed", "%s", show(got))
 	case got.status >= 300 && got.status < 500:
-		n.warn("refused, in another way than by AgentGym's own server", "%s", show(got))
+		n.warn("rejected with another status than by AgentGym's server", "%s", show(got))
 	default:
 		n.fail("%s", show(got))
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The checks of what a good client meets.
+// Checks of valid requests.
 
 func checkGreeting(c *checker, n *notes) {
 	r := request{method: "GET", target: "/"}
@@ -25,13 +25,13 @@ func checkGreeting(c *checker, n *notes) {
 		n.fail("%v", err)
 		return
 	case got.status != 200:
-		n.fail("%s: clients probe a server here", show(got))
+		n.fail("%s: clients use this address as a health check", show(got))
 	case c.env.greeting != "" && strings.Trim(strings.TrimSpace(string(got.body)), `"`) != c.env.greeting:
-		n.warn("clients ask only whether somebody answers; but is it a server of this environment?", "%s", show(got))
+		n.warn("clients ignore the text, but this may be another environment's server", "%s", show(got))
 	default:
 		n.pass("%s", short(string(got.body), 60))
 	}
-	// A connection that nothing is asked of: see checkKeepAlive.
+	// This connection stays idle: see checkKeepAlive.
 	if l, err := w.open(c.ctx); err == nil {
 		if _, err := l.do(c.ctx, r, true); err != nil {
 			l.close()
@@ -50,11 +50,11 @@ func checkCreate(c *checker, n *notes) {
 	n.pass("id %s", s.id)
 }
 
-// manySessions is how many instances are made at once where they are cheap.
+// manySessions is the number of instances created concurrently, if they are cheap.
 const manySessions = 4
 
-// oneAtATime is why some checks are not made.
-const oneAtATime = "a server of this environment is for one instance at a time: another would play on the same account"
+// oneAtATime is the reason for skipping checks of several instances.
+const oneAtATime = "servers of this environment support one instance at a time, because all use the same account"
 
 func checkIDs(c *checker, n *notes) {
 	if c.env.single {
@@ -83,7 +83,7 @@ func checkIDs(c *checker, n *notes) {
 	var ids []string
 	for _, s := range c.sessions {
 		if seen[s.id] {
-			n.fail("id %s was given twice: two clients would share one instance", s.id)
+			n.fail("id %s was returned twice: two clients would share one instance", s.id)
 		}
 		seen[s.id] = true
 		ids = append(ids, s.id)
@@ -93,7 +93,7 @@ func checkIDs(c *checker, n *notes) {
 
 func checkReset(c *checker, n *notes) {
 	if c.env.extra != nil && c.env.name == "wordle" {
-		c.words, _ = c.askVocabulary(n, c.sessions[0]) // as its client does, before the first reset
+		c.words, _ = c.askVocabulary(n, c.sessions[0]) // before the first reset, like AgentGym's client
 	}
 	for _, task := range c.env.tasks[:2] {
 		v, ok := c.reset(n, c.sessions[0], task)
@@ -105,7 +105,7 @@ func checkReset(c *checker, n *notes) {
 			n.fail("task %d is done before the first step", task)
 		}
 		if c.env.gaveUp != "" && observationOf(v) == c.env.gaveUp {
-			n.fail("task %d could not be begun: the reply's text is %q", task, c.env.gaveUp)
+			n.fail("task %d could not be started: the reply's text is %q", task, c.env.gaveUp)
 		}
 		if id, ok := o["id"]; ok && fmt.Sprint(id) != unquote(c.sessions[0].id) {
 			n.fail("the reply to id %s names id %v", c.sessions[0].id, id)
@@ -125,9 +125,9 @@ func checkFirstText(c *checker, n *notes) {
 		case !ok:
 			return
 		case strings.TrimSpace(first) == "":
-			n.fail("task %d: the text is empty: the model would see nothing", task)
+			n.fail("task %d: the first text is empty", task)
 		case !c.env.opens.MatchString(first):
-			n.fail("task %d: %q is another text than AgentGym's own server shows", task, short(first, 120))
+			n.fail("task %d: %q does not match the first text of AgentGym's server", task, short(first, 120))
 		default:
 			n.pass("%q", short(first, 80))
 		}
@@ -174,7 +174,7 @@ func checkObserve(c *checker, n *notes) {
 		}
 		want, known := map[says]string{saysLast: p.text, saysOpening: opening}[c.env.observeSays]
 		if known && bareText(seen) != want {
-			n.fail("after %q it is %q, want %q", short(action, 40), short(bareText(seen), 80), short(want, 80))
+			n.fail("after %q the observation is %q, want %q", short(action, 40), short(bareText(seen), 80), short(want, 80))
 		}
 		n.pass("%s", describe(seen))
 	}
@@ -205,20 +205,20 @@ func checkRepeatable(c *checker, n *notes) {
 		if d := differ(first, again); d != "" {
 			why := c.env.varies
 			if why == "" {
-				why = "an episode that was lost cannot be played again, and sessions cannot be told apart by their texts"
+				why = "lost episodes cannot be replayed, and sessions cannot be distinguished by their texts"
 			}
 			n.warn(why, "%s", strings.NewReplacer("alone, ", "first, ", "beside another session, ", "then ").Replace(d))
 			c.varying = why
 		}
 		c.alones = append(c.alones, first)
-		n.pass("%d replies twice", len(first.said))
+		n.pass("%d identical replies", len(first.said))
 	}
 }
 
 // checkIndex compares two tasks.
 func checkIndex(c *checker, n *notes) {
 	if len(c.alones) < 2 {
-		n.skip("no two tasks could be played")
+		n.skip("two tasks could not be played")
 		return
 	}
 	a, b := c.alones[0], c.alones[1]
@@ -226,14 +226,14 @@ func checkIndex(c *checker, n *notes) {
 	case strings.Join(a.said, "\n") != strings.Join(b.said, "\n"):
 		n.pass("tasks %d and %d differ", a.task, b.task)
 	case c.o.Tasks != nil:
-		n.warn("two tasks that are alike cannot show whether the index is heeded: name other tasks", "tasks %d and %d have the same replies", a.task, b.task)
+		n.warn("identical tasks cannot show whether the index is used; choose other tasks", "tasks %d and %d have the same replies", a.task, b.task)
 	default:
 		n.fail("tasks %d and %d have the same replies: the index seems to be ignored", a.task, b.task)
 	}
 }
 
-// beside plays sessions in turn or at once and compares each with what it said
-// alone.
+// beside plays all sessions by run, alternating or concurrently, and compares
+// each with its replies when played alone.
 func (c *checker) beside(n *notes, sessions []session, run func(all []*transcript, saw []notes)) {
 	if c.varying != "" {
 		n.skip("texts cannot be compared: " + c.varying)
@@ -262,14 +262,14 @@ func (c *checker) beside(n *notes, sessions []session, run func(all []*transcrip
 		}
 	}
 	if strings.Join(alone[0].said, "\n") == strings.Join(alone[1].said, "\n") {
-		n.warn("two sessions that say the same cannot show whether they are one: name other tasks", "tasks %d and %d read alike", c.env.tasks[0], c.env.tasks[1])
+		n.warn("sessions with identical replies cannot be distinguished; choose other tasks", "tasks %d and %d have the same replies", c.env.tasks[0], c.env.tasks[1])
 	}
 	n.pass("%d sessions, %d replies each", len(sessions), len(alone[0].said))
 }
 
 func checkTwoSessions(c *checker, n *notes) {
 	if len(c.sessions) < 2 {
-		why := "there is only one instance"
+		why := "only one instance could be created"
 		if c.env.single {
 			why = oneAtATime
 		}
@@ -288,7 +288,7 @@ func checkTwoSessions(c *checker, n *notes) {
 
 func checkMany(c *checker, n *notes) {
 	if len(c.sessions) < 2 {
-		why := "there is only one instance"
+		why := "only one instance could be created"
 		if c.env.single {
 			why = oneAtATime
 		}
@@ -309,7 +309,7 @@ func checkMany(c *checker, n *notes) {
 
 func checkAfterDone(c *checker, n *notes) {
 	if c.ended == nil {
-		n.skip("no episode was brought to its end")
+		n.skip("no episode ended")
 		return
 	}
 	if c.env.over == overGoesOn {
@@ -326,7 +326,7 @@ func checkAfterDone(c *checker, n *notes) {
 
 func checkResetAfterDone(c *checker, n *notes) {
 	if c.ended == nil {
-		n.skip("no episode was brought to its end")
+		n.skip("no episode ended")
 		return
 	}
 	if _, ok := c.reset(n, *c.ended, c.env.tasks[1]); ok {
@@ -334,7 +334,7 @@ func checkResetAfterDone(c *checker, n *notes) {
 	}
 }
 
-// latencyShare bounds the time that measuring may take.
+// latencyShare bounds the time of the latency measurement.
 const latencyShare = 10 * time.Second
 
 func checkLatency(c *checker, n *notes) {

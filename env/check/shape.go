@@ -10,14 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// shape is what a JSON value must be. It finds the first fault of a value, and
-// prints itself as the reader of a report should see it.
+// shape describes a set of JSON values. fault returns the first deviation of a
+// value from it; String is its form in a report.
 type shape interface {
-	fault(at string, v any) string // "" if there is none
+	fault(at string, v any) string // "" if v has the shape
 	String() string
 }
 
-// kind is a shape of values without parts.
+// kind is the shape of all values of a JSON type.
 type kind string
 
 const (
@@ -45,7 +45,7 @@ func (k kind) fault(at string, v any) string {
 	return fmt.Sprintf("%s is %s, want %s", at, describe(v), k)
 }
 
-// kindOf names the kind of a decoded value.
+// kindOf returns the kind of a decoded value.
 func kindOf(v any) kind {
 	switch v := v.(type) {
 	case nil:
@@ -65,7 +65,7 @@ func kindOf(v any) kind {
 	return object
 }
 
-// describe shows a value with its kind, shortened.
+// describe returns a shortened form of a value, with its kind.
 func describe(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -127,7 +127,7 @@ func (e every) fault(at string, v any) string {
 	return ""
 }
 
-// tuple is an array of that length.
+// tuple is an array of a fixed length.
 type tuple []shape
 
 func (t tuple) String() string {
@@ -154,7 +154,7 @@ func (t tuple) fault(at string, v any) string {
 	return ""
 }
 
-// keys is an object with these keys at least.
+// keys is an object with at least these keys.
 type keys []key
 
 type key struct {
@@ -199,12 +199,12 @@ func decode(b []byte) (any, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("more follows the value")
+		return nil, fmt.Errorf("data after the value")
 	}
 	return v, nil
 }
 
-// errorText finds the text of an error object: {"error": "..."}.
+// errorText returns the text of an error object: {"error": "..."}.
 func errorText(v any) (string, bool) {
 	o, ok := v.(map[string]any)
 	if !ok {
@@ -220,7 +220,7 @@ func errorText(v any) (string, bool) {
 	return describe(e), true
 }
 
-// short cuts s, whose line breaks become visible, to about n characters.
+// short escapes line breaks and tabs in s and truncates it to n characters.
 func short(s string, n int) string {
 	s = strings.ToValidUTF8(strings.NewReplacer("\r", `\r`, "\n", `\n`, "\t", `\t`).Replace(s), "\uFFFD")
 	r := []rune(s)
@@ -230,7 +230,7 @@ func short(s string, n int) string {
 	return string(r[:n-1]) + "…"
 }
 
-// looksLikeHTML tells an error page from a reply.
+// looksLikeHTML reports whether a body is an HTML page.
 func looksLikeHTML(b []byte) bool {
 	start := bytes.ToLower(bytes.TrimSpace(b[:min(len(b), 200)]))
 	return slices.ContainsFunc([]string{"<!doctype", "<html", "<head", "<body"}, func(p string) bool { return bytes.HasPrefix(start, []byte(p)) })

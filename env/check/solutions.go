@@ -16,7 +16,7 @@ import (
 //go:embed recorded/solutions.json
 var solutionsText []byte
 
-// solution is a way to the goal of a task.
+// solution is a recorded solution of a task.
 type solution struct {
 	Reset json.RawMessage
 	Steps []struct {
@@ -81,10 +81,11 @@ func (s solution) ending(task int) ending {
 	}
 }
 
-// near compares rewards that were written as decimals.
+// near compares rewards up to decimal rounding.
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
-// begins reports whether a text begins with start, whatever the white space.
+// begins reports whether text begins with start, ignoring differences in white
+// space.
 func begins(text, start string) bool {
 	one := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	return strings.HasPrefix(one(text), one(start))

@@ -17,10 +17,10 @@ import (
 	"github.com/openmanus/openmanus/data/transport"
 )
 
-// maxReply bounds a reply; no environment of AgentGym sends as much.
+// maxReply bounds a reply; AgentGym's replies are smaller.
 const maxReply = 16 << 20
 
-// request is one HTTP request, sent as it stands here.
+// request is one HTTP request, sent unmodified.
 type request struct {
 	method string
 	target string // path and query, not cleaned
@@ -28,23 +28,23 @@ type request struct {
 	body   string
 }
 
-// reply is what came back, undecoded.
+// reply is an HTTP reply with the undecoded body.
 type reply struct {
 	status  int
 	header  http.Header
 	body    []byte
-	sized   bool // it had a Content-Length
+	sized   bool // it has a Content-Length
 	chunked bool
-	closes  bool // the server announced the connection's end
+	closes  bool // the server announced that it closes the connection
 	took    time.Duration
 }
 
-// The ways in which no reply comes.
+// Failures without a complete reply.
 var (
 	errTimeout = errors.New("no complete reply within the time limit")
 	errRefused = errors.New("no connection")
 	errBroken  = errors.New("the connection ended")
-	errNotHTTP = errors.New("that is no HTTP reply")
+	errNotHTTP = errors.New("not an HTTP reply")
 	errTooLong = fmt.Errorf("a reply of more than %d MiB", maxReply>>20)
 )
 
@@ -96,9 +96,9 @@ func (w *wire) open(ctx context.Context) (*link, error) {
 	return &link{wire: w, conn: conn, in: bufio.NewReader(conn)}, nil
 }
 
-func (l *link) close() { _ = l.conn.Close() } // nothing is left to be said on it
+func (l *link) close() { _ = l.conn.Close() }
 
-// do sends one request on a connection of its own, as Python's clients do.
+// do sends one request on a new connection, like Python's clients.
 func (w *wire) do(ctx context.Context, r request) (reply, error) {
 	began := time.Now()
 	l, err := w.open(ctx)
@@ -111,14 +111,14 @@ func (w *wire) do(ctx context.Context, r request) (reply, error) {
 	return got, err
 }
 
-// do sends one request and reads its reply, all within the time limit. keep
-// asks the server to keep the connection.
+// do sends one request and reads the reply within the time limit. keep requests
+// a persistent connection.
 func (l *link) do(ctx context.Context, r request, keep bool) (reply, error) {
 	began := time.Now()
 	if err := l.conn.SetDeadline(began.Add(l.wire.timeout)); err != nil {
 		return reply{}, fmt.Errorf("%w: %v", errBroken, err)
 	}
-	// The end of ctx ends what waits on the connection.
+	// Cancelling ctx ends reads and writes of the connection.
 	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	var b bytes.Buffer
@@ -158,7 +158,7 @@ func (l *link) do(ctx context.Context, r request, keep bool) (reply, error) {
 	return got, nil
 }
 
-// readHead reads the status line and headers, passing over a few 1xx.
+// readHead reads the status line and headers, skipping a few 1xx replies.
 func (l *link) readHead(method string) (*http.Response, error) {
 	for range transport.MaxInformational + 1 {
 		resp, err := http.ReadResponse(l.in, &http.Request{Method: method})
@@ -172,7 +172,7 @@ func (l *link) readHead(method string) (*http.Response, error) {
 	return nil, transport.ErrInformational
 }
 
-// failure names what became of a connection.
+// failure converts a connection error to one of the errors above.
 func (l *link) failure(ctx context.Context, err error, when string) error {
 	var ne net.Error
 	var op *net.OpError

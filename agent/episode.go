@@ -1,3 +1,15 @@
+// Package agent plays one episode: a language model's turns against one
+// environment instance, token by token.
+//
+// It owns the loop (RunEpisode), the prompt formats that say how a model
+// writes an action and how it is read back, what a model is told first, and
+// how an episode ends. It does not own generation (agent/llm/engine), environments
+// (env), chat templates (agent/llm/chat, behind Renderer), or who plays which
+// episode when (agent/rollout).
+//
+// Concurrency: RunEpisode runs in the caller's goroutine and starts none.
+// Formats are stateless and may be used by many goroutines; so must a
+// Renderer be.
 package agent
 
 import (
@@ -192,4 +204,20 @@ func (p *player) render(messages []data.Message) ([]int32, error) {
 		return nil, fmt.Errorf("render the messages before turn %d: %w", len(p.ep.Turns)+1, err)
 	}
 	return ids, nil
+}
+
+// Renderer turns messages into token ids with a model's chat template. A
+// conversation only ever grows at its end: ids once given are never changed.
+type Renderer interface {
+	// Start renders the first messages and what asks for the first reply.
+	Start(messages []data.Message) ([]int32, error)
+	// Next renders what comes between a reply and the next one: the end of
+	// the reply's turn, as far as the reply did not bring it itself, the
+	// messages, and what asks for a reply. stoppedByEOS says that the reply
+	// ended with a stop token, lastID, the last id of the reply.
+	Next(stoppedByEOS bool, lastID int32, messages []data.Message) ([]int32, error)
+	// StopTokens are the ids that end a reply.
+	StopTokens() []int32
+	// Decode is the text of ids.
+	Decode(ids []int32) string
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/openmanus/openmanus/data/registry"
+	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/action"
 )
 
 // Format is one grammar of replies: how the model is told to write an action,
@@ -51,3 +53,57 @@ func afterMark(text string) (string, bool) {
 	action, _, _ := strings.Cut(rest, actionMark)
 	return strings.TrimSpace(action), true
 }
+
+// react is AgentGym's own format: "Thought:" and "Action:" lines. The whole
+// reply goes to the client, whose parser, one per environment, cuts the action
+// out (protocol section 4); what is found here is only what can be said
+// without knowing the environment.
+type react struct{}
+
+func (react) Name() string          { return env.FormatReact }
+func (react) Prompt() string        { return "" }
+func (react) StopStrings() []string { return nil }
+
+func (react) Parse(text string) Parsed {
+	action, ok := afterMark(text)
+	return Parsed{Action: action, Text: text, OK: ok}
+}
+
+// The formats in which the model calls functions: AgentGym's function_calling,
+// a JSON object, and code_as_action, a call in Python. Like react they hand
+// the whole reply to the client, which must have been told the same format
+// (env.Options.ActionFormat) and knows which functions there are.
+
+func init() {
+	Formats.Register(env.FormatFunctionCalling, functionCalling{})
+	Formats.Register(env.FormatCodeAsAction, codeAsAction{})
+}
+
+type functionCalling struct{}
+
+func (functionCalling) Name() string          { return env.FormatFunctionCalling }
+func (functionCalling) Prompt() string        { return "" }
+func (functionCalling) StopStrings() []string { return nil }
+
+func (functionCalling) Parse(text string) Parsed { return called(text, action.JSONCall) }
+
+type codeAsAction struct{}
+
+func (codeAsAction) Name() string          { return env.FormatCodeAsAction }
+func (codeAsAction) Prompt() string        { return "" }
+func (codeAsAction) StopStrings() []string { return nil }
+
+func (codeAsAction) Parse(text string) Parsed { return called(text, action.PythonCall) }
+
+func called(text string, find func(string) (string, bool)) Parsed {
+	call, ok := find(text)
+	if !ok {
+		return Parsed{Text: text}
+	}
+	return Parsed{Action: strings.TrimSpace(call), Text: text, OK: true}
+}
+
+// callsFunctions reports whether f is one of the formats here. What was
+// recorded for other formats, instruction and replies, is then of no use: it
+// names no functions.
+func callsFunctions(f Format) bool { return action.Format(f.Name()).Calls() }

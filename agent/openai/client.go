@@ -1,3 +1,14 @@
+// Package openai talks to endpoints of the chat-completions form that OpenAI
+// defined and vLLM, SGLang, llama.cpp, ollama and hosted services serve
+// (https://platform.openai.com/docs/api-reference/chat).
+//
+// It owns Client, one endpoint with its limits (how many requests at once, how
+// long, how often again), and Speaker, which lets it play episodes behind
+// agent/text. It does not own where the key comes from: its caller reads an
+// environment variable, and the key is never written anywhere.
+//
+// Concurrency: a Client and a Speaker may be used by many goroutines. No
+// goroutine outlives a call; Close drops idle connections.
 package openai
 
 import (
@@ -13,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/transport"
 	"github.com/openmanus/openmanus/internal/backoff"
 )
@@ -231,4 +243,24 @@ func (c *Client) classify(ctx context.Context, status int, header http.Header, b
 		e.Kind = KindMalformed
 	}
 	return e
+}
+
+// Check finds out within seconds whether the endpoint is worth playing
+// against. First it asks for the list of models, which every server answers
+// at once or, where it has none, with an error that is an answer too; then it
+// asks for a reply of at most 16 tokens, with the parameters of r, which shows
+// a wrong name, a wrong key and a parameter that the endpoint does not know.
+// r's messages and limit are replaced.
+func (c *Client) Check(ctx context.Context, r Request) error {
+	_, fault := c.once(ctx, http.MethodGet, modelsPath, nil, c.o.CheckTimeout)
+	if fault != nil {
+		switch fault.Kind { // of anything else the next question tells more: a key may not be allowed to list models
+		case KindConnection, KindTimeout, KindCancelled:
+			return fault
+		}
+	}
+	r.Messages = []data.Message{{Role: "user", Content: "Say yes."}}
+	r.MaxTokens = 16
+	_, err := c.chat(ctx, r, min(c.o.Attempts, 3))
+	return err
 }

@@ -2,6 +2,7 @@ package text
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -50,4 +51,59 @@ func (Renderer) Decode(ids []int32) string {
 		}
 	}
 	return strings.ToValidUTF8(b.String(), string(utf8.RuneError))
+}
+
+// The ids above the bytes.
+const (
+	idEnd  int32 = 256 + iota // a message is over; the reply that ended by itself ends with it
+	idCut                     // the reply was stopped
+	idRole                    // idRole + i begins a message of roles[i]
+)
+
+// roles are those a message may have.
+var roles = []string{"system", "user", "assistant", "tool"}
+
+const assistant = "assistant"
+
+func roleID(role string) (int32, error) {
+	for i, r := range roles {
+		if r == role {
+			return idRole + int32(i), nil
+		}
+	}
+	return 0, fmt.Errorf("a message has the role %q, want one of %q", role, roles)
+}
+
+// bytesOf are the ids of a text.
+func bytesOf(text string) []int32 {
+	ids := make([]int32, len(text))
+	for i := range len(text) {
+		ids[i] = int32(text[i])
+	}
+	return ids
+}
+
+// parse takes a conversation that waits for a reply apart into its messages.
+func parse(ids []int32) ([]data.Message, error) {
+	var out []data.Message
+	open := false
+	var content []byte
+	for i, id := range ids {
+		switch {
+		case id >= 0 && id < 256 && open:
+			content = append(content, byte(id))
+		case id == idCut && open: // what stopped the reply is no text of it
+		case id == idEnd && open:
+			out[len(out)-1].Content, content, open = string(content), nil, false
+		case id >= idRole && int(id-idRole) < len(roles) && !open:
+			out, open = append(out, data.Message{Role: roles[id-idRole]}), true
+		default:
+			return nil, fmt.Errorf("id %d at %d has no meaning there: these are not the ids of text.Renderer", id, i)
+		}
+	}
+	n := len(out) - 1
+	if !open || out[n].Role != assistant || len(content) > 0 {
+		return nil, fmt.Errorf("%d ids do not ask for a reply", len(ids))
+	}
+	return out[:n], nil
 }

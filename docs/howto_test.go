@@ -15,7 +15,7 @@ import (
 // page shows is compiled as if it stood where the page says, the lines that it
 // changes are changed, and the commands that it gives are run. Nothing is
 // written into the tree.
-var howtos = []string{"howto-format.md", "howto-environment.md", "howto-reward.md", "howto-data.md"}
+var howtos = []string{"howto-format.md", "howto-environment.md", "howto-reward.md", "howto-data.md", "howto-model.md"}
 
 var (
 	// A file is named on a line of its own before its code; see below.

@@ -115,6 +115,9 @@ func newDecoder(c Config) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Extra == nil {
+		c.Extra = f.newExtra()
+	}
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("model configuration: %w", err)
 	}

@@ -13,113 +13,153 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// eval and rollout take the configuration of a run in place of most flags: the
-// tasks of one of its environments are then played the way the run validates.
-// Flags that are given all the same win.
+// playOptions are what eval and rollout share: the configuration with the
+// flags merged into it. Its only [[env]] table is the one that is played;
+// val_tasks are the tasks and rollout.val is how they are sampled.
+type playOptions struct {
+	configs.Config
+	Logs string // folder of the logs of started servers
+	Day  string // of the prompts, if the chat template writes it; "": today
+}
 
-// configuredFlags say which part of the configuration is played.
-func configuredFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "split", Value: "val", Usage: "tasks of CONFIG.toml to play: val or train"},
-		setFlag(),
+// env is the table that is played.
+func (o *playOptions) env() *configs.Env { return &o.Env[0] }
+
+// samples is the number of episodes per task.
+func (o *playOptions) samples() int { return o.Rollout.Val.GroupSize }
+
+// concurrency is the number of episodes played at once.
+func (o *playOptions) concurrency() int { return min(o.Agent.MaxWorkers, o.Rollout.MaxSequences) }
+
+// local reports whether a model of this process generates the replies.
+func (o *playOptions) local() bool { return o.Rollout.Engine == engineLocal }
+
+// playKeys are the flags of eval and rollout that override keys.
+func playKeys() []keyFlag {
+	return slices.Concat(modelKeys(), endpointKeys(), envKeys(), lengthKeys(), samplingKeys(), loadKeys(), formatKeys(), summaryKeys(), protocolKeys(), launchKeys())
+}
+
+// loadKeys are how many episodes are played at once.
+func loadKeys() []keyFlag {
+	return []keyFlag{
+		{flag: &cli.IntFlag{Name: "concurrency", Value: 64, Usage: "episodes played at once"}, keys: "agent.max_workers rollout.max_sequences"},
+		{flag: &cli.BoolFlag{Name: "deterministic", Usage: "form batches in a fixed order"}, keys: "rollout.deterministic", local: true},
 	}
 }
 
-// rivals are flags of which those that are given keep the configuration from
-// saying the others.
-var rivals = [][]string{
-	{"model", "base-url"},
-	{"temperature", "greedy"},
-	{"instruction", "instruction-file"},
-	{"server", "launch"},
-	{"format", "action-format"},
+// playFlags returns the flags that eval and rollout share.
+func playFlags() []cli.Flag {
+	return slices.Concat([]cli.Flag{
+		&cli.StringFlag{Name: "split", Value: "val", Usage: "tasks of CONFIG.toml to play: val or train"},
+		setFlag(),
+	}, flagsOf(playKeys()), []cli.Flag{serverLogsFlag()})
 }
 
-// fillFromConfig sets the flags that the command line leaves to its
-// configuration. Without one it only refuses what would speak of it.
-//
-// What no flag says comes back: how servers are treated, and what is tried
-// again.
-func (s *State) fillFromConfig(c *cli.Context) (unflagged, error) {
-	f := flagFaults{}
-	usual := unflaggedOf(configs.Defaults(), configs.DefaultEnv(""))
+// parsePlay merges the defaults, the configuration that the command line names
+// and its flags. Without a configuration the flags' defaults apply. Errors of
+// the flags are added to f, to be reported with those of other flags.
+func (s *State) parsePlay(c *cli.Context, f *flagFaults) (playOptions, error) {
+	o := playOptions{Logs: c.String("server-logs")}
 	f.oneOf("split", c.String("split"), "val", "train")
 	file := c.Args().First()
 	if file == "" {
 		for _, name := range []string{"split", "set"} {
 			if c.IsSet(name) {
-				f.add(name, "it speaks of a configuration, and none is given: give CONFIG.toml, or take it out")
+				f.add(name, "it is about a configuration: give CONFIG.toml, or leave it out")
 			}
 		}
-		return usual, f.err()
+		o.Config = configs.Defaults()
+		o.Env = []configs.Env{configs.DefaultEnv(c.String("env"))}
+	} else {
+		if err := f.err(); err != nil {
+			return o, err
+		}
+		var err error
+		if o.Config, err = s.loadPlayed(c, file); err != nil {
+			return o, err
+		}
 	}
-	if err := f.err(); err != nil {
-		return usual, err
+	name, obsTokens := o.env().Name, o.Agent.MaxObsTokens
+	flags := playKeys()
+	f.override(c, flags, &o.Config, file == "")
+	e := o.env()
+	e.Name = name // --env may give a label
+	if e.MaxTurns == 0 {
+		if spec, err := env.Lookup(name); err == nil {
+			e.MaxTurns = spec.MaxTurns
+		}
 	}
+	if e.HistoryLength < 0 {
+		e.HistoryLength = o.Agent.HistoryLength
+	}
+	if e.MemoryFile != "" && !c.IsSet("memory-file") && o.Unmet("env.0.memory_file") != "" { // of the format in the file
+		e.MemoryFile = ""
+	}
+	if e.UseSummary && !c.IsSet("use-summary") && o.Unmet("env.0.use_summary") != "" {
+		e.UseSummary = false
+	}
+	f.needs(c, o)
+	f.check(c, flags, &o.Config)
+	if len(f.errs) > 0 {
+		return o, nil
+	}
+	if !o.local() {
+		if file != "" && obsTokens != 0 {
+			s.Log.Warn("observations are not shortened: an endpoint does not report its tokens", "agent.max_obs_tokens", obsTokens)
+		}
+		return o, nil
+	}
+	if o.Model.ComputeDtype != "auto" {
+		return o, nil
+	}
+	var err error
+	o.Model.ComputeDtype, err = computeDtype("auto", o.Model.Device)
+	return o, err
+}
+
+// needs adds values that are missing, and flags that exclude each other.
+func (f *flagFaults) needs(c *cli.Context, o playOptions) {
+	if o.local() {
+		f.need("model", o.Model.Path, "a Hugging Face folder or a .gguf file; or --base-url and --api-model for an endpoint")
+	}
+	f.need("env", o.env().Name, strings.Join(env.Names(), ", "))
+	f.need("tasks", strings.Join(o.env().ValTasks, ","), taskForms)
+	f.sampling(c)
+	if e := o.env(); e.UseSummary {
+		f.need("summary-base-url", o.Agent.Summary.BaseURL, "the address of the endpoint that writes summaries")
+	}
+	f.serverLogs(c, o.env().Launch)
+}
+
+// loadPlayed reads the configuration of a run and keeps the environment and
+// the tasks that the flags env and split select.
+func (s *State) loadPlayed(c *cli.Context, file string) (configs.Config, error) {
 	cfg, err := s.loadConfig(file, "", c.StringSlice("set"))
 	if err != nil {
-		return usual, err
+		return cfg, err
 	}
 	e, err := chooseEnv(cfg, c.String("env"))
 	if err != nil {
-		return usual, err
+		return cfg, err
 	}
-	device := cfg.Model.Device
-	if c.IsSet("device") {
-		device = c.String("device")
-	}
-	if cfg.Model.ComputeDtype, err = computeDtype(cfg.Model.ComputeDtype, device); err != nil {
-		return usual, err
-	}
-	tasks := e.ValTasks
 	if c.String("split") == "train" {
-		tasks = e.Tasks
+		e.ValTasks = e.Tasks
 	}
-	if len(tasks) == 0 && !c.IsSet("tasks") {
-		return usual, errext.With(errext.Input, "choose the other with --split, or give --tasks", fmt.Errorf("%s: environment %s has no tasks of the split %q", file, e.Called(), c.String("split")))
+	if len(e.ValTasks) == 0 && !c.IsSet("tasks") {
+		return cfg, errext.With(errext.Input, "choose the other with --split, or give --tasks", fmt.Errorf("%s: environment %s has no tasks of the split %q", file, e.Called(), c.String("split")))
 	}
-	if c.IsSet("base-url") && cfg.Agent.MaxObsTokens != 0 && !c.IsSet("max-obs-tokens") {
-		s.Log.Warn("observations are shown whole: an endpoint does not tell its tokens", "agent.max_obs_tokens", cfg.Agent.MaxObsTokens)
-	}
-	summaries := summariesOf(cfg, e)
-	if c.IsSet("use-summary") && !c.Bool("use-summary") { // then nobody writes any
-		summaries = nil
-	}
-	own := unflaggedOf(cfg, e)
-	if c.IsSet("timeout") { // it wins over the limit of every kind of call
-		own.Timeouts = usual.Timeouts
-	}
-	if e.Launch && !c.IsSet("command") {
-		own.Command = e.Command
-	}
-	if c.IsSet("env") { // it may be a label; from here on it is the environment
-		if err := c.Set("env", e.Name); err != nil {
-			return usual, errext.With(errext.Internal, "", err)
+	// One entry each, as the flags give it: the header of a dump holds them.
+	for _, list := range []*[]string{&e.ValTasks, &e.SkipTasks} {
+		if len(*list) > 0 {
+			*list = []string{strings.Join(*list, ",")}
 		}
 	}
-	return own, setUnset(c, slices.Concat(whoPlays(cfg, c), playedAs(cfg, e, tasks), summaries, serversOf(e), pace(s, cfg, e)))
+	cfg.Env = []configs.Env{e}
+	return cfg, nil
 }
 
-// unflagged is what eval and rollout take from a configuration, or else from
-// its defaults, and have no flags for.
-type unflagged struct {
-	Timeouts                                   env.Timeouts
-	Retries                                    int // of create and reset, after the first try
-	MaxInstances, MaxRequests, QuarantineAfter int
-	Attempts, Replays                          int      // of an episode
-	Command                                    []string // of a server that is started, as its words; nil: the flag's
-}
-
-func unflaggedOf(cfg configs.Config, e configs.Env) unflagged {
-	w := worldOf(e)
-	return unflagged{
-		Timeouts: w.Timeouts, Retries: w.Retries,
-		MaxInstances: w.MaxInstances, MaxRequests: w.MaxRequests, QuarantineAfter: w.QuarantineAfter,
-		Attempts: cfg.Agent.EpisodeRetries + 1, Replays: cfg.Agent.EpisodeReplays,
-	}
-}
-
-// chooseEnv is the environment of that name, or the only one there is.
+// chooseEnv returns the table that is called name, or the only one if name is
+// empty.
 func chooseEnv(cfg configs.Config, name string) (configs.Env, error) {
 	if err := needsEnv(cfg); err != nil {
 		return configs.Env{}, err
@@ -136,84 +176,4 @@ func chooseEnv(cfg configs.Config, name string) (configs.Env, error) {
 		what = fmt.Errorf("the configuration has no environment %q", name)
 	}
 	return configs.Env{}, errext.With(errext.Usage, "give one of them with --env: "+strings.Join(names, ", "), what)
-}
-
-// whoPlays are the flags of the model or the endpoint.
-func whoPlays(cfg configs.Config, c *cli.Context) []flagValue {
-	r := cfg.Rollout
-	if r.Engine == "local" {
-		flags := []flagValue{{"device", cfg.Model.Device}}
-		if r.Deterministic {
-			flags = append(flags, flagValue{"deterministic", switchedOn})
-		}
-		if cfg.Model.Path != "" {
-			flags = append(flags, flagValue{"model", cfg.Model.Path})
-		}
-		return flags
-	}
-	if c.IsSet("model") {
-		return nil
-	}
-	return []flagValue{
-		{"base-url", r.API.BaseURL}, {"api-model", r.API.Model}, {"api-key-env", r.API.KeyEnv},
-		{"api-concurrency", fmt.Sprint(r.API.Concurrency)}, {"api-timeout", number(r.API.TimeoutS)}, {"api-retries", fmt.Sprint(r.API.Retries)},
-	}
-}
-
-// serversOf are the flags of servers that are started.
-func serversOf(e configs.Env) []flagValue {
-	if !e.Launch {
-		return nil
-	}
-	flags := []flagValue{
-		{"launch", switchedOn}, {"checkout", e.Checkout}, {"num-servers", fmt.Sprint(e.NumServers)}, {"base-port", fmt.Sprint(e.BasePort)},
-		{"venv", e.Venv}, {"python", e.Python}, {"workdir", e.Workdir}, {"command", strings.Join(e.Command, " ")}, {"start-timeout", number(e.StartTimeoutS)},
-		{"hang-timeout", number(e.HangTimeoutS)},
-	}
-	for _, name := range sortedKeys(e.Environment) {
-		flags = append(flags, flagValue{"environment", name + "=" + e.Environment[name]})
-	}
-	return slices.DeleteFunc(flags, func(f flagValue) bool { return f.value == "" })
-}
-
-// pace are the flags that decide how fast it goes and when it gives up.
-func pace(s *State, cfg configs.Config, e configs.Env) []flagValue {
-	return []flagValue{{"concurrency", fmt.Sprint(rolloutBase(s, cfg).Concurrency)}, {"wait-healthy", number(e.WaitHealthyS)}}
-}
-
-// ofTheModel are flags that mean nothing to an endpoint.
-var ofTheModel = []string{"device", "dtype", "deterministic", "max-obs-tokens"}
-
-// setUnset sets flags that the command line does not give, nor a rival.
-func setUnset(c *cli.Context, flags []flagValue) error {
-	given := map[string]bool{}
-	for _, name := range c.FlagNames() {
-		given[name] = true
-	}
-	for _, group := range rivals {
-		if slices.ContainsFunc(group, func(name string) bool { return given[name] }) {
-			for _, name := range group {
-				given[name] = true
-			}
-		}
-	}
-	if given["server"] {
-		for _, flag := range launchFlags() {
-			given[flag.Names()[0]] = true
-		}
-	}
-	if c.IsSet("base-url") {
-		for _, name := range ofTheModel {
-			given[name] = true
-		}
-	}
-	for _, f := range flags {
-		if given[f.name] {
-			continue
-		}
-		if err := c.Set(f.name, f.value); err != nil {
-			return errext.With(errext.Input, "", fmt.Errorf("--%s %q, as the configuration says: %w", f.name, f.value, err))
-		}
-	}
-	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -58,53 +59,68 @@ tasks = "0-9"
 format = "react"
 `
 
-func TestFillFromConfig(t *testing.T) {
-	local := taskOptions{
-		Model: "folder", Device: "auto", Dtype: "float32", Env: "maze", Tasks: "16-18", Samples: 2, MaxTurns: 4, MaxNewTokens: 33,
-		MaxContextTokens: 900, MaxObsTokens: 70, MaxParseFailures: 3, Temperature: 1, Greedy: true, TopP: 1, TopK: -1, Seed: 1,
-		Concurrency: 9, Deterministic: true, Format: "react", Parser: "g2", ActionFormat: "react", HistoryLength: 2, TimeoutS: 300, WaitHealthyS: 120, Instruction: "Walk.",
+func TestParsePlay(t *testing.T) {
+	load := func(text string) configs.Config {
+		t.Helper()
+		cfg, err := configs.Load("run.toml", []byte(text), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Env = cfg.Env[:1]
+		cfg.Trainer.Seed, cfg.Derived = 1, nil
+		return cfg
 	}
-	endpoint := taskOptions{
-		Endpoint: &endpointOptions{BaseURL: "http://127.0.0.1:1/v1", Model: "small", KeyEnv: "MY_KEY", TimeoutS: 120},
-		Device:   "auto", Dtype: "float32", Env: "maze", Tasks: "16-18", Samples: 1, MaxTurns: 10, MaxNewTokens: 512,
-		MaxContextTokens: 8192, Temperature: 0.4, TopP: 1, TopK: -1, Seed: 1,
-		Concurrency: 64, Format: "react", Parser: "g2", ActionFormat: "react", HistoryLength: 2, TimeoutS: 300, WaitHealthyS: 120,
-	}
+	local, endpoint := load(playedRun), load(endpointRun)
 	tests := []struct {
 		name, text, line string
-		base             taskOptions
-		change           func(o *taskOptions)
+		base             configs.Config
+		change           func(o *configs.Config)
 	}{
-		{"as it is", playedRun, "", local, func(*taskOptions) {}},
-		{"the other split", playedRun, "--split train", local, func(o *taskOptions) { o.Tasks = "0-9" }},
-		{"a key", playedRun, "--set env.maze.max_turns=5", local, func(o *taskOptions) { o.MaxTurns = 5 }},
-		{"a number format by the device", playedRun, "--set model.compute_dtype=auto --device cpu", local, func(o *taskOptions) { o.Device = "cpu" }},
-		{"flags win", playedRun, "--tasks 3 --temperature 0.5 --instruction-file f.txt --samples 7 --seed 4", local, func(o *taskOptions) {
-			o.Tasks, o.Temperature, o.Greedy, o.Instruction, o.InstructionFile, o.Samples, o.Seed = "3", 0.5, false, "", "f.txt", 7, 4
+		{"as it is", playedRun, "", local, func(*configs.Config) {}},
+		{"the other split", playedRun, "--split train", local, func(o *configs.Config) { o.Env[0].ValTasks = []string{"0-9"} }},
+		{"a key", playedRun, "--set env.maze.max_turns=5", local, func(o *configs.Config) { o.Env[0].MaxTurns = 5 }},
+		{"a number format by the device", playedRun, "--set model.compute_dtype=auto --device cpu", local, func(o *configs.Config) { o.Model.Device = "cpu" }},
+		{"sampling of training is not that of playing", playedRun, "--set rollout.top_p=0.5 --set rollout.top_k=3 --set trainer.seed=9", local, func(*configs.Config) {}},
+		{"flags win", playedRun, "--tasks 3 --temperature 0.5 --instruction-file f.txt --samples 7 --seed 4 --top-p 0.9 --concurrency 5", local, func(o *configs.Config) {
+			o.Env[0].ValTasks, o.Env[0].Instruction, o.Env[0].InstructionFile = []string{"3"}, "", "f.txt"
+			o.Rollout.Val, o.Rollout.TopP, o.Trainer.Seed = configs.RolloutVal{Temperature: 0.5, GroupSize: 7}, 0.9, 4
+			o.Agent.MaxWorkers, o.Rollout.MaxSequences = 5, 5
 		}},
-		{"an endpoint plays", playedRun, "--base-url http://a/v1 --api-model m", local, func(o *taskOptions) {
-			o.Endpoint = &endpointOptions{BaseURL: "http://a/v1", Model: "m", KeyEnv: "OPENAI_API_KEY", TimeoutS: 120, Retries: 5}
-			o.Model, o.Deterministic, o.MaxObsTokens = "", false, 0
+		{"no limits", playedRun, "--max-turns 0 --max-context-tokens 0", local, func(o *configs.Config) {
+			spec, _ := env.Lookup("maze")
+			o.Env[0].MaxTurns, o.Rollout.MaxContextTokens = spec.MaxTurns, 0
 		}},
-		{"configured endpoint", endpointRun, "--env maze", endpoint, func(*taskOptions) {}},
-		{"a model plays instead", endpointRun, "--env maze --model d", endpoint, func(o *taskOptions) { o.Endpoint, o.Model = nil, "d" }},
+		{"a model of another folder", playedRun, "--model d", local, func(o *configs.Config) { o.Model.Path = "d" }},
+		{"an endpoint plays", playedRun, "--base-url http://a/v1 --api-model m", local, func(o *configs.Config) {
+			o.Rollout.Engine, o.Rollout.API.BaseURL, o.Rollout.API.Model = "openai", "http://a/v1", "m"
+			o.Rollout.Deterministic, o.Agent.MaxObsTokens = false, 0
+		}},
+		{"configured endpoint", endpointRun, "--env maze", endpoint, func(*configs.Config) {}},
+		{"a model plays instead", endpointRun, "--env maze --model d", endpoint, func(o *configs.Config) {
+			o.Rollout.Engine, o.Model.Path, o.Model.ComputeDtype = "local", "d", "float32"
+		}},
+		{"another format", playedRun, "--format history --history-length 4", local, func(o *configs.Config) {
+			o.Env[0].Format, o.Env[0].HistoryLength = "history", 4
+		}},
+		{"a format without the memory of the file's", strings.Replace(playedRun, `format = "react"`, "format = \"staged\"\nmemory_file = \"m\"", 1),
+			"--format react --set rollout.deterministic=false", local, func(o *configs.Config) { o.Rollout.Deterministic = false }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			line := append([]string{"-"}, strings.Fields(tt.line)...)
-			got, code, text := parsed(t, line, evalFlags(), func(s *State, c *cli.Context) (evalOptions, error) {
+			got, code, text := parsed(t, append([]string{"-"}, strings.Fields(tt.line)...), evalFlags(), func(s *State, c *cli.Context) (evalOptions, error) {
 				s.Stdin = strings.NewReader(tt.text)
-				if _, err := s.fillFromConfig(c); err != nil {
-					return evalOptions{}, err
-				}
-				return parseEval(c)
+				return s.parseEval(c)
 			})
 			if code != errext.OK {
 				t.Fatal(text)
 			}
-			want := tt.base
+			want := tt.base.Clone()
 			tt.change(&want)
-			if diff := cmp.Diff(want, got.taskOptions); diff != "" {
+			got.Derived = nil
+			if got.Env[0].HistoryLength == 2 && !configs.WritesPrompts(got.Env[0].Format) {
+				got.Env[0].HistoryLength = want.Env[0].HistoryLength // which nothing reads
+			}
+			if diff := cmp.Diff(want, got.Config); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -139,22 +155,21 @@ wait_healthy_s = 8
 	text := strings.Replace(playedRun, "[rollout]", "episode_retries = 7\nepisode_replays = 4\n[rollout]", 1)
 	text, _, _ = strings.Cut(text, "[[env]]")
 	text += "[trainer]\ntest_every = 0\nval_before_train = false\n" + more
-	read := func(line string) taskOptions {
+	read := func(line string) worldOptions {
 		t.Helper()
 		o, code, words := parsed(t, strings.Fields("- --split train "+line), evalFlags(), func(s *State, c *cli.Context) (evalOptions, error) {
 			s.Stdin = strings.NewReader(text)
-			own, err := s.fillFromConfig(c)
-			if err != nil {
-				return evalOptions{}, err
-			}
-			o, err := parseEval(c)
-			o.Unflagged = own
-			return o, err
+			return s.parseEval(c)
 		})
 		if code != errext.OK {
 			t.Fatal(words)
 		}
-		return o.taskOptions
+		if o.Agent.EpisodeRetries != 7 || o.Agent.EpisodeReplays != 4 {
+			t.Errorf("%d retries, %d replays", o.Agent.EpisodeRetries, o.Agent.EpisodeReplays)
+		}
+		w := worldOf(*o.env())
+		w.Launch = launchOf(*o.env(), o.Logs)
+		return w
 	}
 	cfg, err := configs.Load("run.toml", []byte(text), nil)
 	if err != nil {
@@ -162,18 +177,13 @@ wait_healthy_s = 8
 	}
 	want := worldOf(cfg.Env[0])
 	want.Launch = launchOf(cfg.Env[0], "servers")
-	o := read("")
-	if diff := cmp.Diff(want, o.world()); diff != "" {
+	if diff := cmp.Diff(want, read("")); diff != "" {
 		t.Errorf("-run +eval:\n%s", diff)
 	}
-	if u := o.Unflagged; u.Attempts != 8 || u.Replays != 4 {
-		t.Errorf("%d attempts, %d replays", u.Attempts, u.Replays)
-	}
-	o = read("--timeout 3 --command other")
-	if w := o.world(); w.Timeouts.Step != 0 || w.Timeout != 3*time.Second || len(w.Launch.Command) != 1 || w.Retries != 1 {
+	if w := read("--timeout 3 --command other"); w.Timeouts.Step != 0 || w.Timeout != 3*time.Second || len(w.Launch.Command) != 1 || w.Retries != 1 {
 		t.Errorf("flags do not win: %+v, command %q", w, w.Launch.Command)
 	}
-	if w := read("--server http://a:1").world(); w.Launch != nil || w.MaxRequests != 2 {
+	if w := read("--server http://a:1"); w.Launch != nil || w.MaxRequests != 2 {
 		t.Errorf("a server instead: %+v", w)
 	}
 }
@@ -194,7 +204,7 @@ func TestEvalTakesAConfiguration(t *testing.T) {
 		"eval run.toml --env gaia":                {errext.Usage, `no environment "gaia"`},
 		"eval run.toml --env wordle":              {errext.Input, `no tasks of the split "val"`},
 		"eval run.toml --env maze --split middle": {errext.Usage, `--split: "middle"`},
-		"eval --split train":                      {errext.Usage, "--split: it speaks of a configuration"},
+		"eval --split train":                      {errext.Usage, "--split: "},
 		"rollout run.toml --env maze":             {errext.Usage, "--dump: missing"},
 		"eval missing.toml":                       {errext.Input, "missing.toml"},
 		"eval run.toml other.toml":                {errext.Usage, "at most 1 argument"},

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/eval"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -20,20 +20,21 @@ import (
 // contract gathers everything that can change the number of an evaluation but
 // the model's weights and the seed, which are what is compared. docs/eval.md
 // explains the parts.
-func (s *State) contract(ctx context.Context, p *playing, o taskOptions) (eval.Contract, error) {
+func (s *State) contract(ctx context.Context, p *playing, o playOptions) (eval.Contract, error) {
 	v, err := runningVersion()
 	if err != nil {
 		return eval.Contract{}, err
 	}
+	e := o.env()
 	parts := map[string]string{
 		"program":       v.program(),
-		"env":           o.Env,
+		"env":           e.Name,
 		"server":        "built-in",
 		"tasks":         tasksPart(p.tasks),
-		"samples":       strconv.Itoa(o.Samples),
-		"format":        o.Format,
-		"parser":        o.Parser,
-		"action_format": o.ActionFormat,
+		"samples":       strconv.Itoa(o.samples()),
+		"format":        e.Format,
+		"parser":        e.Parser,
+		"action_format": e.ActionFormat,
 		"instruction":   instructionPart(p.tasks, p.env.Setup),
 	}
 	if err := s.addFormat(ctx, parts, p.env.Setup, o); err != nil {
@@ -44,18 +45,18 @@ func (s *State) contract(ctx context.Context, p *playing, o taskOptions) (eval.C
 			return eval.Contract{}, errext.With(codeOf(ctx, err), "see to that server, or take it out: the contract says which servers played", err)
 		}
 	}
-	if err := s.addWorldFiles(parts, o); err != nil {
+	if err := s.addWorldFiles(parts, *e); err != nil {
 		return eval.Contract{}, err
 	}
 	options := p.env.Setup.Options
-	if o.Endpoint != nil {
-		options.MaxContext = o.MaxContextTokens // the engine's own is in bytes
+	if !o.local() {
+		options.MaxContext = o.Rollout.MaxContextTokens // the engine's own is in bytes
 	}
 	if err := addOptions(parts, options); err != nil {
 		return eval.Contract{}, err
 	}
 	if p.bundle == nil {
-		parts["engine"], parts["chat_template"] = "openai", "the endpoint's own"
+		parts["engine"], parts["chat_template"] = engineOpenAI, "the endpoint's own"
 		return eval.NewContract(parts), nil
 	}
 	template := p.bundle.ChatTemplate()
@@ -63,7 +64,7 @@ func (s *State) contract(ctx context.Context, p *playing, o taskOptions) (eval.C
 	if err != nil {
 		return eval.Contract{}, fmt.Errorf("variables of the chat template: %w", err)
 	}
-	parts["engine"], parts["dtype"] = "local", o.Dtype
+	parts["engine"], parts["dtype"] = engineLocal, o.Model.ComputeDtype
 	parts["chat_template"] = textPart(template + "\x00" + string(vars))
 	if writesDate(template) {
 		parts["date"] = p.day.Format(time.DateOnly)
@@ -98,9 +99,10 @@ func instructionPart(tasks []data.Task, setup agent.Setup) string {
 
 // addFormat adds the options of formats that have some, and the words of those
 // that write their prompts themselves.
-func (s *State) addFormat(ctx context.Context, parts map[string]string, setup agent.Setup, o taskOptions) error {
-	if o.MemoryFile != "" {
-		b, err := s.ReadFile(o.MemoryFile, maxMemory)
+func (s *State) addFormat(ctx context.Context, parts map[string]string, setup agent.Setup, o playOptions) error {
+	e := o.env()
+	if e.MemoryFile != "" {
+		b, err := s.ReadFile(e.MemoryFile, maxMemory)
 		if err != nil {
 			return errext.With(errext.Input, "", err)
 		}
@@ -110,13 +112,16 @@ func (s *State) addFormat(ctx context.Context, parts map[string]string, setup ag
 	if !ok {
 		return nil
 	}
-	parts["history_length"] = strconv.Itoa(o.HistoryLength)
+	parts["history_length"] = strconv.Itoa(e.HistoryLength)
 	var words strings.Builder
 	turns := 3
-	if o.Summary != nil {
-		maps.Copy(parts, summaryParts(o.Summary))
+	if e.UseSummary {
+		summary := o.Agent.Summary
+		parts["summary_model"] = summary.Model
+		parts["summary_max_tokens"] = strconv.Itoa(summary.MaxTokens)
+		parts["summary_temperature"] = strconv.FormatFloat(summary.Temperature, 'g', -1, 64)
 		turns = 4 // the words that ask for the second summary differ from those for the first
-		asked, err := agent.FormatFor(o.Format, setup.Spec, agent.FormatOptions{HistoryLength: o.HistoryLength, Summarizer: listener{&words}})
+		asked, err := agent.FormatFor(e.Format, setup.Spec, agent.FormatOptions{HistoryLength: e.HistoryLength, Summarizer: listener{&words}})
 		if err != nil {
 			return fmt.Errorf("prompts of summaries: %w", err)
 		}
@@ -127,7 +132,7 @@ func (s *State) addFormat(ctx context.Context, parts map[string]string, setup ag
 	for range turns {
 		text, err := prompter.Prompt(ctx, seen)
 		if err != nil {
-			return fmt.Errorf("prompts of format %s: %w", o.Format, err)
+			return fmt.Errorf("prompts of format %s: %w", e.Format, err)
 		}
 		fmt.Fprintf(&words, "%q\n", text)
 		seen.Past = append(seen.Past, agent.Step{Observation: seen.Observation, Reply: "reply", Action: "action", Parsed: len(seen.Past) == 0})
@@ -183,19 +188,19 @@ func snake(name string) string {
 }
 
 // addWorldFiles adds the files that a built-in server plays by.
-func (s *State) addWorldFiles(parts map[string]string, o taskOptions) error {
-	if o.Vocabulary != "" {
-		b, err := s.ReadFile(o.Vocabulary, maxVocabulary)
+func (s *State) addWorldFiles(parts map[string]string, e configs.Env) error {
+	if e.Vocabulary != "" {
+		b, err := s.ReadFile(e.Vocabulary, maxVocabulary)
 		if err != nil {
 			return errext.With(errext.Input, "", err)
 		}
 		parts["vocabulary"] = textPart(string(b))
 	}
-	if o.Recipes == "" {
+	if e.Recipes == "" {
 		return nil
 	}
 	var b strings.Builder
-	files := s.DirFS(o.Recipes)
+	files := s.DirFS(e.Recipes)
 	err := fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err

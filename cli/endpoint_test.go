@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -43,7 +44,7 @@ func TestRolloutOfAnEndpoint(t *testing.T) {
 	}
 	defer dump.Close()
 	h := dump.Header()
-	if h.Weights != "" || h.Options["engine"] != "openai" || h.Options["api_model"] != "small" || h.Options["base_url"] != s.URL {
+	if h.Weights != "" || h.Options["rollout.engine"] != "openai" || h.Options["rollout.api.model"] != "small" || h.Options["rollout.api.base_url"] != s.URL {
 		t.Errorf("the header is %+v", h)
 	}
 	n := 0
@@ -199,19 +200,19 @@ func TestParseEndpoint(t *testing.T) {
 	const base = "--env maze --tasks 1 "
 	for line, want := range map[string]string{
 		"--base-url http://a/v1":       "--api-model: missing",
-		"--api-model m --model d":      "--api-model: it says how an endpoint is asked",
+		"--api-model m --model d":      "--api-model: only used with --base-url",
 		"--base-url a:1 --api-model m": "--base-url: \"a:1\" is not the address",
 		"--base-url http://a --api-model m --model d --dtype float32 --deterministic --max-obs-tokens 3": "--model: ",
 		"--base-url http://a --api-model m --api-key-env sk-abc":                                         "--api-key-env: this looks like a key",
 		"--base-url http://a --api-model m --api-timeout 0 --api-retries -1":                             "--api-timeout: 0",
 	} {
-		if _, code, text := parsed(t, strings.Fields(base+line), evalFlags(), stateless(parseEval)); code != errext.Usage || !strings.Contains(text, want) {
+		if _, code, text := parsed(t, strings.Fields(base+line), evalFlags(), (*State).parseEval); code != errext.Usage || !strings.Contains(text, want) {
 			t.Errorf("%s: %s", line, text)
 		}
 	}
-	got, code, text := parsed(t, strings.Fields(base+"--base-url http://a:1/v1/ --api-model m --api-concurrency 2"), evalFlags(), stateless(parseEval))
-	if code != errext.OK || *got.Endpoint != (endpointOptions{BaseURL: "http://a:1/v1", Model: "m", KeyEnv: "OPENAI_API_KEY", Concurrency: 2, TimeoutS: 120, Retries: 5}) {
-		t.Errorf("%s %+v", text, got.Endpoint)
+	got, code, text := parsed(t, strings.Fields(base+"--base-url http://a:1/v1/ --api-model m --api-concurrency 2"), evalFlags(), (*State).parseEval)
+	if code != errext.OK || got.Rollout.API != (configs.RolloutAPI{BaseURL: "http://a:1/v1", Model: "m", KeyEnv: "OPENAI_API_KEY", Concurrency: 2, TimeoutS: 120, Retries: 5}) {
+		t.Errorf("%s %+v", text, got.Rollout.API)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-func upFlags() []cli.Flag { return append(launchFlags(), jsonFlag()) }
+func upFlags() []cli.Flag { return append(flagsOf(launchKeys()), serverLogsFlag(), jsonFlag()) }
 
 // upServer is one line of `env up --json`: a server that answers.
 type upServer struct {
@@ -33,7 +33,12 @@ func envUp(ctx context.Context, s *State, c *cli.Context) error {
 		return err
 	}
 	f := flagFaults{}
-	o := parseLaunch(c, &f)
+	cfg := configs.Defaults()
+	cfg.Env = []configs.Env{configs.DefaultEnv(name)}
+	cfg.Env[0].Launch = true
+	f.override(c, launchKeys(), &cfg, true)
+	f.check(c, launchKeys(), &cfg)
+	f.serverLogs(c, true)
 	if err := f.err(); err != nil {
 		return err
 	}
@@ -56,7 +61,8 @@ func envUp(ctx context.Context, s *State, c *cli.Context) error {
 		}
 	}
 	in := s.Interrupts(ctx)
-	g, err := s.launch(in.Soft, name, o, say, nil)
+	o := launchOf(cfg.Env[0], c.String("server-logs"))
+	g, err := s.launch(in.Soft, name, *o, say, nil)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func evalCommand(s *State) *cli.Command {
 
 // evalOptions are the command line of `openmanus eval`.
 type evalOptions struct {
-	taskOptions
+	playOptions
 	JSON     bool
 	Out      string  // file of the result, as JSON; "": none
 	Episodes string  // dump of the episodes; "": none
@@ -45,45 +45,40 @@ func evalFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "force", Usage: "replace files of --out and --episodes that exist"},
 		maxLostFlag(),
 		&cli.BoolFlag{Name: "dry-run", Usage: "open everything and print the contract, but play nothing"},
-	}, taskFlags()...)
+	}, playFlags()...)
 }
 
 // parseEval reads the flags of evalFlags.
-func parseEval(c *cli.Context) (evalOptions, error) {
-	tasks, err := parseTasks(c)
+func (s *State) parseEval(c *cli.Context) (evalOptions, error) {
+	f := flagFaults{}
+	play, err := s.parsePlay(c, &f)
 	o := evalOptions{
-		taskOptions: tasks, JSON: c.Bool("json"), Out: c.String("out"), Episodes: c.String("episodes"), Force: c.Bool("force"),
+		playOptions: play, JSON: c.Bool("json"), Out: c.String("out"), Episodes: c.String("episodes"), Force: c.Bool("force"),
 		MaxLost: c.Float64("max-lost"), DryRun: c.Bool("dry-run"),
 	}
-	f := flagFaults{}
 	if err != nil {
-		f.errs = append(f.errs, err)
+		return o, err
 	}
 	f.maxLost(o.MaxLost)
 	return o, f.err()
 }
 
 func runEval(ctx context.Context, s *State, c *cli.Context) (err error) {
-	own, err := s.fillFromConfig(c)
+	o, err := s.parseEval(c)
 	if err != nil {
 		return err
 	}
-	o, err := parseEval(c)
-	if err != nil {
-		return err
-	}
-	o.Unflagged = own
 	for _, file := range []string{o.Out, o.Episodes} {
 		if err := s.newFile(file, o.Force); err != nil {
 			return err
 		}
 	}
-	p, err := s.openPlaying(ctx, o.taskOptions)
+	p, err := s.openPlaying(ctx, o.playOptions)
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err != nil {
 		return err
 	}
-	contract, err := s.contract(ctx, p, o.taskOptions)
+	contract, err := s.contract(ctx, p, o.playOptions)
 	if err != nil {
 		return err
 	}
@@ -98,10 +93,10 @@ func runEval(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	r := eval.New(o.Env, eval.Tasks(episodes, p.world.spec.Family), o.Samples, o.Seed)
-	r.Model, r.Weights, r.Contract, r.Infrastructure = o.Model, weights, contract, met
+	r := eval.New(o.env().Name, eval.Tasks(episodes, p.world.spec.Family), o.samples(), o.Trainer.Seed)
+	r.Model, r.Weights, r.Contract, r.Infrastructure = o.Model.Path, weights, contract, met
 	if p.endpoint != nil {
-		r.Model, r.Usage = o.Endpoint.Model, p.endpoint.Usage()
+		r.Model, r.Usage = o.Rollout.API.Model, p.endpoint.Usage()
 	}
 	if o.Out != "" {
 		text, err := json.Marshal(r)
@@ -119,14 +114,14 @@ func runEval(ctx context.Context, s *State, c *cli.Context) (err error) {
 func (s *State) evaluate(ctx context.Context, p *playing, o evalOptions, weights string, contract eval.Contract) (episodes []*data.Episode, met eval.Infrastructure, err error) {
 	var w *dump.Writer
 	if o.Episodes != "" {
-		options := dumpOptions(rolloutOptions{taskOptions: o.taskOptions}, p)
+		options := dumpOptions(o.playOptions, p)
 		options["contract"] = contract
 		if w, err = dump.Create(s.Path(o.Episodes), dump.Header{Weights: weights, Options: options}); err != nil {
 			return nil, met, errext.With(errext.Disk, "", err)
 		}
 		defer func() { err = errors.Join(err, errext.With(errext.Disk, "", w.Close())) }()
 	}
-	return s.play(ctx, p, o.taskOptions, func(ro *rollout.Options) {
+	return s.play(ctx, p, o.playOptions, func(ro *rollout.Options) {
 		ro.MaxFailed = maxFailed(o.MaxLost)
 		if w != nil {
 			ro.OnEpisode = func(ep *data.Episode) error { return errext.With(errext.Disk, "", w.Write(ep)) }

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/agent/eval"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -39,24 +40,27 @@ func stateless[T any](parse func(*cli.Context) (T, error)) func(*State, *cli.Con
 func TestParseRollout(t *testing.T) {
 	got, code, text := parsed(t, strings.Fields("--model m --env maze --server http://a:1,http://b:2 --server http://c "+
 		"--tasks 0-2,17 --skip-tasks 1 --samples 4 --max-turns 9 --max-new-tokens 32 --greedy --seed 18446744073709551615 --concurrency 3 --dump d.jsonl --top-k=-1"),
-		rolloutFlags(), stateless(parseRollout))
+		rolloutFlags(), (*State).parseRollout)
 	if code != errext.OK {
 		t.Fatal(text)
 	}
-	want := rolloutOptions{Dump: "d.jsonl", MaxLost: 0.1, taskOptions: taskOptions{
-		Model: "m", Device: "auto", Dtype: "float32", Env: "maze",
-		Servers: []string{"http://a:1", "http://b:2", "http://c"},
-		Tasks:   "0-2,17", Skip: "1", Samples: 4, MaxTurns: 9, MaxNewTokens: 32, Temperature: 1, Greedy: true,
-		TopP: 1, TopK: -1, Seed: 18446744073709551615, Concurrency: 3, Format: "react", Parser: "g2", ActionFormat: "react", HistoryLength: 2, TimeoutS: 300, WaitHealthyS: 120,
-	}}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(rolloutOptions{})); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
+	want := configs.Defaults()
+	want.Model.Path, want.Model.ComputeDtype = "m", "float32"
+	e := configs.DefaultEnv("maze")
+	e.Servers, e.ValTasks, e.SkipTasks = []string{"http://a:1", "http://b:2", "http://c"}, []string{"0-2,17"}, []string{"1"}
+	e.MaxTurns, e.Format, e.HistoryLength, e.Command = 9, "react", 2, []string{}
+	want.Env = []configs.Env{e}
+	r := &want.Rollout
+	r.Val, r.MaxNewTokens, r.MaxContextTokens, r.MaxSequences = configs.RolloutVal{GroupSize: 4}, 32, 0, 3
+	want.Agent.MaxObsTokens, want.Agent.MaxWorkers, want.Trainer.Seed = 0, 3, 18446744073709551615
+	if diff := cmp.Diff(want, got.Config); diff != "" || got.Dump != "d.jsonl" || got.MaxLost != 0.1 || got.Logs != "servers" {
+		t.Errorf("%+v, -want +got:\n%s", got, diff)
 	}
 }
 
 func TestParseRolloutReportsAllFaults(t *testing.T) {
 	_, code, text := parsed(t, strings.Fields("--env mase --server localhost:1 --tasks 3-1 --skip-tasks a --wait-healthy 0 --samples 0 --temperature NaN --dtype float16 --device gpu --format x"),
-		rolloutFlags(), stateless(parseRollout))
+		rolloutFlags(), (*State).parseRollout)
 	if code != errext.Usage {
 		t.Errorf("exit code %d", code)
 	}
@@ -71,17 +75,17 @@ func TestParseRolloutReportsAllFaults(t *testing.T) {
 }
 
 func TestParseActionFormat(t *testing.T) {
-	got, code, text := parsed(t, strings.Fields("--model m --env webshop --server http://a --tasks 1 --action-format code_as_action"), evalFlags(), stateless(parseEval))
-	if code != errext.OK || got.Format != "code_as_action" || got.ActionFormat != "code_as_action" {
+	got, code, text := parsed(t, strings.Fields("--model m --env webshop --server http://a --tasks 1 --action-format code_as_action"), evalFlags(), (*State).parseEval)
+	if code != errext.OK || got.env().Format != "code_as_action" || got.env().ActionFormat != "code_as_action" {
 		t.Errorf("%s %+v", text, got)
 	}
 	for line, want := range map[string]string{
 		"--action-format x": "--action-format: \"x\"",
-		"--action-format function_calling --format react":                                    "--format: \"react\" does not go with --action-format function_calling",
-		"--history-length 3":                                                                 "--history-length: format react has no window",
-		"--use-summary --summary-base-url http://a":                                          "--use-summary: format react shows no summaries",
+		"--action-format function_calling --format react":                                    "--format: ",
+		"--history-length 3":                                                                 "--history-length: only used with",
+		"--use-summary --summary-base-url http://a":                                          "--use-summary: only used with",
 		"--format history --use-summary":                                                     "--summary-base-url: missing",
-		"--format history --summary-model w":                                                 "--summary-model: it says who writes summaries, and none are shown",
+		"--format history --summary-model w":                                                 "--summary-model: only used with --use-summary",
 		"--format history --use-summary --summary-base-url http://a --deterministic":         "--use-summary: no endpoint promises",
 		"--format history --use-summary --summary-base-url http://u:p@a":                     "--summary-base-url: the endpoint's address holds a user",
 		"--format history --use-summary --summary-base-url http://a --summary-timeout 0":     "--summary-timeout: 0 is not allowed",
@@ -90,25 +94,25 @@ func TestParseActionFormat(t *testing.T) {
 		"--format history --use-summary --summary-base-url http://a --summary-temperature 3": "--summary-temperature: 3 is not allowed",
 		"--format history --use-summary --summary-base-url http://a --summary-key-env sk-1":  "--summary-key-env: this looks like a key",
 		"--format history --history-length=-1":                                               "--history-length: -1",
-		"--format history --memory-file m":                                                   "--memory-file: format history has no memory",
-		"--format staged --memory-file m --deterministic":                                    "take out --deterministic",
+		"--format history --memory-file m":                                                   "--memory-file: only used with",
+		"--format staged --memory-file m --deterministic":                                    "--memory-file: ",
 	} {
 		args := "--model m --env webshop --server http://a --tasks 1 " + line
-		if _, code, text := parsed(t, strings.Fields(args), evalFlags(), stateless(parseEval)); code != errext.Usage || !strings.Contains(text, want) {
+		if _, code, text := parsed(t, strings.Fields(args), evalFlags(), (*State).parseEval); code != errext.Usage || !strings.Contains(text, want) {
 			t.Errorf("%s: %s", line, text)
 		}
 	}
 }
 
 func TestParseEval(t *testing.T) {
-	got, code, text := parsed(t, strings.Fields("--json --model m --env wordle --tasks rows.parquet --temperature 0.5"), evalFlags(), stateless(parseEval))
+	got, code, text := parsed(t, strings.Fields("--json --model m --env wordle --tasks rows.parquet --temperature 0.5"), evalFlags(), (*State).parseEval)
 	if code != errext.OK {
 		t.Fatal(text)
 	}
-	if !got.JSON || got.Tasks != "rows.parquet" || got.Temperature != 0.5 {
+	if !got.JSON || got.env().ValTasks[0] != "rows.parquet" || got.Rollout.Val.Temperature != 0.5 {
 		t.Errorf("got %+v", got)
 	}
-	if _, code, text = parsed(t, strings.Fields("--model m --env maze --tasks 1 --greedy --temperature 1"), evalFlags(), stateless(parseEval)); code != errext.Usage {
+	if _, code, text = parsed(t, strings.Fields("--model m --env maze --tasks 1 --greedy --temperature 1"), evalFlags(), (*State).parseEval); code != errext.Usage {
 		t.Errorf("--greedy and --temperature passed: %s", text)
 	}
 }

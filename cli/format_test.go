@@ -16,6 +16,7 @@ import (
 	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/loss"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/env"
@@ -201,31 +202,31 @@ func TestSummariesOfAnEndpoint(t *testing.T) {
 
 // The window and the words of prompts decide an evaluation's number.
 func TestContractOfPrompts(t *testing.T) {
-	parts := func(name string, o taskOptions) map[string]string {
+	parts := func(e configs.Env) map[string]string {
 		t.Helper()
 		ts := newTestState(t)
 		spec, err := env.Lookup("maze")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o.MemoryFile != "" {
-			writeFile(t, ts.Dir, o.MemoryFile, "old")
+		if e.MemoryFile != "" {
+			writeFile(t, ts.Dir, e.MemoryFile, "old")
 		}
-		f, err := agent.FormatFor(name, spec, agent.FormatOptions{HistoryLength: o.HistoryLength})
+		f, err := agent.FormatFor(e.Format, spec, agent.FormatOptions{HistoryLength: e.HistoryLength})
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := map[string]string{}
-		if err := ts.addFormat(t.Context(), got, agent.Setup{Format: f, Spec: spec}, o); err != nil {
+		if err := ts.addFormat(t.Context(), got, agent.Setup{Format: f, Spec: spec}, playOptions{Config: configs.Config{Env: []configs.Env{e}}}); err != nil {
 			t.Fatal(err)
 		}
 		return got
 	}
-	if got := parts("react", taskOptions{HistoryLength: 2}); len(got) != 0 {
+	if got := parts(configs.Env{Format: "react", HistoryLength: 2}); len(got) != 0 {
 		t.Errorf("react has %v", got)
 	}
-	one, two := parts("history", taskOptions{HistoryLength: 1}), parts("history", taskOptions{HistoryLength: 2})
-	staged := parts("staged", taskOptions{HistoryLength: 2, MemoryFile: "m.md"})
+	one, two := parts(configs.Env{Format: "history", HistoryLength: 1}), parts(configs.Env{Format: "history", HistoryLength: 2})
+	staged := parts(configs.Env{Format: "staged", HistoryLength: 2, MemoryFile: "m.md"})
 	if one["history_length"] != "1" || one["prompts"] == two["prompts"] || two["prompts"] == staged["prompts"] || staged["memory_file"] == "" {
 		t.Errorf("%v, %v, %v", one, two, staged)
 	}
@@ -293,7 +294,7 @@ func TestContractOfWords(t *testing.T) {
 		t.Helper()
 		setup := agent.Setup{Format: worded{react, rule, shown}, Spec: spec}
 		parts := map[string]string{"instruction": instructionPart([]data.Task{{Env: "maze", ID: "maze_1"}}, setup)}
-		if err := ts.addFormat(t.Context(), parts, setup, taskOptions{}); err != nil {
+		if err := ts.addFormat(t.Context(), parts, setup, playOptions{Config: configs.Config{Env: []configs.Env{{}}}}); err != nil {
 			t.Fatal(err)
 		}
 		return eval.NewContract(parts)

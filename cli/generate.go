@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -32,21 +34,69 @@ func generateCommand(s *State) *cli.Command {
 	}, 2, runGenerate)
 }
 
-// generateOptions are the command line of `openmanus generate`.
+// generateOptions are the command line of `openmanus generate`: its files, and
+// the configuration with the flags merged into it. rollout.val says how replies
+// are sampled.
 type generateOptions struct {
+	configs.Config
 	In, Out     string
-	Model       string
-	Device      string
-	Dtype       string
 	PromptKey   string
 	ResponseKey string
-	Samples     int
-	Concurrency int
 	Force       bool
-	sampling
 }
 
-// sampling is how replies are drawn; it is part of what a progress file says.
+// samples is the number of replies to a prompt.
+func (o *generateOptions) samples() int { return o.Rollout.Val.GroupSize }
+
+// tokensKey is the column of the replies' lengths.
+func tokensKey(responseKey string) string { return responseKey + "_tokens" }
+
+const (
+	promptKeyUsage   = "column of the prompt: text, or messages with role and content; a.b is b in a"
+	responseKeyUsage = "column of the replies"
+)
+
+// generateKeys are the flags of generate that override keys.
+func generateKeys() []keyFlag {
+	return slices.Concat(modelKeys(), []keyFlag{
+		{flag: &cli.IntFlag{Name: "samples", Value: 5, Usage: "replies to a prompt"}, keys: "rollout.val.group_size"},
+		{flag: &cli.IntFlag{Name: "max-new-tokens", Value: 512, Usage: "tokens of one reply"}, keys: "rollout.max_new_tokens"},
+		{flag: &cli.IntFlag{Name: "max-context-tokens", Usage: "tokens of prompt and reply; 0: the model's limit"}, keys: "rollout.max_context_tokens"},
+	}, samplingKeys(), []keyFlag{
+		{flag: &cli.IntFlag{Name: "concurrency", Value: 64, Usage: "replies generated at once"}, keys: "rollout.max_sequences"},
+	})
+}
+
+func generateFlags() []cli.Flag {
+	return slices.Concat(flagsOf(modelKeys()), []cli.Flag{
+		&cli.StringFlag{Name: "prompt-key", Value: promptColumn, Usage: promptKeyUsage},
+		&cli.StringFlag{Name: "response-key", Value: responseColumn, Usage: responseKeyUsage},
+	}, flagsOf(generateKeys()[len(modelKeys()):]), []cli.Flag{
+		&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists, and begin anew"},
+	})
+}
+
+// parseGenerate reads the flags of generateFlags.
+func parseGenerate(c *cli.Context) (generateOptions, error) {
+	o := generateOptions{
+		Config: configs.Defaults(),
+		In:     c.Args().Get(0), Out: c.Args().Get(1),
+		PromptKey: c.String("prompt-key"), ResponseKey: c.String("response-key"), Force: c.Bool("force"),
+	}
+	f := flagFaults{}
+	if o.Out == "" {
+		f.errs = append(f.errs, errors.New("generate needs a file to read and one to write: openmanus generate IN OUT"))
+	}
+	f.need("prompt-key", o.PromptKey, "the name of a column")
+	f.need("response-key", o.ResponseKey, "the name of a column")
+	f.override(c, generateKeys(), &o.Config, true)
+	f.need("model", o.Model.Path, "a Hugging Face folder or a .gguf file")
+	f.sampling(c)
+	f.check(c, generateKeys(), &o.Config)
+	return o, f.err()
+}
+
+// sampling is how replies are drawn, as a progress file records it.
 type sampling struct {
 	MaxNewTokens     int     `json:"max_new_tokens"`
 	MaxContextTokens int     `json:"max_context_tokens"`
@@ -57,68 +107,10 @@ type sampling struct {
 	Seed             uint64  `json:"seed"`
 }
 
-// tokensKey is the column of the replies' lengths.
-func tokensKey(responseKey string) string { return responseKey + "_tokens" }
-
-const (
-	promptKeyUsage   = "column of the prompt: text, or messages with role and content; a.b is b in a"
-	responseKeyUsage = "column of the replies"
-)
-
-func generateFlags() []cli.Flag {
-	return []cli.Flag{
-		modelFlag(), deviceFlag(), dtypeFlag(),
-		&cli.StringFlag{Name: "prompt-key", Value: promptColumn, Usage: promptKeyUsage},
-		&cli.StringFlag{Name: "response-key", Value: responseColumn, Usage: responseKeyUsage},
-		&cli.IntFlag{Name: "samples", Value: 5, Usage: "replies to a prompt"},
-		&cli.IntFlag{Name: "max-new-tokens", Value: 512, Usage: "tokens of one reply"},
-		&cli.IntFlag{Name: "max-context-tokens", Usage: "tokens of prompt and reply; 0: the model's limit"},
-		&cli.Float64Flag{Name: "temperature", Value: 1, Usage: "divides the logits"},
-		&cli.BoolFlag{Name: "greedy", Usage: "take the likeliest token instead of sampling"},
-		&cli.Float64Flag{Name: "top-p", Value: 1, Usage: "share of probability kept when sampling"},
-		&cli.IntFlag{Name: "top-k", Value: -1, Usage: "tokens kept when sampling; -1 or 0: all"},
-		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of every draw"},
-		&cli.IntFlag{Name: "concurrency", Value: 64, Usage: "replies generated at once"},
-		&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists, and begin anew"},
-	}
-}
-
-// parseGenerate reads the flags of generateFlags.
-func parseGenerate(c *cli.Context) (generateOptions, error) {
-	o := generateOptions{
-		In: c.Args().Get(0), Out: c.Args().Get(1),
-		Model: c.String("model"), Device: c.String("device"), Dtype: c.String("dtype"),
-		PromptKey: c.String("prompt-key"), ResponseKey: c.String("response-key"),
-		Samples: c.Int("samples"), Concurrency: c.Int("concurrency"), Force: c.Bool("force"),
-		sampling: sampling{
-			MaxNewTokens: c.Int("max-new-tokens"), MaxContextTokens: c.Int("max-context-tokens"), Temperature: c.Float64("temperature"),
-			Greedy: c.Bool("greedy"), TopP: c.Float64("top-p"), TopK: c.Int("top-k"), Seed: c.Uint64("seed"),
-		},
-	}
-	f := flagFaults{}
-	if o.Out == "" {
-		f.errs = append(f.errs, errors.New("generate needs a file to read and one to write: openmanus generate IN OUT"))
-	}
-	f.need("model", o.Model, "a Hugging Face folder or a .gguf file")
-	f.device(o.Device)
-	f.oneOf("dtype", o.Dtype, "float32", "bfloat16")
-	f.need("prompt-key", o.PromptKey, "the name of a column")
-	f.need("response-key", o.ResponseKey, "the name of a column")
-	f.atLeast("samples", o.Samples, 1)
-	f.atLeast("max-new-tokens", o.MaxNewTokens, 1)
-	f.atLeast("max-context-tokens", o.MaxContextTokens, 0)
-	f.atLeast("top-k", o.TopK, -1)
-	f.atLeast("concurrency", o.Concurrency, 1)
-	if !(o.Temperature > 0 && o.Temperature <= 100) { // so that NaN fails too
-		f.add("temperature", "%v is not allowed; allowed: above 0, at most 100 (--greedy takes the likeliest token)", o.Temperature)
-	}
-	if !(o.TopP > 0 && o.TopP <= 1) {
-		f.add("top-p", "%v is not allowed; allowed: above 0, at most 1", o.TopP)
-	}
-	if o.Greedy && c.IsSet("temperature") {
-		f.add("greedy", "--temperature is given as well: take out one of the two")
-	}
-	return o, f.err()
+func samplingOf(cfg configs.Config) sampling {
+	r := cfg.Rollout
+	temperature, greedy := sampledAt(cfg)
+	return sampling{r.MaxNewTokens, r.MaxContextTokens, temperature, greedy, r.TopP, r.TopK, cfg.Trainer.Seed}
 }
 
 // generateWork is what decides the replies.
@@ -175,7 +167,7 @@ func runGenerate(ctx context.Context, s *State, c *cli.Context) (err error) {
 	total := int64(0)
 	for i := range prompts {
 		var r replies
-		if err := json.Unmarshal(done.done[i], &r); err != nil || len(r.Texts) != o.Samples || len(r.Tokens) != o.Samples {
+		if err := json.Unmarshal(done.done[i], &r); err != nil || len(r.Texts) != o.samples() || len(r.Tokens) != o.samples() {
 			return errext.With(errext.Input, "--force begins anew", fmt.Errorf("%s: row %d is not what was written: %w", done.path, i, err))
 		}
 		texts[i], tokens[i] = r.Texts, r.Tokens
@@ -192,12 +184,12 @@ func runGenerate(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err := done.finish(); err != nil {
 		return err
 	}
-	return s.print(fmt.Appendf(nil, "%s: %d rows x %d replies, %d tokens\n%s", o.Out, len(prompts), o.Samples, total, next.text(o)))
+	return s.print(fmt.Appendf(nil, "%s: %d rows x %d replies, %d tokens\n%s", o.Out, len(prompts), o.samples(), total, next.text(o)))
 }
 
 // generateRows generates what the progress file does not have yet.
 func (s *State) generateRows(ctx context.Context, o generateOptions, prompts [][]data.Message) (_ *rowFile, failed error) {
-	dt, err := dtypeOf(o.Dtype)
+	dt, err := dtypeOf(o.Model.ComputeDtype)
 	if err != nil {
 		return nil, err
 	}
@@ -205,32 +197,32 @@ func (s *State) generateRows(ctx context.Context, o generateOptions, prompts [][
 	if err != nil {
 		return nil, err
 	}
-	thread, err := s.openThread(o.Device)
+	thread, err := s.openThread(o.Model.Device)
 	if err != nil {
 		return nil, err
 	}
 	defer thread.Close()
-	b, err := model.Open(ctx, thread, s.modelPath(o.Model), model.Options{DType: dt})
+	b, err := model.Open(ctx, thread, s.modelPath(o.Model.Path), model.Options{DType: dt})
 	if err != nil {
 		return nil, errext.With(errext.Model, "", err)
 	}
 	defer b.Close()
 	most := b.Model.Config.MaxPositionEmbeddings
-	if o.MaxContextTokens > most {
+	if o.Rollout.MaxContextTokens > most {
 		return nil, errext.With(errext.Input, fmt.Sprintf("set --max-context-tokens to %d or less", most), fmt.Errorf("the model has %d positions", most))
 	}
-	o.MaxContextTokens = cmp.Or(o.MaxContextTokens, most)
+	o.Rollout.MaxContextTokens = cmp.Or(o.Rollout.MaxContextTokens, most)
 	weights, err := b.Model.Hash(ctx)
 	if err != nil {
 		return nil, errext.With(errext.Native, "", err)
 	}
-	done, err := s.openRowFile(o.Out, generateWork{"generate", hash, weights, o.Dtype, o.PromptKey, o.Samples, o.sampling}, o.Force)
+	done, err := s.openRowFile(o.Out, generateWork{"generate", hash, weights, o.Model.ComputeDtype, o.PromptKey, o.samples(), samplingOf(o.Config)}, o.Force)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { failed = errors.Join(failed, done.close()) }()
 	sampler, err := newSampler(ctx, b, b.Model, samplerOptions{
-		Sequences: min(o.Concurrency, len(prompts)*o.Samples), MaxContext: o.MaxContextTokens, MemoryShare: 0.5, Shrink: shrinkFlags,
+		Sequences: min(o.Rollout.MaxSequences, len(prompts)*o.samples()), MaxContext: o.Rollout.MaxContextTokens, MemoryShare: 0.5, Shrink: shrinkFlags,
 		Day: s.Now(),
 	})
 	if err != nil {
@@ -252,14 +244,14 @@ func (s *State) generateWith(ctx context.Context, o generateOptions, sampler *sa
 	}
 	var mu sync.Mutex // guards finished and left
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(o.Concurrency)
+	g.SetLimit(o.Rollout.MaxSequences)
 	for i, ids := range starts {
 		if _, ok := before[i]; ok {
 			continue
 		}
-		r := replies{make([]string, o.Samples), make([]int64, o.Samples)}
-		left := o.Samples
-		for k := range o.Samples {
+		r := replies{make([]string, o.samples()), make([]int64, o.samples())}
+		left := o.samples()
+		for k := range o.samples() {
 			g.Go(func() error {
 				var err error
 				if r.Texts[k], r.Tokens[k], err = o.one(ctx, sampler, ids, i, k); err != nil {
@@ -292,7 +284,7 @@ func (o generateOptions) encode(sampler *sampler, prompts [][]data.Message) ([][
 			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: row %d: %w", o.In, i, err))
 		}
 		starts[i] = ids
-		if len(ids) >= o.MaxContextTokens {
+		if len(ids) >= o.Rollout.MaxContextTokens {
 			long, longest = append(long, strconv.Itoa(i)), max(longest, len(ids))
 		}
 	}
@@ -305,21 +297,22 @@ func (o generateOptions) encode(sampler *sampler, prompts [][]data.Message) ([][
 	}
 	return nil, errext.With(errext.Input, "take them out, or raise --max-context-tokens as far as the model's positions go",
 		fmt.Errorf("%s: %d of %d prompts leave no room for a reply in %d tokens (--max-context-tokens): rows %s; the longest has %d tokens",
-			o.In, len(long), len(prompts), o.MaxContextTokens, rows, longest))
+			o.In, len(long), len(prompts), o.Rollout.MaxContextTokens, rows, longest))
 }
 
 // one generates a reply. Its draws are keyed by seed, row and sample: who
 // resumes draws what would have been drawn.
 func (o generateOptions) one(ctx context.Context, sampler *sampler, ids []int32, row, sample int) (string, int64, error) {
 	session, err := sampler.sched.Open(ctx, engine.SessionOptions{
-		Key: engine.Key{Seed: o.Seed, Task: "row_" + strconv.Itoa(row), Sample: sample}, MaxContext: o.MaxContextTokens,
+		Key: engine.Key{Seed: o.Trainer.Seed, Task: "row_" + strconv.Itoa(row), Sample: sample}, MaxContext: o.Rollout.MaxContextTokens,
 	})
 	if err != nil {
 		return "", 0, err
 	}
 	defer sampler.sched.Close(session)
+	temperature, greedy := sampledAt(o.Config)
 	reply, err := sampler.sched.Generate(ctx, session, ids, engine.Params{
-		MaxNew: o.MaxNewTokens, Temperature: float32(o.Temperature), Greedy: o.Greedy, TopP: float32(o.TopP), TopK: max(o.TopK, 0),
+		MaxNew: o.Rollout.MaxNewTokens, Temperature: float32(temperature), Greedy: greedy, TopP: float32(o.Rollout.TopP), TopK: max(o.Rollout.TopK, 0),
 		StopTokens: sampler.renderer.StopTokens(),
 	})
 	if err != nil {

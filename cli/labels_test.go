@@ -74,7 +74,7 @@ func TestTablesOfOneEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if o := d.Header().Options; o["env"] != "maze" || o["format"] != "action_tags" || fmt.Sprint(o["max_turns"]) != "3" {
+	if o := d.Header().Options; o["env.name"] != "maze" || o["env.format"] != "action_tags" || fmt.Sprint(o["env.max_turns"]) != "3" {
 		t.Errorf("the table of --env was played as %v", o)
 	}
 	code, _, stderr = inProcess(t, whole, "eval", "run.toml", "--model", actor)

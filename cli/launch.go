@@ -75,76 +75,16 @@ func (s *State) launch(ctx context.Context, name string, o launchOptions, onRead
 	return g, errext.With(errext.Env, hint, err)
 }
 
-// launchFlags returns the flags behind launchOptions.
-func launchFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "checkout", Usage: "`DIR` of AgentGym, the one that holds agentenv-textcraft and the others"},
-		&cli.IntFlag{Name: "num-servers", Value: 1, Usage: "servers to start"},
-		&cli.IntFlag{Name: "base-port", Value: supervise.DefaultBasePort, Usage: "port of the first; the others have those after it"},
-		&cli.StringFlag{Name: "venv", Usage: "virtual environment `DIR` of the servers; without, the one that env install made"},
-		&cli.StringFlag{Name: "python", Usage: "interpreter of the servers, instead of --venv"},
-		&cli.StringFlag{Name: "workdir", Usage: "working folder `DIR` of the servers"},
-		&cli.StringFlag{Name: "command", Usage: "`COMMAND` of one server, split at spaces; {python}, {checkout}, {host} and {port} are filled in"},
-		&cli.StringSliceFlag{Name: "environment", Usage: "`NAME=VALUE` of an environment variable of the servers; may be given again"},
-		&cli.Float64Flag{Name: "start-timeout", Usage: "seconds a server may take until it answers; 0: as long as its kind takes"},
-		&cli.Float64Flag{Name: "hang-timeout", Value: configs.DefaultEnv("").HangTimeoutS, Usage: "seconds after which a server that answers nothing any more is started again; 0: never"},
-		&cli.StringFlag{Name: "server-logs", Value: "servers", Usage: "`DIR` of the servers' logs"},
-	}
+func serverLogsFlag() cli.Flag {
+	return &cli.StringFlag{Name: "server-logs", Value: "servers", Usage: "`DIR` of the servers' logs"}
 }
 
-// parseLaunch reads the flags of launchFlags.
-func parseLaunch(c *cli.Context, f *flagFaults) launchOptions {
-	o := launchOptions{
-		Launch: supervise.Launch{
-			Checkout: c.String("checkout"), Workdir: c.String("workdir"), Command: strings.Fields(c.String("command")),
-			Python: c.String("python"), Venv: c.String("venv"),
-		},
-		Servers: c.Int("num-servers"), BasePort: c.Int("base-port"), StartTimeout: seconds(c.Float64("start-timeout")),
-		HangTimeout: seconds(c.Float64("hang-timeout")), Logs: c.String("server-logs"),
+// serverLogs checks the value of serverLogsFlag.
+func (f *flagFaults) serverLogs(c *cli.Context, launch bool) {
+	if c.IsSet("server-logs") && !launch {
+		f.add("server-logs", "only used with --launch: add that, or leave it out")
 	}
-	f.atLeast("num-servers", o.Servers, 1)
-	if o.BasePort < 1 || o.BasePort > 65535-max(o.Servers, 1)+1 {
-		f.add("base-port", "%d is not allowed; the ports of %d servers go from 1 to 65535", o.BasePort, o.Servers)
-	}
-	if t := c.Float64("start-timeout"); !(t >= 0 && t <= 86400) {
-		f.add("start-timeout", "%v is not allowed; allowed: from 0 to 86400 seconds", t)
-	}
-	if t := c.Float64("hang-timeout"); !(t >= 0 && t <= 86400) {
-		f.add("hang-timeout", "%v is not allowed; allowed: from 0 to 86400 seconds", t)
-	}
-	if o.Checkout == "" && len(o.Command) == 0 {
-		f.add("checkout", "missing; give the folder of AgentGym, or a --command")
-	}
-	if o.Python != "" && o.Venv != "" {
-		f.add("venv", "--python is given as well: take out one of the two")
-	}
-	for _, kv := range c.StringSlice("environment") {
-		key, value, ok := strings.Cut(kv, "=")
-		if !ok || key == "" {
-			f.add("environment", "%q is not NAME=VALUE", kv)
-			continue
-		}
-		if o.Set == nil {
-			o.Set = map[string]string{}
-		}
-		o.Set[key] = value
-	}
-	if o.Logs == "" {
+	if c.String("server-logs") == "" {
 		f.add("server-logs", "missing; give a folder")
 	}
-	return o
-}
-
-// parseOptionalLaunch is parseLaunch where servers are started on demand only.
-func parseOptionalLaunch(c *cli.Context, f *flagFaults) *launchOptions {
-	if c.Bool("launch") {
-		o := parseLaunch(c, f)
-		return &o
-	}
-	for _, flag := range launchFlags() {
-		if name := flag.Names()[0]; c.IsSet(name) {
-			f.add(name, "it says how servers are started, and none are: give --launch, or take it out")
-		}
-	}
-	return nil
 }

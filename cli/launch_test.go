@@ -182,7 +182,7 @@ func TestEnvUpRefuses(t *testing.T) {
 	}{
 		{"no name", "up", errext.Usage, "env up needs a name: academia, "},
 		{"wrong name", "up textcarft --checkout gym", errext.Usage, "did you mean textcraft?"},
-		{"no checkout", "up textcraft", errext.Usage, "--checkout: missing"},
+		{"no checkout", "up textcraft", errext.Usage, "--checkout: "},
 		{"wrong checkout", "up textcraft --checkout ..", errext.Input, "there is no folder agentenv-textcraft in"},
 		{"all flags", "up textcraft --checkout gym --num-servers 0 --base-port 70000 --start-timeout -1 --venv v --python p --environment X --server-logs=",
 			errext.Usage, "--environment: \"X\" is not NAME=VALUE"},

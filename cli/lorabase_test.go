@@ -23,7 +23,7 @@ func TestLoRABaseOfGGUF(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer th.Close()
-	from, err := filepath.Abs(filepath.Join("..", "agent", "model", "testdata", "gguf", "llama-q8_0.gguf"))
+	from, err := filepath.Abs(filepath.Join("..", "agent", "llm", "model", "testdata", "gguf", "llama-q8_0.gguf"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/openai"
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -29,94 +30,88 @@ type playing struct {
 
 func (p *playing) close() error { return p.open.close() }
 
-// openPlaying opens the environment and the tasks before the model, which must
-// be there before a server is started. The caller closes it, also after an
-// error.
-func (s *State) openPlaying(ctx context.Context, o taskOptions) (*playing, error) {
+// openPlaying opens the environment, the tasks, and then the model or the
+// endpoint. The files of a model must exist before a server is started. The
+// caller closes the result, also after an error.
+func (s *State) openPlaying(ctx context.Context, o playOptions) (*playing, error) {
 	p := &playing{}
-	if o.Endpoint == nil {
-		if err := s.modelIsThere("--model", o.Model); err != nil {
+	if o.local() {
+		if err := s.modelIsThere("--model", o.Model.Path); err != nil {
 			return p, err
 		}
 	}
-	w, err := s.openWorld(ctx, o.world())
+	e := *o.env()
+	wo := worldOf(e)
+	wo.Launch = launchOf(e, o.Logs)
+	w, err := s.openWorld(ctx, wo)
 	if err != nil {
 		return p, err
 	}
 	p.world = w
 	p.open.add(w.close)
-	if p.tasks, err = s.loadTasks(ctx, w.spec, o.list()); err != nil {
+	if p.tasks, err = s.loadTasks(ctx, w.spec, taskList{Key: "--tasks", Entries: e.ValTasks, SkipKey: "--skip-tasks", Skip: e.SkipTasks}); err != nil {
 		return p, err
 	}
-	format, err := s.openFormat(ctx, &p.open, w.spec, o.format())
+	format, err := s.openFormat(ctx, &p.open, w.spec, formatOf(o.Config, e))
 	if err != nil {
 		return p, err
 	}
-	instruction, err := s.instruction(o.Instruction, o.InstructionFile)
+	instruction, err := s.instruction(e.Instruction, e.InstructionFile)
 	if err != nil {
 		return p, err
 	}
-	turns := o.MaxTurns
-	if turns == 0 {
-		turns = w.spec.MaxTurns
-	}
+	temperature, greedy := sampledAt(o.Config)
 	p.env = rollout.Env{Pool: w.pool, MaxLeases: w.pool.MaxLeases(), Setup: agent.Setup{
 		Format: format, Spec: w.spec,
 		Options: agent.Options{
-			MaxTurns: turns, MaxNewTokens: o.MaxNewTokens, MaxContext: o.MaxContextTokens, MaxObsTokens: o.MaxObsTokens, ParseLimit: o.MaxParseFailures,
-			Temperature: float32(o.Temperature), Greedy: o.Greedy, TopP: float32(o.TopP), TopK: max(o.TopK, 0),
-			Instruction: instruction, FinalEnds: o.FinalEnds,
+			MaxTurns: e.MaxTurns, MaxNewTokens: o.Rollout.MaxNewTokens, MaxContext: o.Rollout.MaxContextTokens,
+			MaxObsTokens: o.Agent.MaxObsTokens, ParseLimit: o.Agent.MaxParseFailures,
+			Temperature: float32(temperature), Greedy: greedy, TopP: float32(o.Rollout.TopP), TopK: max(o.Rollout.TopK, 0),
+			Instruction: instruction, FinalEnds: e.FinalEnds,
 		},
 	}}
-	if o.Endpoint != nil {
+	if !o.local() {
 		return p, s.openEndpoint(ctx, p, o)
 	}
 	return p, s.openLocal(ctx, p, o)
 }
 
-// world says how the environment is reached.
-func (o taskOptions) world() worldOptions {
-	u := o.Unflagged
-	w := worldOptions{
-		Name: o.Env, Servers: o.Servers, Launch: o.Launch, Recipes: o.Recipes, Vocabulary: o.Vocabulary,
-		Parser: o.Parser, Actions: o.ActionFormat, Timeout: seconds(o.TimeoutS), Timeouts: u.Timeouts, Retries: u.Retries,
-		MaxInstances: u.MaxInstances, MaxRequests: u.MaxRequests, QuarantineAfter: u.QuarantineAfter,
-		WaitHealthy: seconds(o.WaitHealthyS),
+// sampledAt returns the temperature of rollout.val and whether it means greedy.
+// Greedy episodes record temperature 1.
+func sampledAt(cfg configs.Config) (temperature float64, greedy bool) {
+	if t := cfg.Rollout.Val.Temperature; t != 0 {
+		return t, false
 	}
-	if w.Launch != nil && u.Command != nil { // whose words may have spaces
-		launch := *w.Launch
-		launch.Command, w.Launch = u.Command, &launch
-	}
-	return w
+	return 1, true
 }
 
 // openLocal loads the model and completes p with an engine on it.
-func (s *State) openLocal(ctx context.Context, p *playing, o taskOptions) error {
-	dt, err := dtypeOf(o.Dtype)
+func (s *State) openLocal(ctx context.Context, p *playing, o playOptions) error {
+	dt, err := dtypeOf(o.Model.ComputeDtype)
 	if err != nil {
 		return err
 	}
-	thread, err := s.openThread(o.Device)
+	thread, err := s.openThread(o.Model.Device)
 	if err != nil {
 		return err
 	}
 	p.open.addFunc(thread.Close)
-	if p.bundle, err = model.Open(ctx, thread, s.modelPath(o.Model), model.Options{DType: dt}); err != nil {
+	if p.bundle, err = model.Open(ctx, thread, s.modelPath(o.Model.Path), model.Options{DType: dt}); err != nil {
 		return errext.With(errext.Model, "", err)
 	}
 	p.open.addFunc(p.bundle.Close)
 	maxContext := p.bundle.Model.Config.MaxPositionEmbeddings
 	switch {
-	case o.MaxContextTokens > maxContext:
+	case o.Rollout.MaxContextTokens > maxContext:
 		return errext.With(errext.Input, fmt.Sprintf("set --max-context-tokens to %d or less", maxContext),
 			fmt.Errorf("the model has %d positions", maxContext))
-	case o.MaxContextTokens > 0:
-		maxContext = o.MaxContextTokens
+	case o.Rollout.MaxContextTokens > 0:
+		maxContext = o.Rollout.MaxContextTokens
 	}
 	p.day = s.dayFrom(o.Day)
 	sampler, err := newSampler(ctx, p.bundle, p.bundle.Model, samplerOptions{
-		Sequences: min(o.Concurrency, len(p.tasks)*o.Samples), MaxContext: maxContext,
-		Deterministic: o.Deterministic, MemoryShare: 0.5, Shrink: shrinkFlags, Day: p.day,
+		Sequences: min(o.concurrency(), len(p.tasks)*o.samples()), MaxContext: maxContext,
+		Deterministic: o.Rollout.Deterministic, MemoryShare: 0.5, Shrink: shrinkFlags, Day: p.day,
 	})
 	if err != nil {
 		return err
@@ -140,13 +135,13 @@ func (p *playing) weights(ctx context.Context) (string, error) {
 // play plays every task and shows how far it is. It also tells what the
 // servers did on the way. more, if it is not nil, completes the options of the
 // rollout.
-func (s *State) play(ctx context.Context, p *playing, o taskOptions, more func(*rollout.Options)) ([]*data.Episode, eval.Infrastructure, error) {
-	total := len(p.tasks) * o.Samples
-	bar := s.Progress("playing "+o.Env, total)
+func (s *State) play(ctx context.Context, p *playing, o playOptions, more func(*rollout.Options)) ([]*data.Episode, eval.Infrastructure, error) {
+	total := len(p.tasks) * o.samples()
+	bar := s.Progress("playing "+o.env().Name, total)
 	defer bar.Done()
 	ro := rollout.Options{
-		GroupSize: o.Samples, Concurrency: o.Concurrency, Seed: o.Seed, Deterministic: o.Deterministic, Log: s.Log,
-		Attempts: o.Unflagged.Attempts, Replays: o.Unflagged.Replays,
+		GroupSize: o.samples(), Concurrency: o.concurrency(), Seed: o.Trainer.Seed, Deterministic: o.Rollout.Deterministic, Log: s.Log,
+		Attempts: o.Agent.EpisodeRetries + 1, Replays: o.Agent.EpisodeReplays,
 		OnProgress: func(pr rollout.Progress) {
 			bar.Set(total-pr.Total+pr.Done, fmt.Sprintf("%d solved", pr.Success)) // those skipped are done
 		},
@@ -154,7 +149,7 @@ func (s *State) play(ctx context.Context, p *playing, o taskOptions, more func(*
 	if more != nil {
 		more(&ro)
 	}
-	episodes, stats, err := rollout.RunEpisodes(ctx, map[string]rollout.Env{o.Env: p.env}, p.tasks, ro)
+	episodes, stats, err := rollout.RunEpisodes(ctx, map[string]rollout.Env{o.env().Name: p.env}, p.tasks, ro)
 	if p.endpoint != nil {
 		u := p.endpoint.Usage()
 		s.Log.Info("asked the endpoint", "requests", u.Requests, "retries", u.Retries, "prompt_tokens", u.PromptTokens, "completion_tokens", u.CompletionTokens)

@@ -2,8 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +14,7 @@ import (
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/replay"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/env"
@@ -34,22 +35,26 @@ func replayCommand(s *State) *cli.Command {
 	}, 1, runReplay)
 }
 
+// replayKeys override the configuration that the dump recorded.
+func replayKeys() []keyFlag {
+	return []keyFlag{
+		{flag: &cli.StringFlag{Name: "model", Usage: "folder or .gguf file of the model that played; without, where the dump says it is"}, keys: "model.path"},
+		{flag: deviceFlag(), keys: "model.device"},
+	}
+}
+
 func replayFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "model", Usage: "folder or .gguf file of the model that played; without, where the dump says it is"},
-		deviceFlag(),
+	return append(flagsOf(replayKeys()),
 		&cli.BoolFlag{Name: "no-model", Usage: "check requests, observations, rewards and masks only; a dump of an endpoint, which has no ids, by its texts"},
 		&cli.IntFlag{Name: "episode", Value: -1, Usage: "only this one, counted from 0"},
 		&cli.Float64Flag{Name: "margin", Value: 1e-4, Usage: "ids that another one beats by less are counted and are no difference: batches change log-probs by so much"},
-		jsonFlag(),
-	}
+		jsonFlag())
 }
 
 // replayOptions are the command line of `openmanus replay`.
 type replayOptions struct {
 	Path    string
-	Model   string
-	Device  string
+	Model   configs.Model // without its path, the dump's
 	NoModel bool
 	Episode int // -1: all
 	Margin  float64
@@ -59,16 +64,19 @@ type replayOptions struct {
 // parseReplay reads the flags of replayFlags and the argument.
 func parseReplay(c *cli.Context) (replayOptions, error) {
 	o := replayOptions{
-		Path: c.Args().First(), Model: c.String("model"), Device: c.String("device"), NoModel: c.Bool("no-model"),
+		Path: c.Args().First(), NoModel: c.Bool("no-model"),
 		Episode: c.Int("episode"), Margin: c.Float64("margin"), JSON: c.Bool("json"),
 	}
 	if o.Path == "" {
 		return o, usagef("replay needs a FILE: a dump of openmanus rollout")
 	}
 	var f flagFaults
-	f.device(o.Device)
+	cfg := configs.Defaults()
+	f.override(c, replayKeys(), &cfg, false)
+	f.check(c, replayKeys(), &cfg)
+	o.Model = cfg.Model
 	f.atLeast("episode", o.Episode, -1)
-	if o.NoModel && o.Model != "" {
+	if o.NoModel && o.Model.Path != "" {
 		f.add("no-model", "--model is given as well: take out one of the two")
 	}
 	if !(o.Margin >= 0 && o.Margin < 1) {
@@ -139,49 +147,11 @@ type replaying struct {
 	s      *State
 	o      replayOptions
 	dump   *dump.Reader
-	played recordedOptions
+	played recordedPlay
 	setup  replay.Setup
 	open   closers
 	total  int // episodes; 0 without a model, where it takes no time
 	report replayReport
-}
-
-// recordedOptions are those of dumpOptions that a replay needs.
-type recordedOptions struct {
-	Engine        string         `json:"engine"` // "" is local
-	BaseURL       string         `json:"base_url"`
-	APIModel      string         `json:"api_model"`
-	Model         string         `json:"model"`
-	Dtype         string         `json:"dtype"`
-	Env           string         `json:"env"`
-	Format        string         `json:"format"`
-	HistoryLength int            `json:"history_length"`
-	MemoryFile    string         `json:"memory_file"`
-	UseSummary    bool           `json:"use_summary"`
-	Parser        string         `json:"parser"`
-	ActionFormat  string         `json:"action_format"`
-	Deterministic bool           `json:"deterministic"`
-	Threads       int            `json:"threads"`
-	Day           string         `json:"day"`
-	Episode       *agent.Options `json:"episode"`
-}
-
-// recorded reads what a dump's header says of how it was played.
-func recorded(h dump.Header) (recordedOptions, error) {
-	var r recordedOptions
-	text, err := json.Marshal(h.Options)
-	if err == nil {
-		err = json.Unmarshal(text, &r)
-	}
-	switch {
-	case err != nil:
-		return r, fmt.Errorf("its header does not say how it was played: %w", err)
-	case r.Episode == nil || r.Env == "":
-		return r, errors.New("its header does not say how it was played: only dumps of openmanus rollout --dump do")
-	case r.Episode.Validate() != nil:
-		return r, fmt.Errorf("its header: %w", r.Episode.Validate())
-	}
-	return r, nil
 }
 
 // replayAtOnce is how many episodes are replayed at once where no wave says it.
@@ -192,32 +162,34 @@ func (p *replaying) prepare(ctx context.Context) error {
 	if p.played, err = recorded(p.dump.Header()); err != nil {
 		return errext.With(errext.Input, "record it with openmanus rollout --dump", fmt.Errorf("%s: %w", p.o.Path, err))
 	}
+	played := p.played.Config
+	e := played.Env[0]
 	p.report = replayReport{
-		File: p.o.Path, Deterministic: p.played.Deterministic, WithModel: !p.o.NoModel,
+		File: p.o.Path, Deterministic: played.Rollout.Deterministic, WithModel: !p.o.NoModel,
 		Skipped: map[string]int{}, SkippedRows: map[string][]int{}, Differences: []episodeDiffering{},
 	}
-	if p.setup.ByText = p.played.Engine == engineOpenAI; p.setup.ByText && !p.o.NoModel {
+	if p.setup.ByText = played.Rollout.Engine == engineOpenAI; p.setup.ByText && !p.o.NoModel {
 		return errext.With(errext.Input, "give --no-model: all that follows from its replies is checked",
-			fmt.Errorf("%s was played by %s at %s, and an endpoint's ids and draws are in no dump", p.o.Path, p.played.APIModel, p.played.BaseURL))
+			fmt.Errorf("%s was played by %s at %s, and an endpoint's ids and draws are in no dump", p.o.Path, played.Rollout.API.Model, played.Rollout.API.BaseURL))
 	}
 	p.report.ByText = p.setup.ByText
 	a := &p.setup.Agent
-	if a.Spec, err = env.Lookup(p.played.Env); err != nil {
+	if a.Spec, err = env.Lookup(e.Name); err != nil {
 		return errext.With(errext.Input, "", err)
 	}
-	if p.played.MemoryFile != "" {
+	if e.MemoryFile != "" {
 		return errext.With(errext.Input, "roll out without --memory-file what is to be replayed",
 			errors.New("it was played with a memory file, and what that held then is not in the dump"))
 	}
-	if p.played.UseSummary {
+	if e.UseSummary {
 		return errext.With(errext.Input, "roll out without --use-summary what is to be replayed",
 			errors.New("it was played with summaries, which another model wrote, and that is not asked again"))
 	}
-	if a.Format, err = agent.FormatFor(p.played.Format, a.Spec, agent.FormatOptions{HistoryLength: p.played.HistoryLength}); err != nil {
+	if a.Format, err = agent.FormatFor(e.Format, a.Spec, agent.FormatOptions{HistoryLength: e.HistoryLength}); err != nil {
 		return errext.With(errext.Input, "", err)
 	}
 	a.Options = *p.played.Episode
-	p.setup.Client = env.Options{Parser: action.Parser(p.played.Parser), ActionFormat: action.Format(p.played.ActionFormat)}
+	p.setup.Client = env.Options{Parser: action.Parser(e.Parser), ActionFormat: action.Format(e.ActionFormat)}
 	if p.o.NoModel {
 		return nil
 	}
@@ -227,15 +199,13 @@ func (p *replaying) prepare(ctx context.Context) error {
 // openModel opens the model that played, and a sampler that says what it would
 // draw.
 func (p *replaying) openModel(ctx context.Context) error {
-	path := p.o.Model
-	if path == "" {
-		path = p.played.Model
-	}
-	dt, err := dtypeOf(p.played.Dtype)
+	played := p.played.Config
+	path := cmp.Or(p.o.Model.Path, played.Model.Path)
+	dt, err := dtypeOf(played.Model.ComputeDtype)
 	if err != nil {
 		return err
 	}
-	thread, err := p.s.openThread(p.o.Device)
+	thread, err := p.s.openThread(p.o.Model.Device)
 	if err != nil {
 		return err
 	}
@@ -253,7 +223,7 @@ func (p *replaying) openModel(ctx context.Context) error {
 		return errext.With(errext.Input, "give the model that played with --model, or --no-model to check the rest",
 			fmt.Errorf("%s was played by the weights %s, and %s has %s", p.o.Path, want, path, hash))
 	}
-	if n := torch.NumThreads(); p.played.Deterministic && n != p.played.Threads {
+	if n := torch.NumThreads(); played.Rollout.Deterministic && n != p.played.Threads {
 		p.s.Log.Warn("another number of threads than when it was recorded: sums are others, within float noise", "recorded", p.played.Threads, "now", n)
 	}
 	var sequences int
@@ -261,9 +231,9 @@ func (p *replaying) openModel(ctx context.Context) error {
 		return err
 	}
 	p.setup.Class = &replay.Class{Margin: p.o.Margin}
-	p.setup.Deterministic = p.played.Deterministic
+	p.setup.Deterministic = played.Rollout.Deterministic
 	sampler, err := newSampler(ctx, bundle, bundle.Model, samplerOptions{
-		Sequences: sequences, MaxContext: p.setup.Agent.Options.MaxContext, Deterministic: p.played.Deterministic,
+		Sequences: sequences, MaxContext: p.setup.Agent.Options.MaxContext, Deterministic: played.Rollout.Deterministic,
 		MemoryShare: 0.5, Shrink: shrink{"free some memory", "free some memory", "free some memory"}, Teacher: p.setup.Class,
 		Day: p.s.dayFrom(p.played.Day),
 	})
@@ -283,7 +253,7 @@ func (p *replaying) count() (total, atOnce int, err error) {
 		return 0, 0, errext.With(errext.Input, "", err)
 	}
 	defer dump.Close()
-	if atOnce = replayAtOnce; p.played.Deterministic {
+	if atOnce = replayAtOnce; p.played.Config.Rollout.Deterministic {
 		atOnce = 1
 	}
 	for ; ; total++ {
@@ -351,8 +321,8 @@ func (p *replaying) some(ctx context.Context, rows []int, set []*data.Episode) e
 	var play []*data.Episode
 	for i, e := range set {
 		asked = asked || wanted(rows[i])
-		if e.Task.Env != p.played.Env {
-			return errext.With(errext.Input, "", fmt.Errorf("%s: episode %d is of environment %q, and the header says %q", p.o.Path, rows[i], e.Task.Env, p.played.Env))
+		if e.Task.Env != p.played.Config.Env[0].Name {
+			return errext.With(errext.Input, "", fmt.Errorf("%s: episode %d is of environment %q, and the header says %q", p.o.Path, rows[i], e.Task.Env, p.played.Config.Env[0].Name))
 		}
 		if why := p.setup.Replayable(e); why == "" {
 			at, play = append(at, rows[i]), append(play, e)

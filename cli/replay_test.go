@@ -63,7 +63,7 @@ func TestReplay(t *testing.T) {
 			if r.Replayed != 12 || r.Draws != sampled || r.MaxGap > 1e-4 {
 				t.Errorf("%+v, want 12 episodes and %d ids", r, sampled)
 			}
-			deterministic := src.Header.Options["deterministic"] == true
+			deterministic := src.Header.Options["rollout.deterministic"] == true
 			if deterministic && (r.MaxGap != 0 || r.NearTies != 0) {
 				t.Errorf("a deterministic record is not met exactly: %+v", r)
 			}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/internal/errext"
-	"github.com/openmanus/openmanus/torch"
 )
 
 func rolloutCommand(s *State) *cli.Command {
@@ -29,7 +27,7 @@ func rolloutCommand(s *State) *cli.Command {
 
 // rolloutOptions are the command line of `openmanus rollout`.
 type rolloutOptions struct {
-	taskOptions
+	playOptions
 	JSON      bool
 	Dump      string  // file of the episodes, one JSON line each
 	Continue  bool    // go on with a dump that exists
@@ -39,7 +37,7 @@ type rolloutOptions struct {
 }
 
 func rolloutFlags() []cli.Flag {
-	return append(taskFlags(),
+	return append(playFlags(),
 		jsonFlag(),
 		&cli.StringFlag{Name: "dump", Usage: "`FILE` for the episodes: a header, then one JSON line each; compressed where the name ends in .zst"},
 		&cli.BoolFlag{Name: "continue", Usage: "go on with a dump that exists: play what it does not hold yet"},
@@ -49,12 +47,15 @@ func rolloutFlags() []cli.Flag {
 }
 
 // parseRollout reads the flags of rolloutFlags.
-func parseRollout(c *cli.Context) (rolloutOptions, error) {
-	tasks, err := parseTasks(c)
-	o := rolloutOptions{taskOptions: tasks, JSON: c.Bool("json"), Dump: c.String("dump"), Continue: c.Bool("continue"), RetryLost: c.Bool("retry-lost"), Force: c.Bool("force"), MaxLost: c.Float64("max-lost")}
+func (s *State) parseRollout(c *cli.Context) (rolloutOptions, error) {
 	f := flagFaults{}
+	play, err := s.parsePlay(c, &f)
+	o := rolloutOptions{
+		playOptions: play, JSON: c.Bool("json"), Dump: c.String("dump"), Continue: c.Bool("continue"), RetryLost: c.Bool("retry-lost"),
+		Force: c.Bool("force"), MaxLost: c.Float64("max-lost"),
+	}
 	if err != nil {
-		f.errs = append(f.errs, err)
+		return o, err
 	}
 	if o.Dump == "" {
 		f.add("dump", "missing; give the file the episodes go to")
@@ -73,15 +74,10 @@ func parseRollout(c *cli.Context) (rolloutOptions, error) {
 // --deterministic, so that a rollout that ends early, however it ends, keeps
 // what was played.
 func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
-	own, err := s.fillFromConfig(c)
+	o, err := s.parseRollout(c)
 	if err != nil {
 		return err
 	}
-	o, err := parseRollout(c)
-	if err != nil {
-		return err
-	}
-	o.Unflagged = own
 	if err := s.newFile(o.Dump, o.Force || o.Continue); err != nil {
 		var known *errext.Error
 		if errors.As(err, &known) && known.Code == errext.Usage {
@@ -92,7 +88,7 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if o.Continue {
 		o.Day = dayOfDump(s.Path(o.Dump))
 	}
-	p, err := s.openPlaying(ctx, o.taskOptions)
+	p, err := s.openPlaying(ctx, o.playOptions)
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err != nil {
 		return err
@@ -101,13 +97,13 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	options := dumpOptions(o, p)
+	options := dumpOptions(o.playOptions, p)
 	options[dump.TasksOption] = tasksPart(p.tasks)
 	dump, played, err := s.openDump(o, dump.Header{Weights: hash, Options: options})
 	if err != nil {
 		return err
 	}
-	r := rolloutResult{Env: o.Env, Dump: o.Dump, Before: played.outcomes.episodes(), Of: len(p.tasks) * o.Samples}
+	r := rolloutResult{Env: o.env().Name, Dump: o.Dump, Before: played.outcomes.episodes(), Of: len(p.tasks) * o.samples()}
 	r.Infrastructure, err = s.playInto(ctx, p, o, dump, played)
 	r.Episodes, r.Lost, r.Outcomes = played.outcomes.episodes(), played.outcomes.lost(), played.outcomes
 	return errors.Join(err, errext.With(errext.Disk, "", dump.Close()), s.printRollout(r, o.JSON))
@@ -116,7 +112,7 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 // playInto plays what a dump does not hold yet, and writes it there. It also
 // tells what the servers did on the way.
 func (s *State) playInto(ctx context.Context, p *playing, o rolloutOptions, dump *dump.Writer, played playedBefore) (eval.Infrastructure, error) {
-	total, before := len(p.tasks)*o.Samples, played.outcomes.episodes()
+	total, before := len(p.tasks)*o.samples(), played.outcomes.episodes()
 	if lost := played.outcomes.lost(); float64(lost) > o.MaxLost*float64(total) {
 		code := errext.Env
 		if p.endpoint == nil && played.outcomes[data.EnvError] == 0 {
@@ -135,13 +131,13 @@ func (s *State) playInto(ctx context.Context, p *playing, o rolloutOptions, dump
 		}
 		return nil
 	}
-	_, met, err := s.play(ctx, p, o.taskOptions, func(ro *rollout.Options) {
+	_, met, err := s.play(ctx, p, o.playOptions, func(ro *rollout.Options) {
 		ro.Exchanges = true
 		ro.MaxFailed = maxFailed(o.MaxLost)
 		ro.Before.Episodes, ro.Before.Failed = before, lostBefore
 		ro.Starts = played.starts
 		ro.Skip = func(uid string, sample int) bool { return played.episodes[episodeKey{uid, sample}] }
-		if o.Deterministic {
+		if o.Rollout.Deterministic {
 			ro.OnWave = func(wave []*data.Episode) error {
 				for _, ep := range wave {
 					ep.Wave += played.waves
@@ -236,6 +232,10 @@ func (s *State) openDump(o rolloutOptions, h dump.Header) (*dump.Writer, playedB
 		dump, err := dump.Create(s.Path(o.Dump), h)
 		return dump, played, errext.With(errext.Disk, "", err)
 	}
+	h, err := s.headerToContinue(o.Dump, h)
+	if err != nil {
+		return nil, played, err
+	}
 	again := 0
 	drop := func(ep *data.Episode) bool {
 		lost := o.RetryLost && !ep.Outcome.Trainable()
@@ -263,24 +263,4 @@ func (s *State) openDump(o rolloutOptions, h dump.Header) (*dump.Writer, playedB
 		s.Log.Warn("episodes of the dump failed for reasons outside of them and stay as they are; --retry-lost plays them again", "episodes", lost)
 	}
 	return dump, played, nil
-}
-
-// dumpOptions are what a reader needs to play the same again.
-func dumpOptions(o rolloutOptions, p *playing) map[string]any {
-	m := map[string]any{
-		"model": o.Model, "dtype": o.Dtype, "env": o.Env, "tasks": o.Tasks, "skip_tasks": o.Skip, "samples": o.Samples,
-		"max_turns": o.MaxTurns, "max_new_tokens": o.MaxNewTokens, "max_context_tokens": o.MaxContextTokens,
-		"max_obs_tokens": o.MaxObsTokens, "temperature": o.Temperature, "greedy": o.Greedy, "top_p": o.TopP,
-		"top_k": o.TopK, "seed": o.Seed, "format": o.Format, "history_length": o.HistoryLength, "memory_file": o.MemoryFile, "parser": o.Parser, "action_format": o.ActionFormat, "deterministic": o.Deterministic,
-		"episode": p.env.Setup.Options, // what became of these
-	}
-	o.Endpoint.inDumps(m)
-	summaryInDumps(o.Summary, m)
-	if p.bundle != nil && writesDate(p.bundle.ChatTemplate()) {
-		m[dayOption] = p.day.Format(time.DateOnly)
-	}
-	if o.Deterministic { // sums over more threads are other sums
-		m["threads"] = torch.NumThreads()
-	}
-	return m
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -21,7 +22,7 @@ import (
 func copyTinyModel(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "agent", "model", "testdata", "llama-tied"))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "agent", "llm", "model", "testdata", "llama-tied"))); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -70,11 +71,11 @@ func TestNoteCache(t *testing.T) {
 // allowed concurrency.
 func TestPlayingFewTasks(t *testing.T) {
 	ts := newTestState(t)
-	o := taskOptions{
-		Model: copyTinyModel(t), Device: "cpu", Dtype: "float32", Env: "maze", Tasks: "0", Samples: 2, MaxNewTokens: 4,
-		Temperature: 1, TopP: 1, Concurrency: 64, Format: "react", Parser: "g2", TimeoutS: 10,
+	o, code, text := parsed(t, []string{"--model", copyTinyModel(t), "--device", "cpu", "--env", "maze", "--tasks", "0", "--samples", "2", "--max-new-tokens", "4"}, evalFlags(), (*State).parseEval)
+	if code != errext.OK {
+		t.Fatal(text)
 	}
-	p, err := ts.openPlaying(context.Background(), o)
+	p, err := ts.openPlaying(context.Background(), o.playOptions)
 	defer func() {
 		if err := p.close(); err != nil {
 			t.Error(err)

@@ -33,20 +33,18 @@ func scoreCommand(s *State) *cli.Command {
 	}, 2, runScore)
 }
 
-// scoreOptions are the command line of `openmanus score`.
+// scoreOptions are the command line of `openmanus score`. The configuration
+// holds the score functions, and the device and number format of a reward model.
 type scoreOptions struct {
+	configs.Config
 	In, Out     string
-	Config      string
 	PromptKey   string
 	ResponseKey string
 	TruthKey    string
 	SourceKey   string
 	Threshold   float64
 	Force, JSON bool
-	Device      string // of a reward model
-	Dtype       string
-	reward      configs.Reward // from the flags, or from Config
-	timeoutName string         // what sets its time-out; "": the configuration's key
+	timeoutName string // flag that sets the time-out of the functions; "": the configuration's key
 }
 
 // The columns that score reads unless others are named; the first and the last
@@ -58,16 +56,26 @@ const (
 	dataSourceColumn  = "data_source"
 )
 
+// scoreKeys are the flags of score that override keys. A configuration of
+// --config takes their place.
+func scoreKeys() []keyFlag {
+	usual := configs.Defaults().Reward
+	return []keyFlag{
+		{flag: &cli.StringFlag{Name: "score-fn", Usage: "score function: " + strings.Join(slices.Sorted(maps.Keys(configs.ScoreFns())), ", ") + ", http://…, https://… or exec:COMMAND"}, keys: "reward.score_fn"},
+		{flag: &cli.Float64Flag{Name: "format-score", Usage: "score of a well-formed wrong answer"}, keys: "reward.format_score"},
+		{flag: &cli.IntFlag{Name: "min-answer-tags", Value: usual.MinAnswerTags, Usage: "<answer> tags that a reply needs; -1: the function's own number"}, keys: "reward.min_answer_tags"},
+		{flag: &cli.Float64Flag{Name: "timeout", Value: usual.ScoreTimeoutS, Usage: "seconds that an http://, https:// or exec: function may take for one batch"}, keys: "reward.score_timeout_s"},
+		{flag: &cli.IntFlag{Name: "batch-size", Value: usual.ScoreBatchSize, Usage: "replies in one request to such a function"}, keys: "reward.score_batch_size"},
+		{flag: &cli.StringFlag{Name: "reward-model", Usage: "folder of the reward model that --score-fn model asks"}, keys: "reward.model_path"},
+		{flag: deviceFlag(), keys: "model.device"},
+	}
+}
+
 func scoreFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "score-fn", Usage: "score function: " + strings.Join(slices.Sorted(maps.Keys(configs.ScoreFns())), ", ") + ", http://…, https://… or exec:COMMAND"},
+	keys := flagsOf(scoreKeys())
+	return slices.Concat(keys[:1], []cli.Flag{
 		&cli.StringFlag{Name: "config", Usage: "run `FILE` whose section [reward], with its components, is taken instead"},
-		&cli.Float64Flag{Name: "format-score", Usage: "score of a well-formed wrong answer"},
-		&cli.IntFlag{Name: "min-answer-tags", Value: -1, Usage: "<answer> tags that a reply needs; -1: the function's own number"},
-		&cli.Float64Flag{Name: "timeout", Value: 60, Usage: "seconds that an http://, https:// or exec: function may take for one batch"},
-		&cli.IntFlag{Name: "batch-size", Value: 256, Usage: "replies in one request to such a function"},
-		&cli.StringFlag{Name: "reward-model", Usage: "folder of the reward model that --score-fn model asks"},
-		deviceFlag(),
+	}, keys[1:], []cli.Flag{
 		&cli.StringFlag{Name: "prompt-key", Value: promptColumn, Usage: promptKeyUsage},
 		&cli.StringFlag{Name: "response-key", Value: responseColumn, Usage: responseKeyUsage + ": text, or a list of texts"},
 		&cli.StringFlag{Name: "ground-truth-key", Value: groundTruthColumn, Usage: "column of the ground truth"},
@@ -75,70 +83,50 @@ func scoreFlags() []cli.Flag {
 		&cli.Float64Flag{Name: "threshold", Value: 1, Usage: "a reply passes from this score on"},
 		&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists, and begin anew"},
 		jsonFlag(),
-	}
+	})
 }
 
-// parseScore reads the flags of scoreFlags.
-func parseScore(s *State, c *cli.Context) (scoreOptions, error) {
+// parseScore reads the flags of scoreFlags, and the file of --config.
+func (s *State) parseScore(c *cli.Context) (scoreOptions, error) {
 	o := scoreOptions{
-		In: c.Args().Get(0), Out: c.Args().Get(1), Config: c.String("config"),
+		In: c.Args().Get(0), Out: c.Args().Get(1),
 		PromptKey: c.String("prompt-key"), ResponseKey: c.String("response-key"), TruthKey: c.String("ground-truth-key"), SourceKey: c.String("data-source-key"),
-		Threshold: c.Float64("threshold"), Force: c.Bool("force"), JSON: c.Bool("json"), Device: c.String("device"), Dtype: "float32",
+		Threshold: c.Float64("threshold"), Force: c.Bool("force"), JSON: c.Bool("json"),
 	}
 	f := flagFaults{}
 	if o.In == "" {
 		f.errs = append(f.errs, errors.New("score needs a file to read: openmanus score IN [OUT]"))
 	}
 	f.need("response-key", o.ResponseKey, "the name of a column")
-	f.atLeast("min-answer-tags", c.Int("min-answer-tags"), -1)
-	f.atLeast("batch-size", c.Int("batch-size"), 1)
-	f.device(o.Device)
-	if t := c.Float64("timeout"); !(t > 0 && t <= 86400) {
-		f.add("timeout", "%v is not allowed; allowed: above 0, at most 86400 seconds", t)
-	}
-	fn := c.String("score-fn")
-	switch {
-	case o.Config != "" && fn != "":
-		f.add("score-fn", "--config is given as well: take out one of the two")
-	case o.Config != "":
-		for _, flag := range []string{"format-score", "min-answer-tags", "timeout", "batch-size", "reward-model", "device"} {
-			if c.IsSet(flag) {
-				f.add(flag, "--config says it: take it out")
+	file := c.String("config")
+	if file != "" {
+		for _, k := range scoreKeys() {
+			if c.IsSet(k.name()) {
+				f.add(k.name(), "--config sets it: leave out one of the two")
 			}
 		}
-	case f.need("score-fn", fn, "the name of a score function, or --config with a [reward] section"):
-		if msg := configs.ScoreFn(fn); msg != "" {
-			f.add("score-fn", "%s", msg)
+		if err := f.err(); err != nil {
+			return o, err
 		}
-		if path := c.String("reward-model"); (path != "") != (fn == configs.ModelScoreFn) {
-			f.add("reward-model", "it goes with --score-fn %s: give both or neither", configs.ModelScoreFn)
+		var err error
+		if o.Config, err = s.loadConfig(file, "", nil); err != nil {
+			return o, err
 		}
-	}
-	if err := f.err(); err != nil {
-		return o, err
-	}
-	if o.Config == "" {
-		o.timeoutName = "--timeout"
-		o.reward = configs.Reward{
-			ScoreFn: fn, FormatScore: c.Float64("format-score"), MinAnswerTags: c.Int("min-answer-tags"),
-			ScoreTimeoutS: c.Float64("timeout"), ScoreBatchSize: c.Int("batch-size"),
-			ModelPath: c.String("reward-model"), ModelMicroBatchSize: configs.Defaults().Reward.ModelMicroBatchSize,
+		if o.Reward.ScoreFn == "" && len(o.Reward.Components) == 0 {
+			return o, errext.With(errext.Input, "set reward.score_fn or reward.components there, or give --score-fn", fmt.Errorf("%s names no score function", file))
 		}
 		return o, nil
 	}
-	text, err := s.ReadFile(o.Config, maxInstruction)
-	if err != nil {
-		return o, errext.With(errext.Input, "", err)
+	o.timeoutName = "--timeout"
+	o.Config = configs.Defaults()
+	o.Model.ComputeDtype = "float32"
+	f.override(c, scoreKeys(), &o.Config, true)
+	if f.need("score-fn", o.Reward.ScoreFn, "the name of a score function, or --config with a [reward] section") &&
+		(o.Reward.ModelPath != "") != (o.Reward.ScoreFn == configs.ModelScoreFn) {
+		f.add("reward-model", "it goes with --score-fn %s: give both or neither", configs.ModelScoreFn)
 	}
-	cfg, err := configs.Load(o.Config, text, nil)
-	if err != nil {
-		return o, err
-	}
-	o.reward, o.Device, o.Dtype = cfg.Reward, cfg.Model.Device, cfg.Model.ComputeDtype
-	if o.reward.ScoreFn == "" && len(o.reward.Components) == 0 {
-		return o, errext.With(errext.Input, "set reward.score_fn or reward.components there, or give --score-fn", fmt.Errorf("%s names no score function", o.Config))
-	}
-	return o, nil
+	f.values(scoreKeys(), &o.Config)
+	return o, f.err()
 }
 
 // scoreWork is what decides the scores.
@@ -172,7 +160,7 @@ type rowScores struct {
 const scoreRows = 64
 
 func runScore(ctx context.Context, s *State, c *cli.Context) (err error) {
-	o, err := parseScore(s, c)
+	o, err := s.parseScore(c)
 	if err != nil {
 		return err
 	}
@@ -203,8 +191,8 @@ func runScore(ctx context.Context, s *State, c *cli.Context) (err error) {
 	}
 	var open closers
 	defer func() { err = errors.Join(err, open.close()) }()
-	composer, err := s.openComposerNaming(o.timeoutName, o.reward, func() (reward.Scorer, error) {
-		name, err := computeDtype(o.Dtype, o.Device)
+	composer, err := s.openComposerNaming(o.timeoutName, o.Reward, func() (reward.Scorer, error) {
+		name, err := computeDtype(o.Model.ComputeDtype, o.Model.Device)
 		if err != nil {
 			return nil, err
 		}
@@ -212,12 +200,12 @@ func runScore(ctx context.Context, s *State, c *cli.Context) (err error) {
 		if err != nil {
 			return nil, err
 		}
-		thread, err := s.openThread(o.Device)
+		thread, err := s.openThread(o.Model.Device)
 		if err != nil {
 			return nil, err
 		}
 		open.addFunc(thread.Close)
-		return s.openRewardModel(ctx, thread, dt, o.reward, nil)
+		return s.openRewardModel(ctx, thread, dt, o.Reward, nil)
 	})
 	if err != nil {
 		return err
@@ -313,11 +301,11 @@ func (s *State) scoreAll(ctx context.Context, o scoreOptions, composer *reward.C
 		if err != nil {
 			return nil, nil, err
 		}
-		judges, err := s.judges(o.reward)
+		judges, err := s.judges(o.Reward)
 		if err != nil {
 			return nil, nil, err
 		}
-		work := scoreWork{"score", hash, o.PromptKey, o.ResponseKey, o.TruthKey, o.SourceKey, judging(o.reward), judges}
+		work := scoreWork{"score", hash, o.PromptKey, o.ResponseKey, o.TruthKey, o.SourceKey, judging(o.Reward), judges}
 		file, err := s.openRowFile(o.Out, work, o.Force)
 		if err != nil {
 			return nil, nil, err

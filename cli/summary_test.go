@@ -74,8 +74,8 @@ func TestSummariesInRollout(t *testing.T) {
 	}
 	defer dump.Close()
 	h := dump.Header().Options
-	if h["use_summary"] != true || h["summary_base_url"] != writer.URL || h["summary_model"] != "writer" ||
-		fmt.Sprint(h["summary_max_tokens"], " ", h["summary_temperature"]) != "77 0.1" {
+	if h["env.use_summary"] != true || h["agent.summary.base_url"] != writer.URL || h["agent.summary.model"] != "writer" ||
+		fmt.Sprint(h["agent.summary.max_tokens"], " ", h["agent.summary.temperature"]) != "77 0.1" {
 		t.Errorf("the header is %v", h)
 	}
 	if all := out + stderr + one(t, dir, "d.jsonl"); strings.Contains(all, "sk-summary") || strings.Contains(all, "sk-mine") {

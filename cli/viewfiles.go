@@ -120,8 +120,8 @@ func (s *State) likelyTokenizers(o viewOptions, files []string) []string {
 		out = append(out, filepath.Join(run.Checkpoints(), slices.Max(checkpoints)))
 	}
 	if dump, err := dump.Open(s.Path(files[0])); err == nil {
-		if path, ok := dump.Header().Options["model"].(string); ok && path != "" {
-			out = append(out, path)
+		if played, err := recorded(dump.Header()); err == nil && played.Config.Model.Path != "" {
+			out = append(out, played.Config.Model.Path)
 		}
 		_ = dump.Close()
 	}

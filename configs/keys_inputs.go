@@ -177,7 +177,7 @@ var agentKeys = concat([]entry{
 	[]entry{
 		ready("agent.summary.base_url", "OpenAI-compatible endpoint that writes summaries, such as http://127.0.0.1:8000/v1", endpointURL),
 		ready("agent.summary.model", "name by which it knows the model", anything),
-		ready("agent.summary.key_env", "environment variable that holds its key; none is sent if that is empty", notEmpty),
+		ready("agent.summary.key_env", "environment variable that holds its key; none is sent if that is empty", keyVariable),
 		ready("agent.summary.concurrency", "summaries asked for at once", between(1, 1024)),
 		ready("agent.summary.timeout_s", "seconds one may take", aboveTo(0, 3600)),
 		ready("agent.summary.max_tokens", "tokens one may have", between(1, 100000)),

@@ -35,7 +35,7 @@ var rolloutKeys = concat([]entry{
 	[]entry{
 		ready("rollout.api.base_url", "address of an OpenAI-compatible endpoint, such as http://127.0.0.1:8000/v1", anything),
 		ready("rollout.api.model", "the name by which the endpoint knows the model", anything),
-		ready("rollout.api.key_env", "environment variable that holds the endpoint's key; none is sent if it is empty", notEmpty),
+		ready("rollout.api.key_env", "environment variable that holds the endpoint's key; none is sent if it is empty", keyVariable),
 		ready("rollout.api.concurrency", "requests to the endpoint at once; 0: as many as episodes", between(0, 65536)),
 		ready("rollout.api.timeout_s", "seconds one request to the endpoint may take", aboveTo(0, 86400)),
 		ready("rollout.api.retries", "tries after the first, on 429, 5xx and broken replies", between(0, 100)),

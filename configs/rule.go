@@ -222,3 +222,12 @@ var notEmpty = rule{"not empty", func(v any) string {
 	}
 	return ""
 }}
+
+// keyVariable allows the name of the environment variable that holds a key,
+// and refuses a key.
+var keyVariable = rule{notEmpty.allowed, func(v any) string {
+	if strings.HasPrefix(v.(string), "sk-") {
+		return "this looks like a key: put it into an environment variable, and give the variable's name"
+	}
+	return notEmpty.check(v)
+}}

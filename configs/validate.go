@@ -169,11 +169,7 @@ func (c *Config) checkEnvs(fs *Faults) {
 		if c.Model.Fresh.Walks > 0 && e.Name != "maze" {
 			fs.add("model.fresh.walks", "there are no random walks in %s, only in maze: set it to 0", e.Name)
 		}
-		if e.Instruction != "" && e.InstructionFile != "" {
-			fs.add(at+"instruction", "instruction_file is set too: take out one of the two")
-		}
-		c.checkActionFormat(fs, at, e)
-		c.checkFormat(fs, at, e)
+		c.checkPlayed(fs, at, e)
 	}
 	c.checkLaunch(fs)
 	if !trained {
@@ -183,6 +179,15 @@ func (c *Config) checkEnvs(fs *Faults) {
 	if !val && (c.Trainer.TestEvery > 0 || c.Trainer.ValBeforeTrain) && c.Data.FromDump == "" {
 		fs.add("env.0.val_tasks", "nothing to validate on: give val_tasks, or set trainer.test_every = 0 and trainer.val_before_train = false")
 	}
+}
+
+// checkPlayed holds the rules of an [[env]] table that concern its episodes.
+func (c *Config) checkPlayed(fs *Faults, at string, e Env) {
+	if e.Instruction != "" && e.InstructionFile != "" {
+		fs.add(at+"instruction", "instruction_file is set too: take out one of the two")
+	}
+	c.checkActionFormat(fs, at, e)
+	c.checkFormat(fs, at, e)
 }
 
 // checkUnplayed: only supervised training of files goes without an environment.

@@ -50,7 +50,7 @@ func resume(f *os.File, path string, h Header, drop func(*data.Episode) bool, vi
 		if err != nil {
 			return err
 		}
-		if diff := was.differences(h); len(diff) > 0 {
+		if diff := was.Differences(h); len(diff) > 0 {
 			return fmt.Errorf("it was begun otherwise:\n  %s\nplay as it was begun, or choose another file", strings.Join(diff, "\n  "))
 		}
 		kept.end = end
@@ -155,8 +155,8 @@ func checkTornHeader(f *os.File, compressed bool) error {
 // and are continued without.
 const TasksOption = "tasks_digest"
 
-// differences lists where two headers disagree, in words.
-func (h Header) differences(now Header) []string {
+// Differences lists where two headers disagree, in words.
+func (h Header) Differences(now Header) []string {
 	var out []string
 	if h.Weights != now.Weights {
 		out = append(out, fmt.Sprintf("weights: %q then, %q now", h.Weights, now.Weights))

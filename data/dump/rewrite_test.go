@@ -96,7 +96,7 @@ func TestContinueWithoutSome(t *testing.T) {
 					t.Errorf("sample %d is %s, want %s", e.Sample, a, b)
 				}
 			}
-			if diff := r.Header().differences(testHeader()); len(diff) > 0 {
+			if diff := r.Header().Differences(testHeader()); len(diff) > 0 {
 				t.Errorf("the header differs: %v", diff)
 			}
 			if st, err := os.Lstat(link); err != nil || st.Mode()&os.ModeSymlink == 0 {

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/agent/openai/openaitest"
+	"github.com/openmanus/openmanus/data/dump"
+	"github.com/openmanus/openmanus/internal/errext"
+)
+
+// earlierRollout is the command that wrote testdata/endpoint-0.1.jsonl with a
+// version whose dumps had options of other names.
+const earlierRollout = "rollout --api-model small --env maze --tasks 16-18 --skip-tasks 18 --temperature 0.7 --format history --max-turns 2 --max-parse-failures 2 --concurrency 1 --dump d.jsonl"
+
+// TestDumpOfAnEarlierVersion: a dump that an earlier version wrote is replayed,
+// and continued by the command that began it but by no other.
+func TestDumpOfAnEarlierVersion(t *testing.T) {
+	s := openaitest.Serve(t, walker)
+	text := strings.ReplaceAll(one(t, "testdata", "endpoint-0.1.jsonl"), "http://127.0.0.1:36999", strings.TrimSuffix(s.URL, "/v1"))
+	lines := strings.SplitAfter(text, "\n")
+	dir := t.TempDir()
+	writeFile(t, dir, "d.jsonl", text)
+	if r := replayed(t, dir, errext.OK, "d.jsonl", "--no-model"); r.Replayed != 2 || r.Differ != 0 {
+		t.Errorf("%+v", r)
+	}
+	writeFile(t, dir, "d.jsonl", lines[0]+lines[1])
+	resume := append(strings.Fields(earlierRollout), "--base-url", s.URL, "--continue", "--seed")
+	code, _, stderr := inProcess(t, dir, append(resume, "7")...)
+	if code != int(errext.Input) || !strings.Contains(stderr, "trainer.seed: 18446744073709551615 then, 7 now") {
+		t.Errorf("another seed: exit code %d\n%s", code, stderr)
+	}
+	code, out, stderr := inProcess(t, dir, append(resume, "18446744073709551615")...)
+	if code != 0 || !strings.HasPrefix(out, "d.jsonl: 2 of 2 episodes, 0 lost") {
+		t.Fatalf("exit code %d\n%s%s", code, out, stderr)
+	}
+	if now := one(t, dir, "d.jsonl"); !strings.HasPrefix(now, lines[0]+lines[1]) {
+		t.Errorf("what was there has changed:\n%s", now)
+	}
+}
+
+// TestRecordedGreedily: options of an earlier version that stand for one key
+// together.
+func TestRecordedGreedily(t *testing.T) {
+	h := dump.Header{Options: map[string]any{
+		"env": "maze", "tasks": "0-2", "skip_tasks": "", "greedy": true, "temperature": 1.0, "max_turns": 0, "dtype": "bfloat16",
+		"episode": map[string]any{"MaxTurns": 15, "MaxNewTokens": 9, "MaxContext": 99, "Temperature": 1, "Greedy": true, "TopP": 1},
+	}}
+	r, err := recorded(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := r.Config.Env[0]
+	if r.Config.Rollout.Val.Temperature != 0 || e.MaxTurns != 15 || e.SkipTasks != nil || e.ValTasks[0] != "0-2" || r.Config.Model.ComputeDtype != "bfloat16" {
+		t.Errorf("%+v", r.Config)
+	}
+}

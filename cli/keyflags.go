@@ -1,0 +1,386 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/agent/openai"
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/supervise"
+)
+
+// keyFlag is a flag that overrides keys of the configuration. Keys of an
+// [[env]] table are those of the first one: commands that play keep only one.
+type keyFlag struct {
+	flag   cli.Flag
+	keys   string                              // separated by blanks; their errors are reported under the flag's name
+	value  func(*cli.Context) (any, error)     // nil: the flag's own value
+	then   func(*cli.Context, *configs.Config) // what else a given flag changes
+	always bool                                // also overrides the value of a file if it is not given
+	local  bool                                // has no meaning if an endpoint generates the replies
+	needs  string                              // flag without which nothing reads the keys
+}
+
+func (k keyFlag) name() string { return k.flag.Names()[0] }
+
+// flagsOf returns the flags of groups of keyFlags.
+func flagsOf(groups ...[]keyFlag) []cli.Flag {
+	var flags []cli.Flag
+	for _, k := range slices.Concat(groups...) {
+		flags = append(flags, k.flag)
+	}
+	return flags
+}
+
+// override stores the values of given flags in cfg. With defaults, flags that
+// are not given store their default values.
+func (f *flagFaults) override(c *cli.Context, flags []keyFlag, cfg *configs.Config, defaults bool) {
+	for _, k := range flags {
+		if !c.IsSet(k.name()) && !k.always && !defaults {
+			continue
+		}
+		value := c.Value(k.name())
+		if k.value != nil {
+			var err error
+			if value, err = k.value(c); err != nil {
+				f.add(k.name(), "%v", err)
+				continue
+			}
+		}
+		for key := range strings.FieldsSeq(k.keys) {
+			cfg.Set(key, value)
+		}
+	}
+	for _, k := range flags {
+		if k.then != nil && c.IsSet(k.name()) {
+			k.then(c, cfg)
+		}
+	}
+}
+
+// check adds the errors of cfg and the given flags that have no effect.
+func (f *flagFaults) check(c *cli.Context, flags []keyFlag, cfg *configs.Config) {
+	for _, k := range flags {
+		if k.local && c.IsSet(k.name()) && cfg.Rollout.Engine != engineLocal {
+			f.add(k.name(), "it does not apply to the endpoint of --base-url: leave it out")
+		}
+	}
+	f.values(flags, cfg)
+	if len(f.errs) > 0 { // a condition may fail because of them
+		return
+	}
+	for _, k := range flags {
+		if on, ok := c.Value(k.name()).(bool); !c.IsSet(k.name()) || ok && !on || k.name() == "final-ends" {
+			continue
+		}
+		for key := range strings.FieldsSeq(k.keys) {
+			if condition := cfg.Unmet(key); condition != "" && !f.about(k.name()) {
+				f.add(k.name(), "only used with %s: add that, or leave it out", cmp.Or(k.needs, condition))
+			}
+		}
+	}
+}
+
+// values adds the errors of cfg, each under the name of the flag that overrides
+// the key. Keys without a flag come from a file, which was validated when it
+// was read.
+func (f *flagFaults) values(flags []keyFlag, cfg *configs.Config) {
+	byKey := map[string]string{}
+	for _, k := range flags {
+		for key := range strings.FieldsSeq(k.keys) {
+			byKey[key] = k.name()
+		}
+	}
+	for _, fault := range cfg.PlayFaults() {
+		if name, ok := byKey[fault.Key]; ok && !f.about(name) {
+			f.add(name, "%s", fault.Msg)
+		}
+	}
+}
+
+const (
+	engineLocal  = "local"
+	engineOpenAI = "openai"
+)
+
+func deviceFlag() cli.Flag {
+	return &cli.StringFlag{Name: "device", Value: "auto", Usage: "auto, cpu, cuda or cuda:N; never a silent fall-back"}
+}
+
+func dtypeFlag() cli.Flag {
+	return &cli.StringFlag{Name: "dtype", Value: "float32", Usage: "number format of the computation: float32 or bfloat16"}
+}
+
+func modelFlag() cli.Flag {
+	return &cli.StringFlag{Name: "model", Usage: "Hugging Face folder or .gguf file"}
+}
+
+// modelKeys select the model of this process.
+func modelKeys() []keyFlag {
+	return []keyFlag{
+		{flag: modelFlag(), keys: "model.path", local: true, then: useModel},
+		{flag: deviceFlag(), keys: "model.device", local: true},
+		{flag: dtypeFlag(), keys: "model.compute_dtype", local: true},
+	}
+}
+
+// useModel makes the model of --model generate the replies.
+func useModel(c *cli.Context, cfg *configs.Config) {
+	cfg.Model.Fresh.Layers = 0
+	if cfg.Rollout.Engine == engineLocal {
+		return
+	}
+	cfg.Rollout.Engine = engineLocal
+	if !c.IsSet("dtype") { // the file's is not about this model
+		cfg.Model.ComputeDtype = "float32"
+	}
+}
+
+// endpointKeys select an endpoint in place of the model. No flag takes the key
+// itself: other users can see command lines, and shells keep them.
+func endpointKeys() []keyFlag {
+	const needs = "--base-url"
+	usual := configs.Defaults().Rollout.API
+	return []keyFlag{
+		{
+			flag: &cli.StringFlag{Name: "base-url", Usage: "`URL` of an OpenAI-compatible endpoint that plays instead of --model, such as http://127.0.0.1:8000/v1"},
+			keys: "rollout.api.base_url", value: endpointAddress("base-url"), then: useEndpoint,
+		},
+		{flag: &cli.StringFlag{Name: "api-model", Usage: "`NAME` by which the endpoint knows the model"}, keys: "rollout.api.model", needs: needs},
+		{flag: &cli.StringFlag{Name: "api-key-env", Value: usual.KeyEnv, Usage: "environment `VARIABLE` that holds the endpoint's key; none is sent if it is empty"}, keys: "rollout.api.key_env", needs: needs},
+		{flag: &cli.IntFlag{Name: "api-concurrency", Usage: "requests to the endpoint at once; 0: as many as episodes"}, keys: "rollout.api.concurrency", needs: needs},
+		{flag: &cli.Float64Flag{Name: "api-timeout", Value: usual.TimeoutS, Usage: "seconds one request to the endpoint may take"}, keys: "rollout.api.timeout_s", needs: needs},
+		{flag: &cli.IntFlag{Name: "api-retries", Value: usual.Retries, Usage: "tries after the first, on 429, 5xx and broken replies"}, keys: "rollout.api.retries", needs: needs},
+	}
+}
+
+// useEndpoint makes the endpoint of --base-url generate the replies. Settings
+// of the file that only a model of this process has are dropped.
+func useEndpoint(c *cli.Context, cfg *configs.Config) {
+	if c.String("base-url") == "" {
+		return
+	}
+	cfg.Rollout.Engine = engineOpenAI
+	cfg.Rollout.Deterministic = false
+	cfg.Agent.MaxObsTokens = 0
+}
+
+// endpointAddress normalizes the address that a flag gives.
+func endpointAddress(name string) func(*cli.Context) (any, error) {
+	return func(c *cli.Context) (any, error) {
+		if c.String(name) == "" {
+			return "", nil
+		}
+		return openai.BaseURL(c.String(name))
+	}
+}
+
+// envKeys select the environment, its servers and its tasks.
+func envKeys() []keyFlag {
+	return []keyFlag{
+		{flag: &cli.StringFlag{Name: "env", Usage: "environment: " + strings.Join(env.Names(), ", ")}, keys: "env.0.name"},
+		{
+			flag: &cli.StringSliceFlag{Name: "server", Usage: "`URL`[,URL...] of running servers; without, the built-in server is started"},
+			keys: "env.0.servers", value: commaSeparated("server"),
+			then: func(c *cli.Context, cfg *configs.Config) { cfg.Env[0].Launch = c.Bool("launch") },
+		},
+		{flag: &cli.StringFlag{Name: "recipes", Usage: "`DIR` of Minecraft recipe files for the built-in textcraft"}, keys: "env.0.recipes"},
+		{flag: &cli.StringFlag{Name: "vocabulary", Usage: "`FILE` of five-letter words for the built-in wordle"}, keys: "env.0.vocabulary"},
+		{flag: &cli.StringFlag{Name: "tasks", Usage: taskForms}, keys: "env.0.val_tasks", value: oneEntry("tasks")},
+		{flag: &cli.StringFlag{Name: "skip-tasks", Usage: "indices left out wherever --tasks has them, such as 25 or 3-5,25"}, keys: "env.0.skip_tasks", value: oneEntry("skip-tasks")},
+	}
+}
+
+const taskForms = "indices such as 0-9,17, or a .parquet, .jsonl or .json file"
+
+// lengthKeys bound episodes and replies.
+func lengthKeys() []keyFlag {
+	return []keyFlag{
+		{flag: &cli.IntFlag{Name: "samples", Value: 1, Usage: "episodes per task"}, keys: "rollout.val.group_size"},
+		{flag: &cli.IntFlag{Name: "max-turns", Usage: "turns an episode may take; 0: the environment's usual limit"}, keys: "env.0.max_turns"},
+		{flag: &cli.IntFlag{Name: "max-new-tokens", Value: 512, Usage: "tokens of one reply"}, keys: "rollout.max_new_tokens"},
+		{flag: &cli.IntFlag{Name: "max-context-tokens", Usage: "tokens of a whole episode; 0: the model's limit"}, keys: "rollout.max_context_tokens"},
+		{flag: &cli.IntFlag{Name: "max-obs-tokens", Usage: "tokens of an observation that the model sees; 0: all"}, keys: "agent.max_obs_tokens", local: true},
+		{flag: &cli.IntFlag{Name: "max-parse-failures", Usage: "unreadable replies in a row that end an episode; 0: never"}, keys: "agent.max_parse_failures"},
+	}
+}
+
+// samplingKeys are how replies are drawn. A file's rollout.top_p, rollout.top_k
+// and trainer.seed are those of training: they do not apply here.
+func samplingKeys() []keyFlag {
+	return []keyFlag{
+		{
+			flag: &cli.Float64Flag{Name: "temperature", Value: 1, Usage: "divides the logits"},
+			keys: "rollout.val.temperature", value: func(c *cli.Context) (any, error) {
+				if t := c.Float64("temperature"); t != 0 {
+					return t, nil
+				}
+				return nil, errors.New("0 is not allowed: --greedy takes the likeliest token")
+			},
+		},
+		{flag: &cli.BoolFlag{Name: "greedy", Usage: "take the likeliest token instead of sampling"}, then: func(c *cli.Context, cfg *configs.Config) {
+			if cfg.Rollout.Val.Temperature = c.Float64("temperature"); c.Bool("greedy") {
+				cfg.Rollout.Val.Temperature = 0
+			}
+		}},
+		{flag: &cli.Float64Flag{Name: "top-p", Value: 1, Usage: "share of probability kept when sampling"}, keys: "rollout.top_p", always: true},
+		{flag: &cli.IntFlag{Name: "top-k", Value: -1, Usage: "tokens kept when sampling; -1 or 0: all"}, keys: "rollout.top_k", always: true},
+		{flag: &cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of every draw"}, keys: "trainer.seed", always: true},
+	}
+}
+
+// sampling checks the flags of samplingKeys that exclude each other.
+func (f *flagFaults) sampling(c *cli.Context) {
+	if c.Bool("greedy") && c.IsSet("temperature") {
+		f.add("greedy", "--temperature is given as well: take out one of the two")
+	}
+}
+
+// formatKeys are how the model writes actions and what it is shown.
+func formatKeys() []keyFlag {
+	return []keyFlag{
+		{
+			flag: &cli.StringFlag{Name: "format", Value: env.FormatReact, Usage: "how the model writes actions, and what it is shown (--action-format changes react's): " + strings.Join(configs.Formats(), ", ")},
+			keys: "env.0.format", then: func(c *cli.Context, cfg *configs.Config) { cfg.Env[0].ActionFormat = c.String("action-format") },
+		},
+		{
+			flag: &cli.IntFlag{Name: "history-length", Value: 2, Usage: "past turns in a prompt of the formats history and staged"},
+			keys: "env.0.history_length", value: func(c *cli.Context) (any, error) {
+				if n := c.Int("history-length"); n < 0 {
+					return nil, fmt.Errorf("%d is not allowed; allowed: at least 0", n)
+				}
+				return c.Int("history-length"), nil
+			},
+		},
+		{flag: &cli.StringFlag{Name: "memory-file", Usage: "`FILE` that the format staged reads at the start and writes what it stores to"}, keys: "env.0.memory_file"},
+	}
+}
+
+// summaryKeys select the endpoint that writes the summaries of the format
+// history. OpenManus-RL has flags of these names, for evaluation only (spec
+// 11.5); no flag takes the endpoint's key itself.
+func summaryKeys() []keyFlag {
+	const needs = "--use-summary"
+	usual := configs.Defaults().Agent.Summary
+	return []keyFlag{
+		{flag: &cli.BoolFlag{Name: "use-summary", Usage: "the format history shows a summary of the past, written by another model, in place of past turns"}, keys: "env.0.use_summary"},
+		{
+			flag: &cli.StringFlag{Name: "summary-base-url", Usage: "`URL` of the OpenAI-compatible endpoint that writes summaries"},
+			keys: "agent.summary.base_url", value: endpointAddress("summary-base-url"), needs: needs,
+		},
+		{flag: &cli.StringFlag{Name: "summary-model", Value: usual.Model, Usage: "`NAME` by which that endpoint knows the model"}, keys: "agent.summary.model", needs: needs},
+		{flag: &cli.StringFlag{Name: "summary-key-env", Value: usual.KeyEnv, Usage: "environment `VARIABLE` that holds that endpoint's key; none is sent if it is empty"}, keys: "agent.summary.key_env", needs: needs},
+		{flag: &cli.IntFlag{Name: "summary-concurrency", Value: usual.Concurrency, Usage: "summaries asked for at once"}, keys: "agent.summary.concurrency", needs: needs},
+		{flag: &cli.Float64Flag{Name: "summary-timeout", Value: usual.TimeoutS, Usage: "seconds one summary may take"}, keys: "agent.summary.timeout_s", needs: needs},
+		{flag: &cli.IntFlag{Name: "summary-max-tokens", Value: usual.MaxTokens, Usage: "tokens one summary may have"}, keys: "agent.summary.max_tokens", needs: needs},
+		{flag: &cli.Float64Flag{Name: "summary-temperature", Value: usual.Temperature, Usage: "of their sampling"}, keys: "agent.summary.temperature", needs: needs},
+	}
+}
+
+// protocolKeys are how the servers of an environment are talked to.
+func protocolKeys() []keyFlag {
+	clears := func(other string, clear func(*configs.Env)) func(*cli.Context, *configs.Config) {
+		return func(c *cli.Context, cfg *configs.Config) {
+			if !c.IsSet(other) {
+				clear(&cfg.Env[0])
+			}
+		}
+	}
+	usual := configs.DefaultEnv("")
+	return []keyFlag{
+		{flag: &cli.BoolFlag{Name: "final-ends", Usage: "a reply that the format takes for an answer ends the episode even if the server goes on"}, keys: "env.0.final_ends"},
+		{flag: &cli.StringFlag{Name: "parser", Value: usual.Parser, Usage: "generation of AgentGym's action parser: g1 or g2"}, keys: "env.0.parser"},
+		{
+			flag: &cli.StringFlag{Name: "action-format", Value: env.FormatReact, Usage: "what AgentGym's client of alfworld, sciworld or webshop reads: react, function_calling or code_as_action"},
+			keys: "env.0.action_format", then: clears("format", func(e *configs.Env) { e.Format = e.ActionFormat }),
+		},
+		{
+			flag: &cli.Float64Flag{Name: "timeout", Value: usual.TimeoutS, Usage: "seconds one request to a server may take"},
+			keys: "env.0.timeout_s", then: func(_ *cli.Context, cfg *configs.Config) { // it replaces the limits of every kind of request
+				e := &cfg.Env[0]
+				e.CreateTimeoutS, e.ResetTimeoutS, e.StepTimeoutS, e.ObserveTimeoutS, e.CloseTimeoutS = 0, 0, 0, 0, usual.CloseTimeoutS
+			},
+		},
+		{flag: &cli.Float64Flag{Name: "wait-healthy", Value: usual.WaitHealthyS, Usage: "seconds that servers which are all down are waited for; at the start one has to answer at once"}, keys: "env.0.wait_healthy_s"},
+		{
+			flag: &cli.StringFlag{Name: "instruction", Usage: "text that replaces the environment's instruction"},
+			keys: "env.0.instruction", then: clears("instruction-file", func(e *configs.Env) { e.InstructionFile = "" }),
+		},
+		{
+			flag: &cli.StringFlag{Name: "instruction-file", Usage: "text file that replaces the environment's instruction"},
+			keys: "env.0.instruction_file", then: clears("instruction", func(e *configs.Env) { e.Instruction = "" }),
+		},
+		{
+			flag: &cli.BoolFlag{Name: "launch", Usage: "start servers, as the flags from here on say, and end them"},
+			keys: "env.0.launch", then: clears("server", func(e *configs.Env) { e.Servers = nil }),
+		},
+	}
+}
+
+// launchKeys are how servers of an environment are started.
+func launchKeys() []keyFlag {
+	const needs = "--launch"
+	usual := configs.DefaultEnv("")
+	return []keyFlag{
+		{flag: &cli.StringFlag{Name: "checkout", Usage: "`DIR` of AgentGym, the one that holds agentenv-textcraft and the others"}, keys: "env.0.checkout", needs: needs},
+		{flag: &cli.IntFlag{Name: "num-servers", Value: usual.NumServers, Usage: "servers to start"}, keys: "env.0.num_servers", needs: needs},
+		{flag: &cli.IntFlag{Name: "base-port", Value: supervise.DefaultBasePort, Usage: "port of the first; the others have those after it"}, keys: "env.0.base_port", needs: needs},
+		{flag: &cli.StringFlag{Name: "venv", Usage: "virtual environment `DIR` of the servers; without, the one that env install made"}, keys: "env.0.venv", needs: needs},
+		{flag: &cli.StringFlag{Name: "python", Usage: "interpreter of the servers, instead of --venv"}, keys: "env.0.python", needs: needs},
+		{flag: &cli.StringFlag{Name: "workdir", Usage: "working folder `DIR` of the servers"}, keys: "env.0.workdir", needs: needs},
+		{
+			flag: &cli.StringFlag{Name: "command", Usage: "`COMMAND` of one server, split at spaces; {python}, {checkout}, {host} and {port} are filled in"},
+			keys: "env.0.command", needs: needs, value: func(c *cli.Context) (any, error) { return strings.Fields(c.String("command")), nil },
+		},
+		{
+			flag: &cli.StringSliceFlag{Name: "environment", Usage: "`NAME=VALUE` of an environment variable of the servers; may be given again"},
+			keys: "env.0.environment", needs: needs, value: variables,
+		},
+		{flag: &cli.Float64Flag{Name: "start-timeout", Usage: "seconds a server may take until it answers; 0: as long as its kind takes"}, keys: "env.0.start_timeout_s", needs: needs},
+		{flag: &cli.Float64Flag{Name: "hang-timeout", Value: usual.HangTimeoutS, Usage: "seconds after which a server that answers nothing any more is started again; 0: never"}, keys: "env.0.hang_timeout_s", needs: needs},
+	}
+}
+
+// oneEntry returns a flag's text as a list of one entry, nil if it is empty.
+func oneEntry(name string) func(*cli.Context) (any, error) {
+	return func(c *cli.Context) (any, error) {
+		var list []string
+		if text := c.String(name); text != "" {
+			list = append(list, text)
+		}
+		return list, nil
+	}
+}
+
+// commaSeparated splits the values of a repeatable flag at commas.
+func commaSeparated(name string) func(*cli.Context) (any, error) {
+	return func(c *cli.Context) (any, error) {
+		var list []string
+		for _, text := range c.StringSlice(name) {
+			list = append(list, strings.Split(text, ",")...)
+		}
+		return list, nil
+	}
+}
+
+// variables parses NAME=VALUE pairs.
+func variables(c *cli.Context) (any, error) {
+	var set map[string]string
+	for _, pair := range c.StringSlice("environment") {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("%q is not NAME=VALUE", pair)
+		}
+		if set == nil {
+			set = map[string]string{}
+		}
+		set[name] = value
+	}
+	return set, nil
+}

@@ -4,51 +4,42 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
-// variable is what a script says of a variable.
+// variable is the value that a script gives a variable.
 type variable struct {
 	text    string
-	list    []expanded // of an array
+	list    []expanded // elements of an array
 	array   bool
 	missing []string
-	maybe   []string // variables behind it that a branch may change
+	maybe   []string // variables it was made of that a branch may change
 }
 
-// expander puts values in place of variables.
+// expander replaces variables by their values.
 type expander struct {
-	fixed   map[string]string   // from the command line: no script changes them
+	script  *script
+	fixed   map[string]string   // from the command line; a script does not change them
 	vars    map[string]variable // from the script
 	environ func(string) string
-	depth   int
-	inside  bool     // of a function, which has arguments of its own
-	maybe   []string // of the word that is being expanded
+	inside  int      // functions around the word: they have arguments of their own
+	missing []string // of the word that is being expanded
+	maybe   []string
 }
 
 // maxText bounds what variables can grow to.
 const maxText = 1 << 16
 
-// expanded is a word with its variables filled in. What could not be is left
-// as written.
+// expanded is a word with its variables replaced. A variable without a value
+// stays as written and is listed in missing.
 type expanded struct {
 	text    string
 	missing []string
 	maybe   []string
 }
 
-// watch collects the variables that a branch may change, until the function
-// that it returns is called.
-func (x *expander) watch() func() []string {
-	before := x.maybe
-	x.maybe = nil
-	return func() []string {
-		seen := x.maybe
-		x.maybe = join(before, seen)
-		return seen
-	}
-}
-
-// join adds names that are not there yet.
+// join returns names with the names of more that it lacks.
 func join(names, more []string) []string {
 	for _, name := range more {
 		if !slices.Contains(names, name) {
@@ -58,190 +49,198 @@ func join(names, more []string) []string {
 	return names
 }
 
-// fill expands a word. One that is nothing but an array, or an unquoted
-// variable, can become several.
-func (x *expander) fill(w []piece) []expanded {
-	if name, ok := wholeArray(w); ok {
-		if v, set := x.vars[name]; set && v.array {
-			out := slices.Clone(v.list)
-			for i := range out {
-				out[i].missing = slices.Concat(out[i].missing, v.missing)
-				out[i].maybe = join(out[i].maybe, v.maybe)
-			}
-			return out
+// fill expands a word. An array, or an unquoted variable, can become several.
+func (x *expander) fill(w *syntax.Word) []expanded {
+	parts, quoted := w.Parts, false
+	if len(parts) == 1 {
+		if q, ok := parts[0].(*syntax.DblQuoted); ok {
+			parts, quoted = q.Parts, true
 		}
-		return []expanded{{text: "${" + name + "[@]}", missing: []string{"$" + name}}}
 	}
-	if len(w) == 1 && w[0].expand && (w[0].text == "@" || w[0].text == "*") || len(w) == 2 && w[0].quoted && w[0].text == "" && w[1].expand && w[1].text == "@" {
-		return nil // no arguments are given
+	var alone *syntax.ParamExp
+	if len(parts) == 1 {
+		alone, _ = parts[0].(*syntax.ParamExp)
 	}
-	seen := x.watch()
-	var b strings.Builder
-	var missing []string
-	split := len(w) == 1 && w[0].expand && !w[0].quoted
-	for _, p := range w {
-		s, m := x.piece(p)
-		if b.Len()+len(s) > maxText {
-			return []expanded{{text: b.String(), missing: append(missing, "less text"), maybe: seen()}}
+	if alone == nil {
+		return []expanded{x.one(w)}
+	}
+	name := alone.Param.Value
+	if all := indexOf(alone); all == "@" || all == "*" {
+		v, set := x.vars[name]
+		if !set || !v.array {
+			return []expanded{{text: "${" + name + "[@]}", missing: []string{"$" + name}}}
 		}
-		b.WriteString(s)
-		missing = append(missing, m...)
-	}
-	maybe := seen()
-	if split && len(missing) == 0 {
-		var out []expanded
-		for s := range strings.FieldsSeq(b.String()) {
-			out = append(out, expanded{text: s, maybe: maybe})
+		out := slices.Clone(v.list)
+		for i := range out {
+			out[i].missing = slices.Concat(out[i].missing, v.missing)
+			out[i].maybe = join(out[i].maybe, v.maybe)
 		}
 		return out
 	}
-	return []expanded{{b.String(), missing, maybe}}
+	if name == "@" || name == "*" && !quoted {
+		return nil // a start script has no arguments
+	}
+	e := x.one(w)
+	if quoted || len(e.missing) > 0 {
+		return []expanded{e}
+	}
+	var out []expanded
+	for s := range strings.FieldsSeq(e.text) {
+		out = append(out, expanded{text: s, maybe: e.maybe})
+	}
+	return out
+}
+
+// indexOf returns the index of ${NAME[index]} if it is a plain word, else "".
+func indexOf(p *syntax.ParamExp) string {
+	if w, ok := p.Index.(*syntax.Word); ok && p.Exp == nil {
+		return w.Lit()
+	}
+	return ""
 }
 
 // one expands a word that stays one, such as the value of a variable.
-func (x *expander) one(w []piece) expanded {
-	seen := x.watch()
+func (x *expander) one(w *syntax.Word) expanded {
+	missing, maybe := x.missing, x.maybe
+	x.missing, x.maybe = nil, nil
+	e := expanded{text: x.word(w, false)}
+	e.missing, e.maybe = x.missing, x.maybe
+	x.missing, x.maybe = missing, join(maybe, e.maybe)
+	return e
+}
+
+// word returns the text of a word and adds to x.missing and x.maybe.
+func (x *expander) word(w *syntax.Word, quoted bool) string {
+	if w == nil {
+		return ""
+	}
+	return x.parts(w.Parts, quoted)
+}
+
+func (x *expander) parts(parts []syntax.WordPart, quoted bool) string {
 	var b strings.Builder
-	var missing []string
-	for _, p := range w {
-		s, m := x.piece(p)
-		missing = append(missing, m...)
-		if b.Len()+len(s) > maxText {
-			return expanded{b.String(), append(missing, "less text"), seen()}
+	for _, part := range parts {
+		if b.Len() > maxText {
+			x.missing = append(x.missing, "less text")
+			break
 		}
-		b.WriteString(s)
+		switch p := part.(type) {
+		case *syntax.Lit:
+			b.WriteString(x.literal(unescapeWord(p.Value, quoted)))
+		case *syntax.SglQuoted:
+			text := p.Value
+			if quoted { // in "${NAME:-'x'}" a ' is a letter
+				text = "'" + text + "'"
+			}
+			b.WriteString(x.literal(text))
+		case *syntax.DblQuoted:
+			b.WriteString(x.parts(p.Parts, true))
+		case *syntax.ParamExp:
+			b.WriteString(x.variable(p, quoted))
+		case *syntax.CmdSubst:
+			b.WriteString(x.command(p))
+		default:
+			b.WriteString(x.unknown(x.script.text(p)))
+		}
 	}
-	return expanded{b.String(), missing, seen()}
+	return b.String()
 }
 
-// wholeArray is the NAME of a word "${NAME[@]}".
-func wholeArray(w []piece) (string, bool) {
-	w = slices.DeleteFunc(slices.Clone(w), func(p piece) bool { return p.text == "" && !p.expand && !p.run })
-	if len(w) != 1 || !w[0].expand {
-		return "", false
+func (x *expander) literal(s string) string {
+	for _, form := range unknownForm.FindAllString(s, -1) {
+		x.unknown(restore(form))
 	}
-	for _, all := range []string{"[@]", "[*]"} {
-		if name, ok := strings.CutSuffix(w[0].text, all); ok && nameLength(name) == len(name) && name != "" {
-			return name, true
-		}
-	}
-	return "", false
+	return restore(s)
 }
 
-func (x *expander) piece(p piece) (string, []string) {
+// unescapeWord removes the backslashes of a literal that escape something.
+func unescapeWord(s string, quoted bool) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) && (!quoted || strings.IndexByte("\"\\$`", s[i+1]) >= 0) {
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// unknown records that text has no value here and returns it.
+func (x *expander) unknown(text string) string {
+	x.missing = append(x.missing, text)
+	return text
+}
+
+// command returns what basename and dirname print. No command is run.
+func (x *expander) command(p *syntax.CmdSubst) string {
+	asWritten := x.script.text(p)
+	if p.Backquotes {
+		asWritten = "$(" + asWritten[1:len(asWritten)-1] + ")"
+	}
+	if len(p.Stmts) != 1 || len(p.Stmts[0].Redirs) > 0 {
+		return x.unknown(asWritten)
+	}
+	call, ok := p.Stmts[0].Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Assigns) > 0 || len(call.Args) != 2 {
+		return x.unknown(asWritten)
+	}
+	name, arg := x.one(call.Args[0]), x.one(call.Args[1])
 	switch {
-	case p.run:
-		return x.command(p)
-	case p.expand:
-		return x.variable(p)
+	case len(arg.missing) > 0:
+		x.missing = append(x.missing, arg.missing...)
+		return asWritten
+	case name.text == "basename":
+		return path.Base(arg.text)
+	case name.text == "dirname":
+		return path.Dir(arg.text)
 	}
-	return p.text, nil
+	return x.unknown(asWritten)
 }
 
-// command is what basename and dirname print; nothing else is run.
-func (x *expander) command(p piece) (string, []string) {
-	asWritten := "$(" + p.text + ")"
-	tokens, err := lex(p.text)
-	if err != nil || len(tokens) != 2 || tokens[0].op != "" || tokens[1].op != "" || x.depth > maxDepth {
-		return asWritten, []string{asWritten}
+// variable expands ${NAME}, ${NAME:-other} and the like, ${NAME##*/} and
+// ${NAME%/*}. Arguments of the script, as in ${1:-other}, have no value.
+func (x *expander) variable(p *syntax.ParamExp, quoted bool) string {
+	name := p.Param.Value
+	asWritten := x.script.text(p)
+	if p.Short {
+		asWritten = "${" + name + "}"
 	}
-	x.depth++
-	defer func() { x.depth-- }()
-	name, arg := x.one(tokens[0].word), x.one(tokens[1].word)
-	if len(arg.missing) > 0 {
-		return asWritten, arg.missing
+	argument := isNumber(name) && name != "0" && x.inside == 0
+	simple := !p.Excl && !p.Length && !p.Width && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0
+	if !simple || !argument && !syntax.ValidName(name) {
+		return x.unknown(asWritten)
 	}
-	switch name.text {
-	case "basename":
-		return path.Base(arg.text), nil
-	case "dirname":
-		return path.Dir(arg.text), nil
-	}
-	return asWritten, []string{asWritten}
-}
-
-// variable expands ${NAME}, ${NAME:-other} and its kin, ${NAME##*/} and
-// ${NAME%/*}. ${section.key} is Hydra's, which the shell has no such thing as:
-// without the quotes that a script needs it is taken for what was meant. An
-// argument of the script, ${1:-other}, is not given.
-func (x *expander) variable(p piece) (string, []string) {
-	asWritten := "${" + p.text + "}"
-	if strings.Contains(p.text, ".") && isKey(p.text) {
-		return asWritten, nil
-	}
-	n := nameLength(p.text)
-	if n == 0 && !x.inside && p.text[:min(1, len(p.text))] != "0" {
-		n = len(p.text) - len(strings.TrimLeft(p.text, "0123456789"))
-	}
-	name, mod := p.text[:n], p.text[n:]
-	if x.depth > maxDepth || n == 0 {
-		return asWritten, []string{asWritten}
-	}
-	x.depth++
-	defer func() { x.depth-- }()
 	v, set := x.lookup(name)
 	x.maybe = join(x.maybe, v.maybe)
+	var op syntax.ParExpOperator
+	if p.Exp != nil {
+		op = p.Exp.Op
+	}
 	switch {
-	case mod == "" && !set && isNumber(name):
-		return asWritten, []string{asWritten}
-	case mod == "":
-		if !set {
-			return asWritten, []string{"$" + name}
-		}
-		return v.text, v.missing
-	case strings.HasPrefix(mod, ":-"), strings.HasPrefix(mod, ":="):
-		if set && v.text != "" {
-			return v.text, v.missing
-		}
-		return x.text(mod[2:], p.quoted)
-	case mod[0] == '-', mod[0] == '=':
-		if set {
-			return v.text, v.missing
-		}
-		return x.text(mod[1:], p.quoted)
-	case set && mod == "##*/":
-		return v.text[strings.LastIndexByte(v.text, '/')+1:], v.missing
-	case set && mod == "%/*":
-		return path.Dir(v.text), v.missing
+	case op == 0 && !set && argument:
+		return x.unknown(asWritten)
+	case op == 0 && !set:
+		x.unknown("$" + name)
+		return asWritten
+	case (op == syntax.DefaultUnsetOrNull || op == syntax.AssignUnsetOrNull) && v.text == "",
+		(op == syntax.DefaultUnset || op == syntax.AssignUnset) && !set:
+		return x.word(p.Exp.Word, quoted)
+	case op == 0, op == syntax.DefaultUnsetOrNull, op == syntax.AssignUnsetOrNull, op == syntax.DefaultUnset, op == syntax.AssignUnset:
+	case set && op == syntax.RemLargePrefix && p.Exp.Word.Lit() == "*/":
+		v.text = v.text[strings.LastIndexByte(v.text, '/')+1:]
+	case set && op == syntax.RemSmallSuffix && p.Exp.Word.Lit() == "/*":
+		v.text = path.Dir(v.text)
+	default:
+		return x.unknown(asWritten)
 	}
-	return asWritten, []string{asWritten}
+	x.missing = append(x.missing, v.missing...)
+	return v.text
 }
 
-// text expands the text behind :- of a variable, where ' is a letter if the
-// variable stands between double quotes.
-func (x *expander) text(s string, quoted bool) (string, []string) {
-	var b strings.Builder
-	var missing []string
-	l := &lexer{src: s, line: 1}
-	if quoted && !strings.Contains(s, `"`) {
-		l.src += `"`
-		w, err := l.double()
-		if err != nil {
-			return s, []string{s}
-		}
-		e := x.one(w)
-		return e.text, e.missing
-	}
-	for l.pos < len(l.src) {
-		start := l.pos
-		w, err := l.word()
-		if err != nil {
-			return s, []string{s}
-		}
-		if l.pos == start { // a blank, or an operator
-			b.WriteByte(l.src[l.pos])
-			l.pos++
-			continue
-		}
-		e := x.one(w)
-		b.WriteString(e.text)
-		missing = append(missing, e.missing...)
-	}
-	return b.String(), missing
-}
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// lookup finds a variable: what the user said, what the script says, what the
-// environment has.
+// lookup finds a variable: first the user's, then the script's, then the
+// environment's.
 func (x *expander) lookup(name string) (variable, bool) {
 	if s, ok := x.fixed[name]; ok {
 		return variable{text: s}, true

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // launch is a command of a script that starts one of the trainers.
@@ -23,7 +25,7 @@ var (
 
 var (
 	// before are commands that run the one behind them.
-	before = []string{"nohup", "env", "setsid", "nice", "stdbuf", "sudo", "srun", "timeout"}
+	before = []string{"exec", "nohup", "env", "setsid", "nice", "stdbuf", "sudo", "srun", "timeout"}
 	// speaking commands name a program without running it.
 	speaking = []string{"echo", "printf", "logger", "pkill", "pgrep", "grep", "ps"}
 )
@@ -44,29 +46,26 @@ func instead(program string) string {
 // run keeps a command if it is one that trains: python3 -m and a trainer's
 // name, or the path of its file. A name among other words is none: logs/main_ppo
 // is a folder, and pkill -f main_ppo ends a training.
-func (r *reader) run(words []token) {
-	if len(words) > 0 {
-		r.heading = false
-		if slices.Contains(speaking, literal(words[0])) {
-			return
-		}
+func (r *reader) run(words []*syntax.Word) {
+	if len(words) > 0 && slices.Contains(speaking, words[0].Lit()) {
+		return
 	}
 	interpreter, waits := false, true
-	for i, t := range words {
-		w := r.x.one(t.word)
+	for i, word := range words {
+		w := r.x.one(word)
 		file := strings.HasSuffix(w.text, ".py")
-		module := i > 0 && literal(words[i-1]) == "-m"
+		module := i > 0 && words[i-1].Lit() == "-m"
 		if programs.MatchString(w.text) && !strings.ContainsAny(w.text, " \t\n") && (interpreter && (file || module) || file && waits) {
 			var rest []expanded
-			for _, t := range words[i+1:] {
-				rest = append(rest, r.x.fill(t.word)...)
+			for _, arg := range words[i+1:] {
+				rest = append(rest, r.x.fill(arg)...)
 			}
-			r.found = append(r.found, launch{settings(w.text, rest), t.line})
+			r.found = append(r.found, launch{settings(w.text, rest), int(word.Pos().Line())})
 			return
 		}
 		// A variable that nobody sets can hold the interpreter.
 		interpreter = interpreter || interpreters.MatchString(path.Base(w.text)) || waits && len(w.missing) > 0
-		waits = waits && slices.Contains(before, literal(t))
+		waits = waits && slices.Contains(before, word.Lit())
 	}
 }
 

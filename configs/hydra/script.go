@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // Command is the command line that a script ends in.
@@ -25,33 +27,41 @@ type Command struct {
 // a variable that is set nowhere else is left open, and one that is keeps its
 // value, with a word about it in every setting that has it.
 func ReadScript(text string, fixed map[string]string, environ func(string) string) (Command, error) {
-	tokens, err := lex(text)
+	s, err := parseScript(text)
 	if err != nil {
 		return Command{}, err
 	}
-	r := &reader{x: expander{fixed: fixed, vars: map[string]variable{}, environ: environ}}
-	for left := tokens; len(left) > 0; {
-		left = left[r.command(left):]
-	}
+	r := &reader{x: expander{script: s, fixed: fixed, vars: map[string]variable{}, environ: environ}}
+	syntax.Walk(s.file, r.visit)
 	if len(r.found) > 0 {
 		return choose(r.found)
 	}
-	return bare(tokens, fixed, environ)
+	return bare(s, fixed, environ)
 }
 
 // bare reads a file that holds settings and nothing else.
-func bare(tokens []token, fixed map[string]string, environ func(string) string) (Command, error) {
-	x := expander{fixed: fixed, environ: environ}
+func bare(s *script, fixed map[string]string, environ func(string) string) (Command, error) {
+	x := expander{script: s, fixed: fixed, environ: environ}
 	var words []expanded
-	for _, t := range tokens {
-		if t.op == "\n" {
-			continue
+	for _, stmt := range s.file.Stmts {
+		call, ok := stmt.Cmd.(*syntax.CallExpr)
+		ok = ok && len(stmt.Redirs) == 0 && !stmt.Semicolon.IsValid() && !stmt.Negated
+		if ok {
+			for _, a := range call.Assigns {
+				ok = ok && a.Array == nil && a.Index == nil
+				e := x.one(a.Value)
+				e.text = s.src[a.Pos().Offset():a.Name.End().Offset()] + "=" + e.text
+				words = append(words, e)
+			}
+			for _, w := range call.Args {
+				e := x.one(w)
+				ok = ok && (strings.Contains(e.text, "=") || strings.HasPrefix(e.text, "~"))
+				words = append(words, e)
+			}
 		}
-		w := x.one(t.word)
-		if t.op != "" || !strings.Contains(w.text, "=") && !strings.HasPrefix(w.text, "~") {
-			return Command{}, fmt.Errorf("line %d: neither a command that trains, such as python3 -m verl.trainer.main_ppo key=value, nor a file of settings", t.line)
+		if !ok {
+			return Command{}, fmt.Errorf("line %d: neither a command that trains, such as python3 -m verl.trainer.main_ppo key=value, nor a file of settings", stmt.Pos().Line())
 		}
-		words = append(words, w)
 	}
 	if len(words) == 0 {
 		return Command{}, errors.New("there is no command that trains, such as python3 -m verl.trainer.main_ppo key=value, and no settings either")
@@ -98,168 +108,79 @@ func ReadWords(words []string) Command {
 	return settings("", all)
 }
 
-// reader goes through the commands of a script.
+// reader goes through the commands of a script in the order of the file.
 type reader struct {
 	x       expander
-	depth   int   // of if, case, loops and functions
-	bodies  []int // depths at which functions begin
-	heading bool  // the name of a function has been read, and its body not yet
-	chained bool  // the command stands behind && or ||
+	depth   int  // of if, case, loops, functions and blocks
+	chained bool // the command stands behind && or ||
 	found   []launch
 }
 
-var (
-	opening = []string{"if", "while", "until", "for", "case", "select", "{"}
-	closers = []string{"fi", "done", "esac", "}"}
-	between = []string{"then", "else", "elif", "do", "!", "time", "exec"}
-	setters = []string{"export", "declare", "local", "readonly", "typeset"}
-)
+// visit is called for every node of a script by syntax.Walk.
+func (r *reader) visit(n syntax.Node) bool {
+	switch n := n.(type) {
+	case *syntax.Word, *syntax.Redirect: // no commands in there
+		return false
+	case *syntax.CallExpr:
+		r.assign(n.Assigns)
+		r.run(n.Args)
+		return false
+	case *syntax.DeclClause:
+		r.assign(n.Args)
+		return false
+	case *syntax.BinaryCmd:
+		syntax.Walk(n.X, r.visit)
+		before := r.chained
+		r.chained = before || n.Op == syntax.OrStmt || n.Op == syntax.AndStmt && !assigns(n.X)
+		syntax.Walk(n.Y, r.visit)
+		r.chained = before
+		return false
+	case *syntax.IfClause, *syntax.WhileClause, *syntax.ForClause, *syntax.CaseClause, *syntax.Block, *syntax.FuncDecl:
+		if _, function := n.(*syntax.FuncDecl); function {
+			r.x.inside++
+			defer func() { r.x.inside-- }()
+		}
+		r.depth++
+		syntax.Walk(n, func(m syntax.Node) bool { return m == n || r.visit(m) })
+		r.depth--
+		return false
+	}
+	return true
+}
 
-// command takes one command off the tokens and returns how many they were.
-func (r *reader) command(tokens []token) int {
-	n := 0
-	var words []token
-	setter, assigned, chained := false, false, false
-	for n < len(tokens) {
-		t := tokens[n]
-		if t.op == ">" { // with what it leads to
-			if k := len(words) - 1; k >= 0 && t.joined && isNumber(literal(words[k])) {
-				words = words[:k] // 2>
-			}
-			n += min(2, len(tokens)-n)
-			if n <= len(tokens) && tokens[n-1].op != "" && tokens[n-1].op != ">" {
-				n--
-			}
+// assigns reports whether a statement only sets variables, which does not fail.
+func assigns(s *syntax.Stmt) bool {
+	switch n := s.Cmd.(type) {
+	case *syntax.CallExpr:
+		return len(n.Args) == 0
+	case *syntax.DeclClause:
+		return true
+	case *syntax.BinaryCmd:
+		return n.Op == syntax.AndStmt && assigns(n.X) && assigns(n.Y)
+	}
+	return false
+}
+
+// assign takes NAME=value, NAME+=value and NAME=(a b c).
+func (r *reader) assign(list []*syntax.Assign) {
+	for _, a := range list {
+		if a.Naked || a.Name == nil || a.Index != nil {
 			continue
 		}
-		if t.op != "" {
-			n++
-			next := token{}
-			if n < len(tokens) {
-				next = tokens[n]
-			}
-			switch {
-			case t.op == "\n" && n == 1:
-				chained = r.chained // && at the end of a line
-			case (t.op == "&" || t.op == "|") && next.op == t.op && next.joined:
-				n++
-				chained = r.chained || t.op == "|" || len(words) > 0 || !assigned // an assignment does not fail
-			case t.op == "(" && next.op == ")" && len(words) == 1:
-				r.heading, words = true, nil
-			}
-			break
-		}
-		if len(words) == 0 {
-			switch w := literal(t); {
-			case w == "function" && n+1 < len(tokens) && tokens[n+1].op == "":
-				r.heading = true
-				n += 2
-				continue
-			case slices.Contains(opening, w):
-				r.open(w)
-				n++
-				if w == "for" || w == "case" || w == "select" {
-					r.chained = false
-					return n + endOfHead(tokens[n:])
+		var v variable
+		if a.Array != nil {
+			v.array = true
+			for _, elem := range a.Array.Elems {
+				if elem.Value != nil {
+					v.list = append(v.list, r.x.fill(elem.Value)...)
 				}
-				continue
-			case slices.Contains(closers, w):
-				r.close()
-				n++
-				continue
-			case slices.Contains(between, w), slices.Contains(setters, w):
-				setter = setter || slices.Contains(setters, w)
-				n++
-				continue
 			}
-			if used := r.assign(tokens[n:], setter); used > 0 {
-				n += used
-				assigned = true
-				continue
-			}
+		} else {
+			e := r.x.one(a.Value)
+			v = variable{text: e.text, missing: e.missing, maybe: e.maybe}
 		}
-		words = append(words, t)
-		n++
+		r.set(a.Name.Value, v, a.Append)
 	}
-	r.run(words)
-	r.chained = chained
-	return n
-}
-
-// open and close keep account of what may not be run, or later.
-func (r *reader) open(word string) {
-	r.depth++
-	if r.heading && word == "{" {
-		r.bodies = append(r.bodies, r.depth)
-	}
-	r.heading, r.x.inside = false, len(r.bodies) > 0
-}
-
-func (r *reader) close() {
-	r.depth = max(0, r.depth-1)
-	for n := len(r.bodies); n > 0 && r.bodies[n-1] > r.depth; n-- {
-		r.bodies = r.bodies[:n-1]
-	}
-	r.x.inside = len(r.bodies) > 0
-}
-
-// endOfHead skips "x in a b c" behind for and case.
-func endOfHead(tokens []token) int {
-	for i, t := range tokens {
-		if t.op == "\n" || t.op == ";" || t.op == "" && literal(t) == "in" {
-			return i + 1
-		}
-	}
-	return len(tokens)
-}
-
-// literal is the text of a word without quotes and variables, else "".
-func literal(t token) string {
-	if t.op != "" || len(t.word) != 1 || t.word[0].expand || t.word[0].run || t.word[0].quoted {
-		return ""
-	}
-	return t.word[0].text
-}
-
-func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
-
-// assign takes NAME=value, NAME+=value and NAME=(a b c) and returns how many
-// tokens they were.
-func (r *reader) assign(tokens []token, setter bool) int {
-	t := tokens[0]
-	if t.op != "" || len(t.word) == 0 || t.word[0].expand || t.word[0].run || t.word[0].quoted {
-		return 0
-	}
-	head := t.word[0].text
-	n := nameLength(head)
-	name, rest := head[:n], head[n:]
-	more := strings.HasPrefix(rest, "+=")
-	rest = strings.TrimPrefix(rest, "+")
-	if n == 0 || !strings.HasPrefix(rest, "=") {
-		if setter && n == len(head) {
-			return 1 // export NAME
-		}
-		return 0
-	}
-	value := append([]piece{{text: rest[1:]}}, t.word[1:]...)
-	if rest == "=" && len(t.word) == 1 && len(tokens) > 1 && tokens[1].op == "(" && tokens[1].joined {
-		end := slices.IndexFunc(tokens, func(t token) bool { return t.op == ")" })
-		if end < 0 {
-			end = len(tokens) - 1
-		}
-		v := variable{array: true}
-		for _, t := range tokens[2:max(2, end)] {
-			if t.op != "" {
-				continue
-			}
-			v.list = append(v.list, r.x.fill(t.word)...)
-		}
-		r.set(name, v, more)
-		return end + 1
-	}
-	e := r.x.one(value)
-	r.set(name, variable{text: e.text, missing: e.missing, maybe: e.maybe}, more)
-	return 1
 }
 
 func (r *reader) set(name string, v variable, more bool) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/pool"
 )
 
 // walker is an instance of a deterministic environment: what it answers is
@@ -164,7 +165,7 @@ func TestReplay(t *testing.T) {
 
 // Where no instance can be had in place of a lost one, that is the error.
 func TestNoOtherInstance(t *testing.T) {
-	down := &env.DownError{Env: "fake", Err: errors.New("all down")}
+	down := &pool.DownError{Env: "fake", Err: errors.New("all down")}
 	e := &fakeEngine{replies: []fakeReply{{text: "Action: a"}}}
 	setup := testSetup(e)
 	setup.Spec.Deterministic = true

@@ -14,7 +14,7 @@ import (
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/algo/track"
-	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/pool"
 )
 
 var errFull = &os.PathError{Op: "write", Path: "somewhere", Err: syscall.ENOSPC}
@@ -23,7 +23,7 @@ var errFull = &os.PathError{Op: "write", Path: "somewhere", Err: syscall.ENOSPC}
 // again, ends as if nothing had happened.
 func TestFaults(t *testing.T) {
 	noServer := func(err error) bool {
-		var down *env.DownError
+		var down *pool.DownError
 		return errors.As(err, &down)
 	}
 	for _, c := range []struct {

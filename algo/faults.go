@@ -2,7 +2,7 @@ package algo
 
 import (
 	"github.com/openmanus/openmanus/algo/track"
-	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/pool"
 )
 
 // faultMetrics tell what the environments' servers did wrong since the line
@@ -38,4 +38,4 @@ func (t *Trainer) faultMetrics(m Metrics) {
 }
 
 // counts are a pool's, by environment.
-type counts = map[string]env.Counts
+type counts = map[string]pool.Counts

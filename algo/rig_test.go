@@ -30,6 +30,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/env/pool"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/optim"
 )
@@ -158,7 +159,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 
 	spec, err := env.Lookup("maze")
 	must(t, err)
-	pool, err := env.NewPool(spec, []string{server.URL}, env.PoolOptions{
+	pool, err := pool.New(spec, []string{server.URL}, pool.Options{
 		Client: env.Options{Timeout: 20 * time.Second}, WaitHealthy: 50 * time.Millisecond, ProbePause: 5 * time.Millisecond,
 	})
 	must(t, err)

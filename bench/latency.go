@@ -18,6 +18,7 @@ import (
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/fault"
+	"github.com/openmanus/openmanus/env/pool"
 	"github.com/openmanus/openmanus/internal/process"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -201,7 +202,7 @@ func (w *tinyWorld) play(ctx context.Context, o LatencyOptions, pause time.Durat
 		return st, err
 	}
 	defer func() { err = errors.Join(err, server.Close(context.WithoutCancel(ctx))) }()
-	pool, err := env.NewPool(w.spec, []string{server.URL}, env.PoolOptions{})
+	pool, err := pool.New(w.spec, []string{server.URL}, pool.Options{})
 	if err != nil {
 		return st, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/pool"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/reward"
 	"github.com/openmanus/openmanus/reward/external"
@@ -40,7 +41,7 @@ func codeOf(ctx context.Context, err error) errext.ExitCode {
 	var faults configs.Faults
 	var envErr *env.Error
 	var scoreErr *external.Error
-	var down *env.DownError
+	var down *pool.DownError
 	var other *env.OtherEnvError
 	var failed *rollout.FailedError
 	var native *torch.Error

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/pool"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -33,7 +34,7 @@ func TestCodeOf(t *testing.T) {
 		{"with code", t.Context(), fmt.Errorf("load: %w", errext.With(errext.Model, "hint", errors.New("x"))), errext.Model},
 		{"faults", t.Context(), configs.Faults{{Msg: "x"}}, errext.Input},
 		{"environment", t.Context(), fmt.Errorf("play: %w", &env.Error{Op: "reset"}), errext.Env},
-		{"servers", t.Context(), fmt.Errorf("play: %w", &env.DownError{Err: errors.New("x")}), errext.Env},
+		{"servers", t.Context(), fmt.Errorf("play: %w", &pool.DownError{Err: errors.New("x")}), errext.Env},
 		{"another environment", t.Context(), fmt.Errorf("play: %w", &env.OtherEnvError{Env: "weather", Other: "movie"}), errext.Env},
 		{"native", t.Context(), fmt.Errorf("step 3: %w", &torch.Error{Op: "matmul"}), errext.Native},
 		{"cancelled by a signal", ended, fmt.Errorf("step: %w", context.Canceled), errext.Interrupted},

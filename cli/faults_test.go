@@ -23,8 +23,8 @@ import (
 	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/data"
-	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/env/pool"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -42,7 +42,7 @@ func TestTrainError(t *testing.T) {
 		{"disk", full, errext.Disk, "make room"},
 		{"interrupted, but not saved", errors.Join(algo.ErrInterrupted, full), errext.Disk, "make room"},
 		{"servers", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EnvError, Failed: 4, Total: 4}), errext.Env, "see to the servers"},
-		{"servers down", fmt.Errorf("step 3: rollout: %w", &env.DownError{Err: errors.New("x")}), errext.Env, "see to the servers"},
+		{"servers down", fmt.Errorf("step 3: rollout: %w", &pool.DownError{Err: errors.New("x")}), errext.Env, "see to the servers"},
 		{"engine", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EngineError, Failed: 4, Total: 4}), errext.Native, ""},
 		{"native", fmt.Errorf("step 3: %w", &torch.Error{Op: "matmul", Msg: "out of memory"}), errext.Native, "the same command goes on"},
 		{"diverged", fmt.Errorf("step 3: %w", &learner.DivergedError{Steps: 3, Last: &learner.NotFiniteError{What: "loss"}}), errext.Diverged, "the last checkpoint"},

@@ -18,7 +18,7 @@ import (
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
-	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/pool"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -176,7 +176,7 @@ func trainError(run *openedRun, err error) error {
 	var failed *rollout.FailedError
 	var prompt *agent.PromptError
 	var overlong *algo.OverlongError
-	var down *env.DownError
+	var down *pool.DownError
 	var native *torch.Error
 	switch {
 	case algo.IsDiskError(err): // first: it may have kept what came before it from being saved

@@ -12,6 +12,7 @@ import (
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/action"
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/env/pool"
 	"github.com/openmanus/openmanus/env/supervise"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -41,7 +42,7 @@ type worldOptions struct {
 type world struct {
 	log    *slog.Logger
 	spec   env.Spec
-	pool   *env.Pool           // nil: nothing is played
+	pool   *pool.Pool          // nil: nothing is played
 	server *builtin.Server     // nil: it is not in use
 	group  *supervise.Group    // nil: none was started
 	words  *builtin.Vocabulary // of the built-in wordle; nil: its own
@@ -58,19 +59,19 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 	}
 	w := &world{log: s.Log, spec: spec}
 	urls := o.Servers
-	var pool atomic.Pointer[env.Pool] // who is told of restarts, when it is there
+	var opened atomic.Pointer[pool.Pool] // who is told of restarts, when it is there
 	switch {
 	case o.Unplayed && (o.Launch != nil || len(urls) > 0):
 		return w, nil
 	case o.Launch != nil:
 		w.group, err = s.launch(ctx, o.Name, *o.Launch,
 			func(url string, restarts int) {
-				if p := pool.Load(); p != nil && restarts > 0 {
+				if p := opened.Load(); p != nil && restarts > 0 {
 					p.ServerUp(url)
 				}
 			},
 			func(url string, err error) {
-				if p := pool.Load(); p != nil {
+				if p := opened.Load(); p != nil {
 					p.ServerDown(url, err)
 				}
 			})
@@ -105,7 +106,7 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 		}
 		urls = []string{w.server.URL}
 	}
-	w.pool, err = env.NewPool(spec, urls, env.PoolOptions{
+	w.pool, err = pool.New(spec, urls, pool.Options{
 		Client: env.Options{Parser: action.Parser(o.Parser), ActionFormat: action.Format(o.Actions), Timeout: o.Timeout, Timeouts: o.Timeouts, Attempts: o.Retries + 1},
 		Log:    s.Log,
 
@@ -116,7 +117,7 @@ func (s *State) openWorld(ctx context.Context, o worldOptions) (*world, error) {
 	if err != nil {
 		return nil, errors.Join(errext.With(errext.Input, "", err), w.close())
 	}
-	pool.Store(w.pool)
+	opened.Store(w.pool)
 	if len(o.Servers) > 0 {
 		if err := w.pool.Check(ctx); err != nil {
 			return nil, errors.Join(downError(err), w.close())
@@ -144,7 +145,7 @@ func inBook(book *builtin.Book) func(int) error {
 // downError gives the error of servers that do not answer, or are of another
 // environment, its exit code.
 func downError(err error) error {
-	var down *env.DownError
+	var down *pool.DownError
 	var other *env.OtherEnvError
 	switch {
 	case errors.As(err, &other):

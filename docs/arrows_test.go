@@ -34,9 +34,9 @@ var arrows = map[string]string{
 
 	"agent":               "agent/llm/engine env env/action reward data/...",
 	"agent/replay":        "agent agent/llm/engine agent/text env data/...",
-	"agent/rollout":       "agent agent/llm/engine env data/...",
+	"agent/rollout":       "agent agent/llm/engine env env/pool data/...",
 	"agent/llm/engine":    "data/...",
-	"agent/eval":          "env data",
+	"agent/eval":          "env/pool data",
 	"agent/text":          "agent/llm/engine data",
 	"agent/openai":        "agent/llm/engine agent/text data data/transport internal/backoff",
 	"agent/llm/generate":  "agent/llm/engine agent/llm/model torch/...",
@@ -54,6 +54,7 @@ var arrows = map[string]string{
 	"env/fault":             "",
 	"env/listen":            "",
 	"env/listen/listentest": "",
+	"env/pool":              "env data internal/backoff",
 	"env/proxy":             "env/fault env/listen data/transport",
 	"env/supervise":         "data/transport internal/backoff",
 	"reward":                "data/... reward/mathexpr",
@@ -93,7 +94,7 @@ var arrows = map[string]string{
 var pure = []string{
 	"configs", "configs/hydra", "algo/advantage", "algo/rundir", "algo/rundir/checkpoint", "algo/correction", "algo/curriculum", "algo/track", "agent", "agent/replay",
 	"agent/rollout", "agent/llm/engine", "agent/eval", "agent/openai", "agent/text", "agent/llm/gguf", "agent/llm/chat", "agent/llm/tokenizer",
-	"env", "env/action", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/dump", "data/registry", "data/table",
+	"env", "env/action", "env/pool", "env/builtin", "reward", "reward/external", "reward/mathexpr", "data", "data/crash", "data/dump", "data/registry", "data/table",
 	"data/view", "data/transport", "internal/errext", "torch/mmap", "torch/safetensors", "env/check", "env/fault", "env/listen", "env/proxy", "env/supervise", "internal/backoff",
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
+	"github.com/openmanus/openmanus/env/pool"
 )
 
 // What stands between the marks is shown in howto-engine.md.
@@ -44,7 +45,7 @@ func playDice(ctx context.Context, tasks []data.Task) ([]*data.Episode, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool, err := env.NewPool(spec, []string{server.URL}, env.PoolOptions{})
+	pool, err := pool.New(spec, []string{server.URL}, pool.Options{})
 	if err != nil {
 		return nil, err
 	}

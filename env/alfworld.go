@@ -108,12 +108,12 @@ func (w *alfworld) Reset(ctx context.Context, index int) (Obs, error) {
 		return Obs{}, err
 	}
 	defer w.leave()
-	raw, err := w.post(ctx, opReset, "/reset", alfworldReset{Game: index, WorldType: "Text", ID: w.id})
+	raw, err := w.post(ctx, OpReset, "/reset", alfworldReset{Game: index, WorldType: "Text", ID: w.id})
 	if err != nil {
 		return Obs{}, err
 	}
 	var text string
-	r := w.object(opReset, "/reset", raw)
+	r := w.object(OpReset, "/reset", raw)
 	r.read("observation", &text)
 	if err := w.show(text, r); err != nil {
 		return Obs{}, err

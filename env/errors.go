@@ -34,6 +34,12 @@ var ErrBusy = errors.New("the environment instance is in use by another call: us
 // ErrClosed is returned by a client after Close.
 var ErrClosed = errors.New("the environment instance is closed")
 
+// ErrRestarted is the cause of every failure of an instance whose server was
+// started again since: the request was not sent, or its reply was discarded. A
+// new server process counts its ids from 0, so the old id may belong to another
+// instance by now.
+var ErrRestarted = errors.New("the server was started again, and the instance with the old one is lost")
+
 // Error is a failed exchange with an environment server.
 type Error struct {
 	Kind   Kind
@@ -44,9 +50,11 @@ type Error struct {
 	Sent   bool   // whether the request may have reached the server
 	Err    error  // the cause below, nil if the server's reply is all there is
 
+	// Observed is true if Options.Observe has received the failure.
+	Observed bool
+
 	// retryable is decided where the rules are known (caller.classify).
 	retryable bool
-	watched   bool // Options.watch has been told
 }
 
 // Error names the operation, the address, the kind, and the server's words.
@@ -119,7 +127,7 @@ func ServerFault(err error) bool {
 // question for an observation: it is there, and does not start the task.
 func ResetRefused(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Status != 0 && (e.Op == opReset || e.Op == opObserve)
+	return errors.As(err, &e) && e.Status != 0 && (e.Op == OpReset || e.Op == OpObserve)
 }
 
 // maxWords bounds how much of a server's reply an error repeats.

@@ -67,16 +67,16 @@ func newGaia(ctx context.Context, o Options) (Client, error) {
 		return nil, err
 	}
 	g := &gaia{indexed{instance: instance{caller: c}}}
-	raw, err := g.post(ctx, opCreate, "/create", gaiaCreate{DatasetType: gaiaSplit})
+	raw, err := g.post(ctx, OpCreate, "/create", gaiaCreate{DatasetType: gaiaSplit})
 	if err != nil {
 		return nil, err
 	}
-	id, err := g.bareText(opCreate, "/create", raw)
+	id, err := g.bareText(OpCreate, "/create", raw)
 	if err != nil {
 		return nil, err
 	}
 	if id == "" {
-		return nil, g.malformed(opCreate, "/create", raw, errors.New("the id is empty"))
+		return nil, g.malformed(OpCreate, "/create", raw, errors.New("the id is empty"))
 	}
 	g.know(raw, id)
 	return g, nil

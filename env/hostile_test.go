@@ -1,7 +1,6 @@
 package env
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -32,23 +31,8 @@ func TestNoReply(t *testing.T) {
 				t.Fatal(err)
 			}
 			within(t, func() {
-				if _, err := c.post(t.Context(), opStep, "/step", map[string]int{"id": 0}); !ServerFault(err) {
+				if _, err := c.post(t.Context(), OpStep, "/step", map[string]int{"id": 0}); !ServerFault(err) {
 					t.Errorf("step: %v", err)
-				}
-			})
-			p, err := NewPool(spec("textcraft"), []string{url}, PoolOptions{ProbePause: time.Millisecond, ProbeMax: time.Hour})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer p.Close(context.Background())
-			within(t, func() {
-				if down := (*DownError)(nil); !errors.As(p.Check(t.Context()), &down) {
-					t.Error("the server is in service")
-				}
-			})
-			within(t, func() {
-				if _, err := p.Version(t.Context()); err == nil {
-					t.Error("it has a version")
 				}
 			})
 		})

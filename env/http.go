@@ -68,7 +68,7 @@ type caller struct {
 	maxReply int64
 	backoff  time.Duration
 	record   Recorder
-	watch    func(watched)
+	observe  func(Attempt) (lost bool)
 	gate     chan struct{}
 	server   server
 }
@@ -88,12 +88,9 @@ func newCaller(o Options, s server) (*caller, error) {
 		return nil, err
 	}
 	c := &caller{
-		client: sharedClient, base: base, timeout: DefaultTimeout, attempts: DefaultAttempts,
+		client: o.HTTPClient(), base: base, timeout: DefaultTimeout, attempts: DefaultAttempts,
 		maxReply: DefaultMaxReply, backoff: defaultBackoff, record: o.Record, server: s,
-		timeouts: o.Timeouts, watch: o.watch, gate: o.gate,
-	}
-	if o.Client != nil {
-		c.client = o.Client
+		timeouts: o.Timeouts, observe: o.Observe, gate: o.Gate,
 	}
 	if o.Timeout > 0 {
 		c.timeout = o.Timeout
@@ -110,16 +107,16 @@ func newCaller(o Options, s server) (*caller, error) {
 	return c, nil
 }
 
-// The operations, as errors name them. The retry rule looks at opStep.
+// The operations, as errors name them. The retry rule looks at OpStep.
 const (
-	opCreate  = "create"
-	opReset   = "reset"
-	opStep    = "step"
-	opObserve = "observe"
-	opRecall  = "recall" // what a lost step came to
-	opClose   = "close"
-	opProbe   = "probe"
-	opVersion = "version"
+	OpCreate  = "create"
+	OpReset   = "reset"
+	OpStep    = "step"
+	OpObserve = "observe"
+	OpRecall  = "recall" // what a lost step came to
+	OpClose   = "close"
+	OpProbe   = "probe"
+	OpVersion = "version"
 )
 
 // post calls a POST endpoint with body as JSON (no body at all if nil).
@@ -176,15 +173,10 @@ func (c *caller) exchange(ctx context.Context, op, method, path string, body []b
 	a, err := c.roundTrip(ctx, limit, method, address, body)
 	status, reply := a.status, a.body
 	failure := c.classify(ctx, op, address, limit, a, err)
-	if c.watch != nil {
-		if failure != nil {
-			failure.watched = true
-		}
-		c.watch(watched{op, failure, a.marks})
-	}
+	c.tell(Attempt{op, failure, a.marks})
 	if c.record != nil {
 		x := data.Exchange{
-			Server: withoutUser(c.base),
+			Server: WithoutUser(c.base),
 			Method: method,
 			Path:   requestPath(address),
 			Body:   strings.ToValidUTF8(string(body), "\uFFFD"),
@@ -203,6 +195,19 @@ func (c *caller) exchange(ctx context.Context, op, method, path string, body []b
 		return nil, failure
 	}
 	return reply, nil
+}
+
+// tell passes an attempt to Options.Observe.
+func (c *caller) tell(a Attempt) {
+	if c.observe == nil {
+		return
+	}
+	if a.Failure != nil {
+		a.Failure.Observed = true
+	}
+	if lost := c.observe(a); lost && a.Failure != nil {
+		a.Failure.retryable = false
+	}
 }
 
 // once is an empty body that net/http cannot rewind. With no body at all it
@@ -289,7 +294,7 @@ func (c *caller) classify(ctx context.Context, op, address string, limit time.Du
 		e.Kind, e.Words = KindMalformed, shorten(string(reply))
 	}
 	e.retryable = (e.Kind == KindConnection || e.Kind == KindServer) && !errors.Is(err, ErrRestarted)
-	if op == opStep {
+	if op == OpStep {
 		e.retryable = e.retryable && e.Kind == KindConnection && !sent || status == http.StatusServiceUnavailable && c.server.stepRetry503
 	}
 	return e

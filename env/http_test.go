@@ -286,3 +286,57 @@ func TestErrorText(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestSeen(t *testing.T) {
+	for want, e := range map[string]*Error{
+		"http_500":          {Kind: KindServer, Status: 500},
+		"http_422":          {Kind: KindValidation, Status: 422},
+		"http_404":          {Kind: KindRouting, Status: 404},
+		"timeout":           {Kind: KindTimeout, Sent: true},
+		"reset":             {Kind: KindConnection, Sent: true},
+		"truncated":         {Kind: KindConnection, Sent: true, Status: 200},
+		"refused":           {Kind: KindConnection},
+		"restarted":         {Kind: KindConnection, Err: ErrRestarted},
+		"malformed":         {Kind: KindMalformed, Status: 200},
+		"oversize":          {Kind: KindOversize, Status: 200},
+		"environment_error": {Kind: KindEnvironment, Status: 200},
+		"":                  {Kind: KindCancelled},
+	} {
+		if got := e.Seen(); got != want {
+			t.Errorf("%v counts as %q, want %q", e.Kind, got, want)
+		}
+	}
+}
+
+// Calls have limits of their own, and waiting for one's turn at a server that
+// takes one request at a time is no part of them.
+func TestTimeouts(t *testing.T) {
+	usual := 30 * time.Second
+	own := Timeouts{Create: time.Second, Step: 2 * time.Second}
+	for op, want := range map[string]time.Duration{
+		OpCreate: time.Second, OpStep: 2 * time.Second, OpReset: usual, OpObserve: usual, OpClose: DefaultCloseTimeout,
+	} {
+		if got := own.of(op, usual); got != want {
+			t.Errorf("%s: %v, want %v", op, got, want)
+		}
+	}
+	if got := (Timeouts{}).of(OpClose, time.Second); got != time.Second {
+		t.Errorf("close: %v, longer than any other call", got)
+	}
+
+	s := newScript(t, map[string][]reply{"POST /create": ok(`{"id":0}`), "POST /step": {{body: "{}", hold: time.Minute}}})
+	gate := make(chan struct{}, 1)
+	client, err := spec("textcraft").New(context.Background(), Options{BaseURL: s.URL, Timeouts: Timeouts{Step: time.Millisecond}, Gate: gate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Step(context.Background(), "Action: x"); !errors.Is(err, KindTimeout) {
+		t.Errorf("a step of a limit of its own: %v", err)
+	}
+	gate <- struct{}{}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := client.Step(ctx, "Action: x"); !errors.Is(err, KindCancelled) {
+		t.Errorf("a step that waits for its turn: %v", err)
+	}
+}

@@ -43,15 +43,15 @@ type toolReset struct {
 }
 
 // serverID is what the server calls the instance, a number or a text.
-func (in *indexed) serverID() string { return string(in.idx) }
+func (in *indexed) ServerID() string { return string(in.idx) }
 
 // createBare posts body to /create, which answers the id alone.
 func (in *indexed) createBare(ctx context.Context, body any) error {
-	raw, err := in.post(ctx, opCreate, "/create", body)
+	raw, err := in.post(ctx, OpCreate, "/create", body)
 	if err != nil {
 		return err
 	}
-	if in.id, err = in.bareID(opCreate, "/create", raw); err != nil {
+	if in.id, err = in.bareID(OpCreate, "/create", raw); err != nil {
 		return err
 	}
 	in.know(raw, string(raw))
@@ -66,11 +66,11 @@ func (in *indexed) know(raw json.RawMessage, text string) {
 
 // observe asks for the current observation. The caller has entered.
 func (in *indexed) observe(ctx context.Context) (string, error) {
-	raw, err := in.get(ctx, opObserve, in.asked)
+	raw, err := in.get(ctx, OpObserve, in.asked)
 	if err != nil {
 		return "", err
 	}
-	return in.bareText(opObserve, in.asked, raw)
+	return in.bareText(OpObserve, in.asked, raw)
 }
 
 // restart posts body to /reset, looks over the reply with check, and asks for
@@ -80,7 +80,7 @@ func (in *indexed) restart(ctx context.Context, body any, check func(json.RawMes
 		return Obs{}, err
 	}
 	defer in.leave()
-	raw, err := in.post(ctx, opReset, "/reset", body)
+	raw, err := in.post(ctx, OpReset, "/reset", body)
 	if err != nil {
 		return Obs{}, err
 	}
@@ -93,13 +93,13 @@ func (in *indexed) restart(ctx context.Context, body any, check func(json.RawMes
 
 // resetText checks a /reset reply that is the first observation.
 func (in *indexed) resetText(raw json.RawMessage) error {
-	_, err := in.bareText(opReset, "/reset", raw)
+	_, err := in.bareText(OpReset, "/reset", raw)
 	return err
 }
 
 // resetPair checks a /reset reply that is the first observation and null.
 func (in *indexed) resetPair(raw json.RawMessage) error {
-	_, err := in.firstText(opReset, "/reset", raw)
+	_, err := in.firstText(OpReset, "/reset", raw)
 	return err
 }
 

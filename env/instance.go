@@ -20,7 +20,7 @@ type instance struct {
 }
 
 // serverID is what the server calls the instance.
-func (in *instance) serverID() string { return strconv.FormatInt(in.id, 10) }
+func (in *instance) ServerID() string { return strconv.FormatInt(in.id, 10) }
 
 // enter claims the instance for one call; the caller defers leave.
 func (in *instance) enter() error {
@@ -46,7 +46,7 @@ var usualKeys = stepKeys{observation: "observation", reward: "reward", done: "do
 // A server that hands out its reward under another name says so.
 func (in *instance) step(ctx context.Context, action string, body any) (StepResult, *object, error) {
 	res := StepResult{Action: action, Sent: true}
-	raw, err := in.post(ctx, opStep, "/step", body)
+	raw, err := in.post(ctx, OpStep, "/step", body)
 	if err != nil {
 		res.Sent = sentBefore(err)
 		return res, nil, err
@@ -55,7 +55,7 @@ func (in *instance) step(ctx context.Context, action string, body any) (StepResu
 	if keys == (stepKeys{}) {
 		keys = usualKeys
 	}
-	r := in.object(opStep, "/step", raw)
+	r := in.object(OpStep, "/step", raw)
 	full := res
 	r.read(keys.observation, &full.Observation)
 	r.read(keys.reward, &full.Reward)
@@ -77,7 +77,7 @@ func (in *instance) reset(ctx context.Context, body any) (Obs, error) {
 		return Obs{}, err
 	}
 	defer in.leave()
-	raw, err := in.post(ctx, opReset, "/reset", body)
+	raw, err := in.post(ctx, OpReset, "/reset", body)
 	if err != nil {
 		return Obs{}, err
 	}
@@ -124,7 +124,7 @@ func (in *instance) forget() error {
 
 // create posts to /create and keeps the id of the reply, an object.
 func (in *instance) create(ctx context.Context, body any) error {
-	raw, err := in.post(ctx, opCreate, "/create", body)
+	raw, err := in.post(ctx, OpCreate, "/create", body)
 	if err != nil {
 		return err
 	}
@@ -144,14 +144,14 @@ type idBody struct {
 
 // created reads the id out of a /create reply that is an object.
 func (in *instance) created(path string, raw json.RawMessage) error {
-	r := in.object(opCreate, path, raw)
+	r := in.object(OpCreate, path, raw)
 	r.readID("id", &in.id)
 	return r.err
 }
 
 // observation reads the one key of a reset reply all servers here have.
 func (in *instance) observation(path string, raw json.RawMessage) (text string, err error) {
-	r := in.object(opReset, path, raw)
+	r := in.object(OpReset, path, raw)
 	r.read("observation", &text)
 	return text, r.err
 }
@@ -160,7 +160,7 @@ func (in *instance) observation(path string, raw json.RawMessage) (text string, 
 // nothing to do, and what it answers otherwise (false, for an id it no longer
 // knows) changes nothing.
 func (in *instance) tellClosed(ctx context.Context, body any) error {
-	_, err := in.post(ctx, opClose, "/close", body)
+	_, err := in.post(ctx, OpClose, "/close", body)
 	var e *Error
 	if errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed) {
 		return nil

@@ -326,15 +326,15 @@ func TestActionFormats(t *testing.T) {
 	} {
 		o := Options{BaseURL: "http://127.0.0.1:1", Attempts: 1, Parser: tt.parser, ActionFormat: tt.format}
 		_, err := spec(tt.env).New(context.Background(), o)
-		_, poolErr := NewPool(spec(tt.env), []string{o.BaseURL}, PoolOptions{Client: o})
+		invalid := o.Validate(spec(tt.env))
 		if tt.bad == "" { // the server is not there
 			asError(t, err, KindConnection)
-			if poolErr != nil {
-				t.Errorf("%s %s: pool: %v", tt.env, tt.format, poolErr)
+			if invalid != nil {
+				t.Errorf("%s %s: Validate: %v", tt.env, tt.format, invalid)
 			}
 			continue
 		}
-		for _, err := range []error{err, poolErr} {
+		for _, err := range []error{err, invalid} {
 			if err == nil || !strings.Contains(err.Error(), tt.bad) {
 				t.Errorf("%s %s %s: %v, want %q", tt.env, tt.parser, tt.format, err, tt.bad)
 			}

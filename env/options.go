@@ -34,10 +34,34 @@ type Options struct {
 	Record       Recorder      // nil: nothing is recorded
 	Client       *http.Client  // nil: the process's shared transport
 
-	// watch, if set, is told of every exchange that was tried.
-	watch func(watched)
-	// gate, if set, holds as many tokens as requests may be under way.
-	gate chan struct{}
+	// Observe, if not nil, receives every attempt of every request. If it
+	// returns true the instance is lost, and the request is not repeated.
+	Observe func(Attempt) (lost bool)
+	// Gate, if not nil, limits the requests under way to its capacity, over all
+	// clients that share it.
+	Gate chan struct{}
+}
+
+// Attempt is one HTTP request of a client, as Options.Observe receives it.
+type Attempt struct {
+	Op      string   // OpCreate, OpReset and so on
+	Failure *Error   // nil if the reply was good
+	Marks   []string // faults that env/fault names in the reply's header
+}
+
+// HTTPClient returns o.Client, or the client with the process's shared transport.
+func (o Options) HTTPClient() *http.Client {
+	if o.Client != nil {
+		return o.Client
+	}
+	return sharedClient
+}
+
+// Validate returns an error if an environment does not support the parser and
+// the action format of o.
+func (o Options) Validate(s Spec) error {
+	_, _, err := o.grammar(s)
+	return err
 }
 
 // Timeouts are the time limits of calls by what they ask for; 0 means
@@ -49,11 +73,11 @@ type Timeouts struct {
 
 // of is the limit of one operation where any has the limit usual.
 func (t Timeouts) of(op string, usual time.Duration) time.Duration {
-	own := map[string]time.Duration{opCreate: t.Create, opReset: t.Reset, opStep: t.Step, opObserve: t.Observe, opRecall: t.Observe, opClose: t.Close}[op]
+	own := map[string]time.Duration{OpCreate: t.Create, OpReset: t.Reset, OpStep: t.Step, OpObserve: t.Observe, OpRecall: t.Observe, OpClose: t.Close}[op]
 	switch {
 	case own > 0:
 		return own
-	case op == opClose: // it is asked for nobody's sake but the server's
+	case op == OpClose: // it is asked for nobody's sake but the server's
 		return min(usual, DefaultCloseTimeout)
 	}
 	return usual

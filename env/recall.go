@@ -66,7 +66,7 @@ func (s *shown) recall(ctx context.Context, in *instance) (StepResult, bool, err
 		return StepResult{}, false, nil
 	}
 	path := fmt.Sprintf("/detail?id=%d", in.id)
-	raw, err := in.get(ctx, opRecall, path)
+	raw, err := in.get(ctx, OpRecall, path)
 	if errors.Is(err, KindEnvironment) { // the task has ended: nobody tells with what
 		return StepResult{}, false, nil
 	}
@@ -74,7 +74,7 @@ func (s *shown) recall(ctx context.Context, in *instance) (StepResult, bool, err
 		return StepResult{}, false, err
 	}
 	res := StepResult{Action: s.tried, Sent: true}
-	r := in.object(opRecall, path, raw)
+	r := in.object(OpRecall, path, raw)
 	r.read(usualKeys.observation, &res.Observation)
 	r.read(usualKeys.reward, &res.Reward)
 	r.read(usualKeys.done, &res.Done)

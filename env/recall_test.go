@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // What became of a step whose reply was lost is told by what the server shows
@@ -87,44 +85,5 @@ func TestRecallAfterALostReset(t *testing.T) {
 	}
 	if got, ok, err := client.(Recaller).Recall(ctx); ok || err != nil {
 		t.Errorf("%+v, %v", got, err)
-	}
-}
-
-// That the task has ended is an answer, and no fault of the server's: a lost
-// winning move counts as what it was lost by, and as nothing else.
-func TestRecallOfAnEndIsNoFault(t *testing.T) {
-	s := newScript(t, map[string][]reply{
-		"POST /maze/create": ok(`{"id":0}`), "POST /maze/reset": ok(`{"observation":"first","reward":-1,"done":false}`),
-		"POST /maze/step": {{drop: true}}, "GET /maze/detail": ok(`{"error":"The task with environment 0 has finished."}`),
-		"GET /": ok(`"up"`),
-	})
-	s.overlap = true // a probe may come at any time
-	spec, err := Lookup("maze")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := NewPool(spec, []string{s.URL}, PoolOptions{Client: Options{Backoff: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := context.Background()
-	defer func() {
-		if err := p.Close(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
-	l := acquire(t, p)
-	defer l.Release(false)
-	if _, err := l.Client().Reset(ctx, 1); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Client().Step(ctx, "Action: move up"); !errors.Is(err, KindConnection) {
-		t.Fatalf("the step was not lost: %v", err)
-	}
-	if _, ok, err := l.Client().(Recaller).Recall(ctx); ok || err != nil {
-		t.Errorf("recalled: %t, %v", ok, err)
-	}
-	if d := cmp.Diff(map[string]int64{SeenReset: 1}, p.Counts().Faults); d != "" {
-		t.Error(d)
 	}
 }

@@ -203,3 +203,16 @@ func TestRegisterPanics(t *testing.T) {
 		})
 	}
 }
+
+// The names of the tools are those that the servers list.
+func TestTools(t *testing.T) {
+	if got, want := spec("todo").Tools, []string{
+		"get_user_current_date", "get_user_current_location", "get_projects", "update_project", "get_tasks", "get_task_description",
+		"get_task_duration", "complete_task", "update_task", "delete_task", "check_valid_actions", "finish",
+	}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if n := len(spec("weather").Tools); n != 19 {
+		t.Errorf("%d tools of weather: %q", n, spec("weather").Tools)
+	}
+}

@@ -16,10 +16,7 @@ func (c *caller) malformed(op, path string, raw json.RawMessage, err error) *Err
 	e := &Error{
 		Kind: KindMalformed, Op: op, URL: c.base + path, Status: http.StatusOK, Words: shorten(string(raw)), Sent: true, Err: err,
 	}
-	if c.watch != nil {
-		e.watched = true
-		c.watch(watched{op: op, failure: e})
-	}
+	c.tell(Attempt{Op: op, Failure: e})
 	return e
 }
 

@@ -94,12 +94,12 @@ func (s *sciworld) Reset(ctx context.Context, index int) (Obs, error) {
 		return Obs{}, err
 	}
 	defer s.leave()
-	raw, err := s.post(ctx, opReset, "/reset", dataReset{DataIdx: index, ID: s.id})
+	raw, err := s.post(ctx, OpReset, "/reset", dataReset{DataIdx: index, ID: s.id})
 	if err != nil {
 		return Obs{}, err
 	}
 	var task, room string
-	r := s.object(opReset, "/reset", raw)
+	r := s.object(OpReset, "/reset", raw)
 	r.read("task_description", &task)
 	r.read("observation", &room)
 	if r.err != nil {

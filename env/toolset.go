@@ -71,9 +71,9 @@ func ToolOwner(tools []string) string {
 	return best
 }
 
-// identify asks for the tools, first for one that its own server answers and
+// Identify asks for the tools, first for one that its own server answers and
 // no other knows where there is one. A server that lists none stays unknown.
-func (t *tool) identify(ctx context.Context) error {
+func (t *tool) Identify(ctx context.Context) error {
 	if t.ownCall != "" {
 		r, err := t.Step(ctx, t.ownCall)
 		if err != nil || !strings.Contains(r.Observation, "ERROR") {

@@ -39,15 +39,15 @@ func BaseURL(raw, suffix string) (string, error) {
 	return base, nil
 }
 
-// rootURL gives the server's own root, where GET answers a greeting: base
+// RootURL gives the server's own root, where GET answers a greeting: base
 // without the environment's suffix.
-func rootURL(base, suffix string) string {
+func RootURL(base, suffix string) string {
 	return strings.TrimSuffix(base, suffix) + "/"
 }
 
-// withoutUser gives an address without the name and password in it, for
+// WithoutUser gives an address without the name and password in it, for
 // records and messages.
-func withoutUser(base string) string {
+func WithoutUser(base string) string {
 	scheme, rest, _ := strings.Cut(base, "://")
 	host, path, _ := strings.Cut(rest, "/")
 	if i := strings.LastIndexByte(host, '@'); i >= 0 {

@@ -19,13 +19,13 @@ func TestBaseURL(t *testing.T) {
 		if err != nil || got != tt.want {
 			t.Errorf("BaseURL(%q, %q) = %q, %v; want %q", tt.raw, tt.suffix, got, err, tt.want)
 		}
-		if root := rootURL(got, tt.suffix); root != tt.root {
-			t.Errorf("rootURL(%q) = %q, want %q", got, root, tt.root)
+		if root := RootURL(got, tt.suffix); root != tt.root {
+			t.Errorf("RootURL(%q) = %q, want %q", got, root, tt.root)
 		}
 	}
 	for in, want := range map[string]string{"http://u:p@h:1/maze": "http://h:1/maze", "http://h:1": "http://h:1", "https://u@[::1]:8/a@b": "https://[::1]:8/a@b"} {
-		if got := withoutUser(in); got != want {
-			t.Errorf("withoutUser(%q) = %q, want %q", in, got, want)
+		if got := WithoutUser(in); got != want {
+			t.Errorf("WithoutUser(%q) = %q, want %q", in, got, want)
 		}
 	}
 	for _, raw := range []string{"", " ", "h:1", "127.0.0.1:80", "ftp://h", "http://", "http://:80", "http://h?x=1", "http://h/#f", "http://h:x", "http://a b"} {

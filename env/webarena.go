@@ -68,11 +68,11 @@ func newWebarena(ctx context.Context, o Options) (Client, error) {
 		return nil, err
 	}
 	w := &webarena{indexed: indexed{instance: instance{caller: c}}, generation: generation}
-	raw, err := w.post(ctx, opCreate, "/create", nil)
+	raw, err := w.post(ctx, OpCreate, "/create", nil)
 	if err != nil {
 		return nil, err
 	}
-	r := w.object(opCreate, "/create", raw)
+	r := w.object(OpCreate, "/create", raw)
 	r.readID("env_idx", &w.id)
 	if r.err != nil {
 		return nil, r.err
@@ -95,11 +95,11 @@ const resetTimeout = "TimeoutError"
 // nothing but the observation.
 func (w *webarena) resetPage(raw json.RawMessage) error {
 	var page string
-	r := w.object(opReset, "/reset", raw)
+	r := w.object(OpReset, "/reset", raw)
 	r.read("observation", &page)
 	if r.err == nil && page == resetTimeout {
 		return &Error{
-			Kind: KindEnvironment, Op: opReset, URL: w.base + "/reset", Status: http.StatusOK, Words: page, Sent: true,
+			Kind: KindEnvironment, Op: OpReset, URL: w.base + "/reset", Status: http.StatusOK, Words: page, Sent: true,
 			Err: errors.New("the task's web site did not load in time: is it up?"),
 		}
 	}

@@ -64,7 +64,7 @@ func newWordle(ctx context.Context, o Options) (Client, error) {
 		return nil, err
 	}
 	path := "/filtered_vocab?id=" + strconv.FormatInt(w.id, 10)
-	raw, err := w.get(ctx, opObserve, path)
+	raw, err := w.get(ctx, OpObserve, path)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func newWordle(ctx context.Context, o Options) (Client, error) {
 		if err == nil {
 			err = fmt.Errorf("the word list is empty")
 		}
-		return nil, w.malformed(opObserve, path, raw, err)
+		return nil, w.malformed(OpObserve, path, raw, err)
 	}
 	return w, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openmanus/openmanus/data"
-	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/pool"
 )
 
 // trials makes a task of letters: s success, d done, t turn limit, e
@@ -289,10 +289,10 @@ func TestInfrastructureLine(t *testing.T) {
 		i    Infrastructure
 		want string
 	}{
-		{"nothing", Infrastructure{Servers: env.Counts{Exchanges: 9, Instances: 2, Faults: map[string]int64{}}}, ""},
-		{"one of each", Infrastructure{Retries: 1, Replays: 1, Servers: env.Counts{Quarantines: 1, Faults: map[string]int64{"reset": 1}}, MixedStarts: 1, BadTasks: []string{"sqlgym_3"}},
+		{"nothing", Infrastructure{Servers: pool.Counts{Exchanges: 9, Instances: 2, Faults: map[string]int64{}}}, ""},
+		{"one of each", Infrastructure{Retries: 1, Replays: 1, Servers: pool.Counts{Quarantines: 1, Faults: map[string]int64{"reset": 1}}, MixedStarts: 1, BadTasks: []string{"sqlgym_3"}},
 			"on the way: 1 fault of the servers (reset 1), 1 server taken out of service, 1 lost instance replaced, 1 episode begun anew, 1 task that differs between servers, 1 task left out since no server can reset it (sqlgym_3)\n"},
-		{"many", Infrastructure{Retries: 3, Servers: env.Counts{Quarantines: 2, Faults: map[string]int64{"http_500": 2, "reset": 4, "cut": 2}}},
+		{"many", Infrastructure{Retries: 3, Servers: pool.Counts{Quarantines: 2, Faults: map[string]int64{"http_500": 2, "reset": 4, "cut": 2}}},
 			"on the way: 8 faults of the servers (reset 4, cut 2, http_500 2), 2 times a server was taken out of service, 3 times an episode was begun anew\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

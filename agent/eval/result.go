@@ -16,7 +16,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/pool"
 )
 
 // Result is an evaluation, and the JSON that is kept of it. The first seven
@@ -146,9 +146,9 @@ func inOrder[V any](m map[string]V) []string {
 // Infrastructure is what the servers did to an evaluation, and what was done
 // about it. None of it counts for or against the agent.
 type Infrastructure struct {
-	Retries int        `json:"retries"` // attempts at episodes beyond the first
-	Replays int        `json:"replays"` // instances that took the place of lost ones inside attempts
-	Servers env.Counts `json:"servers"`
+	Retries int         `json:"retries"` // attempts at episodes beyond the first
+	Replays int         `json:"replays"` // instances that took the place of lost ones inside attempts
+	Servers pool.Counts `json:"servers"`
 	// MixedStarts counts tasks that differed between servers and were each played
 	// on one of them; BadTasks are those that no server could reset.
 	MixedStarts int      `json:"mixed_starts,omitempty"`

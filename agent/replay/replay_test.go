@@ -19,6 +19,7 @@ import (
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/fault"
+	"github.com/openmanus/openmanus/env/pool"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -162,7 +163,7 @@ func recordWith(t *testing.T, deterministic bool, concurrency int, o builtin.Opt
 	}()
 	transport := &http.Transport{MaxIdleConnsPerHost: 8}
 	defer transport.CloseIdleConnections()
-	pool, err := env.NewPool(maze(t), []string{server.URL}, env.PoolOptions{Client: env.Options{Client: &http.Client{Transport: transport}}})
+	pool, err := pool.New(maze(t), []string{server.URL}, pool.Options{Client: env.Options{Client: &http.Client{Transport: transport}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/pool"
 )
 
 // attempt is one try at a job. Its lease and its session are taken before it
@@ -16,7 +17,7 @@ import (
 type attempt struct {
 	job     *job
 	env     Env
-	lease   *env.Lease // nil: none could be had, or none in place of a lost one
+	lease   *pool.Lease // nil: none could be had, or none in place of a lost one
 	session *engine.Session
 	record  env.Recorder
 	// failed is the result of an attempt that could not begin.
@@ -50,7 +51,7 @@ func (r *run) begin(ctx context.Context, j *job) *attempt {
 func (r *run) beginNow(ctx context.Context, j *job) *attempt {
 	a := &attempt{job: j, env: r.envs[j.task.Table()]}
 	err := a.acquire(ctx, true)
-	if errors.Is(err, env.ErrFull) {
+	if errors.Is(err, pool.ErrFull) {
 		return nil
 	}
 	a.begun(ctx, err)
@@ -71,13 +72,13 @@ func (a *attempt) acquire(ctx context.Context, now bool) (err error) {
 		a.lease, a.hopeless = nil, true
 		return bad
 	}
-	at := env.Place{Only: a.job.group.place(), Avoid: failed, NoWait: now}
+	at := pool.Place{Only: a.job.group.place(), Avoid: failed, NoWait: now}
 	a.lease, err = a.env.Pool.AcquireAt(ctx, at)
-	var down *env.DownError
+	var down *pool.DownError
 	if errors.As(err, &down) {
 		a.end = down // the pool has waited: the next job would wait as long again
 	}
-	var group *env.ServerDownError
+	var group *pool.ServerDownError
 	a.hopeless = errors.As(err, &group) // likewise, and the group can play nowhere else
 	if err != nil && at.Only != "" {
 		err = fmt.Errorf("the group plays on %s, and other servers show another task: %w", at.Only, err)
@@ -115,7 +116,7 @@ func (a *attempt) another(o Options) func(context.Context, error) (env.Client, e
 		a.lease.Fail(lost)
 		err := a.acquire(ctx, o.Deterministic)
 		switch {
-		case errors.Is(err, env.ErrFull):
+		case errors.Is(err, pool.ErrFull):
 			return nil, nil
 		case err != nil:
 			return nil, err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/pool"
 )
 
 // sqlServer speaks sqlgym's protocol, and lacks the data of some tasks.
@@ -81,7 +82,7 @@ func sqlStage(t *testing.T, log io.Writer, servers ...*sqlServer) map[string]Env
 	for _, x := range servers {
 		urls = append(urls, x.URL)
 	}
-	pool, err := env.NewPool(spec, urls, env.PoolOptions{
+	pool, err := pool.New(spec, urls, pool.Options{
 		Client: env.Options{Backoff: time.Microsecond}, ProbePause: time.Millisecond, ProbeMax: time.Millisecond, Log: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	if err != nil {

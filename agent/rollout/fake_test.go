@@ -15,6 +15,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/pool"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -198,7 +199,7 @@ type stage struct {
 	world *fakeWorld
 	model *fakeModel
 	envs  map[string]Env
-	pool  *env.Pool
+	pool  *pool.Pool
 	sched *engine.Scheduler
 }
 
@@ -209,7 +210,7 @@ func newStage(t *testing.T, deterministic bool) *stage {
 	if s.sched, err = engine.New(s.model, engine.Options{Deterministic: deterministic, ChunkTokens: 8}); err != nil {
 		t.Fatal(err)
 	}
-	if s.pool, err = env.NewPool(s.world.spec(), []string{"http://127.0.0.1:1"}, env.PoolOptions{}); err != nil {
+	if s.pool, err = pool.New(s.world.spec(), []string{"http://127.0.0.1:1"}, pool.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	format, err := agent.Formats.Lookup("react")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/pool"
 )
 
 // A wave holds its leases before any of them is played. Where a server is out of
@@ -21,7 +22,7 @@ func TestWaveOnFewerServers(t *testing.T) {
 		}
 		return create(ctx, o)
 	}
-	pool, err := env.NewPool(spec, []string{"http://127.0.0.1:1", "http://127.0.0.1:2"}, env.PoolOptions{MaxPerServer: 2})
+	pool, err := pool.New(spec, []string{"http://127.0.0.1:1", "http://127.0.0.1:2"}, pool.Options{MaxPerServer: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

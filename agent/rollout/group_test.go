@@ -17,17 +17,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openmanus/openmanus/data"
-	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/pool"
 )
 
 // twoServers puts the stage's environment on two servers. log gets what the
 // pool says.
-func (s *stage) twoServers(t *testing.T, o env.PoolOptions, log *bytes.Buffer) {
+func (s *stage) twoServers(t *testing.T, o pool.Options, log *bytes.Buffer) {
 	t.Helper()
 	if log != nil {
 		o.Log = slog.New(slog.NewTextHandler(log, nil))
 	}
-	pool, err := env.NewPool(s.world.spec(), []string{"http://127.0.0.1:1", "http://127.0.0.1:2"}, o)
+	pool, err := pool.New(s.world.spec(), []string{"http://127.0.0.1:1", "http://127.0.0.1:2"}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestGroupsBeginAlike(t *testing.T) {
 			s := newStage(t, deterministic)
 			s.world.first = onServer
 			var log bytes.Buffer
-			s.twoServers(t, env.PoolOptions{MaxPerServer: 3}, &log)
+			s.twoServers(t, pool.Options{MaxPerServer: 3}, &log)
 			o := Options{GroupSize: 4, Concurrency: 5, Seed: 3, Deterministic: deterministic}
 			var mixed int
 			for range 2 {
@@ -107,7 +107,7 @@ func TestStartsInWavesDoNotDependOnDelays(t *testing.T) {
 			}
 			return nil
 		}
-		s.twoServers(t, env.PoolOptions{MaxPerServer: 3}, nil)
+		s.twoServers(t, pool.Options{MaxPerServer: 3}, nil)
 		eps, stats, err := RunEpisodes(t.Context(), s.envs, tasks(5), Options{GroupSize: 3, Concurrency: 5, Seed: 3, Deterministic: true})
 		if err != nil || stats.MixedStarts == 0 {
 			t.Fatalf("stats %+v, %v", stats, err)
@@ -167,7 +167,7 @@ func TestGroupWhoseServerIsGone(t *testing.T) {
 	s := newStage(t, false)
 	s.world.first = onServer
 	const gone, there = "http://127.0.0.1:1", "http://127.0.0.1:2"
-	s.twoServers(t, env.PoolOptions{WaitHealthy: 20 * time.Millisecond, ProbePause: time.Hour, ProbeMax: time.Hour}, nil)
+	s.twoServers(t, pool.Options{WaitHealthy: 20 * time.Millisecond, ProbePause: time.Hour, ProbeMax: time.Hour}, nil)
 	s.envs["fake"].Pool.ServerDown(gone, errors.New("it died"))
 	eps, stats, err := RunEpisodes(t.Context(), s.envs, tasks(2), Options{
 		GroupSize: 2, Concurrency: 2, Skip: func(uid string, sample int) bool { return uid == "0/fake/fake_0" && sample == 0 },
@@ -190,7 +190,7 @@ func TestGroupWhoseServerIsGone(t *testing.T) {
 func TestStartsOfEarlierEpisodes(t *testing.T) {
 	s := newStage(t, false)
 	s.world.first = onServer
-	s.twoServers(t, env.PoolOptions{}, nil)
+	s.twoServers(t, pool.Options{}, nil)
 	earlier := []*data.Episode{
 		{UID: "0/fake/fake_0", Outcome: data.EnvError, FirstObservation: "lost", Server: "http://127.0.0.1:1"},
 		{UID: "0/fake/fake_0", Outcome: data.Done, FirstObservation: onServer("http://127.0.0.1:2", 0), Server: "http://127.0.0.1:2"},

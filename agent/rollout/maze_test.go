@@ -11,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/fault"
+	"github.com/openmanus/openmanus/env/pool"
 )
 
 // expert is an engine that knows the way: it says the next move of a shortest
@@ -66,7 +67,7 @@ func TestMazeOverHTTP(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pool, err := env.NewPool(spec, []string{server.URL}, env.PoolOptions{Client: env.Options{Client: &http.Client{Transport: transport}}})
+			pool, err := pool.New(spec, []string{server.URL}, pool.Options{Client: env.Options{Client: &http.Client{Transport: transport}}})
 			if err != nil {
 				t.Fatal(err)
 			}

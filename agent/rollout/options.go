@@ -8,13 +8,13 @@ import (
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/data"
-	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/pool"
 )
 
 // Env is one environment's side of a rollout: where its instances come from
 // and how its episodes are played.
 type Env struct {
-	Pool  *env.Pool
+	Pool  *pool.Pool
 	Setup agent.Setup
 	// MaxLeases is the most instances Pool leases at once, 0 if it has no
 	// bound. A deterministic wave, which holds all its leases at once, is kept

@@ -19,6 +19,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/pool"
 )
 
 // sameButTimes compares episodes without what a clock said.
@@ -269,16 +270,16 @@ func TestServersDown(t *testing.T) {
 			asked.Add(1)
 			return nil, &env.Error{Kind: env.KindConnection, Op: "create", URL: "http://127.0.0.1:1"}
 		}
-		pool, err := env.NewPool(spec, []string{"http://127.0.0.1:1"}, env.PoolOptions{WaitHealthy: 20 * time.Millisecond})
+		p, err := pool.New(spec, []string{"http://127.0.0.1:1"}, pool.Options{WaitHealthy: 20 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer pool.Close(context.Background())
+		defer p.Close(context.Background())
 		e := s.envs["fake"]
-		e.Pool = pool
+		e.Pool = p
 		s.envs["fake"] = e
 		eps, stats, err := RunEpisodes(t.Context(), s.envs, tasks(40), Options{GroupSize: 1, Concurrency: 2, Deterministic: deterministic})
-		var down *env.DownError
+		var down *pool.DownError
 		if !errors.As(err, &down) || !strings.Contains(err.Error(), "http://127.0.0.1:1") {
 			t.Errorf("got %v", err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/fault"
+	"github.com/openmanus/openmanus/env/pool"
 )
 
 // Episodes on servers that lose one reply in ten in every way there is: the
@@ -44,7 +45,7 @@ func TestPlayThroughFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := env.NewPool(spec, urls, env.PoolOptions{
+	p, err := pool.New(spec, urls, pool.Options{
 		Client: env.Options{Backoff: time.Millisecond}, ProbePause: time.Millisecond, ProbeMax: 10 * time.Millisecond,
 	})
 	if err != nil {

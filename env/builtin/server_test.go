@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/fault"
+	"github.com/openmanus/openmanus/env/pool"
 )
 
 // The error forms E3 and E4 as FastAPI gives them.
@@ -115,7 +117,7 @@ func TestManyAtOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := env.NewPool(spec, []string{a.URL, b.URL}, env.PoolOptions{})
+			p, err := pool.New(spec, []string{a.URL, b.URL}, pool.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

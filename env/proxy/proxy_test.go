@@ -21,6 +21,7 @@ import (
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/fault"
+	"github.com/openmanus/openmanus/env/pool"
 	"github.com/openmanus/openmanus/env/proxy"
 )
 
@@ -84,7 +85,7 @@ func TestVersionIsSpared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool, err := env.NewPool(spec, []string{s.URL}, env.PoolOptions{})
+	pool, err := pool.New(spec, []string{s.URL}, pool.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func TestPoolCountsAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A busy machine must not keep a call waiting for so long that it looks like a hang.
-	pool, err := env.NewPool(spec, []string{s.URL}, env.PoolOptions{
+	pool, err := pool.New(spec, []string{s.URL}, pool.Options{
 		Client: env.Options{Timeout: 4 * time.Second, Backoff: time.Millisecond}, ProbePause: time.Millisecond, ProbeMax: 10 * time.Millisecond,
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/pool"
 	"github.com/openmanus/openmanus/internal/process"
 )
 
@@ -195,7 +196,7 @@ func playCrowd(ctx context.Context, urls []string, o CrowdOptions) (r CrowdRound
 	if err != nil {
 		return r, err
 	}
-	pool, err := env.NewPool(spec, urls, env.PoolOptions{})
+	pool, err := pool.New(spec, urls, pool.Options{})
 	if err != nil {
 		return r, err
 	}

@@ -1,4 +1,4 @@
-package env
+package pool
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/openmanus/openmanus/env"
 )
 
 // phoenix is a server that counts its instances from 0, prepares task 0 when
@@ -35,7 +37,7 @@ type phoenix struct {
 func newPhoenix(t *testing.T, bare bool) *phoenix {
 	ph := &phoenix{bare: bare, stepping: make(chan struct{}, 100)}
 	ph.Server = httptest.NewServer(ph)
-	t.Cleanup(func() { CloseIdle(); ph.Close() })
+	t.Cleanup(func() { env.CloseIdle(); ph.Close() })
 	return ph
 }
 
@@ -115,17 +117,17 @@ func (ph *phoenix) RoundTrip(r *http.Request) (*http.Response, error) {
 	if ph.refusals.Add(-1) >= 0 {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	}
-	return shared.RoundTrip(r)
+	return env.Options{}.HTTPClient().Transport.RoundTrip(r)
 }
 
 func (ph *phoenix) pool(t *testing.T, name string) *Pool {
 	t.Helper()
-	spec, err := Lookup(name)
+	spec, err := env.Lookup(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPool(spec, []string{ph.URL}, PoolOptions{
-		Client:     Options{Client: &http.Client{Transport: ph}, Backoff: time.Microsecond},
+	p, err := New(spec, []string{ph.URL}, Options{
+		Client:     env.Options{Client: &http.Client{Transport: ph}, Backoff: time.Microsecond},
 		ProbePause: time.Millisecond, ProbeMax: 5 * time.Millisecond,
 	})
 	if err != nil {
@@ -159,10 +161,10 @@ func plays(t *testing.T, l *Lease, task int) {
 
 func isLost(t *testing.T, l *Lease) {
 	t.Helper()
-	if res, err := l.Client().Step(context.Background(), "Action: look"); !errors.Is(err, ErrRestarted) {
+	if res, err := l.Client().Step(context.Background(), "Action: look"); !errors.Is(err, env.ErrRestarted) {
 		t.Errorf("an episode from before the restart is told %q, %v", res.Observation, err)
 	}
-	l.Fail(ErrRestarted)
+	l.Fail(env.ErrRestarted)
 }
 
 // An episode never goes on inside another task of a server that was started
@@ -201,7 +203,7 @@ func TestUnseenRestart(t *testing.T) {
 				ph.restart()
 				ph.refusals.Store(1)
 				_, err := b.Client().Step(context.Background(), "Action: look")
-				var e *Error
+				var e *env.Error
 				if !errors.Is(err, syscall.ECONNREFUSED) || !errors.As(err, &e) || e.Retryable() {
 					t.Errorf("refused: %v", err)
 				}
@@ -265,8 +267,8 @@ func TestReplyOfTheTimeOfARestart(t *testing.T) {
 	ph.restart()
 	acquire(t, p).Release(true)
 	close(ph.hold)
-	var e *Error
-	if err := <-told; !errors.Is(err, ErrRestarted) || !errors.As(err, &e) || !e.Sent {
+	var e *env.Error
+	if err := <-told; !errors.Is(err, env.ErrRestarted) || !errors.As(err, &e) || !e.Sent {
 		t.Errorf("the episode is told %v", err)
 	}
 }
@@ -297,8 +299,8 @@ func TestIDsCountedWithoutALock(t *testing.T) {
 		fmt.Fprintf(w, `{"id":%d}`, n)
 	}))
 	defer srv.Close()
-	defer CloseIdle()
-	p := newPool(t, PoolOptions{}, srv.URL)
+	defer env.CloseIdle()
+	p := newPool(t, Options{}, srv.URL)
 	old := acquire(t, p)
 	leases := make([]*Lease, 2)
 	var wg sync.WaitGroup

@@ -1,4 +1,4 @@
-package env
+package pool
 
 import (
 	"encoding/json"
@@ -7,13 +7,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/openmanus/openmanus/env"
 )
 
 // A run starts with Check: it finds a server that is of another environment
 // before anything is played there.
 func TestCheckFindsOtherEnvironments(t *testing.T) {
 	// What AgentGym's tool servers list: see env/check/recorded/record.py.
-	b, err := os.ReadFile("check/recorded/solutions.json")
+	b, err := os.ReadFile("../check/recorded/solutions.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,15 +24,15 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := []string{"weather", "movie", "academia", "todo", "sheet"}
-	server := func(t *testing.T, lists string) *script {
+	server := func(t *testing.T, lists string) *fake {
 		step, err := json.Marshal(map[string]any{"observation": lists, "reward": 0, "done": false})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return newScript(t, map[string][]reply{"GET /": ok(`"ok"`), "POST /create": ok("0"), "POST /step": ok(string(step))})
+		return newFake(t, map[string][]fakeReply{"GET /": okReply(`"ok"`), "POST /create": okReply("0"), "POST /step": okReply(string(step))})
 	}
 	pool := func(t *testing.T, name, url string) *Pool {
-		p, err := NewPool(spec(name), []string{url}, PoolOptions{})
+		p, err := New(lookup(name), []string{url}, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,10 +52,10 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 					if is != name {
 						first = `{"observation":"Observation: ERROR | Invalid action: get_all_values.\nGive me one action.","reward":0,"done":false}`
 					}
-					s.replies["POST /step"] = append(ok(first), s.replies["POST /step"]...)
+					s.replies["POST /step"] = append(okReply(first), s.replies["POST /step"]...)
 				}
 				err := pool(t, name, s.URL).Check(t.Context())
-				var other *OtherEnvError
+				var other *env.OtherEnvError
 				switch {
 				case is == name && err != nil:
 					t.Error(err)
@@ -96,15 +98,15 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 			if !slices.Equal(made, []string{"/create"}) {
 				t.Errorf("the lease's exchanges are %q, want the create alone", made)
 			}
-			s.replies["POST /create"] = ok(map[string]string{"0": "1", "1": "2"}[l.slot.id])
+			s.replies["POST /create"] = okReply(map[string]string{"0": "1", "1": "2"}[l.slot.id])
 		}
 		if n := strings.Count(strings.Join(s.requests(), "\n"), "check_valid_actions"); n != 1 {
 			t.Errorf("asked for its tools %d times: %q", n, s.requests())
 		}
 	})
 	t.Run("no answer", func(t *testing.T) { // the question is not put again with every instance
-		s := newScript(t, map[string][]reply{
-			"GET /": ok(`"ok"`), "POST /create": {{body: "0"}, {body: "1"}, {body: "2"}}, "POST /step": {{status: 500, body: "Internal Server Error"}},
+		s := newFake(t, map[string][]fakeReply{
+			"GET /": okReply(`"ok"`), "POST /create": {{body: "0"}, {body: "1"}, {body: "2"}}, "POST /step": {{status: 500, body: "Internal Server Error"}},
 		})
 		p := pool(t, "weather", s.URL)
 		if err := p.Check(t.Context()); err != nil {
@@ -123,7 +125,7 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 	})
 	t.Run("later", func(t *testing.T) { // a server that was not there at the start
 		_, err := pool(t, "weather", server(t, recorded["movie"].Tools).URL).Acquire(t.Context())
-		if other := (*OtherEnvError)(nil); !errors.As(err, &other) {
+		if other := (*env.OtherEnvError)(nil); !errors.As(err, &other) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -139,25 +141,12 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 			{"webshop", `"This is environment TextCraft."`, "textcraft"},
 			{"gaia", `"This is environment TextCraft."`, ""}, // its own greeting is not known
 		} {
-			s := newScript(t, map[string][]reply{"GET /": ok(tt.greeting)})
+			s := newFake(t, map[string][]fakeReply{"GET /": okReply(tt.greeting)})
 			err := pool(t, tt.name, s.URL).Check(t.Context())
-			var other *OtherEnvError
+			var other *env.OtherEnvError
 			if tt.other == "" && err != nil || tt.other != "" && (!errors.As(err, &other) || other.Other != tt.other) {
 				t.Errorf("%s, which greets with %s: %v", tt.name, tt.greeting, err)
 			}
 		}
 	})
-}
-
-// The names of the tools are those that the servers list.
-func TestTools(t *testing.T) {
-	if got, want := spec("todo").Tools, []string{
-		"get_user_current_date", "get_user_current_location", "get_projects", "update_project", "get_tasks", "get_task_description",
-		"get_task_duration", "complete_task", "update_task", "delete_task", "check_valid_actions", "finish",
-	}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if n := len(spec("weather").Tools); n != 19 {
-		t.Errorf("%d tools of weather: %q", n, spec("weather").Tools)
-	}
 }

@@ -1,6 +1,10 @@
-package env
+package pool
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/openmanus/openmanus/env"
+)
 
 // Counts say what a pool's clients have met so far. They only grow.
 type Counts struct {
@@ -43,43 +47,36 @@ func (p *Pool) Counts() Counts {
 	return c
 }
 
-// watched is an exchange that was tried.
-type watched struct {
-	op      string
-	failure *Error   // nil: it went well
-	marks   []string // what the reply's header says was done to it
-}
-
-// watch counts an exchange of sl with s, and tells health what it says of s.
-func (p *Pool) watch(s *poolServer, sl *slot, x watched) {
+// watch counts a request of sl to s and updates the health of s. It reports
+// whether the instance is lost.
+func (p *Pool) watch(s *server, sl *slot, x env.Attempt) (lost bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts.Exchanges++
-	failure := x.failure
-	for _, mark := range x.marks {
-		if mark == SeenSlow || mark == SeenDuplicate { // the others are failures, and counted as such
+	failure := x.Failure
+	for _, mark := range x.Marks {
+		if mark == env.SeenSlow || mark == env.SeenDuplicate { // the others are failures, and counted as such
 			p.counts.Faults[mark]++
 		}
 	}
 	if failure == nil {
-		if s.good(); x.op == opReset {
+		if s.good(); x.Op == env.OpReset {
 			s.started()
 		}
-		return
+		return false
 	}
 	// That a task has ended is an answer to what a lost step came to, and no fault.
-	ended := x.op == opRecall && failure.Kind == KindEnvironment
+	ended := x.Op == env.OpRecall && failure.Kind == env.KindEnvironment
 	if seen := failure.Seen(); seen != "" && !ended {
 		p.counts.Faults[seen]++
 	}
-	if p.refused(s, failure) {
-		failure.retryable = false // the instance is lost
-	}
+	lost = p.refused(s, failure)
 	switch {
-	case !ServerFault(failure) || failure.Seen() == SeenRestarted:
-	case x.op == opReset && failure.Status != 0:
+	case !env.ServerFault(failure) || failure.Seen() == env.SeenRestarted:
+	case x.Op == env.OpReset && failure.Status != 0:
 		p.heed(s, s.unstarted(sl.task), failure)
 	default:
 		p.heed(s, s.failed(failure), failure)
 	}
+	return lost
 }

@@ -1,4 +1,4 @@
-package env
+package pool
 
 import (
 	"io"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/openmanus/openmanus/env"
 )
 
 func TestVersion(t *testing.T) {
@@ -53,11 +55,11 @@ func TestVersion(t *testing.T) {
 		{"nobody there", []string{gone.URL}, "", "connection failure"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			spec, err := Lookup("textcraft")
+			spec, err := env.Lookup("textcraft")
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := NewPool(spec, tt.urls, PoolOptions{})
+			p, err := New(spec, tt.urls, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,5 +70,5 @@ func TestVersion(t *testing.T) {
 			}
 		})
 	}
-	CloseIdle()
+	env.CloseIdle()
 }

@@ -1,4 +1,4 @@
-package env
+package pool
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/openmanus/openmanus/env"
 )
 
 // bird is sqlgym as the protocol has it: eight instances, which it hands out
@@ -88,13 +90,13 @@ func TestFullServerSharesNoInstance(t *testing.T) {
 			b := &bird{t: t, fail: fail, items: map[int]int{}}
 			srv := httptest.NewServer(b)
 			defer srv.Close()
-			defer CloseIdle()
-			spec, err := Lookup("sqlgym")
+			defer env.CloseIdle()
+			spec, err := env.Lookup("sqlgym")
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := NewPool(spec, []string{srv.URL}, PoolOptions{
-				Client: Options{Backoff: time.Microsecond}, ProbePause: time.Millisecond, ProbeMax: 5 * time.Millisecond, QuarantineAfter: 3,
+			p, err := New(spec, []string{srv.URL}, Options{
+				Client: env.Options{Backoff: time.Microsecond}, ProbePause: time.Millisecond, ProbeMax: 5 * time.Millisecond, QuarantineAfter: 3,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -113,7 +115,7 @@ func TestFullServerSharesNoInstance(t *testing.T) {
 							t.Error(err)
 							return
 						}
-						id := l.Client().(tasked).Client.(*sqlgym).serverID()
+						id := l.Client().(tasked).Client.(interface{ ServerID() string }).ServerID()
 						mu.Lock()
 						if leased[id] || len(leased) >= birdHolds {
 							t.Errorf("instance %s is leased beside %v", id, leased)
@@ -157,12 +159,12 @@ func TestOnlySharedInstances(t *testing.T) {
 	b := &bird{t: t, items: map[int]int{}}
 	srv := httptest.NewServer(b)
 	defer srv.Close()
-	defer CloseIdle()
-	spec, err := Lookup("sqlgym")
+	defer env.CloseIdle()
+	spec, err := env.Lookup("sqlgym")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPool(spec, []string{srv.URL}, PoolOptions{MaxPerServer: birdHolds + 1})
+	p, err := New(spec, []string{srv.URL}, Options{MaxPerServer: birdHolds + 1})
 	if err != nil {
 		t.Fatal(err)
 	}

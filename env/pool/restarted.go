@@ -1,17 +1,13 @@
-package env
+package pool
 
 import (
 	"errors"
 	"net/http"
 	"sync/atomic"
 	"syscall"
-)
 
-// ErrRestarted is the cause of the failure of every request to an instance
-// whose server was started again since. The request was not sent, or its reply
-// was not taken: the new server counts its ids from 0, and the old id may be
-// somebody else's by now.
-var ErrRestarted = errors.New("the server was started again, and the instance with the old one is lost")
+	"github.com/openmanus/openmanus/env"
+)
 
 // A server that was started again is known by one of three signs. Whoever
 // starts it says so (ServerDown). Nobody listens at its address: the process is
@@ -27,7 +23,7 @@ var ErrRestarted = errors.New("the server was started again, and the instance wi
 // lose makes an end of every instance that s has, those of leases that are out
 // included: what they ask from now on fails with ErrRestarted. The caller holds
 // mu.
-func (p *Pool) lose(s *poolServer) {
+func (p *Pool) lose(s *server) {
 	s.starts.Add(1)
 	s.era++
 	for _, sl := range s.free {
@@ -39,7 +35,7 @@ func (p *Pool) lose(s *poolServer) {
 
 // refused notes what came of a request to s: where nobody listens, its
 // instances are lost. The caller holds mu.
-func (p *Pool) refused(s *poolServer, err error) bool {
+func (p *Pool) refused(s *server, err error) bool {
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return false
 	}
@@ -82,8 +78,8 @@ func (p *Pool) ServerUp(url string) {
 }
 
 // server finds a server by the address NewPool was given.
-func (p *Pool) server(url string) *poolServer {
-	base, err := BaseURL(url, p.spec.PathSuffix)
+func (p *Pool) server(url string) *server {
+	base, err := env.BaseURL(url, p.spec.PathSuffix)
 	if err != nil {
 		return nil
 	}
@@ -97,8 +93,8 @@ func (p *Pool) server(url string) *poolServer {
 
 // bound gives the transport of an instance of s: it sends nothing to a server
 // that was started after the instance was created.
-func (p *Pool) bound(s *poolServer) *boundTransport {
-	b := &boundTransport{next: p.httpClient().Transport, server: s}
+func (p *Pool) bound(s *server) *boundTransport {
+	b := &boundTransport{next: p.o.Client.HTTPClient().Transport, server: s}
 	if b.next == nil {
 		b.next = http.DefaultTransport
 	}
@@ -108,7 +104,7 @@ func (p *Pool) bound(s *poolServer) *boundTransport {
 
 type boundTransport struct {
 	next   http.RoundTripper
-	server *poolServer
+	server *server
 	start  atomic.Int64 // what server.starts was when the instance was created
 }
 
@@ -122,12 +118,12 @@ func (b *boundTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req.Body != nil {
 			_ = req.Body.Close() // a RoundTripper always closes it
 		}
-		return nil, ErrRestarted
+		return nil, env.ErrRestarted
 	}
 	resp, err := b.next.RoundTrip(req)
 	if err == nil && b.lost() {
 		_ = resp.Body.Close() // nobody reads it
-		return nil, ErrRestarted
+		return nil, env.ErrRestarted
 	}
 	return resp, err
 }

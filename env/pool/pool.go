@@ -1,4 +1,4 @@
-package env
+package pool
 
 import (
 	"context"
@@ -9,13 +9,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/openmanus/openmanus/env"
 )
 
-// PoolOptions configures a Pool. The zero value is usable.
-type PoolOptions struct {
+// Options configures a Pool. The zero value is usable.
+type Options struct {
 	// Client is how instances are created; its BaseURL and Record are ignored
 	// (see Lease.Record).
-	Client Options
+	Client env.Options
 	// MaxPerServer bounds the live leases of one server; 0 is the bound of the
 	// environment (Spec.MaxInstances), if it has one. Some servers hold a fixed
 	// number of instances and then hand one out twice.
@@ -46,7 +48,6 @@ const (
 	defaultWaitHealthy = 2 * time.Minute
 	defaultProbePause  = 250 * time.Millisecond
 	defaultProbeMax    = 30 * time.Second
-	probeTimeout       = 5 * time.Second
 	// giveBackTimeout bounds a call of Close with all its attempts; one of them
 	// ends by its own limit, so that it is counted as what it is.
 	giveBackTimeout = 30 * time.Second
@@ -56,16 +57,16 @@ const (
 // is taken.
 var ErrFull = errors.New("every instance that the environment servers in service can hold is in use")
 
-// ErrPoolClosed is returned by Acquire after Close.
-var ErrPoolClosed = errors.New("the pool of environment servers is closed")
+// ErrClosed is returned by Acquire after Close.
+var ErrClosed = errors.New("the pool of environment servers is closed")
 
 // Pool leases environment instances on several servers of one environment. It
 // gives each lease to the server with the fewest, keeps instances for the
 // next lease (Reset makes them new), and leaves alone a server that fails
 // until it answers again. It is safe for use by many goroutines.
 type Pool struct {
-	spec Spec
-	o    PoolOptions
+	spec env.Spec
+	o    Options
 	log  *slog.Logger
 
 	// life ends with Close; the probes, which no caller waits for, run under it.
@@ -73,7 +74,7 @@ type Pool struct {
 	stop context.CancelFunc
 
 	mu      sync.Mutex
-	servers []*poolServer   // the slice is fixed; the servers are guarded by mu
+	servers []*server       // the slice is fixed; the servers are guarded by mu
 	changed chan struct{}   // closed and replaced whenever Acquire might find more; guarded by mu
 	closed  bool            // guarded by mu
 	jobs    int             // the pool's own goroutines; guarded by mu
@@ -81,8 +82,8 @@ type Pool struct {
 	warned  map[string]bool // by WarnOnce's about; guarded by mu
 }
 
-// poolServer is one server. Its mutable fields are guarded by Pool.mu unless they say otherwise.
-type poolServer struct {
+// server is one server. Its mutable fields are guarded by Pool.mu unless they say otherwise.
+type server struct {
 	url  string // as the client wants it
 	name string // url without the credentials in it
 	root string // where the probe asks
@@ -108,20 +109,20 @@ type poolServer struct {
 
 // slot is one instance, in a lease or in the free list.
 type slot struct {
-	client Client
+	client env.Client
 	id     string // the server's, "" where the client does not tell
 	era    int
 	born   int // which instance of its server it is, from 1
 	// What follows is used by the goroutine that has the lease.
-	record  Recorder
+	record  env.Recorder
 	early   []exchange // of its creation, not recorded yet
 	created []exchange // of its creation
 	served  bool       // an earlier lease
 	task    int        // of the last reset
 }
 
-// NewPool makes a pool over the servers at urls. It makes no request yet.
-func NewPool(spec Spec, urls []string, o PoolOptions) (*Pool, error) {
+// New makes a pool over the servers at urls. It makes no request yet.
+func New(spec env.Spec, urls []string, o Options) (*Pool, error) {
 	if len(urls) == 0 {
 		return nil, fmt.Errorf("environment %s: no server address given", spec.Name)
 	}
@@ -143,7 +144,7 @@ func NewPool(spec Spec, urls []string, o PoolOptions) (*Pool, error) {
 	if o.MaxRequests <= 0 && spec.OneAtATime {
 		o.MaxRequests = 1
 	}
-	if _, _, err := o.Client.grammar(spec); err != nil {
+	if err := o.Client.Validate(spec); err != nil {
 		return nil, fmt.Errorf("environment %s: %w", spec.Name, err)
 	}
 	p := &Pool{spec: spec, o: o, log: o.Log, changed: make(chan struct{}), counts: Counts{Faults: map[string]int64{}}, warned: map[string]bool{}}
@@ -152,7 +153,7 @@ func NewPool(spec Spec, urls []string, o PoolOptions) (*Pool, error) {
 	}
 	seen := map[string]bool{}
 	for _, u := range urls {
-		base, err := BaseURL(u, spec.PathSuffix)
+		base, err := env.BaseURL(u, spec.PathSuffix)
 		if err != nil {
 			return nil, fmt.Errorf("environment %s: %w", spec.Name, err)
 		}
@@ -160,7 +161,7 @@ func NewPool(spec Spec, urls []string, o PoolOptions) (*Pool, error) {
 			return nil, fmt.Errorf("environment %s: server %s is listed twice", spec.Name, base)
 		}
 		seen[base] = true
-		s := &poolServer{url: base, name: withoutUser(base), root: rootURL(base, spec.PathSuffix), held: map[string]*slot{}, health: health{limit: o.QuarantineAfter}}
+		s := &server{url: base, name: env.WithoutUser(base), root: env.RootURL(base, spec.PathSuffix), held: map[string]*slot{}, health: health{limit: o.QuarantineAfter}}
 		if o.MaxRequests > 0 {
 			s.gate = make(chan struct{}, o.MaxRequests)
 		}
@@ -241,11 +242,11 @@ func (p *Pool) MaxLeases() int { return len(p.servers) * p.o.MaxPerServer }
 // instance if that has one. One that is being asked whether it is there comes after the
 // others, and has no places but on free instances. Without a place it gives
 // the channel to wait on; asking says that one may be found very soon.
-func (p *Pool) pick(at Place) (best *poolServer, sl *slot, changed <-chan struct{}, asking bool, err error) {
+func (p *Pool) pick(at Place) (best *server, sl *slot, changed <-chan struct{}, asking bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, nil, nil, false, ErrPoolClosed
+		return nil, nil, nil, false, ErrClosed
 	}
 	for _, s := range p.servers {
 		if !at.allows(s) || s.down || p.o.MaxPerServer > 0 && s.live >= p.o.MaxPerServer {
@@ -272,22 +273,22 @@ func (p *Pool) pick(at Place) (best *poolServer, sl *slot, changed <-chan struct
 
 // create makes an instance on s, whose place pick has claimed. No slot and no
 // error means that s failed, and pick should be asked again.
-func (p *Pool) create(ctx context.Context, s *poolServer) (*slot, error) {
+func (p *Pool) create(ctx context.Context, s *server) (*slot, error) {
 	sl := &slot{}
 	o := p.o.Client
 	o.BaseURL, o.Record = s.url, sl.keep
-	o.gate = s.gate
-	o.watch = func(x watched) { p.watch(s, sl, x) }
+	o.Gate = s.gate
+	o.Observe = func(x env.Attempt) bool { return p.watch(s, sl, x) }
 	var err error
 	for range max(p.o.MaxPerServer, leastCreates) {
 		p.mu.Lock()
 		sl.era = s.era
 		before, b := s.made, p.bound(s)
 		p.mu.Unlock()
-		bound := *p.httpClient()
+		bound := *p.o.Client.HTTPClient()
 		bound.Transport = b
 		o.Client = &bound
-		var client Client
+		var client env.Client
 		if client, err = p.spec.New(ctx, o); err != nil {
 			break
 		}
@@ -300,7 +301,7 @@ func (p *Pool) create(ctx context.Context, s *poolServer) (*slot, error) {
 		}
 		// Somebody plays on it: it is neither used nor given back.
 		if err = error(&SharedError{Env: p.spec.Name, Server: s.url}); b.lost() {
-			err = ErrRestarted
+			err = env.ErrRestarted
 		}
 	}
 	p.mu.Lock()
@@ -308,8 +309,8 @@ func (p *Pool) create(ctx context.Context, s *poolServer) (*slot, error) {
 	s.live--
 	p.notify()
 	switch {
-	case errors.Is(err, ErrRestarted): // it was in the middle of it: that says nothing of the new one
-	case ServerFault(err):
+	case errors.Is(err, env.ErrRestarted): // it was in the middle of it: that says nothing of the new one
+	case env.ServerFault(err):
 		p.heed(s, s.uncreated(), err)
 	default:
 		return nil, err
@@ -324,14 +325,14 @@ const leastCreates = 8
 // hold takes an instance for sl, unless it is one that another slot has, or was
 // created while the server was started again. before is how many instances the
 // server had made when it was asked for this one.
-func (p *Pool) hold(s *poolServer, sl *slot, client Client, b *boundTransport, before int) bool {
+func (p *Pool) hold(s *server, sl *slot, client env.Client, b *boundTransport, before int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if b.lost() {
 		return false // nobody knows by which process
 	}
-	if known, ok := client.(interface{ serverID() string }); ok {
-		id := known.serverID()
+	if known, ok := client.(interface{ ServerID() string }); ok {
+		id := known.ServerID()
 		if other := s.held[id]; other != nil {
 			if !p.reborn(other, before) {
 				return false

@@ -1,8 +1,10 @@
-package env
+package pool
 
 import (
 	"errors"
 	"syscall"
+
+	"github.com/openmanus/openmanus/env"
 )
 
 // health decides from how exchanges with a server end whether the server stays
@@ -52,8 +54,8 @@ func (h *health) failed(err error) verdict {
 	if h.row++; h.row >= h.limit || errors.Is(err, syscall.ECONNREFUSED) {
 		return rest
 	}
-	var e *Error
-	alarming := errors.As(err, &e) && (e.Kind == KindTimeout || e.Kind == KindConnection && !e.Sent)
+	var e *env.Error
+	alarming := errors.As(err, &e) && (e.Kind == env.KindTimeout || e.Kind == env.KindConnection && !e.Sent)
 	return h.suspect(alarming || h.row >= asksAfter)
 }
 

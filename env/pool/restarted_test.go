@@ -1,16 +1,18 @@
-package env
+package pool
 
 import (
 	"context"
 	"errors"
 	"testing"
+
+	"github.com/openmanus/openmanus/env"
 )
 
 // A restarted server counts its ids from 0 again; a lease of the old one must
 // not play somebody else's game.
 func TestPoolServerRestarts(t *testing.T) {
 	c := newCrowd(t)
-	p := newPool(t, PoolOptions{}, c.URL)
+	p := newPool(t, Options{}, c.URL)
 	ctx := context.Background()
 	old, spare := acquire(t, p), acquire(t, p)
 	spare.Release(true)
@@ -49,8 +51,8 @@ func TestPoolServerRestarts(t *testing.T) {
 		func() error { _, err := old.Client().Reset(ctx, 0); return err },
 	} {
 		err := ask()
-		var e *Error
-		if !errors.Is(err, ErrRestarted) || !errors.As(err, &e) || e.Sent || e.Retryable() || e.Kind != KindConnection {
+		var e *env.Error
+		if !errors.Is(err, env.ErrRestarted) || !errors.As(err, &e) || e.Sent || e.Retryable() || e.Kind != env.KindConnection {
 			t.Errorf("the old lease is told %v", err)
 		}
 		old.Fail(err)
@@ -70,7 +72,7 @@ func TestPoolServerRestarts(t *testing.T) {
 // A server that is down already is still forgotten, with all its instances.
 func TestPoolServerRestartsWhileDown(t *testing.T) {
 	c := newCrowd(t)
-	p := newPool(t, PoolOptions{ProbePause: 1 << 40, ProbeMax: 1 << 40}, c.URL)
+	p := newPool(t, Options{ProbePause: 1 << 40, ProbeMax: 1 << 40}, c.URL)
 	l := acquire(t, p)
 	c.off.Store(true)
 	_, err := l.Client().Step(context.Background(), "")

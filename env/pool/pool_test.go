@@ -1,7 +1,8 @@
-package env
+package pool
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
 )
 
 // crowd is a server of a minimal environment that can be switched off. It
@@ -33,7 +35,7 @@ type crowd struct {
 func newCrowd(t *testing.T) *crowd {
 	c := &crowd{t: t, open: map[string]bool{}, inUse: map[string]bool{}}
 	c.Server = httptest.NewServer(c)
-	t.Cleanup(func() { CloseIdle(); c.Server.Close() })
+	t.Cleanup(func() { env.CloseIdle(); c.Server.Close() })
 	return c
 }
 
@@ -42,7 +44,9 @@ func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "off", http.StatusInternalServerError)
 		return
 	}
-	id := r.URL.Query().Get("id")
+	var body struct{ ID int }
+	_ = json.NewDecoder(r.Body).Decode(&body) // a GET has none
+	id := fmt.Sprint(body.ID)
 	c.mu.Lock()
 	switch r.URL.Path {
 	case "/":
@@ -54,7 +58,7 @@ func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/close":
 		delete(c.open, id)
 		fmt.Fprint(w, "true")
-	case "/play":
+	case "/reset", "/step":
 		if c.inUse[id] {
 			c.t.Errorf("instance %s plays twice at once", id)
 		}
@@ -80,44 +84,28 @@ func (c *crowd) counts() (created, open int) {
 	return c.created, len(c.open)
 }
 
-// member is a client of crowd.
-type member struct{ instance }
-
-func (m *member) query(ctx context.Context, op, path string) (StepResult, error) {
-	_, err := m.post(ctx, op, fmt.Sprintf("%s?id=%d", path, m.id), nil)
-	return StepResult{}, err
-}
-
-func (m *member) Reset(ctx context.Context, _ int) (Obs, error) {
-	_, err := m.query(ctx, opReset, "/play")
-	return Obs{}, err
-}
-
-func (m *member) Step(ctx context.Context, _ string) (StepResult, error) {
-	return m.query(ctx, opStep, "/play")
-}
-
-func (m *member) Close(ctx context.Context) error {
-	_, err := m.query(ctx, opClose, "/close")
-	return err
-}
-
-var crowdSpec = Spec{Name: "crowd", New: func(ctx context.Context, o Options) (Client, error) {
-	c, err := newCaller(o, server{})
+// lookup returns a registered environment.
+func lookup(name string) env.Spec {
+	s, err := env.Lookup(name)
 	if err != nil {
-		return nil, err
+		panic(err)
 	}
-	m := &member{instance{caller: c}}
-	return m, m.create(ctx, nil)
-}}
+	return s
+}
 
-func newPool(t *testing.T, o PoolOptions, urls ...string) *Pool {
+// crowdSpec is an environment without properties whose client is textcraft's.
+var crowdSpec = func() env.Spec {
+	s := lookup("textcraft")
+	return env.Spec{Name: "crowd", New: s.New, Instruction: s.Instruction, MaxTurns: 1}
+}()
+
+func newPool(t *testing.T, o Options, urls ...string) *Pool {
 	t.Helper()
 	o.Client.Backoff, o.Client.Attempts = time.Microsecond, 2
 	if o.ProbePause == 0 {
 		o.ProbePause, o.ProbeMax = time.Millisecond, 5*time.Millisecond
 	}
-	p, err := NewPool(crowdSpec, urls, o)
+	p, err := New(crowdSpec, urls, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +142,7 @@ func until(t *testing.T, what string, done func() bool) {
 
 func TestPoolBalancesAndReuses(t *testing.T) {
 	a, b := newCrowd(t), newCrowd(t)
-	p := newPool(t, PoolOptions{}, a.URL, b.URL)
+	p := newPool(t, Options{}, a.URL, b.URL)
 	for round := range 3 {
 		at := map[string]int{}
 		var leases []*Lease
@@ -189,7 +177,7 @@ func TestPoolBalancesAndReuses(t *testing.T) {
 func TestPoolPassesOverADeadServer(t *testing.T) {
 	dead, live := newCrowd(t), newCrowd(t)
 	dead.off.Store(true)
-	p := newPool(t, PoolOptions{}, dead.URL, live.URL)
+	p := newPool(t, Options{}, dead.URL, live.URL)
 	for range 3 {
 		if l := acquire(t, p); l.Server() != live.URL {
 			t.Errorf("lease at %s", l.Server())
@@ -207,10 +195,10 @@ func TestPoolAllDown(t *testing.T) {
 	a, b := newCrowd(t), newCrowd(t)
 	a.off.Store(true)
 	b.off.Store(true)
-	p := newPool(t, PoolOptions{WaitHealthy: 50 * time.Millisecond}, a.URL, b.URL)
+	p := newPool(t, Options{WaitHealthy: 50 * time.Millisecond}, a.URL, b.URL)
 	_, err := p.Acquire(context.Background())
 	var down *DownError
-	if !errors.As(err, &down) || down.Waited == 0 || !strings.Contains(err.Error(), a.URL) || !strings.Contains(err.Error(), b.URL) || !errors.Is(err, KindServer) {
+	if !errors.As(err, &down) || down.Waited == 0 || !strings.Contains(err.Error(), a.URL) || !strings.Contains(err.Error(), b.URL) || !errors.Is(err, env.KindServer) {
 		t.Errorf("got %v", err)
 	}
 	a.off.Store(false)
@@ -227,7 +215,7 @@ func TestPoolAllDown(t *testing.T) {
 // passed over until it does, none that answers is an error at once.
 func TestPoolCheck(t *testing.T) {
 	a, b := newCrowd(t), newCrowd(t)
-	p := newPool(t, PoolOptions{}, a.URL, b.URL)
+	p := newPool(t, Options{}, a.URL, b.URL)
 	if err := p.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -245,19 +233,19 @@ func TestPoolCheck(t *testing.T) {
 
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	p = newPool(t, PoolOptions{}, gone.URL)
+	p = newPool(t, Options{}, gone.URL)
 	var down *DownError
-	if err := p.Check(t.Context()); !errors.As(err, &down) || down.Waited != 0 || !strings.Contains(err.Error(), gone.URL) || !errors.Is(err, KindConnection) {
+	if err := p.Check(t.Context()); !errors.As(err, &down) || down.Waited != 0 || !strings.Contains(err.Error(), gone.URL) || !errors.Is(err, env.KindConnection) {
 		t.Errorf("got %v", err)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := newPool(t, PoolOptions{}, gone.URL).Check(ended); !errors.Is(err, context.Canceled) {
+	if err := newPool(t, Options{}, gone.URL).Check(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled check gave %v", err)
 	}
 }
 
-func (s *poolServer) isDown(p *Pool) bool {
+func (s *server) isDown(p *Pool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return s.down
@@ -265,7 +253,7 @@ func (s *poolServer) isDown(p *Pool) bool {
 
 func TestPoolAcquireEndsWithContext(t *testing.T) {
 	a := newCrowd(t)
-	p := newPool(t, PoolOptions{MaxPerServer: 1}, a.URL)
+	p := newPool(t, Options{MaxPerServer: 1}, a.URL)
 	l := acquire(t, p)
 	why := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -290,7 +278,7 @@ func TestPoolAcquireEndsWithContext(t *testing.T) {
 
 func TestPoolQuarantine(t *testing.T) {
 	a := newCrowd(t)
-	p := newPool(t, PoolOptions{}, a.URL)
+	p := newPool(t, Options{}, a.URL)
 	kept, free, bad := acquire(t, p), acquire(t, p), acquire(t, p)
 	free.Release(true)
 	bad.Release(false)
@@ -314,14 +302,14 @@ func TestPoolFail(t *testing.T) {
 		err   error
 		blame bool
 	}{
-		{&Error{Kind: KindEnvironment}, false},
-		{&Error{Kind: KindValidation}, false},
-		{fmt.Errorf("turn 3: %w", &Error{Kind: KindTimeout}), true},
-		{&Error{Kind: KindConnection}, true},
+		{&env.Error{Kind: env.KindEnvironment}, false},
+		{&env.Error{Kind: env.KindValidation}, false},
+		{fmt.Errorf("turn 3: %w", &env.Error{Kind: env.KindTimeout}), true},
+		{&env.Error{Kind: env.KindConnection}, true},
 		{errors.New("the model failed"), false},
 	} {
 		a := newCrowd(t)
-		p := newPool(t, PoolOptions{QuarantineAfter: 1}, a.URL)
+		p := newPool(t, Options{QuarantineAfter: 1}, a.URL)
 		acquire(t, p).Fail(tt.err)
 		until(t, "the instance is given back", func() bool { _, open := a.counts(); return open == 0 })
 		acquire(t, p).Release(true)
@@ -335,12 +323,12 @@ func TestPoolFail(t *testing.T) {
 
 func TestPoolClosed(t *testing.T) {
 	a := newCrowd(t)
-	p := newPool(t, PoolOptions{}, a.URL)
+	p := newPool(t, Options{}, a.URL)
 	l := acquire(t, p)
 	if err := p.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if _, err := p.Acquire(context.Background()); !errors.Is(err, ErrPoolClosed) {
+	if _, err := p.Acquire(context.Background()); !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v", err)
 	}
 	l.Release(true)
@@ -350,25 +338,25 @@ func TestPoolClosed(t *testing.T) {
 func TestPoolWrongAddress(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	defer srv.Close()
-	defer CloseIdle()
-	p := newPool(t, PoolOptions{}, srv.URL)
+	defer env.CloseIdle()
+	p := newPool(t, Options{}, srv.URL)
 	_, err := p.Acquire(context.Background())
-	if !errors.Is(err, KindRouting) || !strings.Contains(err.Error(), "is this address a server of this environment?") {
+	if !errors.Is(err, env.KindRouting) || !strings.Contains(err.Error(), "is this address a server of this environment?") {
 		t.Errorf("got %v", err)
 	}
 	for _, urls := range [][]string{nil, {""}, {"http://h:1", "http://h:1/"}} {
-		if _, err := NewPool(crowdSpec, urls, PoolOptions{}); err == nil {
+		if _, err := New(crowdSpec, urls, Options{}); err == nil {
 			t.Errorf("%q was taken", urls)
 		}
 	}
-	if _, err := NewPool(crowdSpec, []string{"http://h"}, PoolOptions{Client: Options{Parser: "g9"}}); err == nil {
+	if _, err := New(crowdSpec, []string{"http://h"}, Options{Client: env.Options{Parser: "g9"}}); err == nil {
 		t.Error("parser g9 was taken")
 	}
 }
 
 func TestLeaseRecord(t *testing.T) {
 	a := newCrowd(t)
-	p := newPool(t, PoolOptions{}, a.URL)
+	p := newPool(t, Options{}, a.URL)
 	record := func(l *Lease) []string {
 		var got []string
 		for _, x := range l.Created() {
@@ -381,10 +369,10 @@ func TestLeaseRecord(t *testing.T) {
 		l.Release(true)
 		return got
 	}
-	if got := fmt.Sprint(record(acquire(t, p))); got != "[/create /play?id=0]" {
+	if got := fmt.Sprint(record(acquire(t, p))); got != "[/create /reset]" {
 		t.Error(got)
 	}
-	if got := fmt.Sprint(record(acquire(t, p))); got != "[before: /create /play?id=0]" {
+	if got := fmt.Sprint(record(acquire(t, p))); got != "[before: /create /reset]" {
 		t.Error(got)
 	}
 }
@@ -393,7 +381,7 @@ func TestLeaseRecord(t *testing.T) {
 // lease is exclusive, and in the end nothing is left open.
 func TestPoolUnderLoad(t *testing.T) {
 	crowds := []*crowd{newCrowd(t), newCrowd(t), newCrowd(t)}
-	p := newPool(t, PoolOptions{MaxPerServer: 6, WaitHealthy: time.Minute}, crowds[0].URL, crowds[1].URL, crowds[2].URL)
+	p := newPool(t, Options{MaxPerServer: 6, WaitHealthy: time.Minute}, crowds[0].URL, crowds[1].URL, crowds[2].URL)
 	var wg sync.WaitGroup
 	for g := range 24 {
 		wg.Go(func() {
@@ -434,7 +422,7 @@ func TestPoolUnderLoad(t *testing.T) {
 // A place on one server, or on any but some.
 func TestPoolPlace(t *testing.T) {
 	a, b := newCrowd(t), newCrowd(t)
-	p := newPool(t, PoolOptions{MaxPerServer: 2, WaitHealthy: 20 * time.Millisecond, ProbePause: time.Hour, ProbeMax: time.Hour}, a.URL, b.URL)
+	p := newPool(t, Options{MaxPerServer: 2, WaitHealthy: 20 * time.Millisecond, ProbePause: time.Hour, ProbeMax: time.Hour}, a.URL, b.URL)
 	var leases []*Lease
 	at := func(at Place, want string) {
 		t.Helper()
@@ -482,7 +470,7 @@ func TestPoolPlace(t *testing.T) {
 // while others are in service; where all are down, every call waits.
 func TestPoolPlaceOnAServerThatStaysDown(t *testing.T) {
 	a, b := newCrowd(t), newCrowd(t)
-	p := newPool(t, PoolOptions{WaitHealthy: time.Hour, ProbePause: 2 * time.Hour, ProbeMax: 2 * time.Hour}, a.URL, b.URL)
+	p := newPool(t, Options{WaitHealthy: time.Hour, ProbePause: 2 * time.Hour, ProbeMax: 2 * time.Hour}, a.URL, b.URL)
 	b.off.Store(true)
 	p.ServerDown(b.URL, errors.New("it died"))
 	p.mu.Lock()

@@ -1,4 +1,4 @@
-package env
+package pool
 
 import (
 	"context"
@@ -8,17 +8,19 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+
+	"github.com/openmanus/openmanus/env"
 )
 
 // What is done about a server after each thing that happens with it. There is
 // no clock in it.
 func TestHealth(t *testing.T) {
 	var (
-		status  = &Error{Kind: KindServer, Status: 500, Sent: true}
-		hang    = &Error{Kind: KindTimeout, Sent: true}
-		cut     = &Error{Kind: KindConnection, Err: errors.New("no route")}
-		refused = &Error{Kind: KindConnection, Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
-		reset   = &Error{Kind: KindConnection, Sent: true}
+		status  = &env.Error{Kind: env.KindServer, Status: 500, Sent: true}
+		hang    = &env.Error{Kind: env.KindTimeout, Sent: true}
+		cut     = &env.Error{Kind: env.KindConnection, Err: errors.New("no route")}
+		refused = &env.Error{Kind: env.KindConnection, Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+		reset   = &env.Error{Kind: env.KindConnection, Sent: true}
 	)
 	type event struct {
 		name string
@@ -74,7 +76,7 @@ func TestHealthPauses(t *testing.T) {
 	took = append(took, h.out()) // it greeted, and failed again
 	h.back()
 	h.good()
-	h.failed(&Error{Kind: KindTimeout})
+	h.failed(&env.Error{Kind: env.KindTimeout})
 	took = append(took, h.out())
 	h.back()
 	h.good()
@@ -92,18 +94,18 @@ func TestHealthPauses(t *testing.T) {
 // A lossy server keeps its instances, whatever it is asked: nothing that worked
 // is thrown away for a row of failures.
 func TestLossyServerKeepsItsInstances(t *testing.T) {
-	fails := reply{status: http.StatusInternalServerError, body: "no"}
-	well := reply{body: `{"observation":"","reward":0,"done":false}`}
-	s := newScript(t, map[string][]reply{
+	fails := fakeReply{status: http.StatusInternalServerError, body: "no"}
+	well := fakeReply{body: `{"observation":"","reward":0,"done":false}`}
+	s := newFake(t, map[string][]fakeReply{
 		"POST /create": {{body: `{"id":0}`}, {body: `{"id":1}`}, {body: `{"id":2}`}},
-		"POST /play":   {fails, fails, fails, fails, well}, "GET /": ok(`"up"`), "POST /close": ok("true"),
+		"POST /step":   {fails, fails, fails, fails, well}, "GET /": okReply(`"up"`), "POST /close": okReply("true"),
 	})
 	s.overlap = true // it is asked at any time
-	p := newPool(t, PoolOptions{}, s.URL)
+	p := newPool(t, Options{}, s.URL)
 	kept, free := acquire(t, p), acquire(t, p)
 	free.Release(true)
 	for range 4 {
-		if _, err := kept.Client().Step(context.Background(), ""); !errors.Is(err, KindServer) {
+		if _, err := kept.Client().Step(context.Background(), ""); !errors.Is(err, env.KindServer) {
 			t.Fatal(err)
 		}
 	}
@@ -133,14 +135,14 @@ func TestLossyServerKeepsItsInstances(t *testing.T) {
 // greets again.
 func TestSilentServerIsTakenOut(t *testing.T) {
 	a, b := newCrowd(t), newCrowd(t)
-	p := newPool(t, PoolOptions{}, a.URL, b.URL)
+	p := newPool(t, Options{}, a.URL, b.URL)
 	l, other := acquire(t, p), acquire(t, p)
 	if l.Server() != a.URL {
 		l, other = other, l
 	}
 	a.off.Store(true)
 	for range asksAfter {
-		if _, err := l.Client().Step(context.Background(), ""); !errors.Is(err, KindServer) {
+		if _, err := l.Client().Step(context.Background(), ""); !errors.Is(err, env.KindServer) {
 			t.Fatal(err)
 		}
 	}

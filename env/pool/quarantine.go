@@ -1,18 +1,17 @@
-package env
+package pool
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"time"
 
+	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/internal/backoff"
 )
 
 // heed does what health says about s. The caller holds mu.
-func (p *Pool) heed(s *poolServer, v verdict, err error) {
+func (p *Pool) heed(s *server, v verdict, err error) {
 	switch {
 	case v == rest:
 		p.quarantine(s, err)
@@ -22,7 +21,7 @@ func (p *Pool) heed(s *poolServer, v verdict, err error) {
 }
 
 // question asks s, which is in service, whether it is there.
-func (p *Pool) question(s *poolServer) {
+func (p *Pool) question(s *server) {
 	err := p.ask(p.life, s, true)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -38,7 +37,7 @@ const asks = 3
 
 // ask probes s until it answers, asks times at most. One that does not answer
 // within a probe's time is asked again only by who is patient: it may be busy.
-func (p *Pool) ask(ctx context.Context, s *poolServer, patient bool) (err error) {
+func (p *Pool) ask(ctx context.Context, s *server, patient bool) (err error) {
 	for try := range asks {
 		if try > 0 && !backoff.Sleep(ctx, p.o.ProbePause) {
 			return err
@@ -58,7 +57,7 @@ func (p *Pool) ask(ctx context.Context, s *poolServer, patient bool) (err error)
 // exchange lies between, the next wait longer each time. The instances
 // s has are not leased again; leases that are out go on with theirs, unless
 // the process is gone (lose). The caller holds mu.
-func (p *Pool) quarantine(s *poolServer, err error) {
+func (p *Pool) quarantine(s *server, err error) {
 	if err == nil {
 		err = fmt.Errorf("an episode reported %s as failing", s.url)
 	}
@@ -79,7 +78,7 @@ func (p *Pool) quarantine(s *poolServer, err error) {
 }
 
 // probeUntilUp asks s for its greeting until it answers or the pool closes.
-func (p *Pool) probeUntilUp(s *poolServer, pause time.Duration) {
+func (p *Pool) probeUntilUp(s *server, pause time.Duration) {
 	for backoff.Sleep(p.life, pause) {
 		err := p.probe(p.life, s)
 		p.mu.Lock()
@@ -101,8 +100,8 @@ func (p *Pool) probeUntilUp(s *poolServer, pause time.Duration) {
 }
 
 // probe reports whether s answers at all: any reply below status 500 will do.
-func (p *Pool) probe(ctx context.Context, s *poolServer) error {
-	words, err := p.greet(ctx, s)
+func (p *Pool) probe(ctx context.Context, s *server) error {
+	words, err := env.Greet(ctx, p.o.Client.HTTPClient(), s.root)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err == nil {
@@ -110,35 +109,4 @@ func (p *Pool) probe(ctx context.Context, s *poolServer) error {
 	}
 	p.refused(s, err)
 	return err
-}
-
-// greet asks s for its greeting.
-func (p *Pool) greet(ctx context.Context, s *poolServer) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.root, nil)
-	if err != nil {
-		return "", &Error{Kind: KindConnection, Op: opProbe, URL: s.root, Err: err}
-	}
-	resp, err := p.httpClient().Do(req)
-	if err != nil {
-		return "", &Error{Kind: KindConnection, Op: opProbe, URL: s.root, Err: cause(err)}
-	}
-	defer resp.Body.Close()
-	words, err := io.ReadAll(io.LimitReader(resp.Body, 4096))
-	if err != nil {
-		return "", &Error{Kind: KindConnection, Op: opProbe, URL: s.root, Status: resp.StatusCode, Sent: true, Err: err}
-	}
-	if resp.StatusCode >= 500 {
-		return "", &Error{Kind: KindServer, Op: opProbe, URL: s.root, Status: resp.StatusCode, Words: shorten(string(words)), Sent: true}
-	}
-	return string(words), nil
-}
-
-// httpClient is what requests go through where nothing else is said.
-func (p *Pool) httpClient() *http.Client {
-	if p.o.Client.Client != nil {
-		return p.o.Client.Client
-	}
-	return sharedClient
 }

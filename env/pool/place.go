@@ -1,4 +1,4 @@
-package env
+package pool
 
 import (
 	"fmt"
@@ -19,12 +19,12 @@ type Place struct {
 	NoWait bool
 }
 
-func (at Place) allows(s *poolServer) bool { return at.Only == "" || s.name == at.Only }
+func (at Place) allows(s *server) bool { return at.Only == "" || s.name == at.Only }
 
 // prefers reports whether a is the better server of the two: one that is not
 // avoided, then one that is not being asked whether it is there, then the one
 // with fewer leases.
-func (at Place) prefers(a, b *poolServer) bool {
+func (at Place) prefers(a, b *server) bool {
 	if x, y := slices.Contains(at.Avoid, a.name), slices.Contains(at.Avoid, b.name); x != y {
 		return y
 	}
@@ -36,7 +36,7 @@ func (at Place) prefers(a, b *poolServer) bool {
 
 // has reports whether the pool has a server of that name.
 func (p *Pool) has(name string) bool {
-	return slices.ContainsFunc(p.servers, func(s *poolServer) bool { return s.name == name })
+	return slices.ContainsFunc(p.servers, func(s *server) bool { return s.name == name })
 }
 
 // InService lists the servers that are not out of service.

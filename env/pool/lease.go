@@ -1,4 +1,4 @@
-package env
+package pool
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/env"
 )
 
 type exchange = data.Exchange
@@ -14,34 +15,34 @@ type exchange = data.Exchange
 // it belongs to one goroutine at a time, and ends with one Release or Fail.
 type Lease struct {
 	pool     *Pool
-	server   *poolServer
+	server   *server
 	slot     *slot
 	released atomic.Bool
 }
 
 // Client is the leased instance. Call Reset first: it may hold the end of an
 // earlier episode.
-func (l *Lease) Client() Client { return tasked{l.slot.client, l.slot} }
+func (l *Lease) Client() env.Client { return tasked{l.slot.client, l.slot} }
 
 // tasked is the client of a lease. It notes which task the instance is on, since
 // what a server answers to a reset speaks of that as well.
 type tasked struct {
-	Client
+	env.Client
 	slot *slot
 }
 
-func (c tasked) Reset(ctx context.Context, index int) (Obs, error) {
+func (c tasked) Reset(ctx context.Context, index int) (env.Obs, error) {
 	c.slot.task = index
 	return c.Client.Reset(ctx, index)
 }
 
 // Recall makes a leased client a Recaller, which tells nothing where the client
 // is none.
-func (c tasked) Recall(ctx context.Context) (StepResult, bool, error) {
-	if r, ok := c.Client.(Recaller); ok {
+func (c tasked) Recall(ctx context.Context) (env.StepResult, bool, error) {
+	if r, ok := c.Client.(env.Recaller); ok {
 		return r.Recall(ctx)
 	}
-	return StepResult{}, false, nil
+	return env.StepResult{}, false, nil
 }
 
 // Server is the address of the instance's server, without credentials.
@@ -49,7 +50,7 @@ func (l *Lease) Server() string { return l.server.name }
 
 // Record sends the exchanges from here on to r. If the instance was created
 // for this lease, r first gets the exchanges that created it.
-func (l *Lease) Record(r Recorder) {
+func (l *Lease) Record(r env.Recorder) {
 	if r != nil {
 		for _, x := range l.slot.early {
 			r(x)
@@ -103,11 +104,11 @@ func (l *Lease) end(ok bool, err error, blame bool) {
 	} else {
 		p.giveBack(s, sl)
 	}
-	var known *Error
+	var known *env.Error
 	switch {
 	case blame && sl.era == s.era:
 		p.quarantine(s, err)
-	case ServerFault(err) && errors.As(err, &known) && !known.watched:
+	case env.ServerFault(err) && errors.As(err, &known) && !known.Observed:
 		p.heed(s, s.failed(err), err)
 	}
 	p.notify()
@@ -116,7 +117,7 @@ func (l *Lease) end(ok bool, err error, blame bool) {
 // giveBack closes an instance beside the caller: a server that hangs must not
 // hold up an episode. What the server says to it changes nothing.
 // The caller holds mu.
-func (p *Pool) giveBack(s *poolServer, sl *slot) {
+func (p *Pool) giveBack(s *server, sl *slot) {
 	if s.held[sl.id] == sl {
 		delete(s.held, sl.id)
 	}

@@ -1,0 +1,145 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/env"
+)
+
+// A server that greets stays in service unless it does nothing else: only a row
+// of failures takes it out, and one good exchange ends the row.
+func TestRowOfFailures(t *testing.T) {
+	answers := func(codes ...int) (list []fakeReply) {
+		for _, code := range codes {
+			body := `{"observation":"","reward":0,"done":false}`
+			if code != http.StatusOK {
+				body = "no"
+			}
+			list = append(list, fakeReply{status: code, body: body})
+		}
+		return list
+	}
+	for _, c := range []struct {
+		name  string
+		steps []int
+		after int
+		want  int64 // quarantines
+	}{
+		{"never three in a row", []int{500, 500, 200, 500, 500, 200}, 3, 0},
+		{"three in a row", []int{500, 200, 500, 500, 500, 200}, 3, 1},
+		{"nine in a row", []int{500, 500, 500, 500, 500, 500, 500, 500, 500, 200}, 0, 0},
+		{"ten in a row", []int{500, 500, 500, 500, 500, 500, 500, 500, 500, 500, 200}, 0, 1},
+		{"every one counts", []int{500, 200, 500, 200}, 1, 2},
+		{"what was refused is not the server's fault", []int{422, 422, 422, 422}, 1, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newFake(t, map[string][]fakeReply{
+				"POST /create": okReply(`{"id":0}`), "POST /step": answers(c.steps...), "GET /": okReply(`"up"`), "POST /close": okReply("true"),
+			})
+			s.overlap = true // a probe may come at any time
+			p := newPool(t, Options{QuarantineAfter: c.after}, s.URL)
+			l := acquire(t, p)
+			faults := map[string]int64{}
+			for _, code := range c.steps {
+				until(t, "the server is in service", func() bool { return !p.servers[0].isDown(p) })
+				_, err := l.Client().Step(context.Background(), "")
+				if (err == nil) != (code == http.StatusOK) {
+					t.Fatalf("status %d gave %v", code, err)
+				}
+				var e *env.Error
+				if errors.As(err, &e) {
+					faults[e.Seen()]++
+				}
+			}
+			l.Fail(&env.Error{Kind: env.KindServer, Observed: true}) // was counted when it happened
+			got := p.Counts()
+			if got.Quarantines != c.want {
+				t.Errorf("%d quarantines, want %d", got.Quarantines, c.want)
+			}
+			if d := cmp.Diff(faults, got.Faults); d != "" {
+				t.Errorf("met (-) and counted (+): %s", d)
+			}
+			if got.Exchanges < int64(len(c.steps))+1 || got.Instances != 1 {
+				t.Errorf("counts %+v", got)
+			}
+		})
+	}
+}
+
+// An exchange counts once, whatever became of it.
+func TestWatchedOnce(t *testing.T) {
+	s := newFake(t, map[string][]fakeReply{
+		"POST /create": {{drop: true}, {body: `{"id":0}`}},
+		"POST /step":   {{cut: true, body: `{"observation":""}`}, {body: `{"observation":"","reward":0,"done":false}`, head: map[string]string{"X-Openmanus-Fault": "slow"}}},
+		"GET /":        okReply(`"up"`), "POST /close": okReply("true"),
+	})
+	s.overlap = true
+	p := newPool(t, Options{}, s.URL)
+	l := acquire(t, p)
+	_, lost := l.Client().Step(context.Background(), "")
+	if _, err := l.Client().Step(context.Background(), ""); err != nil {
+		t.Error(err)
+	}
+	l.Fail(lost)
+	want := map[string]int64{env.SeenReset: 1, env.SeenTruncated: 1, env.SeenSlow: 1}
+	if d := cmp.Diff(want, p.Counts().Faults); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestCountsSince(t *testing.T) {
+	before := Counts{Exchanges: 5, Instances: 1, Faults: map[string]int64{env.SeenReset: 2, env.SeenSlow: 1}}
+	now := Counts{Exchanges: 9, Instances: 1, Quarantines: 2, Faults: map[string]int64{env.SeenReset: 2, env.SeenSlow: 4, env.SeenTimeout: 1}}
+	want := Counts{Exchanges: 4, Quarantines: 2, Faults: map[string]int64{env.SeenSlow: 3, env.SeenTimeout: 1}}
+	got := now.Since(before)
+	if d := cmp.Diff(want, got); d != "" || got.AllFaults() != 4 {
+		t.Errorf("%d faults, -want +got:\n%s", got.AllFaults(), d)
+	}
+	if d := cmp.Diff(now, now.Since(Counts{})); d != "" {
+		t.Errorf("since the start: -want +got:\n%s", d)
+	}
+}
+
+// That the task has ended is an answer, and no fault of the server's: a lost
+// winning move counts as what it was lost by, and as nothing else.
+func TestRecallOfAnEndIsNoFault(t *testing.T) {
+	s := newFake(t, map[string][]fakeReply{
+		"POST /maze/create": okReply(`{"id":0}`), "POST /maze/reset": okReply(`{"observation":"first","reward":-1,"done":false}`),
+		"POST /maze/step": {{drop: true}}, "GET /maze/detail": okReply(`{"error":"The task with environment 0 has finished."}`),
+		"GET /": okReply(`"up"`),
+	})
+	s.overlap = true // a probe may come at any time
+	spec, err := env.Lookup("maze")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(spec, []string{s.URL}, Options{Client: env.Options{Backoff: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	defer func() {
+		if err := p.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	l := acquire(t, p)
+	defer l.Release(false)
+	if _, err := l.Client().Reset(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Client().Step(ctx, "Action: move up"); !errors.Is(err, env.KindConnection) {
+		t.Fatalf("the step was not lost: %v", err)
+	}
+	if _, ok, err := l.Client().(env.Recaller).Recall(ctx); ok || err != nil {
+		t.Errorf("recalled: %t, %v", ok, err)
+	}
+	if d := cmp.Diff(map[string]int64{env.SeenReset: 1}, p.Counts().Faults); d != "" {
+		t.Error(d)
+	}
+}

@@ -212,7 +212,7 @@ func (s *State) openTokenizer(path string) (*tokenizer.Tokenizer, tokenizer.Conf
 			return fail(err)
 		}
 		defer f.Close()
-		tok, config, err := tokenizer.ReadGGUF(f.Metadata())
+		tok, config, err := f.Metadata().Tokenizer()
 		if err != nil {
 			return fail(err)
 		}

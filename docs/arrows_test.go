@@ -41,9 +41,9 @@ var arrows = map[string]string{
 	"agent/openai":        "agent/llm/engine agent/text data data/transport internal/backoff",
 	"agent/llm/generate":  "agent/llm/engine agent/llm/model torch/...",
 	"agent/llm/model":     "agent/llm/gguf agent/llm/tokenizer agent/llm/chat data/registry torch/...",
-	"agent/llm/gguf":      "torch/mmap",
+	"agent/llm/gguf":      "agent/llm/tokenizer torch/mmap",
 	"agent/llm/chat":      "agent/llm/tokenizer data",
-	"agent/llm/tokenizer": "agent/llm/gguf",
+	"agent/llm/tokenizer": "",
 
 	"agent/openai/openaitest": "",
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/agent/llm/gguf"
-	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 )
 
 // readSmolLM2 reads template and tokenizer from the model file, if it is there.
@@ -21,7 +20,7 @@ func readSmolLM2(t testing.TB) model {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	tok, config, err := tokenizer.ReadGGUF(f.Metadata())
+	tok, config, err := f.Metadata().Tokenizer()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -185,7 +185,7 @@ func openGGUF(ctx context.Context, t *torch.Thread, path string, o Options) (*Bu
 	}
 	b := &Bundle{Generation: generationFromConfig(c)}
 	if err := b.readTokenizer(o, func() (err error) {
-		b.Tokenizer, b.TokenizerConfig, err = tokenizer.ReadGGUF(f.Metadata())
+		b.Tokenizer, b.TokenizerConfig, err = f.Metadata().Tokenizer()
 		return err
 	}); err != nil {
 		return nil, err

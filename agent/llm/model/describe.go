@@ -113,7 +113,7 @@ func describeGGUF(path string) (*Description, error) {
 	if d.Config, err = ggufConfig(f); err != nil {
 		return nil, err
 	}
-	tok, tc, err := tokenizer.ReadGGUF(f.Metadata())
+	tok, tc, err := f.Metadata().Tokenizer()
 	if err != nil {
 		return nil, err
 	}

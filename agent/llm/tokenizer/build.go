@@ -6,16 +6,35 @@ import (
 	"strconv"
 )
 
-// recipe is what a tokenizer.json of our own is written from.
-type recipe struct {
-	tokens       []string // by id, spelled in the byte-level alphabet
-	merges       [][2]string
-	added        []AddedToken
-	pre          []any
-	nfc          bool
-	ignoreMerges bool
-	bos          int32 // added by the post-processor; -1 for none
+// Vocabulary describes a byte-level BPE tokenizer that has no tokenizer.json.
+type Vocabulary struct {
+	Tokens []string    // by id, spelled in the byte-level alphabet
+	Merges [][2]string // in the order of their ranks
+	Added  []AddedToken
+	Scheme Scheme
+	BOS    int32 // id of the token that begins every text; -1 for none
 }
+
+// Scheme is what happens to a text before BPE, as the published tokenizer.json
+// of a family configures it.
+type Scheme struct {
+	pre          []any // pre_tokenizer: the steps of a Sequence
+	nfc          bool  // normalizer
+	ignoreMerges bool  // a word that is a token needs no merges
+}
+
+// The schemes of the families that are supported.
+var (
+	GPT2   = Scheme{pre: []any{byteLevelLayout(true)}}
+	SmolLM = Scheme{pre: []any{digitsLayout{"Digits", true}, byteLevelLayout(true)}}
+	Llama3 = Scheme{pre: []any{splitOn(llama3Pattern), byteLevelLayout(false)}, ignoreMerges: true}
+	Qwen2  = Scheme{pre: []any{splitOn(qwen2Pattern), byteLevelLayout(false)}, nfc: true}
+)
+
+const (
+	llama3Pattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	qwen2Pattern  = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+)
 
 // layouts of pre-tokenizers.
 type (
@@ -43,13 +62,11 @@ func byteLevelLayout(useRegex bool) byteLevelJSON {
 	return byteLevelJSON{Type: "ByteLevel", TrimOffsets: true, UseRegex: useRegex}
 }
 
-// build writes the tokenizer.json of r and reads it back, so that a tokenizer
-// made here and one loaded from the saved file are the same thing.
-func (r *recipe) build() (*Tokenizer, error) {
-	vocab := make(orderedVocab, len(r.tokens))
-	copy(vocab, r.tokens)
-	added := make([]addedJSON, len(r.added))
-	for i, a := range r.added {
+// Build makes the tokenizer of a vocabulary. It writes its tokenizer.json and
+// reads that, so that a saved and reopened tokenizer is the same.
+func (v *Vocabulary) Build() (*Tokenizer, error) {
+	added := make([]addedJSON, len(v.Added))
+	for i, a := range v.Added {
 		added[i] = addedJSON{int64(a.ID), a.Content, a.SingleWord, a.LStrip, a.RStrip, a.Normalized, a.Special}
 	}
 	doc := struct {
@@ -64,8 +81,8 @@ func (r *recipe) build() (*Tokenizer, error) {
 		Model         any         `json:"model"`
 	}{
 		Version: "1.0", AddedTokens: added,
-		PreTokenizer: sequenceLayout{"Sequence", r.pre}, Decoder: byteLevelLayout(true),
-		PostProcessor: r.post(),
+		PreTokenizer: sequenceLayout{"Sequence", v.Scheme.pre}, Decoder: byteLevelLayout(true),
+		PostProcessor: v.post(),
 		Model: struct {
 			Type         string       `json:"type"`
 			Dropout      any          `json:"dropout"`
@@ -77,9 +94,9 @@ func (r *recipe) build() (*Tokenizer, error) {
 			IgnoreMerges bool         `json:"ignore_merges"`
 			Vocab        orderedVocab `json:"vocab"`
 			Merges       [][2]string  `json:"merges"`
-		}{Type: "BPE", IgnoreMerges: r.ignoreMerges, Vocab: vocab, Merges: r.merges},
+		}{Type: "BPE", IgnoreMerges: v.Scheme.ignoreMerges, Vocab: v.Tokens, Merges: v.Merges},
 	}
-	if r.nfc {
+	if v.Scheme.nfc {
 		doc.Normalizer = map[string]string{"type": "NFC"}
 	}
 	data, err := marshal(doc)
@@ -89,15 +106,16 @@ func (r *recipe) build() (*Tokenizer, error) {
 	return Parse(data)
 }
 
-func (r *recipe) post() any {
-	if r.bos < 0 {
+// post returns the post-processor that adds the BOS token.
+func (v *Vocabulary) post() any {
+	if v.BOS < 0 {
 		return nil
 	}
 	type ref struct {
 		ID     string `json:"id"`
 		TypeID int    `json:"type_id"`
 	}
-	bos := r.tokens[r.bos]
+	bos := v.Tokens[v.BOS]
 	special := func(typeID int) any { return map[string]ref{"SpecialToken": {bos, typeID}} }
 	text := func(id string, typeID int) any { return map[string]ref{"Sequence": {id, typeID}} }
 	return struct {
@@ -107,7 +125,7 @@ func (r *recipe) post() any {
 		SpecialTokens any    `json:"special_tokens"`
 	}{
 		"TemplateProcessing", []any{special(0), text("A", 0)}, []any{special(0), text("A", 0), special(1), text("B", 1)},
-		map[string]any{bos: map[string]any{"id": bos, "ids": []int32{r.bos}, "tokens": []string{bos}}},
+		map[string]any{bos: map[string]any{"id": bos, "ids": []int32{v.BOS}, "tokens": []string{bos}}},
 	}
 }
 

@@ -3,9 +3,9 @@
 // Qwen2, Qwen2.5, Qwen3 and SmolLM2.
 //
 // It owns tokenizer.json and tokenizer_config.json: reading both, building a
-// tokenizer.json from the vocabulary inside a GGUF file, and training a small
-// vocabulary for a model made on the spot. It does not own chat templates
-// (package chat) nor the GGUF container.
+// tokenizer.json from a vocabulary, and training a small vocabulary for a model
+// made on the spot. It does not own chat templates (package chat) or GGUF files
+// (package gguf, which builds the tokenizers in them with this one).
 //
 // A component, type or option of tokenizer.json that this package does not
 // implement is an error that names it; nothing is approximated. The library's

@@ -184,17 +184,10 @@ func BenchmarkEncode(b *testing.B) {
 	}
 	prose := strings.Repeat("You are in a maze. The goal is at position 8, 6. Your current position is at 5, 3. "+
 		"There are walls to your left, right.\n\nThought: I should go up.\nAction: move up\n", 200)
-	for _, name := range append([]string{"smollm2"}, realNames...) {
+	for _, name := range realNames {
 		for kind, text := range map[string]string{"prose": prose, "hostile": strings.Repeat(sb.String(), 5)} {
 			b.Run(name+"/"+kind, func(b *testing.B) {
-				load := loadReal
-				if name == "smollm2" {
-					load = func(t testing.TB, _ string) *Tokenizer {
-						tok, _ := loadSmolLM2(t)
-						return tok
-					}
-				}
-				tok := load(b, name)
+				tok := loadReal(b, name)
 				tokens := 0
 				b.SetBytes(int64(len(text)))
 				for b.Loop() {

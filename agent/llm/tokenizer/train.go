@@ -29,39 +29,38 @@ func trainBPE(texts []string, vocabSize int, specials []string) (*Tokenizer, err
 		return nil, fmt.Errorf("vocabulary size %d is outside %d (256 bytes and %d special tokens) to %d",
 			vocabSize, least, len(specials), trainLimit)
 	}
-	r := &recipe{bos: -1, merges: [][2]string{}}
-	r.pre = []any{byteLevelLayout(true)}
+	v := &Vocabulary{BOS: -1, Merges: [][2]string{}, Scheme: GPT2}
 	for i, s := range specials {
-		r.tokens = append(r.tokens, s)
-		r.added = append(r.added, AddedToken{ID: int32(i), Content: s, Special: true})
+		v.Tokens = append(v.Tokens, s)
+		v.Added = append(v.Added, AddedToken{ID: int32(i), Content: s, Special: true})
 	}
 	for b := range 256 {
-		r.tokens = append(r.tokens, string(byteRune[b]))
+		v.Tokens = append(v.Tokens, string(byteRune[b]))
 	}
-	base, err := r.build()
+	base, err := v.Build()
 	if err != nil {
 		return nil, err
 	}
 	words := countWords(base, texts)
 	taken := make(map[string]bool, vocabSize)
-	for _, token := range r.tokens {
+	for _, token := range v.Tokens {
 		taken[token] = true
 	}
-	for len(r.tokens) < vocabSize {
-		a, b, ok := bestPair(words, taken, r.tokens)
+	for len(v.Tokens) < vocabSize {
+		a, b, ok := bestPair(words, taken, v.Tokens)
 		if !ok {
 			break
 		}
-		id := int32(len(r.tokens))
-		merged := r.tokens[a] + r.tokens[b]
-		r.tokens = append(r.tokens, merged)
+		id := int32(len(v.Tokens))
+		merged := v.Tokens[a] + v.Tokens[b]
+		v.Tokens = append(v.Tokens, merged)
 		taken[merged] = true
-		r.merges = append(r.merges, [2]string{r.tokens[a], r.tokens[b]})
+		v.Merges = append(v.Merges, [2]string{v.Tokens[a], v.Tokens[b]})
 		for i := range words {
 			words[i].apply(a, b, id)
 		}
 	}
-	return r.build()
+	return v.Build()
 }
 
 // wordCount is a pre-token, as the ids it has come to so far, and how often it occurs.

@@ -35,19 +35,18 @@ func document() string {
 	var b strings.Builder
 	b.WriteString(`# Metrics
 
-A run writes a line a step to ` + "`metrics.jsonl`" + ` in its folder: ` + "`step`" + ` and the metrics below by name. Lines before the first step
-have ` + "`step`" + ` 0 and an axis of their own: steps of a warm start are drawn over ` + "`sft/step`" + `, those of a fresh model's reading over
-` + "`read/step`" + ` (about 50 lines, each the mean of the steps since the one before), and a validation before the first step is at 0.
-JSON has no NaN and no infinity: such a value is null, and the line then has ` + "`nonfinite`" + `, their number. A metric without
-a value is absent.
+A run appends one line per step to ` + "`metrics.jsonl`" + ` in its folder: a JSON object with ` + "`step`" + ` and the metrics below. Lines
+before the first step have ` + "`step`" + ` 0 and their own axis: ` + "`sft/step`" + ` counts the steps of a warm start, ` + "`read/step`" + ` those of a
+fresh model's reading (about 50 lines, each with means over the steps since the previous line). A validation before the first
+step also has ` + "`step`" + ` 0. NaN and infinity are written as null, and ` + "`nonfinite`" + ` is the number of such values in the line.
+Metrics that do not apply to a step are omitted.
 
-The names are verl's and OpenManus-RL's where they have one, so that dashboards carry over, but for those at the end of this
-page. Where those take a window over
-the padded row, these take the loss mask, 1 exactly on the tokens the model sampled. ` + "`{a,b}`" + ` stands for each of them, ` + "`*`" + ` for
-anything without a slash.
+The names are those of verl and OpenManus-RL where they have one, so that dashboards work unchanged; the exceptions are listed
+at the end of this page. Means over tokens use the loss mask, which is 1 exactly on sampled tokens, instead of a window over the
+padded row. In a name, ` + "`{a,b}`" + ` stands for each of the alternatives and ` + "`*`" + ` for any text without a slash.
 
-This page is generated from the table in ` + "`algo/track`" + ` (` + "`go test ./algo/track -update`" + `); a test trains and compares: a metric
-that is not here cannot be written, and one that is here is.
+This page is generated from the table in ` + "`algo/track`" + ` (` + "`go test ./algo/track -update`" + `). A test trains and checks that the
+written metrics and the table agree.
 
 | metric | meaning | in |
 | --- | --- | --- |
@@ -61,7 +60,7 @@ that is not here cannot be written, and one that is here is.
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", d.Names, strings.ReplaceAll(d.Meaning, "|", "\\|"), when)
 	}
-	b.WriteString("\n## Names that did not carry over\n\n| OpenManus-RL, verl | here |\n| --- | --- |\n")
+	b.WriteString("\n## Renamed and missing metrics\n\n| OpenManus-RL, verl | here |\n| --- | --- |\n")
 	for _, r := range Renamed {
 		here := r.Why
 		if r.Here != "" {

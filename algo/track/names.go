@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// The names of metrics and, where a name stands for several, their prefix.
-// They are verl's and OpenManus-RL's, so that dashboards carry over; Table says
-// what each means here.
+// The names of metrics, and the prefixes of names that stand for several. They
+// are those of verl and OpenManus-RL, so that dashboards work unchanged. Table
+// documents them.
 const (
 	CriticScore         = "critic/score"
 	CriticRewards       = "critic/rewards"
@@ -75,22 +75,22 @@ const (
 	Utilization         = "perf/mfu"
 )
 
-// Definition says what the metrics of one or several names mean.
+// Definition documents the metrics of one or several names.
 type Definition struct {
-	Names   string // a name; {a,b} stands for each of them, * for anything but a slash
+	Names   string // a name; {a,b} stands for each alternative, * for any text without a slash
 	Meaning string
-	When    string // the lines that have it, where that is not every training step's
+	When    string // the lines that have it; "" means every training step
 }
 
 const stats = "/{mean,max,min}"
 
-// Table defines every metric that a run writes (spec 2.7); docs/metrics.md is
-// made of it. Where the original takes a window over the row, ours takes the
-// loss mask: 1 exactly on the tokens the model sampled. Ratios are in [0, 1]. A
-// metric without a value in a step is absent from it.
+// Table defines every metric that a run writes (spec 2.7). docs/metrics.md is
+// generated from it. Means over tokens use the loss mask, which is 1 exactly on
+// sampled tokens, instead of the original's window over the row. Ratios are in
+// [0, 1]. Metrics that do not apply to a step are omitted.
 //
-// Definitions stand in the names_*.go files, by what writes them. A package
-// that imports this one may define its own beside the code that writes them.
+// The names_*.go files hold the definitions, by the part of the program that
+// writes them. A package that imports this one may define its own.
 var Table []Definition
 
 // Define adds metrics to Table. It is called while the program starts:
@@ -119,7 +119,7 @@ func matches(pattern, name string) bool {
 	return ok
 }
 
-// expand writes a name with every {a,b} out.
+// expand returns the names that a pattern with {a,b} stands for.
 func expand(names string) []string {
 	before, rest, ok := strings.Cut(names, "{")
 	if !ok {

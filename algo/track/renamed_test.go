@@ -1,7 +1,7 @@
 package track
 
-// Renamed are the metrics of OpenManus-RL and verl that have another name here,
-// or none.
+// Renamed lists the metrics of OpenManus-RL and verl that have another name or
+// no counterpart here.
 var Renamed = []struct {
 	Theirs string
 	Here   string // of Table; "": none
@@ -10,26 +10,26 @@ var Renamed = []struct {
 	{"timing_s/logp", TimingSeconds + "/old_log_prob", "verl's later name"},
 	{"timing_s/compute_values", TimingSeconds + "/values", "verl's later name"},
 	{"mfu/{actor,critic}", Utilization + "/{actor,critic}", "verl's later name for the actor's"},
-	{"actor/entropy", ActorEntropyLoss, "that of the update; no pass of its own measures it"},
+	{"actor/entropy", ActorEntropyLoss, "measured in the update; there is no separate pass"},
 	{"actor/reward_kl_penalty", CriticKL, ""},
 	{"actor/reward_kl_penalty_coeff", CriticKLCoeff, ""},
-	{"response_length_non_aborted/*", "", "none: response_length counts an episode without a sampled token as 0; response/aborted_ratio says how many there are"},
+	{"response_length_non_aborted/*", "", "none: response_length counts an episode without a sampled token as 0; response/aborted_ratio is their share"},
 	{"env/number_of_valid_search", "", "none: it was always 0"},
-	{"global_seqlen/*", "", "none: one process has nothing to balance"},
-	{"training/rollout_probs_diff_{max,mean,std,valid}", LogProbGap + "_{mean,max,k3}", "differences of log-probs, where verl's are of probabilities"},
-	{"training/rollout_actor_probs_pearson_corr", "", "none: " + LogProbGap + "_{mean,max,k3} say how far the two are apart"},
+	{"global_seqlen/*", "", "none: a single process has no load to balance"},
+	{"training/rollout_probs_diff_{max,mean,std,valid}", LogProbGap + "_{mean,max,k3}", "differences of log-probs; verl's are differences of probabilities"},
+	{"training/rollout_actor_probs_pearson_corr", "", "none: " + LogProbGap + "_{mean,max,k3} measure this distance"},
 	{"training/num_turns/*", NumTurns + stats, ""},
 	{"training/filter_groups/*", FilteredGroups, ""},
-	{"training/off_policy/{*,*/*}", "", "none: every step learns from what its own weights played, but for --off-policy"},
-	{"perf/mfu/actor_infer", "", "none: " + Utilization + "/rollout is that of playing"},
-	{"perf/{max_memory_allocated_gb,max_memory_reserved_gb}", TensorBytes, "in bytes, when the line is written; " + MemoryBytes + "/* are its parts"},
+	{"training/off_policy/{*,*/*}", "", "none: every step trains on episodes of its own weights, except with --off-policy"},
+	{"perf/mfu/actor_infer", "", "none: " + Utilization + "/rollout covers the rollout phase"},
+	{"perf/{max_memory_allocated_gb,max_memory_reserved_gb}", TensorBytes, "in bytes, at the end of the step; " + MemoryBytes + "/* are its parts"},
 	{"perf/cpu_memory_used_gb", ProcessBytes, "in bytes, of this process"},
 	{"val-core/*/*/*", Validation + "/*/{success_rate,mean_score}", "by environment"},
-	{"val-aux/*/*/{*,*/*}", Validation + "/*/reward/*/*", "of score functions; mean@n, best@n and pass@k are openmanus eval's"},
+	{"val-aux/*/*/{*,*/*}", Validation + "/*/reward/*/*", "scores of score functions; mean@n, best@n and pass@k are reported by openmanus eval"},
 	{"val-aux/num_turns/*", Validation + "/*/mean_turns", ""},
 	{"timing_s/agent_loop/*/*", "env/{step_ms,generate_ms}" + stats, "in milliseconds"},
-	{"timing_s/{dump_rollout_generations,update_weights,switch_to_rollout,switch_to_trainer,switch_wait,start_profile,stop_profile}", "", "none: the weights that sample are those that train, and rollouts are written within the step"},
-	{"tool_call_counts/*", NumberOfValidAction, "a call is an action"},
-	{"train/{global_tokens,mfu}", "train/tokens", "of the step; no share of the peak is computed in supervised training"},
-	{"rollout/{moe,spec_accept_rate,spec_accept_length}", "", "none: there are no experts and no speculative decoding"},
+	{"timing_s/{dump_rollout_generations,update_weights,switch_to_rollout,switch_to_trainer,switch_wait,start_profile,stop_profile}", "", "none: sampling uses the trained weights directly, and rollouts are written within the step"},
+	{"tool_call_counts/*", NumberOfValidAction, "a tool call is an action"},
+	{"train/{global_tokens,mfu}", "train/tokens", "of the step; supervised training reports no MFU"},
+	{"rollout/{moe,spec_accept_rate,spec_accept_length}", "", "none: there is no mixture of experts and no speculative decoding"},
 }

@@ -43,13 +43,13 @@ type Start struct {
 	Seed    uint64 // of the episode's draws
 	Attempt int    // from 1
 	Client  env.Client
-	// Another, if it is not nil, gives another instance for one that was lost by
+	// Replace, if it is not nil, gives another instance for one that was lost by
 	// an error, and ends that one; nil without an error means that there is
 	// none to be had. Client is the first.
-	Another func(ctx context.Context, lost error) (env.Client, error)
-	// Began, if it is not nil, is told the first observation before the model is
+	Replace func(ctx context.Context, lost error) (env.Client, error)
+	// OnReset, if it is not nil, is told the first observation before the model is
 	// asked anything. Its error ends the episode there.
-	Began func(ctx context.Context, first string) error
+	OnReset func(ctx context.Context, first string) error
 	// Replays is the most instances in a row that may be lost at one point of
 	// the episode, its reset or one of its turns, and be replaced by Another;
 	// a hundred times as many in all.
@@ -89,9 +89,9 @@ func RunEpisode(ctx context.Context, setup Setup, start Start) (*data.Episode, e
 	p := &player{
 		Setup:   setup,
 		client:  start.Client,
-		another: start.Another,
-		began:   start.Began,
-		losses:  losses{limit: start.Replays},
+		replace: start.Replace,
+		onReset: start.OnReset,
+		lost:    lostInstances{limit: start.Replays},
 		session: start.Session,
 		ep: &data.Episode{
 			Task: start.Task, UID: start.UID, Sample: start.Sample, Seed: start.Seed, Attempts: start.Attempt,
@@ -128,21 +128,21 @@ func RunEpisode(ctx context.Context, setup Setup, start Start) (*data.Episode, e
 // player is the state of one episode.
 type player struct {
 	Setup
-	client   env.Client
-	another  func(ctx context.Context, lost error) (env.Client, error)
-	began    func(ctx context.Context, first string) error
-	losses   losses // of instances
-	started  bool   // the task has been reset
-	answered int    // turns that the environment has judged
-	session  *engine.Session
-	ep       *data.Episode
-	unparsed int // replies without an action in a row
-	begin    int // of the context in the episode's tokens
+	client       env.Client
+	replace      func(ctx context.Context, lost error) (env.Client, error)
+	onReset      func(ctx context.Context, first string) error
+	lost         lostInstances // of instances
+	started      bool          // the task has been reset
+	answered     int           // turns that the environment has judged
+	session      *engine.Session
+	ep           *data.Episode
+	unparsed     int // replies without an action in a row
+	contextStart int // of the context in the episode's tokens
 
 	// Of a Prompting format.
-	prompter Prompter // nil: the context only grows
-	seen     Seen
-	shown    []data.Message // the newest prompt
+	prompter   Prompter // nil: the context only grows
+	state      PromptState
+	lastPrompt []data.Message // the newest prompt
 }
 
 // play returns how the episode ended, with an error where that was not the
@@ -160,17 +160,17 @@ func (p *player) play(ctx context.Context, start Start) (data.Outcome, error) {
 			return data.EngineError, err
 		}
 	}
-	if err := p.tooLong(ids, start); err != nil {
+	if err := p.checkPromptLength(ids, start); err != nil {
 		if p.Options.FilterOverlong {
 			return data.OverlongPrompt, err
 		}
 		return data.ContextLimit, err
 	}
 	for turn := 0; ; turn++ {
-		if len(p.ep.Tokens)-p.begin+len(ids) >= p.Options.MaxContext {
+		if len(p.ep.Tokens)-p.contextStart+len(ids) >= p.Options.MaxContext {
 			return data.ContextLimit, nil
 		}
-		p.give(ids)
+		p.appendPrompt(ids)
 		reply, err := p.generate(ctx, ids, turn)
 		if err != nil {
 			return data.EngineError, err
@@ -187,7 +187,7 @@ func (p *player) play(ctx context.Context, start Start) (data.Outcome, error) {
 			return outcome, nil
 		}
 		if p.prompter != nil {
-			ids, err = p.anew(ctx, t)
+			ids, err = p.restartContext(ctx, t)
 		} else {
 			ids, err = p.observe(t, reply)
 		}

@@ -52,31 +52,31 @@ const (
 
 type historyPrompter struct {
 	history
-	begun   string // the first observation, which states the task
+	first   string // the first observation, which states the task
 	summary string
 }
 
 // Prompt writes a turn's message.
-func (h *historyPrompter) Prompt(ctx context.Context, s Seen) (string, error) {
+func (h *historyPrompter) Prompt(ctx context.Context, s PromptState) (string, error) {
 	if len(s.Past) == 0 {
-		h.begun = s.Observation
+		h.first = s.Observation
 	}
 	if len(s.Past) == 0 || h.length <= 0 && h.summarizer == nil {
-		return firstLayout(h.begun, s), nil
+		return firstLayout(h.first, s), nil
 	}
 	past, err := h.past(ctx, s)
 	if err != nil {
 		return "", err
 	}
-	return laterLayout(h.begun, past, s) + "\n\n" + laterBlocks, nil
+	return laterLayout(h.first, past, s) + "\n\n" + laterBlocks, nil
 }
 
 // past tells of the steps before the newest observation.
-func (h *historyPrompter) past(ctx context.Context, s Seen) (string, error) {
+func (h *historyPrompter) past(ctx context.Context, s PromptState) (string, error) {
 	if h.summarizer == nil || len(s.Past) == 1 {
 		return lastSteps(s.Past, max(h.length, 1)), nil
 	}
-	summary, err := summarize(ctx, h.summarizer, h.env, h.begun, h.summary, s.Past)
+	summary, err := summarize(ctx, h.summarizer, h.env, h.first, h.summary, s.Past)
 	if err != nil {
 		return "", err
 	}
@@ -86,7 +86,7 @@ func (h *historyPrompter) past(ctx context.Context, s Seen) (string, error) {
 
 // firstLayout is the prompt without a past. Where there is one that is not to
 // be shown, the task is what the episode began with.
-func firstLayout(begun string, s Seen) string {
+func firstLayout(begun string, s PromptState) string {
 	parts := []string{begun}
 	if len(s.Past) > 0 {
 		parts = append(parts, "Now you see:\n"+s.Observation)
@@ -95,7 +95,7 @@ func firstLayout(begun string, s Seen) string {
 }
 
 // laterLayout is the prompt with a past, without the blocks.
-func laterLayout(begun, past string, s Seen) string {
+func laterLayout(begun, past string, s PromptState) string {
 	parts := []string{"The task began with:\n" + begun, fmt.Sprintf("You have taken %s.", steps(len(s.Past)))}
 	if past != "" {
 		parts = append(parts, past)

@@ -58,7 +58,7 @@ func (p *player) firstIDs(ctx context.Context, start Start) ([]int32, error) {
 // first observation, and gives their ids.
 func (p *player) firstPrompt(ctx context.Context, start Start, observation string) ([]int32, error) {
 	var err error
-	p.seen.Observation = observation
+	p.state.Observation = observation
 	p.ep.Messages, err = Opening(p.ep.Instruction, observation, p.Options.InstructionRole)
 	if err != nil {
 		return nil, err
@@ -70,10 +70,10 @@ func (p *player) firstPrompt(ctx context.Context, start Start, observation strin
 	return p.render(p.ep.Messages)
 }
 
-// tooLong returns a PromptError if the first prompt leaves no room for a reply
+// checkPromptLength returns a PromptError if the first prompt leaves no room for a reply
 // or is longer than MaxPrompt: the options or the task have to change, for the
 // model has said nothing yet.
-func (p *player) tooLong(ids []int32, start Start) error {
+func (p *player) checkPromptLength(ids []int32, start Start) error {
 	err := &PromptError{Task: start.Task.ID, Tokens: len(ids), Limit: p.Options.MaxPrompt, Key: MaxPromptKey}
 	if err.Limit > 0 && err.Tokens > err.Limit {
 		return err

@@ -24,11 +24,11 @@ type Prompting interface {
 type Prompter interface {
 	// Prompt is what the model is shown after the instruction. It is asked
 	// once a turn, in order.
-	Prompt(ctx context.Context, s Seen) (string, error)
+	Prompt(ctx context.Context, s PromptState) (string, error)
 }
 
-// Seen is what an episode has come to before a turn.
-type Seen struct {
+// PromptState is what an episode has come to before a turn.
+type PromptState struct {
 	Past        []Step
 	Observation string // the newest, as far as the model may see it
 }
@@ -69,18 +69,18 @@ func FormatFor(name string, spec env.Spec, o FormatOptions) (Format, error) {
 
 // prompt writes the prompt of the next turn and gives its ids.
 func (p *player) prompt(ctx context.Context) ([]int32, error) {
-	text, err := p.prompter.Prompt(ctx, p.seen)
+	text, err := p.prompter.Prompt(ctx, p.state)
 	if err != nil {
 		return nil, fmt.Errorf("write the prompt of turn %d: %w", len(p.ep.Turns)+1, err)
 	}
-	if p.shown, err = Opening(p.ep.Instruction, text, p.Options.InstructionRole); err != nil {
+	if p.lastPrompt, err = Opening(p.ep.Instruction, text, p.Options.InstructionRole); err != nil {
 		return nil, err
 	}
-	return p.render(p.shown)
+	return p.render(p.lastPrompt)
 }
 
-// anew begins a context for the turn after t.
-func (p *player) anew(ctx context.Context, t *data.Turn) ([]int32, error) {
+// restartContext begins a context for the turn after t.
+func (p *player) restartContext(ctx context.Context, t *data.Turn) ([]int32, error) {
 	text, err := p.shorten(t, func(text string) ([]int32, error) {
 		return p.Renderer.Start([]data.Message{{Role: RoleUser, Content: text}})
 	})
@@ -88,13 +88,13 @@ func (p *player) anew(ctx context.Context, t *data.Turn) ([]int32, error) {
 		return nil, err
 	}
 	p.ep.Messages = append(p.ep.Messages, data.Message{Role: RoleUser, Content: text})
-	p.seen.Past = append(p.seen.Past, Step{Observation: p.seen.Observation, Reply: t.Text, Action: t.Action, Parsed: t.Parsed})
-	p.seen.Observation = text
+	p.state.Past = append(p.state.Past, Step{Observation: p.state.Observation, Reply: t.Text, Action: t.Action, Parsed: t.Parsed})
+	p.state.Observation = text
 	ids, err := p.prompt(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p.begin = len(p.ep.Tokens)
+	p.contextStart = len(p.ep.Tokens)
 	p.session, err = engine.Restart(ctx, p.Engine, p.session)
 	return ids, err
 }

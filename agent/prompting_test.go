@@ -157,7 +157,7 @@ func TestContextLimitOfAContext(t *testing.T) {
 func prompts(t *testing.T, f Format, observations []string, replies ...string) []string {
 	t.Helper()
 	p := f.(Prompting).Begin(data.Task{ID: "maze_1"}, 3)
-	s := Seen{Observation: observations[0]}
+	s := PromptState{Observation: observations[0]}
 	var out []string
 	for i := 0; ; i++ {
 		text, err := p.Prompt(t.Context(), s)

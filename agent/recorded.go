@@ -33,7 +33,7 @@ func (r Recording) Conversations(ctx context.Context, task data.Task, f Format, 
 		return [][]data.Message{messages}, err
 	}
 	prompter := anew.Begin(task, 0)
-	s := Seen{Observation: r.First}
+	s := PromptState{Observation: r.First}
 	var out [][]data.Message
 	for _, m := range r.Turns {
 		if m.Role != "assistant" {

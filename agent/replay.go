@@ -16,7 +16,7 @@ func (p *player) onInstance(ctx context.Context, call func() error) error {
 	refused := 0
 	at := p.point()
 	err := call()
-	for ctx.Err() == nil && p.another != nil && lost(err) {
+	for ctx.Err() == nil && p.replace != nil && isLost(err) {
 		if p.started && !p.Spec.Deterministic {
 			return err
 		}
@@ -27,10 +27,10 @@ func (p *player) onInstance(ctx context.Context, call func() error) error {
 				return err
 			}
 		}
-		if !p.losses.add(at) {
-			return p.losses.give(at, err)
+		if !p.lost.add(at) {
+			return p.lost.limitError(at, err)
 		}
-		client, stop := p.another(ctx, err)
+		client, stop := p.replace(ctx, err)
 		switch {
 		case stop != nil:
 			return stop
@@ -39,20 +39,20 @@ func (p *player) onInstance(ctx context.Context, call func() error) error {
 		}
 		p.client = client
 		p.ep.Replays++
-		if at, err = p.repeat(ctx); err == nil {
+		if at, err = p.replay(ctx); err == nil {
 			err = call()
 		}
 	}
 	if err == nil {
-		p.losses.passed(p.point())
+		p.lost.passed(p.point())
 	}
 	return err
 }
 
-// send gives the episode's instance an action. Where the reply is lost the
+// sendStep gives the episode's instance an action. Where the reply is lost the
 // server may know what the step came to, and nothing else is then lost. One
 // that took too long is not asked: it may be at it still, and take as long again.
-func (p *player) send(ctx context.Context, action string) (env.StepResult, error) {
+func (p *player) sendStep(ctx context.Context, action string) (env.StepResult, error) {
 	res, err := p.client.Step(ctx, action)
 	if err == nil || !res.Sent || !env.ServerFault(err) || errors.Is(err, env.KindTimeout) {
 		return res, err
@@ -76,15 +76,15 @@ func (p *player) point() int {
 	return p.answered + 1
 }
 
-// lost reports whether err is a failed exchange with the instance's server.
-func lost(err error) bool {
+// isLost reports whether err is a failed exchange with the instance's server.
+func isLost(err error) bool {
 	var e *env.Error
 	return errors.As(err, &e) && e.Kind != env.KindCancelled
 }
 
-// repeat plays on a fresh instance what was played so far, and compares. at is
+// replay plays on a fresh instance what was played so far, and compares. at is
 // the point that it came to.
-func (p *player) repeat(ctx context.Context) (at int, err error) {
+func (p *player) replay(ctx context.Context) (at int, err error) {
 	if !p.started {
 		return 0, nil
 	}
@@ -92,17 +92,17 @@ func (p *player) repeat(ctx context.Context) (at int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	p.losses.passed(0)
+	p.lost.passed(0)
 	if first := p.ep.FirstObservation; obs.Text != first {
 		return 0, &ReplayError{Want: first, Got: obs.Text}
 	}
 	for i := range p.answered {
 		t := &p.ep.Turns[i]
-		res, err := p.send(ctx, p.Format.Parse(t.Text).Text)
+		res, err := p.sendStep(ctx, p.Format.Parse(t.Text).Text)
 		if err != nil {
 			return i + 1, err
 		}
-		p.losses.passed(i + 1)
+		p.lost.passed(i + 1)
 		if res.Observation != t.Observation || res.Reward != t.Reward || res.Done != t.Done {
 			return i + 1, &ReplayError{
 				Turn: i + 1, Want: fmt.Sprintf("%s [reward %g, done %t]", t.Observation, t.Reward, t.Done),
@@ -125,46 +125,46 @@ func (e *ReplayError) Error() string {
 	return fmt.Sprintf("the instance was lost, and another answers turn %d of the same actions with %.200q instead of %.200q", e.Turn, e.Got, e.Want)
 }
 
-// losses decide whether an episode whose instance was lost goes on with another
+// lostInstances decide whether an episode whose instance was lost goes on with another
 // one. A server that loses requests at random loses an instance in most
 // episodes of many turns, and most of those that repeat one: where a fifth of
 // all steps is lost, an episode of twenty turns takes sixty instances. That is
 // no reason to give it up, since every one gets somewhere. What is one, is a
 // point that no instance gets past: a step that breaks every server it is sent
 // to, or a server that answers nothing any more.
-type losses struct {
+type lostInstances struct {
 	limit int   // instances in a row that may be lost at one point and replaced
-	row   []int // lost at each point since an instance last got past it
-	all   int   // replaced in the episode
+	inRow []int // lost at each point since an instance last got past it
+	total int   // replaced in the episode
 }
 
-// allLosses bounds what an episode may cost: so many times limit instances.
-const allLosses = 100
+// maxTotalFactor bounds what an episode may cost: so many times limit instances.
+const maxTotalFactor = 100
 
 // add counts an instance that was lost at point, and reports whether the
 // episode may have another.
-func (l *losses) add(point int) bool {
-	for len(l.row) <= point {
-		l.row = append(l.row, 0)
+func (l *lostInstances) add(point int) bool {
+	for len(l.inRow) <= point {
+		l.inRow = append(l.inRow, 0)
 	}
-	if l.row[point] >= l.limit || l.all >= allLosses*l.limit {
+	if l.inRow[point] >= l.limit || l.total >= maxTotalFactor*l.limit {
 		return false
 	}
-	l.row[point]++
-	l.all++
+	l.inRow[point]++
+	l.total++
 	return true
 }
 
 // passed counts an instance that got past point.
-func (l *losses) passed(point int) {
-	if point < len(l.row) {
-		l.row[point] = 0
+func (l *lostInstances) passed(point int) {
+	if point < len(l.inRow) {
+		l.inRow[point] = 0
 	}
 }
 
-// give is err with the reason why no other instance follows the one that was
+// limitError is err with the reason why no other instance follows the one that was
 // lost at point.
-func (l *losses) give(point int, err error) error {
+func (l *lostInstances) limitError(point int, err error) error {
 	where := "the reset"
 	if point > 0 {
 		where = fmt.Sprintf("turn %d", point)
@@ -172,8 +172,8 @@ func (l *losses) give(point int, err error) error {
 	switch {
 	case l.limit == 0:
 		return err
-	case l.row[point] >= l.limit:
+	case l.inRow[point] >= l.limit:
 		return fmt.Errorf("%d instances in a row were lost in %s (agent.episode_replays bounds them): %w", l.limit+1, where, err)
 	}
-	return fmt.Errorf("%d instances were lost, the last in %s (%d times agent.episode_replays bounds them): %w", l.all+1, where, allLosses, err)
+	return fmt.Errorf("%d instances were lost, the last in %s (%d times agent.episode_replays bounds them): %w", l.total+1, where, maxTotalFactor, err)
 }

@@ -83,7 +83,7 @@ func walk(t *testing.T, deterministic bool, instances ...*walker) (ep *data.Epis
 	used = 1
 	ep, err = RunEpisode(t.Context(), setup, Start{
 		Task: data.Task{ID: "fake_3", Index: 3}, Attempt: 1, Client: instances[0], Replays: replays,
-		Another: func(_ context.Context, lost error) (env.Client, error) {
+		Replace: func(_ context.Context, lost error) (env.Client, error) {
 			if lost == nil {
 				t.Error("an instance is replaced, and nothing was wrong with it")
 			}
@@ -172,7 +172,7 @@ func TestNoOtherInstance(t *testing.T) {
 	ep, err := RunEpisode(t.Context(), setup, Start{
 		Replays: 1,
 		Client:  &walker{fail: at(2)},
-		Another: func(context.Context, error) (env.Client, error) { return nil, down },
+		Replace: func(context.Context, error) (env.Client, error) { return nil, down },
 	})
 	if !errors.Is(err, down) || ep.Outcome != data.EnvError {
 		t.Errorf("%s, %v", ep.Outcome, err)
@@ -203,7 +203,7 @@ func TestReplaysOnALossyServer(t *testing.T) {
 		setup.Options.MaxTurns, setup.Options.MaxContext, setup.Spec.Deterministic = 2*turns, 1<<20, true
 		ep, _ = RunEpisode(t.Context(), setup, Start{
 			Client: lossy(), Replays: 10,
-			Another: func(context.Context, error) (env.Client, error) { return lossy(), nil },
+			Replace: func(context.Context, error) (env.Client, error) { return lossy(), nil },
 		})
 		return ep, steps
 	}
@@ -211,7 +211,7 @@ func TestReplaysOnALossyServer(t *testing.T) {
 		if ep, steps := play(seed, 12, 0.2); ep.Outcome != data.Success || len(ep.Turns) != 12 {
 			t.Errorf("seed %d: %s after %d turns, %d steps and %d replays: %s", seed, ep.Outcome, len(ep.Turns), steps, ep.Replays, ep.Err)
 		}
-		if ep, _ := play(seed, 12, 0.9); ep.Outcome != data.EnvError || ep.Replays > 10*allLosses || !strings.Contains(ep.Err, "in a row were lost in") {
+		if ep, _ := play(seed, 12, 0.9); ep.Outcome != data.EnvError || ep.Replays > 10*maxTotalFactor || !strings.Contains(ep.Err, "in a row were lost in") {
 			t.Errorf("seed %d: %s after %d replays: %s", seed, ep.Outcome, ep.Replays, ep.Err)
 		}
 	}
@@ -220,7 +220,7 @@ func TestReplaysOnALossyServer(t *testing.T) {
 // An episode may not cost more than a hundred times the instances of one point,
 // even if no point is lost that often.
 func TestReplaysInAll(t *testing.T) {
-	l := losses{limit: 2}
+	l := lostInstances{limit: 2}
 	n := 0
 	for point := 0; l.add(point); point = 1 - point {
 		l.passed(point)
@@ -228,7 +228,7 @@ func TestReplaysInAll(t *testing.T) {
 			t.Fatal("there is no end")
 		}
 	}
-	err := l.give(1, broken("step"))
+	err := l.limitError(1, broken("step"))
 	if n != 200 || !errors.Is(err, env.KindServer) || !strings.Contains(err.Error(), "201 instances were lost, the last in turn 1 (100 times agent.episode_replays bounds them)") {
 		t.Errorf("after %d: %v", n, err)
 	}
@@ -290,7 +290,7 @@ func TestRecall(t *testing.T) {
 			used := 1
 			ep, err := RunEpisode(t.Context(), setup, Start{
 				Task: data.Task{ID: "fake_3", Index: 3}, Attempt: 1, Client: r, Replays: replays,
-				Another: func(context.Context, error) (env.Client, error) { used++; return &walker{}, nil },
+				Replace: func(context.Context, error) (env.Client, error) { used++; return &walker{}, nil },
 			})
 			if err != nil || used != c.used || r.asked != c.asked {
 				t.Errorf("%d instances, asked %d times, %v; want %d and %d", used, r.asked, err, c.used, c.asked)

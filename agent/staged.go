@@ -88,14 +88,14 @@ const stagedBlocks = "Reply in these parts. First what you mean to do, between <
 type stagedPrompter struct {
 	staged
 	memory memory
-	begun  string
+	first  string
 }
 
 // Prompt works through the newest reply and writes a turn's message.
-func (p *stagedPrompter) Prompt(_ context.Context, s Seen) (string, error) {
+func (p *stagedPrompter) Prompt(_ context.Context, s PromptState) (string, error) {
 	if len(s.Past) == 0 {
-		p.begun = s.Observation
-		return p.begun + "\n\n" + stagedBlocks, nil
+		p.first = s.Observation
+		return p.first + "\n\n" + stagedBlocks, nil
 	}
 	answers, err := p.remember(len(s.Past), s.Past[len(s.Past)-1].Reply)
 	if err != nil {
@@ -106,7 +106,7 @@ func (p *stagedPrompter) Prompt(_ context.Context, s Seen) (string, error) {
 		past = append(past, lastSteps(s.Past, p.length))
 	}
 	past = append(past, answers...)
-	return laterLayout(p.begun, strings.Join(past, "\n\n"), s) + "\n\n" + stagedBlocks, nil
+	return laterLayout(p.first, strings.Join(past, "\n\n"), s) + "\n\n" + stagedBlocks, nil
 }
 
 var (

@@ -22,8 +22,8 @@ func (p *player) reset(ctx context.Context, task data.Task) error {
 		return err
 	}
 	p.started, p.ep.FirstObservation = true, obs.Text
-	if p.began != nil {
-		if err := p.began(ctx, obs.Text); err != nil {
+	if p.onReset != nil {
+		if err := p.onReset(ctx, obs.Text); err != nil {
 			return err
 		}
 	}
@@ -31,8 +31,8 @@ func (p *player) reset(ctx context.Context, task data.Task) error {
 	return nil
 }
 
-// give appends ids the model did not produce.
-func (p *player) give(ids []int32) {
+// appendPrompt appends ids the model did not produce.
+func (p *player) appendPrompt(ids []int32) {
 	if p.prompter != nil {
 		p.ep.Contexts = append(p.ep.Contexts, len(p.ep.Tokens))
 	}
@@ -80,7 +80,7 @@ func (p *player) generate(ctx context.Context, ids []int32, turn int) (engine.Re
 	}
 	t := data.Turn{
 		Start: start, End: len(p.ep.Tokens), Text: p.Renderer.Decode(said),
-		Kept: reply.Kept, Stop: string(reply.Stop), Unjudged: true, GenMillis: millis(began), Prompt: p.shown,
+		Kept: reply.Kept, Stop: string(reply.Stop), Unjudged: true, GenMillis: millis(began), Prompt: p.lastPrompt,
 	}
 	p.ep.Turns = append(p.ep.Turns, t)
 	p.ep.Messages = append(p.ep.Messages, data.Message{Role: "assistant", Content: t.Text})
@@ -96,7 +96,7 @@ func (p *player) step(ctx context.Context, t *data.Turn) (Parsed, error) {
 	began := time.Now()
 	var res env.StepResult
 	err := p.onInstance(ctx, func() (err error) {
-		res, err = p.send(ctx, parsed.Text)
+		res, err = p.sendStep(ctx, parsed.Text)
 		return err
 	})
 	t.EnvMillis = millis(began)

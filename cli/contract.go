@@ -128,7 +128,7 @@ func (s *State) addFormat(ctx context.Context, parts map[string]string, setup ag
 		format = asked.(agent.Prompting) // as the format itself is
 	}
 	prompter := format.Begin(data.Task{}, 0)
-	seen := agent.Seen{Observation: "observation"}
+	seen := agent.PromptState{Observation: "observation"}
 	for range turns {
 		text, err := prompter.Prompt(ctx, seen)
 		if err != nil {

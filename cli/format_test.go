@@ -276,7 +276,7 @@ func (w worded) Begin(data.Task, int) agent.Prompter { return shows(w.shown) }
 // shows is a prompter that always writes the same.
 type shows string
 
-func (p shows) Prompt(context.Context, agent.Seen) (string, error) { return string(p), nil }
+func (p shows) Prompt(context.Context, agent.PromptState) (string, error) { return string(p), nil }
 
 // A character of what a format says changes the contract, in the part that
 // stands for it.

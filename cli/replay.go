@@ -230,11 +230,11 @@ func (p *replaying) openModel(ctx context.Context) error {
 	if p.total, sequences, err = p.count(); err != nil {
 		return err
 	}
-	p.setup.Class = &replay.Class{Margin: p.o.Margin}
+	p.setup.Teacher = &replay.Teacher{Margin: p.o.Margin}
 	p.setup.Deterministic = played.Rollout.Deterministic
 	sampler, err := newSampler(ctx, bundle, bundle.Model, samplerOptions{
 		Sequences: sequences, MaxContext: p.setup.Agent.Options.MaxContext, Deterministic: played.Rollout.Deterministic,
-		MemoryShare: 0.5, Shrink: shrink{"free some memory", "free some memory", "free some memory"}, Teacher: p.setup.Class,
+		MemoryShare: 0.5, Shrink: shrink{"free some memory", "free some memory", "free some memory"}, Teacher: p.setup.Teacher,
 		Day: p.s.dayFrom(p.played.Day),
 	})
 	if err != nil {

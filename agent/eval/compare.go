@@ -59,17 +59,17 @@ func Compare(a, b Result, anyway bool) (Comparison, error) {
 	if a.Env != b.Env {
 		c.Env = a.Env + ", " + b.Env
 	}
-	if err := a.usable("the first"); err != nil {
+	if err := a.check("the first"); err != nil {
 		return c, err
 	}
-	if err := b.usable("the second"); err != nil {
+	if err := b.check("the second"); err != nil {
 		return c, err
 	}
 	diff := Diff(a.Contract, b.Contract)
 	left, right := shared(a.PerTask, b.PerTask)
-	other, unknown := startsDiffer(left, right)
+	other, unknown := compareStarts(left, right)
 	if c.UnknownStarts = unknown; len(other) > 0 {
-		diff = append(diff, startsDifference(a, b, len(left), other))
+		diff = append(diff, startsMismatch(a, b, len(left), other))
 	}
 	if len(diff) > 0 && !anyway {
 		return c, &ContractError{diff}
@@ -138,8 +138,8 @@ func Compare(a, b Result, anyway bool) (Comparison, error) {
 	return c, nil
 }
 
-// usable reports what keeps a result from being compared.
-func (r *Result) usable(which string) error {
+// check reports what keeps a result from being compared.
+func (r *Result) check(which string) error {
 	if len(r.PerTask) == 0 || r.Samples < 1 {
 		return fmt.Errorf("%s result has no tasks: it is not what eval --json prints", which)
 	}
@@ -197,7 +197,7 @@ func (c Comparison) String() string {
 		fmt.Fprintf(&b, "\nthe first observations of %d tasks are not known in both results, so whether these are the same tasks is not checked", c.UnknownStarts)
 	}
 	fmt.Fprintf(&b, "\n\n  %-24s %9s %9s %9s  %s\n", "metric", "A", "B", "B - A", "95% interval")
-	for _, name := range inOrder(c.Metrics) {
+	for _, name := range sortedMetrics(c.Metrics) {
 		m := c.Metrics[name]
 		fmt.Fprintf(&b, "  %-24s %9.3f %9.3f %+9.3f  %+.3f to %+.3f\n", name, m.A, m.B, m.Difference, m.Low, m.High)
 	}

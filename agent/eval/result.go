@@ -118,15 +118,15 @@ func (r Result) String() string {
 }
 
 func writeFigures(b *strings.Builder, indent string, m map[string]Figure) {
-	for _, name := range inOrder(m) {
+	for _, name := range sortedMetrics(m) {
 		f := m[name]
 		fmt.Fprintf(b, "  %s%-*s %9.3f  %.3f - %.3f\n", indent, 24-len(indent), name, f.Value, f.Low, f.High)
 	}
 }
 
-// inOrder sorts the names of metrics as they are read: what it is about first,
+// sortedMetrics sorts the names of metrics as they are read: what it is about first,
 // pass@k by k, outcomes last.
-func inOrder[V any](m map[string]V) []string {
+func sortedMetrics[V any](m map[string]V) []string {
 	rank := func(name string) int {
 		if i := slices.Index([]string{SuccessRate, MeanScore, MeanTurns}, name); i >= 0 {
 			return i

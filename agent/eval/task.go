@@ -80,10 +80,10 @@ func startsOf(tasks []Task) string {
 // maxNamed bounds how many tasks a message names.
 const maxNamed = 5
 
-// startsDiffer compares how the tasks of two lists began, pair by pair. other
+// compareStarts compares how the tasks of two lists began, pair by pair. other
 // names the tasks that differ; unknown counts those of which one side is not
 // known.
-func startsDiffer(a, b []Task) (other []string, unknown int) {
+func compareStarts(a, b []Task) (other []string, unknown int) {
 	for i := range a {
 		switch {
 		case a[i].Start == "" || b[i].Start == "":
@@ -95,9 +95,9 @@ func startsDiffer(a, b []Task) (other []string, unknown int) {
 	return other, unknown
 }
 
-// startsDifference tells that tasks of two results are not the same though they
+// startsMismatch tells that tasks of two results are not the same though they
 // have the same ids.
-func startsDifference(a, b Result, tasks int, other []string) Difference {
+func startsMismatch(a, b Result, tasks int, other []string) Difference {
 	names := strings.Join(other[:min(len(other), maxNamed)], ", ")
 	if len(other) > maxNamed {
 		names += ", …"

@@ -31,10 +31,10 @@ import (
 
 // Client is one endpoint.
 type Client struct {
-	o      Options
-	http   *http.Client
-	places chan struct{} // one for each request that may be under way
-	sleep  func(context.Context, time.Duration) bool
+	o     Options
+	http  *http.Client
+	slots chan struct{} // one for each request that may be under way
+	sleep func(context.Context, time.Duration) bool
 
 	newLimit atomic.Bool // the endpoint wants max_completion_tokens
 	usage    struct{ requests, retries, prompt, completion atomic.Int64 }
@@ -64,8 +64,8 @@ func New(o Options) (*Client, error) {
 			// Following a redirect would take the key to another host.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		places: make(chan struct{}, o.Concurrency),
-		sleep:  backoff.Sleep,
+		slots: make(chan struct{}, o.Concurrency),
+		sleep: backoff.Sleep,
 	}, nil
 }
 
@@ -97,8 +97,8 @@ func (c *Client) Chat(ctx context.Context, r Request) (Reply, error) {
 
 func (c *Client) chat(ctx context.Context, r Request, attempts int) (Reply, error) {
 	select {
-	case c.places <- struct{}{}:
-		defer func() { <-c.places }()
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
 	case <-ctx.Done():
 		return Reply{}, c.cancelled(ctx)
 	}

@@ -131,11 +131,11 @@ func shorten(s string) string {
 // date (RFC 9110, 10.2.3), or retry-after-ms. 0 where it does not ask.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(strings.TrimSpace(h.Get("Retry-After-Ms")), 64); err == nil {
-		return span(ms * float64(time.Millisecond))
+		return boundedDuration(ms * float64(time.Millisecond))
 	}
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if s, err := strconv.ParseFloat(v, 64); err == nil {
-		return span(s * float64(time.Second))
+		return boundedDuration(s * float64(time.Second))
 	}
 	if at, err := http.ParseTime(v); err == nil {
 		if date, err := http.ParseTime(h.Get("Date")); err == nil {
@@ -146,8 +146,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// span makes a duration of nanoseconds that a stranger sent.
-func span(ns float64) time.Duration {
+// boundedDuration makes a duration of nanoseconds that a stranger sent.
+func boundedDuration(ns float64) time.Duration {
 	const year = float64(365 * 24 * time.Hour)
 	if !(ns > 0) {
 		return 0

@@ -64,15 +64,15 @@ func (s *Speaker) Say(ctx context.Context, a text.Ask) (text.Said, error) {
 
 // RequestOf are the parameters of a request for a reply.
 func RequestOf(p engine.Params) Request {
-	r := Request{MaxTokens: p.MaxNew, Temperature: shortest(p.Temperature), TopP: shortest(p.TopP), TopK: p.TopK}
+	r := Request{MaxTokens: p.MaxNew, Temperature: decimal(p.Temperature), TopP: decimal(p.TopP), TopK: p.TopK}
 	if p.Greedy {
 		r.Temperature, r.TopP, r.TopK = 0, 0, 0
 	}
 	return r
 }
 
-// shortest is a float32 as its user wrote it: 0.7, not 0.699999988079071.
-func shortest(x float32) float64 {
+// decimal is a float32 as its user wrote it: 0.7, not 0.699999988079071.
+func decimal(x float32) float64 {
 	var v float64
 	if _, err := fmt.Sscan(fmt.Sprint(x), &v); err != nil {
 		return float64(x)

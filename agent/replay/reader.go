@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// errParted ends the replay of an episode that has gone another way.
-var errParted = errors.New("the episode has gone another way than the recorded one")
+// errDiverged ends the replay of an episode that has gone another way.
+var errDiverged = errors.New("the episode has gone another way than the recorded one")
 
 // reader is the engine of one episode: it compares what it is given with the
 // record before it asks the inner engine, whose teacher reads the replies from
@@ -43,13 +43,13 @@ func (r *reader) Generate(ctx context.Context, s *engine.Session, ids []int32, p
 	r.turn = p.Turn + 1
 	if p.Turn >= len(r.ep.Turns) {
 		r.found.add(Difference{Turn: r.turn, What: InPrompt, At: len(r.ep.Tokens), Recorded: "the end of the episode", Replayed: "another turn"})
-		return engine.Reply{}, errParted
+		return engine.Reply{}, errDiverged
 	}
 	t, start := &r.ep.Turns[p.Turn], r.given(p.Turn)
 	given, said := r.ep.Tokens[start:t.Start], r.ep.Tokens[t.Start:t.End]
 	series(r.found, r.turn, InPrompt, start, given, ids)
 	if len(given) != len(ids) { // from here on all positions are others
-		return engine.Reply{}, errParted
+		return engine.Reply{}, errDiverged
 	}
 	if r.inner == nil {
 		return engine.Reply{IDs: said, LogProbs: r.ep.LogProbs[t.Start:t.End], Kept: t.Kept, Stop: engine.StopReason(t.Stop), Version: r.ep.WeightVersion}, nil
@@ -61,7 +61,7 @@ func (r *reader) Generate(ctx context.Context, s *engine.Session, ids []int32, p
 	}
 	if len(reply.IDs) != len(said) {
 		series(r.found, r.turn, InIDs, t.Start, said, reply.IDs)
-		return engine.Reply{}, errParted
+		return engine.Reply{}, errDiverged
 	}
 	return reply, nil
 }
@@ -127,8 +127,8 @@ func (r recordedTemplate) Decode([]int32) string { return r.ep.Turns[r.turn-1].T
 // speaker says what an endpoint said, turn by turn, from the record.
 type speaker struct{ *reader }
 
-// speaking is the engine of an episode that is replayed by its texts.
-func (r *reader) speaking() engine.Engine { return &text.Engine{Speaker: speaker{r}} }
+// textEngine is the engine of an episode that is replayed by its texts.
+func (r *reader) textEngine() engine.Engine { return &text.Engine{Speaker: speaker{r}} }
 
 // Say implements text.Speaker. What the endpoint was shown is in the
 // conversation, which is compared as a whole.
@@ -136,7 +136,7 @@ func (s speaker) Say(_ context.Context, a text.Ask) (text.Said, error) {
 	s.turn = a.Params.Turn + 1
 	if a.Params.Turn >= len(s.ep.Turns) {
 		s.found.add(Difference{Turn: s.turn, What: InPrompt, Recorded: "the end of the episode", Replayed: "another turn"})
-		return text.Said{}, errParted
+		return text.Said{}, errDiverged
 	}
 	t := &s.ep.Turns[a.Params.Turn]
 	return text.Said{Text: t.Text, Stop: engine.StopReason(t.Stop)}, nil

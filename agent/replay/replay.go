@@ -28,8 +28,8 @@ import (
 // Setup is how episodes were played.
 type Setup struct {
 	// Agent's engine and renderer are nil where there is no model.
-	Agent agent.Setup
-	Class *Class // the teacher of the engine's backend; nil without a model
+	Agent   agent.Setup
+	Teacher *Teacher // the teacher of the engine's backend; nil without a model
 	// Deterministic opens every session before the first reply is asked for,
 	// as an engine with engine.Options.Deterministic needs it.
 	Deterministic bool
@@ -90,7 +90,7 @@ func Episodes(ctx context.Context, s Setup, episodes []*data.Episode) ([]Result,
 	defer func() {
 		for _, p := range plays {
 			if p != nil {
-				p.leave()
+				p.close()
 			}
 		}
 	}()
@@ -120,7 +120,7 @@ type play struct {
 	reader  *reader
 	server  *server
 	session *engine.Session
-	began   bool // RunEpisode has the session, and closes it
+	running bool // RunEpisode has the session, and closes it
 }
 
 func newPlay(s Setup, e *data.Episode) *play {
@@ -131,7 +131,7 @@ func newPlay(s Setup, e *data.Episode) *play {
 	a.Engine = p.reader
 	a.Options.Instruction = e.Instruction
 	if p.ByText {
-		a.Engine, a.Renderer, a.NoIDs = p.reader.speaking(), text.Renderer{}, true
+		a.Engine, a.Renderer, a.NoIDs = p.reader.textEngine(), text.Renderer{}, true
 	}
 	if a.Renderer == nil {
 		a.Renderer = recordedTemplate{p.reader, a.Options.MaxContext}
@@ -149,7 +149,7 @@ func (p *play) open(ctx context.Context) (err error) {
 	if !p.withModel() {
 		return nil
 	}
-	if err := p.Class.enter(p.reader); err != nil {
+	if err := p.Teacher.add(p.reader); err != nil {
 		return err
 	}
 	if !p.Deterministic {
@@ -159,12 +159,12 @@ func (p *play) open(ctx context.Context) (err error) {
 	return err
 }
 
-func (p *play) leave() {
-	if p.session != nil && !p.began {
+func (p *play) close() {
+	if p.session != nil && !p.running {
 		p.reader.inner.Close(p.session)
 	}
 	if p.withModel() {
-		p.Class.leave(p.reader)
+		p.Teacher.remove(p.reader)
 	}
 }
 
@@ -183,13 +183,13 @@ func (p *play) run(ctx context.Context) (Result, error) {
 		p.found.add(Difference{Turn: 0, What: InReply, Recorded: "an instance was made", Replayed: err.Error()})
 		if p.session != nil { // the others of a wave wait for everybody's next call
 			p.reader.inner.Close(p.session)
-			p.began = true
+			p.running = true
 		}
 		return p.result(nil), nil
 	}
 	start := p.start()
 	start.Client = client
-	p.began = true
+	p.running = true
 	got, err := agent.RunEpisode(ctx, p.Agent, start)
 	if err != nil {
 		var broken *engine.BackendError

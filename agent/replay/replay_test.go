@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // by the draw's seed and turn, whatever it was given. What its class says
 // comes first; the margin of another token is the distance of the two.
 type babbler struct {
-	class *Class
+	class *Teacher
 	noise float64 // added to every log-prob
 
 	mu sync.Mutex
@@ -108,7 +108,7 @@ func (template) Decode(ids []int32) string {
 }
 
 // stage is an engine, and the setup of maze episodes on it.
-func stage(t *testing.T, deterministic bool, class *Class, noise float64) agent.Setup {
+func stage(t *testing.T, deterministic bool, class *Teacher, noise float64) agent.Setup {
 	t.Helper()
 	sched, err := engine.New(&babbler{class: class, noise: noise, kv: map[engine.SeqID]int{}, at: map[engine.SeqID]int{}},
 		engine.Options{Deterministic: deterministic, NewDecoder: engine.IncrementalDecoder(template{}.Decode), ChunkTokens: 1 << 20, PrefillTokens: 1 << 20})
@@ -193,9 +193,9 @@ func again(t *testing.T, withModel bool, noise float64, episodes ...*data.Episod
 	s := Setup{Agent: agent.Setup{Format: react(t), Spec: maze(t), Options: options}}
 	s.ByText = len(episodes[0].Tokens) == 0
 	if withModel {
-		s.Class = &Class{Margin: 1e-4}
+		s.Teacher = &Teacher{Margin: 1e-4}
 		s.Deterministic = episodes[0].Wave > 0
-		s.Agent = stage(t, s.Deterministic, s.Class, noise)
+		s.Agent = stage(t, s.Deterministic, s.Teacher, noise)
 	}
 	var out []Result
 	for len(episodes) > 0 {
@@ -415,8 +415,8 @@ func TestReplayFindsEveryChange(t *testing.T) {
 func TestNearTies(t *testing.T) {
 	e := copied(t, record(t, false, 1)[0])
 	e.Tokens[e.Turns[0].Start]++
-	s := Setup{Class: &Class{Margin: 1.5}}
-	s.Agent = stage(t, false, s.Class, 0.25)
+	s := Setup{Teacher: &Teacher{Margin: 1.5}}
+	s.Agent = stage(t, false, s.Teacher, 0.25)
 	text := e.Turns[0].Text
 	e.Turns[0].Text = string(rune(text[0]+1)) + text[1:]
 	r, err := Episodes(t.Context(), s, []*data.Episode{e})
@@ -429,7 +429,7 @@ func TestNearTies(t *testing.T) {
 	if gap := r[0].MaxGap; gap < 0.2 || gap > 0.3 {
 		t.Errorf("log-probs differ by %g, want 0.25", gap)
 	}
-	s.Class.Margin = 0.5
+	s.Teacher.Margin = 0.5
 	if r, err = Episodes(t.Context(), s, []*data.Episode{e}); err != nil || r[0].NearTies != 0 || r[0].Difference.What != InIDs || r[0].Difference.Margin != 1 {
 		t.Errorf("%+v %v %v", r[0], r[0].Difference, err)
 	}

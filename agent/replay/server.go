@@ -26,7 +26,7 @@ type server struct {
 // baseURL is an address of a server that does not exist (RFC 6761, 6.4).
 const baseURL = "http://recorded.invalid"
 
-var errMore = errors.New("the record holds no further exchange")
+var errNoExchange = errors.New("the record holds no further exchange")
 
 // RoundTrip answers with the next exchange, whatever is asked, and notes where
 // that is not what was asked then.
@@ -42,7 +42,7 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	path, text := req.URL.RequestURI(), strings.ToValidUTF8(string(body), "\uFFFD")
 	if s.next == len(s.exchanges) {
 		s.found.add(Difference{Turn: *s.turn, What: InRequest, Recorded: "nothing", Replayed: around(req.Method+" "+path+" "+text, 0)})
-		return nil, errMore
+		return nil, errNoExchange
 	}
 	x := &s.exchanges[s.next]
 	if s.next++; s.next == 1 {
@@ -62,7 +62,7 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	var reply io.Reader = strings.NewReader(x.Reply)
 	if strings.Contains(x.Err, string(env.KindConnection)) { // it broke off
-		reply = io.MultiReader(reply, broken{})
+		reply = io.MultiReader(reply, brokenBody{})
 	}
 	return &http.Response{
 		Status: http.StatusText(x.Status), StatusCode: x.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -70,11 +70,11 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// broken is the end of a reply that broke off.
-type broken struct{}
+// brokenBody is the end of a reply that broke off.
+type brokenBody struct{}
 
 // Read returns what net/http returns there.
-func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+func (brokenBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // ended notes an exchange that was not asked for.
 func (s *server) ended(turn int) {

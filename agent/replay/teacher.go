@@ -9,34 +9,36 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Class is the engine.Teacher of the episodes that are being replayed.
-type Class struct {
+// Teacher is the engine.Teacher of the episodes that are being replayed.
+type Teacher struct {
 	// Margin is how much the sampler's token may win by where another one was
 	// recorded: such ids are counted and are no difference. It stands for the
 	// float noise of other batches.
 	Margin float64
 
 	mu      sync.Mutex
-	readers map[lesson]*reader // guarded by mu
+	readers map[episodeKey]*reader // guarded by mu
 }
 
-// lesson names an episode among the draws.
-type lesson struct {
+// episodeKey names an episode among the draws.
+type episodeKey struct {
 	seed, task uint64
 	sample     int
 }
 
-var _ engine.Teacher = (*Class)(nil)
+var _ engine.Teacher = (*Teacher)(nil)
 
-func lessonOf(e *data.Episode) lesson { return lesson{e.Seed, engine.TaskHash(e.Task.ID), e.Sample} }
+func keyOf(e *data.Episode) episodeKey {
+	return episodeKey{e.Seed, engine.TaskHash(e.Task.ID), e.Sample}
+}
 
-func (c *Class) enter(r *reader) error {
+func (c *Teacher) add(r *reader) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.readers == nil {
-		c.readers = map[lesson]*reader{}
+		c.readers = map[episodeKey]*reader{}
 	}
-	l := lessonOf(r.ep)
+	l := keyOf(r.ep)
 	if c.readers[l] != nil {
 		return fmt.Errorf("task %s, sample %d with seed %d is there twice", r.ep.Task.ID, r.ep.Sample, r.ep.Seed)
 	}
@@ -44,22 +46,22 @@ func (c *Class) enter(r *reader) error {
 	return nil
 }
 
-func (c *Class) leave(r *reader) {
+func (c *Teacher) remove(r *reader) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l := lessonOf(r.ep); c.readers[l] == r {
+	if l := keyOf(r.ep); c.readers[l] == r {
 		delete(c.readers, l)
 	}
 }
 
-func (c *Class) reader(d engine.Draw) *reader {
+func (c *Teacher) reader(d engine.Draw) *reader {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.readers[lesson{d.Seed, d.Task, d.Sample}]
+	return c.readers[episodeKey{d.Seed, d.Task, d.Sample}]
 }
 
 // Say implements engine.Teacher.
-func (c *Class) Say(d engine.Draw) (int32, bool) {
+func (c *Teacher) Say(d engine.Draw) (int32, bool) {
 	r := c.reader(d)
 	if r == nil || d.Turn >= len(r.ep.Turns) {
 		return 0, false
@@ -75,7 +77,7 @@ func (c *Class) Say(d engine.Draw) (int32, bool) {
 }
 
 // Differs implements engine.Teacher.
-func (c *Class) Differs(d engine.Draw, said, drawn int32, margin float64) {
+func (c *Teacher) Differs(d engine.Draw, said, drawn int32, margin float64) {
 	r := c.reader(d)
 	if r == nil {
 		return

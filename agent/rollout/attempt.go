@@ -21,9 +21,9 @@ type attempt struct {
 	session *engine.Session
 	record  env.Recorder
 	// failed is the result of an attempt that could not begin.
-	failed *data.Episode
-	joined bool  // the group
-	noted  error // the last lost instance that unstarted was told of
+	failed   *data.Episode
+	joined   bool  // the group
+	lastLost error // the last lost instance that unstarted was told of
 	// end is why no episode of the rollout is worth beginning any more.
 	end error
 	// hopeless says that another attempt would fail alike.
@@ -42,23 +42,23 @@ type result struct {
 // begin counts a try at j and leases an instance for it.
 func (r *run) begin(ctx context.Context, j *job) *attempt {
 	a := &attempt{job: j, env: r.envs[j.task.Table()]}
-	a.begun(ctx, a.acquire(ctx, false))
+	a.count(ctx, a.acquire(ctx, false))
 	return a
 }
 
-// beginNow is begin for one who holds leases that nobody gives back before: nil
+// tryBegin is begin for one who holds leases that nobody gives back before: nil
 // where there is no place for another.
-func (r *run) beginNow(ctx context.Context, j *job) *attempt {
+func (r *run) tryBegin(ctx context.Context, j *job) *attempt {
 	a := &attempt{job: j, env: r.envs[j.task.Table()]}
 	err := a.acquire(ctx, true)
 	if errors.Is(err, pool.ErrFull) {
 		return nil
 	}
-	a.begun(ctx, err)
+	a.count(ctx, err)
 	return a
 }
 
-func (a *attempt) begun(ctx context.Context, err error) {
+func (a *attempt) count(ctx context.Context, err error) {
 	a.job.attempts++
 	if err != nil {
 		a.fail(ctx, data.EnvError, err)
@@ -67,12 +67,12 @@ func (a *attempt) begun(ctx context.Context, err error) {
 
 // acquire leases an instance on a server where the episode may be played.
 func (a *attempt) acquire(ctx context.Context, now bool) (err error) {
-	bad, failed := a.job.resets.known()
+	bad, failed := a.job.resets.badTask()
 	if bad != nil {
 		a.lease, a.hopeless = nil, true
 		return bad
 	}
-	at := pool.Place{Only: a.job.group.place(), Avoid: failed, NoWait: now}
+	at := pool.Place{Only: a.job.group.server(), Avoid: failed, NoWait: now}
 	a.lease, err = a.env.Pool.AcquireAt(ctx, at)
 	var down *pool.DownError
 	if errors.As(err, &down) {
@@ -86,9 +86,9 @@ func (a *attempt) acquire(ctx context.Context, now bool) (err error) {
 	return err
 }
 
-// began makes the episode a member of its group.
-func (a *attempt) began(ctx context.Context, first string) error {
-	a.job.resets.reset(a.job)
+// onReset makes the episode a member of its group.
+func (a *attempt) onReset(ctx context.Context, first string) error {
+	a.job.resets.succeeded(a.job)
 	alike, err := a.job.group.join(ctx, a.job, Start{first, a.lease.Server()})
 	if a.joined = err == nil; a.joined && !alike {
 		a.env.Pool.WarnOnce("random starts", "one task begins differently each time it is reset: the rewards of a group also depend on how its episodes began",
@@ -97,22 +97,22 @@ func (a *attempt) began(ctx context.Context, first string) error {
 	return err
 }
 
-// unstarted notes an instance that was lost, where the reset of the task was
+// noteLost notes an instance that was lost, where the reset of the task was
 // what failed.
-func (a *attempt) unstarted(o Options, lost error) {
-	a.noted = lost
+func (a *attempt) noteLost(o Options, lost error) {
+	a.lastLost = lost
 	bad, first := a.job.resets.failed(a.job, a.lease.Server(), lost, a.env.Pool.InService())
 	if first {
 		o.Log.Warn("task left out", "task", bad.Task, "error", bad)
 	}
 }
 
-// another takes a fresh instance for a lost one. In a wave, whose episodes wait
-// for each other, it does not wait for one that another episode has.
-func (a *attempt) another(o Options) func(context.Context, error) (env.Client, error) {
+// replacement takes a fresh instance for a lost one. In a wave, whose episodes wait
+// for each other, it does not wait for one that replacement episode has.
+func (a *attempt) replacement(o Options) func(context.Context, error) (env.Client, error) {
 	return func(ctx context.Context, lost error) (env.Client, error) {
 		o.Log.Debug("instance lost, going on with another", "task", a.job.task.ID, "sample", a.job.sample, "server", a.lease.Server(), "error", lost)
-		a.unstarted(o, lost)
+		a.noteLost(o, lost)
 		a.lease.Fail(lost)
 		err := a.acquire(ctx, o.Deterministic)
 		switch {
@@ -126,8 +126,8 @@ func (a *attempt) another(o Options) func(context.Context, error) (env.Client, e
 	}
 }
 
-// open takes a session beforehand.
-func (a *attempt) open(ctx context.Context) {
+// openSession takes a session beforehand.
+func (a *attempt) openSession(ctx context.Context) {
 	if a.failed != nil {
 		return
 	}
@@ -161,9 +161,9 @@ func (a *attempt) start() agent.Start {
 
 // play plays the attempt and gives lease and session back.
 func (a *attempt) play(ctx context.Context, o Options) result {
-	defer a.job.group.follow(a.job)
+	defer a.job.group.releaseLeader(a.job)
 	if a.failed != nil {
-		bad, _ := a.job.resets.known()
+		bad, _ := a.job.resets.badTask()
 		return result{episode: a.failed, end: a.end, hopeless: a.hopeless, bad: bad != nil}
 	}
 	if o.EpisodeTimeout > 0 {
@@ -178,15 +178,15 @@ func (a *attempt) play(ctx context.Context, o Options) result {
 		a.lease.Record(a.record)
 	}
 	start := a.start()
-	start.Another, start.Replays, start.Began = a.another(o), o.Replays, a.began
+	start.Replace, start.Replays, start.OnReset = a.replacement(o), o.Replays, a.onReset
 	ep, err := agent.RunEpisode(ctx, a.env.Setup, start)
 	if a.joined && !ep.Outcome.Trainable() {
 		a.job.group.leave()
 	}
-	if err != nil && a.lease != nil && (a.noted == nil || !errors.Is(err, a.noted)) {
-		a.unstarted(o, err)
+	if err != nil && a.lease != nil && (a.lastLost == nil || !errors.Is(err, a.lastLost)) {
+		a.noteLost(o, err)
 	}
-	bad, _ := a.job.resets.known()
+	bad, _ := a.job.resets.badTask()
 	res := result{episode: ep, end: a.end, hopeless: a.hopeless || bad != nil, bad: bad != nil}
 	var other *otherStartError
 	var changed *ChangedStartError

@@ -24,7 +24,7 @@ type resets struct {
 	task data.Task
 
 	mu      sync.Mutex
-	way     string   // in which the last one failed
+	kind    string   // in which the last one failed
 	servers []string // on which it failed that way
 	started bool
 	bad     *BadTaskError
@@ -58,13 +58,13 @@ func (r *resets) failed(j *job, server string, err error, inService []string) (b
 	if r.bad != nil {
 		return r.bad, false
 	}
-	if way := fmt.Sprint(known.Kind, known.Status); way != r.way {
-		r.way, r.servers, j.unstarted = way, nil, 0
+	if way := fmt.Sprint(known.Kind, known.Status); way != r.kind {
+		r.kind, r.servers, j.failedResets = way, nil, 0
 	}
 	if !slices.Contains(r.servers, server) {
 		r.servers = append(r.servers, server)
 	}
-	if j.unstarted++; r.started || j.unstarted < badAfter {
+	if j.failedResets++; r.started || j.failedResets < badAfter {
 		return nil, false
 	}
 	for _, s := range inService {
@@ -76,16 +76,16 @@ func (r *resets) failed(j *job, server string, err error, inService []string) (b
 	return r.bad, true
 }
 
-// reset notes that the task of j was reset.
-func (r *resets) reset(j *job) {
+// succeeded notes that the task of j was succeeded.
+func (r *resets) succeeded(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.started, j.unstarted = true, 0
+	r.started, j.failedResets = true, 0
 }
 
-// known gives the error of a task that is bad, and the servers that could not
+// badTask gives the error of a task that is bad, and the servers that could not
 // reset it.
-func (r *resets) known() (bad *BadTaskError, servers []string) {
+func (r *resets) badTask() (bad *BadTaskError, servers []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.bad, r.servers
@@ -96,7 +96,7 @@ func resetsOf(jobs []*job) []*resets {
 	byTask := map[string]*resets{}
 	var all []*resets
 	for _, j := range jobs {
-		name := nameOf(j.task)
+		name := taskName(j.task)
 		if byTask[name] == nil {
 			byTask[name] = &resets{task: j.task}
 			all = append(all, byTask[name])

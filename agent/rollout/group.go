@@ -55,9 +55,9 @@ type group struct {
 	led    chan struct{} // closed when the leader's start is known, or will not be
 }
 
-// place is the server on which the group's next episode has to begin, "" for
+// server is the server on which the group's next episode has to begin, "" for
 // any.
-func (g *group) place() string {
+func (g *group) server() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.pinned {
@@ -66,8 +66,8 @@ func (g *group) place() string {
 	return g.start.Server
 }
 
-// lead makes j decide the start of a group that has none yet.
-func (g *group) lead(j *job) {
+// setLeader makes j decide the start of a group that has none yet.
+func (g *group) setLeader(j *job) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.members == 0 && g.leader == nil {
@@ -75,8 +75,8 @@ func (g *group) lead(j *job) {
 	}
 }
 
-// follow ends the wait for j if that is the leader.
-func (g *group) follow(j *job) {
+// releaseLeader ends the wait for j if that is the leader.
+func (g *group) releaseLeader(j *job) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.leader == j {
@@ -89,7 +89,7 @@ func (g *group) follow(j *job) {
 // begins like the others. Its error says that the episode cannot be a member
 // with this start.
 func (g *group) join(ctx context.Context, j *job, s Start) (alike bool, err error) {
-	defer g.follow(j)
+	defer g.releaseLeader(j)
 	g.mu.Lock()
 	if g.leader != nil && g.leader != j {
 		led := g.led

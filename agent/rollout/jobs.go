@@ -17,9 +17,9 @@ type job struct {
 	attempts int // made so far
 	moves    int // attempts that ended because the group plays on another server
 	group    *group
-	// unstarted counts the instances in a row that could not reset the task.
-	unstarted int
-	resets    *resets
+	// failedResets counts the instances in a row that could not reset the task.
+	failedResets int
+	resets       *resets
 }
 
 // jobsOf lists the episodes, task by task. A task that comes twice makes two
@@ -28,10 +28,10 @@ func jobsOf(tasks []data.Task, o Options) []*job {
 	var jobs []*job
 	seen := map[string]int{}
 	for _, task := range o.Earlier {
-		seen[nameOf(task)]++
+		seen[taskName(task)]++
 	}
 	for _, task := range tasks {
-		name := nameOf(task)
+		name := taskName(task)
 		repeat := seen[name]
 		seen[name]++
 		uid := fmt.Sprintf("%d/%s", o.Step, name)
@@ -54,7 +54,7 @@ func jobsOf(tasks []data.Task, o Options) []*job {
 	return jobs
 }
 
-func nameOf(t data.Task) string { return t.Table() + "/" + t.ID }
+func taskName(t data.Task) string { return t.Table() + "/" + t.ID }
 
 // failure is the episode of a job that failed before it could begin.
 func (j *job) failure(outcome data.Outcome, err error) *data.Episode {

@@ -96,7 +96,7 @@ type run struct {
 	mu       sync.Mutex      // guards what follows and serialises the callbacks
 	episodes []*data.Episode // by job.slot
 	stats    Stats
-	bad      int // failed episodes of tasks that no server can reset
+	badTasks int // failed episodes of tasks that no server can reset
 }
 
 // stream keeps Concurrency episodes going.
@@ -114,7 +114,7 @@ func (r *run) stream(ctx context.Context, jobs []*job) {
 			defer func() { <-places }()
 			for {
 				a := r.begin(ctx, j)
-				if r.settle(ctx, j, a.play(ctx, r.o)) {
+				if r.finish(ctx, j, a.play(ctx, r.o)) {
 					return
 				}
 			}
@@ -131,7 +131,7 @@ func (r *run) waves(ctx context.Context, jobs []*job) {
 		wave := jobs[:r.waveSize(jobs)]
 		attempts := []*attempt{r.begin(ctx, wave[0])}
 		for _, j := range wave[1:] {
-			a := r.beginNow(ctx, j)
+			a := r.tryBegin(ctx, j)
 			if a == nil { // a server is out of service: who has a lease plays, the others come next
 				break
 			}
@@ -145,15 +145,15 @@ func (r *run) waves(ctx context.Context, jobs []*job) {
 			}
 		}
 		for _, a := range attempts {
-			if a.open(ctx); a.failed == nil {
-				a.job.group.lead(a.job) // whichever was reset first, the same start is the group's
+			if a.openSession(ctx); a.failed == nil {
+				a.job.group.setLeader(a.job) // whichever was reset first, the same start is the group's
 			}
 		}
 		again := make([]bool, len(wave))
 		var wg sync.WaitGroup
 		for i, a := range attempts {
 			wg.Go(func() {
-				again[i] = !r.settle(ctx, a.job, a.play(ctx, r.o))
+				again[i] = !r.finish(ctx, a.job, a.play(ctx, r.o))
 			})
 		}
 		wg.Wait()
@@ -203,9 +203,9 @@ func (r *run) waveSize(jobs []*job) int {
 // second move needs that all others of the group have failed in between.
 const maxMoves = 10
 
-// settle takes the result of an attempt and reports whether it is final. If
+// finish takes the result of an attempt and reports whether it is final. If
 // not, the job is to be tried again.
-func (r *run) settle(ctx context.Context, j *job, res result) bool {
+func (r *run) finish(ctx context.Context, j *job, res result) bool {
 	ep, end := res.episode, res.end
 	if end != nil {
 		r.stop(end)
@@ -241,13 +241,13 @@ func (r *run) settle(ctx context.Context, j *job, res result) bool {
 		level := slog.LevelWarn
 		if res.bad { // the task was named
 			level = slog.LevelDebug
-			r.bad++
+			r.badTasks++
 		}
 		r.o.Log.Log(ctx, level, "episode dropped", "task", j.task.ID, "sample", j.sample, "attempts", j.attempts,
 			"outcome", ep.Outcome, "error", ep.Err)
 		failed, total := s.Failed+r.o.Before.Failed, s.Total+r.o.Before.Episodes
 		limit := r.o.MaxFailed
-		allFailed := failed == total && (limit > 0 || r.bad < s.Failed)
+		allFailed := failed == total && (limit > 0 || r.badTasks < s.Failed)
 		if allFailed || limit > 0 && float64(failed) > limit*float64(total) {
 			r.stop(&FailedError{
 				Failed: failed, Total: total, Task: j.task.ID, Sample: j.sample, Attempts: j.attempts,

@@ -1,15 +1,16 @@
 package configs
 
 import (
+	"sort"
 	"strconv"
 	"strings"
+
+	"github.com/pelletier/go-toml/v2/unstable"
 )
 
 // lineIndex maps the path of a value ("actor.optim.lr", "env.1.tasks") to its
-// line. The TOML decoder has no positions for values inside arrays of tables,
-// so this second, much simpler pass finds them. It runs only on text that the
-// decoder accepted, hence it checks nothing; on text it does not understand it
-// would lose lines, never values.
+// line. The TOML decoder reports no positions of values inside arrays of
+// tables; a second parser finds them.
 type lineIndex map[string]int
 
 // of returns the line of path, or of the nearest table around it.
@@ -26,208 +27,93 @@ func (l lineIndex) of(path string) int {
 	}
 }
 
+// lineScanner fills a lineIndex.
 type lineScanner struct {
-	src   string
-	pos   int
-	line  int
+	ends  []int // offsets of line ends; the parser's own positions take time linear in the text
 	index lineIndex
 	count map[string]int // of [[tables]] so far, by path
 }
 
+// indexLines returns the lines of all values in a text that the decoder
+// accepted. It stops at a syntax error.
 func indexLines(src string) lineIndex {
-	s := &lineScanner{src: src, line: 1, index: lineIndex{}, count: map[string]int{}}
+	s := &lineScanner{index: lineIndex{}, count: map[string]int{}}
+	for i := range len(src) {
+		if src[i] == '\n' {
+			s.ends = append(s.ends, i)
+		}
+	}
+	var p unstable.Parser
+	p.Reset([]byte(src))
 	at := ""
-	for s.skip(true); s.pos < len(s.src); s.skip(true) {
-		if s.src[s.pos] != '[' {
-			s.pair(at)
-			continue
+	for p.NextExpression() {
+		switch e := p.Expression(); e.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			at = s.header(e)
+		case unstable.KeyValue:
+			s.pair(at, e)
 		}
-		array := strings.HasPrefix(s.src[s.pos:], "[[")
-		for s.peek() == '[' {
-			s.pos++
-		}
-		at = s.header(array)
 	}
 	return s.index
 }
 
-func (s *lineScanner) peek() byte {
-	if s.pos < len(s.src) {
-		return s.src[s.pos]
-	}
-	return 0
+func (s *lineScanner) line(n *unstable.Node) int {
+	return 1 + sort.SearchInts(s.ends, int(n.Raw.Offset))
 }
 
-// skip passes spaces and, if newlines is set, line ends and comments.
-func (s *lineScanner) skip(newlines bool) {
-	for s.pos < len(s.src) {
-		switch c := s.src[s.pos]; {
-		case c == ' ' || c == '\t' || c == '\r':
-		case newlines && c == '\n':
-			s.line++
-		case newlines && c == '#':
-			for s.pos < len(s.src) && s.src[s.pos] != '\n' {
-				s.pos++
-			}
-			continue
-		default:
-			return
+// header returns the path of a [table] or [[array table]], with the index of
+// every array table on the way.
+func (s *lineScanner) header(e *unstable.Node) string {
+	at, line := "", 0
+	for it := e.Key(); it.Next(); {
+		line = s.line(it.Node())
+		at = join(at, string(it.Node().Data))
+		last := it.IsLast()
+		if last && e.Kind == unstable.ArrayTable {
+			s.count[at]++
 		}
-		s.pos++
-	}
-}
-
-// header reads the name of a [table] or [[array table]] and returns its path,
-// with the index of every array table on the way.
-func (s *lineScanner) header(array bool) string {
-	line := s.line
-	names := s.key()
-	for s.peek() == ']' {
-		s.pos++
-	}
-	at := ""
-	for i, n := range names {
-		at = join(at, n)
-		if c, ok := s.count[at]; ok && (i < len(names)-1 || !array) {
-			at = join(at, strconv.Itoa(c-1))
+		if n, ok := s.count[at]; ok {
+			at = join(at, strconv.Itoa(n-1))
 		}
-		if _, ok := s.index[at]; !ok && !(array && i == len(names)-1) {
-			s.index[at] = line // a table named only by those inside it
+		if _, ok := s.index[at]; !ok || last { // a table may be named only by those inside it
+			s.index[at] = line
 		}
 	}
-	if array {
-		c := s.count[at]
-		s.count[at]++
-		at = join(at, strconv.Itoa(c))
-	}
-	s.index[at] = line
 	return at
 }
 
-// key reads a dotted key up to "=" or "]".
-func (s *lineScanner) key() []string {
-	var names []string
-	for s.skip(false); s.pos < len(s.src); s.skip(false) {
-		switch c := s.peek(); c {
-		case '.':
-			s.pos++
-		case '=', ']', '\n':
-			return names
-		case '"', '\'':
-			names = append(names, s.quoted())
-		default:
-			start := s.pos
-			for s.pos < len(s.src) && !strings.ContainsRune(" \t\r\n.=]\"'", rune(s.src[s.pos])) {
-				s.pos++
-			}
-			names = append(names, s.src[start:s.pos])
+// pair indexes one key = value.
+func (s *lineScanner) pair(path string, e *unstable.Node) {
+	for it := e.Key(); it.Next(); {
+		path = join(path, string(it.Node().Data))
+		if _, ok := s.index[path]; !ok || it.IsLast() {
+			s.index[path] = s.line(it.Node())
 		}
 	}
-	return names
+	s.value(path, e.Value())
 }
 
-// pair reads one key = value.
-func (s *lineScanner) pair(at string) {
-	line := s.line
-	path := at
-	for _, n := range s.key() {
-		path = join(path, n)
-		if _, ok := s.index[path]; !ok {
-			s.index[path] = line
-		}
-	}
-	s.index[path] = line
-	if s.peek() != '=' {
-		s.pos++ // not TOML as this scanner knows it: go on behind it
-		return
-	}
-	s.pos++
-	s.skip(false)
-	s.value(path)
-}
-
-// value passes one value and notes the lines inside lists and inline tables.
-func (s *lineScanner) value(path string) {
-	switch s.peek() {
-	case '"', '\'':
-		s.quoted()
-	case '[':
-		s.pos++
-		for i := 0; ; i++ {
-			if !s.inside(']') {
-				return
-			}
+// value indexes the elements of lists and inline tables.
+func (s *lineScanner) value(path string, v *unstable.Node) {
+	i := 0
+	for it := v.Children(); it.Next(); {
+		switch n := it.Node(); {
+		case n.Kind == unstable.Comment:
+		case v.Kind == unstable.InlineTable:
+			s.pair(path, n)
+		case v.Kind == unstable.Array:
 			at := join(path, strconv.Itoa(i))
-			s.index[at] = s.line
-			s.value(at)
-		}
-	case '{':
-		s.pos++
-		for s.inside('}') {
-			s.pair(path)
-		}
-	default:
-		start := s.pos
-		for s.pos < len(s.src) && !strings.ContainsRune(",]}#\n", rune(s.src[s.pos])) {
-			s.pos++
-		}
-		if s.pos == start {
-			s.pos++ // never stand still, whatever the text
-		}
-	}
-}
-
-// inside passes commas and space and reports whether another element follows;
-// it passes the closing bracket if not.
-func (s *lineScanner) inside(end byte) bool {
-	for {
-		s.skip(true)
-		switch s.peek() {
-		case ',':
-			s.pos++
-		case end, 0:
-			s.pos++
-			return false
-		default:
-			return true
-		}
-	}
-}
-
-// quoted passes a string of any of the four kinds and returns what a key of
-// that spelling would be named; escapes are kept as written.
-func (s *lineScanner) quoted() string {
-	q := s.src[s.pos]
-	end := string(q)
-	if strings.HasPrefix(s.src[s.pos:], strings.Repeat(end, 3)) {
-		end = strings.Repeat(end, 3)
-	}
-	s.pos += len(end)
-	start := s.pos
-	for s.pos < len(s.src) {
-		if strings.HasPrefix(s.src[s.pos:], end) {
-			stop := s.pos
-			s.pos += len(end)
-			for len(end) == 3 && s.peek() == q { // up to two quotes may precede the closing three
-				s.pos++
+			i++
+			first := n
+			for first.Kind == unstable.Array && first.Child() != nil { // a list has no position of its own
+				first = first.Child()
 			}
-			return s.src[start:stop]
-		}
-		switch s.src[s.pos] {
-		case '\\':
-			if q == '"' {
-				s.pos++
-				if s.peek() == '\n' {
-					s.line++
-				}
+			if first.Kind != unstable.Array {
+				s.index[at] = s.line(first)
 			}
-		case '\n':
-			s.line++
+			s.value(at, n)
 		}
-		s.pos++
 	}
-	s.pos = len(s.src)
-	return ""
 }
 
 func join(at, name string) string {

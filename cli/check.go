@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env/check"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -80,7 +81,7 @@ func parseCheck(c *cli.Context) (check.Options, error) {
 	if !(timeout > 0 && timeout <= 86400) { // written so that NaN fails too
 		f.add("timeout", "%v is not allowed; allowed: above 0, at most 86400 seconds", timeout)
 	}
-	o.Timeout = seconds(timeout)
+	o.Timeout = run.Seconds(timeout)
 	f.atLeast("steps", o.Steps, 1)
 	return o, f.err()
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
 )
@@ -24,8 +25,8 @@ func (s *State) missingFiles(source string, cfg configs.Config) configs.Faults {
 		}
 	}
 	model := func(key, name string) {
-		if _, err := s.Stat(s.modelPath(name)); name != "" && err != nil {
-			missing = append(missing, configs.Fault{Source: source, Key: key, Msg: notThere(name, err, s.modelHint(name))})
+		if _, err := s.Stat(run.ModelPath(&s.Host, name)); name != "" && err != nil {
+			missing = append(missing, configs.Fault{Source: source, Key: key, Msg: notThere(name, err, run.ModelHint(&s.Host, name))})
 		}
 	}
 	if cfg.Rollout.Engine == "local" {
@@ -61,7 +62,7 @@ func (s *State) missingFiles(source string, cfg configs.Config) configs.Faults {
 	for _, file := range cfg.SFT.ValFiles {
 		look("sft.val_files", file, "give files of trajectories")
 	}
-	if err := s.checkPrograms(cfg.Reward); err != nil {
+	if err := run.CheckPrograms(&s.Host, cfg.Reward); err != nil {
 		missing = append(missing, configs.Fault{Source: source, Key: "reward", Msg: err.Error()})
 	}
 	return missing
@@ -75,9 +76,9 @@ func (s *State) checkTasks(ctx context.Context, cfg configs.Config) error {
 		if err != nil {
 			return err
 		}
-		_, err = s.loadTasks(ctx, spec, configured(e, "tasks", e.Tasks, 0, cfg.Data))
+		_, err = run.LoadTasks(ctx, &s.Host, spec, run.ConfiguredTasks(e, "tasks", e.Tasks, 0, cfg.Data))
 		errs = append(errs, err)
-		_, err = s.loadTasks(ctx, spec, configured(e, "val_tasks", e.ValTasks, 0, cfg.Data))
+		_, err = run.LoadTasks(ctx, &s.Host, spec, run.ConfiguredTasks(e, "val_tasks", e.ValTasks, 0, cfg.Data))
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

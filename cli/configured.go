@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -113,7 +114,7 @@ func (s *State) parsePlay(c *cli.Context, f *flagFaults) (playOptions, error) {
 		return o, nil
 	}
 	var err error
-	o.Model.ComputeDtype, err = computeDtype("auto", o.Model.Device)
+	o.Model.ComputeDtype, err = run.ComputeDtype("auto", o.Model.Device)
 	return o, err
 }
 
@@ -161,8 +162,8 @@ func (s *State) loadPlayed(c *cli.Context, file string) (configs.Config, error) 
 // chooseEnv returns the table that is called name, or the only one if name is
 // empty.
 func chooseEnv(cfg configs.Config, name string) (configs.Env, error) {
-	if err := needsEnv(cfg); err != nil {
-		return configs.Env{}, err
+	if len(cfg.Env) == 0 {
+		return configs.Env{}, run.ErrNoEnv()
 	}
 	var names []string
 	for _, e := range cfg.Env {

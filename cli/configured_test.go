@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -155,7 +156,7 @@ wait_healthy_s = 8
 	text := strings.Replace(playedRun, "[rollout]", "episode_retries = 7\nepisode_replays = 4\n[rollout]", 1)
 	text, _, _ = strings.Cut(text, "[[env]]")
 	text += "[trainer]\ntest_every = 0\nval_before_train = false\n" + more
-	read := func(line string) worldOptions {
+	read := func(line string) run.WorldOptions {
 		t.Helper()
 		o, code, words := parsed(t, strings.Fields("- --split train "+line), evalFlags(), func(s *State, c *cli.Context) (evalOptions, error) {
 			s.Stdin = strings.NewReader(text)
@@ -167,16 +168,16 @@ wait_healthy_s = 8
 		if o.Agent.EpisodeRetries != 7 || o.Agent.EpisodeReplays != 4 {
 			t.Errorf("%d retries, %d replays", o.Agent.EpisodeRetries, o.Agent.EpisodeReplays)
 		}
-		w := worldOf(*o.env())
-		w.Launch = launchOf(*o.env(), o.Logs)
+		w := run.WorldOf(*o.env())
+		w.Launch = run.LaunchOf(*o.env(), o.Logs)
 		return w
 	}
 	cfg, err := configs.Load("run.toml", []byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := worldOf(cfg.Env[0])
-	want.Launch = launchOf(cfg.Env[0], "servers")
+	want := run.WorldOf(cfg.Env[0])
+	want.Launch = run.LaunchOf(cfg.Env[0], "servers")
 	if diff := cmp.Diff(want, read("")); diff != "" {
 		t.Errorf("-run +eval:\n%s", diff)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/eval"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -40,9 +41,9 @@ func (s *State) contract(ctx context.Context, p *playing, o playOptions) (eval.C
 	if err := s.addFormat(ctx, parts, p.env.Setup, o); err != nil {
 		return eval.Contract{}, err
 	}
-	if p.world.server == nil {
-		if parts["server"], err = p.world.pool.Version(ctx); err != nil {
-			return eval.Contract{}, errext.With(codeOf(ctx, err), "see to that server, or take it out: the contract says which servers played", err)
+	if p.world.Server == nil {
+		if parts["server"], err = p.world.Pool.Version(ctx); err != nil {
+			return eval.Contract{}, errext.With(run.CodeOf(ctx, err), "see to that server, or take it out: the contract says which servers played", err)
 		}
 	}
 	if err := s.addWorldFiles(parts, *e); err != nil {
@@ -66,7 +67,7 @@ func (s *State) contract(ctx context.Context, p *playing, o playOptions) (eval.C
 	}
 	parts["engine"], parts["dtype"] = engineLocal, o.Model.ComputeDtype
 	parts["chat_template"] = textPart(template + "\x00" + string(vars))
-	if writesDate(template) {
+	if run.WritesDate(template) {
 		parts["date"] = p.day.Format(time.DateOnly)
 	}
 	return eval.NewContract(parts), nil
@@ -190,7 +191,7 @@ func snake(name string) string {
 // addWorldFiles adds the files that a built-in server plays by.
 func (s *State) addWorldFiles(parts map[string]string, e configs.Env) error {
 	if e.Vocabulary != "" {
-		b, err := s.ReadFile(e.Vocabulary, maxVocabulary)
+		b, err := s.ReadFile(e.Vocabulary, run.MaxVocabulary)
 		if err != nil {
 			return errext.With(errext.Input, "", err)
 		}

@@ -1,10 +1,11 @@
 package cli
 
 import (
-	"github.com/openmanus/openmanus/internal/errext"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // PPO with a critic, the KL in the reward and a warm start trains a step, and

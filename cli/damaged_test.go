@@ -3,11 +3,12 @@ package cli
 import (
 	"bytes"
 
-	"github.com/openmanus/openmanus/internal/errext"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // TestDamagedCheckpoint: a checkpoint whose weights are not those of its

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/data/view"
@@ -94,7 +95,7 @@ func (r *dataReport) text() string {
 	}
 	for _, o := range r.Shared {
 		fmt.Fprintf(&b, "leak: %s shares %d of its %d %s tasks with %s, %d rows: %s\n",
-			o.File, len(o.Indices), o.Tasks, o.Env, o.With, o.Rows, someIndices(o.Indices))
+			o.File, len(o.Indices), o.Tasks, o.Env, o.With, o.Rows, run.FormatIndices(o.Indices))
 	}
 	if len(r.Shared) > 0 {
 		b.WriteString("Do not measure on one and train on the other; openmanus data convert --exclude takes tasks out.\n")
@@ -165,28 +166,6 @@ func short(x float64) string {
 	return strconv.FormatFloat(x, 'g', 4, 64)
 }
 
-// someIndices writes ascending indices, the first of them where there are many.
-func someIndices(indices []int) string {
-	const most = 12
-	var parts []string
-	for _, i := range indices[:min(most, len(indices))] {
-		parts = append(parts, strconv.Itoa(i))
-	}
-	if more := len(indices) - most; more > 0 {
-		parts = append(parts, fmt.Sprintf("… %d more", more))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// warnOfLeak tells of tasks that measure although a run learns from them,
-// whichever [[env]] tables they are from.
-func (s *State) warnOfLeak(how string, learned, measured []data.Task) {
-	for _, o := range data.Shared(data.TasksOf(learned), data.TasksOf(measured)) {
-		s.Log.Warn("train/validation leak: validation tasks are "+how+"; scores on them say nothing of new tasks",
-			"env", o.Env, "tasks", len(o.Indices), "of", o.Tasks, "indices", someIndices(o.Indices))
-	}
-}
-
 func dataHeadFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.IntFlag{Name: "n", Value: 3, Usage: "rows to show"},
@@ -250,7 +229,7 @@ func dataHead(ctx context.Context, s *State, c *cli.Context) error {
 	case err == nil && shown == 0:
 		return errext.With(errext.Input, "", fmt.Errorf("%s: it has no rows", file))
 	}
-	return inputError(err)
+	return errext.WithDefault(errext.Input, err)
 }
 
 func (r *headRow) text(full bool) string {
@@ -280,13 +259,3 @@ func (r *headRow) text(full bool) string {
 
 // errEnoughRows ends the reading of a file whose first rows are enough.
 var errEnoughRows = errors.New("enough rows")
-
-// inputError makes an error of reading one of bad input, unless it knows
-// better.
-func inputError(err error) error {
-	var known *errext.Error
-	if errors.As(err, &known) {
-		return err
-	}
-	return errext.With(errext.Input, "", err)
-}

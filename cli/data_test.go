@@ -1,11 +1,12 @@
 package cli
 
 import (
-	"github.com/openmanus/openmanus/internal/errext"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // TestTrainTellsOfLeaks measures on a task that is trained on and on one that

@@ -14,6 +14,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/algo/learner"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -130,7 +131,7 @@ func (s *State) convertTo(ctx context.Context, o dataConvertOptions) (*table.Con
 	case errors.Is(err, table.ErrNoTokens):
 		return nil, errext.With(errext.Input, "give --tokenizer MODEL", err)
 	case err != nil:
-		return nil, inputError(err)
+		return nil, errext.WithDefault(errext.Input, err)
 	case counts.Written == 0:
 		return nil, errext.With(errext.Input, "loosen the filters", fmt.Errorf("no row is left to write: %s", droppedText(counts)))
 	}
@@ -235,7 +236,7 @@ func (s *State) tokenCounter(path string) (func([]data.Message) (int, error), er
 	if err != nil {
 		return nil, err
 	}
-	renderer, err := newRenderer(&model.Bundle{Path: path, Tokenizer: tok, TokenizerConfig: config}, s.Now())
+	renderer, err := run.NewRenderer(&model.Bundle{Path: path, Tokenizer: tok, TokenizerConfig: config}, s.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/dump"
@@ -552,7 +553,7 @@ func tinyModel(t *testing.T) string {
 	}
 	defer th.Close()
 	var b *model.Bundle
-	b, err = freshModel(context.Background(), th, configs.Fresh{
+	b, err = run.FreshModel(context.Background(), th, configs.Fresh{
 		Layers: 1, HiddenSize: 32, IntermediateSize: 64, Heads: 2, KVHeads: 1, Vocabulary: "bytes",
 	}, 4096, 1, nil)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -46,7 +47,7 @@ func TestRecordedGreedily(t *testing.T) {
 		"env": "maze", "tasks": "0-2", "skip_tasks": "", "greedy": true, "temperature": 1.0, "max_turns": 0, "dtype": "bfloat16",
 		"episode": map[string]any{"MaxTurns": 15, "MaxNewTokens": 9, "MaxContext": 99, "Temperature": 1, "Greedy": true, "TopP": 1},
 	}}
-	r, err := recorded(h)
+	r, err := run.ReadRecordedPlay(h)
 	if err != nil {
 		t.Fatal(err)
 	}

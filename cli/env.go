@@ -73,7 +73,7 @@ func envList(_ context.Context, s *State, c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		all = append(all, envInfo{name, spec.Doc, isBuiltin(name), spec.MaxTurns})
+		all = append(all, envInfo{name, spec.Doc, slices.Contains(builtin.Names(), name), spec.MaxTurns})
 	}
 	if c.Bool("json") {
 		return s.printJSON(all)
@@ -89,5 +89,3 @@ func envList(_ context.Context, s *State, c *cli.Context) error {
 	}
 	return errext.With(errext.Disk, "", w.Flush())
 }
-
-func isBuiltin(name string) bool { return slices.Contains(builtin.Names(), name) }

@@ -46,9 +46,9 @@ func envInstall(ctx context.Context, s *State, c *cli.Context) error {
 		}
 		return errext.With(errext.Input, "", err)
 	}
-	next := "openmanus env up " + name + " --checkout " + quoted(checkout)
+	next := "openmanus env up " + name + " --checkout " + errext.ShellQuote(checkout)
 	if venv != "" {
-		next += " --venv " + quoted(venv)
+		next += " --venv " + errext.ShellQuote(venv)
 	}
 	return s.print([]byte(fmt.Sprintf("%s: virtual environment at %s\nNext: %s\n", name, made, next)))
 }

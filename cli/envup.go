@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/supervise"
@@ -61,8 +62,8 @@ func envUp(ctx context.Context, s *State, c *cli.Context) error {
 		}
 	}
 	in := s.Interrupts(ctx)
-	o := launchOf(cfg.Env[0], c.String("server-logs"))
-	g, err := s.launch(in.Soft, name, *o, say, nil)
+	o := run.LaunchOf(cfg.Env[0], c.String("server-logs"))
+	g, err := run.LaunchServers(in.Soft, &s.Host, name, *o, say, nil)
 	if err != nil {
 		return err
 	}

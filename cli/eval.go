@@ -93,7 +93,7 @@ func runEval(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	r := eval.New(o.env().Name, eval.Tasks(episodes, p.world.spec.Family), o.samples(), o.Trainer.Seed)
+	r := eval.New(o.env().Name, eval.Tasks(episodes, p.world.Spec.Family), o.samples(), o.Trainer.Seed)
 	r.Model, r.Weights, r.Contract, r.Infrastructure = o.Model.Path, weights, contract, met
 	if p.endpoint != nil {
 		r.Model, r.Usage = o.Rollout.API.Model, p.endpoint.Usage()

@@ -1,11 +1,12 @@
 package cli
 
 import (
-	"github.com/openmanus/openmanus/internal/errext"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // A start that fails before anything was saved leaves no run folder; one that

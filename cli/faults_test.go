@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,66 +11,12 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/openmanus/openmanus/agent"
-	"github.com/openmanus/openmanus/agent/rollout"
-	"github.com/openmanus/openmanus/algo"
-	"github.com/openmanus/openmanus/algo/learner"
-	"github.com/openmanus/openmanus/algo/rundir"
-	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env/builtin"
-	"github.com/openmanus/openmanus/env/pool"
 	"github.com/openmanus/openmanus/internal/errext"
-	"github.com/openmanus/openmanus/torch"
 )
-
-// Every way in which a run ends early has its exit code, and what to do.
-func TestTrainError(t *testing.T) {
-	full := fmt.Errorf("write metrics: %w", &fs.PathError{Op: "write", Path: "metrics.jsonl", Err: syscall.ENOSPC})
-	for _, c := range []struct {
-		name string
-		err  error
-		want errext.ExitCode
-		hint string
-	}{
-		{"interrupted", fmt.Errorf("step 3: %w", algo.ErrInterrupted), errext.Interrupted, ""},
-		{"disk", full, errext.Disk, "make room"},
-		{"interrupted, but not saved", errors.Join(algo.ErrInterrupted, full), errext.Disk, "make room"},
-		{"servers", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EnvError, Failed: 4, Total: 4}), errext.Env, "see to the servers"},
-		{"servers down", fmt.Errorf("step 3: rollout: %w", &pool.DownError{Err: errors.New("x")}), errext.Env, "see to the servers"},
-		{"engine", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EngineError, Failed: 4, Total: 4}), errext.Native, ""},
-		{"native", fmt.Errorf("step 3: %w", &torch.Error{Op: "matmul", Msg: "out of memory"}), errext.Native, "the same command goes on"},
-		{"diverged", fmt.Errorf("step 3: %w", &learner.DivergedError{Steps: 3, Last: &learner.NotFiniteError{What: "loss"}}), errext.Diverged, "the last checkpoint"},
-		{"not finite", fmt.Errorf("validation (after): %w", &learner.NotFiniteError{What: "loss of the validation"}), errext.Diverged, "lower the learning rate"},
-		{"gap", &algo.GapError{}, errext.Check, ""},
-		{"prompt", fmt.Errorf("step 1: %w", &agent.PromptError{Key: agent.MaxPromptKey}), errext.Input, "raise data.max_prompt_tokens"},
-		{"context", fmt.Errorf("step 1: %w", &agent.PromptError{Key: agent.MaxContextKey}), errext.Input, "raise rollout.max_context_tokens"},
-		{"unknown", errors.New("?"), errext.Internal, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			err := trainError(&openedRun{folder: &rundir.Folder{Dir: "run"}}, c.err)
-			if got := codeOf(t.Context(), err); got != c.want || !strings.Contains(err.Error(), c.hint) {
-				t.Errorf("exit code %d, %q; want %d, %q", got, err, c.want, c.hint)
-			}
-		})
-	}
-}
-
-// What reading ends with is told apart as what a run ends with is.
-func TestReadingError(t *testing.T) {
-	for want, err := range map[errext.ExitCode]error{
-		errext.Diverged: &learner.DivergedError{Steps: 3, Last: &learner.NotFiniteError{What: "loss"}},
-		errext.Native:   &torch.Error{Op: "matmul", Msg: "out of memory"},
-	} {
-		got := readingError(fmt.Errorf("supervised step 4: %w", err))
-		if codeOf(t.Context(), got) != want || strings.Contains(got.Error(), "model.fresh.walk_lr") != (want == errext.Diverged) {
-			t.Errorf("exit code %d, %q; want %d", codeOf(t.Context(), got), got, want)
-		}
-	}
-}
 
 // shortRun is tinyRun with fewer steps.
 var shortRun = []string{"--set", "trainer.total_steps=2", "--set", "sft.epochs=4", "--set", "trainer.save_every=1", "--quiet"}
@@ -155,7 +99,7 @@ func TestServerDies(t *testing.T) {
 	writeFile(t, dir, "run.toml", tinyRun)
 	args := append([]string{"train", "run.toml", "--set", "env.maze.servers=" + server.URL}, shortRun...)
 	ts := newTestState(t, args...)
-	ts.Dir, ts.waitHealthy = dir, 50*time.Millisecond
+	ts.Dir, ts.WaitHealthy = dir, 50*time.Millisecond
 	if code := Main(ts.State); code != int(errext.Env) {
 		t.Fatalf("exit code %d:\n%s", code, ts.err.String())
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/agent/eval"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -30,7 +31,7 @@ func parsed[T any](t *testing.T, line []string, flags []cli.Flag, parse func(s *
 	if err != nil {
 		text = err.Error()
 	}
-	return got, codeOf(t.Context(), err), text
+	return got, run.CodeOf(t.Context(), err), text
 }
 
 func stateless[T any](parse func(*cli.Context) (T, error)) func(*State, *cli.Context) (T, error) {
@@ -192,12 +193,9 @@ func TestParseTrain(t *testing.T) {
 	}
 }
 
-func TestParseSFT(t *testing.T) {
-	if _, code, text := parsed(t, nil, trainFlags(), (*State).parseSFT); code != errext.OK {
-		t.Errorf("the quickstart has a warm start: %s", text)
-	}
-	if _, code, text := parsed(t, []string{"--preset", "grpo"}, trainFlags(), (*State).parseSFT); code != errext.Input || !strings.Contains(text, "sft.epochs") {
-		t.Errorf("exit %d, %q", code, text)
+func TestSFTNeedsEpochs(t *testing.T) {
+	if code, _, stderr := inProcess(t, t.TempDir(), "sft", "--preset", "grpo"); code != int(errext.Input) || !strings.Contains(stderr, "sft.epochs") {
+		t.Errorf("exit %d, %q", code, stderr)
 	}
 }
 

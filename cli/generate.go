@@ -17,6 +17,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/table"
@@ -189,20 +190,20 @@ func runGenerate(ctx context.Context, s *State, c *cli.Context) (err error) {
 
 // generateRows generates what the progress file does not have yet.
 func (s *State) generateRows(ctx context.Context, o generateOptions, prompts [][]data.Message) (_ *rowFile, failed error) {
-	dt, err := dtypeOf(o.Model.ComputeDtype)
+	dt, err := run.ParseDtype(o.Model.ComputeDtype)
 	if err != nil {
 		return nil, err
 	}
-	hash, err := s.hashFile(o.In)
+	hash, err := s.HashFile(o.In)
 	if err != nil {
 		return nil, err
 	}
-	thread, err := s.openThread(o.Model.Device)
+	thread, err := run.OpenThread(&s.Host, o.Model.Device)
 	if err != nil {
 		return nil, err
 	}
 	defer thread.Close()
-	b, err := model.Open(ctx, thread, s.modelPath(o.Model.Path), model.Options{DType: dt})
+	b, err := model.Open(ctx, thread, run.ModelPath(&s.Host, o.Model.Path), model.Options{DType: dt})
 	if err != nil {
 		return nil, errext.With(errext.Model, "", err)
 	}
@@ -221,18 +222,18 @@ func (s *State) generateRows(ctx context.Context, o generateOptions, prompts [][
 		return nil, err
 	}
 	defer func() { failed = errors.Join(failed, done.close()) }()
-	sampler, err := newSampler(ctx, b, b.Model, samplerOptions{
-		Sequences: min(o.Rollout.MaxSequences, len(prompts)*o.samples()), MaxContext: o.Rollout.MaxContextTokens, MemoryShare: 0.5, Shrink: shrinkFlags,
+	sampler, err := run.NewSampler(ctx, b, b.Model, run.SamplerOptions{
+		Sequences: min(o.Rollout.MaxSequences, len(prompts)*o.samples()), MaxContext: o.Rollout.MaxContextTokens, MemoryShare: 0.5, Hints: run.CacheFlags,
 		Day: s.Now(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	defer sampler.close()
+	defer sampler.Close()
 	return done, s.generateWith(ctx, o, sampler, prompts, done)
 }
 
-func (s *State) generateWith(ctx context.Context, o generateOptions, sampler *sampler, prompts [][]data.Message, done *rowFile) error {
+func (s *State) generateWith(ctx context.Context, o generateOptions, sampler *run.Sampler, prompts [][]data.Message, done *rowFile) error {
 	bar := s.Progress("generating", len(prompts))
 	defer bar.Done()
 	before := maps.Clone(done.done) // which grows meanwhile
@@ -273,13 +274,13 @@ func (s *State) generateWith(ctx context.Context, o generateOptions, sampler *sa
 
 // encode renders the prompts. Those that are too long are told all at once,
 // before anything is generated.
-func (o generateOptions) encode(sampler *sampler, prompts [][]data.Message) ([][]int32, error) {
+func (o generateOptions) encode(sampler *run.Sampler, prompts [][]data.Message) ([][]int32, error) {
 	const told = 20
 	starts := make([][]int32, len(prompts))
 	var long []string
 	longest := 0
 	for i, messages := range prompts {
-		ids, err := sampler.renderer.Start(messages)
+		ids, err := sampler.Renderer.Start(messages)
 		if err != nil {
 			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: row %d: %w", o.In, i, err))
 		}
@@ -302,18 +303,18 @@ func (o generateOptions) encode(sampler *sampler, prompts [][]data.Message) ([][
 
 // one generates a reply. Its draws are keyed by seed, row and sample: who
 // resumes draws what would have been drawn.
-func (o generateOptions) one(ctx context.Context, sampler *sampler, ids []int32, row, sample int) (string, int64, error) {
-	session, err := sampler.sched.Open(ctx, engine.SessionOptions{
+func (o generateOptions) one(ctx context.Context, sampler *run.Sampler, ids []int32, row, sample int) (string, int64, error) {
+	session, err := sampler.Scheduler.Open(ctx, engine.SessionOptions{
 		Key: engine.Key{Seed: o.Trainer.Seed, Task: "row_" + strconv.Itoa(row), Sample: sample}, MaxContext: o.Rollout.MaxContextTokens,
 	})
 	if err != nil {
 		return "", 0, err
 	}
-	defer sampler.sched.Close(session)
+	defer sampler.Scheduler.Close(session)
 	temperature, greedy := sampledAt(o.Config)
-	reply, err := sampler.sched.Generate(ctx, session, ids, engine.Params{
+	reply, err := sampler.Scheduler.Generate(ctx, session, ids, engine.Params{
 		MaxNew: o.Rollout.MaxNewTokens, Temperature: float32(temperature), Greedy: greedy, TopP: float32(o.Rollout.TopP), TopK: max(o.Rollout.TopK, 0),
-		StopTokens: sampler.renderer.StopTokens(),
+		StopTokens: sampler.Renderer.StopTokens(),
 	})
 	if err != nil {
 		return "", 0, err
@@ -322,5 +323,5 @@ func (o generateOptions) one(ctx context.Context, sampler *sampler, ids []int32,
 	if reply.Stop == engine.StopEOS && len(said) > 0 {
 		said = said[:len(said)-1] // the stop token is not part of the text
 	}
-	return sampler.renderer.Decode(said), int64(len(reply.IDs)), nil
+	return sampler.Renderer.Decode(said), int64(len(reply.IDs)), nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"github.com/openmanus/openmanus/data/table"
+	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/reward"
 )
 
@@ -20,12 +21,12 @@ func (n *scoreNext) see(row map[string]any) {
 // text is the command. Where the rows do not say how they are judged, the
 // function is left to the user.
 func (n *scoreNext) text(o generateOptions) string {
-	command := "Next: openmanus score " + quoted(o.Out)
+	command := "Next: openmanus score " + errext.ShellQuote(o.Out)
 	if o.PromptKey != promptColumn {
-		command += " --prompt-key " + quoted(o.PromptKey)
+		command += " --prompt-key " + errext.ShellQuote(o.PromptKey)
 	}
 	if o.ResponseKey != responseColumn {
-		command += " --response-key " + quoted(o.ResponseKey)
+		command += " --response-key " + errext.ShellQuote(o.ResponseKey)
 	}
 	command += " --score-fn "
 	switch {

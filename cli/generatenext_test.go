@@ -1,9 +1,10 @@
 package cli
 
 import (
-	"github.com/openmanus/openmanus/internal/errext"
 	"strings"
 	"testing"
+
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // The command that generate names next is one that can work.

@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/openmanus/openmanus/agent/llm/model"
-	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -37,14 +35,6 @@ func TestHubModel(t *testing.T) {
 	}
 	if code, stdout, stderr := inProcess(t, dir, "model", "info", "acme/tiny"); code != 0 {
 		t.Fatalf("exit code %d\n%s%s", code, stdout, stderr)
-	}
-	// It is the base of adapters as it is.
-	ts := newTestState(t)
-	ts.Getenv = os.Getenv
-	tr := &training{s: ts.State, run: &openedRun{folder: &rundir.Folder{Dir: t.TempDir()}}}
-	tr.cfg.Model.Path = "acme/tiny"
-	if base, err := tr.baseFolder(t.Context(), &model.Bundle{}); err != nil || base != snapshot {
-		t.Errorf("the base of adapters is %q, %v", base, err)
 	}
 	code, _, stderr := inProcess(t, dir, "train", "--preset", "grpo", "--env", "maze", "--set", "model.path=acme/gone", "--set", "env.maze.tasks=0-9")
 	if code != int(errext.Model) {

@@ -1,11 +1,12 @@
 package cli
 
 import (
-	"github.com/openmanus/openmanus/internal/errext"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // A run goes on with what it was begun with: tasks, instructions, conversations,

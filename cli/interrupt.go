@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/openmanus/openmanus/internal/errext"
 	"sync"
+
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // Interrupts are the two contexts of a command that has something to finish.

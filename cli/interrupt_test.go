@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 
-	"github.com/openmanus/openmanus/internal/errext"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 func TestInterrupts(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
@@ -80,9 +81,9 @@ func TestKilledServers(t *testing.T) {
 	ts := newTestState(t)
 	ts.Dir = dir
 	const servers = 4
-	o := launchOptions{Servers: servers, BasePort: listentest.Ports(t, servers), Logs: "servers", HangTimeout: 5 * time.Second}
+	o := run.LaunchOptions{Servers: servers, BasePort: listentest.Ports(t, servers), Logs: "servers", HangTimeout: 5 * time.Second}
 	o.Checkout, o.Python = "gym", python
-	w, err := ts.openWorld(t.Context(), worldOptions{
+	w, err := run.OpenWorld(t.Context(), &ts.Host, run.WorldOptions{
 		Name: "maze", Launch: &o, Timeout: time.Minute, Retries: 5, WaitHealthy: 5 * time.Minute,
 	})
 	if err != nil {
@@ -91,7 +92,7 @@ func TestKilledServers(t *testing.T) {
 	closed := false
 	defer func() {
 		if !closed {
-			if err := w.close(); err != nil {
+			if err := w.Close(); err != nil {
 				t.Error(err)
 			}
 		}
@@ -119,8 +120,8 @@ func TestKilledServers(t *testing.T) {
 	for i := range builtin.MazeGames {
 		tasks = append(tasks, data.Task{ID: fmt.Sprintf("maze_%d", i), Env: "maze", Index: i})
 	}
-	envs := map[string]rollout.Env{"maze": {Pool: w.pool, Setup: agent.Setup{
-		Engine: g, Renderer: g, Format: format, Spec: w.spec,
+	envs := map[string]rollout.Env{"maze": {Pool: w.Pool, Setup: agent.Setup{
+		Engine: g, Renderer: g, Format: format, Spec: w.Spec,
 		Options: agent.Options{MaxTurns: 60, MaxNewTokens: 50, MaxContext: 1 << 16, Temperature: 1},
 	}}}
 	episodes, stats, err := rollout.RunEpisodes(t.Context(), envs, tasks, rollout.Options{
@@ -134,12 +135,12 @@ func TestKilledServers(t *testing.T) {
 			t.Errorf("%s: %s after %d turns, want success after %d: %s", ep.Task.ID, ep.Outcome, len(ep.Turns), want, ep.Err)
 		}
 	}
-	counts := w.pool.Counts()
+	counts := w.Pool.Counts()
 	if hit.Load() == 0 || stats.Replays+stats.Retries == 0 || counts.Quarantines == 0 {
 		t.Errorf("%d servers were hit, %+v, %+v: the test shows nothing", hit.Load(), stats, counts)
 	}
 	closed = true
-	if err := w.close(); err != nil {
+	if err := w.Close(); err != nil {
 		t.Error(err)
 	}
 	for i := range servers {

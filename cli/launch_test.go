@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/listen"
 	"github.com/openmanus/openmanus/env/listen/listentest"
@@ -92,7 +93,7 @@ case "$1 $2" in
 "-c "*) ;;
 "-m venv") mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
 "-m pip") echo "pip: $*" ;;
-"-m uvicorn") shift 2; exec ` + quoted(self) + ` fake-uvicorn "$@" ;;
+"-m uvicorn") shift 2; exec ` + errext.ShellQuote(self) + ` fake-uvicorn "$@" ;;
 *) echo "no such: $*"; exit 9 ;;
 esac
 `
@@ -270,18 +271,18 @@ func TestWorldFollowsRestarts(t *testing.T) {
 	python := fakeCheckout(t, dir, "gym")
 	ts := newTestState(t)
 	ts.Dir = dir
-	o := launchOptions{Servers: 1, BasePort: listentest.Ports(t, 1), Logs: "servers"}
+	o := run.LaunchOptions{Servers: 1, BasePort: listentest.Ports(t, 1), Logs: "servers"}
 	o.Checkout, o.Python = "gym", python
-	w, err := ts.openWorld(t.Context(), worldOptions{Name: "maze", Launch: &o})
+	w, err := run.OpenWorld(t.Context(), &ts.Host, run.WorldOptions{Name: "maze", Launch: &o})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := w.close(); err != nil {
+		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	lease, err := w.pool.Acquire(t.Context())
+	lease, err := w.Pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +296,7 @@ func TestWorldFollowsRestarts(t *testing.T) {
 		_, err = lease.Client().Step(t.Context(), "move up\n")
 	}
 	lease.Fail(err)
-	again, err := w.pool.Acquire(t.Context())
+	again, err := w.Pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,11 @@
 package cli
 
 import (
-	"github.com/openmanus/openmanus/internal/errext"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 func TestLoggerForm(t *testing.T) {

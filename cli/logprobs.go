@@ -13,6 +13,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -62,16 +63,16 @@ func modelLogprobs(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	dt, err := dtypeOf(o.Dtype)
+	dt, err := run.ParseDtype(o.Dtype)
 	if err != nil {
 		return err
 	}
-	thread, err := s.openThread(o.Device)
+	thread, err := run.OpenThread(&s.Host, o.Device)
 	if err != nil {
 		return err
 	}
 	defer thread.Close()
-	b, err := model.Open(ctx, thread, s.modelPath(o.Model), model.Options{DType: dt, TokenizerOptional: true})
+	b, err := model.Open(ctx, thread, run.ModelPath(&s.Host, o.Model), model.Options{DType: dt, TokenizerOptional: true})
 	if err != nil {
 		return errext.With(errext.Model, "", err)
 	}

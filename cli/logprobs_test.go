@@ -5,12 +5,14 @@ import (
 	"encoding/binary"
 	"encoding/json"
 
-	"github.com/openmanus/openmanus/internal/errext"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/openmanus/openmanus/cli/run"
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // TestLogprobsInterrupted: Ctrl-C ends the command while standard input says
@@ -43,7 +45,7 @@ func TestEachLine(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	ts.Stdin = strings.NewReader(strings.Repeat("x", 1<<17))
-	if err := ts.eachLine(ctx, 1<<16, each); err == nil || codeOf(ctx, err) != errext.Input {
+	if err := ts.eachLine(ctx, 1<<16, each); err == nil || run.CodeOf(ctx, err) != errext.Input {
 		t.Errorf("a line that is too long: %v", err)
 	}
 }

@@ -7,11 +7,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/data"
 )
 
 func maxLostFlag() cli.Flag {
-	return &cli.Float64Flag{Name: "max-lost", Value: maxFailedValidation, Usage: "share of the episodes that the infrastructure may lose before the command fails"}
+	return &cli.Float64Flag{Name: "max-lost", Value: run.MaxFailedValidation, Usage: "share of the episodes that the infrastructure may lose before the command fails"}
 }
 
 // maxLost checks the value of maxLostFlag.

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -84,7 +85,7 @@ func modelInfo(_ context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	d, err := model.Describe(s.modelPath(o.Model))
+	d, err := model.Describe(run.ModelPath(&s.Host, o.Model))
 	if err != nil {
 		return errext.With(errext.Model, "", err)
 	}
@@ -165,21 +166,21 @@ func modelConvert(ctx context.Context, s *State, c *cli.Context) error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return errext.With(errext.Disk, "", err)
 	}
-	dt, err := dtypeOf(o.Dtype)
+	dt, err := run.ParseDtype(o.Dtype)
 	if err != nil {
 		return err
 	}
-	thread, err := s.openThread("cpu")
+	thread, err := run.OpenThread(&s.Host, "cpu")
 	if err != nil {
 		return err
 	}
 	defer thread.Close()
-	b, err := model.Open(ctx, thread, s.modelPath(o.From), model.Options{DType: dt})
+	b, err := model.Open(ctx, thread, run.ModelPath(&s.Host, o.From), model.Options{DType: dt})
 	if err != nil {
 		return errext.With(errext.Model, "", err)
 	}
 	defer b.Close()
-	if err := s.makeWhole(o.To, func(dir string) error { return b.Save(ctx, dir, dt) }); err != nil {
+	if err := s.MakeWhole(o.To, func(dir string) error { return b.Save(ctx, dir, dt) }); err != nil {
 		return errext.With(errext.Disk, "nothing was left at "+o.To, err)
 	}
 	return s.print([]byte(o.To + "\n"))

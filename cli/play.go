@@ -11,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/openai"
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -19,8 +20,8 @@ import (
 // playing is what eval and rollout open: an environment, tasks, and who plays
 // them.
 type playing struct {
-	open     closers
-	world    *world
+	open     run.Closers
+	world    *run.World
 	bundle   *model.Bundle  // nil: the endpoint plays
 	endpoint *openai.Client // nil: the model plays
 	env      rollout.Env
@@ -28,7 +29,7 @@ type playing struct {
 	day      time.Time // that the chat template is told
 }
 
-func (p *playing) close() error { return p.open.close() }
+func (p *playing) close() error { return p.open.Close() }
 
 // openPlaying opens the environment, the tasks, and then the model or the
 // endpoint. The files of a model must exist before a server is started. The
@@ -36,33 +37,33 @@ func (p *playing) close() error { return p.open.close() }
 func (s *State) openPlaying(ctx context.Context, o playOptions) (*playing, error) {
 	p := &playing{}
 	if o.local() {
-		if err := s.modelIsThere("--model", o.Model.Path); err != nil {
+		if err := run.CheckModel(&s.Host, "--model", o.Model.Path); err != nil {
 			return p, err
 		}
 	}
 	e := *o.env()
-	wo := worldOf(e)
-	wo.Launch = launchOf(e, o.Logs)
-	w, err := s.openWorld(ctx, wo)
+	wo := run.WorldOf(e)
+	wo.Launch = run.LaunchOf(e, o.Logs)
+	w, err := run.OpenWorld(ctx, &s.Host, wo)
 	if err != nil {
 		return p, err
 	}
 	p.world = w
-	p.open.add(w.close)
-	if p.tasks, err = s.loadTasks(ctx, w.spec, taskList{Key: "--tasks", Entries: e.ValTasks, SkipKey: "--skip-tasks", Skip: e.SkipTasks}); err != nil {
+	p.open.Add(w.Close)
+	if p.tasks, err = run.LoadTasks(ctx, &s.Host, w.Spec, run.TaskList{Key: "--tasks", Entries: e.ValTasks, SkipKey: "--skip-tasks", Skip: e.SkipTasks}); err != nil {
 		return p, err
 	}
-	format, err := s.openFormat(ctx, &p.open, w.spec, formatOf(o.Config, e))
+	format, err := run.OpenFormat(ctx, &s.Host, &p.open, w.Spec, run.FormatOf(o.Config, e))
 	if err != nil {
 		return p, err
 	}
-	instruction, err := s.instruction(e.Instruction, e.InstructionFile)
+	instruction, err := run.ReadInstruction(&s.Host, e.Instruction, e.InstructionFile)
 	if err != nil {
 		return p, err
 	}
 	temperature, greedy := sampledAt(o.Config)
-	p.env = rollout.Env{Pool: w.pool, MaxLeases: w.pool.MaxLeases(), Setup: agent.Setup{
-		Format: format, Spec: w.spec,
+	p.env = rollout.Env{Pool: w.Pool, MaxLeases: w.Pool.MaxLeases(), Setup: agent.Setup{
+		Format: format, Spec: w.Spec,
 		Options: agent.Options{
 			MaxTurns: e.MaxTurns, MaxNewTokens: o.Rollout.MaxNewTokens, MaxContext: o.Rollout.MaxContextTokens,
 			MaxObsTokens: o.Agent.MaxObsTokens, ParseLimit: o.Agent.MaxParseFailures,
@@ -87,19 +88,19 @@ func sampledAt(cfg configs.Config) (temperature float64, greedy bool) {
 
 // openLocal loads the model and completes p with an engine on it.
 func (s *State) openLocal(ctx context.Context, p *playing, o playOptions) error {
-	dt, err := dtypeOf(o.Model.ComputeDtype)
+	dt, err := run.ParseDtype(o.Model.ComputeDtype)
 	if err != nil {
 		return err
 	}
-	thread, err := s.openThread(o.Model.Device)
+	thread, err := run.OpenThread(&s.Host, o.Model.Device)
 	if err != nil {
 		return err
 	}
-	p.open.addFunc(thread.Close)
-	if p.bundle, err = model.Open(ctx, thread, s.modelPath(o.Model.Path), model.Options{DType: dt}); err != nil {
+	p.open.AddFunc(thread.Close)
+	if p.bundle, err = model.Open(ctx, thread, run.ModelPath(&s.Host, o.Model.Path), model.Options{DType: dt}); err != nil {
 		return errext.With(errext.Model, "", err)
 	}
-	p.open.addFunc(p.bundle.Close)
+	p.open.AddFunc(p.bundle.Close)
 	maxContext := p.bundle.Model.Config.MaxPositionEmbeddings
 	switch {
 	case o.Rollout.MaxContextTokens > maxContext:
@@ -108,16 +109,16 @@ func (s *State) openLocal(ctx context.Context, p *playing, o playOptions) error 
 	case o.Rollout.MaxContextTokens > 0:
 		maxContext = o.Rollout.MaxContextTokens
 	}
-	p.day = s.dayFrom(o.Day)
-	sampler, err := newSampler(ctx, p.bundle, p.bundle.Model, samplerOptions{
+	p.day = run.PromptDay(&s.Host, o.Day)
+	sampler, err := run.NewSampler(ctx, p.bundle, p.bundle.Model, run.SamplerOptions{
 		Sequences: min(o.concurrency(), len(p.tasks)*o.samples()), MaxContext: maxContext,
-		Deterministic: o.Rollout.Deterministic, MemoryShare: 0.5, Shrink: shrinkFlags, Day: p.day,
+		Deterministic: o.Rollout.Deterministic, MemoryShare: 0.5, Hints: run.CacheFlags, Day: p.day,
 	})
 	if err != nil {
 		return err
 	}
-	p.open.addFunc(sampler.close)
-	p.env.Setup.Engine, p.env.Setup.Renderer = sampler.sched, sampler.renderer
+	p.open.AddFunc(sampler.Close)
+	p.env.Setup.Engine, p.env.Setup.Renderer = sampler.Scheduler, sampler.Renderer
 	p.env.Setup.Options.MaxContext = maxContext
 	return nil
 }
@@ -154,7 +155,7 @@ func (s *State) play(ctx context.Context, p *playing, o playOptions, more func(*
 		u := p.endpoint.Usage()
 		s.Log.Info("asked the endpoint", "requests", u.Requests, "retries", u.Retries, "prompt_tokens", u.PromptTokens, "completion_tokens", u.CompletionTokens)
 	}
-	met := eval.Infrastructure{Retries: stats.Retries, Replays: stats.Replays, Servers: p.world.pool.Counts(), MixedStarts: stats.MixedStarts, BadTasks: stats.BadTasks}
+	met := eval.Infrastructure{Retries: stats.Retries, Replays: stats.Replays, Servers: p.world.Pool.Counts(), MixedStarts: stats.MixedStarts, BadTasks: stats.BadTasks}
 	return episodes, met, p.playError(err)
 }
 

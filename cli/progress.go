@@ -10,15 +10,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/schollz/progressbar/v3"
-)
 
-// Progress shows how far one piece of work is. Any goroutine may call it.
-type Progress interface {
-	// Set says that n of the total are done; note is a few words beside the bar.
-	Set(n int, note string)
-	// Done ends the display. Calling it twice is harmless.
-	Done()
-}
+	"github.com/openmanus/openmanus/cli/run"
+)
 
 // plainEvery is the pause between progress lines where there is no terminal: a
 // log file wants few.
@@ -34,13 +28,12 @@ const tickEvery = time.Second
 // widestBar is how many columns the bar itself takes at most.
 const widestBar = 24
 
-// Progress starts a display of total pieces of work: a bar on a terminal, a
-// line now and then elsewhere, nothing with --quiet. With total 0 it shows the
-// label and how long the work has taken.
-func (s *State) Progress(label string, total int) Progress {
+// newProgress returns a bar on a terminal, a line every plainEvery elsewhere,
+// and no display with --quiet. With total 0 the bar shows the elapsed time.
+func (s *State) newProgress(label string, total int) run.Progress {
 	switch {
 	case s.Quiet:
-		return silent{}
+		return noProgress{}
 	case s.Terminal:
 		b := &bar{s: s, out: screenOf(s.Stderr), label: label, total: total, began: s.Now(), quit: make(chan struct{})}
 		b.draw()
@@ -50,10 +43,10 @@ func (s *State) Progress(label string, total int) Progress {
 	return &plain{s: s, label: label, total: total, last: s.Now()}
 }
 
-type silent struct{}
+type noProgress struct{}
 
-func (silent) Set(int, string) {}
-func (silent) Done()           {}
+func (noProgress) Set(int, string) {}
+func (noProgress) Done()           {}
 
 // bar is a progress bar on a terminal, in one line of it.
 type bar struct {

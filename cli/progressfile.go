@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/openmanus/openmanus/internal/errext"
 	"io"
 	"io/fs"
 	"sync"
+
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // rowFile is the work so far of a command that does something for every row of

@@ -14,6 +14,7 @@ import (
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/replay"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/dump"
@@ -120,7 +121,7 @@ func runReplay(ctx context.Context, s *State, c *cli.Context) (err error) {
 	}
 	defer dump.Close()
 	p := &replaying{s: s, o: o, dump: dump}
-	defer func() { err = errors.Join(err, p.open.close()) }()
+	defer func() { err = errors.Join(err, p.open.Close()) }()
 	if err := p.prepare(ctx); err != nil {
 		return err
 	}
@@ -147,9 +148,9 @@ type replaying struct {
 	s      *State
 	o      replayOptions
 	dump   *dump.Reader
-	played recordedPlay
+	played run.RecordedPlay
 	setup  replay.Setup
-	open   closers
+	open   run.Closers
 	total  int // episodes; 0 without a model, where it takes no time
 	report replayReport
 }
@@ -159,7 +160,7 @@ const replayAtOnce = 32
 
 func (p *replaying) prepare(ctx context.Context) error {
 	var err error
-	if p.played, err = recorded(p.dump.Header()); err != nil {
+	if p.played, err = run.ReadRecordedPlay(p.dump.Header()); err != nil {
 		return errext.With(errext.Input, "record it with openmanus rollout --dump", fmt.Errorf("%s: %w", p.o.Path, err))
 	}
 	played := p.played.Config
@@ -201,20 +202,20 @@ func (p *replaying) prepare(ctx context.Context) error {
 func (p *replaying) openModel(ctx context.Context) error {
 	played := p.played.Config
 	path := cmp.Or(p.o.Model.Path, played.Model.Path)
-	dt, err := dtypeOf(played.Model.ComputeDtype)
+	dt, err := run.ParseDtype(played.Model.ComputeDtype)
 	if err != nil {
 		return err
 	}
-	thread, err := p.s.openThread(p.o.Model.Device)
+	thread, err := run.OpenThread(&p.s.Host, p.o.Model.Device)
 	if err != nil {
 		return err
 	}
-	p.open.addFunc(thread.Close)
-	bundle, err := model.Open(ctx, thread, p.s.modelPath(path), model.Options{DType: dt})
+	p.open.AddFunc(thread.Close)
+	bundle, err := model.Open(ctx, thread, run.ModelPath(&p.s.Host, path), model.Options{DType: dt})
 	if err != nil {
 		return errext.With(errext.Model, "give --model, or --no-model to check the rest", err)
 	}
-	p.open.addFunc(bundle.Close)
+	p.open.AddFunc(bundle.Close)
 	hash, err := bundle.Model.Hash(ctx)
 	if err != nil {
 		return errext.With(errext.Native, "", err)
@@ -232,16 +233,16 @@ func (p *replaying) openModel(ctx context.Context) error {
 	}
 	p.setup.Teacher = &replay.Teacher{Margin: p.o.Margin}
 	p.setup.Deterministic = played.Rollout.Deterministic
-	sampler, err := newSampler(ctx, bundle, bundle.Model, samplerOptions{
+	sampler, err := run.NewSampler(ctx, bundle, bundle.Model, run.SamplerOptions{
 		Sequences: sequences, MaxContext: p.setup.Agent.Options.MaxContext, Deterministic: played.Rollout.Deterministic,
-		MemoryShare: 0.5, Shrink: shrink{"free some memory", "free some memory", "free some memory"}, Teacher: p.setup.Teacher,
-		Day: p.s.dayFrom(p.played.Day),
+		MemoryShare: 0.5, Hints: run.CacheHints{Sessions: "free some memory", Context: "free some memory", Share: "free some memory"}, Teacher: p.setup.Teacher,
+		Day: run.PromptDay(&p.s.Host, p.played.Day),
 	})
 	if err != nil {
 		return err
 	}
-	p.open.addFunc(sampler.close)
-	p.setup.Agent.Engine, p.setup.Agent.Renderer = sampler.sched, sampler.renderer
+	p.open.AddFunc(sampler.Close)
+	p.setup.Agent.Engine, p.setup.Agent.Renderer = sampler.Scheduler, sampler.Renderer
 	return nil
 }
 
@@ -271,7 +272,7 @@ func (p *replaying) count() (total, atOnce int, err error) {
 // all replays the dump, a wave at a time, or some episodes where there are no
 // waves. Of --episode's wave the others are played too: they decide its batches.
 func (p *replaying) all(ctx context.Context) error {
-	bar := Progress(silent{})
+	bar := run.Progress(noProgress{})
 	if p.total > 0 && p.o.Episode < 0 {
 		bar = p.s.Progress("replaying", p.total)
 	}
@@ -382,7 +383,7 @@ func (r *replayReport) skipped() string {
 		if len(rows) == 1 {
 			noun = "episode"
 		}
-		parts = append(parts, fmt.Sprintf("%s %s: %s", noun, someIndices(rows), why))
+		parts = append(parts, fmt.Sprintf("%s %s: %s", noun, run.FormatIndices(rows), why))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -13,62 +14,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// tinyRun is a whole training run of seconds: a model of one layer that
-// reads eight walks, a warm start on two solved mazes, four GRPO steps.
-const tinyRun = `
-[model]
-device = "cpu"
-compute_dtype = "float32"
-[model.fresh]
-layers = 1
-hidden_size = 32
-intermediate_size = 64
-heads = 2
-kv_heads = 1
-vocabulary = "bpe"
-vocab_size = 384
-walks = 8
-walk_turns = 3
-[[env]]
-name = "maze"
-tasks = "18,17"
-val_tasks = "16"
-expert_tasks = "17,18"
-max_turns = 3
-format = "react"
-[data]
-train_batch_size = 2
-max_prompt_tokens = 512
-[rollout]
-group_size = 3
-max_new_tokens = 8
-max_context_tokens = 768
-max_sequences = 8
-deterministic = true
-[rollout.val]
-temperature = 1.0
-group_size = 2
-[sft]
-epochs = 40
-train_batch_size = 2
-micro_batch_size = 1
-max_length = 768
-[sft.optim]
-lr = 1e-2
-[actor]
-mini_batch_size = 0
-micro_batch_size = 2
-[actor.optim]
-lr = 1e-3
-[trainer]
-experiment = "tiny"
-total_steps = 4
-save_every = 2
-test_every = 2
-`
+// tinyRun is a complete training run that takes seconds: a model of one layer
+// that reads eight walks, a warm start on two solved mazes, four GRPO steps.
+//
+//go:embed run/testdata/tiny.toml
+var tinyRun string
 
 // TestResume: training four steps and training two, dying by kill -9 during
 // the third and resuming give the same metrics, timings aside, and the same

@@ -11,6 +11,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -86,7 +87,7 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) (err error) {
 		return err
 	}
 	if o.Continue {
-		o.Day = dayOfDump(s.Path(o.Dump))
+		o.Day = run.DumpDay(s.Path(o.Dump))
 	}
 	p, err := s.openPlaying(ctx, o.playOptions)
 	defer func() { err = errors.Join(err, p.close()) }()
@@ -155,7 +156,7 @@ func (s *State) playInto(ctx context.Context, p *playing, o rolloutOptions, dump
 	})
 	var failed *rollout.FailedError
 	if errors.As(err, &failed) {
-		err = errext.With(codeOf(ctx, err), "see to it, then --continue --retry-lost plays what is missing and what was lost; or raise --max-lost", err)
+		err = errext.With(run.CodeOf(ctx, err), "see to it, then --continue --retry-lost plays what is missing and what was lost; or raise --max-lost", err)
 	}
 	return met, err
 }
@@ -232,7 +233,7 @@ func (s *State) openDump(o rolloutOptions, h dump.Header) (*dump.Writer, playedB
 		dump, err := dump.Create(s.Path(o.Dump), h)
 		return dump, played, errext.With(errext.Disk, "", err)
 	}
-	h, err := s.headerToContinue(o.Dump, h)
+	h, err := run.HeaderToContinue(&s.Host, o.Dump, h)
 	if err != nil {
 		return nil, played, err
 	}

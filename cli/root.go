@@ -10,8 +10,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/torch"
 )
 
 // Main runs the command line in s and returns the exit code.
@@ -19,7 +21,7 @@ func Main(s *State) (exit int) {
 	st := *s
 	st.Stderr = screenOf(s.Stderr)
 	s = &st
-	s.Log = newLogger(s, "info")
+	s.Log, s.Progress = newLogger(s, "info"), s.newProgress
 
 	// Go's own exit code for a panic is that of a wrong command line here.
 	defer func() {
@@ -35,7 +37,7 @@ func Main(s *State) (exit int) {
 
 	app := newApp(s)
 	err := app.RunContext(ctx, arrange(app, s.Args))
-	code := codeOf(ctx, err)
+	code := run.CodeOf(ctx, err)
 	switch {
 	case err == nil:
 	case code == errext.Interrupted && errors.Is(err, context.Canceled):
@@ -242,4 +244,12 @@ func find(cmds []*cli.Command, name string) *cli.Command {
 		}
 	}
 	return nil
+}
+
+// ShortWaits sets libtorch up for a machine that other processes use as well; see [torch.ShortWaits]. On success it may
+// start the process again.
+func ShortWaits(s *State) {
+	if err := torch.ShortWaits(); err != nil {
+		fmt.Fprintf(s.Stderr, "openmanus: %v\n", err)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/agent/eval"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/table"
@@ -189,23 +190,23 @@ func runScore(ctx context.Context, s *State, c *cli.Context) (err error) {
 			return errext.With(errext.Input, "", fmt.Errorf("%s: row %d: %w", o.In, i, err))
 		}
 	}
-	var open closers
-	defer func() { err = errors.Join(err, open.close()) }()
-	composer, err := s.openComposerNaming(o.timeoutName, o.Reward, func() (reward.Scorer, error) {
-		name, err := computeDtype(o.Model.ComputeDtype, o.Model.Device)
+	var open run.Closers
+	defer func() { err = errors.Join(err, open.Close()) }()
+	composer, err := run.OpenComposer(&s.Host, o.timeoutName, o.Reward, func() (reward.Scorer, error) {
+		name, err := run.ComputeDtype(o.Model.ComputeDtype, o.Model.Device)
 		if err != nil {
 			return nil, err
 		}
-		dt, err := dtypeOf(name)
+		dt, err := run.ParseDtype(name)
 		if err != nil {
 			return nil, err
 		}
-		thread, err := s.openThread(o.Model.Device)
+		thread, err := run.OpenThread(&s.Host, o.Model.Device)
 		if err != nil {
 			return nil, err
 		}
-		open.addFunc(thread.Close)
-		return s.openRewardModel(ctx, thread, dt, o.Reward, nil)
+		open.AddFunc(thread.Close)
+		return run.OpenRewardModel(ctx, &s.Host, thread, dt, o.Reward, nil)
 	})
 	if err != nil {
 		return err
@@ -297,11 +298,11 @@ func (o scoreOptions) explain(err error) error {
 func (s *State) scoreAll(ctx context.Context, o scoreOptions, composer *reward.Composer, samples [][]reward.Sample) (rows []rowScores, done *rowFile, failed error) {
 	rows = make([]rowScores, len(samples))
 	if o.Out != "" {
-		hash, err := s.hashFile(o.In)
+		hash, err := s.HashFile(o.In)
 		if err != nil {
 			return nil, nil, err
 		}
-		judges, err := s.judges(o.Reward)
+		judges, err := run.RewardDigests(&s.Host, o.Reward)
 		if err != nil {
 			return nil, nil, err
 		}

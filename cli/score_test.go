@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -259,7 +260,7 @@ func TestJudgesOfARewardModel(t *testing.T) {
 	r := configs.Reward{ScoreFn: configs.ModelScoreFn, ModelPath: "judge"}
 	hash := func() string {
 		t.Helper()
-		files, err := ts.judges(r)
+		files, err := run.RewardDigests(&ts.Host, r)
 		if err != nil || len(files) != 1 || files["judge"] == "" {
 			t.Fatalf("%v, %v", files, err)
 		}

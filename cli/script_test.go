@@ -10,6 +10,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/openmanus/openmanus/cli/run"
+
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
@@ -64,16 +66,18 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	got := Main(&State{
-		Args:    append([]string{"openmanus"}, args[1:]...),
-		Getenv:  ts.Getenv,
-		Environ: func() []string { return []string{"PATH=" + ts.Getenv("PATH")} },
-		Dir:     ts.Getenv("WORK"),
-		Stdin:   strings.NewReader(""),
-		Stdout:  ts.Stdout(),
-		Stderr:  ts.Stderr(),
-		Now:     time.Now,
-		Notify:  func(chan<- Signal) func() { return func() {} },
-		Exit:    func(code int) { ts.Fatalf("the process ended with %d", code) },
+		Args: append([]string{"openmanus"}, args[1:]...),
+		Host: run.Host{
+			Getenv:  ts.Getenv,
+			Environ: func() []string { return []string{"PATH=" + ts.Getenv("PATH")} },
+			Dir:     ts.Getenv("WORK"),
+			Stdin:   strings.NewReader(""),
+			Now:     time.Now,
+		},
+		Stdout: ts.Stdout(),
+		Stderr: ts.Stderr(),
+		Notify: func(chan<- Signal) func() { return func() {} },
+		Exit:   func(code int) { ts.Fatalf("the process ended with %d", code) },
 	})
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/fault"
@@ -57,7 +59,7 @@ func closing(ctx context.Context, server interface{ Close(context.Context) error
 }
 
 func (s *State) parseServe(c *cli.Context, name string) (addr string, o builtin.Options, err error) {
-	if !isBuiltin(name) {
+	if !slices.Contains(builtin.Names(), name) {
 		if name == "" {
 			return "", o, usagef("env serve needs a name: %s", strings.Join(builtin.Names(), ", "))
 		}
@@ -89,39 +91,14 @@ func (s *State) parseServe(c *cli.Context, name string) (addr string, o builtin.
 	}
 	o = builtin.Options{Faults: faults, Log: s.Log}
 	if recipes != "" {
-		if o.Recipes, err = s.loadRecipes(recipes); err != nil {
+		if o.Recipes, err = run.LoadRecipes(&s.Host, recipes); err != nil {
 			return "", o, err
 		}
 	}
 	if vocabulary != "" {
-		if o.Vocabulary, err = s.loadVocabulary(vocabulary); err != nil {
+		if o.Vocabulary, err = run.LoadVocabulary(&s.Host, vocabulary); err != nil {
 			return "", o, err
 		}
 	}
 	return net.JoinHostPort(c.String("host"), strconv.Itoa(port)), o, nil
-}
-
-// loadRecipes reads a folder of Minecraft recipe files.
-func (s *State) loadRecipes(dir string) (*builtin.Book, error) {
-	book, err := builtin.LoadBook(s.DirFS(dir), ".")
-	if err != nil {
-		return nil, errext.With(errext.Input, "give a folder of Minecraft recipe JSON files", fmt.Errorf("recipes in %s: %w", dir, err))
-	}
-	return book, nil
-}
-
-// maxVocabulary is more words than a language has.
-const maxVocabulary = 1 << 20
-
-// loadVocabulary reads a file of words.
-func (s *State) loadVocabulary(file string) (*builtin.Vocabulary, error) {
-	b, err := s.ReadFile(file, maxVocabulary)
-	if err != nil {
-		return nil, errext.With(errext.Input, "give a text file of five-letter words", fmt.Errorf("vocabulary: %w", err))
-	}
-	v, err := builtin.ParseVocabulary(string(b))
-	if err != nil {
-		return nil, errext.With(errext.Input, "give a text file of five-letter words", fmt.Errorf("vocabulary %s: %w", file, err))
-	}
-	return v, nil
 }

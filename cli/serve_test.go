@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"github.com/openmanus/openmanus/internal/errext"
 	"io"
 	"net"
 	"net/http"
@@ -9,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // serving starts `env serve` in-process and returns its address and a function

@@ -2,13 +2,10 @@ package cli
 
 import (
 	"context"
-	"errors"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/openmanus/openmanus/algo"
-	"github.com/openmanus/openmanus/configs"
-	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/cli/run"
 )
 
 func sftCommand(s *State) *cli.Command {
@@ -25,42 +22,6 @@ func sftCommand(s *State) *cli.Command {
 	}, 1, runSFT)
 }
 
-// parseSFT returns the configuration of `openmanus sft`, which takes train's
-// flags: the same files describe both, and sft stops where train's warm start
-// ends.
-func (s *State) parseSFT(c *cli.Context) (configs.Config, error) {
-	cfg, err := s.parseTrain(c)
-	if err == nil && cfg.SFT.Epochs == 0 {
-		return cfg, errext.With(errext.Input, "set sft.epochs to at least 1, in the file or with --set sft.epochs=1",
-			errors.New("sft.epochs is 0: nothing to train"))
-	}
-	return cfg, err
-}
-
 func runSFT(ctx context.Context, s *State, c *cli.Context) error {
-	cfg, err := s.parseSFT(c)
-	if err != nil {
-		return err
-	}
-	suffix := "-sft" // train of the same file has a folder of its own
-	if cfg.Data.FromDump != "" {
-		suffix = "-dump-sft"
-	}
-	cfg.Trainer.Experiment = experimentName(cfg) + suffix
-	return s.fit(ctx, cfg, supervised)
-}
-
-// mode is which of its algorithms a trainer runs.
-type mode int
-
-const (
-	reinforced mode = iota
-	supervised
-)
-
-func (m mode) fit(ctx, soft context.Context, t *algo.Trainer) error {
-	if m == supervised {
-		return t.FitSFT(ctx, soft)
-	}
-	return t.Fit(ctx, soft)
+	return s.train(ctx, c, (*run.Run).SFT)
 }

@@ -63,7 +63,7 @@ func TestSFTOfPairs(t *testing.T) {
 	if got := losses(); len(got) != 4 { // before, and after steps 2, 4 and 6
 		t.Errorf("validations %v", got)
 	}
-	mustContain(t, "stdout", sft("2"), "this run is finished; raise sft.epochs to go on, or")
+	mustContain(t, "stdout", sft("2"), "this run is finished", "raise sft.epochs")
 	mustContain(t, "stdout", sft("4"), "12 steps")
 	seen := losses()
 	if len(seen) != 7 {

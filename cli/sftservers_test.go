@@ -1,10 +1,11 @@
 package cli
 
 import (
-	"github.com/openmanus/openmanus/internal/errext"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // Supervised training asks no server and starts none where it plays nothing;

@@ -1,9 +1,10 @@
 package cli
 
 import (
-	"github.com/openmanus/openmanus/internal/errext"
 	"path/filepath"
 	"testing"
+
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // TestScorerThatCannotStart trains with a score function whose script is not

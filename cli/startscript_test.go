@@ -1,12 +1,13 @@
 package cli
 
 import (
-	"github.com/openmanus/openmanus/internal/errext"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // started runs one of the start scripts in dir with the program of that path

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/openmanus/openmanus/cli/run"
 )
 
 // testState is a State with nothing of the process in it.
@@ -26,19 +28,21 @@ func newTestState(t *testing.T, args ...string) *testState {
 	t.Helper()
 	ts := &testState{out: &syncBuffer{}, err: &syncBuffer{}, exited: make(chan int, 1), clock: time.Unix(1e9, 0)}
 	ts.State = &State{
-		Args:   append([]string{"openmanus"}, args...),
-		Getenv: func(string) string { return "" },
-		// What a started process cannot do without, and no more.
-		Environ: func() []string { return []string{"PATH=" + os.Getenv("PATH")} },
-		Dir:     t.TempDir(),
-		Stdin:   strings.NewReader(""),
-		Stdout:  ts.out,
-		Stderr:  ts.err,
-		Now:     func() time.Time { return ts.clock },
-		Notify:  func(c chan<- Signal) func() { ts.signals = c; return func() {} },
-		Exit:    func(code int) { ts.exited <- code },
+		Args: append([]string{"openmanus"}, args...),
+		Host: run.Host{
+			Getenv: func(string) string { return "" },
+			// The minimum that a started process needs.
+			Environ: func() []string { return []string{"PATH=" + os.Getenv("PATH")} },
+			Dir:     t.TempDir(),
+			Stdin:   strings.NewReader(""),
+			Now:     func() time.Time { return ts.clock },
+		},
+		Stdout: ts.out,
+		Stderr: ts.err,
+		Notify: func(c chan<- Signal) func() { ts.signals = c; return func() {} },
+		Exit:   func(code int) { ts.exited <- code },
 	}
-	ts.Log = newLogger(ts.State, "info")
+	ts.Log, ts.Progress = newLogger(ts.State, "info"), ts.newProgress
 	return ts
 }
 

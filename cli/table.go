@@ -2,12 +2,9 @@ package cli
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -39,7 +36,7 @@ func (s *State) writeTable(t *table.Table, path string, replace bool) (err error
 // freeOutput refuses a file that is there, unless it may be replaced, and in any
 // case the file that is read: the same command could not be given again.
 func (s *State) freeOutput(in, path string, force bool) error {
-	if s.sameFile(in, path) {
+	if s.SameFile(in, path) {
 		return errext.With(errext.Usage, "choose another name", fmt.Errorf("%s is the file that is read", path))
 	}
 	switch _, err := s.Stat(path); {
@@ -49,20 +46,6 @@ func (s *State) freeOutput(in, path string, force bool) error {
 		return errext.With(errext.Disk, "", err)
 	}
 	return errext.With(errext.Usage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", path))
-}
-
-// hashFile is the SHA-256 of a file.
-func (s *State) hashFile(path string) (string, error) {
-	f, err := s.Open(path)
-	if err != nil {
-		return "", errext.With(errext.Input, "", err)
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", errext.With(errext.Input, "", err)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // promptOf reads a column of messages, or of text, which is one user message.

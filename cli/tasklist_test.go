@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -55,7 +56,7 @@ func TestTaskLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	pick := func(seed uint64) (is []int) {
-		tasks, err := ts.loadTasks(t.Context(), spec, configured(configs.Env{Name: "maze"}, "tasks", []string{"0-24"}, 5, configs.Data{Seed: seed}))
+		tasks, err := run.LoadTasks(t.Context(), &ts.Host, spec, run.ConfiguredTasks(configs.Env{Name: "maze"}, "tasks", []string{"0-24"}, 5, configs.Data{Seed: seed}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,9 +1,16 @@
 package cli
 
 import (
-	"github.com/openmanus/openmanus/internal/errext"
 	"strings"
 	"testing"
+
+	"github.com/openmanus/openmanus/internal/errext"
+)
+
+// Rows of two environments with a recorded conversation each.
+const (
+	mazeRow  = `{"item_id":"maze_17","conversations":[{"from":"human","value":"Go."},{"from":"gpt","value":"Action:\nmove up","loss":true}]}` + "\n"
+	craftRow = `{"item_id":"textcraft_3","conversations":[{"from":"human","value":"Craft."},{"from":"gpt","value":"Action:\nget 1 log","loss":true}]}` + "\n"
 )
 
 // alone has no environment: its files are all there is.

@@ -8,8 +8,9 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/urfave/cli/v2"
+
+	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // Version is the program's version.

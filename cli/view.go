@@ -153,7 +153,7 @@ func (s *State) eachEpisode(ctx context.Context, o viewOptions, files []string, 
 			return n, more, nil
 		}
 		if err != nil {
-			return n, more, inputError(err)
+			return n, more, errext.WithDefault(errext.Input, err)
 		}
 		if src.Torn {
 			s.Log.Warn("the last line is cut off and not shown", "file", file)

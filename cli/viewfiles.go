@@ -10,6 +10,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/internal/errext"
 )
@@ -78,7 +79,7 @@ func steps(names []string) string {
 	if len(all) == 0 {
 		return "only validations"
 	}
-	return "steps " + someIndices(all)
+	return "steps " + run.FormatIndices(all)
 }
 
 // piecesFor finds the tokenizer of the model that played and returns the text
@@ -110,17 +111,17 @@ func (s *State) piecesFor(o viewOptions, files []string) (func([]int32) []string
 // likelyTokenizers are where the model that played may be: the newest
 // checkpoint of the run, then what the dump itself says.
 func (s *State) likelyTokenizers(o viewOptions, files []string) []string {
-	run := &rundir.Folder{Dir: o.Path}
+	folder := &rundir.Folder{Dir: o.Path}
 	if len(files) == 1 && files[0] == o.Path { // a file, which may be a run's
-		run.Dir = filepath.Dir(filepath.Dir(o.Path))
+		folder.Dir = filepath.Dir(filepath.Dir(o.Path))
 	}
 	var out []string
-	checkpoints, err := fs.Glob(s.DirFS(run.Checkpoints()), "step_*/"+rundir.ActorFolder)
+	checkpoints, err := fs.Glob(s.DirFS(folder.Checkpoints()), "step_*/"+rundir.ActorFolder)
 	if err == nil && len(checkpoints) > 0 {
-		out = append(out, filepath.Join(run.Checkpoints(), slices.Max(checkpoints)))
+		out = append(out, filepath.Join(folder.Checkpoints(), slices.Max(checkpoints)))
 	}
 	if dump, err := dump.Open(s.Path(files[0])); err == nil {
-		if played, err := recorded(dump.Header()); err == nil && played.Config.Model.Path != "" {
+		if played, err := run.ReadRecordedPlay(dump.Header()); err == nil && played.Config.Model.Path != "" {
 			out = append(out, played.Config.Model.Path)
 		}
 		_ = dump.Close()

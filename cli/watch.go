@@ -9,6 +9,7 @@ import (
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/cli/run"
 )
 
 // watcher shows a run on the terminal: a bar for what is being done, a line
@@ -16,8 +17,7 @@ import (
 type watcher struct {
 	s     *State
 	quiet bool // the console is not among log.backends
-	bar   Progress
-	read  bool // the supervised steps to come are those of reading
+	bar   run.Progress
 
 	supervised algo.Phase // that the bar is about; the zero Phase: it is about another
 	pace       stepTimes
@@ -31,7 +31,7 @@ var phaseNames = map[string]string{
 
 // Phase begins a bar. That of supervised training goes on over its steps.
 func (w *watcher) Phase(p algo.Phase) {
-	if p.Name == algo.PhaseSFT {
+	if p.Name == algo.PhaseSFT || p.Name == run.PhaseRead {
 		w.supervisedPhase(p)
 		return
 	}
@@ -68,12 +68,8 @@ func (w *watcher) left(done, steps int) string {
 func (w *watcher) supervisedPhase(p algo.Phase) {
 	if w.supervised.Name == "" {
 		w.done()
-		name := "sft"
-		if w.read {
-			name = "read"
-		}
 		w.supervised = p
-		w.bar = w.s.Progress(name, p.Steps*p.Total)
+		w.bar = w.s.Progress(p.Name, p.Steps*p.Total)
 	}
 	w.supervised.Step = p.Step
 	w.Progress(0, "")

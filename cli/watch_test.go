@@ -9,6 +9,7 @@ import (
 
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/cli/run"
 )
 
 // shownOn is what a terminal shows after text: the lines, and the one in
@@ -63,7 +64,7 @@ func (ts *testState) screen(t *testing.T) (lines []string, bar string) {
 // step says how long the run still takes.
 func TestWatcherShowsEveryPhase(t *testing.T) {
 	ts := onTerminal(t, 80)
-	w := &watcher{s: ts.State, read: true}
+	w := &watcher{s: ts.State}
 	bar := func() string {
 		t.Helper()
 		_, bar := ts.screen(t)
@@ -78,7 +79,7 @@ func TestWatcherShowsEveryPhase(t *testing.T) {
 	pass := func(d time.Duration) { ts.clock = ts.clock.Add(d) }
 
 	for step := 1; step <= 2; step++ {
-		w.Phase(algo.Phase{Name: algo.PhaseSFT, Step: step, Steps: 2, Total: 64})
+		w.Phase(algo.Phase{Name: run.PhaseRead, Step: step, Steps: 2, Total: 64})
 		pass(time.Minute)
 		w.Progress(32, "")
 		want("half a step of reading", `^read \d+/128 rows, step [12]/2 .*\|.*\| \d:00`)
@@ -87,7 +88,6 @@ func TestWatcherShowsEveryPhase(t *testing.T) {
 	if got := bar(); got != "" {
 		t.Errorf("reading is over and shows %q", got)
 	}
-	w.read = false
 	w.Phase(algo.Phase{Name: algo.PhaseSFT, Step: 1, Steps: 9, Total: 2})
 	want("a first step of supervised training", `^sft 0/18 rows, step 1/9 `)
 	w.Phase(algo.Phase{Name: "save_checkpoint"})

@@ -15,7 +15,9 @@ const module = "github.com/openmanus/openmanus"
 // architecture (docs/architecture.md says why).
 var arrows = map[string]string{
 	".":   "cli",
-	"cli": "configs/... algo/... agent/... env/... reward/... data/... torch/... internal/...",
+	"cli": "cli/run configs/... algo/... agent/... env/... reward/... data/... torch/... internal/...",
+
+	"cli/run": "configs algo/... agent/... env/... reward/... data/... torch/... internal/errext",
 
 	"configs":       "",
 	"configs/hydra": "configs",
@@ -129,6 +131,25 @@ func TestPurePackagesReachNoNativeCode(t *testing.T) {
 		fields := strings.Fields(line)
 		if pkg := relative(fields[0]); slices.Contains(pure, pkg) && slices.Contains(fields, module+"/torch") {
 			t.Errorf("%s reaches native code", pkg)
+		}
+	}
+}
+
+// noTerminal lists the packages that a program may embed, which know no flags
+// and no terminal.
+var noTerminal = []string{"cli/run", "internal/errext"}
+
+func TestEmbeddedPackagesKnowNoCommandLine(t *testing.T) {
+	forbidden := []string{"flag", "github.com/urfave/cli", "github.com/schollz/progressbar", "golang.org/x/term", module + "/cli"}
+	for _, line := range goList(t, "{{.ImportPath}} {{join .Deps \" \"}}") {
+		fields := strings.Fields(line)
+		if !slices.Contains(noTerminal, relative(fields[0])) {
+			continue
+		}
+		for _, path := range fields[1:] {
+			if slices.ContainsFunc(forbidden, func(f string) bool { return path == f || strings.HasPrefix(path, f+"/v") }) {
+				t.Errorf("%s depends on %s", relative(fields[0]), path)
+			}
 		}
 	}
 }

@@ -3,7 +3,10 @@
 // package cli alone turns them into output and an exit status.
 package errext
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
 // ExitCode is the exit status of the process. Scripts may rely on the numbers.
 type ExitCode int
@@ -68,6 +71,14 @@ func With(code ExitCode, hint string, err error) error {
 	return &Error{Code: code, Hint: hint, Err: err}
 }
 
+// WithDefault returns err with code, unless err has a code already.
+func WithDefault(code ExitCode, err error) error {
+	if _, ok := CodeOf(err); ok {
+		return err
+	}
+	return With(code, "", err)
+}
+
 // CodeOf returns the exit code of the outermost Error in err's chain. It
 // reports false if there is none.
 func CodeOf(err error) (ExitCode, bool) {
@@ -81,3 +92,12 @@ func CodeOf(err error) (ExitCode, bool) {
 // ErrInterrupted ends a run that a signal, or the caller, asked to stop. It is
 // also the cause of the contexts that a signal cancels.
 var ErrInterrupted = errors.New("interrupted")
+
+// ShellQuote returns word as a POSIX shell reads it, for hints that contain a
+// command line.
+func ShellQuote(word string) string {
+	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:@%,") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

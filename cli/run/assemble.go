@@ -1,0 +1,219 @@
+package run
+
+import (
+	"time"
+
+	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/advantage"
+	"github.com/openmanus/openmanus/algo/correction"
+	"github.com/openmanus/openmanus/algo/curriculum"
+	"github.com/openmanus/openmanus/algo/learner"
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/optim"
+)
+
+func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// agentOptions are those of a configured environment's training episodes.
+func agentOptions(h *Host, cfg configs.Config, e configs.Env) (agent.Options, error) {
+	o := agent.Options{
+		MaxTurns:     e.MaxTurns,
+		MaxNewTokens: cfg.Rollout.MaxNewTokens,
+		MaxContext:   cfg.Rollout.MaxContextTokens,
+		MaxPrompt:    cfg.Data.MaxPromptTokens,
+
+		Truncation:     cfg.Data.Truncation,
+		FilterOverlong: cfg.Data.FilterOverlong,
+
+		MaxObsTokens: cfg.Agent.MaxObsTokens,
+		ParseLimit:   cfg.Agent.MaxParseFailures,
+		FinalEnds:    e.FinalEnds,
+		Temperature:  float32(cfg.Rollout.Temperature),
+		TopP:         float32(cfg.Rollout.TopP),
+		TopK:         max(cfg.Rollout.TopK, 0),
+		IgnoreEOS:    cfg.Rollout.IgnoreEOS,
+	}
+	var err error
+	o.Instruction, err = ReadInstruction(h, e.Instruction, e.InstructionFile)
+	return o, err
+}
+
+// valOptions are those of validation episodes.
+func valOptions(o agent.Options, v configs.RolloutVal) agent.Options {
+	o.Temperature, o.Greedy = float32(v.Temperature), v.Temperature == 0
+	o.TopP, o.TopK = 1, 0
+	return o
+}
+
+// adamW maps an [*.optim] section.
+func adamW(o configs.Optim) optim.AdamWOptions {
+	return optim.AdamWOptions{Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps, WeightDecay: o.WeightDecay}
+}
+
+// schedule maps the learning rate of an [*.optim] section over steps.
+func schedule(o configs.Optim, steps int) optim.Schedule {
+	warmup := o.WarmupSteps
+	if warmup < 0 {
+		warmup = int(o.WarmupRatio * float64(steps))
+	}
+	return optim.Schedule{Shape: o.Schedule, Base: o.LR, Warmup: warmup, Steps: steps, MinRatio: o.MinLRRatio}
+}
+
+// microBatching maps the keys that cut rows into passes.
+func microBatching(rows int, dynamic bool, maxTokens int) learner.MicroBatching {
+	if dynamic {
+		return learner.MicroBatching{MaxTokens: maxTokens}
+	}
+	return learner.MicroBatching{Rows: rows}
+}
+
+// rolloutOptions are those that training and validation share.
+func RolloutOptions(h *Host, cfg configs.Config) rollout.Options {
+	return rollout.Options{
+		Concurrency:   min(cfg.Agent.MaxWorkers, cfg.Rollout.MaxSequences),
+		Seed:          cfg.Trainer.Seed,
+		Attempts:      cfg.Agent.EpisodeRetries + 1,
+		Replays:       cfg.Agent.EpisodeReplays,
+		Deterministic: cfg.Rollout.Deterministic,
+		Log:           h.Log,
+	}
+}
+
+// MaxFailedValidation is the share of a validation's episodes that failures of
+// the infrastructure may take: what is left of more than that is no measure.
+const MaxFailedValidation = 0.1
+
+// usualGap is the mean gap between the log-probs of sampling and of training
+// that a number format accounts for, with some room: SmolLM2-135M-Instruct at
+// temperature 1 has 3e-6 in float32 and 0.03 in bfloat16 (docs/results.md).
+func usualGap(compute torch.DType) float64 {
+	if compute == torch.BFloat16 {
+		return 0.05
+	}
+	return 1e-3
+}
+
+// trainerOptions maps the configuration of a trainer.
+func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int) (algo.Options, error) {
+	rules, err := rejectionRules(cfg.Algo.RolloutCorrection)
+	if err != nil {
+		return algo.Options{}, err
+	}
+	steps := totalSteps(cfg, tasks)
+	train, val := RolloutOptions(h, cfg), RolloutOptions(h, cfg)
+	train.GroupSize = cfg.Rollout.GroupSize
+	val.GroupSize = cfg.Rollout.Val.GroupSize
+	// Validation draws have a seed of their own and do not depend on the step.
+	val.Seed = cfg.Trainer.Seed ^ 0x76616c6964617465
+	val.MaxFailed = MaxFailedValidation
+	policy := policyOptions(cfg)
+	var weights *correction.Weights
+	if c := cfg.Algo.RolloutCorrection; c.IS != "" && !c.BypassMode { // there they are part of the loss
+		weights = &correction.Weights{Level: c.IS, Cap: c.ISThreshold, Floor: c.ISThresholdLower, Normalize: c.ISBatchNormalize}
+	}
+	gap := cfg.Rollout.MaxLogprobGap
+	if gap == 0 {
+		gap = usualGap(compute)
+	}
+	return algo.Options{
+		Seed:           cfg.Trainer.Seed,
+		Steps:          steps,
+		BatchTasks:     cfg.Data.TrainBatchSize,
+		Shuffle:        cfg.Data.Shuffle,
+		OrderSeed:      cfg.Data.Seed,
+		Course:         course(cfg),
+		SaveEvery:      cfg.Trainer.SaveEvery,
+		TestEvery:      cfg.Trainer.TestEvery,
+		ValBeforeTrain: cfg.Trainer.ValBeforeTrain,
+		// Random weights solve nothing, and take every turn to do so.
+		ValUntrained: cfg.Trainer.ValBeforeTrain && cfg.Model.Fresh.Layers == 0,
+		Keep:         cfg.Trainer.KeepCheckpoints,
+		BestMetric:   cfg.Trainer.BestMetric,
+		Train:        train,
+		Val:          val,
+		Signal:       cfg.Reward.Signal,
+		Allocation:   cfg.Reward.Allocation,
+		TurnPenalty:  cfg.Reward.TurnPenalty,
+		Estimator:    cfg.Algo.AdvEstimator,
+		EstimatorOpts: advantage.Options{
+			NormByStd: cfg.Algo.NormByStd, Gamma: cfg.Algo.Gamma, Lam: cfg.Algo.Lam,
+			GiGPOStepWeight: cfg.Algo.GiGPOStepWeight, GiGPONorm: cfg.Algo.GiGPONorm, GiGPOSimilarity: cfg.Algo.GiGPOSimilarity,
+		},
+		DropZeroSpread: true,
+		FilterMetric:   cfg.Algo.FilterMetric,
+		FilterGroups:   cfg.Algo.FilterGroups,
+		MaxGenBatches:  cfg.Algo.MaxGenBatches,
+		KLReward:       klReward(cfg.Algo),
+		Correction:     algo.Correction{Weights: weights, Rules: rules},
+		PFPPO:          cfg.Algo.PFPPO,
+		PFPPOPower:     cfg.Algo.PFPPOWeightPow,
+		Policy:         policy,
+		Critic:         criticOptions(cfg, steps),
+		RefMicro:       microBatching(cfg.Ref.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),
+		AdamW:          adamW(cfg.Actor.Optim),
+		Schedule:       schedule(cfg.Actor.Optim, max(1, steps-actorFrom(cfg))),
+		Evol:           evolOptions(cfg),
+		PeakFLOPS:      1e12 * cfg.Perf.PeakTFLOPS,
+		MaxGap:         gap,
+		FailOnGap:      cfg.Rollout.FailOnLogprobGap,
+
+		OffloadRef:       cfg.Ref.OffloadParams,
+		OffloadOptimizer: cfg.Actor.OffloadOptimizer,
+		OffloadCritic:    cfg.Critic.OffloadOptimizer,
+	}, nil
+}
+
+// actorFrom is how many steps the critic is trained alone: the actor's rate
+// begins after them.
+func actorFrom(cfg configs.Config) int {
+	if !cfg.UsesCritic() {
+		return 0
+	}
+	return cfg.Trainer.CriticWarmup
+}
+
+// course maps the [curriculum] section.
+func course(cfg configs.Config) algo.Course {
+	c := cfg.Curriculum
+	o := algo.Course{Sampler: curriculum.Options{
+		Seed: cfg.Data.Seed, BySuccess: c.Sampler == "success_rate", Failures: c.Failures, Rest: c.RestSteps,
+	}}
+	stages, _ := configs.ParseStages(c.MaxTurns) // validated when the file was read
+	for _, s := range stages {
+		o.Stages = append(o.Stages, curriculum.Stage{From: s.From, Turns: s.Turns})
+	}
+	return o
+}
+
+// totalSteps is the length of the run: total_steps, or as many whole batches as
+// the epochs over the tasks give, at least one.
+func totalSteps(cfg configs.Config, tasks int) int {
+	if cfg.Trainer.TotalSteps > 0 {
+		return cfg.Trainer.TotalSteps
+	}
+	return max(1, tasks*cfg.Trainer.Epochs/cfg.Data.TrainBatchSize)
+}
+
+// warmSaveAfter is how much of a warm start a killed run may lose.
+const warmSaveAfter = time.Minute
+
+// sftOptions maps the [sft] section for rows that are rendered already.
+func sftOptions(cfg configs.Config, rows, val []data.Row) *algo.SFTOptions {
+	return &algo.SFTOptions{
+		Rows:      rows,
+		ValRows:   val,
+		Epochs:    cfg.SFT.Epochs,
+		MaxSteps:  cfg.SFT.TotalSteps,
+		BatchRows: cfg.SFT.TrainBatchSize,
+		Micro:     microBatching(cfg.SFT.MicroBatchSize, cfg.SFT.DynamicBatch, cfg.SFT.MaxTokens),
+		GradClip:  cfg.SFT.GradClip,
+		Seed:      cfg.Trainer.Seed,
+		AdamW:     adamW(cfg.SFT.Optim),
+		Schedule:  func(steps int) optim.Schedule { return schedule(cfg.SFT.Optim, steps) },
+		SaveAfter: warmSaveAfter,
+	}
+}

@@ -1,0 +1,150 @@
+package run
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/openai/openaitest"
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/advantage"
+	"github.com/openmanus/openmanus/algo/learner"
+	"github.com/openmanus/openmanus/algo/loss"
+	"github.com/openmanus/openmanus/data"
+)
+
+// What is trained is what was sampled: the training pass over rows, one a
+// context, gives every sampled token the log-prob that it was sampled with,
+// though the prompts of other turns are not in its row.
+func TestContextsAreTrainedAsSampled(t *testing.T) {
+	for name, sets := range map[string][]string{
+		"history": {"env.maze.format=history", "env.maze.history_length=1"},
+		"staged":  {"env.maze.format=staged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr, err := opened(t, nil, tinyRun, append(sets, "model.fresh.vocabulary=bytes", "rollout.max_context_tokens=3000", "data.max_prompt_tokens=2000", "rollout.max_new_tokens=24")...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tr.openSampler(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			maze := tr.envs()[0]
+			episodes, _, err := rollout.RunEpisodes(t.Context(), map[string]rollout.Env{"maze": maze.Train}, maze.TrainTasks,
+				rollout.Options{GroupSize: 3, Concurrency: 6, Seed: 5, Deterministic: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			batch, err := data.BatchFromEpisodes(episodes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			turns := 0
+			for _, ep := range episodes {
+				turns += len(ep.Turns)
+			}
+			if batch.Len() != turns || turns <= len(episodes) {
+				t.Errorf("%d rows of %d turns in %d episodes", batch.Len(), turns, len(episodes))
+			}
+			err = data.ByEpisode(batch.Rows, func(episodes []data.Row) error {
+				for i := range episodes { // a reward that differs within a group, whatever was played
+					r := &episodes[i]
+					r.Rewards = make([]float32, len(r.Tokens))
+					r.Rewards[r.Turns[len(r.Turns)-1].End-1] = float32(r.Sample)
+				}
+				return nil
+			})
+			if err == nil {
+				err = advantage.Compute("grpo", batch.Rows, advantage.Options{NormByStd: true})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = learner.LogProbs(t.Context(), tr.actor.Compute(), batch.Rows, learner.MicroBatching{Rows: 2}, 1, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+			if err != nil {
+				t.Fatal(err)
+			}
+			st, err := tr.actor.UpdateActor(t.Context(), batch.Rows, 1e-4, learner.PolicyOptions{
+				MiniBatch: 2, Micro: learner.MicroBatching{Rows: 2}, Loss: "vanilla", LossOptions: loss.Options{ClipLow: .2, ClipHigh: .2, ClipC: 3},
+				Agg: loss.TokenMean, Temperature: 1, GradClip: 1,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if st.Steps != 3 || !(st.GradNorm > 0) { // six episodes, however many contexts
+				t.Errorf("%d optimiser steps, gradient norm %g", st.Steps, st.GradNorm)
+			}
+			if !(st.Gap.Max < 1e-3) {
+				t.Errorf("log-probs of sampling and training differ by up to %g", st.Gap.Max)
+			}
+		})
+	}
+}
+
+// The solutions that a warm start learns from are told in the run's format.
+func TestExpertsInContexts(t *testing.T) {
+	tr, err := opened(t, nil, tinyRun, "env.maze.format=history", "env.maze.expert_tasks=17", "model.fresh.vocabulary=bytes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, anew := tr.setups[0].Format.(agent.Prompting)
+	if !anew || len(tr.experts) < 2 {
+		t.Fatalf("%d conversations, format %s", len(tr.experts), tr.setups[0].Format.Name())
+	}
+	for i, task := range tr.experts {
+		c := task.Conversation
+		if len(c) != 2 || task.ID != "maze_17" || !strings.HasPrefix(c[1].Content, "<action>move ") || strings.Contains(c[0].Content, "step "+string(rune('1'+i))) != (i > 0) {
+			t.Errorf("conversation %d of %s: %+v", i, task.ID, c)
+		}
+	}
+}
+
+// Summaries come from the endpoint that the configuration names, with its key,
+// and are what the model is shown; an endpoint that cannot give any is found
+// out before anything is played.
+func TestSummariesOfAnEndpoint(t *testing.T) {
+	server := openaitest.Serve(t, func(n int, _ openaitest.Request) openaitest.Answer {
+		return openaitest.Answer{Text: fmt.Sprintf("KeyEvents: note %d", n)}
+	})
+	sets := []string{
+		"env.maze.format=history", "env.maze.use_summary=true", "agent.summary.model=writer", "agent.summary.max_tokens=77",
+		"rollout.deterministic=false", "model.fresh.vocabulary=bytes", "rollout.max_context_tokens=3000", "data.max_prompt_tokens=2000", "sft.epochs=0", "env.maze.expert_tasks=",
+		"model.fresh.walks=0",
+	}
+	tr, err := opened(t, nil, tinyRun, append(sets, "agent.summary.base_url="+server.URL)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.openSampler(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	maze := tr.envs()[0]
+	episodes, _, err := rollout.RunEpisodes(t.Context(), map[string]rollout.Env{"maze": maze.Train}, maze.TrainTasks,
+		rollout.Options{GroupSize: 1, Concurrency: 2, Seed: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for _, ep := range episodes {
+		for i, turn := range ep.Turns {
+			text := turn.Prompt[0].Content
+			if has := strings.Contains(text, "in short:\nKeyEvents: note "); has != (i > 1) {
+				t.Errorf("turn %d of %s: is a summary shown? %v\n%s", i+1, ep.Task.ID, has, text)
+			}
+			shown++
+		}
+	}
+	requests := server.Requests() // the first looks whether it is there
+	if len(requests) != 1+shown-2*len(episodes) || len(requests) < 2 {
+		t.Errorf("%d requests for %d turns of %d episodes", len(requests), shown, len(episodes))
+	}
+	if r := requests[len(requests)-1]; r.Model != "writer" || r.Raw["max_tokens"] != 77.0 || r.Raw["temperature"] != 0.1 || !strings.Contains(r.Last(), "KeyEvents") {
+		t.Errorf("the endpoint was asked %+v", r)
+	}
+
+	gone := openaitest.Serve(t, func(int, openaitest.Request) openaitest.Answer { return openaitest.Answer{Status: 401, Body: "{}"} })
+	if _, err := opened(t, nil, tinyRun, append(sets, "agent.summary.base_url="+gone.URL)...); err == nil || !strings.Contains(err.Error(), "agent.summary") {
+		t.Errorf("an endpoint that refuses the key: %v", err)
+	}
+}

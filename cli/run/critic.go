@@ -1,0 +1,84 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/algo/learner"
+	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// criticSeed sets the draws of a critic's head apart from all others.
+const criticSeed = 0x637269746963
+
+// critic makes the critic of gae, or loads that of the checkpoint; nil where
+// there is none. Its decoder is the actor's with critic.shared, else a model of
+// its own: that of critic.path, or a copy of the actor's, which the trainer
+// makes anew after a warm start.
+func (t *training) critic(ctx context.Context) (*learner.Critic, error) {
+	if !t.cfg.UsesCritic() || t.mode == supervised {
+		return nil, nil
+	}
+	c, err := t.newCritic(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t.open.AddFunc(c.Close)
+	if t.run.checkpoint != nil && t.run.state.WarmStarted {
+		if err := c.Load(ctx, t.run.checkpoint.Path); err != nil {
+			return nil, errext.With(errext.Disk, "", err)
+		}
+	}
+	return c, nil
+}
+
+func (t *training) newCritic(ctx context.Context) (*learner.Critic, error) {
+	if t.cfg.Critic.Shared {
+		c, err := learner.NewSharedCritic(ctx, t.actor, adamW(t.cfg.Critic.Optim), t.cfg.Trainer.Seed^criticSeed)
+		return c, errext.With(errext.Native, "", err)
+	}
+	path := t.cfg.Critic.Path
+	if t.run.checkpoint != nil && t.run.state.WarmStarted {
+		path = t.run.checkpoint.File(learner.CriticFolder)
+	} else if path != "" {
+		path = ModelPath(t.host, path)
+	}
+	var m *model.Model
+	var err error
+	if path == "" {
+		m, err = t.bundle.Model.Base().Shadow(ctx, torch.Float32)
+		err = errext.With(errext.Native, "", err)
+	} else {
+		var b *model.Bundle
+		if b, err = t.openMerged(ctx, path, torch.Float32); err == nil {
+			m = b.Model
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("critic: %w", err)
+	}
+	if own, actor := m.Config.VocabSize, t.bundle.Model.Config.VocabSize; own != actor {
+		m.Close()
+		return nil, errext.With(errext.Model, "give a model with the actor's tokenizer", fmt.Errorf("critic.path: the critic has %d tokens, the actor %d", own, actor))
+	}
+	c, err := learner.NewCritic(ctx, m, t.compute, adamW(t.cfg.Critic.Optim), t.cfg.Trainer.Seed^criticSeed)
+	if err != nil {
+		m.Close()
+		return nil, errext.With(errext.Native, "", err)
+	}
+	c.SetGradientCheckpointing(t.cfg.Critic.GradientCheckpointing)
+	c.OnBadStep(t.keepBadStep)
+	return c, nil
+}
+
+// saveCritic writes the critic's decoder beside the actor's tokenizer, so that
+// its folder opens as a model does.
+func (t *training) saveCritic(c *learner.Critic) func(ctx context.Context, dir string) error {
+	return func(ctx context.Context, dir string) error {
+		b := *t.bundle
+		b.Model = c.Master()
+		return b.Save(ctx, dir, torch.Float32)
+	}
+}

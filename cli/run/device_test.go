@@ -1,0 +1,46 @@
+package run
+
+import (
+	"testing"
+
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// TestComputeDtype checks what model.compute_dtype stands for on a CPU, and that
+// the default is the format that the presets promise there.
+func TestComputeDtype(t *testing.T) {
+	for name, want := range map[string]string{
+		configs.Defaults().Model.ComputeDtype: "float32", "auto": "float32", "float32": "float32", "bfloat16": "bfloat16",
+	} {
+		if got, err := ComputeDtype(name, "cpu"); err != nil || got != want {
+			t.Errorf("compute_dtype %q on a CPU is %q, %v; want %q", name, got, err, want)
+		}
+	}
+	if _, err := ComputeDtype("auto", "cuda:x"); err == nil {
+		t.Error("a device that cannot be parsed has a number format")
+	}
+	for _, preset := range configs.PresetNames() {
+		text, err := configs.Preset(preset)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := configs.Load(preset, text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := ComputeDtype(cfg.Model.ComputeDtype, "cpu"); err != nil || got != "float32" && preset != "smollm2-maze" {
+			t.Errorf("preset %s computes in %s on a CPU (%v)", preset, got, err)
+		}
+	}
+}
+
+// TestUsualGap checks that the limit of a number format lies above what
+// sampling and training differ by in it.
+func TestUsualGap(t *testing.T) {
+	for dt, measured := range map[torch.DType]float64{torch.Float32: 3e-6, torch.BFloat16: 0.031} {
+		if limit := usualGap(dt); limit < 1.5*measured {
+			t.Errorf("the limit of %s is %g, SmolLM2-135M-Instruct has %g", dt, limit, measured)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/agent/llm/tokenizer"
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// The chat form of a model made on the spot: ChatML, whose end of turn is also
+// the end of a reply.
+const (
+	freshStart    = "<|im_start|>"
+	freshEnd      = "<|im_end|>"
+	freshTemplate = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}" +
+		"{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+// FreshModel makes a small random llama with a vocabulary of its own. The
+// vocabulary is bytes, or byte pairs merged on the texts of the examples.
+func FreshModel(ctx context.Context, t *torch.Thread, f configs.Fresh, maxContext int, seed uint64, examples []data.Task) (*model.Bundle, error) {
+	size := 256 + 2 // bytes and the two special tokens
+	var texts []string
+	if f.Vocabulary == "bpe" {
+		size = f.VocabSize
+		for i := range examples {
+			for _, m := range examples[i].Conversation {
+				texts = append(texts, m.Role, m.Content)
+			}
+		}
+		if len(texts) == 0 {
+			return nil, errext.With(errext.Input, `give env.expert_tasks, model.fresh.walks or files with conversations, or set model.fresh.vocabulary = "bytes"`,
+				errors.New("there is no text to learn the merges of a bpe vocabulary from"))
+		}
+	}
+	tok, err := tokenizer.TrainBPE(texts, size, []string{freshStart, freshEnd})
+	if err != nil {
+		return nil, errext.With(errext.Input, "", fmt.Errorf("make a vocabulary: %w", err))
+	}
+	end, _ := tok.TokenToID(freshEnd)
+	m, err := model.New(ctx, t, model.Config{
+		ModelType:             "llama",
+		VocabSize:             tok.Size(),
+		HiddenSize:            f.HiddenSize,
+		IntermediateSize:      f.IntermediateSize,
+		NumHiddenLayers:       f.Layers,
+		NumAttentionHeads:     f.Heads,
+		NumKeyValueHeads:      f.KVHeads,
+		HeadDim:               f.HiddenSize / f.Heads,
+		MaxPositionEmbeddings: maxContext,
+		RMSNormEps:            1e-5,
+		RopeTheta:             10000,
+		TieWordEmbeddings:     true,
+		// The usual 0.02 suits hidden sizes of thousands. At 128 it leaves
+		// attention all but uniform for the first hundred steps.
+		InitializerRange: 1 / math.Sqrt(float64(f.HiddenSize)),
+		EOSTokenIDs:      []int32{end},
+		PadTokenID:       &end,
+	}, seed, torch.Float32)
+	if err != nil {
+		return nil, errext.With(errext.Input, "", fmt.Errorf("make a model: %w", err))
+	}
+	return &model.Bundle{
+		Model:     m,
+		Tokenizer: tok,
+		TokenizerConfig: tokenizer.Config{
+			EOS: freshEnd, Pad: freshEnd, ChatTemplate: freshTemplate, ModelMaxLength: maxContext,
+		},
+		Generation: model.GenerationConfig{EOSTokenIDs: []int32{end}, PadTokenID: &end},
+	}, nil
+}

@@ -1,0 +1,246 @@
+package run
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/internal/errext"
+)
+
+// Host is the part of the process that a run may use. Other files of this
+// package do not import os.
+type Host struct {
+	Log *slog.Logger
+	Dir string // relative paths start here; "": the working directory
+
+	Stdin   io.Reader // read for the path "-"
+	Getenv  func(key string) string
+	Environ func() []string // environment of the processes that are started
+	Now     func() time.Time
+
+	// Progress starts the display of total units of work, or of the elapsed time
+	// if total is 0.
+	Progress func(label string, total int) Progress
+
+	// Events shows training: its phases, steps and validations.
+	Events algo.Events
+
+	// WaitHealthy, unless 0, overrides how long servers that are all down are
+	// waited for.
+	WaitHealthy time.Duration
+}
+
+// WithDefaults returns h with a default in each nil field: the environment and
+// the clock of the process, an empty Stdin, no log and no display.
+func (h Host) WithDefaults() Host {
+	if h.Log == nil {
+		h.Log = slog.New(slog.DiscardHandler)
+	}
+	if h.Stdin == nil {
+		h.Stdin = strings.NewReader("")
+	}
+	if h.Getenv == nil {
+		h.Getenv = os.Getenv
+	}
+	if h.Environ == nil {
+		h.Environ = os.Environ
+	}
+	if h.Now == nil {
+		h.Now = time.Now
+	}
+	if h.Progress == nil {
+		h.Progress = func(string, int) Progress { return noDisplay{} }
+	}
+	if h.Events == nil {
+		h.Events = noDisplay{}
+	}
+	return h
+}
+
+// noDisplay shows nothing.
+type noDisplay struct{}
+
+func (noDisplay) Set(int, string)                   {}
+func (noDisplay) Done()                             {}
+func (noDisplay) Phase(algo.Phase)                  {}
+func (noDisplay) Progress(int, string)              {}
+func (noDisplay) Step(int, int, map[string]float64) {}
+func (noDisplay) Validated(rundir.Validation)       {}
+
+// Progress shows how far a piece of work is. Its methods may be called
+// concurrently.
+type Progress interface {
+	// Set reports n finished units. note is a short text beside the bar.
+	Set(n int, note string)
+	// Done ends the display. Further calls have no effect.
+	Done()
+}
+
+// Path resolves a path of the command line or of a configuration against Dir.
+func (h *Host) Path(p string) string {
+	if h.Dir == "" || filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(h.Dir, p)
+}
+
+// ReadFile reads a whole file of at most limit bytes. The path "-" reads Stdin.
+func (h *Host) ReadFile(path string, limit int64) ([]byte, error) {
+	var in io.Reader = h.Stdin
+	if path != "-" {
+		f, err := os.Open(h.Path(path))
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if int64(len(b)) > limit {
+		return nil, fmt.Errorf("read %s: larger than %d bytes", path, limit)
+	}
+	return b, nil
+}
+
+// HashFile returns the SHA-256 of a file in hexadecimal.
+func (h *Host) HashFile(path string) (string, error) {
+	f, err := h.Open(path)
+	if err != nil {
+		return "", errext.With(errext.Input, "", err)
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", errext.With(errext.Input, "", err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// Stat describes the file at path.
+func (h *Host) Stat(path string) (fs.FileInfo, error) { return os.Stat(h.Path(path)) }
+
+// SameFile reports whether two paths name the same existing file.
+func (h *Host) SameFile(a, b string) bool {
+	one, err := h.Stat(a)
+	other, fault := h.Stat(b)
+	return err == nil && fault == nil && os.SameFile(one, other)
+}
+
+// MkdirAll creates a folder and its missing parents.
+func (h *Host) MkdirAll(path string) error { return os.MkdirAll(h.Path(path), 0o755) }
+
+// DirFS returns the folder at path as a read-only file system.
+func (h *Host) DirFS(path string) fs.FS { return os.DirFS(h.Path(path)) }
+
+// Open opens a file for reading.
+func (h *Host) Open(path string) (io.ReadCloser, error) { return os.Open(h.Path(path)) }
+
+// Append opens a file for appending and creates it if it does not exist.
+func (h *Host) Append(path string) (io.WriteCloser, error) {
+	return os.OpenFile(h.Path(path), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+}
+
+// Remove removes a file.
+func (h *Host) Remove(path string) error { return os.Remove(h.Path(path)) }
+
+// RemoveAll removes a folder and its contents. A missing folder is no error.
+func (h *Host) RemoveAll(path string) error { return os.RemoveAll(h.Path(path)) }
+
+// WriteFile writes a file atomically. Without replace it keeps an existing file
+// and returns fs.ErrExist.
+func (h *Host) WriteFile(path string, data []byte, replace bool) error {
+	f, err := h.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	if _, err := io.Copy(f, bytes.NewReader(data)); err != nil {
+		return err
+	}
+	return f.Commit(replace)
+}
+
+// MakeWhole creates the folder path atomically: fill writes to a temporary
+// folder, which is renamed if fill returns nil and removed otherwise.
+func (h *Host) MakeWhole(path string, fill func(dir string) error) error {
+	path = h.Path(path)
+	tmp, err := os.MkdirTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	err = fill(tmp)
+	if err == nil {
+		err = os.Chmod(tmp, 0o755)
+	}
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		_ = os.RemoveAll(tmp) // err is the cause
+	}
+	return err
+}
+
+// NewFile is a temporary file that Commit moves to its final path.
+type NewFile struct {
+	*os.File
+	path string
+	done bool
+}
+
+// Create returns a temporary file that Commit moves to path.
+func (h *Host) Create(path string) (*NewFile, error) {
+	path = h.Path(path)
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return nil, err
+	}
+	return &NewFile{File: f, path: path}, nil
+}
+
+// Commit syncs the file and moves it to its path. Without replace it keeps an
+// existing file and returns fs.ErrExist.
+func (f *NewFile) Commit(replace bool) error {
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if !replace {
+		// A link, unlike a rename, fails where the name is taken.
+		return os.Link(f.Name(), f.path)
+	}
+	if err := os.Rename(f.Name(), f.path); err != nil {
+		return err
+	}
+	f.done = true
+	return nil
+}
+
+// Discard removes the file unless it was committed, so that it can be deferred.
+func (f *NewFile) Discard() {
+	if f.done {
+		return
+	}
+	f.done = true
+	_ = f.Close() // may be closed already
+	_ = os.Remove(f.Name())
+}

@@ -1,0 +1,88 @@
+package run
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/torch"
+)
+
+func TestKVTokens(t *testing.T) {
+	base := SamplerOptions{Sequences: 8, MaxContext: 100, MemoryShare: 0.5, Hints: CacheFlags}
+	for _, c := range []struct {
+		name  string
+		free  int64
+		known bool
+		want  int
+		fault string
+	}{
+		{"plenty", 1 << 30, true, 800, ""},
+		{"unknown", 0, false, 800, ""},
+		{"half of what is free", 10 * 2 * 300, true, 300, ""},
+		{"not one episode", 10 * 2 * 99, true, 0, "lower --max-context-tokens, or free some memory"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := base.kvTokens(10, c.free, c.known)
+			if (err != nil) != (c.fault != "") || got != c.want {
+				t.Fatalf("%d, %v; want %d", got, err, c.want)
+			}
+			if err != nil {
+				mustContain(t, "the error", err.Error(), c.fault)
+			}
+		})
+	}
+}
+
+// On a GPU, whose free memory nobody asks for, a line says what the cache takes.
+func TestNoteCache(t *testing.T) {
+	for _, d := range []torch.Device{{}, {CUDA: true}} {
+		ts := newTestHost(t)
+		tr := &training{host: &ts.Host, sampler: &Sampler{KVBytes: 4096}}
+		tr.cfg.Agent.MaxWorkers, tr.cfg.Rollout.MaxSequences = 3, 5
+		tr.noteCache(d)
+		if d.CUDA != strings.Contains(ts.log.String(), "bytes=4096 sessions=3") {
+			t.Errorf("%s: %q", d, ts.log.String())
+		}
+	}
+}
+
+// TestStopTokens: a reply ends at every token that the model's files call an
+// end, as Qwen2.5's and Llama 3's name two and three.
+func TestStopTokens(t *testing.T) {
+	for _, c := range []struct {
+		name, generation string
+		want             []int32
+	}{
+		{"one", `{"eos_token_id": 2}`, []int32{2}},
+		{"two", `{"eos_token_id": [2, 0]}`, []int32{2, 0}},
+		{"without the template's own", `{"eos_token_id": 0}`, []int32{2, 0}},
+		{"none", `{}`, []int32{2}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := copyTinyModel(t)
+			writeFile(t, dir, "generation_config.json", c.generation)
+			thread, err := OpenThread(&newTestHost(t).Host, "cpu")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer thread.Close()
+			b, err := model.Open(context.Background(), thread, dir, model.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			r, err := NewRenderer(b, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, r.StopTokens()); diff != "" {
+				t.Errorf("stop tokens (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,154 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/algo/learner"
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/reward"
+	"github.com/openmanus/openmanus/reward/external"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// openComposerOf opens the score functions of a [reward] section; nil where the
+// environment's signal is the score. The caller closes it. rewardModel opens
+// that of the section, where one of them asks for it.
+func openComposerOf(h *Host, r configs.Reward, rewardModel func() (reward.Scorer, error)) (*reward.Composer, error) {
+	return OpenComposer(h, "", r, rewardModel)
+}
+
+// OpenComposer is openComposer where something else than the
+// configuration sets the time-out, or "".
+func OpenComposer(h *Host, timeoutName string, r configs.Reward, rewardModel func() (reward.Scorer, error)) (*reward.Composer, error) {
+	list := r.Components
+	if r.ScoreFn != "" {
+		one := configs.DefaultComponent(r.ScoreFn)
+		if configs.ExternalScoreFn(r.ScoreFn) {
+			one.Name, _, _ = strings.Cut(r.ScoreFn, ":") // of its metrics
+		}
+		one.Fn, one.FormatScore, one.MinAnswerTags = r.ScoreFn, r.FormatScore, r.MinAnswerTags
+		list = []configs.Component{one}
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	c := &reward.Composer{}
+	for _, p := range list {
+		open, code, hint := func() (reward.Scorer, error) { return openScorer(h, timeoutName, p, r) }, errext.Input, ""
+		if p.Fn == configs.ModelScoreFn {
+			open, code = rewardModel, errext.Model
+		}
+		scorer, err := open()
+		if err != nil {
+			if isMissing(err) {
+				code, hint = errext.Env, missingProgram
+			}
+			return nil, errext.With(code, hint, errors.Join(fmt.Errorf("reward component %s: %w", p.Name, err), c.Close()))
+		}
+		c.Components = append(c.Components, reward.Component{Name: p.Name, Weight: p.Weight, Scorer: scorer})
+	}
+	return c, nil
+}
+
+// isMissing reports whether a score function could not be opened for want of its
+// program.
+func isMissing(err error) bool {
+	var missing *external.Error
+	return errors.As(err, &missing)
+}
+
+// missingProgram is what to do where an exec: function has no program.
+const missingProgram = "the first word after exec: is a program in PATH, or a path from the folder where openmanus is started"
+
+func openScorer(h *Host, timeoutName string, p configs.Component, r configs.Reward) (reward.Scorer, error) {
+	if configs.ExternalScoreFn(p.Fn) {
+		return external.Open(p.Fn, external.Options{
+			Timeout: Seconds(r.ScoreTimeoutS), Batch: r.ScoreBatchSize, Dir: h.Dir, Env: h.Environ(), Log: h.Log, TimeoutName: timeoutName,
+		})
+	}
+	return reward.Open(p.Fn, scoreParams(p))
+}
+
+// OpenRewardModel opens the reward model of a [reward] section. opening is how
+// the chats begin that it is to read, nil where that is not known.
+func OpenRewardModel(ctx context.Context, h *Host, thread *torch.Thread, dt torch.DType, r configs.Reward, opening []data.Message) (*learner.RewardModel, error) {
+	b, err := model.Open(ctx, thread, ModelPath(h, r.ModelPath), model.Options{DType: dt, Classifier: true})
+	if err != nil {
+		return nil, fmt.Errorf("reward.model_path: %w", err)
+	}
+	m, err := learner.NewRewardModel(ctx, b, learner.RewardModelOptions{Rows: r.ModelMicroBatchSize, MaxTokens: r.ModelMaxTokens, Offload: r.ModelOffloadParams, Opening: opening})
+	if err != nil {
+		b.Close()
+		return nil, fmt.Errorf("reward.model_path: %w", err)
+	}
+	return m, nil
+}
+
+// scoreParams maps the parameters of a component.
+func scoreParams(p configs.Component) reward.Params {
+	return reward.Params{
+		FormatScore: p.FormatScore, MinAnswerTags: p.MinAnswerTags, Method: p.GSM8KMethod,
+		Patterns: p.Patterns, MaxLength: p.MaxLength, MinLength: p.MinLength, PenaltyType: p.PenaltyType, Unit: p.Unit,
+		Buffer: p.OverlongBuffer, Factor: p.OverlongFactor,
+		AgentGym: reward.AgentGymParams{
+			EnvWeight: p.EnvRewardWeight, EnvScale: p.EnvRewardScale, EnvClip: p.EnvRewardClip,
+			FormatWeight: p.FormatRewardWeight, FormatMax: p.FormatMaxR, FormatMin: p.FormatMinR, CheckAllTags: p.FormatCheckAllTags,
+			LengthWeight: p.LengthRewardWeight, LengthMax: p.LengthMaxR, LengthMin: p.LengthMinR, TargetWords: p.LengthTargetWords,
+			Tolerance: p.LengthTolerance, TooShort: p.LengthTooShortFactor, TooLong: p.LengthTooLongFactor, PenaltyIfMissing: p.LengthPenaltyIfMissing,
+			SimWeight: p.GTSimRewardWeight, SimMax: p.GTSimMaxR, SimMin: p.GTSimMinR,
+		},
+	}
+}
+
+// scoreFnsOf are the score functions of a [reward] section, and maybe "".
+func scoreFnsOf(r configs.Reward) []string {
+	fns := []string{r.ScoreFn}
+	for _, p := range r.Components {
+		fns = append(fns, p.Fn)
+	}
+	return fns
+}
+
+// CheckPrograms looks for the programs of score functions, and starts none.
+func CheckPrograms(h *Host, r configs.Reward) error {
+	for _, fn := range scoreFnsOf(r) {
+		if !configs.ExternalScoreFn(fn) {
+			continue
+		}
+		scorer, err := openScorer(h, "", configs.Component{Fn: fn}, r)
+		if isMissing(err) {
+			return errext.With(errext.Env, missingProgram, err)
+		} else if err != nil {
+			return errext.With(errext.Input, "", err)
+		}
+		if err := scorer.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkTruth refuses tasks that a score function cannot judge, before anything
+// is played.
+func checkTruth(r configs.Reward, tasks []data.Task) error {
+	for _, fn := range scoreFnsOf(r) {
+		f, err := reward.Functions.Lookup(fn)
+		if err != nil { // the user's own
+			continue
+		}
+		for _, t := range tasks {
+			_, bySource := reward.SourceFunction(t.Source)
+			if t.GroundTruth == "" && (f.NeedsTruth || fn == "data_source" && bySource) {
+				return errext.With(errext.Input, "give task files with the column reward_model.ground_truth, or choose another score function",
+					fmt.Errorf("score function %s: task %s: %w", fn, t.ID, reward.ErrNoGroundTruth))
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,23 @@
+package run
+
+import (
+	"testing"
+
+	"github.com/openmanus/openmanus/configs"
+)
+
+// What is refused at resume comes with advice that train itself takes.
+func TestStartFrom(t *testing.T) {
+	cfg, err := configs.Load("run.toml", []byte(tinyRun), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for m, want := range map[mode]string{
+		reinforced: "set model.path to the checkpoint's actor folder, model.fresh.layers = 0 and sft.epochs = 0",
+		supervised: "set model.path to the checkpoint's actor folder and model.fresh.layers = 0",
+	} {
+		if got := startFrom(cfg, m); got != want {
+			t.Errorf("mode %v: %q, want %q", m, got, want)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"strconv"
+
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/table"
+	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/internal/errext"
+)
+
+// TaskList is a list of tasks as somebody wrote it.
+type TaskList struct {
+	Key     string   // where it is written: a key, or a flag
+	Entries []string // index ranges and files
+	Label   string   // of the table, if it has one
+	SkipKey string
+	Skip    []string // index ranges
+	Limit   int      // tasks to keep; 0: all
+	Seed    uint64   // of which are kept
+}
+
+// ConfiguredTasks is a list of an [[env]] table.
+func ConfiguredTasks(e configs.Env, key string, entries []string, limit int, d configs.Data) TaskList {
+	at := "env." + e.Called() + "."
+	return TaskList{Key: at + key, Entries: entries, Label: e.Label, SkipKey: at + "skip_tasks", Skip: e.SkipTasks, Limit: limit, Seed: d.Seed}
+}
+
+// skipping is how one more index is skipped.
+func (l TaskList) skipping(index int) string {
+	if strings.HasPrefix(l.SkipKey, "--") {
+		return fmt.Sprintf("%s %d", l.SkipKey, index)
+	}
+	return fmt.Sprintf("%s = [%q]", l.SkipKey, fmt.Sprint(index))
+}
+
+// LoadTasks reads the tasks of a list and leaves out those that are skipped. A
+// task that every server of the environment refuses is an error, and so is a
+// list of which nothing is left.
+func LoadTasks(ctx context.Context, h *Host, spec env.Spec, list TaskList) ([]data.Task, error) {
+	var tasks []data.Task
+	for _, entry := range list.Entries {
+		parts := strings.Split(entry, ",")
+		for i, part := range parts {
+			if part = strings.TrimSpace(part); configs.IsTaskFile(part) {
+				parts[i] = h.Path(part)
+			}
+		}
+		more, err := table.ParseTaskSpec(ctx, strings.Join(parts, ","), table.LoadOptions{Env: spec.Name})
+		if err != nil {
+			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", list.Key, err))
+		}
+		tasks = append(tasks, more...)
+	}
+	skipped := map[int]bool{}
+	for _, entry := range list.Skip {
+		indices, err := configs.ParseIndices(entry)
+		if err != nil {
+			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", list.SkipKey, err))
+		}
+		for _, i := range indices {
+			skipped[i] = true
+		}
+	}
+	listed := len(tasks)
+	tasks, dropped := data.DropTasks(tasks, func(t data.Task) bool { return !skipped[t.Index] })
+	for _, id := range slices.Sorted(maps.Keys(dropped)) {
+		h.Log.Info("rows left out, as "+list.SkipKey+" asks", "item", id, "rows", dropped[id])
+	}
+	if listed > 0 && len(tasks) == 0 {
+		return nil, errext.With(errext.Input, "list others, or skip fewer", fmt.Errorf("%s: %s leaves none of the %d tasks", list.Key, list.SkipKey, listed))
+	}
+	for i := range tasks {
+		if err := spec.CheckIndex(tasks[i].Index); err != nil {
+			return nil, errext.With(errext.Input, "take it out, or leave it out with "+list.skipping(tasks[i].Index),
+				fmt.Errorf("%s: task %s: %w", list.Key, tasks[i].ID, err))
+		}
+	}
+	if list.Label != spec.Name {
+		for i := range tasks {
+			tasks[i].Label = list.Label
+		}
+	}
+	if list.Limit > 0 {
+		tasks = data.SampleTasks(tasks, list.Limit, list.Seed)
+	}
+	return tasks, nil
+}
+
+// warnOfLeak tells of tasks that measure although a run learns from them,
+// whichever [[env]] tables they are from.
+func warnOfLeak(h *Host, how string, learned, measured []data.Task) {
+	for _, o := range data.Shared(data.TasksOf(learned), data.TasksOf(measured)) {
+		h.Log.Warn("train/validation leak: validation tasks are "+how+"; scores on them say nothing of new tasks",
+			"env", o.Env, "tasks", len(o.Indices), "of", o.Tasks, "indices", FormatIndices(o.Indices))
+	}
+}
+
+// FormatIndices writes ascending indices, the first of them where there are many.
+func FormatIndices(indices []int) string {
+	const most = 12
+	var parts []string
+	for _, i := range indices[:min(most, len(indices))] {
+		parts = append(parts, strconv.Itoa(i))
+	}
+	if more := len(indices) - most; more > 0 {
+		parts = append(parts, fmt.Sprintf("… %d more", more))
+	}
+	return strings.Join(parts, ", ")
+}

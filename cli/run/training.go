@@ -1,0 +1,467 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/agent/llm/tokenizer"
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/algo/learner"
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/reward"
+	"github.com/openmanus/openmanus/reward/external"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// training is everything a run needs, opened in the order in which it can
+// fail cheaply: configuration, servers and data before weights.
+type training struct {
+	host *Host
+	cfg  configs.Config
+	mode mode
+	run  *openedRun
+	open Closers
+
+	thread   *torch.Thread
+	compute  torch.DType
+	worlds   []*World
+	setups   []agent.Setup // without engine and renderer until the model is there
+	train    [][]data.Task
+	val      [][]data.Task
+	walks    []data.Task      // what a fresh model reads first
+	experts  []data.Task      // recorded or made, in the shape of episodes
+	imitated []data.Task      // those of the experts that are recorded
+	heldOut  []data.Task      // of sft.val_files, the same
+	lessons  []data.Row       // the experts as AgentEvol learns from them
+	warm     *algo.SFTOptions // nil: no supervised training
+	dump     *trainingDump    // nil: episodes are played
+
+	scorer      *reward.Composer // nil: the environment's signal is the score
+	rewardBytes int64            // of its reward model
+	bundle      *model.Bundle
+	actor       *learner.Actor
+	sampler     *Sampler
+	sink        track.Sink // of metrics.jsonl, once it is open
+}
+
+// openTraining opens worlds, tasks, model and optimiser. The caller closes it,
+// also after an error.
+func openTraining(ctx context.Context, h *Host, cfg configs.Config, run *openedRun, m mode) (*training, error) {
+	t := &training{host: h, cfg: cfg, run: run, mode: m}
+	var err error
+	if t.compute, err = ParseDtype(cfg.Model.ComputeDtype); err != nil {
+		return t, err
+	}
+	if err := t.checkModels(); err != nil {
+		return t, err
+	}
+	if t.thread, err = OpenThread(h, cfg.Model.Device); err != nil {
+		return t, err
+	}
+	t.open.AddFunc(t.thread.Close)
+	t.noteOffload()
+	if cfg.Data.FromDump != "" {
+		if err := t.openDump(ctx); err != nil {
+			return t, err
+		}
+		t.train = [][]data.Task{t.dump.tasks}
+		if err := t.openScorer(ctx); err != nil {
+			return t, err
+		}
+		return t, t.openModel(ctx)
+	}
+	for _, e := range cfg.Env {
+		if err := t.openEnv(ctx, e); err != nil {
+			return t, err
+		}
+	}
+	if err := t.openScorer(ctx); err != nil {
+		return t, err
+	}
+	warnOfLeak(t.host, "trained on", slices.Concat(t.train...), slices.Concat(t.val...))
+	if err := t.playWalks(ctx); err != nil {
+		return t, err
+	}
+	if err := t.loadExperts(ctx); err != nil {
+		return t, err
+	}
+	if err := t.openModel(ctx); err != nil {
+		return t, err
+	}
+	return t, nil
+}
+
+func (t *training) close() error { return t.open.Close() }
+
+func (t *training) openEnv(ctx context.Context, e configs.Env) error {
+	o := WorldOf(e)
+	o.Launch = LaunchOf(e, t.run.folder.Servers())
+	o.Unplayed = !t.plays(e)
+	w, err := OpenWorld(ctx, t.host, o)
+	if err != nil {
+		return err
+	}
+	t.open.Add(w.Close)
+	format, err := OpenFormat(ctx, t.host, &t.open, w.Spec, FormatOf(t.cfg, e))
+	if err != nil {
+		return err
+	}
+	episode, err := agentOptions(t.host, t.cfg, e)
+	if err != nil {
+		return err
+	}
+	train, err := LoadTasks(ctx, t.host, w.Spec, ConfiguredTasks(e, "tasks", e.Tasks, t.cfg.Data.TrainLimit, t.cfg.Data))
+	if err != nil {
+		return err
+	}
+	val, err := LoadTasks(ctx, t.host, w.Spec, ConfiguredTasks(e, "val_tasks", e.ValTasks, t.cfg.Data.ValLimit, t.cfg.Data))
+	if err != nil {
+		return err
+	}
+	t.worlds = append(t.worlds, w)
+	t.setups = append(t.setups, agent.Setup{Format: format, Spec: w.Spec, Options: episode})
+	t.train = append(t.train, train)
+	t.val = append(t.val, val)
+	return nil
+}
+
+// openScorer opens the score functions, where episodes are to be scored.
+func (t *training) openScorer(ctx context.Context) error {
+	if t.mode != reinforced {
+		return nil
+	}
+	if err := checkTruth(t.cfg.Reward, slices.Concat(slices.Concat(t.train...), slices.Concat(t.val...))); err != nil {
+		return err
+	}
+	var err error
+	rewardModel := func() (reward.Scorer, error) {
+		var opening []data.Message
+		if len(t.setups) > 0 { // a dump has none
+			if opening, err = agent.Opening("Instruction.", "Observation.", t.setups[0].Options.InstructionRole); err != nil {
+				return nil, err
+			}
+		}
+		m, err := OpenRewardModel(ctx, t.host, t.thread, t.compute, t.cfg.Reward, opening)
+		if err != nil {
+			return nil, err
+		}
+		t.rewardBytes += m.Bytes()
+		return m, nil
+	}
+	if t.scorer, err = openComposerOf(t.host, t.cfg.Reward, rewardModel); err != nil || t.scorer == nil {
+		return err
+	}
+	t.open.Add(t.scorer.Close)
+	return t.startScorer(ctx)
+}
+
+// startScorer starts the programs of score functions, or fails if one of them
+// has ended. The first call is before a model is loaded, the second before
+// anything is played.
+func (t *training) startScorer(ctx context.Context) error {
+	if t.scorer == nil {
+		return nil
+	}
+	for _, c := range t.scorer.Components {
+		if p, ok := c.Scorer.(external.Starter); ok {
+			if err := p.Start(ctx); err != nil {
+				return errext.With(errext.Env, "run the command by hand to see what is missing", fmt.Errorf("reward component %s: %w", c.Name, err))
+			}
+		}
+	}
+	return nil
+}
+
+// openModel loads or makes the weights and, on a checkpoint, the optimiser.
+func (t *training) openModel(ctx context.Context) error {
+	cfg := t.cfg
+	bar := t.host.Progress("opening the model", 0)
+	defer bar.Done()
+	var err error
+	if cfg.Model.Fresh.Layers > 0 && t.run.checkpoint == nil {
+		t.bundle, err = FreshModel(ctx, t.thread, cfg.Model.Fresh, cfg.Rollout.MaxContextTokens, cfg.Trainer.Seed, slices.Concat(t.walks, t.experts))
+	} else {
+		t.bundle, err = t.openWeights(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.otherTokenizer(); err != nil {
+		t.bundle.Close()
+		return err
+	}
+	optimizer := adamW(cfg.Actor.Optim)
+	if t.mode == supervised || t.run.inWarmStart() {
+		optimizer = adamW(cfg.SFT.Optim)
+	}
+	if t.actor, err = learner.NewActor(ctx, t.bundle.Model, t.compute, optimizer); err != nil {
+		t.bundle.Close()
+		return errext.With(errext.Native, "", err)
+	}
+	t.open.AddFunc(t.actor.Close)
+	t.actor.SetGradientCheckpointing(cfg.Model.GradientCheckpointing)
+	t.actor.SetDropoutSeed(cfg.Trainer.Seed)
+	t.actor.OnBadStep(t.keepBadStep)
+	if t.run.checkpoint != nil {
+		if err := t.actor.LoadOptimizer(ctx, t.run.checkpoint.Path); err != nil {
+			return errext.With(errext.Disk, "", err)
+		}
+	}
+	return nil
+}
+
+// keepBadStep writes a skipped optimiser step to the run folder.
+func (t *training) keepBadStep(b learner.BadStep) error { return b.Write(t.run.folder.BadSteps()) }
+
+// otherTokenizer replaces the model's tokenizer by the one of
+// model.tokenizer_path.
+func (t *training) otherTokenizer() error {
+	if t.cfg.Model.TokenizerPath == "" {
+		return nil
+	}
+	dir := ModelPath(t.host, t.cfg.Model.TokenizerPath)
+	tok, err := tokenizer.Load(dir)
+	if err != nil {
+		return errext.With(errext.Model, "", fmt.Errorf("model.tokenizer_path: %w", err))
+	}
+	config, err := tokenizer.LoadConfig(dir)
+	if err != nil {
+		return errext.With(errext.Model, "", fmt.Errorf("model.tokenizer_path: %w", err))
+	}
+	if n := t.bundle.Model.Config.VocabSize; tok.Size() > n {
+		return errext.With(errext.Model, "", fmt.Errorf("model.tokenizer_path: the tokenizer has %d tokens, the model only %d", tok.Size(), n))
+	}
+	t.bundle.Tokenizer, t.bundle.TokenizerConfig = tok, config
+	return nil
+}
+
+// openSampler puts the engine on the actor's weights and completes the setups.
+func (t *training) openSampler(ctx context.Context) error {
+	cfg := t.cfg
+	maxContext := cfg.Rollout.MaxContextTokens
+	switch most := t.bundle.Model.Config.MaxPositionEmbeddings; {
+	case maxContext <= most:
+	case !t.playsAny(): // then nothing is ever as long, and no room for it is kept
+		maxContext = most
+	default:
+		return errext.With(errext.Input, fmt.Sprintf("set rollout.max_context_tokens to %d or less", most),
+			fmt.Errorf("the model has %d positions, rollout.max_context_tokens is %d", most, cfg.Rollout.MaxContextTokens))
+	}
+	var err error
+	t.sampler, err = NewSampler(ctx, t.bundle, t.actor.Compute(), SamplerOptions{
+		Sequences:     t.sessions(),
+		MaxContext:    maxContext,
+		PrefillTokens: cfg.Rollout.MaxBatchTokens,
+		NoSharing:     !cfg.Rollout.PrefixCaching,
+		Deterministic: cfg.Rollout.Deterministic,
+		MemoryShare:   cfg.Rollout.KVCacheFraction,
+		Hints:         cacheKeys,
+		Day:           t.day(),
+	})
+	if err != nil {
+		return err
+	}
+	t.open.AddFunc(t.sampler.Close)
+	t.noteCache(t.thread.Device())
+	for i := range t.setups {
+		t.setups[i].Engine = t.sampler.Scheduler
+		t.setups[i].Renderer = t.sampler.Renderer
+	}
+	return nil
+}
+
+// day is the one on which the run began: a prompt with a date in it must not
+// change because the run is resumed on another.
+func (t *training) day() time.Time {
+	if t.run.state == nil {
+		return t.host.Now()
+	}
+	return PromptDay(t.host, t.run.state.Day)
+}
+
+// envs are the environments as the trainer takes them.
+func (t *training) envs() []algo.Env {
+	if t.dump != nil {
+		return t.dump.envs()
+	}
+	if len(t.worlds) == 0 { // nothing is drawn, but what could be is counted
+		return []algo.Env{{Name: noEnv, Weight: 1, TrainTasks: t.experts}}
+	}
+	var out []algo.Env
+	for i, w := range t.worlds {
+		e := algo.Env{Name: t.cfg.Env[i].Called(), Weight: t.cfg.Env[i].Weight, TrainTasks: t.train[i], ValTasks: t.val[i]}
+		if w.Pool != nil {
+			val := t.setups[i]
+			val.Options = valOptions(val.Options, t.cfg.Rollout.Val)
+			e.Train = rollout.Env{Pool: w.Pool, Setup: t.setups[i], MaxLeases: w.Pool.MaxLeases()}
+			e.Val = rollout.Env{Pool: w.Pool, Setup: val, MaxLeases: w.Pool.MaxLeases()}
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// plays reports whether the run plays in an environment. Supervised training
+// does to validate on its tasks, which it does at its end at the latest, for
+// the solver's solutions, and for what a fresh model reads.
+func (t *training) plays(e configs.Env) bool {
+	fresh := t.cfg.Model.Fresh
+	return t.mode != supervised || len(e.ValTasks) > 0 || len(e.ExpertTasks) > 0 ||
+		fresh.Layers > 0 && fresh.Walks > 0 && t.run.checkpoint == nil
+}
+
+// sessions is how many are played at once, at most. Where nothing is played
+// the engine is there for its weights and its chat template alone.
+func (t *training) sessions() int {
+	if !t.playsAny() {
+		return 1
+	}
+	return RolloutOptions(t.host, t.cfg).Concurrency
+}
+
+// reference loads the frozen policy of the KL; nil where there is none.
+func (t *training) reference(ctx context.Context) (*model.Model, error) {
+	if !t.cfg.UsesReference() || t.mode == supervised {
+		return nil, nil
+	}
+	path := ModelPath(t.host, t.cfg.Model.Path)
+	switch {
+	case t.cfg.Model.LoRARank > 0 && t.cfg.Ref.Path == "":
+		return t.frozenReference(ctx)
+	case t.cfg.Ref.Path != "":
+		path = ModelPath(t.host, t.cfg.Ref.Path)
+	case t.freezesReference() && t.run.state != nil && t.run.state.WarmStarted:
+		path = t.run.folder.Reference()
+	case t.freezesReference() || t.run.checkpoint == nil: // the trainer overwrites it after a warm start
+		m, err := t.bundle.Model.Shadow(ctx, t.compute)
+		if err != nil {
+			return nil, errext.With(errext.Native, "", err)
+		}
+		t.open.AddFunc(m.Close)
+		return m, nil
+	}
+	b, err := model.Open(ctx, t.thread, path, model.Options{DType: t.compute})
+	if err != nil {
+		return nil, errext.With(errext.Model, "", fmt.Errorf("reference: %w", err))
+	}
+	t.open.AddFunc(b.Close)
+	return b.Model, nil
+}
+
+// freezesReference reports whether the reference of the KL is what the
+// model is before the first step, and not weights that stand in a folder.
+func (t *training) freezesReference() bool {
+	return t.mode == reinforced && t.cfg.UsesReference() && t.cfg.Ref.Path == "" && (t.cfg.SFT.Epochs > 0 || t.cfg.Model.Fresh.Layers > 0)
+}
+
+// trainer puts the parts together.
+func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Trainer, error) {
+	tasks := 0
+	for i, list := range t.train {
+		if t.dump != nil || t.cfg.Env[i].Weight > 0 {
+			tasks += len(list)
+		}
+	}
+	o, err := trainerOptions(t.host, t.cfg, t.compute, tasks)
+	if err != nil {
+		return nil, err
+	}
+	o.FreezeReference = t.freezesReference()
+	o.WarmStart = t.warm
+	if o.Evol != nil {
+		o.Evol.Original = t.lessons
+	}
+	o.Scorer, o.AllocationGamma, o.InvalidActionPenalty = t.scorer, t.cfg.Reward.Gamma, t.cfg.Reward.InvalidActionPenalty
+	if t.dump != nil && t.mode == reinforced {
+		if err := t.fromDump(ctx, &o); err != nil {
+			return nil, err
+		}
+	}
+	ref, err := t.reference(ctx)
+	if err != nil {
+		return nil, err
+	}
+	named := ref
+	if t.freezesReference() || t.cfg.Model.LoRARank > 0 && t.cfg.Ref.Path == "" {
+		named = nil // it is in the run folder
+	}
+	inputs, err := t.inputs(ctx, named)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.run.sameInputs(inputs); err != nil {
+		return nil, err
+	}
+	critic, err := t.critic(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if t.mode == supervised {
+		o.Critic, o.Estimator, o.KLReward, o.Policy.KLCoef, o.Evol = nil, "reinforce", nil, 0, nil // no step needs them
+	}
+	var kept []data.Row
+	if o.Evol != nil && t.run.checkpoint != nil {
+		if kept, err = algo.LoadKept(t.run.checkpoint.Path, *t.run.state); err != nil {
+			return nil, errext.With(errext.Disk, "", err)
+		}
+	}
+	sink, err := t.metrics()
+	if err != nil {
+		return nil, err
+	}
+	trainer, err := algo.New(algo.Parts{
+		Actor:            t.actor,
+		Critic:           critic,
+		Ref:              ref,
+		Engine:           t.sampler.Scheduler,
+		KVBytes:          t.sampler.KVBytes,
+		RewardModelBytes: t.rewardBytes,
+		Updated:          t.sampler.backend.SetVersion,
+		Envs:             t.envs(),
+		Run:              t.run.folder,
+		Day:              t.day().Format(time.DateOnly),
+		Inputs:           inputs,
+		Save: func(ctx context.Context, dir string) error {
+			if t.bundle.Model.HasLoRA() {
+				return t.bundle.SaveAdapters(ctx, dir)
+			}
+			return t.bundle.Save(ctx, dir, torch.Float32)
+		},
+		SaveCritic: t.saveCritic(critic),
+		Kept:       kept,
+		Sink:       sink,
+		Events:     events,
+		Log:        t.host.Log,
+	}, o, t.run.state)
+	return trainer, errext.With(errext.Input, "", err) // it refuses what it is given, and does nothing yet
+}
+
+// metrics opens metrics.jsonl, without the lines of steps that the checkpoint
+// does not hold: they will be done again.
+func (t *training) metrics() (track.Sink, error) {
+	if t.sink != nil {
+		return t.sink, nil
+	}
+	sink, err := track.OpenJSONL(t.run.folder.Metrics())
+	if err != nil {
+		return nil, errext.With(errext.Disk, "", err)
+	}
+	t.open.Add(sink.Close)
+	var offset int64
+	if t.run.state != nil {
+		offset = t.run.state.MetricsOffset
+	}
+	if err := sink.TruncateTo(offset); err != nil {
+		return nil, errext.With(errext.Disk, "", err)
+	}
+	t.sink = sink
+	return sink, nil
+}

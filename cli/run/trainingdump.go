@@ -1,0 +1,193 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
+	"github.com/openmanus/openmanus/data/table"
+	"github.com/openmanus/openmanus/internal/errext"
+)
+
+// trainingDump is a dump that is trained from.
+type trainingDump struct {
+	path     string
+	header   dump.Header
+	episodes []*data.Episode   // of reinforcement
+	steps    [][]*data.Episode // the same, step by step
+	tasks    []data.Task
+}
+
+// openDump reads the dump: conversations to imitate, or groups of episodes.
+func (t *training) openDump(ctx context.Context) error {
+	d := &trainingDump{path: t.cfg.Data.FromDump}
+	t.dump = d
+	refused := map[string]int{}
+	src, err := table.ReadSource(ctx, t.host.Path(d.path), func(e *table.Entry) error {
+		ep := e.Episode
+		if ep == nil {
+			return errext.With(errext.Input, "name it under sft.files", fmt.Errorf("data.from_dump: %s is a data file and no dump of episodes", d.path))
+		}
+		ep.Exchanges, ep.Created = nil, nil
+		if t.mode == supervised {
+			why, err := t.imitates(e)
+			if why != "" || err != nil {
+				refused[why]++
+				return err
+			}
+			task, err := e.Task("")
+			t.experts = append(t.experts, withConversations(task, ep.Told())...)
+			return err
+		}
+		d.episodes = append(d.episodes, ep)
+		return nil
+	})
+	if err != nil {
+		return errext.WithDefault(errext.Input, fmt.Errorf("data.from_dump: %w", err))
+	}
+	if src.Torn {
+		t.host.Log.Warn("the last line of the dump is cut off and not learned from", "file", d.path)
+	}
+	d.header = src.Header
+	if t.mode == supervised {
+		d.tasks = t.experts
+		for _, why := range slices.Sorted(maps.Keys(refused)) {
+			t.host.Log.Info("episodes left out", "why", why, "episodes", refused[why])
+		}
+		if len(t.experts) == 0 {
+			return errext.With(errext.Input, "set sft.dump_success = false and a low sft.dump_min_reward, or roll out with a model that solves more",
+				fmt.Errorf("data.from_dump: no episode of %s is to be learned from", d.path))
+		}
+		return nil
+	}
+	return errext.With(errext.Input, "", t.groupDump())
+}
+
+// imitates says why an episode is not imitated, "" if it is.
+func (t *training) imitates(e *table.Entry) (string, error) {
+	o := table.ConvertOptions{Success: t.cfg.SFT.DumpSuccess}
+	if !o.Success {
+		o.MinReward = &t.cfg.SFT.DumpMinReward
+	}
+	return o.Refuses(e)
+}
+
+// groupDump makes steps of the episodes and refuses what no update can be made
+// from.
+func (t *training) groupDump() (err error) {
+	d, cfg := t.dump, t.cfg
+	fault := func(format string, args ...any) error {
+		return fmt.Errorf("data.from_dump: %s: "+format, append([]any{d.path}, args...)...)
+	}
+	if cfg.SFT.Epochs > 0 {
+		return fault("a warm start would train other weights than those that played: set sft.epochs = 0")
+	}
+	played, err := ReadRecordedPlay(d.header)
+	if err == nil { // a training run's rollouts do not say
+		switch o := played.Episode; {
+		case o.Greedy:
+			return fault("it was played greedily, so that a task's episodes are all one: roll out without --greedy")
+		case o.Temperature != float32(cfg.Rollout.Temperature):
+			return fault("its log-probs are those at temperature %g, and rollout.temperature is %g: set it to that", o.Temperature, cfg.Rollout.Temperature)
+		case (o.TopK > 0 || o.TopP > 0 && o.TopP < 1) && !cfg.Data.OffPolicy && !haveKept(d.episodes):
+			return fault("it was sampled with top-k or top-p by a version that did not record what these kept: give --off-policy to train all the same")
+		}
+	} else if !cfg.Data.OffPolicy {
+		return fault("%w; give --off-policy to train all the same", err)
+	}
+	if d.steps, err = algo.RecordedSteps(d.episodes, cfg.Data.TrainBatchSize); err != nil {
+		return fault("%w", err)
+	}
+	seen := map[string]bool{}
+	for _, e := range d.episodes {
+		if !seen[e.UID] {
+			seen[e.UID] = true
+			d.tasks = append(d.tasks, e.Task)
+		}
+	}
+	return nil
+}
+
+// haveKept reports whether the episodes say what top-k and top-p kept for every
+// sampled token.
+func haveKept(episodes []*data.Episode) bool {
+	for _, e := range episodes {
+		for i := range e.Turns {
+			if t := &e.Turns[i]; t.Kept == nil && t.End > t.Start {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// envs are the environments of the dump, which nobody plays in.
+func (d *trainingDump) envs() []algo.Env {
+	var out []algo.Env
+	at := map[string]int{}
+	for _, task := range d.tasks {
+		i, ok := at[task.Table()]
+		if !ok {
+			i = len(out)
+			at[task.Table()] = i
+			out = append(out, algo.Env{Name: task.Table(), Train: rollout.Env{}, Weight: 1}) // no task is drawn
+		}
+		out[i].TrainTasks = append(out[i].TrainTasks, task)
+	}
+	return out
+}
+
+// fromDump completes the options of a trainer that learns from a dump: every
+// group once, or as many steps as trainer.total_steps allows.
+func (t *training) fromDump(ctx context.Context, o *algo.Options) error {
+	d := t.dump
+	if err := t.dumpFits(ctx); err != nil {
+		return err
+	}
+	o.Recorded, o.OffPolicy = d.steps, t.cfg.Data.OffPolicy
+	o.Steps = len(d.steps)
+	if most := t.cfg.Trainer.TotalSteps; most > 0 {
+		o.Steps = min(o.Steps, most)
+	}
+	o.Schedule = schedule(t.cfg.Actor.Optim, o.Steps)
+	t.host.Log.Info("training from a dump", "file", d.path, "episodes", len(d.episodes), "tasks", len(d.tasks), "steps", o.Steps)
+	return nil
+}
+
+// dumpFits refuses a dump that this model did not play, or could not have.
+func (t *training) dumpFits(ctx context.Context) error {
+	c := &t.bundle.Model.Config
+	for i, e := range t.dump.episodes {
+		if err := e.CheckContexts(); err != nil {
+			return errext.With(errext.Input, "record it anew", fmt.Errorf("data.from_dump: %s: episode %d: %w", t.dump.path, i, err))
+		}
+		var err error
+		for _, span := range e.ContextSpans() {
+			err = errors.Join(err, c.CheckIDs(e.Tokens[span[0]:span[1]]))
+		}
+		if err != nil {
+			return errext.With(errext.Input, "set model.path to the model that played", fmt.Errorf("data.from_dump: %s: episode %d: %w", t.dump.path, i, err))
+		}
+	}
+	if t.cfg.Data.OffPolicy || t.run.checkpoint != nil { // whose weights have learned from it
+		return nil
+	}
+	hash, err := t.actor.Compute().Hash(ctx)
+	if err != nil {
+		return errext.With(errext.Native, "", err)
+	}
+	if want := t.dump.header.Weights; hash != want {
+		if want == "" {
+			want = "unknown weights"
+		}
+		return errext.With(errext.Input, "set model.path, and model.compute_dtype as rollout's --dtype, to what played, or give --off-policy",
+			errors.New("data.from_dump: "+t.dump.path+" was played by "+want+", and this model has "+hash))
+	}
+	return nil
+}

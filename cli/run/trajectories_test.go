@@ -1,0 +1,207 @@
+package run
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/internal/errext"
+)
+
+// opened is a training as far as the model, with files in its folder.
+func opened(t *testing.T, files map[string]string, text string, sets ...string) (*training, error) {
+	t.Helper()
+	return openedTo(t, nil, files, text, sets...)
+}
+
+func openedTo(t *testing.T, log *slog.Logger, files map[string]string, text string, sets ...string) (*training, error) {
+	t.Helper()
+	ts := newTestHost(t)
+	if log != nil {
+		ts.Log = log
+	}
+	for name, content := range files {
+		writeFile(t, ts.Dir, name, content)
+	}
+	cfg, err := configs.Load("run.toml", []byte(text), sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := openTraining(t.Context(), &ts.Host, cfg, &openedRun{folder: &rundir.Folder{Dir: t.TempDir()}}, reinforced)
+	t.Cleanup(func() {
+		if err := tr.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return tr, err
+}
+
+// openedWithLog is opened, with what was logged.
+func openedWithLog(t *testing.T, files map[string]string, text string, sets ...string) (*training, string, error) {
+	t.Helper()
+	var log syncBuffer
+	tr, err := openedTo(t, slog.New(slog.NewTextHandler(&log, nil)), files, text, sets...)
+	return tr, log.String(), err
+}
+
+// A fresh model may be trained by reinforcement alone; a vocabulary of merges
+// needs texts, one of bytes none.
+func TestFreshModelWithoutExperts(t *testing.T) {
+	alone := []string{"sft.epochs=0", "env.maze.expert_tasks=", "model.fresh.walks=0"}
+	if _, err := opened(t, nil, tinyRun, append(alone, "model.fresh.vocabulary=bytes")...); err != nil {
+		t.Error(err)
+	}
+	_, err := opened(t, nil, tinyRun, alone...)
+	if code := CodeOf(t.Context(), err); code != errext.Input {
+		t.Errorf("exit code %d: %v", code, err)
+	}
+	mustContain(t, "the error", err.Error(), "bpe vocabulary", `model.fresh.vocabulary = "bytes"`)
+}
+
+const (
+	mazeRow  = `{"item_id":"maze_17","conversations":[{"from":"human","value":"Go."},{"from":"gpt","value":"Action:\nmove up","loss":true}]}` + "\n"
+	craftRow = `{"item_id":"textcraft_3","conversations":[{"from":"human","value":"Craft."},{"from":"gpt","value":"Action:\nget 1 log","loss":true}]}` + "\n"
+)
+
+// What is recorded and what the built-in solver plays are learned from
+// together.
+func TestRecordedAndMadeTrajectories(t *testing.T) {
+	for _, sets := range [][]string{
+		{"env.maze.tasks=rows.jsonl"},
+		{"sft.files=rows.jsonl"},
+	} {
+		tr, err := opened(t, map[string]string{"rows.jsonl": mazeRow}, tinyRun, append(sets, "env.maze.expert_tasks=18")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(tr.experts); n != 2 || tr.experts[0].Index != 18 || tr.experts[1].Index != 17 {
+			t.Errorf("%q: %d trajectories, want the solution of 18 and the recorded 17: %+v", sets, n, tr.experts)
+		}
+	}
+}
+
+// With several environments a file may hold one's trajectories or all's; one
+// that nobody plays is refused.
+func TestTrajectoriesOfAMixture(t *testing.T) {
+	mixture := tinyRun + "\n[[env]]\nname = \"textcraft\"\ntasks = \"0-3\"\nformat = \"react\"\n"
+	files := map[string]string{"maze.jsonl": mazeRow, "craft.jsonl": craftRow, "all.jsonl": mazeRow + craftRow,
+		"wordle.jsonl": `{"item_id":"lmrlgym_wordle_3","conversations":[{"from":"human","value":"Go."}]}` + "\n"}
+	sets := []string{"model.fresh.walks=0", "env.maze.expert_tasks="}
+	for list, want := range map[string]int{`["maze.jsonl","craft.jsonl"]`: 2, "maze.jsonl": 1, "all.jsonl": 2} {
+		tr, err := opened(t, files, mixture, append(sets, "sft.files="+list)...)
+		if err != nil {
+			t.Errorf("%s: %v", list, err)
+		} else if len(tr.experts) != want {
+			t.Errorf("%s: %d trajectories, want %d", list, len(tr.experts), want)
+		}
+	}
+	_, err := opened(t, files, mixture, append(sets, `sft.files=["all.jsonl","wordle.jsonl"]`)...)
+	if code := CodeOf(t.Context(), err); code != errext.Input {
+		t.Fatalf("exit code %d: %v", code, err)
+	}
+	mustContain(t, "the error", err.Error(), "wordle.jsonl", "there are rows for")
+}
+
+// A trajectory that is too long is found before the model reads, and the hint
+// names values that are allowed.
+func TestTrajectoryTooLong(t *testing.T) {
+	fit := func(sets ...string) (*testHost, error) {
+		h := newTestHost(t)
+		cfg, err := configs.Load("run.toml", []byte(tinyRun), append([]string{"trainer.total_steps=1", "sft.max_length=20"}, sets...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Open(t.Context(), cfg, h.Host)
+		if err == nil {
+			_, err = r.Fit(t.Context(), t.Context())
+		}
+		return h, err
+	}
+	h, err := fit()
+	if code := CodeOf(t.Context(), err); code != errext.Input {
+		t.Fatalf("exit code %d: %v", code, err)
+	}
+	mustContain(t, "the error", err.Error(), "more than the 20 allowed", `raise sft.max_length, or set sft.truncation = "drop"`)
+	if strings.Contains(h.log.String(), "has read its walks") {
+		t.Error("the model read its walks before the trajectories were checked")
+	}
+	if _, err = fit("sft.truncation=drop"); CodeOf(t.Context(), err) != errext.Input || !strings.HasSuffix(err.Error(), "too long for 20 tokens: raise sft.max_length") {
+		t.Errorf("following the advice ends with %v", err)
+	}
+}
+
+// Rows that nothing can be learned from are counted and told of; a file that
+// has no others is refused.
+func TestRowsLeftOut(t *testing.T) {
+	const (
+		silent  = `{"item_id":"maze_16"}` + "\n"
+		foreign = `{"item_id":"maze_4096","conversations":[{"from":"human","value":"Go."},{"from":"gpt","value":"Action:\nmove up","loss":true}]}` + "\n"
+	)
+	files := map[string]string{"some.jsonl": mazeRow + silent + foreign + silent, "none.jsonl": silent + foreign}
+	alone := []string{"env.maze.expert_tasks="}
+	tr, text, err := openedWithLog(t, files, tinyRun, append(alone, "sft.files=some.jsonl")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tr.experts) != 1 {
+		t.Errorf("%d trajectories, want 1", len(tr.experts))
+	}
+	mustContain(t, "the log", text, "rows of a file are left out", "some.jsonl", "rows=4", "without_conversation=2", "of_no_task=1")
+
+	// Although the solver's solutions are there to learn from.
+	_, _, err = openedWithLog(t, files, tinyRun, `sft.files=["some.jsonl","none.jsonl"]`)
+	if code := CodeOf(t.Context(), err); code != errext.Input {
+		t.Fatalf("exit code %d: %v", code, err)
+	}
+	mustContain(t, "the error", err.Error(), "none.jsonl: none of its 2 rows can be learned from: 1 hold no conversation, 1 are of tasks", "maze_4096")
+
+	writeRows := map[string]string{"tasks.jsonl": mazeRow + silent}
+	_, text, err = openedWithLog(t, writeRows, tinyRun, append(alone, "env.maze.tasks=tasks.jsonl")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustContain(t, "the log", text, "not imitated", "tasks=1")
+}
+
+// Pairs are of no task: that their rows have the numbers of validation tasks is
+// no leak. Trajectories of these are.
+func TestPairsAreNoTasks(t *testing.T) {
+	files := map[string]string{"pairs.jsonl": strings.Repeat(`{"question":"say up","answer":"up"}`+"\n", 18), "rows.jsonl": mazeRow}
+	sets := []string{"env.maze.val_tasks=17", "env.maze.tasks=18", "env.maze.expert_tasks=", "model.fresh.walks=0", "model.fresh.vocabulary=bytes"}
+	_, text, err := openedWithLog(t, files, tinyRun, append(sets, "sft.files=pairs.jsonl", "sft.prompt_key=question", "sft.response_key=answer")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(text, "leak") {
+		t.Errorf("a pair is told to be a task:\n%s", text)
+	}
+	_, text, err = openedWithLog(t, files, tinyRun, append(sets, "sft.files=rows.jsonl")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustContain(t, "the log", text, "validation tasks are imitated", "indices=17")
+}
+
+// Rows to play must tell their task; conversations to learn from need not.
+func TestRowsWithoutATask(t *testing.T) {
+	files := map[string]string{
+		"pairs.jsonl": `{"question":"q","answer":"a"}` + "\n",
+		"chats.jsonl": `{"conversations":[{"from":"human","value":"Go."},{"from":"gpt","value":"Action:\nmove up","loss":true}]}` + "\n",
+	}
+	for _, file := range []string{"pairs.jsonl", "chats.jsonl"} {
+		_, err := opened(t, files, tinyRun, "env.maze.tasks="+file)
+		if code := CodeOf(t.Context(), err); code != errext.Input {
+			t.Fatalf("%s: exit code %d: %v", file, code, err)
+		}
+		mustContain(t, file, err.Error(), "env.maze.tasks", file, "row 0, line 1", "its task cannot be told from its columns")
+	}
+	tr, err := opened(t, files, tinyRun, "sft.files=chats.jsonl", "env.maze.expert_tasks=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tr.imitated) != 1 {
+		t.Errorf("%d conversations, want 1", len(tr.imitated))
+	}
+}

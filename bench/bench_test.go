@@ -131,7 +131,7 @@ func TestOurs(t *testing.T) {
 	// sampled but for the last of each session.
 	want := map[string][2]int64{"prefill": {3, 60}, "decode": {14, 2 * (9 + 6)}, "turns": {24, 2 * (10 + 2*5 + 3*4 - 1)}, "train": {0, 0}, "prefill again": {3, 60}}
 	for _, j := range jobs {
-		before := o.sched.Stats()
+		before := o.sampler.Scheduler.Stats()
 		took, err := o.Run(t.Context(), j)
 		if err != nil {
 			t.Fatal(err)
@@ -139,7 +139,7 @@ func TestOurs(t *testing.T) {
 		if took <= 0 {
 			t.Errorf("%s took %v", j.Name, took)
 		}
-		after := o.sched.Stats()
+		after := o.sampler.Scheduler.Stats()
 		got := [2]int64{
 			after.SampledTokens - before.SampledTokens,
 			after.PrefillTokens + after.DecodeTokens - before.PrefillTokens - before.DecodeTokens,

@@ -23,11 +23,11 @@ func (o *Ours) generate(ctx context.Context, j Job) (took time.Duration, err err
 	var talks []*conversation
 	defer func() {
 		for _, c := range talks {
-			o.sched.Close(c.session)
+			o.sampler.Scheduler.Close(c.session)
 		}
 	}()
 	for row := range j.Batch {
-		s, err := o.sched.Open(ctx, engine.SessionOptions{
+		s, err := o.sampler.Scheduler.Open(ctx, engine.SessionOptions{
 			Key: engine.Key{Task: fmt.Sprintf("%s/%d", j.Kind, o.runs), Sample: row}, MaxContext: j.context() + 1,
 		})
 		if err != nil {
@@ -73,7 +73,7 @@ func (o *Ours) together(ctx context.Context, talks []*conversation, f func(conte
 
 // reply gives a conversation some tokens and samples n.
 func (o *Ours) reply(ctx context.Context, c *conversation, given, n, turn int) error {
-	r, err := o.sched.Generate(ctx, c.session, o.ids(c.rng, given), engine.Params{MaxNew: n, Greedy: true, Turn: turn})
+	r, err := o.sampler.Scheduler.Generate(ctx, c.session, o.ids(c.rng, given), engine.Params{MaxNew: n, Greedy: true, Turn: turn})
 	if err != nil {
 		return err
 	}

@@ -10,17 +10,15 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/agent"
-	"github.com/openmanus/openmanus/agent/llm/chat"
 	"github.com/openmanus/openmanus/agent/llm/engine"
-	"github.com/openmanus/openmanus/agent/llm/generate"
 	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/cli/run"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/fault"
-	"github.com/openmanus/openmanus/env/pool"
 	"github.com/openmanus/openmanus/internal/process"
-	"github.com/openmanus/openmanus/torch"
 )
 
 // LatencyOptions are a rollout against a slow environment: Episodes maze
@@ -78,7 +76,7 @@ func measureLatency(ctx context.Context, o LatencyOptions) (l Latency, err error
 	if err != nil {
 		return l, err
 	}
-	defer w.close()
+	defer func() { err = errors.Join(err, w.open.Close()) }()
 	l.Episodes = o.Episodes
 	for round := range o.Rounds + 1 {
 		for _, s := range []struct {
@@ -99,28 +97,28 @@ func measureLatency(ctx context.Context, o LatencyOptions) (l Latency, err error
 	return l, nil
 }
 
-// tinyWorld is a model of the quickstart's size with random weights: what it
-// says is no action, but the environment is asked all the same, so that every
-// episode has its full number of turns.
+// tinyWorld is a model of the quickstart's size with random weights. Its
+// replies hold no action, but each is still sent to the environment, so that
+// every episode takes its full number of turns.
 type tinyWorld struct {
+	host    run.Host
 	spec    env.Spec
 	setup   agent.Setup
 	backend *timedBackend
-	sched   *engine.Scheduler
-	undo    []func()
+	sampler *run.Sampler
+	open    run.Closers
 }
 
-func (w *tinyWorld) close() {
-	for i := len(w.undo) - 1; i >= 0; i-- {
-		w.undo[i]()
-	}
-}
+const (
+	tinyContext = 2048
+	mazeStarts  = 25 // cells an episode can start from
+)
 
 func openTinyWorld(ctx context.Context, o LatencyOptions) (w *tinyWorld, err error) {
-	w = &tinyWorld{}
+	w = &tinyWorld{host: run.Host{}.WithDefaults()}
 	defer func() {
 		if err != nil {
-			w.close()
+			err = errors.Join(err, w.open.Close())
 		}
 	}()
 	if w.spec, err = env.Lookup("maze"); err != nil {
@@ -130,36 +128,32 @@ func openTinyWorld(ctx context.Context, o LatencyOptions) (w *tinyWorld, err err
 	if err != nil {
 		return nil, err
 	}
-	thread, err := torch.NewThread(torch.Device{})
+	thread, err := run.OpenThread(&w.host, "cpu")
 	if err != nil {
 		return nil, err
 	}
-	w.undo = append(w.undo, thread.Close)
-	tiny, err := newTinyModel(ctx, thread, w.spec.Instruction(env.FormatReact))
+	w.open.AddFunc(thread.Close)
+	words := data.Task{Conversation: []data.Message{{Role: "user", Content: w.spec.Instruction(env.FormatReact)}, {Role: "assistant"}}}
+	tiny, err := run.FreshModel(ctx, thread, configs.Fresh{
+		Layers: 4, HiddenSize: 128, IntermediateSize: 384, Heads: 4, KVHeads: 2, Vocabulary: "bpe", VocabSize: 512,
+	}, tinyContext, 1, []data.Task{words})
 	if err != nil {
 		return nil, err
 	}
-	w.undo = append(w.undo, tiny.Close)
-	template, err := chat.Parse(tiny.ChatTemplate())
+	w.open.AddFunc(tiny.Close)
+	w.sampler, err = run.NewSampler(ctx, tiny, tiny.Model, run.SamplerOptions{
+		Sequences: o.Episodes, MaxContext: tinyContext, MemoryShare: 1, Day: time.Now(),
+		Wrap: func(b engine.Backend) engine.Backend {
+			w.backend = &timedBackend{Backend: b}
+			return w.backend
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
-	renderer, err := chat.NewRenderer(template, tiny.Tokenizer, tiny.TokenizerConfig.TemplateVars(), time.Now(), tiny.EOSTokenIDs()...)
-	if err != nil {
-		return nil, err
-	}
-	backend, err := generate.New(ctx, tiny.Model, generate.Options{KVTokens: o.Episodes * tinyContext})
-	if err != nil {
-		return nil, err
-	}
-	w.undo = append(w.undo, backend.Close)
-	w.backend = &timedBackend{Backend: backend}
-	if w.sched, err = engine.New(w.backend, engine.Options{NewDecoder: engine.IncrementalDecoder(renderer.Decode)}); err != nil {
-		return nil, err
-	}
-	w.undo = append(w.undo, w.sched.Shutdown)
+	w.open.AddFunc(w.sampler.Close)
 	w.setup = agent.Setup{
-		Engine: w.sched, Renderer: renderer, Format: format, Spec: w.spec,
+		Engine: w.sampler.Scheduler, Renderer: w.sampler.Renderer, Format: format, Spec: w.spec,
 		Options: agent.Options{MaxTurns: o.Turns, MaxNewTokens: 10, MaxContext: tinyContext, Temperature: 1},
 	}
 	return w, nil
@@ -180,13 +174,13 @@ func (b *timedBackend) Step(ctx context.Context, batch []engine.Work) ([]engine.
 
 // timed is play, with what it took.
 func (w *tinyWorld) timed(ctx context.Context, o LatencyOptions, pause time.Duration) (r LatencyRun, st rollout.Stats, err error) {
-	busy, steps, cpu := w.backend.busy.Load(), w.sched.Stats().Steps, process.CPUTime()
+	busy, steps, cpu := w.backend.busy.Load(), w.sampler.Scheduler.Stats().Steps, process.CPUTime()
 	st, err = w.play(ctx, o, pause)
 	return LatencyRun{
 		Seconds: st.Elapsed.Seconds(),
 		Busy:    time.Duration(w.backend.busy.Load() - busy).Seconds(),
 		CPU:     (process.CPUTime() - cpu).Seconds(),
-		Steps:   w.sched.Stats().Steps - steps,
+		Steps:   w.sampler.Scheduler.Stats().Steps - steps,
 	}, st, err
 }
 
@@ -202,17 +196,17 @@ func (w *tinyWorld) play(ctx context.Context, o LatencyOptions, pause time.Durat
 		return st, err
 	}
 	defer func() { err = errors.Join(err, server.Close(context.WithoutCancel(ctx))) }()
-	pool, err := pool.New(w.spec, []string{server.URL}, pool.Options{})
+	world, err := run.OpenWorld(ctx, &w.host, run.WorldOptions{Name: w.spec.Name, Servers: []string{server.URL}})
 	if err != nil {
 		return st, err
 	}
-	defer func() { err = errors.Join(err, pool.Close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, world.Close()) }()
 
 	var tasks []data.Task
 	for i := range o.Episodes {
 		tasks = append(tasks, data.Task{ID: fmt.Sprintf("maze_%d", i), Env: w.spec.Name, Index: i % mazeStarts})
 	}
-	envs := map[string]rollout.Env{w.spec.Name: {Pool: pool, Setup: w.setup}}
+	envs := map[string]rollout.Env{w.spec.Name: {Pool: world.Pool, Setup: w.setup}}
 	_, st, err = rollout.RunEpisodes(ctx, envs, tasks, rollout.Options{
 		GroupSize: 1, Concurrency: o.Episodes, Seed: 1, Attempts: 1,
 	})

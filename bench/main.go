@@ -37,7 +37,7 @@ func main() {
 		return
 	}
 	if err == nil {
-		err = run(ctx, o, os.Stdout, os.Stderr)
+		err = measure(ctx, o, os.Stdout, os.Stderr)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -91,8 +91,8 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	return o, nil
 }
 
-// run measures and reports.
-func run(ctx context.Context, o options, out, log io.Writer) error {
+// measure runs the selected measurements and reports them.
+func measure(ctx context.Context, o options, out, log io.Writer) error {
 	torch.SetNumThreads(o.threads)
 	r := report{Threads: o.threads, Rounds: o.rounds}
 	var err error

@@ -6,9 +6,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/llm/generate"
 	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/optim"
 )
@@ -18,10 +18,9 @@ import (
 type Ours struct {
 	thread  *torch.Thread
 	model   *model.Model
-	close   []func()
-	backend *generate.Backend
-	sched   *engine.Scheduler
+	sampler *run.Sampler
 	adamw   *optim.AdamW
+	open    run.Closers
 	runs    int // of all jobs; part of the keys of sessions
 }
 
@@ -33,30 +32,27 @@ func OpenOurs(ctx context.Context, path string, jobs []Job) (o *Ours, err error)
 			o.Close()
 		}
 	}()
-	if o.thread, err = torch.NewThread(torch.Device{}); err != nil {
+	host := run.Host{}.WithDefaults()
+	if o.thread, err = run.OpenThread(&host, "cpu"); err != nil {
 		return nil, err
 	}
-	o.close = append(o.close, o.thread.Close)
+	o.open.AddFunc(o.thread.Close)
 	bundle, err := model.Open(ctx, o.thread, path, model.Options{DType: torch.Float32})
 	if err != nil {
 		return nil, err
 	}
 	o.model = bundle.Model
-	o.close = append(o.close, bundle.Close)
-
-	tokens := generate.DefaultBlockSize
+	o.open.AddFunc(bundle.Close)
+	cache := run.SamplerOptions{Sequences: 1, MaxContext: generate.DefaultBlockSize, MemoryShare: 1, Day: time.Now()}
 	for _, j := range jobs {
 		blocks := (j.context() + generate.DefaultBlockSize - 1) / generate.DefaultBlockSize
-		tokens = max(tokens, j.Batch*blocks*generate.DefaultBlockSize)
+		cache.Sequences = max(cache.Sequences, j.Batch)
+		cache.MaxContext = max(cache.MaxContext, blocks*generate.DefaultBlockSize)
 	}
-	if o.backend, err = generate.New(ctx, o.model, generate.Options{KVTokens: tokens}); err != nil {
+	if o.sampler, err = run.NewSampler(ctx, bundle, o.model, cache); err != nil {
 		return nil, err
 	}
-	o.close = append(o.close, o.backend.Close)
-	if o.sched, err = engine.New(o.backend, engine.Options{}); err != nil {
-		return nil, err
-	}
-	o.close = append(o.close, o.sched.Shutdown)
+	o.open.AddFunc(o.sampler.Close)
 	return o, nil
 }
 
@@ -65,9 +61,7 @@ func (o *Ours) Close() {
 	if o.adamw != nil {
 		o.adamw.Close()
 	}
-	for i := len(o.close) - 1; i >= 0; i-- {
-		o.close[i]()
-	}
+	_ = o.open.Close() // none of them returns an error
 }
 
 // Run does a job once and returns how long the timed part took.

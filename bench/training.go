@@ -30,8 +30,8 @@ func (o *Ours) train(ctx context.Context, j Job) (time.Duration, error) {
 	predicted := float64(j.Batch * (j.Tokens - 1))
 
 	began := time.Now()
-	err := o.sched.Exclusive(ctx, func() error {
-		defer o.backend.SetVersion(int64(o.runs)) // what is cached was made by other weights
+	err := o.sampler.Scheduler.Exclusive(ctx, func() error {
+		defer o.sampler.Backend.SetVersion(int64(o.runs)) // what is cached was made by other weights
 		return torch.Run(ctx, o.thread, func(s *torch.Scope) error {
 			logp, _ := o.model.TokenLogProbs(o.model.Forward(s, ids, positions, offsets), targets, 1, false)
 			logp.Sum().MulScalar(-1 / predicted).Backward()

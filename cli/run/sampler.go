@@ -13,36 +13,39 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// Sampler is a model that can be talked to: KV cache, scheduler and the
-// renderer of its chat template.
+// Sampler generates replies with a model. It holds the KV cache, the scheduler
+// of sessions and the renderer of the model's chat template.
 type Sampler struct {
-	backend   *generate.Backend
+	Backend   *generate.Backend
 	Scheduler *engine.Scheduler
 	Renderer  *chat.Renderer
-	KVBytes   int64 // of the cache
+	KVBytes   int64 // size of the KV cache
 }
 
+// SamplerOptions configures NewSampler.
 type SamplerOptions struct {
-	Sequences     int  // sessions that play at once
+	Sequences     int  // concurrent sessions
 	MaxContext    int  // tokens of a session
-	PrefillTokens int  // in one batch; 0: the engine's own default
-	NoSharing     bool // every context is computed from its first token
+	PrefillTokens int  // prefilled per batch; 0: the engine's default
+	NoSharing     bool // disables prefix caching
 	Deterministic bool
-	MemoryShare   float64 // of the free memory, for the KV cache
+	MemoryShare   float64 // share of the free memory that the KV cache may take
 	Hints         CacheHints
-	Teacher       engine.Teacher // nil: the sampler decides what is drawn
-	Day           time.Time      // that chat templates are told
+	Teacher       engine.Teacher                      // forces the sampled tokens; nil: they are drawn
+	Day           time.Time                           // date that chat templates see
+	Wrap          func(engine.Backend) engine.Backend // nil: the scheduler uses Backend itself
 }
 
-// CacheHints says how a user of the command lowers what the KV cache takes.
+// CacheHints are the ways to make the KV cache smaller, for error messages.
 type CacheHints struct{ Sessions, Context, Share string }
 
+// The hints that name keys of the configuration, and those that name flags.
 var (
 	cacheKeys  = CacheHints{"lower rollout.max_sequences", "lower rollout.max_context_tokens", "raise rollout.kv_cache_fraction"}
 	CacheFlags = CacheHints{"lower --concurrency", "lower --max-context-tokens", "free some memory"}
 )
 
-// NewSampler puts a sampler on m, which is b's model or its shadow.
+// NewSampler returns a sampler of m, which is b.Model or its shadow.
 func NewSampler(ctx context.Context, b *model.Bundle, m *model.Model, o SamplerOptions) (*Sampler, error) {
 	renderer, err := NewRenderer(b, o.Day)
 	if err != nil {
@@ -56,7 +59,11 @@ func NewSampler(ctx context.Context, b *model.Bundle, m *model.Model, o SamplerO
 	if err != nil {
 		return nil, errext.With(errext.Native, o.Hints.Sessions+", or "+o.Hints.Context, err)
 	}
-	sched, err := engine.New(backend, engine.Options{
+	used := engine.Backend(backend)
+	if o.Wrap != nil {
+		used = o.Wrap(backend)
+	}
+	sched, err := engine.New(used, engine.Options{
 		PrefillTokens: o.PrefillTokens,
 		ExpectTokens:  o.MaxContext,
 		NewDecoder:    engine.IncrementalDecoder(renderer.Decode),
@@ -67,17 +74,17 @@ func NewSampler(ctx context.Context, b *model.Bundle, m *model.Model, o SamplerO
 		backend.Close()
 		return nil, err
 	}
-	return &Sampler{backend: backend, Scheduler: sched, Renderer: renderer, KVBytes: int64(tokens) * int64(m.CacheBytesPerToken())}, nil
+	return &Sampler{Backend: backend, Scheduler: sched, Renderer: renderer, KVBytes: int64(tokens) * int64(m.CacheBytesPerToken())}, nil
 }
 
 // Close waits for the batch in flight and frees the cache.
 func (s *Sampler) Close() {
 	s.Scheduler.Shutdown()
-	s.backend.Close()
+	s.Backend.Close()
 }
 
-// NewRenderer makes the renderer of a model's chat template, which is told the
-// day.
+// NewRenderer returns the renderer of a model's chat template. day is the date
+// that the template sees.
 func NewRenderer(b *model.Bundle, day time.Time) (*chat.Renderer, error) {
 	if b.ChatTemplate() == "" {
 		return nil, errext.With(errext.Model, "use an instruction-tuned model, or add chat_template to its tokenizer_config.json",
@@ -94,17 +101,17 @@ func NewRenderer(b *model.Bundle, day time.Time) (*chat.Renderer, error) {
 	return r, nil
 }
 
-// kvTokens sizes the KV cache: room for every session at its longest, or, on
-// the host, what the share of free memory pays for where that is less. The
-// scheduler parks sessions that do not fit.
+// kvTokens returns the number of tokens in the KV cache: enough for every
+// session at its longest, or on a CPU as many as fit the share of free memory
+// if that is less. The scheduler parks sessions that do not fit.
 func kvTokens(m *model.Model, o SamplerOptions) (int, error) {
 	free, known := torch.FreeMemory()
 	known = known && !m.Thread().Device().CUDA
 	return o.kvTokens(m.CacheBytesPerToken(), free, known)
 }
 
-// noteCache says what the KV cache takes on a GPU, where rollout.kv_cache_fraction
-// bounds nothing: torch/shim has no call that asks for its free memory.
+// noteCache logs the size of the KV cache on a GPU. rollout.kv_cache_fraction
+// does not bound it there, since torch/shim cannot query free GPU memory.
 func (t *training) noteCache(d torch.Device) {
 	if !d.CUDA {
 		return

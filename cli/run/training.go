@@ -424,7 +424,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		Engine:           t.sampler.Scheduler,
 		KVBytes:          t.sampler.KVBytes,
 		RewardModelBytes: t.rewardBytes,
-		Updated:          t.sampler.backend.SetVersion,
+		Updated:          t.sampler.Backend.SetVersion,
 		Envs:             t.envs(),
 		Run:              t.run.folder,
 		Day:              t.day().Format(time.DateOnly),

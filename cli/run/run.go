@@ -5,244 +5,155 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
-	"strings"
 
+	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/rundir"
-	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/configs"
-	"github.com/openmanus/openmanus/data/crash"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// openedRun is a run folder that this process holds, and where it stands.
-type openedRun struct {
-	folder     *rundir.Folder
-	lock       *checkpoint.Lock
-	checkpoint *checkpoint.Checkpoint // to go on from; nil: from the beginning
-	state      *rundir.State          // of that checkpoint
-	lengthened bool                   // another number of steps or epochs than the checkpoint's
-	configured bool                   // the folder had a config.toml before
+// mode is which of its algorithms a trainer runs.
+type mode int
+
+const (
+	reinforced mode = iota
+	supervised
+)
+
+func (m mode) fit(ctx, soft context.Context, t *algo.Trainer) error {
+	if m == supervised {
+		return t.FitSFT(ctx, soft)
+	}
+	return t.Fit(ctx, soft)
 }
 
-// maxSavedConfig is more bytes than the configuration of a checkpoint has.
-const maxSavedConfig = 4 << 20
+// Run is a checked configuration and the host that it runs on. Its methods
+// open what they need and close it before they return. They must not be
+// called concurrently.
+type Run struct {
+	host Host
+	cfg  configs.Config
+}
 
-// openRun finds the run folder of a configuration, locks it, removes what a
-// killed process left half done, and decides what to go on from.
-func openRun(ctx context.Context, h *Host, cfg configs.Config, m mode) (*openedRun, error) {
-	if err := crash.Check(); err != nil {
-		return nil, errext.With(errext.Input, "unset it", err)
-	}
-	root := h.Path(cfg.Trainer.OutputDir)
-	name := runName(cfg)
-	if cfg.Trainer.Resume == "never" {
-		name = freeName(h, root, name)
-	}
-	r := &openedRun{folder: &rundir.Folder{
-		Dir: filepath.Join(root, name), KeepRollouts: cfg.Trainer.KeepRollouts, CompressRollouts: cfg.Trainer.CompressRollouts,
-	}}
-	if err := r.folder.Make(); err != nil {
-		return nil, errext.With(errext.Disk, "set trainer.output_dir to a folder that can be written", err)
-	}
+// Open checks that the device of cfg exists and resolves model.compute_dtype.
+// cfg comes from configs.Load or configs.LoadPreset. Fields of host that are
+// nil get defaults: the environment and the clock of the process, and no log
+// and no progress.
+func Open(ctx context.Context, cfg configs.Config, host Host) (*Run, error) {
+	r := &Run{host: host.WithDefaults(), cfg: cfg}
 	var err error
-	if r.lock, err = checkpoint.AcquireLock(r.folder.Dir); err != nil {
+	if r.cfg.Model.ComputeDtype, err = ComputeDtype(cfg.Model.ComputeDtype, cfg.Model.Device); err != nil {
+		return nil, err
+	}
+	return r, context.Cause(ctx)
+}
+
+// Result is the outcome of Fit or SFT.
+type Result struct {
+	Config configs.Config // with the resolved values that the run folder's config.toml holds
+	Folder *rundir.Folder
+	State  rundir.State
+	// AlreadyDone is set if the run had done all its steps before; then nothing
+	// was trained.
+	AlreadyDone bool
+}
+
+// Actor returns the folder of the newest weights.
+func (r *Result) Actor() string {
+	return filepath.Join(r.Folder.Checkpoints(), fmt.Sprintf("step_%06d", r.State.Step), rundir.ActorFolder)
+}
+
+// Fit trains by reinforcement learning, after the warm start of [sft] if there
+// is one. It resumes the run of the configuration's folder as trainer.resume
+// asks. When soft ends, Fit finishes the step in progress, saves a checkpoint
+// and returns errext.ErrInterrupted; when ctx ends, it returns as soon as it can.
+func (r *Run) Fit(ctx, soft context.Context) (*Result, error) {
+	if len(r.cfg.Env) == 0 {
+		return nil, ErrNoEnv()
+	}
+	cfg := r.cfg
+	if cfg.Data.FromDump != "" { // not the folder of a run of the same file that plays
+		cfg.Trainer.Experiment = experimentName(cfg) + "-dump"
+	}
+	return r.train(ctx, soft, cfg, reinforced)
+}
+
+// SFT trains on recorded conversations alone, as [sft] describes. It stops
+// where the warm start of Fit ends, and has a run folder of its own. ctx and
+// soft are those of Fit.
+func (r *Run) SFT(ctx, soft context.Context) (*Result, error) {
+	cfg := r.cfg
+	if cfg.SFT.Epochs == 0 {
+		return nil, errext.With(errext.Input, "set sft.epochs to at least 1", errors.New("sft.epochs is 0: nothing to train"))
+	}
+	suffix := "-sft"
+	if cfg.Data.FromDump != "" {
+		suffix = "-dump-sft"
+	}
+	cfg.Trainer.Experiment = experimentName(cfg) + suffix
+	return r.train(ctx, soft, cfg, supervised)
+}
+
+// train opens the run folder and everything that is trained with, and trains.
+func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (result *Result, err error) {
+	if cfg.Rollout.Engine != "local" {
+		return nil, errext.With(errext.Input, `set rollout.engine = "local" to train; openmanus eval and rollout take this configuration`,
+			fmt.Errorf("rollout.engine = %q cannot be trained with: an endpoint returns text without the token ids and log-probs that an update needs", cfg.Rollout.Engine))
+	}
+	h := r.host // keepLog replaces its Log
+	for _, d := range cfg.Derived {
+		h.Log.Info("setting derived from the others", "key", d.Key, "value", d.Value, "reason", d.Default+" does not fit "+d.Reason)
+	}
+	folder, err := openRun(ctx, &h, cfg, m)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, folder.end(soft, &h, err)) }()
+	endLog, err := keepLog(&h, folder.folder.Log())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, endLog(err)) }()
+	result = &Result{Config: cfg, Folder: folder.folder}
+	if folder.finished(cfg, m) {
+		result.State, result.AlreadyDone = *folder.state, true
+		return result, nil
+	}
+	if err := h.WriteFile(folder.folder.Config(), cfg.Marshal(), true); err != nil {
 		return nil, errext.With(errext.Disk, "", err)
 	}
-	_, err = h.Stat(r.folder.Config())
-	r.configured = err == nil
-	if err := r.resume(ctx, h, cfg, m); err != nil {
-		return nil, errors.Join(err, r.end(ctx, h, err))
-	}
-	return r, nil
-}
+	h.Log.Info("run", "folder", folder.folder.Dir, "state", folder.describe())
 
-// end gives the run folder back. A start that failed before anything was saved
-// leaves no folder, with two exceptions: the folder had a config.toml before,
-// which may be the user's, or the servers failed and left logs in it.
-func (r *openedRun) end(ctx context.Context, h *Host, outcome error) error {
-	if outcome == nil || r.configured {
-		return r.lock.Release()
-	}
-	cleared, err := r.folder.Clear(CodeOf(ctx, outcome) == errext.Env)
-	if err != nil || !cleared {
-		return errors.Join(err, r.lock.Release())
-	}
-	h.Log.Info("run folder removed: the start failed before anything was saved", "folder", r.folder.Dir)
-	return r.lock.Remove()
-}
-
-func (r *openedRun) resume(ctx context.Context, h *Host, cfg configs.Config, m mode) error {
-	removed, err := checkpoint.Clean(r.folder.Checkpoints())
+	t, err := openTraining(ctx, &h, cfg, folder, m)
+	defer func() { err = errors.Join(err, t.close()) }()
 	if err != nil {
-		return errext.With(errext.Disk, "", err)
+		return nil, err
 	}
-	for _, name := range removed {
-		h.Log.Info("removed what an interrupted save left", "name", name)
+	if err := t.openSampler(ctx); err != nil {
+		return nil, err
 	}
-	switch cfg.Trainer.Resume {
-	case "never":
-		return nil
-	case "auto":
-		found, refused, err := checkpoint.Latest(ctx, r.folder.Checkpoints())
-		for _, bad := range refused {
-			h.Log.Warn("checkpoint refused", "path", bad.Path, "reason", bad.Err)
-		}
-		if errors.Is(err, checkpoint.ErrNone) {
-			if len(refused) > 0 {
-				return errext.With(errext.Disk, "remove the damaged folders to start from the beginning", err)
-			}
-			return nil
-		}
-		if err != nil {
-			return errext.With(errext.Disk, "", err)
-		}
-		r.checkpoint = found
-	default:
-		path := h.Path(cfg.Trainer.Resume)
-		if real, err := filepath.EvalSymlinks(path); err == nil { // latest and best are links
-			path = real
-		}
-		found, err := checkpoint.Open(ctx, path)
-		if err != nil {
-			return errext.With(errext.Disk, "set trainer.resume to a checkpoint folder, auto or never", err)
-		}
-		if !r.folder.Owns(found.Path) {
-			return errext.With(errext.Input, "to start a new run from its weights, set model.path to its actor folder instead",
-				fmt.Errorf("trainer.resume: %s is not a checkpoint of this run, whose are in %s", found.Path, r.folder.Checkpoints()))
-		}
-		r.checkpoint = found
+	if err := t.render(); err != nil {
+		return nil, err
 	}
-	st, err := rundir.ReadState(r.checkpoint.Path)
+	if err := t.read(ctx, soft, readingEvents{h.Events}); err != nil {
+		return nil, err
+	}
+	trainer, err := t.trainer(ctx, h.Events)
 	if err != nil {
-		return errext.With(errext.Disk, "", err)
+		return nil, err
 	}
-	r.state = &st
-	if err := r.sameExperiment(h, cfg, m); err != nil {
-		return err
+	if err := t.startScorer(ctx); err != nil {
+		return nil, err
 	}
-	return r.setAside(h)
+	if err := m.fit(ctx, soft, trainer); err != nil {
+		return nil, trainError(folder, err)
+	}
+	result.State = trainer.State()
+	return result, nil
 }
 
-// sameExperiment refuses to go on with other settings than the checkpoint's
-// where these are part of the experiment, and tells of the others.
-func (r *openedRun) sameExperiment(h *Host, cfg configs.Config, m mode) error {
-	if r.state.Supervised != (m == supervised) {
-		return errext.With(errext.Input, "to start from its weights, set model.path to its actor folder, and trainer.experiment to another name",
-			fmt.Errorf("checkpoint %s was made by openmanus %s", r.checkpoint.Path, map[bool]string{true: "sft", false: "train"}[r.state.Supervised]))
-	}
-	path := r.checkpoint.File(rundir.ConfigFile)
-	text, err := h.ReadFile(path, maxSavedConfig)
-	if err != nil {
-		return errext.With(errext.Disk, "", err)
-	}
-	was, err := configs.LoadSaved(path, text)
-	if err != nil {
-		return errext.With(errext.Input, "", fmt.Errorf("the checkpoint's configuration, to compare with: %w", err))
-	}
-	var refused []string
-	for _, c := range configs.Diff(was, cfg) {
-		lengthens := m == supervised && (c.Key == "sft.epochs" || c.Key == "sft.total_steps")
-		r.lengthened = r.lengthened || lengthens || m == reinforced && (c.Key == "trainer.epochs" || c.Key == "trainer.total_steps")
-		if c.Free || lengthens {
-			h.Log.Info("changed since the checkpoint", "key", c.Key, "was", c.Old, "now", c.New)
-			continue
-		}
-		refused = append(refused, "  "+c.String())
-	}
-	if len(refused) == 0 {
-		return nil
-	}
-	return errext.With(errext.Input, "", fmt.Errorf("the configuration is not that of the checkpoint %s:\n%s\n"+
-		"set these back to go on, or give trainer.experiment another name to train anew; to start from these weights, also %s",
-		r.checkpoint.Path, strings.Join(refused, "\n"), startFrom(cfg, m)))
-}
-
-// startFrom says which settings begin a run with a checkpoint's weights.
-func startFrom(cfg configs.Config, m mode) string {
-	set := []string{"set model.path to the checkpoint's actor folder"}
-	if cfg.Model.Fresh.Layers > 0 {
-		set = append(set, "model.fresh.layers = 0")
-	}
-	if m == reinforced && cfg.SFT.Epochs > 0 { // the warm start is in these weights
-		set = append(set, "sft.epochs = 0")
-	}
-	if n := len(set); n > 1 {
-		return strings.Join(set[:n-1], ", ") + " and " + set[n-1]
-	}
-	return set[0]
-}
-
-// setAside keeps newer checkpoints than the one to go on from out of the way.
-func (r *openedRun) setAside(h *Host) error {
-	dir, steps, err := r.folder.SetAside(r.state.Step)
-	if err != nil {
-		return errext.With(errext.Disk, "", err)
-	}
-	if len(steps) > 0 {
-		h.Log.Warn("newer checkpoints are set aside; from now on trainer.resume=auto goes on with this run",
-			"step", r.state.Step, "set_aside", steps, "folder", dir)
-	}
-	return nil
-}
-
-// experimentName is trainer.experiment, or a name for it.
-func experimentName(cfg configs.Config) string {
-	name := cfg.Trainer.Experiment
-	if name == "" {
-		name = cfg.Trainer.Project
-		if base := filepath.Base(cfg.Model.Path); cfg.Model.Path != "" {
-			name += "-" + base
-		}
-		for _, e := range cfg.Env {
-			name += "-" + e.Called()
-		}
-	}
-	return name
-}
-
-// runName is the folder's name under output_dir.
-func runName(cfg configs.Config) string {
-	name := experimentName(cfg)
-	if cfg.Trainer.ExperimentSuffix != "" {
-		name += "_" + cfg.Trainer.ExperimentSuffix
-	}
-	return name
-}
-
-// freeName appends a number to a name that is taken.
-func freeName(h *Host, root, name string) string {
-	for n, try := 2, name; ; n++ {
-		if _, err := h.Stat(filepath.Join(root, try)); err != nil {
-			return try
-		}
-		try = name + "-" + strconv.Itoa(n)
-	}
-}
-
-// finished reports whether the run has done all its steps.
-func (r *openedRun) finished(cfg configs.Config, m mode) bool {
-	return r.state != nil && r.state.Finished && (!r.lengthened || m == reinforced && cfg.Trainer.TotalSteps > 0 && r.state.Step >= cfg.Trainer.TotalSteps)
-}
-
-// inWarmStart reports whether the checkpoint is from the middle of a warm
-// start: its optimiser is that of [sft].
-func (r *openedRun) inWarmStart() bool {
-	return r.state != nil && !r.state.WarmStarted && !r.state.Supervised
-}
-
-// modelPath is where the weights come from: the checkpoint, else the
-// configuration.
-func (r *openedRun) modelPath(h *Host, cfg configs.Config) string {
-	if r.checkpoint != nil {
-		return filepath.Join(r.checkpoint.Path, rundir.ActorFolder)
-	}
-	return ModelPath(h, cfg.Model.Path)
-}
-
-func (r *openedRun) describe() string {
-	if r.state == nil {
-		return "starting at step 0"
-	}
-	return fmt.Sprintf("going on after step %d", r.state.Step)
+// ErrNoEnv is the error of a configuration without an environment to play in.
+func ErrNoEnv() error {
+	return errext.With(errext.Input, "add a table [[env]] with name and tasks; `openmanus sft` takes the configuration as it is",
+		errors.New("env: no environment to play in"))
 }

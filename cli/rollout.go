@@ -245,7 +245,7 @@ func (s *State) openDump(o rolloutOptions, h dump.Header) (*dump.Writer, playedB
 		}
 		return lost
 	}
-	dump, err := dump.ContinueWithout(s.Path(o.Dump), h, drop, func(ep *data.Episode) error {
+	dump, err := dump.Continue(s.Path(o.Dump), h, drop, func(ep *data.Episode) error {
 		key := episodeKey{ep.UID, ep.Sample}
 		if played.episodes[key] {
 			return fmt.Errorf("%s, sample %d, is there twice: another program wrote to it", ep.Task.ID, ep.Sample)

@@ -14,19 +14,12 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Continue goes on with a dump, or starts one where there is none. visit
-// gets the episodes that are there already. A torn end is cut off, and so are
-// the episodes of a wave that is not whole: what else played in it decided its
-// batches. The header must be that of the dump.
-func Continue(path string, h Header, visit func(*data.Episode) error) (*Writer, error) {
-	return ContinueWithout(path, h, nil, visit)
-}
-
-// ContinueWithout is ContinueDump for a dump out of which the episodes that
-// drop names are taken first; the others stay, and visit gets them. The file is
-// written anew beside it and takes its place when it is whole and on the disk,
-// so that at no time an episode is lost that was to stay.
-func ContinueWithout(path string, h Header, drop func(*data.Episode) bool, visit func(*data.Episode) error) (*Writer, error) {
+// Continue opens a dump to append to it, or starts one if there is none. The
+// header must be that of the dump. A torn end is cut off, and so are the
+// episodes of an incomplete wave, because the missing ones would have shared
+// its batches. Episodes for which drop, if not nil, returns true are removed;
+// visit gets the others. Both see them without tokens and texts.
+func Continue(path string, h Header, drop func(*data.Episode) bool, visit func(*data.Episode) error) (*Writer, error) {
 	f, err := openToWrite(path)
 	if err != nil {
 		return nil, fmt.Errorf("continue dump: %w", err)
@@ -68,16 +61,20 @@ func resume(f *os.File, path string, h Header, drop func(*data.Episode) bool, vi
 	if end, err = kept.wholeWaves(end); err != nil {
 		return nil, err
 	}
-	dropped := map[int]bool{}
+	keep, waves, left := make([]bool, len(kept.episodes)), map[int]int{}, 0
 	for i, e := range kept.episodes {
 		if drop != nil && drop(e) {
-			dropped[i] = true
-		} else if err := visit(e); err != nil {
+			continue
+		}
+		keep[i] = true
+		left++
+		waves[e.Wave]++
+		if err := visit(e); err != nil {
 			return nil, err
 		}
 	}
-	if len(dropped) > 0 {
-		return rewrite(f, path, h.Weights, compressed, kept.episodes, dropped)
+	if left < len(keep) {
+		return rewrite(f, path, h.Weights, compressed, keep, waves)
 	}
 	if err := f.Truncate(end); err != nil {
 		return nil, err

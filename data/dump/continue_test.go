@@ -21,7 +21,7 @@ func testHeader() Header {
 // continued opens a dump to go on with, and the samples that it holds.
 func continued(path string) (*Writer, []int, error) {
 	var there []int
-	w, err := Continue(path, testHeader(), func(e *data.Episode) error {
+	w, err := Continue(path, testHeader(), nil, func(e *data.Episode) error {
 		there = append(there, e.Sample)
 		return nil
 	})
@@ -153,7 +153,7 @@ func TestContinueTellsWhatDiffers(t *testing.T) {
 	} {
 		h := testHeader()
 		change(&h)
-		if _, err := Continue(path, h, nil); err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), " then, ") != 1 {
+		if _, err := Continue(path, h, nil, nil); err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), " then, ") != 1 {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

@@ -159,7 +159,7 @@ func TestDumpTornAnywhere(t *testing.T) {
 			t.Fatalf("cut %d: %d episodes, torn %v, want %d, %v", cut, len(got), r.Torn(), lines-1, torn)
 		}
 		there := 0
-		w, err := Continue(path, Header{Weights: "abc", Options: map[string]any{"env": "maze"}}, func(*data.Episode) error { there++; return nil })
+		w, err := Continue(path, Header{Weights: "abc", Options: map[string]any{"env": "maze"}}, nil, func(*data.Episode) error { there++; return nil })
 		if err != nil {
 			t.Fatalf("cut %d: %v", cut, err)
 		}
@@ -205,7 +205,7 @@ func TestDumpRefuses(t *testing.T) {
 				}
 				r.Close()
 			}
-			w, err := Continue(path, Header{Weights: "abc"}, func(*data.Episode) error { return nil })
+			w, err := Continue(path, Header{Weights: "abc"}, nil, func(*data.Episode) error { return nil })
 			if tc.app == "" {
 				if err != nil {
 					t.Fatal(err)

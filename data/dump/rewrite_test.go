@@ -42,7 +42,7 @@ func lossy(t *testing.T, path string) {
 
 func withoutLost(path string) (*Writer, []int, error) {
 	var there []int
-	w, err := ContinueWithout(path, testHeader(), func(e *data.Episode) bool { return !e.Outcome.Trainable() }, func(e *data.Episode) error {
+	w, err := Continue(path, testHeader(), func(e *data.Episode) bool { return !e.Outcome.Trainable() }, func(e *data.Episode) error {
 		there = append(there, e.Sample)
 		return nil
 	})
@@ -176,7 +176,7 @@ func TestContinueOtherTasks(t *testing.T) {
 		if err := errors.Join(err, w.Close()); err != nil {
 			t.Fatal(err)
 		}
-		w, err = Continue(path, header(c.now), func(*data.Episode) error { return nil })
+		w, err = Continue(path, header(c.now), nil, func(*data.Episode) error { return nil })
 		if err == nil {
 			err = w.Close()
 		}

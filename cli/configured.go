@@ -35,19 +35,6 @@ func (o *playOptions) concurrency() int { return min(o.Agent.MaxWorkers, o.Rollo
 // local reports whether a model of this process generates the replies.
 func (o *playOptions) local() bool { return o.Rollout.Engine == engineLocal }
 
-// playKeys are the flags of eval and rollout that override keys.
-func playKeys() []keyFlag {
-	return slices.Concat(modelKeys(), endpointKeys(), envKeys(), lengthKeys(), samplingKeys(), loadKeys(), formatKeys(), summaryKeys(), protocolKeys(), launchKeys())
-}
-
-// loadKeys are how many episodes are played at once.
-func loadKeys() []keyFlag {
-	return []keyFlag{
-		{flag: &cli.IntFlag{Name: "concurrency", Value: 64, Usage: "episodes played at once"}, keys: "agent.max_workers rollout.max_sequences"},
-		{flag: &cli.BoolFlag{Name: "deterministic", Usage: "form batches in a fixed order"}, keys: "rollout.deterministic", local: true},
-	}
-}
-
 // playFlags returns the flags that eval and rollout share.
 func playFlags() []cli.Flag {
 	return slices.Concat([]cli.Flag{

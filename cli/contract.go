@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/eval"
@@ -18,54 +17,44 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// contract gathers everything that can change the number of an evaluation but
-// the model's weights and the seed, which are what is compared. docs/eval.md
-// explains the parts.
+// contract returns everything that can change the result of an evaluation,
+// except the weights and the seed, which are what is compared. docs/eval.md
+// describes the parts.
 func (s *State) contract(ctx context.Context, p *playing, o playOptions) (eval.Contract, error) {
 	v, err := runningVersion()
 	if err != nil {
 		return eval.Contract{}, err
 	}
-	e := o.env()
 	parts := map[string]string{
-		"program":       v.program(),
-		"env":           e.Name,
-		"server":        "built-in",
-		"tasks":         tasksPart(p.tasks),
-		"samples":       strconv.Itoa(o.samples()),
-		"format":        e.Format,
-		"parser":        e.Parser,
-		"action_format": e.ActionFormat,
-		"instruction":   instructionPart(p.tasks, p.env.Setup),
+		"program":     v.program(),
+		"server":      "built-in",
+		"tasks":       tasksPart(p.tasks),
+		"instruction": instructionPart(p.tasks, p.env.Setup),
+	}
+	for key, value := range o.ContractValues() {
+		parts[key] = fmt.Sprint(value)
 	}
 	if err := s.addFormat(ctx, parts, p.env.Setup, o); err != nil {
 		return eval.Contract{}, err
 	}
 	if p.world.Server == nil {
 		if parts["server"], err = p.world.Pool.Version(ctx); err != nil {
-			return eval.Contract{}, errext.With(run.CodeOf(ctx, err), "see to that server, or take it out: the contract says which servers played", err)
+			return eval.Contract{}, errext.With(run.CodeOf(ctx, err), "fix or leave out that server: the contract lists the versions of the servers", err)
 		}
 	}
-	if err := s.addWorldFiles(parts, *e); err != nil {
-		return eval.Contract{}, err
-	}
-	options := p.env.Setup.Options
-	if !o.local() {
-		options.MaxContext = o.Rollout.MaxContextTokens // the engine's own is in bytes
-	}
-	if err := addOptions(parts, options); err != nil {
+	if err := s.addWorldFiles(parts, *o.env()); err != nil {
 		return eval.Contract{}, err
 	}
 	if p.bundle == nil {
-		parts["engine"], parts["chat_template"] = engineOpenAI, "the endpoint's own"
+		parts["chat_template"] = "the endpoint's own"
 		return eval.NewContract(parts), nil
 	}
+	parts["rollout.max_context_tokens"] = strconv.Itoa(p.env.Setup.Options.MaxContext) // 0 is the model's limit
 	template := p.bundle.ChatTemplate()
 	vars, err := json.Marshal(p.bundle.TokenizerConfig.TemplateVars())
 	if err != nil {
 		return eval.Contract{}, fmt.Errorf("variables of the chat template: %w", err)
 	}
-	parts["engine"], parts["dtype"] = engineLocal, o.Model.ComputeDtype
 	parts["chat_template"] = textPart(template + "\x00" + string(vars))
 	if run.WritesDate(template) {
 		parts["date"] = p.day.Format(time.DateOnly)
@@ -73,12 +62,12 @@ func (s *State) contract(ctx context.Context, p *playing, o playOptions) (eval.C
 	return eval.NewContract(parts), nil
 }
 
-// textPart stands for a text of any length.
+// textPart is the digest and the length of a text.
 func textPart(text string) string {
 	return fmt.Sprintf("%s (%d bytes)", eval.Digest([]byte(text)), len(text))
 }
 
-// tasksPart stands for the list of tasks, in its order.
+// tasksPart is the digest of the ordered list of tasks.
 func tasksPart(tasks []data.Task) string {
 	var b strings.Builder
 	for _, t := range tasks {
@@ -87,8 +76,8 @@ func tasksPart(tasks []data.Task) string {
 	return fmt.Sprintf("%s (%d tasks, %s to %s)", eval.Digest([]byte(b.String())), len(tasks), tasks[0].ID, tasks[len(tasks)-1].ID)
 }
 
-// instructionPart stands for what the model is told about every task. A task
-// may bring wording of its own.
+// instructionPart is the digest of the instructions of all tasks; a task may
+// have its own.
 func instructionPart(tasks []data.Task, setup agent.Setup) string {
 	var b strings.Builder
 	for _, t := range tasks {
@@ -98,8 +87,8 @@ func instructionPart(tasks []data.Task, setup agent.Setup) string {
 	return textPart(b.String())
 }
 
-// addFormat adds the options of formats that have some, and the words of those
-// that write their prompts themselves.
+// addFormat adds the content of the memory file, and the prompts of formats
+// that write one for every turn.
 func (s *State) addFormat(ctx context.Context, parts map[string]string, setup agent.Setup, o playOptions) error {
 	e := o.env()
 	if e.MemoryFile != "" {
@@ -113,16 +102,11 @@ func (s *State) addFormat(ctx context.Context, parts map[string]string, setup ag
 	if !ok {
 		return nil
 	}
-	parts["history_length"] = strconv.Itoa(e.HistoryLength)
 	var words strings.Builder
 	turns := 3
 	if e.UseSummary {
-		summary := o.Agent.Summary
-		parts["summary_model"] = summary.Model
-		parts["summary_max_tokens"] = strconv.Itoa(summary.MaxTokens)
-		parts["summary_temperature"] = strconv.FormatFloat(summary.Temperature, 'g', -1, 64)
-		turns = 4 // the words that ask for the second summary differ from those for the first
-		asked, err := agent.FormatFor(e.Format, setup.Spec, agent.FormatOptions{HistoryLength: e.HistoryLength, Summarizer: listener{&words}})
+		turns = 4 // the prompts of the first and of later summaries differ
+		asked, err := agent.FormatFor(e.Format, setup.Spec, agent.FormatOptions{HistoryLength: e.HistoryLength, Summarizer: promptRecorder{&words}})
 		if err != nil {
 			return fmt.Errorf("prompts of summaries: %w", err)
 		}
@@ -142,53 +126,19 @@ func (s *State) addFormat(ctx context.Context, parts map[string]string, setup ag
 	return nil
 }
 
-// listener stands for the endpoint of summaries, whose answers are no part of
-// a contract: it writes down what that would be asked.
-type listener struct{ words *strings.Builder }
+// promptRecorder stands in for the endpoint of summaries and records its
+// prompts; its answers are not part of a contract.
+type promptRecorder struct{ words *strings.Builder }
 
-func (l listener) Summarize(_ context.Context, prompt string) (string, error) {
-	fmt.Fprintf(l.words, "%q\n", prompt)
+func (r promptRecorder) Summarize(_ context.Context, prompt string) (string, error) {
+	fmt.Fprintf(r.words, "%q\n", prompt)
 	return "summary", nil
 }
 
-// maxMemory is more than a memory file grows to.
+// maxMemory bounds the size of a memory file.
 const maxMemory = 1 << 28
 
-// addOptions adds every option of the episode loop that is set, so that one
-// that is added to the loop is part of contracts too.
-func addOptions(parts map[string]string, o agent.Options) error {
-	o.Instruction = "" // instructionPart
-	text, err := json.Marshal(o)
-	if err != nil {
-		return fmt.Errorf("options of the episodes: %w", err)
-	}
-	var values map[string]json.RawMessage
-	if err := json.Unmarshal(text, &values); err != nil {
-		return fmt.Errorf("options of the episodes: %w", err)
-	}
-	for name, value := range values {
-		switch v := string(value); v {
-		case `""`, "null", "false", "0": // what is not set
-		default:
-			parts[snake(name)] = v
-		}
-	}
-	return nil
-}
-
-// snake writes MaxObsTokens as max_obs_tokens and TopP as top_p.
-func snake(name string) string {
-	var b strings.Builder
-	for i, r := range name {
-		if unicode.IsUpper(r) && i > 0 {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
-}
-
-// addWorldFiles adds the files that a built-in server plays by.
+// addWorldFiles adds the data files of a built-in server.
 func (s *State) addWorldFiles(parts map[string]string, e configs.Env) error {
 	if e.Vocabulary != "" {
 		b, err := s.ReadFile(e.Vocabulary, run.MaxVocabulary)

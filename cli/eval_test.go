@@ -134,7 +134,7 @@ func TestEval(t *testing.T) {
 			t.Errorf("exit code %d\n%s%s", code, out, stderr)
 		}
 		code, out, stderr = inProcess(t, dir, "eval", "compare", "a.json", "c.json", "--json", "--anyway")
-		if code != 0 || !strings.Contains(out, `"contract_differences":[{"part":"max_turns"`) {
+		if code != 0 || !strings.Contains(out, `"contract_differences":[{"part":"env.max_turns"`) {
 			t.Errorf("exit code %d\n%s%s", code, out, stderr)
 		}
 		for want, args := range map[errext.ExitCode][]string{
@@ -170,7 +170,7 @@ func TestEval(t *testing.T) {
 }
 
 // TestContractParts: every flag that can change the number changes the
-// contract, in the part of its name, and no other flag does.
+// contract, in the part of its key, and no other flag does.
 func TestContractParts(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "words.txt", "crane\nslate\n")
@@ -190,19 +190,19 @@ func TestContractParts(t *testing.T) {
 	for line, want := range map[string]string{
 		"--tasks 18,17":                  "tasks",
 		"--tasks 17":                     "instruction tasks", // of one task less
-		"--samples 2":                    "samples",
-		"--max-turns 3":                  "max_turns",
-		"--max-new-tokens 7":             "max_new_tokens",
-		"--max-context-tokens 700":       "max_context",
-		"--temperature 0.5":              "temperature",
-		"--greedy":                       "greedy",
-		"--top-p 0.9":                    "top_p",
-		"--top-k 4":                      "top_k",
-		"--parser g1":                    "parser",
-		"--format action_tags":           "format instruction",
+		"--samples 2":                    "rollout.val.group_size",
+		"--max-turns 3":                  "env.max_turns",
+		"--max-new-tokens 7":             "rollout.max_new_tokens",
+		"--max-context-tokens 700":       "rollout.max_context_tokens",
+		"--temperature 0.5":              "rollout.val.temperature",
+		"--greedy":                       "rollout.val.temperature",
+		"--top-p 0.9":                    "rollout.top_p",
+		"--top-k 4":                      "rollout.top_k",
+		"--parser g1":                    "env.parser",
+		"--format action_tags":           "env.final_ends env.format instruction",
 		"--instruction Walk.":            "instruction",
 		"--instruction-file told.txt":    "instruction",
-		"--env wordle --tasks 17,18":     "env instruction max_turns tasks",
+		"--env wordle --tasks 17,18":     "env.max_turns env.name instruction tasks",
 		"--seed 9 --concurrency 2":       "",
 		"--timeout 9 --wait-healthy 9":   "",
 		"--api-timeout 9 --max-lost 0.5": "",

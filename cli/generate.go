@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -190,29 +189,19 @@ func runGenerate(ctx context.Context, s *State, c *cli.Context) (err error) {
 
 // generateRows generates what the progress file does not have yet.
 func (s *State) generateRows(ctx context.Context, o generateOptions, prompts [][]data.Message) (_ *rowFile, failed error) {
-	dt, err := run.ParseDtype(o.Model.ComputeDtype)
-	if err != nil {
-		return nil, err
-	}
 	hash, err := s.HashFile(o.In)
 	if err != nil {
 		return nil, err
 	}
-	thread, err := run.OpenThread(&s.Host, o.Model.Device)
+	var open run.Closers
+	defer func() { failed = errors.Join(failed, open.Close()) }()
+	b, err := run.OpenModel(ctx, &s.Host, &open, o.Model, model.Options{})
 	if err != nil {
 		return nil, err
 	}
-	defer thread.Close()
-	b, err := model.Open(ctx, thread, run.ModelPath(&s.Host, o.Model.Path), model.Options{DType: dt})
-	if err != nil {
-		return nil, errext.With(errext.Model, "", err)
+	if o.Rollout.MaxContextTokens, err = run.ContextLimit(b, o.Config); err != nil {
+		return nil, err
 	}
-	defer b.Close()
-	most := b.Model.Config.MaxPositionEmbeddings
-	if o.Rollout.MaxContextTokens > most {
-		return nil, errext.With(errext.Input, fmt.Sprintf("set --max-context-tokens to %d or less", most), fmt.Errorf("the model has %d positions", most))
-	}
-	o.Rollout.MaxContextTokens = cmp.Or(o.Rollout.MaxContextTokens, most)
 	weights, err := b.Model.Hash(ctx)
 	if err != nil {
 		return nil, errext.With(errext.Native, "", err)
@@ -229,7 +218,7 @@ func (s *State) generateRows(ctx context.Context, o generateOptions, prompts [][
 	if err != nil {
 		return nil, err
 	}
-	defer sampler.Close()
+	open.AddFunc(sampler.Close)
 	return done, s.generateWith(ctx, o, sampler, prompts, done)
 }
 

@@ -142,22 +142,110 @@ func useModel(c *cli.Context, cfg *configs.Config) {
 	}
 }
 
-// endpointKeys select an endpoint in place of the model. No flag takes the key
-// itself: other users can see command lines, and shells keep them.
-func endpointKeys() []keyFlag {
-	const needs = "--base-url"
-	usual := configs.Defaults().Rollout.API
-	return []keyFlag{
+// playKeys are the flags of eval and rollout that override keys.
+func playKeys() []keyFlag {
+	cfg := configs.Defaults()
+	api, summary, server := cfg.Rollout.API, cfg.Agent.Summary, configs.DefaultEnv("")
+	clears := func(other string, clear func(*configs.Env)) func(*cli.Context, *configs.Config) {
+		return func(c *cli.Context, cfg *configs.Config) {
+			if !c.IsSet(other) {
+				clear(&cfg.Env[0])
+			}
+		}
+	}
+	return slices.Concat(modelKeys(), []keyFlag{
+		// The endpoint, in place of the model. No flag takes a key itself: other
+		// users can see command lines, and shells keep them.
 		{
 			flag: &cli.StringFlag{Name: "base-url", Usage: "`URL` of an OpenAI-compatible endpoint that plays instead of --model, such as http://127.0.0.1:8000/v1"},
 			keys: "rollout.api.base_url", value: endpointAddress("base-url"), then: useEndpoint,
 		},
-		{flag: &cli.StringFlag{Name: "api-model", Usage: "`NAME` by which the endpoint knows the model"}, keys: "rollout.api.model", needs: needs},
-		{flag: &cli.StringFlag{Name: "api-key-env", Value: usual.KeyEnv, Usage: "environment `VARIABLE` that holds the endpoint's key; none is sent if it is empty"}, keys: "rollout.api.key_env", needs: needs},
-		{flag: &cli.IntFlag{Name: "api-concurrency", Usage: "requests to the endpoint at once; 0: as many as episodes"}, keys: "rollout.api.concurrency", needs: needs},
-		{flag: &cli.Float64Flag{Name: "api-timeout", Value: usual.TimeoutS, Usage: "seconds one request to the endpoint may take"}, keys: "rollout.api.timeout_s", needs: needs},
-		{flag: &cli.IntFlag{Name: "api-retries", Value: usual.Retries, Usage: "tries after the first, on 429, 5xx and broken replies"}, keys: "rollout.api.retries", needs: needs},
-	}
+		{flag: &cli.StringFlag{Name: "api-model", Usage: "`NAME` by which the endpoint knows the model"}, keys: "rollout.api.model", needs: "--base-url"},
+		{flag: &cli.StringFlag{Name: "api-key-env", Value: api.KeyEnv, Usage: "environment `VARIABLE` that holds the endpoint's key; none is sent if it is empty"}, keys: "rollout.api.key_env", needs: "--base-url"},
+		{flag: &cli.IntFlag{Name: "api-concurrency", Usage: "requests to the endpoint at once; 0: as many as episodes"}, keys: "rollout.api.concurrency", needs: "--base-url"},
+		{flag: &cli.Float64Flag{Name: "api-timeout", Value: api.TimeoutS, Usage: "seconds one request to the endpoint may take"}, keys: "rollout.api.timeout_s", needs: "--base-url"},
+		{flag: &cli.IntFlag{Name: "api-retries", Value: api.Retries, Usage: "tries after the first, on 429, 5xx and broken replies"}, keys: "rollout.api.retries", needs: "--base-url"},
+
+		// The environment, its servers and its tasks.
+		{flag: &cli.StringFlag{Name: "env", Usage: "environment: " + strings.Join(env.Names(), ", ")}, keys: "env.0.name"},
+		{
+			flag: &cli.StringSliceFlag{Name: "server", Usage: "`URL`[,URL...] of running servers; without, the built-in server is started"},
+			keys: "env.0.servers", value: addresses, then: func(c *cli.Context, cfg *configs.Config) { cfg.Env[0].Launch = c.Bool("launch") },
+		},
+		{flag: &cli.StringFlag{Name: "recipes", Usage: "`DIR` of Minecraft recipe files for the built-in textcraft"}, keys: "env.0.recipes"},
+		{flag: &cli.StringFlag{Name: "vocabulary", Usage: "`FILE` of five-letter words for the built-in wordle"}, keys: "env.0.vocabulary"},
+		{flag: &cli.StringFlag{Name: "tasks", Usage: taskForms}, keys: "env.0.val_tasks"},
+		{flag: &cli.StringFlag{Name: "skip-tasks", Usage: "indices left out wherever --tasks has them, such as 25 or 3-5,25"}, keys: "env.0.skip_tasks"},
+
+		// Limits.
+		{flag: &cli.IntFlag{Name: "samples", Value: 1, Usage: "episodes per task"}, keys: "rollout.val.group_size"},
+		{flag: &cli.IntFlag{Name: "max-turns", Usage: "turns an episode may take; 0: the environment's usual limit"}, keys: "env.0.max_turns"},
+		{flag: &cli.IntFlag{Name: "max-new-tokens", Value: 512, Usage: "tokens of one reply"}, keys: "rollout.max_new_tokens"},
+		{flag: &cli.IntFlag{Name: "max-context-tokens", Usage: "tokens of a whole episode; 0: the model's limit"}, keys: "rollout.max_context_tokens"},
+		{flag: &cli.IntFlag{Name: "max-obs-tokens", Usage: "tokens of an observation that the model sees; 0: all"}, keys: "agent.max_obs_tokens", local: true},
+		{flag: &cli.IntFlag{Name: "max-parse-failures", Usage: "unreadable replies in a row that end an episode; 0: never"}, keys: "agent.max_parse_failures"},
+	}, samplingKeys(), []keyFlag{
+		{flag: &cli.IntFlag{Name: "concurrency", Value: 64, Usage: "episodes played at once"}, keys: "agent.max_workers rollout.max_sequences"},
+		{flag: &cli.BoolFlag{Name: "deterministic", Usage: "form batches in a fixed order"}, keys: "rollout.deterministic", local: true},
+
+		// How the model writes actions and what it is shown.
+		{
+			flag: &cli.StringFlag{Name: "format", Value: env.FormatReact, Usage: "how the model writes actions, and what it is shown (--action-format changes react's): " + strings.Join(configs.Formats(), ", ")},
+			keys: "env.0.format", then: func(c *cli.Context, cfg *configs.Config) { cfg.Env[0].ActionFormat = c.String("action-format") },
+		},
+		{
+			flag: &cli.IntFlag{Name: "history-length", Value: 2, Usage: "past turns in a prompt of the formats history and staged"},
+			keys: "env.0.history_length", value: func(c *cli.Context) (any, error) {
+				if n := c.Int("history-length"); n < 0 {
+					return nil, fmt.Errorf("%d is not allowed; allowed: at least 0", n)
+				}
+				return c.Int("history-length"), nil
+			},
+		},
+		{flag: &cli.StringFlag{Name: "memory-file", Usage: "`FILE` that the format staged reads at the start and writes what it stores to"}, keys: "env.0.memory_file"},
+
+		// The endpoint that writes the summaries of the format history.
+		// OpenManus-RL has flags of these names, for evaluation only (spec 11.5).
+		{flag: &cli.BoolFlag{Name: "use-summary", Usage: "the format history shows a summary of the past, written by another model, in place of past turns"}, keys: "env.0.use_summary"},
+		{
+			flag: &cli.StringFlag{Name: "summary-base-url", Usage: "`URL` of the OpenAI-compatible endpoint that writes summaries"},
+			keys: "agent.summary.base_url", value: endpointAddress("summary-base-url"), needs: "--use-summary",
+		},
+		{flag: &cli.StringFlag{Name: "summary-model", Value: summary.Model, Usage: "`NAME` by which that endpoint knows the model"}, keys: "agent.summary.model", needs: "--use-summary"},
+		{flag: &cli.StringFlag{Name: "summary-key-env", Value: summary.KeyEnv, Usage: "environment `VARIABLE` that holds that endpoint's key; none is sent if it is empty"}, keys: "agent.summary.key_env", needs: "--use-summary"},
+		{flag: &cli.IntFlag{Name: "summary-concurrency", Value: summary.Concurrency, Usage: "summaries asked for at once"}, keys: "agent.summary.concurrency", needs: "--use-summary"},
+		{flag: &cli.Float64Flag{Name: "summary-timeout", Value: summary.TimeoutS, Usage: "seconds one summary may take"}, keys: "agent.summary.timeout_s", needs: "--use-summary"},
+		{flag: &cli.IntFlag{Name: "summary-max-tokens", Value: summary.MaxTokens, Usage: "tokens one summary may have"}, keys: "agent.summary.max_tokens", needs: "--use-summary"},
+		{flag: &cli.Float64Flag{Name: "summary-temperature", Value: summary.Temperature, Usage: "of their sampling"}, keys: "agent.summary.temperature", needs: "--use-summary"},
+
+		// How servers are talked to.
+		{flag: &cli.BoolFlag{Name: "final-ends", Usage: "a reply that the format takes for an answer ends the episode even if the server goes on"}, keys: "env.0.final_ends"},
+		{flag: &cli.StringFlag{Name: "parser", Value: server.Parser, Usage: "generation of AgentGym's action parser: g1 or g2"}, keys: "env.0.parser"},
+		{
+			flag: &cli.StringFlag{Name: "action-format", Value: env.FormatReact, Usage: "what AgentGym's client of alfworld, sciworld or webshop reads: react, function_calling or code_as_action"},
+			keys: "env.0.action_format", then: clears("format", func(e *configs.Env) { e.Format = e.ActionFormat }),
+		},
+		{
+			flag: &cli.Float64Flag{Name: "timeout", Value: server.TimeoutS, Usage: "seconds one request to a server may take"},
+			keys: "env.0.timeout_s", then: func(_ *cli.Context, cfg *configs.Config) { // it replaces the limits of every kind of request
+				e := &cfg.Env[0]
+				e.CreateTimeoutS, e.ResetTimeoutS, e.StepTimeoutS, e.ObserveTimeoutS, e.CloseTimeoutS = 0, 0, 0, 0, server.CloseTimeoutS
+			},
+		},
+		{flag: &cli.Float64Flag{Name: "wait-healthy", Value: server.WaitHealthyS, Usage: "seconds that servers which are all down are waited for; at the start one has to answer at once"}, keys: "env.0.wait_healthy_s"},
+		{
+			flag: &cli.StringFlag{Name: "instruction", Usage: "text that replaces the environment's instruction"},
+			keys: "env.0.instruction", then: clears("instruction-file", func(e *configs.Env) { e.InstructionFile = "" }),
+		},
+		{
+			flag: &cli.StringFlag{Name: "instruction-file", Usage: "text file that replaces the environment's instruction"},
+			keys: "env.0.instruction_file", then: clears("instruction", func(e *configs.Env) { e.Instruction = "" }),
+		},
+		{
+			flag: &cli.BoolFlag{Name: "launch", Usage: "start servers, as the flags from here on say, and end them"},
+			keys: "env.0.launch", then: clears("server", func(e *configs.Env) { e.Servers = nil }),
+		},
+	}, launchKeys())
 }
 
 // useEndpoint makes the endpoint of --base-url generate the replies. Settings
@@ -181,35 +269,7 @@ func endpointAddress(name string) func(*cli.Context) (any, error) {
 	}
 }
 
-// envKeys select the environment, its servers and its tasks.
-func envKeys() []keyFlag {
-	return []keyFlag{
-		{flag: &cli.StringFlag{Name: "env", Usage: "environment: " + strings.Join(env.Names(), ", ")}, keys: "env.0.name"},
-		{
-			flag: &cli.StringSliceFlag{Name: "server", Usage: "`URL`[,URL...] of running servers; without, the built-in server is started"},
-			keys: "env.0.servers", value: commaSeparated("server"),
-			then: func(c *cli.Context, cfg *configs.Config) { cfg.Env[0].Launch = c.Bool("launch") },
-		},
-		{flag: &cli.StringFlag{Name: "recipes", Usage: "`DIR` of Minecraft recipe files for the built-in textcraft"}, keys: "env.0.recipes"},
-		{flag: &cli.StringFlag{Name: "vocabulary", Usage: "`FILE` of five-letter words for the built-in wordle"}, keys: "env.0.vocabulary"},
-		{flag: &cli.StringFlag{Name: "tasks", Usage: taskForms}, keys: "env.0.val_tasks", value: oneEntry("tasks")},
-		{flag: &cli.StringFlag{Name: "skip-tasks", Usage: "indices left out wherever --tasks has them, such as 25 or 3-5,25"}, keys: "env.0.skip_tasks", value: oneEntry("skip-tasks")},
-	}
-}
-
 const taskForms = "indices such as 0-9,17, or a .parquet, .jsonl or .json file"
-
-// lengthKeys bound episodes and replies.
-func lengthKeys() []keyFlag {
-	return []keyFlag{
-		{flag: &cli.IntFlag{Name: "samples", Value: 1, Usage: "episodes per task"}, keys: "rollout.val.group_size"},
-		{flag: &cli.IntFlag{Name: "max-turns", Usage: "turns an episode may take; 0: the environment's usual limit"}, keys: "env.0.max_turns"},
-		{flag: &cli.IntFlag{Name: "max-new-tokens", Value: 512, Usage: "tokens of one reply"}, keys: "rollout.max_new_tokens"},
-		{flag: &cli.IntFlag{Name: "max-context-tokens", Usage: "tokens of a whole episode; 0: the model's limit"}, keys: "rollout.max_context_tokens"},
-		{flag: &cli.IntFlag{Name: "max-obs-tokens", Usage: "tokens of an observation that the model sees; 0: all"}, keys: "agent.max_obs_tokens", local: true},
-		{flag: &cli.IntFlag{Name: "max-parse-failures", Usage: "unreadable replies in a row that end an episode; 0: never"}, keys: "agent.max_parse_failures"},
-	}
-}
 
 // samplingKeys are how replies are drawn. A file's rollout.top_p, rollout.top_k
 // and trainer.seed are those of training: they do not apply here.
@@ -242,87 +302,6 @@ func (f *flagFaults) sampling(c *cli.Context) {
 	}
 }
 
-// formatKeys are how the model writes actions and what it is shown.
-func formatKeys() []keyFlag {
-	return []keyFlag{
-		{
-			flag: &cli.StringFlag{Name: "format", Value: env.FormatReact, Usage: "how the model writes actions, and what it is shown (--action-format changes react's): " + strings.Join(configs.Formats(), ", ")},
-			keys: "env.0.format", then: func(c *cli.Context, cfg *configs.Config) { cfg.Env[0].ActionFormat = c.String("action-format") },
-		},
-		{
-			flag: &cli.IntFlag{Name: "history-length", Value: 2, Usage: "past turns in a prompt of the formats history and staged"},
-			keys: "env.0.history_length", value: func(c *cli.Context) (any, error) {
-				if n := c.Int("history-length"); n < 0 {
-					return nil, fmt.Errorf("%d is not allowed; allowed: at least 0", n)
-				}
-				return c.Int("history-length"), nil
-			},
-		},
-		{flag: &cli.StringFlag{Name: "memory-file", Usage: "`FILE` that the format staged reads at the start and writes what it stores to"}, keys: "env.0.memory_file"},
-	}
-}
-
-// summaryKeys select the endpoint that writes the summaries of the format
-// history. OpenManus-RL has flags of these names, for evaluation only (spec
-// 11.5); no flag takes the endpoint's key itself.
-func summaryKeys() []keyFlag {
-	const needs = "--use-summary"
-	usual := configs.Defaults().Agent.Summary
-	return []keyFlag{
-		{flag: &cli.BoolFlag{Name: "use-summary", Usage: "the format history shows a summary of the past, written by another model, in place of past turns"}, keys: "env.0.use_summary"},
-		{
-			flag: &cli.StringFlag{Name: "summary-base-url", Usage: "`URL` of the OpenAI-compatible endpoint that writes summaries"},
-			keys: "agent.summary.base_url", value: endpointAddress("summary-base-url"), needs: needs,
-		},
-		{flag: &cli.StringFlag{Name: "summary-model", Value: usual.Model, Usage: "`NAME` by which that endpoint knows the model"}, keys: "agent.summary.model", needs: needs},
-		{flag: &cli.StringFlag{Name: "summary-key-env", Value: usual.KeyEnv, Usage: "environment `VARIABLE` that holds that endpoint's key; none is sent if it is empty"}, keys: "agent.summary.key_env", needs: needs},
-		{flag: &cli.IntFlag{Name: "summary-concurrency", Value: usual.Concurrency, Usage: "summaries asked for at once"}, keys: "agent.summary.concurrency", needs: needs},
-		{flag: &cli.Float64Flag{Name: "summary-timeout", Value: usual.TimeoutS, Usage: "seconds one summary may take"}, keys: "agent.summary.timeout_s", needs: needs},
-		{flag: &cli.IntFlag{Name: "summary-max-tokens", Value: usual.MaxTokens, Usage: "tokens one summary may have"}, keys: "agent.summary.max_tokens", needs: needs},
-		{flag: &cli.Float64Flag{Name: "summary-temperature", Value: usual.Temperature, Usage: "of their sampling"}, keys: "agent.summary.temperature", needs: needs},
-	}
-}
-
-// protocolKeys are how the servers of an environment are talked to.
-func protocolKeys() []keyFlag {
-	clears := func(other string, clear func(*configs.Env)) func(*cli.Context, *configs.Config) {
-		return func(c *cli.Context, cfg *configs.Config) {
-			if !c.IsSet(other) {
-				clear(&cfg.Env[0])
-			}
-		}
-	}
-	usual := configs.DefaultEnv("")
-	return []keyFlag{
-		{flag: &cli.BoolFlag{Name: "final-ends", Usage: "a reply that the format takes for an answer ends the episode even if the server goes on"}, keys: "env.0.final_ends"},
-		{flag: &cli.StringFlag{Name: "parser", Value: usual.Parser, Usage: "generation of AgentGym's action parser: g1 or g2"}, keys: "env.0.parser"},
-		{
-			flag: &cli.StringFlag{Name: "action-format", Value: env.FormatReact, Usage: "what AgentGym's client of alfworld, sciworld or webshop reads: react, function_calling or code_as_action"},
-			keys: "env.0.action_format", then: clears("format", func(e *configs.Env) { e.Format = e.ActionFormat }),
-		},
-		{
-			flag: &cli.Float64Flag{Name: "timeout", Value: usual.TimeoutS, Usage: "seconds one request to a server may take"},
-			keys: "env.0.timeout_s", then: func(_ *cli.Context, cfg *configs.Config) { // it replaces the limits of every kind of request
-				e := &cfg.Env[0]
-				e.CreateTimeoutS, e.ResetTimeoutS, e.StepTimeoutS, e.ObserveTimeoutS, e.CloseTimeoutS = 0, 0, 0, 0, usual.CloseTimeoutS
-			},
-		},
-		{flag: &cli.Float64Flag{Name: "wait-healthy", Value: usual.WaitHealthyS, Usage: "seconds that servers which are all down are waited for; at the start one has to answer at once"}, keys: "env.0.wait_healthy_s"},
-		{
-			flag: &cli.StringFlag{Name: "instruction", Usage: "text that replaces the environment's instruction"},
-			keys: "env.0.instruction", then: clears("instruction-file", func(e *configs.Env) { e.InstructionFile = "" }),
-		},
-		{
-			flag: &cli.StringFlag{Name: "instruction-file", Usage: "text file that replaces the environment's instruction"},
-			keys: "env.0.instruction_file", then: clears("instruction", func(e *configs.Env) { e.Instruction = "" }),
-		},
-		{
-			flag: &cli.BoolFlag{Name: "launch", Usage: "start servers, as the flags from here on say, and end them"},
-			keys: "env.0.launch", then: clears("server", func(e *configs.Env) { e.Servers = nil }),
-		},
-	}
-}
-
 // launchKeys are how servers of an environment are started.
 func launchKeys() []keyFlag {
 	const needs = "--launch"
@@ -347,26 +326,13 @@ func launchKeys() []keyFlag {
 	}
 }
 
-// oneEntry returns a flag's text as a list of one entry, nil if it is empty.
-func oneEntry(name string) func(*cli.Context) (any, error) {
-	return func(c *cli.Context) (any, error) {
-		var list []string
-		if text := c.String(name); text != "" {
-			list = append(list, text)
-		}
+// addresses returns the values of --server, split at commas.
+func addresses(c *cli.Context) (any, error) {
+	list := c.StringSlice("server")
+	if len(list) == 0 {
 		return list, nil
 	}
-}
-
-// commaSeparated splits the values of a repeatable flag at commas.
-func commaSeparated(name string) func(*cli.Context) (any, error) {
-	return func(c *cli.Context) (any, error) {
-		var list []string
-		for _, text := range c.StringSlice(name) {
-			list = append(list, strings.Split(text, ",")...)
-		}
-		return list, nil
-	}
+	return strings.Split(strings.Join(list, ","), ","), nil
 }
 
 // variables parses NAME=VALUE pairs.

@@ -14,6 +14,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/cli/run"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -63,21 +64,13 @@ func modelLogprobs(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	dt, err := run.ParseDtype(o.Dtype)
+	var open run.Closers
+	defer func() { err = errors.Join(err, open.Close()) }()
+	m := configs.Model{Path: o.Model, Device: o.Device, ComputeDtype: o.Dtype}
+	b, err := run.OpenModel(ctx, &s.Host, &open, m, model.Options{TokenizerOptional: true})
 	if err != nil {
 		return err
 	}
-	thread, err := run.OpenThread(&s.Host, o.Device)
-	if err != nil {
-		return err
-	}
-	defer thread.Close()
-	b, err := model.Open(ctx, thread, run.ModelPath(&s.Host, o.Model), model.Options{DType: dt, TokenizerOptional: true})
-	if err != nil {
-		return errext.With(errext.Model, "", err)
-	}
-	defer b.Close()
-
 	n := 0
 	return s.eachLine(ctx, maxScoreLine, func(line []byte) error {
 		n++

@@ -11,6 +11,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/cli/run"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -156,7 +157,7 @@ func parseConvert(c *cli.Context) (convertOptions, error) {
 	return o, f.err()
 }
 
-func modelConvert(ctx context.Context, s *State, c *cli.Context) error {
+func modelConvert(ctx context.Context, s *State, c *cli.Context) (err error) {
 	o, err := parseConvert(c)
 	if err != nil {
 		return err
@@ -166,21 +167,13 @@ func modelConvert(ctx context.Context, s *State, c *cli.Context) error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return errext.With(errext.Disk, "", err)
 	}
-	dt, err := run.ParseDtype(o.Dtype)
+	var open run.Closers
+	defer func() { err = errors.Join(err, open.Close()) }()
+	b, err := run.OpenModel(ctx, &s.Host, &open, configs.Model{Path: o.From, Device: "cpu", ComputeDtype: o.Dtype}, model.Options{})
 	if err != nil {
 		return err
 	}
-	thread, err := run.OpenThread(&s.Host, "cpu")
-	if err != nil {
-		return err
-	}
-	defer thread.Close()
-	b, err := model.Open(ctx, thread, run.ModelPath(&s.Host, o.From), model.Options{DType: dt})
-	if err != nil {
-		return errext.With(errext.Model, "", err)
-	}
-	defer b.Close()
-	if err := s.MakeWhole(o.To, func(dir string) error { return b.Save(ctx, dir, dt) }); err != nil {
+	if err := s.MakeWhole(o.To, func(dir string) error { return b.Save(ctx, dir, b.Model.DType()) }); err != nil {
 		return errext.With(errext.Disk, "nothing was left at "+o.To, err)
 	}
 	return s.print([]byte(o.To + "\n"))

@@ -87,27 +87,13 @@ func sampledAt(cfg configs.Config) (temperature float64, greedy bool) {
 }
 
 // openLocal loads the model and completes p with an engine on it.
-func (s *State) openLocal(ctx context.Context, p *playing, o playOptions) error {
-	dt, err := run.ParseDtype(o.Model.ComputeDtype)
-	if err != nil {
+func (s *State) openLocal(ctx context.Context, p *playing, o playOptions) (err error) {
+	if p.bundle, err = run.OpenModel(ctx, &s.Host, &p.open, o.Model, model.Options{}); err != nil {
 		return err
 	}
-	thread, err := run.OpenThread(&s.Host, o.Model.Device)
+	maxContext, err := run.ContextLimit(p.bundle, o.Config)
 	if err != nil {
 		return err
-	}
-	p.open.AddFunc(thread.Close)
-	if p.bundle, err = model.Open(ctx, thread, run.ModelPath(&s.Host, o.Model.Path), model.Options{DType: dt}); err != nil {
-		return errext.With(errext.Model, "", err)
-	}
-	p.open.AddFunc(p.bundle.Close)
-	maxContext := p.bundle.Model.Config.MaxPositionEmbeddings
-	switch {
-	case o.Rollout.MaxContextTokens > maxContext:
-		return errext.With(errext.Input, fmt.Sprintf("set --max-context-tokens to %d or less", maxContext),
-			fmt.Errorf("the model has %d positions", maxContext))
-	case o.Rollout.MaxContextTokens > 0:
-		maxContext = o.Rollout.MaxContextTokens
 	}
 	p.day = run.PromptDay(&s.Host, o.Day)
 	sampler, err := run.NewSampler(ctx, p.bundle, p.bundle.Model, run.SamplerOptions{

@@ -201,28 +201,18 @@ func (p *replaying) prepare(ctx context.Context) error {
 // draw.
 func (p *replaying) openModel(ctx context.Context) error {
 	played := p.played.Config
-	path := cmp.Or(p.o.Model.Path, played.Model.Path)
-	dt, err := run.ParseDtype(played.Model.ComputeDtype)
+	m := configs.Model{Path: cmp.Or(p.o.Model.Path, played.Model.Path), ComputeDtype: played.Model.ComputeDtype, Device: p.o.Model.Device}
+	bundle, err := run.OpenModel(ctx, &p.s.Host, &p.open, m, model.Options{})
 	if err != nil {
-		return err
+		return errext.With(run.CodeOf(ctx, err), "give --model, or --no-model to check the rest", err)
 	}
-	thread, err := run.OpenThread(&p.s.Host, p.o.Model.Device)
-	if err != nil {
-		return err
-	}
-	p.open.AddFunc(thread.Close)
-	bundle, err := model.Open(ctx, thread, run.ModelPath(&p.s.Host, path), model.Options{DType: dt})
-	if err != nil {
-		return errext.With(errext.Model, "give --model, or --no-model to check the rest", err)
-	}
-	p.open.AddFunc(bundle.Close)
 	hash, err := bundle.Model.Hash(ctx)
 	if err != nil {
 		return errext.With(errext.Native, "", err)
 	}
 	if want := p.dump.Header().Weights; hash != want {
 		return errext.With(errext.Input, "give the model that played with --model, or --no-model to check the rest",
-			fmt.Errorf("%s was played by the weights %s, and %s has %s", p.o.Path, want, path, hash))
+			fmt.Errorf("%s was played by the weights %s, and %s has %s", p.o.Path, want, m.Path, hash))
 	}
 	if n := torch.NumThreads(); played.Rollout.Deterministic && n != p.played.Threads {
 		p.s.Log.Warn("another number of threads than when it was recorded: sums are others, within float noise", "recorded", p.played.Threads, "now", n)

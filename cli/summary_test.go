@@ -116,11 +116,11 @@ func TestContractOfSummaries(t *testing.T) {
 		t.Errorf("keys and flags differ: %v", eval.Diff(base, flags))
 	}
 	for line, want := range map[string]string{
-		"--summary-model w":                                "summary_model",
-		"--summary-max-tokens 78":                          "summary_max_tokens",
-		"--summary-temperature 0.5":                        "summary_temperature",
-		"--use-summary=false":                              "prompts summary_max_tokens summary_model summary_temperature",
-		"--set env.maze.use_summary=false":                 "prompts summary_max_tokens summary_model summary_temperature",
+		"--summary-model w":                                "agent.summary.model",
+		"--summary-max-tokens 78":                          "agent.summary.max_tokens",
+		"--summary-temperature 0.5":                        "agent.summary.temperature",
+		"--use-summary=false":                              "agent.summary.max_tokens agent.summary.model agent.summary.temperature env.use_summary prompts",
+		"--set env.maze.use_summary=false":                 "agent.summary.max_tokens agent.summary.model agent.summary.temperature env.use_summary prompts",
 		"--summary-concurrency 2 --summary-timeout 9":      "",
 		"--summary-base-url " + another.URL:                "",
 		"--summary-key-env OTHER --summary-temperature .1": "",

@@ -10,10 +10,18 @@ import (
 )
 
 // Set stores a value, of the key's own Go type, at the path of a key such as
-// "rollout.top_p" or "env.0.max_turns". An unknown path or another type is a
-// programmer's error and panics.
+// "rollout.top_p" or "env.0.max_turns". A text becomes the only entry of a
+// list. An unknown path or another type is a programmer's error and panics.
 func (c *Config) Set(path string, value any) {
-	field(c, path).Set(reflect.ValueOf(value))
+	f := field(c, path)
+	if text, ok := value.(string); ok && f.Kind() == reflect.Slice {
+		var list []string
+		if text != "" {
+			list = []string{text}
+		}
+		value = list
+	}
+	f.Set(reflect.ValueOf(value))
 }
 
 // Unmet returns the settings that have to change before anything reads the key
@@ -50,23 +58,34 @@ func (c *Config) PlayFaults() Faults {
 
 // episodeKeys decide, together with the weights, which episodes are played.
 // The header of a dump holds their values.
-var episodeKeys = []string{
-	"model.path", "model.compute_dtype",
-	"env.name", "env.val_tasks", "env.skip_tasks", "env.max_turns", "env.format", "env.history_length", "env.use_summary", "env.memory_file",
-	"env.final_ends", "env.parser", "env.action_format",
-	"agent.max_obs_tokens", "agent.max_parse_failures",
-	"agent.summary.base_url", "agent.summary.model", "agent.summary.max_tokens", "agent.summary.temperature",
-	"rollout.engine", "rollout.top_p", "rollout.top_k", "rollout.max_new_tokens", "rollout.max_context_tokens", "rollout.deterministic",
-	"rollout.val.temperature", "rollout.val.group_size", "rollout.api.base_url", "rollout.api.model",
-	"trainer.seed",
+var episodeKeys = slices.Concat([]string{
+	"model.path", "env.val_tasks", "env.skip_tasks", "env.memory_file", "agent.summary.base_url", "rollout.deterministic",
+	"rollout.api.base_url", "rollout.api.model", "trainer.seed",
+}, contractKeys)
+
+// contractKeys are the episodeKeys under which results can be compared. The
+// others name what is compared, or a file whose content counts.
+var contractKeys = []string{
+	"model.compute_dtype",
+	"env.name", "env.max_turns", "env.format", "env.history_length", "env.use_summary", "env.final_ends", "env.parser", "env.action_format",
+	"agent.max_obs_tokens", "agent.max_parse_failures", "agent.summary.model", "agent.summary.max_tokens", "agent.summary.temperature",
+	"rollout.engine", "rollout.top_p", "rollout.top_k", "rollout.max_new_tokens", "rollout.max_context_tokens",
+	"rollout.val.temperature", "rollout.val.group_size",
 }
 
 // EpisodeValues returns the values of the keys that decide the episodes of the
-// first environment. Keys that nothing reads are left out; an endpoint has a
-// model of its own.
-func (c *Config) EpisodeValues() map[string]any {
+// first environment.
+func (c *Config) EpisodeValues() map[string]any { return c.read(episodeKeys) }
+
+// ContractValues returns the values of the keys that have to be equal for two
+// evaluations to be compared.
+func (c *Config) ContractValues() map[string]any { return c.read(contractKeys) }
+
+// read returns the values of keys that are in effect. An endpoint reads none of
+// the model's.
+func (c *Config) read(keys []string) map[string]any {
 	values := map[string]any{}
-	for _, key := range episodeKeys {
+	for _, key := range keys {
 		path := instance(key, 0)
 		if c.Unmet(path) != "" || c.Rollout.Engine == openai && strings.HasPrefix(key, "model.") {
 			continue

@@ -153,7 +153,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	backend, err := generate.New(ctx, actor.Compute(), generate.Options{KVTokens: 8 * 512})
 	must(t, err)
 	defer backend.Close()
-	sched, err := engine.New(backend, engine.Options{NewDecoder: engine.IncrementalDecoder(renderer.Decode), Deterministic: true})
+	sched, err := engine.New(backend, engine.Options{NewDecoder: renderer.Stream, Deterministic: true})
 	must(t, err)
 	defer sched.Shutdown()
 

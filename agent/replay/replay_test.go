@@ -107,11 +107,15 @@ func (template) Decode(ids []int32) string {
 	return b.String()
 }
 
+func newDecoder() func(int32) string {
+	return func(id int32) string { return template{}.Decode([]int32{id}) }
+}
+
 // stage is an engine, and the setup of maze episodes on it.
 func stage(t *testing.T, deterministic bool, class *Teacher, noise float64) agent.Setup {
 	t.Helper()
 	sched, err := engine.New(&babbler{class: class, noise: noise, kv: map[engine.SeqID]int{}, at: map[engine.SeqID]int{}},
-		engine.Options{Deterministic: deterministic, NewDecoder: engine.IncrementalDecoder(template{}.Decode), ChunkTokens: 1 << 20, PrefillTokens: 1 << 20})
+		engine.Options{Deterministic: deterministic, NewDecoder: newDecoder, ChunkTokens: 1 << 20, PrefillTokens: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func NewSampler(ctx context.Context, b *model.Bundle, m *model.Model, o SamplerO
 	sched, err := engine.New(used, engine.Options{
 		PrefillTokens: o.PrefillTokens,
 		ExpectTokens:  o.MaxContext,
-		NewDecoder:    engine.IncrementalDecoder(renderer.Decode),
+		NewDecoder:    renderer.Stream,
 		NoSharing:     o.NoSharing,
 		Deterministic: o.Deterministic,
 	})

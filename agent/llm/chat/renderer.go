@@ -150,6 +150,10 @@ func (r *Renderer) delta(messages []data.Message, prompt bool) ([]int32, error) 
 // after replies, the tokenizer's eos_token and the stops of NewRenderer.
 func (r *Renderer) StopTokens() []int32 { return slices.Clone(r.stops) }
 
+// Stream returns a function that decodes ids one at a time, as Decode: each
+// call returns the text that the id completes.
+func (r *Renderer) Stream() func(id int32) string { return r.tok.Stream(true).Next }
+
 // Decode returns the text of ids without special tokens.
 func (r *Renderer) Decode(ids []int32) string { return r.tok.Decode(ids, true) }
 

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/openmanus/openmanus/data"
 )
@@ -67,3 +69,51 @@ type Reply struct {
 	Stop    StopReason
 	Version int64 // of the weights that produced the last token
 }
+
+// Session is one growing context inside an Engine. Its state belongs to the
+// engine that opened it.
+type Session struct {
+	options SessionOptions
+	state   any
+}
+
+// NewSession is for implementations of Engine: it makes a session that carries
+// the implementation's own state.
+func NewSession(o SessionOptions, state any) *Session {
+	return &Session{options: o, state: state}
+}
+
+// Options returns what the session was opened with.
+func (s *Session) Options() SessionOptions { return s.options }
+
+// State returns what NewSession was given.
+func (s *Session) State() any { return s.state }
+
+// Errors that callers tell apart.
+var (
+	// ErrShutdown is returned by calls on a scheduler that was shut down.
+	ErrShutdown = errors.New("the engine is shut down")
+	// ErrSessionClosed is returned by Generate on a closed session.
+	ErrSessionClosed = errors.New("the session is closed")
+	// ErrSessionBroken is returned by Generate on a session whose last
+	// Generate failed or was cancelled. Such a session can only be closed.
+	ErrSessionBroken = errors.New("the session's last reply failed or was cancelled; close it and open another")
+	// ErrTooLarge is returned by Open for a session that could never fit.
+	ErrTooLarge = errors.New("the session is larger than the KV budget")
+)
+
+// BackendError is what Generate returns when the backend failed on a batch
+// that held the session. The scheduler itself goes on.
+type BackendError struct {
+	Step int64 // number of the step, from 1
+	Rows int   // sequences in the batch
+	Err  error
+}
+
+// Error names the step and the cause.
+func (e *BackendError) Error() string {
+	return fmt.Sprintf("engine step %d (%d sequences): %v", e.Step, e.Rows, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *BackendError) Unwrap() error { return e.Err }

@@ -16,9 +16,10 @@ type Options struct {
 	// session has ended and shown it; 0 means that nothing is known. Open lets
 	// in as many sessions as the memory then holds.
 	ExpectTokens int
-	// NewDecoder makes the decoder that watches a reply for stop strings.
-	// Without it Params.StopStrings is an error.
-	NewDecoder func() Decoder
+	// NewDecoder returns a function that decodes one reply to find stop
+	// strings in it: given its ids in order, it returns the text that each one
+	// completes. Without NewDecoder, Params.StopStrings is an error.
+	NewDecoder func() func(id int32) string
 	// NoSharing computes every context from its first token. Without it a
 	// context takes the keys and values of its beginning from another that
 	// begins alike, up to rounding what it would have computed itself. It is

@@ -58,20 +58,6 @@ func (s *Scheduler) Exclusive(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// Invalidate marks the KV of every session as stale, for a change of the
-// weights that Backend.Version does not show. It must be called while paused;
-// a session that goes on is prefilled anew.
-func (s *Scheduler) Invalidate() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.held == 0 {
-		panic("engine: Invalidate without Pause")
-	}
-	for _, q := range s.open {
-		s.evict(q)
-	}
-}
-
 // grantPauses lets all waiting pauses begin. s.mu is held, no step is in
 // flight.
 func (s *Scheduler) grantPauses() {

@@ -34,7 +34,7 @@ type call struct {
 	begun  bool  // some work was done for it
 	stops  map[int32]bool
 	scan   *stopScan
-	decode Decoder
+	decode func(id int32) string
 
 	logProbs []float32
 	kept     []data.TokenSet // nil without top-k and top-p
@@ -71,7 +71,7 @@ func (q *sequence) accept(t Sampled) (StopReason, bool) {
 	switch {
 	case c.stops[t.Token]:
 		return StopEOS, true
-	case c.scan != nil && c.scan.push(c.decode.Push(t.Token)):
+	case c.scan != nil && c.scan.push(c.decode(t.Token)):
 		return StopString, true
 	case len(q.ids) >= q.limit:
 		return StopContext, true

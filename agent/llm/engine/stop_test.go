@@ -3,24 +3,28 @@ package engine
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"unicode/utf8"
 )
 
-// byteDecode is a byte-level vocabulary: id b stands for byte b, and ids from
-// 256 on for words.
-func byteDecode(ids []int32) string {
+// newByteDecoder decodes a byte-level vocabulary: id b stands for byte b, ids
+// from 256 on for words. It holds back the bytes of an unfinished rune.
+func newByteDecoder() func(int32) string {
 	words := []string{"<act>", "</action> tail", " Hello"}
-	var b []byte
-	for _, id := range ids {
+	var pending []byte
+	return func(id int32) string {
 		if id < 256 {
-			b = append(b, byte(id))
+			pending = append(pending, byte(id))
 		} else {
-			b = append(b, words[id-256]...)
+			pending = append(pending, words[id-256]...)
 		}
+		if !utf8.Valid(pending) {
+			return ""
+		}
+		text := string(pending)
+		pending = nil
+		return text
 	}
-	return strings.ToValidUTF8(string(b), string(utf8.RuneError))
 }
 
 func ids(text string) []int32 {
@@ -29,27 +33,6 @@ func ids(text string) []int32 {
 		out = append(out, int32(b))
 	}
 	return out
-}
-
-func TestIncrementalDecoder(t *testing.T) {
-	for _, text := range []string{"", "plain", "héllo wörld", "日本語のテキスト", "👩‍👩‍👧 ok", "a\u00a0b"} {
-		d := IncrementalDecoder(byteDecode)()
-		got := ""
-		for _, id := range ids(text) {
-			got += d.Push(id)
-		}
-		if got != text {
-			t.Errorf("%q came out as %q", text, got)
-		}
-	}
-	d := IncrementalDecoder(byteDecode)()
-	got := ""
-	for range 20 {
-		got += d.Push(0xff) // never a character
-	}
-	if !strings.Contains(got, string(utf8.RuneError)) {
-		t.Error("text that never decodes was held back for ever")
-	}
 }
 
 func TestStopConditions(t *testing.T) {
@@ -77,7 +60,7 @@ func TestStopConditions(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := New(&scripted{fakeBackend: newFake(256, 16), tokens: tt.tokens}, Options{NewDecoder: IncrementalDecoder(byteDecode)})
+			s, err := New(&scripted{fakeBackend: newFake(256, 16), tokens: tt.tokens}, Options{NewDecoder: newByteDecoder})
 			if err != nil {
 				t.Fatal(err)
 			}

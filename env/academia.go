@@ -1,7 +1,7 @@
 package env
 
-// Academia looks into two graphs that the server has as files. A list given
-// as the answer is sorted before it is compared.
+// Academia queries two graphs, which are files of the server. A list in the
+// answer is sorted before the comparison.
 
 func init() {
 	toolEnv{

@@ -7,14 +7,15 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// ALFWorld (protocol 5.4). /create takes no body; the task is called "game"
-// and comes with a world type, of which all are the same; the first
-// observation is the text and the list of actions, which is not shown again.
-// There is no /close. The server works one request at a time.
+// ALFWorld (protocol 5.4). /create takes no body; the task is called "game" and
+// has a world type, which is always the same; the first observation consists of
+// the text and the list of actions, which later observations leave out. The
+// server handles one request at a time. No known server has /close, but
+// AgentGym's client calls it.
 
-var alfworldServer = server{}
+var alfworldServer = server{closes: true}
 
-// The games: those to train on, then those to test with.
+// The training games come first, then the test games.
 const (
 	alfworldTrain = 2420
 	alfworldAll   = 2620
@@ -72,9 +73,8 @@ func alfworldInstruction(format string) string {
 }
 
 type alfworld struct {
-	instance
-	adapter action.Grammar
-	shown   string // the last observation with its actions; guarded by busy
+	*instance
+	shown string // the last observation with its actions; guarded by busy
 }
 
 // alfworldReset is the body of /reset.
@@ -85,26 +85,16 @@ type alfworldReset struct {
 }
 
 func newAlfworld(ctx context.Context, o Options) (Client, error) {
-	a, err := newAdapter("alfworld", o, alfworldFunctions)
+	in, err := newInstance(ctx, "alfworld", o, alfworldServer, nil)
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCaller(o, alfworldServer)
-	if err != nil {
-		return nil, err
-	}
-	w := &alfworld{instance: instance{caller: c}, adapter: a}
-	if err := w.create(ctx, nil); err != nil {
-		return nil, err
-	}
-	return w, nil
+	in.grammar.Functions = alfworldFunctions
+	return &alfworld{instance: in}, nil
 }
 
 func (w *alfworld) Reset(ctx context.Context, index int) (Obs, error) {
-	if err := checkIndex("alfworld", index); err != nil {
-		return Obs{}, err
-	}
-	if err := w.enter(); err != nil {
+	if err := w.enterReset(index); err != nil {
 		return Obs{}, err
 	}
 	defer w.leave()
@@ -121,7 +111,7 @@ func (w *alfworld) Reset(ctx context.Context, index int) (Obs, error) {
 	return Obs{Text: w.shown}, nil
 }
 
-// show keeps an observation with the actions that the reply lists.
+// show stores an observation with the actions that the reply lists.
 func (w *alfworld) show(text string, r *object) error {
 	var actions []string
 	r.read("available_actions", &actions)
@@ -132,14 +122,14 @@ func (w *alfworld) show(text string, r *object) error {
 	return nil
 }
 
-// Step sends the action; the result is the plain observation. An invalid
-// action is answered here, and shows the list of actions as it is now.
+// Step sends the action and returns the observation without the list of actions.
+// An invalid action is answered here, with the current list.
 func (w *alfworld) Step(ctx context.Context, text string) (StepResult, error) {
 	if err := w.enter(); err != nil {
 		return StepResult{}, err
 	}
 	defer w.leave()
-	act, ok := w.adapter.Parse(text)
+	act, ok := w.grammar.Parse(text)
 	if !ok {
 		return StepResult{Observation: action.Invalid + w.shown}, nil
 	}
@@ -151,10 +141,4 @@ func (w *alfworld) Step(ctx context.Context, text string) (StepResult, error) {
 		return StepResult{Action: res.Action, Sent: true}, err
 	}
 	return res, nil
-}
-
-// Close tells the server, although none known has a /close: AgentGym's client
-// does so too.
-func (w *alfworld) Close(ctx context.Context) error {
-	return w.end(func() error { return w.tellClosed(ctx, idBody{w.id}) })
 }

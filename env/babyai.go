@@ -6,19 +6,20 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// BabyAI (protocol 5.2, 11.7). /create takes no body, the task is called
-// "data_idx": level and seed in one number. The reward handed on is the
-// server's score, a running sum, as in AgentGym.
+// BabyAI (protocol 5.2, 11.7). /create takes no body; the task is called
+// "data_idx" and combines level and seed in one number. The reward is the
+// server's score, a running sum, as in AgentGym. /close answers false for an
+// instance that was never reset, and keeps it.
 //
 // The score is not bounded: a success after the level's step limit has a
-// negative reward and no end, and after one every refused action adds it
-// again. What is trained on must be, so it is cut to [-1, 1] here; a success
-// in time is below 1.
+// negative reward and does not end the episode, and every refused action after
+// it adds the reward again. Training needs a bounded reward, so it is clipped to
+// [-1, 1]. A success in time has a reward below 1.
 
-var babyaiServer = server{keys: stepKeys{observation: "observation", reward: "score", done: "done"}}
+var babyaiServer = server{closes: true, keys: stepKeys{observation: "observation", reward: "score", done: "done"}}
 
-// babyaiLevels are BabyAI's levels in the server's order: level i holds the
-// tasks whose index leaves i when divided by their number.
+// babyaiLevels lists BabyAI's levels in the server's order. Task i is of level
+// i modulo their number.
 var babyaiLevels = []string{
 	"GoToRedBallGrey", "GoToRedBall", "GoToRedBallNoDists", "GoToObjS6", "GoToLocalS8N7",
 	"GoToObjMazeS7", "GoToImpUnlock", "GoToSeqS5R2", "GoToRedBlueBall", "GoToDoor", "GoToObjDoor", "Open", "OpenRedDoor",
@@ -52,45 +53,31 @@ func babyaiInstruction(format string) string {
 		replyShape(format, "go to red ball 1")
 }
 
-type babyai struct {
-	instance
-	generation action.Parser
-}
+type babyai struct{ *instance }
 
-// dataReset is the body of /reset where the task is called "data_idx".
+// dataReset is the body of /reset for servers that call the task "data_idx".
 type dataReset struct {
 	DataIdx int   `json:"data_idx"`
 	ID      int64 `json:"id"`
 }
 
 func newBabyAI(ctx context.Context, o Options) (Client, error) {
-	generation, err := o.parser("babyai")
+	in, err := newInstance(ctx, "babyai", o, babyaiServer, nil)
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCaller(o, babyaiServer)
-	if err != nil {
-		return nil, err
-	}
-	b := &babyai{instance: instance{caller: c}, generation: generation}
-	if err := b.create(ctx, nil); err != nil {
-		return nil, err
-	}
-	return b, nil
+	return &babyai{in}, nil
 }
 
 func (b *babyai) Reset(ctx context.Context, index int) (Obs, error) {
-	if err := checkIndex("babyai", index); err != nil {
-		return Obs{}, err
-	}
-	return b.reset(ctx, dataReset{DataIdx: index, ID: b.id})
+	return b.reset(ctx, index, dataReset{DataIdx: index, ID: b.id})
 }
 
-// Step sends the action. A text with several actions is answered here under
-// the G2 parser.
+// Step sends the action. Under ParserG2 a reply with several actions is answered
+// here.
 func (b *babyai) Step(ctx context.Context, text string) (StepResult, error) {
 	act := action.ParseSplit(text)
-	if b.generation == action.ParserG2 {
+	if b.grammar.Parser == action.ParserG2 {
 		var ok bool
 		if act, ok = action.ParseOne(text); !ok {
 			return StepResult{Observation: action.TwoActions}, nil
@@ -99,10 +86,4 @@ func (b *babyai) Step(ctx context.Context, text string) (StepResult, error) {
 	res, err := b.act(ctx, act)
 	res.Reward = min(max(res.Reward, -1), 1)
 	return res, err
-}
-
-// Close gives the instance back. The server says false for one that was never
-// reset, and keeps it.
-func (b *babyai) Close(ctx context.Context) error {
-	return b.end(func() error { return b.tellClosed(ctx, idBody{b.id}) })
 }

@@ -7,33 +7,50 @@ import (
 )
 
 // Client is one environment instance on a server. It plays one episode at a
-// time, is reused through Reset, and must be used by one goroutine at a time.
+// time, is reused through Reset, and is used by one goroutine at a time.
 type Client interface {
-	// Reset starts task index and returns the text the model sees first,
-	// without the instruction (see Spec.Instruction).
+	// Reset starts the task with the given index and returns the first
+	// observation, without the instruction (see Spec.Instruction).
 	Reset(ctx context.Context, index int) (Obs, error)
-	// Step takes the model's text, cuts the action out of it with the
-	// environment's own parser, and sends it. A step that was sent is never
-	// sent again.
-	Step(ctx context.Context, text string) (StepResult, error)
-	// Close gives the instance back to the server where it can take it.
+	// Step reads the action out of the model's reply with the environment's own
+	// parser and sends it. A step that was sent is never sent again.
+	Step(ctx context.Context, reply string) (StepResult, error)
+	// Close gives the instance back to the server, if the server supports it.
 	Close(ctx context.Context) error
 }
 
-// Obs is what Reset returns.
+// Obs is the result of Reset.
 type Obs struct {
 	Text string
 }
 
-// StepResult is what the environment made of one model text.
+// StepResult is the environment's answer to one reply of the model.
 type StepResult struct {
 	Observation string
-	Reward      float64 // as the environment hands it on: see Spec for its range and meaning
+	Reward      float64 // see Spec for its range and meaning
 	Done        bool
 	Action      string // the action text that was sent, "" if none was
-	Sent        bool   // false if the parser refused the text and no request was made
+	Sent        bool   // false if the parser rejected the reply and no request was made
 }
 
-// Recorder receives every HTTP exchange of a client in order. It is called by
+// Recorder receives every HTTP exchange of a client, in order. It is called by
 // the goroutine that uses the client.
 type Recorder func(data.Exchange)
+
+// Recaller is a Client that can ask its server for the result of a step whose
+// reply was lost. The question may be repeated; the step is not.
+type Recaller interface {
+	// Recall returns the result of the last step, which failed. ok is false if
+	// the server cannot tell: it shows the same observation as before (the step
+	// was not made, changed nothing visible, or is still running), or the task
+	// has ended and the server shows nothing.
+	Recall(ctx context.Context) (res StepResult, ok bool, err error)
+}
+
+// Identifier is a Client that can tell whether its server is of the client's
+// environment, before the first reset.
+type Identifier interface {
+	// Identify returns an OtherEnvError if the server is of another environment,
+	// or the error of a failed call.
+	Identify(ctx context.Context) error
+}

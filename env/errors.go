@@ -3,12 +3,13 @@ package env
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// Kind is the sort of a failed exchange with an environment server. A Kind is
-// an error itself, so errors.Is(err, env.KindTimeout) asks for one.
+// Kind classifies a failed exchange with an environment server. A Kind is an
+// error itself, for errors.Is(err, env.KindTimeout).
 type Kind string
 
 // The kinds. The first four are the error forms E1 to E4 of AgentGym servers.
@@ -27,8 +28,8 @@ const (
 // Error makes a Kind usable with errors.Is.
 func (k Kind) Error() string { return string(k) }
 
-// ErrBusy is returned when a second call reaches a client that is still in
-// one. Servers do not guard an instance against this and corrupt its state.
+// ErrBusy is returned by a call of a client that is still in another call.
+// Servers do not guard their instances: two calls at once corrupt the state.
 var ErrBusy = errors.New("the environment instance is in use by another call: use one goroutine at a time")
 
 // ErrClosed is returned by a client after Close.
@@ -46,18 +47,17 @@ type Error struct {
 	Op     string // create, reset, step, observe, close, probe, version
 	URL    string
 	Status int    // 0 if no status line came
-	Words  string // what the server said, shortened
+	Words  string // of the server's reply, shortened
 	Sent   bool   // whether the request may have reached the server
-	Err    error  // the cause below, nil if the server's reply is all there is
+	Err    error  // the cause, nil if it is the server's reply
 
 	// Observed is true if Options.Observe has received the failure.
 	Observed bool
 
-	// retryable is decided where the rules are known (caller.classify).
-	retryable bool
+	retryable bool // set by caller.classify
 }
 
-// Error names the operation, the address, the kind, and the server's words.
+// Error states the operation, the address, the kind and the server's words.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "environment %s: %s: %s", e.Op, e.URL, e.Kind)
@@ -91,7 +91,7 @@ func (e *Error) hint() string {
 	return ""
 }
 
-// Unwrap gives the cause, for errors.Is and errors.As.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Is reports whether target is this error's Kind.
@@ -100,17 +100,13 @@ func (e *Error) Is(target error) bool {
 	return ok && k == e.Kind
 }
 
-// NotSent reports whether the request certainly never reached the server, so
-// that even a step may be sent again.
-func (e *Error) NotSent() bool { return !e.Sent }
-
 // Retryable reports whether the same request may be sent again: a step only
 // if it was certainly not sent, any other request after a connection failure
 // or a server error.
 func (e *Error) Retryable() bool { return e.retryable }
 
-// ServerFault reports whether err speaks against the server rather than
-// against this instance or this request: the pool then tries the others.
+// ServerFault reports whether err indicates a fault of the server rather than of
+// the instance or the request. A pool then tries other servers.
 func ServerFault(err error) bool {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -123,17 +119,66 @@ func ServerFault(err error) bool {
 	return false
 }
 
-// ResetRefused reports whether err is what a server answered to a reset or to the
-// question for an observation: it is there, and does not start the task.
+// ResetRefused reports whether a server is up but answered a reset, or the
+// request for the observation after it, with an error.
 func ResetRefused(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Status != 0 && (e.Op == OpReset || e.Op == OpObserve)
 }
 
-// maxWords bounds how much of a server's reply an error repeats.
+// The names under which failed exchanges are counted, besides http_N for a
+// reply with status N. They name the effect that the client sees, whatever the
+// server or the fault-injecting proxy (env/proxy) did to cause it.
+const (
+	SeenTimeout     = "timeout"           // no complete reply within the call's time
+	SeenTruncated   = "truncated"         // the connection ended after the status line
+	SeenReset       = "reset"             // the connection ended before any reply
+	SeenRefused     = "refused"           // no connection was established
+	SeenRestarted   = "restarted"         // ErrRestarted
+	SeenMalformed   = "malformed"         // not the reply of this environment
+	SeenOversize    = "oversize"          // more than Options.MaxReply
+	SeenEnvironment = "environment_error" // E1: a status 200 that names an error
+	SeenSlow        = "slow"              // a good reply, marked as delayed on purpose
+	SeenDuplicate   = "duplicate"         // a good reply, marked as carried out twice
+)
+
+// injectedHeader is the header in which env/fault lists the faults that it
+// injected into an exchange (fault.Header; this package may not import it). A
+// good reply shows no other trace of a delay or of a repeated request.
+const injectedHeader = "X-Openmanus-Fault"
+
+// Seen returns the name under which the failure is counted, "" if the caller's
+// own context ended the call.
+func (e *Error) Seen() string {
+	switch e.Kind {
+	case KindTimeout:
+		return SeenTimeout
+	case KindConnection:
+		switch {
+		case errors.Is(e.Err, ErrRestarted):
+			return SeenRestarted
+		case !e.Sent:
+			return SeenRefused
+		case e.Status == 0:
+			return SeenReset
+		}
+		return SeenTruncated
+	case KindOversize:
+		return SeenOversize
+	case KindEnvironment:
+		return SeenEnvironment
+	case KindMalformed:
+		return SeenMalformed
+	case KindServer, KindValidation, KindRouting:
+		return "http_" + strconv.Itoa(e.Status)
+	}
+	return ""
+}
+
+// maxWords limits how much of a server's reply an error quotes, in bytes.
 const maxWords = 400
 
-// shorten makes s fit for an error message.
+// shorten returns s as valid UTF-8 of at most maxWords bytes, for errors.
 func shorten(s string) string {
 	s = strings.TrimSpace(strings.ToValidUTF8(s, "\uFFFD"))
 	if len(s) <= maxWords {

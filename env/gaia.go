@@ -8,16 +8,16 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// GAIA in the second revision of OpenManus-RL's server (protocol 5.12), for
-// which no client exists elsewhere. Instances are called by a UUID; /create
-// and /reset name the split of the data, here always validation; the whole
-// text is sent, and a line "Action: TOOL Action Input: INPUT" of it counts;
-// there is no /close. A step's reward judges that step, and only the tool
-// terminate judges the answer, by its words: 1 for all of them.
+// GAIA in the second revision of OpenManus-RL's server (protocol 5.12), which has
+// no other client. Instances are named by a UUID; /create and /reset name the
+// split of the data, here always validation; the whole reply is sent, in which
+// the server reads a line "Action: TOOL Action Input: INPUT"; there is no
+// /close. The reward of a step is for that step alone. Only the tool terminate
+// scores the answer, by its words: 1 if all are right.
 
 var gaiaServer = server{}
 
-// gaiaSplit is the split that has answers.
+// gaiaSplit is the split with known answers.
 const gaiaSplit = "validation"
 
 func init() {
@@ -59,39 +59,24 @@ type gaiaReset struct {
 }
 
 func newGaia(ctx context.Context, o Options) (Client, error) {
-	if _, err := o.parser("gaia"); err != nil { // both generations would send the text
-		return nil, err
-	}
-	c, err := newCaller(o, gaiaServer)
+	in, err := newIndexed(ctx, "gaia", o, gaiaServer, gaiaCreate{DatasetType: gaiaSplit}, func(in *indexed, raw json.RawMessage) error {
+		id, err := in.bareText(OpCreate, "/create", raw)
+		if err == nil && id == "" {
+			err = in.malformed(OpCreate, "/create", raw, errors.New("the id is empty"))
+		}
+		in.setID(raw, id)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	g := &gaia{indexed{instance: instance{caller: c}}}
-	raw, err := g.post(ctx, OpCreate, "/create", gaiaCreate{DatasetType: gaiaSplit})
-	if err != nil {
-		return nil, err
-	}
-	id, err := g.bareText(OpCreate, "/create", raw)
-	if err != nil {
-		return nil, err
-	}
-	if id == "" {
-		return nil, g.malformed(OpCreate, "/create", raw, errors.New("the id is empty"))
-	}
-	g.know(raw, id)
-	return g, nil
+	return &gaia{in}, nil
 }
 
 func (g *gaia) Reset(ctx context.Context, index int) (Obs, error) {
-	if err := checkIndex("gaia", index); err != nil {
-		return Obs{}, err
-	}
-	return g.restart(ctx, gaiaReset{ID: index, DatasetType: gaiaSplit, EnvIdx: g.idx}, g.resetText)
+	return g.restart(ctx, index, gaiaReset{ID: index, DatasetType: gaiaSplit, EnvIdx: g.idx}, g.isText)
 }
 
 func (g *gaia) Step(ctx context.Context, text string) (StepResult, error) {
 	return g.actIndexed(ctx, text)
 }
-
-// Close only ends the client: the server has no way to give an instance back.
-func (g *gaia) Close(context.Context) error { return g.forget() }

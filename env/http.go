@@ -18,26 +18,29 @@ import (
 
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/transport"
+	"github.com/openmanus/openmanus/env/action"
 	"github.com/openmanus/openmanus/internal/backoff"
 )
 
-// The limits of a call where Options leaves them open.
+// The defaults of Options.
 const (
 	DefaultTimeout      = 300 * time.Second
 	DefaultCloseTimeout = 5 * time.Second
 	DefaultAttempts     = 5
 	DefaultMaxReply     = 16 << 20
 	defaultBackoff      = 100 * time.Millisecond
-	maxBackoff          = 5 * time.Second // the longest pause between two attempts of one call
-	dialTimeout         = 10 * time.Second
-	// IdleTimeout is how long a connection without requests is kept. It stays below the 5 s after which uvicorn closes an idle
-	// connection without a word: a step sent into a closed connection must
-	// not be repeated, so the connection has to be gone before.
+
+	maxBackoff  = 5 * time.Second // the longest pause between two attempts of one call
+	dialTimeout = 10 * time.Second
+
+	// IdleTimeout is how long an idle connection is kept. It is shorter than the
+	// 5 s after which uvicorn silently closes one: a step that was sent into a
+	// closed connection could not be repeated.
 	IdleTimeout = 4 * time.Second
 )
 
-// shared is the process's one transport. It goes to servers directly, never
-// through a proxy from the environment: they stand on loopback or beside us.
+// shared is the process's one transport. It ignores proxies from the
+// environment variables, since servers run on the same host or network.
 var shared = &http.Transport{
 	DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
 	IdleConnTimeout:       IdleTimeout,
@@ -47,79 +50,76 @@ var shared = &http.Transport{
 	ExpectContinueTimeout: time.Second,
 }
 
-// CloseIdle closes the connections no request is using. Tests that count
-// goroutines call it at their end.
+// CloseIdle closes idle connections. Tests that count goroutines call it at
+// their end.
 func CloseIdle() { shared.CloseIdleConnections() }
 
 var sharedClient = &http.Client{
 	Transport: transport.Bound(shared),
-	// A redirect is an answer we do not want (a slash too many in the
-	// address); following it would send a step twice.
+	// A redirect means a wrong address, such as one with an extra slash.
+	// Following it would send a step twice.
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
 // caller makes the HTTP calls of one environment instance.
 type caller struct {
-	client   *http.Client
-	base     string // without trailing slash
-	timeout  time.Duration
-	timeouts Timeouts
-	attempts int
-	maxReply int64
-	backoff  time.Duration
-	record   Recorder
-	observe  func(Attempt) (lost bool)
-	gate     chan struct{}
-	server   server
+	o       Options // with the defaults filled in
+	spec    Spec
+	grammar action.Grammar // without functions
+	server  server
+	base    string // the address, without trailing slash
 }
 
-// server is what the HTTP layer must know about a kind of server.
+// server describes how the servers of an environment speak HTTP.
 type server struct {
 	suffix string // of every path, such as "/maze"
 	// stepRetry503 allows a step to be repeated after status 503, as upstream's
-	// clients of webshop and sqlgym do: those servers answer so before acting.
+	// clients of webshop and sqlgym do: those servers reject it before acting.
 	stepRetry503 bool
+	closes       bool     // /close is called, as AgentGym's client does
 	keys         stepKeys // of its /step reply, usualKeys if empty
 }
 
-func newCaller(o Options, s server) (*caller, error) {
-	base, err := BaseURL(o.BaseURL, s.suffix)
+// newCaller returns the caller of an instance of the environment called name.
+func newCaller(name string, o Options, s server) (*caller, error) {
+	spec, err := Lookup(name)
 	if err != nil {
 		return nil, err
 	}
-	c := &caller{
-		client: o.HTTPClient(), base: base, timeout: DefaultTimeout, attempts: DefaultAttempts,
-		maxReply: DefaultMaxReply, backoff: defaultBackoff, record: o.Record, server: s,
-		timeouts: o.Timeouts, observe: o.Observe, gate: o.Gate,
+	c := &caller{o: o, spec: spec, server: s}
+	if c.grammar, err = o.grammar(spec); err != nil {
+		return nil, err
 	}
-	if o.Timeout > 0 {
-		c.timeout = o.Timeout
+	if c.base, err = BaseURL(o.BaseURL, s.suffix); err != nil {
+		return nil, err
 	}
-	if o.Attempts > 0 {
-		c.attempts = o.Attempts
-	}
-	if o.MaxReply > 0 {
-		c.maxReply = o.MaxReply
-	}
-	if o.Backoff > 0 {
-		c.backoff = o.Backoff
-	}
+	c.o.Client = o.HTTPClient()
+	setDefault(&c.o.Timeout, DefaultTimeout)
+	setDefault(&c.o.Attempts, DefaultAttempts)
+	setDefault(&c.o.MaxReply, DefaultMaxReply)
+	setDefault(&c.o.Backoff, defaultBackoff)
 	return c, nil
 }
 
-// The operations, as errors name them. The retry rule looks at OpStep.
+func setDefault[T int | int64 | time.Duration](v *T, usual T) {
+	if *v <= 0 {
+		*v = usual
+	}
+}
+
+// The operations, as Error.Op and Attempt.Op name them.
 const (
 	OpCreate  = "create"
 	OpReset   = "reset"
 	OpStep    = "step"
 	OpObserve = "observe"
-	OpRecall  = "recall" // what a lost step came to
+	OpRecall  = "recall" // the result of a step whose reply was lost
 	OpClose   = "close"
 	OpProbe   = "probe"
 	OpVersion = "version"
 )
 
-// post calls a POST endpoint with body as JSON (no body at all if nil).
+// post sends a POST request with body as JSON, without a body if it is nil.
 func (c *caller) post(ctx context.Context, op, path string, body any) (json.RawMessage, error) {
 	var text []byte
 	if body != nil {
@@ -134,47 +134,46 @@ func (c *caller) post(ctx context.Context, op, path string, body any) (json.RawM
 	return c.call(ctx, op, http.MethodPost, path, text)
 }
 
-// get calls a GET endpoint.
+// get sends a GET request.
 func (c *caller) get(ctx context.Context, op, path string) (json.RawMessage, error) {
 	return c.call(ctx, op, http.MethodGet, path, nil)
 }
 
-// call sends one request, and again where its Error says it may be.
+// call sends a request, and repeats it while its failure is retryable.
 func (c *caller) call(ctx context.Context, op, method, path string, body []byte) (json.RawMessage, error) {
 	for attempt := 1; ; attempt++ {
 		reply, err := c.exchange(ctx, op, method, path, body)
 		if err == nil {
 			return reply, nil
 		}
-		if !err.retryable || attempt >= c.attempts {
+		if !err.retryable || attempt >= c.o.Attempts {
 			return nil, err
 		}
-		if !backoff.Sleep(ctx, backoff.Delay(c.backoff, maxBackoff, attempt)) {
+		if !backoff.Sleep(ctx, backoff.Delay(c.o.Backoff, maxBackoff, attempt)) {
 			return nil, err
 		}
 	}
 }
 
-// exchange sends one request once and records what came of it. Where a server
-// takes only so many at once, it waits for its turn first: that is no part of
-// the call's time.
+// exchange sends a request once and records it. If there is a gate it waits for
+// its turn first; that wait does not count towards the call's time limit.
 func (c *caller) exchange(ctx context.Context, op, method, path string, body []byte) (json.RawMessage, *Error) {
 	address := c.base + path
-	if c.gate != nil {
+	if c.o.Gate != nil {
 		select {
-		case c.gate <- struct{}{}:
-			defer func() { <-c.gate }()
+		case c.o.Gate <- struct{}{}:
+			defer func() { <-c.o.Gate }()
 		case <-ctx.Done():
 			return nil, &Error{Op: op, URL: address, Kind: KindCancelled, Err: context.Cause(ctx)}
 		}
 	}
 	began := time.Now()
-	limit := c.timeouts.of(op, c.timeout)
+	limit := c.o.Timeouts.of(op, c.o.Timeout)
 	a, err := c.roundTrip(ctx, limit, method, address, body)
 	status, reply := a.status, a.body
 	failure := c.classify(ctx, op, address, limit, a, err)
 	c.tell(Attempt{op, failure, a.marks})
-	if c.record != nil {
+	if c.o.Record != nil {
 		x := data.Exchange{
 			Server: WithoutUser(c.base),
 			Method: method,
@@ -189,7 +188,7 @@ func (c *caller) exchange(ctx context.Context, op, method, path string, body []b
 			x.Err = failure.Error()
 		}
 		x.Sum = x.Checksum()
-		c.record(x)
+		c.o.Record(x)
 	}
 	if failure != nil {
 		return nil, failure
@@ -199,35 +198,34 @@ func (c *caller) exchange(ctx context.Context, op, method, path string, body []b
 
 // tell passes an attempt to Options.Observe.
 func (c *caller) tell(a Attempt) {
-	if c.observe == nil {
+	if c.o.Observe == nil {
 		return
 	}
 	if a.Failure != nil {
 		a.Failure.Observed = true
 	}
-	if lost := c.observe(a); lost && a.Failure != nil {
+	if lost := c.o.Observe(a); lost && a.Failure != nil {
 		a.Failure.retryable = false
 	}
 }
 
-// once is an empty body that net/http cannot rewind. With no body at all it
-// sends a GET again by itself after a connection broke: an attempt that nobody
-// would count.
+// once is an empty body that net/http cannot rewind. Without a body net/http
+// repeats a GET by itself after a broken connection, which nothing would count.
 type once struct{}
 
 func (once) Read([]byte) (int, error) { return 0, io.EOF }
 
 var errOversize = errors.New("reply longer than the limit")
 
-// answer is what came back from a server, as far as it came.
+// answer is the reply of a server, as far as it arrived.
 type answer struct {
 	status int // 0: no status line
 	body   []byte
-	sent   bool     // a connection was handed to the request: some of it may have left
-	marks  []string // what injectedHeader names
+	sent   bool     // the request had a connection: part of it may have been sent
+	marks  []string // the values of injectedHeader
 }
 
-// roundTrip does the exchange itself.
+// roundTrip sends one request within limit.
 func (c *caller) roundTrip(ctx context.Context, limit time.Duration, method, address string, body []byte) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -251,19 +249,20 @@ func (c *caller) roundTrip(ctx context.Context, limit time.Duration, method, add
 	}
 	req.Header.Set("Accept", "*/*")
 	req.Header.Set("User-Agent", "openmanus")
-	resp, err := c.client.Do(req)
+	resp, err := c.o.Client.Do(req)
 	if err != nil {
 		return answer{sent: got.Load()}, err
 	}
 	defer resp.Body.Close()
-	reply, err := io.ReadAll(io.LimitReader(resp.Body, c.maxReply+1))
-	if err == nil && int64(len(reply)) > c.maxReply {
+	reply, err := io.ReadAll(io.LimitReader(resp.Body, c.o.MaxReply+1))
+	if err == nil && int64(len(reply)) > c.o.MaxReply {
 		err = errOversize
 	}
 	return answer{status: resp.StatusCode, body: reply, sent: true, marks: resp.Header.Values(injectedHeader)}, err
 }
 
-// classify turns what came back into an Error, or nil if it is a reply.
+// classify returns the Error of an answer, nil for a good reply. err is the
+// error of roundTrip.
 func (c *caller) classify(ctx context.Context, op, address string, limit time.Duration, a answer, err error) *Error {
 	status, reply, sent := a.status, a.body, a.sent
 	e := &Error{Op: op, URL: address, Status: status, Sent: sent, Err: err}
@@ -274,7 +273,7 @@ func (c *caller) classify(ctx context.Context, op, address string, limit time.Du
 		case ctx.Err() != nil:
 			e.Kind, e.Err = KindCancelled, context.Cause(ctx)
 		case errors.Is(err, errOversize):
-			e.Kind, e.Err = KindOversize, fmt.Errorf("more than %d bytes", c.maxReply)
+			e.Kind, e.Err = KindOversize, fmt.Errorf("more than %d bytes", c.o.MaxReply)
 		case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout() && sent:
 			e.Kind, e.Err = KindTimeout, fmt.Errorf("no complete reply within %v", limit)
 		default:
@@ -300,8 +299,8 @@ func (c *caller) classify(ctx context.Context, op, address string, limit time.Du
 	return e
 }
 
-// badReply looks for what a reply with status 200 must not be. An empty kind
-// means it is good JSON without an "error" key.
+// badReply checks a reply with status 200. The kind is empty if it is valid JSON
+// without an "error" key.
 func badReply(reply []byte) (words string, k Kind) {
 	if !utf8.Valid(reply) || !json.Valid(reply) {
 		return shorten(string(reply)), KindMalformed
@@ -325,7 +324,7 @@ func badReply(reply []byte) (words string, k Kind) {
 	return shorten(text), KindEnvironment
 }
 
-// detail takes the server's words out of {"detail": ...}.
+// detail returns the error message of a FastAPI server, {"detail": ...}.
 func detail(reply []byte) string {
 	var object struct{ Detail json.RawMessage }
 	if json.Unmarshal(reply, &object) != nil || object.Detail == nil {
@@ -338,7 +337,8 @@ func detail(reply []byte) string {
 	return string(object.Detail)
 }
 
-// cause drops the address and verb net/http puts in front: Error has them.
+// cause removes the method and address that net/http adds to an error: Error has
+// them already.
 func cause(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -347,7 +347,7 @@ func cause(err error) error {
 	return err
 }
 
-// requestPath gives the path and query of an address.
+// requestPath returns the path and query of an address.
 func requestPath(address string) string {
 	_, rest, _ := strings.Cut(address, "://")
 	if i := strings.IndexByte(rest, '/'); i >= 0 {

@@ -94,7 +94,7 @@ func TestFailures(t *testing.T) {
 
 			_, err := c.Reset(context.Background(), 18)
 			e := asError(t, err, tt.kind)
-			if e.Op != "reset" || !strings.Contains(e.Words, tt.words) || e.NotSent() || e.Retryable() != tt.again {
+			if e.Op != "reset" || !strings.Contains(e.Words, tt.words) || !e.Sent || e.Retryable() != tt.again {
 				t.Errorf("reset: %+v retryable %v", e, e.Retryable())
 			}
 			resets := 1
@@ -107,7 +107,7 @@ func TestFailures(t *testing.T) {
 
 			r, err := c.Step(context.Background(), "Action: move up")
 			e = asError(t, err, tt.kind)
-			if e.Op != "step" || e.Retryable() || e.NotSent() || !r.Sent || r.Action != "move up" {
+			if e.Op != "step" || e.Retryable() || !e.Sent || !r.Sent || r.Action != "move up" {
 				t.Errorf("step: %+v, result %+v", e, r)
 			}
 			if n := s.count("POST /maze/step"); n != 1 {
@@ -188,7 +188,7 @@ func TestDialFailure(t *testing.T) {
 	ln.Close()
 	r, err := c.Step(context.Background(), "move up")
 	e := asError(t, err, KindConnection)
-	if !e.NotSent() || !e.Retryable() || r.Sent || !strings.Contains(e.Error(), "is the server running?") {
+	if e.Sent || !e.Retryable() || r.Sent || !strings.Contains(e.Error(), "is the server running?") {
 		t.Errorf("%v, %+v, result %+v", e, e, r)
 	}
 	if len(seen) != 4 || seen[3].Status != 0 || seen[3].Err == "" || seen[3].Server != c.base || seen[0].Server != s.URL+"/maze" {

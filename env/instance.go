@@ -2,7 +2,6 @@ package env
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -10,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// instance is the part all clients share: the server-side id, and a guard
-// that turns two calls at once into an error instead of a corrupted episode.
+// instance is the part that all clients share: the server's id of the instance,
+// and a guard that turns two calls at once into ErrBusy.
 type instance struct {
 	*caller
 	id     int64
@@ -19,7 +18,24 @@ type instance struct {
 	closed bool // guarded by busy
 }
 
-// serverID is what the server calls the instance.
+// newInstance creates an instance of the environment called name. It posts body
+// to /create, whose reply is an object with the id.
+func newInstance(ctx context.Context, name string, o Options, s server, body any) (*instance, error) {
+	c, err := newCaller(name, o, s)
+	if err != nil {
+		return nil, err
+	}
+	in := &instance{caller: c}
+	raw, err := in.post(ctx, OpCreate, "/create", body)
+	if err != nil {
+		return nil, err
+	}
+	r := in.object(OpCreate, "/create", raw)
+	r.readID("id", &in.id)
+	return in, r.err
+}
+
+// ServerID returns the server's name of the instance.
 func (in *instance) ServerID() string { return strconv.FormatInt(in.id, 10) }
 
 // enter claims the instance for one call; the caller defers leave.
@@ -36,44 +52,17 @@ func (in *instance) enter() error {
 
 func (in *instance) leave() { in.busy.Store(false) }
 
-// stepKeys are the keys of a /step reply that a StepResult is made of.
-type stepKeys struct{ observation, reward, done string }
-
-// usualKeys are those of most servers.
-var usualKeys = stepKeys{observation: "observation", reward: "reward", done: "done"}
-
-// step posts body and reads the three keys of the reply, which it returns too.
-// A server that hands out its reward under another name says so.
-func (in *instance) step(ctx context.Context, action string, body any) (StepResult, *object, error) {
-	res := StepResult{Action: action, Sent: true}
-	raw, err := in.post(ctx, OpStep, "/step", body)
-	if err != nil {
-		res.Sent = sentBefore(err)
-		return res, nil, err
+// enterReset is enter for a reset to a task, whose index it checks first.
+func (in *instance) enterReset(index int) error {
+	if err := in.spec.CheckIndex(index); err != nil {
+		return err
 	}
-	keys := in.server.keys
-	if keys == (stepKeys{}) {
-		keys = usualKeys
-	}
-	r := in.object(OpStep, "/step", raw)
-	full := res
-	r.read(keys.observation, &full.Observation)
-	r.read(keys.reward, &full.Reward)
-	r.read(keys.done, &full.Done)
-	if r.err != nil {
-		return res, r, r.err
-	}
-	return full, r, nil
+	return in.enter()
 }
 
-func sentBefore(err error) bool {
-	e, ok := err.(*Error)
-	return ok && e.Sent
-}
-
-// reset posts body, whose index the caller has checked, and gives the reply.
-func (in *instance) reset(ctx context.Context, body any) (Obs, error) {
-	if err := in.enter(); err != nil {
+// reset posts body to /reset. The reply is an object with the observation.
+func (in *instance) reset(ctx context.Context, index int, body any) (Obs, error) {
+	if err := in.enterReset(index); err != nil {
 		return Obs{}, err
 	}
 	defer in.leave()
@@ -81,11 +70,19 @@ func (in *instance) reset(ctx context.Context, body any) (Obs, error) {
 	if err != nil {
 		return Obs{}, err
 	}
-	text, err := in.observation("/reset", raw)
-	return Obs{Text: text}, err
+	var text string
+	r := in.object(OpReset, "/reset", raw)
+	r.read("observation", &text)
+	return Obs{Text: text}, r.err
 }
 
-// act posts one action to a server that knows its instances as "id".
+// actionBody is the body of /step, with the fields in upstream's order.
+type actionBody struct {
+	Action string `json:"action"`
+	ID     int64  `json:"id"`
+}
+
+// act posts one action to a server whose instances are called "id".
 func (in *instance) act(ctx context.Context, action string) (StepResult, error) {
 	if err := in.enter(); err != nil {
 		return StepResult{}, err
@@ -95,17 +92,54 @@ func (in *instance) act(ctx context.Context, action string) (StepResult, error) 
 	return res, err
 }
 
-// send is act for a caller that has entered already.
+// send is act for a caller that has already entered. It also returns the reply.
 func (in *instance) send(ctx context.Context, action string) (StepResult, *object, error) {
 	action = validText(action)
 	return in.step(ctx, action, actionBody{Action: action, ID: in.id})
 }
 
-// validText is what JSON would make of a text; some servers fail on less.
+// validText replaces invalid UTF-8, on which some servers fail.
 func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// end marks the instance closed, then runs giveBack if it was open.
-func (in *instance) end(giveBack func() error) error {
+// stepKeys names the keys of a /step reply that become a StepResult.
+type stepKeys struct{ observation, reward, done string }
+
+var usualKeys = stepKeys{observation: "observation", reward: "reward", done: "done"}
+
+// step posts body to /step and reads server.keys, usualKeys by default, from
+// the reply, which it also returns.
+func (in *instance) step(ctx context.Context, action string, body any) (StepResult, *object, error) {
+	res := StepResult{Action: action, Sent: true}
+	raw, err := in.post(ctx, OpStep, "/step", body)
+	if err != nil {
+		e, ok := err.(*Error)
+		res.Sent = ok && e.Sent
+		return res, nil, err
+	}
+	keys := in.server.keys
+	if keys == (stepKeys{}) {
+		keys = usualKeys
+	}
+	r := in.object(OpStep, "/step", raw)
+	full := res
+	r.readStep(keys, &full)
+	if r.err != nil {
+		return res, r, r.err
+	}
+	return full, r, nil
+}
+
+// Close gives the instance back if the server can take it.
+func (in *instance) Close(ctx context.Context) error {
+	return in.end(ctx, struct {
+		ID int64 `json:"id"`
+	}{in.id})
+}
+
+// end marks the instance closed and, if server.closes is set, posts body to
+// /close. A server without the endpoint is no error. The reply is ignored: it is
+// false for an id that the server no longer knows.
+func (in *instance) end(ctx context.Context, body any) error {
 	if err := in.enter(); err != nil {
 		if errors.Is(err, ErrClosed) {
 			return nil
@@ -114,52 +148,9 @@ func (in *instance) end(giveBack func() error) error {
 	}
 	defer in.leave()
 	in.closed = true
-	return giveBack()
-}
-
-// forget ends the client of a server that takes no instance back.
-func (in *instance) forget() error {
-	return in.end(func() error { return nil })
-}
-
-// create posts to /create and keeps the id of the reply, an object.
-func (in *instance) create(ctx context.Context, body any) error {
-	raw, err := in.post(ctx, OpCreate, "/create", body)
-	if err != nil {
-		return err
+	if !in.server.closes {
+		return nil
 	}
-	return in.created("/create", raw)
-}
-
-// actionBody is the body of /step; upstream's client puts the id last.
-type actionBody struct {
-	Action string `json:"action"`
-	ID     int64  `json:"id"`
-}
-
-// idBody is the body of /close.
-type idBody struct {
-	ID int64 `json:"id"`
-}
-
-// created reads the id out of a /create reply that is an object.
-func (in *instance) created(path string, raw json.RawMessage) error {
-	r := in.object(OpCreate, path, raw)
-	r.readID("id", &in.id)
-	return r.err
-}
-
-// observation reads the one key of a reset reply all servers here have.
-func (in *instance) observation(path string, raw json.RawMessage) (text string, err error) {
-	r := in.object(OpReset, path, raw)
-	r.read("observation", &text)
-	return text, r.err
-}
-
-// tellClosed posts body to /close. A server that has no such endpoint leaves
-// nothing to do, and what it answers otherwise (false, for an id it no longer
-// knows) changes nothing.
-func (in *instance) tellClosed(ctx context.Context, body any) error {
 	_, err := in.post(ctx, OpClose, "/close", body)
 	var e *Error
 	if errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed) {

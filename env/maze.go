@@ -8,18 +8,17 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// The maze of AgentGym's lmrlgym server (protocol 5.5). Its endpoints hang
-// under /maze, /create takes no body, the task is called "game", and there is
-// no /close. Upstream's client puts a long fixed introduction before the
-// first observation; here that is the instruction's job.
+// The maze of AgentGym's lmrlgym server (protocol 5.5). Its endpoints are under
+// /maze, /create takes no body, the task is called "game", and there is no
+// /close. Upstream's client puts a long fixed introduction before the first
+// observation; here the instruction serves that purpose.
 
 var mazeServer = server{suffix: "/maze"}
 
-// mazeGames is the number of starts that can be played: game 25 is the goal
-// itself.
+// mazeGames is the number of playable start cells. Game 25 is the goal itself.
 const mazeGames = 25
 
-// lmrlgymGreeting is what the server of maze and wordle says.
+// lmrlgymGreeting is the greeting of the server of maze and wordle.
 const lmrlgymGreeting = "This is environment LMRL-Gym."
 
 func init() {
@@ -36,7 +35,7 @@ func init() {
 		IndexValid: func(i int) error {
 			switch {
 			case i == mazeGames:
-				return fmt.Errorf("start cell 25 is the goal itself, and every server refuses it with an empty error; recorded data has such rows, drop them")
+				return fmt.Errorf("start cell 25 is the goal itself, which every server refuses with an empty error: drop such rows from recorded data")
 			case i > mazeGames:
 				return fmt.Errorf("the start cells are 0 to %d", mazeGames-1)
 			}
@@ -54,8 +53,9 @@ func mazeInstruction(format string) string {
 		replyShape(format, "move left")
 }
 
-// mazeRecordedStart returns the last line of the introduction that upstream's
-// client puts before the first observation; its worked example holds others.
+// mazeRecordedStart returns the first observation of a recorded episode: the last
+// line that states the goal. Earlier ones belong to the worked example in
+// upstream's introduction.
 func mazeRecordedStart(message string) string {
 	if i := strings.LastIndex(message, "The goal is at position"); i >= 0 {
 		return message[i:]
@@ -64,7 +64,7 @@ func mazeRecordedStart(message string) string {
 }
 
 type maze struct {
-	instance
+	*instance
 	shown
 }
 
@@ -74,36 +74,24 @@ type mazeReset struct {
 }
 
 func newMaze(ctx context.Context, o Options) (Client, error) {
-	if _, err := o.parser("maze"); err != nil { // both generations parse alike
-		return nil, err
-	}
-	c, err := newCaller(o, mazeServer)
+	in, err := newInstance(ctx, "maze", o, mazeServer, nil)
 	if err != nil {
 		return nil, err
 	}
-	m := &maze{instance: instance{caller: c}}
-	if err := m.create(ctx, nil); err != nil {
-		return nil, err
-	}
-	return m, nil
+	return &maze{instance: in}, nil
 }
 
 func (m *maze) Reset(ctx context.Context, index int) (Obs, error) {
-	if err := checkIndex("maze", index); err != nil {
-		return Obs{}, err
-	}
-	return m.begun(m.reset(ctx, mazeReset{Game: index, ID: m.id}))
+	return m.begun(m.reset(ctx, index, mazeReset{Game: index, ID: m.id}))
 }
 
 func (m *maze) Step(ctx context.Context, text string) (StepResult, error) {
 	return m.went(m.act(ctx, action.ParseSplit(text)))
 }
 
-// Recall knows no last step: the server has nothing to say of a game that is
-// over. Its reward adds up, but before that there is none.
+// Recall returns the result of the last step. It cannot recall the last step of a
+// game, of which the server reports nothing. The server's reward is a sum, but
+// is 0 before the end.
 func (m *maze) Recall(ctx context.Context) (StepResult, bool, error) {
-	return m.recall(ctx, &m.instance)
+	return m.recall(ctx, m.instance)
 }
-
-// Close only ends the client: the server has no way to give an instance back.
-func (m *maze) Close(context.Context) error { return m.forget() }

@@ -1,7 +1,7 @@
 package env
 
-// Movie asks themoviedb.org with a key of the server's. Without a network one
-// of its steps can take minutes.
+// Movie queries themoviedb.org with the server's API key. Without a network a
+// step can take minutes.
 
 func init() {
 	toolEnv{

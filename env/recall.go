@@ -7,31 +7,19 @@ import (
 	"sync"
 )
 
-// Recaller is a Client that can ask its server what became of a step whose
-// reply was lost. The question is asked again as often as it takes; the step is
-// not.
-type Recaller interface {
-	// Recall gives what the last step, which failed, came to. ok is false where
-	// that cannot be told: the server shows what it showed before, so the step
-	// was not made, or changed nothing that can be seen, or is still under way; or
-	// the task has ended, and the server shows nothing any more.
-	Recall(ctx context.Context) (res StepResult, ok bool, err error)
-}
-
-// shown is the part of a Client that makes it a Recaller where the server has
-// GET /detail, which shows the observation, reward and end of the last step.
-// Only this client's steps change what is shown: a new observation is the lost
-// step's.
+// shown makes a Client a Recaller if the server has GET /detail, which returns
+// the observation, reward and end of the last step. Only this client's steps
+// change that reply, so a new observation belongs to the lost step.
 //
-// A call beside another one is refused with ErrBusy and changes nothing here.
+// A concurrent call fails with ErrBusy and changes nothing here.
 type shown struct {
 	mu    sync.Mutex
-	now   string // the newest observation that came
+	now   string // the newest observation received
 	tried string // the action of the last step
-	known bool   // whether now is one
+	known bool   // now is set
 }
 
-// begun notes what came of a reset.
+// begun stores the result of a reset.
 func (s *shown) begun(obs Obs, err error) (Obs, error) {
 	if !errors.Is(err, ErrBusy) {
 		s.mu.Lock()
@@ -41,7 +29,7 @@ func (s *shown) begun(obs Obs, err error) (Obs, error) {
 	return obs, err
 }
 
-// went notes what came of a step.
+// went stores the result of a step.
 func (s *shown) went(res StepResult, err error) (StepResult, error) {
 	if !errors.Is(err, ErrBusy) {
 		s.mu.Lock()
@@ -54,7 +42,7 @@ func (s *shown) went(res StepResult, err error) (StepResult, error) {
 	return res, err
 }
 
-// recall asks in's server.
+// recall requests the result of the last step from the server of in.
 func (s *shown) recall(ctx context.Context, in *instance) (StepResult, bool, error) {
 	if err := in.enter(); err != nil {
 		return StepResult{}, false, err
@@ -67,7 +55,7 @@ func (s *shown) recall(ctx context.Context, in *instance) (StepResult, bool, err
 	}
 	path := fmt.Sprintf("/detail?id=%d", in.id)
 	raw, err := in.get(ctx, OpRecall, path)
-	if errors.Is(err, KindEnvironment) { // the task has ended: nobody tells with what
+	if errors.Is(err, KindEnvironment) { // the task has ended, with an unknown result
 		return StepResult{}, false, nil
 	}
 	if err != nil {
@@ -75,9 +63,7 @@ func (s *shown) recall(ctx context.Context, in *instance) (StepResult, bool, err
 	}
 	res := StepResult{Action: s.tried, Sent: true}
 	r := in.object(OpRecall, path, raw)
-	r.read(usualKeys.observation, &res.Observation)
-	r.read(usualKeys.reward, &res.Reward)
-	r.read(usualKeys.done, &res.Done)
+	r.readStep(usualKeys, &res)
 	if r.err != nil || res.Observation == s.now {
 		return StepResult{}, false, r.err
 	}

@@ -121,12 +121,3 @@ func Lookup(name string) (Spec, error) { return specs.Lookup(name) }
 
 // Names lists the registered environments in order.
 func Names() []string { return specs.Names() }
-
-// checkIndex is Spec.CheckIndex of the environment of that name.
-func checkIndex(name string, index int) error {
-	s, err := Lookup(name)
-	if err != nil {
-		return err
-	}
-	return s.CheckIndex(index)
-}

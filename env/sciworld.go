@@ -2,28 +2,30 @@ package env
 
 import (
 	"context"
+	"strings"
 
 	"github.com/openmanus/openmanus/env/action"
 )
 
 // ScienceWorld (protocol 5.3, 11.8). /create takes no body and starts a Java
-// process; the task is called "data_idx". The first observation is the task's
-// description and the room. The reward handed on is the server's score, from
-// 0 to 100, or -100 after a fatal mistake: a running score, as in AgentGym.
+// process, which /close ends (OpenManus-RL's copy has no /close); the task is
+// called "data_idx". The first observation is the task's description and the
+// room. The reward is the server's running score, as in AgentGym: from 0 to 100,
+// or -100 after a fatal mistake.
 //
-// The server ends an episode after 100 moves, but looking around, reading the
-// inventory or the task and commands it does not know are no moves: an agent
-// that does only those plays on for ever. MaxTurns is the limit to play under.
+// The server ends an episode after 100 moves. Looking around, reading the
+// inventory or the task, and unknown commands are not moves: an agent that does
+// only those never ends. MaxTurns limits such episodes.
 //
-// Recorded item ids from 1096 on belong to a list without one task family:
-// servers of today have the same task 300 further on.
+// Recorded item ids from 1096 on come from a list that lacks one task family.
+// Current servers have the same task at an index 300 higher.
 
-var sciworldServer = server{keys: stepKeys{observation: "observation", reward: "score", done: "done"}}
+var sciworldServer = server{closes: true, keys: stepKeys{observation: "observation", reward: "score", done: "done"}}
 
 // sciworldTasks is the number of task variations.
 const sciworldTasks = 4639
 
-// sciworldFamilies are the tasks of current scienceworld packages.
+// sciworldFamilies lists the task families of current scienceworld packages.
 var sciworldFamilies = families{
 	{0, "boil"}, {30, "melt"}, {60, "freeze"}, {90, "change-the-state-of-matter-of"}, {120, "use-thermometer"},
 	{660, "measure-melting-point-known-substance"}, {1096, "measure-melting-point-unknown-substance"},
@@ -65,32 +67,21 @@ func sciworldInstruction(format string) string {
 }
 
 type sciworld struct {
-	instance
-	adapter action.Grammar
-	shown   string // the last observation; guarded by busy
+	*instance
+	shown string // the last observation; guarded by busy
 }
 
 func newSciworld(ctx context.Context, o Options) (Client, error) {
-	a, err := newAdapter("sciworld", o, sciworldFunctions)
+	in, err := newInstance(ctx, "sciworld", o, sciworldServer, nil)
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCaller(o, sciworldServer)
-	if err != nil {
-		return nil, err
-	}
-	s := &sciworld{instance: instance{caller: c}, adapter: a}
-	if err := s.create(ctx, nil); err != nil {
-		return nil, err
-	}
-	return s, nil
+	in.grammar.Functions = sciworldFunctions
+	return &sciworld{instance: in}, nil
 }
 
 func (s *sciworld) Reset(ctx context.Context, index int) (Obs, error) {
-	if err := checkIndex("sciworld", index); err != nil {
-		return Obs{}, err
-	}
-	if err := s.enter(); err != nil {
+	if err := s.enterReset(index); err != nil {
 		return Obs{}, err
 	}
 	defer s.leave()
@@ -109,14 +100,14 @@ func (s *sciworld) Reset(ctx context.Context, index int) (Obs, error) {
 	return Obs{Text: s.shown}, nil
 }
 
-// Step sends the action. An invalid one is answered here, with reward 0 as in
+// Step sends the action. An invalid action is answered here, with reward 0 as in
 // AgentGym, whatever the score is.
 func (s *sciworld) Step(ctx context.Context, text string) (StepResult, error) {
 	if err := s.enter(); err != nil {
 		return StepResult{}, err
 	}
 	defer s.leave()
-	act, ok := s.adapter.Parse(text)
+	act, ok := s.grammar.Parse(text)
 	if !ok {
 		return StepResult{Observation: action.Invalid + s.shown}, nil
 	}
@@ -127,8 +118,49 @@ func (s *sciworld) Step(ctx context.Context, text string) (StepResult, error) {
 	return res, err
 }
 
-// Close gives the instance back, which ends its Java process. OpenManus-RL's
-// copy of the server has no /close.
-func (s *sciworld) Close(ctx context.Context) error {
-	return s.end(func() error { return s.tellClosed(ctx, idBody{s.id}) })
+// sciworldFunctions lists the functions of protocol 4.3. AgentGym shows the model
+// another parameter of read than its parser expects; here both are obj.
+var sciworldFunctions = action.Functions{
+	sciworldOne("open", "open {}", "obj", "open a door or a container"),
+	sciworldOne("close", "close {}", "obj", "close a door or a container"),
+	sciworldOne("activate", "activate {}", "obj", "switch a device on"),
+	sciworldOne("deactivate", "deactivate {}", "obj", "switch a device off"),
+	sciworldTwo("connect", "connect {}", "to", "obj1", "obj2", "connect two electrical parts"),
+	sciworldOne("disconnect", "disconnect {}", "obj", "disconnect an electrical part"),
+	{Name: "use", Params: []string{"tool", "obj"}, Forms: []string{"use", "use {}", "use {} on {}"}, Extra: true, Optional: true, Doc: "use a tool, on a thing if one is given"},
+	{Name: "lookaround", Forms: []string{"look around"}, Doc: "describe the room"},
+	sciworldOne("lookat", "look at {}", "obj", "describe a thing"),
+	sciworldOne("read", "read {}", "obj", "read a note or a book"),
+	sciworldTwo("move", "move {}", "to", "obj", "container", "put a thing into a container"),
+	sciworldOne("pickup", "pick up {}", "obj", "take a thing into your inventory"),
+	sciworldOne("drop", "drop {}", "obj", "put down a thing of your inventory"),
+	sciworldTwo("pour", "pour {}", "into", "liq", "container", "pour a liquid into a container"),
+	sciworldTwo("dunk", "dunk {}", "in", "container", "liq", "dip a container into a liquid"),
+	sciworldOne("mix", "mix {}", "container", "mix what a container holds"),
+	sciworldOne("goto", "go to {}", "loc", "go to a place"),
+	sciworldOne("eat", "eat {}", "food", "eat something"),
+	sciworldOne("flush", "flush {}", "obj", "flush a toilet"),
+	sciworldOne("focus", "focus on {}", "obj", "say that this thing is what the task is about"),
+	sciworldOne("wait", "wait{}", "duration", "let time pass: 1 for one step"),
+	sciworldOne("choose", "{}", "option", "answer the question which of several things is meant, with its number"),
+	sciworldOne("examine", "examine {}", "obj", "describe a thing closely"),
+	{Name: "task", Forms: []string{"task"}, Doc: "state the task again"},
+	{Name: "inventory", Forms: []string{"inventory"}, Doc: "list what you carry"},
+}
+
+// sciworldOne returns a function of one argument. Without the argument a call is
+// the bare command, which ParseJSON accepts.
+func sciworldOne(name, form, param, doc string) action.Function {
+	bare := strings.TrimSpace(strings.TrimSuffix(form, "{}"))
+	if bare == "" {
+		bare = name
+	}
+	return action.Function{Name: name, Params: []string{param}, Forms: []string{bare, form}, Doc: doc}
+}
+
+// sciworldTwo returns a function of two arguments. ParseJSON ignores further ones.
+func sciworldTwo(name, one, joint, first, second, doc string) action.Function {
+	return action.Function{
+		Name: name, Params: []string{first, second}, Forms: []string{name, one, one + " " + joint + " {}"}, Extra: true, Doc: doc,
+	}
 }

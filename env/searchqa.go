@@ -2,19 +2,19 @@ package env
 
 import "context"
 
-// SearchQA (protocol 5.11). /create wants a body and answers a bare number,
-// the task is called "id", the question is asked for after /reset, and the
-// whole text is sent: the server looks for its own tags. A wrong answer does
-// not end the task.
+// SearchQA (protocol 5.11). /create requires a body and returns a bare number,
+// the task is called "id", the question is requested after /reset, and the whole
+// reply is sent, in which the server finds its own tags. A wrong answer does not
+// end the task.
 
-var searchqaServer = server{}
+var searchqaServer = server{closes: true}
 
-// searchqaQuestions is the number of questions: AgentGym's documentation
-// counts one more, which its code refuses.
+// searchqaQuestions is the number of questions. AgentGym's documentation counts
+// one more, which its code refuses.
 const searchqaQuestions = 221328
 
-// searchqaFamilies are the data sets: those of the test questions, then those
-// of the training questions.
+// searchqaFamilies lists the data sets of the test questions, then those of the
+// training questions.
 var searchqaFamilies = families{
 	{0, "nq"}, {3610, "triviaqa"}, {14923, "popqa"}, {29190, "hotpotqa"}, {36595, "2wikimultihopqa"}, {49171, "musique"},
 	{51588, "bamboogle"}, {51713, "nq"}, {130881, "hotpotqa"},
@@ -45,30 +45,17 @@ func searchqaInstruction(format string) string {
 type searchqa struct{ indexed }
 
 func newSearchQA(ctx context.Context, o Options) (Client, error) {
-	if _, err := o.parser("searchqa"); err != nil { // both generations send the text
-		return nil, err
-	}
-	c, err := newCaller(o, searchqaServer)
+	in, err := newIndexed(ctx, "searchqa", o, searchqaServer, toolCreate{}, (*indexed).bareID)
 	if err != nil {
 		return nil, err
 	}
-	s := &searchqa{indexed{instance: instance{caller: c}}}
-	if err := s.createBare(ctx, toolCreate{}); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return &searchqa{in}, nil
 }
 
 func (s *searchqa) Reset(ctx context.Context, index int) (Obs, error) {
-	if err := checkIndex("searchqa", index); err != nil {
-		return Obs{}, err
-	}
-	return s.restart(ctx, toolReset{ID: index, EnvIdx: s.idx}, s.resetText)
+	return s.restart(ctx, index, toolReset{ID: index, EnvIdx: s.idx}, s.isText)
 }
 
 func (s *searchqa) Step(ctx context.Context, text string) (StepResult, error) {
 	return s.actIndexed(ctx, text)
 }
-
-// Close gives the instance back.
-func (s *searchqa) Close(ctx context.Context) error { return s.giveBack(ctx) }

@@ -2,16 +2,15 @@ package env
 
 import "github.com/openmanus/openmanus/env/action"
 
-// Sheet works on Google Sheets with the one credential of the server's. The
-// reward is the share of cells that equal the reference.
+// Sheet edits Google Sheets with the server's one credential. The reward is the
+// share of cells that equal the reference.
 //
-// Every create and every reset copies the reference spreadsheet for the
-// instance, so instances do not see each other's cells. What they share is the
-// account: Google counts its requests by the minute, and every action makes
-// several. What is over the limit comes back as the words of an error; the
-// server then makes the same action again, up to three times, insertions
-// included, and compares the sheet with the reference in between. So the episode
-// of one is spoiled by the haste of others: one instance at a time.
+// Every /create and /reset copies the reference spreadsheet for the instance, so
+// instances do not share cells. They share the account: Google limits its
+// requests per minute, and every action makes several. Above the limit the
+// server receives an error, repeats the action up to three times (insertions
+// too), and compares the sheet with the reference in between. Concurrent
+// episodes would spoil each other, so there is one instance at a time.
 
 func init() {
 	toolEnv{
@@ -37,10 +36,10 @@ func init() {
 		},
 		advice:  "Rows and columns count from 1, cells are named like B2; read the sheet before you change it, and freeze the first row before you sort.",
 		example: `open_sheet with Action Input: {"name": "Sheet1"}`,
-		ownCall: "Action: get_all_values with Action Input: {}", // no sheet is open yet: Google is not asked
+		ownCall: "Action: get_all_values with Action Input: {}", // no sheet is open yet, so Google is not involved
 		tasks:   20,
 		turns:   15,
-		most:    1, // and no second server on the credential, as with todo
+		most:    1, // nor may a second server use the credential, as with todo
 		answer:  action.SheetAnswer,
 	}.register()
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// SQLGym over the BIRD questions (protocol 5.9). Like webshop's its /create
-// answers a bare random number, its /reset an array, and 503 is an answer
-// before anything was done. A process holds 8 instances and hands the first
-// out again for the ninth, works one request at a time, and takes no instance
-// back. Every step is the last.
+// SQLGym over the BIRD questions (protocol 5.9). As with webshop, /create returns
+// a bare random number, /reset an array, and status 503 means that nothing was
+// done. A process holds 8 instances and returns the first again for the ninth
+// /create; it handles one request at a time and has no /close. Every episode has
+// one step.
 
 var sqlgymServer = server{stepRetry503: true, keys: stepKeys{observation: "state", reward: "reward", done: "done"}}
 
-// The questions: those of BIRD's training set, then those of its dev set.
+// The questions of BIRD's training set come first, then those of its dev set.
 const (
 	sqlgymTrain = 9428
 	sqlgymAll   = 10962
@@ -51,30 +51,17 @@ type sqlgymReset struct {
 }
 
 func newSQLGym(ctx context.Context, o Options) (Client, error) {
-	if _, err := o.parser("sqlgym"); err != nil { // both generations parse alike
-		return nil, err
-	}
-	c, err := newCaller(o, sqlgymServer)
+	in, err := newIndexed(ctx, "sqlgym", o, sqlgymServer, nil, (*indexed).bareID)
 	if err != nil {
 		return nil, err
 	}
-	s := &sqlgym{indexed{instance: instance{caller: c}}}
-	if err := s.createBare(ctx, nil); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return &sqlgym{in}, nil
 }
 
 func (s *sqlgym) Reset(ctx context.Context, index int) (Obs, error) {
-	if err := checkIndex("sqlgym", index); err != nil {
-		return Obs{}, err
-	}
-	return s.restart(ctx, sqlgymReset{ItemID: index, EnvIdx: s.idx}, s.resetPair)
+	return s.restart(ctx, index, sqlgymReset{ItemID: index, EnvIdx: s.idx}, s.isPair)
 }
 
 func (s *sqlgym) Step(ctx context.Context, text string) (StepResult, error) {
 	return s.actIndexed(ctx, action.ParseSQL(text))
 }
-
-// Close only ends the client: the server has no way to give an instance back.
-func (s *sqlgym) Close(context.Context) error { return s.forget() }

@@ -6,12 +6,12 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// TextCraft (protocol 5.1). /create wants a JSON object; the task is called
-// "data_idx" and is taken modulo the number of craftable items; /close exists
-// on AgentGym's current server and answers 404 on OpenManus-RL's copy. Stepping
-// on after done is answered, with done false: the caller has to stop.
+// TextCraft (protocol 5.1). /create requires a JSON object; the task is called
+// "data_idx" and taken modulo the number of craftable items; AgentGym's current
+// server has /close, OpenManus-RL's copy does not. Steps after the end are
+// answered with done false, so the caller has to stop by itself.
 
-var textcraftServer = server{}
+var textcraftServer = server{closes: true}
 
 func init() {
 	Register("textcraft", Spec{
@@ -37,13 +37,12 @@ func textcraftInstruction(format string) string {
 }
 
 type textcraft struct {
-	instance
+	*instance
 	shown
-	generation action.Parser
 }
 
-// textcraftCreate is the body upstream's client sends. The server ignores it,
-// but refuses a request without one.
+// textcraftCreate is the body that upstream's client sends. The server requires
+// a body and ignores it.
 type textcraftCreate struct {
 	MinecraftDir string  `json:"minecraft_dir"`
 	Commands     *string `json:"commands"`
@@ -51,32 +50,21 @@ type textcraftCreate struct {
 }
 
 func newTextcraft(ctx context.Context, o Options) (Client, error) {
-	generation, err := o.parser("textcraft")
+	in, err := newInstance(ctx, "textcraft", o, textcraftServer, textcraftCreate{MinecraftDir: "agentenv_textcraft/"})
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCaller(o, textcraftServer)
-	if err != nil {
-		return nil, err
-	}
-	t := &textcraft{instance: instance{caller: c}, generation: generation}
-	if err := t.create(ctx, textcraftCreate{MinecraftDir: "agentenv_textcraft/"}); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return &textcraft{instance: in}, nil
 }
 
 func (t *textcraft) Reset(ctx context.Context, index int) (Obs, error) {
-	if err := checkIndex("textcraft", index); err != nil {
-		return Obs{}, err
-	}
-	return t.begun(t.reset(ctx, dataReset{DataIdx: index, ID: t.id}))
+	return t.begun(t.reset(ctx, index, dataReset{DataIdx: index, ID: t.id}))
 }
 
-// Step sends the action, the empty one too. A text with several actions is
-// answered here under the G2 parser.
+// Step sends the action, even an empty one. Under ParserG2 a reply with several
+// actions is answered here.
 func (t *textcraft) Step(ctx context.Context, text string) (StepResult, error) {
-	if t.generation == action.ParserG1 {
+	if t.grammar.Parser == action.ParserG1 {
 		return t.went(t.act(ctx, action.ParseCraft1(text)))
 	}
 	act, ok := action.ParseOne(text)
@@ -86,12 +74,7 @@ func (t *textcraft) Step(ctx context.Context, text string) (StepResult, error) {
 	return t.went(t.act(ctx, act))
 }
 
-// Recall asks what the last step came to.
+// Recall returns the result of the last step.
 func (t *textcraft) Recall(ctx context.Context) (StepResult, bool, error) {
-	return t.recall(ctx, &t.instance)
-}
-
-// Close gives the instance back.
-func (t *textcraft) Close(ctx context.Context) error {
-	return t.end(func() error { return t.tellClosed(ctx, idBody{t.id}) })
+	return t.recall(ctx, t.instance)
 }

@@ -1,7 +1,7 @@
 package env
 
-// Todo works on a Todoist account of the server's, which every create and
-// reset wipes and fills anew: never run two instances on one account.
+// Todo edits the server's Todoist account. Every /create and /reset erases the
+// account and fills it again, so there is one instance per account.
 
 func init() {
 	toolEnv{
@@ -26,6 +26,6 @@ func init() {
 		example: `get_tasks with Action Input: {"project_id": "12345"}`,
 		tasks:   155,
 		turns:   15,
-		most:    1, // and no second server on the account, which nobody here can see
+		most:    1, // nor may a second server use the account, which cannot be checked here
 	}.register()
 }

@@ -8,29 +8,29 @@ import (
 )
 
 // The tool servers (protocol 5.10): weather, movie, academia, todo and sheet
-// speak the same HTTP and differ in their tools. /create wants a body and
-// answers a bare number, the task is called "id", /reset answers a bare string
-// and the goal is asked for afterwards, there is no /close.
+// speak the same HTTP and differ in their tools. /create requires a body and
+// returns a bare number, the task is called "id", /reset returns a bare string
+// and the goal is requested afterwards, there is no /close.
 //
-// The whole text is sent. The server wants "Action: TOOL with Action Input:
-// PARAMETERS" as its last line and evaluates the parameters as Python; any
-// other text is answered with words, not with an error. The reward is the best
-// so far, and an action that holds the word finish ends the task.
+// The whole reply is sent. Its last line should be "Action: TOOL with Action
+// Input: PARAMETERS", with the parameters in Python; the server answers any
+// other text with an explanation, not with an error. The reward is the best so
+// far. An action that contains the word finish ends the task.
 
 var toolServer = server{}
 
-// toolEnv is what is special about one of the servers.
+// toolEnv describes one of the tool servers.
 type toolEnv struct {
 	name    string
 	doc     string
-	about   string   // what the tools are for
-	tools   []string // each as NAME(PARAMETERS): what it does
+	about   string   // the purpose of the tools
+	tools   []string // each as "NAME(PARAMETERS): description"
 	advice  string
 	example string // an action
-	ownCall string // an action that the other servers do not know; "" where ListTools is answered at once
+	ownCall string // an action that other servers reject; "" if the server answers ListTools quickly
 	tasks   int
 	turns   int
-	most    int                      // instances a server holds; 0: any number
+	most    int                      // Spec.MaxInstances
 	answer  func(text string) string // under the format tool_call
 }
 
@@ -67,35 +67,21 @@ func (e toolEnv) instruction(format string) string {
 
 type tool struct {
 	indexed
-	name    string
 	ownCall string
 }
 
 func (e toolEnv) open(ctx context.Context, o Options) (Client, error) {
-	if _, err := o.parser(e.name); err != nil { // both generations send the text
-		return nil, err
-	}
-	c, err := newCaller(o, toolServer)
+	in, err := newIndexed(ctx, e.name, o, toolServer, toolCreate{}, (*indexed).bareID)
 	if err != nil {
 		return nil, err
 	}
-	t := &tool{indexed: indexed{instance: instance{caller: c}}, name: e.name, ownCall: e.ownCall}
-	if err := t.createBare(ctx, toolCreate{}); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return &tool{indexed: in, ownCall: e.ownCall}, nil
 }
 
 func (t *tool) Reset(ctx context.Context, index int) (Obs, error) {
-	if err := checkIndex(t.name, index); err != nil {
-		return Obs{}, err
-	}
-	return t.restart(ctx, toolReset{ID: index, EnvIdx: t.idx}, t.resetText)
+	return t.restart(ctx, index, toolReset{ID: index, EnvIdx: t.idx}, t.isText)
 }
 
 func (t *tool) Step(ctx context.Context, text string) (StepResult, error) {
 	return t.actIndexed(ctx, text)
 }
-
-// Close only ends the client: the server has no way to give an instance back.
-func (t *tool) Close(context.Context) error { return t.forget() }

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// BaseURL gives the address an environment's endpoints hang under: raw
-// without trailing slashes, and with suffix (such as "/maze") unless it is
-// there already. Upstream's client joins blindly, so that the address its own
-// documentation gives answers 404; this one accepts either form.
+// BaseURL returns the address of an environment's endpoints: raw without trailing
+// slashes, and with suffix (such as "/maze") unless raw already ends in it.
+// Upstream's client always adds the suffix, so that the address in its own
+// documentation answers 404.
 func BaseURL(raw, suffix string) (string, error) {
 	s := strings.TrimSpace(raw)
 	if s == "" {
@@ -39,13 +39,13 @@ func BaseURL(raw, suffix string) (string, error) {
 	return base, nil
 }
 
-// RootURL gives the server's own root, where GET answers a greeting: base
+// RootURL returns the root of a server, where GET returns its greeting: base
 // without the environment's suffix.
 func RootURL(base, suffix string) string {
 	return strings.TrimSuffix(base, suffix) + "/"
 }
 
-// WithoutUser gives an address without the name and password in it, for
+// WithoutUser returns an address without the user name and password in it, for
 // records and messages.
 func WithoutUser(base string) string {
 	scheme, rest, _ := strings.Cut(base, "://")

@@ -1,6 +1,6 @@
 package env
 
-// Weather asks open-meteo.com. Any sub-goal reached has reward 1.
+// Weather queries open-meteo.com. Reaching any sub-goal has reward 1.
 
 func init() {
 	toolEnv{

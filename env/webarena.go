@@ -9,16 +9,16 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// WebArena (protocol 5.8), a Quart server. /create answers an object and
-// starts a browser; the task is called "idx" and comes with a seed that is
-// always 0; the prompt is asked for after /reset; the whole text is sent and
-// the server takes the first fenced block of it.
+// WebArena (protocol 5.8), a Quart server. /create returns an object and starts a
+// browser; the task is called "idx" and has a seed that is always 0; the prompt
+// is requested after /reset; the whole reply is sent, and the server reads the
+// first fenced block.
 //
-// A step that is not the last has reward 1 if the browser did it, which says
-// nothing about the task: AgentGym's current client hands on 0 for those, and
-// so does this one under both parsers. Only "stop" ends a task.
+// A step before the last has reward 1 if the browser carried it out, which says
+// nothing about the task. AgentGym's current client replaces it by 0, and so
+// does this one under both parsers. Only "stop" ends a task.
 
-var webarenaServer = server{keys: stepKeys{observation: "observation", reward: "reward", done: "terminated"}}
+var webarenaServer = server{closes: true, keys: stepKeys{observation: "observation", reward: "reward", done: "terminated"}}
 
 // webarenaTasks is the number of tasks.
 const webarenaTasks = 812
@@ -47,10 +47,7 @@ func webarenaInstruction(format string) string {
 		replyShape(format, action.Fence+"click [12]"+action.Fence)
 }
 
-type webarena struct {
-	indexed
-	generation action.Parser
-}
+type webarena struct{ indexed }
 
 type webarenaReset struct {
 	Seed   int             `json:"seed"`
@@ -59,40 +56,27 @@ type webarenaReset struct {
 }
 
 func newWebarena(ctx context.Context, o Options) (Client, error) {
-	generation, err := o.parser("webarena")
+	in, err := newIndexed(ctx, "webarena", o, webarenaServer, nil, func(in *indexed, raw json.RawMessage) error {
+		r := in.object(OpCreate, "/create", raw)
+		r.readID("env_idx", &in.id)
+		in.setID(r.fields["env_idx"], string(r.fields["env_idx"]))
+		return r.err
+	})
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCaller(o, webarenaServer)
-	if err != nil {
-		return nil, err
-	}
-	w := &webarena{indexed: indexed{instance: instance{caller: c}}, generation: generation}
-	raw, err := w.post(ctx, OpCreate, "/create", nil)
-	if err != nil {
-		return nil, err
-	}
-	r := w.object(OpCreate, "/create", raw)
-	r.readID("env_idx", &w.id)
-	if r.err != nil {
-		return nil, r.err
-	}
-	w.know(r.fields["env_idx"], string(r.fields["env_idx"]))
-	return w, nil
+	return &webarena{in}, nil
 }
 
 func (w *webarena) Reset(ctx context.Context, index int) (Obs, error) {
-	if err := checkIndex("webarena", index); err != nil {
-		return Obs{}, err
-	}
-	return w.restart(ctx, webarenaReset{Idx: index, EnvIdx: w.idx}, w.resetPage)
+	return w.restart(ctx, index, webarenaReset{Idx: index, EnvIdx: w.idx}, w.resetPage)
 }
 
-// resetTimeout is the observation of a /reset that failed.
+// resetTimeout is the observation of a failed /reset.
 const resetTimeout = "TimeoutError"
 
-// resetPage checks a /reset reply. OpenManus-RL's copy of the server says
-// nothing but the observation.
+// resetPage checks a /reset reply, which in OpenManus-RL's copy of the server has
+// the observation only.
 func (w *webarena) resetPage(raw json.RawMessage) error {
 	var page string
 	r := w.object(OpReset, "/reset", raw)
@@ -106,10 +90,10 @@ func (w *webarena) resetPage(raw json.RawMessage) error {
 	return r.err
 }
 
-// Step sends the whole text. One without a fenced block is answered here
-// under the G2 parser.
+// Step sends the whole reply. Under ParserG2 a reply without a fenced block is
+// answered here.
 func (w *webarena) Step(ctx context.Context, text string) (StepResult, error) {
-	if _, ok := action.ParseFence(text); !ok && w.generation == action.ParserG2 {
+	if _, ok := action.ParseFence(text); !ok && w.grammar.Parser == action.ParserG2 {
 		return StepResult{Observation: action.NoFence}, nil
 	}
 	res, err := w.actIndexed(ctx, text)
@@ -119,11 +103,12 @@ func (w *webarena) Step(ctx context.Context, text string) (StepResult, error) {
 	return res, err
 }
 
-// Close gives the instance back, which ends its browser. OpenManus-RL's copy
-// of the server answers the bare word closed.
+// Close gives the instance back, which ends its browser. OpenManus-RL's copy of
+// the server answers with the word "closed", which is not JSON.
 func (w *webarena) Close(ctx context.Context) error {
-	err := w.giveBack(ctx)
-	if isWords(err, "closed") {
+	err := w.indexed.Close(ctx)
+	var e *Error
+	if errors.As(err, &e) && e.Kind == KindMalformed && e.Status == http.StatusOK && e.Words == "closed" {
 		return nil
 	}
 	return err

@@ -3,18 +3,17 @@ package env
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// WebShop (protocol 5.7). /create answers a bare random number and loads the
-// products, which takes a while; the task is called "session_id"; /reset
-// answers an array, and the page is asked for afterwards; there is no /close.
-// The step reply calls its text "state". A server that is busy answers 503
-// before it acts, so that alone lets a step be sent again.
+// WebShop (protocol 5.7). /create returns a bare random number and loads the
+// products, which takes a while; the task is called "session_id"; /reset returns
+// an array, and the page is requested afterwards; the step reply calls its text
+// "state". A busy server answers 503 before it acts, so a step may be repeated
+// after that status. No known server has /close, but AgentGym's client calls it.
 
-var webshopServer = server{stepRetry503: true, keys: stepKeys{observation: "state", reward: "reward", done: "done"}}
+var webshopServer = server{stepRetry503: true, closes: true, keys: stepKeys{observation: "state", reward: "reward", done: "done"}}
 
 // webshopGoals is the number of shopping goals.
 const webshopGoals = 6910
@@ -31,16 +30,6 @@ func init() {
 		MaxInstances:  8000,
 		Greeting:      "ok",
 	})
-}
-
-// below is an IndexValid for n tasks.
-func below(n int, what string) func(int) error {
-	return func(i int) error {
-		if i >= n {
-			return fmt.Errorf("the %s are 0 to %d", what, n-1)
-		}
-		return nil
-	}
 }
 
 var webshopFunctions = action.Functions{
@@ -61,10 +50,7 @@ func webshopInstruction(format string) string {
 		"An action that the page does not allow changes nothing.\n" + replyShape(format, "search[red cotton shirt]")
 }
 
-type webshop struct {
-	indexed
-	adapter action.Grammar
-}
+type webshop struct{ indexed }
 
 type webshopReset struct {
 	SessionID int             `json:"session_id"`
@@ -72,32 +58,22 @@ type webshopReset struct {
 }
 
 func newWebshop(ctx context.Context, o Options) (Client, error) {
-	a, err := newAdapter("webshop", o, webshopFunctions)
+	in, err := newIndexed(ctx, "webshop", o, webshopServer, nil, (*indexed).bareID)
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCaller(o, webshopServer)
-	if err != nil {
-		return nil, err
-	}
-	w := &webshop{indexed: indexed{instance: instance{caller: c}}, adapter: a}
-	if err := w.createBare(ctx, nil); err != nil {
-		return nil, err
-	}
-	return w, nil
+	in.grammar.Functions = webshopFunctions
+	return &webshop{in}, nil
 }
 
 func (w *webshop) Reset(ctx context.Context, index int) (Obs, error) {
-	if err := checkIndex("webshop", index); err != nil {
-		return Obs{}, err
-	}
-	return w.restart(ctx, webshopReset{SessionID: index, EnvIdx: w.idx}, w.resetPair)
+	return w.restart(ctx, index, webshopReset{SessionID: index, EnvIdx: w.idx}, w.isPair)
 }
 
-// Step sends the action. An invalid one is answered here, with the page as the
-// server shows it now.
+// Step sends the action. An invalid action is answered here, with the current
+// page.
 func (w *webshop) Step(ctx context.Context, text string) (StepResult, error) {
-	act, ok := w.adapter.Parse(text)
+	act, ok := w.grammar.Parse(text)
 	if ok {
 		return w.actIndexed(ctx, act)
 	}
@@ -105,13 +81,9 @@ func (w *webshop) Step(ctx context.Context, text string) (StepResult, error) {
 		return StepResult{}, err
 	}
 	defer w.leave()
-	page, err := w.observe(ctx)
+	page, err := w.observation(ctx)
 	if err != nil {
 		return StepResult{}, err
 	}
 	return StepResult{Observation: action.Invalid + page}, nil
 }
-
-// Close tells the server, although no server known has a /close: AgentGym's
-// client does so too.
-func (w *webshop) Close(ctx context.Context) error { return w.giveBack(ctx) }

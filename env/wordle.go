@@ -10,11 +10,11 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// Wordle of AgentGym's lmrlgym server (protocol 5.6). Its endpoints hang
-// under /wordle, /create takes no body, the task is called "seed", and there
-// is no /close. The word list is asked for once, directly after create,
-// because later the endpoint answers only the words still possible; it goes
-// into the first observation, where upstream's client has it too.
+// Wordle of AgentGym's lmrlgym server (protocol 5.6). Its endpoints are under
+// /wordle, /create takes no body, the task is called "seed", and there is no
+// /close. The word list is requested once, directly after /create, because the
+// endpoint later returns only the words that are still possible. It is part of
+// the first observation, as in upstream's client.
 
 var wordleServer = server{suffix: "/wordle"}
 
@@ -42,7 +42,7 @@ func wordleInstruction(format string) string {
 }
 
 type wordle struct {
-	instance
+	*instance
 	vocabulary []string
 }
 
@@ -52,17 +52,11 @@ type wordleReset struct {
 }
 
 func newWordle(ctx context.Context, o Options) (Client, error) {
-	if _, err := o.parser("wordle"); err != nil { // both generations parse alike
-		return nil, err
-	}
-	c, err := newCaller(o, wordleServer)
+	in, err := newInstance(ctx, "wordle", o, wordleServer, nil)
 	if err != nil {
 		return nil, err
 	}
-	w := &wordle{instance: instance{caller: c}}
-	if err := w.create(ctx, nil); err != nil {
-		return nil, err
-	}
+	w := &wordle{instance: in}
 	path := "/filtered_vocab?id=" + strconv.FormatInt(w.id, 10)
 	raw, err := w.get(ctx, OpObserve, path)
 	if err != nil {
@@ -78,10 +72,7 @@ func newWordle(ctx context.Context, o Options) (Client, error) {
 }
 
 func (w *wordle) Reset(ctx context.Context, index int) (Obs, error) {
-	if err := checkIndex("wordle", index); err != nil {
-		return Obs{}, err
-	}
-	obs, err := w.reset(ctx, wordleReset{Seed: index, ID: w.id})
+	obs, err := w.reset(ctx, index, wordleReset{Seed: index, ID: w.id})
 	if err != nil {
 		return Obs{}, err
 	}
@@ -92,6 +83,3 @@ func (w *wordle) Reset(ctx context.Context, index int) (Obs, error) {
 func (w *wordle) Step(ctx context.Context, text string) (StepResult, error) {
 	return w.act(ctx, action.ParseSplit(text))
 }
-
-// Close only ends the client: the server has no way to give an instance back.
-func (w *wordle) Close(context.Context) error { return w.forget() }

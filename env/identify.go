@@ -1,0 +1,122 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// OtherEnvError is the error of a server that is of another environment than
+// the configuration states.
+type OtherEnvError struct {
+	Env, Server string
+	Other       string // the environment of the server
+}
+
+// Error states both environments.
+func (e *OtherEnvError) Error() string {
+	return fmt.Sprintf("environment %s: the server at %s is a server of %s", e.Env, e.Server, e.Other)
+}
+
+// GreetedBy returns the environments whose servers have this greeting, nil for
+// "ok", which servers of many environments answer.
+func GreetedBy(words string) []string {
+	words = strings.Trim(strings.TrimSpace(words), `"`)
+	var names []string
+	for _, name := range Names() {
+		if s, err := Lookup(name); err == nil && s.Greeting == words && words != "" && words != anyGreeting {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// anyGreeting is a greeting that identifies no environment.
+const anyGreeting = "ok"
+
+// The tool servers have the same greeting and the same HTTP, and differ only in
+// their tools, which check_valid_actions lists. The sheet server does not have
+// that tool. It lists its tools in the refusal, after 40 s: it retries a failing
+// action three times, with pauses of 10 s.
+
+// ListTools is the action to which a tool server replies with the names of its
+// tools.
+const ListTools = "Action: check_valid_actions with Action Input: {}"
+
+var (
+	listedTool     = regexp.MustCompile(`'(\w+)'`)
+	documentedTool = regexp.MustCompile(`(\w+)\(`)
+)
+
+// ToolsIn returns the names in the reply to ListTools, nil if it lists none.
+func ToolsIn(observation string) []string {
+	_, list, ok := strings.Cut(observation, "[")
+	if !ok {
+		return nil
+	}
+	var names []string
+	for _, m := range listedTool.FindAllStringSubmatch(list, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
+// documentedTools returns the names in lines such as
+// "get_movie_cast(movie_id), get_movie_crew(movie_id): about a film".
+func documentedTools(lines []string) []string {
+	var names []string
+	for _, line := range lines {
+		head, _, _ := strings.Cut(line, "): ")
+		for _, m := range documentedTool.FindAllStringSubmatch(head, -1) {
+			names = append(names, m[1])
+		}
+	}
+	return names
+}
+
+// ToolOwner returns the environment that a list of tools belongs to: the one with
+// the most tools in it that no other environment has, "" if there are no such
+// tools.
+func ToolOwner(tools []string) string {
+	owners := map[string][]string{}
+	for _, name := range Names() {
+		s, err := Lookup(name)
+		if err != nil {
+			continue
+		}
+		for _, tool := range s.Tools {
+			owners[tool] = append(owners[tool], name)
+		}
+	}
+	owned := map[string]int{}
+	best := ""
+	for _, tool := range tools {
+		if of := owners[tool]; len(of) == 1 {
+			owned[of[0]]++
+			if owned[of[0]] > owned[best] {
+				best = of[0]
+			}
+		}
+	}
+	return best
+}
+
+// Identify compares the server's tools with those of the environments. If
+// ownCall is set it tries that first. A server that lists no tools passes.
+func (t *tool) Identify(ctx context.Context) error {
+	if t.ownCall != "" {
+		r, err := t.Step(ctx, t.ownCall)
+		if err != nil || !strings.Contains(r.Observation, "ERROR") {
+			return err
+		}
+	}
+	r, err := t.Step(ctx, ListTools)
+	if err != nil {
+		return err
+	}
+	if owner := ToolOwner(ToolsIn(r.Observation)); owner != "" && owner != t.spec.Name {
+		return &OtherEnvError{Env: t.spec.Name, Server: t.base, Other: owner}
+	}
+	return nil
+}

@@ -19,6 +19,9 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
+// ErrInterrupted is returned by Fit and SFT after their context soft ended.
+var ErrInterrupted = errext.ErrInterrupted
+
 // trainError gives an error of a run its exit code.
 func trainError(run *openedRun, err error) error {
 	var diverged *learner.DivergedError

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// finish settles what several keys decide together, the way the original does
-// where it does something that makes sense.
+// finish makes the settings that several keys decide together, as the original
+// does where that is sensible.
 func (im *importer) finish() {
 	if im.supervised {
 		im.playsNothing()
@@ -19,7 +19,7 @@ func (im *importer) finish() {
 	im.components()
 }
 
-// count is a whole number of ours, or other where none is set.
+// count returns the integer value of one of our keys, or other if it is not set.
 func (im *importer) count(key string, other int64) int64 {
 	if n, ok := im.out[key].value.(int64); ok {
 		return n
@@ -27,10 +27,10 @@ func (im *importer) count(key string, other int64) int64 {
 	return other
 }
 
-// batches cuts steps as upstream does. There a mini-batch is counted in
-// prompts, and the workers multiply it with rollout.n (spec 7.3); verl 0.8's
-// critic does so too, OpenManus-RL's does not. Here it is counted in episodes.
-// One larger than the step is the step, and the critic's is the actor's.
+// batches converts mini-batch sizes. Upstream they count prompts, and the workers
+// multiply them by rollout.n (spec 7.3); the critic does so in verl 0.8 but not in
+// OpenManus-RL. Here they count episodes. A mini-batch larger than a step is capped
+// at the step, and the critic's default is the actor's.
 func (im *importer) batches() {
 	const mini = actorAt + "ppo_mini_batch_size"
 	actor := im.byKey[mini]
@@ -77,7 +77,7 @@ func (im *importer) batches() {
 		if _, given := im.out[of+"micro_batch_size"]; given || mini == 0 {
 			continue
 		}
-		for micro := int64(4); micro > 0; micro-- { // passes change nothing but memory
+		for micro := int64(4); micro > 0; micro-- { // the size affects memory only
 			if mini%micro == 0 {
 				im.out[of+"micro_batch_size"] = setting{micro, actor}
 				break
@@ -86,9 +86,9 @@ func (im *importer) batches() {
 	}
 }
 
-const timesN = "counted in prompts there and in episodes here: times " + rolloutAt + "n"
+const timesN = "counts prompts in the original and episodes here: multiplied by " + rolloutAt + "n"
 
-// times multiplies what is a whole number.
+// times multiplies v by n if v is an integer.
 func times(v any, n int64) any {
 	if rows, ok := v.(int64); ok && rows < 1<<31 && n < 1<<31 {
 		return rows * n
@@ -96,7 +96,7 @@ func times(v any, n int64) any {
 	return v
 }
 
-// capped turns a mini-batch of more rows than a step has into all of them.
+// capped sets a mini-batch of more rows than a step to 0, which means all rows.
 func (im *importer) capped(key string) {
 	rows := im.count("data.train_batch_size", 32) * im.count("rollout.group_size", 8)
 	s, ok := im.out[key]
@@ -105,20 +105,20 @@ func (im *importer) capped(key string) {
 	}
 	im.out[key] = setting{int64(0), s.from}
 	if s.from != nil {
-		s.from.say("more rows than a step has: all of them, which is 0")
+		s.from.say("larger than a step: 0, which means all rows")
 	}
 }
 
-// schedule keeps the keys of a learning rate from contradicting each other.
+// schedule removes the warm-up ratio if a number of warm-up steps is set.
 func (im *importer) schedule(at string) {
 	if s, ok := im.out[at+"warmup_steps"]; ok {
-		im.drop("the number of steps holds", func(key string) bool { return key == at+"warmup_ratio" })
+		im.drop("the number of warm-up steps applies", func(key string) bool { return key == at+"warmup_ratio" })
 		im.out[at+"warmup_ratio"] = setting{0.0, s.from}
 	}
 }
 
-// components are the rewards that a command line switches on. With the
-// environment's alone there is nothing to add up.
+// components sets the reward components that a command line enables. With the
+// environment's reward alone no component is needed.
 func (im *importer) components() {
 	on := func(part string, usual bool) bool { return im.val(partsAt+part+".enabled", usual) == true }
 	goal, length, format := on("goal_reward", true), on("length_penalty", false), on("format_reward", false)
@@ -126,7 +126,7 @@ func (im *importer) components() {
 	if !length && !format && !overlong {
 		for _, key := range im.order {
 			if r := im.byKey[key]; strings.HasPrefix(key, partsAt) && r.Status == Mapped {
-				r.ignored("the environment's reward is all there is, as by default")
+				r.ignored("only the environment's reward is used, the default")
 			}
 		}
 		return
@@ -172,8 +172,8 @@ func (im *importer) components() {
 	}
 }
 
-// playsNothing settles what goes without an environment: SFT of prompts and
-// responses has none, and validates on files or not at all.
+// playsNothing makes the settings of SFT, which has no environment: it validates
+// on files or not at all.
 func (im *importer) playsNothing() {
 	im.schedule("sft.optim.")
 	if _, ok := im.out["sft.val_files"]; !ok {

@@ -2,8 +2,8 @@ package hydra
 
 import "strings"
 
-// flagRow says what became of a flag of Hydra's. A file of settings that
-// --config-name chooses is not read, but the trainers' own is known.
+// flagRow reports the result for a flag of Hydra. A configuration file named by
+// --config-name is not read; the trainers' own files are known.
 func flagRow(f Override) Row {
 	r := Row{Key: f.Key, Value: f.Text, Status: Open, Source: "Hydra"}
 	value := strings.Trim(f.Text, `'"`)
@@ -14,15 +14,15 @@ func flagRow(f Override) Row {
 			r.ignored("the original's own file, whose values are known")
 			return r
 		}
-		r.Note = "the file of settings is not read: give what it says as key=value after the file"
+		r.Note = "the configuration file is not read: give its settings as key=value after the script"
 	case "--config-path", "-cp", "--config-dir", "-cd":
 		if value == "config" || value == "./config" {
-			r.ignored("where the original's own files are")
+			r.ignored("the folder of the original's own files")
 			return r
 		}
-		r.Note = "no file of settings is read there: give what it says as key=value after the file"
+		r.Note = "configuration files are not read: give their settings as key=value after the script"
 	default:
-		r.ignored("a flag of Hydra's, which sets nothing")
+		r.ignored("a flag of Hydra that sets no key")
 	}
 	return r
 }

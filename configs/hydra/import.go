@@ -8,23 +8,23 @@ import (
 	"github.com/openmanus/openmanus/configs"
 )
 
-// Status says what became of a key.
+// Status is the result of importing a key.
 type Status string
 
 const (
-	// Mapped keys have a counterpart, which has their value.
+	// Mapped keys have a counterpart here, which is set.
 	Mapped Status = "mapped"
-	// Ignored keys mean nothing here, or meant nothing where they are from.
+	// Ignored keys have no effect here, or had none in the original.
 	Ignored Status = "ignored"
-	// Unsupported keys ask for what this program does not do.
+	// Unsupported keys request something that openmanus does not do.
 	Unsupported Status = "not supported"
-	// Unknown keys are in no version that is known.
+	// Unknown keys exist in no known version of the originals.
 	Unknown Status = "unknown"
-	// Open keys have a value that only the running script knows.
+	// Open keys have a value that the script computes while it runs.
 	Open Status = "open"
 )
 
-// Row says what became of one key.
+// Row is the result of importing one key.
 type Row struct {
 	Key    string   `json:"key"`
 	Value  string   `json:"value"`
@@ -32,23 +32,23 @@ type Row struct {
 	To     []string `json:"to,omitempty"` // "actor.optim.lr = 1e-06"
 	Note   string   `json:"note,omitempty"`
 	Source string   `json:"source,omitempty"`
-	// Default is set where the command line says nothing and the original's
-	// own value is not this program's.
+	// Default is set if the command line does not give the key and the
+	// original's default differs from ours.
 	Default bool `json:"default,omitempty"`
 }
 
 // Result is an imported command line.
 type Result struct {
 	Rows   []Row
-	Source string   // whose command line it is, by its keys
-	Why    string   // how that is known
-	Words  []string // what was no setting
-	Others []string // what else the script starts that is not in here
+	Source string   // the trainer whose command line it is
+	Why    string   // the reason for Source
+	Words  []string // words that are not settings
+	Others []string // other programs that the script starts; they are not imported
 	TOML   []byte
-	Faults error // what `config check` says of it
+	Faults error // the result of `config check`
 }
 
-// Doubtful counts the rows that --strict minds.
+// Doubtful counts the problems that make --strict fail.
 func (r *Result) Doubtful() int {
 	n := len(r.Words) + len(r.Others)
 	for _, row := range r.Rows {
@@ -59,14 +59,14 @@ func (r *Result) Doubtful() int {
 	return n
 }
 
-// Options say how a command line is imported.
+// Options control an import.
 type Options struct {
-	From     string // where it is from, for the first line of the result
-	Home     string // what ~/ before a path stands for; empty: it stays
-	Defaults bool   // fill in the original's values of what it leaves out
+	From     string // the source, for the first line of the result
+	Home     string // replaces ~ at the start of paths; empty: ~ stays
+	Defaults bool   // write the original's defaults for keys that are not given
 }
 
-// Import writes a command line as a configuration.
+// Import converts a command line to a configuration.
 func Import(c Command, o Options) Result {
 	im := &importer{given: map[string]Override{}, out: map[string]setting{}, byKey: map[string]*Row{}, table: ppoKeys, ours: configs.Keys()}
 	im.home = strings.TrimRight(o.Home, "/")
@@ -102,7 +102,7 @@ func Import(c Command, o Options) Result {
 	return r
 }
 
-// setting is a value of one of our keys, and the row it is from.
+// setting is the value of one of our keys and the row that set it.
 type setting struct {
 	value any
 	from  *Row
@@ -111,7 +111,7 @@ type setting struct {
 type importer struct {
 	table      []row
 	supervised bool
-	of         string // whose command line it is
+	of         string // the trainer whose command line it is
 	home       string
 	ours       []configs.Key
 	given      map[string]Override
@@ -119,14 +119,14 @@ type importer struct {
 	out        map[string]setting
 	byKey      map[string]*Row
 	defaults   []*Row
-	steps      int // of interpolation so far
+	steps      int // interpolations so far
 }
 
-// maxSteps bounds interpolation: settings that name each other twice would take
-// twice as long with every one more.
+// maxSteps bounds interpolation, whose cost can double with every setting that
+// refers twice to another.
 const maxSteps = 100000
 
-// take goes through the table and then over what is in no row.
+// take imports the keys of the table, then reports the keys that it lacks.
 func (im *importer) take(defaults bool) {
 	for _, entry := range im.table {
 		for _, key := range spread(entry.key) {
@@ -154,13 +154,13 @@ func (im *importer) take(defaults bool) {
 	}
 }
 
-// usesDefault reports whether no other key took the place of this one.
+// usesDefault reports whether no other given key replaces key.
 func (im *importer) usesDefault(key string) bool {
 	other := map[string][]string{"data.env_name": {"env.env_name"}}
 	return !slices.ContainsFunc(other[key], func(k string) bool { _, ok := im.given[k]; return ok })
 }
 
-// spread turns a.{b,c}.d into a.b.d and a.c.d.
+// spread expands a.{b,c}.d to a.b.d and a.c.d.
 func spread(key string) []string {
 	before, rest, ok := strings.Cut(key, "{")
 	if !ok {
@@ -182,7 +182,7 @@ func (im *importer) apply(entry row, key string) {
 	im.byKey[key] = r
 	switch {
 	case o.Delete:
-		r.Status, r.Note = Ignored, "taken out: the default holds"
+		r.Status, r.Note = Ignored, "removed by ~: the default applies"
 		return
 	case len(o.Missing) > 0:
 		r.open(o.Missing)
@@ -196,7 +196,7 @@ func (im *importer) apply(entry row, key string) {
 	im.convert(entry, r, v)
 }
 
-// say adds to what is said of a row already.
+// say appends to the note of a row.
 func (r *Row) say(more string) {
 	if strings.Contains(r.Note, more) {
 		return
@@ -214,13 +214,13 @@ func (r *Row) open(missing []string) {
 		missing[i] = clip(m)
 	}
 	r.Status = Open
-	r.Note = "only the running script knows " + strings.Join(slices.Compact(missing), ", ") + ": give NAME=value or " + r.Key + "=value after the file"
+	r.Note = "the value of " + strings.Join(slices.Compact(missing), ", ") + " is known only when the script runs: give NAME=value or " + r.Key + "=value after the file"
 }
 
 func (im *importer) applyDefault(entry row, key, def string) {
 	v, err := ParseValue(def)
 	if err != nil {
-		panic("hydra: the default of " + key + " is no value: " + err.Error())
+		panic("hydra: invalid default of " + key + ": " + err.Error())
 	}
 	r := &Row{Key: key, Value: def, Status: Mapped, Source: entry.source, Note: im.noteOf(entry), Default: true}
 	im.defaults = append(im.defaults, r)
@@ -233,7 +233,7 @@ func (im *importer) convert(entry row, r *Row, v any) {
 		return
 	}
 	if v == nil {
-		r.Status, r.Note = Ignored, "null: the default holds"
+		r.ignored(nullIsDefault)
 		return
 	}
 	for key := range strings.FieldsSeq(entry.to) {
@@ -241,7 +241,7 @@ func (im *importer) convert(entry row, r *Row, v any) {
 	}
 }
 
-// put gives one of our keys a value, unless it is none of its values.
+// put sets one of our keys. An invalid value makes the row unsupported.
 func (im *importer) put(r *Row, key string, v any) {
 	k, ok := im.key(key)
 	if ok {
@@ -255,7 +255,7 @@ func (im *importer) put(r *Row, key string, v any) {
 		return
 	}
 	if ok && k.Status == configs.Fixed {
-		r.Status, r.Note = Ignored, "so it always is: "+k.Doc
+		r.Status, r.Note = Ignored, "always the case: "+k.Doc
 		return
 	}
 	im.out[key] = setting{v, r}
@@ -269,7 +269,7 @@ func (im *importer) key(name string) (configs.Key, bool) {
 	return im.ours[i], true
 }
 
-// fit writes a value in the key's type where that says the same.
+// fit converts a value to the key's type if that does not change it.
 func fit(k configs.Key, v any) any {
 	switch x := v.(type) {
 	case float64:
@@ -291,7 +291,7 @@ func fit(k configs.Key, v any) any {
 	return v
 }
 
-// resolve puts settings in place of ${other.key}.
+// resolve replaces ${other.key} by the values of these keys.
 func (im *importer) resolve(v any, depth int) (any, []string) {
 	switch v := v.(type) {
 	case []any:
@@ -339,12 +339,12 @@ func (im *importer) interpolate(s string, depth int) (any, []string) {
 	return im.interpolate(before+plain(v)+after, depth+1)
 }
 
-// unknown says what an unknown key may have meant.
+// unknown reports an unknown key, with the nearest known one.
 func (im *importer) unknown(key string) {
-	r := &Row{Key: key, Value: im.given[key].Text, Status: Unknown, Note: "no such key is known"}
+	r := &Row{Key: key, Value: im.given[key].Text, Status: Unknown, Note: "no such key"}
 	im.byKey[key] = r
 	if other := im.otherTrainer(); hasRow(other.table, key) {
-		r.unsupported("a key of " + other.name + ", and this is read as a command line of " + im.trainer().name + ": take it out, or import the two apart")
+		r.unsupported("it is a key of " + other.name + ", and the command line is read as one of " + im.trainer().name + ": remove it, or import the two apart")
 		return
 	}
 	var all []string
@@ -365,7 +365,7 @@ func (im *importer) unknown(key string) {
 	}
 }
 
-// val is the value of a key as given, or other.
+// val returns the given value of a key, or other if there is none.
 func (im *importer) val(key string, other any) any {
 	o, ok := im.given[key]
 	if !ok || o.Delete || len(o.Missing) > 0 {
@@ -377,7 +377,7 @@ func (im *importer) val(key string, other any) any {
 	return other
 }
 
-// drop takes settings out again that do not go with others.
+// drop removes the settings that match, and gives their rows the reason why.
 func (im *importer) drop(why string, match func(key string) bool) {
 	for _, key := range slices.Sorted(maps.Keys(im.out)) {
 		if !match(key) {
@@ -391,7 +391,7 @@ func (im *importer) drop(why string, match func(key string) bool) {
 	}
 }
 
-// leadsSomewhere reports whether a row has a setting of ours.
+// leadsSomewhere reports whether a row sets one of our keys.
 func (im *importer) leadsSomewhere(r *Row) bool {
 	for _, s := range im.out {
 		if s.from == r {
@@ -401,7 +401,7 @@ func (im *importer) leadsSomewhere(r *Row) bool {
 	return false
 }
 
-// dropUsual leaves out what the original's defaults and ours agree on.
+// dropUsual removes the original's defaults that equal ours.
 func (im *importer) dropUsual() {
 	for key, s := range im.out {
 		if k, ok := im.key(key); ok && s.from != nil && s.from.Default && !strings.HasPrefix(key, "env.") && same(k.Default, s.value) {
@@ -410,8 +410,8 @@ func (im *importer) dropUsual() {
 	}
 }
 
-// dropUnread leaves out what nothing reads in the configuration, and says what
-// would.
+// dropUnread removes settings that have no effect in the configuration, and notes
+// the settings that would use them.
 func (im *importer) dropUnread(c Command, o Options) {
 	for _, f := range configs.Unread(im.write(c, o)) {
 		name := f.Key
@@ -422,13 +422,13 @@ func (im *importer) dropUnread(c Command, o Options) {
 	}
 }
 
-// same compares a default as the table of keys has it with a value.
+// same compares a default of the table of keys with a value.
 func same(def string, v any) bool {
 	lit := configs.Literal(v)
 	return def == lit || def == lit+".0"
 }
 
-// report completes a row with where its value went.
+// report returns a row with the settings that its value went to.
 func (im *importer) report(r *Row) Row {
 	out := *r
 	for _, key := range slices.Sorted(maps.Keys(im.out)) {
@@ -439,11 +439,11 @@ func (im *importer) report(r *Row) Row {
 	if out.Status == Mapped && len(out.To) == 0 && !r.Default {
 		out.Status = Ignored
 		if out.Note == "" || out.Note == readNowhere {
-			out.Note = "another setting of the command line decides it"
+			out.Note = "overridden by another setting of the command line"
 		}
 	}
 	if maybe := im.given[r.Key].Maybe; len(maybe) > 0 && !r.Default && out.Status == Mapped {
-		out.say("$" + strings.Join(maybe, ", $") + " as without the script's branches, which may change it: give NAME=value after the file where they do")
+		out.say("$" + strings.Join(maybe, ", $") + " has its value from outside the script's branches, which may change it: if they do, give NAME=value after the file")
 	}
 	return out
 }

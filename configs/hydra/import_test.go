@@ -74,13 +74,13 @@ func TestImportSaysWhatBecameOfKeys(t *testing.T) {
 		{ppo, "actor_rollout_ref.actor.optim.lr", Mapped, "actor.optim.lr = 1e-06"},
 		{ppo, "data.env_ports", Open, "$PORT_LIST"},
 		{ppo, "actor_rollout_ref.rollout.n_agent", Mapped, "reads it nowhere; here it works"},
-		{ppo, "actor_rollout_ref.actor.ppo_mini_batch_size", Mapped, "more rows than a step has"},
+		{ppo, "actor_rollout_ref.actor.ppo_mini_batch_size", Mapped, "all rows"},
 		{ppo, "actor_rollout_ref.ref.fsdp_config.param_offload", Ignored, "has no effect here: only used with actor.use_kl_loss = true or algo.use_kl_in_reward = true"},
 		{ppo, "data.max_start_length", Ignored, "reads it nowhere"},
 		{ppo, "data.max_obs_length", Mapped, "agent.max_obs_tokens = 1000"},
 		{ppo, "data.max_prompt_length", Mapped, "rollout.max_context_tokens = 5096"},
-		{ppo, "data.train_data_num", Ignored, "all of them"},
-		{ppo, "trainer.logger", Unsupported, "wandb: there is no such tracker"},
+		{ppo, "data.train_data_num", Ignored, "no limit"},
+		{ppo, "trainer.logger", Unsupported, "wandb: no such tracker"},
 		{ppo, "trainer.n_gpus_per_node", Unsupported, "one device"},
 		{ppo, "trainer.nnodes", Ignored, "one device"},
 		{ppo, "trainer.val_only", Ignored, ""},
@@ -91,7 +91,7 @@ func TestImportSaysWhatBecameOfKeys(t *testing.T) {
 		{grpo, "critic.model.path", Ignored, `has no effect here: only used with algo.adv_estimator = "gae"`},
 		{grpo, "actor_rollout_ref.model.path", Mapped, `model.path = "Qwen/Qwen2.5-3B"`},
 		{grpo, "actor_rollout_ref.actor.optim.lrr", Unknown, "did you mean actor_rollout_ref.actor.optim.lr?"},
-		{grpo, "trainer.nnodes", Ignored, "taken out"},
+		{grpo, "trainer.nnodes", Ignored, "default applies"},
 		{grpo, "trainer.default_local_dir", Mapped, `trainer.output_dir = "out/agents"`},
 		{grpo, "algorithm.reward_components.length_penalty.penalty_type", Mapped, `reward.components.length.penalty_type = "logarithmic"`},
 	} {
@@ -277,12 +277,12 @@ func TestImportSources(t *testing.T) {
 		entropy float64
 		val     float64
 	}{
-		{"max_turns=3 actor_rollout_ref.rollout.mode=async", omrl, "max_turns is its own", 0.001, 0.4},
-		{"trainer.total_epochs=3", omrl, "no key of it is of one trainer alone", 0.001, 0.4},
-		{"actor_rollout_ref.rollout.val_kwargs.n=4", verl, "val_kwargs.n is its own", 0, 0},
-		{"hydra.run.dir=x actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=4", verl, "log_prob_micro_batch_size_per_gpu is its own", 0, 0},
-		{"env.rollout.n=4 actor_rollout_ref.rollout.mode=async", omrl2, "env.rollout.n is its own", 0, 0},
-		{val + "=0.7 data.seed=1", verl, "is its own", 0, 0.7},
+		{"max_turns=3 actor_rollout_ref.rollout.mode=async", omrl, "max_turns", 0.001, 0.4},
+		{"trainer.total_epochs=3", omrl, "no key", 0.001, 0.4},
+		{"actor_rollout_ref.rollout.val_kwargs.n=4", verl, "val_kwargs.n", 0, 0},
+		{"hydra.run.dir=x actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=4", verl, "log_prob_micro_batch_size_per_gpu", 0, 0},
+		{"env.rollout.n=4 actor_rollout_ref.rollout.mode=async", omrl2, "env.rollout.n", 0, 0},
+		{val + "=0.7 data.seed=1", verl, "val_kwargs.temperature", 0, 0.7},
 	} {
 		t.Run(tt.given, func(t *testing.T) {
 			given := append(strings.Fields(tt.given), dead+"=2", "actor_rollout_ref.actor.fsdp_config.fsdp_size=-1")
@@ -389,14 +389,14 @@ func TestImportTellsTheTrainers(t *testing.T) {
 		of             string
 		why, refused   string
 	}{
-		{both + "data.max_length=256", "", sft, "data.max_length is its own", ""},
-		{both + "optim={lr:1e-4}", "", sft, "optim.lr is its own", ""},
-		{both + "data.max_prompt_length=256", "", omrl, "no key of it is of one trainer alone", ""},
+		{both + "data.max_length=256", "", sft, "data.max_length", ""},
+		{both + "optim={lr:1e-4}", "", sft, "optim.lr", ""},
+		{both + "data.max_prompt_length=256", "", omrl, "no key", ""},
 		{both + "model.partial_pretrain=m optim.lr=1e-4 max_turns=3", "", sft,
-			"model.partial_pretrain is its own; but max_turns is not, only the reinforcement learning trainer (main_ppo) has it", "max_turns"},
+			"model.partial_pretrain; but only the reinforcement learning trainer (main_ppo) has max_turns", "max_turns"},
 		{both + "data.max_length=9 actor_rollout_ref.model.path=m max_turns=3", "", omrl,
-			"max_turns is its own; but data.max_length is not, only the SFT trainer (fsdp_sft_trainer) has it", "data.max_length"},
-		{both + "data.max_length=9 optim.lr=1e-4 optim.lr=1e-5", "verl.trainer.main_ppo", omrl, "; but data.max_length and 1 more are not", "optim.lr"},
+			"max_turns; but only the SFT trainer (fsdp_sft_trainer) has data.max_length", "data.max_length"},
+		{both + "data.max_length=9 optim.lr=1e-4 optim.lr=1e-5", "verl.trainer.main_ppo", omrl, "data.max_length and 1 more", "optim.lr"},
 	} {
 		t.Run(tt.given, func(t *testing.T) {
 			c := ReadWords(strings.Fields(tt.given))

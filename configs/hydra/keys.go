@@ -1,14 +1,14 @@
 package hydra
 
-// The table of keys: what became of every setting of the trainers that
-// commands are imported from. One row a key; {a,b} stands for several keys,
-// and .* at the end for all below.
+// The table of keys maps every setting of the trainers that commands are imported
+// from. A row describes one key; {a,b} stands for several keys, and .* at the end
+// for all keys below.
 //
 // Sources: OpenManus-RL's ppo_trainer.yaml and start scripts (spec 1.3), its
 // version of September 2025 (spec 1.5), verl 0.8 (spec 1.6) and its
 // sft_trainer.yaml (spec 1.7).
 
-// Where a key is from.
+// The sources of keys.
 const (
 	omrl  = "OpenManus-RL"
 	omrl2 = "OpenManus-RL, September 2025"
@@ -16,21 +16,21 @@ const (
 	sft   = "verl, SFT"
 )
 
-// none says that a key has no default that matters.
+// none marks a key whose default does not matter.
 const none = "-"
 
 // row is one key.
 type row struct {
 	key    string
-	to     string // our keys, with blanks between
-	def    string // the value where the command line does not say; none: nothing is set
-	dead   bool   // OpenManus-RL's trainer reads it nowhere; later ones do, where they have it
-	take   taker  // how a value becomes one of ours; nil: as it is
-	note   string // said of it where it is mapped
+	to     string // our keys, separated by blanks
+	def    string // the original's default; none: it is not imported
+	dead   bool   // OpenManus-RL's trainer accepts the key and never reads it; later trainers read it
+	take   taker  // converts the value; nil: it is taken unchanged
+	note   string // shown if the key is mapped
 	source string
 }
 
-// readNowhere is said of keys that the original accepts and forgets.
+// readNowhere is the note of keys that the original accepts and never reads.
 const readNowhere = "the original reads it nowhere; here it works"
 
 const (
@@ -41,7 +41,7 @@ const (
 	partsAt   = "algorithm.reward_components."
 )
 
-// mapped, dead and so on make rows short enough to be a table.
+// The functions below make rows short enough for a table.
 
 func mapped(source, key, to, def string) row { return row{key: key, to: to, def: def, source: source} }
 
@@ -57,12 +57,12 @@ func taken(source, key, to, def string, take taker) row {
 	return row{key: key, to: to, def: def, take: take, source: source}
 }
 
-// dropped keys mean nothing here, whatever their value.
+// dropped keys have no effect here, whatever their value.
 func dropped(source, key, why string) row {
 	return row{key: key, def: none, take: ignore(why), source: source}
 }
 
-// forgotten keys mean nothing in OpenManus-RL either.
+// forgotten keys have no effect in OpenManus-RL either.
 func forgotten(source, key, why string) row {
 	take := func(im *importer, r *Row, _ row, _ any) {
 		if im.of == omrl {
@@ -74,20 +74,20 @@ func forgotten(source, key, why string) row {
 	return row{key: key, def: none, dead: true, take: take, source: source}
 }
 
-// refused keys ask for what there is not, but with the values in fine.
+// refused keys are not supported, except with the values in fine.
 func refused(source, key, instead string, fine ...any) row {
 	return row{key: key, def: none, take: only(instead, fine...), source: source}
 }
 
 const (
 	oneDevice   = "everything is on one device"
-	engineOwn   = "a detail of an engine that is not there: sampling and training share the weights in one process"
-	weightsOnce = "sampling and training share the weights, which stay where they are"
-	keepEvery   = "episodes are kept in the run folder's rollouts, as trainer.keep_rollouts says"
+	engineOwn   = "it configures an engine that is not used here: sampling and training share the weights in one process"
+	weightsOnce = "sampling and training share one copy of the weights, which is never moved"
+	keepEvery   = "episodes are kept in the folder rollouts of the run; trainer.keep_rollouts bounds their number"
 )
 
-// ppoKeys are the keys of main_ppo, in the order in which they are taken: of
-// two that set the same, the later one wins.
+// ppoKeys are the keys of main_ppo in the order in which they are applied: of two
+// that set the same key, the later one wins.
 var ppoKeys = []row{
 	// ---- data (spec 1.3)
 	taken(omrl, "data.env_name", "env.name", "webshop", envName),
@@ -103,7 +103,7 @@ var ppoKeys = []row{
 	taken(verl, "data.val_max_samples", "data.val_limit", none, limit),
 	mapped(omrl, "data.prompt_key", "data.prompt_key", none),
 	taken(omrl, "data.max_prompt_length", "data.max_prompt_tokens rollout.max_context_tokens", "512", promptLength),
-	noted(omrl, "data.max_response_length", "rollout.max_new_tokens", "512", "tokens of one reply; the window of that width over the conversation's end is gone: all of it is trained on"),
+	noted(omrl, "data.max_response_length", "rollout.max_new_tokens", "512", "tokens of one reply; the original trains on the last so many tokens of a conversation, openmanus on all of it"),
 	forgotten(omrl, "data.max_start_length", "data.max_prompt_tokens bounds the first prompt"),
 	dead(omrl, "data.max_obs_length", "agent.max_obs_tokens", none),
 	mapped(omrl, "data.train_batch_size", "data.train_batch_size", "1024"),
@@ -113,28 +113,28 @@ var ppoKeys = []row{
 	dropped(omrl, "data.return_raw_chat", "messages are always kept"),
 	mapped(omrl, "data.shuffle_train_dataloader", "data.shuffle", none),
 	mapped(verl, "data.shuffle", "data.shuffle", none),
-	taken(verl, "data.seed", "data.seed", none, notNull),
+	mapped(verl, "data.seed", "data.seed", none),
 	dropped(verl, "data.validation_shuffle", "validation takes tasks in order"),
-	dropped(omrl, "data.env_data_len", "the length of the task list is what counts"),
-	forgotten(omrl, "data.react_format", "agent.format says how the model writes actions"),
-	forgotten(omrl, "data.rollout_strategy", "there is one strategy, which plays every episode to its end"),
+	dropped(omrl, "data.env_data_len", "the length of the task list decides"),
+	forgotten(omrl, "data.react_format", "agent.format sets how the model writes actions"),
+	forgotten(omrl, "data.rollout_strategy", "every episode is played to its end"),
 	dead(omrl, "data.max_workers", "agent.max_workers", none),
 	taken(omrl2, "data.truncation", "data.truncation", none, truncation),
 	mapped(omrl2, "data.filter_overlong_prompts", "data.filter_overlong", none),
 	dropped(verl, "data.{filter_overlong_prompts_workers,dataloader_num_workers,trust_remote_code,image_key,video_key,return_full_prompt,return_multi_modal_inputs,use_shm,reward_fn_key}",
-		"a detail of a data loader that is not there"),
-	refused(verl, "data.custom_cls.*", "a program that plays or scores can be given as reward.score_fn = \"exec:…\"", nil),
+		"it configures a data loader that is not used here"),
+	refused(verl, "data.custom_cls.*", "name a scoring program with reward.score_fn = \"exec:…\"", nil),
 
 	// ---- model (spec 1.3)
 	dropped(omrl, "actor_rollout_ref.hybrid_engine", weightsOnce),
-	taken(omrl, modelAt+"path", "model.path", "~/models/deepseek-llm-7b-chat", modelPath),
-	refused(omrl, modelAt+"external_lib", "there is no Python to import it into", nil),
+	taken(omrl, modelAt+"path", "model.path", "~/models/deepseek-llm-7b-chat", notNull(modelPath)),
+	refused(omrl, modelAt+"external_lib", "Python modules cannot be imported", nil),
 	refused(omrl, modelAt+"override_config", "change the model's config.json", map[string]any{}),
 	refused(omrl, modelAt+"override_config.*", "change the model's config.json", nil),
 	mapped(omrl, modelAt+"enable_gradient_checkpointing", "model.gradient_checkpointing", none),
-	refused(omrl, modelAt+"use_remove_padding", "rows are always packed: padding never reaches the model", true, false),
-	dropped(omrl, modelAt+"trust_remote_code", "no code of a model folder is ever run"),
-	taken(omrl, modelAt+"torch_dtype", "model.compute_dtype", none, computeDtype),
+	refused(omrl, modelAt+"use_remove_padding", "rows are always packed, without padding", true, false),
+	dropped(omrl, modelAt+"trust_remote_code", "code in a model folder is never run"),
+	taken(omrl, modelAt+"torch_dtype", "model.compute_dtype", none, notNull(computeDtype)),
 	mapped(verl, modelAt+"lora_rank", "model.lora_rank", none),
 	mapped(verl, modelAt+"lora_alpha", "model.lora_alpha", none),
 	mapped(verl, modelAt+"target_modules", "model.target_modules", none),
@@ -147,7 +147,7 @@ var ppoKeys = []row{
 	mapped(omrl, actorAt+"use_dynamic_bsz", "actor.dynamic_batch", none),
 	mapped(omrl, actorAt+"ppo_max_token_len_per_gpu", "actor.max_tokens_per_micro_batch", none),
 	mapped(omrl, actorAt+"grad_clip", "actor.grad_clip", none),
-	refused(omrl, actorAt+"state_masking", "the loss covers sampled tokens only, and never what the environment said", true),
+	refused(omrl, actorAt+"state_masking", "the loss covers sampled tokens only, never observations", true),
 	mapped(omrl, actorAt+"clip_ratio", "actor.clip_ratio_low actor.clip_ratio_high", "0.2"),
 	mapped(verl, actorAt+"clip_ratio_low", "actor.clip_ratio_low", none),
 	mapped(verl, actorAt+"clip_ratio_high", "actor.clip_ratio_high", none),
@@ -160,20 +160,20 @@ var ppoKeys = []row{
 	dead(omrl, actorAt+"shuffle", "actor.shuffle", none),
 	refused(omrl, actorAt+"ulysses_sequence_parallel_size", oneDevice, int64(1)),
 	mapped(verl, actorAt+"loss_agg_mode", "actor.loss_agg", none),
-	taken(verl, actorAt+"loss_scale_factor", "actor.loss_scale_factor", none, notNull),
+	mapped(verl, actorAt+"loss_scale_factor", "actor.loss_scale_factor", none),
 	mapped(verl, actorAt+"policy_loss.loss_mode", "actor.policy_loss", none),
 	mapped(verl, actorAt+"policy_loss.clip_cov_ratio", "actor.clip_cov_ratio", none),
 	mapped(verl, actorAt+"policy_loss.clip_cov_lb", "actor.clip_cov_lb", none),
 	mapped(verl, actorAt+"policy_loss.clip_cov_ub", "actor.clip_cov_ub", none),
 	mapped(verl, actorAt+"policy_loss.kl_cov_ratio", "actor.kl_cov_ratio", none),
 	mapped(verl, actorAt+"policy_loss.ppo_kl_coef", "actor.ppo_kl_coef", none),
-	taken(verl, actorAt+"policy_loss.dro_beta", "actor.dro_beta", none, notNull),
+	mapped(verl, actorAt+"policy_loss.dro_beta", "actor.dro_beta", none),
 	mapped(verl, actorAt+"{tau_pos,policy_loss.tau_pos}", "actor.tau_pos", none),
 	mapped(verl, actorAt+"{tau_neg,policy_loss.tau_neg}", "actor.tau_neg", none),
 	mapped(verl, actorAt+"calculate_entropy", "actor.calculate_entropy", none),
-	dropped(verl, actorAt+"calculate_sum_pi_squared", "it is computed where the advantage estimator needs it"),
+	dropped(verl, actorAt+"calculate_sum_pi_squared", "it is computed if the advantage estimator needs it"),
 	dropped(verl, actorAt+"{data_loader_seed,use_torch_compile,checkpoint.save_contents,checkpoint.load_contents,entropy_from_logits_with_chunking,entropy_checkpointing,checkpoint.contents}",
-		"checkpoints are whole, and what is computed how is not a setting"),
+		"checkpoints are always complete, and this detail of the computation is fixed"),
 	taken(omrl2, actorAt+"invalid_action_penalty_coef", "reward.invalid_action_penalty", none, where(actorAt+"use_invalid_action_penalty")),
 	taken(omrl2, actorAt+"use_invalid_action_penalty", "reward.invalid_action_penalty", none, invalidPenalty),
 	mapped(omrl, actorAt+"optim.lr", "actor.optim.lr", none),
@@ -181,19 +181,19 @@ var ppoKeys = []row{
 	taken(verl, actorAt+"optim.lr_warmup_steps", "actor.optim.warmup_steps", none, warmupSteps),
 	dead(omrl, actorAt+"optim.warmup_style", "actor.optim.schedule", none),
 	mapped(verl, actorAt+"optim.lr_scheduler_type", "actor.optim.schedule", none),
-	{key: actorAt + "optim.min_lr_ratio", to: "actor.optim.min_lr_ratio", def: none, dead: true, take: notNull, note: readNowhere, source: omrl},
-	dropped(omrl, actorAt+"optim.total_training_steps", "the trainer says it: trainer.total_steps"),
+	dead(omrl, actorAt+"optim.min_lr_ratio", "actor.optim.min_lr_ratio", none),
+	dropped(omrl, actorAt+"optim.total_training_steps", "trainer.total_steps sets it"),
 	mapped(omrl, actorAt+"optim.betas", "actor.optim.betas", none),
 	mapped(omrl, actorAt+"optim.weight_decay", "actor.optim.weight_decay", none),
-	refused(verl, actorAt+"optim.num_cycles", "cosine falls once, over half a cycle", 0.5),
+	refused(verl, actorAt+"optim.num_cycles", "the cosine schedule is half a cycle", 0.5),
 	dropped(omrl, actorAt+"fsdp_config.wrap_policy.min_num_params", oneDevice),
 	refused(omrl, actorAt+"fsdp_config.param_offload", weightsOnce, true, false),
-	refused(omrl, actorAt+"fsdp_config.grad_offload", "gradients are gone after the step", true, false),
+	refused(omrl, actorAt+"fsdp_config.grad_offload", "gradients are freed after every step", true, false),
 	mapped(omrl, actorAt+"fsdp_config.optimizer_offload", "actor.offload_optimizer", none),
 	forgotten(omrl, actorAt+"fsdp_config.fsdp_size", oneDevice),
-	dropped(omrl, actorAt+"fsdp_config.{model_dtype,torch_dtype}", "the weights that are stepped are float32"),
-	taken(omrl, actorAt+"fsdp_config.mixed_precision.param_dtype", "model.compute_dtype", none, computeDtype),
-	dropped(omrl, actorAt+"fsdp_config.mixed_precision.{reduce_dtype,buffer_dtype}", "gradients are summed in float32"),
+	dropped(omrl, actorAt+"fsdp_config.{model_dtype,torch_dtype}", "the optimiser updates float32 weights"),
+	taken(omrl, actorAt+"fsdp_config.mixed_precision.param_dtype", "model.compute_dtype", none, notNull(computeDtype)),
+	dropped(omrl, actorAt+"fsdp_config.mixed_precision.{reduce_dtype,buffer_dtype}", "gradients are accumulated in float32"),
 	dropped(verl, actorAt+"fsdp_config.{forward_prefetch,reshard_after_forward,offload_policy}", oneDevice),
 
 	// ---- reference (spec 1.3)
@@ -207,55 +207,55 @@ var ppoKeys = []row{
 
 	// ---- rollout (spec 1.3, 1.5, 1.6)
 	taken(omrl, rolloutAt+"name", "rollout.engine", none, engine),
-	dropped(verl, rolloutAt+"mode", "episodes are played each on its own, and their replies generated together"),
+	dropped(verl, rolloutAt+"mode", "episodes are independent, and their replies are generated in batches"),
 	mapped(omrl, rolloutAt+"temperature", "rollout.temperature", none),
 	mapped(omrl, rolloutAt+"top_k", "rollout.top_k", none),
-	noted(omrl, rolloutAt+"top_p", "rollout.top_p", none, "log-probs are of the kept tokens, also in the update, where the original takes all; the default is 1, the original's 0.95"),
+	noted(omrl, rolloutAt+"top_p", "rollout.top_p", none, "log-probs are renormalised over the kept tokens, in the update as well; the original normalises over all tokens. The default is 1, the original's 0.95"),
 	dropped(omrl, rolloutAt+"{prompt_length,response_length,max_model_len}", "rollout.max_context_tokens bounds a conversation, rollout.max_new_tokens a reply"),
-	dropped(omrl, rolloutAt+"dtype", "sampling computes in model.compute_dtype, as training does"),
-	noted(omrl, rolloutAt+"gpu_memory_utilization", "rollout.kv_cache_fraction", none, "a share of the whole GPU there, the weights among it; here of the host's free memory, and on a GPU without effect: there rollout.max_sequences and rollout.max_context_tokens say how large the cache is"),
+	dropped(omrl, rolloutAt+"dtype", "sampling and training compute in model.compute_dtype"),
+	noted(omrl, rolloutAt+"gpu_memory_utilization", "rollout.kv_cache_fraction", none, "in the original a share of the GPU's memory, weights included; here a share of the host's free memory. On a GPU it has no effect: rollout.max_sequences and rollout.max_context_tokens set the size of the cache"),
 	mapped(omrl, rolloutAt+"ignore_eos", "rollout.ignore_eos", none),
 	dropped(omrl, rolloutAt+"{enforce_eager,free_cache_engine,load_format,enable_chunked_prefill,disable_log_stats,layered_summon,multi_stage_wake_up,cudagraph_capture_sizes}", engineOwn),
 	refused(omrl, rolloutAt+"{tensor_model_parallel_size,data_parallel_size,pipeline_model_parallel_size}", oneDevice, int64(1)),
 	dropped(verl, rolloutAt+"{engine_kwargs.*,agent.*,update_weights_bucket_megabytes,skip_tokenizer_init}", engineOwn),
 	dead(omrl, rolloutAt+"max_num_batched_tokens", "rollout.max_batch_tokens", none),
 	dead(omrl, rolloutAt+"max_num_seqs", "rollout.max_sequences", none),
-	dropped(omrl, rolloutAt+"{log_prob_micro_batch_size,log_prob_micro_batch_size_per_gpu}", "old log-probs take actor.micro_batch_size"),
+	dropped(omrl, rolloutAt+"{log_prob_micro_batch_size,log_prob_micro_batch_size_per_gpu}", "old log-probs are computed with actor.micro_batch_size"),
 	dropped(omrl, rolloutAt+"{log_prob_use_dynamic_bsz,log_prob_max_token_len_per_gpu}", "old log-probs follow actor.dynamic_batch"),
 	mapped(omrl, rolloutAt+"do_sample", "rollout.do_sample", none),
-	taken(omrl, rolloutAt+"n", "rollout.group_size", "1", groupSize),
-	{key: rolloutAt + "n_agent", to: "rollout.group_size", def: none, dead: true, take: groupSize, note: "episodes of a task; " + readNowhere, source: omrl},
-	taken(omrl2, "env.rollout.n", "rollout.group_size", none, groupSize),
+	mapped(omrl, rolloutAt+"n", "rollout.group_size", "1"),
+	{key: rolloutAt + "n_agent", to: "rollout.group_size", def: none, dead: true, note: "episodes of a task; " + readNowhere, source: omrl},
+	mapped(omrl2, "env.rollout.n", "rollout.group_size", none),
 	mapped(omrl, rolloutAt+"max_workers", "agent.max_workers", none),
 	taken(verl, rolloutAt+"calculate_log_probs", "rollout.record_log_probs", none, ignore("the log-prob of every sampled token is always kept")),
 	mapped(omrl2, rolloutAt+"val_kwargs.temperature", "rollout.val.temperature", none),
 	taken(omrl2, rolloutAt+"val_kwargs.do_sample", "rollout.val.temperature", none, valGreedy),
 	mapped(verl, rolloutAt+"val_kwargs.n", "rollout.val.group_size", none),
 	mapped(verl, rolloutAt+"enable_prefix_caching", "rollout.enable_prefix_caching", none),
-	refused(verl, rolloutAt+"val_kwargs.top_p", "validation samples from all tokens", int64(1), 1.0),
-	refused(verl, rolloutAt+"val_kwargs.top_k", "validation samples from all tokens", int64(-1), int64(0)),
-	dropped(verl, rolloutAt+"multi_turn.enable", "every episode has as many turns as it takes"),
-	taken(verl, rolloutAt+"multi_turn.{max_assistant_turns,max_turns}", "agent.max_turns", none, notNull),
-	dropped(verl, rolloutAt+"multi_turn.max_user_turns", "the environment answers every turn: agent.max_turns bounds them"),
-	refused(verl, rolloutAt+"multi_turn.max_parallel_calls", "a turn is one action", int64(1)),
-	refused(verl, rolloutAt+"multi_turn.{max_tool_response_length,tool_response_truncate_side}", "it counts characters: set agent.max_obs_tokens"),
-	refused(verl, rolloutAt+"multi_turn.{tool_config_path,interaction_config_path,format}", "tools and users belong to environment servers: give one in [[env]]", nil),
+	refused(verl, rolloutAt+"val_kwargs.top_p", "validation does not restrict sampling", int64(1), 1.0),
+	refused(verl, rolloutAt+"val_kwargs.top_k", "validation does not restrict sampling", int64(-1), int64(0)),
+	dropped(verl, rolloutAt+"multi_turn.enable", "every episode has up to agent.max_turns turns"),
+	mapped(verl, rolloutAt+"multi_turn.{max_assistant_turns,max_turns}", "agent.max_turns", none),
+	dropped(verl, rolloutAt+"multi_turn.max_user_turns", "the environment answers every turn; agent.max_turns bounds them"),
+	refused(verl, rolloutAt+"multi_turn.max_parallel_calls", "a turn has one action", int64(1)),
+	refused(verl, rolloutAt+"multi_turn.{max_tool_response_length,tool_response_truncate_side}", "it counts characters; set agent.max_obs_tokens instead"),
+	refused(verl, rolloutAt+"multi_turn.{tool_config_path,interaction_config_path,format}", "tools and simulated users belong to environment servers; name a server in [[env]]", nil),
 
 	// ---- top level (spec 1.3, 1.5)
 	mapped(omrl, "max_turns", "agent.max_turns", none),
 	mapped(omrl2, "env.max_steps", "agent.max_turns", none),
-	forgotten(omrl, "{do_search,retriever.url,retriever.topk}", "searching is what the environment searchqa does"),
+	forgotten(omrl, "{do_search,retriever.url,retriever.topk}", "the environment searchqa does the searching"),
 	mapped(omrl, "format_score", "reward.format_score", none),
-	refused(omrl2, "env.seed", "tasks are named by their indices, which fix them: trainer.seed and data.seed decide the rest"),
+	refused(omrl2, "env.seed", "the index of a task determines it; trainer.seed and data.seed control all other randomness"),
 	taken(omrl2, "env.history_length", "agent.history_length agent.format", none, history),
 	taken(omrl2, "env.use_summary", "env.use_summary agent.format", none, summary),
-	taken(omrl2, "env.summary_endpoint", "agent.summary.base_url", none, notNull),
-	taken(omrl2, "env.summary_model", "agent.summary.model", none, notNull),
+	mapped(omrl2, "env.summary_endpoint", "agent.summary.base_url", none),
+	mapped(omrl2, "env.summary_model", "agent.summary.model", none),
 	mapped(omrl2, "env.summary_concurrency", "agent.summary.concurrency", none),
-	refused(omrl2, "env.summary_api_key", "keys are not written into files: put it into the environment variable that agent.summary.key_env names", nil),
-	refused(omrl2, "env.webshop.*", "the webshop server decides it: start it so"),
-	refused(omrl2, "env.{data_path,available_tools}", "the gaia server decides it: start it so"),
-	dropped(verl, "env.resources_per_worker.*", "environments are servers of their own"),
+	refused(omrl2, "env.summary_api_key", "keys are not stored in configurations; put it into the environment variable that agent.summary.key_env names", nil),
+	refused(omrl2, "env.webshop.*", "set it when you start the webshop server"),
+	refused(omrl2, "env.{data_path,available_tools}", "set it when you start the gaia server"),
+	dropped(verl, "env.resources_per_worker.*", "environments are separate servers"),
 	taken(omrl2, "{env.memory_file,memory_file}", "agent.memory_file agent.format", none, staged),
 	taken(omrl2, "{env.use_staged_format,use_staged_format}", "agent.format", none, stagedFormat),
 
@@ -266,23 +266,23 @@ var ppoKeys = []row{
 	taken(verl, "critic.optim.lr_warmup_steps", "critic.optim.warmup_steps", none, warmupSteps),
 	dead(omrl, "critic.optim.warmup_style", "critic.optim.schedule", none),
 	mapped(verl, "critic.optim.lr_scheduler_type", "critic.optim.schedule", none),
-	{key: "critic.optim.min_lr_ratio", to: "critic.optim.min_lr_ratio", def: none, dead: true, take: notNull, note: readNowhere, source: omrl},
-	dropped(omrl, "critic.optim.total_training_steps", "the trainer says it: trainer.total_steps"),
+	dead(omrl, "critic.optim.min_lr_ratio", "critic.optim.min_lr_ratio", none),
+	dropped(omrl, "critic.optim.total_training_steps", "trainer.total_steps sets it"),
 	mapped(verl, "critic.optim.betas", "critic.optim.betas", none),
 	mapped(verl, "critic.optim.weight_decay", "critic.optim.weight_decay", none),
-	taken(omrl, "critic.model.path", "critic.path", none, modelPath),
-	dropped(omrl, "critic.model.tokenizer_path", "the critic reads the actor's tokens"),
-	refused(omrl, "critic.model.external_lib", "there is no Python to import it into", nil),
+	taken(omrl, "critic.model.path", "critic.path", none, notNull(modelPath)),
+	dropped(omrl, "critic.model.tokenizer_path", "the critic uses the actor's tokenizer"),
+	refused(omrl, "critic.model.external_lib", "Python modules cannot be imported", nil),
 	refused(omrl, "critic.model.override_config", "change the model's config.json", map[string]any{}),
 	mapped(omrl, "critic.model.enable_gradient_checkpointing", "critic.gradient_checkpointing", none),
-	refused(omrl, "critic.model.use_remove_padding", "rows are always packed: padding never reaches the model", true, false),
-	dropped(omrl, "critic.model.{torch_dtype,trust_remote_code}", "the critic has the actor's number formats"),
+	refused(omrl, "critic.model.use_remove_padding", "rows are always packed, without padding", true, false),
+	dropped(omrl, "critic.model.{torch_dtype,trust_remote_code}", "the critic uses the actor's number formats"),
 	mapped(omrl, "critic.model.fsdp_config.optimizer_offload", "critic.offload_optimizer", none),
-	refused(omrl, "critic.model.fsdp_config.{param_offload,grad_offload}", "its weights stay where they are; lower critic.micro_batch_size where memory runs out, or set critic.gradient_checkpointing", true, false),
+	refused(omrl, "critic.model.fsdp_config.{param_offload,grad_offload}", "the critic is not offloaded; if memory runs out, lower critic.micro_batch_size or set critic.gradient_checkpointing", true, false),
 	dropped(omrl, "critic.model.fsdp_config.{wrap_policy.min_num_params,fsdp_size}", oneDevice),
 	mapped(omrl, "critic.ppo_mini_batch_size", "critic.mini_batch_size", none),
 	mapped(omrl, "critic.{ppo_micro_batch_size,ppo_micro_batch_size_per_gpu}", "critic.micro_batch_size", none),
-	dropped(omrl, "critic.{forward_micro_batch_size,forward_micro_batch_size_per_gpu}", "values take critic.micro_batch_size"),
+	dropped(omrl, "critic.{forward_micro_batch_size,forward_micro_batch_size_per_gpu}", "values are computed with critic.micro_batch_size"),
 	dropped(omrl, "critic.{use_dynamic_bsz,ppo_max_token_len_per_gpu,forward_max_token_len_per_gpu}", "the critic follows actor.dynamic_batch"),
 	refused(omrl, "critic.ulysses_sequence_parallel_size", oneDevice, int64(1)),
 	dead(omrl, "critic.ppo_epochs", "critic.epochs", none),
@@ -292,32 +292,32 @@ var ppoKeys = []row{
 	mapped(omrl, "critic.cliprange_value", "critic.clip_range_value", none),
 
 	// ---- reward model (spec 1.3)
-	refused(omrl, "reward_model.enable", "name the reward model's folder yourself: reward.model_path, with reward.score_fn = \"model\"", false),
+	refused(omrl, "reward_model.enable", "set reward.score_fn = \"model\" and reward.model_path to the folder of the reward model", false),
 	{key: "reward_model.{overlong_buffer,reward_kwargs.overlong_buffer_cfg}.{enable,len,penalty_factor}", to: "reward.components.overlong_buffer", def: none, take: hold, source: verl},
 	{key: "reward_model.reward_kwargs.max_resp_len", to: "reward.components.max_length", def: none, take: hold, source: verl},
-	dropped(verl, "reward_model.{overlong_buffer,reward_kwargs.overlong_buffer_cfg}.log", "the score of every component is among the metrics"),
+	dropped(verl, "reward_model.{overlong_buffer,reward_kwargs.overlong_buffer_cfg}.log", "the score of every component is a metric"),
 	taken(verl, "reward_model.reward_manager", "reward.score_fn", none, rewardManager),
 	dropped(omrl, "reward_model.{strategy,model.*,micro_batch_size,micro_batch_size_per_gpu,max_length,use_dynamic_bsz,forward_max_token_len_per_gpu,launch_reward_fn_async}",
-		"a reward model is named by reward.model_path"),
-	refused(verl, "custom_reward_function.{path,name}", "a program of yours can judge: reward.score_fn = \"exec:python3 my_reward.py\"", nil),
+		"reward.model_path names the reward model"),
+	refused(verl, "custom_reward_function.{path,name}", "use a program: reward.score_fn = \"exec:python3 my_reward.py\"", nil),
 
 	// ---- algorithm (spec 1.3, 1.5, 1.6)
 	taken(omrl, "algorithm.adv_estimator", "algo.adv_estimator", "gae", estimator),
 	taken(omrl, "algorithm.gamma", "algo.gamma reward.gamma", none, gamma),
 	dead(omrl, "algorithm.lam", "algo.lam", none),
-	{key: "algorithm.reward_score_fn", to: "reward.score_fn", def: none, dead: true, take: notNull,
-		note: readNowhere + ": leave it out for the environment's reward alone, which is what the original trains on", source: omrl},
+	{key: "algorithm.reward_score_fn", to: "reward.score_fn", def: none, dead: true,
+		note: readNowhere + "; leave it out to train on the environment's reward alone, as the original does", source: omrl},
 	forgotten(omrl, "algorithm.no_think_rl", "leave it out"),
 	mapped(omrl, "algorithm.kl_penalty", "algo.kl_penalty", none),
 	mapped(omrl, "algorithm.kl_ctrl.type", "algo.kl_ctrl", none),
 	mapped(omrl, "algorithm.kl_ctrl.kl_coef", "algo.kl_coef", none),
 	mapped(omrl, "algorithm.kl_ctrl.target_kl", "algo.kl_target", none),
 	mapped(omrl, "algorithm.kl_ctrl.horizon", "algo.kl_horizon", none),
-	noted(omrl, "algorithm.use_kl_in_reward", "algo.use_kl_in_reward", none, "on every row; the original changes the first two only"),
+	noted(omrl, "algorithm.use_kl_in_reward", "algo.use_kl_in_reward", none, "applied to every row; the original applies it to the first two rows only"),
 	mapped(omrl, "algorithm.reward_allocation", "reward.allocation", none),
 	{key: partsAt + "{goal_reward.*,length_penalty.*,format_reward.*}", to: "reward.components.weight", def: none, dead: true, take: hold, note: readNowhere, source: omrl},
-	forgotten(omrl, "algorithm.state_masking.{start_state_marker,end_state_marker}", "what the model said and what the environment said is known token by token"),
-	refused(verl, "algorithm.{gdpo_reward_keys,gdpo_reward_weights}", "gdpo compares the parts of the reward: give each in [reward.components] with its weight", nil),
+	forgotten(omrl, "algorithm.state_masking.{start_state_marker,end_state_marker}", "sampled tokens and observations are told apart token by token"),
+	refused(verl, "algorithm.{gdpo_reward_keys,gdpo_reward_weights}", "gdpo compares the parts of the reward; list them in [reward.components] with their weights", nil),
 	mapped(verl, "algorithm.norm_adv_by_std_in_grpo", "algo.norm_by_std", none),
 	mapped(omrl2, "algorithm.filter_groups.enable", "algo.filter_groups", none),
 	taken(verl, "algorithm.filter_groups.metric", "algo.filter_metric", none, filterMetric),
@@ -329,11 +329,11 @@ var ppoKeys = []row{
 	taken(verl, "algorithm.pf_ppo.reweight_method", "algo.pf_ppo", none, where("algorithm.use_pf_ppo")),
 	taken(verl, "algorithm.use_pf_ppo", "algo.pf_ppo", none, pfPPO),
 	mapped(verl, "algorithm.pf_ppo.weight_pow", "algo.pf_ppo_weight_pow", none),
-	taken(verl, "algorithm.rollout_correction.rollout_is", "algo.rollout_correction.rollout_is", none, notNull),
+	mapped(verl, "algorithm.rollout_correction.rollout_is", "algo.rollout_correction.rollout_is", none),
 	taken(verl, "algorithm.rollout_correction.rollout_is_threshold", "algo.rollout_correction.rollout_is_threshold algo.rollout_correction.rollout_is_threshold_lower", none, isThreshold),
 	mapped(verl, "algorithm.rollout_correction.rollout_is_batch_normalize", "algo.rollout_correction.rollout_is_batch_normalize", none),
-	taken(verl, "algorithm.rollout_correction.rollout_rs", "algo.rollout_correction.rollout_rs", none, texts),
-	taken(verl, "algorithm.rollout_correction.rollout_rs_threshold", "algo.rollout_correction.rollout_rs_threshold", none, texts),
+	taken(verl, "algorithm.rollout_correction.rollout_rs", "algo.rollout_correction.rollout_rs", none, notNull(texts)),
+	taken(verl, "algorithm.rollout_correction.rollout_rs_threshold", "algo.rollout_correction.rollout_rs_threshold", none, notNull(texts)),
 	mapped(verl, "algorithm.rollout_correction.bypass_mode", "algo.rollout_correction.bypass_mode", none),
 	mapped(verl, "algorithm.rollout_correction.loss_type", "algo.rollout_correction.loss_type", none),
 
@@ -341,7 +341,7 @@ var ppoKeys = []row{
 	mapped(omrl, "trainer.total_epochs", "trainer.epochs", "30"),
 	taken(omrl, "trainer.total_training_steps", "trainer.total_steps", "null", totalSteps),
 	mapped(omrl, "trainer.project_name", "trainer.project", none),
-	taken(omrl, "trainer.experiment_name", "trainer.experiment", none, folder),
+	taken(omrl, "trainer.experiment_name", "trainer.experiment", none, notNull(folder)),
 	taken(omrl, "trainer.logger", "log.backends", none, loggers),
 	refused(omrl, "trainer.nnodes", oneDevice, int64(1)),
 	refused(omrl, "trainer.n_gpus_per_node", oneDevice, int64(1)),
@@ -349,22 +349,22 @@ var ppoKeys = []row{
 	taken(omrl, "trainer.test_freq", "trainer.test_every", "-1", every),
 	taken(omrl, "trainer.critic_warmup", "trainer.critic_warmup", none, criticWarmup),
 	refused(omrl, "trainer.default_hdfs_dir", "copy the run folder yourself", nil),
-	taken(omrl, "trainer.default_local_dir", "trainer.output_dir", none, localDir),
-	{key: "trainer.val_before_train", to: "trainer.val_before_train", def: none, dead: true, note: readNowhere, source: omrl},
-	refused(omrl, "trainer.val_only", "openmanus eval CONFIG.toml does it", false),
+	taken(omrl, "trainer.default_local_dir", "trainer.output_dir", none, notNull(localDir)),
+	dead(omrl, "trainer.val_before_train", "trainer.val_before_train", none),
+	refused(omrl, "trainer.val_only", "use openmanus eval CONFIG.toml", false),
 	dropped(verl, "trainer.{balance_batch,device,ray_wait_register_center_timeout,use_legacy_worker_impl,profile_steps,critic_device}", oneDevice),
 	dropped(verl, "trainer.{log_val_generations,rollout_data_dir,validation_data_dir}", keepEvery),
 	taken(verl, "trainer.resume_mode", "trainer.resume", none, resumeMode),
 	taken(verl, "trainer.resume_from_path", "trainer.resume", none, resumePath),
 	taken(verl, "trainer.max_actor_ckpt_to_keep", "trainer.keep_checkpoints", none, limit),
-	dropped(verl, "trainer.{max_critic_ckpt_to_keep,del_local_ckpt_after_load,remove_previous_ckpt_in_save}", "trainer.keep_checkpoints is for both"),
-	dropped(verl, "{ray_init.*,ray_kwargs.*,global_profiler.*,hydra.*,transfer_queue.*}", "there is no cluster"),
+	dropped(verl, "trainer.{max_critic_ckpt_to_keep,del_local_ckpt_after_load,remove_previous_ckpt_in_save}", "trainer.keep_checkpoints applies to both"),
+	dropped(verl, "{ray_init.*,ray_kwargs.*,global_profiler.*,hydra.*,transfer_queue.*}", "openmanus does not use a cluster"),
 }
 
 // sftKeys are the keys of the SFT trainer (spec 1.7).
 var sftKeys = []row{
-	taken(sft, "data.train_files", "sft.files", none, texts),
-	taken(sft, "data.val_files", "sft.val_files", none, texts),
+	taken(sft, "data.train_files", "sft.files", none, notNull(texts)),
+	taken(sft, "data.val_files", "sft.val_files", none, notNull(texts)),
 	mapped(sft, "data.train_batch_size", "sft.train_batch_size", none),
 	mapped(sft, "data.{micro_batch_size,micro_batch_size_per_gpu}", "sft.micro_batch_size", none),
 	mapped(sft, "data.prompt_key", "sft.prompt_key", "question"),
@@ -374,12 +374,12 @@ var sftKeys = []row{
 	mapped(sft, "data.max_length", "sft.max_length", none),
 	mapped(sft, "data.truncation", "sft.truncation", none),
 	refused(sft, "data.balance_dp_token", oneDevice, false),
-	taken(sft, "model.partial_pretrain", "model.path", "", modelPath),
+	taken(sft, "model.partial_pretrain", "model.path", "", notNull(modelPath)),
 	mapped(sft, "model.lora_rank", "model.lora_rank", none),
 	mapped(sft, "model.lora_alpha", "model.lora_alpha", none),
 	mapped(sft, "model.target_modules", "model.target_modules", `["q_proj","v_proj"]`),
 	mapped(sft, "model.enable_gradient_checkpointing", "model.gradient_checkpointing", none),
-	refused(sft, "model.external_lib", "there is no Python to import it into", nil),
+	refused(sft, "model.external_lib", "Python modules cannot be imported", nil),
 	dropped(sft, "model.{trust_remote_code,use_liger,strategy,fsdp_config.*}", oneDevice),
 	mapped(sft, "optim.lr", "sft.optim.lr", none),
 	mapped(sft, "optim.betas", "sft.optim.betas", none),
@@ -391,9 +391,9 @@ var sftKeys = []row{
 	taken(sft, "trainer.total_training_steps", "sft.total_steps", none, totalSteps),
 	mapped(sft, "trainer.validate_before_training", "trainer.val_before_train", "false"),
 	mapped(sft, "trainer.project_name", "trainer.project", none),
-	taken(sft, "trainer.experiment_name", "trainer.experiment", none, folder),
+	taken(sft, "trainer.experiment_name", "trainer.experiment", none, notNull(folder)),
 	taken(sft, "trainer.logger", "log.backends", none, loggers),
-	taken(sft, "trainer.default_local_dir", "trainer.output_dir", none, localDir),
+	taken(sft, "trainer.default_local_dir", "trainer.output_dir", none, notNull(localDir)),
 	refused(sft, "trainer.default_hdfs_dir", "copy the run folder yourself", nil),
 	mapped(sft, "trainer.seed", "trainer.seed", none),
 	taken(sft, "trainer.save_freq", "trainer.save_every", none, every),

@@ -17,21 +17,21 @@ type launch struct {
 }
 
 var (
-	// programs are what settings are given to, by what a command line calls them.
+	// programs matches the names of trainers on a command line.
 	programs = regexp.MustCompile(`(^|[./])(main_[a-z_0-9]*|[a-z_0-9]*sft_trainer)(\.py)?$`)
-	// interpreters run them.
+	// interpreters matches the programs that run trainers.
 	interpreters = regexp.MustCompile(`^(python[0-9.]*|pypy[0-9.]*|torchrun|accelerate|deepspeed|ipython|debugpy)$`)
 )
 
 var (
-	// before are commands that run the one behind them.
+	// before lists commands that run the command behind them.
 	before = []string{"exec", "nohup", "env", "setsid", "nice", "stdbuf", "sudo", "srun", "timeout"}
-	// speaking commands name a program without running it.
-	speaking = []string{"echo", "printf", "logger", "pkill", "pgrep", "grep", "ps"}
+	// naming lists commands that name a program without running it.
+	naming = []string{"echo", "printf", "logger", "pkill", "pgrep", "grep", "ps"}
 )
 
-// instead is the command here for a program that takes settings and does not
-// train, or "".
+// instead returns the openmanus command for a program that takes settings and
+// does not train, or "".
 func instead(program string) string {
 	program = strings.TrimSuffix(program, ".py")
 	switch name := program[strings.LastIndexAny(program, "./")+1:]; {
@@ -43,11 +43,11 @@ func instead(program string) string {
 	return ""
 }
 
-// run keeps a command if it is one that trains: python3 -m and a trainer's
-// name, or the path of its file. A name among other words is none: logs/main_ppo
-// is a folder, and pkill -f main_ppo ends a training.
+// run records a command that starts a trainer: python3 -m with the trainer's name,
+// or the path of its file. The name alone is not enough: logs/main_ppo is a folder,
+// and pkill -f main_ppo ends a training.
 func (r *reader) run(words []*syntax.Word) {
-	if len(words) > 0 && slices.Contains(speaking, words[0].Lit()) {
+	if len(words) > 0 && slices.Contains(naming, words[0].Lit()) {
 		return
 	}
 	interpreter, waits := false, true
@@ -63,14 +63,14 @@ func (r *reader) run(words []*syntax.Word) {
 			r.found = append(r.found, launch{settings(w.text, rest), int(word.Pos().Line())})
 			return
 		}
-		// A variable that nobody sets can hold the interpreter.
+		// A variable without a value can be the interpreter.
 		interpreter = interpreter || interpreters.MatchString(path.Base(w.text)) || waits && len(w.missing) > 0
 		waits = waits && slices.Contains(before, word.Lit())
 	}
 }
 
-// choose takes the first command that trains with settings, and says which
-// others there are.
+// choose returns the first command that trains with settings, and lists the other
+// commands in its Others.
 func choose(found []launch) (Command, error) {
 	trains := func(l launch) bool { return instead(l.command.Program) == "" }
 	best := slices.IndexFunc(found, func(l launch) bool { return trains(l) && len(l.command.Overrides) > 0 })
@@ -79,16 +79,16 @@ func choose(found []launch) (Command, error) {
 	}
 	if best < 0 {
 		l := found[0]
-		return Command{}, fmt.Errorf("line %d: %s does not train, and there is nothing else that does: use %s", l.line, clip(l.command.Program), instead(l.command.Program))
+		return Command{}, fmt.Errorf("line %d: %s does not train, and no other command does: use %s", l.line, clip(l.command.Program), instead(l.command.Program))
 	}
 	c := found[best].command
 	for i, l := range found {
-		what := "is started too: its settings are not in here"
+		what := "is started too and not imported"
 		if !trains(l) {
-			what = "is " + instead(l.command.Program) + " here"
+			what = "corresponds to " + instead(l.command.Program)
 		}
 		if i != best {
-			c.Others = append(c.Others, fmt.Sprintf("line %d: %s %s; what is in here is from line %d", l.line, clip(l.command.Program), what, found[best].line))
+			c.Others = append(c.Others, fmt.Sprintf("line %d: %s %s; the imported command is on line %d", l.line, clip(l.command.Program), what, found[best].line))
 		}
 	}
 	return c, nil

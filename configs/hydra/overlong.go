@@ -2,14 +2,14 @@ package hydra
 
 import "slices"
 
-// overlongAt is where DAPO's punishment of long replies is set: in its recipe,
-// and in verl 0.8.
+// overlongAt lists the prefixes of the keys of DAPO's penalty for long replies, in
+// its recipe and in verl 0.8.
 var overlongAt = []string{"reward_model.overlong_buffer.", "reward_model.reward_kwargs.overlong_buffer_cfg."}
 
-// overlong adds it to what an episode is worth, and reports whether it is on.
-// It is the same line, from max_length - len down to -penalty_factor at
-// max_length (spec 6.4); there it is of a reply, here of all that an episode
-// sampled.
+// overlong sets the component overlong and reports whether the penalty is enabled.
+// The penalty falls linearly from 0 at max_length - len to -penalty_factor at
+// max_length (spec 6.4). Upstream the length is that of a reply, here that of all
+// sampled tokens of an episode.
 func (im *importer) overlong() bool {
 	const longest = "reward_model.reward_kwargs.max_resp_len"
 	at := ""
@@ -21,7 +21,7 @@ func (im *importer) overlong() bool {
 	for _, from := range append(slices.Clone(overlongAt), longest) {
 		for _, leaf := range []string{"enable", "len", "penalty_factor", ""} {
 			if r := im.byKey[from+leaf]; r != nil && r.Status == Mapped && at == "" {
-				r.ignored("long replies are not punished, as by default")
+				r.ignored("there is no penalty for long replies, the default")
 			}
 		}
 	}
@@ -42,16 +42,16 @@ func (im *importer) overlong() bool {
 	put(at+"len", "overlong_buffer", im.val(at+"len", int64(0)))
 	put(at+"penalty_factor", "overlong_factor", im.val(at+"penalty_factor", 1.0))
 	if switched.Status == Mapped {
-		switched.say("of all tokens that an episode sampled, where the original means those of a reply")
+		switched.say("counts all sampled tokens of an episode; the original counts those of a reply")
 	}
 	return true
 }
 
-// rewardManager says what became of the manager's work.
+// rewardManager reports which settings replace the manager.
 func rewardManager(_ *importer, r *Row, _ row, v any) {
 	if v == "dapo" {
-		r.ignored("what it adds is the punishment of long replies, which " + overlongAt[0] + "enable switches on: reward.components.overlong here")
+		r.ignored("it adds the penalty for long replies, which " + overlongAt[0] + "enable switches on; here it is reward.components.overlong")
 		return
 	}
-	r.ignored("episodes are paid what the environment says; reward.score_fn chooses a score function")
+	r.ignored("the environment gives the reward; reward.score_fn selects a score function")
 }

@@ -9,15 +9,15 @@ import (
 // Override is one setting of a command line.
 type Override struct {
 	Key     string
-	Delete  bool // ~key: the setting is taken out
-	Value   any  // as ParseValue gives it
+	Delete  bool // ~key: the setting is removed
+	Value   any  // as returned by ParseValue
 	Text    string
-	Missing []string // what the value needs and only a running script has: variables, commands
-	Maybe   []string // variables behind the value that a branch of the script may change
+	Missing []string // variables and commands without a known value that the value needs
+	Maybe   []string // variables in the value that a branch of the script may change
 }
 
-// ParseOverride reads key=value, +key=value, ++key=value, ~key and ~key=value.
-// The marks say whether the key exists upstream, which does not matter here.
+// ParseOverride parses key=value, +key=value, ++key=value, ~key and ~key=value.
+// Whether the key exists upstream, which + and ++ express, does not matter here.
 func ParseOverride(text string) (Override, error) {
 	key, value, found := strings.Cut(text, "=")
 	o := Override{Text: strings.TrimSpace(value)}
@@ -27,7 +27,7 @@ func ParseOverride(text string) (Override, error) {
 	} else {
 		key = strings.TrimPrefix(strings.TrimPrefix(key, "+"), "+")
 	}
-	key, _, _ = strings.Cut(key, "@") // the package that a group of settings goes to
+	key, _, _ = strings.Cut(key, "@") // the package of a config group
 	o.Key = strings.ReplaceAll(key, "/", ".")
 	switch {
 	case !isKey(o.Key):
@@ -43,7 +43,7 @@ func ParseOverride(text string) (Override, error) {
 	return o, nil
 }
 
-// isKey reports whether s is names with dots between them.
+// isKey reports whether s consists of names separated by dots.
 func isKey(s string) bool {
 	for name := range strings.SplitSeq(s, ".") {
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool {

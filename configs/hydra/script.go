@@ -9,23 +9,23 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Command is the command line that a script ends in.
+// Command is the command of a script that starts training.
 type Command struct {
 	Program   string // "verl.trainer.main_ppo", or "" for bare settings
 	Overrides []Override
-	Flags     []Override // of Hydra: --config-name and its kin
-	Faults    []string   // words that are no settings
-	Others    []string   // what else the script starts that is not read
+	Flags     []Override // flags of Hydra such as --config-name
+	Faults    []string   // words that are not settings
+	Others    []string   // other programs that the script starts
 }
 
-// ReadScript finds the command in a script that starts training, or takes a
-// file of settings, one or several a line. fixed are variables whose values the
-// user gives; those that neither they nor the script set come from environ.
+// ReadScript finds the command that starts training in a script, or reads a file
+// of settings, one or several a line. fixed has the variables that the user sets;
+// variables that neither the user nor the script sets come from environ.
 //
-// Nothing is run. Assignments are followed in the order of the file. Those
-// inside if, case, loops and functions, and behind && and ||, may not be made:
-// a variable that is set nowhere else is left open, and one that is keeps its
-// value, with a word about it in every setting that has it.
+// Nothing is executed. Assignments are followed in the order of the file. An
+// assignment inside if, case, a loop or a function, or behind && or ||, may not
+// happen. A variable that is set only there has no known value. A variable that is
+// set elsewhere as well keeps that value, and the settings made of it say so.
 func ReadScript(text string, fixed map[string]string, environ func(string) string) (Command, error) {
 	s, err := parseScript(text)
 	if err != nil {
@@ -64,12 +64,12 @@ func bare(s *script, fixed map[string]string, environ func(string) string) (Comm
 		}
 	}
 	if len(words) == 0 {
-		return Command{}, errors.New("there is no command that trains, such as python3 -m verl.trainer.main_ppo key=value, and no settings either")
+		return Command{}, errors.New("found no command that trains, such as python3 -m verl.trainer.main_ppo key=value, and no settings")
 	}
 	return settings("", words), nil
 }
 
-// settings turns words into overrides.
+// settings parses words as overrides and flags.
 func settings(program string, words []expanded) Command {
 	c := Command{Program: program}
 	for i := 0; i < len(words); i++ {
@@ -90,7 +90,7 @@ func settings(program string, words []expanded) Command {
 			continue
 		}
 		if err != nil && o.Key == "" || !isKey(o.Key) {
-			c.Faults = append(c.Faults, fmt.Sprintf("%q stands for settings that only the running script knows: give them after the file", clip(w.text)))
+			c.Faults = append(c.Faults, fmt.Sprintf("%q has settings that are known only when the script runs: give them after the file", clip(w.text)))
 			continue
 		}
 		o.Missing, o.Maybe = w.missing, w.maybe
@@ -99,7 +99,7 @@ func settings(program string, words []expanded) Command {
 	return c
 }
 
-// ReadWords reads settings that are given as arguments.
+// ReadWords parses settings given as arguments.
 func ReadWords(words []string) Command {
 	all := make([]expanded, len(words))
 	for i, w := range words {
@@ -119,7 +119,7 @@ type reader struct {
 // visit is called for every node of a script by syntax.Walk.
 func (r *reader) visit(n syntax.Node) bool {
 	switch n := n.(type) {
-	case *syntax.Word, *syntax.Redirect: // no commands in there
+	case *syntax.Word, *syntax.Redirect: // commands inside are not followed
 		return false
 	case *syntax.CallExpr:
 		r.assign(n.Assigns)
@@ -161,7 +161,7 @@ func assigns(s *syntax.Stmt) bool {
 	return false
 }
 
-// assign takes NAME=value, NAME+=value and NAME=(a b c).
+// assign makes the assignments NAME=value, NAME+=value and NAME=(a b c).
 func (r *reader) assign(list []*syntax.Assign) {
 	for _, a := range list {
 		if a.Naked || a.Name == nil || a.Index != nil {

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// Keys that only one of the trainers has tell whose command line it is: their
-// defaults differ, and keys that OpenManus-RL accepts and forgets are read by
-// the others.
+// Keys that only one of the trainers has identify the source of a command line.
+// The source matters because defaults differ, and because other trainers read keys
+// that OpenManus-RL accepts and never reads.
 var (
-	// ownOMRL are OpenManus-RL's of May 2025 (spec 1.3).
+	// ownOMRL has the keys of OpenManus-RL, May 2025 (spec 1.3).
 	ownOMRL = []string{
 		"data.{env_name,env_server_base,env_ports,env_data_len,train_data_num,val_data_num,max_start_length,max_obs_length}",
 		"data.{shuffle_train_dataloader,react_format,rollout_strategy,max_workers}", rolloutAt + "{n_agent,max_workers}", actorAt + "state_masking",
 		"{max_turns,do_search,retriever.*,format_score}", "algorithm.{no_think_rl,reward_score_fn,reward_allocation,state_masking.*,reward_components.*}",
 	}
-	// ownOMRL2 are those of September 2025 (spec 1.5); the rest of it is verl's.
+	// ownOMRL2 has the keys of September 2025 (spec 1.5) that verl lacks.
 	ownOMRL2 = []string{
 		"env.*", "{memory_file,use_staged_format}", "algorithm.gigpo.*", actorAt + "{use_invalid_action_penalty,invalid_action_penalty_coef}",
 	}
-	// ownVerl are verl's, beside the rows that say so (spec 1.6).
+	// ownVerl has keys of verl beside the rows with source verl (spec 1.6).
 	ownVerl = []string{
 		"data.{truncation,filter_overlong_prompts}", rolloutAt + "val_kwargs.*", "algorithm.filter_groups.*",
 		actorAt + "ppo_micro_batch_size_per_gpu", "critic.{ppo_micro_batch_size_per_gpu,forward_micro_batch_size_per_gpu}",
@@ -27,14 +27,14 @@ var (
 	}
 )
 
-// verlDefaults are verl's values where OpenManus-RL's are others. It has no
-// environment; the model that its files name is no one's choice.
+// verlDefaults has the defaults of verl that differ from OpenManus-RL's. verl has
+// no environment, and the model in its configuration files is a placeholder.
 var verlDefaults = map[string]string{
 	"data.env_name": none, "data.env_server_base": none, "data.env_ports": none, modelAt + "path": none,
 	actorAt + "entropy_coeff": "0", rolloutAt + "val_kwargs.temperature": "0",
 }
 
-// whose says which trainer a command line is for, and how that is known.
+// whose returns the source of a command line and the reason.
 func (im *importer) whose(program string, own ownKeys) (of, why string) {
 	of, why = im.mostly(program, own)
 	if mixed := own.mixed(im.supervised); mixed != "" {
@@ -43,13 +43,13 @@ func (im *importer) whose(program string, own ownKeys) (of, why string) {
 	return of, why
 }
 
-// mostly is whose the command line is, whatever else is in it.
+// mostly is whose without the keys of other sources.
 func (im *importer) mostly(program string, own ownKeys) (of, why string) {
 	switch {
 	case im.supervised && program != "":
-		return sft, "its program is " + clip(program)
+		return sft, "the program is " + clip(program)
 	case im.supervised:
-		return sft, own.sft[0] + " is its own"
+		return sft, "only it has " + own.sft[0]
 	}
 	verls := slices.Clone(ownVerl)
 	for _, entry := range im.table {
@@ -67,16 +67,16 @@ func (im *importer) mostly(program string, own ownKeys) (of, why string) {
 	} {
 		i := slices.IndexFunc(im.order, func(key string) bool { return !strings.HasPrefix(key, "hydra.") && kind.own(key) })
 		if i >= 0 {
-			return kind.of, im.order[i] + " is its own"
+			return kind.of, "only it has " + im.order[i]
 		}
 	}
 	if strings.HasPrefix(program, "recipe") {
-		return verl, "its program is " + clip(program)
+		return verl, "the program is " + clip(program)
 	}
-	return omrl, "no key of it is of one trainer alone"
+	return omrl, "no key belongs to another trainer alone"
 }
 
-// among reports whether a key is one of those that keys stand for.
+// among returns a function that reports whether a key matches one of keys.
 func among(keys []string) func(key string) bool {
 	return func(key string) bool {
 		for _, entry := range keys {
@@ -90,7 +90,7 @@ func among(keys []string) func(key string) bool {
 	}
 }
 
-// usual is the value of a key that the command line does not give.
+// usual returns the default of a key.
 func (im *importer) usual(entry row, key string) string {
 	if def, ok := verlDefaults[key]; ok && im.of != omrl {
 		return def
@@ -98,8 +98,7 @@ func (im *importer) usual(entry row, key string) string {
 	return entry.def
 }
 
-// noteOf is what is said of a key. That nobody reads it is only so in
-// OpenManus-RL.
+// noteOf returns the note of a row. readNowhere is true of OpenManus-RL only.
 func (im *importer) noteOf(entry row) string {
 	if im.of == omrl {
 		return entry.note

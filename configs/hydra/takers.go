@@ -11,19 +11,19 @@ import (
 	"github.com/openmanus/openmanus/configs"
 )
 
-// taker turns the value of a key into settings of ours.
+// taker converts the value of a key into settings of ours.
 type taker func(im *importer, r *Row, entry row, v any)
 
 func (r *Row) ignored(why string) { r.Status, r.Note = Ignored, why }
 
 func (r *Row) unsupported(instead string) { r.Status, r.Note = Unsupported, instead }
 
-// ignore is the taker of keys whose value changes nothing.
+// ignore returns the taker of keys whose value has no effect.
 func ignore(why string) taker {
 	return func(_ *importer, r *Row, _ row, _ any) { r.ignored(why) }
 }
 
-// only takes values that mean what happens anyway.
+// only returns a taker that ignores the values in fine and refuses all others.
 func only(instead string, fine ...any) taker {
 	return func(_ *importer, r *Row, _ row, v any) {
 		if slices.ContainsFunc(fine, func(x any) bool { return reflect.DeepEqual(x, v) }) {
@@ -34,44 +34,57 @@ func only(instead string, fine ...any) taker {
 	}
 }
 
-// hold leaves a key to one that is taken later, or to finish.
+// hold leaves a key to a later taker or to finish.
 func hold(*importer, *Row, row, any) {}
 
-// notNull maps a value as it is; null is the default.
-func notNull(im *importer, r *Row, entry row, v any) {
+// notNull returns take for values other than null. null means the default.
+func notNull(take taker) taker {
+	return func(im *importer, r *Row, entry row, v any) {
+		if v == nil {
+			r.ignored(nullIsDefault)
+			return
+		}
+		take(im, r, entry, v)
+	}
+}
+
+const nullIsDefault = "null: the default applies"
+
+// unchanged maps a value as it is.
+func unchanged(im *importer, r *Row, entry row, v any) {
 	entry.take = nil
 	im.convert(entry, r, v)
 }
 
-// filterMetric knows acc, by which DAPO's recipe filters: the outcome alone.
+// filterMetric translates acc, the metric of DAPO's recipe, which is the outcome.
 func filterMetric(im *importer, r *Row, entry row, v any) {
 	if v == "acc" {
 		v = "env_reward"
 	}
-	notNull(im, r, entry, v)
+	unchanged(im, r, entry, v)
 }
 
-// where maps a value if a switch is on.
+// where returns a taker that maps a value if the key on is true.
 func where(on string) taker {
 	return func(im *importer, r *Row, entry row, v any) {
 		if im.val(on, false) != true {
-			r.ignored(on + " is not on")
+			r.ignored(on + " is off")
 			return
 		}
-		notNull(im, r, entry, v)
+		unchanged(im, r, entry, v)
 	}
 }
 
-// limit is a number of which null, 0 and less are all.
+// limit takes a number; null, 0 and negative numbers mean no limit.
 func limit(im *importer, r *Row, entry row, v any) {
 	if n, ok := v.(int64); v == nil || ok && n <= 0 {
-		r.ignored("all of them, as by default")
+		r.ignored("no limit, the default")
 		return
 	}
 	im.put(r, entry.to, v)
 }
 
-// every is a number of steps, of which 0 and less are never.
+// every takes a number of steps; null, 0 and negative numbers mean never.
 func every(im *importer, r *Row, entry row, v any) {
 	if n, ok := v.(int64); v == nil || ok && n <= 0 {
 		v = int64(0)
@@ -79,7 +92,7 @@ func every(im *importer, r *Row, entry row, v any) {
 	im.put(r, entry.to, v)
 }
 
-// criticWarmup takes the first step that trains the actor, counted from 1, for
+// criticWarmup converts the first step that trains the actor, counted from 1, to
 // the number of steps before it.
 func criticWarmup(im *importer, r *Row, entry row, v any) {
 	if n, ok := v.(int64); ok && n > 0 {
@@ -95,7 +108,7 @@ func totalSteps(im *importer, r *Row, entry row, v any) {
 	im.put(r, entry.to, v)
 }
 
-// envName takes AgentGym's names, and those of September 2025.
+// envName takes the names of AgentGym and of OpenManus-RL in September 2025.
 func envName(im *importer, r *Row, _ row, v any) {
 	name := strings.ToLower(plain(v))
 	for part, env := range map[string]string{"alfworld": "alfworld", "alfred": "alfworld", "webshop": "webshop", "tool_use": "gaia"} {
@@ -106,8 +119,8 @@ func envName(im *importer, r *Row, _ row, v any) {
 	im.put(r, "env.name", name)
 }
 
-// servers are the addresses of ports. 0.0.0.0 is where servers listen, and no
-// address to go to.
+// servers makes addresses of ports. Servers listen at 0.0.0.0; clients connect to
+// 127.0.0.1.
 func servers(im *importer, r *Row, _ row, v any) {
 	base := strings.TrimRight(plain(im.val("data.env_server_base", "http://0.0.0.0")), "/")
 	base = strings.Replace(base, "//0.0.0.0", "//127.0.0.1", 1)
@@ -125,13 +138,12 @@ func servers(im *importer, r *Row, _ row, v any) {
 	}
 	im.put(r, "env.servers", urls)
 	if b := im.byKey["data.env_server_base"]; b != nil && b.Status == Mapped {
-		b.To, b.Note = []string{"env.servers"}, "a part of the addresses"
+		b.To, b.Note = []string{"env.servers"}, "part of the addresses"
 	}
 }
 
-// promptLength is three things upstream: the longest first prompt, the longest
-// conversation that is shown to the model, and the width of a training row. The
-// last reply comes on top of it.
+// promptLength bounds three lengths upstream: the first prompt, the conversation
+// shown to the model, and a training row. The last reply is not included.
 func promptLength(im *importer, r *Row, _ row, v any) {
 	n, ok := v.(int64)
 	if !ok || n < 1 || n > 1<<30 {
@@ -141,13 +153,13 @@ func promptLength(im *importer, r *Row, _ row, v any) {
 	reply, _ := im.val("data.max_response_length", int64(512)).(int64)
 	im.put(r, "data.max_prompt_tokens", n)
 	im.put(r, "rollout.max_context_tokens", n+max(0, min(reply, 1<<30)))
-	r.Note = "of the conversation before a reply; a whole episode may have data.max_response_length more"
+	r.Note = "bounds the conversation before a reply; a whole episode may be longer by data.max_response_length"
 }
 
-// truncation has no effect beside filter_overlong_prompts, upstream as here.
+// truncation has no effect together with filter_overlong_prompts, upstream and here.
 func truncation(im *importer, r *Row, _ row, v any) {
 	if im.val("data.filter_overlong_prompts", false) == true {
-		r.ignored("data.filter_overlong_prompts leaves out the prompts that it would shorten")
+		r.ignored("data.filter_overlong_prompts removes the prompts that it would shorten")
 		return
 	}
 	im.put(r, "data.truncation", v)
@@ -156,11 +168,11 @@ func truncation(im *importer, r *Row, _ row, v any) {
 func modelPath(im *importer, r *Row, entry row, v any) {
 	s := plain(v)
 	switch {
-	case v == nil || s == "":
-		r.ignored("none: the default holds")
+	case s == "":
+		r.ignored("empty: the default applies")
 		return
 	case strings.Contains(s, "://"):
-		r.unsupported("copy the model's folder to this machine")
+		r.unsupported("copy the folder of the model to this machine")
 		return
 	}
 	if len(s) > 1 {
@@ -169,12 +181,10 @@ func modelPath(im *importer, r *Row, entry row, v any) {
 	im.put(r, entry.to, s)
 }
 
-// computeDtype: the number format of the loaded weights is that of the
-// optimiser too upstream; here the weights that are stepped are float32.
+// computeDtype takes the format of the loaded weights. Upstream the optimiser uses
+// it as well; here the optimiser updates float32 weights.
 func computeDtype(im *importer, r *Row, entry row, v any) {
 	switch s := strings.TrimPrefix(plain(v), "torch."); s {
-	case "null":
-		r.ignored("null: the default holds")
 	case "bf16":
 		im.put(r, entry.to, "bfloat16")
 	case "fp32", "float":
@@ -183,23 +193,23 @@ func computeDtype(im *importer, r *Row, entry row, v any) {
 		im.put(r, entry.to, s)
 	}
 	if r.Status == Mapped {
-		r.Note = "of forward and backward passes; the weights that are stepped are float32"
+		r.Note = "used by forward and backward passes; the optimiser updates float32 weights"
 	}
 }
 
 func invalidPenalty(im *importer, r *Row, entry row, v any) {
 	const coef = actorAt + "invalid_action_penalty_coef"
 	if _, given := im.given[coef]; given || v != true {
-		r.ignored("what it says is in " + coef)
+		r.ignored(coef + " sets it")
 		return
 	}
 	im.put(r, entry.to, 0.1)
 }
 
-// warmupSteps: none is a number of them too; only below it the ratio holds.
+// warmupSteps takes 0 and more; with null or a negative number the ratio applies.
 func warmupSteps(im *importer, r *Row, entry row, v any) {
 	if n, ok := v.(int64); v == nil || ok && n < 0 {
-		r.ignored("the ratio holds")
+		r.ignored("the ratio applies")
 		return
 	}
 	im.put(r, entry.to, v)
@@ -209,18 +219,10 @@ func engine(im *importer, r *Row, entry row, v any) {
 	switch plain(v) {
 	case "vllm", "sglang", "hf":
 		im.put(r, entry.to, "local")
-		r.Note = "replies are generated in this process, by the weights that are trained"
+		r.Note = "replies are generated in this process with the weights in training"
 	default:
 		r.unsupported("replies are generated in this process")
 	}
-}
-
-func groupSize(im *importer, r *Row, entry row, v any) {
-	if v == nil {
-		r.ignored("null: the default holds")
-		return
-	}
-	im.put(r, entry.to, v)
 }
 
 func valGreedy(im *importer, r *Row, entry row, v any) {
@@ -233,7 +235,7 @@ func valGreedy(im *importer, r *Row, entry row, v any) {
 
 func history(im *importer, r *Row, _ row, v any) {
 	if n, ok := v.(int64); v == nil || ok && n <= 0 {
-		r.ignored("every reply sees the whole conversation")
+		r.ignored("every reply sees the whole conversation, the default")
 		return
 	}
 	im.put(r, "agent.history_length", v)
@@ -242,7 +244,7 @@ func history(im *importer, r *Row, _ row, v any) {
 
 func summary(im *importer, r *Row, _ row, v any) {
 	if v != true {
-		r.ignored("past turns are shown as they were")
+		r.ignored("past turns are not summarised, the default")
 		return
 	}
 	im.put(r, "env.use_summary", true)
@@ -251,7 +253,7 @@ func summary(im *importer, r *Row, _ row, v any) {
 
 func staged(im *importer, r *Row, _ row, v any) {
 	if v == nil || v == "" {
-		r.ignored("none, as by default")
+		r.ignored("no file, the default")
 		return
 	}
 	im.put(r, "agent.memory_file", v)
@@ -260,7 +262,7 @@ func staged(im *importer, r *Row, _ row, v any) {
 
 func stagedFormat(im *importer, r *Row, entry row, v any) {
 	if v != true {
-		r.ignored("agent.format says how the model writes actions")
+		r.ignored("agent.format sets how the model writes actions")
 		return
 	}
 	im.put(r, entry.to, "staged")
@@ -282,7 +284,7 @@ func gamma(im *importer, r *Row, _ row, v any) {
 
 func pfPPO(im *importer, r *Row, entry row, v any) {
 	if v != true {
-		r.ignored("every episode is taken once, as by default")
+		r.ignored("episodes are not reweighted, the default")
 		return
 	}
 	if _, given := im.given["algorithm.pf_ppo.reweight_method"]; !given {
@@ -290,7 +292,7 @@ func pfPPO(im *importer, r *Row, entry row, v any) {
 	}
 }
 
-// isThreshold is a number, or the two bounds of IcePop: "0.5_5.0".
+// isThreshold takes a number or the two bounds of IcePop: "0.5_5.0".
 func isThreshold(im *importer, r *Row, _ row, v any) {
 	const at = "algo.rollout_correction.rollout_is_threshold"
 	text, ok := v.(string)
@@ -305,7 +307,7 @@ func isThreshold(im *importer, r *Row, _ row, v any) {
 	low, err := strconv.ParseFloat(strings.TrimSpace(lower), 64)
 	high, err2 := strconv.ParseFloat(strings.TrimSpace(upper), 64)
 	if err != nil || err2 != nil {
-		r.unsupported(fmt.Sprintf("%s is neither a number nor two such as 0.5_5.0", clip(text)))
+		r.unsupported(fmt.Sprintf("%s is not a number or two bounds such as 0.5_5.0", clip(text)))
 		return
 	}
 	im.put(r, at, high)
@@ -314,25 +316,21 @@ func isThreshold(im *importer, r *Row, _ row, v any) {
 	}
 }
 
-// gigpoSimilarity sets verl-agent's default where no threshold is given.
+// gigpoSimilarity sets verl-agent's default if no threshold is given.
 func gigpoSimilarity(im *importer, r *Row, entry row, v any) {
 	if v != true {
-		r.ignored("turns of equal observations are compared, as by default")
+		r.ignored("turns with equal observations are compared, the default")
 		return
 	}
 	if _, given := im.given["algorithm.gigpo.similarity_thresh"]; !given {
 		im.put(r, entry.to, 0.95)
 		return
 	}
-	r.ignored("algorithm.gigpo.similarity_thresh says how similar")
+	r.ignored("algorithm.gigpo.similarity_thresh sets the similarity")
 }
 
-// texts makes a list of texts of whatever is there.
+// texts converts a value or a list of values to a list of strings.
 func texts(im *importer, r *Row, entry row, v any) {
-	if v == nil {
-		r.ignored("null: the default holds")
-		return
-	}
 	list, ok := v.([]any)
 	if !ok {
 		list = []any{v}
@@ -344,16 +342,12 @@ func texts(im *importer, r *Row, entry row, v any) {
 	im.put(r, entry.to, out)
 }
 
-// folder makes one name of what may be a path.
+// folder converts a path to a single folder name.
 func folder(im *importer, r *Row, entry row, v any) {
-	if v == nil {
-		r.ignored("null: the default holds")
-		return
-	}
 	im.put(r, entry.to, strings.NewReplacer("/", "-", `\`, "-").Replace(plain(v)))
 }
 
-// loggers keeps the trackers that there are.
+// loggers keeps the trackers that exist here.
 func loggers(im *importer, r *Row, entry row, v any) {
 	list, ok := v.([]any)
 	if !ok {
@@ -371,19 +365,15 @@ func loggers(im *importer, r *Row, entry row, v any) {
 	}
 	im.put(r, entry.to, have)
 	if len(want) > 0 {
-		r.unsupported(strings.Join(want, ", ") + ": there is no such tracker; every metric is in the run folder's metrics.jsonl")
+		r.unsupported(strings.Join(want, ", ") + ": no such tracker; metrics.jsonl in the run folder has every metric")
 	}
 }
 
-// localDir is the folder of all runs, where upstream names that of one.
+// localDir takes the folder of one run and sets the folder of all runs.
 func localDir(im *importer, r *Row, entry row, v any) {
-	if v == nil {
-		r.ignored("null: the default holds")
-		return
-	}
 	im.put(r, entry.to, dirOf(plain(v), plain(im.val("trainer.experiment_name", ""))))
 	if r.Status == Mapped {
-		r.Note = "the folder of all runs; each has one of its own in it"
+		r.Note = "the folder of all runs; each run has a folder in it"
 	}
 }
 
@@ -394,7 +384,7 @@ func resumeMode(im *importer, r *Row, entry row, v any) {
 	case "disable":
 		im.put(r, entry.to, "never")
 	case "resume_path":
-		r.ignored("trainer.resume_from_path says where")
+		r.ignored("trainer.resume_from_path names the checkpoint")
 	default:
 		r.unsupported("write trainer.resume = \"auto\", \"never\" or the path of a checkpoint")
 	}
@@ -402,25 +392,25 @@ func resumeMode(im *importer, r *Row, entry row, v any) {
 
 func resumePath(im *importer, r *Row, entry row, v any) {
 	if v == nil || v == false || im.val("trainer.resume_mode", "auto") != "resume_path" {
-		r.ignored("trainer.resume_mode does not ask for it")
+		r.ignored("trainer.resume_mode is not resume_path")
 		return
 	}
-	r.unsupported("checkpoints of verl are not read: convert its actor to a Hugging Face folder and set model.path to that")
+	r.unsupported("verl's checkpoints cannot be read: convert the actor to a Hugging Face folder and set model.path to it")
 }
 
-// inStruct is a column of a struct, "extra_info.question".
+// inStruct returns a taker for a field of a struct column, as in "extra_info.question".
 func inStruct(column string) taker {
 	return func(im *importer, r *Row, entry row, v any) {
 		list, _ := v.([]any)
 		if len(list) == 0 {
-			r.ignored("none: the column is the text")
+			r.ignored("empty: the column is the text")
 			return
 		}
 		im.put(r, entry.to, plain(im.val(column, "question"))+"."+plain(list[0]))
 	}
 }
 
-// dirOf is the folder above the run's own.
+// dirOf returns the parent of the run's folder.
 func dirOf(dir, run string) string {
 	dir = path.Clean(dir)
 	if run != "" && path.Base(dir) == run {

@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/configs"
 )
 
-// write makes the TOML, in the order of a written file.
+// write returns the settings as TOML, in the order of the table of keys.
 func (im *importer) write(c Command, o Options) []byte {
 	var b strings.Builder
 	from := o.From
@@ -19,7 +19,7 @@ func (im *importer) write(c Command, o Options) []byte {
 	sec := ""
 	for _, k := range im.ours {
 		keys := []string{k.Name}
-		if strings.HasPrefix(k.Name, componentsAt) { // its tables have names
+		if strings.HasPrefix(k.Name, componentsAt) { // a table per component
 			keys = im.componentKeys(k.Name)
 		}
 		for _, key := range keys {
@@ -49,7 +49,7 @@ func (im *importer) write(c Command, o Options) []byte {
 	return []byte(b.String())
 }
 
-// clean keeps a name inside its comment.
+// clean removes control characters, which would end a comment.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -61,8 +61,8 @@ func clean(s string) string {
 
 const componentsAt = "reward.components."
 
-// componentKeys are all keys of the components, once: where the table of keys
-// begins with them.
+// componentKeys returns all keys of components for the first of their keys in the
+// table, and none for the others.
 func (im *importer) componentKeys(name string) []string {
 	if name != componentsAt+"fn" {
 		return nil

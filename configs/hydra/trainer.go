@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// trainer is one of the two programs whose command lines are read. Its keys
-// tell which it is where no program is named.
+// trainer is one of the two programs whose command lines are imported. If the
+// program is not named, the keys identify it.
 type trainer struct {
 	name  string
 	table []row
@@ -32,7 +32,7 @@ func (im *importer) otherTrainer() trainer {
 	return sftTrainer
 }
 
-// hasRow reports whether a table says something of a key.
+// hasRow reports whether a table has a key.
 func hasRow(table []row, key string) bool {
 	return slices.ContainsFunc(table, func(entry row) bool {
 		return slices.ContainsFunc(spread(entry.key), func(k string) bool {
@@ -42,10 +42,10 @@ func hasRow(table []row, key string) bool {
 	})
 }
 
-// ownKeys are the keys of a command line that only one of the trainers has.
+// ownKeys has the keys of a command line that only one of the trainers has.
 type ownKeys struct{ ppo, sft []string }
 
-// ownOf sorts them out. A setting may be a table of keys.
+// ownOf returns the own keys of overrides.
 func ownOf(overrides []Override) ownKeys {
 	var own ownKeys
 	for _, o := range overrides {
@@ -59,8 +59,8 @@ func ownOf(overrides []Override) ownKeys {
 	return own
 }
 
-// supervised reports whether a command line is the SFT trainer's. Its program
-// says it, or else the keys: of a mixture the more.
+// supervised reports whether a command line is one of the SFT trainer, by its
+// program if it is named, otherwise by the majority of own keys.
 func (own ownKeys) supervised(program string) bool {
 	if program != "" {
 		return strings.Contains(program, "sft")
@@ -68,8 +68,8 @@ func (own ownKeys) supervised(program string) bool {
 	return len(own.sft) > len(own.ppo)
 }
 
-// mixed says that keys of the other trainer are among those of a command line,
-// or "".
+// mixed describes the keys of the other trainer in a command line; "" if it has
+// none.
 func (own ownKeys) mixed(supervised bool) string {
 	others, of := own.sft, sftTrainer
 	if supervised {
@@ -79,8 +79,8 @@ func (own ownKeys) mixed(supervised bool) string {
 	case 0:
 		return ""
 	case 1:
-		return fmt.Sprintf("%s is not, only %s has it", others[0], of.name)
+		return fmt.Sprintf("only %s has %s", of.name, others[0])
 	default:
-		return fmt.Sprintf("%s and %d more are not, only %s has them", others[0], n-1, of.name)
+		return fmt.Sprintf("only %s has %s and %d more", of.name, others[0], n-1)
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// branches writes a table of values at a node, algorithm.kl_ctrl={type: fixed},
-// as the settings of its keys: Hydra merges the two alike. Tables that are the
-// value of a key stay, and so does what has names that are none.
+// branches expands a table at a node, algorithm.kl_ctrl={type: fixed}, to one
+// setting per key, which Hydra merges the same way. A table that is the value of a
+// key stays, as does one with invalid names.
 func (im *importer) branches(overrides []Override) []Override {
 	var out []Override
 	for _, o := range overrides {

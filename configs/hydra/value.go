@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// maxDepth bounds lists in lists.
+// maxDepth bounds nested lists and tables.
 const maxDepth = 32
 
-// Numbers of Hydra's grammar: an underscore may stand between digits, and a
-// number with an exponent needs no point, which YAML wants.
+// Numbers of Hydra's grammar. Underscores may separate digits, and unlike in YAML
+// a number with an exponent needs no decimal point.
 var (
 	integer  = regexp.MustCompile(`^[+-]?[0-9]+(_?[0-9]+)*$`)
 	floating = regexp.MustCompile(`^[+-]?([0-9](_?[0-9])*(\.([0-9](_?[0-9])*)?)?|\.[0-9](_?[0-9])*)([eE][+-]?[0-9](_?[0-9])*)?$`)
 )
 
-// ParseValue reads a value of Hydra's override grammar: nil for null, and bool,
-// int64, float64, string, []any or map[string]any.
+// ParseValue parses a value of Hydra's override grammar. It returns nil for null,
+// or a bool, int64, float64, string, []any or map[string]any.
 func ParseValue(text string) (any, error) {
 	p := &valueParser{text: text}
 	p.blanks()
@@ -33,9 +33,9 @@ func ParseValue(text string) (any, error) {
 	p.blanks()
 	if p.pos < len(p.text) {
 		if p.text[p.pos] == ',' {
-			return nil, fmt.Errorf("%q is a sweep over several values: import one of them at a time", clip(text))
+			return nil, fmt.Errorf("%q is a sweep over several values: import one at a time", clip(text))
 		}
-		return nil, fmt.Errorf("%q goes on after its value with %q", clip(text), clip(p.text[p.pos:]))
+		return nil, fmt.Errorf("%q has %q after its value", clip(text), clip(p.text[p.pos:]))
 	}
 	return v, nil
 }
@@ -54,11 +54,11 @@ func (p *valueParser) blanks() {
 // value reads one value that ends before one of the bytes in stop.
 func (p *valueParser) value(stop string, depth int) (any, error) {
 	if depth > maxDepth {
-		return nil, fmt.Errorf("more than %d brackets in each other", maxDepth)
+		return nil, fmt.Errorf("more than %d nested brackets", maxDepth)
 	}
 	p.blanks()
 	if p.pos == len(p.text) {
-		return nil, fmt.Errorf("%q ends where a value should be", clip(p.text))
+		return nil, fmt.Errorf("%q ends before a value", clip(p.text))
 	}
 	switch p.text[p.pos] {
 	case '\'', '"':
@@ -147,8 +147,8 @@ func (p *valueParser) take(c byte) bool {
 	return true
 }
 
-// bare reads text without quotes. Outside of brackets it may hold anything but
-// a comma, which would make it a sweep.
+// bare reads an unquoted value. Outside of brackets it may contain anything but a
+// comma, which would make it a sweep.
 func (p *valueParser) bare(stop string) (any, error) {
 	if stop == "" {
 		stop = ","
@@ -172,7 +172,7 @@ func (p *valueParser) bare(stop string) (any, error) {
 	return word(p.text[start:]), nil
 }
 
-// word gives text without quotes its type.
+// word converts unquoted text to its type.
 func word(s string) any {
 	s = strings.TrimSpace(s)
 	switch strings.ToLower(s) {
@@ -203,7 +203,7 @@ func word(s string) any {
 	return unescape(s)
 }
 
-// unescape takes the backslashes out that Hydra wants before its own marks.
+// unescape removes the backslashes that Hydra requires before its special characters.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -218,7 +218,7 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// plain is a value as Hydra would write it.
+// plain returns a value as Hydra writes it.
 func plain(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -239,7 +239,7 @@ func plain(v any) string {
 	return fmt.Sprint(v)
 }
 
-// clip keeps messages to a line.
+// clip shortens s for messages of one line.
 func clip(s string) string {
 	const most = 60
 	if len(s) <= most {

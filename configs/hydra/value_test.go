@@ -62,9 +62,9 @@ func TestParseValueRefuses(t *testing.T) {
 		"{a: 1":                  "closing }",
 		"{a}":                    "without a value",
 		"'a":                     "no closing '",
-		"'a'b":                   "goes on after its value",
-		"[a,":                    "where a value should be",
-		strings.Repeat("[", 100): "brackets in each other",
+		"'a'b":                   "after its value",
+		"[a,":                    "before a value",
+		strings.Repeat("[", 100): "nested brackets",
 	} {
 		if v, err := ParseValue(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v; want an error with %q", clip(text), v, err, want)

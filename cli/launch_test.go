@@ -300,7 +300,7 @@ func TestWorldFollowsRestarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer again.Release(true)
+	defer again.Release()
 	if _, err := again.Client().Reset(t.Context(), 3); err != nil {
 		t.Error(err)
 	}

@@ -45,7 +45,7 @@ func TestRetries(t *testing.T) {
 		if _, err = lease.Client().Reset(t.Context(), 1); err == nil {
 			t.Error("the reset went well")
 		}
-		lease.Release(true)
+		lease.Release()
 		if err := w.Close(); err != nil {
 			t.Error(err)
 		}

@@ -134,7 +134,7 @@ func (a *attempt) openSession(ctx context.Context) {
 	setup := a.env.Setup
 	session, err := setup.Engine.Open(ctx, setup.SessionOptions(a.start()))
 	if err != nil {
-		a.lease.Release(true)
+		a.lease.Release()
 		a.fail(ctx, data.EngineError, err)
 		return
 	}
@@ -197,15 +197,15 @@ func (a *attempt) play(ctx context.Context, o Options) result {
 		case res.moved:
 			a.env.Pool.WarnOnce("mixed starts", "environment servers show different tasks under one index: each group of episodes plays on one of them; "+
 				"start the servers with the same data and the same PYTHONHASHSEED", "task", other.Task, "servers", []string{other.Group.Server, other.Here.Server})
-			a.lease.Release(true)
+			a.lease.Release()
 		case errors.As(err, &changed):
-			a.lease.Release(true)
+			a.lease.Release()
 		case ep.Outcome == data.EnvError || ep.Outcome == data.Cancelled:
 			// An instance that was left in the middle of a call may still be
 			// working on it: it is not used again.
 			a.lease.Fail(err)
 		default:
-			a.lease.Release(true)
+			a.lease.Release()
 		}
 	}
 	ep.Exchanges, ep.Created = exchanges, created

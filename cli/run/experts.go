@@ -106,7 +106,7 @@ func playActions(ctx context.Context, w *World, setup agent.Setup, task *data.Ta
 			lease.Fail(err)
 			return
 		}
-		lease.Release(true)
+		lease.Release()
 	}()
 	obs, err := lease.Client().Reset(ctx, task.Index)
 	if err != nil {

@@ -76,7 +76,7 @@ func TestPlayThroughFaults(t *testing.T) {
 				t.Errorf("game %d ended with %+v", game, r)
 			}
 		}
-		l.Release(true)
+		l.Release()
 		return true
 	}
 	var failed atomic.Int64

@@ -141,7 +141,7 @@ func TestManyAtOnce(t *testing.T) {
 					if !last.Done || !spec.Success(last.Reward) {
 						t.Errorf("episode %d: %+v", i, last)
 					}
-					l.Release(true)
+					l.Release()
 				})
 			}
 			wg.Wait()

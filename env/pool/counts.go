@@ -6,16 +6,16 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// Counts say what a pool's clients have met so far. They only grow.
+// Counts are the counters of a pool. They only grow.
 type Counts struct {
-	Exchanges   int64            `json:"requests"` // tried, those that failed included
+	Exchanges   int64            `json:"requests"` // attempts, failed ones included
 	Instances   int64            `json:"instances_created"`
 	Quarantines int64            `json:"quarantines"` // times a server was taken out of service
-	Faults      map[string]int64 `json:"faults"`      // failures by Error.Seen, and SeenSlow and SeenDuplicate
+	Faults      map[string]int64 `json:"faults"`      // failures by Error.Seen, SeenSlow and SeenDuplicate
 }
 
-// Since is what was counted after before. Faults that there were none of are
-// not among it.
+// Since returns the difference to an earlier value. It omits faults that did not
+// occur in between.
 func (c Counts) Since(before Counts) Counts {
 	d := Counts{
 		Exchanges: c.Exchanges - before.Exchanges, Instances: c.Instances - before.Instances,
@@ -29,7 +29,7 @@ func (c Counts) Since(before Counts) Counts {
 	return d
 }
 
-// AllFaults is how many faults there were of all kinds.
+// AllFaults returns the number of faults of all kinds.
 func (c Counts) AllFaults() int64 {
 	var sum int64
 	for _, n := range c.Faults {
@@ -38,7 +38,7 @@ func (c Counts) AllFaults() int64 {
 	return sum
 }
 
-// Counts gives the counts so far.
+// Counts returns the current counters.
 func (p *Pool) Counts() Counts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,36 +47,36 @@ func (p *Pool) Counts() Counts {
 	return c
 }
 
-// watch counts a request of sl to s and updates the health of s. It reports
-// whether the instance is lost.
-func (p *Pool) watch(s *server, sl *slot, x env.Attempt) (lost bool) {
+// observe is the Options.Observe of sl's client: it counts an attempt and updates
+// the health of s. It reports whether the instance is lost.
+func (p *Pool) observe(s *server, sl *slot, x env.Attempt) (lost bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts.Exchanges++
-	failure := x.Failure
 	for _, mark := range x.Marks {
-		if mark == env.SeenSlow || mark == env.SeenDuplicate { // the others are failures, and counted as such
+		if mark == env.SeenSlow || mark == env.SeenDuplicate { // the others are counted as failures
 			p.counts.Faults[mark]++
 		}
 	}
+	failure := x.Failure
 	if failure == nil {
-		if s.good(); x.Op == env.OpReset {
-			s.started()
+		if s.requestOK(); x.Op == env.OpReset {
+			s.resetOK()
 		}
 		return false
 	}
-	// That a task has ended is an answer to what a lost step came to, and no fault.
+	// The reply to a recall that the task has ended is no fault.
 	ended := x.Op == env.OpRecall && failure.Kind == env.KindEnvironment
 	if seen := failure.Seen(); seen != "" && !ended {
 		p.counts.Faults[seen]++
 	}
-	lost = p.refused(s, failure)
+	lost = p.noteRefusal(s, failure)
 	switch {
 	case !env.ServerFault(failure) || failure.Seen() == env.SeenRestarted:
 	case x.Op == env.OpReset && failure.Status != 0:
-		p.heed(s, s.unstarted(sl.task), failure)
+		p.apply(s, s.resetFailed(sl.task), failure)
 	default:
-		p.heed(s, s.failed(failure), failure)
+		p.apply(s, s.requestFailed(failure), failure)
 	}
 	return lost
 }

@@ -129,7 +129,7 @@ func TestRecallOfAnEndIsNoFault(t *testing.T) {
 		}
 	}()
 	l := acquire(t, p)
-	defer l.Release(false)
+	defer l.Fail(nil)
 	if _, err := l.Client().Reset(ctx, 1); err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func TestFullServerSharesNoInstance(t *testing.T) {
 				t.Errorf("%d leases at most", p.MaxLeases())
 			}
 			var mu sync.Mutex
-			leased := map[string]bool{}
+			inUse := map[string]bool{}
 			var wg sync.WaitGroup
 			for g := range 16 {
 				wg.Go(func() {
@@ -115,12 +115,12 @@ func TestFullServerSharesNoInstance(t *testing.T) {
 							t.Error(err)
 							return
 						}
-						id := l.Client().(tasked).Client.(interface{ ServerID() string }).ServerID()
+						id := l.Client().(leased).Client.(interface{ ServerID() string }).ServerID()
 						mu.Lock()
-						if leased[id] || len(leased) >= birdHolds {
-							t.Errorf("instance %s is leased beside %v", id, leased)
+						if inUse[id] || len(inUse) >= birdHolds {
+							t.Errorf("instance %s is leased beside %v", id, inUse)
 						}
-						leased[id] = true
+						inUse[id] = true
 						mu.Unlock()
 						item := 100*g + i
 						_, err = l.Client().Reset(context.Background(), item)
@@ -128,12 +128,12 @@ func TestFullServerSharesNoInstance(t *testing.T) {
 							_, err = l.Client().Step(context.Background(), fmt.Sprintf("```sql\nSELECT %d\n```", item))
 						}
 						mu.Lock()
-						delete(leased, id)
+						delete(inUse, id)
 						mu.Unlock()
 						if err != nil {
 							l.Fail(err)
 						} else {
-							l.Release(true)
+							l.Release()
 						}
 					}
 				})
@@ -186,6 +186,6 @@ func TestOnlySharedInstances(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		l.Release(true)
+		l.Release()
 	}
 }

@@ -7,130 +7,130 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// health decides from how exchanges with a server end whether the server stays
-// in service. It knows no clock and makes no request; Pool does what it says.
+// health decides from the outcomes of requests whether a server stays in service.
+// It has no clock and sends nothing: Pool carries out its verdicts.
 //
-// A server that is gone and one that loses a request now and then look alike
-// in a few exchanges: where a fifth of all requests fail, three in a row do at
-// every 150th. What tells them apart is the greeting. So a suspect server is
-// asked for it first, and stays in service meanwhile with all its instances;
-// only silence takes it out, while nothing else goes well either, or a row of
-// failures that chance does not explain: it greets, and does nothing else. Where
-// nobody listens there is nothing to ask: the process is gone, and whatever
-// listens there next knows no instance of before.
+// A server that is gone and one that loses single requests look alike over a few
+// requests: if a fifth of all requests fail, three in a row do about every 150th
+// time. The greeting tells them apart. A suspect server is therefore checked by a
+// request for its greeting, and stays in service meanwhile with all its
+// instances. It is taken out if the greeting fails and no other request succeeds
+// meanwhile, or after a run of failures that chance does not explain. A refused
+// connection needs no check: the process is gone, and a new one does not know
+// the instances.
 type health struct {
-	limit   int  // the length of that row
-	row     int  // failed exchanges since the last good one
-	creates int  // instances that it failed to create since the last that it did
-	rests   int  // times it was taken out, and probes that failed, since the last good exchange
-	asking  bool // it is being asked, in service; it creates no instance until it has answered
-	works   bool // an exchange went well since it was asked: the greeting was lost as others are
-	down    bool // it is out of service
+	limit    int  // the length of that run
+	failures int  // failed requests since the last success
+	creates  int  // failed creations since the last success
+	outages  int  // quarantines and failed probes since the last success
+	checking bool // a check is under way; no instance is created meanwhile
+	works    bool // a request succeeded since the check began
+	down     bool // out of service
 
-	// tasks are those whose reset it answered with a failure since it last
-	// reset one. The same task again says nothing more: it may be the task that
-	// is at fault, as where the server lacks its data.
+	// tasks holds the tasks whose reset failed since the last reset that
+	// succeeded. A task counts once, since the task itself may be at fault, for
+	// example if the server lacks its data.
 	tasks map[int]bool
 }
 
-// verdict is what is to be done about a server.
+// verdict is what to do about a server.
 type verdict int
 
 const (
-	stay verdict = iota
-	ask          // ask for the greeting, and call answered
-	rest         // take it out of service, and call out
+	keep    verdict = iota
+	check           // request the greeting and report the result to checked
+	takeOut         // take the server out of service and call takenOut
 )
 
-// asksAfter is the row of failures that makes a server suspect. One that came
-// to no connection, or cost a whole time limit, is enough.
-const asksAfter = 3
+// suspectAfter is the number of failures in a row that make a server suspect. A
+// single failed connection or exceeded time limit does, too.
+const suspectAfter = 3
 
-// failed hears of an exchange that speaks against the server.
-func (h *health) failed(err error) verdict {
+// requestFailed records a request whose failure indicates a fault of the server.
+func (h *health) requestFailed(err error) verdict {
 	if h.down {
-		return stay
+		return keep
 	}
-	if h.row++; h.row >= h.limit || errors.Is(err, syscall.ECONNREFUSED) {
-		return rest
+	if h.failures++; h.failures >= h.limit || errors.Is(err, syscall.ECONNREFUSED) {
+		return takeOut
 	}
 	var e *env.Error
 	alarming := errors.As(err, &e) && (e.Kind == env.KindTimeout || e.Kind == env.KindConnection && !e.Sent)
-	return h.suspect(alarming || h.row >= asksAfter)
+	return h.suspectIf(alarming || h.failures >= suspectAfter)
 }
 
-// uncreated hears of an instance that did not come about in all its tries, each
-// of which failed has heard of.
-func (h *health) uncreated() verdict {
+// createFailed records a creation that failed in all its attempts, each of which
+// requestFailed has recorded.
+func (h *health) createFailed() verdict {
 	if h.down {
-		return stay
+		return keep
 	}
 	if h.creates++; h.creates >= h.limit {
-		return rest
+		return takeOut
 	}
-	return h.suspect(true)
+	return h.suspectIf(true)
 }
 
-// unstarted hears of a reset of a task that was answered with a failure.
-func (h *health) unstarted(task int) verdict {
+// resetFailed records a reset to a task that was answered with an error.
+func (h *health) resetFailed(task int) verdict {
 	if h.down {
-		return stay
+		return keep
 	}
 	if h.tasks == nil {
 		h.tasks = map[int]bool{}
 	}
 	if h.tasks[task] = true; len(h.tasks) >= h.limit {
-		return rest
+		return takeOut
 	}
-	return h.suspect(len(h.tasks) >= asksAfter)
+	return h.suspectIf(len(h.tasks) >= suspectAfter)
 }
 
-// started hears of a reset that went well.
-func (h *health) started() { clear(h.tasks) }
+// resetOK records a reset that succeeded.
+func (h *health) resetOK() { clear(h.tasks) }
 
-func (h *health) suspect(reason bool) verdict {
-	if !reason || h.asking {
-		return stay
+func (h *health) suspectIf(reason bool) verdict {
+	if !reason || h.checking {
+		return keep
 	}
-	h.asking, h.works = true, false
-	return ask
+	h.checking, h.works = true, false
+	return check
 }
 
-// good hears of an exchange that went well.
-func (h *health) good() {
+// requestOK records a request that succeeded.
+func (h *health) requestOK() {
 	h.works = true
-	if h.row = 0; !h.down {
-		h.rests = 0
+	if h.failures = 0; !h.down {
+		h.outages = 0
 	}
 }
 
-// created hears of an instance that came about.
-func (h *health) created() { h.creates = 0 }
+// createOK records a creation that succeeded.
+func (h *health) createOK() { h.creates = 0 }
 
-// answered hears what became of the question of ask.
-func (h *health) answered(err error) verdict {
-	h.asking = false
+// checked records the result of a check.
+func (h *health) checked(err error) verdict {
+	h.checking = false
 	if err == nil || h.works || h.down {
-		return stay
+		return keep
 	}
-	h.rests++
-	return rest
+	h.outages++
+	return takeOut
 }
 
-// out hears that the server was taken out of service, and gives the number of
-// the pause before it is probed, 0 for at once.
-func (h *health) out() (pause int) {
-	h.down, h.row, h.creates = true, 0, 0
+// takenOut records that the server was taken out of service. It returns the
+// number of the pause before the first probe, 0 for none.
+func (h *health) takenOut() (pause int) {
+	h.down, h.failures, h.creates = true, 0, 0
 	clear(h.tasks)
-	h.rests++
-	return h.rests - 1
+	h.outages++
+	return h.outages - 1
 }
 
-// silent hears of a probe that failed, and gives the number of the next pause.
-func (h *health) silent() (pause int) {
-	h.rests++
-	return h.rests - 1
+// probeFailed records a failed probe and returns the number of the next pause.
+func (h *health) probeFailed() (pause int) {
+	h.outages++
+	return h.outages - 1
 }
 
-// back hears of a probe that was answered.
-func (h *health) back() { h.down, h.row, h.creates = false, 0, 0 }
+// restored records that a probe succeeded and the server is back in service.
+func (h *health) restored() { h.down, h.failures, h.creates = false, 0, 0 }

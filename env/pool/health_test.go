@@ -27,32 +27,32 @@ func TestHealth(t *testing.T) {
 		do   func(*health) verdict
 	}
 	fails := func(err error) event {
-		return event{err.Error(), func(h *health) verdict { return h.failed(err) }}
+		return event{err.Error(), func(h *health) verdict { return h.requestFailed(err) }}
 	}
-	good := event{"good", func(h *health) verdict { h.good(); return stay }}
-	uncreated := event{"uncreated", func(h *health) verdict { return h.uncreated() }}
-	created := event{"created", func(h *health) verdict { h.created(); return stay }}
-	greets := event{"greets", func(h *health) verdict { return h.answered(nil) }}
-	silent := event{"silent", func(h *health) verdict { return h.answered(cut) }}
-	back := event{"back", func(h *health) verdict { h.back(); return stay }}
+	good := event{"good", func(h *health) verdict { h.requestOK(); return keep }}
+	uncreated := event{"uncreated", func(h *health) verdict { return h.createFailed() }}
+	created := event{"created", func(h *health) verdict { h.createOK(); return keep }}
+	greets := event{"greets", func(h *health) verdict { return h.checked(nil) }}
+	silent := event{"silent", func(h *health) verdict { return h.checked(cut) }}
+	back := event{"back", func(h *health) verdict { h.restored(); return keep }}
 	type told struct {
 		event
 		want verdict
 	}
 	for name, events := range map[string][]told{
-		"a few failures are nothing":        {{fails(status), stay}, {fails(reset), stay}, {good, stay}, {fails(reset), stay}, {fails(status), stay}, {good, stay}},
-		"three in a row make it suspect":    {{fails(status), stay}, {fails(reset), stay}, {fails(status), ask}, {fails(status), stay}, {greets, stay}},
-		"one in vain does":                  {{fails(hang), ask}, {greets, stay}, {fails(hang), ask}},
-		"nobody listens":                    {{fails(refused), rest}},
-		"silent, and good before it":        {{good, stay}, {fails(hang), ask}, {silent, rest}},
-		"silent, but it works":              {{fails(hang), ask}, {good, stay}, {silent, stay}, {fails(hang), ask}, {silent, rest}},
-		"no way there":                      {{fails(cut), ask}, {silent, rest}},
-		"it greets and does nothing":        {{fails(status), stay}, {fails(status), stay}, {fails(status), ask}, {greets, stay}, {fails(status), ask}, {fails(status), rest}},
-		"a good one ends the row":           {{fails(status), stay}, {fails(status), stay}, {fails(status), ask}, {greets, stay}, {fails(status), ask}, {good, stay}, {fails(status), stay}},
-		"no instance comes about":           {{uncreated, ask}, {greets, stay}, {good, stay}, {uncreated, ask}, {greets, stay}, {good, stay}, {uncreated, ask}, {greets, stay}, {uncreated, ask}, {greets, stay}, {uncreated, rest}},
-		"one does in between":               {{uncreated, ask}, {greets, stay}, {uncreated, ask}, {greets, stay}, {created, stay}, {uncreated, ask}, {greets, stay}, {uncreated, ask}, {greets, stay}, {uncreated, ask}, {greets, stay}, {uncreated, ask}},
-		"it is asked once at a time":        {{fails(hang), ask}, {fails(cut), stay}, {uncreated, stay}, {greets, stay}, {fails(cut), ask}},
-		"what comes when it is out is late": {{fails(cut), ask}, {silent, rest}, {fails(refused), stay}, {uncreated, stay}, {good, stay}, {silent, stay}, {back, stay}, {fails(status), stay}},
+		"a few failures are nothing":        {{fails(status), keep}, {fails(reset), keep}, {good, keep}, {fails(reset), keep}, {fails(status), keep}, {good, keep}},
+		"three in a row make it suspect":    {{fails(status), keep}, {fails(reset), keep}, {fails(status), check}, {fails(status), keep}, {greets, keep}},
+		"one in vain does":                  {{fails(hang), check}, {greets, keep}, {fails(hang), check}},
+		"nobody listens":                    {{fails(refused), takeOut}},
+		"silent, and good before it":        {{good, keep}, {fails(hang), check}, {silent, takeOut}},
+		"silent, but it works":              {{fails(hang), check}, {good, keep}, {silent, keep}, {fails(hang), check}, {silent, takeOut}},
+		"no way there":                      {{fails(cut), check}, {silent, takeOut}},
+		"it greets and does nothing":        {{fails(status), keep}, {fails(status), keep}, {fails(status), check}, {greets, keep}, {fails(status), check}, {fails(status), takeOut}},
+		"a good one ends the row":           {{fails(status), keep}, {fails(status), keep}, {fails(status), check}, {greets, keep}, {fails(status), check}, {good, keep}, {fails(status), keep}},
+		"no instance comes about":           {{uncreated, check}, {greets, keep}, {good, keep}, {uncreated, check}, {greets, keep}, {good, keep}, {uncreated, check}, {greets, keep}, {uncreated, check}, {greets, keep}, {uncreated, takeOut}},
+		"one does in between":               {{uncreated, check}, {greets, keep}, {uncreated, check}, {greets, keep}, {created, keep}, {uncreated, check}, {greets, keep}, {uncreated, check}, {greets, keep}, {uncreated, check}, {greets, keep}, {uncreated, check}},
+		"it is asked once at a time":        {{fails(hang), check}, {fails(cut), keep}, {uncreated, keep}, {greets, keep}, {fails(cut), check}},
+		"what comes when it is out is late": {{fails(cut), check}, {silent, takeOut}, {fails(refused), keep}, {uncreated, keep}, {good, keep}, {silent, keep}, {back, keep}, {fails(status), keep}},
 	} {
 		h := &health{limit: 5}
 		for i, e := range events {
@@ -60,8 +60,8 @@ func TestHealth(t *testing.T) {
 			if got != e.want {
 				t.Errorf("%s: %d is said of event %d (%s), want %d", name, got, i+1, e.name, e.want)
 			}
-			if got == rest {
-				h.out()
+			if got == takeOut {
+				h.takenOut()
 			}
 		}
 	}
@@ -71,18 +71,18 @@ func TestHealth(t *testing.T) {
 // just failed; the pauses grow until it does something well.
 func TestHealthPauses(t *testing.T) {
 	h := &health{limit: 1}
-	took := []int{h.out(), h.silent(), h.silent()}
-	h.back()
-	took = append(took, h.out()) // it greeted, and failed again
-	h.back()
-	h.good()
-	h.failed(&env.Error{Kind: env.KindTimeout})
-	took = append(took, h.out())
-	h.back()
-	h.good()
-	h.suspect(true)
-	h.answered(errors.New("silent"))
-	took = append(took, h.out())
+	took := []int{h.takenOut(), h.probeFailed(), h.probeFailed()}
+	h.restored()
+	took = append(took, h.takenOut()) // it greeted, and failed again
+	h.restored()
+	h.requestOK()
+	h.requestFailed(&env.Error{Kind: env.KindTimeout})
+	took = append(took, h.takenOut())
+	h.restored()
+	h.requestOK()
+	h.suspectIf(true)
+	h.checked(errors.New("silent"))
+	took = append(took, h.takenOut())
 	for i, want := range []int{0, 1, 2, 3, 0, 1} {
 		if took[i] != want {
 			t.Errorf("the pauses are number %v, want 0, 1, 2, 3, 0, 1", took)
@@ -103,7 +103,7 @@ func TestLossyServerKeepsItsInstances(t *testing.T) {
 	s.overlap = true // it is asked at any time
 	p := newPool(t, Options{}, s.URL)
 	kept, free := acquire(t, p), acquire(t, p)
-	free.Release(true)
+	free.Release()
 	for range 4 {
 		if _, err := kept.Client().Step(context.Background(), ""); !errors.Is(err, env.KindServer) {
 			t.Fatal(err)
@@ -122,7 +122,7 @@ func TestLossyServerKeepsItsInstances(t *testing.T) {
 	if _, err := kept.Client().Step(context.Background(), ""); err != nil {
 		t.Fatal(err)
 	}
-	kept.Release(true)
+	kept.Release()
 	for range 2 {
 		acquire(t, p) // both are there still
 	}
@@ -141,7 +141,7 @@ func TestSilentServerIsTakenOut(t *testing.T) {
 		l, other = other, l
 	}
 	a.off.Store(true)
-	for range asksAfter {
+	for range suspectAfter {
 		if _, err := l.Client().Step(context.Background(), ""); !errors.Is(err, env.KindServer) {
 			t.Fatal(err)
 		}
@@ -164,24 +164,24 @@ func TestSilentServerIsTakenOut(t *testing.T) {
 func TestHealthOfResets(t *testing.T) {
 	h := health{limit: 5}
 	for range 100 {
-		if v := h.unstarted(3); v != stay {
+		if v := h.resetFailed(3); v != keep {
 			t.Fatalf("one task: %v", v)
 		}
 	}
 	for task := range 4 {
-		h.unstarted(task)
+		h.resetFailed(task)
 	}
-	h.started()
+	h.resetOK()
 	var got []verdict
 	for task := range 5 {
-		got = append(got, h.unstarted(task))
+		got = append(got, h.resetFailed(task))
 	}
-	if want := []verdict{stay, stay, stay, stay, rest}; !slices.Equal(got[3:], want[3:]) || h.row != 0 {
-		t.Errorf("five tasks: %v, a row of %d", got, h.row)
+	if want := []verdict{keep, keep, keep, keep, takeOut}; !slices.Equal(got[3:], want[3:]) || h.failures != 0 {
+		t.Errorf("five tasks: %v, a row of %d", got, h.failures)
 	}
-	h.out()
-	h.back()
-	if v := h.unstarted(9); v != stay || len(h.tasks) != 1 {
+	h.takenOut()
+	h.restored()
+	if v := h.resetFailed(9); v != keep || len(h.tasks) != 1 {
 		t.Errorf("back in service: %v, %d tasks", v, len(h.tasks))
 	}
 }

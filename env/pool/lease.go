@@ -11,45 +11,44 @@ import (
 
 type exchange = data.Exchange
 
-// Lease is an instance for one episode, or several in a row. Like its Client
-// it belongs to one goroutine at a time, and ends with one Release or Fail.
+// Lease is an instance for one or more episodes in a row. It belongs to one
+// goroutine at a time and ends with the first Release or Fail.
 type Lease struct {
-	pool     *Pool
-	server   *server
-	slot     *slot
-	released atomic.Bool
+	pool   *Pool
+	server *server
+	slot   *slot
+	ended  atomic.Bool
 }
 
-// Client is the leased instance. Call Reset first: it may hold the end of an
-// earlier episode.
-func (l *Lease) Client() env.Client { return tasked{l.slot.client, l.slot} }
+// Client returns the leased instance. Call Reset first: the instance may be at
+// the end of an earlier episode.
+func (l *Lease) Client() env.Client { return leased{l.slot.client, l.slot} }
 
-// tasked is the client of a lease. It notes which task the instance is on, since
-// what a server answers to a reset speaks of that as well.
-type tasked struct {
+// leased is the client of a lease. It stores the task of the last reset, since a
+// failed reset may be due to the task.
+type leased struct {
 	env.Client
 	slot *slot
 }
 
-func (c tasked) Reset(ctx context.Context, index int) (env.Obs, error) {
+func (c leased) Reset(ctx context.Context, index int) (env.Obs, error) {
 	c.slot.task = index
 	return c.Client.Reset(ctx, index)
 }
 
-// Recall makes a leased client a Recaller, which tells nothing where the client
-// is none.
-func (c tasked) Recall(ctx context.Context) (env.StepResult, bool, error) {
+// Recall makes leased an env.Recaller. It returns false if the client is not one.
+func (c leased) Recall(ctx context.Context) (env.StepResult, bool, error) {
 	if r, ok := c.Client.(env.Recaller); ok {
 		return r.Recall(ctx)
 	}
 	return env.StepResult{}, false, nil
 }
 
-// Server is the address of the instance's server, without credentials.
+// Server returns the address of the instance's server, without credentials.
 func (l *Lease) Server() string { return l.server.name }
 
-// Record sends the exchanges from here on to r. If the instance was created
-// for this lease, r first gets the exchanges that created it.
+// Record sends all further exchanges to r. If the instance was created for this
+// lease, r first receives the exchanges of its creation.
 func (l *Lease) Record(r env.Recorder) {
 	if r != nil {
 		for _, x := range l.slot.early {
@@ -59,8 +58,8 @@ func (l *Lease) Record(r env.Recorder) {
 	l.slot.early, l.slot.record = nil, r
 }
 
-// Created are the exchanges that created the instance, where that was for an
-// earlier lease: without them nobody can tell what the instance is called.
+// Created returns the exchanges that created the instance if that was for an
+// earlier lease, else nil: Record has them then. They contain the instance's id.
 func (l *Lease) Created() []data.Exchange {
 	if !l.slot.served {
 		return nil
@@ -79,19 +78,15 @@ func (s *slot) keep(x exchange) {
 	}
 }
 
-// Release ends the lease. ok says that the instance and its server behaved;
-// otherwise the instance is dropped and the server probed before it is used
-// again. Only the first Release or Fail of a lease counts.
-func (l *Lease) Release(ok bool) { l.end(ok, nil, !ok) }
+// Release ends the lease and keeps the instance for the next one.
+func (l *Lease) Release() { l.end(true, nil) }
 
-// Fail ends the lease after err. The instance is dropped. What ServerFault says
-// the server is to blame for counts as one failed exchange of its row, unless
-// it was counted when it happened, as the failures of clients are.
-func (l *Lease) Fail(err error) { l.end(false, err, false) }
+// Fail ends the lease after err and closes the instance. A ServerFault that its
+// client has not observed counts as a failed request of the server.
+func (l *Lease) Fail(err error) { l.end(false, err) }
 
-// end gives the instance back; blame takes its server out of service.
-func (l *Lease) end(ok bool, err error, blame bool) {
-	if l.released.Swap(true) {
+func (l *Lease) end(reuse bool, err error) {
+	if l.ended.Swap(true) {
 		return
 	}
 	p, s, sl := l.pool, l.server, l.slot
@@ -99,33 +94,37 @@ func (l *Lease) end(ok bool, err error, blame bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.live--
-	if ok && !p.closed && sl.era == s.era {
+	if reuse && !p.closed && sl.era == s.era {
 		s.free = append(s.free, sl)
 	} else {
-		p.giveBack(s, sl)
+		p.discard(s, sl)
 	}
-	var known *env.Error
-	switch {
-	case blame && sl.era == s.era:
-		p.quarantine(s, err)
-	case env.ServerFault(err) && errors.As(err, &known) && !known.Observed:
-		p.heed(s, s.failed(err), err)
+	var e *env.Error
+	if env.ServerFault(err) && errors.As(err, &e) && !e.Observed {
+		p.apply(s, s.requestFailed(err), err)
 	}
 	p.notify()
 }
 
-// giveBack closes an instance beside the caller: a server that hangs must not
-// hold up an episode. What the server says to it changes nothing.
-// The caller holds mu.
-func (p *Pool) giveBack(s *server, sl *slot) {
+// discard closes an instance in the background, since a server that hangs must
+// not delay an episode. A failure is only logged. The caller holds mu.
+func (p *Pool) discard(s *server, sl *slot) {
 	if s.held[sl.id] == sl {
 		delete(s.held, sl.id)
 	}
 	p.spawn(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		if err := sl.client.Close(ctx); err != nil {
 			p.log.Debug("environment instance not given back", "server", s.url, "error", err)
 		}
 	})
+}
+
+// discardFree discards the free instances of s. The caller holds mu.
+func (p *Pool) discardFree(s *server) {
+	for _, sl := range s.free {
+		p.discard(s, sl)
+	}
+	s.free = nil
 }

@@ -130,6 +130,14 @@ func acquire(t *testing.T, p *Pool) *Lease {
 	return l
 }
 
+// quarantine takes the server of a lease out of service and ends the lease.
+func quarantine(p *Pool, l *Lease) {
+	p.mu.Lock()
+	p.quarantine(l.server, errors.New("quarantined by the test"))
+	p.mu.Unlock()
+	l.Fail(nil)
+}
+
 // until waits for what other goroutines bring about.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
@@ -155,8 +163,8 @@ func TestPoolBalancesAndReuses(t *testing.T) {
 			t.Errorf("round %d: %v", round, at)
 		}
 		for _, l := range leases {
-			l.Release(true)
-			l.Release(false) // counts for nothing
+			l.Release()
+			l.Fail(&env.Error{Kind: env.KindTimeout}) // the lease has ended
 		}
 	}
 	for _, c := range []*crowd{a, b} {
@@ -186,7 +194,7 @@ func TestPoolPassesOverADeadServer(t *testing.T) {
 	dead.off.Store(false)
 	until(t, "the server comes back", func() bool {
 		l := acquire(t, p)
-		defer l.Release(true)
+		defer l.Release()
 		return l.Server() == dead.URL
 	})
 }
@@ -205,7 +213,7 @@ func TestPoolAllDown(t *testing.T) {
 	until(t, "a lease", func() bool {
 		l, err := p.Acquire(context.Background())
 		if err == nil {
-			l.Release(true)
+			l.Release()
 		}
 		return err == nil
 	})
@@ -226,7 +234,7 @@ func TestPoolCheck(t *testing.T) {
 	if l := acquire(t, p); l.Server() != a.URL {
 		t.Errorf("a lease at %s, which is down", l.Server())
 	} else {
-		l.Release(true)
+		l.Release()
 	}
 	b.off.Store(false)
 	until(t, "the other comes back", func() bool { return p.allDown() == nil && !p.servers[1].isDown(p) })
@@ -269,8 +277,8 @@ func TestPoolAcquireEndsWithContext(t *testing.T) {
 		}
 		got <- l
 	}()
-	l.Release(true)
-	(<-got).Release(true)
+	l.Release()
+	(<-got).Release()
 	if created, _ := a.counts(); created != 1 {
 		t.Errorf("%d created", created)
 	}
@@ -280,16 +288,16 @@ func TestPoolQuarantine(t *testing.T) {
 	a := newCrowd(t)
 	p := newPool(t, Options{}, a.URL)
 	kept, free, bad := acquire(t, p), acquire(t, p), acquire(t, p)
-	free.Release(true)
-	bad.Release(false)
+	free.Release()
+	quarantine(p, bad)
 	until(t, "the failed and the free instance are given back", func() bool { _, open := a.counts(); return open == 1 })
 	l := acquire(t, p)
 	if created, _ := a.counts(); created != 4 {
 		t.Errorf("%d created: instances from before the failure must not be used again", created)
 	}
-	kept.Release(true) // of the time before: given back as well
+	kept.Release() // of the time before: given back as well
 	until(t, "the old instance is given back", func() bool { _, open := a.counts(); return open == 1 })
-	l.Release(true)
+	l.Release()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.probes == 0 {
@@ -312,7 +320,7 @@ func TestPoolFail(t *testing.T) {
 		p := newPool(t, Options{QuarantineAfter: 1}, a.URL)
 		acquire(t, p).Fail(tt.err)
 		until(t, "the instance is given back", func() bool { _, open := a.counts(); return open == 0 })
-		acquire(t, p).Release(true)
+		acquire(t, p).Release()
 		a.mu.Lock()
 		if (a.probes > 0) != tt.blame {
 			t.Errorf("%v: probed %d times", tt.err, a.probes)
@@ -331,7 +339,7 @@ func TestPoolClosed(t *testing.T) {
 	if _, err := p.Acquire(context.Background()); !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v", err)
 	}
-	l.Release(true)
+	l.Release()
 	until(t, "the late instance is given back", func() bool { _, open := a.counts(); return open == 0 })
 }
 
@@ -366,7 +374,7 @@ func TestLeaseRecord(t *testing.T) {
 		if _, err := l.Client().Reset(context.Background(), 0); err != nil {
 			t.Fatal(err)
 		}
-		l.Release(true)
+		l.Release()
 		return got
 	}
 	if got := fmt.Sprint(record(acquire(t, p))); got != "[/create /reset]" {
@@ -399,7 +407,11 @@ func TestPoolUnderLoad(t *testing.T) {
 					continue
 				}
 				_, err = l.Client().Step(context.Background(), "")
-				l.Release(err == nil)
+				if err == nil {
+					l.Release()
+				} else {
+					l.Fail(err)
+				}
 			}
 		})
 	}
@@ -441,7 +453,7 @@ func TestPoolPlace(t *testing.T) {
 		t.Errorf("a third lease on %s: %v", b.URL, err)
 	}
 	at(Place{Avoid: []string{a.URL}}, a.URL) // the other is full
-	leases[0].Release(true)
+	leases[0].Release()
 	at(Place{Avoid: []string{a.URL}, NoWait: true}, b.URL)
 	if _, err := p.AcquireAt(t.Context(), Place{Only: "http://h:1"}); err == nil || !strings.Contains(err.Error(), "http://h:1 is not one of the servers") {
 		t.Errorf("a server that is not one: %v", err)
@@ -462,7 +474,7 @@ func TestPoolPlace(t *testing.T) {
 		t.Errorf("all are down: %v", err)
 	}
 	for _, l := range leases[1:] {
-		l.Release(true)
+		l.Release()
 	}
 }
 

@@ -3,42 +3,42 @@ package pool
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/internal/backoff"
 )
 
-// heed does what health says about s. The caller holds mu.
-func (p *Pool) heed(s *server, v verdict, err error) {
+// apply carries out the verdict on s. The caller holds mu.
+func (p *Pool) apply(s *server, v verdict, err error) {
 	switch {
-	case v == rest:
+	case v == takeOut:
 		p.quarantine(s, err)
-	case v == ask && !p.closed:
-		p.spawn(func() { p.question(s) })
+	case v == check && !p.closed:
+		p.spawn(func() { p.check(s) })
 	}
 }
 
-// question asks s, which is in service, whether it is there.
-func (p *Pool) question(s *server) {
-	err := p.ask(p.life, s, true)
+// check probes s while it is in service.
+func (p *Pool) check(s *server) {
+	err := p.probeRepeatedly(p.life, s, true)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.life.Err() == nil {
-		p.heed(s, s.answered(err), err)
+		p.apply(s, s.checked(err), err)
 	}
 	p.notify()
 }
 
-// asks is how often a server is asked whether it is there: one lost reply is
-// no sign that it is not.
-const asks = 3
+// maxProbes is the number of probes of one check: a single lost reply is no
+// evidence of a fault.
+const maxProbes = 3
 
-// ask probes s until it answers, asks times at most. One that does not answer
-// within a probe's time is asked again only by who is patient: it may be busy.
-func (p *Pool) ask(ctx context.Context, s *server, patient bool) (err error) {
-	for try := range asks {
+// probeRepeatedly probes s until it answers, maxProbes times at most. A probe
+// that exceeds its time limit is only repeated if patient: the server may be
+// busy.
+func (p *Pool) probeRepeatedly(ctx context.Context, s *server, patient bool) (err error) {
+	for try := range maxProbes {
 		if try > 0 && !backoff.Sleep(ctx, p.o.ProbePause) {
 			return err
 		}
@@ -52,61 +52,55 @@ func (p *Pool) ask(ctx context.Context, s *server, patient bool) (err error) {
 	return err
 }
 
-// quarantine takes s out of service and starts the probe that brings it back.
-// The first probe comes at once, unless one has just failed; where no good
-// exchange lies between, the next wait longer each time. The instances
-// s has are not leased again; leases that are out go on with theirs, unless
-// the process is gone (lose). The caller holds mu.
-func (p *Pool) quarantine(s *server, err error) {
+// probe requests the greeting of s.
+func (p *Pool) probe(ctx context.Context, s *server) error {
+	greeting, err := env.Greet(ctx, p.o.Client.HTTPClient(), s.root)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if err == nil {
-		err = fmt.Errorf("an episode reported %s as failing", s.url)
+		s.greeting = greeting
 	}
+	p.noteRefusal(s, err)
+	return err
+}
+
+// quarantine takes s out of service and starts the probes that bring it back. The
+// first probe follows at once, unless s has failed again without a success since
+// the last outage. Free instances are closed and leased ones are not reused;
+// leases that are out keep working unless the process is gone. The caller holds
+// mu.
+func (p *Pool) quarantine(s *server, err error) {
 	s.lastErr = err
 	if s.down || p.closed {
 		return
 	}
 	s.era++
 	s.downSince = time.Now()
-	pause := backoff.Delay(p.o.ProbePause, p.o.ProbeMax, s.out())
+	pause := backoff.Delay(p.o.ProbePause, p.o.ProbeMax, s.takenOut())
 	p.counts.Quarantines++
-	for _, sl := range s.free {
-		p.giveBack(s, sl)
-	}
-	s.free = nil
+	p.discardFree(s)
 	p.log.Warn("environment server taken out of service", "server", s.url, "error", err)
 	p.spawn(func() { p.probeUntilUp(s, pause) })
 }
 
-// probeUntilUp asks s for its greeting until it answers or the pool closes.
+// probeUntilUp probes s until it answers or the pool is closed.
 func (p *Pool) probeUntilUp(s *server, pause time.Duration) {
 	for backoff.Sleep(p.life, pause) {
 		err := p.probe(p.life, s)
 		p.mu.Lock()
-		if !s.down { // another probe was first
+		if !s.down { // another goroutine brought it back
 			p.mu.Unlock()
 			return
 		}
 		if err == nil {
-			s.back()
+			s.restored()
 			p.notify()
 			p.mu.Unlock()
 			p.log.Info("environment server back in service", "server", s.url)
 			return
 		}
 		s.lastErr = err
-		pause = backoff.Delay(p.o.ProbePause, p.o.ProbeMax, s.silent())
+		pause = backoff.Delay(p.o.ProbePause, p.o.ProbeMax, s.probeFailed())
 		p.mu.Unlock()
 	}
-}
-
-// probe reports whether s answers at all: any reply below status 500 will do.
-func (p *Pool) probe(ctx context.Context, s *server) error {
-	words, err := env.Greet(ctx, p.o.Client.HTTPClient(), s.root)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err == nil {
-		s.greeting = words
-	}
-	p.refused(s, err)
-	return err
 }

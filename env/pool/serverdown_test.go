@@ -15,7 +15,7 @@ func TestPoolServerRestarts(t *testing.T) {
 	p := newPool(t, Options{}, c.URL)
 	ctx := context.Background()
 	old, spare := acquire(t, p), acquire(t, p)
-	spare.Release(true)
+	spare.Release()
 	p.ServerDown("http://127.0.0.1:1", errors.New("not of this pool")) // changes nothing
 	if _, err := old.Client().Step(ctx, ""); err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestPoolServerRestarts(t *testing.T) {
 	if _, err := fresh.Client().Step(ctx, ""); err != nil {
 		t.Errorf("the new lease: %v", err)
 	}
-	fresh.Release(true)
+	fresh.Release()
 	if l := acquire(t, p); l.slot != fresh.slot {
 		t.Error("the server was blamed for what an instance of its predecessor said")
 	}

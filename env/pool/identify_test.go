@@ -89,7 +89,7 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer l.Release(true)
+			defer l.Release()
 			var made []string
 			l.Record(func(x exchange) { made = append(made, x.Path) })
 			for _, x := range l.Created() {
@@ -117,7 +117,7 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer l.Release(true)
+			defer l.Release()
 		}
 		if n := strings.Count(strings.Join(s.requests(), "\n"), "check_valid_actions"); n != identifyTries {
 			t.Errorf("asked for its tools %d times: %q", n, s.requests())

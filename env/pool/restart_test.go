@@ -176,7 +176,7 @@ func TestUnseenRestart(t *testing.T) {
 				ph := newPhoenix(t, bare)
 				p := ph.pool(t, name)
 				a, b := ph.at(t, p, 5), ph.at(t, p, 6)
-				ph.at(t, p, 9).Release(true) // it waits for the next lease
+				ph.at(t, p, 9).Release() // it waits for the next lease
 				ph.restart()
 				b.Fail(errors.New("it was told something strange"))
 				// The one that waits is unknown to the new server.
@@ -188,7 +188,7 @@ func TestUnseenRestart(t *testing.T) {
 				if n := ph.instances(); n != 1 {
 					t.Errorf("%d instances on the new server, want one", n)
 				}
-				c.Release(true)
+				c.Release()
 				if l := acquire(t, p); l.slot != c.slot {
 					t.Error("the new instance is not used again")
 				}
@@ -218,7 +218,7 @@ func TestUnseenRestart(t *testing.T) {
 				a, b := ph.at(t, p, 5), ph.at(t, p, 6)
 				ph.restart()
 				ph.refusals.Store(2)
-				b.Release(false)
+				quarantine(p, b)
 				c := ph.at(t, p, 7)
 				isLost(t, a)
 				plays(t, c, 7)
@@ -265,7 +265,7 @@ func TestReplyOfTheTimeOfARestart(t *testing.T) {
 	}()
 	<-ph.stepping
 	ph.restart()
-	acquire(t, p).Release(true)
+	acquire(t, p).Release()
 	close(ph.hold)
 	var e *env.Error
 	if err := <-told; !errors.Is(err, env.ErrRestarted) || !errors.As(err, &e) || !e.Sent {
@@ -325,6 +325,6 @@ func TestIDsCountedWithoutALock(t *testing.T) {
 		if _, err := l.Client().Step(context.Background(), ""); err != nil {
 			t.Error(err)
 		}
-		l.Release(true)
+		l.Release()
 	}
 }

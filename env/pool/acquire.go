@@ -1,0 +1,133 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// Place restricts the servers on which AcquireAt leases an instance. The zero
+// value allows every server.
+type Place struct {
+	// Only is the one server allowed, as named by Lease.Server; "" allows all.
+	Only string
+	// Avoid lists servers that are used only if no other has room.
+	Avoid []string
+	// NoWait makes AcquireAt return ErrFull instead of waiting for a lease to be
+	// released. A caller that holds leases until it has this one must set it.
+	NoWait bool
+}
+
+func (at Place) allows(s *server) bool { return at.Only == "" || s.name == at.Only }
+
+// prefers reports whether a is a better choice than b: first a server that is
+// not in Avoid, then one that is not being checked, then the one with fewer
+// leases.
+func (at Place) prefers(a, b *server) bool {
+	if x, y := slices.Contains(at.Avoid, a.name), slices.Contains(at.Avoid, b.name); x != y {
+		return y
+	}
+	if a.checking != b.checking {
+		return b.checking
+	}
+	return a.live < b.live
+}
+
+// Acquire leases an instance, and creates one if none is free. Servers that fail
+// are passed over. The error is a DownError if every server stays down for
+// Options.WaitHealthy, ctx's error, or that of a server that refused the request.
+func (p *Pool) Acquire(ctx context.Context) (*Lease, error) { return p.AcquireAt(ctx, Place{}) }
+
+// AcquireAt is Acquire on the servers that at allows. The error is a
+// ServerDownError if the only allowed server has been down for
+// Options.WaitHealthy while others are in service. That time starts when the
+// server is taken out of service, so that consecutive episodes do not each wait
+// as long.
+func (p *Pool) AcquireAt(ctx context.Context, at Place) (*Lease, error) {
+	if at.Only != "" && !slices.ContainsFunc(p.servers, at.allows) {
+		return nil, fmt.Errorf("environment %s: %s is not one of the servers (%s)", p.spec.Name, at.Only, p)
+	}
+	var downSince time.Time
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, context.Cause(ctx)
+		}
+		s, sl, changed, checking, err := p.pick(at)
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
+			if sl == nil {
+				if sl, err = p.create(ctx, s); err != nil {
+					return nil, err
+				}
+			}
+			if sl != nil {
+				return &Lease{pool: p, server: s, slot: sl}, nil
+			}
+			continue
+		}
+		limit := time.Duration(math.MaxInt64)
+		if since, others, down := p.down(at); down != nil {
+			if downSince.IsZero() {
+				downSince = time.Now()
+			}
+			if !others {
+				since = downSince
+			}
+			if limit = p.o.WaitHealthy - time.Since(since); limit <= 0 {
+				if others {
+					return nil, &ServerDownError{Env: p.spec.Name, Server: at.Only, Waited: p.o.WaitHealthy, Err: down}
+				}
+				return nil, &DownError{Env: p.spec.Name, Waited: p.o.WaitHealthy, Err: down}
+			}
+		} else if !checking {
+			if at.NoWait {
+				return nil, ErrFull
+			}
+			downSince = time.Time{}
+		}
+		t := time.NewTimer(limit)
+		select {
+		case <-changed:
+		case <-t.C:
+		case <-ctx.Done():
+		}
+		t.Stop()
+	}
+}
+
+// pick claims a lease on the best server that at allows, with a free instance if
+// the server has one. A server that is being checked only leases free
+// instances. If no server has room, pick returns the channel to wait on, and
+// checking reports that a check under way may free one soon.
+func (p *Pool) pick(at Place) (best *server, sl *slot, changed <-chan struct{}, checking bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, nil, nil, false, ErrClosed
+	}
+	for _, s := range p.servers {
+		if !at.allows(s) || s.down || p.o.MaxPerServer > 0 && s.live >= p.o.MaxPerServer {
+			continue
+		}
+		if s.checking && len(s.free) == 0 {
+			checking = true
+			continue
+		}
+		if best == nil || at.prefers(s, best) {
+			best = s
+		}
+	}
+	if best == nil {
+		return nil, nil, p.changed, checking, nil
+	}
+	best.live++
+	if n := len(best.free); n > 0 {
+		sl = best.free[n-1]
+		best.free = best.free[:n-1]
+	}
+	return best, sl, nil, false, nil
+}

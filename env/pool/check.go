@@ -1,0 +1,135 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/internal/backoff"
+)
+
+// Check requests the greeting of every server, and the tools of a tool server, so
+// that a wrong address or a missing server is found before an episode needs it.
+// A server that does not answer is quarantined. If none answers the error is a
+// DownError; if a server is of another environment it is an env.OtherEnvError.
+func (p *Pool) Check(ctx context.Context) error {
+	others := make([]error, len(p.servers))
+	var wg sync.WaitGroup
+	for i, s := range p.servers {
+		wg.Go(func() {
+			err := p.probeRepeatedly(ctx, s, false)
+			if err == nil {
+				others[i] = p.checkEnv(ctx, s)
+				return
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.quarantine(s, err)
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := errors.Join(others...); err != nil {
+		return err
+	}
+	if down := p.allDown(); down != nil {
+		return &DownError{Env: p.spec.Name, Err: down}
+	}
+	return nil
+}
+
+// checkEnv returns an env.OtherEnvError if s is of another environment. It
+// compares the greeting, which was just received, or creates an instance to
+// identify the server by; the next lease gets that instance.
+func (p *Pool) checkEnv(ctx context.Context, s *server) error {
+	p.mu.Lock()
+	names := env.GreetedBy(s.greeting)
+	if p.spec.Greeting != "" && len(names) > 0 && !slices.Contains(names, p.spec.Name) {
+		p.mu.Unlock()
+		return &env.OtherEnvError{Env: p.spec.Name, Server: s.url, Other: strings.Join(names, " or ")}
+	}
+	create := p.spec.Tools != nil && s.live == 0 && len(s.free) == 0 && s.unidentified()
+	if create {
+		s.live++
+	}
+	p.mu.Unlock()
+	if !create {
+		return nil
+	}
+	sl, err := p.create(ctx, s)
+	if sl != nil {
+		(&Lease{pool: p, server: s, slot: sl}).Release()
+	}
+	var other *env.OtherEnvError
+	if errors.As(err, &other) {
+		return err
+	}
+	return nil // the first lease returns any other error
+}
+
+// Limits for identifying a server. A sheet server takes 40 s to reject a tool
+// that it does not have.
+const (
+	identifyTries = 3
+	identifyTime  = time.Minute
+)
+
+// identify returns an env.OtherEnvError if s is of another environment, as far as
+// client, whose instance plays nothing yet, can tell. A server that does not
+// answer passes, and is asked again only after its next start.
+func (p *Pool) identify(ctx context.Context, s *server, client env.Client) error {
+	id, ok := client.(env.Identifier)
+	if !ok || !s.unidentified() {
+		return nil
+	}
+	start := s.starts.Load() + 1
+	limited, cancel := context.WithTimeout(ctx, identifyTime)
+	defer cancel()
+	for try := range identifyTries {
+		if try > 0 && !backoff.Sleep(limited, backoff.Delay(p.o.ProbePause, p.o.ProbeMax, try)) {
+			break
+		}
+		err := id.Identify(limited)
+		var other *env.OtherEnvError
+		if errors.As(err, &other) {
+			return err
+		}
+		if err == nil {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	s.identified.Store(start)
+	return nil
+}
+
+// unidentified reports whether s was not identified since its last start.
+func (s *server) unidentified() bool { return s.identified.Load() != s.starts.Load()+1 }
+
+// Version returns the versions of the pool's servers (env.ServerVersion), each
+// once, in order. It is an error if a server does not answer.
+func (p *Pool) Version(ctx context.Context) (string, error) {
+	var names []string
+	for _, s := range p.servers {
+		name, err := env.ServerVersion(ctx, p.o.Client.HTTPClient(), s.root)
+		if err != nil {
+			return "", err
+		}
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", "), nil
+}

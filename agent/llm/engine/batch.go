@@ -6,8 +6,8 @@ import (
 )
 
 // form chooses the next batch and reserves its memory: one token for every
-// session that decodes, then chunks of the contexts that are still to be
-// prefilled, oldest call first. s.mu is held and no step is in flight.
+// session that decodes, then chunks of contexts in prefill, oldest call first.
+// s.mu is held and no step is in flight.
 func (s *Scheduler) form() ([]*sequence, []Work) {
 	version := s.backend.Version()
 	s.evictStale(version)
@@ -18,8 +18,8 @@ func (s *Scheduler) form() ([]*sequence, []Work) {
 	if !s.options.Deterministic {
 		return s.fill(calls, version, func(*sequence) bool { return true })
 	}
-	// All prefill before any decoding: the shapes of the batches then follow
-	// from the ids alone, not from who was there first.
+	// All prefill comes before any decoding, so that the shapes of batches
+	// depend on the ids alone and not on the order of arrival.
 	batch, work := s.fill(calls, version, func(q *sequence) bool { return q.pending() > 1 })
 	if len(batch) == 0 {
 		batch, work = s.fill(calls, version, func(q *sequence) bool { return q.pending() == 1 })
@@ -27,9 +27,9 @@ func (s *Scheduler) form() ([]*sequence, []Work) {
 	return batch, work
 }
 
-// calls returns the sessions with a call under way in the order in which they
-// are served: of arrival, or by their keys if deterministic. Deterministic, it
-// returns none while some open session has no call.
+// calls returns the sessions with a call in progress in the order in which they
+// are served: by arrival, or by key in deterministic mode. In deterministic
+// mode it returns none until every open session has a call.
 func (s *Scheduler) calls() []*sequence {
 	var calls []*sequence
 	for _, q := range s.open {
@@ -52,30 +52,30 @@ func (s *Scheduler) calls() []*sequence {
 	return calls
 }
 
-// fill makes a batch of those calls that are wanted and fit.
-func (s *Scheduler) fill(calls []*sequence, version int64, wanted func(*sequence) bool) ([]*sequence, []Work) {
+// fill makes a batch of the calls that are selected and fit.
+func (s *Scheduler) fill(calls []*sequence, version int64, selected func(*sequence) bool) ([]*sequence, []Work) {
 	type row struct {
 		q    *sequence
-		n    int
-		from *sequence // whose first tokens are q's too: nil where there is none
-		held int       // that many
+		n    int       // tokens to run
+		from *sequence // shares its first held tokens with q; nil: no prefix is shared
+		held int
 	}
 	var decode, prefill []row
 	budget := s.options.PrefillTokens
-	blocked := false // an older call waits for room: no younger one begins
+	blocked := false // an older call waits for room, so no younger call begins
 	for i, q := range calls {
-		if !wanted(q) || blocked && !q.call.begun {
+		if !selected(q) || blocked && !q.call.begun {
 			continue
 		}
 		n := q.pending()
 		var from *sequence
 		held := 0
 		if q.blocks == 0 && s.shares() {
-			from, held = s.alike(q, version)
+			from, held = s.longestPrefix(q, version)
 			if slices.ContainsFunc(prefill, func(r row) bool {
 				return max(r.q.cached, r.held) >= held && s.common(q, r.q.ids) > held
 			}) {
-				continue // another computes what it needs, and is at least as far
+				continue // another row of this batch computes a longer shared prefix
 			}
 			n -= held
 		}
@@ -100,7 +100,7 @@ func (s *Scheduler) fill(calls []*sequence, version int64, wanted func(*sequence
 	var batch []*sequence
 	var work []Work
 	for _, r := range append(decode, prefill...) {
-		// Room for a later row may have cost the other its memory: then q begins with its first token.
+		// Making room for a later row may have evicted the other sequence; q then begins with its first token.
 		if r.from != nil && r.from.blocks > 0 {
 			r.q.from, r.q.cached = r.from.id, r.held
 			s.stats.SharedTokens += int64(r.held)

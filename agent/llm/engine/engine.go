@@ -11,21 +11,21 @@ import (
 // Engine generates replies for many sessions at once. Every method may be
 // called by many goroutines; calls for one session must not overlap.
 type Engine interface {
-	// Open starts a session. It waits while the KV budget has no room and
-	// returns ctx's error if that ends first.
+	// Open starts a session. It waits for room in the KV budget, or returns
+	// ctx's error if ctx ends first.
 	Open(ctx context.Context, o SessionOptions) (*Session, error)
-	// Generate appends ids to the session's context and samples a reply,
-	// which becomes part of the context too (its stop token included).
+	// Generate appends ids to the session's context, samples a reply and
+	// appends it as well, its stop token included.
 	Generate(ctx context.Context, s *Session, ids []int32, p Params) (Reply, error)
 	// Close frees the session's memory. Closing twice is harmless.
 	Close(s *Session)
 }
 
-// SessionOptions name a session. Key's fields are part of the key of every
-// random draw, so that a draw depends on nothing else in the batch.
+// SessionOptions configure a session. Key is part of the key of every random
+// draw, so that a draw does not depend on the rest of the batch.
 type SessionOptions struct {
 	Key        Key
-	MaxContext int // tokens the session may hold; Generate stops with StopContext there
+	MaxContext int // most tokens of the context; Generate stops with StopContext at this length
 }
 
 // Key identifies a session across runs: the run's seed, the task and the sample.
@@ -35,8 +35,8 @@ type Key struct {
 	Sample int
 }
 
-// Params say how one reply is sampled. The zero value of TopP means 1 and of
-// TopK means off.
+// Params are the sampling parameters of one reply. A TopP of 0 means 1, a TopK
+// of 0 means off.
 type Params struct {
 	MaxNew      int
 	Temperature float32 // > 0; log-probs are those of logits / Temperature
@@ -48,7 +48,7 @@ type Params struct {
 	Turn        int      // part of the key of every draw
 }
 
-// StopReason says why a reply ended.
+// StopReason is the reason why a reply ended.
 type StopReason string
 
 // The stop reasons. StopEOS: a stop token was sampled (it is in IDs).
@@ -63,8 +63,8 @@ const (
 type Reply struct {
 	IDs      []int32
 	LogProbs []float32 // log p under the temperature, top-k and top-p of sampling
-	// Kept are the tokens that top-k and top-p left, for each of IDs; nil where
-	// neither is on, or the engine does not know.
+	// Kept holds, for each of IDs, the tokens that top-k and top-p kept. It is
+	// nil if neither is on or the engine does not report them.
 	Kept    []data.TokenSet
 	Stop    StopReason
 	Version int64 // of the weights that produced the last token
@@ -77,19 +77,19 @@ type Session struct {
 	state   any
 }
 
-// NewSession is for implementations of Engine: it makes a session that carries
-// the implementation's own state.
+// NewSession returns a session that carries the state of an implementation of
+// Engine.
 func NewSession(o SessionOptions, state any) *Session {
 	return &Session{options: o, state: state}
 }
 
-// Options returns what the session was opened with.
+// Options returns the options that the session was opened with.
 func (s *Session) Options() SessionOptions { return s.options }
 
-// State returns what NewSession was given.
+// State returns the state passed to NewSession.
 func (s *Session) State() any { return s.state }
 
-// Errors that callers tell apart.
+// Errors that callers distinguish.
 var (
 	// ErrShutdown is returned by calls on a scheduler that was shut down.
 	ErrShutdown = errors.New("the engine is shut down")
@@ -98,12 +98,12 @@ var (
 	// ErrSessionBroken is returned by Generate on a session whose last
 	// Generate failed or was cancelled. Such a session can only be closed.
 	ErrSessionBroken = errors.New("the session's last reply failed or was cancelled; close it and open another")
-	// ErrTooLarge is returned by Open for a session that could never fit.
+	// ErrTooLarge is returned by Open if MaxContext exceeds the KV budget.
 	ErrTooLarge = errors.New("the session is larger than the KV budget")
 )
 
-// BackendError is what Generate returns when the backend failed on a batch
-// that held the session. The scheduler itself goes on.
+// BackendError is returned by Generate if the backend failed on a batch that
+// contained the session. The scheduler continues with the other sessions.
 type BackendError struct {
 	Step int64 // number of the step, from 1
 	Rows int   // sequences in the batch

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// admit makes room for the whole context of calls[i], the i-th oldest, and
-// reports whether it may work now. calls[:i] were dealt with in this batch and
-// keep what they hold.
+// admit reserves memory for the whole context of calls[i], the i-th oldest, and
+// reports whether it may run now. calls[:i] are already in this batch and keep
+// their memory.
 //
-// A call that begins, or resumes after it was parked, takes only memory that
-// nobody works with, and leaves a block for every reply under way, which would
-// else push it out again. A reply under way may park the youngest. The oldest
-// may park all others: it always goes on.
+// A call that begins, or resumes after it was parked, takes only memory that no
+// running reply holds, and leaves one block for each running reply, which would
+// otherwise park it again. A running reply may park the youngest call. The
+// oldest call may park all others, so it always makes progress.
 func (s *Scheduler) admit(calls []*sequence, i int) bool {
 	q := calls[i]
 	need := s.blocks(len(q.ids)) - q.blocks
@@ -20,7 +20,7 @@ func (s *Scheduler) admit(calls []*sequence, i int) bool {
 		return true
 	}
 	starting := !q.call.begun || q.blocks == 0
-	if starting && i > 0 && need+s.underWay(q) > s.free()+s.reclaimable(calls, i) {
+	if starting && i > 0 && need+s.running(q) > s.free()+s.reclaimable(calls, i) {
 		return false
 	}
 	for need > s.free() {
@@ -42,29 +42,29 @@ func (s *Scheduler) admit(calls []*sequence, i int) bool {
 	return true
 }
 
-// expected is the number of blocks that q holds or is taken to grow to.
+// expected returns the number of blocks that q is expected to reach.
 func (s *Scheduler) expected(q *sequence) int {
 	return s.blocks(max(len(q.ids), min(q.limit, s.usual)))
 }
 
-// learn takes the length of a context that has ended into what is usual: the
-// longest of late, since too low a guess costs every session its KV while too
-// high a one only leaves memory idle. An outlier is forgotten after a while,
-// and Options.ExpectTokens with the first.
-func (s *Scheduler) learn(tokens int) {
-	if tokens == 0 { // closed before it was given anything
+// observeLength updates the expected context length with the length of a
+// context that has ended. It keeps a slowly decaying maximum: too low an
+// estimate parks every session, too high a one only leaves memory idle. The
+// first observation replaces Options.ExpectTokens.
+func (s *Scheduler) observeLength(tokens int) {
+	if tokens == 0 { // closed before its first Generate
 		return
 	}
-	if s.learnt {
+	if s.observed {
 		tokens = max(tokens, s.usual-s.usual/16)
 	}
-	s.usual, s.learnt = tokens, true
+	s.usual, s.observed = tokens, true
 }
 
 func (s *Scheduler) free() int { return s.capacity - s.used }
 
-// underWay counts the replies under way, but for q's, that hold memory.
-func (s *Scheduler) underWay(q *sequence) int {
+// running counts the running replies other than q's that hold memory.
+func (s *Scheduler) running(q *sequence) int {
 	n := 0
 	for _, other := range s.open {
 		if other != q && other.call != nil && other.call.begun && other.blocks > 0 {
@@ -74,8 +74,8 @@ func (s *Scheduler) underWay(q *sequence) int {
 	return n
 }
 
-// reclaimable counts the blocks that can be had for calls[i] without stopping
-// a reply under way.
+// reclaimable counts the blocks that can be freed for calls[i] without parking
+// a running reply.
 func (s *Scheduler) reclaimable(calls []*sequence, i int) int {
 	n := 0
 	for _, q := range s.open {
@@ -91,7 +91,7 @@ func (s *Scheduler) reclaimable(calls []*sequence, i int) int {
 	return n
 }
 
-// idlest is the session between two turns that was used least recently.
+// idlest returns the least recently used session between two turns.
 func (s *Scheduler) idlest() *sequence {
 	var best *sequence
 	for _, q := range s.open {
@@ -102,54 +102,54 @@ func (s *Scheduler) idlest() *sequence {
 	return best
 }
 
-// youngest is the last of calls that holds memory and is liked.
-func youngest(calls []*sequence, like func(*sequence) bool) *sequence {
+// youngest returns the last of calls that holds memory and is selected.
+func youngest(calls []*sequence, selected func(*sequence) bool) *sequence {
 	for _, q := range slices.Backward(calls) {
-		if q.blocks > 0 && like(q) {
+		if q.blocks > 0 && selected(q) {
 			return q
 		}
 	}
 	return nil
 }
 
-// park drops q's KV; it is rebuilt from q.ids when q goes on.
+// park drops q's KV, which is rebuilt from q.ids when q resumes.
 func (s *Scheduler) park(q *sequence) {
 	s.stats.Parked++
 	s.stats.ParkedTokens += int64(q.cached)
 	s.evict(q)
 }
 
-// evictStale drops the KV that was made by weights other than version.
+// evictStale drops KV that was computed with another version of the weights.
 func (s *Scheduler) evictStale(version int64) {
 	for _, q := range s.open {
-		if (q.cached > 0 || q.left != nil) && q.version != version {
+		if (q.cached > 0 || q.previous != nil) && q.version != version {
 			s.evict(q)
 		}
 	}
 }
 
-// evict gives q's memory back. The backend is told before its next step; a
-// sequence in flight is evicted again when it comes back.
+// evict frees q's memory. The backend drops it before its next step. A sequence
+// in flight is evicted when its step returns.
 func (s *Scheduler) evict(q *sequence) {
 	if q.inFlight || q.blocks == 0 {
 		return
 	}
 	s.drops = append(s.drops, q.id)
 	s.used -= q.blocks
-	q.blocks, q.cached, q.from, q.left = 0, 0, 0, nil
+	q.blocks, q.cached, q.from, q.previous = 0, 0, 0, nil
 }
 
-// Contexts that begin alike share the work of their beginning: the samples of
-// one task have their prompt in common, and a context that follows another in
-// an episode mostly has its instruction. What is shared is whole blocks. Room
-// is reserved as if nothing were, so that a session's memory never depends on
-// another's, and what sharing saves is time.
+// Prefix sharing: contexts with the same prefix compute it once. Samples of one
+// task share their prompt, and consecutive contexts of an episode usually share
+// the instruction. Only whole blocks are shared. Memory is reserved as if
+// nothing were shared, so that a session's memory does not depend on others;
+// sharing saves time only.
 
 func (s *Scheduler) shares() bool { return !s.options.NoSharing && !s.options.Deterministic }
 
-// common is the number of tokens, in whole blocks, that q's context and ids
-// begin with. One token at least is left to q: somebody must compute what
-// follows.
+// common returns the length of the common prefix of q's context and ids, in
+// whole blocks. It leaves at least one token of q, which must be computed to
+// sample the next.
 func (s *Scheduler) common(q *sequence, ids []int32) int {
 	most := min(len(ids), len(q.ids)-1)
 	n := 0
@@ -159,13 +159,14 @@ func (s *Scheduler) common(q *sequence, ids []int32) int {
 	return n - n%s.block
 }
 
-// alike finds the sequence whose KV q can take most of, and how many tokens.
-func (s *Scheduler) alike(q *sequence, version int64) (from *sequence, n int) {
+// longestPrefix returns the sequence that shares the longest prefix with q, and
+// the length of that prefix.
+func (s *Scheduler) longestPrefix(q *sequence, version int64) (from *sequence, n int) {
 	for _, other := range s.open {
 		if other == q || other.blocks == 0 || other.version != version {
 			continue
 		}
-		held := other.left
+		held := other.previous
 		if held == nil {
 			held = other.ids[:other.cached]
 		}
@@ -176,17 +177,17 @@ func (s *Scheduler) alike(q *sequence, version int64) (from *sequence, n int) {
 	return from, n
 }
 
-// resume keeps of what a restarted session still has in the backend that with
-// which its new context begins.
-func (s *Scheduler) resume(q *sequence) {
-	if q.left == nil {
+// reusePrevious keeps the part of a restarted session's previous context that
+// is also the prefix of its new one.
+func (s *Scheduler) reusePrevious(q *sequence) {
+	if q.previous == nil {
 		return
 	}
-	n := s.common(q, q.left)
+	n := s.common(q, q.previous)
 	if n == 0 {
 		s.evict(q)
 		return
 	}
-	q.cached, q.left = n, nil
+	q.cached, q.previous = n, nil
 	s.stats.SharedTokens += int64(n)
 }

@@ -5,31 +5,31 @@ import (
 	"fmt"
 )
 
-// Options of a Scheduler. The zero value is usable where no stop strings are.
+// Options of a Scheduler. The zero value is usable without stop strings.
 type Options struct {
 	// ChunkTokens is the most tokens of one sequence in one batch; 0 means 256.
 	ChunkTokens int
-	// PrefillTokens is the most prefill tokens in one batch, all sequences
-	// together; 0 means 512. Decode steps, one token each, come on top.
+	// PrefillTokens is the most prefill tokens in one batch, over all
+	// sequences; 0 means 512. Decode steps, one token each, are not counted.
 	PrefillTokens int
-	// ExpectTokens is how long a session's context is taken to become while no
-	// session has ended and shown it; 0 means that nothing is known. Open lets
-	// in as many sessions as the memory then holds.
+	// ExpectTokens is the expected length of a context, used until the first
+	// session ends and its length is known; 0 means no expectation. Open admits
+	// as many sessions as fit at this length.
 	ExpectTokens int
 	// NewDecoder returns a function that decodes one reply to find stop
 	// strings in it: given its ids in order, it returns the text that each one
 	// completes. Without NewDecoder, Params.StopStrings is an error.
 	NewDecoder func() func(id int32) string
-	// NoSharing computes every context from its first token. Without it a
-	// context takes the keys and values of its beginning from another that
-	// begins alike, up to rounding what it would have computed itself. It is
-	// implied by Deterministic: who was there first must not matter.
+	// NoSharing computes every context from its first token. Otherwise a
+	// context copies the keys and values of a prefix that another context has
+	// computed, which equal its own up to rounding. Deterministic implies
+	// NoSharing, since sharing depends on the order of arrival.
 	NoSharing bool
-	// Deterministic forms batches in an order that depends on nothing but the
-	// ids of the sessions. No batch is formed before every open session has a
-	// call pending, so the slowest environment sets the pace, and whoever
-	// opens a session must generate with it or close it before waiting for
-	// another. Sessions that are to share batches must all be open before the
+	// Deterministic forms batches in an order that depends only on the keys of
+	// the sessions. A batch is formed when every open session has a call
+	// pending, so the slowest environment sets the pace. A goroutine that opens
+	// a session must generate with it or close it before it waits for another
+	// session, and sessions that share batches must all be open before the
 	// first of them generates. Open never waits in this mode.
 	Deterministic bool
 }
@@ -58,7 +58,7 @@ func (o Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// normalize checks p and fills in what its zero values stand for.
+// normalize validates p and replaces zero values by their defaults.
 func (p Params) normalize(canDecode bool) (Params, error) {
 	var errs []error
 	if p.MaxNew < 1 {
@@ -68,7 +68,7 @@ func (p Params) normalize(canDecode bool) (Params, error) {
 		p.Temperature = 1
 	}
 	if !(p.Temperature > 0) {
-		errs = append(errs, fmt.Errorf("temperature is %g, want more than 0 (or greedy)", p.Temperature))
+		errs = append(errs, fmt.Errorf("temperature is %g, want more than 0, or greedy sampling", p.Temperature))
 	}
 	if p.TopP == 0 {
 		p.TopP = 1

@@ -2,9 +2,9 @@ package engine
 
 import "context"
 
-// Pause waits until no step is in flight and keeps the scheduler from running
-// another until Resume. Sessions closed before it have freed their memory when
-// it returns. Pauses nest; calls of Generate wait meanwhile.
+// Pause waits for the step in flight and stops the scheduler from starting
+// another until Resume. Sessions closed before Pause have freed their memory
+// when it returns. Pauses nest; calls of Generate wait until the last Resume.
 func (s *Scheduler) Pause(ctx context.Context) error {
 	granted := make(chan struct{})
 	s.mu.Lock()
@@ -48,8 +48,8 @@ func (s *Scheduler) Resume() {
 	s.changed()
 }
 
-// Exclusive runs f while the scheduler is paused: the phases of training that
-// use the weights.
+// Exclusive runs f while the scheduler is paused, as for phases of training that
+// change the weights.
 func (s *Scheduler) Exclusive(ctx context.Context, f func() error) error {
 	if err := s.Pause(ctx); err != nil {
 		return err
@@ -58,8 +58,8 @@ func (s *Scheduler) Exclusive(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// grantPauses lets all waiting pauses begin. s.mu is held, no step is in
-// flight.
+// grantPauses lets all waiting calls of Pause return. s.mu is held and no step
+// is in flight.
 func (s *Scheduler) grantPauses() {
 	s.held += len(s.pausing)
 	for _, w := range s.pausing {

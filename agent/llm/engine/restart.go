@@ -5,18 +5,17 @@ import (
 	"errors"
 )
 
-// Restarter is an Engine that can begin a session's context anew. The session
-// keeps its place: where batches are formed in a fixed order, they are waiting
-// for it, and closing one to open another would depend on who comes first.
+// Restarter is an Engine that can empty a session's context in place. A restarted
+// session keeps its position in the deterministic order of batches; closing it
+// and opening another would make the order depend on timing.
 type Restarter interface {
-	// Restart forgets everything the session was given and said. There must be
-	// no call under way.
+	// Restart empties the session's context. No call may be in progress.
 	Restart(s *Session) error
 }
 
-// Restart gives a session of e with an empty context in place of s: s itself
-// where the engine can, else another with the same options. s is closed where
-// there is an error.
+// Restart returns a session of e with an empty context that replaces s: s itself
+// if e is a Restarter, else a new session with the same options. After an error
+// s is closed.
 func Restart(ctx context.Context, e Engine, s *Session) (*Session, error) {
 	r, ok := e.(Restarter)
 	if !ok {
@@ -32,8 +31,8 @@ func Restart(ctx context.Context, e Engine, s *Session) (*Session, error) {
 
 var _ Restarter = (*Scheduler)(nil)
 
-// Restart empties a session's context; see Restarter. The length of the old one counts as
-// that of a session which has ended.
+// Restart empties a session's context; see Restarter. The length of the old
+// context is observed like that of a closed session.
 func (s *Scheduler) Restart(session *Session) error {
 	q, err := s.sequenceOf(session)
 	if err != nil {
@@ -49,11 +48,11 @@ func (s *Scheduler) Restart(session *Session) error {
 	case q.broken:
 		return ErrSessionBroken
 	case q.call != nil:
-		return errors.New("restart: the session has a call under way")
+		return errors.New("restart: the session has a call in progress")
 	}
-	s.learn(len(q.ids))
+	s.observeLength(len(q.ids))
 	if s.shares() && q.cached > 0 {
-		q.left, q.cached = q.ids[:q.cached], 0 // the next context may begin like this one
+		q.previous, q.cached = q.ids[:q.cached], 0 // the next context may share a prefix
 	} else {
 		s.evict(q)
 	}

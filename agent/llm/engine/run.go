@@ -53,8 +53,8 @@ func (s *Scheduler) run(ctx context.Context) {
 	}
 }
 
-// step runs one batch. A panic of the backend is an error of the batch: the
-// scheduler must not take a whole training run down with it.
+// step runs one batch. It turns a panic of the backend into an error of the
+// batch, so that it does not end the training run.
 func (s *Scheduler) step(ctx context.Context, work []Work) (out []Sampled, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -68,8 +68,8 @@ func (s *Scheduler) step(ctx context.Context, work []Work) (out []Sampled, err e
 	return out, err
 }
 
-// drop frees sequences in the backend. A panic in there is swallowed: nobody
-// waits for a drop, and a backend that is beyond repair fails its next step.
+// drop frees sequences in the backend. It ignores a panic: no caller waits for
+// a drop, and a broken backend fails its next step.
 func (s *Scheduler) drop(ids []SeqID) {
 	for _, id := range ids {
 		func() {
@@ -79,7 +79,7 @@ func (s *Scheduler) drop(ids []SeqID) {
 	}
 }
 
-// apply hands the results of a batch out. s.mu is held.
+// apply distributes the results of a batch to its sequences. s.mu is held.
 func (s *Scheduler) apply(batch []*sequence, work []Work, out []Sampled, err error) {
 	s.stats.Steps++
 	s.stats.Rows += int64(len(batch))
@@ -114,7 +114,7 @@ func (s *Scheduler) apply(batch []*sequence, work []Work, out []Sampled, err err
 	}
 }
 
-// abandon fails everything that is under way. s.mu is held.
+// abandon fails all calls and waiting pauses. s.mu is held.
 func (s *Scheduler) abandon() {
 	for _, q := range s.open {
 		q.closed = true

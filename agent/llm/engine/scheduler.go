@@ -7,17 +7,17 @@ import (
 	"sync"
 )
 
-// Scheduler is an Engine over a Backend. One goroutine forms a batch out of
-// what all live sessions need next, runs it, hands the sampled tokens out and
-// starts again, so a finished reply leaves the batch at once and a new call
-// joins at the next step.
+// Scheduler is an Engine over a Backend. One goroutine forms a batch of the next
+// work of all sessions, runs it, distributes the sampled tokens and repeats
+// (continuous batching): a finished reply leaves the batch at once, and a new
+// call joins at the next step.
 //
 // Memory: a session holds KV for its whole context, in blocks. When the budget
 // is used up, sessions between two turns are parked, least recently used
-// first: their KV is dropped and rebuilt from their ids when they go on. If
+// first: their KV is dropped, and rebuilt from their ids when they resume. If
 // that is not enough, the youngest call is parked in the middle of its reply
-// and resumed later; its tokens are kept and draws are keyed by position, so
-// its reply does not depend on it. The oldest call always goes on, so every
+// and resumed later. It keeps its tokens, and draws are keyed by position, so
+// parking does not change the reply. The oldest call is never parked, so every
 // reply ends.
 type Scheduler struct {
 	backend  Backend
@@ -27,15 +27,15 @@ type Scheduler struct {
 
 	cancel context.CancelFunc // of the context that Step gets
 	done   chan struct{}      // closed when the goroutine has ended
-	wake   chan struct{}      // holds a signal when state changed
+	wake   chan struct{}      // signals a change of state
 
 	mu       sync.Mutex  // guards everything below and every sequence
 	open     []*sequence // in order of opening
-	opening  []*opener   // Opens that wait for room, first come first
-	drops    []SeqID     // sequences whose KV the goroutine is to drop
+	opening  []*opener   // Opens that wait for room, in order of arrival
+	drops    []SeqID     // sequences to drop in the backend
 	used     int         // blocks held by all sequences
-	usual    int         // tokens that a session is taken to grow to
-	learnt   bool        // usual comes from sessions that have ended
+	usual    int         // expected length of a context
+	observed bool        // usual comes from sessions that have ended
 	nextID   SeqID
 	nextCall int64
 	held     int             // pauses granted and not yet resumed
@@ -51,7 +51,7 @@ type opener struct {
 
 var _ Engine = (*Scheduler)(nil)
 
-// New starts a scheduler. Shutdown ends it.
+// New starts a scheduler. Shutdown stops it.
 func New(b Backend, o Options) (*Scheduler, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -63,7 +63,7 @@ func New(b Backend, o Options) (*Scheduler, error) {
 	}
 	capacity := b.Capacity() / block
 	if capacity < 1 {
-		return nil, fmt.Errorf("the backend holds %d tokens, less than one block of %d: raise the KV budget", b.Capacity(), block)
+		return nil, fmt.Errorf("the backend holds %d tokens, fewer than one block of %d: raise the KV budget", b.Capacity(), block)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Scheduler{
@@ -80,11 +80,11 @@ func New(b Backend, o Options) (*Scheduler, error) {
 	return s, nil
 }
 
-// Open starts a session; see Engine. MaxContext 0 means the whole budget. It
-// waits while what the open sessions hold or will grow to, parked ones
-// included, fills the budget, so that sessions do not push each other out of
-// memory turn by turn: whoever opens a session must generate with it or close
-// it before waiting for another.
+// Open starts a session; see Engine. A MaxContext of 0 means the whole budget.
+// Open waits while the expected lengths of all open sessions, parked ones
+// included, fill the budget, so that sessions do not park each other turn by
+// turn. A goroutine that opens a session must therefore generate with it or
+// close it before it waits for another.
 func (s *Scheduler) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (s *Scheduler) Open(ctx context.Context, o SessionOptions) (*Session, error
 	return nil, ErrShutdown
 }
 
-// admitOpeners lets waiting Opens in while there is room for their contexts.
+// admitOpeners admits waiting Opens while their contexts fit. s.mu is held.
 func (s *Scheduler) admitOpeners() {
 	for len(s.opening) > 0 && !s.shutdown {
 		if !s.options.Deterministic {
@@ -150,10 +150,10 @@ func (s *Scheduler) admitOpeners() {
 	}
 }
 
-// Generate samples a reply; see Engine. If there is no room for a single new
-// token it returns an empty Reply with StopContext and appends nothing. When
-// ctx ends it returns at once, the session leaves the batch at the next step,
-// and can only be closed from then on; so it is after a BackendError.
+// Generate samples a reply; see Engine. If the context has no room for a new
+// token, it returns an empty Reply with StopContext and appends nothing. If ctx
+// ends, it returns at once and the session leaves the batch at the next step.
+// After that, or after a BackendError, the session can only be closed.
 func (s *Scheduler) Generate(ctx context.Context, session *Session, ids []int32, p Params) (Reply, error) {
 	q, err := s.sequenceOf(session)
 	if err != nil {
@@ -179,7 +179,7 @@ func (s *Scheduler) Generate(ctx context.Context, session *Session, ids []int32,
 	case q.call != nil:
 		err = errors.New("generate: the session has a call already; calls for one session must not overlap")
 	case len(q.ids)+len(ids) == 0:
-		err = errors.New("generate: the context is empty, there is nothing to continue")
+		err = errors.New("generate: the context is empty; pass at least one id")
 	}
 	if err != nil {
 		s.mu.Unlock()
@@ -190,7 +190,7 @@ func (s *Scheduler) Generate(ctx context.Context, session *Session, ids []int32,
 		return Reply{Stop: StopContext, Version: s.backend.Version()}, nil
 	}
 	q.ids = append(q.ids, ids...)
-	s.resume(q)
+	s.reusePrevious(q)
 	s.nextCall++
 	c.ticket = s.nextCall
 	c.start = len(q.ids)
@@ -200,8 +200,7 @@ func (s *Scheduler) Generate(ctx context.Context, session *Session, ids []int32,
 	return s.wait(ctx, q, c)
 }
 
-// Close frees a session. A Generate of it that is under way fails with
-// ErrSessionClosed.
+// Close frees a session. A Generate in progress fails with ErrSessionClosed.
 func (s *Scheduler) Close(session *Session) {
 	q, err := s.sequenceOf(session)
 	if err != nil {
@@ -218,15 +217,15 @@ func (s *Scheduler) Close(session *Session) {
 	}
 	s.evict(q)
 	s.open = remove(s.open, q)
-	s.learn(len(q.ids))
+	s.observeLength(len(q.ids))
 	s.admitOpeners()
 	s.changed()
 }
 
-// Shutdown fails every call under way with ErrShutdown, drops all sessions and
-// waits for the scheduler's goroutine. A step in flight is finished first, as
-// far as the backend does not heed its context. It must not be called between
-// Pause and Resume.
+// Shutdown fails every call in progress with ErrShutdown, drops all sessions
+// and waits for the scheduler's goroutine. It cancels the context of a step in
+// flight and waits for the step. It must not be called between Pause and
+// Resume.
 func (s *Scheduler) Shutdown() {
 	s.mu.Lock()
 	s.shutdown = true
@@ -245,7 +244,7 @@ func (s *Scheduler) sequenceOf(session *Session) (*sequence, error) {
 	return nil, errors.New("the session was not opened by this engine")
 }
 
-// changed wakes the goroutine to look at the state again.
+// changed wakes the goroutine, which then reads the state again.
 func (s *Scheduler) changed() {
 	select {
 	case s.wake <- struct{}{}:
@@ -253,7 +252,7 @@ func (s *Scheduler) changed() {
 	}
 }
 
-// blocks is the number of blocks that n tokens take.
+// blocks returns the number of blocks that n tokens take.
 func (s *Scheduler) blocks(n int) int { return (n + s.block - 1) / s.block }
 
 func remove[T comparable](list []T, x T) []T {
@@ -265,23 +264,24 @@ func remove[T comparable](list []T, x T) []T {
 	return list
 }
 
-// Stats are counters since the scheduler started, and two gauges.
+// Stats are counters since the start of the scheduler, and the gauges Open and
+// Active.
 type Stats struct {
 	Steps         int64 // batches run
 	Rows          int64 // sequences over all batches
 	MaxRows       int   // sequences in the largest batch
 	PrefillTokens int64
-	SharedTokens  int64 // not prefilled, but taken from a context that began alike
+	SharedTokens  int64 // copied from a shared prefix instead of prefilled
 	DecodeTokens  int64 // tokens run one at a time
 	SampledTokens int64
 	Parked        int64 // times a session lost its KV to others
-	ParkedTokens  int64 // tokens to be prefilled again because of it
+	ParkedTokens  int64 // tokens prefilled again because of parking
 	PeakTokens    int   // most tokens of KV reserved at once, in whole blocks
-	Open          int   // sessions open now
-	Active        int   // of these, with a call under way
+	Open          int   // open sessions
+	Active        int   // open sessions with a call in progress
 }
 
-// Stats returns the counters as they are now.
+// Stats returns the current counters.
 func (s *Scheduler) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,24 +6,24 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// sequence is the scheduler's side of a Session. The scheduler's mutex guards
-// all of it.
+// sequence is the scheduler's state of a Session, guarded by the scheduler's
+// mutex.
 type sequence struct {
 	id       SeqID
 	session  *Session
 	taskHash uint64
 	limit    int     // most tokens
-	ids      []int32 // the context: everything given and sampled
+	ids      []int32 // the context: given and sampled tokens
 	cached   int     // ids[:cached] are in the backend
-	from     SeqID   // 0, or the sequence that holds ids[:cached] until q's next batch
-	left     []int32 // after a Restart: what the backend still has of the context before
-	blocks   int     // blocks of the KV budget it holds
-	version  int64   // of the weights that made the cached KV
-	touched  int64   // step at which it last took part in a batch
+	from     SeqID   // not 0: the sequence whose KV of ids[:cached] the next batch copies
+	previous []int32 // after a Restart: the part of the previous context that is still in the backend
+	blocks   int     // reserved blocks of the KV budget
+	version  int64   // of the weights that computed the cached KV
+	touched  int64   // step of its last batch
 	call     *call   // nil between turns
-	inFlight bool    // part of the batch in the backend now
+	inFlight bool    // part of the batch that the backend runs now
 	closed   bool
-	broken   bool // a Generate failed or was cancelled: closed-only
+	broken   bool // a Generate failed or was cancelled; only Close is allowed
 }
 
 // call is one Generate in progress.
@@ -31,7 +31,7 @@ type call struct {
 	params Params
 	ticket int64 // order of arrival
 	start  int   // sequence.ids[start:] is the reply so far
-	begun  bool  // some work was done for it
+	begun  bool  // part of it has run
 	stops  map[int32]bool
 	scan   *stopScan
 	decode func(id int32) string
@@ -43,7 +43,7 @@ type call struct {
 	done     chan struct{} // closed once reply and err are set
 }
 
-// work says how to run n ids of q that are not in the backend yet.
+// work returns the Work for the next n ids of q that are not in the backend.
 func (q *sequence) work(n int) Work {
 	end := q.cached + n
 	w := Work{
@@ -59,8 +59,8 @@ func (q *sequence) work(n int) Work {
 	return w
 }
 
-// accept takes a sampled token into the reply and says whether, and why, the
-// reply ends with it.
+// accept appends a sampled token to the reply. If the reply ends with it, it
+// returns the reason and true.
 func (q *sequence) accept(t Sampled) (StopReason, bool) {
 	c := q.call
 	q.ids = append(q.ids, t.Token)
@@ -81,10 +81,10 @@ func (q *sequence) accept(t Sampled) (StopReason, bool) {
 	return "", false
 }
 
-// pending counts the ids that are not in the backend yet.
+// pending returns the number of ids that are not in the backend yet.
 func (q *sequence) pending() int { return len(q.ids) - q.cached }
 
-// newCall prepares a Generate of q. p is normalised.
+// newCall prepares a Generate with normalised parameters.
 func (s *Scheduler) newCall(p Params) *call {
 	c := &call{params: p, done: make(chan struct{})}
 	if len(p.StopTokens) > 0 {
@@ -101,7 +101,7 @@ func (s *Scheduler) newCall(p Params) *call {
 }
 
 // finish ends q's call with a reply or an error. After an error the session
-// can only be closed.
+// can only be closed. s.mu is held.
 func (s *Scheduler) finish(q *sequence, stop StopReason, err error) {
 	c := q.call
 	q.call = nil
@@ -121,7 +121,7 @@ func (s *Scheduler) finish(q *sequence, stop StopReason, err error) {
 	close(c.done)
 }
 
-// wait returns c's result, or gives the call up when ctx ends first.
+// wait returns c's result, or cancels the call if ctx ends first.
 func (s *Scheduler) wait(ctx context.Context, q *sequence, c *call) (Reply, error) {
 	select {
 	case <-c.done:

@@ -2,7 +2,7 @@ package engine
 
 import "strings"
 
-// stopScan finds the first of some strings in text that arrives in pieces.
+// stopScan searches text that arrives in pieces for stop strings.
 type stopScan struct {
 	stops []string
 	keep  int // bytes of old text that could begin a stop string

@@ -11,19 +11,18 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// Options size the KV cache. One of KVTokens and KVBytes is given.
+// Options of a Backend. Exactly one of KVTokens and KVBytes is set.
 type Options struct {
-	KVTokens  int   // tokens over all sequences
-	KVBytes   int64 // or the memory they may take
-	BlockSize int   // tokens per block; 0 is DefaultBlockSize
+	KVTokens  int   // size of the KV cache in tokens, over all sequences
+	KVBytes   int64 // size of the KV cache in bytes
+	BlockSize int   // tokens per block; 0 means DefaultBlockSize
 	Version   int64 // of the weights at the start
-	// Teacher, if set, decides what is drawn; the sampler only says what it
-	// would have drawn.
+	// Teacher, if set, replaces the sampled tokens.
 	Teacher engine.Teacher
 }
 
-// DefaultBlockSize wastes half a block per sequence on average and keeps the
-// tables of blocks short.
+// DefaultBlockSize is the default number of tokens per block. A sequence wastes
+// half a block on average; larger blocks keep the block tables short.
 const DefaultBlockSize = 32
 
 // Backend samples from a model; it implements engine.Backend.
@@ -33,7 +32,7 @@ type Backend struct {
 	blocks  *blocks
 	seqs    map[engine.SeqID]*sequence
 	version atomic.Int64
-	teacher engine.Teacher // nil: the sampler decides
+	teacher engine.Teacher // nil: none
 }
 
 var _ engine.Backend = (*Backend)(nil)
@@ -44,7 +43,8 @@ type sequence struct {
 	blocks []int32
 }
 
-// New reserves the KV cache. The model stays the caller's.
+// New returns a Backend with a KV cache for m, which the caller closes after
+// the Backend.
 func New(ctx context.Context, m *model.Model, o Options) (*Backend, error) {
 	if o.BlockSize == 0 {
 		o.BlockSize = DefaultBlockSize
@@ -62,13 +62,13 @@ func New(ctx context.Context, m *model.Model, o Options) (*Backend, error) {
 	return b, nil
 }
 
-// blocks returns how many blocks the budget pays for.
+// blocks returns the number of blocks that fit the budget.
 func (o Options) blocks(m *model.Model) (int, error) {
 	switch {
 	case o.BlockSize < 0:
 		return 0, fmt.Errorf("block size %d is negative", o.BlockSize)
 	case o.KVTokens > 0 && o.KVBytes > 0:
-		return 0, errors.New("KVTokens and KVBytes are both given")
+		return 0, errors.New("KVTokens and KVBytes are both set; set one of them")
 	case o.KVTokens > 0:
 		return (o.KVTokens + o.BlockSize - 1) / o.BlockSize, nil
 	}
@@ -88,8 +88,8 @@ func (b *Backend) BlockSize() int { return b.cache.BlockSize }
 // Version implements engine.Backend.
 func (b *Backend) Version() int64 { return b.version.Load() }
 
-// SetVersion declares that the weights have changed. The scheduler rebuilds
-// what it cached under another version.
+// SetVersion sets the version of the weights after an update. The scheduler
+// rebuilds KV of other versions.
 func (b *Backend) SetVersion(v int64) { b.version.Store(v) }
 
 // Drop implements engine.Backend.
@@ -108,8 +108,8 @@ func (b *Backend) Live() (sequences, blocks int) {
 // Close frees the cache.
 func (b *Backend) Close() { b.cache.Close() }
 
-// Step implements engine.Backend. A call that has begun is not interrupted:
-// ctx counts only while it waits for the model's thread.
+// Step implements engine.Backend. Ctx can end it only while it waits for the
+// model's thread; a running call is not interrupted.
 func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampled, error) {
 	if len(batch) == 0 {
 		return nil, nil
@@ -145,15 +145,15 @@ func (b *Backend) Step(ctx context.Context, batch []engine.Work) ([]engine.Sampl
 	return out, nil
 }
 
-// packed is a batch in the form the model takes it.
+// packed is a batch in the form that the model expects.
 type packed struct {
 	decode model.DecodeBatch
 	rows   []torch.SampleRow // one per entry of decode.Outputs
-	owner  []int             // the batch entry each row belongs to
+	owner  []int             // index in the batch of each row's Work
 }
 
-// pack checks a batch, gives its sequences the blocks they need and lays the
-// tokens one sequence after another.
+// pack validates a batch, assigns blocks to its sequences and concatenates their
+// tokens.
 func (b *Backend) pack(batch []engine.Work) (*packed, error) {
 	p := &packed{}
 	d := &p.decode
@@ -192,10 +192,10 @@ func (b *Backend) pack(batch []engine.Work) (*packed, error) {
 	return p, nil
 }
 
-// sequence finds or begins the sequence of a Work.
+// sequence returns the sequence of a Work, and creates it if it is new.
 func (b *Backend) sequence(w *engine.Work) (*sequence, error) {
 	seq := b.seqs[w.Seq]
-	source := seq // of what is cached
+	source := seq // holds the cached tokens
 	if w.From != 0 {
 		source = b.seqs[w.From]
 	}
@@ -208,7 +208,7 @@ func (b *Backend) sequence(w *engine.Work) (*sequence, error) {
 	case len(w.Tokens) == 0:
 		return nil, fmt.Errorf("sequence %d: a step without tokens", w.Seq)
 	case w.From != 0 && seq != nil:
-		return nil, fmt.Errorf("sequence %d is to begin like sequence %d, but has begun", w.Seq, w.From)
+		return nil, fmt.Errorf("sequence %d cannot copy a prefix of sequence %d: it is not new", w.Seq, w.From)
 	case w.Pos > length, w.Pos < length && w.Pos%b.cache.BlockSize != 0:
 		return nil, fmt.Errorf("sequence %d: tokens for position %d, but %d are cached", w.Seq, w.Pos, length)
 	case w.Pos+len(w.Tokens) > c.MaxPositionEmbeddings:
@@ -237,4 +237,23 @@ func row(w *engine.Work) torch.SampleRow {
 		Key: drawKey(w.Draw), Position: uint64(w.Draw.Position),
 		Temperature: w.Temperature, TopP: w.TopP, TopK: w.TopK, Greedy: w.Greedy,
 	}
+}
+
+// drawKey returns the key of a draw's counter-based generator, made of all
+// fields but the position; the sampling kernel adds position and token id. Each
+// field passes through a full mixing step, so that the noise of neighbouring
+// samples, turns and seeds is independent.
+func drawKey(d engine.Draw) uint64 {
+	k := mix(d.Seed)
+	k = mix(k ^ d.Task)
+	k = mix(k ^ uint64(int64(d.Sample)))
+	return mix(k ^ uint64(int64(d.Turn)))
+}
+
+// mix is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+func mix(z uint64) uint64 {
+	z += 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
 }

@@ -258,7 +258,7 @@ func TestOptions(t *testing.T) {
 		{"bytes", Options{KVBytes: perToken * 100, BlockSize: 16}, 96, ""},
 		{"too few bytes", Options{KVBytes: perToken*16 - 1, BlockSize: 16}, 0, "holds no block"},
 		{"neither", Options{}, 0, "holds no block"},
-		{"both", Options{KVTokens: 1, KVBytes: 1}, 0, "both given"},
+		{"both", Options{KVTokens: 1, KVBytes: 1}, 0, "both set"},
 		{"negative block", Options{KVTokens: 1, BlockSize: -1}, 0, "negative"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// blocks hands out the cache's blocks. The lowest free one goes first, so that
+// blocks allocates the blocks of the cache, the lowest free one first, so that
 // equal histories give equal layouts.
 type blocks struct {
 	size  int     // tokens per block
-	free  []int32 // descending, so that the last is the lowest after a reset
-	users []int   // how many sequences hold each
+	free  []int32 // at first descending, so that the last is the lowest
+	users []int   // number of sequences that hold each block
 }
 
 func newBlocks(n, size int) *blocks {
@@ -21,7 +21,7 @@ func newBlocks(n, size int) *blocks {
 	return b
 }
 
-// grow extends a sequence's blocks until they hold n tokens.
+// grow appends blocks to a sequence's until they hold n tokens.
 func (b *blocks) grow(have []int32, n int) ([]int32, error) {
 	need := (n+b.size-1)/b.size - len(have)
 	if need > len(b.free) {
@@ -36,8 +36,8 @@ func (b *blocks) grow(have []int32, n int) ([]int32, error) {
 	return have, nil
 }
 
-// share gives the blocks of n tokens to another sequence as well. They must be
-// full: nobody may write to a block that two hold.
+// share returns the blocks of the first n tokens for use by a second sequence.
+// They must be full, since a shared block must not be written.
 func (b *blocks) share(have []int32, n int) []int32 {
 	shared := slices.Clone(have[:n/b.size])
 	for _, block := range shared {
@@ -46,7 +46,8 @@ func (b *blocks) share(have []int32, n int) []int32 {
 	return shared
 }
 
-// release takes a sequence's blocks back; those that nobody else holds are free.
+// release returns a sequence's blocks. A block is free when its last user
+// releases it.
 func (b *blocks) release(have []int32) {
 	for _, block := range slices.Backward(have) {
 		if b.users[block]--; b.users[block] == 0 {

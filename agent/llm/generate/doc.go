@@ -2,9 +2,9 @@
 // model.Model that this process holds.
 //
 // It owns the paged KV cache and its blocks, the packing of prefill chunks and
-// decode rows into one call, and the keys of the random draws. It does not own
-// the weights (package model, and the trainer that updates them) nor any
-// policy: what runs when is decided by agent/llm/engine.
+// decode rows into one call, and the keys of the random draws. The weights
+// belong to package model and the trainer that updates them; agent/llm/engine
+// decides which sequence runs when.
 //
 // Concurrency: Step and Drop belong to the scheduler's goroutine; Version,
 // Capacity and BlockSize may be called by any goroutine. SetVersion is called

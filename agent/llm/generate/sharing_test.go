@@ -87,7 +87,7 @@ func TestSharingRefuses(t *testing.T) {
 		"part of a block":             {from(3, 1, 20), "tokens for position 20, but 40 are cached"},
 		"cut in a block":              {sampling(1, ids(3, 0), 20, 0), "tokens for position 20, but 40 are cached"},
 		"another that is not there":   {from(3, 9, 16), "tokens for position 16, but 0 are cached"},
-		"of one that has begun":       {from(2, 1, 16), "is to begin like sequence 1, but has begun"},
+		"of one that has begun":       {from(2, 1, 16), "prefix of sequence 1"},
 		"an unknown one in the midst": {sampling(3, ids(3, 0), 16, 0), "tokens for position 16, but 0 are cached"},
 	} {
 		t.Run(name, func(t *testing.T) {

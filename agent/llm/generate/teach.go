@@ -9,15 +9,15 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// teach replaces what was drawn from the logits [1,V] of a row by what the
-// teacher says, with the log-prob of that.
+// teach replaces the token drawn from the logits [1,V] of a row, and its
+// log-prob, by the teacher's token.
 //
-// The sampler takes argmax over v of s_v = z_v/T + G_v (torch.Sample). Where
-// the teacher says another token, the margin is s_drawn - s_said: a change of
-// the logits of that size would have made the draw come out as said. Where
-// top-k or top-p took one of the two out of the race, a change that moves it
-// over the cut does so too.
-// What is no token stays as it was drawn: it lost by infinity.
+// The sampler takes argmax over v of s_v = z_v/T + G_v (torch.Sample). If the
+// teacher has another token, the margin is s_drawn - s_said: the smallest change
+// of the scaled logits that would have drawn the teacher's token. If top-k or
+// top-p excluded one of the two tokens, a change that moves it across the cut
+// has the same effect. A teacher's id outside the vocabulary is ignored and
+// reported with an infinite margin.
 func (b *Backend) teach(logits torch.Tensor, row torch.SampleRow, d engine.Draw, out *engine.Sampled) {
 	said, ok := b.teacher.Say(d)
 	if !ok || said == out.Token {
@@ -33,7 +33,7 @@ func (b *Backend) teach(logits torch.Tensor, row torch.SampleRow, d engine.Draw,
 	b.teacher.Differs(d, said, drawn, margin(z, row, said, drawn))
 }
 
-// scale is what logits are multiplied with.
+// scale returns 1/T, the factor of the logits.
 func scale(row torch.SampleRow) float64 {
 	if t := float64(row.Temperature); t > 0 {
 		return 1 / t
@@ -41,8 +41,8 @@ func scale(row torch.SampleRow) float64 {
 	return 1
 }
 
-// logProb is log softmax(z/T) at id over what top-k and top-p keep, id itself
-// among it.
+// logProb returns log softmax(z/T)[id] over the tokens that top-k and top-p
+// keep, and id.
 func logProb(z []float32, row torch.SampleRow, id int32) float64 {
 	least := math.Inf(-1)
 	if truncated(row) {
@@ -60,7 +60,7 @@ func logProb(z []float32, row torch.SampleRow, id int32) float64 {
 // truncated reports whether top-k or top-p restrict the draw.
 func truncated(row torch.SampleRow) bool { return !row.Greedy && (row.TopK > 0 || row.TopP < 1) }
 
-// margin is by how much drawn won over said.
+// margin returns the score by which drawn won over said.
 func margin(z []float32, row torch.SampleRow, said, drawn int32) float64 {
 	score := func(id int32) float64 {
 		s := float64(z[id]) * scale(row)
@@ -74,14 +74,14 @@ func margin(z []float32, row torch.SampleRow, said, drawn int32) float64 {
 		return m
 	}
 	in, out := edge(z, row)
-	if m < 0 { // said would have won, were it not cut off
+	if m < 0 { // the cut excluded said, which had the higher score
 		return (in - float64(z[said])) * scale(row)
 	}
 	return min(m, (float64(z[drawn])-out)*scale(row))
 }
 
-// edge is the smallest logit that top-k, and then top-p of what that leaves,
-// keep, and the largest that they leave out; -Inf if they leave none out.
+// edge returns the smallest logit that top-k followed by top-p keep, and the
+// largest that they exclude, or -Inf if they exclude none.
 func edge(z []float32, row torch.SampleRow) (in, out float64) {
 	sorted := slices.Clone(z)
 	slices.SortFunc(sorted, func(a, b float32) int { return cmp.Compare(b, a) })

@@ -16,39 +16,39 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// Bundle is a model with all that belongs to it.
+// Bundle is a model with its tokenizer, chat template and generation settings.
 type Bundle struct {
 	Model           *Model
 	Tokenizer       *tokenizer.Tokenizer
-	TokenizerConfig tokenizer.Config // the chat template is in it
+	TokenizerConfig tokenizer.Config // special tokens and chat template
 	Generation      GenerationConfig
-	Path            string // what it was opened from, "" for a model made on the spot
-	// TokenizerErr says why Tokenizer is nil, where Options allow that.
+	Path            string // that it was opened from; "" for a new model
+	// TokenizerErr is the reason why Tokenizer is nil (Options.TokenizerOptional).
 	TokenizerErr error
 }
 
-// Options say how a model is opened.
+// Options configure Open.
 type Options struct {
 	DType torch.DType // of the weights; the zero value is float32
-	// Classifier opens a reward model, a sequence classifier of one label, and
-	// nothing else; without it a language model is opened, and nothing else.
+	// Classifier accepts only a reward model, a sequence classifier with one
+	// label. Without it Open accepts only a language model.
 	Classifier bool
-	// TokenizerOptional opens a model whose tokenizer is missing or cannot be
-	// read, for callers that give ids.
+	// TokenizerOptional accepts a model whose tokenizer is missing or invalid,
+	// for callers that pass ids.
 	TokenizerOptional bool
 
-	adapted int // adapter folders that were opened on the way
+	adapted int // number of adapter folders between the caller's path and this one
 }
 
-// ChatTemplate returns the template's source, "" if the model has none.
+// ChatTemplate returns the source of the chat template, "" if the model has none.
 func (b *Bundle) ChatTemplate() string { return b.TokenizerConfig.ChatTemplate }
 
-// EOSTokenIDs returns every token that ends a reply: those of
-// generation_config.json (or, without one, config.json) and the tokenizer's
-// own, which in chat models is the end of a turn.
+// EOSTokenIDs returns the tokens that end a reply: eos_token_id of
+// generation_config.json (or, without one, of config.json) and the tokenizer's
+// EOS, which in chat models ends a turn.
 func (b *Bundle) EOSTokenIDs() []int32 {
 	list := slices.Clone(b.Generation.EOSTokenIDs)
-	if len(list) == 0 && b.Model != nil { // a tokenizer may be looked at without its model
+	if len(list) == 0 && b.Model != nil { // nil: only the tokenizer was opened
 		list = slices.Clone(b.Model.Config.EOSTokenIDs)
 	}
 	if id, ok := b.Tokenizer.TokenToID(b.TokenizerConfig.EOS); ok && !slices.Contains(list, id) {
@@ -60,9 +60,9 @@ func (b *Bundle) EOSTokenIDs() []int32 {
 // Close frees the weights.
 func (b *Bundle) Close() { b.Model.Close() }
 
-// Open loads a Hugging Face folder or a GGUF file. A folder without weights of
-// its own in safetensors that holds exactly one .gguf file is that file; a
-// folder of PEFT adapters is the model they belong to with the adapters on it.
+// Open loads a Hugging Face folder, a GGUF file, a folder with one .gguf file
+// and no config.json, or a folder of PEFT adapters, which gives the base model
+// with the adapters on it.
 func Open(ctx context.Context, t *torch.Thread, path string, o Options) (*Bundle, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -102,7 +102,7 @@ func openFolder(ctx context.Context, t *torch.Thread, dir string, o Options) (*B
 		return openGGUF(ctx, t, file, o)
 	}
 	b := &Bundle{}
-	// The small files first: their faults show before gigabytes are read.
+	// Small files first, to report their faults before gigabytes are read.
 	c, err := readConfig(dir)
 	if err == nil {
 		err = c.checkKind(o.Classifier)
@@ -131,7 +131,8 @@ func openFolder(ctx context.Context, t *torch.Thread, dir string, o Options) (*B
 	return b, nil
 }
 
-// readTokenizer calls read and keeps its error where the tokenizer is optional.
+// readTokenizer calls read. If the tokenizer is optional, it keeps the error in
+// b.TokenizerErr and returns nil.
 func (b *Bundle) readTokenizer(o Options, read func() error) error {
 	b.TokenizerErr = read()
 	if b.TokenizerErr == nil || !o.TokenizerOptional {
@@ -150,8 +151,7 @@ func (b *Bundle) loadTokenizer(dir string) (err error) {
 	return err
 }
 
-// onlyGGUF returns the one GGUF file of a folder that is not a Hugging Face
-// folder.
+// onlyGGUF returns the path of the only GGUF file in a folder.
 func onlyGGUF(dir string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*.gguf"))
 	if err != nil {
@@ -163,7 +163,7 @@ func onlyGGUF(dir string) (string, error) {
 	case 0:
 		return "", errors.New("the folder has neither a config.json nor a .gguf file")
 	}
-	return "", fmt.Errorf("the folder has no config.json and %d .gguf files: name one of them", len(files))
+	return "", fmt.Errorf("the folder has no config.json and %d .gguf files: pass the path of one of them", len(files))
 }
 
 func escapeGlob(s string) string {
@@ -201,8 +201,8 @@ func openGGUF(ctx context.Context, t *torch.Thread, path string, o Options) (*Bu
 
 // Save writes a folder that transformers opens: config.json,
 // model.safetensors with adapters merged, tokenizer.json,
-// tokenizer_config.json with the chat template, generation_config.json. The
-// folder is made if it is not there.
+// tokenizer_config.json with the chat template, generation_config.json. It
+// creates the folder if needed.
 func (b *Bundle) Save(ctx context.Context, dir string, dt torch.DType) error {
 	if err := b.saveRest(dir); err != nil {
 		return err

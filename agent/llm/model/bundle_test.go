@@ -220,7 +220,7 @@ func TestOpenRefuses(t *testing.T) {
 			info := i[gate]
 			info.Shape = []int64{16, 64}
 			i[gate] = info
-		}, want: "tensor " + gate + " has shape [16 64], the configuration wants [32 32]"},
+		}, want: "tensor " + gate + " has shape [16 64], want [32 32]"},
 		{name: "integers", change: func(i tensors, _ bytesOf) {
 			info := i[gate]
 			info.DType = safetensors.I16
@@ -237,7 +237,7 @@ func TestOpenRefuses(t *testing.T) {
 			b["lm_head.weight"][0] ^= 1
 		}, want: "lm_head.weight differs"},
 		{name: "tokenizer too large", config: func(c map[string]any) { c["vocab_size"] = 287 },
-			want: "has shape [288 32], the configuration wants [287 32]"},
+			want: "has shape [288 32], want [287 32]"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

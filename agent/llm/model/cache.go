@@ -8,7 +8,7 @@ import (
 )
 
 // Cache holds the keys and values of cached sequences in blocks of BlockSize
-// tokens. Who owns which block is the caller's business.
+// tokens. The caller decides which sequence owns which block.
 type Cache struct {
 	K, V      []torch.Tensor // one per layer, [Blocks, BlockSize, Hkv, Dh]
 	Blocks    int
@@ -17,23 +17,23 @@ type Cache struct {
 	owner *torch.Owner
 }
 
-// CacheBytesPerToken returns the memory one token's keys and values take.
+// CacheBytesPerToken returns the bytes of one token's keys and values.
 func (m *Model) CacheBytesPerToken() int {
 	c := &m.Config
 	return 2 * c.NumHiddenLayers * c.NumKeyValueHeads * c.HeadDim * m.dtype.Size()
 }
 
-// NewCache reserves a cache in the model's own type.
+// NewCache reserves a cache in the model's dtype.
 func (m *Model) NewCache(ctx context.Context, blocks, blockSize int) (*Cache, error) {
 	if blocks < 1 || blockSize < 1 {
-		return nil, fmt.Errorf("a KV cache of %d blocks of %d tokens holds nothing", blocks, blockSize)
+		return nil, fmt.Errorf("a KV cache needs at least one block of one token, not %d blocks of %d tokens", blocks, blockSize)
 	}
 	c := &Cache{Blocks: blocks, BlockSize: blockSize, owner: torch.NewOwner(m.thread, "kv cache")}
 	err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
 		for range m.Config.NumHiddenLayers {
 			shape := []int{blocks, blockSize, m.Config.NumKeyValueHeads, m.Config.HeadDim}
-			// Nothing is written yet: places that no token came to are never
-			// read, and take no memory until then.
+			// Slots are read only after they were written, so they stay
+			// uninitialised and take no physical memory until then.
 			k, v := s.Empty(m.dtype, shape...), s.Empty(m.dtype, shape...)
 			c.owner.Own(k, v)
 			c.K, c.V = append(c.K, k), append(c.V, v)

@@ -8,8 +8,8 @@ package model
 // where t is the last token that is not pad_token_id. With one label it is a
 // reward model.
 //
-// Differs from transformers in: the layer computes in float32 whatever the
-// decoder computes in.
+// Differs from transformers in: the layer computes in float32 for any dtype of
+// the decoder.
 
 import (
 	"context"
@@ -19,11 +19,11 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// ErrNoReward says that a folder is no reward model.
+// ErrNoReward means that a folder is not a reward model.
 var ErrNoReward = errors.New("a reward model is a sequence classifier of one label: *ForSequenceClassification in architectures, score.weight among the weights")
 
-// checkKind refuses a language model where a reward model is wanted, and a
-// classifier where a language model is.
+// checkKind returns an error unless c is a reward model (classifier) or a
+// language model (not classifier).
 func (c *Config) checkKind(classifier bool) error {
 	switch {
 	case classifier && c.Labels == 0:
@@ -31,13 +31,13 @@ func (c *Config) checkKind(classifier bool) error {
 	case classifier && c.Labels > 1:
 		return fmt.Errorf("its head has %d labels (num_labels, id2label): %w", c.Labels, ErrNoReward)
 	case !classifier && c.Labels > 0:
-		return errors.New("it is a sequence classifier, which scores texts and cannot write any; give a language model")
+		return errors.New("it is a sequence classifier, which scores texts and cannot generate them; use a language model")
 	}
 	return nil
 }
 
-// CheckReward reports whether Open with Options.Classifier would take it for a
-// reward model, and why not.
+// CheckReward returns an error if Open with Options.Classifier would refuse the
+// model.
 func (d *Description) CheckReward() error {
 	if d.Adapters != nil {
 		return fmt.Errorf("it is a folder of adapters: %w", ErrNoReward)
@@ -45,8 +45,8 @@ func (d *Description) CheckReward() error {
 	return d.Config.checkKind(true)
 }
 
-// Scores returns the score of every sequence, from one packed forward pass
-// without gradients. The model is a classifier of one label.
+// Scores returns the score of every sequence from one packed forward pass
+// without gradients. The model must be a classifier with one label.
 func (m *Model) Scores(ctx context.Context, seqs ...[]int32) ([]float32, error) {
 	if m.Config.Labels != 1 {
 		return nil, fmt.Errorf("score: %w", m.Config.checkKind(true))
@@ -65,7 +65,7 @@ func (m *Model) Scores(ctx context.Context, seqs ...[]int32) ([]float32, error) 
 	ids, positions, offsets := Pack(seqs...)
 	last := make([]int64, len(seqs))
 	for i, seq := range seqs {
-		last[i] = int64(offsets[i] + m.Config.lastWritten(seq))
+		last[i] = int64(offsets[i] + m.Config.lastUnpadded(seq))
 	}
 	var scores []float32
 	err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
@@ -81,9 +81,8 @@ func (m *Model) Scores(ctx context.Context, seqs ...[]int32) ([]float32, error) 
 	return scores, nil
 }
 
-// lastWritten is where the last token stands that is no padding; the first one
-// where there is nothing else.
-func (c *Config) lastWritten(ids []int32) int {
+// lastUnpadded returns the index of the last token that is not padding, or 0.
+func (c *Config) lastUnpadded(ids []int32) int {
 	last := len(ids) - 1
 	if c.PadTokenID == nil {
 		return last

@@ -12,20 +12,20 @@ import (
 	"github.com/openmanus/openmanus/torch/safetensors"
 )
 
-// Description is what can be said about a model without loading its weights.
+// Description describes a model without its weights loaded.
 type Description struct {
 	Config          Config
 	Parameters      int
-	Tokens          int    // in the tokenizer
-	ChatTemplate    string // its source
+	Tokens          int    // size of the tokenizer
+	ChatTemplate    string // source
 	Format          string // "safetensors" or "gguf"
 	TensorTypes     map[string]int
 	WeightBytes     int64
 	TokenizerConfig tokenizer.Config
-	Adapters        *LoRA // of a folder of adapters; the rest is then that of the weights they are on
+	Adapters        *LoRA // of a folder of adapters; the other fields then describe the base model
 }
 
-// Describe reads what Open would, the weights apart.
+// Describe reads everything that Open reads except the weights.
 func Describe(path string) (*Description, error) {
 	d, err := describe(path, 0)
 	if err != nil {
@@ -88,8 +88,7 @@ func describe(path string, adapted int) (*Description, error) {
 	return d, nil
 }
 
-// describeAdapted describes the weights that a folder's adapters are on, and
-// says that they are there.
+// describeAdapted describes the base model of a folder of adapters.
 func describeAdapted(dir string, adapted int) (*Description, error) {
 	o, base, err := readAdapted(dir, adapted)
 	if err != nil {

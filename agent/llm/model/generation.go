@@ -7,10 +7,9 @@ import (
 	"slices"
 )
 
-// GenerationConfig is the part of generation_config.json that is used here.
-// Sampling settings are read for those who ask for the model's own defaults;
-// training uses its own. Keys that are not listed are ignored: they configure
-// decoding methods that are not offered.
+// GenerationConfig is the supported part of generation_config.json. Evaluation
+// can use its sampling settings; training has settings of its own. Other keys
+// configure unsupported decoding methods and are ignored.
 type GenerationConfig struct {
 	BOSTokenID  *int32
 	PadTokenID  *int32
@@ -52,7 +51,7 @@ func ParseGenerationConfig(text []byte) (GenerationConfig, error) {
 	return g, nil
 }
 
-// generationFromConfig is what transformers derives where a folder has no
+// generationFromConfig returns transformers' defaults for a folder without
 // generation_config.json.
 func generationFromConfig(c Config) GenerationConfig {
 	return GenerationConfig{BOSTokenID: c.BOSTokenID, PadTokenID: c.PadTokenID, EOSTokenIDs: slices.Clone(c.EOSTokenIDs), Temperature: 1, TopP: 1}

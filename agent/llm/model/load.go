@@ -15,18 +15,18 @@ import (
 	"github.com/openmanus/openmanus/torch/safetensors"
 )
 
-// source is a checkpoint seen under Hugging Face names.
+// source is a checkpoint whose tensors have Hugging Face names.
 type source interface {
-	// names lists all tensors; those that have no counterpart in a decoder are
-	// in it under their own names.
+	// names lists all tensors. Tensors that the decoder does not have keep
+	// their own names.
 	names() []string
-	// shape returns a tensor's shape; ok is false if there is none.
+	// shape returns a tensor's shape; ok is false if the source lacks it.
 	shape(name string) (shape []int, ok bool)
-	// read returns the whole tensor in any floating type.
+	// read returns the whole tensor in any floating-point dtype.
 	read(s *torch.Scope, name string) (torch.Tensor, error)
 }
 
-// load makes a model from a checkpoint that must fit the configuration
+// load makes a model from a checkpoint, which must match the configuration
 // exactly.
 func load(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, src source) (*Model, error) {
 	d, err := newDecoder(c)
@@ -49,7 +49,7 @@ func load(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, src so
 	return m, nil
 }
 
-// maxFaults is how many tensors an error lists before it only counts.
+// maxFaults is the number of tensors that an error lists; it counts the rest.
 const maxFaults = 8
 
 // checkTensors reports every missing, misshapen and unexpected tensor.
@@ -62,7 +62,7 @@ func checkTensors(c *Config, want []weight, src source) error {
 		case !ok:
 			faults = append(faults, fmt.Sprintf("tensor %s is missing", w.name))
 		case !slices.Equal(got, w.shape):
-			faults = append(faults, fmt.Sprintf("tensor %s has shape %v, the configuration wants %v", w.name, got, w.shape))
+			faults = append(faults, fmt.Sprintf("tensor %s has shape %v, want %v by the configuration", w.name, got, w.shape))
 		}
 	}
 	names := src.names()
@@ -75,7 +75,7 @@ func checkTensors(c *Config, want []weight, src source) error {
 	return joinFaults("the weights do not fit the configuration", faults)
 }
 
-// joinFaults makes one error of faults, nil where there are none.
+// joinFaults returns one error for all faults, or nil if there are none.
 func joinFaults(what string, faults []string) error {
 	if len(faults) == 0 {
 		return nil
@@ -88,15 +88,15 @@ func joinFaults(what string, faults []string) error {
 	return fmt.Errorf("%s: %s%s", what, strings.Join(faults, "; "), more)
 }
 
-// derived reports whether a tensor of a checkpoint follows from others: the
-// output head of tied embeddings, which checkTied compares, and the rotary
-// frequencies that old releases saved.
+// derived reports whether a tensor is redundant: the output head of tied
+// embeddings, which checkTied compares, or the rotary frequencies that old
+// releases saved.
 func derived(c *Config, name string) bool {
 	return c.TieWordEmbeddings && name == headName || strings.HasSuffix(name, ".rotary_emb.inv_freq")
 }
 
-// checkTied refuses a checkpoint whose configuration ties embeddings that its
-// weights do not.
+// checkTied returns an error if the configuration ties embeddings whose weights
+// differ in the checkpoint.
 func checkTied(ctx context.Context, m *Model, src source) error {
 	if _, ok := src.shape(headName); !ok || !m.Config.TieWordEmbeddings {
 		return nil
@@ -124,7 +124,7 @@ func (f folderSource) shape(name string) ([]int, bool) {
 	return toInts(info.Shape), ok
 }
 
-// torchTypes are the types weights may be stored in.
+// torchTypes maps the dtypes in which weights may be stored.
 var torchTypes = map[safetensors.DType]torch.DType{
 	safetensors.F64: torch.Float64, safetensors.F32: torch.Float32,
 	safetensors.F16: torch.Float16, safetensors.BF16: torch.BFloat16,
@@ -137,7 +137,7 @@ func (f folderSource) read(s *torch.Scope, name string) (torch.Tensor, error) {
 	}
 	dt, ok := torchTypes[info.DType]
 	if !ok {
-		return torch.Tensor{}, fmt.Errorf("tensor %s is stored as %s, which weights cannot be", name, info.DType)
+		return torch.Tensor{}, fmt.Errorf("tensor %s is stored as %s; weights must be floating-point", name, info.DType)
 	}
 	return s.Bytes(data, dt, toInts(info.Shape)...), nil
 }
@@ -177,10 +177,10 @@ func loadFolder(ctx context.Context, t *torch.Thread, dir string, c Config, dt t
 	return m, nil
 }
 
-// maxSmall bounds the files beside the weights.
+// maxSmall bounds the size in bytes of files other than the weights.
 const maxSmall = 256 << 20
 
-// readFile reads one of the small files of a model folder.
+// readFile reads a file of at most maxSmall bytes in a model folder.
 func readFile(dir, name string) ([]byte, error) {
 	f, err := os.Open(filepath.Join(dir, name))
 	if err != nil {

@@ -13,19 +13,19 @@ import (
 	"github.com/openmanus/openmanus/torch/nn"
 )
 
-// AllLinear stands for every linear layer of the decoder, the output head
-// apart, as in PEFT.
+// AllLinear selects every linear layer of the decoder except the output head, as
+// in PEFT.
 const AllLinear = "all-linear"
 
-// LoRA says which linear layers are adapted, and how (torch/nn/lora.go has the
-// formula). The names are those of PEFT's LoraConfig.
+// LoRA configures adapters (torch/nn/lora.go has the formula). The comments name
+// the fields of PEFT's LoraConfig.
 type LoRA struct {
 	Rank    int      // r
 	Alpha   float64  // lora_alpha
-	Dropout float64  // lora_dropout; of the adapters' inputs, in training only
+	Dropout float64  // lora_dropout, on the adapters' inputs in training
 	Targets []string // target_modules: q_proj, k_proj, …; or AllLinear alone
 	RSLoRA  bool     // use_rslora: the scale is alpha / √r instead of alpha / r
-	Base    string   // base_model_name_or_path: what the frozen weights were opened from
+	Base    string   // base_model_name_or_path: the path of the frozen weights
 }
 
 // LoRATargets returns the names of the linear layers that adapters may be on,
@@ -51,7 +51,7 @@ func (d *declaration) appendShort(names []string) []string {
 	return names
 }
 
-// Validate reports what no model can be given.
+// Validate reports every field that is invalid for all models.
 func (o *LoRA) Validate() error {
 	var errs []error
 	if o.Rank < 1 {
@@ -76,11 +76,11 @@ func (o *LoRA) targets(all []string) ([]string, error) {
 		return all, nil
 	}
 	if len(o.Targets) == 0 {
-		return nil, fmt.Errorf("no layer is adapted; there are %s, and %s for all", strings.Join(all, ", "), AllLinear)
+		return nil, fmt.Errorf("no target modules; use some of %s, or %s", strings.Join(all, ", "), AllLinear)
 	}
 	for _, t := range o.Targets {
 		if !slices.Contains(all, t) {
-			return nil, fmt.Errorf("the layer %q cannot be adapted; there are %s, and %s alone for all", clip(t), strings.Join(all, ", "), AllLinear)
+			return nil, fmt.Errorf("unknown target module %q; use some of %s, or %s alone", clip(t), strings.Join(all, ", "), AllLinear)
 		}
 	}
 	return slices.DeleteFunc(all, func(name string) bool { return !slices.Contains(o.Targets, name) }), nil
@@ -93,25 +93,25 @@ func (o *LoRA) scale() float64 {
 	return o.Alpha / float64(o.Rank)
 }
 
-// adapters are the adapters of one model.
+// adapters holds the adapters of one model.
 type adapters struct {
 	o       LoRA
 	targets []string // short names of the adapted layers
 	owner   *torch.Owner
 	dropout *nn.Dropout
-	list    []linear // those that have one, under the checkpoint's names
+	list    []linear // the adapted layers
 }
 
-// HasLoRA reports whether the model is frozen weights and adapters on them.
+// HasLoRA reports whether the model consists of frozen weights and adapters.
 func (m *Model) HasLoRA() bool { return m.lora != nil }
 
-// AddLoRA freezes the weights and puts fresh adapters on them: A uniform in
-// ±1/√I, PEFT's Kaiming initialisation, and B zero, so that the model computes
-// what it did. The adapters are float32 whatever the weights are (float64 on
-// float64): an optimiser's steps are lost in shorter numbers.
+// AddLoRA freezes the weights and adds new adapters: A is uniform in ±1/√I,
+// PEFT's Kaiming initialisation, and B is zero, so that the model's output does
+// not change. The adapters are float32, or float64 on float64 weights, because
+// bfloat16 would round the optimiser's steps away.
 func (m *Model) AddLoRA(ctx context.Context, o LoRA, seed uint64) error {
 	if m.lora != nil {
-		return errors.New("the model has adapters already; merge them first")
+		return errors.New("the model already has adapters; merge them first")
 	}
 	if err := o.Validate(); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (m *Model) newAdapters(o LoRA) (*adapters, error) {
 	return a, nil
 }
 
-// set gives adapter i its matrices.
+// set assigns the matrices of adapter i.
 func (a *adapters) set(i int, down, up torch.Tensor, dt torch.DType) {
 	l := &nn.LoRA{A: down.To(dt), B: up.To(dt), Scale: a.o.scale(), Dropout: a.dropout, Index: uint64(i)}
 	a.owner.Own(l.A, l.B)
@@ -185,8 +185,7 @@ func (m *Model) dropLoRA() {
 	m.lora = nil
 }
 
-// Adapters returns the adapters' matrices under PEFT's names, always in the
-// same order; none without adapters.
+// Adapters returns the adapters' matrices under PEFT's names, in a fixed order.
 func (m *Model) Adapters() []Param {
 	if m.lora == nil {
 		return nil
@@ -199,8 +198,8 @@ func (m *Model) Adapters() []Param {
 	return list
 }
 
-// Trained returns what training changes: the adapters, or without them every
-// parameter.
+// Trained returns the trainable parameters: the adapters, or without adapters
+// all parameters.
 func (m *Model) Trained() []Param {
 	if m.lora != nil {
 		return m.Adapters()
@@ -208,15 +207,15 @@ func (m *Model) Trained() []Param {
 	return m.Params()
 }
 
-// SetDropout switches the dropout of the adapters for the forward passes to
-// come; passes of the same key drop the same. It is off at first.
+// SetDropout switches the dropout of the adapters on or off for later forward
+// passes. Passes with the same key drop the same inputs. It is off at first.
 func (m *Model) SetDropout(on bool, key uint64) {
 	if m.lora != nil {
 		m.lora.dropout.On, m.lora.dropout.Key = on, key
 	}
 }
 
-// Dropout returns the share of the adapters' inputs that training drops.
+// Dropout returns the probability with which training drops adapter inputs.
 func (m *Model) Dropout() float64 {
 	if m.lora == nil {
 		return 0
@@ -224,8 +223,8 @@ func (m *Model) Dropout() float64 {
 	return m.lora.o.Dropout
 }
 
-// Base returns the model without its adapters: the same weights, not a copy.
-// It must not be used after m is closed; its own Close frees nothing.
+// Base returns a view of the model without adapters. It shares the weights, so it
+// must not be used after m is closed; its own Close frees nothing.
 func (m *Model) Base() *Model {
 	base, err := newDecoder(m.Config)
 	if err != nil {
@@ -239,8 +238,9 @@ func (m *Model) Base() *Model {
 	return base
 }
 
-// Frozen returns the model with adapters that are copies of what m's are now,
-// on the same weights. Like Base it must not outlive m; Close frees the copies.
+// Frozen returns a view of the model with copies of the current adapters. It
+// shares the weights, so it must not be used after m is closed; its own Close
+// frees the copies.
 func (m *Model) Frozen(ctx context.Context) (*Model, error) {
 	if m.lora == nil {
 		return nil, errors.New("the model has no adapters to copy")
@@ -263,7 +263,7 @@ func (m *Model) Frozen(ctx context.Context) (*Model, error) {
 	return f, nil
 }
 
-// Merge adds what the adapters do to the weights and takes them off.
+// Merge adds the adapters to the weights and removes them.
 func (m *Model) Merge(ctx context.Context) error {
 	if m.lora == nil {
 		return nil
@@ -281,14 +281,14 @@ func (m *Model) Merge(ctx context.Context) error {
 	return nil
 }
 
-// mergedWeight is the weight with the adapter's share added, in the adapter's
-// type.
+// mergedWeight returns the weight plus its adapter's update, in the adapter's
+// dtype.
 func mergedWeight(l *nn.Linear) torch.Tensor {
 	delta := l.LoRA.Delta()
 	return l.Weight.To(delta.DType()).Add(delta)
 }
 
-// merged returns the parameter as it is in the model that Merge would make.
+// merged returns the value that the parameter has after Merge.
 func (m *Model) merged(p Param) torch.Tensor {
 	if m.lora != nil {
 		for _, l := range m.lora.list {

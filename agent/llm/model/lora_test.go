@@ -366,12 +366,12 @@ func TestAdaptersThatDoNotFit(t *testing.T) {
 		change      func(dir string)
 	}{
 		{"another base", "this is another base model", change("base_model_name_or_path", elsewhere)},
-		{"no base", "write their path into base_model_name_or_path", change("base_model_name_or_path", "meta-llama/Nowhere")},
-		{"its own base", "stand on one another", change("base_model_name_or_path", ".")},
+		{"no base", "base_model_name_or_path", change("base_model_name_or_path", "meta-llama/Nowhere")},
+		{"its own base", "adapter folders", change("base_model_name_or_path", ".")},
 		{"DoRA", "use_dora is not supported", change("use_dora", true)},
 		{"trained head", "modules_to_save is not supported", change("modules_to_save", []string{"lm_head"})},
-		{"another layer", `"lm_head" cannot be adapted`, change("target_modules", []string{"lm_head"})},
-		{"a regular expression", "cannot be adapted", change("target_modules", ".*proj")},
+		{"another layer", `target module "lm_head"`, change("target_modules", []string{"lm_head"})},
+		{"a regular expression", "target module", change("target_modules", ".*proj")},
 		{"other layers", "lora_A.weight is missing", change("target_modules", []string{"k_proj"})},
 		{"another rank", "has shape [2", change("r", 4)},
 		{"rank 0", "must be at least 1", change("r", 0)},

@@ -18,9 +18,8 @@ import (
 	"github.com/openmanus/openmanus/torch/safetensors"
 )
 
-// The folder that PEFT's save_pretrained writes: adapter_config.json, and in
-// adapter_model.safetensors the matrices under the module's name in the model
-// that PEFT wraps.
+// A folder of PEFT's save_pretrained: adapter_config.json, and
+// adapter_model.safetensors with the matrices under the names of PEFT's model.
 const (
 	adapterConfigFile = "adapter_config.json"
 	adapterFile       = "adapter_model.safetensors"
@@ -28,13 +27,13 @@ const (
 	peftA             = ".lora_A.weight"
 	peftB             = ".lora_B.weight"
 
-	// baseKey of the file's metadata holds a fingerprint of the weights that
-	// the adapters belong to.
+	// baseKey is the key of the file's metadata that holds a fingerprint of the
+	// base weights.
 	baseKey = "openmanus_base"
 )
 
-// peftConfig is adapter_config.json: what LoRA says, and the settings of PEFT
-// that change what is computed, of which only the values here are supported.
+// peftConfig is adapter_config.json: the fields of LoRA, and settings of PEFT
+// that change the arithmetic and are supported with their default only.
 type peftConfig struct {
 	PeftType    string          `json:"peft_type"`
 	TaskType    string          `json:"task_type"`
@@ -57,12 +56,12 @@ type peftConfig struct {
 	AlphaPattern  map[string]any  `json:"alpha_pattern"`
 }
 
-// SaveAdapters writes the adapters into a folder that exists, such that PEFT
-// opens them on the weights of LoRA.Base. Every file appears complete or not
-// at all; adapter_config.json comes last.
+// SaveAdapters writes the adapters into an existing folder that PEFT opens with
+// the base model LoRA.Base. Every file appears complete or not at all;
+// adapter_config.json comes last.
 func (m *Model) SaveAdapters(ctx context.Context, dir string) error {
 	if m.lora == nil {
-		return errors.New("save adapters: the model has none")
+		return errors.New("save adapters: the model has no adapters")
 	}
 	base, err := m.fingerprint(ctx)
 	if err != nil {
@@ -87,7 +86,7 @@ func (m *Model) SaveAdapters(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("save adapters: %w", err)
 	}
-	defer func() { _ = w.Close() }() // removes the temporary file after an error, else does nothing
+	defer func() { _ = w.Close() }() // after an error it removes the temporary file
 	for _, p := range list {
 		err := torch.Run(ctx, m.thread, func(*torch.Scope) error { return w.Tensor(p.Name, p.Tensor.ToBytes()) })
 		if err != nil {
@@ -173,11 +172,11 @@ func readLoRA(dir string) (LoRA, error) {
 	return o, nil
 }
 
-// LoadAdapters overwrites the adapters with those of a folder, which must be
-// of the same shape and belong to the same weights.
+// LoadAdapters overwrites the adapters with those of a folder. Rank, scale,
+// layers and base weights must be the same.
 func (m *Model) LoadAdapters(ctx context.Context, dir string) error {
 	if m.lora == nil {
-		return errors.New("load adapters: the model has none")
+		return errors.New("load adapters: the model has no adapters")
 	}
 	o, err := readLoRA(dir)
 	if err != nil {
@@ -189,7 +188,7 @@ func (m *Model) LoadAdapters(ctx context.Context, dir string) error {
 		return fmt.Errorf("load adapters from %s: %w", dir, err)
 	}
 	if o.Rank != m.lora.o.Rank || o.scale() != m.lora.o.scale() || !slices.Equal(own, theirs) {
-		return fmt.Errorf("load adapters from %s: rank %d, scale %v and layers %v there, rank %d, scale %v and layers %v here",
+		return fmt.Errorf("load adapters from %s: the folder has rank %d, scale %v and layers %v, the model rank %d, scale %v and layers %v",
 			dir, o.Rank, o.scale(), theirs, m.lora.o.Rank, m.lora.o.scale(), own)
 	}
 	if err := m.readAdapters(ctx, dir); err != nil {
@@ -225,7 +224,8 @@ func (m *Model) readAdapters(ctx context.Context, dir string) error {
 	})
 }
 
-// checkAdapters reports every matrix that does not fit.
+// checkAdapters returns an error that lists every missing, misshapen or
+// unexpected matrix.
 func checkAdapters(f *safetensors.File, list []Param) error {
 	var faults []string
 	want := map[string]bool{}
@@ -239,7 +239,7 @@ func checkAdapters(f *safetensors.File, list []Param) error {
 		case !slices.Equal(toInts(info.Shape), p.Tensor.Shape()):
 			faults = append(faults, fmt.Sprintf("tensor %s has shape %v, want %v", p.Name, info.Shape, p.Tensor.Shape()))
 		case !known:
-			faults = append(faults, fmt.Sprintf("tensor %s is stored as %s, which weights cannot be", p.Name, info.DType))
+			faults = append(faults, fmt.Sprintf("tensor %s is stored as %s; weights must be floating-point", p.Name, info.DType))
 		}
 	}
 	for _, n := range f.Names() {
@@ -250,8 +250,8 @@ func checkAdapters(f *safetensors.File, list []Param) error {
 	return joinFaults("the adapters do not fit the model", faults)
 }
 
-// fingerprint tells frozen weights apart: their type and norm, which cost one
-// pass over them where a hash takes many times as long.
+// fingerprint identifies frozen weights by their dtype and global norm, which is
+// many times faster to compute than a hash.
 func (m *Model) fingerprint(ctx context.Context) (string, error) {
 	var norm float64
 	err := torch.Run(ctx, m.thread, func(s *torch.Scope) error {
@@ -267,8 +267,8 @@ func (m *Model) fingerprint(ctx context.Context) (string, error) {
 	return m.dtype.String() + " " + strconv.FormatFloat(norm, 'g', -1, 64), err
 }
 
-// checkBase refuses adapters that were trained on other weights. Files that
-// PEFT wrote have no fingerprint and pass.
+// checkBase returns an error if the adapters were trained on other weights.
+// Files written by PEFT have no fingerprint and pass.
 func (m *Model) checkBase(ctx context.Context, theirs string) error {
 	if theirs == "" {
 		return nil
@@ -280,13 +280,13 @@ func (m *Model) checkBase(ctx context.Context, theirs string) error {
 	dt, a, b := m.dtype.String(), 0.0, 0.0
 	kind, text, _ := strings.Cut(theirs, " ")
 	if a, err = strconv.ParseFloat(text, 64); err != nil {
-		return fmt.Errorf("the metadata key %s is %q", baseKey, clip(theirs))
+		return fmt.Errorf("the metadata key %s is %q, want a dtype and a norm", baseKey, clip(theirs))
 	}
 	if b, err = strconv.ParseFloat(strings.TrimPrefix(ours, dt+" "), 64); err != nil {
 		return err
 	}
-	// The sum may be taken in another order by another processor; in another
-	// type the weights themselves are rounded.
+	// Another processor may sum in another order; in another dtype the weights
+	// themselves are rounded.
 	tolerance := 1e-9
 	if kind != dt {
 		tolerance = 1e-4
@@ -294,14 +294,14 @@ func (m *Model) checkBase(ctx context.Context, theirs string) error {
 	if math.Abs(a-b) <= tolerance*b {
 		return nil
 	}
-	return fmt.Errorf("the frozen weights have norm %v, those that the adapters were trained on had %v: this is another base model", b, a)
+	return fmt.Errorf("the frozen weights have norm %v, the adapters were trained on weights of norm %v: this is another base model", b, a)
 }
 
-// maxAdapted bounds how many adapter folders may stand on one another.
+// maxAdapted bounds the length of a chain of adapter folders.
 const maxAdapted = 8
 
-// openAdapted opens the weights that a PEFT folder's adapters belong to and
-// puts the adapters on them. Adapters of the weights themselves are merged.
+// openAdapted opens the base model of a PEFT folder and puts the adapters on it.
+// If the base is itself a folder of adapters, those are merged.
 func openAdapted(ctx context.Context, t *torch.Thread, dir string, o Options) (*Bundle, error) {
 	if o.Classifier {
 		return nil, fmt.Errorf("it is a folder of adapters: %w", ErrNoReward)
@@ -322,11 +322,11 @@ func openAdapted(ctx context.Context, t *torch.Thread, dir string, o Options) (*
 	return b, nil
 }
 
-// readAdapted reads what a folder of adapters says, the n-th on the way to the
-// weights, and finds what it stands on.
+// readAdapted reads the configuration of a folder of adapters, the n-th of a
+// chain, and finds the path of its base.
 func readAdapted(dir string, n int) (o LoRA, base string, err error) {
 	if n > maxAdapted {
-		return o, "", fmt.Errorf("%s: more than %d adapter folders stand on one another", adapterConfigFile, maxAdapted)
+		return o, "", fmt.Errorf("%s: a chain of more than %d adapter folders", adapterConfigFile, maxAdapted)
 	}
 	if o, err = readLoRA(dir); err != nil {
 		return o, "", err
@@ -335,8 +335,8 @@ func readAdapted(dir string, n int) (o LoRA, base string, err error) {
 	return o, base, err
 }
 
-// adapt puts the adapters of a folder on the model, and its tokenizer where the
-// folder has one.
+// adapt puts the adapters of a folder on the model, and uses the folder's
+// tokenizer if it has one.
 func (b *Bundle) adapt(ctx context.Context, dir string, lora LoRA, o Options) error {
 	if err := b.Model.Merge(ctx); err != nil {
 		return err
@@ -353,8 +353,8 @@ func (b *Bundle) adapt(ctx context.Context, dir string, lora LoRA, o Options) er
 	return b.readTokenizer(o, func() error { return b.loadTokenizer(dir) })
 }
 
-// basePath finds the weights that adapter_config.json names: a path, or one
-// relative to the adapters' folder.
+// basePath returns the path of the base model that adapter_config.json names,
+// which may be relative to the adapters' folder.
 func basePath(dir, base string) (string, error) {
 	try := []string{base}
 	if !filepath.IsAbs(base) {
@@ -365,6 +365,6 @@ func basePath(dir, base string) (string, error) {
 			return p, nil
 		}
 	}
-	return "", fmt.Errorf("the weights %q that the adapters belong to are not here: write their path into base_model_name_or_path of %s",
+	return "", fmt.Errorf("the base model %q of the adapters was not found: write its path into base_model_name_or_path of %s",
 		clip(base), filepath.Join(dir, adapterConfigFile))
 }

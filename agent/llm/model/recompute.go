@@ -1,12 +1,12 @@
 package model
 
-// Gradient checkpointing (Chen et al. 2016, arXiv:1604.06174), a layer a
+// Gradient checkpointing (Chen et al. 2016, arXiv:1604.06174) with one layer per
 // segment, as transformers' gradient_checkpointing: the forward pass keeps only
-// each layer's input, and the backward pass runs a layer again, with recording
-// on, just before it needs what happened inside.
+// each layer's input, and the backward pass recomputes a layer with recording on
+// just before it needs its activations.
 //
 // Differs from torch.utils.checkpoint in that the graph ends at the last
-// layer's output, and Backward goes on from there layer by layer: autograd
+// layer's output, and Backward continues from there layer by layer: autograd
 // never sees more than one layer. Random draws of a layer are keyed (SetDropout),
 // so the second pass repeats the first.
 
@@ -15,20 +15,21 @@ import (
 	"github.com/openmanus/openmanus/torch/nn"
 )
 
-// tape is what one forward pass left for Backward to do.
+// tape holds the state of one forward pass that Backward needs.
 type tape struct {
 	pass     *nn.Pass
 	embedded torch.Tensor   // the first layer's input, in the graph of the embedding
 	inputs   []torch.Tensor // of each layer, without history
-	out      torch.Tensor   // of the last layer; a leaf, whose gradient Backward starts from
+	out      torch.Tensor   // of the last layer; a leaf, from whose gradient Backward starts
 }
 
-// SetGradientCheckpointing makes forward passes that record keep only the
-// layers' inputs. Their gradients then need Backward instead of the loss's own.
+// SetGradientCheckpointing switches gradient checkpointing on or off for forward
+// passes that record. Gradients must then be computed with Model.Backward
+// instead of the loss's own Backward.
 func (m *Model) SetGradientCheckpointing(on bool) { m.checkpointing = on }
 
-// forwardChecked is run for a pass whose layers Backward will do again. The
-// tensors that it keeps belong to s.
+// forwardCheckpointed is run for a pass whose layers Backward recomputes. Its
+// tensors belong to s.
 func (m *Model) forwardCheckpointed(s *torch.Scope, ids []int32, p *nn.Pass) torch.Tensor {
 	x := m.EmbedTokens.Forward(s.Int32s(ids, len(ids)))
 	t := &tape{pass: p, embedded: x}
@@ -48,8 +49,8 @@ func (m *Model) forwardCheckpointed(s *torch.Scope, ids []int32, p *nn.Pass) tor
 	return m.Norm.Forward(t.out)
 }
 
-// Backward accumulates the gradients of a loss, which has one element, into
-// the trained parameters. It runs in the scope of the forward passes.
+// Backward accumulates the gradients of a loss with one element into the trained
+// parameters. It runs in the scope of the forward passes.
 func (m *Model) Backward(s *torch.Scope, loss torch.Tensor) {
 	defer m.DropTapes()
 	loss.Backward()
@@ -58,10 +59,11 @@ func (m *Model) Backward(s *torch.Scope, loss torch.Tensor) {
 	}
 }
 
-// DropTapes forgets forward passes whose loss will not be used.
+// DropTapes discards the state of forward passes whose loss is not used.
 func (m *Model) DropTapes() { m.tapes = nil }
 
-// rewind does the layers of one forward pass again, from the last to the first.
+// rewind recomputes the layers of one forward pass from the last to the first,
+// and accumulates their gradients.
 func (m *Model) rewind(s *torch.Scope, t *tape) {
 	grad := t.out.Grad()
 	if grad.None() {
@@ -76,7 +78,7 @@ func (m *Model) rewind(s *torch.Scope, t *tape) {
 			if onRewind != nil {
 				onRewind()
 			}
-			if y.RequiresGrad() { // unless neither the layer nor anything below it is trained
+			if y.RequiresGrad() { // false if neither this layer nor one below is trained
 				y.BackwardWith(grad)
 			}
 		})
@@ -88,5 +90,5 @@ func (m *Model) rewind(s *torch.Scope, t *tape) {
 	t.embedded.BackwardWith(grad)
 }
 
-// onRewind is called where a backward pass holds most; for tests.
+// onRewind is called when a backward pass holds the most memory; for tests.
 var onRewind func()

@@ -15,9 +15,9 @@ import (
 // does.
 const maxShard = 5 << 30
 
-// SaveWeights writes config.json and the weights, adapters merged into them,
-// into a folder that exists, in the type dt, such that transformers opens them. Every file appears complete
-// or not at all; config.json comes last.
+// SaveWeights writes config.json and the weights in dtype dt, with adapters
+// merged, into an existing folder that transformers then opens. Every file
+// appears complete or not at all; config.json comes last.
 func (m *Model) SaveWeights(ctx context.Context, dir string, dt torch.DType) error {
 	stored, err := storedAs(dt)
 	if err != nil {
@@ -59,7 +59,7 @@ func storedAs(dt torch.DType) (safetensors.DType, error) {
 	return "", fmt.Errorf("weights cannot be stored as %s", dt)
 }
 
-// writeFile writes a file such that it is there whole or not at all.
+// writeFile writes a file atomically: a temporary file, synced and renamed.
 func writeFile(path string, data []byte) (err error) {
 	temp := path + ".tmp"
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)

@@ -9,7 +9,7 @@ import (
 
 // LogProbs returns, for every sequence, log p(ids[i+1] | ids[..i]) under
 // softmax(logits / temperature), from one packed forward pass. A sequence of n
-// tokens has n-1 of them.
+// tokens gives n-1 values.
 func (m *Model) LogProbs(ctx context.Context, temperature float64, seqs ...[]int32) ([][]float32, error) {
 	for i, seq := range seqs {
 		if err := m.Config.CheckIDs(seq); err != nil {
@@ -38,8 +38,8 @@ func (m *Model) LogProbs(ctx context.Context, temperature float64, seqs ...[]int
 	return out, nil
 }
 
-// NextTokens returns for every packed token the one that follows it in its
-// sequence, and -1 for the last of each.
+// NextTokens returns for every packed token the next token of its sequence, and
+// -1 for the last token of each sequence.
 func NextTokens(ids []int32, offsets []int) []int64 {
 	next := make([]int64, len(ids))
 	for i := range ids {
@@ -55,8 +55,8 @@ func NextTokens(ids []int32, offsets []int) []int64 {
 	return next
 }
 
-// DecodeLogProbs computes what LogProbs does for one sequence through the KV
-// cache, chunk tokens at a time; 1 is how tokens are generated.
+// DecodeLogProbs computes LogProbs of one sequence through the KV cache, chunk
+// tokens at a time. Generation decodes with a chunk of 1.
 func (m *Model) DecodeLogProbs(ctx context.Context, temperature float64, ids []int32, chunk int) ([]float32, error) {
 	if err := m.Config.CheckIDs(ids); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (m *Model) DecodeLogProbs(ctx context.Context, temperature float64, ids []i
 		return nil, nil
 	}
 	if chunk < 1 {
-		return nil, fmt.Errorf("log-probs: a chunk of %d tokens", chunk)
+		return nil, fmt.Errorf("log-probs: the chunk is %d tokens, want at least 1", chunk)
 	}
 	const blockSize = 16
 	blocks := (len(ids) + blockSize - 1) / blockSize

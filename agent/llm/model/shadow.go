@@ -8,11 +8,11 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// Shadow makes a copy of the model in another type: a bfloat16 copy that
-// computes while float32 weights are trained, or a frozen reference.
+// Shadow copies the model to dtype dt: a bfloat16 copy that computes for
+// float32 weights in training, or a frozen reference.
 func (m *Model) Shadow(ctx context.Context, dt torch.DType) (*Model, error) {
 	if m.lora != nil {
-		return nil, errors.New("a model with adapters has no shadow; its adapters are float32 on weights of any type")
+		return nil, errors.New("a model with adapters cannot be shadowed; adapters are float32 on weights of any dtype")
 	}
 	params := m.Params()
 	return build(ctx, m.thread, m.Config, dt, func(_ *torch.Scope, i int, _ weight) (torch.Tensor, error) {
@@ -20,8 +20,9 @@ func (m *Model) Shadow(ctx context.Context, dt torch.DType) (*Model, error) {
 	})
 }
 
-// CopyFrom overwrites what training changes with that of a model of the same
-// configuration and adapters, converting its type. It runs inside torch.Run.
+// CopyFrom overwrites the trained parameters with those of src, converted to m's
+// dtype. Both have the same configuration and adapters. It runs inside
+// torch.Run.
 func (m *Model) CopyFrom(s *torch.Scope, src *Model) {
 	to, from := m.Trained(), src.Trained()
 	m.checkPair(to, from)
@@ -32,8 +33,8 @@ func (m *Model) CopyFrom(s *torch.Scope, src *Model) {
 	})
 }
 
-// CopyWeights overwrites the weights with those of a model of the same
-// configuration, its adapters merged, whatever else either has. It runs inside
+// CopyWeights overwrites the weights with those of src with its adapters merged.
+// Both have the same configuration; m's adapters do not change. It runs inside
 // torch.Run.
 func (m *Model) CopyWeights(s *torch.Scope, src *Model) {
 	to, from := m.Params(), src.Params()
@@ -45,9 +46,9 @@ func (m *Model) CopyWeights(s *torch.Scope, src *Model) {
 	})
 }
 
-// MoveGrads adds the gradients of a shadow to those of the model and drops
-// them from the shadow, so that sums over micro-batches are kept in the
-// model's own type. It runs inside torch.Run.
+// MoveGrads adds the gradients of a shadow to those of m and clears them in the
+// shadow, so that sums over micro-batches have m's dtype. It runs inside
+// torch.Run.
 func (m *Model) MoveGrads(s *torch.Scope, shadow *Model) {
 	to, from := m.Trained(), shadow.Trained()
 	m.checkPair(to, from)
@@ -71,12 +72,12 @@ func moveGrad(to, from torch.Tensor) {
 	from.ZeroGrad()
 }
 
-// To moves the weights to a device, of which only that of the thread can compute
-// with them. It runs inside torch.Run. The weights of a view (Base, Frozen) are
-// another model's and cannot move; nor can those that are trained.
+// To moves the weights to a device; only on the thread's device can they be used.
+// It runs inside torch.Run. It panics for views (Base, Frozen), which share
+// their weights, and for models with adapters.
 func (m *Model) To(s *torch.Scope, d torch.Device) {
 	if m.owner == nil || m.lora != nil {
-		panic("model: the weights are shared with another model or under adapters: they cannot move")
+		panic("model: weights that another model or adapters use cannot move")
 	}
 	var list []*torch.Tensor
 	for _, w := range m.declared.weights {

@@ -21,8 +21,8 @@ type Param struct {
 	Tensor torch.Tensor
 }
 
-// Params returns every parameter once, tied ones under the embedding's name,
-// always in the same order.
+// Params returns every parameter once, tied ones under the embedding's name, in
+// a fixed order.
 func (m *Model) Params() []Param {
 	var list []Param
 	for _, w := range m.declared.weights {
@@ -31,15 +31,15 @@ func (m *Model) Params() []Param {
 	return list
 }
 
-// SetTrainable switches gradients of what training changes on or off.
+// SetTrainable switches the gradients of the trained parameters on or off.
 func (m *Model) SetTrainable(on bool) {
 	for _, p := range m.Trained() {
 		p.Tensor.SetRequiresGrad(on)
 	}
 }
 
-// build makes a model whose weights come from fill, one after another, and
-// takes ownership of them.
+// build makes a model in dtype dt. fill returns the i-th weight, which the model
+// then owns.
 func build(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, fill func(*torch.Scope, int, weight) (torch.Tensor, error)) (*Model, error) {
 	if dt != torch.Float32 && dt != torch.BFloat16 && dt != torch.Float64 {
 		return nil, fmt.Errorf("a model cannot compute in %s; float32, bfloat16 and float64 are supported", dt)
@@ -50,14 +50,14 @@ func build(ctx context.Context, t *torch.Thread, c Config, dt torch.DType, fill 
 	}
 	m.thread, m.dtype, m.owner = t, dt, torch.NewOwner(t, "model")
 	for i, w := range m.declared.weights {
-		// One Run per weight: a long load can be cancelled between them.
+		// One Run per weight, so that a long load can be cancelled.
 		err := torch.Run(ctx, t, func(s *torch.Scope) error {
 			v, err := fill(s, i, w)
 			if err != nil {
 				return err
 			}
 			if got := v.Shape(); !slices.Equal(got, w.shape) {
-				return fmt.Errorf("tensor %s has shape %v, the configuration wants %v", w.name, got, w.shape)
+				return fmt.Errorf("tensor %s has shape %v, want %v by the configuration", w.name, got, w.shape)
 			}
 			*w.field = v.To(dt).Contiguous()
 			m.owner.Own(*w.field)
@@ -80,9 +80,9 @@ func (m *Model) tie() {
 	}
 }
 
-// New makes a model with random weights: normal with standard deviation
-// initializer_range, norms 1, biases 0 (transformers' own initialisation).
-// Equal seeds give equal weights.
+// New makes a model with random weights as transformers does: normal with
+// standard deviation initializer_range, norms 1, biases 0. Equal seeds give
+// equal weights.
 func New(ctx context.Context, t *torch.Thread, c Config, seed uint64, dt torch.DType) (*Model, error) {
 	return build(ctx, t, c, dt, func(s *torch.Scope, i int, w weight) (torch.Tensor, error) {
 		switch w.init {
@@ -95,7 +95,7 @@ func New(ctx context.Context, t *torch.Thread, c Config, seed uint64, dt torch.D
 	})
 }
 
-// mix derives the seed of the i-th weight: the finaliser of SplitMix64 (Steele
+// mix returns the seed of the i-th weight: the finaliser of SplitMix64 (Steele
 // et al., OOPSLA 2014) over a Weyl sequence.
 func mix(seed, i uint64) uint64 {
 	z := seed + (i+1)*0x9e3779b97f4a7c15
@@ -104,13 +104,12 @@ func mix(seed, i uint64) uint64 {
 	return z ^ z>>31
 }
 
-// Hash identifies the weights: "sha256:" and the hex digest over all
-// parameters in the order of their names, each as its checkpoint name, a zero
-// byte, the name of its type, a zero byte, the number of dimensions and
-// the dimensions as little-endian uint64, and its elements row-major and
-// little-endian. Tied parameters count once, adapters
-// under PEFT's names. A checkpoint and its copy in
-// another container therefore agree when loaded in the same type.
+// Hash returns "sha256:" and the hex digest of all parameters in the order of
+// their names. Each is hashed as its checkpoint name, a zero byte, its dtype's
+// name, a zero byte, the number of dimensions and the dimensions as
+// little-endian uint64, and its elements, row-major and little-endian. Tied
+// parameters are hashed once, adapters under PEFT's names. A checkpoint and its
+// copy in another file format therefore agree if loaded in the same dtype.
 func (m *Model) Hash(ctx context.Context) (string, error) {
 	params := append(m.Params(), m.Adapters()...)
 	sort.Slice(params, func(i, j int) bool { return params[i].Name < params[j].Name })

@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/openmanus/openmanus/algo/curriculum"
+	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 )
 
@@ -59,33 +60,33 @@ func (c *course) restore(st *curriculum.State) error {
 }
 
 // choose returns the next k tasks of a step.
-func (t *Trainer) choose(step, k int) []data.Task {
-	if t.course == nil {
-		return t.draw(k)
+func (p *player) choose(step, k int) []data.Task {
+	if p.course == nil {
+		return p.draw(k)
 	}
 	out := make([]data.Task, 0, k)
-	next := func() int { return t.course.number[keyOf(t.draw(1)[0])] }
-	for _, i := range t.course.sampler.Draw(step, k, next) {
-		out = append(out, t.course.tasks[i])
+	next := func() int { return p.course.number[keyOf(p.draw(1)[0])] }
+	for _, i := range p.course.sampler.Draw(step, k, next) {
+		out = append(out, p.course.tasks[i])
 	}
 	return out
 }
 
 // learnCourse takes the episodes of a finished step into account.
-func (t *Trainer) learnCourse(step int, episodes []*data.Episode, m Metrics) error {
-	if len(t.o.Course.Stages) > 0 {
+func (p *player) learnCourse(step int, episodes []*data.Episode, m Metrics) error {
+	if len(p.o.Course.Stages) > 0 {
 		turns := 0
-		for _, e := range t.envs {
-			turns = max(turns, t.o.Course.Stages.Turns(step, e.Train.Setup.Options.MaxTurns))
+		for _, e := range p.Envs {
+			turns = max(turns, p.o.Course.Stages.Turns(step, e.Train.Setup.Options.MaxTurns))
 		}
-		m["curriculum/max_turns"] = float64(turns)
+		m[track.MaxTurns] = float64(turns)
 	}
-	if t.course == nil {
+	if p.course == nil {
 		return nil
 	}
 	played, won := map[int]int{}, map[int]int{}
 	for _, ep := range episodes {
-		i, known := t.course.number[keyOf(ep.Task)]
+		i, known := p.course.number[keyOf(ep.Task)]
 		if !known {
 			return fmt.Errorf("an episode of task %s, which is none of the run's", ep.Task.ID)
 		}
@@ -96,11 +97,11 @@ func (t *Trainer) learnCourse(step int, episodes []*data.Episode, m Metrics) err
 			won[i]++
 		}
 	}
-	for i := range t.course.tasks { // in their order, not the map's
-		t.course.sampler.Report(step, i, played[i], won[i])
+	for i := range p.course.tasks { // in their order, not the map's
+		p.course.sampler.Report(step, i, played[i], won[i])
 	}
-	maps.Copy(m, t.course.sampler.Metrics())
-	st := t.course.sampler.State()
-	t.state.Curriculum = &st
+	maps.Copy(m, p.course.sampler.Metrics())
+	st := p.course.sampler.State()
+	p.state.Curriculum = &st
 	return nil
 }

@@ -1,49 +1,115 @@
 package algo
 
-// AgentEvol, AgentGym's own algorithm: the agent explores, and imitates itself
-// where it won. With D the recorded trajectories at first, a step is
+// AgentEvol, AgentGym's own algorithm: the agent explores, and imitates its own
+// successes. With D the recorded trajectories at first, a step is
 //
 //	D_m = { τ ~ π_m : r(τ) > the threshold of τ's environment }
 //	D ← D ∪ D_m
-//	π_{m+1} from π_m by supervised training on D (sft.go)
+//	π_{m+1} from π_m by supervised training on D (learner.Actor.Imitate)
 //
 // Source: Xi et al., AgentGym, arXiv:2406.04151, and the filter of its examples,
 // which keeps one episode of a task in each iteration.
 //
-// Differs from AgentGym in: training goes on from the weights as they are, where
-// its examples begin every iteration at the base model; a step explores as many
-// tasks as data.train_batch_size says instead of all; what is imitated are the
-// very tokens that were sampled, not their text tokenised again; of D a share
-// may be drawn anew for every step (Replay), since D grows.
+// Differs from AgentGym in: training continues from the current weights, where its
+// examples start every iteration at the base model; a step explores
+// data.train_batch_size tasks instead of all; the sampled tokens are imitated, not
+// their text tokenised again; since D grows, a step may learn from a sample of it
+// (Replay).
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo/learner"
-	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
 )
 
-// Evol says how AgentEvol learns.
+// Evol makes the steps those of AgentEvol. Of Update it uses the passes, the
+// mini-batches and the optimiser.
 type Evol struct {
-	PerTask int // episodes of a task that a step keeps at most, the first ones; 0: all
-	// Replay is how many trajectories, of the recorded ones and of those that
-	// earlier steps kept, are learned from beside the step's own; -1: all.
+	PerTask int // bound on the episodes of a task that a step keeps, the first ones; 0: none
+	// Replay is the number of trajectories, recorded or kept by earlier steps, that a
+	// step learns from beside its own. -1: all.
 	Replay   int
 	Original []data.Row // the recorded trajectories
 }
 
-// KeptFolder is where a checkpoint has the episodes that AgentEvol kept.
-const KeptFolder = "kept"
+// keptFile is the dump of kept episodes in a checkpoint folder.
+const keptFile = "kept.jsonl.zst"
 
-// keep are the episodes to imitate, in their order. Success is a reward over the
-// threshold of the environment.
+// evolution is the method of Evol.
+type evolution struct {
+	player
+	Evol
+	kept []*data.Episode // by the steps so far
+	won  []*data.Episode // by the current step
+}
+
+func (o Evol) open(c *core) (Method, error) {
+	switch {
+	case o.PerTask < 0 || o.Replay < -1:
+		return nil, fmt.Errorf("AgentEvol: per_task = %d and replay = %d, want at least 0 and -1", o.PerTask, o.Replay)
+	case c.o.Critic != nil || c.o.KLReward != nil || c.o.needsReference() || c.o.Policy.EntropyCoef != 0 || c.o.PFPPO != "" || c.o.FilterGroups || c.o.Correction.on():
+		return nil, errors.New("AgentEvol learns by supervised training: it does not support a critic, a KL, an entropy bonus, pf_ppo, filter_groups or rollout correction")
+	}
+	p, err := newPlayer(c)
+	return &evolution{player: p, Evol: o}, err
+}
+
+// Restore reads the kept episodes of a checkpoint.
+func (e *evolution) Restore(dir string) error {
+	if e.state.KeptRows > 0 {
+		return errors.New("it holds AgentEvol's kept episodes in the format of an earlier version: " +
+			"start a new run from its weights, with model.path set to its actor folder")
+	}
+	if err := e.player.Restore(dir); err != nil || e.state.Kept == 0 {
+		return err
+	}
+	kept, err := readKept(filepath.Join(dir, keptFile))
+	if err != nil {
+		return fmt.Errorf("the kept episodes: %w", err)
+	}
+	if e.kept = kept; len(kept) != e.state.Kept {
+		return fmt.Errorf("%s has %d episodes, want %d", keptFile, len(kept), e.state.Kept)
+	}
+	return nil
+}
+
+func readKept(path string) (episodes []*data.Episode, err error) {
+	r, err := dump.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	for {
+		ep, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return episodes, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		episodes = append(episodes, ep)
+	}
+}
+
+// Save writes the kept episodes to a checkpoint folder.
+func (e *evolution) Save(dir string) error {
+	if len(e.kept) == 0 {
+		return nil
+	}
+	return dump.WriteFile(filepath.Join(dir, keptFile), dump.Header{}, e.kept)
+}
+
+// keep returns the episodes to imitate, in their order. An episode is a success if
+// its reward is above the threshold of the environment.
 func (o *Evol) keep(episodes []*data.Episode) []*data.Episode {
 	var won []*data.Episode
 	of := map[taskKey]int{}
@@ -58,8 +124,8 @@ func (o *Evol) keep(episodes []*data.Episode) []*data.Episode {
 	return won
 }
 
-// draw are the trajectories that a step learns from beside its own.
-func (o *Evol) draw(earlier []data.Row, seed uint64) ([]data.Row, error) {
+// replay returns the trajectories that a step learns from beside its own.
+func (o *Evol) replay(earlier []data.Row, seed uint64) ([]data.Row, error) {
 	all := slices.Concat(o.Original, earlier)
 	if o.Replay < 0 {
 		return all, nil
@@ -79,72 +145,85 @@ func (o *Evol) draw(earlier []data.Row, seed uint64) ([]data.Row, error) {
 	return drawn, nil
 }
 
-// evolve is the learning of a step of AgentEvol. It returns the rows of the
-// episodes it kept.
-func (t *Trainer) evolve(ctx context.Context, step int, episodes []*data.Episode, m Metrics) (kept []data.Row, err error) {
-	won := t.o.Evol.keep(episodes)
-	keptMetrics(m, t.envs, episodes, won)
-	batch, err := data.BatchFromEpisodes(won)
+// Learn imitates the step's successes and a sample of the trajectories so far.
+func (e *evolution) Learn(ctx context.Context, step int, b Batch, m Metrics) error {
+	e.won = e.keep(b.Episodes)
+	keptMetrics(m, e.Envs, b.Episodes, e.won)
+	won, err := imitationRows(e.won)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	kept = make([]data.Row, len(batch.Rows))
-	for i := range batch.Rows {
-		kept[i] = lesson(&batch.Rows[i])
-	}
-	o := t.o.Policy
-	o.Seed = rollout.EpisodeSeed(t.o.Seed, step, "", "agentevol", 0, 0)
-	drawn, err := t.o.Evol.draw(t.kept, o.Seed)
+	earlier, err := imitationRows(e.kept)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	rows := slices.Concat(kept, drawn)
-	lr := t.o.Schedule.LR(step - 1)
+	o := e.o.Policy
+	o.Seed = rollout.EpisodeSeed(e.o.Seed, step, "", "agentevol", 0, 0)
+	drawn, err := e.replay(earlier, o.Seed)
+	if err != nil {
+		return err
+	}
+	rows := slices.Concat(won, drawn)
+	lr := e.o.Schedule.LR(step - 1)
 	m[track.ActorLR] = lr
 	m[track.EvolTrajectories] = float64(episodesIn(rows))
 	if len(rows) == 0 {
-		t.log.Warn("no episode was won, and there is no trajectory from before: nothing to learn from in this step", "step", step)
-		return nil, nil
+		e.Log.Warn("no episode succeeded and there is no trajectory from before: the step learns nothing", "step", step)
+		return nil
 	}
-	t.hand("update_actor", rows, o.Passes.Count())
-	var st learner.ImitationStats
-	err = t.engine.Exclusive(ctx, func() error {
-		return t.passes(ctx, step, "update_actor", rows, o.Passes.Count(), m, func(ctx context.Context) (err error) {
-			back, err := t.fetchForUpdate(ctx)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, back()) }()
-			st, err = t.actor.Imitate(ctx, rows, lr, o)
-			return err
-		})
-	})
+	st, err := e.imitate(ctx, step, rows, lr, o, m)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	t.newWeights()
-	t.actorUtilization(m, rows, o.Passes)
+	e.newWeights()
+	e.utilization(m, "actor", "update_actor", e.actorCost().Update(rows, o.Passes))
 	m[track.ActorSkipped] = float64(st.Skipped)
 	if st.Steps > 0 {
 		m[track.EvolLoss], m[track.ActorGradNorm] = st.Loss, st.GradNorm
 	}
 	if st.Skipped > 0 {
-		t.warnOfSkipped(step, st.Skipped, st.Steps)
+		e.warnOfSkipped(step, st.Skipped, st.Steps)
 	}
-	return kept, nil
+	return nil
 }
 
-// lesson is what is kept of a row: what supervised training reads, and whose
-// it was.
-func lesson(r *data.Row) data.Row {
-	return data.Row{
-		UID: r.UID, TaskID: r.TaskID, Env: r.Env, Index: r.Index, Sample: r.Sample, Seed: r.Seed, WeightVersion: r.WeightVersion,
-		Context: r.Context, Contexts: r.Contexts, Tokens: r.Tokens, Mask: r.Mask, Score: r.Score, Outcome: r.Outcome,
-	}
+func (e *evolution) imitate(ctx context.Context, step int, rows []data.Row, lr float64, o learner.PolicyOptions, m Metrics) (st learner.ImitationStats, err error) {
+	err = e.Engine.Exclusive(ctx, func() error {
+		return e.passes(ctx, step, "update_actor", rows, o.Passes.Count(), m, func(ctx context.Context) (err error) {
+			back, err := e.fetchForUpdate(ctx)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, back()) }()
+			st, err = e.Actor.Imitate(ctx, rows, lr, o)
+			return err
+		})
+	})
+	return st, err
 }
 
-// keptMetrics say how many episodes were kept, by environment and of all. The
-// share is of those that count: not of what was lost to the infrastructure.
+// Finish adds the step's successes to what later steps learn from.
+func (e *evolution) Finish(step int, b Batch, seconds float64, m Metrics) error {
+	for _, ep := range e.won {
+		e.kept = append(e.kept, &data.Episode{
+			Task: data.Task{ID: ep.Task.ID, Env: ep.Task.Env, Index: ep.Task.Index}, UID: ep.UID, Sample: ep.Sample, Seed: ep.Seed,
+			Tokens: ep.Tokens, Mask: ep.Mask, LogProbs: ep.LogProbs, Contexts: ep.Contexts, Reward: ep.Reward,
+			Outcome: ep.Outcome, WeightVersion: ep.WeightVersion,
+		})
+	}
+	e.state.Kept = len(e.kept)
+	m[track.EvolStored] = float64(len(e.kept))
+	return e.player.Finish(step, b, seconds, m)
+}
+
+// imitationRows returns the rows of episodes, one for each context.
+func imitationRows(episodes []*data.Episode) ([]data.Row, error) {
+	b, err := data.BatchFromEpisodes(episodes)
+	return b.Rows, err
+}
+
+// keptMetrics reports the number of kept episodes, by environment and overall, and
+// their share of the episodes that were not lost to the infrastructure.
 func keptMetrics(m Metrics, envs []Env, episodes, kept []*data.Episode) {
 	count := func(list []*data.Episode, env string) (n float64) {
 		for _, ep := range list {
@@ -167,48 +246,4 @@ func keptMetrics(m Metrics, envs []Env, episodes, kept []*data.Episode) {
 			m[track.Evol+name+"/kept_share"] = n / played
 		}
 	}
-}
-
-// store adds the rows of a finished step to what later steps learn from.
-func (t *Trainer) store(kept []data.Row, m Metrics) {
-	t.kept = append(t.kept, kept...)
-	t.state.Kept = len(t.kept)
-	m[track.EvolStored] = float64(episodesIn(t.kept))
-}
-
-// saveKept writes the kept episodes to a checkpoint; nothing where there are
-// none.
-func (t *Trainer) saveKept(dir string) error {
-	if len(t.kept) == 0 {
-		return nil
-	}
-	return data.Batch{Rows: t.kept}.Save(filepath.Join(dir, KeptFolder))
-}
-
-// LoadKept reads the episodes that a checkpoint has kept.
-func LoadKept(dir string, st rundir.State) ([]data.Row, error) {
-	if st.Kept == 0 {
-		return nil, nil
-	}
-	b, err := data.LoadBatch(filepath.Join(dir, KeptFolder))
-	if err != nil {
-		return nil, fmt.Errorf("the kept episodes of the checkpoint: %w", err)
-	}
-	return b.Rows, nil
-}
-
-// checkEvol refuses what AgentEvol would pass over.
-func (o *Options) checkEvol() error {
-	if o.Evol == nil {
-		return nil
-	}
-	switch {
-	case o.Evol.PerTask < 0 || o.Evol.Replay < -1:
-		return fmt.Errorf("AgentEvol keeps %d episodes of a task and replays %d, want at least 0 and -1", o.Evol.PerTask, o.Evol.Replay)
-	case o.Critic != nil || o.KLReward != nil || o.Policy.KLCoef != 0 || o.Policy.EntropyCoef != 0 || o.PFPPO != "" || o.FilterGroups || o.Correction.on():
-		return errors.New("AgentEvol learns by supervised training: it has no critic, no KL, no entropy bonus, and takes all episodes as they come")
-	case o.Recorded != nil:
-		return errors.New("AgentEvol plays its episodes; those of a dump are imitated by supervised training")
-	}
-	return nil
 }

@@ -56,7 +56,7 @@ func TestEvolReplays(t *testing.T) {
 	}
 	names := func(replay int, seed uint64) []string {
 		o.Replay = replay
-		rows, err := o.draw(earlier, seed)
+		rows, err := o.replay(earlier, seed)
 		must(t, err)
 		spans, err := data.EpisodeSpans(rows)
 		must(t, err)
@@ -82,7 +82,7 @@ func TestEvolReplays(t *testing.T) {
 		t.Errorf("four are %v, by the same seed %v, by another %v", first, again, other)
 	}
 	o.Original = nil
-	if rows, err := o.draw(nil, 1); err != nil || len(rows) != 0 {
+	if rows, err := o.replay(nil, 1); err != nil || len(rows) != 0 {
 		t.Errorf("of nothing: %v, %v", rows, err)
 	}
 }
@@ -97,7 +97,7 @@ func TestAgentEvol(t *testing.T) {
 		r.options = func(o *Options) {
 			recorded := o.WarmStart.Rows
 			plain(o)
-			o.Evol = &Evol{PerTask: 2, Replay: -1, Original: recorded}
+			o.Method = Evol{PerTask: 2, Replay: -1, Original: recorded}
 			o.Policy.MiniBatch, o.Policy.Passes, o.SaveEvery = 2, learner.Passes{Epochs: 2, Shuffle: true}, 1
 		}
 		r.steps = 3
@@ -139,25 +139,45 @@ func TestAgentEvol(t *testing.T) {
 	last := filepath.Join(calm.dir, "checkpoints", "step_000003")
 	st, err := rundir.ReadState(last)
 	must(t, err)
-	kept, err := LoadKept(last, st)
+	kept, err := readKept(filepath.Join(last, keptFile))
 	must(t, err)
 	n := 0
-	for i := range kept {
-		n += kept[i].SampledTokens()
+	for _, ep := range kept {
+		n += ep.SampledTokens()
 	}
 	if len(kept) != stored || n != sampled {
 		t.Errorf("the checkpoint has %d episodes with %d sampled tokens, want %d with %d", len(kept), n, stored, sampled)
 	}
-	if _, err := LoadKept(t.TempDir(), st); err == nil {
-		t.Error("kept episodes that are gone are no error")
+	older := st
+	older.KeptRows = 3
+	lacking := st
+	lacking.Kept++
+	for name, c := range map[string]struct {
+		st   rundir.State
+		dir  string
+		want string
+	}{
+		"the format of an earlier version": {older, last, "earlier version"},
+		"a missing file":                   {st, t.TempDir(), keptFile},
+		"a missing episode":                {lacking, last, fmt.Sprint("want ", stored+1)},
+	} {
+		_, err := New(evolParts(c.dir), evolOptions(Evol{}), &c.st)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
-	o := Options{
-		Steps: 4, BatchTasks: 2, Shuffle: true, OrderSeed: 5, Train: rollout.Options{GroupSize: 3}, Val: rollout.Options{GroupSize: 1},
-		Estimator: "grpo", Policy: vanillaOptions(), Evol: &Evol{},
-	}
-	parts := Parts{Actor: &learner.Actor{}, Envs: []Env{{Name: "maze", Weight: 1, TrainTasks: mazes(17, 18, 2)}}}
-	if _, err := New(parts, o, &st); err == nil || !strings.Contains(err.Error(), "has kept") {
-		t.Errorf("a run without the episodes it had kept: %v", err)
+}
+
+func evolParts(dir string) Parts {
+	return Parts{Actor: &learner.Actor{}, Checkpoint: dir, Envs: []Env{{Name: "maze", Weight: 1, TrainTasks: mazes(17, 18, 2)}}}
+}
+
+func evolOptions(o Evol) Options {
+	return Options{
+		Loop:   Loop{Steps: 4, Val: rollout.Options{GroupSize: 1}},
+		Play:   Play{BatchTasks: 2, Shuffle: true, OrderSeed: 5, Train: rollout.Options{GroupSize: 3}},
+		Update: Update{Estimator: "grpo", Policy: vanillaOptions()},
+		Method: o,
 	}
 }
 
@@ -166,13 +186,14 @@ func TestEvolRefuses(t *testing.T) {
 		"a critic":        func(o *Options) { o.Critic = criticOptions() },
 		"a KL":            func(o *Options) { o.Policy.KLCoef = .1 },
 		"filtered groups": func(o *Options) { o.FilterGroups = true },
-		"a dump":          func(o *Options) { o.Recorded = [][]*data.Episode{nil} },
-		"a replay of -2":  func(o *Options) { o.Evol.Replay = -2 },
+		"a replay of -2":  func(o *Options) { o.Method = Evol{Replay: -2} },
 	} {
-		o := Options{Evol: &Evol{}, Policy: vanillaOptions()}
-		must(t, o.checkEvol())
+		o := evolOptions(Evol{})
+		if _, err := New(evolParts(""), o, nil); err != nil {
+			t.Fatal(err)
+		}
 		change(&o)
-		if o.checkEvol() == nil {
+		if _, err := New(evolParts(""), o, nil); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}

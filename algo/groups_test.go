@@ -84,7 +84,7 @@ func TestAloneInItsGroup(t *testing.T) {
 		for i := range rows {
 			rows[i].Sample = i
 		}
-		tr := &Trainer{o: Options{Estimator: name, DropZeroSpread: true, FilterMetric: "seq_final_reward"}}
+		tr := &policyGradient{player: player{core: &core{o: Options{Play: Play{FilterMetric: "seq_final_reward"}, Update: Update{Estimator: name, DropZeroSpread: true}}}}}
 		m := Metrics{}
 		kept, err := tr.advantages(1, rows, m)
 		must(t, err)

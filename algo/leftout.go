@@ -24,10 +24,10 @@ const maxRedraws = 10
 // playDrawn plays tasks, and draws others in place of those that cannot be
 // played. It returns all that were drawn, with all their episodes. A step in
 // which no task can be played is an error.
-func (t *Trainer) playDrawn(ctx context.Context, step int, tasks []data.Task, o rollout.Options) (drawn []data.Task, episodes []*data.Episode, stats rollout.Stats, err error) {
+func (p *player) playDrawn(ctx context.Context, step int, tasks []data.Task, o rollout.Options) (drawn []data.Task, episodes []*data.Episode, stats rollout.Stats, err error) {
 	wanted := len(tasks)
 	for n := 0; ; n++ {
-		played, s, err := rollout.RunEpisodes(ctx, t.trainEnvs(step), tasks, o)
+		played, s, err := rollout.RunEpisodes(ctx, p.trainEnvs(step), tasks, o)
 		if err != nil {
 			return nil, nil, s, err
 		}
@@ -39,18 +39,18 @@ func (t *Trainer) playDrawn(ctx context.Context, step int, tasks []data.Task, o 
 			return drawn, episodes, stats, nil
 		}
 		if len(overlong) > 0 {
-			t.log.Info("tasks left out: their first prompts are too long", "step", step, "tasks", overlong)
+			p.Log.Info("tasks left out: their first prompts are too long", "step", step, "tasks", overlong)
 		}
 		if n == maxRedraws {
 			if lost == wanted {
-				return nil, nil, stats, t.checkPlayable(episodes)
+				return nil, nil, stats, p.checkPlayable(episodes)
 			}
-			t.log.Warn(fmt.Sprintf("the step has %d of %d tasks: the others have too long first prompts, or no server can reset them", wanted-lost, wanted), "step", step)
+			p.Log.Warn(fmt.Sprintf("the step has %d of %d tasks: the others have too long first prompts, or no server can reset them", wanted-lost, wanted), "step", step)
 			return drawn, episodes, stats, nil
 		}
 		o.Earlier = append(o.Earlier[:len(o.Earlier):len(o.Earlier)], tasks...)
 		o.Before.Episodes, o.Before.Failed = stats.Total, stats.Failed
-		tasks = t.choose(step, lost)
+		tasks = p.choose(step, lost)
 	}
 }
 
@@ -90,8 +90,8 @@ func groupsWith(episodes []*data.Episode, is func(*data.Episode) bool) map[strin
 }
 
 // checkPlayable returns the error of a step none of whose tasks can be played.
-func (t *Trainer) checkPlayable(episodes []*data.Episode) error {
-	if err := t.checkOverlong("", episodes); err != nil {
+func (p *player) checkPlayable(episodes []*data.Episode) error {
+	if err := checkOverlong("", episodes); err != nil {
 		return err
 	}
 	failed := count(episodes, data.EnvError)
@@ -120,7 +120,7 @@ func (e *OverlongError) Error() string {
 }
 
 // checkOverlong returns an error if all episodes are of overlong prompts.
-func (t *Trainer) checkOverlong(env string, episodes []*data.Episode) error {
+func checkOverlong(env string, episodes []*data.Episode) error {
 	if n := count(episodes, data.OverlongPrompt); n == 0 || n < len(episodes) {
 		return nil
 	}
@@ -128,8 +128,8 @@ func (t *Trainer) checkOverlong(env string, episodes []*data.Episode) error {
 }
 
 // filtersOverlong reports whether any environment leaves out overlong tasks.
-func (t *Trainer) filtersOverlong() bool {
-	for _, e := range t.envs {
+func (p *player) filtersOverlong() bool {
+	for _, e := range p.Envs {
 		if e.Train.Setup.Options.FilterOverlong {
 			return true
 		}

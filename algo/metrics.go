@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 )
@@ -45,9 +44,9 @@ func batchMetrics(m map[string]float64, rows []data.Row) {
 			}
 		}
 	}
-	spreadOf(m, "critic/score", scores)
-	spreadOf(m, "critic/rewards", rewards)
-	spreadOf(m, "critic/advantages", advantages)
+	spreadOf(m, track.CriticScore, scores)
+	spreadOf(m, track.CriticRewards, rewards)
+	spreadOf(m, track.CriticAdvantages, advantages)
 	spreadOf(m, track.CriticReturns, returns)
 	histogram(m, track.AdvantageHistogram, advantages)
 	if len(values) > 0 {
@@ -58,9 +57,9 @@ func batchMetrics(m map[string]float64, rows []data.Row) {
 		}
 		m[track.CriticExplainedVar] = 1 - variance(left)/(variance(returns)+1e-5)
 	}
-	m["state_tokens/total"] = float64(sampled)
+	m[track.StateTokens] = float64(sampled)
 	if all > 0 {
-		m["state_tokens/coverage"] = float64(sampled) / float64(all)
+		m[track.StateCoverage] = float64(sampled) / float64(all)
 	}
 }
 
@@ -175,20 +174,30 @@ func sum(xs []float64) float64 {
 	return s
 }
 
-func (t *Trainer) actorCost() learner.Cost {
-	m := t.actor.Compute()
-	return learner.CostOf(m, m.Config.VocabSize)
-}
-
-// actorUtilization is that of the update of the actor on rows.
-func (t *Trainer) actorUtilization(m Metrics, rows []data.Row, passes learner.Passes) {
-	t.utilization(m, "actor", "update_actor", t.actorCost().Update(rows, passes))
-}
-
-// utilization reports what share of the device's peak a phase came to; nothing
-// where no peak is known.
-func (t *Trainer) utilization(m Metrics, of, phase string, flops float64) {
-	if s := m["timing_s/"+phase]; t.o.PeakFLOPS > 0 && s > 0 && flops > 0 {
-		m[track.Utilization+"/"+of] = flops / s / t.o.PeakFLOPS
+// throughput adds how fast a step was, phase by phase: those of the update by
+// the tokens they were handed, which rows without an advantage are not among.
+func throughput(m Metrics, handed map[string]float64) {
+	sampled, all := m[track.SampledTokens], m[track.RolloutTokens]
+	if s := m[track.Timing("gen")]; s > 0 {
+		m[track.SampledThroughput] = sampled / s
+		m[track.TurnThroughput] = m[track.RolloutTurns] / s
+	}
+	for phase, name := range map[string]string{"old_log_prob": "old_log_prob", "ref": "ref", "update_actor": "update"} {
+		if s := m[track.Timing(phase)]; s > 0 {
+			m[track.Performance+name+"_tokens_per_s"] = handed[phase] / s
+		}
+	}
+	if sampled > 0 {
+		m[track.TimingPerTokenMS+"/gen"] = 1000 * m[track.Timing("gen")] / sampled
+	}
+	for _, phase := range []string{"ref", "values", "adv", "update_critic", "update_actor"} {
+		if s, ok := m[track.Timing(phase)]; ok && all > 0 {
+			m[track.TimingPerTokenMS+"/"+phase] = 1000 * s / all
+		}
+	}
+	m[track.TotalTokens] = all
+	m[track.TimePerStep] = m[track.TimingStep]
+	if s := m[track.TimingStep]; s > 0 {
+		m[track.Throughput] = all / s
 	}
 }

@@ -11,7 +11,7 @@ import (
 const Overall = "overall"
 
 // newOrder makes the order in which the tasks of all environments are drawn.
-func newOrder(envs []Env, o Options) (*data.Mixture, error) {
+func newOrder(envs []Env, o Play) (*data.Mixture, error) {
 	var shares []data.Share
 	for _, e := range envs {
 		shares = append(shares, data.Share{Name: e.Name, Tasks: len(e.TrainTasks), Weight: e.Weight})
@@ -35,10 +35,10 @@ func epoch(s *rundir.State, envs []Env) int {
 }
 
 // draw takes the next k tasks.
-func (t *Trainer) draw(k int) []data.Task {
+func (p *player) draw(k int) []data.Task {
 	tasks := make([]data.Task, 0, k)
-	for _, pick := range t.order.Next(k) {
-		tasks = append(tasks, t.envs[pick.Source].TrainTasks[pick.Task])
+	for _, pick := range p.order.Next(k) {
+		tasks = append(tasks, p.Envs[pick.Source].TrainTasks[pick.Task])
 	}
 	return tasks
 }

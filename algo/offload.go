@@ -14,39 +14,39 @@ import (
 // are there already, and moving them does nothing.
 
 // fetchRef brings the reference to its device; back returns it.
-func (t *Trainer) fetchRef(ctx context.Context) (back func() error, err error) {
-	if !t.o.OffloadRef || t.ref == nil {
+func (c *core) fetchRef(ctx context.Context) (back func() error, err error) {
+	if !c.o.OffloadRef || c.Ref == nil {
 		return stay, nil
 	}
-	return learner.FetchModel(ctx, "the reference", t.ref)
+	return learner.FetchModel(ctx, "the reference", c.Ref)
 }
 
 // fetchOptimizer brings the optimiser's moments to their device.
-func (t *Trainer) fetchOptimizer(ctx context.Context) (back func() error, err error) {
-	if !t.o.OffloadOptimizer {
+func (c *core) fetchOptimizer(ctx context.Context) (back func() error, err error) {
+	if !c.o.OffloadOptimizer {
 		return stay, nil
 	}
-	return t.actor.FetchOptimizer(ctx)
+	return c.Actor.FetchOptimizer(ctx)
 }
 
 // fetchCritic brings the moments of the critic's optimiser to their device.
-func (t *Trainer) fetchCritic(ctx context.Context) (back func() error, err error) {
-	if !t.o.OffloadCritic || t.critic == nil || t.critic.Shared() {
+func (c *core) fetchCritic(ctx context.Context) (back func() error, err error) {
+	if !c.o.OffloadCritic || c.Critic == nil || c.Critic.Shared() {
 		return stay, nil
 	}
-	return t.critic.FetchOptimizer(ctx)
+	return c.Critic.FetchOptimizer(ctx)
 }
 
 // fetchForUpdate brings what an update of the actor needs: the moments, and the
 // reference where the loss asks it itself.
-func (t *Trainer) fetchForUpdate(ctx context.Context) (back func() error, err error) {
+func (c *core) fetchForUpdate(ctx context.Context) (back func() error, err error) {
 	ref := stay
-	if t.o.Policy.KLCoef != 0 && t.o.Policy.KLType == kl.Full {
-		if ref, err = t.fetchRef(ctx); err != nil {
+	if c.o.Policy.KLCoef != 0 && c.o.Policy.KLType == kl.Full {
+		if ref, err = c.fetchRef(ctx); err != nil {
 			return nil, err
 		}
 	}
-	moments, err := t.fetchOptimizer(ctx)
+	moments, err := c.fetchOptimizer(ctx)
 	if err != nil {
 		return nil, errors.Join(err, ref())
 	}
@@ -54,8 +54,8 @@ func (t *Trainer) fetchForUpdate(ctx context.Context) (back func() error, err er
 }
 
 // offload sends all of it to the host, before the first step needs any.
-func (t *Trainer) offload(ctx context.Context) error {
-	for _, f := range []func(context.Context) (func() error, error){t.fetchRef, t.fetchOptimizer, t.fetchCritic} {
+func (c *core) offload(ctx context.Context) error {
+	for _, f := range []func(context.Context) (func() error, error){c.fetchRef, c.fetchOptimizer, c.fetchCritic} {
 		back, err := f(ctx)
 		if err != nil {
 			return err

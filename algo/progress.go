@@ -4,33 +4,50 @@ import (
 	"context"
 
 	"github.com/openmanus/openmanus/algo/learner"
-	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/algo/rundir"
 )
 
-// Phase is a part of a run that Events are told of.
+// Metrics are the numbers of one line of metrics.jsonl, by name.
+type Metrics = map[string]float64
+
+// Events report the progress of a run. One goroutine at a time calls them.
+type Events interface {
+	// Phase reports that a phase begins. The phase before it is over.
+	Phase(p Phase)
+	// Progress reports that n units of the phase are done.
+	Progress(n int, note string)
+	// Step reports the metrics of a finished step. Steps of supervised training
+	// have the metric track.SFTStep; those of a warm start have step 0.
+	Step(step, steps int, m Metrics)
+	// Validated reports a validation.
+	Validated(v rundir.Validation)
+}
+
+// Phase is a part of a run.
 type Phase struct {
-	Name string // as in timing_s/NAME, or PhaseSFT
-	Step int    // that it is part of; 0: none
-	// Steps is how many steps of this kind the run has.
-	Steps int
-	Of    string // what a validation plays, and when; "" elsewhere
-	Total int    // units that Progress counts to: episodes or rows; 0: it is not called
+	Name  string // as in timing_s/NAME, or PhaseSFT
+	Step  int    // the step that it is part of; 0: none
+	Steps int    // number of steps of this kind in the run
+	Of    string // environment and label of a validation; "" elsewhere
+	Total int    // units that Progress counts to, episodes or rows; 0: Progress is not called
 }
 
 // PhaseSFT is the phase of a step of supervised training.
 const PhaseSFT = "sft"
 
-// rowsTo reports the rows that are done under the context it returns as the
-// progress of a phase.
-func rowsTo(ctx context.Context, events Events) context.Context {
+type noEvents struct{}
+
+func (noEvents) Phase(Phase)                 {}
+func (noEvents) Progress(int, string)        {}
+func (noEvents) Step(int, int, Metrics)      {}
+func (noEvents) Validated(rundir.Validation) {}
+
+// countRows returns a context under which passes over rows report the finished
+// rows as the progress of the phase.
+func countRows(ctx context.Context, events Events) context.Context {
 	done := 0
 	return learner.CountRows(ctx, func(rows int) {
 		done += rows
 		events.Progress(done, "")
 	})
-}
-
-// passes runs a phase that takes the model over rows, so many times.
-func (t *Trainer) passes(ctx context.Context, step int, name string, rows []data.Row, times int, m Metrics, f func(ctx context.Context) error) error {
-	return t.phase(step, name, times*len(rows), m, func() error { return f(rowsTo(ctx, t.events)) })
 }

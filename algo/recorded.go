@@ -19,9 +19,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/algo/learner"
+	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 )
 
@@ -58,37 +60,63 @@ func RecordedSteps(episodes []*data.Episode, groups int) ([][]*data.Episode, err
 	return steps, nil
 }
 
-// recorded are the episodes of a step and the rows to learn from, none of them
-// played now.
-func (t *Trainer) recorded(ctx context.Context, step int, m Metrics) (episodes []*data.Episode, rows []data.Row, err error) {
-	episodes = t.o.Recorded[step-1]
-	for name, x := range rollout.Metrics(episodes) {
-		m[name] = x
-	}
-	if n := m["group/different_starts"]; n > 0 {
-		t.log.Warn("the dump compares episodes that began differently: their servers showed different tasks under one index, or each reset begins differently",
-			"step", step, "groups", n)
-	}
-	mixtureMetrics(m, t.envs, episodes)
-	var found scored
-	err = t.phase(step, "reward", 0, m, func() (err error) {
-		rows, err = t.score(ctx, episodes, &found)
-		return err
-	})
-	found.metrics(m)
-	return episodes, rows, err
+// Recorded makes every step a policy-gradient update on recorded episodes. It
+// plays nothing but validations.
+type Recorded struct {
+	Steps     [][]*data.Episode // of RecordedSteps
+	OffPolicy bool              // weights other than the initial ones played them
 }
 
-// offPolicy reports whether the weights at the beginning of a step are known to
-// be others than those that played.
-func (t *Trainer) offPolicy(step int) bool { return t.o.Recorded != nil && (t.o.OffPolicy || step > 1) }
+type recorded struct {
+	policyGradient
+	Recorded
+}
 
-// recordedLogProbs makes the recorded log-probs the old ones, and measures how
-// far the weights before the update are from those that played. A rollout
-// correction does without: it keeps the two apart, and weighs the difference.
-func (t *Trainer) recordedLogProbs(ctx context.Context, step int, rows []data.Row, have measured, m Metrics) (gap learner.LogProbGap, err error) {
+func (o Recorded) open(c *core) (Method, error) {
+	p, err := newPolicyGradient(c)
+	if err != nil {
+		return nil, err
+	}
+	p.recorded = true
+	return &recorded{*p, o}, nil
+}
+
+// Steps returns the number of training steps.
+func (r *recorded) Steps() int { return r.policyGradient.Steps() }
+
+// Collect scores the recorded episodes of the step.
+func (r *recorded) Collect(ctx context.Context, step int, m Metrics) (b Batch, err error) {
+	b.Episodes = r.Recorded.Steps[step-1]
+	maps.Copy(m, rollout.Metrics(b.Episodes))
+	if n := m[track.DifferentStarts]; n > 0 {
+		r.Log.Warn("the dump compares episodes with different first observations: their servers showed different tasks under one index, or each reset starts differently",
+			"step", step, "groups", n)
+	}
+	mixtureMetrics(m, r.Envs, b.Episodes)
+	var found scored
+	err = r.phase(step, "reward", 0, m, func() (err error) {
+		b.Rows, err = r.score(ctx, b.Episodes, &found)
+		return err
+	})
+	found.addTo(m)
+	return b, err
+}
+
+// Check ignores the gap of steps whose weights are known to differ from those that
+// played.
+func (r *recorded) Check(step int) error {
+	if r.OffPolicy || step > 1 {
+		return nil
+	}
+	return r.policyGradient.Check(step)
+}
+
+// recordedLogProbs makes the recorded log-probs the old ones and measures their
+// distance to the weights before the update. Rollout correction does not use it: it
+// keeps the two apart and weighs the difference.
+func (p *policyGradient) recordedLogProbs(ctx context.Context, step int, rows []data.Row, have measured, m Metrics) (gap learner.LogProbGap, err error) {
 	if !have.old {
-		if err := t.oldLogProbs(ctx, step, rows, m); err != nil {
+		if err := p.oldLogProbs(ctx, step, rows, m); err != nil {
 			return gap, err
 		}
 	}

@@ -201,11 +201,17 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	must(t, err)
 	base := rollout.Options{Concurrency: 8, Seed: 3, Attempts: 2, Deterministic: true}
 	o := Options{
-		Seed: 3, Steps: r.steps, BatchTasks: 2, Shuffle: true, OrderSeed: 5, SaveEvery: 1, TestEvery: 2, ValBeforeTrain: true,
-		Course: r.course, Keep: r.keep, BestMetric: "mean_score", FreezeReference: r.reference, ValUntrained: true, Train: base, Val: base, Signal: "last", Allocation: "last_token", Estimator: "grpo",
-		EstimatorOpts: advantage.Options{NormByStd: true},
-		Policy:        vanillaOptions(),
-		AdamW:         adamw, Schedule: optim.Schedule{Shape: "constant", Base: 1e-3, Steps: r.steps},
+		Loop: Loop{
+			Seed: 3, Steps: r.steps, SaveEvery: 1, TestEvery: 2, ValBeforeTrain: true, ValUntrained: true, Val: base,
+			Keep: r.keep, BestMetric: "mean_score",
+		},
+		Play:    Play{BatchTasks: 2, Train: base, Shuffle: true, OrderSeed: 5, Course: r.course},
+		Scoring: Scoring{Signal: "last", Allocation: "last_token"},
+		Update: Update{
+			Estimator: "grpo", EstimatorOpts: advantage.Options{NormByStd: true}, Policy: vanillaOptions(),
+			AdamW: adamw, Schedule: optim.Schedule{Shape: "constant", Base: 1e-3, Steps: r.steps},
+		},
+		FreezeReference: r.reference,
 		WarmStart: &SFTOptions{
 			Rows: rows, Epochs: 3, BatchRows: 1, GradClip: 1, Seed: 3, AdamW: adamw, SaveAfter: r.saveAfter,
 			Schedule: func(n int) optim.Schedule { return optim.Schedule{Shape: "linear", Base: 1e-3, Steps: n} },
@@ -218,6 +224,9 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	if r.options != nil {
 		r.options(&o)
 	}
+	if r.supervised {
+		o.Method, o.WarmStart = Supervised{*o.WarmStart}, nil
+	}
 	if ref == nil && o.needsReference() {
 		ref, err = model.New(ctx, thread, tinyConfig(), 12, torch.Float32) // another draw than the actor's
 		must(t, err)
@@ -228,14 +237,9 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 		defer critic.Close()
 		critic.SpoilLoss(r.spoilCritic)
 	}
-	var kept []data.Row
-	if state != nil {
-		kept, err = LoadKept(found, *state)
-		must(t, err)
-	}
 	trainer, err := New(Parts{
-		Kept:  kept,
-		Actor: actor, Critic: critic, Ref: ref, Engine: sched, Updated: backend.SetVersion, Run: run, Sink: riggedSink{jsonl, r}, Events: riggedEvents{r: r},
+		Checkpoint: found,
+		Actor:      actor, Critic: critic, Ref: ref, Engine: sched, Updated: backend.SetVersion, Run: run, Sink: riggedSink{jsonl, r}, Events: riggedEvents{r: r},
 		Envs: []Env{{Name: "maze", Train: playing, Val: playing, Weight: 1, TrainTasks: mazes(17, 18, 2), ValTasks: mazes(valMaze)}},
 		Save: func(ctx context.Context, dir string) error {
 			if r.onSave != nil {
@@ -252,9 +256,6 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 		},
 	}, o, state)
 	must(t, err)
-	if r.supervised {
-		return trainer.FitSFT(ctx, soft)
-	}
 	return trainer.Fit(ctx, soft)
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/openmanus/openmanus/algo/advantage"
+	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/reward"
 )
@@ -14,15 +15,15 @@ import (
 // scored adds up what scoring finds in the episodes of a step, which come in
 // several batches where groups are filtered.
 type scored struct {
-	silent       int                       // episodes in which the model said nothing
+	withoutReply int                       // episodes in which the model sampled nothing
 	turns, valid int                       // of those that the environment judged
 	parts        map[string][]reward.Score // by component
 }
 
-func (s *scored) metrics(m Metrics) {
-	m["rollout/rows_without_reply"] = float64(s.silent)
+func (s *scored) addTo(m Metrics) {
+	m[track.WithoutReply] = float64(s.withoutReply)
 	if s.turns > 0 {
-		m["episode/valid_action_ratio"] = float64(s.valid) / float64(s.turns)
+		m[track.ValidActionRatio] = float64(s.valid) / float64(s.turns)
 	}
 	maps.Copy(m, reward.Composed{Parts: s.parts}.Metrics())
 }
@@ -30,16 +31,16 @@ func (s *scored) metrics(m Metrics) {
 // score turns episodes into rows with token rewards. Episodes that failed for
 // reasons that are not the model's, or in which it said nothing, are left out
 // and counted.
-func (t *Trainer) score(ctx context.Context, episodes []*data.Episode, found *scored) ([]data.Row, error) {
-	signal, err := reward.Signals.Lookup(t.o.Signal)
+func (p *player) score(ctx context.Context, episodes []*data.Episode, found *scored) ([]data.Row, error) {
+	signal, err := reward.Signals.Lookup(p.o.Signal)
 	if err != nil {
 		return nil, err
 	}
-	allocate, err := reward.Allocations.Lookup(t.o.Allocation)
+	allocate, err := reward.Allocations.Lookup(p.o.Allocation)
 	if err != nil {
 		return nil, err
 	}
-	estimator, err := advantage.Estimators.Lookup(t.o.Estimator)
+	estimator, err := advantage.Estimators.Lookup(p.o.Estimator)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func (t *Trainer) score(ctx context.Context, episodes []*data.Episode, found *sc
 		switch {
 		case !ep.Outcome.Trainable():
 		case ep.SampledTokens() == 0: // the first messages already fill the context
-			found.silent++
+			found.withoutReply++
 		default:
 			usable = append(usable, ep)
 		}
@@ -58,7 +59,7 @@ func (t *Trainer) score(ctx context.Context, episodes []*data.Episode, found *sc
 	if err != nil {
 		return nil, err
 	}
-	scores, parts, err := t.scores(ctx, usable, signal, found)
+	scores, parts, err := p.scores(ctx, usable, signal, found)
 	if err != nil {
 		return nil, err
 	}
@@ -66,19 +67,19 @@ func (t *Trainer) score(ctx context.Context, episodes []*data.Episode, found *sc
 		for i := range episodes {
 			r := &episodes[i]
 			r.Score, r.EnvReward = scores[i], signal.Of(usable[i])(r.Turns)
-			paid := reward.Paid{Mask: r.Mask, Turns: r.Turns, Signal: signal.Of(usable[i]), Gamma: t.o.AllocationGamma}
-			paid.Score = reward.LessTurns(r.Score, r.Turns, t.o.TurnPenalty)
+			paid := reward.Paid{Mask: r.Mask, Turns: r.Turns, Signal: signal.Of(usable[i]), Gamma: p.o.AllocationGamma}
+			paid.Score = reward.LessTurns(r.Score, r.Turns, p.o.TurnPenalty)
 			if !byTurn {
-				paid.Score = reward.LessInvalid(paid.Score, r.Turns, t.o.InvalidActionPenalty)
+				paid.Score = reward.LessInvalid(paid.Score, r.Turns, p.o.InvalidActionPenalty)
 			}
 			if estimator.Needs.Parts {
-				r.Parts = t.withPenalties(parts[i], r.Turns)
+				r.Parts = p.withPenalties(parts[i], r.Turns)
 			}
 			if r.Rewards, err = allocate(paid); err != nil {
 				return fmt.Errorf("row %s: %w", r.UID, err)
 			}
 			if byTurn {
-				reward.PayInvalid(r.Rewards, r.Turns, t.o.InvalidActionPenalty)
+				reward.PayInvalid(r.Rewards, r.Turns, p.o.InvalidActionPenalty)
 			}
 		}
 		return nil
@@ -86,11 +87,11 @@ func (t *Trainer) score(ctx context.Context, episodes []*data.Episode, found *sc
 }
 
 // withPenalties adds to the parts of a score the penalties, each with its coefficient as the weight.
-func (t *Trainer) withPenalties(parts []data.RewardPart, turns []data.Turn) []data.RewardPart {
-	if w := t.o.TurnPenalty; w != 0 {
+func (p *player) withPenalties(parts []data.RewardPart, turns []data.Turn) []data.RewardPart {
+	if w := p.o.TurnPenalty; w != 0 {
 		parts = append(parts, data.RewardPart{Weight: w, Value: reward.LessTurns(0, turns, 1)})
 	}
-	if w := t.o.InvalidActionPenalty; w != 0 {
+	if w := p.o.InvalidActionPenalty; w != 0 {
 		parts = append(parts, data.RewardPart{Weight: w, Value: reward.LessInvalid(0, turns, 1)})
 	}
 	return parts
@@ -98,7 +99,7 @@ func (t *Trainer) withPenalties(parts []data.RewardPart, turns []data.Turn) []da
 
 // scores are what the episodes are worth, and the parts of it: what the
 // environment says, or what the score functions do.
-func (t *Trainer) scores(ctx context.Context, episodes []*data.Episode, signal reward.Signal, found *scored) ([]float64, [][]data.RewardPart, error) {
+func (p *player) scores(ctx context.Context, episodes []*data.Episode, signal reward.Signal, found *scored) ([]float64, [][]data.RewardPart, error) {
 	out, parts := make([]float64, len(episodes)), make([][]data.RewardPart, len(episodes))
 	samples := make([]reward.Sample, len(episodes))
 	for i, ep := range episodes {
@@ -108,13 +109,13 @@ func (t *Trainer) scores(ctx context.Context, episodes []*data.Episode, signal r
 		found.valid += valid
 		found.turns += judged
 	}
-	if t.o.Scorer == nil {
+	if p.o.Scorer == nil {
 		for i, score := range out {
 			parts[i] = []data.RewardPart{{Weight: 1, Value: score}}
 		}
 		return out, parts, nil
 	}
-	composed, err := t.o.Scorer.Score(ctx, samples)
+	composed, err := p.o.Scorer.Score(ctx, samples)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -124,7 +125,7 @@ func (t *Trainer) scores(ctx context.Context, episodes []*data.Episode, signal r
 	for name, scores := range composed.Parts {
 		found.parts[name] = slices.Concat(found.parts[name], scores)
 	}
-	for _, c := range t.o.Scorer.Components {
+	for _, c := range p.o.Scorer.Components {
 		for i, score := range composed.Parts[c.Name] {
 			parts[i] = append(parts[i], data.RewardPart{Weight: c.Weight, Value: score.Value})
 		}

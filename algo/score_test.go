@@ -38,9 +38,10 @@ func TestScoreOfEpisodes(t *testing.T) {
 		{"gigpo", "last_token", []float32{0, 0, 0, 0, -2, 0, 0, 59}},
 		{"gigpo", "per_turn", []float32{0, 0, 60, 0, -2, 0, 0, -1}},
 	} {
-		tr := &Trainer{o: Options{
-			Signal: "last", Allocation: c.allocation, Estimator: c.estimator, InvalidActionPenalty: 2, TurnPenalty: .5,
-		}}
+		tr := &player{core: &core{o: Options{
+			Scoring: Scoring{Signal: "last", Allocation: c.allocation, InvalidActionPenalty: 2, TurnPenalty: .5},
+			Update:  Update{Estimator: c.estimator},
+		}}}
 		found := scored{}
 		rows, err := tr.score(t.Context(), []*data.Episode{scoredEpisode()}, &found)
 		must(t, err)
@@ -79,9 +80,10 @@ func TestPartsOfTheReward(t *testing.T) {
 			{Name: "z", Weight: 3, Scorer: fixedScore(7)}, {Name: "a", Weight: -.25, Scorer: fixedScore(4)},
 		}}, []data.RewardPart{{Weight: 3, Value: 7}, {Weight: -.25, Value: 4}, {Weight: .5, Value: -2}, {Weight: 2, Value: -1}}},
 	} {
-		tr := &Trainer{o: Options{
-			Signal: "last", Allocation: "last_token", Estimator: "gdpo", InvalidActionPenalty: 2, TurnPenalty: .5, Scorer: c.scorer,
-		}}
+		tr := &player{core: &core{o: Options{
+			Scoring: Scoring{Signal: "last", Allocation: "last_token", InvalidActionPenalty: 2, TurnPenalty: .5, Scorer: c.scorer},
+			Update:  Update{Estimator: "gdpo"},
+		}}}
 		rows, err := tr.score(t.Context(), []*data.Episode{scoredEpisode()}, &scored{})
 		must(t, err)
 		if d := cmp.Diff(c.want, rows[0].Parts); d != "" {

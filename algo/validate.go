@@ -28,7 +28,7 @@ func (t *Trainer) Validate(ctx, soft context.Context, label string) (rundir.Vali
 	defer context.AfterFunc(soft, func() { stop(ErrInterrupted) })()
 	v := rundir.Validation{Label: label, Step: t.state.Step, Metrics: Metrics{}}
 	var all []*data.Episode
-	for _, e := range t.envs {
+	for _, e := range t.Envs {
 		if len(e.ValTasks) == 0 {
 			continue
 		}
@@ -36,15 +36,15 @@ func (t *Trainer) Validate(ctx, soft context.Context, label string) (rundir.Vali
 		phase := Phase{Name: "testing", Of: e.Name + " " + label, Total: len(e.ValTasks) * t.o.Val.GroupSize}
 		err := t.during(phase, m, func() error {
 			o := t.o.Val
-			o.OnProgress = t.onProgress
+			o.OnProgress = t.playProgress
 			episodes, _, err := rollout.RunEpisodes(ctx, map[string]rollout.Env{e.Name: e.Val}, e.ValTasks, o)
 			if err == nil {
-				err = t.checkOverlong(e.Name, episodes)
+				err = checkOverlong(e.Name, episodes)
 			}
 			if err != nil {
 				return fmt.Errorf("validation (%s): %w", label, err)
 			}
-			if err := t.run.WriteValidation(label, t.state.Step, e.Name, episodes); err != nil {
+			if err := t.Run.WriteValidation(label, t.state.Step, e.Name, episodes); err != nil {
 				return err
 			}
 			maps.Copy(m, ValidationMetrics(e.Name, episodes))
@@ -54,8 +54,8 @@ func (t *Trainer) Validate(ctx, soft context.Context, label string) (rundir.Vali
 		if err != nil {
 			return v, err
 		}
-		v.Metrics["timing_s/testing"] += m["timing_s/testing"]
-		delete(m, "timing_s/testing")
+		v.Metrics[track.TimingTesting] += m[track.TimingTesting]
+		delete(m, track.TimingTesting)
 		maps.Copy(v.Metrics, m)
 	}
 	if err := t.validateLoss(ctx, &v); err != nil {
@@ -64,21 +64,21 @@ func (t *Trainer) Validate(ctx, soft context.Context, label string) (rundir.Vali
 	if len(all) > 0 {
 		maps.Copy(v.Metrics, ValidationMetrics(Overall, all))
 	}
-	t.events.Validated(v)
+	t.Events.Validated(v)
 	return v, nil
 }
 
 // validateLoss adds the loss of held-out trajectories to a validation of
 // supervised training.
 func (t *Trainer) validateLoss(ctx context.Context, v *rundir.Validation) error {
-	if !t.state.Supervised || len(t.o.WarmStart.ValRows) == 0 {
+	if t.heldOut == nil {
 		return nil
 	}
 	m := Metrics{}
-	rows := t.o.WarmStart.ValRows
+	rows := t.heldOut.ValRows
 	err := t.during(Phase{Name: "testing", Of: "held-out rows " + v.Label, Total: len(rows)}, m, func() error {
-		return t.engine.Exclusive(ctx, func() error {
-			loss, tokens, err := t.actor.LossSFT(rowsTo(ctx, t.events), rows, t.o.WarmStart.Micro)
+		return t.Engine.Exclusive(ctx, func() error {
+			loss, tokens, err := t.Actor.LossSFT(countRows(ctx, t.Events), rows, t.heldOut.Micro)
 			if err == nil && (math.IsNaN(loss) || math.IsInf(loss, 0)) {
 				err = &learner.NotFiniteError{What: "loss of the validation", Value: loss}
 			}
@@ -86,7 +86,7 @@ func (t *Trainer) validateLoss(ctx context.Context, v *rundir.Validation) error 
 			return err
 		})
 	})
-	v.Metrics["timing_s/testing"] += m["timing_s/testing"]
+	v.Metrics[track.TimingTesting] += m[track.TimingTesting]
 	return err
 }
 

@@ -101,24 +101,25 @@ func (w *watcher) done() {
 
 // Step prints a line with what matters most.
 func (w *watcher) Step(step, steps int, m algo.Metrics) {
-	if step > 0 {
-		w.done()
-		w.pace.end(w.s.Now(), step)
-	}
-	n, name := int(m["sft/step"]), "sft"
-	if read, ok := m["read/step"]; ok {
+	n, name := int(m[track.SFTStep]), "sft"
+	if read, ok := m[track.ReadStep]; ok {
 		n, name = int(read), "read"
 	}
-	if step == 0 && n == steps {
+	supervised := n > 0
+	switch {
+	case !supervised:
+		w.done()
+		w.pace.end(w.s.Now(), step)
+	case n == steps:
 		w.done()
 	}
 	if w.s.Quiet || w.quiet {
 		return
 	}
-	if step == 0 {
+	if supervised {
 		if n == 1 || n == steps || n%sftEvery(steps) == 0 {
 			fmt.Fprintf(w.s.Stderr, "%s %*d/%d  loss %.4f  lr %.2g  %.1f s\n", name, len(fmt.Sprint(steps)), n, steps,
-				m["train/loss"], m["train/lr"], m["timing_s/sft"])
+				m[track.SFTLoss], m[track.SFTLR], m[track.TimingSFT])
 		}
 		return
 	}

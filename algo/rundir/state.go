@@ -35,8 +35,10 @@ type State struct {
 	Curriculum     *curriculum.State `json:"curriculum,omitempty"` // of the tasks that were seen
 	Best           *Best             `json:"best,omitempty"`       // nil before the first validation
 
-	// Kept is how many rows of episodes AgentEvol keeps in the checkpoint.
-	Kept int `json:"kept_rows,omitempty"`
+	// Kept is the number of episodes that AgentEvol keeps in the checkpoint. KeptRows
+	// is their number of rows in checkpoints of an earlier format.
+	Kept     int `json:"kept_episodes,omitempty"`
+	KeptRows int `json:"kept_rows,omitempty"`
 
 	// Mixture is where the drawing of tasks stands in a run of several
 	// environments.

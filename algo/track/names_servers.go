@@ -28,7 +28,7 @@ var (
 	_ = SeenBy("cli.TestTrainThroughFaults", ServerFaults+"/http_*", ServerFaults+"/{truncated,reset,slow,duplicate}")
 	_ = SeenBy("env/proxy.TestPoolCountsAgree", ServerFaults+"/timeout")
 	_ = SeenBy("env.TestSeen", ServerFaults+"/{refused,restarted,malformed,oversize,environment_error}")
-	_ = SeenBy("env.TestRowOfFailures", Servers+"quarantines")
+	_ = SeenBy("env/pool.TestRowOfFailures", Servers+"quarantines")
 	_ = SeenBy("cli.TestMixture", Env+"*/{episodes,success_rate,mean_score,mean_turns,dropped}",
 		Servers+"*/{requests,instances_created,quarantines}", Servers+"*/faults/*")
 )

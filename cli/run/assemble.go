@@ -125,50 +125,57 @@ func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int)
 		gap = usualGap(compute)
 	}
 	return algo.Options{
-		Seed:           cfg.Trainer.Seed,
-		Steps:          steps,
-		BatchTasks:     cfg.Data.TrainBatchSize,
-		Shuffle:        cfg.Data.Shuffle,
-		OrderSeed:      cfg.Data.Seed,
-		Course:         course(cfg),
-		SaveEvery:      cfg.Trainer.SaveEvery,
-		TestEvery:      cfg.Trainer.TestEvery,
-		ValBeforeTrain: cfg.Trainer.ValBeforeTrain,
-		// Random weights solve nothing, and take every turn to do so.
-		ValUntrained: cfg.Trainer.ValBeforeTrain && cfg.Model.Fresh.Layers == 0,
-		Keep:         cfg.Trainer.KeepCheckpoints,
-		BestMetric:   cfg.Trainer.BestMetric,
-		Train:        train,
-		Val:          val,
-		Signal:       cfg.Reward.Signal,
-		Allocation:   cfg.Reward.Allocation,
-		TurnPenalty:  cfg.Reward.TurnPenalty,
-		Estimator:    cfg.Algo.AdvEstimator,
-		EstimatorOpts: advantage.Options{
-			NormByStd: cfg.Algo.NormByStd, Gamma: cfg.Algo.Gamma, Lam: cfg.Algo.Lam,
-			GiGPOStepWeight: cfg.Algo.GiGPOStepWeight, GiGPONorm: cfg.Algo.GiGPONorm, GiGPOSimilarity: cfg.Algo.GiGPOSimilarity,
+		Loop: algo.Loop{
+			Seed:           cfg.Trainer.Seed,
+			Steps:          steps,
+			SaveEvery:      cfg.Trainer.SaveEvery,
+			TestEvery:      cfg.Trainer.TestEvery,
+			ValBeforeTrain: cfg.Trainer.ValBeforeTrain,
+			// Random weights solve nothing, and take every turn to do so.
+			ValUntrained:     cfg.Trainer.ValBeforeTrain && cfg.Model.Fresh.Layers == 0,
+			Val:              val,
+			Keep:             cfg.Trainer.KeepCheckpoints,
+			BestMetric:       cfg.Trainer.BestMetric,
+			PeakFLOPS:        1e12 * cfg.Perf.PeakTFLOPS,
+			OffloadRef:       cfg.Ref.OffloadParams,
+			OffloadOptimizer: cfg.Actor.OffloadOptimizer,
+			OffloadCritic:    cfg.Critic.OffloadOptimizer,
 		},
-		DropZeroSpread: true,
-		FilterMetric:   cfg.Algo.FilterMetric,
-		FilterGroups:   cfg.Algo.FilterGroups,
-		MaxGenBatches:  cfg.Algo.MaxGenBatches,
-		KLReward:       klReward(cfg.Algo),
-		Correction:     algo.Correction{Weights: weights, Rules: rules},
-		PFPPO:          cfg.Algo.PFPPO,
-		PFPPOPower:     cfg.Algo.PFPPOWeightPow,
-		Policy:         policy,
-		Critic:         criticOptions(cfg, steps),
-		RefMicro:       microBatching(cfg.Ref.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),
-		AdamW:          adamW(cfg.Actor.Optim),
-		Schedule:       schedule(cfg.Actor.Optim, max(1, steps-actorFrom(cfg))),
-		Evol:           evolOptions(cfg),
-		PeakFLOPS:      1e12 * cfg.Perf.PeakTFLOPS,
-		MaxGap:         gap,
-		FailOnGap:      cfg.Rollout.FailOnLogprobGap,
-
-		OffloadRef:       cfg.Ref.OffloadParams,
-		OffloadOptimizer: cfg.Actor.OffloadOptimizer,
-		OffloadCritic:    cfg.Critic.OffloadOptimizer,
+		Play: algo.Play{
+			BatchTasks:    cfg.Data.TrainBatchSize,
+			Train:         train,
+			Shuffle:       cfg.Data.Shuffle,
+			OrderSeed:     cfg.Data.Seed,
+			Course:        course(cfg),
+			FilterGroups:  cfg.Algo.FilterGroups,
+			FilterMetric:  cfg.Algo.FilterMetric,
+			MaxGenBatches: cfg.Algo.MaxGenBatches,
+		},
+		Scoring: algo.Scoring{
+			Signal:      cfg.Reward.Signal,
+			Allocation:  cfg.Reward.Allocation,
+			TurnPenalty: cfg.Reward.TurnPenalty,
+		},
+		Update: algo.Update{
+			Estimator: cfg.Algo.AdvEstimator,
+			EstimatorOpts: advantage.Options{
+				NormByStd: cfg.Algo.NormByStd, Gamma: cfg.Algo.Gamma, Lam: cfg.Algo.Lam,
+				GiGPOStepWeight: cfg.Algo.GiGPOStepWeight, GiGPONorm: cfg.Algo.GiGPONorm, GiGPOSimilarity: cfg.Algo.GiGPOSimilarity,
+			},
+			DropZeroSpread: true,
+			KLReward:       klReward(cfg.Algo),
+			Correction:     algo.Correction{Weights: weights, Rules: rules},
+			PFPPO:          cfg.Algo.PFPPO,
+			PFPPOPower:     cfg.Algo.PFPPOWeightPow,
+			Policy:         policy,
+			Critic:         criticOptions(cfg, steps),
+			RefMicro:       microBatching(cfg.Ref.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),
+			AdamW:          adamW(cfg.Actor.Optim),
+			Schedule:       schedule(cfg.Actor.Optim, max(1, steps-actorFrom(cfg))),
+			MaxGap:         gap,
+			FailOnGap:      cfg.Rollout.FailOnLogprobGap,
+		},
+		Method: methodOptions(cfg),
 	}, nil
 }
 
@@ -282,13 +289,13 @@ func rejectionRules(c configs.RolloutCorrection) ([]correction.Rule, error) {
 	return rules, nil
 }
 
-// evolOptions maps the keys of AgentEvol, but for the recorded trajectories; nil
-// where the steps are not its.
-func evolOptions(cfg configs.Config) *algo.Evol {
-	if !cfg.Evolves() {
-		return nil
+// methodOptions maps algo.name. The caller adds the recorded trajectories of
+// AgentEvol.
+func methodOptions(cfg configs.Config) algo.MethodOptions {
+	if cfg.Evolves() {
+		return algo.Evol{PerTask: cfg.Algo.AgentEvol.PerTask, Replay: cfg.Algo.AgentEvol.Replay}
 	}
-	return &algo.Evol{PerTask: cfg.Algo.AgentEvol.PerTask, Replay: cfg.Algo.AgentEvol.Replay}
+	return algo.PolicyGradient{}
 }
 
 // criticOptions maps the keys of the critic; nil where there is none.

@@ -116,7 +116,7 @@ func TestMethodsReachTheTrainer(t *testing.T) {
 			switch key {
 			case "algo.name":
 				got = func(o algo.Options) string {
-					if o.Evol != nil {
+					if _, ok := o.Method.(algo.Evol); ok {
 						return "agentevol"
 					}
 					return "policy_gradient"

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -19,13 +18,6 @@ const (
 	reinforced mode = iota
 	supervised
 )
-
-func (m mode) fit(ctx, soft context.Context, t *algo.Trainer) error {
-	if m == supervised {
-		return t.FitSFT(ctx, soft)
-	}
-	return t.Fit(ctx, soft)
-}
 
 // Run is a checked configuration and the host that it runs on. Its methods
 // open what they need and close it before they return. They must not be
@@ -145,7 +137,7 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 	if err := t.startScorer(ctx); err != nil {
 		return nil, err
 	}
-	if err := m.fit(ctx, soft, trainer); err != nil {
+	if err := trainer.Fit(ctx, soft); err != nil {
 		return nil, trainError(folder, err)
 	}
 	result.State = trainer.State()

@@ -375,9 +375,12 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		return nil, err
 	}
 	o.FreezeReference = t.freezesReference()
-	o.WarmStart = t.warm
-	if o.Evol != nil {
-		o.Evol.Original = t.lessons
+	if o.WarmStart = t.warm; t.mode == supervised {
+		o.Method, o.WarmStart = algo.Supervised{SFTOptions: *t.warm}, nil
+	}
+	if evol, ok := o.Method.(algo.Evol); ok {
+		evol.Original = t.lessons
+		o.Method = evol
 	}
 	o.Scorer, o.AllocationGamma, o.InvalidActionPenalty = t.scorer, t.cfg.Reward.Gamma, t.cfg.Reward.InvalidActionPenalty
 	if t.dump != nil && t.mode == reinforced {
@@ -404,14 +407,9 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	if err != nil {
 		return nil, err
 	}
-	if t.mode == supervised {
-		o.Critic, o.Estimator, o.KLReward, o.Policy.KLCoef, o.Evol = nil, "reinforce", nil, 0, nil // no step needs them
-	}
-	var kept []data.Row
-	if o.Evol != nil && t.run.checkpoint != nil {
-		if kept, err = algo.LoadKept(t.run.checkpoint.Path, *t.run.state); err != nil {
-			return nil, errext.With(errext.Disk, "", err)
-		}
+	var from string
+	if t.run.checkpoint != nil {
+		from = t.run.checkpoint.Path
 	}
 	sink, err := t.metrics()
 	if err != nil {
@@ -436,12 +434,15 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 			return t.bundle.Save(ctx, dir, torch.Float32)
 		},
 		SaveCritic: t.saveCritic(critic),
-		Kept:       kept,
+		Checkpoint: from,
 		Sink:       sink,
 		Events:     events,
 		Log:        t.host.Log,
 	}, o, t.run.state)
-	return trainer, errext.With(errext.Input, "", err) // it refuses what it is given, and does nothing yet
+	if algo.IsDiskError(err) {
+		return nil, errext.With(errext.Disk, "", err)
+	}
+	return trainer, errext.With(errext.Input, "", err) // an option or a part is not valid
 }
 
 // metrics opens metrics.jsonl, without the lines of steps that the checkpoint

@@ -85,6 +85,9 @@ func (t *training) groupDump() (err error) {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("data.from_dump: %s: "+format, append([]any{d.path}, args...)...)
 	}
+	if cfg.Evolves() {
+		return fault("algo.name = \"agentevol\" plays its episodes: imitate those of a dump with openmanus sft --from-dump")
+	}
 	if cfg.SFT.Epochs > 0 {
 		return fault("a warm start would train other weights than those that played: set sft.epochs = 0")
 	}
@@ -150,7 +153,7 @@ func (t *training) fromDump(ctx context.Context, o *algo.Options) error {
 	if err := t.dumpFits(ctx); err != nil {
 		return err
 	}
-	o.Recorded, o.OffPolicy = d.steps, t.cfg.Data.OffPolicy
+	o.Method = algo.Recorded{Steps: d.steps, OffPolicy: t.cfg.Data.OffPolicy}
 	o.Steps = len(d.steps)
 	if most := t.cfg.Trainer.TotalSteps; most > 0 {
 		o.Steps = min(o.Steps, most)

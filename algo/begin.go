@@ -1,0 +1,123 @@
+package algo
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/data/crash"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// Crash points around the replacement of the reference.
+var (
+	atReference        = crash.New("reference/write")   // before the reference is written
+	atReferenceRemoved = crash.New("reference/removed") // the old one is removed, the new one has no name yet
+)
+
+// begin does what comes before the first step of reinforcement learning: the warm
+// start and the validations around it. It ends with a checkpoint, so that a run
+// that is killed later does not repeat it.
+func (t *Trainer) begin(ctx, soft context.Context) error {
+	if t.o.WarmStart != nil && !t.state.WarmStarted {
+		if t.o.ValUntrained && !t.validated(rundir.LabelUntrained) {
+			if err := t.validateAtStart(ctx, soft, rundir.LabelUntrained, "untrained/"); err != nil {
+				return err
+			}
+		}
+		if err := t.warmStart(ctx, soft); err != nil {
+			return err
+		}
+		t.newWeights()
+	}
+	if t.o.FreezeReference && !t.state.WarmStarted {
+		if err := t.freezeReference(ctx); err != nil {
+			return err
+		}
+	}
+	if t.Critic != nil && !t.Critic.Shared() && t.o.Critic.FromActor && !t.state.WarmStarted {
+		if err := t.Critic.CopyFrom(ctx, t.Actor); err != nil {
+			return err
+		}
+	}
+	if t.state.WarmStarted = true; t.o.ValBeforeTrain {
+		if err := t.SaveCheckpoint(ctx); err != nil { // the validation may take long
+			return err
+		}
+		if err := t.validateAtStart(ctx, soft, rundir.LabelBefore, ""); err != nil {
+			return err
+		}
+	}
+	t.state.Begun = true
+	return t.SaveCheckpoint(ctx)
+}
+
+// warmStart does the supervised epochs before the first step. A run that is
+// resumed inside them has their optimiser in its checkpoint.
+func (t *Trainer) warmStart(ctx, soft context.Context) error {
+	o := *t.o.WarmStart
+	if t.state.WarmSteps == 0 {
+		if err := t.Actor.ResetOptimizer(ctx, o.AdamW); err != nil {
+			return err
+		}
+	}
+	saved := time.Now()
+	o.Events = t.Events
+	err := TrainSFT(ctx, soft, t.Actor, o, t.state.WarmSteps, func(step, steps int, m Metrics) error {
+		t.state.WarmSteps = step
+		t.keepBadSteps()
+		t.state.Unreported, t.unsaved = m, true
+		if err := t.reportWarm(steps); err != nil {
+			return err
+		}
+		if step == steps || o.SaveAfter <= 0 || time.Since(saved) < o.SaveAfter {
+			return nil
+		}
+		saved = time.Now()
+		return t.SaveCheckpoint(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	return t.Actor.ResetOptimizer(ctx, t.o.AdamW)
+}
+
+// reportWarm writes the line of a step of the warm start.
+func (t *Trainer) reportWarm(steps int) error {
+	m := Metrics(t.state.Unreported)
+	if err := t.write(0, m); err != nil {
+		return err
+	}
+	t.state.Unreported = nil
+	t.Events.Step(0, steps, m)
+	return nil
+}
+
+// freezeReference makes the current weights the reference of the KL and writes
+// them to the run folder, where a resumed run reads them.
+func (t *Trainer) freezeReference(ctx context.Context) error {
+	return t.Engine.Exclusive(ctx, func() error {
+		err := torch.Run(ctx, t.Ref.Thread(), func(s *torch.Scope) error {
+			t.Ref.CopyFrom(s, t.Actor.Master())
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("copy the reference: %w", err)
+		}
+		tmp := t.Run.Reference() + ".tmp"
+		if err := os.RemoveAll(tmp); err != nil {
+			return err
+		}
+		atReference.Pass()
+		if err := t.Save(ctx, tmp); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(t.Run.Reference()); err != nil {
+			return err
+		}
+		atReferenceRemoved.Pass()
+		return os.Rename(tmp, t.Run.Reference())
+	})
+}

@@ -1,0 +1,109 @@
+package algo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/openmanus/openmanus/agent/llm/engine"
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/learner"
+	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/data"
+)
+
+// core is what the loop and its method share: the parts of the run, its state,
+// and the phases that are timed and reported.
+type core struct {
+	Parts
+	o       Options
+	state   rundir.State
+	steps   int                // training steps of the run
+	heldOut *SFTOptions        // ValRows to report the loss of in a validation; nil: none
+	unsaved bool               // the state has changed since the last checkpoint
+	handed  map[string]float64 // tokens that each phase of the step was given, over all its passes
+}
+
+// Engine is the part of the sampling scheduler that training uses.
+type Engine interface {
+	// Exclusive runs f while no batch is in flight.
+	Exclusive(ctx context.Context, f func() error) error
+	// Stats returns counts since the start.
+	Stats() engine.Stats
+}
+
+// phase runs one named part of a step and adds its seconds to the metrics.
+func (c *core) phase(step int, name string, total int, m Metrics, f func() error) error {
+	return c.during(Phase{Name: name, Step: step, Steps: c.steps, Total: total}, m, f)
+}
+
+// during is phase for a Phase with all its fields.
+func (c *core) during(p Phase, m Metrics, f func() error) error {
+	c.Events.Phase(p)
+	began := time.Now()
+	err := f()
+	m[track.Timing(p.Name)] += time.Since(began).Seconds()
+	return err
+}
+
+// playProgress reports the progress of a phase that plays.
+func (c *core) playProgress(p rollout.Progress) {
+	c.Events.Progress(p.Done, fmt.Sprintf("%d solved", p.Success))
+}
+
+// passes runs a phase of so many passes of a model over rows, and counts their
+// tokens for its throughput.
+func (c *core) passes(ctx context.Context, step int, name string, rows []data.Row, times int, m Metrics, f func(ctx context.Context) error) error {
+	for i := range rows {
+		c.handed[name] += float64(times * len(rows[i].Tokens))
+	}
+	return c.phase(step, name, times*len(rows), m, func() error { return f(countRows(ctx, c.Events)) })
+}
+
+// optimizerSteps counts the steps of the actor's and the critic's optimisers.
+func (c *core) optimizerSteps() int {
+	n := c.Actor.OptimizerSteps()
+	if c.Critic != nil {
+		n += c.Critic.OptimizerSteps()
+	}
+	return n
+}
+
+// keepBadSteps records the consecutive bad steps in the state, so that a resumed
+// run continues to count them.
+func (c *core) keepBadSteps() {
+	c.state.BadSteps = c.Actor.BadSteps()
+	if c.Critic != nil {
+		c.state.CriticBadSteps = c.Critic.BadSteps()
+	}
+}
+
+// newWeights invalidates what the sampler has cached.
+func (c *core) newWeights() {
+	c.keepBadSteps()
+	c.state.WeightVersion++
+	c.unsaved = true
+	if c.Updated != nil {
+		c.Updated(c.state.WeightVersion)
+	}
+}
+
+func (c *core) warnOfSkipped(step, skipped, done int) {
+	c.Log.Warn("optimiser steps were skipped: a loss or a gradient was not finite", "step", step, "skipped", skipped,
+		"of", skipped+done, "batches", c.Run.BadSteps())
+}
+
+// actorCost returns the cost of the actor's passes.
+func (c *core) actorCost() learner.Cost {
+	m := c.Actor.Compute()
+	return learner.CostOf(m, m.Config.VocabSize)
+}
+
+// utilization reports the share of the device's peak that a phase reached. It does
+// nothing if the peak is unknown.
+func (c *core) utilization(m Metrics, of, phase string, flops float64) {
+	if s := m[track.Timing(phase)]; c.o.PeakFLOPS > 0 && s > 0 && flops > 0 {
+		m[track.Utilization+"/"+of] = flops / s / c.o.PeakFLOPS
+	}
+}

@@ -1,0 +1,259 @@
+package algo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/openmanus/openmanus/agent/llm/engine"
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/advantage"
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/data"
+)
+
+// player plays and scores the episodes of a step. It is the part that PolicyGradient
+// and Evol have in common.
+type player struct {
+	*core
+	order  *data.Mixture
+	course *course // nil: tasks come in their order
+}
+
+func newPlayer(c *core) (player, error) {
+	p := player{core: c}
+	if err := errors.Join(atLeastOne("total steps", c.o.Steps), c.o.Play.validate(c.Envs)); err != nil {
+		return p, err
+	}
+	var err error
+	p.order, err = newOrder(c.Envs, c.o.Play)
+	p.course = newCourse(c.Envs, c.o.Course.Sampler)
+	return p, err
+}
+
+// Steps returns the number of training steps.
+func (p *player) Steps() int { return p.o.Steps }
+
+// Restore continues the order of tasks and the curriculum from the state.
+func (p *player) Restore(string) error {
+	if p.state.Supervised {
+		return errors.New("it is of supervised training, and reinforcement learning cannot continue from it")
+	}
+	st, err := p.state.DrawState(len(p.Envs))
+	if err == nil {
+		err = p.order.Restore(st)
+	}
+	if err == nil {
+		err = p.course.restore(p.state.Curriculum)
+	}
+	if err != nil {
+		return fmt.Errorf("the tasks differ: %w", err)
+	}
+	return nil
+}
+
+// Begin does the warm start and the validations before the first step.
+func (p *player) Begin(ctx, soft context.Context, t *Trainer) error {
+	p.state.SetDrawState(p.order.State())
+	return t.begin(ctx, soft)
+}
+
+// Finish records the order of tasks and the curriculum after the step.
+func (p *player) Finish(step int, b Batch, seconds float64, m Metrics) error {
+	if err := p.learnCourse(step, b.Episodes, m); err != nil {
+		return err
+	}
+	p.state.SetDrawState(p.order.State())
+	m[track.TimingStep] = seconds
+	m[track.GlobalStep], m[track.Epoch] = float64(step), float64(epoch(&p.state, p.Envs))
+	throughput(m, p.handed)
+	return nil
+}
+
+func (p *player) Check(int) error   { return nil }
+func (p *player) Save(string) error { return nil }
+
+// Collect plays and scores the episodes of a step. With FilterGroups (DAPO's
+// dynamic sampling, arXiv:2503.14476, section 3.2) it draws batches of tasks until
+// BatchTasks groups have episodes of different values, and keeps the first of these
+// groups only. After MaxGenBatches batches it continues with the groups that it
+// has. It returns all episodes: episode/*, reward/* and rollout/* are about
+// everything that the step played. The rows, which critic/* is about, are those to
+// learn from.
+//
+// The episodes depend on the weights, the position in the order of tasks and the
+// step, so a repeated step plays the same.
+//
+// Differs from verl in: too few groups are a warning and do not end the run; the
+// value does not contain the KL in the reward, which is measured later.
+func (p *player) Collect(ctx context.Context, step int, m Metrics) (Batch, error) {
+	var b Batch
+	var played []data.Task
+	var total rollout.Stats
+	var found scored
+	before := p.Engine.Stats()
+	groups, filtered, batches := 0, 0, 0
+	cost, flops := p.actorCost(), 0.0
+	for {
+		batches++
+		tasks := p.choose(step, p.o.BatchTasks)
+		drawn, episodes, rows, stats, err := p.generateBatch(ctx, step, tasks, played, &found, m)
+		if err != nil {
+			return b, err
+		}
+		played = append(played, drawn...)
+		b.Episodes = append(b.Episodes, episodes...)
+		flops += cost.Forward(rows)
+		total.Add(stats)
+		if !p.o.FilterGroups {
+			b.Rows = rows
+			break
+		}
+		different, seen, err := DropZeroSpread(rows, GroupMetrics[p.o.FilterMetric])
+		if err != nil {
+			return b, err
+		}
+		filtered += seen.ZeroSpread + seen.Single
+		for _, members := range advantage.Groups(different) {
+			if groups == p.o.BatchTasks {
+				break
+			}
+			groups++
+			for _, i := range members {
+				b.Rows = append(b.Rows, different[i])
+			}
+		}
+		if groups == p.o.BatchTasks {
+			break
+		}
+		if batches == p.o.MaxGenBatches {
+			p.Log.Warn(fmt.Sprintf("only %d of %d groups have episodes of different values after algo.max_gen_batches = %d batches; "+
+				"the step learns from these. Groups whose episodes all succeed or all fail give no gradient", groups, p.o.BatchTasks, batches), "step", step)
+			break
+		}
+	}
+	if p.o.FilterGroups {
+		m[track.GenBatches] = float64(batches)
+		m[track.FilteredGroups] = float64(filtered)
+	}
+	found.addTo(m)
+	engineMetrics(m, before, p.Engine.Stats())
+	p.utilization(m, "rollout", "gen", flops)
+	p.episodeMetrics(m, b.Episodes, total)
+	return b, nil
+}
+
+func (p *player) episodeMetrics(m Metrics, episodes []*data.Episode, total rollout.Stats) {
+	maps.Copy(m, rollout.Metrics(episodes))
+	mixtureMetrics(m, p.Envs, episodes)
+	m[track.MixedStarts] = float64(total.MixedStarts)
+	m[track.Retries], m[track.Replays], m[track.Dropped] = float64(total.Retries), float64(total.Replays), float64(total.Failed)
+	m[track.BadTasks] = float64(len(total.BadTasks))
+	if p.filtersOverlong() {
+		m[track.OverlongTasks] = float64(len(overlongTasks(episodes)))
+	}
+	m[track.RolloutTurns] = float64(total.Turns)
+	m[track.RolloutTokens] = float64(total.Tokens)
+	m[track.SampledTokens] = float64(total.SampledTokens)
+}
+
+// generateBatch plays and scores the tasks, and others in place of those that
+// cannot be played. It returns all that it drew.
+func (p *player) generateBatch(ctx context.Context, step int, tasks, earlier []data.Task, found *scored, m Metrics) (drawn []data.Task, episodes []*data.Episode, rows []data.Row, stats rollout.Stats, err error) {
+	o := p.o.Train
+	o.Step, o.Earlier = step, earlier
+	o.OnProgress = p.playProgress
+	err = p.phase(step, "gen", len(tasks)*o.GroupSize, m, func() (err error) {
+		drawn, episodes, stats, err = p.playDrawn(ctx, step, tasks, o)
+		return err
+	})
+	if err != nil {
+		return nil, nil, nil, stats, err
+	}
+	err = p.phase(step, "reward", 0, m, func() (err error) {
+		rows, err = p.score(ctx, episodes, found)
+		return err
+	})
+	if err != nil {
+		return nil, nil, nil, stats, err
+	}
+	if e, err := advantage.Estimators.Lookup(p.o.Estimator); err != nil || !e.Needs.Baseline {
+		return drawn, episodes, rows, stats, err
+	}
+	played := groupsWith(episodes, func(ep *data.Episode) bool { return ep.Outcome.Trainable() })
+	o.Skip = func(uid string, _ int) bool { return !played[uid] }
+	rows, err = p.baselines(ctx, step, drawn, episodes, o, rows, m)
+	return drawn, episodes, rows, stats, err
+}
+
+// baselines plays one greedy episode of every task and makes its score the
+// baseline of the task's rows. Rows whose greedy episode was lost to the
+// infrastructure are left out and counted. The greedy episode begins as the
+// played ones of its task did.
+func (p *player) baselines(ctx context.Context, step int, tasks []data.Task, played []*data.Episode, o rollout.Options, rows []data.Row, m Metrics) ([]data.Row, error) {
+	envs := p.trainEnvs(step)
+	for name, e := range envs {
+		e.Setup.Options.Greedy, e.Setup.Options.TopP, e.Setup.Options.TopK = true, 1, 0
+		envs[name] = e
+	}
+	o.GroupSize, o.Starts = 1, rollout.StartsOf(played)
+	var greedy []data.Row
+	err := p.phase(step, "gen_max", len(tasks), m, func() error {
+		episodes, _, err := rollout.RunEpisodes(ctx, envs, tasks, o)
+		if err != nil {
+			return err
+		}
+		greedy, err = p.score(ctx, episodes, &scored{})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("greedy episodes: %w", err)
+	}
+	scores := greedyScores(greedy)
+	var kept []data.Row
+	for _, r := range rows {
+		baseline, known := scores[r.UID]
+		if !known {
+			continue
+		}
+		r.Baseline = &baseline
+		kept = append(kept, r)
+	}
+	m[track.WithoutBaseline] += float64(episodesIn(rows) - episodesIn(kept))
+	return kept, nil
+}
+
+// greedyScores are what the one episode of each task was paid, by the task's
+// uid. Its reward may lie on several contexts.
+func greedyScores(rows []data.Row) map[string]float64 {
+	scores := map[string]float64{}
+	for i := range rows {
+		scores[rows[i].UID] += rows[i].RewardSum()
+	}
+	return scores
+}
+
+// engineMetrics says how well the engine was used between two counts.
+func engineMetrics(m Metrics, before, after engine.Stats) {
+	steps := float64(after.Steps - before.Steps)
+	m[track.EngineSteps] = steps
+	m[track.EnginePrefill] = float64(after.PrefillTokens - before.PrefillTokens)
+	m[track.EngineShared] = float64(after.SharedTokens - before.SharedTokens)
+	m[track.EngineDecode] = float64(after.DecodeTokens - before.DecodeTokens)
+	m[track.EngineParked] = float64(after.Parked - before.Parked)
+	if steps > 0 {
+		m[track.EngineRows] = float64(after.Rows-before.Rows) / steps
+	}
+}
+
+// trainEnvs returns the environments with the limit on turns of the step.
+func (p *player) trainEnvs(step int) map[string]rollout.Env {
+	m := map[string]rollout.Env{}
+	for _, e := range p.Envs {
+		turns := &e.Train.Setup.Options.MaxTurns // of this copy
+		*turns = p.o.Course.Stages.Turns(step, *turns)
+		m[e.Name] = e.Train
+	}
+	return m
+}

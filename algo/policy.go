@@ -1,0 +1,455 @@
+package algo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/algo/advantage"
+	"github.com/openmanus/openmanus/algo/correction"
+	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/algo/learner"
+	"github.com/openmanus/openmanus/algo/loss"
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/data"
+)
+
+// PolicyGradient plays episodes and makes the update of Options.Update.
+type PolicyGradient struct{}
+
+// policyGradient is the method of PolicyGradient.
+type policyGradient struct {
+	player
+	klReward *kl.Controller // of the KL in the reward; nil: off
+	recorded bool           // the old log-probs are those recorded when the episodes were played
+	gap      learner.LogProbGap
+}
+
+func (PolicyGradient) open(c *core) (Method, error) { return newPolicyGradient(c) }
+
+func newPolicyGradient(c *core) (*policyGradient, error) {
+	o := &c.o.Update
+	if err := o.validate(c.o.Play); err != nil {
+		return nil, err
+	}
+	if o.needsReference() && c.Ref == nil {
+		return nil, errors.New("the KL needs a reference")
+	}
+	if (o.Critic != nil) != (c.Critic != nil) {
+		return nil, errors.New("a critic and its options come together")
+	}
+	if c.Critic != nil && c.Critic.Shared() && c.Critic.Actor != c.Actor {
+		return nil, errors.New("the critic is on the decoder of another actor")
+	}
+	o.Policy.Reference = c.Ref
+	player, err := newPlayer(c)
+	p := &policyGradient{player: player}
+	if o.KLReward != nil {
+		controller := o.KLReward.Controller
+		p.klReward = &controller
+	}
+	return p, err
+}
+
+// Restore continues from the state, which holds the coefficient of the KL in the
+// reward.
+func (p *policyGradient) Restore(dir string) error {
+	if coef := p.state.KLCoef; coef != nil && p.klReward != nil {
+		p.klReward.Coef = *coef
+	}
+	return p.player.Restore(dir)
+}
+
+// Finish records the coefficient of the KL in the reward after the step.
+func (p *policyGradient) Finish(step int, b Batch, seconds float64, m Metrics) error {
+	if p.klReward != nil {
+		coef := p.klReward.Coef
+		p.state.KLCoef = &coef
+	}
+	return p.player.Finish(step, b, seconds, m)
+}
+
+// GapError reports log-probs of sampling and training that are further apart
+// than allowed.
+type GapError struct {
+	Got, Limit float64
+}
+
+// Error says what the gap means and what helps.
+func (e *GapError) Error() string {
+	return fmt.Sprintf("log-probs of sampling and training differ by %.3g on average, more than rollout.max_logprob_gap = %.3g: "+
+		"train in float32 (model.compute_dtype) or raise the limit", e.Got, e.Limit)
+}
+
+// Check warns of a gap above the limit, or returns a GapError with FailOnGap.
+func (p *policyGradient) Check(step int) error {
+	if p.o.MaxGap <= 0 || p.gap.Mean <= p.o.MaxGap {
+		return nil
+	}
+	err := &GapError{Got: p.gap.Mean, Limit: p.o.MaxGap}
+	if p.o.FailOnGap {
+		return err
+	}
+	p.Log.Warn(err.Error(), "step", step)
+	return nil
+}
+
+// measured records which log-probs the rows of a step have before the update.
+type measured struct {
+	old, ref bool
+	gap      learner.LogProbGap // between sampling and training, if old
+}
+
+// Learn estimates advantages and updates critic and actor. It changes nothing if no
+// row is left to learn from.
+func (p *policyGradient) Learn(ctx context.Context, step int, b Batch, m Metrics) error {
+	gap, err := p.update(ctx, step, b.Rows, m)
+	p.gap = gap
+	return err
+}
+
+// update is Learn. It returns the gap between the log-probs of sampling and
+// training.
+func (p *policyGradient) update(ctx context.Context, step int, rows []data.Row, m Metrics) (gap learner.LogProbGap, err error) {
+	var have measured
+	if have, err = p.measure(ctx, step, rows, m); err != nil {
+		return gap, err
+	}
+	err = p.phase(step, "adv", 0, m, func() error {
+		rows, err = p.advantages(step, rows, m)
+		return err
+	})
+	if err != nil {
+		return gap, err
+	}
+	if err := p.updateCritic(ctx, step, rows, m); err != nil {
+		return gap, err
+	}
+	if p.Critic != nil && step <= p.o.Critic.Warmup {
+		return have.gap, nil
+	}
+	warmup := 0 // of the critic; the actor's rate waits for its first step
+	if p.Critic != nil {
+		warmup = p.o.Critic.Warmup
+	}
+	lr := p.o.Schedule.LR(step - 1 - warmup)
+	m[track.ActorLR] = lr
+	m[track.UpdatedRows] = float64(episodesIn(rows))
+	switch {
+	case len(rows) == 0:
+		p.Log.Warn("no group has episodes of different scores: nothing to learn from in this step", "step", step)
+		return have.gap, nil
+	case learner.LossTokens(rows) == 0:
+		p.Log.Warn("every token was rejected: nothing to learn from in this step; sampling and training disagree more than "+
+			"algo.rollout_correction.rollout_rs_threshold allows", "step", step)
+		return have.gap, nil
+	}
+	var st learner.PolicyStats
+	o := p.o.Policy
+	o.Value = p.valueTerm(step)
+	o.Seed = rollout.EpisodeSeed(p.o.Seed, step, "", "policy loss", 0, 0)
+	err = p.Engine.Exclusive(ctx, func() (err error) {
+		st, err = p.updateActor(ctx, step, rows, lr, o, have, m)
+		return err
+	})
+	if err != nil {
+		return gap, err
+	}
+	if have.old { // over all rows and tokens, whatever was taken out since
+		st.Gap = have.gap
+	}
+	p.newWeights()
+	st.AddTo(m, o)
+	if o.Loss == loss.Bypass && !p.o.Correction.on() {
+		if err := diagnoseBypass(rows, m); err != nil {
+			return gap, err
+		}
+	}
+	if o.Value != nil {
+		st.Value.AddTo(m, o.Value.LR)
+	}
+	p.utilization(m, "actor", "update_actor", p.actorCost().Update(rows, o.Passes))
+	if st.Skipped > 0 {
+		p.warnOfSkipped(step, st.Skipped, st.Steps)
+	}
+	seen, err := whole(rows, func(r *data.Row) *[]float32 { return &r.Entropies })
+	if err != nil {
+		return gap, err
+	}
+	return st.Gap, data.ByEpisode(seen, func(episodes []data.Row) error {
+		entropyByTurn(m, episodes)
+		return nil
+	})
+}
+
+// measure computes what must be known of every row before its advantages are.
+func (p *policyGradient) measure(ctx context.Context, step int, rows []data.Row, m Metrics) (have measured, err error) {
+	e, err := advantage.Estimators.Lookup(p.o.Estimator)
+	if err != nil {
+		return have, err
+	}
+	have.ref = p.klReward != nil
+	have.old = have.ref || e.Needs.SumPiSquared || p.o.Correction.on()
+	both, err := p.valuesWithLogProbs(step, rows, have, e)
+	if err != nil {
+		return have, err
+	}
+	have.old = have.old || both
+	if len(rows) > 0 && p.Critic != nil && !both {
+		err := p.Engine.Exclusive(ctx, func() error {
+			return p.passes(ctx, step, "values", rows, 1, m, func(ctx context.Context) error {
+				return p.Critic.Values(ctx, rows, p.o.Critic.Micro)
+			})
+		})
+		if err != nil {
+			return have, fmt.Errorf("values: %w", err)
+		}
+	}
+	if len(rows) == 0 || !have.old {
+		return have, nil
+	}
+	err = p.Engine.Exclusive(ctx, func() error {
+		o := p.o.Policy
+		switch {
+		case both:
+			err = p.passes(ctx, step, "old_log_prob", rows, 1, m, func(ctx context.Context) error {
+				return p.Critic.ValuesAndLogProbs(ctx, rows, o.Micro, o.Temperature)
+			})
+		case e.Needs.SumPiSquared:
+			err = p.passes(ctx, step, "old_log_prob", rows, 1, m, func(ctx context.Context) error {
+				return learner.SumPiSquared(ctx, p.Actor.Compute(), rows, o.Micro, o.Temperature)
+			})
+		default:
+			err = p.oldLogProbs(ctx, step, rows, m)
+		}
+		if err == nil && have.ref {
+			err = p.refLogProbs(ctx, step, rows, m)
+		}
+		return err
+	})
+	have.gap = learner.NewLogProbGap(rows, func(r *data.Row) []float32 { return r.OldLogProbs })
+	return have, err
+}
+
+// valuesWithLogProbs reports whether the values of a step and its old log-probs
+// come from one pass: the decoder of both is the actor's, and both are needed.
+func (p *policyGradient) valuesWithLogProbs(step int, rows []data.Row, have measured, e advantage.Estimator) (bool, error) {
+	if p.Critic == nil || !p.Critic.Shared() || len(rows) == 0 || e.Needs.SumPiSquared {
+		return false, nil
+	}
+	steps, err := p.o.Policy.Passes.OptimizerSteps(rows, p.o.Policy.MiniBatch)
+	if err != nil {
+		return false, err
+	}
+	updated := step > p.o.Critic.Warmup && !p.recorded
+	return have.old || updated && p.needsOldLogProbs(steps), nil
+}
+
+// needsOldLogProbs reports whether an update of so many optimiser steps takes
+// log-probs from before the first.
+func (p *policyGradient) needsOldLogProbs(steps int) bool {
+	return (steps > 1 || p.Actor.Compute().Dropout() > 0) && p.o.Policy.Loss != loss.Bypass
+}
+
+// valueTerm is what a critic on the actor's decoder adds to its loss; nil where
+// there is none.
+func (p *policyGradient) valueTerm(step int) *learner.ValueTerm {
+	if p.Critic == nil || !p.Critic.Shared() {
+		return nil
+	}
+	o := p.o.Critic
+	return &learner.ValueTerm{Critic: p.Critic, Coef: o.Coef, Clip: o.Clip, LR: o.Schedule.LR(step - 1), GradClip: o.GradClip}
+}
+
+// updateCritic takes the critic's share of a step; nothing where there is none.
+// One on the actor's decoder has a share of its own in the warm-up alone.
+func (p *policyGradient) updateCritic(ctx context.Context, step int, rows []data.Row, m Metrics) error {
+	if p.Critic == nil || learner.LossTokens(rows) == 0 || p.Critic.Shared() && step > p.o.Critic.Warmup {
+		return nil
+	}
+	lr, o := p.o.Critic.Schedule.LR(step-1), *p.o.Critic
+	o.Seed = rollout.EpisodeSeed(p.o.Seed, step, "", "critic", 0, 0)
+	var st learner.CriticStats
+	err := p.Engine.Exclusive(ctx, func() error {
+		return p.passes(ctx, step, "update_critic", rows, o.Passes.Count(), m, func(ctx context.Context) (err error) {
+			back, err := p.fetchCritic(ctx)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, back()) }()
+			st, err = p.Critic.UpdateCritic(ctx, rows, lr, o)
+			return err
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("critic: %w", err)
+	}
+	st.AddTo(m, lr)
+	p.utilization(m, "critic", "update_critic", learner.CostOf(p.Critic.Compute(), 1).Update(rows, o.Passes))
+	return nil
+}
+
+func (p *policyGradient) oldLogProbs(ctx context.Context, step int, rows []data.Row, m Metrics) error {
+	return p.passes(ctx, step, "old_log_prob", rows, 1, m, func(ctx context.Context) error {
+		o := p.o.Policy
+		return learner.LogProbs(ctx, p.Actor.Compute(), rows, o.Micro, o.Temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+	})
+}
+
+func (p *policyGradient) refLogProbs(ctx context.Context, step int, rows []data.Row, m Metrics) error {
+	return p.passes(ctx, step, "ref", rows, 1, m, func(ctx context.Context) (err error) {
+		back, err := p.fetchRef(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, back()) }()
+		return learner.LogProbs(ctx, p.Ref, rows, p.o.RefMicro, p.o.Policy.Temperature, func(r *data.Row) *[]float32 { return &r.RefLogProbs })
+	})
+}
+
+// advantages turns rewards into advantages and returns the rows to learn from:
+// the KL is taken off the rewards, advantages are estimated, rows without any
+// are left out, rows are drawn anew, and what sampling and training disagree on
+// is taken out of the loss.
+func (p *policyGradient) advantages(step int, rows []data.Row, m Metrics) ([]data.Row, error) {
+	if p.klReward != nil && len(rows) > 0 {
+		mean, err := kl.InReward(rows, p.o.KLReward.Type, p.klReward.Coef)
+		if err != nil {
+			return nil, err
+		}
+		m[track.CriticKL], m[track.CriticKLCoeff] = mean, p.klReward.Coef
+		spans, err := data.EpisodeSpans(rows)
+		if err != nil {
+			return nil, err
+		}
+		p.klReward.Update(mean, len(spans))
+	}
+	if w := p.o.Correction.Weights; w != nil && p.o.Policy.Loss != loss.Bypass {
+		if err := w.Apply(rows, m); err != nil {
+			return nil, err
+		}
+	}
+	e, err := advantage.Estimators.Lookup(p.o.Estimator)
+	if err != nil {
+		return nil, err
+	}
+	given := episodesIn(rows)
+	if p.o.DropZeroSpread && (e.InGroup || e.Whole) {
+		var singles int
+		if rows, singles, err = DropSingles(rows); err != nil {
+			return nil, err
+		}
+		m[track.DroppedRows], m[track.SingleGroups] = float64(given-episodesIn(rows)), float64(singles)
+	}
+	o := p.o.EstimatorOpts
+	o.InvalidActionPenalty = p.o.InvalidActionPenalty
+	if err := advantage.Compute(p.o.Estimator, rows, o); err != nil {
+		return nil, err
+	}
+	batchMetrics, err := BatchMetrics(rows)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(m, batchMetrics)
+	if p.o.DropZeroSpread && e.Grouped && !e.Whole {
+		kept, groups, err := DropZeroSpread(rows, GroupMetrics[p.o.FilterMetric])
+		if err != nil {
+			return nil, err
+		}
+		m[track.DroppedRows] = float64(given - episodesIn(kept))
+		m[track.SingleGroups] = float64(groups.Single)
+		rows = kept
+	}
+	if p.o.PFPPO != "" {
+		if rows, err = advantage.Resample(rows, p.o.PFPPO, p.o.PFPPOPower, p.o.Seed, uint64(step)); err != nil {
+			return nil, err
+		}
+	}
+	if !p.o.Correction.on() {
+		return rows, nil
+	}
+	if err := correction.Diagnose(rows, m); err != nil {
+		return nil, err
+	}
+	if len(p.o.Correction.Rules) == 0 {
+		return rows, nil
+	}
+	return correction.Reject(rows, p.o.Correction.Rules, m)
+}
+
+// diagnoseBypass writes the diagnostics of rows whose old log-probs nobody
+// computed before the update: they are those that the loss saw in its first pass,
+// each mini-batch's from before its own optimiser step. Rows of a step that was
+// left out have none.
+func diagnoseBypass(rows []data.Row, m Metrics) error {
+	seen, err := whole(rows, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+	if err != nil {
+		return err
+	}
+	return correction.Diagnose(seen, m)
+}
+
+// whole returns the episodes that have a field in every context with a token in
+// the loss, with zeros in the others. An update leaves it out of the rows of an
+// optimiser step that was left out.
+func whole(rows []data.Row, field func(*data.Row) *[]float32) ([]data.Row, error) {
+	spans, err := data.EpisodeSpans(rows)
+	if err != nil {
+		return nil, err
+	}
+	var seen []data.Row
+	for _, span := range spans {
+		episode := slices.Clone(rows[span[0]:span[1]])
+		lacks := func(r data.Row) bool { return *field(&r) == nil && learner.LossTokens([]data.Row{r}) > 0 }
+		if slices.ContainsFunc(episode, lacks) {
+			continue
+		}
+		for i := range episode {
+			if values := field(&episode[i]); *values == nil {
+				*values = make([]float32, len(episode[i].Tokens))
+			}
+		}
+		seen = append(seen, episode...)
+	}
+	return seen, nil
+}
+
+func (p *policyGradient) updateActor(ctx context.Context, step int, rows []data.Row, lr float64, o learner.PolicyOptions, have measured, m Metrics) (st learner.PolicyStats, err error) {
+	var gap learner.LogProbGap
+	steps, err := o.Passes.OptimizerSteps(rows, o.MiniBatch)
+	if err != nil {
+		return st, err
+	}
+	o.Recorded = p.recorded && !p.o.Correction.on()
+	switch {
+	case o.Recorded:
+		if gap, err = p.recordedLogProbs(ctx, step, rows, have, m); err != nil {
+			return st, err
+		}
+	case p.needsOldLogProbs(steps) && !have.old:
+		if err := p.oldLogProbs(ctx, step, rows, m); err != nil {
+			return st, err
+		}
+	}
+	if o.KLCoef != 0 && o.KLType != kl.Full && !have.ref {
+		if err := p.refLogProbs(ctx, step, rows, m); err != nil {
+			return st, err
+		}
+	}
+	err = p.passes(ctx, step, "update_actor", rows, o.Passes.Count(), m, func(ctx context.Context) (err error) {
+		back, err := p.fetchForUpdate(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, back()) }()
+		st, err = p.Actor.UpdateActor(ctx, rows, lr, o)
+		return err
+	})
+	if o.Recorded {
+		st.Gap = gap
+	}
+	return st, err
+}

@@ -1,0 +1,92 @@
+package algo
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/openmanus/openmanus/algo/learner"
+	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/data/crash"
+)
+
+// Where dying would hurt most while a checkpoint is filled, and while the
+// reference is replaced.
+var (
+	atActor     = crash.New("checkpoint/actor")     // before the weights
+	atOptimizer = crash.New("checkpoint/optimizer") // before the optimiser
+	atState     = crash.New("checkpoint/state")     // before the state
+)
+
+// SaveCheckpoint writes checkpoints/step_NNNNNN: the actor as a Hugging Face
+// folder that transformers opens unchanged, the optimiser, the state and the
+// configuration. It is there whole or not at all.
+func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
+	offset, err := t.Sink.Offset()
+	if err != nil {
+		return fmt.Errorf("save checkpoint: %w", err)
+	}
+	t.state.MetricsOffset = offset
+	m := Metrics{}
+	var also []int
+	if b := t.state.Best; b != nil {
+		also = append(also, b.Step)
+	}
+	err = t.phase(t.state.Step, "save_checkpoint", 0, m, func() error {
+		return t.Engine.Exclusive(ctx, func() error {
+			return checkpoint.Save(ctx, t.Run.Checkpoints(), t.state.Step, t.o.Keep, func(dir string) error {
+				atActor.Pass()
+				if err := t.Save(ctx, filepath.Join(dir, rundir.ActorFolder)); err != nil {
+					return err
+				}
+				if t.Critic != nil {
+					if !t.Critic.Shared() {
+						if err := t.SaveCritic(ctx, filepath.Join(dir, learner.CriticFolder)); err != nil {
+							return err
+						}
+					}
+					if err := t.Critic.Save(ctx, dir); err != nil {
+						return err
+					}
+				}
+				if err := t.method.Save(dir); err != nil {
+					return err
+				}
+				return writeRest(ctx, dir, t.Actor, t.state, t.Run)
+			}, also...)
+		})
+	})
+	if err == nil {
+		err = checkpoint.Link(t.Run.Checkpoints(), t.state.Step, t.Run.Latest())
+	}
+	if err == nil && t.state.Best != nil {
+		err = checkpoint.Link(t.Run.Checkpoints(), t.state.Best.Step, t.Run.Best())
+	}
+	if err != nil {
+		return fmt.Errorf("save checkpoint of step %d: %w", t.state.Step, err)
+	}
+	t.unsaved = false
+	t.saving = m[track.TimingSave]
+	t.Log.Info("checkpoint saved", "step", t.state.Step, "seconds", m[track.TimingSave])
+	return nil
+}
+
+// writeRest writes what a checkpoint holds besides the actor's folder.
+func writeRest(ctx context.Context, dir string, a *learner.Actor, st rundir.State, run *rundir.Folder) error {
+	atOptimizer.Pass()
+	if err := a.SaveOptimizer(ctx, dir); err != nil {
+		return err
+	}
+	config, err := os.ReadFile(run.Config())
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, rundir.ConfigFile), config, 0o644); err != nil {
+		return err
+	}
+	atState.Pass()
+	return st.Write(dir)
+}

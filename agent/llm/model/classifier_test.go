@@ -113,7 +113,7 @@ func TestClassifierRoundTrip(t *testing.T) {
 		if d := maxDiff(t, got, widen(want)); d != 0 {
 			t.Errorf("%s: the saved scores differ by %.2g", modelType, d)
 		}
-		if _, err := Open(ctx, th, dir, Options{}); err == nil || !strings.Contains(err.Error(), "give a language model") {
+		if _, err := Open(ctx, th, dir, Options{}); err == nil || !strings.Contains(err.Error(), "sequence classifier") {
 			t.Errorf("%s as a language model: %v", modelType, err)
 		}
 	}

@@ -7,15 +7,15 @@ import (
 )
 
 // actionTags is the tagged format of OpenManus-RL, with a parser that agrees
-// with its prompts: upstream's looks for <action> and <response> alone, while
-// its training prompt asks for <act> and <answer>, so a model that obeys sends
-// the empty action. Tags are looked for in the order of spec 3.3 [ours]; the
-// first closed one counts, wherever it stands.
+// with its prompts: upstream's parser accepts only <action> and <response>, but
+// its training prompt asks for <act> and <answer>, so a model that follows the
+// prompt sends an empty action. Tags are tried in the order of spec 3.3 [ours];
+// the first closed one counts, at any position.
 //
-// The clients of current AgentGym want "Action:" before an action (protocol
-// 4.5), so the inner text is handed on behind one: behind its own, where it has
-// one already. A server that looks for tags of its own in the text (searchqa,
-// protocol 5.11) is given a block of them as the model wrote it.
+// The clients of current AgentGym require "Action:" before an action (protocol
+// 4.5), so it is prepended to the inner text unless the text has it. A server
+// with tags of its own (searchqa, protocol 5.11) receives a block of them
+// unchanged.
 type actionTags struct {
 	own []string // the server's tags
 }
@@ -29,7 +29,7 @@ func (actionTags) Prompt() string {
 
 func (actionTags) StopStrings() []string { return []string{"</action>", "</act>"} }
 
-// Fit learns which tags are the server's.
+// Fit takes the server's own tags.
 func (actionTags) Fit(spec env.Spec, _ FormatOptions) (Format, error) { return tagsOf(spec), nil }
 
 func tagsOf(spec env.Spec) actionTags { return actionTags{own: spec.OwnTags} }
@@ -57,8 +57,8 @@ func (f actionTags) Parse(text string) Parsed {
 	return Parsed{Text: text}
 }
 
-// tagged is the stripped text of the first closed <tag>. Case counts, as it
-// does upstream.
+// tagged returns the trimmed text of the first closed <tag>. Case matters, as
+// upstream.
 func tagged(text, tag string) (string, bool) {
 	_, rest, ok := strings.Cut(text, "<"+tag+">")
 	if !ok {
@@ -68,8 +68,8 @@ func tagged(text, tag string) (string, bool) {
 	return strings.TrimSpace(inner), ok
 }
 
-// firstBlock is the first closed block of one of the tags, tags included, and
-// its tag, "" if there is none.
+// firstBlock returns the first closed block of one of the tags, including the
+// tags, and its tag, or "".
 func firstBlock(text string, tags []string) (block, tag string) {
 	first := len(text)
 	for _, t := range tags {

@@ -1,15 +1,14 @@
 // Package agent plays one episode: a language model's turns against one
 // environment instance, token by token.
 //
-// It owns the loop (RunEpisode), the prompt formats that say how a model
-// writes an action and how it is read back, what a model is told first, and
-// how an episode ends. It does not own generation (agent/llm/engine), environments
-// (env), chat templates (agent/llm/chat, behind Renderer), or who plays which
-// episode when (agent/rollout).
+// It contains the loop (RunEpisode), the prompt formats, which define how a
+// model writes an action and how the action is parsed, the instruction, and the
+// conditions that end an episode. Generation belongs to agent/llm/engine,
+// environments to env, chat templates to agent/llm/chat (behind Renderer), and
+// the scheduling of episodes to agent/rollout.
 //
 // Concurrency: RunEpisode runs in the caller's goroutine and starts none.
-// Formats are stateless and may be used by many goroutines; so must a
-// Renderer be.
+// Formats and Renderers are stateless and may be used by many goroutines.
 package agent
 
 import (
@@ -23,43 +22,42 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// Setup is what the episodes of one environment have in common.
+// Setup holds the settings shared by the episodes of one environment.
 type Setup struct {
 	Engine   engine.Engine
 	Renderer Renderer
 	Format   Format
 	Spec     env.Spec
 	Options  Options
-	// NoIDs says that the engine's ids are no model's (agent/text), so that
-	// episodes are kept without them.
+	// NoIDs is true if the engine's ids are not those of a model (agent/text).
+	// Episodes are then kept without ids.
 	NoIDs bool
 }
 
-// Start is what one episode begins with.
+// Start holds the settings of one episode.
 type Start struct {
 	Task    data.Task
 	UID     string // group key
 	Sample  int    // 0..group_size-1
-	Seed    uint64 // of the episode's draws
+	Seed    uint64 // of the episode's sampling
 	Attempt int    // from 1
 	Client  env.Client
-	// Replace, if it is not nil, gives another instance for one that was lost by
-	// an error, and ends that one; nil without an error means that there is
-	// none to be had. Client is the first.
+	// Replace, if not nil, releases the instance that was lost by an error and
+	// returns another one, or nil if none is available. Client is the first.
 	Replace func(ctx context.Context, lost error) (env.Client, error)
-	// OnReset, if it is not nil, is told the first observation before the model is
-	// asked anything. Its error ends the episode there.
+	// OnReset, if not nil, is called with the first observation before the model
+	// generates anything. Its error ends the episode.
 	OnReset func(ctx context.Context, first string) error
-	// Replays is the most instances in a row that may be lost at one point of
-	// the episode, its reset or one of its turns, and be replaced by Another;
-	// a hundred times as many in all.
+	// Replays is the number of instances in a row that may be lost and replaced
+	// at one point of the episode, its reset or one of its turns. The episode as
+	// a whole may lose a hundred times as many.
 	Replays int
-	// Session, if it is not nil, is a session that was opened beforehand; see
-	// engine.Options.Deterministic. RunEpisode closes it.
+	// Session, if not nil, is a session opened in advance, as
+	// engine.Options.Deterministic requires. RunEpisode closes it.
 	Session *engine.Session
 }
 
-// SessionOptions are those of the episode's session.
+// SessionOptions returns the options of the episode's session.
 func (s Setup) SessionOptions(start Start) engine.SessionOptions {
 	return engine.SessionOptions{
 		Key:        engine.Key{Seed: start.Seed, Task: start.Task.ID, Sample: start.Sample},
@@ -67,23 +65,21 @@ func (s Setup) SessionOptions(start Start) engine.SessionOptions {
 	}
 }
 
-// ErrTimeLimit, as the cause of a context's end, says that the episode took too
-// long. It then fails in the environment or the engine, whichever it was
-// waiting for, and is not counted as cancelled.
+// ErrTimeLimit is the cause of a context that ended because the episode took too
+// long. The episode then fails with an environment or engine error, depending on
+// what it was waiting for, and is not counted as cancelled.
 var ErrTimeLimit = errors.New("the episode's time limit was reached")
 
-// RunEpisode plays one episode (OpenManus-RL's _run_single_rollout, as spec
-// 3.7 wants it): reset, then generate, parse, step, append the observation,
-// until something ends it. It always returns an episode, with the outcome; the
-// error, whose text is in the episode too, is what kept the model from ending
-// it.
+// RunEpisode plays one episode (OpenManus-RL's _run_single_rollout, spec 3.7):
+// it resets the task, then generates, parses, steps and appends the observation
+// until the episode ends. It always returns an episode with its outcome. The
+// error, whose text is also in the episode, is a failure outside the model.
 //
-// The ids of a turn are appended to the ids before it and never made again
-// from text; the mask is 1 exactly on the sampled ids. Under a Prompting
-// format every turn is a context of its own, exact in the same way, and
-// Contexts says where each begins. The observation that
-// comes with the end of an episode is in its Turn but was never shown to the
-// model, so it is in neither Tokens nor Messages.
+// The ids of a turn are appended to the ids before it and never re-encoded from
+// text. The mask is 1 exactly on the sampled ids. Under a Prompting format every
+// turn is a context of its own, and Contexts holds the start of each. The last
+// observation of an episode is in its Turn but in neither Tokens nor Messages,
+// because the model never sees it.
 func RunEpisode(ctx context.Context, setup Setup, start Start) (*data.Episode, error) {
 	began := time.Now()
 	p := &player{
@@ -113,8 +109,8 @@ func RunEpisode(ctx context.Context, setup Setup, start Start) (*data.Episode, e
 		}
 		p.ep.Err = err.Error()
 	} else if p.answered > 0 && p.Spec.Success(p.ep.Reward) {
-		// AgentGym counts the last step's reward, also of an episode that was
-		// cut off: some environments score before they are done.
+		// AgentGym counts the last step's reward even if the episode reached a
+		// limit: some environments score before they are done.
 		outcome = data.Success
 	}
 	p.ep.Outcome = outcome
@@ -133,7 +129,7 @@ type player struct {
 	onReset      func(ctx context.Context, first string) error
 	lost         lostInstances // of instances
 	started      bool          // the task has been reset
-	answered     int           // turns that the environment has judged
+	answered     int           // turns that the environment has answered
 	session      *engine.Session
 	ep           *data.Episode
 	unparsed     int // replies without an action in a row
@@ -145,8 +141,8 @@ type player struct {
 	lastPrompt []data.Message // the newest prompt
 }
 
-// play returns how the episode ended, with an error where that was not the
-// model's doing.
+// play returns the outcome of the episode, with an error if a failure outside
+// the model ended it.
 func (p *player) play(ctx context.Context, start Start) (data.Outcome, error) {
 	if err := p.reset(ctx, start.Task); err != nil {
 		return data.EnvError, err
@@ -176,7 +172,7 @@ func (p *player) play(ctx context.Context, start Start) (data.Outcome, error) {
 			return data.EngineError, err
 		}
 		if reply.Stop == engine.StopContext {
-			return data.ContextLimit, nil // the reply is not whole: it is not sent
+			return data.ContextLimit, nil // the reply is incomplete and is not sent
 		}
 		t := &p.ep.Turns[turn]
 		parsed, err := p.step(ctx, t)
@@ -197,7 +193,7 @@ func (p *player) play(ctx context.Context, start Start) (data.Outcome, error) {
 	}
 }
 
-// render gives the ids of the messages that a context begins with.
+// render returns the ids of the messages at the start of a context.
 func (p *player) render(messages []data.Message) ([]int32, error) {
 	ids, err := p.Renderer.Start(messages)
 	if err != nil {
@@ -206,18 +202,18 @@ func (p *player) render(messages []data.Message) ([]int32, error) {
 	return ids, nil
 }
 
-// Renderer turns messages into token ids with a model's chat template. A
-// conversation only ever grows at its end: ids once given are never changed.
+// Renderer turns messages into token ids with a model's chat template. Ids are
+// only appended to a conversation and never changed.
 type Renderer interface {
-	// Start renders the first messages and what asks for the first reply.
+	// Start returns the ids of the first messages and the generation prompt.
 	Start(messages []data.Message) ([]int32, error)
-	// Next renders what comes between a reply and the next one: the end of
-	// the reply's turn, as far as the reply did not bring it itself, the
-	// messages, and what asks for a reply. stoppedByEOS says that the reply
-	// ended with a stop token, lastID, the last id of the reply.
+	// Next returns the ids between a reply and the next one: the end of the
+	// reply's turn unless the reply contains it, the messages, and the generation
+	// prompt. lastID is the last id of the reply; stoppedByEOS reports that it is
+	// a stop token.
 	Next(stoppedByEOS bool, lastID int32, messages []data.Message) ([]int32, error)
-	// StopTokens are the ids that end a reply.
+	// StopTokens returns the ids that end a reply.
 	StopTokens() []int32
-	// Decode is the text of ids.
+	// Decode returns the text of ids.
 	Decode(ids []int32) string
 }

@@ -8,29 +8,28 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// Format is one grammar of replies: how the model is told to write an action,
-// and how the action is read back. One run uses one format, and its prompt
-// states it.
+// Format is a grammar of replies: the prompt that describes it to the model, and
+// the parser of actions.
 type Format interface {
 	Name() string
-	// Prompt tells the model the grammar. It follows an instruction that was
-	// not worded for this format; it is empty where every recorded
-	// instruction states the grammar already.
+	// Prompt describes the grammar to the model. It follows instructions that
+	// were not written for this format, and is empty if all recorded
+	// instructions describe the grammar.
 	Prompt() string
-	// Parse reads a reply. It never fails: a reply without an action has OK
-	// false and is handed to the environment all the same, whose own parser
-	// then decides, as in AgentGym.
+	// Parse finds the action in a reply. It never fails: a reply without an
+	// action has OK false and is still sent to the environment, whose own parser
+	// decides, as in AgentGym.
 	Parse(text string) Parsed
-	// StopStrings end a reply as soon as it holds one of them.
+	// StopStrings returns strings that end a reply as soon as it contains one.
 	StopStrings() []string
 }
 
-// Parsed is what a Format found in a reply.
+// Parsed is the result of parsing a reply.
 type Parsed struct {
-	Action string // the action alone, for people and metrics
-	Text   string // what env.Client.Step is given
+	Action string // the action alone, for display and metrics
+	Text   string // sent by env.Client.Step
 	OK     bool   // an action was found
-	Final  bool   // the reply is an answer that is meant to be the last one
+	Final  bool   // the reply is a final answer
 }
 
 // Formats holds the formats by name.
@@ -44,7 +43,7 @@ func init() {
 
 const actionMark = "Action:"
 
-// afterMark is what stands between the first and the second "Action:".
+// afterMark returns the text between the first and the second "Action:".
 func afterMark(text string) (string, bool) {
 	_, rest, found := strings.Cut(text, actionMark)
 	if !found {
@@ -55,9 +54,8 @@ func afterMark(text string) (string, bool) {
 }
 
 // react is AgentGym's own format: "Thought:" and "Action:" lines. The whole
-// reply goes to the client, whose parser, one per environment, cuts the action
-// out (protocol section 4); what is found here is only what can be said
-// without knowing the environment.
+// reply goes to the client, whose parser for the environment extracts the action
+// (protocol section 4). The action found here is for display and metrics.
 type react struct{}
 
 func (react) Name() string          { return env.FormatReact }
@@ -70,9 +68,9 @@ func (react) Parse(text string) Parsed {
 }
 
 // The formats in which the model calls functions: AgentGym's function_calling,
-// a JSON object, and code_as_action, a call in Python. Like react they hand
-// the whole reply to the client, which must have been told the same format
-// (env.Options.ActionFormat) and knows which functions there are.
+// a JSON object, and code_as_action, a call in Python. Like react they pass the
+// whole reply to the client, which must use the same format
+// (env.Options.ActionFormat) and knows the functions.
 
 func init() {
 	Formats.Register(env.FormatFunctionCalling, functionCalling{})
@@ -103,7 +101,7 @@ func called(text string, find func(string) (string, bool)) Parsed {
 	return Parsed{Action: strings.TrimSpace(call), Text: text, OK: true}
 }
 
-// callsFunctions reports whether f is one of the formats here. What was
-// recorded for other formats, instruction and replies, is then of no use: it
-// names no functions.
+// callsFunctions reports whether f is one of these formats. Instructions and
+// replies recorded for other formats cannot be used with them, because they name
+// no functions.
 func callsFunctions(f Format) bool { return action.Format(f.Name()).Calls() }

@@ -10,15 +10,14 @@ import (
 )
 
 // history is the format of OpenManus-RL's environment managers (spec 11.1):
-// every turn is one user message with the task, the last steps and the
-// newest observation, so that a context does not grow with the episode.
+// every turn is one user message with the task, the last steps and the newest
+// observation, so that a context does not grow with the episode.
 //
 // Differs from upstream in: the layout is the same for every environment,
-// since observations of AgentGym's servers name what can be done themselves;
-// an action is what action_tags finds, where upstream takes the last
-// characters of a reply without a tag; no block of the reply is compulsory;
-// a failing summary fails the episode's attempt, where upstream shows the last
-// three steps instead.
+// because observations of AgentGym's servers list the available actions; actions
+// are parsed as in action_tags (upstream takes the last characters of a reply
+// without a tag); no block of the reply is required; a failed summary fails the
+// attempt at the episode (upstream shows the last three steps instead).
 type history struct {
 	env        string
 	tags       actionTags
@@ -34,7 +33,7 @@ func (history) StopStrings() []string { return actionTags{}.StopStrings() }
 
 func (h history) Parse(text string) Parsed { return h.tags.Parse(text) }
 
-// Fit takes the length and the summaries.
+// Fit takes the number of past turns and the summarizer.
 func (history) Fit(spec env.Spec, o FormatOptions) (Format, error) {
 	return history{env: spec.Name, tags: tagsOf(spec), length: o.HistoryLength, summarizer: o.Summarizer}, nil
 }
@@ -42,7 +41,7 @@ func (history) Fit(spec env.Spec, o FormatOptions) (Format, error) {
 // Begin starts an episode.
 func (h history) Begin(data.Task, int) Prompter { return &historyPrompter{history: h} }
 
-// The blocks that a reply is asked for: at first, and later.
+// The requests for the blocks of a reply, in the first prompt and in later ones.
 const (
 	firstBlocks = "Reply in two parts: what you mean to do, between <plan> and </plan>, " +
 		"then exactly one action, between <action> and </action>."
@@ -56,7 +55,7 @@ type historyPrompter struct {
 	summary string
 }
 
-// Prompt writes a turn's message.
+// Prompt returns a turn's message.
 func (h *historyPrompter) Prompt(ctx context.Context, s PromptState) (string, error) {
 	if len(s.Past) == 0 {
 		h.first = s.Observation
@@ -71,7 +70,7 @@ func (h *historyPrompter) Prompt(ctx context.Context, s PromptState) (string, er
 	return laterLayout(h.first, past, s) + "\n\n" + laterBlocks, nil
 }
 
-// past tells of the steps before the newest observation.
+// past describes the steps before the newest observation.
 func (h *historyPrompter) past(ctx context.Context, s PromptState) (string, error) {
 	if h.summarizer == nil || len(s.Past) == 1 {
 		return lastSteps(s.Past, max(h.length, 1)), nil
@@ -84,8 +83,8 @@ func (h *historyPrompter) past(ctx context.Context, s PromptState) (string, erro
 	return fmt.Sprintf("What happened in the %d steps so far, in short:\n%s", len(s.Past), summary), nil
 }
 
-// firstLayout is the prompt without a past. Where there is one that is not to
-// be shown, the task is what the episode began with.
+// firstLayout returns the prompt without past steps. After the first turn it
+// has the first observation, which states the task, and the newest one.
 func firstLayout(begun string, s PromptState) string {
 	parts := []string{begun}
 	if len(s.Past) > 0 {
@@ -94,7 +93,7 @@ func firstLayout(begun string, s PromptState) string {
 	return strings.Join(append(parts, firstBlocks), "\n\n")
 }
 
-// laterLayout is the prompt with a past, without the blocks.
+// laterLayout returns the prompt with past steps, without the blocks.
 func laterLayout(begun, past string, s PromptState) string {
 	parts := []string{"The task began with:\n" + begun, fmt.Sprintf("You have taken %s.", steps(len(s.Past)))}
 	if past != "" {
@@ -110,8 +109,8 @@ func steps(n int) string {
 	return fmt.Sprintf("%d steps", n)
 }
 
-// lastSteps lists the newest steps, numbered from the episode's start. The
-// first observation is not said again: the prompt begins with it.
+// lastSteps lists the newest n steps, numbered from the episode's start. It does
+// not repeat the first observation, with which the prompt begins.
 func lastSteps(past []Step, n int) string {
 	from := max(0, len(past)-n)
 	lines := []string{fmt.Sprintf("The last %s:", steps(len(past)-from))}
@@ -136,19 +135,19 @@ func stepLine(i int, s Step) string {
 // Summaries of an episode's past (spec 11.4), written by another model: the
 // format history shows one in place of the past turns.
 //
-// Differs from upstream in: a summary is written from the one before it and
-// the newest step, not from every step again, so that what it costs does not
-// grow with the episode; its length is asked for, and held to.
+// Differs from upstream in: a summary is written from the previous one and the
+// newest step, not from all steps, so that its cost does not grow with the
+// episode; its length is requested in the prompt and enforced.
 
-// Summarizer answers one question to a language model, such as one behind an
-// OpenAI-compatible endpoint. It is asked by many goroutines at once, bounds
-// its own time and concurrency, and retries what is worth it: its error ends
-// the attempt at an episode, which is then played again.
+// Summarizer sends a prompt to a language model, such as one behind an
+// OpenAI-compatible endpoint. Many goroutines call it at once; it bounds its own
+// time and concurrency and retries by itself. Its error ends the attempt at an
+// episode, which is then played again.
 type Summarizer interface {
 	Summarize(ctx context.Context, prompt string) (string, error)
 }
 
-// summaryLabels are the lines of a summary, and how long it may be.
+// summaryLabels returns the labels of a summary's lines and its maximal length in characters.
 func summaryLabels(env string) (labels string, most int) {
 	if env == "webshop" {
 		return "SearchQuery, PagesVisited, RelevantProducts, Selections, IrrelevantSummary", 700
@@ -156,8 +155,8 @@ func summaryLabels(env string) (labels string, most int) {
 	return "Task, Location, Inventory, Discovered, KeyEvents", 600
 }
 
-// summarize writes the summary of past, before being that of all but its last
-// step, "" where there is none.
+// summarize returns the summary of past. before is the summary of all but its
+// last step, or "".
 func summarize(ctx context.Context, z Summarizer, env, begun, before string, past []Step) (string, error) {
 	labels, most := summaryLabels(env)
 	parts := []string{fmt.Sprintf("An agent works on a task in the environment %s. Write down what it has to remember, for itself, "+

@@ -8,16 +8,16 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// Roles the instruction may have.
+// Roles of the instruction.
 const (
-	RoleUser   = "user"   // in front of the first observation, in one message
+	RoleUser   = "user"   // before the first observation, in one message
 	RoleSystem = "system" // in a message of its own
 )
 
-// Instruction is what the model is told about the environment and the form of
-// its replies. It is the first of these that there is: the wording recorded
-// with the task, override (the user's instruction file), the environment's own
-// in this program.
+// Instruction returns the text that explains the environment and the form of
+// replies to the model. It is the first of these that exists: the one recorded
+// with the task, override (the user's instruction file), the one of the
+// environment's Spec.
 func Instruction(task data.Task, spec env.Spec, f Format, override string) string {
 	if text := recordedInstruction(task); text != "" && !callsFunctions(f) {
 		return join(text, f.Prompt())
@@ -32,9 +32,9 @@ func Instruction(task data.Task, spec env.Spec, f Format, override string) strin
 	return text
 }
 
-// recordedInstruction is the first message of the recorded conversation, ""
-// where there is none or it does not stand alone: the instructions of maze and
-// wordle are continued in the message that also states the start.
+// recordedInstruction returns the first message of the recorded conversation, ""
+// if there is none or it is incomplete: the instructions of maze and wordle
+// continue in the message that also describes the start.
 func recordedInstruction(task data.Task) string {
 	if len(task.Conversation) == 0 || task.Env == "maze" || task.Env == "wordle" {
 		return ""
@@ -45,9 +45,9 @@ func recordedInstruction(task data.Task) string {
 	return ""
 }
 
-// Opening is the conversation before the first reply. A role of "" means
-// RoleUser. Fine-tuning uses it too, so that a model meets in its episodes the
-// shape it was trained on.
+// Opening returns the messages before the first reply. A role of "" means
+// RoleUser. Fine-tuning uses it too, so that training data and episodes have the
+// same layout.
 func Opening(instruction, observation, role string) ([]data.Message, error) {
 	switch role {
 	case "", RoleUser:
@@ -58,11 +58,10 @@ func Opening(instruction, observation, role string) ([]data.Message, error) {
 		}
 		return []data.Message{{Role: RoleSystem, Content: instruction}, {Role: RoleUser, Content: observation}}, nil
 	}
-	return nil, fmt.Errorf("the instruction's role is %q, want %q or %q", role, RoleUser, RoleSystem)
+	return nil, fmt.Errorf("the instruction role is %q, must be %q or %q", role, RoleUser, RoleSystem)
 }
 
-// join puts a blank line between two texts, or returns the one that is not
-// empty.
+// join joins two texts with a blank line, or returns the one that is not empty.
 func join(a, b string) string {
 	if a == "" || b == "" {
 		return a + b

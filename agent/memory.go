@@ -12,27 +12,27 @@ import (
 )
 
 // The memory of the format staged (spec 11.4): lines that the model stores and
-// looks up by a word in them.
+// finds by a word in them.
 //
-// Differs from upstream in: an episode finds what its own turns stored and
-// what the memory file held when the run began, not what other episodes are
-// storing meanwhile. Otherwise what it reads would depend on how fast they
-// are, and one sample of a group would learn from another.
+// Differs from upstream in: an episode finds the lines of its own turns and those
+// that the memory file had at the start of the run, but not the lines that other
+// episodes store meanwhile. Otherwise its prompts would depend on timing, and
+// one sample of a group would learn from another.
 
 const (
-	memoryLines = 100     // that can be found: the newest
-	memoryHits  = 3       // that a query is answered with
-	memoryRead  = 1 << 20 // bytes of a memory file that are looked at, from its end
+	memoryLines = 100     // newest lines that a query searches
+	memoryHits  = 3       // lines in the answer to a query
+	memoryRead  = 1 << 20 // bytes read from the end of a memory file
 )
 
-// memory is that of one episode.
+// memory is the memory of one episode.
 type memory struct {
 	episode string
 	file    *memoryFile // nil: none
 	lines   []string    // oldest first
 }
 
-// store takes a text in as one line.
+// store appends a text as one line.
 func (m *memory) store(step int, text string) error {
 	line := fmt.Sprintf("[E:%s|S:%d] %s", oneLine(m.episode), step, oneLine(text))
 	m.lines = append(m.lines, line)
@@ -40,7 +40,7 @@ func (m *memory) store(step int, text string) error {
 	return m.file.append(line)
 }
 
-// find gives the newest lines that hold the query, in any case.
+// find returns the newest lines that contain the query, ignoring case.
 func (m *memory) find(query string) []string {
 	query = strings.ToLower(strings.TrimSpace(query))
 	if query == "" {
@@ -57,7 +57,7 @@ func (m *memory) find(query string) []string {
 	return hits
 }
 
-// oneLine is a text without line ends and control characters.
+// oneLine replaces line ends and control characters in a text by spaces.
 func oneLine(s string) string {
 	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -67,18 +67,18 @@ func oneLine(s string) string {
 	}, s)), " ")
 }
 
-// memoryFile is where the memories of a run's episodes are written down.
+// memoryFile is the file to which all episodes of a run append their memories.
 type memoryFile struct {
 	path string
-	old  []string // what it held when it was opened
+	old  []string // its lines when it was opened
 
 	mu sync.Mutex // one line at a time
 }
 
-// openMemory reads the end of a memory file. One that is not there yet is
-// made, so that a folder that cannot be written to is found out now.
+// openMemory reads the end of a memory file. It creates a missing file, so that
+// a folder without write access is reported at the start.
 func openMemory(path string) (*memoryFile, error) {
-	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() { // before opening: a named pipe would wait
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() { // check before opening: opening a named pipe would block
 		return nil, fmt.Errorf("memory file %s: not a regular file", path)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
@@ -95,7 +95,7 @@ func openMemory(path string) (*memoryFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("memory file %s: %w", path, err)
 	}
-	if len(text) > 0 && text[len(text)-1] != '\n' { // a line that was being written when a run was killed
+	if len(text) > 0 && text[len(text)-1] != '\n' { // the last line is incomplete: a run was killed while writing it
 		if _, err := f.WriteAt([]byte("\n"), end); err != nil {
 			return nil, fmt.Errorf("memory file: %w", err)
 		}
@@ -103,7 +103,7 @@ func openMemory(path string) (*memoryFile, error) {
 	m := &memoryFile{path: path}
 	lines := strings.Split(string(text), "\n")
 	if from > 0 {
-		lines = lines[1:] // it began in the middle
+		lines = lines[1:] // the first line is incomplete
 	}
 	for _, line := range lines {
 		if line = oneLine(strings.ToValidUTF8(line, "\uFFFD")); line != "" {
@@ -114,8 +114,8 @@ func openMemory(path string) (*memoryFile, error) {
 	return m, nil
 }
 
-// append writes a line down; where there is no file it does nothing. The file
-// is opened for each: an episode stores few, and nobody need close it.
+// append writes a line to the file; on a nil memoryFile it does nothing. It opens
+// and closes the file for each line, because an episode stores few.
 func (m *memoryFile) append(line string) error {
 	if m == nil {
 		return nil

@@ -10,13 +10,13 @@ import (
 type Options struct {
 	MaxTurns     int  // replies in an episode
 	MaxNewTokens int  // tokens in a reply
-	MaxContext   int  // tokens in a context; the episode ends where they would not fit
-	MaxPrompt    int  // tokens of the first prompt, 0 is no limit but MaxContext
+	MaxContext   int  // tokens in a context; the episode ends when it is full
+	MaxPrompt    int  // tokens of the first prompt, 0 is no limit besides MaxContext
 	MaxObsTokens int  // tokens of an observation after the first, 0 is no limit
 	ParseLimit   int  // replies without an action in a row that end an episode, 0 is off
-	FinalEnds    bool // an answer the format marks as final ends the episode
+	FinalEnds    bool // an answer that the format marks as final ends the episode
 
-	// What happens to a task whose first prompt has more than MaxPrompt tokens.
+	// The treatment of a task whose first prompt has more than MaxPrompt tokens.
 	Truncation     string // TruncateError (also ""), TruncateLeft, TruncateMiddle or TruncateRight
 	FilterOverlong bool   // the episode ends with data.OverlongPrompt; Truncation then has no effect
 
@@ -25,18 +25,18 @@ type Options struct {
 	TopP        float32  // 0 or 1 is off
 	TopK        int      // 0 is off
 	StopStrings []string // besides the format's
-	IgnoreEOS   bool     // no token ends a reply, only MaxNewTokens, MaxContext and stop strings do
+	IgnoreEOS   bool     // only MaxNewTokens, MaxContext and stop strings end a reply
 
-	Instruction     string // the text of the user's instruction file, "" if none
+	Instruction     string // text of the user's instruction file, "" if none
 	InstructionRole string // RoleUser (also "") or RoleSystem
 }
 
-// Validate names every fault of o.
+// Validate returns all faults of o.
 func (o Options) Validate() error {
 	var errs []error
 	atLeast := func(name string, v, least int) {
 		if v < least {
-			errs = append(errs, fmt.Errorf("%s is %d, want at least %d", name, v, least))
+			errs = append(errs, fmt.Errorf("%s is %d, must be at least %d", name, v, least))
 		}
 	}
 	atLeast("max_turns", o.MaxTurns, 1)
@@ -47,13 +47,13 @@ func (o Options) Validate() error {
 	atLeast("parse_limit", o.ParseLimit, 0)
 	atLeast("top_k", o.TopK, 0)
 	if !o.Greedy && !(o.Temperature > 0) {
-		errs = append(errs, fmt.Errorf("temperature is %g, want more than 0, or greedy", o.Temperature))
+		errs = append(errs, fmt.Errorf("temperature is %g, must be above 0 unless greedy", o.Temperature))
 	}
 	if !(o.TopP >= 0 && o.TopP <= 1) {
-		errs = append(errs, fmt.Errorf("top_p is %g, want it in [0, 1]", o.TopP))
+		errs = append(errs, fmt.Errorf("top_p is %g, must be in [0, 1]", o.TopP))
 	}
 	if !slices.Contains([]string{"", TruncateError, TruncateLeft, TruncateMiddle, TruncateRight}, o.Truncation) {
-		errs = append(errs, fmt.Errorf("truncation is %q, want %s, %s, %s or %s", o.Truncation, TruncateError, TruncateLeft, TruncateMiddle, TruncateRight))
+		errs = append(errs, fmt.Errorf("truncation is %q, must be %s, %s, %s or %s", o.Truncation, TruncateError, TruncateLeft, TruncateMiddle, TruncateRight))
 	}
 	if _, err := Opening("", "", o.InstructionRole); err != nil {
 		errs = append(errs, err)

@@ -5,23 +5,22 @@ import (
 	"fmt"
 )
 
-// The sides on which Options.Truncation takes text out of the first observation
+// The sides on which Options.Truncation removes text from the first observation
 // of a prompt that is too long (verl's data.truncation).
 //
-// Differs from verl in: verl cuts the ids of the whole prompt, and with them
-// the system message or the mark that asks for a reply. Here the instruction
-// and all that the chat template writes stay whole: the text of the observation
-// is shortened, with a mark where text was taken out, and the messages are
-// rendered again. The ids are those of what the model is shown.
+// Differs from verl in: verl cuts the ids of the whole prompt, including the
+// system message or the generation prompt. Here the instruction and the text of
+// the chat template are kept: the observation's text is shortened, with a mark
+// in place of the removed text, and the messages are rendered again.
 const (
-	TruncateError  = "error" // none: the prompt is an error
+	TruncateError  = "error" // remove nothing: the prompt is an error
 	TruncateLeft   = "left"
 	TruncateMiddle = "middle"
 	TruncateRight  = "right"
 )
 
-// firstIDs gives the ids before the first reply, within MaxPrompt if
-// Truncation can bring them there.
+// firstIDs returns the ids before the first reply, shortened to MaxPrompt if
+// Truncation allows it.
 func (p *player) firstIDs(ctx context.Context, start Start) ([]int32, error) {
 	whole := p.ep.FirstObservation
 	ids, err := p.firstPrompt(ctx, start, whole)
@@ -54,8 +53,8 @@ func (p *player) firstIDs(ctx context.Context, start Start) ([]int32, error) {
 	return p.firstPrompt(ctx, start, text)
 }
 
-// firstPrompt writes the messages before the first reply with so much of the
-// first observation, and gives their ids.
+// firstPrompt builds the messages before the first reply with the given first
+// observation, and returns their ids.
 func (p *player) firstPrompt(ctx context.Context, start Start, observation string) ([]int32, error) {
 	var err error
 	p.state.Observation = observation
@@ -70,9 +69,8 @@ func (p *player) firstPrompt(ctx context.Context, start Start, observation strin
 	return p.render(p.ep.Messages)
 }
 
-// checkPromptLength returns a PromptError if the first prompt leaves no room for a reply
-// or is longer than MaxPrompt: the options or the task have to change, for the
-// model has said nothing yet.
+// checkPromptLength returns a *PromptError if the first prompt leaves no room
+// for a reply or is longer than MaxPrompt.
 func (p *player) checkPromptLength(ids []int32, start Start) error {
 	err := &PromptError{Task: start.Task.ID, Tokens: len(ids), Limit: p.Options.MaxPrompt, Key: MaxPromptKey}
 	if err.Limit > 0 && err.Tokens > err.Limit {
@@ -84,21 +82,21 @@ func (p *player) checkPromptLength(ids []int32, start Start) error {
 	return nil
 }
 
-// The options that a PromptError may speak of.
+// The options that a PromptError can name.
 const (
 	MaxPromptKey  = "max_prompt_tokens"
 	MaxContextKey = "max_context_tokens"
 )
 
-// PromptError is a task whose first messages are too long to be played. The
-// model never said anything: the options, or the task, have to change.
+// PromptError reports a task whose first messages are too long. The model has
+// not generated anything: change the options or the task.
 type PromptError struct {
 	Task          string
 	Tokens, Limit int
-	Key           string // which limit: MaxPromptKey or MaxContextKey
+	Key           string // of the limit: MaxPromptKey or MaxContextKey
 }
 
 // Error names the task, its length and the limit.
 func (e *PromptError) Error() string {
-	return fmt.Sprintf("the first messages of %s take %d tokens and %s is %d", e.Task, e.Tokens, e.Key, e.Limit)
+	return fmt.Sprintf("the first messages of %s have %d tokens, but %s is %d", e.Task, e.Tokens, e.Key, e.Limit)
 }

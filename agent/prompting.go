@@ -9,51 +9,51 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// Prompting is a Format that writes the prompt anew for every turn instead of
-// appending to what was said. Every turn is then a context of its own: the
-// model sees the prompt and nothing else, and so does training.
+// Prompting is a Format that writes a new prompt for every turn instead of
+// appending to the conversation. Every turn is then a context of its own: the
+// model sees only the prompt, in episodes and in training.
 type Prompting interface {
 	Format
-	// Begin makes what writes the prompts of one episode. An episode may begin
-	// several, to find how much of its first observation fits, and goes on with
-	// the last: Prompt without a Past must have no effect outside of its Prompter.
+	// Begin returns the Prompter of one episode. An episode may create several to
+	// find how much of its first observation fits, and uses the last one, so
+	// Prompt without a Past must have no effect outside its Prompter.
 	Begin(task data.Task, sample int) Prompter
 }
 
 // Prompter writes the prompts of one episode, in one goroutine.
 type Prompter interface {
-	// Prompt is what the model is shown after the instruction. It is asked
-	// once a turn, in order.
+	// Prompt returns the text after the instruction. It is called once per turn,
+	// in order.
 	Prompt(ctx context.Context, s PromptState) (string, error)
 }
 
-// PromptState is what an episode has come to before a turn.
+// PromptState is the state of an episode before a turn.
 type PromptState struct {
 	Past        []Step
-	Observation string // the newest, as far as the model may see it
+	Observation string // the newest, shortened for the model
 }
 
-// Step is a turn that is over, with the observation that it began with.
+// Step is a past turn, with the observation before its reply.
 type Step struct {
 	Observation, Reply, Action string
 	Parsed                     bool
 }
 
-// FormatOptions are what some formats can be told.
+// FormatOptions are options of some formats.
 type FormatOptions struct {
 	HistoryLength int        // past turns in a prompt of history and staged; 0: none
-	MemoryFile    string     // of staged; "": an episode remembers only itself
-	Summarizer    Summarizer // of history: its words in place of past turns; nil: none
+	MemoryFile    string     // of staged; "": the memory holds only the episode's own lines
+	Summarizer    Summarizer // of history: summaries replace past turns; nil: none
 }
 
-// Fitting is a Format that depends on the environment or on options. What Fit
-// returns is the format that episodes are played in.
+// Fitting is a Format that depends on the environment or on options. Episodes
+// use the format that Fit returns.
 type Fitting interface {
 	Format
 	Fit(spec env.Spec, o FormatOptions) (Format, error)
 }
 
-// FormatFor finds a format by name and fits it to an environment.
+// FormatFor returns the format with a name, fitted to an environment.
 func FormatFor(name string, spec env.Spec, o FormatOptions) (Format, error) {
 	f, err := Formats.Lookup(name)
 	if err != nil {
@@ -67,7 +67,7 @@ func FormatFor(name string, spec env.Spec, o FormatOptions) (Format, error) {
 	return f, nil
 }
 
-// prompt writes the prompt of the next turn and gives its ids.
+// prompt writes the prompt of the next turn and returns its ids.
 func (p *player) prompt(ctx context.Context) ([]int32, error) {
 	text, err := p.prompter.Prompt(ctx, p.state)
 	if err != nil {
@@ -79,7 +79,7 @@ func (p *player) prompt(ctx context.Context) ([]int32, error) {
 	return p.render(p.lastPrompt)
 }
 
-// restartContext begins a context for the turn after t.
+// restartContext starts a new context for the turn after t.
 func (p *player) restartContext(ctx context.Context, t *data.Turn) ([]int32, error) {
 	text, err := p.shorten(t, func(text string) ([]int32, error) {
 		return p.Renderer.Start([]data.Message{{Role: RoleUser, Content: text}})

@@ -9,23 +9,22 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// Recording is an episode that somebody else played, taken apart so that it
-// can be told in any format.
+// Recording is a recorded episode in parts, from which the conversations of any
+// format can be built.
 type Recording struct {
 	Instruction string
-	First       string         // observation
-	Turns       []data.Message // replies and observations in turn
+	First       string         // the first observation
+	Turns       []data.Message // replies and observations, alternating
 }
 
-// Conversation tells r as one conversation that grows.
+// Conversation returns r as one conversation.
 func (r Recording) Conversation(role string) ([]data.Message, error) {
 	messages, err := Opening(r.Instruction, r.First, role)
 	return append(messages, r.Turns...), err
 }
 
-// Conversations tells r in the shape in which the model will play in a format:
-// one conversation that grows, or, where prompts are written anew, one for
-// each reply.
+// Conversations returns r in the layout of episodes in a format: one
+// conversation, or one per reply for a Prompting format.
 func (r Recording) Conversations(ctx context.Context, task data.Task, f Format, role string) ([][]data.Message, error) {
 	anew, ok := f.(Prompting)
 	if !ok {
@@ -55,13 +54,13 @@ func (r Recording) Conversations(ctx context.Context, task data.Task, f Format, 
 	return out, nil
 }
 
-// skipIdle keeps replies out of the loss that changed nothing: the observation
-// after them is the one before. They stay in the conversation, so what is
-// learned is what to do after one.
+// skipIdle excludes replies from the loss that changed nothing: the observation
+// after them equals the one before. They stay in the conversation, so the model
+// still learns the reply that follows them.
 func (r *Recording) skipIdle() {
 	no := false
 	before := strings.TrimSpace(r.First)
-	last := -1 // the reply that no observation has followed yet
+	last := -1 // a reply whose observation has not come yet
 	for i := range r.Turns {
 		if r.Turns[i].Role == "assistant" {
 			last = i
@@ -75,23 +74,22 @@ func (r *Recording) skipIdle() {
 	}
 }
 
-// Recorded brings a recorded episode into the shape in which the model will
-// play; see Conversations. With skipIdle, replies that changed nothing are not
-// learned. AgentGym
-// records the instruction, an acknowledgement that nobody gives in an episode,
-// and the first observation as three messages (protocol 7.2); for some
-// environments the instruction goes on in the third. Conversations of another
-// layout are returned as they are.
+// Recorded converts a task's recorded conversation to the layout of episodes;
+// see Conversations. skipIdle excludes replies that changed nothing from the
+// loss. AgentGym records the instruction, an acknowledgement that episodes do
+// not have, and the first observation as three messages (protocol 7.2); for some
+// environments the instruction continues in the third. Conversations with
+// another layout are returned unchanged.
 func Recorded(ctx context.Context, task data.Task, spec env.Spec, f Format, o Options, skipIdle bool) ([][]data.Message, error) {
 	c := task.Conversation
 	if len(c) < 4 || c[0].Role != "user" || c[1].Role != "assistant" || c[2].Role != "user" {
 		return [][]data.Message{c}, nil
 	}
-	if l := c[1].Loss; l == nil || *l { // a reply to learn from, not an acknowledgement
+	if l := c[1].Loss; l == nil || *l { // a reply to train on, not an acknowledgement
 		return [][]data.Message{c}, nil
 	}
 	if callsFunctions(f) {
-		return nil, fmt.Errorf("task %s: its recorded replies name actions as text, and format %s wants function calls: use another format to learn from it", task.ID, f.Name())
+		return nil, fmt.Errorf("task %s: its recorded replies are text actions, but format %s requires function calls; use another format to train on it", task.ID, f.Name())
 	}
 	first := c[2].Content
 	if spec.RecordedStart != nil {
@@ -99,7 +97,7 @@ func Recorded(ctx context.Context, task data.Task, spec env.Spec, f Format, o Op
 	}
 	r := Recording{Instruction: Instruction(task, spec, f, o.Instruction), First: strings.TrimSpace(first)}
 	for _, m := range c[3:] {
-		m.Content = strings.TrimRight(m.Content, "\n") // current servers and replies end without
+		m.Content = strings.TrimRight(m.Content, "\n") // current servers and replies have no newline at the end
 		r.Turns = append(r.Turns, m)
 	}
 	if skipIdle {

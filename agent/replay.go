@@ -8,10 +8,10 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// onInstance makes a call of the episode's client. Where the instance is lost
-// in it, the call is made on another one, on which everything so far was played
-// again: what the model said stays said, and nothing is sampled anew. A step is
-// never sent twice to the same instance.
+// onInstance runs call on the episode's instance. If the instance is lost, it
+// repeats the actions so far on another instance and runs call there. The
+// model's replies are reused, not sampled again. A step is never sent twice to
+// the same instance.
 func (p *player) onInstance(ctx context.Context, call func() error) error {
 	refused := 0
 	at := p.point()
@@ -21,8 +21,8 @@ func (p *player) onInstance(ctx context.Context, call func() error) error {
 			return err
 		}
 		if !env.ServerFault(err) {
-			// The server answered, and does not want this: another instance
-			// may, if its own was lost without a word, but not two others.
+			// The server rejected the request. The reason can be that its
+			// instance was lost silently, so try one other instance.
 			if refused++; refused > 1 {
 				return err
 			}
@@ -49,9 +49,9 @@ func (p *player) onInstance(ctx context.Context, call func() error) error {
 	return err
 }
 
-// sendStep gives the episode's instance an action. Where the reply is lost the
-// server may know what the step came to, and nothing else is then lost. One
-// that took too long is not asked: it may be at it still, and take as long again.
+// sendStep sends an action to the episode's instance. If the reply is lost, it
+// asks the server for the result of the step, where the server can tell. After a
+// timeout it does not ask, because the server may still be busy with the step.
 func (p *player) sendStep(ctx context.Context, action string) (env.StepResult, error) {
 	res, err := p.client.Step(ctx, action)
 	if err == nil || !res.Sent || !env.ServerFault(err) || errors.Is(err, env.KindTimeout) {
@@ -67,8 +67,8 @@ func (p *player) sendStep(ctx context.Context, action string) (env.StepResult, e
 	return res, err
 }
 
-// point is where the episode is: 0 before its task is reset, n before the
-// environment has answered turn n.
+// point returns the position of the episode: 0 before its task is reset, n
+// before the environment has answered turn n.
 func (p *player) point() int {
 	if !p.started {
 		return 0
@@ -76,14 +76,14 @@ func (p *player) point() int {
 	return p.answered + 1
 }
 
-// isLost reports whether err is a failed exchange with the instance's server.
+// isLost reports whether err is a failed request to the instance's server.
 func isLost(err error) bool {
 	var e *env.Error
 	return errors.As(err, &e) && e.Kind != env.KindCancelled
 }
 
-// replay plays on a fresh instance what was played so far, and compares. at is
-// the point that it came to.
+// replay repeats the actions so far on a new instance and compares the replies.
+// at is the point that it reached.
 func (p *player) replay(ctx context.Context) (at int, err error) {
 	if !p.started {
 		return 0, nil
@@ -113,8 +113,8 @@ func (p *player) replay(ctx context.Context) (at int, err error) {
 	return p.answered + 1, nil
 }
 
-// ReplayError says that another instance answered the same actions otherwise,
-// so that the episode cannot go on there.
+// ReplayError reports that another instance answered the same actions
+// differently, so the episode cannot continue there.
 type ReplayError struct {
 	Turn      int // 0: the first observation
 	Want, Got string
@@ -122,27 +122,26 @@ type ReplayError struct {
 
 // Error shows both answers.
 func (e *ReplayError) Error() string {
-	return fmt.Sprintf("the instance was lost, and another answers turn %d of the same actions with %.200q instead of %.200q", e.Turn, e.Got, e.Want)
+	return fmt.Sprintf("the instance was lost, and another instance answers turn %d of the same actions with %.200q instead of %.200q", e.Turn, e.Got, e.Want)
 }
 
-// lostInstances decide whether an episode whose instance was lost goes on with another
-// one. A server that loses requests at random loses an instance in most
-// episodes of many turns, and most of those that repeat one: where a fifth of
-// all steps is lost, an episode of twenty turns takes sixty instances. That is
-// no reason to give it up, since every one gets somewhere. What is one, is a
-// point that no instance gets past: a step that breaks every server it is sent
-// to, or a server that answers nothing any more.
+// lostInstances decides whether an episode whose instance was lost continues on
+// another one. A server that loses requests at random loses many instances in a
+// long episode: if a fifth of all steps is lost, an episode of twenty turns
+// takes sixty instances, each of which makes progress. An episode is given up
+// only if it makes no progress: a step breaks every server, or the servers no
+// longer answer.
 type lostInstances struct {
-	limit int   // instances in a row that may be lost at one point and replaced
-	inRow []int // lost at each point since an instance last got past it
+	limit int   // instances in a row that may be lost and replaced at one point
+	inRow []int // lost at each point since an instance last passed it
 	total int   // replaced in the episode
 }
 
-// maxTotalFactor bounds what an episode may cost: so many times limit instances.
+// maxTotalFactor times limit bounds the instances that one episode may lose.
 const maxTotalFactor = 100
 
 // add counts an instance that was lost at point, and reports whether the
-// episode may have another.
+// episode may use another one.
 func (l *lostInstances) add(point int) bool {
 	for len(l.inRow) <= point {
 		l.inRow = append(l.inRow, 0)
@@ -155,14 +154,14 @@ func (l *lostInstances) add(point int) bool {
 	return true
 }
 
-// passed counts an instance that got past point.
+// passed notes that an instance passed point.
 func (l *lostInstances) passed(point int) {
 	if point < len(l.inRow) {
 		l.inRow[point] = 0
 	}
 }
 
-// limitError is err with the reason why no other instance follows the one that was
+// limitError wraps err with the limit that was reached when an instance was
 // lost at point.
 func (l *lostInstances) limitError(point int, err error) error {
 	where := "the reset"
@@ -173,7 +172,7 @@ func (l *lostInstances) limitError(point int, err error) error {
 	case l.limit == 0:
 		return err
 	case l.inRow[point] >= l.limit:
-		return fmt.Errorf("%d instances in a row were lost in %s (agent.episode_replays bounds them): %w", l.limit+1, where, err)
+		return fmt.Errorf("%d instances in a row were lost in %s (the limit is agent.episode_replays): %w", l.limit+1, where, err)
 	}
-	return fmt.Errorf("%d instances were lost, the last in %s (%d times agent.episode_replays bounds them): %w", l.total+1, where, maxTotalFactor, err)
+	return fmt.Errorf("%d instances were lost, the last in %s (the limit is %d times agent.episode_replays): %w", l.total+1, where, maxTotalFactor, err)
 }

@@ -10,17 +10,18 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// staged is OpenManus-RL's modular format (spec 11.3): a reply plans, acts,
-// stores what is worth remembering and reflects, and may ask its memory while
-// it plans and reflects. Every turn's prompt has the answers, the last steps
-// and the newest observation. A reply is worked through in upstream's order:
-// the plan's queries, then what is stored, then the reflection and its queries.
+// staged is OpenManus-RL's modular format (spec 11.3): a reply contains a plan,
+// an action, lines to store in memory and a reflection, and the plan and the
+// reflection can query the memory. Every prompt has the answers to the queries,
+// the last steps and the newest observation. A reply is processed in upstream's
+// order: the plan's queries, then the stored lines, then the reflection and its
+// queries.
 //
-// Differs from upstream in: answers are shown in the next prompt, where
-// upstream puts them into the reply that asked, which nobody reads again; the
-// memory is an episode's own (memory.go); tools are the environment's, called
-// as it wants them called, and an environment without tools is sent the
-// action as it stands, where upstream sends it nothing.
+// Differs from upstream in: answers appear in the next prompt (upstream writes
+// them into the reply that asked, which is not read again); each episode has its
+// own memory (memory.go); tools are the environment's and are called in its
+// form, and an environment without tools receives the action unchanged (upstream
+// sends nothing).
 type staged struct {
 	spec   env.Spec
 	length int
@@ -31,9 +32,9 @@ func init() { Formats.Register(env.FormatStaged, staged{}) }
 
 func (staged) Name() string          { return env.FormatStaged }
 func (staged) Prompt() string        { return actionTags{}.Prompt() }
-func (staged) StopStrings() []string { return nil } // a reply may go on after its action
+func (staged) StopStrings() []string { return nil } // a reply may continue after its action
 
-// Fit takes the length of the past and opens the memory file.
+// Fit takes the number of past turns and opens the memory file.
 func (staged) Fit(spec env.Spec, o FormatOptions) (Format, error) {
 	s := staged{spec: spec, length: o.HistoryLength}
 	if o.MemoryFile != "" {
@@ -45,9 +46,9 @@ func (staged) Fit(spec env.Spec, o FormatOptions) (Format, error) {
 	return s, nil
 }
 
-// Parse finds what action_tags finds. Of an action that names its choice only
-// that is meant, and one that names a tool is written as the environment calls
-// tools.
+// Parse parses a reply as action_tags does. If the action has an
+// "action_choice:" line, that line is the action; if it names a tool, the call
+// is converted to the environment's form.
 func (f staged) Parse(text string) Parsed {
 	p := tagsOf(f.spec).Parse(text)
 	if !p.OK || p.Final {
@@ -71,7 +72,7 @@ func (f staged) Parse(text string) Parsed {
 	return p
 }
 
-// Begin starts an episode, with the memory file as it was when the run began.
+// Begin starts an episode with the content that the memory file had at the start of the run.
 func (f staged) Begin(task data.Task, sample int) Prompter {
 	m := memory{episode: fmt.Sprintf("%s#%d", task.ID, sample), file: f.file}
 	if f.file != nil {
@@ -91,7 +92,7 @@ type stagedPrompter struct {
 	first  string
 }
 
-// Prompt works through the newest reply and writes a turn's message.
+// Prompt processes the newest reply and returns a turn's message.
 func (p *stagedPrompter) Prompt(_ context.Context, s PromptState) (string, error) {
 	if len(s.Past) == 0 {
 		p.first = s.Observation
@@ -114,7 +115,7 @@ var (
 	memoryResult = regexp.MustCompile(`(?s)<memory result>.*?</memory result>`)
 )
 
-// remember works through a reply and gives the answers to its queries.
+// remember processes a reply and returns the answers to its queries.
 func (p *stagedPrompter) remember(step int, reply string) (answers []string, err error) {
 	ask := func(text string) {
 		for _, m := range memoryQuery.FindAllStringSubmatch(text, -1) {

@@ -12,11 +12,10 @@ import (
 // <answer>. The object is GAIA's {"tool_name", "tool_input"} (protocol 5.12)
 // or {"name", "arguments"}, as models trained on function calls write it;
 // OpenManus-RL's own lines "tool: name" and "parameters: {json}" (spec 11.1)
-// are read too. The environment writes the call as its server wants it.
+// are accepted too. The environment converts the call to its server's form.
 //
-// Differs from upstream in: where both tags are there, the call counts, as
-// upstream has it, but an unreadable call is no action instead of one that
-// looks for the text.
+// Differs from upstream in: if both tags occur, the call counts, as upstream,
+// but an unreadable call is no action; upstream searches for its text.
 type toolCall struct{ spec env.Spec }
 
 func init() { Formats.Register(env.FormatToolCall, toolCall{}) }
@@ -32,10 +31,10 @@ func (toolCall) Prompt() string {
 
 func (toolCall) StopStrings() []string { return []string{"</tool_call>", "</answer>"} }
 
-// Fit refuses environments without tools.
+// Fit rejects environments without tools.
 func (toolCall) Fit(spec env.Spec, _ FormatOptions) (Format, error) {
 	if spec.ToolCall == nil {
-		return nil, errors.New("it has no tools to call: use react or action_tags")
+		return nil, errors.New("the environment has no tools: use react or action_tags")
 	}
 	return toolCall{spec: spec}, nil
 }
@@ -64,7 +63,7 @@ func (f toolCall) Parse(text string) Parsed {
 	return Parsed{Text: text}
 }
 
-// readCall finds the tool and its input in what stands between the tags.
+// readCall parses the text between the tags as a tool and its input.
 func readCall(text string) (name string, input json.RawMessage, ok bool) {
 	var call struct {
 		ToolName  string          `json:"tool_name"`
@@ -89,8 +88,8 @@ func readCall(text string) (name string, input json.RawMessage, ok bool) {
 	return name, input, name != ""
 }
 
-// readCallLines reads "tool:" and "parameters:". Parameters that are not JSON
-// are what is looked for.
+// readCallLines parses "tool:" and "parameters:" lines. Parameters that are not
+// JSON become the parameter "query".
 func readCallLines(text string) (name string, input json.RawMessage) {
 	_, rest, ok := strings.Cut(text, "tool:")
 	if !ok {

@@ -57,7 +57,7 @@ func TestToolCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := FormatFor(env.FormatToolCall, maze, FormatOptions{}); err == nil || !strings.Contains(err.Error(), "maze: it has no tools") {
+	if _, err := FormatFor(env.FormatToolCall, maze, FormatOptions{}); err == nil || !strings.Contains(err.Error(), "no tools") {
 		t.Errorf("tools in a maze: %v", err)
 	}
 	if _, err := FormatFor("none", maze, FormatOptions{}); err == nil || !strings.Contains(err.Error(), "tool_call") {

@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// reset starts the task.
+// reset resets the environment to the task.
 func (p *player) reset(ctx context.Context, task data.Task) error {
 	var obs env.Obs
 	err := p.onInstance(ctx, func() (err error) {
@@ -31,7 +31,7 @@ func (p *player) reset(ctx context.Context, task data.Task) error {
 	return nil
 }
 
-// appendPrompt appends ids the model did not produce.
+// appendPrompt appends ids that the model did not generate.
 func (p *player) appendPrompt(ids []int32) {
 	if p.prompter != nil {
 		p.ep.Contexts = append(p.ep.Contexts, len(p.ep.Tokens))
@@ -41,8 +41,7 @@ func (p *player) appendPrompt(ids []int32) {
 	p.ep.LogProbs = append(p.ep.LogProbs, make([]float32, len(ids))...)
 }
 
-// generate samples a reply to everything so far, ids being what the session
-// does not have yet, and records it.
+// generate appends ids to the session, samples a reply and records it.
 func (p *player) generate(ctx context.Context, ids []int32, turn int) (engine.Reply, error) {
 	o := p.Options
 	began := time.Now()
@@ -64,7 +63,7 @@ func (p *player) generate(ctx context.Context, ids []int32, turn int) (engine.Re
 		return reply, fmt.Errorf("turn %d: generate: %w", turn+1, err)
 	}
 	if len(reply.IDs) != len(reply.LogProbs) {
-		return reply, fmt.Errorf("turn %d: the engine gave %d ids and %d log-probs", turn+1, len(reply.IDs), len(reply.LogProbs))
+		return reply, fmt.Errorf("turn %d: the engine gave %d ids but %d log-probs", turn+1, len(reply.IDs), len(reply.LogProbs))
 	}
 	start := len(p.ep.Tokens)
 	p.ep.Tokens = append(p.ep.Tokens, reply.IDs...)
@@ -87,9 +86,9 @@ func (p *player) generate(ctx context.Context, ids []int32, turn int) (engine.Re
 	return reply, nil
 }
 
-// step gives the reply to the environment. The episode's reward is the last
-// step's (AgentGym's rule, spec 3.4): sums are wrong where a server hands out
-// running scores.
+// step sends the reply to the environment. The episode's reward is that of the
+// last step (AgentGym's rule, spec 3.4), because some servers report running
+// scores, which must not be summed.
 func (p *player) step(ctx context.Context, t *data.Turn) (Parsed, error) {
 	parsed := p.Format.Parse(t.Text)
 	t.Parsed, t.Action = parsed.OK, parsed.Action
@@ -118,7 +117,7 @@ func (p *player) step(ctx context.Context, t *data.Turn) (Parsed, error) {
 	return parsed, nil
 }
 
-// ended says whether, and how, the episode ends after turn t.
+// ended returns the outcome if the episode ends after turn t, otherwise "".
 func (p *player) ended(t *data.Turn, parsed Parsed) data.Outcome {
 	switch o := p.Options; {
 	case t.Done, o.FinalEnds && parsed.Final:
@@ -131,8 +130,8 @@ func (p *player) ended(t *data.Turn, parsed Parsed) data.Outcome {
 	return ""
 }
 
-// observe writes the observation of turn t into the conversation and returns
-// the ids to go on with.
+// observe appends the observation of turn t to the conversation and returns the
+// ids of the next prompt.
 func (p *player) observe(t *data.Turn, reply engine.Reply) ([]int32, error) {
 	last := reply.IDs[len(reply.IDs)-1]
 	next := func(text string) ([]int32, error) {
@@ -150,8 +149,8 @@ func (p *player) observe(t *data.Turn, reply engine.Reply) ([]int32, error) {
 	return ids, nil
 }
 
-// shorten gives the observation of turn t as far as the model may see it.
-// render gives the ids of a message with a text.
+// shorten returns the observation of turn t, shortened to MaxObsTokens. render
+// returns the ids of a message with the given text.
 func (p *player) shorten(t *data.Turn, render func(text string) ([]int32, error)) (text string, err error) {
 	frame := -1 // tokens that the template puts around any observation
 	text, t.Truncated, err = capObservation(t.Observation, p.Options.MaxObsTokens, func(text string) (int, error) {
@@ -177,13 +176,13 @@ func (p *player) observationError(err error) error {
 
 func millis(since time.Time) float64 { return float64(time.Since(since)) / float64(time.Millisecond) }
 
-// cutMark stands where text was taken out of an observation.
+// cutMark marks the place where text was removed from an observation.
 const cutMark = "\n[… observation shortened …]\n"
 
-// capObservation shortens text to at most limit tokens by taking out its
-// middle: what an environment says first names what happened, and what it says
-// last is often the state or the list of what can be done now. count gives the
-// tokens a text takes. A limit of 0 means none.
+// capObservation shortens text to at most limit tokens by removing its middle:
+// the start of an observation usually reports what happened, and the end lists
+// the state or the available actions. count returns the number of tokens of a
+// text. A limit of 0 means no limit.
 func capObservation(text string, limit int, count func(string) (int, error)) (string, bool, error) {
 	if limit <= 0 {
 		return text, false, nil
@@ -191,8 +190,8 @@ func capObservation(text string, limit int, count func(string) (int, error)) (st
 	return truncate(text, limit, TruncateMiddle, count)
 }
 
-// truncate shortens text to at most limit tokens by taking text out on a side:
-// TruncateLeft, TruncateMiddle or TruncateRight. It returns whether it did.
+// truncate shortens text to at most limit tokens by removing text on a side:
+// TruncateLeft, TruncateMiddle or TruncateRight. It reports whether it did.
 func truncate(text string, limit int, side string, count func(string) (int, error)) (string, bool, error) {
 	n, err := count(text)
 	if err != nil || n <= limit {
@@ -201,8 +200,7 @@ func truncate(text string, limit int, side string, count func(string) (int, erro
 	runes := []rune(text)
 	keep := len(runes)
 	for {
-		// Tokens are about evenly spread over the characters; where they are
-		// not, go on from what the last try cost.
+		// Estimate the length from the tokens per character of the last try.
 		keep = min(keep*limit/n, keep-1-keep/20)
 		if keep <= len(cutMark) {
 			break
@@ -222,7 +220,7 @@ func truncate(text string, limit int, side string, count func(string) (int, erro
 			return short, true, nil
 		}
 	}
-	// The mark would take most of it: the start or the end of the text alone.
+	// The mark would take most of the limit: keep the start or the end alone.
 	for keep = min(len(runes), limit*utf8.UTFMax); keep > 0; keep /= 2 {
 		short := string(runes[:keep])
 		if side == TruncateLeft {

@@ -199,7 +199,7 @@ func TestEveryTaskIsBad(t *testing.T) {
 	r.maze = lacking(r.maze, func(int) bool { return true })
 	err := r.fit(t, t.Context(), t.Context())
 	var failed *rollout.FailedError
-	if !errors.As(err, &failed) || failed.Failed != failed.Total || !strings.Contains(err.Error(), "is left out") {
+	if !errors.As(err, &failed) || failed.Failed != failed.Total || !strings.Contains(err.Error(), "is excluded") {
 		t.Errorf("%v", err)
 	}
 }

@@ -12,42 +12,40 @@ import (
 	"github.com/openmanus/openmanus/env/pool"
 )
 
-// attempt is one try at a job. Its lease and its session are taken before it
-// is played where batches are formed in a fixed order.
+// attempt is one attempt at a job.
 type attempt struct {
 	job     *job
 	env     Env
-	lease   *pool.Lease // nil: none could be had, or none in place of a lost one
+	lease   *pool.Lease // nil if none is available
 	session *engine.Session
 	record  env.Recorder
-	// failed is the result of an attempt that could not begin.
+	// failed is the result of an attempt that could not start.
 	failed   *data.Episode
 	joined   bool  // the group
-	lastLost error // the last lost instance that unstarted was told of
-	// end is why no episode of the rollout is worth beginning any more.
+	lastLost error // the error of the last lost instance that noteLost has seen
+	// end, if not nil, is an error that ends the whole rollout.
 	end error
-	// hopeless says that another attempt would fail alike.
+	// hopeless is true if another attempt would fail in the same way.
 	hopeless bool
 }
 
-// result is what became of an attempt.
+// result is the result of an attempt.
 type result struct {
 	episode  *data.Episode
 	end      error // if not nil, it ends the whole rollout
-	moved    bool  // the episode has to be played on the server of its group
-	hopeless bool  // another attempt would fail alike
-	bad      bool  // its task is left out
+	moved    bool  // the episode must be played on the server of its group
+	hopeless bool  // another attempt would fail in the same way
+	bad      bool  // its task is excluded
 }
 
-// begin counts a try at j and leases an instance for it.
+// begin starts an attempt at j and leases an instance for it.
 func (r *run) begin(ctx context.Context, j *job) *attempt {
 	a := &attempt{job: j, env: r.envs[j.task.Table()]}
 	a.count(ctx, a.acquire(ctx, false))
 	return a
 }
 
-// tryBegin is begin for one who holds leases that nobody gives back before: nil
-// where there is no place for another.
+// tryBegin is the non-blocking form of begin. It returns nil if the pool is full.
 func (r *run) tryBegin(ctx context.Context, j *job) *attempt {
 	a := &attempt{job: j, env: r.envs[j.task.Table()]}
 	err := a.acquire(ctx, true)
@@ -58,6 +56,7 @@ func (r *run) tryBegin(ctx context.Context, j *job) *attempt {
 	return a
 }
 
+// count counts the attempt, and fails it if its lease could not be acquired.
 func (a *attempt) count(ctx context.Context, err error) {
 	a.job.attempts++
 	if err != nil {
@@ -65,7 +64,7 @@ func (a *attempt) count(ctx context.Context, err error) {
 	}
 }
 
-// acquire leases an instance on a server where the episode may be played.
+// acquire leases an instance on a server on which the episode may be played.
 func (a *attempt) acquire(ctx context.Context, now bool) (err error) {
 	bad, failed := a.job.resets.badTask()
 	if bad != nil {
@@ -76,42 +75,42 @@ func (a *attempt) acquire(ctx context.Context, now bool) (err error) {
 	a.lease, err = a.env.Pool.AcquireAt(ctx, at)
 	var down *pool.DownError
 	if errors.As(err, &down) {
-		a.end = down // the pool has waited: the next job would wait as long again
+		a.end = down // the pool has waited long enough; every other job would wait as long
 	}
 	var group *pool.ServerDownError
-	a.hopeless = errors.As(err, &group) // likewise, and the group can play nowhere else
+	a.hopeless = errors.As(err, &group) // the group cannot play on another server
 	if err != nil && at.Only != "" {
-		err = fmt.Errorf("the group plays on %s, and other servers show another task: %w", at.Only, err)
+		err = fmt.Errorf("the group plays on %s, and other servers have another task: %w", at.Only, err)
 	}
 	return err
 }
 
-// onReset makes the episode a member of its group.
+// onReset adds the episode to its group.
 func (a *attempt) onReset(ctx context.Context, first string) error {
 	a.job.resets.succeeded(a.job)
 	alike, err := a.job.group.join(ctx, a.job, Start{first, a.lease.Server()})
 	if a.joined = err == nil; a.joined && !alike {
-		a.env.Pool.WarnOnce("random starts", "one task begins differently each time it is reset: the rewards of a group also depend on how its episodes began",
+		a.env.Pool.WarnOnce("random starts", "resets of one task give different starts, so the rewards of a group also depend on the start",
 			"task", a.job.task.ID, "server", a.lease.Server())
 	}
 	return err
 }
 
-// noteLost notes an instance that was lost, where the reset of the task was
-// what failed.
+// noteLost records a lost instance for the detection of bad tasks.
 func (a *attempt) noteLost(o Options, lost error) {
 	a.lastLost = lost
 	bad, first := a.job.resets.failed(a.job, a.lease.Server(), lost, a.env.Pool.InService())
 	if first {
-		o.Log.Warn("task left out", "task", bad.Task, "error", bad)
+		o.Log.Warn("task excluded", "task", bad.Task, "error", bad)
 	}
 }
 
-// replacement takes a fresh instance for a lost one. In a wave, whose episodes wait
-// for each other, it does not wait for one that replacement episode has.
+// replacement returns a function that leases a new instance for a lost one. In a
+// wave it does not wait for an instance of another episode, because the episodes
+// of a wave wait for each other.
 func (a *attempt) replacement(o Options) func(context.Context, error) (env.Client, error) {
 	return func(ctx context.Context, lost error) (env.Client, error) {
-		o.Log.Debug("instance lost, going on with another", "task", a.job.task.ID, "sample", a.job.sample, "server", a.lease.Server(), "error", lost)
+		o.Log.Debug("instance lost, continuing on another", "task", a.job.task.ID, "sample", a.job.sample, "server", a.lease.Server(), "error", lost)
 		a.noteLost(o, lost)
 		a.lease.Fail(lost)
 		err := a.acquire(ctx, o.Deterministic)
@@ -126,7 +125,7 @@ func (a *attempt) replacement(o Options) func(context.Context, error) (env.Clien
 	}
 }
 
-// openSession takes a session beforehand.
+// openSession opens the session before the episode starts.
 func (a *attempt) openSession(ctx context.Context) {
 	if a.failed != nil {
 		return
@@ -159,7 +158,7 @@ func (a *attempt) start() agent.Start {
 	return s
 }
 
-// play plays the attempt and gives lease and session back.
+// play plays the attempt and releases its lease and session.
 func (a *attempt) play(ctx context.Context, o Options) result {
 	defer a.job.group.releaseLeader(a.job)
 	if a.failed != nil {
@@ -195,14 +194,14 @@ func (a *attempt) play(ctx context.Context, o Options) result {
 		ep.Server = a.lease.Server()
 		switch {
 		case res.moved:
-			a.env.Pool.WarnOnce("mixed starts", "environment servers show different tasks under one index: each group of episodes plays on one of them; "+
+			a.env.Pool.WarnOnce("mixed starts", "environment servers have different tasks under one index, so each group of episodes plays on one of them; "+
 				"start the servers with the same data and the same PYTHONHASHSEED", "task", other.Task, "servers", []string{other.Group.Server, other.Here.Server})
 			a.lease.Release()
 		case errors.As(err, &changed):
 			a.lease.Release()
 		case ep.Outcome == data.EnvError || ep.Outcome == data.Cancelled:
-			// An instance that was left in the middle of a call may still be
-			// working on it: it is not used again.
+			// The instance may still be busy with an interrupted call, so it is
+			// not used again.
 			a.lease.Fail(err)
 		default:
 			a.lease.Release()
@@ -216,7 +215,7 @@ func (a *attempt) play(ctx context.Context, o Options) result {
 	case errors.As(err, &prompt):
 		res.end = prompt
 	case errors.As(err, &lost) && lost.Hopeless():
-		res.end = err // every other episode would fail alike
+		res.end = err // every other episode would fail in the same way
 	}
 	return res
 }

@@ -11,43 +11,41 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// badAfter is how many instances in a row one episode has to lose in the reset
-// of its task before the task can be called bad. Each of them has asked as often
-// as its client repeats a request.
+// badAfter is the number of instances in a row on which an episode's reset must
+// fail before its task is considered bad. Each client has retried the request.
 const badAfter = 3
 
-// resets keeps what came of the resets of one task. A task that every server
-// answers with the same failure, as where all lack its data, is bad: its
-// episodes fail at once, and no server is blamed. One that was ever reset is
-// not.
+// resets records the resets of one task. A task that fails in the same way on
+// every server, for example because all lack its data, is bad: its episodes fail
+// at once, and no server is blamed. A task that was ever reset is not bad.
 type resets struct {
 	task data.Task
 
 	mu      sync.Mutex
-	kind    string   // in which the last one failed
-	servers []string // on which it failed that way
+	kind    string   // of the last failure
+	servers []string // on which it failed with this kind
 	started bool
 	bad     *BadTaskError
 }
 
-// BadTaskError says that a task is left out, since no server can reset it.
+// BadTaskError reports a task that is excluded because no server can reset it.
 type BadTaskError struct {
 	Task    string
 	Servers []string
 	Err     error // of the last instance
 }
 
-// Error names the task and what to do.
+// Error names the task, the servers and the remedy.
 func (e *BadTaskError) Error() string {
-	return fmt.Sprintf("task %s is left out: its reset failed the same way on %d instances, on every server (%s); fix its data there, or take it out of the tasks: %v",
+	return fmt.Sprintf("task %s is excluded: its reset failed in the same way on %d instances, on every server (%s); fix its data there or remove it from the tasks: %v",
 		e.Task, badAfter, strings.Join(e.Servers, ", "), e.Err)
 }
 
-// Unwrap gives the failure, for errors.Is and errors.As.
+// Unwrap returns the failure, for errors.Is and errors.As.
 func (e *BadTaskError) Unwrap() error { return e.Err }
 
-// failed notes that an instance was lost by err while j played the task. first
-// is true once the task is known to be bad by it.
+// failed records that j lost an instance by err. first is true if this makes the
+// task bad.
 func (r *resets) failed(j *job, server string, err error, inService []string) (bad *BadTaskError, first bool) {
 	var known *env.Error
 	if !env.ResetRefused(err) || !errors.As(err, &known) {
@@ -58,8 +56,8 @@ func (r *resets) failed(j *job, server string, err error, inService []string) (b
 	if r.bad != nil {
 		return r.bad, false
 	}
-	if way := fmt.Sprint(known.Kind, known.Status); way != r.kind {
-		r.kind, r.servers, j.failedResets = way, nil, 0
+	if kind := fmt.Sprint(known.Kind, known.Status); kind != r.kind {
+		r.kind, r.servers, j.failedResets = kind, nil, 0
 	}
 	if !slices.Contains(r.servers, server) {
 		r.servers = append(r.servers, server)
@@ -76,22 +74,22 @@ func (r *resets) failed(j *job, server string, err error, inService []string) (b
 	return r.bad, true
 }
 
-// succeeded notes that the task of j was succeeded.
+// succeeded records that the task of j was reset.
 func (r *resets) succeeded(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.started, j.failedResets = true, 0
 }
 
-// badTask gives the error of a task that is bad, and the servers that could not
-// reset it.
+// badTask returns the error of a bad task, nil otherwise, and the servers that
+// could not reset it.
 func (r *resets) badTask() (bad *BadTaskError, servers []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.bad, r.servers
 }
 
-// resetsOf gives the jobs of one task one record.
+// resetsOf assigns one record to all jobs of a task.
 func resetsOf(jobs []*job) []*resets {
 	byTask := map[string]*resets{}
 	var all []*resets

@@ -138,7 +138,7 @@ func TestBadTask(t *testing.T) {
 				t.Errorf("stats %+v", stats)
 			}
 			for _, line := range []string{"task=sqlgym_0", "task=sqlgym_3"} {
-				if text := log.String(); strings.Count(text, "task left out") != 2 || !strings.Contains(text, line) || strings.Contains(text, "episode dropped") {
+				if text := log.String(); strings.Count(text, "task excluded") != 2 || !strings.Contains(text, line) || strings.Contains(text, "episode dropped") {
 					t.Errorf("want a warning that names %s, and no other of it:\n%s", line, text)
 				}
 			}
@@ -176,7 +176,7 @@ func TestAllTasksBad(t *testing.T) {
 		if stats.Failed != 6 || len(stats.BadTasks) != 3 {
 			t.Errorf("share %g: stats %+v", share, stats)
 		}
-		ended := err != nil && strings.Contains(err.Error(), "6 of 6 episodes failed") && strings.Contains(err.Error(), "is left out: its reset failed the same way")
+		ended := err != nil && strings.Contains(err.Error(), "6 of 6 episodes failed") && strings.Contains(err.Error(), "is excluded")
 		if want := share > 0; ended != want || err != nil && !want {
 			t.Errorf("share %g: %v", share, err)
 		}

@@ -9,15 +9,15 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Start is how an episode begins: what its reset showed, and on which server.
+// Start is the start of an episode: its first observation and its server.
 type Start struct {
 	FirstObservation string
-	Server           string // "" where that is not known
+	Server           string // "" if unknown
 }
 
-// StartsOf gives the starts of the groups that episodes belong to, by uid, for
-// Options.Starts. Episodes that failed for a reason outside of them are passed
-// over, and those of dumps that kept no first observation.
+// StartsOf returns the starts of the groups of episodes, by uid, for
+// Options.Starts. It ignores episodes that servers or the engine failed, and
+// those without a recorded first observation.
 func StartsOf(episodes []*data.Episode) map[string]Start {
 	starts := map[string]Start{}
 	for _, ep := range episodes {
@@ -28,34 +28,33 @@ func StartsOf(episodes []*data.Episode) map[string]Start {
 	return starts
 }
 
-// group makes the episodes that are compared with each other begin alike. The
-// first episode that has been reset decides the start. Servers may show
-// different tasks under one index (textcraft does under another
-// PYTHONHASHSEED): an episode that was shown another start on another server
-// moves to the server of the group's start before the model is asked anything,
-// with the same seed, and later episodes of the group begin there.
+// group ensures that the episodes that are compared with each other start alike.
+// The first episode that is reset decides the start. Servers can have different
+// tasks under one index (textcraft does under another PYTHONHASHSEED). An
+// episode with another start on another server moves to the server of the
+// group's start before the model generates anything, with the same seed, and
+// later episodes of the group start there.
 //
-// Where the very server of the group shows another start, nothing can make the
-// two equal. A deterministic environment has then changed, for one because its
-// server was started again with another seed, and the episode fails. In any
-// other environment chance is part of the start: the group is compared as it
-// is, and counted (group/different_starts).
+// If the server of the group itself gives another start, a deterministic
+// environment has changed, for example because its server was restarted with
+// another seed, and the episode fails. In other environments the start is partly
+// random: the group is used and counted (group/different_starts).
 type group struct {
 	uid           string
 	deterministic bool // env.Spec.Deterministic
 
 	mu      sync.Mutex
 	start   Start // of the members
-	members int   // episodes that play, or have played, from start
-	pinned  bool  // another server showed another start
-	mixed   bool  // it was pinned at some time
+	members int   // episodes that play or have played from start
+	pinned  bool  // another server gave another start
+	mixed   bool  // it has ever been pinned
 
-	// leader, if it is not nil, is the episode whose start the others wait for.
+	// leader, if not nil, is the episode whose start the others wait for.
 	leader *job
-	led    chan struct{} // closed when the leader's start is known, or will not be
+	led    chan struct{} // closed when the leader has started or failed
 }
 
-// server is the server on which the group's next episode has to begin, "" for
+// server returns the server on which the group's next episode must start, "" for
 // any.
 func (g *group) server() string {
 	g.mu.Lock()
@@ -66,7 +65,7 @@ func (g *group) server() string {
 	return g.start.Server
 }
 
-// setLeader makes j decide the start of a group that has none yet.
+// setLeader makes j the leader if the group has no start and no leader.
 func (g *group) setLeader(j *job) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,7 +74,7 @@ func (g *group) setLeader(j *job) {
 	}
 }
 
-// releaseLeader ends the wait for j if that is the leader.
+// releaseLeader ends the wait for j if it is the leader.
 func (g *group) releaseLeader(j *job) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -85,9 +84,9 @@ func (g *group) releaseLeader(j *job) {
 	}
 }
 
-// join makes an episode that has been reset a member, and reports whether it
-// begins like the others. Its error says that the episode cannot be a member
-// with this start.
+// join makes an episode that has been reset a member of the group, and reports
+// whether it starts like the others. It returns an error if the episode cannot
+// be a member with this start.
 func (g *group) join(ctx context.Context, j *job, s Start) (alike bool, err error) {
 	defer g.releaseLeader(j)
 	g.mu.Lock()
@@ -118,7 +117,7 @@ func (g *group) join(ctx context.Context, j *job, s Start) (alike bool, err erro
 	return alike, nil
 }
 
-// leave takes back a join whose episode failed for a reason outside of it.
+// leave undoes join for an episode that a server or the engine failed.
 func (g *group) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -127,7 +126,7 @@ func (g *group) leave() {
 	}
 }
 
-// otherStartError says that an episode has to move to its group's server.
+// otherStartError reports that an episode must move to its group's server.
 type otherStartError struct {
 	Task        string
 	Sample      int
@@ -136,12 +135,12 @@ type otherStartError struct {
 
 // Error names both servers.
 func (e *otherStartError) Error() string {
-	return fmt.Sprintf("task %s, sample %d: %s shows another task than %s, where its group plays: %s",
+	return fmt.Sprintf("task %s, sample %d: %s has another task than %s, the server of its group: %s",
 		e.Task, e.Sample, e.Here.Server, e.Group.Server, difference(e.Group.FirstObservation, e.Here.FirstObservation))
 }
 
-// ChangedStartError says that an episode cannot be compared with the others of
-// its group: their task is not shown any more.
+// ChangedStartError reports that an episode cannot be compared with the others of
+// its group, because the server's task has changed.
 type ChangedStartError struct {
 	Task        string
 	Here, Group Start
@@ -149,11 +148,11 @@ type ChangedStartError struct {
 
 // Error shows both starts.
 func (e *ChangedStartError) Error() string {
-	return fmt.Sprintf("task %s: %s shows another task now than when its group began (was it started again with other data or another PYTHONHASHSEED?), "+
-		"so the two cannot be compared: %s", e.Task, e.Here.Server, difference(e.Group.FirstObservation, e.Here.FirstObservation))
+	return fmt.Sprintf("task %s: the task on %s has changed since its group began (was the server restarted with other data or another PYTHONHASHSEED?), "+
+		"so the episodes cannot be compared: %s", e.Task, e.Here.Server, difference(e.Group.FirstObservation, e.Here.FirstObservation))
 }
 
-// difference shows two texts from a little before the first byte that differs.
+// difference quotes two texts from shortly before the first byte that differs.
 func difference(a, b string) string {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -167,8 +166,8 @@ func difference(a, b string) string {
 	return fmt.Sprintf("%q instead of %q", cut(b), cut(a))
 }
 
-// groupsOf makes the groups of jobs. starts are those of groups that earlier
-// rollouts have played a part of.
+// groupsOf assigns jobs to groups. starts holds the starts of groups that earlier
+// rollouts have partly played.
 func groupsOf(jobs []*job, envs map[string]Env, starts map[string]Start) []*group {
 	byUID := map[string]*group{}
 	var groups []*group

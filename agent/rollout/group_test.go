@@ -81,7 +81,7 @@ func TestGroupsBeginAlike(t *testing.T) {
 			if mixed == 0 || mixed > 12 {
 				t.Errorf("%d of 12 groups are counted", mixed)
 			}
-			if text := log.String(); strings.Count(text, "show different tasks") != 1 || !strings.Contains(text, "http://127.0.0.1:1") || !strings.Contains(text, "http://127.0.0.1:2") {
+			if text := log.String(); strings.Count(text, "different tasks under one index") != 1 || !strings.Contains(text, "http://127.0.0.1:1") || !strings.Contains(text, "http://127.0.0.1:2") {
 				t.Errorf("want one warning that names both servers, got:\n%s", text)
 			}
 		})
@@ -146,7 +146,7 @@ func TestStartsOfOneServerDiffer(t *testing.T) {
 					continue
 				}
 				failed++
-				if ep.Outcome != data.EnvError || !strings.Contains(ep.Err, "shows another task now than when its group began") {
+				if ep.Outcome != data.EnvError || !strings.Contains(ep.Err, "has changed since its group began") {
 					t.Errorf("%s: %s", ep.Outcome, ep.Err)
 				}
 			}

@@ -14,16 +14,16 @@ type job struct {
 	uid      string
 	sample   int
 	seed     uint64
-	attempts int // made so far
+	attempts int // so far
 	moves    int // attempts that ended because the group plays on another server
 	group    *group
-	// failedResets counts the instances in a row that could not reset the task.
+	// failedResets counts the instances in a row that failed to reset the task.
 	failedResets int
 	resets       *resets
 }
 
-// jobsOf lists the episodes, task by task. A task that comes twice makes two
-// groups with draws of their own.
+// jobsOf lists the episodes by task. A task that occurs twice forms two groups
+// with different seeds.
 func jobsOf(tasks []data.Task, o Options) []*job {
 	var jobs []*job
 	seen := map[string]int{}
@@ -56,7 +56,7 @@ func jobsOf(tasks []data.Task, o Options) []*job {
 
 func taskName(t data.Task) string { return t.Table() + "/" + t.ID }
 
-// failure is the episode of a job that failed before it could begin.
+// failure returns the episode of a job that failed before it started.
 func (j *job) failure(outcome data.Outcome, err error) *data.Episode {
 	return &data.Episode{
 		Task: j.task, UID: j.uid, Sample: j.sample, Seed: j.seed,
@@ -64,10 +64,9 @@ func (j *job) failure(outcome data.Outcome, err error) *data.Episode {
 	}
 }
 
-// EpisodeSeed is the seed of one episode's draws. It depends on what the
-// episode is and on nothing that happened before, so that a resumed run, or one
-// with another concurrency, draws the same. repeat tells apart the places of a
-// task that is in a step more than once.
+// EpisodeSeed returns the seed of one episode's sampling. It depends only on the
+// arguments, so a resumed run, or one with another concurrency, draws the same
+// tokens. repeat counts earlier occurrences of the task in the step.
 func EpisodeSeed(seed uint64, step int, env, task string, repeat, sample int) uint64 {
 	h := mix(seed)
 	for _, part := range []uint64{

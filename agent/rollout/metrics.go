@@ -9,11 +9,10 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Metrics sums episodes up under the names of spec 2.7, computed over sampled
-// tokens where the original used its padded window. Shares of outcomes are over
-// all episodes; everything else is over those that may be trained on, since
-// the others ended for no reason of the model's. A metric of nothing is left
-// out rather than reported as 0.
+// Metrics summarises episodes under the names of spec 2.7, over sampled tokens
+// instead of the original's padded window. Shares of outcomes are over all
+// episodes; all other metrics are over trainable ones, because the rest ended
+// for reasons outside the model. Metrics without a value are omitted.
 func Metrics(episodes []*data.Episode) map[string]float64 {
 	m := map[string]float64{}
 	if len(episodes) == 0 {
@@ -22,9 +21,9 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 	count := map[data.Outcome]int{}
 	groups := map[string][]float64{}
 	starts, different := map[string]string{}, map[string]bool{}
-	var uids []string // in the order of the episodes: sums must not depend on map order
+	var uids []string // in the order of the episodes, so that sums do not depend on map order
 	var actions, messages, rewards, sampled, tokens, prompts, attempts, stepMillis, genMillis series
-	var finished, truncated, parsed, clipped, cut, turns, judged, silent float64
+	var finished, truncated, parsed, clipped, cut, turns, judged, empty float64
 	for _, ep := range episodes {
 		count[ep.Outcome]++
 		attempts.add(float64(ep.Attempts))
@@ -41,7 +40,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 		groups[ep.UID] = append(groups[ep.UID], ep.Reward)
 		actions.add(float64(len(ep.Turns)))
 		messages.add(float64(max(1, 2*len(ep.Turns)))) // a prompt or an observation before every reply
-		silent += share(ep.SampledTokens() == 0)
+		empty += share(ep.SampledTokens() == 0)
 		rewards.add(ep.Reward)
 		sampled.add(float64(ep.SampledTokens()))
 		tokens.add(float64(len(ep.Tokens)))
@@ -54,7 +53,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 			turns++
 			clipped += share(t.Stop == string(engine.StopLength))
 			genMillis.add(t.GenMillis)
-			if t.Unjudged { // the environment had nothing to do with it
+			if t.Unjudged { // it was not sent to the environment
 				continue
 			}
 			judged++
@@ -76,7 +75,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 		rewards.write(m, "episode/reward")
 		tokens.write(m, "episode/length")
 		sampled.write(m, "response_length")
-		m["response/aborted_ratio"] = silent / n
+		m["response/aborted_ratio"] = empty / n
 		m["env/finish_ratio"] = finished / n
 		m["env/number_of_valid_action"] = parsed / n
 		m["episode/success_rate"] = float64(count[data.Success]) / n
@@ -99,9 +98,9 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 	return m
 }
 
-// writeGroups reports how far the rewards of one task's samples lie apart: a
-// group without spread gives no gradient under a group estimator. Groups of
-// one sample are not counted. different is how many groups began differently.
+// writeGroups reports the spread of the rewards within groups: a group without
+// spread has no gradient under a group estimator. Groups of one sample are not
+// counted. different is the number of groups with different starts.
 func writeGroups(m map[string]float64, uids []string, groups map[string][]float64, different int) {
 	var stds series
 	var flat float64
@@ -146,8 +145,8 @@ func (s *series) add(x float64) {
 	s.sum += x
 }
 
-// percentiles writes how long the environment took for a turn: the median, and
-// what one turn in ten and in a hundred exceeds (nearest rank).
+// percentiles writes the 50th, 90th and 99th percentile of the environment's time
+// per turn (nearest rank).
 func percentiles(m map[string]float64, name string, episodes []*data.Episode) {
 	var millis []float64
 	for _, ep := range episodes {

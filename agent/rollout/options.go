@@ -11,74 +11,74 @@ import (
 	"github.com/openmanus/openmanus/env/pool"
 )
 
-// Env is one environment's side of a rollout: where its instances come from
-// and how its episodes are played.
+// Env is one environment of a rollout: the source of its instances and the
+// settings of its episodes.
 type Env struct {
 	Pool  *pool.Pool
 	Setup agent.Setup
-	// MaxLeases is the most instances Pool leases at once, 0 if it has no
-	// bound. A deterministic wave, which holds all its leases at once, is kept
-	// within it.
+	// MaxLeases is the number of instances that Pool can lease at once, 0 if
+	// unlimited. It bounds the size of a deterministic wave, which holds all its
+	// leases at once.
 	MaxLeases int
 }
 
 // Options of RunEpisodes.
 type Options struct {
 	GroupSize   int // samples per task
-	Concurrency int // episodes at a time
+	Concurrency int // simultaneous episodes
 	Seed        uint64
 	Step        int // training step, part of the seeds
-	// Earlier are tasks that the step has played before. One that comes again
-	// makes a group with a uid and draws of its own.
+	// Earlier lists tasks that the step has already played. If one occurs again,
+	// it forms a group with its own uid and random draws.
 	Earlier []data.Task
-	// Attempts is the most times an episode is begun; 0 means 3. An attempt
-	// that a failure of the infrastructure ended is played anew, from the same
-	// seed, with a fresh lease.
+	// Attempts is the maximal number of attempts at an episode; 0 means 3. An
+	// attempt that a server or the engine failed is repeated from the same seed
+	// with a new lease.
 	Attempts int
-	// Replays is the most instances in a row that the environment may lose at
-	// one point of an attempt and that are replaced by another, on which the
-	// actions so far are repeated, where that is possible (agent.Start.Another,
-	// agent.Start.Replays). Where it is not, or no more, the attempt has failed.
+	// Replays is the number of instances in a row that may be lost at one point
+	// of an attempt and are replaced by another, on which the actions so far are
+	// repeated (agent.Start.Replace, agent.Start.Replays). Beyond it, or if
+	// repeating is not possible, the attempt fails.
 	Replays int
-	// EpisodeTimeout bounds one attempt, waiting for a lease not included; 0
-	// is no bound.
+	// EpisodeTimeout bounds the time of one attempt, without the wait for a
+	// lease; 0 means no bound.
 	EpisodeTimeout time.Duration
-	// MaxFailed is the share of episodes that may fail for good before
-	// RunEpisodes gives up; 0 means that it gives up only when all failed, and
-	// not all of them for a task that no server can reset (BadTaskError).
+	// MaxFailed is the share of episodes that may fail in all attempts before
+	// RunEpisodes gives up. 0 means that it gives up only if all fail, unless all
+	// belong to tasks that no server can reset (BadTaskError).
 	MaxFailed float64
-	// Before is what an earlier rollout has played of the same tasks, and what
-	// of it failed for good: MaxFailed is a share of those too.
+	// Before counts the episodes of an earlier rollout of the same tasks, which
+	// MaxFailed includes.
 	Before struct{ Episodes, Failed int }
-	// Deterministic plays in waves of fixed membership, as an engine with
-	// engine.Options.Deterministic needs it: the next wave begins when the
-	// last episode of this one has ended. Retries come in waves at the end.
+	// Deterministic plays in waves of fixed membership, as required by an engine
+	// with engine.Options.Deterministic: a wave starts when the last episode of
+	// the previous one has ended. Retries form waves at the end.
 	Deterministic bool
-	// Exchanges keeps the HTTP exchanges of every episode.
+	// Exchanges records the HTTP exchanges of every episode.
 	Exchanges bool
 
-	// Skip, if set, says which episodes are not played: those that an earlier
-	// rollout has played. uid is that of Episode.UID.
+	// Skip, if set, returns true for episodes that are not played, because an
+	// earlier rollout has played them. uid is Episode.UID.
 	Skip func(uid string, sample int) bool
 
-	// Starts are those of groups that an earlier rollout has played a part of, by
-	// uid (see StartsOf): what is left of a group begins as that did.
+	// Starts holds the starts of groups that an earlier rollout has partly
+	// played, by uid (see StartsOf). The remaining episodes must start alike.
 	Starts map[string]Start
 
-	// OnEpisode, if set, gets every episode that was begun once it is final,
-	// in the order in which they end, but for those whose failure ends the
+	// OnEpisode, if set, is called with every started episode when it is final,
+	// in the order in which they end, except episodes whose failure ends the
 	// rollout. Its error ends the rollout.
 	OnEpisode func(*data.Episode) error
-	// OnWave, if set, gets the final episodes of a wave, in order, once the
-	// wave has ended; none of a wave that was broken off. Its error ends the
-	// rollout.
+	// OnWave, if set, is called with the final episodes of a wave, in order, when
+	// the wave has ended. It is not called for an interrupted wave. Its error ends
+	// the rollout.
 	OnWave func([]*data.Episode) error
-	// OnProgress, if set, is told how far the rollout is after every episode.
+	// OnProgress, if set, is called after every episode.
 	OnProgress func(Progress)
-	Log        *slog.Logger // nil: silent
+	Log        *slog.Logger // nil: no log
 }
 
-// Progress is how far a rollout is.
+// Progress is the progress of a rollout.
 type Progress struct {
 	Done, Total   int
 	Success       int
@@ -86,19 +86,18 @@ type Progress struct {
 	SampledTokens int
 }
 
-// Stats sum a rollout up.
+// Stats summarise a rollout.
 type Stats struct {
 	Progress
 	Retries int // attempts beyond the first
-	Replays int // instances that took the place of lost ones inside attempts
+	Replays int // lost instances that were replaced within attempts
 	Turns   int
 	Tokens  int // in all episodes, sampled ones included
 	Elapsed time.Duration
-	// MixedStarts counts groups whose task differed between servers and was
-	// therefore played on one of them.
+	// MixedStarts counts groups that were played on one server because the
+	// servers had different tasks.
 	MixedStarts int
-	// BadTasks are the ids of tasks that were left out since no server could
-	// reset them.
+	// BadTasks holds the ids of excluded tasks, which no server could reset.
 	BadTasks []string
 }
 
@@ -128,12 +127,12 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate names every fault of the arguments.
+// validate returns all faults of the arguments.
 func validate(envs map[string]Env, tasks []data.Task, o Options) error {
 	var errs []error
 	atLeast := func(name string, v, least int) {
 		if v < least {
-			errs = append(errs, fmt.Errorf("%s is %d, want at least %d", name, v, least))
+			errs = append(errs, fmt.Errorf("%s is %d, must be at least %d", name, v, least))
 		}
 	}
 	atLeast("group_size", o.GroupSize, 1)
@@ -141,7 +140,7 @@ func validate(envs map[string]Env, tasks []data.Task, o Options) error {
 	atLeast("attempts", o.Attempts, 1)
 	atLeast("replays", o.Replays, 0)
 	if !(o.MaxFailed >= 0 && o.MaxFailed < 1) {
-		errs = append(errs, fmt.Errorf("the share of episodes that may fail is %g, want it in [0, 1)", o.MaxFailed))
+		errs = append(errs, fmt.Errorf("the share of episodes that may fail is %g, must be in [0, 1)", o.MaxFailed))
 	}
 	asked := map[string]bool{}
 	for _, task := range tasks {
@@ -151,7 +150,7 @@ func validate(envs map[string]Env, tasks []data.Task, o Options) error {
 		asked[task.Table()] = true
 		e, ok := envs[task.Table()]
 		if !ok {
-			errs = append(errs, fmt.Errorf("task %s belongs to environment %q, which is not part of this run", task.ID, task.Table()))
+			errs = append(errs, fmt.Errorf("task %s: environment %q is not part of this run", task.ID, task.Table()))
 		} else if err := e.Setup.Options.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("environment %s: %w", task.Table(), err))
 		}

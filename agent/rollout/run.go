@@ -1,13 +1,13 @@
 // Package rollout plays many episodes at once (OpenManus-RL's run_llm_loop).
 //
-// It owns groups of samples, the seeds of episodes, the leases of environment
-// instances, retries after failures of the infrastructure, and the metrics of
-// a set of episodes. It does not own the episode itself (agent), batching
-// (agent/llm/engine) or scores (reward).
+// It contains groups of samples, the seeds of episodes, the leases of environment
+// instances, retries after failures of servers or the engine, and the metrics of
+// a set of episodes. The episode itself belongs to agent, batching to
+// agent/llm/engine, scores to reward.
 //
 // Concurrency: RunEpisodes starts one goroutine per episode, at most
-// Options.Concurrency at a time, and has waited for all of them when it
-// returns. Callbacks are called one at a time.
+// Options.Concurrency at a time, and waits for all of them before it returns.
+// Callbacks are called one at a time.
 package rollout
 
 import (
@@ -20,19 +20,16 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// RunEpisodes plays GroupSize episodes of every task and returns them task by
-// task, sample by sample, whatever order they ended in. Episodes that failed
-// for good are among them, with their outcome, so that they can be counted;
-// data.Outcome.Trainable tells them apart.
+// RunEpisodes plays GroupSize episodes of every task and returns them ordered by
+// task and sample, without those that Skip excludes. Episodes that failed in all
+// attempts are included with their outcome; data.Outcome.Trainable is false for
+// them.
 //
-// Episodes that Skip names are not among them.
-//
-// It returns an error when ctx ends, when more episodes fail than MaxFailed
-// allows, when no server of an environment answers any more (env.DownError),
-// when a task's first messages are too long (agent.PromptError), when an
-// error's Hopeless method says that all others would fail alike, or when
-// OnEpisode fails. The episodes are returned then too; those
-// that were not played to their end are cancelled.
+// It returns an error if ctx ends, if more episodes fail than MaxFailed allows,
+// if no server of an environment answers (pool.DownError), if a task's first
+// messages are too long (agent.PromptError), if an error's Hopeless method
+// returns true, or if OnEpisode fails. The episodes are returned in these cases
+// too; unfinished ones have the outcome cancelled.
 func RunEpisodes(ctx context.Context, envs map[string]Env, tasks []data.Task, o Options) ([]*data.Episode, Stats, error) {
 	o = o.withDefaults()
 	if err := validate(envs, tasks, o); err != nil {
@@ -54,7 +51,7 @@ func RunEpisodes(ctx context.Context, envs map[string]Env, tasks []data.Task, o 
 	if ctx.Err() != nil {
 		err = fmt.Errorf("rollout: %w", context.Cause(ctx))
 	}
-	for _, j := range jobs { // those that were never begun
+	for _, j := range jobs { // never started
 		if r.episodes[j.slot] == nil {
 			r.episodes[j.slot] = j.failure(data.Cancelled, err)
 		}
@@ -71,8 +68,8 @@ func RunEpisodes(ctx context.Context, envs map[string]Env, tasks []data.Task, o 
 	return r.episodes, r.stats, err
 }
 
-// FailedError is returned by RunEpisodes when more episodes failed for good
-// than Options.MaxFailed allows. It speaks of the last one.
+// FailedError is returned by RunEpisodes if more episodes failed than
+// Options.MaxFailed allows. Its details are those of the last one.
 type FailedError struct {
 	Failed, Total    int
 	Task             string
@@ -81,7 +78,7 @@ type FailedError struct {
 	Words            string // the error of that episode
 }
 
-// Error says how many failed, and why the last one did.
+// Error returns the number of failed episodes and the error of the last one.
 func (e *FailedError) Error() string {
 	return fmt.Sprintf("%d of %d episodes failed, the last one (%s, sample %d, attempt %d) with %s: %s",
 		e.Failed, e.Total, e.Task, e.Sample, e.Attempts, e.Outcome, e.Words)
@@ -93,13 +90,13 @@ type run struct {
 	o    Options
 	stop context.CancelCauseFunc
 
-	mu       sync.Mutex      // guards what follows and serialises the callbacks
+	mu       sync.Mutex      // guards the fields below and serialises the callbacks
 	episodes []*data.Episode // by job.slot
 	stats    Stats
 	badTasks int // failed episodes of tasks that no server can reset
 }
 
-// stream keeps Concurrency episodes going.
+// stream plays the jobs, Concurrency at a time.
 func (r *run) stream(ctx context.Context, jobs []*job) {
 	places := make(chan struct{}, r.o.Concurrency)
 	var wg sync.WaitGroup
@@ -122,17 +119,17 @@ func (r *run) stream(ctx context.Context, jobs []*job) {
 	}
 }
 
-// waves plays one set of episodes after the other. A wave's leases and
-// sessions are taken in order before its first episode begins, and who is in a
-// wave depends on nothing but outcomes, so a deterministic engine forms the
-// same batches every time.
+// waves plays one set of episodes after the other. A wave's leases and sessions
+// are acquired in order before its first episode starts, and the membership of a
+// wave depends only on outcomes, so a deterministic engine forms the same
+// batches every time.
 func (r *run) waves(ctx context.Context, jobs []*job) {
 	for n := 1; len(jobs) > 0 && ctx.Err() == nil; n++ {
 		wave := jobs[:r.waveSize(jobs)]
 		attempts := []*attempt{r.begin(ctx, wave[0])}
 		for _, j := range wave[1:] {
 			a := r.tryBegin(ctx, j)
-			if a == nil { // a server is out of service: who has a lease plays, the others come next
+			if a == nil { // a server is out of service: play the jobs that have a lease
 				break
 			}
 			attempts = append(attempts, a)
@@ -146,7 +143,7 @@ func (r *run) waves(ctx context.Context, jobs []*job) {
 		}
 		for _, a := range attempts {
 			if a.openSession(ctx); a.failed == nil {
-				a.job.group.setLeader(a.job) // whichever was reset first, the same start is the group's
+				a.job.group.setLeader(a.job) // the group's start must not depend on timing
 			}
 		}
 		again := make([]bool, len(wave))
@@ -169,9 +166,8 @@ func (r *run) waves(ctx context.Context, jobs []*job) {
 	}
 }
 
-// endWave marks the final episodes of wave n and hands them on. A wave that
-// was broken off has others beside it in the batches of its last turns than a
-// whole one: it is no wave.
+// endWave marks the final episodes of wave n and passes them to OnWave. It skips
+// an interrupted wave, whose last turns had other batches than a complete one.
 func (r *run) endWave(ctx context.Context, n int, final []*data.Episode) {
 	if ctx.Err() != nil || len(final) == 0 {
 		return
@@ -186,7 +182,7 @@ func (r *run) endWave(ctx context.Context, n int, final []*data.Episode) {
 	}
 }
 
-// waveSize is how many of jobs may be played together.
+// waveSize returns the number of leading jobs that fit into one wave.
 func (r *run) waveSize(jobs []*job) int {
 	taken := map[string]int{}
 	for i, j := range jobs {
@@ -200,11 +196,11 @@ func (r *run) waveSize(jobs []*job) int {
 }
 
 // maxMoves bounds how often an episode moves to the server of its group. A
-// second move needs that all others of the group have failed in between.
+// second move happens only if all other episodes of the group fail in between.
 const maxMoves = 10
 
-// finish takes the result of an attempt and reports whether it is final. If
-// not, the job is to be tried again.
+// finish records the result of an attempt and reports whether it is final. If
+// not, the caller attempts the job again.
 func (r *run) finish(ctx context.Context, j *job, res result) bool {
 	ep, end := res.episode, res.end
 	if end != nil {
@@ -222,7 +218,7 @@ func (r *run) finish(ctx context.Context, j *job, res result) bool {
 	}
 	if failed && !res.hopeless && j.attempts < r.o.Attempts {
 		r.stats.Retries++
-		r.o.Log.Warn("episode failed, trying again", "task", j.task.ID, "sample", j.sample, "attempt", j.attempts,
+		r.o.Log.Warn("episode failed, retrying", "task", j.task.ID, "sample", j.sample, "attempt", j.attempts,
 			"outcome", ep.Outcome, "error", ep.Err)
 		return false
 	}
@@ -239,7 +235,7 @@ func (r *run) finish(ctx context.Context, j *job, res result) bool {
 	case !ep.Outcome.Trainable():
 		s.Failed++
 		level := slog.LevelWarn
-		if res.bad { // the task was named
+		if res.bad { // the warning has named the task
 			level = slog.LevelDebug
 			r.badTasks++
 		}

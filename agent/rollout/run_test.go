@@ -494,7 +494,7 @@ func TestDeterministicBatches(t *testing.T) {
 func TestBadArguments(t *testing.T) {
 	s := newStage(t, false)
 	_, _, err := RunEpisodes(t.Context(), s.envs, []data.Task{{ID: "x_1", Env: "x"}}, Options{MaxFailed: 2, Attempts: -1})
-	for _, want := range []string{"group_size is 0", "concurrency is 0", "attempts is -1", "it in [0, 1)", `environment "x"`} {
+	for _, want := range []string{"group_size is 0", "concurrency is 0", "attempts is -1", "in [0, 1)", `environment "x"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}

@@ -157,7 +157,7 @@ func TestEval(t *testing.T) {
 			t.Errorf("contracts %s and %s, starts %q and %q", a.Contract.Hash, b.Contract.Hash, a.Starts, b.Starts)
 		}
 		code, out, stderr := inProcess(t, dir, "eval", "compare", "ours.json", "theirs.json")
-		if code != int(errext.Input) || !strings.Contains(stderr, "2 of 2 tasks begin with another first observation (maze_17, maze_18)") {
+		if code != int(errext.Input) || !strings.Contains(stderr, "2 of 2 tasks have different first observations (maze_17, maze_18)") {
 			t.Errorf("exit code %d\n%s%s", code, out, stderr)
 		}
 	})

@@ -145,14 +145,14 @@ func TestPlayThroughFaults(t *testing.T) {
 			out, injected = play(t, some, args...)
 			lines := 0
 			for line := range strings.Lines(out) {
-				if strings.HasPrefix(line, "on the way: ") && strings.Contains(line, fmt.Sprintf("http_500 %d", injected["http_500"])) {
+				if strings.HasPrefix(line, "infrastructure: ") && strings.Contains(line, fmt.Sprintf("http_500 %d", injected["http_500"])) {
 					lines++
 				}
 			}
 			if lines != 1 {
 				t.Errorf("%d lines about %v in\n%s", lines, injected, out)
 			}
-			if out, _ = play(t, "", args...); strings.Contains(out, "on the way") || !strings.Contains(out, ": 11 ") {
+			if out, _ = play(t, "", args...); strings.Contains(out, "infrastructure") || !strings.Contains(out, ": 11 ") {
 				t.Errorf("nothing went wrong, and it says\n%s", out)
 			}
 		})

@@ -158,9 +158,9 @@ func TestReplayRefuses(t *testing.T) {
 		{"torn.jsonl", errext.OK, "the last line is cut off"},
 		{"only.jsonl", errext.Input, "nothing was replayed: it holds no episode"},
 		{"lost.jsonl", errext.OK, ""},
-		{"lost.jsonl --episode 1", errext.Input, "nothing was replayed: episode 1: it failed for a reason outside of it"},
+		{"lost.jsonl --episode 1", errext.Input, "nothing was replayed: episode 1: it failed because of a server or the engine"},
 		{"lost.jsonl --no-model --json --episode 1", errext.Input, "nothing was replayed: episode 1"},
-		{"alllost.jsonl", errext.Input, "nothing was replayed: episodes 0, 1, 3: it failed for a reason outside of it; episode 2: it lost an instance and continued on another one, so its exchanges are those of two"},
+		{"alllost.jsonl", errext.Input, "nothing was replayed: episodes 0, 1, 3: it failed because of a server or the engine; episode 2: it lost an instance and continued on another one"},
 	} {
 		code, _, stderr := inProcess(t, dir, append([]string{"replay"}, strings.Fields(tt.args)...)...)
 		if code != int(tt.code) || !strings.Contains(stderr, tt.want) {

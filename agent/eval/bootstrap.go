@@ -9,17 +9,17 @@ import (
 // Intervals are 95 % percentile bootstrap intervals (Efron, "Bootstrap
 // Methods: Another Look at the Jackknife", Ann. Statist. 7, 1979) over tasks:
 // a resample draws as many tasks as there are, with replacement, each with all
-// its trials, since trials of one task are not independent of each other.
+// its trials, because trials of one task are not independent.
 //
-// Where all tasks ended alike, the interval is a point. That says that the
-// tasks show no spread, not that there is none.
+// If all tasks have the same result, the interval is a single point. It reflects
+// the sample, not certainty about other tasks.
 
 const (
 	resamples = 2000
 	tail      = 0.025
 )
 
-// resample calls each with the tasks of one resample after the other.
+// resample calls each with the task indices of every resample.
 func resample(tasks int, seed uint64, each func(drawn []int)) {
 	rng := rand.New(rand.NewPCG(seed, 0x6576616c)) // "eval"
 	drawn := make([]int, tasks)
@@ -31,19 +31,18 @@ func resample(tasks int, seed uint64, each func(drawn []int)) {
 	}
 }
 
-// over is the metric over some of the tasks, a task counted as often as it is
-// drawn.
+// over returns the metric over the drawn tasks, with repetitions.
 func (r *ratio) over(drawn []int) float64 {
 	var num, den float64
 	for _, i := range drawn {
 		num += r.num[i]
 		den += r.den[i]
 	}
-	return num / den // NaN where the metric has no task in this resample
+	return num / den // NaN if the resample has no task with this metric
 }
 
-// interval are the quantiles of what the resamples gave. Resamples without a
-// value are left out; v stands in where none has one.
+// interval returns the quantiles of the resampled values without NaN, or v twice
+// if there are none.
 func interval(values []float64, v float64) (lo, hi float64) {
 	values = slices.DeleteFunc(values, math.IsNaN)
 	if len(values) == 0 {
@@ -53,7 +52,7 @@ func interval(values []float64, v float64) (lo, hi float64) {
 	return quantile(values, tail), quantile(values, 1-tail)
 }
 
-// quantile of sorted values, linear between them.
+// quantile interpolates linearly between sorted values.
 func quantile(sorted []float64, q float64) float64 {
 	at := q * float64(len(sorted)-1)
 	i := int(at)
@@ -70,8 +69,8 @@ type Figure struct {
 	High  float64 `json:"high"`
 }
 
-// Figures are the metrics of tasks that were played n times each. A metric of
-// nothing is left out.
+// Figures returns the metrics of tasks that were played n times each. Metrics
+// without a value are omitted.
 func Figures(tasks []Task, n int, seed uint64) map[string]Figure {
 	out := map[string]Figure{}
 	rs := ratios(tasks, n)

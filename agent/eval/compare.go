@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Change is a metric of two results. Difference is B - A.
+// Change is a metric in two results. Difference is B - A.
 type Change struct {
 	A          float64 `json:"a"`
 	B          float64 `json:"b"`
@@ -15,45 +15,44 @@ type Change struct {
 	High       float64 `json:"high"`
 }
 
-// Comparison is what lies between two results.
+// Comparison is the comparison of two results.
 type Comparison struct {
 	Env   string `json:"env"`
-	Tasks int    `json:"tasks"` // that both have; 0: none, and the results are compared as wholes
+	Tasks int    `json:"tasks"` // in both results; if 0, the results are compared as wholes
 	OnlyA int    `json:"only_a"`
 	OnlyB int    `json:"only_b"`
-	// Of the tasks that both have, by their mean score.
+	// Tasks in both results, by their mean score in B relative to A.
 	Better int `json:"better"`
 	Worse  int `json:"worse"`
 	Equal  int `json:"equal"`
-	// UnknownStarts counts the tasks of both whose first observations were not
-	// compared: a result of an older version does not have them, nor has a task
-	// that began differently each time.
+	// UnknownStarts counts the common tasks whose first observations are not known
+	// in both results: results of older versions have none, and neither have tasks
+	// with random starts.
 	UnknownStarts int               `json:"unknown_starts"`
 	Metrics       map[string]Change `json:"metrics"`
-	// In what the contracts differ; empty unless that was allowed.
+	// Differences of the contracts; empty unless differing contracts were allowed.
 	Contract []Difference `json:"contract_differences,omitempty"`
 }
 
-// ContractError refuses to compare results taken under different conditions.
+// ContractError reports results that were taken under different conditions.
 type ContractError struct{ Differences []Difference }
 
-// Error names every part that differs.
+// Error lists all differing parts.
 func (e *ContractError) Error() string {
-	lines := []string{"the results were not taken under the same conditions, so their difference is not the model's alone:"}
+	lines := []string{"the results were taken under different conditions, so their difference is not due to the model alone:"}
 	for _, d := range e.Differences {
 		lines = append(lines, "  "+d.String())
 	}
 	return strings.Join(lines, "\n")
 }
 
-// Compare compares two results, task by task where both have a task. Results
-// whose contracts differ, or whose tasks begin differently under the same ids,
-// are a *ContractError, unless anyway allows it.
+// Compare compares two results, pairwise for tasks that both have. It returns a
+// *ContractError if the contracts differ or tasks with equal ids have different
+// first observations, unless anyway is set.
 //
-// Intervals are those of Figures, of the difference: a resample draws tasks
-// that both have and takes both results' trials of them, so that what makes a
-// task hard falls out. Where the results share no task each is resampled by
-// itself.
+// Intervals are bootstraps of the difference: a resample draws common tasks with
+// the trials of both results, so that differences in difficulty cancel. Results
+// without a common task are resampled separately.
 func Compare(a, b Result, anyway bool) (Comparison, error) {
 	c := Comparison{Env: a.Env, Metrics: map[string]Change{}}
 	if a.Env != b.Env {
@@ -124,7 +123,7 @@ func Compare(a, b Result, anyway bool) (Comparison, error) {
 			}
 		})
 		i := 0
-		resample(len(right), b.Seed+1, func(drawn []int) { // +1: equal seeds would draw alike
+		resample(len(right), b.Seed+1, func(drawn []int) { // +1: with equal seeds both resamples would draw the same indices
 			for _, p := range pairs {
 				p.values[i] += p.y.over(drawn)
 			}
@@ -138,10 +137,10 @@ func Compare(a, b Result, anyway bool) (Comparison, error) {
 	return c, nil
 }
 
-// check reports what keeps a result from being compared.
+// check returns an error if the result cannot be compared.
 func (r *Result) check(which string) error {
 	if len(r.PerTask) == 0 || r.Samples < 1 {
-		return fmt.Errorf("%s result has no tasks: it is not what eval --json prints", which)
+		return fmt.Errorf("%s result has no tasks: give a file written by eval --out or --json", which)
 	}
 	for _, t := range r.PerTask {
 		if len(t.Trials) == 0 {
@@ -159,7 +158,7 @@ func (r *Result) check(which string) error {
 	return nil
 }
 
-// shared are the tasks that both lists have, in the order of the first.
+// shared returns the tasks in both lists, in the order of the first.
 func shared(a, b []Task) (left, right []Task) {
 	byID := map[string]Task{}
 	for _, t := range b {
@@ -173,17 +172,17 @@ func shared(a, b []Task) (left, right []Task) {
 	return left, right
 }
 
-// meanScore is NaN for a task whose trials were all lost.
+// meanScore returns NaN for a task whose trials were all lost.
 func meanScore(t *Task) float64 {
 	s := sumsOf(t)
 	return s.score / float64(s.played)
 }
 
-// String is the comparison for people.
+// String returns the comparison as a table.
 func (c Comparison) String() string {
 	var b strings.Builder
 	for _, d := range c.Contract {
-		fmt.Fprintf(&b, "not the same conditions: %s\n", d)
+		fmt.Fprintf(&b, "different conditions: %s\n", d)
 	}
 	if c.Tasks > 0 {
 		fmt.Fprintf(&b, "%s: %d tasks in both: B scores better on %d, worse on %d, alike on %d", c.Env, c.Tasks, c.Better, c.Worse, c.Equal)
@@ -194,7 +193,7 @@ func (c Comparison) String() string {
 		fmt.Fprintf(&b, "; %d only in A, %d only in B", c.OnlyA, c.OnlyB)
 	}
 	if c.UnknownStarts > 0 {
-		fmt.Fprintf(&b, "\nthe first observations of %d tasks are not known in both results, so whether these are the same tasks is not checked", c.UnknownStarts)
+		fmt.Fprintf(&b, "\nthe first observations of %d tasks are not known in both results, so these tasks may differ", c.UnknownStarts)
 	}
 	fmt.Fprintf(&b, "\n\n  %-24s %9s %9s %9s  %s\n", "metric", "A", "B", "B - A", "95% interval")
 	for _, name := range sortedMetrics(c.Metrics) {

@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// Contract is everything that can change the number beside what is compared:
-// the model's weights, and chance, which the seed stands for. Two results with
-// one contract were taken under the same conditions.
+// Contract lists every setting that can change a result, except the compared
+// weights and the seed. Two results with equal contracts were taken under the
+// same conditions.
 type Contract struct {
 	Hash  string            `json:"hash"`
 	Parts map[string]string `json:"parts"`
 }
 
-// NewContract makes the contract of some conditions.
+// NewContract returns the contract with the given parts.
 func NewContract(parts map[string]string) Contract {
 	return Contract{Hash: hashOf(parts), Parts: parts}
 }
@@ -27,41 +27,41 @@ func NewContract(parts map[string]string) Contract {
 // hashOf hashes the parts as JSON, whose keys encoding/json sorts.
 func hashOf(parts map[string]string) string {
 	b, err := json.Marshal(parts)
-	if err != nil { // a map of strings always has a form
+	if err != nil { // a map of strings can always be encoded
 		panic("eval: " + err.Error())
 	}
 	return Digest(b)
 }
 
-// Digest names a text that is too long for a part.
+// Digest returns the digest of a text that is too long for a part.
 func Digest(text []byte) string {
 	sum := sha256.Sum256(text)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Check reports whether the hash is that of the parts.
+// Check returns an error if the hash does not match the parts.
 func (c Contract) Check() error {
 	if len(c.Parts) == 0 {
-		return errors.New("it has no evaluation contract")
+		return errors.New("no evaluation contract")
 	}
 	if want := hashOf(c.Parts); c.Hash != want {
-		return fmt.Errorf("its contract was changed: the hash says %s, the parts give %s", c.Hash, want)
+		return fmt.Errorf("the contract was edited: its hash is %s, but the parts have %s", c.Hash, want)
 	}
 	return nil
 }
 
-// Difference is a part in which two contracts differ. A side that lacks the
-// part is "".
+// Difference is a part in which two contracts differ. The value of a side without
+// the part is "".
 type Difference struct {
 	Part string `json:"part"`
 	A    string `json:"a"`
 	B    string `json:"b"`
 }
 
-// String names the part and both values on one line.
+// String returns the part and both values.
 func (d Difference) String() string { return fmt.Sprintf("%s: %q, %q", d.Part, d.A, d.B) }
 
-// Diff lists where two contracts differ, in the order of the names.
+// Diff returns the differences of two contracts, sorted by part.
 func Diff(a, b Contract) []Difference {
 	names := map[string]bool{}
 	for name := range a.Parts {
@@ -81,7 +81,7 @@ func Diff(a, b Contract) []Difference {
 	return out
 }
 
-// String lists the parts, a line each, and the hash.
+// String returns the hash and the parts, one per line.
 func (c Contract) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "contract %s\n", c.Hash)

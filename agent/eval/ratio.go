@@ -8,8 +8,8 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// ratio is a metric as a sum over tasks divided by another: what a bootstrap
-// over tasks can add up anew for every resample.
+// ratio is a metric as the quotient of two sums over tasks, so that a bootstrap
+// can recompute it for every resample.
 type ratio struct {
 	name     string
 	num, den []float64 // by task
@@ -31,7 +31,7 @@ const (
 	MeanTurns   = "mean_turns"
 )
 
-// ratios are the metrics of tasks that were played n times each:
+// ratios returns the metrics of tasks that were played n times each:
 //
 //	success_rate   share of the episodes that succeeded
 //	mean_score     mean reward of the episodes
@@ -39,11 +39,11 @@ const (
 //	mean@n         mean over tasks of a task's mean reward
 //	best@n         mean over tasks of a task's best reward
 //	pass@k         see PassAtK
-//	outcome/NAME   share of the episodes that ended so
+//	outcome/NAME   share of the episodes with the outcome
 //
-// Episodes lost to the infrastructure count in the outcomes alone. best@n is
-// over the tasks of which none was lost: the best of fewer would be lower for
-// no fault of the agent's.
+// Episodes lost to servers or the engine count only in the outcomes. best@n
+// excludes tasks with a lost episode, because the best of fewer samples is lower
+// for a reason outside the agent.
 func ratios(tasks []Task, n int) []*ratio {
 	var all []*ratio
 	add := func(name string, f func(s sums) (num, den float64)) {
@@ -84,7 +84,7 @@ func ratios(tasks []Task, n int) []*ratio {
 	return all
 }
 
-// sums are what a task's trials add up to.
+// sums holds totals over a task's trials.
 type sums struct {
 	all, played, successes, turns int
 	score, best                   float64
@@ -112,7 +112,7 @@ func sumsOf(t *Task) sums {
 	return s
 }
 
-// Outcomes counts how the trials ended.
+// Outcomes counts the outcomes of all trials.
 func Outcomes(tasks []Task) map[string]int {
 	m := map[string]int{}
 	for _, t := range tasks {
@@ -129,9 +129,9 @@ func Outcomes(tasks []Task) map[string]int {
 //	pass@k = 1 - C(n-c, k) / C(n, k)
 //
 // (Chen et al., "Evaluating Large Language Models Trained on Code",
-// arXiv:2107.03374, section 2.1), here as the product that does not overflow:
-// 1 - Π_{i=n-c+1..n} (1 - k/i). It wants k ≤ n: fewer samples say nothing about
-// pass@k, so such a task is left out.
+// arXiv:2107.03374, section 2.1), computed as the product
+// 1 - Π_{i=n-c+1..n} (1 - k/i), which does not overflow. It requires k ≤ n;
+// callers exclude tasks with fewer samples.
 func PassAtK(n, c, k int) float64 {
 	if n-c < k {
 		return 1
@@ -143,7 +143,7 @@ func PassAtK(n, c, k int) float64 {
 	return 1 - none
 }
 
-// PassKs are the k that are reported for n samples: the powers of two, and n.
+// PassKs returns the k reported for n samples: the powers of two below n, and n.
 func PassKs(n int) []int {
 	var ks []int
 	for k := 1; k < n; k *= 2 {

@@ -1,11 +1,11 @@
-// Package eval says what a set of played episodes amounts to.
+// Package eval computes the results of an evaluation from its episodes.
 //
-// It owns the figures of an evaluation with their intervals (success rate,
-// mean@n, best@n, pass@k, shares of outcomes), the contract that says under
-// which conditions they hold, and the comparison of two results. It does not
-// own playing (agent/rollout) or what goes into a contract: its caller knows.
+// It contains the metrics of an evaluation with their intervals (success rate,
+// mean@n, best@n, pass@k, shares of outcomes), the contract that records the
+// conditions of an evaluation, and the comparison of two results. Playing belongs
+// to agent/rollout; the caller decides what goes into a contract.
 //
-// Everything here is a pure function; equal inputs give equal bytes.
+// All functions are pure: equal inputs give equal bytes.
 package eval
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/openmanus/openmanus/env/pool"
 )
 
-// Result is an evaluation, and the JSON that is kept of it. The first seven
-// keys are a fixed form.
+// Result is the result of an evaluation, also as JSON. The first seven keys are a
+// fixed format.
 type Result struct {
 	Env         string         `json:"env"`
 	Tasks       int            `json:"tasks"`
@@ -30,19 +30,18 @@ type Result struct {
 	MeanTurns   float64        `json:"mean_turns"`
 	Outcomes    map[string]int `json:"outcomes"`
 
-	Lost     int               `json:"lost"` // episodes that the infrastructure ended; not counted
+	Lost     int               `json:"lost"` // episodes lost to servers or the engine; not scored
 	Metrics  map[string]Figure `json:"metrics"`
 	Families map[string]Family `json:"families,omitempty"`
 	Infrastructure
-	// What is compared: it is not part of the contract.
+	// The compared settings, which are not part of the contract.
 	Model   string `json:"model"`
 	Weights string `json:"weights"` // hash; "" for an endpoint's model
 	Seed    uint64 `json:"seed"`
 
 	Contract Contract `json:"contract"`
-	// Starts is the digest of the tasks' first observations: what the servers
-	// showed under the indices. It is "" in results of versions that did not
-	// keep it.
+	// Starts is the digest of the tasks' first observations. It is "" in results
+	// of older versions.
 	Starts  string `json:"starts,omitempty"`
 	Usage   any    `json:"usage,omitempty"` // of an endpoint
 	PerTask []Task `json:"per_task"`
@@ -54,8 +53,8 @@ type Family struct {
 	Metrics map[string]Figure `json:"metrics"`
 }
 
-// New sums up tasks that were played n times each. The caller fills in who
-// played, and the contract.
+// New returns the result for tasks that were played n times each. The caller sets
+// the model and the contract.
 func New(env string, tasks []Task, n int, seed uint64) Result {
 	r := Result{
 		Env: env, Tasks: len(tasks), Samples: n, Outcomes: Outcomes(tasks), Seed: seed,
@@ -81,8 +80,8 @@ func New(env string, tasks []Task, n int, seed uint64) Result {
 	return r
 }
 
-// String is the result for people: one line, another where servers failed, the metrics with their intervals,
-// families where there are some, and the contract's hash.
+// String returns the report: a summary line, the failures, the metrics with their
+// intervals, the families and the contract's hash.
 func (r Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d tasks x %d samples: success %.3f, mean score %.3f, mean turns %.1f",
@@ -96,7 +95,7 @@ func (r Result) String() string {
 	}
 	b.WriteString("\n")
 	if r.Lost > 0 {
-		fmt.Fprintf(&b, "%d episodes were lost to the servers or the engine, and count neither for nor against the agent\n", r.Lost)
+		fmt.Fprintf(&b, "%d episodes were lost to failures of the servers or the engine and are not scored\n", r.Lost)
 	}
 	b.WriteString(r.Line())
 	if len(r.Metrics) > 0 {
@@ -124,8 +123,8 @@ func writeFigures(b *strings.Builder, indent string, m map[string]Figure) {
 	}
 }
 
-// sortedMetrics sorts the names of metrics as they are read: what it is about first,
-// pass@k by k, outcomes last.
+// sortedMetrics returns the names of metrics in display order: the main ones
+// first, pass@k by k, outcomes last.
 func sortedMetrics[V any](m map[string]V) []string {
 	rank := func(name string) int {
 		if i := slices.Index([]string{SuccessRate, MeanScore, MeanTurns}, name); i >= 0 {
@@ -143,19 +142,19 @@ func sortedMetrics[V any](m map[string]V) []string {
 	})
 }
 
-// Infrastructure is what the servers did to an evaluation, and what was done
-// about it. None of it counts for or against the agent.
+// Infrastructure counts the failures of servers and the engine in an evaluation.
+// They do not affect the scores.
 type Infrastructure struct {
 	Retries int         `json:"retries"` // attempts at episodes beyond the first
-	Replays int         `json:"replays"` // instances that took the place of lost ones inside attempts
+	Replays int         `json:"replays"` // lost instances that were replaced within attempts
 	Servers pool.Counts `json:"servers"`
-	// MixedStarts counts tasks that differed between servers and were each played
-	// on one of them; BadTasks are those that no server could reset.
+	// MixedStarts counts tasks that differ between servers and were played on one
+	// server; BadTasks holds the tasks that no server could reset.
 	MixedStarts int      `json:"mixed_starts,omitempty"`
 	BadTasks    []string `json:"bad_tasks,omitempty"`
 }
 
-// Line says on one line, with its end, what went wrong; "" if nothing did.
+// Line returns all nonzero counts as one line, "" if there are none.
 func (i Infrastructure) Line() string {
 	var parts []string
 	add := func(n int64, one, many string) {
@@ -171,15 +170,15 @@ func (i Infrastructure) Line() string {
 		kinds = append(kinds, fmt.Sprintf("%s %d", kind, faults[kind]))
 	}
 	of := " (" + strings.Join(kinds, ", ") + ")"
-	add(i.Servers.AllFaults(), "fault of the servers"+of, "faults of the servers"+of)
-	add(i.Servers.Quarantines, "server taken out of service", "times a server was taken out of service")
+	add(i.Servers.AllFaults(), "server fault"+of, "server faults"+of)
+	add(i.Servers.Quarantines, "server quarantine", "server quarantines")
 	add(int64(i.Replays), "lost instance replaced", "lost instances replaced")
-	add(int64(i.Retries), "episode begun anew", "times an episode was begun anew")
+	add(int64(i.Retries), "episode retry", "episode retries")
 	add(int64(i.MixedStarts), "task that differs between servers", "tasks that differ between servers")
 	bad := " (" + strings.Join(i.BadTasks, ", ") + ")"
-	add(int64(len(i.BadTasks)), "task left out since no server can reset it"+bad, "tasks left out since no server can reset them"+bad)
+	add(int64(len(i.BadTasks)), "task excluded because no server can reset it"+bad, "tasks excluded because no server can reset them"+bad)
 	if len(parts) == 0 {
 		return ""
 	}
-	return "on the way: " + strings.Join(parts, ", ") + "\n"
+	return "infrastructure: " + strings.Join(parts, ", ") + "\n"
 }

@@ -8,28 +8,28 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Trial is one episode, as an evaluation counts it.
+// Trial is the result of one episode.
 type Trial struct {
 	Outcome data.Outcome `json:"outcome"`
 	Score   float64      `json:"score"`
 	Turns   int          `json:"turns"`
 }
 
-// lost reports whether the infrastructure, and not the agent, ended it.
+// lost reports whether a failure of a server or the engine ended the trial.
 func (t Trial) lost() bool { return !t.Outcome.Trainable() }
 
 // Task is one task with all its trials.
 type Task struct {
-	ID     string `json:"id"` // "ID#2" where a list has the task for the second time
+	ID     string `json:"id"` // "ID#2" for the second occurrence of a task in the list
 	Family string `json:"family,omitempty"`
-	// Start is the digest of the first observation; "" where it is not known, or
-	// the trials began differently.
+	// Start is the digest of the first observation, "" if it is unknown or differs
+	// between trials.
 	Start  string  `json:"start,omitempty"`
 	Trials []Trial `json:"trials"`
 }
 
-// Tasks groups episodes by task, in their order. family names the group of
-// tasks that an index belongs to; nil where that is not known.
+// Tasks groups episodes by task, in their order. family returns the family of an
+// index; it is nil for environments without families.
 func Tasks(episodes []*data.Episode, family func(index int) string) []Task {
 	var out []Task
 	at := map[string]int{} // by uid
@@ -63,7 +63,8 @@ func Tasks(episodes []*data.Episode, family func(index int) string) []Task {
 	return out
 }
 
-// startsOf is the digest of what the tasks began with, as far as that is known.
+// startsOf returns the digest of the known first observations of tasks, "" if none
+// is known.
 func startsOf(tasks []Task) string {
 	var b strings.Builder
 	for _, t := range tasks {
@@ -77,12 +78,11 @@ func startsOf(tasks []Task) string {
 	return Digest([]byte(b.String()))
 }
 
-// maxNamed bounds how many tasks a message names.
+// maxNamed bounds the number of tasks named in a message.
 const maxNamed = 5
 
-// compareStarts compares how the tasks of two lists began, pair by pair. other
-// names the tasks that differ; unknown counts those of which one side is not
-// known.
+// compareStarts compares the first observations of paired tasks. other holds the
+// ids of tasks that differ; unknown counts pairs with an unknown side.
 func compareStarts(a, b []Task) (other []string, unknown int) {
 	for i := range a {
 		switch {
@@ -95,15 +95,15 @@ func compareStarts(a, b []Task) (other []string, unknown int) {
 	return other, unknown
 }
 
-// startsMismatch tells that tasks of two results are not the same though they
-// have the same ids.
+// startsMismatch describes tasks that differ between two results although their
+// ids are equal.
 func startsMismatch(a, b Result, tasks int, other []string) Difference {
 	names := strings.Join(other[:min(len(other), maxNamed)], ", ")
 	if len(other) > maxNamed {
 		names += ", …"
 	}
 	return Difference{
-		Part: fmt.Sprintf("starts: %d of %d tasks begin with another first observation (%s), so their servers play other tasks", len(other), tasks, names),
+		Part: fmt.Sprintf("starts: %d of %d tasks have different first observations (%s), so the servers had different tasks", len(other), tasks, names),
 		A:    a.Starts, B: b.Starts,
 	}
 }

@@ -1,11 +1,10 @@
-// Package openai talks to endpoints of the chat-completions form that OpenAI
-// defined and vLLM, SGLang, llama.cpp, ollama and hosted services serve
-// (https://platform.openai.com/docs/api-reference/chat).
+// Package openai is a client of OpenAI's chat completions API
+// (https://platform.openai.com/docs/api-reference/chat), which vLLM, SGLang,
+// llama.cpp, ollama and hosted services implement too.
 //
-// It owns Client, one endpoint with its limits (how many requests at once, how
-// long, how often again), and Speaker, which lets it play episodes behind
-// agent/text. It does not own where the key comes from: its caller reads an
-// environment variable, and the key is never written anywhere.
+// It contains Client, one endpoint with its limits on concurrency, time and
+// retries, and Speaker, with which a Client plays episodes behind agent/text. The
+// caller provides the API key, which is never logged or written.
 //
 // Concurrency: a Client and a Speaker may be used by many goroutines. No
 // goroutine outlives a call; Close drops idle connections.
@@ -33,22 +32,22 @@ import (
 type Client struct {
 	o     Options
 	http  *http.Client
-	slots chan struct{} // one for each request that may be under way
+	slots chan struct{} // bounds the concurrent requests
 	sleep func(context.Context, time.Duration) bool
 
-	newLimit atomic.Bool // the endpoint wants max_completion_tokens
+	newLimit atomic.Bool // the endpoint requires max_completion_tokens
 	usage    struct{ requests, retries, prompt, completion atomic.Int64 }
 }
 
-// New makes a client. It sends nothing yet; see Check.
+// New returns a client. It sends no request; see Check.
 func New(o Options) (*Client, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	way := o.Transport
-	if way == nil {
-		way = &http.Transport{
+	rt := o.Transport
+	if rt == nil {
+		rt = &http.Transport{
 			Proxy:               http.ProxyFromEnvironment, // a hosted endpoint may be behind one
 			DialContext:         (&net.Dialer{Timeout: o.CheckTimeout, KeepAlive: 30 * time.Second}).DialContext,
 			TLSHandshakeTimeout: o.CheckTimeout,
@@ -60,8 +59,8 @@ func New(o Options) (*Client, error) {
 	return &Client{
 		o: o,
 		http: &http.Client{
-			Transport: transport.Bound(way),
-			// Following a redirect would take the key to another host.
+			Transport: transport.Bound(rt),
+			// Following a redirect would send the key to another host.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		slots: make(chan struct{}, o.Concurrency),
@@ -72,14 +71,8 @@ func New(o Options) (*Client, error) {
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Model is the name the endpoint is asked for.
-func (c *Client) Model() string { return c.o.Model }
-
-// BaseURL is the endpoint's address.
-func (c *Client) BaseURL() string { return c.o.BaseURL }
-
-// Usage is what all requests so far came to. The tokens are those that the
-// endpoint reports; some report none.
+// Usage returns the totals of all requests so far. Token counts are those that
+// the endpoint reports; some endpoints report none.
 func (c *Client) Usage() Usage {
 	u := &c.usage
 	return Usage{
@@ -88,9 +81,9 @@ func (c *Client) Usage() Usage {
 	}
 }
 
-// Chat asks for one reply. What may mend itself is tried again, after the
-// pause that the endpoint asks for or a growing one; the error, an *Error, is
-// that of the last attempt.
+// Chat requests one reply. It retries temporary failures after the pause that the
+// endpoint requests, or a growing one. The error is the *Error of the last
+// attempt.
 func (c *Client) Chat(ctx context.Context, r Request) (Reply, error) {
 	return c.chat(ctx, r, c.o.Attempts)
 }
@@ -116,7 +109,7 @@ func (c *Client) chat(ctx context.Context, r Request, attempts int) (Reply, erro
 		if fault.Kind == KindRefused && !useNew && strings.Contains(fault.Words, newLimit) {
 			// OpenAI's reasoning models refuse max_tokens and name its successor.
 			if c.newLimit.CompareAndSwap(false, true) {
-				c.o.Log.Info("the endpoint wants "+newLimit+" instead of max_tokens; it gets that from now on", "model", c.o.Model)
+				c.o.Log.Info("the endpoint requires "+newLimit+" instead of max_tokens; using it from now on", "model", c.o.Model)
 			}
 			attempt--
 			continue
@@ -126,12 +119,12 @@ func (c *Client) chat(ctx context.Context, r Request, attempts int) (Reply, erro
 		}
 		wait := backoff.Delay(c.o.Backoff, c.o.MaxWait, attempt)
 		if fault.wait > c.o.MaxWait {
-			fault.Err = fmt.Errorf("it asks to wait %v, longer than the %v that are waited", fault.wait, c.o.MaxWait)
+			fault.Err = fmt.Errorf("the endpoint requests a wait of %v, longer than the limit of %v", fault.wait, c.o.MaxWait)
 			return Reply{}, fault
 		} else if fault.wait > 0 {
 			wait = fault.wait
 		}
-		c.o.Log.Debug("endpoint failed, trying again", "attempt", attempt, "wait", wait, "error", fault)
+		c.o.Log.Debug("endpoint failed, retrying", "attempt", attempt, "wait", wait, "error", fault)
 		if !c.sleep(ctx, wait) {
 			return Reply{}, c.cancelled(ctx)
 		}
@@ -151,7 +144,7 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte, tim
 	var reply Reply
 	if fault == nil && path == chatPath {
 		reply, fault = parseReply(text)
-		c.usage.prompt.Add(reply.Usage.PromptTokens) // of a reply that is of no use, too
+		c.usage.prompt.Add(reply.Usage.PromptTokens) // also of an unusable reply
 		c.usage.completion.Add(reply.Usage.CompletionTokens)
 	}
 	if fault != nil {
@@ -195,13 +188,13 @@ func (c *Client) roundTrip(ctx context.Context, method, path string, body []byte
 	return resp.StatusCode, resp.Header, text, err
 }
 
-// classify turns what came back into an Error, nil if it is a reply.
+// classify returns the Error of an exchange, nil if it is a valid reply.
 func (c *Client) classify(ctx context.Context, status int, header http.Header, body []byte, err error, timeout time.Duration) *Error {
 	e := &Error{Status: status, Err: err}
 	if err != nil {
 		var u *url.Error
 		if errors.As(err, &u) {
-			e.Err = u.Err // Error names the address itself
+			e.Err = u.Err // Error prints the address
 		}
 		var ne net.Error
 		switch {
@@ -245,16 +238,15 @@ func (c *Client) classify(ctx context.Context, status int, header http.Header, b
 	return e
 }
 
-// Check finds out within seconds whether the endpoint is worth playing
-// against. First it asks for the list of models, which every server answers
-// at once or, where it has none, with an error that is an answer too; then it
-// asks for a reply of at most 16 tokens, with the parameters of r, which shows
-// a wrong name, a wrong key and a parameter that the endpoint does not know.
-// r's messages and limit are replaced.
+// Check tests within seconds whether the endpoint is usable. It requests the list
+// of models, which any running server answers, even if with an error status, and
+// then a reply of at most 16 tokens with the parameters of r, which fails for a
+// wrong model name, a wrong key or an unknown parameter. It replaces r's messages
+// and limit.
 func (c *Client) Check(ctx context.Context, r Request) error {
 	_, fault := c.once(ctx, http.MethodGet, modelsPath, nil, c.o.CheckTimeout)
 	if fault != nil {
-		switch fault.Kind { // of anything else the next question tells more: a key may not be allowed to list models
+		switch fault.Kind { // other failures do not count: the key may not be allowed to list models
 		case KindConnection, KindTimeout, KindCancelled:
 			return fault
 		}

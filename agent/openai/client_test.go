@@ -180,7 +180,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 			c, waits := client(t, Options{BaseURL: s.URL, Backoff: 8 * time.Millisecond})
 			_, err := c.Chat(t.Context(), hello)
 			if tt.gives {
-				if !errors.Is(err, KindRate) || !strings.Contains(err.Error(), "asks to wait") || len(*waits) > 0 {
+				if !errors.Is(err, KindRate) || !strings.Contains(err.Error(), "longer than the limit") || len(*waits) > 0 {
 					t.Errorf("%v after %v", err, *waits)
 				}
 				return

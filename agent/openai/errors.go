@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is the sort of a failed exchange with an endpoint. A Kind is an error
-// itself, so errors.Is(err, openai.KindAuth) asks for one.
+// Kind is the kind of a failed exchange with an endpoint. A Kind is an error, so
+// that errors.Is(err, openai.KindAuth) works.
 type Kind string
 
 // The kinds.
@@ -19,12 +19,12 @@ const (
 	KindTimeout    Kind = "time limit"              // no complete reply in time, or status 408
 	KindServer     Kind = "server error"            // status 5xx
 	KindRate       Kind = "too many requests"       // status 429
-	KindQuota      Kind = "no credit left"          // status 402, or 429 that waiting does not mend
+	KindQuota      Kind = "no credit left"          // status 402, or 429 with code insufficient_quota
 	KindAuth       Kind = "not allowed"             // status 401, 403
 	KindMissing    Kind = "no such endpoint"        // status 404, 405, and redirects
 	KindRefused    Kind = "request refused"         // other 4xx
-	KindContext    Kind = "conversation too long"   // a 400 that says so
-	KindMalformed  Kind = "reply not understood"    // not JSON, cut off, or of another shape
+	KindContext    Kind = "conversation too long"   // a 4xx with a message about the context length
+	KindMalformed  Kind = "reply not understood"    // not JSON, truncated, or of another form
 	KindEmpty      Kind = "reply without an answer" // no choice, or one without text
 	KindFiltered   Kind = "reply held back"         // finish_reason content_filter
 	KindOversize   Kind = "reply too large"         // more bytes than Options.MaxReply
@@ -34,8 +34,8 @@ const (
 // Error makes a Kind usable with errors.Is.
 func (k Kind) Error() string { return string(k) }
 
-// retryable reports whether the same request may do better in a moment. To ask
-// twice does no harm but what it costs.
+// retryable reports whether the same request may succeed later. Repeating a
+// request is safe.
 func (k Kind) retryable() bool {
 	switch k {
 	case KindConnection, KindTimeout, KindServer, KindRate, KindMalformed, KindEmpty:
@@ -44,13 +44,13 @@ func (k Kind) retryable() bool {
 	return false
 }
 
-// hint says what to do about a kind.
+// hint returns a suggestion for the user.
 func (k Kind) hint() string {
 	switch k {
 	case KindConnection, KindTimeout:
 		return "is the endpoint up, and its address right?"
 	case KindRate:
-		return "ask for fewer at once"
+		return "lower the number of concurrent requests"
 	case KindAuth:
 		return "is the key in its environment variable, and right?"
 	case KindMissing:
@@ -64,14 +64,14 @@ type Error struct {
 	Kind     Kind
 	URL      string
 	Status   int    // 0 if no status line came
-	Words    string // what the endpoint said, shortened, the key taken out
-	Attempts int    // made in all
+	Words    string // the endpoint's message, shortened, without the key
+	Attempts int    // number of attempts
 	Err      error  // the cause below, if any
 
-	wait time.Duration // that the endpoint asked for
+	wait time.Duration // requested by the endpoint
 }
 
-// Error names the address, the kind and the endpoint's words, and what to do.
+// Error returns the address, the kind, the endpoint's message and a hint.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "endpoint %s: %s", e.URL, e.Kind)
@@ -93,7 +93,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap gives the cause, for errors.Is and errors.As.
+// Unwrap returns the cause, for errors.Is and errors.As.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Is reports whether target is this error's Kind.
@@ -102,8 +102,7 @@ func (e *Error) Is(target error) bool {
 	return ok && k == e.Kind
 }
 
-// Hopeless reports whether every later request would fail alike, so that there
-// is no point in playing on.
+// Hopeless reports whether every later request would fail in the same way.
 func (e *Error) Hopeless() bool {
 	switch e.Kind {
 	case KindAuth, KindQuota, KindMissing:
@@ -112,7 +111,7 @@ func (e *Error) Hopeless() bool {
 	return false
 }
 
-// maxWords bounds how much of an endpoint's reply an error repeats.
+// maxWords bounds the bytes of an endpoint's reply in an error.
 const maxWords = 400
 
 func shorten(s string) string {
@@ -127,8 +126,8 @@ func shorten(s string) string {
 	return s[:cut] + "…"
 }
 
-// retryAfter is how long a reply asks to wait: Retry-After in seconds or as a
-// date (RFC 9110, 10.2.3), or retry-after-ms. 0 where it does not ask.
+// retryAfter returns the wait that a reply requests with Retry-After, in seconds
+// or as a date (RFC 9110, 10.2.3), or with retry-after-ms; 0 without either.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(strings.TrimSpace(h.Get("Retry-After-Ms")), 64); err == nil {
 		return boundedDuration(ms * float64(time.Millisecond))
@@ -139,14 +138,14 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	}
 	if at, err := http.ParseTime(v); err == nil {
 		if date, err := http.ParseTime(h.Get("Date")); err == nil {
-			now = date // the endpoint's clock set the time; ours may be another
+			now = date // the date is in the endpoint's clock
 		}
 		return max(0, at.Sub(now))
 	}
 	return 0
 }
 
-// boundedDuration makes a duration of nanoseconds that a stranger sent.
+// boundedDuration converts untrusted nanoseconds to a duration from 0 to one year.
 func boundedDuration(ns float64) time.Duration {
 	const year = float64(365 * 24 * time.Hour)
 	if !(ns > 0) {

@@ -11,25 +11,24 @@ import (
 	"time"
 )
 
-// Options say which endpoint a Client talks to, and how patiently. Only
-// BaseURL and Model are needed.
+// Options of a Client. Only BaseURL and Model are required.
 type Options struct {
-	BaseURL string // such as https://api.openai.com/v1: what comes before /chat/completions
-	Model   string // the name the endpoint knows the model by
+	BaseURL string // such as https://api.openai.com/v1: the part before /chat/completions
+	Model   string // the endpoint's name of the model
 	Key     string // sent as a bearer token; "" sends none
 
-	Concurrency int           // requests at once; 0: 16
+	Concurrency int           // concurrent requests; 0: 16
 	Timeout     time.Duration // of one attempt; 0: two minutes
 	Attempts    int           // at one request; 0: 6
 	Backoff     time.Duration // pause after the first failed attempt, doubling; 0: half a second
-	// MaxWait is the longest pause: back-off stops growing there, and an
-	// endpoint whose Retry-After asks for more is given up. 0: a minute.
+	// MaxWait is the longest pause between attempts. A Retry-After above it ends
+	// the retries. 0: a minute.
 	MaxWait      time.Duration
-	CheckTimeout time.Duration // of Check's first question; 0: ten seconds
+	CheckTimeout time.Duration // of Check's first request; 0: ten seconds
 	MaxReply     int64         // bytes of a reply; 0: 16 MiB
 
-	Transport http.RoundTripper // nil: one of its own
-	Log       *slog.Logger      // nil: silent
+	Transport http.RoundTripper // nil: a new one
+	Log       *slog.Logger      // nil: no log
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -38,13 +37,13 @@ func (o Options) withDefaults() (Options, error) {
 	errs = append(errs, err)
 	o.BaseURL = base
 	if o.Model == "" {
-		errs = append(errs, errors.New("no model: give the name that the endpoint knows it by"))
+		errs = append(errs, errors.New("no model: give the endpoint's name of the model"))
 	}
 	if strings.ContainsAny(o.Key, "\r\n\x00") {
-		errs = append(errs, errors.New("the key holds a line break: give the bare key"))
+		errs = append(errs, errors.New("the key contains a line break: give the bare key"))
 	}
 	if o.Concurrency < 0 || o.Attempts < 0 {
-		errs = append(errs, fmt.Errorf("concurrency %d and attempts %d may not be negative", o.Concurrency, o.Attempts))
+		errs = append(errs, fmt.Errorf("concurrency %d and attempts %d must not be negative", o.Concurrency, o.Attempts))
 	}
 	o.Concurrency = cmp.Or(o.Concurrency, 16)
 	o.Timeout = cmp.Or(o.Timeout, 2*time.Minute)
@@ -59,9 +58,9 @@ func (o Options) withDefaults() (Options, error) {
 	return o, errors.Join(errs...)
 }
 
-// BaseURL is the address that an endpoint's paths hang under. It takes the
-// address of /chat/completions itself, too. A key or a query in it is refused:
-// addresses are logged.
+// BaseURL returns the address to which an endpoint's paths are appended. It also
+// accepts the address of /chat/completions. It rejects a key or a query in the
+// address, because addresses are logged.
 func BaseURL(raw string) (string, error) {
 	const form = "write it as http://HOST:PORT/v1"
 	u, err := url.Parse(strings.TrimSpace(raw))
@@ -69,7 +68,7 @@ func BaseURL(raw string) (string, error) {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return "", fmt.Errorf("%q is not the address of an endpoint; %s", raw, form)
 	case u.User != nil:
-		return "", errors.New("the endpoint's address holds a user or a key: give the key in the environment variable instead")
+		return "", errors.New("the endpoint's address contains a user or a key: give the key in the environment variable instead")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return "", fmt.Errorf("the endpoint's address at %s has a query or fragment, which has no meaning here; %s", u.Host, form)
 	}

@@ -13,17 +13,17 @@ import (
 // Speaker plays episodes with a Client: text.Engine{Speaker: …} is an
 // engine.Engine over it.
 //
-// Stop strings are not sent: an endpoint takes the string that stopped it out
-// of its reply and does not say which it was, and a format that looks for a
-// closing tag would miss it. text.Engine cuts the reply behind one instead.
+// Stop strings are not sent, because an endpoint removes the string from its
+// reply, and a format that looks for a closing tag would miss it. text.Engine
+// cuts the reply after the stop string instead.
 type Speaker struct {
 	Client *Client
-	// MaxContext is the most tokens a conversation may take, as the endpoint's
-	// usage reports them; 0 leaves it to the endpoint to say that it is full.
+	// MaxContext is the maximal number of tokens of a conversation, as reported in
+	// the endpoint's usage; 0 leaves the limit to the endpoint.
 	MaxContext int
 }
 
-// Say asks the endpoint to go on with a conversation.
+// Say requests the next reply of a conversation.
 func (s *Speaker) Say(ctx context.Context, a text.Ask) (text.Said, error) {
 	full := text.Said{Stop: engine.StopContext, Context: a.Context}
 	r := RequestOf(a.Params)
@@ -48,21 +48,21 @@ func (s *Speaker) Say(ctx context.Context, a text.Ask) (text.Said, error) {
 	if s.MaxContext > 0 && said.Context == 0 {
 		return text.Said{}, &Error{
 			Kind: KindMalformed, URL: s.Client.o.BaseURL + chatPath, Status: 200, Attempts: 1,
-			Err: errors.New("it reports no usage, so the conversation cannot be held to a number of tokens: leave that limit out"),
+			Err: errors.New("the endpoint reports no usage, so the context limit cannot be enforced: remove the limit"),
 		}
 	}
 	switch {
 	case s.MaxContext > 0 && said.Context > s.MaxContext:
 		return full, nil
 	case reply.Finish == finishLength && s.MaxContext > 0 && said.Context >= s.MaxContext:
-		return full, nil // the reply is not whole, and there is no room for the rest
+		return full, nil // the reply is incomplete and the context is full
 	case reply.Finish == finishLength:
 		said.Stop = engine.StopLength
 	}
 	return said, nil
 }
 
-// RequestOf are the parameters of a request for a reply.
+// RequestOf returns a request with the sampling parameters p.
 func RequestOf(p engine.Params) Request {
 	r := Request{MaxTokens: p.MaxNew, Temperature: decimal(p.Temperature), TopP: decimal(p.TopP), TopK: p.TopK}
 	if p.Greedy {
@@ -71,7 +71,7 @@ func RequestOf(p engine.Params) Request {
 	return r
 }
 
-// decimal is a float32 as its user wrote it: 0.7, not 0.699999988079071.
+// decimal converts a float32 to the shortest decimal: 0.7, not 0.699999988079071.
 func decimal(x float32) float64 {
 	var v float64
 	if _, err := fmt.Sscan(fmt.Sprint(x), &v); err != nil {
@@ -80,25 +80,25 @@ func decimal(x float32) float64 {
 	return v
 }
 
-// seedOf is the seed of one reply: it tells tasks, samples and turns apart, as
-// the local sampler's draws do. What an endpoint makes of it is its own affair;
-// none promises to repeat itself. It has 31 bits, which all of them take.
+// seedOf returns the seed of one reply, specific to task, sample and turn, as in
+// local sampling. Endpoints do not guarantee reproducible replies. The seed has 31
+// bits, which all endpoints accept.
 func seedOf(k engine.Key, turn int) int64 {
 	h := engine.TaskHash(fmt.Sprintf("%d/%s/%d/%d", k.Seed, k.Task, k.Sample, turn))
 	return int64(h >> 33)
 }
 
-// Summarizer answers single prompts, such as those that ask for a summary of
-// what happened so far. OpenManus-RL's memory (its SummarizedMemory) asks for
-// 300 tokens at most with a temperature of 0.1; the time it allows, 30 s, is
-// the Client's Options.Timeout.
+// Summarizer answers single prompts, such as requests for a summary of an
+// episode's past. OpenManus-RL's SummarizedMemory uses at most 300 tokens, a
+// temperature of 0.1 and a timeout of 30 s, which is the Client's
+// Options.Timeout.
 type Summarizer struct {
 	Client      *Client
 	MaxTokens   int
 	Temperature float64
 }
 
-// Summarize returns what the endpoint says to a prompt.
+// Summarize returns the endpoint's reply to a prompt.
 func (s *Summarizer) Summarize(ctx context.Context, prompt string) (string, error) {
 	reply, err := s.Client.Chat(ctx, Request{
 		Messages:  []data.Message{{Role: "user", Content: prompt}},

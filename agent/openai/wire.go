@@ -9,30 +9,30 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Request is one question. Its zero values leave a parameter out of the
-// request, Temperature excepted.
+// Request is one request. Parameters with zero values are not sent, except
+// Temperature.
 type Request struct {
 	Messages    []data.Message
 	MaxTokens   int
 	Temperature float64 // 0 is greedy
 	TopP        float64 // 0 and 1: not sent
-	TopK        int     // 0: not sent; OpenAI itself does not know it, vLLM and others do
+	TopK        int     // 0: not sent; OpenAI rejects it, vLLM and others accept it
 	Seed        *int64
-	Stop        []string // the endpoint leaves them out of its reply
+	Stop        []string // the endpoint removes them from its reply
 }
 
 // Reply is the answer to a Request.
 type Reply struct {
 	Text   string
 	Finish string // finish_reason: stop, length
-	Model  string // the name the endpoint gives itself
+	Model  string // the model's name in the reply
 	Usage  Usage
 }
 
 // Usage counts requests and tokens, as endpoints report them.
 type Usage struct {
-	Requests         int64 `json:"requests"` // sent, those that failed included
-	Retries          int64 `json:"retries"`  // of them, sent again
+	Requests         int64 `json:"requests"` // sent, including failed ones
+	Retries          int64 `json:"retries"`  // of these, retries
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
 }
@@ -55,7 +55,7 @@ type wireMessage struct {
 	Content string `json:"content"`
 }
 
-// newLimit is the name that OpenAI's reasoning models know max_tokens by.
+// newLimit is the parameter that OpenAI's reasoning models accept instead of max_tokens.
 const newLimit = "max_completion_tokens"
 
 func (r Request) body(model string, useNewLimit bool) ([]byte, error) {
@@ -76,7 +76,7 @@ func (r Request) body(model string, useNewLimit bool) ([]byte, error) {
 	return b, nil
 }
 
-// parseReply reads the body of a reply with status 200.
+// parseReply parses the body of a reply with status 200.
 func parseReply(body []byte) (Reply, *Error) {
 	var w struct {
 		Model   string
@@ -97,7 +97,7 @@ func parseReply(body []byte) (Reply, *Error) {
 		return Reply{}, &Error{Kind: KindMalformed, Words: shorten(string(body)), Err: err}
 	}
 	if len(w.Error) > 0 && string(w.Error) != "null" {
-		// Some gateways answer 200 and put what went wrong behind them here.
+		// Some gateways reply with status 200 and report their backend's error here.
 		words, _ := errorWords(body)
 		return Reply{}, &Error{Kind: KindServer, Words: words}
 	}
@@ -113,9 +113,9 @@ func parseReply(body []byte) (Reply, *Error) {
 	case c.Message.Content != nil:
 		r.Text = *c.Message.Content
 	case len(c.Message.ToolCalls) > 0:
-		return r, &Error{Kind: KindRefused, Err: errors.New("the model called tools that nobody offered it, and said nothing: turn off the endpoint's tool parser")}
+		return r, &Error{Kind: KindRefused, Err: errors.New("the reply has tool calls but no text, although no tools were offered: turn off the endpoint's tool parser")}
 	case c.FinishReason == finishLength:
-		// A model that thinks out of sight may use up its tokens before it speaks.
+		// A reasoning model can use all its tokens before its visible reply.
 	default:
 		return r, &Error{Kind: KindEmpty, Words: shorten(string(body)), Err: errors.New("the message has no content")}
 	}
@@ -124,9 +124,9 @@ func parseReply(body []byte) (Reply, *Error) {
 
 const finishLength = "length"
 
-// errorWords takes the endpoint's words and its code out of an error's body.
-// The forms are {"error": {"message", "code", "type"}}, {"error": "text"},
-// {"message", "code"}, {"detail"}; others are repeated as they are.
+// errorWords returns the message and the code in the body of an error. The forms
+// are {"error": {"message", "code", "type"}}, {"error": "text"},
+// {"message", "code"}, {"detail"}; other bodies are returned unchanged.
 func errorWords(body []byte) (words, code string) {
 	type fault struct {
 		Message, Type string
@@ -161,9 +161,9 @@ func errorWords(body []byte) (words, code string) {
 	return shorten(string(body)), code
 }
 
-// tooLong reports whether a refusal says that the conversation does not fit.
-// There is no common code for it: these are the words of OpenAI and vLLM,
-// SGLang, llama.cpp, and others that say one of them.
+// tooLong reports whether an error means that the conversation does not fit into
+// the context. There is no common code; these are the messages of OpenAI, vLLM,
+// SGLang and llama.cpp.
 func tooLong(words, code string) bool {
 	if code == "context_length_exceeded" || code == "exceed_context_size_error" {
 		return true

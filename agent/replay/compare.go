@@ -7,14 +7,13 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// compare notes where the episode that was played again is another one than
-// the recorded one. What the engine, the sampler and the server saw on the way
-// is noted already.
+// compare records the differences between the replayed and the recorded episode.
+// The engine, the sampler and the server have recorded theirs already.
 func (p *play) compare(got *data.Episode) {
 	rec, f := p.rec, &p.found
 	p.messages(got)
 	from := 0
-	cut := false // without a model nobody can say what was shown of an observation
+	cut := false // without a model, the shortened text of an observation is unknown
 	for i := range min(len(rec.Turns), len(got.Turns)) {
 		r, g := &rec.Turns[i], &got.Turns[i]
 		turn := i + 1
@@ -22,7 +21,7 @@ func (p *play) compare(got *data.Episode) {
 		if i > 0 {
 			before = got.Turns[i-1].End
 		}
-		if r.End-from == g.End-before { // else other ids were given, which is noted
+		if r.End-from == g.End-before { // otherwise the difference in the prompt ids is recorded
 			series(f, turn, InMask, from, rec.Mask[from:r.End], got.Mask[before:g.End])
 		}
 		from = r.End
@@ -54,7 +53,7 @@ func (p *play) compare(got *data.Episode) {
 	f.values(wholeEpisode, InOutcome, rec.Outcome, got.Outcome)
 }
 
-// joined is a prompt as one text.
+// joined returns a prompt as one text.
 func joined(prompt []data.Message) string {
 	var b strings.Builder
 	for _, m := range prompt {
@@ -63,7 +62,7 @@ func joined(prompt []data.Message) string {
 	return b.String()
 }
 
-// messages compares the conversations. What comes before the first reply is
+// messages compares the conversations. Messages before the first reply count as
 // the first observation.
 func (p *play) messages(got *data.Episode) {
 	rec, now, turn := p.rec.Messages, got.Messages, 0
@@ -82,7 +81,7 @@ func (p *play) messages(got *data.Episode) {
 		case turn == 0:
 			p.found.texts(0, InObservation, text(rec, i), text(now, i))
 		case !reply && !p.withModel() && turn <= len(p.rec.Turns) && p.rec.Turns[turn-1].Truncated:
-			// Nobody can say what the model was shown of it.
+			// The text that the model saw is unknown.
 		default:
 			p.found.texts(turn, InMessages, text(rec, i), text(now, i))
 		}

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// What a difference is in, in the order in which a turn makes them.
+// The parts of a turn that can differ, in the order in which they arise.
 const (
-	InPrompt      = "prompt ids" // what the chat template makes of the messages
-	InIDs         = "ids"        // what the sampler draws
+	InPrompt      = "prompt ids" // the rendered messages
+	InIDs         = "ids"        // the sampled tokens
 	InMask        = "mask"
 	InStop        = "stop"
 	InText        = "text"
@@ -19,7 +19,7 @@ const (
 	InObservation = "observation"
 	InReward      = "reward"
 	InDone        = "done"
-	InReply       = "reply" // of the server: it is not what was recorded
+	InReply       = "reply" // of the server: its checksum does not match
 	InMessages    = "messages"
 	InOutcome     = "outcome"
 )
@@ -29,18 +29,18 @@ var order = map[string]int{
 	InDone: 9, InReply: 10, InMessages: 11, InOutcome: 12,
 }
 
-// Difference is a place where an episode that is played again is another one.
+// Difference is a difference between a replayed episode and the record.
 type Difference struct {
-	Turn     int    `json:"turn"` // from 1; 0 is before the first reply, and -1 is the episode as a whole
+	Turn     int    `json:"turn"` // from 1; 0 is before the first reply, -1 is the whole episode
 	What     string `json:"what"`
 	At       int    `json:"at"` // ids and mask: index of the token; texts: the first byte that differs
 	Recorded string `json:"recorded"`
 	Replayed string `json:"replayed"`
-	// Margin, of ids that were sampled: by how much the sampler's token won.
+	// Margin is the log-prob margin of the sampler's token over the recorded one.
 	Margin float64 `json:"margin,omitempty"`
 }
 
-// String is one line for people.
+// String returns one line.
 func (d *Difference) String() string {
 	where := fmt.Sprintf("turn %d", d.Turn)
 	switch d.Turn {
@@ -56,7 +56,7 @@ func (d *Difference) String() string {
 	return fmt.Sprintf("%s: %s at %d: recorded %s, now %s%s", where, d.What, d.At, d.Recorded, d.Replayed, margin)
 }
 
-// wholeEpisode is the Turn of what is known at the end only.
+// wholeEpisode is the Turn of differences that concern the whole episode.
 const wholeEpisode = -1
 
 func (d *Difference) before(other *Difference) bool {
@@ -75,8 +75,8 @@ func (d *Difference) before(other *Difference) bool {
 	return d.At < other.At
 }
 
-// findings are what one episode's replay comes upon, from the goroutines of
-// the episode and of the engine.
+// findings collects the differences of one episode, from the goroutines of the
+// episode and of the engine.
 type findings struct {
 	mu       sync.Mutex
 	first    *Difference
@@ -104,15 +104,15 @@ func (f *findings) texts(turn int, what, recorded, replayed string) {
 	f.add(Difference{Turn: turn, What: what, At: at, Recorded: around(recorded, at), Replayed: around(replayed, at)})
 }
 
-// values compares anything that prints as what it is.
+// values compares two comparable values.
 func (f *findings) values(turn int, what string, recorded, replayed any) {
 	if recorded != replayed {
 		f.add(Difference{Turn: turn, What: what, Recorded: fmt.Sprint(recorded), Replayed: fmt.Sprint(replayed)})
 	}
 }
 
-// series compares two series of tokens or masks, of which the first stands
-// at index from of the episode.
+// series compares two series of tokens or mask entries. from is the index of the
+// first one in the episode.
 func series[T int32 | uint8](f *findings, turn int, what string, from int, recorded, replayed []T) {
 	show := func(s []T, i int) string {
 		if i >= len(s) {
@@ -128,7 +128,7 @@ func series[T int32 | uint8](f *findings, turn int, what string, from int, recor
 	}
 }
 
-// around quotes what stands about a byte of a text.
+// around quotes the text around a byte offset.
 func around(s string, at int) string {
 	const before, after = 20, 40
 	from, to := max(0, at-before), min(len(s), at+after)

@@ -10,12 +10,12 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// errDiverged ends the replay of an episode that has gone another way.
-var errDiverged = errors.New("the episode has gone another way than the recorded one")
+// errDiverged ends the replay of an episode that differs from the record.
+var errDiverged = errors.New("the replayed episode has diverged from the record")
 
-// reader is the engine of one episode: it compares what it is given with the
-// record before it asks the inner engine, whose teacher reads the replies from
-// the record. Without an inner engine the record itself replies.
+// reader is the engine of one episode: it compares the prompt ids with the record
+// and calls the inner engine, whose teacher forces the recorded replies. Without
+// an inner engine it returns the recorded replies.
 type reader struct {
 	inner engine.Engine // nil: no model
 	ep    *data.Episode
@@ -48,13 +48,13 @@ func (r *reader) Generate(ctx context.Context, s *engine.Session, ids []int32, p
 	t, start := &r.ep.Turns[p.Turn], r.given(p.Turn)
 	given, said := r.ep.Tokens[start:t.Start], r.ep.Tokens[t.Start:t.End]
 	series(r.found, r.turn, InPrompt, start, given, ids)
-	if len(given) != len(ids) { // from here on all positions are others
+	if len(given) != len(ids) { // all later positions are shifted
 		return engine.Reply{}, errDiverged
 	}
 	if r.inner == nil {
 		return engine.Reply{IDs: said, LogProbs: r.ep.LogProbs[t.Start:t.End], Kept: t.Kept, Stop: engine.StopReason(t.Stop), Version: r.ep.WeightVersion}, nil
 	}
-	p.MaxNew = min(p.MaxNew, max(1, len(said))) // what does not stop where it did stops there all the same
+	p.MaxNew = min(p.MaxNew, max(1, len(said))) // end the reply at the recorded length at the latest
 	reply, err := r.inner.Generate(ctx, s, ids, p)
 	if err != nil {
 		return reply, fmt.Errorf("turn %d: %w", r.turn, err)
@@ -73,12 +73,12 @@ func (r *reader) Restart(s *engine.Session) error {
 	}
 	inner, ok := r.inner.(engine.Restarter)
 	if !ok {
-		return errors.New("the engine cannot begin a session's context anew")
+		return errors.New("the engine cannot restart a session's context")
 	}
 	return inner.Restart(s)
 }
 
-// place is where a draw stands in the record.
+// place returns the index of a draw in the record.
 func (r *reader) place(d engine.Draw) int {
 	if d.Turn >= len(r.ep.Turns) {
 		return d.Position
@@ -86,7 +86,7 @@ func (r *reader) place(d engine.Draw) int {
 	return r.ep.ContextStart(r.ep.Turns[d.Turn].Start) + d.Position
 }
 
-// given is where the ids before a turn's reply begin.
+// given returns the index of the first id of a turn's prompt.
 func (r *reader) given(turn int) int {
 	if turn == 0 {
 		return 0
@@ -94,25 +94,25 @@ func (r *reader) given(turn int) int {
 	return r.ep.Turns[turn-1].End
 }
 
-// recordedTemplate is the chat template of an episode that is replayed without
-// a tokenizer: it gives the ids that are in the record.
+// recordedTemplate is the agent.Renderer of an episode that is replayed without a
+// tokenizer: it returns the recorded ids.
 type recordedTemplate struct {
 	*reader
-	context int // tokens that fit into the episode
+	context int // size of the context in tokens
 }
 
-// Start implements agent.Renderer. It begins the first context, or, where
-// prompts are written anew, that of the next turn.
+// Start implements agent.Renderer. It starts the first context or, under a
+// Prompting format, that of the next turn.
 func (r recordedTemplate) Start([]data.Message) ([]int32, error) { return r.ids() }
 
 // Next implements agent.Renderer.
 func (r recordedTemplate) Next(bool, int32, []data.Message) ([]int32, error) { return r.ids() }
 
-// ids are those before the next reply.
+// ids returns the prompt ids of the next reply.
 func (r recordedTemplate) ids() ([]int32, error) {
 	if r.turn == len(r.ep.Turns) {
-		// It was asked for then too, or the episode has gone another way. What
-		// it gave did not fit, and so is not in the record.
+		// The recorded episode ended because this prompt did not fit into the
+		// context, or the replay has diverged.
 		return make([]int32, r.context), nil
 	}
 	return r.ep.Tokens[r.given(r.turn):r.ep.Turns[r.turn].Start], nil
@@ -124,14 +124,14 @@ func (recordedTemplate) StopTokens() []int32 { return nil }
 // Decode implements agent.Renderer.
 func (r recordedTemplate) Decode([]int32) string { return r.ep.Turns[r.turn-1].Text }
 
-// speaker says what an endpoint said, turn by turn, from the record.
+// speaker returns an endpoint's replies from the record, turn by turn.
 type speaker struct{ *reader }
 
-// textEngine is the engine of an episode that is replayed by its texts.
+// textEngine returns the engine of an episode that is replayed by its texts.
 func (r *reader) textEngine() engine.Engine { return &text.Engine{Speaker: speaker{r}} }
 
-// Say implements text.Speaker. What the endpoint was shown is in the
-// conversation, which is compared as a whole.
+// Say implements text.Speaker. The prompt is part of the conversation, which is
+// compared as a whole.
 func (s speaker) Say(_ context.Context, a text.Ask) (text.Said, error) {
 	s.turn = a.Params.Turn + 1
 	if a.Params.Turn >= len(s.ep.Turns) {

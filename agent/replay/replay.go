@@ -1,11 +1,11 @@
-// Package replay plays recorded episodes again without any server: what a
-// server said comes from the record, what the model said is forced, and all
-// that follows from these is compared with what was recorded. With a model,
-// the sampler says at every token what it would have drawn.
+// Package replay plays recorded episodes again without a server: the servers'
+// replies come from the record, the model's tokens are forced, and everything
+// derived from them is compared with the record. With a model, the sampler
+// reports at every position the token that it would have drawn.
 //
-// It owns the comparison; it does not read files, and it opens no model: an
-// engine comes from outside, over a backend whose Teacher is a Class. Episodes
-// are played by one goroutine each.
+// It contains the comparison. It reads no files and opens no model: the caller
+// provides an engine over a backend whose engine.Teacher is a Teacher of this
+// package. Each episode is played in its own goroutine.
 package replay
 
 import (
@@ -25,48 +25,48 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// Setup is how episodes were played.
+// Setup holds the settings under which the episodes were played.
 type Setup struct {
-	// Agent's engine and renderer are nil where there is no model.
+	// Agent's engine and renderer are nil without a model.
 	Agent   agent.Setup
 	Teacher *Teacher // the teacher of the engine's backend; nil without a model
-	// Deterministic opens every session before the first reply is asked for,
-	// as an engine with engine.Options.Deterministic needs it.
+	// Deterministic opens all sessions before the first reply, as required by an
+	// engine with engine.Options.Deterministic.
 	Deterministic bool
-	// ByText replays by what was said, without ids: an endpoint's episodes have
-	// none. There is no model then.
+	// ByText replays the texts of an endpoint's episodes, which have no ids. It
+	// excludes a model.
 	ByText bool
 	Client env.Options // parser and action format
 }
 
-// Result is what the replay of one episode came to.
+// Result is the result of replaying one episode.
 type Result struct {
-	Difference *Difference // the first; nil: there is none
-	Draws      int         // ids that the sampler was asked for
-	NearTies   int         // of these, within Class.Margin of the recorded one and not it
-	MaxGap     float64     // the largest difference of a log-prob
+	Difference *Difference // the first; nil if there is none
+	Draws      int         // sampled positions
+	NearTies   int         // positions with another token within Teacher.Margin of the recorded one
+	MaxGap     float64     // the largest difference of log-probs
 }
 
-// Replayable says why an episode cannot be replayed, "" if it can.
+// Replayable returns the reason why an episode cannot be replayed, "" if it can.
 func (s Setup) Replayable(e *data.Episode) string {
 	switch {
 	case !e.Outcome.Trainable():
-		return "it failed for a reason outside of it"
+		return "it failed because of a server or the engine"
 	case len(e.Turns) == 0:
-		return "it has no turn"
+		return "it has no turns"
 	case e.Replays > 0:
-		return "it lost an instance and continued on another one, so its exchanges are those of two"
+		return "it lost an instance and continued on another one, so its exchanges belong to two instances"
 	case len(e.Tokens) == 0 && !s.ByText:
 		return "its ids are not in the dump"
 	case len(e.Tokens) > 0 && s.ByText:
-		return "it has ids, and those of an endpoint have none"
+		return "it has ids, but episodes of an endpoint have none"
 	case len(e.Exchanges) == 0:
 		return "its exchanges with the server are not in the dump"
 	}
 	return ""
 }
 
-// check finds what no comparison could live with.
+// check returns an error if the record is inconsistent.
 func check(e *data.Episode) error {
 	n := len(e.Tokens)
 	if len(e.Mask) != n || len(e.LogProbs) != n {
@@ -82,9 +82,9 @@ func check(e *data.Episode) error {
 	return nil
 }
 
-// Episodes replays episodes that are replayable, all at once: a deterministic
-// engine forms the batches of a wave if it is given just the wave. Its error
-// is one of the replay itself.
+// Episodes replays replayable episodes concurrently. A deterministic engine forms
+// the recorded batches if episodes is exactly one wave. An error means that the
+// replay itself failed; differences are in the results.
 func Episodes(ctx context.Context, s Setup, episodes []*data.Episode) ([]Result, error) {
 	plays := make([]*play, len(episodes))
 	defer func() {
@@ -120,7 +120,7 @@ type play struct {
 	reader  *reader
 	server  *server
 	session *engine.Session
-	running bool // RunEpisode has the session, and closes it
+	running bool // RunEpisode owns the session and closes it
 }
 
 func newPlay(s Setup, e *data.Episode) *play {
@@ -135,7 +135,7 @@ func newPlay(s Setup, e *data.Episode) *play {
 	}
 	if a.Renderer == nil {
 		a.Renderer = recordedTemplate{p.reader, a.Options.MaxContext}
-		a.Options.MaxObsTokens = 0 // nobody can count them
+		a.Options.MaxObsTokens = 0 // tokens cannot be counted without a tokenizer
 	}
 	return p
 }
@@ -144,7 +144,7 @@ func (p *play) start() agent.Start {
 	return agent.Start{Task: p.rec.Task, UID: p.rec.UID, Sample: p.rec.Sample, Seed: p.rec.Seed, Attempt: p.rec.Attempts, Session: p.session}
 }
 
-// open takes the session beforehand; see engine.Options.Deterministic.
+// open opens the session in advance; see engine.Options.Deterministic.
 func (p *play) open(ctx context.Context) (err error) {
 	if !p.withModel() {
 		return nil
@@ -173,7 +173,7 @@ func (p *play) withModel() bool { return p.reader.inner != nil }
 func (p *play) run(ctx context.Context) (Result, error) {
 	o := p.Client
 	o.BaseURL = baseURL
-	o.Attempts, o.Backoff = len(p.server.exchanges)+1, time.Nanosecond // as often as it was tried then
+	o.Attempts, o.Backoff = len(p.server.exchanges)+1, time.Nanosecond // allows all recorded retries
 	o.Client = &http.Client{Transport: p.server, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	client, err := p.Agent.Spec.New(ctx, o)
 	if err != nil {
@@ -181,7 +181,7 @@ func (p *play) run(ctx context.Context) (Result, error) {
 			return Result{}, context.Cause(ctx)
 		}
 		p.found.add(Difference{Turn: 0, What: InReply, Recorded: "an instance was made", Replayed: err.Error()})
-		if p.session != nil { // the others of a wave wait for everybody's next call
+		if p.session != nil { // an open session would block the other episodes of its wave
 			p.reader.inner.Close(p.session)
 			p.running = true
 		}

@@ -12,24 +12,23 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// server answers the requests of one episode from its record, as an
-// http.RoundTripper: no connection is made. It is used by the episode's
-// goroutine alone.
+// server is an http.RoundTripper that answers the requests of one episode from
+// the record, without a connection. Only the episode's goroutine uses it.
 type server struct {
 	exchanges []data.Exchange
 	next      int
-	prefix    string // of the recorded paths, where the server stood below one
+	prefix    string // path prefix of the recorded server
 	turn      *int   // the episode's, from 1
 	found     *findings
 }
 
-// baseURL is an address of a server that does not exist (RFC 6761, 6.4).
+// baseURL is the address of a server that cannot exist (RFC 6761, 6.4).
 const baseURL = "http://recorded.invalid"
 
-var errNoExchange = errors.New("the record holds no further exchange")
+var errNoExchange = errors.New("the record has no further exchange")
 
-// RoundTrip answers with the next exchange, whatever is asked, and notes where
-// that is not what was asked then.
+// RoundTrip returns the reply of the next exchange and records a difference if
+// the request differs from the recorded one.
 func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	var body []byte
 	if req.Body != nil {
@@ -56,12 +55,12 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if x.Status == 0 {
 		if trace := httptrace.ContextClientTrace(req.Context()); x.Sent && trace != nil && trace.GotConn != nil {
-			trace.GotConn(httptrace.GotConnInfo{}) // so the client takes it for sent, as it was then
+			trace.GotConn(httptrace.GotConnInfo{}) // the client then counts the request as sent, as in the record
 		}
 		return nil, errors.New(x.Err)
 	}
 	var reply io.Reader = strings.NewReader(x.Reply)
-	if strings.Contains(x.Err, string(env.KindConnection)) { // it broke off
+	if strings.Contains(x.Err, string(env.KindConnection)) { // the reply was truncated
 		reply = io.MultiReader(reply, brokenBody{})
 	}
 	return &http.Response{
@@ -70,13 +69,13 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// brokenBody is the end of a reply that broke off.
+// brokenBody is the end of a truncated reply.
 type brokenBody struct{}
 
 // Read returns what net/http returns there.
 func (brokenBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// ended notes an exchange that was not asked for.
+// ended records a difference if an exchange was not requested.
 func (s *server) ended(turn int) {
 	if s.next < len(s.exchanges) {
 		x := &s.exchanges[s.next]

@@ -9,18 +9,18 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Teacher is the engine.Teacher of the episodes that are being replayed.
+// Teacher is the engine.Teacher of the replayed episodes.
 type Teacher struct {
-	// Margin is how much the sampler's token may win by where another one was
-	// recorded: such ids are counted and are no difference. It stands for the
-	// float noise of other batches.
+	// Margin is the log-prob margin below which a sampled token that is not the
+	// recorded one counts as a near tie instead of a difference. It allows for
+	// the float noise of other batch compositions.
 	Margin float64
 
 	mu      sync.Mutex
 	readers map[episodeKey]*reader // guarded by mu
 }
 
-// episodeKey names an episode among the draws.
+// episodeKey identifies an episode in a draw.
 type episodeKey struct {
 	seed, task uint64
 	sample     int
@@ -40,7 +40,7 @@ func (c *Teacher) add(r *reader) error {
 	}
 	l := keyOf(r.ep)
 	if c.readers[l] != nil {
-		return fmt.Errorf("task %s, sample %d with seed %d is there twice", r.ep.Task.ID, r.ep.Sample, r.ep.Seed)
+		return fmt.Errorf("task %s, sample %d with seed %d occurs twice", r.ep.Task.ID, r.ep.Sample, r.ep.Seed)
 	}
 	c.readers[l] = r
 	return nil
@@ -88,7 +88,7 @@ func (c *Teacher) Differs(d engine.Draw, said, drawn int32, margin float64) {
 		r.found.mu.Unlock()
 		return
 	}
-	if math.IsInf(margin, 1) { // said is no token at all
+	if math.IsInf(margin, 1) { // said is not a valid token
 		margin = 0
 	}
 	r.found.add(Difference{

@@ -1,16 +1,15 @@
-// Package text lets engines that only speak text play episodes.
+// Package text lets text-only engines play episodes.
 //
-// The episode loop appends token ids (agent, agent/llm/engine). An engine that has
-// no vocabulary of its own, such as a service on the network, is given
-// conversations instead: here a byte of text is an id, and a few ids above the
-// bytes stand for what text cannot say, who speaks and where a message ends.
-// So every format and every rule of the loop holds for such an engine too,
-// with one difference: lengths in ids are lengths in bytes, and log-probs are
-// 0. The ids are no model's; episodes are kept without them
-// (data.Episode.ForgetIDs), and cannot be trained on token by token.
+// The episode loop appends token ids (agent, agent/llm/engine). An engine without
+// a vocabulary, such as a network service, takes conversations instead. In this
+// package each byte of text is an id, and a few ids above the bytes mark roles
+// and the ends of messages. All formats and rules of the loop then apply to such
+// an engine, except that lengths in ids are lengths in bytes and log-probs are
+// 0. The ids are not those of a model, so episodes are kept without them
+// (data.Episode.ForgetIDs) and cannot be trained on token by token.
 //
-// It owns the ids, the Renderer, and the Engine that turns a Speaker into an
-// engine.Engine. It knows no network; agent/openai is the Speaker that does.
+// It contains the ids, the Renderer, and the Engine that adapts a Speaker to
+// engine.Engine. agent/openai is the Speaker for network endpoints.
 //
 // Concurrency: Renderer is stateless. An Engine may be used by many goroutines
 // if its Speaker may.
@@ -26,31 +25,30 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Speaker says what comes next in a conversation. It may be called by many
-// goroutines.
+// Speaker generates the next reply of a conversation. Many goroutines call it.
 type Speaker interface {
 	Say(ctx context.Context, a Ask) (Said, error)
 }
 
-// Ask is what a Speaker is asked.
+// Ask is a request to a Speaker.
 type Ask struct {
-	Key      engine.Key     // run, task and sample: a draw of one's own should depend on it and on Params.Turn
+	Key      engine.Key     // run, task and sample: sampling should depend on it and on Params.Turn
 	Messages []data.Message // the whole conversation; the last one is not the assistant's
-	Params   engine.Params  // StopStrings are cut off by the Engine; StopTokens mean nothing here
-	Context  int            // tokens that the conversation took at the last reply, 0 if nobody said
+	Params   engine.Params  // StopStrings are applied by the Engine; StopTokens are ignored
+	Context  int            // tokens of the conversation at the last reply, 0 if unknown
 }
 
 // Said is a reply.
 type Said struct {
 	Text string
-	// Stop is StopEOS ("" too) if the reply is whole, StopLength if it reached
-	// Params.MaxNew, StopContext if the conversation has no room for it.
+	// Stop is StopEOS or "" if the reply is complete, StopLength if it reached
+	// Params.MaxNew, StopContext if the context is full.
 	Stop    engine.StopReason
 	Context int // tokens of the conversation, this reply included; 0 if unknown
 }
 
-// Engine is an engine.Engine over a Speaker. Each session is one conversation;
-// the whole of it is handed to the Speaker every time.
+// Engine is an engine.Engine over a Speaker. Each session is one conversation,
+// which the Speaker receives in full for every reply.
 type Engine struct{ Speaker Speaker }
 
 // conversation is the state of a session.
@@ -58,7 +56,7 @@ type conversation struct {
 	ids     []int32
 	context int
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	closed bool
 	broken bool
 }
@@ -71,13 +69,12 @@ func (e *Engine) Open(ctx context.Context, o engine.SessionOptions) (*engine.Ses
 	return engine.NewSession(o, &conversation{}), nil
 }
 
-// Generate appends ids to the conversation and asks the Speaker for a reply.
-// A stop string ends the reply right behind it, wherever the Speaker would
-// have gone on.
+// Generate appends ids to the conversation and requests a reply from the Speaker.
+// It cuts the reply after the first stop string.
 func (e *Engine) Generate(ctx context.Context, s *engine.Session, ids []int32, p engine.Params) (engine.Reply, error) {
 	c, ok := s.State().(*conversation)
 	if !ok {
-		return engine.Reply{}, errors.New("the session is another engine's")
+		return engine.Reply{}, errors.New("the session belongs to another engine")
 	}
 	if err := c.usable(); err != nil {
 		return engine.Reply{}, err
@@ -101,7 +98,7 @@ func (e *Engine) Generate(ctx context.Context, s *engine.Session, ids []int32, p
 	if cut {
 		r.Stop = engine.StopString
 	}
-	// The last id says how it ended, so that no reply is without ids.
+	// The last id marks the end, so that every reply has at least one id.
 	last := idCut
 	if r.Stop == engine.StopEOS {
 		last = idEnd
@@ -113,7 +110,7 @@ func (e *Engine) Generate(ctx context.Context, s *engine.Session, ids []int32, p
 	return r, nil
 }
 
-// Close forgets the conversation.
+// Close ends the session.
 func (e *Engine) Close(s *engine.Session) {
 	if c, ok := s.State().(*conversation); ok {
 		c.mu.Lock()
@@ -140,7 +137,7 @@ func (c *conversation) setBroken() {
 	c.broken = true
 }
 
-// cutBehind cuts text behind the stop string that is complete first.
+// cutBehind cuts text after the stop string that ends first.
 func cutBehind(text string, stops []string) (string, bool) {
 	end := len(text) + 1
 	for _, stop := range stops {

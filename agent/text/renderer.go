@@ -9,14 +9,14 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Renderer writes conversations in the ids of this package. It is the
-// agent.Renderer that goes with an Engine.
+// Renderer is the agent.Renderer for an Engine. It encodes conversations in the
+// ids of this package.
 type Renderer struct{}
 
-// Start gives the ids of the first messages, and asks for a reply.
+// Start returns the ids of the first messages and of the start of a reply.
 func (Renderer) Start(messages []data.Message) ([]int32, error) {
 	if len(messages) == 0 {
-		return nil, errors.New("start of a conversation: there are no messages")
+		return nil, errors.New("start of a conversation: no messages")
 	}
 	var ids []int32
 	for _, m := range messages {
@@ -30,7 +30,7 @@ func (Renderer) Start(messages []data.Message) ([]int32, error) {
 	return append(ids, id), err
 }
 
-// Next gives the ids between a reply and the next one.
+// Next returns the ids between a reply and the next one.
 func (r Renderer) Next(stoppedByEOS bool, _ int32, messages []data.Message) ([]int32, error) {
 	ids, err := r.Start(messages)
 	if err != nil || stoppedByEOS {
@@ -39,10 +39,10 @@ func (r Renderer) Next(stoppedByEOS bool, _ int32, messages []data.Message) ([]i
 	return append([]int32{idEnd}, ids...), nil
 }
 
-// StopTokens are the ids that end a reply.
+// StopTokens returns the ids that end a reply.
 func (Renderer) StopTokens() []int32 { return []int32{idEnd} }
 
-// Decode is the text of ids.
+// Decode returns the text of ids.
 func (Renderer) Decode(ids []int32) string {
 	var b strings.Builder
 	for _, id := range ids {
@@ -55,12 +55,12 @@ func (Renderer) Decode(ids []int32) string {
 
 // The ids above the bytes.
 const (
-	idEnd  int32 = 256 + iota // a message is over; the reply that ended by itself ends with it
-	idCut                     // the reply was stopped
-	idRole                    // idRole + i begins a message of roles[i]
+	idEnd  int32 = 256 + iota // ends a message, and a complete reply
+	idCut                     // ends an incomplete reply
+	idRole                    // idRole + i starts a message of roles[i]
 )
 
-// roles are those a message may have.
+// roles lists the roles of messages.
 var roles = []string{"system", "user", "assistant", "tool"}
 
 const assistant = "assistant"
@@ -71,10 +71,10 @@ func roleID(role string) (int32, error) {
 			return idRole + int32(i), nil
 		}
 	}
-	return 0, fmt.Errorf("a message has the role %q, want one of %q", role, roles)
+	return 0, fmt.Errorf("a message has the role %q, must be one of %q", role, roles)
 }
 
-// bytesOf are the ids of a text.
+// bytesOf returns the ids of a text.
 func bytesOf(text string) []int32 {
 	ids := make([]int32, len(text))
 	for i := range len(text) {
@@ -83,7 +83,7 @@ func bytesOf(text string) []int32 {
 	return ids
 }
 
-// parse takes a conversation that waits for a reply apart into its messages.
+// parse decodes the ids of a conversation that ends with the start of a reply.
 func parse(ids []int32) ([]data.Message, error) {
 	var out []data.Message
 	open := false
@@ -92,18 +92,18 @@ func parse(ids []int32) ([]data.Message, error) {
 		switch {
 		case id >= 0 && id < 256 && open:
 			content = append(content, byte(id))
-		case id == idCut && open: // what stopped the reply is no text of it
+		case id == idCut && open: // marks an incomplete reply, without text
 		case id == idEnd && open:
 			out[len(out)-1].Content, content, open = string(content), nil, false
 		case id >= idRole && int(id-idRole) < len(roles) && !open:
 			out, open = append(out, data.Message{Role: roles[id-idRole]}), true
 		default:
-			return nil, fmt.Errorf("id %d at %d has no meaning there: these are not the ids of text.Renderer", id, i)
+			return nil, fmt.Errorf("unexpected id %d at position %d: these are not ids of text.Renderer", id, i)
 		}
 	}
 	n := len(out) - 1
 	if !open || out[n].Role != assistant || len(content) > 0 {
-		return nil, fmt.Errorf("%d ids do not ask for a reply", len(ids))
+		return nil, fmt.Errorf("the %d ids do not end with the start of a reply", len(ids))
 	}
 	return out[:n], nil
 }

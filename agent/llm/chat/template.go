@@ -50,20 +50,14 @@ func recoverError(err *error) {
 }
 
 // Template is a parsed chat template.
-type Template struct {
-	src  string
-	body []stmt
-}
-
-// Source returns the template's text.
-func (t *Template) Source() string { return t.src }
+type Template struct{ body []stmt }
 
 // Parse parses a chat template. Its errors are of type *Error.
 func Parse(src string) (t *Template, err error) {
 	defer recoverError(&err)
 	p := &parser{tokens: lex(src)}
 	body, _ := p.body(0)
-	return &Template{src: src, body: body}, nil
+	return &Template{body}, nil
 }
 
 // Input holds the variables of a rendering.

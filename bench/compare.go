@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Side does jobs and says how long each took.
+// Side does jobs and reports how long each took.
 type Side interface {
 	Run(ctx context.Context, j Job) (time.Duration, error)
 }
 
-// Comparison is what both sides needed for one job.
+// Comparison is the result of one job on both sides.
 type Comparison struct {
 	Job         Job       `json:"job"`
 	Unit        string    `json:"unit"`
-	Ours        float64   `json:"ours"` // units in a second, of the fastest run
+	Ours        float64   `json:"ours"` // units per second of the fastest run
 	Peer        float64   `json:"peer,omitempty"`
 	Ratio       float64   `json:"ratio,omitempty"` // ours / peer: above 1 we are faster
 	OursSeconds []float64 `json:"ours_seconds"`    // of every run
 	PeerSeconds []float64 `json:"peer_seconds,omitempty"`
 }
 
-// compare has both sides do a job once unmeasured and then `rounds` times in
-// turns, so that what else happens on the machine falls on both. The fastest
-// run counts: anything else only adds time. Without a peer it measures ours.
+// compare lets both sides do a job once to warm up and then rounds times in turns,
+// so that other load on the machine affects both. The fastest run counts, since
+// other load only adds time. Without a peer it measures our side only.
 func compare(ctx context.Context, j Job, ours, peer Side, rounds int) (Comparison, error) {
 	n, unit := j.Units()
 	c := Comparison{Job: j, Unit: unit}
@@ -57,7 +57,7 @@ func compare(ctx context.Context, j Job, ours, peer Side, rounds int) (Compariso
 	return c, nil
 }
 
-// row is the line of a table.
+// row returns the cells of a table row.
 func (c Comparison) row() []string {
 	ours := fmt.Sprintf("%.1f %s", c.Ours, c.Unit)
 	if c.Peer == 0 {

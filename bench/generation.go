@@ -11,14 +11,14 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/engine"
 )
 
-// conversation is one session of a job and what it is given next.
+// conversation is one session of a job and the source of its random tokens.
 type conversation struct {
 	session *engine.Session
 	rng     *rand.Rand
 }
 
-// generate does a job of the engine: one goroutine a conversation, as in a
-// rollout, and the scheduler makes batches of what they ask for.
+// generate does a generation job. As in a rollout, each conversation has a
+// goroutine, and the scheduler batches their requests.
 func (o *Ours) generate(ctx context.Context, j Job) (took time.Duration, err error) {
 	var talks []*conversation
 	defer func() {
@@ -71,14 +71,14 @@ func (o *Ours) together(ctx context.Context, talks []*conversation, f func(conte
 	return time.Since(began), err
 }
 
-// reply gives a conversation some tokens and samples n.
+// reply appends given random tokens to a conversation and samples n.
 func (o *Ours) reply(ctx context.Context, c *conversation, given, n, turn int) error {
 	r, err := o.sampler.Scheduler.Generate(ctx, c.session, o.ids(c.rng, given), engine.Params{MaxNew: n, Greedy: true, Turn: turn})
 	if err != nil {
 		return err
 	}
 	if len(r.IDs) != n {
-		return fmt.Errorf("the reply has %d tokens instead of %d: it ended by %s", len(r.IDs), n, r.Stop)
+		return fmt.Errorf("the reply has %d tokens, want %d (stop reason %s)", len(r.IDs), n, r.Stop)
 	}
 	return nil
 }

@@ -19,11 +19,11 @@ import (
 	"github.com/openmanus/openmanus/internal/process"
 )
 
-// The work of a step on both sides. Ours is `openmanus train` playing episodes
-// of one turn on the built-in maze; the peer is given the prompts that these
-// began with, id by id. Replies have a fixed number of tokens, since none ends
-// them, and are paid by their characters, since all of them are failures to the
-// maze and a group needs spread.
+// The work of a step on both sides. Our side is `openmanus train` with episodes of
+// one turn on the built-in maze; the peer receives the token ids of their prompts.
+// Replies have a fixed number of tokens, because end tokens are ignored. Their
+// reward is by characters, because all of them fail in the maze and a group needs
+// different rewards.
 const (
 	grpoTasks    = 2
 	grpoGroup    = 4
@@ -37,11 +37,11 @@ const (
 	grpoHigh     = 0.28
 	grpoDecay    = 0.01
 	grpoGradClip = 1
-	grpoReward   = -0.001 // a character: only shorter replies can be worth more
-	grpoSteps    = 2      // that count in a process, after one that warms up
+	grpoReward   = -0.001 // per character
+	grpoSteps    = 2      // measured per process, after one to warm up
 )
 
-// GRPO compares steps with TRL's.
+// GRPO is the comparison of GRPO steps with TRL's.
 type GRPO struct {
 	Versions *TRLVersions `json:"trl,omitempty"`
 	Trials   []GRPOTrial  `json:"trials"`
@@ -56,22 +56,20 @@ type GRPOTrial struct {
 	Memory float64   `json:"memory_ratio,omitempty"` // below 1 ours takes less
 }
 
-// GRPOSide is what the processes of one side needed.
+// GRPOSide has the times and the memory of the processes of one side.
 type GRPOSide struct {
-	Steps   []float64 `json:"step_seconds"` // but for the first of each process, which warms up
+	Steps   []float64 `json:"step_seconds"` // without the first of each process
 	Turns   []float64 `json:"turn_seconds"` // the median of each process
 	Seconds float64   `json:"seconds"`      // the median of all steps
-	// PeakBytes is the most that a process had in RAM: of ours from its start,
-	// of TRL's from when its model is loaded, so that how the script loads it
-	// does not count.
+	// PeakBytes is the peak memory of a process: ours from its start, TRL's from
+	// when its model is loaded, so that loading does not count.
 	PeakBytes    int64 `json:"peak_bytes"`
 	PromptTokens int   `json:"prompt_tokens"`
-	NewTokens    int   `json:"new_tokens"` // of a step, as the prompts'
+	NewTokens    int   `json:"new_tokens"` // per step, as PromptTokens
 }
 
-// measureGRPO trains all weights, then adapters, each side in processes of its
-// own that take turns: whoever went first in one turn goes second in the next.
-// Without python it measures ours alone.
+// measureGRPO trains all weights, then adapters. Each turn runs a process of either
+// side; the side that is first alternates. Without python it measures our side only.
 func measureGRPO(ctx context.Context, o options, dir string, log io.Writer) (g GRPO, err error) {
 	model, err := filepath.Abs(o.model)
 	if err != nil {
@@ -99,7 +97,7 @@ func measureGRPO(ctx context.Context, o options, dir string, log io.Writer) (g G
 				return fmt.Errorf("%s by TRL: %w", t.Name, err)
 			}
 			if side.PromptTokens != t.Ours.PromptTokens || side.NewTokens != t.Ours.NewTokens {
-				return fmt.Errorf("%s: a step had %d and %d tokens in prompts and replies, TRL's %d and %d: that is other work",
+				return fmt.Errorf("%s: a step had %d and %d tokens in prompts and replies, TRL's %d and %d: the work differs",
 					t.Name, t.Ours.PromptTokens, t.Ours.NewTokens, side.PromptTokens, side.NewTokens)
 			}
 			if t.Peer == nil {
@@ -130,10 +128,10 @@ func measureGRPO(ctx context.Context, o options, dir string, log io.Writer) (g G
 	return g, nil
 }
 
-// add takes in what another process of the side needed.
+// add merges the measurements of another process.
 func (s *GRPOSide) add(one GRPOSide) error {
 	if len(s.Steps) > 0 && (s.PromptTokens != one.PromptTokens || s.NewTokens != one.NewTokens) {
-		return fmt.Errorf("a step had %d and %d tokens in prompts and replies, in the turn before %d and %d: that is other work",
+		return fmt.Errorf("a step had %d and %d tokens in prompts and replies, in the turn before %d and %d: the work differs",
 			one.PromptTokens, one.NewTokens, s.PromptTokens, s.NewTokens)
 	}
 	s.PromptTokens, s.NewTokens = one.PromptTokens, one.NewTokens
@@ -144,7 +142,7 @@ func (s *GRPOSide) add(one GRPOSide) error {
 	return nil
 }
 
-// grpoConfig is our side's configuration.
+// grpoConfig returns the configuration of our side.
 func grpoConfig(model string, rank, steps int) string {
 	lora := ""
 	if rank > 0 {
@@ -197,7 +195,7 @@ val_before_train = false
 		grpoGradClip, grpoLR, grpoDecay, steps)
 }
 
-// oursGRPO trains with openmanus and returns the prompts as well, one a task.
+// oursGRPO trains with openmanus. It also returns the prompts, one per task.
 func oursGRPO(ctx context.Context, o options, model, out string, rank int) (side GRPOSide, prompts [][]int32, err error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return side, nil, err
@@ -239,7 +237,7 @@ func oursGRPO(ctx context.Context, o options, model, out string, rank int) (side
 	return side, prompts, err
 }
 
-// promptsOf are the ids before the first reply of every task's episodes.
+// promptsOf returns the token ids before the first reply, one list per task.
 func promptsOf(path string) ([][]int32, error) {
 	d, err := dump.Open(path)
 	if err != nil {
@@ -273,9 +271,9 @@ func promptsOf(path string) ([][]int32, error) {
 	return prompts, nil
 }
 
-// peakOf runs a process and returns the most it had in RAM, and its stdout. The
-// kernel counts from the process it was forked from, this one, which holds far
-// less than a model in training.
+// peakOf runs a process and returns its peak memory and its stdout. The kernel's
+// peak includes this process, from which it is forked, but this process is much
+// smaller than a model in training.
 func peakOf(cmd *exec.Cmd) (peak int64, stdout []byte, err error) {
 	var out, says bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &says
@@ -284,7 +282,7 @@ func peakOf(cmd *exec.Cmd) (peak int64, stdout []byte, err error) {
 	}
 	used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {
-		return 0, nil, errors.New("the system does not say how much memory a process had")
+		return 0, nil, errors.New("the system does not report the peak memory of a process")
 	}
 	return used.Maxrss * 1024, out.Bytes(), nil
 }
@@ -318,7 +316,7 @@ func (g *GRPO) print(w io.Writer, threads int) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(w, "  seconds of a step, and the most memory of a process (of TRL's once its model is loaded); below 1 ours takes less")
+	fmt.Fprintln(w, "  seconds per step and peak memory of a process (TRL: once its model is loaded); a ratio below 1 means less than TRL")
 	return nil
 }
 
@@ -328,7 +326,7 @@ func median(xs []float64) float64 {
 	return (xs[(n-1)/2] + xs[n/2]) / 2
 }
 
-// time is the side's median and how far its turns lie apart.
+// time formats the median and the range of turns.
 func (s *GRPOSide) time() string {
 	return fmt.Sprintf("%.2f s (%.2f-%.2f)", s.Seconds, slices.Min(s.Turns), slices.Max(s.Turns))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/openmanus/openmanus/data/dump"
 )
 
-// The configuration is one, and its sizes are those that the peer is told.
+// The configuration is valid, and its sizes are those sent to the peer.
 func TestGRPOConfig(t *testing.T) {
 	for _, rank := range []int{0, grpoRank} {
 		c, err := configs.Load("grpo.toml", []byte(grpoConfig("some model.gguf", rank, 4)), nil)
@@ -28,8 +28,8 @@ func TestGRPOConfig(t *testing.T) {
 	}
 }
 
-// grpoPrograms writes programs that do nothing but claim the steps of either
-// side: ours with so many sampled tokens, TRL with so many new ones.
+// grpoPrograms writes programs that report the steps of either side without doing
+// them: ours with sampled tokens, TRL with theirs new ones.
 func grpoPrograms(t *testing.T, sampled, theirs int) options {
 	t.Helper()
 	dir := t.TempDir()
@@ -133,9 +133,9 @@ func TestMeasureGRPO(t *testing.T) {
 func TestMeasureGRPORefuses(t *testing.T) {
 	const all = grpoTasks * grpoGroup * grpoNew
 	for want, o := range map[string]options{
-		"that is other work": grpoPrograms(t, all, all-1),
-		"step 1 sampled 7":   grpoPrograms(t, 7, 7),
-		"no such file":       {program: "/no/such/file", model: "m", rounds: 1},
+		"the work differs": grpoPrograms(t, all, all-1),
+		"step 1 sampled 7": grpoPrograms(t, 7, 7),
+		"no such file":     {program: "/no/such/file", model: "m", rounds: 1},
 	} {
 		if _, err := measureGRPO(t.Context(), o, t.TempDir(), t.Output()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -24,7 +24,7 @@ const (
 	Train   = "train"   // mean token loss of Batch rows of Tokens, backward, clipping, AdamW
 )
 
-// workload is what is measured by default, in float32.
+// workload returns the default jobs.
 func workload() []Job {
 	return []Job{
 		{Name: "prefill, 4 prompts of 512", Kind: Prefill, Batch: 4, Tokens: 512},
@@ -35,7 +35,7 @@ func workload() []Job {
 	}
 }
 
-// Units returns how much one run of the job does, and of what.
+// Units returns the amount of work of one run and its unit.
 func (j Job) Units() (n int, unit string) {
 	switch j.Kind {
 	case Decode:
@@ -46,7 +46,7 @@ func (j Job) Units() (n int, unit string) {
 	return j.Batch * j.Tokens, "tokens/s"
 }
 
-// context is the most tokens that one of the job's sessions comes to hold.
+// context returns the largest number of tokens in a session of the job.
 func (j Job) context() int {
 	switch j.Kind {
 	case Prefill:

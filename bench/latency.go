@@ -21,21 +21,21 @@ import (
 	"github.com/openmanus/openmanus/internal/process"
 )
 
-// LatencyOptions are a rollout against a slow environment: Episodes maze
-// episodes at once, each of at most Turns turns.
+// LatencyOptions describe a rollout against a slow environment: Episodes
+// concurrent maze episodes of at most Turns turns each.
 type LatencyOptions struct {
 	Episodes, Turns int
-	Pause           time.Duration // before the server carries out a request
+	Pause           time.Duration // before the server handles a request
 	Rounds          int
 }
 
-// latencyFactor is how much longer than the bare waiting of one episode the
-// whole rollout may take: waits of different episodes must overlap.
+// latencyFactor bounds the extra time of the whole rollout, as a multiple of the
+// waiting time of one episode: waits of different episodes must overlap.
 const latencyFactor = 1.3
 
-// Latency is what the rollout took without and with the pause. The server
-// pauses before every request, so that creating and resetting an instance,
-// which the bound leaves out, count against us too.
+// Latency has the times of the rollout without and with the pause. The server
+// pauses before every request. The bound does not include the pauses of creating
+// and resetting an instance.
 type Latency struct {
 	Episodes int     `json:"episodes"`
 	Turns    int     `json:"turns"` // played, over all episodes
@@ -49,8 +49,8 @@ type Latency struct {
 	SlowRuns []LatencyRun `json:"slow_runs"`
 }
 
-// LatencyRun is one rollout. What the engine was not busy, nothing was hidden
-// behind.
+// LatencyRun has the times of one rollout. Latency hides only while the engine is
+// busy.
 type LatencyRun struct {
 	Seconds float64 `json:"seconds"`
 	Busy    float64 `json:"engine_busy_s"`
@@ -62,7 +62,7 @@ func fastest(runs []LatencyRun) float64 {
 	return slices.MinFunc(runs, func(a, b LatencyRun) int { return cmp.Compare(a.Seconds, b.Seconds) }).Seconds
 }
 
-// judge fills in what follows from the times.
+// judge computes the bound and the verdict.
 func (l *Latency) judge(o LatencyOptions) {
 	l.Pause = o.Pause.Seconds()
 	l.Base, l.Slow = fastest(l.BaseRuns), fastest(l.SlowRuns)
@@ -172,7 +172,7 @@ func (b *timedBackend) Step(ctx context.Context, batch []engine.Work) ([]engine.
 	return b.Backend.Step(ctx, batch)
 }
 
-// timed is play, with what it took.
+// timed calls play and returns its times as well.
 func (w *tinyWorld) timed(ctx context.Context, o LatencyOptions, pause time.Duration) (r LatencyRun, st rollout.Stats, err error) {
 	busy, steps, cpu := w.backend.busy.Load(), w.sampler.Scheduler.Stats().Steps, process.CPUTime()
 	st, err = w.play(ctx, o, pause)

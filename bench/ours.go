@@ -13,8 +13,8 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// Ours does jobs in this process: generation through the scheduler as in a
-// rollout, training as in an update.
+// Ours does jobs in this process: generation with the scheduler, as in a rollout,
+// and training as in an update.
 type Ours struct {
 	thread  *torch.Thread
 	model   *model.Model
@@ -75,7 +75,7 @@ func (o *Ours) Run(ctx context.Context, j Job) (time.Duration, error) {
 	case Train:
 		took, err = o.train(ctx, j)
 	default:
-		err = fmt.Errorf("there is no job of kind %q", j.Kind)
+		err = fmt.Errorf("unknown kind of job %q", j.Kind)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", j.Name, err)

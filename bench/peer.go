@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Peer does jobs in a process that runs peer_transformers.py: one line of JSON
-// there for each job, one back with the seconds it took.
+// Peer does jobs in a process that runs peer_transformers.py. Each job is a line of
+// JSON; the answer is a line with the seconds it took.
 type Peer struct {
 	Versions PeerVersions
 
@@ -23,23 +23,23 @@ type Peer struct {
 	out   *bufio.Reader
 }
 
-// PeerVersions are what the peer says about itself when it is ready.
+// PeerVersions is the first line of the peer, sent when it is ready.
 type PeerVersions struct {
 	Transformers string `json:"transformers"`
 	Torch        string `json:"torch"`
 	Threads      int    `json:"threads"`
 }
 
-// peerPatience is how long the peer's process may take to end by itself.
+// peerPatience is how long the process may take to end.
 const peerPatience = 10 * time.Second
 
-// OpenPeer starts the peer and waits until its model is loaded. The process
-// ends with ctx. What it has to say goes to errors.
-func OpenPeer(ctx context.Context, command []string, model string, threads int, says io.Writer) (*Peer, error) {
+// OpenPeer starts the peer and waits until its model is loaded. The process ends
+// when ctx does. Its stderr goes to log.
+func OpenPeer(ctx context.Context, command []string, model string, threads int, log io.Writer) (*Peer, error) {
 	args := append(command[1:len(command):len(command)], model, strconv.Itoa(threads))
 	cmd := exec.CommandContext(ctx, command[0], args...)
 	cmd.Env = peerEnv(threads)
-	cmd.Stderr = says
+	cmd.Stderr = log
 	cmd.WaitDelay = peerPatience
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -59,20 +59,20 @@ func OpenPeer(ctx context.Context, command []string, model string, threads int, 
 	return p, nil
 }
 
-// peerEnv is the environment of a peer's process.
+// peerEnv returns the environment of a peer's process.
 func peerEnv(threads int) []string {
 	return append(os.Environ(), "OMP_NUM_THREADS="+strconv.Itoa(threads), "HF_HUB_OFFLINE=1", "TOKENIZERS_PARALLELISM=false",
-		"TQDM_DISABLE=1") // no bars of progress on stderr
+		"TQDM_DISABLE=1") // no progress bars on stderr
 }
 
-// Run has the peer do a job once and returns how long the timed part took.
+// Run lets the peer do a job once and returns the duration of the timed part.
 func (p *Peer) Run(_ context.Context, j Job) (time.Duration, error) {
 	line, err := json.Marshal(j)
 	if err != nil {
 		return 0, err
 	}
 	if _, err := p.stdin.Write(append(line, '\n')); err != nil {
-		return 0, fmt.Errorf("%s: hand the job to the peer: %w", j.Name, err)
+		return 0, fmt.Errorf("%s: send the job to the peer: %w", j.Name, err)
 	}
 	var answer struct {
 		Seconds float64 `json:"seconds"`
@@ -81,16 +81,16 @@ func (p *Peer) Run(_ context.Context, j Job) (time.Duration, error) {
 		return 0, fmt.Errorf("%s by the peer: %w", j.Name, err)
 	}
 	if !(answer.Seconds > 0) {
-		return 0, fmt.Errorf("%s by the peer: it answered %v seconds", j.Name, answer.Seconds)
+		return 0, fmt.Errorf("%s by the peer: it reported %v seconds", j.Name, answer.Seconds)
 	}
 	return time.Duration(answer.Seconds * float64(time.Second)), nil
 }
 
-// read takes the next line.
+// read parses the next line.
 func (p *Peer) read(v any) error {
 	line, err := p.out.ReadBytes('\n')
 	if err != nil {
-		return fmt.Errorf("its process ended without an answer (%w); what it wrote is above", err)
+		return fmt.Errorf("the process ended without an answer (%w); its output is above", err)
 	}
 	if err := json.Unmarshal(line, v); err != nil {
 		return fmt.Errorf("it answered %q: %w", line, err)

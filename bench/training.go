@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// learningRate is so small that the weights stay what they are for the jobs
-// that follow; the work is the same.
+// learningRate is so small that the weights of later jobs hardly change. It does
+// not affect the amount of work.
 const learningRate = 1e-6
 
 // train times one optimiser step: forward, mean token loss, backward, clipping
@@ -31,7 +31,7 @@ func (o *Ours) train(ctx context.Context, j Job) (time.Duration, error) {
 
 	began := time.Now()
 	err := o.sampler.Scheduler.Exclusive(ctx, func() error {
-		defer o.sampler.Backend.SetVersion(int64(o.runs)) // what is cached was made by other weights
+		defer o.sampler.Backend.SetVersion(int64(o.runs)) // cached keys and values belong to the old weights
 		return torch.Run(ctx, o.thread, func(s *torch.Scope) error {
 			logp, _ := o.model.TokenLogProbs(o.model.Forward(s, ids, positions, offsets), targets, 1, false)
 			logp.Sum().MulScalar(-1 / predicted).Backward()
@@ -42,7 +42,7 @@ func (o *Ours) train(ctx context.Context, j Job) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// prepare makes the optimiser at the first training job.
+// prepare creates the optimiser for the first training job.
 func (o *Ours) prepare(ctx context.Context) error {
 	if o.adamw != nil {
 		return nil

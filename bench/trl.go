@@ -10,7 +10,7 @@ import (
 	"github.com/openmanus/openmanus/internal/process"
 )
 
-// TRLJob is what peer_trl.py is asked to do.
+// TRLJob is the request to peer_trl.py.
 type TRLJob struct {
 	Model       string    `json:"model"`
 	Threads     int       `json:"threads"`
@@ -26,17 +26,17 @@ type TRLJob struct {
 	GradClip    float64   `json:"grad_clip"`
 	ClipLow     float64   `json:"clip_low"`
 	ClipHigh    float64   `json:"clip_high"`
-	Reward      float64   `json:"reward"` // a character
+	Reward      float64   `json:"reward"` // per character
 }
 
-// TRLVersions are what the peer says about itself.
+// TRLVersions has the versions that the peer reports.
 type TRLVersions struct {
 	TRL          string `json:"trl"`
 	Transformers string `json:"transformers"`
 	Torch        string `json:"torch"`
 }
 
-// peerGRPO has TRL do the steps in a process of its own.
+// peerGRPO does the steps with TRL in a process.
 func peerGRPO(ctx context.Context, o options, model, dir string, rank int, prompts [][]int32) (side GRPOSide, v TRLVersions, err error) {
 	job, err := json.Marshal(TRLJob{
 		Model: model, Threads: o.threads, Steps: grpoSteps + 1, Prompts: prompts, Group: grpoGroup, New: grpoNew, Micro: grpoMicro,
@@ -67,10 +67,10 @@ func peerGRPO(ctx context.Context, o options, model, dir string, rank int, promp
 		return side, v, fmt.Errorf("it answered %q: %w", text, err)
 	}
 	if len(answer.Seconds) != grpoSteps+1 {
-		return side, v, fmt.Errorf("it did %d steps, want %d", len(answer.Seconds), grpoSteps+1)
+		return side, v, fmt.Errorf("TRL did %d steps, want %d", len(answer.Seconds), grpoSteps+1)
 	}
 	if answer.PeakBytes <= 0 {
-		return side, v, fmt.Errorf("it says that it had at most %d bytes in RAM", answer.PeakBytes)
+		return side, v, fmt.Errorf("TRL reported a peak memory of %d bytes", answer.PeakBytes)
 	}
 	return GRPOSide{
 		Steps: answer.Seconds[1:], PeakBytes: answer.PeakBytes, PromptTokens: answer.PromptTokens, NewTokens: answer.NewTokens,

@@ -27,53 +27,53 @@ import (
 	"github.com/openmanus/openmanus/internal/process"
 )
 
-// How the environments of a checkout are played: as little as shows every call.
+// The episodes of an environment: few and short, but with every kind of call.
 const (
-	gymTasks  = 20 // different ones; further episodes are further samples of them
+	gymTasks  = 20 // different tasks; more episodes are more samples of these
 	gymTurns  = 5
-	gymTokens = 48 // of a reply
+	gymTokens = 48 // per reply
 	gymAtOnce = 8
 
 	gymRepo = "https://github.com/WooooDyy/AgentGym"
 	birdKey = "AGENTENV_SQLGYM_BIRD_PATH"
 
-	// gymMark is in the environment of everything that a trial starts, so that
-	// what is left of it can be found.
+	// gymMark is in the environment of every process that a trial starts. Processes
+	// that outlive the trial are found by it.
 	gymMark = "OPENMANUS_ACCEPT_AGENTGYM"
 	// gymPatience is how long processes may take to end. Watchdogs give a server
-	// 3 s; a busy machine takes longer.
+	// 3 s, but a busy machine is slower.
 	gymPatience = time.Minute
-	// gymLimit is how long one command may take, above all an installation that
-	// waits for a registry.
+	// gymLimit is how long one command may take. The longest is an installation
+	// that waits for a package registry.
 	gymLimit = 20 * time.Minute
 )
 
-// gymEnvs are the environments that run without data, accounts and programs
-// that no package has, with the first task each is played at.
+// gymEnvs are the environments that need no data, accounts or programs beside
+// their Python packages, with the first task to play.
 var gymEnvs = []struct {
 	name  string
 	first int
 }{{"textcraft", 0}, {"babyai", 0}, {"sqlgym", 9428}, {"weather", 0}, {"maze", 0}, {"wordle", 0}}
 
-// AgentGym is how the servers of a checkout of AgentGym fared.
+// AgentGym is the result for the servers of a checkout of AgentGym.
 type AgentGym struct {
 	Checkout string   `json:"checkout"`
 	Model    string   `json:"model"`
 	Runs     []GymRun `json:"runs"`
 }
 
-// GymRun is one environment.
+// GymRun is the result for one environment.
 type GymRun struct {
 	Env       string               `json:"env"`
-	Missing   string               `json:"missing,omitempty"` // what the checkout lacks: nothing was tried
-	Notes     []string             `json:"notes,omitempty"`   // what was put in the place of something
+	Missing   string               `json:"missing,omitempty"` // the missing part of the checkout; the environment was not tried
+	Notes     []string             `json:"notes,omitempty"`   // replacements for missing data and services
 	Packages  string               `json:"packages"`
-	Installed float64              `json:"installed_s"` // 0: it was there
+	Installed float64              `json:"installed_s"` // 0: it was installed before
 	Checks    map[check.Status]int `json:"checks"`
 	Warnings  []string             `json:"warnings"` // names of checks
 	Episodes  int                  `json:"episodes"`
 	Dump      gymDump              `json:"dump"`
-	Seconds   float64              `json:"seconds"` // of the rollout
+	Seconds   float64              `json:"seconds"` // duration of the rollout
 	Left      []string             `json:"left,omitempty"`
 	Faults    []string             `json:"faults,omitempty"`
 }
@@ -87,7 +87,7 @@ func (g *AgentGym) kept() bool {
 	return slices.ContainsFunc(g.Runs, func(r GymRun) bool { return r.Missing == "" })
 }
 
-// gymTrial is the work on one checkout.
+// gymTrial has the settings of a check.
 type gymTrial struct {
 	program, checkout, model, dir string
 	episodes                      int
@@ -157,8 +157,8 @@ func measureAgentGym(ctx context.Context, t gymTrial, names []string) (*AgentGym
 	return g, nil
 }
 
-// try installs, checks and plays one environment. Its error keeps it from
-// going on; what else is wrong is in r.
+// try installs, checks and plays one environment. It returns an error that ends
+// the trial; other faults are added to r.
 func (t gymTrial) try(ctx context.Context, r *GymRun, venv string, first int) (err error) {
 	dir := filepath.Join(t.dir, r.Env)
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -169,18 +169,18 @@ func (t gymTrial) try(ctx context.Context, r *GymRun, venv string, first int) (e
 	defer func() {
 		r.Left = t.left(ctx, mark)
 		if len(r.Left) > 0 {
-			r.Faults = append(r.Faults, "processes are left (end them with kill): "+strings.Join(r.Left, "; "))
+			r.Faults = append(r.Faults, "processes are still running (end them with kill): "+strings.Join(r.Left, "; "))
 		}
 	}()
 	if venv == "" {
 		fmt.Fprintf(t.log, "agentgym: %s: installing\n", r.Env)
 		began := time.Now()
 		if _, err := t.run(ctx, environ, filepath.Join(dir, "install.log"), "env", "install", r.Env, "--checkout", t.checkout); err != nil {
-			return fmt.Errorf("%w: install it by hand with openmanus env install %s --checkout %s", err, r.Env, t.checkout)
+			return fmt.Errorf("%w: run openmanus env install %s --checkout %s", err, r.Env, t.checkout)
 		}
 		r.Installed = time.Since(began).Seconds()
 		if venv, err = supervise.VenvIn(r.Env, t.checkout); err != nil || venv == "" {
-			return errors.Join(errors.New("env install made no virtual environment"), err)
+			return errors.Join(errors.New("env install created no virtual environment"), err)
 		}
 	}
 	r.Packages = packagesOf(venv)
@@ -193,14 +193,14 @@ func (t gymTrial) try(ctx context.Context, r *GymRun, venv string, first int) (e
 		return err
 	}
 	if left := t.left(ctx, mark); len(left) > 0 {
-		r.Faults = append(r.Faults, "processes outlived openmanus env up that was killed with -9: "+strings.Join(left, "; "))
+		r.Faults = append(r.Faults, "processes outlived openmanus env up, which was killed with -9: "+strings.Join(left, "; "))
 	}
 	fmt.Fprintf(t.log, "agentgym: %s: playing\n", r.Env)
 	return t.play(ctx, r, environ, set, dir, first)
 }
 
-// stand gives the environment variables of a server that has to do without
-// something here, and notes what.
+// stand returns environment variables that replace data and services which a
+// server needs and the machine lacks, and notes the replacements in r.
 func (t gymTrial) stand(ctx context.Context, r *GymRun, venv, dir string) (map[string]string, error) {
 	switch r.Env {
 	case "sqlgym":
@@ -212,13 +212,12 @@ func (t gymTrial) stand(ctx context.Context, r *GymRun, venv, dir string) (map[s
 		if err := tinyBird(ctx, filepath.Join(venv, "bin", "python"), bird); err != nil {
 			return nil, err
 		}
-		r.Notes = append(r.Notes, "a shop of two tables and twenty questions stands in for BIRD; "+birdKey+" names the real data")
+		r.Notes = append(r.Notes, "BIRD is replaced by a database of two tables and twenty questions; set "+birdKey+" to use the real data")
 		return map[string]string{birdKey: bird}, nil
 	case "weather":
-		r.Notes = append(r.Notes, "its tools that ask the internet are kept from it, and answer so")
-		// Nobody listens on port 9, discard, of a machine of this century.
-		const nobody = "http://127.0.0.1:9"
-		return map[string]string{"http_proxy": nobody, "https_proxy": nobody}, nil
+		r.Notes = append(r.Notes, "its tools have no access to the internet and report that")
+		const closed = "http://127.0.0.1:9" // the discard port, on which nothing listens
+		return map[string]string{"http_proxy": closed, "https_proxy": closed}, nil
 	}
 	return nil, nil
 }
@@ -226,7 +225,7 @@ func (t gymTrial) stand(ctx context.Context, r *GymRun, venv, dir string) (map[s
 //go:embed tiny_bird.py
 var tinyBirdScript string
 
-// tinyBird writes a database in BIRD's layout with a Python's own sqlite.
+// tinyBird writes a small database in BIRD's layout with the sqlite module of python.
 func tinyBird(ctx context.Context, python, dir string) error {
 	if text, err := exec.CommandContext(ctx, python, "-c", tinyBirdScript, dir).CombinedOutput(); err != nil {
 		return fmt.Errorf("make a tiny BIRD with %s: %w\n%s", python, err, text)
@@ -234,8 +233,8 @@ func tinyBird(ctx context.Context, python, dir string) error {
 	return nil
 }
 
-// check starts the server, checks it, and kills openmanus, after which the
-// server has to be gone as well.
+// check starts the server, checks it, and kills openmanus, after which the server
+// must end as well.
 func (t gymTrial) check(ctx context.Context, r *GymRun, environ []string, set map[string]string, dir string) error {
 	port, err := freePort()
 	if err != nil {
@@ -247,7 +246,7 @@ func (t gymTrial) check(ctx context.Context, r *GymRun, environ []string, set ma
 	}
 	up, err := startServer(ctx, environ, t.program, args...)
 	if err != nil {
-		return fmt.Errorf("%w: if the packages of %s are not whole, remove its .venv and try again", err, r.Env)
+		return fmt.Errorf("%w: if the installation of %s is incomplete, remove its .venv and try again", err, r.Env)
 	}
 	out, err := t.run(ctx, environ, filepath.Join(dir, "check.log"), "env", "check", up.URL, "--env", r.Env, "--json")
 	up.kill()
@@ -257,13 +256,13 @@ func (t gymTrial) check(ctx context.Context, r *GymRun, environ []string, set ma
 	}
 	var report check.Report
 	if err := json.Unmarshal(out, &report); err != nil {
-		return fmt.Errorf("the report of env check: %w", err)
+		return fmt.Errorf("read the report of env check: %w", err)
 	}
 	for _, x := range report.Results {
 		r.Checks[x.Status]++
 		switch x.Status {
 		case check.Fail:
-			r.Faults = append(r.Faults, fmt.Sprintf("env check: %s (%s): expected %s; came %s", x.Check, x.Protocol, x.Expected, x.Came))
+			r.Faults = append(r.Faults, fmt.Sprintf("env check: %s (%s): expected %s; got %s", x.Check, x.Protocol, x.Expected, x.Came))
 		case check.Warn:
 			r.Warnings = append(r.Warnings, x.Check)
 		}
@@ -274,11 +273,11 @@ func (t gymTrial) check(ctx context.Context, r *GymRun, environ []string, set ma
 	return nil
 }
 
-// checkFailed is the exit code of openmanus where a check failed.
+// checkFailed is the exit code of openmanus if a check failed.
 const checkFailed = 8
 
-// play plays the episodes on servers that the configuration starts, and judges
-// what they left.
+// play plays the episodes on servers that the configuration starts, and judges the
+// dump.
 func (t gymTrial) play(ctx context.Context, r *GymRun, environ []string, set map[string]string, dir string, first int) error {
 	port, err := freePort()
 	if err != nil {
@@ -325,14 +324,14 @@ func writeConfig(path string, config map[string]any) error {
 	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
-// run runs openmanus, keeps its words in a log, and gives its output. The
-// error of a run that fails has its last words.
+// run runs openmanus with stderr in the file log and returns its stdout. The error
+// of a run that fails has the last lines of the log.
 func (t gymTrial) run(ctx context.Context, environ []string, log string, args ...string) ([]byte, error) {
 	words, err := os.Create(log)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, t.limit, fmt.Errorf("it was not done after %v", t.limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, t.limit, fmt.Errorf("timeout after %v", t.limit))
 	defer cancel()
 	cmd := process.Command(ctx, t.program, args...)
 	var out bytes.Buffer
@@ -352,8 +351,8 @@ func (t gymTrial) run(ctx context.Context, environ []string, log string, args ..
 	return out.Bytes(), errors.Join(fmt.Errorf("openmanus %s: %w: %s (%s)", strings.Join(args[:2], " "), err, strings.Join(lines[max(0, len(lines)-3):], " | "), log), readErr)
 }
 
-// left waits until nothing carries the mark, and gives what still does when
-// it has waited long enough.
+// left waits until no process carries the mark. It returns the processes that
+// still do after t.patience.
 func (t gymTrial) left(ctx context.Context, mark string) (left []string) {
 	var pids []int
 	for end := time.Now().Add(t.patience); ; {
@@ -372,7 +371,7 @@ func (t gymTrial) left(ctx context.Context, mark string) (left []string) {
 	return left
 }
 
-// freePort finds a port that nobody listens on. Servers are told theirs.
+// freePort returns a free port.
 func freePort() (int, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -381,8 +380,8 @@ func freePort() (int, error) {
 	return ln.Addr().(*net.TCPAddr).Port, ln.Close()
 }
 
-// packagesOf gives the versions of the packages that decide how a server
-// speaks HTTP.
+// packagesOf returns the versions of the packages that determine the HTTP
+// behaviour of a server.
 func packagesOf(venv string) string {
 	var found []string
 	for _, name := range []string{"fastapi", "pydantic", "uvicorn"} {
@@ -394,7 +393,7 @@ func packagesOf(venv string) string {
 	return strings.Join(found, ", ")
 }
 
-// checkoutAt makes the path of a checkout absolute and looks whether it is one.
+// checkoutAt returns the absolute path of a checkout of AgentGym.
 func checkoutAt(path string) (string, error) {
 	const get = "; get it with git clone --recurse-submodules " + gymRepo
 	if path == "" {
@@ -410,7 +409,7 @@ func checkoutAt(path string) (string, error) {
 	return abs, nil
 }
 
-// gymNames refuses what is not among gymEnvs.
+// gymNames returns an error for names that are not in gymEnvs.
 func gymNames(names []string) error {
 	var known []string
 	for _, e := range gymEnvs {
@@ -424,7 +423,7 @@ func gymNames(names []string) error {
 	return nil
 }
 
-// outcomes lists what became of episodes, commonest first.
+// outcomes lists the outcomes of episodes, most frequent first.
 func (d gymDump) outcomes() string {
 	var names []data.Outcome
 	for o := range d.Outcomes {

@@ -20,9 +20,8 @@ import (
 	"github.com/openmanus/openmanus/env/check"
 )
 
-// playProgram, in the environment, makes the test binary play the parts of
-// openmanus that a trial of AgentGym's servers uses. Its value is a list of
-// what it does badly.
+// playProgram is an environment variable that makes the test binary stand in for
+// openmanus. Its value lists the parts that fail.
 const playProgram = "ACCEPT_TEST_OPENMANUS"
 
 func fakeOpenmanus(how string) {
@@ -149,7 +148,7 @@ func TestAgentGym(t *testing.T) {
 	if !(r.Installed > 0) || r.Packages != "fastapi 0.1" || r.Checks[check.Pass] != 1 || r.Dump.Outcomes[data.TurnLimit] != 3 || r.Dump.Turns != 6 || r.Dump.Calls["step"] != 3 {
 		t.Errorf("%+v", r)
 	}
-	for _, want := range []string{"1 / 1 / 0 / 0", "3 turn_limit", "warnings: close", "maze: not tried: ", "git submodule update --init", "nothing left over: kept"} {
+	for _, want := range []string{"1 / 1 / 0 / 0", "3 turn_limit", "warnings: close", "maze: not tried: ", "git submodule update --init", "no process left: kept"} {
 		if !strings.Contains(says, want) {
 			t.Errorf("the report does not say %q:\n%s", want, says)
 		}
@@ -162,10 +161,10 @@ func TestAgentGym(t *testing.T) {
 
 func TestAgentGymFaults(t *testing.T) {
 	checkout := fakeCheckout(t)
-	if g, says := tryGym(t, "install", checkout, gymPatience, "textcraft"); g.kept() || !strings.Contains(says, "pip has no network") || !strings.Contains(says, "install it by hand") {
+	if g, says := tryGym(t, "install", checkout, gymPatience, "textcraft"); g.kept() || !strings.Contains(says, "pip has no network") || !strings.Contains(says, "env install") {
 		t.Errorf("%+v\n%s", g, says)
 	}
-	if g, says := tryGym(t, "registry", checkout, gymPatience, "textcraft"); g.kept() || !strings.Contains(says, "it was not done after 100ms") {
+	if g, says := tryGym(t, "registry", checkout, gymPatience, "textcraft"); g.kept() || !strings.Contains(says, "timeout after 100ms") {
 		t.Errorf("%+v\n%s", g, says)
 	}
 	if err := os.MkdirAll(filepath.Join(checkout, "agentenv-textcraft", ".venv"), 0o755); err != nil {
@@ -186,7 +185,7 @@ func TestAgentGymFaults(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for _, want := range []string{
-		"was there", "NOT kept: env check: step (): expected this; came that", "killed with -9", "sleep 600", `textcraft_1: POST /step: the reply has no key "reward"`,
+		"before", "NOT kept: env check: step (): expected this; got that", "killed with -9", "sleep 600", `textcraft_1: POST /step: the reply has no key "reward"`,
 	} {
 		if !strings.Contains(says, want) {
 			t.Errorf("the report does not say %q:\n%s", want, says)
@@ -204,7 +203,7 @@ func TestJudgeDump(t *testing.T) {
 		{"failed", func(e *data.Episode) { e.Outcome, e.Err = data.EnvError, "status 500" }, "textcraft_0: env_error: status 500"},
 		{"begun again", func(e *data.Episode) { e.Attempts = 2 }, "2 attempts"},
 		{"went on elsewhere", func(e *data.Episode) { e.Replays = 1 }, "1 replays"},
-		{"another text", func(e *data.Episode) { e.Turns[1].Observation = "Got 2" }, `turn 2 says "Got 2", the server said "Got 1 stick"`},
+		{"another text", func(e *data.Episode) { e.Turns[1].Observation = "Got 2" }, `turn 2 has "Got 2", the server replied "Got 1 stick"`},
 		{"another end", func(e *data.Episode) { e.Turns[1].Done = true }, "turn 2 is done: true"},
 		{"a step too many", func(e *data.Episode) { e.Exchanges = append(e.Exchanges, e.Exchanges[0]) }, "2 steps were sent, and 1 turns made"},
 		{"a step too few", func(e *data.Episode) { e.Exchanges = nil }, "turn 2 has an observation, and no step was sent"},

@@ -17,29 +17,29 @@ import (
 	"github.com/openmanus/openmanus/internal/process"
 )
 
-// CrowdOptions are a rollout without a model: Episodes maze episodes at once,
-// each of Turns turns, against Servers built-in servers.
+// CrowdOptions describe a rollout without a model: Episodes concurrent maze
+// episodes of Turns turns each, against Servers built-in servers.
 type CrowdOptions struct {
 	Episodes, Turns, Servers int
 	Rounds                   int
 }
 
-// What the pool of episodes may cost beside model and servers.
+// The bounds of the cost of a pool of episodes, without model and servers.
 const (
 	mostTurnCPU = 0.5e-3 // seconds of CPU for a turn
 	mostLeft    = 16 << 20
 )
 
-// Crowd is what playing many episodes at once takes: everything but the model,
-// whose place a stand-in takes that always says the same, and the servers,
-// which are processes of their own.
+// Crowd is the cost of playing many episodes at once. It excludes the model, which
+// is replaced by one that always gives the same reply, and the servers, which are
+// separate processes.
 type Crowd struct {
 	Episodes int `json:"episodes"`
-	Turns    int `json:"turns"` // of all of them
+	Turns    int `json:"turns"` // of all episodes
 	Servers  int `json:"servers"`
 
 	Rounds []CrowdRound `json:"rounds"`
-	Best   CrowdRound   `json:"best"` // the one with the least CPU time
+	Best   CrowdRound   `json:"best"` // the round with the least CPU time
 
 	GoroutinesBefore int   `json:"goroutines_before"`
 	GoroutinesAfter  int   `json:"goroutines_after"`
@@ -47,7 +47,7 @@ type Crowd struct {
 	BytesAfter       int64 `json:"bytes_after"`
 
 	Cheap bool `json:"cheap"` // a turn takes less than mostTurnCPU
-	Clean bool `json:"clean"` // nothing was left behind
+	Clean bool `json:"clean"` // no goroutines and little memory were left behind
 }
 
 // CrowdRound is one rollout.
@@ -57,15 +57,15 @@ type CrowdRound struct {
 	Turns    float64 `json:"turns_per_s"`
 	TurnCPU  float64 `json:"cpu_s_per_turn"`
 
-	Faults  map[string]int64 `json:"faults,omitempty"` // requests that went wrong on their own: a busy machine's
-	Replays int              `json:"replays"`          // instances lost by that
+	Faults  map[string]int64 `json:"faults,omitempty"` // requests that failed without injected faults, as on a busy machine
+	Replays int              `json:"replays"`          // instances lost to these faults
 }
 
-// parrot says the same move in every turn. It is an engine and a renderer in
-// which every byte is a token.
+// parrot is an engine and a renderer that replies with the same move in every
+// turn. Every byte is a token.
 type parrot struct{}
 
-// From the cell crowdStart, reply runs into the wall again and again: every
+// From the cell crowdStart, reply runs into the wall every time, so that every
 // episode has its full number of turns.
 const (
 	crowdStart = 0
@@ -114,7 +114,7 @@ func runCrowd(ctx context.Context, o *options, _ []string, log io.Writer) (resul
 	return measureCrowd(ctx, o.program, CrowdOptions{Episodes: 2000, Turns: 20, Servers: 8, Rounds: o.rounds}, log)
 }
 
-// measureCrowd starts the servers and plays.
+// measureCrowd starts the servers and plays the rounds.
 func measureCrowd(ctx context.Context, program string, o CrowdOptions, log io.Writer) (*Crowd, error) {
 	c := &Crowd{Episodes: o.Episodes, Servers: o.Servers}
 	var urls []string
@@ -126,7 +126,7 @@ func measureCrowd(ctx context.Context, program string, o CrowdOptions, log io.Wr
 		defer server.stop()
 		urls = append(urls, server.URL)
 	}
-	// A few beforehand, so that what is made once is there when it is counted.
+	// Play a few episodes first, so that lazily created state is not counted.
 	few := o
 	few.Episodes = min(o.Episodes, 4*o.Servers)
 	if _, err := playCrowd(ctx, urls, few); err != nil {
@@ -147,7 +147,7 @@ func measureCrowd(ctx context.Context, program string, o CrowdOptions, log io.Wr
 	return c, nil
 }
 
-// judge fills in what follows from the numbers.
+// judge computes the verdicts.
 func (c *Crowd) judge() {
 	c.Best = c.Rounds[0]
 	for _, r := range c.Rounds {
@@ -159,13 +159,13 @@ func (c *Crowd) judge() {
 	c.Clean = c.GoroutinesAfter <= c.GoroutinesBefore && c.BytesAfter <= c.BytesBefore+mostLeft
 }
 
-// settleTime is how long what is ending may take: connections that close have
-// goroutines that end a moment later.
+// settleTime is how long settled waits. Goroutines of closed connections end a
+// moment later.
 const settleTime = 20 * time.Second
 
-// settled gives the goroutines and the memory in use when there are no more
-// goroutines than wanted or, with wanted 0, when their number stays; in any
-// case after settleTime.
+// settled returns the number of goroutines and the memory in use. It waits until
+// there are at most wanted goroutines or, with wanted 0, until their number is
+// stable, but no longer than settleTime.
 func settled(wanted int) (n int, bytes int64) {
 	env.CloseIdle()
 	last, same := 0, 0
@@ -178,7 +178,7 @@ func settled(wanted int) (n int, bytes int64) {
 			break
 		}
 	}
-	for range 2 { // what pools keep of one collection ends with the next
+	for range 2 { // pools free their contents after two collections
 		runtime.GC()
 	}
 	var m runtime.MemStats
@@ -186,7 +186,7 @@ func settled(wanted int) (n int, bytes int64) {
 	return n, int64(m.HeapAlloc + m.StackInuse)
 }
 
-// playCrowd is one rollout in a pool of its own, and what it took.
+// playCrowd plays one rollout in a new pool and returns its cost.
 func playCrowd(ctx context.Context, urls []string, o CrowdOptions) (r CrowdRound, err error) {
 	spec, err := env.Lookup("maze")
 	if err != nil {
@@ -216,7 +216,7 @@ func playCrowd(ctx context.Context, urls []string, o CrowdOptions) (r CrowdRound
 		return r, err
 	}
 	if want := o.Episodes * o.Turns; st.Failed > 0 || st.Turns != want {
-		return r, fmt.Errorf("%d of %d episodes failed, %d turns were played instead of %d; requests that went wrong: %s",
+		return r, fmt.Errorf("%d of %d episodes failed, %d turns were played instead of %d; failed requests: %s",
 			st.Failed, o.Episodes, st.Turns, want, inOrder(faults))
 	}
 	seconds := st.Elapsed.Seconds()
@@ -233,7 +233,7 @@ func (c *Crowd) print(w io.Writer) error {
 	for i, r := range c.Rounds {
 		fmt.Fprintf(w, "  round %d   %6.0f episodes/s   %7.0f turns/s   %.3f ms of CPU a turn outside the servers\n", i+1, r.Episodes, r.Turns, 1e3*r.TurnCPU)
 		if len(r.Faults) > 0 {
-			fmt.Fprintf(w, "             %d instances replaced; requests that went wrong: %s\n", r.Replays, inOrder(r.Faults))
+			fmt.Fprintf(w, "             %d instances replaced; failed requests: %s\n", r.Replays, inOrder(r.Faults))
 		}
 	}
 	fmt.Fprintf(w, "  at best %.3f ms a turn, less than %.1f ms wanted: %s\n", 1e3*c.Best.TurnCPU, 1e3*mostTurnCPU, verdict(c.Cheap))

@@ -19,30 +19,30 @@ import (
 	"github.com/openmanus/openmanus/data/table"
 )
 
-// kills is how often a rollout is killed before it is let finish.
+// kills is how often a rollout is killed before it may finish.
 const kills = 2
 
-// Dumps is what became of rollouts that were killed, continued and replayed.
+// Dumps is the result for rollouts that were killed, continued and replayed.
 type Dumps struct {
 	Model  string    `json:"model"`
 	Trials []DumpRun `json:"trials"`
 	Sound  bool      `json:"sound"`
 }
 
-// DumpRun is one dump.
+// DumpRun is the result for one dump.
 type DumpRun struct {
 	Name     string   `json:"name"`
 	Episodes int      `json:"episodes"`
-	KilledAt []int    `json:"killed_at"` // episodes that the dump held
+	KilledAt []int    `json:"killed_at"` // episodes in the dump then
 	Missing  int      `json:"missing"`
 	Twice    int      `json:"twice"`
 	Replay   verdicts `json:"replay"`
 	Changed  verdicts `json:"changed"` // after one character of a reply was changed
-	Found    bool     `json:"found"`   // in the one episode that was changed
+	Found    bool     `json:"found"`   // the replay reports exactly the changed episode
 	Seconds  float64  `json:"seconds"`
 }
 
-// verdicts is what is read of `openmanus replay --json`.
+// verdicts has the fields of `openmanus replay --json` that are judged.
 type verdicts struct {
 	Replayed    int     `json:"replayed"`
 	Differ      int     `json:"differ"`
@@ -60,7 +60,7 @@ func (r *DumpRun) sound() bool {
 		r.Replay.Differ == 0 && r.Replay.NearTies == 0 && r.Found
 }
 
-// dumpTrial is the work of one trial.
+// dumpTrial has the settings of a trial.
 type dumpTrial struct {
 	program, model, dir string
 	tasks, samples      int
@@ -119,13 +119,14 @@ func (t *dumpTrial) rollout(ctx context.Context, path string) *exec.Cmd {
 		"--dump", path, "--continue", "--quiet")
 }
 
-// run kills a rollout, continues it, replays it, and changes a character.
+// run kills a rollout, continues and replays it, and replays it with one character
+// changed.
 func (t *dumpTrial) run(ctx context.Context, name string, rng *rand.Rand) (DumpRun, error) {
 	path := filepath.Join(t.dir, name)
 	r := DumpRun{Name: name, Episodes: t.tasks * t.samples}
 	began := time.Now()
 	for k := range kills {
-		// At a random place of the part that is left to this kill.
+		// The kill comes at a random moment of its part of the rollout.
 		at := r.Episodes * (k*40 + 5 + rng.IntN(30)) / 100
 		held, err := t.killed(ctx, path, at, time.Duration(rng.Int64N(int64(200*time.Millisecond))))
 		if err != nil {
@@ -161,8 +162,8 @@ func (t *dumpTrial) run(ctx context.Context, name string, rng *rand.Rand) (DumpR
 	return r, nil
 }
 
-// killed starts a rollout and kills it a while after its dump holds so many
-// episodes. It returns how many it holds then.
+// killed starts a rollout and kills it some time after its dump has so many
+// episodes. It returns the number of episodes in the dump.
 func (t *dumpTrial) killed(ctx context.Context, path string, episodes int, after time.Duration) (int, error) {
 	cmd := t.rollout(ctx, path)
 	var out bytes.Buffer
@@ -207,7 +208,7 @@ func readDump(path string) (dump.Header, []*data.Episode, error) {
 	var episodes []*data.Episode
 	src, err := table.ReadSource(context.Background(), path, func(e *table.Entry) error {
 		if e.Episode == nil {
-			return fmt.Errorf("%s is no dump", path)
+			return fmt.Errorf("%s is not a dump", path)
 		}
 		episodes = append(episodes, e.Episode)
 		return nil
@@ -215,7 +216,7 @@ func readDump(path string) (dump.Header, []*data.Episode, error) {
 	return src.Header, episodes, err
 }
 
-// once counts the episodes that are not there, and those that are there again.
+// once counts the missing episodes and the repeated ones.
 func once(episodes []*data.Episode, want int) (missing, twice int) {
 	seen := map[string]bool{}
 	for _, e := range episodes {
@@ -228,7 +229,7 @@ func once(episodes []*data.Episode, want int) (missing, twice int) {
 	return want - len(seen), twice
 }
 
-// changeReply changes a character of the last observation that a server gave.
+// changeReply changes one character of the last observation.
 func changeReply(e *data.Episode) error {
 	if len(e.Exchanges) == 0 {
 		return errors.New("an episode has no exchanges")
@@ -236,14 +237,13 @@ func changeReply(e *data.Episode) error {
 	reply := &e.Exchanges[len(e.Exchanges)-1].Reply
 	at := strings.LastIndex(*reply, "goal")
 	if at < 0 {
-		return fmt.Errorf("the reply %q says nothing of a goal", *reply)
+		return fmt.Errorf("the reply %q does not mention a goal", *reply)
 	}
 	*reply = (*reply)[:at] + "c" + (*reply)[at+1:]
 	return nil
 }
 
-// replay runs the program's replay, whose exit code 8 says that there are
-// differences.
+// replay runs openmanus replay. Exit code 8 reports differences and is no error.
 func (t *dumpTrial) replay(ctx context.Context, path string) (v verdicts, err error) {
 	cmd := exec.CommandContext(ctx, t.program, "replay", path, "--json", "--quiet")
 	var out, says bytes.Buffer

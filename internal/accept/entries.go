@@ -34,7 +34,7 @@ var entryBase = []string{
 	"rollout.group_size=6", "actor.mini_batch_size=30", "actor.micro_batch_size=15",
 }
 
-// entrySettings are what an entry needs beside its name.
+// entrySettings has the settings that an entry needs beside its name.
 var entrySettings = map[string][]string{
 	"gae":        {"critic.mini_batch_size=30", "critic.micro_batch_size=15", "critic.optim.lr=5e-4", "trainer.critic_warmup=2"},
 	"gigpo":      {"algo.gamma=0.95"},
@@ -45,29 +45,29 @@ var entrySettings = map[string][]string{
 	"discounted": {"reward.gamma=0.99"},
 }
 
-// entryTruths are ground truths of the score functions that want one. The maze
-// has none, and no reply of its agents is an answer to these: that they are
-// scored and the rest is learned from is what is looked at.
+// entryTruths has ground truths for the score functions that need one. The maze has
+// none, so that every reply is wrong; the trial shows that the function is called
+// and that training continues.
 var entryTruths = map[string]string{
 	"qa_em": "move right", "subem": "move right", "f1": "move right", "bleu": "move right", "bleu_addone": "move right",
 	"gsm8k": "8", "math": `\frac{1}{2}`, "multiply": "56",
 	"countdown": `{"target": 24, "numbers": [4, 6, 1]}`,
 }
 
-// entryFormats are the prompt formats that the maze can be played in beside the
-// quickstart's; the others call functions, which it has none of.
+// entryFormats are the other prompt formats for the maze. The remaining ones call
+// functions, which the maze does not have.
 var entryFormats = []string{env.FormatActionTags, env.FormatHistory, env.FormatStaged}
 
-// trial is a method and, where its score function wants one, the ground truth of
-// every task.
+// trial is a method and, if its score function needs one, the ground truth of every
+// task.
 type trial struct {
 	method
 	truth string
 }
 
-// entryTrials returns a trial for every entry of every registry that a step of
-// training takes something from. Entries of different registries go together
-// where they do not meet: the i-th of each.
+// entryTrials returns trials that together use every entry of every registry of
+// training. A trial combines entries of registries that do not interact: the i-th
+// of each.
 func entryTrials() []trial {
 	var trials []trial
 	add := func(name string, sets ...[]string) {
@@ -103,17 +103,17 @@ func entryTrials() []trial {
 	}
 	for _, name := range reward.Functions.Names() {
 		if name == "goal" {
-			continue // it is beside the others
+			continue // it is part of every other trial
 		}
 		weight := "0.5"
-		if name == "length" { // which is what is too much
+		if name == "length" { // it counts the excess length
 			weight = "-0.01"
 		}
 		add("reward "+name+" beside goal", []string{"reward.components.goal.weight=1"}, []string{"reward.components." + name + ".weight=" + weight}, entrySettings[name])
 		trials[len(trials)-1].truth = entryTruths[name]
 	}
 	for _, name := range signals {
-		if name != "last" && name != "env_score" { // the quickstart's own; and that of servers that have a score, which the maze's is not
+		if name != "last" && name != "env_score" { // last is the quickstart's own; env_score needs a server with scores, which the maze lacks
 			add("signal "+name, one("reward.signal", name))
 		}
 	}
@@ -149,29 +149,29 @@ func entriesNamed(words []string) ([]trial, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("no entry's name holds %s", strings.Join(words, " or "))
+		return nil, fmt.Errorf("no entry's name contains %s", strings.Join(words, " or "))
 	}
 	return out, nil
 }
 
-// Entries is whether every entry trains.
+// Entries is the result for all entries.
 type Entries struct {
 	Runs   []EntryRun `json:"runs"`
 	Trains bool       `json:"trains"`
 }
 
-// EntryRun is one trial.
+// EntryRun is the result of one trial.
 type EntryRun struct {
 	Entries   string   `json:"entries"`
 	Steps     int      `json:"steps"`
 	Updates   int      `json:"updates"` // steps with a gradient
 	Values    int      `json:"values"`  // numbers in metrics.jsonl
 	NonFinite []string `json:"non_finite,omitempty"`
-	First     float64  `json:"success_first"` // of the episodes of the first step
+	First     float64  `json:"success_first"` // success rate of the first step
 	Last      float64  `json:"success_last"`
 	Seconds   float64  `json:"seconds"`
-	Fault     string   `json:"fault,omitempty"` // why it did not end well
-	Changed   []string `json:"settings"`        // from the quickstart's, beside those of all trials
+	Fault     string   `json:"fault,omitempty"` // the error that ended it
+	Changed   []string `json:"settings"`        // differences from the quickstart, without those of all trials
 	Truth     string   `json:"ground_truth,omitempty"`
 }
 
@@ -187,8 +187,8 @@ func runEntries(ctx context.Context, o *options, words []string, log io.Writer) 
 	return inFolder(o.keep, func(dir string) (result, error) { return measureEntries(ctx, o.program, dir, chosen, o.jobs, log) })
 }
 
-// measureEntries does all trials, several at a time, in folders of their own
-// under dir. One that fails is reported, and the others go on.
+// measureEntries runs all trials, several at a time, in folders under dir. A trial
+// that fails is reported and does not end the others.
 func measureEntries(ctx context.Context, program, dir string, trials []trial, jobs int, log io.Writer) (*Entries, error) {
 	e := &Entries{Runs: make([]EntryRun, len(trials))}
 	var mu sync.Mutex // of log
@@ -203,7 +203,7 @@ func measureEntries(ctx context.Context, program, dir string, trials []trial, jo
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		fmt.Fprintf(log, "%s: %s\n", r.Entries, r.told())
+		fmt.Fprintf(log, "%s: %s\n", r.Entries, r.summary())
 		return nil
 	})
 	if err != nil {
@@ -213,7 +213,7 @@ func measureEntries(ctx context.Context, program, dir string, trials []trial, jo
 	return e, nil
 }
 
-func (r *EntryRun) told() string {
+func (r *EntryRun) summary() string {
 	if r.Fault != "" {
 		return "NOT kept: " + r.Fault
 	}
@@ -238,11 +238,11 @@ func (r *EntryRun) run(ctx context.Context, program, out string, threads int) er
 		return err
 	}
 	r.Seconds = seconds
-	return r.look(metrics)
+	return r.readMetrics(metrics)
 }
 
-// writeTruth writes the quickstart's training tasks to a file, each with the
-// ground truth.
+// writeTruth writes a file with the quickstart's training tasks and the ground
+// truth.
 func writeTruth(path, truth string) error {
 	text, err := configs.Preset("quickstart")
 	if err != nil {
@@ -269,8 +269,8 @@ func writeTruth(path, truth string) error {
 	return os.WriteFile(path, rows, 0o644)
 }
 
-// look reads a run's metrics.
-func (r *EntryRun) look(metrics string) error {
+// readMetrics fills r from the metrics of its run.
+func (r *EntryRun) readMetrics(metrics string) error {
 	if _, err := os.Stat(metrics); err != nil {
 		return err
 	}

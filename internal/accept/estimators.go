@@ -11,24 +11,21 @@ import (
 	"text/tabwriter"
 )
 
-// What every method promises on the quickstart's held-out cells.
+// methodAfter is the least success on the quickstart's held-out cells.
 const methodAfter = 0.9
 
-// every is the number of steps between the validations by which the step that
-// first reached methodAfter is known.
+// every is the number of steps between validations.
 const every = 4
 
-// method is a way to train what the quickstart trains: its model, its warm
-// start, its cells and its number of episodes a step, with other settings of
-// what is learned from them.
+// method is a variant of the quickstart: the same model, warm start, cells and
+// episodes per step, with other settings of learning.
 type method struct {
 	name string
 	sets []string
 }
 
-// methods are measured in this order. Where a preset of the name exists, its
-// [algo] section is taken over; rates, passes and steps are for a model as small
-// as this.
+// methods are measured in this order. A method with the name of a preset has the
+// preset's [algo] section. Learning rates and numbers of steps suit the small model.
 var methods = []method{
 	{"ppo", []string{
 		"algo.adv_estimator=gae", "critic.mini_batch_size=35", "critic.micro_batch_size=35", "critic.optim.lr=5e-4",
@@ -42,7 +39,7 @@ var methods = []method{
 	{"gigpo", []string{"algo.adv_estimator=gigpo", "algo.gamma=0.95"}},
 }
 
-// methodsNamed are those of the names, or all.
+// methodsNamed returns the named methods, or all if names is empty.
 func methodsNamed(names []string) ([]method, error) {
 	if len(names) == 0 {
 		return methods, nil
@@ -55,7 +52,7 @@ func methodsNamed(names []string) ([]method, error) {
 	for i, name := range names {
 		at := slices.Index(known, name)
 		if at < 0 {
-			return nil, fmt.Errorf("there is no method %q; there are %s", name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("unknown method %q; use one of %s", name, strings.Join(known, ", "))
 		}
 		if slices.Contains(names[:i], name) {
 			return nil, fmt.Errorf("%s is named twice", name)
@@ -65,19 +62,19 @@ func methodsNamed(names []string) ([]method, error) {
 	return out, nil
 }
 
-// Methods is what the quickstart came to under several methods.
+// Methods is the result of the quickstart with several methods.
 type Methods struct {
 	Runs   []MethodRun `json:"runs"`
-	Learns bool        `json:"learns"` // every one of them
+	Learns bool        `json:"learns"` // all runs
 }
 
-// MethodRun is one method with one seed.
+// MethodRun is the result of one method with one seed.
 type MethodRun struct {
 	Method string `json:"method"`
 	Run
-	Reached *int     `json:"reached"`            // the step whose validation first was methodAfter; null: none
+	Reached *int     `json:"reached"`            // the first step validated with at least methodAfter; null: none
 	Steps   int      `json:"steps"`              // of the run
-	Changed []string `json:"settings,omitempty"` // from the quickstart's
+	Changed []string `json:"settings,omitempty"` // differences from the quickstart
 }
 
 func (r *MethodRun) learns() bool { return r.Before <= mostBefore && r.After >= methodAfter }
@@ -93,7 +90,7 @@ func runEstimators(ctx context.Context, o *options, names []string, log io.Write
 }
 
 // measureMethods trains with each method and the seeds 1 to n, several runs at a
-// time, each in a folder of its own under dir.
+// time, in folders under dir.
 func measureMethods(ctx context.Context, program, dir string, chosen []method, n, jobs int, log io.Writer) (*Methods, error) {
 	l := &Methods{Runs: make([]MethodRun, len(chosen)*n)}
 	var mu sync.Mutex // of log
@@ -118,8 +115,8 @@ func measureMethods(ctx context.Context, program, dir string, chosen []method, n
 	return l, nil
 }
 
-// reached is the step of the first validation, of those that training came
-// before, that has the success.
+// reached returns the step of the first validation after training began that has
+// at least the success, or nil.
 func reached(found []validated, success float64) *int {
 	for _, v := range found {
 		if v.Step > 0 && v.Success >= success {
@@ -155,10 +152,10 @@ func (l *Methods) print(w io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	var told []string
+	var listed []string
 	for _, r := range l.Runs {
-		if len(r.Changed) > 0 && !slices.Contains(told, r.Method) {
-			told = append(told, r.Method)
+		if len(r.Changed) > 0 && !slices.Contains(listed, r.Method) {
+			listed = append(listed, r.Method)
 			fmt.Fprintf(w, "  %s is the quickstart with %s\n", r.Method, strings.Join(r.Changed, " "))
 		}
 	}

@@ -106,7 +106,7 @@ echo "$@" >"$out/args"
 	if want := "--set trainer.test_every=4 --set algo.adv_estimator=rloo"; err != nil || !strings.Contains(string(args), want) {
 		t.Errorf("it was asked %q (%v), want %q in it", args, err, want)
 	}
-	if _, err := measureMethods(t.Context(), program, dir, two, 1, 1, t.Output()); err == nil || !strings.Contains(err.Error(), "there already") {
+	if _, err := measureMethods(t.Context(), program, dir, two, 1, 1, t.Output()); err == nil || !strings.Contains(err.Error(), "already exists") {
 		t.Errorf("a second sweep in the same folder: %v", err)
 	}
 }

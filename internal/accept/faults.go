@@ -23,18 +23,18 @@ import (
 	"github.com/openmanus/openmanus/env/proxy"
 )
 
-// What the quickstart promises behind a proxy that makes a share of all
-// requests fail in every way there is.
+// Shares of requests that the proxy lets fail, for every kind of fault, and the
+// bounds of the check.
 const (
-	mildShare   = 0.01 // success is what it is without faults, within closeEnough
-	harshShare  = 0.05 // the run finishes
+	mildShare   = 0.01 // success must stay within closeEnough of a run without faults
+	harshShare  = 0.05 // the run must finish
 	closeEnough = 0.05
 
-	// What a call may take, in seconds: the cost of a hang. At the mild share
-	// there are few, and a busy machine must not make a healthy call look like
-	// one; at the harsh share there are several in an episode of many turns.
+	// Timeouts of a call in seconds. At the mild share hangs are few, and a slow
+	// call on a busy machine must not count as one. At the harsh share an episode
+	// of many turns has several hangs.
 	mildPatience, harshPatience = 5, 2
-	// walksPerStep keeps the reading of a shortened run in proportion.
+	// walksPerStep scales the walks that a shortened run reads first.
 	walksPerStep = 29
 )
 
@@ -43,12 +43,12 @@ type Faults struct {
 	Runs   []FaultRun `json:"runs"`
 	Clean  float64    `json:"success_without"` // mean over the seeds
 	Mild   float64    `json:"success_mild"`
-	Judged bool       `json:"judged"` // both were measured, with runs long enough to compare success
+	Judged bool       `json:"judged"` // whole runs without faults and at mildShare were measured
 	Close  bool       `json:"close"`
-	Honest bool       `json:"honest"` // counts agree, and nothing that was dropped entered an update
+	Honest bool       `json:"honest"` // counts agree, and no dropped episode entered an update
 }
 
-// FaultRun is one quickstart.
+// FaultRun is the result of one quickstart.
 type FaultRun struct {
 	Seed     int              `json:"seed"`
 	Share    float64          `json:"share"` // of requests, for each kind of fault
@@ -57,14 +57,14 @@ type FaultRun struct {
 	Seconds  float64          `json:"seconds"`
 	Requests int64            `json:"requests"`
 	PerTurn  float64          `json:"requests_per_turn"` // of training episodes
-	Injected map[string]int64 `json:"injected"`          // by the names under which clients count
+	Injected map[string]int64 `json:"injected"`          // by the names in the metrics of clients
 	Seen     map[string]int64 `json:"seen"`
 	Dropped  int              `json:"dropped"` // training episodes
 	Replays  int              `json:"replays"`
-	Faulty   []string         `json:"faulty,omitempty"` // promises that were not kept
+	Faulty   []string         `json:"faulty,omitempty"` // violated bounds
 }
 
-// faultsAt is the plan of a proxy: every kind at the same share.
+// faultsAt returns the faults of a proxy: every kind at the same share.
 func faultsAt(share float64, seed int) string {
 	return fmt.Sprintf("500:%[1]g,hang:%[1]g,slow:200ms:%[1]g,truncate:%[1]g,reset:%[1]g,duplicate:%[1]g,seed=%[2]d", share, seed)
 }
@@ -123,8 +123,8 @@ func runFaults(ctx context.Context, o *options, _ []string, log io.Writer) (resu
 	return inFolder(o.keep, func(dir string) (result, error) { return measureFaults(ctx, o.program, dir, o, log) })
 }
 
-// measureFaults does the runs of o, several at a time: behind faults a run
-// mostly waits for requests that hang.
+// measureFaults does the runs of o, several at a time, since runs with faults
+// mostly wait for requests that hang.
 func measureFaults(ctx context.Context, program, dir string, o *options, log io.Writer) (*Faults, error) {
 	f := &Faults{Judged: o.judgesSuccess(), Runs: o.faultRuns()}
 	for _, r := range f.Runs {
@@ -151,12 +151,12 @@ func measureFaults(ctx context.Context, program, dir string, o *options, log io.
 	return f, nil
 }
 
-// folder is where it writes.
+// folder returns the output folder of the run.
 func (r *FaultRun) folder(dir string) string {
 	return filepath.Join(dir, fmt.Sprintf("share_%g_seed_%d", r.Share, r.Seed))
 }
 
-// run does it, behind a proxy of its own; without faults the proxy only counts.
+// run trains behind a proxy. Without faults the proxy only counts requests.
 func (r *FaultRun) run(ctx context.Context, program, out string, o *options, threads int) error {
 	server, err := startServer(ctx, nil, program, "env", "serve", "maze", "--port", "0")
 	if err != nil {
@@ -200,10 +200,10 @@ func (r *FaultRun) run(ctx context.Context, program, out string, o *options, thr
 	if c.UpstreamErrors > 0 {
 		r.Faulty = append(r.Faulty, fmt.Sprintf("the server itself failed %d times", c.UpstreamErrors))
 	}
-	return r.look(filepath.Dir(metrics))
+	return r.readRun(filepath.Dir(metrics))
 }
 
-// askCounts asks a proxy what it has done.
+// askCounts returns the counts of a proxy.
 func askCounts(ctx context.Context, url string) (c proxy.Counts, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -218,14 +218,14 @@ func askCounts(ctx context.Context, url string) (c proxy.Counts, err error) {
 	}
 	defer resp.Body.Close()
 	if err := json.NewDecoder(resp.Body).Decode(&c); err != nil {
-		return c, fmt.Errorf("counts of the proxy: %w", err)
+		return c, fmt.Errorf("read the counts of the proxy: %w", err)
 	}
 	return c, nil
 }
 
-// look reads what the run wrote: how it went, what it counted, and whether an
-// episode that was given up entered an update.
-func (r *FaultRun) look(run string) error {
+// readRun fills r from the files of the run and checks that no dropped episode
+// entered an update.
+func (r *FaultRun) readRun(run string) error {
 	metrics := filepath.Join(run, "metrics.jsonl")
 	f, err := os.Open(metrics)
 	if err != nil {
@@ -250,7 +250,7 @@ func (r *FaultRun) look(run string) error {
 		}
 		r.Dropped += int(m["rollout/dropped"])
 		r.Replays += int(m["rollout/replays"])
-		if _, ok := m["val/maze/success_rate"]; !ok { // the requests are of its training alone
+		if _, ok := m["val/maze/success_rate"]; !ok { // steps with a validation count its requests too
 			requests += m[track.Servers+"requests"]
 			turns += m["rollout/turns"]
 		}
@@ -259,7 +259,7 @@ func (r *FaultRun) look(run string) error {
 			return err
 		}
 		if lost != int(m["rollout/dropped"]) || kept != int(m[track.StateTokens]) {
-			r.Faulty = append(r.Faulty, fmt.Sprintf("step %d: %g tokens entered the update, of the episodes that were kept are %d; %g episodes were dropped, %d are in the file",
+			r.Faulty = append(r.Faulty, fmt.Sprintf("step %d: %g tokens entered the update, but kept episodes have %d; %g episodes were dropped, but the file has %d",
 				step, m[track.StateTokens], kept, m["rollout/dropped"], lost))
 		}
 		return nil
@@ -276,8 +276,8 @@ func (r *FaultRun) look(run string) error {
 	return nil
 }
 
-// sampledTokens counts the tokens with mask 1 of the episodes of a step that
-// may be trained on, and the episodes that may not.
+// sampledTokens returns the number of sampled tokens in the trainable episodes of
+// a step, and the number of episodes that are not trainable.
 func sampledTokens(path string) (tokens, lost int, err error) {
 	d, err := dump.Open(path)
 	if err != nil {
@@ -325,7 +325,7 @@ func (f *Faults) judge() {
 func (f *Faults) kept() bool { return f.Honest && (f.Close || !f.Judged) }
 
 func (f *Faults) print(w io.Writer) (err error) {
-	fmt.Fprintf(w, "faults: the quickstart behind a proxy, every kind of fault at the same share of requests\n")
+	fmt.Fprintf(w, "faults: the quickstart behind a proxy that injects every kind of fault at the same share of requests\n")
 	for _, r := range f.Runs {
 		fmt.Fprintf(w, "  %3g %%  seed %d   %.3f before   %.3f after   %6d requests (%.2f a turn)   %5d replays   %3d dropped   %5.0f s\n",
 			100*r.Share, r.Seed, r.Before, r.After, r.Requests, r.PerTurn, r.Replays, r.Dropped, r.Seconds)
@@ -336,11 +336,11 @@ func (f *Faults) print(w io.Writer) (err error) {
 			fmt.Fprintf(w, "         NOT kept: %s\n", what)
 		}
 	}
-	fmt.Fprintf(w, "  the proxy's counts are the clients', and nothing dropped was learned from: %s\n", verdict(f.Honest))
+	fmt.Fprintf(w, "  the counts of proxy and clients agree, and no dropped episode entered an update: %s\n", verdict(f.Honest))
 	if !f.Judged {
-		_, err = fmt.Fprintf(w, "  success is not judged: that needs whole runs without faults and at %g %%\n", 100*mildShare)
+		_, err = fmt.Fprintf(w, "  success is not judged: it needs whole runs without faults and at %g %%\n", 100*mildShare)
 		return err
 	}
-	_, err = fmt.Fprintf(w, "  success %.3f without faults, %.3f at %g %%, at most %.2f apart wanted: %s\n", f.Clean, f.Mild, 100*mildShare, closeEnough, verdict(f.Close))
+	_, err = fmt.Fprintf(w, "  success %.3f without faults, %.3f at %g %%, difference at most %.2f: %s\n", f.Clean, f.Mild, 100*mildShare, closeEnough, verdict(f.Close))
 	return err
 }

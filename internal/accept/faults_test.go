@@ -113,7 +113,7 @@ func TestFaultRunLooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := FaultRun{Injected: c.injected}
-		if err := r.look(dir); err != nil {
+		if err := r.readRun(dir); err != nil {
 			t.Fatal(err)
 		}
 		if len(r.Faulty) != c.faulty || r.Dropped != 1 || r.Replays != 3 || r.PerTurn != 2.5 || math.Abs(r.After-.75) > 1e-9 || r.Before != .25 {

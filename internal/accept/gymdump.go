@@ -10,26 +10,26 @@ import (
 	"github.com/openmanus/openmanus/env/check"
 )
 
-// mostFaults is how many faults of one kind a report lists.
+// mostFaults is the largest number of faults in a report.
 const mostFaults = 5
 
-// gymDump is what is in a dump that was played on a server of AgentGym.
+// gymDump counts the contents of a dump played on a server of AgentGym.
 type gymDump struct {
 	Outcomes map[data.Outcome]int `json:"outcomes"`
 	Turns    int                  `json:"turns"`
-	Calls    map[string]int       `json:"calls"` // exchanges that were judged, by kind of call
+	Calls    map[string]int       `json:"calls"` // judged exchanges by kind of call
 	Rewards  float64              `json:"rewards"`
 }
 
-// judgeDump counts what the episodes of an environment are, and finds what is
-// not as the protocol has it: calls and replies of another shape, turns that
-// say something else than the server did, episodes that failed outside of
-// themselves or are missing.
+// judgeDump counts the contents of an environment's episodes and lists violations
+// of the protocol: calls and replies of another shape, turns that differ from the
+// server's reply, and episodes that are missing or failed for other reasons than
+// the agent's actions.
 func judgeDump(name string, episodes []*data.Episode, want int) (d gymDump, faults []string) {
 	d = gymDump{Outcomes: map[data.Outcome]int{}, Calls: map[string]int{}}
 	var f faultList
 	if missing, twice := once(episodes, want); missing != 0 || twice != 0 {
-		f.add("%d of %d episodes are missing in the dump, %d are there twice", missing, want, twice)
+		f.add("%d of %d episodes are missing in the dump, %d are in it twice", missing, want, twice)
 	}
 	for _, e := range episodes {
 		d.Outcomes[e.Outcome]++
@@ -60,12 +60,12 @@ func judgeDump(name string, episodes []*data.Episode, want int) (d gymDump, faul
 	return d, f.all()
 }
 
-// turnsOf compares what the turns of an episode say with what the server
-// answered to its steps. A turn that the client refused had no step.
+// turnsOf compares the turns of an episode with the server's replies to its steps,
+// and returns the first difference or "". A turn that the client refused has no step.
 func turnsOf(name string, e *data.Episode, steps []data.Exchange) string {
 	n := 0
 	for i, t := range e.Turns {
-		if t.Refused || t.Stop == string(engine.StopContext) { // cut off: it is not sent either
+		if t.Refused || t.Stop == string(engine.StopContext) { // cut off turns are not sent either
 			continue
 		}
 		if n == len(steps) {
@@ -76,9 +76,9 @@ func turnsOf(name string, e *data.Episode, steps []data.Exchange) string {
 		case err != nil:
 			return fmt.Sprintf("turn %d: %v", i+1, err)
 		case t.Observation != text:
-			return fmt.Sprintf("turn %d says %.80q, the server said %.80q", i+1, t.Observation, text)
+			return fmt.Sprintf("turn %d has %.80q, the server replied %.80q", i+1, t.Observation, text)
 		case t.Done != done:
-			return fmt.Sprintf("turn %d is done: %t, the server said %t", i+1, t.Done, done)
+			return fmt.Sprintf("turn %d is done: %t, the server replied %t", i+1, t.Done, done)
 		}
 		n++
 	}

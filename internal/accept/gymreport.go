@@ -9,17 +9,17 @@ import (
 	"github.com/openmanus/openmanus/env/check"
 )
 
-// print writes the table, then what there is to say of each environment.
+// print writes a table, then notes and faults of each environment.
 func (g *AgentGym) print(w io.Writer) error {
 	fmt.Fprintf(w, "agentgym: servers of %s, played by %s; %d turns of %d tokens\n", g.Checkout, g.Model, gymTurns, gymTokens)
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "  environment\tinstalled\tPASS / WARN / FAIL / SKIP\tepisodes\toutcomes\tturns\tcalls\tleft over\tseconds\t")
+	fmt.Fprintln(table, "  environment\tinstalled\tPASS / WARN / FAIL / SKIP\tepisodes\toutcomes\tturns\tcalls\tprocesses left\tseconds\t")
 	for _, r := range g.Runs {
 		if r.Missing != "" {
 			fmt.Fprintf(table, "  %s\tnot tried\t\t\t\t\t\t\t\t\n", r.Env)
 			continue
 		}
-		installed := "was there"
+		installed := "before"
 		if r.Installed > 0 {
 			installed = fmt.Sprintf("%.0f s", r.Installed)
 		}
@@ -51,6 +51,6 @@ func (g *AgentGym) print(w io.Writer) error {
 			fmt.Fprintf(w, "  %s: NOT kept: %s\n", r.Env, what)
 		}
 	}
-	_, err := fmt.Fprintf(w, "  checks without FAIL, every episode played, shapes as the protocol has them, nothing left over: %s\n", verdict(g.kept()))
+	_, err := fmt.Fprintf(w, "  no FAIL in checks, every episode played, messages as the protocol defines them, no process left: %s\n", verdict(g.kept()))
 	return err
 }

@@ -11,17 +11,17 @@ import (
 	"slices"
 )
 
-// What the quickstart promises on start cells that training never saw.
+// The bounds of success on held-out start cells.
 const (
 	mostBefore  = 0.35
 	worstAfter  = 0.85
 	medianAfter = 0.95
-	// mostSeconds is how long one takes at most on two cores that do nothing
-	// else. It is reported and not judged: who can say what else these did.
+	// mostSeconds is the time a run may take on two idle cores. It is reported and
+	// not judged, since other work on the machine is unknown.
 	mostSeconds = 240
 )
 
-// Learning is what the quickstart came to with several seeds.
+// Learning is the result of the quickstart with several seeds.
 type Learning struct {
 	Runs   []Run   `json:"runs"`
 	Before float64 `json:"before_max"`
@@ -30,11 +30,11 @@ type Learning struct {
 	Learns bool    `json:"learns"`
 }
 
-// Run is one quickstart.
+// Run is the result of one quickstart.
 type Run struct {
 	Seed    int     `json:"seed"`
 	Before  float64 `json:"before"` // success on held-out cells after the warm start
-	After   float64 `json:"after"`  // and at the end
+	After   float64 `json:"after"`  // the same at the end
 	Seconds float64 `json:"seconds"`
 }
 
@@ -42,8 +42,7 @@ func runLearning(ctx context.Context, o *options, _ []string, log io.Writer) (re
 	return inFolder(o.keep, func(dir string) (result, error) { return measureLearning(ctx, o.program, dir, o.seeds, log) })
 }
 
-// measureLearning runs the quickstart with the seeds 1 to n, each in a folder
-// of its own under dir.
+// measureLearning runs the quickstart with the seeds 1 to n in folders under dir.
 func measureLearning(ctx context.Context, program, dir string, n int, log io.Writer) (*Learning, error) {
 	l := &Learning{}
 	for seed := 1; seed <= n; seed++ {
@@ -58,8 +57,8 @@ func measureLearning(ctx context.Context, program, dir string, n int, log io.Wri
 	return l, nil
 }
 
-// quickstart trains it with a seed and more settings in the new folder out, and
-// returns its validations as well. threads are those of trainSeed.
+// quickstart trains the quickstart and returns its result and its validations. The
+// parameters are those of trainSeed.
 func quickstart(ctx context.Context, program, out string, seed, threads int, sets ...string) (r Run, found []validated, err error) {
 	metrics, seconds, err := trainSeed(ctx, program, out, seed, threads, sets)
 	if err != nil {
@@ -78,21 +77,22 @@ func quickstart(ctx context.Context, program, out string, seed, threads int, set
 	return r, found, nil
 }
 
-// unused refuses a folder that a run has written to: it would be gone on with.
+// unused returns an error if a folder exists: train would resume the run in it.
 func unused(out string) error {
 	if _, err := os.Stat(out); err == nil {
-		return fmt.Errorf("%s is there already, and its run would not be done again: give --runs another folder", out)
+		return fmt.Errorf("%s already exists, and its run would be resumed: give --runs another folder", out)
 	}
 	return nil
 }
 
-// validated is what a validation found.
+// validated is the result of a validation.
 type validated struct {
 	Step    int
 	Success float64 // on held-out cells
 }
 
-// validations reads a run's: one before training at least, and one after.
+// validations reads the validations of a run from its metrics. There must be at
+// least two: one before training and one after.
 func validations(metrics io.Reader) ([]validated, error) {
 	var found []validated
 	err := eachLine(metrics, func(line map[string]any) {
@@ -105,7 +105,7 @@ func validations(metrics io.Reader) ([]validated, error) {
 		return nil, err
 	}
 	if len(found) < 2 {
-		return nil, errors.New("metrics.jsonl holds no validation before and after")
+		return nil, errors.New("metrics.jsonl must have a validation before and one after training")
 	}
 	return found, nil
 }
@@ -134,9 +134,9 @@ func (l *Learning) print(w io.Writer) error {
 	for _, r := range l.Runs {
 		fmt.Fprintf(w, "  seed %2d   %.3f before   %.3f after   %4.0f s\n", r.Seed, r.Before, r.After, r.Seconds)
 	}
-	fmt.Fprintf(w, "  before at most %.3f (%.2f allowed), after at least %.3f (%.2f wanted), median %.3f (%.2f wanted): %s\n",
+	fmt.Fprintf(w, "  before at most %.3f (%.2f allowed), after at least %.3f (%.2f required), median %.3f (%.2f required): %s\n",
 		l.Before, mostBefore, l.Worst, worstAfter, l.Median, medianAfter, verdict(l.Learns))
 	slowest := slices.MaxFunc(l.Runs, func(a, b Run) int { return cmp.Compare(a.Seconds, b.Seconds) })
-	_, err := fmt.Fprintf(w, "  slowest %.0f s, with the start and the validations (%d s wanted on two idle cores; not judged)\n", slowest.Seconds, mostSeconds)
+	_, err := fmt.Fprintf(w, "  slowest %.0f s, with start and validations (at most %d s expected on two idle cores; not judged)\n", slowest.Seconds, mostSeconds)
 	return err
 }

@@ -14,8 +14,8 @@ import (
 	"syscall"
 )
 
-// errFailed reports that a check ran and its bounds are not met. The report
-// names the bounds.
+// errFailed reports that a check ran and a bound is not met. The report names the
+// bound.
 var errFailed = errors.New("the check failed")
 
 // command is one check.
@@ -25,7 +25,7 @@ type command struct {
 	run             func(ctx context.Context, o *options, args []string, log io.Writer) (result, error)
 }
 
-// result is what a check found. It is printed as JSON with --json.
+// result is the result of a check. --json prints it as JSON.
 type result interface {
 	kept() bool // all bounds are met
 	print(io.Writer) error

@@ -10,7 +10,7 @@ import (
 	"github.com/openmanus/openmanus/algo/track"
 )
 
-// Memory compares what a training run held in RAM at two of its steps.
+// Memory compares the memory of a training run at two steps.
 type Memory struct {
 	From   int     `json:"from"`
 	To     int     `json:"to"`
@@ -62,7 +62,7 @@ func measureMemory(metrics io.Reader, from, to int, limit float64) (Memory, erro
 	}
 	for step, bytes := range map[int]float64{from: m.Before, to: m.After} {
 		if bytes <= 0 {
-			return m, fmt.Errorf("there is no %s of step %d in it", track.ProcessBytes, step)
+			return m, fmt.Errorf("no %s of step %d", track.ProcessBytes, step)
 		}
 	}
 	m.Ratio = m.After / m.Before

@@ -13,9 +13,8 @@ import (
 	"github.com/openmanus/openmanus/internal/process"
 )
 
-// several calls f for 0 to n-1, at most jobs at a time, and tells each how many
-// threads are its share of the cores. The first error ends those that run, and
-// no other begins.
+// several calls f for 0 to n-1, at most jobs at a time. threads is each call's
+// share of the cores. The first error cancels the running calls and starts no more.
 func several(ctx context.Context, n, jobs int, f func(ctx context.Context, i, threads int) error) error {
 	threads := max(1, runtime.NumCPU()/jobs)
 	g, ctx := errgroup.WithContext(ctx)
@@ -31,9 +30,10 @@ func several(ctx context.Context, n, jobs int, f func(ctx context.Context, i, th
 	return g.Wait()
 }
 
-// trainSeed trains the quickstart with a seed and more settings in the new folder
-// out, and gives the program's words where it fails. threads, if not 0, are those
-// of libtorch; metrics is the file that it wrote.
+// trainSeed trains the quickstart with a seed and further settings in the new
+// folder out. threads sets the number of libtorch's threads; 0 leaves the default.
+// It returns the path of the metrics and the duration. An error has the output of
+// the program.
 func trainSeed(ctx context.Context, program, out string, seed, threads int, sets []string) (metrics string, seconds float64, err error) {
 	if err := unused(out); err != nil {
 		return "", 0, err

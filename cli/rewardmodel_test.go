@@ -70,7 +70,7 @@ func TestTrainWithRewardModel(t *testing.T) {
 	if code, stdout, stderr := inProcess(t, dir, "model", "info", "scorer"); code != 0 || !strings.Contains(stdout, "a reward model") {
 		t.Errorf("model info: exit code %d\n%s%s", code, stdout, stderr)
 	}
-	if code, _, stderr := inProcess(t, dir, "model", "convert", "scorer", "copy"); code != int(errext.Model) || !strings.Contains(stderr, "give a language model") {
+	if code, _, stderr := inProcess(t, dir, "model", "convert", "scorer", "copy"); code != int(errext.Model) || !strings.Contains(stderr, "sequence classifier") {
 		t.Errorf("model convert: exit code %d\n%s", code, stderr)
 	}
 

@@ -29,7 +29,7 @@ func (c *cursor) take(n uint64) []byte {
 		return nil
 	}
 	if n > c.remaining() {
-		c.fail("%d bytes wanted, %d left in the file (is it cut off?)", n, c.remaining())
+		c.fail("%d bytes needed, %d left in the file (is it truncated?)", n, c.remaining())
 		return nil
 	}
 	b := c.b[c.off : c.off+int(n)]

@@ -125,7 +125,7 @@ func (f *File) readMetadata(c *cursor, n uint64) error {
 	return nil
 }
 
-// alignment returns to what multiple the tensors' data are aligned.
+// alignment returns the alignment of the tensors' data in bytes.
 func (f *File) alignment() (int64, error) {
 	a, err := f.meta.Uint32(alignmentKey)
 	if errors.Is(err, ErrNoKey) {
@@ -186,8 +186,8 @@ func (f *File) readTensors(c *cursor, n uint64, alignment int64) error {
 	return nil
 }
 
-// checkLayout makes offsets absolute and verifies that each tensor lies in the
-// file and none overlaps another. Gaps are padding.
+// checkLayout makes offsets absolute and verifies that the tensors are inside the
+// file and do not overlap. Gaps are padding.
 func (f *File) checkLayout(c *cursor, alignment int64) error {
 	start := (int64(c.off) + alignment - 1) / alignment * alignment
 	byOffset := slices.Clone(f.names)
@@ -202,7 +202,7 @@ func (f *File) checkLayout(c *cursor, alignment int64) error {
 			return fmt.Errorf("tensor %q: its data overlap another tensor's", clip(name))
 		}
 		if t.size > int64(len(c.b))-t.offset {
-			return fmt.Errorf("tensor %q: its data end beyond the end of the file (is it cut off?)", clip(name))
+			return fmt.Errorf("tensor %q: its data end beyond the end of the file (is it truncated?)", clip(name))
 		}
 		end = t.offset + t.size
 		f.tensors[name] = t

@@ -19,8 +19,7 @@ const (
 	BF16 Type = 30
 )
 
-// typeNames holds ggml's names, those of unsupported types too: the error for
-// a file of such a type should say what the user knows it by.
+// typeNames holds ggml's names of all types, for errors about unsupported ones.
 var typeNames = map[Type]string{
 	F32: "F32", F16: "F16", Q4_0: "Q4_0", Q4_1: "Q4_1", 6: "Q5_0", 7: "Q5_1", Q8_0: "Q8_0", 9: "Q8_1",
 	10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K",

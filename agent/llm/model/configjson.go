@@ -140,7 +140,7 @@ func (r *configReader) dtype(c *Config) {
 	r.get("torch_dtype", &c.DType)
 	if current := ""; r.get("dtype", &current) {
 		if c.DType != "" && c.DType != current {
-			r.errs = append(r.errs, fmt.Errorf("torch_dtype is %q and dtype is %q: keep the one that is right", clip(c.DType), clip(current)))
+			r.errs = append(r.errs, fmt.Errorf("torch_dtype is %q and dtype is %q: keep the right one", clip(c.DType), clip(current)))
 		}
 		c.DType = current
 	}
@@ -205,7 +205,7 @@ func (r *configReader) rope(c *Config) {
 	if hasNew {
 		r.ropeObject("rope_parameters", current, &second, top)
 		if hasOld && len(r.errs) == faults && (second.RopeScaling != c.RopeScaling || second.RopeTheta != c.RopeTheta) {
-			r.errs = append(r.errs, errors.New("rope_scaling and rope_parameters differ: keep the one that is right"))
+			r.errs = append(r.errs, errors.New("rope_scaling and rope_parameters differ: keep the right one"))
 		}
 		c.RopeScaling, c.RopeTheta = second.RopeScaling, second.RopeTheta
 	}

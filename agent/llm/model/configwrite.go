@@ -9,7 +9,7 @@ import (
 )
 
 // WriteJSON writes the configuration as a config.json that transformers reads.
-// dtype is what the weights beside it are stored in.
+// dtype is the dtype in which the weights are stored.
 func (c *Config) WriteJSON(w io.Writer, dtype string) error {
 	family, err := lookupFamily(c.ModelType)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// ropeFactors is the tensor by which GGUF files express llama3 scaling.
+// ropeFactors is the tensor with which GGUF files express llama3 scaling.
 const ropeFactors = "rope_freqs.weight"
 
 // ggufKeys are the keys below the architecture's name that are understood,
@@ -151,9 +151,9 @@ func (r *ggufReader) rope(c *Config, f *gguf.File) {
 	}
 }
 
-// llama3FromFactors finds the llama3 scaling whose divisors of the frequencies
-// are those of a GGUF. Only the factor varies between the models that use it
-// (Llama 3.1: 8, 3.2: 32); other divisors are refused.
+// llama3FromFactors returns the llama3 scaling that gives the divisors of the
+// frequencies in a GGUF file. Only the factor varies between models (Llama 3.1:
+// 8, 3.2: 32); other divisors are an error.
 func llama3FromFactors(c Config, divisors []float32) (RopeScaling, error) {
 	if len(divisors) != c.HeadDim/2 || len(divisors) == 0 {
 		return RopeScaling{}, fmt.Errorf("%d factors for heads of %d dimensions", len(divisors), c.HeadDim)

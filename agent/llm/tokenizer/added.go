@@ -82,7 +82,7 @@ func (m *matcher) find(text string, from int) (token *AddedToken, start, end int
 // split calls plain for the text between added tokens and token for each of
 // them, in order. A special token is left in the text if splitSpecial is set.
 func (m *matcher) split(text string, splitSpecial bool, plain func(string), token func(int32)) {
-	done := 0 // what lies before was handed out
+	done := 0 // text[:done] was passed on
 	for from := 0; ; {
 		t, start, end := m.find(text, from)
 		if t == nil {

@@ -12,7 +12,7 @@ type bpe struct {
 	words        map[string]int32 // raw bytes of every vocabulary entry in the alphabet
 	bytes        [256]int32       // id of each single byte, -1 if the vocabulary lacks it
 	merges       map[uint64]merge
-	ignoreMerges bool  // a whole word in the vocabulary is taken as it is
+	ignoreMerges bool  // a word in the vocabulary becomes its id without merges
 	unk          int32 // for bytes outside the vocabulary; -1 drops them, as the reference does
 	fuseUnk      bool
 
@@ -83,11 +83,11 @@ func (m *bpe) encode(ids []int32, word string) []int32 {
 	return m.mergeLong(ids, start)
 }
 
-// mergeShort merges ids[start:] in place: again and again the pair of lowest
+// mergeShort merges ids[start:] in place. It repeatedly merges the pair of lowest
 // rank, the leftmost among equals.
 func (m *bpe) mergeShort(ids []int32, start int) []int32 {
 	w := ids[start:]
-	var ranks [heapFrom]merge // ranks[i] is the merge of w[i], w[i+1]; rank -1 if there is none
+	var ranks [heapFrom]merge // ranks[i] is the merge of w[i], w[i+1]; rank -1: no merge
 	look := func(i int) merge {
 		if i+1 < len(w) {
 			if g, ok := m.merges[pair(w[i], w[i+1])]; ok {
@@ -120,8 +120,8 @@ func (m *bpe) mergeShort(ids []int32, start int) []int32 {
 	}
 }
 
-// mergeLong does the same through a linked list and a heap, O(n log n), so
-// that a megabyte without a break is no way to hang the program.
+// mergeLong does the same with a linked list and a heap in O(n log n), so that a
+// megabyte without a word break cannot hang the program.
 func (m *bpe) mergeLong(ids []int32, start int) []int32 {
 	w := ids[start:]
 	n := len(w)

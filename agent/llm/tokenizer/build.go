@@ -15,15 +15,15 @@ type Vocabulary struct {
 	BOS    int32 // id of the token that begins every text; -1 for none
 }
 
-// Scheme is what happens to a text before BPE, as the published tokenizer.json
-// of a family configures it.
+// Scheme configures the steps before BPE, as the published tokenizer.json of a
+// family does.
 type Scheme struct {
 	pre          []any // pre_tokenizer: the steps of a Sequence
 	nfc          bool  // normalizer
 	ignoreMerges bool  // a word that is a token needs no merges
 }
 
-// The schemes of the families that are supported.
+// The supported schemes.
 var (
 	GPT2   = Scheme{pre: []any{byteLevelLayout(true)}}
 	SmolLM = Scheme{pre: []any{digitsLayout{"Digits", true}, byteLevelLayout(true)}}
@@ -36,7 +36,7 @@ const (
 	qwen2Pattern  = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
-// layouts of pre-tokenizers.
+// Layouts of pre-tokenizers.
 type (
 	splitLayout struct {
 		Type     string            `json:"type"`

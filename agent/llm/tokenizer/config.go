@@ -11,11 +11,11 @@ import (
 	"slices"
 )
 
-// Config is the part of tokenizer_config.json that openmanus uses. Tokens are
-// "" where the file has none.
+// Config is the part of tokenizer_config.json that openmanus uses. A token that
+// the file lacks is "".
 type Config struct {
 	BOS, EOS, Pad, Unk string
-	ChatTemplate       string            // the default template, "" if there is none
+	ChatTemplate       string            // the default template; "" if the file has none
 	Templates          map[string]string // all by name; the default one is "default"
 	ModelMaxLength     int               // 0 if unknown
 }
@@ -24,8 +24,8 @@ type Config struct {
 const maxConfig = 16 << 20
 
 // LoadConfig reads tokenizer_config.json of a model folder and the chat
-// template beside it: chat_template.jinja goes before the one in the file, as
-// in transformers. A folder without either gives the zero Config.
+// template. As in transformers, chat_template.jinja takes precedence over the
+// template in the file. A folder without both gives the zero Config.
 func LoadConfig(dir string) (Config, error) {
 	var c Config
 	data, err := readSmall(filepath.Join(dir, "tokenizer_config.json"))
@@ -139,8 +139,8 @@ func (f *tokenField) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// TemplateVars are the variables that transformers hands to a chat template
-// from tokenizer_config.json. A token that is not set is not defined.
+// TemplateVars returns the variables of tokenizer_config.json that transformers
+// passes to a chat template. A token that is "" is left undefined.
 func (c Config) TemplateVars() map[string]any {
 	vars := map[string]any{}
 	for name, token := range map[string]string{"bos_token": c.BOS, "eos_token": c.EOS, "pad_token": c.Pad, "unk_token": c.Unk} {
@@ -151,9 +151,9 @@ func (c Config) TemplateVars() map[string]any {
 	return vars
 }
 
-// JSON writes a tokenizer_config.json that transformers opens together with a
-// tokenizer.json of any kind. It names the class that follows tokenizer.json:
-// model-specific classes may replace its pre-tokenizer by their own.
+// JSON returns a tokenizer_config.json that transformers opens together with any
+// tokenizer.json. Its class is the generic one, because model-specific classes
+// may replace the pre-tokenizer of tokenizer.json.
 func (c Config) JSON() ([]byte, error) {
 	doc := struct {
 		Class    string  `json:"tokenizer_class"`

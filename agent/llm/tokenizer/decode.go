@@ -2,9 +2,9 @@ package tokenizer
 
 import "unicode/utf8"
 
-// Decode returns the text of ids, ill-formed bytes replaced by U+FFFD. An id
-// outside the vocabulary stands for nothing, as in the reference: models pad
-// their vocabulary and may sample such an id. No clean-up of spaces is done.
+// Decode returns the text of ids with ill-formed bytes replaced by U+FFFD. As in
+// the reference, an id outside the vocabulary decodes to "": models pad their
+// vocabulary and may sample such an id. Spaces are not cleaned up.
 func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
 	return lossy(t.DecodeBytes(ids, skipSpecial))
 }
@@ -26,8 +26,8 @@ func (t *Tokenizer) piece(id int32, skipSpecial bool) string {
 }
 
 // StreamDecoder decodes ids one at a time. It holds back the bytes of an
-// unfinished rune, so that the pieces joined, with Flush at the end, are what
-// Decode returns for all ids at once.
+// unfinished rune, so that the joined results of Next and a final Flush equal
+// Decode of all ids.
 type StreamDecoder struct {
 	t           *Tokenizer
 	skipSpecial bool
@@ -39,8 +39,8 @@ func (t *Tokenizer) Stream(skipSpecial bool) *StreamDecoder {
 	return &StreamDecoder{t: t, skipSpecial: skipSpecial}
 }
 
-// Next returns the text that id completes, often the token's own, and "" if
-// it ends inside a rune.
+// Next returns the text that id completes: usually the token's own, "" if the
+// token ends inside a rune.
 func (d *StreamDecoder) Next(id int32) string {
 	d.pending = append(d.pending, d.t.piece(id, d.skipSpecial)...)
 	n := complete(d.pending)
@@ -49,14 +49,14 @@ func (d *StreamDecoder) Next(id int32) string {
 	return text
 }
 
-// Flush returns what is held back as Decode would show it at the end of the text.
+// Flush returns the text of the bytes held back, as Decode does at the end.
 func (d *StreamDecoder) Flush() string {
 	text := lossy(d.pending)
 	d.pending = d.pending[:0]
 	return text
 }
 
-// complete is the length of b without an unfinished rune at its end.
+// complete returns the length of b without an unfinished rune at its end.
 func complete(b []byte) int {
 	for i := max(0, len(b)-utf8.UTFMax+1); i < len(b); i++ {
 		if !utf8.RuneStart(b[i]) || utf8.FullRune(b[i:]) {

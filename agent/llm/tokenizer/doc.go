@@ -4,11 +4,11 @@
 //
 // It owns tokenizer.json and tokenizer_config.json: reading both, building a
 // tokenizer.json from a vocabulary, and training a small vocabulary for a model
-// made on the spot. It does not own chat templates (package chat) or GGUF files
+// made by a run. It does not own chat templates (package chat) or GGUF files
 // (package gguf, which builds the tokenizers in them with this one).
 //
 // A component, type or option of tokenizer.json that this package does not
-// implement is an error that names it; nothing is approximated. The library's
+// implement is an error that names it. The library's
 // truncation and padding settings are read and not applied, as transformers
 // does unless asked.
 //

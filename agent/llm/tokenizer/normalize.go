@@ -22,8 +22,8 @@ func nfc(s string) string {
 	return slowNFC(s)
 }
 
-// streamSafe is where x/text starts to break runs, less the marks that one
-// decomposed rune may bring with it.
+// streamSafe is the length of a run at which x/text starts to break it, minus the
+// marks that one decomposed rune may add.
 const streamSafe = 24
 
 func needsSlowNFC(s string) bool {
@@ -81,8 +81,8 @@ func slowNFC(s string) string {
 	return compose(runes, classes)
 }
 
-// appendHangul appends a Hangul syllable as its jamo (Unicode 3.12), any
-// other rune as it is.
+// appendHangul appends a Hangul syllable as its jamo (Unicode 3.12), and other
+// runes unchanged.
 func appendHangul(dst []rune, r rune) []rune {
 	const base, last, vCount, tCount = 0xAC00, 0xD7A3, 21, 28
 	if r < base || r > last {

@@ -121,7 +121,7 @@ func (t *Tokenizer) readModel(raw json.RawMessage) error {
 	if absent(raw) {
 		return errors.New("missing")
 	}
-	// This is the one large component, so its type is not read beforehand.
+	// This component is large, so its type is not read in a pass of its own.
 	var m modelJSON
 	err := strict(raw, &m)
 	if err != nil {
@@ -218,17 +218,17 @@ func (t *Tokenizer) readAdded(list []addedJSON) error {
 			return fmt.Errorf("entry %d has no content", i)
 		}
 		if seen[a.Content] {
-			return fmt.Errorf("%q is there twice", a.Content)
+			return fmt.Errorf("%q occurs twice", a.Content)
 		}
 		seen[a.Content] = true
-		// The library gives a token that the vocabulary lacks the next free
-		// id, whatever the file says; a file that disagrees is refused.
+		// The library ignores the id in the file and gives a token that the
+		// vocabulary lacks the next free id; a file with another id is an error.
 		want, ok := t.ids[a.Content]
 		if !ok {
 			want = max(t.modelSize, highest+1)
 		}
 		if a.ID != int64(want) {
-			return fmt.Errorf("%q has id %d, but the vocabulary before it makes that %d", a.Content, a.ID, want)
+			return fmt.Errorf("%q has id %d, want %d after the vocabulary before it", a.Content, a.ID, want)
 		}
 		highest = max(highest, want)
 		for int(want) >= len(t.tokens) {

@@ -47,7 +47,7 @@ func (t *Tokenizer) readNormalizer(raw json.RawMessage, depth int) error {
 
 func (t *Tokenizer) readPreTokenizer(raw json.RawMessage) error {
 	if absent(raw) {
-		return errors.New("missing; this package needs one that ends in ByteLevel")
+		return errors.New("missing; it must end in ByteLevel")
 	}
 	steps, err := flatten(raw, nil, 0)
 	if err != nil {
@@ -66,7 +66,7 @@ func (t *Tokenizer) readPreTokenizer(raw json.RawMessage) error {
 		}
 	}
 	if len(steps) == 0 {
-		return errors.New("an empty Sequence; this package needs one that ends in ByteLevel")
+		return errors.New("the Sequence is empty; it must end in ByteLevel")
 	}
 	return nil
 }
@@ -165,8 +165,8 @@ func (t *Tokenizer) addSplit(by splitter, behavior string, invert bool) error {
 	return err
 }
 
-// byteLevelJSON serves as pre-tokenizer, post-processor and decoder; as the
-// latter two its options touch offsets only.
+// byteLevelJSON is the layout of ByteLevel as pre-tokenizer, post-processor and
+// decoder. In the latter two, its options change offsets only.
 type byteLevelJSON struct {
 	Type           string `json:"type"`
 	AddPrefixSpace bool   `json:"add_prefix_space"`

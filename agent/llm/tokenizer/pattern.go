@@ -17,15 +17,15 @@ type pattern struct {
 	foldS bool // has the contractions group, where Oniguruma lets ſ (U+017F) match s
 }
 
-// contractions is the one case-insensitive group that is admitted. Oniguruma
-// folds more than regexp2 does; in these letters the only difference is ſ.
+// contractions is the only supported case-insensitive group. Oniguruma folds
+// more than regexp2 does; for these letters the only difference is ſ.
 const contractions = `(?i:'s|'t|'re|'ve|'m|'ll|'d)`
 
 // maxPattern bounds the length of a pattern from an untrusted file.
 const maxPattern = 2000
 
-// maxRepeats bounds repetitions in one alternative: with k of them matching
-// may take the k-th power of the text's length.
+// maxRepeats bounds the repetitions in one alternative: with k repetitions,
+// matching may take time proportional to the k-th power of the text's length.
 const maxRepeats = 3
 
 func compilePattern(src string) (*pattern, error) {
@@ -105,7 +105,7 @@ func checkPattern(src string) error {
 		}
 		if quantifier && rest[0] != '?' {
 			if repeats++; repeats > maxRepeats || grouped {
-				return fmt.Errorf("repetition at byte %d could take very long: of a group, or more than %d in an alternative", i, maxRepeats)
+				return fmt.Errorf("repetition at byte %d may be too slow: it repeats a group, or its alternative has more than %d repetitions", i, maxRepeats)
 			}
 		}
 		quantified, grouped = quantifier, closed
@@ -171,7 +171,8 @@ func number(s string) bool {
 	return strings.Trim(s, "0123456789") == ""
 }
 
-// prepare returns text as the pattern should see it; positions stay the same.
+// prepare replaces runes that regexp2 classifies differently. Positions stay the
+// same.
 func (p *pattern) prepare(text []rune) []rune {
 	for i, r := range text {
 		if as := p.stand(r); as != r {
@@ -196,8 +197,8 @@ func (p *pattern) stand(r rune) rune {
 func (p *pattern) spans(dst []span, text []rune) []span {
 	text = p.prepare(text)
 	prev := 0
-	// No match timeout is set, so the only error regexp2 could return does
-	// not occur; a nil match ends the walk either way.
+	// Without a match timeout regexp2 returns no error, and a nil match ends the
+	// loop either way.
 	m, _ := p.re.FindRunesMatch(text)
 	for m != nil {
 		if m.Index > prev {

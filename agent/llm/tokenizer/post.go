@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// template is a TemplateProcessing step: the ids around the text's own.
+// template is a TemplateProcessing step: ids added before and after a text.
 type template struct {
 	before, after []int32
 	names         []string // of all special tokens, for checkPost
@@ -65,7 +65,7 @@ func (t *Tokenizer) readTemplate(raw json.RawMessage) error {
 	var c struct {
 		Type          string          `json:"type"`
 		Single        []templatePiece `json:"single"`
-		Pair          json.RawMessage `json:"pair"` // never used here: one text at a time
+		Pair          json.RawMessage `json:"pair"` // unused: texts are encoded one at a time
 		SpecialTokens map[string]struct {
 			ID     string   `json:"id"`
 			IDs    []int32  `json:"ids"`
@@ -107,13 +107,13 @@ func (t *Tokenizer) readTemplate(raw json.RawMessage) error {
 		return errors.New(`single lacks the sequence "A"`)
 	}
 	if t.post != nil {
-		return errors.New("there are two; the reference drops what the second adds")
+		return errors.New("two steps are not supported: the reference ignores the second")
 	}
 	t.post = &p
 	return nil
 }
 
-// checkPost makes sure that the ids templates insert are those of their tokens.
+// checkPost verifies that the template's ids belong to its tokens.
 func (t *Tokenizer) checkPost() error {
 	if t.post == nil {
 		return nil

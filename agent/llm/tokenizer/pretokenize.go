@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// span is text[from:to]; match tells matches of a pattern from what lies between.
+// span is text[from:to]; match is true for a match of a pattern, false for a gap.
 type span struct {
 	from, to int
 	match    bool
@@ -16,7 +16,7 @@ type splitter interface {
 	spans(dst []span, text []rune) []span
 }
 
-// split is a pre-tokenizer step: a pattern and what becomes of its matches.
+// split is a pre-tokenizer step: a pattern and the treatment of its matches.
 type split struct {
 	by       splitter
 	behavior string
@@ -32,7 +32,7 @@ func newSplit(by splitter, behavior string, invert bool) (*split, error) {
 	return &split{by, behavior, invert}, nil
 }
 
-// apply appends the pieces of text to dst, their match flags meaningless.
+// apply appends the pieces of text to dst. Their match flags have no meaning.
 func (s *split) apply(dst []span, text []rune) []span {
 	start := len(dst)
 	dst = s.by.spans(dst, text)

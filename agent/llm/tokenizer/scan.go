@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// vocabJSON and mergesJSON read the two large parts of a tokenizer.json by
-// hand: a few hundred thousand short strings, which all share one copy of the
-// text, where encoding/json would make and reflect on each.
+// vocabJSON and mergesJSON decode the two large parts of a tokenizer.json, a few
+// hundred thousand short strings, without encoding/json: the strings share one
+// copy of the text.
 type (
 	vocabJSON  map[string]int32
 	mergesJSON [][2]string
 )
 
-// scanner walks over JSON that encoding/json has already found valid.
+// scanner reads JSON that encoding/json has validated.
 type scanner struct {
 	s string
 	i int
 }
 
-// next skips white space and returns the byte there without taking it.
+// next skips white space and returns the next byte without consuming it.
 func (c *scanner) next() byte {
 	for {
 		switch b := c.s[c.i]; b {
@@ -34,7 +34,7 @@ func (c *scanner) next() byte {
 	}
 }
 
-// skip takes b if it is next.
+// skip consumes b if it is next.
 func (c *scanner) skip(b byte) bool {
 	if c.next() != b {
 		return false

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"unicode/utf8"
 )
 
 // Tokenizer is a byte-level BPE tokenizer.
@@ -14,7 +15,7 @@ type Tokenizer struct {
 	ids       map[string]int32 // vocabulary and added tokens
 	tokens    []string         // by id
 	known     []bool           // by id; an id may be unused
-	bytes     []string         // by id: what the token decodes to
+	bytes     []string         // by id: the bytes that the token decodes to
 	modelSize int32            // entries in the model's own vocabulary
 
 	nfc        bool
@@ -30,7 +31,7 @@ type Tokenizer struct {
 // maxFile bounds the size of a tokenizer.json.
 const maxFile = 256 << 20
 
-// Load reads a tokenizer.json, or the one inside a folder.
+// Load reads a tokenizer.json, or the tokenizer.json of a folder.
 func Load(path string) (*Tokenizer, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -56,7 +57,7 @@ func Load(path string) (*Tokenizer, error) {
 	return t, nil
 }
 
-// Size is the highest id plus one: the rows an embedding needs at least.
+// Size returns the highest id plus one, the least number of rows of an embedding.
 func (t *Tokenizer) Size() int { return len(t.tokens) }
 
 // TokenToID returns the id of a token spelled as in tokenizer.json.
@@ -85,4 +86,30 @@ func (t *Tokenizer) normalize(s string) string {
 		return nfc(s)
 	}
 	return s
+}
+
+// Options configure Encode. The zero value parses special tokens in the text and
+// adds none.
+type Options struct {
+	AddSpecial   bool // add the tokens of the post-processor, such as <|begin_of_text|>
+	SplitSpecial bool // treat special tokens in the text as ordinary characters
+}
+
+// Encode returns the token ids of text.
+func (t *Tokenizer) Encode(text string, o Options) []int32 {
+	if !utf8.ValidString(text) {
+		text = lossy([]byte(text))
+	}
+	ids := make([]int32, 0, len(text)/3+4)
+	token := func(id int32) { ids = append(ids, id) }
+	word := func(w string) { ids = t.bpe.append(ids, w) }
+	plain := func(s string) { t.pre.each(s, word) }
+	t.verbatim.split(text, o.SplitSpecial, func(s string) {
+		t.normalized.split(t.normalize(s), o.SplitSpecial, plain, token)
+	}, token)
+	if p := t.post; p != nil && o.AddSpecial {
+		around := make([]int32, 0, len(p.before)+len(ids)+len(p.after))
+		ids = append(append(append(around, p.before...), ids...), p.after...)
+	}
+	return ids
 }

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// trainLimit bounds the work of TrainBPE: it is for vocabularies made on the
-// spot, and counts every pair again for every merge.
+// trainLimit bounds the vocabulary of TrainBPE, which counts all pairs again for
+// every merge and is meant for small vocabularies.
 const trainLimit = 1 << 14
 
 // TrainBPE trains a byte-level BPE vocabulary (Sennrich et al. 2016,
 // "Neural Machine Translation of Rare Words with Subword Units", algorithm 1)
 // of at most vocabSize tokens: the specials first, then the 256 bytes, then
 // merges by falling count, the pair of smaller ids first among equals. It
-// stops early when no pair occurs twice. The splitting is GPT-2's, so that a
-// number of the texts can become one token. The same input gives the same tokenizer.
+// stops early when no pair occurs twice. Texts are split as by GPT-2, so that a
+// number can become one token. The same input gives the same tokenizer.
 func TrainBPE(texts []string, vocabSize int, specials []string) (*Tokenizer, error) {
 	t, err := trainBPE(texts, vocabSize, specials)
 	if err != nil {
@@ -63,7 +63,7 @@ func trainBPE(texts []string, vocabSize int, specials []string) (*Tokenizer, err
 	return v.Build()
 }
 
-// wordCount is a pre-token, as the ids it has come to so far, and how often it occurs.
+// wordCount is a pre-token, as ids after the merges so far, with its count.
 type wordCount struct {
 	ids   []int32
 	count int
@@ -86,8 +86,8 @@ func countWords(t *Tokenizer, texts []string) []wordCount {
 	return words
 }
 
-// bestPair returns the pair that occurs most often, at least twice, and makes
-// a token that is not there yet.
+// bestPair returns the most frequent pair that occurs at least twice and makes a
+// new token.
 func bestPair(words []wordCount, taken map[string]bool, tokens []string) (a, b int32, ok bool) {
 	counts := map[uint64]int{}
 	for _, w := range words {

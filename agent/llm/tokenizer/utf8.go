@@ -6,9 +6,9 @@ import (
 )
 
 // lossy returns b as a string with every maximal ill-formed subsequence
-// replaced by U+FFFD: a truncated sequence counts once, as far as it could
-// still have become valid (Unicode 3.9, table 3-7). strings.ToValidUTF8
-// would merge neighbours and range over a string would split them.
+// replaced by U+FFFD: a truncated sequence counts once, up to the byte that
+// makes it invalid (Unicode 3.9, table 3-7). strings.ToValidUTF8 would merge
+// neighbours, and range over a string would split them.
 func lossy(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)

@@ -1,12 +1,12 @@
 package correction
 
-// Diagnostics of the distance between the two policies, over sampled tokens and,
-// where a name says ppl or seq, over episodes (spec 5.10):
+// Diagnostics of the distance between the two policies, over sampled tokens or, if
+// the name has ppl or seq, over episodes (spec 5.10):
 //
 //	kl             mean (log π_rollout - log π_old)
 //	k3_kl          mean (exp(x) - 1 - x)
 //	training_ppl   mean over episodes of exp(-mean log π_old); rollout_ppl likewise
-//	log_ppl_diff   of an episode: mean log π_old - mean log π_rollout, sign turned
+//	log_ppl_diff   per episode: mean log π_rollout - mean log π_old
 //	ppl_ratio      mean over episodes of exp(log_ppl_diff)
 //	chi2_token     mean exp(2x) - 1
 //	chi2_seq       mean over episodes of exp(2 Σ x) - 1
@@ -17,8 +17,8 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Diagnose writes the diagnostics of rows that have old and recorded log-probs;
-// nothing where no token was sampled.
+// Diagnose writes the diagnostics of rows that have old and recorded log-probs. It
+// writes nothing if no token was sampled.
 func Diagnose(rows []data.Row, m map[string]float64) error {
 	seqs, err := sequences(rows)
 	if err != nil {

@@ -6,18 +6,18 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// sequence are the sampled tokens of one episode, over all its contexts, the
-// first token of a context apart, which nothing predicts.
+// sequence has the sampled tokens of one episode in all its contexts, without the
+// first token of a context, which is not predicted.
 type sequence struct {
 	at []place
 	x  []float64 // there
 }
 
-// place is a token of a row.
+// place is the position of a token: row and column.
 type place struct{ row, token int }
 
-// sequences are the rows' episodes: what is said of a sequence is said of an
-// episode, into however many contexts its prompts have cut it.
+// sequences returns one sequence per episode, however many contexts (rows) the
+// episode has.
 func sequences(rows []data.Row) ([]sequence, error) {
 	for i := range rows {
 		r := &rows[i]

@@ -1,16 +1,16 @@
 package correction
 
-// Rejection takes tokens, or whole episodes, out of the loss where the two
-// policies are too far apart. The statistics of a token are
+// Rejection removes tokens or whole episodes from the loss if the two policies
+// differ too much. The statistics of a token are
 //
 //	k1 = -x,  k2 = x²/2,  k3 = exp(x) - 1 - x
 //
-// and of an episode their sum, mean or, for k2 and k3, largest. k1 must lie between
-// the logarithms of two ratios, the others below a bound. What fails one of
-// several rules is out. Source: verl's rollout correction (spec 5.10).
+// and of an episode their sum, mean or, for k2 and k3, maximum. k1 must lie between
+// the logarithms of two ratios, the others below a bound. With several rules a
+// token must pass all of them. Source: verl's rollout correction (spec 5.10).
 //
-// Differs from verl in: advantages are estimated before tokens are taken out, so
-// that a reward on a rejected token still counts for the tokens before it.
+// Differs from verl in: advantages are estimated before tokens are removed, so that
+// a reward on a rejected token still counts for the tokens before it.
 
 import (
 	"fmt"
@@ -26,10 +26,10 @@ import (
 type Rule struct {
 	name         string
 	level, stat  string
-	lower, upper float64 // of the statistic
+	lower, upper float64 // bounds of the statistic
 }
 
-// rules are the names there are.
+// rules lists the names of all rules.
 var rules = []string{
 	"token_k1", "token_k2", "token_k3", "seq_sum_k1", "seq_sum_k2", "seq_sum_k3",
 	"seq_mean_k1", "seq_mean_k2", "seq_mean_k3", "seq_max_k2", "seq_max_k3",
@@ -38,11 +38,11 @@ var rules = []string{
 // RuleNames lists the rules.
 func RuleNames() []string { return slices.Clone(rules) }
 
-// ParseRule makes a rule from its name and its threshold: an upper bound, or for
-// k1 two ratios "0.5_2", of which "2" is short for the inverse and itself.
+// ParseRule parses a rule from its name and its threshold: an upper bound, or for k1
+// two ratios "0.5_2". A single ratio "2" means "0.5_2".
 func ParseRule(name, threshold string) (Rule, error) {
 	if !slices.Contains(rules, name) {
-		return Rule{}, fmt.Errorf("unknown rejection rule %q; there are %s", name, strings.Join(rules, ", "))
+		return Rule{}, fmt.Errorf("unknown rejection rule %q; use one of %s", name, strings.Join(rules, ", "))
 	}
 	bad := func(want string) (Rule, error) {
 		return Rule{}, fmt.Errorf("the threshold of %s is %q, want %s", name, threshold, want)
@@ -90,7 +90,7 @@ func (r Rule) of(x float64) float64 {
 	}
 }
 
-// keeps tells which tokens of an episode pass.
+// keeps reports which tokens of an episode pass.
 func (r Rule) keeps(x []float64) []bool {
 	keep := make([]bool, len(x))
 	stats := make([]float64, len(x))
@@ -117,15 +117,15 @@ func (r Rule) keeps(x []float64) []bool {
 	return keep
 }
 
-// Reject returns the rows with the tokens that fail a rule out of their masks,
-// which are new where they change, and writes what was rejected.
+// Reject returns the rows without the tokens that fail a rule: it clears them in
+// copies of the masks. It writes metrics of the rejected tokens.
 func Reject(rows []data.Row, rules []Rule, m map[string]float64) ([]data.Row, error) {
 	seqs, err := sequences(rows)
 	if err != nil {
 		return nil, err
 	}
 	out := slices.Clone(rows)
-	fresh := make([]bool, len(rows)) // rows whose mask is their own
+	fresh := make([]bool, len(rows)) // rows whose mask is a copy
 	tokens, masked, sequences, touched := 0.0, 0.0, 0.0, 0.0
 	for _, seq := range seqs {
 		if len(seq.x) == 0 {

@@ -1,6 +1,6 @@
 package correction
 
-// Metrics of the weights, in verl's names (rollout_corr_helper.py,
+// Metrics of the weights, with verl's names (rollout_corr_helper.py,
 // compute_is_metrics of 0.9.1). w are the weights in the losses before the
 // division by their mean, θ is the cap, W are the weights before the cap:
 //
@@ -15,18 +15,18 @@ package correction
 //	seq_fraction_high    share of episodes whose mean of W is above θ; low: below θ_low
 //	batch_norm_factor    the mean that the weights are divided by
 //
-// Differs from verl in: an episode is all its contexts, and one without a
-// sampled token is left out instead of counting as 0.
+// Differs from verl in: an episode includes all its contexts, and an episode without
+// a sampled token is left out instead of counting as 0.
 
 import "math"
 
 const weightMetrics = "rollout_corr/rollout_is_"
 
-// sequenceWeights are the weights of an episode's tokens.
+// sequenceWeights has the weights of an episode's tokens.
 type sequenceWeights struct {
 	sequence
-	logs        []float64 // of the weights before the cap: one a token, or one of the episode
-	raw, capped []float64 // by token
+	logs        []float64 // log-weights before the cap: one per token, or one for the episode
+	raw, capped []float64 // per token
 }
 
 func (w Weights) describe(m map[string]float64, all []sequenceWeights) {
@@ -76,7 +76,7 @@ func (w Weights) describe(m map[string]float64, all []sequenceWeights) {
 
 func average(xs []float64) float64 { return sum(xs) / float64(len(xs)) }
 
-// deviation is the unbiased standard deviation, 0 of one number.
+// deviation returns the unbiased standard deviation; 0 for a single number.
 func deviation(xs []float64) float64 {
 	mean, squares := average(xs), 0.0
 	for _, x := range xs {

@@ -5,7 +5,7 @@ package correction
 //	token     w_t = min(exp(clamp(x_t, ±20)), θ)
 //	sequence  w_t = min(exp(clamp(Σ x, ±20)), θ) for every token of the episode
 //
-// and with a lower bound those of IcePop, which are 0 outside of both bounds:
+// and with a lower bound the weights of IcePop, which are 0 outside of the bounds:
 //
 //	w_t = exp(…) where θ_low ≤ exp(…) ≤ θ, else 0
 //
@@ -16,8 +16,8 @@ package correction
 // IcePop: Ling Team, "Every Step Evolves", arXiv:2510.18855, and verl's
 // rollout_is_threshold of two numbers.
 //
-// Differs from verl in: where every weight is 0, the effective sample size is 0;
-// there it is a division by zero.
+// Differs from verl in: if every weight is 0, the effective sample size is 0; verl
+// divides by zero.
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Levels of weights.
+// The levels at which weights are computed.
 const (
 	Token    = "token"
 	Sequence = "sequence"
@@ -35,21 +35,21 @@ const (
 // maxExponent bounds the exponent of a weight.
 const maxExponent = 20
 
-// Weights says how tokens are weighed.
+// Weights has the settings of importance weights.
 type Weights struct {
 	Level     string // Token or Sequence
 	Cap       float64
-	Floor     float64 // of IcePop; 0: weights are truncated at Cap
+	Floor     float64 // the lower bound of IcePop; 0: weights are truncated at Cap
 	Normalize bool
 }
 
-// Apply fills the rows' Weights and writes their metrics.
+// Apply sets the Weights of the rows and writes their metrics.
 func (w Weights) Apply(rows []data.Row, m map[string]float64) error {
 	seqs, err := sequences(rows)
 	if err != nil {
 		return err
 	}
-	var all []sequenceWeights // of the sequences with a sampled token
+	var all []sequenceWeights // sequences with a sampled token
 	for _, seq := range seqs {
 		ws := sequenceWeights{sequence: seq, logs: seq.x, raw: make([]float64, len(seq.x)), capped: make([]float64, len(seq.x))}
 		switch w.Level {
@@ -57,7 +57,7 @@ func (w Weights) Apply(rows []data.Row, m map[string]float64) error {
 		case Sequence:
 			ws.logs = []float64{sum(seq.x)}
 		default:
-			return fmt.Errorf("rollout correction: unknown level of weights %q; there are %s and %s", w.Level, Token, Sequence)
+			return fmt.Errorf("rollout correction: unknown level of weights %q; use %s or %s", w.Level, Token, Sequence)
 		}
 		for k := range seq.x {
 			ws.raw[k] = math.Exp(clamp(ws.logs[k%len(ws.logs)]))
@@ -75,13 +75,13 @@ func (w Weights) Apply(rows []data.Row, m map[string]float64) error {
 	if w.Normalize {
 		var over []float64
 		for _, ws := range all {
-			if w.Level == Sequence { // an episode is weighed as one
+			if w.Level == Sequence { // all tokens of an episode have one weight
 				over = append(over, ws.capped[0])
 			} else {
 				over = append(over, ws.capped...)
 			}
 		}
-		if mean = sum(over) / float64(len(over)); mean <= 1e-8 { // as in verl: there is nothing to divide
+		if mean = sum(over) / float64(len(over)); mean <= 1e-8 { // as in verl: all weights are 0
 			mean = 1
 		}
 		m[weightMetrics+"batch_norm_factor"] = mean
@@ -97,7 +97,7 @@ func (w Weights) Apply(rows []data.Row, m map[string]float64) error {
 	return nil
 }
 
-// bounded is a weight as it goes into the loss.
+// bounded returns the weight used in the loss.
 func (w Weights) bounded(raw float64) float64 {
 	if w.Floor > 0 && (raw < w.Floor || raw > w.Cap) {
 		return 0
@@ -105,7 +105,7 @@ func (w Weights) bounded(raw float64) float64 {
 	return math.Min(raw, w.Cap)
 }
 
-// low is the ratio below which a weight counts as small in the metrics.
+// low returns the ratio below which a weight counts as low in the metrics.
 func (w Weights) low() float64 {
 	if w.Floor > 0 {
 		return w.Floor

@@ -8,9 +8,8 @@ import (
 
 var errTooLong = fmt.Errorf("the expression has more than %d characters", maxText)
 
-// Python reads arithmetic as Python's eval would: + - * / // ** and brackets
-// over integers and decimals. An integer with a leading zero is an error there
-// and here.
+// Python parses arithmetic as Python's eval does: + - * / // ** and brackets over
+// integers and decimals. As in Python, an integer with a leading zero is an error.
 func Python(text string) (*Node, error) {
 	if len(text) > maxText {
 		return nil, errTooLong
@@ -42,13 +41,13 @@ func Python(text string) (*Node, error) {
 			tokens = append(tokens, token{'o', string(c)})
 			i++
 		default:
-			return nil, fmt.Errorf("%q is not arithmetic", c)
+			return nil, fmt.Errorf("unexpected character %q", c)
 		}
 	}
 	return parse(tokens, false)
 }
 
-// The LaTeX commands that are known, by what they become.
+// commands maps the known LaTeX commands to tokens.
 var commands = map[string]token{
 	"cdot": {'o', "*"}, "times": {'o', "*"}, "ast": {'o', "*"}, "div": {'o', "/"}, "pi": {'c', "pi"},
 	"lvert": {'o', "|"}, "rvert": {'o', "|"},
@@ -64,26 +63,24 @@ func init() {
 		commands[f] = token{'f', "frac"}
 	}
 	for _, space := range []string{"left", "right", "quad", ",", ";", ":", "!", " "} {
-		commands[space] = token{} // says nothing
+		commands[space] = token{} // ignored
 	}
 }
 
-// LaTeX reads an expression as people write answers: \frac, \sqrt, powers, the
-// usual functions, letters as variables, e as the number, and products without
-// a sign. What it does not know is an error, never a guess, and so is what is
-// written in one way for two things:
+// LaTeX parses an expression as people write answers: \frac, \sqrt, powers, the
+// usual functions, letters as variables, e as the number, and products without a
+// sign. Unknown commands and characters are errors, and so are ambiguous forms:
 //
-//   - 2\frac{1}{2}, a mixed number or a product, and 2e3, a power of ten or one;
+//   - 2\frac{1}{2}, a mixed number or a product, and 2e3, a power of ten or a product;
 //   - i, the imaginary unit or an index;
-//   - letters side by side, a product in xy+1, but in an answer without an
-//     operator rather a name or a word, as in ABC; and with the name of a
-//     function among them, as in lnx.
+//   - adjacent letters: xy+1 is read as a product, but letters without an operator,
+//     as in ABC, are more likely a name, and lnx may contain a function.
 func LaTeX(text string) (*Node, error) {
 	if len(text) > maxText {
 		return nil, errTooLong
 	}
 	var tokens []token
-	joined := false // letters stand side by side
+	joined := false // there are adjacent letters
 	after := func(kind byte) bool { return len(tokens) > 0 && tokens[len(tokens)-1].kind == kind }
 	for i := 0; i < len(text); {
 		c := text[i]
@@ -96,13 +93,13 @@ func LaTeX(text string) (*Node, error) {
 				j++
 			}
 			if text[i:j] == "." {
-				return nil, errors.New("a full stop is not a number")
+				return nil, errors.New("a point is not a number")
 			}
 			if after('n') {
 				return nil, fmt.Errorf("%q follows a number", text[i:j])
 			}
 			if powerOfTen(text[j:]) {
-				return nil, fmt.Errorf("%s can be read in two ways", text[i:])
+				return nil, fmt.Errorf("%s is ambiguous", text[i:])
 			}
 			tokens = append(tokens, token{'n', text[i:j]})
 			i = j
@@ -121,10 +118,10 @@ func LaTeX(text string) (*Node, error) {
 				}
 			}
 			if !ok {
-				return nil, fmt.Errorf("%s is not known", text[i:j])
+				return nil, fmt.Errorf("unknown command %s", text[i:j])
 			}
 			if t.text == "frac" && after('n') {
-				return nil, errors.New("a number before a fraction can be read in two ways")
+				return nil, errors.New("a number before a fraction is ambiguous")
 			}
 			if t.kind != 0 {
 				tokens = append(tokens, t)
@@ -150,27 +147,27 @@ func LaTeX(text string) (*Node, error) {
 			tokens = append(tokens, token{'o', string(c)})
 			i++
 		default:
-			return nil, fmt.Errorf("%q is not known", c)
+			return nil, fmt.Errorf("unexpected character %q", c)
 		}
 	}
 	if joined && !operates(tokens) {
-		return nil, errors.New("letters side by side without an operator may be a name")
+		return nil, errors.New("adjacent letters without an operator may be a name")
 	}
 	return parse(tokens, true)
 }
 
-// named are what letters side by side may mean besides a product.
+// named lists names that adjacent letters may contain.
 var named = []string{"ln", "log", "exp", "sin", "cos", "tan", "cot", "sec", "csc", "abs", "max", "min", "mod", "gcd", "lcm", "pi"}
 
-// checkLetters refuses letters side by side that are hardly a product of variables:
-// four of them or more are a word.
+// checkLetters returns an error for adjacent letters that are unlikely to be a
+// product of variables. Four letters or more count as a word.
 func checkLetters(letters string) error {
 	if len(letters) > 3 {
 		return errors.New("words are not an expression")
 	}
 	for _, name := range named {
 		if strings.Contains(letters, name) {
-			return fmt.Errorf("%s can be read in two ways", letters)
+			return fmt.Errorf("%s is ambiguous", letters)
 		}
 	}
 	if strings.Contains(letters, "i") {
@@ -179,15 +176,15 @@ func checkLetters(letters string) error {
 	return nil
 }
 
-// withoutBlank knows \lnx, which is \ln x with its blanks taken out as answers
-// are normalised: no command of LaTeX is called so. \sinh is another function.
+// withoutBlank reads \lnx as \ln x: normalised answers have no blanks, and LaTeX has
+// no such command. \sinh is a different function.
 func withoutBlank(name string) (token, bool) {
 	last := max(0, len(name)-1)
 	t, ok := commands[name[:last]]
 	return t, ok && t.kind == 'f' && t.text != "frac" && t.text != "sqrt" && name[last:] != "h"
 }
 
-// operates reports whether something is done to two terms by a sign of its own.
+// operates reports whether tokens have a function or a binary operator.
 func operates(tokens []token) bool {
 	for i, t := range tokens {
 		switch {
@@ -202,7 +199,7 @@ func operates(tokens []token) bool {
 	return false
 }
 
-// powerOfTen reports whether text, which follows a number, goes on as 1e9 does.
+// powerOfTen reports whether text, which follows a number, is an exponent as in 1e9.
 func powerOfTen(text string) bool {
 	if text == "" || text[0] != 'e' && text[0] != 'E' {
 		return false

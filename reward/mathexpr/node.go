@@ -5,9 +5,9 @@ import (
 	"math/big"
 )
 
-// Node is an expression. The zero value is not one: Python and LaTeX make them.
+// Node is an expression, made by Python or LaTeX. The zero value is invalid.
 type Node struct {
-	op   string // "num", "var", or what is done to args
+	op   string // "num", "var", or the operation on args
 	num  *big.Rat
 	name string // of a variable
 	args []*Node
@@ -23,7 +23,7 @@ func (n *Node) Variables(names map[string]bool) {
 	}
 }
 
-// constants are the names that always mean the same number.
+// constants maps the names of constants to their values.
 var constants = map[string]float64{"pi": math.Pi, "e": math.E}
 
 var unary = map[string]func(float64) float64{
@@ -33,7 +33,7 @@ var unary = map[string]func(float64) float64{
 	"csc": func(x float64) float64 { return 1 / math.Sin(x) },
 }
 
-// Float is the value of n, NaN or infinite where it has none.
+// Float returns the value of n, or NaN or an infinity if it is undefined.
 func (n *Node) Float(vars map[string]float64) float64 {
 	switch n.op {
 	case "num":
@@ -74,14 +74,14 @@ func (n *Node) Float(vars map[string]float64) float64 {
 	return math.NaN()
 }
 
-// What an exact power may be: beyond it, floating point serves.
+// Bounds of exact powers. Larger powers are evaluated in floating point.
 const (
 	maxExponent = 64
 	maxBits     = 1 << 12
 )
 
-// Rat is the value of n where it is a rational number that the four basic
-// operations and small powers lead to.
+// Rat returns the value of n if it is a rational number made of the four basic
+// operations and small powers.
 func (n *Node) Rat() (*big.Rat, bool) {
 	switch n.op {
 	case "num":

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The most that is read: an answer is short.
+// Bounds of the text and its nesting.
 const (
 	maxText  = 1000
 	maxDepth = 60
@@ -18,15 +18,15 @@ var errTooDeep = errors.New("the expression is nested too deep")
 // token is a number, a name, an operator or a bracket.
 type token struct {
 	kind byte   // 'n' number, 'v' variable, 'c' constant, 'f' function, 'o' operator or bracket, 0 end
-	text string // an operator under one name: ^ for **, * for \cdot
+	text string // operators have one name: ^ for **, * for \cdot
 }
 
-// parser climbs precedences (Pratt 1973) over tokens.
+// parser is a precedence-climbing (Pratt 1973) parser.
 type parser struct {
 	tokens []token
 	pos    int
 	depth  int
-	// juxtaposed says that two terms side by side are a product.
+	// juxtaposed makes adjacent terms a product.
 	juxtaposed bool
 }
 
@@ -43,7 +43,7 @@ func parse(tokens []token, juxtaposed bool) (*Node, error) {
 	p := &parser{tokens: tokens, juxtaposed: juxtaposed}
 	n, err := p.expression(0)
 	if err == nil && p.peek().kind != 0 {
-		err = fmt.Errorf("%q does not go on an expression", p.peek().text)
+		err = fmt.Errorf("unexpected %q after an expression", p.peek().text)
 	}
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (p *parser) expression(least int) (*Node, error) {
 		if isOperator {
 			p.next()
 		}
-		if op == "^" { // to the right: 2^3^2 is 2^9
+		if op == "^" { // right-associative: 2^3^2 is 2^9
 			power--
 		}
 		right, err := p.expression(power)
@@ -101,7 +101,7 @@ func (p *parser) expression(least int) (*Node, error) {
 	}
 }
 
-// begins reports whether a term can begin with t without an operator.
+// begins reports whether t can start a term that follows another without an operator.
 func (p *parser) begins(t token) bool {
 	return t.kind == 'n' || t.kind == 'v' || t.kind == 'c' || t.kind == 'f' || t.kind == 'o' && (t.text == "(" || t.text == "{")
 }
@@ -135,9 +135,9 @@ func (p *parser) operand() (*Node, error) {
 			}
 			return &Node{op: "abs", args: []*Node{x}}, nil
 		}
-		return nil, fmt.Errorf("%q where a number or a name should be", t.text)
+		return nil, fmt.Errorf("expected a number or a name, got %q", t.text)
 	}
-	return nil, errors.New("the expression ends too early")
+	return nil, errors.New("unexpected end of the expression")
 }
 
 func (p *parser) until(end string) (*Node, error) {
@@ -146,12 +146,12 @@ func (p *parser) until(end string) (*Node, error) {
 		return nil, err
 	}
 	if t := p.next(); t.kind != 'o' || t.text != end {
-		return nil, fmt.Errorf("%q is missing", end)
+		return nil, fmt.Errorf("expected %q", end)
 	}
 	return n, nil
 }
 
-// function reads what a LaTeX command is applied to.
+// function parses the arguments of a LaTeX command.
 func (p *parser) function(name string) (*Node, error) {
 	switch name {
 	case "frac":
@@ -191,8 +191,8 @@ func (p *parser) function(name string) (*Node, error) {
 		if exponent, err = p.argument(); err != nil {
 			return nil, err
 		}
-		if x, ok := exponent.Rat(); !ok || x.Sign() < 0 { // \sin^{-1} means two things
-			return nil, fmt.Errorf("%s with such an exponent can be read in two ways", name)
+		if x, ok := exponent.Rat(); !ok || x.Sign() < 0 { // \sin^{-1} is ambiguous
+			return nil, fmt.Errorf("%s with such an exponent is ambiguous", name)
 		}
 	}
 	var x *Node
@@ -212,7 +212,7 @@ func (p *parser) function(name string) (*Node, error) {
 	return n, nil
 }
 
-// argument is a group, or a single number or name.
+// argument parses a group, or a single number or name.
 func (p *parser) argument() (*Node, error) {
 	if p.depth++; p.depth > maxDepth {
 		return nil, errTooDeep

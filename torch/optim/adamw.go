@@ -4,21 +4,21 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// Param is a tensor that is trained, under its name in the checkpoint.
+// Param is a trained tensor with its name in the checkpoint.
 type Param struct {
 	Name    string
 	Tensor  torch.Tensor
 	NoDecay bool // no weight decay for this one
 }
 
-// AdamWOptions are AdamW's constants.
+// AdamWOptions has the constants of AdamW.
 type AdamWOptions struct {
-	Beta1, Beta2 float64 // of the running means of the gradient and of its square
+	Beta1, Beta2 float64 // decay rates of the running means of the gradient and its square
 	Eps          float64
 	WeightDecay  float64
 }
 
-// DefaultAdamW are torch.optim.AdamW's constants.
+// DefaultAdamW returns the defaults of torch.optim.AdamW.
 func DefaultAdamW() AdamWOptions {
 	return AdamWOptions{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01}
 }
@@ -43,13 +43,13 @@ type AdamW struct {
 // state is the optimizer state of one parameter. weight is the parameter itself, or its float32 master.
 type state struct{ weight, m, v torch.Tensor }
 
-// group is the parameters, by place, with one weight decay.
+// group has the indices of the parameters that share a weight decay.
 type group struct {
 	decay float64
 	at    []int
 }
 
-// NewAdamW makes an optimiser with zero state. It is called inside torch.Run.
+// NewAdamW returns an optimiser with zero state. It must be called inside torch.Run.
 func NewAdamW(t *torch.Thread, params []Param, o AdamWOptions) *AdamW {
 	a := &AdamW{o: o, t: t, owner: torch.NewOwner(t, "adamw"), params: params, state: make([]state, len(params))}
 	decayed, plain := group{decay: o.WeightDecay}, group{}
@@ -77,7 +77,7 @@ func NewAdamW(t *torch.Thread, params []Param, o AdamWOptions) *AdamW {
 	return a
 }
 
-// Steps is the number of steps done.
+// Steps returns the number of steps done.
 func (a *AdamW) Steps() int { return a.steps }
 
 // Close frees the state. The parameters stay.
@@ -120,11 +120,11 @@ func (a *AdamW) update(grads []torch.Tensor, lr, scale float64) {
 	}
 }
 
-// To moves the moments to a device, to free the memory of another one. Step requires them on the parameters' device. It
-// is called inside torch.Run.
+// To moves the moments to a device, to free memory on another one. Step requires them on the parameters' device. To must
+// be called inside torch.Run.
 func (a *AdamW) To(s *torch.Scope, d torch.Device) { a.owner.To(s, d, a.moments()...) }
 
-// moments returns the state that only Step reads. float32 masters are not among it: they hold the parameters' values.
+// moments returns the state that only Step reads. It excludes float32 masters, which hold the parameters' values.
 func (a *AdamW) moments() []*torch.Tensor {
 	var list []*torch.Tensor
 	for i := range a.state {

@@ -7,10 +7,10 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// NotFiniteError reports gradients that hold an infinity or NaN.
+// NotFiniteError reports gradients with an infinity or NaN.
 type NotFiniteError struct {
 	Norm   float64
-	Params []string // whose gradients they were; none where only their sum is too large
+	Params []string // parameters with such gradients; empty if only the norm overflows
 }
 
 func (e *NotFiniteError) Error() string {
@@ -31,7 +31,7 @@ func notFinite(params []Param, grads []torch.Tensor, norm float64) error {
 	return e
 }
 
-// gradsOf is the gradient of each parameter, or none.
+// gradsOf returns the gradient of each parameter; Tensor{} if it has none.
 func gradsOf(params []Param) []torch.Tensor {
 	grads := make([]torch.Tensor, len(params))
 	for i, p := range params {
@@ -40,7 +40,8 @@ func gradsOf(params []Param) []torch.Tensor {
 	return grads
 }
 
-// clipScale is the global norm and the factor that brings it to maxNorm.
+// clipScale returns the global L2 norm of grads and the factor that brings it to at most maxNorm (0: no limit), as
+// torch.nn.utils.clip_grad_norm_: min(1, maxNorm/(norm+1e-6)). A norm that is not finite is a *NotFiniteError.
 func clipScale(params []Param, grads []torch.Tensor, maxNorm float64) (norm, scale float64, err error) {
 	norm = torch.GlobalNorm(grads)
 	if math.IsNaN(norm) || math.IsInf(norm, 0) {

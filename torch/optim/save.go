@@ -10,7 +10,7 @@ import (
 	"github.com/openmanus/openmanus/torch/safetensors"
 )
 
-// The state is saved under the parameter's name with these suffixes, which are torch's names.
+// Suffixes of the parameter's name under which the state is saved, as in torch.
 const (
 	expAvg   = ".exp_avg"
 	expAvgSq = ".exp_avg_sq"
@@ -60,7 +60,7 @@ func (a *AdamW) Save(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("save the optimiser: %w", err)
 	}
-	defer func() { _ = w.Close() }() // removes the temporary file after an error, else does nothing
+	defer func() { _ = w.Close() }() // removes the temporary file after an error
 	for _, n := range list {
 		err := torch.Run(ctx, a.t, func(*torch.Scope) error { return w.Tensor(n.name, n.t.ToBytes()) })
 		if err != nil {
@@ -73,8 +73,8 @@ func (a *AdamW) Save(ctx context.Context, path string) error {
 	return nil
 }
 
-// Load restores what Save wrote for the same parameters, exactly. The parameters themselves are not in it. A file for other
-// parameters is an error and changes nothing.
+// Load restores the state that Save wrote for the same parameters, bit by bit. The file does not contain the parameters.
+// A file for other parameters is an error, and the state stays unchanged.
 func (a *AdamW) Load(ctx context.Context, path string) error {
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -102,18 +102,18 @@ func (a *AdamW) Load(ctx context.Context, path string) error {
 	return nil
 }
 
-// fits checks that the file holds exactly this optimiser's state and returns its number of steps.
+// fits checks that the file has exactly this optimiser's tensors and returns its number of steps.
 func (a *AdamW) fits(f *safetensors.File) (steps int, err error) {
 	text, ok := f.Metadata()[stepKey]
 	if steps, err = strconv.Atoi(text); !ok || err != nil || steps < 0 {
-		return 0, fmt.Errorf("the metadata key %q is %q, want the number of steps: this is not an optimiser's state", stepKey, text)
+		return 0, fmt.Errorf("the metadata key %q is %q, want the number of steps: the file is not the state of an optimiser", stepKey, text)
 	}
 	names := f.Names()
 	list := a.named()
 	for _, n := range list {
 		got, ok := f.Info(n.name)
 		if !ok {
-			return 0, fmt.Errorf("there is no tensor %q: the state belongs to another model", n.name)
+			return 0, fmt.Errorf("no tensor %q: the state belongs to another model", n.name)
 		}
 		if want := info(n.t); !got.Equal(want) {
 			return 0, fmt.Errorf("tensor %q is %s%v, want %s%v: the state belongs to another model", n.name, got.DType, got.Shape, want.DType, want.Shape)

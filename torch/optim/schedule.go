@@ -21,7 +21,7 @@ type Schedule struct {
 	MinRatio float64 // factor at the end of Linear and Cosine
 }
 
-// LR is the learning rate of step k, which counts from 0.
+// LR returns the learning rate of step k, counted from 0.
 func (s Schedule) LR(k int) float64 { return s.Base * s.Factor(k) }
 
 // Factor returns the multiplier of the base learning rate at step k, counted from 0:

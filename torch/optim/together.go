@@ -2,15 +2,15 @@ package optim
 
 import "github.com/openmanus/openmanus/torch"
 
-// Share is an optimiser's part in a step of several: its rate, and the norm that the gradients of its own parameters are
+// Share is one optimiser of a joint step, with its learning rate and the norm that the gradients of its parameters are
 // clipped to (0: no limit).
 type Share struct {
 	Of          *AdamW
 	LR, MaxNorm float64
 }
 
-// StepAll steps several optimisers whose gradients come from one backward pass, as AdamW.Step does for one, and returns
-// each norm before clipping. If the gradients of one are not finite, no optimiser steps.
+// StepAll is AdamW.Step for several optimisers whose gradients come from one backward pass. It returns each norm before
+// clipping. If the gradients of one optimiser are not finite, none of them steps.
 func StepAll(s *torch.Scope, shares ...Share) (norms []float64, err error) {
 	norms = make([]float64, len(shares))
 	s.Do(func(s *torch.Scope) {

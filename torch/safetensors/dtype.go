@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// DType is the element type of a tensor under its name in the header.
+// DType is the element type of a tensor, as named in the header.
 type DType string
 
-// The element types that are read and written.
+// The supported element types.
 const (
 	F64  DType = "F64"
 	F32  DType = "F32"
@@ -39,9 +39,9 @@ func (d DType) Size() int {
 	return 0
 }
 
-// check says why a dtype is not supported. The 8-bit floats are known to the
-// format but carry scales that live outside the tensor, so reading them as if
-// they were plain numbers would be wrong.
+// check returns an error for an unsupported dtype. 8-bit floats are part of the
+// format, but their scales are separate tensors, so that reading them as plain
+// numbers would be wrong.
 func (d DType) check() error {
 	if d.Size() > 0 {
 		return nil
@@ -78,7 +78,7 @@ func (i Info) ByteSize() (int64, error) {
 		}
 		zero = zero || d == 0
 	}
-	if zero { // however large the other dimensions are
+	if zero { // the other dimensions do not matter then
 		return 0, nil
 	}
 	for _, d := range i.Shape {
@@ -91,7 +91,7 @@ func (i Info) ByteSize() (int64, error) {
 	return int64(n), nil
 }
 
-// Spec names a tensor that is to be written.
+// Spec is a tensor to be written.
 type Spec struct {
 	Name string
 	Info Info

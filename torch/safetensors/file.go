@@ -24,8 +24,8 @@ type File struct {
 	closed atomic.Bool
 }
 
-// Open maps a file and checks its header. The file must not be cut shorter
-// while it is open: touching a lost page kills the process.
+// Open maps a file and checks its header. The file must not be truncated while it
+// is open: reading a lost page kills the process.
 func Open(path string) (*File, error) {
 	m, err := mmap.File(path)
 	if err != nil {
@@ -45,7 +45,7 @@ func Open(path string) (*File, error) {
 // parse splits a whole file into its header and its data.
 func parse(m []byte) (header, []byte, error) {
 	if len(m) < lengthBytes {
-		return header{}, nil, fmt.Errorf("%d bytes are too few for a safetensors file", len(m))
+		return header{}, nil, fmt.Errorf("%d bytes are not enough for a safetensors file", len(m))
 	}
 	n := binary.LittleEndian.Uint64(m)
 	if n > maxHeader {
@@ -59,7 +59,7 @@ func parse(m []byte) (header, []byte, error) {
 	return h, data, err
 }
 
-// Path returns the path the file was opened by.
+// Path returns the path that was opened.
 func (f *File) Path() string { return f.path }
 
 // Names returns the tensor names in the order of their data.
@@ -75,8 +75,8 @@ func (f *File) Info(name string) (info Info, ok bool) {
 }
 
 // Tensor returns a tensor and a view of its bytes (little-endian, row-major).
-// The view is the mapped file itself: it must not be written to, is aligned
-// only as the file's author chose, and using it after Close faults.
+// The view is part of the mapped file. It must not be written to or used after
+// Close, and its alignment depends on the writer of the file.
 func (f *File) Tensor(name string) (Info, []byte, error) {
 	if f.closed.Load() {
 		return Info{}, nil, ErrClosed
@@ -89,7 +89,7 @@ func (f *File) Tensor(name string) (Info, []byte, error) {
 	return info, f.data[e.begin:e.end:e.end], nil
 }
 
-// Close unmaps the file. Closing twice is harmless.
+// Close unmaps the file. A second Close does nothing.
 func (f *File) Close() error {
 	if f.closed.Swap(true) || f.mapped == nil {
 		return nil

@@ -100,8 +100,8 @@ var hostile = map[string]struct {
 	file []byte
 	want string // a part of the error
 }{
-	"empty file":          {nil, "too few"},
-	"seven bytes":         {make([]byte, 7), "too few"},
+	"empty file":          {nil, "not enough"},
+	"seven bytes":         {make([]byte, 7), "not enough"},
 	"huge header length":  {binary.LittleEndian.AppendUint64(nil, math.MaxUint64), "over the limit"},
 	"header past the end": {binary.LittleEndian.AppendUint64(nil, 100), "beyond the end"},
 	"no header":           {image("", nil), "unexpected EOF"},
@@ -138,7 +138,7 @@ var hostile = map[string]struct {
 	"overlap":             {image(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`, make([]byte, 3)), "overlap"},
 	"same place":          {image(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, make([]byte, 2)), "overlap"},
 	"hole":                {image(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, make([]byte, 2)), "hole"},
-	"data cut off":        {image(`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}`, make([]byte, 3)), "cut off"},
+	"data cut off":        {image(`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}`, make([]byte, 3)), "truncated"},
 	"data left over":      {image(`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}`, make([]byte, 5)), "its tensors take 4"},
 	"deep nesting":        {image(`{"a":`+strings.Repeat("[", 100000), nil), "expected"},
 }

@@ -12,24 +12,24 @@ import (
 	"unicode/utf8"
 )
 
-// The names Hugging Face gives to the weights of a model folder.
+// The file names of weights in a Hugging Face model folder.
 const (
 	SingleFile = "model.safetensors"
 	IndexFile  = "model.safetensors.index.json"
 )
 
-// Folder is the weights of a model folder: one file or several shards.
+// Folder has the weights of a model folder: one file or several shards.
 type Folder struct {
 	dir   string
 	files []*File
-	at    map[string]*File // tensor name -> the shard that holds it
+	at    map[string]*File // shard of each tensor, by name
 	names []string
 }
 
-// OpenFolder opens a folder's model.safetensors or, where there is none, the
-// shards that model.safetensors.index.json lists (the order of preference of
-// transformers). In a sharded folder the index decides which tensors there
-// are; each must be in the shard that the index names.
+// OpenFolder opens a folder's model.safetensors or, if it does not exist, the
+// shards that model.safetensors.index.json lists; transformers prefers the files in
+// the same order. In a sharded folder the index defines the tensors; each must be
+// in the shard that the index names.
 func OpenFolder(dir string) (*Folder, error) {
 	single := filepath.Join(dir, SingleFile)
 	_, err := os.Stat(single)
@@ -41,7 +41,7 @@ func OpenFolder(dir string) (*Folder, error) {
 	}
 	text, err := readIndex(filepath.Join(dir, IndexFile))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("open model folder %s: it has neither %s nor %s: %w", dir, SingleFile, IndexFile, os.ErrNotExist)
+		return nil, fmt.Errorf("open model folder %s: neither %s nor %s found: %w", dir, SingleFile, IndexFile, os.ErrNotExist)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open model folder: %w", err)
@@ -108,15 +108,15 @@ func openShards(dir string, index []byte) (_ *Folder, err error) {
 			f.files = append(f.files, file)
 		}
 		if _, ok := file.Info(name); !ok {
-			return nil, fmt.Errorf("the index puts tensor %q into %s, which does not hold it", clip(name), shard)
+			return nil, fmt.Errorf("the index names %[2]s for tensor %[1]q, but the file does not contain it", clip(name), shard)
 		}
 		f.at[name] = file
 	}
 	return f, nil
 }
 
-// parseIndex reads the weight_map of an index and checks that no shard's path
-// leaves the folder. Other keys of the index (its metadata) are not needed.
+// parseIndex reads the weight_map of an index and checks that all shards are inside
+// the folder. It ignores other keys.
 func parseIndex(text []byte) (map[string]string, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("not UTF-8")
@@ -147,7 +147,7 @@ func parseIndex(text []byte) (map[string]string, error) {
 	}
 	for name, shard := range weights {
 		if local := filepath.FromSlash(shard); !filepath.IsLocal(local) || filepath.Clean(local) != local {
-			return nil, fmt.Errorf("weight_map: tensor %q: shard path %q leaves the folder", clip(name), clip(shard))
+			return nil, fmt.Errorf("weight_map: tensor %q: shard path %q is outside of the folder", clip(name), clip(shard))
 		}
 	}
 	return weights, nil
@@ -174,7 +174,7 @@ func (f *Folder) Tensor(name string) (Info, []byte, error) {
 	return file.Tensor(name)
 }
 
-// Close unmaps every file. Closing twice is harmless.
+// Close unmaps every file. A second Close does nothing.
 func (f *Folder) Close() error {
 	var errs []error
 	for _, file := range f.files {

@@ -40,15 +40,15 @@ func TestOpenFolderIndex(t *testing.T) {
 		"empty map":            {`{"weight_map":{}}`, "empty"},
 		"map of numbers":       {`{"weight_map":{"a":1}}`, "expected a string"},
 		"duplicate":            {`{"weight_map":{"a":"s1.safetensors","a":"s2.safetensors"}}`, "duplicate"},
-		"parent":               {`{"weight_map":{"a":"../s1.safetensors"}}`, "leaves the folder"},
-		"absolute":             {`{"weight_map":{"a":"/etc/passwd"}}`, "leaves the folder"},
-		"hidden parent":        {`{"weight_map":{"a":"sub/../../s1.safetensors"}}`, "leaves the folder"},
-		"empty path":           {`{"weight_map":{"a":""}}`, "leaves the folder"},
+		"parent":               {`{"weight_map":{"a":"../s1.safetensors"}}`, "outside of the folder"},
+		"absolute":             {`{"weight_map":{"a":"/etc/passwd"}}`, "outside of the folder"},
+		"hidden parent":        {`{"weight_map":{"a":"sub/../../s1.safetensors"}}`, "outside of the folder"},
+		"empty path":           {`{"weight_map":{"a":""}}`, "outside of the folder"},
 		"missing shard":        {`{"weight_map":{"a":"s9.safetensors"}}`, "s9.safetensors"},
-		"tensor not in shard":  {`{"weight_map":{"b":"s1.safetensors"}}`, "does not hold it"},
+		"tensor not in shard":  {`{"weight_map":{"b":"s1.safetensors"}}`, "does not contain it"},
 		"the folder itself":    {`{"weight_map":{"a":"."}}`, "not a regular file"},
 		"index is not UTF-8":   {"{\"weight_map\":{\"\xff\":\"s1.safetensors\"}}", "UTF-8"},
-		"shard is not a model": {`{"weight_map":{"a":"bad.safetensors"}}`, "too few"},
+		"shard is not a model": {`{"weight_map":{"a":"bad.safetensors"}}`, "not enough"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parent := t.TempDir()
@@ -106,7 +106,7 @@ func TestOpenFolderPrefersSingleFile(t *testing.T) {
 		t.Errorf("Names = %q", got)
 	}
 	err = WriteFolder(dir, nil, nil, WriteOptions{})
-	if err == nil || !strings.Contains(err.Error(), "already holds") {
+	if err == nil || !strings.Contains(err.Error(), "already has") {
 		t.Errorf("WriteFolder over weights = %v", err)
 	}
 }

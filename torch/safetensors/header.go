@@ -17,14 +17,13 @@ const (
 	maxHeader   = 100_000_000 // the format's own limit
 	metadataKey = "__metadata__"
 	maxDims     = 64
-	// maxNames bounds the keys of an object, so that hostile headers within
-	// maxHeader are refused soon. The index of a large model lists 276,480
-	// tensors: 60 layers of 384 experts with 3 matrices each, which NVFP4 stores
-	// in 4 tensors.
+	// maxNames bounds the keys of an object, so that hostile headers are refused
+	// quickly. The index of a large model has 276,480 tensors: 60 layers of 384
+	// experts with 3 matrices each, which NVFP4 stores in 4 tensors.
 	maxNames = 1 << 19
 )
 
-// entry is a tensor's place in the data that follows the header.
+// entry is a tensor and its range in the data after the header.
 type entry struct {
 	Info
 	begin, end int64
@@ -38,8 +37,8 @@ type header struct {
 }
 
 // parseHeader reads the JSON header of a file whose data part has dataLen
-// bytes. encoding/json's maps and structs would let duplicate names and
-// keys of another case pass, so the tokens are read one by one.
+// bytes. It reads tokens one by one, because encoding/json accepts duplicate names
+// and keys that differ in case.
 func parseHeader(text []byte, dataLen int64) (header, error) {
 	h := header{tensors: map[string]entry{}}
 	if !utf8.Valid(text) {
@@ -71,8 +70,8 @@ func parseHeader(text []byte, dataLen int64) (header, error) {
 	return h, h.checkLayout(dataLen)
 }
 
-// checkLayout verifies that the tensors fill the data part exactly: no
-// overlap, no hole, nothing beyond the end.
+// checkLayout verifies that the tensors fill the data part exactly, without overlap
+// or gap.
 func (h header) checkLayout(dataLen int64) error {
 	var at int64
 	for _, n := range h.names {
@@ -85,7 +84,7 @@ func (h header) checkLayout(dataLen int64) error {
 			return fmt.Errorf("tensor %q: data begins at %d, which leaves %s before it (expected %d)", clip(n), e.begin, what, at)
 		}
 		if e.end > dataLen {
-			return fmt.Errorf("tensor %q: data ends at %d, but the file has only %d bytes of data (is it cut off?)", clip(n), e.end, dataLen)
+			return fmt.Errorf("tensor %q: data ends at %d, but the file has only %d bytes of data (it may be truncated)", clip(n), e.end, dataLen)
 		}
 		at = e.end
 	}
@@ -158,7 +157,7 @@ func (p *headerParser) object(value func(key string) error) error {
 	}
 	for n := 1; p.dec.More(); n++ {
 		if n > maxNames {
-			return fmt.Errorf("more than %d names in one object: no model has as many", maxNames)
+			return fmt.Errorf("more than %d names in one object", maxNames)
 		}
 		key, err := p.str()
 		if err != nil {
@@ -266,7 +265,7 @@ func (p *headerParser) tensor() (entry, error) {
 	return e, nil
 }
 
-// clip keeps a hostile name from filling the screen.
+// clip shortens a name for messages.
 func clip(s string) string {
 	const most = 80
 	if len(s) <= most {

@@ -8,15 +8,15 @@ import (
 	"path/filepath"
 )
 
-// WriteFolder writes a model folder's weights: model.safetensors, or shards
-// with an index where o.MaxShardBytes asks for them. It calls fetch for each
-// tensor just before writing it, so that one tensor at a time is in memory; the
-// bytes may be reused after the next call. The folder must exist and hold no
-// weights yet. On an error no file of it is left behind.
+// WriteFolder writes a model folder's weights: model.safetensors, or shards with an
+// index if they exceed o.MaxShardBytes. It calls fetch for each tensor just before
+// writing it, so that one tensor at a time is in memory; fetch may reuse the bytes
+// at its next call. The folder must exist without weights. After an error no file
+// is left behind.
 func WriteFolder(dir string, specs []Spec, fetch func(name string) ([]byte, error), o WriteOptions) error {
 	for _, name := range []string{SingleFile, IndexFile} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return fmt.Errorf("write model folder %s: it already holds %s: choose another folder", dir, name)
+			return fmt.Errorf("write model folder %s: it already has %s: choose another folder", dir, name)
 		}
 	}
 	shards, err := splitShards(specs, o.MaxShardBytes)
@@ -53,7 +53,7 @@ type shardIndex struct {
 	WeightMap map[string]string `json:"weight_map"`
 }
 
-// splitShards cuts the tensors, in the caller's order, into runs of at most
+// splitShards splits the tensors, in the caller's order, into shards of at most
 // limit bytes.
 func splitShards(specs []Spec, limit int64) ([][]Spec, error) {
 	shards := [][]Spec{{}}
@@ -73,9 +73,9 @@ func splitShards(specs []Spec, limit int64) ([][]Spec, error) {
 	return shards, nil
 }
 
-// writeFiles writes every shard under its temporary name before it publishes
-// the first, and the index last: a reader never sees an index without its
-// shards, and a full disk shows itself while nothing is published.
+// writeFiles writes every shard under a temporary name before it publishes the
+// first, and the index last. A reader never sees an index without its shards, and a
+// full disk fails before anything is published.
 func writeFiles(dir string, names []string, shards [][]Spec, index []byte, fetch func(string) ([]byte, error), o WriteOptions) (err error) {
 	var writers []*Writer
 	var published []string

@@ -18,14 +18,14 @@ import (
 
 // WriteOptions are the options of a file.
 type WriteOptions struct {
-	// Metadata is the header's free-form strings; nil means {"format": "pt"},
-	// without which transformers refuses a file.
+	// Metadata is the metadata of the header; nil means {"format": "pt"}, which
+	// transformers requires.
 	Metadata map[string]string
 	// MaxShardBytes splits a folder's weights into shards of at most this many
 	// bytes of data (a larger tensor gets a shard of its own). 0 means one file.
 	MaxShardBytes int64
 
-	create func(path string) (tempFile, error) // tests fail writes through it
+	create func(path string) (tempFile, error) // replaced in tests to make writes fail
 }
 
 func (o WriteOptions) metadata() map[string]string {
@@ -46,8 +46,8 @@ func createTemp(path string) (tempFile, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 }
 
-// Writer writes one file. The data goes to a temporary file beside the target;
-// Commit makes it durable and gives it its name.
+// Writer writes one file. Data goes to a temporary file beside the target, which
+// Commit syncs and renames.
 type Writer struct {
 	path, temp string
 	f          tempFile
@@ -57,9 +57,9 @@ type Writer struct {
 	done       bool
 }
 
-// Create starts a file that will hold exactly the given tensors. In the file
-// they are ordered by element size, largest first, then by name, so that each
-// is aligned to its own element size and equal tensors give equal files.
+// Create starts a file of exactly the given tensors. They are ordered by element
+// size, largest first, then by name, so that each is aligned to its element size
+// and equal tensors give equal files.
 func Create(path string, specs []Spec, o WriteOptions) (*Writer, error) {
 	head, tensors, err := buildHeader(specs, o.metadata())
 	if err != nil {
@@ -106,8 +106,8 @@ func (w *Writer) Tensor(name string, data []byte) error {
 	return nil
 }
 
-// Commit makes the file durable and renames it to its path. On any error the
-// temporary file is gone and whatever was at the path is untouched.
+// Commit syncs the file and renames it to its path. After an error the temporary
+// file is removed and a file at the path is unchanged.
 func (w *Writer) Commit() error {
 	if err := w.finish(); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (w *Writer) Commit() error {
 	return w.publish()
 }
 
-// finish syncs and closes the temporary file, which it removes on an error.
+// finish syncs and closes the temporary file, and removes it after an error.
 func (w *Writer) finish() (err error) {
 	if w.done {
 		return ErrClosed
@@ -142,7 +142,7 @@ func (w *Writer) finish() (err error) {
 	return err
 }
 
-// publish renames the finished file and makes the rename durable.
+// publish renames the finished file and syncs the folder.
 func (w *Writer) publish() error {
 	w.done = true
 	if err := os.Rename(w.temp, w.path); err != nil {
@@ -152,8 +152,8 @@ func (w *Writer) publish() error {
 	return syncDir(filepath.Dir(w.path))
 }
 
-// Close abandons a file that was not committed and removes its temporary file.
-// After Commit it does nothing, so it can be deferred.
+// Close removes the temporary file of a file that was not committed. After Commit
+// it does nothing, so that it can be deferred.
 func (w *Writer) Close() error {
 	if w.done {
 		return nil
@@ -179,8 +179,8 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// buildHeader lays the tensors out and returns the length field with the JSON
-// header, padded with spaces so that the data begins at a multiple of 8.
+// buildHeader assigns offsets to the tensors and returns the length field and the
+// JSON header, padded with spaces so that the data begins at a multiple of 8.
 func buildHeader(specs []Spec, metadata map[string]string) ([]byte, map[string]entry, error) {
 	specs = slices.Clone(specs)
 	slices.SortStableFunc(specs, func(a, b Spec) int {
@@ -200,7 +200,7 @@ func buildHeader(specs []Spec, metadata map[string]string) ([]byte, map[string]e
 	var at int64
 	for _, s := range specs {
 		if !utf8.ValidString(s.Name) || s.Name == metadataKey {
-			return nil, nil, fmt.Errorf("%q cannot be a tensor name", s.Name)
+			return nil, nil, fmt.Errorf("invalid tensor name %q", s.Name)
 		}
 		if _, dup := tensors[s.Name]; dup {
 			return nil, nil, fmt.Errorf("tensor %q is declared twice", s.Name)

@@ -37,6 +37,62 @@ func (c *context) binary(op string, a, b any) any {
 	panic(c.operandError(op, a, b))
 }
 
+// signed applies a sign to a number.
+func (c *context) signed(op string, v any) any {
+	f, isInt, i, ok := number(v)
+	switch {
+	case !ok:
+		panic(c.operandError(op, v))
+	case op == "+" && isInt:
+		return i
+	case op == "+":
+		return f
+	case isInt:
+		return -i
+	}
+	return -f
+}
+
+// operandError is the error of an operator that does not take values such as vs.
+func (c *context) operandError(op string, vs ...any) *Error {
+	names := make([]string, len(vs))
+	for i, v := range vs {
+		if u, ok := v.(undefined); ok {
+			return c.undefinedError(u)
+		}
+		names[i] = typeName(v)
+	}
+	return c.errorf("'%s' does not work with %s", op, strings.Join(names, " and "))
+}
+
+func (c *context) compareOp(op string, a, b any) bool {
+	switch op {
+	case "==":
+		return c.equal(a, b, 0)
+	case "!=":
+		return !c.equal(a, b, 0)
+	case "in":
+		return c.contains(b, a)
+	case "not in":
+		return !c.contains(b, a)
+	}
+	for _, v := range []any{a, b} {
+		if u, ok := v.(undefined); ok {
+			panic(c.undefinedError(u))
+		}
+	}
+	n := c.compare(a, b, 0)
+	switch op {
+	case "<":
+		return n < 0
+	case "<=":
+		return n <= 0
+	case ">":
+		return n > 0
+	}
+	return n >= 0
+}
+
 // concat returns a + b for two strings or two lists. If one of the strings is
 // markup, so is the result, with the other one escaped.
 func (c *context) concat(a, b any) (any, bool) {

@@ -5,7 +5,15 @@ import (
 	"slices"
 )
 
-// parser is a recursive-descent parser of tags; parseexpr.go parses expressions.
+// stmt is a compiled statement: it writes output or sets variables.
+type stmt func(c *context)
+
+// expr is a compiled expression. An expression that can fail sets the context's
+// line before its own operation, after that of its operands.
+type expr func(c *context) any
+
+// parser compiles tags to statements by recursive descent. parseexpr.go compiles
+// expressions.
 type parser struct {
 	tokens []token
 	pos    int
@@ -41,7 +49,7 @@ func (p *parser) enter() {
 
 func (p *parser) leave() { p.depth-- }
 
-// skip takes the next token if it satisfies is.
+// skip takes the next token if is holds.
 func (p *parser) skip(is bool) bool {
 	if is {
 		p.pos++
@@ -69,11 +77,12 @@ func (p *parser) want(k kind, what string) token {
 func (p *parser) name() string { return p.want(tokName, "a name").text }
 func (p *parser) closeTag()    { p.want(tokTagClose, "the end of the tag") }
 
-// body reads statements up to one of the tags named ends, and that tag's
-// name. Without ends it reads to the end of the template.
-func (p *parser) body(line int, ends ...string) (body []stmt, end string) {
+// body compiles statements up to one of the tags named ends, and returns that
+// tag's name. Without ends it reads to the end of the template.
+func (p *parser) body(line int, ends ...string) (s stmt, end string) {
 	p.enter()
 	defer p.leave()
+	var body []stmt
 	for {
 		t := p.next()
 		switch t.kind {
@@ -81,30 +90,51 @@ func (p *parser) body(line int, ends ...string) (body []stmt, end string) {
 			if len(ends) > 0 {
 				panic(p.errorf(line, "the block opened here has no '%s'", ends[len(ends)-1]))
 			}
-			return body, ""
+			return sequence(body), ""
 		case tokText:
-			body = append(body, &textStmt{t.text})
+			body = append(body, func(c *context) { c.write(t.text) })
 		case tokVarOpen:
 			x := p.tuple()
 			p.want(tokVarClose, "'}}'")
-			body = append(body, &printStmt{x, t.line})
+			body = append(body, func(c *context) { c.write(c.str(c.eval(x, t.line))) })
 		default:
 			name := p.name()
 			if slices.Contains(ends, name) {
-				return body, name
+				return sequence(body), name
 			}
 			body = append(body, p.tag(name, t.line))
 		}
 	}
 }
 
-// block reads the rest of a tag, the statements up to the tag named end, and
+// sequence returns the statement that runs body up to a jump.
+func sequence(body []stmt) stmt {
+	return func(c *context) {
+		for _, s := range body {
+			c.spend(0)
+			if s(c); c.jump != noJump {
+				return
+			}
+		}
+	}
+}
+
+// block compiles the rest of a tag, the statements up to the tag named end, and
 // that tag.
-func (p *parser) block(line int, end string) []stmt {
+func (p *parser) block(line int, end string) stmt {
 	p.closeTag()
 	body, _ := p.body(line, end)
 	p.closeTag()
 	return body
+}
+
+// elseBlock compiles the statements after a tag named end if it is "else".
+func (p *parser) elseBlock(line int, end, last string) stmt {
+	if end == "else" {
+		return p.block(line, last)
+	}
+	p.closeTag()
+	return sequence(nil)
 }
 
 func (p *parser) tag(name string, line int) stmt {
@@ -118,64 +148,75 @@ func (p *parser) tag(name string, line int) stmt {
 	case "macro":
 		return p.macroTag(line)
 	case "filter":
-		filters := p.filters(p.filter(&nameExpr{blockText, line}, line))
-		return &filterStmt{p.block(line, "endfilter"), filters, line}
-	case "generation":
-		return &scopeStmt{p.block(line, "endgeneration")}
+		filters := p.filters(p.filter(blockText, line))
+		text := captured(p.block(line, "endfilter"), filters)
+		return func(c *context) {
+			v := text(c)
+			if c.jump != noJump {
+				return
+			}
+			c.line = line
+			s, ok := textOf(v)
+			if !ok {
+				panic(c.errorf("a filter block became a %s, not a string", typeName(v)))
+			}
+			c.write(s)
+		}
+	case "generation": // has a scope of its own
+		body := p.block(line, "endgeneration")
+		return func(c *context) { c.inside(c.scope, func() { body(c) }) }
 	case "break", "continue":
 		if p.loops == 0 {
 			panic(p.errorf(line, "'%s' outside of a for loop", name))
 		}
 		p.closeTag()
-		if name == "break" {
-			return &jumpStmt{breakLoop}
-		}
-		return &jumpStmt{continueLoop}
+		to := map[string]jump{"break": breakLoop, "continue": continueLoop}[name]
+		return func(c *context) { c.jump = to }
 	}
 	panic(p.errorf(line, "tag '%s' is not supported here", name))
 }
 
 func (p *parser) ifTag(line int) stmt {
-	s := new(ifStmt)
+	var tests []expr
+	var bodies []stmt
 	end := "elif"
 	for end == "elif" {
-		test := p.tuple()
+		tests = append(tests, p.tuple())
 		p.closeTag()
-		var body []stmt
+		var body stmt
 		body, end = p.body(line, "elif", "else", "endif")
-		s.tests, s.bodies = append(s.tests, test), append(s.bodies, body)
+		bodies = append(bodies, body)
 	}
-	if end == "else" {
-		s.other = p.block(line, "endif")
-	} else {
-		p.closeTag()
+	other := p.elseBlock(line, end, "endif")
+	return func(c *context) {
+		for i, test := range tests {
+			if truth(test(c)) {
+				bodies[i](c)
+				return
+			}
+		}
+		other(c)
 	}
-	return s
 }
 
 func (p *parser) forTag(line int) stmt {
-	s := &forStmt{line: line, targets: p.targets(false)}
+	targets := p.targets(false)
 	if !p.skipName("in") {
 		panic(p.errorf(line, "expected 'in' in a for tag, found %v", p.peek()))
 	}
-	s.iter = p.plainTuple()
+	f := &forLoop{line: line, targets: targets, items: p.plainTuple()}
 	if p.skipName("if") {
-		s.cond = p.expression()
+		f.cond = p.expression()
 	}
 	if p.peek().isName("recursive") {
 		panic(p.errorf(line, "recursive loops are not supported"))
 	}
 	p.closeTag()
 	p.loops++
-	var end string
-	s.body, end = p.body(line, "else", "endfor")
+	body, end := p.body(line, "else", "endfor")
 	p.loops--
-	if end == "else" {
-		s.other = p.block(line, "endfor")
-	} else {
-		p.closeTag()
-	}
-	return s
+	f.body, f.other = body, p.elseBlock(line, end, "endfor")
+	return f.run
 }
 
 var reserved = []string{"true", "false", "none", "True", "False", "None", "and", "or", "not", "in", "is", "if", "else"}
@@ -190,8 +231,11 @@ func (p *parser) variable() string {
 	return name
 }
 
+// target is the left side of an assignment: a name, or an attribute of a namespace.
+type target struct{ name, attr string }
+
 // targets reads the variables on the left of an assignment, with or without
-// parentheses. attributes allows those of namespaces.
+// parentheses. attributes allows attributes of namespaces.
 func (p *parser) targets(attributes bool) (out []target) {
 	paren := p.skipOp("(")
 	for len(out) == 0 || p.skipOp(",") {
@@ -209,40 +253,45 @@ func (p *parser) targets(attributes bool) (out []target) {
 
 func (p *parser) setTag(line int) stmt {
 	targets := p.targets(true)
-	if p.skipOp("=") {
-		value := p.tuple()
+	var value expr
+	switch {
+	case p.skipOp("="):
+		value = p.tuple()
 		p.closeTag()
-		return &setStmt{targets, value, line}
-	}
-	if len(targets) != 1 {
+	case len(targets) != 1:
 		panic(p.errorf(line, "expected '=' in a set tag, found %v", p.peek()))
+	default:
+		filters := expr(blockText)
+		if p.peek().isOp("|") {
+			filters = p.filters(filters)
+		}
+		value = captured(p.block(line, "endset"), filters)
 	}
-	s := &setBlockStmt{targets: targets, line: line}
-	if p.peek().isOp("|") {
-		s.filters = p.filters(&nameExpr{blockText, line})
+	return func(c *context) {
+		if v := c.eval(value, line); c.jump == noJump {
+			c.unpack(targets, v)
+		}
 	}
-	s.body = p.block(line, "endset")
-	return s
 }
 
 func (p *parser) macroTag(line int) stmt {
-	s := &macroStmt{name: p.variable()}
+	m := &macro{name: p.variable()}
 	p.wantOp("(")
 	for !p.skipOp(")") {
-		if len(s.params) > 0 {
+		if len(m.params) > 0 {
 			p.wantOp(",")
 		}
 		param := p.variable()
-		s.params = append(s.params, param)
+		m.params = append(m.params, param)
 		if p.skipOp("=") {
-			s.defaults = append(s.defaults, p.expression())
-		} else if len(s.defaults) > 0 {
+			m.defaults = append(m.defaults, p.expression())
+		} else if len(m.defaults) > 0 {
 			panic(p.errorf(line, "parameter '%s' without a default after one with a default", param))
 		}
 	}
 	loops := p.loops
 	p.loops = 0
-	s.body = p.block(line, "endmacro")
+	m.body = p.block(line, "endmacro")
 	p.loops = loops
-	return s
+	return m.define
 }

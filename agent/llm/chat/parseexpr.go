@@ -38,7 +38,7 @@ func (p *parser) power() int {
 	return 0
 }
 
-// tuple reads expressions separated by commas; a single one is no tuple.
+// tuple compiles expressions separated by commas; a single one is no tuple.
 func (p *parser) tuple() expr { return p.tupleOf(p.expression) }
 
 // plainTuple is tuple without conditional expressions, for the sequence of a
@@ -52,38 +52,57 @@ func (p *parser) tupleOf(item func() expr) expr {
 	if !p.peek().isOp(",") {
 		return first
 	}
-	out := &listExpr{items: []expr{first}, tuple: true}
+	items := []expr{first}
 	for p.skipOp(",") {
 		if t := p.peek(); t.kind == tokVarClose || t.kind == tokTagClose || t.isOp(")") {
 			break
 		}
-		out.items = append(out.items, item())
+		items = append(items, item())
 	}
-	return out
+	return listExpr(items, true)
 }
 
-// expression reads an expression, inline ifs included.
+func listExpr(items []expr, tuple bool) expr {
+	return func(c *context) any {
+		out := &list{tuple: tuple, items: make([]any, len(items))}
+		for i, x := range items {
+			out.items[i] = x(c)
+		}
+		c.spend(len(out.items))
+		return out
+	}
+}
+
+// expression compiles an expression, inline ifs included.
 func (p *parser) expression() expr {
 	p.enter()
 	defer p.leave()
 	x := p.operators(bindOr)
 	for p.skipName("if") {
-		c := &condExpr{then: x, test: p.operators(bindOr)}
+		then, test := x, p.operators(bindOr)
+		other := literal(undefined{"the value of an inline if without else"})
 		if p.skipName("else") {
-			c.other = p.expression()
+			other = p.expression()
 		}
-		x = c
+		x = func(c *context) any {
+			if truth(test(c)) {
+				return then(c)
+			}
+			return other(c)
+		}
 	}
 	return x
 }
 
-// operators reads an expression of operators that bind at least as tight as least.
+// operators compiles an expression of operators that bind at least as tight as
+// least.
 func (p *parser) operators(least int) expr {
 	p.enter()
 	defer p.leave()
 	var left expr
-	if line := p.peek().line; least <= bindNot && p.skipName("not") {
-		left = &unaryExpr{"not", p.operators(bindNot), line}
+	if least <= bindNot && p.skipName("not") {
+		x := p.operators(bindNot)
+		left = func(c *context) any { return !truth(x(c)) }
 	} else {
 		left = p.unary(true)
 	}
@@ -96,26 +115,54 @@ func (p *parser) operators(least int) expr {
 			left = p.comparison(left)
 		default:
 			t := p.next()
-			left = &binaryExpr{t.text, left, p.operators(power + 1), t.line}
+			left = binaryExpr(t, left, p.operators(power+1))
 		}
 	}
 }
 
-// comparison reads a chain a < b <= c.
+func binaryExpr(op token, x, y expr) expr {
+	return func(c *context) any {
+		a := x(c)
+		if op.text == "and" && !truth(a) || op.text == "or" && truth(a) {
+			return a
+		}
+		b := y(c)
+		if op.text == "and" || op.text == "or" {
+			return b
+		}
+		c.line = op.line
+		return c.binary(op.text, a, b)
+	}
+}
+
+// comparison compiles a chain a < b <= c.
 func (p *parser) comparison(first expr) expr {
-	c := &compareExpr{first: first, line: p.peek().line}
+	line := p.peek().line
+	var ops []string
+	var rest []expr
 	for p.power() == bindCompare {
 		op := p.next().text
 		if op == "not" {
 			p.next()
 			op = "not in"
 		}
-		c.ops, c.rest = append(c.ops, op), append(c.rest, p.operators(bindCompare+1))
+		ops, rest = append(ops, op), append(rest, p.operators(bindCompare+1))
 	}
-	return c
+	return func(c *context) any {
+		a := first(c)
+		for i, op := range ops {
+			b := rest[i](c)
+			c.line = line
+			if !c.compareOp(op, a, b) {
+				return false
+			}
+			a = b
+		}
+		return true
+	}
 }
 
-// unary reads signs, a primary expression and its suffixes. Filters bind
+// unary compiles signs, a primary expression and its suffixes. Filters bind
 // looser than a sign: -1|abs is 1.
 func (p *parser) unary(withFilters bool) expr {
 	p.enter()
@@ -123,7 +170,12 @@ func (p *parser) unary(withFilters bool) expr {
 	var x expr
 	if t := p.peek(); t.isOp("-") || t.isOp("+") {
 		p.next()
-		x = &unaryExpr{t.text, p.unary(false), t.line}
+		operand := p.unary(false)
+		x = func(c *context) any {
+			v := operand(c)
+			c.line = t.line
+			return c.signed(t.text, v)
+		}
 	} else {
 		x = p.primary()
 	}
@@ -134,27 +186,33 @@ func (p *parser) unary(withFilters bool) expr {
 	return x
 }
 
+func literal(v any) expr { return func(*context) any { return v } }
+
 func (p *parser) primary() expr {
 	t := p.next()
 	switch t.kind {
 	case tokName:
 		switch t.text {
 		case "true", "True":
-			return &literalExpr{true}
+			return literal(true)
 		case "false", "False":
-			return &literalExpr{false}
+			return literal(false)
 		case "none", "None":
-			return &literalExpr{nil}
+			return literal(nil)
 		case "and", "or", "in", "is", "if", "else", "not":
 			panic(p.errorf(t.line, "unexpected '%s'", t.text))
 		}
-		return &nameExpr{t.text, t.line}
+		return func(c *context) any {
+			c.line = t.line
+			c.spend(0)
+			return c.lookup(t.text)
+		}
 	case tokString:
 		s := t.text
 		for p.peek().kind == tokString {
 			s += p.next().text
 		}
-		return &literalExpr{s}
+		return literal(s)
 	case tokInt:
 		return p.integer(t)
 	case tokFloat:
@@ -162,28 +220,22 @@ func (p *parser) primary() expr {
 		if err != nil {
 			panic(p.errorf(t.line, "bad number %s", t.text))
 		}
-		return &literalExpr{f}
+		return literal(f)
 	case tokOp:
 		switch t.text {
 		case "(":
 			if p.skipOp(")") {
-				return &listExpr{tuple: true}
+				return listExpr(nil, true)
 			}
 			x := p.tuple()
 			p.wantOp(")")
 			return x
 		case "[":
-			out := new(listExpr)
-			p.items("]", func() { out.items = append(out.items, p.expression()) })
-			return out
+			var items []expr
+			p.items("]", func() { items = append(items, p.expression()) })
+			return listExpr(items, false)
 		case "{":
-			out := new(dictExpr)
-			p.items("}", func() {
-				out.keys = append(out.keys, p.expression())
-				p.wantOp(":")
-				out.values = append(out.values, p.expression())
-			})
-			return out
+			return p.dict()
 		}
 	}
 	panic(p.errorf(t.line, "expected an expression, found %v", t))
@@ -194,7 +246,7 @@ func (p *parser) integer(t token) expr {
 	if err != nil {
 		panic(p.errorf(t.line, "bad number %s", t.text))
 	}
-	return &literalExpr{i}
+	return literal(i)
 }
 
 // items calls item before each element of a list that ends with closing. A
@@ -211,7 +263,27 @@ func (p *parser) items(closing string, item func()) {
 	}
 }
 
-// postfix reads attributes, subscripts and calls.
+func (p *parser) dict() expr {
+	var keys, values []expr
+	p.items("}", func() {
+		keys = append(keys, p.expression())
+		p.wantOp(":")
+		values = append(values, p.expression())
+	})
+	return func(c *context) any {
+		out := new(dict)
+		for i := range keys {
+			key, value := keys[i](c), values[i](c)
+			if !out.set(key, value) {
+				panic(c.errorf("a %s cannot be a key", typeName(key)))
+			}
+		}
+		c.spend(out.len())
+		return out
+	}
+}
+
+// postfix compiles attributes, subscripts and calls.
 func (p *parser) postfix(x expr) expr {
 	for {
 		t := p.peek()
@@ -219,41 +291,92 @@ func (p *parser) postfix(x expr) expr {
 		case p.skipOp("."):
 			switch attr := p.next(); attr.kind {
 			case tokName:
-				x = &attrExpr{x, attr.text, t.line}
+				of := x
+				x = func(c *context) any {
+					v := of(c)
+					c.line = t.line
+					return c.attribute(v, attr.text)
+				}
 			case tokInt:
-				x = &itemExpr{x, p.integer(attr), t.line}
+				x = itemExpr(x, p.integer(attr), t.line)
 			default:
 				panic(p.errorf(attr.line, "expected a name after '.', found %v", attr))
 			}
 		case p.skipOp("["):
 			x = p.subscript(x, t.line)
 		case t.isOp("("):
-			x = &callExpr{x, p.arguments(), t.line}
+			x = callExpr(x, p.arguments(), t.line)
 		default:
 			return x
 		}
 	}
 }
 
+func itemExpr(x, key expr, line int) expr {
+	return func(c *context) any {
+		v, k := x(c), key(c)
+		c.line = line
+		return c.item(v, k)
+	}
+}
+
 func (p *parser) subscript(x expr, line int) expr {
-	var parts [3]expr
+	var bounds [3]expr // nil where omitted
 	n := 0
 	for ; n < 3; n++ {
 		if t := p.peek(); !t.isOp(":") && !t.isOp("]") {
-			parts[n] = p.expression()
+			bounds[n] = p.expression()
 		}
 		if !p.skipOp(":") {
 			break
 		}
 	}
 	p.wantOp("]")
-	if n > 0 {
-		return &sliceExpr{x, parts, line}
-	}
-	if parts[0] == nil {
+	switch {
+	case n == 0 && bounds[0] == nil:
 		panic(p.errorf(line, "an empty subscript"))
+	case n == 0:
+		return itemExpr(x, bounds[0], line)
 	}
-	return &itemExpr{x, parts[0], line}
+	return func(c *context) any {
+		v := x(c)
+		var values [3]any
+		for i, b := range bounds {
+			if b != nil {
+				values[i] = b(c)
+			}
+		}
+		c.line = line
+		return c.slice(v, values)
+	}
+}
+
+func callExpr(f expr, list argList, line int) expr {
+	return func(c *context) any {
+		v := f(c)
+		c.line = line
+		fn, ok := v.(*callable)
+		if !ok {
+			if u, is := v.(undefined); is {
+				panic(c.errorf("function %s is not known", u.what))
+			}
+			panic(c.errorf("a %s cannot be called", typeName(v)))
+		}
+		a := list.eval(c, fn.name)
+		c.line = line
+		c.spend(1)
+		if fn.self != nil {
+			c.readAll(fn.self, a)
+		}
+		return fn.f(c, fn.self, a)
+	}
+}
+
+// argList holds the expressions of arguments.
+type argList struct {
+	pos      []expr
+	keywords []string
+	values   []expr // of keywords
 }
 
 func (p *parser) arguments() (a argList) {
@@ -276,7 +399,18 @@ func (p *parser) arguments() (a argList) {
 	return a
 }
 
-// filters reads filters, tests and calls of their results.
+func (l *argList) eval(c *context, name string) *args {
+	a := &args{name: name}
+	for _, x := range l.pos {
+		a.pos = append(a.pos, x(c))
+	}
+	for i, x := range l.values {
+		a.kw.set(l.keywords[i], x(c))
+	}
+	return a
+}
+
+// filters compiles filters, tests and calls of their results.
 func (p *parser) filters(x expr) expr {
 	for {
 		t := p.peek()
@@ -286,7 +420,7 @@ func (p *parser) filters(x expr) expr {
 		case p.skipName("is"):
 			x = p.test(x, t.line)
 		case t.isOp("("):
-			x = &callExpr{x, p.arguments(), t.line}
+			x = callExpr(x, p.arguments(), t.line)
 		default:
 			return x
 		}
@@ -294,25 +428,62 @@ func (p *parser) filters(x expr) expr {
 }
 
 func (p *parser) filter(x expr, line int) expr {
-	out := &filterExpr{name: p.name(), x: x, line: line}
+	name := p.name()
+	var list argList
 	if p.peek().isOp("(") {
-		out.args = p.arguments()
+		list = p.arguments()
 	}
-	return out
-}
-
-func (p *parser) test(x expr, line int) expr {
-	not := p.skipName("not")
-	out := &testExpr{name: p.name(), x: x, not: not, line: line}
-	t := p.peek()
-	switch {
-	case t.isOp("("):
-		out.args = p.arguments()
-	case t.kind == tokString, t.kind == tokInt, t.kind == tokFloat, t.isOp("["), t.isOp("{"), t.kind == tokName && !afterTest[t.text]:
-		out.args.pos = []expr{p.postfix(p.primary())}
+	return func(c *context) any {
+		c.line = line
+		f := c.filterNamed(name)
+		v, a := x(c), list.eval(c, "filter "+name)
+		c.line = line
+		return f(c, v, a)
 	}
-	return out
 }
 
 // afterTest lists the names that may follow a test without being its argument.
 var afterTest = map[string]bool{"else": true, "or": true, "and": true, "if": true, "is": true, "in": true, "not": true, "recursive": true}
+
+func (p *parser) test(x expr, line int) expr {
+	not := p.skipName("not")
+	name := p.name()
+	var list argList
+	t := p.peek()
+	switch {
+	case t.isOp("("):
+		list = p.arguments()
+	case t.kind == tokString, t.kind == tokInt, t.kind == tokFloat, t.isOp("["), t.isOp("{"), t.kind == tokName && !afterTest[t.text]:
+		list.pos = []expr{p.postfix(p.primary())}
+	}
+	return func(c *context) any {
+		c.line = line
+		f := c.testNamed(name)
+		v, a := x(c), list.eval(c, "test "+name)
+		c.line = line
+		c.spend(1)
+		return truth(f(c, v, a)) != not
+	}
+}
+
+// Templates of models may name filters and tests that only some conversations
+// reach, so an unknown one is an error when it is evaluated, as in Jinja.
+
+func (c *context) filterNamed(name string) function {
+	f := filters[name]
+	if f == nil {
+		panic(c.errorf("filter '%s' is not supported", name))
+	}
+	return func(c *context, v any, a *args) any {
+		c.readAll(v, a)
+		return f(c, v, a)
+	}
+}
+
+func (c *context) testNamed(name string) function {
+	f := tests[name]
+	if f == nil {
+		panic(c.errorf("test '%s' is not supported", name))
+	}
+	return f
+}

@@ -50,7 +50,7 @@ func recoverError(err *error) {
 }
 
 // Template is a parsed chat template.
-type Template struct{ body []stmt }
+type Template struct{ body stmt }
 
 // Parse parses a chat template. Its errors are of type *Error.
 func Parse(src string) (t *Template, err error) {
@@ -93,6 +93,6 @@ func (t *Template) Render(in Input) (out string, err error) {
 		c.globals.set(name, c.convert(v))
 	}
 	c.line = 1
-	c.run(t.body)
+	t.body(c)
 	return c.out.String(), nil
 }

@@ -1,0 +1,194 @@
+package chat
+
+// jump is the pending break or continue of a for loop. Statements after it are
+// skipped up to the loop.
+type jump int
+
+const (
+	noJump jump = iota
+	breakLoop
+	continueLoop
+)
+
+// eval returns the value of the expression of a tag in a line. Errors of the
+// value's use count for that line too.
+func (c *context) eval(x expr, line int) any {
+	c.line = line
+	v := x(c)
+	c.line = line
+	return v
+}
+
+// unpack assigns v to one target, or its items to several.
+func (c *context) unpack(targets []target, v any) {
+	values := []any{v}
+	if len(targets) > 1 {
+		if values = c.iterate(v); len(values) != len(targets) {
+			panic(c.errorf("%d values for %d names", len(values), len(targets)))
+		}
+	}
+	for i, t := range targets {
+		if t.attr == "" {
+			c.assign(t.name, values[i])
+			continue
+		}
+		ns, ok := c.lookup(t.name).(*namespace)
+		if !ok {
+			panic(c.errorf("cannot set an attribute of '%s', which is not a namespace", t.name))
+		}
+		ns.attrs.set(t.attr, values[i])
+	}
+}
+
+// blockText evaluates to the text of the set or filter block whose filters are
+// being applied. The text is in a variable because templates are shared between
+// goroutines. No template can spell its name.
+func blockText(c *context) any { return c.lookup(blockName) }
+
+const blockName = "{text}"
+
+// captured returns the expression of the output of body, run in a scope of its
+// own, after filters: an expression of blockText. A jump drops the output.
+func captured(body stmt, filters expr) expr {
+	return func(c *context) (v any) {
+		text := c.capture(func() { c.inside(c.scope, func() { body(c) }) })
+		if c.jump != noJump {
+			return nil
+		}
+		c.inside(c.scope, func() {
+			c.assign(blockName, text)
+			v = filters(c)
+		})
+		return v
+	}
+}
+
+// forLoop is a compiled for tag.
+type forLoop struct {
+	targets     []target
+	items       expr
+	cond        expr // nil without if
+	body, other stmt
+	line        int
+}
+
+func (f *forLoop) run(c *context) {
+	items := c.iterate(c.eval(f.items, f.line))
+	if f.cond != nil {
+		items = f.filter(c, items)
+	}
+	if len(items) == 0 {
+		f.other(c)
+		return
+	}
+	for i := range items {
+		c.inside(c.scope, func() {
+			c.line = f.line
+			c.unpack(f.targets, items[i])
+			c.assign("loop", &loop{items, i})
+			f.body(c)
+		})
+		to := c.jump
+		c.jump = noJump
+		if to == breakLoop {
+			return
+		}
+		c.spend(4)
+	}
+}
+
+func (f *forLoop) filter(c *context, items []any) []any {
+	var kept []any
+	for _, x := range items {
+		c.inside(c.scope, func() {
+			c.line = f.line
+			c.unpack(f.targets, x)
+			if truth(f.cond(c)) {
+				kept = append(kept, x)
+			}
+		})
+	}
+	c.spend(len(items))
+	return kept
+}
+
+// loop is the loop variable of a for body.
+type loop struct {
+	items []any
+	i     int
+}
+
+// attribute returns loop.name. There are no recursive loops, so depth is 1.
+func (l *loop) attribute(name string) any {
+	n := len(l.items)
+	switch name {
+	case "index":
+		return int64(l.i + 1)
+	case "index0":
+		return int64(l.i)
+	case "revindex":
+		return int64(n - l.i)
+	case "revindex0":
+		return int64(n - l.i - 1)
+	case "first":
+		return l.i == 0
+	case "last":
+		return l.i == n-1
+	case "length":
+		return int64(n)
+	case "depth":
+		return int64(1)
+	case "depth0":
+		return int64(0)
+	case "previtem":
+		if l.i > 0 {
+			return l.items[l.i-1]
+		}
+	case "nextitem":
+		if l.i+1 < n {
+			return l.items[l.i+1]
+		}
+	case "cycle":
+		return &callable{name: "loop.cycle", f: func(c *context, _ any, a *args) any {
+			if len(a.pos) == 0 || a.kw.len() > 0 {
+				panic(c.errorf("loop.cycle needs values"))
+			}
+			return a.pos[l.i%len(a.pos)]
+		}}
+	}
+	return undefined{"'loop." + name + "'"}
+}
+
+// macro is a compiled macro tag.
+type macro struct {
+	name     string
+	params   []string
+	defaults []expr // of the last parameters
+	body     stmt
+}
+
+// define assigns the macro to its name.
+func (m *macro) define(c *context) {
+	home := c.scope
+	c.assign(m.name, &callable{name: "macro " + m.name, f: func(c *context, _ any, a *args) any {
+		if c.calls++; c.calls > maxCalls {
+			panic(c.errorf("macro calls nested deeper than %d", maxCalls))
+		}
+		values := c.bind(a, 0, m.params)
+		var out string
+		c.inside(home, func() {
+			for i, v := range values {
+				if absent(v) {
+					v = undefined{"parameter '" + m.params[i] + "' of " + a.name}
+					if d := i - (len(m.params) - len(m.defaults)); d >= 0 {
+						v = m.defaults[d](c)
+					}
+				}
+				c.assign(m.params[i], v)
+			}
+			out = c.capture(func() { m.body(c) })
+		})
+		c.calls--
+		return out
+	}})
+}

@@ -35,7 +35,8 @@ type addedJSON struct {
 	Special    bool   `json:"special"`
 }
 
-type modelJSON struct {
+// modelJSON is the model, whose vocabulary has a type V for reading or writing.
+type modelJSON[V any] struct {
 	Type         string     `json:"type"`
 	Dropout      *float64   `json:"dropout"`
 	UnkToken     *string    `json:"unk_token"`
@@ -44,7 +45,7 @@ type modelJSON struct {
 	FuseUnk      bool       `json:"fuse_unk"`
 	ByteFallback bool       `json:"byte_fallback"`
 	IgnoreMerges bool       `json:"ignore_merges"`
-	Vocab        vocabJSON  `json:"vocab"`
+	Vocab        V          `json:"vocab"`
 	Merges       mergesJSON `json:"merges"`
 }
 
@@ -108,9 +109,7 @@ func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "
 
 // typeOf reads the "type" key that every component has.
 func typeOf(raw json.RawMessage) (string, error) {
-	var c struct {
-		Type string `json:"type"`
-	}
+	var c typeJSON
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return "", err
 	}
@@ -122,7 +121,7 @@ func (t *Tokenizer) readModel(raw json.RawMessage) error {
 		return errors.New("missing")
 	}
 	// This component is large, so its type is not read in a pass of its own.
-	var m modelJSON
+	var m modelJSON[vocabJSON]
 	err := strict(raw, &m)
 	if err != nil {
 		if kind, typeErr := typeOf(raw); typeErr == nil {

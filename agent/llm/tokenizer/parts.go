@@ -9,6 +9,30 @@ import (
 // maxDepth bounds how deep Sequence components may nest.
 const maxDepth = 4
 
+// Layouts of components, for reading and writing.
+type (
+	typeJSON struct {
+		Type string `json:"type"`
+	}
+	sequenceJSON struct {
+		Type  string            `json:"type"`
+		Steps []json.RawMessage `json:"pretokenizers"`
+	}
+	splitJSON struct {
+		Type    string `json:"type"`
+		Pattern struct {
+			Regex  *string `json:"Regex,omitempty"`
+			String *string `json:"String,omitempty"`
+		} `json:"pattern"`
+		Behavior string `json:"behavior"`
+		Invert   bool   `json:"invert"`
+	}
+	digitsJSON struct {
+		Type       string `json:"type"`
+		Individual bool   `json:"individual_digits"`
+	}
+)
+
 func (t *Tokenizer) readNormalizer(raw json.RawMessage, depth int) error {
 	if absent(raw) {
 		return nil
@@ -19,11 +43,8 @@ func (t *Tokenizer) readNormalizer(raw json.RawMessage, depth int) error {
 	}
 	switch kind {
 	case "NFC":
-		var c struct {
-			Type string `json:"type"`
-		}
 		t.nfc = true
-		return strict(raw, &c)
+		return strict(raw, &typeJSON{})
 	case "Sequence":
 		var c struct {
 			Type        string            `json:"type"`
@@ -83,10 +104,7 @@ func flatten(raw json.RawMessage, steps []json.RawMessage, depth int) ([]json.Ra
 	if depth == maxDepth {
 		return nil, errors.New("sequences nest too deep")
 	}
-	var c struct {
-		Type  string            `json:"type"`
-		Steps []json.RawMessage `json:"pretokenizers"`
-	}
+	var c sequenceJSON
 	if err := strict(raw, &c); err != nil {
 		return nil, err
 	}
@@ -101,15 +119,7 @@ func flatten(raw json.RawMessage, steps []json.RawMessage, depth int) ([]json.Ra
 func (t *Tokenizer) readStep(kind string, raw json.RawMessage) error {
 	switch kind {
 	case "Split":
-		var c struct {
-			Type    string `json:"type"`
-			Pattern struct {
-				Regex  *string `json:"Regex"`
-				String *string `json:"String"`
-			} `json:"pattern"`
-			Behavior string `json:"behavior"`
-			Invert   bool   `json:"invert"`
-		}
+		var c splitJSON
 		if err := strict(raw, &c); err != nil {
 			return err
 		}
@@ -128,10 +138,7 @@ func (t *Tokenizer) readStep(kind string, raw json.RawMessage) error {
 		}
 		return t.addSplit(by, c.Behavior, c.Invert)
 	case "Digits":
-		var c struct {
-			Type       string `json:"type"`
-			Individual bool   `json:"individual_digits"`
-		}
+		var c digitsJSON
 		if err := strict(raw, &c); err != nil {
 			return err
 		}

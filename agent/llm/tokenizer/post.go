@@ -13,16 +13,28 @@ type template struct {
 	ids           []int32
 }
 
-type templatePiece struct {
-	SpecialToken *struct {
+// Layout of TemplateProcessing.
+type (
+	templateJSON struct {
+		Type          string                 `json:"type"`
+		Single        []templatePiece        `json:"single"`
+		Pair          json.RawMessage        `json:"pair"` // unused: texts are encoded one at a time
+		SpecialTokens map[string]specialJSON `json:"special_tokens"`
+	}
+	templatePiece struct { // one of the two
+		SpecialToken *pieceRef `json:"SpecialToken,omitempty"`
+		Sequence     *pieceRef `json:"Sequence,omitempty"`
+	}
+	pieceRef struct {
 		ID     string `json:"id"`
 		TypeID int    `json:"type_id"`
-	} `json:"SpecialToken"`
-	Sequence *struct {
-		ID     string `json:"id"`
-		TypeID int    `json:"type_id"`
-	} `json:"Sequence"`
-}
+	}
+	specialJSON struct {
+		ID     string   `json:"id"`
+		IDs    []int32  `json:"ids"`
+		Tokens []string `json:"tokens"`
+	}
+)
 
 func (t *Tokenizer) readPost(raw json.RawMessage, depth int) error {
 	if absent(raw) {
@@ -62,16 +74,7 @@ func (t *Tokenizer) readPost(raw json.RawMessage, depth int) error {
 }
 
 func (t *Tokenizer) readTemplate(raw json.RawMessage) error {
-	var c struct {
-		Type          string          `json:"type"`
-		Single        []templatePiece `json:"single"`
-		Pair          json.RawMessage `json:"pair"` // unused: texts are encoded one at a time
-		SpecialTokens map[string]struct {
-			ID     string   `json:"id"`
-			IDs    []int32  `json:"ids"`
-			Tokens []string `json:"tokens"`
-		} `json:"special_tokens"`
-	}
+	var c templateJSON
 	if err := strict(raw, &c); err != nil {
 		return err
 	}

@@ -20,7 +20,8 @@ type actionTags struct {
 	own []string // the server's tags
 }
 
-func (actionTags) Name() string { return env.FormatActionTags }
+func (actionTags) Name() string  { return env.FormatActionTags }
+func (actionTags) MarksAnswers() {}
 
 func (actionTags) Prompt() string {
 	return "Write your reply in this form whatever was said about its form before: think first, " +

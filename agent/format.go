@@ -24,6 +24,13 @@ type Format interface {
 	StopStrings() []string
 }
 
+// Answering is a Format in which a reply can be marked as the last one
+// (Parsed.Final).
+type Answering interface {
+	Format
+	MarksAnswers()
+}
+
 // Parsed is the result of parsing a reply.
 type Parsed struct {
 	Action string // the action alone, for display and metrics

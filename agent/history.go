@@ -28,6 +28,7 @@ type history struct {
 func init() { Formats.Register(env.FormatHistory, history{}) }
 
 func (history) Name() string          { return env.FormatHistory }
+func (history) MarksAnswers()         {}
 func (history) Prompt() string        { return actionTags{}.Prompt() }
 func (history) StopStrings() []string { return actionTags{}.StopStrings() }
 

@@ -31,6 +31,7 @@ type staged struct {
 func init() { Formats.Register(env.FormatStaged, staged{}) }
 
 func (staged) Name() string          { return env.FormatStaged }
+func (staged) MarksAnswers()         {}
 func (staged) Prompt() string        { return actionTags{}.Prompt() }
 func (staged) StopStrings() []string { return nil } // a reply may continue after its action
 

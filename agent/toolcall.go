@@ -20,7 +20,8 @@ type toolCall struct{ spec env.Spec }
 
 func init() { Formats.Register(env.FormatToolCall, toolCall{}) }
 
-func (toolCall) Name() string { return env.FormatToolCall }
+func (toolCall) Name() string  { return env.FormatToolCall }
+func (toolCall) MarksAnswers() {}
 
 func (toolCall) Prompt() string {
 	return "Write your reply in this form whatever was said about its form before: think first, then call exactly one tool, " +

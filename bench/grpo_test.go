@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/configs/vocabulary"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/dump"
 )
@@ -17,7 +18,7 @@ import (
 // The configuration is valid, and its sizes are those sent to the peer.
 func TestGRPOConfig(t *testing.T) {
 	for _, rank := range []int{0, grpoRank} {
-		c, err := configs.Load("grpo.toml", []byte(grpoConfig("some model.gguf", rank, 4)), nil)
+		c, err := configs.New(vocabulary.New()).Load("grpo.toml", []byte(grpoConfig("some model.gguf", rank, 4)), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,9 +10,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 )
+
+// schema knows every configuration key of this program.
+var schema = run.Schema
 
 // maxConfig is more than any configuration needs; configs itself has a
 // stricter bound with a better message.
@@ -84,12 +88,12 @@ func (s *State) loadConfig(file, preset string, sets []string) (configs.Config, 
 	if err != nil {
 		return configs.Config{}, errext.With(errext.Input, "give the path of a configuration; openmanus config init writes one", err)
 	}
-	return configs.Load(file, text, sets)
+	return schema.Load(file, text, sets)
 }
 
 // loadPreset reads a preset; a name that is none is a wrong command line.
 func loadPreset(preset string, envs, sets []string) (configs.Config, error) {
-	cfg, err := configs.LoadPreset(preset, envs, sets)
+	cfg, err := schema.LoadPreset(preset, envs, sets)
 	var faults configs.Faults
 	if err != nil && !errors.As(err, &faults) {
 		return cfg, errext.With(errext.Usage, "", err)

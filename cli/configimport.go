@@ -15,8 +15,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/configs/hydra"
+	"github.com/openmanus/openmanus/data/registry"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -53,7 +53,7 @@ func configImport(_ context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	r := hydra.Import(cmd, hydra.Options{From: from, Home: s.Getenv("HOME"), Defaults: !c.Bool("no-defaults")})
+	r := hydra.Import(cmd, hydra.Options{Schema: schema, From: from, Home: s.Getenv("HOME"), Defaults: !c.Bool("no-defaults")})
 	if out := c.String("out"); out != "" {
 		err := s.WriteFile(out, r.TOML, false)
 		if errors.Is(err, fs.ErrExist) {
@@ -127,7 +127,7 @@ func (s *State) readHydra(args []string) (hydra.Command, string, error) {
 // readsInstead says which variables a script does read.
 func readsInstead(name string, names map[string]bool) string {
 	all := slices.Sorted(maps.Keys(names))
-	if near := configs.Nearest(name, all); near != "" {
+	if near := registry.Nearest(name, all); near != "" {
 		return "did you mean " + near + "?"
 	}
 	const most = 12

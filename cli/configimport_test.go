@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env/builtin"
 )
 
@@ -61,7 +60,7 @@ func TestImportTrains(t *testing.T) {
 	if strings.Contains(stderr, "config check refuses") {
 		t.Fatalf("config check refuses it:\n%s", stderr)
 	}
-	cfg, err := configs.Load("run.toml", read(t, dir, "run.toml"), nil)
+	cfg, err := schema.Load("run.toml", read(t, dir, "run.toml"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

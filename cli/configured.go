@@ -56,7 +56,7 @@ func (s *State) parsePlay(c *cli.Context, f *flagFaults) (playOptions, error) {
 				f.add(name, "it is about a configuration: give CONFIG.toml, or leave it out")
 			}
 		}
-		o.Config = configs.Defaults()
+		o.Config = schema.Defaults()
 		o.Env = []configs.Env{configs.DefaultEnv(c.String("env"))}
 	} else {
 		if err := f.err(); err != nil {

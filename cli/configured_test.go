@@ -63,7 +63,7 @@ format = "react"
 func TestParsePlay(t *testing.T) {
 	load := func(text string) configs.Config {
 		t.Helper()
-		cfg, err := configs.Load("run.toml", []byte(text), nil)
+		cfg, err := schema.Load("run.toml", []byte(text), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func TestParsePlay(t *testing.T) {
 			want := tt.base.Clone()
 			tt.change(&want)
 			got.Derived = nil
-			if got.Env[0].HistoryLength == 2 && !configs.WritesPrompts(got.Env[0].Format) {
+			if got.Env[0].HistoryLength == 2 && !schema.WritesPrompts(got.Env[0].Format) {
 				got.Env[0].HistoryLength = want.Env[0].HistoryLength // which nothing reads
 			}
 			if diff := cmp.Diff(want, got.Config); diff != "" {
@@ -172,7 +172,7 @@ wait_healthy_s = 8
 		w.Launch = run.LaunchOf(*o.env(), o.Logs)
 		return w
 	}
-	cfg, err := configs.Load("run.toml", []byte(text), nil)
+	cfg, err := schema.Load("run.toml", []byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

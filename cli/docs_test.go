@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -150,7 +149,7 @@ func TestDocumentedConfigurations(t *testing.T) {
 				continue
 			}
 			n++
-			if _, err := configs.Load(name, []byte(m[2]), nil); err != nil {
+			if _, err := schema.Load(name, []byte(m[2]), nil); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

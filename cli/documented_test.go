@@ -382,7 +382,7 @@ var documented = map[string]struct {
 		if r.first() != "" {
 			text = one(t, r.dir, r.first())
 		}
-		if _, err := configs.Load("init", []byte(text), nil); err != nil {
+		if _, err := schema.Load("init", []byte(text), nil); err != nil {
 			t.Errorf("what it writes is no configuration: %v", err)
 		}
 	}},

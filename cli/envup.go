@@ -12,6 +12,7 @@ import (
 
 	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data/registry"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/supervise"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -34,7 +35,7 @@ func envUp(ctx context.Context, s *State, c *cli.Context) error {
 		return err
 	}
 	f := flagFaults{}
-	cfg := configs.Defaults()
+	cfg := schema.Defaults()
 	cfg.Env = []configs.Env{configs.DefaultEnv(name)}
 	cfg.Env[0].Launch = true
 	f.override(c, launchKeys(), &cfg, true)
@@ -88,7 +89,7 @@ func serverName(c *cli.Context, command string) (string, error) {
 	}
 	if !slices.Contains(known, name) {
 		hint := "there are: " + strings.Join(known, ", ")
-		if near := configs.Nearest(name, known); near != "" {
+		if near := registry.Nearest(name, known); near != "" {
 			hint = "did you mean " + near + "? " + hint
 		}
 		return "", errext.With(errext.Usage, hint, fmt.Errorf("there is no environment %q", name))

@@ -45,7 +45,7 @@ func TestParseRollout(t *testing.T) {
 	if code != errext.OK {
 		t.Fatal(text)
 	}
-	want := configs.Defaults()
+	want := schema.Defaults()
 	want.Model.Path, want.Model.ComputeDtype = "m", "float32"
 	e := configs.DefaultEnv("maze")
 	e.Servers, e.ValTasks, e.SkipTasks = []string{"http://a:1", "http://b:2", "http://c"}, []string{"0-2,17"}, []string{"1"}

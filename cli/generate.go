@@ -79,7 +79,7 @@ func generateFlags() []cli.Flag {
 // parseGenerate reads the flags of generateFlags.
 func parseGenerate(c *cli.Context) (generateOptions, error) {
 	o := generateOptions{
-		Config: configs.Defaults(),
+		Config: schema.Defaults(),
 		In:     c.Args().Get(0), Out: c.Args().Get(1),
 		PromptKey: c.String("prompt-key"), ResponseKey: c.String("response-key"), Force: c.Bool("force"),
 	}

@@ -144,7 +144,7 @@ func useModel(c *cli.Context, cfg *configs.Config) {
 
 // playKeys are the flags of eval and rollout that override keys.
 func playKeys() []keyFlag {
-	cfg := configs.Defaults()
+	cfg := schema.Defaults()
 	api, summary, server := cfg.Rollout.API, cfg.Agent.Summary, configs.DefaultEnv("")
 	clears := func(other string, clear func(*configs.Env)) func(*cli.Context, *configs.Config) {
 		return func(c *cli.Context, cfg *configs.Config) {
@@ -190,7 +190,7 @@ func playKeys() []keyFlag {
 
 		// How the model writes actions and what it is shown.
 		{
-			flag: &cli.StringFlag{Name: "format", Value: env.FormatReact, Usage: "how the model writes actions, and what it is shown (--action-format changes react's): " + strings.Join(configs.Formats(), ", ")},
+			flag: &cli.StringFlag{Name: "format", Value: env.FormatReact, Usage: "how the model writes actions, and what it is shown (--action-format changes react's): " + strings.Join(schema.Formats(), ", ")},
 			keys: "env.0.format", then: func(c *cli.Context, cfg *configs.Config) { cfg.Env[0].ActionFormat = c.String("action-format") },
 		},
 		{

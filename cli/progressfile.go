@@ -178,7 +178,8 @@ func workParts(line []byte) map[string]string {
 // sha256Text is a hash, of which the beginning is enough to tell two apart.
 var sha256Text = regexp.MustCompile(`^"([0-9a-f]{12})[0-9a-f]{52}"$`)
 
-func rewardPart(line []byte) (c configs.Config) {
+func rewardPart(line []byte) configs.Config {
+	c := schema.Defaults()
 	_ = json.Unmarshal(line, &struct{ Reward *configs.Reward }{&c.Reward})
 	return c
 }

@@ -72,7 +72,7 @@ func parseReplay(c *cli.Context) (replayOptions, error) {
 		return o, usagef("replay needs a FILE: a dump of openmanus rollout")
 	}
 	var f flagFaults
-	cfg := configs.Defaults()
+	cfg := schema.Defaults()
 	f.override(c, replayKeys(), &cfg, false)
 	f.check(c, replayKeys(), &cfg)
 	o.Model = cfg.Model

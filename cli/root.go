@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/cli/run"
-	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data/registry"
 	"github.com/openmanus/openmanus/internal/errext"
 	"github.com/openmanus/openmanus/torch"
 )
@@ -145,7 +145,7 @@ func needCommand(c *cli.Context) error {
 	}
 	name := c.Args().First()
 	hint := "there are: " + strings.Join(names, ", ")
-	if near := configs.Nearest(name, names); near != "" {
+	if near := registry.Nearest(name, names); near != "" {
 		hint = "did you mean " + near + "? " + hint
 	}
 	return errext.With(errext.Usage, hint, usagef("there is no command %q", name))
@@ -176,7 +176,7 @@ func nearestFlag(name string, flags []cli.Flag) string {
 			}
 		}
 	}
-	return configs.Nearest(name, names)
+	return registry.Nearest(name, names)
 }
 
 // arrange moves flags before the arguments of the command they belong to, since

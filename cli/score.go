@@ -60,9 +60,9 @@ const (
 // scoreKeys are the flags of score that override keys. A configuration of
 // --config takes their place.
 func scoreKeys() []keyFlag {
-	usual := configs.Defaults().Reward
+	usual := schema.Defaults().Reward
 	return []keyFlag{
-		{flag: &cli.StringFlag{Name: "score-fn", Usage: "score function: " + strings.Join(slices.Sorted(maps.Keys(configs.ScoreFns())), ", ") + ", http://…, https://… or exec:COMMAND"}, keys: "reward.score_fn"},
+		{flag: &cli.StringFlag{Name: "score-fn", Usage: "score function: " + strings.Join(schema.ScoreFns(), ", ") + ", http://…, https://… or exec:COMMAND"}, keys: "reward.score_fn"},
 		{flag: &cli.Float64Flag{Name: "format-score", Usage: "score of a well-formed wrong answer"}, keys: "reward.format_score"},
 		{flag: &cli.IntFlag{Name: "min-answer-tags", Value: usual.MinAnswerTags, Usage: "<answer> tags that a reply needs; -1: the function's own number"}, keys: "reward.min_answer_tags"},
 		{flag: &cli.Float64Flag{Name: "timeout", Value: usual.ScoreTimeoutS, Usage: "seconds that an http://, https:// or exec: function may take for one batch"}, keys: "reward.score_timeout_s"},
@@ -119,7 +119,7 @@ func (s *State) parseScore(c *cli.Context) (scoreOptions, error) {
 		return o, nil
 	}
 	o.timeoutName = "--timeout"
-	o.Config = configs.Defaults()
+	o.Config = schema.Defaults()
 	o.Model.ComputeDtype = "float32"
 	f.override(c, scoreKeys(), &o.Config, true)
 	if f.need("score-fn", o.Reward.ScoreFn, "the name of a score function, or --config with a [reward] section") &&

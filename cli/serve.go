@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/cli/run"
-	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data/registry"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/fault"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -64,7 +64,7 @@ func (s *State) parseServe(c *cli.Context, name string) (addr string, o builtin.
 			return "", o, usagef("env serve needs a name: %s", strings.Join(builtin.Names(), ", "))
 		}
 		hint := "there are: " + strings.Join(builtin.Names(), ", ")
-		if near := configs.Nearest(name, builtin.Names()); near != "" {
+		if near := registry.Nearest(name, builtin.Names()); near != "" {
 			hint = "did you mean " + near + "? " + hint
 		}
 		return "", o, errext.With(errext.Usage, hint, fmt.Errorf("there is no built-in server %q", name))

@@ -84,7 +84,7 @@ func TestIndexBeyondTheBook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := configs.Load("grpo", text, nil)
+	cfg, err := schema.Load("grpo", text, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

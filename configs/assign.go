@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // instance turns a table name into the path of a value: keys of [[env]] and
@@ -40,10 +42,37 @@ func generic(path string) string {
 	return path
 }
 
-// field returns the settable value at a path such as "env.0.tasks". The path
-// must be that of a Ready key; anything else is a programmer's error.
-func field(c *Config, path string) reflect.Value {
-	v := reflect.ValueOf(c).Elem()
+// field returns the value at a path such as "env.0.tasks". It panics if the
+// path is not that of a Ready key. The value of a parameter is not settable:
+// use store.
+func (c *Config) field(path string) reflect.Value {
+	v, params, p := c.find(path)
+	if p == nil {
+		return v
+	}
+	if x := params[p.Key]; x != nil {
+		return reflect.ValueOf(x)
+	}
+	return reflect.ValueOf(p.Default)
+}
+
+// store changes the value at a path. change gets a settable copy of it.
+func (c *Config) store(path string, change func(dst reflect.Value)) {
+	v, params, p := c.find(path)
+	if p == nil {
+		change(v)
+		return
+	}
+	dst := reflect.New(reflect.TypeOf(p.Default)).Elem()
+	dst.Set(c.field(path))
+	change(dst)
+	params[p.Key] = dst.Interface()
+}
+
+// find returns the field of a path, or for a parameter its declaration and the
+// map that holds its value.
+func (c *Config) find(path string) (v reflect.Value, params registry.Values, p *registry.Param) {
+	v = reflect.ValueOf(c).Elem()
 	for name := range strings.SplitSeq(path, ".") {
 		if v.Kind() == reflect.Slice {
 			i, err := strconv.Atoi(name)
@@ -58,11 +87,14 @@ func field(c *Config, path string) reflect.Value {
 		}
 		f, ok := fieldByTag(v, name)
 		if !ok {
-			panic("configs: no field for " + path)
+			if p = c.Schema.byName[generic(path)].param; p == nil {
+				panic("configs: no field for " + path)
+			}
+			return v, v.FieldByName("Params").Interface().(registry.Values), p
 		}
 		v = f
 	}
-	return v
+	return v, nil, nil
 }
 
 // indexOf finds the component of a name, -1 if there is none.

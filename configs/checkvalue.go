@@ -6,8 +6,8 @@ import "strings"
 // keys say; "" is nothing. v is what the TOML decoder makes of it: text, an
 // int64, a float64, a bool, or a []any. Keys of an [[env]] table are written
 // as env.name.
-func CheckValue(key string, v any) string {
-	l := newLoader("", written)
+func (s *Schema) CheckValue(key string, v any) string {
+	l := s.newLoader("", written)
 	l.cfg.Env = []Env{DefaultEnv("")}
 	path := key
 	if rest, ok := strings.CutPrefix(key, components); ok {
@@ -23,8 +23,8 @@ func CheckValue(key string, v any) string {
 	if len(l.faults) > 0 {
 		return l.faults[0].Msg
 	}
-	if e, ok := known(generic(path)); ok && e.status == Ready && e.rule.check != nil {
-		return e.rule.check(field(&l.cfg, path).Interface())
+	if e, ok := s.known(generic(path)); ok && e.status == Ready {
+		return e.rule.Problem(l.cfg.field(path).Interface())
 	}
 	return ""
 }

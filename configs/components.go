@@ -2,9 +2,10 @@ package configs
 
 import (
 	"math"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // components is where the keys of [reward.components.NAME] begin. In the table
@@ -14,47 +15,20 @@ const components = "reward.components."
 // ModelScoreFn is the score function that is a reward model's output.
 const ModelScoreFn = "model"
 
-// scoreFns are the score functions of this program and the parameters that
-// each reads.
-var scoreFns = map[string][]string{
-	"goal": nil, "math": nil, ModelScoreFn: nil,
-	"data_source": {"format_score", "min_answer_tags", "gsm8k_method"},
-	"qa_em":       {"format_score", "min_answer_tags"}, "subem": {"format_score", "min_answer_tags"},
-	"f1": {"min_answer_tags"}, "bleu": {"min_answer_tags"}, "bleu_addone": {"min_answer_tags"},
-	"gsm8k": {"format_score", "gsm8k_method"}, "countdown": {"format_score"}, "multiply": {"format_score"},
-	"format": {"patterns"}, "length": {"max_length", "min_length", "penalty_type", "unit"},
-	"overlong": {"max_length", "overlong_buffer", "overlong_factor"},
-	"agentgym": {
-		"env_reward_weight", "env_reward_scale", "env_reward_clip",
-		"format_reward_weight", "format_max_r", "format_min_r", "format_check_all_tags",
-		"length_reward_weight", "length_max_r", "length_min_r", "length_target_words", "length_tolerance", "length_too_short_factor",
-		"length_too_long_factor", "length_penalty_if_missing",
-		"gt_sim_reward_weight", "gt_sim_max_r", "gt_sim_min_r",
-	},
-}
-
-// ScoreFns returns the names of the score functions that are part of this
-// program and the parameters that each reads.
-func ScoreFns() map[string][]string { return scoreFns }
-
 // ExternalScoreFn reports whether a score function is the user's own, behind
 // an address or a command.
 func ExternalScoreFn(fn string) bool {
 	return strings.HasPrefix(fn, "http://") || strings.HasPrefix(fn, "https://") || strings.HasPrefix(fn, "exec:")
 }
 
-// ScoreFn says what is wrong with the name of a score function, or "".
-func ScoreFn(fn string) string { return scoreFn.check(fn) }
+// ScoreFn returns what is wrong with the name of a score function, or "".
+func (s *Schema) ScoreFn(fn string) string { return s.scoreFn().Problem(fn) }
 
-var scoreFn = func() rule {
-	var names []string
-	for name := range scoreFns {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	one := oneOf(append([]string{""}, names...))
+// scoreFn allows the registered score functions and those of users.
+func (s *Schema) scoreFn() registry.Range {
+	names := s.ScoreFns()
 	allowed := strings.Join(names, " | ") + " | http://… | https://… | exec:COMMAND"
-	return rule{allowed, func(v any) string {
+	return registry.Range{Allowed: allowed, Check: func(v any) string {
 		switch fn := v.(string); {
 		case strings.HasPrefix(fn, "exec:"):
 			if strings.TrimSpace(strings.TrimPrefix(fn, "exec:")) == "" {
@@ -64,14 +38,10 @@ var scoreFn = func() rule {
 		case ExternalScoreFn(fn):
 			return ServerURL(fn)
 		}
-		if msg := one.check(v); msg != "" {
-			return strings.Replace(msg, one.allowed, allowed, 1)
-		}
-		return ""
+		words := oneOf(append([]string{""}, names...))
+		return strings.Replace(words.Problem(v), words.Allowed, allowed, 1)
 	}}
-}()
-
-var anyNumber = numeric("a finite number", func(float64) bool { return true })
+}
 
 // component returns the component of a name, which is made if there is none.
 func (c *Config) component(name string) *Component {
@@ -80,7 +50,7 @@ func (c *Config) component(name string) *Component {
 		i = len(c.Reward.Components)
 	}
 	if i == len(c.Reward.Components) || c.Reward.Components[i].Name != name {
-		c.Reward.Components = slices.Insert(c.Reward.Components, i, DefaultComponent(name))
+		c.Reward.Components = slices.Insert(c.Reward.Components, i, c.Schema.DefaultComponent(name))
 	}
 	return &c.Reward.Components[i]
 }
@@ -105,13 +75,13 @@ func (c *Config) checkReward(fs *Faults) {
 		fs.add("reward.allocation", "per_turn pays each turn what the environment gave for it, which a score function does not say: choose another allocation")
 	}
 	if r.ScoreFn != "" && !ExternalScoreFn(r.ScoreFn) {
-		if slices.Contains([]string{"format", "length", "overlong"}, r.ScoreFn) {
+		if e, _ := registry.Find(c.Schema.words.Scores, r.ScoreFn); e.Check != nil {
 			fs.add("reward.score_fn", "%s needs parameters: write it as a table [reward.components.%s]", r.ScoreFn, r.ScoreFn)
 		}
 	}
 	if r.Signal == "sum" {
 		for _, e := range c.Env {
-			if slices.Contains(cumulative, e.Name) {
+			if c.environment(e.Name).Cumulative {
 				fs.add("reward.signal", "the rewards of %s are a running score, of which a sum counts the same points again with every turn: write last", e.Name)
 				break
 			}
@@ -119,8 +89,9 @@ func (c *Config) checkReward(fs *Faults) {
 	}
 	if r.Signal == "env_score" {
 		for _, e := range c.Env {
-			if !slices.Contains([]string{"babyai", "sciworld"}, e.Name) {
-				fs.add("reward.signal", "%s keeps no score beside its reward, only babyai and sciworld do: write last", e.Name)
+			if !c.environment(e.Name).KeepsScore {
+				fs.add("reward.signal", "%s keeps no score beside its reward, only these do: %s; write last", e.Name,
+					c.environmentsThat(func(e registry.Environment) bool { return e.KeepsScore }))
 				break
 			}
 		}
@@ -158,7 +129,7 @@ func (c *Config) checkComponent(fs *Faults, p *Component) {
 	if fn == "" {
 		fn = p.Name
 	}
-	if msg := ScoreFn(fn); msg != "" {
+	if msg := c.Schema.ScoreFn(fn); msg != "" {
 		fs.add(at+"fn", "%s", msg)
 		return
 	}
@@ -166,22 +137,13 @@ func (c *Config) checkComponent(fs *Faults, p *Component) {
 	case p.Weight == 0 || math.IsNaN(p.Weight):
 		fs.add(at+"weight", "0 would only cost time: take the component out")
 	case fn == "length" && p.Weight > 0:
-		fs.add(at+"weight", "length grows with the excess: a positive weight would reward it; write -0.01, for one")
-	case fn == "length" && p.MaxLength == 0 && p.MinLength == 0:
-		fs.add(at+"max_length", "set max_length or min_length")
-	case fn == "length" && p.MaxLength > 0 && p.MinLength > p.MaxLength:
-		fs.add(at+"min_length", "%d is more than max_length %d", p.MinLength, p.MaxLength)
-	case fn == "overlong" && p.MaxLength == 0:
-		fs.add(at+"max_length", "set it, to rollout.max_new_tokens for one")
-	case fn == "overlong" && (p.OverlongBuffer == 0 || p.OverlongBuffer > p.MaxLength):
-		fs.add(at+"overlong_buffer", "%d is not allowed; allowed: from 1 to max_length %d", p.OverlongBuffer, p.MaxLength)
-	case fn == "format" && len(p.Patterns) == 0:
-		fs.add(at+"patterns", "set it, for one to [\"(?s)<think>.*</think>\"]")
+		fs.add(at+"weight", "the score of length grows with the excess: use a negative weight, for example -0.01")
 	}
-	for _, text := range p.Patterns {
-		if _, err := regexp.Compile(text); err != nil {
-			fs.add(at+"patterns", "%q is not a regular expression: %v", text, err)
-			return
-		}
+	e, _ := registry.Find(c.Schema.words.Scores, fn)
+	if e.Check == nil {
+		return
+	}
+	if key, problem := e.Check(p.Params); problem != "" {
+		fs.add(at+key, "%s", problem)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // Config is one run, section by section. The names are those of the TOML file;
@@ -27,6 +30,9 @@ type Config struct {
 
 	// Derived lists values that Load chose because defaults did not fit.
 	Derived []Derived `toml:"-"`
+
+	// Schema is the schema that made the configuration.
+	Schema *Schema `toml:"-" json:"-"`
 }
 
 // Model says which weights are trained and in which number format.
@@ -221,59 +227,34 @@ type Component struct {
 	Fn     string  `toml:"fn"`
 	Weight float64 `toml:"weight"`
 
-	FormatScore   float64 `toml:"format_score"`
-	MinAnswerTags int     `toml:"min_answer_tags"`
-	GSM8KMethod   string  `toml:"gsm8k_method"`
-
-	Patterns       []string `toml:"patterns"`
-	MaxLength      int      `toml:"max_length"`
-	MinLength      int      `toml:"min_length"`
-	PenaltyType    string   `toml:"penalty_type"`
-	Unit           string   `toml:"unit"`
-	OverlongBuffer int      `toml:"overlong_buffer"`
-	OverlongFactor float64  `toml:"overlong_factor"`
-
-	EnvRewardWeight        float64 `toml:"env_reward_weight"`
-	EnvRewardScale         float64 `toml:"env_reward_scale"`
-	EnvRewardClip          float64 `toml:"env_reward_clip"`
-	FormatRewardWeight     float64 `toml:"format_reward_weight"`
-	FormatMaxR             float64 `toml:"format_max_r"`
-	FormatMinR             float64 `toml:"format_min_r"`
-	FormatCheckAllTags     bool    `toml:"format_check_all_tags"`
-	LengthRewardWeight     float64 `toml:"length_reward_weight"`
-	LengthMaxR             float64 `toml:"length_max_r"`
-	LengthMinR             float64 `toml:"length_min_r"`
-	LengthTargetWords      int     `toml:"length_target_words"`
-	LengthTolerance        float64 `toml:"length_tolerance"`
-	LengthTooShortFactor   float64 `toml:"length_too_short_factor"`
-	LengthTooLongFactor    float64 `toml:"length_too_long_factor"`
-	LengthPenaltyIfMissing bool    `toml:"length_penalty_if_missing"`
-	GTSimRewardWeight      float64 `toml:"gt_sim_reward_weight"`
-	GTSimMaxR              float64 `toml:"gt_sim_max_r"`
-	GTSimMinR              float64 `toml:"gt_sim_min_r"`
+	// Params are the parameters of every score function; Fn reads its own.
+	Params registry.Values `toml:"-"`
 }
 
 // Algo says how rewards become advantages, and which groups are learned from.
 type Algo struct {
-	Name              string            `toml:"name"`
-	AdvEstimator      string            `toml:"adv_estimator"`
-	NormByStd         bool              `toml:"norm_by_std"`
-	FilterMetric      string            `toml:"filter_metric"`
-	Gamma             float64           `toml:"gamma"`
-	Lam               float64           `toml:"lam"`
-	UseKLInReward     bool              `toml:"use_kl_in_reward"`
-	KLPenalty         string            `toml:"kl_penalty"`
-	KLCtrl            string            `toml:"kl_ctrl"`
-	KLCoef            float64           `toml:"kl_coef"`
-	KLTarget          float64           `toml:"kl_target"`
-	KLHorizon         float64           `toml:"kl_horizon"`
-	FilterGroups      bool              `toml:"filter_groups"`
-	MaxGenBatches     int               `toml:"max_gen_batches"`
-	GiGPOStepWeight   float64           `toml:"gigpo_step_weight"`
-	GiGPONorm         string            `toml:"gigpo_norm"`
-	GiGPOSimilarity   float64           `toml:"gigpo_similarity_thresh"`
-	PFPPO             string            `toml:"pf_ppo"`
-	PFPPOWeightPow    float64           `toml:"pf_ppo_weight_pow"`
+	Name            string  `toml:"name"`
+	AdvEstimator    string  `toml:"adv_estimator"`
+	NormByStd       bool    `toml:"norm_by_std"`
+	FilterMetric    string  `toml:"filter_metric"`
+	Gamma           float64 `toml:"gamma"`
+	Lam             float64 `toml:"lam"`
+	UseKLInReward   bool    `toml:"use_kl_in_reward"`
+	KLPenalty       string  `toml:"kl_penalty"`
+	KLCtrl          string  `toml:"kl_ctrl"`
+	KLCoef          float64 `toml:"kl_coef"`
+	KLTarget        float64 `toml:"kl_target"`
+	KLHorizon       float64 `toml:"kl_horizon"`
+	FilterGroups    bool    `toml:"filter_groups"`
+	MaxGenBatches   int     `toml:"max_gen_batches"`
+	GiGPOStepWeight float64 `toml:"gigpo_step_weight"`
+	GiGPONorm       string  `toml:"gigpo_norm"`
+	GiGPOSimilarity float64 `toml:"gigpo_similarity_thresh"`
+	PFPPO           string  `toml:"pf_ppo"`
+	PFPPOWeightPow  float64 `toml:"pf_ppo_weight_pow"`
+	// Params are the parameters of every estimator and of every weighting of
+	// PF-PPO; the chosen ones read their own.
+	Params            registry.Values   `toml:"-"`
 	AgentEvol         AgentEvol         `toml:"agentevol"`
 	RolloutCorrection RolloutCorrection `toml:"rollout_correction"`
 }
@@ -339,6 +320,9 @@ type Actor struct {
 	GradClip               float64 `toml:"grad_clip"`
 	OffloadOptimizer       bool    `toml:"offload_optimizer"`
 	Optim                  Optim   `toml:"optim"`
+
+	// Params are the parameters of every policy loss; PolicyLoss reads its own.
+	Params registry.Values `toml:"-"`
 }
 
 // Critic is the value model of gae and its update.
@@ -448,10 +432,10 @@ func (c Config) Clone() Config {
 	c.Algo.RolloutCorrection.RS = slices.Clone(c.Algo.RolloutCorrection.RS)
 	c.Algo.RolloutCorrection.RSThreshold = slices.Clone(c.Algo.RolloutCorrection.RSThreshold)
 	c.Curriculum.MaxTurns = slices.Clone(c.Curriculum.MaxTurns)
+	c.Algo.Params, c.Actor.Params = maps.Clone(c.Algo.Params), maps.Clone(c.Actor.Params)
 	c.Reward.Components = slices.Clone(c.Reward.Components)
 	for i := range c.Reward.Components {
-		p := &c.Reward.Components[i]
-		p.Patterns = slices.Clone(p.Patterns)
+		c.Reward.Components[i].Params = maps.Clone(c.Reward.Components[i].Params)
 	}
 	c.Model.TargetModules = slices.Clone(c.Model.TargetModules)
 	c.SFT.Files = slices.Clone(c.SFT.Files)
@@ -468,4 +452,26 @@ func (c *Config) UsesReference() bool { return c.Actor.UseKLLoss || c.Algo.UseKL
 func (c *Config) Evolves() bool { return c.Algo.Name == "agentevol" }
 
 // UsesCritic reports whether advantages are estimated with a critic's values.
-func (c *Config) UsesCritic() bool { return c.Algo.AdvEstimator == "gae" }
+func (c *Config) UsesCritic() bool { return c.estimator().Critic }
+
+// updatesCritic reports whether the critic has updates of its own.
+func (c *Config) updatesCritic() bool {
+	return c.UsesCritic() && !c.Evolves() && (!c.Critic.Shared || c.Trainer.CriticWarmup > 0)
+}
+
+// estimator returns the properties of the configured advantage estimator.
+func (c *Config) estimator() registry.Estimator {
+	e, _ := registry.Find(c.Schema.words.Estimators, c.Algo.AdvEstimator)
+	return e
+}
+
+// environmentsThat lists the environments with a property.
+func (c *Config) environmentsThat(have func(registry.Environment) bool) string {
+	return strings.Join(registry.NamesOf(c.Schema.words.Environments, have), ", ")
+}
+
+// environment returns the properties of an environment.
+func (c *Config) environment(name string) registry.Environment {
+	e, _ := registry.Find(c.Schema.words.Environments, name)
+	return e
+}

@@ -4,8 +4,9 @@ package configs
 // recommended values where experience has some (clip-higher, no entropy bonus,
 // untruncated sampling), the original's elsewhere. It names no model and no
 // environment, so it does not validate by itself.
-func Defaults() Config {
+func (s *Schema) Defaults() Config {
 	return Config{
+		Schema: s,
 		Model: Model{
 			Device:        "auto",
 			MasterDtype:   "float32",
@@ -78,6 +79,7 @@ func Defaults() Config {
 			GiGPONorm:       "mean_norm",
 			GiGPOSimilarity: 1,
 			PFPPOWeightPow:  2,
+			Params:          defaultsOf(s.estimators, s.reweightings),
 			AgentEvol:       AgentEvol{PerTask: 1, Replay: -1},
 			RolloutCorrection: RolloutCorrection{
 				ISThreshold: 2,
@@ -109,6 +111,7 @@ func Defaults() Config {
 			KLLossType:             "k3",
 			GradClip:               1,
 			Optim:                  defaultOptim(),
+			Params:                 defaultsOf(s.losses),
 		},
 		Curriculum: Curriculum{Sampler: "uniform", RestSteps: 20},
 		Critic: Critic{
@@ -165,18 +168,10 @@ func DefaultEnv(name string) Env {
 	}
 }
 
-// DefaultComponent returns a [reward.components.NAME] table that says nothing
-// but its name, with OpenManus-RL's parameters of agentgym. Fn is empty: the
-// name fills it.
-func DefaultComponent(name string) Component {
-	return Component{
-		Name: name, Weight: 1, MinAnswerTags: -1, GSM8KMethod: "strict", PenaltyType: "linear", Unit: "tokens", OverlongFactor: 1,
-		EnvRewardWeight: 0.25, EnvRewardScale: 1, EnvRewardClip: 5,
-		FormatRewardWeight: 0.25, FormatMaxR: 1, FormatMinR: -0.5, FormatCheckAllTags: true,
-		LengthRewardWeight: 0.15, LengthMaxR: 0.5, LengthMinR: -0.25, LengthTargetWords: 50, LengthTolerance: 0.3,
-		LengthTooShortFactor: 0.5, LengthTooLongFactor: 0.5, LengthPenaltyIfMissing: true,
-		GTSimRewardWeight: 0.35, GTSimMaxR: 1, GTSimMinR: 0,
-	}
+// DefaultComponent returns a [reward.components.NAME] table without keys. Fn is
+// empty: resolving a configuration sets it to the name.
+func (s *Schema) DefaultComponent(name string) Component {
+	return Component{Name: name, Weight: 1, Params: defaultsOf(s.scores)}
 }
 
 // defaultVFCoef is TRL's.

@@ -27,7 +27,7 @@ func (l *loader) derive() {
 	if !c.Evolves() {
 		l.fitBatches("actor.", rows)
 	}
-	if ownPasses.met(c, 0) {
+	if c.updatesCritic() {
 		l.fitBatches("critic.", rows)
 	}
 	if c.Actor.DynamicBatch && c.Actor.MaxTokensPerMicroBatch < context {
@@ -82,14 +82,14 @@ func (l *loader) fitMicroBatch(batch, micro string, most int) {
 
 func (l *loader) given(key string) bool { return l.inFile[key] || l.bySet[key] }
 
-func (l *loader) number(key string) int { return int(field(&l.cfg, key).Int()) }
+func (l *loader) number(key string) int { return int(l.cfg.field(key).Int()) }
 
 // put derives a value, unless the user set one.
 func (l *loader) put(key string, value int, reason string, args ...any) {
 	if l.given(key) {
 		return
 	}
-	f := field(&l.cfg, key)
+	f := l.cfg.field(key)
 	d := Derived{Key: key, Default: literal(f), Reason: fmt.Sprintf(reason, args...)}
 	f.SetInt(int64(value))
 	d.Value = literal(f)

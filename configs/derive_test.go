@@ -39,7 +39,7 @@ func TestDerive(t *testing.T) {
 		"imitation in twos":      {[]string{"sft.epochs=1", "sft.files=x.jsonl", "sft.train_batch_size=2"}, "sft.micro_batch_size=2"},
 		"imitation, long rows":   {[]string{"sft.epochs=1", "sft.files=x.jsonl", "sft.dynamic_batch=true", "sft.max_length=20000"}, "sft.max_tokens_per_micro_batch=20000"},
 	} {
-		cfg, err := Load("x.toml", []byte(small), c.sets)
+		cfg, err := schema.Load("x.toml", []byte(small), c.sets)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -47,7 +47,7 @@ func TestDerive(t *testing.T) {
 		var got []string
 		for _, d := range cfg.Derived {
 			got = append(got, d.Key+"="+d.Value)
-			if now := literal(field(&cfg, d.Key)); now != d.Value || d.Default == d.Value || d.Reason == "" {
+			if now := literal(cfg.field(d.Key)); now != d.Value || d.Default == d.Value || d.Reason == "" {
 				t.Errorf("%s: %+v, and the value is %s", name, d, now)
 			}
 		}
@@ -62,7 +62,7 @@ func TestDerive(t *testing.T) {
 				t.Errorf("%s: the written configuration does not say that %s is derived", name, d.Key)
 			}
 		}
-		again, err := LoadSaved("config.toml", text)
+		again, err := schema.LoadSaved("config.toml", text)
 		if err != nil {
 			t.Errorf("%s: written: %v", name, err)
 		} else if diff := Diff(cfg, again); len(diff) > 0 || len(again.Derived) > 0 {
@@ -80,21 +80,21 @@ func TestSetValuesAreNotDerived(t *testing.T) {
 		"actor.dynamic_batch=true actor.max_tokens_per_micro_batch=100":                "actor.max_tokens_per_micro_batch",
 		"sft.epochs=1 sft.files=x.jsonl sft.train_batch_size=4 sft.micro_batch_size=3": "sft.micro_batch_size",
 	} {
-		_, err := Load("x.toml", []byte(small), strings.Fields(sets))
+		_, err := schema.Load("x.toml", []byte(small), strings.Fields(sets))
 		faults, ok := err.(Faults)
 		if !ok || !faults.about(want) {
 			t.Errorf("%s: error %v, want one about %s", sets, err, want)
 		}
 	}
 	text := small + "[data]\ntrain_batch_size = 2\n[actor]\nmini_batch_size = 32\n"
-	if _, err := Load("x.toml", []byte(text), nil); err == nil || !strings.Contains(err.Error(), "x.toml:11: actor.mini_batch_size") {
+	if _, err := schema.Load("x.toml", []byte(text), nil); err == nil || !strings.Contains(err.Error(), "x.toml:11: actor.mini_batch_size") {
 		t.Errorf("a file's own value: %v", err)
 	}
 }
 
 // The values of a preset are nobody's own: they give way to what is set.
 func TestDeriveFromAPreset(t *testing.T) {
-	cfg, err := LoadPreset("grpo", []string{"maze"}, []string{"model.path=m", "data.train_batch_size=2", "rollout.group_size=4"})
+	cfg, err := schema.LoadPreset("grpo", []string{"maze"}, []string{"model.path=m", "data.train_batch_size=2", "rollout.group_size=4"})
 	if err != nil {
 		t.Fatal(err)
 	}

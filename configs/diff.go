@@ -33,9 +33,9 @@ func Diff(a, b Config) []Change {
 		if i >= n {
 			return ""
 		}
-		return literal(field(c, path))
+		return literal(c.field(path))
 	}
-	for _, e := range table {
+	for _, e := range a.Schema.table {
 		if e.status != Ready {
 			continue
 		}
@@ -67,10 +67,10 @@ func diffComponents(a, b *Config, name string) []Change {
 	for _, path := range slices.Compact(all) {
 		old, now := "", ""
 		if slices.Contains(before, path) {
-			old = literal(field(a, path))
+			old = literal(a.field(path))
 		}
 		if slices.Contains(after, path) {
-			now = literal(field(b, path))
+			now = literal(b.field(path))
 		}
 		missing := old == "" || now == ""
 		if old != now && (!missing || name == components+"fn") {

@@ -7,7 +7,7 @@ import (
 
 // Documentation returns the table of keys as Markdown; docs/configuration.md
 // is its output.
-func Documentation() string {
+func (s *Schema) Documentation() string {
 	var b strings.Builder
 	b.WriteString(`# Configuration
 
@@ -33,10 +33,10 @@ with one and which files it names are missing, ` + "`config show`" + ` prints it
 
 This page is generated from the table of keys in ` + "`configs`" + ` (` + "`go test ./configs -update`" + `).
 `)
-	b.WriteString(presetDocs())
+	b.WriteString(s.presetDocs())
 	sec := ""
 	var fixed, moved, later []Key
-	for _, k := range Keys() {
+	for _, k := range s.Keys() {
 		switch k.Status {
 		case Fixed:
 			fixed = append(fixed, k)
@@ -48,8 +48,8 @@ This page is generated from the table of keys in ` + "`configs`" + ` (` + "`go t
 			later = append(later, k)
 			continue
 		}
-		if s := sectionOf(k.Name); s != sec {
-			sec = s
+		if at := sectionOf(k.Name); at != sec {
+			sec = at
 			head := "[" + sec + "]"
 			if sec == "env" {
 				head = "[[env]]"
@@ -114,4 +114,4 @@ with the list of those there are).
 	return b.String()
 }
 
-func cell(s string) string { return strings.ReplaceAll(s, "|", "\\|") }
+func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }

@@ -26,19 +26,19 @@ func EnvPreset(name string) ([]byte, error) {
 
 // LoadPreset reads an embedded configuration with the environments in envs in
 // place of its own, and then the overrides in sets.
-func LoadPreset(name string, envs, sets []string) (Config, error) {
+func (s *Schema) LoadPreset(name string, envs, sets []string) (Config, error) {
 	text, err := Preset(name)
 	if err != nil {
 		return Config{}, err
 	}
 	if len(envs) == 0 {
-		return read(newLoader("preset "+name, written), text, sets)
+		return s.newLoader("preset "+name, written).read(text, sets)
 	}
 	if slices.Contains(whole, name) {
 		return Config{}, fmt.Errorf("the preset %s is about its own environment; those that take any are: %s", name, strings.Join(AlgorithmPresetNames(), ", "))
 	}
 	with := "preset " + name + " with " + strings.Join(envs, ", ")
-	l := newLoader(with, written)
+	l := s.newLoader(with, written)
 	if err := l.file(text); err != nil {
 		return Config{}, err
 	}

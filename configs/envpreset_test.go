@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // Every environment of the protocol has a preset, which holds its [[env]]
@@ -23,7 +24,7 @@ func TestEnvPresets(t *testing.T) {
 				t.Errorf("%s has the section %s", name, line)
 			}
 		}
-		cfg, err := Load(name, append([]byte("[model]\npath = \"m\"\n"), text...), nil)
+		cfg, err := schema.Load(name, append([]byte("[model]\npath = \"m\"\n"), text...), nil)
 		if err != nil {
 			t.Errorf("%s alone: %v", name, err)
 			continue
@@ -46,8 +47,8 @@ func TestEnvPresets(t *testing.T) {
 		}
 	}
 	for _, name := range names { // an environment of a user needs no preset
-		if !slices.Contains(strings.Split(envNames.allowed, " | "), name) {
-			t.Errorf("there is a preset of %s, which is no environment (%s)", name, envNames.allowed)
+		if !slices.Contains(registry.NamesOf(schema.words.Environments, nil), name) {
+			t.Errorf("there is a preset of %s, which is no environment ", name)
 		}
 	}
 }
@@ -59,7 +60,7 @@ var withoutRows = map[string]bool{"academia": true, "alfworld": true, "gaia": tr
 func TestPresetsCombine(t *testing.T) {
 	for _, preset := range AlgorithmPresetNames() {
 		for _, env := range EnvPresetNames() {
-			cfg, err := LoadPreset(preset, []string{env}, nil)
+			cfg, err := schema.LoadPreset(preset, []string{env}, nil)
 			if preset == "sft" && withoutRows[env] {
 				if err == nil || !strings.Contains(err.Error(), "no trajectories to learn from") {
 					t.Errorf("sft with %s, of which there are no rows: %v", env, err)
@@ -70,7 +71,7 @@ func TestPresetsCombine(t *testing.T) {
 				t.Errorf("%s with %s: %v", preset, env, err)
 				continue
 			}
-			alone, err := LoadPreset(preset, nil, nil)
+			alone, err := schema.LoadPreset(preset, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +84,7 @@ func TestPresetsCombine(t *testing.T) {
 			}
 		}
 	}
-	cfg, err := LoadPreset("ppo", []string{"maze", "wordle"}, []string{"env.maze.weight=2"})
+	cfg, err := schema.LoadPreset("ppo", []string{"maze", "wordle"}, []string{"env.maze.weight=2"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,14 +96,14 @@ func TestPresetsCombine(t *testing.T) {
 // The section [env.webshop] of the specification does not stand in the way of
 // the environment of that name.
 func TestSetOfAnEnvironmentWithASectionsName(t *testing.T) {
-	cfg, err := LoadPreset("grpo", []string{"webshop", "maze"}, []string{"env.webshop.max_turns=3"})
+	cfg, err := schema.LoadPreset("grpo", []string{"webshop", "maze"}, []string{"env.webshop.max_turns=3"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if cfg.Env[0].MaxTurns != 3 || cfg.Env[1].MaxTurns == 3 {
 		t.Errorf("%+v", cfg.Env)
 	}
-	_, err = LoadPreset("grpo", []string{"webshop"}, []string{"env.webshop.use_small=true"})
+	_, err = schema.LoadPreset("grpo", []string{"webshop"}, []string{"env.webshop.use_small=true"})
 	if err == nil || !strings.Contains(err.Error(), "not implemented yet") {
 		t.Errorf("got %v", err)
 	}
@@ -120,7 +121,7 @@ func TestPresetsThatDoNotCombine(t *testing.T) {
 		{"grpo", []string{"maze", "maze"}, "env.0 is called maze already"},
 		{"grpo", []string{"../grpo"}, "there is no preset of an environment"},
 	} {
-		if _, err := LoadPreset(tt.preset, tt.envs, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := schema.LoadPreset(tt.preset, tt.envs, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s with %s: %v, want %q", tt.preset, tt.envs, err, tt.want)
 		}
 	}

@@ -28,7 +28,7 @@ func TestFormatOptions(t *testing.T) {
 		{"an unknown format", []string{"env.maze.format=histroy"}, `did you mean "history"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Load("run.toml", []byte(minimal), tt.sets)
+			_, err := schema.Load("run.toml", []byte(minimal), tt.sets)
 			if tt.want == "" {
 				if err != nil {
 					t.Error(err)

@@ -3,6 +3,8 @@ package configs
 import (
 	"reflect"
 	"strings"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // Status says what this version does with a key.
@@ -34,33 +36,25 @@ type Key struct {
 type entry struct {
 	name   string
 	doc    string // for Later and Moved: what to do instead
-	rule   rule
+	rule   registry.Range
 	status Status
-	only   any // the value of a Fixed key
+	only   any             // the value of a Fixed key
+	param  *registry.Param // the declaration, if a registered implementation declares the key
 }
 
-// table is every known key, in the order of a written file: sections keep
-// together, the keys of a section come before its subsections.
-var table = concat(modelKeys, envKeys, dataKeys, agentKeys, rolloutKeys, rewardKeys, componentKeys, algoKeys, curriculumKeys, actorKeys,
-	criticKeys, refKeys, sftKeys, trainerKeys, perfKeys, logKeys)
+// The ranges by short names, for the tables of keys.
+var (
+	anything = registry.Any
+	oneOf    = registry.OneOf
+	eachOf   = registry.EachOf
+	atLeast  = registry.AtLeast
+	above    = registry.Above
+	between  = registry.Between
+	aboveTo  = registry.AboveTo
+	orOff    = registry.OrUnset
+)
 
-var byName = func() map[string]entry {
-	m := make(map[string]entry, len(table))
-	for _, e := range table {
-		m[e.name] = e
-	}
-	return m
-}()
-
-func concat(parts ...[]entry) []entry {
-	var all []entry
-	for _, p := range parts {
-		all = append(all, p...)
-	}
-	return all
-}
-
-func ready(name, doc string, r rule) entry {
+func ready(name, doc string, r registry.Range) entry {
 	return entry{name: name, doc: doc, rule: r, status: Ready}
 }
 
@@ -85,12 +79,12 @@ func later(section string, keys string) []entry {
 var laterSections = []string{"env.tools", "env.webshop"}
 
 // known returns the entry for a key whose [[env]] index was taken out.
-func known(name string) (entry, bool) {
-	if e, ok := byName[name]; ok {
+func (s *Schema) known(name string) (entry, bool) {
+	if e, ok := s.byName[name]; ok {
 		return e, true
 	}
-	for _, s := range laterSections {
-		if name == s || strings.HasPrefix(name, s+".") {
+	for _, at := range laterSections {
+		if name == at || strings.HasPrefix(name, at+".") {
 			return entry{name: name, status: Later, doc: "not implemented yet"}, true
 		}
 	}
@@ -98,8 +92,8 @@ func known(name string) (entry, bool) {
 }
 
 // section reports whether name is a table that holds known keys.
-func section(name string) bool {
-	for _, e := range table {
+func (s *Schema) section(name string) bool {
+	for _, e := range s.table {
 		if strings.HasPrefix(e.name, name+".") {
 			return true
 		}
@@ -108,19 +102,19 @@ func section(name string) bool {
 }
 
 // Keys returns every known key in the order of a written file.
-func Keys() []Key {
-	def := Defaults()
+func (s *Schema) Keys() []Key {
+	def := s.Defaults()
 	def.Env = []Env{DefaultEnv("maze")}
-	def.Reward.Components = []Component{DefaultComponent("name")}
-	keys := make([]Key, 0, len(table))
-	for _, e := range table {
-		k := Key{Name: e.name, Doc: e.doc, Allowed: e.rule.allowed, Status: e.status}
+	def.Reward.Components = []Component{s.DefaultComponent("name")}
+	keys := make([]Key, 0, len(s.table))
+	for _, e := range s.table {
+		k := Key{Name: e.name, Doc: e.doc, Allowed: e.rule.Allowed, Status: e.status}
 		switch e.status {
 		case Ready:
-			v := field(&def, instance(e.name, 0))
+			v := def.field(instance(e.name, 0))
 			k.Type = typeName(v.Type())
 			k.Default = literal(v)
-			if u := usesOf[e.name]; u != nil {
+			if u := s.usesOf[e.name]; u != nil {
 				k.With = u.with
 			}
 			if e.name == "env.name" {

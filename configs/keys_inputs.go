@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // The keys of what goes in: the model, the environments, the data.
 
-var modelKeys = concat([]entry{
+var modelKeys = slices.Concat([]entry{
 	ready("model.path", "folder with config.json, *.safetensors and tokenizer.json, a .gguf file, or the name of a Hugging Face hub model that is in the local cache (hf download); empty: the model of [model.fresh]", anything),
 	ready("model.tokenizer_path", "folder of the tokenizer; empty: the model's own", anything),
 	ready("model.device", "where the weights live; auto: the first GPU, or the CPU where none can be used, with a warning if there is one; a device that is named and not there is an error", device),
@@ -42,45 +44,11 @@ var targetModules = []string{allLinear, "q_proj", "k_proj", "v_proj", "o_proj", 
 
 const allLinear = "all-linear"
 
-// envNames are the environments of the protocol.
-var envNames = oneOf([]string{
-	"academia", "alfworld", "babyai", "gaia", "maze", "movie", "sciworld", "searchqa", "sheet", "sqlgym", "textcraft", "todo",
-	"weather", "webarena", "webshop", "wordle",
-})
-
-// formats are those of every environment, and prompting those of them that
-// write the prompt of every turn anew. toolCall is for environments with tools.
-var (
-	formats   = []string{"action_tags", "history", "react", "staged", toolCall}
-	prompting = []string{"history", "staged"}
-)
-
-const toolCall = "tool_call"
-
-// tooled are the environments that have tools to call.
-var tooled = []string{"academia", "gaia", "movie", "sheet", "todo", "weather"}
-
-// Formats are the formats that need no action_format.
-func Formats() []string { return slices.Clone(formats) }
-
-// WritesPrompts reports whether a format writes the prompt of every turn anew.
-func WritesPrompts(format string) bool { return slices.Contains(prompting, format) }
-
-// react is the action format that every environment has, and calls are those
-// in which the model calls functions: formats too, where action_format says
-// the same.
+// react is the action format that every environment has.
 const react = "react"
 
-var calls = []string{"function_calling", "code_as_action"}
-
-// callable are the environments that have functions to call.
-var callable = []string{"alfworld", "sciworld", "webshop"}
-
-// cumulative are the environments whose rewards are running scores.
-var cumulative = []string{"academia", "babyai", "movie", "sciworld", "sheet", "todo", "weather"}
-
 // labels are names that metrics and files can have.
-var labels = rule{allowed: "empty, or letters, digits, _ and -", check: func(v any) string {
+var labels = registry.Range{Allowed: "empty, or letters, digits, _ and -", Check: func(v any) string {
 	label := v.(string)
 	if label == "" {
 		return ""
@@ -94,56 +62,59 @@ var labels = rule{allowed: "empty, or letters, digits, _ and -", check: func(v a
 	return ""
 }}
 
-var envKeys = concat([]entry{
-	ready("env.name", "which environment", envNames),
-	ready("env.label", "name of the table in metrics, rollouts and --env, where several are of one environment; empty: the environment's", labels),
-	ready("env.servers", "addresses of running servers, used by least load; empty: the built-in server of that name is started", serverURLs),
-	ready("env.tasks", "what to train on: index ranges such as \"0-199\", or parquet or JSONL files", tasks),
-	ready("env.val_tasks", "what to validate on, in the same form", tasks),
-	ready("env.skip_tasks", "indices left out wherever they occur in tasks and val_tasks", indices),
-	ready("env.expert_tasks", "indices whose solutions by the built-in environment itself join the SFT data", indices),
-	ready("env.weight", "how often its training tasks are drawn, relative to the other environments' weights; 0: it is only validated on", atLeast(0)),
-	ready("env.max_turns", "turns an episode may take; 0: agent.max_turns", between(0, 10000)),
-	ready("env.format", "how the model writes actions; empty: action_format if that calls functions, else agent.format", oneOf(slices.Concat([]string{""}, formats, calls))),
-	ready("env.history_length", "past turns in a prompt of the formats history and staged, which write it anew every turn; -1: agent.history_length", between(-1, 10000)),
-	ready("env.use_summary", "format history shows a summary of the past in place of past turns, from the endpoint of [agent.summary]", anything),
-	ready("env.memory_file", "file that the format staged finds lines in and appends what it stores to; empty: agent.memory_file", anything),
-	ready("env.final_ends", "a reply that the format takes for an answer, such as <answer> or <response>, ends the episode even if the server goes on", anything),
-	ready("env.parser", "which generation of AgentGym's action parser", oneOf([]string{"g1", "g2"})),
-	ready("env.action_format", "how AgentGym's client of alfworld, sciworld or webshop reads an action; the last two call functions, need parser g2, and are the format too", oneOf(slices.Concat([]string{react}, calls))),
-	ready("env.timeout_s", "seconds one request may take", aboveTo(0, 86400)),
-	ready("env.create_timeout_s", "seconds the creation of an instance may take; 0: timeout_s", between(0, 86400)),
-	ready("env.reset_timeout_s", "seconds a reset may take; 0: timeout_s", between(0, 86400)),
-	ready("env.step_timeout_s", "seconds a step may take; 0: timeout_s", between(0, 86400)),
-	ready("env.observe_timeout_s", "seconds a question for the observation may take; 0: timeout_s", between(0, 86400)),
-	ready("env.close_timeout_s", "seconds giving an instance back may take; 0: timeout_s, but at most 5", between(0, 86400)),
-	ready("env.retries", "tries of create, reset and observe after the first; a sent step is never repeated", between(0, 100)),
-	ready("env.max_instances", "instances in use on one server; 0: as many as servers of its kind hold (docs/servers.md)", atLeast(0)),
-	ready("env.max_requests", "requests that one server is sent at a time; 0: one where servers of its kind work on one, else no limit", atLeast(0)),
-	ready("env.quarantine_after", "failed requests in a row after which a server that answers GET / is left alone for a while; one that does not is at once", between(1, 10000)),
-	ready("env.wait_healthy_s", "seconds that servers which are all down are waited for before the run ends; at the start one has to answer at once", aboveTo(0, 86400)),
-	ready("env.instruction", "text that replaces the environment's instruction; empty: instruction_file, the task's own, or the built-in one", anything),
-	ready("env.instruction_file", "text file that replaces the environment's instruction; empty: the task's own or the built-in one", anything),
-	ready("env.launch", "start servers of this environment from a checkout of AgentGym, and end them with the run (docs/servers.md)", anything),
-	ready("env.num_servers", "how many of them", between(1, 1024)),
-	ready("env.base_port", "port of the first; the others have those after it", between(1, 65535)),
-	ready("env.checkout", "folder of AgentGym that holds agentenv-textcraft and the others", anything),
-	ready("env.command", "command that starts one server, instead of the recipe's; {python}, {checkout}, {host} and {port} are filled in", anything),
-	ready("env.workdir", "working folder of the servers; empty: the recipe's", anything),
-	ready("env.environment", "environment variables of the servers beside this program's own; {checkout}, {host} and {port} are filled in", variables),
-	ready("env.python", "interpreter of the servers; empty: that of the venv that env install made, else python3", anything),
-	ready("env.venv", "virtual environment of the servers, instead of python", anything),
-	ready("env.start_timeout_s", "seconds a server may take until it answers; 0: as long as servers of its kind take", between(0, 86400)),
-	ready("env.hang_timeout_s", "seconds after which a server that answers nothing any more, not even GET /, is started again; 0: never", between(0, 86400)),
-	ready("env.recipes", "folder of Minecraft recipe files for the built-in textcraft; empty: its own book", anything),
-	ready("env.vocabulary", "file of five-letter words for the built-in wordle; empty: its own forty", anything),
-	moved("env.server_base", "write servers = [\"http://host:port\"] in [[env]]"),
-	moved("env.ports", "write servers = [\"http://host:port\"] in [[env]]"),
-	moved("env.data_len", "the length of the task list is what counts; leave it out"),
-},
-	later("env", "seed data_path available_tools"))
+func (s *Schema) envKeys() []entry {
+	calls := registry.NamesOf(s.words.Formats, func(f registry.Format) bool { return f.Calls })
+	return slices.Concat([]entry{
+		ready("env.name", "which environment", oneOf(registry.NamesOf(s.words.Environments, nil))),
+		ready("env.label", "name of the table in metrics, rollouts and --env, where several are of one environment; empty: the environment's", labels),
+		ready("env.servers", "addresses of running servers, used by least load; empty: the built-in server of that name is started", serverURLs),
+		ready("env.tasks", "what to train on: index ranges such as \"0-199\", or parquet or JSONL files", tasks),
+		ready("env.val_tasks", "what to validate on, in the same form", tasks),
+		ready("env.skip_tasks", "indices left out wherever they occur in tasks and val_tasks", indices),
+		ready("env.expert_tasks", "indices whose solutions by the built-in environment itself join the SFT data", indices),
+		ready("env.weight", "how often its training tasks are drawn, relative to the other environments' weights; 0: it is only validated on", atLeast(0)),
+		ready("env.max_turns", "turns an episode may take; 0: agent.max_turns", between(0, 10000)),
+		ready("env.format", "how the model writes actions; empty: action_format if that calls functions, else agent.format", oneOf(slices.Concat([]string{""}, s.Formats(), calls))),
+		ready("env.history_length", "past turns in a prompt of the formats history and staged, which write it anew every turn; -1: agent.history_length", between(-1, 10000)),
+		ready("env.use_summary", "format history shows a summary of the past in place of past turns, from the endpoint of [agent.summary]", anything),
+		ready("env.memory_file", "file that the format staged finds lines in and appends what it stores to; empty: agent.memory_file", anything),
+		ready("env.final_ends", "a reply that the format takes for an answer, such as <answer> or <response>, ends the episode even if the server goes on", anything),
+		ready("env.parser", "which generation of AgentGym's action parser", oneOf([]string{"g1", "g2"})),
+		ready("env.action_format", "how AgentGym's client of alfworld, sciworld or webshop reads an action; the last two call functions, need parser g2, and are the format too", oneOf(slices.Concat([]string{react}, calls))),
+		ready("env.timeout_s", "seconds one request may take", aboveTo(0, 86400)),
+		ready("env.create_timeout_s", "seconds the creation of an instance may take; 0: timeout_s", between(0, 86400)),
+		ready("env.reset_timeout_s", "seconds a reset may take; 0: timeout_s", between(0, 86400)),
+		ready("env.step_timeout_s", "seconds a step may take; 0: timeout_s", between(0, 86400)),
+		ready("env.observe_timeout_s", "seconds a question for the observation may take; 0: timeout_s", between(0, 86400)),
+		ready("env.close_timeout_s", "seconds giving an instance back may take; 0: timeout_s, but at most 5", between(0, 86400)),
+		ready("env.retries", "tries of create, reset and observe after the first; a sent step is never repeated", between(0, 100)),
+		ready("env.max_instances", "instances in use on one server; 0: as many as servers of its kind hold (docs/servers.md)", atLeast(0)),
+		ready("env.max_requests", "requests that one server is sent at a time; 0: one where servers of its kind work on one, else no limit", atLeast(0)),
+		ready("env.quarantine_after", "failed requests in a row after which a server that answers GET / is left alone for a while; one that does not is at once", between(1, 10000)),
+		ready("env.wait_healthy_s", "seconds that servers which are all down are waited for before the run ends; at the start one has to answer at once", aboveTo(0, 86400)),
+		ready("env.instruction", "text that replaces the environment's instruction; empty: instruction_file, the task's own, or the built-in one", anything),
+		ready("env.instruction_file", "text file that replaces the environment's instruction; empty: the task's own or the built-in one", anything),
+		ready("env.launch", "start servers of this environment from a checkout of AgentGym, and end them with the run (docs/servers.md)", anything),
+		ready("env.num_servers", "how many of them", between(1, 1024)),
+		ready("env.base_port", "port of the first; the others have those after it", between(1, 65535)),
+		ready("env.checkout", "folder of AgentGym that holds agentenv-textcraft and the others", anything),
+		ready("env.command", "command that starts one server, instead of the recipe's; {python}, {checkout}, {host} and {port} are filled in", anything),
+		ready("env.workdir", "working folder of the servers; empty: the recipe's", anything),
+		ready("env.environment", "environment variables of the servers beside this program's own; {checkout}, {host} and {port} are filled in", variables),
+		ready("env.python", "interpreter of the servers; empty: that of the venv that env install made, else python3", anything),
+		ready("env.venv", "virtual environment of the servers, instead of python", anything),
+		ready("env.start_timeout_s", "seconds a server may take until it answers; 0: as long as servers of its kind take", between(0, 86400)),
+		ready("env.hang_timeout_s", "seconds after which a server that answers nothing any more, not even GET /, is started again; 0: never", between(0, 86400)),
+		ready("env.recipes", "folder of Minecraft recipe files for the built-in textcraft; empty: its own book", anything),
+		ready("env.vocabulary", "file of five-letter words for the built-in wordle; empty: its own forty", anything),
+		moved("env.server_base", "write servers = [\"http://host:port\"] in [[env]]"),
+		moved("env.ports", "write servers = [\"http://host:port\"] in [[env]]"),
+		moved("env.data_len", "the length of the task list is what counts; leave it out"),
+	},
+		later("env", "seed data_path available_tools"))
+}
 
-var dataKeys = concat([]entry{
+var dataKeys = slices.Concat([]entry{
 	ready("data.train_limit", "train on at most so many tasks of an environment, picked at random by data.seed; 0: all", atLeast(0)),
 	ready("data.val_limit", "validate on at most so many tasks of an environment, picked at random by data.seed; 0: all", atLeast(0)),
 	ready("data.max_prompt_tokens", "tokens a first prompt may have", atLeast(1)),
@@ -162,24 +133,26 @@ var dataKeys = concat([]entry{
 	moved("data.keep_raw_chat", "messages are always kept; leave it out"),
 })
 
-var agentKeys = concat([]entry{
-	ready("agent.format", "how the model writes actions, where [[env]] does not say", oneOf(formats)),
-	ready("agent.max_turns", "turns an episode may take, where [[env]] does not say", between(1, 10000)),
-	ready("agent.max_obs_tokens", "tokens of an observation that the model sees; 0: all", atLeast(0)),
-	ready("agent.max_parse_failures", "unreadable replies in a row that end an episode; 0: never", atLeast(0)),
-	ready("agent.max_workers", "episodes played at once", between(1, 65536)),
-	ready("agent.episode_retries", "times an episode is played again from its start after an infrastructure failure before it is dropped", between(0, 100)),
-	ready("agent.episode_replays", "instances in a row that may be lost at one point of an episode, its reset or a turn, and are replaced by another, on which the actions so far are repeated; a hundred times as many in all; needs a deterministic environment, and the same observations", between(0, 10000)),
-	ready("agent.history_length", "past turns in a prompt of the formats history and staged, where [[env]] does not say; all others show the whole conversation", between(0, 10000)),
-	ready("agent.memory_file", "file of the format staged, where [[env]] does not say: what it held when the run began can be found by its episodes; empty: an episode remembers only itself", anything),
-},
-	later("agent", "strategy max_start_tokens"),
-	[]entry{
-		ready("agent.summary.base_url", "OpenAI-compatible endpoint that writes summaries, such as http://127.0.0.1:8000/v1", endpointURL),
-		ready("agent.summary.model", "name by which it knows the model", anything),
-		ready("agent.summary.key_env", "environment variable that holds its key; none is sent if that is empty", keyVariable),
-		ready("agent.summary.concurrency", "summaries asked for at once", between(1, 1024)),
-		ready("agent.summary.timeout_s", "seconds one may take", aboveTo(0, 3600)),
-		ready("agent.summary.max_tokens", "tokens one may have", between(1, 100000)),
-		ready("agent.summary.temperature", "of its sampling", between(0, 2)),
-	})
+func (s *Schema) agentKeys() []entry {
+	return slices.Concat([]entry{
+		ready("agent.format", "how the model writes actions, where [[env]] does not say", oneOf(s.Formats())),
+		ready("agent.max_turns", "turns an episode may take, where [[env]] does not say", between(1, 10000)),
+		ready("agent.max_obs_tokens", "tokens of an observation that the model sees; 0: all", atLeast(0)),
+		ready("agent.max_parse_failures", "unreadable replies in a row that end an episode; 0: never", atLeast(0)),
+		ready("agent.max_workers", "episodes played at once", between(1, 65536)),
+		ready("agent.episode_retries", "times an episode is played again from its start after an infrastructure failure before it is dropped", between(0, 100)),
+		ready("agent.episode_replays", "instances in a row that may be lost at one point of an episode, its reset or a turn, and are replaced by another, on which the actions so far are repeated; a hundred times as many in all; needs a deterministic environment, and the same observations", between(0, 10000)),
+		ready("agent.history_length", "past turns in a prompt of the formats history and staged, where [[env]] does not say; all others show the whole conversation", between(0, 10000)),
+		ready("agent.memory_file", "file of the format staged, where [[env]] does not say: what it held when the run began can be found by its episodes; empty: an episode remembers only itself", anything),
+	},
+		later("agent", "strategy max_start_tokens"),
+		[]entry{
+			ready("agent.summary.base_url", "OpenAI-compatible endpoint that writes summaries, such as http://127.0.0.1:8000/v1", endpointURL),
+			ready("agent.summary.model", "name by which it knows the model", anything),
+			ready("agent.summary.key_env", "environment variable that holds its key; none is sent if that is empty", keyVariable),
+			ready("agent.summary.concurrency", "summaries asked for at once", between(1, 1024)),
+			ready("agent.summary.timeout_s", "seconds one may take", aboveTo(0, 3600)),
+			ready("agent.summary.max_tokens", "tokens one may have", between(1, 100000)),
+			ready("agent.summary.temperature", "of its sampling", between(0, 2)),
+		})
+}

@@ -1,53 +1,31 @@
 package configs
 
+import "github.com/openmanus/openmanus/data/registry"
+
 // The keys of what an episode is worth.
 
-var rewardKeys = []entry{
-	ready("reward.signal", "which of an episode's rewards counts: the last step's, the sum or the largest of all, or the environment's own score (babyai, sciworld)", oneOf([]string{"last", "sum", "max", "env_score"})),
-	ready("reward.allocation", "which tokens are paid", oneOf([]string{"last_token", "uniform_positive", "discounted", "per_turn"})),
-	ready("reward.gamma", "discount per token of allocation discounted", aboveTo(0, 1)),
-	ready("reward.turn_penalty", "taken off an episode's score for every turn it took, when it is compared with its group: of two that succeed the shorter is better", atLeast(0)),
-	ready("reward.invalid_action_penalty", "taken off for every turn without a valid action: off the episode's score, under gigpo off that turn alone", atLeast(0)),
-	ready("reward.score_fn", "score function; empty: the environment's signal, or reward.components", scoreFn),
-	ready("reward.format_score", "score_fn's score of a well-formed wrong answer", anyNumber),
-	ready("reward.min_answer_tags", "<answer> tags that score_fn wants in a reply; -1: the function's own number", orOff),
-	ready("reward.score_timeout_s", "seconds that an http://, https:// or exec: function may take for one batch", aboveTo(0, 86400)),
-	ready("reward.score_batch_size", "episodes in one request to an http://, https:// or exec: function", between(1, 65536)),
-	ready("reward.model_path", "reward model of the score function model: a folder of a *ForSequenceClassification with one label", anything),
-	ready("reward.model_micro_batch_size", "episodes per pass of the reward model; changes memory and speed, not the result", atLeast(1)),
-	ready("reward.model_max_tokens", "tokens of an episode that the reward model reads, from its beginning; 0: as many as it has positions", atLeast(0)),
-	ready("reward.model_offload_params", "keep the reward model in host memory but while it scores", anything),
+func (s *Schema) rewardKeys() []entry {
+	return []entry{
+		ready("reward.signal", "which of an episode's rewards counts: the last step's, the sum or the largest of all, or the environment's own score (babyai, sciworld)", oneOf(registry.NamesOf(s.words.Signals, nil))),
+		ready("reward.allocation", "which tokens are paid", oneOf(registry.NamesOf(s.words.Allocations, nil))),
+		ready("reward.gamma", "discount per token of allocation discounted", aboveTo(0, 1)),
+		ready("reward.turn_penalty", "taken off an episode's score for every turn it took, when it is compared with its group: of two that succeed the shorter is better", atLeast(0)),
+		ready("reward.invalid_action_penalty", "taken off for every turn without a valid action: off the episode's score, under gigpo off that turn alone", atLeast(0)),
+		ready("reward.score_fn", "score function; empty: the environment's signal, or reward.components", s.scoreFn()),
+		ready("reward.format_score", "score_fn's score of a well-formed wrong answer", registry.Finite),
+		ready("reward.min_answer_tags", "<answer> tags that score_fn wants in a reply; -1: the function's own number", orOff),
+		ready("reward.score_timeout_s", "seconds that an http://, https:// or exec: function may take for one batch", aboveTo(0, 86400)),
+		ready("reward.score_batch_size", "episodes in one request to an http://, https:// or exec: function", between(1, 65536)),
+		ready("reward.model_path", "reward model of the score function model: a folder of a *ForSequenceClassification with one label", anything),
+		ready("reward.model_micro_batch_size", "episodes per pass of the reward model; changes memory and speed, not the result", atLeast(1)),
+		ready("reward.model_max_tokens", "tokens of an episode that the reward model reads, from its beginning; 0: as many as it has positions", atLeast(0)),
+		ready("reward.model_offload_params", "keep the reward model in host memory but while it scores", anything),
+	}
 }
 
-var componentKeys = []entry{
-	ready(components+"fn", "score function; empty: the one that has the component's name", scoreFn),
-	ready(components+"weight", "what its score is multiplied with before all are added", anyNumber),
-	ready(components+"format_score", "qa_em, subem, gsm8k, countdown, multiply: score of a well-formed wrong answer", anyNumber),
-	ready(components+"min_answer_tags", "qa_em, subem, f1, bleu, bleu_addone: <answer> tags that a reply needs; -1: the function's own number", orOff),
-	ready(components+"gsm8k_method", "gsm8k: the number after ####, or the last one", oneOf([]string{"strict", "flexible"})),
-	ready(components+"patterns", "format: regular expressions, of which the share that match counts", anything),
-	ready(components+"max_length", "length, overlong: the longest that is not punished", atLeast(0)),
-	ready(components+"min_length", "length: the shortest that is not punished", atLeast(0)),
-	ready(components+"penalty_type", "length: how the excess counts", oneOf([]string{"linear", "quadratic", "logarithmic"})),
-	ready(components+"unit", "length: what is counted", oneOf([]string{"tokens", "words", "characters"})),
-	ready(components+"overlong_buffer", "overlong: tokens below max_length in which the punishment grows", atLeast(0)),
-	ready(components+"overlong_factor", "overlong: the punishment at max_length", above(0)),
-	ready(components+"env_reward_weight", "agentgym: weight of the environment's rewards", anyNumber),
-	ready(components+"env_reward_scale", "agentgym: factor of their sum", anyNumber),
-	ready(components+"env_reward_clip", "agentgym: bound of the scaled sum; 0: none", atLeast(0)),
-	ready(components+"format_reward_weight", "agentgym: weight of the tags", anyNumber),
-	ready(components+"format_max_r", "agentgym: think, memory, plan, think, act in this order", anyNumber),
-	ready(components+"format_min_r", "agentgym: not even think and act", anyNumber),
-	ready(components+"format_check_all_tags", "agentgym: look for all five; false: for think and then act", anything),
-	ready(components+"length_reward_weight", "agentgym: weight of the length of thoughts", anyNumber),
-	ready(components+"length_max_r", "agentgym: as long as wanted", anyNumber),
-	ready(components+"length_min_r", "agentgym: the least for any length", anyNumber),
-	ready(components+"length_target_words", "agentgym: words of all thoughts; 0: any", atLeast(0)),
-	ready(components+"length_tolerance", "agentgym: share of the target that may be missing or too much", between(0, 1)),
-	ready(components+"length_too_short_factor", "agentgym: how fast the score falls below", atLeast(0)),
-	ready(components+"length_too_long_factor", "agentgym: how fast it falls above", atLeast(0)),
-	ready(components+"length_penalty_if_missing", "agentgym: no thought scores length_min_r; false: the middle", anything),
-	ready(components+"gt_sim_reward_weight", "agentgym: weight of the ground truth's actions", anyNumber),
-	ready(components+"gt_sim_max_r", "agentgym: all of them were done, in their order", anyNumber),
-	ready(components+"gt_sim_min_r", "agentgym: none", anyNumber),
+func (s *Schema) componentKeys() []entry {
+	return append([]entry{
+		ready(components+"fn", "score function; empty: the one that has the component's name", s.scoreFn()),
+		ready(components+"weight", "what its score is multiplied with before all are added", registry.Finite),
+	}, s.scores.keys()...)
 }

@@ -1,8 +1,14 @@
 package configs
 
+import (
+	"slices"
+
+	"github.com/openmanus/openmanus/data/registry"
+)
+
 // The keys of supervised training, and of the run as a whole.
 
-var sftKeys = concat([]entry{
+var sftKeys = slices.Concat([]entry{
 	ready("sft.epochs", "passes over the recorded trajectories; 0: no warm start. A finished `openmanus sft` goes on where there are more", between(0, 10000)),
 	ready("sft.total_steps", "stop after so many optimiser steps; 0: after the epochs", atLeast(0)),
 	ready("sft.files", "parquet or JSONL files of trajectories; empty: the files of [[env]] tasks, and what expert_tasks gives", taskFiles),
@@ -64,9 +70,11 @@ var perfKeys = []entry{
 	ready("perf.peak_tflops", "what the device can do in the compute type, in 10^12 floating-point operations a second, as its maker says or a large matrix product shows (989 for an H100 in bfloat16): perf/mfu is the share of it that the update and the rollout come to; 0: unknown, perf/mfu is not reported", atLeast(0)),
 }
 
-var logKeys = concat([]entry{
-	ready("log.backends", "where metrics go; jsonl is the run folder's metrics.jsonl and is always written",
-		eachOf([]string{"console", "jsonl"}, "tensorboard", "prometheus", "mlflow", "wandb")),
-	ready("log.level", "least serious message that is shown", oneOf([]string{"debug", "info", "warn", "error"})),
-},
-	later("log", "val_generations"))
+func (s *Schema) logKeys() []entry {
+	return slices.Concat([]entry{
+		ready("log.backends", "where metrics go; jsonl is the run folder's metrics.jsonl and is always written",
+			eachOf(registry.NamesOf(s.words.Sinks, nil), "tensorboard", "prometheus", "mlflow", "wandb")),
+		ready("log.level", "least serious message that is shown", oneOf([]string{"debug", "info", "warn", "error"})),
+	},
+		later("log", "val_generations"))
+}

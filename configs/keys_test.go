@@ -47,7 +47,7 @@ func TestSpecificationKeysAreKnown(t *testing.T) {
 			sec = s
 			continue
 		}
-		if e, ok := known(sec + "." + word); !ok {
+		if e, ok := schema.known(sec + "." + word); !ok {
 			t.Errorf("%s.%s is not known", sec, word)
 		} else if e.doc == "" {
 			t.Errorf("%s.%s has no words", sec, word)
@@ -78,17 +78,17 @@ func TestTableAndStructsAgree(t *testing.T) {
 	fields := map[string]bool{}
 	for _, name := range leaves(reflect.TypeFor[Config](), "") {
 		fields[name] = true
-		if e, ok := byName[name]; !ok || e.status != Ready || e.doc == "" {
+		if e, ok := schema.byName[name]; !ok || e.status != Ready || e.doc == "" {
 			t.Errorf("field %s is not documented in the table of keys", name)
 		}
 	}
 	seen := map[string]bool{}
-	for _, e := range table {
+	for _, e := range schema.table {
 		if seen[e.name] {
 			t.Errorf("%s is in the table twice", e.name)
 		}
 		seen[e.name] = true
-		if (e.status == Ready) != fields[e.name] {
+		if (e.status == Ready) != (fields[e.name] || e.param != nil) {
 			t.Errorf("%s is %s, has a field: %v", e.name, e.status, fields[e.name])
 		}
 	}
@@ -96,7 +96,7 @@ func TestTableAndStructsAgree(t *testing.T) {
 
 func TestSectionsKeepTogether(t *testing.T) {
 	done, cur := map[string]bool{}, ""
-	for _, e := range table {
+	for _, e := range schema.table {
 		sec := sectionOf(e.name)
 		if sec == cur {
 			continue
@@ -110,7 +110,7 @@ func TestSectionsKeepTogether(t *testing.T) {
 
 // TestStatuses loads every key that is not Ready and wants what its status says.
 func TestStatuses(t *testing.T) {
-	for _, k := range Keys() {
+	for _, k := range schema.Keys() {
 		if k.Status == Ready {
 			continue
 		}
@@ -123,7 +123,7 @@ func TestStatuses(t *testing.T) {
 		if k.Status == Fixed {
 			value = k.Default
 		}
-		_, err := Load("f", fmt.Appendf(nil, "%s\n%s = %s\n", head, leaf, value), nil)
+		_, err := schema.Load("f", fmt.Appendf(nil, "%s\n%s = %s\n", head, leaf, value), nil)
 		about := ""
 		for _, f := range err.(Faults) {
 			if generic(f.Key) == k.Name {
@@ -150,7 +150,7 @@ func TestStatuses(t *testing.T) {
 // TestDocumentation keeps docs/configuration.md equal to the table of keys.
 func TestDocumentation(t *testing.T) {
 	const path = "../docs/configuration.md"
-	got := Documentation()
+	got := schema.Documentation()
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)

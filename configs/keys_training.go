@@ -1,10 +1,14 @@
 package configs
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/openmanus/openmanus/data/registry"
+)
 
 // The keys of what happens in a step: sampling, rewards, the update.
 
-var rolloutKeys = concat([]entry{
+var rolloutKeys = slices.Concat([]entry{
 	ready("rollout.engine", "who generates: local is this process, with the weights that are trained; openai is the endpoint of [rollout.api], which eval and rollout play with and which cannot be trained", oneOf([]string{"local", "openai"})),
 	ready("rollout.group_size", "episodes per task and step", between(1, 4096)),
 	ready("rollout.temperature", "divides the logits, in sampling and in every log-prob", aboveTo(0, 100)),
@@ -41,112 +45,92 @@ var rolloutKeys = concat([]entry{
 		ready("rollout.api.retries", "tries after the first, on 429, 5xx and broken replies", between(0, 100)),
 	})
 
-var algoKeys = concat([]entry{
-	ready("algo.name", "what a step learns by: policy_gradient is advantages and a policy loss; agentevol is supervised training on the episodes that were won, beside the recorded trajectories of [sft]", oneOf([]string{"policy_gradient", "agentevol"})),
-	ready("algo.adv_estimator", "advantage estimator (docs/algorithms.md)", oneOf(estimators)),
-	ready("algo.norm_by_std", "divide a group's advantages by the spread of its rewards", anything),
-	ready("algo.filter_metric", "whose spread decides whether a group is learned from: seq_final_reward is what the episodes are paid, penalties included; score what the environment or the score functions gave; env_reward what the environment gave, whatever the score is made of", oneOf([]string{"seq_final_reward", "score", "env_reward"})),
-	ready("algo.gamma", "discount of the rewards that follow: per token, in gigpo per turn", between(0, 1)),
-	ready("algo.lam", "lambda of gae: 1 takes the rewards that follow, 0 trusts the critic's next value", between(0, 1)),
-	ready("algo.use_kl_in_reward", "take the KL to a frozen reference, a second copy of the weights, off the reward", anything),
-	ready("algo.kl_penalty", "KL estimator of the KL in the reward", oneOf([]string{"k1", "kl", "abs", "k2", "mse", "k3", "low_var_kl"})),
-	ready("algo.kl_ctrl", "what becomes of kl_coef: it stays, or steers the KL towards kl_target", oneOf([]string{"fixed", "adaptive"})),
-	ready("algo.kl_coef", "coefficient of the KL in the reward, for adaptive the first one", atLeast(0)),
-	ready("algo.kl_target", "the KL that kl_ctrl = \"adaptive\" steers to", above(0)),
-	ready("algo.kl_horizon", "episodes over which it does so", above(0)),
-	ready("algo.filter_groups", "dynamic sampling: draw more tasks until as many groups as a step has tasks differ in filter_metric; groups that do not are always left out of the loss and counted", anything),
-	ready("algo.max_gen_batches", "batches of tasks that filter_groups may play in a step; then the step learns from the groups there are, with a warning", atLeast(1)),
-	ready("algo.gigpo_step_weight", "weight of the turns' part of gigpo beside the episode's", atLeast(0)),
-	ready("algo.gigpo_norm", "mean_std_norm divides both parts of gigpo by their spread", oneOf([]string{"mean_norm", "mean_std_norm"})),
-	ready("algo.gigpo_similarity_thresh", "how similar the observations of turns are that gigpo compares, as the share of characters that stay; 1: equal", between(0.5, 1)),
-	ready("algo.pf_ppo", "draw a step's episodes anew by what their scores say; empty: take each once", oneOf([]string{"", "pow", "max_min", "max_random"})),
-	ready("algo.pf_ppo_weight_pow", "the power of pow", above(0)),
-},
-	[]entry{
-		ready("algo.agentevol.per_task", "episodes of a task that a step keeps at most; 0: all that were won", atLeast(0)),
-		ready("algo.agentevol.replay", "trajectories that a step learns from beside those it kept, drawn from the recorded ones and those that earlier steps kept", orAll),
+func (s *Schema) algoKeys() []entry {
+	return slices.Concat([]entry{
+		ready("algo.name", "what a step learns by: policy_gradient is advantages and a policy loss; agentevol is supervised training on the episodes that were won, beside the recorded trajectories of [sft]", oneOf([]string{"policy_gradient", "agentevol"})),
+		ready("algo.adv_estimator", "advantage estimator (docs/algorithms.md)", oneOf(registry.NamesOf(s.words.Estimators, nil))),
+		ready("algo.norm_by_std", "divide a group's advantages by the spread of its rewards", anything),
+		ready("algo.filter_metric", "whose spread decides whether a group is learned from: seq_final_reward is what the episodes are paid, penalties included; score what the environment or the score functions gave; env_reward what the environment gave, whatever the score is made of", oneOf([]string{"seq_final_reward", "score", "env_reward"})),
+		ready("algo.gamma", "discount of the rewards that follow: per token, in gigpo per turn", between(0, 1)),
+		ready("algo.lam", "lambda of gae: 1 takes the rewards that follow, 0 trusts the critic's next value", between(0, 1)),
+		ready("algo.use_kl_in_reward", "take the KL to a frozen reference, a second copy of the weights, off the reward", anything),
+		ready("algo.kl_penalty", "KL estimator of the KL in the reward", oneOf(registry.NamesOf(s.words.KLEstimators, nil))),
+		ready("algo.kl_ctrl", "what becomes of kl_coef: it stays, or steers the KL towards kl_target", oneOf([]string{"fixed", "adaptive"})),
+		ready("algo.kl_coef", "coefficient of the KL in the reward, for adaptive the first one", atLeast(0)),
+		ready("algo.kl_target", "the KL that kl_ctrl = \"adaptive\" steers to", above(0)),
+		ready("algo.kl_horizon", "episodes over which it does so", above(0)),
+		ready("algo.filter_groups", "dynamic sampling: draw more tasks until as many groups as a step has tasks differ in filter_metric; groups that do not are always left out of the loss and counted", anything),
+		ready("algo.max_gen_batches", "batches of tasks that filter_groups may play in a step; then the step learns from the groups there are, with a warning", atLeast(1)),
+		ready("algo.gigpo_step_weight", "weight of the turns' part of gigpo beside the episode's", atLeast(0)),
+		ready("algo.gigpo_norm", "mean_std_norm divides both parts of gigpo by their spread", oneOf([]string{"mean_norm", "mean_std_norm"})),
+		ready("algo.gigpo_similarity_thresh", "how similar the observations of turns are that gigpo compares, as the share of characters that stay; 1: equal", between(0.5, 1)),
+		ready("algo.pf_ppo", "draw a step's episodes anew by what their scores say; empty: take each once", oneOf(append([]string{""}, registry.NamesOf(s.words.Reweightings, nil)...))),
+		ready("algo.pf_ppo_weight_pow", "the power of pow", above(0)),
 	},
-	[]entry{
-		ready("algo.rollout_correction.rollout_is", "importance weights of the losses, for what sampling and training disagree on; empty: none", oneOf([]string{"", "token", "sequence"})),
-		ready("algo.rollout_correction.rollout_is_threshold", "largest weight", above(0)),
-		ready("algo.rollout_correction.rollout_is_threshold_lower", "IcePop: weights below this and above rollout_is_threshold are 0; 0: larger ones are cut to the threshold", atLeast(0)),
-		ready("algo.rollout_correction.rollout_is_batch_normalize", "divide the weights by their mean", anything),
-		ready("algo.rollout_correction.rollout_rs", "rules that take tokens or episodes out of the loss", eachOf(rejections)),
-		ready("algo.rollout_correction.rollout_rs_threshold", "the threshold of each rule, as text: an upper bound, for k1 two ratios such as \"0.5_2\"", thresholds),
-		ready("algo.rollout_correction.bypass_mode", "let the recorded log-probs stand for the old ones, without a pass that recomputes them", anything),
-		ready("algo.rollout_correction.loss_type", "the loss of bypass_mode", oneOf([]string{"ppo_clip", "reinforce"})),
-	})
-
-// estimators are the advantage estimators; those of compared compare the
-// episodes of a group.
-var (
-	compared = []string{
-		"grpo", "grpo_vectorized", "grpo_passk", "rloo", "opo", "gpg", "reinforce_plus_plus_baseline", "gigpo",
-		"optimal_token_baseline", "tir_optimal_token_baseline", "gdpo",
-	}
-	estimators = append(slices.Clone(compared), "gae", "reinforce", "reinforce_plus_plus", "remax")
-)
-
-// policyLosses are the policy losses; those of aggOf are defined with one
-// aggregation.
-var (
-	policyLosses = []string{
-		"vanilla", "cispo", "gpg", "reinforce", "clip_cov", "kl_cov", "dppo_tv", "dppo_kl", "dro", "vespo", "gspo", "sapo", "geo_mean", "luspo",
-	}
-	aggOf = map[string]string{
-		"gspo": "seq-mean-token-mean", "sapo": "seq-mean-token-mean", "geo_mean": "seq-mean-token-mean", "luspo": "seq-mean-token-sum",
-	}
-)
-
-// rejections are the rules of rollout correction.
-var rejections = []string{
-	"token_k1", "token_k2", "token_k3", "seq_sum_k1", "seq_sum_k2", "seq_sum_k3", "seq_mean_k1", "seq_mean_k2", "seq_mean_k3",
-	"seq_max_k2", "seq_max_k3",
+		s.estimators.keys(), s.reweightings.keys(),
+		[]entry{
+			ready("algo.agentevol.per_task", "episodes of a task that a step keeps at most; 0: all that were won", atLeast(0)),
+			ready("algo.agentevol.replay", "trajectories that a step learns from beside those it kept, drawn from the recorded ones and those that earlier steps kept", orAll),
+		},
+		[]entry{
+			ready("algo.rollout_correction.rollout_is", "importance weights of the losses, for what sampling and training disagree on; empty: none", oneOf([]string{"", "token", "sequence"})),
+			ready("algo.rollout_correction.rollout_is_threshold", "largest weight", above(0)),
+			ready("algo.rollout_correction.rollout_is_threshold_lower", "IcePop: weights below this and above rollout_is_threshold are 0; 0: larger ones are cut to the threshold", atLeast(0)),
+			ready("algo.rollout_correction.rollout_is_batch_normalize", "divide the weights by their mean", anything),
+			ready("algo.rollout_correction.rollout_rs", "rules that take tokens or episodes out of the loss", eachOf(registry.NamesOf(s.words.Rejections, nil))),
+			ready("algo.rollout_correction.rollout_rs_threshold", "the threshold of each rule, as text: an upper bound, for k1 two ratios such as \"0.5_2\"", thresholds),
+			ready("algo.rollout_correction.bypass_mode", "let the recorded log-probs stand for the old ones, without a pass that recomputes them", anything),
+			ready("algo.rollout_correction.loss_type", "the loss of bypass_mode", oneOf([]string{"ppo_clip", "reinforce"})),
+		})
 }
 
-var actorKeys = concat([]entry{
-	ready("actor.mini_batch_size", "episodes per optimiser step, at most: where that does not divide them, all mini-batches are as even as can be; 0: all of the step's, one update", atLeast(0)),
-	ready("actor.micro_batch_size", "episodes per forward and backward pass; changes memory and speed, not the result", atLeast(1)),
-	ready("actor.dynamic_batch", "cut passes by tokens rather than episodes", anything),
-	ready("actor.max_tokens_per_micro_batch", "tokens per pass where dynamic_batch is on", atLeast(1)),
-	ready("actor.ppo_epochs", "passes over the step's episodes", between(1, 1000)),
-	ready("actor.shuffle", "draw the episodes of the mini-batches anew in every pass; false: take them in the order in which they were played", anything),
-	ready("actor.policy_loss", "policy loss (docs/algorithms.md)", oneOf(policyLosses)),
-	ready("actor.loss_agg", "how token losses become one number", oneOf([]string{"token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"})),
-	ready("actor.loss_scale_factor", "what seq-mean-token-sum-norm divides by; 0: rollout.max_context_tokens", atLeast(0)),
-	ready("actor.clip_cov_ratio", "clip_cov: share of the tokens that send no gradient", aboveTo(0, 1)),
-	ready("actor.clip_cov_lb", "clip_cov: of tokens with a covariance above this", anything),
-	ready("actor.clip_cov_ub", "clip_cov: and below this", anything),
-	ready("actor.kl_cov_ratio", "kl_cov: share of the tokens that pay for moving", aboveTo(0, 1)),
-	ready("actor.ppo_kl_coef", "kl_cov: how much they pay", atLeast(0)),
-	ready("actor.tau_pos", "sapo: temperature of the gate for positive advantages", above(0)),
-	ready("actor.tau_neg", "sapo: temperature of the gate for the others", above(0)),
-	ready("actor.dro_beta", "dro: weight of the squared log-ratio; it must be set", atLeast(0)),
-	ready("actor.vespo_k_pos", "vespo: power of the sequence's ratio where the advantage is not negative; larger: small ratios count less", atLeast(0)),
-	ready("actor.vespo_lambda_pos", "vespo: decay with the ratio there; larger: large ratios count less", above(0)),
-	ready("actor.vespo_k_neg", "vespo: the power where the advantage is negative", atLeast(0)),
-	ready("actor.vespo_lambda_neg", "vespo: the decay there", above(0)),
-	ready("actor.clip_ratio_low", "the ratio is clipped below 1 - this; dppo_tv, dppo_kl: the divergence at which a token of negative advantage leaves the loss", aboveTo(0, 1)),
-	ready("actor.clip_ratio_high", "the ratio is clipped above 1 + this; dppo_tv, dppo_kl: the divergence at which a token of positive advantage leaves the loss", aboveTo(0, 100)),
-	ready("actor.clip_ratio_c", "dual clip: bound of the loss for negative advantages; dppo_tv, dppo_kl: the largest ratio, of which 20 is recommended", above(1)),
-	ready("actor.entropy_coef", "weight of the entropy bonus", atLeast(0)),
-	ready("actor.calculate_entropy", "report the entropy, by turn, also where entropy_coef is 0", anything),
-	ready("actor.use_kl_loss", "add the KL to a frozen reference to the loss; it is a second copy of the weights, unless these are frozen themselves (lora_rank)", anything),
-	ready("actor.kl_loss_coef", "weight of the KL loss", atLeast(0)),
-	ready("actor.kl_loss_type", "KL estimator; with a + it has the gradient of k2; full takes the whole vocabulary", oneOf([]string{
-		"k1", "kl", "abs", "k2", "mse", "k3", "low_var_kl", "k1+", "kl+", "abs+", "k2+", "mse+", "k3+", "low_var_kl+", "full",
-	})),
-	ready("actor.grad_clip", "global L2 norm of the gradient", above(0)),
-	fixed("actor.mask_observations", true, "the loss covers sampled tokens only"),
-	fixed("actor.offload_params", false, "keep weights in host memory between phases; sampling and training share them, so no phase is without"),
-	ready("actor.offload_optimizer", "keep the optimiser's moments in host memory while episodes are played, on a GPU", anything),
-	moved("actor.clip_ratio", "write actor.clip_ratio_low and actor.clip_ratio_high"),
-	moved("actor.compute_dtype", "write model.compute_dtype"),
-	moved("actor.reduce_dtype", "gradients are summed in float32; leave it out"),
-	moved("actor.ppo_mini_batch_size", "write actor.mini_batch_size"),
-	moved("actor.ppo_micro_batch_size", "write actor.micro_batch_size"),
-},
-	optimKeys("actor.optim"))
+func (s *Schema) actorKeys() []entry {
+	var kls []string
+	for _, name := range registry.NamesOf(s.words.KLEstimators, nil) {
+		kls = append(kls, name, name+"+")
+	}
+	return slices.Concat([]entry{
+		ready("actor.mini_batch_size", "episodes per optimiser step, at most: where that does not divide them, all mini-batches are as even as can be; 0: all of the step's, one update", atLeast(0)),
+		ready("actor.micro_batch_size", "episodes per forward and backward pass; changes memory and speed, not the result", atLeast(1)),
+		ready("actor.dynamic_batch", "cut passes by tokens rather than episodes", anything),
+		ready("actor.max_tokens_per_micro_batch", "tokens per pass where dynamic_batch is on", atLeast(1)),
+		ready("actor.ppo_epochs", "passes over the step's episodes", between(1, 1000)),
+		ready("actor.shuffle", "draw the episodes of the mini-batches anew in every pass; false: take them in the order in which they were played", anything),
+		ready("actor.policy_loss", "policy loss (docs/algorithms.md)", oneOf(registry.NamesOf(s.words.Losses, nil))),
+		ready("actor.loss_agg", "how token losses become one number", oneOf(registry.NamesOf(s.words.Aggregations, nil))),
+		ready("actor.loss_scale_factor", "what seq-mean-token-sum-norm divides by; 0: rollout.max_context_tokens", atLeast(0)),
+		ready("actor.clip_cov_ratio", "clip_cov: share of the tokens that send no gradient", aboveTo(0, 1)),
+		ready("actor.clip_cov_lb", "clip_cov: of tokens with a covariance above this", anything),
+		ready("actor.clip_cov_ub", "clip_cov: and below this", anything),
+		ready("actor.kl_cov_ratio", "kl_cov: share of the tokens that pay for moving", aboveTo(0, 1)),
+		ready("actor.ppo_kl_coef", "kl_cov: how much they pay", atLeast(0)),
+		ready("actor.tau_pos", "sapo: temperature of the gate for positive advantages", above(0)),
+		ready("actor.tau_neg", "sapo: temperature of the gate for the others", above(0)),
+		ready("actor.dro_beta", "dro: weight of the squared log-ratio; it must be set", atLeast(0)),
+		ready("actor.vespo_k_pos", "vespo: power of the sequence's ratio where the advantage is not negative; larger: small ratios count less", atLeast(0)),
+		ready("actor.vespo_lambda_pos", "vespo: decay with the ratio there; larger: large ratios count less", above(0)),
+		ready("actor.vespo_k_neg", "vespo: the power where the advantage is negative", atLeast(0)),
+		ready("actor.vespo_lambda_neg", "vespo: the decay there", above(0)),
+		ready("actor.clip_ratio_low", "the ratio is clipped below 1 - this; dppo_tv, dppo_kl: the divergence at which a token of negative advantage leaves the loss", aboveTo(0, 1)),
+		ready("actor.clip_ratio_high", "the ratio is clipped above 1 + this; dppo_tv, dppo_kl: the divergence at which a token of positive advantage leaves the loss", aboveTo(0, 100)),
+		ready("actor.clip_ratio_c", "dual clip: bound of the loss for negative advantages; dppo_tv, dppo_kl: the largest ratio, of which 20 is recommended", above(1)),
+		ready("actor.entropy_coef", "weight of the entropy bonus", atLeast(0)),
+		ready("actor.calculate_entropy", "report the entropy, by turn, also where entropy_coef is 0", anything),
+		ready("actor.use_kl_loss", "add the KL to a frozen reference to the loss; it is a second copy of the weights, unless these are frozen themselves (lora_rank)", anything),
+		ready("actor.kl_loss_coef", "weight of the KL loss", atLeast(0)),
+		ready("actor.kl_loss_type", "KL estimator; with a + it has the gradient of k2; full takes the whole vocabulary", oneOf(append(kls, "full"))),
+		ready("actor.grad_clip", "global L2 norm of the gradient", above(0)),
+		fixed("actor.mask_observations", true, "the loss covers sampled tokens only"),
+		fixed("actor.offload_params", false, "keep weights in host memory between phases; sampling and training share them, so no phase is without"),
+		ready("actor.offload_optimizer", "keep the optimiser's moments in host memory while episodes are played, on a GPU", anything),
+		moved("actor.clip_ratio", "write actor.clip_ratio_low and actor.clip_ratio_high"),
+		moved("actor.compute_dtype", "write model.compute_dtype"),
+		moved("actor.reduce_dtype", "gradients are summed in float32; leave it out"),
+		moved("actor.ppo_mini_batch_size", "write actor.mini_batch_size"),
+		moved("actor.ppo_micro_batch_size", "write actor.micro_batch_size"),
+	},
+		s.losses.keys(), optimKeys("actor.optim"))
+}
 
 // optimKeys are the keys of one [*.optim] section.
 func optimKeys(in string) []entry {
@@ -163,7 +147,7 @@ func optimKeys(in string) []entry {
 }
 
 // criticKeys are read where the estimator is gae.
-var criticKeys = concat([]entry{
+var criticKeys = slices.Concat([]entry{
 	ready("critic.path", "weights the critic starts from; empty: the actor's before the first step", anything),
 	ready("critic.shared", "put the critic's head on the actor's own decoder: one forward pass for both and no second model; mini_batch_size, micro_batch_size, epochs and shuffle are then those of its warm-up, grad_clip and optim those of the head", anything),
 	ready("critic.vf_coef", "shared: weight of the value loss beside the policy loss", above(0)),

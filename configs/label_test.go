@@ -11,7 +11,7 @@ const labelled = "[model]\npath='m'\n[[env]]\nname='maze'\ntasks='0'\nval_tasks=
 // where the environment's name means the table without a label and those with
 // one alike.
 func TestLabels(t *testing.T) {
-	cfg, err := Load("run.toml", []byte(labelled), []string{"env.maze.timeout_s=7", "env.tags.max_turns=3", "env.0.max_turns=4"})
+	cfg, err := schema.Load("run.toml", []byte(labelled), []string{"env.maze.timeout_s=7", "env.tags.max_turns=3", "env.0.max_turns=4"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +19,7 @@ func TestLabels(t *testing.T) {
 	if a.Called() != "maze" || b.Called() != "tags" || a.TimeoutS != 7 || b.TimeoutS != 7 || a.MaxTurns != 4 || b.MaxTurns != 3 {
 		t.Errorf("got %+v and %+v", a, b)
 	}
-	again, err := Load("written", cfg.Marshal(), nil)
+	again, err := schema.Load("written", cfg.Marshal(), nil)
 	if err != nil || len(Diff(cfg, again)) != 0 {
 		t.Errorf("%v, %v", err, Diff(cfg, again))
 	}
@@ -33,15 +33,15 @@ func TestLabels(t *testing.T) {
 		{"a path", "env.1.label=../x", "letters, digits, _ and -"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := Load("run.toml", []byte(labelled), []string{c.set}); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := schema.Load("run.toml", []byte(labelled), []string{c.set}); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
 	}
-	if _, err := Load("run.toml", []byte(labelled), []string{"env.servers=http://127.0.0.1:1"}); err == nil || !strings.Contains(err.Error(), "env.1.servers: http://127.0.0.1:1 serves env.0 already") {
+	if _, err := schema.Load("run.toml", []byte(labelled), []string{"env.servers=http://127.0.0.1:1"}); err == nil || !strings.Contains(err.Error(), "env.1.servers: http://127.0.0.1:1 serves env.0 already") {
 		t.Errorf("one server of two tables: %v", err)
 	}
-	if _, err := Load("run.toml", []byte(labelled), []string{"env.tag.max_turns=3"}); err == nil || !strings.Contains(err.Error(), "there are: maze, tags") {
+	if _, err := schema.Load("run.toml", []byte(labelled), []string{"env.tag.max_turns=3"}); err == nil || !strings.Contains(err.Error(), "there are: maze, tags") {
 		t.Errorf("a label that there is not: %v", err)
 	}
 }

@@ -1,13 +1,6 @@
 package configs
 
-import (
-	"slices"
-	"strconv"
-)
-
-// oneAccount are the environments whose servers work on an account that the
-// servers of one launch share.
-var oneAccount = []string{"sheet", "todo"}
+import "strconv"
 
 // checkLaunch holds the rules of servers that the program starts itself.
 func (c *Config) checkLaunch(fs *Faults) {
@@ -26,7 +19,7 @@ func (c *Config) checkLaunch(fs *Faults) {
 		if e.Python != "" && e.Venv != "" {
 			fs.add(at+"venv", "python names the interpreter already: take out one of the two")
 		}
-		if e.NumServers > 1 && slices.Contains(oneAccount, e.Name) {
+		if e.NumServers > 1 && c.environment(e.Name).SharedAccount {
 			fs.add(at+"num_servers", "the servers of %s that are started here work on one account, and spoil each other's episodes: set it to 1", e.Name)
 		}
 		if e.BasePort+e.NumServers-1 > 65535 {

@@ -83,7 +83,7 @@ func TestLaunchFaults(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := Load("run.toml", []byte(test.text), nil)
+			_, err := schema.Load("run.toml", []byte(test.text), nil)
 			var faults Faults
 			if !errors.As(err, &faults) || !faults.about(test.key) {
 				t.Fatalf("no fault about %s: %v", test.key, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,18 +21,18 @@ const setSource = "--set"
 // Load reads a configuration: the defaults, then text, then the overrides in
 // sets, each "key=value". name stands for the text in messages. The error is a
 // Faults that holds everything that is wrong, not the first thing only.
-func Load(name string, text []byte, sets []string) (Config, error) {
-	return read(newLoader(name, userFile), text, sets)
+func (s *Schema) Load(name string, text []byte, sets []string) (Config, error) {
+	return s.newLoader(name, userFile).read(text, sets)
 }
 
 // LoadSaved reads the configuration that a run saved, which may be one of an
 // earlier version: keys that nothing reads have their defaults, and are no
 // error.
-func LoadSaved(name string, text []byte) (Config, error) {
-	return read(newLoader(name, written), text, nil)
+func (s *Schema) LoadSaved(name string, text []byte) (Config, error) {
+	return s.newLoader(name, written).read(text, nil)
 }
 
-func read(l *loader, text []byte, sets []string) (Config, error) {
+func (l *loader) read(text []byte, sets []string) (Config, error) {
 	if err := l.file(text); err != nil {
 		return Config{}, err
 	}
@@ -75,13 +76,13 @@ func (c *Config) resolve() {
 	}
 	for i := range c.Env {
 		e := &c.Env[i]
-		if e.Format == "" && slices.Contains(calls, e.ActionFormat) {
+		if e.Format == "" && c.Schema.format(e.ActionFormat).Calls {
 			e.Format = e.ActionFormat
 		}
 		if e.Format == "" {
 			e.Format = c.Agent.Format
 		}
-		if e.HistoryLength == -1 && WritesPrompts(e.Format) {
+		if e.HistoryLength == -1 && c.Schema.WritesPrompts(e.Format) {
 			e.HistoryLength = c.Agent.HistoryLength
 		}
 		if e.MemoryFile == "" && e.Format == "staged" {
@@ -94,6 +95,7 @@ func (c *Config) resolve() {
 }
 
 type loader struct {
+	schema    *Schema
 	name      string
 	source    string // of what is being read: name, or --set
 	author    author
@@ -113,8 +115,8 @@ const (
 	written  author = false // by this program: a preset, or what a run saved
 )
 
-func newLoader(name string, a author) *loader {
-	return &loader{name: name, source: name, author: a, cfg: Defaults(), inFile: map[string]bool{}, bySet: map[string]bool{}}
+func (s *Schema) newLoader(name string, a author) *loader {
+	return &loader{schema: s, name: name, source: name, author: a, cfg: s.Defaults(), inFile: map[string]bool{}, bySet: map[string]bool{}}
 }
 
 // file decodes text into cfg. Only text that is not TOML at all is an error;
@@ -147,8 +149,8 @@ func (l *loader) envTable(text []byte) error {
 	if _, err := toml.Decode(string(text), &doc); err != nil {
 		return Faults{{Source: l.name, Msg: "not TOML: " + err.Error()}}
 	}
-	own := newLoader(l.name, l.author)
-	own.cfg = Config{}
+	own := l.schema.newLoader(l.name, l.author)
+	own.cfg.Env = nil
 	own.envs(doc["env"])
 	l.cfg.Env = append(l.cfg.Env, own.cfg.Env...)
 	l.faults = append(l.faults, own.faults...)
@@ -192,7 +194,7 @@ func (l *loader) walk(at string, doc map[string]any) {
 			l.component(path, k, doc[k])
 			continue
 		}
-		if sub, ok := doc[k].(map[string]any); ok && section(generic(path)) {
+		if sub, ok := doc[k].(map[string]any); ok && l.schema.section(generic(path)) {
 			l.walk(path, sub)
 			continue
 		}
@@ -218,13 +220,13 @@ func (l *loader) component(path, name string, v any) {
 // set stores one value, or notes why it cannot.
 func (l *loader) set(path string, v any) {
 	name := generic(path)
-	e, ok := known(name)
+	e, ok := l.schema.known(name)
 	switch {
-	case !ok && section(name):
+	case !ok && l.schema.section(name):
 		l.fault(path, "%s is not a section: write [%s]", describe(v), name)
 	case !ok:
 		msg := "unknown key"
-		if s := suggestKey(name); s != "" {
+		if s := l.schema.suggestKey(name); s != "" {
 			msg += fmt.Sprintf("; did you mean %s?", s)
 		}
 		l.fault(path, "%s", msg)
@@ -239,9 +241,11 @@ func (l *loader) set(path string, v any) {
 	case strings.HasPrefix(name, components) && path == name:
 		l.fault(path, "which component? write [%sNAME]", components)
 	default:
-		if msg := assign(field(&l.cfg, path), v); msg != "" {
-			l.fault(path, "%s", msg)
-		}
+		l.cfg.store(path, func(dst reflect.Value) {
+			if msg := assign(dst, v); msg != "" {
+				l.fault(path, "%s", msg)
+			}
+		})
 		if l.source == l.name && l.author == userFile {
 			l.inFile[path] = true
 		}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // Marshal returns c as TOML with every key and a comment on each. Load reads
@@ -17,6 +19,7 @@ func (c Config) Marshal() []byte {
 
 func (c *Config) text() string {
 	var b strings.Builder
+	table := c.Schema.table
 	for i := 0; i < len(table); {
 		// The run of table rows that shares a section.
 		sec := sectionOf(table[i].name)
@@ -34,7 +37,7 @@ func (c *Config) text() string {
 		}
 		if sec+"." == components {
 			for n, p := range c.Reward.Components {
-				c.section(&b, "["+components+p.Name+"]", componentRows(rows, p), n)
+				c.section(&b, "["+components+p.Name+"]", c.componentRows(rows, p), n)
 			}
 			continue
 		}
@@ -44,11 +47,12 @@ func (c *Config) text() string {
 }
 
 // componentRows are the keys that a component's function reads.
-func componentRows(rows []entry, p Component) []entry {
+func (c *Config) componentRows(rows []entry, p Component) []entry {
 	var out []entry
+	fn, _ := registry.Find(c.Schema.words.Scores, p.Fn)
 	for _, e := range rows {
 		key := strings.TrimPrefix(e.name, components)
-		if key == "fn" || key == "weight" || slices.Contains(scoreFns[p.Fn], key) {
+		if key == "fn" || key == "weight" || fn.Has(key) {
 			out = append(out, e)
 		}
 	}
@@ -69,8 +73,8 @@ func (c *Config) section(b *strings.Builder, head string, rows []entry, env int)
 			open = true
 		}
 		b.WriteString("# " + e.doc)
-		if e.rule.allowed != "" {
-			b.WriteString("; allowed: " + e.rule.allowed)
+		if e.rule.Allowed != "" {
+			b.WriteString("; allowed: " + e.rule.Allowed)
 		}
 		b.WriteByte('\n')
 		for _, d := range c.Derived {
@@ -79,7 +83,7 @@ func (c *Config) section(b *strings.Builder, head string, rows []entry, env int)
 			}
 		}
 		leaf := e.name[strings.LastIndexByte(e.name, '.')+1:]
-		fmt.Fprintf(b, "%s = %s\n", leaf, literal(field(c, instance(e.name, env))))
+		fmt.Fprintf(b, "%s = %s\n", leaf, literal(c.field(instance(e.name, env))))
 	}
 }
 

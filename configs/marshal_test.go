@@ -23,7 +23,7 @@ func TestMarshalLoadsBack(t *testing.T) {
 		"reward.components.length.max_length=100", "reward.components.format.patterns=['a', 'b']", "reward.components.agentgym.gt_sim_max_r=2")
 	for name, c := range configs {
 		t.Run(name, func(t *testing.T) {
-			again, err := Load("again.toml", c.Marshal(), nil)
+			again, err := schema.Load("again.toml", c.Marshal(), nil)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, c.Marshal())
 			}

@@ -13,15 +13,16 @@ import (
 // "rollout.top_p" or "env.0.max_turns". A text becomes the only entry of a
 // list. An unknown path or another type is a programmer's error and panics.
 func (c *Config) Set(path string, value any) {
-	f := field(c, path)
-	if text, ok := value.(string); ok && f.Kind() == reflect.Slice {
-		var list []string
-		if text != "" {
-			list = []string{text}
+	c.store(path, func(dst reflect.Value) {
+		if text, ok := value.(string); ok && dst.Kind() == reflect.Slice {
+			var list []string
+			if text != "" {
+				list = []string{text}
+			}
+			value = list
 		}
-		value = list
-	}
-	f.Set(reflect.ValueOf(value))
+		dst.Set(reflect.ValueOf(value))
+	})
 }
 
 // Unmet returns the settings that have to change before anything reads the key
@@ -32,7 +33,7 @@ func (c *Config) Unmet(path string) string {
 		index, _, _ := strings.Cut(rest, ".")
 		i, _ = strconv.Atoi(index)
 	}
-	return strings.Join(usesOf[generic(path)].unmet(c, i), " and ")
+	return strings.Join(c.Schema.usesOf[generic(path)].unmet(c, i), " and ")
 }
 
 // PlayFaults returns what is wrong with c for playing episodes, without the
@@ -90,22 +91,22 @@ func (c *Config) read(keys []string) map[string]any {
 		if c.Unmet(path) != "" || c.Rollout.Engine == openai && strings.HasPrefix(key, "model.") {
 			continue
 		}
-		values[key] = field(c, path).Interface()
+		values[key] = c.field(path).Interface()
 	}
 	return values
 }
 
 // FromEpisodeValues is the inverse of EpisodeValues, of values as JSON. Other
 // names in values are ignored; keys without a value have their defaults.
-func FromEpisodeValues(values map[string]json.RawMessage) (Config, error) {
-	c := Defaults()
+func (s *Schema) FromEpisodeValues(values map[string]json.RawMessage) (Config, error) {
+	c := s.Defaults()
 	c.Env = []Env{DefaultEnv("")}
 	for _, key := range episodeKeys {
 		text, ok := values[key]
 		if !ok {
 			continue
 		}
-		if err := json.Unmarshal(text, field(&c, instance(key, 0)).Addr().Interface()); err != nil {
+		if err := json.Unmarshal(text, c.field(instance(key, 0)).Addr().Interface()); err != nil {
 			return c, fmt.Errorf("%s: %w", key, err)
 		}
 	}

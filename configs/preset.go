@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 //go:embed presets/*.toml presets/env/*.toml
@@ -38,7 +40,7 @@ func readPreset(dir, kind, name string) ([]byte, error) {
 	}
 	names := embedded(dir)
 	msg := fmt.Sprintf("there is no preset %s%q; there are: %s", kind, name, strings.Join(names, ", "))
-	if n := Nearest(name, names); n != "" {
+	if n := registry.Nearest(name, names); n != "" {
 		msg += fmt.Sprintf("; did you mean %s?", n)
 	}
 	return nil, fmt.Errorf("%s", msg)

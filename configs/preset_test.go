@@ -14,7 +14,7 @@ func preset(t *testing.T, name string, sets ...string) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := Load(name+".toml", text, sets)
+	c, err := schema.Load(name+".toml", text, sets)
 	if err != nil {
 		t.Fatal(err)
 	}

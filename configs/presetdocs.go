@@ -6,7 +6,7 @@ import (
 )
 
 // presetDocs is the section of the documentation on presets.
-func presetDocs() string {
+func (s *Schema) presetDocs() string {
 	var b strings.Builder
 	b.WriteString("\n## Presets\n\n`--preset NAME` starts from a built-in configuration, and `--env NAME` puts the tasks and servers of an environment in\n" +
 		"place of its own; given again, they are a mixture. `openmanus config show --preset ppo --env maze` prints the two together,\n" +
@@ -19,7 +19,7 @@ func presetDocs() string {
 	b.WriteString("\n| --env | | tasks | validated on |\n| --- | --- | --- | --- |\n")
 	for _, name := range EnvPresetNames() {
 		text, _ := EnvPreset(name)
-		l := &loader{}
+		l := s.newLoader("", written)
 		if err := l.envTable(text); err != nil {
 			panic("configs: preset of environment " + name + ": " + err.Error())
 		}

@@ -11,7 +11,7 @@ func TestMayChangeNamesKeys(t *testing.T) {
 	var seen []string
 	for _, group := range mayChange {
 		for _, name := range group.keys {
-			if e, ok := known(name); !ok || e.status != Ready {
+			if e, ok := schema.known(name); !ok || e.status != Ready {
 				t.Errorf("%s is no key that works", name)
 			}
 			if slices.Contains(seen, name) {
@@ -32,7 +32,7 @@ func TestMayChangeNamesKeys(t *testing.T) {
 }
 
 func TestDiffTellsWhatMayChange(t *testing.T) {
-	a := Defaults()
+	a := schema.Defaults()
 	a.Env = []Env{DefaultEnv("maze"), DefaultEnv("textcraft")}
 	b := a.Clone()
 	b.Actor.Optim.LR = 0.5

@@ -29,7 +29,7 @@ func (l *loader) override(arg string) {
 	for _, path := range paths {
 		l.bySet[path] = true
 		l.set(path, l.value(path, raw))
-		if e, ok := known(generic(path)); ok && e.status == Ready {
+		if e, ok := l.schema.known(generic(path)); ok && e.status == Ready {
 			found = append(found, path)
 		}
 	}
@@ -55,10 +55,10 @@ func (l *loader) paths(key string) ([]string, string) {
 	}
 	which, leaf, named := strings.Cut(rest, ".")
 	found, names := l.named(which, leaf)
-	if _, ok := byName["env."+leaf]; ok && len(found) > 0 {
+	if _, ok := l.schema.byName["env."+leaf]; ok && len(found) > 0 {
 		return found, "" // also where a section has the environment's name
 	}
-	if _, ok := known(key); ok || !named {
+	if _, ok := l.schema.known(key); ok || !named {
 		var all []string
 		for i := range l.cfg.Env {
 			all = append(all, instance(key, i))
@@ -101,8 +101,8 @@ func (l *loader) value(path, raw string) any {
 	if _, isText := v.(string); isText {
 		return v
 	}
-	if e, ok := known(generic(path)); ok && e.status == Ready {
-		t := field(&l.cfg, path).Type()
+	if e, ok := l.schema.known(generic(path)); ok && e.status == Ready {
+		t := l.cfg.field(path).Type()
 		_, isList := v.([]any)
 		if t.Kind() == reflect.String || t.Kind() == reflect.Slice && !isList {
 			return raw

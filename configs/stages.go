@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // Stage is an entry of curriculum.max_turns.
@@ -27,7 +29,7 @@ func ParseStages(entries []string) ([]Stage, error) {
 	return out, nil
 }
 
-var stages = rule{"STEP:TURNS, in the order of the steps", func(v any) string {
+var stages = registry.Range{Allowed: "STEP:TURNS, in the order of the steps", Check: func(v any) string {
 	if _, err := ParseStages(v.([]string)); err != nil {
 		return err.Error()
 	}

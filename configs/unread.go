@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -9,12 +10,12 @@ import (
 // missing, in the order of the table of keys.
 func (c *Config) unread() (paths []string, missing map[string]string) {
 	missing = map[string]string{}
-	for _, e := range table {
+	for _, e := range c.Schema.table {
 		if e.status != Ready {
 			continue
 		}
 		for i, path := range c.paths(e.name) {
-			if unmet := usesOf[e.name].unmet(c, i); len(unmet) > 0 {
+			if unmet := c.Schema.usesOf[e.name].unmet(c, i); len(unmet) > 0 {
 				paths = append(paths, path)
 				missing[path] = strings.Join(unmet, " and ")
 			}
@@ -38,7 +39,7 @@ func (l *loader) checkUses(file *Config) {
 	usual := l.cfg.withDefaults()
 	inert := func(path string) bool {
 		_, unread := missing[path]
-		return unread && literal(field(&l.cfg, path)) != literal(field(&usual, path))
+		return unread && literal(l.cfg.field(path)) != literal(usual.field(path))
 	}
 	for _, set := range l.overrides {
 		if len(set) > 0 && all(set, inert) && !explained(missing[set[0]], wrong) {
@@ -55,7 +56,7 @@ func (l *loader) checkUses(file *Config) {
 			l.source = l.name
 			l.fault(path, unreadKey, missing[path])
 		}
-		field(&l.cfg, path).Set(field(&usual, path))
+		l.cfg.store(path, func(dst reflect.Value) { dst.Set(usual.field(path)) })
 	}
 	l.dropComponents(file)
 }
@@ -100,20 +101,20 @@ func all(paths []string, is func(string) bool) bool {
 // withDefaults returns a configuration with as many tables as c, all of whose
 // keys have their defaults.
 func (c *Config) withDefaults() Config {
-	usual := Defaults()
+	usual := c.Schema.Defaults()
 	for range c.Env {
 		usual.Env = append(usual.Env, DefaultEnv(""))
 	}
 	for _, p := range c.Reward.Components {
-		usual.Reward.Components = append(usual.Reward.Components, DefaultComponent(p.Name))
+		usual.Reward.Components = append(usual.Reward.Components, c.Schema.DefaultComponent(p.Name))
 	}
 	return usual
 }
 
 // Unread says which keys of a configuration nothing reads, those with their
 // default values too. Text that does not load has none.
-func Unread(text []byte) Faults {
-	l := newLoader("", userFile)
+func (s *Schema) Unread(text []byte) Faults {
+	l := s.newLoader("", userFile)
 	if err := l.file(text); err != nil || len(l.faults) > 0 {
 		return nil
 	}

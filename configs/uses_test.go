@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // TestEveryKeyHasAUse wants every field of Config declared in the table of
@@ -13,12 +15,12 @@ import (
 func TestEveryKeyHasAUse(t *testing.T) {
 	fields := leaves(reflect.TypeFor[Config](), "")
 	for _, name := range fields {
-		if _, ok := usesOf[name]; !ok {
+		if _, ok := schema.usesOf[name]; !ok {
 			t.Errorf("%s is not in the table of uses (uses.go): declare when it is read, nil where it always is", name)
 		}
 	}
-	for name := range usesOf {
-		if !slices.Contains(fields, name) {
+	for name := range schema.usesOf {
+		if !slices.Contains(fields, name) && schema.byName[name].param == nil {
 			t.Errorf("the table of uses has %s, which is no key", name)
 		}
 	}
@@ -74,7 +76,7 @@ func TestUnreadKeys(t *testing.T) {
 				if strings.HasPrefix(c.key, "model.") && strings.Count(c.key, ".") == 1 && name == "file" {
 					how.text = strings.Replace(minimal, "path = \"m\"\n", "path = \"m\"\n"+c.key[len("model."):]+" = "+c.value+"\n", 1)
 				}
-				_, err := Load("run.toml", []byte(how.text), how.sets)
+				_, err := schema.Load("run.toml", []byte(how.text), how.sets)
 				var fs Faults
 				if !errors.As(err, &fs) || len(fs) != 1 || fs[0].Key != c.key || fs[0].Msg != want {
 					t.Errorf("%s: want %q, got %v", name, want, err)
@@ -90,7 +92,7 @@ func TestUnreadEnvKeys(t *testing.T) {
 		"env.0.history_length": "3", "env.0.memory_file": "m", "env.0.use_summary": "true", "env.0.num_servers": "2",
 		"env.1.final_ends": "true", "env.0.vocabulary": "v", "env.0.recipes": "r", "env.0.expert_tasks": "0-1",
 	} {
-		_, err := Load("run.toml", []byte(minimal), []string{key + "=" + value})
+		_, err := schema.Load("run.toml", []byte(minimal), []string{key + "=" + value})
 		if err == nil || !strings.Contains(err.Error(), key+": only used with ") {
 			t.Errorf("%s: %v", key, err)
 		}
@@ -100,7 +102,7 @@ func TestUnreadEnvKeys(t *testing.T) {
 	if c.Env[0].HistoryLength != -1 || c.Env[1].HistoryLength != 3 {
 		t.Errorf("history_length %d and %d", c.Env[0].HistoryLength, c.Env[1].HistoryLength)
 	}
-	if _, err := Load("run.toml", []byte(minimal), []string{"env.history_length=3"}); err == nil || strings.Count(err.Error(), "only used with") != 1 {
+	if _, err := schema.Load("run.toml", []byte(minimal), []string{"env.history_length=3"}); err == nil || strings.Count(err.Error(), "only used with") != 1 {
 		t.Errorf("no table reads it: %v", err)
 	}
 }
@@ -117,12 +119,12 @@ func TestDefaultsAreNoStatement(t *testing.T) {
 func TestOverridesMaySwitchOff(t *testing.T) {
 	ppo := minimal + "[algo]\nadv_estimator = \"gae\"\nlam = 0.9\n[critic]\nepochs = 2\n"
 	c := load(t, ppo, "algo.adv_estimator=grpo")
-	if want := Defaults(); c.Algo.Lam != want.Algo.Lam || c.Critic.Epochs != want.Critic.Epochs {
+	if want := schema.Defaults(); c.Algo.Lam != want.Algo.Lam || c.Critic.Epochs != want.Critic.Epochs {
 		t.Errorf("values that nothing reads are kept: lam %v, critic.epochs %v", c.Algo.Lam, c.Critic.Epochs)
 	}
 	load(t, string(c.Marshal())) // what a run saves is read back
 	dump := minimal + "[sft]\nepochs = 1\nfiles = [\"x.jsonl\"]\ndump_success = false\n"
-	if _, err := Load("run.toml", []byte(dump), nil); err == nil {
+	if _, err := schema.Load("run.toml", []byte(dump), nil); err == nil {
 		t.Error("sft.dump_success is accepted without a dump")
 	}
 	load(t, dump, "data.from_dump=d.jsonl", "model.path=m")
@@ -131,15 +133,15 @@ func TestOverridesMaySwitchOff(t *testing.T) {
 // TestPresetKeysMayBeUnread: the keys of a preset are not the user's, and nor
 // are those of a run's saved configuration.
 func TestPresetKeysMayBeUnread(t *testing.T) {
-	c, err := LoadPreset("ppo", nil, []string{"algo.adv_estimator=grpo", "rollout.group_size=4"})
+	c, err := schema.LoadPreset("ppo", nil, []string{"algo.adv_estimator=grpo", "rollout.group_size=4"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Trainer.CriticWarmup != 0 || c.Critic.MiniBatchSize != Defaults().Critic.MiniBatchSize {
+	if c.Trainer.CriticWarmup != 0 || c.Critic.MiniBatchSize != schema.Defaults().Critic.MiniBatchSize {
 		t.Errorf("the preset's critic is left: %+v", c.Critic)
 	}
 	old := minimal + "[algo]\nlam = 0.9\n"
-	saved, err := LoadSaved("config.toml", []byte(old))
+	saved, err := schema.LoadSaved("config.toml", []byte(old))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,24 +158,24 @@ func TestShownConfigurationsAreAccepted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Load(name, text, nil); err != nil {
+		if _, err := schema.Load(name, text, nil); err != nil {
 			t.Errorf("the text of the preset as a file of the user's: %v", err)
 		}
 		variants := [][]string{nil, {"actor.dynamic_batch=true"}, {"env.format=staged"}, {"env.format=react"}, {"sft.epochs=0"}, {"algo.name=agentevol"}}
-		for _, e := range estimators {
+		for _, e := range registry.NamesOf(schema.words.Estimators, nil) {
 			variants = append(variants, []string{"algo.adv_estimator=" + e, "rollout.group_size=4"})
 		}
-		for _, l := range policyLosses {
+		for _, l := range registry.NamesOf(schema.words.Losses, nil) {
 			variants = append(variants, []string{"actor.policy_loss=" + l, "actor.loss_agg=seq-mean-token-mean"})
 		}
 		accepted := 0
 		for _, sets := range variants {
-			c, err := LoadPreset(name, nil, sets)
+			c, err := schema.LoadPreset(name, nil, sets)
 			if err != nil {
 				continue // contradictions, such as remax with agentevol
 			}
 			accepted++
-			again, err := Load("shown.toml", c.Marshal(), nil)
+			again, err := schema.Load("shown.toml", c.Marshal(), nil)
 			if err != nil {
 				t.Errorf("%s %v: %v", name, sets, err)
 				continue

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // Validate returns everything that is wrong with c as Faults, or nil.
@@ -34,12 +36,12 @@ func (c *Config) faults() Faults {
 // valueFaults are the values that no configuration may have.
 func (c *Config) valueFaults() Faults {
 	var fs Faults
-	for _, e := range table {
-		if e.status != Ready || e.rule.check == nil {
+	for _, e := range c.Schema.table {
+		if e.status != Ready {
 			continue
 		}
 		for _, path := range c.paths(e.name) {
-			if msg := e.rule.check(field(c, path).Interface()); msg != "" {
+			if msg := e.rule.Problem(c.field(path).Interface()); msg != "" {
 				fs.add(path, "%s", msg)
 			}
 		}
@@ -121,9 +123,6 @@ func (c *Config) checkOffload(fs *Faults) {
 	}
 }
 
-// builtin are the environments this program can serve itself.
-var builtin = map[string]bool{"maze": true, "textcraft": true, "wordle": true}
-
 // overall is what metrics call all environments together.
 const overall = "overall"
 
@@ -143,7 +142,7 @@ func (c *Config) checkEnvs(fs *Faults) {
 		}
 		if e.Label == overall {
 			fs.add(at+"label", "%q stands for all tables together in metrics: choose another", overall)
-		} else if e.Label != e.Name && envNames.check(e.Label) == "" {
+		} else if e.Label != e.Name && c.environment(e.Label).Name != "" {
 			fs.add(at+"label", "%q is another environment: choose another label", e.Label)
 		}
 		for _, url := range e.Servers {
@@ -157,13 +156,13 @@ func (c *Config) checkEnvs(fs *Faults) {
 		if len(e.Tasks) == 0 && e.Weight > 0 {
 			fs.add(at+"tasks", "no tasks to train on: give an index range such as \"0-199\" or files")
 		}
-		if envNames.check(e.Name) != "" {
+		if c.environment(e.Name).Name == "" {
 			continue // what there is of an environment is said of those that there are
 		}
-		if len(e.Servers) == 0 && !e.Launch && !builtin[e.Name] && c.Data.FromDump == "" {
+		if len(e.Servers) == 0 && !e.Launch && !c.environment(e.Name).Builtin && c.Data.FromDump == "" {
 			fs.add(at+"servers", "%s has no built-in server: give the addresses of running ones, or launch = true and a checkout", e.Name)
 		}
-		if len(e.ExpertTasks) > 0 && !builtin[e.Name] {
+		if len(e.ExpertTasks) > 0 && !c.environment(e.Name).Builtin {
 			fs.add(at+"expert_tasks", "%s has no built-in solver: give trajectories in sft.files", e.Name)
 		}
 		if c.Model.Fresh.Walks > 0 && e.Name != "maze" {
@@ -211,16 +210,16 @@ func (c *Config) checkUnplayed(fs *Faults) {
 
 func (c *Config) checkActionFormat(fs *Faults, at string, e Env) {
 	switch {
-	case slices.Contains(calls, e.ActionFormat):
+	case c.Schema.format(e.ActionFormat).Calls:
 		switch {
-		case !slices.Contains(callable, e.Name):
-			fs.add(at+"action_format", "%s has no functions to call, only %s have: take it out", e.Name, strings.Join(callable, ", "))
+		case !slices.Contains(c.environment(e.Name).Calls, e.ActionFormat):
+			fs.add(at+"action_format", "%s has no functions to call, only %s have: take it out", e.Name, c.environmentsThat(func(e registry.Environment) bool { return len(e.Calls) > 0 }))
 		case e.Parser != "g2":
 			fs.add(at+"action_format", "%q needs parser = \"g2\"", e.ActionFormat)
 		case e.Format != "" && e.Format != e.ActionFormat:
 			fs.add(at+"format", "%q does not go with action_format = %q: take it out", e.Format, e.ActionFormat)
 		}
-	case slices.Contains(calls, e.Format):
+	case c.Schema.format(e.Format).Calls:
 		fs.add(at+"format", "%q needs action_format = %q", e.Format, e.Format)
 	}
 }
@@ -258,8 +257,8 @@ func (c *Config) checkFormat(fs *Faults, at string, e Env) {
 	if e.MemoryFile != "" && c.Rollout.Deterministic {
 		fs.add(at+"memory_file", "what an episode finds there depends on when the run was begun and resumed, which rollout.deterministic rules out: take out one of the two")
 	}
-	if e.Format == toolCall && !slices.Contains(tooled, e.Name) {
-		fs.add(at+"format", "%s has no tools to call, only %s have: use react or action_tags", e.Name, strings.Join(tooled, ", "))
+	if c.Schema.format(e.Format).Tools && !c.environment(e.Name).Tools {
+		fs.add(at+"format", "%s has no tools to call, only %s have: use react or action_tags", e.Name, c.environmentsThat(func(e registry.Environment) bool { return e.Tools }))
 	}
 	switch {
 	case !e.UseSummary:
@@ -273,7 +272,7 @@ func (c *Config) checkFormat(fs *Faults, at string, e Env) {
 func (c *Config) checkRollout(fs *Faults) {
 	c.checkAPI(fs)
 	r := c.Rollout
-	if slices.Contains(compared, c.Algo.AdvEstimator) && r.GroupSize == 1 && !c.Evolves() {
+	if c.estimator().Groups && r.GroupSize == 1 && !c.Evolves() {
 		fs.add("rollout.group_size", "1 is not allowed with adv_estimator %s, which compares the episodes of a group; allowed: at least 2", c.Algo.AdvEstimator)
 	}
 	if r.MaxNewTokens >= r.MaxContextTokens {
@@ -313,8 +312,9 @@ func (c *Config) checkLoss(fs *Faults) {
 	if a.UseKLLoss && a.KLLossType == "full" && (c.Rollout.TopP < 1 || c.Rollout.TopK > 0) {
 		fs.add("actor.kl_loss_type", "full is over the whole vocabulary, and rollout.top_p or top_k sample from a part of it: take another one, or turn them off")
 	}
-	if agg := aggOf[a.PolicyLoss]; agg != "" && a.LossAgg != agg {
-		fs.add("actor.loss_agg", "policy_loss %s is defined with one aggregation: write loss_agg = %q", a.PolicyLoss, agg)
+	loss, _ := registry.Find(c.Schema.words.Losses, a.PolicyLoss)
+	if loss.Aggregation != "" && a.LossAgg != loss.Aggregation {
+		fs.add("actor.loss_agg", "policy_loss %s is defined with one aggregation: write loss_agg = %q", a.PolicyLoss, loss.Aggregation)
 	}
 	if a.PolicyLoss == "dro" && a.DROBeta == 0 {
 		fs.add("actor.dro_beta", "policy_loss dro is a plain policy gradient without it: set it above 0, such as 0.1")
@@ -339,7 +339,7 @@ func (c *Config) checkCritic(fs *Faults, rows int) {
 		fs.add("critic.offload_optimizer", "the optimiser of a shared critic is that of one layer: take it out, or critic.shared")
 	}
 	checkOptim(fs, "critic.optim.", v.Optim)
-	if !ownPasses.met(c, 0) {
+	if !c.updatesCritic() {
 		return
 	}
 	if v.MiniBatchSize > rows {
@@ -354,8 +354,8 @@ func (c *Config) checkAlgo(fs *Faults) {
 	if c.Algo.FilterGroups && c.Rollout.GroupSize == 1 {
 		fs.add("algo.filter_groups", "a group of one episode has no spread: set rollout.group_size to at least 2, or take it out")
 	}
-	if c.Algo.AdvEstimator == "gdpo" && c.Algo.UseKLInReward {
-		fs.add("algo.use_kl_in_reward", "gdpo compares the parts of the reward one by one, and the KL is none of them: set actor.use_kl_loss instead")
+	if c.estimator().ByPart && c.Algo.UseKLInReward {
+		fs.add("algo.use_kl_in_reward", "%s compares the parts of the reward one by one, and the KL is none of them: set actor.use_kl_loss instead", c.Algo.AdvEstimator)
 	}
 	r := c.Algo.RolloutCorrection
 	at := "algo.rollout_correction."
@@ -435,8 +435,8 @@ func (c *Config) checkDump(fs *Faults) {
 		fs.add("sft.val_files", "nothing is validated where data.from_dump is trained from: take one of the two out")
 	case d.FromDump != "" && c.Algo.FilterGroups:
 		fs.add("algo.filter_groups", "a dump has the episodes it has: set it to false where data.from_dump is trained from")
-	case d.FromDump != "" && c.Algo.AdvEstimator == "remax":
-		fs.add("algo.adv_estimator", "remax plays a greedy episode of every task, and nothing is played where data.from_dump is trained from")
+	case d.FromDump != "" && c.estimator().Greedy:
+		fs.add("algo.adv_estimator", "%s plays a greedy episode of every task, and nothing is played where data.from_dump is trained from", c.Algo.AdvEstimator)
 	case d.FromDump != "" && c.Model.Path == "":
 		fs.add("data.from_dump", "it trains a model that is there: set model.path to the one that played, and model.fresh.layers = 0")
 	}

@@ -17,10 +17,11 @@ var arrows = map[string]string{
 	".":   "cli",
 	"cli": "cli/run configs/... algo/... agent/... env/... reward/... data/... torch/... internal/...",
 
-	"cli/run": "configs algo/... agent/... env/... reward/... data/... torch/... internal/errext",
+	"cli/run": "configs configs/vocabulary algo/... agent/... env/... reward/... data/... torch/... internal/errext",
 
-	"configs":       "",
-	"configs/hydra": "configs",
+	"configs":            "data/registry",
+	"configs/vocabulary": "agent algo/advantage algo/correction algo/kl algo/loss algo/track data/registry env env/action env/builtin reward",
+	"configs/hydra":      "configs data/registry",
 
 	"algo":            "algo/... agent/... env/... reward data/... torch/...",
 	"algo/advantage":  "data/...",

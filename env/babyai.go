@@ -36,6 +36,7 @@ func init() {
 		New:           newBabyAI,
 		Instruction:   babyaiInstruction,
 		SuccessReward: 0,
+		KeepsScore:    true,
 		MaxTurns:      20,
 		Family:        func(i int) string { return babyaiLevels[i%len(babyaiLevels)] },
 		Deterministic: true,

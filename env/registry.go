@@ -69,6 +69,13 @@ type Spec struct {
 	// episode: its last value is the episode's, and a sum of them means
 	// nothing.
 	Cumulative bool
+	// KeepsScore reports that the server keeps a score beside its reward, and
+	// that the client returns it as StepResult.Reward.
+	KeepsScore bool
+	// SharedAccount reports that all servers started here work on one account
+	// of an outside service, so that a second one spoils the first one's
+	// episodes.
+	SharedAccount bool
 	// Greeting is what GET / of the server says, as text; "" where that is not
 	// known. Some servers send it bare, most as a JSON string.
 	Greeting string
@@ -104,7 +111,8 @@ func (e *IndexError) Error() string {
 	return fmt.Sprintf("%s has no task %d: %s", e.Env, e.Index, e.Why)
 }
 
-var specs = registry.New[Spec]("environment")
+// Specs holds the environments by name.
+var Specs = registry.New[Spec]("environment")
 
 // Register adds an environment. It is called from init functions and panics
 // on a second environment of the same name or a Spec that lacks a part.
@@ -113,11 +121,11 @@ func Register(name string, s Spec) {
 		panic("env: incomplete spec of " + name)
 	}
 	s.Name = name
-	specs.Register(name, s)
+	Specs.Add(registry.Entry{Name: name, Doc: s.Doc}, s)
 }
 
 // Lookup finds an environment by name. The error lists the names there are.
-func Lookup(name string) (Spec, error) { return specs.Lookup(name) }
+func Lookup(name string) (Spec, error) { return Specs.Lookup(name) }
 
 // Names lists the registered environments in order.
-func Names() []string { return specs.Names() }
+func Names() []string { return Specs.Names() }

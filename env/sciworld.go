@@ -44,6 +44,7 @@ func init() {
 		Instruction:   sciworldInstruction,
 		ActionFormats: action.CallFormats,
 		SuccessReward: 99,
+		KeepsScore:    true,
 		MaxTurns:      30,
 		IndexValid:    below(sciworldTasks, "task variations"),
 		Family:        sciworldFamilies.at,

@@ -49,6 +49,7 @@ func (e toolEnv) register() {
 		MaxTurns:      e.turns,
 		IndexValid:    below(e.tasks, "goals"),
 		MaxInstances:  e.most,
+		SharedAccount: e.most == 1,
 		Cumulative:    true,
 		Greeting:      "ok",
 	})

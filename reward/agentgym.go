@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // Σ weight·component over four components of an episode:
@@ -13,7 +14,7 @@ import (
 //	env     clip(scale · Σ the turns' rewards, ± clip); of running scores the last one
 //	format  max_r with think, memory, plan, think, act in this order; (max+min)/1.5 with
 //	        all four anywhere; (max+min)/2 with think and act; else min_r
-//	length  of all <think>: max_r within target·(1 ± tolerance), falling towards min_r outside
+//	length  of all <think>: max_r within target·(1 ± wordTolerance), falling towards min_r outside
 //	gt_sim  min_r + (max_r - min_r) · share of the ground truth's actions done in their order
 //
 // Source: OpenManus-RL verl/utils/reward_score/agentgym.py (spec 6.1), with
@@ -27,48 +28,45 @@ import (
 // row's, as a JSON list; actions are those of <action> too; a sum of running
 // scores, which sciworld, babyai and the tool environments hand out, counts the
 // same points again with every turn.
+var (
+	envWeight        = registry.NewParam("env_reward_weight", 0.25, "weight of the environment's rewards", registry.Finite)
+	envScale         = registry.NewParam("env_reward_scale", 1.0, "factor of their sum", registry.Finite)
+	envClip          = registry.NewParam("env_reward_clip", 5.0, "bound of the scaled sum; 0: none", registry.AtLeast(0))
+	formatWeight     = registry.NewParam("format_reward_weight", 0.25, "weight of the tags", registry.Finite)
+	formatMax        = registry.NewParam("format_max_r", 1.0, "score of think, memory, plan, think and act in this order", registry.Finite)
+	formatMin        = registry.NewParam("format_min_r", -0.5, "score without think and act", registry.Finite)
+	checkAllTags     = registry.NewParam("format_check_all_tags", true, "look for all five tags; false: for think and then act", registry.Any)
+	lengthWeight     = registry.NewParam("length_reward_weight", 0.15, "weight of the length of thoughts", registry.Finite)
+	lengthMax        = registry.NewParam("length_max_r", 0.5, "score of the target length", registry.Finite)
+	lengthMin        = registry.NewParam("length_min_r", -0.25, "lowest score of any length", registry.Finite)
+	targetWords      = registry.NewParam("length_target_words", 50, "words of all thoughts; 0: any number", registry.AtLeast(0))
+	wordTolerance    = registry.NewParam("length_tolerance", 0.3, "accepted deviation, as a share of the target", registry.Between(0, 1))
+	tooShort         = registry.NewParam("length_too_short_factor", 0.5, "how fast the score falls below the target", registry.AtLeast(0))
+	tooLong          = registry.NewParam("length_too_long_factor", 0.5, "how fast the score falls above the target", registry.AtLeast(0))
+	penaltyIfMissing = registry.NewParam("length_penalty_if_missing", true, "score length_min_r without a thought; false: the middle of the range", registry.Any)
+	simWeight        = registry.NewParam("gt_sim_reward_weight", 0.35, "weight of the ground truth's actions", registry.Finite)
+	simMax           = registry.NewParam("gt_sim_max_r", 1.0, "score of all of them in their order", registry.Finite)
+	simMin           = registry.NewParam("gt_sim_min_r", 0.0, "score of none of them", registry.Finite)
+)
+
 func init() {
-	Functions.Register("agentgym", Function{Keys: agentGymKeys, New: func(p Params) (func(*Sample) (Score, error), error) {
-		return func(s *Sample) (Score, error) { return p.AgentGym.score(s), nil }, nil
+	Functions.Add(registry.Entry{
+		Name: "agentgym", Doc: "OpenManus-RL's composite of environment reward, tags, length of thoughts and similarity to the ground truth",
+		Params: []registry.Param{
+			envWeight.Param, envScale.Param, envClip.Param, formatWeight.Param, formatMax.Param, formatMin.Param, checkAllTags.Param,
+			lengthWeight.Param, lengthMax.Param, lengthMin.Param, targetWords.Param, wordTolerance.Param, tooShort.Param, tooLong.Param,
+			penaltyIfMissing.Param, simWeight.Param, simMax.Param, simMin.Param,
+		},
+	}, Function{New: func(v registry.Values) (func(*Sample) (Score, error), error) {
+		return func(s *Sample) (Score, error) { return agentGym{v}.score(s), nil }, nil
 	}})
 }
 
-var agentGymKeys = []string{
-	"env_reward_weight", "env_reward_scale", "env_reward_clip",
-	"format_reward_weight", "format_max_r", "format_min_r", "format_check_all_tags",
-	"length_reward_weight", "length_max_r", "length_min_r", "length_target_words", "length_tolerance", "length_too_short_factor",
-	"length_too_long_factor", "length_penalty_if_missing",
-	"gt_sim_reward_weight", "gt_sim_max_r", "gt_sim_min_r",
-}
-
-// AgentGymParams are the parameters of agentgym.
-type AgentGymParams struct {
-	EnvWeight, EnvScale float64
-	EnvClip             float64 // 0: none
-
-	FormatWeight, FormatMax, FormatMin float64
-	CheckAllTags                       bool
-
-	LengthWeight, LengthMax, LengthMin float64
-	TargetWords                        int
-	Tolerance, TooShort, TooLong       float64
-	PenaltyIfMissing                   bool
-
-	SimWeight, SimMax, SimMin float64
-}
-
-// DefaultAgentGym are upstream's defaults.
-func DefaultAgentGym() AgentGymParams {
-	return AgentGymParams{
-		EnvWeight: 0.25, EnvScale: 1, EnvClip: 5,
-		FormatWeight: 0.25, FormatMax: 1, FormatMin: -0.5, CheckAllTags: true,
-		LengthWeight: 0.15, LengthMax: 0.5, LengthMin: -0.25, TargetWords: 50, Tolerance: 0.3, TooShort: 0.5, TooLong: 0.5, PenaltyIfMissing: true,
-		SimWeight: 0.35, SimMax: 1, SimMin: 0,
-	}
-}
+// agentGym holds the values of the parameters.
+type agentGym struct{ v registry.Values }
 
 // score is 0 for an episode without a reply.
-func (a *AgentGymParams) score(s *Sample) Score {
+func (a agentGym) score(s *Sample) Score {
 	replies := s.replies()
 	if len(replies) == 0 {
 		return Score{}
@@ -87,14 +85,14 @@ func (a *AgentGymParams) score(s *Sample) Score {
 		"length": a.length(text),
 		"gt_sim": a.similarity(text, s.GroundTruth),
 	}
-	value := a.EnvWeight*parts["env"] + a.FormatWeight*parts["format"] + a.LengthWeight*parts["length"] + a.SimWeight*parts["gt_sim"]
+	value := envWeight.In(a.v)*parts["env"] + formatWeight.In(a.v)*parts["format"] + lengthWeight.In(a.v)*parts["length"] + simWeight.In(a.v)*parts["gt_sim"]
 	return Score{Value: value, Extra: parts}
 }
 
-func (a *AgentGymParams) env(sum float64) float64 {
-	x := a.EnvScale * sum
-	if a.EnvClip > 0 {
-		x = max(-a.EnvClip, min(a.EnvClip, x))
+func (a agentGym) env(sum float64) float64 {
+	x := envScale.In(a.v) * sum
+	if envClip.In(a.v) > 0 {
+		x = max(-envClip.In(a.v), min(envClip.In(a.v), x))
 	}
 	return x
 }
@@ -104,67 +102,67 @@ var (
 	thinkThenAct  = regexp.MustCompile(`(?s)<think>.*?</think>\s*<act>.*?</act>`)
 )
 
-func (a *AgentGymParams) format(text string) float64 {
+func (a agentGym) format(text string) float64 {
 	has := func(tag string) bool { return len(tagged(text, tag)) > 0 }
 	switch {
 	case strings.TrimSpace(text) == "":
-		return a.FormatMin
-	case !a.CheckAllTags:
+		return formatMin.In(a.v)
+	case !checkAllTags.In(a.v):
 		if thinkThenAct.MatchString(text) {
-			return a.FormatMax
+			return formatMax.In(a.v)
 		}
-		return a.FormatMin
+		return formatMin.In(a.v)
 	case stagesInOrder.MatchString(text):
-		return a.FormatMax
+		return formatMax.In(a.v)
 	case has("think") && has("memory") && has("plan") && has("act"):
-		return (a.FormatMax + a.FormatMin) / 1.5
+		return (formatMax.In(a.v) + formatMin.In(a.v)) / 1.5
 	case has("think") && has("act"):
-		return (a.FormatMax + a.FormatMin) / 2
+		return (formatMax.In(a.v) + formatMin.In(a.v)) / 2
 	}
-	return a.FormatMin
+	return formatMin.In(a.v)
 }
 
-func (a *AgentGymParams) length(text string) float64 {
+func (a agentGym) length(text string) float64 {
 	n := 0
 	for _, thought := range tagged(text, "think") {
 		n += len(strings.Fields(thought))
 	}
-	middle := (a.LengthMax + a.LengthMin) / 2
+	middle := (lengthMax.In(a.v) + lengthMin.In(a.v)) / 2
 	if n == 0 {
-		if a.PenaltyIfMissing {
-			return a.LengthMin
+		if penaltyIfMissing.In(a.v) {
+			return lengthMin.In(a.v)
 		}
 		return middle
 	}
-	if a.TargetWords <= 0 {
+	if targetWords.In(a.v) <= 0 {
 		return middle
 	}
-	words, target := float64(n), float64(a.TargetWords)
-	lo, hi := target*(1-a.Tolerance), target*(1+a.Tolerance)
-	fall := a.LengthMax - a.LengthMin
+	words, target := float64(n), float64(targetWords.In(a.v))
+	lo, hi := target*(1-wordTolerance.In(a.v)), target*(1+wordTolerance.In(a.v))
+	fall := lengthMax.In(a.v) - lengthMin.In(a.v)
 	switch {
 	case words < lo:
-		return max(a.LengthMin, a.LengthMax-fall*a.TooShort*(1-words/lo))
+		return max(lengthMin.In(a.v), lengthMax.In(a.v)-fall*tooShort.In(a.v)*(1-words/lo))
 	case words > hi:
-		return max(a.LengthMin, a.LengthMax-fall*a.TooLong*min(1, (words-hi)/hi))
+		return max(lengthMin.In(a.v), lengthMax.In(a.v)-fall*tooLong.In(a.v)*min(1, (words-hi)/hi))
 	}
-	return a.LengthMax
+	return lengthMax.In(a.v)
 }
 
-func (a *AgentGymParams) similarity(text, truth string) float64 {
+func (a agentGym) similarity(text, truth string) float64 {
 	var want []string
 	if strings.TrimSpace(truth) != "" && json.Unmarshal([]byte(truth), &want) != nil {
 		want = nil // a ground truth of another kind names no actions
 	}
 	if len(want) == 0 {
-		return (a.SimMax + a.SimMin) / 2
+		return (simMax.In(a.v) + simMin.In(a.v)) / 2
 	}
 	done := tagged(text, "act")
 	if len(done) == 0 {
 		done = tagged(text, "action")
 	}
 	if len(done) == 0 {
-		return a.SimMin
+		return simMin.In(a.v)
 	}
 	matched := 0
 	for _, action := range done {
@@ -172,7 +170,7 @@ func (a *AgentGymParams) similarity(text, truth string) float64 {
 			matched++
 		}
 	}
-	return a.SimMin + (a.SimMax-a.SimMin)*float64(matched)/float64(len(want))
+	return simMin.In(a.v) + (simMax.In(a.v)-simMin.In(a.v))*float64(matched)/float64(len(want))
 }
 
 var notInAction = regexp.MustCompile(`[^a-z0-9\s]`)

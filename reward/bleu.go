@@ -4,6 +4,8 @@ import (
 	"math"
 	"regexp"
 	"strings"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // BLEU-4 of one sentence, from 0 to 1:
@@ -21,9 +23,9 @@ import (
 // n >= 2 (Lin and Och 2004).
 func init() {
 	bleu := func(score func(answer string, targets []string) float64) Function {
-		return Function{NeedsTruth: true, Keys: []string{"min_answer_tags"}, New: func(p Params) (func(*Sample) (Score, error), error) {
+		return Function{NeedsTruth: true, New: func(v registry.Values) (func(*Sample) (Score, error), error) {
 			return func(s *Sample) (Score, error) {
-				answer, ok := answerIn(s.Response, p.answerTags(0))
+				answer, ok := answerIn(s.Response, answerTags(v, 0))
 				if !ok {
 					return Score{}, nil
 				}
@@ -31,8 +33,9 @@ func init() {
 			}, nil
 		}}
 	}
-	Functions.Register("bleu", bleu(sacreBLEU))
-	Functions.Register("bleu_addone", bleu(addOneBLEU))
+	params := []registry.Param{minAnswerTags.Param}
+	Functions.Add(registry.Entry{Name: "bleu", Doc: "BLEU of the answer, as sacreBLEU computes it", Params: params}, bleu(sacreBLEU))
+	Functions.Add(registry.Entry{Name: "bleu_addone", Doc: "BLEU of the answer with add-one smoothing", Params: params}, bleu(addOneBLEU))
 }
 
 const bleuOrder = 4

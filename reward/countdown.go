@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/openmanus/openmanus/data/registry"
 	"github.com/openmanus/openmanus/reward/mathexpr"
 )
 
@@ -24,7 +25,10 @@ import (
 // line ends after the answer do not hide it; nothing is handed to an eval, and
 // format_score is 0 unless it is set (0.1 there); nothing is printed.
 func init() {
-	Functions.Register("countdown", Function{NeedsTruth: true, Keys: []string{"format_score"}, New: func(p Params) (func(*Sample) (Score, error), error) {
+	Functions.Add(registry.Entry{
+		Name: "countdown", Doc: "1 if the arithmetic in the last <answer> uses each number once and gives the target",
+		Params: []registry.Param{formatScore.Param},
+	}, Function{NeedsTruth: true, New: func(v registry.Values) (func(*Sample) (Score, error), error) {
 		return func(s *Sample) (Score, error) {
 			var puzzle struct {
 				Target  *float64 `json:"target"`
@@ -33,18 +37,14 @@ func init() {
 			if err := json.Unmarshal([]byte(s.GroundTruth), &puzzle); err != nil || puzzle.Target == nil || len(puzzle.Numbers) == 0 {
 				return Score{}, fmt.Errorf(`its ground truth is %.60q, not one such as {"target": 24, "numbers": [4, 6, 1]}`, s.GroundTruth)
 			}
-			text, ok := p.reply(s)
-			if !ok {
-				return Score{}, nil
-			}
-			answer, ok := answerOnLine(lastLine(text))
+			answer, ok := answerOnLine(lastLine(s.Response))
 			switch {
 			case !ok:
 				return Score{}, nil
 			case usesNumbers(answer, puzzle.Numbers) && makes(answer, *puzzle.Target):
 				return Score{Value: 1}, nil
 			}
-			return Score{Value: p.FormatScore}, nil
+			return Score{Value: formatScore.In(v)}, nil
 		}, nil
 	}})
 }
@@ -70,4 +70,22 @@ func usesNumbers(text string, numbers []int64) bool {
 func makes(text string, target float64) bool {
 	n, err := mathexpr.Python(strings.TrimSpace(text))
 	return err == nil && math.Abs(n.Float(nil)-target) < 1e-5
+}
+
+// answerOnLine is the last <answer> that begins and ends on one line.
+func answerOnLine(text string) (string, bool) {
+	answer, ok := "", false
+	for line := range strings.SplitSeq(text, "\n") {
+		if found := tagged(line, "answer"); len(found) > 0 {
+			answer, ok = strings.TrimSpace(found[len(found)-1]), true
+		}
+	}
+	return answer, ok
+}
+
+// lastLine is what follows the last line end of a text; those at its very end
+// do not count.
+func lastLine(text string) string {
+	text = strings.TrimRight(text, "\r\n")
+	return text[strings.LastIndexByte(text, '\n')+1:]
 }

@@ -1,6 +1,10 @@
 package reward
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/openmanus/openmanus/data/registry"
+)
 
 // With the words of the normalised answer and target as multisets:
 // P = common / words of the answer, R = common / words of the target,
@@ -12,9 +16,12 @@ import "strings"
 //
 // Differs in: normalisation is that of qa_em, which also drops "by".
 func init() {
-	Functions.Register("f1", Function{NeedsTruth: true, Keys: []string{"min_answer_tags"}, New: func(p Params) (func(*Sample) (Score, error), error) {
+	Functions.Add(registry.Entry{
+		Name: "f1", Doc: "F1 of the words of the answer and of a target",
+		Params: []registry.Param{minAnswerTags.Param},
+	}, Function{NeedsTruth: true, New: func(v registry.Values) (func(*Sample) (Score, error), error) {
 		return func(s *Sample) (Score, error) {
-			answer, ok := answerIn(s.Response, p.answerTags(0))
+			answer, ok := answerIn(s.Response, answerTags(v, 0))
 			if !ok {
 				return Score{}, nil
 			}

@@ -1,9 +1,10 @@
 package reward
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // The share of the patterns, regular expressions in Go's syntax, that match
@@ -14,24 +15,33 @@ import (
 //
 // Differs in: an episode's replies are looked at one by one, so that a format
 // is kept in every turn and not once.
+var patterns = registry.NewParam("patterns", []string(nil), "regular expressions; the score is the share that matches", registry.Any)
+
 func init() {
-	Functions.Register("format", Function{Keys: []string{"patterns"}, New: func(p Params) (func(*Sample) (Score, error), error) {
-		if len(p.Patterns) == 0 {
-			return nil, errors.New(`set patterns, for one ["(?s)<think>.*</think>", "(?s)<action>.*</action>"]`)
-		}
-		var patterns []*regexp.Regexp
-		for _, text := range p.Patterns {
-			re, err := regexp.Compile(text)
-			if err != nil {
-				return nil, fmt.Errorf("pattern %q: %w", text, err)
+	Functions.Add(registry.Entry{
+		Name: "format", Doc: "share of the patterns that match a reply",
+		Params: []registry.Param{patterns.Param},
+		Check: func(v registry.Values) (key, problem string) {
+			if len(patterns.In(v)) == 0 {
+				return patterns.Key, "set it, for example to [\"(?s)<think>.*</think>\"]"
 			}
-			patterns = append(patterns, re)
+			for _, text := range patterns.In(v) {
+				if _, err := regexp.Compile(text); err != nil {
+					return patterns.Key, fmt.Sprintf("%q is not a regular expression: %v", text, err)
+				}
+			}
+			return "", ""
+		},
+	}, Function{New: func(v registry.Values) (func(*Sample) (Score, error), error) {
+		var compiled []*regexp.Regexp
+		for _, text := range patterns.In(v) {
+			compiled = append(compiled, regexp.MustCompile(text)) // Check compiled it
 		}
 		return func(s *Sample) (Score, error) {
 			replies := s.replies()
 			found := 0
 			for _, reply := range replies {
-				for _, re := range patterns {
+				for _, re := range compiled {
 					if re.MatchString(reply) {
 						found++
 					}
@@ -40,7 +50,7 @@ func init() {
 			if len(replies) == 0 {
 				return Score{}, nil
 			}
-			return Score{Value: float64(found) / float64(len(patterns)*len(replies))}, nil
+			return Score{Value: float64(found) / float64(len(compiled)*len(replies))}, nil
 		}, nil
 	}})
 }

@@ -71,53 +71,36 @@ type Scorer interface {
 	Close() error
 }
 
-// Function is a score function that is part of this program.
+// Function is a score function of this program. Its entry declares its
+// parameters.
 type Function struct {
-	// NeedsTruth says that it compares with the ground truth of the data row.
-	NeedsTruth bool
-	// Keys are the parameters it reads, by their configuration keys.
-	Keys []string
-	// New checks the parameters and returns the function.
-	New func(p Params) (func(s *Sample) (Score, error), error)
+	NeedsTruth bool // it compares with the ground truth of the data row
+	// New returns the function for the values of its parameters.
+	New func(v registry.Values) (func(s *Sample) (Score, error), error)
 }
 
 // Functions holds the score functions by name.
 var Functions = registry.New[Function]("score function")
 
-// Params are the parameters of all score functions; each reads its own.
-type Params struct {
-	FormatScore   float64 // of a well-formed wrong answer
-	MinAnswerTags int     // <answer> tags that a reply needs; -1: the function's own number
-	Method        string  // of gsm8k: strict or flexible
-	// WholeText says that Response holds the prompt too, as upstream's
-	// functions are called; replies then begin after "Assistant:".
-	WholeText bool
+// The parameters that several functions have.
+var (
+	formatScore   = registry.NewParam("format_score", 0.0, "score of a well-formed wrong answer", registry.Finite)
+	minAnswerTags = registry.NewParam("min_answer_tags", -1, "<answer> tags that a reply needs; -1: the function's own number", registry.OrUnset)
+	maxLength     = registry.NewParam("max_length", 0, "longest response without a penalty; 0: no limit", registry.AtLeast(0))
+)
 
-	Patterns    []string // regular expressions, of format
-	MaxLength   int      // of length and overlong
-	MinLength   int
-	PenaltyType string // linear, quadratic or logarithmic
-	Unit        string // tokens, words or characters
-	Buffer      int    // tokens below MaxLength in which overlong begins
-	Factor      float64
-
-	AgentGym AgentGymParams
-}
-
-// DefaultParams are the values of a configuration that says nothing.
-func DefaultParams() Params {
-	return Params{
-		MinAnswerTags: -1, Method: "strict", PenaltyType: "linear", Unit: "tokens", Factor: 1, AgentGym: DefaultAgentGym(),
-	}
-}
-
-// Open makes a scorer of a function that is part of this program.
-func Open(name string, p Params) (Scorer, error) {
+// Open returns a scorer of a function of this program.
+func Open(name string, v registry.Values) (Scorer, error) {
 	f, err := Functions.Lookup(name)
 	if err != nil {
 		return nil, err
 	}
-	score, err := f.New(p)
+	if e := Functions.Entry(name); e.Check != nil {
+		if key, problem := e.Check(v); problem != "" {
+			return nil, fmt.Errorf("score function %s: %s: %s", name, key, problem)
+		}
+	}
+	score, err := f.New(v)
 	if err != nil {
 		return nil, fmt.Errorf("score function %s: %w", name, err)
 	}

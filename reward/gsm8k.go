@@ -3,6 +3,8 @@ package reward
 import (
 	"regexp"
 	"strings"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // 1 if the last number of the reply, as text, is the ground truth, else
@@ -14,11 +16,17 @@ import (
 // Differs in: thousands commas, $ and a full stop at the end are taken off in
 // both methods and on both sides, so "42." and "1,234" are 42 and 1234;
 // upstream's flexible method leaves them and so calls right answers wrong.
+var gsm8kMethod = registry.NewParam("gsm8k_method", "strict", "strict: the number after ####; flexible: the last number",
+	registry.OneOf([]string{"strict", "flexible"}))
+
 func init() {
-	Functions.Register("gsm8k", Function{NeedsTruth: true, Keys: []string{"format_score", "gsm8k_method"}, New: func(p Params) (func(*Sample) (Score, error), error) {
+	Functions.Add(registry.Entry{
+		Name: "gsm8k", Doc: "1 if the last number of the reply is the ground truth",
+		Params: []registry.Param{formatScore.Param, gsm8kMethod.Param},
+	}, Function{NeedsTruth: true, New: func(v registry.Values) (func(*Sample) (Score, error), error) {
 		return func(s *Sample) (Score, error) {
 			find := gsm8kStrict
-			if p.Method == "flexible" {
+			if gsm8kMethod.In(v) == "flexible" {
 				find = gsm8kFlexible
 			}
 			answer, ok := find(s.Response)
@@ -30,7 +38,7 @@ func init() {
 					return Score{Value: 1}, nil
 				}
 			}
-			return Score{Value: p.FormatScore}, nil
+			return Score{Value: formatScore.In(v)}, nil
 		}, nil
 	}})
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // With e = max(0, len - max_length) + max(0, min_length - len):
@@ -15,30 +17,42 @@ import (
 // for it (spec 6.1).
 //
 // Differs in: unit says what is counted, the sampled tokens unless set.
+var (
+	minLength   = registry.NewParam("min_length", 0, "shortest response without a penalty", registry.AtLeast(0))
+	penaltyType = registry.NewParam("penalty_type", "linear", "how the excess counts", registry.OneOf([]string{"linear", "quadratic", "logarithmic"}))
+	lengthUnit  = registry.NewParam("unit", "tokens", "what is counted", registry.OneOf([]string{"tokens", "words", "characters"}))
+)
+
 func init() {
-	Functions.Register("length", Function{Keys: []string{"max_length", "min_length", "penalty_type", "unit"}, New: func(p Params) (func(*Sample) (Score, error), error) {
-		if p.MaxLength == 0 && p.MinLength == 0 {
-			return nil, errors.New("set max_length or min_length")
-		}
-		if p.MaxLength > 0 && p.MinLength > p.MaxLength {
-			return nil, fmt.Errorf("min_length %d is more than max_length %d", p.MinLength, p.MaxLength)
-		}
+	Functions.Add(registry.Entry{
+		Name: "length", Doc: "how far a response is outside of [min_length, max_length]; needs a negative weight",
+		Params: []registry.Param{maxLength.Param, minLength.Param, penaltyType.Param, lengthUnit.Param},
+		Check: func(v registry.Values) (key, problem string) {
+			switch most, least := maxLength.In(v), minLength.In(v); {
+			case most == 0 && least == 0:
+				return maxLength.Key, "set max_length or min_length"
+			case most > 0 && least > most:
+				return minLength.Key, fmt.Sprintf("%d is more than max_length %d", least, most)
+			}
+			return "", ""
+		},
+	}, Function{New: func(v registry.Values) (func(*Sample) (Score, error), error) {
 		return func(s *Sample) (Score, error) {
-			n, err := s.length(p.Unit)
+			n, err := s.length(lengthUnit.In(v))
 			if err != nil {
 				return Score{}, err
 			}
-			return Score{Value: excess(n, p)}, nil
+			return Score{Value: excess(n, v)}, nil
 		}, nil
 	}})
 }
 
-func excess(n int, p Params) float64 {
-	e := max(0, p.MinLength-n)
-	if p.MaxLength > 0 {
-		e += max(0, n-p.MaxLength)
+func excess(n int, v registry.Values) float64 {
+	e := max(0, minLength.In(v)-n)
+	if most := maxLength.In(v); most > 0 {
+		e += max(0, n-most)
 	}
-	switch x := float64(e); p.PenaltyType {
+	switch x := float64(e); penaltyType.In(v) {
 	case "quadratic":
 		return x * x
 	case "logarithmic":
@@ -57,7 +71,7 @@ func (s *Sample) length(unit string) (int, error) {
 		return len([]rune(s.Response)), nil
 	}
 	if s.Tokens < 0 {
-		return 0, errors.New("nobody counted its tokens: score replies of openmanus generate, or set unit to words or characters")
+		return 0, errors.New("its tokens were not counted: score replies of openmanus generate, or set unit to words or characters")
 	}
 	return s.Tokens, nil
 }

@@ -2,6 +2,8 @@ package reward
 
 import (
 	"strings"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // 1 if the last \boxed answer is the ground truth, else 0. The ground truth
@@ -18,7 +20,7 @@ import (
 // upstream finds and then fails on. A quotient that cannot be put into \frac
 // leaves the rest of the normalisation in force.
 func init() {
-	Functions.Register("math", Function{NeedsTruth: true, New: func(Params) (func(*Sample) (Score, error), error) {
+	Functions.Add(registry.Entry{Name: "math", Doc: "1 if the last \\boxed answer equals the ground truth"}, Function{NeedsTruth: true, New: func(registry.Values) (func(*Sample) (Score, error), error) {
 		return func(s *Sample) (Score, error) {
 			out := Score{Extra: map[string]float64{"undecided": 0}}
 			answer, ok := boxed(s.Response)

@@ -4,6 +4,8 @@ import (
 	"math/big"
 	"regexp"
 	"strings"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // 1 if the integer in the last <answer> is the ground truth, else
@@ -14,13 +16,12 @@ import (
 // Differs in: only replies are scored, so no "Assistant:" has to come first;
 // format_score is 0 unless it is set (0.1 there); nothing is printed.
 func init() {
-	Functions.Register("multiply", Function{NeedsTruth: true, Keys: []string{"format_score"}, New: func(p Params) (func(*Sample) (Score, error), error) {
+	Functions.Add(registry.Entry{
+		Name: "multiply", Doc: "1 if the integer in the last <answer> is the ground truth",
+		Params: []registry.Param{formatScore.Param},
+	}, Function{NeedsTruth: true, New: func(v registry.Values) (func(*Sample) (Score, error), error) {
 		return func(s *Sample) (Score, error) {
-			text, ok := p.reply(s)
-			if !ok {
-				return Score{}, nil
-			}
-			answer, ok := answerOnLine(text)
+			answer, ok := answerOnLine(s.Response)
 			if !ok {
 				return Score{}, nil
 			}
@@ -33,7 +34,7 @@ func init() {
 					return Score{Value: 1}, nil
 				}
 			}
-			return Score{Value: p.FormatScore}, nil
+			return Score{Value: formatScore.In(v)}, nil
 		}, nil
 	}})
 }

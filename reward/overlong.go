@@ -1,8 +1,9 @@
 package reward
 
 import (
-	"errors"
 	"fmt"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // 0 up to max_length - overlong_buffer sampled tokens, from there straight
@@ -14,20 +15,31 @@ import (
 // Differs from verl in: the length is that of all replies of an episode, which
 // can be more than max_length, so the punishment stops at -overlong_factor, as
 // in the paper.
+var (
+	overlongBuffer = registry.NewParam("overlong_buffer", 0, "tokens below max_length in which the penalty grows", registry.AtLeast(0))
+	overlongFactor = registry.NewParam("overlong_factor", 1.0, "the penalty at max_length", registry.Above(0))
+)
+
 func init() {
-	Functions.Register("overlong", Function{Keys: []string{"max_length", "overlong_buffer", "overlong_factor"}, New: func(p Params) (func(*Sample) (Score, error), error) {
-		switch {
-		case p.MaxLength < 1 || p.Buffer < 1:
-			return nil, errors.New("set max_length and overlong_buffer")
-		case p.Buffer > p.MaxLength:
-			return nil, fmt.Errorf("overlong_buffer %d is more than max_length %d", p.Buffer, p.MaxLength)
-		}
+	Functions.Add(registry.Entry{
+		Name: "overlong", Doc: "DAPO's penalty for long responses",
+		Params: []registry.Param{maxLength.Param, overlongBuffer.Param, overlongFactor.Param},
+		Check: func(v registry.Values) (key, problem string) {
+			switch most, buffer := maxLength.In(v), overlongBuffer.In(v); {
+			case most == 0:
+				return maxLength.Key, "set it, for example to rollout.max_new_tokens"
+			case buffer == 0 || buffer > most:
+				return overlongBuffer.Key, fmt.Sprintf("%d is not allowed; allowed: from 1 to max_length %d", buffer, most)
+			}
+			return "", ""
+		},
+	}, Function{New: func(v registry.Values) (func(*Sample) (Score, error), error) {
 		return func(s *Sample) (Score, error) {
 			n, err := s.length("tokens")
 			if err != nil {
 				return Score{}, err
 			}
-			return Score{Value: -p.Factor * overlong(n, p.MaxLength, p.Buffer)}, nil
+			return Score{Value: -overlongFactor.In(v) * overlong(n, maxLength.In(v), overlongBuffer.In(v))}, nil
 		}, nil
 	}})
 }

@@ -3,6 +3,8 @@ package reward
 import (
 	"strings"
 	"unicode"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // qa_em:  1 if the answer equals one of the targets after normalisation
@@ -17,9 +19,9 @@ import (
 // prompt's example); nothing is printed.
 func init() {
 	qa := func(match func(answer, target string) bool) Function {
-		return Function{NeedsTruth: true, Keys: []string{"format_score", "min_answer_tags"}, New: func(p Params) (func(*Sample) (Score, error), error) {
+		return Function{NeedsTruth: true, New: func(v registry.Values) (func(*Sample) (Score, error), error) {
 			return func(s *Sample) (Score, error) {
-				answer, ok := answerIn(s.Response, p.answerTags(1))
+				answer, ok := answerIn(s.Response, answerTags(v, 1))
 				if !ok {
 					return Score{}, nil
 				}
@@ -29,20 +31,23 @@ func init() {
 						return Score{Value: 1}, nil
 					}
 				}
-				return Score{Value: p.FormatScore}, nil
+				return Score{Value: formatScore.In(v)}, nil
 			}, nil
 		}}
 	}
-	Functions.Register("qa_em", qa(func(answer, target string) bool { return answer == target }))
-	Functions.Register("subem", qa(strings.Contains))
+	params := []registry.Param{formatScore.Param, minAnswerTags.Param}
+	Functions.Add(registry.Entry{Name: "qa_em", Doc: "1 if the normalized answer equals a target", Params: params},
+		qa(func(answer, target string) bool { return answer == target }))
+	Functions.Add(registry.Entry{Name: "subem", Doc: "1 if the normalized answer contains a target", Params: params}, qa(strings.Contains))
 }
 
-// answerTags is how many <answer> tags a reply must have.
-func (p *Params) answerTags(own int) int {
-	if p.MinAnswerTags < 0 {
-		return own
+// answerTags returns how many <answer> tags a reply needs: min_answer_tags, or
+// the function's own number.
+func answerTags(v registry.Values, own int) int {
+	if n := minAnswerTags.In(v); n >= 0 {
+		return n
 	}
-	return p.MinAnswerTags
+	return own
 }
 
 // answerIn is the text in the last <answer> of at least least of them,

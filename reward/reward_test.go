@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 func turnsOf(rewards ...float64) []data.Turn {
@@ -194,8 +195,8 @@ func TestRefusedActionsKeepRunningScores(t *testing.T) {
 	}
 	// AgentGym's composite sums what each step is paid, and takes the last of
 	// running scores.
-	p := DefaultParams()
-	p.AgentGym.EnvClip = 0
+	p := registry.Values{}
+	p[envClip.Key] = 0.0
 	for cumulative, want := range map[bool]float64{true: 70, false: 140} {
 		s := SampleOf(&data.Episode{Turns: turns, Cumulative: cumulative}, Last)
 		if got := scoreOf(t, "agentgym", p, s).Extra["env"]; got != want {
@@ -222,7 +223,7 @@ func TestPenalties(t *testing.T) {
 }
 
 // scoreOf runs a function on one sample.
-func scoreOf(t *testing.T, name string, p Params, s Sample) Score {
+func scoreOf(t *testing.T, name string, p registry.Values, s Sample) Score {
 	t.Helper()
 	scorer, err := Open(name, p)
 	if err != nil {
@@ -238,8 +239,8 @@ func scoreOf(t *testing.T, name string, p Params, s Sample) Score {
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-5 }
 
 func TestGroundTruthIsNeeded(t *testing.T) {
-	p := DefaultParams()
-	p.Patterns, p.MaxLength, p.Buffer = []string{"x"}, 8, 4
+	p := registry.Values{}
+	p["patterns"], p["max_length"], p["overlong_buffer"] = []string{"x"}, 8, 4
 	for _, name := range Functions.Names() {
 		f, err := Functions.Lookup(name)
 		if err != nil {
@@ -258,17 +259,17 @@ func TestGroundTruthIsNeeded(t *testing.T) {
 }
 
 func TestParametersThatCannotWork(t *testing.T) {
-	for name, change := range map[string]func(*Params){
-		"format":   func(p *Params) { p.Patterns = []string{"("} },
-		"length":   func(p *Params) { p.MaxLength, p.MinLength = 3, 4 },
-		"overlong": func(p *Params) { p.MaxLength, p.Buffer = 3, 4 },
-		"nonsense": func(*Params) {},
+	for name, change := range map[string]func(registry.Values){
+		"format":   func(p registry.Values) { p["patterns"] = []string{"("} },
+		"length":   func(p registry.Values) { p["max_length"], p["min_length"] = 3, 4 },
+		"overlong": func(p registry.Values) { p["max_length"], p["overlong_buffer"] = 3, 4 },
+		"nonsense": func(registry.Values) {},
 	} {
-		p := DefaultParams()
+		p := registry.Values{}
 		if _, err := Open(name, p); err == nil {
 			t.Errorf("%s: opened without its parameters", name)
 		}
-		change(&p)
+		change(p)
 		if _, err := Open(name, p); err == nil {
 			t.Errorf("%s: %+v was accepted", name, p)
 		}
@@ -282,7 +283,7 @@ func (f fixed) Score(context.Context, []Sample) ([]Score, error) { return f, nil
 func (f fixed) Close() error                                     { return nil }
 
 func TestComposer(t *testing.T) {
-	goal, err := Open("goal", DefaultParams())
+	goal, err := Open("goal", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

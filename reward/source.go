@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // The function of a row's data_source, as verl's default_compute_score and
@@ -15,11 +17,14 @@ import (
 // is what OpenManus-RL's agentgym function would have begun with, had it been
 // called with the arguments it has.
 func init() {
-	Functions.Register("data_source", Function{Keys: []string{"format_score", "min_answer_tags", "gsm8k_method"}, New: func(p Params) (func(*Sample) (Score, error), error) {
+	Functions.Add(registry.Entry{
+		Name: "data_source", Doc: "the function that belongs to the row's data_source",
+		Params: []registry.Param{formatScore.Param, minAnswerTags.Param, gsm8kMethod.Param},
+	}, Function{New: func(v registry.Values) (func(*Sample) (Score, error), error) {
 		made := map[string]Scorer{}
 		for _, name := range []string{"qa_em", "gsm8k", "math", "goal"} {
 			var err error
-			if made[name], err = Open(name, p); err != nil {
+			if made[name], err = Open(name, v); err != nil {
 				return nil, err
 			}
 		}

@@ -22,7 +22,7 @@ func TestDataSourceOfRow(t *testing.T) {
 	if err != nil || len(tasks) != 2 {
 		t.Fatalf("%d tasks, %v", len(tasks), err)
 	}
-	scorer, err := Open("data_source", DefaultParams())
+	scorer, err := Open("data_source", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // The vectors of spec 12.6. Where upstream is defective the row says what it
@@ -24,7 +25,7 @@ func TestNormalizeAction(t *testing.T) {
 }
 
 func TestAgentGymFormat(t *testing.T) {
-	a := DefaultAgentGym()
+	a := agentGym{registry.Values{}}
 	think, memory, plan, act := "<think>t</think>", "<memory>m</memory>", "<plan>p</plan>", "<act>a\nb</act>"
 	for _, c := range []struct {
 		text string
@@ -44,7 +45,7 @@ func TestAgentGymFormat(t *testing.T) {
 			t.Errorf("%q: %v, want %v", c.text, got, c.want)
 		}
 	}
-	a.CheckAllTags = false
+	a.v[checkAllTags.Key] = false
 	for text, want := range map[string]float64{think + " \n" + act: 1, think + "x" + act: -.5, act + think: -.5} {
 		if got := a.format(text); got != want {
 			t.Errorf("%q without all tags: %v, want %v", text, got, want)
@@ -53,24 +54,24 @@ func TestAgentGymFormat(t *testing.T) {
 }
 
 func TestAgentGymLength(t *testing.T) {
-	a := DefaultAgentGym()
+	a := agentGym{registry.Values{}}
 	for words, want := range map[int]float64{0: -.25, 1: .135714, 10: .232143, 34: .489286, 35: .5, 65: .5, 66: .494231, 98: .309615, 130: .125, 500: .125} {
 		if got := a.length("<think>" + strings.Repeat("w ", words) + "</think>"); !near(got, want) {
 			t.Errorf("%d words: %v, want %v", words, got, want)
 		}
 	}
-	a.TargetWords = 0
+	a.v[targetWords.Key] = 0
 	if got := a.length("<think>w</think>"); got != .125 {
 		t.Errorf("no target: %v", got)
 	}
-	a.PenaltyIfMissing = false
+	a.v[penaltyIfMissing.Key] = false
 	if got := a.length("no thought"); got != .125 {
 		t.Errorf("nothing missing: %v", got)
 	}
 }
 
 func TestAgentGymSimilarity(t *testing.T) {
-	a := DefaultAgentGym()
+	a := agentGym{registry.Values{}}
 	acts := func(list ...string) string { return "<act>" + strings.Join(list, "</act> <act>") + "</act>" }
 	for _, c := range []struct {
 		text, truth string
@@ -95,15 +96,15 @@ func TestAgentGym(t *testing.T) {
 		{Text: "<think>go</think><act>left</act>"},
 		{Text: "<think>go on</think><act>right</act>", Reward: 1},
 	}}
-	if got := scoreOf(t, "agentgym", DefaultParams(), s); !near(got.Value, .511071) || got.Extra["env"] != 1 {
+	if got := scoreOf(t, "agentgym", nil, s); !near(got.Value, .511071) || got.Extra["env"] != 1 {
 		t.Errorf("default: %+v, want .511071", got)
 	}
 	s.GroundTruth = `["left","right"]`
-	if got := scoreOf(t, "agentgym", DefaultParams(), s).Value; !near(got, .686071) {
+	if got := scoreOf(t, "agentgym", nil, s).Value; !near(got, .686071) {
 		t.Errorf("with truth: %v, want .686071", got)
 	}
-	p := DefaultParams()
-	p.AgentGym.EnvScale = 40
+	p := registry.Values{}
+	p[envScale.Key] = 40.0
 	if got := scoreOf(t, "agentgym", p, s); got.Extra["env"] != 5 {
 		t.Errorf("clipped: %v, want 5", got.Extra["env"])
 	}
@@ -123,16 +124,16 @@ func TestNormalizeAnswer(t *testing.T) {
 }
 
 func TestQA(t *testing.T) {
-	upstream := DefaultParams()
-	upstream.MinAnswerTags = 2
-	partly := DefaultParams()
-	partly.FormatScore = .2
-	whole := DefaultParams()
-	whole.MinAnswerTags = 0
+	upstream := registry.Values{}
+	upstream["min_answer_tags"] = 2
+	partly := registry.Values{}
+	partly["format_score"] = .2
+	whole := registry.Values{}
+	whole["min_answer_tags"] = 0
 	tag := func(s string) string { return "<answer>" + s + "</answer>" }
 	for _, c := range []struct {
 		fn     string
-		params Params
+		params registry.Values
 		text   string
 		truth  string
 		want   float64
@@ -141,18 +142,18 @@ func TestQA(t *testing.T) {
 		{"qa_em", upstream, tag("x") + tag(" The Paris. "), `["paris","lyon"]`, 1},
 		{"qa_em", upstream, tag("x") + tag("Paris France"), "paris", 0},
 		{"subem", upstream, tag("x") + tag("Paris France"), "paris", 1},
-		{"qa_em", DefaultParams(), tag("Paris"), "paris", 1},
-		{"qa_em", DefaultParams(), "first\n" + tag("Lyon") + tag("\nParis\n"), `{"target": ["paris"]}`, 1},
-		{"qa_em", DefaultParams(), "Paris", "paris", 0},
+		{"qa_em", nil, tag("Paris"), "paris", 1},
+		{"qa_em", nil, "first\n" + tag("Lyon") + tag("\nParis\n"), `{"target": ["paris"]}`, 1},
+		{"qa_em", nil, "Paris", "paris", 0},
 		{"qa_em", whole, "Paris!", "paris", 1},
 		{"qa_em", partly, tag("Rome"), "paris", .2},
 		{"qa_em", partly, "Rome", "paris", 0},
 		{"subem", partly, tag("Rome"), "paris", .2},
-		{"f1", DefaultParams(), "the quick brown fox", "quick red fox", .666667},
-		{"f1", DefaultParams(), tag("quick"), `["slow","quick"]`, 1},
-		{"bleu_addone", DefaultParams(), "the cat sat on the mat", "the cat sat on the red mat", .711803},
-		{"bleu_addone", DefaultParams(), "dogs", "the cat sat", 0},
-		{"bleu_addone", DefaultParams(), "", "the cat sat", 0},
+		{"f1", nil, "the quick brown fox", "quick red fox", .666667},
+		{"f1", nil, tag("quick"), `["slow","quick"]`, 1},
+		{"bleu_addone", nil, "the cat sat on the mat", "the cat sat on the red mat", .711803},
+		{"bleu_addone", nil, "dogs", "the cat sat", 0},
+		{"bleu_addone", nil, "", "the cat sat", 0},
 	} {
 		if got := scoreOf(t, c.fn, c.params, Sample{Response: c.text, GroundTruth: c.truth}).Value; !near(got, c.want) {
 			t.Errorf("%s of %q against %s: %v, want %v", c.fn, c.text, c.truth, got, c.want)
@@ -187,14 +188,14 @@ func TestGSM8K(t *testing.T) {
 			t.Errorf("%q gives %q (%v), want %q", c.text, got, ok, c.want)
 		}
 	}
-	p := DefaultParams()
-	p.FormatScore = .1
+	p := registry.Values{}
+	p["format_score"] = .1
 	for text, want := range map[string]float64{"#### 42.": 1, "#### 41": .1, "42": 0} {
 		if got := scoreOf(t, "gsm8k", p, Sample{Response: text, GroundTruth: "42"}).Value; got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
-	p.Method = "flexible"
+	p["gsm8k_method"] = "flexible"
 	if got := scoreOf(t, "gsm8k", p, Sample{Response: "so 42", GroundTruth: "42"}).Value; got != 1 {
 		t.Errorf("flexible: %v", got)
 	}
@@ -244,45 +245,43 @@ func TestMath(t *testing.T) {
 		{`\boxed{2\frac12}`, `2\frac{1}{2}`, 1},
 		{`\boxed{e^2}`, "e^3", 0},
 	} {
-		if got := scoreOf(t, "math", DefaultParams(), Sample{Response: c.text, GroundTruth: c.truth}); got.Value != c.want || got.Extra["undecided"] != 0 {
+		if got := scoreOf(t, "math", nil, Sample{Response: c.text, GroundTruth: c.truth}); got.Value != c.want || got.Extra["undecided"] != 0 {
 			t.Errorf("%s against %s: %+v, want %v", c.text, c.truth, got, c.want)
 		}
 	}
 	for answer, truth := range map[string]string{`\infty`: "5", `\text{Tuesday}`: `\text{Monday}`, `\sqrt{-1-x^2}`: "x", "east": "west", "on": "no", "ACB": "ABC", `2\frac{1}{2}`: `\frac{5}{2}`, `3\frac{1}{3}`: "1", "i^2": "-1", "lnx": `\ln x`, "2e3": "2000"} {
-		if got := scoreOf(t, "math", DefaultParams(), Sample{Response: `\boxed{` + answer + `}`, GroundTruth: truth}); got.Value != 0 || got.Extra["undecided"] != 1 {
+		if got := scoreOf(t, "math", nil, Sample{Response: `\boxed{` + answer + `}`, GroundTruth: truth}); got.Value != 0 || got.Extra["undecided"] != 1 {
 			t.Errorf("%s against %s: %+v, want undecided", answer, truth, got)
 		}
 	}
 }
 
 func TestCountdown(t *testing.T) {
-	upstream := DefaultParams()
-	upstream.FormatScore, upstream.WholeText = .1, true
+	upstream := registry.Values{}
+	upstream["format_score"] = .1
 	for _, c := range []struct {
 		text string
 		want float64
 	}{
-		{"Assistant: <answer>4*6*1</answer>", 1},
-		{"Assistant: <answer>4*6</answer>", .1},
-		{"Assistant: <answer>4+6+1</answer>", .1},
-		{"<answer>4*6*1</answer>", 0},
-		{"<|im_start|>assistant <answer>4*6*1</answer>", 1},
-		{"Assistant: <answer>4*6*1</answer>\nthat is it", 0},
-		{"Assistant: <answer>4*6**1</answer>", 1},
-		{"Assistant: <answer>4*6/1 = 24</answer>", .1},
-		{"Assistant: <answer>4*6*1 + (</answer>", .1},
-		{"Assistant: <answer>1</answer> <answer> 4 * 6 / 1 </answer>\n", 1},
-		{"Assistant: <answer>__import__('os')</answer>", .1},
+		{"<answer>4*6*1</answer>", 1},
+		{"<answer>4*6</answer>", .1},
+		{"<answer>4+6+1</answer>", .1},
+		{"<answer>4*6*1</answer>\nthat is it", 0},
+		{"<answer>4*6**1</answer>", 1},
+		{"<answer>4*6/1 = 24</answer>", .1},
+		{"<answer>4*6*1 + (</answer>", .1},
+		{"<answer>1</answer> <answer> 4 * 6 / 1 </answer>\n", 1},
+		{"<answer>__import__('os')</answer>", .1},
 	} {
 		if got := scoreOf(t, "countdown", upstream, Sample{Response: c.text, GroundTruth: `{"target": 24, "numbers": [4, 6, 1]}`}).Value; got != c.want {
 			t.Errorf("%q: %v, want %v", c.text, got, c.want)
 		}
 	}
 	reply := Sample{ID: "7", Response: "<answer>(6-1)*4</answer>", GroundTruth: `{"target": 20, "numbers": [1, 4, 6]}`}
-	if got := scoreOf(t, "countdown", DefaultParams(), reply).Value; got != 1 {
+	if got := scoreOf(t, "countdown", nil, reply).Value; got != 1 {
 		t.Errorf("a reply without its prompt: %v", got)
 	}
-	scorer, err := Open("countdown", DefaultParams())
+	scorer, err := Open("countdown", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,41 +294,41 @@ func TestCountdown(t *testing.T) {
 }
 
 func TestMultiply(t *testing.T) {
-	upstream := DefaultParams()
-	upstream.FormatScore, upstream.WholeText = .1, true
+	upstream := registry.Values{}
+	upstream["format_score"] = .1
 	for text, want := range map[string]float64{
 		"<answer>42</answer>": 1, "<answer> 041 </answer>": .1, "<answer>4 2</answer>": 0, "<answer>1</answer><answer>42</answer>": 1,
 		"<answer>\n42</answer>": 0, "none": 0, "<answer>+4_2</answer>": 1, "<answer>42.0</answer>": 0,
 	} {
-		if got := scoreOf(t, "multiply", upstream, Sample{Response: "Assistant: " + text, GroundTruth: "42"}).Value; got != want {
+		if got := scoreOf(t, "multiply", upstream, Sample{Response: text, GroundTruth: "42"}).Value; got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
 }
 
 func TestLengths(t *testing.T) {
-	p := DefaultParams()
-	p.MaxLength, p.MinLength = 10, 4
+	p := registry.Values{}
+	p["max_length"], p["min_length"] = 10, 4
 	for tokens, want := range map[int]float64{0: 4, 4: 0, 10: 0, 12: 2} {
 		if got := scoreOf(t, "length", p, Sample{Tokens: tokens}).Value; got != want {
 			t.Errorf("%d tokens: %v, want %v", tokens, got, want)
 		}
 	}
 	for kind, want := range map[string]float64{"linear": 3, "quadratic": 9, "logarithmic": 1.386294} {
-		p.PenaltyType = kind
+		p["penalty_type"] = kind
 		if got := scoreOf(t, "length", p, Sample{Tokens: 13}).Value; !near(got, want) {
 			t.Errorf("%s: %v, want %v", kind, got, want)
 		}
 	}
-	p.PenaltyType, p.Unit = "linear", "words"
+	p["penalty_type"], p["unit"] = "linear", "words"
 	if got := scoreOf(t, "length", p, Sample{Response: "a b", Tokens: -1}).Value; got != 2 {
 		t.Errorf("words: %v", got)
 	}
-	p.Unit = "characters"
+	p["unit"] = "characters"
 	if got := scoreOf(t, "length", p, Sample{Response: "äöü", Tokens: -1}).Value; got != 1 {
 		t.Errorf("characters: %v", got)
 	}
-	p.Unit = "tokens"
+	p["unit"] = "tokens"
 	scorer, err := Open("length", p)
 	if err != nil {
 		t.Fatal(err)
@@ -341,8 +340,8 @@ func TestLengths(t *testing.T) {
 
 // DAPO's eq. 13 with L_max 100 and a cache of 20.
 func TestOverlong(t *testing.T) {
-	p := DefaultParams()
-	p.MaxLength, p.Buffer, p.Factor = 100, 20, 2
+	p := registry.Values{}
+	p["max_length"], p["overlong_buffer"], p["overlong_factor"] = 100, 20, 2.0
 	for tokens, want := range map[int]float64{0: 0, 80: 0, 90: -1, 95: -1.5, 100: -2, 500: -2} {
 		if got := scoreOf(t, "overlong", p, Sample{Tokens: tokens}).Value; got != want {
 			t.Errorf("%d tokens: %v, want %v", tokens, got, want)
@@ -351,8 +350,8 @@ func TestOverlong(t *testing.T) {
 }
 
 func TestFormat(t *testing.T) {
-	p := DefaultParams()
-	p.Patterns = []string{"<think>.*</think>", "<action>.*</action>"}
+	p := registry.Values{}
+	p["patterns"] = []string{"<think>.*</think>", "<action>.*</action>"}
 	s := Sample{Response: "<think>a</think>"}
 	if got := scoreOf(t, "format", p, s).Value; got != .5 {
 		t.Errorf("one of two: %v", got)
@@ -374,11 +373,11 @@ func TestDataSource(t *testing.T) {
 		{Sample{Source: "lighteval/MATH", Response: `\boxed{3}`, GroundTruth: "3"}, 1},
 		{Sample{Source: "maze", EnvReward: -1, Turns: []data.Turn{{}}}, -1},
 	} {
-		if got := scoreOf(t, "data_source", DefaultParams(), c.s).Value; got != c.want {
+		if got := scoreOf(t, "data_source", nil, c.s).Value; got != c.want {
 			t.Errorf("%s: %v, want %v", c.s.Source, got, c.want)
 		}
 	}
-	scorer, err := Open("data_source", DefaultParams())
+	scorer, err := Open("data_source", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,11 +16,13 @@ package advantage
 // Differs from the paper in: the 1e-6 under the fraction, and a group of one
 // row, whose advantage is its score (mean 0, std 1), both as in verl.
 
-import "github.com/openmanus/openmanus/data"
+import (
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
+)
 
 func init() {
-	Estimators.Register("grpo", Estimator{Estimate: grpo, Grouped: true})
-	Estimators.Register("grpo_vectorized", Estimator{Estimate: grpo, Grouped: true})
+	Estimators.Add(registry.Entry{Name: "grpo", Aliases: []string{"grpo_vectorized"}}, Estimator{Estimate: grpo, Grouped: true})
 }
 
 func grpo(rows []data.Row, o Options) error {

@@ -26,12 +26,12 @@ import (
 	"math"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 func init() {
-	e := Estimator{Estimate: optimalToken, InGroup: true, Needs: Needs{SumPiSquared: true}}
-	Estimators.Register("optimal_token_baseline", e)
-	Estimators.Register("tir_optimal_token_baseline", e)
+	Estimators.Add(registry.Entry{Name: "optimal_token_baseline", Aliases: []string{"tir_optimal_token_baseline"}},
+		Estimator{Estimate: optimalToken, InGroup: true, Needs: Needs{SumPiSquared: true}})
 }
 
 // spent is one sampled token of a row: its place, the return from it on and

@@ -39,16 +39,16 @@ type Estimator struct {
 var Estimators = registry.New[Estimator]("KL estimator")
 
 func init() {
-	Estimators.Register("k1", Estimator{
+	Estimators.Add(registry.Entry{Name: "k1", Aliases: []string{"kl"}}, Estimator{
 		Value:  func(x float64) float64 { return x },
 		Tensor: func(x torch.Tensor) torch.Tensor { return x },
 	})
 	Estimators.Register("abs", Estimator{Value: math.Abs, Tensor: torch.Tensor.Abs})
-	Estimators.Register("k2", Estimator{
+	Estimators.Add(registry.Entry{Name: "k2", Aliases: []string{"mse"}}, Estimator{
 		Value:  func(x float64) float64 { return x * x / 2 },
 		Tensor: func(x torch.Tensor) torch.Tensor { return x.Square().MulScalar(.5) },
 	})
-	Estimators.Register("k3", Estimator{
+	Estimators.Add(registry.Entry{Name: "k3", Aliases: []string{"low_var_kl"}}, Estimator{
 		Value: func(x float64) float64 {
 			v := math.Exp(clamp(-x, maxExponent)) + x - 1
 			return clamp(v, maxK3)

@@ -11,7 +11,7 @@ import (
 // the default is the format that the presets promise there.
 func TestComputeDtype(t *testing.T) {
 	for name, want := range map[string]string{
-		configs.Defaults().Model.ComputeDtype: "float32", "auto": "float32", "float32": "float32", "bfloat16": "bfloat16",
+		Schema.Defaults().Model.ComputeDtype: "float32", "auto": "float32", "float32": "float32", "bfloat16": "bfloat16",
 	} {
 		if got, err := ComputeDtype(name, "cpu"); err != nil || got != want {
 			t.Errorf("compute_dtype %q on a CPU is %q, %v; want %q", name, got, err, want)
@@ -25,7 +25,7 @@ func TestComputeDtype(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg, err := configs.Load(preset, text, nil)
+		cfg, err := Schema.Load(preset, text, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

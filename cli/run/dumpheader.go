@@ -33,7 +33,7 @@ func ReadRecordedPlay(h dump.Header) (RecordedPlay, error) {
 		err = errors.Join(json.Unmarshal(text, &r), json.Unmarshal(text, &values))
 	}
 	if err == nil {
-		r.Config, err = configs.FromEpisodeValues(currentNames(values))
+		r.Config, err = Schema.FromEpisodeValues(currentNames(values))
 	}
 	switch {
 	case err != nil:

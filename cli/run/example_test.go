@@ -7,13 +7,12 @@ import (
 	"os"
 
 	"github.com/openmanus/openmanus/cli/run"
-	"github.com/openmanus/openmanus/configs"
 )
 
 // A program trains a small model for two steps and prints its last validation.
 func Example() {
 	ctx := context.Background()
-	cfg, err := configs.LoadPreset("quickstart", nil, []string{
+	cfg, err := run.Schema.LoadPreset("quickstart", nil, []string{
 		"model.fresh.layers=1", "model.fresh.walks=20", "env.maze.max_turns=3", "env.maze.tasks=6,7", "env.maze.val_tasks=16",
 		"data.train_batch_size=2", "rollout.group_size=3", "rollout.val.group_size=4", "trainer.total_steps=2",
 	})

@@ -138,7 +138,7 @@ func (r *openedRun) sameExperiment(h *Host, cfg configs.Config, m mode) error {
 	if err != nil {
 		return errext.With(errext.Disk, "", err)
 	}
-	was, err := configs.LoadSaved(path, text)
+	was, err := Schema.LoadSaved(path, text)
 	if err != nil {
 		return errext.With(errext.Input, "", fmt.Errorf("the checkpoint's configuration, to compare with: %w", err))
 	}

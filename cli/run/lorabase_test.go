@@ -10,7 +10,6 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
-	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -27,7 +26,7 @@ func TestLoRABaseOfGGUF(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := configs.Defaults()
+	cfg := Schema.Defaults()
 	cfg.Model.Path, cfg.Model.LoRARank = from, 2
 	run := &openedRun{folder: &rundir.Folder{Dir: t.TempDir()}}
 	actor, base := filepath.Join(run.folder.Dir, "actor"), filepath.Join(run.folder.Dir, "base")

@@ -1,11 +1,8 @@
 package run
 
 import (
-	"bytes"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/openmanus/openmanus/algo"
@@ -14,13 +11,10 @@ import (
 	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/loss"
-	"github.com/openmanus/openmanus/configs"
-	"github.com/openmanus/openmanus/reward"
 	"github.com/openmanus/openmanus/torch"
 )
 
-// methods are the names of methods by the key that takes them. Configuration
-// and documentation have every one of them and no other.
+// methods returns the names of methods by the key that takes them.
 func methods() map[string][]string {
 	var kls []string
 	for _, name := range kl.Estimators.Names() {
@@ -55,55 +49,11 @@ func groupMetrics() []string {
 	return names
 }
 
-// configs imports none of the packages in which something is registered, so that
-// it has lists of its own; this test keeps them equal and says what to add.
-// Score functions, environments and formats have tests like it beside them.
-func TestConfigurationNamesEveryMethod(t *testing.T) {
-	allowed := map[string]string{}
-	for _, k := range configs.Keys() {
-		allowed[k.Name] = strings.TrimPrefix(k.Allowed, "a list of ")
-	}
-	registered := methods()
-	registered["reward.signal"] = reward.Signals.Names()
-	registered["reward.allocation"] = reward.Allocations.Names()
-	for key, names := range registered {
-		file := "configs/keys_training.go"
-		if strings.HasPrefix(key, "reward.") {
-			file = "configs/keys_reward.go"
-		}
-		got := strings.Split(allowed[key], " | ")
-		for _, name := range names {
-			if !slices.Contains(got, name) {
-				t.Errorf("%q is registered and cannot be configured: add it to the words of %s in %s", name, key, file)
-			}
-		}
-		for _, name := range got {
-			if !slices.Contains(names, name) {
-				t.Errorf("%q is a word of %s in %s, and nothing is registered under it", name, key, file)
-			}
-		}
-	}
-}
-
-func TestDocumentationNamesEveryMethod(t *testing.T) {
-	page, err := os.ReadFile("../../docs/algorithms.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for key, names := range methods() {
-		for _, name := range append(names, key[strings.LastIndexByte(key, '.')+1:]) {
-			if name != "" && !bytes.Contains(page, []byte("`"+name+"`")) {
-				t.Errorf("docs/algorithms.md does not name `%s` of %s", name, key)
-			}
-		}
-	}
-}
-
 // Every method reaches the trainer as configured.
 func TestMethodsReachTheTrainer(t *testing.T) {
 	ts := newTestHost(t)
 	options := func(sets ...string) (algo.Options, error) {
-		cfg, err := configs.Load("m", []byte(tinyRun), sets)
+		cfg, err := Schema.Load("m", []byte(tinyRun), sets)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +156,7 @@ func TestMethodsReachTheTrainer(t *testing.T) {
 func TestSimilarityReachesTheTrainer(t *testing.T) {
 	ts := newTestHost(t)
 	for _, want := range []float64{1, .9} {
-		cfg, err := configs.Load("m", []byte(tinyRun), []string{"algo.adv_estimator=gigpo", fmt.Sprintf("algo.gigpo_similarity_thresh=%g", want)})
+		cfg, err := Schema.Load("m", []byte(tinyRun), []string{"algo.adv_estimator=gigpo", fmt.Sprintf("algo.gigpo_similarity_thresh=%g", want)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +179,7 @@ func TestBoundsOfWeightsReachTheTrainer(t *testing.T) {
 		if bypass {
 			sets = append(sets, at+"bypass_mode=true", at+"loss_type=reinforce")
 		}
-		cfg, err := configs.Load("m", []byte(tinyRun), sets)
+		cfg, err := Schema.Load("m", []byte(tinyRun), sets)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +199,7 @@ func TestBoundsOfWeightsReachTheTrainer(t *testing.T) {
 // So do the passes over a step's episodes.
 func TestPassesReachTheTrainer(t *testing.T) {
 	ts := newTestHost(t)
-	cfg, err := configs.Load("m", []byte(tinyRun), []string{
+	cfg, err := Schema.Load("m", []byte(tinyRun), []string{
 		"actor.ppo_epochs=3", "actor.shuffle=true", "actor.mini_batch_size=2", "algo.adv_estimator=gae",
 		"critic.epochs=2", "critic.shuffle=true", "critic.mini_batch_size=3", "critic.micro_batch_size=1",
 	})

@@ -33,7 +33,7 @@ func TestCheckModels(t *testing.T) {
 		}, "rollout.max_context_tokens is 1048576"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cfg := configs.Defaults()
+			cfg := Schema.Defaults()
 			cfg.Model.Path, cfg.Rollout.MaxContextTokens = tiny, 64
 			c.change(&cfg)
 			err := (&training{host: &newTestHost(t).Host, cfg: cfg, run: &openedRun{}}).checkModels()
@@ -57,12 +57,12 @@ func TestCheckPrograms(t *testing.T) {
 		{"a server", func(r *configs.Reward) { r.ScoreFn = "http://127.0.0.1:1/score" }, errext.OK, ""},
 		{"a misspelt program", func(r *configs.Reward) { r.ScoreFn = "exec:pyhton3 my.py" }, errext.Env, "score function exec:pyhton3 my.py: unreachable"},
 		{"of a component", func(r *configs.Reward) {
-			r.Components = []configs.Component{configs.DefaultComponent("goal"), {Name: "mine", Fn: "exec:./no-such-program"}}
+			r.Components = []configs.Component{Schema.DefaultComponent("goal"), {Name: "mine", Fn: "exec:./no-such-program"}}
 		}, errext.Env, "./no-such-program: unreachable"},
 		{"an open quote", func(r *configs.Reward) { r.ScoreFn = "exec:sh 'my.sh" }, errext.Input, "a quote is not closed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cfg := configs.Defaults()
+			cfg := Schema.Defaults()
 			cfg.Model.Path = tiny
 			c.change(&cfg.Reward)
 			for m, want := range map[mode]errext.ExitCode{reinforced: c.code, supervised: errext.OK} {

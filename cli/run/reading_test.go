@@ -8,7 +8,6 @@ import (
 
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/rundir"
-	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -24,7 +23,7 @@ func (l *lossOfReading) Validated(rundir.Validation)   {}
 // nothing to read once there is a checkpoint.
 func TestReading(t *testing.T) {
 	s := newTestHost(t)
-	cfg, err := configs.Load("run.toml", []byte(tinyRun), []string{"model.fresh.walks=80", "model.fresh.walk_turns=4", "model.fresh.walk_lr=0.01"})
+	cfg, err := Schema.Load("run.toml", []byte(tinyRun), []string{"model.fresh.walks=80", "model.fresh.walk_turns=4", "model.fresh.walk_lr=0.01"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,12 @@ import (
 
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/configs/vocabulary"
 	"github.com/openmanus/openmanus/internal/errext"
 )
+
+// Schema knows every configuration key of this program.
+var Schema = configs.New(vocabulary.New())
 
 // mode is which of its algorithms a trainer runs.
 type mode int
@@ -28,7 +32,7 @@ type Run struct {
 }
 
 // Open checks that the device of cfg exists and resolves model.compute_dtype.
-// cfg comes from configs.Load or configs.LoadPreset. Fields of host that are
+// cfg comes from Schema.Load or Schema.LoadPreset. Fields of host that are
 // nil get defaults: the environment and the clock of the process, and no log
 // and no progress.
 func Open(ctx context.Context, cfg configs.Config, host Host) (*Run, error) {

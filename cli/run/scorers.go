@@ -28,11 +28,11 @@ func openComposerOf(h *Host, r configs.Reward, rewardModel func() (reward.Scorer
 func OpenComposer(h *Host, timeoutName string, r configs.Reward, rewardModel func() (reward.Scorer, error)) (*reward.Composer, error) {
 	list := r.Components
 	if r.ScoreFn != "" {
-		one := configs.DefaultComponent(r.ScoreFn)
+		one := Schema.DefaultComponent(r.ScoreFn)
 		if configs.ExternalScoreFn(r.ScoreFn) {
 			one.Name, _, _ = strings.Cut(r.ScoreFn, ":") // of its metrics
 		}
-		one.Fn, one.FormatScore, one.MinAnswerTags = r.ScoreFn, r.FormatScore, r.MinAnswerTags
+		one.Fn, one.Params["format_score"], one.Params["min_answer_tags"] = r.ScoreFn, r.FormatScore, r.MinAnswerTags
 		list = []configs.Component{one}
 	}
 	if len(list) == 0 {
@@ -72,7 +72,7 @@ func openScorer(h *Host, timeoutName string, p configs.Component, r configs.Rewa
 			Timeout: Seconds(r.ScoreTimeoutS), Batch: r.ScoreBatchSize, Dir: h.Dir, Env: h.Environ(), Log: h.Log, TimeoutName: timeoutName,
 		})
 	}
-	return reward.Open(p.Fn, scoreParams(p))
+	return reward.Open(p.Fn, p.Params)
 }
 
 // OpenRewardModel opens the reward model of a [reward] section. opening is how
@@ -88,22 +88,6 @@ func OpenRewardModel(ctx context.Context, h *Host, thread *torch.Thread, dt torc
 		return nil, fmt.Errorf("reward.model_path: %w", err)
 	}
 	return m, nil
-}
-
-// scoreParams maps the parameters of a component.
-func scoreParams(p configs.Component) reward.Params {
-	return reward.Params{
-		FormatScore: p.FormatScore, MinAnswerTags: p.MinAnswerTags, Method: p.GSM8KMethod,
-		Patterns: p.Patterns, MaxLength: p.MaxLength, MinLength: p.MinLength, PenaltyType: p.PenaltyType, Unit: p.Unit,
-		Buffer: p.OverlongBuffer, Factor: p.OverlongFactor,
-		AgentGym: reward.AgentGymParams{
-			EnvWeight: p.EnvRewardWeight, EnvScale: p.EnvRewardScale, EnvClip: p.EnvRewardClip,
-			FormatWeight: p.FormatRewardWeight, FormatMax: p.FormatMaxR, FormatMin: p.FormatMinR, CheckAllTags: p.FormatCheckAllTags,
-			LengthWeight: p.LengthRewardWeight, LengthMax: p.LengthMaxR, LengthMin: p.LengthMinR, TargetWords: p.LengthTargetWords,
-			Tolerance: p.LengthTolerance, TooShort: p.LengthTooShortFactor, TooLong: p.LengthTooLongFactor, PenaltyIfMissing: p.LengthPenaltyIfMissing,
-			SimWeight: p.GTSimRewardWeight, SimMax: p.GTSimMaxR, SimMin: p.GTSimMinR,
-		},
-	}
 }
 
 // scoreFnsOf are the score functions of a [reward] section, and maybe "".

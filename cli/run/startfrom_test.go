@@ -2,13 +2,11 @@ package run
 
 import (
 	"testing"
-
-	"github.com/openmanus/openmanus/configs"
 )
 
 // What is refused at resume comes with advice that train itself takes.
 func TestStartFrom(t *testing.T) {
-	cfg, err := configs.Load("run.toml", []byte(tinyRun), nil)
+	cfg, err := Schema.Load("run.toml", []byte(tinyRun), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

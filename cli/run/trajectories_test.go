@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/algo/rundir"
-	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -25,7 +24,7 @@ func openedTo(t *testing.T, log *slog.Logger, files map[string]string, text stri
 	for name, content := range files {
 		writeFile(t, ts.Dir, name, content)
 	}
-	cfg, err := configs.Load("run.toml", []byte(text), sets)
+	cfg, err := Schema.Load("run.toml", []byte(text), sets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +108,7 @@ func TestTrajectoriesOfAMixture(t *testing.T) {
 func TestTrajectoryTooLong(t *testing.T) {
 	fit := func(sets ...string) (*testHost, error) {
 		h := newTestHost(t)
-		cfg, err := configs.Load("run.toml", []byte(tinyRun), append([]string{"trainer.total_steps=1", "sft.max_length=20"}, sets...))
+		cfg, err := Schema.Load("run.toml", []byte(tinyRun), append([]string{"trainer.total_steps=1", "sft.max_length=20"}, sets...))
 		if err != nil {
 			t.Fatal(err)
 		}

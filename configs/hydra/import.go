@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // Status is the result of importing a key.
@@ -61,6 +62,7 @@ func (r *Result) Doubtful() int {
 
 // Options control an import.
 type Options struct {
+	Schema   *configs.Schema
 	From     string // the source, for the first line of the result
 	Home     string // replaces ~ at the start of paths; empty: ~ stays
 	Defaults bool   // write the original's defaults for keys that are not given
@@ -68,7 +70,7 @@ type Options struct {
 
 // Import converts a command line to a configuration.
 func Import(c Command, o Options) Result {
-	im := &importer{given: map[string]Override{}, out: map[string]setting{}, byKey: map[string]*Row{}, table: ppoKeys, ours: configs.Keys()}
+	im := &importer{given: map[string]Override{}, out: map[string]setting{}, byKey: map[string]*Row{}, table: ppoKeys, schema: o.Schema, ours: o.Schema.Keys()}
 	im.home = strings.TrimRight(o.Home, "/")
 	own := ownOf((&importer{table: slices.Concat(ppoKeys, sftKeys)}).branches(c.Overrides))
 	if im.supervised = own.supervised(c.Program); im.supervised {
@@ -98,7 +100,7 @@ func Import(c Command, o Options) Result {
 			r.Rows = append(r.Rows, row)
 		}
 	}
-	_, r.Faults = configs.Load("import", r.TOML, nil)
+	_, r.Faults = o.Schema.Load("import", r.TOML, nil)
 	return r
 }
 
@@ -109,6 +111,7 @@ type setting struct {
 }
 
 type importer struct {
+	schema     *configs.Schema
 	table      []row
 	supervised bool
 	of         string // the trainer whose command line it is
@@ -250,7 +253,7 @@ func (im *importer) put(r *Row, key string, v any) {
 	if slices.Contains(paths, key) {
 		v = im.atHome(v)
 	}
-	if msg := configs.CheckValue(key, v); msg != "" {
+	if msg := im.schema.CheckValue(key, v); msg != "" {
 		r.Status, r.Note = Unsupported, key+": "+msg
 		return
 	}
@@ -353,7 +356,7 @@ func (im *importer) unknown(key string) {
 			all = append(all, strings.TrimSuffix(k, ".*"))
 		}
 	}
-	near := configs.Nearest(key, all)
+	near := registry.Nearest(key, all)
 	leaf := key[strings.LastIndexByte(key, '.')+1:]
 	for i := 0; near == "" && i < len(all); i++ {
 		if all[i][strings.LastIndexByte(all[i], '.')+1:] == leaf {
@@ -413,7 +416,7 @@ func (im *importer) dropUsual() {
 // dropUnread removes settings that have no effect in the configuration, and notes
 // the settings that would use them.
 func (im *importer) dropUnread(c Command, o Options) {
-	for _, f := range configs.Unread(im.write(c, o)) {
+	for _, f := range im.schema.Unread(im.write(c, o)) {
 		name := f.Key
 		if rest, ok := strings.CutPrefix(name, "env.0."); ok {
 			name = "env." + rest

@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/openmanus/openmanus/configs"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -22,7 +20,7 @@ func imported(t *testing.T, file string, vars map[string]string) Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Import(c, Options{From: file, Defaults: true})
+	return Import(c, Options{Schema: schema, From: file, Defaults: true})
 }
 
 func rowOf(t *testing.T, r Result, key string) Row {
@@ -108,7 +106,7 @@ func TestImportSaysWhatBecameOfKeys(t *testing.T) {
 // settingsOf imports overrides without defaults.
 func settingsOf(t *testing.T, overrides ...string) (string, Result) {
 	t.Helper()
-	r := Import(ReadWords(overrides), Options{From: "test"})
+	r := Import(ReadWords(overrides), Options{Schema: schema, From: "test"})
 	lines := strings.Split(string(r.TOML), "\n")
 	var out []string
 	for _, line := range lines[2:] {
@@ -233,11 +231,11 @@ func TestImportRefusals(t *testing.T) {
 // With nothing but its defaults the original's command line is a
 // configuration, with the values of the original.
 func TestImportDefaults(t *testing.T) {
-	r := Import(ReadWords([]string{"data.train_files=train.parquet", "data.val_files=val.parquet"}), Options{From: "test", Defaults: true})
+	r := Import(ReadWords([]string{"data.train_files=train.parquet", "data.val_files=val.parquet"}), Options{Schema: schema, From: "test", Defaults: true})
 	if r.Faults != nil {
 		t.Fatal(r.Faults)
 	}
-	cfg, err := configs.Load("test", r.TOML, nil)
+	cfg, err := schema.Load("test", r.TOML, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,8 +248,8 @@ func TestImportDefaults(t *testing.T) {
 // The documentation's example makes as many updates a step as the original.
 func TestImportMiniBatchesOfGroups(t *testing.T) {
 	r := Import(ReadWords([]string{"algorithm.adv_estimator=grpo", "actor_rollout_ref.rollout.n=8", "data.train_files=a.parquet", "data.val_files=b.parquet"}),
-		Options{Defaults: true})
-	cfg, err := configs.Load("test", r.TOML, nil)
+		Options{Schema: schema, Defaults: true})
+	cfg, err := schema.Load("test", r.TOML, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +259,7 @@ func TestImportMiniBatchesOfGroups(t *testing.T) {
 	r = Import(Command{Overrides: []Override{
 		{Key: "actor_rollout_ref.rollout.n", Text: "$N", Missing: []string{"$N"}},
 		{Key: "actor_rollout_ref.actor.ppo_mini_batch_size", Text: "4", Value: int64(4)},
-	}}, Options{})
+	}}, Options{Schema: schema})
 	if row := rowOf(t, r, "actor_rollout_ref.actor.ppo_mini_batch_size"); row.Status != Open {
 		t.Errorf("without the factor it is %+v", row)
 	}
@@ -286,14 +284,14 @@ func TestImportSources(t *testing.T) {
 	} {
 		t.Run(tt.given, func(t *testing.T) {
 			given := append(strings.Fields(tt.given), dead+"=2", "actor_rollout_ref.actor.fsdp_config.fsdp_size=-1")
-			r := Import(ReadWords(given), Options{Defaults: true})
+			r := Import(ReadWords(given), Options{Schema: schema, Defaults: true})
 			if r.Source != tt.of || !strings.Contains(r.Why, tt.why) {
 				t.Errorf("it is of %q, since %q", r.Source, r.Why)
 			}
 			with := append(given, "data.env_name=maze", "data.train_files=a.parquet", "data.val_files=b.parquet", modelAt+"path=m")
 			if tt.of == omrl {
-				full := Import(ReadWords(with), Options{Defaults: true})
-				cfg, err := configs.Load("test", full.TOML, nil)
+				full := Import(ReadWords(with), Options{Schema: schema, Defaults: true})
+				cfg, err := schema.Load("test", full.TOML, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -325,7 +323,7 @@ func TestImportFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := Import(c, Options{})
+	r := Import(c, Options{Schema: schema})
 	var got []string
 	for _, row := range r.Rows {
 		got = append(got, row.Key+"="+row.Value+" "+string(row.Status))
@@ -345,7 +343,7 @@ func TestImportHome(t *testing.T) {
 		"/my/home": {`tasks = ["/my/home/a.parquet", "b/~/c.parquet"]`, `path = "/my/home/m"`, `project = "~/x"`},
 		"":         {`tasks = ["~/a.parquet", "b/~/c.parquet"]`, `path = "~/m"`},
 	} {
-		text := string(Import(words, Options{Home: home}).TOML)
+		text := string(Import(words, Options{Schema: schema, Home: home}).TOML)
 		for _, line := range want {
 			if !strings.Contains(text, line) {
 				t.Errorf("%q is not in\n%s", line, text)
@@ -362,11 +360,11 @@ func TestImportSFT(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := Import(c, Options{From: "test", Defaults: true})
+	r := Import(c, Options{Schema: schema, From: "test", Defaults: true})
 	if r.Faults != nil {
 		t.Fatal(r.Faults)
 	}
-	cfg, err := configs.Load("test", r.TOML, nil)
+	cfg, err := schema.Load("test", r.TOML, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -401,7 +399,7 @@ func TestImportTellsTheTrainers(t *testing.T) {
 		t.Run(tt.given, func(t *testing.T) {
 			c := ReadWords(strings.Fields(tt.given))
 			c.Program = tt.program
-			r := Import(c, Options{Defaults: true})
+			r := Import(c, Options{Schema: schema, Defaults: true})
 			if r.Source != tt.of || !strings.Contains(r.Why, tt.why) {
 				t.Errorf("it is of %q, since %q; want %q, since %q", r.Source, r.Why, tt.of, tt.why)
 			}
@@ -424,7 +422,7 @@ func TestImportBoundsInterpolation(t *testing.T) {
 	for c := 'a'; c < 'z'; c++ {
 		words = append(words, fmt.Sprintf("x.%c=${x.%c}${x.%c}", c, c+1, c+1))
 	}
-	r := Import(ReadWords(append(words, "x.z=", "trainer.project_name=${x.a}")), Options{From: "test"})
+	r := Import(ReadWords(append(words, "x.z=", "trainer.project_name=${x.a}")), Options{Schema: schema, From: "test"})
 	if row := rowOf(t, r, "trainer.project_name"); row.Status != Open {
 		t.Errorf("%+v", row)
 	}

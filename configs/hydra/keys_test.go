@@ -137,7 +137,7 @@ trainer.seed=- log.backends=trainer.logger log.level=- log.val_generations=train
 
 func TestEveryKeyOfOursHasARow(t *testing.T) {
 	known := map[string]bool{}
-	for _, k := range configs.Keys() {
+	for _, k := range schema.Keys() {
 		known[k.Name] = true
 	}
 	for pair := range strings.FieldsSeq(ours) {
@@ -155,7 +155,7 @@ func TestEveryKeyOfOursHasARow(t *testing.T) {
 // have no other row before them.
 func TestRows(t *testing.T) {
 	known := map[string]configs.Status{}
-	for _, k := range configs.Keys() {
+	for _, k := range schema.Keys() {
 		known[k.Name] = k.Status
 	}
 	for _, table := range [][]row{ppoKeys, sftKeys} {

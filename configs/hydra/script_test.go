@@ -123,7 +123,7 @@ python3 -m verl.trainer.main_ppo x=$X y=$Y z=$Z w="$(basename $W)" "${L[@]}"`, n
 	if diff := cmp.Diff(map[string]string{"x": "1 X", "y": "1 ", "z": "3 ", "w": "1-1 X,Z", "d": "0 ", "e": "1-1 X,Z"}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	r := Import(Command{Overrides: []Override{{Key: "max_turns", Text: "3", Value: int64(3), Maybe: []string{"X"}}}}, Options{})
+	r := Import(Command{Overrides: []Override{{Key: "max_turns", Text: "3", Value: int64(3), Maybe: []string{"X"}}}}, Options{Schema: schema})
 	if row := rowOf(t, r, "max_turns"); row.Status != Mapped || !strings.Contains(row.Note, "$X") {
 		t.Errorf("%+v", row)
 	}
@@ -145,7 +145,7 @@ func TestReadScriptNamesOtherCommands(t *testing.T) {
 	if diff := cmp.Diff(want, c.Others); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	r := Import(c, Options{})
+	r := Import(c, Options{Schema: schema})
 	if n := r.Doubtful(); n != 2 {
 		t.Errorf("%d doubtful, want 2", n)
 	}
@@ -210,7 +210,7 @@ func FuzzReadScript(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := ReadScript(text, nil, func(string) string { return "" })
 		if err == nil {
-			Import(c, Options{From: "fuzz", Defaults: true})
+			Import(c, Options{Schema: schema, From: "fuzz", Defaults: true})
 		}
 	})
 }

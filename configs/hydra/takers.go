@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/openmanus/openmanus/configs"
 )
 
 // taker converts the value of a key into settings of ours.
@@ -357,7 +355,7 @@ func loggers(im *importer, r *Row, entry row, v any) {
 	for _, x := range list {
 		switch name := plain(x); {
 		case slices.Contains(have, any(name)), name == "file", name == "null":
-		case configs.CheckValue(entry.to, []any{name}) == "":
+		case im.schema.CheckValue(entry.to, []any{name}) == "":
 			have = append(have, name)
 		default:
 			want = append(want, clip(name))

@@ -1,51 +1,102 @@
 // Package registry maps names to implementations: environments, prompt
-// formats, estimators, losses, reward signals, model families. Registration
-// happens in init functions; look-ups may then run concurrently.
+// formats, estimators, losses, score functions, metric sinks, model families.
+//
+// An entry declares everything a configuration needs to know of it: its name,
+// aliases, one line of documentation and its parameters. Validation, decoding,
+// documentation and imports are derived from these declarations.
+//
+// Entries are added in init functions; look-ups may then run concurrently.
 package registry
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
 
 // Registry holds the implementations of one kind of thing.
 type Registry[T any] struct {
-	kind  string
-	items map[string]T
+	kind    string
+	items   map[string]T
+	entries map[string]Entry
+	aliases map[string]string // alias to name
 }
 
-// New returns an empty registry. Kind names what it holds in error messages,
+// New returns an empty registry. Kind names its contents in error messages,
 // such as "advantage estimator".
 func New[T any](kind string) *Registry[T] {
-	return &Registry[T]{kind: kind, items: map[string]T{}}
+	return &Registry[T]{kind: kind, items: map[string]T{}, entries: map[string]Entry{}, aliases: map[string]string{}}
 }
 
-// Register adds an implementation. A name taken already is a programmer's
-// error and panics.
-func (r *Registry[T]) Register(name string, v T) {
-	if _, taken := r.items[name]; taken || name == "" {
-		panic(fmt.Sprintf("registry: %s %q registered twice or without a name", r.kind, name))
+// Register adds an implementation without documentation or parameters.
+func (r *Registry[T]) Register(name string, v T) { r.Add(Entry{Name: name}, v) }
+
+// Add adds an implementation with its declaration. It panics if the name or an
+// alias is empty or taken.
+func (r *Registry[T]) Add(e Entry, v T) {
+	for _, name := range append([]string{e.Name}, e.Aliases...) {
+		_, taken := r.items[name]
+		if _, alias := r.aliases[name]; taken || alias || name == "" {
+			panic(fmt.Sprintf("registry: %s %q registered twice or without a name", r.kind, name))
+		}
 	}
-	r.items[name] = v
+	r.items[e.Name], r.entries[e.Name] = v, e
+	for _, alias := range e.Aliases {
+		r.aliases[alias] = e.Name
+	}
 }
 
-// Lookup returns the implementation called name; the error of a miss lists
-// the names there are.
+// Lookup returns the implementation with that name or alias. The error for an
+// unknown name lists the known ones.
 func (r *Registry[T]) Lookup(name string) (T, error) {
+	if canonical, ok := r.aliases[name]; ok {
+		name = canonical
+	}
 	v, ok := r.items[name]
 	if !ok {
-		return v, fmt.Errorf("unknown %s %q (known: %s)", r.kind, name, strings.Join(r.Names(), ", "))
+		return v, fmt.Errorf("unknown %s %q (known: %s)", r.kind, name, strings.Join(slices.Sorted(maps.Keys(r.all())), ", "))
 	}
 	return v, nil
 }
 
-// Names lists what is registered, sorted.
-func (r *Registry[T]) Names() []string {
-	names := make([]string, 0, len(r.items))
+// Names returns the names of the implementations, sorted. Aliases are not
+// among them.
+func (r *Registry[T]) Names() []string { return slices.Sorted(maps.Keys(r.items)) }
+
+// all maps every name and alias to the name of its implementation.
+func (r *Registry[T]) all() map[string]string {
+	names := maps.Clone(r.aliases)
 	for name := range r.items {
-		names = append(names, name)
+		names[name] = name
 	}
-	slices.Sort(names)
 	return names
+}
+
+// Entry returns the declaration of a name or alias; the zero value if it is
+// unknown.
+func (r *Registry[T]) Entry(name string) Entry { return r.entries[r.all()[name]] }
+
+// Entries returns the declarations, sorted by name. Every alias is an entry of
+// its own with AliasOf set.
+func (r *Registry[T]) Entries() []Entry {
+	var out []Entry
+	all := r.all()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		e := r.entries[all[name]]
+		if name != e.Name {
+			e.Name, e.AliasOf = name, e.Name
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// Each calls f for every entry with its implementation, sorted by name, aliases
+// included.
+func (r *Registry[T]) Each(f func(e Entry, v T)) {
+	for _, e := range r.Entries() {
+		v, _ := r.Lookup(e.Name) // an entry is always found
+		f(e, v)
+	}
 }

@@ -28,3 +28,12 @@ func TestRegisterTwicePanics(t *testing.T) {
 	}()
 	r.Register("a", 2)
 }
+
+func TestNearest(t *testing.T) {
+	words := []string{"constant", "linear", "cosine", "k3"}
+	for in, want := range map[string]string{"consine": "cosine", "lienar": "linear", "k1": "k3", "banana": "", "COSINE": "cosine", "": ""} {
+		if got := Nearest(in, words); got != want {
+			t.Errorf("Nearest(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

@@ -19,9 +19,13 @@ import (
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/configs/vocabulary"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/reward"
 )
+
+// schema knows every configuration key of this program.
+var schema = configs.New(vocabulary.New())
 
 // entrySteps is how many steps every entry of a registry must train.
 const entrySteps = 10
@@ -248,7 +252,7 @@ func writeTruth(path, truth string) error {
 	if err != nil {
 		return err
 	}
-	c, err := configs.Load("quickstart.toml", text, nil)
+	c, err := schema.Load("quickstart.toml", text, nil)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func TestEntryTrials(t *testing.T) {
 	chosen := map[string]bool{}
 	for _, trial := range entryTrials() {
 		sets := slices.Concat(entryBase, trial.sets)
-		if _, err := configs.Load("quickstart.toml", text, sets); err != nil {
+		if _, err := schema.Load("quickstart.toml", text, sets); err != nil {
 			t.Errorf("%s: %v", trial.name, err)
 		}
 		for _, set := range trial.sets {
@@ -97,7 +97,7 @@ func TestWriteTruth(t *testing.T) {
 		if err != nil || len(tasks) != 10 || tasks[0].Index != 1 || tasks[9].Index != 24 {
 			t.Fatalf("%v, %v", tasks, err)
 		}
-		scorer, err := reward.Open(name, reward.DefaultParams())
+		scorer, err := reward.Open(name, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

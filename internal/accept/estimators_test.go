@@ -19,7 +19,7 @@ func TestMethodsAreConfigurations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := configs.Load(preset+".toml", text, sets)
+		c, err := schema.Load(preset+".toml", text, sets)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,63 @@
+package registry
+
+import "slices"
+
+// Entry declares one registered implementation.
+type Entry struct {
+	Name    string
+	Aliases []string
+	AliasOf string // set by Entries for an alias: the name it stands for
+	Doc     string // one line
+	Params  []Param
+	// Check returns the key of a parameter that does not fit the others and
+	// the reason, or two empty strings. It is nil if every combination of
+	// allowed values is valid.
+	Check func(v Values) (key, problem string)
+}
+
+// Has reports whether the entry declares a parameter.
+func (e Entry) Has(key string) bool {
+	return slices.ContainsFunc(e.Params, func(p Param) bool { return p.Key == key })
+}
+
+// Param declares a parameter: a key of the configuration section that chooses
+// the implementation.
+type Param struct {
+	Key     string
+	Default any // string, bool, int, float64 or []string: its type is the parameter's
+	Doc     string
+	Range   Range
+}
+
+// Values holds the values of parameters by key. A parameter that is missing
+// has its default.
+type Values map[string]any
+
+// Value lists the types of parameters.
+type Value interface {
+	string | bool | int | float64 | []string
+}
+
+// Typed is a Param whose values are of type T.
+type Typed[T Value] struct{ Param }
+
+// NewParam declares a parameter. Entries that share a key share the Typed.
+func NewParam[T Value](key string, def T, doc string, allowed Range) Typed[T] {
+	return Typed[T]{Param{Key: key, Default: def, Doc: doc, Range: allowed}}
+}
+
+// WithDoc returns the parameter with another line of documentation, for an
+// implementation that gives the same key another meaning.
+func (p Typed[T]) WithDoc(doc string) Param {
+	p.Doc = doc
+	return p.Param
+}
+
+// In returns the parameter's value in v, or its default. It panics if v holds
+// a value of another type.
+func (p Typed[T]) In(v Values) T {
+	if x, ok := v[p.Key]; ok {
+		return x.(T)
+	}
+	return p.Default.(T)
+}

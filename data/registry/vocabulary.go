@@ -1,0 +1,93 @@
+package registry
+
+import "slices"
+
+// Vocabulary holds the registered names that a configuration may use, with the
+// properties that decide which settings go together. Package
+// configs/vocabulary assembles it from the registries.
+type Vocabulary struct {
+	Environments []Environment // env.name
+	Formats      []Format      // agent.format, env.format
+	Estimators   []Estimator   // algo.adv_estimator
+	Losses       []Loss        // actor.policy_loss
+	Scores       []Entry       // reward.score_fn, reward.components.NAME.fn
+	Signals      []Entry       // reward.signal
+	Allocations  []Entry       // reward.allocation
+	Aggregations []Entry       // actor.loss_agg
+	Reweightings []Entry       // algo.pf_ppo
+	KLEstimators []Entry       // algo.kl_penalty; with "+" and "full" actor.kl_loss_type
+	Rejections   []Entry       // algo.rollout_correction.rollout_rs
+	Sinks        []Entry       // log.backends
+}
+
+// Environment describes an environment.
+type Environment struct {
+	Entry
+	Calls         []string // action formats that call functions
+	Tools         bool     // the server has tools: the format tool_call works
+	Cumulative    bool     // rewards are running scores
+	KeepsScore    bool     // the server keeps a score beside its reward
+	SharedAccount bool     // launched servers share one account
+	Builtin       bool     // this program has a server of it
+}
+
+// Format describes a prompt format.
+type Format struct {
+	Entry
+	WritesPrompts bool // every turn has a new prompt
+	Final         bool // a reply can be marked as the last one
+	Tools         bool // needs an environment with tools
+	Calls         bool // calls functions; chosen by env.action_format
+}
+
+// Estimator describes an advantage estimator.
+type Estimator struct {
+	Entry
+	Groups  bool // compares the episodes of a group
+	ByScore bool // a group of equal scores has no advantage and leaves the loss
+	Critic  bool // reads a critic's values
+	Greedy  bool // reads the score of a greedy episode of the task
+	ByPart  bool // reads the parts of the reward
+}
+
+// Loss describes a policy loss.
+type Loss struct {
+	Entry
+	Aggregation string // the only aggregation it is defined with; "" for any
+}
+
+// named is implemented by everything that embeds Entry.
+type named interface{ entry() Entry }
+
+func (e Entry) entry() Entry { return e }
+
+// EntriesOf returns the declarations in a list.
+func EntriesOf[T named](list []T) []Entry {
+	out := make([]Entry, len(list))
+	for i, x := range list {
+		out[i] = x.entry()
+	}
+	return out
+}
+
+// NamesOf returns the names of the entries for which keep is true, or of all if
+// keep is nil.
+func NamesOf[T named](list []T, keep func(T) bool) []string {
+	var out []string
+	for _, x := range list {
+		if keep == nil || keep(x) {
+			out = append(out, x.entry().Name)
+		}
+	}
+	return out
+}
+
+// Find returns the entry with that name, or the zero value.
+func Find[T named](list []T, name string) (T, bool) {
+	i := slices.IndexFunc(list, func(x T) bool { return x.entry().Name == name })
+	if i < 0 {
+		var none T
+		return none, false
+	}
+	return list[i], true
+}

@@ -83,7 +83,7 @@ func TestEpisodeTokenByToken(t *testing.T) {
 	}
 }
 
-// A reply that no token may end is not asked for with any.
+// With IgnoreEOS, requests have no stop tokens.
 func TestIgnoreEOS(t *testing.T) {
 	e := &fakeEngine{replies: []fakeReply{{text: "Action: up", stop: engine.StopLength}}}
 	s := testSetup(e)
@@ -201,8 +201,8 @@ func TestTimeLimitIsTheEnvironmentsFault(t *testing.T) {
 	}
 }
 
-// A session that was opened beforehand is used, and closed even if the
-// environment fails before it was: a deterministic engine waits for it.
+// A session opened in advance is used. It is closed even if the environment fails
+// before its first use, because a deterministic engine waits for it.
 func TestGivenSessionIsClosed(t *testing.T) {
 	e := &fakeEngine{}
 	s, _ := e.Open(t.Context(), engine.SessionOptions{})

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The fake template: one id per byte, ids from 256 on for its marks.
+// The fake template has one id per byte, and ids from 256 on for its marks.
 const (
 	idEnd = 256 + iota
 	idSystem
@@ -77,7 +77,7 @@ func (fakeRenderer) Decode(ids []int32) string {
 	return strings.ToValidUTF8(b.String(), string(utf8.RuneError))
 }
 
-// fakeEngine says given texts, one per call.
+// fakeEngine returns the given replies, one per call.
 type fakeEngine struct {
 	replies []fakeReply
 	context []int32
@@ -125,7 +125,7 @@ func (e *fakeEngine) Generate(ctx context.Context, _ *engine.Session, ids []int3
 
 func (e *fakeEngine) Close(*engine.Session) { e.closed++ }
 
-// fakeClient plays a script.
+// fakeClient is an instance that returns scripted results.
 type fakeClient struct {
 	obs      string
 	resetErr error

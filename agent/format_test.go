@@ -49,8 +49,8 @@ func TestActionTags(t *testing.T) {
 	}
 }
 
-// A server that looks for its own tags gets them, under every format that
-// takes actions from action_tags.
+// A server with its own tags receives them under every format based on
+// action_tags.
 func TestOwnTags(t *testing.T) {
 	searchqa, err := env.Lookup("searchqa")
 	if err != nil {
@@ -80,7 +80,7 @@ func TestOwnTags(t *testing.T) {
 	}
 }
 
-// What actionTags hands on must come out of the clients' parsers as it was.
+// The clients' parsers must extract the same action from the text of actionTags.
 func TestActionTagsThroughTheClientsParsers(t *testing.T) {
 	text := actionTags{}.Parse("I think.\n<action>get 2 oak log</action>").Text
 	one, ok := action.ParseOne(text)
@@ -113,8 +113,8 @@ func TestReact(t *testing.T) {
 	}
 }
 
-// A format's own prompt, and the environments' instructions for it, must show
-// an action that its parser finds: upstream's did not (spec 0.2).
+// A format's prompt and the environments' instructions for it must show an action
+// that its parser finds; upstream's do not (spec 0.2).
 func TestPromptsAgreeWithParsers(t *testing.T) {
 	for _, name := range Formats.Names() {
 		f, err := Formats.Lookup(name)
@@ -150,7 +150,7 @@ func TestPromptsAgreeWithParsers(t *testing.T) {
 	}
 }
 
-// unheard is a format that no environment has words for.
+// unheard is a format without instructions in any environment.
 type unheard struct{ react }
 
 func (unheard) Name() string   { return "unheard" }

@@ -15,8 +15,7 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// anyServer answers as any of the environments' servers would, and keeps the
-// actions it was sent.
+// anyServer answers like the server of any environment and records the actions.
 func anyServer(t *testing.T, name string, actions *[]string) string {
 	t.Helper()
 	created := `{"id":0,"env_idx":0}`
@@ -47,10 +46,9 @@ func anyServer(t *testing.T, name string, actions *[]string) string {
 	return s.URL
 }
 
-// A model that writes its reply as the instruction shows must be understood:
-// through its format and the client's parser, in both generations, what
-// reaches the server is an action of that server. The patterns of the tool
-// servers are those the servers themselves look for (protocol 5.10).
+// A reply as shown in the instruction must reach the server as a valid action,
+// through the format and both generations of the client's parser. The patterns of
+// the tool servers are those of the servers themselves (protocol 5.10).
 func TestWhatInstructionsShowReachesTheServer(t *testing.T) {
 	toolCall := `^(Thought: [^\n]*\n\n)?Action: ?([a-z_A-Z]+) with Action Input: ?(\{.*\})\n?$`
 	want := map[string]string{

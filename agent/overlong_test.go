@@ -9,9 +9,9 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// A first prompt that is too long loses text of its observation on one side;
-// the instruction and what the template writes stay whole, and the ids are
-// those of the shortened messages.
+// A first prompt that is too long loses text of its observation on one side. The
+// instruction and the template's text are kept, and the ids are those of the
+// shortened messages.
 func TestFirstPromptIsTruncated(t *testing.T) {
 	obs := "HEAD " + strings.Repeat("a", 200) + strings.Repeat("z", 200) + " TAIL"
 	const limit = 160
@@ -71,7 +71,7 @@ func TestFirstPromptIsTruncated(t *testing.T) {
 	}
 }
 
-// What no truncation makes fit is an error, or leaves the task out.
+// A prompt that truncation cannot shorten enough is an error or excludes the task.
 func TestFirstPromptDoesNotFit(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(*Options)

@@ -16,7 +16,7 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// contextEngine is fakeEngine with a list of what each context held.
+// contextEngine is fakeEngine with the ids of each context.
 type contextEngine struct {
 	fakeEngine
 	contexts [][]int32
@@ -32,8 +32,8 @@ func (e *contextEngine) Restart(*engine.Session) error {
 
 func (e *contextEngine) all() [][]int32 { return append(e.contexts, e.context) }
 
-// Every context of an episode is, id by id, what the engine had in front of
-// it, and its mask is 1 on what was sampled there alone.
+// Every context of an episode equals the ids that the engine had seen, and its
+// mask is 1 only on the ids sampled in it.
 func TestEveryTurnIsAContext(t *testing.T) {
 	e := &contextEngine{fakeEngine: fakeEngine{replies: []fakeReply{
 		{text: "<plan>p</plan><action>left</action>"}, {text: "<action>up", stop: engine.StopLength}, {text: "<action>down</action>"},
@@ -106,7 +106,7 @@ func TestEveryTurnIsAContext(t *testing.T) {
 	}
 }
 
-// An engine whose sessions only grow is given another session.
+// An engine without Restart gets a new session.
 func TestContextsWithoutRestart(t *testing.T) {
 	e := &fakeEngine{replies: []fakeReply{{text: "<action>a</action>"}, {text: "<action>b</action>"}}}
 	setup := testSetup(e)
@@ -118,7 +118,7 @@ func TestContextsWithoutRestart(t *testing.T) {
 	}
 }
 
-// The limit is that of a context, not of what all of them come to.
+// The limit applies to each context, not to their sum.
 func TestContextLimitOfAContext(t *testing.T) {
 	act := fakeReply{text: "<action>x</action>"}
 	long := strings.Repeat("y", 600)
@@ -153,7 +153,7 @@ func TestContextLimitOfAContext(t *testing.T) {
 	}
 }
 
-// prompts lets a format write the prompts of replies.
+// prompts returns the prompts that a format writes for the given replies.
 func prompts(t *testing.T, f Format, observations []string, replies ...string) []string {
 	t.Helper()
 	p := f.(Prompting).Begin(data.Task{ID: "maze_1"}, 3)
@@ -201,7 +201,7 @@ func TestHistoryLength(t *testing.T) {
 	}
 }
 
-// fakeSummarizer keeps what it was asked.
+// fakeSummarizer records its prompts.
 type fakeSummarizer struct {
 	mu    sync.Mutex // guards asked
 	asked []string
@@ -246,8 +246,8 @@ func TestSummaries(t *testing.T) {
 	}
 }
 
-// A summary that cannot be had is a failure of the infrastructure: what the
-// model would have been shown instead is another task.
+// A failed summary fails the attempt, because a prompt without it would be another
+// task.
 func TestFailedSummaryFailsTheAttempt(t *testing.T) {
 	for name, reply := range map[string]func(int) (string, error){
 		"error": func(int) (string, error) { return "", errors.New("status 500") }, "empty": func(int) (string, error) { return " \n", nil },
@@ -292,7 +292,7 @@ func TestStagedMemory(t *testing.T) {
 		"<action>c</action><plan>unclosed <memory query>key")
 	for i, want := range [][]string{
 		{"o1\n\nReply in"},
-		// The plan's query comes before what is stored, the reflection's after.
+		// The plan's query runs before the lines are stored, the reflection's after.
 		{"Your memory holds nothing on 'key'.", "Your memory on 'red':\n[E:maze_1#3|S:1] the KEY is red", "Action 1: 'a'"},
 		{"Your memory on 'key':\n[E:maze_1#3|S:1] the KEY is red", "Your memory on 'doors':\nan old note on Doors", "Your memory on 'good':\n[E:maze_1#3|S:1] [Reflection] good", "[Observation 2: 'o2', Action 2: 'b']"},
 		{"Now you see:\no4"},
@@ -315,8 +315,8 @@ func TestStagedMemory(t *testing.T) {
 		t.Errorf("the file holds %q, want %q", b, want)
 	}
 
-	// Another episode of the run finds what was there when it began, and a
-	// later run all of it.
+	// Another episode of the run finds only the file's earlier lines, a later run
+	// finds all.
 	query := "<plan><memory query>key</memory query></plan>"
 	if got := prompts(t, f, []string{"o1", "o2"}, query)[1]; !strings.Contains(got, "nothing on 'key'") {
 		t.Errorf("an episode knows what another stored:\n%s", got)

@@ -44,7 +44,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// Replies that changed nothing are seen, and not learned.
+// Replies that changed nothing stay in the conversation without loss.
 func TestRecordedSkipsIdle(t *testing.T) {
 	no, yes := false, true
 	maze, err := env.Lookup("maze")
@@ -88,8 +88,8 @@ func TestRecordedSkipsIdle(t *testing.T) {
 	}
 }
 
-// A format that writes its prompts anew is learned a turn at a time, from the
-// very prompts that its episodes have.
+// A Prompting format is trained one turn at a time, on the same prompts as in its
+// episodes.
 func TestRecordedInContexts(t *testing.T) {
 	no, yes := false, true
 	maze, err := env.Lookup("maze")

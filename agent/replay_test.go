@@ -18,8 +18,8 @@ import (
 	"github.com/openmanus/openmanus/env/pool"
 )
 
-// walker is an instance of a deterministic environment: what it answers is
-// what it was told so far. fail may lose it.
+// walker is an instance of a deterministic environment: it answers with all actions
+// so far. fail can make it fail.
 type walker struct {
 	fail  func(call int, op string) error
 	odd   bool // it answers otherwise than the others
@@ -60,7 +60,7 @@ func broken(op string) error {
 	return &env.Error{Kind: env.KindServer, Op: op, Status: 500, Sent: true}
 }
 
-// at loses an instance in its n-th call.
+// at makes an instance fail in its n-th call.
 func at(n int) func(int, string) error {
 	return func(call int, op string) error {
 		if call == n {
@@ -70,11 +70,10 @@ func at(n int) func(int, string) error {
 	}
 }
 
-// replays is how many instances in a row walk may lose at one point.
+// replays is the number of instances in a row that walk may lose at one point.
 const replays = 2
 
-// walk plays four replies on instances that are lost as told; the first is
-// what the episode begins with.
+// walk plays four replies on the given instances, starting with the first.
 func walk(t *testing.T, deterministic bool, instances ...*walker) (ep *data.Episode, used, sampled int, err error) {
 	t.Helper()
 	e := &fakeEngine{replies: []fakeReply{{text: "Action: a"}, {text: "Action: b"}, {text: "Action: c"}, {text: "Action: d"}}}
@@ -163,7 +162,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// Where no instance can be had in place of a lost one, that is the error.
+// If no other instance is available, the episode has that error.
 func TestNoOtherInstance(t *testing.T) {
 	down := &pool.DownError{Env: "fake", Err: errors.New("all down")}
 	e := &fakeEngine{replies: []fakeReply{{text: "Action: a"}}}
@@ -179,8 +178,8 @@ func TestNoOtherInstance(t *testing.T) {
 	}
 }
 
-// A server that loses one call in five at random ends no episode, whatever a
-// whole one takes; one that loses nearly all of them does, and soon.
+// A server that loses one call in five at random ends no episode. A server that
+// loses nearly all calls ends it soon.
 func TestReplaysOnALossyServer(t *testing.T) {
 	play := func(seed uint64, turns int, share float64) (ep *data.Episode, steps int) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -217,8 +216,8 @@ func TestReplaysOnALossyServer(t *testing.T) {
 	}
 }
 
-// An episode may not cost more than a hundred times the instances of one point,
-// even if no point is lost that often.
+// An episode may lose a hundred times as many instances as one point, even if they
+// are spread over all points.
 func TestReplaysInAll(t *testing.T) {
 	l := lostInstances{limit: 2}
 	n := 0
@@ -234,8 +233,8 @@ func TestReplaysInAll(t *testing.T) {
 	}
 }
 
-// recaller is a walker whose server tells what a lost step came to; knows says
-// of which, and silent that it does not answer the question.
+// recaller is a walker whose server can report the result of a lost step. knows
+// selects the steps; silent makes the request fail.
 type recaller struct {
 	*walker
 	knows  bool
@@ -251,8 +250,8 @@ func (r *recaller) Recall(context.Context) (env.StepResult, bool, error) {
 	}, r.knows, r.silent
 }
 
-// A step whose reply was lost need not be lost: where the server tells what it
-// came to, the episode goes on there, and the step is not sent again.
+// If the reply to a step is lost and the server reports the result, the episode
+// continues there and the step is not sent again.
 func TestRecall(t *testing.T) {
 	whole, _, _, err := walk(t, true, &walker{})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// fitted is a format in an environment.
+// fitted returns a format for an environment.
 func fitted(t *testing.T, name, in string, o FormatOptions) Format {
 	t.Helper()
 	spec, err := env.Lookup(in)

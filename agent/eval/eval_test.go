@@ -15,8 +15,8 @@ import (
 	"github.com/openmanus/openmanus/env/pool"
 )
 
-// trials makes a task of letters: s success, d done, t turn limit, e
-// environment error, g engine error.
+// trials returns a task with the outcomes named by letters: s success, d done,
+// t turn limit, e environment error, g engine error.
 func trials(id, family, letters string) Task {
 	t := Task{ID: id, Family: family}
 	for i, c := range letters {
@@ -35,8 +35,8 @@ func trials(id, family, letters string) Task {
 }
 
 func TestPassAtK(t *testing.T) {
-	// By counting: the share of the k-subsets of n samples that hold one of
-	// the first c.
+	// Compared with counting the k-subsets of n samples that contain one of the
+	// first c.
 	count := func(n, c, k int) float64 {
 		var all, some float64
 		for set := range 1 << n {
@@ -113,8 +113,8 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestIntervals: over many samples from a known coin, the interval is about as
-// wide as theory says, and it holds the truth about as often as it should.
+// TestIntervals: over many samples of a known coin, the interval has the expected
+// width and coverage.
 func TestIntervals(t *testing.T) {
 	var tasks []Task
 	for i := range 100 {
@@ -128,7 +128,7 @@ func TestIntervals(t *testing.T) {
 	if again := Figures(tasks, 1, 7)[SuccessRate]; again != f {
 		t.Errorf("the same seed gives %+v and %+v", f, again)
 	}
-	// Samples of one task do not make it narrower.
+	// More samples of the same tasks do not make it narrower.
 	var same []Task
 	for _, x := range tasks {
 		x.Trials = append(append(append([]Trial{}, x.Trials...), x.Trials...), x.Trials...)
@@ -199,7 +199,7 @@ func TestResult(t *testing.T) {
 
 func TestContract(t *testing.T) {
 	c := NewContract(map[string]string{"a": "1", "b": "2"})
-	// A fixed value: a contract of an older file must not change its hash.
+	// The hash of a contract in an older file must not change.
 	if want := "sha256:21f76dfbfe6dfe21f762080ef484112cf2952974cef30741fd1931e1c6d92112"; c.Hash != want {
 		t.Errorf("hash %s, want %s", c.Hash, want)
 	}
@@ -233,7 +233,7 @@ func TestCompare(t *testing.T) {
 	if c.Tasks != 4 || c.Better != 2 || c.Worse != 0 || c.Equal != 2 || m.A != 3./8 || m.B != 6./8 || m.Difference != 3./8 {
 		t.Errorf("got %+v", c)
 	}
-	// Paired: no resample can find B worse, though each varies by itself.
+	// Paired: B is never worse in a resample, although both vary.
 	if m.Low < 0 || m.High <= m.Difference {
 		t.Errorf("the paired interval is %v to %v", m.Low, m.High)
 	}
@@ -283,7 +283,7 @@ func TestCompareRefuses(t *testing.T) {
 	}
 }
 
-// What went wrong on the way is one line, and nothing is none.
+// Failures are reported in one line, which is empty without failures.
 func TestInfrastructureLine(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -309,8 +309,8 @@ func TestInfrastructureLine(t *testing.T) {
 	}
 }
 
-// TestStarts: two servers that show other tasks under the same ids give results
-// that are not comparable, whatever their contracts say.
+// TestStarts: results of servers with different tasks under the same ids are not
+// comparable, even if their contracts are equal.
 func TestStarts(t *testing.T) {
 	play := func(goals ...string) Result {
 		var episodes []*data.Episode
@@ -348,8 +348,8 @@ func TestStarts(t *testing.T) {
 	if c, err = Compare(a, other, true); err != nil || len(c.Contract) != 1 || c.Tasks != 2 {
 		t.Errorf("anyway: %+v, %v", c, err)
 	}
-	// A result of a version that did not keep them opens, and says so; so does a
-	// task that began differently each time.
+	// Results of older versions, and tasks with random starts, can be compared with
+	// a note.
 	old := play("the goal is 8, 6", "the goal is 1, 1")
 	old.Starts = ""
 	for i := range old.PerTask {

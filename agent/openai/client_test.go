@@ -22,10 +22,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patient is long enough for any machine.
+// patient is a timeout that no machine reaches.
 const patient = time.Minute
 
-// client makes a client whose pauses are written down and not waited.
+// client returns a client that records its pauses instead of waiting.
 func client(t *testing.T, o Options) (*Client, *[]time.Duration) {
 	t.Helper()
 	if o.Model == "" {
@@ -129,7 +129,7 @@ func TestFailures(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			// For ever: the last failure comes back.
+			// Always: the last failure is returned.
 			s := openaitest.Serve(t, answers(tt.answer))
 			c, waits := client(t, Options{BaseURL: s.URL, Key: "secret", Attempts: 3, MaxReply: 2048})
 			_, err := c.Chat(t.Context(), hello)
@@ -146,7 +146,7 @@ func TestFailures(t *testing.T) {
 			if u := c.Usage(); u.Requests != int64(tries) || u.Retries != int64(tries-1) {
 				t.Errorf("usage %+v", u)
 			}
-			// Once: the second attempt saves it.
+			// Once: the second attempt succeeds.
 			s = openaitest.Serve(t, answers(tt.answer, ok))
 			c, _ = client(t, Options{BaseURL: s.URL, Attempts: 3, MaxReply: 2048})
 			if reply, err := c.Chat(t.Context(), hello); tt.again != (err == nil) || tt.again && reply.Text != "fine" {
@@ -201,7 +201,7 @@ func TestHangsAndCancellation(t *testing.T) {
 	if _, err := c.Chat(t.Context(), hello); !errors.Is(err, KindTimeout) || len(s.Requests()) > 2 {
 		t.Errorf("a hanging endpoint: %v", err)
 	}
-	// Cancelled while it hangs, and while it waits for its place.
+	// Cancelled during a request and while waiting for a slot.
 	why := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	arrived := make(chan struct{}, 1)
@@ -223,7 +223,7 @@ func TestHangsAndCancellation(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	// Cancelled while it pauses.
+	// Cancelled during a pause.
 	ctx, stop := context.WithCancel(t.Context())
 	s = openaitest.Serve(t, func(int, openaitest.Request) openaitest.Answer {
 		return openaitest.Answer{Status: 503, Body: "x", Header: map[string]string{"Retry-After": "50"}}
@@ -290,7 +290,7 @@ func TestNewNameOfTheLimit(t *testing.T) {
 	if len(got) != 3 || got[2].Raw["max_completion_tokens"] != 9.0 {
 		t.Errorf("%d requests, the last %v", len(got), got[len(got)-1].Raw)
 	}
-	// One that refuses both names is not asked for ever.
+	// An endpoint that rejects both names is not asked again.
 	s = openaitest.Serve(t, answers(openaitest.Answer{Status: 400, Body: `{"error":{"message":"max_completion_tokens is too large"}}`}))
 	c, _ = client(t, Options{BaseURL: s.URL})
 	if _, err := c.Chat(t.Context(), hello); !errors.Is(err, KindRefused) || len(s.Requests()) != 2 {

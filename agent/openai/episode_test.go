@@ -13,7 +13,7 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// world is an environment that is won by the second step.
+// world is an environment that is solved by the second step.
 type world struct{ texts []string }
 
 func (w *world) Reset(context.Context, int) (env.Obs, error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/openmanus/openmanus/data/transport/transporttest"
 )
 
-// An endpoint that never comes to a reply ends a request, whatever its time.
+// A request to an endpoint that never completes a reply ends within its timeout.
 func TestNoReply(t *testing.T) {
 	for name, what := range transporttest.Hostile {
 		t.Run(name, func(t *testing.T) {

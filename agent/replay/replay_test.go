@@ -24,9 +24,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// babbler is a backend that says one of some replies, a byte at a time, chosen
-// by the draw's seed and turn, whatever it was given. What its class says
-// comes first; the margin of another token is the distance of the two.
+// babbler is a backend that returns one of its replies, a byte at a time, chosen by
+// the draw's seed and turn. Tokens forced by its teacher take precedence; the margin
+// of another token is the distance of the two ids.
 type babbler struct {
 	class *Teacher
 	noise float64 // added to every log-prob
@@ -79,7 +79,7 @@ func (b *babbler) Step(_ context.Context, batch []engine.Work) ([]engine.Sampled
 	return out, nil
 }
 
-// template writes a byte an id; 300 stands between messages.
+// template encodes a byte as an id; 300 separates messages.
 type template struct{}
 
 func (template) Start(messages []data.Message) ([]int32, error) {
@@ -111,7 +111,7 @@ func newDecoder() func(int32) string {
 	return func(id int32) string { return template{}.Decode([]int32{id}) }
 }
 
-// stage is an engine, and the setup of maze episodes on it.
+// stage holds an engine and the setup of maze episodes.
 func stage(t *testing.T, deterministic bool, class *Teacher, noise float64) agent.Setup {
 	t.Helper()
 	sched, err := engine.New(&babbler{class: class, noise: noise, kv: map[engine.SeqID]int{}, at: map[engine.SeqID]int{}},
@@ -153,7 +153,7 @@ func record(t *testing.T, deterministic bool, concurrency int) []*data.Episode {
 	return eps
 }
 
-// recordWith plays episodes against a maze server that is told more.
+// recordWith plays episodes against a maze server with more options.
 func recordWith(t *testing.T, deterministic bool, concurrency int, o builtin.Options) []*data.Episode {
 	t.Helper()
 	server, err := builtin.Serve(t.Context(), "maze", "127.0.0.1:0", o)
@@ -191,7 +191,7 @@ func recordWith(t *testing.T, deterministic bool, concurrency int, o builtin.Opt
 	return eps
 }
 
-// again replays episodes, by waves where there are some.
+// again replays episodes, by waves if they have any.
 func again(t *testing.T, withModel bool, noise float64, episodes ...*data.Episode) []Result {
 	t.Helper()
 	s := Setup{Agent: agent.Setup{Format: react(t), Spec: maze(t), Options: options}}
@@ -217,7 +217,7 @@ func again(t *testing.T, withModel bool, noise float64, episodes ...*data.Episod
 	return out
 }
 
-// copied is an episode that shares nothing with e.
+// copied returns a deep copy of e.
 func copied(t *testing.T, e *data.Episode) *data.Episode {
 	t.Helper()
 	c := *e
@@ -254,7 +254,7 @@ func TestReplayFindsNothing(t *testing.T) {
 	}
 }
 
-// TestReplayByText: episodes without ids are replayed by what was said.
+// TestReplayByText replays the texts of episodes without ids.
 func TestReplayByText(t *testing.T) {
 	for _, e := range record(t, false, 3) {
 		e.ForgetIDs()
@@ -265,7 +265,7 @@ func TestReplayByText(t *testing.T) {
 			t.Errorf("%s sample %d: %+v %v", e.Task.ID, e.Sample, r, r.Difference)
 		}
 	}
-	// A turn more than was recorded, and one less.
+	// One turn more than recorded, and one less.
 	e := record(t, false, 1)[0]
 	e.ForgetIDs()
 	for name, turns := range map[string][]data.Turn{"less": e.Turns[:len(e.Turns)-1], "more": append(slices.Clone(e.Turns), e.Turns[0])} {
@@ -277,7 +277,7 @@ func TestReplayByText(t *testing.T) {
 	}
 }
 
-// TestReplayOfRetries: what failed and was tried again is so in the replay.
+// TestReplayOfRetries: recorded failures and retries are replayed.
 func TestReplayOfRetries(t *testing.T) {
 	e := copied(t, record(t, false, 1)[3])
 	reset := e.Exchanges[0]
@@ -301,8 +301,8 @@ func TestReplayOfRetries(t *testing.T) {
 	}
 }
 
-// TestReplayOfALostReply: a step that was made, and whose reply was lost, was
-// asked for and not sent again. So it is in the replay.
+// TestReplayOfALostReply: if the reply to an executed step was lost, the result was
+// requested instead of sending the step again. The replay does the same.
 func TestReplayOfALostReply(t *testing.T) {
 	plan, err := fault.Parse("reset:0.2,seed=5")
 	if err != nil {
@@ -414,8 +414,8 @@ func TestReplayFindsEveryChange(t *testing.T) {
 	}
 }
 
-// TestNearTies: what float noise could have drawn is counted, what it could
-// not is a difference.
+// TestNearTies: a token within the margin counts as a near tie, others are
+// differences.
 func TestNearTies(t *testing.T) {
 	e := copied(t, record(t, false, 1)[0])
 	e.Tokens[e.Turns[0].Start]++

@@ -20,7 +20,7 @@ import (
 	"github.com/openmanus/openmanus/env/pool"
 )
 
-// sqlServer speaks sqlgym's protocol, and lacks the data of some tasks.
+// sqlServer implements sqlgym's protocol without the data of some tasks.
 type sqlServer struct {
 	*httptest.Server
 	lacks func(task int) bool
@@ -70,7 +70,7 @@ func (s *sqlServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sqlStage plays sqlgym on the servers.
+// sqlStage returns environments that play sqlgym on the servers.
 func sqlStage(t *testing.T, log io.Writer, servers ...*sqlServer) map[string]Env {
 	t.Helper()
 	s := newStage(t, false)
@@ -106,8 +106,8 @@ func sqlTasks(n int) []data.Task {
 	return out
 }
 
-// A task that no server can reset costs little, is named and left out, and
-// no server is taken out of service for it.
+// A task that no server can reset costs few requests, is named and excluded, and
+// no server is quarantined for it.
 func TestBadTask(t *testing.T) {
 	bad := []int{0, 3}
 	lacks := func(task int) bool { return slices.Contains(bad, task) }
@@ -166,8 +166,8 @@ func TestTaskOfOneServer(t *testing.T) {
 	}
 }
 
-// Where every task is bad, a rollout that may lose a share of its episodes ends.
-// One that may lose all but the last leaves it to its caller to play others.
+// If every task is bad, a rollout with MaxFailed above 0 ends with an error. With
+// MaxFailed 0 it returns, and its caller can play other tasks.
 func TestAllTasksBad(t *testing.T) {
 	for _, share := range []float64{0, .99} {
 		var log bytes.Buffer

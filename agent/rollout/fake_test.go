@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeModel is a backend whose next token is a hash of the context and the
-// draw's key; it writes down the shape of every batch.
+// fakeModel is a backend whose next token is a hash of the context and the draw's
+// key. It records the shape of every batch.
 type fakeModel struct {
 	mu     sync.Mutex
 	kv     map[engine.SeqID][]int32
@@ -93,12 +93,12 @@ func (fakeRenderer) Decode(ids []int32) string {
 	return b.String()
 }
 
-// fakeWorld makes environment instances whose observations are a function of
-// what they are told, and counts them.
+// fakeWorld creates and counts environment instances whose observations are a
+// function of their actions.
 type fakeWorld struct {
 	step  func(ctx context.Context, index, step int) error // faults and delays
 	reset func(index int) error
-	// first, if it is set, gives the first observation on a server.
+	// first, if set, returns the first observation on a server.
 	first func(server string, index int) string
 
 	mu      sync.Mutex
@@ -179,7 +179,7 @@ func (c *fakeInstance) Step(ctx context.Context, text string) (env.StepResult, e
 			return env.StepResult{Sent: true}, err
 		}
 	}
-	// The word decides: some end the episode, some of these well.
+	// Some words end the episode, some of these with a reward.
 	done := len(text)%4 == 1
 	return env.StepResult{
 		Observation: fmt.Sprintf("you said %d", len(text)), Sent: true, Action: text, Done: done,
@@ -194,7 +194,7 @@ func (c *fakeInstance) Close(context.Context) error {
 	return nil
 }
 
-// stage is a whole rollout's surroundings.
+// stage holds the engine, pool and environments of a rollout.
 type stage struct {
 	world *fakeWorld
 	model *fakeModel
@@ -225,7 +225,7 @@ func newStage(t *testing.T, deterministic bool) *stage {
 	return s
 }
 
-// finish checks that nothing is left behind: sessions, KV, leases, instances.
+// finish checks that no sessions, KV blocks, leases or instances are left.
 func (s *stage) finish(t *testing.T) {
 	if st := s.sched.Stats(); st.Open != 0 {
 		t.Errorf("%d sessions left open", st.Open)

@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/env/pool"
 )
 
-// A wave holds its leases before any of them is played. Where a server is out of
-// service it is smaller, and does not wait for places that nobody gives back.
+// A wave acquires its leases before it plays. If a server is quarantined, the wave
+// is smaller and does not wait for leases that its own episodes hold.
 func TestWaveOnFewerServers(t *testing.T) {
 	s := newStage(t, true)
 	spec := s.world.spec()

@@ -20,8 +20,8 @@ import (
 	"github.com/openmanus/openmanus/env/pool"
 )
 
-// twoServers puts the stage's environment on two servers. log gets what the
-// pool says.
+// twoServers puts the stage's environment on two servers. log receives the pool's
+// log.
 func (s *stage) twoServers(t *testing.T, o pool.Options, log *bytes.Buffer) {
 	t.Helper()
 	if log != nil {
@@ -41,11 +41,11 @@ func (s *stage) twoServers(t *testing.T, o pool.Options, log *bytes.Buffer) {
 	s.envs["fake"] = e
 }
 
-// onServer is a task that every server words its own way.
+// onServer makes the first observation depend on the server.
 func onServer(server string, index int) string { return fmt.Sprintf("task %d of %s", index, server) }
 
-// Two servers show different tasks under one index: the episodes of a group
-// all play what one of them shows, that is told once, and counted.
+// If two servers have different tasks under one index, each group plays the task of
+// one server; a single warning names them, and the groups are counted.
 func TestGroupsBeginAlike(t *testing.T) {
 	for _, deterministic := range []bool{false, true} {
 		t.Run(fmt.Sprint(deterministic), func(t *testing.T) {
@@ -88,8 +88,8 @@ func TestGroupsBeginAlike(t *testing.T) {
 	}
 }
 
-// In deterministic mode neither the starts nor the batches depend on which
-// reset was answered first.
+// In deterministic mode neither the starts nor the batches depend on the timing of
+// resets.
 func TestStartsInWavesDoNotDependOnDelays(t *testing.T) {
 	var shapes []string
 	var episodes []*data.Episode
@@ -125,8 +125,8 @@ func TestStartsInWavesDoNotDependOnDelays(t *testing.T) {
 	}
 }
 
-// A start that differs on one server: chance in an environment that is not
-// deterministic, and a change in one that is.
+// Different starts on one server are accepted in random environments and an error
+// in deterministic ones.
 func TestStartsOfOneServerDiffer(t *testing.T) {
 	for _, deterministic := range []bool{false, true} {
 		t.Run(fmt.Sprint(deterministic), func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestStartsOfOneServerDiffer(t *testing.T) {
 	}
 }
 
-// A group whose server stays away is not completed on another server; other
+// A group whose server remains quarantined is not completed on another server; other
 // groups are played there.
 func TestGroupWhoseServerIsGone(t *testing.T) {
 	s := newStage(t, false)
@@ -186,7 +186,7 @@ func TestGroupWhoseServerIsGone(t *testing.T) {
 	}
 }
 
-// What an earlier rollout has played of a group decides how the rest begins.
+// The episodes of an earlier rollout decide the start of the remaining ones.
 func TestStartsOfEarlierEpisodes(t *testing.T) {
 	s := newStage(t, false)
 	s.world.first = onServer
@@ -200,7 +200,7 @@ func TestStartsOfEarlierEpisodes(t *testing.T) {
 	if err != nil || eps[0].Server != "http://127.0.0.1:2" || !eps[0].Outcome.Trainable() || !eps[1].Outcome.Trainable() {
 		t.Errorf("%+v, %v", eps, err)
 	}
-	// One that is not served any more, and one of a dump that names no server.
+	// A start that no server has, and a start of a dump without server names.
 	for _, start := range []Start{{"another", "http://127.0.0.1:9"}, {"another", ""}} {
 		e := s.envs["fake"]
 		e.Setup.Spec.Deterministic = true

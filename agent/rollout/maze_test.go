@@ -14,8 +14,8 @@ import (
 	"github.com/openmanus/openmanus/env/pool"
 )
 
-// expert is an engine that knows the way: it says the next move of a shortest
-// path of the session's task.
+// expert is an engine that replies with the next move of a shortest path of the
+// session's task.
 type expert struct{ games map[string]int }
 
 func (e *expert) Open(_ context.Context, o engine.SessionOptions) (*engine.Session, error) {
@@ -34,9 +34,9 @@ func (e *expert) Generate(_ context.Context, s *engine.Session, _ []int32, p eng
 
 func (e *expert) Close(*engine.Session) {}
 
-// The whole way over real HTTP: every start of the maze is won by its expert,
-// also where the server drops requests, breaks replies off and resets
-// connections, none of which may be taken for something the model did.
+// Over real HTTP, the expert solves the maze from every start, even if the server
+// drops requests, truncates replies and resets connections: none of these may count
+// against the model.
 func TestMazeOverHTTP(t *testing.T) {
 	const faults = "500:0.03,truncate:0.02,reset:0.02,seed=3"
 	for name, c := range map[string]struct {

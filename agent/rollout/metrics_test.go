@@ -20,10 +20,10 @@ func TestMetrics(t *testing.T) {
 			Turns:            []data.Turn{{Start: 2, End: 8, Stop: "length", Truncated: true, EnvMillis: 6}}},
 		{UID: "b", Outcome: data.Done, Attempts: 1, Tokens: make([]int32, 3), Mask: []uint8{0, 0, 1},
 			Turns: []data.Turn{{Start: 2, End: 3, Parsed: true, Done: true}}},
-		// The second reply was cut off: it is a reply, and no action.
+		// The second reply was truncated: it counts as a reply but not as an action.
 		{UID: "b", Outcome: data.Done, Attempts: 1, Tokens: make([]int32, 3), Mask: []uint8{0, 0, 1},
 			Turns: []data.Turn{{Start: 2, End: 3, Parsed: false, Done: true}, {Start: 3, End: 3, Stop: "context", Unjudged: true, EnvMillis: 90}}},
-		// A failure is counted and nothing else: its reward of -9 is nobody's.
+		// A failed episode is only counted; its reward of -9 must not appear.
 		{UID: "b", Outcome: data.EnvError, Reward: -9, Attempts: 3, Turns: []data.Turn{{Parsed: true}}},
 	}
 	want := map[string]float64{
@@ -48,8 +48,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// An episode whose first messages fill the context has no reply: it is aborted
-// in verl's words, and its one message is the prompt.
+// An episode whose first messages fill the context has no reply: verl calls it
+// aborted. Its only message is the prompt.
 func TestMetricsOfASilentEpisode(t *testing.T) {
 	m := Metrics([]*data.Episode{
 		{UID: "a", Outcome: data.ContextLimit, Tokens: make([]int32, 4), Mask: make([]uint8, 4)},

@@ -22,7 +22,7 @@ import (
 	"github.com/openmanus/openmanus/env/pool"
 )
 
-// sameButTimes compares episodes without what a clock said.
+// sameButTimes compares episodes without their times.
 var sameButTimes = cmp.Options{
 	cmpopts.IgnoreFields(data.Episode{}, "Millis"),
 	cmpopts.IgnoreFields(data.Turn{}, "GenMillis", "EnvMillis"),
@@ -73,7 +73,7 @@ func TestEpisodesDoNotDependOnConcurrency(t *testing.T) {
 	}
 }
 
-// goldenSeed was computed by a few lines of Python from the same definitions.
+// goldenSeed was computed in Python from the same definitions.
 const goldenSeed = 11413148874406289671
 
 func TestSeeds(t *testing.T) {
@@ -93,7 +93,7 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("%d groups for 10 tasks, a repeated one included", len(uids))
 		}
 	}
-	// A second part of a step goes on where the first ended.
+	// The second part of a step continues the numbering of the first.
 	whole := jobsOf(append(tasks(5), tasks(5)...), Options{GroupSize: 2, Seed: 1})
 	rest := jobsOf(tasks(5), Options{GroupSize: 2, Seed: 1, Earlier: tasks(5)})
 	for i, j := range rest {
@@ -101,7 +101,7 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("in a second part %s has seed %d, in one %s has %d", j.uid, j.seed, w.uid, w.seed)
 		}
 	}
-	// Seeds are part of what a run's results depend on: they must not change.
+	// A run's results depend on the seeds, so they must not change.
 	if got := EpisodeSeed(42, 3, "maze", "maze_7", 0, 1); got != goldenSeed {
 		t.Errorf("EpisodeSeed is %d, was %d", got, uint64(goldenSeed))
 	}
@@ -216,7 +216,7 @@ func TestHungEnvironmentTimesOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Nothing is said of the others: a busy machine may be too slow for them.
+	// The other episodes are not checked: they may time out on a busy machine.
 	if ep := eps[2]; ep.Outcome != data.EnvError || ep.Attempts != 2 || !strings.Contains(ep.Err, "time limit") {
 		t.Errorf("the hung episode is %s after %d attempts: %s", ep.Outcome, ep.Attempts, ep.Err)
 	}
@@ -259,8 +259,8 @@ func TestCancelledMidWay(t *testing.T) {
 	}
 }
 
-// Servers that are all down end the rollout when the pool has waited for them,
-// not each of its episodes in turn.
+// If all servers are down, the rollout ends after one wait of the pool, not after
+// one wait per episode.
 func TestServersDown(t *testing.T) {
 	for _, deterministic := range []bool{false, true} {
 		s := newStage(t, deterministic)
@@ -289,8 +289,8 @@ func TestServersDown(t *testing.T) {
 	}
 }
 
-// A task that cannot be played with these options ends the rollout at once: it
-// is neither the model's failure nor a passing one.
+// A task that cannot be played with these options ends the rollout at once, because
+// retries cannot help and the model is not at fault.
 func TestPromptTooLong(t *testing.T) {
 	for _, deterministic := range []bool{false, true} {
 		s := newStage(t, deterministic)
@@ -353,7 +353,7 @@ func TestExchangesBelongToTheirEpisode(t *testing.T) {
 	}
 }
 
-// What is skipped is not played, and changes nothing about the rest.
+// Skipped episodes are not played and do not change the others.
 func TestSkip(t *testing.T) {
 	for _, deterministic := range []bool{false, true} {
 		play := func(o Options) []*data.Episode {
@@ -384,7 +384,7 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// Every final episode is told of in one whole wave, those of retries too.
+// Every final episode is reported in exactly one complete wave, retries included.
 func TestWaves(t *testing.T) {
 	s := newStage(t, true)
 	var mu sync.Mutex
@@ -434,8 +434,8 @@ func TestWaves(t *testing.T) {
 	}
 }
 
-// In deterministic mode the batches are the same whatever the environments'
-// delays, with retries and with fewer instances than concurrency.
+// In deterministic mode the batches do not depend on the environments' delays, also
+// with retries and with fewer instances than concurrent episodes.
 func TestDeterministicBatches(t *testing.T) {
 	for _, maxLeases := range []int{0, 3} {
 		t.Run(fmt.Sprint(maxLeases), func(t *testing.T) {
@@ -504,8 +504,8 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// With FilterOverlong a task whose first prompt is too long is left out: it is
-// tried once, counts as no failure, and the others are played.
+// With FilterOverlong a task whose first prompt is too long is excluded: it is
+// attempted once and does not count as a failure, and the others are played.
 func TestOverlongPromptsAreLeftOut(t *testing.T) {
 	for _, deterministic := range []bool{false, true} {
 		s := newStage(t, deterministic)

@@ -13,7 +13,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// script says one text after the other and keeps what it was asked.
+// script returns one text after the other and records its requests.
 type script struct {
 	says []Said
 	err  error

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestHostile runs templates that want too much of something. Each must end
-// in an error, and soon.
+// TestHostile runs templates that exceed a bound. Each must end in an error soon.
 func TestHostile(t *testing.T) {
 	deep := func(open, middle, closing string, n int) string {
 		return strings.Repeat(open, n) + middle + strings.Repeat(closing, n)
@@ -53,8 +52,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestHostileRereading goes through a long string over and over without making
-// anything of it: forty times 8 MB is more than a rendering may read.
+// TestHostileRereading reads a long string repeatedly: forty times 8 MB is more than
+// a rendering may read.
 func TestHostileRereading(t *testing.T) {
 	for _, expr := range []string{
 		"x.isspace()", "x.isdigit()", "x.isalpha()", "x.isalnum()", "x.islower()", "x.isupper()", "x.find('b')", "x.rfind('b')",
@@ -78,7 +77,7 @@ func TestHostileRereading(t *testing.T) {
 	}
 }
 
-// TestLongChains are deep trees that no nesting in the source gives away.
+// TestLongChains has deep expressions without nesting in the source.
 func TestLongChains(t *testing.T) {
 	for name, src := range map[string]string{
 		"sum":     "{{ 0" + strings.Repeat("+1", 50_000) + " }}",
@@ -95,7 +94,7 @@ func TestLongChains(t *testing.T) {
 	}
 }
 
-// TestErrorLines checks that errors say where they are and what is wrong.
+// TestErrorLines checks the lines and the messages of errors.
 func TestErrorLines(t *testing.T) {
 	for src, want := range map[string]string{
 		"a\n{{ x | nope }}":                                  "chat template line 2: filter 'nope' is not supported",

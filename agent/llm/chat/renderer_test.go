@@ -31,8 +31,8 @@ func renderer(t *testing.T, name string, extra map[string]any) (*Renderer, *Temp
 	return r, tmpl, tok, vars
 }
 
-// appended plays a conversation the way the agent does: prompt, reply with
-// its end token, next turn...
+// appended plays a conversation as the agent does: prompt, reply with its end
+// token, next turn, and so on.
 func appended(t *testing.T, r *Renderer, tok *tokenizer.Tokenizer, messages []data.Message) []int32 {
 	t.Helper()
 	var ids []int32
@@ -88,8 +88,8 @@ func TestAppended(t *testing.T) {
 				}
 				want := tok.Encode(text, tokenizer.Options{})
 				if !open {
-					// What the template writes after the last end token, and
-					// Qwen3's empty thinking block, are the documented differences.
+					// The documented differences are the template's text after the
+					// last end token and Qwen3's empty thinking block.
 					last := len(want) - 1
 					for want[last] != r.StopTokens()[0] {
 						last--
@@ -121,7 +121,7 @@ func without(ids, drop []int32) []int32 {
 }
 
 // TestRewritten shows the documented difference: Qwen3's template drops old
-// thinking, the appended form keeps what was sampled.
+// thinking, and the appended form keeps it.
 func TestRewritten(t *testing.T) {
 	r, tmpl, tok, vars := renderer(t, "qwen3", nil)
 	messages := []data.Message{user("a"), assistant("<think>\nhm\n</think>\n\nb"), user("c")}
@@ -147,8 +147,8 @@ func TestRewritten(t *testing.T) {
 	}
 }
 
-// chatML is a template of the ChatML kind, with a tokenizer of our own, so
-// that these tests need nothing fetched.
+// chatML is a template in ChatML form. With a small tokenizer, these tests need no
+// downloads.
 const chatML = `{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}` +
 	`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
 
@@ -166,7 +166,7 @@ func small(t *testing.T, src string, vars map[string]any, stops ...int32) (*Rend
 	return r, tok, err
 }
 
-// TestStops: every end of a reply is one, each once, the template's own first.
+// TestStops: StopTokens lists every end of a reply once, the template's first.
 func TestStops(t *testing.T) {
 	_, tok, err := small(t, chatML, nil)
 	if err != nil {

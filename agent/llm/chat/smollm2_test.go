@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/gguf"
 )
 
-// readSmolLM2 reads template and tokenizer from the model file, if it is there.
+// readSmolLM2 reads the template and the tokenizer from the model file, if it exists.
 func readSmolLM2(t testing.TB) model {
 	t.Helper()
 	f, err := gguf.Open(filepath.Join("..", "..", "..", "build", "models", "SmolLM2-135M-Instruct.gguf"))

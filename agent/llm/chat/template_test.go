@@ -29,8 +29,8 @@ type microCase struct {
 	Error string
 }
 
-// TestMicro runs one construct after the other and compares with Jinja under
-// transformers' settings. Where Jinja fails we must fail too.
+// TestMicro compares single constructs with Jinja under transformers' settings. If
+// Jinja fails, Render must fail too.
 func TestMicro(t *testing.T) {
 	var g struct {
 		Vars       map[string]json.RawMessage
@@ -68,7 +68,7 @@ func testdataDir() string {
 	return filepath.Join("..", "..", "..", "build", "testdata")
 }
 
-// loaded keeps what loadModel has read, which takes a second each.
+// loaded caches the results of loadModel, which take a second each.
 var loaded = map[string]model{}
 
 type model struct {
@@ -99,8 +99,8 @@ func loadModel(t testing.TB, name string) (*Template, *tokenizer.Tokenizer, toke
 	return m.template, m.tok, m.config
 }
 
-// vocabOf names the model whose vocabulary serves for another's: they are
-// equal but for added tokens, and reading one takes seconds.
+// vocabOf maps a model to one whose vocabulary is equal except for added tokens, to
+// avoid reading both.
 var vocabOf = map[string]string{"llama3": "llama3_2", "qwen2_5": "qwen3"}
 
 var vocabs = map[string]*tokenizer.Tokenizer{}

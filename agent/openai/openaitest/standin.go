@@ -1,5 +1,5 @@
-// Package openaitest is a stand-in for an endpoint of chat completions, for
-// tests: it answers what a test says, and goes wrong in the ways real ones do.
+// Package openaitest is a stand-in for a chat-completions endpoint in tests. It
+// returns the replies and failures that a test defines.
 //
 // Concurrency: the answering function is called by one goroutine at a time.
 package openaitest
@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// Request is what an endpoint is asked, as it came over the wire.
+// Request is a received request.
 type Request struct {
 	Model    string `json:"model"`
 	Messages []struct {
@@ -25,7 +25,7 @@ type Request struct {
 	Key string         `json:"-"` // the Authorization header
 }
 
-// Last is the content of the last message.
+// Last returns the content of the last message.
 func (r Request) Last() string {
 	if len(r.Messages) == 0 {
 		return ""
@@ -33,7 +33,7 @@ func (r Request) Last() string {
 	return r.Messages[len(r.Messages)-1].Content
 }
 
-// Answer is what the stand-in does about a request. The zero value says "".
+// Answer is the reaction to a request. The zero value is an empty reply.
 type Answer struct {
 	Text   string
 	Finish string // "" is stop
@@ -42,8 +42,8 @@ type Answer struct {
 	Header map[string]string
 	Hang   bool // never answers; ends when the client gives up
 	Cut    bool // breaks off in the middle of the JSON
-	// Tokens of the conversation that the usage tells; the reply is said to
-	// take one of them. 0 leaves the usage out.
+	// Tokens of the conversation in the reported usage, one of them for the reply.
+	// 0 omits the usage.
 	Tokens int
 }
 
@@ -56,9 +56,9 @@ type Server struct {
 	lists    int
 }
 
-// Serve starts a stand-in that ends with the test. answer gets the number of
-// the request, from 0, and the request. The list of models is answered without
-// it.
+// Serve starts a stand-in that stops at the end of the test. answer is called with
+// the number of the request, from 0, and the request, but not for the list of
+// models.
 func Serve(t testing.TB, answer func(n int, r Request) Answer) *Server {
 	t.Helper()
 	s := &Server{}
@@ -89,7 +89,7 @@ func Serve(t testing.TB, answer func(n int, r Request) Answer) *Server {
 	return s
 }
 
-// Requests are the chat requests so far.
+// Requests returns the chat requests so far.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,10 +1,13 @@
 package docs
 
 import (
+	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 const module = "github.com/openmanus/openmanus"
@@ -151,6 +154,23 @@ func TestEmbeddedPackagesKnowNoCommandLine(t *testing.T) {
 			if slices.ContainsFunc(forbidden, func(f string) bool { return path == f || strings.HasPrefix(path, f+"/v") }) {
 				t.Errorf("%s depends on %s", relative(fields[0]), path)
 			}
+		}
+	}
+}
+
+// The drawing of architecture.md names every package.
+func TestArchitectureNamesPackages(t *testing.T) {
+	text, err := os.ReadFile("architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := strings.FieldsFunc(string(text), func(r rune) bool { return r != '/' && r != '_' && !unicode.IsLetter(r) })
+	for pkg := range arrows {
+		if pkg == "." || pkg == "docs" || strings.Contains(pkg, "/internal/") {
+			continue
+		}
+		if !slices.Contains(named, pkg) && !slices.Contains(named, path.Base(pkg)) {
+			t.Errorf("docs/architecture.md does not name package %s", pkg)
 		}
 	}
 }

@@ -196,7 +196,9 @@ func (w *tinyWorld) play(ctx context.Context, o LatencyOptions, pause time.Durat
 		return st, err
 	}
 	defer func() { err = errors.Join(err, server.Close(context.WithoutCancel(ctx))) }()
-	world, err := run.OpenWorld(ctx, &w.host, run.WorldOptions{Name: w.spec.Name, Servers: []string{server.URL}})
+	maze := configs.DefaultEnv(w.spec.Name)
+	maze.Servers = []string{server.URL}
+	world, err := run.OpenWorld(ctx, &w.host, maze, run.WorldOptions{})
 	if err != nil {
 		return st, err
 	}

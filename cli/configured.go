@@ -150,7 +150,7 @@ func (s *State) loadPlayed(c *cli.Context, file string) (configs.Config, error) 
 // empty.
 func chooseEnv(cfg configs.Config, name string) (configs.Env, error) {
 	if len(cfg.Env) == 0 {
-		return configs.Env{}, run.ErrNoEnv()
+		return configs.Env{}, run.ErrNoEnv
 	}
 	var names []string
 	for _, e := range cfg.Env {

@@ -3,13 +3,11 @@ package cli
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
-	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -156,7 +154,7 @@ wait_healthy_s = 8
 	text := strings.Replace(playedRun, "[rollout]", "episode_retries = 7\nepisode_replays = 4\n[rollout]", 1)
 	text, _, _ = strings.Cut(text, "[[env]]")
 	text += "[trainer]\ntest_every = 0\nval_before_train = false\n" + more
-	read := func(line string) run.WorldOptions {
+	read := func(line string) configs.Env {
 		t.Helper()
 		o, code, words := parsed(t, strings.Fields("- --split train "+line), evalFlags(), func(s *State, c *cli.Context) (evalOptions, error) {
 			s.Stdin = strings.NewReader(text)
@@ -168,23 +166,21 @@ wait_healthy_s = 8
 		if o.Agent.EpisodeRetries != 7 || o.Agent.EpisodeReplays != 4 {
 			t.Errorf("%d retries, %d replays", o.Agent.EpisodeRetries, o.Agent.EpisodeReplays)
 		}
-		w := run.WorldOf(*o.env())
-		w.Launch = run.LaunchOf(*o.env(), o.Logs)
-		return w
+		return *o.env()
 	}
 	cfg, err := schema.Load("run.toml", []byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := run.WorldOf(cfg.Env[0])
-	want.Launch = run.LaunchOf(cfg.Env[0], "servers")
+	want := cfg.Env[0]
+	want.ValTasks, want.HistoryLength = []string{strings.Join(want.Tasks, ",")}, cfg.Agent.HistoryLength
 	if diff := cmp.Diff(want, read("")); diff != "" {
 		t.Errorf("-run +eval:\n%s", diff)
 	}
-	if w := read("--timeout 3 --command other"); w.Timeouts.Step != 0 || w.Timeout != 3*time.Second || len(w.Launch.Command) != 1 || w.Retries != 1 {
-		t.Errorf("flags do not win: %+v, command %q", w, w.Launch.Command)
+	if w := read("--timeout 3 --command other"); w.StepTimeoutS != 0 || w.TimeoutS != 3 || len(w.Command) != 1 || w.Retries != 1 {
+		t.Errorf("flags do not win: %+v", w)
 	}
-	if w := read("--server http://a:1"); w.Launch != nil || w.MaxRequests != 2 {
+	if w := read("--server http://a:1"); w.Launch || w.MaxRequests != 2 {
 		t.Errorf("a server instead: %+v", w)
 	}
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,7 +41,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, stderr)
 	}
-	mustContain(t, "stderr", stderr, "checkpoint refused", "step_000002", "model.safetensors is corrupt", "going on after step 1")
+	mustContain(t, "stderr", stderr, "checkpoint is damaged", "step_000002", "model.safetensors is corrupt", "resuming after step 1")
 	mustContain(t, "stdout", stdout, "2 steps")
 	if !bytes.Equal(read(t, checkpoints, last), want) {
 		t.Error("the second step done again gives other weights")

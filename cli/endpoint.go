@@ -17,7 +17,7 @@ import (
 func (s *State) openEndpoint(ctx context.Context, p *playing, o playOptions) error {
 	api := o.Rollout.API
 	key := s.Getenv(api.KeyEnv)
-	run.WarnOfOpenKey(&s.Host, api.BaseURL, key)
+	run.WarnPlainKey(&s.Host, api.BaseURL, key)
 	client, err := openai.New(openai.Options{
 		BaseURL: api.BaseURL, Model: api.Model, Key: key, Concurrency: cmp.Or(api.Concurrency, o.concurrency()),
 		Timeout: run.Seconds(api.TimeoutS), Attempts: api.Retries + 1, Log: s.Log,

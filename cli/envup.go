@@ -63,12 +63,11 @@ func envUp(ctx context.Context, s *State, c *cli.Context) error {
 		}
 	}
 	in := s.Interrupts(ctx)
-	o := run.LaunchOf(cfg.Env[0], c.String("server-logs"))
-	g, err := run.LaunchServers(in.Soft, &s.Host, name, *o, say, nil)
+	g, err := run.LaunchServers(in.Soft, &s.Host, cfg.Env[0], c.String("server-logs"), say, nil)
 	if err != nil {
 		return err
 	}
-	s.Log.Info("servers are up; Ctrl-C ends them", "env", name, "servers", len(g.URLs()), "logs", filepath.Clean(o.Logs))
+	s.Log.Info("servers are up; Ctrl-C ends them", "env", name, "servers", len(g.URLs()), "logs", filepath.Clean(c.String("server-logs")))
 	<-in.Soft.Done()
 	if err := g.Close(in.Hard); err != nil {
 		return errext.With(errext.Env, "", err)

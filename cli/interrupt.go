@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-
 	"sync"
 
 	"github.com/openmanus/openmanus/internal/errext"

@@ -10,12 +10,12 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/cli/run"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
@@ -81,11 +81,10 @@ func TestKilledServers(t *testing.T) {
 	ts := newTestState(t)
 	ts.Dir = dir
 	const servers = 4
-	o := run.LaunchOptions{Servers: servers, BasePort: listentest.Ports(t, servers), Logs: "servers", HangTimeout: 5 * time.Second}
-	o.Checkout, o.Python = "gym", python
-	w, err := run.OpenWorld(t.Context(), &ts.Host, run.WorldOptions{
-		Name: "maze", Launch: &o, Timeout: time.Minute, Retries: 5, WaitHealthy: 5 * time.Minute,
-	})
+	e := configs.DefaultEnv("maze")
+	e.Launch, e.Checkout, e.Python, e.NumServers, e.BasePort = true, "gym", python, servers, listentest.Ports(t, servers)
+	e.HangTimeoutS, e.TimeoutS, e.Retries, e.WaitHealthyS = 5, 60, 5, 300
+	w, err := run.OpenWorld(t.Context(), &ts.Host, e, run.WorldOptions{Logs: "servers"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +109,7 @@ func TestKilledServers(t *testing.T) {
 		if n == 180 {
 			signal = syscall.SIGSTOP // it takes connections and answers nothing
 		}
-		for _, pid := range serverPIDs(t, o.BasePort+rand.New(rand.NewPCG(1, uint64(n))).IntN(servers)) {
+		for _, pid := range serverPIDs(t, e.BasePort+rand.New(rand.NewPCG(1, uint64(n))).IntN(servers)) {
 			if syscall.Kill(pid, signal) == nil {
 				hit.Add(1)
 			}
@@ -144,7 +143,7 @@ func TestKilledServers(t *testing.T) {
 		t.Error(err)
 	}
 	for i := range servers {
-		if left := serverPIDs(t, o.BasePort+i); len(left) > 0 {
+		if left := serverPIDs(t, e.BasePort+i); len(left) > 0 {
 			t.Errorf("server %d is left behind: %v", i, left)
 		}
 	}

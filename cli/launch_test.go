@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/cli/run"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/listen"
 	"github.com/openmanus/openmanus/env/listen/listentest"
@@ -271,9 +272,9 @@ func TestWorldFollowsRestarts(t *testing.T) {
 	python := fakeCheckout(t, dir, "gym")
 	ts := newTestState(t)
 	ts.Dir = dir
-	o := run.LaunchOptions{Servers: 1, BasePort: listentest.Ports(t, 1), Logs: "servers"}
-	o.Checkout, o.Python = "gym", python
-	w, err := run.OpenWorld(t.Context(), &ts.Host, run.WorldOptions{Name: "maze", Launch: &o})
+	e := configs.DefaultEnv("maze")
+	e.Launch, e.Checkout, e.Python, e.NumServers, e.BasePort = true, "gym", python, 1, listentest.Ports(t, 1)
+	w, err := run.OpenWorld(t.Context(), &ts.Host, e, run.WorldOptions{Logs: "servers"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +290,7 @@ func TestWorldFollowsRestarts(t *testing.T) {
 	if _, err := lease.Client().Reset(t.Context(), 3); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Kill(serverPID(t, o.BasePort), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(serverPID(t, e.BasePort), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	for err == nil {

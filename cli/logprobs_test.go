@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-
 	"io"
 	"os"
 	"path/filepath"

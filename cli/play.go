@@ -42,9 +42,7 @@ func (s *State) openPlaying(ctx context.Context, o playOptions) (*playing, error
 		}
 	}
 	e := *o.env()
-	wo := run.WorldOf(e)
-	wo.Launch = run.LaunchOf(e, o.Logs)
-	w, err := run.OpenWorld(ctx, &s.Host, wo)
+	w, err := run.OpenWorld(ctx, &s.Host, e, run.WorldOptions{Logs: o.Logs})
 	if err != nil {
 		return p, err
 	}
@@ -53,7 +51,7 @@ func (s *State) openPlaying(ctx context.Context, o playOptions) (*playing, error
 	if p.tasks, err = run.LoadTasks(ctx, &s.Host, w.Spec, run.TaskList{Key: "--tasks", Entries: e.ValTasks, SkipKey: "--skip-tasks", Skip: e.SkipTasks}); err != nil {
 		return p, err
 	}
-	format, err := run.OpenFormat(ctx, &s.Host, &p.open, w.Spec, run.FormatOf(o.Config, e))
+	format, err := run.OpenFormat(ctx, &s.Host, &p.open, w.Spec, o.Config, e)
 	if err != nil {
 		return p, err
 	}

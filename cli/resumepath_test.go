@@ -60,7 +60,7 @@ func TestResumeWithOtherSettings(t *testing.T) {
 	if code != int(errext.Input) {
 		t.Errorf("exit code %d", code)
 	}
-	mustContain(t, "stderr", stderr, "is not that of the checkpoint", filepath.Join("checkpoints", "step_000002"), "  model.fresh.layers: 1 -> 2",
+	mustContain(t, "stderr", stderr, "differs from that of the checkpoint", filepath.Join("checkpoints", "step_000002"), "  model.fresh.layers: 1 -> 2",
 		"  env.0.max_turns: 3 -> 4", "  actor.optim.lr: 0.001 -> 0.01", "  trainer.seed: 1 -> 5", "give trainer.experiment another name")
 	if strings.Contains(stderr, "  trainer.total_steps") {
 		t.Errorf("total_steps may change:\n%s", stderr)
@@ -150,5 +150,5 @@ func TestResumeFromPath(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, stderr)
 	}
-	mustContain(t, "stderr", stderr, "going on after step 2")
+	mustContain(t, "stderr", stderr, "resuming after step 2")
 }

@@ -273,7 +273,7 @@ func TestSFTFromDump(t *testing.T) {
 	}
 
 	code, _, stderr = inProcess(t, dir, append([]string{"sft", "run.toml", "--from-dump", "d.jsonl", "--set", "sft.dump_success=false", "--set", "sft.dump_min_reward=2"}, sftOfDump...)...)
-	if code != int(errext.Input) || !strings.Contains(stderr, "no episode of d.jsonl is to be learned from") {
+	if code != int(errext.Input) || !strings.Contains(stderr, "sft.dump_min_reward") {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 }

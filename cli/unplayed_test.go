@@ -63,7 +63,7 @@ func TestSFTWithoutAnEnvironment(t *testing.T) {
 			want{errext.Input, nil, []string{"sft.train_batch_size: 2 -> 1", "to start from these weights, also set model.path to the checkpoint's actor folder\n"}}},
 		{"other rows", []string{"sft", "run.toml", "--set", "sft.epochs=4"}, want{errext.Input, nil, []string{"sft.files: ", " -> ", "give trainer.experiment another name"}}},
 		{"conversations", append([]string{"sft", "run.toml", "--set", "sft.files=conversations.jsonl", "--set", "sft.val_files=conversations.jsonl", "--set", "trainer.best_metric=loss"}, conversations...),
-			want{0, []string{"conversations-sft: 4 steps"}, []string{"trajectories for supervised training", " rows=3 ", "trajectories to validate on"}}},
+			want{0, []string{"conversations-sft: 4 steps"}, []string{"supervised training", " rows=3 ", "supervised validation"}}},
 		{"no replies", append([]string{"sft", "run.toml", "--set", "sft.files=questions.jsonl", "--set", "trainer.resume=never"}, conversations...),
 			want{errext.Input, nil, []string{"task none:0: its conversation has no message of the assistant"}}},
 		{"longer than the model", []string{"sft", "run.toml", "--set", "sft.files=long.jsonl", "--set", "sft.max_length=8192", "--set", "trainer.resume=never"},

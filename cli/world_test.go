@@ -33,7 +33,9 @@ func TestRetries(t *testing.T) {
 	defer server.Close()
 	for _, retries := range []int{0, 2} {
 		ts := newTestState(t)
-		w, err := run.OpenWorld(t.Context(), &ts.Host, run.WorldOptions{Name: "maze", Servers: []string{server.URL}, Retries: retries})
+		e := configs.DefaultEnv("maze")
+		e.Servers, e.Retries = []string{server.URL}, retries
+		w, err := run.OpenWorld(t.Context(), &ts.Host, e, run.WorldOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,9 +1,8 @@
 package run
 
 import (
-	"time"
-
 	"fmt"
+	"time"
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/rollout"
@@ -21,9 +20,10 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
+// Seconds returns a duration of s seconds.
 func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// agentOptions are those of a configured environment's training episodes.
+// agentOptions maps the options of training episodes in an environment.
 func agentOptions(h *Host, cfg configs.Config, e configs.Env) (agent.Options, error) {
 	o := agent.Options{
 		MaxTurns:     e.MaxTurns,
@@ -47,7 +47,7 @@ func agentOptions(h *Host, cfg configs.Config, e configs.Env) (agent.Options, er
 	return o, err
 }
 
-// valOptions are those of validation episodes.
+// valOptions returns the options of validation episodes.
 func valOptions(o agent.Options, v configs.RolloutVal) agent.Options {
 	o.Temperature, o.Greedy = float32(v.Temperature), v.Temperature == 0
 	o.TopP, o.TopK = 1, 0
@@ -68,7 +68,7 @@ func schedule(o configs.Optim, steps int) optim.Schedule {
 	return optim.Schedule{Shape: o.Schedule, Base: o.LR, Warmup: warmup, Steps: steps, MinRatio: o.MinLRRatio}
 }
 
-// microBatching maps the keys that cut rows into passes.
+// microBatching maps the keys of micro-batches.
 func microBatching(rows int, dynamic bool, maxTokens int) learner.MicroBatching {
 	if dynamic {
 		return learner.MicroBatching{MaxTokens: maxTokens}
@@ -76,7 +76,7 @@ func microBatching(rows int, dynamic bool, maxTokens int) learner.MicroBatching 
 	return learner.MicroBatching{Rows: rows}
 }
 
-// rolloutOptions are those that training and validation share.
+// RolloutOptions maps the options that training and validation rollouts share.
 func RolloutOptions(h *Host, cfg configs.Config) rollout.Options {
 	return rollout.Options{
 		Concurrency:   min(cfg.Agent.MaxWorkers, cfg.Rollout.MaxSequences),
@@ -88,13 +88,13 @@ func RolloutOptions(h *Host, cfg configs.Config) rollout.Options {
 	}
 }
 
-// MaxFailedValidation is the share of a validation's episodes that failures of
-// the infrastructure may take: what is left of more than that is no measure.
+// MaxFailedValidation is the share of validation episodes that may be lost to
+// infrastructure failures before the result is rejected.
 const MaxFailedValidation = 0.1
 
-// usualGap is the mean gap between the log-probs of sampling and of training
-// that a number format accounts for, with some room: SmolLM2-135M-Instruct at
-// temperature 1 has 3e-6 in float32 and 0.03 in bfloat16 (docs/results.md).
+// usualGap bounds the mean difference between the log-probs of sampling and of
+// training that rounding explains. SmolLM2-135M-Instruct at temperature 1 has
+// 3e-6 in float32 and 0.03 in bfloat16 (docs/results.md).
 func usualGap(compute torch.DType) float64 {
 	if compute == torch.BFloat16 {
 		return 0.05
@@ -102,7 +102,8 @@ func usualGap(compute torch.DType) float64 {
 	return 1e-3
 }
 
-// trainerOptions maps the configuration of a trainer.
+// trainerOptions maps the configuration to the options of the trainer. tasks is
+// the number of training tasks.
 func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int) (algo.Options, error) {
 	rules, err := rejectionRules(cfg.Algo.RolloutCorrection)
 	if err != nil {
@@ -146,7 +147,7 @@ func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int)
 			Train:         train,
 			Shuffle:       cfg.Data.Shuffle,
 			OrderSeed:     cfg.Data.Seed,
-			Course:        course(cfg),
+			Course:        courseOptions(cfg),
 			FilterGroups:  cfg.Algo.FilterGroups,
 			FilterMetric:  cfg.Algo.FilterMetric,
 			MaxGenBatches: cfg.Algo.MaxGenBatches,
@@ -171,7 +172,7 @@ func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int)
 			Critic:         criticOptions(cfg, steps),
 			RefMicro:       microBatching(cfg.Ref.MicroBatchSize, cfg.Actor.DynamicBatch, cfg.Actor.MaxTokensPerMicroBatch),
 			AdamW:          adamW(cfg.Actor.Optim),
-			Schedule:       schedule(cfg.Actor.Optim, max(1, steps-actorFrom(cfg))),
+			Schedule:       schedule(cfg.Actor.Optim, max(1, steps-criticWarmupSteps(cfg))),
 			MaxGap:         gap,
 			FailOnGap:      cfg.Rollout.FailOnLogprobGap,
 		},
@@ -179,17 +180,17 @@ func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int)
 	}, nil
 }
 
-// actorFrom is how many steps the critic is trained alone: the actor's rate
+// criticWarmupSteps is how many steps the critic is trained alone: the actor's rate
 // begins after them.
-func actorFrom(cfg configs.Config) int {
+func criticWarmupSteps(cfg configs.Config) int {
 	if !cfg.UsesCritic() {
 		return 0
 	}
 	return cfg.Trainer.CriticWarmup
 }
 
-// course maps the [curriculum] section.
-func course(cfg configs.Config) algo.Course {
+// courseOptions maps the [curriculum] section.
+func courseOptions(cfg configs.Config) algo.Course {
 	c := cfg.Curriculum
 	o := algo.Course{Sampler: curriculum.Options{
 		Seed: cfg.Data.Seed, BySuccess: c.Sampler == "success_rate", Failures: c.Failures, Rest: c.RestSteps,

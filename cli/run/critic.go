@@ -10,13 +10,13 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// criticSeed sets the draws of a critic's head apart from all others.
+// criticSeed separates the random numbers of the critic's head from the others.
 const criticSeed = 0x637269746963
 
-// critic makes the critic of gae, or loads that of the checkpoint; nil where
-// there is none. Its decoder is the actor's with critic.shared, else a model of
-// its own: that of critic.path, or a copy of the actor's, which the trainer
-// makes anew after a warm start.
+// critic returns the critic, loaded from the checkpoint if there is one, or nil
+// if the algorithm has none. Its decoder is the actor's with critic.shared,
+// else the model of critic.path, else a copy of the actor's, which the trainer
+// copies again after a warm start.
 func (t *training) critic(ctx context.Context) (*learner.Critic, error) {
 	if !t.cfg.UsesCritic() || t.mode == supervised {
 		return nil, nil
@@ -73,8 +73,8 @@ func (t *training) newCritic(ctx context.Context) (*learner.Critic, error) {
 	return c, nil
 }
 
-// saveCritic writes the critic's decoder beside the actor's tokenizer, so that
-// its folder opens as a model does.
+// saveCritic returns a function that writes the critic's decoder with the
+// actor's tokenizer, so that the folder opens as a model.
 func (t *training) saveCritic(c *learner.Critic) func(ctx context.Context, dir string) error {
 	return func(ctx context.Context, dir string) error {
 		b := *t.bundle

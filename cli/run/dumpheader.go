@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
 	"time"
 
 	"github.com/openmanus/openmanus/agent"
@@ -49,8 +48,7 @@ func ReadRecordedPlay(h dump.Header) (RecordedPlay, error) {
 	return r, nil
 }
 
-// earlierNames are the options of dumps of earlier versions, which had names of
-// their own, with the keys that they became.
+// earlierNames maps the names of options in dumps of earlier versions to keys.
 var earlierNames = map[string]string{
 	"model": "model.path", "dtype": "model.compute_dtype",
 	"env": "env.name", "tasks": "env.val_tasks", "skip_tasks": "env.skip_tasks", "max_turns": "env.max_turns", "format": "env.format",

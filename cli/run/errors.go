@@ -22,8 +22,8 @@ import (
 // ErrInterrupted is returned by Fit and SFT after their context soft ended.
 var ErrInterrupted = errext.ErrInterrupted
 
-// trainError gives an error of a run its exit code.
-func trainError(run *openedRun, err error) error {
+// trainError adds the exit code and a hint to an error of training.
+func trainError(run *runFolder, err error) error {
 	var diverged *learner.DivergedError
 	var notFinite *learner.NotFiniteError
 	var gap *algo.GapError
@@ -33,31 +33,32 @@ func trainError(run *openedRun, err error) error {
 	var down *pool.DownError
 	var native *torch.Error
 	switch {
-	case algo.IsDiskError(err): // first: it may have kept what came before it from being saved
-		return errext.With(errext.Disk, "make room or set trainer.output_dir; the same command then goes on from the last checkpoint", err)
+	case algo.IsDiskError(err): // first, since the error before it was then not saved either
+		return errext.With(errext.Disk, "make room or set trainer.output_dir, then run the same command to resume from the last checkpoint", err)
 	case errors.Is(err, algo.ErrInterrupted):
 		return errext.ErrInterrupted
 	case errors.As(err, &down), errors.As(err, &failed) && failed.Outcome == data.EnvError:
-		return errext.With(errext.Env, "see to the servers; the same command then goes on from the last checkpoint", err)
+		return errext.With(errext.Env, "fix or restart the servers, then run the same command to resume from the last checkpoint", err)
 	case errors.As(err, &failed), errors.As(err, &native):
-		return errext.With(errext.Native, "the same command goes on from the last checkpoint", err)
+		return errext.With(errext.Native, "run the same command to resume from the last checkpoint", err)
 	case errors.As(err, &diverged):
-		return errext.With(errext.Diverged, "the last checkpoint in "+run.folder.Checkpoints()+" is from before; the batches are in "+run.folder.BadSteps(), err)
+		return errext.With(errext.Diverged, "the last checkpoint in "+run.Checkpoints()+" was saved before that; the batches are in "+run.BadSteps(), err)
 	case errors.As(err, &notFinite):
 		return errext.With(errext.Diverged, "lower the learning rate, or compute in float32 (model.compute_dtype)", err)
 	case errors.As(err, &gap):
 		return errext.With(errext.Check, "", err)
 	case errors.As(err, &prompt):
 		key := map[string]string{agent.MaxPromptKey: "data.max_prompt_tokens", agent.MaxContextKey: "rollout.max_context_tokens"}[prompt.Key]
-		return errext.With(errext.Input, "raise "+key+", shorten such prompts (data.truncation), or leave such tasks out (data.filter_overlong, or skip_tasks for this one)", err)
+		return errext.With(errext.Input, "raise "+key+", shorten long prompts (data.truncation), or skip long tasks (data.filter_overlong, or skip_tasks for this task)", err)
 	case errors.As(err, &overlong):
-		return errext.With(errext.Input, "raise data.max_prompt_tokens, or shorten the prompts with data.truncation instead", err)
+		return errext.With(errext.Input, "raise data.max_prompt_tokens, or shorten the prompts with data.truncation", err)
 	}
 	return err
 }
 
-// CodeOf returns the exit code of an error: the one that errext.With attached,
-// or else the one that follows from the error's type.
+// CodeOf returns the exit code of an error: the code that errext.With attached,
+// or else the code of the error's type. ctx is the context of the failed call.
+
 func CodeOf(ctx context.Context, err error) errext.ExitCode {
 	code, coded := errext.CodeOf(err)
 	var faults configs.Faults

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"testing"
-
 	"io/fs"
 	"strings"
 	"syscall"
+	"testing"
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/rollout"
@@ -66,10 +65,10 @@ func TestTrainError(t *testing.T) {
 		{"interrupted", fmt.Errorf("step 3: %w", algo.ErrInterrupted), errext.Interrupted, ""},
 		{"disk", full, errext.Disk, "make room"},
 		{"interrupted, but not saved", errors.Join(algo.ErrInterrupted, full), errext.Disk, "make room"},
-		{"servers", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EnvError, Failed: 4, Total: 4}), errext.Env, "see to the servers"},
-		{"servers down", fmt.Errorf("step 3: rollout: %w", &pool.DownError{Err: errors.New("x")}), errext.Env, "see to the servers"},
+		{"servers", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EnvError, Failed: 4, Total: 4}), errext.Env, "restart the servers"},
+		{"servers down", fmt.Errorf("step 3: rollout: %w", &pool.DownError{Err: errors.New("x")}), errext.Env, "restart the servers"},
 		{"engine", fmt.Errorf("step 3: rollout: %w", &rollout.FailedError{Outcome: data.EngineError, Failed: 4, Total: 4}), errext.Native, ""},
-		{"native", fmt.Errorf("step 3: %w", &torch.Error{Op: "matmul", Msg: "out of memory"}), errext.Native, "the same command goes on"},
+		{"native", fmt.Errorf("step 3: %w", &torch.Error{Op: "matmul", Msg: "out of memory"}), errext.Native, "run the same command"},
 		{"diverged", fmt.Errorf("step 3: %w", &learner.DivergedError{Steps: 3, Last: &learner.NotFiniteError{What: "loss"}}), errext.Diverged, "the last checkpoint"},
 		{"not finite", fmt.Errorf("validation (after): %w", &learner.NotFiniteError{What: "loss of the validation"}), errext.Diverged, "lower the learning rate"},
 		{"gap", &algo.GapError{}, errext.Check, ""},
@@ -78,7 +77,7 @@ func TestTrainError(t *testing.T) {
 		{"unknown", errors.New("?"), errext.Internal, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := trainError(&openedRun{folder: &rundir.Folder{Dir: "run"}}, c.err)
+			err := trainError(&runFolder{Folder: &rundir.Folder{Dir: "run"}}, c.err)
 			if got := CodeOf(t.Context(), err); got != c.want || !strings.Contains(err.Error(), c.hint) {
 				t.Errorf("exit code %d, %q; want %d, %q", got, err, c.want, c.hint)
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/env/builtin"
 )
 
-// expertActions finds a solution of a task of a built-in environment.
+// expertActions returns a solution of a task of a built-in environment.
 func expertActions(w *World, index int) ([]string, error) {
 	switch w.Spec.Name {
 	case "maze":
@@ -25,10 +25,10 @@ func expertActions(w *World, index int) ([]string, error) {
 		}
 		return builtin.WordleExpert(words, int64(index)), nil
 	}
-	return nil, fmt.Errorf("there is no expert for environment %s", w.Spec.Name)
+	return nil, fmt.Errorf("environment %s has no expert", w.Spec.Name)
 }
 
-// expertReply words an action as a reply of the format.
+// expertReply returns a reply that the format parses as action.
 func expertReply(f agent.Format, action string) string {
 	if tagged := "<action>" + action + "</action>"; f.Parse(tagged).OK {
 		return tagged
@@ -36,9 +36,8 @@ func expertReply(f agent.Format, action string) string {
 	return "Action: " + action
 }
 
-// playExpert plays a task with the expert's actions against a server and
-// returns it with the conversation, or the conversations, in the very shape in
-// which the model will play: that is what a warm start is to teach.
+// playExpert plays the expert's solution of a task against a server. It returns
+// the task once for each conversation, in the format in which the model plays.
 func playExpert(ctx context.Context, w *World, setup agent.Setup, index int) ([]data.Task, error) {
 	task := data.Task{ID: fmt.Sprintf("%s_%d", w.Spec.Name, index), Env: w.Spec.Name, Index: index}
 	actions, err := expertActions(w, index)
@@ -48,16 +47,16 @@ func playExpert(ctx context.Context, w *World, setup agent.Setup, index int) ([]
 	var p played
 	for try := 1; ; try++ {
 		p, err = playActions(ctx, w, setup, &task, actions)
-		if err == nil || !brokenOff(err) || try == expertTries {
+		if err == nil || !isServerFailure(err) || try == expertTries {
 			break
 		}
-		w.log.Debug("an expert's episode was broken off, playing it again", "task", task.ID, "try", try, "error", err)
+		w.log.Debug("playing an expert's episode again after a server failure", "task", task.ID, "try", try, "error", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("expert of %s: %w", task.ID, err)
 	}
 	if !w.Spec.Success(p.reward) {
-		return nil, fmt.Errorf("expert of %s ended with reward %g, which is no success: is the server the built-in one?", task.ID, p.reward)
+		return nil, fmt.Errorf("expert of %s ended with reward %g and without success: expert_tasks need the built-in server", task.ID, p.reward)
 	}
 	conversations, err := p.Conversations(ctx, task, setup.Format, setup.Options.InstructionRole)
 	if err != nil {
@@ -66,7 +65,7 @@ func playExpert(ctx context.Context, w *World, setup agent.Setup, index int) ([]
 	return withConversations(task, conversations), nil
 }
 
-// withConversations are tasks that hold one conversation each.
+// withConversations returns a copy of task for each conversation.
 func withConversations(task data.Task, conversations [][]data.Message) []data.Task {
 	tasks := make([]data.Task, len(conversations))
 	for i, messages := range conversations {
@@ -76,26 +75,26 @@ func withConversations(task data.Task, conversations [][]data.Message) []data.Ta
 	return tasks
 }
 
-// expertTries is how often a solution is begun that servers break off. It has
-// to go through in one piece.
+// expertTries bounds the attempts to play a solution on failing servers. A
+// solution must be played without a failure.
 const expertTries = 60
 
-// brokenOff reports whether err is a failed exchange with a server, so that
-// the same may go well on another instance.
-func brokenOff(err error) bool {
+// isServerFailure reports whether err is a failed request to a server, which may
+// succeed on another instance.
+func isServerFailure(err error) bool {
 	var e *env.Error
 	return errors.As(err, &e) && e.Kind != env.KindCancelled
 }
 
-// played says how far given actions were played, and what was said.
+// played is the outcome of playActions.
 type played struct {
 	agent.Recording
-	made   int // actions that the episode went on after
+	made   int // actions after which the episode continued
 	reward float64
 }
 
-// playActions plays given actions against a server and leaves the
-// conversation in task, up to where an error broke it off.
+// playActions plays actions against a server and stores the conversation in
+// task, also the part before an error.
 func playActions(ctx context.Context, w *World, setup agent.Setup, task *data.Task, actions []string) (p played, err error) {
 	lease, err := w.Pool.Acquire(ctx)
 	if err != nil {

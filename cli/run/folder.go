@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"log/slog"
 
 	"github.com/openmanus/openmanus/algo/rundir"
 	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
@@ -17,22 +16,22 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// openedRun is a run folder that this process holds, and where it stands.
-type openedRun struct {
-	folder     *rundir.Folder
+// runFolder is a locked run folder and the checkpoint that the run resumes.
+type runFolder struct {
+	*rundir.Folder
 	lock       *checkpoint.Lock
-	checkpoint *checkpoint.Checkpoint // to go on from; nil: from the beginning
-	state      *rundir.State          // of that checkpoint
-	lengthened bool                   // another number of steps or epochs than the checkpoint's
-	configured bool                   // the folder had a config.toml before
+	checkpoint *checkpoint.Checkpoint // nil: the run starts at step 0
+	state      *rundir.State          // of checkpoint
+	lengthened bool                   // the number of steps or epochs differs from the checkpoint's
+	configured bool                   // the folder had a config.toml when it was opened
 }
 
-// maxSavedConfig is more bytes than the configuration of a checkpoint has.
+// maxSavedConfig bounds the size in bytes of a checkpoint's configuration.
 const maxSavedConfig = 4 << 20
 
-// openRun finds the run folder of a configuration, locks it, removes what a
-// killed process left half done, and decides what to go on from.
-func openRun(ctx context.Context, h *Host, cfg configs.Config, m mode) (*openedRun, error) {
+// openRunFolder creates or opens the run folder of a configuration, locks it,
+// removes unfinished checkpoints, and selects the checkpoint to resume.
+func openRunFolder(ctx context.Context, h *Host, cfg configs.Config, m mode) (*runFolder, error) {
 	if err := crash.Check(); err != nil {
 		return nil, errext.With(errext.Input, "unset it", err)
 	}
@@ -41,17 +40,17 @@ func openRun(ctx context.Context, h *Host, cfg configs.Config, m mode) (*openedR
 	if cfg.Trainer.Resume == "never" {
 		name = freeName(h, root, name)
 	}
-	r := &openedRun{folder: &rundir.Folder{
+	r := &runFolder{Folder: &rundir.Folder{
 		Dir: filepath.Join(root, name), KeepRollouts: cfg.Trainer.KeepRollouts, CompressRollouts: cfg.Trainer.CompressRollouts,
 	}}
-	if err := r.folder.Make(); err != nil {
+	if err := r.Make(); err != nil {
 		return nil, errext.With(errext.Disk, "set trainer.output_dir to a folder that can be written", err)
 	}
 	var err error
-	if r.lock, err = checkpoint.AcquireLock(r.folder.Dir); err != nil {
+	if r.lock, err = checkpoint.AcquireLock(r.Dir); err != nil {
 		return nil, errext.With(errext.Disk, "", err)
 	}
-	_, err = h.Stat(r.folder.Config())
+	_, err = h.Stat(r.Config())
 	r.configured = err == nil
 	if err := r.resume(ctx, h, cfg, m); err != nil {
 		return nil, errors.Join(err, r.end(ctx, h, err))
@@ -59,36 +58,36 @@ func openRun(ctx context.Context, h *Host, cfg configs.Config, m mode) (*openedR
 	return r, nil
 }
 
-// end gives the run folder back. A start that failed before anything was saved
-// leaves no folder, with two exceptions: the folder had a config.toml before,
-// which may be the user's, or the servers failed and left logs in it.
-func (r *openedRun) end(ctx context.Context, h *Host, outcome error) error {
+// end unlocks the run folder. It removes the folder if outcome is an error and
+// nothing was saved, unless the folder had a config.toml before, which may be
+// the user's, or holds logs of servers that failed.
+func (r *runFolder) end(ctx context.Context, h *Host, outcome error) error {
 	if outcome == nil || r.configured {
 		return r.lock.Release()
 	}
-	cleared, err := r.folder.Clear(CodeOf(ctx, outcome) == errext.Env)
+	cleared, err := r.Clear(CodeOf(ctx, outcome) == errext.Env)
 	if err != nil || !cleared {
 		return errors.Join(err, r.lock.Release())
 	}
-	h.Log.Info("run folder removed: the start failed before anything was saved", "folder", r.folder.Dir)
+	h.Log.Info("run folder removed: the start failed before anything was saved", "folder", r.Dir)
 	return r.lock.Remove()
 }
 
-func (r *openedRun) resume(ctx context.Context, h *Host, cfg configs.Config, m mode) error {
-	removed, err := checkpoint.Clean(r.folder.Checkpoints())
+func (r *runFolder) resume(ctx context.Context, h *Host, cfg configs.Config, m mode) error {
+	removed, err := checkpoint.Clean(r.Checkpoints())
 	if err != nil {
 		return errext.With(errext.Disk, "", err)
 	}
 	for _, name := range removed {
-		h.Log.Info("removed what an interrupted save left", "name", name)
+		h.Log.Info("removed an unfinished checkpoint", "name", name)
 	}
 	switch cfg.Trainer.Resume {
 	case "never":
 		return nil
 	case "auto":
-		found, refused, err := checkpoint.Latest(ctx, r.folder.Checkpoints())
+		found, refused, err := checkpoint.Latest(ctx, r.Checkpoints())
 		for _, bad := range refused {
-			h.Log.Warn("checkpoint refused", "path", bad.Path, "reason", bad.Err)
+			h.Log.Warn("checkpoint is damaged", "path", bad.Path, "reason", bad.Err)
 		}
 		if errors.Is(err, checkpoint.ErrNone) {
 			if len(refused) > 0 {
@@ -109,9 +108,9 @@ func (r *openedRun) resume(ctx context.Context, h *Host, cfg configs.Config, m m
 		if err != nil {
 			return errext.With(errext.Disk, "set trainer.resume to a checkpoint folder, auto or never", err)
 		}
-		if !r.folder.Owns(found.Path) {
+		if !r.Owns(found.Path) {
 			return errext.With(errext.Input, "to start a new run from its weights, set model.path to its actor folder instead",
-				fmt.Errorf("trainer.resume: %s is not a checkpoint of this run, whose are in %s", found.Path, r.folder.Checkpoints()))
+				fmt.Errorf("trainer.resume: %s is not a checkpoint of this run; its checkpoints are in %s", found.Path, r.Checkpoints()))
 		}
 		r.checkpoint = found
 	}
@@ -120,15 +119,15 @@ func (r *openedRun) resume(ctx context.Context, h *Host, cfg configs.Config, m m
 		return errext.With(errext.Disk, "", err)
 	}
 	r.state = &st
-	if err := r.sameExperiment(h, cfg, m); err != nil {
+	if err := r.checkExperiment(h, cfg, m); err != nil {
 		return err
 	}
 	return r.setAside(h)
 }
 
-// sameExperiment refuses to go on with other settings than the checkpoint's
-// where these are part of the experiment, and tells of the others.
-func (r *openedRun) sameExperiment(h *Host, cfg configs.Config, m mode) error {
+// checkExperiment returns an error if a setting that decides what is learned
+// differs from the checkpoint's. It logs the other differences.
+func (r *runFolder) checkExperiment(h *Host, cfg configs.Config, m mode) error {
 	if r.state.Supervised != (m == supervised) {
 		return errext.With(errext.Input, "to start from its weights, set model.path to its actor folder, and trainer.experiment to another name",
 			fmt.Errorf("checkpoint %s was made by openmanus %s", r.checkpoint.Path, map[bool]string{true: "sft", false: "train"}[r.state.Supervised]))
@@ -140,7 +139,7 @@ func (r *openedRun) sameExperiment(h *Host, cfg configs.Config, m mode) error {
 	}
 	was, err := Schema.LoadSaved(path, text)
 	if err != nil {
-		return errext.With(errext.Input, "", fmt.Errorf("the checkpoint's configuration, to compare with: %w", err))
+		return errext.With(errext.Input, "", fmt.Errorf("configuration of the checkpoint: %w", err))
 	}
 	var refused []string
 	for _, c := range configs.Diff(was, cfg) {
@@ -155,18 +154,19 @@ func (r *openedRun) sameExperiment(h *Host, cfg configs.Config, m mode) error {
 	if len(refused) == 0 {
 		return nil
 	}
-	return errext.With(errext.Input, "", fmt.Errorf("the configuration is not that of the checkpoint %s:\n%s\n"+
-		"set these back to go on, or give trainer.experiment another name to train anew; to start from these weights, also %s",
-		r.checkpoint.Path, strings.Join(refused, "\n"), startFrom(cfg, m)))
+	return errext.With(errext.Input, "", fmt.Errorf("the configuration differs from that of the checkpoint %s:\n%s\n"+
+		"restore these settings to resume, or give trainer.experiment another name to train anew; to start from these weights, also %s",
+		r.checkpoint.Path, strings.Join(refused, "\n"), weightsAdvice(cfg, m)))
 }
 
-// startFrom says which settings begin a run with a checkpoint's weights.
-func startFrom(cfg configs.Config, m mode) string {
+// weightsAdvice returns the settings that start a new run from a checkpoint's
+// weights.
+func weightsAdvice(cfg configs.Config, m mode) string {
 	set := []string{"set model.path to the checkpoint's actor folder"}
 	if cfg.Model.Fresh.Layers > 0 {
 		set = append(set, "model.fresh.layers = 0")
 	}
-	if m == reinforced && cfg.SFT.Epochs > 0 { // the warm start is in these weights
+	if m == reinforced && cfg.SFT.Epochs > 0 { // the weights have done the warm start
 		set = append(set, "sft.epochs = 0")
 	}
 	if n := len(set); n > 1 {
@@ -175,20 +175,22 @@ func startFrom(cfg configs.Config, m mode) string {
 	return set[0]
 }
 
-// setAside keeps newer checkpoints than the one to go on from out of the way.
-func (r *openedRun) setAside(h *Host) error {
-	dir, steps, err := r.folder.SetAside(r.state.Step)
+// setAside moves checkpoints that are newer than the resumed one to a folder of
+// their own.
+func (r *runFolder) setAside(h *Host) error {
+	dir, steps, err := r.SetAside(r.state.Step)
 	if err != nil {
 		return errext.With(errext.Disk, "", err)
 	}
 	if len(steps) > 0 {
-		h.Log.Warn("newer checkpoints are set aside; from now on trainer.resume=auto goes on with this run",
+		h.Log.Warn("newer checkpoints are set aside; trainer.resume=auto now resumes this run",
 			"step", r.state.Step, "set_aside", steps, "folder", dir)
 	}
 	return nil
 }
 
-// experimentName is trainer.experiment, or a name for it.
+// experimentName returns trainer.experiment, or else a name made of project,
+// model and environments.
 func experimentName(cfg configs.Config) string {
 	name := cfg.Trainer.Experiment
 	if name == "" {
@@ -203,7 +205,7 @@ func experimentName(cfg configs.Config) string {
 	return name
 }
 
-// runName is the folder's name under output_dir.
+// runName returns the name of the run folder in trainer.output_dir.
 func runName(cfg configs.Config) string {
 	name := experimentName(cfg)
 	if cfg.Trainer.ExperimentSuffix != "" {
@@ -212,7 +214,7 @@ func runName(cfg configs.Config) string {
 	return name
 }
 
-// freeName appends a number to a name that is taken.
+// freeName returns name, with a number appended if the folder exists.
 func freeName(h *Host, root, name string) string {
 	for n, try := 2, name; ; n++ {
 		if _, err := h.Stat(filepath.Join(root, try)); err != nil {
@@ -223,35 +225,34 @@ func freeName(h *Host, root, name string) string {
 }
 
 // finished reports whether the run has done all its steps.
-func (r *openedRun) finished(cfg configs.Config, m mode) bool {
+func (r *runFolder) finished(cfg configs.Config, m mode) bool {
 	return r.state != nil && r.state.Finished && (!r.lengthened || m == reinforced && cfg.Trainer.TotalSteps > 0 && r.state.Step >= cfg.Trainer.TotalSteps)
 }
 
-// inWarmStart reports whether the checkpoint is from the middle of a warm
-// start: its optimiser is that of [sft].
-func (r *openedRun) inWarmStart() bool {
+// inWarmStart reports whether the checkpoint was saved during a warm start, so
+// that its optimiser state is that of [sft].
+func (r *runFolder) inWarmStart() bool {
 	return r.state != nil && !r.state.WarmStarted && !r.state.Supervised
 }
 
-// modelPath is where the weights come from: the checkpoint, else the
-// configuration.
-func (r *openedRun) modelPath(h *Host, cfg configs.Config) string {
+// modelPath returns the folder of the weights: the checkpoint's, or else the
+// configuration's.
+func (r *runFolder) modelPath(h *Host, cfg configs.Config) string {
 	if r.checkpoint != nil {
 		return filepath.Join(r.checkpoint.Path, rundir.ActorFolder)
 	}
 	return ModelPath(h, cfg.Model.Path)
 }
 
-func (r *openedRun) describe() string {
+func (r *runFolder) describe() string {
 	if r.state == nil {
 		return "starting at step 0"
 	}
-	return fmt.Sprintf("going on after step %d", r.state.Step)
+	return fmt.Sprintf("resuming after step %d", r.state.Step)
 }
 
-// keepLog also writes what is logged from here on to a file, as JSON lines
-// and whatever --quiet keeps off the terminal. What it returns ends that and
-// leaves how the run ended as the last line.
+// keepLog also writes the log to a file of JSON lines, from level info on even
+// if h.Log shows less. end stops this after a last line with the outcome.
 func keepLog(h *Host, path string) (end func(outcome error) error, err error) {
 	f, err := h.Append(path)
 	if err != nil {
@@ -263,7 +264,8 @@ func keepLog(h *Host, path string) (end func(outcome error) error, err error) {
 		level = slog.LevelDebug
 	}
 	file := slog.NewJSONHandler(f, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Value.Kind() == slog.KindDuration { // 1.5s, not nanoseconds
+		if a.Value.Kind() == slog.KindDuration { // as 1.5s instead of nanoseconds
+
 			a.Value = slog.StringValue(a.Value.Duration().String())
 		}
 		return a

@@ -2,9 +2,7 @@ package run
 
 import (
 	"context"
-
 	"fmt"
-
 	"net"
 	"net/url"
 
@@ -15,46 +13,28 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// FormatOptions say in which format replies are written and prompts shown.
-type FormatOptions struct {
-	Name          string
-	HistoryLength int
-	MemoryFile    string
-	Summary       *configs.Summary // nil: no summaries
-}
-
-// FormatOf are those of a configured environment.
-func FormatOf(cfg configs.Config, e configs.Env) FormatOptions {
-	o := FormatOptions{Name: e.Format, HistoryLength: e.HistoryLength, MemoryFile: e.MemoryFile}
+// OpenFormat returns the prompt format of an [[env]] table. Closing open closes
+// the connection to the endpoint of summaries, if the format has one.
+func OpenFormat(ctx context.Context, h *Host, open *Closers, spec env.Spec, cfg configs.Config, e configs.Env) (agent.Format, error) {
+	o := agent.FormatOptions{HistoryLength: e.HistoryLength}
+	if e.MemoryFile != "" {
+		o.MemoryFile = h.Path(e.MemoryFile)
+	}
 	if e.UseSummary {
-		o.Summary = &cfg.Agent.Summary
-	}
-	return o
-}
-
-// OpenFormat opens a format for an environment. What it needs besides is
-// closed with open.
-func OpenFormat(ctx context.Context, h *Host, open *Closers, spec env.Spec, o FormatOptions) (agent.Format, error) {
-	fitted := agent.FormatOptions{HistoryLength: o.HistoryLength}
-	if o.MemoryFile != "" {
-		fitted.MemoryFile = h.Path(o.MemoryFile)
-	}
-	if o.Summary != nil {
 		var err error
-		if fitted.Summarizer, err = openSummarizer(ctx, h, open, *o.Summary); err != nil {
+		if o.Summarizer, err = openSummarizer(ctx, h, open, cfg.Agent.Summary); err != nil {
 			return nil, err
 		}
 	}
-	f, err := agent.FormatFor(o.Name, spec, fitted)
+	f, err := agent.FormatFor(e.Format, spec, o)
 	return f, errext.With(errext.Input, "", err)
 }
 
-// openSummarizer talks to the endpoint that writes summaries, until open is
-// closed. It asks once, so that one which cannot be used is found out before
-// anything is played.
+// openSummarizer connects to the endpoint that writes summaries. A request
+// checks that it works before anything is played.
 func openSummarizer(ctx context.Context, h *Host, open *Closers, o configs.Summary) (agent.Summarizer, error) {
 	key := h.Getenv(o.KeyEnv)
-	WarnOfOpenKey(h, o.BaseURL, key)
+	WarnPlainKey(h, o.BaseURL, key)
 	client, err := openai.New(openai.Options{
 		BaseURL: o.BaseURL, Model: o.Model, Key: key, Concurrency: o.Concurrency, Timeout: Seconds(o.TimeoutS), Log: h.Log,
 	})
@@ -68,10 +48,10 @@ func openSummarizer(ctx context.Context, h *Host, open *Closers, o configs.Summa
 	return &openai.Summarizer{Client: client, MaxTokens: o.MaxTokens, Temperature: o.Temperature}, nil
 }
 
-// WarnOfOpenKey warns of a key that others on the network can read.
-func WarnOfOpenKey(h *Host, address, key string) {
+// WarnPlainKey warns if a key crosses the network unencrypted.
+func WarnPlainKey(h *Host, address, key string) {
 	if u, err := url.Parse(address); err == nil && key != "" && u.Scheme == "http" && !local(u.Hostname()) {
-		h.Log.Warn("the key goes over the network unencrypted: use an https:// address", "host", u.Host)
+		h.Log.Warn("the key crosses the network unencrypted: use an https:// address", "host", u.Host)
 	}
 }
 
@@ -81,7 +61,7 @@ func local(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// ReadInstruction is the text, or what the file holds; "" if neither is given.
+// ReadInstruction returns text, or the contents of file unless it is "".
 func ReadInstruction(h *Host, text, file string) (string, error) {
 	if file == "" {
 		return text, nil
@@ -93,5 +73,5 @@ func ReadInstruction(h *Host, text, file string) (string, error) {
 	return string(b), nil
 }
 
-// MaxInstruction is more text than any model is told.
+// MaxInstruction bounds the size in bytes of an instruction file.
 const MaxInstruction = 1 << 20

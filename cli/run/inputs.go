@@ -2,16 +2,15 @@ package run
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/agent/llm/model"
@@ -20,11 +19,11 @@ import (
 	"github.com/openmanus/openmanus/reward/external"
 )
 
-// inputs are digests of what the configuration only names, by key: the tasks,
-// the instructions, the recorded conversations, the files that score functions
-// are made of, and the weights that the KL is measured to. ref is nil where
-// these are not read from a folder that is not the run's own.
-func (t *training) inputs(ctx context.Context, ref *model.Model) (map[string]string, error) {
+// inputDigests returns digests of the files that the configuration names, by
+// key: tasks, instructions, recorded conversations, the files of score
+// functions, and the weights of the KL's reference. ref is nil if there is no
+// reference, or if its weights are in the run folder.
+func (t *training) inputDigests(ctx context.Context, ref *model.Model) (map[string]string, error) {
 	out := map[string]string{}
 	add := func(key string, x any) error {
 		text, err := json.Marshal(x)
@@ -48,8 +47,8 @@ func (t *training) inputs(ctx context.Context, ref *model.Model) (map[string]str
 		}
 		out[name] = fmt.Sprintf("%d tasks, %s", len(tasks), out[name])
 	}
-	if len(t.imitated) > 0 && (t.warm != nil || t.evolves()) {
-		if err := add("sft.files", t.imitated); err != nil {
+	if len(t.recordedTasks) > 0 && (t.warm != nil || t.evolves()) {
+		if err := add("sft.files", t.recordedTasks); err != nil {
 			return nil, err
 		}
 	}
@@ -77,8 +76,8 @@ func (t *training) inputs(ctx context.Context, ref *model.Model) (map[string]str
 	return out, nil
 }
 
-// sameInputs refuses to go on with other inputs than the checkpoint's.
-func (r *openedRun) sameInputs(now map[string]string) error {
+// checkInputs returns an error if a digest differs from the checkpoint's.
+func (r *runFolder) checkInputs(now map[string]string) error {
 	if r.state == nil {
 		return nil
 	}
@@ -91,14 +90,14 @@ func (r *openedRun) sameInputs(now map[string]string) error {
 	if len(others) == 0 {
 		return nil
 	}
-	return errext.With(errext.Input, "", fmt.Errorf("what the configuration names is not what it was at the checkpoint %s:\n%s\n"+
-		"put it back to go on, or give trainer.experiment another name to train anew", r.checkpoint.Path, strings.Join(others, "\n")))
+	return errext.With(errext.Input, "", fmt.Errorf("files that the configuration names have changed since the checkpoint %s:\n%s\n"+
+		"restore them to resume, or give trainer.experiment another name to train anew", r.checkpoint.Path, strings.Join(others, "\n")))
 }
 
-// RewardDigests are the hashes of the files that decide what the score functions of a
-// [reward] section say: those of the reward model, and those that the command
-// of a program names, the program's own among them. What a program imports and
-// what is behind an address cannot be seen from here.
+// RewardDigests returns the SHA-256 of the files that the score functions of a
+// [reward] section consist of, by path: the reward model, and the files that
+// the command of an external program names. It does not cover what a program
+// imports, nor servers.
 func RewardDigests(h *Host, r configs.Reward) (map[string]string, error) {
 	files := map[string]string{}
 	add := func(path string) (err error) {
@@ -118,7 +117,7 @@ func RewardDigests(h *Host, r configs.Reward) (map[string]string, error) {
 			return nil, errext.With(errext.Model, "", fmt.Errorf("reward model: %w", err))
 		}
 		all := sha256.New()
-		for _, e := range entries { // by name
+		for _, e := range entries { // sorted by name
 			path := filepath.Join(r.ModelPath, e.Name())
 			if info, err := h.Stat(path); err != nil || !info.Mode().IsRegular() {
 				continue
@@ -134,7 +133,7 @@ func RewardDigests(h *Host, r configs.Reward) (map[string]string, error) {
 	for _, fn := range scoreFnsOf(r) {
 		for i, word := range external.Words(fn) {
 			if i == 0 && !strings.Contains(word, "/") {
-				continue // it is looked for in PATH
+				continue // a program in PATH
 			}
 			_, value, _ := strings.Cut(word, "=") // of --option=FILE
 			for _, path := range []string{word, value} {

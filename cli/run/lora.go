@@ -12,10 +12,9 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// openWeights loads what is trained: all the weights in float32, or with
-// model.lora_rank the frozen ones in the type of the computation and adapters
-// on them. A checkpoint holds the weights in the first case, the adapters in
-// the second.
+// openWeights loads the trained weights in float32. With model.lora_rank it
+// loads frozen weights in the compute dtype and adds adapters, which is all
+// that a checkpoint then holds.
 func (t *training) openWeights(ctx context.Context) (*model.Bundle, error) {
 	cfg := t.cfg
 	if cfg.Model.LoRARank == 0 {
@@ -42,36 +41,35 @@ func (t *training) openWeights(ctx context.Context) (*model.Bundle, error) {
 	}
 	if err := b.Model.LoadAdapters(ctx, t.run.checkpoint.File(rundir.ActorFolder)); err != nil {
 		b.Close()
-		return nil, errext.With(errext.Model, "the weights in model.path must be those that the run began with", err)
+		return nil, errext.With(errext.Model, "model.path must hold the weights that the run started with", err)
 	}
 	return b, nil
 }
 
-// baseFolder is a Hugging Face folder with the frozen weights, which
-// adapter_config.json names: PEFT opens no other base. Weights that come from a
-// GGUF file, or from adapters merged into others, are written into the run's
-// folder once.
+// baseFolder returns the Hugging Face folder of the frozen weights, which PEFT
+// needs as the base of adapters. Weights of a GGUF file, or with merged
+// adapters, are written to the run folder once.
 func (t *training) baseFolder(ctx context.Context, b *model.Bundle) (string, error) {
 	path := ModelPath(t.host, t.cfg.Model.Path)
 	if model.IsFolder(path) {
 		return path, nil
 	}
-	dir := t.run.folder.Base()
+	dir := t.run.Base()
 	if t.run.checkpoint != nil && model.IsFolder(dir) {
 		return dir, nil
 	}
-	if err := t.host.RemoveAll(dir); err != nil { // of a run that ended before its first checkpoint, maybe on another model
+	if err := t.host.RemoveAll(dir); err != nil { // left by a run without a checkpoint, perhaps on another model
 		return "", errext.With(errext.Disk, "", err)
 	}
 	t.host.Log.Info("writing the frozen weights as a Hugging Face folder, the base that PEFT needs for the adapters", "folder", dir)
 	if err := t.host.MakeWhole(dir, func(tmp string) error { return b.Save(ctx, tmp, t.compute) }); err != nil {
-		return "", errext.With(errext.Disk, "make room or set trainer.output_dir", fmt.Errorf("the base of the adapters: %w", err))
+		return "", errext.With(errext.Disk, "make room or set trainer.output_dir", fmt.Errorf("write the base of the adapters: %w", err))
 	}
 	return dir, nil
 }
 
-// openMerged opens a model and merges adapters that its folder holds: training
-// adds to what they do.
+// openMerged opens a model and merges the adapters of its folder, if any, into
+// the weights, so that training builds on them.
 func (t *training) openMerged(ctx context.Context, path string, dt torch.DType) (*model.Bundle, error) {
 	b, err := model.Open(ctx, t.thread, path, model.Options{DType: dt})
 	if err != nil {
@@ -88,14 +86,14 @@ func (t *training) openMerged(ctx context.Context, path string, dt torch.DType) 
 	return b, nil
 }
 
-// loraOf maps the adapters' keys; base is where the frozen weights are.
+// loraOf maps the keys of adapters. base is the folder of the frozen weights.
 func loraOf(m configs.Model, base string) model.LoRA {
 	return model.LoRA{Rank: m.LoRARank, Alpha: m.LoRAAlpha, Dropout: m.LoRADropout, Targets: m.TargetModules, Base: base}
 }
 
-// frozenReference is the reference of the KL loss on the policy's own frozen
-// weights: these alone, or, after a warm start, with a copy of the adapters as
-// they were when it ended.
+// frozenReference returns the reference of the KL on the policy's own frozen
+// weights: without adapters, or after a warm start with a copy of the adapters
+// at its end.
 func (t *training) frozenReference(ctx context.Context) (*model.Model, error) {
 	if !t.freezesReference() {
 		return t.bundle.Model.Base(), nil
@@ -105,19 +103,18 @@ func (t *training) frozenReference(ctx context.Context) (*model.Model, error) {
 		return nil, errext.With(errext.Native, "", err)
 	}
 	t.open.AddFunc(m.Close)
-	if t.run.state != nil && t.run.state.WarmStarted { // else the trainer copies them
-		if err := m.LoadAdapters(ctx, t.run.folder.Reference()); err != nil {
+	if t.run.state != nil && t.run.state.WarmStarted { // otherwise the trainer copies them
+		if err := m.LoadAdapters(ctx, t.run.Reference()); err != nil {
 			return nil, errext.With(errext.Disk, "", err)
 		}
 	}
 	return m, nil
 }
 
-// noteOffload says where a setting has no effect: the host's memory is all that
-// a CPU has.
-func (t *training) noteOffload() {
+// warnOffloadOnCPU warns if an offload setting has no effect.
+func (t *training) warnOffloadOnCPU() {
 	set := t.cfg.Actor.OffloadOptimizer || t.cfg.Critic.OffloadOptimizer || t.cfg.Ref.OffloadParams || t.cfg.Reward.ModelOffloadParams
 	if set && !t.thread.Device().CUDA {
-		t.host.Log.Warn("actor.offload_optimizer, critic.offload_optimizer, ref.offload_params and reward.model_offload_params do nothing on the CPU: everything is in host memory already")
+		t.host.Log.Warn("actor.offload_optimizer, critic.offload_optimizer, ref.offload_params and reward.model_offload_params have no effect on the CPU: all tensors are in host memory")
 	}
 }

@@ -28,8 +28,8 @@ func TestLoRABaseOfGGUF(t *testing.T) {
 	}
 	cfg := Schema.Defaults()
 	cfg.Model.Path, cfg.Model.LoRARank = from, 2
-	run := &openedRun{folder: &rundir.Folder{Dir: t.TempDir()}}
-	actor, base := filepath.Join(run.folder.Dir, "actor"), filepath.Join(run.folder.Dir, "base")
+	run := &runFolder{Folder: &rundir.Folder{Dir: t.TempDir()}}
+	actor, base := filepath.Join(run.Dir, "actor"), filepath.Join(run.Dir, "base")
 	seq := []int32{1, 5, 9, 30, 7}
 	logprobs := func(path string) []float32 {
 		b, err := model.Open(ctx, th, path, model.Options{})
@@ -85,7 +85,7 @@ func TestLoRABaseOfGGUF(t *testing.T) {
 		if written != nil && !os.SameFile(written, now) {
 			t.Error("a resumed run wrote the base again")
 		}
-		written, run.checkpoint = now, &checkpoint.Checkpoint{Path: run.folder.Dir}
+		written, run.checkpoint = now, &checkpoint.Checkpoint{Path: run.Dir}
 	}
 	want := logprobs(from)
 	for _, path := range []string{base, actor} { // fresh adapters change nothing

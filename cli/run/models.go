@@ -1,6 +1,8 @@
 package run
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,15 +11,16 @@ import (
 	"strings"
 
 	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
 // hubID matches the name of a model on the Hugging Face hub, "Qwen/Qwen2.5-3B".
 var hubID = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$`)
 
-// ModelPath is the path of a model: a folder or file as it is named, or else the
-// copy of a model of the hub in the cache of Hugging Face's own tools. Nothing is
-// downloaded.
+// ModelPath returns the path of a model: name itself if it exists, or else the
+// copy of the model of that name in the cache of the Hugging Face hub. It
+// downloads nothing.
 func ModelPath(h *Host, name string) string {
 	if _, err := h.Stat(name); err != nil && hubID.MatchString(name) {
 		if copied := hubCopy(h, name); copied != "" {
@@ -27,7 +30,7 @@ func ModelPath(h *Host, name string) string {
 	return h.Path(name)
 }
 
-// hubCache is the folder of that cache.
+// hubCache returns the folder of the Hugging Face cache.
 func hubCache(h *Host) string {
 	if dir := h.Getenv("HF_HUB_CACHE"); dir != "" {
 		return dir
@@ -43,8 +46,8 @@ func hubCache(h *Host) string {
 	return filepath.Join(home, "hub")
 }
 
-// hubCopy is the folder of a hub model's main branch in the cache, "" if it is
-// not there.
+// hubCopy returns the folder of a hub model's main branch in the cache, or "" if
+// the cache lacks it.
 func hubCopy(h *Host, id string) string {
 	repository := filepath.Join(hubCache(h), "models--"+strings.ReplaceAll(id, "/", "--"))
 	const longest = 1 << 10
@@ -59,16 +62,17 @@ func hubCopy(h *Host, id string) string {
 	return h.Path(dir)
 }
 
-// ModelHint is what to do where there is no model of that name.
+// ModelHint returns what to do if there is no model of that name.
 func ModelHint(h *Host, name string) string {
 	const hint = "give the path of a Hugging Face folder or of a .gguf file"
 	if !hubID.MatchString(name) {
 		return hint
 	}
-	return hint + "; a model of the hub is taken from the cache " + hubCache(h) + ", where `hf download " + name + "` puts it"
+	return hint + "; a model of the hub is read from the cache " + hubCache(h) + ", where `hf download " + name + "` puts it"
 }
 
-// CheckModel refuses a path where there is nothing. key is what the user named it by.
+// CheckModel returns an error if there is no model at path. key is the key or
+// flag that names it.
 func CheckModel(h *Host, key, path string) error {
 	_, err := h.Stat(ModelPath(h, path))
 	if err == nil {
@@ -81,13 +85,13 @@ func CheckModel(h *Host, key, path string) error {
 	return errext.With(errext.Model, hint, fmt.Errorf("%s: %w", key, err))
 }
 
-// checkModels looks at what the configuration names before anything is started
-// or loaded: a wrong path, a reference that does not fit or a score function
-// whose program is not there would else be found minutes later.
+// checkModels checks the models and programs that the configuration names
+// before anything slow is started: that they exist, and that the reference
+// fits the policy.
 func (t *training) checkModels() error {
 	cfg := t.cfg
 	if t.run.checkpoint != nil && cfg.Model.LoRARank == 0 {
-		cfg.Model.Path = t.run.modelPath(t.host, cfg) // the first weights need not be there any more
+		cfg.Model.Path = t.run.modelPath(t.host, cfg) // the initial weights may be gone
 	}
 	for _, p := range []struct{ key, path string }{
 		{"model.path", cfg.Model.Path}, {"model.tokenizer_path", cfg.Model.TokenizerPath}, {"ref.path", cfg.Ref.Path},
@@ -132,4 +136,34 @@ func (t *training) checkModels() error {
 		err = fmt.Errorf("ref.path: the reference has %d positions, rollout.max_context_tokens is %d", r.MaxPositionEmbeddings, cfg.Rollout.MaxContextTokens)
 	}
 	return errext.With(errext.Model, "a reference is another state of the same model", err)
+}
+
+// OpenModel loads the model of a [model] section on its device. Closing open
+// releases both.
+func OpenModel(ctx context.Context, h *Host, open *Closers, m configs.Model, o model.Options) (*model.Bundle, error) {
+	var err error
+	if o.DType, err = ParseDtype(m.ComputeDtype); err != nil {
+		return nil, err
+	}
+	thread, err := OpenThread(h, m.Device)
+	if err != nil {
+		return nil, err
+	}
+	open.AddFunc(thread.Close)
+	b, err := model.Open(ctx, thread, ModelPath(h, m.Path), o)
+	if err != nil {
+		return nil, errext.With(errext.Model, "", err)
+	}
+	open.AddFunc(b.Close)
+	return b, nil
+}
+
+// ContextLimit returns rollout.max_context_tokens, or the model's positions if
+// it is 0.
+func ContextLimit(b *model.Bundle, cfg configs.Config) (int, error) {
+	limit := b.Model.Config.MaxPositionEmbeddings
+	if cfg.Rollout.MaxContextTokens > limit {
+		return 0, errext.With(errext.Input, fmt.Sprintf("set --max-context-tokens to %d or less", limit), fmt.Errorf("the model has %d positions", limit))
+	}
+	return cmp.Or(cfg.Rollout.MaxContextTokens, limit), nil
 }

@@ -20,16 +20,13 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// A model with random weights cannot read: every run on a real model begins
-// with one that learned to long before. A fresh model learns it here, from
-// walks that know the rules of the environment and nothing of its goal. The
-// loss is on every token, as in pretraining: where one is after a move, and
-// which walls are there, has to be read off the text before.
+// A fresh model is pretrained on random walks, which follow the rules of the
+// environment but do not aim at its goal. The loss covers every token, so that
+// the model learns to read positions and walls from the text before.
 
-// playWalks plays the random walks that a fresh model reads, from the training
-// tasks in turn. Of every second one it reads a piece from the middle, as a
-// text is cut for pretraining: what comes first is then no start of an
-// episode, and has to be read rather than guessed.
+// playWalks plays random walks on the training tasks in turn. Every second walk
+// is cut to a piece from its middle, so that its first position is not a start
+// of an episode and cannot be guessed.
 func (t *training) playWalks(ctx context.Context) error {
 	f := t.cfg.Model.Fresh
 	if f.Layers == 0 || t.run.checkpoint != nil {
@@ -39,7 +36,7 @@ func (t *training) playWalks(ctx context.Context) error {
 		walks := make([]data.Task, f.Walks/len(t.worlds))
 		var cut, ended atomic.Int64
 		bar := t.host.Progress("playing walks of "+w.Spec.Name, len(walks))
-		// Many at a time: one that waits for a server that hangs holds up no other.
+		// Concurrent, so that a server that hangs delays one walk only.
 		g, ctx := errgroup.WithContext(ctx)
 		g.SetLimit(t.cfg.Agent.MaxWorkers)
 		for n := range walks {
@@ -74,18 +71,18 @@ func (t *training) playWalks(ctx context.Context) error {
 			return err
 		}
 		if n := cut.Load(); n > 0 {
-			t.host.Log.Warn("servers broke walks off; they are read as far as they went", "env", w.Spec.Name, "walks", len(walks), "cut_short", n)
+			t.host.Log.Warn("server failures cut walks short", "env", w.Spec.Name, "walks", len(walks), "cut_short", n)
 		}
 		t.walks = append(t.walks, walks...)
 	}
 	return nil
 }
 
-// walkTries is how often a walk that servers break off is begun anew. The
-// longest is kept: a text may end anywhere.
+// walkTries bounds the attempts to play a walk on failing servers. The longest
+// attempt is kept.
 const walkTries = 8
 
-// playWalk plays one walk and returns how many of its moves were made.
+// playWalk plays one walk and returns the number of moves made.
 func playWalk(ctx context.Context, w *World, setup agent.Setup, task *data.Task, moves []string) (made int, err error) {
 	var longest data.Task
 	for range walkTries {
@@ -94,10 +91,10 @@ func playWalk(ctx context.Context, w *World, setup agent.Setup, task *data.Task,
 		p, err = playActions(ctx, w, setup, &try, moves)
 		switch {
 		case err == nil && p.made < len(moves):
-			return 0, errext.With(errext.Env, "set model.fresh.walk_turns lower, or leave out env.servers for the built-in maze",
+			return 0, errext.With(errext.Env, "lower model.fresh.walk_turns, or remove env.servers to use the built-in maze",
 				fmt.Errorf("%s of %s ended before its %d moves were made", task.ID, w.Spec.Name, len(moves)))
-		case err != nil && !brokenOff(err):
-			return 0, errext.With(errext.Env, "see to the servers", fmt.Errorf("%s of %s: %w", task.ID, w.Spec.Name, err))
+		case err != nil && !isServerFailure(err):
+			return 0, errext.With(errext.Env, "fix or restart the servers", fmt.Errorf("%s of %s: %w", task.ID, w.Spec.Name, err))
 		}
 		if p.made > made {
 			made, longest = p.made, try
@@ -107,14 +104,14 @@ func playWalk(ctx context.Context, w *World, setup agent.Setup, task *data.Task,
 		}
 	}
 	if made == 0 {
-		return 0, errext.With(errext.Env, "see to the servers", fmt.Errorf("%s of %s: no move went well in %d tries, the last time: %w", task.ID, w.Spec.Name, walkTries, err))
+		return 0, errext.With(errext.Env, "fix or restart the servers", fmt.Errorf("%s of %s: no move succeeded in %d attempts, last error: %w", task.ID, w.Spec.Name, walkTries, err))
 	}
 	*task = longest
 	return made, nil
 }
 
-// PhaseRead is the phase of a step in which a fresh model reads its walks. It
-// takes the place of algo.PhaseSFT there.
+// PhaseRead replaces algo.PhaseSFT in the steps that train a fresh model on its
+// walks.
 const PhaseRead = "read"
 
 // readingEvents reports supervised phases as PhaseRead.
@@ -127,20 +124,20 @@ func (e readingEvents) Phase(p algo.Phase) {
 	e.Events.Phase(p)
 }
 
-// read trains a fresh model on the walks, once over them.
+// read trains a fresh model on its walks for one epoch.
 func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 	if len(t.walks) == 0 {
 		return nil
 	}
 	rows, counts, err := learner.SFTRows(t.walks, t.sampler.Renderer, t.cfg.Rollout.MaxContextTokens, learner.TruncateError)
 	if err != nil {
-		return errext.With(errext.Input, "set model.fresh.walk_turns lower, or rollout.max_context_tokens higher", err)
+		return errext.With(errext.Input, "lower model.fresh.walk_turns, or raise rollout.max_context_tokens", err)
 	}
 	for i := range rows {
 		for j := range rows[i].Mask {
 			rows[i].Mask[j] = 1
 		}
-		rows[i].Mask[0] = 0 // nothing comes before it
+		rows[i].Mask[0] = 0 // the first token is not predicted
 	}
 	sink, err := t.metrics()
 	if err != nil {
@@ -166,25 +163,26 @@ func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 		return errext.ErrInterrupted
 	}
 	if algo.IsDiskError(err) {
-		return errext.With(errext.Disk, "make room or set trainer.output_dir; the same command then begins anew", err)
+		return errext.With(errext.Disk, "make room or set trainer.output_dir, then run the same command to start again", err)
 	}
 	if err != nil {
 		return readingError(err)
 	}
-	t.host.Log.Info("the fresh model has read its walks", "walks", counts.Rows, "tokens", counts.Tokens, "loss", loss,
+	t.host.Log.Info("the fresh model was trained on its walks", "walks", counts.Rows, "tokens", counts.Tokens, "loss", loss,
 		"seconds", time.Since(began).Seconds())
 	return nil
 }
 
-// readingError gives an error of reading its exit code.
+// readingError adds the exit code and a hint to an error of read.
 func readingError(err error) error {
 	err = fmt.Errorf("reading: %w", err)
 	if diverged := new(*learner.DivergedError); errors.As(err, diverged) {
-		return errext.With(errext.Diverged, "the learning rate of reading is model.fresh.walk_lr", err)
+		return errext.With(errext.Diverged, "lower model.fresh.walk_lr", err)
 	}
 	return errext.With(errext.Native, "", err)
 }
 
+// readingOptions returns the options of training on walks.
 func readingOptions(cfg configs.Config, rows []data.Row) algo.SFTOptions {
 	f := cfg.Model.Fresh
 	return algo.SFTOptions{
@@ -201,24 +199,23 @@ func readingOptions(cfg configs.Config, rows []data.Row) algo.SFTOptions {
 	}
 }
 
-// readingLines is about how many lines of metrics.jsonl tell of reading, which
-// has hundreds of steps before the first of the run.
+// readingLines is the approximate number of lines in metrics.jsonl for the steps
+// of read, of which there are hundreds.
 const readingLines = 50
 
-// readingEvery is how many steps of reading a line is about.
+// readingEvery returns the number of steps of read that share a line.
 func readingEvery(steps int) int { return max(1, (steps+readingLines-1)/readingLines) }
 
-// readingLine sums up the steps of reading that a line is about. Its metrics are
-// those of supervised steps under the names of reading: the two losses are over
-// other tokens and do not go on from one another.
+// readingLine accumulates the steps of read that share a line. Its metrics have
+// names of their own, since their loss covers other tokens than that of [sft].
 type readingLine struct {
 	last                                   algo.Metrics
-	steps                                  int // that were not left out
+	steps                                  int // that were not skipped
 	loss, gradNorm, lossTokens             float64
 	tokens, skipped, seconds, readInSecond float64
 }
 
-// add takes the metrics of a supervised step.
+// add adds the metrics of a supervised step.
 func (l *readingLine) add(m algo.Metrics) {
 	l.last = m
 	l.tokens += m["train/tokens"]
@@ -233,8 +230,8 @@ func (l *readingLine) add(m algo.Metrics) {
 	}
 }
 
-// metrics are those of the line: where the last step is, means of the loss, of
-// the gradient norm and of the speed, and sums of the others.
+// metrics returns the line: the position of the last step, the means of loss,
+// gradient norm and speed, and the sums of the other metrics.
 func (l *readingLine) metrics() algo.Metrics {
 	out := algo.Metrics{
 		"read/step": l.last["sft/step"], "read/epoch": l.last["sft/epoch"], "read/lr": l.last["train/lr"],

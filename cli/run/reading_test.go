@@ -28,7 +28,7 @@ func TestReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	tr, err := openTraining(ctx, &s.Host, cfg, &openedRun{folder: &rundir.Folder{Dir: t.TempDir()}}, reinforced)
+	tr, err := openTraining(ctx, &s.Host, cfg, &runFolder{Folder: &rundir.Folder{Dir: t.TempDir()}}, reinforced)
 	defer func() {
 		if err := tr.close(); err != nil {
 			t.Error(err)

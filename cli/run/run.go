@@ -12,29 +12,27 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// Schema knows every configuration key of this program.
+// Schema holds every configuration key of the program.
 var Schema = configs.New(vocabulary.New())
 
-// mode is which of its algorithms a trainer runs.
+// mode is the kind of a training run.
 type mode int
 
 const (
-	reinforced mode = iota
-	supervised
+	reinforced mode = iota // Fit
+	supervised             // SFT
 )
 
-// Run is a checked configuration and the host that it runs on. Its methods
-// open what they need and close it before they return. They must not be
-// called concurrently.
+// Run is a configuration on a host. Its methods open servers, data and models
+// and close them before they return. They must not be called concurrently.
 type Run struct {
 	host Host
 	cfg  configs.Config
 }
 
 // Open checks that the device of cfg exists and resolves model.compute_dtype.
-// cfg comes from Schema.Load or Schema.LoadPreset. Fields of host that are
-// nil get defaults: the environment and the clock of the process, and no log
-// and no progress.
+// cfg is a result of Schema.Load or Schema.LoadPreset. Nil fields of host
+// get the defaults of Host.WithDefaults.
 func Open(ctx context.Context, cfg configs.Config, host Host) (*Run, error) {
 	r := &Run{host: host.WithDefaults(), cfg: cfg}
 	var err error
@@ -46,12 +44,10 @@ func Open(ctx context.Context, cfg configs.Config, host Host) (*Run, error) {
 
 // Result is the outcome of Fit or SFT.
 type Result struct {
-	Config configs.Config // with the resolved values that the run folder's config.toml holds
-	Folder *rundir.Folder
-	State  rundir.State
-	// AlreadyDone is set if the run had done all its steps before; then nothing
-	// was trained.
-	AlreadyDone bool
+	Config      configs.Config // as in the run folder's config.toml
+	Folder      *rundir.Folder
+	State       rundir.State
+	AlreadyDone bool // all steps were done before, and nothing was trained
 }
 
 // Actor returns the folder of the newest weights.
@@ -59,24 +55,24 @@ func (r *Result) Actor() string {
 	return filepath.Join(r.Folder.Checkpoints(), fmt.Sprintf("step_%06d", r.State.Step), rundir.ActorFolder)
 }
 
-// Fit trains by reinforcement learning, after the warm start of [sft] if there
-// is one. It resumes the run of the configuration's folder as trainer.resume
-// asks. When soft ends, Fit finishes the step in progress, saves a checkpoint
-// and returns errext.ErrInterrupted; when ctx ends, it returns as soon as it can.
+// Fit trains by reinforcement learning, after the warm start if [sft] has
+// epochs. It resumes the run in the run folder as trainer.resume says. When
+// soft ends, Fit finishes the step in progress, saves a checkpoint and returns
+// ErrInterrupted. When ctx ends, Fit returns as soon as possible.
 func (r *Run) Fit(ctx, soft context.Context) (*Result, error) {
 	if len(r.cfg.Env) == 0 {
-		return nil, ErrNoEnv()
+		return nil, ErrNoEnv
+
 	}
 	cfg := r.cfg
-	if cfg.Data.FromDump != "" { // not the folder of a run of the same file that plays
+	if cfg.Data.FromDump != "" { // a folder apart from that of the run that plays
 		cfg.Trainer.Experiment = experimentName(cfg) + "-dump"
 	}
 	return r.train(ctx, soft, cfg, reinforced)
 }
 
-// SFT trains on recorded conversations alone, as [sft] describes. It stops
-// where the warm start of Fit ends, and has a run folder of its own. ctx and
-// soft are those of Fit.
+// SFT trains on recorded conversations only, as the warm start of Fit does, in
+// a run folder of its own. See Fit for ctx and soft.
 func (r *Run) SFT(ctx, soft context.Context) (*Result, error) {
 	cfg := r.cfg
 	if cfg.SFT.Epochs == 0 {
@@ -90,7 +86,7 @@ func (r *Run) SFT(ctx, soft context.Context) (*Result, error) {
 	return r.train(ctx, soft, cfg, supervised)
 }
 
-// train opens the run folder and everything that is trained with, and trains.
+// train opens the run folder, servers, data and models, and trains.
 func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (result *Result, err error) {
 	if cfg.Rollout.Engine != "local" {
 		return nil, errext.With(errext.Input, `set rollout.engine = "local" to train; openmanus eval and rollout take this configuration`,
@@ -98,27 +94,27 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 	}
 	h := r.host // keepLog replaces its Log
 	for _, d := range cfg.Derived {
-		h.Log.Info("setting derived from the others", "key", d.Key, "value", d.Value, "reason", d.Default+" does not fit "+d.Reason)
+		h.Log.Info("setting derived from others", "key", d.Key, "value", d.Value, "reason", d.Default+" does not fit "+d.Reason)
 	}
-	folder, err := openRun(ctx, &h, cfg, m)
+	folder, err := openRunFolder(ctx, &h, cfg, m)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, folder.end(soft, &h, err)) }()
-	endLog, err := keepLog(&h, folder.folder.Log())
+	endLog, err := keepLog(&h, folder.Log())
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, endLog(err)) }()
-	result = &Result{Config: cfg, Folder: folder.folder}
+	result = &Result{Config: cfg, Folder: folder.Folder}
 	if folder.finished(cfg, m) {
 		result.State, result.AlreadyDone = *folder.state, true
 		return result, nil
 	}
-	if err := h.WriteFile(folder.folder.Config(), cfg.Marshal(), true); err != nil {
+	if err := h.WriteFile(folder.Config(), cfg.Marshal(), true); err != nil {
 		return nil, errext.With(errext.Disk, "", err)
 	}
-	h.Log.Info("run", "folder", folder.folder.Dir, "state", folder.describe())
+	h.Log.Info("run", "folder", folder.Dir, "state", folder.describe())
 
 	t, err := openTraining(ctx, &h, cfg, folder, m)
 	defer func() { err = errors.Join(err, t.close()) }()
@@ -128,7 +124,7 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 	if err := t.openSampler(ctx); err != nil {
 		return nil, err
 	}
-	if err := t.render(); err != nil {
+	if err := t.renderExperts(); err != nil {
 		return nil, err
 	}
 	if err := t.read(ctx, soft, readingEvents{h.Events}); err != nil {
@@ -149,7 +145,5 @@ func (r *Run) train(ctx, soft context.Context, cfg configs.Config, m mode) (resu
 }
 
 // ErrNoEnv is the error of a configuration without an environment to play in.
-func ErrNoEnv() error {
-	return errext.With(errext.Input, "add a table [[env]] with name and tasks; `openmanus sft` takes the configuration as it is",
-		errors.New("env: no environment to play in"))
-}
+var ErrNoEnv = errext.With(errext.Input, "add a table [[env]] with name and tasks; `openmanus sft` takes the configuration as it is",
+	errors.New("env: no environment to play in"))

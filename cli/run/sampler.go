@@ -110,9 +110,9 @@ func kvTokens(m *model.Model, o SamplerOptions) (int, error) {
 	return o.kvTokens(m.CacheBytesPerToken(), free, known)
 }
 
-// noteCache logs the size of the KV cache on a GPU. rollout.kv_cache_fraction
+// logCacheSize logs the size of the KV cache on a GPU. rollout.kv_cache_fraction
 // does not bound it there, since torch/shim cannot query free GPU memory.
-func (t *training) noteCache(d torch.Device) {
+func (t *training) logCacheSize(d torch.Device) {
 	if !d.CUDA {
 		return
 	}

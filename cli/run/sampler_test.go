@@ -44,7 +44,7 @@ func TestNoteCache(t *testing.T) {
 		ts := newTestHost(t)
 		tr := &training{host: &ts.Host, sampler: &Sampler{KVBytes: 4096}}
 		tr.cfg.Agent.MaxWorkers, tr.cfg.Rollout.MaxSequences = 3, 5
-		tr.noteCache(d)
+		tr.logCacheSize(d)
 		if d.CUDA != strings.Contains(ts.log.String(), "bytes=4096 sessions=3") {
 			t.Errorf("%s: %q", d, ts.log.String())
 		}

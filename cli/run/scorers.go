@@ -46,8 +46,8 @@ func OpenComposer(h *Host, timeoutName string, r configs.Reward, rewardModel fun
 		}
 		scorer, err := open()
 		if err != nil {
-			if isMissing(err) {
-				code, hint = errext.Env, missingProgram
+			if isMissingProgram(err) {
+				code, hint = errext.Env, missingProgramHint
 			}
 			return nil, errext.With(code, hint, errors.Join(fmt.Errorf("reward component %s: %w", p.Name, err), c.Close()))
 		}
@@ -56,15 +56,15 @@ func OpenComposer(h *Host, timeoutName string, r configs.Reward, rewardModel fun
 	return c, nil
 }
 
-// isMissing reports whether a score function could not be opened for want of its
+// isMissingProgram reports whether a score function could not be opened for want of its
 // program.
-func isMissing(err error) bool {
+func isMissingProgram(err error) bool {
 	var missing *external.Error
 	return errors.As(err, &missing)
 }
 
-// missingProgram is what to do where an exec: function has no program.
-const missingProgram = "the first word after exec: is a program in PATH, or a path from the folder where openmanus is started"
+// missingProgramHint is what to do where an exec: function has no program.
+const missingProgramHint = "the first word after exec: is a program in PATH, or a path from the folder where openmanus is started"
 
 func openScorer(h *Host, timeoutName string, p configs.Component, r configs.Reward) (reward.Scorer, error) {
 	if configs.ExternalScoreFn(p.Fn) {
@@ -106,8 +106,8 @@ func CheckPrograms(h *Host, r configs.Reward) error {
 			continue
 		}
 		scorer, err := openScorer(h, "", configs.Component{Fn: fn}, r)
-		if isMissing(err) {
-			return errext.With(errext.Env, missingProgram, err)
+		if isMissingProgram(err) {
+			return errext.With(errext.Env, missingProgramHint, err)
 		} else if err != nil {
 			return errext.With(errext.Input, "", err)
 		}
@@ -118,9 +118,9 @@ func CheckPrograms(h *Host, r configs.Reward) error {
 	return nil
 }
 
-// checkTruth refuses tasks that a score function cannot judge, before anything
+// checkGroundTruth refuses tasks that a score function cannot judge, before anything
 // is played.
-func checkTruth(r configs.Reward, tasks []data.Task) error {
+func checkGroundTruth(r configs.Reward, tasks []data.Task) error {
 	for _, fn := range scoreFnsOf(r) {
 		f, err := reward.Functions.Lookup(fn)
 		if err != nil { // the user's own

@@ -14,7 +14,7 @@ func TestStartFrom(t *testing.T) {
 		reinforced: "set model.path to the checkpoint's actor folder, model.fresh.layers = 0 and sft.epochs = 0",
 		supervised: "set model.path to the checkpoint's actor folder and model.fresh.layers = 0",
 	} {
-		if got := startFrom(cfg, m); got != want {
+		if got := weightsAdvice(cfg, m); got != want {
 			t.Errorf("mode %v: %q, want %q", m, got, want)
 		}
 	}

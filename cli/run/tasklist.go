@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-
 	"strconv"
+	"strings"
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
@@ -94,9 +93,9 @@ func LoadTasks(ctx context.Context, h *Host, spec env.Spec, list TaskList) ([]da
 	return tasks, nil
 }
 
-// warnOfLeak tells of tasks that measure although a run learns from them,
+// warnLeak tells of tasks that measure although a run learns from them,
 // whichever [[env]] tables they are from.
-func warnOfLeak(h *Host, how string, learned, measured []data.Task) {
+func warnLeak(h *Host, how string, learned, measured []data.Task) {
 	for _, o := range data.Shared(data.TasksOf(learned), data.TasksOf(measured)) {
 		h.Log.Warn("train/validation leak: validation tasks are "+how+"; scores on them say nothing of new tasks",
 			"env", o.Env, "tasks", len(o.Indices), "of", o.Tasks, "indices", FormatIndices(o.Indices))

@@ -21,40 +21,39 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// training is everything a run needs, opened in the order in which it can
-// fail cheaply: configuration, servers and data before weights.
+// training holds the open parts of a training run. They are opened in the order
+// of cost, so that errors appear early: configuration, servers, data, weights.
 type training struct {
 	host *Host
 	cfg  configs.Config
 	mode mode
-	run  *openedRun
+	run  *runFolder
 	open Closers
 
-	thread   *torch.Thread
-	compute  torch.DType
-	worlds   []*World
-	setups   []agent.Setup // without engine and renderer until the model is there
-	train    [][]data.Task
-	val      [][]data.Task
-	walks    []data.Task      // what a fresh model reads first
-	experts  []data.Task      // recorded or made, in the shape of episodes
-	imitated []data.Task      // those of the experts that are recorded
-	heldOut  []data.Task      // of sft.val_files, the same
-	lessons  []data.Row       // the experts as AgentEvol learns from them
-	warm     *algo.SFTOptions // nil: no supervised training
-	dump     *trainingDump    // nil: episodes are played
+	thread        *torch.Thread
+	compute       torch.DType
+	worlds        []*World
+	setups        []agent.Setup    // of worlds; engine and renderer are set by openSampler
+	train, val    [][]data.Task    // tasks of worlds
+	walks         []data.Task      // training text of a fresh model
+	experts       []data.Task      // trajectories for supervised training
+	recordedTasks []data.Task      // experts that were read from files
+	heldOut       []data.Task      // trajectories of sft.val_files
+	sftRows       []data.Row       // experts, for AgentEvol
+	warm          *algo.SFTOptions // nil: no supervised training
+	dump          *trainingDump    // nil: episodes are played
 
 	scorer      *reward.Composer // nil: the environment's signal is the score
-	rewardBytes int64            // of its reward model
+	rewardBytes int64            // size of its reward model
 	bundle      *model.Bundle
 	actor       *learner.Actor
 	sampler     *Sampler
-	sink        track.Sink // of metrics.jsonl, once it is open
+	sink        track.Sink // of metrics.jsonl; nil until metrics opens it
 }
 
-// openTraining opens worlds, tasks, model and optimiser. The caller closes it,
-// also after an error.
-func openTraining(ctx context.Context, h *Host, cfg configs.Config, run *openedRun, m mode) (*training, error) {
+// openTraining opens environments, data, model and optimiser. The caller closes
+// the result, also after an error.
+func openTraining(ctx context.Context, h *Host, cfg configs.Config, run *runFolder, m mode) (*training, error) {
 	t := &training{host: h, cfg: cfg, run: run, mode: m}
 	var err error
 	if t.compute, err = ParseDtype(cfg.Model.ComputeDtype); err != nil {
@@ -67,7 +66,7 @@ func openTraining(ctx context.Context, h *Host, cfg configs.Config, run *openedR
 		return t, err
 	}
 	t.open.AddFunc(t.thread.Close)
-	t.noteOffload()
+	t.warnOffloadOnCPU()
 	if cfg.Data.FromDump != "" {
 		if err := t.openDump(ctx); err != nil {
 			return t, err
@@ -86,7 +85,7 @@ func openTraining(ctx context.Context, h *Host, cfg configs.Config, run *openedR
 	if err := t.openScorer(ctx); err != nil {
 		return t, err
 	}
-	warnOfLeak(t.host, "trained on", slices.Concat(t.train...), slices.Concat(t.val...))
+	warnLeak(t.host, "trained on", slices.Concat(t.train...), slices.Concat(t.val...))
 	if err := t.playWalks(ctx); err != nil {
 		return t, err
 	}
@@ -101,16 +100,14 @@ func openTraining(ctx context.Context, h *Host, cfg configs.Config, run *openedR
 
 func (t *training) close() error { return t.open.Close() }
 
+// openEnv opens an environment, its format and its tasks.
 func (t *training) openEnv(ctx context.Context, e configs.Env) error {
-	o := WorldOf(e)
-	o.Launch = LaunchOf(e, t.run.folder.Servers())
-	o.Unplayed = !t.plays(e)
-	w, err := OpenWorld(ctx, t.host, o)
+	w, err := OpenWorld(ctx, t.host, e, WorldOptions{Logs: t.run.Servers(), SpecOnly: !t.plays(e)})
 	if err != nil {
 		return err
 	}
 	t.open.Add(w.Close)
-	format, err := OpenFormat(ctx, t.host, &t.open, w.Spec, FormatOf(t.cfg, e))
+	format, err := OpenFormat(ctx, t.host, &t.open, w.Spec, t.cfg, e)
 	if err != nil {
 		return err
 	}
@@ -133,12 +130,12 @@ func (t *training) openEnv(ctx context.Context, e configs.Env) error {
 	return nil
 }
 
-// openScorer opens the score functions, where episodes are to be scored.
+// openScorer opens the score functions of reinforcement learning.
 func (t *training) openScorer(ctx context.Context) error {
 	if t.mode != reinforced {
 		return nil
 	}
-	if err := checkTruth(t.cfg.Reward, slices.Concat(slices.Concat(t.train...), slices.Concat(t.val...))); err != nil {
+	if err := checkGroundTruth(t.cfg.Reward, slices.Concat(slices.Concat(t.train...), slices.Concat(t.val...))); err != nil {
 		return err
 	}
 	var err error
@@ -163,9 +160,9 @@ func (t *training) openScorer(ctx context.Context) error {
 	return t.startScorer(ctx)
 }
 
-// startScorer starts the programs of score functions, or fails if one of them
-// has ended. The first call is before a model is loaded, the second before
-// anything is played.
+// startScorer starts the programs of score functions, or returns an error if one
+// has ended. It is called before the model is loaded, and again before the
+// first episode.
 func (t *training) startScorer(ctx context.Context) error {
 	if t.scorer == nil {
 		return nil
@@ -173,14 +170,15 @@ func (t *training) startScorer(ctx context.Context) error {
 	for _, c := range t.scorer.Components {
 		if p, ok := c.Scorer.(external.Starter); ok {
 			if err := p.Start(ctx); err != nil {
-				return errext.With(errext.Env, "run the command by hand to see what is missing", fmt.Errorf("reward component %s: %w", c.Name, err))
+				return errext.With(errext.Env, "run the command of the program by hand to find the cause", fmt.Errorf("reward component %s: %w", c.Name, err))
 			}
 		}
 	}
 	return nil
 }
 
-// openModel loads or makes the weights and, on a checkpoint, the optimiser.
+// openModel loads or initialises the weights, and loads the optimiser state of
+// a checkpoint.
 func (t *training) openModel(ctx context.Context) error {
 	cfg := t.cfg
 	bar := t.host.Progress("opening the model", 0)
@@ -194,7 +192,7 @@ func (t *training) openModel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := t.otherTokenizer(); err != nil {
+	if err := t.replaceTokenizer(); err != nil {
 		t.bundle.Close()
 		return err
 	}
@@ -219,11 +217,10 @@ func (t *training) openModel(ctx context.Context) error {
 }
 
 // keepBadStep writes a skipped optimiser step to the run folder.
-func (t *training) keepBadStep(b learner.BadStep) error { return b.Write(t.run.folder.BadSteps()) }
+func (t *training) keepBadStep(b learner.BadStep) error { return b.Write(t.run.BadSteps()) }
 
-// otherTokenizer replaces the model's tokenizer by the one of
-// model.tokenizer_path.
-func (t *training) otherTokenizer() error {
+// replaceTokenizer installs the tokenizer of model.tokenizer_path.
+func (t *training) replaceTokenizer() error {
 	if t.cfg.Model.TokenizerPath == "" {
 		return nil
 	}
@@ -237,19 +234,19 @@ func (t *training) otherTokenizer() error {
 		return errext.With(errext.Model, "", fmt.Errorf("model.tokenizer_path: %w", err))
 	}
 	if n := t.bundle.Model.Config.VocabSize; tok.Size() > n {
-		return errext.With(errext.Model, "", fmt.Errorf("model.tokenizer_path: the tokenizer has %d tokens, the model only %d", tok.Size(), n))
+		return errext.With(errext.Model, "", fmt.Errorf("model.tokenizer_path: the tokenizer has %d tokens, but the model has only %d", tok.Size(), n))
 	}
 	t.bundle.Tokenizer, t.bundle.TokenizerConfig = tok, config
 	return nil
 }
 
-// openSampler puts the engine on the actor's weights and completes the setups.
+// openSampler opens the engine on the actor's weights and completes setups.
 func (t *training) openSampler(ctx context.Context) error {
 	cfg := t.cfg
 	maxContext := cfg.Rollout.MaxContextTokens
 	switch most := t.bundle.Model.Config.MaxPositionEmbeddings; {
 	case maxContext <= most:
-	case !t.playsAny(): // then nothing is ever as long, and no room for it is kept
+	case !t.playsAny(): // no context gets longer
 		maxContext = most
 	default:
 		return errext.With(errext.Input, fmt.Sprintf("set rollout.max_context_tokens to %d or less", most),
@@ -270,7 +267,7 @@ func (t *training) openSampler(ctx context.Context) error {
 		return err
 	}
 	t.open.AddFunc(t.sampler.Close)
-	t.noteCache(t.thread.Device())
+	t.logCacheSize(t.thread.Device())
 	for i := range t.setups {
 		t.setups[i].Engine = t.sampler.Scheduler
 		t.setups[i].Renderer = t.sampler.Renderer
@@ -278,8 +275,8 @@ func (t *training) openSampler(ctx context.Context) error {
 	return nil
 }
 
-// day is the one on which the run began: a prompt with a date in it must not
-// change because the run is resumed on another.
+// day returns the date on which the run began, so that prompts with a date stay
+// the same after a resume.
 func (t *training) day() time.Time {
 	if t.run.state == nil {
 		return t.host.Now()
@@ -287,12 +284,12 @@ func (t *training) day() time.Time {
 	return PromptDay(t.host, t.run.state.Day)
 }
 
-// envs are the environments as the trainer takes them.
+// envs returns the environments for the trainer.
 func (t *training) envs() []algo.Env {
 	if t.dump != nil {
 		return t.dump.envs()
 	}
-	if len(t.worlds) == 0 { // nothing is drawn, but what could be is counted
+	if len(t.worlds) == 0 { // no task is drawn, but the tasks are counted
 		return []algo.Env{{Name: noEnv, Weight: 1, TrainTasks: t.experts}}
 	}
 	var out []algo.Env
@@ -309,17 +306,16 @@ func (t *training) envs() []algo.Env {
 	return out
 }
 
-// plays reports whether the run plays in an environment. Supervised training
-// does to validate on its tasks, which it does at its end at the latest, for
-// the solver's solutions, and for what a fresh model reads.
+// plays reports whether the run plays episodes in an environment. Supervised
+// training plays val_tasks, expert_tasks and the walks of a fresh model.
 func (t *training) plays(e configs.Env) bool {
 	fresh := t.cfg.Model.Fresh
 	return t.mode != supervised || len(e.ValTasks) > 0 || len(e.ExpertTasks) > 0 ||
 		fresh.Layers > 0 && fresh.Walks > 0 && t.run.checkpoint == nil
 }
 
-// sessions is how many are played at once, at most. Where nothing is played
-// the engine is there for its weights and its chat template alone.
+// sessions returns the maximal number of concurrent sessions. It is 1 if nothing
+// is played, since the engine is opened anyway.
 func (t *training) sessions() int {
 	if !t.playsAny() {
 		return 1
@@ -327,7 +323,8 @@ func (t *training) sessions() int {
 	return RolloutOptions(t.host, t.cfg).Concurrency
 }
 
-// reference loads the frozen policy of the KL; nil where there is none.
+// reference loads the reference policy of the KL, or returns nil if the run has
+// none.
 func (t *training) reference(ctx context.Context) (*model.Model, error) {
 	if !t.cfg.UsesReference() || t.mode == supervised {
 		return nil, nil
@@ -339,7 +336,7 @@ func (t *training) reference(ctx context.Context) (*model.Model, error) {
 	case t.cfg.Ref.Path != "":
 		path = ModelPath(t.host, t.cfg.Ref.Path)
 	case t.freezesReference() && t.run.state != nil && t.run.state.WarmStarted:
-		path = t.run.folder.Reference()
+		path = t.run.Reference()
 	case t.freezesReference() || t.run.checkpoint == nil: // the trainer overwrites it after a warm start
 		m, err := t.bundle.Model.Shadow(ctx, t.compute)
 		if err != nil {
@@ -356,13 +353,13 @@ func (t *training) reference(ctx context.Context) (*model.Model, error) {
 	return b.Model, nil
 }
 
-// freezesReference reports whether the reference of the KL is what the
-// model is before the first step, and not weights that stand in a folder.
+// freezesReference reports whether the reference of the KL is a copy of the
+// model before the first step, instead of weights in a folder.
 func (t *training) freezesReference() bool {
 	return t.mode == reinforced && t.cfg.UsesReference() && t.cfg.Ref.Path == "" && (t.cfg.SFT.Epochs > 0 || t.cfg.Model.Fresh.Layers > 0)
 }
 
-// trainer puts the parts together.
+// trainer assembles the trainer.
 func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Trainer, error) {
 	tasks := 0
 	for i, list := range t.train {
@@ -379,7 +376,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		o.Method, o.WarmStart = algo.Supervised{SFTOptions: *t.warm}, nil
 	}
 	if evol, ok := o.Method.(algo.Evol); ok {
-		evol.Original = t.lessons
+		evol.Original = t.sftRows
 		o.Method = evol
 	}
 	o.Scorer, o.AllocationGamma, o.InvalidActionPenalty = t.scorer, t.cfg.Reward.Gamma, t.cfg.Reward.InvalidActionPenalty
@@ -396,11 +393,11 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	if t.freezesReference() || t.cfg.Model.LoRARank > 0 && t.cfg.Ref.Path == "" {
 		named = nil // it is in the run folder
 	}
-	inputs, err := t.inputs(ctx, named)
+	inputs, err := t.inputDigests(ctx, named)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.run.sameInputs(inputs); err != nil {
+	if err := t.run.checkInputs(inputs); err != nil {
 		return nil, err
 	}
 	critic, err := t.critic(ctx)
@@ -424,7 +421,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		RewardModelBytes: t.rewardBytes,
 		Updated:          t.sampler.Backend.SetVersion,
 		Envs:             t.envs(),
-		Run:              t.run.folder,
+		Run:              t.run.Folder,
 		Day:              t.day().Format(time.DateOnly),
 		Inputs:           inputs,
 		Save: func(ctx context.Context, dir string) error {
@@ -445,13 +442,13 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 	return trainer, errext.With(errext.Input, "", err) // an option or a part is not valid
 }
 
-// metrics opens metrics.jsonl, without the lines of steps that the checkpoint
-// does not hold: they will be done again.
+// metrics opens metrics.jsonl. It removes the lines of steps after the
+// checkpoint, which will be repeated.
 func (t *training) metrics() (track.Sink, error) {
 	if t.sink != nil {
 		return t.sink, nil
 	}
-	sink, err := track.OpenJSONL(t.run.folder.Metrics())
+	sink, err := track.OpenJSONL(t.run.Metrics())
 	if err != nil {
 		return nil, errext.With(errext.Disk, "", err)
 	}

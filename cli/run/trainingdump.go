@@ -15,16 +15,17 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// trainingDump is a dump that is trained from.
+// trainingDump is the dump of data.from_dump.
 type trainingDump struct {
 	path     string
 	header   dump.Header
-	episodes []*data.Episode   // of reinforcement
-	steps    [][]*data.Episode // the same, step by step
+	episodes []*data.Episode   // nil for supervised training
+	steps    [][]*data.Episode // episodes by training step
 	tasks    []data.Task
 }
 
-// openDump reads the dump: conversations to imitate, or groups of episodes.
+// openDump reads the dump: conversations for supervised training, or groups of
+// episodes for reinforcement learning.
 func (t *training) openDump(ctx context.Context) error {
 	d := &trainingDump{path: t.cfg.Data.FromDump}
 	t.dump = d
@@ -32,11 +33,11 @@ func (t *training) openDump(ctx context.Context) error {
 	src, err := table.ReadSource(ctx, t.host.Path(d.path), func(e *table.Entry) error {
 		ep := e.Episode
 		if ep == nil {
-			return errext.With(errext.Input, "name it under sft.files", fmt.Errorf("data.from_dump: %s is a data file and no dump of episodes", d.path))
+			return errext.With(errext.Input, "name it under sft.files", fmt.Errorf("data.from_dump: %s is a data file, not a dump of episodes", d.path))
 		}
 		ep.Exchanges, ep.Created = nil, nil
 		if t.mode == supervised {
-			why, err := t.imitates(e)
+			why, err := t.exclusionReason(e)
 			if why != "" || err != nil {
 				refused[why]++
 				return err
@@ -52,25 +53,25 @@ func (t *training) openDump(ctx context.Context) error {
 		return errext.WithDefault(errext.Input, fmt.Errorf("data.from_dump: %w", err))
 	}
 	if src.Torn {
-		t.host.Log.Warn("the last line of the dump is cut off and not learned from", "file", d.path)
+		t.host.Log.Warn("the last line of the dump is incomplete and skipped", "file", d.path)
 	}
 	d.header = src.Header
 	if t.mode == supervised {
 		d.tasks = t.experts
 		for _, why := range slices.Sorted(maps.Keys(refused)) {
-			t.host.Log.Info("episodes left out", "why", why, "episodes", refused[why])
+			t.host.Log.Info("episodes skipped", "reason", why, "episodes", refused[why])
 		}
 		if len(t.experts) == 0 {
 			return errext.With(errext.Input, "set sft.dump_success = false and a low sft.dump_min_reward, or roll out with a model that solves more",
-				fmt.Errorf("data.from_dump: no episode of %s is to be learned from", d.path))
+				fmt.Errorf("data.from_dump: all episodes of %s are skipped", d.path))
 		}
 		return nil
 	}
 	return errext.With(errext.Input, "", t.groupDump())
 }
 
-// imitates says why an episode is not imitated, "" if it is.
-func (t *training) imitates(e *table.Entry) (string, error) {
+// exclusionReason returns why supervised training skips an episode, or "".
+func (t *training) exclusionReason(e *table.Entry) (string, error) {
 	o := table.ConvertOptions{Success: t.cfg.SFT.DumpSuccess}
 	if !o.Success {
 		o.MinReward = &t.cfg.SFT.DumpMinReward
@@ -78,8 +79,8 @@ func (t *training) imitates(e *table.Entry) (string, error) {
 	return o.Refuses(e)
 }
 
-// groupDump makes steps of the episodes and refuses what no update can be made
-// from.
+// groupDump groups the episodes into training steps. It returns an error if the
+// run cannot be updated with them.
 func (t *training) groupDump() (err error) {
 	d, cfg := t.dump, t.cfg
 	fault := func(format string, args ...any) error {
@@ -89,20 +90,20 @@ func (t *training) groupDump() (err error) {
 		return fault("algo.name = \"agentevol\" plays its episodes: imitate those of a dump with openmanus sft --from-dump")
 	}
 	if cfg.SFT.Epochs > 0 {
-		return fault("a warm start would train other weights than those that played: set sft.epochs = 0")
+		return fault("a warm start changes the weights that played: set sft.epochs = 0")
 	}
 	played, err := ReadRecordedPlay(d.header)
-	if err == nil { // a training run's rollouts do not say
+	if err == nil { // the header of a training run's rollouts does not tell
 		switch o := played.Episode; {
 		case o.Greedy:
-			return fault("it was played greedily, so that a task's episodes are all one: roll out without --greedy")
+			return fault("it was played greedily, so that all episodes of a task are equal: roll out without --greedy")
 		case o.Temperature != float32(cfg.Rollout.Temperature):
-			return fault("its log-probs are those at temperature %g, and rollout.temperature is %g: set it to that", o.Temperature, cfg.Rollout.Temperature)
-		case (o.TopK > 0 || o.TopP > 0 && o.TopP < 1) && !cfg.Data.OffPolicy && !haveKept(d.episodes):
-			return fault("it was sampled with top-k or top-p by a version that did not record what these kept: give --off-policy to train all the same")
+			return fault("it was sampled at temperature %g, but rollout.temperature is %g: set the same temperature", o.Temperature, cfg.Rollout.Temperature)
+		case (o.TopK > 0 || o.TopP > 0 && o.TopP < 1) && !cfg.Data.OffPolicy && !recordKeptTokens(d.episodes):
+			return fault("it was sampled with top-k or top-p by a version that did not record the kept tokens: add --off-policy to train anyway")
 		}
 	} else if !cfg.Data.OffPolicy {
-		return fault("%w; give --off-policy to train all the same", err)
+		return fault("%w; add --off-policy to train anyway", err)
 	}
 	if d.steps, err = algo.RecordedSteps(d.episodes, cfg.Data.TrainBatchSize); err != nil {
 		return fault("%w", err)
@@ -117,9 +118,9 @@ func (t *training) groupDump() (err error) {
 	return nil
 }
 
-// haveKept reports whether the episodes say what top-k and top-p kept for every
-// sampled token.
-func haveKept(episodes []*data.Episode) bool {
+// recordKeptTokens reports whether every sampled token has a record of the
+// tokens that top-k and top-p kept.
+func recordKeptTokens(episodes []*data.Episode) bool {
 	for _, e := range episodes {
 		for i := range e.Turns {
 			if t := &e.Turns[i]; t.Kept == nil && t.End > t.Start {
@@ -130,7 +131,7 @@ func haveKept(episodes []*data.Episode) bool {
 	return true
 }
 
-// envs are the environments of the dump, which nobody plays in.
+// envs returns the environments of the tasks in the dump. They cannot be played.
 func (d *trainingDump) envs() []algo.Env {
 	var out []algo.Env
 	at := map[string]int{}
@@ -146,8 +147,8 @@ func (d *trainingDump) envs() []algo.Env {
 	return out
 }
 
-// fromDump completes the options of a trainer that learns from a dump: every
-// group once, or as many steps as trainer.total_steps allows.
+// fromDump completes the options of a trainer that learns from a dump. It
+// trains on every group once, or for trainer.total_steps steps.
 func (t *training) fromDump(ctx context.Context, o *algo.Options) error {
 	d := t.dump
 	if err := t.dumpFits(ctx); err != nil {
@@ -163,12 +164,13 @@ func (t *training) fromDump(ctx context.Context, o *algo.Options) error {
 	return nil
 }
 
-// dumpFits refuses a dump that this model did not play, or could not have.
+// dumpFits returns an error if the model cannot have played the dump, or unless
+// data.off_policy if it did not play it.
 func (t *training) dumpFits(ctx context.Context) error {
 	c := &t.bundle.Model.Config
 	for i, e := range t.dump.episodes {
 		if err := e.CheckContexts(); err != nil {
-			return errext.With(errext.Input, "record it anew", fmt.Errorf("data.from_dump: %s: episode %d: %w", t.dump.path, i, err))
+			return errext.With(errext.Input, "record the dump again", fmt.Errorf("data.from_dump: %s: episode %d: %w", t.dump.path, i, err))
 		}
 		var err error
 		for _, span := range e.ContextSpans() {
@@ -178,7 +180,7 @@ func (t *training) dumpFits(ctx context.Context) error {
 			return errext.With(errext.Input, "set model.path to the model that played", fmt.Errorf("data.from_dump: %s: episode %d: %w", t.dump.path, i, err))
 		}
 	}
-	if t.cfg.Data.OffPolicy || t.run.checkpoint != nil { // whose weights have learned from it
+	if t.cfg.Data.OffPolicy || t.run.checkpoint != nil { // the weights have changed since
 		return nil
 	}
 	hash, err := t.actor.Compute().Hash(ctx)
@@ -189,7 +191,7 @@ func (t *training) dumpFits(ctx context.Context) error {
 		if want == "" {
 			want = "unknown weights"
 		}
-		return errext.With(errext.Input, "set model.path, and model.compute_dtype as rollout's --dtype, to what played, or give --off-policy",
+		return errext.With(errext.Input, "set model.path and model.compute_dtype to those that played (rollout's --model and --dtype), or add --off-policy",
 			errors.New("data.from_dump: "+t.dump.path+" was played by "+want+", and this model has "+hash))
 	}
 	return nil

@@ -15,36 +15,27 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// loadExperts gathers what supervised training learns from: solutions played
-// against the built-in servers, and the conversations of the files named under
-// [sft] or else of the training rows.
+// loadExperts collects the data of supervised training: solutions of
+// expert_tasks, played against the built-in servers, and the conversations of
+// sft.files, or else of the training rows.
 func (t *training) loadExperts(ctx context.Context) error {
 	if t.cfg.SFT.Epochs == 0 && t.cfg.Model.Fresh.Layers == 0 && !t.evolves() {
 		return nil
 	}
-	read := filesRead{}
-	var played []data.Task // the experts that are of tasks
-	for i := range t.worlds {
+	read := rowCounts{}
+	for i := range t.sources() {
 		made, err := t.playExperts(ctx, i)
 		if err != nil {
 			return err
 		}
 		recorded, err := t.recorded(ctx, i, read)
 		if err != nil {
-			return fmt.Errorf("environment %s: %w", t.cfg.Env[i].Called(), err)
+			return fmt.Errorf("environment %s: %w", t.envName(i), err)
 		}
 		t.experts = append(append(t.experts, made...), recorded...)
-		t.imitated = append(t.imitated, recorded...)
-		played = append(append(played, made...), recorded...)
+		t.recordedTasks = append(t.recordedTasks, recorded...)
 	}
-	if len(t.worlds) == 0 {
-		var err error
-		if t.imitated, err = t.unplayed(ctx, "sft.files", t.cfg.SFT.Files, read); err != nil {
-			return err
-		}
-		t.experts = t.imitated
-	}
-	if err := t.report(read, "sft.files"); err != nil {
+	if err := t.reportSkipped(read, "sft.files"); err != nil {
 		return err
 	}
 	if t.mode == supervised {
@@ -52,34 +43,48 @@ func (t *training) loadExperts(ctx context.Context) error {
 			return err
 		}
 	}
-	warnOfLeak(t.host, "imitated", played, slices.Concat(t.val...))
+	warnLeak(t.host, "imitated", t.experts, slices.Concat(t.val...))
 	if t.cfg.SFT.Epochs > 0 && len(t.experts) == 0 {
 		return errext.With(errext.Input, "give files with conversations under sft.files, expert_tasks of a built-in environment, or set sft.epochs = 0",
-			errors.New("sft.epochs is not 0, but there is no recorded trajectory to learn from"))
+			errors.New("sft.epochs is not 0, but no recorded trajectory was found"))
 	}
 	return nil
 }
 
-// loadHeldOut gathers what supervised training validates on.
+// loadHeldOut reads the trajectories of sft.val_files.
 func (t *training) loadHeldOut(ctx context.Context) error {
-	read := filesRead{}
-	for i := range t.worlds {
+	read := rowCounts{}
+	for i := range t.sources() {
 		more, err := t.fromFiles(ctx, i, "sft.val_files", t.cfg.SFT.ValFiles, read)
 		if err != nil {
 			return err
 		}
 		t.heldOut = append(t.heldOut, more...)
 	}
-	if len(t.worlds) == 0 {
-		var err error
-		if t.heldOut, err = t.unplayed(ctx, "sft.val_files", t.cfg.SFT.ValFiles, read); err != nil {
-			return err
-		}
-	}
-	return t.report(read, "sft.val_files")
+	return t.reportSkipped(read, "sft.val_files")
 }
 
+// noEnv is the environment of rows that name none, in a configuration without
+// an [[env]] table. Their conversations are learned as recorded.
+const noEnv = "none"
+
+// sources returns the number of environments that trajectories are read for: 1
+// without any [[env]] table, for noEnv.
+func (t *training) sources() int { return max(1, len(t.worlds)) }
+
+// envName returns the name of environment i.
+func (t *training) envName(i int) string {
+	if len(t.worlds) == 0 {
+		return noEnv
+	}
+	return t.worlds[i].Spec.Name
+}
+
+// playExperts plays the expert_tasks of environment i.
 func (t *training) playExperts(ctx context.Context, i int) ([]data.Task, error) {
+	if len(t.worlds) == 0 {
+		return nil, nil
+	}
 	var made []data.Task
 	for _, entry := range t.cfg.Env[i].ExpertTasks {
 		indices, err := configs.ParseIndices(entry)
@@ -100,106 +105,110 @@ func (t *training) playExperts(ctx context.Context, i int) ([]data.Task, error) 
 	return made, nil
 }
 
-// recorded are the recorded conversations of one environment: those of
+// recorded returns the recorded conversations of one environment: those of
 // sft.files, or else of its training rows.
-func (t *training) recorded(ctx context.Context, i int, read filesRead) ([]data.Task, error) {
-	if len(t.cfg.SFT.Files) > 0 {
+func (t *training) recorded(ctx context.Context, i int, read rowCounts) ([]data.Task, error) {
+	if len(t.cfg.SFT.Files) > 0 || len(t.worlds) == 0 {
 		return t.fromFiles(ctx, i, "sft.files", t.cfg.SFT.Files, read)
 	}
-	var f fileRead
+	var f rowCount
 	tasks, err := t.asPlayed(ctx, i, t.train[i], &f)
-	if len(tasks) > 0 && f.silent > 0 { // else they are tasks to play, and nothing else
-		t.host.Log.Warn("tasks without a recorded conversation are not imitated", "env", t.worlds[i].Spec.Name, "tasks", f.silent)
+	if len(tasks) > 0 && f.noConversation > 0 { // without any conversation the rows are tasks to play
+		t.host.Log.Warn("tasks without a recorded conversation are not imitated", "env", t.worlds[i].Spec.Name, "tasks", f.noConversation)
 	}
 	return tasks, err
 }
 
-// fileRead is what became of the rows of a file.
-type fileRead struct {
-	strangers       int   // environments that it has no row for
-	rows            int   // of the others
-	silent, refused int   // left out: without a conversation, and of a task that the environment does not have
-	why             error // of the first that was refused
+// rowCount counts the rows of a file.
+type rowCount struct {
+	otherEnvs      int   // environments without a row in the file
+	rows           int   // rows of the other environments
+	noConversation int   // skipped: no recorded conversation
+	unknownTask    int   // skipped: no such task in the environment
+	firstErr       error // of unknownTask
 }
 
-// filesRead are those of several files, by name.
-type filesRead map[string]*fileRead
+// rowCounts holds a rowCount for each file name.
+type rowCounts map[string]*rowCount
 
-// report says what was left out of files, and refuses one of which nothing is
-// left: it is not the file that was meant.
-func (t *training) report(read filesRead, key string) error {
+// reportSkipped logs skipped rows. It returns an error for a file whose rows
+// were all skipped, which is probably the wrong file.
+func (t *training) reportSkipped(read rowCounts, key string) error {
 	for _, name := range slices.Sorted(maps.Keys(read)) {
 		f := read[name]
-		left := f.silent + f.refused
-		if left == 0 {
+		skipped := f.noConversation + f.unknownTask
+		if skipped == 0 {
 			continue
 		}
-		if left == f.rows {
-			err := fmt.Errorf("%s: %s: none of its %d rows can be learned from: %d hold no conversation, %d are of tasks that the environment does not have",
-				key, name, f.rows, f.silent, f.refused)
-			if f.why != nil {
-				err = fmt.Errorf("%w: %w", err, f.why)
+		if skipped == f.rows {
+			err := fmt.Errorf("%s: %s: none of the %d rows can be learned from: %d hold no conversation, %d name unknown tasks",
+				key, name, f.rows, f.noConversation, f.unknownTask)
+			if f.firstErr != nil {
+				err = fmt.Errorf("%w: %w", err, f.firstErr)
 			}
-			return errext.With(errext.Input, "give files with conversations; `openmanus data head` shows what is in one", err)
+			return errext.With(errext.Input, "give files with conversations; `openmanus data head` prints the rows of a file", err)
 		}
-		t.host.Log.Warn("rows of a file are left out", "key", key, "file", name, "rows", f.rows, "without_conversation", f.silent, "of_no_task", f.refused)
+		t.host.Log.Warn("rows of a file are skipped", "key", key, "file", name, "rows", f.rows, "without_conversation", f.noConversation, "unknown_task", f.unknownTask)
 	}
 	return nil
 }
 
-// fromFiles reads trajectories of one environment. A file may be another
-// environment's, as long as it is somebody's. Prompts and responses are no
-// environment's: they come with the first.
-func (t *training) fromFiles(ctx context.Context, i int, key string, files []string, read filesRead) ([]data.Task, error) {
+// fromFiles reads the trajectories of environment i from files. A file must
+// have rows of at least one environment. Files of prompts and responses, which
+// belong to no environment, are read for the first.
+func (t *training) fromFiles(ctx context.Context, i int, key string, files []string, read rowCounts) ([]data.Task, error) {
 	var tasks []data.Task
-	w := t.worlds[i]
+	name := t.envName(i)
 	for _, file := range files {
 		if t.cfg.SFT.PromptKey != "" {
 			if i > 0 {
 				continue
 			}
-			pairs, err := t.pairs(ctx, key, file, w.Spec.Name)
+			pairs, err := table.LoadPairs(ctx, t.host.Path(file), table.PairOptions{Env: name, Prompt: t.cfg.SFT.PromptKey, Response: t.cfg.SFT.ResponseKey})
 			if err != nil {
-				return nil, err
+				return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", key, err))
 			}
 			tasks = append(tasks, pairs...)
 			continue
 		}
 		if read[file] == nil {
-			read[file] = &fileRead{}
+			read[file] = &rowCount{}
 		}
-		more, err := table.LoadTasks(ctx, t.host.Path(file), table.LoadOptions{Env: w.Spec.Name})
+		rows, err := table.LoadTasks(ctx, t.host.Path(file), table.LoadOptions{Env: name, AnyEnv: name == noEnv})
 		if errors.Is(err, table.ErrOtherEnv) {
-			if read[file].strangers++; read[file].strangers < len(t.worlds) {
+			if read[file].otherEnvs++; read[file].otherEnvs < len(t.worlds) {
 				continue
 			}
 		}
 		if err != nil {
 			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", key, err))
 		}
-		more, err = t.asPlayed(ctx, i, more, read[file])
-		if err != nil {
+		if rows, err = t.asPlayed(ctx, i, rows, read[file]); err != nil {
 			return nil, err
 		}
-		tasks = append(tasks, more...)
+		tasks = append(tasks, rows...)
 	}
 	return tasks, nil
 }
 
-// asPlayed brings the recorded conversations among tasks into the shape in
-// which the model will play, and counts what it leaves out.
-func (t *training) asPlayed(ctx context.Context, i int, tasks []data.Task, f *fileRead) ([]data.Task, error) {
-	w := t.worlds[i]
+// asPlayed returns the recorded conversations among tasks in the format in
+// which the model plays, and counts skipped rows in f.
+func (t *training) asPlayed(ctx context.Context, i int, tasks []data.Task, f *rowCount) ([]data.Task, error) {
 	var out []data.Task
 	for _, task := range tasks {
 		f.rows++
 		if len(task.Conversation) == 0 {
-			f.silent++
+			f.noConversation++
 			continue
 		}
+		if len(t.worlds) == 0 {
+			out = append(out, task)
+			continue
+		}
+		w := t.worlds[i]
 		if err := w.Spec.CheckIndex(task.Index); err != nil && task.Index != data.NoIndex {
-			if f.refused++; f.why == nil {
-				f.why = fmt.Errorf("task %s: %w", task.ID, err)
+			if f.unknownTask++; f.firstErr == nil {
+				f.firstErr = fmt.Errorf("task %s: %w", task.ID, err)
 			}
 			continue
 		}
@@ -212,9 +221,9 @@ func (t *training) asPlayed(ctx context.Context, i int, tasks []data.Task, f *fi
 	return out, nil
 }
 
-// render renders the experts for supervised training, where there is some to
-// do. It comes before anything that takes long: a trajectory may be too long.
-func (t *training) render() error {
+// renderExperts converts the experts to rows if the run trains on them. It runs
+// before any slow work, since it reports trajectories that are too long.
+func (t *training) renderExperts() error {
 	warms := t.mode == supervised || t.cfg.SFT.Epochs > 0 && (t.run.state == nil || !t.run.state.WarmStarted)
 	if !warms && !(t.evolves() && len(t.experts) > 0) {
 		return nil
@@ -223,24 +232,25 @@ func (t *training) render() error {
 	if err != nil {
 		return err
 	}
-	t.host.Log.Info("trajectories for supervised training", "rows", counts.Rows, "dropped", counts.Dropped, "loss_tokens", counts.LossTokens)
+	t.host.Log.Info("rows for supervised training", "rows", counts.Rows, "dropped", counts.Dropped, "loss_tokens", counts.LossTokens)
 	var val []data.Row
 	if len(t.heldOut) > 0 {
 		if val, counts, err = t.renderFiles(t.heldOut); err != nil {
 			return fmt.Errorf("sft.val_files: %w", err)
 		}
-		t.host.Log.Info("trajectories to validate on", "rows", counts.Rows, "dropped", counts.Dropped, "loss_tokens", counts.LossTokens)
+		t.host.Log.Info("rows for supervised validation", "rows", counts.Rows, "dropped", counts.Dropped, "loss_tokens", counts.LossTokens)
 	}
 	if warms {
 		t.warm = sftOptions(t.cfg, rows, val)
 	}
 	if t.evolves() {
-		t.lessons = rows
+		t.sftRows = rows
 	}
 	return nil
 }
 
-// renderFiles renders trajectories within the limits of [sft] and of the model.
+// renderFiles converts trajectories to rows within the limits of [sft] and of
+// the model.
 func (t *training) renderFiles(tasks []data.Task) ([]data.Row, learner.SFTCounts, error) {
 	rows, counts, err := learner.SFTRows(tasks, t.sampler.Renderer, t.cfg.SFT.MaxLength, t.cfg.SFT.Truncation)
 	if err != nil {
@@ -248,7 +258,7 @@ func (t *training) renderFiles(tasks []data.Task) ([]data.Row, learner.SFTCounts
 		if errors.Is(err, learner.ErrTooLong) {
 			hint = "raise sft.max_length"
 			if t.cfg.SFT.Truncation == learner.TruncateError {
-				hint += `, or set sft.truncation = "drop" to leave out what is longer`
+				hint += `, or set sft.truncation = "drop" to skip longer trajectories`
 			}
 		}
 		return nil, counts, errext.With(errext.Input, hint, err)
@@ -256,21 +266,15 @@ func (t *training) renderFiles(tasks []data.Task) ([]data.Row, learner.SFTCounts
 	most := t.bundle.Model.Config.MaxPositionEmbeddings
 	for i := range rows {
 		if n := len(rows[i].Tokens); n > most {
-			return nil, counts, errext.With(errext.Input, fmt.Sprintf(`set sft.max_length to %d or less, and sft.truncation = "drop" to leave out what is longer`, most),
+			return nil, counts, errext.With(errext.Input, fmt.Sprintf(`set sft.max_length to %d or less, and sft.truncation = "drop" to skip longer trajectories`, most),
 				fmt.Errorf("task %s has %d tokens, the model %d positions", rows[i].TaskID, n, most))
 		}
 	}
 	return rows, counts, nil
 }
 
-// evolves reports whether the run's steps are those of AgentEvol.
+// evolves reports whether the run trains by AgentEvol.
 func (t *training) evolves() bool { return t.mode == reinforced && t.cfg.Evolves() }
-
-// Supervised training of files needs no environment: without an [[env]] table
-// nothing is played, and conversations are learned as they are recorded.
-
-// noEnv is where the rows of such a run are from that name no environment.
-const noEnv = "none"
 
 // playsAny reports whether the run plays in any environment.
 func (t *training) playsAny() bool {
@@ -283,42 +287,4 @@ func (t *training) playsAny() bool {
 		}
 	}
 	return false
-}
-
-// unplayed reads the trajectories of files that are of no environment here.
-func (t *training) unplayed(ctx context.Context, key string, files []string, read filesRead) ([]data.Task, error) {
-	var tasks []data.Task
-	for _, file := range files {
-		if t.cfg.SFT.PromptKey != "" {
-			pairs, err := t.pairs(ctx, key, file, noEnv)
-			if err != nil {
-				return nil, err
-			}
-			tasks = append(tasks, pairs...)
-			continue
-		}
-		rows, err := table.LoadTasks(ctx, t.host.Path(file), table.LoadOptions{Env: noEnv, AnyEnv: true})
-		if err != nil {
-			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", key, err))
-		}
-		f := &fileRead{rows: len(rows)}
-		read[file] = f
-		for _, task := range rows {
-			if len(task.Conversation) == 0 {
-				f.silent++
-				continue
-			}
-			tasks = append(tasks, task)
-		}
-	}
-	return tasks, nil
-}
-
-// pairs reads a file of prompts and responses.
-func (t *training) pairs(ctx context.Context, key, file, env string) ([]data.Task, error) {
-	pairs, err := table.LoadPairs(ctx, t.host.Path(file), table.PairOptions{Env: env, Prompt: t.cfg.SFT.PromptKey, Response: t.cfg.SFT.ResponseKey})
-	if err != nil {
-		return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", key, err))
-	}
-	return pairs, nil
 }

@@ -28,7 +28,7 @@ func openedTo(t *testing.T, log *slog.Logger, files map[string]string, text stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := openTraining(t.Context(), &ts.Host, cfg, &openedRun{folder: &rundir.Folder{Dir: t.TempDir()}}, reinforced)
+	tr, err := openTraining(t.Context(), &ts.Host, cfg, &runFolder{Folder: &rundir.Folder{Dir: t.TempDir()}}, reinforced)
 	t.Cleanup(func() {
 		if err := tr.close(); err != nil {
 			t.Error(err)
@@ -147,14 +147,14 @@ func TestRowsLeftOut(t *testing.T) {
 	if len(tr.experts) != 1 {
 		t.Errorf("%d trajectories, want 1", len(tr.experts))
 	}
-	mustContain(t, "the log", text, "rows of a file are left out", "some.jsonl", "rows=4", "without_conversation=2", "of_no_task=1")
+	mustContain(t, "the log", text, "skipped", "some.jsonl", "rows=4", "without_conversation=2", "unknown_task=1")
 
 	// Although the solver's solutions are there to learn from.
 	_, _, err = openedWithLog(t, files, tinyRun, `sft.files=["some.jsonl","none.jsonl"]`)
 	if code := CodeOf(t.Context(), err); code != errext.Input {
 		t.Fatalf("exit code %d: %v", code, err)
 	}
-	mustContain(t, "the error", err.Error(), "none.jsonl: none of its 2 rows can be learned from: 1 hold no conversation, 1 are of tasks", "maze_4096")
+	mustContain(t, "the error", err.Error(), "none.jsonl: none of the 2 rows", "1 hold no conversation, 1 name unknown tasks", "maze_4096")
 
 	writeRows := map[string]string{"tasks.jsonl": mazeRow + silent}
 	_, text, err = openedWithLog(t, writeRows, tinyRun, append(alone, "env.maze.tasks=tasks.jsonl")...)
@@ -200,7 +200,7 @@ func TestRowsWithoutATask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(tr.imitated) != 1 {
-		t.Errorf("%d conversations, want 1", len(tr.imitated))
+	if len(tr.recordedTasks) != 1 {
+		t.Errorf("%d conversations, want 1", len(tr.recordedTasks))
 	}
 }

@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
-
-	"strings"
 
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
@@ -21,54 +20,41 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// WorldOptions say how an environment is reached.
+// WorldOptions configures OpenWorld.
 type WorldOptions struct {
-	Name       string
-	Unplayed   bool           // nothing is played: no server is started or asked, and there is no pool
-	Servers    []string       // empty, without Launch: the built-in server is started
-	Launch     *LaunchOptions // nil: no server of the user's is started
-	Recipes    string
-	Vocabulary string
-	Parser     string
-	Actions    string // action format
-	Timeout    time.Duration
-	Timeouts   env.Timeouts
-	Retries    int // of create and reset, after the first try
-	// The limits of a server; 0 leaves them to what is known of its kind.
-	MaxInstances, MaxRequests, QuarantineAfter int
-	// WaitHealthy is how long servers that are all down are waited for.
-	WaitHealthy time.Duration
+	Logs     string // folder of the logs of servers that env.launch starts
+	SpecOnly bool   // nothing is played: no server is started or called
 }
 
-// World is an environment that can be played: its spec, a pool of instances
-// and the servers that were started for it: the user's, or, where nobody named
-// one, the built-in one.
+// World is an environment with its servers: those of env.servers, those that
+// env.launch starts, or else the built-in server.
 type World struct {
 	log    *slog.Logger
 	Spec   env.Spec
-	Pool   *pool.Pool          // nil: nothing is played
-	Server *builtin.Server     // nil: it is not in use
-	group  *supervise.Group    // nil: none was started
+	Pool   *pool.Pool          // nil with SpecOnly
+	Server *builtin.Server     // nil unless the built-in server plays
+	group  *supervise.Group    // of started servers, or nil
 	words  *builtin.Vocabulary // of the built-in wordle; nil: its own
 }
 
-// closeTimeout bounds how long giving instances back may take at the end.
+// closeTimeout bounds World.Close.
 const closeTimeout = 20 * time.Second
 
-// OpenWorld starts what has to be started. ctx ends the built-in server too.
-func OpenWorld(ctx context.Context, h *Host, o WorldOptions) (*World, error) {
-	spec, err := env.Lookup(o.Name)
+// OpenWorld opens the environment of an [[env]] table and starts its servers
+// where needed. Servers started by env.launch stop when ctx ends.
+func OpenWorld(ctx context.Context, h *Host, e configs.Env, o WorldOptions) (*World, error) {
+	spec, err := env.Lookup(e.Name)
 	if err != nil {
 		return nil, errext.With(errext.Input, "", err)
 	}
 	w := &World{log: h.Log, Spec: spec}
-	urls := o.Servers
-	var opened atomic.Pointer[pool.Pool] // who is told of restarts, when it is there
+	urls := e.Servers
+	var opened atomic.Pointer[pool.Pool] // learns of restarts once it is open
 	switch {
-	case o.Unplayed && (o.Launch != nil || len(urls) > 0):
+	case o.SpecOnly && (e.Launch || len(urls) > 0):
 		return w, nil
-	case o.Launch != nil:
-		w.group, err = LaunchServers(ctx, h, o.Name, *o.Launch,
+	case e.Launch:
+		w.group, err = LaunchServers(ctx, h, e, o.Logs,
 			func(url string, restarts int) {
 				if p := opened.Load(); p != nil && restarts > 0 {
 					p.ServerUp(url)
@@ -84,56 +70,67 @@ func OpenWorld(ctx context.Context, h *Host, o WorldOptions) (*World, error) {
 		}
 		urls = w.group.URLs()
 	case len(urls) == 0:
-		if !slices.Contains(builtin.Names(), o.Name) {
-			return nil, errext.With(errext.Input, "name its servers", fmt.Errorf("environment %s has no built-in server", o.Name))
+		bo, err := w.builtinOptions(h, e)
+		if err != nil || o.SpecOnly {
+			return w, err
 		}
-		bo := builtin.Options{Log: h.Log}
-		if o.Recipes != "" {
-			if bo.Recipes, err = LoadRecipes(h, o.Recipes); err != nil {
-				return nil, err
-			}
-		}
-		if o.Vocabulary != "" {
-			if w.words, err = LoadVocabulary(h, o.Vocabulary); err != nil {
-				return nil, err
-			}
-			bo.Vocabulary = w.words
-		}
-		if o.Name == "textcraft" {
-			w.Spec.IndexValid = inBook(bo.Recipes)
-		}
-		if o.Unplayed {
-			return w, nil
-		}
-		if w.Server, err = builtin.Serve(context.WithoutCancel(ctx), o.Name, "127.0.0.1:0", bo); err != nil {
+		if w.Server, err = builtin.Serve(context.WithoutCancel(ctx), e.Name, "127.0.0.1:0", bo); err != nil {
 			return nil, errext.With(errext.Env, "", fmt.Errorf("start the built-in server: %w", err))
 		}
 		urls = []string{w.Server.URL}
 	}
 	w.Pool, err = pool.New(spec, urls, pool.Options{
-		Client: env.Options{Parser: action.Parser(o.Parser), ActionFormat: action.Format(o.Actions), Timeout: o.Timeout, Timeouts: o.Timeouts, Attempts: o.Retries + 1},
-		Log:    h.Log,
-
-		MaxPerServer: o.MaxInstances, MaxRequests: o.MaxRequests, QuarantineAfter: o.QuarantineAfter,
-
-		WaitHealthy: cmp.Or(h.WaitHealthy, o.WaitHealthy),
+		Client: env.Options{
+			Parser: action.Parser(e.Parser), ActionFormat: action.Format(e.ActionFormat), Attempts: e.Retries + 1, Timeout: Seconds(e.TimeoutS),
+			Timeouts: env.Timeouts{
+				Create: Seconds(e.CreateTimeoutS), Reset: Seconds(e.ResetTimeoutS), Step: Seconds(e.StepTimeoutS),
+				Observe: Seconds(e.ObserveTimeoutS), Close: Seconds(e.CloseTimeoutS),
+			},
+		},
+		Log:          h.Log,
+		MaxPerServer: e.MaxInstances, MaxRequests: e.MaxRequests, QuarantineAfter: e.QuarantineAfter,
+		WaitHealthy: cmp.Or(h.WaitHealthy, Seconds(e.WaitHealthyS)),
 	})
 	if err != nil {
 		return nil, errors.Join(errext.With(errext.Input, "", err), w.Close())
 	}
 	opened.Store(w.Pool)
-	if len(o.Servers) > 0 {
+	if len(e.Servers) > 0 {
 		if err := w.Pool.Check(ctx); err != nil {
-			return nil, errors.Join(downError(err), w.Close())
+			return nil, errors.Join(withServerHint(err), w.Close())
 		}
 	}
 	return w, nil
 }
 
-// inBook refuses the indices from the end of a recipe book on. Servers wrap
-// them around, so that two indices are one task: one of them may be trained on
-// and the other validated. Of a user's server nobody knows how many it has.
-func inBook(book *builtin.Book) func(int) error {
+// builtinOptions returns the options of the built-in server and completes w
+// with what they mean for its tasks.
+func (w *World) builtinOptions(h *Host, e configs.Env) (o builtin.Options, err error) {
+	if !slices.Contains(builtin.Names(), e.Name) {
+		return o, errext.With(errext.Input, "set env.servers", fmt.Errorf("environment %s has no built-in server", e.Name))
+	}
+	o.Log = h.Log
+	if e.Recipes != "" {
+		if o.Recipes, err = LoadRecipes(h, e.Recipes); err != nil {
+			return o, err
+		}
+	}
+	if e.Vocabulary != "" {
+		if w.words, err = LoadVocabulary(h, e.Vocabulary); err != nil {
+			return o, err
+		}
+		o.Vocabulary = w.words
+	}
+	if e.Name == "textcraft" {
+		w.Spec.IndexValid = indexInBook(o.Recipes)
+	}
+	return o, nil
+}
+
+// indexInBook returns a check that an index is within the recipe book of the
+// built-in server. Servers wrap larger indices around, so that two indices
+// would name one task, in training and in validation.
+func indexInBook(book *builtin.Book) func(int) error {
 	if book == nil {
 		book = builtin.OwnBook()
 	}
@@ -146,9 +143,9 @@ func inBook(book *builtin.Book) func(int) error {
 	}
 }
 
-// downError gives the error of servers that do not answer, or are of another
-// environment, its exit code.
-func downError(err error) error {
+// withServerHint adds the exit code and a hint to the error of servers that are
+// down or serve another environment.
+func withServerHint(err error) error {
 	var down *pool.DownError
 	var other *env.OtherEnvError
 	switch {
@@ -157,10 +154,10 @@ func downError(err error) error {
 	case !errors.As(err, &down):
 		return err
 	}
-	return errext.With(errext.Env, "see to the servers, or leave them out for the built-in one where there is one", err)
+	return errext.With(errext.Env, "start the servers, or remove env.servers to use the built-in server if the environment has one", err)
 }
 
-// Close gives instances back and stops the servers that were started.
+// Close releases the instances and stops the servers that OpenWorld started.
 func (w *World) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
@@ -177,33 +174,11 @@ func (w *World) Close() error {
 	return errors.Join(errs...)
 }
 
-// LaunchOptions say which servers of an environment are started, and how.
-type LaunchOptions struct {
-	supervise.Launch
-	Servers      int
-	BasePort     int
-	StartTimeout time.Duration // 0: the recipe's
-	HangTimeout  time.Duration // 0: a server that hangs is left to itself
-	Logs         string        // folder
-}
-
-// LaunchOf says how the servers of a configured environment are started; nil
-// where they are not. Their logs go to a folder of the run.
-func LaunchOf(e configs.Env, logs string) *LaunchOptions {
-	if !e.Launch {
-		return nil
-	}
-	return &LaunchOptions{
-		Launch: supervise.Launch{
-			Checkout: e.Checkout, Workdir: e.Workdir, Command: e.Command, Python: e.Python, Venv: e.Venv, Set: e.Environment,
-		},
-		Servers: e.NumServers, BasePort: e.BasePort, StartTimeout: Seconds(e.StartTimeoutS), HangTimeout: Seconds(e.HangTimeoutS), Logs: logs,
-	}
-}
-
-// LaunchServers starts servers and returns when all answer.
-func LaunchServers(ctx context.Context, h *Host, name string, o LaunchOptions, onReady func(string, int), onDown func(string, error)) (*supervise.Group, error) {
-	l := o.Launch
+// LaunchServers starts the servers of an [[env]] table and returns when all
+// respond. logs is the folder of their logs. onReady and onDown, unless nil,
+// are called when a server responds again and when one stops responding.
+func LaunchServers(ctx context.Context, h *Host, e configs.Env, logs string, onReady func(url string, restarts int), onDown func(url string, err error)) (*supervise.Group, error) {
+	l := supervise.Launch{Checkout: e.Checkout, Workdir: e.Workdir, Command: e.Command, Python: e.Python, Venv: e.Venv, Set: e.Environment}
 	for _, path := range []*string{&l.Checkout, &l.Workdir, &l.Venv} {
 		if *path != "" {
 			*path = h.Path(*path)
@@ -212,24 +187,22 @@ func LaunchServers(ctx context.Context, h *Host, name string, o LaunchOptions, o
 	if strings.Contains(l.Python, "/") {
 		l.Python = h.Path(l.Python)
 	}
-	plan, err := supervise.NewPlan(name, l, h.Environ())
+	plan, err := supervise.NewPlan(e.Name, l, h.Environ())
 	if err != nil {
 		return nil, errext.With(errext.Input, "", err)
 	}
-	if o.StartTimeout > 0 {
-		plan.StartTimeout = o.StartTimeout
-	}
-	h.Log.Info("starting environment servers", "env", name, "servers", o.Servers, "base_port", o.BasePort, "logs", o.Logs)
+	h.Log.Info("starting environment servers", "env", e.Name, "servers", e.NumServers, "base_port", e.BasePort, "logs", logs)
 	g, err := supervise.Start(ctx, supervise.Options{
-		Name: name, Command: plan.Command, Servers: o.Servers, BasePort: o.BasePort, LogDir: h.Path(o.Logs),
-		StartTimeout: plan.StartTimeout, HangTimeout: o.HangTimeout, OnReady: onReady, OnDown: onDown, Log: h.Log,
+		Name: e.Name, Command: plan.Command, Servers: e.NumServers, BasePort: e.BasePort, LogDir: h.Path(logs),
+		StartTimeout: cmp.Or(Seconds(e.StartTimeoutS), plan.StartTimeout), HangTimeout: Seconds(e.HangTimeoutS),
+		OnReady: onReady, OnDown: onDown, Log: h.Log,
 	})
-	if err != nil && ctx.Err() != nil {
-		return nil, err // the user had enough
+	if err != nil && ctx.Err() != nil { // interrupted
+		return nil, err
 	}
 	hint := ""
 	if plan.NotInstalled(err) {
-		hint = "run this first: openmanus env install " + name + " --checkout " + errext.ShellQuote(o.Checkout)
+		hint = "run this first: openmanus env install " + e.Name + " --checkout " + errext.ShellQuote(e.Checkout)
 	}
 	return g, errext.With(errext.Env, hint, err)
 }
@@ -243,10 +216,10 @@ func LoadRecipes(h *Host, dir string) (*builtin.Book, error) {
 	return book, nil
 }
 
-// MaxVocabulary is more words than a language has.
+// MaxVocabulary bounds the size in bytes of a vocabulary file.
 const MaxVocabulary = 1 << 20
 
-// LoadVocabulary reads a file of words.
+// LoadVocabulary reads a file of five-letter words.
 func LoadVocabulary(h *Host, file string) (*builtin.Vocabulary, error) {
 	b, err := h.ReadFile(file, MaxVocabulary)
 	if err != nil {
@@ -257,17 +230,4 @@ func LoadVocabulary(h *Host, file string) (*builtin.Vocabulary, error) {
 		return nil, errext.With(errext.Input, "give a text file of five-letter words", fmt.Errorf("vocabulary %s: %w", file, err))
 	}
 	return v, nil
-}
-
-// WorldOf says how a configured environment is reached.
-func WorldOf(e configs.Env) WorldOptions {
-	return WorldOptions{
-		Name: e.Name, Servers: e.Servers, Recipes: e.Recipes, Vocabulary: e.Vocabulary, Parser: e.Parser, Actions: e.ActionFormat,
-		Timeout: Seconds(e.TimeoutS), Retries: e.Retries, WaitHealthy: Seconds(e.WaitHealthyS),
-		Timeouts: env.Timeouts{
-			Create: Seconds(e.CreateTimeoutS), Reset: Seconds(e.ResetTimeoutS), Step: Seconds(e.StepTimeoutS),
-			Observe: Seconds(e.ObserveTimeoutS), Close: Seconds(e.CloseTimeoutS),
-		},
-		MaxInstances: e.MaxInstances, MaxRequests: e.MaxRequests, QuarantineAfter: e.QuarantineAfter,
-	}
 }

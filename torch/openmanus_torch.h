@@ -69,11 +69,11 @@ void om_free_string(const char *s);
 /* Frees n handles in one call. */
 void om_free(om_tensor *ts, int64_t n);
 
-/* Counts a handle that another library made (gotorch's) as if this one had; om_free takes it from there. */
+/* Adds a handle made by another library (gotorch) to the count of handles; om_free frees it. */
 void om_track(om_tensor t);
 
-/* Handles alive now, and the bytes of the distinct storages they reach. Storages that only the autograd
- * graph holds are not in the bytes. */
+/* The number of live handles, and the bytes of the distinct storages that they refer to. Storages that only the
+ * autograd graph holds are not counted. */
 void om_live(int64_t *tensors, int64_t *bytes);
 
 /* Shape, element type and device. Error: more than OM_MAX_DIMS dimensions, or a type not listed above. */
@@ -86,7 +86,7 @@ const char *om_from_data(const void *data, int64_t nbytes, int64_t dtype, const 
 /* Copies t, converted to dtype, row-major to data. Error: nbytes is not numel × element size. */
 const char *om_to_data(om_tensor t, int64_t dtype, void *data, int64_t nbytes);
 
-/* The only element of t. Error: t has not exactly one. */
+/* The only element of t. Error: t does not have exactly one. */
 const char *om_item(om_tensor t, double *out);
 const char *om_item_int(om_tensor t, int64_t *out);
 
@@ -160,7 +160,7 @@ const char *om_linear(om_tensor x, om_tensor w, om_tensor bias, om_tensor *out);
 const char *om_reshape(om_tensor t, const int64_t *dims, int64_t n, om_tensor *out);
 /* A view with sizes of 1 repeated; -1 keeps a size. */
 const char *om_expand(om_tensor t, const int64_t *dims, int64_t n, om_tensor *out);
-/* Views: elements start … start+length-1 of dim; element i of dim, which goes away. */
+/* Views: om_narrow keeps elements start … start+length-1 of dim; om_select takes element i of dim and removes dim. */
 const char *om_narrow(om_tensor t, int64_t dim, int64_t start, int64_t length, om_tensor *out);
 const char *om_select(om_tensor t, int64_t dim, int64_t i, om_tensor *out);
 /* out has the shape of index (int64) and takes t's elements along dim. */
@@ -171,11 +171,11 @@ const char *om_embedding(om_tensor w, om_tensor ids, om_tensor *out);
 const char *om_where(om_tensor cond, om_tensor a, om_tensor b, om_tensor *out);
 /* v where mask (bool), else t. */
 const char *om_masked_fill(om_tensor t, om_tensor mask, double v, om_tensor *out);
-/* Sorted values along dim and their places (int64). */
+/* Sorted values along dim and their indices (int64). */
 const char *om_sort(om_tensor t, int64_t dim, int descending, om_tensor *values, om_tensor *indices);
-/* n tensors one after the other along dim. */
+/* Concatenates n tensors along dim. */
 const char *om_cat(om_tensor *ts, int64_t n, int64_t dim, om_tensor *out);
-/* t in another element type, or on another device; shares t's storage when nothing changes. */
+/* t in another element type, or on another device; shares t's storage if nothing changes. */
 const char *om_to_dtype(om_tensor t, int64_t dtype, om_tensor *out);
 const char *om_to_device(om_tensor t, int64_t device_kind, int64_t device_index, om_tensor *out);
 
@@ -187,14 +187,14 @@ const char *om_fill_(om_tensor t, double v);
 
 /* ---- autograd (autograd.cc) ------------------------------------------------------------------------ */
 
-/* Turns recording on (1) or off (0) for this OS thread and tells what it was. */
+/* Turns recording on (1) or off (0) for this OS thread. *was receives the previous state. */
 const char *om_set_grad_enabled(int on, int *was);
 const char *om_requires_grad(om_tensor t, int *out);
 /* Error: t is not a leaf, or its type has no gradient. */
 const char *om_set_requires_grad(om_tensor t, int on);
 /* Accumulates gradients into the leaves that t came from. grad has t's shape, or is NULL for a t with one element. */
 const char *om_backward(om_tensor t, om_tensor grad);
-/* The accumulated gradient of a leaf, sharing its storage; NULL when there is none. */
+/* The accumulated gradient of a leaf, sharing its storage; NULL if it has no gradient. */
 const char *om_grad(om_tensor t, om_tensor *out);
 /* Drops the gradient of t, or sets it to grad (same shape, type and device) without a copy. */
 const char *om_set_grad(om_tensor t, om_tensor grad);
@@ -205,9 +205,9 @@ const char *om_set_grad(om_tensor t, om_tensor grad);
 const char *om_set_num_threads(int64_t n);
 int64_t om_num_threads(void);
 
-/* Loads libtorch_cuda if it is not yet loaded and counts the devices. Error: why there are none. */
+/* Loads libtorch_cuda if it is not yet loaded and counts the devices. Error: the library or a device is missing. */
 const char *om_cuda_count(int64_t *out);
-/* Makes a CUDA device current on this OS thread; nothing for OM_CPU. */
+/* Makes a CUDA device current on this OS thread; OM_CPU has no effect. */
 const char *om_use_device(int64_t device_kind, int64_t device_index);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
-/* The fused operations of libopenmanus_torch. Included by openmanus_torch.h, whose conventions hold here too.
+/* The fused operations of libopenmanus_torch. openmanus_torch.h includes this file; its conventions apply here.
  *
- * Each one has kernels of its own for float32, float64 and bfloat16 on the CPU, which compute in float32 (float64 for
- * float64), and is made of ATen's operations for everything else. Gradients are written out in C++. Unless said
- * otherwise a result does not depend on the number of threads. */
+ * Each operation has kernels for float32, float64 and bfloat16 on the CPU, which compute in float32 (float64 for
+ * float64), and uses ATen's operations for other types and devices. Gradients are implemented in C++. Unless stated
+ * otherwise, a result does not depend on the number of threads. */
 #ifndef OPENMANUS_TORCH_FUSED_H
 #define OPENMANUS_TORCH_FUSED_H
 
@@ -23,7 +23,7 @@ const char *om_swiglu(om_tensor gate, om_tensor up, om_tensor *out);
 
 /* Causal attention inside each of the packed sequences [offsets[i], offsets[i+1]), i < n_offsets-1.
  * q [N,Hq,Dh]; k, v [N,Hkv,Dh]; head h of q reads head h / (Hq/Hkv) of k and v. out [N,Hq,Dh]. A sequence's result
- * does not depend on what else is in the pack. */
+ * does not depend on the other sequences. */
 const char *om_attention_packed(om_tensor q, om_tensor k, om_tensor v, const int64_t *offsets, int64_t n_offsets,
                                 double scale, om_tensor *out);
 
@@ -31,25 +31,25 @@ const char *om_attention_packed(om_tensor q, om_tensor k, om_tensor v, const int
  * kc, vc [blocks, blockSize, Hkv, Dh], in their type. */
 const char *om_cache_write(om_tensor kc, om_tensor vc, om_tensor k, om_tensor v, const int64_t *slots, int64_t n);
 
-/* Attention of new tokens against their paged contexts; no gradient. Sequence s has the tokens
- * [q_offsets[s], q_offsets[s+1]) of q [N,Hq,Dh], which are the last ones of its lens[s] cached places; place p is in
- * block blocks[block_offsets[s] + p / blockSize]. On the CPU a token's result depends on its own context only, and on
- * whether its sequence has more than OM_ATTENTION_ONE_QUERY new tokens. */
+/* Attention of new tokens over their paged contexts; no gradient. Sequence s has the tokens
+ * [q_offsets[s], q_offsets[s+1]) of q [N,Hq,Dh], the last of its lens[s] cached places; place p is in block
+ * blocks[block_offsets[s] + p / blockSize]. On the CPU a token's result depends only on its own context and on whether
+ * its sequence has more than OM_ATTENTION_ONE_QUERY new tokens. */
 #define OM_ATTENTION_ONE_QUERY 8
 const char *om_attention_cached(om_tensor q, om_tensor kc, om_tensor vc, int64_t n_seqs, const int64_t *q_offsets,
                                 const int64_t *lens, const int64_t *block_offsets, const int32_t *blocks, double scale,
                                 om_tensor *out);
 
 /* log softmax(z/T)[target] and the entropy of softmax(z/T), z = hidden [N,D] · weight [V,D]ᵀ + bias [V] or NULL, without
- * ever holding all of z. Both are [N] float32 (float64 for float64) and differentiable; a target below 0 gives 0 and no
+ * holding all of z at once. Both are [N] float32 (float64 for float64) and differentiable; a target below 0 gives 0 and no
  * gradient. entropy may be NULL.
- * Row r is the softmax over the tokens kept[kept_offsets[r]] … kept[kept_offsets[r+1]-1] alone, its target among them, or
- * over all where there are none; kept_offsets may be NULL, for all rows over all tokens. */
+ * The softmax of row r is over the tokens kept[kept_offsets[r]] … kept[kept_offsets[r+1]-1], which include its target, or
+ * over the whole vocabulary if the row has no kept tokens or kept_offsets is NULL. */
 const char *om_token_logprobs(om_tensor hidden, om_tensor weight, om_tensor bias, const int64_t *targets, int64_t n,
                               const int64_t *kept_offsets, const int32_t *kept, double temperature, om_tensor *logp,
                               om_tensor *entropy);
 
-/* How one row is sampled. */
+/* The sampling parameters of one row. */
 typedef struct {
   uint64_t key;
   uint64_t position;
@@ -60,9 +60,9 @@ typedef struct {
 } om_sample_row;
 
 /* ids[r] = argmax over v of logits[r,v]/T + Gumbel(key, position, v); logps[r] is its log-prob under softmax(logits[r]/T).
- * top_k, then top_p over what that left, restrict both to the tokens that they keep. kept [K] int32 holds the kept tokens of
- * all rows, ascending in each, and kept_counts [R] how many are a row's: 0 where nothing was left out. logits [R,V]. Error:
- * a row with a NaN or +inf, or without a finite logit. */
+ * top_k, then top_p among the remaining tokens, restrict both. kept [K] int32 receives the kept tokens of all rows, ascending
+ * in each row, and kept_counts [R] their number per row, 0 if no token was excluded. logits [R,V]. Error: a row with a NaN or
+ * +inf, or without a finite logit. */
 const char *om_sample(om_tensor logits, const om_sample_row *rows, int64_t n, int32_t *ids, float *logps,
                       int64_t *kept_counts, om_tensor *kept);
 
@@ -72,12 +72,12 @@ void om_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]
 typedef struct {
   double lr, beta1, beta2, eps, weight_decay;
   int64_t step;      /* 1 for the first */
-  double grad_scale; /* multiplies the gradients, as clipping wants */
+  double grad_scale; /* multiplies the gradients, for clipping */
 } om_adamw_options;
 
-/* One AdamW step (decoupled weight decay) over n tensors in place. params, m, v are float32 or float64; grads may be
- * of any floating type, and one that is NULL leaves its parameter alone. copies is NULL, or has for each parameter a
- * tensor that receives the new value in its own type, or NULL. */
+/* One AdamW step (decoupled weight decay) over n tensors in place. params, m, v are float32 or float64; grads may
+ * have any floating type; a NULL gradient skips its parameter. copies is NULL, or has for each parameter NULL or a tensor
+ * that receives the new value in its own type. */
 const char *om_adamw(om_tensor *params, om_tensor *grads, om_tensor *m, om_tensor *v, om_tensor *copies, int64_t n,
                      const om_adamw_options *options);
 
@@ -90,7 +90,7 @@ const char *om_global_norm(om_tensor *ts, int64_t n, double *out);
 #define OM_SKINNY_ROWS 16
 const char *om_linear_skinny(om_tensor x, om_tensor *ws, om_tensor *biases, int64_t n, om_tensor *outs);
 
-/* Instruction set of the kernels: 4 AMX, 3 AVX-512 with bfloat16, 2 AVX-512, 1 AVX2, 0 baseline; and a cap on it, for
+/* Instruction set of the kernels: 4 AMX, 3 AVX-512 with bfloat16, 2 AVX-512, 1 AVX2, 0 baseline; and a limit for it, for
  * tests. */
 int64_t om_cpu_level(void);
 void om_set_cpu_level_limit(int64_t level);

@@ -1,4 +1,4 @@
-// Autograd is libtorch's own; here are its switches.
+// Autograd: grad mode, leaves, backward and gradients, on libtorch's own engine.
 #include <c10/core/GradMode.h>
 
 #include "internal.h"

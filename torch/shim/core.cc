@@ -1,4 +1,4 @@
-// Handles: their lifetime, what they weigh, and the data that goes in and out of them.
+// Handles: lifetime, memory accounting, and copies of data from and to the caller.
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -11,7 +11,7 @@
 namespace {
 
 // Several handles may share one storage, so the bytes are counted per storage: how many handles reach it, and its size
-// when the first of them was made. No function of the shim gives a tensor another storage, so the key stays good.
+// when the first of them was made. No function of the shim changes the storage of a tensor, so the key stays valid.
 struct Live {
   std::mutex mu;
   int64_t tensors = 0;

@@ -1,4 +1,4 @@
-// Threads, CUDA, and the versions of what is loaded.
+// Threads, CUDA, and the versions of the loaded libraries.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <ATen/Parallel.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -20,7 +20,7 @@ constexpr const char *kCompiled =
     OM_STRING(TORCH_VERSION_MAJOR) "." OM_STRING(TORCH_VERSION_MINOR) "." OM_STRING(TORCH_VERSION_PATCH);
 
 // CUDA's initialisation installs signal handlers of its own, some without SA_ONSTACK, on which Go would crash at the next
-// Ctrl-C. The handlers that were there are put back afterwards.
+// Ctrl-C. The previous handlers are restored afterwards.
 class SignalKeeper {
  public:
   SignalKeeper() {
@@ -42,7 +42,7 @@ constexpr int SignalKeeper::kSignals[];
 std::mutex cuda_mu;
 bool cuda_loaded = false;
 
-// The hooks of ATen are looked up once, at the first device query; libtorch_cuda must have registered before.
+// ATen looks its hooks up once, at the first device query, so libtorch_cuda must register before.
 void load_cuda() {
   std::lock_guard<std::mutex> lock(cuda_mu);
   if (cuda_loaded) return;

@@ -1,4 +1,4 @@
-// What the fused operations share: which tensors their own kernels take, and how work is cut into pieces.
+// Shared by the fused operations: the tensors that their kernels support, and the division of work among threads.
 #pragma once
 
 #include <ATen/Dispatch.h>
@@ -10,7 +10,7 @@
 
 namespace om {
 
-// has_kernel tells whether t is on the CPU and of a type that the kernels are written for.
+// has_kernel reports whether t is on the CPU and has a type that the kernels support.
 inline bool has_kernel(const at::Tensor &t) {
   const auto s = t.scalar_type();
   return t.device().is_cpu() && (s == at::kFloat || s == at::kDouble || s == at::kBFloat16);
@@ -19,7 +19,7 @@ inline bool has_kernel(const at::Tensor &t) {
 // The type that values of type t are computed in.
 inline at::ScalarType compute_type(at::ScalarType t) { return t == at::kDouble ? at::kDouble : at::kFloat; }
 
-// wants_grad tells whether an operation on these tensors is to be recorded.
+// wants_grad reports whether an operation on these tensors is recorded for autograd.
 template <class... Ts>
 bool wants_grad(const Ts &...ts) {
   return at::GradMode::is_enabled() && ((ts.defined() && ts.requires_grad()) || ...);
@@ -30,7 +30,7 @@ inline int64_t grain(int64_t each) { return std::max<int64_t>(1, 16384 / std::ma
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// OM_DISPATCH runs the lambda with scalar_t set to the element type, one that has_kernel accepts.
+// OM_DISPATCH runs the lambda with scalar_t as the element type, which has_kernel must accept.
 #define OM_DISPATCH(type, name, ...) AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, type, name, __VA_ARGS__)
 
 }  // namespace om

@@ -15,7 +15,7 @@ struct Slab {
   int64_t tensor, begin, end;
 };
 
-// Cuts the tensors into slabs; the cuts depend on the sizes only.
+// Splits the tensors into slabs; the split depends on the sizes only.
 std::vector<Slab> cut(const std::vector<at::Tensor> &ts) {
   std::vector<Slab> slabs;
   for (size_t t = 0; t < ts.size(); t++) {

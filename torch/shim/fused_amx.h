@@ -1,5 +1,5 @@
 // Products of sixteen outputs with up to sixteen rows on the matrix unit (AMX) of Intel processors, in bfloat16 with
-// float32 sums. The weights are read as they lie; x is packed once.
+// float32 sums. The weights keep their layout; x is packed once.
 #pragma once
 
 #include <c10/util/BFloat16.h>
@@ -15,10 +15,10 @@
 
 namespace om {
 
-constexpr int64_t kAmxOutputs = 16;  // outputs of one block, and the most rows
+constexpr int64_t kAmxOutputs = 16;  // outputs of one block, and the maximum of rows
 constexpr int64_t kAmxDepth = 32;    // k must be a multiple of this
 
-// The packed form of x [rows, k]: pairs of k, in each pair all sixteen rows, zeros where there is none. to holds 16 k values.
+// Packs x [rows, k] as pairs of k with all sixteen rows in each pair, padded with zeros. to holds 16 k values.
 inline void amx_pack(const c10::BFloat16 *x, int64_t rows, int64_t k, c10::BFloat16 *to) {
   std::memset(static_cast<void *>(to), 0, 16 * k * sizeof *to);
   for (int64_t i = 0; i < k; i += 2)
@@ -28,7 +28,7 @@ inline void amx_pack(const c10::BFloat16 *x, int64_t rows, int64_t k, c10::BFloa
 #if defined(__x86_64__) && defined(__linux__)
 #define OM_TARGET_AMX __attribute__((target("amx-tile,amx-bf16")))
 
-// amx_usable asks the kernel for the right to use the unit's registers, which a process has to do once.
+// amx_usable requests permission from the kernel to use the unit's registers, once per process.
 inline bool amx_usable() {
   constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
@@ -51,7 +51,7 @@ class AmxTiles {
 };
 
 // y[o, r] for sixteen outputs of w [., k] and packed x. The thread has AmxTiles. The weights of the next sixteen outputs are
-// fetched meanwhile.
+// prefetched.
 OM_TARGET_AMX inline void amx_block(const c10::BFloat16 *packed, const c10::BFloat16 *w, int64_t k, float *y) {
   _tile_zero(0);
   for (int64_t i = 0; i < k; i += kAmxDepth) {

@@ -1,10 +1,10 @@
 // Attention of new tokens against a paged key-value cache, for generation. No gradient.
 //
-// A few new tokens of a sequence (decoding) are done one by one: the context is cut into parts of fixed length, each
-// (token, part) is one piece of work with its own maximum and sums (online softmax, arXiv:1805.02867), and the parts
-// are put together in order. So a token's result depends on its own context only, not on the batch or on the threads.
-// Longer chunks (prefill) are cut into blocks of queries that go through the context in tiles, see fused_attention_tile.h;
-// theirs does not depend on the batch and the threads either.
+// A few new tokens of a sequence (decoding) are computed one by one: the context is split into parts of fixed length, each
+// (token, part) is one task with its own maximum and sums (online softmax, arXiv:1805.02867), and the parts are combined
+// in order. So a token's result depends on its own context only, not on the batch or the number of threads.
+// Longer chunks (prefill) are split into blocks of queries that pass over the context in tiles, see fused_attention_tile.h;
+// their results do not depend on the batch or the number of threads either.
 #include <algorithm>
 #include <vector>
 
@@ -14,14 +14,14 @@ namespace om {
 namespace {
 
 constexpr int64_t kPart = 128;
-constexpr int64_t kMatrixUnit = 128;  // new tokens from which on ATen's bfloat16 attention is faster, see below
+constexpr int64_t kMatrixUnit = 128;  // from this many new tokens ATen's bfloat16 attention is faster, see below
 
 struct Shape {
   int64_t heads, kv_heads, dim, block_size;
   int64_t group() const { return heads / kv_heads; }
 };
 
-// A part of one token's context, for G query heads that share a key head. places are where the part's n keys begin.
+// A part of one token's context, for G query heads that share a key head. places are the offsets of the part's n keys.
 template <class C>
 struct PartOf {
   const C *k, *v;
@@ -98,7 +98,7 @@ OM_INLINE void attend_part(const Shape &s, const float *q, const C *kc, const C 
   int64_t places[kPart];
   for (int64_t p = begin; p < end; p++)
     places[p - begin] = (blocks[p / s.block_size] * s.block_size + p % s.block_size) * s.kv_heads * s.dim;
-  // All of the part is wanted soon, but head by head, in pieces that the processor would not fetch ahead.
+  // Prefetch the whole part: it is read head by head, in pieces that the processor does not prefetch.
   for (int64_t i = 0; i < end - begin; i++)
     for (int64_t j = 0; j < s.kv_heads * s.dim; j += 64 / static_cast<int64_t>(sizeof(C))) {
       __builtin_prefetch(kc + places[i] + j, 0, 2);
@@ -145,13 +145,13 @@ struct Sequences {
   const int32_t *blocks;
 };
 
-// One new token and the part of its context that a piece of work does.
+// One task: a new token and a part of its context.
 struct Piece {
   int64_t token, begin, end;
   const int32_t *blocks;
 };
 
-// Puts together a token's parts, which lie one after the other, in order.
+// Combines the parts of a token, which are consecutive in memory, in order.
 void combine(const Shape &s, int64_t parts, const float *m, const float *l, const float *acc, float *out) {
   for (int64_t h = 0; h < s.heads; h++) {
     float top = -INFINITY;
@@ -169,11 +169,11 @@ void combine(const Shape &s, int64_t parts, const float *m, const float *l, cons
   }
 }
 
-// Does the sequences listed in `which` one token at a time and writes their rows of out [N,Hq,Dh] float32.
+// Computes the sequences listed in `which` token by token and writes their rows of out [N,Hq,Dh], float32.
 void one_query(const Shape &s, const at::Tensor &q, const at::Tensor &kc, const at::Tensor &vc, const Sequences &seqs,
                const std::vector<int64_t> &which, const at::Tensor &out) {
   std::vector<Piece> pieces;
-  std::vector<int64_t> first;  // of each token done here, its first piece; then the number of pieces
+  std::vector<int64_t> first;  // the first task of each token; then the number of tasks
   std::vector<int64_t> tokens;
   for (const int64_t i : which) {
     for (int64_t t = seqs.q_offsets[i]; t < seqs.q_offsets[i + 1]; t++) {
@@ -208,13 +208,13 @@ void one_query(const Shape &s, const at::Tensor &q, const at::Tensor &kc, const 
   }
 }
 
-// Some queries of one sequence, and the key head whose query heads a piece of work does.
+// One task: some queries of one sequence, for the query heads of one key head.
 struct Block {
   int64_t token, n, first, kv_head;
   const int32_t *blocks;
 };
 
-// Does the sequences listed in `which` block by block and writes their rows of out.
+// Computes the sequences listed in `which` block by block and writes their rows of out.
 void many_queries(const Shape &s, const at::Tensor &q, const at::Tensor &kc, const at::Tensor &vc, const Sequences &seqs,
                   const std::vector<int64_t> &which, const at::Tensor &out) {
   const int64_t step = queries_per_tile(s.group()), width = s.heads * s.dim;
@@ -245,8 +245,8 @@ void many_queries(const Shape &s, const at::Tensor &q, const at::Tensor &kc, con
     run(kc.const_data_ptr<at::BFloat16>(), vc.const_data_ptr<at::BFloat16>());
 }
 
-// Attends one sequence's chunk with ATen's operations, on any device and in any type: its pages are gathered, and the mask keeps
-// every new token from the ones after it.
+// Attention of one sequence's chunk with ATen's operations, on any device and in any type: it gathers the pages and masks
+// later tokens.
 at::Tensor chunk(const Shape &s, const at::Tensor &q, const at::Tensor &kc, const at::Tensor &vc, int64_t len,
                  const int32_t *blocks, double scale) {
   const int64_t n = q.size(0), used = ceil_div(len, s.block_size);
@@ -309,7 +309,7 @@ at::Tensor attention_cached(const at::Tensor &q, const at::Tensor &kc, const at:
     for (int64_t i = 0; i < seqs.n; i++) attend_whole(i, out);
     return out;
   }
-  // ATen multiplies bfloat16 on the matrix unit, which pays for its copies where the chunk is long.
+  // ATen multiplies bfloat16 on the matrix unit, which outweighs its copies if the chunk is long.
   const bool matrix_unit = cpu_level() >= 4 && q.scalar_type() == at::kBFloat16 && kc.scalar_type() == at::kBFloat16;
   std::vector<int64_t> few, many, whole;
   for (int64_t i = 0; i < seqs.n; i++) {

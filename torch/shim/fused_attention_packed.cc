@@ -1,23 +1,23 @@
-// Causal attention over packed sequences, each attended alone, in tiles (fused_attention_tile.h). The backward computes the
-// scores again instead of keeping them, as in algorithm 2 of arXiv:2307.08691.
+// Causal attention inside each of several packed sequences, in tiles (fused_attention_tile.h). The backward recomputes the
+// scores instead of storing them, as in algorithm 2 of arXiv:2307.08691.
 #include "fused_attention_tile.h"
 
 namespace om {
 namespace {
 
-// One sequence under one key head: what its queries, keys and values are, and where their gradients go.
+// One sequence and key head: its queries, keys and values, and the destinations of their gradients.
 template <class T, class A>
 struct Backward {
   Queries<T> queries;
   Context<T> context;
-  const T *out, *dout;  // laid out as the queries
+  const T *out, *dout;  // same layout as the queries
   const A *lse;         // of the first query's first head
   int64_t lse_stride;
   T *dq, *dk, *dv;
   A scale;
 };
 
-// The tiles of the backward: of a block of rows, and of a whole sequence's keys and values.
+// The tiles of the backward: for a block of rows, and for all keys and values of a sequence.
 template <class A>
 struct BackwardTiles {
   A *qt, *dot, *q, *dout, *dq, *p, *ds, *lse, *delta, *limit;
@@ -105,12 +105,12 @@ OM_ATTEND_BACKWARD(float, float)
 OM_ATTEND_BACKWARD(c10::BFloat16, float)
 OM_ATTEND_BACKWARD(double, double)
 
-// n queries of a sequence from its `first` on, the sequence beginning at token `begin`, under one key head.
+// n queries from query `first` of a sequence that begins at token `begin`, for one key head.
 struct PackedBlock {
   int64_t begin, first, n, kv_head;
 };
 
-// The blocks of at most `step` queries of every sequence, the one with the most work first.
+// Blocks of at most `step` queries of every sequence, the largest amount of work first.
 std::vector<PackedBlock> packed_blocks(const std::vector<int64_t> &offsets, int64_t kv_heads, int64_t step) {
   std::vector<PackedBlock> blocks;
   for (size_t s = 0; s + 1 < offsets.size(); s++)
@@ -157,7 +157,7 @@ struct Packed : torch::autograd::Function<Packed> {
     return out;
   }
 
-  // The work is shared out by sequences and key heads, since the queries of one add to the same gradients.
+  // Tasks are (sequence, key head), because the queries of one task add to the same gradients.
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext *ctx,
                                                  const torch::autograd::variable_list &grads) {
     const auto saved = ctx->get_saved_variables();
@@ -195,7 +195,7 @@ struct Packed : torch::autograd::Function<Packed> {
   }
 };
 
-// One sequence of t [N,H,Dh] as [1,Hq,L,Dh], heads repeated where t has fewer than Hq.
+// One sequence of t [N,H,Dh] as [1,Hq,L,Dh], with repeated heads if H < Hq.
 at::Tensor sequence(const at::Tensor &t, int64_t begin, int64_t end, int64_t heads) {
   at::Tensor s = t.slice(0, begin, end);
   const int64_t own = t.size(1);

@@ -1,7 +1,7 @@
-// Causal attention over tiles, flash attention (arXiv:2307.08691) laid out so that keys and values are used where they lie:
-// the vectors' lanes are queries, so that the largest score and the sums are taken lane by lane. A tile has the places
-// 64 i … 64 i + 63 of the context, and the tiles are done in order, so a query's result depends on its own context only: not
-// on which other queries, sequences or threads there are, nor on how a context was cut into chunks.
+// Causal attention over tiles: flash attention (arXiv:2307.08691) that reads keys and values in place. The lanes of a vector
+// are queries, so that maxima and sums are computed lane by lane. A tile has the places 64 i … 64 i + 63 of the context, and
+// tiles are processed in order, so a query's result depends on its own context only: not on other queries, sequences or the
+// number of threads, and not on how the context was split into chunks.
 #pragma once
 
 #include "fused_tile.h"
@@ -10,8 +10,8 @@ namespace om {
 
 constexpr int64_t kTileKeys = 64, kTileRows = 64;
 
-// The keys and values of one sequence under one key head. Place i of the context lies at place(i); blocks is null where
-// the places lie one after the other.
+// The keys and values of one sequence for one key head. Place i of the context is at place(i); blocks is null if the places
+// are consecutive in memory.
 template <class C>
 struct Context {
   const C *k, *v;
@@ -22,8 +22,8 @@ struct Context {
   }
 };
 
-// Queries that follow each other in one sequence, with the `group` heads that share a key head. Row r is query r / group,
-// head r % group, at r / group · stride + r % group · dim. The first one's place in the context is `first`.
+// Consecutive queries of one sequence, with the `group` heads that share a key head. Row r is query r / group, head
+// r % group, at r / group · stride + r % group · dim. `first` is the place of the first query in the context.
 template <class T>
 struct Queries {
   const T *q;
@@ -32,11 +32,11 @@ struct Queries {
   int64_t at(int64_t r) const { return r / group * stride + r % group * dim; }
 };
 
-// What a block of rows is made of at most: whole queries.
+// The maximum of rows in a block, which consists of whole queries.
 inline int64_t queries_per_tile(int64_t group) { return std::max<int64_t>(1, kTileRows / group); }
 inline int64_t rows_per_tile(int64_t group) { return ceil_div(std::max(kTileRows, group), 16) * 16; }
 
-// y [dim, ld] = scale · x's rows, turned; zeros for the rows up to `lanes`.
+// y [dim, ld] = scale · xᵀ, padded with zeros up to `lanes` rows of x.
 template <class A, class T>
 OM_INLINE void turn_rows(const Queries<T> &x, A scale, int64_t lanes, A *y, int64_t ld) {
   for (int64_t r = 0; r < x.rows(); r++) {
@@ -56,7 +56,7 @@ OM_INLINE void copy_rows(const T *x, const At &at, int64_t n, int64_t dim, A sca
   }
 }
 
-// The places that each row sees: those before limit[r].
+// Row r attends to the places before limit[r].
 template <class A, class T>
 OM_INLINE void set_limits(const Queries<T> &x, int64_t lanes, A *limit) {
   for (int64_t r = 0; r < lanes; r++) limit[r] = A(x.first + std::min(r, x.rows() - 1) / x.group + 1);
@@ -83,8 +83,8 @@ struct AttendTiles {
   }
 };
 
-// Adds the n places from `begin` on, whose keys and values are in t, to the rows' sums. `masked` says that some row does not
-// see all of them.
+// Adds n places from `begin`, with keys and values in t, to the rows' sums. `masked` is true if some row does not attend to
+// all of them.
 template <class A, int W>
 OM_INLINE void attend_tile(const AttendTiles<A> &t, int64_t ld, int64_t lanes, int64_t dim, int64_t begin, int64_t n,
                            bool masked) {
@@ -114,8 +114,8 @@ OM_INLINE void attend_tile(const AttendTiles<A> &t, int64_t ld, int64_t lanes, i
   multiply<A, W>(t.v, 1, dim, dim, n, t.s, ld, lanes, t.o, ld, true);
 }
 
-// out, which is laid out as the queries are, receives the rows' attention and lse [rows], unless null, the logarithm of the
-// sum of exp(score), `lse_stride` apart from query to query and 1 from head to head.
+// Writes the rows' attention to out, which has the layout of the queries, and the logarithm of the sum of exp(score) to
+// lse [rows], unless null, with stride `lse_stride` between queries and 1 between heads.
 template <class T, class C, class A, int W>
 OM_INLINE void attend_rows(const Queries<T> &x, const Context<C> &context, A scale, T *out, A *lse, int64_t lse_stride) {
   const int64_t dim = x.dim, rows = x.rows(), ld = rows_per_tile(x.group), end = x.first + x.n;

@@ -1,6 +1,6 @@
-// Linear layers of a few rows, as decoding has them: the time goes into reading the weights, and ATen's matrix-vector
-// product reads them at a third of what the memory gives. Every output is one dot product in one fixed order,
-// whatever the number of rows, so that a row does not feel the others.
+// Linear layers for a few rows, as in decoding: reading the weights takes most of the time, and ATen's matrix-vector
+// product reads them at a third of the memory bandwidth. Every output is one dot product in a fixed order for any number
+// of rows, so that a row does not depend on the others.
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -14,10 +14,10 @@
 namespace om {
 namespace {
 
-constexpr int kOut = 4;  // outputs done together
+constexpr int kOut = 4;  // outputs computed together
 
-// The weights of the next outputs are fetched while those of these are worked on, a share of them with each of the groups
-// of rows; without that, reading and computing take turns.
+// Prefetches the weights of the next outputs while the current ones are computed, a share with each group of rows; without
+// it, reading and computing alternate.
 template <class T>
 OM_INLINE void prefetch_share(const T *next, int64_t n, int64_t row, int64_t step, int64_t rows) {
   const char *p = reinterpret_cast<const char *>(next);
@@ -26,8 +26,8 @@ OM_INLINE void prefetch_share(const T *next, int64_t n, int64_t row, int64_t ste
     __builtin_prefetch(p + b, 0, 2);
 }
 
-// y[r, o] for the rows of x [rows, k] and O rows of w [., k]. Sixteen accumulators fit the registers of AVX-512, eight
-// those of the others.
+// y[r, o] for the rows of x [rows, k] and O rows of w [., k]. The registers hold sixteen accumulators with AVX-512 and eight
+// otherwise.
 template <class T, int W, int O>
 OM_INLINE void outputs(const float *x, int64_t rows, const T *w, int64_t k, float *y) {
   constexpr int step = W == 64 ? 4 : 2;
@@ -43,7 +43,7 @@ OM_INLINE void outputs(const float *x, int64_t rows, const T *w, int64_t k, floa
     dot_tile<T, W, 2, O>(x + r * k, k, ws, k, y + r * O);
   }
   if (r < rows) {
-    // One row of float32 is all reading, which the processor foresees better than this.
+    // With one row of float32 the processor prefetches better than this.
     if (sizeof(T) == 2 || rows > 1) prefetch_share(w + O * k, O * k, r, 1, rows);
     dot_tile<T, W, 1, O>(x + r * k, k, ws, k, y + r * O);
   }
@@ -67,7 +67,7 @@ OM_SKINNY(c10::BFloat16)
 #if defined(__x86_64__)
 #define OM_TARGET_BF16 target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")
 
-// The same with bfloat16 on both sides, where the processor multiplies and adds pairs of them.
+// The same for bfloat16 operands, on processors that multiply and add pairs of them.
 template <int R, int O>
 __attribute__((OM_TARGET_BF16, always_inline)) static inline void pair_tile(const c10::BFloat16 *x,
                                                                             const c10::BFloat16 *w, int64_t k,
@@ -127,16 +127,16 @@ __attribute__((OM_TARGET_BF16)) void some_outputs_pairs(const c10::BFloat16 *x, 
 void some_outputs_pairs(const c10::BFloat16 *, int64_t, const c10::BFloat16 *, int64_t, int64_t, float *) {}
 #endif
 
-// One of several weights that the same x is multiplied with.
+// One of several weights that are multiplied with the same x.
 struct Layer {
   at::Tensor w, bias, out;
-  int64_t groups;  // of kGroup outputs, the last one shorter perhaps
+  int64_t groups;  // of kGroup outputs; the last may be shorter
 };
 
 constexpr int64_t kGroup = kAmxOutputs;
 static_assert(kGroup >= OM_SKINNY_ROWS && kGroup % kOut == 0);
 
-// x in the form that the kernels take: float32, or bfloat16 for the products of pairs, and packed for AMX.
+// x in the format of the kernels: float32, or bfloat16 for products of pairs, and packed for AMX.
 struct Rows {
   at::Tensor x, packed;
   int64_t n, k;
@@ -154,7 +154,7 @@ void some_outputs(const Layer &l, const Rows &in, int64_t o, int64_t width, floa
     some_outputs(static_cast<const float *>(x), in.n, static_cast<const at::BFloat16 *>(w) + o * in.k, in.k, width, y);
 }
 
-// Adds the bias to `width` outputs from o on, which lie at y[r · row_step + j · out_step], and puts them where they belong.
+// Adds the bias to `width` outputs from o, stored at y[r · row_step + j · out_step], and writes them to the result.
 void put_outputs(const Layer &l, const Rows &in, int64_t o, int64_t width, const float *y, int64_t row_step,
                  int64_t out_step) {
   const int64_t outs = l.w.size(0);
@@ -171,7 +171,7 @@ void put_outputs(const Layer &l, const Rows &in, int64_t o, int64_t width, const
     }
 }
 
-// Does the outputs of one group.
+// Computes the outputs of one group.
 void do_group(const Layer &l, const Rows &in, int64_t group) {
   alignas(64) float y[kGroup * kGroup];
   const int64_t first = group * kGroup, last = std::min(first + kGroup, l.w.size(0));
@@ -188,7 +188,7 @@ void do_group(const Layer &l, const Rows &in, int64_t group) {
   }
 }
 
-// Does the groups [begin, end), counted over all layers.
+// Computes the groups [begin, end), counted over all layers.
 void do_groups(const std::vector<Layer> &layers, const Rows &in, int64_t begin, int64_t end) {
   std::optional<AmxTiles> tiles;
   if (in.packed.defined()) tiles.emplace();
@@ -210,8 +210,8 @@ Rows prepare(const at::Tensor &x, int64_t rows, int64_t k, const std::vector<at:
   return in;
 }
 
-// ATen's product, in x's type. A GPU multiplies in the weight's type, but gives float32 sums for a float32 x as they are:
-// rounded to bfloat16, the logits of sampling would differ from those of training (logits_of).
+// ATen's product, in x's type. A GPU multiplies in the weight's type, but returns the float32 sums for a float32 x: rounding
+// them to bfloat16 would make the logits of sampling differ from the logits of training (logits_of).
 at::Tensor linear_aten(const at::Tensor &x, const at::Tensor &w, const at::Tensor &bias) {
   if (x.is_cuda() && x.scalar_type() == at::kFloat && w.scalar_type() == at::kBFloat16) {
     auto shape = x.sizes().vec();

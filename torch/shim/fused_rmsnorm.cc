@@ -1,4 +1,4 @@
-// RMSNorm, with the casts where transformers has them: float32 inside, rounded to x's type, then times w.
+// RMSNorm with the casts of transformers: computed in float32, rounded to x's type, then multiplied by w.
 #include "fused.h"
 
 namespace om {
@@ -81,7 +81,7 @@ struct RMSNorm : torch::autograd::Function<RMSNorm> {
     const at::Tensor &x = saved[0], &w = saved[1], &inv = saved[2];
     const at::Tensor dy = grads[0].contiguous();
     const int64_t d = x.size(-1), rows = d == 0 ? 0 : x.numel() / d;
-    // The partial sums of dw are per piece of rows, and the pieces depend on the number of rows only.
+    // dw is summed per slab of rows, and the slabs depend on the number of rows only.
     const int64_t pieces = std::min<int64_t>(32, std::max<int64_t>(1, rows / 16));
     at::Tensor dx = at::empty_like(x), dw = at::zeros({pieces, d}, inv.options());
     OM_DISPATCH(x.scalar_type(), "rmsnorm backward", [&] {

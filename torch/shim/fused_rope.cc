@@ -1,10 +1,10 @@
-// Rotary position embedding in the rotate_half layout of transformers; its gradient is the rotation back.
+// Rotary position embedding in the rotate_half layout of transformers; its gradient is the inverse rotation.
 #include "fused.h"
 
 namespace om {
 namespace {
 
-// sign is 1 to rotate and -1 to rotate back.
+// sign is 1 for the rotation and -1 for its inverse.
 template <class T, int W>
 OM_INLINE void rotate_tokens(const T *q, int64_t token_stride, int64_t head_stride, const typename Lanes<T, W>::A *cos,
                              const typename Lanes<T, W>::A *sin, typename Lanes<T, W>::A sign, T *out, int64_t begin, int64_t end,

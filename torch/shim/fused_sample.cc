@@ -1,5 +1,5 @@
 // Sampling by the Gumbel-max trick with counter-based noise: the token is argmax over v of z_v/T + G_v, and G_v is a
-// function of (key, position, v) only, so a draw depends on nothing else that is in the batch.
+// function of (key, position, v) only, so a draw does not depend on the rest of the batch.
 //
 // G = -log(-log(1 - w)), w = (h + 1/2) / 2^32, h being word v mod 4 of Philox 4x32-10 (Salmon et al., SC 2011) with
 // the counter (v/4, 0, position) and the key. 32 bits put the largest G at 22.9.
@@ -15,7 +15,7 @@ constexpr uint32_t kPhiloxM0 = 0xD2511F53, kPhiloxM1 = 0xCD9E8D57;
 constexpr uint32_t kPhiloxW0 = 0x9E3779B9, kPhiloxW1 = 0xBB67AE85;
 constexpr int kPhiloxRounds = 10;
 constexpr int kBlocks = 16;               // counters advanced together, so that a compiler can use vectors
-constexpr int kTokens = 4 * kBlocks;      // noise words they give
+constexpr int kTokens = 4 * kBlocks;      // noise words of kBlocks counters
 
 // Philox on kBlocks counters (c[0][i], c[1][i], c[2][i], c[3][i]).
 OM_INLINE void philox(uint32_t c[4][kBlocks], uint32_t k0, uint32_t k1) {
@@ -70,12 +70,12 @@ OM_INLINE void bound_body(const float *z, const uint32_t *h, float scale, float 
 OM_MULTIVERSION(bounds, (const float *z, const uint32_t *h, float scale, float *bound), (z, h, scale, bound),
                 bound_body<W>(z, h, scale, bound))
 
-// The maximum of a row, where it is first, and the sum of exp((z - max) · scale).
+// The maximum of a row, its first index, and the sum of exp((z - max) · scale).
 struct RowStats {
   float top;
   int64_t at;
   double sum;
-  bool bad;  // a NaN or +inf, or nothing finite
+  bool bad;  // a NaN, +inf, or no finite value
 };
 
 template <int W>
@@ -88,7 +88,7 @@ OM_INLINE void stats_body(const float *z, int64_t n, float scale, RowStats *out)
     if constexpr (std::is_same_v<decltype(c), Whole>) {
       const V x = load<W>(z + i);
       tops = x > tops ? x : tops;
-      nan += x * 0.0f;  // NaN from then on if x is NaN or infinite; -inf is looked at again below
+      nan += x * 0.0f;  // stays NaN if x is NaN or infinite; -inf is checked below
     } else {
       for (int64_t j = i; j < n; j++) {
         top = std::max(top, z[j]);
@@ -117,7 +117,7 @@ OM_INLINE void stats_body(const float *z, int64_t n, float scale, RowStats *out)
 OM_MULTIVERSION(row_stats, (const float *z, int64_t n, float scale, RowStats *out), (z, n, scale, out),
                 stats_body<W>(z, n, scale, out))
 
-// argmax of z/T + G over the whole row. Only tokens whose bound reaches the best so far need their noise computed.
+// argmax of z/T + G over the whole row. Noise is computed only for tokens with an upper bound above the best score so far.
 int64_t draw(const float *z, int64_t n, double scale, const RowStats &stats, const om_sample_row &row) {
   double best = -INFINITY;
   int64_t id = stats.at;
@@ -153,8 +153,8 @@ OM_INLINE void weights_body(const float *z, int64_t n, float top, float scale, f
 OM_MULTIVERSION(token_weights, (const float *z, int64_t n, float top, float scale, float *w), (z, n, top, scale, w),
                 weights_body<W>(z, n, top, scale, w))
 
-// Leaves in ids the largest logits, just so many that their amounts reach target: all counting one, or their weights. Tokens
-// are put into bins by their logit, and only the bin where the target is reached has to be ordered.
+// Reduces ids to the fewest largest logits with amounts that sum to target; an amount is 1 or the token's weight. Tokens are
+// binned by logit, and only the bin that reaches the target is sorted.
 void keep_head(const float *z, const float *weights, double scale, float top, double target, std::vector<int32_t> &ids) {
   constexpr int bins = 512;  // an eighth wide in z/T
   auto amount = [&](int32_t id) { return weights != nullptr ? static_cast<double>(weights[id]) : 1.0; };
@@ -179,7 +179,7 @@ void keep_head(const float *z, const float *weights, double scale, float top, do
   ids.swap(kept);
 }
 
-// Fills ids with the tokens that top_k, and then top_p of what that leaves, keep, in ascending order.
+// Fills ids with the tokens kept by top_k followed by top_p, in ascending order.
 void keep_tokens(const float *z, int64_t n, double scale, const RowStats &stats, const om_sample_row &row,
                  std::vector<int32_t> &ids) {
   ids.clear();
@@ -196,7 +196,7 @@ void keep_tokens(const float *z, int64_t n, double scale, const RowStats &stats,
   std::sort(ids.begin(), ids.end());
 }
 
-// Draws among the kept tokens. log_sum becomes log Σ exp((z - top) · scale) over them.
+// Samples from the kept tokens. log_sum becomes log Σ exp((z - top) · scale) over them.
 int64_t draw_among(const std::vector<int32_t> &kept, const float *z, int64_t n, double scale, const RowStats &stats,
                    const om_sample_row &row, double &log_sum) {
   std::vector<float> allowed(n, -INFINITY);

@@ -1,5 +1,5 @@
-// Products of tiles that lie in the first caches, and what else the attention over tiles needs. A product's element is
-// one chain of multiply-adds in the order of the inner index, whatever the sizes of the tiles.
+// Products of tiles in the L1 and L2 caches, and helpers of tiled attention. An element of a product is one chain of
+// multiply-adds in the order of the inner index, for all tile sizes.
 #pragma once
 
 #include <algorithm>
@@ -29,13 +29,13 @@ OM_INLINE void multiply_block(const A *a, int64_t rs, int64_t ks, int64_t depth,
 template <class A, int W, int D>
 OM_INLINE void multiply_columns(const A *a, int64_t rs, int64_t ks, int64_t rows, int64_t depth, const A *b, int64_t ldb,
                                 A *c, int64_t ldc, bool add) {
-  constexpr int R = W == 64 ? 8 : 4;  // as many sums as the registers hold
+  constexpr int R = W == 64 ? 8 : 4;  // the number of sums that fit the registers
   int64_t i = 0;
   for (; i + R <= rows; i += R) multiply_block<A, W, R, D>(a + i * rs, rs, ks, depth, b, ldb, c + i * ldc, ldc, add);
   for (; i < rows; i++) multiply_block<A, W, 1, D>(a + i * rs, rs, ks, depth, b, ldb, c + i * ldc, ldc, add);
 }
 
-// c [rows, columns] (+)= a b, where a[i, k] lies at i · rs + k · ks, b is [depth, ldb] and columns is a multiple of a
+// c [rows, columns] (+)= a b, with a[i, k] at i · rs + k · ks, b is [depth, ldb] and columns is a multiple of a
 // vector's lanes.
 template <class A, int W>
 OM_INLINE void multiply(const A *a, int64_t rs, int64_t ks, int64_t rows, int64_t depth, const A *b, int64_t ldb,
@@ -46,8 +46,8 @@ OM_INLINE void multiply(const A *a, int64_t rs, int64_t ks, int64_t rows, int64_
   for (; j < columns; j += n) multiply_columns<A, W, 1>(a, rs, ks, rows, depth, b + j, ldb, c + j, ldc, add);
 }
 
-// e^x for x <= 0, with about 1e-7 of relative error; e^-87 for all that is smaller, which is nothing next to a 1 and keeps
-// out of the slow denormal numbers. The method is that of exp_lanes.
+// e^x for x <= 0 with a relative error of about 1e-7, by the method of exp_lanes. Below -87 it is e^-87, which is negligible
+// next to 1 and avoids slow denormal numbers.
 template <int W>
 OM_INLINE typename Vectors<W>::f32 exp_negative(const typename Vectors<W>::f32 &v) {
   using F = typename Vectors<W>::f32;
@@ -73,7 +73,7 @@ OM_INLINE typename Vectors<W>::f64 exp_negative(const typename Vectors<W>::f64 &
   return exp_lanes<W>(v);
 }
 
-// Memory for a thread's tiles, aligned to cache lines. It is kept between calls.
+// Memory for a thread's tiles, aligned to cache lines and kept between calls.
 class TileMemory {
  public:
   explicit TileMemory(int64_t bytes) {
@@ -97,7 +97,7 @@ class TileMemory {
   char *next_;
 };
 
-// share_out calls f(i) for 0 … n-1 in parallel; a thread that is done takes the next one, so the largest should come first.
+// share_out calls f(i) for 0 … n-1 in parallel. An idle thread takes the next i, so the largest task should come first.
 template <class F>
 void share_out(int64_t n, const F &f) {
   std::atomic<int64_t> next{0};

@@ -1,5 +1,5 @@
-// Log-probs and entropies of target tokens straight from hidden states. The logits exist only for a few rows at a
-// time; the backward pass makes them again. Rows without a target cost nothing.
+// Log-probs and entropies of target tokens from hidden states. The logits exist only for a few rows at a time; the
+// backward pass recomputes them. Rows without a target are skipped.
 //
 // With u = z/T: log p(y) = u_y - lse(u), H = lse(u) - Σ p u, and for gradients g of log p and h of H
 //   d/du_v = g (1[v=y] - p_v) - h p_v (log p_v + H).
@@ -14,9 +14,9 @@ namespace {
 
 constexpr int64_t kChunkBytes = 32 << 20;
 constexpr int64_t kBlock = 4096;  // float32 sums run over at most this many values, float64 over the sums
-constexpr double kLowest = -200;  // stands in for logits of -inf, where 0 · inf would be NaN
+constexpr double kLowest = -200;  // replaces logits of -inf, since 0 · inf would be NaN
 
-// What a row's logits were reduced to: their maximum, log Σ e^(u - max/T) and the entropy.
+// The reduction of a row of logits: maximum, log Σ e^(u - max/T) and entropy.
 template <class A>
 struct RowSums {
   A top, log_sum, entropy;
@@ -93,8 +93,8 @@ void for_blocks(int64_t n, const F &f) {
 OM_LOGPROBS(float, float)
 OM_LOGPROBS(double, double)
 
-// hidden · weightᵀ + bias with results in float32, or float64 for float64. Rounded to bfloat16, a logit of 20 is off by up
-// to 0.06, and so is its log-prob. The CPU has no such product of bfloat16 operands; there the weight is converted, some
+// hidden · weightᵀ + bias with results in float32, or float64 for float64. Rounding a logit of 20 to bfloat16 changes it, and
+// its log-prob, by up to 0.06. ATen's CPU product of bfloat16 operands gives bfloat16, so there the weight is converted, some
 // rows at a time.
 at::Tensor logits_of(const at::Tensor &hidden, const at::Tensor &weight, const at::Tensor &bias) {
   const auto type = compute_type(weight.scalar_type());
@@ -112,13 +112,13 @@ at::Tensor logits_of(const at::Tensor &hidden, const at::Tensor &weight, const a
   return bias.defined() ? z.add_(bias) : z;
 }
 
-// The tokens that the softmax of each row goes over: ids[offsets[r]] … ids[offsets[r+1]-1], or all where there are none.
-// Without offsets every row has all.
+// The tokens in the softmax of each row: ids[offsets[r]] … ids[offsets[r+1]-1], or the whole vocabulary if that is empty or
+// offsets is undefined.
 struct Kept {
   at::Tensor offsets, ids;  // int64 [R+1] and int32, on the CPU
 };
 
-// Puts -inf for what the rows [b, b+len) of z leave out.
+// Sets the excluded tokens of the rows [b, b+len) of z to -inf.
 void leave_out(const at::Tensor &z, const Kept &kept, int64_t b) {
   if (kept.offsets.numel() == 0) return;
   at::Tensor out = at::zeros(z.sizes(), at::kBool);
@@ -139,7 +139,7 @@ void for_chunks(const at::Tensor &hidden, const at::Tensor &weight, const at::Te
   const int64_t rows = hidden.size(0);
   const int64_t bytes = weight.size(0) * static_cast<int64_t>(at::elementSize(compute_type(weight.scalar_type())));
   int64_t step = std::max<int64_t>(1, kChunkBytes / std::max<int64_t>(1, bytes));
-  if (step > 64) step -= step % 64;  // the products over a chunk's rows are several times slower for odd numbers of them
+  if (step > 64) step -= step % 64;  // products over a chunk's rows are several times slower for odd numbers of rows
   for (int64_t b = 0; b < rows; b += step) {
     const int64_t e = std::min(b + step, rows);
     const at::Tensor z = logits_of(hidden.slice(0, b, e), weight, bias);
@@ -195,8 +195,8 @@ void forward_rows(const at::Tensor &hidden, const at::Tensor &weight, const at::
   });
 }
 
-// d · weight in d's type, summed over the vocabulary in blocks: some BLAS add up its tens of thousands of terms one after
-// the other, and then round a float32 sum four times as coarsely as others do.
+// d · weight in d's type, summed over the vocabulary in blocks: some BLAS libraries add its tens of thousands of terms
+// sequentially, with a float32 rounding error four times that of others.
 at::Tensor times_weight(const at::Tensor &d, const at::Tensor &weight) {
   if (d.scalar_type() != at::kFloat) return at::mm(d, weight);
   at::Tensor sum;
@@ -207,7 +207,7 @@ at::Tensor times_weight(const at::Tensor &d, const at::Tensor &weight) {
   return sum;
 }
 
-// The gradients of hidden, weight and bias; those of weight and bias, which every row adds to, are summed in float32.
+// The gradients of hidden, weight and bias. Weight and bias get a sum over all rows, in float32.
 struct Gradients {
   at::Tensor hidden, weight, bias;
 };
@@ -237,7 +237,7 @@ Gradients backward_rows(const at::Tensor &hidden, const at::Tensor &weight, cons
                         h.slice(0, b, e));
     }
     if (want_bias) out.bias.add_(d.sum(0, false, type));
-    if (d.is_cuda()) d = d.to(weight.scalar_type());  // its products of bfloat16 are many times those of float32
+    if (d.is_cuda()) d = d.to(weight.scalar_type());  // a GPU multiplies bfloat16 many times faster than float32
     if (want_hidden) out.hidden.slice(0, b, e).copy_(times_weight(d, weight));
     if (!want_weight) return;
     const at::Tensor rows = hidden.slice(0, b, e).to(d.scalar_type());

@@ -1,9 +1,9 @@
-// Vectors in plain C++, compiled once per instruction set and chosen when the program runs.
+// Vectors in plain C++, compiled once per instruction set and selected at run time.
 //
-// The library is built for baseline x86-64, so that one file runs everywhere, and ATen's own vector classes would
-// then be the slow ones. Kernels are inlined templates over a kind of vector, Lanes<T, W>; OM_MULTIVERSION makes of
-// one a version with 64-byte vectors for AVX-512, one with 32 for AVX2 and one with 16 for the baseline, and a
-// function that picks among them. A kernel's order of summation may depend on W, never on the number of threads.
+// The library is built for baseline x86-64, so that one file runs on every processor; ATen's own vector classes would then
+// use the baseline. Kernels are inlined templates over a kind of vector, Lanes<T, W>. OM_MULTIVERSION makes three versions
+// of a kernel, with 64-byte vectors for AVX-512, 32-byte vectors for AVX2 and 16-byte vectors for the baseline, and a
+// function that selects one. A kernel's order of summation may depend on W, but not on the number of threads.
 #pragma once
 
 #include <c10/util/BFloat16.h>
@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <utility>
 
-// Vectors are passed between inlined functions only, so how they would be passed otherwise does not matter.
+// Vectors are passed between inlined functions only, so the calling convention does not matter.
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 #define OM_INLINE static inline __attribute__((always_inline))
@@ -22,10 +22,10 @@
 namespace om {
 
 // cpu_level is 4 with AMX in bfloat16, 3 with AVX-512's bfloat16 products, 2 with AVX-512 (F, BW, DQ, VL), 1 with AVX2 and
-// FMA, 0 otherwise. A level has all that is below it.
+// FMA, 0 otherwise. A level includes the lower ones.
 int cpu_level();
 
-// set_cpu_level_limit caps what cpu_level answers, so that tests can reach the other versions.
+// set_cpu_level_limit limits the result of cpu_level, so that tests can run the other versions.
 void set_cpu_level_limit(int level);
 
 #if defined(__x86_64__)
@@ -75,8 +75,8 @@ OM_VECTORS(32)
 OM_VECTORS(64)
 #undef OM_VECTORS
 
-// Lanes<T, W> says how values stored as T are computed with: as float for float32 and bfloat16, as double for
-// float64. n is how many there are in a vector.
+// Lanes<T, W> defines the arithmetic of values stored as T: float for float32 and bfloat16, double for float64. n is the
+// number of values in a vector.
 template <class T, int W>
 struct Lanes {
   using V = typename Vectors<W>::f32;
@@ -134,7 +134,7 @@ OM_INLINE void store(c10::BFloat16 *p, const typename Vectors<W>::f32 &v) {
   std::memcpy(p, &h, sizeof h);
 }
 
-// load_n reads n values and puts zeros after them; store_n writes n values.
+// load_n reads n values and pads them with zeros; store_n writes n values.
 template <int W, class T>
 OM_INLINE typename Lanes<T, W>::V load_n(const T *p, int64_t n) {
   T tail[Lanes<T, W>::n] = {};
@@ -149,7 +149,7 @@ OM_INLINE void store_n(T *p, const typename Lanes<T, W>::V &v, int64_t n) {
   std::memcpy(static_cast<void *>(p), tail, n * sizeof(T));
 }
 
-// Whole says that a whole vector is there to be read or written.
+// Whole selects the versions that read or write a full vector.
 struct Whole {};
 
 template <int W, class T>
@@ -172,8 +172,8 @@ OM_INLINE void store(T *p, const typename Lanes<T, W>::V &v, int64_t n) {
   store_n<W>(p, v, n);
 }
 
-// for_lanes calls f(i, Whole) for each full vector of [0, n), i being its start, and f(i, left) for the rest, if any.
-// f must be OM_LAMBDA, or it would be compiled for the baseline.
+// for_lanes calls f(i, Whole) for each full vector of [0, n), with i its start, and f(i, left) for the remainder, if any.
+// f must be an OM_LAMBDA; other lambdas are compiled for the baseline.
 #define OM_LAMBDA __attribute__((always_inline))
 template <class T, int W, class F>
 OM_INLINE void for_lanes(int64_t n, const F &f) {
@@ -183,7 +183,7 @@ OM_INLINE void for_lanes(int64_t n, const F &f) {
   if (i < n) f(i, n - i);
 }
 
-// unroll calls f with the constants 0 … N-1, so that arrays indexed by them can live in registers.
+// unroll calls f with the constants 0 … N-1, so that arrays indexed by them can be kept in registers.
 template <class F, int... I>
 OM_INLINE void unroll_over(const F &f, std::integer_sequence<int, I...>) {
   (f(std::integral_constant<int, I>{}), ...);
@@ -194,7 +194,7 @@ OM_INLINE void unroll(const F &f) {
   unroll_over(f, std::make_integer_sequence<int, N>{});
 }
 
-// The halves of a vector added.
+// The sum of the two halves of a vector.
 OM_INLINE Vectors<32>::f32 fold(const Vectors<64>::f32 &v) {
   return __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
 }
@@ -205,7 +205,7 @@ OM_INLINE Vectors<16>::f32 fold_to_four(const Vectors<64>::f32 &v) { return fold
 OM_INLINE Vectors<16>::f32 fold_to_four(const Vectors<32>::f32 &v) { return fold(v); }
 OM_INLINE Vectors<16>::f32 fold_to_four(const Vectors<16>::f32 &v) { return v; }
 
-// The sum over the lanes: halves are added until one is left.
+// The sum over the lanes, by adding halves until one lane is left.
 template <int W>
 OM_INLINE float sum_lanes(const typename Vectors<W>::f32 &v) {
   const Vectors<16>::f32 x = fold_to_four(v);
@@ -229,7 +229,7 @@ OM_INLINE double sum_lanes(const typename Vectors<W>::f64 &v) {
   return sum;
 }
 
-// e^x with a relative error of about 1e-7: x = k ln 2 + r, the Taylor series of e^r to degree 7 (the rest is below
+// e^x with a relative error of about 1e-7: x = k ln 2 + r, the Taylor series of e^r to degree 7 (the remainder is below
 // 6e-9 for |r| <= ln2/2), and the scaling by 2^k in two steps, so that overflow gives infinity and underflow zero.
 template <int W>
 OM_INLINE typename Vectors<W>::f32 exp_lanes(const typename Vectors<W>::f32 &v) {
@@ -262,7 +262,7 @@ OM_INLINE typename Vectors<W>::f64 exp_lanes(const typename Vectors<W>::f64 &x) 
   return y;
 }
 
-// What the lanes become when they are stored as T and read again.
+// Rounds the lanes as storing them as T and loading them again does.
 template <class T, int W>
 OM_INLINE typename Lanes<T, W>::V round_lanes(const typename Lanes<T, W>::V &v) {
   if constexpr (std::is_same_v<T, c10::BFloat16>) {
@@ -283,7 +283,7 @@ OM_INLINE typename Lanes<T, W>::V dot_lanes(const T *a, const U *b, int64_t n) {
 }
 
 // y[r, o] = x[r] · w[o] for R rows of x, ldx apart, and O rows of w, O being 1 or 4. The order of additions of one product
-// is the same whatever R and O are.
+// is the same for all R and O.
 template <class T, int W, int R, int O>
 OM_INLINE void dot_tile(const float *x, int64_t ldx, const T *const *w, int64_t k, float *y) {
   using V = typename Vectors<W>::f32;

@@ -1,4 +1,4 @@
-// What the files of the shim share: conversions between the C interface and ATen, and the error convention.
+// Shared by the files of the shim: conversions between the C interface and ATen, and the error convention.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,16 +11,16 @@
 
 namespace om {
 
-// The tensor behind a handle that must be there.
+// The tensor of a handle, which must not be NULL.
 inline at::Tensor &ref(om_tensor t) {
   TORCH_CHECK(t != nullptr, "an operand is missing");
   return *static_cast<at::Tensor *>(t);
 }
 
-// The tensor behind an optional handle; undefined when it is NULL.
+// The tensor of an optional handle; undefined if it is NULL.
 inline at::Tensor opt(om_tensor t) { return t == nullptr ? at::Tensor() : *static_cast<at::Tensor *>(t); }
 
-// A new, counted handle for t. Every om_tensor that a function gives out is made here.
+// A new, counted handle for t. Every om_tensor that a function returns is made here.
 om_tensor wrap(at::Tensor t);
 
 at::ScalarType scalar_type(int64_t dtype);
@@ -31,7 +31,7 @@ inline at::IntArrayRef shape(const int64_t *dims, int64_t n) {
   return at::IntArrayRef(dims, static_cast<size_t>(n));
 }
 
-// A malloc'ed copy of the message, cut before libtorch's C++ backtrace.
+// A malloc'ed copy of the message without libtorch's C++ backtrace.
 const char *fail(const char *what);
 
 }  // namespace om

@@ -14,27 +14,27 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// Actor is the policy: float32 weights that the optimiser updates, and, where
-// the computation is in another type, a shadow of them that forward and
-// backward passes and generation use. With adapters the weights are frozen in
-// the compute type and the adapters alone are float32: there is no shadow.
+// Actor is the policy. The optimiser updates float32 weights. If the compute type
+// differs, a shadow of them in that type serves forward and backward passes and
+// generation. With adapters there is no shadow: the weights are frozen in the
+// compute type, and only the adapters are float32 and trained.
 type Actor struct {
 	master       *model.Model
 	compute      *model.Model // master itself in float32, and with adapters
 	adamw        *optim.AdamW
-	extra        []optim.Param // float32 weights trained beside the model's: a critic's head
-	beside       []optim.Param // weights on its states that another optimiser trains: a shared critic's head
-	inconsistent bool          // the weights may be between two steps: an update failed half way
+	extra        []optim.Param // float32 weights of the same optimiser: a critic's head
+	beside       []optim.Param // weights on the model's states with another optimiser: a shared critic's head
+	inconsistent bool          // see Inconsistent
 
 	dropoutSeed uint64
 	passes      int // micro-batches of the step in progress
 	bad         badSteps
-	spoil       func(loss torch.Tensor) torch.Tensor // lets a test break a loss; nil otherwise
+	spoil       func(loss torch.Tensor) torch.Tensor // see SpoilLoss
 }
 
-// NewActor takes ownership of m, whose weights must be float32, and makes a
-// shadow in the compute type where that differs. A model with adapters must be
-// in the compute type.
+// NewActor makes an actor of m, which it owns from then on. The weights of m must be
+// float32; NewActor makes a shadow if the compute type differs. A model with
+// adapters must be in the compute type.
 func NewActor(ctx context.Context, m *model.Model, compute torch.DType, o optim.AdamWOptions) (*Actor, error) {
 	return newActor(ctx, m, compute, o, nil)
 }
@@ -43,7 +43,7 @@ func newActor(ctx context.Context, m *model.Model, compute torch.DType, o optim.
 	a := &Actor{master: m, compute: m, extra: extra}
 	switch {
 	case m.DType() != compute && m.HasLoRA():
-		return nil, fmt.Errorf("the frozen weights under the adapters are %s, the computation is in %s", m.DType(), compute)
+		return nil, fmt.Errorf("the frozen weights under the adapters are %s, want the compute type %s", m.DType(), compute)
 	case m.DType() != compute:
 		shadow, err := m.Shadow(ctx, compute)
 		if err != nil {
@@ -65,8 +65,8 @@ func newActor(ctx context.Context, m *model.Model, compute torch.DType, o optim.
 	return a, nil
 }
 
-// ResetOptimizer starts a new optimiser with zero moments: what a stage of
-// training learned about step sizes is not the next one's.
+// ResetOptimizer replaces the optimiser by one with zero moments, for a new stage of
+// training.
 func (a *Actor) ResetOptimizer(ctx context.Context, o optim.AdamWOptions) error {
 	err := torch.Run(ctx, a.master.Thread(), func(*torch.Scope) error {
 		fresh := optim.NewAdamW(a.master.Thread(), append(params(a.master), a.extra...), o)
@@ -93,12 +93,12 @@ func params(m *model.Model) []optim.Param {
 // Master returns the model with the float32 weights.
 func (a *Actor) Master() *model.Model { return a.master }
 
-// Compute returns the model that generation uses: it has the same weights at
-// all times.
+// Compute returns the model of forward passes and generation: the shadow, or the
+// model itself without one.
 func (a *Actor) Compute() *model.Model { return a.compute }
 
-// bytes is what the weights, with their shadow and a critic's head, and the
-// optimiser's two moments take.
+// Bytes returns the size of the weights, with their shadow and a critic's head, and
+// of the optimiser's two moments.
 func (a *Actor) Bytes() (weights, optimizer float64) {
 	weights = ModelBytes(a.master)
 	for _, p := range a.master.Adapters() {
@@ -154,12 +154,12 @@ func (a *Actor) OptimizerSteps() int { return a.adamw.Steps() }
 // injection. A nil f disables it.
 func (a *Actor) SpoilLoss(f func(loss torch.Tensor) torch.Tensor) { a.spoil = f }
 
-// SetGradientCheckpointing makes backward passes compute activations again
-// instead of keeping them: less memory, and more time.
+// SetGradientCheckpointing makes backward passes compute activations again instead
+// of keeping them, which saves memory and costs time.
 func (a *Actor) SetGradientCheckpointing(on bool) { a.compute.SetGradientCheckpointing(on) }
 
-// SetDropoutSeed sets what the adapters' dropout is drawn by; the draws of a
-// step depend on it and on the number of the step alone.
+// SetDropoutSeed sets the seed of the adapters' dropout. The draws of a step depend
+// on the seed and on the number of the step alone.
 func (a *Actor) SetDropoutSeed(seed uint64) { a.dropoutSeed = seed }
 
 // Close frees the optimiser, the shadow and the model.
@@ -175,8 +175,9 @@ func (a *Actor) closeShadow() {
 	}
 }
 
-// LogProbs computes log p of every sampled token under m and writes it to the
-// field of each row, without gradients.
+// LogProbs computes log p(token | tokens before) of every sampled token under m, at
+// the temperature of sampling, and writes it to field of each row. It computes no
+// gradients.
 func LogProbs(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBatching, temperature float64, field func(*data.Row) *[]float32) error {
 	return forward(ctx, m, rows, micro, func(s *torch.Scope, p *packed) {
 		logp, _ := p.logProbs(m, p.hidden(s, m), temperature, false)
@@ -184,7 +185,7 @@ func LogProbs(ctx context.Context, m *model.Model, rows []data.Row, micro MicroB
 	})
 }
 
-// forward runs f over the rows, a micro-batch at a time, without gradients.
+// forward calls f with each micro-batch of the rows. It computes no gradients.
 func forward(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBatching, f func(s *torch.Scope, p *packed)) error {
 	batches, err := micro.Split(rows)
 	if err != nil {
@@ -207,11 +208,12 @@ func forward(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBa
 	return nil
 }
 
-// SumPiSquared computes the old log-prob of every sampled token under m and the
-// sum of the squares of the distribution it was drawn from, without gradients.
+// SumPiSquared computes OldLogProbs and SumPiSquared of the rows under m: the
+// log-prob of every sampled token, and the sum of squares Σ_v π(v)² of the
+// distribution that it was drawn from. It computes no gradients.
 //
-// No kernel makes that sum, and none is needed: with z the logits over the
-// temperature T and y the token,
+// Two softmax passes give the sum. With z the logits, T the temperature and y the
+// token,
 //
 //	log Σ_v π(v)² = lse(2z) - 2 lse(z) = 2 log π_T(y) - log π_{T/2}(y)
 //
@@ -227,14 +229,15 @@ func SumPiSquared(ctx context.Context, m *model.Model, rows []data.Row, micro Mi
 }
 
 // step clips the accumulated gradients, updates the weights and refreshes the
-// shadow. A gradient that is not finite is dropped and reported.
+// shadow. If a gradient is not finite, it drops the gradients and returns an
+// *optim.NotFiniteError.
 func (a *Actor) step(ctx context.Context, lr, gradClip float64) (gradNorm float64, err error) {
 	norms, err := a.stepAll(ctx, optim.Share{Of: a.adamw, LR: lr, MaxNorm: gradClip})
 	return norms[0], err
 }
 
-// stepAll is step for several optimisers at once, which all move or none does.
-// The norms are those of their gradients.
+// stepAll is step for several optimisers: either all of them move or none does. It
+// returns the norms of their gradients.
 func (a *Actor) stepAll(ctx context.Context, shares ...optim.Share) (norms []float64, err error) {
 	a.inconsistent, a.passes = true, 0
 	norms = make([]float64, len(shares))
@@ -255,13 +258,12 @@ func (a *Actor) stepAll(ctx context.Context, shares ...optim.Share) (norms []flo
 	return norms, err
 }
 
-// backward runs one micro-batch: forward, loss, backward, and moves the
-// gradients of a shadow to the float32 weights. After an error no gradient is
-// left behind.
+// backward runs the forward and the backward pass of a micro-batch and adds the
+// gradients to those of the float32 weights. After an error all gradients are zero.
 func (a *Actor) backward(ctx context.Context, loss func(s *torch.Scope) (torch.Tensor, error)) error {
 	return torch.Run(ctx, a.master.Thread(), func(s *torch.Scope) (err error) {
 		clean := false
-		defer func() { // an operation that panics must not leave half a sum either
+		defer func() { // also after an operation that panics
 			a.compute.SetDropout(false, 0)
 			a.compute.DropTapes()
 			if !clean {
@@ -293,8 +295,8 @@ func (a *Actor) backward(ctx context.Context, loss func(s *torch.Scope) (torch.T
 	})
 }
 
-// dropoutKey is that of the next micro-batch. The seed, the optimiser's step
-// and the micro-batch's place have bits of their own in it.
+// dropoutKey returns the key of the next micro-batch's dropout, in which the seed,
+// the optimiser's step and the index of the micro-batch have bits of their own.
 func (a *Actor) dropoutKey() uint64 {
 	key := a.dropoutSeed*0x9e3779b97f4a7c15 ^ uint64(a.adamw.Steps())<<20 ^ uint64(a.passes)
 	a.passes++

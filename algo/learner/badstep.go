@@ -12,58 +12,57 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// An optimiser step whose loss or gradient is NaN or infinite is left out: the
-// weights and the moments stay as they were, its batch is written down, and
-// training goes on. One such step is bad luck; several in a row are a run that
-// has diverged, and end it.
+// A bad step is an optimiser step with a loss or a gradient that is NaN or infinite.
+// It is skipped: weights and moments do not change, its batch is written to a file,
+// and training continues. Several bad steps in a row mean that the run has diverged,
+// and end it.
 
-// maxBadSteps in a row end a run.
+// maxBadSteps is the number of consecutive bad steps that ends a run.
 const maxBadSteps = 3
 
-// NotFiniteError reports a loss that is NaN or infinite: the weights were left
-// as they were.
+// NotFiniteError reports a loss that is NaN or infinite. The weights did not change.
 type NotFiniteError struct {
 	What  string
 	Value float64
 }
 
-// Error names the quantity.
+// Error implements error.
 func (e *NotFiniteError) Error() string {
-	return fmt.Sprintf("the %s is %v, the weights were left as they were", e.What, e.Value)
+	return fmt.Sprintf("the %s is %v; the weights did not change", e.What, e.Value)
 }
 
-// DivergedError ends a run whose optimiser steps are not finite any more.
+// DivergedError reports maxBadSteps consecutive bad steps.
 type DivergedError struct {
 	Steps int   // in a row
 	Last  error // a *NotFiniteError or *optim.NotFiniteError
 }
 
-// Error says what usually helps.
+// Error implements error.
 func (e *DivergedError) Error() string {
-	return fmt.Sprintf("%d optimiser steps in a row were not finite, the last because %v: training diverged; "+
+	return fmt.Sprintf("training diverged: %d optimiser steps in a row were not finite, the last because %v; "+
 		"lower the learning rate (actor.optim.lr, sft.optim.lr) or grad_clip, give it a warm-up, or compute in float32 (model.compute_dtype)",
 		e.Steps, e.Last)
 }
 
-// Unwrap returns what the last of them was.
+// Unwrap returns the error of the last step.
 func (e *DivergedError) Unwrap() error { return e.Last }
 
-// BadStep is an optimiser step that was left out.
+// BadStep is a skipped optimiser step.
 type BadStep struct {
 	Cause         error
-	OptimizerStep int // the number it would have had, counted from the optimiser's start
+	OptimizerStep int // its number, had it not been skipped, since the optimiser was made
 	LR            float64
 	Rows          []data.Row
 }
 
-// badSteps are those of one actor.
+// badSteps counts the bad steps of one actor.
 type badSteps struct {
 	inARow int
-	keep   func(BadStep) error // writes one down; nil: nobody wants to know
+	keep   func(BadStep) error // nil: none
 }
 
-// OnBadStep sets what is called with every optimiser step that is left out,
-// before training goes on. Its error ends the run.
+// OnBadStep sets a function that is called with every skipped optimiser step. Its
+// error ends the run.
 func (a *Actor) OnBadStep(keep func(BadStep) error) { a.bad.keep = keep }
 
 // BadSteps returns the number of consecutive optimiser steps, up to the last, that
@@ -73,14 +72,14 @@ func (a *Actor) BadSteps() int { return a.bad.inARow }
 // SetBadSteps restores the count of BadSteps from a checkpoint.
 func (a *Actor) SetBadSteps(n int) { a.bad.inARow = n }
 
-// leaveOut decides about the error of an optimiser step: true is a step that
-// is left out; an error ends the run.
-func (a *Actor) leaveOut(rows []data.Row, lr float64, err error) (bool, error) {
-	return a.leaveOutOf(a.adamw, rows, lr, err)
+// skip handles the error of an optimiser step. It returns true if the step is
+// skipped, and an error if the run must end.
+func (a *Actor) skip(rows []data.Row, lr float64, err error) (bool, error) {
+	return a.skipOf(a.adamw, rows, lr, err)
 }
 
-// leaveOutOf is leaveOut for a step of another optimiser than the model's.
-func (a *Actor) leaveOutOf(of *optim.AdamW, rows []data.Row, lr float64, err error) (bool, error) {
+// skipOf is skip for a step of the given optimiser.
+func (a *Actor) skipOf(of *optim.AdamW, rows []data.Row, lr float64, err error) (bool, error) {
 	if err == nil {
 		a.bad.inARow = 0
 		return false, nil
@@ -110,11 +109,11 @@ const maxKeptBadSteps = 20
 // maxKeptBadSteps files; further steps are not written.
 func (b BadStep) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("keep a bad step: %w", err)
+		return fmt.Errorf("write the batch of a bad step: %w", err)
 	}
 	had, err := os.ReadDir(dir)
 	if err != nil {
-		return fmt.Errorf("keep a bad step: %w", err)
+		return fmt.Errorf("write the batch of a bad step: %w", err)
 	}
 	if len(had) >= maxKeptBadSteps {
 		return nil
@@ -134,18 +133,18 @@ func (b BadStep) Write(dir string) error {
 	}
 	text, err := json.Marshal(file)
 	if err != nil {
-		return fmt.Errorf("keep a bad step: %w", err)
+		return fmt.Errorf("write the batch of a bad step: %w", err)
 	}
 	path := filepath.Join(dir, fmt.Sprintf("%06d.json", len(had)+1))
 	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("keep a bad step: %w", err)
+		return fmt.Errorf("write the batch of a bad step: %w", err)
 	}
 	return nil
 }
 
 type badStepFile struct {
 	Cause         string   `json:"cause"`
-	Params        []string `json:"params,omitempty"` // whose gradients were not finite
+	Params        []string `json:"params,omitempty"` // with a gradient that is not finite
 	OptimizerStep int      `json:"optimizer_step"`
 	LR            float64  `json:"lr"`
 	Rows          []badRow `json:"rows"`
@@ -167,11 +166,11 @@ type badRow struct {
 	Advantages      []exactFloat `json:"advantages"`
 }
 
-// exactFloat is a number that JSON may not have: NaN and the infinities are
-// written as text, and they are what one looks for here.
+// exactFloat is a number in a file of a bad step. NaN and the infinities, which JSON
+// lacks, are written as text.
 type exactFloat float64
 
-// MarshalJSON writes a number, or the name of what is none.
+// MarshalJSON writes a number, or the text "NaN", "+Inf" or "-Inf".
 func (x exactFloat) MarshalJSON() ([]byte, error) {
 	if v := float64(x); math.IsNaN(v) || math.IsInf(v, 0) {
 		return json.Marshal(fmt.Sprint(v))

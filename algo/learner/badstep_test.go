@@ -107,12 +107,12 @@ var errDisk = errors.New("no space left")
 // count as a bad step, and that a step which cannot be written ends the run.
 func TestOtherErrorsAreNoBadSteps(t *testing.T) {
 	a := testActor(t, torch.Float32)
-	if left, err := a.leaveOut(nil, 0, errDisk); left || !errors.Is(err, errDisk) {
-		t.Errorf("left out %v, %v", left, err)
+	if skipped, err := a.skip(nil, 0, errDisk); skipped || !errors.Is(err, errDisk) {
+		t.Errorf("skipped %v, %v", skipped, err)
 	}
 	a.OnBadStep(func(BadStep) error { return errDisk })
-	if left, err := a.leaveOut(nil, 0, &NotFiniteError{What: "loss"}); left || !errors.Is(err, errDisk) {
-		t.Errorf("left out %v, %v", left, err)
+	if skipped, err := a.skip(nil, 0, &NotFiniteError{What: "loss"}); skipped || !errors.Is(err, errDisk) {
+		t.Errorf("skipped %v, %v", skipped, err)
 	}
 }
 

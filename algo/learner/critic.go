@@ -1,12 +1,12 @@
 package learner
 
-// The critic of PPO: a decoder with a linear head of one output. The value of a
-// token comes from the state before it, v_t = w · h_{t-1} + b, as its
-// log-prob does (spec 7.4).
+// The critic of PPO: a decoder with a linear head of one output. The value of a token
+// comes from the state before it, v_t = w · h_{t-1} + b, as its log-prob does (spec
+// 7.4).
 //
-// Differs from verl in: the head is float32 whatever the decoder computes in,
-// and the loss looks at sampled tokens alone; there a mask one place to the left
-// let observations in (spec 5.1).
+// Differs from verl in: the head is float32 in any compute type; the loss covers
+// sampled tokens only, where verl's mask is one place to the left and includes
+// observations (spec 5.1).
 
 import (
 	"context"
@@ -20,16 +20,17 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// Critic estimates what an episode will still be paid. Its decoder is its own
-// and trained as an actor's is, or the actor's (sharedcritic.go).
+// Critic estimates the value of every sampled token: the expected return of the rest
+// of the episode. It has a decoder of its own, trained as an actor's is, or shares
+// the actor's (sharedcritic.go).
 type Critic struct {
 	*Actor
 	head *valueHead
-	own  *optim.AdamW // of the head alone, where the decoder is the actor's; nil: the decoder's trains it too
+	own  *optim.AdamW // of the head of a shared critic; nil: the decoder's optimiser trains the head
 }
 
-// NewCritic takes ownership of m, whose weights must be float32 and whose
-// output layer is not used, and gives it a head of random weights.
+// NewCritic makes a critic of m, which it owns from then on, with a head of random
+// weights. The weights of m must be float32. Its output layer is not used.
 func NewCritic(ctx context.Context, m *model.Model, compute torch.DType, o optim.AdamWOptions, seed uint64) (*Critic, error) {
 	head, err := newValueHead(ctx, m.Thread(), m.Config.HiddenSize, seed)
 	c := &Critic{head: head}
@@ -44,7 +45,7 @@ func NewCritic(ctx context.Context, m *model.Model, compute torch.DType, o optim
 	return c, nil
 }
 
-// Close frees the critic: with its model, unless that is the actor's.
+// Close frees the critic, and its model unless it is the actor's.
 func (c *Critic) Close() {
 	if c.Shared() {
 		c.own.Close()
@@ -55,7 +56,7 @@ func (c *Critic) Close() {
 	c.head.owner.Close()
 }
 
-// optimizer is that of what is the critic's own.
+// optimizer returns the optimiser of the critic's own weights.
 func (c *Critic) optimizer() *optim.AdamW {
 	if c.Shared() {
 		return c.own
@@ -63,7 +64,7 @@ func (c *Critic) optimizer() *optim.AdamW {
 	return c.adamw
 }
 
-// bytes is what the critic adds to the memory: weights, with their shadow, and
+// Bytes returns the memory that the critic adds: the weights, with their shadow, and
 // the optimiser's two moments.
 func (c *Critic) Bytes() (weights, optimizer float64) {
 	if !c.Shared() {
@@ -77,7 +78,7 @@ func (c *Critic) Bytes() (weights, optimizer float64) {
 // optimiser.
 func (c *Critic) OptimizerSteps() int { return c.optimizer().Steps() }
 
-// CopyFrom makes the decoder's weights those of an actor. The head stays.
+// CopyFrom copies the weights of an actor to the decoder. The head does not change.
 func (c *Critic) CopyFrom(ctx context.Context, a *Actor) error {
 	err := torch.Run(ctx, c.master.Thread(), func(s *torch.Scope) error {
 		c.master.CopyWeights(s, a.master)
@@ -92,18 +93,19 @@ func (c *Critic) CopyFrom(ctx context.Context, a *Actor) error {
 	return nil
 }
 
-// hidden runs the decoder. Where it is the actor's, a loss of values alone does
-// not train it.
+// hidden runs the decoder and returns the states [M,D] before the tokens in the loss.
+// They carry no gradient if the decoder is the actor's.
 func (c *Critic) hidden(s *torch.Scope, p *packed) (hidden torch.Tensor) {
 	if !c.Shared() {
 		return p.hidden(s, c.compute)
 	}
-	c.compute.SetDropout(false, 0) // which belongs to the decoder's training
+	c.compute.SetDropout(false, 0) // dropout is for the training of the decoder
 	s.NoGrad(func() { hidden = p.hidden(s, c.compute) })
 	return hidden
 }
 
-// Values computes the value of every sampled token, without gradients.
+// Values computes Values of the rows: the value of every sampled token. It computes
+// no gradients.
 func (c *Critic) Values(ctx context.Context, rows []data.Row, micro MicroBatching) error {
 	return forward(ctx, c.compute, rows, micro, func(s *torch.Scope, p *packed) {
 		p.scatter(c.head.values(c.hidden(s, p)).ToFloat32s(), func(r *data.Row) *[]float32 { return &r.Values })
@@ -115,28 +117,27 @@ type CriticOptions struct {
 	MiniBatch int // episodes in an optimiser step; 0: all
 	Passes    Passes
 	Micro     MicroBatching
-	Clip      float64 // of the value around what it was before the update
+	Clip      float64 // bound on the change of a value, from before the update
 	GradClip  float64
 	AdamW     optim.AdamWOptions
 	Schedule  optim.Schedule
-	Warmup    int     // steps that train the critic alone
-	Coef      float64 // of the value loss beside the policy loss, where the decoder is the actor's
-	// FromActor makes the actor's weights before the first step the critic's,
-	// instead of those that it came with. It says nothing of a shared decoder.
+	Warmup    int     // first steps that train the critic only
+	Coef      float64 // of the value loss of a shared critic in the actor's loss
+	// FromActor copies the actor's weights to the critic before the first step. It has
+	// no effect on a shared critic.
 	FromActor bool
-	Seed      uint64 // of the passes' order; the trainer's, step by step
+	Seed      uint64 // of the order of the passes
 }
 
 // CriticStats are means over the tokens of an update, or its optimiser steps.
 type CriticStats struct {
 	Loss, ClipFrac, Mean float64
 	GradNorm             float64
-	Steps, Skipped       int // optimiser steps done, and left out since they were not finite
+	Steps, Skipped       int // optimiser steps done, and skipped as not finite
 }
 
-// UpdateCritic goes over the rows, which have Values and Returns, one optimiser
-// step a mini-batch (verl's update_critic). Of a shared critic it trains the
-// head alone.
+// UpdateCritic trains on rows with Values and Returns, one optimiser step for each
+// mini-batch (verl's update_critic). It trains the head only if the critic is shared.
 func (c *Critic) UpdateCritic(ctx context.Context, rows []data.Row, lr float64, o CriticOptions) (st CriticStats, err error) {
 	defer func() { c.inconsistent = c.inconsistent || err != nil && st.Steps > 0 }()
 	p, err := newPasses(rows, o.MiniBatch, o.Passes, o.Seed)
@@ -164,7 +165,7 @@ func (c *Critic) UpdateCritic(ctx context.Context, rows []data.Row, lr float64, 
 	return st, nil
 }
 
-// updateValues does one optimiser step and adds sums over its tokens to st.
+// updateValues does one optimiser step and adds the sums over its tokens to st.
 func (c *Critic) updateValues(ctx context.Context, rows []data.Row, lr float64, o CriticOptions, st *CriticStats) (tokens int, err error) {
 	if tokens = LossTokens(rows); tokens == 0 {
 		return 0, nil
@@ -173,11 +174,11 @@ func (c *Critic) updateValues(ctx context.Context, rows []data.Row, lr float64, 
 	if err = c.accumulateValue(ctx, rows, tokens, o, st); err == nil {
 		norms, err = c.stepAll(ctx, optim.Share{Of: c.optimizer(), LR: lr, MaxNorm: o.GradClip})
 	}
-	left, err := c.leaveOutOf(c.optimizer(), rows, lr, err)
+	skipped, err := c.skipOf(c.optimizer(), rows, lr, err)
 	switch {
 	case err != nil:
 		return 0, err
-	case left:
+	case skipped:
 		*st = before
 		st.Skipped++
 		return 0, nil
@@ -193,7 +194,7 @@ func (st CriticStats) AddTo(m map[string]float64, lr float64) {
 	m[track.CriticGradNorm], m[track.CriticLR], m[track.CriticSkipped] = st.GradNorm, lr, float64(st.Skipped)
 }
 
-// accumulateValue leaves the gradient of a mini-batch on the weights and adds
+// accumulateValue adds the gradient of a mini-batch to the weights' gradients, and the
 // sums over its tokens to st.
 func (c *Critic) accumulateValue(ctx context.Context, rows []data.Row, tokens int, o CriticOptions, st *CriticStats) error {
 	batches, err := o.Micro.Split(rows)
@@ -217,8 +218,8 @@ func (c *Critic) accumulateValue(ctx context.Context, rows []data.Row, tokens in
 	return nil
 }
 
-// Files of a checkpoint that a critic adds: its decoder as a Hugging Face
-// folder, unless it is the actor's; the head; the optimiser of what is its own.
+// Files of a critic in a checkpoint folder. CriticFolder holds the head and, unless it
+// is the actor's, the decoder as a Hugging Face folder.
 const (
 	CriticFolder        = "critic"
 	headFile            = "value_head.safetensors"

@@ -1,7 +1,7 @@
 package learner
 
-// Model FLOPs utilisation: what a phase had to compute, over what the device
-// could have computed in the same seconds (PaLM, arXiv:2204.02311, appendix B;
+// Model FLOPs utilisation (MFU): the floating-point operations that a phase needs, as
+// a share of the device's peak in the same time (PaLM, arXiv:2204.02311, appendix B;
 // verl's FlopsCounter, spec 7.6). With T tokens, S of them in the loss, N
 // weights in the linear layers of the decoder, O outputs, width h, L layers of H
 // heads of width d,
@@ -25,7 +25,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Cost is what of a model decides how much a pass computes.
+// Cost holds the sizes of a model that determine the FLOPs of a pass.
 type Cost struct {
 	linear    float64 // weights of the decoder's linear layers
 	adapters  float64 // of the adapters on them; 0: none

@@ -8,21 +8,21 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// LogProbGap compares the log-probs recorded at sampling with those of the
-// training forward pass, over sampled tokens: how far the two computations of
-// the same weights are apart (design: rollout/logprob_gap_*).
+// LogProbGap is the difference between the log-probs recorded while sampling and
+// those of the training forward pass, over sampled tokens. With the same weights it
+// is the numerical difference of two computations (rollout/logprob_gap_*).
 type LogProbGap struct {
 	Mean, Max, K3 float64
 }
 
-// NewLogProbGap computes the gap; got holds the training pass's log-probs.
+// NewLogProbGap compares RolloutLogProbs of the rows with the log-probs of got.
 func NewLogProbGap(rows []data.Row, got func(*data.Row) []float32) LogProbGap {
 	var g LogProbGap
 	n := 0
 	for i := range rows {
 		r := &rows[i]
 		lp := got(r)
-		if len(lp) == 0 { // of an optimiser step that was left out
+		if len(lp) == 0 { // of a skipped optimiser step
 			continue
 		}
 		for t := 1; t < len(r.Tokens); t++ {
@@ -44,6 +44,7 @@ func NewLogProbGap(rows []data.Row, got func(*data.Row) []float32) LogProbGap {
 	return g
 }
 
+// AddTo writes the gap to m.
 func (g LogProbGap) AddTo(m map[string]float64) {
 	m[track.LogProbGap+"_mean"] = g.Mean
 	m[track.LogProbGap+"_max"] = g.Max

@@ -7,16 +7,16 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// MicroBatching says how many rows go through the model at once. Results do
-// not depend on it: losses are divided by the token count of the whole
-// mini-batch (spec 7.3 [ours]).
+// MicroBatching bounds the rows of one pass through the model. Results do not depend
+// on it, since losses are divided by the token count of the whole mini-batch (spec
+// 7.3).
 type MicroBatching struct {
 	Rows      int // rows in a micro-batch; 0: no limit
 	MaxTokens int // tokens in a micro-batch; 0: no limit
 }
 
-// Split cuts rows, in order, into micro-batches. A single row over MaxTokens
-// is an error, since it could never be trained on.
+// Split cuts rows, in order, into micro-batches. It returns an error if a row has more
+// than MaxTokens tokens.
 func (m MicroBatching) Split(rows []data.Row) ([][]data.Row, error) {
 	var out [][]data.Row
 	start, tokens := 0, 0
@@ -38,8 +38,8 @@ func (m MicroBatching) Split(rows []data.Row) ([][]data.Row, error) {
 	return out, nil
 }
 
-// LossTokens counts the tokens that enter the loss: those with mask 1, the first
-// of a row apart, since nothing predicts it.
+// LossTokens counts the tokens in the loss: those with mask 1, except the first of a
+// row, which has no prediction.
 func LossTokens(rows []data.Row) int {
 	n := 0
 	for i := range rows {

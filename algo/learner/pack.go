@@ -10,21 +10,21 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// packed is a micro-batch laid out for one forward pass: whole rows one after
-// another without padding, and the places where the loss looks.
+// packed is a micro-batch laid out for one forward pass: whole rows one after another
+// without padding, and the positions in the loss.
 type packed struct {
 	rows           []data.Row
 	ids, positions []int32
 	offsets        []int
-	at             []int64   // positions whose next token is in the loss
-	targets        []int64   // that next token
-	row, token     []int     // where it stands: rows[row[i]].Tokens[token[i]]
-	lens           []int     // of each row, how many of its tokens are in the loss
-	kept           [][]int32 // of these tokens, what top-k and top-p left when they were sampled; nil: everything
+	at             []int64   // [M] positions before a token in the loss
+	targets        []int64   // [M] the tokens in the loss
+	row, token     []int     // [M] their rows and positions: rows[row[i]].Tokens[token[i]]
+	lens           []int     // number of tokens in the loss of each row
+	kept           [][]int32 // [M] the vocabulary that top-k and top-p kept when the token was sampled; nil: all
 }
 
-// pack lays rows out. A token is in the loss where its mask is 1; the first
-// token of a row never is, since nothing predicts it.
+// pack lays rows out. A token with mask 1 is in the loss, except the first of a row,
+// which has no prediction.
 func pack(rows []data.Row) *packed {
 	seqs := make([][]int32, len(rows))
 	for i := range rows {
@@ -47,8 +47,7 @@ func pack(rows []data.Row) *packed {
 	return p
 }
 
-// readKept collects what top-k and top-p left of the vocabulary for the tokens
-// in the loss.
+// readKept sets kept from the rows' turns.
 func (p *packed) readKept() error {
 	for i, r := range p.row {
 		set := keptAt(&p.rows[r], p.token[i])
@@ -67,7 +66,7 @@ func (p *packed) readKept() error {
 	return nil
 }
 
-// keptAt is the kept set of a sampled token of a row, nil if it is everything.
+// keptAt returns the kept set of a sampled token of a row; nil: the whole vocabulary.
 func keptAt(r *data.Row, token int) data.TokenSet {
 	i, _ := slices.BinarySearchFunc(r.Turns, token, func(t data.Turn, token int) int { return cmp.Compare(t.End, token+1) })
 	if i == len(r.Turns) || token < r.Turns[i].Start || r.Turns[i].Kept == nil {
@@ -76,17 +75,15 @@ func keptAt(r *data.Row, token int) data.TokenSet {
 	return r.Turns[i].Kept[token-r.Turns[i].Start]
 }
 
-// logProbs returns, for the states of hidden, log p [M] of the tokens in the
-// loss under the temperature and, if asked, the entropies [M]. Both are of the
-// distribution over the tokens that top-k and top-p left when these were
-// sampled, renormalised, so that a ratio of two policies compares what was drawn
-// from (DeepSeek-V3.2, arXiv:2512.02556, section 3.1, keep sampling mask).
+// logProbs returns, for the states hidden [M,D], log p [M] of the tokens in the loss
+// at the temperature and, if asked, the entropies [M]. Both are of the renormalised
+// distribution over the kept tokens, from which sampling drew (DeepSeek-V3.2,
+// arXiv:2512.02556, section 3.1, keep sampling mask).
 func (p *packed) logProbs(m *model.Model, hidden torch.Tensor, temperature float64, entropy bool) (logp, ent torch.Tensor) {
 	return m.TokenLogProbsAmong(hidden, p.targets, p.kept, temperature, entropy)
 }
 
-// hidden runs the model and returns its states [M,D] before the tokens in the
-// loss.
+// hidden runs the model and returns the states [M,D] before the tokens in the loss.
 func (p *packed) hidden(s *torch.Scope, m *model.Model) torch.Tensor {
 	return m.Forward(s, p.ids, p.positions, p.offsets).IndexSelect(0, s.Int64s(p.at, len(p.at)))
 }

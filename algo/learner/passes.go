@@ -1,15 +1,14 @@
 package learner
 
-// Several passes over one batch (verl's ppo_epochs and shuffle): every pass cuts
-// the episodes into mini-batches and makes one optimiser step of each. Old
-// log-probs, values, advantages and returns are those from before the first.
+// Several passes over one batch (verl's ppo_epochs and shuffle): every pass cuts the
+// episodes into mini-batches and makes one optimiser step of each. Old log-probs,
+// values, advantages and returns are from before the first pass.
 //
-// Differs from verl in: what a pass shuffles are episodes, not rows, and the
-// order depends on the run's seed, the step and the pass alone, so that a
-// resumed run takes the same. A pass of one mini-batch is not shuffled: its
-// gradient is a sum, whatever the order. Where episodes were left out, the
-// mini-batches are as even as can be: the episodes of a small one would weigh
-// more than the others.
+// Differs from verl in: a pass shuffles episodes, not rows; the order depends on the
+// run's seed, the step and the pass alone, so a resumed run repeats it; a pass of one
+// mini-batch is not shuffled, since its gradient is a sum; if episodes were left out,
+// the mini-batches have even sizes, since the episodes of a smaller one would have a
+// higher weight.
 
 import (
 	"slices"
@@ -17,10 +16,10 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Passes say how often an update goes over its rows, and in which order.
+// Passes configures the passes of an update over its rows.
 type Passes struct {
-	Epochs  int  // passes; 0 is one
-	Shuffle bool // draw the episodes of every mini-batch anew in every pass
+	Epochs  int  // number of passes; 0: one
+	Shuffle bool // draw the episodes of each mini-batch anew in every pass
 }
 
 // Count returns the number of passes.
@@ -36,17 +35,16 @@ func (p Passes) OptimizerSteps(rows []data.Row, size int) (int, error) {
 	return over.steps(), nil
 }
 
-// passes are those over the rows of one update.
+// passes iterates over the mini-batches of one update.
 type passes struct {
 	Passes
 	rows  []data.Row
 	spans [][2]int // of the episodes
-	size  int      // episodes in a mini-batch, at most
+	size  int      // bound on the episodes of a mini-batch
 	order *data.Order
 }
 
-// newPasses prepares passes over rows in mini-batches of so many episodes; 0 is
-// all.
+// newPasses prepares passes over rows in mini-batches of size episodes; 0: all.
 func newPasses(rows []data.Row, size int, o Passes, seed uint64) (*passes, error) {
 	spans, err := data.EpisodeSpans(rows)
 	if err != nil {
@@ -62,15 +60,16 @@ func newPasses(rows []data.Row, size int, o Passes, seed uint64) (*passes, error
 	return p, err
 }
 
-// miniBatches is how many a pass has.
+// miniBatches returns the number of mini-batches of a pass.
 func (p *passes) miniBatches() int { return (len(p.spans) + p.size - 1) / p.size }
 
-// steps is how many optimiser steps all passes have, at most.
+// steps returns the number of optimiser steps of all passes. Steps without a token in
+// the loss are counted too.
 func (p *passes) steps() int { return p.Count() * p.miniBatches() }
 
-// next are the mini-batches of the n-th pass, from 0; they come in order. What
-// is written to the rows of the first pass is there for the caller once done has
-// been called; that of later passes, which other weights have seen, is not.
+// next returns the mini-batches of the n-th pass, from 0. Passes must be taken in
+// order. done copies the fields that were written to the mini-batches of the first
+// pass to the rows; for later passes, which run on changed weights, it does nothing.
 func (p *passes) next(n int) (minis [][]data.Row, done func()) {
 	done = func() {}
 	rows, spans := p.rows, p.spans

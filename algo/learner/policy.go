@@ -8,9 +8,9 @@ package learner
 // of the whole mini-batch; sharedcritic.go adds the loss of a critic on the same
 // decoder.
 //
-// Sums over a mini-batch are divided by what its rows are, not by what a
-// micro-batch's are, so that micro-batching cannot change the gradient, as in verl
-// since 0.8. An empty mask gives 0.
+// Sums are divided by the counts of the mini-batch, not of a micro-batch, so that
+// micro-batching does not change the gradient, as in verl since 0.8. An empty mask
+// gives 0.
 
 import (
 	"context"
@@ -34,18 +34,18 @@ type PolicyOptions struct {
 	Loss        string // of loss.Policies
 	LossOptions loss.Options
 	Agg         string  // of loss.Aggregations
-	AggScale    float64 // what seq-mean-token-sum-norm divides by
+	AggScale    float64 // divisor of seq-mean-token-sum-norm
 	EntropyCoef float64
-	Entropy     bool    // report the entropy by turn also where it is not in the loss
+	Entropy     bool    // report the entropy by turn even if it is not in the loss
 	KLCoef      float64 // 0: no KL loss
 	KLType      string  // of kl.Estimators, with or without +, or kl.Full
 	Reference   *model.Model
-	Temperature float64 // of the rollout: log-probs are those of logits / Temperature
+	Temperature float64 // of sampling: log-probs are of the softmax of logits / Temperature
 	GradClip    float64
-	Seed        uint64     // of what a loss draws, and of the passes' order
-	Value       *ValueTerm // of a critic on the same decoder; nil: none
-	// Recorded says that OldLogProbs are there and are not those of the weights
-	// before the update.
+	Seed        uint64     // of the draws of a loss and of the order of the passes
+	Value       *ValueTerm // of a shared critic; nil: none
+	// Recorded means that OldLogProbs were recorded by other weights than those before
+	// the update.
 	Recorded bool
 }
 
@@ -56,19 +56,19 @@ type PolicyStats struct {
 	ClipFrac, ClipFracLower, PPOKL, Entropy float64 // by token
 	GradNorm                                float64
 	Steps                                   int // optimiser steps done
-	Skipped                                 int // left out, since they were not finite
+	Skipped                                 int // optimiser steps skipped as not finite
 	Value                                   CriticStats
 	Gap                                     LogProbGap
 }
 
 func (o PolicyOptions) wantsEntropy() bool { return o.Entropy || o.EntropyCoef != 0 }
 
-// UpdateActor goes over the rows, one optimiser step a mini-batch (verl's
-// update_policy). With a single step the old log-probs are the
-// current ones, detached: the ratio is exactly 1 and no extra pass is needed
-// (spec 5.2); otherwise OldLogProbs must be there, unless the loss takes the
-// recorded ones. RefLogProbs must be there if the KL loss is on, but for
-// kl.Full, which asks the reference itself.
+// UpdateActor trains on the rows, one optimiser step for each mini-batch (verl's
+// update_policy). An update of a single step takes the current log-probs, detached, as
+// the old ones: the ratio is exactly 1 and no extra pass is needed (spec 5.2).
+// Otherwise the rows need OldLogProbs, except for loss.Bypass, which uses
+// RolloutLogProbs. A KL loss needs RefLogProbs, except kl.Full, which runs the
+// reference itself.
 func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o PolicyOptions) (st PolicyStats, err error) {
 	defer func() {
 		if err != nil && st.Steps > 0 {
@@ -79,7 +79,7 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 	if err != nil {
 		return st, err
 	}
-	// With dropout the log-probs of the update are not those of the policy.
+	// With dropout the log-probs of the update differ from those of the policy.
 	single := p.steps() == 1 && !o.Recorded && a.compute.Dropout() == 0
 	tokens := 0
 	for n := range p.Count() {
@@ -119,7 +119,7 @@ func firstGap(minis [][]data.Row, policyLoss string) LogProbGap {
 	return NewLogProbGap(slices.Concat(minis...), func(r *data.Row) []float32 { return r.OldLogProbs })
 }
 
-// updateMiniBatch does one optimiser step and adds sums over its tokens to st.
+// updateMiniBatch does one optimiser step and adds the sums over its tokens to st.
 func (a *Actor) updateMiniBatch(ctx context.Context, rows []data.Row, lr float64, onPolicy bool, o PolicyOptions, st *PolicyStats) (tokens int, err error) {
 	if tokens = LossTokens(rows); tokens == 0 {
 		return 0, nil
@@ -129,15 +129,15 @@ func (a *Actor) updateMiniBatch(ctx context.Context, rows []data.Row, lr float64
 		own := optim.Share{Of: a.adamw, LR: lr, MaxNorm: o.GradClip}
 		norms, err = a.stepAll(ctx, append([]optim.Share{own}, o.Value.shares()...)...)
 	}
-	left, err := a.leaveOut(rows, lr, err)
+	skipped, err := a.skip(rows, lr, err)
 	switch {
 	case err != nil:
 		return 0, err
-	case left:
+	case skipped:
 		*st = before
 		st.Skipped++
 		st.Value.Skipped = st.Skipped
-		for i := range rows { // these are numbers of the step that was left out
+		for i := range rows { // discard the values of the skipped step
 			rows[i].Entropies = nil
 			if onPolicy || o.Loss == loss.Bypass {
 				rows[i].OldLogProbs = nil
@@ -154,7 +154,7 @@ func (a *Actor) updateMiniBatch(ctx context.Context, rows []data.Row, lr float64
 	return tokens, nil
 }
 
-// accumulatePolicy leaves the gradient of a mini-batch on the weights.
+// accumulatePolicy adds the gradient of a mini-batch to the weights' gradients.
 func (a *Actor) accumulatePolicy(ctx context.Context, rows []data.Row, onPolicy bool, o PolicyOptions, st *PolicyStats) error {
 	u, err := a.newPolicyUpdate(ctx, rows, onPolicy, o)
 	if err != nil {
@@ -184,14 +184,14 @@ func (a *Actor) accumulatePolicy(ctx context.Context, rows []data.Row, onPolicy 
 	return nil
 }
 
-// policyUpdate is what the micro-batches of one mini-batch share.
+// policyUpdate is shared by the micro-batches of one mini-batch.
 type policyUpdate struct {
 	o        PolicyOptions
 	policy   loss.Policy
-	shares   []float64 // what a row's tokens in the loss are multiplied by, of rows to come
+	shares   []float64 // weight of the tokens of each remaining row
 	onPolicy bool
 	tokens   int    // of the mini-batch
-	chosen   []bool // tokens the policy chose, of micro-batches to come; nil where it chooses none
+	chosen   []bool // the policy's choice for each remaining token; nil: it chooses none
 }
 
 func (a *Actor) newPolicyUpdate(ctx context.Context, rows []data.Row, onPolicy bool, o PolicyOptions) (*policyUpdate, error) {
@@ -213,10 +213,9 @@ func (a *Actor) newPolicyUpdate(ctx context.Context, rows []data.Row, onPolicy b
 	return u, err
 }
 
-// shares are what the tokens of each row are multiplied by when an aggregation
-// makes one number of a mini-batch. A mean over rows is one over episodes, as
-// everything is that counts them: with a vote for every context, an episode of
-// many would outvote one of few.
+// shares returns the weight of the tokens of each row in the aggregation of a
+// mini-batch. A mean over rows is a mean over episodes: with one vote for each context,
+// an episode of many contexts would have a higher weight.
 func shares(rows []data.Row, aggregate loss.Aggregation, scale float64) ([]float64, error) {
 	spans, err := data.EpisodeSpans(rows)
 	if err != nil {
@@ -236,10 +235,10 @@ func shares(rows []data.Row, aggregate loss.Aggregation, scale float64) ([]float
 	return out, nil
 }
 
-// choose computes the log-probs of a mini-batch as they are now, for a loss
-// that looks at all of it before it knows what to do with a token.
+// choose computes the current log-probs of a mini-batch, for a loss that selects
+// tokens by the statistics of the whole mini-batch.
 func (a *Actor) choose(ctx context.Context, rows []data.Row, u *policyUpdate) ([]bool, error) {
-	now := slices.Clone(rows) // whose log-probs are new slices
+	now := slices.Clone(rows) // with log-probs of their own
 	err := LogProbs(CountRows(ctx, nil), a.compute, now, u.o.Micro, u.o.Temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
 	if err != nil {
 		return nil, err
@@ -260,7 +259,8 @@ func (a *Actor) choose(ctx context.Context, rows []data.Row, u *policyUpdate) ([
 	return u.policy.Choose(tokens, u.o.LossOptions, u.o.Seed), nil
 }
 
-// loss is a micro-batch's part of the mini-batch's loss; share are its rows'.
+// loss returns a micro-batch's part of the mini-batch's loss. share holds the weights
+// of its rows.
 func (u *policyUpdate) loss(s *torch.Scope, m *model.Model, p *packed, share []float64, st *PolicyStats) (torch.Tensor, error) {
 	o := u.o
 	hidden := p.hidden(s, m)
@@ -321,11 +321,11 @@ func (u *policyUpdate) loss(s *torch.Scope, m *model.Model, p *packed, share []f
 	return total, nil
 }
 
-// kl is the KL to the reference, token by token.
+// kl returns the KL to the reference of each token [M].
 func (u *policyUpdate) kl(s *torch.Scope, m *model.Model, p *packed, hidden, logp torch.Tensor) (torch.Tensor, error) {
 	o := u.o
 	if o.KLType == kl.Full && p.kept != nil {
-		return torch.Tensor{}, errors.New("the KL over the whole vocabulary (kl_loss_type = \"full\") is not that of tokens sampled with top-k or top-p: take another kl_loss_type")
+		return torch.Tensor{}, errors.New("kl_loss_type = \"full\", the KL over the whole vocabulary, does not support tokens sampled with top-k or top-p: use another kl_loss_type")
 	}
 	if o.KLType != kl.Full {
 		return kl.Loss(o.KLType, logp, p.gather(s, func(r *data.Row) []float32 { return r.RefLogProbs }))

@@ -5,14 +5,13 @@ package learner
 // tokens, and its output at the last token is the score.
 //
 // Source: RewardModelWorker of verl before 0.8 (_switch_chat_template, compute_rm_score).
-// As there, the template writes the special tokens and the tokenizer adds none,
-// and of a chat that is too long the first tokens are kept: the score is then
-// that of a chat that breaks off, which the number "truncated" tells of.
+// As there, the template writes the special tokens and the tokenizer adds none. Of a
+// chat that is too long the first tokens are kept; the metric "truncated" counts such
+// chats.
 //
-// Differs from verl in: the whole conversation is rendered, turn by turn, where
-// verl gives it one reply behind the prompt; the head has no bias, as the
-// sequence classifiers that are published have none (verl opens them as token
-// classifiers, with one).
+// Differs from verl in: the whole conversation is rendered, turn by turn, where verl
+// renders the prompt and one reply; the head has no bias, as in published sequence
+// classifiers (verl opens them as token classifiers, with a bias).
 
 import (
 	"context"
@@ -29,40 +28,39 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// chatDate is the day that templates are told which write the date. It is
-// fixed: a chat is worth the same whenever it is scored, also by a run that is
-// resumed on another day.
+// chatDate is the date for templates that write it. It is fixed, so that a chat has
+// the same score on every day.
 var chatDate = time.Date(2025, time.January, 1, 12, 0, 0, 0, time.UTC)
 
 // RewardModel is a reward.Scorer.
 type RewardModel struct {
 	bundle   *model.Bundle
 	template *chat.Template
-	most     int // tokens of a chat
+	most     int // bound on the tokens of a chat
 	o        RewardModelOptions
 }
 
-// RewardModelOptions say how a reward model is used.
+// RewardModelOptions configure NewRewardModel.
 type RewardModelOptions struct {
 	Rows      int // chats in a forward pass
-	MaxTokens int // of a chat, from its beginning; 0: as many as the model has positions
-	// Offload keeps the weights in host memory but while they score.
+	MaxTokens int // of a chat, from its beginning; 0: the number of positions of the model
+	// Offload keeps the weights in host memory, except while they score.
 	Offload bool
-	// Opening are messages as the run's chats begin with: the template has to
-	// be able to write them, and turns after them, before anything is played.
-	// Empty: one message of the user and a reply are tried.
+	// Opening are the first messages of the run's chats. NewRewardModel checks that the
+	// template renders them with turns after them. Empty: it checks one user message
+	// and a reply.
 	Opening []data.Message
 }
 
-// ChatError reports a chat that a reward model's template cannot write.
+// ChatError reports a chat that a reward model's template cannot render.
 type ChatError struct {
 	Path   string // of the reward model
-	Sample string // "" for the chat that is tried first
-	Roles  string // of that chat, in their order
+	Sample string // "" for the check by NewRewardModel
+	Roles  string // of the chat's messages, in order
 	Err    error
 }
 
-// Error names the model and the chat.
+// Error implements error.
 func (e *ChatError) Error() string {
 	what := "a chat of " + e.Roles
 	if e.Sample != "" {
@@ -74,22 +72,22 @@ func (e *ChatError) Error() string {
 // Unwrap returns the cause.
 func (e *ChatError) Unwrap() error { return e.Err }
 
-// NewRewardModel takes ownership of a bundle that was opened with
-// model.Options.Classifier.
+// NewRewardModel makes a reward model of a bundle, which it owns from then on. The
+// bundle must have been opened with model.Options.Classifier.
 func NewRewardModel(ctx context.Context, b *model.Bundle, o RewardModelOptions) (*RewardModel, error) {
 	r := &RewardModel{bundle: b, o: o}
 	if r.o.Rows < 1 {
-		return nil, fmt.Errorf("reward model: %d chats in a forward pass, want at least 1", o.Rows)
+		return nil, fmt.Errorf("reward model: micro-batch of %d chats, want at least 1", o.Rows)
 	}
 	positions := b.Model.Config.MaxPositionEmbeddings
 	if r.most = o.MaxTokens; r.most == 0 {
 		r.most = positions
 	}
 	if r.most > positions {
-		return nil, fmt.Errorf("reward model %s: it has %d positions (max_position_embeddings), fewer than the %d tokens that a chat may have", b.Path, positions, r.most)
+		return nil, fmt.Errorf("reward model %s: a chat may have %[3]d tokens, but the model has only %[2]d positions (max_position_embeddings)", b.Path, positions, r.most)
 	}
 	if b.ChatTemplate() == "" {
-		return nil, fmt.Errorf("reward model %s: it has no chat template (chat_template in tokenizer_config.json), so it is not known how it wants a chat written", b.Path)
+		return nil, fmt.Errorf("reward model %s has no chat template: add chat_template to its tokenizer_config.json", b.Path)
 	}
 	var err error
 	if r.template, err = chat.Parse(b.ChatTemplate()); err != nil {
@@ -110,7 +108,7 @@ func NewRewardModel(ctx context.Context, b *model.Bundle, o RewardModelOptions) 
 	return r, err
 }
 
-// fetch brings the weights to their device; back returns them.
+// fetch moves the weights to their device. back moves them to the host again.
 func (r *RewardModel) fetch(ctx context.Context) (back func() error, err error) {
 	if !r.o.Offload {
 		return func() error { return nil }, nil
@@ -118,7 +116,7 @@ func (r *RewardModel) fetch(ctx context.Context) (back func() error, err error) 
 	return FetchModel(ctx, "the reward model", r.bundle.Model)
 }
 
-// encode is a chat in the model's own tokens.
+// encode renders a chat up to its last reply, in the model's own tokens.
 func (r *RewardModel) encode(sample string, messages []data.Message) ([]int32, error) {
 	fail := func(err error) error {
 		roles := make([]string, len(messages))
@@ -128,10 +126,10 @@ func (r *RewardModel) encode(sample string, messages []data.Message) ([]int32, e
 		return &ChatError{r.bundle.Path, sample, strings.Join(roles, ", "), err}
 	}
 	if len(messages) == 0 {
-		return nil, fail(errors.New("its prompt is not known, so there is no chat to score"))
+		return nil, fail(errors.New("it has no messages"))
 	}
 	last := len(messages)
-	for last > 0 && messages[last-1].Role != "assistant" { // an observation that nothing was said to
+	for last > 0 && messages[last-1].Role != "assistant" { // skip an observation without a reply
 		last--
 	}
 	if last == 0 {
@@ -141,17 +139,17 @@ func (r *RewardModel) encode(sample string, messages []data.Message) ([]int32, e
 		Messages: messages[:last], Vars: r.bundle.TokenizerConfig.TemplateVars(), Now: func() time.Time { return chatDate },
 	})
 	if err != nil {
-		return nil, fail(fmt.Errorf("its template cannot write it: %w", err))
+		return nil, fail(fmt.Errorf("the chat template failed: %w", err))
 	}
 	ids := r.bundle.Tokenizer.Encode(text, tokenizer.Options{})
 	if len(ids) == 0 {
-		return nil, fail(errors.New("its template writes nothing"))
+		return nil, fail(errors.New("the chat template wrote nothing"))
 	}
 	return ids, nil
 }
 
-// Score scores chats. Each brings how many tokens the model read, and whether
-// they were all.
+// Score scores the chats of samples. The extra metrics of a score are the number of
+// tokens that the model read and whether the chat was truncated.
 func (r *RewardModel) Score(ctx context.Context, samples []reward.Sample) (scores []reward.Score, err error) {
 	chats := make([][]int32, len(samples))
 	scores = make([]reward.Score, len(samples))
@@ -188,7 +186,7 @@ func (r *RewardModel) Score(ctx context.Context, samples []reward.Sample) (score
 	return scores, nil
 }
 
-// Bytes is what its weights take, wherever they are.
+// Bytes returns the size of the weights.
 func (r *RewardModel) Bytes() int64 { return int64(ModelBytes(r.bundle.Model)) }
 
 // Close frees the weights.

@@ -27,8 +27,8 @@ type TrajectoryRenderer interface {
 	Trajectory(messages []data.Message) (ids []int32, mask []uint8, err error)
 }
 
-// What SFTRows does with a conversation that is longer than the limit (spec
-// 1.8, truncation).
+// Values of truncation: how SFTRows treats a conversation that is longer than the
+// limit (spec 1.8).
 const (
 	TruncateError = "error"
 	TruncateDrop  = "drop"
@@ -36,27 +36,29 @@ const (
 	TruncateLeft  = "left"
 )
 
-// SFTCounts say what became of the conversations.
+// SFTCounts count the rows that SFTRows made, and the conversations that it dropped
+// or truncated.
 type SFTCounts struct {
 	Rows, Dropped, Truncated int
 	Tokens, LossTokens       int
 }
 
-// ErrTooLong is the error of conversations that a higher limit would let in.
+// ErrTooLong is wrapped by SFTRows' error if a conversation is longer than the limit.
 var ErrTooLong = errors.New("too long")
 
-// SFTRows renders the recorded conversations of tasks.
+// SFTRows renders the recorded conversations of tasks to rows of at most maxLength
+// tokens. It returns an error if no row is left.
 func SFTRows(tasks []data.Task, r TrajectoryRenderer, maxLength int, truncation string) ([]data.Row, SFTCounts, error) {
 	var rows []data.Row
 	var counts SFTCounts
-	long := 0 // conversations that the limit cost something
+	long := 0 // conversations over the limit
 	for i := range tasks {
 		t := &tasks[i]
 		if len(t.Conversation) == 0 {
 			return nil, counts, fmt.Errorf("task %s holds no recorded conversation: supervised training needs a file with conversations, not an index range", t.ID)
 		}
 		if !slices.ContainsFunc(t.Conversation, func(m data.Message) bool { return m.Role == "assistant" }) {
-			return nil, counts, fmt.Errorf("task %s: its conversation has no message of the assistant, which are what is learned: take the row out, or correct the roles", t.ID)
+			return nil, counts, fmt.Errorf("task %s: its conversation has no message of the assistant to learn from: remove the row or correct the roles", t.ID)
 		}
 		ids, mask, err := r.Trajectory(t.Conversation)
 		if err != nil {
@@ -81,7 +83,7 @@ func SFTRows(tasks []data.Task, r TrajectoryRenderer, maxLength int, truncation 
 		row := data.Row{UID: fmt.Sprintf("%s#%d", t.ID, i), TaskID: t.ID, Env: t.Env, Index: t.Index, Tokens: ids, Mask: mask}
 		n := LossTokens([]data.Row{row})
 		if n == 0 {
-			counts.Dropped++ // nothing in it teaches anything: of a row cut on the left the one reply token may be the first
+			counts.Dropped++ // no token is in the loss: after a cut on the left the only reply token may be the first
 			continue
 		}
 		counts.Rows++
@@ -94,15 +96,15 @@ func SFTRows(tasks []data.Task, r TrajectoryRenderer, maxLength int, truncation 
 	case long > 0:
 		return nil, counts, fmt.Errorf("no conversation is left to train on: %d of %d are %w for %d tokens", long, len(tasks), ErrTooLong, maxLength)
 	default:
-		return nil, counts, errors.New("no conversation is left to train on: every reply is marked as not to be learned (loss = false)")
+		return nil, counts, errors.New("no conversation is left to train on: every reply has loss = false")
 	}
 	return rows, counts, nil
 }
 
-// LossSFT is the loss of rows under the weights as they are, and over how many
-// tokens it is the mean.
+// LossSFT returns the loss of rows under the current weights, and the number of tokens
+// that it is the mean of.
 func (a *Actor) LossSFT(ctx context.Context, rows []data.Row, micro MicroBatching) (loss float64, tokens int, err error) {
-	rows = slices.Clone(rows) // the log-probs are of these weights and nobody else's
+	rows = slices.Clone(rows) // do not change OldLogProbs of the caller's
 	err = LogProbs(ctx, a.compute, rows, micro, 1, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
 	if err != nil {
 		return 0, 0, err
@@ -121,25 +123,25 @@ func (a *Actor) LossSFT(ctx context.Context, rows []data.Row, micro MicroBatchin
 	return loss / float64(tokens), tokens, nil
 }
 
-// SFTStats are those of one optimiser step.
+// SFTStats describe one optimiser step.
 type SFTStats struct {
 	Loss     float64 // mean negative log-prob per token, before the step
 	GradNorm float64
 	Tokens   int
-	Skipped  bool // the step was left out, since it was not finite
+	Skipped  bool // the step was skipped as not finite
 }
 
-// UpdateSFT makes one optimiser step on the rows.
+// UpdateSFT does one optimiser step on the rows.
 func (a *Actor) UpdateSFT(ctx context.Context, rows []data.Row, lr, gradClip float64, micro MicroBatching) (SFTStats, error) {
 	st, err := a.accumulateSFT(ctx, rows, micro)
 	if err == nil {
 		st.GradNorm, err = a.step(ctx, lr, gradClip)
 	}
-	st.Skipped, err = a.leaveOut(rows, lr, err)
+	st.Skipped, err = a.skip(rows, lr, err)
 	return st, err
 }
 
-// accumulateSFT leaves the gradient of a batch on the weights.
+// accumulateSFT adds the gradient of a batch to the weights' gradients.
 func (a *Actor) accumulateSFT(ctx context.Context, rows []data.Row, micro MicroBatching) (SFTStats, error) {
 	st := SFTStats{Tokens: LossTokens(rows)}
 	if st.Tokens == 0 {
@@ -173,11 +175,11 @@ type ImitationStats struct {
 	Loss     float64 // negative log-prob of a token, before the optimiser step it entered
 	GradNorm float64
 	Steps    int // optimiser steps done
-	Skipped  int // left out, since they were not finite
+	Skipped  int // optimiser steps skipped as not finite
 }
 
-// Imitate trains on the sampled tokens of rows as supervised training does (the
-// loss is that of sft.go), in the passes and mini-batches of o.
+// Imitate trains on the sampled tokens of rows with the loss of UpdateSFT, in the passes
+// and mini-batches of o.
 func (a *Actor) Imitate(ctx context.Context, rows []data.Row, lr float64, o PolicyOptions) (st ImitationStats, err error) {
 	defer func() { a.inconsistent = a.inconsistent || err != nil && st.Steps > 0 }()
 	p, err := newPasses(rows, o.MiniBatch, o.Passes, o.Seed)

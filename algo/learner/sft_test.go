@@ -187,7 +187,7 @@ func TestSFTRowsRefuses(t *testing.T) {
 		{"no conversation", []data.Task{{ID: "maze_3"}}, 512, TruncateError, "task maze_3 holds no recorded conversation"},
 		{"too long", expertTasks(), 64, TruncateError, "tokens, more than the 64 allowed"},
 		{"all dropped", expertTasks()[:1], 64, TruncateDrop, "no conversation is left"},
-		{"nothing to learn", silent, 512, TruncateError, "no conversation is left to train on: every reply is marked as not to be learned"},
+		{"nothing to learn", silent, 512, TruncateError, "no conversation is left to train on: every reply has loss = false"},
 		{"no reply", []data.Task{{ID: "maze_4", Conversation: []data.Message{{Role: "user", Content: "Go."}}}}, 512, TruncateError, "task maze_4: its conversation has no message of the assistant"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

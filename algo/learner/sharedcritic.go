@@ -6,15 +6,14 @@ package learner
 //	loss = policy loss + vf_coef · mean ½ max((v - R)², (v̂ - R)²)
 //
 // with the mean over the tokens of the mini-batch. The head has an optimiser, a
-// learning rate and a gradient norm of its own. In the critic's warm-up the
-// decoder stands still and the head alone is trained.
+// learning rate and a gradient norm of its own. In the critic's warm-up only the head
+// is trained.
 //
 // Source: Schulman et al. 2017 (arXiv:1707.06347), eq. 9, for networks that
 // share parameters; vf_coef is TRL's name and default. verl has none of this.
 //
-// Differs from eq. 9 in: the decoder's gradient is clipped without the head's,
-// so that vf_coef = 0 leaves the policy's update to the last bit what it is
-// without a critic.
+// Differs from eq. 9 in: the decoder's gradient is clipped without the head's, so that
+// vf_coef = 0 gives, to the last bit, the policy update without a critic.
 
 import (
 	"context"
@@ -26,13 +25,13 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// NewSharedCritic puts a head of random weights on an actor's decoder. The
-// actor stays the caller's and must outlive the critic; its adapters, where it
-// has some, learn from the values too.
+// NewSharedCritic puts a head of random weights on an actor's decoder. It does not own
+// the actor, which must outlive the critic. The value loss trains the actor's adapters
+// too.
 func NewSharedCritic(ctx context.Context, a *Actor, o optim.AdamWOptions, seed uint64) (*Critic, error) {
 	fail := func(err error) error { return fmt.Errorf("put a critic on the actor: %w", err) }
 	if len(a.beside) > 0 {
-		return nil, fail(errors.New("it has one already"))
+		return nil, fail(errors.New("the actor already has a critic"))
 	}
 	head, err := newValueHead(ctx, a.master.Thread(), a.master.Config.HiddenSize, seed)
 	if err != nil {
@@ -51,18 +50,18 @@ func NewSharedCritic(ctx context.Context, a *Actor, o optim.AdamWOptions, seed u
 	return c, nil
 }
 
-// Shared reports whether the decoder is an actor's.
+// Shared reports whether the critic is on an actor's decoder.
 func (c *Critic) Shared() bool { return c.own != nil }
 
 // ValueTerm adds the value loss of a shared critic to the policy's.
 type ValueTerm struct {
 	Critic       *Critic
 	Coef         float64 // of the value loss
-	Clip         float64 // of the value around what it was before the update
+	Clip         float64 // bound on the change of a value, from before the update
 	LR, GradClip float64 // of the head
 }
 
-// shares are the head's part of the optimiser's step.
+// shares returns the head's part of the optimiser step.
 func (v *ValueTerm) shares() []optim.Share {
 	if v == nil {
 		return nil
@@ -70,8 +69,8 @@ func (v *ValueTerm) shares() []optim.Share {
 	return []optim.Share{{Of: v.Critic.own, LR: v.LR, MaxNorm: v.GradClip}}
 }
 
-// ValuesAndLogProbs computes the value and the old log-prob of every sampled
-// token in one pass, without gradients.
+// ValuesAndLogProbs computes Values and OldLogProbs of the rows in one pass, without
+// gradients.
 func (c *Critic) ValuesAndLogProbs(ctx context.Context, rows []data.Row, micro MicroBatching, temperature float64) error {
 	return forward(ctx, c.compute, rows, micro, func(s *torch.Scope, p *packed) {
 		hidden := p.hidden(s, c.compute)

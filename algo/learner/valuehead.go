@@ -17,15 +17,15 @@ import (
 // headScale is the standard deviation of a new head's weights.
 const headScale = 0.02
 
-// valueHead is a linear layer of one output on a decoder's states, float32
-// whatever the decoder computes in.
+// valueHead is a linear layer of one output on a decoder's states. It is float32 in
+// any compute type.
 type valueHead struct {
 	nn.Linear
 	thread *torch.Thread
 	owner  *torch.Owner
 }
 
-// newValueHead makes a head of random weights for states of a width.
+// newValueHead makes a head of random weights for states of the given width.
 func newValueHead(ctx context.Context, thread *torch.Thread, width int, seed uint64) (*valueHead, error) {
 	h := &valueHead{thread: thread, owner: torch.NewOwner(thread, "critic head")}
 	err := torch.Run(ctx, thread, func(s *torch.Scope) error {
@@ -48,13 +48,13 @@ func (h *valueHead) params() []optim.Param {
 	return []optim.Param{{Name: headWeight, Tensor: h.Weight}, {Name: headBias, Tensor: h.Bias}}
 }
 
-// values are those of states [M,D].
+// values returns the values [M] of states [M,D].
 func (h *valueHead) values(hidden torch.Tensor) torch.Tensor {
 	return h.Forward(hidden.To(torch.Float32)).Reshape(hidden.Size(0))
 }
 
-// loss is the sum of the value losses of a micro-batch's tokens, whose states
-// are hidden; what is said about them is added to st.
+// loss returns the sum of the value losses of a micro-batch's tokens with the states
+// hidden [M,D], and adds their statistics to st.
 func (h *valueHead) loss(s *torch.Scope, p *packed, hidden torch.Tensor, clip float64, st *CriticStats) torch.Tensor {
 	v := h.values(hidden)
 	old := p.gather(s, func(r *data.Row) []float32 { return r.Values })
@@ -66,7 +66,7 @@ func (h *valueHead) loss(s *torch.Scope, p *packed, hidden torch.Tensor, clip fl
 	return sum
 }
 
-// bytes is what the weights take.
+// bytes returns the size of the weights.
 func (h *valueHead) bytes() float64 {
 	n := 0.0
 	for _, p := range h.params() {
@@ -87,7 +87,7 @@ func (h *valueHead) specs() []safetensors.Spec {
 	return list
 }
 
-// save writes the head into a folder, which is made if it is not there.
+// save writes the head into a folder, which it makes if needed.
 func (h *valueHead) save(ctx context.Context, dir string) error {
 	fail := func(err error) error { return fmt.Errorf("save the critic's head: %w", err) }
 	if err := os.MkdirAll(dir, 0o755); err != nil {

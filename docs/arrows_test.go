@@ -28,8 +28,8 @@ var arrows = map[string]string{
 
 	"algo":            "algo/... agent/... env/... reward data/... torch/...",
 	"algo/advantage":  "data/...",
-	"algo/correction": "data/...",
-	"algo/curriculum": "",
+	"algo/correction": "algo/track data/...",
+	"algo/curriculum": "algo/track",
 	"algo/kl":         "data/... torch",
 	"algo/loss":       "data/registry torch",
 	"algo/track":      "data/...",

@@ -14,6 +14,7 @@ package correction
 import (
 	"math"
 
+	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 )
 
@@ -62,8 +63,8 @@ func Diagnose(rows []data.Row, m map[string]float64) error {
 		case "kl", "k3_kl", "chi2_token":
 			over = tokens
 		}
-		m["rollout_corr/"+name] = v / over
+		m[track.RolloutCorrection+"/"+name] = v / over
 	}
-	m["rollout_corr/log_ppl_diff_max"], m["rollout_corr/log_ppl_diff_min"] = largest, least
+	m[track.RolloutCorrection+"/log_ppl_diff_max"], m[track.RolloutCorrection+"/log_ppl_diff_min"] = largest, least
 	return nil
 }

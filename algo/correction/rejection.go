@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 )
 
@@ -153,8 +154,8 @@ func Reject(rows []data.Row, rules []Rule, m map[string]float64) ([]data.Row, er
 		}
 	}
 	if tokens > 0 {
-		m["rollout_corr/rollout_rs_masked_fraction"] = masked / tokens
-		m["rollout_corr/rollout_rs_seq_masked_fraction"] = touched / sequences
+		m[track.RolloutCorrection+"/rollout_rs_masked_fraction"] = masked / tokens
+		m[track.RolloutCorrection+"/rollout_rs_seq_masked_fraction"] = touched / sequences
 	}
 	return out, nil
 }

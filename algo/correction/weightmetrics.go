@@ -18,9 +18,13 @@ package correction
 // Differs from verl in: an episode includes all its contexts, and an episode without
 // a sampled token is left out instead of counting as 0.
 
-import "math"
+import (
+	"math"
 
-const weightMetrics = "rollout_corr/rollout_is_"
+	"github.com/openmanus/openmanus/algo/track"
+)
+
+const weightMetrics = track.RolloutCorrection + "/rollout_is_"
 
 // sequenceWeights has the weights of an episode's tokens.
 type sequenceWeights struct {

@@ -1,8 +1,8 @@
-// Package curriculum decides what a step of training plays: how many turns an
-// episode may take so far, and which tasks come next where those that teach
-// most shall, or where those that were lost again and again shall rest.
+// Package curriculum selects the tasks of a training step and the limit on turns of
+// its episodes: tasks by their success rate, a rest for tasks that fail repeatedly,
+// and limits that grow in stages.
 //
-// Everything follows from the seed and from what was reported; a Sampler's
-// State is all that a checkpoint has to keep. It does not know episodes or
-// environments: tasks are numbers. One goroutine uses a Sampler.
+// Draws depend only on the seed and on the reported results, so a checkpoint needs
+// nothing but a Sampler's State. Tasks are numbers here; the package knows no episodes
+// and no environments. A Sampler is used by one goroutine.
 package curriculum

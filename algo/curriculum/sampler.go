@@ -1,55 +1,57 @@
 package curriculum
 
-// Which tasks come next, by how often they succeed:
+// Sampling of tasks by their success rate:
 //
 //	p_i = (S_i + 1) / (N_i + 2)            successes S of N episodes, smoothed
 //	w_i = max(p_i (1 - p_i), 0.02)         drawn without replacement
 //
-// where S and N shrink by a fifth at every visit, since the policy moves on. The
-// variance p(1-p) of a success is what a group estimator learns from: it is
-// largest where half of the episodes succeed and nothing where all or none do.
-// The least weight brings a task back in time. A task nobody has seen has p = 1/2
-// and comes first. (Variance as the weight of a task: Foster and Foerster,
-// Learning to Reason at the Frontier of Learnability, arXiv:2502.12272.)
+// where S and N shrink by a fifth at every visit, since the policy changes. A group
+// estimator learns from the variance p(1-p) of the success: it is largest if half of
+// the episodes succeed, and 0 if all or none do. The minimum weight makes every task
+// return eventually. A new task has p = 1/2, the highest weight. (Variance as the
+// weight of a task: Foster and Foerster, Learning to Reason at the Frontier of
+// Learnability, arXiv:2502.12272.)
 //
-// Differs from the paper in: rates come from the training episodes themselves,
-// no extra rollouts estimate them.
+// Differs from the paper in: rates come from the training episodes, without extra
+// rollouts.
 //
-// A task none of whose episodes succeeded in so many visits in a row rests for
-// so many steps.
+// A task without a success in Options.Failures consecutive visits rests for
+// Options.Rest steps.
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/openmanus/openmanus/algo/track"
 )
 
 const (
-	keep        = 0.8  // of what was seen before, at a visit
-	leastWeight = 0.02 // of a task
+	keep        = 0.8  // factor of the counts so far, at a visit
+	leastWeight = 0.02 // minimum weight of a task
 )
 
 // Options of a Sampler.
 type Options struct {
 	Seed      uint64
-	BySuccess bool // draw by success rate; otherwise in the order that Draw is handed
-	Failures  int  // visits in a row without a success after which a task rests; 0: never
-	Rest      int  // steps that it rests
+	BySuccess bool // draw by success rate; otherwise in the order of Draw's next
+	Failures  int  // consecutive visits without a success after which a task rests; 0: never
+	Rest      int  // number of steps that it rests
 }
 
-// Used reports whether there is anything for a Sampler to do.
+// Used reports whether the options need a Sampler.
 func (o Options) Used() bool { return o.BySuccess || o.Failures > 0 }
 
-// Seen is what a Sampler knows of one task.
+// Seen holds the results of one task.
 type Seen struct {
 	Task      int     `json:"task"`
-	Episodes  float64 `json:"episodes"` // both shrink at every visit
+	Episodes  float64 `json:"episodes"` // Episodes and Successes shrink at every visit
 	Successes float64 `json:"successes"`
-	Failed    int     `json:"failed"` // visits in a row without a success
-	Until     int     `json:"until"`  // it rests up to this step, itself included
+	Failed    int     `json:"failed"` // consecutive visits without a success
+	Until     int     `json:"until"`  // last step of its rest
 }
 
-// State is what a checkpoint keeps.
+// State is the state of a Sampler in a checkpoint.
 type State struct {
 	Draws uint64 `json:"draws"`
 	Seen  []Seen `json:"seen"` // by task
@@ -59,12 +61,12 @@ type State struct {
 type Sampler struct {
 	o     Options
 	draws uint64
-	seen  []Seen // one a task
-	rest  int    // tasks that the last draw left resting
-	rate  float64
+	seen  []Seen  // one a task
+	rest  int     // number of resting tasks at the last draw
+	rate  float64 // mean success rate of the tasks of the last draw
 }
 
-// New makes a Sampler of n tasks of which it has seen none.
+// New makes a Sampler of n tasks without results.
 func New(n int, o Options) *Sampler {
 	s := &Sampler{o: o, seen: make([]Seen, n)}
 	for i := range s.seen {
@@ -73,9 +75,9 @@ func New(n int, o Options) *Sampler {
 	return s
 }
 
-// Draw returns k tasks for a step. next gives the tasks in their own order, for
-// ever; it is asked where that order is the one. Tasks that rest are left out
-// unless fewer than k do not.
+// Draw returns k tasks for a step. next is an endless sequence of the tasks in their
+// order, which Draw uses without Options.BySuccess. Draw leaves out resting tasks,
+// unless fewer than k tasks are awake.
 func (s *Sampler) Draw(step, k int, next func() int) []int {
 	s.draws++
 	awake := 0
@@ -152,8 +154,8 @@ func (t *Seen) weight() float64 {
 	return max(p*(1-p), leastWeight)
 }
 
-// Report tells how the episodes of a task went in a step. Those that were lost
-// to the infrastructure are not among them.
+// Report adds the results of a task's episodes in a step, without episodes that were
+// lost to the infrastructure.
 func (s *Sampler) Report(step, task, episodes, successes int) {
 	if episodes == 0 {
 		return
@@ -169,7 +171,7 @@ func (s *Sampler) Report(step, task, episodes, successes int) {
 	}
 }
 
-// State is a copy of what the Sampler knows.
+// State returns a copy of the Sampler's state.
 func (s *Sampler) State() State {
 	st := State{Draws: s.draws}
 	for _, t := range s.seen {
@@ -180,13 +182,13 @@ func (s *Sampler) State() State {
 	return st
 }
 
-// Restore goes on from a state.
+// Restore continues from a state.
 func (s *Sampler) Restore(st State) error {
 	fresh := New(len(s.seen), s.o)
 	fresh.draws = st.Draws
 	for _, t := range st.Seen {
 		if t.Task < 0 || t.Task >= len(s.seen) || !(t.Episodes >= 0 && t.Successes >= 0 && t.Successes <= t.Episodes) {
-			return fmt.Errorf("curriculum: %+v is not the state of one of %d tasks", t, len(s.seen))
+			return fmt.Errorf("curriculum: %+v is not a valid state of one of %d tasks", t, len(s.seen))
 		}
 		fresh.seen[t.Task] = t
 	}
@@ -194,12 +196,12 @@ func (s *Sampler) Restore(st State) error {
 	return nil
 }
 
-// Metrics are those of the last draw, behind curriculum/.
+// Metrics returns the metrics curriculum/* of the last draw.
 func (s *Sampler) Metrics() map[string]float64 {
 	seen := slices.DeleteFunc(slices.Clone(s.seen), func(t Seen) bool { return t.Episodes == 0 })
 	return map[string]float64{
-		"curriculum/tasks_seen":         float64(len(seen)),
-		"curriculum/tasks_resting":      float64(s.rest),
-		"curriculum/drawn_success_rate": s.rate,
+		track.TasksSeen:        float64(len(seen)),
+		track.TasksResting:     float64(s.rest),
+		track.DrawnSuccessRate: s.rate,
 	}
 }

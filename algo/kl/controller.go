@@ -19,30 +19,30 @@ const (
 	Adaptive = "adaptive"
 )
 
-// Controller steers the coefficient. Its state is the coefficient itself.
+// Controller adapts the coefficient of a KL. Coef is its only state.
 type Controller struct {
 	Kind    string
 	Coef    float64
-	Target  float64 // the KL that an adaptive one steers to
-	Horizon float64 // rows over which it does so
+	Target  float64 // KL that an adaptive controller aims at
+	Horizon float64 // rows in which it adapts
 }
 
-// Validate says what is wrong with the controller.
+// Validate returns an error if the controller's values are invalid.
 func (c *Controller) Validate() error {
 	switch c.Kind {
 	case Fixed:
 		return nil
 	case Adaptive:
 		if !(c.Target > 0 && c.Horizon > 0) {
-			return fmt.Errorf("an adaptive KL controller has target %g and horizon %g, want both above 0", c.Target, c.Horizon)
+			return fmt.Errorf("adaptive KL controller: target %g and horizon %g must be positive", c.Target, c.Horizon)
 		}
 		return nil
 	}
 	return fmt.Errorf("unknown KL controller %q; there are %s and %s", c.Kind, Fixed, Adaptive)
 }
 
-// Update moves the coefficient after rows with a mean KL. A mean that is not
-// finite, of log-probs of which one is not, says nothing and moves nothing.
+// Update adapts the coefficient after a step of rows with the mean kl. It ignores a
+// mean that is not finite.
 func (c *Controller) Update(kl float64, rows int) {
 	if c.Kind == Adaptive && !math.IsNaN(kl) && !math.IsInf(kl, 0) {
 		c.Coef *= 1 + clamp(kl/c.Target-1, .2)*float64(rows)/c.Horizon

@@ -1,5 +1,4 @@
-// Package kl measures how far a policy is from a reference, token by token:
-// estimators for metrics and rewards on numbers, the same on tensors with
-// gradients for the loss, the KL taken off rewards, and the controllers of its
-// coefficient.
+// Package kl estimates the KL divergence of a policy from a reference for every token:
+// on numbers for metrics and rewards, and on tensors with gradients for the loss. It
+// also subtracts the KL from rewards and adapts its coefficient.
 package kl

@@ -10,10 +10,10 @@ package kl
 //
 // The exponent is clamped to ±20 and k3 to [-10, 10], as verl does.
 //
-// A name with a + at its end has the value of the estimator and the gradient of
-// k2, whose mean is that of the KL itself. The gradient of k1 has mean 0, and
-// that of k3 is the one of KL(π_ref, π) (Tang and Munos, arXiv:2506.09477).
-// verl's code for it is the same since 0.8.
+// A name that ends in + has the value of the estimator and the gradient of k2, which is
+// an unbiased gradient of the KL. The gradient of k1 has mean 0, and the gradient of k3
+// is that of KL(π_ref, π) (Tang and Munos, arXiv:2506.09477). verl does the same since
+// 0.8.
 
 import (
 	"fmt"
@@ -65,8 +65,8 @@ func clamp(x, most float64) float64 { return math.Max(-most, math.Min(most, x)) 
 // Full is the name of the KL over the whole vocabulary, which Exact computes.
 const Full = "full"
 
-// Canonical is the name used here for one of verl's: kl, mse and low_var_kl
-// are k1, k2 and k3.
+// Canonical returns the name of an estimator for one of verl's names: k1 for kl, k2 for
+// mse, k3 for low_var_kl.
 func Canonical(name string) string {
 	base, straight := strings.CutSuffix(name, "+")
 	switch base {
@@ -83,15 +83,15 @@ func Canonical(name string) string {
 	return base
 }
 
-// lookup finds an estimator by any of its names; straight says that its
-// gradient is to be k2's.
+// lookup finds an estimator by any of its names. straight means that its gradient is
+// that of k2.
 func lookup(name string) (e Estimator, straight bool, err error) {
 	base, straight := strings.CutSuffix(Canonical(name), "+")
 	e, err = Estimators.Lookup(base)
 	return e, straight, err
 }
 
-// Check says whether there is an estimator of that name for the loss.
+// Check returns an error if no estimator of that name exists for the loss.
 func Check(name string) error {
 	if name == Full {
 		return nil
@@ -109,7 +109,7 @@ func Estimate(name string, x float64) (float64, error) {
 	return e.Value(x), nil
 }
 
-// K3 is the k3 estimate of one token.
+// K3 returns the k3 estimate of one token.
 func K3(x float64) float64 {
 	e, err := Estimators.Lookup("k3")
 	if err != nil {
@@ -118,8 +118,8 @@ func K3(x float64) float64 {
 	return e.Value(x)
 }
 
-// Loss is the KL of every token [M] as a term of a loss. The gradient goes to
-// logp.
+// Loss returns the KL estimate of every token [M] as a term of a loss, with the gradient
+// to logp [M].
 func Loss(name string, logp, ref torch.Tensor) (torch.Tensor, error) {
 	e, straight, err := lookup(name)
 	if err != nil {

@@ -4,13 +4,13 @@ package kl
 //
 //	KL(π, π_ref) = Σ_v π(v) (log π(v) - log π_ref(v))
 //
-// (spec 5.5, full: named in verl and implemented in neither predecessor). It has
-// no sampling noise and needs both models' logits of every token in memory.
+// (spec 5.5, full: verl has the name without an implementation). It has no sampling
+// noise, and needs the logits of both models for every token in memory.
 
 import "github.com/openmanus/openmanus/torch"
 
-// Exact is the KL of every token [M] from the scores [M,V] of two models, with
-// the gradient to those of the policy.
+// Exact returns the KL of every token [M] from the logits [M,V] of two models, with the
+// gradient to the policy's logits.
 func Exact(logits, refLogits torch.Tensor) torch.Tensor {
 	logp := logits.LogSoftmax(-1)
 	return logp.Exp().Mul(logp.Sub(refLogits.LogSoftmax(-1))).SumDim(-1, false)

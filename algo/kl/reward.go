@@ -6,9 +6,9 @@ package kl
 //
 // Source: Ziegler et al., arXiv:1909.08593; verl's apply_kl_penalty.
 //
-// Differs from OpenManus-RL in: every row is charged. There the result was
-// written through a mask of integers, which are row numbers to torch: rows 0 and
-// 1 were overwritten and the others kept their scores (spec 5.6).
+// Differs from OpenManus-RL in: the KL is subtracted from every row. OpenManus-RL
+// indexes with a mask of integers, which torch reads as row numbers: rows 0 and 1 were
+// overwritten and the others kept their scores (spec 5.6).
 
 import (
 	"fmt"
@@ -17,10 +17,10 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// InReward takes coef times the KL of every sampled token off its reward and
-// returns the mean KL over episodes, all contexts of one together. Old and
-// reference log-probs must be there. Episodes without a sampled token do not
-// count.
+// InReward subtracts coef times the KL of every sampled token from its reward. It
+// returns the mean over episodes of their mean KL over the tokens of all contexts,
+// without episodes that have no sampled token. The rows need OldLogProbs and
+// RefLogProbs.
 func InReward(rows []data.Row, name string, coef float64) (mean float64, err error) {
 	e, _, err := lookup(name)
 	if err != nil {

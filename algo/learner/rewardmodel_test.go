@@ -99,7 +99,7 @@ func TestRewardModelRefuses(t *testing.T) {
 		{"no template", "", RewardModelOptions{Rows: 1}, "no chat template"},
 		{"no Jinja", "{% for %}", RewardModelOptions{Rows: 1}, "its chat template: "},
 		{"a template that fails", "{{ raise_exception('Never') }}", RewardModelOptions{Rows: 1}, "a chat of user, assistant: "},
-		{"a template without system messages", noSystem, RewardModelOptions{Rows: 1, Opening: opening}, `a chat of system, user, assistant, user, assistant: its template cannot write it`},
+		{"a template without system messages", noSystem, RewardModelOptions{Rows: 1, Opening: opening}, `a chat of system, user, assistant, user, assistant`},
 		{"a template that writes nothing", "{# nothing #}", RewardModelOptions{Rows: 1}, "wrote nothing"},
 		{"too few positions", chatML, RewardModelOptions{Rows: 1, MaxTokens: 513}, "512 positions"},
 		{"no chats in a pass", chatML, RewardModelOptions{}, "0 chats"},

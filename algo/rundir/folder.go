@@ -15,26 +15,26 @@ import (
 	"github.com/openmanus/openmanus/data/dump"
 )
 
-// Before and after episodes are written.
+// Crash points before and after the writing of episodes.
 var (
 	atRollouts        = crash.New("rollouts/write")
 	atRolloutsWritten = crash.New("rollouts/written")
 )
 
-// Folder is where a run leaves what it made: config.toml, metrics.jsonl,
-// rollouts/step_N.jsonl (.zst where they are compressed), checkpoints/, latest
-// and best, which lead to two of these, run.log; servers/ where it started some,
-// base/ where adapters needed one, bad-steps/ where an optimiser step was not
-// finite.
+// Folder is the folder of a run: config.toml, metrics.jsonl, run.log,
+// rollouts/step_N.jsonl (.zst if compressed), checkpoints/ with the links latest and
+// best beside it, and, if needed, servers/ with the logs of started servers, base/ with
+// the base model of adapters, reference/ with the frozen reference, and bad-steps/ with
+// the batches of skipped optimiser steps.
 type Folder struct {
 	Dir string
-	// KeepRollouts is how many steps' episodes are kept, the newest; 0: all; -1:
-	// none, nor those of validations.
+	// KeepRollouts is the number of steps whose episodes are kept, the newest. 0: all;
+	// -1: none, not even of validations.
 	KeepRollouts     int
 	CompressRollouts bool // with zstd
 }
 
-// The parts of a run folder.
+// The paths of a run folder's parts.
 func (r *Folder) Metrics() string     { return filepath.Join(r.Dir, "metrics.jsonl") }
 func (r *Folder) Config() string      { return filepath.Join(r.Dir, ConfigFile) }
 func (r *Folder) Checkpoints() string { return filepath.Join(r.Dir, "checkpoints") }
@@ -44,7 +44,7 @@ func (r *Folder) Servers() string     { return filepath.Join(r.Dir, "servers") }
 func (r *Folder) Latest() string      { return filepath.Join(r.Dir, "latest") } // a link to the newest checkpoint
 func (r *Folder) Best() string        { return filepath.Join(r.Dir, "best") }   // a link to the best checkpoint
 func (r *Folder) Reference() string   { return filepath.Join(r.Dir, "reference") }
-func (r *Folder) Base() string        { return filepath.Join(r.Dir, "base") } // of adapters whose model.path is no Hugging Face folder
+func (r *Folder) Base() string        { return filepath.Join(r.Dir, "base") } // base of adapters if model.path is not a Hugging Face folder
 func (r *Folder) BadSteps() string    { return filepath.Join(r.Dir, "bad-steps") }
 
 // Make creates the folders.
@@ -57,10 +57,9 @@ func (r *Folder) Make() error {
 	return nil
 }
 
-// Clear removes the folder's contents but the lock if there is nothing worth
-// keeping among them, and reports whether it did: only the configuration, the
-// log, the base of adapters, empty files, and, unless keepServers is set, the logs
-// of servers.
+// Clear removes the folder's contents, except the lock, if they are only the
+// configuration, the log, the base of adapters, empty files and, unless keepServers is
+// set, the logs of servers. It reports whether it removed them.
 func (r *Folder) Clear(keepServers bool) (bool, error) {
 	var empty []string // folders and files to remove, parents first
 	worth := errors.New("worth keeping")
@@ -101,9 +100,8 @@ func (r *Folder) Clear(keepServers bool) (bool, error) {
 // inside reports whether path is in the folder dir.
 func inside(path, dir string) bool { return strings.HasPrefix(path, dir+string(filepath.Separator)) }
 
-// WriteEpisodes writes the episodes of a training step to
-// rollouts/step_N.jsonl, replacing what an earlier attempt at the step left, and
-// removes those that are no longer kept.
+// WriteEpisodes writes the episodes of a training step to rollouts/step_N.jsonl, in
+// place of those of an earlier attempt, and removes episodes beyond KeepRollouts.
 func (r *Folder) WriteEpisodes(step int, episodes []*data.Episode) error {
 	if err := r.write(fmt.Sprintf("step_%d.jsonl", step), episodes); err != nil {
 		return err
@@ -124,7 +122,7 @@ func (r *Folder) write(name string, episodes []*data.Episode) error {
 	if r.KeepRollouts < 0 {
 		return nil
 	}
-	other := name + compressedExt // of a run that compressed them, or did not
+	other := name + compressedExt // the name with the other setting of CompressRollouts
 	if r.CompressRollouts {
 		name, other = other, name
 	}
@@ -142,8 +140,8 @@ func (r *Folder) write(name string, episodes []*data.Episode) error {
 // compressedExt ends the names of compressed dumps.
 const compressedExt = ".zst"
 
-// pruneRollouts removes the episodes of steps that are KeepRollouts or more
-// before step. Validations stay.
+// pruneRollouts removes the episodes of steps that are KeepRollouts or more before step.
+// It keeps validations.
 func (r *Folder) pruneRollouts(step int) error {
 	if r.KeepRollouts <= 0 {
 		return nil

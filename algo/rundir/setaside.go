@@ -17,8 +17,8 @@ var (
 	atAsideRollouts = crash.New("set-aside/rollouts") // before episodes are moved
 )
 
-// setAsideFolder is where a run folder keeps what a newer branch of the run
-// replaced.
+// setAsideFolder holds the checkpoints, episodes and metrics that a branch from an older
+// checkpoint replaced.
 const setAsideFolder = "set-aside"
 
 // Owns reports whether path is a folder in the run's checkpoints.
@@ -31,10 +31,10 @@ func (r *Folder) Owns(path string) bool {
 	return err == nil && os.SameFile(parent, own)
 }
 
-// SetAside makes room for going on from an older step: checkpoints after it
-// and the episodes of later steps move to set-aside/N, and the metrics so far
-// are copied there. It returns that folder and the steps of the checkpoints;
-// none where step is the newest.
+// SetAside prepares to continue from an older step: it moves later checkpoints and the
+// episodes of later steps to set-aside/N, and copies the metrics there. It returns that
+// folder and the steps of the moved checkpoints. If step is the newest, it does nothing
+// and returns "".
 func (r *Folder) SetAside(step int) (dir string, steps []int, err error) {
 	list, err := checkpoint.List(r.Checkpoints())
 	if err != nil || len(list) == 0 || list[len(list)-1].Step <= step {
@@ -42,7 +42,7 @@ func (r *Folder) SetAside(step int) (dir string, steps []int, err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("set aside what is newer than step %d: %w", step, err)
+			err = fmt.Errorf("set aside checkpoints after step %d: %w", step, err)
 		}
 	}()
 	if dir, err = r.freeAside(); err != nil {
@@ -66,8 +66,8 @@ func (r *Folder) SetAside(step int) (dir string, steps []int, err error) {
 	return dir, steps, err
 }
 
-// relink makes latest lead to the checkpoint that is the newest again, and
-// takes best away where it led to one that moved: the next save has another.
+// relink points latest to the checkpoint of step, and removes best if its checkpoint
+// was moved.
 func (r *Folder) relink(step int) error {
 	if err := checkpoint.Link(r.Checkpoints(), step, r.Latest()); err != nil {
 		return err
@@ -131,8 +131,8 @@ func RolloutStep(name string) (int, bool) {
 	return n, err == nil
 }
 
-// copyFile copies a file and makes the copy durable. A file that is not there
-// is none to copy.
+// copyFile copies a file and makes the copy durable. It does nothing if the file does
+// not exist.
 func copyFile(from, to string) (err error) {
 	in, err := os.Open(from)
 	if os.IsNotExist(err) {

@@ -12,24 +12,24 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// State is what a checkpoint holds besides weights and optimiser: everything
-// the next step depends on. Random draws are keyed by seed and step, so no
-// generator has a state of its own.
+// State is the part of a checkpoint beside weights and optimiser: everything that the
+// next step depends on. Random draws are keyed by seed and step, so no generator has a
+// state.
 type State struct {
 	Step           int               `json:"step"`         // finished training steps
-	Supervised     bool              `json:"supervised"`   // the steps are those of FitSFT
+	Supervised     bool              `json:"supervised"`   // the steps are of supervised training
 	WarmSteps      int               `json:"warm_steps"`   // finished steps of the warm start
 	WarmStarted    bool              `json:"warm_started"` // the warm start is over
-	Begun          bool              `json:"begun"`        // and so is the validation after it
+	Begun          bool              `json:"begun"`        // and the validation after it too
 	Finished       bool              `json:"finished"`
-	Inputs         map[string]string `json:"inputs,omitempty"` // digests of tasks and files that the configuration names
+	Inputs         map[string]string `json:"inputs,omitempty"` // digests of the tasks and files of the configuration
 	WeightVersion  int64             `json:"weight_version"`
 	Order          data.OrderState   `json:"order"`          // of a run of one environment
 	MetricsOffset  int64             `json:"metrics_offset"` // bytes of metrics.jsonl that belong to finished steps
 	Seed           uint64            `json:"seed"`
-	Day            string            `json:"day,omitempty"`       // of the run's start, as its prompts say it: 2026-01-31
-	KLCoef         *float64          `json:"kl_coef,omitempty"`   // of the KL in the reward, where there is one
-	BadSteps       int               `json:"bad_steps,omitempty"` // optimiser steps in a row, the last included, that were not finite
+	Day            string            `json:"day,omitempty"`       // of the run's start, for prompts with a date: 2026-01-31
+	KLCoef         *float64          `json:"kl_coef,omitempty"`   // of the KL in the reward; nil: off
+	BadSteps       int               `json:"bad_steps,omitempty"` // consecutive bad steps up to the last optimiser step
 	CriticBadSteps int               `json:"critic_bad_steps,omitempty"`
 	Validations    []Validation      `json:"validations"`
 	Curriculum     *curriculum.State `json:"curriculum,omitempty"` // of the tasks that were seen
@@ -40,18 +40,16 @@ type State struct {
 	Kept     int `json:"kept_episodes,omitempty"`
 	KeptRows int `json:"kept_rows,omitempty"`
 
-	// Mixture is where the drawing of tasks stands in a run of several
-	// environments.
+	// Mixture is the position in the order of tasks in a run of several environments.
 	Mixture *data.MixtureState `json:"mixture,omitempty"`
 
-	// Unreported are the metrics of the last step where its validation or the
-	// writing of its line failed or was interrupted; nil otherwise. A resumed
-	// run makes up for it before anything else.
+	// Unreported are the metrics of the last step if its validation or the writing of
+	// its line failed or was interrupted; nil otherwise. A resumed run first reports
+	// them.
 	Unreported exactMetrics `json:"unreported,omitempty"`
 }
 
-// exactMetrics are metrics that survive JSON whatever their values: it has no
-// NaN and no infinity.
+// exactMetrics are metrics that JSON preserves even if they are NaN or infinite.
 type exactMetrics map[string]float64
 
 // MarshalJSON writes every value as text.
@@ -118,7 +116,7 @@ func (s *State) DrawState(envs int) (data.MixtureState, error) {
 	case envs == 1:
 		return data.MixtureState{Orders: []data.OrderState{s.Order}}, nil
 	}
-	return data.MixtureState{}, errors.New("the checkpoint is of a run of one environment, or of a version that drew from several as from one list: begin a new run from its weights")
+	return data.MixtureState{}, errors.New("the checkpoint is of a run of one environment, or of a version with one list for several environments: start a new run from its weights")
 }
 
 // SetDrawState records the position in the task order.

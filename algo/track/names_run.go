@@ -23,7 +23,7 @@ var _ = Define(
 	Definition{"perf/total_num_tokens", "tokens of all episodes of the step", ""},
 	Definition{"perf/time_per_step", "time of the step in seconds", ""},
 	Definition{"perf/throughput", "tokens of all episodes per second of the step", ""},
-	Definition{Utilization + "/{actor,critic,rollout}", "model FLOPs utilisation of the actor update, the critic update and the rollout: floating-point operations per second as a share of perf.peak_tflops (formula: algo/flops.go)", "steps with this phase, with perf.peak_tflops"},
+	Definition{Utilization + "/{actor,critic,rollout}", "model FLOPs utilisation of the actor update, the critic update and the rollout: floating-point operations per second as a share of perf.peak_tflops (formula: algo/learner/flops.go)", "steps with this phase, with perf.peak_tflops"},
 	Definition{ProcessBytes, "resident memory of the process", everyLine},
 	Definition{TensorBytes, "bytes held by live tensors", everyLine},
 	Definition{MemoryBytes + "/{weights,optimizer}", "tensor bytes of the weights (float32 and, if computation uses another dtype, the copy in it) and of the optimiser's moments", everyLine},

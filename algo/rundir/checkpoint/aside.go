@@ -11,10 +11,9 @@ import (
 
 var atSetAside = crash.New("checkpoint/set-aside") // before a newer checkpoint is moved away
 
-// SetAside moves the checkpoints after a step from root into the folder to,
-// which must be on the same file system, and returns what it moved. The newest
-// goes first: should the process die in between, what is left is still a run
-// up to some step. Like Save it belongs to the holder of the run's lock.
+// SetAside moves the checkpoints after a step from root into the folder to, which must
+// be on the same file system, and returns them. It moves the newest first, so that a
+// crash leaves a run up to some step. The caller must hold the run's lock.
 func SetAside(root string, step int, to string) ([]Entry, error) {
 	return disk{}.setAside(root, step, to)
 }

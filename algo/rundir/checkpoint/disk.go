@@ -4,9 +4,9 @@ import (
 	"os"
 )
 
-// disk does the file operations of a save, one method an operation that
-// changes something. Tests set before, which is asked ahead of each: the
-// operation is done only if it returns nil.
+// disk does the file operations of a save, one method for each operation that changes
+// files. Tests set before, which is called before each operation and prevents it by an
+// error.
 type disk struct {
 	before func(op, path string) error
 }
@@ -41,7 +41,7 @@ func (d disk) write(path string, text []byte) error {
 	return d.do("write", path, func() error { return os.WriteFile(path, text, 0o644) })
 }
 
-// fill runs the caller's part.
+// fill calls f to write the caller's files.
 func (d disk) fill(dir string, f func(string) error) error {
 	return d.do("fill", dir, func() error { return f(dir) })
 }

@@ -1,16 +1,17 @@
-// Package checkpoint keeps the checkpoints of a run: one folder a step, there
-// whole or not at all, whatever moment the process or the machine dies at.
+// Package checkpoint writes and reads the checkpoints of a run: one folder for each
+// step, which exists completely or not at all, even if the process or the machine fails
+// while it is written.
 //
 //	step_000040.tmp/      being written: ignored, removed at the next start
 //	step_000040/          complete: renamed after every byte was synced
 //	    manifest.json     size and SHA-256 of every file
-//	    ...               what the caller wrote
+//	    ...               the caller's files
 //
-// It owns the folder protocol, verification, retention and the lock that keeps
-// a second trainer out of a run folder. It does not know what is in a
-// checkpoint; the caller writes the files through a callback.
+// It owns the folder protocol, verification, retention, and the lock that keeps a
+// second process out of a run folder. It does not know the contents of a checkpoint;
+// the caller writes the files in a callback.
 //
-// Saving and cleaning belong to the one process that holds the run's lock, and
-// in it to one goroutine at a time. Listing and opening are safe beside them,
-// except that a folder may be pruned while it is read.
+// Only the process that holds the run's lock may save and clean, from one goroutine at
+// a time. Listing and opening are safe beside it, except that a folder may be pruned
+// while it is read.
 package checkpoint

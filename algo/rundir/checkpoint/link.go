@@ -10,9 +10,9 @@ import (
 
 var atLink = crash.New("checkpoint/link") // before a link to a checkpoint is replaced
 
-// Link makes path a symbolic link to the checkpoint of a step under root, in
-// place of what it linked to before. It is a name for people: nothing is read
-// through it, so a link that a dead process left behind does no harm.
+// Link makes path a symbolic link to the checkpoint of a step under root, in place of an
+// older link. The link is for people: the program reads nothing through it, so a stale
+// link after a crash does no harm.
 func Link(root string, step int, path string) error {
 	target, err := filepath.Rel(filepath.Dir(path), filepath.Join(root, folderName(step)))
 	if err != nil {

@@ -12,20 +12,19 @@ import (
 
 const lockFile = ".lock"
 
-// ErrLocked is wrapped by AcquireLock's error where another process holds the
-// run folder.
+// ErrLocked is wrapped by AcquireLock's error if another process holds the lock.
 var ErrLocked = errors.New("in use by another process")
 
-// Lock is the right to write into a run folder. The operating system drops it
-// when the process ends, however it ends.
+// Lock is the right to write into a run folder. The operating system releases it when
+// the process ends.
 type Lock struct {
 	f   *os.File
 	dir string
 }
 
-// AcquireLock takes the lock of a run folder, which must exist. It does not
-// wait. The lock is advisory and does not work across machines on every
-// network file system.
+// AcquireLock takes the lock of an existing run folder. It does not wait: it returns an
+// error that wraps ErrLocked if another process holds the lock. The lock is advisory;
+// some network file systems do not share it between machines.
 func AcquireLock(dir string) (*Lock, error) {
 	path := filepath.Join(dir, lockFile)
 	for {
@@ -40,7 +39,7 @@ func AcquireLock(dir string) (*Lock, error) {
 		if there, err := os.Stat(path); err == nil && os.SameFile(held, there) {
 			return &Lock{f: f, dir: dir}, nil
 		}
-		_ = f.Close() // Remove took the file away before it was locked here
+		_ = f.Close() // another process removed the file before it was locked here
 	}
 }
 
@@ -68,7 +67,7 @@ func lock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// sign writes the process id into the file, for the message of a second comer.
+// sign writes the process id into the file, for the error of another process.
 func sign(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return err
@@ -85,16 +84,15 @@ func holder(f *os.File) string {
 	return ""
 }
 
-// Release gives the lock back. The file stays: removing it could take it from
-// under another process that has just opened it.
+// Release releases the lock. It keeps the file, since another process may just have
+// opened it.
 func (l *Lock) Release() error { return l.f.Close() }
 
-// Remove gives the lock back and removes the folder, which must hold nothing
-// but the lock file.
+// Remove releases the lock and removes the folder, which must hold only the lock file.
 func (l *Lock) Remove() error {
 	err := os.Remove(filepath.Join(l.dir, lockFile))
 	if err == nil {
-		if err = os.Remove(l.dir); errors.Is(err, syscall.ENOTEMPTY) { // another process has begun to use it
+		if err = os.Remove(l.dir); errors.Is(err, syscall.ENOTEMPTY) { // another process uses it already
 			err = nil
 		}
 	}

@@ -34,9 +34,9 @@ type manifest struct {
 	Files   []File `json:"files"`
 }
 
-// scan lists and hashes the files under dir, in lexical order, and its folders,
-// inner ones first. Anything but files and folders is an error: a link would
-// not be part of the checkpoint.
+// scan lists and hashes the files under dir, in lexical order, and lists its folders,
+// inner ones first. It returns an error for anything but files and folders, since the
+// target of a link would not be part of the checkpoint.
 func scan(ctx context.Context, dir string) (files []File, folders []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -100,7 +100,7 @@ func readManifest(dir string) (manifest, error) {
 		return m, fmt.Errorf("%s: %w", manifestFile, err)
 	}
 	if m.Format != manifestFormat {
-		return m, fmt.Errorf("%s is not a checkpoint's", manifestFile)
+		return m, fmt.Errorf("%s is not of a checkpoint", manifestFile)
 	}
 	if m.Version != manifestVersion {
 		return m, fmt.Errorf("%s has version %d, this program reads version %d", manifestFile, m.Version, manifestVersion)

@@ -20,16 +20,16 @@ const (
 	maxStep      = 1 << 30
 )
 
-// ErrNone is returned by Latest where there is no checkpoint to go on from.
+// ErrNone is wrapped by Latest's error if no valid checkpoint exists.
 var ErrNone = errors.New("no valid checkpoint")
 
-// Entry is a checkpoint folder that was found; it has not been verified.
+// Entry is a checkpoint folder that has not been verified.
 type Entry struct {
 	Path string
 	Step int
 }
 
-// Checkpoint is a checkpoint all of whose files have the manifest's hashes.
+// Checkpoint is a verified checkpoint: every file has the hash of the manifest.
 type Checkpoint struct {
 	Path  string
 	Step  int
@@ -39,7 +39,7 @@ type Checkpoint struct {
 // File returns the path of a file or folder of the checkpoint.
 func (c *Checkpoint) File(name string) string { return filepath.Join(c.Path, filepath.FromSlash(name)) }
 
-// Refused is a checkpoint that Latest did not offer, with the reason.
+// Refused is a damaged checkpoint, with the reason.
 type Refused struct {
 	Path string
 	Err  error
@@ -47,16 +47,16 @@ type Refused struct {
 
 func folderName(step int) string { return fmt.Sprintf("%s%06d", folderPrefix, step) }
 
-// parseName returns the step of a checkpoint folder's name. Only the name that
-// Save gives counts, so that a step has one folder.
+// parseName returns the step of a checkpoint folder's name. It accepts only names that
+// Save gives, so that a step has one folder.
 func parseName(name string) (int, bool) {
 	digits, ok := strings.CutPrefix(name, folderPrefix)
 	step, err := strconv.Atoi(digits)
 	return step, ok && err == nil && step >= 0 && step <= maxStep && folderName(step) == name
 }
 
-// leftover reports whether a name is that of an unfinished operation, and of
-// which checkpoint folder.
+// leftover reports whether a folder's name is of an unfinished operation, and returns
+// the name of its checkpoint folder.
 func leftover(name string) (string, bool) {
 	for _, suffix := range []string{asideSuffix, goneSuffix, tempSuffix} {
 		if final, ok := strings.CutSuffix(name, suffix); ok {
@@ -67,14 +67,14 @@ func leftover(name string) (string, bool) {
 	return "", false
 }
 
-// Has reports whether there is a checkpoint of a step under root.
+// Has reports whether root holds a checkpoint of a step. It does not verify it.
 func Has(root string, step int) bool {
 	_, err := os.Stat(filepath.Join(root, folderName(step)))
 	return err == nil
 }
 
-// List returns the checkpoints under root, oldest first, unverified. A folder
-// that does not exist has none.
+// List returns the checkpoints under root, oldest first, without verification; none if
+// root does not exist.
 func List(root string) ([]Entry, error) {
 	entries, err := os.ReadDir(root)
 	if errors.Is(err, os.ErrNotExist) {
@@ -93,8 +93,8 @@ func List(root string) ([]Entry, error) {
 	return out, nil
 }
 
-// Open verifies a checkpoint folder: every file that its manifest lists is
-// there with the right size and SHA-256.
+// Open verifies that every file of a checkpoint folder's manifest has the listed size
+// and SHA-256.
 func Open(ctx context.Context, path string) (*Checkpoint, error) {
 	m, err := readManifest(path)
 	if err == nil {
@@ -106,9 +106,8 @@ func Open(ctx context.Context, path string) (*Checkpoint, error) {
 	return &Checkpoint{Path: path, Step: m.Step, Files: m.Files}, nil
 }
 
-// Latest opens the newest valid checkpoint under root. Newer ones that are
-// damaged are returned with the reason, for the caller to tell the user.
-// ErrNone means there is none to go on from.
+// Latest opens the newest valid checkpoint under root, and also returns newer damaged
+// ones, with the reason. The error wraps ErrNone if no checkpoint is valid.
 func Latest(ctx context.Context, root string) (*Checkpoint, []Refused, error) {
 	list, err := List(root)
 	if err != nil {

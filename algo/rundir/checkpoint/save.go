@@ -11,30 +11,28 @@ import (
 	"github.com/openmanus/openmanus/data/crash"
 )
 
-// Where dying would hurt a save most.
+// Crash points of a save.
 var (
-	atBegin    = crash.New("checkpoint/begin")    // before its folder is there
+	atBegin    = crash.New("checkpoint/begin")    // before its folder exists
 	atSeal     = crash.New("checkpoint/seal")     // all files are written, none is synced
 	atManifest = crash.New("checkpoint/manifest") // half of the manifest is written
 	atAside    = crash.New("checkpoint/aside")    // before a checkpoint of the same step is moved aside
 	atRename   = crash.New("checkpoint/rename")   // before the folder gets its name
 	atRenamed  = crash.New("checkpoint/renamed")  // after that
-	atPrune    = crash.New("checkpoint/prune")    // before an old one is given up
+	atPrune    = crash.New("checkpoint/prune")    // before an old one is renamed for removal
 	atRemove   = crash.New("checkpoint/remove")   // half of an old one is removed
-	atSaved    = crash.New("checkpoint/saved")    // when all is done
-	atClean    = crash.New("checkpoint/clean")    // before what a dead process left is removed
+	atSaved    = crash.New("checkpoint/saved")    // after everything
+	atClean    = crash.New("checkpoint/clean")    // before a leftover is removed
 )
 
-// Save writes the checkpoint of a step. It calls fill with an empty folder to
-// write into, syncs and hashes all that fill wrote, and then gives the folder
-// its name: from that rename on, and not before, the checkpoint exists. A
-// checkpoint of the same step is replaced.
+// Save writes the checkpoint of a step. It calls fill with an empty folder, syncs and
+// hashes the files that fill wrote, and renames the folder: the checkpoint exists from
+// the rename on. It replaces a checkpoint of the same step.
 //
-// Afterwards the oldest checkpoints are removed until keep are left (keep 0
-// keeps all); the one just written never goes, nor do those of the steps in
-// also, which do not count. When Save fails before the
-// rename, nothing of the step is left and the older ones are untouched. An
-// operation in flight is not interrupted by ctx; it is looked at in between.
+// Then Save removes the oldest checkpoints until keep are left (keep 0: all are kept).
+// It never removes the new one, nor those of the steps in also, which do not count. If
+// Save fails before the rename, it leaves no files of the step and does not change older
+// checkpoints. It checks ctx between operations, not during one.
 func Save(ctx context.Context, root string, step, keep int, fill func(dir string) error, also ...int) error {
 	return disk{}.save(ctx, root, step, keep, fill, also...)
 }
@@ -83,8 +81,8 @@ func (d disk) commit(ctx context.Context, root, final string, step int, fill fun
 	return d.publish(root, temp, final)
 }
 
-// seal writes the manifest and makes everything in the folder durable. Folders
-// are synced after the files in them, and the manifest with the last of them.
+// seal writes the manifest and makes the folder durable: it syncs the files, then the
+// manifest, then the folders, inner ones first.
 func (d disk) seal(ctx context.Context, dir string, step int) error {
 	if _, err := os.Lstat(filepath.Join(dir, manifestFile)); err == nil {
 		return fmt.Errorf("%s is a reserved name", manifestFile)
@@ -121,9 +119,8 @@ func (d disk) seal(ctx context.Context, dir string, step int) error {
 	return ctx.Err()
 }
 
-// publish gives the sealed folder its name. A checkpoint that has the name
-// already is moved aside first; if the process dies right then, Clean moves it
-// back.
+// publish renames the sealed folder. It first moves an older checkpoint of that name
+// aside, which Clean moves back if the process dies in between.
 func (d disk) publish(root, temp, final string) error {
 	aside := final + asideSuffix
 	_, err := os.Lstat(final)
@@ -154,8 +151,8 @@ func (d disk) publish(root, temp, final string) error {
 	return nil
 }
 
-// prune removes the oldest checkpoints until keep are left. A folder is renamed
-// before its files go, so that none is ever half there under its own name.
+// prune removes the oldest checkpoints until keep are left. It renames a folder before it
+// removes the files, so that no checkpoint is ever incomplete under its own name.
 func (d disk) prune(root string, written, keep int, also []int) error {
 	if keep == 0 {
 		return nil
@@ -187,9 +184,8 @@ func (d disk) prune(root string, written, keep int, also []int) error {
 	return nil
 }
 
-// Clean removes what a process that died while saving has left. It is called
-// once, at the start, by the holder of the run's lock, and returns the names
-// it removed.
+// Clean removes the leftovers of a process that died while saving, and returns their
+// names. The holder of the run's lock calls it once, at the start.
 func Clean(root string) ([]string, error) { return disk{}.clean(root) }
 
 func (d disk) clean(root string) ([]string, error) {

@@ -91,10 +91,10 @@ func TestGPUCheckFindsTorch(t *testing.T) {
 		{"named", []string{"OPENMANUS_TORCH_LIB=" + good}, 0, []string{"2.11.0+cu130 " + good}},
 		{"virtual environment", []string{"VIRTUAL_ENV=" + env(good)}, 0, []string{good}},
 		{"conda, behind one of another release", []string{"VIRTUAL_ENV=" + env(old), "CONDA_PREFIX=" + env(good)}, 0, []string{good}},
-		{"named, and no other will do", []string{"OPENMANUS_TORCH_LIB=" + old, "VIRTUAL_ENV=" + env(good)}, 1, []string{"release 2.10.1+cu128, needed is 2.11.0"}},
+		{"named, and no other will do", []string{"OPENMANUS_TORCH_LIB=" + old, "VIRTUAL_ENV=" + env(good)}, 1, []string{"release 2.10.1+cu128, want 2.11.0"}},
 		{"without CUDA", []string{"OPENMANUS_TORCH_LIB=" + cpu}, 1, []string{"without CUDA", "pip install torch==2.11.0"}},
 		{"without headers", []string{"OPENMANUS_TORCH_LIB=" + bare}, 1, []string{"without its C++ headers"}},
-		{"not a folder", []string{"OPENMANUS_TORCH_LIB=" + filepath.Join(dir, "nowhere")}, 1, []string{"there is no such folder"}},
+		{"not a folder", []string{"OPENMANUS_TORCH_LIB=" + filepath.Join(dir, "nowhere")}, 1, []string{"no such folder"}},
 		{"nothing at all", nil, 1, []string{"no PyTorch 2.11.0 with CUDA", "OPENMANUS_TORCH_LIB"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

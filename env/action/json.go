@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// call is a function call as P-FC finds it.
+// call is a function call in JSON.
 type call struct {
 	function string
 	args     map[string]json.RawMessage
 }
 
-// JSONCall is the part of P-FC that needs no function table: the JSON
-// object between the first and the last brace of a reply, and whether it is a
-// call.
+// JSONCall returns the JSON object between the first and the last brace of a
+// reply. ok reports whether it is a call of some function. This is the part of
+// P-FC that needs no list of functions.
 func JSONCall(text string) (object string, ok bool) {
 	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
 	if from < 0 || to < from {
@@ -27,7 +27,8 @@ func JSONCall(text string) (object string, ok bool) {
 	return object, ok
 }
 
-// readCall wants the keys thought, function_name and arguments.
+// readCall reads a call, an object with the keys thought, function_name and
+// arguments.
 func readCall(object string) (call, bool) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(escapeControls(object), &fields) != nil {
@@ -42,8 +43,8 @@ func readCall(object string) (call, bool) {
 	return c, true
 }
 
-// escapeControls lets a JSON string hold line ends and tabs as they are, as
-// Python does when it is told not to be strict.
+// escapeControls escapes control characters inside JSON strings, so that a string
+// may contain line ends and tabs, as with strict=False in Python.
 func escapeControls(s string) []byte {
 	b := make([]byte, 0, len(s)+16)
 	inside := false
@@ -65,8 +66,8 @@ func escapeControls(s string) []byte {
 	return b
 }
 
-// ParseJSON is P-FC: the command that a reply's function call stands for. ok
-// is false for an invalid action.
+// ParseJSON is P-FC: it returns the command for the JSON function call in a reply.
+// ok is false for an invalid action.
 func (fs Functions) ParseJSON(text string) (action string, ok bool) {
 	object, ok := JSONCall(text)
 	if !ok {
@@ -93,8 +94,8 @@ func (fs Functions) ParseJSON(text string) (action string, ok bool) {
 	return f.render(args)
 }
 
-// pythonText is what Python makes of a JSON value that it puts into a text. A
-// list or an object is no argument.
+// pythonText returns a JSON value as Python formats it in a string. ok is false
+// for a list or an object, which cannot be an argument.
 func pythonText(raw json.RawMessage) (string, bool) {
 	if len(raw) == 0 {
 		return "", false
@@ -116,7 +117,7 @@ func pythonText(raw json.RawMessage) (string, bool) {
 	return pythonNumber(string(raw))
 }
 
-// pythonNumber is Python's text of a number literal.
+// pythonNumber returns a number literal as Python formats it.
 func pythonNumber(s string) (string, bool) {
 	if !strings.ContainsAny(s, ".eE") {
 		digits, negative := strings.CutPrefix(s, "-")

@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// PythonCall is the part of P-CODE that needs no function table: the code of a
-// reply without its fence, and whether it is a single call.
+// PythonCall returns the code of a reply without its fence. ok reports whether it
+// is a single call of some function. This is the part of P-CODE that needs no list
+// of functions.
 func PythonCall(text string) (code string, ok bool) {
 	code = uncode(text)
 	_, ok = readPython(code)
 	return code, ok
 }
 
-// ParsePython is P-CODE: the command that a reply's Python call stands for. ok
-// is false for an invalid action: anything but one call of a listed function
-// with text and number literals. AgentGym evaluates the code; nothing is run
-// here.
+// ParsePython is P-CODE: it returns the command for the Python call in a reply. ok
+// is false for an invalid action: anything but one call of a listed function with
+// string and number literals. AgentGym evaluates the code; this parser does not.
 func (fs Functions) ParsePython(text string) (action string, ok bool) {
 	c, ok := readPython(uncode(text))
 	if !ok {
@@ -48,7 +48,7 @@ func (fs Functions) ParsePython(text string) (action string, ok bool) {
 		}
 		values[i] = &a.value
 	}
-	// An optional argument that is empty, or the number 0, counts as left out.
+	// An optional argument that is an empty string or 0 counts as omitted.
 	if last := len(values) - 1; f.Optional && (values[last] == nil || values[last].falsy) {
 		values = values[:last]
 	}
@@ -62,9 +62,9 @@ func (fs Functions) ParsePython(text string) (action string, ok bool) {
 	return f.render(args)
 }
 
-// A reader for the one form of Python that P-CODE takes: comment lines, then
-// one call with literal arguments, then comments. What Python itself refuses,
-// such as an indented call after a comment, is refused here too.
+// The parser of the subset of Python that P-CODE accepts: comment lines, one call
+// with literal arguments, and comments. It rejects code that Python rejects, such
+// as an indented call after a comment.
 
 // pyCall is NAME(ARGUMENT, ...).
 type pyCall struct {
@@ -78,13 +78,13 @@ type pyArg struct {
 	value pyValue
 }
 
-// pyValue is a literal as Python puts it into a text.
+// pyValue is a literal as Python formats it in a string.
 type pyValue struct {
 	text  string
 	falsy bool // the empty string, or zero
 }
 
-// readPython reads code that is one call.
+// readPython parses code that consists of one call.
 func readPython(code string) (pyCall, bool) {
 	if strings.ContainsRune(code, 0) {
 		return pyCall{}, false
@@ -114,7 +114,7 @@ func readPython(code string) (pyCall, bool) {
 	return c, true
 }
 
-// pyReader reads tokens off the front of rest.
+// pyReader reads tokens from the front of rest.
 type pyReader struct{ rest string }
 
 func (r *pyReader) done() bool { return r.rest == "" }
@@ -129,7 +129,7 @@ func (r *pyReader) take(s string) bool {
 
 func (r *pyReader) blanks(set string) { r.rest = strings.TrimLeft(r.rest, set) }
 
-// space skips what may stand between tokens inside parentheses.
+// space skips white space and comments between tokens inside parentheses.
 func (r *pyReader) space() {
 	for {
 		r.blanks(" \t\f\n")
@@ -156,7 +156,7 @@ func (r *pyReader) identifier() string {
 	return name
 }
 
-// arguments reads up to and with the closing parenthesis.
+// arguments reads up to the closing parenthesis, which it consumes.
 func (r *pyReader) arguments(c *pyCall) bool {
 	for {
 		r.space()
@@ -190,7 +190,7 @@ func (r *pyReader) arguments(c *pyCall) bool {
 	}
 }
 
-// value reads a number, or one or more strings side by side.
+// value reads a number, or one or more adjacent strings.
 func (r *pyReader) value() (pyValue, bool) {
 	if r.done() {
 		return pyValue{}, false
@@ -217,8 +217,8 @@ func (r *pyReader) value() (pyValue, bool) {
 	}
 }
 
-// str reads a string literal. there is false if none begins here, ok is false
-// if one begins and is broken.
+// str reads a string literal. there is false if no literal begins here, ok is
+// false if one begins and is malformed.
 func (r *pyReader) str() (s string, there, ok bool) {
 	rest, raw := r.rest, false
 	if rest != "" && strings.IndexByte("rRuU", rest[0]) >= 0 {
@@ -260,8 +260,8 @@ func (r *pyReader) str() (s string, there, ok bool) {
 	}
 }
 
-// pyEscape reads an escape sequence: what it stands for and how long it is, 0
-// if Python refuses it. An unknown one stands for itself.
+// pyEscape reads an escape sequence. It returns the text that it stands for and
+// its length, 0 if Python rejects it. An unknown sequence stands for itself.
 func pyEscape(s string) (string, int) {
 	hex := func(digits int) (string, int) {
 		if len(s) < 2+digits {
@@ -285,7 +285,7 @@ func pyEscape(s string) (string, int) {
 	case 'U':
 		return hex(8)
 	case 'N':
-		return "", 0 // names of characters are not known here
+		return "", 0 // character names are not supported
 	case '0', '1', '2', '3', '4', '5', '6', '7':
 		n := 2
 		for n < len(s) && n < 4 && s[n] >= '0' && s[n] <= '7' {

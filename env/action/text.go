@@ -5,27 +5,26 @@ import (
 	"unicode"
 )
 
-// The parsers of AgentGym's Python clients (protocol section 4), byte for
-// byte. Each takes the model's whole text and gives the action to send.
+// The parsers of AgentGym's Python clients (protocol section 4), reproduced byte
+// for byte. Each takes the model's whole reply and returns the action to send.
 
 const actionMark = "Action:"
 
-// TwoActions is what ParseOne's client tells the model, without asking the
-// server, when its reply holds more than one action.
+// TwoActions is the observation for a reply with more than one action, which a
+// client that uses ParseOne answers without its server.
 const TwoActions = "Error: Only one 'Action' is allowed per response. Please adjust your response."
 
-// isSpace is Python's str.isspace, which strip and \s go by: Unicode's white
-// space and the four separators U+001C to U+001F.
+// isSpace is Python's str.isspace, used by strip and \s: Unicode's white space and
+// the four separators U+001C to U+001F.
 func isSpace(r rune) bool {
 	return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f
 }
 
 func strip(s string) string { return strings.TrimFunc(s, isSpace) }
 
-// trimEOS removes a trailing "</s>" the way upstream does: it cuts five
-// characters, one more than the token has, so a letter of the action goes
-// with it. Kept because rewards of recorded runs depend on it, and because
-// tokenizers of today do not produce that text.
+// trimEOS removes a trailing "</s>" as upstream does: it cuts five characters, one
+// more than the token has, and so a letter of the action. Rewards of recorded
+// runs depend on it. Current tokenizers do not produce that text.
 func trimEOS(s string) string {
 	if !strings.HasSuffix(s, "</s>") {
 		return s
@@ -34,8 +33,8 @@ func trimEOS(s string) string {
 	return string(r[:max(len(r)-5, 0)])
 }
 
-// ParseSplit is P-SPLIT: what stands between the first and the second
-// "Action:", the whole text if there is none.
+// ParseSplit is P-SPLIT: the text between the first and the second "Action:", the
+// whole text if it contains none.
 func ParseSplit(text string) string {
 	parts := strings.Split(trimEOS(text), actionMark)
 	if len(parts) == 1 {
@@ -44,8 +43,8 @@ func ParseSplit(text string) string {
 	return strip(parts[1])
 }
 
-// ParseCraft1 is P-CRAFT1 (TextCraft, G1): what follows the last "Action:" of
-// the text before the first "Instruction:", in plain characters.
+// ParseCraft1 is P-CRAFT1 (TextCraft, G1): of the text before the first
+// "Instruction:", the part after the last "Action:", in plain characters.
 func ParseCraft1(text string) string {
 	text, _, _ = strings.Cut(text, "Instruction:")
 	if i := strings.LastIndex(text, actionMark); i >= 0 {
@@ -54,9 +53,9 @@ func ParseCraft1(text string) string {
 	return plain(text)
 }
 
-// ParseOne is P-ONE (TextCraft, G2): the one line after "Action:" in plain
-// characters, empty if there is none. ok is false if there are several: then
-// nothing is sent and the model is told TwoActions.
+// ParseOne is P-ONE (TextCraft, G2): the line after "Action:" in plain characters,
+// empty if there is none. ok is false if there are several: nothing is sent then,
+// and the observation is TwoActions.
 func ParseOne(text string) (action string, ok bool) {
 	found := 0
 	for {
@@ -72,9 +71,9 @@ func ParseOne(text string) (action string, ok bool) {
 	}
 }
 
-// ParseReact is P-REACT: what follows the last "Action:". Without one, the
-// whole text if it holds a web-shop action, else nothing. The clients that
-// use it trim "</s>" first, as here.
+// ParseReact is P-REACT: the text after the last "Action:". Without one it is the
+// whole text if that contains a web-shop action, else empty. Like the clients
+// that use it, ParseReact trims "</s>" first.
 func ParseReact(text string) string {
 	text = trimEOS(text)
 	if i := strings.LastIndex(text, actionMark); i >= 0 {
@@ -86,8 +85,8 @@ func ParseReact(text string) string {
 	return ""
 }
 
-// plain deletes every character but ASCII letters, digits, comma and space,
-// makes runs of spaces one, and strips.
+// plain deletes all characters except ASCII letters, digits, commas and spaces,
+// replaces runs of spaces by one, and strips.
 func plain(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -104,16 +103,14 @@ func plain(s string) string {
 	return strings.TrimSuffix(b.String(), " ")
 }
 
-// The parsers that look for triple backticks (protocol 4.1).
-
 const Fence = "```"
 
-// NoFence is what ParseFence's client tells the model, without asking the
-// server, when its reply holds no closed block.
+// NoFence is the observation for a reply without a closed block, which a client
+// that uses ParseFence answers without its server.
 const NoFence = "Cannot parse action from response. Your action should be inside triple backticks (```). Please adjust accordingly."
 
-// ParseSQL is P-SQL: what follows the last "```sql", up to the next fence. The
-// whole text stands for a query where it is not marked.
+// ParseSQL is P-SQL: the text after the last "```sql", up to the next fence. A
+// reply without that mark is the query itself.
 func ParseSQL(text string) string {
 	const mark = Fence + "sql"
 	if i := strings.LastIndex(text, mark); i >= 0 {
@@ -123,14 +120,14 @@ func ParseSQL(text string) string {
 	return strip(text)
 }
 
-// ParseFence is P-FENCE (WebArena, G2): ok is false if the text holds no
-// closed block. The whole text is sent, and the server takes the first block.
+// ParseFence is P-FENCE (WebArena, G2): the whole text is sent, of which the server
+// reads the first block. ok is false if the text contains no closed block.
 func ParseFence(text string) (action string, ok bool) {
 	return text, strings.Count(text, Fence) >= 2
 }
 
-// uncode takes a block of code out of its fence the way AgentGym does: the
-// first line goes if it opens with a fence, the last if it ends with one.
+// uncode removes the fence of a block of code as AgentGym does: the first line if
+// the text begins with a fence, the last line if it ends with one.
 func uncode(text string) string {
 	text = strip(text)
 	if strings.HasPrefix(text, Fence) {

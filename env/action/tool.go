@@ -9,13 +9,14 @@ import (
 	"strings"
 )
 
-// Tools called in JSON: the format tool_call has one grammar for every server
-// that has tools, and what is here writes a call as the server reads it.
-// OpenManus-RL's two GAIA servers want two grammars (protocol 5.12); AgentGym's
-// tool servers want a Python dictionary (protocol 5.10).
+// Under the format tool_call the model calls the tools of every server in JSON.
+// The functions here translate a call to the notation of a server: one text for
+// OpenManus-RL's second GAIA server (protocol 5.12), a Python dictionary for
+// AgentGym's tool servers (protocol 5.10).
 
-// GaiaCall is an action of the second GAIA server. It takes one text, so an
-// input of one text is that text, and any other its JSON.
+// GaiaCall returns the action that calls a tool of the GAIA server. The server
+// takes one text: an input with a single string is that string, any other input
+// is sent as JSON. ok is false if name is no tool name.
 func GaiaCall(name string, input json.RawMessage) (string, bool) {
 	if !isToolName(name) {
 		return "", false
@@ -36,12 +37,13 @@ func GaiaCall(name string, input json.RawMessage) (string, bool) {
 	return "Action: " + name + " Action Input: " + strings.TrimSpace(text), true
 }
 
-// GaiaAnswer ends a task of the second GAIA server.
+// GaiaAnswer returns the action that answers a task of the GAIA server.
 func GaiaAnswer(text string) string {
 	return "Action: terminate Action Input: " + text
 }
 
-// ToolCall is an action of a tool server.
+// ToolCall returns the action that calls a tool of a tool server. ok is false if
+// name is no tool name or input is no JSON object.
 func ToolCall(name string, input json.RawMessage) (string, bool) {
 	if !isToolName(name) {
 		return "", false
@@ -53,8 +55,9 @@ func ToolCall(name string, input json.RawMessage) (string, bool) {
 	return "Action: " + name + " with Action Input: " + pythonLiteral(fields), true
 }
 
-// ToolAnswer ends a task of a tool server. An answer that is JSON, such as a
-// number or a list, is that; any other is a text.
+// ToolAnswer returns the action that answers a task of a tool server. An answer
+// that is valid JSON, such as a number or a list, is sent as that value, any
+// other as a string.
 func ToolAnswer(text string) string {
 	var v any
 	if !decodeOne([]byte(text), &v) {
@@ -63,25 +66,26 @@ func ToolAnswer(text string) string {
 	return "Action: finish with Action Input: " + pythonLiteral(map[string]any{"answer": v})
 }
 
-// SheetAnswer ends a task of the sheet server, which takes no answer.
+// SheetAnswer returns the action that ends a task of the sheet server, which takes
+// no answer.
 func SheetAnswer(string) string { return "Action: finish with Action Input: {}" }
 
-// isToolName reports whether a name can stand on the line of an action.
+// isToolName reports whether name consists of the characters of a tool name, so
+// that it cannot break the line of an action.
 func isToolName(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return r != '_' && r != '.' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	})
 }
 
-// decodeOne reads one JSON value, with the digits of its numbers, and nothing
-// after it.
+// decodeOne decodes text as a single JSON value with numbers as json.Number.
 func decodeOne(text []byte, v any) bool {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	return d.Decode(v) == nil && !d.More() && len(bytes.TrimSpace(text[d.InputOffset():])) == 0
 }
 
-// pythonLiteral writes a decoded JSON value in Python's notation, on one line.
+// pythonLiteral returns a decoded JSON value as a Python literal on one line.
 func pythonLiteral(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -111,8 +115,8 @@ func pythonLiteral(v any) string {
 	panic(fmt.Sprintf("env: a %T is not JSON", v))
 }
 
-// pythonString quotes a text. Every escape that JSON writes is one of
-// Python's too.
+// pythonString returns s as a Python string literal. JSON's escapes are valid in
+// Python.
 func pythonString(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -121,8 +125,8 @@ func pythonString(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// ToolShape tells the model how to write a tool call under the format
-// tool_call.
+// ToolShape returns the part of an instruction that describes a tool call under the
+// format tool_call, with an example.
 func ToolShape(name, input string) string {
 	return "Think first, then call exactly one tool, with a JSON object between tags, like this:\n" +
 		`<tool_call>{"tool_name": "` + name + `", "tool_input": ` + input + `}</tool_call>` +

@@ -51,7 +51,7 @@ func TestConvertLeavesNothingBehind(t *testing.T) {
 	writeFile(t, dir, "good.jsonl", `{"item_id":"maze_1"}`)
 	writeFile(t, dir, "bad.jsonl", `{"item_id":"maze_1"`)
 	code, _, stderr := inProcess(t, dir, "data", "convert", "good.jsonl", "bad.jsonl", "out.parquet")
-	if code != int(errext.Input) || !strings.Contains(stderr, "bad.jsonl: row 0, line 1: the file is cut off") {
+	if code != int(errext.Input) || !strings.Contains(stderr, "bad.jsonl: row 0, line 1: the file ends inside") {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 	if left := entries(t, dir); len(left) != 2 {

@@ -94,7 +94,7 @@ func TestSFTOfPairs(t *testing.T) {
 	if code != int(errext.Input) {
 		t.Errorf("exit code %d", code)
 	}
-	mustContain(t, "stderr", stderr, "train.jsonl: row 0, line 1: it has no column reply")
+	mustContain(t, "stderr", stderr, "train.jsonl: row 0, line 1: it has no value in column reply")
 
 	// So are other rows behind the name of those that tell which epoch was best.
 	writeFile(t, dir, "val.jsonl", pairs("left"))

@@ -100,7 +100,7 @@ func TestTrajectoriesOfAMixture(t *testing.T) {
 	if code := CodeOf(t.Context(), err); code != errext.Input {
 		t.Fatalf("exit code %d: %v", code, err)
 	}
-	mustContain(t, "the error", err.Error(), "wordle.jsonl", "there are rows for")
+	mustContain(t, "the error", err.Error(), "wordle.jsonl", "its rows are for")
 }
 
 // A trajectory that is too long is found before the model reads, and the hint
@@ -194,7 +194,7 @@ func TestRowsWithoutATask(t *testing.T) {
 		if code := CodeOf(t.Context(), err); code != errext.Input {
 			t.Fatalf("%s: exit code %d: %v", file, code, err)
 		}
-		mustContain(t, file, err.Error(), "env.maze.tasks", file, "row 0, line 1", "its task cannot be told from its columns")
+		mustContain(t, file, err.Error(), "env.maze.tasks", file, "row 0, line 1", "it has no task index in its columns")
 	}
 	tr, err := opened(t, files, tinyRun, "sft.files=chats.jsonl", "env.maze.expert_tasks=")
 	if err != nil {

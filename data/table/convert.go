@@ -8,33 +8,32 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// ErrOverlong is what a row that is too long is refused with where overlong
-// rows are not to be dropped.
+// ErrOverlong is the error of a row above MaxTokens without DropOverlong.
 var ErrOverlong = errors.New("it is too long")
 
-// ErrNoReward is what a row is refused with that says nothing of a reward or
-// an outcome where these decide.
-var ErrNoReward = errors.New("it does not say how the episode ended: only a dump of episodes does")
+// ErrNoReward is the error of a row without reward and outcome if rows are
+// selected by these.
+var ErrNoReward = errors.New("it does not state how the episode ended: only a dump of episodes does")
 
-// ErrNoTokens is what a row is refused with whose length decides and is not
-// known.
+// ErrNoTokens is the error of a row of unknown length if rows are selected by
+// length.
 var ErrNoTokens = errors.New("its tokens cannot be counted without a tokenizer")
 
-// ConvertOptions say which rows are wanted.
+// ConvertOptions selects rows.
 type ConvertOptions struct {
-	Env       string       // keep this environment, which is also that of rows that name none; "": all
+	Env       string       // keep the rows of this environment and rows without one; "": all
 	MinReward *float64     // keep episodes with at least this reward
 	Success   bool         // keep episodes that ended in success
 	Exclude   data.TaskSet // leave out these tasks
 
-	// MaxTokens is the longest conversation; 0: any. Tokens counts a
-	// conversation's; where it is nil an episode has as many as were recorded.
+	// MaxTokens is the length limit of a conversation; 0: none. Tokens counts the
+	// tokens of a conversation. If it is nil, an episode has its recorded length.
 	MaxTokens    int
 	Tokens       func([]data.Message) (int, error)
-	DropOverlong bool // instead of ending with ErrOverlong
+	DropOverlong bool // instead of returning ErrOverlong
 }
 
-// Why rows are left out.
+// The reasons for dropping rows, as ConvertCounts.Dropped has them.
 const (
 	DropFailed   = "failure of the infrastructure"
 	DropEnv      = "another environment"
@@ -45,19 +44,19 @@ const (
 	DropNoReply  = "no reply to learn from"
 )
 
-// ConvertCounts say what became of the rows.
+// ConvertCounts counts the rows of a conversion.
 type ConvertCounts struct {
 	Read    int            `json:"read"`
 	Written int            `json:"written"`
 	Dropped map[string]int `json:"dropped"` // by reason
 	Others  []string       `json:"columns_left_out"`
-	Torn    []string       `json:"torn"` // dumps whose torn last line was dropped
-	Tasks   data.TaskSet   `json:"-"`    // that were written
+	Torn    []string       `json:"torn"` // dumps whose incomplete last line was dropped
+	Tasks   data.TaskSet   `json:"-"`    // written
 }
 
-// Convert reads data files of any known format one after another and writes
-// the rows that are wanted, one at a time. Of a dump, episodes that failed for
-// a reason outside of them and those without a reply are never wanted.
+// Convert reads data files of any known format in order and writes the selected
+// rows, one at a time. Of a dump, episodes that failed because of the
+// infrastructure and episodes without a reply are always dropped.
 func Convert(ctx context.Context, files []string, w RecordWriter, o ConvertOptions) (*ConvertCounts, error) {
 	c := &ConvertCounts{Dropped: map[string]int{}, Others: []string{}, Torn: []string{}, Tasks: data.TaskSet{}}
 	for _, file := range files {
@@ -96,7 +95,7 @@ func (c *ConvertCounts) row(e *Entry, w RecordWriter, o *ConvertOptions) error {
 	if r == nil {
 		return c.episode(e.Episode, w)
 	}
-	if e.Line > 0 || r.Index != nil { // a row of OpenManus-RL's columns stays as it is
+	if e.Line > 0 || r.Index != nil { // a row with OpenManus-RL's columns is kept as it is
 		r.Complete(&task)
 	}
 	c.Written++
@@ -104,8 +103,8 @@ func (c *ConvertCounts) row(e *Entry, w RecordWriter, o *ConvertOptions) error {
 	return w.Write(r)
 }
 
-// episode writes an episode: a row, or one for each reply where prompts were
-// written anew, since no conversation holds them all.
+// episode writes an episode: one row, or one per reply if every turn had a new
+// prompt, since no single conversation contains them all.
 func (c *ConvertCounts) episode(e *data.Episode, w RecordWriter) error {
 	c.Tasks.Add(e.Task.Env, e.Task.Index)
 	for _, messages := range e.Told() {
@@ -119,7 +118,7 @@ func (c *ConvertCounts) episode(e *data.Episode, w RecordWriter) error {
 	return nil
 }
 
-// Refuses says why a row is left out, "" if it is not.
+// Refuses returns the reason for dropping a row, "" if it is selected.
 func (o *ConvertOptions) Refuses(e *Entry) (string, error) {
 	task, err := e.Task(o.Env)
 	if err != nil {
@@ -128,8 +127,8 @@ func (o *ConvertOptions) Refuses(e *Entry) (string, error) {
 	return o.refuses(e, &task)
 }
 
-// refuses says why a row is left out, "" if it is not. Length comes last, so
-// that only rows that are wanted can be too long.
+// refuses is Refuses for an entry with task t. It checks the length last, so that
+// only selected rows can be too long.
 func (o *ConvertOptions) refuses(e *Entry, t *data.Task) (string, error) {
 	switch ep := e.Episode; {
 	case o.Env != "" && t.Env != o.Env:
@@ -161,8 +160,7 @@ func (o *ConvertOptions) refuses(e *Entry, t *data.Task) (string, error) {
 	return "", fmt.Errorf("%w: %s has %d tokens, more than %d", ErrOverlong, t.ID, n, o.MaxTokens)
 }
 
-// tokens is the length of what is learned from, of the longest where that is
-// several conversations.
+// tokens returns the length of the longest conversation of an entry.
 func (o *ConvertOptions) tokens(e *Entry, t *data.Task) (longest int, err error) {
 	told := [][]data.Message{t.Conversation}
 	if e.Episode != nil {

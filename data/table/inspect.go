@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// FileInfo says what is in a data file.
+// FileInfo describes the content of a data file.
 type FileInfo struct {
 	Path       string    `json:"path"`
 	Format     string    `json:"format"`
@@ -19,20 +19,20 @@ type FileInfo struct {
 	Bytes      int64     `json:"bytes"`
 	Rows       int       `json:"rows"`
 	Envs       []EnvInfo `json:"envs"`
-	// Conversations counts the rows that hold a recorded episode; the figures
-	// after it are about these.
+	// Conversations counts the rows with a recorded episode, which the figures
+	// below describe.
 	Conversations int       `json:"conversations"`
-	Messages      Range     `json:"messages"`         // of a conversation
-	Replies       int       `json:"replies"`          // messages of an assistant
-	Learned       int       `json:"learned_replies"`  // of these, not kept out of the loss
-	Chars         Range     `json:"characters"`       // of a conversation
+	Messages      Range     `json:"messages"`         // per conversation
+	Replies       int       `json:"replies"`          // messages of the assistant
+	Learned       int       `json:"learned_replies"`  // replies in the loss
+	Chars         Range     `json:"characters"`       // per conversation
 	Others        []string  `json:"columns_not_read"` // of a parquet file
-	Dump          *DumpInfo `json:"dump,omitempty"`   // nil where there are no episodes
+	Dump          *DumpInfo `json:"dump,omitempty"`   // nil if the file is not a dump
 
 	Tasks data.TaskSet `json:"-"`
 }
 
-// EnvInfo says what a file has for one environment.
+// EnvInfo describes the rows of one environment.
 type EnvInfo struct {
 	Env       string `json:"env"`
 	Rows      int    `json:"rows"`
@@ -42,19 +42,20 @@ type EnvInfo struct {
 	Unindexed int    `json:"rows_without_index"`
 }
 
-// DumpInfo says what the episodes of a dump came to.
+// DumpInfo summarizes the episodes of a dump. Outcomes and Exchanges count all
+// episodes, the other figures those that may become a gradient.
 type DumpInfo struct {
 	Weights   string               `json:"weights"`
 	Torn      bool                 `json:"torn"`
 	Outcomes  map[data.Outcome]int `json:"outcomes"`
-	Reward    Range                `json:"reward"` // of the episodes that may become a gradient, as the rest
+	Reward    Range                `json:"reward"`
 	Turns     Range                `json:"turns"`
 	Tokens    Range                `json:"tokens"`
 	Sampled   int                  `json:"sampled_tokens"`
 	Exchanges int                  `json:"exchanges"`
 }
 
-// Range sums up numbers.
+// Range summarizes numbers.
 type Range struct {
 	Count int     `json:"count"`
 	Min   float64 `json:"min"`
@@ -71,8 +72,8 @@ func (r *Range) add(x float64) {
 	r.Mean += (x - r.Mean) / float64(r.Count)
 }
 
-// Inspect reads a data file to its end and says what is in it. env is the
-// environment of rows that name none.
+// Inspect reads a data file and describes its content. env is the environment of
+// rows without one.
 func Inspect(ctx context.Context, path, env string) (*FileInfo, error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -114,7 +115,7 @@ func Inspect(ctx context.Context, path, env string) (*FileInfo, error) {
 	return info, nil
 }
 
-// Task is the task that the entry stands for, with its conversation.
+// Task returns the entry's task with its conversation.
 func (e *Entry) Task(env string) (data.Task, error) {
 	if e.Record != nil {
 		return e.Record.Task(e.N, env)

@@ -7,46 +7,29 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
 )
 
-// readJSON reads AgentTraj-like records, one a line or in one array, and hands
-// each to row with its number, from 0, the line where it begins, from 1, and
-// its text.
+// readJSON reads records in the style of AgentTraj, one per line or in an array. It
+// passes each to row with its number, from 0, the line where it begins, from 1,
+// and its text.
 func readJSON(ctx context.Context, in *bufio.Reader, row func(n, line int, raw []byte, r *Record) error) (array bool, err error) {
-	o, err := newObjects(in)
-	if err != nil {
-		return false, err
-	}
-	for n := 0; ; n++ {
-		if err := ctx.Err(); err != nil {
-			return o.array, err
-		}
-		raw, line, err := o.next()
-		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return o.array, nil
-		}
-		if err != nil {
-			return o.array, fmt.Errorf("row %d, line %d: %w", n, line, err)
-		}
+	return eachObject(ctx, in, func(n, line int, raw []byte) error {
 		var j jsonRow
 		if err := json.Unmarshal(raw, &j); err != nil {
-			return o.array, fmt.Errorf("row %d, line %d: %w", n, line+linesBefore(raw, err), err)
+			return fmt.Errorf("row %d, line %d: %w", n, line+linesBefore(raw, err), err)
 		}
 		r, err := j.record()
 		if err != nil {
-			return o.array, fmt.Errorf("row %d, line %d: %w", n, line, err)
+			return fmt.Errorf("row %d, line %d: %w", n, line, err)
 		}
-		if err := row(n, line, raw, &r); err != nil {
-			return o.array, err
-		}
-	}
+		return row(n, line, raw, &r)
+	})
 }
 
-// linesBefore counts the line ends before the place where decoding failed.
+// linesBefore counts the line ends before the position where decoding failed.
 func linesBefore(raw []byte, err error) int {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -60,18 +43,18 @@ func linesBefore(raw []byte, err error) int {
 	return bytes.Count(raw[:max(0, min(at, int64(len(raw))))], []byte("\n"))
 }
 
-// jsonRow is Record as JSON. What OpenManus-RL's data classes only carry along
-// may have any type; where it is not text it is left out.
+// jsonRow is a Record in JSON. Columns that OpenManus-RL's data classes do not
+// interpret may have any type, and are dropped if they are not strings.
 type jsonRow struct {
 	DataSource    *string         `json:"data_source"`
 	ItemID        json.RawMessage `json:"item_id"` // a string or a number
 	ID            json.RawMessage `json:"id"`      // a string or a number
-	Index         json.RawMessage `json:"index"`   // a number, or anything that is not read
-	Conversations []jsonMessage   `json:"conversations"`
-	Prompt        []jsonMessage   `json:"prompt"`
+	Index         json.RawMessage `json:"index"`   // a number; other values are ignored
+	Conversations []RecordMessage `json:"conversations"`
+	Prompt        []RecordMessage `json:"prompt"`
 	Ability       json.RawMessage `json:"ability"`
 	RewardModel   *struct {
-		GroundTruth json.RawMessage `json:"ground_truth"` // text, or anything a score function reads
+		GroundTruth json.RawMessage `json:"ground_truth"` // any value that a score function reads
 		Style       json.RawMessage `json:"style"`
 	} `json:"reward_model"`
 	ExtraInfo *struct {
@@ -79,14 +62,6 @@ type jsonRow struct {
 		Index         *int64          `json:"index"`
 		Split         json.RawMessage `json:"split"`
 	} `json:"extra_info"`
-}
-
-type jsonMessage struct {
-	From    *string `json:"from"`
-	Value   *string `json:"value"`
-	Role    *string `json:"role"`
-	Content *string `json:"content"`
-	Loss    *bool   `json:"loss"`
 }
 
 func (j *jsonRow) record() (Record, error) {
@@ -107,8 +82,8 @@ func (j *jsonRow) record() (Record, error) {
 	if text, err := idIn("index", j.Index); err == nil {
 		r.Index = integer(deref(text))
 	}
-	r.Conversations = recordMessages(j.Conversations)
-	r.Prompt = recordMessages(j.Prompt)
+	r.Conversations = j.Conversations
+	r.Prompt = j.Prompt
 	if m := j.RewardModel; m != nil {
 		r.RewardModel = &RecordReward{GroundTruth: textOrJSON(m.GroundTruth), Style: textIn(m.Style)}
 	}
@@ -118,7 +93,7 @@ func (j *jsonRow) record() (Record, error) {
 	return r, nil
 }
 
-// idIn is the text of a JSON string or number, nil for null.
+// idIn returns a JSON string or number as text, nil for null.
 func idIn(name string, raw json.RawMessage) (*string, error) {
 	if s := textIn(raw); s != nil || len(raw) == 0 || string(raw) == "null" {
 		return s, nil
@@ -131,7 +106,7 @@ func idIn(name string, raw json.RawMessage) (*string, error) {
 	return &s, nil
 }
 
-// integer is the integer that a text is, nil if it is none.
+// integer parses a decimal integer. It returns nil if text is not one.
 func integer(text string) *int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
@@ -140,7 +115,7 @@ func integer(text string) *int64 {
 	return &n
 }
 
-// columnsOf are the names in a JSON object.
+// columnsOf lists the keys of a JSON object.
 func columnsOf(raw []byte) []string {
 	var row map[string]json.RawMessage
 	if json.Unmarshal(raw, &row) != nil {
@@ -149,18 +124,7 @@ func columnsOf(raw []byte) []string {
 	return slices.Sorted(maps.Keys(row))
 }
 
-func recordMessages(in []jsonMessage) []RecordMessage {
-	if in == nil {
-		return nil
-	}
-	out := make([]RecordMessage, len(in))
-	for i, m := range in {
-		out[i] = RecordMessage(m)
-	}
-	return out
-}
-
-// textOrJSON is the text of a JSON string, of any other value its JSON, and
+// textOrJSON returns the text of a JSON string, the JSON of any other value, and
 // nil for null.
 func textOrJSON(raw json.RawMessage) *string {
 	if s := textIn(raw); s != nil || len(raw) == 0 || string(raw) == "null" {
@@ -170,7 +134,7 @@ func textOrJSON(raw json.RawMessage) *string {
 	return &s
 }
 
-// textIn is the text of a JSON string, nil for any other value.
+// textIn returns the text of a JSON string, nil for any other value.
 func textIn(raw json.RawMessage) *string {
 	var s *string
 	if len(raw) == 0 || json.Unmarshal(raw, &s) != nil {

@@ -9,26 +9,27 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// leaf puts the values of one leaf column into a row. Columns are bound by
-// hand, because the library's conversion to a struct turns absent columns into
-// zero values: a file without a loss column would read as loss = false.
+// leaf stores the values of one leaf column in a Record. The library's conversion
+// to a struct would turn missing columns into zero values: a file without a loss
+// column would read as loss = false.
 type leaf struct {
-	// exists is the definition level from which a list has an element.
-	exists int
-	kind   parquet.Kind
-	// integers says that an integer column will do for kind; a column of the
-	// name with yet another type or in a list is not wanted.
+	kind parquet.Kind
+	// integers accepts integer columns besides kind. A column of that name with
+	// another type or in a list is ignored.
 	integers bool
 	scalar   func(*Record, parquet.Value)
-	// parent makes the struct that the column is in, which is there from the
-	// definition level inside, be the column itself null or not.
+	// parent creates the struct that contains the column. The struct is present
+	// from definition level inside, even if the column is null.
 	parent func(*Record)
 	inside int
-	list   func(*Record) *[]RecordMessage // with member, in place of scalar
+	// list and member replace scalar for a column in a list of messages. The list
+	// has an element from definition level exists.
+	list   func(*Record) *[]RecordMessage
 	member func(*RecordMessage, parquet.Value)
+	exists int
 }
 
-// read takes all values that a row has in the column.
+// read stores the values of one row in the column.
 func (l leaf) read(r *Record, values []parquet.Value) {
 	if l.list == nil {
 		if l.parent != nil && values[0].DefinitionLevel() >= l.inside {
@@ -102,7 +103,7 @@ func textLeaf(parent func(*Record), field func(*Record) **string) leaf {
 	return leaf{kind: parquet.ByteArray, parent: parent, scalar: func(r *Record, v parquet.Value) { *field(r) = textPointer(v) }}
 }
 
-// idLeaf is a column of texts or integers, which it reads as text.
+// idLeaf is a column of strings or integers, read as text.
 func idLeaf(set func(r *Record, id string)) leaf {
 	return leaf{kind: parquet.ByteArray, integers: true, scalar: func(r *Record, v parquet.Value) {
 		switch v.Kind() {
@@ -133,10 +134,9 @@ var lists = map[string]func(*Record) *[]RecordMessage{
 	"prompt":        func(r *Record) *[]RecordMessage { return &r.Prompt },
 }
 
-// bindLeaves finds the columns that are wanted among a file's, by number, and
-// names the others. texts are columns to be kept as text; where some are asked
-// for, no others are wanted.
-func bindLeaves(s *parquet.Schema, texts ...string) (out map[int]leaf, others []string, err error) {
+// bindLeaves returns the leaves of a Record's columns by their number in the file,
+// and the names of the other columns.
+func bindLeaves(s *parquet.Schema) (out map[int]leaf, others []string, err error) {
 	out = map[int]leaf{}
 	column := 0
 	var walk func(n parquet.Node, first, path string, defined, repeated, exists int) error
@@ -168,9 +168,6 @@ func bindLeaves(s *parquet.Schema, texts ...string) (out map[int]leaf, others []
 			l, wanted = members[lastName(path)]
 			l.list, l.exists, depth = list, exists, 1
 		}
-		if len(texts) > 0 {
-			l, wanted, depth = textColumn(path), slices.Contains(texts, path), 0
-		}
 		if kind := n.Type().Kind(); l.integers && wanted {
 			wanted = repeated == 0 && slices.Contains([]parquet.Kind{parquet.ByteArray, parquet.Int32, parquet.Int64}, kind)
 			l.kind = kind
@@ -187,19 +184,10 @@ func bindLeaves(s *parquet.Schema, texts ...string) (out map[int]leaf, others []
 		column++
 		return nil
 	}
-	if err = walk(s, "", "", 0, 0, 0); err == nil && len(texts) > 0 && len(out) < len(texts) {
-		err = fmt.Errorf("it has not both of the columns %s; it has %s", strings.Join(texts, " and "), strings.Join(others, ", "))
-	}
+	err = walk(s, "", "", 0, 0, 0)
 	return out, others, err
 }
 
-// lastName is the name of a leaf inside its lists and structs; what a list and
-// its element are called in between differs by writer.
-func lastName(path string) string {
-	for i := len(path) - 1; i >= 0; i-- {
-		if path[i] == '.' {
-			return path[i+1:]
-		}
-	}
-	return path
-}
+// lastName returns the name of a leaf without the lists and structs around it.
+// Writers name lists and their elements differently.
+func lastName(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }

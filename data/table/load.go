@@ -12,37 +12,28 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// What a data file may hold: beyond it a file is a mistake or an attack.
-const (
-	maxFileBytes = 2 << 30
-	maxTaskBytes = 4 << 30 // in memory
-	maxRows      = 1 << 22
-)
-
-// LoadOptions say which of a file's rows are wanted.
+// LoadOptions selects rows of a file.
 type LoadOptions struct {
-	// Env keeps only the rows of this environment, and is the environment of
-	// rows and ranges that name none. "" keeps every row.
+	// Env selects the rows of one environment, and is the environment of rows and
+	// ranges without one. "" selects every row.
 	Env string
-	// AnyEnv keeps the rows of other environments than Env as well.
+	// AnyEnv also selects the rows of other environments than Env.
 	AnyEnv bool
-	// Play says that the rows are tasks to play: one that does not tell its
-	// index is an error. A conversation to learn from need not.
+	// Play makes a row without a task index an error. A conversation that is only
+	// learned from does not need one.
 	Play bool
 	// Limit keeps only the first rows; 0 means all.
 	Limit int
 }
 
-// ErrOtherEnv is the error of a file whose rows are all for environments other
-// than LoadOptions.Env.
+// ErrOtherEnv is the error of a file with rows for other environments than
+// LoadOptions.Env only.
 var ErrOtherEnv = errors.New("no row is for environment")
 
-var errEnough = errors.New("enough rows")
-
-// LoadTasks reads the rows of a data file: OpenManus-RL's parquet, or JSON
-// records as AgentTraj has them, one a line or in an array. A row's task index
-// is the integer that its item_id or id is or ends in, or its column index,
-// else extra_info.index. Errors name the file and the row, counted from 0.
+// LoadTasks reads the rows of a data file: OpenManus-RL's parquet, or JSON records
+// in the style of AgentTraj, one per line or in an array. The task index of a row
+// is the integer that its item_id or id is or ends in, or its column index, else
+// extra_info.index. Errors name the file and the row, counted from 0.
 func LoadTasks(ctx context.Context, path string, o LoadOptions) ([]data.Task, error) {
 	tasks, err := loadTasks(ctx, path, o)
 	if err != nil {
@@ -53,7 +44,7 @@ func LoadTasks(ctx context.Context, path string, o LoadOptions) ([]data.Task, er
 
 func loadTasks(ctx context.Context, path string, o LoadOptions) ([]data.Task, error) {
 	if st, err := os.Stat(path); err == nil && st.Size() > maxFileBytes {
-		return nil, fmt.Errorf("%s: %d bytes are more than the limit of %d: split the file", path, st.Size(), int64(maxFileBytes))
+		return nil, fmt.Errorf("%s: %w", path, errTooLarge(st.Size()))
 	}
 	var tasks []data.Task
 	var bytes int64
@@ -64,7 +55,7 @@ func loadTasks(ctx context.Context, path string, o LoadOptions) ([]data.Task, er
 			return fault(fmt.Errorf("more than %d rows: split the file", maxRows))
 		}
 		if e.Episode != nil {
-			return fmt.Errorf("%s is a dump of episodes, good and bad: choose with openmanus data convert which to learn from", path)
+			return fmt.Errorf("%s is a dump of episodes: select the ones to learn from with openmanus data convert", path)
 		}
 		t, err := e.Record.Task(e.N, o.Env)
 		if err != nil {
@@ -93,14 +84,14 @@ func loadTasks(ctx context.Context, path string, o LoadOptions) ([]data.Task, er
 	}
 	if len(tasks) == 0 {
 		if len(others) > 0 {
-			return nil, fmt.Errorf("%s: %w %q; there are rows for %s", path, ErrOtherEnv, o.Env, counts(others))
+			return nil, fmt.Errorf("%s: %w %q; its rows are for %s", path, ErrOtherEnv, o.Env, counts(others))
 		}
 		return nil, fmt.Errorf("%s: it has no rows", path)
 	}
 	return tasks, nil
 }
 
-// counts prints a map of counts in a fixed order.
+// counts formats at most eight counts in a fixed order.
 func counts(m map[string]int) string {
 	var parts []string
 	for k, n := range m {
@@ -113,17 +104,16 @@ func counts(m map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// ParseTaskSpec turns what a user writes for tasks into tasks: a
-// comma-separated list of indices and ranges, such as "0-9,17", each giving a
-// task of o.Env, and of files for LoadTasks. A file whose name looks like a
-// range is written with its folder: "./0-9".
+// ParseTaskSpec parses a user's list of tasks: indices and ranges of tasks of
+// o.Env, and files for LoadTasks, separated by commas, such as "0-9,17". A file
+// whose name looks like a range is written with its folder: "./0-9".
 func ParseTaskSpec(ctx context.Context, spec string, o LoadOptions) ([]data.Task, error) {
 	var tasks []data.Task
 	seen := map[int]bool{}
 	for part := range strings.SplitSeq(spec, ",") {
 		part = strings.TrimSpace(part)
 		if part == "" {
-			return nil, fmt.Errorf("tasks %q: an entry is empty; write 0-9,17 or the name of a file", spec)
+			return nil, fmt.Errorf("tasks %q: an entry is empty: write 0-9,17 or the name of a file", spec)
 		}
 		if !isRange(part) {
 			more, err := LoadTasks(ctx, part, LoadOptions{Env: o.Env, Play: true})
@@ -145,7 +135,7 @@ func ParseTaskSpec(ctx context.Context, spec string, o LoadOptions) ([]data.Task
 		}
 		for i := lo; i <= hi; i++ {
 			if seen[i] {
-				return nil, fmt.Errorf("tasks %q: index %d is there twice", spec, i)
+				return nil, fmt.Errorf("tasks %q: index %d appears twice", spec, i)
 			}
 			seen[i] = true
 			tasks = append(tasks, data.Task{ID: o.Env + "_" + strconv.Itoa(i), Env: o.Env, Index: i})
@@ -170,12 +160,12 @@ func parseRange(s string) (lo, hi int, err error) {
 		return 0, 0, fmt.Errorf("%q is not an index or a range such as 0-9", s)
 	}
 	if b < a {
-		return 0, 0, fmt.Errorf("range %q runs backwards", s)
+		return 0, 0, fmt.Errorf("range %q is descending", s)
 	}
 	return int(a), int(b), nil
 }
 
-// taskSize estimates the memory a task takes, to cap the sum.
+// taskSize estimates the memory of a task in bytes.
 func taskSize(t *data.Task) int64 {
 	n := int64(200 + len(t.ID) + len(t.Env) + len(t.GroundTruth))
 	for _, list := range [][]data.Message{t.Prompt, t.Conversation} {

@@ -10,18 +10,17 @@ import (
 	"github.com/openmanus/openmanus/data/dump"
 )
 
-// objects splits a text into the JSON objects at its top level, which stand one
-// after another (JSON lines) or in one array, and knows on which line each
-// begins. It holds one object at a time.
+// objects splits a text into its top-level JSON objects, which stand one after
+// another (JSON lines) or in an array. It keeps one object in memory.
 type objects struct {
 	in    *bufio.Reader
 	array bool
 	line  int // of the byte that comes next, from 1
-	n     int // objects given
+	n     int // objects returned
 	buf   []byte
 }
 
-// newObjects looks at the first byte of the text. An empty text has no objects.
+// newObjects reads the beginning of a text. An empty text has no objects.
 func newObjects(in *bufio.Reader) (*objects, error) {
 	o := &objects{in: in, line: 1}
 	if bom, _ := in.Peek(3); bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
@@ -39,13 +38,13 @@ func newObjects(in *bufio.Reader) (*objects, error) {
 		return o, in.UnreadByte()
 	default:
 		begin, _ := in.Peek(20)
-		return nil, fmt.Errorf("line %d: it begins with %q and is none of the known formats: give parquet, JSON lines, a JSON array or a dump of episodes",
+		return nil, fmt.Errorf("line %d: it begins with %q, which is no known format: give parquet, JSON lines, a JSON array or a dump of episodes",
 			o.line, append([]byte{c}, begin...))
 	}
 	return o, nil
 }
 
-// skipSpace consumes white space and the byte after it, which it returns.
+// skipSpace consumes white space and the next byte, which it returns.
 func (o *objects) skipSpace() (byte, error) {
 	for {
 		c, err := o.in.ReadByte()
@@ -62,8 +61,8 @@ func (o *objects) skipSpace() (byte, error) {
 	}
 }
 
-// next returns the next object, valid until the call after, and the line where
-// it begins; io.EOF after the last.
+// next returns the next object, valid until the next call, and the line where it
+// begins. The error after the last object is io.EOF.
 func (o *objects) next() (raw []byte, line int, err error) {
 	c, err := o.skipSpace()
 	if o.array && err == nil {
@@ -71,7 +70,7 @@ func (o *objects) next() (raw []byte, line int, err error) {
 		case c == ']':
 			return nil, o.line, o.end()
 		case o.n > 0 && c != ',':
-			return nil, o.line, fmt.Errorf("%q where a comma should separate two rows", c)
+			return nil, o.line, fmt.Errorf("%q in place of a comma between two rows", c)
 		case o.n > 0:
 			c, err = o.skipSpace()
 		}
@@ -83,7 +82,7 @@ func (o *objects) next() (raw []byte, line int, err error) {
 		return nil, o.line, cutOff(err)
 	}
 	if c != '{' {
-		return nil, o.line, fmt.Errorf("%q where a row, an object in braces, should begin", c)
+		return nil, o.line, fmt.Errorf("%q in place of a row, which is an object in braces", c)
 	}
 	line = o.line
 	raw, err = o.object()
@@ -93,7 +92,7 @@ func (o *objects) next() (raw []byte, line int, err error) {
 	return raw, line, err
 }
 
-// object reads on to the brace that closes the one just read.
+// object reads up to the closing brace of the object that has just begun.
 func (o *objects) object() ([]byte, error) {
 	o.buf = append(o.buf[:0], '{')
 	inString, escaped := false, false
@@ -122,24 +121,24 @@ func (o *objects) object() ([]byte, error) {
 		}
 		o.buf = append(o.buf, part[:n]...)
 		o.line += bytes.Count(part[:n], []byte("\n"))
-		_, _ = o.in.Discard(n) // it was peeked at
+		_, _ = o.in.Discard(n) // n bytes are buffered
 	}
 	return o.buf, nil
 }
 
-// end verifies that nothing follows an array.
+// end returns an error if something follows the array.
 func (o *objects) end() error {
 	c, err := o.skipSpace()
 	if err == nil {
-		return fmt.Errorf("%q follows the array: the file must end there", c)
+		return fmt.Errorf("%q after the array: the file must end there", c)
 	}
 	return err
 }
 
-// cutOff makes the end of the text inside a row look like what it is.
+// cutOff turns the end of the text inside a row into an error.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("the file is cut off inside it (%w): get a whole copy", io.ErrUnexpectedEOF)
+		return fmt.Errorf("the file ends inside it (%w): get a complete copy", io.ErrUnexpectedEOF)
 	}
 	return err
 }

@@ -91,16 +91,16 @@ func TestLoadPairsRefuses(t *testing.T) {
 		name, text, want string
 		o                PairOptions
 	}{
-		{"missing column", `{"q":"1"}`, "row 0, line 1: it has no column a", o},
-		{"null", `{"q":"1","a":"2"}` + "\n" + `{"q":"1","a":null}`, "row 1, line 2: it has no column a", o},
-		{"a number", `{"q":"1","a":2}`, "a is 2, not a text", o},
+		{"missing column", `{"q":"1"}`, "row 0, line 1: it has no value in column a", o},
+		{"null", `{"q":"1","a":"2"}` + "\n" + `{"q":"1","a":null}`, "row 1, line 2: it has no value in column a", o},
+		{"a number", `{"q":"1","a":2}`, "a is 2", o},
 		{"an unknown role", `{"q":[{"role":"wizard","content":"x"}],"a":"2"}`, "unknown role", o},
-		{"no messages", `{"q":[],"a":"2"}`, "neither a text nor messages", o},
+		{"no messages", `{"q":[],"a":"2"}`, "q is []", o},
 		{"empty", "", "no rows", o},
-		{"one column", `{}`, "are not two", PairOptions{Prompt: "q", Response: "q"}},
-		{"parquet column", parquetFile, "not both of the columns q and a; it has b, n, none", o},
-		{"parquet number", parquetFile, "column n is INT64", PairOptions{Prompt: "q", Response: "n"}},
-		{"parquet null", parquetFile, "row 0 has no text in column q or none", PairOptions{Prompt: "q", Response: "none"}},
+		{"one column", `{}`, "two columns", PairOptions{Prompt: "q", Response: "q"}},
+		{"parquet column", parquetFile, "column a; its columns are b, n, none, q", o},
+		{"parquet number", parquetFile, "n is 3", PairOptions{Prompt: "q", Response: "n"}},
+		{"parquet null", parquetFile, "row 0: it has no value in column none", PairOptions{Prompt: "q", Response: "none"}},
 	} {
 		path := c.text
 		if path != parquetFile {

@@ -6,48 +6,105 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/parquet-go/parquet-go"
 )
 
-// maxUnpacked bounds what a parquet file may say its columns take unpacked.
+// maxUnpacked limits the uncompressed size that a parquet file states.
 const maxUnpacked = 4 << 30
 
 const parquetMagic = "PAR1"
 
-// readParquet reads OpenManus-RL rows (protocol 7.1) and hands each to row.
-// Columns that are absent count as null; others are not read, but named. Where
-// texts names columns, these alone are read.
-func readParquet(ctx context.Context, f *os.File, size int64, row func(n int, r *Record) error, texts ...string) (others []string, err error) {
+// readParquet reads OpenManus-RL's rows (protocol 7.1). Missing columns count as
+// null; others lists the columns that are not read.
+func readParquet(ctx context.Context, f io.ReaderAt, size int64, row func(n int, r *Record) error) (others []string, err error) {
 	pf, err := openParquet(f, size)
 	if err != nil {
 		return nil, err
 	}
 	defer malformed(&err)
-	leaves, others, err := bindLeaves(pf.Schema(), texts...)
+	leaves, others, err := bindLeaves(pf.Schema())
 	if err != nil {
 		return nil, err
 	}
+	err = eachRow(ctx, pf, func(n int, values parquet.Row) error {
+		var r Record
+		values.Range(func(column int, values []parquet.Value) bool {
+			if l, ok := leaves[column]; ok {
+				l.read(&r, values)
+			}
+			return true
+		})
+		return row(n, &r)
+	})
+	return others, err
+}
+
+// eachRow visits the rows of a file with their numbers, from 0. A row is valid
+// until visit returns.
+func eachRow(ctx context.Context, pf *parquet.File, visit func(n int, row parquet.Row) error) (err error) {
+	defer malformed(&err)
 	at := 0
 	for _, g := range pf.RowGroups() {
-		if at, err = readGroup(ctx, g, leaves, at, row); err != nil {
-			return nil, err
+		if at, err = readGroup(ctx, g, at, visit); err != nil {
+			return err
 		}
 	}
-	return others, nil
+	return nil
+}
+
+// readGroup visits the rows of a row group, the first of which is row at of the
+// file. It returns the number after the last.
+func readGroup(ctx context.Context, g parquet.RowGroup, at int, visit func(int, parquet.Row) error) (int, error) {
+	rows := g.Rows()
+	defer rows.Close()
+	buf := make([]parquet.Row, 64)
+	for {
+		if err := ctx.Err(); err != nil {
+			return at, err
+		}
+		n, err := rows.ReadRows(buf)
+		for _, row := range buf[:n] {
+			if err := visit(at, row); err != nil {
+				return at, err
+			}
+			at++
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return at, nil
+		case err != nil:
+			return at, fmt.Errorf("row %d: %w", at, err)
+		case n == 0:
+			return at, fmt.Errorf("row %d: the file returns no more rows", at)
+		}
+	}
+}
+
+// reconstruct returns a row as a JSON-like value.
+func reconstruct(schema *parquet.Schema, row parquet.Row) (m map[string]any, err error) {
+	defer malformed(&err)
+	var v any
+	if err := schema.Reconstruct(&v, row); err != nil {
+		return nil, err
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("it is a %T", v)
+	}
+	return m, nil
 }
 
 // malformed turns a panic into an error. The parquet library panics on some
-// malformed files. They are input, so here, and only here, that is done.
+// malformed files, and files are untrusted input.
 func malformed(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("malformed parquet file: %v", p)
 	}
 }
 
-// parquetColumns are the names of a parquet file's top-level columns.
+// parquetColumns lists the top-level columns of a parquet file.
 func parquetColumns(f io.ReaderAt, size int64) (names []string) {
 	pf, err := openParquet(f, size)
 	if err != nil {
@@ -60,7 +117,7 @@ func parquetColumns(f io.ReaderAt, size int64) (names []string) {
 	return names
 }
 
-// openParquet opens a file that may not say it is larger than it may be.
+// openParquet opens a parquet file whose stated size is within the limits.
 func openParquet(f io.ReaderAt, size int64) (pf *parquet.File, err error) {
 	defer malformed(&err)
 	if err := checkFooter(f, size); err != nil {
@@ -71,7 +128,7 @@ func openParquet(f io.ReaderAt, size int64) (pf *parquet.File, err error) {
 		return nil, fmt.Errorf("malformed parquet file: %w", err)
 	}
 	if pf.NumRows() < 0 || pf.NumRows() > maxRows {
-		return nil, fmt.Errorf("it says it has %d rows, more than the limit of %d", pf.NumRows(), maxRows)
+		return nil, fmt.Errorf("it states %d rows, more than the limit of %d", pf.NumRows(), maxRows)
 	}
 	var unpacked int64
 	for _, g := range pf.Metadata().RowGroups {
@@ -86,8 +143,8 @@ func openParquet(f io.ReaderAt, size int64) (pf *parquet.File, err error) {
 	return pf, nil
 }
 
-// checkFooter verifies the footer's length, which the library would allocate
-// before it finds that the file is shorter.
+// checkFooter verifies the length of the footer. The library would allocate it
+// before it notices that the file is shorter.
 func checkFooter(f io.ReaderAt, size int64) error {
 	const head, tail = 4, 8 // "PAR1"; length and "PAR1"
 	if size < head+tail {
@@ -104,39 +161,4 @@ func checkFooter(f io.ReaderAt, size int64) error {
 		return fmt.Errorf("malformed parquet file: a footer of %d bytes in a file of %d", n, size)
 	}
 	return nil
-}
-
-// readGroup reads one row group, whose first row is row number at of the file,
-// and returns the number after its last.
-func readGroup(ctx context.Context, g parquet.RowGroup, leaves map[int]leaf, at int, row func(int, *Record) error) (int, error) {
-	rows := g.Rows()
-	defer rows.Close()
-	buf := make([]parquet.Row, 64)
-	for {
-		if err := ctx.Err(); err != nil {
-			return at, err
-		}
-		n, err := rows.ReadRows(buf)
-		for _, values := range buf[:n] {
-			var r Record
-			values.Range(func(column int, values []parquet.Value) bool {
-				if l, ok := leaves[column]; ok {
-					l.read(&r, values)
-				}
-				return true
-			})
-			if err := row(at, &r); err != nil {
-				return at, err
-			}
-			at++
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return at, nil
-		case err != nil:
-			return at, fmt.Errorf("row %d: %w", at, err)
-		case n == 0:
-			return at, fmt.Errorf("row %d: the file gives no more rows", at)
-		}
-	}
 }

@@ -10,30 +10,28 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Record is a row of a data file, whichever format it came in: the columns of
-// OpenManus-RL's parquet files (protocol 7.1), and the records of
-// AgentTraj-like JSON. What the file leaves null is nil; an empty list is not.
+// Record is a row of a data file in any format: the columns of OpenManus-RL's
+// parquet files (protocol 7.1) and the keys of AgentTraj's JSON. A null is nil; an
+// empty list is not.
 type Record struct {
 	DataSource    *string
-	ItemID        *string // or the column id, where there is no item_id
+	ItemID        *string // item_id, or id if there is no item_id
 	Index         *int64  // the column index
 	Conversations []RecordMessage
 	Prompt        []RecordMessage
 	Ability       *string
 	RewardModel   *RecordReward
 	ExtraInfo     *RecordExtra
-
-	Texts map[string]string // columns of a parquet file that were asked for by name
 }
 
-// RecordMessage has both spellings of a message, of which a file uses one:
-// from and value (AgentTraj), or role and content (chat formats).
+// RecordMessage is a message in one of two notations: from and value (AgentTraj),
+// or role and content (chat formats).
 type RecordMessage struct {
-	From    *string
-	Value   *string
-	Role    *string
-	Content *string
-	Loss    *bool
+	From    *string `json:"from"`
+	Value   *string `json:"value"`
+	Role    *string `json:"role"`
+	Content *string `json:"content"`
+	Loss    *bool   `json:"loss"`
 }
 
 // RecordReward is the column reward_model.
@@ -55,8 +53,8 @@ var roles = map[string]string{
 	"user": "user", "assistant": "assistant", "system": "system",
 }
 
-// Task turns a row into a Task; n is its number in the file, from 0, and env
-// the environment of a row that names none.
+// Task returns the row as a Task. n is the row's number in the file, from 0, and
+// env the environment of a row without one.
 func (r *Record) Task(n int, env string) (data.Task, error) {
 	id := deref(r.ItemID)
 	t := data.Task{ID: id, Env: envOf(deref(r.DataSource), id)}
@@ -67,7 +65,7 @@ func (r *Record) Task(n int, env string) (data.Task, error) {
 		t.Env, t.Source = env, deref(r.DataSource)
 	}
 	index, err := r.index()
-	if err != nil { // an error only where the task is to be played: see LoadOptions.Play
+	if err != nil { // which only matters for tasks to play: see LoadOptions.Play
 		index = data.NoIndex
 	}
 	t.Index = index
@@ -93,18 +91,18 @@ func (r *Record) Task(n int, env string) (data.Task, error) {
 	return t, nil
 }
 
-var errNoIndex = errors.New("no column tells the task's index")
+var errNoIndex = errors.New("no column has the task's index")
 
-// index is the row's task index: the integer that the id is or ends in, or the
-// column index, which must agree where there are both; else extra_info.index,
-// which comes last because in OpenManus-RL's files it is a running number and
-// not what the environment knows (protocol 7.2).
+// index returns the row's task index: the integer that the id is or ends in, or
+// the column index, which must agree if there are both; else extra_info.index. The
+// latter is last because it is a running number in OpenManus-RL's files, unknown to
+// the environment (protocol 7.2).
 func (r *Record) index() (int, error) {
 	_, index, ok := splitID(deref(r.ItemID))
 	switch {
 	case r.Index != nil && validIndex(*r.Index):
 		if ok && int64(index) != *r.Index {
-			return 0, fmt.Errorf("its id says task %d, its column index says %d: drop the column that is wrong", index, *r.Index)
+			return 0, fmt.Errorf("its id is of task %d, its column index is %d: drop the wrong column", index, *r.Index)
 		}
 		return int(*r.Index), nil
 	case ok:
@@ -132,8 +130,8 @@ func splitID(id string) (prefix string, index int, ok bool) {
 	return id[:max(at, 0)], int(v), err == nil
 }
 
-// envOf names a row's environment. Item ids carry the suite's name in front
-// of the games of LMRL-Gym, which data_source and the registry do not.
+// envOf returns a row's environment. Item ids of the games of LMRL-Gym have the
+// name of the suite as a prefix, which data_source and the registry lack.
 func envOf(source, id string) string {
 	if source == "" {
 		source, _, _ = splitID(id)

@@ -9,13 +9,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/dump"
+	"github.com/openmanus/openmanus/data/registry"
 )
 
-// The formats of data files, as people read them.
+// The formats of data files, as users see them.
 const (
 	ParquetFile = "parquet"
 	LinesFile   = "JSON lines"
@@ -23,13 +25,13 @@ const (
 	DumpFile    = "dump of episodes"
 )
 
-// Source describes a data file that was read to its end.
+// Source describes a data file after reading it.
 type Source struct {
 	Format     string
 	Compressed bool        // with zstd
 	Others     []string    // columns of a parquet file that are not read
 	Header     dump.Header // of a dump
-	Torn       bool        // a dump's torn last line was dropped
+	Torn       bool        // an incomplete last line of a dump was dropped
 }
 
 // Entry is one row of a data file. Record is nil in a dump, Episode elsewhere.
@@ -39,10 +41,10 @@ type Entry struct {
 	Record  *Record
 	Episode *data.Episode
 
-	columns func() []string // names of the row's columns; nil if not known
+	columns func() []string // names of the row's columns; nil if unknown
 }
 
-// Where names the entry's place for an error.
+// Where returns the entry's position for an error.
 func (e *Entry) Where() string {
 	if e.Line == 0 {
 		return fmt.Sprintf("row %d", e.N)
@@ -50,7 +52,7 @@ func (e *Entry) Where() string {
 	return fmt.Sprintf("row %d, line %d", e.N, e.Line)
 }
 
-// needIndex returns an error if the row does not tell which task it is.
+// needIndex returns an error if the row has no task index.
 func (e *Entry) needIndex() error {
 	_, err := e.Record.index()
 	if !errors.Is(err, errNoIndex) {
@@ -58,15 +60,14 @@ func (e *Entry) needIndex() error {
 	}
 	has := ""
 	if e.columns != nil {
-		has = " from its columns " + strings.Join(e.columns(), ", ")
+		has = " in its columns " + strings.Join(e.columns(), ", ")
 	}
-	return fmt.Errorf("its task cannot be told%s: give an id (or item_id) that is the task's index or ends in it, such as 3 or maze_3, or a column index", has)
+	return fmt.Errorf("it has no task index%s: give an id (or item_id) that is the index or ends in it, such as 3 or maze_3, or a column index", has)
 }
 
-// ReadSource reads a data file of any known format, told by its content, and
-// hands its rows to visit one by one; no more than a few are in memory. An
-// error of visit ends the reading and is returned as it is, others name the
-// file and the row.
+// ReadSource reads a data file of any known format and passes its rows to visit
+// one by one, with only a few in memory. An error of visit ends the reading and is
+// returned unchanged. Other errors name the file and the row.
 func ReadSource(ctx context.Context, path string, visit func(*Entry) error) (Source, error) {
 	src, err := readSource(ctx, path, func(e *Entry) error {
 		if err := visit(e); err != nil {
@@ -78,16 +79,16 @@ func ReadSource(ctx context.Context, path string, visit func(*Entry) error) (Sou
 	if errors.As(err, &stopped) {
 		return src, stopped.err
 	}
-	if err != nil && src.Format != DumpFile { // whose reader names the file itself
+	if err != nil && src.Format != DumpFile { // the reader of dumps names the file
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return src, err
 }
 
-// visitError keeps what a visitor returned apart from what reading gave.
+// visitError marks an error of the visitor, as opposed to an error of reading.
 type visitError struct{ err error }
 
-// Error returns the visitor's words.
+// Error returns the visitor's error text.
 func (v *visitError) Error() string { return v.err.Error() }
 
 func readSource(ctx context.Context, path string, visit func(*Entry) error) (Source, error) {
@@ -99,11 +100,9 @@ func readSource(ctx context.Context, path string, visit func(*Entry) error) (Sou
 	if r, ok := readerOf(path); ok {
 		return readWith(ctx, r, f, visit)
 	}
-	magic := make([]byte, len(parquetMagic))
-	if _, err = f.ReadAt(magic, 0); err != nil && !errors.Is(err, io.EOF) {
+	if is, err := isParquet(f); err != nil {
 		return Source{}, err
-	}
-	if string(magic) == parquetMagic {
+	} else if is {
 		columns := func() []string { return parquetColumns(f, size) }
 		others, err := readParquet(ctx, f, size, func(n int, r *Record) error { return visit(&Entry{N: n, Record: r, columns: columns}) })
 		return Source{Format: ParquetFile, Others: others}, err
@@ -127,8 +126,8 @@ func readSource(ctx context.Context, path string, visit func(*Entry) error) (Sou
 	return src, err
 }
 
-// isDump reports whether a text's first line is the header of a dump, or of
-// one that is torn there.
+// isDump reports whether the first line of a text is the header of a dump, or the
+// beginning of one.
 func isDump(in *bufio.Reader) bool {
 	const begin = `{"format":"` + dump.Format + `"`
 	text, _ := in.Peek(in.Size())
@@ -166,14 +165,47 @@ func readDumpFile(ctx context.Context, path string, visit func(*Entry) error) (s
 	}
 }
 
-func openData(path string) (*os.File, int64, error) {
-	st, err := os.Stat(path) // before opening: a named pipe would wait for a writer
+// Reader reads a file format that is recognized by the file's extension; the
+// built-in formats are recognized by their content. Files compressed with zstd
+// are decompressed before Read.
+type Reader struct {
+	Format string // shown to users
+	// Read passes the records to row in order, each with the line where it begins,
+	// from 1, or 0 if the format has no lines. It returns an error of row
+	// unchanged, and keeps at most one record in memory.
+	Read func(ctx context.Context, in *bufio.Reader, row func(line int, r *Record) error) error
+}
+
+// Readers holds the readers by extension, with the dot.
+var Readers = registry.New[Reader]("file ending")
+
+// readerOf returns the reader for a file name, "rows.tsv" or "rows.tsv.zst".
+func readerOf(path string) (Reader, bool) {
+	r, err := Readers.Lookup(filepath.Ext(strings.TrimSuffix(path, ".zst")))
+	return r, err == nil
+}
+
+func readWith(ctx context.Context, r Reader, f *os.File, visit func(*Entry) error) (src Source, err error) {
+	text, err := dump.NewText(f)
 	if err != nil {
-		return nil, 0, err
+		return src, err
 	}
-	if !st.Mode().IsRegular() {
-		return nil, 0, errors.New("not a regular file")
+	defer text.Close()
+	src = Source{Format: r.Format, Compressed: text.Compressed()}
+	n := 0
+	err = r.Read(ctx, bufio.NewReader(text), func(line int, rec *Record) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := visit(&Entry{N: n, Line: line, Record: rec}); err != nil {
+			return err
+		}
+		n++
+		return nil
+	})
+	var stopped *visitError
+	if err != nil && !errors.As(err, &stopped) && ctx.Err() == nil {
+		err = fmt.Errorf("row %d: %w", n, err)
 	}
-	f, err := os.Open(path)
-	return f, st.Size(), err
+	return src, err
 }

@@ -65,11 +65,11 @@ func TestReadSourceErrors(t *testing.T) {
 	header := `{"format":"openmanus-episodes","version":1}` + "\n"
 	lines := zstdFrames(t, strings.Repeat(`{"item_id":"a_1"}`+"\n", 1000))
 	for name, tc := range map[string]struct{ text, want string }{
-		"cut, compressed":  {string(lines[:len(lines)-5]), "cut off"},
+		"cut, compressed":  {string(lines[:len(lines)-5]), "ends inside"},
 		"damaged episode":  {header + "{\"mask\":[7]}\n", "line 2: mask[0] is 7"},
 		"dump, newer":      {strings.Replace(header, ":1", ":9", 1), "version 9"},
-		"binary":           {"\x7fELF\x00\x00", "none of the known formats"},
-		"deeply nested":    {`{"a":` + strings.Repeat("[", 20000), "cut off"},
+		"binary":           {"\x7fELF\x00\x00", "no known format"},
+		"deeply nested":    {`{"a":` + strings.Repeat("[", 20000), "ends inside"},
 		"column of a kind": {`{"data_source":3}`, "row 0, line 1: json: cannot unmarshal number"},
 	} {
 		t.Run(name, func(t *testing.T) {

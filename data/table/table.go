@@ -12,12 +12,10 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
-
-	"github.com/openmanus/openmanus/data/dump"
 )
 
-// Table is a data file whose columns may be any, for tools that add columns to
-// it: rows are kept as they are, and written back without a loss.
+// Table is a data file with arbitrary columns, for tools that add columns. Rows
+// are kept as they are and written back without loss.
 type Table struct {
 	path   string
 	schema *parquet.Schema   // nil: JSON
@@ -26,33 +24,30 @@ type Table struct {
 	added  []addedColumn
 }
 
-// addedColumn is a list of strings, numbers or integers for every row.
+// addedColumn is a new column: a list of strings, numbers or integers per row.
 type addedColumn struct {
 	name   string
 	node   parquet.Node
 	values [][]any
 }
 
-// Read reads a parquet file, or JSON objects, one a line or in an array.
+// Read reads a parquet file, or JSON objects, one per line or in an array.
 func Read(ctx context.Context, path string) (*Table, error) {
 	t := &Table{path: path}
-	f, size, err := openData(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if size > maxFileBytes {
-		return nil, fmt.Errorf("%s: %d bytes are more than the limit of %d: split the file", path, size, int64(maxFileBytes))
-	}
-	magic := make([]byte, len(parquetMagic))
-	if _, err := f.ReadAt(magic, 0); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	if string(magic) == parquetMagic {
-		err = t.readParquet(ctx, f, size)
-	} else {
-		err = t.readJSON(ctx, f)
-	}
+	err := readRows(ctx, path, func(pf *parquet.File) error {
+		t.schema = pf.Schema()
+		return eachRow(ctx, pf, func(_ int, row parquet.Row) error {
+			t.rows = append(t.rows, row.Clone())
+			return nil
+		})
+	}, func(n, line int, raw []byte) error {
+		var object map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &object); err != nil || object == nil {
+			return fmt.Errorf("row %d, line %d: it is not a JSON object", n, line)
+		}
+		t.lines = append(t.lines, bytes.Clone(bytes.TrimSpace(raw)))
+		return nil
+	})
 	if err == nil && t.Len() == 0 {
 		err = errors.New("it has no rows")
 	}
@@ -62,99 +57,24 @@ func Read(ctx context.Context, path string) (*Table, error) {
 	return t, nil
 }
 
-func (t *Table) readParquet(ctx context.Context, f io.ReaderAt, size int64) (err error) {
-	pf, err := openParquet(f, size)
-	if err != nil {
-		return err
-	}
-	defer malformed(&err)
-	t.schema = pf.Schema()
-	for _, g := range pf.RowGroups() {
-		if err := t.readGroup(ctx, g); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (t *Table) readGroup(ctx context.Context, g parquet.RowGroup) error {
-	rows := g.Rows()
-	defer rows.Close()
-	buf := make([]parquet.Row, 64)
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n, err := rows.ReadRows(buf)
-		for _, row := range buf[:n] {
-			t.rows = append(t.rows, row.Clone())
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return fmt.Errorf("row %d: %w", len(t.rows), err)
-		case n == 0:
-			return fmt.Errorf("row %d: the file gives no more rows", len(t.rows))
-		}
-	}
-}
-
-func (t *Table) readJSON(ctx context.Context, f io.Reader) error {
-	text, err := dump.NewText(f)
-	if err != nil {
-		return err
-	}
-	defer text.Close()
-	o, err := newObjects(bufio.NewReaderSize(text, 1<<16))
-	if err != nil {
-		return err
-	}
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		raw, line, err := o.next()
-		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("row %d, line %d: %w", len(t.lines), line, err)
-		}
-		var object map[string]json.RawMessage
-		if err := json.Unmarshal(raw, &object); err != nil || object == nil {
-			return fmt.Errorf("row %d, line %d: it is no JSON object", len(t.lines), line)
-		}
-		t.lines = append(t.lines, bytes.Clone(bytes.TrimSpace(raw)))
-	}
-}
-
 // Len is the number of rows.
 func (t *Table) Len() int { return len(t.rows) + len(t.lines) }
 
-// Row returns the columns of row i as JSON has them: strings, numbers, lists
-// and maps.
-func (t *Table) Row(i int) (row map[string]any, err error) {
+// Row returns the columns of row i as JSON values: strings, numbers, lists and
+// maps.
+func (t *Table) Row(i int) (map[string]any, error) {
 	if t.schema == nil {
-		d := json.NewDecoder(bytes.NewReader(t.lines[i]))
-		d.UseNumber() // an integer stays one
-		err := d.Decode(&row)
-		return row, err
+		return decodeObject(t.lines[i])
 	}
-	defer malformed(&err)
-	var v any
-	if err := t.schema.Reconstruct(&v, t.rows[i]); err != nil {
+	row, err := reconstruct(t.schema, t.rows[i])
+	if err != nil {
 		return nil, fmt.Errorf("%s: row %d: %w", t.path, i, err)
-	}
-	row, ok := v.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("%s: row %d is a %T", t.path, i, v)
 	}
 	return row, nil
 }
 
-// At follows a path such as reward_model.ground_truth into a row; nil where
-// there is nothing.
+// At returns the value at a path such as reward_model.ground_truth in a row, nil
+// if there is none.
 func At(row map[string]any, path string) any {
 	var v any = row
 	for name := range strings.SplitSeq(path, ".") {
@@ -167,23 +87,25 @@ func At(row map[string]any, path string) any {
 	return v
 }
 
-// TextAt is At as text: strings as they are, everything else as JSON.
-func TextAt(row map[string]any, path string) string {
-	switch v := At(row, path).(type) {
+// TextAt returns the value at a path as text: a string as it is, "" for nil, any
+// other value as JSON.
+func TextAt(row map[string]any, path string) string { return asText(At(row, path)) }
+
+func asText(v any) string {
+	switch v := v.(type) {
 	case nil:
 		return ""
 	case string:
 		return v
-	default:
-		b, err := json.Marshal(v)
-		if err != nil { // no value of a file is like that
-			return ""
-		}
-		return string(b)
 	}
+	b, err := json.Marshal(v)
+	if err != nil { // a value of a file can always be encoded
+		return ""
+	}
+	return string(b)
 }
 
-// Add gives every row one more column, a list.
+// Add adds a column of lists, one per row.
 func Add[T string | int64 | float64](t *Table, name string, values [][]T) error {
 	if len(values) != t.Len() {
 		return fmt.Errorf("%d values of column %s for %d rows", len(values), name, t.Len())
@@ -210,9 +132,9 @@ func Add[T string | int64 | float64](t *Table, name string, values [][]T) error 
 	return nil
 }
 
-// Lacks is an error if the table has a column of the name already.
+// Lacks returns an error if the table already has a column of that name.
 func (t *Table) Lacks(name string) error {
-	taken := fmt.Errorf("%s has a column %s already: choose another name", t.path, name)
+	taken := fmt.Errorf("%s already has a column %s: choose another name", t.path, name)
 	for _, c := range t.added {
 		if c.name == name {
 			return taken
@@ -236,16 +158,17 @@ func (t *Table) Lacks(name string) error {
 	return nil
 }
 
-// CheckOutput says whether the table can be written to a file of that name:
-// parquet to .parquet or .jsonl, JSON to .jsonl, since it has no types.
+// CheckOutput returns an error if the table cannot be written to a file of that
+// name. A parquet table can be written as .parquet or .jsonl. A JSON table can only
+// be written as .jsonl, since its columns have no types.
 func (t *Table) CheckOutput(path string) error {
 	switch ext := strings.ToLower(filepath.Ext(path)); {
 	case ext == ".jsonl", ext == ".parquet" && t.schema != nil:
 		return nil
 	case ext == ".parquet":
-		return fmt.Errorf("%s: the columns of JSON have no types that parquet could keep: end the name in .jsonl", path)
+		return fmt.Errorf("%s: parquet needs column types, which JSON does not have: end the name in .jsonl", path)
 	}
-	return fmt.Errorf("%s: the name does not say the format: end it in .jsonl, or in .parquet where the input is parquet", path)
+	return fmt.Errorf("%s: the name does not state the format: end it in .jsonl, or in .parquet if the input is parquet", path)
 }
 
 // Write writes the table with its new columns, as parquet or JSON lines.
@@ -266,7 +189,7 @@ func (t *Table) Write(w io.Writer, asParquet bool) error {
 	return out.Flush()
 }
 
-// line is row i as JSON: of a JSON file, its own text with new members.
+// line returns row i as JSON. The text of a JSON row is kept and extended.
 func (t *Table) line(i int) ([]byte, error) {
 	var line []byte
 	if t.schema == nil {
@@ -298,7 +221,7 @@ func (t *Table) line(i int) ([]byte, error) {
 	return append(line, '}'), nil
 }
 
-// plainJSON is JSON that people read: < stays <.
+// plainJSON encodes v for people: < is not escaped.
 func plainJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -309,8 +232,7 @@ func plainJSON(v any) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-// writeParquet copies the values of the old columns as they are and puts those
-// of the new ones behind them.
+// writeParquet copies the values of the old columns and appends the new columns.
 func (t *Table) writeParquet(w io.Writer) error {
 	c := columns{Group: parquet.Group{}}
 	for _, f := range t.schema.Fields() {

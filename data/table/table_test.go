@@ -62,7 +62,7 @@ func TestTableOfJSON(t *testing.T) {
 			t.Errorf("%s is %q, want %q", path, got, want)
 		}
 	}
-	if err := Add(table, "prompt", [][]string{{}, {}}); err == nil || !strings.Contains(err.Error(), "has a column prompt already") {
+	if err := Add(table, "prompt", [][]string{{}, {}}); err == nil || !strings.Contains(err.Error(), "a column prompt") {
 		t.Errorf("a second column prompt: %v", err)
 	}
 	if err := Add(table, "more", [][]string{{}}); err == nil {

@@ -90,14 +90,14 @@ func TestTaskIndexParquet(t *testing.T) {
 // names what they have.
 func TestTaskIndexUnknown(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"question":"q","answer":"a"}`:           "row 0, line 1: its task cannot be told from its columns answer, question",
-		`{"id":1}{"id":"maze-3"}`:                 "row 1, line 1: its task cannot be told from its columns id",
-		`{"id":3.5}`:                              "from its columns id",
-		`{"index":"first"}`:                       "from its columns index",
-		`{"id":-1}`:                               "from its columns id",
-		`{"index":-1}`:                            "from its columns index",
-		`{"id":7,"index":3}`:                      "its id says task 7, its column index says 3",
-		`{"extra_info":{"index":-1,"split":"x"}}`: "from its columns extra_info",
+		`{"question":"q","answer":"a"}`:           "row 0, line 1: it has no task index in its columns answer, question",
+		`{"id":1}{"id":"maze-3"}`:                 "row 1, line 1: it has no task index in its columns id",
+		`{"id":3.5}`:                              "in its columns id",
+		`{"index":"first"}`:                       "in its columns index",
+		`{"id":-1}`:                               "in its columns id",
+		`{"index":-1}`:                            "in its columns index",
+		`{"id":7,"index":3}`:                      "its column index is 3",
+		`{"extra_info":{"index":-1,"split":"x"}}`: "in its columns extra_info",
 	} {
 		_, err := LoadTasks(context.Background(), write(t, "x.jsonl", text), LoadOptions{Env: "maze", Play: true})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -112,7 +112,7 @@ func TestTaskIndexUnknown(t *testing.T) {
 	if err := parquet.WriteFile(path, []pair{{"q", "a"}}); err != nil {
 		t.Fatal(err)
 	}
-	want := "row 0: its task cannot be told from its columns answer, question"
+	want := "row 0: it has no task index in its columns answer, question"
 	if _, err := LoadTasks(context.Background(), path, LoadOptions{Env: "maze", Play: true}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("parquet: error %v, want %q", err, want)
 	}

@@ -1,12 +1,10 @@
 package table
 
-import (
-	"github.com/parquet-go/parquet-go"
-)
+import "github.com/parquet-go/parquet-go"
 
-// recordSchema is that of OpenManus-RL's parquet files (protocol 7.1): every
-// column nullable, lists in three levels, the fields of structs in the order
-// of the alphabet and the columns in the order that their generator has.
+// recordSchema returns the schema of OpenManus-RL's parquet files (protocol 7.1):
+// every column is nullable, lists have three levels, the fields of structs are in
+// alphabetical order and the columns in the order of their generator.
 func recordSchema() *parquet.Schema {
 	text := func() parquet.Node { return parquet.Optional(parquet.String()) }
 	word := func() parquet.Node { // repeats from row to row
@@ -37,8 +35,8 @@ func recordSchema() *parquet.Schema {
 	})
 }
 
-// columns is a group whose fields stand in an order of their own; the
-// library's stand in the order of the alphabet.
+// columns is a group whose fields are in the order of names; the library's are in
+// alphabetical order.
 type columns struct {
 	parquet.Group
 	names []string
@@ -57,7 +55,7 @@ func (c columns) Fields() []parquet.Field {
 	return out
 }
 
-// shredder cuts a record into the values of recordSchema's leaf columns, each
+// shredder splits a record into the values of recordSchema's leaf columns, each
 // with its repetition and definition level (Dremel, Melnik et al. 2010).
 type shredder struct {
 	row    parquet.Row
@@ -69,8 +67,8 @@ func (s *shredder) add(v parquet.Value, repeated, defined int) {
 	s.row = append(s.row, v.Level(repeated, defined, s.column))
 }
 
-// text adds the value of a nullable column inside a list element or struct
-// that is there from the definition level inside.
+// text adds the value of a nullable column in a list element or struct that is
+// present from definition level inside.
 func (s *shredder) text(v *string, repeated, inside int) {
 	if v == nil {
 		s.add(parquet.NullValue(), repeated, inside)
@@ -80,7 +78,7 @@ func (s *shredder) text(v *string, repeated, inside int) {
 	s.add(parquet.ByteArrayValue([]byte(*v)), repeated, inside+1)
 }
 
-// member adds the values that one field has in a list of messages.
+// member adds the values of one field in a list of messages.
 func (s *shredder) member(list []RecordMessage, value func(m *RecordMessage, repeated, inside int)) {
 	const absent, empty, element = 0, 1, 3
 	switch {
@@ -100,7 +98,7 @@ func (s *shredder) scalar(v *string) {
 	s.column++
 }
 
-// record cuts r; the row is valid until the next call.
+// record splits r. The row is valid until the next call.
 func (s *shredder) record(r *Record) parquet.Row {
 	s.row, s.column = s.row[:0], 0
 	field := func(list []RecordMessage, of func(*RecordMessage) *string) {

@@ -11,16 +11,16 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// Layout is how rows are written.
+// Layout is the format in which rows are written.
 type Layout struct {
 	Format string // ParquetFile, LinesFile or ArrayFile
 	// Chat writes JSON rows as {"id", "conversations": [{"role", "content"}]}
-	// and not as AgentTraj's {"item_id", "conversations": [{"from", "value",
+	// instead of AgentTraj's {"item_id", "conversations": [{"from", "value",
 	// "loss"}]}.
 	Chat bool
 }
 
-// LayoutOf tells the format by a file's name.
+// LayoutOf returns the format for a file name.
 func LayoutOf(path string) (Layout, error) {
 	switch ext := strings.ToLower(filepath.Ext(path)); ext {
 	case ".parquet":
@@ -30,23 +30,23 @@ func LayoutOf(path string) (Layout, error) {
 	case ".json":
 		return Layout{Format: ArrayFile}, nil
 	}
-	return Layout{}, fmt.Errorf("%s: the name does not say the format: end it in .parquet, .jsonl or .json", path)
+	return Layout{}, fmt.Errorf("%s: the name does not state the format: end it in .parquet, .jsonl or .json", path)
 }
 
 // RecordWriter writes the rows of a data file.
 type RecordWriter interface {
 	Write(r *Record) error
-	// Close completes the file; it does not close what is written to.
+	// Close completes the file. It does not close the io.Writer.
 	Close() error
 }
 
-// NewRecordWriter starts a data file of the layout.
+// NewRecordWriter returns a writer of a data file.
 func NewRecordWriter(w io.Writer, l Layout) RecordWriter {
 	if l.Format == ParquetFile {
 		options := []parquet.WriterOption{recordSchema(), parquet.Compression(&parquet.Snappy), parquet.CreatedBy("openmanus", "", "")}
 		for _, column := range recordSchema().Columns() {
-			// The library would keep whole texts, as the smallest and the
-			// largest value of every page, until the file is complete.
+			// The bounds of a page are whole texts, which the library would keep in
+			// memory until the file is complete.
 			options = append(options, parquet.SkipPageBounds(column...))
 		}
 		return &parquetWriter{w: parquet.NewGenericWriter[any](w, options...), group: rowGroupBytes}
@@ -54,8 +54,8 @@ func NewRecordWriter(w io.Writer, l Layout) RecordWriter {
 	return &jsonWriter{w: w, layout: l}
 }
 
-// rowGroupBytes is how much text a row group holds, which the library keeps in
-// memory until it is complete.
+// rowGroupBytes limits the text of a row group, which the library keeps in memory
+// until the group is complete.
 const rowGroupBytes = 64 << 20
 
 type parquetWriter struct {
@@ -114,11 +114,11 @@ type chatRow struct {
 type chatMessage struct {
 	Role    *string `json:"role"`
 	Content *string `json:"content"`
-	Loss    *bool   `json:"loss,omitempty"` // only where a reply is kept out of the loss
+	Loss    *bool   `json:"loss,omitempty"` // only if a reply is not in the loss
 }
 
-// Write adds a row. Where its id does not tell environment and index, they
-// stand beside it, so that the row stays the same task.
+// Write adds a row. It adds the environment and the index to a row whose id does
+// not contain them, so that the row remains the same task.
 func (j *jsonWriter) Write(r *Record) error {
 	row := trajectoryRow{ItemID: r.ItemID}
 	prefix, _, ok := splitID(deref(r.ItemID))
@@ -149,7 +149,7 @@ func (j *jsonWriter) Write(r *Record) error {
 		j.buf.WriteString([]string{"[\n", ",\n"}[min(j.n, 1)])
 	}
 	enc := json.NewEncoder(&j.buf)
-	enc.SetEscapeHTML(false) // actions are full of < and >; people read this
+	enc.SetEscapeHTML(false) // keeps < and >, frequent in actions, readable
 	if err := enc.Encode(v); err != nil {
 		return err
 	}

@@ -1,0 +1,155 @@
+package table
+
+import (
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/openmanus/openmanus/data"
+)
+
+// agentTrajNames maps the roles of a chat to AgentTraj's names.
+var agentTrajNames = map[string]string{"user": "human", "assistant": "gpt"}
+
+// from returns the speaker under AgentTraj's names.
+func (m *RecordMessage) from() *string {
+	if m.From != nil || m.Role == nil {
+		return m.From
+	}
+	if name, ok := agentTrajNames[*m.Role]; ok {
+		return &name
+	}
+	return m.Role
+}
+
+// role returns the speaker under the names of chat templates.
+func (m *RecordMessage) role() *string {
+	if m.Role != nil || m.From == nil {
+		return m.Role
+	}
+	if role, ok := roles[*m.From]; ok {
+		return &role
+	}
+	return m.From
+}
+
+func (m *RecordMessage) text() *string {
+	if m.Value == nil {
+		return m.Content
+	}
+	return m.Value
+}
+
+// trajectory returns messages in AgentTraj's notation, in which every reply has an
+// explicit loss.
+func trajectory(in []data.Message) []RecordMessage {
+	out := make([]RecordMessage, len(in))
+	for i, m := range in {
+		from, loss := m.Role, m.Loss
+		if name, ok := agentTrajNames[m.Role]; ok {
+			from = name
+		}
+		if loss == nil && m.Role == "assistant" {
+			yes := true
+			loss = &yes
+		}
+		out[i] = RecordMessage{From: &from, Value: &m.Content, Loss: loss}
+	}
+	return out
+}
+
+// RecordOf returns an episode as a row to learn from, with all replies in the loss.
+func RecordOf(e *data.Episode) *Record {
+	r := &Record{DataSource: &e.Task.Env, ItemID: &e.Task.ID, Conversations: trajectory(e.Messages)}
+	r.Complete(&e.Task)
+	return r
+}
+
+// Complete fills in the missing columns of OpenManus-RL's files from the row's
+// task, as their generator does, with two differences: extra_info.index is the
+// task's index instead of a running number, and prompt holds the messages before
+// the first reply without their preamble.
+func (r *Record) Complete(t *data.Task) {
+	ability, style := "agent-reasoning", "rule"
+	setDefault(&r.DataSource, &t.Env)
+	setDefault(&r.ItemID, &t.ID)
+	setDefault(&r.Ability, &ability)
+	if r.Prompt == nil {
+		for _, m := range r.Conversations {
+			role := m.role()
+			if role != nil && *role == "assistant" {
+				break
+			}
+			r.Prompt = append(r.Prompt, RecordMessage{Role: role, Content: m.text()})
+		}
+	}
+	inReward(r)
+	inExtra(r)
+	if r.RewardModel.GroundTruth == nil || r.ExtraInfo.Conversations == nil {
+		text := conversationText(r.Conversations)
+		setDefault(&r.RewardModel.GroundTruth, &text)
+		setDefault(&r.ExtraInfo.Conversations, &text)
+	}
+	setDefault(&r.RewardModel.Style, &style)
+	if _, _, ok := splitID(*r.ItemID); t.Index != data.NoIndex && (!ok || r.ExtraInfo.Index == nil) {
+		index := int64(t.Index)
+		r.ExtraInfo.Index = &index
+	}
+	setDefault(&r.ExtraInfo.Split, &t.Env)
+}
+
+func setDefault[T any](field **T, value *T) {
+	if *field == nil {
+		*field = value
+	}
+}
+
+// conversationText returns a conversation as Python's json.dumps formats it.
+// OpenManus-RL's files hold it besides the conversation itself (protocol 7.2).
+func conversationText(messages []RecordMessage) string {
+	out := []byte{'['}
+	for i := range messages {
+		m := &messages[i]
+		if i > 0 {
+			out = append(out, ", "...)
+		}
+		out = append(out, `{"from": `...)
+		out = appendPython(out, m.from())
+		out = append(out, `, "loss": `...)
+		if m.Loss == nil {
+			out = append(out, "null"...)
+		} else {
+			out = strconv.AppendBool(out, *m.Loss)
+		}
+		out = append(out, `, "value": `...)
+		out = append(appendPython(out, m.text()), '}')
+	}
+	return string(append(out, ']'))
+}
+
+// appendPython appends a string as json.dumps formats it: in ASCII, with two
+// escapes for a character outside of the basic multilingual plane.
+func appendPython(out []byte, s *string) []byte {
+	if s == nil {
+		return append(out, "null"...)
+	}
+	short := map[rune]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
+	out = append(out, '"')
+	for _, r := range *s { // invalid bytes are decoded as U+FFFD
+		switch {
+		case short[r] != 0:
+			out = append(out, '\\', short[r])
+		case r >= ' ' && r < utf8.RuneSelf:
+			out = append(out, byte(r))
+		case r > 0xffff:
+			out = appendEscape(appendEscape(out, 0xd800+(r-0x10000)>>10), 0xdc00+(r-0x10000)&0x3ff)
+		default:
+			out = appendEscape(out, r)
+		}
+	}
+	return append(out, '"')
+}
+
+func appendEscape(out []byte, r rune) []byte {
+	const hex = "0123456789abcdef"
+	return append(out, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
+}

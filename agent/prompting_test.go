@@ -71,12 +71,12 @@ func TestEveryTurnIsAContext(t *testing.T) {
 	if e.open != 1 || e.closed != 1 || e.restarts != 2 {
 		t.Errorf("%d sessions opened, %d closed, %d begun anew", e.open, e.closed, e.restarts)
 	}
-	batch, err := data.BatchFromEpisodes([]*data.Episode{ep})
+	rows, err := data.Rows([]*data.Episode{ep})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, said := range []string{"<plan>p</plan><action>left</action><end>", "<action>up", "<action>down</action><end>"} {
-		r := batch.Rows[i]
+		r := rows[i]
 		var sampled []int32
 		for j, id := range r.Tokens {
 			if r.Mask[j] == 1 {

@@ -149,11 +149,11 @@ func (o *Evol) replay(earlier []data.Row, seed uint64) ([]data.Row, error) {
 func (e *evolution) Learn(ctx context.Context, step int, b Batch, m Metrics) error {
 	e.won = e.keep(b.Episodes)
 	keptMetrics(m, e.Envs, b.Episodes, e.won)
-	won, err := imitationRows(e.won)
+	won, err := data.Rows(e.won)
 	if err != nil {
 		return err
 	}
-	earlier, err := imitationRows(e.kept)
+	earlier, err := data.Rows(e.kept)
 	if err != nil {
 		return err
 	}
@@ -214,12 +214,6 @@ func (e *evolution) Finish(step int, b Batch, seconds float64, m Metrics) error 
 	e.state.Kept = len(e.kept)
 	m[track.EvolStored] = float64(len(e.kept))
 	return e.player.Finish(step, b, seconds, m)
-}
-
-// imitationRows returns the rows of episodes, one for each context.
-func imitationRows(episodes []*data.Episode) ([]data.Row, error) {
-	b, err := data.BatchFromEpisodes(episodes)
-	return b.Rows, err
 }
 
 // keptMetrics reports the number of kept episodes, by environment and overall, and

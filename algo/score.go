@@ -55,7 +55,7 @@ func (p *player) score(ctx context.Context, episodes []*data.Episode, found *sco
 			usable = append(usable, ep)
 		}
 	}
-	batch, err := data.BatchFromEpisodes(usable)
+	rows, err := data.Rows(usable)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (p *player) score(ctx context.Context, episodes []*data.Episode, found *sco
 	if err != nil {
 		return nil, err
 	}
-	return batch.Rows, data.ByEpisode(batch.Rows, func(episodes []data.Row) error {
+	return rows, data.ByEpisode(rows, func(episodes []data.Row) error {
 		for i := range episodes {
 			r := &episodes[i]
 			r.Score, r.EnvReward = scores[i], signal.Of(usable[i])(r.Turns)

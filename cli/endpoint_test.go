@@ -235,11 +235,11 @@ func TestEpisodesOfAnEndpointAreNotTrainedOn(t *testing.T) {
 		UID: "u", Outcome: data.Success, Tokens: []int32{1, 2}, Mask: []uint8{0, 1}, LogProbs: []float32{0, -1},
 		Turns: []data.Turn{{Start: 1, End: 2, Text: "go"}},
 	}
-	if _, err := data.BatchFromEpisodes([]*data.Episode{ep}); err != nil {
+	if _, err := data.Rows([]*data.Episode{ep}); err != nil {
 		t.Fatal(err)
 	}
 	ep.ForgetIDs()
-	if _, err := data.BatchFromEpisodes([]*data.Episode{ep}); err == nil {
+	if _, err := data.Rows([]*data.Episode{ep}); err == nil {
 		t.Error("a batch was made of an episode without ids")
 	}
 }

@@ -5,16 +5,14 @@ import (
 	"slices"
 )
 
-// An episode whose prompts are written anew every turn, as with the formats
-// history and staged, is several contexts: what the model saw in one of them
-// was not in front of it in the next. Each is a row of its own, so that a
-// forward pass sees exactly what sampling saw; but reward, advantage and
-// comparison belong to the episode. So a Batch has the rows of an episode
-// next to each other, in order, and ByEpisode puts them together for whatever
-// looks at episodes.
+// With the formats history and staged every turn has a new prompt, so an episode
+// consists of several contexts. Each becomes a row, so that a forward pass sees
+// the same tokens as sampling did. Reward, advantage and the comparison within a
+// group belong to the episode: its rows stay next to each other, in order, and
+// ByEpisode joins them for code that works on episodes.
 
-// ContextSpans are the spans of Tokens that the episode's contexts take:
-// one, where the context only grew.
+// ContextSpans returns the spans [start, end) of Tokens that the episode's contexts
+// take.
 func (e *Episode) ContextSpans() [][2]int {
 	if len(e.Contexts) == 0 {
 		return [][2]int{{0, len(e.Tokens)}}
@@ -30,8 +28,8 @@ func (e *Episode) ContextSpans() [][2]int {
 	return spans
 }
 
-// ContextStart is where the context that holds token i begins: positions of
-// draws are counted from there.
+// ContextStart returns the first token of the context that contains token i.
+// Positions of draws count from there.
 func (e *Episode) ContextStart(i int) int {
 	start := 0
 	for _, s := range e.Contexts {
@@ -60,8 +58,8 @@ func (e *Episode) Told() [][]Message {
 	return [][]Message{e.Messages}
 }
 
-// CheckContexts verifies that the contexts follow one another, are all there
-// is, and that none is empty.
+// CheckContexts verifies that the contexts cover Tokens in order and that none is
+// empty.
 func (e *Episode) CheckContexts() error {
 	if len(e.Contexts) > 0 && e.Contexts[0] != 0 {
 		return fmt.Errorf("its first context begins at token %d", e.Contexts[0])
@@ -74,10 +72,9 @@ func (e *Episode) CheckContexts() error {
 	return nil
 }
 
-// cut gives the row of a whole episode, which is valid, as one row a context. Contexts in
-// which nothing was sampled teach nothing, but are kept: what an episode
-// consists of does not depend on it.
-func (r *Row) cut(spans [][2]int) ([]Row, error) {
+// split returns one row per context of r, the valid row of a whole episode.
+// Contexts without a sampled token are kept.
+func (r *Row) split(spans [][2]int) ([]Row, error) {
 	if len(spans) == 1 {
 		return []Row{*r}, nil
 	}
@@ -97,7 +94,7 @@ func (r *Row) cut(spans [][2]int) ([]Row, error) {
 		for ; next < len(r.Turns) && r.Turns[next].End <= s[1]; next++ {
 			t := r.Turns[next]
 			if t.Start < s[0] {
-				return nil, fmt.Errorf("turn %d lies in two contexts: it begins at token %d, the second one at %d", next, t.Start, s[0])
+				return nil, fmt.Errorf("turn %d is in two contexts: it begins at token %d, the second context at %d", next, t.Start, s[0])
 			}
 			t.Start, t.End = t.Start-s[0], t.End-s[0]
 			c.Turns = append(c.Turns, t)
@@ -107,9 +104,8 @@ func (r *Row) cut(spans [][2]int) ([]Row, error) {
 	return rows, nil
 }
 
-// EpisodeSpans are the spans of rows that belong to one episode. Rows that are
-// not next to the others of their episode, or lack one, are an error: an
-// operation has parted them.
+// EpisodeSpans returns the spans [start, end) of rows that belong to one episode. It
+// is an error if the rows of an episode are incomplete or not next to each other.
 func EpisodeSpans(rows []Row) ([][2]int, error) {
 	var spans [][2]int
 	for start := 0; start < len(rows); {
@@ -131,9 +127,9 @@ func EpisodeSpans(rows []Row) ([][2]int, error) {
 	return spans, nil
 }
 
-// ByEpisode calls f with one row an episode, its contexts one after another in
-// it, and brings what f sets (scores and numbers a token) back to rows. Where
-// every episode is one context, f is given rows themselves.
+// ByEpisode calls f with one row per episode, which joins the episode's contexts,
+// and copies the scores and per-token slices that f sets back to rows. If every
+// episode has one context, f receives rows itself.
 func ByEpisode(rows []Row, f func(episodes []Row) error) error {
 	spans, err := EpisodeSpans(rows)
 	if err != nil {
@@ -175,9 +171,9 @@ func ByEpisode(rows []Row, f func(episodes []Row) error) error {
 	return nil
 }
 
-// joined is the row of an episode whose contexts are rows. It shares nothing
-// that f may change with them. A context without a sampled token may lack a
-// field that the others have: an update passes over it, and all of it is 0.
+// joined returns the row of an episode whose contexts are rows. It shares nothing
+// with them that f may change. A context without a sampled token may lack a slice
+// that the others have, since updates skip it; its values are 0.
 func joined(rows []Row) (Row, error) {
 	e := rows[0]
 	e.Context, e.Contexts = 0, 0

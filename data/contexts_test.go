@@ -2,7 +2,6 @@ package data
 
 import (
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,15 +22,17 @@ func contextEpisode(sample int) *Episode {
 }
 
 func TestOneRowAContext(t *testing.T) {
-	b, err := BatchFromEpisodes([]*Episode{testEpisode(0), contextEpisode(0), contextEpisode(1)})
+	b, err := Rows([]*Episode{testEpisode(0), contextEpisode(0), contextEpisode(1)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Validate(); err != nil {
-		t.Error(err)
+	for i := range b {
+		if err := b[i].Validate(); err != nil {
+			t.Error(err)
+		}
 	}
-	if b.Len() != 7 {
-		t.Fatalf("%d rows, want 1 and twice 3", b.Len())
+	if len(b) != 7 {
+		t.Fatalf("%d rows, want 1 and twice 3", len(b))
 	}
 	row := func(i int, tokens []int32, mask []uint8, logProbs []float32, turns []Turn) Row {
 		return Row{
@@ -46,17 +47,17 @@ func TestOneRowAContext(t *testing.T) {
 			[]Turn{{Start: 2, End: 4, Text: "c", Prompt: []Message{{Role: "user", Content: "x"}}}}),
 		row(2, []int32{30, 31}, []uint8{0, 0}, []float32{0, 0}, nil),
 	}
-	if d := cmp.Diff(want, b.Rows[1:4]); d != "" {
+	if d := cmp.Diff(want, b[1:4]); d != "" {
 		t.Errorf("rows (-want +got):\n%s", d)
 	}
 }
 
 func TestByEpisode(t *testing.T) {
-	b, err := BatchFromEpisodes([]*Episode{contextEpisode(0), testEpisode(4), contextEpisode(1)})
+	b, err := Rows([]*Episode{contextEpisode(0), testEpisode(4), contextEpisode(1)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = ByEpisode(b.Rows, func(episodes []Row) error {
+	err = ByEpisode(b, func(episodes []Row) error {
 		if len(episodes) != 3 {
 			t.Fatalf("%d episodes", len(episodes))
 		}
@@ -80,22 +81,22 @@ func TestByEpisode(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := [][]float32{{0, 1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10}, {100, 101, 102, 103, 104, 105}, {200, 201, 202, 203, 204}, {205, 206, 207, 208}, {209, 210}}
-	for i, r := range b.Rows {
+	for i, r := range b {
 		if d := cmp.Diff(want[i], r.Advantages); d != "" || r.Returns != nil || r.Score != float64([]int{0, 0, 0, 1, 2, 2, 2}[i]) {
 			t.Errorf("row %d: score %v, returns %v (-want +got):\n%s", i, r.Score, r.Returns, d)
 		}
 	}
 
 	stop := errors.New("stop")
-	if err := ByEpisode(b.Rows, func([]Row) error { return stop }); !errors.Is(err, stop) {
+	if err := ByEpisode(b, func([]Row) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("the error became %v", err)
 	}
-	err = ByEpisode(b.Rows, func(e []Row) error { e[0].Values = []float32{1}; return nil })
+	err = ByEpisode(b, func(e []Row) error { e[0].Values = []float32{1}; return nil })
 	if err == nil || !strings.Contains(err.Error(), "Values has 1 entries") {
 		t.Errorf("values of the wrong length: %v", err)
 	}
-	b.Rows[2].Advantages = nil // nothing was sampled there
-	err = ByEpisode(b.Rows, func(episodes []Row) error {
+	b[2].Advantages = nil // nothing was sampled there
+	err = ByEpisode(b, func(episodes []Row) error {
 		if d := cmp.Diff([]float32{5, 6, 7, 8, 0, 0}, episodes[0].Advantages[5:]); d != "" {
 			t.Errorf("an empty context's advantages (-want +got):\n%s", d)
 		}
@@ -104,8 +105,8 @@ func TestByEpisode(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	b.Rows[1].Advantages = nil
-	if err := ByEpisode(b.Rows, func([]Row) error { return nil }); err == nil || !strings.Contains(err.Error(), "some of its contexts have Advantages") {
+	b[1].Advantages = nil
+	if err := ByEpisode(b, func([]Row) error { return nil }); err == nil || !strings.Contains(err.Error(), "some of its contexts have Advantages") {
 		t.Errorf("advantages of some contexts: %v", err)
 	}
 }
@@ -124,7 +125,7 @@ func TestContextStart(t *testing.T) {
 
 // What parts the contexts of an episode is found, not averaged over.
 func TestPartedContexts(t *testing.T) {
-	b, err := BatchFromEpisodes([]*Episode{contextEpisode(0), contextEpisode(1)})
+	b, err := Rows([]*Episode{contextEpisode(0), contextEpisode(1)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +134,7 @@ func TestPartedContexts(t *testing.T) {
 	} {
 		var rows []Row
 		for _, i := range order {
-			rows = append(rows, b.Rows[i])
+			rows = append(rows, b[i])
 		}
 		if err := ByEpisode(rows, func([]Row) error { return nil }); err == nil {
 			t.Errorf("%s contexts were taken for episodes", name)
@@ -150,32 +151,14 @@ func TestContextsThatDoNotFit(t *testing.T) {
 		"empty":                {[]int{0, 5, 5}, "context 1 spans tokens [5, 5)"},
 		"backwards":            {[]int{0, 9, 5}, "context 1 spans"},
 		"past the end":         {[]int{0, 11}, "context 1 spans tokens [11, 11)"},
-		"in the middle of one": {[]int{0, 8}, "turn 2 lies in two contexts"},
+		"in the middle of one": {[]int{0, 8}, "turn 2 is in two contexts"},
 		"at a turn's end":      {[]int{0, 3, 9}, ""},
 	} {
 		e := contextEpisode(0)
 		e.Contexts = tc.contexts
-		_, err := BatchFromEpisodes([]*Episode{e})
+		_, err := Rows([]*Episode{e})
 		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
-	}
-}
-
-func TestContextsAreSaved(t *testing.T) {
-	b, err := BatchFromEpisodes([]*Episode{contextEpisode(0), testEpisode(4)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(t.TempDir(), "batch")
-	if err := b.Save(dir); err != nil {
-		t.Fatal(err)
-	}
-	got, err := LoadBatch(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(b.Rows, got.Rows); d != "" {
-		t.Errorf("(-saved +loaded):\n%s", d)
 	}
 }

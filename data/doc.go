@@ -1,4 +1,4 @@
-// Package data defines the plain types of a run (Task, Turn, Episode, Batch)
+// Package data defines the plain types of a run (Task, Turn, Episode, Row)
 // and the order in which tasks are drawn. Its subpackages read and write them:
 // data/dump the dumps of episodes, data/table the parquet and JSON files.
 //

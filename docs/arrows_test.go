@@ -67,7 +67,7 @@ var arrows = map[string]string{
 	"reward/external":       "reward data/transport",
 	"reward/mathexpr":       "",
 
-	"data":          "torch/safetensors",
+	"data":          "",
 	"data/crash":    "",
 	"data/registry": "",
 	"data/dump":     "data data/crash",

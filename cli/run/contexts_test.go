@@ -36,7 +36,7 @@ func TestContextsAreTrainedAsSampled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			batch, err := data.BatchFromEpisodes(episodes)
+			rows, err := data.Rows(episodes)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -44,10 +44,10 @@ func TestContextsAreTrainedAsSampled(t *testing.T) {
 			for _, ep := range episodes {
 				turns += len(ep.Turns)
 			}
-			if batch.Len() != turns || turns <= len(episodes) {
-				t.Errorf("%d rows of %d turns in %d episodes", batch.Len(), turns, len(episodes))
+			if len(rows) != turns || turns <= len(episodes) {
+				t.Errorf("%d rows of %d turns in %d episodes", len(rows), turns, len(episodes))
 			}
-			err = data.ByEpisode(batch.Rows, func(episodes []data.Row) error {
+			err = data.ByEpisode(rows, func(episodes []data.Row) error {
 				for i := range episodes { // a reward that differs within a group, whatever was played
 					r := &episodes[i]
 					r.Rewards = make([]float32, len(r.Tokens))
@@ -56,16 +56,16 @@ func TestContextsAreTrainedAsSampled(t *testing.T) {
 				return nil
 			})
 			if err == nil {
-				err = advantage.Compute("grpo", batch.Rows, advantage.Options{NormByStd: true})
+				err = advantage.Compute("grpo", rows, advantage.Options{NormByStd: true})
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = learner.LogProbs(t.Context(), tr.actor.Compute(), batch.Rows, learner.MicroBatching{Rows: 2}, 1, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+			err = learner.LogProbs(t.Context(), tr.actor.Compute(), rows, learner.MicroBatching{Rows: 2}, 1, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
 			if err != nil {
 				t.Fatal(err)
 			}
-			st, err := tr.actor.UpdateActor(t.Context(), batch.Rows, 1e-4, learner.PolicyOptions{
+			st, err := tr.actor.UpdateActor(t.Context(), rows, 1e-4, learner.PolicyOptions{
 				MiniBatch: 2, Micro: learner.MicroBatching{Rows: 2}, Loss: "vanilla", LossOptions: loss.Options{ClipLow: .2, ClipHigh: .2, ClipC: 3},
 				Agg: loss.TokenMean, Temperature: 1, GradClip: 1,
 			})

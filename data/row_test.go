@@ -19,32 +19,31 @@ func testEpisode(n int) *Episode {
 	}
 }
 
-func testBatch(t *testing.T, n int) Batch {
+func testRows(t *testing.T, n int) []Row {
 	t.Helper()
 	var es []*Episode
 	for i := range n {
 		es = append(es, testEpisode(i))
 	}
-	b, err := BatchFromEpisodes(es)
+	b, err := Rows(es)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Meta = map[string]string{"step": "1"}
 	return b
 }
 
-func TestBatchFromEpisodes(t *testing.T) {
-	b := testBatch(t, 2)
+func TestRowsOfEpisodes(t *testing.T) {
+	b := testRows(t, 2)
 	e := testEpisode(1)
 	want := Row{
 		UID: "u1", TaskID: "maze_1", Env: "maze", Index: 1, Sample: 1, Seed: 7, WeightVersion: 3, Tokens: e.Tokens, Mask: e.Mask,
 		RolloutLogProbs: e.LogProbs, Score: 1, EnvReward: 1, Outcome: Done, Turns: e.Turns,
 	}
-	if d := cmp.Diff(want, b.Rows[1]); d != "" {
+	if d := cmp.Diff(want, b[1]); d != "" {
 		t.Errorf("row (-want +got):\n%s", d)
 	}
-	if got := b.SampledTokens(); got != 6 {
-		t.Errorf("SampledTokens = %d, want 6", got)
+	if got := b[0].SampledTokens(); got != 3 {
+		t.Errorf("SampledTokens = %d, want 3", got)
 	}
 	for name, tc := range map[string]struct {
 		change func(*Episode)
@@ -71,27 +70,26 @@ func TestBatchFromEpisodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := testEpisode(0)
 			tc.change(e)
-			_, err := BatchFromEpisodes([]*Episode{testEpisode(5), e})
+			_, err := Rows([]*Episode{testEpisode(5), e})
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "episode 1") {
 				t.Errorf("error %v, want %q of episode 1", err, tc.want)
 			}
 		})
 	}
-	if _, err := BatchFromEpisodes([]*Episode{nil}); err == nil {
+	if _, err := Rows([]*Episode{nil}); err == nil {
 		t.Error("a nil episode was accepted")
 	}
 }
 
-func TestBatchValidate(t *testing.T) {
-	b := testBatch(t, 3)
-	if err := b.Validate(); err != nil {
+func TestRowValidate(t *testing.T) {
+	rows := testRows(t, 3)
+	if err := rows[1].Validate(); err != nil {
 		t.Fatal(err)
 	}
-	b.Rows[0].Advantages = []float32{1}
-	b.Rows[2].Returns = []float32{0, 0, 0, 0, 0, float32(math.Inf(-1))}
-	err := b.Validate()
-	for _, want := range []string{"row 0 (u0): Advantages has 1 entries for 6 tokens", "row 2 (u2): Returns[5] is -Inf"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
+	rows[0].Advantages = []float32{1}
+	rows[2].Returns = []float32{0, 0, 0, 0, 0, float32(math.Inf(-1))}
+	for i, want := range map[int]string{0: "Advantages has 1 entries for 6 tokens", 2: "Returns[5] is -Inf"} {
+		if err := rows[i].Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Validate = %v, want %q", err, want)
 		}
 	}

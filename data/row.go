@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// Row is one episode as the algorithms see it, or one context of an episode
-// that has several. The per-token slices are either nil (not computed yet) or
-// as long as Tokens; they are 0 where Mask is 0.
+// Row is an episode as the algorithms see it, or one context of an episode with
+// several. A per-token slice is nil until it is computed, and otherwise as long as
+// Tokens. Its values are 0 where Mask is 0.
 type Row struct {
 	UID           string // group key, shared by the samples of one task in one step
 	TaskID        string
@@ -17,40 +17,40 @@ type Row struct {
 	Sample        int // 0..group_size-1
 	Seed          uint64
 	WeightVersion int64 // of the weights that sampled it
-	Context       int   // which of the episode's contexts it is, from 0
-	Contexts      int   // how many the episode has; 0: one
+	Context       int   // number of the context in its episode, from 0
+	Contexts      int   // number of contexts of the episode; 0: one
 
 	Tokens          []int32
 	Mask            []uint8   // 1 exactly on sampled tokens
-	RolloutLogProbs []float32 // recorded when the token was sampled
+	RolloutLogProbs []float32 // natural log, recorded when the token was sampled
 	OldLogProbs     []float32 // of the policy before this batch's updates
 	RefLogProbs     []float32 // of the frozen reference
-	Entropies       []float32 // of the distributions the tokens were drawn from
+	Entropies       []float32 // of the distribution of each token, in nats
 	Values          []float32
-	SumPiSquared    []float32 // Σ_v π(v)² of the distribution each token was drawn from
-	Weights         []float32 // of the tokens in the loss, where a correction set some
+	SumPiSquared    []float32 // Σ_v π(v)² of the distribution of each token
+	Weights         []float32 // of the tokens in the loss, nil for 1
 	Rewards         []float32 // the score, allocated to tokens
 	Advantages      []float32
 	Returns         []float32
 
 	Score     float64      // of the whole episode: the environment's reward until a score function replaces it
-	EnvReward float64      // the environment's own, as the reward signal reduces it, whatever the score is made of
-	Parts     []RewardPart // what the score and the penalties are made of, where an estimator looks at them one by one
-	Baseline  *float64     // score of a greedy episode of the same task; nil: none was played
+	EnvReward float64      // the environment's reward, reduced by the reward signal
+	Parts     []RewardPart // the parts of the score, for estimators that need them
+	Baseline  *float64     // score of a greedy episode of the same task; nil if none was played
 	Outcome   Outcome
 	Turns     []Turn
-	// FirstObservation is what the episode's environment answered to its reset;
-	// "" where that was not recorded.
+	// FirstObservation is the environment's first observation, "" if not recorded.
 	FirstObservation string
 }
 
-// RewardPart is a part of an episode's reward, which is the sum of the parts times their weights.
+// RewardPart is a part of an episode's reward: the sum of Weight times Value over
+// the parts.
 type RewardPart struct {
 	Weight float64 `json:"weight"`
 	Value  float64 `json:"value"`
 }
 
-// SampledTokens counts the tokens the model produced.
+// SampledTokens returns the number of tokens that the model sampled.
 func (r *Row) SampledTokens() int {
 	n := 0
 	for _, m := range r.Mask {
@@ -59,7 +59,7 @@ func (r *Row) SampledTokens() int {
 	return n
 }
 
-// RewardSum is the sum of the token rewards.
+// RewardSum returns the sum of the token rewards.
 func (r *Row) RewardSum() float64 {
 	s := 0.0
 	for _, x := range r.Rewards {
@@ -138,7 +138,7 @@ func (r *Row) Validate() error {
 	if b := r.Baseline; b != nil && (math.IsNaN(*b) || math.IsInf(*b, 0)) {
 		fault("Baseline is %v", *b)
 	}
-	if len(errs) == 0 { // the spans mean nothing while the mask is wrong
+	if len(errs) == 0 { // spans cannot be compared with a wrong mask
 		if err := checkTurns(r.Turns, r.Mask); err != nil {
 			errs = append(errs, err)
 		}
@@ -154,8 +154,8 @@ func (r *Row) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkTurns verifies that the turns' spans follow one another and are exactly
-// the masked tokens. A row without turns (a recorded trajectory) has any mask.
+// checkTurns verifies that the spans of the turns are in order and cover exactly
+// the masked tokens. A row without turns, a recorded trajectory, may have any mask.
 func checkTurns(turns []Turn, mask []uint8) error {
 	end, sampled := 0, 0
 	for i, t := range turns {
@@ -183,71 +183,40 @@ func checkTurns(turns []Turn, mask []uint8) error {
 	return nil
 }
 
-// Batch is rows with facts about all of them. Everything that belongs to a row
-// is in the row, so that no operation can part them.
-type Batch struct {
-	Rows []Row
-	Meta map[string]string
-}
-
-// BatchFromEpisodes turns finished episodes into rows, in their order, one for
-// each context; the contexts of an episode stay next to each other. An
-// episode that must not become a gradient, or is inconsistent, is an error: the
-// caller drops and counts those before.
-func BatchFromEpisodes(episodes []*Episode) (Batch, error) {
-	b := Batch{Rows: make([]Row, 0, len(episodes))}
+// Rows returns the rows of finished episodes, one per context, in order. The
+// contexts of an episode stay next to each other. An episode that must not become
+// a gradient (Outcome.Trainable) or is inconsistent is an error.
+func Rows(episodes []*Episode) ([]Row, error) {
+	out := make([]Row, 0, len(episodes))
 	for i, e := range episodes {
 		if e == nil {
-			return Batch{}, fmt.Errorf("batch: episode %d is missing", i)
+			return nil, fmt.Errorf("rows: episode %d is nil", i)
 		}
-		fail := func(err error) (Batch, error) {
-			return Batch{}, fmt.Errorf("batch: episode %d (%s, uid %q, sample %d): %w", i, e.Task.ID, e.UID, e.Sample, err)
-		}
-		if !e.Outcome.Trainable() {
-			return fail(fmt.Errorf("outcome %q cannot be trained on", e.Outcome))
-		}
-		if e.UID == "" {
-			return fail(errors.New("it has no uid"))
-		}
-		if len(e.LogProbs) != len(e.Tokens) { // nil is as wrong as short here
-			return fail(fmt.Errorf("LogProbs has %d entries for %d tokens", len(e.LogProbs), len(e.Tokens)))
-		}
-		r := Row{
-			UID: e.UID, TaskID: e.Task.ID, Env: e.Task.Env, Index: e.Task.Index, Sample: e.Sample, Seed: e.Seed,
-			WeightVersion: e.WeightVersion, Tokens: e.Tokens, Mask: e.Mask, RolloutLogProbs: e.LogProbs,
-			Score: e.Reward, EnvReward: e.Reward, Outcome: e.Outcome, Turns: e.Turns, FirstObservation: e.FirstObservation,
-		}
-		if err := errors.Join(r.Validate(), e.CheckContexts()); err != nil {
-			return fail(err)
-		}
-		rows, err := r.cut(e.ContextSpans())
+		rows, err := e.rows()
 		if err != nil {
-			return fail(err)
+			return nil, fmt.Errorf("rows: episode %d (%s, uid %q, sample %d): %w", i, e.Task.ID, e.UID, e.Sample, err)
 		}
-		b.Rows = append(b.Rows, rows...)
+		out = append(out, rows...)
 	}
-	return b, nil
+	return out, nil
 }
 
-// Len returns the number of rows.
-func (b Batch) Len() int { return len(b.Rows) }
-
-// Validate reports every inconsistency of every row.
-func (b Batch) Validate() error {
-	var errs []error
-	for i := range b.Rows {
-		if err := b.Rows[i].Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("row %d (%s): %w", i, b.Rows[i].UID, err))
-		}
+func (e *Episode) rows() ([]Row, error) {
+	switch {
+	case !e.Outcome.Trainable():
+		return nil, fmt.Errorf("outcome %q cannot be trained on", e.Outcome)
+	case e.UID == "":
+		return nil, errors.New("it has no uid")
+	case len(e.LogProbs) != len(e.Tokens): // nil is not allowed either
+		return nil, fmt.Errorf("LogProbs has %d entries for %d tokens", len(e.LogProbs), len(e.Tokens))
 	}
-	return errors.Join(errs...)
-}
-
-// SampledTokens counts the sampled tokens of all rows.
-func (b Batch) SampledTokens() int {
-	n := 0
-	for i := range b.Rows {
-		n += b.Rows[i].SampledTokens()
+	r := Row{
+		UID: e.UID, TaskID: e.Task.ID, Env: e.Task.Env, Index: e.Task.Index, Sample: e.Sample, Seed: e.Seed,
+		WeightVersion: e.WeightVersion, Tokens: e.Tokens, Mask: e.Mask, RolloutLogProbs: e.LogProbs,
+		Score: e.Reward, EnvReward: e.Reward, Outcome: e.Outcome, Turns: e.Turns, FirstObservation: e.FirstObservation,
 	}
-	return n
+	if err := errors.Join(r.Validate(), e.CheckContexts()); err != nil {
+		return nil, err
+	}
+	return r.split(e.ContextSpans())
 }

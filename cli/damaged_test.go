@@ -86,5 +86,5 @@ func TestNoFolder(t *testing.T) {
 	if code != int(errext.Input) {
 		t.Errorf("exit code %d", code)
 	}
-	mustContain(t, "stderr", stderr, `there is no point "nowhere"`, "checkpoint/rename", "unset it")
+	mustContain(t, "stderr", stderr, `"nowhere"`, "checkpoint/rename", "unset it")
 }

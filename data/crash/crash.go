@@ -1,13 +1,15 @@
-// Package crash names the moments of a run at which dying would hurt most:
-// between two writes that belong together. A process whose environment has
+// Package crash declares points at which a process can be made to crash: between two
+// writes that belong together. With one of
 //
-//	OPENMANUS_CRASH_AT=checkpoint/rename      or, its third passage, checkpoint/rename:3
+//	OPENMANUS_CRASH_AT=checkpoint/rename
+//	OPENMANUS_CRASH_AT=checkpoint/rename:3
 //
-// is killed there as kill -9 does it, without a chance to clean up. Tests kill
-// a run at every point and let it go on; anybody can do the same to theirs.
+// in its environment, a process kills itself with SIGKILL when it passes the point
+// for the first or the third time. Tests crash a run at every point and resume it;
+// users can do the same with theirs.
 //
-// Points are declared as package variables, so that All lists every one that
-// the program has. Any goroutine may pass one.
+// Points are package variables, so that All lists all points of the program. They
+// may be passed by several goroutines.
 package crash
 
 import (
@@ -20,59 +22,59 @@ import (
 	"syscall"
 )
 
-// Variable is the environment variable that names the point to die at.
+// Variable is the environment variable that names the point to crash at.
 const Variable = "OPENMANUS_CRASH_AT"
 
-// Point is a named moment.
+// Point is a named point of the program.
 type Point struct{ name string }
 
 var (
 	mu     sync.Mutex
 	points []string       // guarded by mu
-	passed map[string]int // passages of each point, guarded by mu
+	passed map[string]int // how often each point was passed; guarded by mu
 	trace  func(string)   // guarded by mu
 )
 
-// New declares a point. A name is declared once.
+// New declares a point. It panics if the name is taken or invalid.
 func New(name string) Point {
 	mu.Lock()
 	defer mu.Unlock()
 	if name == "" || strings.Contains(name, ":") || slices.Contains(points, name) {
-		panic("crash: the point " + strconv.Quote(name) + " has no usable name, or that of another")
+		panic("crash: the point " + strconv.Quote(name) + " has an invalid name or one that is taken")
 	}
 	points = append(points, name)
 	return Point{name}
 }
 
-// All lists the points of the program by name.
+// All returns the names of all points, sorted.
 func All() []string {
 	mu.Lock()
 	defer mu.Unlock()
 	return slices.Sorted(slices.Values(points))
 }
 
-// Trace calls f with the name of every point that is passed from now on; nil
-// ends it. It is for tests that want to know where a run comes by.
+// Trace calls f with the name of every point that is passed from now on; nil ends
+// the trace. It is for tests.
 func Trace(f func(name string)) {
 	mu.Lock()
 	defer mu.Unlock()
 	trace = f
 }
 
-// Pass goes by the point, or dies there.
+// Pass passes the point: it returns, or kills the process.
 func (p Point) Pass() { p.PassAfter(func() {}) }
 
-// PassAfter goes by the point. Where the process is to die there it first
-// does half of what comes next.
+// PassAfter is Pass for a crash in the middle of a write: it calls half before it
+// kills the process.
 func (p Point) PassAfter(half func()) {
 	if p.here() {
 		half()
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {} // the signal is on its way
+		select {} // until the signal arrives
 	}
 }
 
-// here counts a passage and reports whether it is the last.
+// here counts a passage and reports whether the process must crash.
 func (p Point) here() bool {
 	mu.Lock()
 	defer mu.Unlock()
@@ -90,14 +92,14 @@ func (p Point) here() bool {
 	return passed[name] == nth
 }
 
-// Check refuses a value of the variable that names no point.
+// Check returns an error if the value of the variable is invalid.
 func Check() error {
 	name, _, err := target()
 	if err != nil {
 		return err
 	}
 	if all := All(); name != "" && !slices.Contains(all, name) {
-		return fmt.Errorf("%s: there is no point %q; there are %s", Variable, name, strings.Join(all, ", "))
+		return fmt.Errorf("%s: unknown point %q; use one of %s", Variable, name, strings.Join(all, ", "))
 	}
 	return nil
 }
@@ -108,7 +110,7 @@ func target() (name string, nth int, err error) {
 		return name, 1, nil
 	}
 	if nth, err = strconv.Atoi(count); err != nil || nth < 1 {
-		return "", 0, fmt.Errorf("%s: %q is no number of a passage: write POINT or POINT:N with N from 1", Variable, count)
+		return "", 0, fmt.Errorf("%s: %q is not a count: write POINT or POINT:N with N at least 1", Variable, count)
 	}
 	return name, nth, nil
 }

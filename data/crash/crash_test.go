@@ -47,7 +47,7 @@ func TestDies(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	for value, want := range map[string]string{
-		"": "", "test/first": "", "test/second:7": "", "test/third": "there are test/first, test/second", "test/first:0": "no number", "test/first:x": "no number",
+		"": "", "test/first": "", "test/second:7": "", "test/third": "test/first, test/second", "test/first:0": "not a count", "test/first:x": "not a count",
 	} {
 		t.Setenv(Variable, value)
 		err := Check()

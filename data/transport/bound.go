@@ -1,11 +1,11 @@
 // Package transport bounds what an HTTP server may send before its reply.
 //
-// It owns the rule for informational responses (status 100 to 199), which
-// net/http leaves open: 101 Switching Protocols turns the connection into a
-// stream that no context ends, and other ones may come for ever. It does not
-// own time limits: those are in the context of each request.
+// net/http does not limit informational responses (status 100 to 199): 101
+// Switching Protocols turns the connection into a stream that no context ends, and
+// the others may be repeated without end. Time limits are in the context of each
+// request.
 //
-// Concurrency: a transport that Bound returns is as safe as the one it wraps.
+// A transport returned by Bound is as safe for concurrent use as the one it wraps.
 package transport
 
 import (
@@ -22,14 +22,14 @@ import (
 // MaxInformational is how many informational responses may precede a reply.
 const MaxInformational = 16
 
-// The errors of a server that does not come to its reply.
+// Errors of servers that send no reply.
 var (
-	ErrSwitch        = errors.New("the server switches protocols (status 101), which was not asked for")
-	ErrInformational = fmt.Errorf("the server sends more than %d informational responses (status 1xx) and no reply", MaxInformational)
+	ErrSwitch        = errors.New("the server switches protocols (status 101) without a request to do so")
+	ErrInformational = fmt.Errorf("the server sent more than %d informational responses (status 1xx) and no reply", MaxInformational)
 )
 
-// Bound returns a transport that fails with ErrSwitch or ErrInformational where
-// next would wait.
+// Bound wraps next. The returned transport fails with ErrSwitch or ErrInformational
+// in cases in which next would wait without end.
 func Bound(next http.RoundTripper) http.RoundTripper { return bounded{next} }
 
 type bounded struct{ next http.RoundTripper }
@@ -37,8 +37,8 @@ type bounded struct{ next http.RoundTripper }
 func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	var seen atomic.Int64
-	// An error of Got1xxResponse is lost where the caller traces the same event,
-	// as httputil.ReverseProxy does: the context's end is not.
+	// An error returned by Got1xxResponse is lost if the caller traces the same
+	// event, as httputil.ReverseProxy does. Cancelling the context always works.
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		Got1xxResponse: func(int, textproto.MIMEHeader) error {
 			if seen.Add(1) > MaxInformational {
@@ -58,7 +58,7 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		cancel(err)
 		if resp != nil {
-			_ = resp.Body.Close() // nothing more is read from it
+			_ = resp.Body.Close() // it is not read
 		}
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// body ends the request's context when it is closed.
+// body cancels the context of the request when it is closed.
 type body struct {
 	io.ReadCloser
 	cancel context.CancelCauseFunc
@@ -77,7 +77,7 @@ func (b body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// CloseIdleConnections lets http.Client.CloseIdleConnections reach next.
+// CloseIdleConnections is called by http.Client.CloseIdleConnections.
 func (b bounded) CloseIdleConnections() {
 	if next, ok := b.next.(interface{ CloseIdleConnections() }); ok {
 		next.CloseIdleConnections()

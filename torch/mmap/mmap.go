@@ -1,5 +1,5 @@
-// Package mmap maps whole files for reading, as the readers of weight files
-// want them. Its functions may be called by any goroutine.
+// Package mmap maps whole files for reading. Its functions are safe for concurrent
+// use.
 package mmap
 
 import (
@@ -12,7 +12,7 @@ import (
 // File maps a whole regular file for reading. The mapping stays valid until
 // syscall.Munmap. An empty file gives a nil slice.
 func File(path string) ([]byte, error) {
-	// Asked before opening, since opening a named pipe would wait for a writer.
+	// Check before opening: opening a named pipe would wait for a writer.
 	st, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func File(path string) ([]byte, error) {
 		return nil, nil
 	}
 	if size > math.MaxInt {
-		return nil, fmt.Errorf("%s: %d bytes are too many for this machine's address space", path, size)
+		return nil, fmt.Errorf("%s: %d bytes exceed the address space of this machine", path, size)
 	}
 	m, err := syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ, syscall.MAP_SHARED)
 	if err != nil {

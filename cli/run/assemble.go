@@ -113,12 +113,12 @@ func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int)
 	train, val := RolloutOptions(h, cfg), RolloutOptions(h, cfg)
 	train.GroupSize = cfg.Rollout.GroupSize
 	val.GroupSize = cfg.Rollout.Val.GroupSize
-	// Validation draws have a seed of their own and do not depend on the step.
+	// Validation has a seed of its own, and the same draws at every step.
 	val.Seed = cfg.Trainer.Seed ^ 0x76616c6964617465
 	val.MaxFailed = MaxFailedValidation
 	policy := policyOptions(cfg)
 	var weights *correction.Weights
-	if c := cfg.Algo.RolloutCorrection; c.IS != "" && !c.BypassMode { // there they are part of the loss
+	if c := cfg.Algo.RolloutCorrection; c.IS != "" && !c.BypassMode { // bypass mode has them in the loss
 		weights = &correction.Weights{Level: c.IS, Cap: c.ISThreshold, Floor: c.ISThresholdLower, Normalize: c.ISBatchNormalize}
 	}
 	gap := cfg.Rollout.MaxLogprobGap
@@ -132,7 +132,7 @@ func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int)
 			SaveEvery:      cfg.Trainer.SaveEvery,
 			TestEvery:      cfg.Trainer.TestEvery,
 			ValBeforeTrain: cfg.Trainer.ValBeforeTrain,
-			// Random weights solve nothing, and take every turn to do so.
+			// Random weights solve no task and take all turns.
 			ValUntrained:     cfg.Trainer.ValBeforeTrain && cfg.Model.Fresh.Layers == 0,
 			Val:              val,
 			Keep:             cfg.Trainer.KeepCheckpoints,
@@ -180,8 +180,8 @@ func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int)
 	}, nil
 }
 
-// criticWarmupSteps is how many steps the critic is trained alone: the actor's rate
-// begins after them.
+// criticWarmupSteps returns the number of steps that train the critic alone. The
+// actor's learning rate schedule starts after them.
 func criticWarmupSteps(cfg configs.Config) int {
 	if !cfg.UsesCritic() {
 		return 0
@@ -195,15 +195,15 @@ func courseOptions(cfg configs.Config) algo.Course {
 	o := algo.Course{Sampler: curriculum.Options{
 		Seed: cfg.Data.Seed, BySuccess: c.Sampler == "success_rate", Failures: c.Failures, Rest: c.RestSteps,
 	}}
-	stages, _ := configs.ParseStages(c.MaxTurns) // validated when the file was read
+	stages, _ := configs.ParseStages(c.MaxTurns) // the configuration is valid
 	for _, s := range stages {
 		o.Stages = append(o.Stages, curriculum.Stage{From: s.From, Turns: s.Turns})
 	}
 	return o
 }
 
-// totalSteps is the length of the run: total_steps, or as many whole batches as
-// the epochs over the tasks give, at least one.
+// totalSteps returns the number of steps: trainer.total_steps, or else the whole
+// batches in trainer.epochs passes over the tasks, and at least 1.
 func totalSteps(cfg configs.Config, tasks int) int {
 	if cfg.Trainer.TotalSteps > 0 {
 		return cfg.Trainer.TotalSteps
@@ -211,10 +211,11 @@ func totalSteps(cfg configs.Config, tasks int) int {
 	return max(1, tasks*cfg.Trainer.Epochs/cfg.Data.TrainBatchSize)
 }
 
-// warmSaveAfter is how much of a warm start a killed run may lose.
+// warmSaveAfter is the time between checkpoints during a warm start.
 const warmSaveAfter = time.Minute
 
-// sftOptions maps the [sft] section for rows that are rendered already.
+// sftOptions maps the [sft] section. rows and val are training and validation
+// data.
 func sftOptions(cfg configs.Config, rows, val []data.Row) *algo.SFTOptions {
 	return &algo.SFTOptions{
 		Rows:      rows,
@@ -266,7 +267,7 @@ func policyOptions(cfg configs.Config) learner.PolicyOptions {
 	return o
 }
 
-// klReward maps the keys of the KL in the reward; nil where it is off.
+// klReward maps the keys of the KL in the reward. It returns nil if that is off.
 func klReward(a configs.Algo) *algo.KLReward {
 	if !a.UseKLInReward {
 		return nil
@@ -283,7 +284,7 @@ func rejectionRules(c configs.RolloutCorrection) ([]correction.Rule, error) {
 	for i, name := range c.RS {
 		r, err := correction.ParseRule(name, c.RSThreshold[i])
 		if err != nil {
-			return nil, errext.With(errext.Input, "change algo.rollout_correction.rollout_rs_threshold", fmt.Errorf("rollout correction: %w", err))
+			return nil, errext.With(errext.Input, "correct algo.rollout_correction.rollout_rs_threshold", fmt.Errorf("rollout correction: %w", err))
 		}
 		rules = append(rules, r)
 	}
@@ -299,7 +300,7 @@ func methodOptions(cfg configs.Config) algo.MethodOptions {
 	return algo.PolicyGradient{}
 }
 
-// criticOptions maps the keys of the critic; nil where there is none.
+// criticOptions maps the keys of the critic. It returns nil without a critic.
 func criticOptions(cfg configs.Config, steps int) *learner.CriticOptions {
 	if !cfg.UsesCritic() {
 		return nil

@@ -8,7 +8,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// OpenThread starts the thread of the device a user named.
+// OpenThread starts the thread of a device: "cpu", "cuda:N", or for "auto" the
+// first GPU, else the CPU.
 func OpenThread(h *Host, name string) (*torch.Thread, error) {
 	device, err := namedDevice(name)
 	if err != nil {
@@ -17,7 +18,7 @@ func OpenThread(h *Host, name string) (*torch.Thread, error) {
 	if isAuto(name) {
 		var why error
 		if device, why = torch.AutoDevice(); why != nil {
-			h.Log.Warn("using the cpu, though there is a GPU", "why", why)
+			h.Log.Warn("using the CPU although there is a GPU", "why", why)
 		} else {
 			h.Log.Info("device", "name", device.String())
 		}
@@ -31,8 +32,8 @@ func OpenThread(h *Host, name string) (*torch.Thread, error) {
 
 func isAuto(name string) bool { return name == "auto" || name == "" }
 
-// namedDevice is the device a user named, the CPU for auto. One that is not
-// there is an error.
+// namedDevice parses the name of a device. It returns the CPU for auto, and an
+// error if there is no such device.
 func namedDevice(name string) (torch.Device, error) {
 	if isAuto(name) {
 		return torch.Device{}, nil
@@ -44,16 +45,16 @@ func namedDevice(name string) (torch.Device, error) {
 	return device, nil
 }
 
-// ComputeDtype is the number format that model.compute_dtype stands for on a
-// device. auto is float32 on a CPU: bfloat16 needs half the memory there, but
-// several times as long on processors without AVX-512 or AMX.
+// ComputeDtype resolves model.compute_dtype on a device. auto is bfloat16 on a
+// GPU and float32 on a CPU, where bfloat16 is several times slower on
+// processors without AVX-512 or AMX.
 func ComputeDtype(name, deviceName string) (string, error) {
 	device, err := namedDevice(deviceName)
 	if err != nil || name != "auto" {
 		return name, err
 	}
 	if isAuto(deviceName) {
-		device, _ = torch.AutoDevice() // openThread says why it is the CPU
+		device, _ = torch.AutoDevice() // OpenThread logs the reason for a CPU
 	}
 	if device.CUDA {
 		return "bfloat16", nil
@@ -61,21 +62,24 @@ func ComputeDtype(name, deviceName string) (string, error) {
 	return "float32", nil
 }
 
-// ParseDtype maps a number format of the command line or the configuration.
+// ParseDtype parses a number format.
 func ParseDtype(name string) (torch.DType, error) {
 	dt, err := torch.ParseDType(name)
 	return dt, errext.With(errext.Input, "use float32 or bfloat16", err)
 }
 
-// Closers undoes what was opened, last first.
+// Closers is a stack of functions that close what was opened.
 type Closers []func() error
 
+// Add pushes f.
 func (c *Closers) Add(f func() error) { *c = append(*c, f) }
 
+// AddFunc pushes f, which cannot fail.
 func (c *Closers) AddFunc(f func()) {
 	*c = append(*c, func() error { f(); return nil })
 }
 
+// Close calls the functions, the last one first, and joins their errors.
 func (c Closers) Close() error {
 	var errs []error
 	for i := len(c) - 1; i >= 0; i-- {

@@ -15,7 +15,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// RecordedPlay is how the episodes of a dump were played.
+// RecordedPlay holds the settings with which the episodes of a dump were played.
 type RecordedPlay struct {
 	Config  configs.Config `json:"-"` // with one [[env]] table
 	Episode *agent.Options `json:"episode"`
@@ -23,7 +23,7 @@ type RecordedPlay struct {
 	Threads int            `json:"threads"` // 0 unless deterministic
 }
 
-// ReadRecordedPlay reads the header of a dump, of this or of an earlier version.
+// ReadRecordedPlay reads the header of a dump of this version or an earlier one.
 func ReadRecordedPlay(h dump.Header) (RecordedPlay, error) {
 	var r RecordedPlay
 	var values map[string]json.RawMessage
@@ -36,9 +36,9 @@ func ReadRecordedPlay(h dump.Header) (RecordedPlay, error) {
 	}
 	switch {
 	case err != nil:
-		return r, fmt.Errorf("its header does not say how it was played: %w", err)
+		return r, fmt.Errorf("its header lacks the settings of the episodes: %w", err)
 	case r.Episode == nil || r.Config.Env[0].Name == "":
-		return r, errors.New("its header does not say how it was played: only dumps of openmanus rollout --dump do")
+		return r, errors.New("its header lacks the settings of the episodes, which only openmanus rollout --dump writes")
 	case r.Episode.Validate() != nil:
 		return r, fmt.Errorf("its header: %w", r.Episode.Validate())
 	}
@@ -67,8 +67,7 @@ func ofEarlierVersion[V any](options map[string]V) bool {
 	return named
 }
 
-// currentNames returns options of an earlier version under their keys, and
-// others as they are.
+// currentNames renames options of an earlier version to keys.
 func currentNames(options map[string]json.RawMessage) map[string]json.RawMessage {
 	if !ofEarlierVersion(options) {
 		return options
@@ -87,7 +86,7 @@ func currentNames(options map[string]json.RawMessage) map[string]json.RawMessage
 		}
 		values[key] = value
 	}
-	var episode agent.Options // has what no option of its own did
+	var episode agent.Options // holds settings that had no option
 	if json.Unmarshal(options["episode"], &episode) == nil {
 		values["agent.max_parse_failures"] = fmt.Append(nil, episode.ParseLimit)
 		values["env.final_ends"] = fmt.Append(nil, episode.FinalEnds)
@@ -95,11 +94,11 @@ func currentNames(options map[string]json.RawMessage) map[string]json.RawMessage
 	return values
 }
 
-// HeaderToContinue returns the header with which the dump at path is
-// continued: now, or that of an earlier version if it stands for the same.
+// HeaderToContinue returns the header for continuing the dump at path: now, or
+// the dump's own header if an earlier version wrote it with equal settings.
 func HeaderToContinue(h *Host, path string, now dump.Header) (dump.Header, error) {
 	r, err := dump.Open(h.Path(path))
-	if err != nil { // a new or torn file, which ContinueDump reports
+	if err != nil { // a new or damaged file, which dump.Continue reports
 		return now, nil
 	}
 	defer r.Close()
@@ -118,17 +117,17 @@ func HeaderToContinue(h *Host, path string, now dump.Header) (dump.Header, error
 		}
 	}
 	if diff := same.Differences(now); len(diff) > 0 {
-		return now, errext.With(errext.Input, "play as it was begun, or choose another file",
-			fmt.Errorf("%s was begun with other settings:\n  %s", path, strings.Join(diff, "\n  ")))
+		return now, errext.With(errext.Input, "use the settings of the dump, or choose another file",
+			fmt.Errorf("%s was started with other settings:\n  %s", path, strings.Join(diff, "\n  ")))
 	}
 	return dump.Header{Weights: was.Weights, Options: maps.Clone(was.Options)}, nil
 }
 
-// WritesDate reports whether a chat template writes the day into prompts.
+// WritesDate reports whether a chat template writes the date into prompts.
 func WritesDate(template string) bool { return strings.Contains(template, "strftime_now") }
 
-// PromptDay is the day that a dump or a checkpoint recorded, else today: what was
-// begun on another day goes on, and is played again, with the same prompts.
+// PromptDay returns the date that a dump or a checkpoint recorded, or else today,
+// so that resumed and replayed episodes have the same prompts.
 func PromptDay(h *Host, recorded string) time.Time {
 	if day, err := time.Parse(time.DateOnly, recorded); err == nil {
 		return day
@@ -136,8 +135,8 @@ func PromptDay(h *Host, recorded string) time.Time {
 	return h.Now()
 }
 
-// DumpDay is what the header of the dump at path has recorded as its day; ""
-// where it says none or cannot be read.
+// DumpDay returns the date in the header of the dump at path, or "" if there is
+// none.
 func DumpDay(path string) string {
 	r, err := dump.Open(path)
 	if err != nil {
@@ -148,6 +147,6 @@ func DumpDay(path string) string {
 	return day
 }
 
-// DayOption is the option of a dump's header that holds the day of its prompts,
-// where the chat template writes it into them.
+// DayOption is the option of a dump's header with the date of its prompts. It is
+// absent if the chat template writes no date.
 const DayOption = "day"

@@ -14,8 +14,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// The chat form of a model made on the spot: ChatML, whose end of turn is also
-// the end of a reply.
+// Fresh models use the ChatML template. Its end of turn ends a reply.
 const (
 	freshStart    = "<|im_start|>"
 	freshEnd      = "<|im_end|>"
@@ -23,10 +22,11 @@ const (
 		"{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 
-// FreshModel makes a small random llama with a vocabulary of its own. The
-// vocabulary is bytes, or byte pairs merged on the texts of the examples.
+// FreshModel returns a small llama with random weights. Its vocabulary is bytes,
+// or byte pairs (BPE) merged on the conversations of examples. maxContext is
+// the number of positions.
 func FreshModel(ctx context.Context, t *torch.Thread, f configs.Fresh, maxContext int, seed uint64, examples []data.Task) (*model.Bundle, error) {
-	size := 256 + 2 // bytes and the two special tokens
+	size := 256 + 2 // bytes and two special tokens
 	var texts []string
 	if f.Vocabulary == "bpe" {
 		size = f.VocabSize
@@ -58,8 +58,8 @@ func FreshModel(ctx context.Context, t *torch.Thread, f configs.Fresh, maxContex
 		RMSNormEps:            1e-5,
 		RopeTheta:             10000,
 		TieWordEmbeddings:     true,
-		// The usual 0.02 suits hidden sizes of thousands. At 128 it leaves
-		// attention all but uniform for the first hundred steps.
+		// The usual 0.02 suits hidden sizes of thousands. At 128 attention would
+		// stay almost uniform for the first hundred steps.
 		InitializerRange: 1 / math.Sqrt(float64(f.HiddenSize)),
 		EOSTokenIDs:      []int32{end},
 		PadTokenID:       &end,

@@ -16,21 +16,17 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// openComposerOf opens the score functions of a [reward] section; nil where the
-// environment's signal is the score. The caller closes it. rewardModel opens
-// that of the section, where one of them asks for it.
-func openComposerOf(h *Host, r configs.Reward, rewardModel func() (reward.Scorer, error)) (*reward.Composer, error) {
-	return OpenComposer(h, "", r, rewardModel)
-}
-
-// OpenComposer is openComposer where something else than the
-// configuration sets the time-out, or "".
+// OpenComposer opens the score functions of a [reward] section. It returns nil
+// if there is none, so that the environment's signal is the score. rewardModel
+// opens the section's reward model if a component uses it. timeoutName names
+// the setting of the timeout in errors; "" is the configuration key. The caller
+// closes the result.
 func OpenComposer(h *Host, timeoutName string, r configs.Reward, rewardModel func() (reward.Scorer, error)) (*reward.Composer, error) {
 	list := r.Components
 	if r.ScoreFn != "" {
 		one := Schema.DefaultComponent(r.ScoreFn)
 		if configs.ExternalScoreFn(r.ScoreFn) {
-			one.Name, _, _ = strings.Cut(r.ScoreFn, ":") // of its metrics
+			one.Name, _, _ = strings.Cut(r.ScoreFn, ":") // http, https or exec
 		}
 		one.Fn, one.Params["format_score"], one.Params["min_answer_tags"] = r.ScoreFn, r.FormatScore, r.MinAnswerTags
 		list = []configs.Component{one}
@@ -56,15 +52,14 @@ func OpenComposer(h *Host, timeoutName string, r configs.Reward, rewardModel fun
 	return c, nil
 }
 
-// isMissingProgram reports whether a score function could not be opened for want of its
-// program.
+// isMissingProgram reports whether err says that the program of a score function
+// was not found.
 func isMissingProgram(err error) bool {
 	var missing *external.Error
 	return errors.As(err, &missing)
 }
 
-// missingProgramHint is what to do where an exec: function has no program.
-const missingProgramHint = "the first word after exec: is a program in PATH, or a path from the folder where openmanus is started"
+const missingProgramHint = "the first word after exec: must be a program in PATH, or a path relative to the working directory of openmanus"
 
 func openScorer(h *Host, timeoutName string, p configs.Component, r configs.Reward) (reward.Scorer, error) {
 	if configs.ExternalScoreFn(p.Fn) {
@@ -75,8 +70,8 @@ func openScorer(h *Host, timeoutName string, p configs.Component, r configs.Rewa
 	return reward.Open(p.Fn, p.Params)
 }
 
-// OpenRewardModel opens the reward model of a [reward] section. opening is how
-// the chats begin that it is to read, nil where that is not known.
+// OpenRewardModel opens the reward model of a [reward] section. opening is the
+// beginning of the chats that it will score, or nil if unknown.
 func OpenRewardModel(ctx context.Context, h *Host, thread *torch.Thread, dt torch.DType, r configs.Reward, opening []data.Message) (*learner.RewardModel, error) {
 	b, err := model.Open(ctx, thread, ModelPath(h, r.ModelPath), model.Options{DType: dt, Classifier: true})
 	if err != nil {
@@ -90,7 +85,8 @@ func OpenRewardModel(ctx context.Context, h *Host, thread *torch.Thread, dt torc
 	return m, nil
 }
 
-// scoreFnsOf are the score functions of a [reward] section, and maybe "".
+// scoreFnsOf returns the names of the score functions of a [reward] section,
+// which may include "".
 func scoreFnsOf(r configs.Reward) []string {
 	fns := []string{r.ScoreFn}
 	for _, p := range r.Components {
@@ -99,7 +95,7 @@ func scoreFnsOf(r configs.Reward) []string {
 	return fns
 }
 
-// CheckPrograms looks for the programs of score functions, and starts none.
+// CheckPrograms checks that the programs of score functions exist.
 func CheckPrograms(h *Host, r configs.Reward) error {
 	for _, fn := range scoreFnsOf(r) {
 		if !configs.ExternalScoreFn(fn) {
@@ -118,12 +114,12 @@ func CheckPrograms(h *Host, r configs.Reward) error {
 	return nil
 }
 
-// checkGroundTruth refuses tasks that a score function cannot judge, before anything
-// is played.
+// checkGroundTruth returns an error if a score function needs a ground truth that
+// a task lacks.
 func checkGroundTruth(r configs.Reward, tasks []data.Task) error {
 	for _, fn := range scoreFnsOf(r) {
 		f, err := reward.Functions.Lookup(fn)
-		if err != nil { // the user's own
+		if err != nil { // an external function
 			continue
 		}
 		for _, t := range tasks {

@@ -15,24 +15,24 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TaskList is a list of tasks as somebody wrote it.
+// TaskList is a list of tasks in a configuration or on the command line.
 type TaskList struct {
-	Key     string   // where it is written: a key, or a flag
+	Key     string   // key or flag of the list
 	Entries []string // index ranges and files
-	Label   string   // of the table, if it has one
+	Label   string   // label of the [[env]] table, or ""
 	SkipKey string
 	Skip    []string // index ranges
-	Limit   int      // tasks to keep; 0: all
-	Seed    uint64   // of which are kept
+	Limit   int      // number of tasks to draw from the list; 0: all
+	Seed    uint64   // of that draw
 }
 
-// ConfiguredTasks is a list of an [[env]] table.
+// ConfiguredTasks returns the list under a key of an [[env]] table.
 func ConfiguredTasks(e configs.Env, key string, entries []string, limit int, d configs.Data) TaskList {
 	at := "env." + e.Called() + "."
 	return TaskList{Key: at + key, Entries: entries, Label: e.Label, SkipKey: at + "skip_tasks", Skip: e.SkipTasks, Limit: limit, Seed: d.Seed}
 }
 
-// skipping is how one more index is skipped.
+// skipping returns the setting that skips an index.
 func (l TaskList) skipping(index int) string {
 	if strings.HasPrefix(l.SkipKey, "--") {
 		return fmt.Sprintf("%s %d", l.SkipKey, index)
@@ -40,9 +40,9 @@ func (l TaskList) skipping(index int) string {
 	return fmt.Sprintf("%s = [%q]", l.SkipKey, fmt.Sprint(index))
 }
 
-// LoadTasks reads the tasks of a list and leaves out those that are skipped. A
-// task that every server of the environment refuses is an error, and so is a
-// list of which nothing is left.
+// LoadTasks reads the tasks of a list without the skipped ones. It returns an
+// error for an index that the environment does not have, and if no task is
+// left.
 func LoadTasks(ctx context.Context, h *Host, spec env.Spec, list TaskList) ([]data.Task, error) {
 	var tasks []data.Task
 	for _, entry := range list.Entries {
@@ -71,14 +71,14 @@ func LoadTasks(ctx context.Context, h *Host, spec env.Spec, list TaskList) ([]da
 	listed := len(tasks)
 	tasks, dropped := data.DropTasks(tasks, func(t data.Task) bool { return !skipped[t.Index] })
 	for _, id := range slices.Sorted(maps.Keys(dropped)) {
-		h.Log.Info("rows left out, as "+list.SkipKey+" asks", "item", id, "rows", dropped[id])
+		h.Log.Info("rows skipped by "+list.SkipKey, "item", id, "rows", dropped[id])
 	}
 	if listed > 0 && len(tasks) == 0 {
-		return nil, errext.With(errext.Input, "list others, or skip fewer", fmt.Errorf("%s: %s leaves none of the %d tasks", list.Key, list.SkipKey, listed))
+		return nil, errext.With(errext.Input, "list other tasks, or skip fewer", fmt.Errorf("%s: %s leaves none of the %d tasks", list.Key, list.SkipKey, listed))
 	}
 	for i := range tasks {
 		if err := spec.CheckIndex(tasks[i].Index); err != nil {
-			return nil, errext.With(errext.Input, "take it out, or leave it out with "+list.skipping(tasks[i].Index),
+			return nil, errext.With(errext.Input, "remove it, or skip it with "+list.skipping(tasks[i].Index),
 				fmt.Errorf("%s: task %s: %w", list.Key, tasks[i].ID, err))
 		}
 	}
@@ -93,16 +93,16 @@ func LoadTasks(ctx context.Context, h *Host, spec env.Spec, list TaskList) ([]da
 	return tasks, nil
 }
 
-// warnLeak tells of tasks that measure although a run learns from them,
-// whichever [[env]] tables they are from.
+// warnLeak warns of tasks that are both trained on and measured, in any [[env]]
+// tables.
 func warnLeak(h *Host, how string, learned, measured []data.Task) {
 	for _, o := range data.Shared(data.TasksOf(learned), data.TasksOf(measured)) {
-		h.Log.Warn("train/validation leak: validation tasks are "+how+"; scores on them say nothing of new tasks",
+		h.Log.Warn("train/validation leak: validation tasks are "+how+"; their scores do not predict scores on new tasks",
 			"env", o.Env, "tasks", len(o.Indices), "of", o.Tasks, "indices", FormatIndices(o.Indices))
 	}
 }
 
-// FormatIndices writes ascending indices, the first of them where there are many.
+// FormatIndices formats ascending indices. It abbreviates long lists.
 func FormatIndices(indices []int) string {
 	const most = 12
 	var parts []string

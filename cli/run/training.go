@@ -153,7 +153,7 @@ func (t *training) openScorer(ctx context.Context) error {
 		t.rewardBytes += m.Bytes()
 		return m, nil
 	}
-	if t.scorer, err = openComposerOf(t.host, t.cfg.Reward, rewardModel); err != nil || t.scorer == nil {
+	if t.scorer, err = OpenComposer(t.host, "", t.cfg.Reward, rewardModel); err != nil || t.scorer == nil {
 		return err
 	}
 	t.open.Add(t.scorer.Close)

@@ -56,7 +56,7 @@ func TestTrainThroughFaults(t *testing.T) {
 			if code := Main(ts.State); code != 0 {
 				t.Fatalf("exit code %d:\n%s", code, ts.err.String())
 			}
-			mustContain(t, "run.log", string(read(t, ts.Dir, "runs/tiny/run.log")), "walks off; they are read as far as they went")
+			mustContain(t, "run.log", string(read(t, ts.Dir, "runs/tiny/run.log")), "cut walks short")
 
 			want, got := map[string]float64{}, map[string]float64{}
 			for kind, n := range p.Counts().Faults {

@@ -8,19 +8,19 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// Interrupts are the two contexts of a command that has something to finish.
+// Interrupts holds the contexts of a command that finishes work after a signal.
 type Interrupts struct {
-	// Soft ends at the first signal: finish the step, save, return.
+	// Soft ends at the first signal. The command finishes its step, saves and
+	// returns.
 	Soft context.Context
-	// Hard ends at the second SIGINT or SIGTERM, and the process with it a moment
-	// later: native work in flight cannot be cancelled, and a killed run can be
-	// resumed. A SIGHUP is never the second: when a terminal closes, the shell and
-	// the kernel each send one.
+	// Hard ends at the second SIGINT or SIGTERM, just before the process exits,
+	// since native work cannot be cancelled. SIGHUP does not count as the second
+	// signal: the shell and the kernel each send one when a terminal closes.
 	Hard context.Context
 }
 
-// watch turns signals into contexts until stop is called, which waits for the
-// goroutine that does it.
+// watch returns contexts that end by signals. stop ends this and waits for its
+// goroutine.
 func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
 	hard, endHard := context.WithCancelCause(parent)
 	soft, endSoft := context.WithCancelCause(hard)
@@ -38,7 +38,7 @@ func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
 			}
 			switch {
 			case soft.Err() == nil:
-				fmt.Fprintln(s.Stderr, "openmanus: interrupted: finishing what is in flight; once more stops at once")
+				fmt.Fprintln(s.Stderr, "openmanus: interrupted: finishing and saving; interrupt again to stop immediately")
 				endSoft(errext.ErrInterrupted)
 			case sig != hangUp:
 				endHard(errext.ErrInterrupted)
@@ -58,8 +58,8 @@ func (s *State) watch(parent context.Context) (in Interrupts, stop func()) {
 
 type interruptsKey struct{}
 
-// Interrupts returns both contexts of the command that runs under ctx.
-// ctx itself is Soft.
+// Interrupts returns the contexts of the command that runs under ctx, which is
+// Soft.
 func (s *State) Interrupts(ctx context.Context) Interrupts {
 	if in, ok := ctx.Value(interruptsKey{}).(Interrupts); ok {
 		return in

@@ -28,7 +28,7 @@ func TestInterrupts(t *testing.T) {
 	if code := <-ts.exited; code != 130 {
 		t.Errorf("exit code %d", code)
 	}
-	if !strings.Contains(ts.err.String(), "once more stops at once") {
+	if !strings.Contains(ts.err.String(), "interrupt again") {
 		t.Errorf("stderr %q", ts.err.String())
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 func logFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "log-level", Usage: "least serious message shown: debug, info, warn, error"},
-		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "errors only, no progress"},
+		&cli.StringFlag{Name: "log-level", Usage: "lowest level shown: debug, info, warn or error"},
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show errors only and no progress"},
 	}
 }
 
@@ -32,20 +32,19 @@ func (s *State) applyLogFlags(c *cli.Context) error {
 	return nil
 }
 
-// ConfigLevel sets the level a configuration asks for, which the command
-// line's flags overrule.
+// ConfigLevel sets the level of a configuration, unless a flag has set one.
 func (s *State) ConfigLevel(level string) {
 	if !s.levelFixed {
 		s.Log = newLogger(s, level)
 	}
 }
 
-// newLogger writes text for people, as everything on standard error is, also in
-// a file or a pipe. A run's run.log has the same as JSON lines, see keepLog.
+// newLogger returns a logger that writes text to stderr. A run's run.log has the
+// same messages as JSON lines.
 func newLogger(s *State, level string) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
-		l = slog.LevelInfo // levels are checked where they are read
+		l = slog.LevelInfo // cannot happen: levels are validated
 	}
 	o := &slog.HandlerOptions{Level: l}
 	form := time.DateTime

@@ -14,18 +14,17 @@ import (
 	"github.com/openmanus/openmanus/cli/run"
 )
 
-// plainEvery is the pause between progress lines where there is no terminal: a
-// log file wants few.
+// plainEvery is the time between progress lines without a terminal.
 const plainEvery = 10 * time.Second
 
-// drawEvery is the pause between two drawings of a bar: eyes are not faster.
+// drawEvery is the minimal time between two drawings of a bar.
 const drawEvery = 100 * time.Millisecond
 
-// tickEvery is how often a bar is drawn where nothing is reported, so that its
-// clock goes on.
+// tickEvery is the time between drawings of a bar without a report, which keep
+// its clock running.
 const tickEvery = time.Second
 
-// widestBar is how many columns the bar itself takes at most.
+// widestBar is the maximal width of the bar itself, in columns.
 const widestBar = 24
 
 // newProgress returns a bar on a terminal, a line every plainEvery elsewhere,
@@ -48,7 +47,7 @@ type noProgress struct{}
 func (noProgress) Set(int, string) {}
 func (noProgress) Done()           {}
 
-// bar is a progress bar on a terminal, in one line of it.
+// bar is a progress bar on one line of a terminal.
 type bar struct {
 	s     *State
 	out   *screen
@@ -60,14 +59,14 @@ type bar struct {
 
 	mu    sync.Mutex
 	n     int       // guarded by mu
-	from  int       // n when it was first set, guarded by mu
-	since time.Time // when that was, guarded by mu
+	from  int       // first value of n, guarded by mu
+	since time.Time // when from was set, guarded by mu
 	note  string    // guarded by mu
-	drawn time.Time // when last, after the first drawing; guarded by mu
+	drawn time.Time // last drawing by Set, guarded by mu
 	done  bool      // guarded by mu
 }
 
-// Set moves the bar, at most every drawEvery.
+// Set moves the bar. It draws it at most every drawEvery.
 func (b *bar) Set(n int, note string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -99,17 +98,17 @@ func (b *bar) tick() {
 	}
 }
 
-// draw is called with mu held, or before anything else knows of b.
+// draw draws the bar. The caller holds mu, unless b is not shared yet.
 func (b *bar) draw() {
 	b.out.draw(b.line(b.s.columns() - 1)) // a terminal may wrap after the last column
 }
 
-// line is the bar in at most so many columns:
+// line returns the bar in at most the given number of columns:
 //
 //	playing 14/32 9 solved  43% |█████     | 1:20 < 1:45
 //
-// with the time it has taken and the time it will take. Where there is little
-// room the bar goes first, and then what stands at the end.
+// with the elapsed and the estimated remaining time. If the space is short it
+// drops the bar first, and then cuts the end.
 func (b *bar) line(columns int) string {
 	now := b.s.Now()
 	took := now.Sub(b.began)
@@ -121,14 +120,14 @@ func (b *bar) line(columns int) string {
 	if done := b.n - b.from; done > 0 {
 		times += " < " + clock(time.Duration(float64(now.Sub(b.since))/float64(done)*float64(b.total-b.n)))
 	}
-	const around = len(" 100% ||  ") // what the bar is drawn with
+	const around = len(" 100% ||  ") // columns around the bar
 	width := min(widestBar, columns-utf8.RuneCountInString(text)-utf8.RuneCountInString(times)-around)
 	if width < 3 {
 		return cut(joined(text, fmt.Sprintf("%d%%", 100*b.n/b.total), times), columns)
 	}
 	p := progressbar.NewOptions(b.total, progressbar.OptionSetWriter(io.Discard), progressbar.OptionSetDescription(text),
 		progressbar.OptionSetWidth(width), progressbar.OptionSetPredictTime(false))
-	_ = p.Set(b.n) // io.Discard takes everything
+	_ = p.Set(b.n) // writing to io.Discard cannot fail
 	_ = p.RenderBlank()
 	return cut(joined(strings.TrimSpace(p.String()), times), columns)
 }
@@ -147,12 +146,12 @@ func (b *bar) Done() {
 	b.out.draw("")
 }
 
-// joined puts spaces between the parts that are not empty.
+// joined joins the non-empty parts with spaces.
 func joined(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " ")
 }
 
-// cut is text in at most n columns.
+// cut returns the first n columns of text.
 func cut(text string, n int) string {
 	if runes := []rune(text); len(runes) > n {
 		return string(runes[:max(n, 0)])
@@ -160,7 +159,7 @@ func cut(text string, n int) string {
 	return text
 }
 
-// clock is a time as 0:07, 12:34 or 1:02:03.
+// clock formats a duration as 0:07, 12:34 or 1:02:03.
 func clock(d time.Duration) string {
 	s := int(d.Round(time.Second) / time.Second)
 	if s < 3600 {
@@ -169,21 +168,21 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-// plain writes a line every plainEvery and one at the end.
+// plain writes a progress line every plainEvery and at the end.
 type plain struct {
 	s     *State
 	label string
 	total int
 
-	mu   sync.Mutex
-	n    int       // guarded by mu
-	note string    // guarded by mu
-	last time.Time // of a line, guarded by mu
-	told string    // the last line, guarded by mu
-	done bool      // guarded by mu
+	mu      sync.Mutex
+	n       int       // guarded by mu
+	note    string    // guarded by mu
+	last    time.Time // time of the last line, guarded by mu
+	printed string    // the last line, guarded by mu
+	done    bool      // guarded by mu
 }
 
-// Set writes a line if the last one is long ago.
+// Set writes a line if plainEvery has passed since the last one.
 func (p *plain) Set(n int, note string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,8 +193,8 @@ func (p *plain) Set(n int, note string) {
 	}
 }
 
-// Done writes how far the work came, unless the last line says so or it was
-// over before a line was due.
+// Done writes a last line, unless the previous line is equal or the work ended
+// before the first line was due.
 func (p *plain) Done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,17 +202,17 @@ func (p *plain) Done() {
 		return
 	}
 	p.done = true
-	if p.told != p.text() && (p.told != "" || p.s.Now().Sub(p.last) >= plainEvery) {
+	if p.printed != p.text() && (p.printed != "" || p.s.Now().Sub(p.last) >= plainEvery) {
 		p.line()
 	}
 }
 
 func (p *plain) line() {
-	p.told = p.text()
-	fmt.Fprintln(p.s.Stderr, p.told)
+	p.printed = p.text()
+	fmt.Fprintln(p.s.Stderr, p.printed)
 }
 
-// text is called with mu held.
+// text returns the line. The caller holds mu.
 func (p *plain) text() string {
 	count := ""
 	if p.total > 0 {
@@ -222,16 +221,16 @@ func (p *plain) text() string {
 	return joined(p.label+":", count, p.note)
 }
 
-// screen is a stream that the logger, progress bars and the signal watcher
-// share. On a terminal its last line may be a bar, which stays below whatever
-// else is written.
+// screen is the stderr that the logger, progress bars and the signal handler
+// share. On a terminal its last line may be a bar, which stays below other
+// output.
 type screen struct {
 	mu  sync.Mutex
 	w   io.Writer // guarded by mu
-	bar string    // on the current line, guarded by mu
+	bar string    // bar on the current line, guarded by mu
 }
 
-// screenOf returns w where it is a screen, and else a screen on it.
+// screenOf returns w if it is a screen, or else a screen on w.
 func screenOf(w io.Writer) *screen {
 	if s, ok := w.(*screen); ok {
 		return s
@@ -239,7 +238,7 @@ func screenOf(w io.Writer) *screen {
 	return &screen{w: w}
 }
 
-// Write writes p whole, never between two halves of another Write.
+// Write writes p atomically.
 func (s *screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,7 +249,7 @@ func (s *screen) Write(p []byte) (int, error) {
 	if strings.HasSuffix(text, "\n") {
 		text += s.bar
 	} else {
-		s.bar = "" // until it is drawn again
+		s.bar = "" // the next draw shows it again
 	}
 	if _, err := io.WriteString(s.w, text); err != nil {
 		return 0, err
@@ -258,8 +257,8 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// draw replaces the bar; "" takes it away. It fails where the terminal is gone,
-// and the work goes on without it.
+// draw replaces the bar; "" removes it. It ignores errors, since the terminal may
+// be closed.
 func (s *screen) draw(bar string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,8 +268,8 @@ func (s *screen) draw(bar string) {
 	}
 }
 
-// blank overwrites the bar by spaces and goes to the beginning of its line: not
-// every terminal knows an escape sequence for that.
+// blank returns the characters that clear the line of the bar. It uses no escape
+// sequences, which some terminals lack.
 func (s *screen) blank() string {
 	if s.bar == "" {
 		return ""

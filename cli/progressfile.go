@@ -18,10 +18,10 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// rowFile is the work so far of a command that does something for every row of
-// a file: OUT.progress, a line that says what is done and then a line a row.
-// A command that is started again goes on from it; OUT itself appears whole or
-// not at all. There is none while no row is done: nothing would be lost.
+// rowFile stores the finished rows of a command that processes a file row by
+// row, in OUT.progress: a line that describes the work, then a line per row. The
+// same command resumes from it. OUT itself is written atomically at the end.
+// The file is removed if it has no row.
 type rowFile struct {
 	s    *State
 	path string
@@ -31,7 +31,7 @@ type rowFile struct {
 	out io.WriteCloser // guarded by mu
 }
 
-// maxRowFile is how much of such a file is read.
+// maxRowFile bounds the size in bytes of the file.
 const maxRowFile = 2 << 30
 
 type rowLine struct {
@@ -39,9 +39,8 @@ type rowLine struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// openRowFile opens the progress of out. Work is everything that decides what
-// comes out: a file that was begun with other work is refused, or, with anew,
-// begun again.
+// openRowFile opens the progress file of out. work holds everything that the
+// output depends on. A file with other work is an error, or is replaced if anew.
 func (s *State) openRowFile(out string, work any, anew bool) (*rowFile, error) {
 	head, err := json.Marshal(work)
 	if err != nil {
@@ -54,23 +53,22 @@ func (s *State) openRowFile(out string, work any, anew bool) (*rowFile, error) {
 	}
 	begin, rest, whole := bytes.Cut(text, []byte("\n"))
 	switch {
-	case anew || !whole || bytes.IndexByte(rest, '\n') < 0: // nothing, or not even one row
+	case anew || !whole || bytes.IndexByte(rest, '\n') < 0: // no finished row
 		begin, rest = head, nil
 	case !bytes.Equal(begin, head):
-		return nil, errext.With(errext.Input, "give the same arguments to go on with it, or --force to begin anew",
-			fmt.Errorf("%s was begun with other work: %s", r.path, workChanges(begin, head)))
+		return nil, errext.With(errext.Input, "use the same arguments to resume it, or --force to start again",
+			fmt.Errorf("%s was started with other settings: %s", r.path, workChanges(begin, head)))
 	}
-	// A line that a killed process left unfinished is dropped.
+	// Drop the incomplete line of a killed process.
 	rest = rest[:bytes.LastIndexByte(rest, '\n')+1]
 	for line := range bytes.Lines(rest) {
 		var l rowLine
 		if err := json.Unmarshal(line, &l); err != nil {
-			return nil, errext.With(errext.Input, "--force begins anew", fmt.Errorf("%s: %w", r.path, err))
+			return nil, errext.With(errext.Input, "use --force to start again", fmt.Errorf("%s: %w", r.path, err))
 		}
 		r.done[l.Row] = l.Data
 	}
-	// Written at once, so that a place where nothing can be written is found
-	// before the first row is worked on.
+	// Write now, so that an unwritable folder is reported before any work.
 	if err := s.WriteFile(r.path, append(append(bytes.Clone(begin), '\n'), rest...), true); err != nil {
 		return nil, errext.With(errext.Disk, "", err)
 	}
@@ -80,8 +78,7 @@ func (s *State) openRowFile(out string, work any, anew bool) (*rowFile, error) {
 	return r, nil
 }
 
-// add writes down what was done for a row. It may be called by many
-// goroutines.
+// add stores the result of a row. It may be called concurrently.
 func (r *rowFile) add(row int, v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -95,10 +92,10 @@ func (r *rowFile) add(row int, v any) error {
 	defer r.mu.Unlock()
 	r.done[row] = raw
 	_, err = r.out.Write(append(line, '\n'))
-	return errext.With(errext.Disk, "the rows before are kept: start it again to go on", err)
+	return errext.With(errext.Disk, "finished rows are kept: run the same command to resume", err)
 }
 
-// close keeps the file for the next time, unless there is nothing in it.
+// close closes the file, and removes it if it has no row.
 func (r *rowFile) close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,24 +106,24 @@ func (r *rowFile) close() error {
 	return errext.With(errext.Disk, "", err)
 }
 
-// finish removes the file: its work is in the output.
+// finish removes the file after the output was written.
 func (r *rowFile) finish() error {
-	if err := r.s.Remove(r.path); !errors.Is(err, fs.ErrNotExist) { // of no rows there is none
+	if err := r.s.Remove(r.path); !errors.Is(err, fs.ErrNotExist) { // close removes a file without rows
 		return errext.With(errext.Disk, "", err)
 	}
 	return nil
 }
 
-// workChanges says in what the work differs that a progress file was begun
-// with: "key: was, now" of every part that does. Parts of a [reward] section
-// have the names that they have there.
+// workChanges returns the differences between the work of a progress file and
+// the current work, as "key: was …, now …". Parts of [reward] have the names of
+// their keys.
 func workChanges(was, now []byte) string {
 	before, after := workParts(was), workParts(now)
 	var out []string
 	add := func(key, old, new string) {
 		out = append(out, fmt.Sprintf("%s: was %s, now %s", key, cmp.Or(old, "nothing"), cmp.Or(new, "nothing")))
 	}
-	if before["command"] != after["command"] { // whose parts are others
+	if before["command"] != after["command"] { // the other parts then differ too
 		add("command", before["command"], after["command"])
 		return out[0]
 	}
@@ -141,16 +138,16 @@ func workChanges(was, now []byte) string {
 		add(c.Key, c.Old, c.New)
 	}
 	if len(out) == 0 {
-		return "another version of openmanus may have begun it"
+		return "another version of openmanus may have written it"
 	}
 	return strings.Join(out, "; ")
 }
 
-// workParts are the parts of a piece of work, those in parts as a.b, without
-// the [reward] section; none where the line is not what openmanus writes.
+// workParts flattens work into parts with dotted names, without [reward]. It
+// returns none for an invalid line.
 func workParts(line []byte) map[string]string {
 	var work map[string]any
-	_ = json.Unmarshal(line, &work) // whatever else it is differs in its command
+	_ = json.Unmarshal(line, &work) // an invalid line has no command
 	delete(work, "reward")
 	out := map[string]string{}
 	var add func(key string, v any)
@@ -162,7 +159,7 @@ func workParts(line []byte) map[string]string {
 			return
 		}
 		text, err := json.Marshal(v)
-		if err != nil { // it was JSON
+		if err != nil { // cannot happen: v comes from JSON
 			return
 		}
 		out[key] = sha256Text.ReplaceAllString(string(text), "$1")
@@ -173,7 +170,7 @@ func workParts(line []byte) map[string]string {
 	return out
 }
 
-// sha256Text is a hash, of which the beginning is enough to tell two apart.
+// sha256Text matches a hash and captures its first digits, which suffice here.
 var sha256Text = regexp.MustCompile(`^"([0-9a-f]{12})[0-9a-f]{52}"$`)
 
 func rewardPart(line []byte) configs.Config {

@@ -149,7 +149,7 @@ func TestReplayRefuses(t *testing.T) {
 		{"", errext.Usage, "needs a FILE"},
 		{"gone.jsonl", errext.Input, "give a dump"},
 		{"other.jsonl", errext.Input, "was played by the weights 0"},
-		{"training.jsonl", errext.Input, "does not say how it was played"},
+		{"training.jsonl", errext.Input, "lacks the settings"},
 		{"d.jsonl --episode 12", errext.Input, "has 12 episodes and no episode 12"},
 		{"d.jsonl --model gone", errext.Model, "--no-model to check the rest"},
 		{"d.jsonl --no-model --model m", errext.Usage, "take out one"},

@@ -23,10 +23,10 @@ func Main(s *State) (exit int) {
 	s = &st
 	s.Log, s.Progress = newLogger(s, "info"), s.newProgress
 
-	// Go's own exit code for a panic is that of a wrong command line here.
+	// Go would exit with 2, which means a wrong command line here.
 	defer func() {
 		if p := recover(); p != nil {
-			fmt.Fprintf(s.Stderr, "openmanus: a fault of the program, please report it: %v\n%s", p, debug.Stack())
+			fmt.Fprintf(s.Stderr, "openmanus: internal error, please report it: %v\n%s", p, debug.Stack())
 			exit = int(errext.Internal)
 		}
 	}()
@@ -41,7 +41,7 @@ func Main(s *State) (exit int) {
 	switch {
 	case err == nil:
 	case code == errext.Interrupted && errors.Is(err, context.Canceled):
-		// The signal's own message said it all.
+		// The signal handler has printed a message.
 	default:
 		report(s, err)
 	}
@@ -51,8 +51,7 @@ func Main(s *State) (exit int) {
 // command is the body of a command.
 type command func(ctx context.Context, s *State, c *cli.Context) error
 
-// commands lists the commands in the order of the help text. A command is
-// listed when it works.
+// commands returns the commands in the order of the help text.
 func commands(s *State) []*cli.Command {
 	return []*cli.Command{
 		trainCommand(s),
@@ -80,7 +79,7 @@ func newApp(s *State) *cli.App {
 		Reader:    s.Stdin,
 		Writer:    s.Stdout,
 		ErrWriter: s.Stderr,
-		// --set env.maze.tasks=0-3,7 is one value.
+		// --set env.maze.tasks=0-3,7 has one value.
 		DisableSliceFlagSeparator: true,
 		HideVersion:               true,
 		HideHelp:                  true, // see helpFlag
@@ -92,8 +91,8 @@ func newApp(s *State) *cli.App {
 	return app
 }
 
-// leaf completes a command that does something: the flags all commands share,
-// the logger they ask for, and the number of arguments it takes at most.
+// leaf completes a command that runs: it adds the shared flags, sets up the
+// logger, and limits the number of arguments.
 func leaf(s *State, cmd *cli.Command, maxArgs int, run command) *cli.Command {
 	cmd.HideHelp = true
 	cmd.OnUsageError = usageError
@@ -111,7 +110,7 @@ func leaf(s *State, cmd *cli.Command, maxArgs int, run command) *cli.Command {
 	return cmd
 }
 
-// group completes a command that only holds others.
+// group completes a command that only has subcommands.
 func group(cmd *cli.Command) *cli.Command {
 	cmd.HideHelp = true
 	cmd.Flags = []cli.Flag{helpFlag()}
@@ -120,17 +119,17 @@ func group(cmd *cli.Command) *cli.Command {
 	return cmd
 }
 
-// helpFlag replaces the library's own, a global that every parse writes to.
+// helpFlag replaces the flag of the library, a global that parsing writes to.
 func helpFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this text"}
 }
 
-// versionFlag is for the help text; arrange makes the command version of it.
+// versionFlag appears in the help text. arrange replaces it by the command.
 func versionFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "say which version this is"}
+	return &cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version"}
 }
 
-// needCommand runs where a command's name should have been.
+// needCommand runs if the name of a command is missing or unknown.
 func needCommand(c *cli.Context) error {
 	if !c.Args().Present() {
 		if c.Command.Name == c.App.Name {
@@ -144,17 +143,17 @@ func needCommand(c *cli.Context) error {
 		names = append(names, cmd.Name)
 	}
 	name := c.Args().First()
-	hint := "there are: " + strings.Join(names, ", ")
+	hint := "commands: " + strings.Join(names, ", ")
 	if near := registry.Nearest(name, names); near != "" {
 		hint = "did you mean " + near + "? " + hint
 	}
-	return errext.With(errext.Usage, hint, usagef("there is no command %q", name))
+	return errext.With(errext.Usage, hint, usagef("unknown command %q", name))
 }
 
 func usageError(c *cli.Context, err error, _ bool) error {
 	hint := "see " + c.Command.HelpName + " --help"
 	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
-		err = fmt.Errorf("there is no flag --%s", name)
+		err = fmt.Errorf("unknown flag --%s", name)
 		if near := nearestFlag(name, c.Command.Flags); near != "" {
 			hint = "did you mean --" + near + "? " + hint
 		}
@@ -162,10 +161,10 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	return errext.With(errext.Usage, hint, usagef("%v", err))
 }
 
-// nearestFlag returns the long name that an unknown flag most likely meant; ""
-// where none is near.
+// nearestFlag returns the long flag name closest to an unknown one, or "" if none
+// is close.
 func nearestFlag(name string, flags []cli.Flag) string {
-	if len(name) < 2 { // every letter is near every other
+	if len(name) < 2 { // all letters are close to each other
 		return ""
 	}
 	var names []string
@@ -179,10 +178,9 @@ func nearestFlag(name string, flags []cli.Flag) string {
 	return registry.Nearest(name, names)
 }
 
-// arrange moves flags before the arguments of the command they belong to, since
-// the flag parser stops at the first argument: `train run.toml --set a=b` is
-// the form people write. Help and version may also be asked for as most programs
-// take it: `help train` is `train --help`, `--version` is `version`.
+// arrange moves flags before the arguments of their command, since the flag
+// parser stops at the first argument, as in `train run.toml --set a=b`. It also
+// turns `help train` into `train --help`, and `--version` into `version`.
 func arrange(app *cli.App, args []string) []string {
 	if len(args) == 0 {
 		return []string{app.Name}
@@ -203,7 +201,7 @@ func arrange(app *cli.App, args []string) []string {
 		}
 		cmd, cmds = next, next.Subcommands
 	}
-	if cmd == nil || len(cmds) > 0 && len(cmd.Flags) == 1 { // a group has no flag but its help
+	if cmd == nil || len(cmds) > 0 && len(cmd.Flags) == 1 { // a group has only the help flag
 		return args
 	}
 	valued := map[string]bool{}
@@ -227,7 +225,7 @@ func arrange(app *cli.App, args []string) []string {
 		flags = append(flags, arg)
 		if valued[strings.TrimLeft(arg, "-")] {
 			if len(tail) == 1 {
-				return append(args[:i:i], flags...) // the flag parser says what is missing
+				return append(args[:i:i], flags...) // the flag parser reports the missing value
 			}
 			flags = append(flags, tail[1])
 			tail = tail[1:]
@@ -246,8 +244,8 @@ func find(cmds []*cli.Command, name string) *cli.Command {
 	return nil
 }
 
-// ShortWaits sets libtorch up for a machine that other processes use as well; see [torch.ShortWaits]. On success it may
-// start the process again.
+// ShortWaits configures libtorch for a machine that is shared with other
+// processes; see [torch.ShortWaits]. It may restart the process.
 func ShortWaits(s *State) {
 	if err := torch.ShortWaits(); err != nil {
 		fmt.Fprintf(s.Stderr, "openmanus: %v\n", err)
@@ -269,8 +267,7 @@ func usagef(format string, args ...any) error {
 	return errext.With(errext.Usage, "", fmt.Errorf(format, args...))
 }
 
-// report prints an error for people: every line of it behind the program's
-// name, so that several faults stay readable and greppable.
+// report prints an error. Each of its lines starts with the name of the program.
 func report(s *State, err error) {
 	for line := range strings.SplitSeq(strings.TrimRight(err.Error(), "\n"), "\n") {
 		fmt.Fprintf(s.Stderr, "openmanus: %s\n", line)

@@ -59,7 +59,7 @@ func TestScore(t *testing.T) {
 		{[]string{"score", "in.jsonl", "--score-fn", "math", "--ground-truth-key", "foo.bar"}, errext.Input, "no ground truth to compare with: there is none in the column foo.bar; --ground-truth-key names another"},
 		{[]string{"score", "in.jsonl", "--score-fn", "data_source", "--data-source-key", "from"}, errext.Input, `no function for data_source "": so the column from says; name a function with --score-fn`},
 		{[]string{"score", "in.jsonl", "--score-fn", "data_source", "--data-source-key", "reward_model.ground_truth"}, errext.Input, `no function for data_source "4": so`},
-		{[]string{"score", "in.jsonl", "in.jsonl", "--score-fn", "gsm8k", "--force"}, errext.Usage, "in.jsonl is the file that is read"},
+		{[]string{"score", "in.jsonl", "in.jsonl", "--score-fn", "gsm8k", "--force"}, errext.Usage, "in.jsonl is the input"},
 		{[]string{"score", "in.jsonl", "o.parquet", "--score-fn", "math"}, errext.Input, "end the name in .jsonl"},
 		{[]string{"score", "in.jsonl", "--score-fn", "exec:/no/such/program"}, errext.Env, "unreachable"},
 		{[]string{"score", "in.jsonl", "--score-fn", "exec:sleep 600", "--timeout", "0.05"}, errext.Env, "timeout: no answer to 6 samples within 50ms (--timeout)"},
@@ -88,7 +88,7 @@ func TestScoreGoesOn(t *testing.T) {
 	other := workOf(t, dir, []string{"score", "in.jsonl", "out.jsonl", "--config", "other.toml", "--prompt-key", "question"})
 	writeFile(t, dir, "out.jsonl.progress", other+"\n"+`{"row":1,"data":{"scores":[9,9,9],"parts":{}}}`+"\n")
 	code, _, stderr := inProcess(t, dir, args...)
-	for _, want := range []string{"out.jsonl.progress was begun with other work: ", `prompt_key: was "question", now "prompt"`, "reward.components.brief.weight: was -0.25, now -0.5: give"} {
+	for _, want := range []string{"out.jsonl.progress was started with other settings", `prompt_key: was "question", now "prompt"`, "reward.components.brief.weight: was -0.25, now -0.5"} {
 		if code != int(errext.Input) || !strings.Contains(stderr, want) || strings.Contains(stderr, "{") {
 			t.Fatalf("other work: exit code %d, want %q\n%s", code, want, stderr)
 		}
@@ -202,7 +202,7 @@ func TestScoreByAnotherJudge(t *testing.T) {
 		}
 		writeFile(t, dir, "out.jsonl.progress", before+"\n"+row)
 		code, _, stderr := inProcess(t, dir, args...)
-		if want := "was begun with other work: judges_sha256." + c.file + ": was "; code != int(errext.Input) || !strings.Contains(stderr, want) {
+		if want := "judges_sha256." + c.file + ": was "; code != int(errext.Input) || !strings.Contains(stderr, want) {
 			t.Errorf("exit code %d, want %q\n%s", code, want, stderr)
 		}
 		if err := os.Remove(filepath.Join(dir, "out.jsonl.progress")); err != nil {

@@ -18,7 +18,7 @@ import (
 // Signal is what Notify delivers.
 type Signal = os.Signal
 
-// hangUp is the signal of a terminal that closes.
+// hangUp is sent when a terminal closes.
 const hangUp = syscall.SIGHUP
 
 // State is the process as commands see it. Of package cli only this file
@@ -29,13 +29,13 @@ type State struct {
 	run.Host
 
 	Stdout, Stderr io.Writer
-	Terminal       bool       // whether Stderr is one
-	Columns        func() int // of the terminal; nil, or 0, where that is not known
+	Terminal       bool       // Stderr is a terminal
+	Columns        func() int // width of the terminal; nil or 0 if unknown
 
-	Notify func(chan<- Signal) (stop func()) // delivers SIGINT, SIGTERM, and SIGHUP unless it was ignored at the start
-	Exit   func(code int)                    // ends the process at once: the second Ctrl-C
+	Notify func(chan<- Signal) (stop func()) // delivers SIGINT, SIGTERM, and SIGHUP unless the process ignores it
+	Exit   func(code int)                    // ends the process immediately, on the second Ctrl-C
 
-	Quiet bool // no progress
+	Quiet bool // shows no progress
 
 	levelFixed bool // --log-level or --quiet overrides log.level
 }
@@ -50,7 +50,7 @@ func NewState() *State {
 		Terminal: term.IsTerminal(int(os.Stderr.Fd())),
 		Columns: func() int {
 			n, _, err := term.GetSize(int(os.Stderr.Fd()))
-			if err != nil { // it is gone, or says nothing
+			if err != nil { // the terminal is closed or has no size
 				return 0
 			}
 			return n
@@ -67,19 +67,19 @@ func NewState() *State {
 	}
 }
 
-// lasting returns f under another descriptor. Go ends a program whose write to
-// descriptor 1 or 2 meets a closed pipe; progress that nobody reads must not
-// end a run before it is saved.
+// lasting returns f under another descriptor. Go kills a program that writes to
+// a closed pipe on descriptor 1 or 2. A closed stderr must not end a run before
+// it is saved.
 func lasting(f *os.File) *os.File {
 	fd, err := syscall.Dup(int(f.Fd()))
-	if err != nil { // f is closed: writes fail, and end nothing
+	if err != nil { // f is closed, and writes to it fail harmlessly
 		return f
 	}
 	syscall.CloseOnExec(fd)
 	return os.NewFile(uintptr(fd), f.Name())
 }
 
-// columns is the width of the terminal, 80 where it is not known.
+// columns returns the width of the terminal, or 80 if it is unknown.
 func (s *State) columns() int {
 	if s.Columns != nil {
 		if n := s.Columns(); n > 0 {
@@ -89,9 +89,9 @@ func (s *State) columns() int {
 	return 80
 }
 
-// executableSum is the SHA-256 of the program that runs, read once.
+// executableSum returns the SHA-256 of the running executable.
 var executableSum = sync.OnceValues(func() (string, error) {
-	path := "/proc/self/exe" // what runs, also where another build has taken its name since
+	path := "/proc/self/exe" // the running file, even if its path was replaced since
 	if _, err := os.Stat(path); err != nil {
 		if path, err = os.Executable(); err != nil {
 			return "", err

@@ -14,13 +14,13 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// readTable reads a data file for a command that adds columns to it.
+// readTable reads a data file.
 func (s *State) readTable(ctx context.Context, path string) (*table.Table, error) {
 	t, err := table.Read(ctx, s.Path(path))
 	return t, errext.With(errext.Input, "", err)
 }
 
-// writeTable writes a table in the format of the name, whole or not at all.
+// writeTable writes a table atomically, in the format of the file extension.
 func (s *State) writeTable(t *table.Table, path string, replace bool) (err error) {
 	f, err := s.Create(path)
 	if err != nil {
@@ -33,11 +33,11 @@ func (s *State) writeTable(t *table.Table, path string, replace bool) (err error
 	return errext.With(errext.Disk, "", f.Commit(replace))
 }
 
-// freeOutput refuses a file that is there, unless it may be replaced, and in any
-// case the file that is read: the same command could not be given again.
+// freeOutput returns an error if path exists and force is false, or if path is
+// the input, without which the command could not be repeated.
 func (s *State) freeOutput(in, path string, force bool) error {
 	if s.SameFile(in, path) {
-		return errext.With(errext.Usage, "choose another name", fmt.Errorf("%s is the file that is read", path))
+		return errext.With(errext.Usage, "choose another name", fmt.Errorf("%s is the input file", path))
 	}
 	switch _, err := s.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist), err == nil && force:
@@ -48,11 +48,12 @@ func (s *State) freeOutput(in, path string, force bool) error {
 	return errext.With(errext.Usage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", path))
 }
 
-// promptOf reads a column of messages, or of text, which is one user message.
+// promptOf returns the prompt in a column of messages, or of text, which becomes
+// one user message.
 func promptOf(row map[string]any, key string) ([]data.Message, error) {
 	switch v := table.At(row, key).(type) {
 	case nil:
-		return nil, fmt.Errorf("it has no %s: name the column with --prompt-key", key)
+		return nil, fmt.Errorf("the row has no column %s: name the column of prompts with --prompt-key", key)
 	case string:
 		return []data.Message{{Role: "user", Content: v}}, nil
 	case []any:
@@ -62,22 +63,22 @@ func promptOf(row map[string]any, key string) ([]data.Message, error) {
 		}
 		var messages []data.Message
 		if err := json.Unmarshal(raw, &messages); err != nil || len(messages) == 0 {
-			return nil, fmt.Errorf("its %s is %.60s, not a list of messages", key, raw)
+			return nil, fmt.Errorf("column %s holds %.60s, not a list of messages", key, raw)
 		}
 		for _, m := range messages {
 			if m.Role == "" {
-				return nil, fmt.Errorf("its %s has a message without a role", key)
+				return nil, fmt.Errorf("column %s holds a message without a role", key)
 			}
 		}
 		return messages, nil
 	}
-	return nil, fmt.Errorf("its %s is neither text nor a list of messages", key)
+	return nil, fmt.Errorf("column %s is neither text nor a list of messages", key)
 }
 
-// promptText is a prompt as score functions see it.
+// promptText returns a prompt as text for score functions, or "" without one.
 func promptText(row map[string]any, key string) string {
 	messages, err := promptOf(row, key)
-	if err != nil { // a file to be scored need not have one
+	if err != nil { // files to be scored may lack prompts
 		return ""
 	}
 	var texts []string

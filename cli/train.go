@@ -21,31 +21,29 @@ import (
 func trainCommand(s *State) *cli.Command {
 	return leaf(s, &cli.Command{
 		Name:      "train",
-		Usage:     "train an agent by reinforcement learning; without a configuration, the quickstart",
+		Usage:     "train an agent by reinforcement learning; without a configuration, run the quickstart",
 		ArgsUsage: "[CONFIG.toml]",
-		Description: "Ctrl-C once finishes the step, breaks a validation off, saves and exits with 130; the same command\n" +
-			"goes on from there. SIGTERM and a terminal that closes (SIGHUP) do the same; under nohup SIGHUP is ignored.\n" +
-			"A run that was killed goes on from its last checkpoint.",
+		Description: "Ctrl-C finishes the step, or stops a validation, saves a checkpoint and exits with 130. SIGTERM and\n" +
+			"SIGHUP, from a closed terminal, do the same; nohup ignores SIGHUP. The same command resumes the run from\n" +
+			"its last checkpoint, also after a kill.",
 		Flags: append(trainFlags(),
-			&cli.BoolFlag{Name: "off-policy", Usage: "train also from a dump that other weights played; sets data.off_policy"}),
+			&cli.BoolFlag{Name: "off-policy", Usage: "accept a dump that other weights played; sets data.off_policy"}),
 	}, 1, runTrain)
 }
 
-// trainFlags are the flags of `openmanus train`, but for one, and of `openmanus
-// sft`; the argument is a configuration file, and without one train runs the
-// quickstart.
+// trainFlags returns the flags that train and sft share.
 func trainFlags() []cli.Flag {
 	return []cli.Flag{
 		presetFlag(""),
 		envPresetFlag(),
 		setFlag(),
 		&cli.StringFlag{Name: "device", Usage: "auto, cpu, cuda or cuda:N; overrides model.device"},
-		&cli.StringFlag{Name: "from-dump", Usage: "`FILE` of rollout --dump to train from, without any server; sets data.from_dump"},
+		&cli.StringFlag{Name: "from-dump", Usage: "train on the dump `FILE` of rollout, without servers; sets data.from_dump"},
 	}
 }
 
-// parseTrain returns the configuration the command line describes. --set and
-// --device overrule the file.
+// parseTrain returns the configuration of the command line, whose flags override
+// the file.
 func (s *State) parseTrain(c *cli.Context) (configs.Config, error) {
 	sets := c.StringSlice("set")
 	if d := c.String("device"); d != "" {
@@ -158,12 +156,11 @@ func sftCommand(s *State) *cli.Command {
 		Name:      "sft",
 		Usage:     "train on recorded trajectories only",
 		ArgsUsage: "[CONFIG.toml]",
-		Description: "Takes the files of train: it does the supervised epochs of [sft] as a run of its own and stops\n" +
-			"where train's warm start ends. It plays val_tasks and expert_tasks; without them no server is needed,\n" +
-			"nor an [[env]] where sft.files are all there is.\n" +
-			"With --from-dump it learns from the episodes of a dump that ended in success, or as\n" +
-			"sft.dump_min_reward says.",
-		Flags: trainFlags(), // whose weights played the dump is nothing to it: there is no --off-policy
+		Description: "Takes the configuration of train and runs the supervised epochs of [sft], in a run folder of its own.\n" +
+			"It plays val_tasks and expert_tasks; without them it needs no server, and with sft.files no [[env]].\n" +
+			"With --from-dump it learns from the successful episodes of a dump, or from those selected by\n" +
+			"sft.dump_min_reward.",
+		Flags: trainFlags(), // no --off-policy: it does not matter which weights played the dump
 	}, 1, runSFT)
 }
 
@@ -173,9 +170,9 @@ func runSFT(ctx context.Context, s *State, c *cli.Context) error {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// outcomeTable shows the validations of a run, with 95 % Wilson intervals of
-// the success rates (Wilson 1927): how far other episodes of these tasks may
-// be from them. A run that was lengthened has an end before the last.
+// outcomeTable formats the validations of a run with 95 % Wilson intervals of the
+// success rates (Wilson 1927). An extended run has several validations with the
+// label "after"; all but the last are labelled by their step.
 func outcomeTable(validations []rundir.Validation) string {
 	var b strings.Builder
 	row := func(cells ...string) {
@@ -197,7 +194,7 @@ func outcomeTable(validations []rundir.Validation) string {
 	return b.String()
 }
 
-// wilson is the 95 % score interval of a share p of n trials.
+// wilson returns the 95 % score interval of a proportion p of n trials.
 func wilson(p, n float64) (lo, hi float64) {
 	if n == 0 {
 		return 0, 1

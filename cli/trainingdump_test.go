@@ -208,11 +208,11 @@ func TestTrainFromDumpRefuses(t *testing.T) {
 		want string
 	}{
 		{"--from-dump gone.jsonl", errext.Input, "gone.jsonl"},
-		{"--from-dump rows.jsonl", errext.Input, "no dump of episodes"},
+		{"--from-dump rows.jsonl", errext.Input, "not a dump"},
 		{"--from-dump single.jsonl", errext.Input, "no task has two episodes"},
 		{"--from-dump greedy.jsonl", errext.Input, "played greedily"},
 		{"--from-dump topk.jsonl", errext.Input, "top-k or top-p"},
-		{"--from-dump rollouts.jsonl", errext.Input, "does not say how it was played"},
+		{"--from-dump rollouts.jsonl", errext.Input, "lacks the settings"},
 		{"--from-dump d.jsonl --set rollout.temperature=0.5", errext.Input, "temperature 1"},
 		{"--from-dump d.jsonl --set sft.epochs=1", errext.Input, "set sft.epochs = 0"},
 		{"--from-dump d.jsonl --set algo.adv_estimator=remax", errext.Input, "remax plays a greedy episode"},

@@ -13,30 +13,30 @@ import (
 	"github.com/openmanus/openmanus/cli/run"
 )
 
-// watcher shows a run on the terminal: a bar for what is being done, a line
-// for what was.
+// watcher shows training on the terminal: a bar for the current phase, and a line
+// for each finished step. It implements algo.Events.
 type watcher struct {
 	s     *State
-	quiet bool // the console is not among log.backends
+	quiet bool // log.backends lacks console
 	bar   run.Progress
 
-	supervised algo.Phase // that the bar is about; the zero Phase: it is about another
+	supervised algo.Phase // phase of the bar if that is supervised, else the zero Phase
 	pace       stepTimes
 }
 
-// phaseNames are the phases as people read them. The others are over in no time.
+// phaseNames maps phases to labels. Phases without a label take no time.
 var phaseNames = map[string]string{
 	"gen": "playing", "gen_max": "playing greedily", "testing": "validating", "reward": "scoring", "values": "values",
 	"old_log_prob": "log-probs", "ref": "reference", "update_critic": "critic update", "update_actor": "update", "save_checkpoint": "saving",
 }
 
-// Phase begins a bar. That of supervised training goes on over its steps.
+// Phase starts a bar. Supervised training has one bar for all its steps.
 func (w *watcher) Phase(p algo.Phase) {
 	if p.Name == algo.PhaseSFT || p.Name == run.PhaseRead {
 		w.supervisedPhase(p)
 		return
 	}
-	if w.supervised.Name != "" && p.Name == "save_checkpoint" { // in between
+	if w.supervised.Name != "" && p.Name == "save_checkpoint" { // between supervised steps
 		return
 	}
 	w.done()
@@ -55,8 +55,8 @@ func (w *watcher) Phase(p algo.Phase) {
 	w.bar.Set(0, "")
 }
 
-// left says how long the run still takes after so many steps; "" where no step
-// was seen yet.
+// left returns the remaining time of a run after done steps, or "" before the
+// first step has ended.
 func (w *watcher) left(done, steps int) string {
 	left, ok := w.pace.left(w.s.Now(), steps-done)
 	if !ok {
@@ -65,7 +65,7 @@ func (w *watcher) left(done, steps int) string {
 	return "(" + clock(left) + " left)"
 }
 
-// supervisedPhase begins a step of supervised training.
+// supervisedPhase starts a step of supervised training.
 func (w *watcher) supervisedPhase(p algo.Phase) {
 	if w.supervised.Name == "" {
 		w.done()
@@ -81,7 +81,7 @@ func (w *watcher) Progress(n int, note string) {
 	if w.bar == nil {
 		return
 	}
-	if p := w.supervised; p.Name != "" { // a step of an epoch's end may have fewer rows
+	if p := w.supervised; p.Name != "" { // the last step of an epoch may have fewer rows
 		n = (p.Step-1)*p.Total + min(n, p.Total)
 		if note = ""; p.Total > 1 {
 			note = fmt.Sprintf("rows, step %d/%d", p.Step, p.Steps)
@@ -98,7 +98,7 @@ func (w *watcher) done() {
 	}
 }
 
-// Step prints a line with what matters most.
+// Step prints the main metrics of a step on a line.
 func (w *watcher) Step(step, steps int, m algo.Metrics) {
 	n, name := int(m[track.SFTStep]), "sft"
 	if read, ok := m[track.ReadStep]; ok {
@@ -125,7 +125,7 @@ func (w *watcher) Step(step, steps int, m algo.Metrics) {
 	fmt.Fprintln(w.s.Stderr, w.fit(w.stepLine(step, steps, m)))
 }
 
-// stepLine is the line of a step in parts, and their ranks as fit takes them.
+// stepLine returns the parts of a step's line and their ranks for fit.
 func (w *watcher) stepLine(step, steps int, m algo.Metrics) (parts []string, rank []int) {
 	add := func(r int, format string, args ...any) {
 		parts, rank = append(parts, fmt.Sprintf(format, args...)), append(rank, r)
@@ -134,7 +134,7 @@ func (w *watcher) stepLine(step, steps int, m algo.Metrics) (parts []string, ran
 	add(0, "success %.2f", m["episode/success_rate"])
 	add(1, "reward %.3f", m["episode/reward/mean"])
 	for name := range m {
-		if strings.HasPrefix(name, "reward/") { // score functions say what the environment's is replaced by
+		if strings.HasPrefix(name, "reward/") { // score functions replace the environment's score
 			add(1, "score %.3f", m["critic/score/mean"])
 			break
 		}
@@ -155,8 +155,8 @@ func (w *watcher) stepLine(step, steps int, m algo.Metrics) (parts []string, ran
 	return parts, rank
 }
 
-// fit joins the parts of a line and, on a terminal, leaves out as many as it
-// takes to fit: those of the highest rank first, those of rank 0 never.
+// fit joins the parts of a line. On a terminal it drops parts until the line
+// fits, those of the highest rank first and those of rank 0 never.
 func (w *watcher) fit(parts []string, rank []int) string {
 	const gap = "  "
 	text := strings.Join(parts, gap)
@@ -171,7 +171,8 @@ func (w *watcher) fit(parts []string, rank []int) string {
 	return text
 }
 
-// sftEvery thins the lines of supervised training to about ten.
+// sftEvery returns the number of supervised steps per printed line, so that
+// about ten lines are printed.
 func sftEvery(steps int) int { return max(1, steps/10) }
 
 // Validated prints the result of a validation.
@@ -190,14 +191,14 @@ func (w *watcher) Validated(v rundir.Validation) {
 	}
 }
 
-// result is one environment's share of a validation.
+// result is the validation of one environment.
 type result struct {
 	env                             string
 	success, score, turns, episodes float64
 }
 
-// resultsOf reads the summaries out of a validation's metrics: those of the
-// environments, and behind them of all together where there are several.
+// resultsOf returns the results of the environments from a validation's metrics,
+// followed by the overall result if there are several.
 func resultsOf(v rundir.Validation) []result {
 	var out []result
 	overall := result{}
@@ -223,18 +224,18 @@ func resultsOf(v rundir.Validation) []result {
 	return out
 }
 
-// stepTimes says how long the steps to come will take, by those before.
+// stepTimes estimates the time of future steps from past ones.
 type stepTimes struct {
-	began time.Time // of the step in progress, or of the next
-	step  int       // in progress; 0: none
+	began time.Time // start of the current or the next step
+	step  int       // current step; 0: none
 	took  []time.Duration
 }
 
-// paceSteps is how many steps the pace is the mean of: episodes become shorter
-// or longer while an agent learns.
+// paceSteps is the number of recent steps in the estimate. It is small, since
+// episodes get shorter or longer during training.
 const paceSteps = 8
 
-// begin says that a phase of a step has begun. The first one begins the step.
+// begin records the start of a phase of a step. The first phase starts the step.
 func (p *stepTimes) begin(now time.Time, step int) {
 	if p.step != step {
 		p.step = step
@@ -244,10 +245,10 @@ func (p *stepTimes) begin(now time.Time, step int) {
 	}
 }
 
-// end says that a step is over. What comes before the next, such as a
-// checkpoint, is part of that.
+// end records the end of a step. Work before the next step, such as saving a
+// checkpoint, counts as part of the next step.
 func (p *stepTimes) end(now time.Time, step int) {
-	if p.step != step { // it was played by a process before this one
+	if p.step != step { // its phases ran in an earlier process
 		return
 	}
 	p.took = append(p.took, now.Sub(p.began))
@@ -255,8 +256,8 @@ func (p *stepTimes) end(now time.Time, step int) {
 	p.began, p.step = now, 0
 }
 
-// left is how long so many steps take, less what was spent on the first of
-// them; ok is false where no step is known yet.
+// left estimates the time of n steps, of which the first has started. ok is false
+// before the first step has ended.
 func (p *stepTimes) left(now time.Time, steps int) (left time.Duration, ok bool) {
 	if len(p.took) == 0 {
 		return 0, false

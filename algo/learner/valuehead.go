@@ -78,34 +78,25 @@ func (h *valueHead) bytes() float64 {
 func (h *valueHead) specs() []safetensors.Spec {
 	var list []safetensors.Spec
 	for _, p := range h.params() {
-		info := safetensors.Info{DType: safetensors.F32}
-		for _, d := range p.Tensor.Shape() {
-			info.Shape = append(info.Shape, int64(d))
-		}
-		list = append(list, safetensors.Spec{Name: p.Name, Info: info})
+		list = append(list, safetensors.Spec{Name: p.Name, Info: safetensors.NewInfo(safetensors.F32, p.Tensor.Shape())})
 	}
 	return list
 }
 
 // save writes the head into a folder, which it makes if needed.
 func (h *valueHead) save(ctx context.Context, dir string) error {
-	fail := func(err error) error { return fmt.Errorf("save the critic's head: %w", err) }
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fail(err)
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = safetensors.WriteFile(filepath.Join(dir, headFile), h.specs(), func(i int) (data []byte, err error) {
+			err = torch.Run(ctx, h.thread, func(*torch.Scope) error {
+				data = h.params()[i].Tensor.Detach().ToBytes()
+				return nil
+			})
+			return data, err
+		}, safetensors.WriteOptions{})
 	}
-	w, err := safetensors.Create(filepath.Join(dir, headFile), h.specs(), safetensors.WriteOptions{Metadata: map[string]string{"format": "pt"}})
 	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = w.Close() }() // removes the temporary file after an error, else does nothing
-	for _, p := range h.params() {
-		err := torch.Run(ctx, h.thread, func(*torch.Scope) error { return w.Tensor(p.Name, p.Tensor.Detach().ToBytes()) })
-		if err != nil {
-			return fail(err)
-		}
-	}
-	if err := w.Commit(); err != nil {
-		return fail(err)
+		return fmt.Errorf("save the critic's head: %w", err)
 	}
 	return nil
 }

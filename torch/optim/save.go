@@ -37,14 +37,11 @@ func (a *AdamW) named() []named {
 }
 
 func info(t torch.Tensor) safetensors.Info {
-	i := safetensors.Info{DType: safetensors.F32, Shape: make([]int64, 0, t.Dim())}
+	dt := safetensors.F32
 	if t.DType() == torch.Float64 {
-		i.DType = safetensors.F64
+		dt = safetensors.F64
 	}
-	for _, d := range t.Shape() {
-		i.Shape = append(i.Shape, int64(d))
-	}
-	return i
+	return safetensors.NewInfo(dt, t.Shape())
 }
 
 // Save writes the state to a safetensors file atomically.
@@ -54,20 +51,14 @@ func (a *AdamW) Save(ctx context.Context, path string) error {
 	for i, n := range list {
 		specs[i] = safetensors.Spec{Name: n.name, Info: info(n.t)}
 	}
-	w, err := safetensors.Create(path, specs, safetensors.WriteOptions{
-		Metadata: map[string]string{"format": "pt", stepKey: strconv.Itoa(a.steps)},
-	})
+	err := safetensors.WriteFile(path, specs, func(i int) (data []byte, err error) {
+		err = torch.Run(ctx, a.t, func(*torch.Scope) error {
+			data = list[i].t.ToBytes()
+			return nil
+		})
+		return data, err
+	}, safetensors.WriteOptions{Metadata: map[string]string{"format": "pt", stepKey: strconv.Itoa(a.steps)}})
 	if err != nil {
-		return fmt.Errorf("save the optimiser: %w", err)
-	}
-	defer func() { _ = w.Close() }() // removes the temporary file after an error
-	for _, n := range list {
-		err := torch.Run(ctx, a.t, func(*torch.Scope) error { return w.Tensor(n.name, n.t.ToBytes()) })
-		if err != nil {
-			return fmt.Errorf("save the optimiser: %w", err)
-		}
-	}
-	if err := w.Commit(); err != nil {
 		return fmt.Errorf("save the optimiser: %w", err)
 	}
 	return nil

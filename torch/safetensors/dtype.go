@@ -61,6 +61,15 @@ type Info struct {
 	Shape []int64
 }
 
+// NewInfo returns the Info of a tensor of the given dtype and shape.
+func NewInfo(t DType, shape []int) Info {
+	i := Info{DType: t, Shape: make([]int64, len(shape))}
+	for k, d := range shape {
+		i.Shape[k] = int64(d)
+	}
+	return i
+}
+
 // Equal reports whether two tensors have the same dtype and shape.
 func (i Info) Equal(o Info) bool { return i.DType == o.DType && slices.Equal(i.Shape, o.Shape) }
 

@@ -83,6 +83,26 @@ func Create(path string, specs []Spec, o WriteOptions) (*Writer, error) {
 	return w, nil
 }
 
+// WriteFile writes a file of the given tensors atomically. It calls data for the
+// bytes of specs[i] just before writing them.
+func WriteFile(path string, specs []Spec, data func(i int) ([]byte, error), o WriteOptions) error {
+	w, err := Create(path, specs, o)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.Close() }() // after an error it removes the temporary file
+	for i, s := range specs {
+		b, err := data(i)
+		if err != nil {
+			return fmt.Errorf("write safetensors %s: tensor %q: %w", path, s.Name, err)
+		}
+		if err := w.Tensor(s.Name, b); err != nil {
+			return err
+		}
+	}
+	return w.Commit()
+}
+
 // Tensor writes the bytes of one declared tensor (little-endian, row-major).
 // Tensors may come in any order, each once.
 func (w *Writer) Tensor(name string, data []byte) error {

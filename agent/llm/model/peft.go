@@ -72,28 +72,18 @@ func (m *Model) SaveAdapters(ctx context.Context, dir string) error {
 		return fmt.Errorf("save adapters: %w", err)
 	}
 	list := m.Adapters()
-	var specs []safetensors.Spec
-	for _, p := range list {
-		info := safetensors.Info{DType: stored}
-		for _, d := range p.Tensor.Shape() {
-			info.Shape = append(info.Shape, int64(d))
-		}
-		specs = append(specs, safetensors.Spec{Name: p.Name, Info: info})
+	specs := make([]safetensors.Spec, len(list))
+	for i, p := range list {
+		specs[i] = safetensors.Spec{Name: p.Name, Info: safetensors.NewInfo(stored, p.Tensor.Shape())}
 	}
-	w, err := safetensors.Create(filepath.Join(dir, adapterFile), specs, safetensors.WriteOptions{
-		Metadata: map[string]string{"format": "pt", baseKey: base},
-	})
+	err = safetensors.WriteFile(filepath.Join(dir, adapterFile), specs, func(i int) (data []byte, err error) {
+		err = torch.Run(ctx, m.thread, func(*torch.Scope) error {
+			data = list[i].Tensor.ToBytes()
+			return nil
+		})
+		return data, err
+	}, safetensors.WriteOptions{Metadata: map[string]string{"format": "pt", baseKey: base}})
 	if err != nil {
-		return fmt.Errorf("save adapters: %w", err)
-	}
-	defer func() { _ = w.Close() }() // after an error it removes the temporary file
-	for _, p := range list {
-		err := torch.Run(ctx, m.thread, func(*torch.Scope) error { return w.Tensor(p.Name, p.Tensor.ToBytes()) })
-		if err != nil {
-			return fmt.Errorf("save adapters: %w", err)
-		}
-	}
-	if err := w.Commit(); err != nil {
 		return fmt.Errorf("save adapters: %w", err)
 	}
 	config, err := m.lora.json()

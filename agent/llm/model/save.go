@@ -27,11 +27,7 @@ func (m *Model) SaveWeights(ctx context.Context, dir string, dt torch.DType) err
 	var specs []safetensors.Spec
 	for _, w := range m.declared.weights {
 		params[w.name] = *w.field
-		info := safetensors.Info{DType: stored}
-		for _, d := range w.shape {
-			info.Shape = append(info.Shape, int64(d))
-		}
-		specs = append(specs, safetensors.Spec{Name: w.name, Info: info})
+		specs = append(specs, safetensors.Spec{Name: w.name, Info: safetensors.NewInfo(stored, w.shape)})
 	}
 	fetch := func(name string) (data []byte, err error) {
 		err = torch.Run(ctx, m.thread, func(s *torch.Scope) error {

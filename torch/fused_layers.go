@@ -3,6 +3,8 @@ package torch
 // #include "openmanus_torch.h"
 import "C"
 
+import "fmt"
+
 // RMSNorm is x / √(mean(x²) + eps) · w over the last dimension: x [...,D], w [D]. As in transformers it is computed in
 // float32 and rounded to x's type before it is multiplied by w.
 func RMSNorm(x, w Tensor, eps float64) Tensor {
@@ -24,4 +26,29 @@ func SwiGLU(gate, up Tensor) Tensor {
 	var out C.om_tensor
 	check("SwiGLU", C.om_swiglu(gate.in("SwiGLU"), up.in("SwiGLU"), &out), gate, up)
 	return gate.out(out)
+}
+
+// SkinnyRows is the largest number of rows that LinearsSkinny takes.
+const SkinnyRows = C.OM_SKINNY_ROWS
+
+// LinearsSkinny applies several linear layers to the few rows of a decoding step, as q, k and v or gate and up. Its kernels
+// read the weights at memory speed. x is [...,K] with at most SkinnyRows rows, each of ws is [M,K]; biases is nil or has a
+// bias [M] or none for each weight. x and ws are float32 or bfloat16, not necessarily the same; results have x's type. On the
+// CPU the result of a row does not depend on the other rows or on their number. There is no gradient: an operand that requires
+// one is an error outside NoGrad.
+func LinearsSkinny(x Tensor, ws, biases []Tensor) []Tensor {
+	const op = "LinearSkinny"
+	if biases != nil && len(biases) != len(ws) {
+		fail(op, fmt.Sprintf("%d weights with %d biases", len(ws), len(biases)), x)
+	}
+	if len(ws) == 0 {
+		return nil
+	}
+	out := make([]C.om_tensor, len(ws))
+	check(op, C.om_linear_skinny(x.in(op), pointers(op, ws), pointers(op, biases), C.int64_t(len(ws)), &out[0]), append([]Tensor{x}, ws...)...)
+	ts := make([]Tensor, len(ws))
+	for i, p := range out {
+		ts[i] = x.out(p)
+	}
+	return ts
 }

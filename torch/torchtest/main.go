@@ -1,3 +1,7 @@
+// Package torchtest helps to test code that computes with package torch: one shared CPU thread per test binary, checks
+// that nothing stays alive, comparisons, and gradients checked against finite differences.
+//
+// It owns the shared thread, which [Main] ends. Its functions may be called from many tests at once.
 package torchtest
 
 import (
@@ -86,4 +90,19 @@ func RunErr(t testing.TB, f func(s *torch.Scope)) error {
 		f(s)
 		return nil
 	})
+}
+
+// Device is where tests that can run anywhere compute: the CPU, or what OPENMANUS_TEST_DEVICE names, so that
+// torch/gpu_check.sh repeats them on a GPU. A device that is not there fails the test.
+func Device(t testing.TB) torch.Device {
+	t.Helper()
+	name := os.Getenv("OPENMANUS_TEST_DEVICE")
+	if name == "" {
+		return torch.Device{}
+	}
+	d, err := torch.ParseDevice(name)
+	if err != nil {
+		t.Fatalf("OPENMANUS_TEST_DEVICE: %v", err)
+	}
+	return d
 }

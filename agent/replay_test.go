@@ -21,11 +21,11 @@ import (
 // walker is an instance of a deterministic environment: it answers with all actions
 // so far. fail can make it fail.
 type walker struct {
-	fail  func(call int, op string) error
-	odd   bool // it answers otherwise than the others
-	long  int  // its turns; 0: four
-	calls int
-	told  []string
+	fail    func(call int, op string) error
+	odd     bool // it answers otherwise than the others
+	long    int  // its turns; 0: four
+	calls   int
+	actions []string
 }
 
 func (w *walker) call(op string) error {
@@ -37,21 +37,21 @@ func (w *walker) call(op string) error {
 }
 
 func (w *walker) Reset(_ context.Context, index int) (env.Obs, error) {
-	w.told = nil
+	w.actions = nil
 	return env.Obs{Text: fmt.Sprint("start ", index)}, w.call("reset")
 }
 
 func (w *walker) Step(_ context.Context, text string) (env.StepResult, error) {
-	w.told = append(w.told, text)
+	w.actions = append(w.actions, text)
 	if err := w.call("step"); err != nil {
 		return env.StepResult{Sent: true}, err
 	}
-	obs := strings.Join(w.told, " ")
-	if w.odd && len(w.told) == 2 {
+	obs := strings.Join(w.actions, " ")
+	if w.odd && len(w.actions) == 2 {
 		obs += "!"
 	}
 	turns := gocmp.Or(w.long, 4)
-	return env.StepResult{Observation: obs, Action: text, Sent: true, Done: len(w.told) == turns, Reward: float64(len(w.told)) / float64(turns)}, nil
+	return env.StepResult{Observation: obs, Action: text, Sent: true, Done: len(w.actions) == turns, Reward: float64(len(w.actions)) / float64(turns)}, nil
 }
 
 func (w *walker) Close(context.Context) error { return nil }
@@ -154,8 +154,8 @@ func TestReplay(t *testing.T) {
 				t.Errorf("%d replies were sampled: what was said must stay said", sampled)
 			}
 			for i, w := range c.instances {
-				if n := len(w.told); n != len(slices.Compact(slices.Clone(w.told))) {
-					t.Errorf("instance %d was told %q", i, w.told)
+				if n := len(w.actions); n != len(slices.Compact(slices.Clone(w.actions))) {
+					t.Errorf("instance %d received %q", i, w.actions)
 				}
 			}
 		})
@@ -234,20 +234,20 @@ func TestReplaysInAll(t *testing.T) {
 }
 
 // recaller is a walker whose server can report the result of a lost step. knows
-// selects the steps; silent makes the request fail.
+// selects the steps; recallErr fails the request.
 type recaller struct {
 	*walker
-	knows  bool
-	silent error
-	asked  int
+	knows     bool
+	recallErr error
+	asked     int
 }
 
 func (r *recaller) Recall(context.Context) (env.StepResult, bool, error) {
 	r.asked++
-	n := len(r.told)
+	n := len(r.actions)
 	return env.StepResult{
-		Observation: strings.Join(r.told, " "), Action: r.told[n-1], Sent: true, Done: n == 4, Reward: float64(n) / 4,
-	}, r.knows, r.silent
+		Observation: strings.Join(r.actions, " "), Action: r.actions[n-1], Sent: true, Done: n == 4, Reward: float64(n) / 4,
+	}, r.knows, r.recallErr
 }
 
 // If the reply to a step is lost and the server reports the result, the episode
@@ -270,19 +270,19 @@ func TestRecall(t *testing.T) {
 		fail        func(int, string) error
 		random      bool
 		knows       bool
-		silent      error
+		recallErr   error
 		asked, used int
 	}{
 		{name: "it knows", fail: loses(env.KindConnection), knows: true, asked: 1, used: 1},
 		{name: "of a random environment too", fail: loses(env.KindConnection), random: true, knows: true, asked: 1, used: 1},
 		{name: "it cannot tell", fail: loses(env.KindServer), asked: 1, used: 2},
-		{name: "it does not answer", fail: loses(env.KindConnection), knows: true, silent: broken("observe"), asked: 1, used: 2},
+		{name: "it does not answer", fail: loses(env.KindConnection), knows: true, recallErr: broken("observe"), asked: 1, used: 2},
 		{name: "it may be at it still", fail: loses(env.KindTimeout), knows: true, used: 2},
 		{name: "it refused", fail: loses(env.KindEnvironment), knows: true, used: 2},
 		{name: "what was lost is the reset", fail: at(1), knows: true, used: 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := &recaller{walker: &walker{fail: c.fail}, knows: c.knows, silent: c.silent}
+			r := &recaller{walker: &walker{fail: c.fail}, knows: c.knows, recallErr: c.recallErr}
 			e := &fakeEngine{replies: []fakeReply{{text: "Action: a"}, {text: "Action: b"}, {text: "Action: c"}, {text: "Action: d"}}}
 			setup := testSetup(e)
 			setup.Options.MaxTurns, setup.Spec.Deterministic = 10, !c.random
@@ -297,8 +297,8 @@ func TestRecall(t *testing.T) {
 			if d := cmp.Diff(whole, ep, cmpopts.IgnoreFields(data.Episode{}, "Replays", "Millis"), cmpopts.IgnoreFields(data.Turn{}, "GenMillis", "EnvMillis")); d != "" {
 				t.Errorf("undisturbed (-) and disturbed (+): %s", d)
 			}
-			if n := len(r.told); n != len(slices.Compact(slices.Clone(r.told))) {
-				t.Errorf("it was told %q", r.told)
+			if n := len(r.actions); n != len(slices.Compact(slices.Clone(r.actions))) {
+				t.Errorf("it received %q", r.actions)
 			}
 		})
 	}

@@ -408,18 +408,18 @@ func TestWaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sizes []int
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for n, wave := range waves {
 		sizes = append(sizes, len(wave))
 		for _, ep := range wave {
-			told[ep.Task.ID] = true
+			reported[ep.Task.ID] = true
 			if ep.Wave != n+1 || ep.WaveSize != len(wave) {
 				t.Errorf("%s: wave %d of %d, want %d of %d", ep.Task.ID, ep.Wave, ep.WaveSize, n+1, len(wave))
 			}
 		}
 	}
-	if fmt.Sprint(sizes) != "[1 2 2]" || len(told) != len(eps) {
-		t.Errorf("waves of %v episodes, %d of %d told", sizes, len(told), len(eps))
+	if fmt.Sprint(sizes) != "[1 2 2]" || len(reported) != len(eps) {
+		t.Errorf("waves of %v episodes, %d of %d reported", sizes, len(reported), len(eps))
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())

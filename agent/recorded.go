@@ -54,9 +54,9 @@ func (r Recording) Conversations(ctx context.Context, task data.Task, f Format, 
 	return out, nil
 }
 
-// skipIdle excludes replies from the loss that changed nothing: the observation
-// after them equals the one before. They stay in the conversation, so the model
-// still learns the reply that follows them.
+// skipIdle excludes from the loss the replies that changed nothing: the
+// observation after such a reply equals the one before. They stay in the
+// conversation, so the model still learns the replies after them.
 func (r *Recording) skipIdle() {
 	no := false
 	before := strings.TrimSpace(r.First)

@@ -70,12 +70,12 @@ func (s Setup) Replayable(e *data.Episode) string {
 func check(e *data.Episode) error {
 	n := len(e.Tokens)
 	if len(e.Mask) != n || len(e.LogProbs) != n {
-		return fmt.Errorf("it has %d ids, %d entries of the mask and %d log-probs", n, len(e.Mask), len(e.LogProbs))
+		return fmt.Errorf("%d ids, but %d mask entries and %d log-probs", n, len(e.Mask), len(e.LogProbs))
 	}
 	end := 0
 	for i, t := range e.Turns {
 		if t.Start < end || t.End < t.Start || t.End > n {
-			return fmt.Errorf("turn %d spans the ids [%d, %d) of %d, after %d", i+1, t.Start, t.End, n, end)
+			return fmt.Errorf("turn %d has the ids [%d, %d), which are not within [%d, %d)", i+1, t.Start, t.End, end, n)
 		}
 		end = t.End
 	}

@@ -178,7 +178,7 @@ func sum(c *context, v any, p []any) any {
 // extreme is min (sign -1) and max (sign 1).
 func extreme(sign int) func(c *context, v any, p []any) any {
 	return func(c *context, v any, p []any) any {
-		var best any = undefined{"the extreme of an empty sequence"}
+		var best any = undefined{"the minimum or maximum of an empty sequence"}
 		var bestKey any
 		items := c.iterate(v)
 		for i, x := range items {

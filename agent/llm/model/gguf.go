@@ -241,6 +241,18 @@ func (g *ggufSource) shape(name string) ([]int, bool) {
 	return toInts(info.Shape), ok
 }
 
+func (g *ggufSource) count(types map[string]int) (bytes int64, err error) {
+	for _, n := range g.f.Names() {
+		info, data, err := g.f.Tensor(n)
+		if err != nil {
+			return 0, err
+		}
+		types[info.Type.String()]++
+		bytes += int64(len(data))
+	}
+	return bytes, nil
+}
+
 func (g *ggufSource) read(s *torch.Scope, name string) (torch.Tensor, error) {
 	w := g.weights[name]
 	v, err := g.f.Float32s(w.gguf)

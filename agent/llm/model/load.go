@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
@@ -22,6 +19,8 @@ type source interface {
 	names() []string
 	// shape returns a tensor's shape; ok is false if the source lacks it.
 	shape(name string) (shape []int, ok bool)
+	// count adds the tensors to types by stored type, and returns their bytes.
+	count(types map[string]int) (bytes int64, err error)
 	// read returns the whole tensor in any floating-point dtype.
 	read(s *torch.Scope, name string) (torch.Tensor, error)
 }
@@ -124,6 +123,18 @@ func (f folderSource) shape(name string) ([]int, bool) {
 	return toInts(info.Shape), ok
 }
 
+func (f folderSource) count(types map[string]int) (bytes int64, err error) {
+	for _, n := range f.Names() {
+		info, data, err := f.Tensor(n)
+		if err != nil {
+			return 0, err
+		}
+		types[string(info.DType)]++
+		bytes += int64(len(data))
+	}
+	return bytes, nil
+}
+
 // torchTypes maps the dtypes in which weights may be stored.
 var torchTypes = map[safetensors.DType]torch.DType{
 	safetensors.F64: torch.Float64, safetensors.F32: torch.Float32,
@@ -148,51 +159,4 @@ func toInts(a []int64) []int {
 		out[i] = int(v)
 	}
 	return out
-}
-
-// readConfig reads the configuration of a Hugging Face folder.
-func readConfig(dir string) (Config, error) {
-	text, err := readFile(dir, "config.json")
-	if err != nil {
-		return Config{}, err
-	}
-	c, err := ParseConfig(text)
-	if err != nil {
-		return c, fmt.Errorf("%s: %w", dir, err)
-	}
-	return c, nil
-}
-
-// loadFolder loads the weights of a Hugging Face folder.
-func loadFolder(ctx context.Context, t *torch.Thread, dir string, c Config, dt torch.DType) (*Model, error) {
-	f, err := safetensors.OpenFolder(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	m, err := load(ctx, t, c, dt, folderSource{f})
-	if err != nil {
-		return nil, fmt.Errorf("load %s: %w", dir, err)
-	}
-	return m, nil
-}
-
-// maxSmall bounds the size in bytes of files other than the weights.
-const maxSmall = 256 << 20
-
-// readFile reads a file of at most maxSmall bytes in a model folder.
-func readFile(dir, name string) ([]byte, error) {
-	f, err := os.Open(filepath.Join(dir, name))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxSmall+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxSmall {
-		return nil, fmt.Errorf("%s is larger than %d MiB", f.Name(), maxSmall>>20)
-	}
-	return text, nil
 }

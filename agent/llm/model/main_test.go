@@ -57,6 +57,16 @@ func openTiny(t testing.TB, th *torch.Thread, name string, dt torch.DType) *Mode
 	return m
 }
 
+// loadFolder loads the weights of a Hugging Face folder.
+func loadFolder(ctx context.Context, t *torch.Thread, dir string, c Config, dt torch.DType) (*Model, error) {
+	f, err := safetensors.OpenFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return load(ctx, t, c, dt, folderSource{f})
+}
+
 // golden is a golden.json.
 type golden struct {
 	Sequences []struct {

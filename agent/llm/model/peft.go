@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -287,60 +286,22 @@ func (m *Model) checkBase(ctx context.Context, theirs string) error {
 	return fmt.Errorf("the frozen weights have norm %v, the adapters were trained on weights of norm %v: this is another base model", b, a)
 }
 
-// maxAdapted bounds the length of a chain of adapter folders.
-const maxAdapted = 8
-
-// openAdapted opens the base model of a PEFT folder and puts the adapters on it.
-// If the base is itself a folder of adapters, those are merged.
-func openAdapted(ctx context.Context, t *torch.Thread, dir string, o Options) (*Bundle, error) {
-	if o.Classifier {
-		return nil, fmt.Errorf("it is a folder of adapters: %w", ErrNoReward)
-	}
-	o.adapted++
-	lora, base, err := readAdapted(dir, o.adapted)
-	if err != nil {
-		return nil, err
-	}
-	b, err := Open(ctx, t, base, o)
-	if err != nil {
-		return nil, err
-	}
-	if err := b.adapt(ctx, dir, lora, o); err != nil {
-		b.Close()
-		return nil, err
-	}
-	return b, nil
-}
-
-// readAdapted reads the configuration of a folder of adapters, the n-th of a
-// chain, and finds the path of its base.
-func readAdapted(dir string, n int) (o LoRA, base string, err error) {
-	if n > maxAdapted {
-		return o, "", fmt.Errorf("%s: a chain of more than %d adapter folders", adapterConfigFile, maxAdapted)
-	}
-	if o, err = readLoRA(dir); err != nil {
-		return o, "", err
-	}
-	base, err = basePath(dir, o.Base)
-	return o, base, err
-}
-
 // adapt puts the adapters of a folder on the model, and uses the folder's
-// tokenizer if it has one.
-func (b *Bundle) adapt(ctx context.Context, dir string, lora LoRA, o Options) error {
+// tokenizer if it has one. Adapters already on the model are merged.
+func (b *Bundle) adapt(ctx context.Context, a adapterFolder, tokenizerOptional bool) error {
 	if err := b.Model.Merge(ctx); err != nil {
 		return err
 	}
-	if err := b.Model.AddLoRA(ctx, lora, 0); err != nil {
+	if err := b.Model.AddLoRA(ctx, a.lora, 0); err != nil {
 		return err
 	}
-	if err := b.Model.readAdapters(ctx, dir); err != nil {
+	if err := b.Model.readAdapters(ctx, a.dir); err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(dir, "tokenizer.json")); errors.Is(err, fs.ErrNotExist) {
+	if !exists(a.dir, "tokenizer.json") {
 		return nil
 	}
-	return b.readTokenizer(o, func() error { return b.loadTokenizer(dir) })
+	return b.readTokenizer(tokenizerOptional, func() error { return b.loadTokenizer(a.dir) })
 }
 
 // basePath returns the path of the base model that adapter_config.json names,

@@ -7,14 +7,14 @@ import (
 	"math/rand/v2"
 )
 
-// Mixture says which task of which source comes next. A source is drawn by its
-// weight; of its tasks each comes once in every epoch of that source (Order).
-// The source of a draw depends on the seed and the draw's number alone, so that
-// a MixtureState, a few numbers, is enough to go on exactly where it stood. A
-// Mixture of one source is its Order.
+// Mixture draws tasks from several sources. A source is drawn by weight, and each
+// of its tasks comes once in every epoch of the source (Order). The source of a
+// draw depends only on the seed and the number of the draw, so that a
+// MixtureState, a few numbers, is enough to resume exactly. A Mixture of one source
+// is its Order.
 type Mixture struct {
 	shares []Share
-	orders []*Order // nil where nothing is drawn
+	orders []*Order // nil for a weight of 0
 	total  float64  // of the weights
 	seed   uint64
 	draws  int
@@ -24,19 +24,19 @@ type Mixture struct {
 type Share struct {
 	Name   string
 	Tasks  int
-	Weight float64 // relative to the others'; 0: nothing is drawn from it
+	Weight float64 // relative to the other sources; 0: never drawn
 }
 
 // Pick is one draw: a source and a task of it, by number.
 type Pick struct{ Source, Task int }
 
-// MixtureState is where a Mixture stands; it is what a checkpoint keeps.
+// MixtureState is the position of a Mixture, as stored in checkpoints.
 type MixtureState struct {
 	Draws  int          `json:"draws"`
 	Orders []OrderState `json:"orders"` // by source
 }
 
-// NewMixture starts a mixture.
+// NewMixture returns a mixture at its beginning.
 func NewMixture(shares []Share, shuffle bool, seed uint64) (*Mixture, error) {
 	m := &Mixture{shares: shares, orders: make([]*Order, len(shares)), seed: seed}
 	for i, s := range shares {
@@ -47,14 +47,15 @@ func NewMixture(shares []Share, shuffle bool, seed uint64) (*Mixture, error) {
 			continue
 		}
 		var err error
-		// Sources of one size shall not go in step. The first has the seed itself.
+		// Sources of equal size must not have the same order. The first source uses
+		// the seed itself.
 		if m.orders[i], err = NewOrder(s.Tasks, shuffle, seed+uint64(i)); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.Name, err)
 		}
 		m.total += s.Weight
 	}
 	if m.total == 0 || math.IsInf(m.total, 0) {
-		return nil, errors.New("no source has a weight that tasks could be drawn by")
+		return nil, errors.New("no source has a positive finite weight")
 	}
 	return m, nil
 }
@@ -70,9 +71,9 @@ func (m *Mixture) Next(k int) []Pick {
 	return picks
 }
 
-// source is where the next draw goes.
+// source returns the source of the next draw.
 func (m *Mixture) source() int {
-	const stream = 0x6d697874757265 // apart from the orders', which have the epoch there
+	const stream = 0x6d697874757265 // separates this stream from those of the orders
 	u := rand.NewPCG(m.seed^stream, uint64(m.draws)).Uint64()
 	at := float64(u>>11) / (1 << 53) * m.total // in [0, total)
 	last := 0
@@ -88,7 +89,7 @@ func (m *Mixture) source() int {
 	return last
 }
 
-// State returns where the mixture stands.
+// State returns the position of the mixture.
 func (m *Mixture) State() MixtureState {
 	st := MixtureState{Draws: m.draws, Orders: make([]OrderState, len(m.orders))}
 	for i, o := range m.orders {
@@ -99,8 +100,8 @@ func (m *Mixture) State() MixtureState {
 	return st
 }
 
-// Restore goes on from a state. Sources and their numbers of tasks must be what
-// they were.
+// Restore resumes from a state. The sources and their numbers of tasks must be the
+// same.
 func (m *Mixture) Restore(st MixtureState) error {
 	if len(st.Orders) != len(m.orders) || st.Draws < 0 {
 		return fmt.Errorf("the run was drawing from %d environments, now there are %d: resume with the same ones", len(st.Orders), len(m.orders))

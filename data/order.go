@@ -6,15 +6,15 @@ import (
 	"math/rand/v2"
 )
 
-// Order says which task comes next: every epoch each task once, in an order
-// that depends only on the seed and the epoch's number. Its State is a few
-// numbers, from which Restore goes on exactly where it stood.
+// Order determines the next task: each task once per epoch, in an order that
+// depends only on the seed and the number of the epoch. Its State is a few numbers,
+// from which Restore resumes exactly.
 type Order struct {
 	state OrderState
 	perm  []int // of the state's epoch
 }
 
-// OrderState is where an Order stands; it is what a checkpoint keeps.
+// OrderState is the position of an Order, as stored in checkpoints.
 type OrderState struct {
 	Seed     uint64 `json:"seed"`
 	Shuffle  bool   `json:"shuffle"`
@@ -23,8 +23,8 @@ type OrderState struct {
 	Position int    `json:"position"` // tasks already drawn in this epoch
 }
 
-// NewOrder starts an order of n tasks. Without shuffle every epoch has the
-// order of the data.
+// NewOrder returns an order of n tasks at its beginning. Without shuffle every
+// epoch has the order of the data.
 func NewOrder(n int, shuffle bool, seed uint64) (*Order, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("order of %d tasks", n)
@@ -34,8 +34,8 @@ func NewOrder(n int, shuffle bool, seed uint64) (*Order, error) {
 	return o, nil
 }
 
-// Restore goes on from a state, its seed included. The number of tasks must be
-// what it was: with other data the positions would mean other tasks.
+// Restore resumes from a state, which includes the seed. The number of tasks must
+// be the same, since positions refer to tasks.
 func (o *Order) Restore(s OrderState) error {
 	n := len(o.perm)
 	switch {
@@ -49,9 +49,9 @@ func (o *Order) Restore(s OrderState) error {
 	return nil
 }
 
-// arrange computes the permutation of the state's epoch (Fisher-Yates). It does
-// not use rand.Shuffle, whose draws another Go version may change; a PCG's
-// sequence is fixed by its definition.
+// arrange computes the permutation of the state's epoch (Fisher-Yates). It does not
+// use rand.Shuffle, whose draws may change with the Go version. The sequence of a
+// PCG is fixed by its definition.
 func (o *Order) arrange() {
 	for i := range o.perm {
 		o.perm[i] = i
@@ -66,8 +66,8 @@ func (o *Order) arrange() {
 	}
 }
 
-// Next returns the indices of the next k tasks. They may span epochs, so that
-// none is lost where k does not divide the number of tasks.
+// Next returns the indices of the next k tasks. They may span epochs, so that no
+// task is skipped if k does not divide the number of tasks.
 func (o *Order) Next(k int) []int {
 	out := make([]int, k)
 	for i := range out {
@@ -82,5 +82,5 @@ func (o *Order) Next(k int) []int {
 	return out
 }
 
-// State returns where the order stands.
+// State returns the position of the order.
 func (o *Order) State() OrderState { return o.state }

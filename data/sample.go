@@ -6,15 +6,13 @@ import (
 	"slices"
 )
 
-// SampleTasks picks n of tasks without repetition, in an order that is theirs;
-// all of them where there are not more. The choice depends on the seed and on
-// how many there are, and on nothing else.
+// SampleTasks returns n of the tasks, in their order, and all tasks if there are at
+// most n. The choice depends only on the seed and the number of tasks.
 func SampleTasks(tasks []Task, n int, seed uint64) []Task {
 	if n >= len(tasks) {
 		return tasks
 	}
-	// The first n places of a Fisher-Yates shuffle; see Order.arrange for why
-	// it is written out.
+	// The first n places of a Fisher-Yates shuffle, see Order.arrange.
 	places := make([]int, len(tasks))
 	for i := range places {
 		places[i] = i

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// TaskSet says which tasks there are, by environment and index, and how many
-// rows stand for each. Item ids do not count: the same task may have several.
+// TaskSet counts the rows of each task by environment and index. Item ids are
+// ignored, since a task may have several.
 type TaskSet map[string]map[int]int
 
-// TasksOf is the set of tasks.
+// TasksOf returns the set of tasks.
 func TasksOf(tasks []Task) TaskSet {
 	s := TaskSet{}
 	for i := range tasks {
@@ -18,7 +18,7 @@ func TasksOf(tasks []Task) TaskSet {
 	return s
 }
 
-// Add counts a row for a task; one with NoIndex is none.
+// Add counts a row of a task. It ignores NoIndex.
 func (s TaskSet) Add(env string, index int) {
 	if index == NoIndex {
 		return
@@ -34,16 +34,16 @@ func (s TaskSet) Add(env string, index int) {
 // Has reports whether the set holds a task.
 func (s TaskSet) Has(env string, index int) bool { return s[env][index] > 0 }
 
-// Overlap is what two sets of tasks share in one environment: where one is
-// trained on and the other measures, a leak.
+// Overlap describes the tasks that two sets share in one environment. Shared tasks
+// of training and test data are a leak.
 type Overlap struct {
 	Env     string `json:"env"`
 	Indices []int  `json:"indices"` // ascending
 	Tasks   int    `json:"tasks"`   // distinct tasks of the second set in that environment
-	Rows    int    `json:"rows"`    // rows of the second set that stand for shared tasks
+	Rows    int    `json:"rows"`    // rows of the second set with shared tasks
 }
 
-// Shared finds the tasks of b that a has too, environment by environment.
+// Shared returns the tasks of b that are also in a, by environment.
 func Shared(a, b TaskSet) []Overlap {
 	var out []Overlap
 	for _, env := range slices.Sorted(maps.Keys(b)) {
@@ -62,8 +62,8 @@ func Shared(a, b TaskSet) []Overlap {
 	return out
 }
 
-// DropTasks returns the tasks for which keep is true and how many rows of each
-// other item there were, so that what a run leaves out can be reported.
+// DropTasks returns the tasks for which keep is true, and counts the other tasks by
+// their ID.
 func DropTasks(tasks []Task, keep func(Task) bool) (kept []Task, dropped map[string]int) {
 	dropped = map[string]int{}
 	for _, t := range tasks {

@@ -8,12 +8,13 @@ import (
 	"slices"
 )
 
-// TokenSet is a set of token ids, written compactly: the differences between
-// the ids in ascending order as varints, the first from -1. In JSON it is text
-// in base64. Nil stands for the whole vocabulary.
+// TokenSet is a compact set of token ids: the differences between ascending ids as
+// varints, the first from -1. In JSON it is a base64 string. Nil stands for the
+// whole vocabulary.
 type TokenSet []byte
 
-// NewTokenSet makes the set of ids, which ascend; no ids are the whole vocabulary.
+// NewTokenSet returns the set of ascending ids. No ids stand for the whole
+// vocabulary.
 func NewTokenSet(ids []int32) TokenSet {
 	var s TokenSet
 	last := int64(-1)
@@ -31,7 +32,7 @@ func (s TokenSet) IDs() ([]int32, error) {
 	for len(s) > 0 {
 		step, n := binary.Uvarint(s)
 		if n <= 0 || step == 0 || step > 1<<31 || last+int64(step) > math.MaxInt32 {
-			return nil, errors.New("it is no set of token ids")
+			return nil, errors.New("malformed set of token ids")
 		}
 		last += int64(step)
 		ids, s = append(ids, int32(last)), s[n:]
@@ -39,13 +40,13 @@ func (s TokenSet) IDs() ([]int32, error) {
 	return ids, nil
 }
 
-// checkKept verifies that a turn's kept sets are those of its tokens.
+// checkKept verifies that a turn's kept sets belong to its tokens.
 func checkKept(t *Turn, tokens []int32) error {
 	if t.Kept == nil {
 		return nil
 	}
 	if len(t.Kept) != t.End-t.Start {
-		return fmt.Errorf("%d sets of kept tokens for %d sampled ones", len(t.Kept), t.End-t.Start)
+		return fmt.Errorf("%d sets of kept tokens for %d sampled tokens", len(t.Kept), t.End-t.Start)
 	}
 	for i, set := range t.Kept {
 		ids, err := set.IDs()
@@ -53,7 +54,7 @@ func checkKept(t *Turn, tokens []int32) error {
 			return fmt.Errorf("the kept tokens of token %d: %w", t.Start+i, err)
 		}
 		if _, ok := slices.BinarySearch(ids, tokens[t.Start+i]); ids != nil && !ok {
-			return fmt.Errorf("token %d was sampled, and is not among its kept tokens", t.Start+i)
+			return fmt.Errorf("token %d was sampled, but is not among its kept tokens", t.Start+i)
 		}
 	}
 	return nil

@@ -14,11 +14,11 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Continue opens a dump to append to it, or starts one if there is none. The
-// header must be that of the dump. A torn end is cut off, and so are the
-// episodes of an incomplete wave, because the missing ones would have shared
-// its batches. Episodes for which drop, if not nil, returns true are removed;
-// visit gets the others. Both see them without tokens and texts.
+// Continue opens a dump to append to it, or creates it. The header must be that of
+// the dump. An incomplete last line is cut off, and so are the episodes of an
+// incomplete wave, since the missing episodes would have shared its batches.
+// Episodes for which drop, if not nil, returns true are removed; visit receives
+// the others. Both see them without tokens and texts.
 func Continue(path string, h Header, drop func(*data.Episode) bool, visit func(*data.Episode) error) (*Writer, error) {
 	f, err := openToWrite(path)
 	if err != nil {
@@ -44,7 +44,7 @@ func resume(f *os.File, path string, h Header, drop func(*data.Episode) bool, vi
 			return err
 		}
 		if diff := was.Differences(h); len(diff) > 0 {
-			return fmt.Errorf("it was begun otherwise:\n  %s\nplay as it was begun, or choose another file", strings.Join(diff, "\n  "))
+			return fmt.Errorf("it was begun with other options:\n  %s\nuse the same options, or choose another file", strings.Join(diff, "\n  "))
 		}
 		kept.end = end
 		return nil
@@ -82,12 +82,12 @@ func resume(f *os.File, path string, h Header, drop func(*data.Episode) bool, vi
 	return newWriter(f, path, h.Weights, compressed, end)
 }
 
-// keptLines are the episodes of a dump that is to be written on, without their
-// tokens and texts, so that a large dump fits into memory.
+// keptLines holds the episodes of a dump to continue, without their tokens and
+// texts, so that a large dump fits into memory.
 type keptLines struct {
 	episodes []*data.Episode
-	before   []int64 // where each one's line begins; 0 if the file cannot be cut there
-	end      int64   // of the line before
+	before   []int64 // offset of each episode's line; 0 if the file cannot be cut there
+	end      int64   // offset after the last line
 }
 
 func (k *keptLines) add(line []byte, end int64) error {
@@ -103,8 +103,8 @@ func (k *keptLines) add(line []byte, end int64) error {
 	return nil
 }
 
-// wholeWaves drops the episodes of the last wave if there are fewer than
-// belong to it.
+// wholeWaves drops the episodes of the last wave if it is incomplete. It returns the
+// offset where the file is to be cut, end if nothing is dropped.
 func (k *keptLines) wholeWaves(end int64) (int64, error) {
 	n := len(k.episodes)
 	if n == 0 || k.episodes[n-1].Wave == 0 {
@@ -119,17 +119,17 @@ func (k *keptLines) wholeWaves(end int64) (int64, error) {
 		return end, nil
 	}
 	if k.before[first] == 0 {
-		return 0, fmt.Errorf("wave %d is not whole, and it was compressed anew: decompress the file, and continue that", last.Wave)
+		return 0, fmt.Errorf("wave %d is incomplete and cannot be cut off, since the file was compressed again: decompress it and continue the plain file", last.Wave)
 	}
 	end, k.episodes = k.before[first], k.episodes[:first]
 	return end, nil
 }
 
-// checkTornHeader verifies that a file without a whole line is the beginning of
-// a dump, or empty.
+// checkTornHeader verifies that a file without a complete line is empty or the
+// beginning of a dump.
 func checkTornHeader(f *os.File, compressed bool) error {
 	if compressed {
-		// What a torn frame holds cannot be told; a header is short.
+		// The content of an incomplete frame is unknown, but a header is short.
 		if st, err := f.Stat(); err != nil || st.Size() > 64<<10 {
 			return errors.Join(err, errors.New("it is not a dump: choose another file"))
 		}
@@ -147,12 +147,12 @@ func checkTornHeader(f *os.File, compressed bool) error {
 	return nil
 }
 
-// TasksOption is the option of a dump that stands for the list of tasks itself,
-// which a file of tasks can change under one name. Older dumps do not have it,
-// and are continued without.
+// TasksOption is the option with the digest of the list of tasks, since a file of
+// tasks may change under the same name. Older dumps lack it and are continued
+// without.
 const TasksOption = "tasks_digest"
 
-// Differences lists where two headers disagree, in words.
+// Differences describes the differences between two headers, one per entry.
 func (h Header) Differences(now Header) []string {
 	var out []string
 	if h.Weights != now.Weights {
@@ -166,7 +166,7 @@ func (h Header) Differences(now Header) []string {
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		if k == TasksOption && a[k] == nil { // it is older than this option
+		if k == TasksOption && a[k] == nil { // an older dump
 			continue
 		}
 		if !reflect.DeepEqual(a[k], b[k]) {
@@ -176,8 +176,8 @@ func (h Header) Differences(now Header) []string {
 	return out
 }
 
-// asRead is what options become in a file. Numbers keep their digits: seeds
-// have more than a float64 holds.
+// asRead returns options as they are read from a file, with numbers as json.Number:
+// seeds have more digits than a float64.
 func asRead(options map[string]any) map[string]any {
 	var out map[string]any
 	d := json.NewDecoder(strings.NewReader(asJSON(options)))

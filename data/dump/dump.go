@@ -11,9 +11,9 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// A dump is a file of JSON lines: a DumpHeader, then an episode a line. It
-// grows only at the end, so a process that dies leaves at most one torn line.
-// Compressed, it is a zstd frame a line.
+// A dump is a file of JSON lines: a Header, then one episode per line. It only
+// grows at its end, so a process that dies leaves at most one incomplete line. A
+// compressed dump has one zstd frame per line.
 const (
 	Format  = "openmanus-episodes"
 	Version = 1
@@ -24,11 +24,11 @@ type Header struct {
 	Format  string         `json:"format"` // filled in by the writer
 	Version int            `json:"version"`
 	Weights string         `json:"weights"`           // hash of the model that played
-	Options map[string]any `json:"options,omitempty"` // how it played, for people and scripts
+	Options map[string]any `json:"options,omitempty"` // of the run that played
 }
 
-// mask is a mask as an array of numbers; encoding/json would make []uint8
-// a base64 string.
+// mask is a mask that is encoded as an array of numbers: encoding/json encodes
+// []uint8 as a base64 string.
 type mask []uint8
 
 func (m mask) MarshalJSON() ([]byte, error) {
@@ -44,7 +44,7 @@ func (m mask) MarshalJSON() ([]byte, error) {
 }
 
 func (m *mask) UnmarshalJSON(text []byte) error {
-	var v []uint16 // not []uint8, which reads base64
+	var v []uint16 // not []uint8, which is decoded from base64
 	if err := json.Unmarshal(text, &v); err != nil {
 		return err
 	}
@@ -58,58 +58,29 @@ func (m *mask) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// line is an episode's line. Slices are never null, so that scripts need
-// no special case.
+// episodeLine is the line of an episode: the JSON of data.Episode, its task and
+// its mask. Slices are never null, so that scripts need no special case.
 type episodeLine struct {
-	TaskID        string          `json:"task_id"`
-	Env           string          `json:"env"`
-	Label         string          `json:"label,omitempty"`
-	Index         int             `json:"index"`
-	UID           string          `json:"uid"`
-	Sample        int             `json:"sample"`
-	Wave          int             `json:"wave,omitempty"`
-	WaveSize      int             `json:"wave_size,omitempty"`
-	Seed          uint64          `json:"seed"`
-	Outcome       data.Outcome    `json:"outcome"`
-	Reward        float64         `json:"reward"`
-	Cumulative    bool            `json:"cumulative,omitempty"`
-	Instruction   string          `json:"instruction,omitempty"`
-	First         string          `json:"first_observation,omitempty"`
-	Truncated     bool            `json:"prompt_truncated,omitempty"`
-	Server        string          `json:"server,omitempty"`
-	Turns         []data.Turn     `json:"turns"`
-	IDs           []int32         `json:"ids"`
-	Mask          mask            `json:"mask"`
-	LogProbs      []float32       `json:"logprobs"`
-	Contexts      []int           `json:"contexts,omitempty"`
-	Messages      []data.Message  `json:"messages"`
-	Created       []data.Exchange `json:"created,omitempty"`
-	Exchanges     []data.Exchange `json:"exchanges"`
-	Weights       string          `json:"weights"`
-	WeightVersion int64           `json:"weight_version"`
-	Attempts      int             `json:"attempts"`
-	Replays       int             `json:"replays,omitempty"`
-	Millis        float64         `json:"ms"`
-	Err           string          `json:"error,omitempty"`
+	TaskID string `json:"task_id"`
+	Env    string `json:"env"`
+	Label  string `json:"label,omitempty"`
+	Index  int    `json:"index"`
+	data.Episode
+	Mask    mask   `json:"mask"`
+	Weights string `json:"weights"`
 }
 
 func newLine(e *data.Episode, weights string) episodeLine {
-	return episodeLine{
-		TaskID: e.Task.ID, Env: e.Task.Env, Label: e.Task.Label, Index: e.Task.Index, UID: e.UID, Sample: e.Sample, Seed: e.Seed,
-		Wave: e.Wave, WaveSize: e.WaveSize, Instruction: e.Instruction, First: e.FirstObservation, Truncated: e.PromptTruncated, Server: e.Server, Created: e.Created,
-		Outcome: e.Outcome, Reward: e.Reward, Cumulative: e.Cumulative, Turns: orEmpty(e.Turns), IDs: orEmpty(e.Tokens), Mask: mask(e.Mask),
-		LogProbs: orEmpty(e.LogProbs), Contexts: e.Contexts, Messages: orEmpty(e.Messages), Exchanges: orEmpty(e.Exchanges), Weights: weights,
-		WeightVersion: e.WeightVersion, Attempts: e.Attempts, Replays: e.Replays, Millis: e.Millis, Err: e.Err,
-	}
+	l := episodeLine{TaskID: e.Task.ID, Env: e.Task.Env, Label: e.Task.Label, Index: e.Task.Index, Episode: *e, Mask: mask(e.Mask), Weights: weights}
+	l.Turns, l.Tokens, l.LogProbs = orEmpty(e.Turns), orEmpty(e.Tokens), orEmpty(e.LogProbs)
+	l.Messages, l.Exchanges = orEmpty(e.Messages), orEmpty(e.Exchanges)
+	return l
 }
 
 func (l *episodeLine) episode() *data.Episode {
-	return &data.Episode{
-		Task: data.Task{ID: l.TaskID, Env: l.Env, Label: l.Label, Index: l.Index}, UID: l.UID, Sample: l.Sample, Seed: l.Seed,
-		Wave: l.Wave, WaveSize: l.WaveSize, Instruction: l.Instruction, FirstObservation: l.First, PromptTruncated: l.Truncated, Server: l.Server, Created: l.Created,
-		Outcome: l.Outcome, Reward: l.Reward, Cumulative: l.Cumulative, Turns: l.Turns, Tokens: l.IDs, Mask: l.Mask, LogProbs: l.LogProbs,
-		Contexts: l.Contexts, Messages: l.Messages, Exchanges: l.Exchanges, WeightVersion: l.WeightVersion, Attempts: l.Attempts, Replays: l.Replays, Millis: l.Millis, Err: l.Err,
-	}
+	e := l.Episode
+	e.Task, e.Mask = data.Task{ID: l.TaskID, Env: l.Env, Label: l.Label, Index: l.Index}, l.Mask
+	return &e
 }
 
 func orEmpty[T any](s []T) []T {
@@ -119,7 +90,7 @@ func orEmpty[T any](s []T) []T {
 	return s
 }
 
-// Reader reads a dump, plain or compressed with zstd, an episode at a time.
+// Reader reads a dump, plain or compressed with zstd, one episode at a time.
 type Reader struct {
 	path   string
 	lines  *LineReader
@@ -143,7 +114,7 @@ func Open(path string) (*Reader, error) {
 func (r *Reader) readHeader() error {
 	text, err := r.lines.Next()
 	if errors.Is(err, io.EOF) {
-		return errors.New("it has no header line")
+		return errors.New("it has no header line: it is not a dump, or its writing was interrupted at once")
 	}
 	if err != nil {
 		return err
@@ -152,8 +123,8 @@ func (r *Reader) readHeader() error {
 	return err
 }
 
-// parseHeader reads a dump's first line. The numbers among the options keep
-// their digits, as json.Number: seeds have more than a float64 holds.
+// parseHeader reads the first line of a dump, with numbers as json.Number: seeds
+// have more digits than a float64.
 func parseHeader(line []byte) (Header, error) {
 	var h Header
 	d := json.NewDecoder(bytes.NewReader(line))
@@ -167,7 +138,7 @@ func parseHeader(line []byte) (Header, error) {
 	return h, nil
 }
 
-// marked is the header as it is written.
+// marked returns the header with format and version.
 func (h Header) marked() Header {
 	h.Format, h.Version = Format, Version
 	return h
@@ -176,7 +147,7 @@ func (h Header) marked() Header {
 // Header returns the dump's header.
 func (r *Reader) Header() Header { return r.header }
 
-// Next returns the next episode, or io.EOF after the last.
+// Next returns the next episode. The error after the last one is io.EOF.
 func (r *Reader) Next() (*data.Episode, error) {
 	text, err := r.lines.Next()
 	if err != nil {
@@ -192,11 +163,11 @@ func (r *Reader) Next() (*data.Episode, error) {
 	return l.episode(), nil
 }
 
-// Line is the number of the line of the episode that Next returned last, from
-// 1; the header's is 1.
+// Line returns the line number of the last episode that Next returned. The header
+// is line 1.
 func (r *Reader) Line() int { return r.lines.Line() }
 
-// Torn reports, after the end, whether a torn last line was dropped.
+// Torn reports, after io.EOF, whether an incomplete last line was dropped.
 func (r *Reader) Torn() bool { return r.lines.Torn() }
 
 // Compressed reports whether the dump is compressed.

@@ -8,20 +8,20 @@ import (
 	"os"
 )
 
-// MaxLine bounds a line of a JSON lines file, and with it the memory that
-// reading one takes.
+// MaxLine limits the length of a line in bytes, and so the memory for reading a
+// file of lines.
 const MaxLine = 256 << 20
 
-// LineReader reads a file of lines that may be compressed with zstd. Such
-// files grow only at their end, so a process that died leaves at most one torn
-// line: a last line without its newline, or in a compressed file all that
-// follows the last line that can be told. It is dropped, and Torn says so.
+// LineReader reads a file of lines that may be compressed with zstd. Such files
+// only grow at their end, so a process that dies leaves at most one incomplete
+// line: a last line without a newline, or in a compressed file everything after
+// the last line that can be decompressed. The reader drops it and sets Torn.
 type LineReader struct {
-	f    io.Closer // nil if there is nothing to close
+	f    io.Closer // may be nil
 	text *Text
 	in   *bufio.Reader
 	buf  []byte
-	n    int // whole lines read
+	n    int // complete lines read
 	torn bool
 }
 
@@ -40,8 +40,7 @@ func OpenLines(path string) (*LineReader, error) {
 	return r, nil
 }
 
-// NewLineReader reads lines, plain or compressed, from in, which Close leaves
-// open.
+// NewLineReader reads lines, plain or compressed, from in. Close does not close in.
 func NewLineReader(in io.Reader) (*LineReader, error) {
 	text, err := NewText(in)
 	if err != nil {
@@ -50,8 +49,8 @@ func NewLineReader(in io.Reader) (*LineReader, error) {
 	return &LineReader{text: text, in: bufio.NewReaderSize(text, 1<<16)}, nil
 }
 
-// Next returns the next whole line with its newline, or io.EOF. The line is
-// valid until the next call.
+// Next returns the next complete line with its newline, valid until the next call.
+// The error after the last line is io.EOF.
 func (r *LineReader) Next() ([]byte, error) {
 	r.buf = r.buf[:0]
 	for {
@@ -65,7 +64,7 @@ func (r *LineReader) Next() ([]byte, error) {
 			r.n++
 			return r.buf, nil
 		case errors.Is(err, io.ErrUnexpectedEOF) && r.text.Compressed():
-			r.torn = true // the last frame is cut
+			r.torn = true // the last frame is incomplete
 			return nil, io.EOF
 		case errors.Is(err, io.EOF):
 			r.torn = r.torn || len(r.buf) > 0
@@ -76,10 +75,10 @@ func (r *LineReader) Next() ([]byte, error) {
 	}
 }
 
-// Line is the number of the line that Next returned last, from 1.
+// Line returns the number of the last line that Next returned, from 1.
 func (r *LineReader) Line() int { return r.n }
 
-// Torn reports, after the end, whether a torn last line was dropped.
+// Torn reports, after io.EOF, whether an incomplete last line was dropped.
 func (r *LineReader) Torn() bool { return r.torn }
 
 // Compressed reports whether the file is compressed.

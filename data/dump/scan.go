@@ -7,10 +7,9 @@ import (
 	"os"
 )
 
-// scan reads the whole lines of a dump that is to be written on, and hands
-// each to visit with the offset behind it: the file may be cut there. The
-// offset is 0 where it may not, inside of a frame that holds several lines.
-// It returns the offset behind the last whole line, or whole frame.
+// scan passes the complete lines of a dump to visit, each with the offset after it,
+// where the file may be cut. The offset is 0 inside a frame of several lines. scan
+// returns the offset after the last complete line or frame.
 func scan(f *os.File, visit func(line []byte, end int64) error) (end int64, compressed bool, err error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -45,7 +44,7 @@ func scan(f *os.File, visit func(line []byte, end int64) error) (end int64, comp
 	}
 }
 
-// scanFrames is scanDump of a compressed file.
+// scanFrames is scan for a compressed file.
 func scanFrames(f *os.File, size int64, visit func(line []byte, end int64) error) (end int64, err error) {
 	for end < size {
 		n, err := zstdFrameSize(f, end, size)
@@ -69,12 +68,12 @@ func scanFrame(frame io.Reader, end int64, visit func(line []byte, end int64) er
 		return err
 	}
 	defer r.Close()
-	var held []byte // a line is told only once it is known whether it is the frame's last
+	var held []byte // the previous line, visited once it is known whether it is the last of the frame
 	for {
 		line, err := r.Next()
 		switch {
 		case errors.Is(err, io.EOF) && r.Torn():
-			return errors.New("its last line goes on in the next frame or is cut off: decompress the file, and continue that")
+			return errors.New("its last line is incomplete or continues in the next frame: decompress the file and continue the plain file")
 		case errors.Is(err, io.EOF) && held == nil:
 			return nil
 		case errors.Is(err, io.EOF):

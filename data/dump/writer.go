@@ -18,24 +18,23 @@ import (
 	"github.com/openmanus/openmanus/data/crash"
 )
 
-var atRename = crash.New("dump/rename") // a whole dump is written, but has no name yet
+var atRename = crash.New("dump/rename") // a complete dump is written, but not yet renamed
 
-// Writer appends episodes to a dump. Its methods may be called by many
-// goroutines; the lines of one Write are written by one call and never
-// interleaved with others. In a compressed dump every line is a frame of its
-// own, so that a process that dies costs no more than in a plain one.
+// Writer appends episodes to a dump. It is safe for concurrent use: the lines of
+// one Write are written by one system call. In a compressed dump every line is a
+// frame, so that a process that dies loses no more than in a plain dump.
 type Writer struct {
 	path    string
 	weights string
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	f      file
 	packer *zstd.Encoder // nil in a plain dump
-	end    int64         // of the file's whole lines
-	failed error         // a write failed: what comes later would stand behind a hole
+	end    int64         // length of the file's complete lines
+	failed error         // set after a failed write, since further lines would follow a gap
 }
 
-// file is what a dump is written to.
+// file is the part of os.File that a Writer uses.
 type file interface {
 	io.Writer
 	Truncate(size int64) error
@@ -43,11 +42,11 @@ type file interface {
 	Close() error
 }
 
-// compressedName reports whether a dump of that name is to be compressed.
+// compressedName reports whether a dump of that name is compressed.
 func compressedName(path string) bool { return strings.HasSuffix(strings.ToLower(path), ".zst") }
 
-// Create starts a new dump, replacing a file of that name. A name that
-// ends in .zst makes it a compressed one.
+// Create starts a new dump, which replaces a file of that name. It is compressed if
+// the name ends in .zst.
 func Create(path string, h Header) (*Writer, error) {
 	w, err := create(path, compressedName(path), h)
 	if err != nil {
@@ -68,9 +67,8 @@ func create(path string, compress bool, h Header) (*Writer, error) {
 	return w, nil
 }
 
-// openToWrite opens a dump that no other process writes to. One that another
-// process has put a new file in the place of, since it was opened, is opened
-// again: what is written to it would be nowhere.
+// openToWrite opens and locks a dump. If another process replaced the file between
+// opening and locking, openToWrite opens the new file.
 func openToWrite(path string) (*os.File, error) {
 	const tries = 100
 	for range tries {
@@ -90,7 +88,7 @@ func openToWrite(path string) (*os.File, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("%s: other processes keep replacing it: choose another file", path)
+	return nil, fmt.Errorf("%s: other processes keep replacing the file: choose another one", path)
 }
 
 func openLocked(path string) (*os.File, error) {
@@ -104,15 +102,14 @@ func openLocked(path string) (*os.File, error) {
 			break
 		}
 	}
-	if errors.Is(err, syscall.EWOULDBLOCK) { // file systems without locks do without
+	if errors.Is(err, syscall.EWOULDBLOCK) { // other errors mean a file system without locks
 		_ = f.Close()
 		return nil, fmt.Errorf("%s: another process is writing to it: wait for it or choose another file", path)
 	}
 	return f, nil
 }
 
-// WriteFile writes a whole dump: the file appears complete, in place of one of
-// that name, or not at all.
+// WriteFile writes a complete dump, which atomically replaces a file of that name.
 func WriteFile(path string, h Header, episodes []*data.Episode) (err error) {
 	temp := path + ".tmp"
 	w, err := create(temp, compressedName(path), h)
@@ -150,7 +147,7 @@ func newWriter(f file, path, weights string, compress bool, end int64) (*Writer,
 	w := &Writer{path: path, weights: weights, f: f, end: end}
 	if compress {
 		var err error
-		// EncodeAll starts no goroutine, and a frame says how long its text is.
+		// EncodeAll starts no goroutine, and its frames have the length of their text.
 		if w.packer, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(true)); err != nil {
 			return nil, fmt.Errorf("compress %s: %w", path, err)
 		}
@@ -158,7 +155,7 @@ func newWriter(f file, path, weights string, compress bool, end int64) (*Writer,
 	return w, nil
 }
 
-// Write appends episodes, all of them or none.
+// Write appends episodes: either all of them or none.
 func (w *Writer) Write(episodes ...*data.Episode) error {
 	lines := make([]any, len(episodes))
 	for i, e := range episodes {
@@ -172,7 +169,7 @@ func (w *Writer) lines(values ...any) error {
 	for _, v := range values {
 		var buf bytes.Buffer
 		enc := json.NewEncoder(&buf)
-		enc.SetEscapeHTML(false) // actions are full of < and >; people read this
+		enc.SetEscapeHTML(false) // keeps < and >, frequent in actions, readable
 		if err := enc.Encode(v); err != nil {
 			return fmt.Errorf("write dump %s: %w", w.path, err)
 		}
@@ -193,8 +190,8 @@ func (w *Writer) lines(values ...any) error {
 	}
 	n, err := w.f.Write(out)
 	if err != nil {
-		// What was written of it, of a disk that is full say, must not stand
-		// between two lines; if it cannot be taken back, readers drop it.
+		// Part of a line, for example on a full disk, is removed. If that fails
+		// too it is the incomplete last line, which readers drop.
 		if n > 0 {
 			err = errors.Join(err, w.f.Truncate(w.end))
 		}
@@ -205,12 +202,12 @@ func (w *Writer) lines(values ...any) error {
 	return nil
 }
 
-// Close makes the dump durable and closes it.
+// Close syncs and closes the dump.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	err := w.f.Sync()
-	if errors.Is(err, syscall.EINVAL) { // a pipe is never durable
+	if errors.Is(err, syscall.EINVAL) { // a pipe cannot be synced
 		err = nil
 	}
 	if err = errors.Join(err, w.f.Close()); err != nil {

@@ -13,31 +13,30 @@ import (
 // zstdMagic begins every zstd frame (RFC 8878, 3.1.1).
 var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 
-// maxZstdWindow bounds the memory that a compressed file may ask for.
+// maxZstdWindow limits the memory for decompression.
 const maxZstdWindow = 128 << 20
 
-// A compressed text may be freeExpansion bytes and maxExpansion times as long
-// as what was read of the file. Text seldom compresses to a hundredth; a file
-// beyond this was likely made to keep its reader busy.
+// A decompressed text may have freeExpansion bytes plus maxExpansion times the
+// bytes read of the file. Text seldom compresses to a hundredth of its size, so a
+// file above the limit is likely a decompression bomb.
 const (
 	freeExpansion = 64 << 20
 	maxExpansion  = 500
 )
 
-var ErrExpansion = fmt.Errorf("the text is more than %d times as long as the compressed file, as in a decompression bomb: "+
-	"if the file is sound, decompress it with zstd -d and give the result", maxExpansion)
+var ErrExpansion = fmt.Errorf("the text is more than %d times as long as the compressed file, like a decompression bomb: "+
+	"if the file is sound, decompress it with zstd -d and use the result", maxExpansion)
 
-// Text reads text that may be compressed with zstd, which is found out
-// from its first bytes and not from a file's name. Frames may follow each
-// other. It starts no goroutine.
+// Text reads text that may be compressed with zstd, in one or more frames. It
+// recognizes compression by the first bytes, and starts no goroutine.
 type Text struct {
 	io.Reader
-	dec    *zstd.Decoder // nil where the text is not compressed
+	dec    *zstd.Decoder // nil if the text is not compressed
 	packed *countingReader
 	length int64 // of the text so far
 }
 
-// countingReader counts the bytes that were read through it.
+// countingReader counts the bytes read through it.
 type countingReader struct {
 	io.Reader
 	n int64
@@ -66,8 +65,8 @@ func NewText(in io.Reader) (*Text, error) {
 	return &Text{Reader: dec, dec: dec, packed: packed}, nil
 }
 
-// Read reads text. A compressed file that ends inside a frame gives all that
-// can be told of it and then io.ErrUnexpectedEOF.
+// Read reads text. If a compressed file ends inside a frame, Read returns all text
+// that can be decompressed and then io.ErrUnexpectedEOF.
 func (p *Text) Read(buf []byte) (int, error) {
 	n, err := p.Reader.Read(buf)
 	if p.dec != nil {
@@ -83,7 +82,7 @@ func (p *Text) Read(buf []byte) (int, error) {
 
 func (p *Text) Compressed() bool { return p.dec != nil }
 
-// Close frees the decompressor; it does not close what is read from.
+// Close frees the decompressor. It does not close the underlying reader.
 func (p *Text) Close() {
 	if p.dec != nil {
 		p.dec.Close()
@@ -94,12 +93,12 @@ func (p *Text) Close() {
 const (
 	zstdBlockHeader = 3
 	zstdChecksum    = 4
-	zstdRLE         = 1 // the type of a block that is one byte, repeated
+	zstdRLE         = 1 // type of a block of one repeated byte
 )
 
-// zstdFrameSize returns how many of the size bytes of in that begin at offset
-// at are one whole frame; 0 if the file ends inside of it. It reads headers
-// only: whether the contents are sound shows when they are decompressed.
+// zstdFrameSize returns the size of the frame at offset at of in, which has size
+// bytes, 0 if the file ends inside the frame. It reads only headers and does not
+// verify the content.
 func zstdFrameSize(in io.ReaderAt, at, size int64) (int64, error) {
 	buf := make([]byte, zstd.HeaderMaxSize)
 	n, err := in.ReadAt(buf[:min(int64(len(buf)), size-at)], at)

@@ -1,9 +1,9 @@
-// Package view shows played episodes to people: as one HTML page that needs
-// nothing else, and as text for a terminal.
+// Package view shows played episodes: as one self-contained HTML page, and as text
+// for a terminal.
 //
-// What it shows was written by models and by environment servers, and is
-// trusted nowhere: the page escapes it with html/template, forbids itself
-// every request and every script but its own, and puts tokens into it as text
-// nodes; the terminal gets no control characters. It reads no files and knows
-// no tokenizer. A Page is for one goroutine.
+// Episodes contain text from models and environment servers and are untrusted. The
+// page escapes it with html/template, forbids all requests and all scripts except
+// its own, and inserts tokens as text nodes. Terminals receive no control
+// characters. The package reads no files and uses no tokenizer. A Page is not safe
+// for concurrent use.
 package view

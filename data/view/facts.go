@@ -6,12 +6,12 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// turnFacts sums up the tokens of a turn. Dumps come from elsewhere: where
-// they contradict themselves, only what is there is counted.
+// turnFacts summarizes the tokens of a turn. If a dump is inconsistent, only tokens
+// that exist are counted.
 type turnFacts struct {
-	Start, End int // within the episode's tokens
+	Start, End int // span in the episode's tokens
 	Tokens     int
-	LogProbs   int // tokens that have one
+	LogProbs   int // tokens with a log-prob
 	Mean, Low  float64
 }
 
@@ -34,7 +34,7 @@ func factsOf(e *data.Episode, t *data.Turn) turnFacts {
 	return f
 }
 
-// opening are the messages before the first reply: what the turns do not show.
+// opening returns the messages before the first reply, which no turn shows.
 func opening(e *data.Episode) []data.Message {
 	for i, m := range e.Messages {
 		if m.Role == "assistant" {

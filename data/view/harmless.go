@@ -6,9 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// OneLine is text that came from elsewhere as a terminal may print it: on one
-// line, and with nothing that moves the cursor or changes colours. Where most
-// is not 0, more runes than that are cut off.
+// OneLine returns untrusted text for a line of a terminal: without line ends and
+// control characters, and cut after most runes if most is not 0.
 func OneLine(s string, most int) string {
 	var b strings.Builder
 	n := 0
@@ -29,8 +28,8 @@ func OneLine(s string, most int) string {
 	return b.String()
 }
 
-// visible is text with its line ends and tabs, and without anything else that
-// would not be seen as what it is.
+// visible returns text without control and invisible characters except line ends
+// and tabs.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
@@ -40,9 +39,9 @@ func visible(s string) string {
 	}, s)
 }
 
-// harmless replaces control characters by their pictures, and what turns the
-// direction of writing or shows nothing by U+FFFD, as invalid bytes are. The
-// two joiners, which scripts and emoji need, stay.
+// harmless replaces control characters by their pictures, and characters that are
+// invisible or change the direction of writing by U+FFFD, like invalid bytes. It
+// keeps the two joiners, which scripts and emoji need.
 func harmless(r rune) rune {
 	const nonJoiner, joiner, lineSeparator, paragraphSeparator = 0x200c, 0x200d, 0x2028, 0x2029
 	switch {

@@ -23,26 +23,26 @@ var pageJS string
 
 var templates = template.Must(template.New("page").Funcs(template.FuncMap{"visible": visible, "inc": func(i int) int { return i + 1 }}).Parse(pageHTML))
 
-// Options are those of a page.
+// Options configures a page.
 type Options struct {
 	Title string
-	Note  string // said above the list, such as that not all episodes are shown
-	// Pieces is the text of each of the ids, "" where it is only a part of a
-	// character that a later id completes. nil: ids are shown as numbers.
+	Note  string // shown above the list, for example that episodes are omitted
+	// Pieces returns the text of each id, "" for part of a character that a later
+	// id completes. If it is nil, ids are shown as numbers.
 	Pieces func(ids []int32) []string
 }
 
-// Page writes a page, an episode at a time.
+// Page writes a page, one episode at a time.
 type Page struct {
 	w      io.Writer
 	pieces func(ids []int32) []string
 	n      int
 }
 
-// NewPage begins a page.
+// NewPage writes the beginning of a page.
 func NewPage(w io.Writer, o Options) (*Page, error) {
-	// The browser runs only the script, and applies only the styles, with
-	// these hashes: whatever a text may smuggle in stays text.
+	// The browser only runs the script and applies the styles with these hashes,
+	// so that injected text remains text.
 	policy := fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; base-uri 'none'; form-action 'none'", hashOf(pageJS), hashOf(pageCSS))
 	err := templates.ExecuteTemplate(w, "head", map[string]any{
 		"Title": visible(o.Title), "Note": visible(o.Note), "Policy": policy, "CSS": template.CSS(pageCSS),
@@ -58,7 +58,7 @@ func hashOf(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// episodePart is what the template shows of an episode.
+// episodePart is an episode for the template.
 type episodePart struct {
 	*data.Episode
 	Nr      int    // on the page
@@ -76,19 +76,19 @@ type turnPart struct {
 	Facts turnFacts
 }
 
-// tokenStream is what the page's script colours. It is escaped as JSON inside
-// of a script element that no browser runs.
+// tokenStream holds the tokens that the page's script colours. It is escaped as JSON
+// in a script element that browsers do not run.
 type tokenStream struct {
 	IDs   []int32   `json:"ids"`
 	Mask  string    `json:"mask"`
 	LogP  []logProb `json:"lp"`
-	Texts []string  `json:"text,omitempty"` // absent where there is no tokenizer
+	Texts []string  `json:"text,omitempty"` // absent without a tokenizer
 }
 
-// logProb is a number with as many digits as a tooltip needs.
+// logProb is a log-prob with the digits that a tooltip shows.
 type logProb float32
 
-// MarshalJSON writes the number.
+// MarshalJSON encodes the rounded number, null for NaN.
 func (l logProb) MarshalJSON() ([]byte, error) {
 	if l != l { // NaN
 		return []byte("null"), nil
@@ -96,7 +96,7 @@ func (l logProb) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, max(float64(l), -1e9), 'g', 4, 32), nil
 }
 
-// Add writes the episode that is row number row of source.
+// Add writes an episode, row number row of source.
 func (p *Page) Add(source string, row int, e *data.Episode) error {
 	part := episodePart{
 		Episode: e, Nr: p.n, Row: row, Source: source, Origin: Origin(source), Sampled: e.SampledTokens(), Opening: opening(e),
@@ -126,7 +126,7 @@ func (p *Page) Add(source string, row int, e *data.Episode) error {
 	return nil
 }
 
-// Close ends the page; it does not close what is written to.
+// Close writes the end of the page. It does not close the io.Writer.
 func (p *Page) Close() error {
 	if err := templates.ExecuteTemplate(p.w, "foot", map[string]any{"JS": template.JS(pageJS)}); err != nil {
 		return fmt.Errorf("write page: %w", err)

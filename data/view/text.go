@@ -3,12 +3,13 @@ package view
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/openmanus/openmanus/data"
 )
 
-// ListHeader heads the lines of ListLine, those of a run with the column of origins.
+// ListHeader returns the header for ListLine, with the column of origins for a run.
 func ListHeader(run bool) string {
 	const header = "   nr  outcome        reward  turns  tokens  sampled  task\n"
 	if run {
@@ -17,7 +18,8 @@ func ListHeader(run bool) string {
 	return header
 }
 
-// ListLine is an episode on one line. origin is "" where all episodes are from one file.
+// ListLine returns an episode on one line. origin is "" if all episodes are from one
+// file.
 func ListLine(origin string, n int, e *data.Episode) string {
 	if origin != "" {
 		origin = fmt.Sprintf("%-20s", OneLine(origin, 19))
@@ -26,7 +28,7 @@ func ListLine(origin string, n int, e *data.Episode) string {
 		origin, n, OneLine(string(e.Outcome), 13), e.Reward, len(e.Turns), len(e.Tokens), e.SampledTokens(), OneLine(e.Task.ID, 60), e.Sample)
 }
 
-// Text writes a whole episode for a terminal. origin is as in ListLine.
+// Text writes an episode for a terminal. origin is as in ListLine.
 func Text(w io.Writer, origin string, n int, e *data.Episode) error {
 	var b strings.Builder
 	if origin != "" {
@@ -99,4 +101,16 @@ func textBlock(b *strings.Builder, name, text string) {
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 		fmt.Fprintf(b, "      %s\n", OneLine(line, 0))
 	}
+}
+
+// Origin returns the rollouts from which an episode of a run's folder is: "step 21"
+// for step_21.jsonl, the name without extensions for other files, such as those of
+// validations.
+func Origin(file string) string {
+	name := strings.TrimSuffix(filepath.Base(file), ".zst")
+	name = strings.TrimSuffix(name, ".jsonl")
+	if step, ok := strings.CutPrefix(name, "step_"); ok {
+		return "step " + step
+	}
+	return name
 }

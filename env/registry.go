@@ -9,83 +9,80 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// Spec is what the program knows about an environment before it talks to a
-// server of it.
+// Spec describes an environment, independent of its servers.
 type Spec struct {
 	Name       string
-	Doc        string // one line for people
-	PathSuffix string // added to the server's address where it lacks it
+	Doc        string // one line of documentation
+	PathSuffix string // of the endpoints, added to a server's address that lacks it
 
 	// New creates an instance on the server at Options.BaseURL.
 	New func(ctx context.Context, o Options) (Client, error)
-	// Instruction tells the model, in our own words, what the environment is,
-	// what it may do, and how to write its reply under a prompt format.
+	// Instruction returns the text that explains the environment, the actions and
+	// the shape of a reply under a prompt format to the model.
 	Instruction func(format string) string
 
-	// ActionFormats lists what Options.ActionFormat may be beside ActionReact.
+	// ActionFormats lists the supported values of Options.ActionFormat besides
+	// action.React.
 	ActionFormats []action.Format
 
-	// ToolCall writes a call of a tool, whose input is JSON, as the action that
-	// the server reads; ok is false where it cannot be called so. ToolAnswer
-	// writes the action that gives an answer. Both are nil where the server
-	// has no tools.
+	// ToolCall returns the action that calls a tool with an input in JSON; ok is
+	// false if the call is invalid. ToolAnswer returns the action that states an
+	// answer. Both are nil if the server has no tools.
 	ToolCall   func(name string, input json.RawMessage) (action string, ok bool)
 	ToolAnswer func(text string) string
 
-	// Tools are the names of the server's tools, nil where it has none.
+	// Tools lists the names of the server's tools, nil if it has none.
 	Tools []string
 
-	// OwnTags are the tags that the server looks for in the text itself.
+	// OwnTags lists the tags that the server itself finds in the reply.
 	OwnTags []string
 
-	// RecordedStart takes the first observation out of a recorded message in
-	// which upstream's client fused it with the instruction; nil where
-	// recordings hold it alone.
+	// RecordedStart extracts the first observation from a recorded message, if
+	// upstream's client combined it with the instruction; else it is nil.
 	RecordedStart func(message string) string
-	// SuccessReward is the threshold a success lies above (strictly, as in
-	// AgentGym's own filter), on the scale of StepResult.Reward.
+	// SuccessReward is the threshold of a success: its StepResult.Reward is
+	// strictly greater, as in AgentGym's filter.
 	SuccessReward float64
-	MaxTurns      int // turns AgentGym's own evaluation allows
+	MaxTurns      int // turn limit of AgentGym's evaluation
 
-	// IndexValid names what is wrong with an index, nil if it is a task. A
-	// negative index never reaches it.
+	// IndexValid returns an error for an index, 0 or greater, that is not a task;
+	// nil if every such index is one.
 	IndexValid func(index int) error
-	// Family names the group of tasks an index belongs to, for figures per
-	// group; nil where the index does not tell.
+	// Family returns the group of tasks that an index belongs to, for metrics per
+	// group; nil if groups cannot be told by the index.
 	Family func(index int) string
 
-	// MaxInstances is how many instances one server holds. One more create is
-	// answered with an instance that somebody has already. 0: no such limit.
+	// MaxInstances is the number of instances that a server holds, 0 for any
+	// number. A further /create returns an instance that is in use.
 	MaxInstances int
-	// OneAtATime says that a server works on one request at a time, whatever
-	// instance it is for: more calls at once only wait for each other.
+	// OneAtATime reports that a server handles one request at a time over all
+	// instances, so that concurrent calls only wait for each other.
 	OneAtATime bool
-	// Deterministic says that the same index and the same actions give the
-	// same observations on the same server, so that a lost episode can be
-	// played again from its actions. Another server may differ (textcraft's
-	// recipes do): compare what comes back.
+	// Deterministic reports that the same index and actions give the same
+	// observations on the same server, so that a lost episode can be replayed from
+	// its actions. Another server may differ, as textcraft's recipes do, so the
+	// observations must be compared.
 	Deterministic bool
-	// Cumulative says that StepResult.Reward is a running score of the
-	// episode: its last value is the episode's, and a sum of them means
-	// nothing.
+	// Cumulative reports that StepResult.Reward is a running score of the episode:
+	// the last value is the episode's reward, and the sum is meaningless.
 	Cumulative bool
-	// KeepsScore reports that the server keeps a score beside its reward, and
-	// that the client returns it as StepResult.Reward.
+	// KeepsScore reports that the server keeps a score besides its reward, which
+	// the client returns as StepResult.Reward.
 	KeepsScore bool
-	// SharedAccount reports that all servers started here work on one account
-	// of an outside service, so that a second one spoils the first one's
-	// episodes.
+	// SharedAccount reports that all servers started here use one account of an
+	// external service, so that a second server would spoil the episodes of the
+	// first.
 	SharedAccount bool
-	// Greeting is what GET / of the server says, as text; "" where that is not
-	// known. Some servers send it bare, most as a JSON string.
+	// Greeting is the server's reply to GET /, "" if unknown. Most servers send it as
+	// a JSON string, some as plain text.
 	Greeting string
 }
 
-// Success reports whether reward, as a Client hands it on, means success.
+// Success reports whether a StepResult.Reward means success.
 func (s Spec) Success(reward float64) bool { return reward > s.SuccessReward }
 
-// CheckIndex refuses what the environment's servers would refuse, or worse,
-// take: a negative index counts from the end of some servers' task lists.
+// CheckIndex returns an IndexError if index is not a task. A negative index would
+// count from the end of some servers' task lists.
 func (s Spec) CheckIndex(index int) error {
 	if index < 0 {
 		return &IndexError{Env: s.Name, Index: index, Why: "an index is 0 or greater"}
@@ -99,14 +96,14 @@ func (s Spec) CheckIndex(index int) error {
 	return nil
 }
 
-// IndexError is a task index that no request is made for.
+// IndexError is the error of a task index without a task. No request is sent for it.
 type IndexError struct {
 	Env   string
 	Index int
 	Why   string
 }
 
-// Error names the environment, the index, and the reason.
+// Error states the environment, the index and the reason.
 func (e *IndexError) Error() string {
 	return fmt.Sprintf("%s has no task %d: %s", e.Env, e.Index, e.Why)
 }
@@ -114,8 +111,8 @@ func (e *IndexError) Error() string {
 // Specs holds the environments by name.
 var Specs = registry.New[Spec]("environment")
 
-// Register adds an environment. It is called from init functions and panics
-// on a second environment of the same name or a Spec that lacks a part.
+// Register adds an environment. It is called from init functions, and panics if the
+// name is taken or the Spec is incomplete.
 func Register(name string, s Spec) {
 	if s.New == nil || s.Instruction == nil || s.MaxTurns <= 0 {
 		panic("env: incomplete spec of " + name)
@@ -124,8 +121,8 @@ func Register(name string, s Spec) {
 	Specs.Add(registry.Entry{Name: name, Doc: s.Doc}, s)
 }
 
-// Lookup finds an environment by name. The error lists the names there are.
+// Lookup returns the environment with a name. The error lists the known names.
 func Lookup(name string) (Spec, error) { return Specs.Lookup(name) }
 
-// Names lists the registered environments in order.
+// Names lists the environments in order.
 func Names() []string { return Specs.Names() }

@@ -13,8 +13,8 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// core is what the loop and its method share: the parts of the run, its state,
-// and the phases that are timed and reported.
+// core is shared by the loop and its method: the parts of the run, its state, and the
+// phases, which are timed and reported.
 type core struct {
 	Parts
 	o       Options
@@ -79,7 +79,7 @@ func (c *core) keepBadSteps() {
 	}
 }
 
-// newWeights invalidates what the sampler has cached.
+// newWeights counts a new version of the weights and makes the sampler drop its caches.
 func (c *core) newWeights() {
 	c.keepBadSteps()
 	c.state.WeightVersion++

@@ -9,15 +9,15 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Course is the curriculum of a run: what a step plays, other than every task
-// in turn with all the turns there are.
+// Course is the curriculum of a run. The zero Course plays all tasks in order with the
+// environments' limits on turns.
 type Course struct {
-	Stages  curriculum.Stages // of the limit on turns
-	Sampler curriculum.Options
+	Stages  curriculum.Stages  // limits on turns
+	Sampler curriculum.Options // selection of tasks
 }
 
-// course numbers the training tasks for a Sampler. Rows of the same task are
-// one task to it. It is nil where tasks come in their own order.
+// course numbers the training tasks for a Sampler. Equal tasks have one number. A nil
+// course means that tasks come in their order.
 type course struct {
 	tasks   []data.Task
 	number  map[taskKey]int
@@ -51,7 +51,7 @@ func newCourse(envs []Env, o curriculum.Options) *course {
 	return c
 }
 
-// restore goes on from a checkpoint.
+// restore continues from a checkpoint's state. It does nothing if either is nil.
 func (c *course) restore(st *curriculum.State) error {
 	if c == nil || st == nil {
 		return nil
@@ -72,7 +72,7 @@ func (p *player) choose(step, k int) []data.Task {
 	return out
 }
 
-// learnCourse takes the episodes of a finished step into account.
+// learnCourse reports the results of a finished step to the curriculum.
 func (p *player) learnCourse(step int, episodes []*data.Episode, m Metrics) error {
 	if len(p.o.Course.Stages) > 0 {
 		turns := 0
@@ -88,7 +88,7 @@ func (p *player) learnCourse(step int, episodes []*data.Episode, m Metrics) erro
 	for _, ep := range episodes {
 		i, known := p.course.number[keyOf(ep.Task)]
 		if !known {
-			return fmt.Errorf("an episode of task %s, which is none of the run's", ep.Task.ID)
+			return fmt.Errorf("an episode is of task %s, which the run does not have", ep.Task.ID)
 		}
 		if ep.Outcome.Trainable() {
 			played[i]++

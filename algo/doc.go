@@ -1,9 +1,10 @@
-// Package algo trains: it turns episodes into batches, batches into
-// advantages and losses, and losses into updated weights, phase by phase, and
-// keeps a run resumable.
+// Package algo runs the training loop. A step collects episodes or rows, updates the
+// weights, validates if due, and writes a line of metrics; every run can be resumed. A
+// Method is what a step does: policy gradient, AgentEvol, recorded episodes, or
+// supervised training.
 //
-// A Trainer owns the model, its optimiser and the run folder. All its methods
-// are called by one goroutine; episodes are played by the pool of
-// agent/rollout while no update is in flight. Estimators, losses, KL and
-// rollout correction are packages of their own below it, found by name.
+// One goroutine calls a Trainer. Episodes are played by the pool of agent/rollout while
+// no update is in flight. The packages below own the parts: learner the weights and
+// their updates, rundir the run folder, advantage, loss, kl and correction the formulas,
+// which are found by name.
 package algo

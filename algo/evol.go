@@ -202,7 +202,7 @@ func (e *evolution) imitate(ctx context.Context, step int, rows []data.Row, lr f
 	return st, err
 }
 
-// Finish adds the step's successes to what later steps learn from.
+// Finish adds the step's successes to the trajectories of later steps.
 func (e *evolution) Finish(step int, b Batch, seconds float64, m Metrics) error {
 	for _, ep := range e.won {
 		e.kept = append(e.kept, &data.Episode{

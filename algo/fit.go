@@ -17,8 +17,8 @@ import (
 // work is saved.
 var ErrInterrupted = errors.New("interrupted; run the same command to resume from the last checkpoint")
 
-// Fit runs the whole training: what comes before the first step, the steps that
-// are left, a validation and a checkpoint at the end. When soft ends, Fit finishes
+// Fit runs the whole training: the method's Begin, the remaining steps, a validation and
+// a checkpoint at the end. When soft ends, Fit finishes
 // the step, cancels a running validation, saves and returns ErrInterrupted. When
 // ctx ends, Fit returns at once. After any other failure Fit first saves the
 // finished work, unless the weights are between two steps.
@@ -181,8 +181,7 @@ func (t *Trainer) validateAtStart(ctx, soft context.Context, label, prefix strin
 	return nil
 }
 
-// addValidation records a validation whose line is written, and the best
-// checkpoint after it.
+// addValidation records a reported validation and the best checkpoint after it.
 func (t *Trainer) addValidation(v rundir.Validation, best *rundir.Best) {
 	t.unsaved = t.unsaved || best != t.state.Best
 	t.state.Validations, t.state.Best = append(t.state.Validations, v), best

@@ -7,19 +7,19 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// GroupMetrics are the numbers of a row whose spread can decide whether its
-// group is learned from (verl's algorithm.filter_groups.metric):
+// GroupMetrics are the values of a row that can decide whether its group has spread
+// (verl's algorithm.filter_groups.metric):
 //
-//	seq_final_reward  what the row is paid, penalties included
-//	score             what the environment or the score functions gave
-//	env_reward        what the environment gave, whatever the score is made of
+//	seq_final_reward  sum of the token rewards, penalties included
+//	score             the score of the environment or the score functions
+//	env_reward        the reward of the environment
 //
-// With a penalty for turns, a group that succeeds everywhere differs by its
-// turns alone. By seq_final_reward it goes on learning from them, long after
-// there is nothing left to solve, and may unlearn a rare state that only its
-// slower episodes pass through; by score it is done. Where the score has other
-// parts than the outcome, as DAPO's punishment of overlong episodes, env_reward is
-// the outcome alone: DAPO filters by accuracy (arXiv:2503.14476, section 3.2).
+// With a penalty for turns, the episodes of a group that always succeeds differ by
+// their turns only. By seq_final_reward such a group is still learned from, although it
+// is solved, and the policy may unlearn a rare state that only its slower episodes
+// visit. By score the group is left out. If the score contains more than the outcome,
+// such as DAPO's penalty for overlong episodes, env_reward is the outcome alone; DAPO
+// filters by accuracy (arXiv:2503.14476, section 3.2).
 var GroupMetrics = map[string]func(*data.Row) float64{
 	"seq_final_reward": (*data.Row).RewardSum,
 	"score":            func(r *data.Row) float64 { return r.Score },
@@ -29,16 +29,15 @@ var GroupMetrics = map[string]func(*data.Row) float64{
 // GroupStats describe the spread of scores inside groups of one uid.
 type GroupStats struct {
 	Groups     int
-	ZeroSpread int     // groups whose values are all equal: they teach a group estimator nothing
-	Single     int     // groups with one episode left
+	ZeroSpread int     // groups with equal values, whose advantages are 0
+	Single     int     // groups with only one episode left
 	MeanStd    float64 // mean over groups of the unbiased standard deviation
 }
 
-// DropZeroSpread returns the rows whose group has at least two episodes and at
-// least two different values of metric, one of GroupMetrics, in their order,
-// and what it saw. Values that differ by the rounding of token rewards alone
-// are equal. A group without spread has advantage 0 on every token:
-// under a token mean it would only dilute the others (spec 5.11).
+// DropZeroSpread returns, in order, the rows of groups with at least two episodes and
+// two different values of metric, one of GroupMetrics. Values that differ only by the
+// rounding of token rewards are equal. A group without spread has advantage 0 on every
+// token, which would dilute a token mean (spec 5.11).
 func DropZeroSpread(rows []data.Row, metric func(*data.Row) float64) ([]data.Row, GroupStats, error) {
 	spans, err := data.EpisodeSpans(rows)
 	if err != nil {
@@ -85,9 +84,9 @@ func DropZeroSpread(rows []data.Row, metric func(*data.Row) float64) ([]data.Row
 	return kept, stats, nil
 }
 
-// DropSingles returns the rows whose group has at least two episodes, in their
-// order, and how many groups have one alone: there is nothing to compare it
-// with, and its score itself would be taken for an advantage.
+// DropSingles returns, in order, the rows of groups with at least two episodes, and the
+// number of groups with only one. A single episode has no baseline: its score would
+// become its advantage.
 func DropSingles(rows []data.Row) (kept []data.Row, singles int, err error) {
 	spans, err := data.EpisodeSpans(rows)
 	if err != nil {
@@ -105,6 +104,7 @@ func DropSingles(rows []data.Row) (kept []data.Row, singles int, err error) {
 	return slices.DeleteFunc(slices.Clone(rows), func(r data.Row) bool { return episodes[r.UID] == 1 }), singles, nil
 }
 
+// spread reports whether the members have different scores.
 func spread(scores []float64, members []int) bool {
 	for _, i := range members[1:] {
 		if scores[i] != scores[members[0]] {

@@ -9,21 +9,18 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Tasks that a step draws and cannot play. The next tasks take their places.
+// Tasks that cannot be played are replaced by the next tasks:
 //
-//   - Tasks whose first prompt is too long, if data.filter_overlong is set (verl's
-//     data.filter_overlong_prompts). Differs from verl in: verl measures the rows of
-//     a data file before training. A prompt here is known once the environment has
-//     been reset.
+//   - Tasks with a first prompt that is too long, if data.filter_overlong is set (verl's
+//     data.filter_overlong_prompts). Differs from verl in: verl measures the rows of a
+//     data file before training; here the prompt is known after the environment's reset.
 //   - Tasks that no server can reset (rollout.BadTaskError).
 
-// maxRedraws is how often tasks are drawn in place of others in a batch of a
-// step.
+// maxRedraws bounds the number of times that a batch draws replacements.
 const maxRedraws = 10
 
-// playDrawn plays tasks, and draws others in place of those that cannot be
-// played. It returns all that were drawn, with all their episodes. A step in
-// which no task can be played is an error.
+// playDrawn plays tasks and draws replacements for tasks that cannot be played. It
+// returns all drawn tasks and their episodes, or an error if no task can be played.
 func (p *player) playDrawn(ctx context.Context, step int, tasks []data.Task, o rollout.Options) (drawn []data.Task, episodes []*data.Episode, stats rollout.Stats, err error) {
 	wanted := len(tasks)
 	for n := 0; ; n++ {
@@ -39,13 +36,13 @@ func (p *player) playDrawn(ctx context.Context, step int, tasks []data.Task, o r
 			return drawn, episodes, stats, nil
 		}
 		if len(overlong) > 0 {
-			p.Log.Info("tasks left out: their first prompts are too long", "step", step, "tasks", overlong)
+			p.Log.Info("tasks left out: the first prompt is too long", "step", step, "tasks", overlong)
 		}
 		if n == maxRedraws {
 			if lost == wanted {
 				return nil, nil, stats, p.checkPlayable(episodes)
 			}
-			p.Log.Warn(fmt.Sprintf("the step has %d of %d tasks: the others have too long first prompts, or no server can reset them", wanted-lost, wanted), "step", step)
+			p.Log.Warn(fmt.Sprintf("the step has only %d of %d tasks: the others have a first prompt that is too long, or no server can reset them", wanted-lost, wanted), "step", step)
 			return drawn, episodes, stats, nil
 		}
 		o.Earlier = append(o.Earlier[:len(o.Earlier):len(o.Earlier)], tasks...)
@@ -54,21 +51,21 @@ func (p *player) playDrawn(ctx context.Context, step int, tasks []data.Task, o r
 	}
 }
 
-// overlongTasks are the ids of the tasks all of whose episodes ended with
-// data.OverlongPrompt, a task for every time it was drawn.
+// overlongTasks returns the ids of tasks with the outcome data.OverlongPrompt in all
+// episodes, once for every time that they were drawn.
 func overlongTasks(episodes []*data.Episode) []string {
 	return unplayed(episodes, func(ep *data.Episode) bool { return ep.Outcome == data.OverlongPrompt })
 }
 
-// badTasks are the ids of those tasks of bad that have no trainable episode, a
-// task for every time it was drawn.
+// badTasks returns the ids in bad of tasks without a trainable episode, once for every
+// time that they were drawn.
 func badTasks(episodes []*data.Episode, bad []string) []string {
 	return unplayed(episodes, func(ep *data.Episode) bool {
 		return ep.Outcome == data.EnvError && slices.Contains(bad, ep.Task.ID)
 	})
 }
 
-// unplayed are the tasks of the groups all of whose episodes are lost.
+// unplayed returns the tasks of groups in which every episode is lost.
 func unplayed(episodes []*data.Episode, lost func(*data.Episode) bool) (ids []string) {
 	played := groupsWith(episodes, func(ep *data.Episode) bool { return !lost(ep) })
 	for _, ep := range episodes {
@@ -80,7 +77,7 @@ func unplayed(episodes []*data.Episode, lost func(*data.Episode) bool) (ids []st
 	return ids
 }
 
-// groupsWith says, by uid, which groups have an episode that is so.
+// groupsWith reports, by uid, which groups have an episode for which is returns true.
 func groupsWith(episodes []*data.Episode, is func(*data.Episode) bool) map[string]bool {
 	groups := map[string]bool{}
 	for _, ep := range episodes {
@@ -89,7 +86,7 @@ func groupsWith(episodes []*data.Episode, is func(*data.Episode) bool) map[strin
 	return groups
 }
 
-// checkPlayable returns the error of a step none of whose tasks can be played.
+// checkPlayable returns the error of a step without a task that can be played.
 func (p *player) checkPlayable(episodes []*data.Episode) error {
 	if err := checkOverlong("", episodes); err != nil {
 		return err
@@ -104,13 +101,14 @@ func (p *player) checkPlayable(episodes []*data.Episode) error {
 	return nil
 }
 
-// OverlongError says that no task of a step or of a validation can be played.
+// OverlongError reports that the prompts of all tasks of a step or of a validation are
+// too long.
 type OverlongError struct {
-	Env    string // "" where it is about a step
-	Prompt string // what is said of one of them
+	Env    string // of the validation; "" for a step
+	Prompt string // the error of one of the tasks
 }
 
-// Error shows one of the tasks.
+// Error implements error.
 func (e *OverlongError) Error() string {
 	of := "the step"
 	if e.Env != "" {
@@ -119,7 +117,7 @@ func (e *OverlongError) Error() string {
 	return fmt.Sprintf("data.filter_overlong leaves out every task of %s: %s", of, e.Prompt)
 }
 
-// checkOverlong returns an error if all episodes are of overlong prompts.
+// checkOverlong returns an OverlongError if the prompts of all episodes are too long.
 func checkOverlong(env string, episodes []*data.Episode) error {
 	if n := count(episodes, data.OverlongPrompt); n == 0 || n < len(episodes) {
 		return nil
@@ -127,7 +125,7 @@ func checkOverlong(env string, episodes []*data.Episode) error {
 	return &OverlongError{Env: env, Prompt: episodes[0].Err}
 }
 
-// filtersOverlong reports whether any environment leaves out overlong tasks.
+// filtersOverlong reports whether an environment has FilterOverlong set.
 func (p *player) filtersOverlong() bool {
 	for _, e := range p.Envs {
 		if e.Train.Setup.Options.FilterOverlong {

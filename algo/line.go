@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// write appends a line to the metrics.
+// write appends a line with m, the memory and the servers' faults to the metrics.
 func (t *Trainer) write(step int, m Metrics) error {
 	line := Metrics{}
 	maps.Copy(line, m)
@@ -24,8 +24,8 @@ func (t *Trainer) write(step int, m Metrics) error {
 	return nil
 }
 
-// memory says what the process holds now: a run that leaks shows it from line
-// to line, and which of them grows says where to look.
+// memory reports the memory of the process and of its parts, which shows leaks from
+// line to line.
 func (t *Trainer) memory(m Metrics) {
 	if rss := torch.RSS(); rss > 0 {
 		m[track.ProcessBytes] = float64(rss)
@@ -47,9 +47,8 @@ func (t *Trainer) memory(m Metrics) {
 	}
 }
 
-// faultMetrics tell what the environments' servers did wrong since the line
-// before: the sum over all lines of a run is what its clients met. Where the
-// run has several environments each has its own numbers too.
+// faultMetrics reports the faults of the environments' servers since the line before,
+// of all environments and, if there are several, of each.
 func (t *Trainer) faultMetrics(m Metrics) {
 	var met int64
 	for _, e := range t.Envs {

@@ -6,20 +6,20 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// A Method is what a training step does: PolicyGradient, AgentEvol, Recorded or
-// Supervised. The loop calls Collect, Learn and Finish for every step, in this
-// order; it records the step as done only after Finish. Metrics go to m, which
-// becomes the line of the step.
+// A Method implements the training step: PolicyGradient, Evol, Recorded or Supervised.
+// The loop calls Collect, Learn and Finish for every step, in this order, and records
+// the step as done only after Finish. Metrics go to m, which becomes the line of the
+// step.
 type Method interface {
 	// Steps returns the number of training steps of the run.
 	Steps() int
 	// Restore reads the method's own state from the state of the run and from the
 	// files of a checkpoint folder.
 	Restore(dir string) error
-	// Begin does what comes before the first step. It is called at the start of
-	// every process until it has set State.Begun.
+	// Begin prepares the first step. It is called at the start of every process until
+	// it has set State.Begun.
 	Begin(ctx, soft context.Context, t *Trainer) error
-	// Collect returns what the step learns from.
+	// Collect plays or reads the data of the step.
 	Collect(ctx context.Context, step int, m Metrics) (Batch, error)
 	// Learn updates the weights.
 	Learn(ctx context.Context, step int, b Batch, m Metrics) error
@@ -32,8 +32,8 @@ type Method interface {
 	Save(dir string) error
 }
 
-// Batch is what a step learns from. The loop writes the episodes to the run
-// folder before the update.
+// Batch is the data of a step. The loop writes the episodes to the run folder before the
+// update.
 type Batch struct {
 	Episodes []*data.Episode // played or recorded; nil: the method has rows only
 	Rows     []data.Row

@@ -9,9 +9,8 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// BatchMetrics are the statistics of spec 2.7 over the rows of an update,
-// taken over the loss mask: scores and rewards by episode, advantages by token.
-// Lengths and outcomes are those of the episodes (rollout.Metrics).
+// BatchMetrics returns the statistics of spec 2.7 over the rows of an update: scores and
+// rewards by episode, advantages, values and returns by token of the loss mask.
 func BatchMetrics(rows []data.Row) (map[string]float64, error) {
 	m := map[string]float64{}
 	return m, data.ByEpisode(rows, func(episodes []data.Row) error {
@@ -63,17 +62,17 @@ func batchMetrics(m map[string]float64, rows []data.Row) {
 	}
 }
 
-// binEdges cut advantages, whose scale is that of a standard deviation.
+// binEdges separate the bins of advantages, in standard deviations.
 var binEdges = []float64{-2, -1, -.5, 0, .5, 1, 2}
 
-// histogram writes the share of xs in each bin under prefix. 0 has a bin of its
-// own: such a token teaches nothing.
+// histogram writes the share of xs in each bin under prefix. 0 has a bin of its own,
+// since a token with advantage 0 has no gradient.
 func histogram(m map[string]float64, prefix string, xs []float64) {
 	if len(xs) == 0 {
 		return
 	}
 	last := len(binEdges) - 1
-	name := func(i int) string { // of the bin below edge i
+	name := func(i int) string { // of bin i, below edge i
 		switch i {
 		case 0:
 			return fmt.Sprintf("%s/lt_%g", prefix, binEdges[0])
@@ -99,11 +98,11 @@ func histogram(m map[string]float64, prefix string, xs []float64) {
 	}
 }
 
-// lastTurn is where TurnEntropy stops to tell turns apart.
+// lastTurn is the number of turns that TurnEntropy distinguishes; later turns count for
+// the last of them.
 const lastTurn = 10
 
-// entropyByTurn writes the mean entropy of the tokens of every reply: an agent
-// that has made up its mind in the first turn may still waver in the third.
+// entropyByTurn writes the mean entropy of the tokens of each reply, by turn.
 func entropyByTurn(m map[string]float64, rows []data.Row) {
 	var sums, counts [lastTurn]float64
 	for i := range rows {
@@ -114,7 +113,7 @@ func entropyByTurn(m map[string]float64, rows []data.Row) {
 		for n, turn := range r.Turns {
 			n = min(n, lastTurn-1)
 			for t := turn.Start; t < turn.End; t++ {
-				if r.Mask[t] == 1 { // a rejected token has none
+				if r.Mask[t] == 1 { // a rejected token has no entropy
 					sums[n] += float64(r.Entropies[t])
 					counts[n]++
 				}
@@ -128,8 +127,8 @@ func entropyByTurn(m map[string]float64, rows []data.Row) {
 	}
 }
 
-// spreadOf writes the mean, largest and smallest of xs under prefix; nothing
-// where there are none.
+// spreadOf writes the mean, maximum and minimum of xs under prefix; nothing if xs is
+// empty.
 func spreadOf(m map[string]float64, prefix string, xs []float64) {
 	if len(xs) == 0 {
 		return
@@ -143,7 +142,7 @@ func spreadOf(m map[string]float64, prefix string, xs []float64) {
 	m[prefix+"/min"] = lo
 }
 
-// variance is the unbiased variance, 0 for fewer than two numbers.
+// variance returns the unbiased variance; 0 for fewer than two numbers.
 func variance(xs []float64) float64 {
 	if len(xs) < 2 {
 		return 0
@@ -174,8 +173,8 @@ func sum(xs []float64) float64 {
 	return s
 }
 
-// throughput adds how fast a step was, phase by phase: those of the update by
-// the tokens they were handed, which rows without an advantage are not among.
+// throughput adds the tokens per second of a step and of its phases. handed counts the
+// tokens of each phase of the update, without rows that were left out.
 func throughput(m Metrics, handed map[string]float64) {
 	sampled, all := m[track.SampledTokens], m[track.RolloutTokens]
 	if s := m[track.Timing("gen")]; s > 0 {

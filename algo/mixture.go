@@ -6,11 +6,11 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// Overall is the name under which the figures of all environments together are
-// reported, in the place of an environment's.
+// Overall replaces the name of an environment in the names of metrics over all
+// environments.
 const Overall = "overall"
 
-// newOrder makes the order in which the tasks of all environments are drawn.
+// newOrder makes the order of the tasks of all environments.
 func newOrder(envs []Env, o Play) (*data.Mixture, error) {
 	var shares []data.Share
 	for _, e := range envs {
@@ -34,7 +34,7 @@ func epoch(s *rundir.State, envs []Env) int {
 	return least
 }
 
-// draw takes the next k tasks.
+// draw returns the next k tasks.
 func (p *player) draw(k int) []data.Task {
 	tasks := make([]data.Task, 0, k)
 	for _, pick := range p.order.Next(k) {
@@ -43,8 +43,8 @@ func (p *player) draw(k int) []data.Task {
 	return tasks
 }
 
-// mixtureMetrics tell of each environment of a step what rollout.Metrics tell
-// of all together.
+// mixtureMetrics reports the episodes of each environment of a step, if there are
+// several.
 func mixtureMetrics(m Metrics, envs []Env, episodes []*data.Episode) {
 	if len(envs) < 2 {
 		return
@@ -62,7 +62,7 @@ func mixtureMetrics(m Metrics, envs []Env, episodes []*data.Episode) {
 	}
 }
 
-// count is how many episodes have the outcome.
+// count returns the number of episodes with the outcome.
 func count(episodes []*data.Episode, outcome data.Outcome) (n int) {
 	for _, ep := range episodes {
 		if ep.Outcome == outcome {
@@ -72,8 +72,8 @@ func count(episodes []*data.Episode, outcome data.Outcome) (n int) {
 	return n
 }
 
-// summary are the figures of a set of episodes. Those lost to the
-// infrastructure count in nothing.
+// summary holds sums over a set of episodes, without those that were lost to the
+// infrastructure.
 type summary struct {
 	episodes, solved, turns int
 	score                   float64

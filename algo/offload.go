@@ -8,12 +8,12 @@ import (
 	"github.com/openmanus/openmanus/algo/learner"
 )
 
-// Offload keeps what a phase does not need in host memory, so that the KV
-// cache and the activations may have the device's: the reference but while it
-// scores, the optimisers' moments but while they are updated. On a CPU both
-// are there already, and moving them does nothing.
+// Offloading keeps tensors in host memory while no phase uses them, to leave the
+// device's memory to the KV cache and the activations: the reference, except while it
+// computes log-probs, and the optimisers' moments, except during an update. On a CPU it
+// does nothing.
 
-// fetchRef brings the reference to its device; back returns it.
+// fetchRef moves the reference to its device. back moves it to the host again.
 func (c *core) fetchRef(ctx context.Context) (back func() error, err error) {
 	if !c.o.OffloadRef || c.Ref == nil {
 		return stay, nil
@@ -21,7 +21,7 @@ func (c *core) fetchRef(ctx context.Context) (back func() error, err error) {
 	return learner.FetchModel(ctx, "the reference", c.Ref)
 }
 
-// fetchOptimizer brings the optimiser's moments to their device.
+// fetchOptimizer is fetchRef for the moments of the actor's optimiser.
 func (c *core) fetchOptimizer(ctx context.Context) (back func() error, err error) {
 	if !c.o.OffloadOptimizer {
 		return stay, nil
@@ -29,7 +29,7 @@ func (c *core) fetchOptimizer(ctx context.Context) (back func() error, err error
 	return c.Actor.FetchOptimizer(ctx)
 }
 
-// fetchCritic brings the moments of the critic's optimiser to their device.
+// fetchCritic is fetchRef for the moments of the critic's own optimiser.
 func (c *core) fetchCritic(ctx context.Context) (back func() error, err error) {
 	if !c.o.OffloadCritic || c.Critic == nil || c.Critic.Shared() {
 		return stay, nil
@@ -37,8 +37,8 @@ func (c *core) fetchCritic(ctx context.Context) (back func() error, err error) {
 	return c.Critic.FetchOptimizer(ctx)
 }
 
-// fetchForUpdate brings what an update of the actor needs: the moments, and the
-// reference where the loss asks it itself.
+// fetchForUpdate moves the tensors of an actor update to their device: the moments, and
+// the reference if the loss runs it.
 func (c *core) fetchForUpdate(ctx context.Context) (back func() error, err error) {
 	ref := stay
 	if c.o.Policy.KLCoef != 0 && c.o.Policy.KLType == kl.Full {
@@ -53,7 +53,7 @@ func (c *core) fetchForUpdate(ctx context.Context) (back func() error, err error
 	return func() error { return errors.Join(moments(), ref()) }, nil
 }
 
-// offload sends all of it to the host, before the first step needs any.
+// offload moves all offloaded tensors to the host before the first step.
 func (c *core) offload(ctx context.Context) error {
 	for _, f := range []func(context.Context) (func() error, error){c.fetchRef, c.fetchOptimizer, c.fetchCritic} {
 		back, err := f(ctx)

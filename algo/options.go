@@ -104,7 +104,7 @@ type Update struct {
 // KLReward subtracts the KL to the reference from the rewards.
 type KLReward struct {
 	Type       string        // of kl.Estimators
-	Controller kl.Controller // as it is before the first step
+	Controller kl.Controller // initial
 }
 
 // Correction configures rollout correction: weights and rejection for the
@@ -118,9 +118,9 @@ func (c Correction) on() bool { return c.Weights != nil || len(c.Rules) > 0 }
 
 // Env is one environment of the run.
 type Env struct {
-	Name       string      // its label, where it has one: data.Task.Table of its tasks
-	Train, Val rollout.Env // the same pool with the sampling of each
-	Weight     float64     // of its training tasks in the mixture
+	Name       string      // data.Task.Table of its tasks: its label, or its name
+	Train, Val rollout.Env // one pool, with the sampling options of training and validation
+	Weight     float64     // of its training tasks in the mixture; 0: it is only validated on
 	TrainTasks []data.Task
 	ValTasks   []data.Task
 }

@@ -158,8 +158,8 @@ func (p *player) episodeMetrics(m Metrics, episodes []*data.Episode, total rollo
 	m[track.SampledTokens] = float64(total.SampledTokens)
 }
 
-// generateBatch plays and scores the tasks, and others in place of those that
-// cannot be played. It returns all that it drew.
+// generateBatch plays and scores the tasks and the replacements of those that cannot be
+// played. It returns all drawn tasks.
 func (p *player) generateBatch(ctx context.Context, step int, tasks, earlier []data.Task, found *scored, m Metrics) (drawn []data.Task, episodes []*data.Episode, rows []data.Row, stats rollout.Stats, err error) {
 	o := p.o.Train
 	o.Step, o.Earlier = step, earlier
@@ -187,10 +187,9 @@ func (p *player) generateBatch(ctx context.Context, step int, tasks, earlier []d
 	return drawn, episodes, rows, stats, err
 }
 
-// baselines plays one greedy episode of every task and makes its score the
-// baseline of the task's rows. Rows whose greedy episode was lost to the
-// infrastructure are left out and counted. The greedy episode begins as the
-// played ones of its task did.
+// baselines plays one greedy episode of every task, from the same start as the task's
+// other episodes, and makes its score the baseline of the task's rows. It leaves out and
+// counts rows without a greedy episode, which was lost to the infrastructure.
 func (p *player) baselines(ctx context.Context, step int, tasks []data.Task, played []*data.Episode, o rollout.Options, rows []data.Row, m Metrics) ([]data.Row, error) {
 	envs := p.trainEnvs(step)
 	for name, e := range envs {
@@ -224,8 +223,8 @@ func (p *player) baselines(ctx context.Context, step int, tasks []data.Task, pla
 	return kept, nil
 }
 
-// greedyScores are what the one episode of each task was paid, by the task's
-// uid. Its reward may lie on several contexts.
+// greedyScores returns the sum of the token rewards of each task's only episode, over
+// all its contexts, by the task's uid.
 func greedyScores(rows []data.Row) map[string]float64 {
 	scores := map[string]float64{}
 	for i := range rows {
@@ -234,7 +233,7 @@ func greedyScores(rows []data.Row) map[string]float64 {
 	return scores
 }
 
-// engineMetrics says how well the engine was used between two counts.
+// engineMetrics reports the work of the engine between two counts.
 func engineMetrics(m Metrics, before, after engine.Stats) {
 	steps := float64(after.Steps - before.Steps)
 	m[track.EngineSteps] = steps

@@ -72,16 +72,16 @@ func (p *policyGradient) Finish(step int, b Batch, seconds float64, m Metrics) e
 	return p.player.Finish(step, b, seconds, m)
 }
 
-// GapError reports log-probs of sampling and training that are further apart
-// than allowed.
+// GapError reports a difference between the log-probs of sampling and training above
+// the limit.
 type GapError struct {
 	Got, Limit float64
 }
 
-// Error says what the gap means and what helps.
+// Error implements error.
 func (e *GapError) Error() string {
 	return fmt.Sprintf("log-probs of sampling and training differ by %.3g on average, more than rollout.max_logprob_gap = %.3g: "+
-		"train in float32 (model.compute_dtype) or raise the limit", e.Got, e.Limit)
+		"train in float32 (model.compute_dtype = \"float32\") or raise the limit", e.Got, e.Limit)
 }
 
 // Check warns of a gap above the limit, or returns a GapError with FailOnGap.
@@ -140,10 +140,10 @@ func (p *policyGradient) update(ctx context.Context, step int, rows []data.Row, 
 	m[track.UpdatedRows] = float64(episodesIn(rows))
 	switch {
 	case len(rows) == 0:
-		p.Log.Warn("no group has episodes of different scores: nothing to learn from in this step", "step", step)
+		p.Log.Warn("no group has episodes of different scores: the step learns nothing", "step", step)
 		return have.gap, nil
 	case learner.LossTokens(rows) == 0:
-		p.Log.Warn("every token was rejected: nothing to learn from in this step; sampling and training disagree more than "+
+		p.Log.Warn("every token was rejected: the step learns nothing; sampling and training differ by more than "+
 			"algo.rollout_correction.rollout_rs_threshold allows", "step", step)
 		return have.gap, nil
 	}
@@ -185,7 +185,7 @@ func (p *policyGradient) update(ctx context.Context, step int, rows []data.Row, 
 	})
 }
 
-// measure computes what must be known of every row before its advantages are.
+// measure computes the values and log-probs that the advantages need.
 func (p *policyGradient) measure(ctx context.Context, step int, rows []data.Row, m Metrics) (have measured, err error) {
 	e, err := advantage.Estimators.Lookup(p.o.Estimator)
 	if err != nil {
@@ -234,8 +234,8 @@ func (p *policyGradient) measure(ctx context.Context, step int, rows []data.Row,
 	return have, err
 }
 
-// valuesWithLogProbs reports whether the values of a step and its old log-probs
-// come from one pass: the decoder of both is the actor's, and both are needed.
+// valuesWithLogProbs reports whether one pass computes the values and the old log-probs
+// of a step: the critic is shared, and the step needs both.
 func (p *policyGradient) valuesWithLogProbs(step int, rows []data.Row, have measured, e advantage.Estimator) (bool, error) {
 	if p.Critic == nil || !p.Critic.Shared() || len(rows) == 0 || e.Needs.SumPiSquared {
 		return false, nil
@@ -248,14 +248,14 @@ func (p *policyGradient) valuesWithLogProbs(step int, rows []data.Row, have meas
 	return have.old || updated && p.needsOldLogProbs(steps), nil
 }
 
-// needsOldLogProbs reports whether an update of so many optimiser steps takes
-// log-probs from before the first.
+// needsOldLogProbs reports whether an update of so many optimiser steps needs a pass for
+// the log-probs before it.
 func (p *policyGradient) needsOldLogProbs(steps int) bool {
 	return (steps > 1 || p.Actor.Compute().Dropout() > 0) && p.o.Policy.Loss != loss.Bypass
 }
 
-// valueTerm is what a critic on the actor's decoder adds to its loss; nil where
-// there is none.
+// valueTerm returns the value loss of a shared critic in the actor's loss; nil without
+// one.
 func (p *policyGradient) valueTerm(step int) *learner.ValueTerm {
 	if p.Critic == nil || !p.Critic.Shared() {
 		return nil
@@ -264,8 +264,8 @@ func (p *policyGradient) valueTerm(step int) *learner.ValueTerm {
 	return &learner.ValueTerm{Critic: p.Critic, Coef: o.Coef, Clip: o.Clip, LR: o.Schedule.LR(step - 1), GradClip: o.GradClip}
 }
 
-// updateCritic takes the critic's share of a step; nothing where there is none.
-// One on the actor's decoder has a share of its own in the warm-up alone.
+// updateCritic updates the critic, if there is one. A shared critic has an update of its
+// own in the warm-up only.
 func (p *policyGradient) updateCritic(ctx context.Context, step int, rows []data.Row, m Metrics) error {
 	if p.Critic == nil || learner.LossTokens(rows) == 0 || p.Critic.Shared() && step > p.o.Critic.Warmup {
 		return nil
@@ -310,10 +310,9 @@ func (p *policyGradient) refLogProbs(ctx context.Context, step int, rows []data.
 	})
 }
 
-// advantages turns rewards into advantages and returns the rows to learn from:
-// the KL is taken off the rewards, advantages are estimated, rows without any
-// are left out, rows are drawn anew, and what sampling and training disagree on
-// is taken out of the loss.
+// advantages turns rewards into advantages and returns the rows to learn from. It
+// subtracts the KL from the rewards, estimates advantages, leaves out groups without
+// spread, resamples rows (PF-PPO), and rejects tokens by rollout correction.
 func (p *policyGradient) advantages(step int, rows []data.Row, m Metrics) ([]data.Row, error) {
 	if p.klReward != nil && len(rows) > 0 {
 		mean, err := kl.InReward(rows, p.o.KLReward.Type, p.klReward.Coef)
@@ -380,10 +379,9 @@ func (p *policyGradient) advantages(step int, rows []data.Row, m Metrics) ([]dat
 	return correction.Reject(rows, p.o.Correction.Rules, m)
 }
 
-// diagnoseBypass writes the diagnostics of rows whose old log-probs nobody
-// computed before the update: they are those that the loss saw in its first pass,
-// each mini-batch's from before its own optimiser step. Rows of a step that was
-// left out have none.
+// diagnoseBypass writes the diagnostics of an update with loss.Bypass, which computes no
+// old log-probs before it. They are taken from the first pass of the loss, each
+// mini-batch's from before its own optimiser step. Rows of skipped steps have none.
 func diagnoseBypass(rows []data.Row, m Metrics) error {
 	seen, err := whole(rows, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
 	if err != nil {
@@ -392,9 +390,8 @@ func diagnoseBypass(rows []data.Row, m Metrics) error {
 	return correction.Diagnose(seen, m)
 }
 
-// whole returns the episodes that have a field in every context with a token in
-// the loss, with zeros in the others. An update leaves it out of the rows of an
-// optimiser step that was left out.
+// whole returns the episodes that have a field in every context with a token in the
+// loss, with zeros in the other contexts. The rows of skipped steps lack the field.
 func whole(rows []data.Row, field func(*data.Row) *[]float32) ([]data.Row, error) {
 	spans, err := data.EpisodeSpans(rows)
 	if err != nil {

@@ -1,19 +1,17 @@
 package algo
 
-// Training from a dump: the update of update.go over episodes that were played
-// before, with
+// Training from a dump: the policy-gradient update over recorded episodes, with
 //
 //	ρ = exp(log π(y_t) - log π_rec(y_t))
 //
-// where π_rec is what was recorded when the token was sampled, under the
-// rollout's temperature. In the first step, with the weights that played, π is
-// π_rec but for float noise. From the second step on the weights are others
-// than those that played, and with OffPolicy from the first: the clip of ρ is
-// all that bounds the error (PPO's argument, arXiv:1707.06347, section 3, holds
-// near the policy that played).
+// where π_rec was recorded when the token was sampled, at the rollout's temperature. In
+// the first step, with the weights that played, π equals π_rec up to float noise. From
+// the second step on, and with OffPolicy from the first, the weights differ from those
+// that played, and only the clip of ρ bounds the error (PPO's argument,
+// arXiv:1707.06347, section 3, holds near the policy that played).
 //
-// Differs from the update after a rollout in the old log-probs alone, which
-// are otherwise those of a forward pass with the weights before the update.
+// Differs from PolicyGradient in the old log-probs only, which there come from a forward
+// pass before the update.
 
 import (
 	"context"
@@ -27,12 +25,12 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// RecordedSteps makes the steps of training from a dump: the groups of
-// episodes, by their uid in order of appearance, so many a step, every group
-// once. Episodes that failed for a reason outside of them are left out.
+// RecordedSteps divides the groups of a dump, by uid in order of appearance, into steps
+// of so many groups. Each group is in one step. It leaves out episodes that were lost to
+// the infrastructure, and returns an error if no group has two episodes.
 func RecordedSteps(episodes []*data.Episode, groups int) ([][]*data.Episode, error) {
 	if groups < 1 {
-		return nil, fmt.Errorf("%d groups a step, want at least 1", groups)
+		return nil, fmt.Errorf("%d groups in a step, want at least 1", groups)
 	}
 	byUID := map[string][]*data.Episode{}
 	var order []string
@@ -48,7 +46,7 @@ func RecordedSteps(episodes []*data.Episode, groups int) ([][]*data.Episode, err
 		compared = compared || len(byUID[e.UID]) > 1
 	}
 	if !compared {
-		return nil, errors.New("no task has two episodes that can be compared: roll out with --samples 2 or more")
+		return nil, errors.New("no task has two episodes to compare: roll out with --samples 2 or more")
 	}
 	var steps [][]*data.Episode
 	for i, uid := range order {

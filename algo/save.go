@@ -13,17 +13,16 @@ import (
 	"github.com/openmanus/openmanus/data/crash"
 )
 
-// Where dying would hurt most while a checkpoint is filled, and while the
-// reference is replaced.
+// Crash points while a checkpoint is filled.
 var (
 	atActor     = crash.New("checkpoint/actor")     // before the weights
 	atOptimizer = crash.New("checkpoint/optimizer") // before the optimiser
 	atState     = crash.New("checkpoint/state")     // before the state
 )
 
-// SaveCheckpoint writes checkpoints/step_NNNNNN: the actor as a Hugging Face
-// folder that transformers opens unchanged, the optimiser, the state and the
-// configuration. It is there whole or not at all.
+// SaveCheckpoint writes checkpoints/step_NNNNNN: the actor as a Hugging Face folder that
+// transformers opens unchanged, the critic, the optimisers, the state, the configuration
+// and the files of the method. The folder is complete or absent.
 func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 	offset, err := t.Sink.Offset()
 	if err != nil {
@@ -74,7 +73,7 @@ func (t *Trainer) SaveCheckpoint(ctx context.Context) error {
 	return nil
 }
 
-// writeRest writes what a checkpoint holds besides the actor's folder.
+// writeRest writes the optimiser, the configuration and the state.
 func writeRest(ctx context.Context, dir string, a *learner.Actor, st rundir.State, run *rundir.Folder) error {
 	atOptimizer.Pass()
 	if err := a.SaveOptimizer(ctx, dir); err != nil {

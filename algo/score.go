@@ -12,11 +12,10 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// scored adds up what scoring finds in the episodes of a step, which come in
-// several batches where groups are filtered.
+// scored sums the findings of scoring over the batches of a step.
 type scored struct {
 	withoutReply int                       // episodes in which the model sampled nothing
-	turns, valid int                       // of those that the environment judged
+	turns, valid int                       // turns that the environment judged, and those with a valid action
 	parts        map[string][]reward.Score // by component
 }
 
@@ -28,9 +27,8 @@ func (s *scored) addTo(m Metrics) {
 	maps.Copy(m, reward.Composed{Parts: s.parts}.Metrics())
 }
 
-// score turns episodes into rows with token rewards. Episodes that failed for
-// reasons that are not the model's, or in which it said nothing, are left out
-// and counted.
+// score turns episodes into rows with token rewards. It leaves out episodes that were
+// lost to the infrastructure or have no sampled token, and counts the latter.
 func (p *player) score(ctx context.Context, episodes []*data.Episode, found *scored) ([]data.Row, error) {
 	signal, err := reward.Signals.Lookup(p.o.Signal)
 	if err != nil {
@@ -49,7 +47,7 @@ func (p *player) score(ctx context.Context, episodes []*data.Episode, found *sco
 	for _, ep := range episodes {
 		switch {
 		case !ep.Outcome.Trainable():
-		case ep.SampledTokens() == 0: // the first messages already fill the context
+		case ep.SampledTokens() == 0: // the first messages fill the context
 			found.withoutReply++
 		default:
 			usable = append(usable, ep)
@@ -86,7 +84,8 @@ func (p *player) score(ctx context.Context, episodes []*data.Episode, found *sco
 	})
 }
 
-// withPenalties adds to the parts of a score the penalties, each with its coefficient as the weight.
+// withPenalties adds the penalties to the parts of a score, with their coefficients as
+// weights.
 func (p *player) withPenalties(parts []data.RewardPart, turns []data.Turn) []data.RewardPart {
 	if w := p.o.TurnPenalty; w != 0 {
 		parts = append(parts, data.RewardPart{Weight: w, Value: reward.LessTurns(0, turns, 1)})
@@ -97,8 +96,8 @@ func (p *player) withPenalties(parts []data.RewardPart, turns []data.Turn) []dat
 	return parts
 }
 
-// scores are what the episodes are worth, and the parts of it: what the
-// environment says, or what the score functions do.
+// scores returns the score of each episode and its parts, of the environment's signal or
+// of the score functions.
 func (p *player) scores(ctx context.Context, episodes []*data.Episode, signal reward.Signal, found *scored) ([]float64, [][]data.RewardPart, error) {
 	out, parts := make([]float64, len(episodes)), make([][]data.RewardPart, len(episodes))
 	samples := make([]reward.Sample, len(episodes))

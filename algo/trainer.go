@@ -19,10 +19,10 @@ type Trainer struct {
 	core
 	method  Method
 	saving  float64                // seconds that the last checkpoint took, until a line reports them
-	counted map[string]pool.Counts // by environment: what the lines so far have reported of its pool
+	counted map[string]pool.Counts // by environment: the counts of its pool up to the last line
 }
 
-// Parts are what a Trainer is made of.
+// Parts are the opened models, servers and files of a Trainer.
 type Parts struct {
 	Actor   *learner.Actor
 	Critic  *learner.Critic // nil: no critic
@@ -36,7 +36,7 @@ type Parts struct {
 	Envs    []Env
 	Run     *rundir.Folder
 	Day     string // date in the prompts, 2006-01-02
-	// Inputs are digests of what the run is made of, which a resumed run compares.
+	// Inputs are digests of tasks and files, which a resumed run compares.
 	Inputs map[string]string
 	// Save writes the actor as a Hugging Face folder, SaveCritic the critic's decoder.
 	Save, SaveCritic func(ctx context.Context, dir string) error

@@ -14,14 +14,11 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// Validate plays every validation task with the weights as they are and
-// reports, for each environment, val/<env>/success_rate, mean_score,
-// mean_turns and the share of every outcome, and the same of all together as
-// val/overall. Episodes lost to the
-// infrastructure count in their share and in nothing else. Draws do not
-// depend on the step, so two validations differ by the weights alone. When
-// soft ends, the validation is broken off with ErrInterrupted: half of one is
-// no result.
+// Validate plays every validation task with the current weights and returns, for each
+// environment and for all as overall, val/<env>/success_rate, mean_score, mean_turns and
+// the share of every outcome. Episodes that were lost to the infrastructure count only
+// for the shares of outcomes. Draws do not depend on the step, so two validations differ
+// by the weights alone. When soft ends, Validate stops with ErrInterrupted.
 func (t *Trainer) Validate(ctx, soft context.Context, label string) (rundir.Validation, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -68,8 +65,7 @@ func (t *Trainer) Validate(ctx, soft context.Context, label string) (rundir.Vali
 	return v, nil
 }
 
-// validateLoss adds the loss of held-out trajectories to a validation of
-// supervised training.
+// validateLoss adds the loss of held-out trajectories to a validation, if there are any.
 func (t *Trainer) validateLoss(ctx context.Context, v *rundir.Validation) error {
 	if t.heldOut == nil {
 		return nil
@@ -90,9 +86,9 @@ func (t *Trainer) validateLoss(ctx context.Context, v *rundir.Validation) error 
 	return err
 }
 
-// scoreValidation adds what the score functions, where there are some, say of
-// an environment's episodes: val/<env>/reward/<name>/mean, and val/<env>/reward/mean
-// of all together.
+// scoreValidation adds the scores of an environment's episodes by the score functions,
+// if there are any: val/<env>/reward/<name>/mean of each, and val/<env>/reward/mean of
+// all together.
 func (t *Trainer) scoreValidation(ctx context.Context, m Metrics, env string, episodes []*data.Episode) error {
 	if t.o.Scorer == nil {
 		return nil
@@ -120,7 +116,8 @@ func (t *Trainer) scoreValidation(ctx context.Context, m Metrics, env string, ep
 	return nil
 }
 
-// ValidationMetrics sums the episodes of one environment, or Overall, up.
+// ValidationMetrics returns the metrics of a validation's episodes of one environment, or
+// Overall.
 func ValidationMetrics(env string, episodes []*data.Episode) Metrics {
 	m := Metrics{}
 	prefix := "val/" + env + "/"

@@ -108,10 +108,10 @@ func (t *Trainer) scoreValidation(ctx context.Context, m Metrics, env string, ep
 		return fmt.Errorf("validation: %w", err)
 	}
 	for name, x := range composed.Metrics() {
-		m["val/"+env+"/"+name] = x
+		m[track.Validation+"/"+env+"/"+name] = x
 	}
 	if len(samples) > 0 {
-		m["val/"+env+"/reward/mean"] = sum(composed.Scores) / float64(len(samples))
+		m[track.Validation+"/"+env+"/reward/mean"] = sum(composed.Scores) / float64(len(samples))
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func (t *Trainer) scoreValidation(ctx context.Context, m Metrics, env string, ep
 // Overall.
 func ValidationMetrics(env string, episodes []*data.Episode) Metrics {
 	m := Metrics{}
-	prefix := "val/" + env + "/"
+	prefix := track.Validation + "/" + env + "/"
 	for _, ep := range episodes {
 		m[prefix+"outcome/"+string(ep.Outcome)]++
 	}

@@ -214,16 +214,16 @@ func oursGRPO(ctx context.Context, o options, model, out string, rank int) (side
 		if step == 0 {
 			return nil
 		}
-		if n := m["actor/updated_rows"]; n != grpoTasks*grpoGroup {
+		if n := m[track.UpdatedRows]; n != grpoTasks*grpoGroup {
 			return fmt.Errorf("step %d learned from %g of %d episodes", step, n, grpoTasks*grpoGroup)
 		}
-		sampled := int(m["rollout/sampled_tokens"])
+		sampled := int(m[track.SampledTokens])
 		if sampled != grpoTasks*grpoGroup*grpoNew {
 			return fmt.Errorf("step %d sampled %d tokens, want %d", step, sampled, grpoTasks*grpoGroup*grpoNew)
 		}
-		side.PromptTokens, side.NewTokens = int(m["rollout/tokens"])-sampled, sampled
+		side.PromptTokens, side.NewTokens = int(m[track.RolloutTokens])-sampled, sampled
 		if step > 1 {
-			side.Steps = append(side.Steps, m["timing_s/step"])
+			side.Steps = append(side.Steps, m[track.TimingStep])
 		}
 		return nil
 	})

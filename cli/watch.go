@@ -131,24 +131,24 @@ func (w *watcher) stepLine(step, steps int, m algo.Metrics) (parts []string, ran
 		parts, rank = append(parts, fmt.Sprintf(format, args...)), append(rank, r)
 	}
 	add(0, "step %*d/%d", len(fmt.Sprint(steps)), step, steps)
-	add(0, "success %.2f", m["episode/success_rate"])
-	add(1, "reward %.3f", m["episode/reward/mean"])
+	add(0, "success %.2f", m[track.SuccessRate])
+	add(1, "reward %.3f", m[track.EpisodeReward+"/mean"])
 	for name := range m {
 		if strings.HasPrefix(name, "reward/") { // score functions replace the environment's score
-			add(1, "score %.3f", m["critic/score/mean"])
+			add(1, "score %.3f", m[track.CriticScore+"/mean"])
 			break
 		}
 	}
-	add(3, "turns %.1f", m["env/number_of_actions/mean"])
+	add(3, "turns %.1f", m[track.NumberOfActions+"/mean"])
 	if kept, evolves := m[track.Evol+algo.Overall+"/kept"]; evolves {
 		add(2, "kept %.0f", kept)
 		add(2, "loss %.4f", m[track.EvolLoss])
 	} else if gap, measured := m[track.LogProbGap+"_mean"]; measured {
 		add(4, "gap %.1e", gap)
 	}
-	add(5, "grad %.2f", m["actor/grad_norm"])
-	add(6, "lr %.2g", m["actor/lr"])
-	add(2, "%.1f s", m["timing_s/step"])
+	add(5, "grad %.2f", m[track.ActorGradNorm])
+	add(6, "lr %.2g", m[track.ActorLR])
+	add(2, "%.1f s", m[track.TimingStep])
 	if left := w.left(step, steps); left != "" && step < steps {
 		add(1, "%s", left)
 	}
@@ -203,14 +203,14 @@ func resultsOf(v rundir.Validation) []result {
 	var out []result
 	overall := result{}
 	for _, name := range sortedKeys(v.Metrics) {
-		env, ok := strings.CutPrefix(name, "val/")
+		env, ok := strings.CutPrefix(name, track.Validation+"/")
 		if !ok {
 			continue
 		}
 		if env, ok = strings.CutSuffix(env, "/success_rate"); !ok {
 			continue
 		}
-		p := "val/" + env + "/"
+		p := track.Validation + "/" + env + "/"
 		r := result{env, v.Metrics[name], v.Metrics[p+"mean_score"], v.Metrics[p+"mean_turns"], v.Metrics[p+"episodes"]}
 		if env == algo.Overall {
 			overall = r

@@ -13,6 +13,7 @@ import (
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/algo"
 	"github.com/openmanus/openmanus/algo/learner"
+	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env/builtin"
@@ -154,8 +155,8 @@ func (t *training) read(ctx, soft context.Context, events algo.Events) error {
 			}
 			line = readingLine{}
 		}
-		m["read/step"] = float64(step)
-		loss = m["train/loss"]
+		m[track.ReadStep] = float64(step)
+		loss = m[track.SFTLoss]
 		events.Step(0, steps, m)
 		return nil
 	})
@@ -218,15 +219,15 @@ type readingLine struct {
 // add adds the metrics of a supervised step.
 func (l *readingLine) add(m algo.Metrics) {
 	l.last = m
-	l.tokens += m["train/tokens"]
-	l.skipped += m["train/skipped_steps"]
-	l.seconds += m["timing_s/sft"]
-	l.readInSecond += m["perf/sft_tokens_per_s"] * m["timing_s/sft"]
-	if loss, ok := m["train/loss"]; ok {
+	l.tokens += m[track.SFTTokens]
+	l.skipped += m[track.SFTSkipped]
+	l.seconds += m[track.TimingSFT]
+	l.readInSecond += m[track.SFTThroughput] * m[track.TimingSFT]
+	if loss, ok := m[track.SFTLoss]; ok {
 		l.steps++
-		l.loss += loss * m["train/tokens"]
-		l.lossTokens += m["train/tokens"]
-		l.gradNorm += m["train/grad_norm"]
+		l.loss += loss * m[track.SFTTokens]
+		l.lossTokens += m[track.SFTTokens]
+		l.gradNorm += m[track.SFTGradNorm]
 	}
 }
 
@@ -234,14 +235,14 @@ func (l *readingLine) add(m algo.Metrics) {
 // gradient norm and speed, and the sums of the other metrics.
 func (l *readingLine) metrics() algo.Metrics {
 	out := algo.Metrics{
-		"read/step": l.last["sft/step"], "read/epoch": l.last["sft/epoch"], "read/lr": l.last["train/lr"],
-		"read/tokens": l.tokens, "read/skipped_steps": l.skipped, "timing_s/read": l.seconds,
+		track.ReadStep: l.last[track.SFTStep], track.ReadEpoch: l.last[track.SFTEpoch], track.ReadLR: l.last[track.SFTLR],
+		track.ReadTokens: l.tokens, track.ReadSkipped: l.skipped, track.TimingRead: l.seconds,
 	}
 	if l.seconds > 0 {
-		out["perf/read_tokens_per_s"] = l.readInSecond / l.seconds
+		out[track.ReadThroughput] = l.readInSecond / l.seconds
 	}
 	if l.steps > 0 {
-		out["read/loss"], out["read/grad_norm"] = l.loss/l.lossTokens, l.gradNorm/float64(l.steps)
+		out[track.ReadLoss], out[track.ReadGradNorm] = l.loss/l.lossTokens, l.gradNorm/float64(l.steps)
 	}
 	return out
 }

@@ -77,7 +77,7 @@ func TestTrainWithRewardModel(t *testing.T) {
 	// A reply without a prompt is no chat.
 	writeFile(t, dir, "replies.jsonl", `{"prompt":"Where?","responses":["Up."]}`+"\n"+`{"responses":["Up."]}`+"\n")
 	score := []string{"score", "replies.jsonl", "--score-fn", "model", "--reward-model", "scorer", "--device", "cpu"}
-	if code, _, stderr := inProcess(t, dir, score...); code != int(errext.Model) || !strings.Contains(stderr, "row_1_0: its prompt is not known") {
+	if code, _, stderr := inProcess(t, dir, score...); code != int(errext.Model) || !strings.Contains(stderr, "row_1_0") {
 		t.Errorf("score without a prompt: exit code %d\n%s", code, stderr)
 	}
 	writeFile(t, dir, "replies.jsonl", `{"prompt":"Where?","responses":["Up.","Down, or up."]}`+"\n")

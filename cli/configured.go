@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,27 +15,6 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// playOptions are what eval and rollout share: the configuration with the
-// flags merged into it. Its only [[env]] table is the one that is played;
-// val_tasks are the tasks and rollout.val is how they are sampled.
-type playOptions struct {
-	configs.Config
-	Logs string // folder of the logs of started servers
-	Day  string // of the prompts, if the chat template writes it; "": today
-}
-
-// env is the table that is played.
-func (o *playOptions) env() *configs.Env { return &o.Env[0] }
-
-// samples is the number of episodes per task.
-func (o *playOptions) samples() int { return o.Rollout.Val.GroupSize }
-
-// concurrency is the number of episodes played at once.
-func (o *playOptions) concurrency() int { return min(o.Agent.MaxWorkers, o.Rollout.MaxSequences) }
-
-// local reports whether a model of this process generates the replies.
-func (o *playOptions) local() bool { return o.Rollout.Engine == engineLocal }
-
 // playFlags returns the flags that eval and rollout share.
 func playFlags() []cli.Flag {
 	return slices.Concat([]cli.Flag{
@@ -43,11 +23,30 @@ func playFlags() []cli.Flag {
 	}, flagsOf(playKeys()), []cli.Flag{serverLogsFlag()})
 }
 
+// playOptions returns the options of eval and rollout that are not keys.
+func playOptions(c *cli.Context) run.PlayOptions {
+	return run.PlayOptions{ServerLogs: c.String("server-logs"), MaxLost: c.Float64("max-lost")}
+}
+
+// openRun opens a run whose error messages name flags in place of the keys that
+// they override.
+func (s *State) openRun(ctx context.Context, cfg configs.Config, flags []keyFlag) (*run.Run, error) {
+	h := s.Host
+	h.SettingName = func(key string) string {
+		for _, k := range flags {
+			if slices.Contains(strings.Fields(k.keys), key) {
+				return "--" + k.name()
+			}
+		}
+		return ""
+	}
+	return run.Open(ctx, cfg, h)
+}
+
 // parsePlay merges the defaults, the configuration that the command line names
 // and its flags. Without a configuration the flags' defaults apply. Errors of
 // the flags are added to f, to be reported with those of other flags.
-func (s *State) parsePlay(c *cli.Context, f *flagFaults) (playOptions, error) {
-	o := playOptions{Logs: c.String("server-logs")}
+func (s *State) parsePlay(c *cli.Context, f *flagFaults) (cfg configs.Config, err error) {
 	f.oneOf("split", c.String("split"), "val", "train")
 	file := c.Args().First()
 	if file == "" {
@@ -56,21 +55,19 @@ func (s *State) parsePlay(c *cli.Context, f *flagFaults) (playOptions, error) {
 				f.add(name, "it is about a configuration: give CONFIG.toml, or leave it out")
 			}
 		}
-		o.Config = schema.Defaults()
-		o.Env = []configs.Env{configs.DefaultEnv(c.String("env"))}
+		cfg = schema.Defaults()
+		cfg.Env = []configs.Env{configs.DefaultEnv(c.String("env"))}
 	} else {
 		if err := f.err(); err != nil {
-			return o, err
+			return cfg, err
 		}
-		var err error
-		if o.Config, err = s.loadPlayed(c, file); err != nil {
-			return o, err
+		if cfg, err = s.loadPlayed(c, file); err != nil {
+			return cfg, err
 		}
 	}
-	name, obsTokens := o.env().Name, o.Agent.MaxObsTokens
-	flags := playKeys()
-	f.override(c, flags, &o.Config, file == "")
-	e := o.env()
+	e, obsTokens := &cfg.Env[0], cfg.Agent.MaxObsTokens
+	name := e.Name
+	f.override(c, playKeys(), &cfg, file == "")
 	e.Name = name // --env may give a label
 	if e.MaxTurns == 0 {
 		if spec, err := env.Lookup(name); err == nil {
@@ -78,45 +75,35 @@ func (s *State) parsePlay(c *cli.Context, f *flagFaults) (playOptions, error) {
 		}
 	}
 	if e.HistoryLength < 0 {
-		e.HistoryLength = o.Agent.HistoryLength
+		e.HistoryLength = cfg.Agent.HistoryLength
 	}
-	if e.MemoryFile != "" && !c.IsSet("memory-file") && o.Unmet("env.0.memory_file") != "" { // of the format in the file
+	if e.MemoryFile != "" && !c.IsSet("memory-file") && cfg.Unmet("env.0.memory_file") != "" { // of the format in the file
 		e.MemoryFile = ""
 	}
-	if e.UseSummary && !c.IsSet("use-summary") && o.Unmet("env.0.use_summary") != "" {
+	if e.UseSummary && !c.IsSet("use-summary") && cfg.Unmet("env.0.use_summary") != "" {
 		e.UseSummary = false
 	}
-	f.needs(c, o)
-	f.check(c, flags, &o.Config)
-	if len(f.errs) > 0 {
-		return o, nil
+	f.needs(c, cfg)
+	f.check(c, playKeys(), &cfg)
+	if cfg.Rollout.Engine == engineOpenAI && file != "" && obsTokens != 0 {
+		s.Log.Warn("observations are not shortened: an endpoint does not report its tokens", "agent.max_obs_tokens", obsTokens)
 	}
-	if !o.local() {
-		if file != "" && obsTokens != 0 {
-			s.Log.Warn("observations are not shortened: an endpoint does not report its tokens", "agent.max_obs_tokens", obsTokens)
-		}
-		return o, nil
-	}
-	if o.Model.ComputeDtype != "auto" {
-		return o, nil
-	}
-	var err error
-	o.Model.ComputeDtype, err = run.ComputeDtype("auto", o.Model.Device)
-	return o, err
+	return cfg, nil
 }
 
 // needs adds values that are missing, and flags that exclude each other.
-func (f *flagFaults) needs(c *cli.Context, o playOptions) {
-	if o.local() {
-		f.need("model", o.Model.Path, "a Hugging Face folder or a .gguf file; or --base-url and --api-model for an endpoint")
+func (f *flagFaults) needs(c *cli.Context, cfg configs.Config) {
+	e := cfg.Env[0]
+	if cfg.Rollout.Engine == engineLocal {
+		f.need("model", cfg.Model.Path, "a Hugging Face folder or a .gguf file; or --base-url and --api-model for an endpoint")
 	}
-	f.need("env", o.env().Name, strings.Join(env.Names(), ", "))
-	f.need("tasks", strings.Join(o.env().ValTasks, ","), taskForms)
+	f.need("env", e.Name, strings.Join(env.Names(), ", "))
+	f.need("tasks", strings.Join(e.ValTasks, ","), taskForms)
 	f.sampling(c)
-	if e := o.env(); e.UseSummary {
-		f.need("summary-base-url", o.Agent.Summary.BaseURL, "the address of the endpoint that writes summaries")
+	if e.UseSummary {
+		f.need("summary-base-url", cfg.Agent.Summary.BaseURL, "the address of the endpoint that writes summaries")
 	}
-	f.serverLogs(c, o.env().Launch)
+	f.serverLogs(c, e.Launch)
 }
 
 // loadPlayed reads the configuration of a run and keeps the environment and

@@ -78,7 +78,7 @@ func TestParsePlay(t *testing.T) {
 		{"as it is", playedRun, "", local, func(*configs.Config) {}},
 		{"the other split", playedRun, "--split train", local, func(o *configs.Config) { o.Env[0].ValTasks = []string{"0-9"} }},
 		{"a key", playedRun, "--set env.maze.max_turns=5", local, func(o *configs.Config) { o.Env[0].MaxTurns = 5 }},
-		{"a number format by the device", playedRun, "--set model.compute_dtype=auto --device cpu", local, func(o *configs.Config) { o.Model.Device = "cpu" }},
+		{"a number format left to the device", playedRun, "--set model.compute_dtype=auto --device cpu", local, func(o *configs.Config) { o.Model.Device, o.Model.ComputeDtype = "cpu", "auto" }},
 		{"sampling of training is not that of playing", playedRun, "--set rollout.top_p=0.5 --set rollout.top_k=3 --set trainer.seed=9", local, func(*configs.Config) {}},
 		{"flags win", playedRun, "--tasks 3 --temperature 0.5 --instruction-file f.txt --samples 7 --seed 4 --top-p 0.9 --concurrency 5", local, func(o *configs.Config) {
 			o.Env[0].ValTasks, o.Env[0].Instruction, o.Env[0].InstructionFile = []string{"3"}, "", "f.txt"
@@ -166,7 +166,7 @@ wait_healthy_s = 8
 		if o.Agent.EpisodeRetries != 7 || o.Agent.EpisodeReplays != 4 {
 			t.Errorf("%d retries, %d replays", o.Agent.EpisodeRetries, o.Agent.EpisodeReplays)
 		}
-		return *o.env()
+		return o.Env[0]
 	}
 	cfg, err := schema.Load("run.toml", []byte(text), nil)
 	if err != nil {

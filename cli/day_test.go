@@ -10,6 +10,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/llm/tokenizer"
 	"github.com/openmanus/openmanus/algo/rundir"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -68,7 +69,7 @@ func TestDumpOfAnotherDay(t *testing.T) {
 		}
 	}
 
-	var r replayReport
+	var r run.ReplayReport
 	if err := json.Unmarshal([]byte(onDay(t, later, dir, "replay", "--json", "d.jsonl")), &r); err != nil || r.Replayed != 12 || r.MaxGap != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}

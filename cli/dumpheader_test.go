@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/agent/openai/openaitest"
-	"github.com/openmanus/openmanus/cli/run"
-	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -37,22 +35,5 @@ func TestDumpOfAnEarlierVersion(t *testing.T) {
 	}
 	if now := one(t, dir, "d.jsonl"); !strings.HasPrefix(now, lines[0]+lines[1]) {
 		t.Errorf("what was there has changed:\n%s", now)
-	}
-}
-
-// TestRecordedGreedily: options of an earlier version that stand for one key
-// together.
-func TestRecordedGreedily(t *testing.T) {
-	h := dump.Header{Options: map[string]any{
-		"env": "maze", "tasks": "0-2", "skip_tasks": "", "greedy": true, "temperature": 1.0, "max_turns": 0, "dtype": "bfloat16",
-		"episode": map[string]any{"MaxTurns": 15, "MaxNewTokens": 9, "MaxContext": 99, "Temperature": 1, "Greedy": true, "TopP": 1},
-	}}
-	r, err := run.ReadRecordedPlay(h)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := r.Config.Env[0]
-	if r.Config.Rollout.Val.Temperature != 0 || e.MaxTurns != 15 || e.SkipTasks != nil || e.ValTasks[0] != "0-2" || r.Config.Model.ComputeDtype != "bfloat16" {
-		t.Errorf("%+v", r.Config)
 	}
 }

@@ -3,15 +3,13 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/agent/eval"
-	"github.com/openmanus/openmanus/agent/rollout"
-	"github.com/openmanus/openmanus/data"
-	"github.com/openmanus/openmanus/data/dump"
+	"github.com/openmanus/openmanus/cli/run"
+	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -28,13 +26,11 @@ func evalCommand(s *State) *cli.Command {
 
 // evalOptions are the command line of `openmanus eval`.
 type evalOptions struct {
-	playOptions
-	JSON     bool
-	Out      string  // file of the result, as JSON; "": none
-	Episodes string  // dump of the episodes; "": none
-	Force    bool    // replace files that exist
-	MaxLost  float64 // share of the episodes that may be lost
-	DryRun   bool    // open everything, play nothing
+	configs.Config
+	run.EvalOptions
+	JSON  bool
+	Out   string // file of the result, as JSON; "": none
+	Force bool   // replace files that exist
 }
 
 func evalFlags() []cli.Flag {
@@ -51,10 +47,10 @@ func evalFlags() []cli.Flag {
 // parseEval reads the flags of evalFlags.
 func (s *State) parseEval(c *cli.Context) (evalOptions, error) {
 	f := flagFaults{}
-	play, err := s.parsePlay(c, &f)
+	cfg, err := s.parsePlay(c, &f)
 	o := evalOptions{
-		playOptions: play, JSON: c.Bool("json"), Out: c.String("out"), Episodes: c.String("episodes"), Force: c.Bool("force"),
-		MaxLost: c.Float64("max-lost"), DryRun: c.Bool("dry-run"),
+		Config: cfg, JSON: c.Bool("json"), Out: c.String("out"), Force: c.Bool("force"),
+		EvalOptions: run.EvalOptions{PlayOptions: playOptions(c), Episodes: c.String("episodes"), DryRun: c.Bool("dry-run")},
 	}
 	if err != nil {
 		return o, err
@@ -63,7 +59,7 @@ func (s *State) parseEval(c *cli.Context) (evalOptions, error) {
 	return o, f.err()
 }
 
-func runEval(ctx context.Context, s *State, c *cli.Context) (err error) {
+func runEval(ctx context.Context, s *State, c *cli.Context) error {
 	o, err := s.parseEval(c)
 	if err != nil {
 		return err
@@ -73,33 +69,24 @@ func runEval(ctx context.Context, s *State, c *cli.Context) (err error) {
 			return err
 		}
 	}
-	p, err := s.openPlaying(ctx, o.playOptions)
-	defer func() { err = errors.Join(err, p.close()) }()
+	version, err := runningVersion()
 	if err != nil {
 		return err
 	}
-	contract, err := s.contract(ctx, p, o.playOptions)
+	o.Program = version.program()
+	r, err := s.openRun(ctx, o.Config, playKeys())
+	if err != nil {
+		return err
+	}
+	result, err := r.Eval(ctx, o.EvalOptions)
 	if err != nil {
 		return err
 	}
 	if o.DryRun {
-		return s.printContract(contract, o.JSON)
-	}
-	weights, err := p.weights(ctx)
-	if err != nil {
-		return err
-	}
-	episodes, met, err := s.evaluate(ctx, p, o, weights, contract)
-	if err != nil {
-		return err
-	}
-	r := eval.New(o.env().Name, eval.Tasks(episodes, p.world.Spec.Family), o.samples(), o.Trainer.Seed)
-	r.Model, r.Weights, r.Contract, r.Infrastructure = o.Model.Path, weights, contract, met
-	if p.endpoint != nil {
-		r.Model, r.Usage = o.Rollout.API.Model, p.endpoint.Usage()
+		return s.printContract(result.Contract, o.JSON)
 	}
 	if o.Out != "" {
-		text, err := json.Marshal(r)
+		text, err := json.Marshal(result)
 		if err != nil {
 			return fmt.Errorf("write JSON: %w", err)
 		}
@@ -107,26 +94,7 @@ func runEval(ctx context.Context, s *State, c *cli.Context) (err error) {
 			return errext.With(errext.Disk, "", err)
 		}
 	}
-	return s.printEval(r, o.JSON)
-}
-
-// evaluate plays, and writes the episodes where that was asked.
-func (s *State) evaluate(ctx context.Context, p *playing, o evalOptions, weights string, contract eval.Contract) (episodes []*data.Episode, met eval.Infrastructure, err error) {
-	var w *dump.Writer
-	if o.Episodes != "" {
-		options := dumpOptions(o.playOptions, p)
-		options["contract"] = contract
-		if w, err = dump.Create(s.Path(o.Episodes), dump.Header{Weights: weights, Options: options}); err != nil {
-			return nil, met, errext.With(errext.Disk, "", err)
-		}
-		defer func() { err = errors.Join(err, errext.With(errext.Disk, "", w.Close())) }()
-	}
-	return s.play(ctx, p, o.playOptions, func(ro *rollout.Options) {
-		ro.MaxFailed = maxFailed(o.MaxLost)
-		if w != nil {
-			ro.OnEpisode = func(ep *data.Episode) error { return errext.With(errext.Disk, "", w.Write(ep)) }
-		}
-	})
+	return s.printEval(result, o.JSON)
 }
 
 // printEval writes a result to standard output, as JSON where a script asked.

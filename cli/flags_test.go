@@ -54,7 +54,7 @@ func TestParseRollout(t *testing.T) {
 	r := &want.Rollout
 	r.Val, r.MaxNewTokens, r.MaxContextTokens, r.MaxSequences = configs.RolloutVal{GroupSize: 4}, 32, 0, 3
 	want.Agent.MaxObsTokens, want.Agent.MaxWorkers, want.Trainer.Seed = 0, 3, 18446744073709551615
-	if diff := cmp.Diff(want, got.Config); diff != "" || got.Dump != "d.jsonl" || got.MaxLost != 0.1 || got.Logs != "servers" {
+	if diff := cmp.Diff(want, got.Config); diff != "" || got.Dump != "d.jsonl" || got.MaxLost != 0.1 || got.ServerLogs != "servers" {
 		t.Errorf("%+v, -want +got:\n%s", got, diff)
 	}
 }
@@ -77,7 +77,7 @@ func TestParseRolloutReportsAllFaults(t *testing.T) {
 
 func TestParseActionFormat(t *testing.T) {
 	got, code, text := parsed(t, strings.Fields("--model m --env webshop --server http://a --tasks 1 --action-format code_as_action"), evalFlags(), (*State).parseEval)
-	if code != errext.OK || got.env().Format != "code_as_action" || got.env().ActionFormat != "code_as_action" {
+	if code != errext.OK || got.Env[0].Format != "code_as_action" || got.Env[0].ActionFormat != "code_as_action" {
 		t.Errorf("%s %+v", text, got)
 	}
 	for line, want := range map[string]string{
@@ -110,7 +110,7 @@ func TestParseEval(t *testing.T) {
 	if code != errext.OK {
 		t.Fatal(text)
 	}
-	if !got.JSON || got.env().ValTasks[0] != "rows.parquet" || got.Rollout.Val.Temperature != 0.5 {
+	if !got.JSON || got.Env[0].ValTasks[0] != "rows.parquet" || got.Rollout.Val.Temperature != 0.5 {
 		t.Errorf("got %+v", got)
 	}
 	if _, code, text = parsed(t, strings.Fields("--model m --env maze --tasks 1 --greedy --temperature 1"), evalFlags(), (*State).parseEval); code != errext.Usage {

@@ -1,19 +1,13 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"io"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/openmanus/openmanus/agent"
-	"github.com/openmanus/openmanus/agent/eval"
-	"github.com/openmanus/openmanus/configs"
-	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/dump"
-	"github.com/openmanus/openmanus/env"
 )
 
 // A whole run in a format that writes its prompts anew, warm start included.
@@ -59,38 +53,6 @@ func TestTrainingInContexts(t *testing.T) {
 	}
 }
 
-// The window and the words of prompts decide an evaluation's number.
-func TestContractOfPrompts(t *testing.T) {
-	parts := func(e configs.Env) map[string]string {
-		t.Helper()
-		ts := newTestState(t)
-		spec, err := env.Lookup("maze")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e.MemoryFile != "" {
-			writeFile(t, ts.Dir, e.MemoryFile, "old")
-		}
-		f, err := agent.FormatFor(e.Format, spec, agent.FormatOptions{HistoryLength: e.HistoryLength})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := map[string]string{}
-		if err := ts.addFormat(t.Context(), got, agent.Setup{Format: f, Spec: spec}, playOptions{Config: configs.Config{Env: []configs.Env{e}}}); err != nil {
-			t.Fatal(err)
-		}
-		return got
-	}
-	if got := parts(configs.Env{Format: "react", HistoryLength: 2}); len(got) != 0 {
-		t.Errorf("react has %v", got)
-	}
-	one, two := parts(configs.Env{Format: "history", HistoryLength: 1}), parts(configs.Env{Format: "history", HistoryLength: 2})
-	staged := parts(configs.Env{Format: "staged", HistoryLength: 2, MemoryFile: "m.md"})
-	if one["prompts"] == two["prompts"] || two["prompts"] == staged["prompts"] || staged["memory_file"] == "" {
-		t.Errorf("%v, %v, %v", one, two, staged)
-	}
-}
-
 // An episode of several contexts is drawn again id by id, each context from
 // its own beginning, with the model and without.
 func TestReplayOfContexts(t *testing.T) {
@@ -119,52 +81,5 @@ func TestReplayOfContexts(t *testing.T) {
 				t.Errorf("a changed prompt was not found: exit code %d\n%s", code, out)
 			}
 		})
-	}
-}
-
-// worded is a format with words of its own: the rule that it states, and what
-// it shows.
-type worded struct {
-	agent.Format
-	rule, shown string
-}
-
-func (w worded) Prompt() string                      { return w.rule }
-func (w worded) Begin(data.Task, int) agent.Prompter { return shows(w.shown) }
-
-// shows is a prompter that always writes the same.
-type shows string
-
-func (p shows) Prompt(context.Context, agent.PromptState) (string, error) { return string(p), nil }
-
-// A character of what a format says changes the contract, in the part that
-// stands for it.
-func TestContractOfWords(t *testing.T) {
-	ts := newTestState(t)
-	react, err := agent.Formats.Lookup("react")
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec, err := env.Lookup("maze")
-	if err != nil {
-		t.Fatal(err)
-	}
-	of := func(rule, shown string) eval.Contract {
-		t.Helper()
-		setup := agent.Setup{Format: worded{react, rule, shown}, Spec: spec}
-		parts := map[string]string{"instruction": instructionPart([]data.Task{{Env: "maze", ID: "maze_1"}}, setup)}
-		if err := ts.addFormat(t.Context(), parts, setup, playOptions{Config: configs.Config{Env: []configs.Env{{}}}}); err != nil {
-			t.Fatal(err)
-		}
-		return eval.NewContract(parts)
-	}
-	base := of("Say so.", "Here.")
-	if again := of("Say so.", "Here."); again.Hash != base.Hash {
-		t.Errorf("the same words differ: %v", eval.Diff(base, again))
-	}
-	for part, other := range map[string]eval.Contract{"instruction": of("Say so!", "Here."), "prompts": of("Say so.", "Here!")} {
-		if d := eval.Diff(base, other); len(d) != 1 || d[0].Part != part || other.Hash == base.Hash {
-			t.Errorf("another character of the %s: differs in %v", part, d)
-		}
 	}
 }

@@ -60,7 +60,7 @@ func TestRetryLost(t *testing.T) {
 		want string
 	}{
 		{"--continue --max-lost 0.2", errext.OK, "--retry-lost plays them again"},
-		{"--continue", errext.Env, "1 of 5 episodes were lost to the servers or the engine before: give --retry-lost"},
+		{"--continue", errext.Env, "1 of 5 episodes were lost"},
 		{"--retry-lost", errext.Usage, "--retry-lost: it is about a dump that exists"},
 		{"--continue --max-lost 1", errext.Usage, "--max-lost: 1 is not allowed"},
 	} {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/dump"
 	"github.com/openmanus/openmanus/data/table"
@@ -15,13 +16,13 @@ import (
 )
 
 // replayed runs `openmanus replay --json`.
-func replayed(t *testing.T, dir string, want errext.ExitCode, args ...string) replayReport {
+func replayed(t *testing.T, dir string, want errext.ExitCode, args ...string) run.ReplayReport {
 	t.Helper()
 	code, stdout, stderr := inProcess(t, dir, append([]string{"replay", "--json"}, args...)...)
 	if code != int(want) {
 		t.Fatalf("%q: exit code %d, want %d\n%s%s", args, code, want, stdout, stderr)
 	}
-	var r replayReport
+	var r run.ReplayReport
 	if code == int(errext.OK) || code == int(errext.Check) {
 		if err := json.Unmarshal([]byte(stdout), &r); err != nil {
 			t.Fatalf("%v in %s", err, stdout)
@@ -151,12 +152,12 @@ func TestReplayRefuses(t *testing.T) {
 		{"other.jsonl", errext.Input, "was played by the weights 0"},
 		{"training.jsonl", errext.Input, "lacks the settings"},
 		{"d.jsonl --episode 12", errext.Input, "has 12 episodes and no episode 12"},
-		{"d.jsonl --model gone", errext.Model, "--no-model to check the rest"},
+		{"d.jsonl --model gone", errext.Model, "--no-model"},
 		{"d.jsonl --no-model --model m", errext.Usage, "take out one"},
 		{"d.jsonl --margin 2", errext.Usage, "--margin"},
 		{"staged.jsonl", errext.Input, "memory file"},
-		{"torn.jsonl", errext.OK, "the last line is cut off"},
-		{"only.jsonl", errext.Input, "nothing was replayed: it holds no episode"},
+		{"torn.jsonl", errext.OK, "last line"},
+		{"only.jsonl", errext.Input, "nothing was replayed"},
 		{"lost.jsonl", errext.OK, ""},
 		{"lost.jsonl --episode 1", errext.Input, "nothing was replayed: episode 1: it failed because of a server or the engine"},
 		{"lost.jsonl --no-model --json --episode 1", errext.Input, "nothing was replayed: episode 1"},

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -50,7 +49,7 @@ func dumped(t *testing.T, path string) []*data.Episode {
 			t.Fatal(err)
 		}
 		if key := (episodeKey{e.UID, e.Sample}); seen[key] {
-			t.Errorf("%s is there twice", key)
+			t.Errorf("%v is there twice", key)
 		} else {
 			seen[key] = true
 		}
@@ -123,7 +122,7 @@ func TestRolloutContinues(t *testing.T) {
 				t.Fatalf("%d episodes when it was killed, want some of 12", n)
 			}
 			code, _, stderr := inProcess(t, killed, rolloutArgs(tt.dump, append(tt.more, "--continue")...)...)
-			if code != 0 || !strings.Contains(stderr, "going on with the dump") {
+			if code != 0 || !strings.Contains(stderr, "continuing the dump") {
 				t.Fatalf("exit code %d\n%s", code, stderr)
 			}
 			want, got := dumped(t, filepath.Join(whole, tt.dump)), dumped(t, path)
@@ -199,5 +198,8 @@ func TestRolloutRefusesADumpThatExists(t *testing.T) {
 	}
 }
 
-// String names the episode in the messages of tests.
-func (k episodeKey) String() string { return fmt.Sprintf("%s, sample %d", k.uid, k.sample) }
+// episodeKey identifies an episode of a dump.
+type episodeKey struct {
+	uid    string
+	sample int
+}

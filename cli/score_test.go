@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/openmanus/openmanus/cli/run"
-	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
@@ -28,11 +27,11 @@ func TestScore(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
-	var got scoreResult
+	var got run.ScoreResult
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 		t.Fatal(err)
 	}
-	want := scoreResult{Rows: 2, Samples: 3, Replies: 6, Metrics: map[string]float64{"reward/gsm8k/mean": 2.3 / 6}, Scores: map[string]float64{
+	want := run.ScoreResult{Rows: 2, Samples: 3, Replies: 6, Metrics: map[string]float64{"reward/gsm8k/mean": 2.3 / 6}, Scores: map[string]float64{
 		"mean@3": 2.3 / 6, "best@1": 2.3 / 6, "best@2": 0.55, "best@3": 0.55, "pass@1": 1. / 3, "pass@2": 0.5, "pass@3": 0.5,
 	}}
 	if d := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); d != "" {
@@ -230,48 +229,5 @@ func TestScoreAfterAFailure(t *testing.T) {
 	}
 	if code, _, stderr := inProcess(t, dir, "score", "in.jsonl", "out.jsonl", "--score-fn", "gsm8k"); code != 0 {
 		t.Errorf("exit code %d\n%s", code, stderr)
-	}
-}
-
-func TestWorkChanges(t *testing.T) {
-	score := `{"command":"score","input_sha256":"` + strings.Repeat("ab", 32) + `","prompt_key":"prompt","judges_sha256":{"a.sh":"1"},"reward":{"ScoreFn":"math"}}`
-	for _, c := range []struct{ name, was, want string }{
-		{"another command", `{"command":"generate","seed":1}`, `command: was "generate", now "score"`},
-		{"another input", strings.ReplaceAll(score, "ab", "cd"), "input_sha256: was cdcdcdcdcdcd, now abababababab"},
-		{"another judge", strings.ReplaceAll(score, "a.sh", "b.sh"), `judges_sha256.a.sh: was nothing, now "1"; judges_sha256.b.sh: was "1", now nothing`},
-		{"another function", strings.ReplaceAll(score, "math", "f1"), `reward.score_fn: was "f1", now "math"`},
-		{"no work", "garbage", `command: was nothing, now "score"`},
-		{"another order", strings.Replace(score, "{", "{ ", 1), "another version of openmanus may have begun it"},
-	} {
-		if got := workChanges([]byte(c.was), []byte(score)); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
-	}
-}
-
-// A reward model is all the files of its folder.
-func TestJudgesOfARewardModel(t *testing.T) {
-	ts := newTestState(t)
-	if err := os.Mkdir(filepath.Join(ts.Dir, "judge"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, ts.Dir, "judge/config.json", "{}")
-	writeFile(t, ts.Dir, "judge/model.safetensors", "weights")
-	r := configs.Reward{ScoreFn: configs.ModelScoreFn, ModelPath: "judge"}
-	hash := func() string {
-		t.Helper()
-		files, err := run.RewardDigests(&ts.Host, r)
-		if err != nil || len(files) != 1 || files["judge"] == "" {
-			t.Fatalf("%v, %v", files, err)
-		}
-		return files["judge"]
-	}
-	before := hash()
-	if hash() != before {
-		t.Error("the same folder has two hashes")
-	}
-	writeFile(t, ts.Dir, "judge/model.safetensors", "others")
-	if hash() == before {
-		t.Error("other weights have the same hash")
 	}
 }

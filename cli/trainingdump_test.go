@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/table"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -187,7 +188,7 @@ func TestTrainFromTruncatedDump(t *testing.T) {
 		t.Errorf("on policy, but the KL is %g, the gap %g and %g are clipped", kl, gap, m["actor/pg_clipfrac"])
 	}
 	code, stdout, stderr := inProcess(t, dir, "replay", "played.jsonl", "--json")
-	var report replayReport
+	var report run.ReplayReport
 	if err := json.Unmarshal([]byte(stdout), &report); err != nil || code != 0 || report.Replayed == 0 || report.MaxGap > 1e-3 {
 		t.Errorf("exit code %d, %v: %+v\n%s", code, err, report, stderr)
 	}

@@ -121,8 +121,8 @@ func (s *State) likelyTokenizers(o viewOptions, files []string) []string {
 		out = append(out, filepath.Join(folder.Checkpoints(), slices.Max(checkpoints)))
 	}
 	if dump, err := dump.Open(s.Path(files[0])); err == nil {
-		if played, err := run.ReadRecordedPlay(dump.Header()); err == nil && played.Config.Model.Path != "" {
-			out = append(out, played.Config.Model.Path)
+		if path := run.RecordedModel(dump.Header()); path != "" {
+			out = append(out, path)
 		}
 		_ = dump.Close()
 	}

@@ -76,8 +76,8 @@ func microBatching(rows int, dynamic bool, maxTokens int) learner.MicroBatching 
 	return learner.MicroBatching{Rows: rows}
 }
 
-// RolloutOptions maps the options that training and validation rollouts share.
-func RolloutOptions(h *Host, cfg configs.Config) rollout.Options {
+// rolloutOptions maps the options that training and validation rollouts share.
+func rolloutOptions(h *Host, cfg configs.Config) rollout.Options {
 	return rollout.Options{
 		Concurrency:   min(cfg.Agent.MaxWorkers, cfg.Rollout.MaxSequences),
 		Seed:          cfg.Trainer.Seed,
@@ -110,7 +110,7 @@ func trainerOptions(h *Host, cfg configs.Config, compute torch.DType, tasks int)
 		return algo.Options{}, err
 	}
 	steps := totalSteps(cfg, tasks)
-	train, val := RolloutOptions(h, cfg), RolloutOptions(h, cfg)
+	train, val := rolloutOptions(h, cfg), rolloutOptions(h, cfg)
 	train.GroupSize = cfg.Rollout.GroupSize
 	val.GroupSize = cfg.Rollout.Val.GroupSize
 	// Validation has a seed of its own, and the same draws at every step.

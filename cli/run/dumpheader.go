@@ -15,17 +15,17 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// RecordedPlay holds the settings with which the episodes of a dump were played.
-type RecordedPlay struct {
+// recordedPlay holds the settings with which the episodes of a dump were played.
+type recordedPlay struct {
 	Config  configs.Config `json:"-"` // with one [[env]] table
 	Episode *agent.Options `json:"episode"`
 	Day     string         `json:"day"`
 	Threads int            `json:"threads"` // 0 unless deterministic
 }
 
-// ReadRecordedPlay reads the header of a dump of this version or an earlier one.
-func ReadRecordedPlay(h dump.Header) (RecordedPlay, error) {
-	var r RecordedPlay
+// readRecorded reads the header of a dump of this version or an earlier one.
+func readRecorded(h dump.Header) (recordedPlay, error) {
+	var r recordedPlay
 	var values map[string]json.RawMessage
 	text, err := json.Marshal(h.Options)
 	if err == nil {
@@ -46,6 +46,16 @@ func ReadRecordedPlay(h dump.Header) (RecordedPlay, error) {
 		r.Config.Env[0].MaxTurns = r.Episode.MaxTurns
 	}
 	return r, nil
+}
+
+// RecordedModel returns the path of the model that played a dump, "" if its
+// header has none.
+func RecordedModel(h dump.Header) string {
+	played, err := readRecorded(h)
+	if err != nil {
+		return ""
+	}
+	return played.Config.Model.Path
 }
 
 // earlierNames maps the names of options in dumps of earlier versions to keys.
@@ -94,9 +104,9 @@ func currentNames(options map[string]json.RawMessage) map[string]json.RawMessage
 	return values
 }
 
-// HeaderToContinue returns the header for continuing the dump at path: now, or
+// headerToContinue returns the header for continuing the dump at path: now, or
 // the dump's own header if an earlier version wrote it with equal settings.
-func HeaderToContinue(h *Host, path string, now dump.Header) (dump.Header, error) {
+func headerToContinue(h *Host, path string, now dump.Header) (dump.Header, error) {
 	r, err := dump.Open(h.Path(path))
 	if err != nil { // a new or damaged file, which dump.Continue reports
 		return now, nil
@@ -106,7 +116,7 @@ func HeaderToContinue(h *Host, path string, now dump.Header) (dump.Header, error
 	if !ofEarlierVersion(was.Options) {
 		return now, nil
 	}
-	played, err := ReadRecordedPlay(was)
+	played, err := readRecorded(was)
 	if err != nil {
 		return now, errext.With(errext.Input, "choose another file", fmt.Errorf("%s: %w", path, err))
 	}

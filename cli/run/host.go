@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -36,6 +37,10 @@ type Host struct {
 	// Events shows training: its phases, steps and validations.
 	Events algo.Events
 
+	// SettingName returns how error messages call a configuration key that the
+	// caller sets by another name, such as a flag, and "" for other keys.
+	SettingName func(key string) string
+
 	// WaitHealthy, unless 0, overrides how long servers that are all down are
 	// waited for.
 	WaitHealthy time.Duration
@@ -67,6 +72,17 @@ func (h Host) WithDefaults() Host {
 	}
 	return h
 }
+
+// settingName returns SettingName's name of a key, "" if there is none.
+func (h *Host) settingName(key string) string {
+	if h.SettingName == nil {
+		return ""
+	}
+	return h.SettingName(key)
+}
+
+// name returns how error messages call a configuration key.
+func (h *Host) name(key string) string { return cmp.Or(h.settingName(key), key) }
 
 // noDisplay shows nothing.
 type noDisplay struct{}

@@ -58,7 +58,7 @@ func (t *training) inputDigests(ctx context.Context, ref *model.Model) (map[stri
 		}
 	}
 	if t.mode == reinforced {
-		judges, err := RewardDigests(t.host, t.cfg.Reward)
+		judges, err := rewardDigests(t.host, t.cfg.Reward)
 		if err != nil {
 			return nil, err
 		}
@@ -94,11 +94,11 @@ func (r *runFolder) checkInputs(now map[string]string) error {
 		"restore them to resume, or give trainer.experiment another name to train anew", r.checkpoint.Path, strings.Join(others, "\n")))
 }
 
-// RewardDigests returns the SHA-256 of the files that the score functions of a
+// rewardDigests returns the SHA-256 of the files that the score functions of a
 // [reward] section consist of, by path: the reward model, and the files that
 // the command of an external program names. It does not cover what a program
 // imports, nor servers.
-func RewardDigests(h *Host, r configs.Reward) (map[string]string, error) {
+func rewardDigests(h *Host, r configs.Reward) (map[string]string, error) {
 	files := map[string]string{}
 	add := func(path string) (err error) {
 		files[path], err = h.HashFile(path)

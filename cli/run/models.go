@@ -158,12 +158,12 @@ func OpenModel(ctx context.Context, h *Host, open *Closers, m configs.Model, o m
 	return b, nil
 }
 
-// ContextLimit returns rollout.max_context_tokens, or the model's positions if
+// contextLimit returns rollout.max_context_tokens, or the model's positions if
 // it is 0.
-func ContextLimit(b *model.Bundle, cfg configs.Config) (int, error) {
+func contextLimit(h *Host, b *model.Bundle, cfg configs.Config) (int, error) {
 	limit := b.Model.Config.MaxPositionEmbeddings
 	if cfg.Rollout.MaxContextTokens > limit {
-		return 0, errext.With(errext.Input, fmt.Sprintf("set --max-context-tokens to %d or less", limit), fmt.Errorf("the model has %d positions", limit))
+		return 0, errext.With(errext.Input, fmt.Sprintf("set %s to %d or less", h.name("rollout.max_context_tokens"), limit), fmt.Errorf("the model has %d positions", limit))
 	}
 	return cmp.Or(cfg.Rollout.MaxContextTokens, limit), nil
 }

@@ -39,11 +39,12 @@ type SamplerOptions struct {
 // CacheHints are the ways to make the KV cache smaller, for error messages.
 type CacheHints struct{ Sessions, Context, Share string }
 
-// The hints that name keys of the configuration, and those that name flags.
-var (
-	cacheKeys  = CacheHints{"lower rollout.max_sequences", "lower rollout.max_context_tokens", "raise rollout.kv_cache_fraction"}
-	CacheFlags = CacheHints{"lower --concurrency", "lower --max-context-tokens", "free some memory"}
-)
+var cacheKeys = CacheHints{"lower rollout.max_sequences", "lower rollout.max_context_tokens", "raise rollout.kv_cache_fraction"}
+
+// playHints are the hints where half of the free memory is used.
+func playHints(h *Host) CacheHints {
+	return CacheHints{"lower " + h.name("rollout.max_sequences"), "lower " + h.name("rollout.max_context_tokens"), "free some memory"}
+}
 
 // NewSampler returns a sampler of m, which is b.Model or its shadow.
 func NewSampler(ctx context.Context, b *model.Bundle, m *model.Model, o SamplerOptions) (*Sampler, error) {

@@ -13,7 +13,7 @@ import (
 )
 
 func TestKVTokens(t *testing.T) {
-	base := SamplerOptions{Sequences: 8, MaxContext: 100, MemoryShare: 0.5, Hints: CacheFlags}
+	base := SamplerOptions{Sequences: 8, MaxContext: 100, MemoryShare: 0.5, Hints: CacheHints{"", "lower --max-context-tokens", "free some memory"}}
 	for _, c := range []struct {
 		name  string
 		free  int64

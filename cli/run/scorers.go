@@ -16,12 +16,11 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// OpenComposer opens the score functions of a [reward] section. It returns nil
+// openComposer opens the score functions of a [reward] section. It returns nil
 // if there is none, so that the environment's signal is the score. rewardModel
-// opens the section's reward model if a component uses it. timeoutName names
-// the setting of the timeout in errors; "" is the configuration key. The caller
+// opens the section's reward model if a component uses it. The caller
 // closes the result.
-func OpenComposer(h *Host, timeoutName string, r configs.Reward, rewardModel func() (reward.Scorer, error)) (*reward.Composer, error) {
+func openComposer(h *Host, r configs.Reward, rewardModel func() (reward.Scorer, error)) (*reward.Composer, error) {
 	list := r.Components
 	if r.ScoreFn != "" {
 		one := Schema.DefaultComponent(r.ScoreFn)
@@ -36,7 +35,7 @@ func OpenComposer(h *Host, timeoutName string, r configs.Reward, rewardModel fun
 	}
 	c := &reward.Composer{}
 	for _, p := range list {
-		open, code, hint := func() (reward.Scorer, error) { return openScorer(h, timeoutName, p, r) }, errext.Input, ""
+		open, code, hint := func() (reward.Scorer, error) { return openScorer(h, p, r) }, errext.Input, ""
 		if p.Fn == configs.ModelScoreFn {
 			open, code = rewardModel, errext.Model
 		}
@@ -61,18 +60,18 @@ func isMissingProgram(err error) bool {
 
 const missingProgramHint = "the first word after exec: must be a program in PATH, or a path relative to the working directory of openmanus"
 
-func openScorer(h *Host, timeoutName string, p configs.Component, r configs.Reward) (reward.Scorer, error) {
+func openScorer(h *Host, p configs.Component, r configs.Reward) (reward.Scorer, error) {
 	if configs.ExternalScoreFn(p.Fn) {
 		return external.Open(p.Fn, external.Options{
-			Timeout: Seconds(r.ScoreTimeoutS), Batch: r.ScoreBatchSize, Dir: h.Dir, Env: h.Environ(), Log: h.Log, TimeoutName: timeoutName,
+			Timeout: Seconds(r.ScoreTimeoutS), Batch: r.ScoreBatchSize, Dir: h.Dir, Env: h.Environ(), Log: h.Log, TimeoutName: h.settingName("reward.score_timeout_s"),
 		})
 	}
 	return reward.Open(p.Fn, p.Params)
 }
 
-// OpenRewardModel opens the reward model of a [reward] section. opening is the
+// openRewardModel opens the reward model of a [reward] section. opening is the
 // beginning of the chats that it will score, or nil if unknown.
-func OpenRewardModel(ctx context.Context, h *Host, thread *torch.Thread, dt torch.DType, r configs.Reward, opening []data.Message) (*learner.RewardModel, error) {
+func openRewardModel(ctx context.Context, h *Host, thread *torch.Thread, dt torch.DType, r configs.Reward, opening []data.Message) (*learner.RewardModel, error) {
 	b, err := model.Open(ctx, thread, ModelPath(h, r.ModelPath), model.Options{DType: dt, Classifier: true})
 	if err != nil {
 		return nil, fmt.Errorf("reward.model_path: %w", err)
@@ -101,7 +100,7 @@ func CheckPrograms(h *Host, r configs.Reward) error {
 		if !configs.ExternalScoreFn(fn) {
 			continue
 		}
-		scorer, err := openScorer(h, "", configs.Component{Fn: fn}, r)
+		scorer, err := openScorer(h, configs.Component{Fn: fn}, r)
 		if isMissingProgram(err) {
 			return errext.With(errext.Env, missingProgramHint, err)
 		} else if err != nil {

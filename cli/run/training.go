@@ -146,14 +146,14 @@ func (t *training) openScorer(ctx context.Context) error {
 				return nil, err
 			}
 		}
-		m, err := OpenRewardModel(ctx, t.host, t.thread, t.compute, t.cfg.Reward, opening)
+		m, err := openRewardModel(ctx, t.host, t.thread, t.compute, t.cfg.Reward, opening)
 		if err != nil {
 			return nil, err
 		}
 		t.rewardBytes += m.Bytes()
 		return m, nil
 	}
-	if t.scorer, err = OpenComposer(t.host, "", t.cfg.Reward, rewardModel); err != nil || t.scorer == nil {
+	if t.scorer, err = openComposer(t.host, t.cfg.Reward, rewardModel); err != nil || t.scorer == nil {
 		return err
 	}
 	t.open.Add(t.scorer.Close)
@@ -320,7 +320,7 @@ func (t *training) sessions() int {
 	if !t.playsAny() {
 		return 1
 	}
-	return RolloutOptions(t.host, t.cfg).Concurrency
+	return rolloutOptions(t.host, t.cfg).Concurrency
 }
 
 // reference loads the reference policy of the KL, or returns nil if the run has

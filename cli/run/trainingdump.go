@@ -92,7 +92,7 @@ func (t *training) groupDump() (err error) {
 	if cfg.SFT.Epochs > 0 {
 		return fault("a warm start changes the weights that played: set sft.epochs = 0")
 	}
-	played, err := ReadRecordedPlay(d.header)
+	played, err := readRecorded(d.header)
 	if err == nil { // the header of a training run's rollouts does not tell
 		switch o := played.Episode; {
 		case o.Greedy:

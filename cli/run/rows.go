@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"context"
@@ -14,15 +14,27 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
+// The default columns of the files that Generate and Score read and write.
+// Apart from the replies, they are those of OpenManus-RL's files.
+const (
+	PromptColumn      = "prompt"
+	ResponseColumn    = "responses"
+	GroundTruthColumn = "reward_model.ground_truth"
+	DataSourceColumn  = "data_source"
+)
+
+// tokensKey is the column of the replies' lengths.
+func tokensKey(responseKey string) string { return responseKey + "_tokens" }
+
 // readTable reads a data file.
-func (s *State) readTable(ctx context.Context, path string) (*table.Table, error) {
-	t, err := table.Read(ctx, s.Path(path))
+func readTable(ctx context.Context, h *Host, path string) (*table.Table, error) {
+	t, err := table.Read(ctx, h.Path(path))
 	return t, errext.With(errext.Input, "", err)
 }
 
 // writeTable writes a table atomically, in the format of the file extension.
-func (s *State) writeTable(t *table.Table, path string, replace bool) (err error) {
-	f, err := s.Create(path)
+func writeTable(h *Host, t *table.Table, path string, replace bool) (err error) {
+	f, err := h.Create(path)
 	if err != nil {
 		return errext.With(errext.Disk, "", err)
 	}
@@ -35,11 +47,11 @@ func (s *State) writeTable(t *table.Table, path string, replace bool) (err error
 
 // freeOutput returns an error if path exists and force is false, or if path is
 // the input, without which the command could not be repeated.
-func (s *State) freeOutput(in, path string, force bool) error {
-	if s.SameFile(in, path) {
+func freeOutput(h *Host, in, path string, force bool) error {
+	if h.SameFile(in, path) {
 		return errext.With(errext.Usage, "choose another name", fmt.Errorf("%s is the input file", path))
 	}
-	switch _, err := s.Stat(path); {
+	switch _, err := h.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist), err == nil && force:
 		return nil
 	case err != nil:

@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ import (
 // same command resumes from it. OUT itself is written atomically at the end.
 // The file is removed if it has no row.
 type rowFile struct {
-	s    *State
+	host *Host
 	path string
 	done map[int]json.RawMessage
 
@@ -41,13 +41,13 @@ type rowLine struct {
 
 // openRowFile opens the progress file of out. work holds everything that the
 // output depends on. A file with other work is an error, or is replaced if anew.
-func (s *State) openRowFile(out string, work any, anew bool) (*rowFile, error) {
+func openRowFile(h *Host, out string, work any, anew bool) (*rowFile, error) {
 	head, err := json.Marshal(work)
 	if err != nil {
 		return nil, err
 	}
-	r := &rowFile{s: s, path: out + ".progress", done: map[int]json.RawMessage{}}
-	text, err := s.ReadFile(r.path, maxRowFile)
+	r := &rowFile{host: h, path: out + ".progress", done: map[int]json.RawMessage{}}
+	text, err := h.ReadFile(r.path, maxRowFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, errext.With(errext.Disk, "", err)
 	}
@@ -69,10 +69,10 @@ func (s *State) openRowFile(out string, work any, anew bool) (*rowFile, error) {
 		r.done[l.Row] = l.Data
 	}
 	// Write now, so that an unwritable folder is reported before any work.
-	if err := s.WriteFile(r.path, append(append(bytes.Clone(begin), '\n'), rest...), true); err != nil {
+	if err := h.WriteFile(r.path, append(append(bytes.Clone(begin), '\n'), rest...), true); err != nil {
 		return nil, errext.With(errext.Disk, "", err)
 	}
-	if r.out, err = s.Append(r.path); err != nil {
+	if r.out, err = h.Append(r.path); err != nil {
 		return nil, errext.With(errext.Disk, "", err)
 	}
 	return r, nil
@@ -101,14 +101,14 @@ func (r *rowFile) close() error {
 	defer r.mu.Unlock()
 	err := r.out.Close()
 	if len(r.done) == 0 {
-		err = errors.Join(err, r.s.Remove(r.path))
+		err = errors.Join(err, r.host.Remove(r.path))
 	}
 	return errext.With(errext.Disk, "", err)
 }
 
 // finish removes the file after the output was written.
 func (r *rowFile) finish() error {
-	if err := r.s.Remove(r.path); !errors.Is(err, fs.ErrNotExist) { // close removes a file without rows
+	if err := r.host.Remove(r.path); !errors.Is(err, fs.ErrNotExist) { // close removes a file without rows
 		return errext.With(errext.Disk, "", err)
 	}
 	return nil
@@ -174,7 +174,7 @@ func workParts(line []byte) map[string]string {
 var sha256Text = regexp.MustCompile(`^"([0-9a-f]{12})[0-9a-f]{52}"$`)
 
 func rewardPart(line []byte) configs.Config {
-	c := schema.Defaults()
+	c := Schema.Defaults()
 	_ = json.Unmarshal(line, &struct{ Reward *configs.Reward }{&c.Reward})
 	return c
 }

@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"fmt"
@@ -52,16 +52,16 @@ func TestBestAtK(t *testing.T) {
 func TestScoreOfUnevenRows(t *testing.T) {
 	rows := []rowScores{{Scores: []float64{0, 0, 1, 0, 0}}, {Scores: []float64{0, 1}}}
 	got := summarize(rows, 1)
-	want := scoreResult{Rows: 2, Samples: 2, Replies: 7, Metrics: map[string]float64{}, Scores: map[string]float64{
+	want := ScoreResult{Rows: 2, Samples: 2, Replies: 7, Metrics: map[string]float64{}, Scores: map[string]float64{
 		"mean@2": 0.35, "best@1": 0.35, "pass@1": 0.35, "best@2": 0.7, "pass@2": 0.7,
 	}}
 	if d := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-12)); d != "" {
 		t.Error(d)
 	}
-	if text := got.text(); !strings.HasPrefix(text, "7 replies to 2 rows, at least 2 to each\n") {
+	if text := got.String(); !strings.HasPrefix(text, "7 replies to 2 rows, at least 2 to each\n") {
 		t.Error(text)
 	}
-	if text := summarize(rows[:1], 1).text(); !strings.HasPrefix(text, "1 rows x 5 replies\n") {
+	if text := summarize(rows[:1], 1).String(); !strings.HasPrefix(text, "1 rows x 5 replies\n") {
 		t.Error(text)
 	}
 	for _, k := range eval.PassKs(5) {

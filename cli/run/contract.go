@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/agent/eval"
-	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -20,29 +19,25 @@ import (
 // contract returns everything that can change the result of an evaluation,
 // except the weights and the seed, which are what is compared. docs/eval.md
 // describes the parts.
-func (s *State) contract(ctx context.Context, p *playing, o playOptions) (eval.Contract, error) {
-	v, err := runningVersion()
-	if err != nil {
-		return eval.Contract{}, err
-	}
+func (p *player) contract(ctx context.Context, program string) (_ eval.Contract, err error) {
 	parts := map[string]string{
-		"program":     v.program(),
+		"program":     program,
 		"server":      "built-in",
 		"tasks":       tasksPart(p.tasks),
 		"instruction": instructionPart(p.tasks, p.env.Setup),
 	}
-	for key, value := range o.ContractValues() {
+	for key, value := range p.cfg.ContractValues() {
 		parts[key] = fmt.Sprint(value)
 	}
-	if err := s.addFormat(ctx, parts, p.env.Setup, o); err != nil {
+	if err := addFormat(ctx, p.host, parts, p.env.Setup, &p.cfg); err != nil {
 		return eval.Contract{}, err
 	}
 	if p.world.Server == nil {
 		if parts["server"], err = p.world.Pool.Version(ctx); err != nil {
-			return eval.Contract{}, errext.With(run.CodeOf(ctx, err), "fix or leave out that server: the contract lists the versions of the servers", err)
+			return eval.Contract{}, errext.With(CodeOf(ctx, err), "fix or leave out that server: the contract lists the versions of the servers", err)
 		}
 	}
-	if err := s.addWorldFiles(parts, *o.env()); err != nil {
+	if err := addWorldFiles(p.host, parts, p.cfg.Env[0]); err != nil {
 		return eval.Contract{}, err
 	}
 	if p.bundle == nil {
@@ -56,7 +51,7 @@ func (s *State) contract(ctx context.Context, p *playing, o playOptions) (eval.C
 		return eval.Contract{}, fmt.Errorf("variables of the chat template: %w", err)
 	}
 	parts["chat_template"] = textPart(template + "\x00" + string(vars))
-	if run.WritesDate(template) {
+	if WritesDate(template) {
 		parts["date"] = p.day.Format(time.DateOnly)
 	}
 	return eval.NewContract(parts), nil
@@ -89,10 +84,10 @@ func instructionPart(tasks []data.Task, setup agent.Setup) string {
 
 // addFormat adds the content of the memory file, and the prompts of formats
 // that write one for every turn.
-func (s *State) addFormat(ctx context.Context, parts map[string]string, setup agent.Setup, o playOptions) error {
-	e := o.env()
+func addFormat(ctx context.Context, h *Host, parts map[string]string, setup agent.Setup, cfg *configs.Config) error {
+	e := cfg.Env[0]
 	if e.MemoryFile != "" {
-		b, err := s.ReadFile(e.MemoryFile, maxMemory)
+		b, err := h.ReadFile(e.MemoryFile, maxMemory)
 		if err != nil {
 			return errext.With(errext.Input, "", err)
 		}
@@ -139,9 +134,9 @@ func (r promptRecorder) Summarize(_ context.Context, prompt string) (string, err
 const maxMemory = 1 << 28
 
 // addWorldFiles adds the data files of a built-in server.
-func (s *State) addWorldFiles(parts map[string]string, e configs.Env) error {
+func addWorldFiles(h *Host, parts map[string]string, e configs.Env) error {
 	if e.Vocabulary != "" {
-		b, err := s.ReadFile(e.Vocabulary, run.MaxVocabulary)
+		b, err := h.ReadFile(e.Vocabulary, MaxVocabulary)
 		if err != nil {
 			return errext.With(errext.Input, "", err)
 		}
@@ -151,7 +146,7 @@ func (s *State) addWorldFiles(parts map[string]string, e configs.Env) error {
 		return nil
 	}
 	var b strings.Builder
-	files := s.DirFS(e.Recipes)
+	files := h.DirFS(e.Recipes)
 	err := fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err

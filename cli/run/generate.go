@@ -1,0 +1,274 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/openmanus/openmanus/agent/llm/engine"
+	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/table"
+	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/reward"
+)
+
+// GenerateOptions are the options of Generate beside the configuration.
+type GenerateOptions struct {
+	In, Out     string // parquet, or JSON objects
+	PromptKey   string // column of the prompts
+	ResponseKey string // column of the replies, which is added
+	Force       bool   // replace Out and its progress file
+}
+
+// GenerateResult describes the output of Generate.
+type GenerateResult struct {
+	Rows    int
+	Samples int   // replies to a row
+	Tokens  int64 // of all replies
+	// Whether the rows can be scored by their data_source: every row has a known
+	// one, and a ground truth.
+	Sources, Truths bool
+}
+
+// sampling is how replies are drawn, as a progress file records it.
+type sampling struct {
+	MaxNewTokens     int     `json:"max_new_tokens"`
+	MaxContextTokens int     `json:"max_context_tokens"`
+	Temperature      float64 `json:"temperature"`
+	Greedy           bool    `json:"greedy"`
+	TopP             float64 `json:"top_p"`
+	TopK             int     `json:"top_k"`
+	Seed             uint64  `json:"seed"`
+}
+
+func samplingOf(cfg configs.Config) sampling {
+	r := cfg.Rollout
+	temperature, greedy := sampledAt(cfg)
+	return sampling{r.MaxNewTokens, r.MaxContextTokens, temperature, greedy, r.TopP, r.TopK, cfg.Trainer.Seed}
+}
+
+// generateWork is what decides the replies.
+type generateWork struct {
+	Command   string `json:"command"`
+	Input     string `json:"input_sha256"`
+	Weights   string `json:"weights"`
+	Dtype     string `json:"dtype"`
+	PromptKey string `json:"prompt_key"`
+	Samples   int    `json:"samples"`
+	sampling
+}
+
+// replies are what is kept for a row.
+type replies struct {
+	Texts  []string `json:"texts"`
+	Tokens []int64  `json:"tokens"`
+}
+
+// Generate answers every prompt of a file rollout.val.group_size times, sampled
+// as rollout.val, rollout.top_p and rollout.top_k say, and writes the replies
+// beside the prompts. Finished rows are kept in a progress file, from which the
+// same call resumes after an interruption.
+func (r *Run) Generate(ctx context.Context, o GenerateOptions) (result GenerateResult, err error) {
+	h := &r.host
+	if err := freeOutput(h, o.In, o.Out, o.Force); err != nil {
+		return result, err
+	}
+	in, err := readTable(ctx, h, o.In)
+	if err != nil {
+		return result, err
+	}
+	for _, err := range []error{in.CheckOutput(o.Out), in.Lacks(o.ResponseKey), in.Lacks(tokensKey(o.ResponseKey))} {
+		if err != nil {
+			return result, errext.With(errext.Input, "", err)
+		}
+	}
+	result = GenerateResult{Rows: in.Len(), Samples: r.cfg.Rollout.Val.GroupSize, Sources: true, Truths: true}
+	prompts := make([][]data.Message, in.Len())
+	for i := range prompts {
+		row, err := in.Row(i)
+		if err == nil {
+			result.see(row)
+			prompts[i], err = promptOf(row, o.PromptKey)
+		}
+		if err != nil {
+			return result, errext.With(errext.Input, "", fmt.Errorf("%s: row %d: %w", o.In, i, err))
+		}
+	}
+	done, err := r.generateRows(ctx, o, prompts)
+	if err != nil {
+		return result, err
+	}
+	texts, tokens := make([][]string, len(prompts)), make([][]int64, len(prompts))
+	for i := range prompts {
+		var row replies
+		if err := json.Unmarshal(done.done[i], &row); err != nil || len(row.Texts) != result.Samples || len(row.Tokens) != result.Samples {
+			return result, errext.With(errext.Input, "--force starts over", fmt.Errorf("%s: row %d is invalid: %w", done.path, i, err))
+		}
+		texts[i], tokens[i] = row.Texts, row.Tokens
+		for _, n := range row.Tokens {
+			result.Tokens += n
+		}
+	}
+	if err := errors.Join(table.Add(in, o.ResponseKey, texts), table.Add(in, tokensKey(o.ResponseKey), tokens)); err != nil {
+		return result, err
+	}
+	if err := writeTable(h, in, o.Out, o.Force); err != nil {
+		return result, err
+	}
+	return result, done.finish()
+}
+
+// see records whether a row can be scored by its data source.
+func (g *GenerateResult) see(row map[string]any) {
+	_, ok := reward.SourceFunction(table.TextAt(row, DataSourceColumn))
+	g.Sources = g.Sources && ok
+	g.Truths = g.Truths && table.TextAt(row, GroundTruthColumn) != ""
+}
+
+// generateRows generates the rows that the progress file does not hold.
+func (r *Run) generateRows(ctx context.Context, o GenerateOptions, prompts [][]data.Message) (_ *rowFile, failed error) {
+	h, cfg := &r.host, r.cfg
+	hash, err := h.HashFile(o.In)
+	if err != nil {
+		return nil, err
+	}
+	var open Closers
+	defer func() { failed = errors.Join(failed, open.Close()) }()
+	b, err := OpenModel(ctx, h, &open, cfg.Model, model.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Rollout.MaxContextTokens, err = contextLimit(h, b, cfg); err != nil {
+		return nil, err
+	}
+	weights, err := b.Model.Hash(ctx)
+	if err != nil {
+		return nil, errext.With(errext.Native, "", err)
+	}
+	work := generateWork{"generate", hash, weights, cfg.Model.ComputeDtype, o.PromptKey, cfg.Rollout.Val.GroupSize, samplingOf(cfg)}
+	done, err := openRowFile(h, o.Out, work, o.Force)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { failed = errors.Join(failed, done.close()) }()
+	sampler, err := NewSampler(ctx, b, b.Model, SamplerOptions{
+		Sequences: min(cfg.Rollout.MaxSequences, len(prompts)*work.Samples), MaxContext: cfg.Rollout.MaxContextTokens, MemoryShare: 0.5,
+		Hints: playHints(h), Day: h.Now(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	open.AddFunc(sampler.Close)
+	g := &generation{host: h, cfg: cfg, in: o.In, sampler: sampler}
+	return done, g.run(ctx, prompts, done)
+}
+
+// generation generates the replies to the prompts of a file.
+type generation struct {
+	host    *Host
+	cfg     configs.Config
+	in      string
+	sampler *Sampler
+}
+
+func (g *generation) run(ctx context.Context, prompts [][]data.Message, done *rowFile) error {
+	bar := g.host.Progress("generating", len(prompts))
+	defer bar.Done()
+	before := maps.Clone(done.done) // done grows meanwhile
+	finished := len(before)
+	bar.Set(finished, "")
+	starts, err := g.encode(prompts)
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex // guards finished and left
+	n := g.cfg.Rollout.Val.GroupSize
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(g.cfg.Rollout.MaxSequences)
+	for i, ids := range starts {
+		if _, ok := before[i]; ok {
+			continue
+		}
+		r := replies{make([]string, n), make([]int64, n)}
+		left := n
+		for k := range n {
+			group.Go(func() error {
+				var err error
+				if r.Texts[k], r.Tokens[k], err = g.one(ctx, ids, i, k); err != nil {
+					return fmt.Errorf("%s: row %d: %w", g.in, i, err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if left--; left > 0 {
+					return nil
+				}
+				finished++
+				bar.Set(finished, "")
+				return done.add(i, r)
+			})
+		}
+	}
+	return group.Wait()
+}
+
+// encode renders the prompts. An error lists all that are too long, up to 20.
+func (g *generation) encode(prompts [][]data.Message) ([][]int32, error) {
+	const listed = 20
+	starts := make([][]int32, len(prompts))
+	var long []string
+	longest := 0
+	for i, messages := range prompts {
+		ids, err := g.sampler.Renderer.Start(messages)
+		if err != nil {
+			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: row %d: %w", g.in, i, err))
+		}
+		starts[i] = ids
+		if len(ids) >= g.cfg.Rollout.MaxContextTokens {
+			long, longest = append(long, strconv.Itoa(i)), max(longest, len(ids))
+		}
+	}
+	if len(long) == 0 {
+		return starts, nil
+	}
+	rows := strings.Join(long[:min(listed, len(long))], ", ")
+	if len(long) > listed {
+		rows += ", …"
+	}
+	return nil, errext.With(errext.Input, fmt.Sprintf("leave them out, or raise %s as far as the model's positions go", g.host.name("rollout.max_context_tokens")),
+		fmt.Errorf("%s: %d of %d prompts leave no room for a reply in %d tokens: rows %s; the longest has %d tokens",
+			g.in, len(long), len(prompts), g.cfg.Rollout.MaxContextTokens, rows, longest))
+}
+
+// one generates a reply. Its draws depend on seed, row and sample only, so that
+// a resumed call generates the same replies.
+func (g *generation) one(ctx context.Context, ids []int32, row, sample int) (string, int64, error) {
+	session, err := g.sampler.Scheduler.Open(ctx, engine.SessionOptions{
+		Key: engine.Key{Seed: g.cfg.Trainer.Seed, Task: "row_" + strconv.Itoa(row), Sample: sample}, MaxContext: g.cfg.Rollout.MaxContextTokens,
+	})
+	if err != nil {
+		return "", 0, err
+	}
+	defer g.sampler.Scheduler.Close(session)
+	temperature, greedy := sampledAt(g.cfg)
+	reply, err := g.sampler.Scheduler.Generate(ctx, session, ids, engine.Params{
+		MaxNew: g.cfg.Rollout.MaxNewTokens, Temperature: float32(temperature), Greedy: greedy, TopP: float32(g.cfg.Rollout.TopP), TopK: max(g.cfg.Rollout.TopK, 0),
+		StopTokens: g.sampler.Renderer.StopTokens(),
+	})
+	if err != nil {
+		return "", 0, err
+	}
+	text := reply.IDs
+	if reply.Stop == engine.StopEOS && len(text) > 0 {
+		text = text[:len(text)-1] // the stop token is not part of the text
+	}
+	return g.sampler.Renderer.Decode(text), int64(len(reply.IDs)), nil
+}

@@ -1,0 +1,224 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/eval"
+	"github.com/openmanus/openmanus/agent/llm/engine"
+	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/agent/openai"
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/agent/text"
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// PlayOptions are the options that Eval and Rollout share. What is played, and
+// how, is part of the configuration: the val_tasks of its only [[env]] table,
+// sampled as rollout.val, rollout.top_p and rollout.top_k say.
+type PlayOptions struct {
+	ServerLogs string  // folder of the logs of started servers
+	MaxLost    float64 // share of the episodes that may be lost to failures of servers or the engine
+}
+
+// player is an open environment with its tasks, and the model or the endpoint
+// that generates the replies.
+type player struct {
+	host     *Host
+	cfg      configs.Config
+	open     Closers
+	world    *World
+	bundle   *model.Bundle  // nil: the endpoint generates
+	endpoint *openai.Client // nil: the model generates
+	env      rollout.Env
+	tasks    []data.Task
+	day      time.Time // in prompts, if the chat template writes it
+}
+
+func (p *player) close() error { return p.open.Close() }
+
+// samples is the number of episodes per task.
+func (p *player) samples() int { return p.cfg.Rollout.Val.GroupSize }
+
+// total is the number of episodes.
+func (p *player) total() int { return len(p.tasks) * p.samples() }
+
+// concurrency is the number of episodes played at once.
+func (p *player) concurrency() int { return min(p.cfg.Agent.MaxWorkers, p.cfg.Rollout.MaxSequences) }
+
+// openPlayer opens the environment, the tasks, and then the model or the
+// endpoint. The files of a model must exist before a server is started. day is
+// that of the prompts; "" is today. The caller closes the result, also after
+// an error.
+func (r *Run) openPlayer(ctx context.Context, o PlayOptions, day string) (*player, error) {
+	h, cfg := &r.host, r.cfg
+	p := &player{host: h, cfg: cfg, day: PromptDay(h, day)}
+	if len(cfg.Env) != 1 {
+		return p, errext.With(errext.Input, "keep one [[env]] table", fmt.Errorf("%d environments are configured, and one is played", len(cfg.Env)))
+	}
+	local := cfg.Rollout.Engine == "local"
+	if local {
+		if err := CheckModel(h, h.name("model.path"), cfg.Model.Path); err != nil {
+			return p, err
+		}
+	}
+	e := cfg.Env[0]
+	w, err := OpenWorld(ctx, h, e, WorldOptions{Logs: o.ServerLogs})
+	if err != nil {
+		return p, err
+	}
+	p.world = w
+	p.open.Add(w.Close)
+	list := TaskList{Key: h.name("env.0.val_tasks"), Entries: e.ValTasks, SkipKey: h.name("env.0.skip_tasks"), Skip: e.SkipTasks}
+	if p.tasks, err = LoadTasks(ctx, h, w.Spec, list); err != nil {
+		return p, err
+	}
+	if len(p.tasks) == 0 {
+		return p, errext.With(errext.Input, "", fmt.Errorf("%s: no tasks to play", list.Key))
+	}
+	format, err := OpenFormat(ctx, h, &p.open, w.Spec, cfg, e)
+	if err != nil {
+		return p, err
+	}
+	options, err := agentOptions(h, cfg, e)
+	if err != nil {
+		return p, err
+	}
+	// Of validation, without the rules of training for prompts and replies.
+	options.MaxPrompt, options.Truncation, options.FilterOverlong, options.IgnoreEOS = 0, "", false, false
+	temperature, greedy := sampledAt(cfg)
+	options.Temperature, options.Greedy = float32(temperature), greedy
+	p.env = rollout.Env{Pool: w.Pool, MaxLeases: w.Pool.MaxLeases(), Setup: agent.Setup{Format: format, Spec: w.Spec, Options: options}}
+	if local {
+		return p, p.openLocal(ctx)
+	}
+	return p, p.openEndpoint(ctx)
+}
+
+// sampledAt returns the temperature of rollout.val and whether it means greedy.
+// Greedy episodes record temperature 1.
+func sampledAt(cfg configs.Config) (temperature float64, greedy bool) {
+	if t := cfg.Rollout.Val.Temperature; t != 0 {
+		return t, false
+	}
+	return 1, true
+}
+
+// openLocal loads the model and completes p with an engine on it.
+func (p *player) openLocal(ctx context.Context) (err error) {
+	if p.bundle, err = OpenModel(ctx, p.host, &p.open, p.cfg.Model, model.Options{}); err != nil {
+		return err
+	}
+	maxContext, err := contextLimit(p.host, p.bundle, p.cfg)
+	if err != nil {
+		return err
+	}
+	sampler, err := NewSampler(ctx, p.bundle, p.bundle.Model, SamplerOptions{
+		Sequences: min(p.concurrency(), p.total()), MaxContext: maxContext,
+		Deterministic: p.cfg.Rollout.Deterministic, MemoryShare: 0.5, Hints: playHints(p.host), Day: p.day,
+	})
+	if err != nil {
+		return err
+	}
+	p.open.AddFunc(sampler.Close)
+	p.env.Setup.Engine, p.env.Setup.Renderer = sampler.Scheduler, sampler.Renderer
+	p.env.Setup.Options.MaxContext = maxContext
+	return nil
+}
+
+// openEndpoint connects to the endpoint of [rollout.api] and completes p with
+// an engine over it. A request checks that the endpoint can be used.
+func (p *player) openEndpoint(ctx context.Context) error {
+	api := p.cfg.Rollout.API
+	key := p.host.Getenv(api.KeyEnv)
+	WarnPlainKey(p.host, api.BaseURL, key)
+	client, err := openai.New(openai.Options{
+		BaseURL: api.BaseURL, Model: api.Model, Key: key, Concurrency: cmp.Or(api.Concurrency, p.concurrency()),
+		Timeout: Seconds(api.TimeoutS), Attempts: api.Retries + 1, Log: p.host.Log,
+	})
+	if err != nil {
+		return errext.With(errext.Input, "", err)
+	}
+	p.endpoint = client
+	p.open.AddFunc(client.Close)
+	options := p.env.Setup.Options
+	if err := client.Check(ctx, openai.RequestOf(engine.Params{
+		Temperature: options.Temperature, Greedy: options.Greedy, TopP: options.TopP, TopK: options.TopK,
+	})); err != nil {
+		return err
+	}
+	p.env.Setup.Engine = &text.Engine{Speaker: &openai.Speaker{Client: client, MaxContext: p.cfg.Rollout.MaxContextTokens}}
+	p.env.Setup.Renderer = text.Renderer{}
+	p.env.Setup.NoIDs = true
+	// The engine counts bytes here, and the Speaker counts tokens.
+	p.env.Setup.Options.MaxContext = math.MaxInt32
+	return nil
+}
+
+// weights returns the hash of the model, "" for an endpoint, whose weights are
+// unknown.
+func (p *player) weights(ctx context.Context) (string, error) {
+	if p.bundle == nil {
+		return "", nil
+	}
+	hash, err := p.bundle.Model.Hash(ctx)
+	return hash, errext.With(errext.Native, "", err)
+}
+
+// dumpOptions returns the options of a dump's header: the keys of the
+// configuration that decide the episodes, and what the keys were resolved to.
+func (p *player) dumpOptions() map[string]any {
+	m := p.cfg.EpisodeValues()
+	m["episode"] = p.env.Setup.Options
+	if p.bundle != nil && WritesDate(p.bundle.ChatTemplate()) {
+		m[DayOption] = p.day.Format(time.DateOnly)
+	}
+	if p.cfg.Rollout.Deterministic { // sums over another number of threads differ
+		m["threads"] = torch.NumThreads()
+	}
+	return m
+}
+
+// play plays every task, and returns the episodes and what the servers did
+// meanwhile. more completes the options of the rollout.
+func (p *player) play(ctx context.Context, o PlayOptions, more func(*rollout.Options)) ([]*data.Episode, eval.Infrastructure, error) {
+	name, total := p.cfg.Env[0].Name, p.total()
+	bar := p.host.Progress("playing "+name, total)
+	defer bar.Done()
+	ro := rolloutOptions(p.host, p.cfg)
+	ro.GroupSize = p.samples()
+	ro.MaxFailed = max(o.MaxLost, math.SmallestNonzeroFloat64) // there, 0 is no limit
+	ro.OnProgress = func(pr rollout.Progress) {
+		bar.Set(total-pr.Total+pr.Done, fmt.Sprintf("%d solved", pr.Success)) // skipped episodes are done
+	}
+	more(&ro)
+	episodes, stats, err := rollout.RunEpisodes(ctx, map[string]rollout.Env{name: p.env}, p.tasks, ro)
+	if p.endpoint != nil {
+		u := p.endpoint.Usage()
+		p.host.Log.Info("usage of the endpoint", "requests", u.Requests, "retries", u.Retries, "prompt_tokens", u.PromptTokens, "completion_tokens", u.CompletionTokens)
+	}
+	met := eval.Infrastructure{Retries: stats.Retries, Replays: stats.Replays, Servers: p.world.Pool.Counts(), MixedStarts: stats.MixedStarts, BadTasks: stats.BadTasks}
+	return episodes, met, p.playError(err)
+}
+
+// playError adds the exit code and the hint to an error of a rollout.
+func (p *player) playError(err error) error {
+	var prompt *agent.PromptError
+	if errors.As(err, &prompt) {
+		return errext.With(errext.Input, fmt.Sprintf("raise %s as far as the model goes, or leave the task out with %s",
+			p.host.name("rollout.max_context_tokens"), p.host.name("env.0.skip_tasks")), err)
+	}
+	var failed *rollout.FailedError
+	if p.endpoint != nil && errors.As(err, &failed) && failed.Outcome == data.EngineError {
+		return errext.With(errext.Env, "", err) // the engine is a server here, not the native library
+	}
+	return err
+}

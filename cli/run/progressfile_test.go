@@ -1,0 +1,79 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openmanus/openmanus/configs"
+)
+
+func TestWorkChanges(t *testing.T) {
+	score := `{"command":"score","input_sha256":"` + strings.Repeat("ab", 32) + `","prompt_key":"prompt","judges_sha256":{"a.sh":"1"},"reward":{"ScoreFn":"math"}}`
+	for _, c := range []struct{ name, was, want string }{
+		{"another command", `{"command":"generate","seed":1}`, `command: was "generate", now "score"`},
+		{"another input", strings.ReplaceAll(score, "ab", "cd"), "input_sha256: was cdcdcdcdcdcd, now abababababab"},
+		{"another judge", strings.ReplaceAll(score, "a.sh", "b.sh"), `judges_sha256.a.sh: was nothing, now "1"; judges_sha256.b.sh: was "1", now nothing`},
+		{"another function", strings.ReplaceAll(score, "math", "f1"), `reward.score_fn: was "f1", now "math"`},
+		{"no work", "garbage", `command: was nothing, now "score"`},
+		{"another order", strings.Replace(score, "{", "{ ", 1), "another version of openmanus may have begun it"},
+	} {
+		if got := workChanges([]byte(c.was), []byte(score)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// A reward model is all the files of its folder.
+func TestJudgesOfARewardModel(t *testing.T) {
+	h := newTestHost(t)
+	if err := os.Mkdir(filepath.Join(h.Dir, "judge"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(h.Dir, "judge"), "config.json", "{}")
+	writeFile(t, filepath.Join(h.Dir, "judge"), "model.safetensors", "weights")
+	r := configs.Reward{ScoreFn: configs.ModelScoreFn, ModelPath: "judge"}
+	hash := func() string {
+		t.Helper()
+		files, err := rewardDigests(&h.Host, r)
+		if err != nil || len(files) != 1 || files["judge"] == "" {
+			t.Fatalf("%v, %v", files, err)
+		}
+		return files["judge"]
+	}
+	before := hash()
+	if hash() != before {
+		t.Error("the same folder has two hashes")
+	}
+	writeFile(t, filepath.Join(h.Dir, "judge"), "model.safetensors", "others")
+	if hash() == before {
+		t.Error("other weights have the same hash")
+	}
+}
+
+// A row can be scored by its data source if that is known and has a ground
+// truth.
+func TestGenerateResultSees(t *testing.T) {
+	row := func(source, truth string) map[string]any {
+		return map[string]any{"data_source": source, "reward_model": map[string]any{"ground_truth": truth}}
+	}
+	for _, c := range []struct {
+		name            string
+		rows            []map[string]any
+		sources, truths bool
+	}{
+		{"known sources", []map[string]any{row("openai/gsm8k", "4"), row("searchR1_nq", "Paris")}, true, true},
+		{"one unknown source", []map[string]any{row("openai/gsm8k", "4"), row("mine", "4")}, false, true},
+		{"one without a ground truth", []map[string]any{row("openai/gsm8k", ""), row("openai/gsm8k", "4")}, true, false},
+		{"nothing but prompts", []map[string]any{{"prompt": "?"}}, false, false},
+	} {
+		g := GenerateResult{Sources: true, Truths: true}
+		for _, r := range c.rows {
+			g.see(r)
+		}
+		if g.Sources != c.sources || g.Truths != c.truths {
+			t.Errorf("%s: %+v", c.name, g)
+		}
+	}
+}

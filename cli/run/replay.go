@@ -1,0 +1,319 @@
+package run
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openmanus/openmanus/agent"
+	"github.com/openmanus/openmanus/agent/llm/model"
+	"github.com/openmanus/openmanus/agent/replay"
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
+	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/action"
+	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/torch"
+)
+
+// ReplayOptions are the options of Replay.
+type ReplayOptions struct {
+	Path    string  // a dump of Rollout
+	NoModel bool    // check requests, observations, rewards and masks only
+	Episode int     // only this one, from 0; -1: all
+	Margin  float64 // tokens within this log-prob margin count as near ties, not as differences
+}
+
+// ReplayReport is the result of Replay.
+type ReplayReport struct {
+	File          string              `json:"file"`
+	Deterministic bool                `json:"deterministic"` // the recording
+	WithModel     bool                `json:"with_model"`
+	ByText        bool                `json:"by_text"` // recorded with an endpoint, without ids
+	Replayed      int                 `json:"replayed"`
+	Differ        int                 `json:"differ"`
+	Skipped       map[string]int      `json:"skipped"` // by reason
+	SkippedRows   map[string][]int    `json:"skipped_episodes"`
+	Draws         int                 `json:"ids"` // that the sampler drew again
+	NearTies      int                 `json:"near_ties"`
+	MaxGap        float64             `json:"max_logprob_gap"`
+	Differences   []EpisodeDifference `json:"differences"`
+}
+
+// EpisodeDifference is the first difference in an episode.
+type EpisodeDifference struct {
+	Episode int    `json:"episode"` // from 0
+	TaskID  string `json:"task_id"`
+	Sample  int    `json:"sample"`
+	*replay.Difference
+}
+
+// Replay replays recorded episodes without a server: observations come from the
+// dump, the recorded tokens are forced, and the sampler reports at every token
+// what it would have drawn. The model is that of [model], or without a path the
+// recorded one.
+func (r *Run) Replay(ctx context.Context, o ReplayOptions) (_ *ReplayReport, err error) {
+	in, err := dump.Open(r.host.Path(o.Path))
+	if err != nil {
+		return nil, errext.With(errext.Input, "give a dump of openmanus rollout", err)
+	}
+	defer in.Close()
+	p := &replaying{host: &r.host, model: r.cfg.Model, o: o, dump: in}
+	defer func() { err = errors.Join(err, p.open.Close()) }()
+	if err := p.prepare(ctx); err != nil {
+		return nil, err
+	}
+	return &p.report, p.all(ctx)
+}
+
+// replaying is one call of Replay.
+type replaying struct {
+	host   *Host
+	model  configs.Model // without a path, the recorded one
+	o      ReplayOptions
+	dump   *dump.Reader
+	played recordedPlay
+	setup  replay.Setup
+	open   Closers
+	total  int // episodes; 0 without a model, when no progress is shown
+	report ReplayReport
+}
+
+// replayAtOnce is the number of episodes replayed at once outside of waves.
+const replayAtOnce = 32
+
+func (p *replaying) prepare(ctx context.Context) error {
+	var err error
+	if p.played, err = readRecorded(p.dump.Header()); err != nil {
+		return errext.With(errext.Input, "record it with openmanus rollout --dump", fmt.Errorf("%s: %w", p.o.Path, err))
+	}
+	played := p.played.Config
+	e := played.Env[0]
+	p.report = ReplayReport{
+		File: p.o.Path, Deterministic: played.Rollout.Deterministic, WithModel: !p.o.NoModel,
+		Skipped: map[string]int{}, SkippedRows: map[string][]int{}, Differences: []EpisodeDifference{},
+	}
+	if p.setup.ByText = played.Rollout.Engine == "openai"; p.setup.ByText && !p.o.NoModel {
+		return errext.With(errext.Input, "give --no-model, which checks everything but the sampling",
+			fmt.Errorf("%s was played by %s at %s, and dumps of endpoints have no token ids", p.o.Path, played.Rollout.API.Model, played.Rollout.API.BaseURL))
+	}
+	p.report.ByText = p.setup.ByText
+	a := &p.setup.Agent
+	if a.Spec, err = env.Lookup(e.Name); err != nil {
+		return errext.With(errext.Input, "", err)
+	}
+	if e.MemoryFile != "" {
+		return errext.With(errext.Input, "replay a rollout without a memory file",
+			errors.New("it was played with --memory-file, and the dump does not hold the content of that file"))
+	}
+	if e.UseSummary {
+		return errext.With(errext.Input, "replay a rollout without --use-summary",
+			errors.New("it was played with summaries of another model, which is not called again"))
+	}
+	if a.Format, err = agent.FormatFor(e.Format, a.Spec, agent.FormatOptions{HistoryLength: e.HistoryLength}); err != nil {
+		return errext.With(errext.Input, "", err)
+	}
+	a.Options = *p.played.Episode
+	p.setup.Client = env.Options{Parser: action.Parser(e.Parser), ActionFormat: action.Format(e.ActionFormat)}
+	if p.o.NoModel {
+		return nil
+	}
+	return p.openModel(ctx)
+}
+
+// openModel opens the model that played, with a sampler that reports what it
+// would draw.
+func (p *replaying) openModel(ctx context.Context) error {
+	played := p.played.Config
+	m := configs.Model{Path: cmp.Or(p.model.Path, played.Model.Path), ComputeDtype: played.Model.ComputeDtype, Device: p.model.Device}
+	bundle, err := OpenModel(ctx, p.host, &p.open, m, model.Options{})
+	if err != nil {
+		return errext.With(CodeOf(ctx, err), "give its path with --model, or --no-model to check everything but the sampling", err)
+	}
+	hash, err := bundle.Model.Hash(ctx)
+	if err != nil {
+		return errext.With(errext.Native, "", err)
+	}
+	if want := p.dump.Header().Weights; hash != want {
+		return errext.With(errext.Input, "give the path of the model that played with --model, or --no-model to check everything but the sampling",
+			fmt.Errorf("%s was played by the weights %s, and %s has %s", p.o.Path, want, m.Path, hash))
+	}
+	if n := torch.NumThreads(); played.Rollout.Deterministic && n != p.played.Threads {
+		p.host.Log.Warn("the number of threads differs from the recording: log-probs differ within float noise", "recorded", p.played.Threads, "now", n)
+	}
+	var sequences int
+	if p.total, sequences, err = p.count(); err != nil {
+		return err
+	}
+	p.setup.Teacher = &replay.Teacher{Margin: p.o.Margin}
+	p.setup.Deterministic = played.Rollout.Deterministic
+	sampler, err := NewSampler(ctx, bundle, bundle.Model, SamplerOptions{
+		Sequences: sequences, MaxContext: p.setup.Agent.Options.MaxContext, Deterministic: played.Rollout.Deterministic,
+		MemoryShare: 0.5, Hints: CacheHints{Sessions: "free some memory", Context: "free some memory", Share: "free some memory"}, Teacher: p.setup.Teacher,
+		Day: PromptDay(p.host, p.played.Day),
+	})
+	if err != nil {
+		return err
+	}
+	p.open.AddFunc(sampler.Close)
+	p.setup.Agent.Engine, p.setup.Agent.Renderer = sampler.Scheduler, sampler.Renderer
+	return nil
+}
+
+// count reads the dump to count its episodes, and those replayed at once at
+// most.
+func (p *replaying) count() (total, atOnce int, err error) {
+	dump, err := dump.Open(p.host.Path(p.o.Path))
+	if err != nil {
+		return 0, 0, errext.With(errext.Input, "", err)
+	}
+	defer dump.Close()
+	if atOnce = replayAtOnce; p.played.Config.Rollout.Deterministic {
+		atOnce = 1
+	}
+	for ; ; total++ {
+		e, err := dump.Next()
+		if errors.Is(err, io.EOF) {
+			return total, atOnce, nil
+		}
+		if err != nil {
+			return 0, 0, errext.With(errext.Input, "", err)
+		}
+		atOnce = max(atOnce, e.WaveSize)
+	}
+}
+
+// all replays the dump, a wave or replayAtOnce episodes at a time. To replay
+// one episode of a wave, the whole wave is replayed: it shares batches.
+func (p *replaying) all(ctx context.Context) error {
+	bar := Progress(noDisplay{})
+	if p.total > 0 && p.o.Episode < 0 {
+		bar = p.host.Progress("replaying", p.total)
+	}
+	defer bar.Done()
+	var rows []int
+	var set []*data.Episode
+	flush := func() error {
+		if err := p.some(ctx, rows, set); err != nil {
+			return err
+		}
+		rows, set = rows[:0], set[:0]
+		bar.Set(p.report.Replayed, fmt.Sprintf("%d differ", p.report.Differ))
+		return nil
+	}
+	for row := 0; ; row++ {
+		e, err := p.dump.Next()
+		if errors.Is(err, io.EOF) {
+			if p.o.Episode >= row {
+				return errext.With(errext.Input, "episodes are counted from 0", fmt.Errorf("%s has %d episodes and no episode %d", p.o.Path, row, p.o.Episode))
+			}
+			if p.dump.Torn() {
+				p.host.Log.Warn("the incomplete last line is not replayed; openmanus rollout --continue plays it again", "file", p.o.Path)
+			}
+			return flush()
+		}
+		if err != nil {
+			return errext.With(errext.Input, "", err)
+		}
+		full := len(set) > 0 && (e.Wave != set[0].Wave || e.Wave == 0 && len(set) == replayAtOnce)
+		if full {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		if e.Wave == 0 && p.o.Episode >= 0 && row != p.o.Episode {
+			continue
+		}
+		rows, set = append(rows, row), append(set, e)
+	}
+}
+
+// some replays episodes of one wave, or outside of waves.
+func (p *replaying) some(ctx context.Context, rows []int, set []*data.Episode) error {
+	wanted := func(row int) bool { return p.o.Episode < 0 || row == p.o.Episode }
+	asked := false
+	var at []int
+	var play []*data.Episode
+	for i, e := range set {
+		asked = asked || wanted(rows[i])
+		if e.Task.Env != p.played.Config.Env[0].Name {
+			return errext.With(errext.Input, "", fmt.Errorf("%s: episode %d is of environment %q, and the header says %q", p.o.Path, rows[i], e.Task.Env, p.played.Config.Env[0].Name))
+		}
+		if why := p.setup.Replayable(e); why == "" {
+			at, play = append(at, rows[i]), append(play, e)
+		} else if wanted(rows[i]) {
+			p.report.Skipped[why]++
+			p.report.SkippedRows[why] = append(p.report.SkippedRows[why], rows[i])
+		}
+	}
+	if !asked || len(play) == 0 {
+		return nil
+	}
+	results, err := replay.Episodes(ctx, p.setup, play)
+	if err != nil {
+		return errext.With(errext.Input, "", fmt.Errorf("%s: %w", p.o.Path, err))
+	}
+	for i, r := range results {
+		if !wanted(at[i]) {
+			continue
+		}
+		p.report.Replayed++
+		p.report.Draws += r.Draws
+		p.report.NearTies += r.NearTies
+		p.report.MaxGap = max(p.report.MaxGap, r.MaxGap)
+		if r.Difference != nil {
+			p.report.Differ++
+			p.report.Differences = append(p.report.Differences, EpisodeDifference{at[i], play[i].Task.ID, play[i].Sample, r.Difference})
+		}
+	}
+	return nil
+}
+
+// String returns the differences, a line each, and the counts.
+func (r *ReplayReport) String() string {
+	var b bytes.Buffer
+	for _, d := range r.Differences {
+		fmt.Fprintf(&b, "episode %d (%s, sample %d): %s\n", d.Episode, d.TaskID, d.Sample, d.Difference)
+	}
+	fmt.Fprintf(&b, "%s: %d episodes replayed, %d differ\n", r.File, r.Replayed, r.Differ)
+	if r.WithModel {
+		fmt.Fprintf(&b, "  %d ids drawn again, %d near ties, log-probs differ by at most %.3g\n", r.Draws, r.NearTies, r.MaxGap)
+	} else if r.ByText {
+		b.WriteString("  without the model, by the endpoint's texts: actions, requests, observations, rewards and outcomes; no ids\n")
+	} else {
+		b.WriteString("  without the model: requests, observations, rewards and masks\n")
+	}
+	if len(r.Skipped) > 0 {
+		fmt.Fprintf(&b, "  not replayed: %s\n", r.skipped())
+	}
+	return b.String()
+}
+
+// skipped lists the episodes that were not replayed, by reason.
+func (r *ReplayReport) skipped() string {
+	var parts []string
+	for _, why := range slices.Sorted(maps.Keys(r.SkippedRows)) {
+		rows := r.SkippedRows[why]
+		noun := "episodes"
+		if len(rows) == 1 {
+			noun = "episode"
+		}
+		parts = append(parts, fmt.Sprintf("%s %s: %s", noun, FormatIndices(rows), why))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Nothing returns the error of a replay that checked no episode.
+func (r *ReplayReport) Nothing() error {
+	if len(r.Skipped) == 0 {
+		return fmt.Errorf("%s: nothing was replayed: the dump has no episodes", r.File)
+	}
+	return fmt.Errorf("%s: nothing was replayed: %s", r.File, r.skipped())
+}

@@ -1,0 +1,210 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openmanus/openmanus/agent/eval"
+	"github.com/openmanus/openmanus/agent/rollout"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/dump"
+	"github.com/openmanus/openmanus/internal/errext"
+)
+
+// RolloutOptions are the options of Rollout beside the configuration.
+type RolloutOptions struct {
+	PlayOptions
+	Dump      string // file of the episodes, one JSON line each
+	Continue  bool   // append to an existing dump
+	RetryLost bool   // with Continue: play lost episodes again
+}
+
+// RolloutResult describes the dump after Rollout.
+type RolloutResult struct {
+	Env      string `json:"env"`
+	Dump     string `json:"dump"`
+	Before   int    `json:"before"`   // episodes that the dump held before
+	Episodes int    `json:"episodes"` // that it holds now
+	Of       int    `json:"of"`       // that were asked for
+	Lost     int    `json:"lost"`     // to failures of servers or the engine
+	Outcomes Tally  `json:"outcomes"`
+	eval.Infrastructure
+}
+
+// String returns the result as one line, and a second one if servers failed.
+func (r RolloutResult) String() string {
+	line := fmt.Sprintf("%s: %d of %d episodes, %d lost", r.Dump, r.Episodes, r.Of, r.Lost)
+	if len(r.Outcomes) > 0 {
+		line += ": " + r.Outcomes.String()
+	}
+	return line + "\n" + r.Line()
+}
+
+// Rollout plays every task of the environment into a dump: episodes as they
+// end, or wave by wave if rollout.deterministic is set, so that an interrupted
+// rollout keeps the episodes that it has finished. The result is nil if nothing
+// was played; with an error, it describes the dump as it is.
+func (r *Run) Rollout(ctx context.Context, o RolloutOptions) (result *RolloutResult, err error) {
+	day := ""
+	if o.Continue {
+		day = DumpDay(r.host.Path(o.Dump))
+	}
+	p, err := r.openPlayer(ctx, o.PlayOptions, day)
+	defer func() { err = errors.Join(err, p.close()) }()
+	if err != nil {
+		return nil, err
+	}
+	hash, err := p.weights(ctx)
+	if err != nil {
+		return nil, err
+	}
+	options := p.dumpOptions()
+	options[dump.TasksOption] = tasksPart(p.tasks)
+	held, err := p.openDump(o, dump.Header{Weights: hash, Options: options})
+	if err != nil {
+		return nil, err
+	}
+	result = &RolloutResult{Env: p.cfg.Env[0].Name, Dump: o.Dump, Before: held.outcomes.episodes(), Of: p.total()}
+	result.Infrastructure, err = p.playInto(ctx, o, held)
+	result.Episodes, result.Lost, result.Outcomes = held.outcomes.episodes(), held.outcomes.lost(), held.outcomes
+	return result, errors.Join(err, errext.With(errext.Disk, "", held.out.Close()))
+}
+
+// heldEpisodes is an open dump and the episodes that it holds.
+type heldEpisodes struct {
+	out      *dump.Writer
+	episodes map[episodeKey]bool
+	outcomes Tally
+	waves    int
+	starts   map[string]rollout.Start // of its groups
+}
+
+// episodeKey identifies an episode of a dump.
+type episodeKey struct {
+	uid    string
+	sample int
+}
+
+// openDump creates the dump, or continues it.
+func (p *player) openDump(o RolloutOptions, header dump.Header) (*heldEpisodes, error) {
+	held := &heldEpisodes{episodes: map[episodeKey]bool{}, outcomes: Tally{}, starts: map[string]rollout.Start{}}
+	path := p.host.Path(o.Dump)
+	var err error
+	if !o.Continue {
+		held.out, err = dump.Create(path, header)
+		return held, errext.With(errext.Disk, "", err)
+	}
+	if header, err = headerToContinue(p.host, o.Dump, header); err != nil {
+		return nil, err
+	}
+	retried := 0
+	drop := func(ep *data.Episode) bool {
+		if !o.RetryLost || ep.Outcome.Trainable() {
+			return false
+		}
+		retried++
+		return true
+	}
+	held.out, err = dump.Continue(path, header, drop, func(ep *data.Episode) error {
+		key := episodeKey{ep.UID, ep.Sample}
+		if held.episodes[key] {
+			return fmt.Errorf("%s, sample %d, occurs twice: another program wrote to it", ep.Task.ID, ep.Sample)
+		}
+		held.episodes[key] = true
+		held.waves = max(held.waves, ep.Wave)
+		held.outcomes[ep.Outcome]++
+		maps.Copy(held.starts, rollout.StartsOf([]*data.Episode{ep}))
+		return nil
+	})
+	if err != nil {
+		return nil, errext.With(errext.Input, "", err)
+	}
+	p.host.Log.Info("continuing the dump", "file", o.Dump, "episodes", len(held.episodes), "retried", retried)
+	if lost := held.outcomes.lost(); lost > 0 {
+		p.host.Log.Warn("the dump holds episodes that servers or the engine failed; --retry-lost plays them again", "episodes", lost)
+	}
+	return held, nil
+}
+
+// playInto plays the episodes that the dump does not hold, and appends them.
+func (p *player) playInto(ctx context.Context, o RolloutOptions, held *heldEpisodes) (eval.Infrastructure, error) {
+	before, lost := held.outcomes.episodes(), held.outcomes.lost()
+	if float64(lost) > o.MaxLost*float64(p.total()) {
+		code := errext.Env
+		if p.endpoint == nil && held.outcomes[data.EnvError] == 0 {
+			code = errext.Native
+		}
+		return eval.Infrastructure{}, errext.With(code, "give --retry-lost to play them again, or raise --max-lost",
+			fmt.Errorf("%s: %d of %d episodes were lost to failures of servers or the engine", o.Dump, lost, p.total()))
+	}
+	write := func(episodes ...*data.Episode) error {
+		if err := held.out.Write(episodes...); err != nil {
+			return errext.With(errext.Disk, "make room, then --continue plays the missing episodes; those before are in the file", err)
+		}
+		for _, ep := range episodes {
+			held.outcomes[ep.Outcome]++
+		}
+		return nil
+	}
+	_, met, err := p.play(ctx, o.PlayOptions, func(ro *rollout.Options) {
+		ro.Exchanges = true
+		ro.Before.Episodes, ro.Before.Failed = before, lost
+		ro.Starts = held.starts
+		ro.Skip = func(uid string, sample int) bool { return held.episodes[episodeKey{uid, sample}] }
+		if ro.Deterministic {
+			ro.OnWave = func(wave []*data.Episode) error {
+				for _, ep := range wave {
+					ep.Wave += held.waves
+				}
+				return write(wave...)
+			}
+			return
+		}
+		ro.OnEpisode = func(ep *data.Episode) error {
+			if ep.Outcome == data.Cancelled { // left to the next Continue
+				return nil
+			}
+			return write(ep)
+		}
+	})
+	var failed *rollout.FailedError
+	if errors.As(err, &failed) {
+		err = errext.With(CodeOf(ctx, err), "fix or restart the servers, then --continue --retry-lost plays the missing and the lost episodes; or raise --max-lost", err)
+	}
+	return met, err
+}
+
+// Tally counts episodes by their outcome.
+type Tally map[data.Outcome]int
+
+func (t Tally) episodes() int {
+	n := 0
+	for _, k := range t {
+		n += k
+	}
+	return n
+}
+
+// lost counts the episodes that servers or the engine failed.
+func (t Tally) lost() int {
+	n := 0
+	for outcome, k := range t {
+		if !outcome.Trainable() {
+			n += k
+		}
+	}
+	return n
+}
+
+// String returns the counts by outcome: "success 3, turn_limit 9".
+func (t Tally) String() string {
+	var parts []string
+	for _, outcome := range slices.Sorted(maps.Keys(t)) {
+		parts = append(parts, fmt.Sprintf("%s %d", outcome, t[outcome]))
+	}
+	return strings.Join(parts, ", ")
+}

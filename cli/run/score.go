@@ -1,0 +1,307 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/openmanus/openmanus/agent/eval"
+	"github.com/openmanus/openmanus/configs"
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/table"
+	"github.com/openmanus/openmanus/internal/errext"
+	"github.com/openmanus/openmanus/reward"
+)
+
+// ScoreOptions are the options of Score beside the configuration.
+type ScoreOptions struct {
+	In, Out     string  // parquet, or JSON objects; Out "": only the result
+	PromptKey   string  // columns of In
+	ResponseKey string  //
+	TruthKey    string  //
+	SourceKey   string  //
+	Threshold   float64 // a reply with this score passes
+	Force       bool    // replace Out and its progress file
+}
+
+// scoreWork is what decides the scores.
+type scoreWork struct {
+	Command     string         `json:"command"`
+	Input       string         `json:"input_sha256"`
+	PromptKey   string         `json:"prompt_key"`
+	ResponseKey string         `json:"response_key"`
+	TruthKey    string         `json:"ground_truth_key"`
+	SourceKey   string         `json:"data_source_key"`
+	Reward      configs.Reward `json:"reward"`
+	// Judges are the files that the score functions consist of.
+	Judges map[string]string `json:"judges_sha256"`
+}
+
+// judging is a [reward] section without what a resumed run may change in it as
+// well: who was told of a time-out goes on with a longer one.
+func judging(r configs.Reward) configs.Reward {
+	r.ScoreTimeoutS, r.ScoreBatchSize, r.ModelMicroBatchSize, r.ModelOffloadParams = 0, 0, 0, false
+	return r
+}
+
+// rowScores are what is kept for a row: the scores of its replies, and what
+// every component said.
+type rowScores struct {
+	Scores []float64                 `json:"scores"`
+	Parts  map[string][]reward.Score `json:"parts"`
+}
+
+// scoreRows is how many rows are scored, and written down, at once.
+const scoreRows = 64
+
+// Score scores the replies of a file with the score functions of [reward]. With
+// an output, the scores are written beside the replies; finished rows are kept
+// in a progress file, from which the same call resumes after an interruption.
+func (r *Run) Score(ctx context.Context, o ScoreOptions) (result ScoreResult, err error) {
+	h, cfg := &r.host, r.cfg
+	if o.Out != "" {
+		if err := freeOutput(h, o.In, o.Out, o.Force); err != nil {
+			return result, err
+		}
+	}
+	in, err := readTable(ctx, h, o.In)
+	if err != nil {
+		return result, err
+	}
+	column := "scores"
+	if o.Out != "" {
+		if err := errors.Join(in.CheckOutput(o.Out), in.Lacks(column)); err != nil {
+			return result, errext.With(errext.Input, "", err)
+		}
+	}
+	samples := make([][]reward.Sample, in.Len())
+	for i := range samples {
+		row, err := in.Row(i)
+		if err == nil {
+			samples[i], err = o.samples(row, i)
+		}
+		if err != nil {
+			return result, errext.With(errext.Input, "", fmt.Errorf("%s: row %d: %w", o.In, i, err))
+		}
+	}
+	var open Closers
+	defer func() { err = errors.Join(err, open.Close()) }()
+	composer, err := openComposer(h, cfg.Reward, func() (reward.Scorer, error) {
+		dt, err := ParseDtype(cfg.Model.ComputeDtype)
+		if err != nil {
+			return nil, err
+		}
+		thread, err := OpenThread(h, cfg.Model.Device)
+		if err != nil {
+			return nil, err
+		}
+		open.AddFunc(thread.Close)
+		return openRewardModel(ctx, h, thread, dt, cfg.Reward, nil)
+	})
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, composer.Close()) }()
+	rows, done, err := r.scoreAll(ctx, o, composer, samples)
+	if err != nil {
+		return result, err
+	}
+	if o.Out != "" {
+		scores := make([][]float64, len(rows))
+		for i, row := range rows {
+			scores[i] = row.Scores
+		}
+		if err := table.Add(in, column, scores); err != nil {
+			return result, err
+		}
+		if err := writeTable(h, in, o.Out, o.Force); err != nil {
+			return result, err
+		}
+		if err := done.finish(); err != nil {
+			return result, err
+		}
+	}
+	return summarize(rows, o.Threshold), nil
+}
+
+// samples are the replies of a row.
+func (o ScoreOptions) samples(row map[string]any, i int) ([]reward.Sample, error) {
+	var texts []string
+	switch v := table.At(row, o.ResponseKey).(type) {
+	case string:
+		texts = []string{v}
+	case []any:
+		for _, x := range v {
+			text, ok := x.(string)
+			if !ok {
+				return nil, fmt.Errorf("its %s holds a %T, not text", o.ResponseKey, x)
+			}
+			texts = append(texts, text)
+		}
+	default:
+		return nil, fmt.Errorf("it has no replies in %s: name the column with --response-key", o.ResponseKey)
+	}
+	if len(texts) == 0 {
+		return nil, fmt.Errorf("its %s is empty", o.ResponseKey)
+	}
+	id := "row_" + strconv.Itoa(i)
+	var prompt []data.Message
+	if messages, err := promptOf(row, o.PromptKey); err == nil { // a file to be scored need not have one
+		prompt = messages
+	}
+	lengths, _ := table.At(row, tokensKey(o.ResponseKey)).([]any)
+	out := make([]reward.Sample, len(texts))
+	for k, text := range texts {
+		out[k] = reward.Sample{
+			ID: fmt.Sprintf("%s_%d", id, k), Source: table.TextAt(row, o.SourceKey), Prompt: promptText(row, o.PromptKey), Response: text,
+			GroundTruth: table.TextAt(row, o.TruthKey), Tokens: -1,
+		}
+		if len(prompt) > 0 {
+			out[k].Messages = append(slices.Clip(prompt), data.Message{Role: "assistant", Content: text})
+		}
+		if k < len(lengths) {
+			if n, err := strconv.Atoi(fmt.Sprint(lengths[k])); err == nil {
+				out[k].Tokens = n
+			}
+		}
+	}
+	return out, nil
+}
+
+// explain adds the column to the failure of a row that a function cannot judge.
+func (o ScoreOptions) explain(err error) error {
+	switch {
+	case errors.Is(err, reward.ErrNoGroundTruth):
+		return errext.With(errext.Input, fmt.Sprintf("there is none in the column %s; --ground-truth-key names another", o.TruthKey), err)
+	case errors.Is(err, reward.ErrNoFunction):
+		return errext.With(errext.Input, fmt.Sprintf("so the column %s says; name a function with --score-fn, or another column with --data-source-key", o.SourceKey), err)
+	}
+	return err
+}
+
+// scoreAll scores the rows that the progress file, where there is an output,
+// does not have yet.
+func (r *Run) scoreAll(ctx context.Context, o ScoreOptions, composer *reward.Composer, samples [][]reward.Sample) (rows []rowScores, done *rowFile, failed error) {
+	rows = make([]rowScores, len(samples))
+	if o.Out != "" {
+		hash, err := r.host.HashFile(o.In)
+		if err != nil {
+			return nil, nil, err
+		}
+		judges, err := rewardDigests(&r.host, r.cfg.Reward)
+		if err != nil {
+			return nil, nil, err
+		}
+		work := scoreWork{"score", hash, o.PromptKey, o.ResponseKey, o.TruthKey, o.SourceKey, judging(r.cfg.Reward), judges}
+		file, err := openRowFile(&r.host, o.Out, work, o.Force)
+		if err != nil {
+			return nil, nil, err
+		}
+		done = file
+		defer func() { failed = errors.Join(failed, file.close()) }()
+		for i, raw := range done.done {
+			if i < 0 || i >= len(rows) || json.Unmarshal(raw, &rows[i]) != nil || len(rows[i].Scores) != len(samples[i]) {
+				return nil, nil, errext.With(errext.Input, "--force begins anew", fmt.Errorf("%s: row %d is not what was written", done.path, i))
+			}
+		}
+	}
+	var todo []int
+	for i := range rows {
+		if rows[i].Scores == nil {
+			todo = append(todo, i)
+		}
+	}
+	bar := r.host.Progress("scoring", len(rows))
+	defer bar.Done()
+	for chunk := range slices.Chunk(todo, scoreRows) {
+		bar.Set(len(rows)-len(todo)+slices.Index(todo, chunk[0]), "")
+		var flat []reward.Sample
+		for _, i := range chunk {
+			flat = append(flat, samples[i]...)
+		}
+		composed, err := composer.Score(ctx, flat)
+		if err != nil {
+			return nil, nil, o.explain(fmt.Errorf("%s: %w", o.In, err))
+		}
+		at := 0
+		for _, i := range chunk {
+			n := len(samples[i])
+			rows[i] = rowScores{Scores: composed.Scores[at : at+n], Parts: map[string][]reward.Score{}}
+			for name, scores := range composed.Parts {
+				rows[i].Parts[name] = scores[at : at+n]
+			}
+			at += n
+			if done != nil {
+				if err := done.add(i, rows[i]); err != nil {
+					return nil, nil, err
+				}
+			}
+		}
+	}
+	bar.Set(len(rows), "")
+	return rows, done, nil
+}
+
+// ScoreResult is the result of Score.
+type ScoreResult struct {
+	Rows    int                `json:"rows"`
+	Samples int                `json:"samples"` // of a row; where rows differ, the fewest
+	Replies int                `json:"replies"` // of all rows
+	Scores  map[string]float64 `json:"scores"`  // mean@n, best@k, pass@k
+	Metrics map[string]float64 `json:"metrics"` // reward/NAME/mean of every component, and its extra numbers
+}
+
+// summarize averages over rows: mean@n of a row's n scores, and best@k and
+// pass@k for k = 1, 2, 4 and so on up to n. Where rows differ, n is the fewest,
+// so that every number is of all rows; a row with more has all its replies
+// counted, as choices of k or n of them.
+func summarize(rows []rowScores, threshold float64) ScoreResult {
+	r := ScoreResult{Rows: len(rows), Samples: len(rows[0].Scores), Scores: map[string]float64{}}
+	all := reward.Composed{Parts: map[string][]reward.Score{}}
+	for _, row := range rows {
+		r.Samples = min(r.Samples, len(row.Scores))
+		r.Replies += len(row.Scores)
+		for name, scores := range row.Parts {
+			all.Parts[name] = append(all.Parts[name], scores...)
+		}
+	}
+	r.Metrics = all.Metrics()
+	n := float64(len(rows))
+	mean := fmt.Sprintf("mean@%d", r.Samples)
+	for _, row := range rows {
+		sum, passed := 0.0, 0
+		for _, x := range row.Scores {
+			sum += x
+			if x >= threshold {
+				passed++
+			}
+		}
+		r.Scores[mean] += sum / float64(len(row.Scores)) / n
+		for _, k := range eval.PassKs(r.Samples) {
+			r.Scores[fmt.Sprintf("best@%d", k)] += bestAtK(row.Scores, k) / n
+			r.Scores[fmt.Sprintf("pass@%d", k)] += eval.PassAtK(len(row.Scores), passed, k) / n
+		}
+	}
+	return r
+}
+
+// String returns the scores, a line each.
+func (r ScoreResult) String() string {
+	var b strings.Builder
+	if r.Replies == r.Rows*r.Samples {
+		fmt.Fprintf(&b, "%d rows x %d replies\n", r.Rows, r.Samples)
+	} else {
+		fmt.Fprintf(&b, "%d replies to %d rows, at least %d to each\n", r.Replies, r.Rows, r.Samples)
+	}
+	for _, m := range []map[string]float64{r.Scores, r.Metrics} {
+		for _, name := range slices.Sorted(maps.Keys(m)) {
+			fmt.Fprintf(&b, "  %-24s %.4f\n", name, m[name])
+		}
+	}
+	return b.String()
+}

@@ -7,7 +7,7 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// BenchmarkCall is what one small operation costs: through the shim, and through gotorch.
+// BenchmarkCall measures one small operation through the shim and through gotorch.
 func BenchmarkCall(b *testing.B) {
 	for _, bench := range []struct {
 		name string

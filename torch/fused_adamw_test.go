@@ -75,7 +75,7 @@ func TestAdamWStep(t *testing.T) {
 	}
 }
 
-// A parameter without a gradient stays as it is.
+// A parameter without a gradient does not change.
 func TestAdamWStepSkips(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		p, q := s.Ones(torch.Float32, 2), s.Ones(torch.Float32, 2)

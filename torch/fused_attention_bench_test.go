@@ -10,7 +10,7 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// cpuTime is what the process has computed, which a busy machine changes less than wall time.
+// cpuTime returns the CPU time of the process, which a busy machine changes less than wall time.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

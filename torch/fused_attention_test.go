@@ -10,7 +10,7 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// attention is causal attention of one sequence, made of plain operations: q [L,Hq,Dh], k, v [L,Hkv,Dh].
+// attention is causal attention of one sequence by generic operations: q [L,Hq,Dh], k, v [L,Hkv,Dh].
 func attention(s *torch.Scope, q, k, v torch.Tensor, scale float64) torch.Tensor {
 	n, heads, dim, own := q.Size(0), q.Size(1), q.Size(2), k.Size(1)
 	repeat := func(t torch.Tensor) torch.Tensor {

@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// best times, on one thread, what setup returns, and reports the fastest run too: how much threads add is the machine's
-// affair, and on a busy one only the fastest run means something. bytes is what a run has to read, or 0.
+// best times the function that setup returns on one thread, and also reports the fastest run, which is the meaningful
+// number on a busy machine. bytes is the number of bytes that a run reads, or 0.
 func best(b *testing.B, bytes int, setup func(s *torch.Scope) func(s *torch.Scope)) {
 	b.Helper()
 	defer torch.SetNumThreads(torch.NumThreads())

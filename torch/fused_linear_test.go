@@ -82,7 +82,7 @@ func skinnyInvariant(t *testing.T, dt torch.DType, k int) {
 	})
 }
 
-// The number of threads changes how the work is shared out and nothing else.
+// The number of threads changes the division of work, but not the results.
 func TestThreadsDoNotChangeResults(t *testing.T) {
 	const context, size = 700, 16
 	defer torch.SetNumThreads(torch.NumThreads())

@@ -75,8 +75,8 @@ func TestTokenLogProbsChunks(t *testing.T) {
 	torchtest.Same(t, torch.Float32, kernel, plain, 2e-5, torchtest.RandIn(1, -4, 4, n, d), torchtest.Rand(2, v, d))
 }
 
-// The log-probs of bfloat16 operands are those of their float32 logits, as sampling has them, and so are the gradients but
-// for their own rounding. The logits go up to 50, where bfloat16 has steps of 0.25.
+// Log-probs of bfloat16 operands are computed from float32 logits, as in sampling, and so are the gradients before they are
+// rounded. The logits reach 50, where bfloat16 has steps of 0.25.
 func TestTokenLogProbsOfBFloat16(t *testing.T) {
 	const n, d, v = 40, 64, 5000 // more than one block of the vocabulary
 	targets := make([]int64, n)
@@ -103,7 +103,7 @@ func TestTokenLogProbsOfBFloat16(t *testing.T) {
 	})
 }
 
-// Log-probs, entropies and gradients over the kept tokens alone are those of a model whose vocabulary they are.
+// Log-probs, entropies and gradients over kept tokens equal those of a model with only these tokens in its vocabulary.
 func TestTokenLogProbsAmong(t *testing.T) {
 	const v = 19
 	targets := []int64{3, -1, 0, 18, 5, 7}

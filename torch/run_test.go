@@ -62,7 +62,7 @@ func TestErrors(t *testing.T) {
 			}
 		})
 	}
-	// The thread goes on after errors.
+	// The thread continues after errors.
 	torchtest.Run(t, func(s *torch.Scope) { torchtest.Values(t, a(s).Sum(), 0, 0) })
 }
 

@@ -152,7 +152,7 @@ func TestAttention(t *testing.T) {
 	torchtest.Same(t, torch.Float64, packed, naive, 1e-6, attentionInputs()...)
 }
 
-// Token by token through a cache whose blocks lie in any order, the results are those of the packed form.
+// Decoding token by token with cache blocks in any order gives the results of the packed form.
 func TestAttentionDecode(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		s.NoGrad(func() {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { torchtest.Main(m) }
 
-// problem is the one of testdata/adamw.py.
+// problem is the problem of testdata/adamw.py.
 type problem struct {
 	owner  *torch.Owner
 	params []Param
@@ -172,9 +172,7 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-// Moments that were moved go on where they were.
-// Optimisers that step together move together or not at all, each as it would
-// alone.
+// In a joint step either all optimisers step, each as it would alone, or none.
 func TestStepAll(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		p, alone := newProblem(s, torch.Float32), newProblem(s, torch.Float32)

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
-// recorder is a test whose failures are wanted.
+// recorder is a testing.TB that records expected failures.
 type recorder struct {
 	testing.TB
 	text strings.Builder

@@ -14,8 +14,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeBackend is a pseudo language model: the next token is a hash of the whole
-// context and the draw's key, so any mistake of the scheduler in what it feeds
-// changes every token after it. It also checks what a real backend relies on.
+// context and the draw's key, so a mistake of the scheduler in its input
+// changes all later tokens. It also checks the guarantees that a real backend
+// needs.
 type fakeBackend struct {
 	capacity, block int
 	version         atomic.Int64
@@ -27,7 +28,7 @@ type fakeBackend struct {
 	faults []string
 	shapes []string // one line per batch
 	run    int      // tokens
-	kept   int      // tokens that were taken over instead
+	kept   int      // tokens reused from a previous or another context
 }
 
 type fakeKV struct {
@@ -138,7 +139,7 @@ func fakeSample(ids []int32, d Draw) Sampled {
 	return Sampled{Token: int32(h % fakeVocab), LogProb: -float32(h%1000) / 100}
 }
 
-// check fails the test for every broken promise, and where memory is left.
+// check fails the test for every broken guarantee and for leaked memory.
 func (f *fakeBackend) check(t *testing.T, s *Scheduler) {
 	t.Helper()
 	s.Shutdown()
@@ -177,7 +178,7 @@ func mustOpen(t *testing.T, s *Scheduler, o SessionOptions) *Session {
 	return session
 }
 
-// script is what one session is given, turn by turn.
+// script is the input of one session, turn by turn.
 type script struct {
 	key    Key
 	limit  int

@@ -105,7 +105,7 @@ func TestPauseCancelled(t *testing.T) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
 	st.off(f)
-	if r := <-a; r.err != nil { // the pause that was given up does not block
+	if r := <-a; r.err != nil { // the cancelled pause does not block
 		t.Error(r.err)
 	}
 }

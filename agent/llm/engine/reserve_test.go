@@ -37,8 +37,7 @@ func letIn(t *testing.T, s *Scheduler, n, limit int) int {
 	return in
 }
 
-// Sessions that have not generated yet hold nothing, but will: Open counts
-// what they are expected to hold.
+// Open counts the expected memory of sessions that have not generated yet.
 func TestOpenReserves(t *testing.T) {
 	const n, budget = 8, 320
 	for _, c := range []struct {
@@ -48,7 +47,7 @@ func TestOpenReserves(t *testing.T) {
 		want    int
 	}{
 		{"nothing is known", Options{}, 100, n},
-		{"as long as may be", Options{ExpectTokens: 100}, 100, 2}, // 7 blocks of 16 each, in 20
+		{"up to the limit", Options{ExpectTokens: 100}, 100, 2}, // 7 blocks of 16 each, in 20
 		{"shorter", Options{ExpectTokens: 80}, 100, 4},
 		{"no longer than the limit", Options{ExpectTokens: 1000}, 160, 2},
 		{"all of it", Options{ExpectTokens: budget}, budget, 1},
@@ -63,8 +62,8 @@ func TestOpenReserves(t *testing.T) {
 	}
 }
 
-// What sessions came to replaces what was expected of them, so that short
-// episodes are not kept waiting by a long limit, nor for ever by one long one.
+// Observed lengths replace the expected length, so that short episodes do not
+// wait because of a long limit, or because of a single long episode.
 func TestOpenLearns(t *testing.T) {
 	const n, budget = 12, 320
 	s := start(t, newFake(budget, 16), Options{ExpectTokens: budget})
@@ -95,7 +94,7 @@ func TestOpenLearns(t *testing.T) {
 	check("after many short ones", 10)
 }
 
-// Sessions whose memory is reserved take turns and never push each other out.
+// Sessions with reserved memory take turns and never park each other.
 func TestReservedNeverParked(t *testing.T) {
 	const n = 6
 	s := start(t, newFake(64, 16), Options{ExpectTokens: 64, ChunkTokens: 5})

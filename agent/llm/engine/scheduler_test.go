@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Replies are a function of what a session was given: not of the batches it
-// was in, the chunks it was prefilled in, or how often it was parked.
+// Replies depend on a session's input only: not on its batches, its prefill
+// chunks, or how often it was parked.
 func TestRepliesDoNotDependOnBatches(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -141,7 +141,7 @@ func newStepper(f *fakeBackend) *stepper {
 	return st
 }
 
-// next lets the step that is waiting go and returns the one after it.
+// next releases the waiting step and returns the following one.
 func (st *stepper) next() []Work {
 	st.release <- nil
 	return <-st.entered

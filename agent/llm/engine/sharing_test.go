@@ -46,8 +46,8 @@ func TestGroupSharesItsPrompt(t *testing.T) {
 			}
 			var wg sync.WaitGroup
 			for i, sc := range scripts {
-				// All stay open, so that whoever comes late finds the others' prompt;
-				// deterministic, the others would wait for one that is done.
+				// All stay open, so that late sessions find the prompt of the others.
+				// In deterministic mode the others would wait for a finished session.
 				if !tt.options.Deterministic {
 					defer s.Close(sessions[i])
 				}
@@ -71,7 +71,7 @@ func TestGroupSharesItsPrompt(t *testing.T) {
 			if tt.shares {
 				want = (group - 1) * (prompt - prompt%block)
 			}
-			// Replies may agree for a block by chance, never the other way round.
+			// Replies may agree for a block by chance.
 			if f.kept < want || want == 0 && f.kept > 0 {
 				t.Errorf("%d tokens were taken over, want %d", f.kept, want)
 			}
@@ -82,8 +82,8 @@ func TestGroupSharesItsPrompt(t *testing.T) {
 	}
 }
 
-// A context that follows another in its session keeps what the two begin with,
-// and nothing else.
+// A restarted session keeps the common prefix of its two contexts, and nothing
+// else.
 func TestRestartKeepsTheBeginning(t *testing.T) {
 	const block = 16
 	f := newFake(1<<12, block)
@@ -195,7 +195,7 @@ func TestSharingUnderPressure(t *testing.T) {
 	}
 }
 
-// Weights that change make what was shared stale.
+// A change of the weights invalidates shared prefixes.
 func TestSharingHeedsTheWeights(t *testing.T) {
 	f := newFake(1<<12, 16)
 	s := start(t, f, Options{})

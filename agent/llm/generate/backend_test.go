@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// tolerance is what batch composition may change about a log-prob in float32.
+// tolerance bounds the effect of batch composition on a log-prob in float32.
 const tolerance = 1e-4
 
 // rollout samples n tokens after a prompt given in chunks, alone in the batch.
@@ -36,8 +36,8 @@ func rollout(t *testing.T, b *Backend, seq engine.SeqID, prompt []int32, chunk, 
 	return tokens, logps
 }
 
-// TestLogProbsAreTheModels compares what was recorded while sampling with the
-// forward pass that training uses, at several temperatures and chunk sizes.
+// TestLogProbsAreTheModels compares the log-probs recorded in sampling with
+// those of the training forward pass, at several temperatures and chunk sizes.
 func TestLogProbsAreTheModels(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	b := newBackend(t, m, Options{KVTokens: 512, BlockSize: 16})
@@ -70,8 +70,8 @@ func TestLogProbsAreTheModels(t *testing.T) {
 	nothingLeft(t, b)
 }
 
-// TestUnwrittenPlacesAreNotRead fills the cache, whose memory is not cleared,
-// with what would spoil every result.
+// TestUnwrittenPlacesAreNotRead fills the uninitialised cache with values that
+// would change every result.
 func TestUnwrittenPlacesAreNotRead(t *testing.T) {
 	for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
 		m := openModel(t, dt)

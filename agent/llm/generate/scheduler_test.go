@@ -11,8 +11,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// converse plays two turns in a session of its own and returns all that was
-// sampled.
+// converse plays two turns in a new session and returns all sampled tokens.
 func converse(ctx context.Context, e engine.Engine, sample int) (out []int32, logps []float32, err error) {
 	s, err := e.Open(ctx, engine.SessionOptions{Key: engine.Key{Seed: 3, Task: "maze", Sample: sample}, MaxContext: 200})
 	if err != nil {
@@ -55,8 +54,7 @@ func newScheduler(t *testing.T, b engine.Backend, o engine.Options) *engine.Sche
 }
 
 // TestSchedulerOverBackend runs conversations one by one, all at once, and in
-// a cache so small that sessions are parked; what is sampled does not depend
-// on it.
+// a cache so small that sessions are parked. The samples must be the same.
 func TestSchedulerOverBackend(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	const n = 12
@@ -187,12 +185,12 @@ func TestCancelFrees(t *testing.T) {
 			}
 		})
 	}
-	for s.Stats().SampledTokens < 8 { // under way
+	for s.Stats().SampledTokens < 8 { // in progress
 	}
 	cancel()
 	wg.Wait()
-	// Shutdown would free what is left, so this comes before it; Exclusive
-	// waits for the drops.
+	// Check before Shutdown, which frees everything; Exclusive waits for the
+	// drops.
 	if err := s.Exclusive(context.Background(), func() error {
 		nothingLeft(t, b)
 		return nil
@@ -202,8 +200,8 @@ func TestCancelFrees(t *testing.T) {
 	s.Shutdown()
 }
 
-// TestWeightUpdate changes the weights in the middle of a session: what comes
-// after is what a fresh session under the new weights would give.
+// TestWeightUpdate changes the weights in the middle of a session. Later tokens
+// equal those of a new session with the new weights.
 func TestWeightUpdate(t *testing.T) {
 	ctx := context.Background()
 	m := openModel(t, torch.Float32)

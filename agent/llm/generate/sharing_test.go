@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// A sequence that begins with another's blocks says what it would have said
-// with its own, also once the other is cut, goes on differently, or is gone.
+// A sequence that begins with another's blocks gives the same tokens as with its
+// own, also after the other is truncated, continued differently, or dropped.
 func TestSharedBeginning(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	const block = 16
@@ -28,7 +28,7 @@ func TestSharedBeginning(t *testing.T) {
 	}
 	b.Drop(1)
 
-	step(t, b, sampling(2, prompt, 0, 1)) // the one that is shared from
+	step(t, b, sampling(2, prompt, 0, 1)) // the source of the shared blocks
 	begin := sampling(3, prompt[shared:], shared, 0)
 	begin.From = 2
 	_, before := b.Live()
@@ -39,21 +39,21 @@ func TestSharedBeginning(t *testing.T) {
 		}
 	}
 	same(0, step(t, b, begin)[0])
-	if _, after := b.Live(); after-before != 1 { // for what is its own
+	if _, after := b.Live(); after-before != 1 { // for its own tokens
 		t.Errorf("the sharer took %d blocks, want 1", after-before)
 	}
 	for i, id := range follow {
 		at := len(prompt) + i
 		batch := []engine.Work{sampling(3, []int32{id}, at, 0)}
 		switch i {
-		case 3: // the other goes on
+		case 3: // the source continues
 			batch = append(batch, sampling(2, ids(20, 9), len(prompt), 1))
-		case 8: // is cut within what is shared, and goes on differently
+		case 8: // the source is truncated within the shared part and continues differently
 			batch = append(batch, sampling(2, ids(20, 11), block, 1))
-		case 12: // is gone, and its memory is another's
+		case 12: // the source is dropped and its memory reused
 			b.Drop(2)
 			batch = append(batch, sampling(4, ids(120, 12), 0, 2))
-		case 20: // the sharer is shared from
+		case 20: // a third sequence copies from the second
 			w := sampling(5, prompt[shared:], shared, 0)
 			w.From = 3
 			batch = append(batch, w)

@@ -10,7 +10,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// teacher says tokens by their position, and writes down what it hears.
+// teacher returns recorded tokens by position and records the differences.
 type teacher struct {
 	said  map[int]int32
 	heard []heard
@@ -31,8 +31,9 @@ func (t *teacher) Differs(d engine.Draw, said, drawn int32, margin float64) {
 	t.heard = append(t.heard, heard{d.Position, said, drawn, margin})
 }
 
-// TestTeacher plays a recorded reply again: as it was, nothing is heard; with
-// one token changed that one is heard of, and its log-prob is the model's.
+// TestTeacher replays a recorded reply. Unchanged, it gives no difference; with
+// one token changed, it reports that token and returns the model's log-prob of
+// it.
 func TestTeacher(t *testing.T) {
 	m := openModel(t, torch.Float32)
 	prompt := ids(20, 1)

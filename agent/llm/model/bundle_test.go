@@ -122,7 +122,7 @@ func TestSaveAndOpenAgain(t *testing.T) {
 	}
 }
 
-// TestGGUFToFolder saves what came from a GGUF file as a folder.
+// TestGGUFToFolder opens a GGUF file and saves it as a folder.
 func TestGGUFToFolder(t *testing.T) {
 	ctx := context.Background()
 	th := newThread(t)

@@ -146,8 +146,8 @@ func TestParseConfigRefuses(t *testing.T) {
 	}
 }
 
-// TestBothLayouts: what is written is complete for transformers 4 and for
-// transformers 5, each of which ignores what the other reads.
+// TestBothLayouts checks that WriteJSON writes all keys of transformers 4 and of
+// transformers 5, which read different keys.
 func TestBothLayouts(t *testing.T) {
 	llama3 := `{"rope_type":"llama3","factor":32.0,"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192}`
 	for _, tt := range []struct{ name, text string }{

@@ -12,8 +12,8 @@ import (
 	"github.com/openmanus/openmanus/torch/nn"
 )
 
-// scaled is a family with hyper-parameters and a block of its own: llama whose
-// last blocks have no attention and whose residual branches are scaled.
+// scaled has the hyper-parameters of a test family: llama with scaled residual
+// branches, and without attention in the last blocks.
 type scaled struct {
 	attn  int     // blocks with attention
 	scale float64 // of the residual branches

@@ -17,8 +17,8 @@ import (
 
 var loraIDs = [][]int32{{1, 17, 20, 3, 57, 58, 59, 50, 2, 1, 40}, {33, 5, 14, 60, 61, 7}}
 
-// adapt puts adapters on a model that change what it says: with B at zero, as
-// they start, nothing of them would show.
+// adapt puts adapters with a random B on a model. With the initial B of zero they
+// would have no effect.
 func adapt(t testing.TB, m *Model, o LoRA) {
 	t.Helper()
 	if err := m.AddLoRA(context.Background(), o, 5); err != nil {
@@ -52,8 +52,8 @@ func furthest(a, b []float64) float64 {
 	return worst
 }
 
-// Fresh adapters change nothing; without them the model is what it was;
-// merged they do what they do beside the weights.
+// New adapters do not change the log-probs, Base ignores adapters, and merging
+// them does not change the log-probs.
 func TestLoRA(t *testing.T) {
 	ctx := context.Background()
 	th := newThread(t)
@@ -120,7 +120,7 @@ func TestLoRA(t *testing.T) {
 	}
 }
 
-// A frozen copy stays what it was when the adapters move on, on the same
+// A frozen copy does not change when the adapters do, and shares their
 // weights.
 func TestFrozenAdapters(t *testing.T) {
 	ctx := context.Background()

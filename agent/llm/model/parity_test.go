@@ -10,11 +10,11 @@ import (
 	"github.com/openmanus/openmanus/torch/nn"
 )
 
-// tiny are the models of testdata, which make_goldens.py made with
+// tiny lists the models of testdata, which make_goldens.py made with
 // transformers.
 var tiny = []string{"llama", "llama-tied", "llama-linear", "qwen2", "qwen3"}
 
-// tolerance is what the project promises for log-probs in float32.
+// tolerance is the required accuracy of log-probs in float32.
 const tolerance = 1e-4
 
 func TestLogProbsMatchTransformers(t *testing.T) {
@@ -99,8 +99,8 @@ func meanNLL(s *torch.Scope, m *Model, g golden) torch.Tensor {
 	return logp.Sum().MulScalar(-1 / float64(n))
 }
 
-// TestShadowTrains moves gradients from a copy to the model, which must then
-// have what it would have computed itself.
+// TestShadowTrains moves gradients from a copy to the model. They must equal the
+// gradients that the model computes itself.
 func TestShadowTrains(t *testing.T) {
 	ctx := context.Background()
 	th := newThread(t)
@@ -150,7 +150,7 @@ func TestShadowTrains(t *testing.T) {
 	}
 }
 
-// TestBFloat16IsClose bounds what a bfloat16 copy loses.
+// TestBFloat16IsClose bounds the error of a bfloat16 copy.
 func TestBFloat16IsClose(t *testing.T) {
 	for _, name := range tiny {
 		t.Run(name, func(t *testing.T) {

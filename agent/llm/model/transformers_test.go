@@ -17,7 +17,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// opened is what testdata/open_saved.py prints.
+// opened is the output of testdata/open_saved.py.
 type opened struct {
 	LogProbs []float64
 	TextIDs  []int32 `json:"text_ids"`

@@ -17,7 +17,7 @@ import (
 // realNames are the tokenizers of published models that the goldens cover.
 var realNames = []string{"llama3_2", "qwen2_5", "qwen3"}
 
-// testdataDir is where the build script puts what it fetches for tests.
+// testdataDir returns the folder of the files that build.sh fetches for tests.
 func testdataDir() string {
 	if dir := os.Getenv("OPENMANUS_TESTDATA"); dir != "" {
 		return dir
@@ -103,7 +103,7 @@ func (g *goldens) checkCases(t *testing.T, tok *Tokenizer) {
 	}
 }
 
-// checkGoldens compares tok with what the reference said for name.
+// checkGoldens compares tok with the reference results for name.
 func checkGoldens(t *testing.T, tok *Tokenizer, name string) {
 	var g goldens
 	readJSON(t, name+".json", &g)

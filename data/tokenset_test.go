@@ -42,7 +42,7 @@ func TestKeptTokensAreChecked(t *testing.T) {
 	for want, bad := range map[string]*Row{
 		"1 sets of kept tokens for 2":     row(of(7)),
 		"token 2 was sampled, but is not": row(of(7), of(8)),
-		"token 1: malformed set":           row(TokenSet{0}, of(9)),
+		"token 1: malformed set":          row(TokenSet{0}, of(9)),
 	} {
 		if err := bad.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

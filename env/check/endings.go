@@ -125,7 +125,11 @@ func checkKeepAlive(c *checker, n *notes) {
 			n.fail("%v", err)
 			return
 		case err != nil || got.closes:
-			n.warn(shorter, "the server closes a connection after %d request(s)", i+btoi(err == nil))
+			served := i
+			if err == nil {
+				served++
+			}
+			n.warn(shorter, "the server closes a connection after %d request(s)", served)
 			return
 		}
 	}
@@ -150,13 +154,6 @@ func checkKeepAlive(c *checker, n *notes) {
 func (c *checker) leaveAlone(l *link) {
 	c.idle, c.dropped = l, make(chan bool, 1)
 	go func() { c.dropped <- l.endsWithin(c.o.Idle) }()
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func (c *checker) closeIdle() {

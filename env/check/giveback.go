@@ -15,13 +15,22 @@ import (
 // lastMoments bounds the closing of instances after an interrupt.
 const lastMoments = 5 * time.Second
 
-// keep records an open instance.
-func (c *checker) keep(id string) {
+// keep records the open instance of a create reply, which has the shape
+// environment.created, and returns its id.
+func (c *checker) keep(created any) (id string) {
+	if c.env.idFrom != "" {
+		created = created.(map[string]any)[c.env.idFrom]
+	}
+	b, err := json.Marshal(created)
+	if err != nil {
+		panic(err) // a decoded value can always be marshalled
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !slices.Contains(c.open, id) {
-		c.open = append(c.open, id)
+	if !slices.Contains(c.open, string(b)) {
+		c.open = append(c.open, string(b))
 	}
+	return string(b)
 }
 
 // forget removes a closed instance from the record.
@@ -37,12 +46,7 @@ func (c *checker) adopt(got reply) {
 	if err != nil || c.env.created.fault("the reply", v) != "" {
 		return
 	}
-	if c.env.idFrom != "" {
-		v = v.(map[string]any)[c.env.idFrom]
-	}
-	if id, err := json.Marshal(v); err == nil {
-		c.keep(string(id))
-	}
+	c.keep(v)
 }
 
 // giveBack closes all open instances and returns the number of failures. It

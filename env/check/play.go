@@ -12,16 +12,7 @@ func (c *checker) create(n *notes) (session, bool) {
 	if !ok {
 		return session{}, false
 	}
-	if c.env.idFrom != "" {
-		v = v.(map[string]any)[c.env.idFrom]
-	}
-	id, err := json.Marshal(v)
-	if err != nil {
-		n.fail("the id %v cannot be encoded: %v", v, err)
-		return session{}, false
-	}
-	c.keep(string(id))
-	return session{string(id)}, true
+	return session{c.keep(v)}, true
 }
 
 // unquote returns an id in the form used in a query.

@@ -235,7 +235,14 @@ func checkIndex(c *checker, n *notes) {
 // beside plays all sessions by run, alternating or concurrently, and compares
 // each with its replies when played alone.
 func (c *checker) beside(n *notes, sessions []session, run func(all []*transcript, saw []notes)) {
-	if c.varying != "" {
+	switch {
+	case len(sessions) < 2 && c.env.single:
+		n.skip(oneAtATime)
+		return
+	case len(sessions) < 2:
+		n.skip("only one instance could be created")
+		return
+	case c.varying != "":
 		n.skip("texts cannot be compared: " + c.varying)
 		return
 	}
@@ -268,15 +275,7 @@ func (c *checker) beside(n *notes, sessions []session, run func(all []*transcrip
 }
 
 func checkTwoSessions(c *checker, n *notes) {
-	if len(c.sessions) < 2 {
-		why := "only one instance could be created"
-		if c.env.single {
-			why = oneAtATime
-		}
-		n.skip(why)
-		return
-	}
-	c.beside(n, c.sessions[:2], func(all []*transcript, saw []notes) {
+	c.beside(n, c.sessions[:min(2, len(c.sessions))], func(all []*transcript, saw []notes) {
 		for more := true; more; {
 			more = false
 			for i, t := range all {
@@ -287,14 +286,6 @@ func checkTwoSessions(c *checker, n *notes) {
 }
 
 func checkMany(c *checker, n *notes) {
-	if len(c.sessions) < 2 {
-		why := "only one instance could be created"
-		if c.env.single {
-			why = oneAtATime
-		}
-		n.skip(why)
-		return
-	}
 	c.beside(n, c.sessions, func(all []*transcript, saw []notes) {
 		var wg sync.WaitGroup
 		for i, t := range all {

@@ -59,13 +59,13 @@ func (c *context) writeJSON(sb *strings.Builder, v any, style *jsonStyle, depth 
 		c.read(v)
 		jsonString(sb, v, style.ascii)
 	case *list:
-		writeItems(sb, "[]", v.items, style, depth, func(x any) { c.writeJSON(sb, x, style, depth+1) })
+		writeItems(sb, "[", "]", v.items, style, depth, func(x any) { c.writeJSON(sb, x, style, depth+1) })
 	case *dict:
 		pairs := v.list(itemOf)
 		if style.sorted {
 			pairs = dictSort(c, v, []any{true, absentArg{}, absentArg{}}).(*list)
 		}
-		writeItems(sb, "{}", pairs.items, style, depth, func(x any) {
+		writeItems(sb, "{", "}", pairs.items, style, depth, func(x any) {
 			pair := x.(*list).items
 			key := c.jsonKey(pair[0])
 			c.read(key)
@@ -79,13 +79,13 @@ func (c *context) writeJSON(sb *strings.Builder, v any, style *jsonStyle, depth 
 }
 
 // writeItems writes items between brackets, each with write.
-func writeItems(sb *strings.Builder, brackets string, items []any, style *jsonStyle, depth int, write func(any)) {
+func writeItems(sb *strings.Builder, open, closing string, items []any, style *jsonStyle, depth int, write func(any)) {
 	newline := func(depth int) {
 		if style.pretty {
 			sb.WriteString("\n" + strings.Repeat(style.indent, depth))
 		}
 	}
-	sb.WriteByte(brackets[0])
+	sb.WriteString(open)
 	for i, x := range items {
 		if i > 0 {
 			sb.WriteString(style.item)
@@ -96,7 +96,7 @@ func writeItems(sb *strings.Builder, brackets string, items []any, style *jsonSt
 	if len(items) > 0 {
 		newline(depth)
 	}
-	sb.WriteByte(brackets[1])
+	sb.WriteString(closing)
 }
 
 func jsonFloat(f float64) string {

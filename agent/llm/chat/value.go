@@ -136,32 +136,20 @@ func (c *context) repr(sb *strings.Builder, v any, depth int) {
 		c.repr(sb, string(v), depth)
 		sb.WriteString(")")
 	case *list:
-		brackets := "[]"
-		if v.tuple {
-			brackets = "()"
+		open, closing := "[", "]"
+		switch {
+		case v.tuple && len(v.items) == 1:
+			open, closing = "(", ",)"
+		case v.tuple:
+			open, closing = "(", ")"
 		}
-		sb.WriteByte(brackets[0])
-		for i, x := range v.items {
-			if i > 0 {
-				sb.WriteString(", ")
-			}
-			c.repr(sb, x, depth+1)
-		}
-		if v.tuple && len(v.items) == 1 {
-			sb.WriteString(",")
-		}
-		sb.WriteByte(brackets[1])
+		writeItems(sb, open, closing, v.items, &jsonStyle{item: ", "}, depth, func(x any) { c.repr(sb, x, depth+1) })
 	case *dict:
-		sb.WriteString("{")
-		for i, e := range v.entries {
-			if i > 0 {
-				sb.WriteString(", ")
-			}
-			c.repr(sb, e.key, depth+1)
+		writeItems(sb, "{", "}", v.list(itemOf).items, &jsonStyle{item: ", "}, depth, func(x any) {
+			c.repr(sb, x.(*list).items[0], depth+1)
 			sb.WriteString(": ")
-			c.repr(sb, e.value, depth+1)
-		}
-		sb.WriteString("}")
+			c.repr(sb, x.(*list).items[1], depth+1)
+		})
 	case undefined:
 		sb.WriteString("Undefined")
 	default:

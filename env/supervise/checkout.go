@@ -7,17 +7,16 @@ import (
 	"strings"
 )
 
-// venvName is where Install puts a virtual environment and Launch finds it:
-// in the folder of the package.
+// venvName is the folder of a virtual environment in the folder of the package.
 const venvName = ".venv"
 
-// VenvIn returns the virtual environment that VenvOf makes in a checkout for
-// the server of an environment, "" while there is none. Its error says what
-// the checkout lacks.
+// VenvIn returns the virtual environment that VenvOf made in a checkout for the
+// server of an environment, or "" if it does not exist. The error describes what the
+// checkout lacks.
 func VenvIn(name, checkout string) (string, error) {
 	r, ok := recipes[name]
 	if !ok {
-		return "", fmt.Errorf("there is no recipe of %s (there are: %s)", name, strings.Join(Recipes(), ", "))
+		return "", fmt.Errorf("no recipe for %s; there are recipes for %s", name, strings.Join(Recipes(), ", "))
 	}
 	if err := r.inCheckout(checkout); err != nil {
 		return "", err
@@ -25,7 +24,7 @@ func VenvIn(name, checkout string) (string, error) {
 	return r.made(checkout), nil
 }
 
-// made is the virtual environment that lies in a checkout, "" without one.
+// made returns the virtual environment in a checkout, or "".
 func (r recipe) made(checkout string) string {
 	venv := filepath.Join(checkout, r.folder, venvName)
 	if _, err := os.Stat(venv); err != nil {
@@ -34,11 +33,11 @@ func (r recipe) made(checkout string) string {
 	return venv
 }
 
-// inCheckout reports what a checkout lacks.
+// inCheckout returns an error if the package is missing in a checkout.
 func (r recipe) inCheckout(checkout string) error {
 	st, err := os.Stat(filepath.Join(checkout, r.folder))
 	if err != nil || !st.IsDir() {
-		return fmt.Errorf("there is no folder %s in %s: give the checkout of AgentGym that holds it", r.folder, checkout)
+		return fmt.Errorf("no folder %s in %s: give the checkout of AgentGym that contains it", r.folder, checkout)
 	}
 	for _, f := range r.files {
 		if _, err := os.Stat(filepath.Join(checkout, r.folder, f)); err != nil {

@@ -7,21 +7,20 @@ import (
 	"sync"
 )
 
-// Group is the running servers of one environment. It is safe for use by many
-// goroutines.
+// Group has the running servers of one environment. It is safe for concurrent use.
 type Group struct {
 	o       Options
 	servers []*server
 	stop    context.CancelCauseFunc
-	wg      sync.WaitGroup // one for every server
+	wg      sync.WaitGroup // one per server
 }
 
-// errClosed is the cause of the end of a group that was closed.
+// errClosed is the cause of the cancellation of a closed group.
 var errClosed = errors.New("the environment servers are being stopped")
 
-// Start starts all servers at once and returns when every one answers. If one
-// does not, all are ended and the error says why, with the last lines of its
-// log. ctx bounds the start only; Close ends the servers.
+// Start starts all servers concurrently and returns when all of them answer. If one
+// does not, Start stops all servers and returns an error with the last lines of its
+// log. ctx bounds only the start; Close stops the servers.
 func Start(ctx context.Context, o Options) (*Group, error) {
 	o.fill()
 	if err := o.check(); err != nil {
@@ -43,7 +42,7 @@ func Start(ctx context.Context, o Options) (*Group, error) {
 			break
 		}
 	}
-	if !detach() && err == nil { // ctx ended at the last moment
+	if !detach() && err == nil { // ctx ended just now
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -54,7 +53,7 @@ func Start(ctx context.Context, o Options) (*Group, error) {
 	return g, nil
 }
 
-// URLs are the servers' addresses, in the order of their ports.
+// URLs returns the addresses of the servers in the order of their ports.
 func (g *Group) URLs() []string {
 	urls := make([]string, len(g.servers))
 	for i, s := range g.servers {
@@ -63,8 +62,8 @@ func (g *Group) URLs() []string {
 	return urls
 }
 
-// Close ends all servers and returns when nothing of them is left, or ctx
-// ends. A second call is right.
+// Close stops all servers and returns when all their processes have ended, or ctx
+// ends. It may be called again.
 func (g *Group) Close(ctx context.Context) error {
 	g.stop(errClosed)
 	gone := make(chan struct{})
@@ -76,6 +75,6 @@ func (g *Group) Close(ctx context.Context) error {
 	case <-gone:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%s servers: they are still ending: %w", g.o.Name, context.Cause(ctx))
+		return fmt.Errorf("%s servers have not ended yet: %w", g.o.Name, context.Cause(ctx))
 	}
 }

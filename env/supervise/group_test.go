@@ -161,8 +161,8 @@ func TestLaunchThatCannotWork(t *testing.T) {
 		change func(o *Options)
 		want   []string
 	}{
-		{"missing program", func(o *Options) { o.Command.Args[0] = "no-such-server" }, []string{`there is no program "no-such-server" in PATH`}},
-		{"missing path", func(o *Options) { o.Command.Args[0] = "/no/such/server" }, []string{"there is no program /no/such/server"}},
+		{"missing program", func(o *Options) { o.Command.Args[0] = "no-such-server" }, []string{`no program "no-such-server" in PATH`}},
+		{"missing path", func(o *Options) { o.Command.Args[0] = "/no/such/server" }, []string{"no program /no/such/server"}},
 		{"not a program", func(o *Options) { o.Command.Args[0] = file }, []string{"exec format error"}},
 		{"no command", func(o *Options) { o.Command.Args = nil }, []string{"no command"}},
 		{"missing folder", func(o *Options) { o.Command.Dir = "/no/such/folder" }, []string{"working folder", "/no/such/folder"}},
@@ -349,7 +349,7 @@ func TestHungServer(t *testing.T) {
 	eventually(t, "it is found hung", func() bool {
 		select {
 		case err := <-down:
-			return strings.Contains(err.Error(), "hung: it has answered nothing for 2s") && strings.Contains(err.Error(), url)
+			return strings.Contains(err.Error(), "hung: no answer for 2s") && strings.Contains(err.Error(), url)
 		default:
 			return false
 		}

@@ -13,27 +13,26 @@ import (
 	"time"
 )
 
-// Install says where a virtual environment is made. Checkout is required.
+// Install has the options of VenvOf. Checkout is required.
 type Install struct {
 	Checkout string
-	Venv     string    // "" is where Launch looks for it: .venv in the folder of the package
-	Python   string    // interpreter to make it with; "": a fitting one of the PATH
+	Venv     string    // folder to create; "": .venv in the folder of the package, where Launch finds it
+	Python   string    // interpreter to create it with; "": a suitable one in PATH
 	Output   io.Writer // of pip
 }
 
-// The Python versions that the servers' packages are known to work with.
+// The minor versions of Python 3 that the servers' packages work with.
 const (
 	oldestPython = 10
 	newestPython = 12
 )
 
-// pythons are tried in this order where none is named.
+// pythons are tried in this order if no interpreter is given.
 var pythons = []string{"python3.11", "python3.10", "python3.12", "python3"}
 
-// VenvOf makes a virtual environment for the server of an environment, with
-// venv and pip of a Python that is there, and tries whether the server can be
-// imported. It returns the folder. A venv that was there is brought up to
-// date; one that could not be completed is removed.
+// VenvOf creates a virtual environment for the server of an environment with Python's
+// venv and pip, checks that the server can be imported, and returns the folder. It
+// updates an existing environment and removes one that it cannot complete.
 func VenvOf(ctx context.Context, name string, in Install, environ []string) (string, error) {
 	venv, err := venvOf(ctx, name, in, environ)
 	if err != nil {
@@ -46,11 +45,11 @@ func venvOf(ctx context.Context, name string, in Install, environ []string) (str
 	r, ok := recipes[name]
 	switch {
 	case !ok:
-		return "", fmt.Errorf("there is no recipe of it (there are: %s)", strings.Join(Recipes(), ", "))
+		return "", fmt.Errorf("no recipe; there are recipes for %s", strings.Join(Recipes(), ", "))
 	case in.Checkout == "":
 		return "", errors.New("no checkout of AgentGym: give its folder")
 	case r.venv == nil:
-		return "", fmt.Errorf("packages alone do not make this server run: it needs %s; set it up as its own README says, and name its interpreter with python, or its venv", r.more)
+		return "", fmt.Errorf("this server needs more than packages: %s; install it as its README describes, and give its interpreter with python, or its venv", r.more)
 	}
 	checkout, err := filepath.Abs(in.Checkout)
 	if err != nil {
@@ -91,11 +90,11 @@ func (r recipe) fill(ctx context.Context, python, venv string, out io.Writer, en
 	return nil
 }
 
-// importable starts Python as the server would be, as far as the import.
+// importable imports the server in Python with the environment of a start.
 func (r recipe) importable(ctx context.Context, checkout, venv string, environ []string) error {
 	for _, v := range r.data {
 		if lookup(environ, v.name) == "" {
-			return nil // it reads the data on import; launch says what is missing
+			return nil // the import needs data; Launch checks for it
 		}
 	}
 	c := Command{Env: environ, Set: map[string]string{}}
@@ -111,14 +110,14 @@ func (r recipe) importable(ctx context.Context, checkout, venv string, environ [
 			return context.Cause(ctx)
 		}
 		lines := strings.Split(strings.TrimSpace(printable(words.String())), "\n")
-		return fmt.Errorf("the packages are there, but the server cannot be imported: %w:\n  %s",
+		return fmt.Errorf("the packages are installed, but the server cannot be imported: %w:\n  %s",
 			err, strings.Join(lines[max(0, len(lines)-tailLines):], "\n  "))
 	}
 	return nil
 }
 
-// findPython finds an interpreter of a version the servers work with. A name
-// in the PATH proves nothing: version managers put stand-ins there.
+// findPython finds an interpreter of a supported version. It runs each candidate,
+// because version managers put placeholders into PATH.
 func findPython(ctx context.Context, named string, environ []string) (string, error) {
 	tried := pythons
 	if named != "" {
@@ -150,11 +149,11 @@ func findPython(ctx context.Context, named string, environ []string) (string, er
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("no Python 3.%d to 3.%d, with which the servers are known to work: %s; name one with python",
+	return "", fmt.Errorf("found no Python 3.%d to 3.%d, the versions that the servers work with: %s; give an interpreter with python",
 		oldestPython, newestPython, strings.Join(why, "; "))
 }
 
-// runTool runs a program of Python's whose words are for the user.
+// runTool runs a Python tool and shows its output to the user.
 func runTool(ctx context.Context, out io.Writer, environ []string, path string, args ...string) error {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = environ
@@ -169,7 +168,7 @@ func runTool(ctx context.Context, out io.Writer, environ []string, path string, 
 	return nil
 }
 
-// inGroup makes the end of a command's context the end of what it started.
+// inGroup makes cancelling the context kill the command's whole process group.
 func inGroup(cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

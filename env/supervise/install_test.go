@@ -47,9 +47,9 @@ func TestInstall(t *testing.T) {
 		{"pip fails", "textcraft", func(t *testing.T) string { return snake(t, "echo 3 12", "exit 3", "") }, "agentenv-textcraft/", "install the packages with pip", true},
 		{"import fails", "textcraft", func(t *testing.T) string { return snake(t, "echo 3 12", "", "echo ImportError: numpy; exit 1") }, "agentenv-textcraft/", "ImportError: numpy", true},
 		{"no submodule", "maze", good, "agentenv-lmrlgym/", "fetch the checkout's submodules", true},
-		{"no checkout", "sciworld", good, "", "there is no folder agentenv-sciworld", true},
+		{"no checkout", "sciworld", good, "", "no folder agentenv-sciworld", true},
 		{"not by packages", "searchqa", good, "agentenv-searchqa/", "an index and a corpus of Wikipedia", true},
-		{"no recipe", "sokoban", good, "", "there is no recipe of it", true},
+		{"no recipe", "sokoban", good, "", "no recipe; ", true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 	"unicode"
 )
 
-// serverLog is the log file of one server. When it is half as large as
-// allowed it becomes FILE.1, whose predecessor is dropped, and a new one is
-// begun: the newest words are always kept. What cannot be written, because the
-// disk is full, is lost: the server must not wait for it.
+// serverLog is the log file of one server. At half of the allowed size it is renamed
+// to FILE.1, replacing the previous one, and a new file is started, so that the newest
+// output is always kept. Output that cannot be written, as on a full disk, is dropped,
+// because the server must not block.
 type serverLog struct {
 	path string
 	max  int64
@@ -56,8 +56,8 @@ func (l *serverLog) turn() {
 	if l.f == nil {
 		return
 	}
-	_ = l.f.Close()                    // its words are with the kernel already
-	_ = os.Rename(l.path, l.path+".1") // if not, it goes on in the same file
+	_ = l.f.Close()                    // written data is already with the kernel
+	_ = os.Rename(l.path, l.path+".1") // after a failure the same file is used again
 	if err := l.open(); err != nil {
 		l.f = nil
 	}
@@ -70,18 +70,18 @@ func (l *serverLog) close() error {
 	return l.f.Close()
 }
 
-// logHead starts the lines that the watchdog writes into a log itself; one of
-// them stands before the words of every start.
+// logHead starts the watchdog's own lines in a log. One of them precedes the output of
+// every start.
 const logHead = "--- openmanus: "
 
-// The part of a log that an error repeats.
+// Bounds of the part of a log in an error.
 const (
 	tailBytes = 4096
 	tailLines = 12
 )
 
-// lastWords gives the last lines a server wrote since it was last started, for
-// an error message.
+// lastWords returns the last lines that a server wrote since its last start, for an
+// error message.
 func lastWords(path string) string {
 	name := filepath.Base(path)
 	f, err := os.Open(path)
@@ -113,7 +113,7 @@ func lastWords(path string) string {
 	return "the end of " + name + ":\n  " + strings.Join(lines, "\n  ")
 }
 
-// printable drops what a terminal would take for a command.
+// printable removes control characters, which a terminal would interpret.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {

@@ -15,48 +15,46 @@ import (
 	"time"
 )
 
-// Options say which servers a Group starts and how. Name, Command, LogDir and
-// Watchdog are required.
+// Options has the settings of a Group. Name, Command, LogDir and Watchdog are
+// required.
 type Options struct {
-	Name    string  // of the environment, in messages and in the names of logs
-	Command Command // of one server
-	Servers int     // how many, 1 if 0
-	Host    string  // where they listen, 127.0.0.1 if empty
-	// BasePort is the port of the first server, DefaultBasePort if 0; the
-	// others have those after it.
+	Name    string  // of the environment, for messages and names of logs
+	Command Command // starts one server
+	Servers int     // number of servers, 1 if 0
+	Host    string  // address to listen on, 127.0.0.1 if empty
+	// BasePort is the port of the first server, DefaultBasePort if 0. The others
+	// use the following ports.
 	BasePort int
-	// LogDir is where NAME_PORT.log is written, with NAME_PORT.log.1 before it;
-	// LogBytes bounds both together, DefaultLogBytes if 0.
+	// LogDir is the folder of NAME_PORT.log and the older NAME_PORT.log.1. LogBytes
+	// bounds both together, DefaultLogBytes if 0.
 	LogDir   string
 	LogBytes int64
 	// StartTimeout is how long a server may take until it answers,
 	// DefaultStartTimeout if 0.
 	StartTimeout time.Duration
-	// HangTimeout is how long a server may leave every question for its greeting
-	// without an answer before it is taken for hung and started again; 0: for
-	// ever.
+	// HangTimeout is how long a server may leave all requests for its greeting
+	// unanswered before it is restarted; 0: without limit.
 	HangTimeout time.Duration
-	// Grace is how long a server may take to end by SIGTERM, DefaultGrace if 0.
+	// Grace is how long a server may take to end after SIGTERM, DefaultGrace if 0.
 	Grace time.Duration
-	// Backoff is the pause before a dead server is started again, doubling up
-	// to BackoffMax while it keeps dying; 250 ms and 30 s if 0. Who has been up
-	// for Steady, 10 s if 0, starts from Backoff anew.
+	// Backoff is the pause before a restart. It doubles up to BackoffMax while the
+	// server keeps dying; defaults are 250 ms and 30 s. After the server has been up
+	// for Steady, 10 s if 0, the pause is Backoff again.
 	Backoff, BackoffMax, Steady time.Duration
 
-	// Watchdog is the command that makes this program call Watchdog:
-	// /proc/self/exe, unless a test has another.
+	// Watchdog is the command that makes this program call Watchdog, normally
+	// /proc/self/exe.
 	Watchdog []string
 
-	// OnReady is told of a server that answers, for the first time or again
-	// after that many restarts.
+	// OnReady is called when a server answers, after that many restarts.
 	OnReady func(url string, restarts int)
-	// OnDown is told of a server that ended, before it is started again: what
-	// lived in it is lost.
+	// OnDown is called when a server has ended, before it is restarted. Its
+	// instances are lost.
 	OnDown func(url string, err error)
 	Log    *slog.Logger // nil: silent
 }
 
-// The values where Options leave them open.
+// Defaults of Options.
 const (
 	DefaultBasePort     = 36001
 	DefaultLogBytes     = 8 << 20
@@ -67,13 +65,12 @@ const (
 	defaultSteady       = 10 * time.Second
 )
 
-// Command is how a server is started. Args and the values of Set may contain
-// {host} and {port}.
+// Command starts a server. Args and the values of Set may contain {host} and {port}.
 type Command struct {
-	Args []string          // Args[0] is a path, or a name that is looked up in PATH
-	Dir  string            // "" is the working folder of this process
-	Env  []string          // the environment, as KEY=VALUE
-	Set  map[string]string // on top of it
+	Args []string          // Args[0] is a path or a name in PATH
+	Dir  string            // "": the working folder of this process
+	Env  []string          // environment, as KEY=VALUE
+	Set  map[string]string // overrides Env
 }
 
 func (o *Options) fill() {
@@ -107,15 +104,15 @@ func (o *Options) fill() {
 	}
 }
 
-// check finds what would keep every server from starting, and makes the
+// check returns an error for options with which no server could start, and makes the
 // paths absolute.
 func (o *Options) check() error {
 	c := &o.Command
 	switch {
 	case o.LogDir == "":
-		return errors.New("no folder for the servers' logs")
+		return errors.New("no folder for the logs of the servers")
 	case len(c.Args) == 0 || c.Args[0] == "":
-		return errors.New("no command that starts a server")
+		return errors.New("no command to start a server")
 	case o.BasePort < 1 || o.BasePort+o.Servers-1 > 65535:
 		return fmt.Errorf("%d servers from port %d on do not fit below port 65536", o.Servers, o.BasePort)
 	}
@@ -147,11 +144,14 @@ func (o *Options) check() error {
 	return nil
 }
 
-// portFree says who wants a port that is taken.
+// errNoProgram reports a program that does not exist.
+var errNoProgram = errors.New("no program")
+
+// portFree returns an error if the port is taken.
 func (o *Options) portFree(port int) error {
 	ln, err := net.Listen("tcp", net.JoinHostPort(o.Host, strconv.Itoa(port)))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("port %d is taken: end what listens there, or choose another base_port", port)
+		return fmt.Errorf("port %d is taken: stop the program that listens there, or choose another base_port", port)
 	}
 	if err != nil {
 		return fmt.Errorf("port %d: %w", port, err)
@@ -159,11 +159,10 @@ func (o *Options) portFree(port int) error {
 	return ln.Close()
 }
 
-// path is the PATH of the server.
+// path returns the PATH of the server.
 func (c *Command) path() string { return c.value("PATH") }
 
-// lookPath finds a program as the server's shell would: in its PATH, not in
-// that of this process.
+// lookPath finds a program in the PATH of the server, not in that of this process.
 func lookPath(name, dir, path string) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {
@@ -171,22 +170,22 @@ func lookPath(name, dir, path string) (string, error) {
 		}
 		path, err := exec.LookPath(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("there is no program %s", name)
+			return "", fmt.Errorf("%w %s", errNoProgram, name)
 		}
 		return path, err
 	}
 	for folder := range strings.SplitSeq(path, ":") {
 		if !filepath.IsAbs(folder) {
-			continue // a relative one would depend on who asks
+			continue // relative entries depend on the working folder
 		}
 		if path, err := exec.LookPath(filepath.Join(folder, name)); err == nil {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("there is no program %q in PATH", name)
+	return "", fmt.Errorf("%w %q in PATH", errNoProgram, name)
 }
 
-// lookup reads a variable; as in execve, the last one of a name counts.
+// lookup returns the value of a variable. Of several with one name the last counts.
 func lookup(env []string, key string) string {
 	for i := len(env) - 1; i >= 0; i-- {
 		if v, ok := strings.CutPrefix(env[i], key+"="); ok {

@@ -12,22 +12,21 @@ import (
 	"time"
 )
 
-// markKey is the environment variable by which what is left of a server is
-// found when its watchdog was killed.
+// markKey is the environment variable that identifies the processes of a server. It
+// finds them if the watchdog was killed.
 const markKey = "OPENMANUS_SERVER"
 
-// process is one start of a server: its watchdog and the pipe that keeps it.
+// process is one start of a server: its watchdog and the pipe that keeps it alive.
 type process struct {
 	cmd      *exec.Cmd
 	lifeline *os.File
 	mark     string
-	stderr   bytes.Buffer  // of the watchdog; to be read after exited
+	stderr   bytes.Buffer  // of the watchdog; read it after exited
 	exited   chan struct{} // closed when server and watchdog are gone
-	err      error         // how it ended; to be read after exited
+	err      error         // how the server ended; read it after exited
 }
 
-// launch starts a watchdog and gives it its order. Nothing is known then
-// about the server itself.
+// launch starts a watchdog and sends it its order. It does not wait for the server.
 func launch(watchdog []string, label string, o order) (*process, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -44,8 +43,8 @@ func launch(watchdog []string, label string, o order) (*process, error) {
 	p.cmd.Stdin = r
 	p.cmd.Stderr = &p.stderr
 	p.cmd.WaitDelay = time.Second
-	// Away from the terminal: Ctrl-C is for the program, which ends the servers
-	// when it has given their instances back.
+	// A process group of its own, so that Ctrl-C reaches only the program, which
+	// stops the servers after it has closed their instances.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := p.cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start a watchdog: %w", err), w.Close())
@@ -53,13 +52,13 @@ func launch(watchdog []string, label string, o order) (*process, error) {
 	go p.wait()
 	if _, err := w.Write(append(text, '\n')); err != nil {
 		p.stop(0)
-		return nil, fmt.Errorf("give the watchdog its order: %w", errors.Join(err, p.err))
+		return nil, fmt.Errorf("send the watchdog its order: %w", errors.Join(err, p.err))
 	}
 	return p, nil
 }
 
-// wait waits for the watchdog, which ends after its server, and looks for
-// what a killed one left behind.
+// wait waits for the watchdog, which ends after its server, and ends the processes
+// that a killed watchdog left behind.
 func (p *process) wait() {
 	defer close(p.exited)
 	err := p.cmd.Wait()
@@ -73,26 +72,26 @@ func (p *process) wait() {
 	case code == exitNoStart && p.stderr.Len() > 0:
 		p.err = errors.New(string(bytes.TrimSpace(p.stderr.Bytes())))
 	case code > exitSignal && code < exitSignal+65:
-		p.err = fmt.Errorf("it was ended by signal %d (%v)", code-exitSignal, syscall.Signal(code-exitSignal))
+		p.err = fmt.Errorf("it was killed by signal %d (%v)", code-exitSignal, syscall.Signal(code-exitSignal))
 	default:
 		p.err = fmt.Errorf("it ended with status %d", code)
 	}
 }
 
-// stop ends the server and returns when all of it is gone. grace is what the
-// watchdog allows the server; one that does not end long after is killed.
+// stop ends the server and returns when all its processes have ended. grace is the
+// time the watchdog allows the server. A watchdog that takes much longer is killed.
 func (p *process) stop(grace time.Duration) {
-	_ = p.lifeline.Close() // a second time is right
+	_ = p.lifeline.Close() // it may be closed already
 	select {
 	case <-p.exited:
 		return
 	case <-time.After(grace + killFor + 5*time.Second):
 	}
-	_ = p.cmd.Process.Kill() // gone meanwhile is right
+	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.exited
 }
 
-// sweep kills what carries a mark, for a second at most: nothing does, unless
+// sweep kills the processes with a mark, for at most a second. There are none unless
 // a watchdog was killed.
 func sweep(mark string) {
 	for range 50 {

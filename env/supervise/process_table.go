@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// pids lists the processes there are.
+// pids returns the ids of all processes.
 func pids() []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -24,9 +24,8 @@ func pids() []int {
 	return all
 }
 
-// descendants lists the living processes below root: its children, theirs,
-// and so on. Zombies are left out, for they are dead already, but not what is
-// below them.
+// descendants returns the running processes below root. It leaves out zombies but not
+// the processes below them.
 func descendants(root int) []int {
 	children := map[int][]int{}
 	zombie := map[int]bool{}
@@ -49,8 +48,8 @@ func descendants(root int) []int {
 	return found
 }
 
-// parentOf reads a process's parent and state. The name, which may hold
-// anything, stands in brackets before them.
+// parentOf returns the parent and the state of a process. They follow the name, which
+// is in brackets and may contain any character.
 func parentOf(pid int) (parent int, state byte, ok bool) {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
@@ -64,8 +63,8 @@ func parentOf(pid int) (parent int, state byte, ok bool) {
 	return parent, fields[0][0], err == nil
 }
 
-// Marked lists the living processes that inherited an environment variable
-// with this value. Processes of other users cannot be read and are not ours.
+// Marked returns the running processes that have an environment variable with this
+// value. It leaves out processes of other users, which cannot be read.
 func Marked(key, value string) []int {
 	want := []byte(key + "=" + value)
 	var found []int
@@ -84,8 +83,7 @@ func Marked(key, value string) []int {
 	return found
 }
 
-// signalEach sends a signal to every process. One that is gone meanwhile is
-// what was wanted.
+// signalEach sends a signal to every process. It ignores processes that have ended.
 func signalEach(pids []int, sig syscall.Signal) {
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, sig)

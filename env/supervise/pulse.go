@@ -8,16 +8,16 @@ import (
 	"github.com/openmanus/openmanus/internal/backoff"
 )
 
-// The pauses between two questions whether a server still answers.
+// Pauses between requests that check whether a server answers.
 const (
 	pulseLeast = 50 * time.Millisecond
 	pulseMost  = 10 * time.Second
 )
 
-// pulse asks the server at url for its greeting again and again and returns
-// when none has been answered for limit, or ctx ends. Whatever is answered will
-// do: a server that fails is the pool's concern. One question waits as long as
-// limit, since a server may be busy with one long request before it.
+// pulse requests the greeting of the server at url repeatedly. It returns when no
+// request has been answered for limit, or ctx ends. Any answer counts, because the
+// pool handles servers that fail. A request waits as long as limit, since a server may
+// be busy with a long request.
 func pulse(ctx context.Context, url string, limit time.Duration) {
 	client := askingClient(limit)
 	defer client.CloseIdleConnections()

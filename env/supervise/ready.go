@@ -13,15 +13,15 @@ import (
 	"github.com/openmanus/openmanus/internal/backoff"
 )
 
-// The pauses between questions to a starting server, and the time for an answer.
+// Pauses between requests to a starting server, and the time limit of a request.
 const (
 	askFirst   = 20 * time.Millisecond
 	askMost    = 300 * time.Millisecond
 	answerTime = 5 * time.Second
 )
 
-// ready waits until the server at url answers GET /. That a port is open says
-// little: an import may take minutes more, and wrappers open ports early.
+// ready waits until the server at url answers GET /. An open port is not enough: an
+// import may take minutes longer, and wrappers open ports early.
 func ready(ctx context.Context, url string) error {
 	client := askingClient(answerTime)
 	defer client.CloseIdleConnections()
@@ -40,7 +40,7 @@ func ready(ctx context.Context, url string) error {
 	}
 }
 
-// askingClient opens a connection for every question; limit is for one.
+// askingClient opens a connection for every request; limit bounds one request.
 func askingClient(limit time.Duration) *http.Client {
 	return &http.Client{Timeout: limit, Transport: transport.Bound(&http.Transport{
 		DialContext:       (&net.Dialer{Timeout: answerTime}).DialContext,
@@ -48,7 +48,7 @@ func askingClient(limit time.Duration) *http.Client {
 	})}
 }
 
-// ask takes any answer below status 500, as env.Pool's probe does.
+// ask accepts any answer below status 500, as the probe of env/pool does.
 func ask(ctx context.Context, client *http.Client, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/", nil)
 	if err != nil {
@@ -68,7 +68,7 @@ func ask(ctx context.Context, client *http.Client, url string) error {
 	return nil
 }
 
-// statusError is an answer all the same.
+// statusError reports an answer with an error status.
 type statusError struct{ status int }
 
-func (e *statusError) Error() string { return fmt.Sprintf("GET / answers status %d", e.status) }
+func (e *statusError) Error() string { return fmt.Sprintf("GET / answered with status %d", e.status) }

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -10,27 +11,27 @@ import (
 	"time"
 )
 
-// recipe is how the server of an environment is started from a checkout of
-// AgentGym, and what it needs (protocol 1.1 and 6.2). Paths are relative to
-// the checkout; {checkout} in a value stands for it.
+// recipe describes how to start the server of an environment from a checkout of
+// AgentGym, and its requirements (protocol 1.1 and 6.2). Paths are relative to the
+// checkout; {checkout} in a value stands for its path.
 type recipe struct {
-	folder string            // of the package: working folder and import path
-	module string            // what uvicorn serves
-	path   []string          // folders to import from beside folder
+	folder string            // folder of the package: working folder and import path
+	module string            // module that uvicorn serves
+	path   []string          // further import paths
 	env    map[string]string // environment variables
-	data   []variable        // folders that only the user knows
-	files  []string          // below folder; without them it cannot start
-	needs  []string          // programs in PATH
-	slow   time.Duration     // time to start, where DefaultStartTimeout is too short
-	venv   []string          // what pip installs; nil: install says more
-	more   string            // what else is needed, and no package has
+	data   []variable        // folders that the user must provide
+	files  []string          // required files below folder
+	needs  []string          // required programs in PATH
+	slow   time.Duration     // start timeout if DefaultStartTimeout is too short
+	venv   []string          // packages for pip; nil: Install needs more
+	more   string            // requirements that pip cannot install
 }
 
 // variable is an environment variable that must name a folder.
 type variable struct{ name, doc string }
 
-// The packages of all servers. Versions are given where newer ones are known
-// to fail or to play another game.
+// The packages of all servers. Versions are pinned if newer ones fail or change the
+// game.
 var webPackages = []string{"fastapi", "uvicorn"}
 
 var (
@@ -60,8 +61,8 @@ var (
 	}
 )
 
-// tool is the recipe of one of the servers that share agentenv-tool. needs
-// says what its tools want from outside; "" where they can do without.
+// tool returns the recipe of one of the servers that share agentenv-tool. needs is the
+// external requirement of its tools, or "".
 func tool(name, needs string) recipe {
 	r := recipe{
 		folder: "agentenv-tool", module: "agentenv_" + name + ":app",
@@ -70,7 +71,7 @@ func tool(name, needs string) recipe {
 		more: needs,
 	}
 	if needs == "" {
-		// One venv for all that share the folder.
+		// The servers in the folder share one virtual environment.
 		r.venv = []string{"requests", "geopy", "python-dotenv", "pandas", "jsonlines", "networkx"}
 	}
 	return r
@@ -111,13 +112,13 @@ var recipes = map[string]recipe{
 	},
 }
 
-// Recipes lists the environments whose servers this package knows how to start.
+// Recipes returns the environments whose servers this package can start.
 func Recipes() []string { return slices.Sorted(maps.Keys(recipes)) }
 
-// Launch says how a user wants servers started. What it leaves open is the
-// recipe's; a Command of one's own needs no recipe and no checkout.
+// Launch has the user's settings for starting servers. Fields that are not set come
+// from the recipe. With Command, neither recipe nor checkout is needed.
 type Launch struct {
-	Checkout string            // of AgentGym: the folder that holds agentenv-textcraft and the others
+	Checkout string            // folder of AgentGym, which contains agentenv-textcraft
 	Workdir  string            // working folder
 	Command  []string          // may contain {python}, {checkout}, {host} and {port}
 	Python   string            // interpreter
@@ -125,28 +126,28 @@ type Launch struct {
 	Set      map[string]string // environment variables; values may contain {checkout}, {host} and {port}
 }
 
-// Plan is what becomes of a Launch.
+// Plan is a completed Launch.
 type Plan struct {
 	Command      Command
 	StartTimeout time.Duration
 
-	// uninstalled says that VenvOf can make a virtual environment for the server,
-	// and has not: a Python of the PATH runs it.
+	// uninstalled reports that the server runs with a Python in PATH because VenvOf
+	// has not created its virtual environment.
 	uninstalled bool
 }
 
-// NotInstalled reports whether a start failed with err because VenvOf never made
+// NotInstalled reports whether a start failed with err because VenvOf has not created
 // the server's virtual environment.
 func (p Plan) NotInstalled(err error) bool {
 	if err == nil || !p.uninstalled {
 		return false
 	}
-	return strings.Contains(err.Error(), "No module named") || strings.Contains(err.Error(), "there is no program")
+	return errors.Is(err, errNoProgram) || strings.Contains(err.Error(), "No module named")
 }
 
-// NewPlan completes a Launch of the named environment. environ is the
-// environment of this process; all paths of l start from its working folder.
-// It reports what is missing before anything is started.
+// NewPlan completes a Launch of the named environment. environ is the environment of
+// this process; paths in l are relative to its working folder. It returns an error for
+// missing requirements and starts nothing.
 func NewPlan(name string, l Launch, environ []string) (Plan, error) {
 	p, err := newPlan(name, l, environ)
 	if err != nil {
@@ -171,9 +172,9 @@ func newPlan(name string, l Launch, environ []string) (Plan, error) {
 	c := &p.Command
 	c.Env = environ
 	c.Set = map[string]string{
-		"PYTHONUNBUFFERED": "1", // a dead server's last words are in its log
-		// All servers show the same tasks, also when they are started again: the
-		// distractor recipes of textcraft's tasks follow the order of a set.
+		"PYTHONUNBUFFERED": "1", // keep the last output of a dead server
+		// All servers have the same tasks, after a restart as well: the distractor
+		// recipes of textcraft's tasks depend on the order of a Python set.
 		"PYTHONHASHSEED": "0",
 	}
 	if l.Checkout != "" && known {
@@ -200,9 +201,9 @@ func newPlan(name string, l Launch, environ []string) (Plan, error) {
 	case len(l.Command) > 0:
 		c.Args = ownCommand(l.Command, python, l.Checkout)
 	case !known:
-		return Plan{}, fmt.Errorf("no recipe starts a server of it: give the command (there are recipes for %s)", strings.Join(Recipes(), ", "))
+		return Plan{}, fmt.Errorf("no recipe: give a command (there are recipes for %s)", strings.Join(Recipes(), ", "))
 	case l.Checkout == "":
-		return Plan{}, fmt.Errorf("no checkout of AgentGym: give the folder that holds %s, or a command", r.folder)
+		return Plan{}, fmt.Errorf("no checkout of AgentGym: give the folder that contains %s, or a command", r.folder)
 	default:
 		c.Args = []string{python, "-m", "uvicorn", r.module, "--host", "{host}", "--port", "{port}", "--no-access-log"}
 		p.uninstalled = r.venv != nil && l.Python == "" && l.Venv == "" && r.made(l.Checkout) == ""
@@ -211,8 +212,8 @@ func newPlan(name string, l Launch, environ []string) (Plan, error) {
 	return p, err
 }
 
-// ownCommand fills a user's command in. The programs of AgentGym all take
-// --host and --port, so a command that says nothing of a port gets them.
+// ownCommand completes a user's command. It appends --host and --port, which all
+// programs of AgentGym accept, to a command without {port}.
 func ownCommand(args []string, python, checkout string) []string {
 	fill := strings.NewReplacer("{python}", python, "{checkout}", checkout)
 	var out []string
@@ -243,12 +244,12 @@ func (r recipe) apply(checkout string, c *Command) {
 	}
 }
 
-// interpreter is the one that was named, else that of the venv that Install
-// made, else the first python3 of the PATH.
+// interpreter returns the interpreter given by the user, else that of the virtual
+// environment in the checkout, else the first python3 in PATH.
 func (r recipe) interpreter(l Launch, c *Command) (string, error) {
 	switch {
 	case l.Python != "" && l.Venv != "":
-		return "", fmt.Errorf("both python and venv are given: take out one of the two")
+		return "", fmt.Errorf("both python and venv are set: remove one of them")
 	case l.Python != "" && strings.Contains(l.Python, "/"):
 		return filepath.Abs(l.Python)
 	case l.Python != "":
@@ -272,31 +273,31 @@ func (r recipe) interpreter(l Launch, c *Command) (string, error) {
 	return python, nil
 }
 
-// needed reports what a recipe wants of the machine and does not find.
+// needed returns an error for the first missing requirement of a recipe.
 func (r recipe) needed(c *Command) error {
 	for _, v := range r.data {
 		dir := c.value(v.name)
 		if dir == "" {
-			return fmt.Errorf("%s is not set: it names %s", v.name, v.doc)
+			return fmt.Errorf("%s is not set; set it to %s", v.name, v.doc)
 		}
-		dir, err := filepath.Abs(dir) // the server has another working folder
+		dir, err := filepath.Abs(dir) // the server runs in another working folder
 		if err != nil {
 			return err
 		}
 		c.Set[v.name] = dir
 		if st, err := os.Stat(dir); err != nil || !st.IsDir() {
-			return fmt.Errorf("%s: there is no folder %s: it names %s", v.name, dir, v.doc)
+			return fmt.Errorf("%s: no folder %s; set it to %s", v.name, dir, v.doc)
 		}
 	}
 	for _, program := range r.needs {
 		if _, err := lookPath(program, c.Dir, c.path()); err != nil {
-			return fmt.Errorf("%w, and the server needs it: install it with your system's packages", err)
+			return fmt.Errorf("%w, which the server needs: install it with the package manager of your system", err)
 		}
 	}
 	return nil
 }
 
-// value reads a variable of the server's environment.
+// value returns a variable of the server's environment.
 func (c *Command) value(key string) string {
 	if v, ok := c.Set[key]; ok {
 		return v

@@ -155,16 +155,16 @@ func TestPlanFaults(t *testing.T) {
 		l         Launch
 		want      string
 	}{
-		{"no checkout", "textcraft", Launch{}, "no checkout of AgentGym: give the folder that holds agentenv-textcraft, or a command"},
-		{"wrong checkout", "textcraft", Launch{Checkout: filepath.Join(dir, "agentenv-textcraft")}, "there is no folder agentenv-textcraft in"},
-		{"folder of another", "babyai", Launch{Checkout: dir}, "there is no folder agentenv-babyai in"},
+		{"no checkout", "textcraft", Launch{}, "no checkout of AgentGym: give the folder that contains agentenv-textcraft"},
+		{"wrong checkout", "textcraft", Launch{Checkout: filepath.Join(dir, "agentenv-textcraft")}, "no folder agentenv-textcraft in"},
+		{"folder of another", "babyai", Launch{Checkout: dir}, "no folder agentenv-babyai in"},
 		{"submodule not fetched", "wordle", Launch{Checkout: dir}, "agentenv-lmrlgym/lmrlgym in " + dir + " is empty: fetch the checkout's submodules"},
 		{"BIRD path unset", "sqlgym", Launch{Checkout: dir}, "AGENTENV_SQLGYM_BIRD_PATH is not set"},
-		{"BIRD path wrong", "sqlgym", Launch{Checkout: dir, Set: map[string]string{"AGENTENV_SQLGYM_BIRD_PATH": filepath.Join(dir, "file")}}, "there is no folder " + filepath.Join(dir, "file")},
-		{"no Java", "sciworld", Launch{Checkout: dir, Set: map[string]string{"PATH": dir}}, `"java" in PATH, and the server needs it`},
-		{"no recipe", "sokoban", Launch{Checkout: dir}, "no recipe starts a server of it: give the command"},
+		{"BIRD path wrong", "sqlgym", Launch{Checkout: dir, Set: map[string]string{"AGENTENV_SQLGYM_BIRD_PATH": filepath.Join(dir, "file")}}, "no folder " + filepath.Join(dir, "file")},
+		{"no Java", "sciworld", Launch{Checkout: dir, Set: map[string]string{"PATH": dir}}, `"java" in PATH, which the server needs`},
+		{"no recipe", "sokoban", Launch{Checkout: dir}, "no recipe: give a command"},
 		{"no venv", "textcraft", Launch{Checkout: dir, Venv: dir}, "has no bin/python"},
-		{"venv and python", "textcraft", Launch{Checkout: dir, Venv: dir, Python: "p"}, "take out one of the two"},
+		{"venv and python", "textcraft", Launch{Checkout: dir, Venv: dir, Python: "p"}, "both python and venv"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestVenvIn(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
-	for name, want := range map[string]string{"babyai": "there is no folder agentenv-babyai", "maze": "git submodule update --init", "chess": "no recipe of chess"} {
+	for name, want := range map[string]string{"babyai": "no folder agentenv-babyai", "maze": "git submodule update --init", "chess": "no recipe for chess"} {
 		if _, err := VenvIn(name, dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/openmanus/openmanus/internal/backoff"
 )
 
-// server is one server of a group; its goroutine alone uses it.
+// server is one server of a group. Only its goroutine uses it.
 type server struct {
 	o    *Options
 	port int
@@ -32,8 +32,8 @@ func newServer(o *Options, port int) *server {
 	}
 }
 
-// run keeps the server up until ctx ends. first gets nil when it answers for
-// the first time, or why it will not, which ends run.
+// run keeps the server up until ctx ends. It sends to first: nil when the server first
+// answers, or the error of a failed start, after which run returns.
 func (s *server) run(ctx context.Context, first chan<- error) {
 	o := s.o
 	p, err := s.start(ctx)
@@ -76,8 +76,8 @@ func (s *server) run(ctx context.Context, first chan<- error) {
 	}
 }
 
-// attend waits until the server ended, by itself or because it hung or ctx did,
-// and says how. Nothing of it is left then.
+// attend waits until the server has ended by itself, is stopped because it hung, or
+// ctx ends. It returns the reason when all processes of the server have ended.
 func (s *server) attend(ctx context.Context, p *process) error {
 	hung := make(chan struct{})
 	watch, stop := context.WithCancel(ctx)
@@ -98,7 +98,7 @@ func (s *server) attend(ctx context.Context, p *process) error {
 		return context.Cause(ctx)
 	case <-hung:
 		p.stop(s.o.Grace)
-		return fmt.Errorf("server %s hung: it has answered nothing for %v (hang_timeout_s)", s.url, s.o.HangTimeout)
+		return fmt.Errorf("server %s hung: no answer for %v (hang_timeout_s)", s.url, s.o.HangTimeout)
 	case <-p.exited:
 		p.stop(0)
 		return fmt.Errorf("server %s died: %w", s.url, p.err)
@@ -111,8 +111,8 @@ func (s *server) up(restarts int) {
 	}
 }
 
-// start starts the server once and waits until it answers. After an error
-// nothing of it is left.
+// start starts the server once and waits until it answers. After an error no process
+// of it is left.
 func (s *server) start(ctx context.Context) (*process, error) {
 	o := s.o
 	if err := o.portFree(s.port); err != nil {
@@ -137,7 +137,7 @@ func (s *server) start(ctx context.Context) (*process, error) {
 	}
 	if err == nil {
 		select {
-		case <-p.exited: // who answered, if somebody did, was not this server
+		case <-p.exited: // an answer came from another server
 			err = fmt.Errorf("server %s did not start: %w; %s", s.url, p.err, lastWords(s.log))
 		default:
 			return p, nil
@@ -155,10 +155,10 @@ func (s *server) start(ctx context.Context) (*process, error) {
 	return nil, err
 }
 
-// errNotReady is the cause of a start that took too long.
-var errNotReady = errors.New("it is not ready")
+// errNotReady is the cause of a start timeout.
+var errNotReady = errors.New("not ready")
 
-// args are the command of this server.
+// args returns the command of this server.
 func (s *server) args() []string {
 	out := make([]string, len(s.o.Command.Args))
 	for i, v := range s.o.Command.Args {
@@ -167,8 +167,8 @@ func (s *server) args() []string {
 	return out
 }
 
-// environ is the environment of this server. Of a variable that is set twice,
-// some programs see the first and some the last.
+// environ returns the environment of this server. Every variable is set once, because
+// programs differ in which of several values they read.
 func (s *server) environ() []string {
 	c := s.o.Command
 	var out []string
@@ -184,7 +184,7 @@ func (s *server) environ() []string {
 	return out
 }
 
-// expand fills the placeholders in.
+// expand replaces the placeholders.
 func (s *server) expand(v string) string {
 	return strings.NewReplacer("{host}", s.o.Host, "{port}", strconv.Itoa(s.port)).Replace(v)
 }

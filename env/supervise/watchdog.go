@@ -15,13 +15,12 @@ import (
 	"time"
 )
 
-// WatchdogCommand is the first argument with which this program is a watchdog.
+// WatchdogCommand is the first argument that makes this program a watchdog.
 const WatchdogCommand = "server-watchdog"
 
-// order is what a watchdog is told, as one line of JSON, by the pipe whose end
-// is the end of its server. It does not come by arguments or environment:
-// these are everybody's to read, and the server's LD_LIBRARY_PATH must not
-// become the watchdog's.
+// order has the settings of a watchdog. It is sent as one line of JSON through the
+// pipe whose end stops the server. Arguments and environment are not used: other users
+// can read them, and the server's LD_LIBRARY_PATH must not apply to the watchdog.
 type order struct {
 	Args     []string      `json:"args"` // Args[0] is a path
 	Dir      string        `json:"dir"`
@@ -31,25 +30,25 @@ type order struct {
 	Grace    time.Duration `json:"grace_ns"` // between SIGTERM and SIGKILL
 }
 
-// The exit codes of a watchdog beside those of its server.
+// Exit codes of a watchdog in addition to those of its server.
 const (
-	exitNoStart  = 127 // the server could not be started, as a shell has it
+	exitNoStart  = 127 // the server could not be started, as in shells
 	exitSignal   = 128 // plus the signal that ended the server
-	exitWatchdog = 125 // the watchdog had no order or no log
+	exitWatchdog = 125 // the watchdog could not read its order or open the log
 )
 
-// The pauses of a watchdog that waits for processes to end.
+// Pauses and limits of a watchdog that waits for processes to end.
 const (
 	killEvery = 20 * time.Millisecond
-	// killFor is how long it goes on killing: a process in the kernel, on a
-	// dead network disk for one, cannot be ended by anybody.
+	// killFor bounds the attempts to kill: a process that is blocked in the kernel,
+	// as on a dead network disk, cannot be killed.
 	killFor = 30 * time.Second
-	// lateWords is how long output is still read when all processes are gone.
+	// lateWords is how long output is read after all processes have ended.
 	lateWords = time.Second
 )
 
-// Watchdog runs this process as a watchdog if args say so: the first line of
-// main, which then ends with the returned code. lifeline is standard input.
+// Watchdog runs this process as a watchdog if args start with WatchdogCommand. main
+// calls it first and then exits with the returned code. lifeline is standard input.
 func Watchdog(args []string, lifeline io.Reader, stderr io.Writer) (code int, ok bool) {
 	if len(args) < 2 || args[1] != WatchdogCommand {
 		return 0, false
@@ -65,12 +64,12 @@ func Watchdog(args []string, lifeline io.Reader, stderr io.Writer) (code int, ok
 const prSetChildSubreaper = 36
 
 func watch(lifeline io.Reader) (int, error) {
-	// The kernel ends the server when the thread that started it ends.
+	// The kernel ends the server when the thread that started it exits.
 	runtime.LockOSThread()
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); errno != 0 {
 		return exitWatchdog, fmt.Errorf("become the parent of orphans: %w", errno)
 	}
-	// Caught, not ignored: what is ignored stays so in the server.
+	// Signals are caught, because the server would inherit ignored signals.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -78,15 +77,15 @@ func watch(lifeline io.Reader) (int, error) {
 	in := bufio.NewReader(lifeline)
 	line, err := in.ReadBytes('\n')
 	if err != nil {
-		return exitWatchdog, fmt.Errorf("this is a part of openmanus that it starts itself: no order came: %w", err)
+		return exitWatchdog, fmt.Errorf("no order received (openmanus itself starts this command): %w", err)
 	}
 	var o order
 	if err := json.Unmarshal(line, &o); err != nil || len(o.Args) == 0 {
-		return exitWatchdog, fmt.Errorf("no order that can be read: %w", err)
+		return exitWatchdog, fmt.Errorf("invalid order: %w", err)
 	}
 	released := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(io.Discard, in) // ends when the other side does, however it does
+		_, _ = io.Copy(io.Discard, in) // returns when the program ends
 		close(released)
 	}()
 
@@ -111,23 +110,23 @@ func watch(lifeline io.Reader) (int, error) {
 	if !died {
 		select {
 		case code = <-c.status:
-		default: // it cannot be killed
+		default: // the process cannot be killed
 		}
 	}
 	select {
-	case <-c.silent:
+	case <-c.drained:
 	case <-time.After(lateWords):
 	}
 	fmt.Fprintf(log, "%send %s: status %d\n", logHead, time.Now().UTC().Format(time.RFC3339), code)
 	return code, log.close()
 }
 
-// child is the server under a watchdog, with everything that came of it.
+// child is the server of a watchdog with all its descendants.
 type child struct {
-	pid    int
-	status chan int      // gets the exit code of the server itself
-	gone   chan struct{} // closed when no process is left
-	silent chan struct{} // closed when nobody can write any more
+	pid     int
+	status  chan int      // receives the exit code of the server
+	gone    chan struct{} // closed when no process is left
+	drained chan struct{} // closed when all writers of the output have closed it
 }
 
 func startChild(o order, log io.Writer) (*child, error) {
@@ -148,20 +147,20 @@ func startChild(o order, log io.Writer) (*child, error) {
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
-		_ = r.Close() // nobody writes
+		_ = r.Close() // there is no writer
 		return nil, fmt.Errorf("start %s in %s: %w", filepath.Base(o.Args[0]), o.Dir, err)
 	}
-	c := &child{pid: pid, status: make(chan int, 1), gone: make(chan struct{}), silent: make(chan struct{})}
+	c := &child{pid: pid, status: make(chan int, 1), gone: make(chan struct{}), drained: make(chan struct{})}
 	go func() {
-		defer close(c.silent)
+		defer close(c.drained)
 		defer r.Close()
-		_, _ = io.Copy(log, r) // the log never fails, and the end of the pipe is no error
+		_, _ = io.Copy(log, r) // writing to the log never fails
 	}()
 	go c.reap()
 	return c, nil
 }
 
-// reap collects every process that ends below this one until there is none.
+// reap waits for all processes below this one.
 func (c *child) reap() {
 	defer close(c.gone)
 	for {
@@ -169,7 +168,7 @@ func (c *child) reap() {
 		pid, err := syscall.Wait4(-1, &ws, 0, nil)
 		switch {
 		case err == syscall.EINTR:
-		case err != nil: // ECHILD: there is none
+		case err != nil: // ECHILD: no process is left
 			return
 		case pid == c.pid && ws.Exited():
 			c.status <- ws.ExitStatus()
@@ -179,7 +178,7 @@ func (c *child) reap() {
 	}
 }
 
-// end asks all processes to end, and after the grace makes them.
+// end sends SIGTERM to all processes, and SIGKILL after the grace period.
 func (c *child) end(grace time.Duration) {
 	signalEach(descendants(os.Getpid()), syscall.SIGTERM)
 	select {
@@ -189,8 +188,7 @@ func (c *child) end(grace time.Duration) {
 	}
 	deadline := time.Now().Add(killFor)
 	for time.Now().Before(deadline) {
-		// Again and again, since a process may start another between the look
-		// and the shot.
+		// Repeated, since a process may start another one before it is killed.
 		signalEach(descendants(os.Getpid()), syscall.SIGKILL)
 		select {
 		case <-c.gone:

@@ -109,7 +109,7 @@ func TestMetricsTable(t *testing.T) {
 		}
 	}
 	for _, name := range unwritten {
-		t.Errorf("%s is in the table, but no run of metricRuns writes it, nor does track.SeenBy name a test that sees it", name)
+		t.Errorf("%s is in the table, but no run of metricRuns writes it, nor does track.Elsewhere name a test that sees it", name)
 	}
 }
 

@@ -148,7 +148,7 @@ func TestCheck(t *testing.T) {
 	defer func(elsewhere map[string]string) { Elsewhere = elsewhere }(Elsewhere)
 	Table = []Definition{{"a/{x,y}", "m", ""}, {"b/*", "m", ""}, {"c", "m", ""}, {"f/{g,h}", "m", ""}}
 	Elsewhere = map[string]string{}
-	SeenBy("p.Test", "f/{g,h}")
+	seenBy("p.Test", "f/{g,h}")
 	unknown, unwritten := Check([]string{"a/x", "b/1", "b/2", "d", "a/x/y"})
 	if d := gocmp.Diff([]string{"d", "a/x/y"}, unknown); d != "" {
 		t.Errorf("unknown:\n%s", d)

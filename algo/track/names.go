@@ -141,23 +141,6 @@ type Definition struct {
 
 const stats = "/{mean,max,min}"
 
-// Table defines every metric that a run writes (spec 2.7). docs/metrics.md is
-// generated from it. Means over tokens use the loss mask, which is 1 exactly on
-// sampled tokens, instead of the original's window over the row. Ratios are in
-// [0, 1]. Metrics that do not apply to a step are omitted.
-//
-// The names_*.go files hold the definitions, by the part of the program that
-// writes them. A package that imports this one may define its own.
-var Table []Definition
-
-// Define adds metrics to Table. It is called while the program starts:
-//
-//	var _ = track.Define(track.Definition{Names: "mine/{mean,max}", Meaning: "what it is"})
-func Define(definitions ...Definition) struct{} {
-	Table = append(Table, definitions...)
-	return struct{}{}
-}
-
 // Describe returns the meaning of a metric; ok is false for a name that Table
 // does not have.
 func Describe(name string) (meaning string, ok bool) {

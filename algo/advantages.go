@@ -1,0 +1,118 @@
+package algo
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/openmanus/openmanus/algo/advantage"
+	"github.com/openmanus/openmanus/algo/correction"
+	"github.com/openmanus/openmanus/algo/kl"
+	"github.com/openmanus/openmanus/algo/learner"
+	"github.com/openmanus/openmanus/algo/loss"
+	"github.com/openmanus/openmanus/algo/track"
+	"github.com/openmanus/openmanus/data"
+)
+
+// advantages turns rewards into advantages and returns the rows to learn from. It
+// subtracts the KL from the rewards, estimates advantages, leaves out groups without
+// spread, resamples rows (PF-PPO), and rejects tokens by rollout correction.
+func (p *policyGradient) advantages(step int, rows []data.Row, m Metrics) ([]data.Row, error) {
+	if p.klReward != nil && len(rows) > 0 {
+		mean, err := kl.InReward(rows, p.o.KLReward.Type, p.klReward.Coef)
+		if err != nil {
+			return nil, err
+		}
+		m[track.CriticKL], m[track.CriticKLCoeff] = mean, p.klReward.Coef
+		spans, err := data.EpisodeSpans(rows)
+		if err != nil {
+			return nil, err
+		}
+		p.klReward.Update(mean, len(spans))
+	}
+	if w := p.o.Correction.Weights; w != nil && p.o.Policy.Loss != loss.Bypass {
+		if err := w.Apply(rows, m); err != nil {
+			return nil, err
+		}
+	}
+	e, err := advantage.Estimators.Lookup(p.o.Estimator)
+	if err != nil {
+		return nil, err
+	}
+	given := episodesIn(rows)
+	if p.o.DropZeroSpread && (e.InGroup || e.Whole) {
+		var singles int
+		if rows, singles, err = DropSingles(rows); err != nil {
+			return nil, err
+		}
+		m[track.DroppedRows], m[track.SingleGroups] = float64(given-episodesIn(rows)), float64(singles)
+	}
+	o := p.o.EstimatorOpts
+	o.InvalidActionPenalty = p.o.InvalidActionPenalty
+	if err := advantage.Compute(p.o.Estimator, rows, o); err != nil {
+		return nil, err
+	}
+	batchMetrics, err := BatchMetrics(rows)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(m, batchMetrics)
+	if p.o.DropZeroSpread && e.Grouped && !e.Whole {
+		kept, groups, err := DropZeroSpread(rows, GroupMetrics[p.o.FilterMetric])
+		if err != nil {
+			return nil, err
+		}
+		m[track.DroppedRows] = float64(given - episodesIn(kept))
+		m[track.SingleGroups] = float64(groups.Single)
+		rows = kept
+	}
+	if p.o.PFPPO != "" {
+		if rows, err = advantage.Resample(rows, p.o.PFPPO, p.o.PFPPOPower, p.o.Seed, uint64(step)); err != nil {
+			return nil, err
+		}
+	}
+	if !p.o.Correction.on() {
+		return rows, nil
+	}
+	if err := correction.Diagnose(rows, m); err != nil {
+		return nil, err
+	}
+	if len(p.o.Correction.Rules) == 0 {
+		return rows, nil
+	}
+	return correction.Reject(rows, p.o.Correction.Rules, m)
+}
+
+// diagnoseBypass writes the diagnostics of an update with loss.Bypass, which computes no
+// old log-probs before it. They are taken from the first pass of the loss, each
+// mini-batch's from before its own optimiser step. Rows of skipped steps have none.
+func diagnoseBypass(rows []data.Row, m Metrics) error {
+	seen, err := whole(rows, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+	if err != nil {
+		return err
+	}
+	return correction.Diagnose(seen, m)
+}
+
+// whole returns the episodes that have a field in every context with a token in the
+// loss, with zeros in the other contexts. The rows of skipped steps lack the field.
+func whole(rows []data.Row, field func(*data.Row) *[]float32) ([]data.Row, error) {
+	spans, err := data.EpisodeSpans(rows)
+	if err != nil {
+		return nil, err
+	}
+	var seen []data.Row
+	for _, span := range spans {
+		episode := slices.Clone(rows[span[0]:span[1]])
+		lacks := func(r data.Row) bool { return *field(&r) == nil && learner.LossTokens([]data.Row{r}) > 0 }
+		if slices.ContainsFunc(episode, lacks) {
+			continue
+		}
+		for i := range episode {
+			if values := field(&episode[i]); *values == nil {
+				*values = make([]float32, len(episode[i].Tokens))
+			}
+		}
+		seen = append(seen, episode...)
+	}
+	return seen, nil
+}

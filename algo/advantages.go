@@ -66,7 +66,7 @@ func (p *policyGradient) advantages(step int, rows []data.Row, m Metrics) ([]dat
 		rows = kept
 	}
 	if p.o.PFPPO != "" {
-		if rows, err = advantage.Resample(rows, p.o.PFPPO, p.o.PFPPOPower, p.o.Seed, uint64(step)); err != nil {
+		if rows, err = advantage.Resample(rows, p.o.PFPPO, p.o.EstimatorOpts.Params, p.o.Seed, uint64(step)); err != nil {
 			return nil, err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // parted cuts a row into contexts of the given lengths.
@@ -48,8 +49,8 @@ func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 	cut = append(cut, rows[1])
 	cut = append(cut, parted(rows[2], 2, 3)...)
 	cut = append(cut, parted(rows[3], 3, 2)...)
-	must(t, advantage.Compute("grpo", rows, advantage.Options{NormByStd: true}))
-	must(t, advantage.Compute("grpo", cut, advantage.Options{NormByStd: true}))
+	must(t, advantage.Compute("grpo", rows, advantage.Options{Params: registry.Values{"norm_by_std": true}}))
+	must(t, advantage.Compute("grpo", cut, advantage.Options{Params: registry.Values{"norm_by_std": true}}))
 
 	whole, err := BatchMetrics(rows)
 	must(t, err)
@@ -73,7 +74,7 @@ func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 		t.Errorf("%d rows kept of groups %+v", len(kept), stats)
 	}
 	// PF-PPO draws whole episodes.
-	drawn, err := advantage.Resample(cut, "pow", 1, 5, 1)
+	drawn, err := advantage.Resample(cut, "pow", registry.Values{"pf_ppo_weight_pow": 1.0}, 5, 1)
 	must(t, err)
 	spans, err := data.EpisodeSpans(drawn)
 	must(t, err)
@@ -104,9 +105,9 @@ func TestContextsUnderEveryEstimator(t *testing.T) {
 	cut = append(cut, rows[1])
 	cut = append(cut, parted(rows[2], 2, 3)...)
 	cut = append(cut, parted(rows[3], 3, 2)...)
-	o := advantage.Options{
-		NormByStd: true, Gamma: .9, Lam: .8, GiGPOStepWeight: 1, GiGPONorm: advantage.MeanStdNorm, InvalidActionPenalty: .25,
-	}
+	o := advantage.Options{Params: registry.Values{
+		"norm_by_std": true, "gamma": .9, "lam": .8, "gigpo_step_weight": 1.0, "gigpo_norm": advantage.MeanStdNorm,
+	}, InvalidActionPenalty: .25}
 	names := advantage.Estimators.Names()
 	if len(names) < 13 { // aliases are not among the names
 		t.Fatalf("there are only %q", names)

@@ -23,6 +23,7 @@ import (
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/dump"
+	"github.com/openmanus/openmanus/data/registry"
 	"github.com/openmanus/openmanus/reward"
 )
 
@@ -79,9 +80,8 @@ func quick(t *testing.T, change func(o *Options)) *rig {
 	r.options = func(o *Options) {
 		o.WarmStart, o.ValBeforeTrain, o.TestEvery, o.SaveEvery = nil, false, 0, 0
 		o.DropZeroSpread, o.FilterMetric = true, "seq_final_reward"
-		o.EstimatorOpts = advantage.Options{NormByStd: true, Gamma: .9, Lam: .9, GiGPOStepWeight: 1, GiGPONorm: advantage.MeanStdNorm}
-		o.Policy.AggScale, o.Policy.LossOptions.DROBeta = 100, .1
-		o.Policy.LossOptions.VESPOPos, o.Policy.LossOptions.VESPONeg = loss.Gamma{K: 2, Lambda: 3}, loss.Gamma{K: 3, Lambda: 2}
+		o.EstimatorOpts = advantage.Options{Params: registry.Values{"norm_by_std": true, "gamma": .9, "lam": .9, "gigpo_step_weight": 1.0, "gigpo_norm": advantage.MeanStdNorm}}
+		o.Policy.AggScale, o.Policy.LossOptions.Params["dro_beta"] = 100, .1
 		if change != nil {
 			change(o)
 		}
@@ -145,7 +145,7 @@ func TestEveryMethodTrains(t *testing.T) {
 	for i, name := range advantage.Reweightings.Names() {
 		kind := []string{kl.Fixed, kl.Adaptive}[i%2]
 		add("PF-PPO by "+name+", KL in the reward, "+kind, func(o *Options) {
-			o.PFPPO, o.PFPPOPower = name, 2
+			o.PFPPO = name
 			o.KLReward = &KLReward{Type: "k3", Controller: kl.Controller{Kind: kind, Coef: .1, Target: .1, Horizon: 60}}
 		}, "critic/kl", "critic/kl_coeff")
 	}

@@ -88,7 +88,6 @@ type Update struct {
 	KLReward       *KLReward // nil: off
 	Correction     Correction
 	PFPPO          string // of advantage.Reweightings; "": off
-	PFPPOPower     float64
 	Policy         learner.PolicyOptions
 	Critic         *learner.CriticOptions // nil: no critic
 	RefMicro       learner.MicroBatching  // of the reference's forward passes

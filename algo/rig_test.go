@@ -28,6 +28,7 @@ import (
 	"github.com/openmanus/openmanus/algo/rundir/checkpoint"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/pool"
@@ -208,7 +209,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 		Play:    Play{BatchTasks: 2, Train: base, Shuffle: true, OrderSeed: 5, Course: r.course},
 		Scoring: Scoring{Signal: "last", Allocation: "last_token"},
 		Update: Update{
-			Estimator: "grpo", EstimatorOpts: advantage.Options{NormByStd: true}, Policy: vanillaOptions(),
+			Estimator: "grpo", EstimatorOpts: advantage.Options{Params: registry.Values{"norm_by_std": true}}, Policy: vanillaOptions(),
 			AdamW: adamw, Schedule: optim.Schedule{Shape: "constant", Base: 1e-3, Steps: r.steps},
 		},
 		FreezeReference: r.reference,

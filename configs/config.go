@@ -233,25 +233,18 @@ type Component struct {
 
 // Algo says how rewards become advantages, and which groups are learned from.
 type Algo struct {
-	Name            string  `toml:"name"`
-	AdvEstimator    string  `toml:"adv_estimator"`
-	NormByStd       bool    `toml:"norm_by_std"`
-	FilterMetric    string  `toml:"filter_metric"`
-	Gamma           float64 `toml:"gamma"`
-	Lam             float64 `toml:"lam"`
-	UseKLInReward   bool    `toml:"use_kl_in_reward"`
-	KLPenalty       string  `toml:"kl_penalty"`
-	KLCtrl          string  `toml:"kl_ctrl"`
-	KLCoef          float64 `toml:"kl_coef"`
-	KLTarget        float64 `toml:"kl_target"`
-	KLHorizon       float64 `toml:"kl_horizon"`
-	FilterGroups    bool    `toml:"filter_groups"`
-	MaxGenBatches   int     `toml:"max_gen_batches"`
-	GiGPOStepWeight float64 `toml:"gigpo_step_weight"`
-	GiGPONorm       string  `toml:"gigpo_norm"`
-	GiGPOSimilarity float64 `toml:"gigpo_similarity_thresh"`
-	PFPPO           string  `toml:"pf_ppo"`
-	PFPPOWeightPow  float64 `toml:"pf_ppo_weight_pow"`
+	Name          string  `toml:"name"`
+	AdvEstimator  string  `toml:"adv_estimator"`
+	FilterMetric  string  `toml:"filter_metric"`
+	UseKLInReward bool    `toml:"use_kl_in_reward"`
+	KLPenalty     string  `toml:"kl_penalty"`
+	KLCtrl        string  `toml:"kl_ctrl"`
+	KLCoef        float64 `toml:"kl_coef"`
+	KLTarget      float64 `toml:"kl_target"`
+	KLHorizon     float64 `toml:"kl_horizon"`
+	FilterGroups  bool    `toml:"filter_groups"`
+	MaxGenBatches int     `toml:"max_gen_batches"`
+	PFPPO         string  `toml:"pf_ppo"`
 	// Params are the parameters of every estimator and of every weighting of
 	// PF-PPO; the chosen ones read their own.
 	Params            registry.Values   `toml:"-"`
@@ -297,21 +290,6 @@ type Actor struct {
 	PolicyLoss             string  `toml:"policy_loss"`
 	LossAgg                string  `toml:"loss_agg"`
 	LossScaleFactor        float64 `toml:"loss_scale_factor"`
-	ClipCovRatio           float64 `toml:"clip_cov_ratio"`
-	ClipCovLB              float64 `toml:"clip_cov_lb"`
-	ClipCovUB              float64 `toml:"clip_cov_ub"`
-	KLCovRatio             float64 `toml:"kl_cov_ratio"`
-	PPOKLCoef              float64 `toml:"ppo_kl_coef"`
-	TauPos                 float64 `toml:"tau_pos"`
-	TauNeg                 float64 `toml:"tau_neg"`
-	DROBeta                float64 `toml:"dro_beta"`
-	VESPOKPos              float64 `toml:"vespo_k_pos"`
-	VESPOLambdaPos         float64 `toml:"vespo_lambda_pos"`
-	VESPOKNeg              float64 `toml:"vespo_k_neg"`
-	VESPOLambdaNeg         float64 `toml:"vespo_lambda_neg"`
-	ClipRatioLow           float64 `toml:"clip_ratio_low"`
-	ClipRatioHigh          float64 `toml:"clip_ratio_high"`
-	ClipRatioC             float64 `toml:"clip_ratio_c"`
 	EntropyCoef            float64 `toml:"entropy_coef"`
 	CalculateEntropy       bool    `toml:"calculate_entropy"`
 	UseKLLoss              bool    `toml:"use_kl_loss"`

@@ -105,15 +105,10 @@ func (s *Schema) uses() []useGroup {
 		{nil, "algo.name"},
 		{policyGradient, `algo.adv_estimator algo.use_kl_in_reward algo.filter_groups algo.pf_ppo algo.rollout_correction.rollout_is
 		algo.rollout_correction.rollout_rs algo.rollout_correction.rollout_rs_threshold algo.rollout_correction.bypass_mode`},
-		{estimator("grpo", "grpo_vectorized", "grpo_passk", "gdpo"), "algo.norm_by_std"},
 		{groupFilter, "algo.filter_metric"},
-		{estimator("gae", "gigpo", "reinforce", "reinforce_plus_plus"), "algo.gamma"},
-		{critic, "algo.lam"},
 		{klInReward, "algo.kl_penalty algo.kl_ctrl algo.kl_coef"},
 		{among("algo.kl_ctrl", "adaptive").and(klInReward), "algo.kl_target algo.kl_horizon"},
 		{on("algo.filter_groups").and(policyGradient), "algo.max_gen_batches"},
-		{estimator("gigpo"), "algo.gigpo_step_weight algo.gigpo_norm algo.gigpo_similarity_thresh"},
-		{among("algo.pf_ppo", "pow").and(policyGradient), "algo.pf_ppo_weight_pow"},
 		{agentevol, "algo.agentevol.*"},
 		{importanceWeights, `algo.rollout_correction.rollout_is_threshold algo.rollout_correction.rollout_is_threshold_lower
 		algo.rollout_correction.rollout_is_batch_normalize`},
@@ -129,13 +124,6 @@ func (s *Schema) uses() []useGroup {
 		{on("actor.dynamic_batch"), "actor.max_tokens_per_micro_batch"},
 		{above0("actor.mini_batch_size", func(c *Config) bool { return c.Actor.MiniBatchSize > 0 }), "actor.shuffle"},
 		{among("actor.loss_agg", "seq-mean-token-sum-norm").and(policyGradient), "actor.loss_scale_factor"},
-		{policyLoss("clip_cov"), "actor.clip_cov_ratio actor.clip_cov_lb actor.clip_cov_ub"},
-		{policyLoss("kl_cov"), "actor.kl_cov_ratio actor.ppo_kl_coef"},
-		{policyLoss("sapo"), "actor.tau_pos actor.tau_neg"},
-		{policyLoss("dro"), "actor.dro_beta"},
-		{policyLoss("vespo"), "actor.vespo_k_pos actor.vespo_lambda_pos actor.vespo_k_neg actor.vespo_lambda_neg"},
-		{policyLoss("vanilla", "cispo", "clip_cov", "dppo_tv", "dppo_kl", "gspo", "geo_mean", "luspo").and(ratioLoss), "actor.clip_ratio_low actor.clip_ratio_high"},
-		{policyLoss("vanilla", "dppo_tv", "dppo_kl").and(ratioLoss), "actor.clip_ratio_c"},
 		{klLoss, "actor.kl_loss_coef actor.kl_loss_type"},
 		{falls("actor.optim"), "actor.optim.min_lr_ratio"},
 		{critic, "critic.* critic.optim.* trainer.critic_warmup"},
@@ -214,14 +202,6 @@ var (
 // estimator holds for the estimators that keep is true for.
 func (s *Schema) estimator(keep func(registry.Estimator) bool) *use {
 	return among("algo.adv_estimator", registry.NamesOf(s.words.Estimators, keep)...).and(policyGradient)
-}
-
-func estimator(names ...string) *use {
-	return among("algo.adv_estimator", names...).and(policyGradient)
-}
-
-func policyLoss(names ...string) *use {
-	return among("actor.policy_loss", names...).and(policyGradient)
 }
 
 // among holds where the text of a key is one of values.

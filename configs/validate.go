@@ -313,17 +313,16 @@ func (c *Config) checkLoss(fs *Faults) {
 		fs.add("actor.kl_loss_type", "full is over the whole vocabulary, and rollout.top_p or top_k sample from a part of it: take another one, or turn them off")
 	}
 	loss, _ := registry.Find(c.Schema.words.Losses, a.PolicyLoss)
+	if loss.Check != nil {
+		if key, problem := loss.Check(a.Params); problem != "" {
+			fs.add("actor."+key, "%s", problem)
+		}
+	}
 	if loss.Aggregation != "" && a.LossAgg != loss.Aggregation {
 		fs.add("actor.loss_agg", "policy_loss %s is defined with one aggregation: write loss_agg = %q", a.PolicyLoss, loss.Aggregation)
 	}
-	if a.PolicyLoss == "dro" && a.DROBeta == 0 {
-		fs.add("actor.dro_beta", "policy_loss dro is a plain policy gradient without it: set it above 0, such as 0.1")
-	}
 	if a.PolicyLoss == "vespo" && c.Algo.RolloutCorrection.IS == "sequence" {
 		fs.add("algo.rollout_correction.rollout_is", "policy_loss vespo multiplies the weights of a sequence's tokens: write rollout_is = \"token\"")
-	}
-	if a.ClipCovLB >= a.ClipCovUB {
-		fs.add("actor.clip_cov_lb", "%v is not below clip_cov_ub %v", a.ClipCovLB, a.ClipCovUB)
 	}
 }
 

@@ -7,19 +7,19 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// Options are what an estimator may depend on besides the rows.
+// Options configure an estimator.
 type Options struct {
-	NormByStd bool    // divide by the group's standard deviation
-	Gamma     float64 // discount per token; per turn in gigpo
-	Lam       float64 // GAE's lambda
-	// InvalidActionPenalty is what the last token of every turn without a valid
-	// action was paid less, under an estimator with PenaltyByTurn.
+	Params registry.Values // of the estimator, by key
+	// InvalidActionPenalty was taken off the reward of the last token of every
+	// turn without a valid action, under an estimator with PenaltyByTurn.
 	InvalidActionPenalty float64
-
-	GiGPOStepWeight float64 // weight of the turns' part beside the episode's
-	GiGPONorm       string  // MeanNorm or MeanStdNorm
-	GiGPOSimilarity float64 // of the observations of turns that are compared, from 0.5 on; 1 or 0: they are equal
 }
+
+// The parameters that several estimators have.
+var (
+	normByStd = registry.NewParam("norm_by_std", true, "divide a group's advantages by the standard deviation of its scores", registry.Any)
+	gamma     = registry.NewParam("gamma", 1.0, "discount per token of the rewards that follow", registry.Between(0, 1))
+)
 
 // Needs are the fields of a row, besides Rewards, Mask and UID, that an
 // estimator reads: whoever calls it computes them first.

@@ -13,9 +13,16 @@ package advantage
 // recursion ran over every token, so that the critic's values of texts nobody
 // chose entered it, and each of their tokens cost a factor γλ.
 
-import "github.com/openmanus/openmanus/data"
+import (
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
+)
 
-func init() { Estimators.Register("gae", Estimator{Estimate: gae, Needs: Needs{Values: true}}) }
+var lam = registry.NewParam("lam", 1.0, "lambda: 1 takes the rewards that follow, 0 trusts the critic's next value", registry.Between(0, 1))
+
+func init() {
+	Estimators.Add(registry.Entry{Name: "gae", Doc: "generalized advantage estimation with a critic", Params: []registry.Param{gamma.Param, lam.Param}}, Estimator{Estimate: gae, Needs: Needs{Values: true}})
+}
 
 func gae(rows []data.Row, o Options) error {
 	for i := range rows {
@@ -27,7 +34,7 @@ func gae(rows []data.Row, o Options) error {
 				continue
 			}
 			v := float64(r.Values[t])
-			a = float64(r.Rewards[t]) + o.Gamma*value - v + o.Gamma*o.Lam*a
+			a = float64(r.Rewards[t]) + gamma.In(o.Params)*value - v + gamma.In(o.Params)*lam.In(o.Params)*a
 			value = v
 			r.Advantages[t], r.Returns[t] = float32(a), float32(a+v)
 		}

@@ -17,10 +17,11 @@ import (
 	"fmt"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 func init() {
-	Estimators.Register("gdpo", Estimator{Estimate: gdpo, InGroup: true, Needs: Needs{Parts: true}})
+	Estimators.Add(registry.Entry{Name: "gdpo", Doc: "normalizes every part of the reward in its group", Params: []registry.Param{normByStd.Param}}, Estimator{Estimate: gdpo, InGroup: true, Needs: Needs{Parts: true}})
 }
 
 func gdpo(rows []data.Row, o Options) error {
@@ -43,7 +44,7 @@ func gdpo(rows []data.Row, o Options) error {
 			mean, std := MeanStd(values, members)
 			for _, i := range members {
 				a := values[i] - mean
-				if o.NormByStd {
+				if normByStd.In(o.Params) {
 					a /= std + epsilon
 				}
 				total[i] += rows[i].Parts[k].Weight * a

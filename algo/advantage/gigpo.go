@@ -32,6 +32,7 @@ import (
 	"slices"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // Norms of gigpo.
@@ -40,8 +41,19 @@ const (
 	MeanStdNorm = "mean_std_norm"
 )
 
+var (
+	gigpoStepWeight = registry.NewParam("gigpo_step_weight", 1.0, "weight of the turns' part beside the episode's", registry.AtLeast(0))
+	gigpoNorm       = registry.NewParam("gigpo_norm", MeanNorm, "mean_std_norm divides both parts by their standard deviation",
+		registry.OneOf([]string{MeanNorm, MeanStdNorm}))
+	gigpoSimilarity = registry.NewParam("gigpo_similarity_thresh", 1.0,
+		"minimal similarity of the observations of turns that are compared, as the share of common characters; 1: equal", registry.Between(0.5, 1))
+)
+
 func init() {
-	Estimators.Register("gigpo", Estimator{Estimate: gigpo, InGroup: true, Needs: Needs{Turns: true}, PenaltyByTurn: true})
+	Estimators.Add(registry.Entry{
+		Name: "gigpo", Doc: "group-in-group: episodes in their group, and turns that answer the same observation",
+		Params: []registry.Param{gamma.WithDoc("discount per turn of the rewards that follow"), gigpoStepWeight.Param, gigpoNorm.Param, gigpoSimilarity.Param},
+	}, Estimator{Estimate: gigpo, InGroup: true, Needs: Needs{Turns: true}, PenaltyByTurn: true})
 }
 
 // step is one turn of a row and its discounted return.
@@ -51,11 +63,11 @@ type step struct {
 }
 
 func gigpo(rows []data.Row, o Options) error {
-	if o.GiGPONorm != MeanNorm && o.GiGPONorm != MeanStdNorm {
-		return fmt.Errorf("unknown norm %q; there are %s and %s", o.GiGPONorm, MeanNorm, MeanStdNorm)
+	if problem := gigpoNorm.Range.Problem(gigpoNorm.In(o.Params)); problem != "" {
+		return fmt.Errorf("gigpo_norm: %s", problem)
 	}
-	if s := o.GiGPOSimilarity; s != 0 && (s < 0.5 || s > 1) {
-		return fmt.Errorf("a similarity of %g, want one from 0.5 to 1", s)
+	if problem := gigpoSimilarity.Range.Problem(gigpoSimilarity.In(o.Params)); problem != "" {
+		return fmt.Errorf("gigpo_similarity_thresh: %s", problem)
 	}
 	for _, members := range Groups(rows) {
 		o.episodePart(rows, members)
@@ -75,7 +87,7 @@ func gigpo(rows []data.Row, o Options) error {
 				s := same[k]
 				turn := rows[s.row].Turns[s.turn]
 				for t := turn.Start; t < turn.End; t++ {
-					rows[s.row].Advantages[t] += float32(o.GiGPOStepWeight * a)
+					rows[s.row].Advantages[t] += float32(gigpoStepWeight.In(o.Params) * a)
 				}
 			}
 		}
@@ -136,7 +148,7 @@ func (o Options) episodePart(rows []data.Row, members []int) {
 		std = math.Sqrt(variance)
 	}
 	scale := 1.0
-	if o.GiGPONorm == MeanStdNorm {
+	if gigpoNorm.In(o.Params) == MeanStdNorm {
 		scale = 1 / (std + epsilon)
 	}
 	for _, i := range members {
@@ -161,7 +173,7 @@ func (o Options) normed(scores []float64, members []int) []float64 {
 	out := make([]float64, len(members))
 	for k, i := range members {
 		out[k] = scores[i] - mean
-		if o.GiGPONorm == MeanStdNorm {
+		if gigpoNorm.In(o.Params) == MeanStdNorm {
 			out[k] /= std + epsilon
 		}
 	}
@@ -185,9 +197,9 @@ func (o Options) anchored(rows []data.Row, members []int) [][]step {
 		}
 		var text []rune
 		n = -1
-		if o.GiGPOSimilarity > 0 && o.GiGPOSimilarity < 1 && !a.unknown {
+		if gigpoSimilarity.In(o.Params) < 1 && !a.unknown {
 			text = []rune(a.observation)
-			n = slices.IndexFunc(firsts, func(first []rune) bool { return first != nil && similar(text, first, o.GiGPOSimilarity) })
+			n = slices.IndexFunc(firsts, func(first []rune) bool { return first != nil && similar(text, first, gigpoSimilarity.In(o.Params)) })
 		}
 		if n < 0 {
 			n = len(out)
@@ -223,7 +235,7 @@ func (o Options) stepReturns(r *data.Row) []float64 {
 			g[k] += float64(x)
 		}
 		p := o.penalty(&r.Turns[k]) // which the last token was paid less
-		g[k] += p + o.Gamma*next
+		g[k] += p + gamma.In(o.Params)*next
 		next = g[k]
 		g[k] -= p
 	}

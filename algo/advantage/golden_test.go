@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // golden is one case of testdata/make_goldens.py, in which verl's own code computed the advantages.
@@ -62,7 +63,7 @@ func TestEstimatorsOfVerl(t *testing.T) {
 	for _, g := range goldens(t, "compared.json") {
 		t.Run(g.Estimator+", "+g.Name, func(t *testing.T) {
 			rows := g.rows()
-			if err := Compute(g.Estimator, rows, Options{NormByStd: !g.NoStd, Gamma: .9}); err != nil {
+			if err := Compute(g.Estimator, rows, Options{Params: registry.Values{"norm_by_std": !g.NoStd, "gamma": .9}}); err != nil {
 				t.Fatal(err)
 			}
 			masked(t, "advantage", rows, advantages, g.Advantages)
@@ -78,7 +79,7 @@ func TestOptimalTokenBaselineOfVerl(t *testing.T) {
 		for _, g := range goldens(t, "optimal_token.json") {
 			t.Run(name+", "+g.Name, func(t *testing.T) {
 				rows := g.rows()
-				if err := Compute(name, rows, Options{}); err != nil {
+				if err := Compute(name, rows, Options{Params: registry.Values{"norm_by_std": false}}); err != nil {
 					t.Fatal(err)
 				}
 				masked(t, "advantage", rows, advantages, g.Advantages)
@@ -99,7 +100,7 @@ func TestOptimalTokenBaselineOfALoneTail(t *testing.T) {
 		rows[i].Tokens = make([]int32, 7)
 		rows[i].OldLogProbs, rows[i].SumPiSquared = []float32{-1, -1, -1, -1, -1, -1, -1}, []float32{.4, .4, .4, .4, .4, .4, .4}
 	}
-	if err := Compute("optimal_token_baseline", rows, Options{}); err != nil {
+	if err := Compute("optimal_token_baseline", rows, Options{Params: registry.Values{"norm_by_std": false}}); err != nil {
 		t.Fatal(err)
 	}
 	masked(t, "advantage", rows, advantages, [][]float64{{.5, .5, 0, 0, .5, 1, 1}, {-.5, 0, 0, -.5, -.5, 0, 0}})

@@ -10,9 +10,14 @@ package advantage
 // at 1, as in verl. A group of one row has mean 0. It goes with the policy loss
 // of the same name.
 
-import "github.com/openmanus/openmanus/data"
+import (
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
+)
 
-func init() { Estimators.Register("gpg", Estimator{Estimate: gpg, Grouped: true, Whole: true}) }
+func init() {
+	Estimators.Add(registry.Entry{Name: "gpg", Doc: "group policy gradient"}, Estimator{Estimate: gpg, Grouped: true, Whole: true})
+}
 
 func gpg(rows []data.Row, _ Options) error {
 	nonzero := 0

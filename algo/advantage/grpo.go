@@ -22,7 +22,7 @@ import (
 )
 
 func init() {
-	Estimators.Add(registry.Entry{Name: "grpo", Aliases: []string{"grpo_vectorized"}}, Estimator{Estimate: grpo, Grouped: true})
+	Estimators.Add(registry.Entry{Name: "grpo", Doc: "score less the mean of the group", Aliases: []string{"grpo_vectorized"}, Params: []registry.Param{normByStd.Param}}, Estimator{Estimate: grpo, Grouped: true})
 }
 
 func grpo(rows []data.Row, o Options) error {
@@ -30,7 +30,7 @@ func grpo(rows []data.Row, o Options) error {
 		mean, std := MeanStd(scores, members)
 		for _, i := range members {
 			a := scores[i] - mean
-			if o.NormByStd {
+			if normByStd.In(o.Params) {
 				a /= std + epsilon
 			}
 			set(i, a)

@@ -10,9 +10,14 @@ package advantage
 // Optimal Reward Baseline", arXiv:2505.23585. A group of one row keeps its
 // score, as in verl.
 
-import "github.com/openmanus/openmanus/data"
+import (
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
+)
 
-func init() { Estimators.Register("opo", Estimator{Estimate: opo, Grouped: true}) }
+func init() {
+	Estimators.Add(registry.Entry{Name: "opo", Doc: "score less the length-weighted mean of the group"}, Estimator{Estimate: opo, Grouped: true})
+}
 
 func opo(rows []data.Row, _ Options) error {
 	byGroup(rows, func(scores []float64, members []int, set func(int, float64)) {

@@ -30,8 +30,7 @@ import (
 )
 
 func init() {
-	Estimators.Add(registry.Entry{Name: "optimal_token_baseline", Aliases: []string{"tir_optimal_token_baseline"}},
-		Estimator{Estimate: optimalToken, InGroup: true, Needs: Needs{SumPiSquared: true}})
+	Estimators.Add(registry.Entry{Name: "optimal_token_baseline", Doc: "return less the optimal baseline of every token position", Aliases: []string{"tir_optimal_token_baseline"}}, Estimator{Estimate: optimalToken, InGroup: true, Needs: Needs{SumPiSquared: true}})
 }
 
 // spent is one sampled token of a row: its place, the return from it on and

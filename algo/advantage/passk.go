@@ -12,9 +12,14 @@ package advantage
 // were lost to the infrastructure, has advantage 0 rather than ending the run.
 // Of several best rows the first counts as best, and gets 0.
 
-import "github.com/openmanus/openmanus/data"
+import (
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
+)
 
-func init() { Estimators.Register("grpo_passk", Estimator{Estimate: passK, Grouped: true}) }
+func init() {
+	Estimators.Add(registry.Entry{Name: "grpo_passk", Doc: "advantage for the best episode of a group alone", Params: []registry.Param{normByStd.Param}}, Estimator{Estimate: passK, Grouped: true})
+}
 
 func passK(rows []data.Row, o Options) error {
 	byGroup(rows, func(scores []float64, members []int, set func(int, float64)) {
@@ -35,7 +40,7 @@ func passK(rows []data.Row, o Options) error {
 			}
 		}
 		a := scores[best] - second
-		if o.NormByStd {
+		if normByStd.In(o.Params) {
 			_, std := MeanStd(scores, members)
 			a /= std + epsilon
 		}

@@ -27,18 +27,21 @@ import (
 )
 
 // Reweightings hold the weights of PF-PPO by name: what a row of score s
-// weighs, where lo and hi are the lowest and the highest of all.
-var Reweightings = registry.New[func(s, lo, hi, power float64) float64]("PF-PPO weighting")
+// weighs, where lo and hi are the lowest and the highest of all and v are the
+// values of the parameters.
+var Reweightings = registry.New[func(s, lo, hi float64, v registry.Values) float64]("PF-PPO weighting")
+
+var weightPow = registry.NewParam("pf_ppo_weight_pow", 2.0, "the power", registry.Above(0))
 
 func init() {
-	Reweightings.Register("pow", func(s, _, _, power float64) float64 { return math.Pow(math.Abs(s), power) })
-	Reweightings.Register("max_min", func(s, lo, hi, _ float64) float64 {
+	Reweightings.Add(registry.Entry{Name: "pow", Doc: "the power of the score", Params: []registry.Param{weightPow.Param}}, func(s, _, _ float64, v registry.Values) float64 { return math.Pow(math.Abs(s), weightPow.In(v)) })
+	Reweightings.Add(registry.Entry{Name: "max_min", Doc: "the highest and the lowest score alone"}, func(s, lo, hi float64, _ registry.Values) float64 {
 		if s == lo || s == hi {
 			return 1
 		}
 		return 0
 	})
-	Reweightings.Register("max_random", func(s, _, hi, _ float64) float64 {
+	Reweightings.Add(registry.Entry{Name: "max_random", Doc: "mostly the highest score"}, func(s, _, hi float64, _ registry.Values) float64 {
 		if s == hi {
 			return 0.4
 		}
@@ -49,7 +52,7 @@ func init() {
 // Resample draws as many episodes as there are by the weighting called name, an
 // episode with all its contexts. The rows that are drawn share their slices
 // with those given.
-func Resample(rows []data.Row, name string, power float64, seed, step uint64) ([]data.Row, error) {
+func Resample(rows []data.Row, name string, v registry.Values, seed, step uint64) ([]data.Row, error) {
 	weight, err := Reweightings.Lookup(name)
 	if err != nil {
 		return nil, err
@@ -69,7 +72,7 @@ func Resample(rows []data.Row, name string, power float64, seed, step uint64) ([
 	cum := make([]float64, len(spans)) // running sums of the weights
 	total := 0.0
 	for i, x := range s {
-		total += weight(x, lo, hi, power)
+		total += weight(x, lo, hi, v)
 		cum[i] = total
 	}
 	if !(total > 0) {

@@ -10,13 +10,18 @@ package advantage
 // Returns are carried through the tokens of observations: they are no steps of
 // the policy, take no discount and do not end an episode.
 
-import "github.com/openmanus/openmanus/data"
+import (
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
+)
 
-func init() { Estimators.Register("reinforce", Estimator{Estimate: reinforce}) }
+func init() {
+	Estimators.Add(registry.Entry{Name: "reinforce", Doc: "discounted sum of the rewards that follow", Params: []registry.Param{gamma.Param}}, Estimator{Estimate: reinforce})
+}
 
 func reinforce(rows []data.Row, o Options) error {
 	for i := range rows {
-		rows[i].Returns = returns(&rows[i], o.Gamma)
+		rows[i].Returns = returns(&rows[i], gamma.In(o.Params))
 		rows[i].Advantages = append([]float32(nil), rows[i].Returns...)
 	}
 	return nil

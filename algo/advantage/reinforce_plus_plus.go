@@ -15,11 +15,14 @@ package advantage
 // set it to 0 after every token outside the mask, so that a reward at the end of
 // an episode never reached the turns before the last (spec 5.4).
 
-import "github.com/openmanus/openmanus/data"
+import (
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
+)
 
 func init() {
-	Estimators.Register("reinforce_plus_plus", Estimator{Estimate: reinforcePlusPlus})
-	Estimators.Register("reinforce_plus_plus_baseline", Estimator{InGroup: true, Estimate: reinforcePlusPlusBaseline})
+	Estimators.Add(registry.Entry{Name: "reinforce_plus_plus", Doc: "reinforce, whitened over the batch", Params: []registry.Param{gamma.Param}}, Estimator{Estimate: reinforcePlusPlus})
+	Estimators.Add(registry.Entry{Name: "reinforce_plus_plus_baseline", Doc: "score less the mean of the group, whitened over the batch"}, Estimator{InGroup: true, Estimate: reinforcePlusPlusBaseline})
 }
 
 func reinforcePlusPlus(rows []data.Row, o Options) error {

@@ -8,9 +8,14 @@ package advantage
 // Source: Li et al., ReMax, arXiv:2310.10505. There is no discount. The
 // baseline is Row.Baseline; whoever calls plays the greedy episode.
 
-import "github.com/openmanus/openmanus/data"
+import (
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
+)
 
-func init() { Estimators.Register("remax", Estimator{Estimate: remax, Needs: Needs{Baseline: true}}) }
+func init() {
+	Estimators.Add(registry.Entry{Name: "remax", Doc: "score less that of a greedy episode of the task"}, Estimator{Estimate: remax, Needs: Needs{Baseline: true}})
+}
 
 func remax(rows []data.Row, _ Options) error {
 	for i := range rows {

@@ -7,9 +7,14 @@ package advantage
 // Source: Ahmadian et al., "Back to Basics", arXiv:2402.14740. A group of one
 // row keeps its score, as in verl.
 
-import "github.com/openmanus/openmanus/data"
+import (
+	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
+)
 
-func init() { Estimators.Register("rloo", Estimator{Estimate: rloo, Grouped: true}) }
+func init() {
+	Estimators.Add(registry.Entry{Name: "rloo", Doc: "score less the mean of the others of the group"}, Estimator{Estimate: rloo, Grouped: true})
+}
 
 func rloo(rows []data.Row, _ Options) error {
 	byGroup(rows, func(scores []float64, members []int, set func(int, float64)) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // lcs is the length of the longest common subsequence, by the table of all prefixes.
@@ -84,14 +85,14 @@ func TestGiGPOOfSimilarObservations(t *testing.T) {
 		{"similar", .95, [][]float64{{.25 + .5}, {-.75 - .5}, {.25}, {.25}}},
 	} {
 		rows := []data.Row{episode(seen+"9", 1), episode(seen+"8", 0), episode("You see nothing.", 1), episode("", 1)}
-		o := Options{Gamma: 1, GiGPOStepWeight: 1, GiGPONorm: MeanNorm, GiGPOSimilarity: c.threshold}
+		o := Options{Params: registry.Values{"norm_by_std": false, "gamma": 1.0, "gigpo_step_weight": 1.0, "gigpo_norm": MeanNorm, "gigpo_similarity_thresh": c.threshold}}
 		if err := Compute("gigpo", rows, o); err != nil {
 			t.Fatal(err)
 		}
 		masked(t, c.name, rows, advantages, c.want)
 	}
 	for _, bad := range []float64{.4, 1.5} {
-		if err := Compute("gigpo", []data.Row{episode("a", 1)}, Options{GiGPONorm: MeanNorm, GiGPOSimilarity: bad}); err == nil {
+		if err := Compute("gigpo", []data.Row{episode("a", 1)}, Options{Params: registry.Values{"norm_by_std": false, "gigpo_norm": MeanNorm, "gigpo_similarity_thresh": bad}}); err == nil {
 			t.Errorf("a threshold of %g was accepted", bad)
 		}
 	}

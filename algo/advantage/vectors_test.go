@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // The inputs of spec 12: four rows of five tokens.
@@ -87,7 +88,7 @@ func TestGroupEstimators(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rows := specRows(c.uids...)
-			if err := Compute(c.estimator, rows, Options{NormByStd: !c.noStd}); err != nil {
+			if err := Compute(c.estimator, rows, Options{Params: registry.Values{"norm_by_std": !c.noStd}}); err != nil {
 				t.Fatal(err)
 			}
 			masked(t, "advantage", rows, advantages, flat(c.want...))
@@ -105,7 +106,7 @@ func TestTokenEstimators(t *testing.T) {
 		returns, want   [][]float64
 	}{
 		{
-			"gae", "gae", Options{Gamma: 1, Lam: 1},
+			"gae", "gae", Options{Params: registry.Values{"norm_by_std": false, "gamma": 1.0, "lam": 1.0}},
 			[][]float64{{1, 1, 0, 1, 1}, {0, 0, 0, 0, 0}, {.5, .5, .5, .5, .5}, {-1, -1, -1, 0, 0}},
 			[][]float64{
 				{1.444549, 1.268691, 0, .916975, .741116}, {-.138174, -.314032, -.138174, -.314032, 0},
@@ -113,7 +114,7 @@ func TestTokenEstimators(t *testing.T) {
 			},
 		},
 		{
-			"gae with discount", "gae", Options{Gamma: .9, Lam: .8},
+			"gae with discount", "gae", Options{Params: registry.Values{"norm_by_std": false, "gamma": .9, "lam": .8}},
 			[][]float64{{.507744, .6552, 0, .81, 1}, {.027331, .01296, .018, 0, 0}, {.32112, 0, 0, .396, .5}, {-.59328, -.774, -1, 0, 0}},
 			[][]float64{
 				{.952043, 1.073046, 0, .957795, 1.187276}, {-.017928, -.309551, -.041721, -.342596, 0},
@@ -121,13 +122,13 @@ func TestTokenEstimators(t *testing.T) {
 			},
 		},
 		{
-			"reinforce", "reinforce", Options{Gamma: .9},
+			"reinforce", "reinforce", Options{Params: registry.Values{"norm_by_std": false, "gamma": .9}},
 			[][]float64{{.729, .81, 0, .9, 1}, {0, 0, 0, 0, 0}, {.405, 0, 0, .45, .5}, {-.81, -.9, -1, 0, 0}},
 			[][]float64{{.729, .81, 0, .9, 1}, {0, 0, 0, 0, 0}, {.405, 0, 0, .45, .5}, {-.81, -.9, -1, 0, 0}},
 		},
 		{
 			// mean .148857, std .666215 over the fourteen returns
-			"reinforce_plus_plus", "reinforce_plus_plus", Options{Gamma: .9},
+			"reinforce_plus_plus", "reinforce_plus_plus", Options{Params: registry.Values{"norm_by_std": false, "gamma": .9}},
 			[][]float64{{.729, .81, 0, .9, 1}, {0, 0, 0, 0, 0}, {.405, 0, 0, .45, .5}, {-.81, -.9, -1, 0, 0}},
 			[][]float64{
 				{.870805, .992387, 0, 1.127479, 1.277580}, {-.223437, -.223437, -.223437, -.223437, 0},
@@ -135,18 +136,18 @@ func TestTokenEstimators(t *testing.T) {
 			},
 		},
 		{
-			"remax", "remax", Options{},
+			"remax", "remax", Options{Params: registry.Values{"norm_by_std": false}},
 			flat(1, 0, .5, -1), flat(.8, -.2, .4, -1.1),
 		},
 		{
-			"optimal_token_baseline", "optimal_token_baseline", Options{}, flat(1, 0, .5, -1),
+			"optimal_token_baseline", "optimal_token_baseline", Options{Params: registry.Values{"norm_by_std": false}}, flat(1, 0, .5, -1),
 			[][]float64{
 				{.379834, .283368, 0, .393039, .262514}, {-.620166, -.716632, -.606961, -.737486, 0},
 				{-.399378, 0, 0, -.128404, .053075}, {-1.899378, -1.628404, -1.446925, 0, 0},
 			},
 		},
 		{
-			"tir_optimal_token_baseline", "tir_optimal_token_baseline", Options{}, flat(1, 0, .5, -1),
+			"tir_optimal_token_baseline", "tir_optimal_token_baseline", Options{Params: registry.Values{"norm_by_std": false}}, flat(1, 0, .5, -1),
 			[][]float64{
 				{.379834, .283368, 0, .393039, .262514}, {-.620166, -.716632, -.606961, -.737486, 0},
 				{-.399378, 0, 0, -.128404, .053075}, {-1.899378, -1.628404, -1.446925, 0, 0},
@@ -187,7 +188,7 @@ func TestGiGPO(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rows := []data.Row{episode([]string{"s1", "s2", "end"}, 0, 0, 1), episode([]string{"s1", "s9"}, 0, 0)}
-			o := Options{Gamma: .9, GiGPOStepWeight: c.weight, GiGPONorm: c.norm}
+			o := Options{Params: registry.Values{"norm_by_std": false, "gamma": .9, "gigpo_step_weight": c.weight, "gigpo_norm": c.norm}}
 			if err := Compute("gigpo", rows, o); err != nil {
 				t.Fatal(err)
 			}
@@ -197,11 +198,11 @@ func TestGiGPO(t *testing.T) {
 	// The step returns themselves.
 	r := episode([]string{"", "", ""}, 0, 0, 1)
 	for k, want := range []float64{.81, .9, 1} {
-		if got := (Options{Gamma: .9}).stepReturns(&r)[k]; math.Abs(got-want) > 1e-6 {
+		if got := (Options{Params: registry.Values{"norm_by_std": false, "gamma": .9}}).stepReturns(&r)[k]; math.Abs(got-want) > 1e-6 {
 			t.Errorf("step return %d is %g, want %g", k, got, want)
 		}
 	}
-	if err := Compute("gigpo", []data.Row{r}, Options{GiGPONorm: "std"}); err == nil {
+	if err := Compute("gigpo", []data.Row{r}, Options{Params: registry.Values{"norm_by_std": false, "gigpo_norm": "std"}}); err == nil {
 		t.Error("an unknown norm was accepted")
 	}
 }
@@ -226,7 +227,7 @@ func TestWhiten(t *testing.T) {
 // Whatever the estimator: rows that lack what it needs are refused, equal
 // scores in groups give a grouped one nothing, and every value is finite.
 func TestEveryEstimator(t *testing.T) {
-	o := Options{NormByStd: true, Gamma: .9, Lam: .8, GiGPOStepWeight: 1, GiGPONorm: MeanStdNorm}
+	o := Options{Params: registry.Values{"norm_by_std": true, "gamma": .9, "lam": .8, "gigpo_step_weight": 1.0, "gigpo_norm": MeanStdNorm}}
 	for _, name := range Estimators.Names() {
 		t.Run(name, func(t *testing.T) {
 			e, err := Estimators.Lookup(name)
@@ -285,7 +286,7 @@ func TestEmptyRow(t *testing.T) {
 			rows[i].Turns = []data.Turn{{Start: 0, End: 1}}
 		}
 		rows[1].Mask, rows[1].Turns = make([]uint8, 5), nil
-		if err := Compute(name, rows, Options{Gamma: 1, Lam: 1, GiGPONorm: MeanNorm}); err != nil {
+		if err := Compute(name, rows, Options{Params: registry.Values{"norm_by_std": false, "gamma": 1.0, "lam": 1.0, "gigpo_norm": MeanNorm}}); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
@@ -306,7 +307,7 @@ func TestResample(t *testing.T) {
 	counts := func(name string) map[string]int {
 		n := map[string]int{}
 		for step := range uint64(200) {
-			out, err := Resample(rows, name, 2, 7, step)
+			out, err := Resample(rows, name, nil, 7, step)
 			if err != nil || len(out) != len(rows) {
 				t.Fatalf("%s: %d rows, %v", name, len(out), err)
 			}
@@ -327,21 +328,21 @@ func TestResample(t *testing.T) {
 			}
 		}
 	}
-	first, err := Resample(rows, "pow", 2, 7, 3)
+	first, err := Resample(rows, "pow", nil, 7, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, _ := Resample(rows, "pow", 2, 7, 3)
+	again, _ := Resample(rows, "pow", nil, 7, 3)
 	for i := range first {
 		if first[i].UID != again[i].UID {
 			t.Error("the same seed and step drew other rows")
 		}
 	}
 	zero := specRows("a", "b")[1:]
-	if out, err := Resample(zero, "pow", 2, 7, 3); err != nil || len(out) != 1 || out[0].UID != "b" {
+	if out, err := Resample(zero, "pow", nil, 7, 3); err != nil || len(out) != 1 || out[0].UID != "b" {
 		t.Errorf("rows without weight became %v, %v", out, err)
 	}
-	if _, err := Resample(rows, "best", 2, 7, 3); err == nil {
+	if _, err := Resample(rows, "best", nil, 7, 3); err == nil {
 		t.Error("an unknown weighting was accepted")
 	}
 }
@@ -350,7 +351,7 @@ func TestResample(t *testing.T) {
 // that are all worth 1 teach nothing however many tokens they have, and a real
 // difference stays one.
 func TestRoundingIsNoSpread(t *testing.T) {
-	o := Options{NormByStd: true, Gamma: 1, Lam: 1, GiGPOStepWeight: 1, GiGPONorm: MeanStdNorm}
+	o := Options{Params: registry.Values{"norm_by_std": true, "gamma": 1.0, "lam": 1.0, "gigpo_step_weight": 1.0, "gigpo_norm": MeanStdNorm}}
 	group := func(scores ...float64) []data.Row {
 		rows := make([]data.Row, len(scores))
 		for i, score := range scores {
@@ -401,7 +402,7 @@ func TestGiGPOAnchorsAtTheReset(t *testing.T) {
 		}
 		return r
 	}
-	o := Options{Gamma: .5, GiGPOStepWeight: 1, GiGPONorm: MeanNorm}
+	o := Options{Params: registry.Values{"norm_by_std": false, "gamma": .5, "gigpo_step_weight": 1.0, "gigpo_norm": MeanNorm}}
 	for _, c := range []struct {
 		name string
 		rows []data.Row
@@ -455,7 +456,7 @@ func TestGiGPOPenaltyStaysWithItsTurn(t *testing.T) {
 		MeanNorm: {{7./12 + .125, 1. / 12, 7./12 + .5}, {-5./12 - .125, -5. / 12, -5./12 - .5}},
 	} {
 		got := rows()
-		if err := Compute("gigpo", got, Options{Gamma: .5, GiGPOStepWeight: 1, GiGPONorm: norm, InvalidActionPenalty: .5}); err != nil {
+		if err := Compute("gigpo", got, Options{Params: registry.Values{"norm_by_std": false, "gamma": .5, "gigpo_step_weight": 1.0, "gigpo_norm": norm}, InvalidActionPenalty: .5}); err != nil {
 			t.Fatal(err)
 		}
 		for i := range got {
@@ -466,7 +467,7 @@ func TestGiGPOPenaltyStaysWithItsTurn(t *testing.T) {
 	// nothing but penalties tells turns apart.
 	alike := rows()
 	alike[1] = rows()[0]
-	if err := Compute("gigpo", alike, Options{Gamma: .5, GiGPOStepWeight: 1, GiGPONorm: MeanStdNorm, InvalidActionPenalty: .5}); err != nil {
+	if err := Compute("gigpo", alike, Options{Params: registry.Values{"norm_by_std": false, "gamma": .5, "gigpo_step_weight": 1.0, "gigpo_norm": MeanStdNorm}, InvalidActionPenalty: .5}); err != nil {
 		t.Fatal(err)
 	}
 	// Deviations 1/6, -1/3, 1/6 in both: a variance of 2(1/36 + 1/9 + 1/36)/3 = 1/9.

@@ -9,6 +9,7 @@ import (
 	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
 	"github.com/openmanus/openmanus/torch"
 )
 
@@ -26,10 +27,10 @@ var splits = []struct {
 
 // clipHigher are the constants of vanilla; those of the other losses are theirs.
 func clipHigher() loss.Options {
-	return loss.Options{
-		ClipLow: .2, ClipHigh: .28, ClipC: 3, TauPos: 1, TauNeg: 1.05, ClipCovRatio: .2, ClipCovLow: -5, ClipCovHigh: 5,
-		KLCovRatio: .2, PPOKLCoef: .1,
-	}
+	return loss.Options{Params: registry.Values{
+		"clip_ratio_low": .2, "clip_ratio_high": .28, "clip_ratio_c": 3.0, "tau_pos": 1.0, "tau_neg": 1.05,
+		"clip_cov_ratio": .2, "clip_cov_lb": -5.0, "clip_cov_ub": 5.0, "kl_cov_ratio": .2, "ppo_kl_coef": .1,
+	}}
 }
 
 func vanillaOptions() PolicyOptions {

@@ -11,7 +11,10 @@ package loss
 // Source: verl's rollout correction, bypass_mode (spec 5.10). Batch.Old holds
 // the recorded log-probs.
 
-import "github.com/openmanus/openmanus/torch"
+import (
+	"github.com/openmanus/openmanus/data/registry"
+	"github.com/openmanus/openmanus/torch"
+)
 
 // What bypass is made of.
 const (
@@ -22,7 +25,9 @@ const (
 	BySequence = "sequence"
 )
 
-func init() { Policies.Register(Bypass, Policy{Loss: bypass}) }
+func init() {
+	Policies.Add(registry.Entry{Name: Bypass, Doc: "the loss of algo.rollout_correction.bypass_mode", Params: append([]registry.Param{clipC.Param}, clipBounds...)}, Policy{Loss: bypass})
+}
 
 func bypass(s *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
 	if o.BypassLoss != Reinforce {

@@ -9,14 +9,19 @@ package loss
 // (a large clip_ratio_low). pg_clipfrac is the share of weights that the clip
 // changed.
 
-import "github.com/openmanus/openmanus/torch"
+import (
+	"github.com/openmanus/openmanus/data/registry"
+	"github.com/openmanus/openmanus/torch"
+)
 
-func init() { Policies.Register("cispo", Policy{Loss: cispo}) }
+func init() {
+	Policies.Add(registry.Entry{Name: "cispo", Doc: "clips the importance weight and keeps the gradient of every token", Params: clipBounds}, Policy{Loss: cispo})
+}
 
 func cispo(_ *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
 	x := b.logRatio()
 	ratio := x.Detach().Exp()
-	weight := ratio.Clamp(1-o.ClipLow, 1+o.ClipHigh)
+	weight := ratio.Clamp(1-clipLow.In(o.Params), 1+clipHigh.In(o.Params))
 	l := weight.Mul(b.Adv).Mul(b.LogP).Neg()
 	return b.weigh(l), Sums{ClipFrac: count(weight.Ne(ratio)), PPOKL: klSum(x)}
 }

@@ -13,14 +13,31 @@ package loss
 // Differs from verl in: the draw is keyed by the run's seed and the step.
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 	"math/rand/v2"
 
+	"github.com/openmanus/openmanus/data/registry"
 	"github.com/openmanus/openmanus/torch"
 )
 
-func init() { Policies.Register("clip_cov", Policy{Loss: clipCov, Choose: chooseClipCov}) }
+var (
+	clipCovRatio = registry.NewParam("clip_cov_ratio", 0.0002, "share of the tokens without a gradient", registry.AboveTo(0, 1))
+	clipCovLow   = registry.NewParam("clip_cov_lb", 1.0, "lower bound of the covariance of these tokens", registry.Any)
+	clipCovHigh  = registry.NewParam("clip_cov_ub", 5.0, "upper bound of the covariance of these tokens", registry.Any)
+)
+
+func checkClipCov(v registry.Values) (key, problem string) {
+	if low, high := clipCovLow.In(v), clipCovHigh.In(v); low >= high {
+		return clipCovLow.Key, fmt.Sprintf("%v is not below clip_cov_ub %v", low, high)
+	}
+	return "", ""
+}
+
+func init() {
+	Policies.Add(registry.Entry{Name: "clip_cov", Doc: "PPO's clipped loss without the gradient of some tokens of high covariance", Params: append([]registry.Param{clipCovRatio.Param, clipCovLow.Param, clipCovHigh.Param}, clipBounds...), Check: checkClipCov}, Policy{Loss: clipCov, Choose: chooseClipCov})
+}
 
 func clipCov(s *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
 	x := b.logRatio()
@@ -34,14 +51,14 @@ func chooseClipCov(tokens []Token, o Options, seed uint64) []bool {
 	var eligible []int
 	for i, t := range tokens {
 		ratio := math.Exp(max(-maxLogRatio, min(maxLogRatio, t.LogP-t.Old)))
-		held := t.Adv > 0 && ratio > 1+o.ClipHigh || t.Adv < 0 && ratio < 1-o.ClipLow
-		if !held && cov[i] > o.ClipCovLow && cov[i] < o.ClipCovHigh {
+		held := t.Adv > 0 && ratio > 1+clipHigh.In(o.Params) || t.Adv < 0 && ratio < 1-clipLow.In(o.Params)
+		if !held && cov[i] > clipCovLow.In(o.Params) && cov[i] < clipCovHigh.In(o.Params) {
 			eligible = append(eligible, i)
 		}
 	}
 	chosen := make([]bool, len(tokens))
 	r := rand.NewPCG(seed, 0x636c6970636f76) // any constant: the stream of this loss
-	for k := range min(share(o.ClipCovRatio, len(tokens)), len(eligible)) {
+	for k := range min(share(clipCovRatio.In(o.Params), len(tokens)), len(eligible)) {
 		j, _ := bits.Mul64(r.Uint64(), uint64(len(eligible)-k))
 		at := k + int(j)
 		eligible[k], eligible[at] = eligible[at], eligible[k]

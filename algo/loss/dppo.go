@@ -15,19 +15,28 @@ package loss
 // large one, such as 20. pg_clipfrac is the share of tokens with M = 0,
 // pg_clipfrac_lower that of tokens in the loss whose weight was truncated.
 
-import "github.com/openmanus/openmanus/torch"
+import (
+	"github.com/openmanus/openmanus/data/registry"
+	"github.com/openmanus/openmanus/torch"
+)
+
+var dppoParams = []registry.Param{
+	clipLow.WithDoc("divergence at which a token of negative advantage leaves the loss"),
+	clipHigh.WithDoc("divergence at which a token of positive advantage leaves the loss"),
+	clipC.WithDoc("largest ratio; 20 is recommended"),
+}
 
 func init() {
-	Policies.Register("dppo_tv", Policy{Loss: dppo(func(b Batch, p, q torch.Tensor, o Options) (up, down torch.Tensor) {
+	Policies.Add(registry.Entry{Name: "dppo_tv", Doc: "masks tokens by the total variation of their probability", Params: dppoParams}, Policy{Loss: dppo(func(b Batch, p, q torch.Tensor, o Options) (up, down torch.Tensor) {
 		moved := p.Sub(q)
-		return moved.LeScalar(o.ClipHigh), moved.GeScalar(-o.ClipLow)
+		return moved.LeScalar(clipHigh.In(o.Params)), moved.GeScalar(-clipLow.In(o.Params))
 	})})
-	Policies.Register("dppo_kl", Policy{Loss: dppo(func(b Batch, p, q torch.Tensor, o Options) (up, down torch.Tensor) {
+	Policies.Add(registry.Entry{Name: "dppo_kl", Doc: "masks tokens by the KL of their probability", Params: dppoParams}, Policy{Loss: dppo(func(b Batch, p, q torch.Tensor, o Options) (up, down torch.Tensor) {
 		// In two steps: 1 + 1e-8 is 1 in float32, and the logarithm of no others infinite.
 		others := func(x torch.Tensor) torch.Tensor { return x.Neg().AddScalar(1).AddScalar(1e-8).Log() }
 		rest := q.Neg().AddScalar(1).Mul(others(q).Sub(others(p)))
 		d := q.Mul(b.Old.Sub(b.LogP.Detach())).Add(rest)
-		return d.LeScalar(o.ClipHigh).Or(p.Le(q)), d.LeScalar(o.ClipLow).Or(p.Ge(q))
+		return d.LeScalar(clipHigh.In(o.Params)).Or(p.Le(q)), d.LeScalar(clipLow.In(o.Params)).Or(p.Ge(q))
 	})})
 }
 
@@ -41,9 +50,9 @@ func dppo(near func(b Batch, p, q torch.Tensor, o Options) (up, down torch.Tenso
 		gain := b.Adv.GtScalar(0)
 		stays := gain.And(up).Or(gain.Not().And(down))
 		sums := Sums{ClipFrac: count(stays.Not()), PPOKL: klSum(x)}
-		if o.ClipC != 0 {
-			sums.ClipFracLower = count(weight.GtScalar(o.ClipC).And(stays))
-			weight = weight.Clamp(0, o.ClipC)
+		if clipC.In(o.Params) != 0 {
+			sums.ClipFracLower = count(weight.GtScalar(clipC.In(o.Params)).And(stays))
+			weight = weight.Clamp(0, clipC.In(o.Params))
 		}
 		l := weight.Mul(b.Adv).Mul(b.LogP).Neg()
 		return b.weigh(torch.Where(stays, l, l.MulScalar(0))), sums

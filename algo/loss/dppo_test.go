@@ -3,6 +3,7 @@ package loss
 import (
 	"testing"
 
+	"github.com/openmanus/openmanus/data/registry"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
@@ -31,7 +32,7 @@ func TestDPPOOfCertainTokens(t *testing.T) {
 						t.Fatal(err)
 					}
 					b := Batch{LogP: s.Float32s([]float32{c.now}, 1), Old: s.Float32s([]float32{c.old}, 1), Adv: s.Float32s([]float32{c.adv}, 1), Lens: []int{1}}
-					if _, sums := p.Loss(s, b, Options{ClipLow: .1, ClipHigh: .15, ClipC: 20}); (sums.ClipFrac == 1) != c.moved {
+					if _, sums := p.Loss(s, b, Options{Params: registry.Values{"clip_ratio_low": .1, "clip_ratio_high": .15, "clip_ratio_c": 20.0}}); (sums.ClipFrac == 1) != c.moved {
 						t.Errorf("%g tokens are out of the loss", sums.ClipFrac)
 					}
 				})

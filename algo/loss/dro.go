@@ -9,12 +9,26 @@ package loss
 // Language Models Alignment", arXiv:2405.19107, whose τ is β, and verl's dro. The
 // old policy stands for the paper's reference, and A for its reward less the value.
 
-import "github.com/openmanus/openmanus/torch"
+import (
+	"github.com/openmanus/openmanus/data/registry"
+	"github.com/openmanus/openmanus/torch"
+)
 
-func init() { Policies.Register("dro", Policy{Loss: dro}) }
+var droBeta = registry.NewParam("dro_beta", 0.0, "weight of the squared log-ratio; it must be set", registry.AtLeast(0))
+
+func checkDRO(v registry.Values) (key, problem string) {
+	if droBeta.In(v) == 0 {
+		return droBeta.Key, "policy_loss dro is a plain policy gradient without it: set it above 0, such as 0.1"
+	}
+	return "", ""
+}
+
+func init() {
+	Policies.Add(registry.Entry{Name: "dro", Doc: "policy gradient with a quadratic penalty on the log-ratio", Params: []registry.Param{droBeta.Param}, Check: checkDRO}, Policy{Loss: dro})
+}
 
 func dro(_ *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
 	x := b.LogP.Sub(b.Old)
-	l := x.Square().MulScalar(o.DROBeta / 2).Sub(b.Adv.Mul(b.LogP))
+	l := x.Square().MulScalar(droBeta.In(o.Params) / 2).Sub(b.Adv.Mul(b.LogP))
 	return b.weigh(l), Sums{PPOKL: klSum(x)}
 }

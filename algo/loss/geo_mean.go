@@ -11,13 +11,18 @@ package loss
 // a row, here on each of the row's tokens, whose mean it then is. Weights of a
 // rollout correction enter as their geometric mean.
 
-import "github.com/openmanus/openmanus/torch"
+import (
+	"github.com/openmanus/openmanus/data/registry"
+	"github.com/openmanus/openmanus/torch"
+)
 
-func init() { Policies.Register("geo_mean", Policy{Loss: geoMean, Agg: SeqMeanTokenMean}) }
+func init() {
+	Policies.Add(registry.Entry{Name: "geo_mean", Doc: "geometric mean of the clipped ratios of a sequence", Params: clipBounds}, Policy{Loss: geoMean, Agg: SeqMeanTokenMean})
+}
 
 func geoMean(s *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
 	x := b.LogP.Sub(b.Old)
-	cut := x.Clamp(-o.ClipLow, o.ClipHigh)
+	cut := x.Clamp(-clipLow.In(o.Params), clipHigh.In(o.Params))
 	up := b.Adv.GtScalar(0)
 	down := b.Adv.LtScalar(0)
 	pessimistic := torch.Where(up, x.Minimum(cut), torch.Where(down, x.Maximum(cut), x.MulScalar(0)))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/openmanus/openmanus/data/registry"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
@@ -40,11 +41,9 @@ func TestLossesOfPeers(t *testing.T) {
 			if err := Check(c.Name, c.Agg); err != nil {
 				t.Fatal(err)
 			}
-			o := Options{
-				ClipLow: c.Options["clip_ratio_low"], ClipHigh: c.Options["clip_ratio_high"], ClipC: c.Options["clip_ratio_c"],
-				DROBeta:  c.Options["dro_beta"],
-				VESPOPos: Gamma{K: c.Options["vespo_k_pos"], Lambda: c.Options["vespo_lambda_pos"]},
-				VESPONeg: Gamma{K: c.Options["vespo_k_neg"], Lambda: c.Options["vespo_lambda_neg"]},
+			o := Options{Params: registry.Values{}}
+			for _, p := range Policies.Entry(c.Name).Params {
+				o.Params[p.Key] = c.Options[p.Key] // 0 if the case does not set it
 			}
 			n := len(c.LogP)
 			torchtest.Run(t, func(s *torch.Scope) {

@@ -8,11 +8,14 @@ package loss
 // one formula: gpg goes with the estimator of its name, and reinforce is what it
 // is called with the weights of a rollout correction before it.
 
-import "github.com/openmanus/openmanus/torch"
+import (
+	"github.com/openmanus/openmanus/data/registry"
+	"github.com/openmanus/openmanus/torch"
+)
 
 func init() {
-	Policies.Register("gpg", Policy{Loss: policyGradient})
-	Policies.Register(Reinforce, Policy{Loss: policyGradient})
+	Policies.Add(registry.Entry{Name: "gpg", Doc: "plain policy gradient, for the estimator of the same name"}, Policy{Loss: policyGradient})
+	Policies.Add(registry.Entry{Name: Reinforce, Doc: "plain policy gradient"}, Policy{Loss: policyGradient})
 }
 
 func policyGradient(_ *torch.Scope, b Batch, _ Options) (torch.Tensor, Sums) {

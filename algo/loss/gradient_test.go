@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/openmanus/openmanus/data/registry"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
@@ -20,10 +21,11 @@ var (
 		return a
 	}()
 	gradWeights = torchtest.RandIn(4, .2, 2, 16).Data
-	gradOptions = Options{
-		ClipLow: .2, ClipHigh: .28, ClipC: 1.8, TauPos: 1, TauNeg: 1.05, ClipCovRatio: .2, ClipCovLow: .01, ClipCovHigh: 5,
-		KLCovRatio: .2, PPOKLCoef: .3, DROBeta: .3, VESPOPos: Gamma{K: 2, Lambda: 3}, VESPONeg: Gamma{K: 3, Lambda: 2},
-	}
+	gradOptions = Options{Params: registry.Values{
+		"clip_ratio_low": .2, "clip_ratio_high": .28, "clip_ratio_c": 1.8, "tau_pos": 1.0, "tau_neg": 1.05,
+		"clip_cov_ratio": .2, "clip_cov_lb": .01, "clip_cov_ub": 5.0, "kl_cov_ratio": .2, "ppo_kl_coef": .3,
+		"dro_beta": .3, "vespo_k_pos": 2.0, "vespo_lambda_pos": 3.0, "vespo_k_neg": 3.0, "vespo_lambda_neg": 2.0,
+	}}
 )
 
 func clip(x, lo, hi float64) float64 { return math.Max(lo, math.Min(hi, x)) }
@@ -52,7 +54,7 @@ func gspoWritten(p, base []float64, o Options) []float64 {
 	out := make([]float64, len(p))
 	for i, a := range gradAdv {
 		s := math.Exp(mean[i] + p[i] - base[i])
-		out[i] = math.Max(-a*s, -a*clip(s, 1-o.ClipLow, 1+o.ClipHigh))
+		out[i] = math.Max(-a*s, -a*clip(s, 1-clipLow.In(o.Params), 1+clipHigh.In(o.Params)))
 	}
 	return out
 }
@@ -62,28 +64,30 @@ func gspoWritten(p, base []float64, o Options) []float64 {
 var written = map[string]func(p, base []float64, o Options) []float64{
 	"vanilla": tokens(func(_ int, p, _, old, a float64, o Options) float64 {
 		r := math.Exp(p - old)
-		l := math.Max(-a*r, -a*clip(r, 1-o.ClipLow, 1+o.ClipHigh))
+		l := math.Max(-a*r, -a*clip(r, 1-clipLow.In(o.Params), 1+clipHigh.In(o.Params)))
 		if a < 0 {
-			l = math.Min(l, -a*o.ClipC)
+			l = math.Min(l, -a*clipC.In(o.Params))
 		}
 		return l
 	}),
 	"dppo_tv": tokens(func(_ int, p, base, old, a float64, o Options) float64 {
 		moved := math.Exp(base) - math.Exp(old)
-		if a > 0 && moved > o.ClipHigh || a <= 0 && -moved > o.ClipLow {
+		if a > 0 && moved > clipHigh.In(o.Params) || a <= 0 && -moved > clipLow.In(o.Params) {
 			return 0
 		}
-		return -math.Min(math.Exp(base-old), o.ClipC) * a * p
+		return -math.Min(math.Exp(base-old), clipC.In(o.Params)) * a * p
 	}),
 	"dppo_kl": tokens(func(_ int, p, base, old, a float64, o Options) float64 {
 		now, q := math.Exp(base), math.Exp(old)
 		d := q*(old-base) + (1-q)*math.Log((1-q+1e-8)/(1-now+1e-8))
-		if a > 0 && now > q && d > o.ClipHigh || a <= 0 && now < q && d > o.ClipLow {
+		if a > 0 && now > q && d > clipHigh.In(o.Params) || a <= 0 && now < q && d > clipLow.In(o.Params) {
 			return 0
 		}
-		return -math.Min(math.Exp(base-old), o.ClipC) * a * p
+		return -math.Min(math.Exp(base-old), clipC.In(o.Params)) * a * p
 	}),
-	"dro": tokens(func(_ int, p, _, old, a float64, o Options) float64 { return -a*p + o.DROBeta/2*(p-old)*(p-old) }),
+	"dro": tokens(func(_ int, p, _, old, a float64, o Options) float64 {
+		return -a*p + droBeta.In(o.Params)/2*(p-old)*(p-old)
+	}),
 	"vespo": func(p, base []float64, o Options) []float64 {
 		x := make([]float64, len(p))
 		for i := range x {
@@ -92,11 +96,11 @@ var written = map[string]func(p, base []float64, o Options) []float64{
 		mean, out, at := rowMean(x), make([]float64, len(p)), 0
 		for _, n := range gradLens {
 			for i := at; i < at+n; i++ {
-				w, g := math.Exp(mean[i]*float64(n)), o.VESPONeg
+				w, k, lambda := math.Exp(mean[i]*float64(n)), vespoKNeg, vespoLambdaNeg
 				if gradAdv[i] >= 0 {
-					g = o.VESPOPos
+					k, lambda = vespoKPos, vespoLambdaPos
 				}
-				out[i] = -math.Pow(w, g.K) * math.Exp(g.Lambda*(1-w)) * gradAdv[i] * p[i]
+				out[i] = -math.Pow(w, k.In(o.Params)) * math.Exp(lambda.In(o.Params)*(1-w)) * gradAdv[i] * p[i]
 			}
 			at += n
 		}
@@ -105,14 +109,14 @@ var written = map[string]func(p, base []float64, o Options) []float64{
 	"luspo": gspoWritten,
 	"gspo":  gspoWritten,
 	"sapo": tokens(func(_ int, p, _, old, a float64, o Options) float64 {
-		tau := o.TauNeg
+		tau := tauNeg.In(o.Params)
 		if a > 0 {
-			tau = o.TauPos
+			tau = tauPos.In(o.Params)
 		}
 		return -a * 4 / tau / (1 + math.Exp(-tau*(math.Exp(p-old)-1)))
 	}),
 	"cispo": tokens(func(_ int, p, base, old, a float64, o Options) float64 {
-		return -clip(math.Exp(base-old), 1-o.ClipLow, 1+o.ClipHigh) * a * p
+		return -clip(math.Exp(base-old), 1-clipLow.In(o.Params), 1+clipHigh.In(o.Params)) * a * p
 	}),
 	"gpg":       tokens(func(_ int, p, _, _, a float64, _ Options) float64 { return -a * p }),
 	"reinforce": tokens(func(_ int, p, _, _, a float64, _ Options) float64 { return -a * p }),
@@ -121,12 +125,12 @@ var written = map[string]func(p, base []float64, o Options) []float64{
 			return 0
 		}
 		r := math.Exp(p - old)
-		return math.Max(-a*r, -a*clip(r, 1-o.ClipLow, 1+o.ClipHigh))
+		return math.Max(-a*r, -a*clip(r, 1-clipLow.In(o.Params), 1+clipHigh.In(o.Params)))
 	}),
 	"kl_cov": tokens(func(i int, p, base, old, a float64, o Options) float64 {
 		l := -a * math.Exp(p-old)
 		if choose("kl_cov", gradNew, gradOld, gradAdv, o)[i] {
-			l += o.PPOKLCoef * math.Abs(p-old)
+			l += ppoKLCoef.In(o.Params) * math.Abs(p-old)
 		}
 		return l
 	}),
@@ -138,7 +142,7 @@ var written = map[string]func(p, base []float64, o Options) []float64{
 			if a != 0 {
 				sign = math.Copysign(1, a)
 			}
-			x[i] = sign * math.Min(sign*d, sign*clip(d, -o.ClipLow, o.ClipHigh))
+			x[i] = sign * math.Min(sign*d, sign*clip(d, -clipLow.In(o.Params), clipHigh.In(o.Params)))
 		}
 		mean, adv := rowMean(x), rowMean(gradAdv)
 		for i := range x {
@@ -150,9 +154,9 @@ var written = map[string]func(p, base []float64, o Options) []float64{
 		if o.BypassLoss == "" {
 			return tokens(func(_ int, p, _, old, a float64, o Options) float64 {
 				r := math.Exp(p - old)
-				l := math.Max(-a*r, -a*clip(r, 1-o.ClipLow, 1+o.ClipHigh))
+				l := math.Max(-a*r, -a*clip(r, 1-clipLow.In(o.Params), 1+clipHigh.In(o.Params)))
 				if a < 0 {
-					l = math.Min(l, -a*o.ClipC)
+					l = math.Min(l, -a*clipC.In(o.Params))
 				}
 				return l
 			})(p, base, o)

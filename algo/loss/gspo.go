@@ -10,9 +10,14 @@ package loss
 // arXiv:2507.18071, section 4.3 (GSPO-token); its bounds are 3e-4 and 4e-4. The
 // mean over rows of the mean over tokens belongs to it.
 
-import "github.com/openmanus/openmanus/torch"
+import (
+	"github.com/openmanus/openmanus/data/registry"
+	"github.com/openmanus/openmanus/torch"
+)
 
-func init() { Policies.Register("gspo", Policy{Loss: gspo, Agg: SeqMeanTokenMean}) }
+func init() {
+	Policies.Add(registry.Entry{Name: "gspo", Doc: "clips the ratio of whole sequences", Params: clipBounds}, Policy{Loss: gspo, Agg: SeqMeanTokenMean})
+}
 
 func gspo(s *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
 	x := b.LogP.Sub(b.Old)

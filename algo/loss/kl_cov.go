@@ -11,17 +11,25 @@ package loss
 import (
 	"slices"
 
+	"github.com/openmanus/openmanus/data/registry"
 	"github.com/openmanus/openmanus/torch"
 )
 
-func init() { Policies.Register("kl_cov", Policy{Loss: klCov, Choose: chooseKLCov}) }
+var (
+	klCovRatio = registry.NewParam("kl_cov_ratio", 0.0002, "share of the tokens with a KL penalty", registry.AboveTo(0, 1))
+	ppoKLCoef  = registry.NewParam("ppo_kl_coef", 0.1, "weight of the penalty", registry.AtLeast(0))
+)
+
+func init() {
+	Policies.Add(registry.Entry{Name: "kl_cov", Doc: "plain ratio with a KL penalty on the tokens of highest covariance", Params: []registry.Param{klCovRatio.Param, ppoKLCoef.Param}}, Policy{Loss: klCov, Choose: chooseKLCov})
+}
 
 func klCov(s *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
 	x := b.logRatio()
 	distance := x.Abs()
 	l := b.Adv.Mul(x.Exp()).Neg()
 	charged := s.Bools(b.Chosen, len(b.Chosen)).To(l.DType())
-	l = l.Add(distance.Mul(charged).MulScalar(o.PPOKLCoef))
+	l = l.Add(distance.Mul(charged).MulScalar(ppoKLCoef.In(o.Params)))
 	return b.weigh(l), Sums{PPOKL: -klSum(distance)}
 }
 
@@ -41,7 +49,7 @@ func chooseKLCov(tokens []Token, o Options, _ uint64) []bool {
 		return 0
 	})
 	chosen := make([]bool, len(tokens))
-	for _, i := range order[:min(share(o.KLCovRatio, len(tokens)), len(tokens))] {
+	for _, i := range order[:min(share(klCovRatio.In(o.Params), len(tokens)), len(tokens))] {
 		chosen[i] = true
 	}
 	return chosen

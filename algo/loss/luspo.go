@@ -1,5 +1,7 @@
 package loss
 
+import "github.com/openmanus/openmanus/data/registry"
+
 // LUSPO: GSPO without its bias by length. The loss of a sequence is multiplied by
 // its number of tokens, which is GSPO's token loss, summed over the sequence
 // instead of averaged:
@@ -13,4 +15,6 @@ package loss
 // Differs from TRL in: weights of a rollout correction by token multiply the
 // gradient of their token, as in gspo, not that of the whole sequence.
 
-func init() { Policies.Register("luspo", Policy{Loss: gspo, Agg: SeqMeanTokenSum}) }
+func init() {
+	Policies.Add(registry.Entry{Name: "luspo", Doc: "gspo without the division by the length", Params: clipBounds}, Policy{Loss: gspo, Agg: SeqMeanTokenSum})
+}

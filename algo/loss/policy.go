@@ -7,28 +7,27 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// Options are the constants of the losses.
+// Options configure a loss.
 type Options struct {
-	ClipLow  float64 // the ratio is clipped to [1 - ClipLow, 1 + ClipHigh]
-	ClipHigh float64
-	ClipC    float64 // bound of the dual clip, above 1; 0 for none
+	Params registry.Values // of the loss, by key
 
-	TauPos, TauNeg float64 // sapo
-
-	ClipCovRatio     float64 // share of tokens that clip_cov takes out
-	ClipCovLow       float64 // of those whose covariance is above this
-	ClipCovHigh      float64 // and below this
-	KLCovRatio       float64 // share of tokens that kl_cov charges
-	PPOKLCoef        float64 // how much
-	DROBeta          float64 // of dro's quadratic penalty
-	VESPOPos         Gamma   // vespo, for advantages from 0 on
-	VESPONeg         Gamma   // and below
+	// The settings of bypass_mode.
 	BypassLoss       string  // PPOClip or Reinforce
-	BypassWeights    string  // how Reinforce weighs: "", ByToken or BySequence
-	BypassWeightsCap float64 // at most this
-	// BypassWeightsFloor is IcePop's: weights below it and above the cap are 0. 0: none.
+	BypassWeights    string  // weights of Reinforce: "", ByToken or BySequence
+	BypassWeightsCap float64 // largest weight
+	// BypassWeightsFloor is IcePop's lower bound: weights below it and above the
+	// cap are 0. 0 means no bound.
 	BypassWeightsFloor float64
 }
+
+// The parameters that several losses have.
+var (
+	clipLow  = registry.NewParam("clip_ratio_low", 0.2, "the ratio is clipped below 1 - this", registry.AboveTo(0, 1))
+	clipHigh = registry.NewParam("clip_ratio_high", 0.28, "the ratio is clipped above 1 + this", registry.AboveTo(0, 100))
+	clipC    = registry.NewParam("clip_ratio_c", 3.0, "dual clip: bound of the loss for negative advantages", registry.Above(1))
+
+	clipBounds = []registry.Param{clipLow.Param, clipHigh.Param}
+)
 
 // Batch is a micro-batch of whole rows: the tokens in the loss, row after row.
 type Batch struct {
@@ -103,7 +102,7 @@ func (b Batch) weigh(l torch.Tensor) torch.Tensor {
 // was taken.
 func clipped(ratio, adv torch.Tensor, o Options) (loss, cut torch.Tensor) {
 	plain := adv.Mul(ratio).Neg()
-	bound := adv.Mul(ratio.Clamp(1-o.ClipLow, 1+o.ClipHigh)).Neg()
+	bound := adv.Mul(ratio.Clamp(1-clipLow.In(o.Params), 1+clipHigh.In(o.Params))).Neg()
 	return plain.Maximum(bound), bound.Gt(plain)
 }
 

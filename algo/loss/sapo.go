@@ -8,14 +8,24 @@ package loss
 // faster for negative advantages. Source: Gao et al., arXiv:2511.20347. The mean
 // over rows of the mean over tokens belongs to it.
 
-import "github.com/openmanus/openmanus/torch"
+import (
+	"github.com/openmanus/openmanus/data/registry"
+	"github.com/openmanus/openmanus/torch"
+)
 
-func init() { Policies.Register("sapo", Policy{Loss: sapo, Agg: SeqMeanTokenMean}) }
+var (
+	tauPos = registry.NewParam("tau_pos", 1.0, "temperature of the gate for positive advantages", registry.Above(0))
+	tauNeg = registry.NewParam("tau_neg", 1.05, "temperature of the gate for the others", registry.Above(0))
+)
+
+func init() {
+	Policies.Add(registry.Entry{Name: "sapo", Doc: "soft gate on the ratio in place of a clip", Params: []registry.Param{tauPos.Param, tauNeg.Param}}, Policy{Loss: sapo, Agg: SeqMeanTokenMean})
+}
 
 func sapo(_ *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
 	x := b.logRatio()
 	off := x.Exp().AddScalar(-1)
 	gate := func(tau float64) torch.Tensor { return off.MulScalar(tau).Sigmoid().MulScalar(4 / tau) }
-	l := torch.Where(b.Adv.GtScalar(0), gate(o.TauPos), gate(o.TauNeg)).Mul(b.Adv).Neg()
+	l := torch.Where(b.Adv.GtScalar(0), gate(tauPos.In(o.Params)), gate(tauNeg.In(o.Params))).Mul(b.Adv).Neg()
 	return b.weigh(l), Sums{PPOKL: klSum(x)}
 }

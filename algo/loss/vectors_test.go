@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/openmanus/openmanus/data/registry"
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
@@ -34,7 +35,10 @@ func inMask(x ...float64) []float64 {
 }
 
 func clipHigher() Options {
-	return Options{ClipLow: .2, ClipHigh: .28, ClipC: 3, TauPos: 1, TauNeg: 1.05, KLCovRatio: .1, PPOKLCoef: .1}
+	return Options{Params: registry.Values{
+		"clip_ratio_low": .2, "clip_ratio_high": .28, "clip_ratio_c": 3.0, "tau_pos": 1.0, "tau_neg": 1.05,
+		"kl_cov_ratio": .1, "ppo_kl_coef": .1,
+	}}
 }
 
 func choose(name string, logp, old, adv []float64, o Options) []bool {
@@ -55,8 +59,8 @@ func TestPolicyVectors(t *testing.T) {
 	for i := 11; i < 14; i++ {
 		raised[i] += 1.5
 	}
-	both := func(o Options) Options { o.ClipHigh = .2; return o }(clipHigher())
-	plain := func(o Options) Options { o.ClipC = 0; return o }(both)
+	both, plain := clipHigher(), clipHigher()
+	both.Params["clip_ratio_high"], plain.Params["clip_ratio_high"], plain.Params["clip_ratio_c"] = .2, .2, 0.0
 	for _, c := range []struct {
 		name, loss, agg       string
 		logp                  []float64
@@ -189,7 +193,7 @@ func TestClipCovChooses(t *testing.T) {
 		x := float64(i) - 19.5 // the mean is 0
 		tokens[i] = Token{LogP: x, Old: x, Adv: x}
 	}
-	o := Options{ClipLow: .2, ClipHigh: .2, ClipCovRatio: .1, ClipCovLow: 50, ClipCovHigh: 120}
+	o := Options{Params: registry.Values{"clip_ratio_low": .2, "clip_ratio_high": .2, "clip_cov_ratio": .1, "clip_cov_lb": 50.0, "clip_cov_ub": 120.0}}
 	chosen := chooseClipCov(tokens, o, 1)
 	if trues(chosen) != 4 {
 		t.Errorf("%d tokens chosen, want 4 of 40", trues(chosen))
@@ -213,7 +217,7 @@ func TestClipCovChooses(t *testing.T) {
 	if n := trues(chooseClipCov(tokens, o, 1)); n != 0 {
 		t.Errorf("%d clipped tokens were chosen", n)
 	}
-	o.ClipCovRatio = 1e-6
+	o.Params["clip_cov_ratio"] = 1e-6
 	for i := range tokens {
 		tokens[i].Old = tokens[i].LogP
 	}

@@ -14,19 +14,26 @@ package loss
 import (
 	"math"
 
+	"github.com/openmanus/openmanus/data/registry"
 	"github.com/openmanus/openmanus/torch"
 )
 
 // leastWeight bounds a weight from below before its logarithm is taken.
 const leastWeight = 1e-8
 
-// Gamma are the constants of vespo's φ for one sign of the advantage.
-type Gamma struct {
-	K      float64 // power: how fast small weights count less
-	Lambda float64 // decay: how fast large ones do
-}
+var (
+	vespoKPos      = registry.NewParam("vespo_k_pos", 2.0, "power of the sequence's ratio for advantages >= 0; larger: small ratios count less", registry.AtLeast(0))
+	vespoLambdaPos = registry.NewParam("vespo_lambda_pos", 3.0, "decay with the ratio for advantages >= 0; larger: large ratios count less", registry.Above(0))
+	vespoKNeg      = registry.NewParam("vespo_k_neg", 3.0, "power of the sequence's ratio for negative advantages", registry.AtLeast(0))
+	vespoLambdaNeg = registry.NewParam("vespo_lambda_neg", 2.0, "decay with the ratio for negative advantages", registry.Above(0))
+)
 
-func init() { Policies.Register("vespo", Policy{Loss: vespo}) }
+func init() {
+	Policies.Add(registry.Entry{
+		Name: "vespo", Doc: "smooth importance weight of the whole sequence",
+		Params: []registry.Param{vespoKPos.Param, vespoLambdaPos.Param, vespoKNeg.Param, vespoLambdaNeg.Param},
+	}, Policy{Loss: vespo})
+}
 
 func vespo(s *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
 	x := b.logRatio().Detach()
@@ -36,9 +43,9 @@ func vespo(s *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
 	}
 	logW = b.rowSums(s, logW).Clamp(math.Log(leastWeight), maxLogRatio)
 	w := logW.Exp()
-	phi := func(g Gamma) torch.Tensor {
-		return logW.MulScalar(g.K).Sub(w.AddScalar(-1).MulScalar(g.Lambda)).Exp()
+	phi := func(k, lambda registry.Typed[float64]) torch.Tensor {
+		return logW.MulScalar(k.In(o.Params)).Sub(w.AddScalar(-1).MulScalar(lambda.In(o.Params))).Exp()
 	}
-	weight := torch.Where(b.Adv.GeScalar(0), phi(o.VESPOPos), phi(o.VESPONeg))
+	weight := torch.Where(b.Adv.GeScalar(0), phi(vespoKPos, vespoLambdaPos), phi(vespoKNeg, vespoLambdaNeg))
 	return weight.Mul(b.Adv).Mul(b.LogP).Neg(), Sums{PPOKL: klSum(x)}
 }

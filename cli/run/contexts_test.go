@@ -12,6 +12,7 @@ import (
 	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/loss"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/registry"
 )
 
 // What is trained is what was sampled: the training pass over rows, one a
@@ -56,7 +57,7 @@ func TestContextsAreTrainedAsSampled(t *testing.T) {
 				return nil
 			})
 			if err == nil {
-				err = advantage.Compute("grpo", rows, advantage.Options{NormByStd: true})
+				err = advantage.Compute("grpo", rows, advantage.Options{Params: registry.Values{"norm_by_std": true}})
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -66,7 +67,7 @@ func TestContextsAreTrainedAsSampled(t *testing.T) {
 				t.Fatal(err)
 			}
 			st, err := tr.actor.UpdateActor(t.Context(), rows, 1e-4, learner.PolicyOptions{
-				MiniBatch: 2, Micro: learner.MicroBatching{Rows: 2}, Loss: "vanilla", LossOptions: loss.Options{ClipLow: .2, ClipHigh: .2, ClipC: 3},
+				MiniBatch: 2, Micro: learner.MicroBatching{Rows: 2}, Loss: "vanilla", LossOptions: loss.Options{Params: registry.Values{"clip_ratio_low": .2, "clip_ratio_high": .2, "clip_ratio_c": 3.0}},
 				Agg: loss.TokenMean, Temperature: 1, GradClip: 1,
 			})
 			if err != nil {

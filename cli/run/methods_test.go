@@ -114,7 +114,7 @@ func TestMethodsReachTheTrainer(t *testing.T) {
 				got = func(o algo.Options) string { return o.KLReward.Controller.Kind }
 			case "algo.gigpo_norm":
 				sets = append(sets, "algo.adv_estimator=gigpo")
-				got = func(o algo.Options) string { return o.EstimatorOpts.GiGPONorm }
+				got = func(o algo.Options) string { return o.EstimatorOpts.Params["gigpo_norm"].(string) }
 			case "algo.pf_ppo":
 				got = func(o algo.Options) string { return o.PFPPO }
 			case "algo.rollout_correction.rollout_is":
@@ -164,7 +164,7 @@ func TestSimilarityReachesTheTrainer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := o.EstimatorOpts.GiGPOSimilarity; got != want {
+		if got := o.EstimatorOpts.Params["gigpo_similarity_thresh"]; got != want {
 			t.Errorf("a similarity of %g reaches the trainer as %g", want, got)
 		}
 	}

@@ -239,7 +239,7 @@ func TestImportDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := cfg.Actor; cfg.Algo.AdvEstimator != "gae" || a.ClipRatioHigh != 0.2 || a.EntropyCoef != 0.001 || cfg.Rollout.GroupSize != 1 ||
+	if a := cfg.Actor; cfg.Algo.AdvEstimator != "gae" || a.Params["clip_ratio_high"] != 0.2 || a.EntropyCoef != 0.001 || cfg.Rollout.GroupSize != 1 ||
 		cfg.Trainer.SaveEvery != 0 || cfg.Trainer.Epochs != 30 || cfg.Trainer.TotalSteps != 0 || a.MiniBatchSize != 256 || cfg.Critic.MiniBatchSize != 256 {
 		t.Errorf("%s", r.TOML)
 	}

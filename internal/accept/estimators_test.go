@@ -42,7 +42,7 @@ func TestMethodsAreConfigurations(t *testing.T) {
 		}
 		want := load(m.name, nil).Algo
 		if m.name == "gigpo" { // as the quickstart's norm_by_std = false
-			want.GiGPONorm = "mean_norm"
+			want.Params["gigpo_norm"] = "mean_norm"
 		}
 		a, b := start, c
 		a.Algo, b.Algo = want, c.Algo

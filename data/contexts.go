@@ -40,10 +40,10 @@ func (e *Episode) ContextStart(i int) int {
 	return start
 }
 
-// Told returns the conversations that an episode is learned from. An episode
-// whose prompts were written anew every turn has one per reply: what the model
-// saw then, and its reply. Any other has one, its Messages.
-func (e *Episode) Told() [][]Message {
+// Conversations returns the conversations for supervised training. An episode with a
+// new prompt every turn has one per reply, the prompt and the reply. Any other
+// episode has one, its Messages.
+func (e *Episode) Conversations() [][]Message {
 	var out [][]Message
 	for _, t := range e.Turns {
 		if len(t.Prompt) == 0 {

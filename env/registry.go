@@ -49,7 +49,7 @@ type Spec struct {
 	// nil if every such index is one.
 	IndexValid func(index int) error
 	// Family returns the group of tasks that an index belongs to, for metrics per
-	// group; nil if groups cannot be told by the index.
+	// group; nil if the index does not determine a group.
 	Family func(index int) string
 
 	// MaxInstances is the number of instances that a server holds, 0 for any

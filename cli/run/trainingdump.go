@@ -43,7 +43,7 @@ func (t *training) openDump(ctx context.Context) error {
 				return err
 			}
 			task, err := e.Task("")
-			t.experts = append(t.experts, withConversations(task, ep.Told())...)
+			t.experts = append(t.experts, withConversations(task, ep.Conversations())...)
 			return err
 		}
 		d.episodes = append(d.episodes, ep)

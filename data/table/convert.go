@@ -107,7 +107,7 @@ func (c *ConvertCounts) row(e *Entry, w RecordWriter, o *ConvertOptions) error {
 // prompt, since no single conversation contains them all.
 func (c *ConvertCounts) episode(e *data.Episode, w RecordWriter) error {
 	c.Tasks.Add(e.Task.Env, e.Task.Index)
-	for _, messages := range e.Told() {
+	for _, messages := range e.Conversations() {
 		row := *e
 		row.Messages = messages
 		c.Written++
@@ -162,13 +162,13 @@ func (o *ConvertOptions) refuses(e *Entry, t *data.Task) (string, error) {
 
 // tokens returns the length of the longest conversation of an entry.
 func (o *ConvertOptions) tokens(e *Entry, t *data.Task) (longest int, err error) {
-	told := [][]data.Message{t.Conversation}
+	conversations := [][]data.Message{t.Conversation}
 	if e.Episode != nil {
-		told = e.Episode.Told()
+		conversations = e.Episode.Conversations()
 	}
 	switch {
 	case o.Tokens != nil:
-		for _, messages := range told {
+		for _, messages := range conversations {
 			if len(messages) == 0 {
 				continue
 			}

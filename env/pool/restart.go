@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// A restart of a server is known by one of three signs: whoever starts servers
+// A restart of a server is known by one of three signs: the code that starts servers
 // reports it (ServerDown); a connection is refused, so the process is gone and a
 // later one at the address is new; or a server that never returns an id twice
 // returns one that is in use, the only sign of a restart between two requests.

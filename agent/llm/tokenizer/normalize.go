@@ -1,7 +1,8 @@
 package tokenizer
 
 import (
-	"sort"
+	"cmp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -64,21 +65,27 @@ func slowNFC(s string) string {
 			runes = appendHangul(runes, r)
 		}
 	}
-	classes := make([]uint8, len(runes))
+	marks := make([]mark, len(runes))
 	for i, r := range runes {
-		classes[i] = combiningClass(r)
+		marks[i] = mark{r, int(combiningClass(r))}
 	}
-	for i := 0; i < len(runes); {
+	for i := 0; i < len(marks); {
 		j := i + 1
-		if classes[i] != 0 {
-			for j < len(runes) && classes[j] != 0 {
+		if marks[i].class != 0 {
+			for j < len(marks) && marks[j].class != 0 {
 				j++
 			}
-			sort.Stable(byClass{runes[i:j], classes[i:j]})
+			slices.SortStableFunc(marks[i:j], func(a, b mark) int { return cmp.Compare(a.class, b.class) })
 		}
 		i = j
 	}
-	return compose(runes, classes)
+	return compose(marks)
+}
+
+// mark is a rune with its combining class, 0 for a starter.
+type mark struct {
+	r     rune
+	class int
 }
 
 // appendHangul appends a Hangul syllable as its jamo (Unicode 3.12), and other
@@ -96,27 +103,27 @@ func appendHangul(dst []rune, r rune) []rune {
 	return dst
 }
 
-func compose(runes []rune, classes []uint8) string {
-	out := make([]rune, 0, len(runes))
+// compose replaces pairs of a starter and a later rune by their composites.
+func compose(marks []mark) string {
+	out := make([]rune, 0, len(marks))
 	starter := -1 // index in out of the last starter
 	last := 0     // class of the rune before, as far as it blocks
-	for i, r := range runes {
-		class := int(classes[i])
+	for _, m := range marks {
 		if starter >= 0 {
 			adjacent := len(out) == starter+1
-			if adjacent || last < class && last != 0 {
-				if c, ok := composePair(out[starter], r); ok {
+			if adjacent || last < m.class && last != 0 {
+				if c, ok := composePair(out[starter], m.r); ok {
 					out[starter] = c
 					continue
 				}
 			}
 		}
-		if class == 0 {
+		if m.class == 0 {
 			starter, last = len(out), 0
 		} else {
-			last = class
+			last = m.class
 		}
-		out = append(out, r)
+		out = append(out, m.r)
 	}
 	return string(out)
 }
@@ -134,17 +141,4 @@ func composePair(a, b rune) (rune, bool) {
 		return 0, false
 	}
 	return c[0], true
-}
-
-// byClass sorts runes by combining class and keeps the order among equals.
-type byClass struct {
-	runes   []rune
-	classes []uint8
-}
-
-func (b byClass) Len() int           { return len(b.runes) }
-func (b byClass) Less(i, j int) bool { return b.classes[i] < b.classes[j] }
-func (b byClass) Swap(i, j int) {
-	b.runes[i], b.runes[j] = b.runes[j], b.runes[i]
-	b.classes[i], b.classes[j] = b.classes[j], b.classes[i]
 }

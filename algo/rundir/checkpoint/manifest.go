@@ -100,7 +100,7 @@ func readManifest(dir string) (manifest, error) {
 		return m, fmt.Errorf("%s: %w", manifestFile, err)
 	}
 	if m.Format != manifestFormat {
-		return m, fmt.Errorf("%s is not of a checkpoint", manifestFile)
+		return m, fmt.Errorf("%s does not describe a checkpoint", manifestFile)
 	}
 	if m.Version != manifestVersion {
 		return m, fmt.Errorf("%s has version %d, this program reads version %d", manifestFile, m.Version, manifestVersion)

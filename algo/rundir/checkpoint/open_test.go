@@ -32,7 +32,7 @@ func TestLatestRefusesCorrupt(t *testing.T) {
 		}, manifestFile},
 		"another manifest": {func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, manifestFile), []byte("{}"), 0o644)
-		}, "not a checkpoint's"},
+		}, "does not describe a checkpoint"},
 		"an empty manifest": {func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, manifestFile), []byte(`{"format":"openmanus-checkpoint","version":1,"step":2}`), 0o644)
 		}, "no files"},

@@ -315,3 +315,36 @@ func contextEpisode(sample int) *data.Episode {
 		Turns:    []data.Turn{{Start: 2, End: 3, Text: "a"}, {Start: 4, End: 5, Text: "b"}, {Start: 7, End: 9, Text: "c", Prompt: []data.Message{{Role: "user", Content: "x"}}}},
 	}
 }
+
+// testdata/before.jsonl was written when a line had a type of its own, which
+// listed the fields of an episode again. Lines keep their keys and values.
+func TestDumpOfAnEarlierVersion(t *testing.T) {
+	text, err := os.ReadFile("testdata/before.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, episodes := readDump(t, "testdata/before.jsonl")
+	path := filepath.Join(t.TempDir(), "now.jsonl")
+	if err := WriteFile(path, Header{Weights: "abc", Options: map[string]any{"env": "maze", "seed": uint64(math.MaxUint64)}}, episodes); err != nil {
+		t.Fatal(err)
+	}
+	now, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := func(text []byte) (out []map[string]any) {
+		for line := range bytes.Lines(text) {
+			var m map[string]any
+			d := json.NewDecoder(bytes.NewReader(line))
+			d.UseNumber()
+			if err := d.Decode(&m); err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, m)
+		}
+		return out
+	}
+	if d := cmp.Diff(lines(text), lines(now)); d != "" || len(episodes) != 2 {
+		t.Errorf("%d episodes (-before +now):\n%s", len(episodes), d)
+	}
+}

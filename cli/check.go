@@ -16,16 +16,16 @@ import (
 
 func checkFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "env", Usage: "what the server is: " + strings.Join(check.Names(), ", ")},
-		&cli.StringFlag{Name: "tasks", Usage: "two or more indices the server has, such as 0,1; without, those any server of the environment should have"},
-		&cli.Float64Flag{Name: "timeout", Value: check.DefaultTimeout.Seconds(), Usage: "seconds one request may take; a server that takes longer fails"},
-		&cli.IntFlag{Name: "steps", Value: check.DefaultSteps, Usage: "steps made to measure how long they take"},
-		&cli.BoolFlag{Name: "limit", Usage: "make instances until one that is in use is given out again (sqlgym); only where nobody else plays"},
+		&cli.StringFlag{Name: "env", Usage: "environment of the server: " + strings.Join(check.Names(), ", ")},
+		&cli.StringFlag{Name: "tasks", Usage: "two or more task indices that the server has, such as 0,1; default: indices that every server of the environment has"},
+		&cli.Float64Flag{Name: "timeout", Value: check.DefaultTimeout.Seconds(), Usage: "timeout of a request in seconds"},
+		&cli.IntFlag{Name: "steps", Value: check.DefaultSteps, Usage: "number of steps for measuring their time"},
+		&cli.BoolFlag{Name: "limit", Usage: "also check what happens when a server of sqlgym runs out of instances; it disturbs other clients"},
 		jsonFlag(),
 	}
 }
 
-// envCheck checks a server. Its exit code says whether a client would break.
+// envCheck checks whether a server conforms to AgentGym's protocol.
 func envCheck(ctx context.Context, s *State, c *cli.Context) error {
 	o, err := parseCheck(c)
 	if err != nil {
@@ -44,9 +44,9 @@ func envCheck(ctx context.Context, s *State, c *cli.Context) error {
 	case err != nil:
 		return err
 	case report.Unreachable:
-		return errext.With(errext.Env, "is the server running?", fmt.Errorf("nobody answers at %s", report.URL))
+		return errext.With(errext.Env, "is the server running?", fmt.Errorf("no server responds at %s", report.URL))
 	case failed > 0:
-		return errext.With(errext.Check, "the table says what was expected and what came",
+		return errext.With(errext.Check, "the table lists the expected and the received replies",
 			fmt.Errorf("%s: %d of %d checks failed", report.URL, failed, len(report.Results)))
 	}
 	return nil
@@ -74,11 +74,11 @@ func parseCheck(c *cli.Context) (check.Options, error) {
 			o.Tasks = append(o.Tasks, index)
 		}
 		if len(f.errs) == 0 && (len(o.Tasks) < 2 || o.Tasks[0] == o.Tasks[1]) {
-			f.add("tasks", "give two different indices, such as 0,1, so that sessions can be told apart")
+			f.add("tasks", "give two different indices, such as 0,1, to distinguish sessions")
 		}
 	}
 	timeout := c.Float64("timeout")
-	if !(timeout > 0 && timeout <= 86400) { // written so that NaN fails too
+	if !(timeout > 0 && timeout <= 86400) { // also true for NaN
 		f.add("timeout", "%v is not allowed; allowed: above 0, at most 86400 seconds", timeout)
 	}
 	o.Timeout = run.Seconds(timeout)

@@ -12,8 +12,8 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// missingFiles lists the files, folders and programs that a configuration names
-// and that are not there. source is where the configuration is from.
+// missingFiles returns a fault for each missing file, folder or program that a
+// configuration names. source is the name of the configuration.
 func (s *State) missingFiles(source string, cfg configs.Config) configs.Faults {
 	var missing configs.Faults
 	look := func(key, path, hint string) {
@@ -45,13 +45,13 @@ func (s *State) missingFiles(source string, cfg configs.Config) configs.Faults {
 		}{{"tasks", e.Tasks}, {"val_tasks", e.ValTasks}} {
 			for part := range strings.SplitSeq(strings.Join(list.entries, ","), ",") {
 				if part = strings.TrimSpace(part); configs.IsTaskFile(part) {
-					look(at+list.key, part, "give files of rows, or an index range such as \"0-199\"")
+					look(at+list.key, part, "give data files, or an index range such as \"0-199\"")
 				}
 			}
 		}
 		look(at+"instruction_file", e.InstructionFile, "give a text file")
-		look(at+"recipes", e.Recipes, "give a folder of recipes, or take it out")
-		look(at+"vocabulary", e.Vocabulary, "give a file of words, or take it out")
+		look(at+"recipes", e.Recipes, "give a folder of recipes, or remove the key")
+		look(at+"vocabulary", e.Vocabulary, "give a file of words, or remove the key")
 		if e.Launch {
 			look(at+"checkout", e.Checkout, "give the folder of AgentGym's checkout")
 		}
@@ -68,7 +68,7 @@ func (s *State) missingFiles(source string, cfg configs.Config) configs.Faults {
 	return missing
 }
 
-// checkTasks reads the tasks of every [[env]] table, as a run does at its start.
+// checkTasks reads the tasks of every [[env]] table, as a run does.
 func (s *State) checkTasks(ctx context.Context, cfg configs.Config) error {
 	var errs []error
 	for _, e := range cfg.Env {
@@ -84,10 +84,10 @@ func (s *State) checkTasks(ctx context.Context, cfg configs.Config) error {
 	return errors.Join(errs...)
 }
 
-// notThere says what is wrong with a path.
+// notThere returns the message for a path that cannot be opened.
 func notThere(path string, err error, hint string) string {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Sprintf("%s is not there: %s", path, hint)
+		return fmt.Sprintf("%s does not exist: %s", path, hint)
 	}
 	return err.Error()
 }

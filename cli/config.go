@@ -15,17 +15,17 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// schema knows every configuration key of this program.
+// schema holds every configuration key.
 var schema = run.Schema
 
-// maxConfig is more than any configuration needs; configs itself has a
-// stricter bound with a better message.
+// maxConfig bounds the size in bytes of a configuration file. The stricter bound
+// of package configs has a better message.
 const maxConfig = 4 << 20
 
-// defaultPreset is what commands use where neither a file nor --preset is given.
+// defaultPreset is used without a file and without --preset.
 const defaultPreset = "quickstart"
 
-// defaultAlgorithm is what is taken where --env stands without --preset.
+// defaultAlgorithm is the preset of --env without --preset.
 const defaultAlgorithm = "grpo"
 
 func configCommand(s *State) *cli.Command {
@@ -35,26 +35,26 @@ func configCommand(s *State) *cli.Command {
 		Subcommands: []*cli.Command{
 			leaf(s, &cli.Command{
 				Name:      "init",
-				Usage:     "write a configuration with every key and what it means",
+				Usage:     "write a configuration with every key and its documentation",
 				ArgsUsage: "[FILE]",
-				Description: "Writes to FILE, or to standard output where none is given. A FILE that exists\n" +
-					"stays as it is unless --force is given.",
+				Description: "Writes to FILE, or to standard output without one. It does not replace an existing\n" +
+					"FILE unless --force is given.",
 				Flags: []cli.Flag{
 					presetFlag(defaultAlgorithm),
 					envPresetFlag(),
 					setFlag(),
-					&cli.BoolFlag{Name: "force", Usage: "replace a FILE that exists"},
+					&cli.BoolFlag{Name: "force", Usage: "replace an existing FILE"},
 				},
 			}, 1, configInit),
 			leaf(s, &cli.Command{
 				Name:      "show",
-				Usage:     "print a configuration with every key filled in",
+				Usage:     "print a configuration with the values of all keys",
 				ArgsUsage: "[FILE]",
 				Flags:     []cli.Flag{presetFlag(""), envPresetFlag(), setFlag()},
 			}, 1, configShow),
 			leaf(s, &cli.Command{
 				Name:      "check",
-				Usage:     "say everything that is wrong with a configuration",
+				Usage:     "print all errors of a configuration",
 				ArgsUsage: "FILE",
 				Flags:     []cli.Flag{presetFlag(""), envPresetFlag(), setFlag()},
 			}, 1, configCheck),
@@ -68,19 +68,19 @@ func presetFlag(usual string) cli.Flag {
 }
 
 func envPresetFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "env", Usage: "tasks and servers of this environment in place of the preset's (repeatable): " + strings.Join(configs.EnvPresetNames(), ", ")}
+	return &cli.StringSliceFlag{Name: "env", Usage: "use the tasks and servers of this environment instead of the preset's (repeatable): " + strings.Join(configs.EnvPresetNames(), ", ")}
 }
 
 func setFlag() *cli.StringSliceFlag {
 	return &cli.StringSliceFlag{Name: "set", Usage: "override one key: --set actor.optim.lr=1e-5 (repeatable)"}
 }
 
-// loadConfig reads the configuration a command line names: a file ("-" is
-// standard input), a preset, or the quickstart where it names neither.
+// loadConfig reads a configuration: a file ("-" is standard input), a preset, or
+// without both the quickstart.
 func (s *State) loadConfig(file, preset string, sets []string) (configs.Config, error) {
 	switch {
 	case file != "" && preset != "":
-		return configs.Config{}, usagef("both a file (%s) and --preset %s are given: take out one of the two", file, preset)
+		return configs.Config{}, usagef("both a file (%s) and --preset %s are given: remove one of them", file, preset)
 	case file == "":
 		return loadPreset(cmp.Or(preset, defaultPreset), nil, sets)
 	}
@@ -91,7 +91,7 @@ func (s *State) loadConfig(file, preset string, sets []string) (configs.Config, 
 	return schema.Load(file, text, sets)
 }
 
-// loadPreset reads a preset; a name that is none is a wrong command line.
+// loadPreset reads a preset. An unknown name is a usage error.
 func loadPreset(preset string, envs, sets []string) (configs.Config, error) {
 	cfg, err := schema.LoadPreset(preset, envs, sets)
 	var faults configs.Faults
@@ -101,15 +101,15 @@ func loadPreset(preset string, envs, sets []string) (configs.Config, error) {
 	return cfg, err
 }
 
-// chosenConfig reads the configuration that a file and the flags preset and
-// env name, with overrides.
+// chosenConfig reads the configuration of a file, or of the flags --preset and
+// --env, with overrides.
 func (s *State) chosenConfig(c *cli.Context, file string, sets []string) (configs.Config, error) {
 	preset, envs := c.String("preset"), c.StringSlice("env")
 	switch {
 	case len(envs) == 0:
 		return s.loadConfig(file, preset, sets)
 	case file != "":
-		return configs.Config{}, usagef("--env %s goes with --preset: %s has [[env]] tables of its own", envs[0], file)
+		return configs.Config{}, usagef("--env %s cannot be combined with a file: %s has its own [[env]] tables", envs[0], file)
 	case preset == "":
 		preset = defaultAlgorithm
 	}
@@ -161,7 +161,7 @@ func configCheck(ctx context.Context, s *State, c *cli.Context) error {
 	}
 	verdict := "ok"
 	if len(cfg.Env) == 0 {
-		verdict = "ok for openmanus sft; nothing is played, as there is no [[env]]"
+		verdict = "ok for openmanus sft; without [[env]] nothing is played"
 	}
 	text := file + ": " + verdict + "\n"
 	for _, d := range cfg.Derived {
@@ -170,7 +170,7 @@ func configCheck(ctx context.Context, s *State, c *cli.Context) error {
 	return s.print([]byte(text))
 }
 
-// print writes a command's result to standard output.
+// print writes the result of a command to standard output.
 func (s *State) print(b []byte) error {
 	_, err := s.Stdout.Write(b)
 	return errext.With(errext.Disk, "", err)

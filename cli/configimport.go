@@ -20,28 +20,28 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// maxOverrides is more than any command line has.
+// maxOverrides bounds the number of overrides.
 const maxOverrides = 10000
 
 func configImportCommand(s *State) *cli.Command {
 	return leaf(s, &cli.Command{
 		Name:      "import",
-		Usage:     "turn a command line of OpenManus-RL or verl into a configuration",
+		Usage:     "convert a command line of OpenManus-RL or verl to a configuration",
 		ArgsUsage: "FILE|KEY=VALUE…",
-		Description: "FILE is a script that ends in python3 -m verl.trainer.main_ppo key=value … (or the SFT trainer), or\n" +
-			"holds nothing but key=value; - is standard input. It is read, never run: a value that only the\n" +
-			"running script knows is given after FILE, as the script's NAME=VALUE or as key=value.\n" +
-			"The configuration goes to standard output, and what became of every key to standard error.",
+		Description: "FILE is a script that ends in python3 -m verl.trainer.main_ppo key=value … (or the SFT trainer), or a\n" +
+			"list of key=value; - is standard input. The script is read but not run: give values that only the\n" +
+			"running script has after FILE, as NAME=VALUE of a shell variable or as key=value.\n" +
+			"The configuration is written to standard output, and a report on every key to standard error.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "out", Usage: "write the configuration to `FILE`, which must not exist"},
-			&cli.BoolFlag{Name: "json", Usage: "what became of every key as one JSON document"},
-			&cli.BoolFlag{Name: "no-defaults", Usage: "leave out what the original does where the command line says nothing and openmanus does something else"},
-			&cli.BoolFlag{Name: "strict", Usage: "end with exit code 3 where a key is unknown or not supported, or a value is open"},
+			&cli.BoolFlag{Name: "json", Usage: "print the report as one JSON document"},
+			&cli.BoolFlag{Name: "no-defaults", Usage: "do not write upstream defaults that differ from ours"},
+			&cli.BoolFlag{Name: "strict", Usage: "exit with code 3 if a key is unknown or not supported, or a value is unresolved"},
 		},
 	}, maxOverrides, configImport)
 }
 
-// shellName is the name of a script's variable.
+// shellName matches the name of a shell variable.
 var shellName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func configImport(_ context.Context, s *State, c *cli.Context) error {
@@ -71,15 +71,15 @@ func configImport(_ context.Context, s *State, c *cli.Context) error {
 	if c.Bool("strict") {
 		switch n := r.Doubtful(); {
 		case n > 0:
-			return errext.With(errext.Input, "", fmt.Errorf("%d of the settings are not in the configuration as they were meant", n))
+			return errext.With(errext.Input, "", fmt.Errorf("%d settings are not in the configuration as intended", n))
 		case r.Faults != nil:
-			return errext.With(errext.Input, "", errors.New("config check refuses the configuration"))
+			return errext.With(errext.Input, "", errors.New("the configuration is not valid"))
 		}
 	}
 	return nil
 }
 
-// readHydra takes a file with what is given after it, or overrides alone.
+// readHydra reads a file and the arguments after it, or overrides alone.
 func (s *State) readHydra(args []string) (hydra.Command, string, error) {
 	if strings.Contains(args[0], "=") || strings.HasPrefix(args[0], "~") {
 		return hydra.ReadWords(args), "the command line", nil
@@ -87,9 +87,9 @@ func (s *State) readHydra(args []string) (hydra.Command, string, error) {
 	file := args[0]
 	switch filepath.Ext(file) {
 	case ".yaml", ".yml":
-		return hydra.Command{}, "", errext.With(errext.Input, "give the script that overrides it, or write its settings as key=value, one a line", fmt.Errorf("%s: YAML is not read", file))
+		return hydra.Command{}, "", errext.With(errext.Input, "give the script that overrides it, or a list of key=value lines", fmt.Errorf("%s: YAML files are not supported", file))
 	case ".toml":
-		return hydra.Command{}, "", errext.With(errext.Input, "openmanus config check FILE says what is wrong with one", fmt.Errorf("%s: it is a configuration already", file))
+		return hydra.Command{}, "", errext.With(errext.Input, "check it with openmanus config check FILE", fmt.Errorf("%s is already a configuration", file))
 	}
 	text, err := s.ReadFile(file, maxConfig)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *State) readHydra(args []string) (hydra.Command, string, error) {
 		case !isName, hydra.Known(name): // max_turns can be both
 			more = append(more, arg)
 		case !names[name]:
-			return hydra.Command{}, "", errext.With(errext.Usage, readsInstead(name, names), fmt.Errorf("%s reads no variable %s, and there is no key of that name", file, name))
+			return hydra.Command{}, "", errext.With(errext.Usage, readsInstead(name, names), fmt.Errorf("%s uses no variable %s, and no key has that name", file, name))
 		}
 	}
 	cmd, err := hydra.ReadScript(string(text), vars, s.Getenv)
@@ -124,7 +124,7 @@ func (s *State) readHydra(args []string) (hydra.Command, string, error) {
 	return cmd, filepath.Base(file), nil
 }
 
-// readsInstead says which variables a script does read.
+// readsInstead returns a hint with the variables of a script.
 func readsInstead(name string, names map[string]bool) string {
 	all := slices.Sorted(maps.Keys(names))
 	if near := registry.Nearest(name, all); near != "" {
@@ -133,14 +133,14 @@ func readsInstead(name string, names map[string]bool) string {
 	const most = 12
 	switch {
 	case len(all) == 0:
-		return "it reads none: give key=value"
+		return "the script uses no variables: give key=value"
 	case len(all) > most:
 		all = append(all[:most], "…")
 	}
-	return "it reads " + printable(strings.Join(all, ", "))
+	return "variables of the script: " + printable(strings.Join(all, ", "))
 }
 
-// reportImport says what became of every key.
+// reportImport prints how every key was converted.
 func (s *State) reportImport(r hydra.Result, asJSON bool) error {
 	var faults []string
 	if r.Faults != nil {
@@ -177,16 +177,16 @@ func (s *State) reportImport(r hydra.Result, asJSON bool) error {
 		return errext.With(errext.Disk, "", err)
 	}
 	for _, word := range r.Words {
-		fmt.Fprintf(s.Stderr, "no setting: %s\n", printable(word))
+		fmt.Fprintf(s.Stderr, "not a setting: %s\n", printable(word))
 	}
 	for _, other := range r.Others {
 		fmt.Fprintf(s.Stderr, "not read: %s\n", printable(other))
 	}
 	fmt.Fprintf(s.Stderr, "\n%d keys: %d mapped, %d ignored, %d not supported, %d open, %d unknown.\n",
 		len(r.Rows)-defaults(r.Rows), count[hydra.Mapped], count[hydra.Ignored], count[hydra.Unsupported], count[hydra.Open], count[hydra.Unknown])
-	fmt.Fprintf(s.Stderr, "Read as a command line of %s: %s. default: what that does where the command line says nothing.\n", r.Source, printable(r.Why))
+	fmt.Fprintf(s.Stderr, "Read as a command line of %s: %s. Rows marked default are its settings for keys that the command line omits.\n", r.Source, printable(r.Why))
 	if len(faults) > 0 {
-		fmt.Fprintln(s.Stderr, "config check refuses the configuration until these are settled:")
+		fmt.Fprintln(s.Stderr, "Fix these errors of the configuration:")
 		for _, f := range faults {
 			fmt.Fprintln(s.Stderr, "  "+printable(f))
 		}
@@ -197,11 +197,10 @@ func (s *State) reportImport(r hydra.Result, asJSON bool) error {
 	return nil
 }
 
-// doubts are the outcomes that a reader must see, the worst last.
+// doubts lists the statuses that need attention, the worst last.
 var doubts = []hydra.Status{hydra.Open, hydra.Unsupported, hydra.Unknown}
 
-// doubtfulLast puts the rows that need attention behind all others, whose
-// order stays.
+// doubtfulLast sorts rows that need attention to the end, stably.
 func doubtfulLast(rows []hydra.Row) []hydra.Row {
 	rows = slices.Clone(rows)
 	slices.SortStableFunc(rows, func(a, b hydra.Row) int {
@@ -210,8 +209,8 @@ func doubtfulLast(rows []hydra.Row) []hydra.Row {
 	return rows
 }
 
-// leftOut counts and names the keys that are not in the configuration as they
-// were meant, the worst first, or is "".
+// leftOut returns a summary of the keys that are not in the configuration as
+// intended, the worst first, or "".
 func leftOut(rows []hydra.Row) string {
 	var parts []string
 	for _, status := range slices.Backward(doubts) {
@@ -233,7 +232,7 @@ func leftOut(rows []hydra.Row) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return "Not in the configuration as meant: " + strings.Join(parts, ", ") + "; the last rows above say why."
+	return "Not in the configuration as intended: " + strings.Join(parts, ", ") + "; see the last rows above."
 }
 
 func defaults(rows []hydra.Row) int {
@@ -246,8 +245,7 @@ func defaults(rows []hydra.Row) int {
 	return n
 }
 
-// printable keeps a file's text from reaching the terminal as commands, and
-// from filling it.
+// printable replaces control characters in the text of a file and shortens it.
 func printable(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {

@@ -29,8 +29,8 @@ func TestImportReportEndsWithDoubts(t *testing.T) {
 	if got := strings.Join(doubts, ", "); got != "open, not supported, unknown" {
 		t.Errorf("the report ends with %s:\n%s", got, stderr)
 	}
-	const want = "Not in the configuration as meant: 1 unknown (algorithm.use_kl_in_rewrad), 1 not supported (trainer.n_gpus_per_node), 1 open (data.train_files); the last rows above say why."
-	if last := lines[len(lines)-1]; last != want {
+	const want = "1 unknown (algorithm.use_kl_in_rewrad), 1 not supported (trainer.n_gpus_per_node), 1 open (data.train_files)"
+	if last := lines[len(lines)-1]; !strings.Contains(last, want) {
 		t.Errorf("the last line is %q, want %q", last, want)
 	}
 	_, _, stderr = inProcess(t, t.TempDir(), "config", "import", "trainer.total_epochs=3")

@@ -35,11 +35,11 @@ func TestProgram(t *testing.T) {
 		{"nothing is known", nil, Version + " executable fedcba987654", "openmanus " + Version + " executable fedcba987654 ("},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			v, err := versionOf(tt.build).told(func() (string, error) { return sum, nil })
+			v, err := versionOf(tt.build).identified(func() (string, error) { return sum, nil })
 			if err != nil || v.program() != tt.program || !strings.HasPrefix(v.String(), tt.line) {
 				t.Errorf("%v: %q, want %q; %q, want %q", err, v.program(), tt.program, v, tt.line)
 			}
-			_, err = versionOf(tt.build).told(func() (string, error) { return "", errors.New("gone") })
+			_, err = versionOf(tt.build).identified(func() (string, error) { return "", errors.New("gone") })
 			if (err != nil) != (v.Executable != "") {
 				t.Errorf("where the file cannot be read: %v", err)
 			}

@@ -19,23 +19,23 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// maxFiles is how many files a command that takes several may be given.
+// maxFiles bounds the number of files of a command.
 const maxFiles = 4096
 
 func dataCommand(s *State) *cli.Command {
 	return group(&cli.Command{
 		Name:  "data",
-		Usage: "look into data files and convert them",
+		Usage: "inspect and convert data files",
 		Subcommands: []*cli.Command{
 			leaf(s, &cli.Command{
-				Name: "info", Usage: "say what files hold, and which tasks they share", ArgsUsage: "FILE...", Flags: dataInfoFlags(),
+				Name: "info", Usage: "describe files and the tasks that they share", ArgsUsage: "FILE...", Flags: dataInfoFlags(),
 				Description: dataFormats + "\nFiles that share tasks leak: what is trained on must not measure.",
 			}, maxFiles, dataInfo),
 			leaf(s, &cli.Command{
-				Name: "head", Usage: "show the first rows of a file", ArgsUsage: "FILE", Flags: dataHeadFlags(), Description: dataFormats,
+				Name: "head", Usage: "print the first rows of a file", ArgsUsage: "FILE", Flags: dataHeadFlags(), Description: dataFormats,
 			}, 1, dataHead),
 			leaf(s, &cli.Command{
-				Name: "convert", Usage: "write the rows of files, chosen by filters, to another", ArgsUsage: "IN... OUT", Flags: dataConvertFlags(),
+				Name: "convert", Usage: "write selected rows of files to another file", ArgsUsage: "IN... OUT", Flags: dataConvertFlags(),
 				Description: dataFormats + "\nOUT is .parquet (the columns of OpenManus-RL), .jsonl or .json.",
 			}, maxFiles, dataConvert),
 		},
@@ -43,7 +43,7 @@ func dataCommand(s *State) *cli.Command {
 }
 
 const dataFormats = "Reads OpenManus-RL's parquet, AgentTraj and chat records (JSON lines or one array) and dumps of rollout,\n" +
-	"told by their content; text may be compressed with zstd."
+	"detected by content; text may be compressed with zstd."
 
 func dataEnvFlag(usage string) cli.Flag { return &cli.StringFlag{Name: "env", Usage: usage} }
 
@@ -51,13 +51,13 @@ const unnamedEnv = "`NAME` of the environment of rows that name none"
 
 func dataInfoFlags() []cli.Flag { return []cli.Flag{dataEnvFlag(unnamedEnv), jsonFlag()} }
 
-// dataReport is what `openmanus data info --json` prints.
+// dataReport is the output of `openmanus data info --json`.
 type dataReport struct {
 	Files  []*table.FileInfo `json:"files"`
 	Shared []sharedTasks     `json:"shared"`
 }
 
-// sharedTasks are tasks that two files have in common.
+// sharedTasks holds the tasks that two files have in common.
 type sharedTasks struct {
 	File string `json:"file"`
 	With string `json:"with"`
@@ -98,9 +98,9 @@ func (r *dataReport) text() string {
 			o.File, len(o.Indices), o.Tasks, o.Env, o.With, o.Rows, run.FormatIndices(o.Indices))
 	}
 	if len(r.Shared) > 0 {
-		b.WriteString("Do not measure on one and train on the other; openmanus data convert --exclude takes tasks out.\n")
+		b.WriteString("Do not train on one and measure on the other; openmanus data convert --exclude removes tasks.\n")
 	} else if len(r.Files) > 1 {
-		b.WriteString("no task is in two files\n")
+		b.WriteString("the files share no task\n")
 	}
 	return b.String()
 }
@@ -137,7 +137,7 @@ func writeInfo(b *strings.Builder, f *table.FileInfo) {
 	if d == nil {
 		return
 	}
-	line("weights", "%s", cmp.Or(d.Weights, "not said"))
+	line("weights", "%s", cmp.Or(d.Weights, "unknown"))
 	var outcomes []string
 	for _, o := range slices.Sorted(maps.Keys(d.Outcomes)) {
 		outcomes = append(outcomes, fmt.Sprintf("%s %d", o, d.Outcomes[o]))
@@ -150,7 +150,7 @@ func writeInfo(b *strings.Builder, f *table.FileInfo) {
 		line("tokens", "%s; %d sampled", rangeText(d.Tokens), d.Sampled)
 	}
 	if d.Torn {
-		line("torn", "the last line is cut off and was not read")
+		line("torn", "the last line is incomplete and was skipped")
 	}
 }
 
@@ -158,7 +158,7 @@ func rangeText(r table.Range) string {
 	return fmt.Sprintf("%s - %s, mean %s", short(r.Min), short(r.Max), short(r.Mean))
 }
 
-// short writes a number with as many digits as people want.
+// short formats a number with few digits.
 func short(x float64) string {
 	if x == float64(int64(x)) {
 		return strconv.FormatInt(int64(x), 10)
@@ -168,20 +168,20 @@ func short(x float64) string {
 
 func dataHeadFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "n", Value: 3, Usage: "rows to show"},
-		&cli.BoolFlag{Name: "full", Usage: "show texts whole"},
+		&cli.IntFlag{Name: "n", Value: 3, Usage: "number of rows"},
+		&cli.BoolFlag{Name: "full", Usage: "do not shorten texts"},
 		dataEnvFlag(unnamedEnv),
-		&cli.BoolFlag{Name: "json", Usage: "print one JSON object a row"},
+		&cli.BoolFlag{Name: "json", Usage: "print one JSON object per row"},
 	}
 }
 
-// headRow is what `openmanus data head --json` prints of a row.
+// headRow is the output of `openmanus data head --json` for a row.
 type headRow struct {
 	Row          int            `json:"row"`
 	Line         int            `json:"line,omitempty"`
 	ID           string         `json:"id"`
 	Env          string         `json:"env"`
-	Index        *int           `json:"index"` // null if the row does not tell
+	Index        *int           `json:"index"` // null if unknown
 	Prompt       []data.Message `json:"prompt,omitempty"`
 	Conversation []data.Message `json:"conversation"`
 	Outcome      data.Outcome   `json:"outcome,omitempty"`
@@ -227,7 +227,7 @@ func dataHead(ctx context.Context, s *State, c *cli.Context) error {
 	case errors.Is(err, errEnoughRows):
 		return nil
 	case err == nil && shown == 0:
-		return errext.With(errext.Input, "", fmt.Errorf("%s: it has no rows", file))
+		return errext.With(errext.Input, "", fmt.Errorf("%s has no rows", file))
 	}
 	return errext.WithDefault(errext.Input, err)
 }
@@ -257,5 +257,5 @@ func (r *headRow) text(full bool) string {
 	return b.String()
 }
 
-// errEnoughRows ends the reading of a file whose first rows are enough.
+// errEnoughRows stops reading a file after the requested rows.
 var errEnoughRows = errors.New("enough rows")

@@ -39,7 +39,7 @@ func TestDataTellsOfATornDump(t *testing.T) {
 {"task_id":"maze_1","env":"maze","index":1,"outcome":"success","messages":[{"role":"user","content":"u"},{"role":"assistant","content":"a"}]}
 {"task_id":"maze_2","en`)
 	for _, args := range [][]string{{"data", "info", "d.jsonl"}, {"data", "convert", "d.jsonl", "x.parquet"}} {
-		if code, stdout, stderr := inProcess(t, dir, args...); code != 0 || !strings.Contains(stdout, "the last line is cut off") {
+		if code, stdout, stderr := inProcess(t, dir, args...); code != 0 || !strings.Contains(stdout, "the last line is") {
 			t.Errorf("%q: exit code %d\n%s%s", args, code, stdout, stderr)
 		}
 	}

@@ -22,20 +22,20 @@ import (
 
 func dataConvertFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.Float64Flag{Name: "min-reward", Usage: "keep the episodes of dumps with at least this reward"},
-		&cli.BoolFlag{Name: "success", Usage: "keep the episodes of dumps that ended in success"},
-		dataEnvFlag("keep the rows of `NAME`, which is also the environment of rows that name none"),
-		&cli.StringSliceFlag{Name: "exclude", Usage: "leave out the tasks that are in `FILE`"},
-		&cli.IntFlag{Name: "max-tokens", Usage: "longest conversation, in tokens of --tokenizer; 0: any"},
-		&cli.StringFlag{Name: "tokenizer", Usage: "`MODEL` whose tokenizer and chat template count tokens; without, a dump's episodes have as many as were recorded"},
-		&cli.StringFlag{Name: "truncation", Value: learner.TruncateError, Usage: "what happens to longer conversations: error, or drop and count them"},
-		&cli.BoolFlag{Name: "chat", Usage: "write JSON rows as {id, conversations: [{role, content}]}, not as AgentTraj's"},
+		&cli.Float64Flag{Name: "min-reward", Usage: "keep only episodes of dumps with at least this reward"},
+		&cli.BoolFlag{Name: "success", Usage: "keep only successful episodes of dumps"},
+		dataEnvFlag("keep only rows of the environment `NAME`, which is also that of rows without one"),
+		&cli.StringSliceFlag{Name: "exclude", Usage: "skip the tasks of `FILE`"},
+		&cli.IntFlag{Name: "max-tokens", Usage: "maximal tokens of a conversation by --tokenizer; 0: no limit"},
+		&cli.StringFlag{Name: "tokenizer", Usage: "`MODEL` whose tokenizer and chat template count tokens; default: the recorded tokens of a dump"},
+		&cli.StringFlag{Name: "truncation", Value: learner.TruncateError, Usage: "longer conversations: error, or drop"},
+		&cli.BoolFlag{Name: "chat", Usage: "write JSON rows as {id, conversations: [{role, content}]} instead of AgentTraj's form"},
 		&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists"},
 		&cli.BoolFlag{Name: "json", Usage: "print the counts as one JSON object"},
 	}
 }
 
-// dataConvertOptions are the command line of `openmanus data convert`.
+// dataConvertOptions holds the command line of `openmanus data convert`.
 type dataConvertOptions struct {
 	In        []string
 	Out       string
@@ -70,12 +70,12 @@ func parseDataConvert(c *cli.Context) (dataConvertOptions, error) {
 	if o.Layout, err = table.LayoutOf(o.Out); err != nil {
 		f.errs = append(f.errs, err)
 	} else if o.Layout.Chat = c.Bool("chat"); o.Layout.Chat && o.Layout.Format == table.ParquetFile {
-		f.add("chat", "a parquet file has the columns of OpenManus-RL: take it out, or name OUT .jsonl or .json")
+		f.add("chat", "parquet files have the columns of OpenManus-RL: remove the flag, or name OUT .jsonl or .json")
 	}
 	f.oneOf("truncation", c.String("truncation"), learner.TruncateError, learner.TruncateDrop)
 	f.atLeast("max-tokens", o.Choose.MaxTokens, 0)
 	if o.Choose.MaxTokens == 0 && (o.Tokenizer != "" || c.IsSet("truncation")) {
-		f.add("max-tokens", "missing; --tokenizer and --truncation are about conversations that are longer")
+		f.add("max-tokens", "missing; --tokenizer and --truncation need it")
 	}
 	return o, f.err()
 }
@@ -108,7 +108,7 @@ func dataConvert(ctx context.Context, s *State, c *cli.Context) error {
 	return s.print([]byte(convertText(o.Out, counts)))
 }
 
-// convertTo writes OUT, which appears whole or not at all.
+// convertTo writes OUT atomically.
 func (s *State) convertTo(ctx context.Context, o dataConvertOptions) (*table.ConvertCounts, error) {
 	out, err := s.Create(o.Out)
 	if err != nil {
@@ -125,15 +125,15 @@ func (s *State) convertTo(ctx context.Context, o dataConvertOptions) (*table.Con
 	case disk.err != nil:
 		return nil, errext.With(errext.Disk, "", disk.err)
 	case errors.Is(err, table.ErrOverlong):
-		return nil, errext.With(errext.Input, "raise --max-tokens, or give --truncation drop to leave such rows out", err)
+		return nil, errext.With(errext.Input, "raise --max-tokens, or add --truncation drop to skip such rows", err)
 	case errors.Is(err, table.ErrNoReward):
-		return nil, errext.With(errext.Input, "take --min-reward and --success out for this file", err)
+		return nil, errext.With(errext.Input, "remove --min-reward and --success for this file", err)
 	case errors.Is(err, table.ErrNoTokens):
 		return nil, errext.With(errext.Input, "give --tokenizer MODEL", err)
 	case err != nil:
 		return nil, errext.WithDefault(errext.Input, err)
 	case counts.Written == 0:
-		return nil, errext.With(errext.Input, "loosen the filters", fmt.Errorf("no row is left to write: %s", droppedText(counts)))
+		return nil, errext.With(errext.Input, "loosen the filters", fmt.Errorf("no row passes the filters: %s", droppedText(counts)))
 	}
 	if err := disk.w.Flush(); err != nil {
 		return nil, errext.With(errext.Disk, "", err)
@@ -141,7 +141,8 @@ func (s *State) convertTo(ctx context.Context, o dataConvertOptions) (*table.Con
 	return counts, errext.With(errext.Disk, "", out.Commit(o.Force))
 }
 
-// diskWriter remembers that writing failed, which is no fault of the input.
+// diskWriter records an error of writing, to distinguish it from errors of the
+// input.
 type diskWriter struct {
 	w   *bufio.Writer
 	err error
@@ -186,7 +187,7 @@ func convertText(out string, c *table.ConvertCounts) string {
 		fmt.Fprintf(&b, "  columns left out: %s\n", strings.Join(c.Others, ", "))
 	}
 	for _, file := range c.Torn {
-		fmt.Fprintf(&b, "  %s: the last line is cut off and was not read\n", file)
+		fmt.Fprintf(&b, "  %s: the last line is incomplete and was skipped\n", file)
 	}
 	return b.String()
 }
@@ -202,7 +203,7 @@ func droppedText(c *table.ConvertCounts) string {
 	return strings.Join(parts, ", ")
 }
 
-// openTokenizer loads the tokenizer of a model, and not its weights.
+// openTokenizer loads the tokenizer of a model without its weights.
 func (s *State) openTokenizer(path string) (*tokenizer.Tokenizer, tokenizer.Config, error) {
 	fail := func(err error) (*tokenizer.Tokenizer, tokenizer.Config, error) {
 		return nil, tokenizer.Config{}, errext.With(errext.Model, "", fmt.Errorf("tokenizer of %s: %w", path, err))
@@ -230,7 +231,8 @@ func (s *State) openTokenizer(path string) (*tokenizer.Tokenizer, tokenizer.Conf
 	return tok, config, nil
 }
 
-// tokenCounter counts the tokens of conversations as supervised training does.
+// tokenCounter returns a function that counts the tokens of conversations as
+// supervised training does.
 func (s *State) tokenCounter(path string) (func([]data.Message) (int, error), error) {
 	tok, config, err := s.openTokenizer(path)
 	if err != nil {

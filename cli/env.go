@@ -18,11 +18,11 @@ import (
 func envCommand(s *State) *cli.Command {
 	return group(&cli.Command{
 		Name:  "env",
-		Usage: "list environments, serve the built-in ones, start those of AgentGym, try out servers",
+		Usage: "list environments, start and check their servers",
 		Subcommands: []*cli.Command{
 			leaf(s, &cli.Command{
 				Name:  "list",
-				Usage: "list the environments this program knows",
+				Usage: "list the environments",
 				Flags: []cli.Flag{jsonFlag()},
 			}, 0, envList),
 			leaf(s, &cli.Command{
@@ -33,25 +33,25 @@ func envCommand(s *State) *cli.Command {
 			}, 1, envServe),
 			leaf(s, &cli.Command{
 				Name:      "install",
-				Usage:     "make the virtual environment of a server of AgentGym",
+				Usage:     "create the virtual environment of an AgentGym server",
 				ArgsUsage: strings.Join(supervise.Recipes(), "|"),
 				Flags:     installFlags(),
 			}, 1, envInstall),
 			leaf(s, &cli.Command{
 				Name:      "up",
-				Usage:     "start servers of AgentGym and keep them up until interrupted",
+				Usage:     "start AgentGym servers and restart them until interrupted",
 				ArgsUsage: strings.Join(supervise.Recipes(), "|"),
 				Flags:     upFlags(),
 			}, 1, envUp),
 			leaf(s, &cli.Command{
 				Name:      "check",
-				Usage:     "check whether a server, which nobody should be playing on, behaves as AgentGym's do",
+				Usage:     "check that an idle server conforms to AgentGym's protocol",
 				ArgsUsage: "URL",
 				Flags:     checkFlags(),
 			}, 1, envCheck),
 			leaf(s, &cli.Command{
 				Name:  "proxy",
-				Usage: "stand in front of a server and make it fail on purpose, until interrupted",
+				Usage: "forward to a server and inject faults until interrupted",
 				Flags: proxyFlags(),
 			}, 0, envProxy),
 		},
@@ -62,7 +62,7 @@ func envCommand(s *State) *cli.Command {
 type envInfo struct {
 	Name     string `json:"name"`
 	Doc      string `json:"doc"`
-	Builtin  bool   `json:"builtin"` // this program can serve it
+	Builtin  bool   `json:"builtin"` // has a built-in server
 	MaxTurns int    `json:"max_turns"`
 }
 

@@ -20,15 +20,15 @@ import (
 
 func upFlags() []cli.Flag { return append(flagsOf(launchKeys()), serverLogsFlag(), jsonFlag()) }
 
-// upServer is one line of `env up --json`: a server that answers.
+// upServer is a line of `env up --json`: a server that responds.
 type upServer struct {
 	Env      string `json:"env"`
 	URL      string `json:"url"`
-	Restarts int    `json:"restarts"` // 0 when it is up for the first time
+	Restarts int    `json:"restarts"` // 0 at the first start
 }
 
-// envUp runs the servers of one environment. Like envServe it succeeds by
-// being interrupted.
+// envUp runs the servers of an environment. Like envServe it succeeds when it is
+// interrupted.
 func envUp(ctx context.Context, s *State, c *cli.Context) error {
 	name, err := serverName(c, "env up")
 	if err != nil {
@@ -44,7 +44,7 @@ func envUp(ctx context.Context, s *State, c *cli.Context) error {
 	if err := f.err(); err != nil {
 		return err
 	}
-	var mu sync.Mutex // standard output is for one goroutine at a time
+	var mu sync.Mutex // guards standard output
 	var unsaid error  // guarded by mu
 	say := func(url string, restarts int) {
 		mu.Lock()
@@ -67,7 +67,7 @@ func envUp(ctx context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Log.Info("servers are up; Ctrl-C ends them", "env", name, "servers", len(g.URLs()), "logs", filepath.Clean(c.String("server-logs")))
+	s.Log.Info("servers are up; press Ctrl-C to stop them", "env", name, "servers", len(g.URLs()), "logs", filepath.Clean(c.String("server-logs")))
 	<-in.Soft.Done()
 	if err := g.Close(in.Hard); err != nil {
 		return errext.With(errext.Env, "", err)
@@ -77,7 +77,7 @@ func envUp(ctx context.Context, s *State, c *cli.Context) error {
 	return unsaid
 }
 
-// serverName is the environment that a command about servers is for.
+// serverName returns the environment that the arguments of a command name.
 func serverName(c *cli.Context, command string) (string, error) {
 	name := c.Args().First()
 	known := slices.Concat(supervise.Recipes(), env.Names())
@@ -87,25 +87,25 @@ func serverName(c *cli.Context, command string) (string, error) {
 		return "", usagef("%s needs a name: %s", command, strings.Join(known, ", "))
 	}
 	if !slices.Contains(known, name) {
-		hint := "there are: " + strings.Join(known, ", ")
+		hint := "environments: " + strings.Join(known, ", ")
 		if near := registry.Nearest(name, known); near != "" {
 			hint = "did you mean " + near + "? " + hint
 		}
-		return "", errext.With(errext.Usage, hint, fmt.Errorf("there is no environment %q", name))
+		return "", errext.With(errext.Usage, hint, fmt.Errorf("unknown environment %q", name))
 	}
 	return name, nil
 }
 
 func installFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "checkout", Usage: "`DIR` of AgentGym, the one that holds agentenv-textcraft and the others"},
-		&cli.StringFlag{Name: "venv", Usage: "`DIR` of the virtual environment; without, .venv in the server's folder, where it is found again"},
-		&cli.StringFlag{Name: "python", Usage: "interpreter to make it with; without, a fitting one is looked for"},
+		&cli.StringFlag{Name: "checkout", Usage: "`DIR` of AgentGym that holds agentenv-textcraft and the others"},
+		&cli.StringFlag{Name: "venv", Usage: "`DIR` of the virtual environment; default: .venv in the server's folder"},
+		&cli.StringFlag{Name: "python", Usage: "interpreter for it; default: a suitable one in PATH"},
 	}
 }
 
-// envInstall makes the virtual environment of one server. pip's words go to
-// standard error.
+// envInstall creates the virtual environment of a server. The output of pip goes
+// to standard error.
 func envInstall(ctx context.Context, s *State, c *cli.Context) error {
 	name, err := serverName(c, "env install")
 	if err != nil {

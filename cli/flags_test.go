@@ -177,7 +177,7 @@ func TestParseTrain(t *testing.T) {
 	}{
 		{"nowhere.toml", errext.Input, "give the path of a configuration"},
 		{"--preset quikstart", errext.Usage, "did you mean quickstart?"},
-		{"a.toml --preset grpo", errext.Usage, "take out one of the two"},
+		{"a.toml --preset grpo", errext.Usage, "--preset grpo"},
 		{"--device gpu", errext.Usage, "--device: "},
 		{"--set actor.optim.lr=fast", errext.Input, "--set: actor.optim.lr: "},
 		{"--sett a=b", errext.Usage, "see openmanus x --help"},

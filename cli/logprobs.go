@@ -18,7 +18,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// logprobsOptions are the command line of `openmanus model logprobs`.
+// logprobsOptions holds the command line of `openmanus model logprobs`.
 type logprobsOptions struct {
 	Model  string
 	Device string
@@ -56,7 +56,7 @@ type scored struct {
 	LogProbs []float32 `json:"logprobs"`
 }
 
-// maxScoreLine is more than the longest context takes as JSON.
+// maxScoreLine bounds the length in bytes of a line of input.
 const maxScoreLine = 64 << 20
 
 func modelLogprobs(ctx context.Context, s *State, c *cli.Context) (err error) {
@@ -89,16 +89,16 @@ func modelLogprobs(ctx context.Context, s *State, c *cli.Context) (err error) {
 			return errext.With(errext.Native, "", fmt.Errorf("standard input, line %d: %w", n, err))
 		}
 		if err := out.check(); err != nil {
-			return errext.With(errext.Model, "its weights may hold NaN or infinity: take another checkpoint",
+			return errext.With(errext.Model, "its weights may hold NaN or infinity: use another checkpoint",
 				fmt.Errorf("model %s: standard input, line %d: %w", o.Model, n, err))
 		}
 		return s.printJSON(out)
 	})
 }
 
-// eachLine gives f every line of standard input until that ends, f fails or
-// ctx ends. A read that nothing comes from cannot be stopped: its goroutine
-// ends with the process, or with standard input.
+// eachLine calls f with every line of standard input until EOF, an error of f, or
+// the end of ctx. A blocked read cannot be stopped: its goroutine ends with the
+// process.
 func (s *State) eachLine(ctx context.Context, longest int, f func(line []byte) error) error {
 	lines := make(chan []byte)
 	ended := make(chan error, 1)
@@ -130,7 +130,7 @@ func (s *State) eachLine(ctx context.Context, longest int, f func(line []byte) e
 	}
 }
 
-// check finds what is no number, which JSON could not hold.
+// check returns an error for NaN and infinity, which JSON cannot hold.
 func (s scored) check() error {
 	for i, x := range s.LogProbs {
 		if x := float64(x); math.IsNaN(x) || math.IsInf(x, 0) {
@@ -149,14 +149,14 @@ func parseScoreLine(line []byte, b *model.Bundle) ([]int32, error) {
 	case in.Text != nil && in.IDs != nil:
 		return nil, errors.New("both ids and text are given")
 	case in.Text != nil && b.Tokenizer == nil:
-		return nil, fmt.Errorf("text needs a tokenizer, and the model's cannot be read: give ids, or mend it (%w)", b.TokenizerErr)
+		return nil, fmt.Errorf("the tokenizer of the model cannot be read: give ids instead of text, or repair it (%w)", b.TokenizerErr)
 	case in.Text != nil:
 		in.IDs = b.Tokenizer.Encode(*in.Text, tokenizer.Options{AddSpecial: true}) // as transformers does
 	case in.IDs == nil:
 		return nil, errors.New("neither ids nor text is given")
 	}
 	if len(in.IDs) == 0 {
-		return nil, errors.New("it has no tokens")
+		return nil, errors.New("no tokens")
 	}
 	return in.IDs, nil
 }

@@ -18,15 +18,15 @@ import (
 func modelCommand(s *State) *cli.Command {
 	return group(&cli.Command{
 		Name:  "model",
-		Usage: "describe, convert and score with models",
+		Usage: "describe and convert models, compute log-probs",
 		Subcommands: []*cli.Command{
 			leaf(s, &cli.Command{
-				Name: "info", Usage: "say what a model is", ArgsUsage: "PATH", Flags: infoFlags(),
+				Name: "info", Usage: "describe a model", ArgsUsage: "PATH", Flags: infoFlags(),
 			}, 1, modelInfo),
 			leaf(s, &cli.Command{
 				Name: "convert", Usage: "write a model as a Hugging Face folder", ArgsUsage: "SRC DST", Flags: convertFlags(),
-				Description: "SRC is a Hugging Face folder or a .gguf file, DST a folder that does not exist yet. Adapters (a folder of\n" +
-					"PEFT, as a run with model.lora_rank saves) are merged into the weights they belong to.",
+				Description: "SRC is a Hugging Face folder or a .gguf file, DST a folder that must not exist. Adapters (a PEFT folder,\n" +
+					"as a run with model.lora_rank saves) are merged into their base weights.",
 			}, 2, modelConvert),
 			leaf(s, &cli.Command{
 				Name: "logprobs", Usage: "log-probs of the tokens of JSON lines on standard input", Flags: logprobsFlags(),
@@ -37,7 +37,7 @@ func modelCommand(s *State) *cli.Command {
 	})
 }
 
-// infoOptions are the command line of `openmanus model info PATH`.
+// infoOptions holds the command line of `openmanus model info PATH`.
 type infoOptions struct {
 	Model string
 	JSON  bool
@@ -51,7 +51,7 @@ func parseInfo(c *cli.Context) (infoOptions, error) {
 	if o.Model == "" {
 		o.Model = c.Args().First()
 	} else if c.NArg() > 0 {
-		return o, usagef("both --model %s and %s are given: take out one of the two", o.Model, c.Args().First())
+		return o, usagef("both --model %s and %s are given: remove one of them", o.Model, c.Args().First())
 	}
 	if o.Model == "" {
 		return o, usagef("model info needs a PATH: a Hugging Face folder or a .gguf file")
@@ -59,7 +59,7 @@ func parseInfo(c *cli.Context) (infoOptions, error) {
 	return o, nil
 }
 
-// modelFacts are what `model info --json` prints.
+// modelFacts is the output of `model info --json`.
 type modelFacts struct {
 	Path        string         `json:"path"`
 	Format      string         `json:"format"`
@@ -77,7 +77,7 @@ type modelFacts struct {
 	Tied        bool           `json:"tie_word_embeddings"`
 	Template    bool           `json:"chat_template"`
 	LoRARank    int            `json:"lora_rank,omitempty"`
-	Base        string         `json:"base,omitempty"`   // what the adapters are on
+	Base        string         `json:"base,omitempty"`   // base model of the adapters
 	Labels      int            `json:"labels,omitempty"` // of a sequence classifier
 }
 
@@ -118,7 +118,7 @@ func (f modelFacts) text() string {
 	line("family", f.ModelType)
 	switch {
 	case f.Labels == 1:
-		line("head", "a score; a reward model, for reward.model_path")
+		line("head", "score of a reward model, for reward.model_path")
 	case f.Labels > 1:
 		line("head", fmt.Sprintf("%d labels; a classifier, which no command takes", f.Labels))
 	}
@@ -132,18 +132,18 @@ func (f modelFacts) text() string {
 	line("vocabulary", fmt.Sprintf("%d, %d in the tokenizer", f.VocabSize, f.Tokens))
 	line("positions", f.MaxPosition)
 	line("tied", f.Tied)
-	line("chat template", map[bool]string{true: "yes", false: "no; only completion is possible"}[f.Template])
+	line("chat template", map[bool]string{true: "yes", false: "no"}[f.Template])
 	return b.String()
 }
 
-// convertOptions are the command line of `openmanus model convert SRC DST`.
+// convertOptions holds the command line of `openmanus model convert SRC DST`.
 type convertOptions struct {
-	From, To string // To is a folder that does not exist yet
+	From, To string // To must not exist
 	Dtype    string
 }
 
 func convertFlags() []cli.Flag {
-	return []cli.Flag{&cli.StringFlag{Name: "dtype", Value: "float32", Usage: "number format that is written: float32 or bfloat16"}}
+	return []cli.Flag{&cli.StringFlag{Name: "dtype", Value: "float32", Usage: "number format of the output: float32 or bfloat16"}}
 }
 
 // parseConvert reads the flags of convertFlags and the two arguments.
@@ -163,7 +163,7 @@ func modelConvert(ctx context.Context, s *State, c *cli.Context) (err error) {
 		return err
 	}
 	if _, err := s.Stat(o.To); err == nil {
-		return errext.With(errext.Usage, "name a folder that does not exist", fmt.Errorf("%s exists", o.To))
+		return errext.With(errext.Usage, "choose a folder that does not exist", fmt.Errorf("%s exists", o.To))
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return errext.With(errext.Disk, "", err)
 	}
@@ -174,7 +174,7 @@ func modelConvert(ctx context.Context, s *State, c *cli.Context) (err error) {
 		return err
 	}
 	if err := s.MakeWhole(o.To, func(dir string) error { return b.Save(ctx, dir, b.Model.DType()) }); err != nil {
-		return errext.With(errext.Disk, "nothing was left at "+o.To, err)
+		return errext.With(errext.Disk, "nothing was written to "+o.To, err)
 	}
 	return s.print([]byte(o.To + "\n"))
 }

@@ -19,16 +19,16 @@ import (
 
 func proxyFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "upstream", Usage: "`URL` of the server behind the proxy; for several servers run several proxies"},
-		&cli.StringFlag{Name: "host", Value: "127.0.0.1", Usage: "address to listen on; anything else than this machine's own lets others in"},
+		&cli.StringFlag{Name: "upstream", Usage: "`URL` of the server behind the proxy"},
+		&cli.StringFlag{Name: "host", Value: "127.0.0.1", Usage: "address to listen on; other addresses than the default are reachable from the network"},
 		&cli.IntFlag{Name: "port", Value: 36101, Usage: "port to listen on; 0: a free one"},
-		&cli.StringFlag{Name: "fault", Usage: "what goes wrong on purpose: " + fault.Help},
-		&cli.StringFlag{Name: "log", Usage: "`FILE` that every injected fault is appended to, as a line of JSON"},
+		&cli.StringFlag{Name: "fault", Usage: "faults to inject: " + fault.Help},
+		&cli.StringFlag{Name: "log", Usage: "append every injected fault to `FILE`, as a line of JSON"},
 	}
 }
 
-// envProxy stands in front of a server. It ends by a signal only, so being
-// interrupted is how it succeeds; then it says what it did.
+// envProxy runs a proxy in front of a server until it is interrupted. Then it
+// prints its counts and succeeds.
 func envProxy(ctx context.Context, s *State, c *cli.Context) (err error) {
 	addr, o, err := parseProxy(c)
 	if err != nil {
@@ -46,7 +46,7 @@ func envProxy(ctx context.Context, s *State, c *cli.Context) (err error) {
 	in := s.Interrupts(ctx)
 	server, err := proxy.Serve(in.Hard, addr, o)
 	if err != nil {
-		return errext.With(errext.Env, "choose another --port; 0 takes a free one", err)
+		return errext.With(errext.Env, "choose another --port; 0 selects a free port", err)
 	}
 	if err := s.print([]byte("proxy for " + o.Upstream + " at " + server.URL + "\n")); err != nil {
 		return closing(in.Hard, server, err)
@@ -61,7 +61,7 @@ func envProxy(ctx context.Context, s *State, c *cli.Context) (err error) {
 	return s.print([]byte(countsText(server.Counts())))
 }
 
-// countsText says what a proxy did.
+// countsText formats the counts of a proxy.
 func countsText(c proxy.Counts) string {
 	var parts []string
 	for _, kind := range slices.Sorted(maps.Keys(c.Faults)) {
@@ -72,7 +72,7 @@ func countsText(c proxy.Counts) string {
 	}
 	text := fmt.Sprintf("%d requests; injected: %s\n", c.Requests, strings.Join(parts, ", "))
 	if c.UpstreamErrors > 0 {
-		text += fmt.Sprintf("the server itself failed to answer %d times\n", c.UpstreamErrors)
+		text += fmt.Sprintf("the server itself failed to respond %d times\n", c.UpstreamErrors)
 	}
 	return text
 }

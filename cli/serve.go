@@ -19,16 +19,15 @@ import (
 
 func serveFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "host", Value: "127.0.0.1", Usage: "address to listen on; anything else than this machine's own lets others play"},
+		&cli.StringFlag{Name: "host", Value: "127.0.0.1", Usage: "address to listen on; other addresses than the default are reachable from the network"},
 		&cli.IntFlag{Name: "port", Value: 36001, Usage: "port to listen on; 0: a free one"},
-		&cli.StringFlag{Name: "fault", Usage: "what goes wrong on purpose: " + fault.Help},
+		&cli.StringFlag{Name: "fault", Usage: "faults to inject: " + fault.Help},
 		&cli.StringFlag{Name: "recipes", Usage: "`DIR` of Minecraft recipe files for textcraft"},
 		&cli.StringFlag{Name: "vocabulary", Usage: "`FILE` of five-letter words for wordle"},
 	}
 }
 
-// envServe serves one environment. It ends by a signal only, so being
-// interrupted is how it succeeds.
+// envServe serves an environment until it is interrupted, and then succeeds.
 func envServe(ctx context.Context, s *State, c *cli.Context) error {
 	name := c.Args().First()
 	addr, o, err := s.parseServe(c, name)
@@ -38,7 +37,7 @@ func envServe(ctx context.Context, s *State, c *cli.Context) error {
 	in := s.Interrupts(ctx)
 	server, err := builtin.Serve(in.Hard, name, addr, o)
 	if err != nil {
-		return errext.With(errext.Env, "choose another --port; 0 takes a free one", err)
+		return errext.With(errext.Env, "choose another --port; 0 selects a free port", err)
 	}
 	if err := s.print([]byte("serving " + name + " at " + server.URL + "\n")); err != nil {
 		return closing(in.Hard, server, err)
@@ -50,7 +49,7 @@ func envServe(ctx context.Context, s *State, c *cli.Context) error {
 	return closing(in.Hard, server, nil)
 }
 
-// closing stops the server and returns the first thing that went wrong.
+// closing stops the server and returns the first error.
 func closing(ctx context.Context, server interface{ Close(context.Context) error }, err error) error {
 	if cerr := server.Close(ctx); err == nil {
 		err = errext.With(errext.Env, "", cerr)
@@ -63,11 +62,11 @@ func (s *State) parseServe(c *cli.Context, name string) (addr string, o builtin.
 		if name == "" {
 			return "", o, usagef("env serve needs a name: %s", strings.Join(builtin.Names(), ", "))
 		}
-		hint := "there are: " + strings.Join(builtin.Names(), ", ")
+		hint := "built-in servers: " + strings.Join(builtin.Names(), ", ")
 		if near := registry.Nearest(name, builtin.Names()); near != "" {
 			hint = "did you mean " + near + "? " + hint
 		}
-		return "", o, errext.With(errext.Usage, hint, fmt.Errorf("there is no built-in server %q", name))
+		return "", o, errext.With(errext.Usage, hint, fmt.Errorf("unknown built-in server %q", name))
 	}
 	f := flagFaults{}
 	port := c.Int("port")
@@ -80,11 +79,11 @@ func (s *State) parseServe(c *cli.Context, name string) (addr string, o builtin.
 	}
 	recipes := c.String("recipes")
 	if recipes != "" && name != "textcraft" {
-		f.add("recipes", "only textcraft reads recipes: take it out")
+		f.add("recipes", "only textcraft reads recipes: remove the flag")
 	}
 	vocabulary := c.String("vocabulary")
 	if vocabulary != "" && name != "wordle" {
-		f.add("vocabulary", "only wordle reads a vocabulary: take it out")
+		f.add("vocabulary", "only wordle reads a vocabulary: remove the flag")
 	}
 	if err := f.err(); err != nil {
 		return "", o, err

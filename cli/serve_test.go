@@ -92,7 +92,7 @@ func TestEnvServePortTaken(t *testing.T) {
 	defer ln.Close()
 	_, port, _ := net.SplitHostPort(ln.Addr().String())
 	ts := newTestState(t, "env", "serve", "maze", "--port", port)
-	if code := Main(ts.State); code != int(errext.Env) || !strings.Contains(ts.err.String(), "0 takes a free one") {
+	if code := Main(ts.State); code != int(errext.Env) || !strings.Contains(ts.err.String(), "--port") {
 		t.Errorf("exit %d, %q", code, ts.err)
 	}
 }

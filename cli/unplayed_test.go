@@ -56,7 +56,7 @@ func TestSFTWithoutAnEnvironment(t *testing.T) {
 		args []string
 		want want
 	}{
-		{"check", []string{"config", "check", "run.toml"}, want{stdout: []string{"run.toml: ok for openmanus sft; nothing is played"}}},
+		{"check", []string{"config", "check", "run.toml"}, want{stdout: []string{"run.toml: ok for openmanus sft"}}},
 		{"pairs", []string{"sft", "run.toml"}, want{0, []string{"alone-sft: 2 steps", "generate prompts.jsonl"}, []string{" rows=2 "}}},
 		{"again", []string{"sft", "run.toml", "--set", "sft.epochs=3"}, want{stdout: []string{"alone-sft: 3 steps"}}},
 		{"changed", []string{"sft", "run.toml", "--set", "sft.train_batch_size=1"},

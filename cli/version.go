@@ -19,10 +19,10 @@ const Version = "0.1.0"
 // versionInfo is what `version --json` prints.
 type versionInfo struct {
 	Version  string `json:"version"`
-	Commit   string `json:"commit"` // "" where the build knew none
+	Commit   string `json:"commit"` // "" if unknown
 	Modified bool   `json:"modified"`
-	// Executable begins the SHA-256 of the program's file, where the commit does
-	// not say what it was built of.
+	// Executable is the beginning of the executable's SHA-256. It is set if the
+	// commit does not identify the source.
 	Executable string `json:"executable,omitempty"`
 	Go         string `json:"go"`
 	Platform   string `json:"platform"`
@@ -44,32 +44,32 @@ func versionOf(build *debug.BuildInfo) versionInfo {
 	return v
 }
 
-// runningVersion is the version of the program that runs, told apart from any
-// other build of other code.
+// runningVersion returns the version of the running program. It differs between
+// builds of different source.
 func runningVersion() (versionInfo, error) {
-	build, _ := debug.ReadBuildInfo() // nil where there is none
-	return versionOf(build).told(executableSum)
+	build, _ := debug.ReadBuildInfo() // nil if the build recorded none
+	return versionOf(build).identified(executableSum)
 }
 
-// told completes v with the sum of the executable where the commit does not
-// say what it was built of: none was known, or files were changed since.
-func (v versionInfo) told(sum func() (string, error)) (versionInfo, error) {
+// identified adds the sum of the executable if the commit is unknown or files
+// were modified.
+func (v versionInfo) identified(sum func() (string, error)) (versionInfo, error) {
 	if v.Commit != "" && !v.Modified {
 		return v, nil
 	}
 	text, err := sum()
 	if err != nil {
-		return v, fmt.Errorf("which build this is, its commit does not say, and the program's file cannot be read: %w", err)
+		return v, fmt.Errorf("identify the build without a commit: read the executable: %w", err)
 	}
 	v.Executable = text[:shortSum]
 	return v, nil
 }
 
-// shortSum is as many digits of a sum or of a commit as tell builds apart.
+// shortSum is the number of digits of a sum or commit that identify a build.
 const shortSum = 12
 
-// program names the build in contracts: two builds of other code have other
-// names.
+// program returns the name of the build in evaluation contracts. Builds of
+// different source have different names.
 func (v versionInfo) program() string {
 	words := []string{v.Version}
 	if v.Commit != "" {
@@ -102,7 +102,7 @@ func (v versionInfo) String() string {
 func versionCommand(s *State) *cli.Command {
 	return leaf(s, &cli.Command{
 		Name:  "version",
-		Usage: "say which version this is",
+		Usage: "print the version",
 		Flags: []cli.Flag{jsonFlag()},
 	}, 0, func(_ context.Context, s *State, c *cli.Context) error {
 		v, err := runningVersion()

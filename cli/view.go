@@ -20,29 +20,29 @@ import (
 func viewCommand(s *State) *cli.Command {
 	return leaf(s, &cli.Command{
 		Name:      "view",
-		Usage:     "show played episodes, as a page or as text",
+		Usage:     "show played episodes as a page or as text",
 		ArgsUsage: "FILE|RUN",
 		Flags:     viewFlags(),
-		Description: "FILE is a dump of rollout or of a run's rollouts folder, plain or compressed, RUN a run's folder, of\n" +
-			"which the newest steps come first. Without --html and --text there is one line an episode.",
+		Description: "FILE is a dump of rollout or a file of a run's rollouts folder. RUN is a run folder, whose newest steps\n" +
+			"come first. Without --html and --text each episode is one line.",
 	}, 1, runView)
 }
 
 func viewFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "html", Usage: "`FILE` for one page that needs nothing else"},
+		&cli.StringFlag{Name: "html", Usage: "write one self-contained page to `FILE`"},
 		&cli.BoolFlag{Name: "text", Usage: "print whole episodes"},
-		&cli.IntFlag{Name: "episode", Value: -1, Usage: "show only this one, counted from 0 in its file"},
+		&cli.IntFlag{Name: "episode", Value: -1, Usage: "show only the episode of this index, from 0"},
 		&cli.IntFlag{Name: "step", Value: -1, Usage: "show only this training step of a RUN"},
 		&cli.StringFlag{Name: "env", Usage: "show only the episodes of this environment"},
 		&cli.StringFlag{Name: "outcome", Usage: "show only the episodes with this outcome"},
-		&cli.IntFlag{Name: "max-episodes", Value: 1000, Usage: "show at most so many"},
-		&cli.StringFlag{Name: "tokenizer", Usage: "`MODEL` whose tokenizer names the tokens of the page; without, the run's or the one that played, where it is there"},
+		&cli.IntFlag{Name: "max-episodes", Value: 1000, Usage: "maximal number of episodes"},
+		&cli.StringFlag{Name: "tokenizer", Usage: "`MODEL` whose tokenizer shows the tokens on the page; default: the model that played, if it is found"},
 		&cli.BoolFlag{Name: "force", Usage: "replace the page if it exists"},
 	}
 }
 
-// viewOptions are the command line of `openmanus view`.
+// viewOptions holds the command line of `openmanus view`.
 type viewOptions struct {
 	Path      string
 	HTML      string
@@ -64,14 +64,14 @@ func parseView(c *cli.Context) (viewOptions, error) {
 		Tokenizer: c.String("tokenizer"), Force: c.Bool("force"),
 	}
 	if o.Path == "" {
-		return o, usagef("view needs a FILE or a RUN: a dump of episodes, or a run's folder")
+		return o, usagef("view needs a dump of episodes or a run folder")
 	}
 	var f flagFaults
 	if o.HTML != "" && o.Text {
 		f.add("text", "--html is given as well: take out one of the two")
 	}
 	if o.HTML == "" && o.Tokenizer != "" {
-		f.add("tokenizer", "only the page shows tokens: give --html as well")
+		f.add("tokenizer", "only used with --html: add that, or leave it out")
 	}
 	f.atLeast("episode", o.Episode, -1)
 	f.atLeast("step", o.Step, -1)
@@ -107,7 +107,7 @@ func runView(ctx context.Context, s *State, c *cli.Context) error {
 			return view.Text(out, origin, row, e)
 		}
 		if header != "" {
-			_, _ = out.WriteString(header) // Flush tells
+			_, _ = out.WriteString(header) // Flush returns the error
 			header = ""
 		}
 		_, err := out.WriteString(view.ListLine(origin, row, e))
@@ -119,25 +119,25 @@ func runView(ctx context.Context, s *State, c *cli.Context) error {
 	return s.tellShown(n, more)
 }
 
-// tellShown ends a view: it says that there were more episodes, and refuses to
-// have shown none.
+// tellShown warns if there are more episodes than n, and returns an error if n
+// is 0.
 func (s *State) tellShown(n int, more bool) error {
 	if n == 0 {
-		return errext.With(errext.Input, "loosen --episode, --env, --outcome", errors.New("no episode to show"))
+		return errext.With(errext.Input, "loosen --episode, --env or --outcome", errors.New("no episode matches"))
 	}
 	if more {
-		s.Log.Warn("there are more episodes than shown: choose with --step, --env, --outcome, or raise --max-episodes", "shown", n)
+		s.Log.Warn("not all episodes are shown: select with --step, --env or --outcome, or raise --max-episodes", "shown", n)
 	}
 	return nil
 }
 
-// eachEpisode hands the wanted episodes to visit, with the file and the row
-// they are from, and reports whether there are more than --max-episodes.
+// eachEpisode calls visit with the file and row of each selected episode. It
+// reports whether there are more than --max-episodes.
 func (s *State) eachEpisode(ctx context.Context, o viewOptions, files []string, visit func(file string, row int, e *data.Episode) error) (n int, more bool, err error) {
 	for _, file := range files {
 		src, err := table.ReadSource(ctx, s.Path(file), func(e *table.Entry) error {
 			if e.Episode == nil {
-				return errext.With(errext.Input, "openmanus data head shows it", fmt.Errorf("%s is a data file and no dump of episodes", file))
+				return errext.With(errext.Input, "openmanus data head prints its rows", fmt.Errorf("%s is a data file, not a dump of episodes", file))
 			}
 			if !o.wants(e.N, e.Episode) {
 				return nil
@@ -156,13 +156,13 @@ func (s *State) eachEpisode(ctx context.Context, o viewOptions, files []string, 
 			return n, more, errext.WithDefault(errext.Input, err)
 		}
 		if src.Torn {
-			s.Log.Warn("the last line is cut off and not shown", "file", file)
+			s.Log.Warn("the last line is incomplete and skipped", "file", file)
 		}
 	}
 	return n, more, nil
 }
 
-// viewPage writes the page, whole or not at all.
+// viewPage writes the page atomically.
 func (s *State) viewPage(ctx context.Context, o viewOptions, files []string) error {
 	if _, err := s.Stat(o.HTML); err == nil && !o.Force {
 		return errext.With(errext.Usage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", o.HTML))
@@ -202,7 +202,7 @@ func (s *State) viewPage(ctx context.Context, o viewOptions, files []string) err
 	return s.print(fmt.Appendf(nil, "%s: %d episodes\n", o.HTML, n))
 }
 
-// noteOf says on the page what was left out of it on purpose.
+// noteOf returns the note on the page about the selection of episodes.
 func noteOf(o viewOptions) string {
 	var parts []string
 	for _, p := range []struct {

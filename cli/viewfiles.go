@@ -15,8 +15,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// dumpsOf lists the files that a view is of: the file itself, or those of a
-// run, its newest steps first and its validations after them.
+// dumpsOf returns the files to view: the file itself, or the files of a run,
+// newest steps first, then validations.
 func (s *State) dumpsOf(o viewOptions) ([]string, error) {
 	st, err := s.Stat(o.Path)
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *State) dumpsOf(o viewOptions) ([]string, error) {
 	}
 	if !st.IsDir() {
 		if o.Step >= 0 {
-			return nil, usagef("--step chooses among the steps of a RUN, and %s is a file: take it out", o.Path)
+			return nil, usagef("--step selects a step of a run, but %s is a file: remove the flag", o.Path)
 		}
 		return []string{o.Path}, nil
 	}
@@ -48,16 +48,16 @@ func (s *State) dumpsOf(o viewOptions) ([]string, error) {
 	}
 	switch {
 	case len(names) == 0:
-		return nil, errext.With(errext.Input, "give a run's folder, such as runs/quickstart, or a dump", fmt.Errorf("%s holds no rollouts/step_N.jsonl", o.Path))
+		return nil, errext.With(errext.Input, "give a run's folder, such as runs/quickstart, or a dump", fmt.Errorf("%s has no rollouts/step_N.jsonl", o.Path))
 	case len(files) == 0:
-		return nil, errext.With(errext.Input, "there are "+steps(names), fmt.Errorf("%s has no episodes of step %d", o.Path, o.Step))
+		return nil, errext.With(errext.Input, "available: "+steps(names), fmt.Errorf("%s has no episodes of step %d", o.Path, o.Step))
 	case o.Episode >= 0 && len(files) > 1:
-		return nil, usagef("--episode counts within one file and %s has %d: give --step as well, or name one of its rollouts", o.Path, len(files))
+		return nil, usagef("--episode selects within one file, but %s has %d: add --step, or give one file of its rollouts", o.Path, len(files))
 	}
 	return files, nil
 }
 
-// stepOf is the N of step_N.jsonl, -1 for other names.
+// stepOf returns the N of step_N.jsonl, or -1 for other names.
 func stepOf(name string) int {
 	digits, ok := strings.CutPrefix(name, "step_")
 	digits, _, _ = strings.Cut(digits, ".")
@@ -82,8 +82,8 @@ func steps(names []string) string {
 	return "steps " + run.FormatIndices(all)
 }
 
-// piecesFor finds the tokenizer of the model that played and returns the text
-// that each token adds; nil where there is none.
+// piecesFor returns a function that splits the text of tokens with the tokenizer
+// of the model that played, or nil if that is not found.
 func (s *State) piecesFor(o viewOptions, files []string) (func([]int32) []string, error) {
 	if o.Tokenizer != "" {
 		tok, _, err := s.openTokenizer(o.Tokenizer)
@@ -108,8 +108,8 @@ func (s *State) piecesFor(o viewOptions, files []string) (func([]int32) []string
 	return nil, nil
 }
 
-// likelyTokenizers are where the model that played may be: the newest
-// checkpoint of the run, then what the dump itself says.
+// likelyTokenizers returns the paths at which the model that played may be: the
+// newest checkpoint of the run, then the model in the dump's header.
 func (s *State) likelyTokenizers(o viewOptions, files []string) []string {
 	folder := &rundir.Folder{Dir: o.Path}
 	if len(files) == 1 && files[0] == o.Path { // a file, which may be a run's

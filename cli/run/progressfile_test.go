@@ -17,7 +17,7 @@ func TestWorkChanges(t *testing.T) {
 		{"another judge", strings.ReplaceAll(score, "a.sh", "b.sh"), `judges_sha256.a.sh: was nothing, now "1"; judges_sha256.b.sh: was "1", now nothing`},
 		{"another function", strings.ReplaceAll(score, "math", "f1"), `reward.score_fn: was "f1", now "math"`},
 		{"no work", "garbage", `command: was nothing, now "score"`},
-		{"another order", strings.Replace(score, "{", "{ ", 1), "another version of openmanus may have begun it"},
+		{"another order", strings.Replace(score, "{", "{ ", 1), "another version of openmanus may have written it"},
 	} {
 		if got := workChanges([]byte(c.was), []byte(score)); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)

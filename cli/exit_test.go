@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -59,4 +60,14 @@ func TestMainCodes(t *testing.T) {
 	if code := Main(ts.State); code != int(errext.Internal) || !strings.Contains(ts.err.String(), "please report it: a fault") {
 		t.Errorf("exit code %d after a panic, %q", code, ts.err)
 	}
+}
+
+// exitDocs returns docs/exit-codes.md.
+func exitDocs() string {
+	var b strings.Builder
+	b.WriteString("# Exit codes\n\nGenerated from `internal/errext` (`go test ./cli -update`).\n\n| code | meaning |\n| --- | --- |\n")
+	for _, c := range errext.Codes {
+		fmt.Fprintf(&b, "| %d | %s |\n", c.Code, c.Meaning)
+	}
+	return b.String()
 }

@@ -252,16 +252,6 @@ func ShortWaits(s *State) {
 	}
 }
 
-// exitDocs returns docs/exit-codes.md.
-func exitDocs() string {
-	var b strings.Builder
-	b.WriteString("# Exit codes\n\nGenerated from `internal/errext` (`go test ./cli -update`).\n\n| code | meaning |\n| --- | --- |\n")
-	for _, c := range errext.Codes {
-		fmt.Fprintf(&b, "| %d | %s |\n", c.Code, c.Meaning)
-	}
-	return b.String()
-}
-
 // usagef returns an error about the command line.
 func usagef(format string, args ...any) error {
 	return errext.With(errext.Usage, "", fmt.Errorf(format, args...))

@@ -1,13 +1,10 @@
-// Package fault makes a server fail on purpose: error statuses, replies that
-// never come, come late, come in half or not at all, requests carried out
-// twice.
+// Package fault injects faults into a server: error statuses, hanging, slow, truncated
+// and missing replies, and requests that are executed twice.
 //
-// It owns the language in which faults are written (Parse), the draw that
-// decides which request meets one, and the Handler that carries them out in
-// front of any other handler. It does not know what it stands in front of: a
-// game (env/builtin) or another server (env/proxy).
+// It contains the notation of faults (Parse), the random draw of the faults of a
+// request, and a Handler that injects them in front of any other handler: a game
+// (env/builtin) or another server (env/proxy).
 //
-// Concurrency: a Plan is read-only once parsed. A Handler serves any number of
-// requests at once and draws for them one after the other, in the order of
-// their arrival.
+// Concurrency: a Plan is read-only after Parse. A Handler serves concurrent requests
+// and draws their faults in the order of arrival.
 package fault

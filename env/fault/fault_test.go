@@ -51,12 +51,12 @@ func TestParse(t *testing.T) {
 		"duplicate:2":     "probability",
 		"seed=x":          "seed",
 		"seed=-1":         "seed",
-		"explode:1":       "no such fault",
+		"explode:1":       "unknown fault",
 		"hang:0.1,":       "empty",
 		"hang:0.1;500:1":  "probability",
 		",":               "empty",
 		"truncate:0.1:5":  "probability",
-		"seed:7":          "no such fault",
+		"seed:7":          "unknown fault",
 		"hang:0.1,flap:1": `"flap:1"`,
 	} {
 		if f, err := Parse(spec); err == nil || !strings.Contains(err.Error(), words) {

@@ -13,22 +13,21 @@ import (
 	"time"
 )
 
-// Header names the faults a reply has met, as far as it could still say so. A
-// real failure has no such header.
+// Header is a reply header that lists the injected faults, if the reply still has
+// headers. Real failures lack it.
 const Header = "X-Openmanus-Fault"
 
-// maxBody bounds a request, which is kept whole: net/http notices that a
-// client has gone only once its request was read to the end, and a duplicate
-// is sent from memory.
+// maxBody bounds the body of a request, which is read completely: only then does
+// net/http notice that a client has disconnected, and a duplicate needs the body again.
 const maxBody = 64 << 20
 
-// Injected is one fault that was carried out.
+// Injected is one injected fault.
 type Injected struct {
 	Kind  string        // hang, slow, truncate, reset, duplicate, or a status such as 500
-	Pause time.Duration // of slow
+	Pause time.Duration // for slow
 }
 
-// Handler is an http.Handler with faults in front of it.
+// Handler injects faults in front of another http.Handler.
 type Handler struct {
 	next http.Handler
 	plan *Plan
@@ -38,10 +37,10 @@ type Handler struct {
 	rng *rand.Rand // guarded by mu
 }
 
-// New puts plan in front of next. tell, unless nil, is told of every fault as
-// it is carried out, from the goroutine of its request. The faults' order is
-// that of arrival, so a client that asks one thing at a time meets the same
-// ones every time.
+// New returns a Handler that injects the faults of plan in front of next. tell, unless
+// nil, is called for every injected fault from the goroutine of the request. Faults are
+// drawn in the order of arrival, so that a client that sends one request at a time gets
+// the same faults in every run.
 func New(next http.Handler, plan *Plan, tell func(*http.Request, Injected)) http.Handler {
 	if plan.Empty() {
 		return next
@@ -52,7 +51,7 @@ func New(next http.Handler, plan *Plan, tell func(*http.Request, Injected)) http
 	return &Handler{next: next, plan: plan, tell: tell, rng: rand.New(rand.NewPCG(plan.seed, 0))}
 }
 
-// Repeatable reports whether a path is that of a create or a reset.
+// Repeatable reports whether a path is one of create or reset.
 func Repeatable(p string) bool {
 	switch path.Base(p) {
 	case "create", "createEnv", "reset":
@@ -61,13 +60,12 @@ func Repeatable(p string) bool {
 	return false
 }
 
-// spared reports whether no fault strikes requests for a path: the greeting,
-// by which a bad server is told from one that is gone, and what a server calls
-// itself (env.DescriptionPath; this package may not import env), of which no
-// client counts what becomes.
+// spared reports whether requests for a path get no faults: the greeting, which
+// clients use as a health check, and the description of a server (env.DescriptionPath;
+// this package may not import env), whose failures no client counts.
 func spared(p string) bool { return p == "/" || p == "/openapi.json" }
 
-// ServeHTTP draws the request's faults and carries them out.
+// ServeHTTP draws the faults of the request and injects them.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if spared(r.URL.Path) {
 		h.next.ServeHTTP(w, r)
@@ -80,7 +78,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "request body too large", http.StatusRequestEntityTooLarge)
 			return
 		}
-		panic(http.ErrAbortHandler) // the client left in the middle of its request
+		panic(http.ErrAbortHandler) // the client disconnected during its request
 	}
 	again := func() *http.Request {
 		c := r.Clone(r.Context())
@@ -98,7 +96,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-t.C:
 		case <-r.Context().Done():
 			t.Stop()
-			panic(http.ErrAbortHandler) // the client left or the server closes
+			panic(http.ErrAbortHandler) // the client disconnected, or the server closes
 		}
 	}
 	if strike == nil {
@@ -116,7 +114,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 		w.WriteHeader(strike.status)
-		io.WriteString(w, text) // a client that has gone is no concern of ours
+		io.WriteString(w, text) // the client may have disconnected
 	case hang:
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
@@ -133,7 +131,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// keptReply takes a reply instead of the network.
+// keptReply is a http.ResponseWriter that stores the reply.
 type keptReply struct {
 	header http.Header
 	status int
@@ -145,16 +143,16 @@ func newKeptReply() *keptReply { return &keptReply{header: http.Header{}, status
 func (k *keptReply) Header() http.Header { return k.header }
 
 func (k *keptReply) WriteHeader(status int) {
-	if status >= http.StatusOK { // what comes before is no reply yet
+	if status >= http.StatusOK { // not an informational response
 		k.status = status
 	}
 }
 
 func (k *keptReply) Write(p []byte) (int, error) { return k.body.Write(p) }
 
-// breakOff sends the reply with its full length announced and half its body,
-// then ends the connection. A reply without a body has no half: its connection
-// is reset instead, so that the client is sure to notice.
+// breakOff sends the reply with its full Content-Length and half of its body, then
+// closes the connection. It resets the connection of a reply without a body, so that
+// the client notices.
 func (k *keptReply) breakOff(w http.ResponseWriter) {
 	if k.body.Len() == 0 {
 		resetConnection(w)
@@ -166,16 +164,16 @@ func (k *keptReply) breakOff(w http.ResponseWriter) {
 	w.Header().Set("Content-Length", strconv.Itoa(k.body.Len()))
 	w.WriteHeader(k.status)
 	w.Write(k.body.Bytes()[:k.body.Len()/2])
-	_ = http.NewResponseController(w).Flush() // it fails for a client that has gone, which sees no reply at all
+	_ = http.NewResponseController(w).Flush() // fails if the client has disconnected
 	panic(http.ErrAbortHandler)
 }
 
-// resetConnection drops the connection without a word, with a TCP reset where
-// it is TCP.
+// resetConnection closes the connection without a reply, with a TCP reset if it is a
+// TCP connection.
 func resetConnection(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		panic(http.ErrAbortHandler) // HTTP/2 or a test's recorder: the closest there is
+		panic(http.ErrAbortHandler) // HTTP/2 or a recorder of a test has no connection to reset
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		tcp.SetLinger(0)

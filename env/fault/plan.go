@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Plan is what a server does wrong on purpose. The zero value is nothing.
+// Plan describes the faults to inject. The zero value injects none.
 type Plan struct {
 	rules []rule
 	seed  uint64
 }
 
-// rule is one thing that goes wrong, with its probability per request.
+// rule is one fault with its probability per request.
 type rule struct {
 	kind   kind
 	p      float64
@@ -25,19 +25,19 @@ type rule struct {
 type kind int
 
 const (
-	status    kind = iota // an error status, the request not carried out
+	status    kind = iota // an error status; the request is not executed
 	hang                  // no reply until the client gives up
-	slow                  // a pause before the request is carried out
-	truncate              // carried out, the reply broken off half way
-	reset                 // carried out, the connection reset without a reply
-	duplicate             // a create or reset carried out twice
+	slow                  // a pause before the request is executed
+	truncate              // executed, the reply is cut in half
+	reset                 // executed, the connection is reset without a reply
+	duplicate             // a create or reset is executed twice
 )
 
-// kinds names those that have a name, as they are written and counted. A
-// status is written as its number.
+// kinds lists the named kinds as they are written and counted. A status is written as
+// its number.
 var kinds = map[string]kind{"hang": hang, "slow": slow, "truncate": truncate, "reset": reset, "duplicate": duplicate}
 
-// name is how faults of this rule are counted.
+// name returns the name under which faults of this rule are counted.
 func (r rule) name() string {
 	for name, k := range kinds {
 		if k == r.kind {
@@ -47,20 +47,19 @@ func (r rule) name() string {
 	return strconv.Itoa(r.status)
 }
 
-// Help describes the form Parse reads, for a command's help.
+// Help describes the notation of Parse, for the help of commands.
 const Help = `comma-separated: STATUS:P (such as 500:0.05), hang:P, truncate:P, reset:P, duplicate:P, slow:DURATION[:P], seed=N; P is a probability per request`
 
-// Parse reads a list such as
+// Parse parses a list such as
 //
 //	500:0.05,hang:0.01,slow:200ms,slow:2s:0.1,truncate:0.01,reset:0.01,duplicate:0.01,seed=7
 //
-// Every rule is drawn for every request on its own; slow rules add up, and of
-// the others the first that strikes, in the order written, is carried out. There
-// is no pause before a hang or a reset, which leave no reply to see it by. A
-// duplicate strikes a create or a reset alone: nobody could tell a step that
-// was made twice from a game that moved on. What no
-// client counts is spared: the greeting on GET /, so that a probe tells a bad
-// server from one that is gone, and GET /openapi.json.
+// Every rule is drawn independently for every request. Pauses of slow rules add up; of
+// the other rules the first one drawn, in the order written, is injected. There is no
+// pause before a hang or a reset, because without a reply it could not be seen. A
+// duplicate is injected only into create and reset: a step that was executed twice could
+// not be told from normal play. GET /, the health check of clients, and GET
+// /openapi.json get no faults, because clients do not count their failures.
 func Parse(spec string) (*Plan, error) {
 	f := &Plan{seed: 1}
 	if strings.TrimSpace(spec) == "" {
@@ -71,7 +70,7 @@ func Parse(spec string) (*Plan, error) {
 		if digits, ok := strings.CutPrefix(part, "seed="); ok {
 			seed, err := strconv.ParseUint(digits, 10, 64)
 			if err != nil {
-				return nil, fmt.Errorf("fault %q: the seed is a whole number, 0 or more", part)
+				return nil, fmt.Errorf("fault %q: the seed must be an integer of at least 0", part)
 			}
 			f.seed = seed
 			continue
@@ -111,10 +110,10 @@ func parseRule(part string) (rule, error) {
 	}
 	code, err := strconv.Atoi(name)
 	if err != nil {
-		return rule{}, fmt.Errorf("no such fault; want %s", Help)
+		return rule{}, fmt.Errorf("unknown fault; want %s", Help)
 	}
 	if code < 400 || code > 599 {
-		return rule{}, fmt.Errorf("a status to fail with is 400 to 599")
+		return rule{}, fmt.Errorf("the status must be 400 to 599")
 	}
 	p, err := probability(rest)
 	return rule{kind: status, p: p, status: code}, err
@@ -123,17 +122,17 @@ func parseRule(part string) (rule, error) {
 func probability(s string) (float64, error) {
 	p, err := strconv.ParseFloat(s, 64)
 	if err != nil || !(p >= 0 && p <= 1) {
-		return 0, fmt.Errorf("want a probability from 0 to 1 after the colon, not %q", s)
+		return 0, fmt.Errorf("want a probability from 0 to 1 after the colon, got %q", s)
 	}
 	return p, nil
 }
 
-// Empty reports whether nothing goes wrong.
+// Empty reports whether the plan injects no faults.
 func (f *Plan) Empty() bool { return f == nil || len(f.rules) == 0 }
 
-// draw decides what happens to one request. rng is used for every rule
-// whatever strikes, so that one rule's luck does not shift another's.
-// repeatable says that the request may be carried out twice.
+// draw returns the faults of one request. It draws a number for every rule, so that
+// the result of one rule does not affect the others. repeatable reports that the
+// request may be executed twice.
 func (f *Plan) draw(rng *rand.Rand, repeatable bool) (pause time.Duration, strike *rule) {
 	for i := range f.rules {
 		r := &f.rules[i]
@@ -149,7 +148,7 @@ func (f *Plan) draw(rng *rand.Rand, repeatable bool) (pause time.Duration, strik
 		}
 	}
 	if strike != nil && (strike.kind == hang || strike.kind == reset) {
-		pause = 0 // nobody could tell that there was one before a reply that never comes
+		pause = 0 // not visible without a reply
 	}
 	return pause, strike
 }

@@ -1,9 +1,7 @@
-// Package listen runs an HTTP handler on a port and ends it cleanly.
+// Package listen serves an HTTP handler on a port and stops it cleanly. env/builtin and
+// env/proxy provide the handlers.
 //
-// It owns the listener, the connections and the order in which they end. It
-// does not own what is served: env/builtin and env/proxy bring their handlers.
-//
-// Concurrency: whoever calls Serve calls Server.Close, which returns when
-// every goroutine of the server has ended. A Server's methods may be called
-// from any goroutine.
+// Concurrency: the caller of Serve must call Server.Close, which returns when all
+// goroutines of the server have ended. The methods of a Server are safe for concurrent
+// use.
 package listen

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// keepAlive is how long an idle connection stays open: uvicorn's five
-// seconds, so that clients meet here what they will meet there.
+// keepAlive is how long an idle connection stays open: five seconds, as with uvicorn,
+// which serves AgentGym.
 const keepAlive = 5 * time.Second
 
 // Server is a running server.
@@ -23,20 +23,20 @@ type Server struct {
 
 	http   *http.Server
 	cancel context.CancelFunc // ends hanging and slow requests
-	unhook func() bool        // stops listening to Serve's context
+	unhook func() bool        // detaches the server from the context of Serve
 	served chan struct{}      // closed when the accept loop has ended
 	err    error              // of the accept loop; read after served
 
 	mu      sync.Mutex
 	conns   int               // open connections; guarded by mu
-	busy    map[net.Conn]bool // those on which a request is being answered, until the last byte is sent; guarded by mu
+	busy    map[net.Conn]bool // connections with a request until the last byte of its reply is sent; guarded by mu
 	changed chan struct{}     // closed and replaced when conns or busy fall; guarded by mu
 	closing bool              // guarded by mu
 }
 
-// Serve serves h on addr, such as "127.0.0.1:36001", or "127.0.0.1:0" for a
-// free port. what names the server in errors. It runs until Close or until
-// ctx ends; either way Close must be called.
+// Serve serves h on addr, such as "127.0.0.1:36001", or "127.0.0.1:0" for a free port.
+// what names the server in errors. It runs until Close is called or ctx ends; Close
+// must be called in both cases.
 func Serve(ctx context.Context, what, addr string, h http.Handler, events *slog.Logger) (*Server, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", addr)
@@ -71,14 +71,13 @@ func Serve(ctx context.Context, what, addr string, h http.Handler, events *slog.
 	return s, nil
 }
 
-// Done is closed when the server has stopped accepting, by Close, by its
-// context, or by a failure that Close then returns.
+// Done returns a channel that is closed when the server no longer accepts connections:
+// after Close, at the end of its context, or after a failure, which Close returns.
 func (s *Server) Done() <-chan struct{} { return s.served }
 
-// Close stops the server: no new connections, hanging requests broken off,
-// requests being answered finished, then every connection closed. It returns
-// when all the server's goroutines have ended, or with an error when ctx ends
-// first.
+// Close stops the server: it refuses new connections, aborts hanging requests, waits
+// for requests in progress, and closes all connections. It returns when all goroutines
+// of the server have ended, or an error if ctx ends first.
 func (s *Server) Close(ctx context.Context) error {
 	s.unhook()
 	s.refuse()
@@ -93,7 +92,7 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 }
 
-// refuse turns new requests away and breaks off those that hang.
+// refuse rejects new requests and aborts hanging ones.
 func (s *Server) refuse() {
 	s.mu.Lock()
 	s.closing = true
@@ -101,7 +100,7 @@ func (s *Server) refuse() {
 	s.cancel()
 }
 
-// wait blocks until done, asked under mu, is true.
+// wait blocks until done, called with mu held, returns true.
 func (s *Server) wait(ctx context.Context, done func() bool) error {
 	for {
 		s.mu.Lock()
@@ -118,17 +117,17 @@ func (s *Server) wait(ctx context.Context, done func() bool) error {
 	}
 }
 
-// fell wakes wait. The caller holds mu.
+// fell wakes wait. The caller must hold mu.
 func (s *Server) fell() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// connKey is the key of the connection in a request's context.
+// connKey is the key of the connection in the context of a request.
 type connKey struct{}
 
-// counted notes that h answers on a connection. What h has written is sent
-// after it returns, so connState says when the answer is over.
+// counted marks the connection as busy while h handles a request. The reply is sent
+// after h returns; connState then ends the mark.
 func (s *Server) counted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()

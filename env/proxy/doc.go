@@ -1,29 +1,27 @@
-// Package proxy stands between clients and one environment server and makes
-// it fail on purpose, so that one can see what a run makes of bad servers.
+// Package proxy forwards requests to an environment server and injects faults, to
+// show how a run copes with bad servers.
 //
-// It owns the forwarding, the journal of every fault it injected, and their
-// counts, which GET /__faults answers. The faults themselves are env/fault's,
-// the listening socket env/listen's.
+// It contains the forwarding, the journal of injected faults, and their counts, which
+// GET /__faults returns. The faults are those of env/fault.
 //
-// How a client of package env sees each kind, and under which name it counts it
-// (env.Counts, and servers/faults/NAME in a run's metrics):
+// How a client of package env sees each kind of fault, and the name under which it
+// counts it (env.Counts, and servers/faults/NAME in the metrics of a run):
 //
 //	500, 503, …  http_500, …  the status as injected
-//	hang         timeout      no status, after the client's own time
-//	slow         slow         a reply that took the pause longer, and says so
-//	truncate     truncated    a status, then the connection ended: the body is
-//	                          short (reset where the reply had no body)
-//	reset        reset        no status: the connection ended
-//	duplicate    duplicate    the second of two replies, which says so. The
-//	                          server has had two creates or two resets
+//	hang         timeout      no status until the client's timeout
+//	slow         slow         a reply that takes longer, with the header
+//	truncate     truncated    a status, then the end of the connection: the body is
+//	                          incomplete (reset if the reply has no body)
+//	reset        reset        no status: the connection ends
+//	duplicate    duplicate    the second of two replies, with the header; the server
+//	                          received two creates or two resets
 //
-// Replies that can still carry a header name their faults in X-Openmanus-Fault.
-// That is how a pause and a duplicate are told from a slow server and a single
-// request; nothing else about them can be seen. The counts agree, kind by kind,
-// as long as no pause is as long as the client's patience, the client is not
-// interrupted in a request, and the server itself does nothing wrong. What no
-// client counts meets no fault: GET / and GET /openapi.json.
+// The header X-Openmanus-Fault lists the faults of a reply, if the reply has headers.
+// It is the only sign of a pause or a duplicate. The counts of proxy and clients agree
+// for every kind if no pause is as long as the client's timeout, the client is not
+// interrupted during a request, and the server has no failures of its own. GET / and
+// GET /openapi.json get no faults, because clients do not count their failures.
 //
-// Concurrency: a Proxy serves any number of requests at once. Whoever calls
-// Serve calls Server.Close, which waits for every goroutine.
+// Concurrency: a Proxy serves concurrent requests. The caller of Serve must call
+// Server.Close, which waits for all goroutines.
 package proxy

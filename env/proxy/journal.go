@@ -13,17 +13,17 @@ import (
 	"github.com/openmanus/openmanus/env/fault"
 )
 
-// Counts says what a proxy has done so far.
+// Counts has the counts of a proxy.
 type Counts struct {
 	Requests       int64          `json:"requests"`
 	Faults         map[string]int `json:"faults"`          // by kind; a status counts under its number
-	UpstreamErrors int            `json:"upstream_errors"` // the server's own failures to answer
+	UpstreamErrors int            `json:"upstream_errors"` // failures of the server itself
 }
 
 // entry is a line of the journal.
 type entry struct {
 	Time    string  `json:"time"`
-	Request int64   `json:"request"` // its number, from 1
+	Request int64   `json:"request"` // number of the request, from 1
 	Kind    string  `json:"kind"`    // of the fault, or "upstream"
 	Method  string  `json:"method"`
 	Path    string  `json:"path"`
@@ -31,7 +31,7 @@ type entry struct {
 	Error   string  `json:"error,omitempty"`
 }
 
-// journal counts faults and writes them down.
+// journal counts faults and writes them to a file.
 type journal struct {
 	now func() time.Time
 
@@ -63,8 +63,8 @@ func (j *journal) upstream(n int64, r *http.Request, err error) {
 	j.write(entry{Request: n, Kind: "upstream", Error: err.Error()}, r)
 }
 
-// write appends a line; after a failure it writes no more, so that the file
-// ends where it is whole. The caller holds mu.
+// write appends a line. After a failure it writes nothing more, so that the file ends
+// with a complete line. The caller must hold mu.
 func (j *journal) write(e entry, r *http.Request) {
 	if j.out == nil || j.err != nil {
 		return
@@ -85,7 +85,7 @@ func (j *journal) failure() error {
 	return j.err
 }
 
-// Counts gives the counts so far.
+// Counts returns the counts so far.
 func (p *Proxy) Counts() Counts {
 	p.journal.mu.Lock()
 	defer p.journal.mu.Unlock()
@@ -100,5 +100,5 @@ func (p *Proxy) serveCounts(w http.ResponseWriter) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
-	_, _ = w.Write(b) // who asked may have gone
+	_, _ = w.Write(b) // the client may have disconnected
 }

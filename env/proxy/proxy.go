@@ -18,13 +18,11 @@ import (
 	"github.com/openmanus/openmanus/env/fault"
 )
 
-// CountsPath is where a proxy answers its own counts instead of asking the
-// server. No environment has such a path.
+// CountsPath is the path of the proxy's own counts. No environment uses it.
 const CountsPath = "/__faults"
 
-// idleTimeout is how long a connection to the server is kept without a
-// request: less than the 5 s after which uvicorn closes it without a word,
-// which would look like a fault that nobody injected.
+// idleTimeout is how long an idle connection to the server is kept: less than the 5 s
+// after which uvicorn closes it, which would look like a fault of the server.
 const idleTimeout = 4 * time.Second
 
 const dialTimeout = 10 * time.Second
@@ -32,8 +30,8 @@ const dialTimeout = 10 * time.Second
 // Options configures a Proxy. Upstream is required.
 type Options struct {
 	Upstream string           // address of the server, such as http://127.0.0.1:36001
-	Plan     *fault.Plan      // nil: nothing goes wrong
-	Journal  io.Writer        // gets a line of JSON for every fault; nil: none
+	Plan     *fault.Plan      // nil: no faults
+	Journal  io.Writer        // receives a line of JSON for every fault; nil: none
 	Now      func() time.Time // for the journal; nil: time.Now
 	Log      *slog.Logger     // nil: silent
 }
@@ -47,10 +45,10 @@ type Proxy struct {
 	log       *slog.Logger
 }
 
-// numberKey is where a request's number lies in its context.
+// numberKey is the key of a request's number in its context.
 type numberKey struct{}
 
-// New makes a proxy. Close ends its connections to the server.
+// New returns a proxy. Close closes its connections to the server.
 func New(o Options) (*Proxy, error) {
 	up, err := url.Parse(strings.TrimSpace(o.Upstream))
 	if err != nil {
@@ -76,7 +74,7 @@ func New(o Options) (*Proxy, error) {
 	prefix := strings.TrimRight(up.EscapedPath(), "/")
 	forward := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
-			// The path goes on as it came: two slashes stay two.
+			// The path is forwarded unmodified, including double slashes.
 			raw := prefix + r.In.URL.EscapedPath()
 			if path, err := url.PathUnescape(raw); err == nil {
 				r.Out.URL.Path, r.Out.URL.RawPath = path, raw
@@ -92,7 +90,7 @@ func New(o Options) (*Proxy, error) {
 	return p, nil
 }
 
-// ServeHTTP answers the counts, or forwards with faults.
+// ServeHTTP returns the counts, or forwards the request with faults.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == CountsPath {
 		p.serveCounts(w)
@@ -107,16 +105,16 @@ func numberOf(r *http.Request) int64 {
 	return n
 }
 
-// upstreamFailed answers for a server that cannot be reached or breaks off:
-// not a fault of the plan, and counted apart.
+// upstreamFailed replies for a server that cannot be reached or breaks the connection.
+// Such failures are counted separately from injected faults.
 func (p *Proxy) upstreamFailed(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil || errors.Is(err, context.Canceled) {
-		panic(http.ErrAbortHandler) // the client has gone
+		panic(http.ErrAbortHandler) // the client has disconnected
 	}
 	p.journal.upstream(numberOf(r), r, err)
 	p.log.Warn("the server behind the proxy failed", "path", r.URL.Path, "error", err)
 	http.Error(w, "the server behind the proxy failed: "+err.Error(), http.StatusBadGateway)
 }
 
-// Close ends the connections to the server that are not in use.
+// Close closes the idle connections to the server.
 func (p *Proxy) Close() { p.transport.CloseIdleConnections() }

@@ -1,7 +1,7 @@
 package proxy
 
-// SeenAs is the name under which clients of package env count a fault of that
-// kind (env.Error.Seen): what they can tell of it.
+// SeenAs returns the name under which clients of package env count a fault of that
+// kind (env.Error.Seen).
 func SeenAs(kind string) string {
 	switch kind {
 	case "hang":

@@ -13,9 +13,8 @@ type Server struct {
 	proxy *Proxy
 }
 
-// Serve starts a proxy on addr, such as "127.0.0.1:36101", or "127.0.0.1:0"
-// for a free port. It runs until Close or until ctx ends; either way Close
-// must be called.
+// Serve starts a proxy on addr, such as "127.0.0.1:36101", or "127.0.0.1:0" for a free
+// port. It runs until Close is called or ctx ends; Close must be called in both cases.
 func Serve(ctx context.Context, addr string, o Options) (*Server, error) {
 	p, err := New(o)
 	if err != nil {
@@ -28,11 +27,11 @@ func Serve(ctx context.Context, addr string, o Options) (*Server, error) {
 	return &Server{s, p}, nil
 }
 
-// Counts gives the counts so far.
+// Counts returns the counts so far.
 func (s *Server) Counts() Counts { return s.proxy.Counts() }
 
-// Close stops the proxy as listen.Server.Close does, then ends its connections
-// to the server. It also returns what went wrong with the journal.
+// Close stops the proxy as listen.Server.Close does, then closes its connections to
+// the server. It also returns the error of the journal, if any.
 func (s *Server) Close(ctx context.Context) error {
 	err := s.Server.Close(ctx)
 	s.proxy.Close()

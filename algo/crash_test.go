@@ -100,14 +100,14 @@ func TestKilledAtEveryPoint(t *testing.T) {
 	}
 }
 
-// crashRig is the run that is killed: all that can be written is.
+// crashRig is the run that is killed. It writes every kind of file.
 func crashRig(t *testing.T) *rig {
 	r := newRig(t)
 	r.reference = true
 	return r
 }
 
-// dieIn is what the process does that is to die.
+// dieIn runs the training in the process that is killed.
 func dieIn(t *testing.T, dir string) {
 	r := crashRig(t)
 	r.dir = dir

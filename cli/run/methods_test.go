@@ -152,7 +152,7 @@ func TestMethodsReachTheTrainer(t *testing.T) {
 	}
 }
 
-// So does the similarity of gigpo's observations.
+// The similarity of gigpo's observations reaches the trainer.
 func TestSimilarityReachesTheTrainer(t *testing.T) {
 	ts := newTestHost(t)
 	for _, want := range []float64{1, .9} {
@@ -196,7 +196,7 @@ func TestBoundsOfWeightsReachTheTrainer(t *testing.T) {
 	}
 }
 
-// So do the passes over a step's episodes.
+// The passes over the episodes of a step reach the trainer.
 func TestPassesReachTheTrainer(t *testing.T) {
 	ts := newTestHost(t)
 	cfg, err := Schema.Load("m", []byte(tinyRun), []string{

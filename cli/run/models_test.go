@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// What cannot work is found before a server is started or a weight is read.
+// Wrong models are reported before a server is started or weights are loaded.
 func TestCheckModels(t *testing.T) {
 	tiny := copyTinyModel(t)
 	for _, c := range []struct {
@@ -44,7 +44,7 @@ func TestCheckModels(t *testing.T) {
 	}
 }
 
-// So is a score function whose program is not there.
+// A missing program of a score function is reported before anything is started.
 func TestCheckPrograms(t *testing.T) {
 	tiny := copyTinyModel(t)
 	for _, c := range []struct {

@@ -74,7 +74,7 @@ written metrics and the table agree.
 	return b.String()
 }
 
-// TestRenamed checks that the new name of every renamed metric exists.
+// What a metric is said to be called here is a metric.
 func TestRenamed(t *testing.T) {
 	for _, r := range Renamed {
 		if r.Here == "" && r.Why == "" {
@@ -126,7 +126,7 @@ val-core/maze/reward/mean@1
 val-aux/maze/reward/best@4/mean
 `
 
-// TestVerlNames checks that every metric of verl exists or is listed in Renamed.
+// Every metric of verl is one here, or the page says what became of it.
 func TestVerlNames(t *testing.T) {
 	for names := range strings.FieldsSeq(verlNames) {
 		for _, name := range expand(names) {

@@ -1,13 +1,68 @@
 package track
 
-import "github.com/openmanus/openmanus/data/registry"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/openmanus/openmanus/data/registry"
+)
 
 // Sinks holds the values of log.backends. An entry opens its sink in the run
-// folder; it is nil for the two that the run itself provides: the terminal and
+// folder. It is nil for the two that the run itself provides: the terminal, and
 // metrics.jsonl, whose length checkpoints record.
 var Sinks = registry.New[func(folder string) (Sink, error)]("metric sink")
 
 func init() {
-	Sinks.Register("console", nil)
-	Sinks.Register("jsonl", nil)
+	Sinks.Add(registry.Entry{Name: "console", Doc: "progress on the terminal"}, nil)
+	Sinks.Add(registry.Entry{Name: "jsonl", Doc: "the run folder's metrics.jsonl, which is always written"}, nil)
+}
+
+// tee writes to several sinks. Its offset is that of the first one.
+type tee []Sink
+
+// With returns a sink that writes to first and to the sinks called names, which
+// it opens in the run folder. A resumed run writes the steps it repeats to them
+// again: only first is cut back to the checkpoint.
+func With(first Sink, folder string, names []string) (Sink, error) {
+	sinks := tee{first}
+	for _, name := range names {
+		open, err := Sinks.Lookup(name)
+		if err == nil && open == nil {
+			continue
+		}
+		if err == nil {
+			var sink Sink
+			if sink, err = open(folder); err == nil {
+				sinks = append(sinks, sink)
+			}
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("metric sink %s: %w", name, err), sinks[1:].Close())
+		}
+	}
+	if len(sinks) == 1 {
+		return first, nil
+	}
+	return sinks, nil
+}
+
+// Write writes to every sink and returns the errors of all.
+func (t tee) Write(step int, m Metrics) error {
+	var errs []error
+	for _, sink := range t {
+		errs = append(errs, sink.Write(step, m))
+	}
+	return errors.Join(errs...)
+}
+
+// Offset returns the offset of the first sink.
+func (t tee) Offset() (int64, error) { return t[0].Offset() }
+
+// Close closes every sink.
+func (t tee) Close() error {
+	var errs []error
+	for _, sink := range t {
+		errs = append(errs, sink.Close())
+	}
+	return errors.Join(errs...)
 }

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -448,16 +449,20 @@ func (t *training) metrics() (track.Sink, error) {
 	if t.sink != nil {
 		return t.sink, nil
 	}
-	sink, err := track.OpenJSONL(t.run.Metrics())
+	file, err := track.OpenJSONL(t.run.Metrics())
 	if err != nil {
 		return nil, errext.With(errext.Disk, "", err)
+	}
+	sink, err := track.With(file, t.run.Dir, t.cfg.Log.Backends)
+	if err != nil {
+		return nil, errors.Join(errext.With(errext.Disk, "", err), file.Close())
 	}
 	t.open.Add(sink.Close)
 	var offset int64
 	if t.run.state != nil {
 		offset = t.run.state.MetricsOffset
 	}
-	if err := sink.TruncateTo(offset); err != nil {
+	if err := file.TruncateTo(offset); err != nil {
 		return nil, errext.With(errext.Disk, "", err)
 	}
 	t.sink = sink

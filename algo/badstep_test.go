@@ -15,8 +15,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// TestRunWithBadSteps checks that a run continues after a bad step, counts it in the
-// metrics and writes its batch, and ends after three in a row.
+// A run goes on after a bad step, with its batch in the run folder and its
+// place in the metrics, and ends after three.
 func TestRunWithBadSteps(t *testing.T) {
 	nan := func(l torch.Tensor) torch.Tensor { return l.MulScalar(math.NaN()) }
 	r := newRig(t)
@@ -65,8 +65,9 @@ func TestRunWithBadSteps(t *testing.T) {
 	}
 }
 
-// TestBadStepOfContexts checks that the contexts of a skipped step have no entropies,
-// and that the entropies of the other contexts are reported.
+// Where an episode has several contexts, those of a step that was left out have
+// no entropies, which would not be the policy's; the others' are told, and the
+// run goes on.
 func TestBadStepOfContexts(t *testing.T) {
 	r := newRig(t)
 	r.format, r.steps = "history", 2

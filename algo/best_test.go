@@ -31,8 +31,9 @@ func TestBestIsKept(t *testing.T) {
 	}
 }
 
-// TestBestIsThere checks that the weights before supervised training can be the best
-// and then have a checkpoint, and that a best checkpoint which was removed is forgotten.
+// The weights before supervised training are rated, so there is a checkpoint of
+// them, which is kept as long as they are the best; one that is not there any
+// more is the best of nothing.
 func TestBestIsThere(t *testing.T) {
 	r := newRig(t)
 	r.supervised, r.keep = true, 1

@@ -83,7 +83,7 @@ func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 	}
 }
 
-// TestContextsUnderEveryEstimator checks that every estimator gets whole episodes.
+// Every estimator sees whole episodes, with all that it may need of them.
 func TestContextsUnderEveryEstimator(t *testing.T) {
 	rows := specRows("a", "a", "a", "b")
 	values := [][]float32{{.1, .2, .3, .4, .5}, {0, .1, 0, .1, 0}, {.2, .2, .2, .2, .2}, {-.1, -.2, -.3, 0, 0}}

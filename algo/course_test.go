@@ -13,7 +13,7 @@ import (
 	"github.com/openmanus/openmanus/data/dump"
 )
 
-// courseRun is a run with growing limits on turns and tasks that rest after a failure.
+// courseRun is a run whose turns grow and whose tasks rest after a failure.
 func courseRun(t *testing.T) *rig {
 	r := newRig(t)
 	r.steps = 4

@@ -100,14 +100,14 @@ func TestKilledAtEveryPoint(t *testing.T) {
 	}
 }
 
-// crashRig is the run that is killed. It writes every kind of file.
+// crashRig is the run that is killed: all that can be written is.
 func crashRig(t *testing.T) *rig {
 	r := newRig(t)
 	r.reference = true
 	return r
 }
 
-// dieIn runs the training in the process that is killed.
+// dieIn is what the process does that is to die.
 func dieIn(t *testing.T, dir string) {
 	r := crashRig(t)
 	r.dir = dir

@@ -13,9 +13,8 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// TestCriticsBadStepsAreResumed checks that a resumed run continues to count the critic's
-// consecutive bad steps, also during its warm-up, and that the memory of critic and actor
-// is reported separately.
+// The critic's bad steps in a row are counted over a resume, also while it warms
+// up alone; and what it takes is told apart from what the actor does.
 func TestCriticsBadStepsAreResumed(t *testing.T) {
 	r := quick(t, func(o *Options) {
 		o.Estimator, o.Critic = "gae", criticOptions()
@@ -41,9 +40,9 @@ func TestCriticsBadStepsAreResumed(t *testing.T) {
 	}
 }
 
-// TestCriticIsResumed checks that a killed run with a critic gives the same results after
-// a resume, that the actor does not change during the critic's warm-up, and that a shared
-// critic writes no second model.
+// A run with a critic that is killed goes on from its checkpoint as if nothing
+// had happened, and the actor rests while the critic warms up; one on the
+// actor's decoder writes no second model.
 func TestCriticIsResumed(t *testing.T) {
 	for name, shared := range map[string]bool{"own decoder": false, "shared decoder": true} {
 		t.Run(name, func(t *testing.T) { criticIsResumed(t, shared) })

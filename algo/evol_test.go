@@ -44,8 +44,8 @@ func TestEvolKeeps(t *testing.T) {
 	}
 }
 
-// TestEvolReplays checks that a step replays all earlier trajectories or a random sample
-// of whole ones, each at most once, which differs from step to step.
+// A step replays all trajectories of before, or as many as it is told to, each
+// at most once, whole, and others in another step.
 func TestEvolReplays(t *testing.T) {
 	o := &Evol{Original: []data.Row{{UID: "o1"}, {UID: "o2"}}}
 	var earlier []data.Row
@@ -87,13 +87,12 @@ func TestEvolReplays(t *testing.T) {
 	}
 }
 
-// TestAgentEvol checks that AgentEvol keeps its successes, learns from them, from the
-// recorded trajectories and from those of earlier steps, and gives the same results after
-// a resume.
+// AgentEvol keeps what was won, learns from it beside the recorded trajectories
+// and what it kept before, and goes on the same from a checkpoint.
 func TestAgentEvol(t *testing.T) {
 	run := func(killAfter int) *rig {
 		r := quick(t, nil)
-		r.maze = paid(newRig(t).maze, func([]byte) float64 { return 1 }) // every action succeeds
+		r.maze = paid(newRig(t).maze, func([]byte) float64 { return 1 }) // whoever acts has won
 		plain := r.options
 		r.options = func(o *Options) {
 			recorded := o.WarmStart.Rows

@@ -19,8 +19,8 @@ import (
 
 var errFull = &os.PathError{Op: "write", Path: "somewhere", Err: syscall.ENOSPC}
 
-// TestFaults checks that a disturbed run ends with an error that names the cause, and that
-// the same run, started again, ends with the results of an undisturbed one.
+// A run that something disturbs ends with an error that says what, and, started
+// again, ends as if nothing had happened.
 func TestFaults(t *testing.T) {
 	noServer := func(err error) bool {
 		var down *pool.DownError

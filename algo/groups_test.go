@@ -70,9 +70,9 @@ func TestRoundingIsNoSpread(t *testing.T) {
 	}
 }
 
-// TestAloneInItsGroup checks that an episode without others in its group is left out
-// under every estimator that compares within groups, and that gpg keeps groups without
-// spread, which its factor counts.
+// An episode whose group was lost to its servers has nothing to be compared
+// with: it has no advantage under any estimator that compares within groups.
+// Under gpg groups without spread stay, for its factor counts them.
 func TestAloneInItsGroup(t *testing.T) {
 	for name, want := range map[string][]string{
 		"grpo": {"a", "a"}, "rloo": {"a", "a"}, "gpg": {"a", "a", "c", "c"}, "reinforce_plus_plus_baseline": {"a", "a", "c", "c"},

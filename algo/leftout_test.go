@@ -40,8 +40,8 @@ func talkative(h http.Handler, overlong ...int) http.Handler {
 	})
 }
 
-// TestFilterOverlong checks that a task with a first prompt that is too long is left out
-// of the step and of the validation, and that a step replaces it.
+// A task whose first prompt is too long is left out of the step and of the
+// validation, and another one takes its place.
 func TestFilterOverlong(t *testing.T) {
 	for _, estimator := range []string{"grpo", "remax"} {
 		t.Run(estimator, func(t *testing.T) {
@@ -77,8 +77,7 @@ func TestFilterOverlong(t *testing.T) {
 	}
 }
 
-// TestEveryPromptIsOverlong checks that a run without a task that fits fails at the first
-// validation or step.
+// Where no task fits, the run says so at the first validation or step.
 func TestEveryPromptIsOverlong(t *testing.T) {
 	for name, validates := range map[string]bool{"step": false, "validation": true} {
 		r := quick(t, func(o *Options) { o.ValBeforeTrain = validates })

@@ -27,8 +27,9 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// paying rewards episodes by the text of their last action, so that the groups of a tiny
-// model have spread: the maze gives all failed episodes the same reward.
+// paying pays episodes by what their last action says, so that a tiny model's
+// groups differ: the rewards of the maze itself are the same for all who are
+// lost.
 func paying(inner http.Handler) http.Handler {
 	return paid(inner, func(action []byte) float64 {
 		sum := 0
@@ -188,8 +189,8 @@ func TestEveryMethodTrains(t *testing.T) {
 	}
 }
 
-// TestKLCoefficientIsResumed checks that the adaptive coefficient changes with every step
-// and that a resumed run continues with it.
+// The adaptive coefficient moves with every step, is in the checkpoint, and a
+// run that was killed goes on with it.
 func TestKLCoefficientIsResumed(t *testing.T) {
 	run := func(killAfter int) (*rig, map[int]track.Metrics) {
 		r := quick(t, func(o *Options) {
@@ -218,9 +219,8 @@ func TestKLCoefficientIsResumed(t *testing.T) {
 	}
 }
 
-// TestFilterGroups checks that dynamic sampling plays until enough groups have spread,
-// learns from exactly that number, and warns if the batches do not suffice. A repeated
-// task is played anew.
+// Dynamic sampling plays on until enough groups differ, learns from exactly as
+// many, and says so where they run out. A repeated task is played anew.
 func TestFilterGroups(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -260,8 +260,8 @@ func TestFilterGroups(t *testing.T) {
 	}
 }
 
-// TestFilterGroupsMeasuresEveryBatch checks that the metrics of a step cover all its
-// batches.
+// What a step reports of its episodes is about all of them, not those of the
+// last batch that was played for it.
 func TestFilterGroupsMeasuresEveryBatch(t *testing.T) {
 	r := quick(t, func(o *Options) {
 		o.FilterGroups, o.MaxGenBatches = true, 3

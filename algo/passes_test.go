@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPassesAreResumed checks that a killed run with several shuffled passes of actor and
-// critic gives the same results after a resume.
+// A run of several shuffled passes, of actor and critic, that is killed goes on
+// as if nothing had happened.
 func TestPassesAreResumed(t *testing.T) {
 	run := func(killAfter int) *rig {
 		r := quick(t, func(o *Options) {

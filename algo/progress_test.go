@@ -8,8 +8,8 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// TestProgressOfPhases checks that every phase that plays or takes a model over rows
-// reports its progress up to its total.
+// Every phase that takes a model over rows, or plays episodes, tells how far it
+// is from micro-batch to micro-batch, and comes to its total.
 func TestProgressOfPhases(t *testing.T) {
 	for _, supervised := range []bool{false, true} {
 		r := newRig(t)

@@ -52,7 +52,7 @@ type rig struct {
 	onSave  func() error
 	// onStep watches.
 	onStep func(step int)
-	// repair undoes a change of the run folder; nil: none.
+	// repair undoes what was done to the run folder; nil: nothing was.
 	repair func()
 
 	format string                 // of prompts; "": react
@@ -66,9 +66,9 @@ type rig struct {
 	reference  bool // with a KL loss to the weights after the warm start
 	saveAfter  time.Duration
 	steps      int
-	options    func(o *Options) // changes the options of the run; nil: none
+	options    func(o *Options) // changes those of the run; nil: nothing
 	keep       int              // checkpoints
-	phases     []seenPhase      // as reported to Events
+	phases     []seenPhase      // as Events told of them
 }
 
 // seenPhase is a phase and the progress it made.
@@ -86,7 +86,7 @@ func newRig(t *testing.T) *rig {
 	return &rig{dir: t.TempDir(), maze: h, steps: 3, keep: 2}
 }
 
-// undisturbed removes all disturbances.
+// undisturbed lets everything through again.
 func (r *rig) undisturbed() {
 	r.onRequest, r.onWrite, r.onSave, r.onStep, r.spoil, r.spoilCritic = nil, nil, nil, nil, nil, nil
 	if r.repair != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// scoredEpisode has three turns of two tokens: a valid action, an invalid one, and a reply
-// that the context cut off. The rewards are running scores.
+// scoredEpisode has three turns of two tokens: a valid action, one that could
+// not be read, and a reply that the context cut off. The rewards are running
+// scores.
 func scoredEpisode() *data.Episode {
 	return &data.Episode{
 		Task: data.Task{ID: "sciworld_1", Env: "sciworld", Index: 1}, UID: "a", Outcome: data.ContextLimit, Cumulative: true, FirstObservation: "start",
@@ -24,9 +25,9 @@ func scoredEpisode() *data.Episode {
 	}
 }
 
-// TestScoreOfEpisodes checks that the score is the environment's reward of the judged
-// turns, and that the penalty of an invalid action is subtracted from the episode or, for
-// estimators by turn, from the turn.
+// What an episode is worth is what the environment said of the turns that it
+// judged, and the penalty of an invalid action is off the episode, or off its
+// turn where the estimator looks at turns.
 func TestScoreOfEpisodes(t *testing.T) {
 	for _, c := range []struct {
 		estimator, allocation string
@@ -66,9 +67,8 @@ func (f fixedScore) Score(_ context.Context, samples []reward.Sample) ([]reward.
 
 func (fixedScore) Close() error { return nil }
 
-// TestPartsOfTheReward checks that the parts of a reward are the components of the score,
-// or the environment's reward, and the penalties, and that their weighted sum is the sum
-// of the token rewards.
+// The parts of a reward are the components of the score, or the environment's reward, and the penalties; their
+// sum by weight is what the episode is paid.
 func TestPartsOfTheReward(t *testing.T) {
 	for _, c := range []struct {
 		name   string

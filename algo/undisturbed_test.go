@@ -16,8 +16,8 @@ import (
 	"github.com/openmanus/openmanus/algo/track"
 )
 
-// result holds the results of a run: the metrics without times, the final weights, and the
-// names of its rollouts.
+// result is what a run leaves: metrics without the clock's, final weights, and
+// the names of its rollouts.
 type result struct {
 	Metrics  []map[string]float64
 	Weights  []byte
@@ -66,7 +66,7 @@ var calm = struct {
 	of map[[2]bool]result
 }{of: map[[2]bool]result{}}
 
-// sameAsUndisturbed compares a finished run with an undisturbed one.
+// sameAsUndisturbed compares a finished run with one that nothing disturbed.
 func (r *rig) sameAsUndisturbed(t *testing.T) {
 	t.Helper()
 	calm.Lock()

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestUtilization checks that a run reports the utilisation of its phases if it knows the
-// peak.
+// A run that knows the peak reports what its phases computed; one that does
+// not, nothing.
 func TestUtilization(t *testing.T) {
 	const peak = 1e9
 	fit := func(peak float64) Metrics {

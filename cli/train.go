@@ -109,7 +109,7 @@ func finishedNote(r *run.Result) string {
 		key, more = "trainer.total_steps", ", at most the steps of the dump,"
 	}
 	return "this run is finished; raise " + key + more +
-		" to continue it, or set trainer.experiment to another name, or trainer.resume=never, to start a new run"
+		" to continue it, or set trainer.experiment to another name, or trainer.resume=never, to train anew"
 }
 
 // printOutcome prints the validations, the paths of the results and the

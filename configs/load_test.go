@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -78,7 +79,9 @@ func TestLoadReportsAllFaults(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	golden(t, "faults.golden", err.Error()+"\n")
+	// The lists of registered names grow with the registries.
+	registered := regexp.MustCompile(`((?:algo.adv_estimator|env.1.name): .* allowed: )[^;]*`)
+	golden(t, "faults.golden", registered.ReplaceAllString(err.Error(), "$1…")+"\n")
 }
 
 // A format of function calls comes with action_format, before [agent]'s.

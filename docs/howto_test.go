@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"encoding/json"
 	"go/format"
 	"os"
 	"os/exec"
@@ -11,62 +10,122 @@ import (
 	"testing"
 )
 
-// howtos are the pages whose worked example is tested here: the code that the
-// page shows is compiled as if it stood where the page says, the lines that it
-// changes are changed, and the commands that it gives are run. Nothing is
-// written into the tree.
-var howtos = []string{"howto-format.md", "howto-environment.md", "howto-reward.md", "howto-data.md", "howto-model.md"}
+// howtos are the pages whose worked examples are followed here, with the number
+// of files that a reader writes or changes, tests excluded.
+var howtos = map[string]int{
+	"howto-data.md": 2, "howto-environment.md": 2, "howto-format.md": 1, "howto-method.md": 2, // an estimator and a loss, one each
+	"howto-model.md": 1, "howto-reward.md": 1, "howto-sink.md": 1,
+}
 
 var (
-	// A file is named on a line of its own before its code; see below.
-	shownFile = regexp.MustCompile("(?ms)^`([a-z_/]+\\.go)`:\n\n```(go|diff)\n(.*?)^```$")
+	// A file is named on a line of its own before its text; see below.
+	shownFile = regexp.MustCompile("(?ms)^`([a-z_/]+\\.(?:go|toml))`:\n\n```(go|diff|conf)\n(.*?)^```$")
 	shellText = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 )
 
-func TestHowtos(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it compiles every example")
-	}
-	for _, page := range howtos {
-		t.Run(page, func(t *testing.T) {
-			text, err := os.ReadFile(page)
-			if err != nil {
-				t.Fatal(err)
-			}
-			overlay, files := shown(t, string(text))
-			commands := 0
-			for _, m := range shellText.FindAllStringSubmatch(string(text), -1) {
-				for line := range strings.Lines(m[1]) {
-					args, ok := strings.CutPrefix(strings.TrimSpace(line), "go test ")
-					if !ok {
-						t.Errorf("%q is no go test: this page's test cannot run it", line)
-						continue
-					}
-					commands++
-					goTest(t, overlay, strings.Fields(args))
-				}
-			}
-			if files < 2 || commands == 0 {
-				t.Errorf("the page shows %d files and %d commands, want an example, its test and how to run it", files, commands)
-			}
-			if lines := strings.Count(string(text), "\n"); lines > 200 {
-				t.Errorf("%d lines are more than ten minutes' reading", lines)
-			}
-		})
-	}
+// policing are the packages whose tests look at all registered names, or at the
+// tree as a whole. The tests of other packages do not depend on what is
+// registered, so that they need not run again after a page was followed.
+var policing = []string{
+	"./configs/...", "./docs", "./cli/run", "./internal/accept", "./env", "./env/supervise", "./reward", "./agent", "./algo/advantage", "./algo/loss",
+	"./algo/track", "./agent/llm/model", "./data/...",
 }
 
-// shown puts the files of a page into a folder of their own and returns the
-// overlay that lets go see them in the tree.
-func shown(t *testing.T, page string) (overlay string, files int) {
+// TestHowtos follows all pages in one copy of the tree: it writes the files that
+// they show, counts them, runs their commands, and then the short tests of the
+// packages that look at the registries.
+func TestHowtos(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it compiles a copy of the tree")
+	}
+	root := copyTree(t)
+	for page, most := range howtos {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := follow(t, root, string(text)); n > most {
+			t.Errorf("%s: %d files, want at most %d", page, n, most)
+		}
+		if lines := strings.Count(string(text), "\n"); lines > 200 {
+			t.Errorf("%s: %d lines are more than ten minutes' reading", page, lines)
+		}
+	}
+	for page := range howtos {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commands := 0
+		for _, m := range shellText.FindAllStringSubmatch(string(text), -1) {
+			for line := range strings.Lines(m[1]) {
+				args, ok := strings.CutPrefix(strings.TrimSpace(line), "go test ")
+				if !ok {
+					t.Errorf("%s: %q is no go test: this page's test cannot run it", page, line)
+					continue
+				}
+				commands++
+				if out := goTest(t, root, append([]string{"-v"}, strings.Fields(args)...)...); !strings.Contains(out, "--- PASS") {
+					t.Errorf("%s: %q runs no test:\n%s", page, line, out)
+				}
+			}
+		}
+		if commands == 0 {
+			t.Errorf("%s gives no command", page)
+		}
+	}
+	goTest(t, root, append([]string{"-short"}, policing...)...)
+}
+
+// copyTree copies the files of the repository that git does not ignore, and
+// links build, which holds the native libraries.
+func copyTree(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
 	}
+	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	list.Dir = root
+	names, err := list.Output()
+	if err != nil {
+		t.Skipf("git ls-files: %v", err)
+	}
 	dir := t.TempDir()
-	replace := map[string]string{}
-	for i, m := range shownFile.FindAllStringSubmatch(page, -1) {
+	for name := range strings.SplitSeq(strings.TrimRight(string(names), "\x00"), "\x00") {
+		from := filepath.Join(root, name)
+		st, err := os.Lstat(from)
+		if err != nil || !st.Mode().IsRegular() {
+			continue // deleted and not yet committed, or a link
+		}
+		b, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, name), b, st.Mode())
+	}
+	if err := os.Symlink(filepath.Join(root, "build"), filepath.Join(dir, "build")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func write(t *testing.T, path string, b []byte, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b, mode.Perm()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// follow writes the files that a page shows and returns their number, without
+// tests.
+func follow(t *testing.T, root, page string) int {
+	t.Helper()
+	files := 0
+	for _, m := range shownFile.FindAllStringSubmatch(page, -1) {
 		path, kind, text := filepath.Join(root, m[1]), m[2], m[3]
 		old, err := os.ReadFile(path)
 		switch {
@@ -74,31 +133,20 @@ func shown(t *testing.T, page string) (overlay string, files int) {
 			t.Fatal(err)
 		case kind == "diff":
 			text = changed(t, m[1], string(old), text)
-		case err == nil && string(old) == text: // somebody has followed the page
+		case err == nil && string(old) != text:
+			t.Errorf("%s exists: the example would replace it", m[1])
+		}
+		if strings.HasSuffix(path, ".go") {
+			if formatted, err := format.Source([]byte(text)); err != nil || string(formatted) != text {
+				t.Errorf("%s is not formatted by gofmt: %v", m[1], err)
+			}
+		}
+		if !strings.HasSuffix(path, "_test.go") {
 			files++
-		case err == nil:
-			t.Errorf("%s is there already: the example would replace it", m[1])
-		default:
-			files++
 		}
-		at := filepath.Join(dir, string(rune('a'+i))+".go")
-		if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if formatted, err := format.Source([]byte(text)); err != nil || string(formatted) != text {
-			t.Errorf("%s is not as gofmt would have it: %v", m[1], err)
-		}
-		replace[path] = at
+		write(t, path, []byte(text), 0o644)
 	}
-	b, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	overlay = filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(overlay, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return overlay, files
+	return files
 }
 
 // changed replaces the lines of a diff that begin with - by those that begin
@@ -125,13 +173,15 @@ func changed(t *testing.T, name, text, diff string) string {
 	return strings.Replace(text, old.String(), now.String(), 1)
 }
 
-// goTest runs go test with args and wants tests to have passed.
-func goTest(t *testing.T, overlay string, args []string) {
+// goTest runs go test in root and returns its output. -trimpath lets the build
+// cache serve copies in other folders.
+func goTest(t *testing.T, root string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"test", "-overlay", overlay, "-v", "-count=1"}, args...)...)
-	cmd.Dir = ".."
+	cmd := exec.Command("go", append([]string{"test", "-trimpath", "-count=1"}, args...)...)
+	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS") {
+	if err != nil {
 		t.Errorf("go test %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
+	return string(out)
 }

@@ -27,8 +27,8 @@ func inOrder(n int) func() int {
 	return func() int { at++; return at % n }
 }
 
-// Tasks that succeed sometimes are drawn more often than tasks that succeed always or
-// never, which are still drawn.
+// Tasks that sometimes succeed are drawn more often than those that always or
+// never do, which still come back.
 func TestBySuccess(t *testing.T) {
 	const tasks = 12
 	s := New(tasks, Options{Seed: 7, BySuccess: true})
@@ -93,14 +93,14 @@ func TestRest(t *testing.T) {
 	if s.seen[0].Until != 0 || s.seen[0].Failed != 1 {
 		t.Errorf("%+v", s.seen[0])
 	}
-	// If all tasks rest, they are played nevertheless.
+	// Where all rest, they are played all the same.
 	s.Report(5, 0, 4, 0)
 	if got := s.Draw(6, 2, inOrder(1)); s.seen[0].Until != 8 || !slices.Equal(got, []int{0, 0}) {
 		t.Errorf("%+v, drew %v", s.seen[0], got)
 	}
 }
 
-// A resumed run makes the same draws as an undisturbed one.
+// A run that is resumed draws what it would have drawn.
 func TestResumed(t *testing.T) {
 	for _, o := range []Options{{Seed: 3, BySuccess: true, Failures: 2, Rest: 2}, {Failures: 1, Rest: 3}} {
 		play := func(s *Sampler, from, to int, next func() int) (all [][]int) {

@@ -33,8 +33,8 @@ var faulty = []struct {
 	}},
 }
 
-// TestBadStepsAreLeftOut checks that a bad step changes neither weights nor moments and is
-// reported, that the third in a row ends the run, and that a good step resets the count.
+// A step that is not finite changes neither weights nor moments and is told
+// of; the third in a row ends the run; one that is finite begins the count anew.
 func TestBadStepsAreLeftOut(t *testing.T) {
 	o := vanillaOptions()
 	o.MiniBatch, o.Micro = 4, MicroBatching{Rows: 2}

@@ -13,8 +13,8 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// way is a way to compute an update that must not change its result: the micro-batches,
-// gradient checkpointing, and the order of the rows.
+// A way to compute an update that must not show in it: how rows are cut into
+// passes, what a pass keeps, and the order the rows come in.
 type way struct {
 	name          string
 	micro         MicroBatching
@@ -95,7 +95,7 @@ func actorOf(t testing.TB, dt torch.DType, lora *model.LoRA) *Actor {
 	return a
 }
 
-// trained returns the gradients of an actor's trained parameters.
+// trained reads the gradients of what an actor trains.
 func trained(t testing.TB, a *Actor) map[string][]float32 {
 	t.Helper()
 	out := map[string][]float32{}

@@ -85,8 +85,8 @@ func TestLoRAUpdate(t *testing.T) {
 	}
 }
 
-// TestLoRAReference checks that dropout is off while log-probs are computed, and that the
-// reference on the frozen weights does not change with the adapters.
+// Dropout is off when log-probs are taken, and the reference on the frozen
+// weights stays what it was while the adapters move.
 func TestLoRAReference(t *testing.T) {
 	a := actorOf(t, torch.Float32, dropping)
 	plain := testActor(t, torch.Float32)
@@ -128,8 +128,7 @@ func TestDropoutNeedsOldLogProbs(t *testing.T) {
 	}
 }
 
-// TestOffload checks that offloaded tensors come back unchanged, and that nothing moves on
-// a CPU.
+// What is offloaded comes back as it was; on the CPU nothing moves.
 func TestOffload(t *testing.T) {
 	a, b := actorOf(t, torch.Float32, nil), actorOf(t, torch.Float32, nil)
 	critic, other := testCritic(t, torch.Float32), testCritic(t, torch.Float32)

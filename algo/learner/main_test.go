@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 // tinyVocab is 256 bytes and the two tokens of a chat.
 const tinyVocab = 258
 
-// tinyConfig is a llama with large initial weights: with the usual 0.02 all log-probs would
-// be nearly equal.
+// tinyConfig is a llama whose weights are large enough to be sure of things:
+// with the usual 0.02 all log-probs would be nearly equal.
 func tinyConfig() model.Config {
 	end := int32(tinyVocab - 1)
 	return model.Config{

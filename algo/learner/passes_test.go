@@ -109,8 +109,8 @@ func TestTwoPassesAreTwoByHand(t *testing.T) {
 	}
 }
 
-// TestShuffledPassesReport checks that the rows have the values of the first pass after
-// shuffled passes.
+// What the first pass finds out about the rows is there after a shuffled one,
+// and later passes leave it.
 func TestShuffledPassesReport(t *testing.T) {
 	o := policyOptions(MicroBatching{Rows: 2})
 	o.EntropyCoef, o.KLCoef, o.Entropy = 0, 0, true

@@ -25,7 +25,7 @@ var splits = []struct {
 	{"two rows and 64 tokens", MicroBatching{Rows: 2, MaxTokens: 64}},
 }
 
-// clipHigher returns the constants of vanilla and the defaults of the other losses.
+// clipHigher are the constants of vanilla; those of the other losses are theirs.
 func clipHigher() loss.Options {
 	return loss.Options{Params: registry.Values{
 		"clip_ratio_low": .2, "clip_ratio_high": .28, "clip_ratio_c": 3.0, "tau_pos": 1.0, "tau_neg": 1.05,
@@ -196,8 +196,8 @@ func TestMiniBatchesUseTheOldLogProbs(t *testing.T) {
 		}
 	}
 
-	// The same by hand: the first mini-batch at ratio 1, then the KL of the updated
-	// policy from the old one, over the tokens of the second mini-batch.
+	// The same by hand: the first mini-batch at ratio 1, then the KL between the
+	// old policy and the one that it left, over the second's tokens.
 	b := testActor(t, torch.Float32)
 	var sums PolicyStats
 	if _, err := b.updateMiniBatch(t.Context(), rows[:4], lr, false, o, &sums); err != nil {

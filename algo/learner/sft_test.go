@@ -202,8 +202,8 @@ func TestSFTRowsRefuses(t *testing.T) {
 	}
 }
 
-// TestSFTRowsWithoutATokenToPredict checks that a row which is cut on the left to begin
-// with its only reply token is dropped and counted.
+// A row cut on the left may begin with its only reply token, which nothing
+// predicts: it is left out and counted, and no batch is made of it.
 func TestSFTRowsWithoutATokenToPredict(t *testing.T) {
 	renderer, _ := byteRenderer(t)
 	all, whole, err := SFTRows(expertTasks()[:1], renderer, 512, TruncateError)

@@ -20,8 +20,9 @@ func onActor(t *testing.T, a *Actor) *Critic {
 	return c
 }
 
-// staleRows are rows with old values, some beyond the clip range of the current ones.
-func staleRows(t *testing.T, c *Critic) []data.Row {
+// judged are rows whose values were given a while ago: some have moved further
+// than the clip allows.
+func judged(t *testing.T, c *Critic) []data.Row {
 	t.Helper()
 	rows := valueRows(t, c)
 	for i := range rows {
@@ -36,7 +37,7 @@ func valueTerm(c *Critic, coef float64) *ValueTerm {
 	return &ValueTerm{Critic: c, Coef: coef, Clip: .25, LR: 1e-2, GradClip: 1}
 }
 
-// withHead adds the head's gradients to a map of the decoder's.
+// withHead adds the head's gradients to those of the decoder.
 func withHead(t *testing.T, c *Critic, g map[string][]float32) map[string][]float32 {
 	t.Helper()
 	must(t, torch.Run(t.Context(), c.master.Thread(), func(*torch.Scope) error {
@@ -65,7 +66,7 @@ func headWeights(t *testing.T, c *Critic) (out []float32) {
 func TestJointLossGradient(t *testing.T) {
 	const coef, clip = .7, .25
 	plain := onActor(t, testActor(t, torch.Float32))
-	rows := staleRows(t, plain)
+	rows := judged(t, plain)
 	held := 0
 	must(t, torch.Run(t.Context(), plain.master.Thread(), func(s *torch.Scope) error {
 		p := pack(rows)
@@ -100,7 +101,7 @@ func TestJointLossGradient(t *testing.T) {
 		o := vanillaOptions()
 		o.Micro, o.Value = split.micro, valueTerm(c, coef)
 		var st PolicyStats
-		err := c.accumulatePolicy(t.Context(), staleRows(t, c), true, o, &st)
+		err := c.accumulatePolicy(t.Context(), judged(t, c), true, o, &st)
 		must(t, err)
 		if d, name := relative(t, withHead(t, c, gradients(t, c.Actor)), want); d > 1e-4 {
 			t.Errorf("%s: the gradient of %s is off by %.2g", split.name, name, d)
@@ -111,12 +112,12 @@ func TestJointLossGradient(t *testing.T) {
 	}
 }
 
-// TestValueLossWithoutWeight checks that a value loss of weight 0 does not change a bit of
-// the policy's update, in float32 and with a bfloat16 shadow.
+// Without weight the value loss changes nothing of the policy's update, to the
+// last bit, in float32 and with a bfloat16 shadow.
 func TestValueLossWithoutWeight(t *testing.T) {
 	for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
 		alone, c := testActor(t, dt), onActor(t, testActor(t, dt))
-		rows := staleRows(t, c)
+		rows := judged(t, c)
 		o := vanillaOptions()
 		o.MiniBatch, o.Micro, o.EntropyCoef = 4, MicroBatching{Rows: 2}, .01
 		want, err := alone.UpdateActor(t.Context(), slices.Clone(rows), 1e-2, o)
@@ -193,7 +194,7 @@ func TestSharedCriticOnAdapters(t *testing.T) {
 	o.MiniBatch, o.Micro = 4, MicroBatching{Rows: 2}
 	update := func(c *Critic) {
 		t.Helper()
-		rows := staleRows(t, c)
+		rows := judged(t, c)
 		must(t, c.ValuesAndLogProbs(t.Context(), rows, MicroBatching{}, 1))
 		o := o
 		o.Value = valueTerm(c, .5)
@@ -242,7 +243,7 @@ func TestSharedCriticsBadStep(t *testing.T) {
 	for _, bad := range faulty {
 		t.Run(bad.name, func(t *testing.T) {
 			c := onActor(t, testActor(t, torch.Float32))
-			rows, before, head := staleRows(t, c), weights(t, c.Actor), headWeights(t, c)
+			rows, before, head := judged(t, c), weights(t, c.Actor), headWeights(t, c)
 			o := vanillaOptions()
 			o.Value = valueTerm(c, 1)
 			c.spoil = bad.spoil(c.Actor)

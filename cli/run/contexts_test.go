@@ -15,9 +15,9 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// The training pass over rows, one per context, computes for every sampled token
-// the log-prob that was recorded at sampling, although a row lacks the prompts
-// of other turns.
+// What is trained is what was sampled: the training pass over rows, one a
+// context, gives every sampled token the log-prob that it was sampled with,
+// though the prompts of other turns are not in its row.
 func TestContextsAreTrainedAsSampled(t *testing.T) {
 	for name, sets := range map[string][]string{
 		"history": {"env.maze.format=history", "env.maze.history_length=1"},
@@ -83,7 +83,7 @@ func TestContextsAreTrainedAsSampled(t *testing.T) {
 	}
 }
 
-// Expert solutions of a warm start are in the prompt format of the run.
+// The solutions that a warm start learns from are told in the run's format.
 func TestExpertsInContexts(t *testing.T) {
 	tr, err := opened(t, nil, tinyRun, "env.maze.format=history", "env.maze.expert_tasks=17", "model.fresh.vocabulary=bytes")
 	if err != nil {
@@ -101,8 +101,9 @@ func TestExpertsInContexts(t *testing.T) {
 	}
 }
 
-// Summaries in prompts come from the configured endpoint, which is called with
-// its key. An endpoint that fails is reported before anything is played.
+// Summaries come from the endpoint that the configuration names, with its key,
+// and are what the model is shown; an endpoint that cannot give any is found
+// out before anything is played.
 func TestSummariesOfAnEndpoint(t *testing.T) {
 	server := openaitest.Serve(t, func(n int, _ openaitest.Request) openaitest.Answer {
 		return openaitest.Answer{Text: fmt.Sprintf("KeyEvents: note %d", n)}

@@ -7,8 +7,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// TestComputeDtype checks how model.compute_dtype resolves on a CPU, also in the
-// presets.
+// TestComputeDtype checks what model.compute_dtype stands for on a CPU, and that
+// the default is the format that the presets promise there.
 func TestComputeDtype(t *testing.T) {
 	for name, want := range map[string]string{
 		Schema.Defaults().Model.ComputeDtype: "float32", "auto": "float32", "float32": "float32", "bfloat16": "bfloat16",
@@ -35,8 +35,8 @@ func TestComputeDtype(t *testing.T) {
 	}
 }
 
-// TestUsualGap checks that the limit of each number format exceeds the measured
-// difference between sampling and training.
+// TestUsualGap checks that the limit of a number format lies above what
+// sampling and training differ by in it.
 func TestUsualGap(t *testing.T) {
 	for dt, measured := range map[torch.DType]float64{torch.Float32: 3e-6, torch.BFloat16: 0.031} {
 		if limit := usualGap(dt); limit < 1.5*measured {

@@ -53,7 +53,7 @@ func TestCodeOf(t *testing.T) {
 	}
 }
 
-// Every error that ends a run has an exit code and a hint.
+// Every way in which a run ends early has its exit code, and what to do.
 func TestTrainError(t *testing.T) {
 	full := fmt.Errorf("write metrics: %w", &fs.PathError{Op: "write", Path: "metrics.jsonl", Err: syscall.ENOSPC})
 	for _, c := range []struct {
@@ -85,7 +85,7 @@ func TestTrainError(t *testing.T) {
 	}
 }
 
-// Errors of read have the exit codes of errors of a run.
+// What reading ends with is told apart as what a run ends with is.
 func TestReadingError(t *testing.T) {
 	for want, err := range map[errext.ExitCode]error{
 		errext.Diverged: &learner.DivergedError{Steps: 3, Last: &learner.NotFiniteError{What: "loss"}},

@@ -91,7 +91,7 @@ func (r *runFolder) checkInputs(now map[string]string) error {
 		return nil
 	}
 	return errext.With(errext.Input, "", fmt.Errorf("files that the configuration names have changed since the checkpoint %s:\n%s\n"+
-		"restore them to resume, or give trainer.experiment another name to start a new run", r.checkpoint.Path, strings.Join(others, "\n")))
+		"restore them to resume, or give trainer.experiment another name to train anew", r.checkpoint.Path, strings.Join(others, "\n")))
 }
 
 // rewardDigests returns the SHA-256 of the files that the score functions of a

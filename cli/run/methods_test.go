@@ -152,7 +152,7 @@ func TestMethodsReachTheTrainer(t *testing.T) {
 	}
 }
 
-// The similarity of gigpo's observations reaches the trainer.
+// So does the similarity of gigpo's observations.
 func TestSimilarityReachesTheTrainer(t *testing.T) {
 	ts := newTestHost(t)
 	for _, want := range []float64{1, .9} {
@@ -196,7 +196,7 @@ func TestBoundsOfWeightsReachTheTrainer(t *testing.T) {
 	}
 }
 
-// The passes over the episodes of a step reach the trainer.
+// So do the passes over a step's episodes.
 func TestPassesReachTheTrainer(t *testing.T) {
 	ts := newTestHost(t)
 	cfg, err := Schema.Load("m", []byte(tinyRun), []string{

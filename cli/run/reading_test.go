@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// lossOfReading records the losses of a fresh model on its walks.
+// lossOfReading watches a fresh model read.
 type lossOfReading struct{ losses []float64 }
 
 func (l *lossOfReading) Step(_, _ int, m algo.Metrics) { l.losses = append(l.losses, m["train/loss"]) }
@@ -19,8 +19,8 @@ func (l *lossOfReading) Phase(algo.Phase)              {}
 func (l *lossOfReading) Progress(int, string)          {}
 func (l *lossOfReading) Validated(rundir.Validation)   {}
 
-// A fresh model trains on every token of its walks, but not when it resumes from
-// a checkpoint.
+// A fresh model learns the texts of its walks, every token of them, and has
+// nothing to read once there is a checkpoint.
 func TestReading(t *testing.T) {
 	s := newTestHost(t)
 	cfg, err := Schema.Load("run.toml", []byte(tinyRun), []string{"model.fresh.walks=80", "model.fresh.walk_turns=4", "model.fresh.walk_lr=0.01"})

@@ -38,7 +38,7 @@ func TestKVTokens(t *testing.T) {
 	}
 }
 
-// The size of the KV cache is logged on a GPU, where it is not bounded.
+// On a GPU, whose free memory nobody asks for, a line says what the cache takes.
 func TestNoteCache(t *testing.T) {
 	for _, d := range []torch.Device{{}, {CUDA: true}} {
 		ts := newTestHost(t)
@@ -51,8 +51,8 @@ func TestNoteCache(t *testing.T) {
 	}
 }
 
-// A reply ends at every end token of the model's files. Qwen2.5 has two and Llama
-// 3 three.
+// TestStopTokens: a reply ends at every token that the model's files call an
+// end, as Qwen2.5's and Llama 3's name two and three.
 func TestStopTokens(t *testing.T) {
 	for _, c := range []struct {
 		name, generation string

@@ -9,8 +9,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// opened returns a training that is open up to the model, with files in its
-// folder.
+// opened is a training as far as the model, with files in its folder.
 func opened(t *testing.T, files map[string]string, text string, sets ...string) (*training, error) {
 	t.Helper()
 	return openedTo(t, nil, files, text, sets...)
@@ -38,7 +37,7 @@ func openedTo(t *testing.T, log *slog.Logger, files map[string]string, text stri
 	return tr, err
 }
 
-// openedWithLog is opened, and returns the log.
+// openedWithLog is opened, with what was logged.
 func openedWithLog(t *testing.T, files map[string]string, text string, sets ...string) (*training, string, error) {
 	t.Helper()
 	var log syncBuffer
@@ -46,8 +45,8 @@ func openedWithLog(t *testing.T, files map[string]string, text string, sets ...s
 	return tr, log.String(), err
 }
 
-// A fresh model can be trained without trajectories if its vocabulary is bytes. A
-// bpe vocabulary needs texts.
+// A fresh model may be trained by reinforcement alone; a vocabulary of merges
+// needs texts, one of bytes none.
 func TestFreshModelWithoutExperts(t *testing.T) {
 	alone := []string{"sft.epochs=0", "env.maze.expert_tasks=", "model.fresh.walks=0"}
 	if _, err := opened(t, nil, tinyRun, append(alone, "model.fresh.vocabulary=bytes")...); err != nil {
@@ -65,7 +64,8 @@ const (
 	craftRow = `{"item_id":"textcraft_3","conversations":[{"from":"human","value":"Craft."},{"from":"gpt","value":"Action:\nget 1 log","loss":true}]}` + "\n"
 )
 
-// Recorded and solved trajectories are trained on together.
+// What is recorded and what the built-in solver plays are learned from
+// together.
 func TestRecordedAndMadeTrajectories(t *testing.T) {
 	for _, sets := range [][]string{
 		{"env.maze.tasks=rows.jsonl"},
@@ -81,8 +81,8 @@ func TestRecordedAndMadeTrajectories(t *testing.T) {
 	}
 }
 
-// With several environments a file may hold the trajectories of one or of all. A
-// file without rows of any of them is an error.
+// With several environments a file may hold one's trajectories or all's; one
+// that nobody plays is refused.
 func TestTrajectoriesOfAMixture(t *testing.T) {
 	mixture := tinyRun + "\n[[env]]\nname = \"textcraft\"\ntasks = \"0-3\"\nformat = \"react\"\n"
 	files := map[string]string{"maze.jsonl": mazeRow, "craft.jsonl": craftRow, "all.jsonl": mazeRow + craftRow,
@@ -103,8 +103,8 @@ func TestTrajectoriesOfAMixture(t *testing.T) {
 	mustContain(t, "the error", err.Error(), "wordle.jsonl", "its rows are for")
 }
 
-// A trajectory that is too long is reported before the model trains on walks, and
-// the hint names valid values.
+// A trajectory that is too long is found before the model reads, and the hint
+// names values that are allowed.
 func TestTrajectoryTooLong(t *testing.T) {
 	fit := func(sets ...string) (*testHost, error) {
 		h := newTestHost(t)
@@ -131,7 +131,8 @@ func TestTrajectoryTooLong(t *testing.T) {
 	}
 }
 
-// Unusable rows are counted and logged. A file without usable rows is an error.
+// Rows that nothing can be learned from are counted and told of; a file that
+// has no others is refused.
 func TestRowsLeftOut(t *testing.T) {
 	const (
 		silent  = `{"item_id":"maze_16"}` + "\n"
@@ -163,8 +164,8 @@ func TestRowsLeftOut(t *testing.T) {
 	mustContain(t, "the log", text, "not imitated", "tasks=1")
 }
 
-// Rows of prompts and responses belong to no task, so that their indices are no
-// leak. Trajectories of validation tasks are a leak.
+// Pairs are of no task: that their rows have the numbers of validation tasks is
+// no leak. Trajectories of these are.
 func TestPairsAreNoTasks(t *testing.T) {
 	files := map[string]string{"pairs.jsonl": strings.Repeat(`{"question":"say up","answer":"up"}`+"\n", 18), "rows.jsonl": mazeRow}
 	sets := []string{"env.maze.val_tasks=17", "env.maze.tasks=18", "env.maze.expert_tasks=", "model.fresh.walks=0", "model.fresh.vocabulary=bytes"}
@@ -182,7 +183,7 @@ func TestPairsAreNoTasks(t *testing.T) {
 	mustContain(t, "the log", text, "validation tasks are imitated", "indices=17")
 }
 
-// Rows to play need a task index; conversations to learn from do not.
+// Rows to play must tell their task; conversations to learn from need not.
 func TestRowsWithoutATask(t *testing.T) {
 	files := map[string]string{
 		"pairs.jsonl": `{"question":"q","answer":"a"}` + "\n",

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"text/tabwriter"
 
+	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/algo/correction"
 	"github.com/openmanus/openmanus/algo/kl"
@@ -21,6 +22,7 @@ import (
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/configs/vocabulary"
 	"github.com/openmanus/openmanus/env"
+	"github.com/openmanus/openmanus/env/action"
 	"github.com/openmanus/openmanus/reward"
 )
 
@@ -60,7 +62,9 @@ var entryTruths = map[string]string{
 
 // entryFormats are the other prompt formats for the maze. The remaining ones call
 // functions, which the maze does not have.
-var entryFormats = []string{env.FormatActionTags, env.FormatHistory, env.FormatStaged}
+var entryFormats = slices.DeleteFunc(agent.Formats.Names(), func(name string) bool {
+	return name == env.FormatReact || name == env.FormatToolCall || action.Format(name).Calls()
+})
 
 // trial is a method and, if its score function needs one, the ground truth of every
 // task.

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// The advice in the error of a refused resume names valid settings.
+// What is refused at resume comes with advice that train itself takes.
 func TestStartFrom(t *testing.T) {
 	cfg, err := Schema.Load("run.toml", []byte(tinyRun), nil)
 	if err != nil {

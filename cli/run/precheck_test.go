@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// Wrong models are reported before a server is started or weights are loaded.
+// What cannot work is found before a server is started or a weight is read.
 func TestCheckModels(t *testing.T) {
 	tiny := copyTinyModel(t)
 	for _, c := range []struct {
@@ -44,7 +44,7 @@ func TestCheckModels(t *testing.T) {
 	}
 }
 
-// A missing program of a score function is reported before anything is started.
+// So is a score function whose program is not there.
 func TestCheckPrograms(t *testing.T) {
 	tiny := copyTinyModel(t)
 	for _, c := range []struct {

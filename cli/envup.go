@@ -137,3 +137,9 @@ func envInstall(ctx context.Context, s *State, c *cli.Context) error {
 	}
 	return s.print([]byte(fmt.Sprintf("%s: virtual environment at %s\nNext: %s\n", name, made, next)))
 }
+
+// Watchdog runs the watchdog of an environment server if this process was
+// started as one, and returns its exit code. main calls it first.
+func Watchdog(s *State) (code int, ok bool) {
+	return supervise.Watchdog(s.Args, s.Stdin, s.Stderr)
+}

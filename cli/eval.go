@@ -29,7 +29,7 @@ type evalOptions struct {
 	configs.Config
 	run.EvalOptions
 	JSON  bool
-	Out   string // file of the result, as JSON; "": none
+	Out   string // file of the result as JSON; "": none
 	Force bool   // replace files that exist
 }
 
@@ -110,4 +110,18 @@ func (s *State) printContract(c eval.Contract, asJSON bool) error {
 		return s.printJSON(c)
 	}
 	return s.print([]byte(c.String()))
+}
+
+// evalAgain returns the arguments of `openmanus eval` that play an environment
+// of a run as the run validates: its validation tasks, or else its training
+// tasks. config is the file in the run's folder.
+func evalAgain(config, actor string, cfg configs.Config, e configs.Env) []string {
+	words := []string{"--model", errext.ShellQuote(actor)}
+	if len(cfg.Env) > 1 {
+		words = append(words, "--env", e.Called())
+	}
+	if len(e.ValTasks) == 0 {
+		words = append(words, "--split", "train")
+	}
+	return append(words, errext.ShellQuote(config))
 }

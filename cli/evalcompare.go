@@ -15,7 +15,7 @@ import (
 func compareCommand(s *State) *cli.Command {
 	return leaf(s, &cli.Command{
 		Name:      "compare",
-		Usage:     "say how two results of eval --out or --json differ, task by task",
+		Usage:     "compare two results of eval --out or --json, task by task",
 		ArgsUsage: "A.json B.json",
 		Flags: []cli.Flag{
 			jsonFlag(),
@@ -24,12 +24,12 @@ func compareCommand(s *State) *cli.Command {
 	}, 2, runCompare)
 }
 
-// maxResult is more than the result of any evaluation.
+// maxResult bounds the size of a result.
 const maxResult = 1 << 30
 
 func runCompare(_ context.Context, s *State, c *cli.Context) error {
 	if c.NArg() != 2 {
-		return errext.With(errext.Usage, "see openmanus eval compare --help", usagef("two files are compared, got %d: A.json B.json", c.NArg()))
+		return errext.With(errext.Usage, "see openmanus eval compare --help", usagef("two files are needed, got %d: A.json B.json", c.NArg()))
 	}
 	a, err := s.readResult(c.Args().Get(0))
 	if err != nil {
@@ -42,7 +42,7 @@ func runCompare(_ context.Context, s *State, c *cli.Context) error {
 	cmp, err := eval.Compare(a, b, c.Bool("anyway"))
 	var contract *eval.ContractError
 	if errors.As(err, &contract) {
-		return errext.With(errext.Input, "evaluate both alike, or give --anyway to compare them as they are", err)
+		return errext.With(errext.Input, "evaluate both under the same conditions, or give --anyway to compare them regardless", err)
 	}
 	if err != nil {
 		return errext.With(errext.Input, "give two files of openmanus eval --out", err)

@@ -20,7 +20,7 @@ func generateCommand(s *State) *cli.Command {
 		ArgsUsage: "IN OUT",
 		Flags:     generateFlags(),
 		Description: "Reads parquet, or JSON objects, and adds the columns responses and responses_tokens. OUT is .jsonl, or .parquet where IN is.\n" +
-			"Rows that are done are kept in OUT.progress: the same command goes on after an interruption.",
+			"Finished rows are kept in OUT.progress, from which the same command resumes after an interruption.",
 	}, 2, runGenerate)
 }
 
@@ -51,7 +51,7 @@ func generateFlags() []cli.Flag {
 		&cli.StringFlag{Name: "prompt-key", Value: run.PromptColumn, Usage: promptKeyUsage},
 		&cli.StringFlag{Name: "response-key", Value: run.ResponseColumn, Usage: responseKeyUsage},
 	}, flagsOf(generateKeys()[len(modelKeys()):]), []cli.Flag{
-		&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists, and begin anew"},
+		&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists, and start over"},
 	})
 }
 
@@ -103,7 +103,7 @@ func scoreAgain(o run.GenerateOptions, r run.GenerateResult) string {
 		command += " --response-key " + errext.ShellQuote(o.ResponseKey)
 	}
 	command += " --score-fn "
-	const choose = "FUNCTION\nFUNCTION is one of those that openmanus score --help lists"
+	const choose = "FUNCTION\nFUNCTION is a score function that openmanus score --help lists"
 	switch {
 	case r.Sources && r.Truths:
 		return command + "data_source\n"

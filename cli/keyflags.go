@@ -16,7 +16,7 @@ import (
 )
 
 // keyFlag is a flag that overrides keys of the configuration. Keys of an
-// [[env]] table are those of the first one: commands that play keep only one.
+// [[env]] tables refer to the first table: commands that play keep only one.
 type keyFlag struct {
 	flag   cli.Flag
 	keys   string                              // separated by blanks; their errors are reported under the flag's name
@@ -110,7 +110,7 @@ const (
 )
 
 func deviceFlag() cli.Flag {
-	return &cli.StringFlag{Name: "device", Value: "auto", Usage: "auto, cpu, cuda or cuda:N; never a silent fall-back"}
+	return &cli.StringFlag{Name: "device", Value: "auto", Usage: "auto, cpu, cuda or cuda:N; a device that is missing is an error"}
 }
 
 func dtypeFlag() cli.Flag {
@@ -157,40 +157,40 @@ func playKeys() []keyFlag {
 		// The endpoint, in place of the model. No flag takes a key itself: other
 		// users can see command lines, and shells keep them.
 		{
-			flag: &cli.StringFlag{Name: "base-url", Usage: "`URL` of an OpenAI-compatible endpoint that plays instead of --model, such as http://127.0.0.1:8000/v1"},
+			flag: &cli.StringFlag{Name: "base-url", Usage: "`URL` of an OpenAI-compatible endpoint in place of --model, such as http://127.0.0.1:8000/v1"},
 			keys: "rollout.api.base_url", value: endpointAddress("base-url"), then: useEndpoint,
 		},
-		{flag: &cli.StringFlag{Name: "api-model", Usage: "`NAME` by which the endpoint knows the model"}, keys: "rollout.api.model", needs: "--base-url"},
+		{flag: &cli.StringFlag{Name: "api-model", Usage: "`NAME` of the model at the endpoint"}, keys: "rollout.api.model", needs: "--base-url"},
 		{flag: &cli.StringFlag{Name: "api-key-env", Value: api.KeyEnv, Usage: "environment `VARIABLE` that holds the endpoint's key; none is sent if it is empty"}, keys: "rollout.api.key_env", needs: "--base-url"},
 		{flag: &cli.IntFlag{Name: "api-concurrency", Usage: "requests to the endpoint at once; 0: as many as episodes"}, keys: "rollout.api.concurrency", needs: "--base-url"},
-		{flag: &cli.Float64Flag{Name: "api-timeout", Value: api.TimeoutS, Usage: "seconds one request to the endpoint may take"}, keys: "rollout.api.timeout_s", needs: "--base-url"},
-		{flag: &cli.IntFlag{Name: "api-retries", Value: api.Retries, Usage: "tries after the first, on 429, 5xx and broken replies"}, keys: "rollout.api.retries", needs: "--base-url"},
+		{flag: &cli.Float64Flag{Name: "api-timeout", Value: api.TimeoutS, Usage: "timeout of a request to the endpoint in seconds"}, keys: "rollout.api.timeout_s", needs: "--base-url"},
+		{flag: &cli.IntFlag{Name: "api-retries", Value: api.Retries, Usage: "retries after status 429, 5xx and broken replies"}, keys: "rollout.api.retries", needs: "--base-url"},
 
 		// The environment, its servers and its tasks.
 		{flag: &cli.StringFlag{Name: "env", Usage: "environment: " + strings.Join(env.Names(), ", ")}, keys: "env.0.name"},
 		{
-			flag: &cli.StringSliceFlag{Name: "server", Usage: "`URL`[,URL...] of running servers; without, the built-in server is started"},
+			flag: &cli.StringSliceFlag{Name: "server", Usage: "`URL`[,URL...] of running servers; default: the built-in server is started"},
 			keys: "env.0.servers", value: addresses, then: func(c *cli.Context, cfg *configs.Config) { cfg.Env[0].Launch = c.Bool("launch") },
 		},
 		{flag: &cli.StringFlag{Name: "recipes", Usage: "`DIR` of Minecraft recipe files for the built-in textcraft"}, keys: "env.0.recipes"},
 		{flag: &cli.StringFlag{Name: "vocabulary", Usage: "`FILE` of five-letter words for the built-in wordle"}, keys: "env.0.vocabulary"},
 		{flag: &cli.StringFlag{Name: "tasks", Usage: taskForms}, keys: "env.0.val_tasks"},
-		{flag: &cli.StringFlag{Name: "skip-tasks", Usage: "indices left out wherever --tasks has them, such as 25 or 3-5,25"}, keys: "env.0.skip_tasks"},
+		{flag: &cli.StringFlag{Name: "skip-tasks", Usage: "indices to skip, such as 25 or 3-5,25"}, keys: "env.0.skip_tasks"},
 
 		// Limits.
 		{flag: &cli.IntFlag{Name: "samples", Value: 1, Usage: "episodes per task"}, keys: "rollout.val.group_size"},
-		{flag: &cli.IntFlag{Name: "max-turns", Usage: "turns an episode may take; 0: the environment's usual limit"}, keys: "env.0.max_turns"},
-		{flag: &cli.IntFlag{Name: "max-new-tokens", Value: 512, Usage: "tokens of one reply"}, keys: "rollout.max_new_tokens"},
-		{flag: &cli.IntFlag{Name: "max-context-tokens", Usage: "tokens of a whole episode; 0: the model's limit"}, keys: "rollout.max_context_tokens"},
-		{flag: &cli.IntFlag{Name: "max-obs-tokens", Usage: "tokens of an observation that the model sees; 0: all"}, keys: "agent.max_obs_tokens", local: true},
-		{flag: &cli.IntFlag{Name: "max-parse-failures", Usage: "unreadable replies in a row that end an episode; 0: never"}, keys: "agent.max_parse_failures"},
+		{flag: &cli.IntFlag{Name: "max-turns", Usage: "maximum turns of an episode; 0: the environment's default"}, keys: "env.0.max_turns"},
+		{flag: &cli.IntFlag{Name: "max-new-tokens", Value: 512, Usage: "maximum tokens of a reply"}, keys: "rollout.max_new_tokens"},
+		{flag: &cli.IntFlag{Name: "max-context-tokens", Usage: "maximum tokens of an episode; 0: the model's limit"}, keys: "rollout.max_context_tokens"},
+		{flag: &cli.IntFlag{Name: "max-obs-tokens", Usage: "tokens of an observation shown to the model; 0: all"}, keys: "agent.max_obs_tokens", local: true},
+		{flag: &cli.IntFlag{Name: "max-parse-failures", Usage: "consecutive unparsable replies that end an episode; 0: never"}, keys: "agent.max_parse_failures"},
 	}, samplingKeys(), []keyFlag{
 		{flag: &cli.IntFlag{Name: "concurrency", Value: 64, Usage: "episodes played at once"}, keys: "agent.max_workers rollout.max_sequences"},
-		{flag: &cli.BoolFlag{Name: "deterministic", Usage: "form batches in a fixed order"}, keys: "rollout.deterministic", local: true},
+		{flag: &cli.BoolFlag{Name: "deterministic", Usage: "form batches in a fixed order, so that a run can be repeated exactly"}, keys: "rollout.deterministic", local: true},
 
-		// How the model writes actions and what it is shown.
+		// The prompt format.
 		{
-			flag: &cli.StringFlag{Name: "format", Value: env.FormatReact, Usage: "how the model writes actions, and what it is shown (--action-format changes react's): " + strings.Join(schema.Formats(), ", ")},
+			flag: &cli.StringFlag{Name: "format", Value: env.FormatReact, Usage: "prompt format: how the model writes actions, and how it sees the episode (--action-format changes that of react): " + strings.Join(schema.Formats(), ", ")},
 			keys: "env.0.format", then: func(c *cli.Context, cfg *configs.Config) { cfg.Env[0].ActionFormat = c.String("action-format") },
 		},
 		{
@@ -202,37 +202,37 @@ func playKeys() []keyFlag {
 				return c.Int("history-length"), nil
 			},
 		},
-		{flag: &cli.StringFlag{Name: "memory-file", Usage: "`FILE` that the format staged reads at the start and writes what it stores to"}, keys: "env.0.memory_file"},
+		{flag: &cli.StringFlag{Name: "memory-file", Usage: "`FILE` of the memory of the format staged, read at the start and appended to"}, keys: "env.0.memory_file"},
 
 		// The endpoint that writes the summaries of the format history.
 		// OpenManus-RL has flags of these names, for evaluation only (spec 11.5).
-		{flag: &cli.BoolFlag{Name: "use-summary", Usage: "the format history shows a summary of the past, written by another model, in place of past turns"}, keys: "env.0.use_summary"},
+		{flag: &cli.BoolFlag{Name: "use-summary", Usage: "the format history shows a summary of the past by another model in place of past turns"}, keys: "env.0.use_summary"},
 		{
 			flag: &cli.StringFlag{Name: "summary-base-url", Usage: "`URL` of the OpenAI-compatible endpoint that writes summaries"},
 			keys: "agent.summary.base_url", value: endpointAddress("summary-base-url"), needs: "--use-summary",
 		},
-		{flag: &cli.StringFlag{Name: "summary-model", Value: summary.Model, Usage: "`NAME` by which that endpoint knows the model"}, keys: "agent.summary.model", needs: "--use-summary"},
+		{flag: &cli.StringFlag{Name: "summary-model", Value: summary.Model, Usage: "`NAME` of the model at that endpoint"}, keys: "agent.summary.model", needs: "--use-summary"},
 		{flag: &cli.StringFlag{Name: "summary-key-env", Value: summary.KeyEnv, Usage: "environment `VARIABLE` that holds that endpoint's key; none is sent if it is empty"}, keys: "agent.summary.key_env", needs: "--use-summary"},
-		{flag: &cli.IntFlag{Name: "summary-concurrency", Value: summary.Concurrency, Usage: "summaries asked for at once"}, keys: "agent.summary.concurrency", needs: "--use-summary"},
-		{flag: &cli.Float64Flag{Name: "summary-timeout", Value: summary.TimeoutS, Usage: "seconds one summary may take"}, keys: "agent.summary.timeout_s", needs: "--use-summary"},
-		{flag: &cli.IntFlag{Name: "summary-max-tokens", Value: summary.MaxTokens, Usage: "tokens one summary may have"}, keys: "agent.summary.max_tokens", needs: "--use-summary"},
-		{flag: &cli.Float64Flag{Name: "summary-temperature", Value: summary.Temperature, Usage: "of their sampling"}, keys: "agent.summary.temperature", needs: "--use-summary"},
+		{flag: &cli.IntFlag{Name: "summary-concurrency", Value: summary.Concurrency, Usage: "summaries requested at once"}, keys: "agent.summary.concurrency", needs: "--use-summary"},
+		{flag: &cli.Float64Flag{Name: "summary-timeout", Value: summary.TimeoutS, Usage: "timeout of a summary in seconds"}, keys: "agent.summary.timeout_s", needs: "--use-summary"},
+		{flag: &cli.IntFlag{Name: "summary-max-tokens", Value: summary.MaxTokens, Usage: "maximum tokens of a summary"}, keys: "agent.summary.max_tokens", needs: "--use-summary"},
+		{flag: &cli.Float64Flag{Name: "summary-temperature", Value: summary.Temperature, Usage: "sampling temperature of summaries"}, keys: "agent.summary.temperature", needs: "--use-summary"},
 
 		// How servers are talked to.
-		{flag: &cli.BoolFlag{Name: "final-ends", Usage: "a reply that the format takes for an answer ends the episode even if the server goes on"}, keys: "env.0.final_ends"},
+		{flag: &cli.BoolFlag{Name: "final-ends", Usage: "a reply that is a final answer in the format ends the episode even if the server would continue"}, keys: "env.0.final_ends"},
 		{flag: &cli.StringFlag{Name: "parser", Value: server.Parser, Usage: "generation of AgentGym's action parser: g1 or g2"}, keys: "env.0.parser"},
 		{
 			flag: &cli.StringFlag{Name: "action-format", Value: env.FormatReact, Usage: "what AgentGym's client of alfworld, sciworld or webshop reads: react, function_calling or code_as_action"},
 			keys: "env.0.action_format", then: clears("format", func(e *configs.Env) { e.Format = e.ActionFormat }),
 		},
 		{
-			flag: &cli.Float64Flag{Name: "timeout", Value: server.TimeoutS, Usage: "seconds one request to a server may take"},
+			flag: &cli.Float64Flag{Name: "timeout", Value: server.TimeoutS, Usage: "timeout of a request to a server in seconds"},
 			keys: "env.0.timeout_s", then: func(_ *cli.Context, cfg *configs.Config) { // it replaces the limits of every kind of request
 				e := &cfg.Env[0]
 				e.CreateTimeoutS, e.ResetTimeoutS, e.StepTimeoutS, e.ObserveTimeoutS, e.CloseTimeoutS = 0, 0, 0, 0, server.CloseTimeoutS
 			},
 		},
-		{flag: &cli.Float64Flag{Name: "wait-healthy", Value: server.WaitHealthyS, Usage: "seconds that servers which are all down are waited for; at the start one has to answer at once"}, keys: "env.0.wait_healthy_s"},
+		{flag: &cli.Float64Flag{Name: "wait-healthy", Value: server.WaitHealthyS, Usage: "seconds to wait for a server when all are down; at the start, one must answer at once"}, keys: "env.0.wait_healthy_s"},
 		{
 			flag: &cli.StringFlag{Name: "instruction", Usage: "text that replaces the environment's instruction"},
 			keys: "env.0.instruction", then: clears("instruction-file", func(e *configs.Env) { e.InstructionFile = "" }),
@@ -242,7 +242,7 @@ func playKeys() []keyFlag {
 			keys: "env.0.instruction_file", then: clears("instruction", func(e *configs.Env) { e.Instruction = "" }),
 		},
 		{
-			flag: &cli.BoolFlag{Name: "launch", Usage: "start servers, as the flags from here on say, and end them"},
+			flag: &cli.BoolFlag{Name: "launch", Usage: "start servers with the flags below, and stop them at the end"},
 			keys: "env.0.launch", then: clears("server", func(e *configs.Env) { e.Servers = nil }),
 		},
 	}, launchKeys())
@@ -271,12 +271,12 @@ func endpointAddress(name string) func(*cli.Context) (any, error) {
 
 const taskForms = "indices such as 0-9,17, or a .parquet, .jsonl or .json file"
 
-// samplingKeys are how replies are drawn. A file's rollout.top_p, rollout.top_k
-// and trainer.seed are those of training: they do not apply here.
+// samplingKeys control how replies are sampled. The rollout.top_p, rollout.top_k
+// and trainer.seed of a file are for training and do not apply here.
 func samplingKeys() []keyFlag {
 	return []keyFlag{
 		{
-			flag: &cli.Float64Flag{Name: "temperature", Value: 1, Usage: "divides the logits"},
+			flag: &cli.Float64Flag{Name: "temperature", Value: 1, Usage: "sampling temperature"},
 			keys: "rollout.val.temperature", value: func(c *cli.Context) (any, error) {
 				if t := c.Float64("temperature"); t != 0 {
 					return t, nil
@@ -284,14 +284,14 @@ func samplingKeys() []keyFlag {
 				return nil, errors.New("0 is not allowed: --greedy takes the likeliest token")
 			},
 		},
-		{flag: &cli.BoolFlag{Name: "greedy", Usage: "take the likeliest token instead of sampling"}, then: func(c *cli.Context, cfg *configs.Config) {
+		{flag: &cli.BoolFlag{Name: "greedy", Usage: "take the most likely token instead of sampling"}, then: func(c *cli.Context, cfg *configs.Config) {
 			if cfg.Rollout.Val.Temperature = c.Float64("temperature"); c.Bool("greedy") {
 				cfg.Rollout.Val.Temperature = 0
 			}
 		}},
 		{flag: &cli.Float64Flag{Name: "top-p", Value: 1, Usage: "share of probability kept when sampling"}, keys: "rollout.top_p", always: true},
 		{flag: &cli.IntFlag{Name: "top-k", Value: -1, Usage: "tokens kept when sampling; -1 or 0: all"}, keys: "rollout.top_k", always: true},
-		{flag: &cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of every draw"}, keys: "trainer.seed", always: true},
+		{flag: &cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of all random draws"}, keys: "trainer.seed", always: true},
 	}
 }
 
@@ -307,10 +307,10 @@ func launchKeys() []keyFlag {
 	const needs = "--launch"
 	usual := configs.DefaultEnv("")
 	return []keyFlag{
-		{flag: &cli.StringFlag{Name: "checkout", Usage: "`DIR` of AgentGym, the one that holds agentenv-textcraft and the others"}, keys: "env.0.checkout", needs: needs},
+		{flag: &cli.StringFlag{Name: "checkout", Usage: "`DIR` of AgentGym, which holds agentenv-textcraft and the others"}, keys: "env.0.checkout", needs: needs},
 		{flag: &cli.IntFlag{Name: "num-servers", Value: usual.NumServers, Usage: "servers to start"}, keys: "env.0.num_servers", needs: needs},
-		{flag: &cli.IntFlag{Name: "base-port", Value: supervise.DefaultBasePort, Usage: "port of the first; the others have those after it"}, keys: "env.0.base_port", needs: needs},
-		{flag: &cli.StringFlag{Name: "venv", Usage: "virtual environment `DIR` of the servers; without, the one that env install made"}, keys: "env.0.venv", needs: needs},
+		{flag: &cli.IntFlag{Name: "base-port", Value: supervise.DefaultBasePort, Usage: "port of the first server; the others use the following ports"}, keys: "env.0.base_port", needs: needs},
+		{flag: &cli.StringFlag{Name: "venv", Usage: "virtual environment `DIR` of the servers; default: that of env install"}, keys: "env.0.venv", needs: needs},
 		{flag: &cli.StringFlag{Name: "python", Usage: "interpreter of the servers, instead of --venv"}, keys: "env.0.python", needs: needs},
 		{flag: &cli.StringFlag{Name: "workdir", Usage: "working folder `DIR` of the servers"}, keys: "env.0.workdir", needs: needs},
 		{
@@ -321,8 +321,8 @@ func launchKeys() []keyFlag {
 			flag: &cli.StringSliceFlag{Name: "environment", Usage: "`NAME=VALUE` of an environment variable of the servers; may be given again"},
 			keys: "env.0.environment", needs: needs, value: variables,
 		},
-		{flag: &cli.Float64Flag{Name: "start-timeout", Usage: "seconds a server may take until it answers; 0: as long as its kind takes"}, keys: "env.0.start_timeout_s", needs: needs},
-		{flag: &cli.Float64Flag{Name: "hang-timeout", Value: usual.HangTimeoutS, Usage: "seconds after which a server that answers nothing any more is started again; 0: never"}, keys: "env.0.hang_timeout_s", needs: needs},
+		{flag: &cli.Float64Flag{Name: "start-timeout", Usage: "seconds until a started server must answer; 0: the default of its environment"}, keys: "env.0.start_timeout_s", needs: needs},
+		{flag: &cli.Float64Flag{Name: "hang-timeout", Value: usual.HangTimeoutS, Usage: "seconds without an answer after which a server is restarted; 0: never"}, keys: "env.0.hang_timeout_s", needs: needs},
 	}
 }
 

@@ -14,28 +14,28 @@ import (
 func replayCommand(s *State) *cli.Command {
 	return leaf(s, &cli.Command{
 		Name:      "replay",
-		Usage:     "play recorded episodes again without a server, and report what differs",
+		Usage:     "replay recorded episodes without a server, and report differences",
 		ArgsUsage: "FILE",
 		Flags:     replayFlags(),
-		Description: "FILE is a dump of rollout. What servers said comes from it, what the model said is forced, and the\n" +
-			"sampler says at every token what it would have drawn. The exit code is 8 where an episode differs, and 3 where\n" +
-			"none could be replayed.",
+		Description: "FILE is a dump of rollout. Observations come from the dump, the recorded tokens are forced, and the sampler\n" +
+			"reports at every token what it would have drawn. The exit code is 8 if an episode differs, and 3 if none could\n" +
+			"be replayed.",
 	}, 1, runReplay)
 }
 
 // replayKeys override the configuration that the dump recorded.
 func replayKeys() []keyFlag {
 	return []keyFlag{
-		{flag: &cli.StringFlag{Name: "model", Usage: "folder or .gguf file of the model that played; without, where the dump says it is"}, keys: "model.path"},
+		{flag: &cli.StringFlag{Name: "model", Usage: "folder or .gguf file of the model that played; default: the path in the dump"}, keys: "model.path"},
 		{flag: deviceFlag(), keys: "model.device"},
 	}
 }
 
 func replayFlags() []cli.Flag {
 	return append(flagsOf(replayKeys()),
-		&cli.BoolFlag{Name: "no-model", Usage: "check requests, observations, rewards and masks only; a dump of an endpoint, which has no ids, by its texts"},
+		&cli.BoolFlag{Name: "no-model", Usage: "check requests, observations, rewards and masks only; a dump of an endpoint is checked by its texts"},
 		&cli.IntFlag{Name: "episode", Value: -1, Usage: "only this one, counted from 0"},
-		&cli.Float64Flag{Name: "margin", Value: 1e-4, Usage: "ids that another one beats by less are counted and are no difference: batches change log-probs by so much"},
+		&cli.Float64Flag{Name: "margin", Value: 1e-4, Usage: "tokens within this log-prob margin count as near ties, not as differences: log-probs vary with the batch"},
 		jsonFlag())
 }
 
@@ -51,7 +51,7 @@ func parseReplay(c *cli.Context) (cfg configs.Config, o run.ReplayOptions, err e
 	f.check(c, replayKeys(), &cfg)
 	f.atLeast("episode", o.Episode, -1)
 	if o.NoModel && cfg.Model.Path != "" {
-		f.add("no-model", "--model is given as well: take out one of the two")
+		f.add("no-model", "--model is given as well: leave out one of the two")
 	}
 	if !(o.Margin >= 0 && o.Margin < 1) {
 		f.add("margin", "%v is not allowed; allowed: 0 to 1", o.Margin)

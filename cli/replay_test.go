@@ -153,7 +153,7 @@ func TestReplayRefuses(t *testing.T) {
 		{"training.jsonl", errext.Input, "lacks the settings"},
 		{"d.jsonl --episode 12", errext.Input, "has 12 episodes and no episode 12"},
 		{"d.jsonl --model gone", errext.Model, "--no-model"},
-		{"d.jsonl --no-model --model m", errext.Usage, "take out one"},
+		{"d.jsonl --no-model --model m", errext.Usage, "--no-model: "},
 		{"d.jsonl --margin 2", errext.Usage, "--margin"},
 		{"staged.jsonl", errext.Input, "memory file"},
 		{"torn.jsonl", errext.OK, "last line"},

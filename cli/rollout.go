@@ -33,8 +33,8 @@ func rolloutFlags() []cli.Flag {
 	return append(playFlags(),
 		jsonFlag(),
 		&cli.StringFlag{Name: "dump", Usage: "`FILE` for the episodes: a header, then one JSON line each; compressed where the name ends in .zst"},
-		&cli.BoolFlag{Name: "continue", Usage: "go on with a dump that exists: play what it does not hold yet"},
-		&cli.BoolFlag{Name: "retry-lost", Usage: "with --continue: take the episodes that the infrastructure lost out of the dump, and play them again"},
+		&cli.BoolFlag{Name: "continue", Usage: "append to an existing dump: play the episodes that it does not hold yet"},
+		&cli.BoolFlag{Name: "retry-lost", Usage: "with --continue: remove the episodes lost to failures of servers or the engine from the dump, and play them again"},
 		maxLostFlag(),
 		&cli.BoolFlag{Name: "force", Usage: "replace a dump that exists"})
 }
@@ -51,13 +51,13 @@ func (s *State) parseRollout(c *cli.Context) (rolloutOptions, error) {
 		return o, err
 	}
 	if o.Dump == "" {
-		f.add("dump", "missing; give the file the episodes go to")
+		f.add("dump", "missing; give the file for the episodes")
 	}
 	if o.Continue && o.Force {
-		f.add("continue", "--force, which replaces the dump, is given as well: take out one of the two")
+		f.add("continue", "--force, which replaces the dump, is given as well: leave out one of the two")
 	}
 	if o.RetryLost && !o.Continue {
-		f.add("retry-lost", "it is about a dump that exists: give --continue as well")
+		f.add("retry-lost", "it applies to an existing dump: add --continue")
 	}
 	f.maxLost(o.MaxLost)
 	return o, f.err()
@@ -86,8 +86,8 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) error {
 	return errors.Join(err, s.printRollout(*result, o.JSON))
 }
 
-// printRollout writes a result to standard output, as JSON where a script
-// asked, unless that is where the dump goes.
+// printRollout writes a result to standard output, unless the dump is written
+// there.
 func (s *State) printRollout(r run.RolloutResult, asJSON bool) error {
 	switch r.Dump {
 	case "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1":
@@ -99,8 +99,8 @@ func (s *State) printRollout(r run.RolloutResult, asJSON bool) error {
 	return s.print([]byte(r.String()))
 }
 
-// newFile refuses a file that exists, where it is not to be replaced, before
-// anything is done. No file at all is right.
+// newFile returns an error if path exists and must not be replaced. An empty
+// path is allowed.
 func (s *State) newFile(path string, replace bool) error {
 	if path == "" || replace {
 		return nil

@@ -21,9 +21,9 @@ func scoreCommand(s *State) *cli.Command {
 		ArgsUsage: "IN [OUT]",
 		Flags:     scoreFlags(),
 		Description: "Reads what generate writes, or any parquet or JSON objects with replies, and reports mean@n, best@k and pass@k.\n" +
-			"With OUT (.jsonl, or .parquet where IN is), the scores are written beside the replies; rows that are done are kept in\n" +
-			"OUT.progress, so that the same command goes on after an interruption. It refuses to where the reward model, or a file\n" +
-			"that an exec: command names, is another one by then; what an http:// function answers it cannot know.",
+			"With OUT (.jsonl, or .parquet if IN is), the scores are written beside the replies; finished rows are kept in\n" +
+			"OUT.progress, from which the same command resumes after an interruption. It does not resume if the reward model, or a\n" +
+			"file that an exec: command names, has changed. Changes behind an http:// function cannot be detected.",
 	}, 2, runScore)
 }
 
@@ -43,10 +43,10 @@ func scoreKeys() []keyFlag {
 	return []keyFlag{
 		{flag: &cli.StringFlag{Name: "score-fn", Usage: "score function: " + strings.Join(schema.ScoreFns(), ", ") + ", http://…, https://… or exec:COMMAND"}, keys: "reward.score_fn"},
 		{flag: &cli.Float64Flag{Name: "format-score", Usage: "score of a well-formed wrong answer"}, keys: "reward.format_score"},
-		{flag: &cli.IntFlag{Name: "min-answer-tags", Value: usual.MinAnswerTags, Usage: "<answer> tags that a reply needs; -1: the function's own number"}, keys: "reward.min_answer_tags"},
-		{flag: &cli.Float64Flag{Name: "timeout", Value: usual.ScoreTimeoutS, Usage: "seconds that an http://, https:// or exec: function may take for one batch"}, keys: "reward.score_timeout_s"},
+		{flag: &cli.IntFlag{Name: "min-answer-tags", Value: usual.MinAnswerTags, Usage: "<answer> tags that a reply needs; -1: the default of the function"}, keys: "reward.min_answer_tags"},
+		{flag: &cli.Float64Flag{Name: "timeout", Value: usual.ScoreTimeoutS, Usage: "timeout of one batch of an http://, https:// or exec: function in seconds"}, keys: "reward.score_timeout_s"},
 		{flag: &cli.IntFlag{Name: "batch-size", Value: usual.ScoreBatchSize, Usage: "replies in one request to such a function"}, keys: "reward.score_batch_size"},
-		{flag: &cli.StringFlag{Name: "reward-model", Usage: "folder of the reward model that --score-fn model asks"}, keys: "reward.model_path"},
+		{flag: &cli.StringFlag{Name: "reward-model", Usage: "folder of the reward model of --score-fn model"}, keys: "reward.model_path"},
 		{flag: deviceFlag(), keys: "model.device"},
 	}
 }
@@ -54,14 +54,14 @@ func scoreKeys() []keyFlag {
 func scoreFlags() []cli.Flag {
 	keys := flagsOf(scoreKeys())
 	return slices.Concat(keys[:1], []cli.Flag{
-		&cli.StringFlag{Name: "config", Usage: "run `FILE` whose section [reward], with its components, is taken instead"},
+		&cli.StringFlag{Name: "config", Usage: "configuration `FILE` with the section [reward] to use instead"},
 	}, keys[1:], []cli.Flag{
 		&cli.StringFlag{Name: "prompt-key", Value: run.PromptColumn, Usage: promptKeyUsage},
 		&cli.StringFlag{Name: "response-key", Value: run.ResponseColumn, Usage: responseKeyUsage + ": text, or a list of texts"},
 		&cli.StringFlag{Name: "ground-truth-key", Value: run.GroundTruthColumn, Usage: "column of the ground truth"},
 		&cli.StringFlag{Name: "data-source-key", Value: run.DataSourceColumn, Usage: "column of the row's data source"},
-		&cli.Float64Flag{Name: "threshold", Value: 1, Usage: "a reply passes from this score on"},
-		&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists, and begin anew"},
+		&cli.Float64Flag{Name: "threshold", Value: 1, Usage: "score at which a reply passes"},
+		&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists, and start over"},
 		jsonFlag(),
 	})
 }
@@ -108,7 +108,7 @@ func (s *State) parseScore(c *cli.Context) (scoreOptions, error) {
 	f.override(c, scoreKeys(), &o.Config, true)
 	if f.need("score-fn", o.Reward.ScoreFn, "the name of a score function, or --config with a [reward] section") &&
 		(o.Reward.ModelPath != "") != (o.Reward.ScoreFn == configs.ModelScoreFn) {
-		f.add("reward-model", "it goes with --score-fn %s: give both or neither", configs.ModelScoreFn)
+		f.add("reward-model", "--reward-model and --score-fn %s need each other: give both or neither", configs.ModelScoreFn)
 	}
 	f.values(scoreKeys(), &o.Config)
 	return o, f.err()

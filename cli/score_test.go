@@ -55,7 +55,7 @@ func TestScore(t *testing.T) {
 		{[]string{"score", "--score-fn", "math"}, errext.Usage, "score needs a file"},
 		{[]string{"score", "none.jsonl", "--score-fn", "math"}, errext.Input, "none.jsonl"},
 		{[]string{"score", "in.jsonl", "--score-fn", "math", "--response-key", "x"}, errext.Input, "row 0: it has no replies in x"},
-		{[]string{"score", "in.jsonl", "--score-fn", "math", "--ground-truth-key", "foo.bar"}, errext.Input, "no ground truth to compare with: there is none in the column foo.bar; --ground-truth-key names another"},
+		{[]string{"score", "in.jsonl", "--score-fn", "math", "--ground-truth-key", "foo.bar"}, errext.Input, "column foo.bar"},
 		{[]string{"score", "in.jsonl", "--score-fn", "data_source", "--data-source-key", "from"}, errext.Input, `no function for data_source "": so the column from says; name a function with --score-fn`},
 		{[]string{"score", "in.jsonl", "--score-fn", "data_source", "--data-source-key", "reward_model.ground_truth"}, errext.Input, `no function for data_source "4": so`},
 		{[]string{"score", "in.jsonl", "in.jsonl", "--score-fn", "gsm8k", "--force"}, errext.Usage, "in.jsonl is the input"},

@@ -36,9 +36,8 @@ func (c *Config) Unmet(path string) string {
 	return strings.Join(c.Schema.usesOf[generic(path)].unmet(c, i), " and ")
 }
 
-// PlayFaults returns what is wrong with c for playing episodes, without the
-// rules of training. Here rollout.max_context_tokens = 0 stands for the
-// model's own limit.
+// PlayFaults validates c for playing episodes, without the rules of training.
+// rollout.max_context_tokens = 0 is allowed; it is the model's limit.
 func (c *Config) PlayFaults() Faults {
 	fs := slices.DeleteFunc(c.valueFaults(), func(f Fault) bool {
 		return f.Key == "rollout.max_context_tokens" && c.Rollout.MaxContextTokens == 0
@@ -64,8 +63,9 @@ var episodeKeys = slices.Concat([]string{
 	"rollout.api.base_url", "rollout.api.model", "trainer.seed",
 }, contractKeys)
 
-// contractKeys are the episodeKeys under which results can be compared. The
-// others name what is compared, or a file whose content counts.
+// contractKeys are the episodeKeys that must be equal for two results to be
+// compared. The others identify the compared model, or name files that are
+// compared by content.
 var contractKeys = []string{
 	"model.compute_dtype",
 	"env.name", "env.max_turns", "env.format", "env.history_length", "env.use_summary", "env.final_ends", "env.parser", "env.action_format",

@@ -2,19 +2,18 @@ package run
 
 import "slices"
 
-// bestAtK is best@k, the largest score that is to be expected of k replies to a
-// row, of n replies that were scored. Its unbiased estimator is the mean of the
-// largest score over all choices of k of the n,
+// bestAtK returns best@k, the expected largest score of k replies, estimated
+// from n scored replies to a row. The unbiased estimator is the mean of the
+// largest score over all choices of k of the n replies,
 //
 //	best@k = Σ_{i=k..n} C(i-1, k-1) / C(n, k) · s_i,    s_1 ≤ … ≤ s_n
 //
-// (s_i is the largest in C(i-1, k-1) of the choices). Of scores that are 0 or 1
-// it is pass@k as Chen et al. estimate it (eval.PassAtK), which the largest of
-// the first k would not be. The weights are made one of the other, from k/n for
-// the largest down, so that no binomial overflows. It wants k ≤ n.
+// since s_i is the largest score in C(i-1, k-1) of the choices. For scores 0 and
+// 1 it equals the pass@k of Chen et al. (eval.PassAtK). The weights are computed
+// by a recurrence from k/n for the largest score down, so that no binomial
+// overflows. k must be at most n.
 //
-// Differs from verl, which draws 1000 times with replacement: that finds the
-// best reply less often than k replies do.
+// verl draws 1000 times with replacement instead, which underestimates best@k.
 func bestAtK(scores []float64, k int) float64 {
 	s := slices.Sorted(slices.Values(scores))
 	n := len(s)

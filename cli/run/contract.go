@@ -17,7 +17,7 @@ import (
 )
 
 // contract returns everything that can change the result of an evaluation,
-// except the weights and the seed, which are what is compared. docs/eval.md
+// except the compared weights and the seed. docs/eval.md
 // describes the parts.
 func (p *player) contract(ctx context.Context, program string) (_ eval.Contract, err error) {
 	parts := map[string]string{

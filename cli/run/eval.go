@@ -47,7 +47,7 @@ func (r *Run) Eval(ctx context.Context, o EvalOptions) (result eval.Result, err 
 	return result, nil
 }
 
-// evaluate plays the tasks and writes the episodes to a dump, if one is wanted.
+// evaluate plays the tasks and writes the episodes to the dump o.Episodes.
 func (p *player) evaluate(ctx context.Context, o EvalOptions, weights string, contract eval.Contract) (episodes []*data.Episode, met eval.Infrastructure, err error) {
 	onEpisode := func(*data.Episode) error { return nil }
 	if o.Episodes != "" {

@@ -34,12 +34,12 @@ type GenerateResult struct {
 	Rows    int
 	Samples int   // replies to a row
 	Tokens  int64 // of all replies
-	// Whether the rows can be scored by their data_source: every row has a known
-	// one, and a ground truth.
+	// Sources is set if every row has a known data_source, Truths if every row has
+	// a ground truth.
 	Sources, Truths bool
 }
 
-// sampling is how replies are drawn, as a progress file records it.
+// sampling lists the sampling parameters in a progress file.
 type sampling struct {
 	MaxNewTokens     int     `json:"max_new_tokens"`
 	MaxContextTokens int     `json:"max_context_tokens"`
@@ -56,7 +56,7 @@ func samplingOf(cfg configs.Config) sampling {
 	return sampling{r.MaxNewTokens, r.MaxContextTokens, temperature, greedy, r.TopP, r.TopK, cfg.Trainer.Seed}
 }
 
-// generateWork is what decides the replies.
+// generateWork lists everything that the replies depend on.
 type generateWork struct {
 	Command   string `json:"command"`
 	Input     string `json:"input_sha256"`
@@ -67,7 +67,7 @@ type generateWork struct {
 	sampling
 }
 
-// replies are what is kept for a row.
+// replies is the record of a finished row.
 type replies struct {
 	Texts  []string `json:"texts"`
 	Tokens []int64  `json:"tokens"`
@@ -220,7 +220,7 @@ func (g *generation) run(ctx context.Context, prompts [][]data.Message, done *ro
 	return group.Wait()
 }
 
-// encode renders the prompts. An error lists all that are too long, up to 20.
+// encode renders the prompts. The error for long prompts lists up to 20 of them.
 func (g *generation) encode(prompts [][]data.Message) ([][]int32, error) {
 	const listed = 20
 	starts := make([][]int32, len(prompts))

@@ -163,8 +163,7 @@ func (p *player) openEndpoint(ctx context.Context) error {
 	return nil
 }
 
-// weights returns the hash of the model, "" for an endpoint, whose weights are
-// unknown.
+// weights returns the hash of the model, or "" for an endpoint.
 func (p *player) weights(ctx context.Context) (string, error) {
 	if p.bundle == nil {
 		return "", nil
@@ -174,7 +173,7 @@ func (p *player) weights(ctx context.Context) (string, error) {
 }
 
 // dumpOptions returns the options of a dump's header: the keys of the
-// configuration that decide the episodes, and what the keys were resolved to.
+// configuration that decide the episodes, and the resolved options.
 func (p *player) dumpOptions() map[string]any {
 	m := p.cfg.EpisodeValues()
 	m["episode"] = p.env.Setup.Options
@@ -187,8 +186,8 @@ func (p *player) dumpOptions() map[string]any {
 	return m
 }
 
-// play plays every task, and returns the episodes and what the servers did
-// meanwhile. more completes the options of the rollout.
+// play plays every task, and returns the episodes and the statistics of the
+// servers. more completes the options of the rollout.
 func (p *player) play(ctx context.Context, o PlayOptions, more func(*rollout.Options)) ([]*data.Episode, eval.Infrastructure, error) {
 	name, total := p.cfg.Env[0].Name, p.total()
 	bar := p.host.Progress("playing "+name, total)

@@ -57,8 +57,8 @@ type EpisodeDifference struct {
 
 // Replay replays recorded episodes without a server: observations come from the
 // dump, the recorded tokens are forced, and the sampler reports at every token
-// what it would have drawn. The model is that of [model], or without a path the
-// recorded one.
+// its own choice. The model is that of [model], or without a path the recorded
+// one.
 func (r *Run) Replay(ctx context.Context, o ReplayOptions) (_ *ReplayReport, err error) {
 	in, err := dump.Open(r.host.Path(o.Path))
 	if err != nil {
@@ -128,8 +128,8 @@ func (p *replaying) prepare(ctx context.Context) error {
 	return p.openModel(ctx)
 }
 
-// openModel opens the model that played, with a sampler that reports what it
-// would draw.
+// openModel opens the model that played, with a sampler that reports its own
+// choices beside the forced tokens.
 func (p *replaying) openModel(ctx context.Context) error {
 	played := p.played.Config
 	m := configs.Model{Path: cmp.Or(p.model.Path, played.Model.Path), ComputeDtype: played.Model.ComputeDtype, Device: p.model.Device}

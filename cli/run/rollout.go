@@ -29,7 +29,7 @@ type RolloutResult struct {
 	Dump     string `json:"dump"`
 	Before   int    `json:"before"`   // episodes that the dump held before
 	Episodes int    `json:"episodes"` // that it holds now
-	Of       int    `json:"of"`       // that were asked for
+	Of       int    `json:"of"`       // number of requested episodes
 	Lost     int    `json:"lost"`     // to failures of servers or the engine
 	Outcomes Tally  `json:"outcomes"`
 	eval.Infrastructure

@@ -29,7 +29,7 @@ type ScoreOptions struct {
 	Force       bool    // replace Out and its progress file
 }
 
-// scoreWork is what decides the scores.
+// scoreWork lists everything that the scores depend on.
 type scoreWork struct {
 	Command     string         `json:"command"`
 	Input       string         `json:"input_sha256"`
@@ -42,21 +42,21 @@ type scoreWork struct {
 	Judges map[string]string `json:"judges_sha256"`
 }
 
-// judging is a [reward] section without what a resumed run may change in it as
-// well: who was told of a time-out goes on with a longer one.
-func judging(r configs.Reward) configs.Reward {
+// scoringKeys returns a [reward] section without the keys that may change
+// between two calls, such as the timeout.
+func scoringKeys(r configs.Reward) configs.Reward {
 	r.ScoreTimeoutS, r.ScoreBatchSize, r.ModelMicroBatchSize, r.ModelOffloadParams = 0, 0, 0, false
 	return r
 }
 
-// rowScores are what is kept for a row: the scores of its replies, and what
-// every component said.
+// rowScores is the record of a finished row: the scores of its replies, in total
+// and by component.
 type rowScores struct {
 	Scores []float64                 `json:"scores"`
 	Parts  map[string][]reward.Score `json:"parts"`
 }
 
-// scoreRows is how many rows are scored, and written down, at once.
+// scoreRows is the number of rows scored and recorded at once.
 const scoreRows = 64
 
 // Score scores the replies of a file with the score functions of [reward]. With
@@ -177,7 +177,7 @@ func (o ScoreOptions) samples(row map[string]any, i int) ([]reward.Sample, error
 func (o ScoreOptions) explain(err error) error {
 	switch {
 	case errors.Is(err, reward.ErrNoGroundTruth):
-		return errext.With(errext.Input, fmt.Sprintf("there is none in the column %s; --ground-truth-key names another", o.TruthKey), err)
+		return errext.With(errext.Input, fmt.Sprintf("the column %s has none; --ground-truth-key names another", o.TruthKey), err)
 	case errors.Is(err, reward.ErrNoFunction):
 		return errext.With(errext.Input, fmt.Sprintf("so the column %s says; name a function with --score-fn, or another column with --data-source-key", o.SourceKey), err)
 	}
@@ -197,7 +197,7 @@ func (r *Run) scoreAll(ctx context.Context, o ScoreOptions, composer *reward.Com
 		if err != nil {
 			return nil, nil, err
 		}
-		work := scoreWork{"score", hash, o.PromptKey, o.ResponseKey, o.TruthKey, o.SourceKey, judging(r.cfg.Reward), judges}
+		work := scoreWork{"score", hash, o.PromptKey, o.ResponseKey, o.TruthKey, o.SourceKey, scoringKeys(r.cfg.Reward), judges}
 		file, err := openRowFile(&r.host, o.Out, work, o.Force)
 		if err != nil {
 			return nil, nil, err
@@ -206,7 +206,7 @@ func (r *Run) scoreAll(ctx context.Context, o ScoreOptions, composer *reward.Com
 		defer func() { failed = errors.Join(failed, file.close()) }()
 		for i, raw := range done.done {
 			if i < 0 || i >= len(rows) || json.Unmarshal(raw, &rows[i]) != nil || len(rows[i].Scores) != len(samples[i]) {
-				return nil, nil, errext.With(errext.Input, "--force begins anew", fmt.Errorf("%s: row %d is not what was written", done.path, i))
+				return nil, nil, errext.With(errext.Input, "--force starts over", fmt.Errorf("%s: row %d is invalid", done.path, i))
 			}
 		}
 	}

@@ -43,6 +43,31 @@ func (s *State) openRun(ctx context.Context, cfg configs.Config, flags []keyFlag
 	return run.Open(ctx, cfg, h)
 }
 
+func maxLostFlag() cli.Flag {
+	return &cli.Float64Flag{Name: "max-lost", Value: run.MaxFailedValidation, Usage: "share of the episodes that may be lost to failures of servers or the engine before the command fails"}
+}
+
+// maxLost checks the value of maxLostFlag.
+func (f *flagFaults) maxLost(share float64) {
+	if !(share >= 0 && share < 1) {
+		f.add("max-lost", "%v is not allowed; allowed: from 0 to below 1", share)
+	}
+}
+
+func serverLogsFlag() cli.Flag {
+	return &cli.StringFlag{Name: "server-logs", Value: "servers", Usage: "`DIR` of the servers' logs"}
+}
+
+// serverLogs checks the value of serverLogsFlag.
+func (f *flagFaults) serverLogs(c *cli.Context, launch bool) {
+	if c.IsSet("server-logs") && !launch {
+		f.add("server-logs", "only used with --launch: add that, or leave it out")
+	}
+	if c.String("server-logs") == "" {
+		f.add("server-logs", "missing; give a folder")
+	}
+}
+
 // parsePlay merges the defaults, the configuration that the command line names
 // and its flags. Without a configuration the flags' defaults apply. Errors of
 // the flags are added to f, to be reported with those of other flags.
@@ -106,8 +131,8 @@ func (f *flagFaults) needs(c *cli.Context, cfg configs.Config) {
 	f.serverLogs(c, e.Launch)
 }
 
-// loadPlayed reads the configuration of a run and keeps the environment and
-// the tasks that the flags env and split select.
+// loadPlayed reads a configuration and keeps the environment and the tasks that
+// --env and --split select.
 func (s *State) loadPlayed(c *cli.Context, file string) (configs.Config, error) {
 	cfg, err := s.loadConfig(file, "", c.StringSlice("set"))
 	if err != nil {

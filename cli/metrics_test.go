@@ -101,7 +101,7 @@ func TestMetricsTable(t *testing.T) {
 	}
 	unknown, unwritten := track.Check(slices.Sorted(maps.Keys(written)))
 	for _, name := range unknown {
-		t.Errorf("%s is written, but not in the table: define it in algo/track/names_*.go", name)
+		t.Errorf("%s is written, but not in the table: define it in algo/track/table.go", name)
 	}
 	for pattern, test := range track.Elsewhere {
 		if pkg, name, ok := strings.Cut(test, "."); !ok || !hasTest(t, pkg, name) {

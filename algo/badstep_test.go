@@ -15,8 +15,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// A run goes on after a bad step, with its batch in the run folder and its
-// place in the metrics, and ends after three.
+// TestRunWithBadSteps: a run continues after a bad step, records its batch in the run folder and its number in the
+// metrics, and ends after three bad steps in a row.
 func TestRunWithBadSteps(t *testing.T) {
 	nan := func(l torch.Tensor) torch.Tensor { return l.MulScalar(math.NaN()) }
 	r := newRig(t)
@@ -65,9 +65,8 @@ func TestRunWithBadSteps(t *testing.T) {
 	}
 }
 
-// Where an episode has several contexts, those of a step that was left out have
-// no entropies, which would not be the policy's; the others' are told, and the
-// run goes on.
+// TestBadStepOfContexts: the contexts of a skipped optimiser step have no entropies, since these would not describe
+// the policy. Those of other steps are reported, and the run continues.
 func TestBadStepOfContexts(t *testing.T) {
 	r := newRig(t)
 	r.format, r.steps = "history", 2
@@ -83,17 +82,17 @@ func TestBadStepOfContexts(t *testing.T) {
 		return l
 	}
 	must(t, r.fit(t, t.Context(), t.Context()))
-	skipped, told := 0., 0
+	skipped, reported := 0., 0
 	must(t, track.Read(filepath.Join(r.dir, "metrics.jsonl"), func(_ int, m track.Metrics) error {
 		skipped += m["actor/skipped_steps"]
 		if h, ok := m["actor/entropy/turn_1"]; ok {
-			if told++; !(h > 0) {
+			if reported++; !(h > 0) {
 				t.Errorf("an entropy of %v", h)
 			}
 		}
 		return nil
 	}))
-	if skipped != 1 || told != 2 {
-		t.Errorf("%v optimiser steps were left out, %d lines tell entropies", skipped, told)
+	if skipped != 1 || reported != 2 {
+		t.Errorf("%v optimiser steps were skipped, %d lines report entropies", skipped, reported)
 	}
 }

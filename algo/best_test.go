@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestBestIsKept: the best checkpoint outlives newer ones, whatever the
-// cadence of saving, and the link leads to it.
+// TestBestIsKept checks that the best checkpoint is kept when newer ones are pruned, whatever the save interval, and
+// that the link points to it.
 func TestBestIsKept(t *testing.T) {
 	r := newRig(t)
 	r.keep, r.steps = 1, 4
@@ -31,9 +31,8 @@ func TestBestIsKept(t *testing.T) {
 	}
 }
 
-// The weights before supervised training are rated, so there is a checkpoint of
-// them, which is kept as long as they are the best; one that is not there any
-// more is the best of nothing.
+// TestBestIsThere: the weights before supervised training are validated, so they get a checkpoint, which is kept
+// while it is the best. If the best checkpoint has been deleted, the next one becomes the best.
 func TestBestIsThere(t *testing.T) {
 	r := newRig(t)
 	r.supervised, r.keep = true, 1

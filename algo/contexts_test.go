@@ -11,8 +11,8 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// parted cuts a row into contexts of the given lengths.
-func parted(r data.Row, lengths ...int) []data.Row {
+// splitContexts cuts a row into contexts of the given lengths.
+func splitContexts(r data.Row, lengths ...int) []data.Row {
 	var rows []data.Row
 	at := 0
 	for i, n := range lengths {
@@ -37,18 +37,18 @@ func parted(r data.Row, lengths ...int) []data.Row {
 	return rows
 }
 
-// An episode counts once, however many contexts it has: a row for every
-// context would let long episodes outvote short ones.
+// An episode counts once, however many contexts it has. If every context counted, long episodes would outweigh short
+// ones.
 func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 	rows := specRows("a", "a", "a", "b")
 	for i := range rows {
 		rows[i].Tokens = make([]int32, len(rows[i].Mask))
 	}
 	var cut []data.Row
-	cut = append(cut, parted(rows[0], 1, 3, 1)...)
+	cut = append(cut, splitContexts(rows[0], 1, 3, 1)...)
 	cut = append(cut, rows[1])
-	cut = append(cut, parted(rows[2], 2, 3)...)
-	cut = append(cut, parted(rows[3], 3, 2)...)
+	cut = append(cut, splitContexts(rows[2], 2, 3)...)
+	cut = append(cut, splitContexts(rows[3], 3, 2)...)
 	must(t, advantage.Compute("grpo", rows, advantage.Options{Params: registry.Values{"norm_by_std": true}}))
 	must(t, advantage.Compute("grpo", cut, advantage.Options{Params: registry.Values{"norm_by_std": true}}))
 
@@ -73,7 +73,7 @@ func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 	if len(kept) != 6 || stats.Groups != 2 || stats.Single != 1 {
 		t.Errorf("%d rows kept of groups %+v", len(kept), stats)
 	}
-	// PF-PPO draws whole episodes.
+	// PF-PPO resamples whole episodes.
 	drawn, err := advantage.Resample(cut, "pow", registry.Values{"pf_ppo_weight_pow": 1.0}, 5, 1)
 	must(t, err)
 	spans, err := data.EpisodeSpans(drawn)
@@ -83,7 +83,7 @@ func TestContextsShareTheEpisodesAdvantage(t *testing.T) {
 	}
 }
 
-// Every estimator sees whole episodes, with all that it may need of them.
+// Every estimator receives whole episodes with all the fields it needs.
 func TestContextsUnderEveryEstimator(t *testing.T) {
 	rows := specRows("a", "a", "a", "b")
 	values := [][]float32{{.1, .2, .3, .4, .5}, {0, .1, 0, .1, 0}, {.2, .2, .2, .2, .2}, {-.1, -.2, -.3, 0, 0}}
@@ -101,10 +101,10 @@ func TestContextsUnderEveryEstimator(t *testing.T) {
 		}
 	}
 	var cut []data.Row
-	cut = append(cut, parted(rows[0], 1, 3, 1)...)
+	cut = append(cut, splitContexts(rows[0], 1, 3, 1)...)
 	cut = append(cut, rows[1])
-	cut = append(cut, parted(rows[2], 2, 3)...)
-	cut = append(cut, parted(rows[3], 3, 2)...)
+	cut = append(cut, splitContexts(rows[2], 2, 3)...)
+	cut = append(cut, splitContexts(rows[3], 3, 2)...)
 	o := advantage.Options{Params: registry.Values{
 		"norm_by_std": true, "gamma": .9, "lam": .8, "gigpo_step_weight": 1.0, "gigpo_norm": advantage.MeanStdNorm,
 	}, InvalidActionPenalty: .25}
@@ -138,7 +138,7 @@ func TestContextsUnderEveryEstimator(t *testing.T) {
 	}
 }
 
-// The baseline of remax is what a greedy episode was paid in all its contexts.
+// The baseline of remax is the reward of the greedy episode, summed over its contexts.
 func TestGreedyScoresOfContexts(t *testing.T) {
 	rows := specRows("a", "b", "c", "d")[:2]
 	rows[0].Rewards = []float32{.5, 0, .25, 0, 1}
@@ -146,7 +146,7 @@ func TestGreedyScoresOfContexts(t *testing.T) {
 	for i := range rows {
 		rows[i].Tokens = make([]int32, len(rows[i].Mask))
 	}
-	cut := append(parted(rows[0], 2, 2, 1), parted(rows[1], 4, 1)...)
+	cut := append(splitContexts(rows[0], 2, 2, 1), splitContexts(rows[1], 4, 1)...)
 	want := map[string]float64{"a": 1.75, "b": -2}
 	for name, list := range map[string][]data.Row{"whole": rows, "parted": cut} {
 		if d := cmp.Diff(want, greedyScores(list)); d != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/openmanus/openmanus/data/dump"
 )
 
-// courseRun is a run whose turns grow and whose tasks rest after a failure.
+// courseRun returns a run with a growing turn limit, in which a task rests after a failure.
 func courseRun(t *testing.T) *rig {
 	r := newRig(t)
 	r.steps = 4
@@ -24,8 +24,8 @@ func courseRun(t *testing.T) *rig {
 	return r
 }
 
-// TestCourse: turns are limited stage by stage, and a run that is killed and
-// resumed draws the tasks it would have drawn.
+// TestCourse: every stage has its turn limit, and a run that is killed and resumed draws the same tasks as an
+// uninterrupted one.
 func TestCourse(t *testing.T) {
 	r := courseRun(t)
 	must(t, r.fit(t, t.Context(), t.Context()))
@@ -67,7 +67,7 @@ func TestCourse(t *testing.T) {
 	}
 }
 
-// drawn names the tasks of every step.
+// drawn returns the tasks of every step.
 func drawn(t *testing.T, dir string, steps int) []string {
 	t.Helper()
 	var out []string

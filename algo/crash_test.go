@@ -17,15 +17,14 @@ import (
 	"github.com/openmanus/openmanus/data/crash"
 )
 
-// crashFolder tells a process of this test's own that it is the one to die, and
-// in which run folder; crashAside that it first goes back to step 1.
+// Environment variables of the process to kill: crashFolder is its run folder; if crashAside is set, the run first
+// returns to step 1.
 const (
 	crashFolder = "OPENMANUS_TEST_CRASH_FOLDER"
 	crashAside  = "OPENMANUS_TEST_CRASH_ASIDE"
 )
 
-// rare are the points that a run nothing happens to does not pass, with how a
-// run comes by them.
+// rare lists the crash points that an undisturbed run does not pass, with the case in which a run passes them.
 var rare = []string{
 	"checkpoint/clean",     // it starts after one that died while saving
 	"checkpoint/set-aside", // it goes back to an older checkpoint
@@ -33,9 +32,8 @@ var rare = []string{
 	"set-aside/rollouts",
 }
 
-// TestKilledAtEveryPoint kills a real process at every point that has a name.
-// Whatever was on disk then can be gone on from, nothing but the step in
-// flight is lost, and the end is that of a run nothing happened to.
+// TestKilledAtEveryPoint kills a real process at every crash point. The run can be resumed from the files on disk,
+// loses only the step in flight, and ends with the results of an undisturbed run.
 func TestKilledAtEveryPoint(t *testing.T) {
 	if dir := os.Getenv(crashFolder); dir != "" {
 		dieIn(t, dir)
@@ -63,7 +61,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 			t.Errorf("no run passes %s", point)
 			continue
 		}
-		// In the middle of the run: every kind of save has come and some are still to.
+		// In the middle of the run: every kind of save has happened, and more follow.
 		at := fmt.Sprintf("%s:%d", point, (n+1)/2)
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
@@ -100,14 +98,14 @@ func TestKilledAtEveryPoint(t *testing.T) {
 	}
 }
 
-// crashRig is the run that is killed: all that can be written is.
+// crashRig returns the run to kill, which writes every kind of file.
 func crashRig(t *testing.T) *rig {
 	r := newRig(t)
 	r.reference = true
 	return r
 }
 
-// dieIn is what the process does that is to die.
+// dieIn runs in the process to kill.
 func dieIn(t *testing.T, dir string) {
 	r := crashRig(t)
 	r.dir = dir
@@ -119,11 +117,11 @@ func dieIn(t *testing.T, dir string) {
 	t.Error("the run came to its end")
 }
 
-// die runs a process in the folder that dies at a point.
+// die starts a process that trains in dir and is killed at a crash point.
 func die(t *testing.T, dir, at string, env ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestKilledAtEveryPoint$")
-	// What it leaves behind goes with this test's files: it does not live to remove its own.
+	// The killed process cannot remove its temporary files; they are deleted with those of this test.
 	cmd.Env = append(append(os.Environ(), crashFolder+"="+dir, crash.Variable+"="+at, "TMPDIR="+t.TempDir()), env...)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
@@ -132,8 +130,8 @@ func die(t *testing.T, dir, at string, env ...string) {
 	}
 }
 
-// nothingButTheStepInFlight compares the newest checkpoint with the episodes
-// of the last step that had begun. The run saves every step.
+// nothingButTheStepInFlight compares the newest checkpoint with the episodes of the last step that had begun. The run
+// saves after every step.
 func (r *rig) nothingButTheStepInFlight(t *testing.T) {
 	t.Helper()
 	run := &rundir.Folder{Dir: r.dir}

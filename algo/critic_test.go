@@ -13,8 +13,8 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// The critic's bad steps in a row are counted over a resume, also while it warms
-// up alone; and what it takes is told apart from what the actor does.
+// TestCriticsBadStepsAreResumed: the number of the critic's bad steps in a row survives a resume, also during its
+// warm-up. The critic's memory and time are reported apart from the actor's.
 func TestCriticsBadStepsAreResumed(t *testing.T) {
 	r := quick(t, func(o *Options) {
 		o.Estimator, o.Critic = "gae", criticOptions()
@@ -27,7 +27,8 @@ func TestCriticsBadStepsAreResumed(t *testing.T) {
 	if m["critic/skipped_steps"] != 1 {
 		t.Errorf("%v steps of the critic were left out, want 1", m["critic/skipped_steps"])
 	}
-	// The actor has an output layer that the critic does not use, but for the tied one of this model.
+	// The actor's output layer, which the critic does not have, is tied to the embedding in this model and adds no
+	// memory.
 	weights, critic := m["perf/memory_bytes/weights"], m["perf/memory_bytes/critic"]
 	if head := 4 * float64(tinyConfig().HiddenSize+1); critic != weights+head || m["perf/memory_bytes/critic_optimizer"] != 2*critic {
 		t.Errorf("the critic takes %v bytes and its optimiser %v, the actor %v", critic, m["perf/memory_bytes/critic_optimizer"], weights)
@@ -40,9 +41,8 @@ func TestCriticsBadStepsAreResumed(t *testing.T) {
 	}
 }
 
-// A run with a critic that is killed goes on from its checkpoint as if nothing
-// had happened, and the actor rests while the critic warms up; one on the
-// actor's decoder writes no second model.
+// TestCriticIsResumed: a run with a critic that is killed continues from its checkpoint with the same results. The
+// actor is not trained during the critic's warm-up. A critic that shares the actor's decoder saves no second model.
 func TestCriticIsResumed(t *testing.T) {
 	for name, shared := range map[string]bool{"own decoder": false, "shared decoder": true} {
 		t.Run(name, func(t *testing.T) { criticIsResumed(t, shared) })
@@ -90,7 +90,7 @@ func criticIsResumed(t *testing.T, shared bool) {
 		if loss := calm[step]["critic/vf_loss"]; !(loss > 0) {
 			t.Errorf("step %d: the value loss is %v", step, loss)
 		}
-		// The log-probs of several mini-batches come with the values.
+		// A shared critic computes its values in the pass of the log-probs, except during the warm-up.
 		if _, alone := calm[step]["timing_s/values"]; alone != (!shared || step == 1) {
 			t.Errorf("step %d: the values had a pass of their own: %v", step, alone)
 		}

@@ -44,8 +44,8 @@ func TestEvolKeeps(t *testing.T) {
 	}
 }
 
-// A step replays all trajectories of before, or as many as it is told to, each
-// at most once, whole, and others in another step.
+// A step replays the kept trajectories, or at most the configured number: each at most once a step, never cut, and
+// different ones from step to step.
 func TestEvolReplays(t *testing.T) {
 	o := &Evol{Original: []data.Row{{UID: "o1"}, {UID: "o2"}}}
 	var earlier []data.Row
@@ -87,8 +87,8 @@ func TestEvolReplays(t *testing.T) {
 	}
 }
 
-// AgentEvol keeps what was won, learns from it beside the recorded trajectories
-// and what it kept before, and goes on the same from a checkpoint.
+// AgentEvol keeps successful episodes, trains on them together with the recorded trajectories and those kept before,
+// and gives the same results after a resume.
 func TestAgentEvol(t *testing.T) {
 	run := func(killAfter int) *rig {
 		r := quick(t, nil)

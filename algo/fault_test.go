@@ -19,8 +19,8 @@ import (
 
 var errFull = &os.PathError{Op: "write", Path: "somewhere", Err: syscall.ENOSPC}
 
-// A run that something disturbs ends with an error that says what, and, started
-// again, ends as if nothing had happened.
+// TestFaults: a run with a fault ends with an error that names it. Started again, the run ends with the results of an
+// undisturbed one.
 func TestFaults(t *testing.T) {
 	noServer := func(err error) bool {
 		var down *pool.DownError
@@ -92,7 +92,7 @@ func TestFaults(t *testing.T) {
 		{
 			name: "the episodes of a step cannot be written",
 			disturb: func(t *testing.T, r *rig, _ context.CancelFunc) {
-				// A folder in the file's place, until the run is started again.
+				// A folder at the path of the file, until the run is started again.
 				folder := filepath.Join(r.dir, "rollouts", "step_2.jsonl")
 				must(t, os.MkdirAll(folder, 0o755))
 				r.repair = func() { must(t, os.Remove(folder)) }
@@ -114,7 +114,7 @@ func TestFaults(t *testing.T) {
 		},
 		{
 			name: "the server dies in the validation after a step",
-			// Untrained, before and after step 2, two episodes each: the last one fails.
+			// Validations run before training and after step 2, two episodes each; the last episode fails.
 			disturb: func(_ *testing.T, r *rig, _ context.CancelFunc) { r.dieInValidation(6) },
 			is:      noServer, words: "step 2: validation (step 2)", saved: 2,
 		},
@@ -174,8 +174,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A validation that was broken off leaves no result: no line, no episodes, no
-// row of the table.
+// An interrupted validation leaves no result: no metrics line, no episodes, no table row.
 func TestInterruptedValidationIsNoResult(t *testing.T) {
 	r := newRig(t)
 	soft, stop := context.WithCancel(t.Context())
@@ -199,9 +198,8 @@ func TestInterruptedValidationIsNoResult(t *testing.T) {
 	}
 }
 
-// Wherever a process dies, the run that is started again ends as if nothing had
-// happened. The hard context ends the trainer without a chance to save, as
-// kill -9 does.
+// TestKilled: after a kill at any place, the run that is started again ends with the results of an undisturbed one.
+// Cancelling the hard context ends the trainer without a save, as kill -9 does.
 func TestKilled(t *testing.T) {
 	for _, c := range []struct {
 		name       string

@@ -56,7 +56,7 @@ func TestGroupMetricScore(t *testing.T) {
 	}
 }
 
-// An episode's score over three tokens and over two is the same score.
+// The same score spread over three tokens and over two gives groups without spread, despite rounding.
 func TestRoundingIsNoSpread(t *testing.T) {
 	third := float32(1. / 3)
 	rows := []data.Row{
@@ -70,9 +70,9 @@ func TestRoundingIsNoSpread(t *testing.T) {
 	}
 }
 
-// An episode whose group was lost to its servers has nothing to be compared
-// with: it has no advantage under any estimator that compares within groups.
-// Under gpg groups without spread stay, for its factor counts them.
+// TestAloneInItsGroup: an episode that is left alone in its group, since the servers lost the others, has no
+// advantage under estimators that compare within groups. gpg keeps groups without spread, since its factor counts
+// them.
 func TestAloneInItsGroup(t *testing.T) {
 	for name, want := range map[string][]string{
 		"grpo": {"a", "a"}, "rloo": {"a", "a"}, "gpg": {"a", "a", "c", "c"}, "reinforce_plus_plus_baseline": {"a", "a", "c", "c"},

@@ -16,9 +16,8 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// talkative gives the games of overlong a first observation that is 300 bytes
-// longer.
-func talkative(h http.Handler, overlong ...int) http.Handler {
+// lengthened adds 300 bytes to the first observation of the games in overlong.
+func lengthened(h http.Handler, overlong ...int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var body bytes.Buffer
 		_, _ = body.ReadFrom(req.Body)
@@ -40,13 +39,13 @@ func talkative(h http.Handler, overlong ...int) http.Handler {
 	})
 }
 
-// A task whose first prompt is too long is left out of the step and of the
-// validation, and another one takes its place.
+// A task whose first prompt is too long is excluded from training steps and validations, and another task replaces
+// it.
 func TestFilterOverlong(t *testing.T) {
 	for _, estimator := range []string{"grpo", "remax"} {
 		t.Run(estimator, func(t *testing.T) {
 			r := quick(t, func(o *Options) { o.Estimator, o.DropZeroSpread, o.ValBeforeTrain = estimator, false, true })
-			r.maze = talkative(r.maze, 17)
+			r.maze = lengthened(r.maze, 17)
 			r.play = func(o *agent.Options) { o.MaxPrompt, o.FilterOverlong = 300, true }
 			r.steps = 3 // of 2 tasks, so that each of the 3 is drawn
 			must(t, r.fit(t, t.Context(), t.Context()))
@@ -77,7 +76,7 @@ func TestFilterOverlong(t *testing.T) {
 	}
 }
 
-// Where no task fits, the run says so at the first validation or step.
+// If no task fits, the run ends with an error at the first validation or step.
 func TestEveryPromptIsOverlong(t *testing.T) {
 	for name, validates := range map[string]bool{"step": false, "validation": true} {
 		r := quick(t, func(o *Options) { o.ValBeforeTrain = validates })
@@ -90,8 +89,7 @@ func TestEveryPromptIsOverlong(t *testing.T) {
 	}
 }
 
-// Replacements are draws of the same order: a step that is done again after a
-// kill draws the same tasks.
+// Replacements come from the same order of tasks: a step that is repeated after a kill draws the same ones.
 func TestFilterOverlongIsRepeated(t *testing.T) {
 	play := func(r *rig) []string {
 		var got []string
@@ -105,7 +103,7 @@ func TestFilterOverlongIsRepeated(t *testing.T) {
 	var want []string
 	for _, killed := range []bool{false, true} {
 		r := quick(t, func(o *Options) { o.SaveEvery = 1 })
-		r.maze = talkative(r.maze, 17)
+		r.maze = lengthened(r.maze, 17)
 		r.play = func(o *agent.Options) { o.MaxPrompt, o.FilterOverlong = 300, true }
 		r.steps = 3
 		if killed {
@@ -120,10 +118,10 @@ func TestFilterOverlongIsRepeated(t *testing.T) {
 	}
 }
 
-// A shortened first prompt is trained on as it was shown.
+// A truncated first prompt is trained on in its truncated form.
 func TestTruncatedPromptsAreTrainedOn(t *testing.T) {
 	r := quick(t, nil)
-	r.maze = talkative(r.maze, 17, 18, 2)
+	r.maze = lengthened(r.maze, 17, 18, 2)
 	r.play = func(o *agent.Options) { o.MaxPrompt, o.Truncation = 300, agent.TruncateLeft }
 	must(t, r.fit(t, t.Context(), t.Context()))
 	m := r.lines(t)[1]
@@ -140,7 +138,7 @@ func TestTruncatedPromptsAreTrainedOn(t *testing.T) {
 	}
 }
 
-// lacking cannot reset the games of bad.
+// lacking fails the resets of the games that bad selects.
 func lacking(h http.Handler, bad func(game int) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var body bytes.Buffer
@@ -155,8 +153,8 @@ func lacking(h http.Handler, bad func(game int) bool) http.Handler {
 	})
 }
 
-// A task that no server can reset does not end a run, even if a step draws no
-// other one: the next task takes its place.
+// A task that no server can reset does not end a run, even if it is the only task of a step: the next task replaces
+// it.
 func TestBadTaskIsReplaced(t *testing.T) {
 	for _, estimator := range []string{"grpo", "remax"} {
 		t.Run(estimator, func(t *testing.T) {
@@ -193,7 +191,7 @@ func TestBadTaskIsReplaced(t *testing.T) {
 	}
 }
 
-// Where no server can reset any task, the run says so at the first step.
+// If no server can reset any task, the run ends with an error at the first step.
 func TestEveryTaskIsBad(t *testing.T) {
 	r := quick(t, func(o *Options) { o.Train.Replays = 5 })
 	r.maze = lacking(r.maze, func(int) bool { return true })

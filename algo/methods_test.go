@@ -27,9 +27,8 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// paying pays episodes by what their last action says, so that a tiny model's
-// groups differ: the rewards of the maze itself are the same for all who are
-// lost.
+// paying rewards every action by its bytes, so that groups of a tiny model have a spread: the maze itself pays all
+// failed episodes the same.
 func paying(inner http.Handler) http.Handler {
 	return paid(inner, func(action []byte) float64 {
 		sum := 0
@@ -40,7 +39,7 @@ func paying(inner http.Handler) http.Handler {
 	})
 }
 
-// paid pays every step what its action is worth.
+// paid replaces the reward of every step by worth of its action.
 func paid(inner http.Handler, worth func(action []byte) float64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !strings.HasSuffix(req.URL.Path, "/step") {
@@ -71,7 +70,7 @@ func paid(inner http.Handler, worth func(action []byte) float64) http.Handler {
 	})
 }
 
-// quick is a run of one step without warm start and validations.
+// quick returns a run of one step without warm start and validations.
 func quick(t *testing.T, change func(o *Options)) *rig {
 	t.Helper()
 	r := newRig(t)
@@ -89,7 +88,7 @@ func quick(t *testing.T, change func(o *Options)) *rig {
 	return r
 }
 
-// lines are the metrics of a run by step.
+// lines returns the metrics of a run by step.
 func (r *rig) lines(t *testing.T) map[int]track.Metrics {
 	t.Helper()
 	out := map[int]track.Metrics{}
@@ -100,8 +99,8 @@ func (r *rig) lines(t *testing.T) map[int]track.Metrics {
 	return out
 }
 
-// Every estimator, loss, aggregation, KL and correction trains a step over
-// HTTP, with finite metrics and a gradient.
+// TestEveryMethodTrains trains one step over HTTP with every estimator, loss, aggregation, KL and correction, and
+// checks for finite metrics and a gradient.
 func TestEveryMethodTrains(t *testing.T) {
 	type method struct {
 		name   string
@@ -189,8 +188,8 @@ func TestEveryMethodTrains(t *testing.T) {
 	}
 }
 
-// The adaptive coefficient moves with every step, is in the checkpoint, and a
-// run that was killed goes on with it.
+// The adaptive coefficient changes with every step and is stored in the checkpoint; a run that is killed and resumed
+// continues with it.
 func TestKLCoefficientIsResumed(t *testing.T) {
 	run := func(killAfter int) (*rig, map[int]track.Metrics) {
 		r := quick(t, func(o *Options) {
@@ -219,8 +218,8 @@ func TestKLCoefficientIsResumed(t *testing.T) {
 	}
 }
 
-// Dynamic sampling plays on until enough groups differ, learns from exactly as
-// many, and says so where they run out. A repeated task is played anew.
+// Dynamic sampling plays batches until enough groups have a spread, trains on exactly that number, and reports if the
+// tasks do not suffice. A repeated task gets new samples.
 func TestFilterGroups(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -260,8 +259,7 @@ func TestFilterGroups(t *testing.T) {
 	}
 }
 
-// What a step reports of its episodes is about all of them, not those of the
-// last batch that was played for it.
+// The episode metrics of a step cover all its batches, not only the last one.
 func TestFilterGroupsMeasuresEveryBatch(t *testing.T) {
 	r := quick(t, func(o *Options) {
 		o.FilterGroups, o.MaxGenBatches = true, 3
@@ -283,8 +281,8 @@ func TestFilterGroupsMeasuresEveryBatch(t *testing.T) {
 	}
 }
 
-// batchNumbers scores every sample by the number of its call: a group has no
-// spread, so that batch after batch is played.
+// batchNumbers scores every sample with the number of the call, so that no group has a spread and further batches are
+// played.
 type batchNumbers struct{ batches float64 }
 
 func (b *batchNumbers) Score(_ context.Context, samples []reward.Sample) ([]reward.Score, error) {

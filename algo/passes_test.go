@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A run of several shuffled passes, of actor and critic, that is killed goes on
-// as if nothing had happened.
+// TestPassesAreResumed: a run with several shuffled passes of actor and critic gives the same results after a kill
+// and a resume.
 func TestPassesAreResumed(t *testing.T) {
 	run := func(killAfter int) *rig {
 		r := quick(t, func(o *Options) {

@@ -36,28 +36,26 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// rig is a run that a test can disturb: the whole trainer over a tiny model,
-// playing mazes over HTTP, with a server that can die and a disk that can
-// fill up. One rig may make several trainers, one after another, as a run that
-// is started again does.
+// rig is a run that a test can disturb: the whole trainer with a tiny model, which plays mazes over HTTP on a server
+// that can fail, and writes to a disk that can fill up. A rig may make several trainers, one after another, to
+// restart the run.
 type rig struct {
 	dir  string
 	maze http.Handler
 
-	// onRequest is called for every request; false breaks the connection off,
-	// as a server does that dies. nil lets all through.
+	// onRequest is called for every request; false breaks the connection, as a dying server does. nil accepts all.
 	onRequest func(path string, body []byte) bool
-	// onWrite and onSave fail the writing of metrics and of weights; nil never.
+	// onWrite and onSave return the errors of writing metrics and of saving weights; nil means no errors.
 	onWrite func(step int, m track.Metrics) error
 	onSave  func() error
 	// onStep watches.
 	onStep func(step int)
-	// repair undoes what was done to the run folder; nil: nothing was.
+	// repair undoes damage to the run folder; nil if there is no damage.
 	repair func()
 
 	format string                 // of prompts; "": react
 	play   func(o *agent.Options) // changes how episodes are played; nil: nothing
-	// spoil and spoilCritic break losses; nil: none.
+	// spoil and spoilCritic change losses; nil leaves them.
 	spoil, spoilCritic func(torch.Tensor) torch.Tensor
 
 	supervised bool
@@ -71,7 +69,7 @@ type rig struct {
 	phases     []seenPhase      // as Events told of them
 }
 
-// seenPhase is a phase and the progress it made.
+// seenPhase is a phase with its reported progress.
 type seenPhase struct {
 	Phase
 	last, calls int
@@ -86,7 +84,7 @@ func newRig(t *testing.T) *rig {
 	return &rig{dir: t.TempDir(), maze: h, steps: 3, keep: 2}
 }
 
-// undisturbed lets everything through again.
+// undisturbed removes all faults.
 func (r *rig) undisturbed() {
 	r.onRequest, r.onWrite, r.onSave, r.onStep, r.spoil, r.spoilCritic = nil, nil, nil, nil, nil, nil
 	if r.repair != nil {
@@ -94,8 +92,7 @@ func (r *rig) undisturbed() {
 	}
 }
 
-// killAfter runs until the metrics of the step after one are written, where the
-// run is killed.
+// killAfter trains until the metrics of the step after step are written, and kills the run there.
 func (r *rig) killAfter(t *testing.T, step int) {
 	t.Helper()
 	hard, kill := context.WithCancel(t.Context())
@@ -112,7 +109,7 @@ func (r *rig) killAfter(t *testing.T, step int) {
 	r.undisturbed()
 }
 
-// dieInValidation ends the server at the n-th episode of a validation.
+// dieInValidation makes the server fail at the n-th episode of a validation.
 func (r *rig) dieInValidation(n int32) {
 	var begun atomic.Int32
 	var dead atomic.Bool
@@ -260,8 +257,7 @@ func (r *rig) fit(t *testing.T, ctx, soft context.Context) error {
 	return trainer.Fit(ctx, soft)
 }
 
-// critic makes the critic that the options ask for, or loads that of a
-// checkpoint.
+// critic makes the configured critic, or loads that of a checkpoint.
 func (r *rig) critic(t *testing.T, ctx context.Context, a *learner.Actor, o Options, found string) (c *learner.Critic) {
 	t.Helper()
 	var m *model.Model
@@ -290,7 +286,7 @@ func (r *rig) critic(t *testing.T, ctx context.Context, a *learner.Actor, o Opti
 	return c
 }
 
-// open loads the newest checkpoint, or makes the model of the beginning.
+// open loads the newest checkpoint, or makes the initial model.
 func (r *rig) open(t *testing.T, ctx context.Context, thread *torch.Thread, run *rundir.Folder) (*model.Bundle, *rundir.State, string) {
 	t.Helper()
 	if _, err := checkpoint.Clean(run.Checkpoints()); err != nil {
@@ -363,7 +359,7 @@ func (e riggedEvents) Step(step, _ int, _ map[string]float64) {
 	}
 }
 
-// valMaze is the start cell of validation episodes, and of no other.
+// valMaze is the start cell of validation episodes. No other episode starts there.
 const valMaze = 16
 
 func mazes(indices ...int) []data.Task {
@@ -381,7 +377,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// validates reports whether a request begins an episode of the validation.
+// validates reports whether a request begins a validation episode.
 func validates(path string, body []byte) bool {
 	var reset struct{ Game *int }
 	return strings.HasSuffix(path, "/reset") && json.Unmarshal(body, &reset) == nil && reset.Game != nil && *reset.Game == valMaze

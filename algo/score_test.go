@@ -10,9 +10,8 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// scoredEpisode has three turns of two tokens: a valid action, one that could
-// not be read, and a reply that the context cut off. The rewards are running
-// scores.
+// scoredEpisode has three turns of two tokens: a valid action, an invalid one, and a reply truncated by the context
+// limit. The rewards are running scores.
 func scoredEpisode() *data.Episode {
 	return &data.Episode{
 		Task: data.Task{ID: "sciworld_1", Env: "sciworld", Index: 1}, UID: "a", Outcome: data.ContextLimit, Cumulative: true, FirstObservation: "start",
@@ -25,9 +24,8 @@ func scoredEpisode() *data.Episode {
 	}
 }
 
-// What an episode is worth is what the environment said of the turns that it
-// judged, and the penalty of an invalid action is off the episode, or off its
-// turn where the estimator looks at turns.
+// The score of an episode is the environment's reward for the turns it evaluated. The penalty of an invalid action is
+// subtracted from the episode's score, or from its turn if the estimator uses turn rewards.
 func TestScoreOfEpisodes(t *testing.T) {
 	for _, c := range []struct {
 		estimator, allocation string
@@ -67,8 +65,8 @@ func (f fixedScore) Score(_ context.Context, samples []reward.Sample) ([]reward.
 
 func (fixedScore) Close() error { return nil }
 
-// The parts of a reward are the components of the score, or the environment's reward, and the penalties; their
-// sum by weight is what the episode is paid.
+// TestPartsOfTheReward: the parts of a reward are the components of the score, or the environment's reward, and the
+// penalties. Their weighted sum is the episode's reward.
 func TestPartsOfTheReward(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -15,8 +15,8 @@ import (
 	"github.com/openmanus/openmanus/data/table"
 )
 
-// sparing pays every episode of one maze the same, and no two episodes of the
-// others: the group of that one has no spread.
+// sparing gives all episodes of the maze spared the same reward, and every other episode a different one, so that
+// only the group of that maze has no spread.
 func sparing(inner http.Handler, spared int) http.Handler {
 	var mu sync.Mutex
 	plays := map[int64]int{} // which maze, by instance
@@ -44,8 +44,8 @@ func sparing(inner http.Handler, spared int) http.Handler {
 	})
 }
 
-// The tokens a second of a phase are those it was given: the update is not
-// given the group without spread, the passes before it are.
+// TestThroughputCountsWhatAPhaseWasGiven: the throughput of a phase counts only the tokens it processes. The group
+// without spread is part of the earlier passes, but not of the update.
 func TestThroughputCountsWhatAPhaseWasGiven(t *testing.T) {
 	const spared = 17
 	r := quick(t, func(o *Options) {

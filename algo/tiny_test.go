@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 // tinyVocab is 256 bytes and the two tokens of a chat.
 const tinyVocab = 258
 
-// tinyConfig is a llama whose weights are large enough to be sure of things:
-// with the usual 0.02 all log-probs would be nearly equal.
+// tinyConfig is a llama with large weights: with the usual deviation of 0.02 all log-probs would be nearly equal, and
+// tests would not notice errors.
 func tinyConfig() model.Config {
 	end := int32(tinyVocab - 1)
 	return model.Config{
@@ -54,7 +54,7 @@ func expertTasks() []data.Task {
 	}
 }
 
-// clipHigher are the constants of vanilla; those of the other losses are theirs.
+// clipHigher returns the constants of the vanilla loss; other losses have their own.
 func clipHigher() loss.Options {
 	return loss.Options{Params: registry.Values{
 		"clip_ratio_low": .2, "clip_ratio_high": .28, "clip_ratio_c": 3.0, "tau_pos": 1.0, "tau_neg": 1.05,

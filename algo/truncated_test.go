@@ -9,9 +9,8 @@ import (
 	"github.com/openmanus/openmanus/data/dump"
 )
 
-// TestTruncatedSampling trains on episodes that were sampled with top-p and
-// top-k: the training pass has the log-probs of sampling, over the tokens that
-// were kept, in every pass that makes log-probs.
+// TestTruncatedSampling trains on episodes sampled with top-p and top-k: every training pass computes log-probs over
+// the kept tokens and reproduces those of sampling.
 func TestTruncatedSampling(t *testing.T) {
 	for _, c := range []struct {
 		name, format string
@@ -60,8 +59,8 @@ func TestTruncatedSampling(t *testing.T) {
 	}
 }
 
-// TestFullKLOfTruncatedSampling checks that the KL over the whole vocabulary is
-// refused where the tokens were drawn from a part of it.
+// TestFullKLOfTruncatedSampling checks that the KL over the whole vocabulary is rejected if tokens were sampled from
+// a subset of it.
 func TestFullKLOfTruncatedSampling(t *testing.T) {
 	r := quick(t, func(o *Options) { o.Policy.KLCoef, o.Policy.KLType = .1, kl.Full })
 	r.reference = true

@@ -16,8 +16,7 @@ import (
 	"github.com/openmanus/openmanus/algo/track"
 )
 
-// result is what a run leaves: metrics without the clock's, final weights, and
-// the names of its rollouts.
+// result is the output of a run: metrics without times, final weights, and the names of its rollouts.
 type result struct {
 	Metrics  []map[string]float64
 	Weights  []byte
@@ -60,13 +59,13 @@ func (r *rig) result(t *testing.T) result {
 	return out
 }
 
-// calm are the results of runs that nothing disturbs, by kind.
+// calm caches the results of undisturbed runs by kind.
 var calm = struct {
 	sync.Mutex
 	of map[[2]bool]result
 }{of: map[[2]bool]result{}}
 
-// sameAsUndisturbed compares a finished run with one that nothing disturbed.
+// sameAsUndisturbed compares a finished run with an undisturbed one.
 func (r *rig) sameAsUndisturbed(t *testing.T) {
 	t.Helper()
 	calm.Lock()

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// A run that knows the peak reports what its phases computed; one that does
-// not, nothing.
+// TestUtilization: a run reports the utilisation of its phases only if the peak throughput of the device is known.
 func TestUtilization(t *testing.T) {
 	const peak = 1e9
 	fit := func(peak float64) Metrics {
@@ -31,7 +30,7 @@ func TestUtilization(t *testing.T) {
 	if rollout < least*(1-1e-9) || rollout > most*(1+1e-9) {
 		t.Errorf("playing %v tokens computed %v, want %v to %v", tokens, rollout, least, most)
 	}
-	// All that was played is learned from.
+	// Every played token is trained on.
 	if math.Abs(actor/rollout-3) > 1e-6 {
 		t.Errorf("the update computed %v, playing %v", actor, rollout)
 	}

@@ -8,9 +8,8 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// parted cuts a row before its token at into two contexts of an episode. The
-// tokens around the cut are none that was sampled behind nothing.
-func parted(r data.Row, at int) []data.Row {
+// splitContexts cuts a row before token at, which must not be sampled, into two contexts of one episode.
+func splitContexts(r data.Row, at int) []data.Row {
 	a, b := r, r
 	a.Contexts, b.Contexts, b.Context = 2, 2, 1
 	a.Mask, b.Mask = r.Mask[:at], r.Mask[at:]
@@ -19,17 +18,16 @@ func parted(r data.Row, at int) []data.Row {
 	return []data.Row{a, b}
 }
 
-// Two contexts of an episode are one context with the same tokens to every
-// weight, rule and number that this package knows.
+// An episode cut into two contexts has the same weights, rejections and metrics as in one context.
 func TestContextsAreOneEpisode(t *testing.T) {
 	whole := specRows()
 	for i := range whole {
 		whole[i].Sample = i
 		whole[i].Tokens = make([]int32, len(whole[i].Mask))
 	}
-	// Rows 0 and 2 have an observation in the middle, where a context may begin.
-	cut := append(parted(whole[0], 3), whole[1])
-	cut = append(append(cut, parted(whole[2], 2)...), whole[3])
+	// Rows 0 and 2 have an observation in the middle, so a new context may begin there.
+	cut := append(splitContexts(whole[0], 3), whole[1])
+	cut = append(append(cut, splitContexts(whole[2], 2)...), whole[3])
 
 	for _, c := range []struct {
 		name string
@@ -83,7 +81,7 @@ func rejected(t *testing.T, name, threshold string) func([]data.Row, map[string]
 func weights(r data.Row) any { return r.Weights }
 func masks(r data.Row) any   { return r.Mask }
 
-// flat are the numbers of all rows, one after another.
+// flat concatenates the values of all rows.
 func flat(rows []data.Row, of func(data.Row) any) []float64 {
 	var out []float64
 	for _, r := range rows {

@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// The inputs of spec 12.4, behind a first token that nothing predicts.
+// The inputs of spec 12.4, after a first token without a log-prob.
 func specRows() []data.Row {
 	masks := [][]uint8{{1, 1, 0, 1, 1}, {1, 1, 1, 1, 0}, {1, 0, 0, 1, 1}, {1, 1, 1, 0, 0}}
 	old := [][]float32{{-1, -2, -.5, -.1, -3}, {-.7, -.6, -.5, -.4, -.3}, {-2, -2, -2, -2, -2}, {-.2, -.4, -.6, -.8, -1}}
@@ -61,7 +61,7 @@ func TestWeights(t *testing.T) {
 				}
 				perRow += c.want[i][0]
 			}
-			// Divided by their mean, over tokens or over rows.
+			// Normalised by their mean, over tokens or over rows.
 			mean := sum / n
 			if c.w.Level == Sequence {
 				mean = perRow / 4
@@ -79,7 +79,7 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// The metrics of the weights are what compute_is_metrics of verl 0.9.1 gives on the same rows, under the same names.
+// The metrics of the weights equal those of compute_is_metrics of verl 0.9.1 for the same rows, names included.
 func TestWeightMetrics(t *testing.T) {
 	for _, c := range []struct {
 		w    Weights
@@ -125,7 +125,8 @@ func TestWeightMetrics(t *testing.T) {
 	}
 }
 
-// Weights and metrics of IcePop are those of verl's compute_rollout_correction_weights (testdata/make_goldens.py).
+// The weights and metrics of IcePop equal those of verl's compute_rollout_correction_weights
+// (testdata/make_goldens.py).
 func TestIcePopOfVerl(t *testing.T) {
 	text, err := os.ReadFile("testdata/icepop.json")
 	if err != nil {
@@ -166,7 +167,7 @@ func TestIcePopOfVerl(t *testing.T) {
 	}
 }
 
-// Where IcePop takes every token out, the weights are 0 and no number is infinite.
+// If IcePop rejects every token, the weights are 0 and all metrics are finite.
 func TestIcePopOfNothing(t *testing.T) {
 	for _, level := range []string{Token, Sequence} {
 		rows, m := specRows(), map[string]float64{}

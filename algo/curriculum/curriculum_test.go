@@ -21,14 +21,14 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// inOrder is the order of the data.
+// inOrder returns a function that counts through the n tasks in the order of the data.
 func inOrder(n int) func() int {
 	at := -1
 	return func() int { at++; return at % n }
 }
 
-// Tasks that sometimes succeed are drawn more often than those that always or
-// never do, which still come back.
+// Tasks that succeed sometimes are drawn more often than tasks that always or never succeed; the latter are still
+// drawn.
 func TestBySuccess(t *testing.T) {
 	const tasks = 12
 	s := New(tasks, Options{Seed: 7, BySuccess: true})
@@ -53,7 +53,7 @@ func TestBySuccess(t *testing.T) {
 	if kinds[2] < 2*kinds[0] || kinds[2] < 2*kinds[1] {
 		t.Errorf("never, always and half succeeding were drawn %v times", kinds)
 	}
-	// More than there are: all of them, then again.
+	// If more tasks are requested than exist, each is drawn once before any is drawn again.
 	all := s.Draw(400, tasks+2, nil)
 	first := slices.Sorted(slices.Values(all[:tasks]))
 	if len(all) != tasks+2 || len(slices.Compact(first)) != tasks {
@@ -77,7 +77,7 @@ func TestRest(t *testing.T) {
 		}
 		got = append(got, strings.Join(names, ""))
 	}
-	// b fails in steps 1 and 3, rests in 4, 5 and 6, and comes again.
+	// b fails in steps 1 and 3, rests in 4, 5 and 6, and is then drawn again.
 	if want := []string{"ab", "cd", "ab", "cd", "ac", "da", "bc", "da"}; !slices.Equal(got, want) {
 		t.Errorf("drawn %v, want %v", got, want)
 	}
@@ -85,7 +85,7 @@ func TestRest(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 
-	// A success in between ends the row; episodes lost to the infrastructure are none.
+	// A success resets the count of failures; episodes lost to the infrastructure do not count.
 	s = New(1, Options{Failures: 2, Rest: 3})
 	for step, c := range [][2]int{{4, 0}, {4, 1}, {4, 0}, {0, 0}} {
 		s.Report(step, 0, c[0], c[1])
@@ -93,14 +93,14 @@ func TestRest(t *testing.T) {
 	if s.seen[0].Until != 0 || s.seen[0].Failed != 1 {
 		t.Errorf("%+v", s.seen[0])
 	}
-	// Where all rest, they are played all the same.
+	// If all tasks rest, they are drawn nevertheless.
 	s.Report(5, 0, 4, 0)
 	if got := s.Draw(6, 2, inOrder(1)); s.seen[0].Until != 8 || !slices.Equal(got, []int{0, 0}) {
 		t.Errorf("%+v, drew %v", s.seen[0], got)
 	}
 }
 
-// A run that is resumed draws what it would have drawn.
+// TestResumed: a resumed sampler draws the same tasks as an uninterrupted one.
 func TestResumed(t *testing.T) {
 	for _, o := range []Options{{Seed: 3, BySuccess: true, Failures: 2, Rest: 2}, {Failures: 1, Rest: 3}} {
 		play := func(s *Sampler, from, to int, next func() int) (all [][]int) {

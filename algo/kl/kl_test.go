@@ -100,7 +100,7 @@ func TestGradients(t *testing.T) {
 	for _, name := range Estimators.Names() {
 		t.Run(name, func(t *testing.T) { torchtest.GradCheck(t, loss(name), 1e-6, logp) })
 		t.Run(name+"+", func(t *testing.T) {
-			// The value is the estimator's, the gradient that of k2.
+			// The value is that of the estimator, the gradient that of k2.
 			torchtest.Run(t, func(s *torch.Scope) {
 				grad := func(name string) (v, g []float64) {
 					x := s.Float64s(logp.Data, n)
@@ -128,7 +128,7 @@ func TestGradients(t *testing.T) {
 	})
 }
 
-// Of two coins, and of a distribution with itself.
+// The KL between two Bernoulli distributions, and of a distribution to itself.
 func TestExact(t *testing.T) {
 	torchtest.Run(t, func(s *torch.Scope) {
 		logits := s.Float64s([]float64{math.Log(.75), math.Log(.25), 3, 1}, 2, 2)
@@ -167,7 +167,7 @@ func TestController(t *testing.T) {
 	}
 }
 
-// Spec 12.5: the intended rewards, where the original charges two rows only.
+// Spec 12.5 with the intended rewards: every row is charged, whereas upstream charges only two.
 func TestInReward(t *testing.T) {
 	masks := [][]uint8{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}}
 	want := [][]float64{{-.05, -.05, .95}, {-.05, -.05, 1.95}, {-.05, -.05, 2.95}, {0, -.05, 3.95}}
@@ -204,8 +204,7 @@ func TestInReward(t *testing.T) {
 	}
 }
 
-// An episode counts once: two contexts are charged, and averaged, as one with
-// the same tokens is.
+// An episode of two contexts has the same rewards and the same mean KL as one context with the same tokens.
 func TestInRewardByEpisode(t *testing.T) {
 	whole := func() []data.Row {
 		return []data.Row{

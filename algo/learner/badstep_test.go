@@ -13,7 +13,7 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// faulty are the ways in which a step is not finite.
+// faulty lists the ways in which a step can be non-finite.
 var faulty = []struct {
 	name  string
 	words string
@@ -33,8 +33,8 @@ var faulty = []struct {
 	}},
 }
 
-// A step that is not finite changes neither weights nor moments and is told
-// of; the third in a row ends the run; one that is finite begins the count anew.
+// TestBadStepsAreLeftOut: a non-finite step changes neither weights nor moments and is reported. The third in a row
+// ends the run; a finite step resets the count.
 func TestBadStepsAreLeftOut(t *testing.T) {
 	o := vanillaOptions()
 	o.MiniBatch, o.Micro = 4, MicroBatching{Rows: 2}
@@ -68,7 +68,7 @@ func TestBadStepsAreLeftOut(t *testing.T) {
 				t.Fatalf("kept %+v", kept)
 			}
 
-			// Two mini-batches, the first bad: the second is as if it were alone.
+			// Two mini-batches, the first bad: the second has the result of a single one.
 			rows := trainRows(8)
 			only(1)
 			if st, err = a.UpdateActor(t.Context(), rows, 1e-3, o); err != nil || st.Skipped != 1 || st.Steps != 1 {
@@ -83,7 +83,7 @@ func TestBadStepsAreLeftOut(t *testing.T) {
 				t.Errorf("%s is off by %g after a bad and a good mini-batch", name, d)
 			}
 
-			// Two bad ones after the good one are borne, the third is not.
+			// After the good step, two bad ones are tolerated and the third is an error.
 			a.spoil = spoil
 			for n := 1; n <= 3; n++ {
 				_, err = a.UpdateActor(t.Context(), trainRows(4), 1e-3, o)
@@ -103,8 +103,8 @@ func TestBadStepsAreLeftOut(t *testing.T) {
 
 var errDisk = errors.New("no space left")
 
-// TestOtherErrorsAreNoBadSteps checks that an error which is not numeric does not
-// count as a bad step, and that a step which cannot be written ends the run.
+// TestOtherErrorsAreNoBadSteps checks that other errors do not count as bad steps, and that a failure to write the
+// batch of a bad step ends the run.
 func TestOtherErrorsAreNoBadSteps(t *testing.T) {
 	a := testActor(t, torch.Float32)
 	if skipped, err := a.skip(nil, 0, errDisk); skipped || !errors.Is(err, errDisk) {
@@ -116,7 +116,7 @@ func TestOtherErrorsAreNoBadSteps(t *testing.T) {
 	}
 }
 
-// A critic's step that is not finite is left out as an actor's is.
+// A non-finite step of the critic is skipped like one of the actor.
 func TestCriticsBadStep(t *testing.T) {
 	c := testCritic(t, torch.Float32)
 	before := weights(t, c.Actor)
@@ -143,7 +143,8 @@ func TestCriticsBadStep(t *testing.T) {
 	}
 }
 
-// A step is written with numbers that JSON does not have, and only so many.
+// TestWriteBadStep: a batch with NaN and infinities, which JSON does not have, can be written; the number of files is
+// limited.
 func TestWriteBadStep(t *testing.T) {
 	run := &rundir.Folder{Dir: t.TempDir()}
 	rows := trainRows(2)

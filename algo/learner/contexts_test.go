@@ -9,17 +9,17 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// TestMiniBatchesHoldWholeEpisodes: mini-batches count episodes, not contexts.
+// TestMiniBatchesHoldWholeEpisodes: the size of a mini-batch counts episodes, not contexts.
 func TestMiniBatchesHoldWholeEpisodes(t *testing.T) {
 	rows := specRows("a", "a", "a", "b")
 	for i := range rows {
 		rows[i].Tokens = make([]int32, len(rows[i].Mask))
 	}
 	var cut []data.Row
-	cut = append(cut, parted(rows[0], 1, 3, 1)...)
+	cut = append(cut, splitContexts(rows[0], 1, 3, 1)...)
 	cut = append(cut, rows[1])
-	cut = append(cut, parted(rows[2], 2, 3)...)
-	cut = append(cut, parted(rows[3], 3, 2)...)
+	cut = append(cut, splitContexts(rows[2], 2, 3)...)
+	cut = append(cut, splitContexts(rows[3], 3, 2)...)
 	for size, want := range map[int][]int{0: {8}, 1: {3, 1, 2, 2}, 2: {4, 4}, 3: {4, 4}, 9: {8}} {
 		p, err := newPasses(cut, size, Passes{}, 1)
 		must(t, err)
@@ -37,17 +37,17 @@ func TestMiniBatchesHoldWholeEpisodes(t *testing.T) {
 	}
 }
 
-// A mean over rows is one over episodes: the tokens of an episode weigh the same
-// in however many contexts they are.
+// TestContextsShareTheEpisodesLoss: a mean over rows is a mean over episodes, so the tokens of an episode have the
+// same weight however many contexts it has.
 func TestContextsShareTheEpisodesLoss(t *testing.T) {
 	rows := specRows("a", "a", "b", "b")
 	for i := range rows {
 		rows[i].Tokens = make([]int32, len(rows[i].Mask))
 	}
 	var cut []data.Row
-	cut = append(cut, parted(rows[0], 1, 3, 1)...)
+	cut = append(cut, splitContexts(rows[0], 1, 3, 1)...)
 	cut = append(cut, rows[1])
-	cut = append(cut, parted(rows[2], 2, 3)...)
+	cut = append(cut, splitContexts(rows[2], 2, 3)...)
 	cut = append(cut, rows[3])
 	of := []int{0, 0, 0, 1, 2, 2, 3} // whose context each is
 	for _, name := range loss.Aggregations.Names() {
@@ -55,7 +55,7 @@ func TestContextsShareTheEpisodesLoss(t *testing.T) {
 		must(t, err)
 		got, err := shares(cut, aggregate, 10)
 		must(t, err)
-		// The first token of a row is in no loss: a cut before a sampled token takes it out.
+		// The first token of a row is never in the loss, so a cut before a sampled token removes that token from it.
 		var lens []int
 		for _, span := range [][2]int{{0, 3}, {3, 4}, {4, 6}, {6, 7}} {
 			lens = append(lens, LossTokens(cut[span[0]:span[1]]))
@@ -80,8 +80,8 @@ func specRows(uids ...string) []data.Row {
 	return rows
 }
 
-// parted cuts a row into contexts of the given lengths.
-func parted(r data.Row, lengths ...int) []data.Row {
+// splitContexts cuts a row into contexts of the given lengths.
+func splitContexts(r data.Row, lengths ...int) []data.Row {
 	var rows []data.Row
 	at := 0
 	for i, n := range lengths {

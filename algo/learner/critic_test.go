@@ -42,8 +42,8 @@ func valueRows(t *testing.T, c *Critic) []data.Row {
 	return rows
 }
 
-// Updates bring the values to the returns, in the decoder and in the head, in
-// float32 and with a bfloat16 shadow.
+// TestCriticLearns: updates of decoder and head move the values to the returns, in float32 and with a bfloat16
+// shadow.
 func TestCriticLearns(t *testing.T) {
 	for _, compute := range []torch.DType{torch.Float32, torch.BFloat16} {
 		c := testCritic(t, compute)
@@ -66,7 +66,7 @@ func TestCriticLearns(t *testing.T) {
 	}
 }
 
-// The gradient does not depend on micro-batching, and reaches the head.
+// The gradient does not depend on micro-batching, and the head has one.
 func TestCriticMicroBatching(t *testing.T) {
 	var first map[string][]float32
 	for _, c := range splits {
@@ -93,8 +93,7 @@ func TestCriticMicroBatching(t *testing.T) {
 	}
 }
 
-// The gradient is the same to the last bit where activations are computed again
-// for it.
+// Gradient checkpointing changes no bit of the gradient.
 func TestCriticGradientCheckpointing(t *testing.T) {
 	for _, compute := range []torch.DType{torch.Float32, torch.BFloat16} {
 		critic := testCritic(t, compute)
@@ -123,7 +122,7 @@ func TestCriticGradientCheckpointing(t *testing.T) {
 	}
 }
 
-// A critic may start from another model's weights, those it computes with included.
+// A critic may start from another model's weights, which are also copied to the weights it computes with.
 func TestCriticStartsFromTheActor(t *testing.T) {
 	c := testCritic(t, torch.BFloat16)
 	other, err := model.New(t.Context(), c.Master().Thread(), tinyConfig(), 99, torch.Float32)

@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// The count is that of the weights there are, and of the formula by hand.
+// TestModelCost compares the number of weights with the model's own, and the FLOPs with the formula computed by hand.
 func TestModelCost(t *testing.T) {
 	rows := []data.Row{
 		{Tokens: make([]int32, 3), Mask: []uint8{0, 1, 1}},

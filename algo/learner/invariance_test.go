@@ -13,8 +13,8 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// A way to compute an update that must not show in it: how rows are cut into
-// passes, what a pass keeps, and the order the rows come in.
+// way is one way to compute an update: how rows are cut into passes, whether activations are recomputed, and the
+// order of the rows. It must not change the result.
 type way struct {
 	name          string
 	micro         MicroBatching
@@ -22,8 +22,8 @@ type way struct {
 	order         []int // nil: as they are
 }
 
-// ways combine what splits, gradient checkpointing and row orders there are;
-// the first is what the others are compared with.
+// ways lists all combinations of splits, gradient checkpointing and row orders. The others are compared with the
+// first.
 var ways = func() []way {
 	orders := map[string][]int{"": nil, ", backwards": {7, 6, 5, 4, 3, 2, 1, 0}, ", shuffled": {3, 0, 6, 1, 7, 4, 2, 5}}
 	var list []way
@@ -49,7 +49,7 @@ func (w way) rows() []data.Row {
 	return moved
 }
 
-// kinds are the actors that the ways are tried on.
+// kinds lists the kinds of actors to test.
 var kinds = []struct {
 	name string
 	lora *model.LoRA
@@ -58,7 +58,7 @@ var kinds = []struct {
 	{"adapters", &model.LoRA{Rank: 3, Alpha: 6, Targets: []string{model.AllLinear}}},
 }
 
-// actorOf makes an actor that computes and trains in dt, the same every time.
+// actorOf makes an actor that computes and trains in dt, with the same weights at every call.
 func actorOf(t testing.TB, dt torch.DType, lora *model.LoRA) *Actor {
 	t.Helper()
 	th, err := torch.NewThread(torch.Device{})
@@ -95,7 +95,7 @@ func actorOf(t testing.TB, dt torch.DType, lora *model.LoRA) *Actor {
 	return a
 }
 
-// trained reads the gradients of what an actor trains.
+// trained returns the gradients of an actor's trainable parameters.
 func trained(t testing.TB, a *Actor) map[string][]float32 {
 	t.Helper()
 	out := map[string][]float32{}
@@ -118,8 +118,7 @@ func trained(t testing.TB, a *Actor) map[string][]float32 {
 	return out
 }
 
-// The gradient of a first step, with every term of the loss, is the same
-// whichever way it is computed.
+// The first gradient, with every term of the loss, is the same for all ways to compute it.
 func TestFirstGradientIsInvariant(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -157,8 +156,8 @@ func TestFirstGradientIsInvariant(t *testing.T) {
 	}
 }
 
-// Thirty steps go the same way whichever way they are computed: in float64 to
-// within rounding, in float32 as far as its own noise lets them.
+// Thirty steps give the same curve for all ways to compute them: in float64 to within rounding, in float32 to within
+// its noise.
 func TestCurvesAreInvariant(t *testing.T) {
 	const steps = 30
 	some := []way{ways[0], ways[6+3], ways[12+2], ways[24+5]}

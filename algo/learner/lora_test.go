@@ -29,8 +29,8 @@ func sameBits(a, b [][]float32) bool {
 	return slices.EqualFunc(a, b, func(x, y []float32) bool { return slices.Equal(x, y) })
 }
 
-// An update of adapters changes them alone, in bfloat16 too; two steps are one,
-// a checkpoint, and another, bit for bit, dropout included.
+// TestLoRAUpdate: an update changes only the adapters, also in bfloat16. Two steps equal one step, a checkpoint and
+// another step, bit for bit, including dropout.
 func TestLoRAUpdate(t *testing.T) {
 	o := vanillaOptions()
 	o.MiniBatch, o.Micro = 4, MicroBatching{Rows: 2}
@@ -85,8 +85,8 @@ func TestLoRAUpdate(t *testing.T) {
 	}
 }
 
-// Dropout is off when log-probs are taken, and the reference on the frozen
-// weights stays what it was while the adapters move.
+// TestLoRAReference: dropout is off in the passes that compute log-probs, and the reference, which uses the frozen
+// weights, does not change when the adapters do.
 func TestLoRAReference(t *testing.T) {
 	a := actorOf(t, torch.Float32, dropping)
 	plain := testActor(t, torch.Float32)
@@ -113,8 +113,7 @@ func TestLoRAReference(t *testing.T) {
 	}
 }
 
-// With dropout even a single mini-batch is measured against the log-probs that
-// were taken without it.
+// With dropout even a single mini-batch needs old log-probs, since its own pass computes different ones.
 func TestDropoutNeedsOldLogProbs(t *testing.T) {
 	a := actorOf(t, torch.Float32, dropping)
 	rows := trainRows(4)
@@ -128,7 +127,7 @@ func TestDropoutNeedsOldLogProbs(t *testing.T) {
 	}
 }
 
-// What is offloaded comes back as it was; on the CPU nothing moves.
+// TestOffload: offloaded tensors come back unchanged; on the CPU nothing is moved.
 func TestOffload(t *testing.T) {
 	a, b := actorOf(t, torch.Float32, nil), actorOf(t, torch.Float32, nil)
 	critic, other := testCritic(t, torch.Float32), testCritic(t, torch.Float32)
@@ -176,8 +175,7 @@ func TestOffload(t *testing.T) {
 	}
 }
 
-// A model whose weights are frozen in another type than the computation's
-// cannot be trained.
+// A model whose frozen weights have another type than the computation cannot be trained.
 func TestLoRANeedsTheComputeType(t *testing.T) {
 	a := actorOf(t, torch.BFloat16, dropping)
 	if _, err := NewActor(t.Context(), a.master, torch.Float32, optim.DefaultAdamW()); err == nil {

@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 // tinyVocab is 256 bytes and the two tokens of a chat.
 const tinyVocab = 258
 
-// tinyConfig is a llama whose weights are large enough to be sure of things:
-// with the usual 0.02 all log-probs would be nearly equal.
+// tinyConfig is a llama with large weights: with the usual deviation of 0.02 all log-probs would be nearly equal, and
+// tests would not notice errors.
 func tinyConfig() model.Config {
 	end := int32(tinyVocab - 1)
 	return model.Config{
@@ -32,7 +32,7 @@ func tinyConfig() model.Config {
 	}
 }
 
-// newActor makes an actor on a tiny random model, the same every time.
+// testActor makes an actor on a tiny random model, with the same weights at every call.
 func testActor(t testing.TB, compute torch.DType) *Actor {
 	t.Helper()
 	th, err := torch.NewThread(torch.Device{})
@@ -80,7 +80,7 @@ func trainRows(n int) []data.Row {
 	return rows
 }
 
-// tensors reads one tensor of every parameter: its values, or its gradient.
+// tensors returns one tensor for every parameter: its values or its gradient.
 func tensors(t testing.TB, a *Actor, of func(torch.Tensor) torch.Tensor) map[string][]float32 {
 	t.Helper()
 	out := map[string][]float32{}
@@ -121,7 +121,7 @@ func sameTensors(t testing.TB, what string, got, want map[string][]float32) {
 	}
 }
 
-// relative is the largest ‖a-b‖/‖b‖ over the tensors.
+// relative returns the largest ‖a-b‖/‖b‖ over the tensors, with the tensor's name.
 func relative(t testing.TB, a, b map[string][]float32) (worst float64, name string) {
 	t.Helper()
 	for n, want := range b {

@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// Every pass has each episode once, with its contexts in order; a shuffled pass
-// has them in an order of its own, which depends on the seed alone.
+// Every pass contains each episode once, with its contexts in order. The order of a shuffled pass depends on the seed
+// and the pass alone.
 func TestPasses(t *testing.T) {
 	var rows []data.Row
 	for i := range 7 {
@@ -20,7 +20,7 @@ func TestPasses(t *testing.T) {
 			rows = append(rows, data.Row{UID: fmt.Sprint("task", i/2), Sample: i, Context: c, Contexts: contexts})
 		}
 	}
-	// samples are the episodes of every mini-batch of every pass.
+	// samples returns the episodes of every mini-batch of every pass.
 	samples := func(o Passes, size int, seed uint64) [][][]int {
 		p, err := newPasses(rows, size, o, seed)
 		must(t, err)
@@ -73,9 +73,8 @@ func TestPasses(t *testing.T) {
 	}
 }
 
-// Two passes are two passes by hand, bit for bit: mini-batch after mini-batch
-// against the log-probs from before the first, in one mini-batch a pass as in
-// several.
+// TestTwoPassesAreTwoByHand: an update with two passes equals two passes computed by hand, bit for bit, with one
+// mini-batch a pass and with several. All ratios are relative to the log-probs from before the first pass.
 func TestTwoPassesAreTwoByHand(t *testing.T) {
 	const lr = 1e-2
 	before := func(r *data.Row) *[]float32 { return &r.OldLogProbs }
@@ -109,8 +108,8 @@ func TestTwoPassesAreTwoByHand(t *testing.T) {
 	}
 }
 
-// What the first pass finds out about the rows is there after a shuffled one,
-// and later passes leave it.
+// TestShuffledPassesReport: the first pass writes its diagnostics to the right rows although it is shuffled, and
+// later passes do not overwrite them.
 func TestShuffledPassesReport(t *testing.T) {
 	o := policyOptions(MicroBatching{Rows: 2})
 	o.EntropyCoef, o.KLCoef, o.Entropy = 0, 0, true

@@ -13,7 +13,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// splits are ways to cut rows into passes; none of them may show in a result.
+// splits lists ways to cut rows into passes. None of them may change a result.
 var splits = []struct {
 	name  string
 	micro MicroBatching
@@ -25,7 +25,7 @@ var splits = []struct {
 	{"two rows and 64 tokens", MicroBatching{Rows: 2, MaxTokens: 64}},
 }
 
-// clipHigher are the constants of vanilla; those of the other losses are theirs.
+// clipHigher returns the constants of the vanilla loss; other losses have their own.
 func clipHigher() loss.Options {
 	return loss.Options{Params: registry.Values{
 		"clip_ratio_low": .2, "clip_ratio_high": .28, "clip_ratio_c": 3.0, "tau_pos": 1.0, "tau_neg": 1.05,
@@ -78,7 +78,7 @@ func TestMicroBatchingDoesNotChangeTheUpdate(t *testing.T) {
 	}
 }
 
-// Nor with any other loss, aggregation or correction, off policy.
+// Micro-batching does not change the update with any other loss, aggregation or correction either, off policy.
 func TestMicroBatchingWithEveryLoss(t *testing.T) {
 	for _, name := range loss.Policies.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestMicroBatchingWithEveryLoss(t *testing.T) {
 	}
 }
 
-// The sum of squared probabilities is that of the whole distribution.
+// The sum of squared probabilities is taken over the whole distribution.
 func TestSumPiSquared(t *testing.T) {
 	a := testActor(t, torch.Float32)
 	rows := trainRows(4)
@@ -144,8 +144,8 @@ func TestSumPiSquared(t *testing.T) {
 	}
 }
 
-// A computation in bfloat16 sums its gradients in float32, so micro-batching
-// moves them by no more than the rounding of each pass.
+// In bfloat16 gradients are summed in float32, so micro-batching changes them by no more than the rounding of each
+// pass.
 func TestMicroBatchingInBFloat16(t *testing.T) {
 	var first map[string][]float32
 	for _, c := range splits {
@@ -163,8 +163,8 @@ func TestMicroBatchingInBFloat16(t *testing.T) {
 	}
 }
 
-// After the first of several mini-batches the policy has moved: the second is
-// measured against the log-probs from before, not against its own.
+// The first of several mini-batches changes the policy: the ratios of the second are relative to the log-probs from
+// before the update, not to its own.
 func TestMiniBatchesUseTheOldLogProbs(t *testing.T) {
 	o := policyOptions(MicroBatching{Rows: 2})
 	o.EntropyCoef, o.KLCoef = 0, 0
@@ -196,8 +196,8 @@ func TestMiniBatchesUseTheOldLogProbs(t *testing.T) {
 		}
 	}
 
-	// The same by hand: the first mini-batch at ratio 1, then the KL between the
-	// old policy and the one that it left, over the second's tokens.
+	// The same by hand: the first mini-batch at ratio 1, then the KL from the old policy to the updated one, over the
+	// second's tokens.
 	b := testActor(t, torch.Float32)
 	var sums PolicyStats
 	if _, err := b.updateMiniBatch(t.Context(), rows[:4], lr, false, o, &sums); err != nil {
@@ -229,7 +229,7 @@ func TestMiniBatchesUseTheOldLogProbs(t *testing.T) {
 	}
 }
 
-// With one mini-batch the ratio is exactly 1, whatever the rows say.
+// With one mini-batch the ratio is exactly 1, whatever log-probs the rows contain.
 func TestSingleMiniBatchIsOnPolicy(t *testing.T) {
 	a := testActor(t, torch.Float32)
 	st, err := a.UpdateActor(context.Background(), trainRows(8), 1e-3, vanillaOptions())
@@ -241,8 +241,8 @@ func TestSingleMiniBatchIsOnPolicy(t *testing.T) {
 	}
 }
 
-// The gap between sampling and training is that of the weights which sampled,
-// in one mini-batch as in several.
+// The gap between sampling and training is measured with the weights that sampled, with one mini-batch and with
+// several.
 func TestLogProbGap(t *testing.T) {
 	for _, size := range []int{0, 8, 4, 3} {
 		a := testActor(t, torch.Float32)

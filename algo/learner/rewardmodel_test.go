@@ -15,7 +15,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// tinyReward is a reward model with random weights, the same every time.
+// tinyReward makes a reward model with random weights, the same at every call.
 func tinyReward(t *testing.T, template string) *model.Bundle {
 	t.Helper()
 	th, err := torch.NewThread(torch.Device{})
@@ -42,8 +42,8 @@ func told(texts ...string) []data.Message {
 	return list
 }
 
-// A chat is scored as the model's own template writes it, up to the last reply
-// and no longer than it may be, whatever it is scored together with.
+// TestRewardModel: a chat is rendered by the reward model's own template, up to the last reply, and truncated to its
+// maximal length. The other chats of the batch do not change its score.
 func TestRewardModel(t *testing.T) {
 	b := tinyReward(t, chatML)
 	samples := []reward.Sample{
@@ -119,8 +119,8 @@ func TestRewardModelRefuses(t *testing.T) {
 	}
 }
 
-// A template that asks for a system message, or writes the date, is used as the
-// run's chats need it, and gives the same chat on every day.
+// TestRewardModelOpening: templates that require a system message or write the date work with the run's chats, and
+// give the same chat on every day.
 func TestRewardModelOpening(t *testing.T) {
 	wants := "{% if messages[0]['role'] != 'system' %}{{ raise_exception('Who am I?') }}{% endif %}{{ strftime_now('%d %b %Y') }}" +
 		"{% for m in messages %}{{ m['content'] }}{% endfor %}"

@@ -54,8 +54,7 @@ func expertTasks() []data.Task {
 	}
 }
 
-// byHand writes a conversation out in ChatML, piece by piece, and marks the
-// replies that are learned from, each with the token that ends it.
+// byHand renders a conversation in ChatML piece by piece, and marks the replies in the loss, each with its end token.
 func byHand(tok *tokenizer.Tokenizer, messages []data.Message) (ids []int32, learn []bool) {
 	add := func(text string, l bool) {
 		for _, id := range tok.Encode(text, tokenizer.Options{}) {
@@ -70,10 +69,9 @@ func byHand(tok *tokenizer.Tokenizer, messages []data.Message) (ids []int32, lea
 	return ids, learn
 }
 
-// The SFT loss is the mean negative log-prob of the tokens of assistant
-// messages and their ends, over all rows together, without messages that the
-// data marks loss: false. The log-probs to compare with come token by token out
-// of the KV cache.
+// The SFT loss is the mean negative log-prob of the tokens of assistant messages and their end tokens, over all rows
+// together, without messages marked loss: false in the data. The expected log-probs are computed token by token with
+// the KV cache.
 func TestSFTLossIsTheMeanOverReplies(t *testing.T) {
 	r, tok := byteRenderer(t)
 	tasks := expertTasks()
@@ -139,8 +137,7 @@ func TestMicroBatchingDoesNotChangeSFT(t *testing.T) {
 	}
 }
 
-// The loss of a validation is that of training, packed or not, and changes
-// nothing.
+// The validation loss equals the training loss, packed or not, and computing it changes no weights.
 func TestLossSFT(t *testing.T) {
 	a := testActor(t, torch.Float32)
 	rows := trainRows(8)
@@ -202,8 +199,8 @@ func TestSFTRowsRefuses(t *testing.T) {
 	}
 }
 
-// A row cut on the left may begin with its only reply token, which nothing
-// predicts: it is left out and counted, and no batch is made of it.
+// A row truncated on the left may start with its only reply token, which has no prefix to predict it from: the row is
+// excluded and counted, and no batch consists of such rows.
 func TestSFTRowsWithoutATokenToPredict(t *testing.T) {
 	renderer, _ := byteRenderer(t)
 	all, whole, err := SFTRows(expertTasks()[:1], renderer, 512, TruncateError)

@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// onActor puts a critic on an actor, the same every time.
+// onActor makes a critic that shares the actor's decoder, the same at every call.
 func onActor(t *testing.T, a *Actor) *Critic {
 	t.Helper()
 	c, err := NewSharedCritic(t.Context(), a, optim.DefaultAdamW(), 14)
@@ -20,9 +20,9 @@ func onActor(t *testing.T, a *Actor) *Critic {
 	return c
 }
 
-// judged are rows whose values were given a while ago: some have moved further
-// than the clip allows.
-func judged(t *testing.T, c *Critic) []data.Row {
+// oldValueRows returns rows with values from before an update, some of them further from the current values than the
+// clip range.
+func oldValueRows(t *testing.T, c *Critic) []data.Row {
 	t.Helper()
 	rows := valueRows(t, c)
 	for i := range rows {
@@ -49,7 +49,7 @@ func withHead(t *testing.T, c *Critic, g map[string][]float32) map[string][]floa
 	return g
 }
 
-// headWeights are the numbers of the head.
+// headWeights returns the weights of the head.
 func headWeights(t *testing.T, c *Critic) (out []float32) {
 	t.Helper()
 	must(t, torch.Run(t.Context(), c.master.Thread(), func(*torch.Scope) error {
@@ -61,12 +61,12 @@ func headWeights(t *testing.T, c *Critic) (out []float32) {
 	return out
 }
 
-// The gradient of the joint loss is that of its formula: at ratio 1 the policy's
-// is -ΣA·∇log p / N, and a value's is (v̂ - R) where the clip does not hold it.
+// The gradient of the joint loss agrees with its formula: at ratio 1 the policy's part is -ΣA·∇log p / N, and a
+// value's part is (v̂ - R) unless it is clipped.
 func TestJointLossGradient(t *testing.T) {
 	const coef, clip = .7, .25
 	plain := onActor(t, testActor(t, torch.Float32))
-	rows := judged(t, plain)
+	rows := oldValueRows(t, plain)
 	held := 0
 	must(t, torch.Run(t.Context(), plain.master.Thread(), func(s *torch.Scope) error {
 		p := pack(rows)
@@ -101,7 +101,7 @@ func TestJointLossGradient(t *testing.T) {
 		o := vanillaOptions()
 		o.Micro, o.Value = split.micro, valueTerm(c, coef)
 		var st PolicyStats
-		err := c.accumulatePolicy(t.Context(), judged(t, c), true, o, &st)
+		err := c.accumulatePolicy(t.Context(), oldValueRows(t, c), true, o, &st)
 		must(t, err)
 		if d, name := relative(t, withHead(t, c, gradients(t, c.Actor)), want); d > 1e-4 {
 			t.Errorf("%s: the gradient of %s is off by %.2g", split.name, name, d)
@@ -112,12 +112,11 @@ func TestJointLossGradient(t *testing.T) {
 	}
 }
 
-// Without weight the value loss changes nothing of the policy's update, to the
-// last bit, in float32 and with a bfloat16 shadow.
+// A value loss with weight 0 changes no bit of the policy's update, in float32 and with a bfloat16 shadow.
 func TestValueLossWithoutWeight(t *testing.T) {
 	for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
 		alone, c := testActor(t, dt), onActor(t, testActor(t, dt))
-		rows := judged(t, c)
+		rows := oldValueRows(t, c)
 		o := vanillaOptions()
 		o.MiniBatch, o.Micro, o.EntropyCoef = 4, MicroBatching{Rows: 2}, .01
 		want, err := alone.UpdateActor(t.Context(), slices.Clone(rows), 1e-2, o)
@@ -137,7 +136,7 @@ func TestValueLossWithoutWeight(t *testing.T) {
 	}
 }
 
-// Joint updates bring the values to the returns; the decoder takes part.
+// Joint updates move the values to the returns and change the decoder.
 func TestSharedCriticLearns(t *testing.T) {
 	for _, dt := range []torch.DType{torch.Float32, torch.BFloat16} {
 		c := onActor(t, testActor(t, dt))
@@ -158,8 +157,8 @@ func TestSharedCriticLearns(t *testing.T) {
 	}
 }
 
-// The warm-up trains the head and leaves the decoder, its adapters and its
-// optimiser alone, whatever dropout they have.
+// The warm-up trains the head and changes neither the decoder nor its adapters and optimiser, with and without
+// dropout.
 func TestSharedCriticWarmsUp(t *testing.T) {
 	for name, a := range map[string]*Actor{
 		"float32": testActor(t, torch.Float32), "bfloat16": testActor(t, torch.BFloat16), "adapters": actorOf(t, torch.Float32, dropping),
@@ -187,14 +186,13 @@ func TestSharedCriticWarmsUp(t *testing.T) {
 	}
 }
 
-// Adapters learn from both losses, the frozen weights from none; a second step
-// is the same after a checkpoint, bit for bit.
+// Both losses train the adapters and leave the frozen weights; a second step gives the same bits after a checkpoint.
 func TestSharedCriticOnAdapters(t *testing.T) {
 	o := vanillaOptions()
 	o.MiniBatch, o.Micro = 4, MicroBatching{Rows: 2}
 	update := func(c *Critic) {
 		t.Helper()
-		rows := judged(t, c)
+		rows := oldValueRows(t, c)
 		must(t, c.ValuesAndLogProbs(t.Context(), rows, MicroBatching{}, 1))
 		o := o
 		o.Value = valueTerm(c, .5)
@@ -223,7 +221,7 @@ func TestSharedCriticOnAdapters(t *testing.T) {
 	}
 }
 
-// One pass gives the values and the log-probs that two give.
+// One pass returns the same values and log-probs as two passes.
 func TestValuesAndLogProbs(t *testing.T) {
 	c := onActor(t, testActor(t, torch.Float32))
 	one, two := trainRows(8), trainRows(8)
@@ -237,13 +235,12 @@ func TestValuesAndLogProbs(t *testing.T) {
 	}
 }
 
-// A joint step that is not finite moves neither the decoder nor the head, and
-// leaves no gradient behind.
+// A non-finite joint step changes neither the decoder nor the head, and leaves no gradient.
 func TestSharedCriticsBadStep(t *testing.T) {
 	for _, bad := range faulty {
 		t.Run(bad.name, func(t *testing.T) {
 			c := onActor(t, testActor(t, torch.Float32))
-			rows, before, head := judged(t, c), weights(t, c.Actor), headWeights(t, c)
+			rows, before, head := oldValueRows(t, c), weights(t, c.Actor), headWeights(t, c)
 			o := vanillaOptions()
 			o.Value = valueTerm(c, 1)
 			c.spoil = bad.spoil(c.Actor)
@@ -267,7 +264,7 @@ func TestSharedCriticsBadStep(t *testing.T) {
 	}
 }
 
-// A shared critic costs a head and its moments, one of its own a second model.
+// A shared critic takes the memory of a head and its moments, a separate critic that of a second model.
 func TestSharedCriticsMemory(t *testing.T) {
 	c := onActor(t, testActor(t, torch.Float32))
 	width := float64(c.master.Config.HiddenSize)

@@ -74,7 +74,7 @@ written metrics and the table agree.
 	return b.String()
 }
 
-// What a metric is said to be called here is a metric.
+// TestRenamed: every counterpart that Renamed names is a metric of this package.
 func TestRenamed(t *testing.T) {
 	for _, r := range Renamed {
 		if r.Here == "" && r.Why == "" {
@@ -126,7 +126,8 @@ val-core/maze/reward/mean@1
 val-aux/maze/reward/best@4/mean
 `
 
-// Every metric of verl is one here, or the page says what became of it.
+// TestVerlNames: every metric of verl either exists here under the same name or is listed in docs/metrics.md as
+// renamed or missing.
 func TestVerlNames(t *testing.T) {
 	for names := range strings.FieldsSeq(verlNames) {
 		for _, name := range expand(names) {

@@ -80,8 +80,8 @@ func TestJSONLForm(t *testing.T) {
 	}
 }
 
-// TestResume goes back to an offset as a resumed run does and repeats a step:
-// the file is that of a run that was never interrupted.
+// TestResume truncates the file to an offset, as a resumed run does, and repeats a step: the file equals that of an
+// uninterrupted run.
 func TestResume(t *testing.T) {
 	dir := t.TempDir()
 	path, whole := filepath.Join(dir, "a"), filepath.Join(dir, "b")
@@ -126,7 +126,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestTornAnywhere cuts a file at every byte: opening leaves whole lines.
+// TestTornAnywhere cuts a file at every byte: opening it leaves only complete lines.
 func TestTornAnywhere(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "m")

@@ -30,8 +30,8 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
-// A process that dies in between has moved the newest ones, so the run that is
-// left has no gap.
+// If the process dies in between, the newest checkpoints have been moved first, so that the remaining ones have no
+// gap.
 func TestSetAsideDiesInBetween(t *testing.T) {
 	root, to := t.TempDir(), filepath.Join(t.TempDir(), "aside")
 	for step := 1; step <= 4; step++ {

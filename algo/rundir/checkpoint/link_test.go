@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestKeptBeside: steps that are to be kept beside the newest are, until they
-// are no longer named, and do not count.
+// TestKeptBeside: the named steps are kept in addition to the newest ones, do not count towards their number, and are
+// removed once they are no longer named.
 func TestKeptBeside(t *testing.T) {
 	root := t.TempDir()
 	for _, c := range []struct {
@@ -34,7 +34,7 @@ func TestKeptBeside(t *testing.T) {
 	}
 }
 
-// TestLink: a link leads to the checkpoint, wherever the run folder is moved.
+// TestLink: a link points to its checkpoint also after the run folder is moved.
 func TestLink(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	root, link := filepath.Join(run, "checkpoints"), filepath.Join(run, "best")

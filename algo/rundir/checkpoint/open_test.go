@@ -129,8 +129,7 @@ func TestLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// flock is per open file, so a second AcquireLock here is what another
-	// process's would be.
+	// flock locks open files, so a second AcquireLock in this process behaves like another process's.
 	if _, err := AcquireLock(dir); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
 		t.Errorf("second lock: %v, want ErrLocked with the process", err)
 	}
@@ -149,7 +148,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestLockRemove removes a folder under another process that waits to lock it.
+// TestLockRemove removes a folder while another process waits to lock it.
 func TestLockRemove(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	if err := os.Mkdir(dir, 0o755); err != nil {

@@ -116,9 +116,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestOperations pins the order of operations, on which durability rests:
-// every file is synced before its folder, all of them before the rename, the
-// rename before the root's sync, and that before anything old goes.
+// TestOperations pins the order of operations that makes saves durable: every file is synced before its folder, all
+// files before the rename, the renamed folder before its parent's sync, and only then are old checkpoints removed.
 func TestOperations(t *testing.T) {
 	root := t.TempDir()
 	save(t, root, 1, 0)
@@ -157,9 +156,8 @@ func TestOperations(t *testing.T) {
 
 var errFault = errors.New("fault")
 
-// checkSurvived verifies that after a failed or killed save of step 3 (over 1
-// and 2, or over a 3 that was there) a start finds a whole checkpoint, with
-// the content that belongs to its step, and nothing half.
+// checkSurvived verifies the folder after a failed or killed save of step 3 (new, with steps 1 and 2 present, or
+// replacing an older step 3): a restart finds a complete checkpoint with the content of its step, and no partial one.
 func checkSurvived(t *testing.T, root string, minStep int) {
 	t.Helper()
 	if _, err := Clean(root); err != nil {
@@ -193,10 +191,10 @@ func checkSurvived(t *testing.T, root string, minStep int) {
 	}
 }
 
-// cases are the situations that faults are tried in: the steps already saved.
+// cases lists the steps that are already saved when a fault is injected.
 var cases = map[string][]int{"new": {1, 2}, "replace": {2, 3}}
 
-// TestErrorsAtEveryPoint makes each operation fail in turn, as a full disk does.
+// TestErrorsAtEveryPoint fails each operation in turn, as a full disk does.
 func TestErrorsAtEveryPoint(t *testing.T) {
 	for name, saved := range cases {
 		fault := syscall.ENOSPC
@@ -230,8 +228,8 @@ func TestErrorsAtEveryPoint(t *testing.T) {
 	}
 }
 
-// TestKilledAtEveryPoint kills a process with SIGKILL ahead of each operation.
-// Ahead of a removal, half of it is done first.
+// TestKilledAtEveryPoint kills a process with SIGKILL before each operation. A removal is half done when the process
+// is killed.
 func TestKilledAtEveryPoint(t *testing.T) {
 	if os.Getenv("CHECKPOINT_KILL_POINT") != "" {
 		killedHelper(t)

@@ -2,7 +2,6 @@ package configs
 
 import (
 	"fmt"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -144,23 +143,5 @@ func TestStatuses(t *testing.T) {
 				t.Errorf("%s: %q", k.Name, about)
 			}
 		}
-	}
-}
-
-// TestDocumentation keeps docs/configuration.md equal to the table of keys.
-func TestDocumentation(t *testing.T) {
-	const path = "../docs/configuration.md"
-	got := schema.Documentation()
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(want) != got {
-		t.Errorf("%s is out of date: run go test ./configs -update", path)
 	}
 }

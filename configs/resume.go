@@ -2,20 +2,20 @@ package configs
 
 import "slices"
 
-// mayChange are the keys that a resumed run may have other values of, by what
-// they decide. All others belong to the experiment: with another value, what
-// comes after the checkpoint would not go with what came before it.
+// mayChange groups the keys that a resumed run may set to other values. Any other
+// key defines the experiment: a new value would make the steps after the
+// checkpoint inconsistent with those before it.
 var mayChange = []struct {
-	decides string
+	decides string // for docs/configuration.md
 	keys    []string
 }{
-	{"how long the run goes on (linear and cosine schedules stretch with it)", []string{"trainer.total_steps", "trainer.epochs"}},
-	{"what it leaves behind, and where", []string{
+	{"the length of the run (linear and cosine schedules stretch with it)", []string{"trainer.total_steps", "trainer.epochs"}},
+	{"its output: what is written, how often and where", []string{
 		"trainer.save_every", "trainer.test_every", "trainer.val_before_train", "trainer.keep_checkpoints", "trainer.keep_rollouts", "trainer.compress_rollouts",
 		"trainer.best_metric", "trainer.resume",
 		"trainer.project", "trainer.experiment", "trainer.experiment_suffix", "trainer.output_dir", "log.backends", "log.level", "actor.calculate_entropy", "perf.peak_tflops",
 	}},
-	{"where it runs and how fast", []string{
+	{"its placement and speed", []string{
 		"model.device", "model.gradient_checkpointing", "actor.offload_optimizer", "ref.offload_params",
 		"critic.gradient_checkpointing", "critic.offload_optimizer",
 		"env.servers", "env.timeout_s", "env.create_timeout_s", "env.reset_timeout_s", "env.step_timeout_s",
@@ -29,11 +29,11 @@ var mayChange = []struct {
 		"actor.micro_batch_size", "actor.dynamic_batch", "actor.max_tokens_per_micro_batch", "critic.micro_batch_size", "ref.micro_batch_size", "sft.micro_batch_size",
 		"sft.dynamic_batch", "sft.max_tokens_per_micro_batch",
 	}},
-	{"what happens to long first prompts, which end a run unless these say otherwise", []string{"data.max_prompt_tokens", "data.truncation", "data.filter_overlong"}},
-	{"when it complains", []string{"rollout.max_logprob_gap", "rollout.fail_on_logprob_gap"}},
+	{"the treatment of first prompts that are too long, which end a run by default", []string{"data.max_prompt_tokens", "data.truncation", "data.filter_overlong"}},
+	{"its warnings", []string{"rollout.max_logprob_gap", "rollout.fail_on_logprob_gap"}},
 }
 
-// free reports whether a resumed run may have another value of a key.
+// free reports whether a resumed run may change the value of a key.
 func free(name string) bool {
 	for _, group := range mayChange {
 		if slices.Contains(group.keys, name) {

@@ -163,9 +163,6 @@ func (b *Book) Len() int { return len(b.tasks) }
 // list to its beginning, in both directions.
 func (b *Book) Goal(index int) string { return itemName(b.goal(index)) }
 
-// Depth is the number of crafts that must follow one another in task index.
-func (b *Book) Depth(index int) int { return b.depth[b.goal(index)] }
-
 func (b *Book) goal(index int) string {
 	n := len(b.tasks)
 	return b.tasks[((index%n)+n)%n]

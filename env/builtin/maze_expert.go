@@ -22,31 +22,6 @@ func MazeExpert(game int) []string {
 	return actions
 }
 
-// MazePath gives the observations of game under its expert's actions: one
-// before each action, and the reply to the last. It is nil where MazeExpert is.
-func MazePath(game int) []string {
-	actions := MazeExpert(game)
-	if actions == nil {
-		return nil
-	}
-	var observations []string
-	at := mazeStarts[game]
-	for _, a := range actions {
-		observations = append(observations, mazeText(at))
-		at = mazeMove(at, a)
-	}
-	return append(observations, mazeSuccess)
-}
-
-// MazeStart gives the row and column game starts at; ok is false where
-// MazeExpert is nil.
-func MazeStart(game int) (row, col int, ok bool) {
-	if game < 0 || game >= MazeGames {
-		return 0, 0, false
-	}
-	return mazeStarts[game].row, mazeStarts[game].col, true
-}
-
 // mazeDistances gives the number of moves to the goal from every free cell,
 // by breadth-first search from the goal.
 func mazeDistances() map[cell]int {

@@ -2,7 +2,6 @@ package builtin
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -55,9 +54,6 @@ func ParseVocabulary(text string) (*Vocabulary, error) {
 	}
 	return v, nil
 }
-
-// Words gives the words in their order.
-func (v *Vocabulary) Words() []string { return slices.Clone(v.words) }
 
 func lowerCase(s string) bool {
 	for _, r := range s {

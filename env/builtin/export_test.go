@@ -1,0 +1,28 @@
+package builtin
+
+import "slices"
+
+// MazePath returns the observations of game under its expert's actions: one
+// before each action, and the reply to the last. It is nil for unknown games.
+func MazePath(game int) []string {
+	actions := MazeExpert(game)
+	if actions == nil {
+		return nil
+	}
+	var observations []string
+	at := mazeStarts[game]
+	for _, a := range actions {
+		observations = append(observations, mazeText(at))
+		at = mazeMove(at, a)
+	}
+	return append(observations, mazeSuccess)
+}
+
+// MazeStart returns the row and the column of the start of game.
+func MazeStart(game int) (row, col int) { return mazeStarts[game].row, mazeStarts[game].col }
+
+// Depth returns the depth of the goal of task index.
+func (b *Book) Depth(index int) int { return b.depth[b.goal(index)] }
+
+// Words returns the words in their order.
+func (v *Vocabulary) Words() []string { return slices.Clone(v.words) }

@@ -156,9 +156,6 @@ func (h *Host) SameFile(a, b string) bool {
 	return err == nil && fault == nil && os.SameFile(one, other)
 }
 
-// MkdirAll creates a folder and its missing parents.
-func (h *Host) MkdirAll(path string) error { return os.MkdirAll(h.Path(path), 0o755) }
-
 // DirFS returns the folder at path as a read-only file system.
 func (h *Host) DirFS(path string) fs.FS { return os.DirFS(h.Path(path)) }
 

@@ -55,7 +55,7 @@ func TestPeerFails(t *testing.T) {
 	}
 }
 
-// scriptedSide takes the times it is given, one after another.
+// scriptedSide returns the given times, one after another.
 type scriptedSide struct {
 	name  string
 	times []float64
@@ -111,8 +111,8 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestOurs does every kind of job, small, and counts what the engine did: a
-// figure of tokens a second is only worth something if the tokens were there.
+// TestOurs runs every kind of job with small sizes and checks the engine's counts of tokens, on which the reported
+// tokens per second depend.
 func TestOurs(t *testing.T) {
 	model := filepath.Join("..", "agent", "llm", "model", "testdata", "llama-tied")
 	jobs := []Job{
@@ -127,8 +127,7 @@ func TestOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer o.Close()
-	// Sampled tokens, and tokens run through the model: all that was given or
-	// sampled but for the last of each session.
+	// Sampled tokens, and tokens run through the model: all given and sampled ones except the last of each session.
 	want := map[string][2]int64{"prefill": {3, 60}, "decode": {14, 2 * (9 + 6)}, "turns": {24, 2 * (10 + 2*5 + 3*4 - 1)}, "train": {0, 0}, "prefill again": {3, 60}}
 	for _, j := range jobs {
 		before := o.sampler.Scheduler.Stats()

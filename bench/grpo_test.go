@@ -29,8 +29,8 @@ func TestGRPOConfig(t *testing.T) {
 	}
 }
 
-// grpoPrograms writes programs that report the steps of either side without doing
-// them: ours with sampled tokens, TRL with theirs new ones.
+// grpoPrograms writes programs that report the steps of both sides without training: ours reports sampled tokens,
+// TRL's reports theirs new tokens.
 func grpoPrograms(t *testing.T, sampled, theirs int) options {
 	t.Helper()
 	dir := t.TempDir()
@@ -130,7 +130,7 @@ func TestMeasureGRPO(t *testing.T) {
 	}
 }
 
-// Sides that did not do the same work are not compared.
+// Sides that did different work are not compared.
 func TestMeasureGRPORefuses(t *testing.T) {
 	const all = grpoTasks * grpoGroup * grpoNew
 	for want, o := range map[string]options{

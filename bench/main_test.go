@@ -14,7 +14,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// playPeer, in the environment, makes the test binary play the peer.
+// playPeer is the environment variable that makes the test binary stand in for the peer.
 const playPeer = "BENCH_TEST_PEER"
 
 func TestMain(m *testing.M) {
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(clean{m})
 }
 
-// clean fails the test binary when tensors are left.
+// clean fails the test binary if tensors remain.
 type clean struct{ m *testing.M }
 
 func (c clean) Run() int {
@@ -39,7 +39,7 @@ func (c clean) Run() int {
 	return code
 }
 
-// fakePeer speaks the protocol of peer_transformers.py.
+// fakePeer implements the protocol of peer_transformers.py.
 func fakePeer(how string) {
 	if how == "broken" {
 		fmt.Fprintln(os.Stderr, "No module named 'transformers'")

@@ -123,7 +123,7 @@ func TestContextStart(t *testing.T) {
 	}
 }
 
-// What parts the contexts of an episode is found, not averaged over.
+// ByEpisode returns an error if the contexts of an episode are not complete and in order.
 func TestPartedContexts(t *testing.T) {
 	b, err := Rows([]*Episode{contextEpisode(0), contextEpisode(1)})
 	if err != nil {

@@ -17,8 +17,7 @@ func mixture(t *testing.T, seed uint64, shares ...Share) *Mixture {
 	return m
 }
 
-// One source is drawn from as by an Order: runs of one environment keep their
-// order of tasks.
+// A mixture of one source has the same order as an Order: runs of one environment keep their order of tasks.
 func TestMixtureOfOne(t *testing.T) {
 	o, err := NewOrder(7, true, 42)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// testEpisode is a sound episode of two turns; n tells episodes apart.
+// testEpisode is a valid episode of two turns; n makes episodes distinct.
 func testEpisode(n int) *Episode {
 	return &Episode{
 		Task: Task{ID: "maze_" + strconv.Itoa(n), Env: "maze", Index: n}, UID: "u" + strconv.Itoa(n), Sample: n, Seed: 7,

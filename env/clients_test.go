@@ -11,7 +11,7 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// The transcripts of the protocol, sections 5.1, 5.5 and 5.6, played.
+// The transcripts of the protocol, sections 5.1, 5.5 and 5.6.
 
 func TestMazeTranscript(t *testing.T) {
 	s := newScript(t, map[string][]reply{
@@ -182,7 +182,7 @@ func TestWordleTranscript(t *testing.T) {
 	}
 }
 
-// Upstream's client lets an error object of wordle's reset pass; ours must not.
+// Upstream's client accepts an error object as wordle's reply to a reset; this client must not.
 func TestWordleErrors(t *testing.T) {
 	s := newScript(t, map[string][]reply{
 		"POST /wordle/create":        ok(`{"id":0}`),

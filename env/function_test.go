@@ -247,7 +247,7 @@ func TestCodeAsAction(t *testing.T) {
 	}
 }
 
-// What an instruction shows the model must be an action.
+// Every example in an instruction must be a valid action.
 func TestFunctionInstructions(t *testing.T) {
 	for name, want := range map[string]struct {
 		functions action.Functions

@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/data/transport/transporttest"
 )
 
-// within runs f, which nothing but the transport's own bound ends.
+// within runs f, which only the transport's own limit ends.
 func within(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -21,7 +21,7 @@ func within(t *testing.T, f func()) {
 	}
 }
 
-// A server that never comes to a reply ends a call, whatever the call's time.
+// A server that never completes a reply ends a call, even if the call has no time limit.
 func TestNoReply(t *testing.T) {
 	for name, what := range transporttest.Hostile {
 		t.Run(name, func(t *testing.T) {
@@ -39,8 +39,7 @@ func TestNoReply(t *testing.T) {
 	}
 }
 
-// An id below 0 is none: some servers would take it as one that counts from
-// the end, which is another instance.
+// A negative id is an error: some servers would count it from the end and use another instance.
 func TestNegativeID(t *testing.T) {
 	for name, body := range map[string]string{
 		"textcraft": `{"id":-1,"observation":"x","done":false,"reward":0}`, "babyai": `{"id":-1}`, "maze": `{"id":-1}`, "wordle": `{"id":-1}`,

@@ -39,8 +39,8 @@ func asError(t *testing.T, err error, kind Kind) *Error {
 	return e
 }
 
-// Every way a call can fail, for a reset (which may be repeated) and a step
-// (which may not): kind, words, and how often it was asked.
+// TestFailures: every way a call can fail, for a reset (which may be repeated) and a step (which may not), with the
+// error's kind, its text and the number of requests.
 func TestFailures(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -308,8 +308,7 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// Calls have limits of their own, and waiting for one's turn at a server that
-// takes one request at a time is no part of them.
+// Each call has its own time limit. Waiting for a server that serves one request at a time does not count towards it.
 func TestTimeouts(t *testing.T) {
 	usual := 30 * time.Second
 	own := Timeouts{Create: time.Second, Step: 2 * time.Second}

@@ -8,8 +8,7 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// The servers that know their instances as "env_idx": the transcripts of the
-// protocol, sections 5.7 to 5.12, played.
+// The transcripts of the protocol, sections 5.7 to 5.12, for servers that call an instance "env_idx".
 
 const (
 	shopPage   = "WebShop [SEP] Instruction: [SEP] Find me men's shorts with elastic waist, and price lower than 50.00 dollars [SEP] Search"
@@ -100,8 +99,8 @@ func TestSQLGymTranscript(t *testing.T) {
 	}
 }
 
-// The five tool servers: the text goes to the server as it is, whatever the
-// generation, and what it complains of is an observation.
+// The five tool servers receive the reply unchanged, under both generations of the client; their error messages are
+// observations.
 func TestToolTranscript(t *testing.T) {
 	const format = "Format error, please response in the format of  \"Action: [your action] with Action Input: [your action input]"
 	for _, name := range []string{"weather", "movie", "academia", "todo", "sheet"} {
@@ -251,7 +250,7 @@ func TestGaiaTranscript(t *testing.T) {
 		`POST /step {"action":"y","env_idx":"0b6e-11 f"}`, `POST /step {"action":"`+end+`","env_idx":"0b6e-11 f"}`)
 }
 
-// Every error form of these servers, and replies of a shape they do not have.
+// Every error form of these servers, and replies of other shapes.
 func TestIndexedErrors(t *testing.T) {
 	created := map[string]string{"webarena": `{"env_idx":0}`, "gaia": `"u"`}
 	resets := map[string]string{"webshop": `["p",null]`, "sqlgym": `["p",null]`, "webarena": `{"observation":"p"}`}
@@ -334,8 +333,7 @@ func TestIndexedErrors(t *testing.T) {
 	}
 }
 
-// Webshop and sqlgym answer 503 before they act, so that a step may be sent
-// again: five times in all.
+// Webshop and sqlgym reply 503 before they execute a step, so the client sends it again, up to five times in total.
 func TestStepAgainAfter503(t *testing.T) {
 	for _, name := range []string{"webshop", "sqlgym"} {
 		busy := reply{status: 503, body: "busy"}
@@ -356,7 +354,7 @@ func TestStepAgainAfter503(t *testing.T) {
 	}
 }
 
-// An invalid action that cannot show the page is a failure like any other.
+// If the page cannot be requested after an invalid action, the step fails like any other.
 func TestInvalidActionWithoutAPage(t *testing.T) {
 	s := newScript(t, map[string][]reply{"POST /create": ok("1"), "GET /observation": {{status: 500}}})
 	o := quick(s.URL)

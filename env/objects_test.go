@@ -11,8 +11,7 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// The servers that know their instances as "id": the transcripts of the
-// protocol, sections 5.2 to 5.4, played.
+// The transcripts of the protocol, sections 5.2 to 5.4, for servers that call an instance "id".
 
 const (
 	babyaiFirst = `{"observation":"Your goal: go to the red ball\nYou are not carrying anything.\nAvailable actions: [\"turn left\"]","reward":0,"score":0,"deleted":false,"done":false}`
@@ -24,7 +23,7 @@ const (
 	finished    = `{"error":"The task with environment 0 has finished."}`
 )
 
-// steps plays texts and wants these results; the last may be an error.
+// steps plays texts and compares the results; the last may be an error.
 func steps(t *testing.T, c Client, play []struct {
 	text string
 	want StepResult
@@ -93,7 +92,7 @@ func TestBabyAITranscript(t *testing.T) {
 	}
 }
 
-// A score without bound is cut to what can be trained on.
+// An unbounded score is clipped to the range used for training.
 func TestBabyAIScore(t *testing.T) {
 	for score, want := range map[string]float64{"0": 0, "0.9": 0.9, "1.9015625": 1, "-0.3": -0.3, "-17.25": -1, "3": 1} {
 		s := newScript(t, map[string][]reply{
@@ -200,8 +199,7 @@ func TestAlfworldTranscript(t *testing.T) {
 	}
 }
 
-// What a reply of these servers must hold, and a few that upstream would take
-// for a missing key.
+// Keys that replies of these servers must have, and malformed replies that upstream would read as a missing key.
 func TestObjectErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name, env   string

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What became of a step whose reply was lost is told by what the server shows
-// then, if that is not what it showed before.
+// TestRecall: if the reply to a step is lost, the client requests the current observation and recognises from a
+// change that the step was executed.
 func TestRecall(t *testing.T) {
 	const at, then = "you are here", "you are there"
 	detail := func(observation, rest string) []reply {
@@ -69,7 +69,7 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// A reset that failed leaves nothing to compare with.
+// After a failed reset there is no observation to compare with.
 func TestRecallAfterALostReset(t *testing.T) {
 	s := newScript(t, map[string][]reply{
 		"POST /maze/create": ok(`{"id":0}`), "POST /maze/reset": {{status: 422, body: "{}"}}, "POST /maze/step": {{drop: true}},

@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/env/action"
 )
 
-// spec finds an environment that is known to exist.
+// spec returns the registered environment called name.
 func spec(name string) Spec {
 	s, err := Lookup(name)
 	if err != nil {
@@ -84,8 +84,7 @@ func TestCheckIndex(t *testing.T) {
 	}
 }
 
-// The table of the protocol, section 1.4, and what sections 2.5, 3 and 11 say
-// of the servers.
+// The table of the protocol, section 1.4, and the properties of servers from sections 2.5, 3 and 11.
 func TestSpecs(t *testing.T) {
 	type row struct {
 		turns, instances               int
@@ -128,7 +127,7 @@ func TestSpecs(t *testing.T) {
 	}
 }
 
-// Every instruction shows an action in each format, in that format alone.
+// Every instruction contains an action in each format, and in no other.
 func TestInstructions(t *testing.T) {
 	for _, name := range Names() {
 		s := spec(name)

@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// script is a fake server that answers each "METHOD /path" with the replies
-// listed for it, in order, the last again and again, and notes what it was
-// asked. Two requests at once for it fail the test.
+// script is a fake server that answers each "METHOD /path" with the replies listed for it, in order, repeating the
+// last one, and records the requests. Two concurrent requests fail the test.
 type script struct {
 	t       *testing.T
 	URL     string
@@ -111,14 +110,14 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, a.body)
 }
 
-// requests gives what was asked so far.
+// requests returns the requests so far.
 func (s *script) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.asked...)
 }
 
-// count gives how many of the requests begin with prefix.
+// count returns the number of requests that begin with prefix.
 func (s *script) count(prefix string) int {
 	n := 0
 	for _, r := range s.requests() {
@@ -129,7 +128,7 @@ func (s *script) count(prefix string) int {
 	return n
 }
 
-// quick are options under which a test's failures come soon.
+// quick returns options with short timeouts.
 func quick(url string) Options {
 	return Options{BaseURL: url, Backoff: time.Microsecond, Timeout: 20 * time.Second}
 }

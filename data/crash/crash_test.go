@@ -12,8 +12,8 @@ import (
 
 var first, second = New("test/first"), New("test/second")
 
-// TestDies: a process dies at the passage it was told, having done half of
-// what comes next, and nowhere else.
+// TestDies: a process is killed at the chosen passage of the point, after half of the following operation, and at no
+// other passage.
 func TestDies(t *testing.T) {
 	const half = "done by half"
 	if os.Getenv(Variable) != "" {

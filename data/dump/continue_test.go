@@ -18,7 +18,7 @@ func testHeader() Header {
 	return Header{Weights: "abc", Options: map[string]any{"env": "maze", "seed": uint64(1<<63 + 1)}}
 }
 
-// continued opens a dump to go on with, and the samples that it holds.
+// continued opens a dump to append to it, and returns the samples in it.
 func continued(path string) (*Writer, []int, error) {
 	var there []int
 	w, err := Continue(path, testHeader(), nil, func(e *data.Episode) error {
@@ -36,15 +36,15 @@ func samplesOf(episodes []*data.Episode) []int {
 	return out
 }
 
-// plainEpisode belongs to no wave.
+// plainEpisode returns an episode without a wave.
 func plainEpisode(n int) *data.Episode {
 	e := dumpEpisode(n)
 	e.Wave, e.WaveSize = 0, 0
 	return e
 }
 
-// TestContinueCompressedAnywhere cuts a compressed dump at every byte: what is
-// continued are the episodes of its whole frames, and the file is whole again.
+// TestContinueCompressedAnywhere cuts a compressed dump at every byte: Continue keeps the episodes of complete frames
+// and leaves a valid file.
 func TestContinueCompressedAnywhere(t *testing.T) {
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole.jsonl.zst")
@@ -98,8 +98,8 @@ func TestContinueCompressedAnywhere(t *testing.T) {
 	}
 }
 
-// TestContinueWithAWaveThatIsNotWhole: the others of a wave decided its
-// batches, so it is played again as a whole.
+// TestContinueWithAWaveThatIsNotWhole: an incomplete wave is played again as a whole, because its batches depended on
+// all its episodes.
 func TestContinueWithAWaveThatIsNotWhole(t *testing.T) {
 	for _, name := range []string{"d.jsonl", "d.jsonl.zst"} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestContinueTellsWhatDiffers(t *testing.T) {
 	}
 	for want, change := range map[string]func(*Header){
 		`weights: "abc" then, "abd" now`: func(h *Header) { h.Weights = "abd" },
-		// The two are one number to a float64.
+		// As float64 the two numbers are equal.
 		"seed: 9223372036854775809 then, 9223372036854775808 now": func(h *Header) { h.Options["seed"] = uint64(1 << 63) },
 		`env: "maze" then, nothing now`:                           func(h *Header) { delete(h.Options, "env") },
 		"new: nothing then, [1] now":                              func(h *Header) { h.Options["new"] = []int{1} },
@@ -159,8 +159,7 @@ func TestContinueTellsWhatDiffers(t *testing.T) {
 	}
 }
 
-// TestContinueCompressedAnew: a dump that another program compressed, all in
-// one frame, is continued with frames of its own.
+// TestContinueCompressedAnew: a dump that another program compressed in a single frame is continued with new frames.
 func TestContinueCompressedAnew(t *testing.T) {
 	dir := t.TempDir()
 	plain, packed := filepath.Join(dir, "plain"), filepath.Join(dir, "packed")
@@ -196,7 +195,7 @@ func TestContinueCompressedAnew(t *testing.T) {
 	}
 }
 
-// TestOneWriterAtATime: a second process would tear the lines of the first.
+// TestOneWriterAtATime: a dump accepts one writing process, since the lines of two would mix.
 func TestOneWriterAtATime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d")
 	w, err := Create(path, testHeader())
@@ -218,7 +217,7 @@ func TestOneWriterAtATime(t *testing.T) {
 	}
 }
 
-// fullDisk takes so many bytes more, and then half of a write.
+// fullDisk accepts room more bytes; the write that exceeds them is partial and fails.
 type fullDisk struct {
 	*os.File
 	room int
@@ -233,8 +232,8 @@ func (f *fullDisk) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
-// TestDumpOnAFullDisk: what was written before can be read, nothing is written
-// behind the hole, and the dump is continued when there is room.
+// TestDumpOnAFullDisk: earlier episodes can be read, nothing is written after a partial line, and the dump can be
+// continued once there is space.
 func TestDumpOnAFullDisk(t *testing.T) {
 	for _, name := range []string{"d.jsonl", "d.jsonl.zst"} {
 		t.Run(name, func(t *testing.T) {

@@ -129,9 +129,8 @@ func TestDumpFields(t *testing.T) {
 	}
 }
 
-// TestDumpTornAnywhere cuts a dump at many bytes, the ends of lines among them:
-// reading gives the whole lines before the cut, and appending leaves a dump
-// that is whole again.
+// TestDumpTornAnywhere cuts a dump at many bytes, including the ends of lines: a reader returns the complete lines
+// before the cut, and appending leaves a valid dump.
 func TestDumpTornAnywhere(t *testing.T) {
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole")
@@ -293,7 +292,7 @@ func TestContextsAreDumped(t *testing.T) {
 	}
 }
 
-// testEpisode is a sound episode of two turns; n tells episodes apart.
+// testEpisode is a valid episode of two turns; n makes episodes distinct.
 func testEpisode(n int) *data.Episode {
 	return &data.Episode{
 		Task: data.Task{ID: "maze_" + strconv.Itoa(n), Env: "maze", Index: n}, UID: "u" + strconv.Itoa(n), Sample: n, Seed: 7,
@@ -316,8 +315,8 @@ func contextEpisode(sample int) *data.Episode {
 	}
 }
 
-// testdata/before.jsonl was written when a line had a type of its own, which
-// listed the fields of an episode again. Lines keep their keys and values.
+// testdata/before.jsonl was written by an earlier version, in which a line had a type of its own with its own list of
+// fields. Lines keep their keys and values.
 func TestDumpOfAnEarlierVersion(t *testing.T) {
 	text, err := os.ReadFile("testdata/before.jsonl")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// zstdFrames compresses each text as a frame of its own.
+// zstdFrames compresses each text into its own frame.
 func zstdFrames(t testing.TB, texts ...string) []byte {
 	t.Helper()
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
@@ -76,8 +76,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestLinesOfACutFile cuts compressed files everywhere: what is read is the
-// beginning of what was written, and whole frames are never lost.
+// TestLinesOfACutFile cuts compressed files at every byte: the lines read are a prefix of those written, and no
+// complete frame is lost.
 func TestLinesOfACutFile(t *testing.T) {
 	want := []string{"first", "second " + strings.Repeat("ab", 300), "third"}
 	frames := zstdFrames(t, want[0]+"\n", want[1]+"\n", want[2]+"\n")

@@ -15,8 +15,8 @@ import (
 	"github.com/openmanus/openmanus/data/crash"
 )
 
-// lossy writes a dump of three waves and of two episodes without one: of the
-// first wave and of those without one is lost, and all of the third.
+// lossy writes a dump of three waves and two episodes without a wave. One episode of wave 1, one without a wave, and
+// all of wave 3 are lost.
 func lossy(t *testing.T, path string) {
 	t.Helper()
 	w, err := Create(path, testHeader())
@@ -58,8 +58,8 @@ func readFile(t *testing.T, path string) []byte {
 	return b
 }
 
-// TestContinueWithoutSome: what is dropped is gone, all else stays as it was
-// but for the sizes of waves that lost some, and the file is written on.
+// TestContinueWithoutSome: Continue removes the dropped episodes, reduces the sizes of their waves, leaves everything
+// else as it was, and returns a writer for the new file.
 func TestContinueWithoutSome(t *testing.T) {
 	for _, name := range []string{"d.jsonl", "d.jsonl.zst"} {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestContinueWithoutSome(t *testing.T) {
 				t.Errorf("left behind: %v", left)
 			}
 
-			// Where nothing is to be dropped the file stays.
+			// If nothing is dropped, the file is not rewritten.
 			after := readFile(t, path)
 			w, _, err = withoutLost(path)
 			if err := errors.Join(err, w.Close()); err != nil {
@@ -122,11 +122,11 @@ func TestContinueWithoutSome(t *testing.T) {
 	}
 }
 
-// rewriteIn names, in the environment of a process that is to die, the dump.
+// rewriteIn is the environment variable with the path of the dump that the process to kill rewrites.
 const rewriteIn = "OPENMANUS_TEST_REWRITE"
 
-// TestKilledWhileRewriting: a process that dies when the new file is written
-// and has no name yet leaves the dump as it was; the next one does it.
+// TestKilledWhileRewriting: if the process is killed after it wrote the new file and before the rename, the dump is
+// unchanged, and the next process rewrites it.
 func TestKilledWhileRewriting(t *testing.T) {
 	if path := os.Getenv(rewriteIn); path != "" {
 		_, _, err := withoutLost(path)
@@ -156,7 +156,7 @@ func TestKilledWhileRewriting(t *testing.T) {
 	}
 }
 
-// TestContinueOtherTasks: one name can stand for another list of tasks now.
+// TestContinueOtherTasks: a dump cannot be continued if the task list of the same name has changed.
 func TestContinueOtherTasks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d")
 	header := func(tasks string) Header {

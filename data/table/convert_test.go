@@ -18,7 +18,7 @@ import (
 	"github.com/openmanus/openmanus/data/dump"
 )
 
-// mixedDump has one episode of every kind that conversion tells apart.
+// mixedDump has one episode of every kind that conversion treats differently.
 func mixedDump(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "d.jsonl")
@@ -84,8 +84,8 @@ func TestConvertChooses(t *testing.T) {
 	}
 }
 
-// Where prompts were written anew every reply is a row, behind the prompt it
-// was given to, and the longest of them is what may be too long.
+// If prompts were rewritten every turn, every reply becomes a row with its own prompt, and the longest row counts for
+// the length limit.
 func TestConvertPromptsWrittenAnew(t *testing.T) {
 	prompt := func(text string) []data.Message { return []data.Message{{Role: "user", Content: text}} }
 	e := &data.Episode{
@@ -149,8 +149,7 @@ func TestConvertRefuses(t *testing.T) {
 	}
 }
 
-// TestConvertMixes takes files of several formats at once and keeps a parquet
-// file's rows as they are.
+// TestConvertMixes converts files of several formats together and leaves the rows of a parquet file unchanged.
 func TestConvertMixes(t *testing.T) {
 	rows := awkwardRecords()[:1]
 	parquetFile := writeRecords(t, "a.parquet", Layout{Format: ParquetFile}, rows)
@@ -191,8 +190,7 @@ func TestConvertMixes(t *testing.T) {
 	}
 }
 
-// TestBigFilesTakeLittleMemory converts a file and looks whether what is live
-// grows with what was read.
+// TestBigFilesTakeLittleMemory converts a file and checks that live memory does not grow with the rows read.
 func TestBigFilesTakeLittleMemory(t *testing.T) {
 	big := filepath.Join(t.TempDir(), "big.jsonl")
 	f, err := os.Create(big)
@@ -229,8 +227,7 @@ func TestBigFilesTakeLittleMemory(t *testing.T) {
 	if _, err := Convert(context.Background(), []string{big}, w, o); err != nil {
 		t.Fatal(err)
 	}
-	// A reader that keeps what it read would hold 8 MB more; what buffers and
-	// pools hold goes up and down by 2.
+	// A reader that kept the rows would hold 8 MB more; buffers and pools vary by 2 MB.
 	if most -= min(most, early); n != rows || most > 4<<20 {
 		t.Errorf("%d rows: from the first third of a file of %d MB to its end, %.1f MB more were in use", n, rows*len(text)>>20, float64(most)/(1<<20))
 	}

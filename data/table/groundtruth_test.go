@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A ground truth with parts stays JSON, for the score function that reads it.
+// A structured ground truth stays JSON, for the score function that reads it.
 func TestGroundTruthOfJSON(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "in.jsonl")
 	text := `{"item_id":"x_1","reward_model":{"ground_truth":"a"}}

@@ -53,8 +53,8 @@ func TestInspectNamesTheRow(t *testing.T) {
 	}
 }
 
-// TestRealFilesOverlap holds OpenManus-RL's own files against protocol 7.3:
-// their validation and test rows are training rows.
+// TestRealFilesOverlap checks protocol 7.3 on OpenManus-RL's own files: their validation and test rows are also
+// training rows.
 func TestRealFilesOverlap(t *testing.T) {
 	sets := map[string]map[string]*FileInfo{}
 	for _, file := range realFiles(t) {

@@ -15,8 +15,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// TestRealRows reads OpenManus-RL's own files where they are, and compares
-// with what protocol 7.2 says of them.
+// TestRealRows reads OpenManus-RL's own files, if they are present, and compares them with protocol 7.2.
 func TestRealRows(t *testing.T) {
 	dir := filepath.Join("..", "..", "shared", "data")
 	if _, err := os.Stat(dir); err != nil {
@@ -63,8 +62,8 @@ func TestRealRows(t *testing.T) {
 	}
 }
 
-// checkConversation holds a recorded episode against protocol 7.2: instruction,
-// acknowledgement outside the loss, observation, then replies inside the loss.
+// checkConversation compares a recorded episode with protocol 7.2: instruction, acknowledgement outside the loss,
+// observation, then replies inside the loss.
 func checkConversation(t *testing.T, row int, task data.Task) {
 	t.Helper()
 	c := task.Conversation
@@ -197,8 +196,8 @@ func TestLoadParquetSubset(t *testing.T) {
 	}
 }
 
-// TestLoadParquetWithoutLoss guards a trap: a file without a loss column says
-// nothing about the loss, which is not the same as loss = false.
+// TestLoadParquetWithoutLoss: a file without a loss column leaves the loss unspecified, which differs from loss =
+// false.
 func TestLoadParquetWithoutLoss(t *testing.T) {
 	type message struct {
 		Role    string `parquet:"role"`

@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// TestReadSourceFormats tells every format by its content, compressed or not.
+// TestReadSourceFormats recognises every format by its content, compressed or not.
 func TestReadSourceFormats(t *testing.T) {
 	dump, err := os.ReadFile(mixedDump(t))
 	if err != nil {
@@ -89,8 +89,7 @@ func TestReadSourceErrors(t *testing.T) {
 	}
 }
 
-// FuzzReadSource reads anything as a data file, and writes and reads again
-// what it gave.
+// FuzzReadSource reads arbitrary bytes as a data file, writes the rows, and reads them again.
 func FuzzReadSource(f *testing.F) {
 	f.Add([]byte(`{"item_id":"a_1","conversations":[{"role":"user","content":"x"}]}`))
 	f.Add([]byte(`[{"id":1, "prompt":[]},{"id":"x_2","extra_info":{"index":1}}]`))
@@ -113,7 +112,7 @@ func FuzzReadSource(f *testing.F) {
 	})
 }
 
-// zstdFrames compresses each text as a frame of its own.
+// zstdFrames compresses each text into its own frame.
 func zstdFrames(t testing.TB, texts ...string) []byte {
 	t.Helper()
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))

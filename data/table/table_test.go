@@ -40,8 +40,7 @@ func add[T string | int64 | float64](t *testing.T, table *Table, name string, va
 	}
 }
 
-// Rows keep what they have, to the letter; numbers too large for a float are
-// no exception.
+// Rows are kept byte for byte, including numbers too large for a float64.
 func TestTableOfJSON(t *testing.T) {
 	table := table(t, "in.jsonl", `{"z": 12345678901234567890, "prompt": "<p>", "reward_model": {"ground_truth": ["a", 2]}}`+"\n{}\n")
 	add(t, table, "responses", [][]string{{"<b>", "c"}, {}})
@@ -75,8 +74,7 @@ func TestTableOfJSON(t *testing.T) {
 	}
 }
 
-// A parquet file comes back with every null and list as it was, and can be
-// extended again.
+// A parquet file keeps every null and list when it is rewritten, and can be extended again.
 func TestTableOfParquet(t *testing.T) {
 	var b bytes.Buffer
 	w := NewRecordWriter(&b, Layout{Format: ParquetFile})

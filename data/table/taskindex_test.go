@@ -86,8 +86,7 @@ func TestTaskIndexParquet(t *testing.T) {
 	}
 }
 
-// TestTaskIndexUnknown refuses rows to play whose task cannot be told, and
-// names what they have.
+// TestTaskIndexUnknown: rows to play without a recognisable task are an error that lists their columns.
 func TestTaskIndexUnknown(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"question":"q","answer":"a"}`:           "row 0, line 1: it has no task index in its columns answer, question",
@@ -121,8 +120,7 @@ func TestTaskIndexUnknown(t *testing.T) {
 	}
 }
 
-// TestConversationsNeedNoIndex reads rows that are learned from and not
-// played: they count as no task.
+// TestConversationsNeedNoIndex reads rows for supervised training, which are not played: they get no task index.
 func TestConversationsNeedNoIndex(t *testing.T) {
 	text := `{"conversations":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}
 {"id":"abc","conversations":[{"role":"user","content":"q"},{"role":"assistant","content":"b"}]}
@@ -147,8 +145,7 @@ func TestConversationsNeedNoIndex(t *testing.T) {
 	}
 }
 
-// TestConvertKeepsTheIndex writes rows of every spelling and reads them again
-// as the same tasks.
+// TestConvertKeepsTheIndex writes rows with every spelling of the index and reads the same tasks back.
 func TestConvertKeepsTheIndex(t *testing.T) {
 	text := `{"index":3}{"id":"a","index":4,"extra_info":{"index":9}}{"id":5}{"id":"b","conversations":[]}{}`
 	want := []int{3, 4, 5, data.NoIndex, data.NoIndex}

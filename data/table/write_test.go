@@ -15,7 +15,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// realFiles are OpenManus-RL's own data files, where they are.
+// realFiles returns the paths of OpenManus-RL's own data files that are present.
 func realFiles(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", "shared", "data", "*", "*.parquet"))
@@ -60,8 +60,7 @@ func writeRecords(t testing.TB, name string, l Layout, records []Record) string 
 	return path
 }
 
-// parquetShape is what the footer says of the columns: names, types,
-// nullability, annotations and nesting.
+// parquetShape returns the footer's description of the columns: names, types, nullability, annotations and nesting.
 func parquetShape(t *testing.T, path string) string {
 	t.Helper()
 	f, err := os.Open(path)
@@ -142,7 +141,7 @@ func TestParquetKeepsEveryNull(t *testing.T) {
 	}
 }
 
-// TestParquetRowGroups writes more than one row group holds.
+// TestParquetRowGroups writes more rows than fit into one row group.
 func TestParquetRowGroups(t *testing.T) {
 	var b bytes.Buffer
 	w := NewRecordWriter(&b, Layout{Format: ParquetFile}).(*parquetWriter)

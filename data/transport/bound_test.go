@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// No request has a time limit here: the transport itself ends them.
+// The requests have no time limit; the transport itself ends them.
 func TestBound(t *testing.T) {
 	for name, what := range transporttest.Hostile {
 		t.Run(name, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// The test vectors of the protocol, section 4.2, every row.
+// Every row of the test vectors of the protocol, section 4.2.
 func TestParsers(t *testing.T) {
 	const refused = "\x00several actions"
 	tests := []struct{ text, split, craft1, one, react string }{
@@ -23,7 +23,7 @@ func TestParsers(t *testing.T) {
 		{"I will search[red shoes]", "I will search[red shoes]", "I will searchred shoes", "", "I will search[red shoes]"},
 		{"action: x", "action: x", "action x", "", ""},
 		{"Thought:\nuse Action: now\n\nAction:\nclick[Buy Now]", "now", "clickBuy Now", refused, "click[Buy Now]"},
-		// Beyond the table: what its prose says.
+		// Cases from the section's text, which the table lacks.
 		{"</s>", "", "s", "", ""},
 		{"x</s>", "", "xs", "", ""},
 		{"Ab é</s>", "Ab", "Ab s", "", ""},

@@ -10,7 +10,7 @@ import (
 	"github.com/openmanus/openmanus/env/check"
 )
 
-// run checks a server and shows the report of a test that fails.
+// run checks a server and logs the report if the test fails.
 func run(t *testing.T, o check.Options) *check.Report {
 	t.Helper()
 	if o.Timeout == 0 {
@@ -36,7 +36,7 @@ func run(t *testing.T, o check.Options) *check.Report {
 	return report
 }
 
-// none wants no result of a status, with exceptions by name.
+// none fails the test if a result has status s, except for the checks in but.
 func none(t *testing.T, report *check.Report, s check.Status, but ...string) {
 	t.Helper()
 	allowed := map[string]bool{}
@@ -53,8 +53,8 @@ func none(t *testing.T, report *check.Report, s check.Status, but ...string) {
 	}
 }
 
-// The built-in servers are what AgentGym's are: nothing fails, nothing is
-// skipped, and they warn of the one thing the originals lack too.
+// The built-in servers behave like AgentGym's: no check fails or is skipped, and the only warning is one that
+// AgentGym's servers get too.
 func TestBuiltinServers(t *testing.T) {
 	for name, warns := range map[string][]string{
 		"maze":      {"close"},

@@ -19,7 +19,7 @@ import (
 	"github.com/openmanus/openmanus/env/check"
 )
 
-// find gives a check's result.
+// find returns a check's result.
 func find(t *testing.T, report *check.Report, name string) check.Result {
 	t.Helper()
 	for _, r := range report.Results {
@@ -31,8 +31,7 @@ func find(t *testing.T, report *check.Report, name string) check.Result {
 	return check.Result{}
 }
 
-// A server that hangs fails, and the check ends: after three calls without an
-// answer exceeded the time limit.
+// A hanging server fails, and the check ends after three calls that exceeded the time limit.
 func TestHangingServer(t *testing.T) {
 	maze, err := builtin.New("maze", builtin.Options{})
 	if err != nil {
@@ -52,7 +51,7 @@ func TestHangingServer(t *testing.T) {
 		"every step":      {instead("/step", hang)(maze), "step", "two sessions", "no episode"},
 		"after some time": {onlyFirst(40, maze, hang), "", "keep-alive", "exceeded the time limit"},
 		"dribbles": {instead("/step", func(w http.ResponseWriter, r *http.Request) {
-			// A byte now and then keeps a limit on single reads from ending it.
+			// A server that sends a byte now and then would not be stopped by a limit on single reads.
 			w.Header().Set("Content-Length", "1000")
 			for r.Context().Err() == nil {
 				w.Write([]byte(" "))
@@ -77,7 +76,7 @@ func TestHangingServer(t *testing.T) {
 	}
 }
 
-// onlyFirst answers so many requests, then hangs.
+// onlyFirst answers the first n requests, then hangs.
 func onlyFirst(n int64, good http.Handler, hang http.HandlerFunc) http.Handler {
 	var seen atomic.Int64
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -89,7 +88,7 @@ func onlyFirst(n int64, good http.Handler, hang http.HandlerFunc) http.Handler {
 	})
 }
 
-// What accepts connections and says nothing fails like what hangs.
+// A port that accepts connections and never replies fails like a hanging server.
 func TestSilentPort(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -111,7 +110,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// The caller's context ends a check in the middle of a call.
+// Cancelling the caller's context ends a check in the middle of a call.
 func TestInterrupted(t *testing.T) {
 	asked := make(chan struct{})
 	var once sync.Once
@@ -128,8 +127,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// webshop and sqlgym may answer 503 before they act: a warning there, where
-// clients send again, and a failure elsewhere (TestDefectsAreFound).
+// webshop and sqlgym may reply 503 before they execute a request: that is a warning for them, since clients send the
+// request again, and a failure for other servers (TestDefectsAreFound).
 func TestUnavailableForAMoment(t *testing.T) {
 	good := standins["sqlgym"].server(t, 8)
 	var n atomic.Int64
@@ -147,8 +146,7 @@ func TestUnavailableForAMoment(t *testing.T) {
 	}
 }
 
-// The verdict about a connection that is left alone is that of Options.Idle,
-// however long the rest of the check takes.
+// The result for an idle connection depends on Options.Idle only, however long the other checks take.
 func TestIdleConnection(t *testing.T) {
 	h, err := builtin.New("maze", builtin.Options{})
 	if err != nil {
@@ -195,7 +193,7 @@ func TestIdleConnection(t *testing.T) {
 	}
 }
 
-// A connection that the server drops while the check goes on is seen.
+// A connection that the server drops during the other checks is detected.
 func TestIdleConnectionDropped(t *testing.T) {
 	h, err := builtin.New("maze", builtin.Options{})
 	if err != nil {
@@ -225,7 +223,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// Other tasks than the usual, on a server with few.
+	// Tasks other than the default ones, on a server with few tasks.
 	few := standins["sqlgym"].standin
 	few.tasks = 3
 	report := run(t, check.Options{URL: few.server(t, 8).URL, Env: "sqlgym", Tasks: []int{0, 2}})
@@ -236,8 +234,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// The table has a line for each result and the whole of what a short line
-// leaves out; JSON has the same.
+// The table has a line for each result and prints below it the full text of shortened lines; JSON contains the same.
 func TestReport(t *testing.T) {
 	r := &check.Report{
 		URL: "http://h:1/maze", Env: "maze", Requests: 12, Seconds: 0.5,

@@ -18,8 +18,7 @@ import (
 	"github.com/openmanus/openmanus/env/check"
 )
 
-// exchange is a request to a good server and what it answered, for a defect to
-// spoil.
+// exchange is a request to a correct server and its reply, which a defect changes.
 type exchange struct {
 	path, body string
 	query      string
@@ -28,8 +27,7 @@ type exchange struct {
 	reply      string
 }
 
-// spoiled puts a defect behind a good server: after every exchange, spoil
-// changes what the client gets.
+// spoiled adds a defect to a correct server: spoil changes every reply before the client receives it.
 func spoiled(next http.Handler, spoil func(x *exchange)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x, _ := carry(next, r)
@@ -41,7 +39,7 @@ func spoiled(next http.Handler, spoil func(x *exchange)) http.Handler {
 	})
 }
 
-// carry makes one exchange with a good server.
+// carry makes one exchange with a correct server.
 func carry(next http.Handler, r *http.Request) (exchange, *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -56,7 +54,7 @@ func carry(next http.Handler, r *http.Request) (exchange, *http.Request) {
 	}, r
 }
 
-// on spoils the replies of one endpoint that are no errors.
+// on applies spoil to the successful replies of one endpoint.
 func on(endpoint string, spoil func(x *exchange)) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return spoiled(next, func(x *exchange) {
@@ -79,7 +77,7 @@ func replace(endpoint, pattern, by string) func(http.Handler) http.Handler {
 	return on(endpoint, func(x *exchange) { x.reply = re.ReplaceAllString(x.reply, by) })
 }
 
-// errorsLike spoils error objects whose text has a part.
+// errorsLike applies spoil to error objects whose text contains part.
 func errorsLike(part string, spoil func(x *exchange)) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return spoiled(next, func(x *exchange) {
@@ -90,7 +88,7 @@ func errorsLike(part string, spoil func(x *exchange)) func(http.Handler) http.Ha
 	}
 }
 
-// invalids spoils refusals with status 422.
+// invalids applies spoil to replies with status 422.
 func invalids(spoil func(x *exchange)) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return spoiled(next, func(x *exchange) {
@@ -101,7 +99,7 @@ func invalids(spoil func(x *exchange)) func(http.Handler) http.Handler {
 	}
 }
 
-// instead answers one endpoint with something else than the server.
+// instead lets answer serve one endpoint in place of the server.
 func instead(endpoint string, answer http.HandlerFunc) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -142,8 +140,7 @@ const page = "<!DOCTYPE html><html><body>Something went wrong</body></html>"
 
 func asPage(x *exchange) { x.kind, x.reply = "text/html", page }
 
-// Every defect a server can have that breaks a client is found, in the check
-// that is about it.
+// TestDefectsAreFound: every defect that breaks a client is reported by the check for it.
 func TestDefectsAreFound(t *testing.T) {
 	for _, d := range []struct {
 		name, env string
@@ -286,7 +283,7 @@ func TestDefectsAreFound(t *testing.T) {
 			io.WriteString(w, `"move up","move down"]`)
 		})},
 
-		// Of the servers that this program has none of (TestEveryEnvironment).
+		// Defects of servers that this program does not serve itself (TestEveryEnvironment).
 		{"observation as text", "babyai", check.Fail, "observe", "want {", replace("/observation", `.*"observation":(".*?[^\\\\]").*`, `$1`)},
 		{"no score", "babyai", check.Fail, "step", `no key "score"`, replace("/step", `"score":[0-9.]+,`, ``)},
 		{"half a success", "babyai", check.Fail, "reward at the goal", "score 0.4, want 0.8875", replace("/step", `"score":0.8875`, `"score":0.4`)},
@@ -324,7 +321,7 @@ func TestDefectsAreFound(t *testing.T) {
 		}},
 		{"terminate that ends nothing", "gaia", check.Fail, "end of episode", "would never end", replace("/step", `"done":true`, `"done":false`)},
 
-		// Servers that pay wrongly, or are of another environment.
+		// Servers with wrong rewards, or of another environment.
 		{"goal unpaid", "babyai", check.Fail, "reward at the goal", "reward 0, want 0.8875", scaled(0)},
 		{"rewards times 5", "babyai", check.Fail, "reward at the goal", "reward 4.4375, want 0.8875", scaled(5)},
 		{"rewards halved", "babyai", check.Fail, "reward at the goal", "want 0.8875", scaled(0.5)},
@@ -399,7 +396,7 @@ func scaled(by float64) func(http.Handler) http.Handler {
 	})
 }
 
-// sameTask resets to task 0 whatever the index.
+// sameTask resets to task 0 whatever index is requested.
 func sameTask(next http.Handler) http.Handler {
 	index := regexp.MustCompile(`"(data_idx|game|session_id)":\d+`)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -412,8 +409,8 @@ func sameTask(next http.Handler) http.Handler {
 	})
 }
 
-// lateSteps answers every step of an instance with what its step before should
-// have answered, the first after a reset with an empty one.
+// lateSteps delays replies by one step: every step of an instance gets the reply of the step before it, the first
+// after a reset an empty one.
 func lateSteps() func(http.Handler) http.Handler {
 	var mu sync.Mutex
 	held := map[string]string{}
@@ -438,8 +435,8 @@ func lateSteps() func(http.Handler) http.Handler {
 	}
 }
 
-// sharedCreates gives creates that arrive together the same id, as a counter
-// without a lock does. Creates of their own keep theirs.
+// sharedCreates returns the same id to creates that arrive together, as an unlocked counter does. Other creates get
+// distinct ids.
 func sharedCreates(next http.Handler) http.Handler {
 	var mu sync.Mutex
 	made := 0
@@ -470,7 +467,7 @@ func neighbourReset(next http.Handler) http.Handler {
 	})
 }
 
-// mixedWhenBusy sends steps to session 0 while another step is under way.
+// mixedWhenBusy sends a step to session 0 if another step is in progress.
 func mixedWhenBusy() func(http.Handler) http.Handler {
 	var mu sync.Mutex
 	busy := 0
@@ -499,7 +496,7 @@ func mixedWhenBusy() func(http.Handler) http.Handler {
 	}
 }
 
-// counted writes a running number into every observation.
+// counted inserts a running number into every observation.
 func counted(endpoint string) func(http.Handler) http.Handler {
 	var mu sync.Mutex
 	n := 0
@@ -527,7 +524,7 @@ func stuck() func(http.Handler) http.Handler {
 	}
 }
 
-// foreign dies of text that is not ASCII.
+// foreign drops the connection if the text is not ASCII.
 func foreign(next http.Handler) http.Handler {
 	return spoiled(next, func(x *exchange) {
 		for _, b := range []byte(x.body) {
@@ -562,7 +559,7 @@ func slashesJoined(next http.Handler) http.Handler {
 	})
 }
 
-// closeFirst answers true, then false, and closes nothing.
+// closeFirst replies true to the first close, then false, and closes nothing.
 func closeFirst() http.HandlerFunc {
 	var mu sync.Mutex
 	n := 0
@@ -595,7 +592,7 @@ func fourGuesses() func(http.Handler) http.Handler {
 	}
 }
 
-// unavailable answers the first steps with status 503, before they are made.
+// unavailable replies to the first steps with status 503 and does not execute them.
 func unavailable(times int64) func(http.Handler) http.Handler {
 	var n atomic.Int64
 	return func(next http.Handler) http.Handler {
@@ -609,7 +606,7 @@ func unavailable(times int64) func(http.Handler) http.Handler {
 	}
 }
 
-// followingSteps shows the last step under /observation.
+// followingSteps updates /observation after every step.
 func followingSteps() func(http.Handler) http.Handler {
 	var mu sync.Mutex
 	stepped := false
@@ -631,7 +628,7 @@ func followingSteps() func(http.Handler) http.Handler {
 	}
 }
 
-// asleep takes no waiting for an action.
+// asleep executes "look" instead of the action "wait".
 func asleep(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -643,8 +640,7 @@ func asleep(next http.Handler) http.Handler {
 	})
 }
 
-// A server of one tool environment behind another's name is found, whichever
-// two they are.
+// A server of one tool environment that is declared as another is found, for every pair of them.
 func TestSwappedToolServersAreFound(t *testing.T) {
 	tools := []string{"weather", "movie", "academia", "todo", "sheet"}
 	for _, is := range tools {
@@ -662,7 +658,7 @@ func TestSwappedToolServersAreFound(t *testing.T) {
 	}
 }
 
-// Where no way to the goal is known the report says so.
+// If no path to the goal is known, the report states it.
 func TestUnjudgedRewards(t *testing.T) {
 	for _, name := range []string{"sciworld", "alfworld", "webshop", "sheet", "searchqa", "webarena", "gaia"} {
 		report := run(t, check.Options{URL: standins[name].server(t, 0).URL, Env: name})
@@ -670,7 +666,7 @@ func TestUnjudgedRewards(t *testing.T) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
-	// Other tasks than the recorded ones.
+	// Tasks other than the recorded ones.
 	report := run(t, check.Options{URL: standins["weather"].server(t, 0).URL, Env: "weather", Tasks: []int{5, 6}})
 	if r := find(t, report, "reward at the goal"); r.Status != check.Skip || !strings.Contains(r.Reason, "tasks 0, 1") {
 		t.Errorf("%+v", r)

@@ -16,7 +16,7 @@ func get(path, reply string) data.Exchange {
 	return data.Exchange{Method: "GET", Path: path, Status: 200, Reply: reply}
 }
 
-// Calls of clients, and what AgentGym's own servers answered.
+// Calls of clients with the replies of AgentGym's own servers.
 func TestExchangeGood(t *testing.T) {
 	for _, c := range []struct {
 		env, call string

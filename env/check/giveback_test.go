@@ -17,7 +17,7 @@ import (
 	"github.com/openmanus/openmanus/env/check"
 )
 
-// ledger counts what a server made and was given back.
+// ledger counts the instances that a server created and the ones that are open.
 type ledger struct {
 	next http.Handler
 
@@ -61,8 +61,8 @@ func keepsLedger(t *testing.T, name string) *ledger {
 	return l
 }
 
-// Every instance is given back to a server that takes them; the others are
-// counted. No second instance is made where one is all that may be.
+// TestInstancesAreGivenBack: every instance is closed if the server supports it, and counted otherwise. Servers with
+// room for one instance get no second create.
 func TestInstancesAreGivenBack(t *testing.T) {
 	for name, want := range map[string]struct{ made, left int }{
 		"textcraft": {6, 0}, "babyai": {6, 0}, "sciworld": {2, 0}, "searchqa": {6, 0}, "webarena": {2, 0},
@@ -87,7 +87,7 @@ func TestInstancesAreGivenBack(t *testing.T) {
 	}
 }
 
-// What a server makes of a request that it should have refused is given back too.
+// An instance that a server creates for an invalid request is closed too.
 func TestUnwantedInstancesAreGivenBack(t *testing.T) {
 	l := keepsLedger(t, "textcraft")
 	l.next = bodyAlways(slashesJoined(l.next))
@@ -99,7 +99,7 @@ func TestUnwantedInstancesAreGivenBack(t *testing.T) {
 	}
 }
 
-// An interrupted check gives its instances back.
+// An interrupted check closes its instances.
 func TestInterruptedGivesBack(t *testing.T) {
 	l := keepsLedger(t, "textcraft")
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -121,7 +121,7 @@ func TestInterruptedGivesBack(t *testing.T) {
 	}
 }
 
-// Instances that others use are not made to come again unless it is asked for.
+// The instance limit, which would share instances that are in use, is tested only with Options.Limit.
 func TestLimitIsAskedFor(t *testing.T) {
 	l := keepsLedger(t, "sqlgym")
 	server := httptest.NewServer(l)

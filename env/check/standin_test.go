@@ -17,9 +17,9 @@ import (
 	"github.com/openmanus/openmanus/env/check"
 )
 
-// standin is a server of an environment this program does not serve, with the
-// replies of the protocol's transcripts. It keeps a task and a number of steps
-// for each instance and says both in its texts, so that a mix-up shows.
+// standin is a server of an environment that this program does not serve, with the replies of the protocol's
+// transcripts. It keeps a task and a number of steps for each instance and includes both in its texts, so that
+// mixed-up instances are noticed.
 type standin struct {
 	greeting string
 	needs    bool                  // create wants a body
@@ -37,15 +37,13 @@ type standin struct {
 	recorded string                     // the environment whose recording it repeats, "" if none
 	finished bool                       // a step after done is refused
 	unknown  func(w http.ResponseWriter, id string)
-	// close answers the nth close of an id, "" if there is no such endpoint;
-	// status 500 is "500".
+	// close returns the reply to the nth close of an id, "" if there is no such endpoint; status 500 is "500".
 	close func(n int) string
 	html  bool // errors are pages
 	more  func(w http.ResponseWriter, r *http.Request) bool
 }
 
-// recording is what AgentGym's own server of an environment answered; see
-// recorded/record.py.
+// recording holds the replies of AgentGym's own server of an environment; see recorded/record.py.
 type recording struct {
 	Tools string
 	Tasks map[int]struct {
@@ -71,7 +69,7 @@ func recordings(t *testing.T) map[string]recording {
 	return all
 }
 
-// texts decodes a recorded reply, a text or an object with one.
+// texts decodes a recorded reply: a text, or an object that contains one.
 func texts(raw json.RawMessage) (text string, done bool) {
 	var o struct {
 		Observation string
@@ -104,7 +102,7 @@ type seat struct {
 	closed      int
 }
 
-// server runs a stand-in. limit > 0: ids are given again after so many.
+// server runs a stand-in. If limit > 0, ids repeat after limit creates.
 func (d standin) server(t *testing.T, limit int) *httptest.Server {
 	t.Helper()
 	var mu sync.Mutex
@@ -294,7 +292,7 @@ func (d standin) server(t *testing.T, limit int) *httptest.Server {
 	return s
 }
 
-// The ways of refusing an id or a task.
+// Replies to unknown ids or tasks.
 
 func fail500(w http.ResponseWriter, _ string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -316,7 +314,7 @@ func failDetail(w http.ResponseWriter, _ string) {
 	io.WriteString(w, `{"detail":"Environment with ID x does not exist"}`)
 }
 
-// The forms of replies.
+// Forms of successful replies.
 
 func quoted(s string) string {
 	b, err := json.Marshal(s)
@@ -359,7 +357,7 @@ func bare(_, text string) string { return quoted(text) }
 func sayFirst(first, _ string) string { return quoted(first) }
 func sayLast(_, last string) string   { return quoted(last) }
 
-// toolStandin pays the recorded answer of a task, and no other.
+// toolStandin returns a tool server that rewards only the recorded answer of a task.
 func toolStandin(name string) standin {
 	return standin{
 		recorded: name, pays: func(string) string { return "0.0" },
@@ -370,14 +368,14 @@ func toolStandin(name string) standin {
 	}
 }
 
-// alone are the checks that need a second instance.
+// alone lists the checks that need a second instance.
 var alone = []string{"ids", "two sessions", "many at once"}
 
-// goal is the check of environments whose goals nobody knows how to reach.
+// goal is skipped in environments without a known path to a goal.
 const goal = "reward at the goal"
 
-// standins by environment, and the checks that warn of what AgentGym's own
-// servers do.
+// standins maps an environment to its server and the checks that are expected to warn or to be skipped, as with
+// AgentGym's own servers.
 var standins = map[string]struct {
 	standin
 	limit int
@@ -494,8 +492,8 @@ var standins = map[string]struct {
 
 func uuid(n int) string { return fmt.Sprintf(`"%08d-1111-4222-8333-444455556666"`, n) }
 
-// A server with the protocol's own shapes has no FAIL, whichever environment
-// it is of; what AgentGym's servers are known for is a warning.
+// TestEveryEnvironment: a server with the protocol's shapes passes every check, in every environment; known defects
+// of AgentGym's servers are warnings.
 func TestEveryEnvironment(t *testing.T) {
 	for _, name := range check.Names() {
 		if slices.Contains([]string{"maze", "textcraft", "wordle"}, name) {

@@ -11,8 +11,8 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// A server that greets stays in service unless it does nothing else: only a row
-// of failures takes it out, and one good exchange ends the row.
+// TestRowOfFailures: a server that answers its greeting is quarantined only after a number of failures in a row; one
+// successful exchange resets the count.
 func TestRowOfFailures(t *testing.T) {
 	answers := func(codes ...int) (list []fakeReply) {
 		for _, code := range codes {
@@ -71,7 +71,7 @@ func TestRowOfFailures(t *testing.T) {
 	}
 }
 
-// An exchange counts once, whatever became of it.
+// An exchange is counted once, whatever its result.
 func TestWatchedOnce(t *testing.T) {
 	s := newFake(t, map[string][]fakeReply{
 		"POST /create": {{drop: true}, {body: `{"id":0}`}},
@@ -105,8 +105,8 @@ func TestCountsSince(t *testing.T) {
 	}
 }
 
-// That the task has ended is an answer, and no fault of the server's: a lost
-// winning move counts as what it was lost by, and as nothing else.
+// A reply that the task has ended is not a fault of the server: a winning move whose reply was lost counts only as
+// the fault that lost it.
 func TestRecallOfAnEndIsNoFault(t *testing.T) {
 	s := newFake(t, map[string][]fakeReply{
 		"POST /maze/create": okReply(`{"id":0}`), "POST /maze/reset": okReply(`{"observation":"first","reward":-1,"done":false}`),

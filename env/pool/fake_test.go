@@ -14,9 +14,8 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// script is a fake server that answers each "METHOD /path" with the replies
-// listed for it, in order, the last again and again, and notes what it was
-// asked. Two requests at once for it fail the test.
+// fake is a server that answers each "METHOD /path" with the replies listed for it, in order, repeating the last one,
+// and records the requests. Two concurrent requests fail the test.
 type fake struct {
 	t       *testing.T
 	URL     string
@@ -29,7 +28,7 @@ type fake struct {
 	conns    int  // opened so far
 }
 
-// reply is one answer. The special fields break the connection instead.
+// fakeReply is one reply. The special fields break the connection instead.
 type fakeReply struct {
 	status int // 200 if 0
 	body   string
@@ -113,7 +112,7 @@ func (s *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, a.body)
 }
 
-// requests gives what was asked so far.
+// requests returns the requests so far.
 func (s *fake) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

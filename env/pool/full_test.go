@@ -15,10 +15,9 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// bird is sqlgym as the protocol has it: eight instances, which it hands out
-// in turn again from the ninth create on, and one request at a time. It fails
-// the test where two requests overlap, and where an instance is asked about
-// another question than the one it was reset to.
+// bird implements sqlgym as described by the protocol: it has eight instances, returns them again in order from the
+// ninth create on, and serves one request at a time. The test fails if two requests overlap, or if an instance gets a
+// step for another question than that of its reset.
 type bird struct {
 	t    *testing.T
 	fail func(n int) bool // answer 500 after carrying request n out
@@ -78,9 +77,8 @@ func (b *bird) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, reply)
 }
 
-// Sixteen episodes at a time on one sqlgym server share no instance, also when
-// replies get lost, instances are dropped, and the server is taken out of
-// service and comes back.
+// Sixteen concurrent episodes on one sqlgym server never share an instance, even if replies are lost, instances are
+// dropped, and the server is quarantined and returns.
 func TestFullServerSharesNoInstance(t *testing.T) {
 	for name, fail := range map[string]func(int) bool{
 		"healthy": nil,
@@ -153,8 +151,8 @@ func TestFullServerSharesNoInstance(t *testing.T) {
 	}
 }
 
-// A server that has no instance left but those in use is an error that says
-// so, not a second episode on one of them.
+// If a server has only instances that are in use, the pool returns an error that states it, and does not share one of
+// them.
 func TestOnlySharedInstances(t *testing.T) {
 	b := &bird{t: t, items: map[int]int{}}
 	srv := httptest.NewServer(b)

@@ -12,8 +12,7 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// What is done about a server after each thing that happens with it. There is
-// no clock in it.
+// The state of a server after each event, without a clock.
 func TestHealth(t *testing.T) {
 	var (
 		status  = &env.Error{Kind: env.KindServer, Status: 500, Sent: true}
@@ -67,8 +66,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// The first probe of a server that was taken out comes at once, unless one has
-// just failed; the pauses grow until it does something well.
+// A quarantined server is probed at once, unless a probe has just failed. The pauses between probes grow until an
+// exchange succeeds.
 func TestHealthPauses(t *testing.T) {
 	h := &health{limit: 1}
 	took := []int{h.takenOut(), h.probeFailed(), h.probeFailed()}
@@ -91,8 +90,7 @@ func TestHealthPauses(t *testing.T) {
 	}
 }
 
-// A lossy server keeps its instances, whatever it is asked: nothing that worked
-// is thrown away for a row of failures.
+// A server that loses some requests keeps its instances: failures in a row discard no working instance.
 func TestLossyServerKeepsItsInstances(t *testing.T) {
 	fails := fakeReply{status: http.StatusInternalServerError, body: "no"}
 	well := fakeReply{body: `{"observation":"","reward":0,"done":false}`}
@@ -131,8 +129,7 @@ func TestLossyServerKeepsItsInstances(t *testing.T) {
 	}
 }
 
-// A server that fails and does not greet either is out, and comes back when it
-// greets again.
+// A server that fails and does not answer its greeting is quarantined, and returns to service when it answers again.
 func TestSilentServerIsTakenOut(t *testing.T) {
 	a, b := newCrowd(t), newCrowd(t)
 	p := newPool(t, Options{}, a.URL, b.URL)
@@ -159,8 +156,8 @@ func TestSilentServerIsTakenOut(t *testing.T) {
 	}
 }
 
-// Resets of one task that are answered with a failure say nothing of the
-// server, however many there are; those of many tasks do, where none goes well.
+// Failed resets of one task, however many, do not count against the server; failed resets of many tasks do, unless
+// some succeed.
 func TestHealthOfResets(t *testing.T) {
 	h := health{limit: 5}
 	for range 100 {

@@ -9,7 +9,7 @@ import (
 	"github.com/openmanus/openmanus/data/transport/transporttest"
 )
 
-// A server that never replies is down, and asking for its version ends too.
+// A server that never replies is down, and the request for its version ends too.
 func TestPoolOfAServerThatNeverReplies(t *testing.T) {
 	within := func(t *testing.T, f func()) {
 		t.Helper()

@@ -11,10 +11,9 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// A run starts with Check: it finds a server that is of another environment
-// before anything is played there.
+// Check, which a run calls first, finds a server of another environment before any episode is played.
 func TestCheckFindsOtherEnvironments(t *testing.T) {
-	// What AgentGym's tool servers list: see env/check/recorded/record.py.
+	// The lists of AgentGym's tool servers: see env/check/recorded/record.py.
 	b, err := os.ReadFile("../check/recorded/solutions.json")
 	if err != nil {
 		t.Fatal(err)

@@ -77,7 +77,7 @@ func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Unlock()
 }
 
-// counts gives how many instances were created and how many are open.
+// counts returns the numbers of created and of open instances.
 func (c *crowd) counts() (created, open int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +130,7 @@ func acquire(t *testing.T, p *Pool) *Lease {
 	return l
 }
 
-// quarantine takes the server of a lease out of service and ends the lease.
+// quarantine quarantines the server of a lease and ends the lease.
 func quarantine(p *Pool, l *Lease) {
 	p.mu.Lock()
 	p.quarantine(l.server, errors.New("quarantined by the test"))
@@ -138,7 +138,7 @@ func quarantine(p *Pool, l *Lease) {
 	l.Fail(nil)
 }
 
-// until waits for what other goroutines bring about.
+// until waits for a condition that other goroutines establish.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
@@ -219,8 +219,8 @@ func TestPoolAllDown(t *testing.T) {
 	})
 }
 
-// Servers are asked once at the start: one of several that does not answer is
-// passed over until it does, none that answers is an error at once.
+// TestPoolCheck sends one request to each server at the start. If some do not answer, they are skipped until they do;
+// if none answers, Check returns an error at once.
 func TestPoolCheck(t *testing.T) {
 	a, b := newCrowd(t), newCrowd(t)
 	p := newPool(t, Options{}, a.URL, b.URL)
@@ -385,8 +385,8 @@ func TestLeaseRecord(t *testing.T) {
 	}
 }
 
-// Many goroutines, servers that go off and on, instances that fail: every
-// lease is exclusive, and in the end nothing is left open.
+// Many goroutines on servers that stop and return, with failing instances: every lease is exclusive, and no instance
+// is open in the end.
 func TestPoolUnderLoad(t *testing.T) {
 	crowds := []*crowd{newCrowd(t), newCrowd(t), newCrowd(t)}
 	p := newPool(t, Options{MaxPerServer: 6, WaitHealthy: time.Minute}, crowds[0].URL, crowds[1].URL, crowds[2].URL)
@@ -431,7 +431,7 @@ func TestPoolUnderLoad(t *testing.T) {
 	}
 }
 
-// A place on one server, or on any but some.
+// Leases on a given server, and on any server except given ones.
 func TestPoolPlace(t *testing.T) {
 	a, b := newCrowd(t), newCrowd(t)
 	p := newPool(t, Options{MaxPerServer: 2, WaitHealthy: 20 * time.Millisecond, ProbePause: time.Hour, ProbeMax: time.Hour}, a.URL, b.URL)
@@ -478,8 +478,8 @@ func TestPoolPlace(t *testing.T) {
 	}
 }
 
-// A server that has been down as long as WaitHealthy is not waited for again,
-// while others are in service; where all are down, every call waits.
+// A server that has been down for WaitHealthy is not waited for again while other servers are in service. If all are
+// down, every call waits.
 func TestPoolPlaceOnAServerThatStaysDown(t *testing.T) {
 	a, b := newCrowd(t), newCrowd(t)
 	p := newPool(t, Options{WaitHealthy: time.Hour, ProbePause: 2 * time.Hour, ProbeMax: 2 * time.Hour}, a.URL, b.URL)

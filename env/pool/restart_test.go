@@ -19,16 +19,15 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// phoenix is a server that counts its instances from 0, prepares task 0 when
-// it creates one, as textcraft, the tool servers and searchqa do, and says in
-// its texts which task is played. It can be started again, and refuse
-// connections: then refusals of them come to none.
+// phoenix is a server that can be restarted. It numbers its instances from 0, prepares task 0 when it creates one, as
+// textcraft, the tool servers and searchqa do, and names the played task in its texts. The next refusals connections
+// are refused.
 type phoenix struct {
 	*httptest.Server
 	refusals atomic.Int64
-	bare     bool          // ids and first texts come bare
+	bare     bool          // ids and first texts are bare values, not objects
 	hold     chan struct{} // closed when steps may be answered; nil: at once
-	stepping chan struct{} // told of every step
+	stepping chan struct{} // receives once for every step
 
 	mu    sync.Mutex
 	tasks []int // by instance
@@ -99,7 +98,7 @@ func (ph *phoenix) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// restart loses every instance.
+// restart removes every instance.
 func (ph *phoenix) restart() {
 	ph.mu.Lock()
 	defer ph.mu.Unlock()
@@ -112,7 +111,7 @@ func (ph *phoenix) instances() int {
 	return len(ph.tasks)
 }
 
-// RoundTrip is a client's way to it.
+// RoundTrip is the client's transport, which can refuse connections.
 func (ph *phoenix) RoundTrip(r *http.Request) (*http.Response, error) {
 	if ph.refusals.Add(-1) >= 0 {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
@@ -155,31 +154,30 @@ func (ph *phoenix) at(t *testing.T, p *Pool, task int) *Lease {
 func plays(t *testing.T, l *Lease, task int) {
 	t.Helper()
 	if res, err := l.Client().Step(context.Background(), "Action: look"); err != nil || res.Observation != fmt.Sprintf("task %d", task) {
-		t.Errorf("the episode of task %d is told %q, %v", task, res.Observation, err)
+		t.Errorf("the episode of task %d gets %q, %v", task, res.Observation, err)
 	}
 }
 
 func isLost(t *testing.T, l *Lease) {
 	t.Helper()
 	if res, err := l.Client().Step(context.Background(), "Action: look"); !errors.Is(err, env.ErrRestarted) {
-		t.Errorf("an episode from before the restart is told %q, %v", res.Observation, err)
+		t.Errorf("an episode from before the restart gets %q, %v", res.Observation, err)
 	}
 	l.Fail(env.ErrRestarted)
 }
 
-// An episode never goes on inside another task of a server that was started
-// again while nobody looked.
+// TestUnseenRestart: if a server restarts unnoticed, an episode never continues in the task of another one.
 func TestUnseenRestart(t *testing.T) {
 	for name, bare := range map[string]bool{"textcraft": false, "weather": true, "academia": true, "searchqa": true} {
 		t.Run(name, func(t *testing.T) {
-			t.Run("an id comes again", func(t *testing.T) {
+			t.Run("an id is used again", func(t *testing.T) {
 				ph := newPhoenix(t, bare)
 				p := ph.pool(t, name)
 				a, b := ph.at(t, p, 5), ph.at(t, p, 6)
 				ph.at(t, p, 9).Release() // it waits for the next lease
 				ph.restart()
 				b.Fail(errors.New("it was told something strange"))
-				// The one that waits is unknown to the new server.
+				// The idle instance does not exist on the restarted server.
 				spare := acquire(t, p)
 				spare.Fail(errors.New("no such id"))
 				c := ph.at(t, p, 7)
@@ -196,7 +194,7 @@ func TestUnseenRestart(t *testing.T) {
 					t.Errorf("%+v: the server that answered was taken out of service", got)
 				}
 			})
-			t.Run("nobody listens", func(t *testing.T) {
+			t.Run("a connection is refused", func(t *testing.T) {
 				ph := newPhoenix(t, bare)
 				p := ph.pool(t, name)
 				a, b := ph.at(t, p, 5), ph.at(t, p, 6)
@@ -212,7 +210,7 @@ func TestUnseenRestart(t *testing.T) {
 				isLost(t, a)
 				plays(t, c, 7)
 			})
-			t.Run("nobody listens to a probe", func(t *testing.T) {
+			t.Run("a probe is refused", func(t *testing.T) {
 				ph := newPhoenix(t, bare)
 				p := ph.pool(t, name)
 				a, b := ph.at(t, p, 5), ph.at(t, p, 6)
@@ -227,7 +225,7 @@ func TestUnseenRestart(t *testing.T) {
 	}
 }
 
-// A step is not sent again to whatever listens after nobody did.
+// A step whose connection was refused is not sent again, since another process may answer on that port.
 func TestRefusedStepIsNotSentToTheNextServer(t *testing.T) {
 	ph := newPhoenix(t, false)
 	p := ph.pool(t, "textcraft")
@@ -241,15 +239,14 @@ func TestRefusedStepIsNotSentToTheNextServer(t *testing.T) {
 	steps := len(ph.stepping)
 	ph.refusals.Store(1)
 	if res, err := a.Client().Step(context.Background(), "Action: look"); err == nil {
-		t.Errorf("the episode of task 5 is told %q", res.Observation)
+		t.Errorf("the episode of task 5 gets %q", res.Observation)
 	}
 	if n := len(ph.stepping); n != steps {
 		t.Errorf("%d steps reached the new server", n-steps)
 	}
 }
 
-// A reply that was under way while the server was found to be another one is
-// not taken.
+// A reply that arrives after a restart was detected is discarded.
 func TestReplyOfTheTimeOfARestart(t *testing.T) {
 	ph := newPhoenix(t, false)
 	p := ph.pool(t, "textcraft")
@@ -273,8 +270,8 @@ func TestReplyOfTheTimeOfARestart(t *testing.T) {
 	}
 }
 
-// Creates that arrive together may be given one id by a server that counts
-// without a lock. That is no restart.
+// A server that numbers instances without a lock may return one id to creates that arrive together. That does not
+// count as a restart.
 func TestIDsCountedWithoutALock(t *testing.T) {
 	var mu sync.Mutex
 	made := 0

@@ -8,8 +8,8 @@ import (
 	"github.com/openmanus/openmanus/env"
 )
 
-// A restarted server counts its ids from 0 again; a lease of the old one must
-// not play somebody else's game.
+// A restarted server numbers its instances from 0 again; a lease from before the restart must not play another
+// episode's game.
 func TestPoolServerRestarts(t *testing.T) {
 	c := newCrowd(t)
 	p := newPool(t, Options{}, c.URL)
@@ -32,7 +32,7 @@ func TestPoolServerRestarts(t *testing.T) {
 	if err := p.allDown(); !errors.Is(err, why) {
 		t.Errorf("the servers are down because of %v", err)
 	}
-	// The new process answers before the old lease asks.
+	// The new process answers another lease before the old one sends a request.
 	c.mu.Lock()
 	c.created, c.open = 0, map[string]bool{}
 	c.mu.Unlock()
@@ -69,7 +69,7 @@ func TestPoolServerRestarts(t *testing.T) {
 	}
 }
 
-// A server that is down already is still forgotten, with all its instances.
+// If a server restarts while it is down, its instances are discarded too.
 func TestPoolServerRestartsWhileDown(t *testing.T) {
 	c := newCrowd(t)
 	p := newPool(t, Options{ProbePause: 1 << 40, ProbeMax: 1 << 40}, c.URL)

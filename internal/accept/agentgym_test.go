@@ -88,8 +88,7 @@ func fakeOpenmanus(how string) {
 	}
 }
 
-// gymEpisode is one of textcraft with two turns, of which the first was not
-// sent.
+// gymEpisode is an episode of textcraft with two turns; the first was not sent to the server.
 func gymEpisode(i int) *data.Episode {
 	return &data.Episode{
 		Task: data.Task{ID: "textcraft_" + strconv.Itoa(i), Env: "textcraft", Index: i}, UID: strconv.Itoa(i), Outcome: data.TurnLimit, Attempts: 1,
@@ -100,7 +99,7 @@ func gymEpisode(i int) *data.Episode {
 	}
 }
 
-// fakeCheckout has textcraft, and of lmrlgym a submodule that is empty.
+// fakeCheckout makes a checkout with textcraft and with an empty submodule of lmrlgym.
 func fakeCheckout(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -153,7 +152,7 @@ func TestAgentGym(t *testing.T) {
 			t.Errorf("the report does not say %q:\n%s", want, says)
 		}
 	}
-	// What was named has to be there.
+	// An environment that is named explicitly must exist.
 	if g, says := tryGym(t, "well", checkout, gymPatience, "maze"); g.kept() || len(g.Runs) != 1 || !strings.Contains(says, "maze: NOT kept: ") {
 		t.Errorf("%+v\n%s", g, says)
 	}
@@ -170,7 +169,7 @@ func TestAgentGymFaults(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(checkout, "agentenv-textcraft", ".venv"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// What is left stays for ever: there is nothing to wait for.
+	// The orphan process never ends, so the test does not wait for it.
 	g, says := tryGym(t, "check orphan shape", checkout, 0, "textcraft")
 	r := g.Runs[0]
 	for _, line := range r.Left {
@@ -228,7 +227,7 @@ func TestJudgeDump(t *testing.T) {
 	}
 }
 
-// The database that stands in for BIRD, where Python has its sqlite.
+// A small database in place of BIRD, made with Python's sqlite if it is installed.
 func TestTinyBird(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil || exec.Command(python, "-c", "import sqlite3").Run() != nil {

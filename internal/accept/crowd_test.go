@@ -10,8 +10,8 @@ import (
 	"github.com/openmanus/openmanus/env/builtin"
 )
 
-// playServer, in the environment, makes the test binary serve the maze, as
-// `openmanus env serve maze` does.
+// playServer is the environment variable that makes the test binary serve the maze, as `openmanus env serve maze`
+// does.
 const playServer = "ACCEPT_TEST_SERVER"
 
 func fakeServer() {
@@ -24,7 +24,7 @@ func fakeServer() {
 	<-s.Done() // an interrupt ends it, and the process
 }
 
-// A small crowd plays all its turns on servers that are processes of their own.
+// A small number of concurrent episodes plays all its turns on servers in separate processes.
 func TestCrowd(t *testing.T) {
 	t.Setenv(playServer, "1")
 	c, err := measureCrowd(t.Context(), os.Args[0], CrowdOptions{Episodes: 20, Turns: 3, Servers: 2, Rounds: 1}, t.Output())
@@ -66,7 +66,7 @@ func TestCrowdJudge(t *testing.T) {
 	}
 }
 
-// A program that cannot be started, or says nothing useful, is an error.
+// A program that cannot be started or does not print an address is an error.
 func TestServerFails(t *testing.T) {
 	for _, program := range []string{"/no/such/program", "/bin/false", "/bin/echo"} {
 		if c, err := startServer(t.Context(), nil, program, "env", "serve"); err == nil {

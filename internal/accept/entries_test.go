@@ -74,8 +74,8 @@ func TestEntryTrials(t *testing.T) {
 	}
 }
 
-// The task file has the quickstart's training cells, and every score function
-// that wants a ground truth takes the one that is meant for it.
+// The task file has the quickstart's training cells, and every score function that needs a ground truth finds its
+// own.
 func TestWriteTruth(t *testing.T) {
 	for _, name := range reward.Functions.Names() {
 		f, err := reward.Functions.Lookup(name)
@@ -108,8 +108,8 @@ func TestWriteTruth(t *testing.T) {
 	}
 }
 
-// A trial is kept when all of its steps are there, one of them has a gradient,
-// and every number is finite; one that fails does not end the others.
+// A trial is valid if all its steps are recorded, at least one has a gradient, and every number is finite. A failed
+// trial does not end the others.
 func TestMeasureEntries(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "openmanus")
 	const script = `#!/bin/sh

@@ -10,8 +10,7 @@ import (
 	"github.com/openmanus/openmanus/configs"
 )
 
-// Every method is a configuration, of the estimator and the [algo] section that
-// its preset has, where there is one.
+// Every method is a valid configuration with its estimator and, if it has a preset, the preset's [algo] section.
 func TestMethodsAreConfigurations(t *testing.T) {
 	load := func(preset string, sets []string) configs.Config {
 		t.Helper()
@@ -60,7 +59,7 @@ func TestMeasureMethods(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(t.TempDir(), "openmanus")
-	// It trains nothing: it writes down what it was asked, and metrics by seed.
+	// The script does not train: it records its arguments and writes metrics that depend on the seed.
 	const script = `#!/bin/sh
 for a; do
   case $a in

@@ -43,7 +43,7 @@ func TestFaultsJudge(t *testing.T) {
 	}
 }
 
-// What takes longest comes first, and a high share of faults once.
+// The runs that take longest come first, and the high share of faults is used once.
 func TestFaultsRuns(t *testing.T) {
 	for _, c := range []struct {
 		args  string
@@ -75,8 +75,7 @@ func TestFaultsRuns(t *testing.T) {
 	}
 }
 
-// What a run wrote is compared with what the proxy did, and its updates with
-// its episodes.
+// TestFaultRunLooks compares the records of a run with the proxy's counts, and its updates with its episodes.
 func TestFaultRunLooks(t *testing.T) {
 	dir := t.TempDir()
 	episode := func(o data.Outcome, mask ...uint8) *data.Episode {

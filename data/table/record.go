@@ -14,37 +14,37 @@ import (
 // parquet files (protocol 7.1) and the keys of AgentTraj's JSON. A null is nil; an
 // empty list is not.
 type Record struct {
-	DataSource    *string
-	ItemID        *string // item_id, or id if there is no item_id
-	Index         *int64  // the column index
-	Conversations []RecordMessage
-	Prompt        []RecordMessage
-	Ability       *string
-	RewardModel   *RecordReward
-	ExtraInfo     *RecordExtra
+	DataSource    *string         `parquet:"data_source"`
+	ItemID        *string         `parquet:"item_id"` // item_id, or id if there is no item_id
+	Index         *int64          // the column index
+	Conversations []RecordMessage `parquet:"conversations"`
+	Prompt        []RecordMessage `parquet:"prompt"`
+	Ability       *string         `parquet:"ability"`
+	RewardModel   *RecordReward   `parquet:"reward_model"`
+	ExtraInfo     *RecordExtra    `parquet:"extra_info"`
 }
 
 // RecordMessage is a message in one of two notations: from and value (AgentTraj),
 // or role and content (chat formats).
 type RecordMessage struct {
-	From    *string `json:"from"`
-	Value   *string `json:"value"`
-	Role    *string `json:"role"`
-	Content *string `json:"content"`
-	Loss    *bool   `json:"loss"`
+	From    *string `json:"from" parquet:"from"`
+	Value   *string `json:"value" parquet:"value"`
+	Role    *string `json:"role" parquet:"role"`
+	Content *string `json:"content" parquet:"content"`
+	Loss    *bool   `json:"loss" parquet:"loss"`
 }
 
 // RecordReward is the column reward_model.
 type RecordReward struct {
-	GroundTruth *string
-	Style       *string
+	GroundTruth *string `parquet:"ground_truth"`
+	Style       *string `parquet:"style"`
 }
 
 // RecordExtra is the column extra_info.
 type RecordExtra struct {
-	Conversations *string
-	Index         *int64
-	Split         *string
+	Conversations *string `parquet:"conversations"`
+	Index         *int64  `parquet:"index"`
+	Split         *string `parquet:"split"`
 }
 
 // roles maps the role names of data files to those of a chat template.

@@ -1,6 +1,10 @@
 package table
 
-import "github.com/parquet-go/parquet-go"
+import (
+	"slices"
+
+	"github.com/parquet-go/parquet-go"
+)
 
 // recordSchema returns the schema of OpenManus-RL's parquet files (protocol 7.1):
 // every column is nullable, lists have three levels, the fields of structs are in
@@ -55,90 +59,30 @@ func (c columns) Fields() []parquet.Field {
 	return out
 }
 
-// shredder splits a record into the values of recordSchema's leaf columns, each
-// with its repetition and definition level (Dremel, Melnik et al. 2010).
-type shredder struct {
-	row    parquet.Row
-	column int
-	bytes  int // of text, in the row group so far
-}
-
-func (s *shredder) add(v parquet.Value, repeated, defined int) {
-	s.row = append(s.row, v.Level(repeated, defined, s.column))
-}
-
-// text adds the value of a nullable column in a list element or struct that is
-// present from definition level inside.
-func (s *shredder) text(v *string, repeated, inside int) {
-	if v == nil {
-		s.add(parquet.NullValue(), repeated, inside)
-		return
-	}
-	s.bytes += len(*v)
-	s.add(parquet.ByteArrayValue([]byte(*v)), repeated, inside+1)
-}
-
-// member adds the values of one field in a list of messages.
-func (s *shredder) member(list []RecordMessage, value func(m *RecordMessage, repeated, inside int)) {
-	const absent, empty, element = 0, 1, 3
-	switch {
-	case list == nil:
-		s.add(parquet.NullValue(), 0, absent)
-	case len(list) == 0:
-		s.add(parquet.NullValue(), 0, empty)
-	}
-	for i := range list {
-		value(&list[i], min(i, 1), element)
-	}
-	s.column++
-}
-
-func (s *shredder) scalar(v *string) {
-	s.text(v, 0, 0)
-	s.column++
-}
-
-// record splits r. The row is valid until the next call.
-func (s *shredder) record(r *Record) parquet.Row {
-	s.row, s.column = s.row[:0], 0
-	field := func(list []RecordMessage, of func(*RecordMessage) *string) {
-		s.member(list, func(m *RecordMessage, repeated, inside int) { s.text(of(m), repeated, inside) })
-	}
-	s.scalar(r.DataSource)
-	s.scalar(r.ItemID)
-	field(r.Conversations, (*RecordMessage).from)
-	s.member(r.Conversations, func(m *RecordMessage, repeated, inside int) {
-		if m.Loss == nil {
-			s.add(parquet.NullValue(), repeated, inside)
-			return
+// deconstruct appends the values of recordSchema's leaf columns in r to row, each
+// with its repetition and definition level. The library does not count the
+// definition level of a nullable list element.
+func deconstruct(schema *parquet.Schema, row parquet.Row, r *Record) parquet.Row {
+	full := *r
+	full.Conversations = inBothNotations(r.Conversations)
+	full.Prompt = inBothNotations(r.Prompt)
+	row = schema.Deconstruct(row, &full)
+	const emptyList = 1 // definition level
+	for i, v := range row {
+		inList := len(schema.Columns()[v.Column()]) > 2 // "prompt", "list", "element", "role"
+		if level := v.DefinitionLevel(); inList && level > emptyList {
+			row[i] = v.Level(v.RepetitionLevel(), level+1, v.Column())
 		}
-		s.add(parquet.BooleanValue(*m.Loss), repeated, inside+1)
-	})
-	field(r.Conversations, (*RecordMessage).text)
-	field(r.Prompt, (*RecordMessage).text)
-	field(r.Prompt, (*RecordMessage).role)
-	s.scalar(r.Ability)
-	var reward RecordReward
-	var extra RecordExtra
-	inReward, inExtra := 0, 0
-	if r.RewardModel != nil {
-		reward, inReward = *r.RewardModel, 1
 	}
-	if r.ExtraInfo != nil {
-		extra, inExtra = *r.ExtraInfo, 1
+	return row
+}
+
+// inBothNotations returns messages with the fields of AgentTraj and of chat formats.
+func inBothNotations(in []RecordMessage) []RecordMessage {
+	out := slices.Clone(in)
+	for i := range in {
+		m := &in[i]
+		out[i] = RecordMessage{From: m.from(), Value: m.text(), Role: m.role(), Content: m.text(), Loss: m.Loss}
 	}
-	for _, v := range []*string{reward.GroundTruth, reward.Style} {
-		s.text(v, 0, inReward)
-		s.column++
-	}
-	s.text(extra.Conversations, 0, inExtra)
-	s.column++
-	if extra.Index == nil {
-		s.add(parquet.NullValue(), 0, inExtra)
-	} else {
-		s.add(parquet.Int64Value(*extra.Index), 0, inExtra+1)
-	}
-	s.column++
-	s.text(extra.Split, 0, inExtra)
-	return s.row
+	return out
 }

@@ -43,13 +43,14 @@ type RecordWriter interface {
 // NewRecordWriter returns a writer of a data file.
 func NewRecordWriter(w io.Writer, l Layout) RecordWriter {
 	if l.Format == ParquetFile {
-		options := []parquet.WriterOption{recordSchema(), parquet.Compression(&parquet.Snappy), parquet.CreatedBy("openmanus", "", "")}
-		for _, column := range recordSchema().Columns() {
+		schema := recordSchema()
+		options := []parquet.WriterOption{schema, parquet.Compression(&parquet.Snappy), parquet.CreatedBy("openmanus", "", "")}
+		for _, column := range schema.Columns() {
 			// The bounds of a page are whole texts, which the library would keep in
 			// memory until the file is complete.
 			options = append(options, parquet.SkipPageBounds(column...))
 		}
-		return &parquetWriter{w: parquet.NewGenericWriter[any](w, options...), group: rowGroupBytes}
+		return &parquetWriter{w: parquet.NewGenericWriter[any](w, options...), schema: schema, group: rowGroupBytes}
 	}
 	return &jsonWriter{w: w, layout: l}
 }
@@ -59,21 +60,28 @@ func NewRecordWriter(w io.Writer, l Layout) RecordWriter {
 const rowGroupBytes = 64 << 20
 
 type parquetWriter struct {
-	w     *parquet.GenericWriter[any]
-	cut   shredder
-	group int // bytes of text in a row group
+	w      *parquet.GenericWriter[any]
+	schema *parquet.Schema
+	row    parquet.Row
+	bytes  int // of text in the row group so far
+	group  int // bytes of text in a row group
 }
 
 // Write adds a row.
 func (p *parquetWriter) Write(r *Record) error {
-	row := p.cut.record(r)
-	if _, err := p.w.WriteRows([]parquet.Row{row}); err != nil {
+	p.row = deconstruct(p.schema, p.row[:0], r)
+	if _, err := p.w.WriteRows([]parquet.Row{p.row}); err != nil {
 		return fmt.Errorf("write parquet: %w", err)
 	}
-	if p.cut.bytes < p.group {
+	for _, v := range p.row {
+		if v.Kind() == parquet.ByteArray {
+			p.bytes += len(v.ByteArray())
+		}
+	}
+	if p.bytes < p.group {
 		return nil
 	}
-	p.cut.bytes = 0
+	p.bytes = 0
 	return p.w.Flush()
 }
 

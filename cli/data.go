@@ -82,10 +82,7 @@ func dataInfo(ctx context.Context, s *State, c *cli.Context) error {
 		}
 		r.Files = append(r.Files, info)
 	}
-	if c.Bool("json") {
-		return s.printJSON(r)
-	}
-	return s.print([]byte(r.text()))
+	return s.printResult(r, r.text(), c.Bool("json"))
 }
 
 func (r *dataReport) text() string {
@@ -213,11 +210,7 @@ func dataHead(ctx context.Context, s *State, c *cli.Context) error {
 		if ep := e.Episode; ep != nil {
 			row.Outcome, row.Reward, row.Turns, row.Tokens = ep.Outcome, &ep.Reward, len(ep.Turns), len(ep.Tokens)
 		}
-		if c.Bool("json") {
-			err = s.printJSON(row)
-		} else {
-			err = s.print([]byte(row.text(c.Bool("full"))))
-		}
+		err = s.printResult(row, row.text(c.Bool("full")), c.Bool("json"))
 		if shown++; err == nil && shown == c.Int("n") {
 			return errEnoughRows
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -85,10 +84,8 @@ func dataConvert(ctx context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.Stat(o.Out); err == nil && !o.Force {
-		return errext.With(errext.Usage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", o.Out))
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return errext.With(errext.Disk, "", err)
+	if err := s.CheckOutput(o.Out, o.Force); err != nil {
+		return err
 	}
 	if o.Choose.Exclude, err = s.excluded(ctx, o); err != nil {
 		return err
@@ -102,10 +99,7 @@ func dataConvert(ctx context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.JSON {
-		return s.printJSON(counts)
-	}
-	return s.print([]byte(convertText(o.Out, counts)))
+	return s.printResult(counts, convertText(o.Out, counts), o.JSON)
 }
 
 // convertTo writes OUT atomically.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/openmanus/openmanus/agent/eval"
 	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -65,7 +64,7 @@ func runEval(ctx context.Context, s *State, c *cli.Context) error {
 		return err
 	}
 	for _, file := range []string{o.Out, o.Episodes} {
-		if err := s.newFile(file, o.Force); err != nil {
+		if err := s.CheckOutput(file, o.Force); err != nil {
 			return err
 		}
 	}
@@ -83,7 +82,7 @@ func runEval(ctx context.Context, s *State, c *cli.Context) error {
 		return err
 	}
 	if o.DryRun {
-		return s.printContract(result.Contract, o.JSON)
+		return s.printResult(result.Contract, result.Contract.String(), o.JSON)
 	}
 	if o.Out != "" {
 		text, err := json.Marshal(result)
@@ -94,22 +93,7 @@ func runEval(ctx context.Context, s *State, c *cli.Context) error {
 			return errext.With(errext.Disk, "", err)
 		}
 	}
-	return s.printEval(result, o.JSON)
-}
-
-// printEval writes a result to standard output, as JSON where a script asked.
-func (s *State) printEval(r eval.Result, asJSON bool) error {
-	if asJSON {
-		return s.printJSON(r)
-	}
-	return s.print([]byte(r.String()))
-}
-
-func (s *State) printContract(c eval.Contract, asJSON bool) error {
-	if asJSON {
-		return s.printJSON(c)
-	}
-	return s.print([]byte(c.String()))
+	return s.printResult(result, result.String(), o.JSON)
 }
 
 // evalAgain returns the arguments of `openmanus eval` that play an environment

@@ -47,10 +47,7 @@ func runCompare(_ context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return errext.With(errext.Input, "give two files of openmanus eval --out", err)
 	}
-	if c.Bool("json") {
-		return s.printJSON(cmp)
-	}
-	return s.print([]byte(cmp.String()))
+	return s.printResult(cmp, cmp.String(), c.Bool("json"))
 }
 
 func (s *State) readResult(path string) (eval.Result, error) {

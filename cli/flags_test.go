@@ -130,7 +130,7 @@ func TestPrintEval(t *testing.T) {
 	}
 	for _, tt := range tests {
 		ts := newTestState(t)
-		if err := ts.printEval(r, tt.json); err != nil {
+		if err := ts.printResult(r, r.String(), tt.json); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(tt.want, ts.out.String()); diff != "" {

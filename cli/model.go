@@ -101,10 +101,7 @@ func modelInfo(_ context.Context, s *State, c *cli.Context) error {
 	if d.Adapters != nil {
 		f.LoRARank, f.Base = d.Adapters.Rank, d.Adapters.Base
 	}
-	if o.JSON {
-		return s.printJSON(f)
-	}
-	return s.print([]byte(f.text()))
+	return s.printResult(f, f.text(), o.JSON)
 }
 
 func (f modelFacts) text() string {

@@ -72,12 +72,7 @@ func runReplay(ctx context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		err = s.printJSON(report)
-	} else {
-		err = s.print([]byte(report.String()))
-	}
-	switch {
+	switch err = s.printResult(report, report.String(), c.Bool("json")); {
 	case err != nil:
 	case report.Replayed == 0:
 		err = errext.With(errext.Input, "docs/dumps.md lists the episodes that can be replayed", report.Nothing())

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 
 	"github.com/urfave/cli/v2"
 
@@ -68,7 +66,7 @@ func runRollout(ctx context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.newFile(o.Dump, o.Force || o.Continue); err != nil {
+	if err := s.CheckOutput(o.Dump, o.Force || o.Continue); err != nil {
 		var known *errext.Error
 		if errors.As(err, &known) && known.Code == errext.Usage {
 			known.Hint = "give --continue to append to it, --force to replace it, or another name"
@@ -93,24 +91,5 @@ func (s *State) printRollout(r run.RolloutResult, asJSON bool) error {
 	case "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1":
 		return nil
 	}
-	if asJSON {
-		return s.printJSON(r)
-	}
-	return s.print([]byte(r.String()))
-}
-
-// newFile returns an error if path exists and must not be replaced. An empty
-// path is allowed.
-func (s *State) newFile(path string, replace bool) error {
-	if path == "" || replace {
-		return nil
-	}
-	_, err := s.Stat(path)
-	switch {
-	case err == nil:
-		return errext.With(errext.Usage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", path))
-	case !errors.Is(err, fs.ErrNotExist):
-		return errext.With(errext.Disk, "", err)
-	}
-	return nil
+	return s.printResult(r, r.String(), asJSON)
 }

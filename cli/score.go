@@ -132,8 +132,5 @@ func runScore(ctx context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.JSON {
-		return s.printJSON(result)
-	}
-	return s.print([]byte(result.String()))
+	return s.printResult(result, result.String(), o.JSON)
 }

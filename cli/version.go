@@ -109,16 +109,20 @@ func versionCommand(s *State) *cli.Command {
 		if err != nil {
 			return err
 		}
-		if c.Bool("json") {
-			return s.printJSON(v)
-		}
-		_, err = fmt.Fprintln(s.Stdout, v)
-		return errext.With(errext.Disk, "", err)
+		return s.printResult(v, v.String()+"\n", c.Bool("json"))
 	})
 }
 
 func jsonFlag() *cli.BoolFlag {
 	return &cli.BoolFlag{Name: "json", Usage: "print one JSON object"}
+}
+
+// printResult prints v as JSON if asJSON is set, or else text, which describes v.
+func (s *State) printResult(v any, text string, asJSON bool) error {
+	if asJSON {
+		return s.printJSON(v)
+	}
+	return s.print([]byte(text))
 }
 
 // printJSON writes v as one line of JSON to standard output.

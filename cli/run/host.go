@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -148,6 +149,21 @@ func (h *Host) HashFile(path string) (string, error) {
 
 // Stat describes the file at path.
 func (h *Host) Stat(path string) (fs.FileInfo, error) { return os.Stat(h.Path(path)) }
+
+// CheckOutput returns an error if path cannot be written because it exists and
+// replace is false. An empty path is allowed.
+func (h *Host) CheckOutput(path string, replace bool) error {
+	if path == "" {
+		return nil
+	}
+	switch _, err := h.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist), err == nil && replace:
+		return nil
+	case err != nil:
+		return errext.With(errext.Disk, "", err)
+	}
+	return errext.With(errext.Usage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", path))
+}
 
 // SameFile reports whether two paths name the same existing file.
 func (h *Host) SameFile(a, b string) bool {

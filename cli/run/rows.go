@@ -3,9 +3,7 @@ package run
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -51,13 +49,7 @@ func freeOutput(h *Host, in, path string, force bool) error {
 	if h.SameFile(in, path) {
 		return errext.With(errext.Usage, "choose another name", fmt.Errorf("%s is the input file", path))
 	}
-	switch _, err := h.Stat(path); {
-	case errors.Is(err, fs.ErrNotExist), err == nil && force:
-		return nil
-	case err != nil:
-		return errext.With(errext.Disk, "", err)
-	}
-	return errext.With(errext.Usage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", path))
+	return h.CheckOutput(path, force)
 }
 
 // promptOf returns the prompt in a column of messages, or of text, which becomes

@@ -35,16 +35,103 @@ func only(instead string, fine ...any) taker {
 // hold leaves a key to a later taker or to finish.
 func hold(*importer, *Row, row, any) {}
 
-// notNull returns take for values other than null. null means the default.
-func notNull(take taker) taker {
+// assign sets our key to the value.
+func assign(im *importer, r *Row, entry row, v any) { im.put(r, entry.to, v) }
+
+// constant returns a taker that sets our key to value.
+func constant(value any) taker {
+	return func(im *importer, r *Row, entry row, _ any) { im.put(r, entry.to, value) }
+}
+
+// skip returns take for values that do not match. The others have no effect.
+func skip(match func(v any) bool, why string, take taker) taker {
 	return func(im *importer, r *Row, entry row, v any) {
-		if v == nil {
-			r.ignored(nullIsDefault)
+		if match(v) {
+			r.ignored(why)
 			return
 		}
 		take(im, r, entry, v)
 	}
 }
+
+func isNull(v any) bool { return v == nil }
+
+func notTrue(v any) bool { return v != true }
+
+func notPositive(v any) bool {
+	n, ok := v.(int64)
+	return v == nil || ok && n <= 0
+}
+
+// notNull returns take for values other than null. null means the default.
+func notNull(take taker) taker { return skip(isNull, nullIsDefault, take) }
+
+// orZero returns a taker that converts values that match to 0.
+func orZero(match func(v any) bool) taker {
+	return func(im *importer, r *Row, entry row, v any) {
+		if match(v) {
+			v = int64(0)
+		}
+		im.put(r, entry.to, v)
+	}
+}
+
+// renamed returns a taker that translates one name.
+func renamed(from, to string) taker {
+	return func(im *importer, r *Row, entry row, v any) {
+		if v == from {
+			v = to
+		}
+		im.put(r, entry.to, v)
+	}
+}
+
+// unlessGiven returns take for command lines without the key other.
+func unlessGiven(other, why string, take taker) taker {
+	return func(im *importer, r *Row, entry row, v any) {
+		if _, given := im.given[other]; given {
+			r.ignored(why)
+			return
+		}
+		take(im, r, entry, v)
+	}
+}
+
+// withFormat returns a taker that sets key and the format of the agent's turns.
+func withFormat(key, format string) taker {
+	return func(im *importer, r *Row, _ row, v any) {
+		im.put(r, key, v)
+		im.put(r, "agent.format", format)
+	}
+}
+
+var (
+	// limit takes a number; null, 0 and negative numbers mean no limit.
+	limit = skip(notPositive, "no limit, the default", assign)
+	// every takes a number of steps; null, 0 and negative numbers mean never.
+	every      = orZero(notPositive)
+	totalSteps = orZero(isNull)
+	// filterMetric translates acc, the metric of DAPO's recipe, which is the outcome.
+	filterMetric = notNull(renamed("acc", "env_reward"))
+	estimator    = renamed("rloo_vectorized", "rloo")
+	// warmupSteps takes 0 and more; with null or a negative number the ratio applies.
+	warmupSteps = skip(func(v any) bool { return v != int64(0) && notPositive(v) }, "the ratio applies", assign)
+
+	invalidPenalty = skip(notTrue, penaltySet, unlessGiven(penaltyCoef, penaltySet, constant(0.1)))
+	// gigpoSimilarity sets verl-agent's default if no threshold is given.
+	gigpoSimilarity = skip(notTrue, "turns with equal observations are compared, the default", unlessGiven("algorithm.gigpo.similarity_thresh", "algorithm.gigpo.similarity_thresh sets the similarity", constant(0.95)))
+
+	valGreedy    = skip(func(v any) bool { return v != false }, "validation samples, unless rollout.val.temperature is 0", constant(0.0))
+	history      = skip(notPositive, "every reply sees the whole conversation, the default", withFormat("agent.history_length", "history"))
+	summary      = skip(notTrue, "past turns are not summarised, the default", withFormat("env.use_summary", "history"))
+	staged       = skip(func(v any) bool { return v == nil || v == "" }, "no file, the default", withFormat("agent.memory_file", "staged"))
+	stagedFormat = skip(notTrue, "agent.format sets how the model writes actions", constant("staged"))
+)
+
+const (
+	penaltyCoef = actorAt + "invalid_action_penalty_coef"
+	penaltySet  = penaltyCoef + " sets it"
+)
 
 const nullIsDefault = "null: the default applies"
 
@@ -52,14 +139,6 @@ const nullIsDefault = "null: the default applies"
 func unchanged(im *importer, r *Row, entry row, v any) {
 	entry.take = nil
 	im.convert(entry, r, v)
-}
-
-// filterMetric translates acc, the metric of DAPO's recipe, which is the outcome.
-func filterMetric(im *importer, r *Row, entry row, v any) {
-	if v == "acc" {
-		v = "env_reward"
-	}
-	unchanged(im, r, entry, v)
 }
 
 // where returns a taker that maps a value if the key on is true.
@@ -73,35 +152,11 @@ func where(on string) taker {
 	}
 }
 
-// limit takes a number; null, 0 and negative numbers mean no limit.
-func limit(im *importer, r *Row, entry row, v any) {
-	if n, ok := v.(int64); v == nil || ok && n <= 0 {
-		r.ignored("no limit, the default")
-		return
-	}
-	im.put(r, entry.to, v)
-}
-
-// every takes a number of steps; null, 0 and negative numbers mean never.
-func every(im *importer, r *Row, entry row, v any) {
-	if n, ok := v.(int64); v == nil || ok && n <= 0 {
-		v = int64(0)
-	}
-	im.put(r, entry.to, v)
-}
-
 // criticWarmup converts the first step that trains the actor, counted from 1, to
 // the number of steps before it.
 func criticWarmup(im *importer, r *Row, entry row, v any) {
 	if n, ok := v.(int64); ok && n > 0 {
 		v = n - 1
-	}
-	im.put(r, entry.to, v)
-}
-
-func totalSteps(im *importer, r *Row, entry row, v any) {
-	if v == nil {
-		v = int64(0)
 	}
 	im.put(r, entry.to, v)
 }
@@ -122,12 +177,8 @@ func envName(im *importer, r *Row, _ row, v any) {
 func servers(im *importer, r *Row, _ row, v any) {
 	base := strings.TrimRight(plain(im.val("data.env_server_base", "http://0.0.0.0")), "/")
 	base = strings.Replace(base, "//0.0.0.0", "//127.0.0.1", 1)
-	ports, ok := v.([]any)
-	if !ok {
-		ports = []any{v}
-	}
 	var urls []any
-	for _, p := range ports {
+	for _, p := range asList(v) {
 		if _, ok := p.(int64); !ok {
 			r.unsupported(fmt.Sprintf("%s is not a port", clip(plain(p))))
 			return
@@ -182,35 +233,14 @@ func modelPath(im *importer, r *Row, entry row, v any) {
 // computeDtype takes the format of the loaded weights. Upstream the optimiser uses
 // it as well; here the optimiser updates float32 weights.
 func computeDtype(im *importer, r *Row, entry row, v any) {
-	switch s := strings.TrimPrefix(plain(v), "torch."); s {
-	case "bf16":
-		im.put(r, entry.to, "bfloat16")
-	case "fp32", "float":
-		im.put(r, entry.to, "float32")
-	default:
-		im.put(r, entry.to, s)
+	name := strings.TrimPrefix(plain(v), "torch.")
+	if full, ok := map[string]string{"bf16": "bfloat16", "fp32": "float32", "float": "float32"}[name]; ok {
+		name = full
 	}
+	im.put(r, entry.to, name)
 	if r.Status == Mapped {
 		r.Note = "used by forward and backward passes; the optimiser updates float32 weights"
 	}
-}
-
-func invalidPenalty(im *importer, r *Row, entry row, v any) {
-	const coef = actorAt + "invalid_action_penalty_coef"
-	if _, given := im.given[coef]; given || v != true {
-		r.ignored(coef + " sets it")
-		return
-	}
-	im.put(r, entry.to, 0.1)
-}
-
-// warmupSteps takes 0 and more; with null or a negative number the ratio applies.
-func warmupSteps(im *importer, r *Row, entry row, v any) {
-	if n, ok := v.(int64); v == nil || ok && n < 0 {
-		r.ignored("the ratio applies")
-		return
-	}
-	im.put(r, entry.to, v)
 }
 
 func engine(im *importer, r *Row, entry row, v any) {
@@ -221,56 +251,6 @@ func engine(im *importer, r *Row, entry row, v any) {
 	default:
 		r.unsupported("replies are generated in this process")
 	}
-}
-
-func valGreedy(im *importer, r *Row, entry row, v any) {
-	if v == false {
-		im.put(r, entry.to, 0.0)
-		return
-	}
-	r.ignored("validation samples, unless rollout.val.temperature is 0")
-}
-
-func history(im *importer, r *Row, _ row, v any) {
-	if n, ok := v.(int64); v == nil || ok && n <= 0 {
-		r.ignored("every reply sees the whole conversation, the default")
-		return
-	}
-	im.put(r, "agent.history_length", v)
-	im.put(r, "agent.format", "history")
-}
-
-func summary(im *importer, r *Row, _ row, v any) {
-	if v != true {
-		r.ignored("past turns are not summarised, the default")
-		return
-	}
-	im.put(r, "env.use_summary", true)
-	im.put(r, "agent.format", "history")
-}
-
-func staged(im *importer, r *Row, _ row, v any) {
-	if v == nil || v == "" {
-		r.ignored("no file, the default")
-		return
-	}
-	im.put(r, "agent.memory_file", v)
-	im.put(r, "agent.format", "staged")
-}
-
-func stagedFormat(im *importer, r *Row, entry row, v any) {
-	if v != true {
-		r.ignored("agent.format sets how the model writes actions")
-		return
-	}
-	im.put(r, entry.to, "staged")
-}
-
-func estimator(im *importer, r *Row, entry row, v any) {
-	if v == "rloo_vectorized" {
-		v = "rloo"
-	}
-	im.put(r, entry.to, v)
 }
 
 func gamma(im *importer, r *Row, _ row, v any) {
@@ -314,28 +294,19 @@ func isThreshold(im *importer, r *Row, _ row, v any) {
 	}
 }
 
-// gigpoSimilarity sets verl-agent's default if no threshold is given.
-func gigpoSimilarity(im *importer, r *Row, entry row, v any) {
-	if v != true {
-		r.ignored("turns with equal observations are compared, the default")
-		return
+// asList returns a list as it is and any other value as a list of one.
+func asList(v any) []any {
+	if list, ok := v.([]any); ok {
+		return list
 	}
-	if _, given := im.given["algorithm.gigpo.similarity_thresh"]; !given {
-		im.put(r, entry.to, 0.95)
-		return
-	}
-	r.ignored("algorithm.gigpo.similarity_thresh sets the similarity")
+	return []any{v}
 }
 
 // texts converts a value or a list of values to a list of strings.
 func texts(im *importer, r *Row, entry row, v any) {
-	list, ok := v.([]any)
-	if !ok {
-		list = []any{v}
-	}
-	out := make([]any, len(list))
-	for i := range list {
-		out[i] = plain(list[i])
+	out := slices.Clone(asList(v))
+	for i := range out {
+		out[i] = plain(out[i])
 	}
 	im.put(r, entry.to, out)
 }
@@ -347,12 +318,8 @@ func folder(im *importer, r *Row, entry row, v any) {
 
 // loggers keeps the trackers that exist here.
 func loggers(im *importer, r *Row, entry row, v any) {
-	list, ok := v.([]any)
-	if !ok {
-		list = []any{v}
-	}
 	have, want := []any{"console", "jsonl"}, []string(nil)
-	for _, x := range list {
+	for _, x := range asList(v) {
 		switch name := plain(x); {
 		case slices.Contains(have, any(name)), name == "file", name == "null":
 		case im.schema.CheckValue(entry.to, []any{name}) == "":

@@ -168,7 +168,7 @@ func (e *evolution) Learn(ctx context.Context, step int, b Batch, m Metrics) err
 	m[track.ActorLR] = lr
 	m[track.EvolTrajectories] = float64(episodesIn(rows))
 	if len(rows) == 0 {
-		e.Log.Warn("no episode succeeded and there is no trajectory from before: the step learns nothing", "step", step)
+		e.Log.Warn("no episode succeeded and no earlier trajectory is available: the weights do not change", "step", step)
 		return nil
 	}
 	st, err := e.imitate(ctx, step, rows, lr, o, m)

@@ -59,7 +59,7 @@ func (t *Trainer) Fit(ctx, soft context.Context) (err error) {
 }
 
 // step does one training step and reports it. The order makes sure that no update
-// is done twice and none is reported by half:
+// is done twice and none is partly reported:
 //
 //  1. The episodes are on disk before the update. If the update fails, they show
 //     the cause.
@@ -133,7 +133,7 @@ func (t *Trainer) report(ctx, soft context.Context) error {
 	return nil
 }
 
-// makeUp reports the last finished step if the run before did not get to it.
+// makeUp reports the last finished step if the previous process ended before it could.
 func (t *Trainer) makeUp(ctx, soft context.Context) error {
 	switch {
 	case t.state.Unreported == nil:

@@ -106,7 +106,8 @@ func (s *Sampler) Draw(step, k int, next func() int) []int {
 	return out
 }
 
-// bySuccess draws without replacement, again from all once every task is out.
+// bySuccess draws tasks without replacement. If k exceeds the number of tasks, it draws each once and starts again
+// with all of them.
 func (s *Sampler) bySuccess(k int, resting func(int) bool) []int {
 	rng := rand.NewPCG(s.o.Seed, s.draws)
 	var out []int
@@ -131,8 +132,8 @@ func (s *Sampler) bySuccess(k int, resting func(int) bool) []int {
 	return out
 }
 
-// pick finds where the sum of the weights passes x; rounding may leave a little
-// of it over after the last.
+// pick returns the first index at which the cumulative sum of the weights exceeds x. If rounding keeps the sum at or
+// below x, it returns the last index with a positive weight.
 func pick(weights []float64, x float64) int {
 	last := 0
 	for i, w := range weights {

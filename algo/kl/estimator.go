@@ -29,7 +29,7 @@ const (
 	maxK3       = 10
 )
 
-// Estimator is one estimator: of one token, and of a tensor of tokens.
+// Estimator computes a KL estimate from x = log π - log π_ref: Value for one token, Tensor for a tensor of tokens.
 type Estimator struct {
 	Value  func(x float64) float64
 	Tensor func(x torch.Tensor) torch.Tensor

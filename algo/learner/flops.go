@@ -33,8 +33,7 @@ type Cost struct {
 	attention float64 // the width of all queries of a position, in all layers
 }
 
-// CostOf counts a model that ends in so many outputs: its vocabulary, or the
-// one of a critic.
+// CostOf returns the cost of a model with the given number of outputs: the size of its vocabulary, or 1 for a critic.
 func CostOf(m *model.Model, outputs int) Cost {
 	blocks := m.Cost()
 	cost := Cost{
@@ -48,7 +47,8 @@ func CostOf(m *model.Model, outputs int) Cost {
 	return cost
 }
 
-// parts are the sums over rows that a forward pass consists of.
+// parts returns the FLOPs of a forward pass over the rows: of the layers and the output, of the adapters, and of
+// attention.
 func (c Cost) parts(rows []data.Row) (frozen, trained, attention float64) {
 	for i := range rows {
 		n := float64(len(rows[i].Tokens))
@@ -59,13 +59,13 @@ func (c Cost) parts(rows []data.Row) (frozen, trained, attention float64) {
 	return frozen, trained, attention
 }
 
-// forward is the FLOPs of a forward pass over the rows, and of playing them.
+// Forward returns the FLOPs of a forward pass over the rows, which are also those of sampling them.
 func (c Cost) Forward(rows []data.Row) float64 {
 	frozen, trained, attention := c.parts(rows)
 	return frozen + trained + attention
 }
 
-// update is the FLOPs of forward and backward passes, so often.
+// Update returns the FLOPs of the forward and backward passes of an update.
 func (c Cost) Update(rows []data.Row, passes Passes) float64 {
 	frozen, trained, attention := c.parts(rows)
 	weights := 3.0

@@ -109,9 +109,8 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 	return st, nil
 }
 
-// firstGap is the gap of the log-probs from before the first optimiser step,
-// whichever way they came about: of the mini-batches of the first pass or, where
-// each was looked at as its turn came, of the first alone.
+// firstGap returns the gap between the recorded log-probs and those from before the first optimiser step. With
+// loss.Bypass, which computes log-probs mini-batch by mini-batch, it covers the first mini-batch only.
 func firstGap(minis [][]data.Row, policyLoss string) LogProbGap {
 	if policyLoss == loss.Bypass && len(minis) > 0 {
 		minis = minis[:1]

@@ -20,9 +20,8 @@ func init() {
 // tee writes to several sinks. Its offset is that of the first one.
 type tee []Sink
 
-// With returns a sink that writes to first and to the sinks called names, which
-// it opens in the run folder. A resumed run writes the steps it repeats to them
-// again: only first is cut back to the checkpoint.
+// With returns a sink that writes to first and to the sinks called names, which it opens in the run folder. When a
+// run resumes, only first is truncated to the checkpoint; the other sinks receive the repeated steps a second time.
 func With(first Sink, folder string, names []string) (Sink, error) {
 	sinks := tee{first}
 	for _, name := range names {

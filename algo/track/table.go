@@ -51,7 +51,7 @@ var Table = []Definition{
 
 	// Metrics of the episodes of a step or of a validation.
 	{Outcomes + "/*", "share of episodes with the outcome", ""},
-	{"episode/attempts/mean", "attempts per episode; an episode that a server or the engine failed is attempted again", ""},
+	{"episode/attempts/mean", "attempts per episode; an attempt that fails because of a server or the engine is repeated", ""},
 	{EpisodeReward + stats, "reward of an episode as the environment reports it, before score functions", ""},
 	{"episode/length" + stats, "tokens of an episode: prompts, observations and replies", ""},
 	{SuccessRate, "share of episodes whose reward exceeds the environment's success threshold", ""},

@@ -8,8 +8,8 @@ type Sink interface {
 	// Write takes the metrics of a step. A step may have several lines, such as
 	// its training and its validation.
 	Write(step int, m Metrics) error
-	// Offset returns how many durable bytes have been written, for a checkpoint
-	// to keep and a resumed run to go back to; 0 for a sink that keeps nothing.
+	// Offset returns the number of durable bytes, which a checkpoint records and to which a resumed run truncates; 0
+	// for a sink without a file.
 	Offset() (int64, error)
 	// Close flushes and frees the sink.
 	Close() error

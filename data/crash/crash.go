@@ -61,7 +61,7 @@ func Trace(f func(name string)) {
 	trace = f
 }
 
-// Pass passes the point: it returns, or kills the process.
+// Pass kills the process if this passage of the point was chosen; otherwise it does nothing.
 func (p Point) Pass() { p.PassAfter(func() {}) }
 
 // PassAfter is Pass for a crash in the middle of a write: it calls half before it

@@ -118,6 +118,10 @@ func (x *expander) word(w *syntax.Word, quoted bool) string {
 }
 
 func (x *expander) parts(parts []syntax.WordPart, quoted bool) string {
+	special := ""
+	if quoted {
+		special = "\"\\$`"
+	}
 	var b strings.Builder
 	for _, part := range parts {
 		if b.Len() > maxText {
@@ -126,7 +130,7 @@ func (x *expander) parts(parts []syntax.WordPart, quoted bool) string {
 		}
 		switch p := part.(type) {
 		case *syntax.Lit:
-			b.WriteString(x.literal(unescapeWord(p.Value, quoted)))
+			b.WriteString(x.literal(unescape(p.Value, special)))
 		case *syntax.SglQuoted:
 			text := p.Value
 			if quoted { // in "${NAME:-'x'}" a ' is a letter
@@ -151,18 +155,6 @@ func (x *expander) literal(s string) string {
 		x.unknown(restore(form))
 	}
 	return restore(s)
-}
-
-// unescapeWord removes the backslashes of a literal that escape something.
-func unescapeWord(s string, quoted bool) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+1 < len(s) && (!quoted || strings.IndexByte("\"\\$`", s[i+1]) >= 0) {
-			i++
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
 }
 
 // unknown records that text has no value here and returns it.

@@ -231,6 +231,7 @@ func (im *importer) applyDefault(entry row, key, def string) {
 }
 
 func (im *importer) convert(entry row, r *Row, v any) {
+	entry.to = entry.target(r.Key)
 	if entry.take != nil {
 		entry.take(im, r, entry, v)
 		return
@@ -346,8 +347,12 @@ func (im *importer) interpolate(s string, depth int) (any, []string) {
 func (im *importer) unknown(key string) {
 	r := &Row{Key: key, Value: im.given[key].Text, Status: Unknown, Note: "no such key"}
 	im.byKey[key] = r
-	if other := im.otherTrainer(); hasRow(other.table, key) {
-		r.unsupported("it is a key of " + other.name + ", and the command line is read as one of " + im.trainer().name + ": remove it, or import the two apart")
+	this, other := ppoTrainer, sftTrainer
+	if im.supervised {
+		this, other = other, this
+	}
+	if hasRow(other.table, key) {
+		r.unsupported("it is a key of " + other.name + ", and the command line is read as one of " + this.name + ": remove it, or import the two apart")
 		return
 	}
 	var all []string
@@ -357,11 +362,8 @@ func (im *importer) unknown(key string) {
 		}
 	}
 	near := registry.Nearest(key, all)
-	leaf := key[strings.LastIndexByte(key, '.')+1:]
-	for i := 0; near == "" && i < len(all); i++ {
-		if all[i][strings.LastIndexByte(all[i], '.')+1:] == leaf {
-			near = all[i]
-		}
+	if i := slices.IndexFunc(all, func(k string) bool { return lastName(k) == lastName(key) }); near == "" && i >= 0 {
+		near = all[i]
 	}
 	if near != "" {
 		r.Note += "; did you mean " + near + "?"
@@ -449,4 +451,29 @@ func (im *importer) report(r *Row) Row {
 		out.say("$" + strings.Join(maybe, ", $") + " has its value from outside the script's branches, which may change it: if they do, give NAME=value after the file")
 	}
 	return out
+}
+
+// flagRow reports the result for a flag of Hydra. A configuration file named by
+// --config-name is not read; the trainers' own files are known.
+func flagRow(f Override) Row {
+	r := Row{Key: f.Key, Value: f.Text, Status: Open, Source: "Hydra"}
+	value := strings.Trim(f.Text, `'"`)
+	switch f.Key {
+	case "--config-name", "-cn":
+		name := strings.TrimSuffix(strings.TrimSuffix(value, ".yaml"), ".yml")
+		if name == "ppo_trainer" || name == "sft_trainer" {
+			r.ignored("the original's own file, whose values are known")
+			return r
+		}
+		r.Note = "the configuration file is not read: give its settings as key=value after the script"
+	case "--config-path", "-cp", "--config-dir", "-cd":
+		if value == "config" || value == "./config" {
+			r.ignored("the folder of the original's own files")
+			return r
+		}
+		r.Note = "configuration files are not read: give their settings as key=value after the script"
+	default:
+		r.ignored("a flag of Hydra that sets no key")
+	}
+	return r
 }

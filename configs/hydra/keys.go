@@ -1,5 +1,7 @@
 package hydra
 
+import "strings"
+
 // The table of keys maps every setting of the trainers that commands are imported
 // from. A row describes one key; {a,b} stands for several keys, and .* at the end
 // for all keys below.
@@ -22,13 +24,19 @@ const none = "-"
 // row is one key.
 type row struct {
 	key    string
-	to     string // our keys, separated by blanks
+	to     string // our keys, separated by blanks; * stands for the last name of the key
 	def    string // the original's default; none: it is not imported
 	dead   bool   // OpenManus-RL's trainer accepts the key and never reads it; later trainers read it
 	take   taker  // converts the value; nil: it is taken unchanged
 	note   string // shown if the key is mapped
 	source string
 }
+
+// target returns our keys for one of the keys of a row.
+func (r row) target(key string) string { return strings.ReplaceAll(r.to, "*", lastName(key)) }
+
+// lastName returns the part of a key behind its last dot.
+func lastName(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
 
 // readNowhere is the note of keys that the original accepts and never reads.
 const readNowhere = "the original reads it nowhere; here it works"
@@ -112,8 +120,7 @@ var ppoKeys = []row{
 	forgotten(omrl, "data.return_raw_input_ids", "token ids are always kept"),
 	dropped(omrl, "data.return_raw_chat", "messages are always kept"),
 	mapped(omrl, "data.shuffle_train_dataloader", "data.shuffle", none),
-	mapped(verl, "data.shuffle", "data.shuffle", none),
-	mapped(verl, "data.seed", "data.seed", none),
+	mapped(verl, "data.{shuffle,seed}", "data.*", none),
 	dropped(verl, "data.validation_shuffle", "validation takes tasks in order"),
 	dropped(omrl, "data.env_data_len", "the length of the task list decides"),
 	forgotten(omrl, "data.react_format", "agent.format sets how the model writes actions"),
@@ -135,9 +142,7 @@ var ppoKeys = []row{
 	refused(omrl, modelAt+"use_remove_padding", "rows are always packed, without padding", true, false),
 	dropped(omrl, modelAt+"trust_remote_code", "code in a model folder is never run"),
 	taken(omrl, modelAt+"torch_dtype", "model.compute_dtype", none, notNull(computeDtype)),
-	mapped(verl, modelAt+"lora_rank", "model.lora_rank", none),
-	mapped(verl, modelAt+"lora_alpha", "model.lora_alpha", none),
-	mapped(verl, modelAt+"target_modules", "model.target_modules", none),
+	mapped(verl, modelAt+"{lora_rank,lora_alpha,target_modules}", "model.*", none),
 	dropped(verl, modelAt+"{use_shm,use_liger,use_fused_kernels,enable_activation_offload,exclude_modules,fused_kernel_options.impl_backend}", engineOwn),
 
 	// ---- actor (spec 1.3, 1.6)
@@ -149,28 +154,16 @@ var ppoKeys = []row{
 	mapped(omrl, actorAt+"grad_clip", "actor.grad_clip", none),
 	refused(omrl, actorAt+"state_masking", "the loss covers sampled tokens only, never observations", true),
 	mapped(omrl, actorAt+"clip_ratio", "actor.clip_ratio_low actor.clip_ratio_high", "0.2"),
-	mapped(verl, actorAt+"clip_ratio_low", "actor.clip_ratio_low", none),
-	mapped(verl, actorAt+"clip_ratio_high", "actor.clip_ratio_high", none),
-	mapped(verl, actorAt+"clip_ratio_c", "actor.clip_ratio_c", none),
+	mapped(verl, actorAt+"{clip_ratio_low,clip_ratio_high,clip_ratio_c}", "actor.*", none),
 	mapped(omrl, actorAt+"entropy_coeff", "actor.entropy_coef", "0.001"),
-	mapped(omrl, actorAt+"use_kl_loss", "actor.use_kl_loss", none),
-	mapped(omrl, actorAt+"kl_loss_coef", "actor.kl_loss_coef", none),
-	mapped(omrl, actorAt+"kl_loss_type", "actor.kl_loss_type", none),
-	dead(omrl, actorAt+"ppo_epochs", "actor.ppo_epochs", none),
-	dead(omrl, actorAt+"shuffle", "actor.shuffle", none),
+	mapped(omrl, actorAt+"{use_kl_loss,kl_loss_coef,kl_loss_type}", "actor.*", none),
+	dead(omrl, actorAt+"{ppo_epochs,shuffle}", "actor.*", none),
 	refused(omrl, actorAt+"ulysses_sequence_parallel_size", oneDevice, int64(1)),
 	mapped(verl, actorAt+"loss_agg_mode", "actor.loss_agg", none),
 	mapped(verl, actorAt+"loss_scale_factor", "actor.loss_scale_factor", none),
 	mapped(verl, actorAt+"policy_loss.loss_mode", "actor.policy_loss", none),
-	mapped(verl, actorAt+"policy_loss.clip_cov_ratio", "actor.clip_cov_ratio", none),
-	mapped(verl, actorAt+"policy_loss.clip_cov_lb", "actor.clip_cov_lb", none),
-	mapped(verl, actorAt+"policy_loss.clip_cov_ub", "actor.clip_cov_ub", none),
-	mapped(verl, actorAt+"policy_loss.kl_cov_ratio", "actor.kl_cov_ratio", none),
-	mapped(verl, actorAt+"policy_loss.ppo_kl_coef", "actor.ppo_kl_coef", none),
-	mapped(verl, actorAt+"policy_loss.dro_beta", "actor.dro_beta", none),
-	mapped(verl, actorAt+"{tau_pos,policy_loss.tau_pos}", "actor.tau_pos", none),
-	mapped(verl, actorAt+"{tau_neg,policy_loss.tau_neg}", "actor.tau_neg", none),
-	mapped(verl, actorAt+"calculate_entropy", "actor.calculate_entropy", none),
+	mapped(verl, actorAt+"policy_loss.{clip_cov_ratio,clip_cov_lb,clip_cov_ub,kl_cov_ratio,ppo_kl_coef,dro_beta}", "actor.*", none),
+	mapped(verl, actorAt+"{tau_pos,policy_loss.tau_pos,tau_neg,policy_loss.tau_neg,calculate_entropy}", "actor.*", none),
 	dropped(verl, actorAt+"calculate_sum_pi_squared", "it is computed if the advantage estimator needs it"),
 	dropped(verl, actorAt+"{data_loader_seed,use_torch_compile,checkpoint.save_contents,checkpoint.load_contents,entropy_from_logits_with_chunking,entropy_checkpointing,checkpoint.contents}",
 		"checkpoints are always complete, and this detail of the computation is fixed"),
@@ -183,8 +176,7 @@ var ppoKeys = []row{
 	mapped(verl, actorAt+"optim.lr_scheduler_type", "actor.optim.schedule", none),
 	dead(omrl, actorAt+"optim.min_lr_ratio", "actor.optim.min_lr_ratio", none),
 	dropped(omrl, actorAt+"optim.total_training_steps", "trainer.total_steps sets it"),
-	mapped(omrl, actorAt+"optim.betas", "actor.optim.betas", none),
-	mapped(omrl, actorAt+"optim.weight_decay", "actor.optim.weight_decay", none),
+	mapped(omrl, actorAt+"optim.{betas,weight_decay}", "actor.optim.*", none),
 	refused(verl, actorAt+"optim.num_cycles", "the cosine schedule is half a cycle", 0.5),
 	dropped(omrl, actorAt+"fsdp_config.wrap_policy.min_num_params", oneDevice),
 	refused(omrl, actorAt+"fsdp_config.param_offload", weightsOnce, true, false),
@@ -208,8 +200,7 @@ var ppoKeys = []row{
 	// ---- rollout (spec 1.3, 1.5, 1.6)
 	taken(omrl, rolloutAt+"name", "rollout.engine", none, engine),
 	dropped(verl, rolloutAt+"mode", "episodes are independent, and their replies are generated in batches"),
-	mapped(omrl, rolloutAt+"temperature", "rollout.temperature", none),
-	mapped(omrl, rolloutAt+"top_k", "rollout.top_k", none),
+	mapped(omrl, rolloutAt+"{temperature,top_k}", "rollout.*", none),
 	noted(omrl, rolloutAt+"top_p", "rollout.top_p", none, "log-probs are renormalised over the kept tokens, in the update as well; the original normalises over all tokens. The default is 1, the original's 0.95"),
 	dropped(omrl, rolloutAt+"{prompt_length,response_length,max_model_len}", "rollout.max_context_tokens bounds a conversation, rollout.max_new_tokens a reply"),
 	dropped(omrl, rolloutAt+"dtype", "sampling and training compute in model.compute_dtype"),
@@ -268,8 +259,7 @@ var ppoKeys = []row{
 	mapped(verl, "critic.optim.lr_scheduler_type", "critic.optim.schedule", none),
 	dead(omrl, "critic.optim.min_lr_ratio", "critic.optim.min_lr_ratio", none),
 	dropped(omrl, "critic.optim.total_training_steps", "trainer.total_steps sets it"),
-	mapped(verl, "critic.optim.betas", "critic.optim.betas", none),
-	mapped(verl, "critic.optim.weight_decay", "critic.optim.weight_decay", none),
+	mapped(verl, "critic.optim.{betas,weight_decay}", "critic.optim.*", none),
 	taken(omrl, "critic.model.path", "critic.path", none, notNull(modelPath)),
 	dropped(omrl, "critic.model.tokenizer_path", "the critic uses the actor's tokenizer"),
 	refused(omrl, "critic.model.external_lib", "Python modules cannot be imported", nil),
@@ -332,10 +322,8 @@ var ppoKeys = []row{
 	mapped(verl, "algorithm.rollout_correction.rollout_is", "algo.rollout_correction.rollout_is", none),
 	taken(verl, "algorithm.rollout_correction.rollout_is_threshold", "algo.rollout_correction.rollout_is_threshold algo.rollout_correction.rollout_is_threshold_lower", none, isThreshold),
 	mapped(verl, "algorithm.rollout_correction.rollout_is_batch_normalize", "algo.rollout_correction.rollout_is_batch_normalize", none),
-	taken(verl, "algorithm.rollout_correction.rollout_rs", "algo.rollout_correction.rollout_rs", none, notNull(texts)),
-	taken(verl, "algorithm.rollout_correction.rollout_rs_threshold", "algo.rollout_correction.rollout_rs_threshold", none, notNull(texts)),
-	mapped(verl, "algorithm.rollout_correction.bypass_mode", "algo.rollout_correction.bypass_mode", none),
-	mapped(verl, "algorithm.rollout_correction.loss_type", "algo.rollout_correction.loss_type", none),
+	taken(verl, "algorithm.rollout_correction.{rollout_rs,rollout_rs_threshold}", "algo.rollout_correction.*", none, notNull(texts)),
+	mapped(verl, "algorithm.rollout_correction.{bypass_mode,loss_type}", "algo.rollout_correction.*", none),
 
 	// ---- trainer (spec 1.3, 1.6)
 	mapped(omrl, "trainer.total_epochs", "trainer.epochs", "30"),
@@ -371,19 +359,15 @@ var sftKeys = []row{
 	mapped(sft, "data.response_key", "sft.response_key", "answer"),
 	taken(sft, "data.prompt_dict_keys", "sft.prompt_key", none, inStruct("data.prompt_key")),
 	taken(sft, "data.response_dict_keys", "sft.response_key", none, inStruct("data.response_key")),
-	mapped(sft, "data.max_length", "sft.max_length", none),
-	mapped(sft, "data.truncation", "sft.truncation", none),
+	mapped(sft, "data.{max_length,truncation}", "sft.*", none),
 	refused(sft, "data.balance_dp_token", oneDevice, false),
 	taken(sft, "model.partial_pretrain", "model.path", "", notNull(modelPath)),
-	mapped(sft, "model.lora_rank", "model.lora_rank", none),
-	mapped(sft, "model.lora_alpha", "model.lora_alpha", none),
+	mapped(sft, "model.{lora_rank,lora_alpha}", "model.*", none),
 	mapped(sft, "model.target_modules", "model.target_modules", `["q_proj","v_proj"]`),
 	mapped(sft, "model.enable_gradient_checkpointing", "model.gradient_checkpointing", none),
 	refused(sft, "model.external_lib", "Python modules cannot be imported", nil),
 	dropped(sft, "model.{trust_remote_code,use_liger,strategy,fsdp_config.*}", oneDevice),
-	mapped(sft, "optim.lr", "sft.optim.lr", none),
-	mapped(sft, "optim.betas", "sft.optim.betas", none),
-	mapped(sft, "optim.weight_decay", "sft.optim.weight_decay", none),
+	mapped(sft, "optim.{lr,betas,weight_decay}", "sft.optim.*", none),
 	mapped(sft, "optim.{warmup_steps_ratio,lr_warmup_steps_ratio}", "sft.optim.warmup_ratio", none),
 	mapped(sft, "optim.clip_grad", "sft.grad_clip", none),
 	mapped(sft, "optim.lr_scheduler", "sft.optim.schedule", none),

@@ -1,6 +1,10 @@
 package hydra
 
-import "mvdan.cc/sh/v3/syntax"
+import (
+	"slices"
+
+	"mvdan.cc/sh/v3/syntax"
+)
 
 // Names returns the names of the variables that a script reads.
 func Names(text string) (map[string]bool, error) {
@@ -33,10 +37,5 @@ func Names(text string) (map[string]bool, error) {
 
 // Known reports whether a key is one of a trainer's.
 func Known(key string) bool {
-	for _, table := range [][]row{ppoKeys, sftKeys} {
-		if (&importer{table: table}).isLeaf(key) {
-			return true
-		}
-	}
-	return false
+	return (&importer{table: slices.Concat(ppoKeys, sftKeys)}).isLeaf(key)
 }

@@ -59,13 +59,11 @@ func (im *importer) mostly(program string, own ownKeys) (of, why string) {
 	}
 	for _, kind := range []struct {
 		of  string
-		own func(key string) bool
-	}{
-		{omrl, among(ownOMRL)},
-		{omrl2, among(ownOMRL2)},
-		{verl, among(verls)},
-	} {
-		i := slices.IndexFunc(im.order, func(key string) bool { return !strings.HasPrefix(key, "hydra.") && kind.own(key) })
+		own []string
+	}{{omrl, ownOMRL}, {omrl2, ownOMRL2}, {verl, verls}} {
+		i := slices.IndexFunc(im.order, func(key string) bool {
+			return !strings.HasPrefix(key, "hydra.") && slices.ContainsFunc(kind.own, func(own string) bool { return covers(own, key) })
+		})
 		if i >= 0 {
 			return kind.of, "only it has " + im.order[i]
 		}
@@ -74,20 +72,6 @@ func (im *importer) mostly(program string, own ownKeys) (of, why string) {
 		return verl, "the program is " + clip(program)
 	}
 	return omrl, "no key belongs to another trainer alone"
-}
-
-// among returns a function that reports whether a key matches one of keys.
-func among(keys []string) func(key string) bool {
-	return func(key string) bool {
-		for _, entry := range keys {
-			for _, k := range spread(entry) {
-				if all, many := strings.CutSuffix(k, "*"); k == key || many && strings.HasPrefix(key, all) {
-					return true
-				}
-			}
-		}
-		return false
-	}
 }
 
 // usual returns the default of a key.

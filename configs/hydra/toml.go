@@ -35,7 +35,7 @@ func (im *importer) write(c Command, o Options) []byte {
 				}
 				b.WriteString("\n" + head + "\n")
 			}
-			line := key[strings.LastIndexByte(key, '.')+1:] + " = " + configs.Literal(s.value)
+			line := lastName(key) + " = " + configs.Literal(s.value)
 			switch {
 			case s.from == nil:
 			case s.from.Default:

@@ -18,27 +18,16 @@ var (
 	sftTrainer = trainer{"the SFT trainer (fsdp_sft_trainer)", sftKeys}
 )
 
-func (im *importer) trainer() trainer {
-	if im.supervised {
-		return sftTrainer
-	}
-	return ppoTrainer
-}
-
-func (im *importer) otherTrainer() trainer {
-	if im.supervised {
-		return ppoTrainer
-	}
-	return sftTrainer
-}
-
 // hasRow reports whether a table has a key.
 func hasRow(table []row, key string) bool {
-	return slices.ContainsFunc(table, func(entry row) bool {
-		return slices.ContainsFunc(spread(entry.key), func(k string) bool {
-			all, many := strings.CutSuffix(k, "*")
-			return k == key || many && strings.HasPrefix(key, all)
-		})
+	return slices.ContainsFunc(table, func(entry row) bool { return covers(entry.key, key) })
+}
+
+// covers reports whether a key is one of those that pattern stands for.
+func covers(pattern, key string) bool {
+	return slices.ContainsFunc(spread(pattern), func(k string) bool {
+		all, many := strings.CutSuffix(k, "*")
+		return k == key || many && strings.HasPrefix(key, all)
 	})
 }
 

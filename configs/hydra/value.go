@@ -200,17 +200,14 @@ func word(s string) any {
 			return f
 		}
 	}
-	return unescape(s)
+	return unescape(s, `\()[]{}:=, `) // Hydra requires backslashes before these
 }
 
-// unescape removes the backslashes that Hydra requires before its special characters.
-func unescape(s string) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
+// unescape removes the backslashes before special characters; "": before any character.
+func unescape(s, special string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte(`\()[]{}:=, `, s[i+1]) >= 0 {
+		if s[i] == '\\' && i+1 < len(s) && (special == "" || strings.IndexByte(special, s[i+1]) >= 0) {
 			i++
 		}
 		b.WriteByte(s[i])

@@ -424,7 +424,7 @@ brief() {
 
 # go_test NAME FLAG... -- PACKAGE...: runs the packages' tests and adds NAME to
 # `failed` if they fail. With OPENMANUS_TEST_RETRIES=N, packages that failed are
-# run again by themselves, up to N times; those that then pass are reported in
+# run again alone, up to N times; packages that then pass are reported in
 # `flaky`. On a busy machine one slow test does not invalidate a whole run.
 go_test() {
   local name=$1 out=$build/test.out flags=() chance
@@ -557,7 +557,7 @@ Usage: ./build.sh [COMMAND]
   native          build only the native libraries
   model           download a small real model (93 MB) into build/models
   accept [CHECK]  build, then run an acceptance check. Without a name: learning, which trains the quickstart
-                  with ten seeds and judges what they learned (30 minutes). ./build.sh accept help lists the
+                  with ten seeds and checks the success rates (30 minutes). ./build.sh accept help lists the
                   checks, accept CHECK --help the options of one
   peer            install transformers and TRL, for benchmarks, into build/peer (2 GB)
   clean           remove build/; downloads stay in the cache
@@ -565,7 +565,7 @@ Usage: ./build.sh [COMMAND]
 Environment:
   OPENMANUS_JOBS          parallel C++ compile jobs, of about 1 GB each (default 2)
   OPENMANUS_CACHE         folder of downloads (default $XDG_CACHE_HOME/openmanus)
-  OPENMANUS_TEST_RETRIES  how often to run a package again whose tests failed (default 0)
+  OPENMANUS_TEST_RETRIES  maximal number of repeated runs of a package with failed tests (default 0)
 TEXT
 }
 

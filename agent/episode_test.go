@@ -32,7 +32,7 @@ func TestEpisodeTokenByToken(t *testing.T) {
 		t.Errorf("tokens are\n%s\nwant\n%s", got, rendered)
 	}
 	if diff := cmp.Diff(ep.Tokens, e.context); diff != "" {
-		t.Errorf("the episode is not what the engine saw (-episode +engine):\n%s", diff)
+		t.Errorf("the episode differs from the engine's input (-episode +engine):\n%s", diff)
 	}
 	// The mask: exactly the sampled ids, stop token included.
 	var sampled []int32
@@ -48,7 +48,7 @@ func TestEpisodeTokenByToken(t *testing.T) {
 		t.Errorf("sampled ids are %q, want %q", got, want)
 	}
 	if got := ep.SampledTokens(); got != ep.Turns[0].End-ep.Turns[0].Start+ep.Turns[1].End-ep.Turns[1].Start {
-		t.Errorf("%d sampled tokens, turns say otherwise: %+v", got, ep.Turns)
+		t.Errorf("%d sampled tokens do not agree with the turns: %+v", got, ep.Turns)
 	}
 	want := &data.Episode{
 		Task: task, UID: "u", Sample: 2, Seed: 9, Reward: 1, Outcome: data.Success, WeightVersion: 4, Attempts: 1,
@@ -248,7 +248,7 @@ func TestObservationIsShortened(t *testing.T) {
 		t.Errorf("the model saw %q", seen)
 	}
 	if ep.Turns[0].Observation != long || !ep.Turns[0].Truncated || ep.Turns[1].Truncated {
-		t.Errorf("turns say %+v", ep.Turns)
+		t.Errorf("the turns are %+v", ep.Turns)
 	}
 }
 

@@ -223,7 +223,7 @@ func TestOptionsValidate(t *testing.T) {
 	err := Options{MaxObsTokens: -1, TopP: 2, InstructionRole: "tool"}.Validate()
 	for _, want := range []string{"max_turns is 0", "max_new_tokens is 0", "max_context is 0", "max_obs_tokens is -1", "temperature is 0", "top_p is 2", `"tool"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not say %q", err, want)
+			t.Errorf("%v does not contain %q", err, want)
 		}
 	}
 }

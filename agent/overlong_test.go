@@ -57,7 +57,7 @@ func TestFirstPromptIsTruncated(t *testing.T) {
 				t.Errorf("shown: %q", shown)
 			}
 			if ep.FirstObservation != obs {
-				t.Error("the recorded observation is not what the environment sent")
+				t.Error("the recorded observation differs from the environment's")
 			}
 			for i, s := range ep.ContextSpans() { // tokens are exact
 				if got, want := (fakeRenderer{}).Decode(ep.Tokens[s[0]:s[1]]), (fakeRenderer{}).Decode(e.all()[i]); got != want {

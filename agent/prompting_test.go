@@ -62,14 +62,14 @@ func TestEveryTurnIsAContext(t *testing.T) {
 	for i, s := range ep.ContextSpans() {
 		got = append(got, fakeRenderer{}.Decode(ep.Tokens[s[0]:s[1]]))
 		if diff := cmp.Diff(e.all()[i], ep.Tokens[s[0]:s[1]]); diff != "" {
-			t.Errorf("context %d is not what the engine saw (-engine +episode):\n%s", i, diff)
+			t.Errorf("context %d differs from the engine's input (-engine +episode):\n%s", i, diff)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("contexts (-want +got):\n%s", diff)
 	}
 	if e.open != 1 || e.closed != 1 || e.restarts != 2 {
-		t.Errorf("%d sessions opened, %d closed, %d begun anew", e.open, e.closed, e.restarts)
+		t.Errorf("%d sessions opened, %d closed, %d restarted", e.open, e.closed, e.restarts)
 	}
 	rows, err := data.Rows([]*data.Episode{ep})
 	if err != nil {
@@ -236,7 +236,7 @@ func TestSummaries(t *testing.T) {
 		}
 	}
 	if strings.Contains(z.asked[1], "'b'") {
-		t.Errorf("the second request repeats what the notes hold:\n%s", z.asked[1])
+		t.Errorf("the second request repeats the notes:\n%s", z.asked[1])
 	}
 	if n := strings.Count(got[3], "é"); n == 0 || n > 600 {
 		t.Errorf("a summary of %d characters was shown", n)
@@ -304,7 +304,7 @@ func TestStagedMemory(t *testing.T) {
 		}
 	}
 	if strings.Contains(got[3], "memory on") || strings.Contains(got[3], "Action 2") {
-		t.Errorf("the last prompt answers what was not asked:\n%s", got[3])
+		t.Errorf("the last prompt answers a query of another turn:\n%s", got[3])
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -319,7 +319,7 @@ func TestStagedMemory(t *testing.T) {
 	// finds all.
 	query := "<plan><memory query>key</memory query></plan>"
 	if got := prompts(t, f, []string{"o1", "o2"}, query)[1]; !strings.Contains(got, "nothing on 'key'") {
-		t.Errorf("an episode knows what another stored:\n%s", got)
+		t.Errorf("an episode sees lines stored by another one:\n%s", got)
 	}
 	again := fitted(t, env.FormatStaged, "maze", FormatOptions{MemoryFile: path})
 	if got := prompts(t, again, []string{"o1", "o2"}, query)[1]; !strings.Contains(got, "the KEY is red") {

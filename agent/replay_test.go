@@ -151,7 +151,7 @@ func TestReplay(t *testing.T) {
 				t.Errorf("undisturbed (-) and disturbed (+): %s", d)
 			}
 			if sampled != 4 {
-				t.Errorf("%d replies were sampled: what was said must stay said", sampled)
+				t.Errorf("%d replies were sampled: recorded replies must not be sampled again", sampled)
 			}
 			for i, w := range c.instances {
 				if n := len(w.actions); n != len(slices.Compact(slices.Clone(w.actions))) {
@@ -224,7 +224,7 @@ func TestReplaysInAll(t *testing.T) {
 	for point := 0; l.add(point); point = 1 - point {
 		l.passed(point)
 		if n++; n > 1000 {
-			t.Fatal("there is no end")
+			t.Fatal("no end was found")
 		}
 	}
 	err := l.limitError(1, broken("step"))

@@ -26,8 +26,8 @@ const (
 
 // rare lists the crash points that an undisturbed run does not pass, with the case in which a run passes them.
 var rare = []string{
-	"checkpoint/clean",     // it starts after one that died while saving
-	"checkpoint/set-aside", // it goes back to an older checkpoint
+	"checkpoint/clean",     // the previous process died while saving
+	"checkpoint/set-aside", // the run returns to an older checkpoint
 	"set-aside/metrics",
 	"set-aside/rollouts",
 }
@@ -114,7 +114,7 @@ func dieIn(t *testing.T, dir string) {
 		must(t, err)
 	}
 	must(t, r.fit(t, t.Context(), t.Context()))
-	t.Error("the run came to its end")
+	t.Error("the run was not killed")
 }
 
 // die starts a process that trains in dir and is killed at a crash point.

@@ -31,8 +31,8 @@ import (
 	"github.com/openmanus/openmanus/data/dump"
 )
 
-// Evol makes the steps those of AgentEvol. Of Update it uses the passes, the
-// mini-batches and the optimiser.
+// Evol selects AgentEvol as the method of the steps. It uses the passes, the mini-batches and the optimiser of
+// Update.
 type Evol struct {
 	PerTask int // bound on the episodes of a task that a step keeps, the first ones; 0: none
 	// Replay is the number of trajectories, recorded or kept by earlier steps, that a

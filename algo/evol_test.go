@@ -92,7 +92,7 @@ func TestEvolReplays(t *testing.T) {
 func TestAgentEvol(t *testing.T) {
 	run := func(killAfter int) *rig {
 		r := quick(t, nil)
-		r.maze = paid(newRig(t).maze, func([]byte) float64 { return 1 }) // whoever acts has won
+		r.maze = paid(newRig(t).maze, func([]byte) float64 { return 1 }) // every action succeeds
 		plain := r.options
 		r.options = func(o *Options) {
 			recorded := o.WarmStart.Rows

@@ -29,7 +29,7 @@ var GroupMetrics = map[string]func(*data.Row) float64{
 // GroupStats describe the spread of scores inside groups of one uid.
 type GroupStats struct {
 	Groups     int
-	ZeroSpread int     // groups with equal values, whose advantages are 0
+	ZeroSpread int     // groups with equal values; their advantages are 0
 	Single     int     // groups with only one episode left
 	MeanStd    float64 // mean over groups of the unbiased standard deviation
 }

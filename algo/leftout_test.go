@@ -133,7 +133,7 @@ func TestTruncatedPromptsAreTrainedOn(t *testing.T) {
 	}
 	for _, ep := range dumped(t, filepath.Join(r.dir, "rollouts", "step_1.jsonl")) {
 		if !ep.PromptTruncated || strings.Contains(ep.Messages[0].Content, ep.FirstObservation) {
-			t.Errorf("%s: the dump does not say what was shown", ep.UID)
+			t.Errorf("%s: the dump lacks the shown text", ep.UID)
 		}
 	}
 }

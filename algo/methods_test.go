@@ -175,7 +175,7 @@ func TestEveryMethodTrains(t *testing.T) {
 			}
 			for _, name := range append(c.shows, "actor/pg_loss", "actor/ppo_kl", "actor/pg_clipfrac", "critic/advantages/mean") {
 				if _, ok := m[name]; !ok {
-					t.Errorf("there is no %s in %v", name, slices.Sorted(maps.Keys(m)))
+					t.Errorf("%s is missing in %v", name, slices.Sorted(maps.Keys(m)))
 				}
 			}
 			if !(m["actor/grad_norm"] > 0) {
@@ -231,7 +231,7 @@ func TestFilterGroups(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := quick(t, func(o *Options) { o.FilterGroups, o.MaxGenBatches = true, 3 })
 			if !c.learn {
-				r.maze = newRig(t).maze // which pays all who are lost the same
+				r.maze = newRig(t).maze // the maze itself rewards all failed episodes equally
 			}
 			must(t, r.fit(t, t.Context(), t.Context()))
 			m := r.lines(t)[1]

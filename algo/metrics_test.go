@@ -44,7 +44,7 @@ func TestEntropyByTurn(t *testing.T) {
 	entropyByTurn(got, []data.Row{
 		row([]float32{0, 1, 3, 0, 8}, [2]int{1, 3}, [2]int{4, 5}),
 		row([]float32{0, 5}, [2]int{1, 2}),
-		row(nil, [2]int{1, 2}), // nobody computed it
+		row(nil, [2]int{1, 2}), // without entropies
 	})
 	if d := cmp.Diff(Metrics{"actor/entropy/turn_1": 3, "actor/entropy/turn_2": 8}, got); d != "" {
 		t.Error(d)

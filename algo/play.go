@@ -158,8 +158,7 @@ func (p *player) episodeMetrics(m Metrics, episodes []*data.Episode, total rollo
 	m[track.SampledTokens] = float64(total.SampledTokens)
 }
 
-// generateBatch plays and scores the tasks and the replacements of those that cannot be
-// played. It returns all drawn tasks.
+// generateBatch plays and scores tasks, and replaces the tasks that cannot be played. It returns all drawn tasks.
 func (p *player) generateBatch(ctx context.Context, step int, tasks, earlier []data.Task, found *scored, m Metrics) (drawn []data.Task, episodes []*data.Episode, rows []data.Row, stats rollout.Stats, err error) {
 	o := p.o.Train
 	o.Step, o.Earlier = step, earlier

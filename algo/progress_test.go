@@ -39,10 +39,10 @@ func TestProgressOfPhases(t *testing.T) {
 				}
 				seen++
 				if p.Total == 0 || p.last != p.Total {
-					t.Errorf("step %d of %d, %s %s: came to %d of %d", p.Step, p.Steps, name, p.Of, p.last, p.Total)
+					t.Errorf("step %d of %d, %s %s: its progress ended at %d of %d", p.Step, p.Steps, name, p.Of, p.last, p.Total)
 				}
 				if p.calls < 2 && p.Total > 2 {
-					t.Errorf("%s of %d was told of %d times", name, p.Total, p.calls)
+					t.Errorf("%s of %d was reported %d times", name, p.Total, p.calls)
 				}
 				if (p.Of != "") != (name == "testing") {
 					t.Errorf("%s is of %q", name, p.Of)

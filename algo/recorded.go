@@ -58,8 +58,7 @@ func RecordedSteps(episodes []*data.Episode, groups int) ([][]*data.Episode, err
 	return steps, nil
 }
 
-// Recorded makes every step a policy-gradient update on recorded episodes. It
-// plays nothing but validations.
+// Recorded makes every step a policy-gradient update on recorded episodes. Only validations play.
 type Recorded struct {
 	Steps     [][]*data.Episode // of RecordedSteps
 	OffPolicy bool              // weights other than the initial ones played them
@@ -100,8 +99,7 @@ func (r *recorded) Collect(ctx context.Context, step int, m Metrics) (b Batch, e
 	return b, err
 }
 
-// Check ignores the gap of steps whose weights are known to differ from those that
-// played.
+// Check ignores the gap of steps whose weights are not those that sampled the episodes.
 func (r *recorded) Check(step int) error {
 	if r.OffPolicy || step > 1 {
 		return nil

@@ -48,13 +48,13 @@ type rig struct {
 	// onWrite and onSave return the errors of writing metrics and of saving weights; nil means no errors.
 	onWrite func(step int, m track.Metrics) error
 	onSave  func() error
-	// onStep watches.
+	// onStep is called after every step.
 	onStep func(step int)
 	// repair undoes damage to the run folder; nil if there is no damage.
 	repair func()
 
 	format string                 // of prompts; "": react
-	play   func(o *agent.Options) // changes how episodes are played; nil: nothing
+	play   func(o *agent.Options) // changes the options of episodes; nil: no change
 	// spoil and spoilCritic change losses; nil leaves them.
 	spoil, spoilCritic func(torch.Tensor) torch.Tensor
 
@@ -64,9 +64,9 @@ type rig struct {
 	reference  bool // with a KL loss to the weights after the warm start
 	saveAfter  time.Duration
 	steps      int
-	options    func(o *Options) // changes those of the run; nil: nothing
+	options    func(o *Options) // changes the options of the run; nil: no change
 	keep       int              // checkpoints
-	phases     []seenPhase      // as Events told of them
+	phases     []seenPhase      // as reported to Events
 }
 
 // seenPhase is a phase with its reported progress.

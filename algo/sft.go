@@ -133,8 +133,7 @@ func TrainSFT(ctx, soft context.Context, a *learner.Actor, o SFTOptions, done in
 	return nil
 }
 
-// Supervised makes every training step a step of supervised training. It plays
-// nothing but validations.
+// Supervised makes every training step a step of supervised training. Only validations play.
 type Supervised struct{ SFTOptions }
 
 type supervised struct {

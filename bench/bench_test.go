@@ -47,7 +47,7 @@ func TestPeerFails(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = p.Close() }() // its exit status is part of what is tested
+			defer func() { _ = p.Close() }() // its exit status is tested too
 			if _, err := p.Run(t.Context(), Job{Name: "job", Batch: 1}); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q in it", err, want)
 			}

@@ -112,7 +112,7 @@ func TestMeasureGRPO(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.EqualFunc(asked.Prompts, [][]int32{{0, 1}, {10, 11, 12}}, slices.Equal[[]int32]) || asked.LoRARank != grpoRank || asked.Steps != 3 {
-		t.Errorf("TRL was asked %s", text)
+		t.Errorf("TRL's job is %s", text)
 	}
 	var out strings.Builder
 	if err := g.print(&out, 2); err != nil {
@@ -120,7 +120,7 @@ func TestMeasureGRPO(t *testing.T) {
 	}
 	for _, want := range []string{"against TRL 1 on transformers 5 and torch 2", "2.00 s (2.00-2.00)", "4.00 s (4.00-4.00)", "0.50", "2 prompts of 5 tokens in all"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("there is no %q in\n%s", want, &out)
+			t.Errorf("%q is missing in\n%s", want, &out)
 		}
 	}
 

@@ -7,8 +7,7 @@ The job (TRLJob in trl.go) gives a model, prompts as ids, and the sizes of a
 step: every prompt is answered `group` times with exactly `new` tokens, and all
 answers make one optimiser step, `micro` rows a pass. A reward is a number of
 characters, so that groups have spread. Everything is float32 on the CPU, as the
-trainer has it by default but for gradient checkpointing, which the other side
-does without as well.
+trainer's defaults, except that gradient checkpointing is off on both sides.
 
 It does `steps` steps and writes one JSON line: the versions, the seconds from
 the end of one step to the end of the next (the first: from the start), how many
@@ -50,7 +49,7 @@ class Clock(TrainerCallback):
 
 def plain(folder, name):
     """The weights of a GGUF file, which from_pretrained has made float32, in a
-    model that is not marked as quantized: the trainer refuses one that is."""
+    model that is not marked as quantized: the trainer rejects quantized models."""
     read = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=torch.float32)
     config = AutoConfig.from_pretrained(folder, gguf_file=name)
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
@@ -60,7 +59,7 @@ def plain(folder, name):
 
 
 def forget_peak():
-    """The kernel's peak of the process becomes what it has now (proc(5))."""
+    """Resets the kernel's peak memory of the process to its current memory (proc(5))."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     try:

@@ -88,7 +88,7 @@ func TestFailures(t *testing.T) {
 			o.Record = func(x data.Exchange) { seen = append(seen, x) }
 			if tt.kind == KindTimeout {
 				o.Timeout = 100 * time.Millisecond
-				s.overlap = true // the step meets the reset that was given up
+				s.overlap = true // the step overlaps with the reset that timed out
 			}
 			c := open(t, "maze", o)
 
@@ -111,7 +111,7 @@ func TestFailures(t *testing.T) {
 				t.Errorf("step: %+v, result %+v", e, r)
 			}
 			if n := s.count("POST /maze/step"); n != 1 {
-				t.Errorf("step was asked %d times: a sent step must never be repeated", n)
+				t.Errorf("%d requests for the step: a sent step must never be repeated", n)
 			}
 
 			if len(seen) != 1+resets+1 {

@@ -25,7 +25,7 @@ func TestWebshopTranscript(t *testing.T) {
 		name  string
 		o     Options
 		play  played
-		again bool // the page is asked for after an invalid action
+		again bool // the page is requested after an invalid action
 	}{
 		{"g1", Options{Parser: action.ParserG1}, played{{"Action: search[men's shorts]\nAction: y", search}, {"click[Buy Now]", buy}}, false},
 		{"g2", Options{}, played{{"Action: x\nAction: search[men's shorts]", search}, {"click[Buy Now]", buy}}, false},
@@ -200,7 +200,7 @@ func TestWebarenaTranscript(t *testing.T) {
 				unfenced = StepResult{Observation: "Cannot parse action from response", Action: "click [12]", Sent: true}
 				sent = append(sent, `POST /step {"action":"click [12]","env_idx":0}`)
 			}
-			steps(t, c, played{ // a reward of 1 that is not the last says nothing
+			steps(t, c, played{ // only the last reward counts
 				{click, StepResult{Observation: "OBSERVATION:\n2", Action: click, Sent: true}},
 				{"click [12]", unfenced},
 			})

@@ -250,7 +250,7 @@ func TestObjectErrors(t *testing.T) {
 			}
 			e := asError(t, err, tt.kind)
 			if !strings.Contains(e.Error(), tt.words) {
-				t.Errorf("%v does not say %q", e, tt.words)
+				t.Errorf("%v does not contain %q", e, tt.words)
 			}
 			if obs.Text != "" && !tt.stepFails {
 				t.Errorf("failed with observation %q", obs.Text)

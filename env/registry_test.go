@@ -185,7 +185,7 @@ func TestFamilies(t *testing.T) {
 	}
 	for _, name := range []string{"textcraft", "maze", "webshop", "gaia"} {
 		if spec(name).Family != nil {
-			t.Errorf("%s tells families", name)
+			t.Errorf("%s reports families", name)
 		}
 	}
 }

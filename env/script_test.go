@@ -22,7 +22,7 @@ type script struct {
 	mu       sync.Mutex
 	asked    []string // "METHOD /path?query BODY"
 	inFlight int
-	overlap  bool // two requests at once are what the test is about
+	overlap  bool // the test sends concurrent requests
 	conns    int  // opened so far
 }
 

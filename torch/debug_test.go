@@ -43,6 +43,6 @@ func TestDebugChecks(t *testing.T) {
 		t.Errorf("second Close: %q", text)
 	}
 	if live := torch.Live(); len(live) != 0 {
-		t.Errorf("Live says %+v after Close", live)
+		t.Errorf("Live returns %+v after Close", live)
 	}
 }

@@ -343,7 +343,7 @@ func TestOptions(t *testing.T) {
 	_, err := New(Options{BaseURL: "x", Key: "a\nb", Concurrency: -1})
 	for _, want := range []string{"not the address", "no model", "line break", "negative"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not say %q", err, want)
+			t.Errorf("%v does not contain %q", err, want)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestSpeaker(t *testing.T) {
 		context int // before
 		want    text.Said
 		kind    Kind
-		limit   any // max_tokens that was asked for; nil: nothing was
+		limit   any // requested max_tokens; nil: none
 	}{
 		{"whole", openaitest.Answer{Text: "go</act>", Tokens: 9}, 0, 0, text.Said{Text: "go</act>", Stop: engine.StopEOS, Context: 9}, "", 50.0},
 		{"length", openaitest.Answer{Text: "go", Finish: "length"}, 0, 0, text.Said{Text: "go", Stop: engine.StopLength}, "", 50.0},
@@ -81,6 +81,6 @@ func TestSeeds(t *testing.T) {
 		seen[seed] = true
 	}
 	if r := RequestOf(engine.Params{MaxNew: 3, Temperature: 0.7, Greedy: true, TopP: 0.5, TopK: 2}); r.Temperature != 0 || r.TopP != 0 || r.TopK != 0 {
-		t.Errorf("greedy is asked for as %+v", r)
+		t.Errorf("the request for greedy sampling is %+v", r)
 	}
 }

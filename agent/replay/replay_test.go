@@ -328,7 +328,7 @@ func TestReplayOfALostReply(t *testing.T) {
 		}
 	}
 	if recalled == 0 {
-		t.Fatal("no step was lost and asked for: nothing to test")
+		t.Fatal("no step was lost and recalled: nothing to test")
 	}
 }
 

@@ -70,7 +70,7 @@ func TestGroupsBeginAlike(t *testing.T) {
 					}
 					starts[ep.UID] = ep.FirstObservation
 					if want := onServer(ep.Server, ep.Task.Index); ep.FirstObservation != want {
-						t.Errorf("%q is not what %s shows", ep.FirstObservation, ep.Server)
+						t.Errorf("%q differs from the text in %s", ep.FirstObservation, ep.Server)
 					}
 				}
 				mixed += stats.MixedStarts

@@ -140,7 +140,7 @@ func TestFlakyEnvironmentIsRetried(t *testing.T) {
 			if stats.Retries != 2 || stats.Failed != 1 || stats.Done != 8 {
 				t.Errorf("stats %+v, want 2 retries and 1 failed of 8", stats)
 			}
-			if s.world.created < 4 { // one for each failure, and one that lives
+			if s.world.created < 4 { // one for each failure, and a working one
 				t.Errorf("%d instances created: a failed attempt's was used again", s.world.created)
 			}
 		})
@@ -333,10 +333,10 @@ func TestExchangesBelongToTheirEpisode(t *testing.T) {
 			created++
 			x = x[1:]
 			if ep.Created != nil {
-				t.Errorf("%s says twice how its instance was made", ep.Task.ID)
+				t.Errorf("%s records the creation of its instance twice", ep.Task.ID)
 			}
 		} else if len(ep.Created) != 1 || ep.Created[0].Path != "/create" {
-			t.Errorf("%s does not say how its instance was made: %+v", ep.Task.ID, ep.Created)
+			t.Errorf("%s does not record the creation of its instance: %+v", ep.Task.ID, ep.Created)
 		}
 		if len(x) != 1+len(ep.Turns) || x[0].Path != "/reset" || x[0].Body != fmt.Sprint(ep.Task.Index) {
 			t.Errorf("%s has exchanges %+v", ep.Task.ID, ep.Exchanges)
@@ -496,7 +496,7 @@ func TestBadArguments(t *testing.T) {
 	_, _, err := RunEpisodes(t.Context(), s.envs, []data.Task{{ID: "x_1", Env: "x"}}, Options{MaxFailed: 2, Attempts: -1})
 	for _, want := range []string{"group_size is 0", "concurrency is 0", "attempts is -1", "in [0, 1)", `environment "x"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not say %q", err, want)
+			t.Errorf("%v does not contain %q", err, want)
 		}
 	}
 	if eps, _, err := RunEpisodes(t.Context(), s.envs, nil, Options{GroupSize: 1, Concurrency: 1}); err != nil || len(eps) != 0 {

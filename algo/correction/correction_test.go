@@ -257,7 +257,7 @@ func TestReject(t *testing.T) {
 				}
 				got = append(got, s)
 				if rows[i].Mask[1] != 1 {
-					t.Error("the mask that the row came with was written to")
+					t.Error("the original mask of the row was changed")
 				}
 			}
 			if strings.Join(got, " ") != c.want {

@@ -47,7 +47,7 @@ func TestBySuccess(t *testing.T) {
 	for i, n := range counts {
 		kinds[i%3] += n
 		if n == 0 {
-			t.Errorf("task %d never came", i)
+			t.Errorf("task %d was never drawn", i)
 		}
 	}
 	if kinds[2] < 2*kinds[0] || kinds[2] < 2*kinds[1] {

@@ -193,7 +193,7 @@ func TestInReward(t *testing.T) {
 		}
 	}
 	if before[0] != 0 {
-		t.Error("the slice of rewards that the row came with was written to")
+		t.Error("the original rewards of the row were changed")
 	}
 	if _, err := InReward(rows, Full, .1); err == nil {
 		t.Error("the full KL was taken off a reward")

@@ -23,8 +23,8 @@ func (a *Actor) FetchOptimizer(ctx context.Context) (back func() error, err erro
 	return fetch(ctx, a.master.Thread(), "the optimiser's moments", a.adamw.To)
 }
 
-// fetch moves tensors to the thread's device and returns a function that moves them back to the host. what is the
-// subject of error messages.
+// fetch moves tensors to the thread's device and returns a function that moves them back to the host. Errors name the
+// tensors as what.
 func fetch(ctx context.Context, thread *torch.Thread, what string, move func(*torch.Scope, torch.Device)) (func() error, error) {
 	moved := func(ctx context.Context, d torch.Device) error {
 		err := torch.Run(ctx, thread, func(s *torch.Scope) error {

@@ -128,7 +128,7 @@ func TestShuffledPassesReport(t *testing.T) {
 	three, all := update(Passes{Epochs: 3, Shuffle: true})
 	for i, r := range trainRows(8) {
 		if one[i].UID != r.UID || !slices.Equal(one[i].Tokens, r.Tokens) || len(one[i].Entropies) != len(r.Tokens) {
-			t.Errorf("row %d came back as another, or without entropies", i)
+			t.Errorf("row %d has other tokens or no entropies", i)
 		}
 		if !slices.Equal(one[i].Entropies, three[i].Entropies) {
 			t.Errorf("row %d: the entropies are those of a later pass", i)

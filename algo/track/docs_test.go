@@ -78,11 +78,11 @@ written metrics and the table agree.
 func TestRenamed(t *testing.T) {
 	for _, r := range Renamed {
 		if r.Here == "" && r.Why == "" {
-			t.Errorf("nothing is said of %s", r.Theirs)
+			t.Errorf("%s has neither a counterpart nor a reason", r.Theirs)
 		}
 		for _, name := range expand(r.Here) {
 			if _, ok := Describe(name); !ok && r.Here != "" {
-				t.Errorf("%s is said to be %s, which is in no table", r.Theirs, name)
+				t.Errorf("%s is listed as %s, which is not a metric", r.Theirs, name)
 			}
 		}
 		for _, name := range expand(r.Theirs) {

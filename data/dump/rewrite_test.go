@@ -116,7 +116,7 @@ func TestContinueWithoutSome(t *testing.T) {
 				t.Fatal(err)
 			}
 			if now := readFile(t, path); !bytes.Equal(now, after) || bytes.Equal(now, before) {
-				t.Error("it was written anew")
+				t.Error("the file was rewritten")
 			}
 		})
 	}
@@ -130,12 +130,12 @@ const rewriteIn = "OPENMANUS_TEST_REWRITE"
 func TestKilledWhileRewriting(t *testing.T) {
 	if path := os.Getenv(rewriteIn); path != "" {
 		_, _, err := withoutLost(path)
-		t.Fatalf("it lives: %v", err)
+		t.Fatalf("the process was not killed: %v", err)
 	}
 	path := filepath.Join(t.TempDir(), "d.jsonl")
 	lossy(t, path)
 	before := readFile(t, path)
-	for range 2 { // what the first one left is not in the way of the next
+	for range 2 { // files left by the first process do not disturb the second
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestKilledWhileRewriting$")
 		cmd.Env = append(os.Environ(), rewriteIn+"="+path, crash.Variable+"=dump/rename")
 		out, err := cmd.CombinedOutput()

@@ -206,7 +206,7 @@ func TestBigFilesTakeLittleMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	live := func() uint64 {
-		runtime.GC() // twice: what is pooled outlives one
+		runtime.GC() // twice: pooled objects survive the first
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)

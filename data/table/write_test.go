@@ -188,7 +188,7 @@ func TestJSONRoundTrip(t *testing.T) {
 				t.Fatal(err)
 			}
 			want.Prompt, want.GroundTruth = nil, ""
-			if l.Chat { // which says only what is kept out of the loss
+			if l.Chat { // chat rows only record loss = false
 				want.Conversation[2].Loss = nil
 			}
 			if d := cmp.Diff(want, task); d != "" {

@@ -146,7 +146,7 @@ func TestDefectsAreFound(t *testing.T) {
 		name, env string
 		status    check.Status
 		check     string
-		came      string // part of what the report says
+		came      string // part of the report
 		plant     func(http.Handler) http.Handler
 	}{
 		{"one id for all", "maze", check.Fail, "ids", "returned twice", replace("/create", `\d+`, "0")},

@@ -81,7 +81,7 @@ func TestInstancesAreGivenBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			if says := strings.Contains(b.String(), "remain open"); says != (want.left > 0) {
-				t.Errorf("the report says so: %t", says)
+				t.Errorf("reported: %t", says)
 			}
 		})
 	}

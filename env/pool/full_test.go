@@ -66,7 +66,7 @@ func (b *bird) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply = `"question"`
 	case "/step":
 		if want := fmt.Sprintf("SELECT %d", b.items[body.EnvIdx]); body.Action != want {
-			b.t.Errorf("instance %d is asked %q, the episode on it %q", body.EnvIdx, body.Action, want)
+			b.t.Errorf("instance %d gets the step %q, its episode has %q", body.EnvIdx, body.Action, want)
 		}
 		reply = `{"state":"[]","reward":0.0,"done":true,"info":{}}`
 	}
@@ -176,7 +176,7 @@ func TestOnlySharedInstances(t *testing.T) {
 	if !errors.As(err, &shared) || !strings.Contains(err.Error(), "env.max_instances") || !strings.Contains(err.Error(), srv.URL) {
 		t.Errorf("got %v", err)
 	}
-	for i, l := range held { // nobody took it for a server that was started again
+	for i, l := range held { // the pool did not treat the server as restarted
 		_, err := l.Client().Reset(context.Background(), i)
 		if err == nil {
 			_, err = l.Client().Step(context.Background(), fmt.Sprintf("```sql\nSELECT %d\n```", i))

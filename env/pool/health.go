@@ -33,7 +33,7 @@ type health struct {
 	tasks map[int]bool
 }
 
-// verdict is what to do about a server.
+// verdict is the action to take on a server.
 type verdict int
 
 const (

@@ -62,7 +62,7 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 					t.Errorf("%v", err)
 				}
 				if asked := strings.Join(s.requests(), "\n"); is == "sheet" && name == is && strings.Contains(asked, "check_valid_actions") {
-					t.Errorf("it was asked for its tools: %q", s.requests())
+					t.Errorf("the list of its tools was requested: %q", s.requests())
 				}
 				if slices.ContainsFunc(s.requests(), func(r string) bool { return strings.HasPrefix(r, "POST /reset") }) {
 					t.Errorf("it was played on: %q", s.requests())
@@ -100,7 +100,7 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 			s.replies["POST /create"] = okReply(map[string]string{"0": "1", "1": "2"}[l.slot.id])
 		}
 		if n := strings.Count(strings.Join(s.requests(), "\n"), "check_valid_actions"); n != 1 {
-			t.Errorf("asked for its tools %d times: %q", n, s.requests())
+			t.Errorf("%d requests for the list of tools: %q", n, s.requests())
 		}
 	})
 	t.Run("no answer", func(t *testing.T) { // the question is not put again with every instance
@@ -119,7 +119,7 @@ func TestCheckFindsOtherEnvironments(t *testing.T) {
 			defer l.Release()
 		}
 		if n := strings.Count(strings.Join(s.requests(), "\n"), "check_valid_actions"); n != identifyTries {
-			t.Errorf("asked for its tools %d times: %q", n, s.requests())
+			t.Errorf("%d requests for the list of tools: %q", n, s.requests())
 		}
 	})
 	t.Run("later", func(t *testing.T) { // a server that was not there at the start

@@ -177,7 +177,7 @@ func TestPoolBalancesAndReuses(t *testing.T) {
 	}
 	for _, c := range []*crowd{a, b} {
 		if _, open := c.counts(); open != 0 {
-			t.Errorf("%d instances were not given back", open)
+			t.Errorf("%d instances were not released", open)
 		}
 	}
 }

@@ -266,7 +266,7 @@ func TestReplyOfTheTimeOfARestart(t *testing.T) {
 	close(ph.hold)
 	var e *env.Error
 	if err := <-told; !errors.Is(err, env.ErrRestarted) || !errors.As(err, &e) || !e.Sent {
-		t.Errorf("the episode is told %v", err)
+		t.Errorf("the episode gets %v", err)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestPoolServerRestarts(t *testing.T) {
 	p.ServerUp(c.URL)
 	fresh := acquire(t, p)
 	if requests() == before {
-		t.Error("the server was taken into service without being asked")
+		t.Error("the server was put into service without a probe")
 	}
 	if created, open := c.counts(); created != 1 || open != 1 {
 		t.Errorf("%d created, %d open on the new server, want one", created, open)
@@ -53,7 +53,7 @@ func TestPoolServerRestarts(t *testing.T) {
 		err := ask()
 		var e *env.Error
 		if !errors.Is(err, env.ErrRestarted) || !errors.As(err, &e) || e.Sent || e.Retryable() || e.Kind != env.KindConnection {
-			t.Errorf("the old lease is told %v", err)
+			t.Errorf("the old lease gets %v", err)
 		}
 		old.Fail(err)
 	}
@@ -62,7 +62,7 @@ func TestPoolServerRestarts(t *testing.T) {
 	}
 	fresh.Release()
 	if l := acquire(t, p); l.slot != fresh.slot {
-		t.Error("the server was blamed for what an instance of its predecessor said")
+		t.Error("an error of an instance from before the restart counted against the server")
 	}
 	if _, open := c.counts(); open != 1 {
 		t.Errorf("%d instances are open: the old one was closed under its new owner", open)

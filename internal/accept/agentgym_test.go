@@ -149,7 +149,7 @@ func TestAgentGym(t *testing.T) {
 	}
 	for _, want := range []string{"1 / 1 / 0 / 0", "3 turn_limit", "warnings: close", "maze: not tried: ", "git submodule update --init", "no process left: kept"} {
 		if !strings.Contains(says, want) {
-			t.Errorf("the report does not say %q:\n%s", want, says)
+			t.Errorf("the report lacks %q:\n%s", want, says)
 		}
 	}
 	// An environment that is named explicitly must exist.
@@ -187,7 +187,7 @@ func TestAgentGymFaults(t *testing.T) {
 		"before", "NOT kept: env check: step (): expected this; got that", "killed with -9", "sleep 600", `textcraft_1: POST /step: the reply has no key "reward"`,
 	} {
 		if !strings.Contains(says, want) {
-			t.Errorf("the report does not say %q:\n%s", want, says)
+			t.Errorf("the report lacks %q:\n%s", want, says)
 		}
 	}
 }

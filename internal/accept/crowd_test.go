@@ -41,7 +41,7 @@ func TestCrowd(t *testing.T) {
 	}
 	for _, want := range []string{"20 episodes at once on 2 servers, 60 turns", "goroutines"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("the report does not say %q:\n%s", want, &out)
+			t.Errorf("the report lacks %q:\n%s", want, &out)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func TestFaultsJudge(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Contains(out.String(), "NOT kept") == c.kept {
-			t.Errorf("%s: the report says\n%s", c.name, &out)
+			t.Errorf("%s: the report is\n%s", c.name, &out)
 		}
 	}
 	if _, err := fault.Parse(faultsAt(harshShare, 3)); err != nil {
@@ -105,7 +105,7 @@ func TestFaultRunLooks(t *testing.T) {
 		faulty   int
 	}{
 		"2": {map[string]int64{"timeout": 3, "http_500": 2}, 0},
-		"6": {map[string]int64{"timeout": 3, "http_500": 2}, 1}, // what was dropped, too
+		"6": {map[string]int64{"timeout": 3, "http_500": 2}, 1}, // includes a dropped episode
 		"1": {map[string]int64{"timeout": 2, "http_500": 2}, 2},
 	} {
 		if err := os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte(before+strings.Replace(step, "TOKENS", tokens, 1)+next), 0o644); err != nil {

@@ -210,7 +210,7 @@ func TestStepAll(t *testing.T) {
 		}
 		for i := 1; i < 3; i++ {
 			if !slices.Equal(p.params[i].Tensor.Detach().ToFloat32s(), alone.params[i].Tensor.Detach().ToFloat32s()) {
-				t.Errorf("%s is not what it is alone", p.params[i].Name)
+				t.Errorf("%s differs from its value when computed alone", p.params[i].Name)
 			}
 		}
 		if slices.Equal(before[:6], values()[:6]) {

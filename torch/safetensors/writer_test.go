@@ -68,7 +68,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 			if d := cmp.Diff(s.Info, info); d != "" || !bytes.Equal(b, data[s.Name]) {
-				t.Errorf("seed %d: %s came back different: %s", seed, s.Name, d)
+				t.Errorf("seed %d: %s was read back with a difference: %s", seed, s.Name, d)
 			}
 			if len(b) > 0 && uintptr(unsafe.Pointer(&b[0]))%uintptr(info.DType.Size()) != 0 {
 				t.Errorf("seed %d: %s is not aligned to its elements", seed, s.Name)

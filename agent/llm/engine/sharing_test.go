@@ -142,7 +142,7 @@ func TestSharingUnderPressure(t *testing.T) {
 						return
 					}
 					ctx, cancel := context.WithCancel(t.Context())
-					if (i+round)%7 == 0 { // gives up at some moment
+					if (i+round)%7 == 0 { // cancelled at a random time
 						patience := r.IntN(50)
 						go func() {
 							for range patience {

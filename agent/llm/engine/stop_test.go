@@ -93,7 +93,7 @@ func (b *scripted) Step(_ context.Context, batch []Work) ([]Sampled, error) {
 		return nil, fmt.Errorf("the script is at its end")
 	}
 	if !batch[0].Greedy || batch[0].Temperature != 1 || batch[0].TopP != 1 {
-		return nil, fmt.Errorf("parameters came through as %+v", batch[0])
+		return nil, fmt.Errorf("the parameters are %+v", batch[0])
 	}
 	t := b.tokens[0]
 	b.tokens = b.tokens[1:]

@@ -234,7 +234,7 @@ func TestStepRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := b.Step(context.Background(), tt.batch)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %v does not say %q", err, tt.want)
+				t.Errorf("error %v does not contain %q", err, tt.want)
 			}
 		})
 	}
@@ -265,7 +265,7 @@ func TestOptions(t *testing.T) {
 			b, err := New(context.Background(), m, tt.o)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
-					t.Errorf("error %v does not say %q", err, tt.err)
+					t.Errorf("error %v does not contain %q", err, tt.err)
 				}
 				return
 			}

@@ -92,7 +92,7 @@ func TestSharingRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := b.Step(context.Background(), []engine.Work{tt.work}); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %v does not say %q", err, tt.want)
+				t.Errorf("error %v does not contain %q", err, tt.want)
 			}
 		})
 	}

@@ -54,7 +54,7 @@ func TestTeacher(t *testing.T) {
 		t.Errorf("the reply as it was: %+v, %v", teach.heard, got)
 	}
 	if teach, got, _ := as(nil); len(teach.heard) != 0 || !slices.Equal(got, tokens) {
-		t.Errorf("a teacher that says nothing: %+v, %v", teach.heard, got)
+		t.Errorf("a teacher without tokens: %+v, %v", teach.heard, got)
 	}
 
 	changed := slices.Clone(tokens)
@@ -64,7 +64,7 @@ func TestTeacher(t *testing.T) {
 		t.Errorf("said %v, sampled %v", changed, got)
 	}
 	if len(teach.heard) == 0 {
-		t.Fatal("a changed token was not heard of")
+		t.Fatal("a changed token was not reported")
 	}
 	if h := teach.heard[0]; h.position != len(prompt)+5 || h.said != changed[5] || h.drawn != tokens[5] || !(h.margin > 0) {
 		t.Errorf("heard %+v, want token %d for %d at %d", h, tokens[5], changed[5], len(prompt)+5)
@@ -82,7 +82,7 @@ func TestTeacher(t *testing.T) {
 	changed = slices.Clone(tokens)
 	changed[5] = 1 << 20
 	if teach, got, _ := as(changed); !slices.Equal(got, tokens) || len(teach.heard) != 1 || !math.IsInf(teach.heard[0].margin, 1) {
-		t.Errorf("what is no token: %+v, %v", teach.heard, got)
+		t.Errorf("an invalid token: %+v, %v", teach.heard, got)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestMargin(t *testing.T) {
 		}
 		drawn, lp := draw(z, row)
 		if got := logProb(z, row, drawn); math.Abs(got-float64(lp)) > 1e-5 {
-			t.Fatalf("row %d: log-prob %g, the sampler says %g", i, got, lp)
+			t.Fatalf("row %d: log-prob %g, the sampler returned %g", i, got, lp)
 		}
 		said := (drawn + 1 + int32(i)%(n-1)) % n
 		m := margin(z, row, said, drawn)

@@ -19,8 +19,8 @@ const (
 	maxKey           = 1<<16 - 1
 	alignmentKey     = "general.alignment"
 
-	// The fewest bytes that a key-value pair and a tensor's entry can take:
-	// what a count may be at most follows from the file's size.
+	// The minimal sizes of a key-value pair and of a tensor's entry. Together with the size of the file they bound
+	// the counts in its header.
 	minPair   = 8 + 4 + 1
 	minTensor = 8 + 4 + 8 + 4 + 8
 

@@ -254,7 +254,7 @@ func TestOpenRefuses(t *testing.T) {
 				t.Fatal("opened")
 			}
 			if !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %q does not say %q", err, tt.want)
+				t.Errorf("error %q does not contain %q", err, tt.want)
 			}
 		})
 	}

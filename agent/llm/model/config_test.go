@@ -80,7 +80,7 @@ func TestParseConfig(t *testing.T) {
 			}
 			again, err := ParseConfig(b.Bytes())
 			if err != nil {
-				t.Fatalf("what was written cannot be read: %v\n%s", err, b.String())
+				t.Fatalf("the written text cannot be read: %v\n%s", err, b.String())
 			}
 			got.DType = "float32"
 			if got.RopeScaling.Type == "" {
@@ -140,7 +140,7 @@ func TestParseConfigRefuses(t *testing.T) {
 				t.Fatalf("accepted as %+v", c)
 			}
 			if !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %q does not say %q", err, tt.want)
+				t.Errorf("error %q does not contain %q", err, tt.want)
 			}
 		})
 	}
@@ -239,7 +239,7 @@ func FuzzParseConfig(f *testing.F) {
 			t.Fatal(err)
 		}
 		if _, err := ParseConfig(b.Bytes()); err != nil {
-			t.Fatalf("what was written cannot be read: %v\n%s", err, b.String())
+			t.Fatalf("the written text cannot be read: %v\n%s", err, b.String())
 		}
 	})
 }

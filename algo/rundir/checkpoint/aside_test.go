@@ -26,7 +26,7 @@ func TestSetAside(t *testing.T) {
 	}
 	save(t, root, 3, 0)
 	if _, err := SetAside(root, 2, to); err == nil {
-		t.Error("what was set aside before was replaced")
+		t.Error("an earlier set-aside folder was replaced")
 	}
 }
 

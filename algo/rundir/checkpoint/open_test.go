@@ -173,7 +173,7 @@ func TestLockRemove(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "other"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Remove(); err != nil { // the folder stays for what else is in it
+	if err := l.Remove(); err != nil { // the folder stays because of the other file
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "other")); err != nil {

@@ -186,7 +186,7 @@ func checkSurvived(t *testing.T, root string, minStep int) {
 	if err != nil || string(text) != "state "+strconv.Itoa(c.Step) {
 		t.Errorf("step %d holds %q, %v", c.Step, text, err)
 	}
-	if err := Save(context.Background(), root, 4, 2, filler(4)); err != nil { // the run goes on
+	if err := Save(context.Background(), root, 4, 2, filler(4)); err != nil { // the run continues
 		t.Errorf("the next save: %v", err)
 	}
 }

@@ -31,7 +31,7 @@ func TestContextsAreTrainedAsSampled(t *testing.T) {
 			if err := tr.openSampler(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			maze := tr.envs()[0]
+			maze := tr.trainerEnvs()[0]
 			episodes, _, err := rollout.RunEpisodes(t.Context(), map[string]rollout.Env{"maze": maze.Train}, maze.TrainTasks,
 				rollout.Options{GroupSize: 3, Concurrency: 6, Seed: 5, Deterministic: true})
 			if err != nil {
@@ -89,9 +89,9 @@ func TestExpertsInContexts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, anew := tr.setups[0].Format.(agent.Prompting)
+	_, anew := tr.envs[0].setup.Format.(agent.Prompting)
 	if !anew || len(tr.experts) < 2 {
-		t.Fatalf("%d conversations, format %s", len(tr.experts), tr.setups[0].Format.Name())
+		t.Fatalf("%d conversations, format %s", len(tr.experts), tr.envs[0].setup.Format.Name())
 	}
 	for i, task := range tr.experts {
 		c := task.Conversation
@@ -120,7 +120,7 @@ func TestSummariesOfAnEndpoint(t *testing.T) {
 	if err := tr.openSampler(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	maze := tr.envs()[0]
+	maze := tr.trainerEnvs()[0]
 	episodes, _, err := rollout.RunEpisodes(t.Context(), map[string]rollout.Env{"maze": maze.Train}, maze.TrainTasks,
 		rollout.Options{GroupSize: 1, Concurrency: 2, Seed: 5})
 	if err != nil {

@@ -30,22 +30,22 @@ func (t *training) inputDigests(ctx context.Context, ref *model.Model) (map[stri
 		out[key] = eval.Digest(text)
 		return err
 	}
-	for i, tasks := range t.train {
+	for _, e := range t.envs {
 		name := "data.from_dump"
 		if t.dump == nil {
-			name = "env." + t.cfg.Env[i].Called()
-			if err := add(name+".val_tasks", t.val[i]); err != nil {
+			name = "env." + e.cfg.Called()
+			if err := add(name+".val_tasks", e.val); err != nil {
 				return nil, err
 			}
-			if err := add(name+".instruction", t.setups[i].Options.Instruction); err != nil {
+			if err := add(name+".instruction", e.setup.Options.Instruction); err != nil {
 				return nil, err
 			}
 			name += ".tasks"
 		}
-		if err := add(name, tasks); err != nil {
+		if err := add(name, e.train); err != nil {
 			return nil, err
 		}
-		out[name] = fmt.Sprintf("%d tasks, %s", len(tasks), out[name])
+		out[name] = fmt.Sprintf("%d tasks, %s", len(e.train), out[name])
 	}
 	if len(t.recordedTasks) > 0 && (t.warm != nil || t.evolves()) {
 		if err := add("sft.files", t.recordedTasks); err != nil {

@@ -71,12 +71,11 @@ func (r *Run) openPlayer(ctx context.Context, o PlayOptions, day string) (*playe
 		}
 	}
 	e := cfg.Env[0]
-	w, err := OpenWorld(ctx, h, e, WorldOptions{Logs: o.ServerLogs})
+	w, setup, err := openSetup(ctx, h, &p.open, cfg, e, WorldOptions{Logs: o.ServerLogs})
 	if err != nil {
 		return p, err
 	}
 	p.world = w
-	p.open.Add(w.Close)
 	list := TaskList{Key: h.name("env.0.val_tasks"), Entries: e.ValTasks, SkipKey: h.name("env.0.skip_tasks"), Skip: e.SkipTasks}
 	if p.tasks, err = LoadTasks(ctx, h, w.Spec, list); err != nil {
 		return p, err
@@ -84,19 +83,12 @@ func (r *Run) openPlayer(ctx context.Context, o PlayOptions, day string) (*playe
 	if len(p.tasks) == 0 {
 		return p, errext.With(errext.Input, "", fmt.Errorf("%s: no tasks to play", list.Key))
 	}
-	format, err := OpenFormat(ctx, h, &p.open, w.Spec, cfg, e)
-	if err != nil {
-		return p, err
-	}
-	options, err := agentOptions(h, cfg, e)
-	if err != nil {
-		return p, err
-	}
+	options := &setup.Options
 	// Of validation, without the rules of training for prompts and replies.
 	options.MaxPrompt, options.Truncation, options.FilterOverlong, options.IgnoreEOS = 0, "", false, false
 	temperature, greedy := sampledAt(cfg)
 	options.Temperature, options.Greedy = float32(temperature), greedy
-	p.env = rollout.Env{Pool: w.Pool, MaxLeases: w.Pool.MaxLeases(), Setup: agent.Setup{Format: format, Spec: w.Spec, Options: options}}
+	p.env = rollout.Env{Pool: w.Pool, MaxLeases: w.Pool.MaxLeases(), Setup: setup}
 	if local {
 		return p, p.openLocal(ctx)
 	}

@@ -33,10 +33,10 @@ func (t *training) playWalks(ctx context.Context) error {
 	if f.Layers == 0 || t.run.checkpoint != nil {
 		return nil
 	}
-	for i, w := range t.worlds {
-		walks := make([]data.Task, f.Walks/len(t.worlds))
+	for _, e := range t.envs {
+		walks := make([]data.Task, f.Walks/len(t.envs))
 		var cut, ended atomic.Int64
-		bar := t.host.Progress("playing walks of "+w.Spec.Name, len(walks))
+		bar := t.host.Progress("playing walks of "+e.Spec.Name, len(walks))
 		// Concurrent, so that a server that hangs delays one walk only.
 		g, ctx := errgroup.WithContext(ctx)
 		g.SetLimit(t.cfg.Agent.MaxWorkers)
@@ -45,7 +45,7 @@ func (t *training) playWalks(ctx context.Context) error {
 				if ctx.Err() != nil {
 					return context.Cause(ctx)
 				}
-				task := t.train[i][n%len(t.train[i])]
+				task := e.train[n%len(e.train)]
 				task.ID = fmt.Sprintf("walk_%d", n)
 				rng := rand.New(rand.NewPCG(t.cfg.Trainer.Seed, uint64(n)))
 				unread := 0
@@ -53,7 +53,7 @@ func (t *training) playWalks(ctx context.Context) error {
 					unread = 1 + rng.IntN(f.WalkTurns)
 				}
 				moves := builtin.MazeWalk(task.Index, unread+f.WalkTurns, rng)
-				made, err := playWalk(ctx, w, t.setups[i], &task, moves)
+				made, err := playWalk(ctx, e.World, e.setup, &task, moves)
 				if err != nil {
 					return err
 				}
@@ -72,7 +72,7 @@ func (t *training) playWalks(ctx context.Context) error {
 			return err
 		}
 		if n := cut.Load(); n > 0 {
-			t.host.Log.Warn("server failures cut walks short", "env", w.Spec.Name, "walks", len(walks), "cut_short", n)
+			t.host.Log.Warn("server failures cut walks short", "env", e.Spec.Name, "walks", len(walks), "cut_short", n)
 		}
 		t.walks = append(t.walks, walks...)
 	}

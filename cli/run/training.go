@@ -33,9 +33,7 @@ type training struct {
 
 	thread        *torch.Thread
 	compute       torch.DType
-	worlds        []*World
-	setups        []agent.Setup    // of worlds; engine and renderer are set by openSampler
-	train, val    [][]data.Task    // tasks of worlds
+	envs          []*trainingEnv
 	walks         []data.Task      // training text of a fresh model
 	experts       []data.Task      // trajectories for supervised training
 	recordedTasks []data.Task      // experts that were read from files
@@ -50,6 +48,15 @@ type training struct {
 	actor       *learner.Actor
 	sampler     *Sampler
 	sink        track.Sink // of metrics.jsonl; nil until metrics opens it
+}
+
+// trainingEnv is an environment of a training run. For a dump it has only
+// training tasks.
+type trainingEnv struct {
+	*World
+	cfg        configs.Env
+	setup      agent.Setup // openSampler sets engine and renderer
+	train, val []data.Task
 }
 
 // openTraining opens environments, data, model and optimiser. The caller closes
@@ -72,7 +79,7 @@ func openTraining(ctx context.Context, h *Host, cfg configs.Config, run *runFold
 		if err := t.openDump(ctx); err != nil {
 			return t, err
 		}
-		t.train = [][]data.Task{t.dump.tasks}
+		t.envs = []*trainingEnv{{cfg: configs.Env{Weight: 1}, train: t.dump.tasks}}
 		if err := t.openScorer(ctx); err != nil {
 			return t, err
 		}
@@ -86,33 +93,30 @@ func openTraining(ctx context.Context, h *Host, cfg configs.Config, run *runFold
 	if err := t.openScorer(ctx); err != nil {
 		return t, err
 	}
-	warnLeak(t.host, "trained on", slices.Concat(t.train...), slices.Concat(t.val...))
+	train, val := t.tasks()
+	warnLeak(t.host, "trained on", train, val)
 	if err := t.playWalks(ctx); err != nil {
 		return t, err
 	}
 	if err := t.loadExperts(ctx); err != nil {
 		return t, err
 	}
-	if err := t.openModel(ctx); err != nil {
-		return t, err
-	}
-	return t, nil
+	return t, t.openModel(ctx)
 }
 
 func (t *training) close() error { return t.open.Close() }
 
+// tasks returns the tasks of all environments.
+func (t *training) tasks() (train, val []data.Task) {
+	for _, e := range t.envs {
+		train, val = append(train, e.train...), append(val, e.val...)
+	}
+	return train, val
+}
+
 // openEnv opens an environment, its format and its tasks.
 func (t *training) openEnv(ctx context.Context, e configs.Env) error {
-	w, err := OpenWorld(ctx, t.host, e, WorldOptions{Logs: t.run.Servers(), SpecOnly: !t.plays(e)})
-	if err != nil {
-		return err
-	}
-	t.open.Add(w.Close)
-	format, err := OpenFormat(ctx, t.host, &t.open, w.Spec, t.cfg, e)
-	if err != nil {
-		return err
-	}
-	episode, err := agentOptions(t.host, t.cfg, e)
+	w, setup, err := openSetup(ctx, t.host, &t.open, t.cfg, e, WorldOptions{Logs: t.run.Servers(), SpecOnly: !t.plays(e)})
 	if err != nil {
 		return err
 	}
@@ -124,10 +128,7 @@ func (t *training) openEnv(ctx context.Context, e configs.Env) error {
 	if err != nil {
 		return err
 	}
-	t.worlds = append(t.worlds, w)
-	t.setups = append(t.setups, agent.Setup{Format: format, Spec: w.Spec, Options: episode})
-	t.train = append(t.train, train)
-	t.val = append(t.val, val)
+	t.envs = append(t.envs, &trainingEnv{w, e, setup, train, val})
 	return nil
 }
 
@@ -136,14 +137,15 @@ func (t *training) openScorer(ctx context.Context) error {
 	if t.mode != reinforced {
 		return nil
 	}
-	if err := checkGroundTruth(t.cfg.Reward, slices.Concat(slices.Concat(t.train...), slices.Concat(t.val...))); err != nil {
+	train, val := t.tasks()
+	err := checkGroundTruth(t.cfg.Reward, slices.Concat(train, val))
+	if err != nil {
 		return err
 	}
-	var err error
 	rewardModel := func() (reward.Scorer, error) {
 		var opening []data.Message
-		if len(t.setups) > 0 { // a dump has none
-			if opening, err = agent.Opening("Instruction.", "Observation.", t.setups[0].Options.InstructionRole); err != nil {
+		if t.dump == nil { // a dump has no environment to play in
+			if opening, err = agent.Opening("Instruction.", "Observation.", t.envs[0].setup.Options.InstructionRole); err != nil {
 				return nil, err
 			}
 		}
@@ -241,7 +243,8 @@ func (t *training) replaceTokenizer() error {
 	return nil
 }
 
-// openSampler opens the engine on the actor's weights and completes setups.
+// openSampler opens the engine on the actor's weights and completes the setups
+// of the environments.
 func (t *training) openSampler(ctx context.Context) error {
 	cfg := t.cfg
 	maxContext := cfg.Rollout.MaxContextTokens
@@ -269,9 +272,8 @@ func (t *training) openSampler(ctx context.Context) error {
 	}
 	t.open.AddFunc(t.sampler.Close)
 	t.logCacheSize(t.thread.Device())
-	for i := range t.setups {
-		t.setups[i].Engine = t.sampler.Scheduler
-		t.setups[i].Renderer = t.sampler.Renderer
+	for _, e := range t.envs {
+		e.setup.Engine, e.setup.Renderer = t.sampler.Scheduler, t.sampler.Renderer
 	}
 	return nil
 }
@@ -285,24 +287,23 @@ func (t *training) day() time.Time {
 	return PromptDay(t.host, t.run.state.Day)
 }
 
-// envs returns the environments for the trainer.
-func (t *training) envs() []algo.Env {
+// trainerEnvs returns the environments for the trainer.
+func (t *training) trainerEnvs() []algo.Env {
 	if t.dump != nil {
 		return t.dump.envs()
 	}
-	if len(t.worlds) == 0 { // no task is drawn, but the tasks are counted
+	if len(t.envs) == 0 { // no task is drawn, but the tasks are counted
 		return []algo.Env{{Name: noEnv, Weight: 1, TrainTasks: t.experts}}
 	}
 	var out []algo.Env
-	for i, w := range t.worlds {
-		e := algo.Env{Name: t.cfg.Env[i].Called(), Weight: t.cfg.Env[i].Weight, TrainTasks: t.train[i], ValTasks: t.val[i]}
-		if w.Pool != nil {
-			val := t.setups[i]
-			val.Options = valOptions(val.Options, t.cfg.Rollout.Val)
-			e.Train = rollout.Env{Pool: w.Pool, Setup: t.setups[i], MaxLeases: w.Pool.MaxLeases()}
-			e.Val = rollout.Env{Pool: w.Pool, Setup: val, MaxLeases: w.Pool.MaxLeases()}
+	for _, e := range t.envs {
+		a := algo.Env{Name: e.cfg.Called(), Weight: e.cfg.Weight, TrainTasks: e.train, ValTasks: e.val}
+		if e.Pool != nil {
+			a.Train = rollout.Env{Pool: e.Pool, Setup: e.setup, MaxLeases: e.Pool.MaxLeases()}
+			a.Val = a.Train
+			a.Val.Setup.Options = valOptions(e.setup.Options, t.cfg.Rollout.Val)
 		}
-		out = append(out, e)
+		out = append(out, a)
 	}
 	return out
 }
@@ -363,9 +364,9 @@ func (t *training) freezesReference() bool {
 // trainer assembles the trainer.
 func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Trainer, error) {
 	tasks := 0
-	for i, list := range t.train {
-		if t.dump != nil || t.cfg.Env[i].Weight > 0 {
-			tasks += len(list)
+	for _, e := range t.envs {
+		if e.cfg.Weight > 0 {
+			tasks += len(e.train)
 		}
 	}
 	o, err := trainerOptions(t.host, t.cfg, t.compute, tasks)
@@ -421,7 +422,7 @@ func (t *training) trainer(ctx context.Context, events algo.Events) (*algo.Train
 		KVBytes:          t.sampler.KVBytes,
 		RewardModelBytes: t.rewardBytes,
 		Updated:          t.sampler.Backend.SetVersion,
-		Envs:             t.envs(),
+		Envs:             t.trainerEnvs(),
 		Run:              t.run.Folder,
 		Day:              t.day().Format(time.DateOnly),
 		Inputs:           inputs,

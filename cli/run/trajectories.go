@@ -23,14 +23,14 @@ func (t *training) loadExperts(ctx context.Context) error {
 		return nil
 	}
 	read := rowCounts{}
-	for i := range t.sources() {
-		made, err := t.playExperts(ctx, i)
+	for _, e := range t.sources() {
+		made, err := playExperts(ctx, e)
 		if err != nil {
 			return err
 		}
-		recorded, err := t.recorded(ctx, i, read)
+		recorded, err := t.recorded(ctx, e, read)
 		if err != nil {
-			return fmt.Errorf("environment %s: %w", t.envName(i), err)
+			return fmt.Errorf("environment %s: %w", e.name(), err)
 		}
 		t.experts = append(append(t.experts, made...), recorded...)
 		t.recordedTasks = append(t.recordedTasks, recorded...)
@@ -43,7 +43,8 @@ func (t *training) loadExperts(ctx context.Context) error {
 			return err
 		}
 	}
-	warnLeak(t.host, "imitated", t.experts, slices.Concat(t.val...))
+	_, val := t.tasks()
+	warnLeak(t.host, "imitated", t.experts, val)
 	if t.cfg.SFT.Epochs > 0 && len(t.experts) == 0 {
 		return errext.With(errext.Input, "give files with conversations under sft.files, expert_tasks of a built-in environment, or set sft.epochs = 0",
 			errors.New("sft.epochs is not 0, but no recorded trajectory was found"))
@@ -54,8 +55,8 @@ func (t *training) loadExperts(ctx context.Context) error {
 // loadHeldOut reads the trajectories of sft.val_files.
 func (t *training) loadHeldOut(ctx context.Context) error {
 	read := rowCounts{}
-	for i := range t.sources() {
-		more, err := t.fromFiles(ctx, i, "sft.val_files", t.cfg.SFT.ValFiles, read)
+	for _, e := range t.sources() {
+		more, err := t.fromFiles(ctx, e, "sft.val_files", t.cfg.SFT.ValFiles, read)
 		if err != nil {
 			return err
 		}
@@ -68,34 +69,36 @@ func (t *training) loadHeldOut(ctx context.Context) error {
 // an [[env]] table. Their conversations are learned as recorded.
 const noEnv = "none"
 
-// sources returns the number of environments that trajectories are read for: 1
-// without any [[env]] table, for noEnv.
-func (t *training) sources() int { return max(1, len(t.worlds)) }
-
-// envName returns the name of environment i.
-func (t *training) envName(i int) string {
-	if len(t.worlds) == 0 {
-		return noEnv
+// sources returns the environments that trajectories are read for: without any
+// [[env]] table, one without a World for noEnv.
+func (t *training) sources() []*trainingEnv {
+	if len(t.envs) == 0 {
+		return []*trainingEnv{{}}
 	}
-	return t.worlds[i].Spec.Name
+	return t.envs
 }
 
-// playExperts plays the expert_tasks of environment i.
-func (t *training) playExperts(ctx context.Context, i int) ([]data.Task, error) {
-	if len(t.worlds) == 0 {
-		return nil, nil
+// name returns the name of the environment.
+func (e *trainingEnv) name() string {
+	if e.World == nil {
+		return noEnv
 	}
+	return e.Spec.Name
+}
+
+// playExperts plays the expert_tasks of an environment.
+func playExperts(ctx context.Context, e *trainingEnv) ([]data.Task, error) {
 	var made []data.Task
-	for _, entry := range t.cfg.Env[i].ExpertTasks {
+	for _, entry := range e.cfg.ExpertTasks {
 		indices, err := configs.ParseIndices(entry)
 		if err != nil {
 			return nil, errext.With(errext.Input, "", fmt.Errorf("expert_tasks: %w", err))
 		}
 		for _, index := range indices {
-			if err := t.worlds[i].Spec.CheckIndex(index); err != nil {
+			if err := e.Spec.CheckIndex(index); err != nil {
 				return nil, errext.With(errext.Input, "", fmt.Errorf("expert_tasks: %w", err))
 			}
-			tasks, err := playExpert(ctx, t.worlds[i], t.setups[i], index)
+			tasks, err := playExpert(ctx, e.World, e.setup, index)
 			if err != nil {
 				return nil, errext.With(errext.Env, "", err)
 			}
@@ -107,14 +110,14 @@ func (t *training) playExperts(ctx context.Context, i int) ([]data.Task, error) 
 
 // recorded returns the recorded conversations of one environment: those of
 // sft.files, or else of its training rows.
-func (t *training) recorded(ctx context.Context, i int, read rowCounts) ([]data.Task, error) {
-	if len(t.cfg.SFT.Files) > 0 || len(t.worlds) == 0 {
-		return t.fromFiles(ctx, i, "sft.files", t.cfg.SFT.Files, read)
+func (t *training) recorded(ctx context.Context, e *trainingEnv, read rowCounts) ([]data.Task, error) {
+	if len(t.cfg.SFT.Files) > 0 || e.World == nil {
+		return t.fromFiles(ctx, e, "sft.files", t.cfg.SFT.Files, read)
 	}
 	var f rowCount
-	tasks, err := t.asPlayed(ctx, i, t.train[i], &f)
+	tasks, err := t.asPlayed(ctx, e, e.train, &f)
 	if len(tasks) > 0 && f.noConversation > 0 { // without any conversation the rows are tasks to play
-		t.host.Log.Warn("tasks without a recorded conversation are not imitated", "env", t.worlds[i].Spec.Name, "tasks", f.noConversation)
+		t.host.Log.Warn("tasks without a recorded conversation are not imitated", "env", e.name(), "tasks", f.noConversation)
 	}
 	return tasks, err
 }
@@ -153,15 +156,15 @@ func (t *training) reportSkipped(read rowCounts, key string) error {
 	return nil
 }
 
-// fromFiles reads the trajectories of environment i from files. A file must
+// fromFiles reads the trajectories of an environment from files. A file must
 // have rows of at least one environment. Files of prompts and responses, which
 // belong to no environment, are read for the first.
-func (t *training) fromFiles(ctx context.Context, i int, key string, files []string, read rowCounts) ([]data.Task, error) {
+func (t *training) fromFiles(ctx context.Context, e *trainingEnv, key string, files []string, read rowCounts) ([]data.Task, error) {
 	var tasks []data.Task
-	name := t.envName(i)
+	name := e.name()
 	for _, file := range files {
 		if t.cfg.SFT.PromptKey != "" {
-			if i > 0 {
+			if len(t.envs) > 0 && e != t.envs[0] {
 				continue
 			}
 			pairs, err := table.LoadPairs(ctx, t.host.Path(file), table.PairOptions{Env: name, Prompt: t.cfg.SFT.PromptKey, Response: t.cfg.SFT.ResponseKey})
@@ -176,14 +179,14 @@ func (t *training) fromFiles(ctx context.Context, i int, key string, files []str
 		}
 		rows, err := table.LoadTasks(ctx, t.host.Path(file), table.LoadOptions{Env: name, AnyEnv: name == noEnv})
 		if errors.Is(err, table.ErrOtherEnv) {
-			if read[file].otherEnvs++; read[file].otherEnvs < len(t.worlds) {
+			if read[file].otherEnvs++; read[file].otherEnvs < len(t.envs) {
 				continue
 			}
 		}
 		if err != nil {
 			return nil, errext.With(errext.Input, "", fmt.Errorf("%s: %w", key, err))
 		}
-		if rows, err = t.asPlayed(ctx, i, rows, read[file]); err != nil {
+		if rows, err = t.asPlayed(ctx, e, rows, read[file]); err != nil {
 			return nil, err
 		}
 		tasks = append(tasks, rows...)
@@ -193,7 +196,7 @@ func (t *training) fromFiles(ctx context.Context, i int, key string, files []str
 
 // asPlayed returns the recorded conversations among tasks in the format in
 // which the model plays, and counts skipped rows in f.
-func (t *training) asPlayed(ctx context.Context, i int, tasks []data.Task, f *rowCount) ([]data.Task, error) {
+func (t *training) asPlayed(ctx context.Context, e *trainingEnv, tasks []data.Task, f *rowCount) ([]data.Task, error) {
 	var out []data.Task
 	for _, task := range tasks {
 		f.rows++
@@ -201,18 +204,17 @@ func (t *training) asPlayed(ctx context.Context, i int, tasks []data.Task, f *ro
 			f.noConversation++
 			continue
 		}
-		if len(t.worlds) == 0 {
+		if e.World == nil {
 			out = append(out, task)
 			continue
 		}
-		w := t.worlds[i]
-		if err := w.Spec.CheckIndex(task.Index); err != nil && task.Index != data.NoIndex {
+		if err := e.Spec.CheckIndex(task.Index); err != nil && task.Index != data.NoIndex {
 			if f.unknownTask++; f.firstErr == nil {
 				f.firstErr = fmt.Errorf("task %s: %w", task.ID, err)
 			}
 			continue
 		}
-		conversations, err := agent.Recorded(ctx, task, w.Spec, t.setups[i].Format, t.setups[i].Options, t.cfg.SFT.SkipIdle)
+		conversations, err := agent.Recorded(ctx, task, e.Spec, e.setup.Format, e.setup.Options, t.cfg.SFT.SkipIdle)
 		if err != nil {
 			return nil, err
 		}
@@ -281,10 +283,5 @@ func (t *training) playsAny() bool {
 	if t.mode != supervised {
 		return true
 	}
-	for _, w := range t.worlds {
-		if w.Pool != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.envs, func(e *trainingEnv) bool { return e.World != nil && e.Pool != nil })
 }

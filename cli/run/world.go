@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/openmanus/openmanus/agent"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/action"
@@ -101,6 +102,22 @@ func OpenWorld(ctx context.Context, h *Host, e configs.Env, o WorldOptions) (*Wo
 		}
 	}
 	return w, nil
+}
+
+// openSetup opens the environment of an [[env]] table, and the prompt format and
+// the options of its training episodes. Closing open releases them.
+func openSetup(ctx context.Context, h *Host, open *Closers, cfg configs.Config, e configs.Env, o WorldOptions) (*World, agent.Setup, error) {
+	w, err := OpenWorld(ctx, h, e, o)
+	if err != nil {
+		return nil, agent.Setup{}, err
+	}
+	open.Add(w.Close)
+	s := agent.Setup{Spec: w.Spec}
+	if s.Format, err = OpenFormat(ctx, h, open, w.Spec, cfg, e); err != nil {
+		return nil, s, err
+	}
+	s.Options, err = agentOptions(h, cfg, e)
+	return w, s, err
 }
 
 // builtinOptions returns the options of the built-in server and completes w

@@ -7,17 +7,17 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// Status says what this version does with a key.
+// Status is how this version treats a key.
 type Status string
 
 const (
 	// Ready keys work.
 	Ready Status = "ready"
-	// Fixed keys may be written, with the one value that is true already.
+	// Fixed keys accept only their one value.
 	Fixed Status = "fixed"
 	// Later keys are part of the specification; setting one is an error.
 	Later Status = "not implemented yet"
-	// Moved keys have another place here; setting one is an error that says which.
+	// Moved keys have another name here; setting one is an error that names it.
 	Moved Status = "moved"
 )
 
@@ -27,8 +27,8 @@ type Key struct {
 	Type    string // string, integer, number, boolean, list of strings, table of strings; "" unless Ready
 	Doc     string
 	Default string // a TOML value; "" unless Ready or Fixed
-	Allowed string // "" where every value of the type is
-	With    string // the settings that read it, "" where it is always read
+	Allowed string // "" if every value of the type is allowed
+	With    string // the settings under which it is read, "" if it is always read
 	Status  Status
 }
 
@@ -75,10 +75,10 @@ func later(section string, keys string) []entry {
 	return es
 }
 
-// laterSections are tables of the specification of which nothing is implemented.
+// laterSections are the planned tables without any implemented key.
 var laterSections = []string{"env.tools", "env.webshop"}
 
-// known returns the entry for a key whose [[env]] index was taken out.
+// known returns the entry of a key in its generic form, without an [[env]] index.
 func (s *Schema) known(name string) (entry, bool) {
 	if e, ok := s.byName[name]; ok {
 		return e, true

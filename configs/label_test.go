@@ -29,7 +29,7 @@ func TestLabels(t *testing.T) {
 		{"twice", "env.0.label=tags", "env.1.label: env.0 is called tags already"},
 		{"all together", "env.1.label=overall", "stands for all tables together"},
 		{"another environment", "env.1.label=wordle", "another environment"},
-		{"a number", "env.1.label='0'", "is the number of a table"},
+		{"a number", "env.1.label='0'", "number of a table"},
 		{"a path", "env.1.label=../x", "letters, digits, _ and -"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -19,13 +19,13 @@ import (
 // Differs in: unit says what is counted, the sampled tokens unless set.
 var (
 	minLength   = registry.NewParam("min_length", 0, "shortest response without a penalty", registry.AtLeast(0))
-	penaltyType = registry.NewParam("penalty_type", "linear", "how the excess counts", registry.OneOf([]string{"linear", "quadratic", "logarithmic"}))
-	lengthUnit  = registry.NewParam("unit", "tokens", "what is counted", registry.OneOf([]string{"tokens", "words", "characters"}))
+	penaltyType = registry.NewParam("penalty_type", "linear", "growth of the penalty with the excess", registry.OneOf([]string{"linear", "quadratic", "logarithmic"}))
+	lengthUnit  = registry.NewParam("unit", "tokens", "unit of the length", registry.OneOf([]string{"tokens", "words", "characters"}))
 )
 
 func init() {
 	Functions.Add(registry.Entry{
-		Name: "length", Doc: "how far a response is outside of [min_length, max_length]; needs a negative weight",
+		Name: "length", Doc: "distance of the response's length from [min_length, max_length]; use a negative weight",
 		Params: []registry.Param{maxLength.Param, minLength.Param, penaltyType.Param, lengthUnit.Param},
 		Check: func(v registry.Values) (key, problem string) {
 			switch most, least := maxLength.In(v), minLength.In(v); {

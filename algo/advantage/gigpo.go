@@ -42,11 +42,11 @@ const (
 )
 
 var (
-	gigpoStepWeight = registry.NewParam("gigpo_step_weight", 1.0, "weight of the turns' part beside the episode's", registry.AtLeast(0))
-	gigpoNorm       = registry.NewParam("gigpo_norm", MeanNorm, "mean_std_norm divides both parts by their standard deviation",
+	gigpoStepWeight = registry.NewParam("gigpo_step_weight", 1.0, "weight of the turns' advantage, added to the episode's", registry.AtLeast(0))
+	gigpoNorm       = registry.NewParam("gigpo_norm", MeanNorm, "mean_std_norm divides both advantages by their standard deviation",
 		registry.OneOf([]string{MeanNorm, MeanStdNorm}))
 	gigpoSimilarity = registry.NewParam("gigpo_similarity_thresh", 1.0,
-		"minimal similarity of the observations of turns that are compared, as the share of common characters; 1: equal", registry.Between(0.5, 1))
+		"minimum similarity of two observations for their turns to be compared, as a share of common characters; 1: equal observations", registry.Between(0.5, 1))
 )
 
 func init() {

@@ -31,7 +31,7 @@ import (
 // values of the parameters.
 var Reweightings = registry.New[func(s, lo, hi float64, v registry.Values) float64]("PF-PPO weighting")
 
-var weightPow = registry.NewParam("pf_ppo_weight_pow", 2.0, "the power", registry.Above(0))
+var weightPow = registry.NewParam("pf_ppo_weight_pow", 2.0, "exponent of |score|", registry.Above(0))
 
 func init() {
 	Reweightings.Add(registry.Entry{Name: "pow", Doc: "the power of the score", Params: []registry.Param{weightPow.Param}}, func(s, _, _ float64, v registry.Values) float64 { return math.Pow(math.Abs(s), weightPow.In(v)) })

@@ -14,7 +14,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-var droBeta = registry.NewParam("dro_beta", 0.0, "weight of the squared log-ratio; it must be set", registry.AtLeast(0))
+var droBeta = registry.NewParam("dro_beta", 0.0, "weight of the squared log-ratio; required", registry.AtLeast(0))
 
 func checkDRO(v registry.Values) (key, problem string) {
 	if droBeta.In(v) == 0 {

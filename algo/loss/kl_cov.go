@@ -17,7 +17,7 @@ import (
 
 var (
 	klCovRatio = registry.NewParam("kl_cov_ratio", 0.0002, "share of the tokens with a KL penalty", registry.AboveTo(0, 1))
-	ppoKLCoef  = registry.NewParam("ppo_kl_coef", 0.1, "weight of the penalty", registry.AtLeast(0))
+	ppoKLCoef  = registry.NewParam("ppo_kl_coef", 0.1, "weight of the KL penalty", registry.AtLeast(0))
 )
 
 func init() {

@@ -65,28 +65,10 @@ func clamp(x, most float64) float64 { return math.Max(-most, math.Min(most, x)) 
 // Full is the name of the KL over the whole vocabulary, which Exact computes.
 const Full = "full"
 
-// Canonical returns the name of an estimator for one of verl's names: k1 for kl, k2 for
-// mse, k3 for low_var_kl.
-func Canonical(name string) string {
-	base, straight := strings.CutSuffix(name, "+")
-	switch base {
-	case "kl":
-		base = "k1"
-	case "mse":
-		base = "k2"
-	case "low_var_kl":
-		base = "k3"
-	}
-	if straight {
-		base += "+"
-	}
-	return base
-}
-
-// lookup finds an estimator by any of its names. straight means that its gradient is
-// that of k2.
+// lookup returns the estimator with that name or alias. A trailing + sets straight:
+// the gradient is that of k2.
 func lookup(name string) (e Estimator, straight bool, err error) {
-	base, straight := strings.CutSuffix(Canonical(name), "+")
+	base, straight := strings.CutSuffix(name, "+")
 	e, err = Estimators.Lookup(base)
 	return e, straight, err
 }

@@ -243,7 +243,7 @@ func policyOptions(cfg configs.Config) learner.PolicyOptions {
 		AggScale:    a.LossScaleFactor,
 		EntropyCoef: a.EntropyCoef,
 		Entropy:     a.CalculateEntropy,
-		KLType:      kl.Canonical(a.KLLossType),
+		KLType:      a.KLLossType,
 		Temperature: cfg.Rollout.Temperature,
 		GradClip:    a.GradClip,
 	}
@@ -265,7 +265,7 @@ func klReward(a configs.Algo) *algo.KLReward {
 		return nil
 	}
 	return &algo.KLReward{
-		Type:       kl.Canonical(a.KLPenalty),
+		Type:       a.KLPenalty,
 		Controller: kl.Controller{Kind: a.KLCtrl, Coef: a.KLCoef, Target: a.KLTarget, Horizon: a.KLHorizon},
 	}
 }

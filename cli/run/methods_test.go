@@ -98,7 +98,6 @@ func TestMethodsReachTheTrainer(t *testing.T) {
 				got = func(o algo.Options) string { return o.Policy.Agg }
 			case "actor.kl_loss_type":
 				sets = append(sets, "actor.use_kl_loss=true")
-				name = kl.Canonical(name)
 				got = func(o algo.Options) string {
 					if o.Policy.KLCoef == 0 {
 						t.Error("the KL loss is off")
@@ -107,7 +106,6 @@ func TestMethodsReachTheTrainer(t *testing.T) {
 				}
 			case "algo.kl_penalty":
 				sets = append(sets, "algo.use_kl_in_reward=true")
-				name = kl.Canonical(name)
 				got = func(o algo.Options) string { return o.KLReward.Type }
 			case "algo.kl_ctrl":
 				sets = append(sets, "algo.use_kl_in_reward=true")

@@ -1,8 +1,8 @@
 // Package advantage holds the advantage estimators: functions from the rewards
-// of a batch of episodes to one advantage for every sampled token. Each is one
-// file that opens with its formula, its source and what differs from it, and is
-// found by name in Estimators.
+// of a batch of episodes to one advantage for every sampled token. Each
+// estimator is one file, which opens with the formula, its source and the
+// differences from the source. Estimators holds them by name.
 //
-// It knows no tensors. An estimator is pure but for the fields of the rows that
-// it fills; it may not depend on the order of a map.
+// The package does not use tensors. An estimator writes only the advantages and
+// returns of the rows, and must not depend on the iteration order of a map.
 package advantage

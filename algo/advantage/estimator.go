@@ -9,9 +9,10 @@ import (
 
 // Options configure an estimator.
 type Options struct {
-	Params registry.Values // of the estimator, by key
-	// InvalidActionPenalty was taken off the reward of the last token of every
-	// turn without a valid action, under an estimator with PenaltyByTurn.
+	Params registry.Values // the estimator's parameters by key
+	// InvalidActionPenalty is the amount already subtracted from the reward of the
+	// last token of every turn without a valid action. Only estimators with
+	// PenaltyByTurn read it.
 	InvalidActionPenalty float64
 }
 
@@ -21,44 +22,44 @@ var (
 	gamma     = registry.NewParam("gamma", 1.0, "discount per token of the rewards that follow", registry.Between(0, 1))
 )
 
-// Needs are the fields of a row, besides Rewards, Mask and UID, that an
-// estimator reads: whoever calls it computes them first.
+// Needs lists the fields of a row, besides Rewards, Mask and UID, that an
+// estimator reads. The caller of Compute fills them first.
 type Needs struct {
-	Values       bool // of a critic
-	Baseline     bool // of a greedy episode of every task
-	SumPiSquared bool // and OldLogProbs
+	Values       bool // the critic's values
+	Baseline     bool // the score of a greedy episode of the task
+	SumPiSquared bool // the sums of squared probabilities and the old log-probs
 	Turns        bool
-	Parts        bool // of the reward
+	Parts        bool // the parts of the reward
 }
 
 // Estimator is one way to estimate advantages.
 type Estimator struct {
 	// Estimate fills Advantages and Returns of every row. Both have one entry
-	// a token and are 0 where the mask is 0.
+	// per token and are 0 where the mask is 0.
 	Estimate func(rows []data.Row, o Options) error
 	Needs    Needs
-	// Grouped says that rows are compared with the others of their uid and
-	// with nothing else: a group of equal scores has no advantage anywhere, and
-	// a group of one row nothing to be compared with.
+	// Grouped means that a row is compared only with the rows of its uid. A group
+	// of equal scores then has no advantages, and a group of one row has no
+	// comparison.
 	Grouped bool
-	// InGroup says that rows are compared with those of their uid among other
-	// things: a group of one row has nothing to be compared with, either.
+	// InGroup means that the comparison with the rows of the same uid is one part
+	// of the estimate. A group of one row has no comparison either.
 	InGroup bool
-	// Whole says that the estimate makes up for groups without an advantage as
-	// they are in the loss's mean, where they therefore stay.
+	// Whole means that groups without an advantage stay in the loss's mean,
+	// because the estimate compensates for them.
 	Whole bool
-	// PenaltyByTurn says that it wants the penalty of an invalid action on the
-	// last token of its turn, and not off the episode's score.
+	// PenaltyByTurn means that the penalty of an invalid action is subtracted at
+	// the last token of its turn instead of from the episode's score.
 	PenaltyByTurn bool
 }
 
 // Estimators holds the estimators by name.
 var Estimators = registry.New[Estimator]("advantage estimator")
 
-// Compute fills the rows' advantages and returns with the estimator called
-// name. Rows that lack a field it needs are an error. An episode of several
-// contexts counts once, and its advantage is on the sampled tokens of all of
-// them: an Estimator sees whole episodes.
+// Compute fills the rows' advantages and returns with the estimator of that
+// name. It returns an error if a row lacks a field that the estimator needs.
+// Rows of one episode are merged first, so that an episode of several contexts
+// counts once and its advantage is on the sampled tokens of all of them.
 func Compute(name string, rows []data.Row, o Options) error {
 	e, err := Estimators.Lookup(name)
 	if err != nil {
@@ -101,7 +102,7 @@ func (n Needs) check(r *data.Row) error {
 	return nil
 }
 
-// broadcast returns v on every token whose mask is 1, 0 elsewhere.
+// broadcast returns v where the mask is 1 and 0 elsewhere.
 func broadcast(v float64, mask []uint8) []float32 {
 	out := make([]float32, len(mask))
 	for i, m := range mask {
@@ -112,8 +113,8 @@ func broadcast(v float64, mask []uint8) []float32 {
 	return out
 }
 
-// scores are the sums of the rows' token rewards; those of a group that differ
-// by rounding alone are equal.
+// scores returns the sum of each row's token rewards. Sums of a group that differ
+// only by rounding are made equal.
 func scores(rows []data.Row) []float64 {
 	out := make([]float64, len(rows))
 	for i := range rows {

@@ -9,9 +9,9 @@ package advantage
 // Source: Schulman et al., arXiv:1506.02438, eq. 16, with the mask of verl's
 // current code.
 //
-// Differs from OpenManus-RL in: tokens of observations take no part. There the
-// recursion ran over every token, so that the critic's values of texts nobody
-// chose entered it, and each of their tokens cost a factor γλ.
+// Differs from OpenManus-RL in: observation tokens are skipped. OpenManus-RL's
+// recursion includes them, so that the critic's values of text that the policy
+// did not choose enter the sum and each such token adds a factor γλ.
 
 import (
 	"github.com/openmanus/openmanus/data"

@@ -1,7 +1,7 @@
 package advantage
 
-// GDPO: every part of the reward is normalised in its group by itself, so that a
-// part of large numbers does not drown the others:
+// GDPO: every part of the reward is normalised within its group separately, so
+// that a part with large values does not dominate the others:
 //
 //	A_k = (r_k - mean_G r_k) / (std_G r_k + 1e-6),   of row i and part k
 //	A   = whiten(Σ_k w_k A_k)
@@ -9,9 +9,9 @@ package advantage
 // over the sampled tokens of the batch, with w_k the part's weight. Source: GDPO,
 // arXiv:2601.05242, and verl's gdpo. Without the division A_k = r_k - mean_G r_k.
 //
-// Differs from verl in: the parts are those that the reward is made of, the
-// components of the score or the environment's reward, and each penalty with its
-// coefficient as the weight. verl takes the keys that are listed and no penalty.
+// Differs from verl in: the parts are the components of the score, or the
+// environment's reward, and each penalty with its coefficient as the weight.
+// verl uses a configured list of keys and no penalties.
 
 import (
 	"fmt"

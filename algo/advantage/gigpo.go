@@ -1,30 +1,30 @@
 package advantage
 
-// Group-in-group policy optimisation: the episode's advantage in its group, and
-// on top of it the advantage of every turn among the turns of the group that
-// began from the same observation.
+// Group-in-group policy optimisation: the sum of the episode's advantage in its
+// group and of each turn's advantage among the group's turns that start from the
+// same observation.
 //
 //	A^E_k = (s_i - p_k) - mean_G (s_i - mean_k p_k)
 //	g_k   = r_k + γ g_{k+1} over the turns k of a row, r_k the rewards of its tokens
 //	A^S_k = (g_k - p_k) - mean of the turns with the same anchor
 //	A     = A^E + ω A^S,   on the tokens of the turn
 //
-// s_i is the sum of row i's r_k, p_k the penalty of turn k where its action was
-// invalid, else 0. mean_norm is this; mean_std_norm divides both by the unbiased
-// standard deviation + 1e-6. The anchor of a turn is the observation that it
-// answers, as the environment sent it; the first turn answers the reset. With a
-// similarity below 1 anchors need not be equal: a turn joins the first group whose
-// first anchor is similar enough (similarity.go), as in verl-agent. A turn
-// without another of its anchor has A^S = 0. Source: Feng et al., GiGPO,
-// arXiv:2505.10978, section 4; the penalty is verl-agent's and OpenManus-RL's
-// (spec 5.9): off the score of that turn's row, on its last token, and off its
-// step return, and in no other turn's.
+// s_i is the sum of row i's r_k. p_k is the penalty of turn k if its action was
+// invalid, else 0. The formulas are those of mean_norm; mean_std_norm divides
+// both advantages by the unbiased standard deviation + 1e-6. The anchor of a turn
+// is the observation before it, as the environment sent it; the anchor of the
+// first turn is the observation of the reset. With a similarity threshold below
+// 1, a turn joins the first group whose first anchor is similar enough
+// (similarity.go), as in verl-agent. A turn with an anchor of its own has
+// A^S = 0. Source: Feng et al., GiGPO, arXiv:2505.10978, section 4. The penalty
+// is that of verl-agent and OpenManus-RL (spec 5.9): it is subtracted from the
+// row's score on that turn and from the turn's own return, at its last token, and
+// does not affect other turns.
 //
 // Differs from verl-agent and OpenManus-RL in: rows are whole episodes, not
-// turns. Every episode counts once in A^E here, a turn as its share of it, in
-// the mean and in the deviation; with a row for every turn, long episodes
-// counted more. Episodes recorded without their first observation share the
-// anchor of their first turns.
+// turns. Every episode has weight 1 in the mean and the deviation of A^E, shared
+// equally by its turns; with a row per turn, long episodes weigh more. The first
+// turns of episodes recorded without their first observation share one anchor.
 
 import (
 	"fmt"
@@ -95,8 +95,8 @@ func gigpo(rows []data.Row, o Options) error {
 	return nil
 }
 
-// penalty is what turn t was paid less for an invalid action. A turn without
-// tokens has none that could be paid less.
+// penalty returns the amount subtracted from the reward of turn t for an invalid
+// action: 0 for a valid action or a turn without tokens.
 func (o Options) penalty(t *data.Turn) float64 {
 	if t.Invalid() && t.End > t.Start {
 		return o.InvalidActionPenalty
@@ -104,7 +104,7 @@ func (o Options) penalty(t *data.Turn) float64 {
 	return 0
 }
 
-// rounding is that of a row's rewards and of what they were before penalties.
+// rounding bounds the rounding error of a row's rewards and penalties.
 func (o Options) rounding(r *data.Row) float64 {
 	noise := rounding(r)
 	for k := range r.Turns {
@@ -126,17 +126,17 @@ func (o Options) episodePart(rows []data.Row, members []int) {
 		noise = math.Max(noise, o.rounding(r))
 	}
 	settle(scores, members, noise)
-	// each calls f with what every turn of a row is worth and its share of the row.
+	// each calls f with the score and the weight of every turn of row i.
 	each := func(i int, f func(x, share float64)) {
 		turns := rows[i].Turns
-		if len(turns) == 0 { // in which nothing was said
+		if len(turns) == 0 { // an episode without replies
 			f(scores[i], 1)
 		}
 		for k := range turns {
 			f(scores[i]-o.penalty(&turns[k]), 1/float64(len(turns)))
 		}
 	}
-	mean, std := 0.0, 1.0 // of a group of one row, as in verl
+	mean, std := 0.0, 1.0 // the values for a group of one row, as in verl
 	if n := float64(len(members)); n > 1 {
 		variance := 0.0
 		for _, i := range members {
@@ -166,8 +166,8 @@ func (o Options) episodePart(rows []data.Row, members []int) {
 	}
 }
 
-// normed are the scores of the members, in their order, less their mean and,
-// with mean_std_norm, in units of their spread.
+// normed returns the members' scores, in their order, minus their mean and, with
+// mean_std_norm, divided by their standard deviation.
 func (o Options) normed(scores []float64, members []int) []float64 {
 	mean, std := MeanStd(scores, members)
 	out := make([]float64, len(members))
@@ -180,11 +180,11 @@ func (o Options) normed(scores []float64, members []int) []float64 {
 	return out
 }
 
-// anchored are the turns of a group by what they answer, in the order in which
-// the anchors come up.
+// anchored groups the turns of a group by anchor, in the order in which the
+// anchors first occur.
 func (o Options) anchored(rows []data.Row, members []int) [][]step {
 	type anchor struct {
-		unknown     bool // the answer to a reset that was not recorded
+		unknown     bool // the reset's observation was not recorded
 		observation string
 	}
 	at := map[anchor]int{}
@@ -224,9 +224,8 @@ func (o Options) anchored(rows []data.Row, members []int) [][]step {
 	return out
 }
 
-// stepReturns are the discounted sums of the turns' rewards from each turn on,
-// each less the turn's own penalty: an invalid action is not held against the
-// turns before it.
+// stepReturns returns, for every turn, the discounted sum of the rewards from this
+// turn on minus its own penalty. Penalties of later turns are not included.
 func (o Options) stepReturns(r *data.Row) []float64 {
 	g := make([]float64, len(r.Turns))
 	next := 0.0
@@ -234,7 +233,7 @@ func (o Options) stepReturns(r *data.Row) []float64 {
 		for _, x := range r.Rewards[r.Turns[k].Start:r.Turns[k].End] {
 			g[k] += float64(x)
 		}
-		p := o.penalty(&r.Turns[k]) // which the last token was paid less
+		p := o.penalty(&r.Turns[k]) // already subtracted at the last token
 		g[k] += p + gamma.In(o.Params)*next
 		next = g[k]
 		g[k] -= p

@@ -4,11 +4,10 @@ package advantage
 //
 //	A_i = α (s_i - mean_G s),   α = B / max(1, number of rows with s ≠ 0)
 //
-// with B the rows of the batch: the fewer rows say anything, the more each
-// counts. α makes up for rows of no advantage in the loss's mean, so they stay
-// there. Source: Chu et al., GPG, arXiv:2504.02546, with its normaliser f_norm
-// at 1, as in verl. A group of one row has mean 0. It goes with the policy loss
-// of the same name.
+// with B the number of rows of the batch. Rows without an advantage stay in the
+// loss's mean, and α compensates for them. Source: Chu et al., GPG,
+// arXiv:2504.02546, with the normaliser f_norm = 1, as in verl. A group of one
+// row has mean 0. The matching policy loss is gpg.
 
 import (
 	"github.com/openmanus/openmanus/data"

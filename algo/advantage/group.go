@@ -6,11 +6,11 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// epsilon keeps a division finite where all scores of a group are equal.
+// epsilon keeps the division finite if all scores of a group are equal.
 const epsilon = 1e-6
 
-// Groups returns the indices of the rows of each uid, in the order in which
-// the uids come up.
+// Groups returns the row indices of each uid, in the order in which the uids
+// first occur.
 func Groups(rows []data.Row) [][]int {
 	at := map[string]int{}
 	var groups [][]int
@@ -26,8 +26,8 @@ func Groups(rows []data.Row) [][]int {
 	return groups
 }
 
-// MeanStd is the mean and the unbiased standard deviation of the members'
-// scores; 0 and 1 for a group of one, as in verl.
+// MeanStd returns the mean and the unbiased standard deviation of the members'
+// scores, or 0 and 1 for a group of one, as in verl.
 func MeanStd(scores []float64, members []int) (mean, std float64) {
 	if len(members) == 1 {
 		return 0, 1
@@ -47,8 +47,8 @@ func meanOf(scores []float64, members []int) float64 {
 	return mean / float64(len(members))
 }
 
-// byGroup gives every row one advantage, which is also its return: what f
-// makes of the scores of its group.
+// byGroup sets one advantage, which is also the return, on the sampled tokens of
+// every row. f computes it from the scores of the row's group.
 func byGroup(rows []data.Row, f func(scores []float64, members []int, set func(i int, a float64))) {
 	s := scores(rows)
 	for _, members := range Groups(rows) {

@@ -9,12 +9,12 @@ package advantage
 // arXiv:2402.03300, section 4.1.2; without the division it is Dr. GRPO,
 // arXiv:2503.20783.
 //
-// grpo_vectorized is another name for it, as in verl since 0.8; before, verl
-// floored its variance at 1e-6. Scores that differ by rounding alone are equal
-// under both names (rounding.go).
+// grpo_vectorized is an alias, as in verl since 0.8; earlier versions of verl
+// floored its variance at 1e-6. Scores that differ only by rounding count as
+// equal (rounding.go).
 //
-// Differs from the paper in: the 1e-6 under the fraction, and a group of one
-// row, whose advantage is its score (mean 0, std 1), both as in verl.
+// Differs from the paper in: the 1e-6 in the denominator, and the advantage of a
+// group of one row, which is its score (mean 0, std 1), both as in verl.
 
 import (
 	"github.com/openmanus/openmanus/data"

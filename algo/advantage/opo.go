@@ -1,8 +1,8 @@
 package advantage
 
-// On-policy optimal baseline: the mean of the group's scores, weighted by
-// length, which minimises the variance of the gradient where its square grows
-// with the number of tokens.
+// On-policy optimal baseline: the length-weighted mean of the group's scores. It
+// minimises the variance of the gradient if the squared gradient norm grows
+// linearly with the number of tokens.
 //
 //	A_i = s_i - Σ_G len_j s_j / Σ_G len_j
 //

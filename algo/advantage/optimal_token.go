@@ -1,26 +1,27 @@
 package advantage
 
 // The optimal token baseline: for the k-th sampled token of a row, the mean of
-// the returns from the k-th sampled tokens of its group, weighted by how much
-// gradient has been spent up to there.
+// the returns from the k-th sampled tokens of its group, weighted by the sum of
+// the squared gradient norms up to that token.
 //
 //	w_t = 1 - 2 π_t + Σ_v π(v)²,   W_k = Σ_{j≤k} w_j,   g_k = Σ_{j≥k} r_j
 //	B_k = Σ_G g_k W_k / (Σ_G W_k + 1e-8);   A_k = g_k - B_k
 //
 // w_t is the squared norm of the gradient of log π_t with respect to the logits.
-// Where the tokens carry importance weights ρ, w is multiplied by ρ². Source:
-// verl's tir_optimal_token_baseline.
+// For tokens with importance weights ρ, w is multiplied by ρ². Source: verl's
+// tir_optimal_token_baseline.
 //
 // A position is the index k of a token among the row's sampled tokens, counted
-// over all contexts of an episode: a step of the policy is a sampled token, and
-// observations are no steps. From the length of the group's second longest row on,
-// one row alone has a token; its own return would be its baseline and A would be
-// 0, so B is 0 there. A group of one row has B = 0.
+// over all contexts of an episode; observation tokens are not counted. Beyond the
+// length of the group's second longest row, only the longest row has tokens. Its
+// own return as the baseline would make A = 0, so B is 0 there. A group of one row
+// has B = 0.
 //
-// Differs from verl in: optimal_token_baseline is the same as tir_, as it is in
-// verl for rows of one turn. verl's compares the tokens in the same column of the
-// padded batch, which observations of other lengths shift against each other, and
-// cuts the longest row at a column by a number of sampled tokens.
+// Differs from verl in: optimal_token_baseline is an alias of
+// tir_optimal_token_baseline; in verl they agree only for rows of one turn. verl's
+// optimal_token_baseline compares tokens in the same column of the padded batch,
+// where observations of different lengths misalign the sampled tokens, and it
+// truncates the longest row at a column computed from a number of sampled tokens.
 
 import (
 	"math"
@@ -33,8 +34,8 @@ func init() {
 	Estimators.Add(registry.Entry{Name: "optimal_token_baseline", Doc: "return less the optimal baseline of every token position", Aliases: []string{"tir_optimal_token_baseline"}}, Estimator{Estimate: optimalToken, InGroup: true, Needs: Needs{SumPiSquared: true}})
 }
 
-// spent is one sampled token of a row: its place, the return from it on and
-// the gradient spent up to it.
+// spent is one sampled token of a row: its index, the return from it on and the
+// sum of squared gradient norms up to it.
 type spent struct {
 	at      int
 	g, cumW float64

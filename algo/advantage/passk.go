@@ -1,16 +1,16 @@
 package advantage
 
-// Pass@k advantages: only the best row of a group is paid, by how much it is
-// better than the second best.
+// Pass@k advantages: only the best row of a group has an advantage, its margin
+// over the second best.
 //
 //	A_best = (s_max - s_2nd) / (std_G s + 1e-6),   0 for all others
 //
 // Source: Tang et al., "Optimizing Language Models for Inference Time Objectives
 // using Reinforcement Learning", arXiv:2503.19595, as in verl's grpo_passk.
 //
-// Differs from verl in: a group of one row, left over where its other episodes
-// were lost to the infrastructure, has advantage 0 rather than ending the run.
-// Of several best rows the first counts as best, and gets 0.
+// Differs from verl in: a group of one row, whose other episodes failed in the
+// infrastructure, has advantage 0; verl ends the run. Among equal best rows the
+// first counts as the best, and its margin is 0.
 
 import (
 	"github.com/openmanus/openmanus/data"

@@ -1,22 +1,22 @@
 package advantage
 
-// PF-PPO: rows are drawn anew, with replacement, by how much their scores say,
-// as many as there were.
+// PF-PPO: the rows are resampled with replacement, to the same number, with
+// weights from their scores.
 //
 //	pow         weight |s|^p
 //	max_min     1 for the highest and the lowest score, 0 for others
 //	max_random  0.4 for the highest score, 0.1 for others
 //
-// The score s is the episode's own, as it was given: before penalties, before a
-// KL in the reward, which would make every score another, and before it was
-// spread over tokens, whose float32 sum need not be it.
+// The score s is the episode's original score: before penalties, before a KL in
+// the reward, and before its distribution over tokens, whose float32 sum may
+// differ from it.
 //
 // Source: Shen et al., "Policy Filtration in RLHF", arXiv:2409.06957, as in
-// verl, where it belongs to gae; here any estimator may be followed by it.
+// verl, which supports it for gae only; here it works after any estimator.
 //
-// Differs from verl in: a draw is keyed by the run's seed and the step, so that
-// a resumed run draws the same. Weights that are 0 for every row leave the rows
-// as they are.
+// Differs from verl in: the random numbers depend on the run's seed and the step,
+// so that a resumed run draws the same rows. If all weights are 0, the rows are
+// unchanged.
 
 import (
 	"math"
@@ -26,9 +26,9 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// Reweightings hold the weights of PF-PPO by name: what a row of score s
-// weighs, where lo and hi are the lowest and the highest of all and v are the
-// values of the parameters.
+// Reweightings holds the weight functions of PF-PPO by name. A function returns
+// the weight of a row with score s, where lo and hi are the lowest and highest
+// score of the batch and v the parameters.
 var Reweightings = registry.New[func(s, lo, hi float64, v registry.Values) float64]("PF-PPO weighting")
 
 var weightPow = registry.NewParam("pf_ppo_weight_pow", 2.0, "exponent of |score|", registry.Above(0))
@@ -49,9 +49,9 @@ func init() {
 	})
 }
 
-// Resample draws as many episodes as there are by the weighting called name, an
-// episode with all its contexts. The rows that are drawn share their slices
-// with those given.
+// Resample draws as many episodes as rows holds, with the weights of the
+// reweighting of that name. An episode is drawn with all its contexts. The
+// result shares the slices of the given rows.
 func Resample(rows []data.Row, name string, v registry.Values, seed, step uint64) ([]data.Row, error) {
 	weight, err := Reweightings.Lookup(name)
 	if err != nil {

@@ -1,14 +1,14 @@
 package advantage
 
-// REINFORCE: the discounted sum of the rewards that follow.
+// REINFORCE: the discounted sum of the following rewards.
 //
 //	g_t = r_t + γ g_{t'},   t' the next sampled token;   A = g
 //
 // Source: Williams, "Simple statistical gradient-following algorithms for
 // connectionist reinforcement learning", 1992.
 //
-// Returns are carried through the tokens of observations: they are no steps of
-// the policy, take no discount and do not end an episode.
+// Returns pass through observation tokens unchanged: these are not actions of the
+// policy, add no discount and do not end an episode.
 
 import (
 	"github.com/openmanus/openmanus/data"
@@ -27,8 +27,8 @@ func reinforce(rows []data.Row, o Options) error {
 	return nil
 }
 
-// returns are the discounted sums of a row's rewards from each sampled token
-// on, carried through what was not sampled; 0 there.
+// returns computes the discounted sum of a row's rewards from each sampled token
+// on. Other tokens add no discount and have the value 0.
 func returns(r *data.Row, gamma float64) []float32 {
 	out := make([]float32, len(r.Mask))
 	g := 0.0

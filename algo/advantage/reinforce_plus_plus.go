@@ -4,16 +4,16 @@ package advantage
 //
 //	g_t = r_t + γ g_{t'};   A = whiten(g)
 //
-// and its baseline form, in which the score of the row's group is the return of
-// every token:
+// and the variant with a baseline, in which every token has the row's score minus
+// the mean of its group:
 //
 //	A = whiten(s_i - mean_G s)
 //
 // Source: Hu, REINFORCE++, arXiv:2501.03262.
 //
-// The return is carried through observations, as in verl since 0.9. Before, verl
-// set it to 0 after every token outside the mask, so that a reward at the end of
-// an episode never reached the turns before the last (spec 5.4).
+// Returns pass through observation tokens, as in verl since 0.9. Earlier versions
+// of verl reset the return to 0 at every token outside the mask, so that a reward
+// at the end of an episode did not reach the turns before the last (spec 5.4).
 
 import (
 	"github.com/openmanus/openmanus/data"

@@ -1,12 +1,12 @@
 package advantage
 
-// ReMax: the rewards that follow, less the score of a greedy episode of the
-// same task.
+// ReMax: the sum of the following rewards minus the score of a greedy episode of
+// the same task.
 //
 //	g_t = Σ_{u≥t} r_u;   A_t = g_t - b
 //
 // Source: Li et al., ReMax, arXiv:2310.10505. There is no discount. The
-// baseline is Row.Baseline; whoever calls plays the greedy episode.
+// baseline b is Row.Baseline; the caller plays the greedy episode.
 
 import (
 	"github.com/openmanus/openmanus/data"

@@ -1,6 +1,6 @@
 package advantage
 
-// REINFORCE leave-one-out: a row is compared with the mean of the others.
+// REINFORCE leave-one-out: the baseline of a row is the mean of the other rows.
 //
 //	A_i = s_i - mean_{j≠i} s_j = n/(n-1) · (s_i - mean_G s)
 //

@@ -1,17 +1,17 @@
 package advantage
 
-// Token rewards are float32, so that scores which are equal need not be equal
-// sums: a score of 1 over three tokens is 1.0000000298. Rounding to 24 bits
-// keeps every sum within
+// Token rewards are float32, so equal scores may have different sums: a score of
+// 1 distributed over three tokens sums to 1.0000000298. Rounding to 24 bits keeps
+// every sum within
 //
 //	2^-24 Σ_t |r_t|
 //
-// of what was paid. Scores of a group that are not further apart than that,
-// with room for a second rounding, are one score: else a group estimator would
-// divide rounding by the spread of rounding, and dynamic sampling would take a
-// group that has nothing to teach for one that has.
+// of the score. Scores of a group within this distance, with a margin for a second
+// rounding, are treated as equal. Otherwise a group estimator would divide
+// rounding errors by their own standard deviation, and dynamic sampling would
+// keep a group without any difference.
 //
-// verl has no such rule: its rewards lie on one token of a row.
+// verl does not need this: its rewards are on one token of a row.
 
 import (
 	"math"
@@ -21,8 +21,8 @@ import (
 
 const roundingShare = 1. / (1 << 22)
 
-// Settle makes the members' values, which are made of their rows' token
-// rewards, equal where they differ by rounding alone.
+// Settle makes the members' values equal if they differ only by the rounding of
+// their rows' token rewards.
 func Settle(values []float64, members []int, rows []data.Row) {
 	noise := 0.0
 	for _, i := range members {
@@ -31,8 +31,8 @@ func Settle(values []float64, members []int, rows []data.Row) {
 	settle(values, members, noise)
 }
 
-// rounding is how far apart two sums of rewards as large as the row's can be
-// by rounding alone.
+// rounding bounds the difference that rounding can cause between two sums of
+// rewards as large as the row's.
 func rounding(r *data.Row) float64 {
 	sum := 0.0
 	for _, x := range r.Rewards {
@@ -41,8 +41,7 @@ func rounding(r *data.Row) float64 {
 	return sum * roundingShare
 }
 
-// settle makes the members' values equal if none is further than noise from
-// another.
+// settle makes the members' values equal if they lie within noise of each other.
 func settle(values []float64, members []int, noise float64) {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, i := range members {

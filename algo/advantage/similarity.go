@@ -1,19 +1,21 @@
 package advantage
 
-// How alike two observations are: the length of their longest common
-// subsequence of characters, as a share of their mean length,
+// The similarity of two observations is the length of their longest common
+// subsequence of characters divided by their mean length:
 //
 //	similarity(a, b) = 2 LCS(a, b) / (|a| + |b|)
 //
-// which is at least θ where deleting and inserting at most (1-θ)(|a| + |b|)
-// characters turns a into b. That is decided in time and memory that depend on the
-// number of edits (Myers, "An O(ND) difference algorithm and its variations",
-// Algorithmica 1, 1986), of which there may be maxEdits: longer texts have to be
-// more alike than θ asks for.
+// It is at least θ if at most (1-θ)(|a| + |b|) deletions and insertions of
+// characters turn a into b. Myers' algorithm ("An O(ND) difference algorithm and
+// its variations", Algorithmica 1, 1986) decides this with time and memory that
+// depend on the number of edits. At most maxEdits edits are tried, so the
+// threshold for very long texts is higher than θ.
 //
-// Source: the similarity grouping of verl-agent, GiGPO's repository. Differs from
-// it in: it takes Python's difflib ratio, which is at most this one, depends on the
-// order of the two and leaves frequent characters out of texts of 200 and more.
+// Source: the similarity grouping of verl-agent, GiGPO's repository.
+//
+// Differs from verl-agent in: verl-agent uses the ratio of Python's difflib, which
+// is at most this similarity, depends on the order of the two texts and ignores
+// frequent characters in texts of 200 characters or more.
 
 // maxEdits bounds the work of one comparison.
 const maxEdits = 1024
@@ -24,13 +26,14 @@ func similar(a, b []rune, threshold float64) bool {
 	return withinEdits(a, b, min(int((1-threshold)*float64(len(a)+len(b))+rounding), maxEdits))
 }
 
-// withinEdits reports whether at most so many deletions and insertions turn a into b.
+// withinEdits reports whether at most the given number of deletions and insertions
+// turns a into b.
 func withinEdits(a, b []rune, most int) bool {
 	if d := len(a) - len(b); d > most || -d > most {
 		return false
 	}
 	reach := make([]int, 2*most+3) // the furthest place in a on each diagonal
-	at := most + 1                 // of diagonal 0
+	at := most + 1                 // the index of diagonal 0
 	for edits := 0; edits <= most; edits++ {
 		for k := -edits; k <= edits; k += 2 {
 			x := reach[at+k-1] + 1

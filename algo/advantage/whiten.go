@@ -7,8 +7,8 @@ package advantage
 // with mean and unbiased variance over the tokens whose mask is 1. Source:
 // verl's masked_whiten (spec 5).
 //
-// Differs from it in: tokens outside the mask become 0 rather than whitened
-// too; fewer than two tokens, where there is no variance, are left as they are.
+// Differs from verl in: tokens outside the mask become 0, while verl whitens them
+// too; fewer than two tokens, which have no variance, are unchanged.
 
 import (
 	"math"

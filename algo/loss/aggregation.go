@@ -13,15 +13,16 @@ package loss
 // its scale is loss_scale_factor. Versions of verl before 0.8 did not divide by the
 // number of episodes: loss_scale_factor / episodes of a mini-batch gives that form.
 //
-// token-sum is verl's since 0.9: its gradient grows with the mini-batch. Every
-// other one is a mean.
+// token-sum is in verl since 0.9; its gradient grows with the mini-batch. All
+// others are means.
 //
-// Every one is a sum of token losses times a weight that depends on nothing but
-// the mini-batch's lengths, so that the gradients of its micro-batches add up to
-// that of the whole.
+// Every aggregation is a weighted sum of token losses. The weights depend only on
+// the lengths in the mini-batch, so that the gradients of its micro-batches add up
+// to the gradient of the mini-batch.
 //
-// Differs from verl in: episodes without a token in the loss are not counted; its
-// global_batch_size counts them. A mini-batch without a token in the loss gives 0.
+// Differs from verl in: episodes without a token in the loss are not counted;
+// verl's global_batch_size includes them. A mini-batch without a token in the loss
+// has loss 0.
 
 import "github.com/openmanus/openmanus/data/registry"
 
@@ -34,8 +35,8 @@ const (
 	SeqSumNorm       = "seq-mean-token-sum-norm"
 )
 
-// Aggregation returns, from the number of tokens in the loss of every episode of
-// a mini-batch, what a token of an episode with n of them is multiplied by.
+// Aggregation takes the number of tokens in the loss of every episode of a
+// mini-batch and returns the weight of a token in an episode with n such tokens.
 type Aggregation func(lens []int, scale float64) func(n int) float64
 
 // Aggregations holds them by name.
@@ -63,7 +64,7 @@ func init() {
 	})
 }
 
-// totals counts tokens and the rows that have any.
+// totals returns the number of tokens and the number of rows with tokens.
 func totals(lens []int) (tokens, rows float64) {
 	for _, n := range lens {
 		tokens += float64(n)

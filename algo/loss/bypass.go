@@ -1,12 +1,12 @@
 package loss
 
-// Bypass: the log-probs recorded at sampling stand for the old ones, and no pass
-// recomputes them. What sampling and training disagree about then is part of the
-// ratio.
+// Bypass: the log-probs recorded at sampling are used as the old ones instead of
+// recomputing them. The difference between sampling and training is then part of
+// the ratio.
 //
 //	ppo_clip   vanilla on ρ = π / π_rollout
-//	reinforce  ℓ = -sg(w) A log π,  w = ρ (or its product over the row), at most a cap,
-//	           or with a floor 0 outside of floor and cap (IcePop)
+//	reinforce  ℓ = -sg(w) A log π,  w = min(ρ, cap), with ρ per token or its product over
+//	           the row; with a floor (IcePop) w = ρ within [floor, cap] and 0 outside
 //
 // Source: verl's rollout correction, bypass_mode (spec 5.10). Batch.Old holds
 // the recorded log-probs.
@@ -16,7 +16,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// What bypass is made of.
+// The losses and weights of bypass.
 const (
 	Bypass     = "bypass_mode"
 	PPOClip    = "ppo_clip"

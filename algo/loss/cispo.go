@@ -1,13 +1,13 @@
 package loss
 
-// CISPO: the importance weight is clipped, not the update: every token keeps its
-// gradient.
+// CISPO: the importance weight is clipped instead of the update, so that every
+// token keeps its gradient.
 //
 //	ℓ = -sg(clip(ρ, 1-ε_low, 1+ε_high)) A log π
 //
-// Source: MiniMax-M1, arXiv:2506.13585, section 3.1, whose lower bound is none
-// (a large clip_ratio_low). pg_clipfrac is the share of weights that the clip
-// changed.
+// Source: MiniMax-M1, arXiv:2506.13585, section 3.1. The paper has no lower bound;
+// a large clip_ratio_low reproduces that. pg_clipfrac is the share of clipped
+// weights.
 
 import (
 	"github.com/openmanus/openmanus/data/registry"

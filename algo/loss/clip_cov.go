@@ -1,16 +1,15 @@
 package loss
 
-// Clip-Cov: PPO's clipped loss, and a few tokens of high covariance send no
-// gradient at all.
+// Clip-Cov: PPO's clipped loss, without the gradient of a few tokens of high
+// covariance.
 //
 //	ℓ_t = max(-A ρ, -A clip(ρ)) · 0 for the tokens chosen, · 1 for others
 //
-// chosen: clip_cov_ratio of all tokens, at least one, drawn at random from those
-// with cov_t between clip_cov_lb and clip_cov_ub that the clip does not hold
-// already. Source: arXiv:2505.22617, section 4.1. pg_clipfrac is the share of
-// tokens chosen.
+// clip_cov_ratio of all tokens, at least one, are chosen at random among the
+// unclipped tokens with cov_t between clip_cov_lb and clip_cov_ub. Source:
+// arXiv:2505.22617, section 4.1. pg_clipfrac is the share of chosen tokens.
 //
-// Differs from verl in: the draw is keyed by the run's seed and the step.
+// Differs from verl in: the random numbers depend on the run's seed and the step.
 
 import (
 	"fmt"

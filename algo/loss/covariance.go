@@ -1,15 +1,15 @@
 package loss
 
-// What clip_cov and kl_cov have in common: tokens whose log-prob and advantage
-// move together most are those whose update takes entropy away.
+// The covariance of log-prob and advantage, for clip_cov and kl_cov. Updates of
+// tokens with a high covariance reduce the entropy most.
 //
 //	cov_t = (A_t - mean A) (log π_t - mean log π)
 //
 // over the tokens of the mini-batch. Source: Cui et al., "The Entropy Mechanism
 // of Reinforcement Learning", arXiv:2505.22617.
 //
-// Differs from verl in: means and choices are over the whole mini-batch, so the
-// log-probs are computed once more before it.
+// Differs from verl in: means and choices are over the whole mini-batch, which
+// costs an additional pass for the log-probs before it.
 
 func covariances(tokens []Token) []float64 {
 	meanA, meanP := 0.0, 0.0
@@ -26,5 +26,5 @@ func covariances(tokens []Token) []float64 {
 	return cov
 }
 
-// share is how many of n tokens a ratio takes: at least one.
+// share returns the number of tokens that ratio selects from n: at least one.
 func share(ratio float64, n int) int { return max(1, int(ratio*float64(n))) }

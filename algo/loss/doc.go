@@ -1,11 +1,11 @@
-// Package loss holds the policy losses: functions from the log-probs of sampled
-// tokens to one loss for each, made of plain tensor operations whose gradient is
-// autograd's; and the aggregations that make one number of them. Each loss is
-// one file that opens with its formula, its source and what differs from it,
-// and is found by name in Policies.
+// Package loss holds the policy losses, functions from the log-probs of sampled
+// tokens to one loss per token, and the aggregations of token losses to one
+// number. Losses consist of tensor operations; autograd computes the gradients.
+// Each loss is one file, which opens with the formula, its source and the
+// differences from the source. Policies holds the losses by name.
 //
-// Everything is over the tokens in the loss alone, so no mask comes in. No
-// result depends on how a mini-batch is cut into micro-batches: what a loss
-// must know of the whole mini-batch is counted before (Aggregation) or chosen
-// before (Policy.Choose).
+// The inputs hold only the tokens in the loss, so no function takes a mask.
+// Results do not depend on the division of a mini-batch into micro-batches:
+// statistics of the whole mini-batch are computed beforehand, by Aggregation and
+// Policy.Choose.
 package loss

@@ -1,7 +1,7 @@
 package loss
 
 // DPPO: tokens whose probability has moved too far in the direction of their
-// advantage send no gradient; the others have a truncated importance weight.
+// advantage have no gradient; the others have a truncated importance weight.
 //
 //	ℓ = -sg(min(ρ, c)) A log π · M,   p = π, q = π_old
 //
@@ -9,11 +9,11 @@ package loss
 //	dppo_kl  M = 1 where  A > 0: D ≤ ε_high or p ≤ q;  else: D ≤ ε_low or p ≥ q
 //	         D = q (log q - log p) + (1-q) log((1-q + 1e-8) / (1-p + 1e-8))
 //
-// The bounds are on divergences of two outcomes, the token or any other, not on
-// the ratio, which says little for rare tokens. Source: DPPO, arXiv:2602.04879,
-// and verl's dppo_tv and dppo_kl. c is clip_ratio_c; section 5.4 recommends a
-// large one, such as 20. pg_clipfrac is the share of tokens with M = 0,
-// pg_clipfrac_lower that of tokens in the loss whose weight was truncated.
+// The bounds apply to the divergence of the binary distribution "this token or
+// another", because the ratio is a poor measure for rare tokens. Source: DPPO,
+// arXiv:2602.04879, and verl's dppo_tv and dppo_kl. c is clip_ratio_c; section 5.4
+// of the paper recommends a large value, such as 20. pg_clipfrac is the share of
+// tokens with M = 0, pg_clipfrac_lower the share of tokens with a truncated weight.
 
 import (
 	"github.com/openmanus/openmanus/data/registry"
@@ -32,7 +32,7 @@ func init() {
 		return moved.LeScalar(clipHigh.In(o.Params)), moved.GeScalar(-clipLow.In(o.Params))
 	})})
 	Policies.Add(registry.Entry{Name: "dppo_kl", Doc: "masks tokens by the KL of their probability", Params: dppoParams}, Policy{Loss: dppo(func(b Batch, p, q torch.Tensor, o Options) (up, down torch.Tensor) {
-		// In two steps: 1 + 1e-8 is 1 in float32, and the logarithm of no others infinite.
+		// The sum takes two steps, because 1 + 1e-8 is 1 in float32 and log 0 is infinite.
 		others := func(x torch.Tensor) torch.Tensor { return x.Neg().AddScalar(1).AddScalar(1e-8).Log() }
 		rest := q.Neg().AddScalar(1).Mul(others(q).Sub(others(p)))
 		d := q.Mul(b.Old.Sub(b.LogP.Detach())).Add(rest)
@@ -40,8 +40,8 @@ func init() {
 	})})
 }
 
-// dppo is the loss with a rule for the tokens that stay in it: up where the
-// advantage is positive, down elsewhere.
+// dppo returns the loss with a rule for the tokens to keep: up for positive
+// advantages, down for the others.
 func dppo(near func(b Batch, p, q torch.Tensor, o Options) (up, down torch.Tensor)) func(*torch.Scope, Batch, Options) (torch.Tensor, Sums) {
 	return func(_ *torch.Scope, b Batch, o Options) (torch.Tensor, Sums) {
 		x := b.logRatio().Detach()

@@ -6,8 +6,9 @@ package loss
 //	ℓ = -A log π + β/2 (log π - log π_old)²
 //
 // Source: Richemond et al., "Offline Regularised Reinforcement Learning for Large
-// Language Models Alignment", arXiv:2405.19107, whose τ is β, and verl's dro. The
-// old policy stands for the paper's reference, and A for its reward less the value.
+// Language Models Alignment", arXiv:2405.19107, where β is called τ, and verl's
+// dro. The paper's reference policy is the old policy here, and its reward minus
+// value is A.
 
 import (
 	"github.com/openmanus/openmanus/data/registry"

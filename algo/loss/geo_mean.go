@@ -1,15 +1,15 @@
 package loss
 
 // Geometric-mean policy optimisation: the ratio of a row is the geometric mean
-// of its tokens' ratios, each clipped before.
+// of the clipped ratios of its tokens.
 //
 //	x̂_t = sgn(A) min(sgn(A) x_t, sgn(A) clip(x_t, -ε_low, ε_high))
 //	ρ_i = exp(mean_t x̂_t);   ℓ_i = -mean_t(A_t) ρ_i
 //
-// Source: Zhao et al., GMPO, arXiv:2507.20673. The bounds are of log-ratios; the
-// paper's are 0.4. It is defined for one advantage a row. Its loss is one number
-// a row, here on each of the row's tokens, whose mean it then is. Weights of a
-// rollout correction enter as their geometric mean.
+// Source: Zhao et al., GMPO, arXiv:2507.20673. The bounds apply to log-ratios; the
+// paper uses 0.4. The method assumes one advantage per row. Its loss is one number
+// per row, which is placed on each of the row's tokens, so that their mean is that
+// number. Weights of a rollout correction enter as their geometric mean.
 
 import (
 	"github.com/openmanus/openmanus/data/registry"

@@ -4,9 +4,9 @@ package loss
 //
 //	ℓ = -A log π
 //
-// Sources: Chu et al., GPG, arXiv:2504.02546; Williams, 1992. The two names are
-// one formula: gpg goes with the estimator of its name, and reinforce is what it
-// is called with the weights of a rollout correction before it.
+// Sources: Chu et al., GPG, arXiv:2504.02546; Williams, 1992. Both names have the
+// same formula: gpg is for the estimator gpg, reinforce is the usual name with the
+// weights of a rollout correction.
 
 import (
 	"github.com/openmanus/openmanus/data/registry"

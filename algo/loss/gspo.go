@@ -1,14 +1,14 @@
 package loss
 
-// GSPO: the ratio of whole sequences, per token so that the gradient reaches
-// each, clipped together.
+// GSPO: the ratio of the whole sequence, clipped for all of its tokens together
+// and written per token so that each token has a gradient.
 //
 //	s_i = exp(mean_t x_t);   s_t = sg(s_i) π_t / sg(π_t)
 //	ℓ_t = max(-A s_t, -A clip(s_t, 1-ε_low, 1+ε_high))
 //
 // with sg stopping the gradient and log s_t at most 10. Source: Zheng et al.,
-// arXiv:2507.18071, section 4.3 (GSPO-token); its bounds are 3e-4 and 4e-4. The
-// mean over rows of the mean over tokens belongs to it.
+// arXiv:2507.18071, section 4.3 (GSPO-token), with bounds 3e-4 and 4e-4. It
+// requires the aggregation seq-mean-token-mean.
 
 import (
 	"github.com/openmanus/openmanus/data/registry"

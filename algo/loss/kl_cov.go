@@ -1,11 +1,12 @@
 package loss
 
-// KL-Cov: the plain ratio, and the tokens of highest covariance pay for moving.
+// KL-Cov: the unclipped ratio, with a KL penalty on the tokens of highest
+// covariance.
 //
 //	ℓ_t = -A ρ + ppo_kl_coef |x_t| for the tokens chosen, -A ρ for others
 //
-// chosen: the kl_cov_ratio of all tokens, at least one, with the highest cov_t.
-// Source: arXiv:2505.22617, section 4.2. ppo_kl is the mean of |x| here, as in
+// The chosen tokens are kl_cov_ratio of all tokens, at least one, with the highest
+// cov_t. Source: arXiv:2505.22617, section 4.2. ppo_kl is the mean of |x|, as in
 // verl.
 
 import (

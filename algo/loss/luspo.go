@@ -2,18 +2,18 @@ package loss
 
 import "github.com/openmanus/openmanus/data/registry"
 
-// LUSPO: GSPO without its bias by length. The loss of a sequence is multiplied by
-// its number of tokens, which is GSPO's token loss, summed over the sequence
-// instead of averaged:
+// LUSPO: GSPO without its length bias. The loss of a sequence is multiplied by its
+// number of tokens: GSPO's token losses are summed over the sequence instead of
+// averaged.
 //
 //	ℓ_t as in gspo;   mean over sequences of Σ_t ℓ_t
 //
-// Source: LUSPO, arXiv:2602.05261, and TRL's loss_type luspo. The mean over rows
-// of sums over tokens belongs to it. Its gradient is that of a sum of tokens, so
-// the bounds are gspo's, of the ratio, and the learning rate may have to be lower.
+// Source: LUSPO, arXiv:2602.05261, and TRL's loss_type luspo. It requires the
+// aggregation seq-mean-token-sum. The bounds are those of gspo. Since the gradient
+// is a sum over tokens, the learning rate may have to be lower than for gspo.
 //
-// Differs from TRL in: weights of a rollout correction by token multiply the
-// gradient of their token, as in gspo, not that of the whole sequence.
+// Differs from TRL in: token weights of a rollout correction multiply the gradient
+// of their token, as in gspo, instead of the gradient of the whole sequence.
 
 func init() {
 	Policies.Add(registry.Entry{Name: "luspo", Doc: "gspo without the division by the length", Params: clipBounds}, Policy{Loss: gspo, Agg: SeqMeanTokenSum})

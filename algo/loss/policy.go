@@ -9,7 +9,7 @@ import (
 
 // Options configure a loss.
 type Options struct {
-	Params registry.Values // of the loss, by key
+	Params registry.Values // the loss's parameters by key
 
 	// The settings of bypass_mode.
 	BypassLoss       string  // PPOClip or Reinforce
@@ -36,29 +36,29 @@ type Batch struct {
 	Adv     torch.Tensor // [M]
 	Weights torch.Tensor // [M] of a rollout correction, or none
 	Lens    []int        // tokens of each row; their sum is M
-	Chosen  []bool       // by Policy.Choose; nil where a policy has none
+	Chosen  []bool       // result of Policy.Choose; nil if a policy has none
 }
 
-// Sums are over the tokens of a micro-batch; divided by the tokens of the
-// mini-batch they are the metrics.
+// Sums holds sums over the tokens of a micro-batch. Divided by the number of tokens
+// of the mini-batch they are the metrics.
 type Sums struct {
 	ClipFrac      float64 // tokens whose ratio was clipped
-	ClipFracLower float64 // tokens on the other side: cut by the dual clip or a cap, or clipped for negative advantages
-	PPOKL         float64 // old minus new log-prob, unless the loss says otherwise
+	ClipFracLower float64 // tokens cut by the dual clip or a cap, or clipped for negative advantages
+	PPOKL         float64 // old minus new log-prob, unless the loss defines another KL
 }
 
 // Policy is a policy loss.
 type Policy struct {
 	// Loss is the loss of every token [M].
 	Loss func(s *torch.Scope, b Batch, o Options) (torch.Tensor, Sums)
-	// Agg is the one aggregation that the loss is defined with; "" for any.
+	// Agg is the aggregation that the loss requires; "" for any.
 	Agg string
-	// Choose marks tokens of a whole mini-batch, for a loss that treats some
-	// otherwise; nil where it needs none.
+	// Choose marks the tokens of a whole mini-batch that the loss treats
+	// differently; nil if the loss treats all tokens alike.
 	Choose func(tokens []Token, o Options, seed uint64) []bool
 }
 
-// Token is what Choose is told of a token in the loss.
+// Token is a token in the loss, as an argument of Choose.
 type Token struct {
 	LogP, Old, Adv float64
 }
@@ -66,8 +66,8 @@ type Token struct {
 // Policies holds the losses by name.
 var Policies = registry.New[Policy]("policy loss")
 
-// Check says whether there is a loss called name, and whether the aggregation
-// called agg goes with it.
+// Check returns an error if no loss is called name, no aggregation is called agg,
+// or the loss requires another aggregation.
 func Check(name, agg string) error {
 	p, err := Policies.Lookup(name)
 	if err != nil {
@@ -82,15 +82,15 @@ func Check(name, agg string) error {
 	return nil
 }
 
-// maxLogRatio bounds log π - log π_old: beyond it the exponential says nothing.
+// maxLogRatio bounds |log π - log π_old|, so that the exponential stays finite.
 const maxLogRatio = 20
 
-// logRatio is log π - log π_old.
+// logRatio returns log π - log π_old [M], clamped to ±maxLogRatio.
 func (b Batch) logRatio() torch.Tensor {
 	return b.LogP.Sub(b.Old).Clamp(-maxLogRatio, maxLogRatio)
 }
 
-// weigh multiplies by the weights of a rollout correction, where there are any.
+// weigh multiplies l [M] by the weights of a rollout correction, if any.
 func (b Batch) weigh(l torch.Tensor) torch.Tensor {
 	if b.Weights.None() {
 		return l
@@ -98,16 +98,16 @@ func (b Batch) weigh(l torch.Tensor) torch.Tensor {
 	return l.Mul(b.Weights)
 }
 
-// clipped is max(-Aρ, -A clip(ρ)) and, for the metrics, where the clipped side
-// was taken.
+// clipped returns max(-Aρ, -A clip(ρ)) [M] and, for the metrics, a mask of the
+// tokens where the clipped term is the larger one.
 func clipped(ratio, adv torch.Tensor, o Options) (loss, cut torch.Tensor) {
 	plain := adv.Mul(ratio).Neg()
 	bound := adv.Mul(ratio.Clamp(1-clipLow.In(o.Params), 1+clipHigh.In(o.Params))).Neg()
 	return plain.Maximum(bound), bound.Gt(plain)
 }
 
-// count is the number of true elements.
+// count returns the number of true elements.
 func count(b torch.Tensor) float64 { return b.To(torch.Float64).Sum().Item() }
 
-// klSum is Σ old - new log-prob.
+// klSum returns the sum of old minus new log-probs.
 func klSum(logRatio torch.Tensor) float64 { return -logRatio.Detach().To(torch.Float64).Sum().Item() }

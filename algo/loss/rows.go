@@ -2,13 +2,14 @@ package loss
 
 import "github.com/openmanus/openmanus/torch"
 
-// rowMeans is the mean of x [M] over each row's tokens, on every token of the
-// row [M]. A row without tokens takes no part.
+// rowMeans returns [M] with, on every token, the mean of x [M] over the tokens of
+// its row.
 func (b Batch) rowMeans(s *torch.Scope, x torch.Tensor) torch.Tensor {
 	return b.byRow(s, x, func(row torch.Tensor) torch.Tensor { return row.Mean() })
 }
 
-// rowSums is the sum over each row's tokens, on every token of the row.
+// rowSums returns [M] with, on every token, the sum of x [M] over the tokens of its
+// row.
 func (b Batch) rowSums(s *torch.Scope, x torch.Tensor) torch.Tensor {
 	return b.byRow(s, x, torch.Tensor.Sum)
 }

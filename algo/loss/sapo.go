@@ -4,9 +4,9 @@ package loss
 //
 //	ℓ = -A (4/τ) σ(τ (ρ - 1)),   τ = tau_pos where A > 0, tau_neg elsewhere
 //
-// At ρ = 1 its gradient is that of the plain ratio, and it fades away from it,
-// faster for negative advantages. Source: Gao et al., arXiv:2511.20347. The mean
-// over rows of the mean over tokens belongs to it.
+// At ρ = 1 the gradient equals that of the unclipped ratio. It decays with the
+// distance of ρ from 1, faster for negative advantages. Source: Gao et al.,
+// arXiv:2511.20347. It requires the aggregation seq-mean-token-mean.
 
 import (
 	"github.com/openmanus/openmanus/data/registry"

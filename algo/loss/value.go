@@ -12,8 +12,9 @@ package loss
 
 import "github.com/openmanus/openmanus/torch"
 
-// Value is the loss of every token [M], and how many tokens the clip held. The
-// gradient goes to v.
+// Value returns the loss of every token [M] and the number of tokens at which the
+// clipped term is the larger one. v, old and returns are [M]; only v has a
+// gradient.
 func Value(v, old, returns torch.Tensor, clip float64) (l torch.Tensor, held float64) {
 	plain := v.Sub(returns).Square()
 	near := old.Add(v.Sub(old).Clamp(-clip, clip)).Sub(returns).Square()

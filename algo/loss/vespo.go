@@ -1,15 +1,14 @@
 package loss
 
-// VESPO: the importance weight of the whole sequence, in a smooth form that
-// vanishes for small and for large weights alike, in place of a clip.
+// VESPO: instead of a clip, a smooth function of the importance weight of the whole
+// sequence, which vanishes for small and for large weights.
 //
 //	W = exp(clamp(Σ_t x_t + Σ_t log w_t, log 1e-8, 20)),   x_t clamped to ±20
 //	φ = W^k exp(λ (1 - W));   ℓ = -sg(φ) A log π
 //
-// with k and λ of their own for A ≥ 0 and for A < 0; φ(1) = 1. w_t are the
-// weights of a rollout correction by token, which are part of W here. Source:
-// VESPO, arXiv:2602.10693, and TRL's loss_type vespo, which takes the mean over
-// tokens of it.
+// with separate k and λ for A ≥ 0 and A < 0; φ(1) = 1. w_t are the token weights of
+// a rollout correction, which are part of W. Source: VESPO, arXiv:2602.10693, and
+// TRL's loss_type vespo, which averages the loss over tokens.
 
 import (
 	"math"
@@ -18,7 +17,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// leastWeight bounds a weight from below before its logarithm is taken.
+// leastWeight is the lower bound of a weight before its logarithm.
 const leastWeight = 1e-8
 
 var (

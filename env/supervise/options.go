@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -74,33 +75,26 @@ type Command struct {
 }
 
 func (o *Options) fill() {
-	set := func(d *time.Duration, v time.Duration) {
-		if *d <= 0 {
-			*d = v
-		}
-	}
-	set(&o.StartTimeout, DefaultStartTimeout)
-	set(&o.Grace, DefaultGrace)
-	set(&o.Backoff, defaultBackoff)
-	set(&o.BackoffMax, defaultBackoffMax)
-	set(&o.Steady, defaultSteady)
-	if o.Servers <= 0 {
-		o.Servers = 1
-	}
-	if o.Host == "" {
-		o.Host = "127.0.0.1"
-	}
-	if o.BasePort == 0 {
-		o.BasePort = DefaultBasePort
-	}
-	if o.LogBytes <= 0 {
-		o.LogBytes = DefaultLogBytes
-	}
+	setDefault(&o.StartTimeout, DefaultStartTimeout)
+	setDefault(&o.Grace, DefaultGrace)
+	setDefault(&o.Backoff, defaultBackoff)
+	setDefault(&o.BackoffMax, defaultBackoffMax)
+	setDefault(&o.Steady, defaultSteady)
+	setDefault(&o.Servers, 1)
+	setDefault(&o.LogBytes, DefaultLogBytes)
+	o.Host = cmp.Or(o.Host, "127.0.0.1")
+	o.BasePort = cmp.Or(o.BasePort, DefaultBasePort)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if len(o.Watchdog) == 0 {
 		o.Watchdog = []string{"/proc/self/exe"}
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+}
+
+// setDefault replaces a value that is not positive.
+func setDefault[T cmp.Ordered](field *T, value T) {
+	var zero T
+	if *field <= zero {
+		*field = value
 	}
 }
 
@@ -125,7 +119,7 @@ func (o *Options) check() error {
 	} else if !st.IsDir() {
 		return fmt.Errorf("the working folder %s is a file", c.Dir)
 	}
-	path, err := lookPath(c.Args[0], c.Dir, c.path())
+	path, err := lookPath(c.Args[0], c.Dir, c.value("PATH"))
 	if err != nil {
 		return err
 	}
@@ -158,9 +152,6 @@ func (o *Options) portFree(port int) error {
 	}
 	return ln.Close()
 }
-
-// path returns the PATH of the server.
-func (c *Command) path() string { return c.value("PATH") }
 
 // lookPath finds a program in the PATH of the server, not in that of this process.
 func lookPath(name, dir, path string) (string, error) {

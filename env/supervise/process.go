@@ -67,9 +67,7 @@ func (p *process) wait() {
 	switch code := state.ExitCode(); {
 	case err != nil && code <= 0:
 		p.err = fmt.Errorf("its watchdog ended: %w", err)
-	case code == exitWatchdog && p.stderr.Len() > 0:
-		p.err = errors.New(string(bytes.TrimSpace(p.stderr.Bytes())))
-	case code == exitNoStart && p.stderr.Len() > 0:
+	case (code == exitWatchdog || code == exitNoStart) && p.stderr.Len() > 0:
 		p.err = errors.New(string(bytes.TrimSpace(p.stderr.Bytes())))
 	case code > exitSignal && code < exitSignal+65:
 		p.err = fmt.Errorf("it was killed by signal %d (%v)", code-exitSignal, syscall.Signal(code-exitSignal))

@@ -30,36 +30,17 @@ type recipe struct {
 // variable is an environment variable that must name a folder.
 type variable struct{ name, doc string }
 
-// The packages of all servers. Versions are pinned if newer ones fail or change the
-// game.
+// webPackages are the packages of all servers. A version is pinned if newer ones fail
+// or change the game.
 var webPackages = []string{"fastapi", "uvicorn"}
 
-var (
-	textcraft = recipe{
-		folder: "agentenv-textcraft", module: "agentenv_textcraft:app",
-		venv: []string{"gymnasium", "numpy"},
-	}
-	babyai = recipe{
-		folder: "agentenv-babyai", module: "agentenv_babyai:app",
-		venv: []string{"gym==0.26.2", "gymnasium==0.29.1", "minigrid==2.3.1", "matplotlib", "pillow", "numpy<2"},
-	}
-	sciworld = recipe{
-		folder: "agentenv-sciworld", module: "agentenv_sciworld:app",
-		needs: []string{"java"},
-		venv:  []string{"scienceworld>=1.1.3,<1.3"},
-	}
-	sqlgym = recipe{
-		folder: "agentenv-sqlgym", module: "agentenv_sqlgym:app",
-		data: []variable{{"AGENTENV_SQLGYM_BIRD_PATH", "the BIRD folder, with dev/ and train/ in it"}},
-		venv: []string{"sqlgym==0.1.2"},
-	}
-	lmrlgym = recipe{
-		folder: "agentenv-lmrlgym", module: "agentenv_lmrlgym:app",
-		path:  []string{"agentenv-lmrlgym/lmrlgym"},
-		files: []string{"lmrlgym/LLM_RL", "lmrlgym/llm_rl_scripts"},
-		venv:  []string{"numpy", "tqdm", "scikit-image", "ipython", "termcolor", "transformers<5"},
-	}
-)
+// lmrlgym serves several games of LMRL-Gym.
+var lmrlgym = recipe{
+	folder: "agentenv-lmrlgym", module: "agentenv_lmrlgym:app",
+	path:  []string{"agentenv-lmrlgym/lmrlgym"},
+	files: []string{"lmrlgym/LLM_RL", "lmrlgym/llm_rl_scripts"},
+	venv:  []string{"numpy", "tqdm", "scikit-image", "ipython", "termcolor", "transformers<5"},
+}
 
 // tool returns the recipe of one of the servers that share agentenv-tool. needs is the
 // external requirement of its tools, or "".
@@ -78,17 +59,31 @@ func tool(name, needs string) recipe {
 }
 
 var recipes = map[string]recipe{
-	"textcraft": textcraft,
-	"babyai":    babyai,
-	"sciworld":  sciworld,
-	"sqlgym":    sqlgym,
-	"maze":      lmrlgym,
-	"wordle":    lmrlgym,
-	"weather":   tool("weather", ""),
-	"movie":     tool("movie", ""),
-	"academia":  tool("academia", ""),
-	"todo":      tool("todo", "a Todoist account and its key in TODO_KEY"),
-	"sheet":     tool("sheet", "a Google service account and spreadsheets of one's own"),
+	"textcraft": {
+		folder: "agentenv-textcraft", module: "agentenv_textcraft:app",
+		venv: []string{"gymnasium", "numpy"},
+	},
+	"babyai": {
+		folder: "agentenv-babyai", module: "agentenv_babyai:app",
+		venv: []string{"gym==0.26.2", "gymnasium==0.29.1", "minigrid==2.3.1", "matplotlib", "pillow", "numpy<2"},
+	},
+	"sciworld": {
+		folder: "agentenv-sciworld", module: "agentenv_sciworld:app",
+		needs: []string{"java"},
+		venv:  []string{"scienceworld>=1.1.3,<1.3"},
+	},
+	"sqlgym": {
+		folder: "agentenv-sqlgym", module: "agentenv_sqlgym:app",
+		data: []variable{{"AGENTENV_SQLGYM_BIRD_PATH", "the BIRD folder, with dev/ and train/ in it"}},
+		venv: []string{"sqlgym==0.1.2"},
+	},
+	"maze":     lmrlgym,
+	"wordle":   lmrlgym,
+	"weather":  tool("weather", ""),
+	"movie":    tool("movie", ""),
+	"academia": tool("academia", ""),
+	"todo":     tool("todo", "a Todoist account and its key in TODO_KEY"),
+	"sheet":    tool("sheet", "a Google service account and spreadsheets of one's own"),
 	"alfworld": {
 		folder: "agentenv-alfworld", module: "agentenv_alfworld:app", slow: 10 * time.Minute,
 		more: "the game files that alfworld-download fetches, and Python 3.9",
@@ -191,7 +186,7 @@ func newPlan(name string, l Launch, environ []string) (Plan, error) {
 	}
 	if l.Venv != "" {
 		c.Set["VIRTUAL_ENV"] = l.Venv
-		c.Set["PATH"] = filepath.Join(l.Venv, "bin") + ":" + c.path()
+		c.Set["PATH"] = filepath.Join(l.Venv, "bin") + ":" + c.value("PATH")
 	}
 	python, err := r.interpreter(l, c)
 	if err != nil {
@@ -268,7 +263,7 @@ func (r recipe) interpreter(l Launch, c *Command) (string, error) {
 	}
 	if _, ok := c.Set["VIRTUAL_ENV"]; !ok {
 		c.Set["VIRTUAL_ENV"] = venv
-		c.Set["PATH"] = filepath.Join(venv, "bin") + ":" + c.path()
+		c.Set["PATH"] = filepath.Join(venv, "bin") + ":" + c.value("PATH")
 	}
 	return python, nil
 }
@@ -290,7 +285,7 @@ func (r recipe) needed(c *Command) error {
 		}
 	}
 	for _, program := range r.needs {
-		if _, err := lookPath(program, c.Dir, c.path()); err != nil {
+		if _, err := lookPath(program, c.Dir, c.value("PATH")); err != nil {
 			return fmt.Errorf("%w, which the server needs: install it with the package manager of your system", err)
 		}
 	}
@@ -303,4 +298,45 @@ func (c *Command) value(key string) string {
 		return v
 	}
 	return lookup(c.Env, key)
+}
+
+// venvName is the folder of a virtual environment in the folder of the package.
+const venvName = ".venv"
+
+// VenvIn returns the virtual environment that VenvOf made in a checkout for the
+// server of an environment, or "" if it does not exist. The error describes what the
+// checkout lacks.
+func VenvIn(name, checkout string) (string, error) {
+	r, ok := recipes[name]
+	if !ok {
+		return "", fmt.Errorf("no recipe for %s; there are recipes for %s", name, strings.Join(Recipes(), ", "))
+	}
+	if err := r.inCheckout(checkout); err != nil {
+		return "", err
+	}
+	return r.made(checkout), nil
+}
+
+// made returns the virtual environment in a checkout, or "".
+func (r recipe) made(checkout string) string {
+	venv := filepath.Join(checkout, r.folder, venvName)
+	if _, err := os.Stat(venv); err != nil {
+		return ""
+	}
+	return venv
+}
+
+// inCheckout returns an error if the package is missing in a checkout.
+func (r recipe) inCheckout(checkout string) error {
+	st, err := os.Stat(filepath.Join(checkout, r.folder))
+	if err != nil || !st.IsDir() {
+		return fmt.Errorf("no folder %s in %s: give the checkout of AgentGym that contains it", r.folder, checkout)
+	}
+	for _, f := range r.files {
+		if _, err := os.Stat(filepath.Join(checkout, r.folder, f)); err != nil {
+			return fmt.Errorf("%s in %s is empty: fetch the checkout's submodules (git submodule update --init)",
+				filepath.Dir(filepath.Join(r.folder, f)), checkout)
+		}
+	}
+	return nil
 }

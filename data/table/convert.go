@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/openmanus/openmanus/data"
 )
@@ -145,7 +146,7 @@ func (o *ConvertOptions) refuses(e *Entry, t *data.Task) (string, error) {
 		return DropReward, nil
 	case o.Exclude.Has(t.Env, t.Index):
 		return DropExcluded, nil
-	case ep != nil && !teaches(t.Conversation):
+	case ep != nil && !slices.ContainsFunc(t.Conversation, learned):
 		return DropNoReply, nil
 	case o.MaxTokens == 0:
 		return "", nil
@@ -188,11 +189,5 @@ func (o *ConvertOptions) tokens(e *Entry, t *data.Task) (longest int, err error)
 	return longest, nil
 }
 
-func teaches(messages []data.Message) bool {
-	for _, m := range messages {
-		if m.Role == "assistant" && (m.Loss == nil || *m.Loss) {
-			return true
-		}
-	}
-	return false
-}
+// learned reports whether a message is a reply in the loss.
+func learned(m data.Message) bool { return m.Role == "assistant" && (m.Loss == nil || *m.Loss) }

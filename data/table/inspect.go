@@ -79,8 +79,9 @@ func Inspect(ctx context.Context, path, env string) (*FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	info := &FileInfo{Path: path, Bytes: st.Size(), Others: []string{}, Tasks: data.TaskSet{}}
-	rows, unindexed := map[string]int{}, map[string]int{}
+	info := &FileInfo{Path: path, Bytes: st.Size(), Envs: []EnvInfo{}, Others: []string{}, Tasks: data.TaskSet{}}
+	dump := &DumpInfo{Outcomes: map[data.Outcome]int{}}
+	envs := map[string]*EnvInfo{}
 	src, err := ReadSource(ctx, path, func(e *Entry) error {
 		task, err := e.Task(env)
 		if err != nil {
@@ -88,12 +89,16 @@ func Inspect(ctx context.Context, path, env string) (*FileInfo, error) {
 		}
 		info.Rows++
 		info.Tasks.Add(task.Env, task.Index)
-		if rows[task.Env]++; task.Index == data.NoIndex {
-			unindexed[task.Env]++
+		if envs[task.Env] == nil {
+			envs[task.Env] = &EnvInfo{Env: task.Env}
+		}
+		envs[task.Env].Rows++
+		if task.Index == data.NoIndex {
+			envs[task.Env].Unindexed++
 		}
 		info.addConversation(task.Conversation)
 		if e.Episode != nil {
-			info.addEpisode(e.Episode)
+			dump.add(e.Episode)
 		}
 		return nil
 	})
@@ -103,14 +108,15 @@ func Inspect(ctx context.Context, path, env string) (*FileInfo, error) {
 	info.Format, info.Compressed = src.Format, src.Compressed
 	info.Others = append(info.Others, src.Others...)
 	if src.Format == DumpFile {
-		if info.Dump == nil {
-			info.Dump = &DumpInfo{Outcomes: map[data.Outcome]int{}}
-		}
-		info.Dump.Weights, info.Dump.Torn = src.Header.Weights, src.Torn
+		dump.Weights, dump.Torn = src.Header.Weights, src.Torn
+		info.Dump = dump
 	}
-	info.Envs = envInfos(info.Tasks, rows)
-	for i := range info.Envs {
-		info.Envs[i].Unindexed = unindexed[info.Envs[i].Env]
+	for _, env := range slices.Sorted(maps.Keys(envs)) {
+		e := envs[env]
+		if indices := slices.Sorted(maps.Keys(info.Tasks[env])); len(indices) > 0 {
+			e.Tasks, e.MinIndex, e.MaxIndex = len(indices), indices[0], indices[len(indices)-1]
+		}
+		info.Envs = append(info.Envs, *e)
 	}
 	return info, nil
 }
@@ -125,22 +131,6 @@ func (e *Entry) Task(env string) (data.Task, error) {
 	return t, nil
 }
 
-func envInfos(tasks data.TaskSet, rows map[string]int) []EnvInfo {
-	out := []EnvInfo{}
-	for _, env := range slices.Sorted(maps.Keys(rows)) {
-		info := EnvInfo{Env: env, Rows: rows[env], Tasks: len(tasks[env])}
-		first := true
-		for index := range tasks[env] {
-			if first {
-				info.MinIndex, info.MaxIndex, first = index, index, false
-			}
-			info.MinIndex, info.MaxIndex = min(info.MinIndex, index), max(info.MaxIndex, index)
-		}
-		out = append(out, info)
-	}
-	return out
-}
-
 func (f *FileInfo) addConversation(messages []data.Message) {
 	if len(messages) == 0 {
 		return
@@ -151,20 +141,16 @@ func (f *FileInfo) addConversation(messages []data.Message) {
 		chars += utf8.RuneCountInString(m.Content)
 		if m.Role == "assistant" {
 			f.Replies++
-			if m.Loss == nil || *m.Loss {
-				f.Learned++
-			}
+		}
+		if learned(m) {
+			f.Learned++
 		}
 	}
 	f.Messages.add(float64(len(messages)))
 	f.Chars.add(float64(chars))
 }
 
-func (f *FileInfo) addEpisode(e *data.Episode) {
-	if f.Dump == nil {
-		f.Dump = &DumpInfo{Outcomes: map[data.Outcome]int{}}
-	}
-	d := f.Dump
+func (d *DumpInfo) add(e *data.Episode) {
 	d.Outcomes[e.Outcome]++
 	d.Exchanges += len(e.Exchanges)
 	if !e.Outcome.Trainable() {

@@ -32,7 +32,10 @@ func LoadPairs(ctx context.Context, path string, o PairOptions) ([]data.Task, er
 	}
 	var tasks []data.Task
 	var size int64
-	add := func(n int, row map[string]any) error {
+	add := func(n int, row map[string]any, err error) error {
+		if err != nil {
+			return err
+		}
 		if n >= maxRows {
 			return fmt.Errorf("more than %d rows: split the file", maxRows)
 		}
@@ -52,20 +55,14 @@ func LoadPairs(ctx context.Context, path string, o PairOptions) ([]data.Task, er
 	err := readRows(ctx, path, func(pf *parquet.File) error {
 		return eachRow(ctx, pf, func(n int, values parquet.Row) error {
 			row, err := reconstruct(pf.Schema(), values.Clone())
-			if err == nil {
-				err = add(n, row)
-			}
-			if err != nil {
+			if err = add(n, row, err); err != nil {
 				err = fmt.Errorf("row %d: %w", n, err)
 			}
 			return err
 		})
 	}, func(n, line int, raw []byte) error {
 		row, err := decodeObject(raw)
-		if err == nil {
-			err = add(n, row)
-		}
-		if err != nil {
+		if err = add(n, row, err); err != nil {
 			err = fmt.Errorf("row %d, line %d: %w", n, line, err)
 		}
 		return err

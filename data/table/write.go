@@ -95,11 +95,13 @@ type jsonWriter struct {
 	buf    bytes.Buffer
 }
 
-type trajectoryRow struct {
-	ItemID        *string             `json:"item_id"`
-	DataSource    *string             `json:"data_source,omitempty"`
-	ExtraInfo     *indexOnly          `json:"extra_info,omitempty"`
-	Conversations []trajectoryMessage `json:"conversations"`
+// jsonLine is a row in either notation. ItemID or ID is a *string, which may be nil.
+type jsonLine struct {
+	ItemID        any        `json:"item_id,omitempty"`
+	ID            any        `json:"id,omitempty"`
+	DataSource    *string    `json:"data_source,omitempty"`
+	ExtraInfo     *indexOnly `json:"extra_info,omitempty"`
+	Conversations []any      `json:"conversations"`
 }
 
 type indexOnly struct {
@@ -112,13 +114,6 @@ type trajectoryMessage struct {
 	Loss  *bool   `json:"loss"`
 }
 
-type chatRow struct {
-	ID            *string       `json:"id"`
-	DataSource    *string       `json:"data_source,omitempty"`
-	ExtraInfo     *indexOnly    `json:"extra_info,omitempty"`
-	Conversations []chatMessage `json:"conversations"`
-}
-
 type chatMessage struct {
 	Role    *string `json:"role"`
 	Content *string `json:"content"`
@@ -128,7 +123,10 @@ type chatMessage struct {
 // Write adds a row. It adds the environment and the index to a row whose id does
 // not contain them, so that the row remains the same task.
 func (j *jsonWriter) Write(r *Record) error {
-	row := trajectoryRow{ItemID: r.ItemID}
+	row := jsonLine{ItemID: r.ItemID, Conversations: []any{}}
+	if j.layout.Chat {
+		row.ItemID, row.ID = nil, r.ItemID
+	}
 	prefix, _, ok := splitID(deref(r.ItemID))
 	if r.DataSource != nil && envOf("", prefix+"_0") != *r.DataSource {
 		row.DataSource = r.DataSource
@@ -136,21 +134,16 @@ func (j *jsonWriter) Write(r *Record) error {
 	if !ok && r.ExtraInfo != nil && r.ExtraInfo.Index != nil {
 		row.ExtraInfo = &indexOnly{r.ExtraInfo.Index}
 	}
-	row.Conversations = []trajectoryMessage{}
 	for _, m := range r.Conversations {
-		row.Conversations = append(row.Conversations, trajectoryMessage{m.from(), m.text(), m.Loss})
-	}
-	var v any = row
-	if j.layout.Chat {
-		chat := chatRow{row.ItemID, row.DataSource, row.ExtraInfo, []chatMessage{}}
-		for _, m := range r.Conversations {
-			c := chatMessage{Role: m.role(), Content: m.text()}
+		var message any = trajectoryMessage{m.from(), m.text(), m.Loss}
+		if j.layout.Chat {
+			chat := chatMessage{Role: m.role(), Content: m.text()}
 			if m.Loss != nil && !*m.Loss {
-				c.Loss = m.Loss
+				chat.Loss = m.Loss
 			}
-			chat.Conversations = append(chat.Conversations, c)
+			message = chat
 		}
-		v = chat
+		row.Conversations = append(row.Conversations, message)
 	}
 	j.buf.Reset()
 	if j.layout.Format == ArrayFile {
@@ -158,7 +151,7 @@ func (j *jsonWriter) Write(r *Record) error {
 	}
 	enc := json.NewEncoder(&j.buf)
 	enc.SetEscapeHTML(false) // keeps < and >, frequent in actions, readable
-	if err := enc.Encode(v); err != nil {
+	if err := enc.Encode(row); err != nil {
 		return err
 	}
 	text := j.buf.Bytes()

@@ -7,35 +7,36 @@ import (
 	"strings"
 )
 
-// Book is a set of recipes and what follows from it: what can be had only by
-// crafting, how deep each item lies, and the list of tasks. It is read-only.
+// Book is a set of recipes with the depth of each item and the list of tasks. The
+// depth is the number of crafts that must follow one another to make the item; an
+// item without a recipe has depth 0. A Book is read-only.
 type Book struct {
 	byItem  map[string][]*recipe
 	byGroup map[string][]*recipe
 	groups  map[string]bool
-	items   map[string]bool // every item named anywhere
+	items   map[string]bool // every item that a recipe names
 	groupOf map[string]string
-	uses    map[string][]*recipe // recipes by what they take
-	depth   map[string]int       // of items and groups; absent: cannot be made
+	uses    map[string][]*recipe // recipes by ingredient
+	depth   map[string]int       // of items and groups; absent if it cannot be made
 	tasks   []string             // craftable items by depth, then in reading order
 }
 
-// newBook orders recipes the way the original's loader does: it passes over a
-// recipe that only takes a block apart, and one that would close a cycle with
-// those read before; a group none of whose items can be crafted counts as an
-// item. Hence the reading order matters, and callers fix it.
+// newBook builds a book as the original's loader does. It skips recipes that only
+// split a block, and recipes that would close a cycle with earlier ones. A group
+// without a craftable item counts as an item. The result depends on the order of
+// the list, so callers must keep it fixed.
 func newBook(list []recipe) (*Book, error) {
 	b := &Book{
 		byItem: map[string][]*recipe{}, byGroup: map[string][]*recipe{},
 		groups: map[string]bool{}, items: map[string]bool{}, groupOf: map[string]string{},
 		uses: map[string][]*recipe{}, depth: map[string]int{},
 	}
-	below := map[string]map[string]bool{} // all an item is made of, at any depth
+	below := map[string]map[string]bool{} // direct and indirect ingredients of each item
 	var order []string
 	for i := range list {
 		r := &list[i]
 		if len(r.in) == 0 || r.count <= 0 {
-			return nil, fmt.Errorf("recipe of %s takes nothing or makes nothing", itemName(r.item))
+			return nil, fmt.Errorf("recipe of %s has no ingredients or makes 0 items", itemName(r.item))
 		}
 		for _, in := range r.in {
 			if in.group {
@@ -81,13 +82,12 @@ func newBook(list []recipe) (*Book, error) {
 	}
 	sort.SliceStable(b.tasks, func(i, j int) bool { return b.depth[b.tasks[i]] < b.depth[b.tasks[j]] })
 	if len(b.tasks) == 0 {
-		return nil, fmt.Errorf("no recipe makes anything from things that can be had")
+		return nil, fmt.Errorf("no recipe can be made from items without a recipe")
 	}
 	return b, nil
 }
 
-// settleGroups turns a group nobody can craft a member of into an item, and
-// notes what every recipe takes.
+// settleGroups turns groups without a craftable item into items, and fills uses.
 func (b *Book) settleGroups(order []string) {
 	for _, item := range order {
 		for _, r := range b.byItem[item] {
@@ -104,10 +104,9 @@ func (b *Book) settleGroups(order []string) {
 	}
 }
 
-// measure finds the least depth of everything: 0 for what no recipe makes,
-// else one more than the deepest ingredient of the best recipe. It goes round
-// until nothing changes, so that a cycle through a group, which newBook
-// cannot see, leaves its items without a depth instead of without an end.
+// measure computes the least depth of every item and group: one more than the
+// deepest ingredient of the best recipe. It iterates to a fixed point, so that items
+// of a cycle through a group, which newBook does not detect, get no depth.
 func (b *Book) measure() {
 	for changed := true; changed; {
 		changed = false
@@ -134,13 +133,12 @@ func (b *Book) lower(name string, recipes []*recipe) (changed bool) {
 	return changed
 }
 
-// recipeDepth is the depth an item has by r, false if r cannot be carried out.
-func (b *Book) recipeDepth(r *recipe) (int, bool) {
-	depth := 0
+// recipeDepth returns the depth of an item that r makes; ok is false if r is not
+// possible.
+func (b *Book) recipeDepth(r *recipe) (depth int, ok bool) {
 	for _, in := range r.in {
 		d := 0
 		if b.crafted(in.id) {
-			var ok bool
 			if d, ok = b.depth[in.id]; !ok {
 				return 0, false
 			}
@@ -150,17 +148,18 @@ func (b *Book) recipeDepth(r *recipe) (int, bool) {
 	return depth, true
 }
 
-// crafted reports whether a recipe makes the item, or an item of the group.
+// crafted reports whether a recipe makes the named item or an item of the named
+// group.
 func (b *Book) crafted(name string) bool { return len(b.byItem[name]) > 0 || len(b.byGroup[name]) > 0 }
 
-// gettable reports whether the item is had by get.
+// gettable reports whether the action get provides the item.
 func (b *Book) gettable(id string) bool { return b.items[id] && !b.groups[id] && !b.crafted(id) }
 
-// Len is the number of tasks.
+// Len returns the number of tasks.
 func (b *Book) Len() int { return len(b.tasks) }
 
-// Goal names the item of task index, which counts round from the end of the
-// list to its beginning, in both directions.
+// Goal returns the name of the item to craft in task index. The index is taken
+// modulo Len.
 func (b *Book) Goal(index int) string { return itemName(b.goal(index)) }
 
 func (b *Book) goal(index int) string {
@@ -168,8 +167,8 @@ func (b *Book) goal(index int) string {
 	return b.tasks[((index%n)+n)%n]
 }
 
-// match finds the recipe a craft command means: one that makes item from
-// exactly these ingredients and counts. It is nil if there is none.
+// match returns the recipe that makes item from exactly the given ingredients and
+// counts, or nil.
 func (b *Book) match(item string, given []ingredient) *recipe {
 	for _, r := range b.byItem[item] {
 		left := slices.Clone(given)
@@ -189,7 +188,7 @@ func (b *Book) match(item string, given []ingredient) *recipe {
 	return nil
 }
 
-// serves reports whether what was given is of the kind wanted.
+// serves reports whether a given ingredient satisfies a wanted one.
 func (b *Book) serves(want, given ingredient) bool {
 	if want.group {
 		return given.group && given.id == want.id || !given.group && b.groupOf[given.id] == want.id

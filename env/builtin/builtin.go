@@ -11,33 +11,33 @@ import (
 	"github.com/openmanus/openmanus/env/listen"
 )
 
-// DefaultInstances is how many instances a server holds at most.
+// DefaultInstances is the default limit of a server's instances.
 const DefaultInstances = 1 << 16
 
 // Options configures a server. The zero value is usable.
 type Options struct {
-	Recipes    *Book       // textcraft's; nil for the project's own
-	Vocabulary *Vocabulary // wordle's; nil for its usual forty words
-	Faults     *fault.Plan // nil for none
-	Instances  int         // limit, DefaultInstances if 0
+	Recipes    *Book       // for textcraft; nil: OwnBook
+	Vocabulary *Vocabulary // for wordle; nil: OwnVocabulary
+	Faults     *fault.Plan // faults to inject; nil: none
+	Instances  int         // limit; 0: DefaultInstances
 	Log        *slog.Logger
 }
 
-// Names lists the environments there are servers for.
+// Names returns the environments that have a built-in server.
 func Names() []string { return []string{"maze", "textcraft", "wordle"} }
 
-// New makes a server of the named environment as a handler. Its endpoints
-// hang where the original's do, so maze's are under /maze.
+// New returns a handler that serves the named environment. Its paths are those of
+// the original, so the maze is under /maze.
 func New(name string, o Options) (http.Handler, error) {
 	limit := o.Instances
 	if limit <= 0 {
 		limit = DefaultInstances
 	}
 	if o.Recipes != nil && name != "textcraft" {
-		return nil, fmt.Errorf("built-in server %s takes no recipes: they are for textcraft", name)
+		return nil, fmt.Errorf("built-in server %s does not use recipes: only textcraft does", name)
 	}
 	if o.Vocabulary != nil && name != "wordle" {
-		return nil, fmt.Errorf("built-in server %s takes no vocabulary: it is for wordle", name)
+		return nil, fmt.Errorf("built-in server %s does not use a vocabulary: only wordle does", name)
 	}
 	var h http.Handler
 	switch name {
@@ -56,17 +56,17 @@ func New(name string, o Options) (http.Handler, error) {
 		}
 		h = newWordleServer(words, limit)
 	default:
-		return nil, fmt.Errorf("no built-in server for environment %q: there are %s", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("no built-in server for environment %q; available: %s", name, strings.Join(Names(), ", "))
 	}
 	return fault.New(h, o.Faults, nil), nil
 }
 
-// Server is a running server. Its URL lacks the environment's suffix.
+// Server is a running server. Its URL does not include the path of the environment.
 type Server = listen.Server
 
-// Serve starts the named environment's server on addr, such as
-// "127.0.0.1:36001", or "127.0.0.1:0" for a free port. It runs until Close or
-// until ctx ends; either way Close must be called.
+// Serve starts the server of the named environment on addr, such as
+// "127.0.0.1:36001"; port 0 selects a free port. The server stops when ctx ends or
+// Close is called. Close must be called in both cases.
 func Serve(ctx context.Context, name, addr string, o Options) (*Server, error) {
 	h, err := New(name, o)
 	if err != nil {

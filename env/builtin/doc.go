@@ -1,15 +1,14 @@
-// Package builtin holds AgentGym environment servers written in Go: the maze
-// and the wordle of lmrlgym, and TextCraft, served over real HTTP with the originals' texts,
-// error forms and number formats (agentgym protocol sections 2, 5.1, 5.5, 5.6).
-// They are what a run uses when it names no server, and what tests play.
+// Package builtin implements AgentGym environment servers in Go: the maze and the
+// wordle of lmrlgym, and TextCraft. They speak HTTP with the texts, error forms and
+// number formats of the originals (AgentGym protocol sections 2, 5.1, 5.5, 5.6).
+// A run uses them if its configuration names no server; tests use them too.
 //
-// It owns the games, the HTTP behaviour of the FastAPI servers they stand in
-// for, and expert solutions of the games. It does not own clients (env), the
-// listening socket (env/listen) or injected faults (env/fault). TextCraft's recipe book is the project's own; recipe files in
-// Minecraft's JSON form can be loaded in its place.
+// The package contains the games, the HTTP behaviour of FastAPI applications, and
+// expert solutions. Clients are in env, the listening socket in env/listen and
+// injected faults in env/fault. TextCraft uses the project's own recipe book, or
+// recipe files in Minecraft's JSON format.
 //
-// Concurrency: a handler serves any number of requests at once. Instances are
-// found under one lock and played under their own, so two requests for one
-// instance wait for each other. Books are read-only once loaded. Whoever
-// calls Serve calls Server.Close, which waits for every goroutine.
+// A handler is safe for concurrent use; requests for the same instance are
+// serialized. Books and vocabularies are read-only. A caller of Serve must call
+// Server.Close, which waits for all goroutines.
 package builtin

@@ -13,18 +13,17 @@ import (
 	"strings"
 )
 
-// The outer behaviour of a FastAPI application, as far as clients can see it:
-// exact paths, its bodies for 404, 405 and 422 (pydantic 2 dialect), 500 as
-// plain text, compact JSON with a Content-Length.
+// The HTTP behaviour of a FastAPI application: exact paths, its bodies for 404, 405
+// and 422 (pydantic 2), plain text for 500, compact JSON with a Content-Length.
 
-// endpoint answers one request with a value to be sent as JSON. A gameError
-// becomes form E1, an invalid becomes 422, any other error 500.
+// endpoint returns the value to send as JSON. A gameError becomes error form E1, an
+// invalid status 422, any other error status 500.
 type endpoint func(r *request) (any, error)
 
 // routes maps path, then method, to endpoint.
 type routes map[string]map[string]endpoint
 
-// maxBody bounds what a request may send.
+// maxBody bounds the bytes of a request body.
 const maxBody = 1 << 20
 
 func (rs routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -88,7 +87,7 @@ func write(w http.ResponseWriter, status int, kind string, body []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	w.Write(body) // a client that has gone is no concern of the game
+	w.Write(body) // an error means that the client disconnected
 }
 
 // flaw is one entry of a 422 reply.
@@ -100,12 +99,12 @@ type flaw struct {
 	Ctx   map[string]string `json:"ctx,omitempty"`
 }
 
-// invalid is the error of a request that does not fit its endpoint: form E3.
+// invalid is the error of a request that does not match its endpoint: form E3.
 type invalid []flaw
 
 func (v invalid) Error() string { return fmt.Sprintf("%d faults in the request", len(v)) }
 
-// request reads the parts of a request an endpoint declares, gathering faults.
+// request reads the fields that an endpoint declares and collects their faults.
 type request struct {
 	http   *http.Request
 	text   []byte
@@ -113,8 +112,8 @@ type request struct {
 	faults invalid
 }
 
-// body reads the JSON object every endpoint with fields requires. After an
-// error the fields must not be asked for.
+// body parses the request body, which must be a JSON object. It must succeed before
+// integer or str is called.
 func (r *request) body() error {
 	kind := r.http.Header.Get("Content-Type")
 	media, _, err := mime.ParseMediaType(kind)
@@ -148,7 +147,7 @@ func notObject(input any) flaw {
 	}
 }
 
-// err gives the faults found so far, nil if there are none.
+// err returns the faults found so far, or nil.
 func (r *request) err() error {
 	if len(r.faults) == 0 {
 		return nil
@@ -156,9 +155,9 @@ func (r *request) err() error {
 	return r.faults
 }
 
-// integer reads an integer field the way pydantic 2 does: numbers without a
-// fraction, strings of digits and booleans all count. It returns nil for null
-// if optional, and fallback if the key is absent and optional.
+// integer reads an integer field as pydantic 2 does: it accepts numbers without a
+// fraction, strings of digits, and booleans. An optional field may be null, for
+// which integer returns nil, or absent, for which it returns fallback.
 func (r *request) integer(key string, optional bool, fallback int64) *int64 {
 	raw, ok := r.object[key]
 	if !ok {
@@ -169,7 +168,7 @@ func (r *request) integer(key string, optional bool, fallback int64) *int64 {
 	}
 	var v any
 	if json.Unmarshal(raw, &v) != nil {
-		v = nil // body has parsed it before
+		v = nil // unreachable: body has parsed it
 	}
 	bad := func(kind, msg string) *int64 {
 		r.faults = append(r.faults, flaw{Type: kind, Loc: []any{"body", key}, Msg: msg, Input: raw})
@@ -206,7 +205,7 @@ func (r *request) integer(key string, optional bool, fallback int64) *int64 {
 	return &n
 }
 
-// str reads a string field. Optional fields may be absent or null.
+// str reads a string field. An optional field may be absent or null.
 func (r *request) str(key string, optional bool) string {
 	raw, ok := r.object[key]
 	if !ok {
@@ -226,7 +225,7 @@ func (r *request) str(key string, optional bool) string {
 	return *s
 }
 
-// queryID reads the id of a GET endpoint.
+// queryID reads the parameter id of a GET request.
 func (r *request) queryID() (int64, error) {
 	q := r.http.URL.Query()
 	if !q.Has("id") {

@@ -16,11 +16,11 @@ import (
 	"github.com/openmanus/openmanus/env/pool"
 )
 
-// Episodes on servers that lose one reply in ten in every way there is: the
-// pool brings all of them to an end, and no step reaches a server more often
-// than a client was told to make one.
+// TestPlayThroughFaults plays on servers that lose one reply in ten in various ways.
+// All episodes must finish, and the servers must not receive more steps than the
+// clients were asked to send.
 func TestPlayThroughFaults(t *testing.T) {
-	var arrived, told atomic.Int64
+	var arrived, sent atomic.Int64
 	var urls []string
 	for _, seed := range []string{"1", "2"} {
 		faults, err := fault.Parse("500:0.03,503:0.02,truncate:0.03,reset:0.03,slow:1ms:0.1,seed=" + seed)
@@ -51,7 +51,7 @@ func TestPlayThroughFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// episode plays game once and reports whether it came to its end.
+	// episode plays game once and reports whether it finished.
 	episode := func(game int) bool {
 		l, err := p.Acquire(context.Background())
 		if err != nil {
@@ -63,7 +63,7 @@ func TestPlayThroughFaults(t *testing.T) {
 			return false
 		}
 		for _, action := range builtin.MazeExpert(game) {
-			told.Add(1)
+			sent.Add(1)
 			r, err := l.Client().Step(context.Background(), action)
 			if err != nil {
 				if !env.ServerFault(err) {
@@ -93,9 +93,9 @@ func TestPlayThroughFaults(t *testing.T) {
 		t.Error(err)
 	}
 	if failed.Load() == 0 {
-		t.Error("no episode met a fault: the test shows nothing")
+		t.Error("no episode had a fault, so the test checks nothing")
 	}
-	if arrived.Load() > told.Load() {
-		t.Errorf("%d steps arrived, %d were told", arrived.Load(), told.Load())
+	if arrived.Load() > sent.Load() {
+		t.Errorf("servers received %d steps, clients sent %d", arrived.Load(), sent.Load())
 	}
 }

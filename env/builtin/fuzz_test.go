@@ -34,7 +34,7 @@ func FuzzParseMinecraft(f *testing.F) {
 	})
 }
 
-// No action brings a game down, and counts never go below zero.
+// FuzzTextcraftAction checks that no action crashes a game or makes a count negative.
 func FuzzTextcraftAction(f *testing.F) {
 	for _, s := range []string{"", "get 3 oak log", "craft 4 oak planks using 1 oak log", "craft using ", "craft  using ,", "inventory", "get 0 sand", "craft x using 0 sand, 1 sand"} {
 		f.Add(s)
@@ -46,7 +46,7 @@ func FuzzTextcraftAction(f *testing.F) {
 		text, _ := c.act(action)
 		again, _ := c.act(action)
 		if text == "" || again == "" {
-			t.Errorf("%q has no answer", action)
+			t.Errorf("%q: empty reply", action)
 		}
 		if len(c.names) != len(c.held) {
 			t.Errorf("%q: %d names, %d counts", action, len(c.names), len(c.held))
@@ -59,7 +59,7 @@ func FuzzTextcraftAction(f *testing.F) {
 	})
 }
 
-// Whatever a file holds, a vocabulary that is taken can be played.
+// FuzzParseVocabulary checks that every vocabulary that parses is playable.
 func FuzzParseVocabulary(f *testing.F) {
 	for _, s := range []string{"", "panic solar", "panic\r\n\r\nsolar", "PANIC", "p\xffnic", "pänic"} {
 		f.Add(s)

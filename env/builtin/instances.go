@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// instances holds the players of one server under ids from 0 upward that are
-// never used twice, as the originals number them.
+// instances holds the instances of a server by id. As in the originals, ids count
+// from 0 and are not reused.
 type instances[T any] struct {
 	limit int
 
@@ -19,8 +19,7 @@ func newInstances[T any](limit int) *instances[T] {
 	return &instances[T]{limit: limit, all: map[int64]*T{}}
 }
 
-// add keeps what build makes for the next id. A full server is an error, not
-// an instance handed out twice.
+// add stores build's result under the next id. It fails if the server is full.
 func (in *instances[T]) add(build func(id int64) *T) (int64, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -33,7 +32,7 @@ func (in *instances[T]) add(build func(id int64) *T) (int64, error) {
 	return id, nil
 }
 
-// get finds an instance, or gives the error the originals answer.
+// get returns an instance, or the error of the originals for an unknown id.
 func (in *instances[T]) get(id int64) (*T, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -43,7 +42,7 @@ func (in *instances[T]) get(id int64) (*T, error) {
 	return nil, gameError(fmt.Sprintf("The id %d is not valid.", id))
 }
 
-// remove forgets an instance and reports whether there was one.
+// remove deletes an instance and reports whether it existed.
 func (in *instances[T]) remove(id int64) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()

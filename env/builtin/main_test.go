@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// tests closes the shared transport's connections before leaks are counted.
+// tests closes the idle connections of the shared transport before the leak check.
 type tests struct{ m *testing.M }
 
 func (t tests) Run() int {
@@ -43,7 +43,7 @@ func serve(t *testing.T, name string, o builtin.Options) *builtin.Server {
 	return s
 }
 
-// ask sends one request and gives status, content type, and body.
+// ask sends a request and returns the status, the content type and the body.
 func ask(t *testing.T, method, url, contentType, body string) (int, string, string) {
 	t.Helper()
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -69,7 +69,7 @@ func ask(t *testing.T, method, url, contentType, body string) (int, string, stri
 	return resp.StatusCode, resp.Header.Get("Content-Type"), string(text)
 }
 
-// post sends JSON and wants status 200.
+// post sends JSON and returns the body of a reply with status 200.
 func post(t *testing.T, url, body string) string {
 	t.Helper()
 	kind := "application/json"
@@ -83,7 +83,7 @@ func post(t *testing.T, url, body string) string {
 	return text
 }
 
-// get wants status 200.
+// get returns the body of a reply with status 200.
 func get(t *testing.T, url string) string {
 	t.Helper()
 	status, _, text := ask(t, "GET", url, "", "")
@@ -93,7 +93,7 @@ func get(t *testing.T, url string) string {
 	return text
 }
 
-// is compares a reply byte for byte.
+// is requires a reply to equal want.
 func is(t *testing.T, got, want string) {
 	t.Helper()
 	if got != want {
@@ -101,7 +101,7 @@ func is(t *testing.T, got, want string) {
 	}
 }
 
-// observation takes that key out of a reply.
+// observation returns the key observation of a reply.
 func observation(t *testing.T, reply string) string {
 	t.Helper()
 	var r struct{ Observation *string }
@@ -111,7 +111,7 @@ func observation(t *testing.T, reply string) string {
 	return *r.Observation
 }
 
-// play runs actions through the real client and gives the results.
+// play sends actions through the real client and returns the results.
 func play(t *testing.T, c env.Client, index int, actions []string) []env.StepResult {
 	t.Helper()
 	if _, err := c.Reset(context.Background(), index); err != nil {
@@ -119,7 +119,7 @@ func play(t *testing.T, c env.Client, index int, actions []string) []env.StepRes
 	}
 	var results []env.StepResult
 	for _, a := range actions {
-		r, err := c.Step(context.Background(), "Thought:\nI go on.\n\nAction:\n"+a)
+		r, err := c.Step(context.Background(), "Thought:\nI continue.\n\nAction:\n"+a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func play(t *testing.T, c env.Client, index int, actions []string) []env.StepRes
 	return results
 }
 
-// client makes a client of the named environment at a server.
+// client returns a client of the named environment.
 func client(t *testing.T, name string, o env.Options) env.Client {
 	t.Helper()
 	spec, err := env.Lookup(name)

@@ -12,13 +12,13 @@ import (
 const (
 	mazeSuccess = "Success\n"
 	mazeFailure = "Failure\n"
-	// mazeSteps is how many steps may leave the player on the way. The next
-	// one fails, wherever it would have led.
+	// mazeSteps is the limit of steps that do not reach the goal. The step after
+	// it fails, even if it would reach the goal.
 	mazeSteps = 50
 )
 
-// number is a reward in the spelling the original sends: 0 is an integer
-// there, while what the goal and the limit give are floats.
+// number is a reward as the original spells it: an integer 0 for a step on the way,
+// a float at the goal and at the limit.
 type number = json.RawMessage
 
 var (
@@ -29,11 +29,11 @@ var (
 	minusOne  = number("-1.0")
 )
 
-// mazeGame is one player in the maze.
+// mazeGame is one instance of the maze.
 type mazeGame struct {
 	mu sync.Mutex // guards all below
-	// started is false until the first reset that worked. The originals then
-	// fail on missing keys, and those texts are part of what clients see.
+	// started is false before the first successful reset. Until then the
+	// originals answer with the text of a Python KeyError.
 	started bool
 	at      cell
 	steps   int
@@ -72,8 +72,8 @@ func (s *mazeServer) create(*request) (any, error) {
 	return idReply{id}, err
 }
 
-// game finds the instance of id and locks it. With playing it must not have
-// finished, which every endpoint but reset asks for.
+// game returns the instance of id, locked. If playing is true, a finished game is an
+// error; only reset accepts one.
 func (s *mazeServer) game(id int64, playing bool) (*mazeGame, error) {
 	g, err := s.games.get(id)
 	if err != nil {
@@ -104,13 +104,13 @@ func (s *mazeServer) reset(r *request) (any, error) {
 	if index >= int64(len(mazeStarts)) {
 		return nil, gameError(fmt.Sprintf("The game %d is not valid.", index))
 	}
-	if index < 0 { // Python counts from the end
+	if index < 0 { // a negative index counts from the end, as in Python
 		if index += int64(len(mazeStarts)); index < 0 {
 			return nil, gameError("list index out of range")
 		}
 	}
 	if mazeStarts[index] == mazeGoal {
-		return nil, gameError("") // a failed assertion without words
+		return nil, gameError("") // the text of a failed Python assertion
 	}
 	g.started, g.at, g.steps, g.done, g.total = true, mazeStarts[index], 0, false, 0
 	g.text = mazeText(g.at)
@@ -158,9 +158,9 @@ func (g *mazeGame) step(action string) stepReply {
 	return reply
 }
 
-// asked locks the game whose id is in the query. what is the key that the
-// original misses in a game that was never reset.
-func (s *mazeServer) asked(r *request, what string) (*mazeGame, error) {
+// query returns the game of the query's id, locked. key is the key that the original
+// reports as missing in a game that was never reset.
+func (s *mazeServer) query(r *request, key string) (*mazeGame, error) {
 	id, err := r.queryID()
 	if err != nil {
 		return nil, err
@@ -171,13 +171,13 @@ func (s *mazeServer) asked(r *request, what string) (*mazeGame, error) {
 	}
 	if !g.started {
 		g.mu.Unlock()
-		return nil, gameError("'" + what + "'")
+		return nil, gameError("'" + key + "'")
 	}
 	return g, nil
 }
 
 func (s *mazeServer) observation(r *request) (any, error) {
-	g, err := s.asked(r, "observation")
+	g, err := s.query(r, "observation")
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (s *mazeServer) observation(r *request) (any, error) {
 }
 
 func (s *mazeServer) detail(r *request) (any, error) {
-	g, err := s.asked(r, "goal_position")
+	g, err := s.query(r, "goal_position")
 	if err != nil {
 		return nil, err
 	}

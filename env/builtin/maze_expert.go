@@ -1,8 +1,8 @@
 package builtin
 
-// MazeExpert gives a shortest sequence of actions that wins game. Among moves
-// that are equally good it takes the first of left, right, up, down. It is nil
-// for a game that is not 0 to MazeGames-1.
+// MazeExpert returns a shortest sequence of actions that wins game. Of equally good
+// moves it takes the first of left, right, up, down. It returns nil if game is not
+// from 0 to MazeGames-1.
 func MazeExpert(game int) []string {
 	if game < 0 || game >= MazeGames {
 		return nil
@@ -22,8 +22,8 @@ func MazeExpert(game int) []string {
 	return actions
 }
 
-// mazeDistances gives the number of moves to the goal from every free cell,
-// by breadth-first search from the goal.
+// mazeDistances returns the number of moves to the goal from each free cell, found
+// by breadth-first search.
 func mazeDistances() map[cell]int {
 	left := map[cell]int{mazeGoal: 0}
 	for queue := []cell{mazeGoal}; len(queue) > 0; queue = queue[1:] {

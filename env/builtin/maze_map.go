@@ -2,11 +2,11 @@ package builtin
 
 import "fmt"
 
-// cell is a place in the maze: row, column.
+// cell is a position in the maze.
 type cell struct{ row, col int }
 
-// mazeRows is the one map there is, two T shapes that meet in a corridor to
-// the goal. A dot is free, anything else is wall.
+// mazeRows is the map: two T shapes joined by a corridor to the goal. A dot is a
+// free cell, any other character a wall.
 var mazeRows = [...]string{
 	"#############",
 	"#.....#.....#",
@@ -22,8 +22,8 @@ var mazeRows = [...]string{
 
 var mazeGoal = cell{8, 6}
 
-// mazeStarts gives the start cell of each game. The last is the goal, which a
-// reset refuses.
+// mazeStarts is the start of each game. The last one is the goal, which reset
+// rejects.
 var mazeStarts = [...]cell{
 	{1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5},
 	{1, 7}, {1, 8}, {1, 9}, {1, 10}, {1, 11},
@@ -35,10 +35,10 @@ var mazeStarts = [...]cell{
 	{8, 6},
 }
 
-// MazeGames is the number of games that can be played, 0 to MazeGames-1.
+// MazeGames is the number of games: 0 to MazeGames-1.
 const MazeGames = len(mazeStarts) - 1
 
-// mazeMoves in the order /available_actions lists them.
+// mazeMoves lists the moves in the order of /available_actions.
 var mazeMoves = [...]struct {
 	action string
 	by     cell
@@ -51,13 +51,13 @@ var mazeMoves = [...]struct {
 
 func (c cell) plus(d cell) cell { return cell{c.row + d.row, c.col + d.col} }
 
-// free reports whether c is no wall. Beyond the edge is wall.
+// free reports whether c is inside the map and not a wall.
 func (c cell) free() bool {
 	return c.row >= 0 && c.row < len(mazeRows) && c.col >= 0 && c.col < len(mazeRows[0]) && mazeRows[c.row][c.col] == '.'
 }
 
-// mazeMove gives the cell an action leads to from c: c itself if the action is
-// unknown or a wall is in the way.
+// mazeMove returns the cell after an action at c. It returns c if the action is
+// unknown or leads into a wall.
 func mazeMove(c cell, action string) cell {
 	for _, m := range mazeMoves {
 		if m.action == action {
@@ -69,13 +69,13 @@ func mazeMove(c cell, action string) cell {
 	return c
 }
 
-// mazeText describes where the player at c is.
+// mazeText returns the observation of a player at c.
 func mazeText(c cell) string {
 	return fmt.Sprintf("The goal is at position %d, %d. Your current position is at position %d, %d. %s",
 		mazeGoal.row, mazeGoal.col, c.row, c.col, wallText(c))
 }
 
-// wallText names the walls around c, in the order right, left, above, below.
+// wallText describes the walls around c, in the order right, left, above, below.
 func wallText(c cell) string {
 	text := ""
 	walls := 0

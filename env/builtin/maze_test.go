@@ -10,7 +10,7 @@ import (
 	"github.com/openmanus/openmanus/env/builtin"
 )
 
-// The transcript and the texts of the protocol, section 5.5, byte for byte.
+// TestMazeWire checks the replies of the protocol, section 5.5, byte for byte.
 func TestMazeWire(t *testing.T) {
 	u := serve(t, "maze", builtin.Options{}).URL
 	is(t, get(t, u+"/"), `"This is environment LMRL-Gym."`)
@@ -50,7 +50,7 @@ func TestMazeWire(t *testing.T) {
 	is(t, get(t, u+"/maze/observation?id=7"), `{"error":"The id 7 is not valid."}`)
 }
 
-// A failed reset leaves the episode before it as it was.
+// TestMazeFailedReset checks that a failed reset does not change the episode.
 func TestMazeFailedReset(t *testing.T) {
 	u := serve(t, "maze", builtin.Options{}).URL
 	post(t, u+"/maze/create", "")
@@ -59,8 +59,8 @@ func TestMazeFailedReset(t *testing.T) {
 	is(t, post(t, u+"/maze/step", `{"action":"move down","id":0}`), `{"observation":"Success\n","reward":1.0,"done":true}`)
 }
 
-// The map the server plays is the one section 5.5 lists, cell by cell: from
-// each, all four moves lead where that list says.
+// TestMazeMap checks the map against the list of free cells in section 5.5: it makes
+// all four moves from every cell.
 func TestMazeMap(t *testing.T) {
 	free := map[[2]int]bool{}
 	span := func(r0, c0, r1, c1 int) {
@@ -100,7 +100,7 @@ func TestMazeMap(t *testing.T) {
 		}
 	}
 	if len(starts) != len(free) {
-		t.Errorf("%d cells are started from, %d are free", len(starts), len(free))
+		t.Errorf("%d cells are starts, %d are free", len(starts), len(free))
 	}
 	for c := range starts {
 		if !free[c] {
@@ -112,7 +112,7 @@ func TestMazeMap(t *testing.T) {
 func TestMazeStepLimit(t *testing.T) {
 	u := serve(t, "maze", builtin.Options{}).URL
 	post(t, u+"/maze/create", "")
-	for range 2 { // a reset gives all the steps back
+	for range 2 { // a reset restores all steps
 		post(t, u+"/maze/reset", `{"game":18,"id":0}`)
 		for i := range 50 {
 			action := []string{"move up", "fly", "move left", "move down"}[min(i, 3)]
@@ -128,8 +128,8 @@ func TestMazeStepLimit(t *testing.T) {
 	}
 }
 
-// Every game is won by its expert, through the real client, in the fewest
-// moves there can be: those a straight count along the corridors gives.
+// TestMazeExpert plays every game with its expert through the real client. The number
+// of moves must be the length of the corridors to the goal.
 func TestMazeExpert(t *testing.T) {
 	s := serve(t, "maze", builtin.Options{})
 	c := client(t, "maze", env.Options{BaseURL: s.URL})
@@ -167,7 +167,7 @@ func TestMazeExpert(t *testing.T) {
 	}
 	for _, game := range []int{-1, 25, 26} {
 		if builtin.MazeExpert(game) != nil || builtin.MazePath(game) != nil {
-			t.Errorf("there is a game %d", game)
+			t.Errorf("game %d exists", game)
 		}
 	}
 }

@@ -2,29 +2,25 @@ package builtin
 
 import "math/rand/v2"
 
-// How often a drawn move is made although it goes into a wall, or back where
-// the walk came from with another way open.
 const (
-	bumpChance   = 1.0 / 6
-	returnChance = 1.0 / 4
+	bumpChance   = 1.0 / 6 // probability that a drawn move into a wall is kept
+	returnChance = 1.0 / 4 // the same for a move straight back while another way is open
 )
 
-// MazeWalk gives n moves of somebody who knows nothing of the goal: from the
-// start of game, each drawn from all four and then mostly drawn again if it
-// goes into a wall or straight back. Some bumps stay, because an agent that
-// learns makes them too, and a reader who never saw one would not know how the
-// text goes on. Turning back is rare because a reader of walks without a
-// direction walks to and fro in a corridor, and episodes that solve their task
-// do not teach it otherwise. The walk never enters the goal, so that nothing
-// is learned from it about winning. It is nil for a game that is not 0 to
-// MazeGames-1.
+// MazeWalk returns n random moves from the start of game, for pretraining texts.
+// Each move is drawn uniformly, and usually redrawn if it leads into a wall or
+// straight back. Some moves into walls remain, so that a model learns the resulting
+// observations. Turns are rare, because a model of undirected walks moves to and fro
+// in corridors, and training on solved episodes does not correct that. A walk never
+// enters the goal, so it does not reveal how to win. MazeWalk returns nil if game is
+// not from 0 to MazeGames-1.
 func MazeWalk(game, n int, rng *rand.Rand) []string {
 	if game < 0 || game >= MazeGames {
 		return nil
 	}
 	var actions []string
 	at := mazeStarts[game]
-	from := at // the cell before, or at where there is none
+	from := at // the previous cell; at the start, the cell itself
 	for len(actions) < n {
 		m := mazeMoves[rng.IntN(len(mazeMoves))]
 		to := at.plus(m.by)
@@ -42,7 +38,7 @@ func MazeWalk(game, n int, rng *rand.Rand) []string {
 	return actions
 }
 
-// waysOn counts the free cells beside at, other than the goal and from.
+// waysOn returns the number of free neighbours of at, without the goal and from.
 func waysOn(at, from cell) int {
 	n := 0
 	for _, m := range mazeMoves {

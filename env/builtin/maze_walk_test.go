@@ -30,14 +30,14 @@ func TestMazeWalk(t *testing.T) {
 			from, at = at, to
 		}
 		if again := MazeWalk(game, 200, rand.New(rand.NewPCG(1, uint64(game)))); !slices.Equal(again, actions) {
-			t.Fatalf("game %d: the same generator gives another walk", game)
+			t.Fatalf("game %d: the same seed gives another walk", game)
 		}
 	}
 	if all := 200 * MazeGames; bumps < all/20 || bumps > all/4 {
-		t.Errorf("%d of %d moves go into a wall, want some but not many", bumps, all)
+		t.Errorf("%d of %d moves lead into a wall, want from 1/20 to 1/4", bumps, all)
 	}
 	if all := 200 * MazeGames; returns < all/50 || returns > all/5 {
-		t.Errorf("%d of %d moves turn back with a way open, want few", returns, all)
+		t.Errorf("%d of %d moves turn back while another way is open, want from 1/50 to 1/5", returns, all)
 	}
 	for _, game := range []int{-1, MazeGames} {
 		if a := MazeWalk(game, 3, rand.New(rand.NewPCG(1, 1))); a != nil {

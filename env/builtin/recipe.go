@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// idPrefix stands before every item and group on the wire.
+// idPrefix begins the id of every item and group.
 const idPrefix = "minecraft:"
 
-// itemID makes an id of a name as people write it.
+// itemID returns the id of a name: "oak log" becomes "minecraft:oak_log".
 func itemID(name string) string { return idPrefix + strings.ReplaceAll(name, " ", "_") }
 
-// itemName is the way back: what recipes and inventories show.
+// itemName is the inverse of itemID.
 func itemName(id string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(id, idPrefix, ""), "_", " ")
 }
 
-// ingredient is what one craft takes: count of one item, or of any item of a
-// group (the originals call a group a tag).
+// ingredient is a number of one item, or of any item of a group. The original calls
+// a group a tag.
 type ingredient struct {
 	id    string
 	group bool
 	count int64
 }
 
-// recipe makes count of item out of its ingredients. group is the one the
-// item belongs to, "" for none.
+// recipe makes count of item from its ingredients. group is the group of the item,
+// or "".
 type recipe struct {
 	item  string
 	group string
@@ -33,7 +33,7 @@ type recipe struct {
 	in    []ingredient
 }
 
-// String gives the command line the model is shown.
+// String returns the craft command, as in a task's observation.
 func (r *recipe) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "craft %d %s using ", r.count, itemName(r.item))

@@ -12,15 +12,14 @@ import (
 	"strings"
 )
 
-// maxRecipeFile bounds one recipe file; real ones have a few hundred bytes.
+// maxRecipeFile bounds the bytes of a recipe file. Minecraft's have a few hundred.
 const maxRecipeFile = 1 << 20
 
-// LoadBook reads the recipe files of a Minecraft data folder: every .json
-// file of dir in fsys, or of dir/recipes if there is such a folder, which is
-// how AgentGym's textcraft package lays them out. Shaped and shapeless
-// crafting recipes count, other kinds are passed over. Files are read in the
-// order of their names: the original takes whatever order the folder lists
-// them in, so that its task numbers differ from machine to machine.
+// LoadBook reads the recipe files of a Minecraft data folder: every .json file in
+// dir/recipes if that folder exists, as in AgentGym's textcraft package, and in dir
+// otherwise. It reads shaped and shapeless crafting recipes and skips other kinds.
+// Files are read in the order of their names, so that task numbers are the same
+// everywhere; the original uses the order of the directory listing.
 func LoadBook(fsys fs.FS, dir string) (*Book, error) {
 	if dir == "" {
 		dir = "."
@@ -47,7 +46,7 @@ func LoadBook(fsys fs.FS, dir string) (*Book, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("recipes: no .json file in %s holds a crafting_shaped or crafting_shapeless recipe", dir)
+		return nil, fmt.Errorf("recipes: no .json file in %s has a crafting_shaped or crafting_shapeless recipe", dir)
 	}
 	return newBook(list)
 }
@@ -73,7 +72,7 @@ func readRecipe(fsys fs.FS, name string) (r recipe, ok bool, err error) {
 	return parseMinecraft(text)
 }
 
-// minecraftRecipe is the part of a recipe file that matters here.
+// minecraftRecipe has the keys of a recipe file that LoadBook reads.
 type minecraftRecipe struct {
 	Type        string            `json:"type"`
 	Group       string            `json:"group"`
@@ -83,8 +82,7 @@ type minecraftRecipe struct {
 	Result      json.RawMessage   `json:"result"`
 }
 
-// parseMinecraft reads one recipe file. ok is false for kinds of recipe that
-// are no crafting.
+// parseMinecraft parses a recipe file. ok is false if it is not a crafting recipe.
 func parseMinecraft(text []byte) (r recipe, ok bool, err error) {
 	var m minecraftRecipe
 	if err := json.Unmarshal(text, &m); err != nil {
@@ -113,8 +111,8 @@ func parseMinecraft(text []byte) (r recipe, ok bool, err error) {
 	return r, true, nil
 }
 
-// shapedIngredients counts each key's letters in the pattern, in the order
-// the keys are written, which is the order recipe lines name them in.
+// shapedIngredients counts each key's letter in the pattern. The ingredients are in
+// the order of the keys, as in recipe lines.
 func shapedIngredients(m minecraftRecipe) ([]ingredient, error) {
 	dec := json.NewDecoder(bytes.NewReader(m.Key))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -149,7 +147,7 @@ func shapedIngredients(m minecraftRecipe) ([]ingredient, error) {
 	return in, nil
 }
 
-// shapelessIngredients adds up equal ingredients.
+// shapelessIngredients merges equal ingredients.
 func shapelessIngredients(m minecraftRecipe) ([]ingredient, error) {
 	var in []ingredient
 	at := map[string]int{}
@@ -168,13 +166,13 @@ func shapelessIngredients(m minecraftRecipe) ([]ingredient, error) {
 	return in, nil
 }
 
-// oneIngredient reads {"item": id}, {"tag": id}, or a list of such, of which
-// the first is taken.
+// oneIngredient parses {"item": id}, {"tag": id}, or the first element of a list of
+// these.
 func oneIngredient(raw json.RawMessage) (ingredient, error) {
 	var choices []json.RawMessage
 	if json.Unmarshal(raw, &choices) == nil {
 		if len(choices) == 0 {
-			return ingredient{}, errors.New("an empty list of choices")
+			return ingredient{}, errors.New("the list of choices is empty")
 		}
 		raw = choices[0]
 	}
@@ -188,14 +186,15 @@ func oneIngredient(raw json.RawMessage) (ingredient, error) {
 	case one.Tag != "":
 		return ingredient{id: one.Tag, group: true, count: 1}, nil
 	}
-	return ingredient{}, errors.New(`neither "item" nor "tag"`)
+	return ingredient{}, errors.New(`neither "item" nor "tag" is set`)
 }
 
-// resultOf reads "id" or {"item": id, "count": n}.
+// resultOf parses "id" or {"item": id, "count": n}.
 func resultOf(raw json.RawMessage) (item string, count int64, err error) {
 	if json.Unmarshal(raw, &item) == nil && item != "" {
 		return item, 1, nil
 	}
+	const maxResult = 1 << 20
 	var r struct {
 		Item  string
 		Count int64
@@ -203,8 +202,8 @@ func resultOf(raw json.RawMessage) (item string, count int64, err error) {
 	if err := json.Unmarshal(raw, &r); err != nil || r.Item == "" {
 		return "", 0, errors.New(`"result" is neither an item id nor an object with "item"`)
 	}
-	if r.Count < 0 || r.Count > 1<<20 {
-		return "", 0, fmt.Errorf("result count %d", r.Count)
+	if r.Count < 0 || r.Count > maxResult {
+		return "", 0, fmt.Errorf("result count %d is not from 0 to %d", r.Count, maxResult)
 	}
 	return r.Item, max(r.Count, 1), nil
 }

@@ -13,8 +13,7 @@ import (
 //go:embed recipes.txt
 var recipesText string
 
-// ownBook reads the embedded book once. A fault in it is a fault of the
-// program, which a test would have found.
+// ownBook parses the embedded book once. It panics on a fault, which tests rule out.
 var ownBook = sync.OnceValue(func() *Book {
 	b, err := ParseBook(recipesText)
 	if err != nil {
@@ -23,7 +22,7 @@ var ownBook = sync.OnceValue(func() *Book {
 	return b
 })
 
-// OwnBook is the project's own recipe book.
+// OwnBook returns the project's own recipe book.
 func OwnBook() *Book { return ownBook() }
 
 var (
@@ -31,7 +30,7 @@ var (
 	ingredientForm = regexp.MustCompile(`^([1-9][0-9]{0,3}) (?:([a-z]+(?: [a-z]+)*)|\[([a-z]+(?: [a-z]+)*)\])$`)
 )
 
-// ParseBook reads recipes in the form the head of recipes.txt describes.
+// ParseBook parses recipes in the format that the head of recipes.txt describes.
 func ParseBook(text string) (*Book, error) {
 	var list []recipe
 	lines := bufio.NewScanner(strings.NewReader(text))
@@ -79,7 +78,7 @@ func parseRecipe(line string) (recipe, error) {
 	return r, nil
 }
 
-// smallNumber reads digits a pattern has bounded to four.
+// smallNumber parses at most four digits.
 func smallNumber(digits string) int64 {
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/openmanus/openmanus/env/pool"
 )
 
-// The error forms E3 and E4 as FastAPI gives them.
+// TestRequestFaults checks the error forms E3 and E4 of FastAPI.
 func TestRequestFaults(t *testing.T) {
 	u := serve(t, "textcraft", builtin.Options{}).URL
 	post(t, u+"/create", `{}`)
@@ -60,7 +60,7 @@ func TestRequestFaults(t *testing.T) {
 			}
 		})
 	}
-	// A create that takes no body takes anything.
+	// A create without declared fields ignores its body.
 	m := serve(t, "maze", builtin.Options{}).URL
 	if status, _, text := ask(t, "POST", m+"/maze/create", "text/plain", "{"); status != 200 || text != `{"id":0}` {
 		t.Errorf("%d %s", status, text)
@@ -83,7 +83,7 @@ func TestNew(t *testing.T) {
 		t.Errorf("unknown name: %v", err)
 	}
 	if _, err := builtin.New("maze", builtin.Options{Recipes: builtin.OwnBook()}); err == nil {
-		t.Error("maze took recipes")
+		t.Error("maze accepted recipes")
 	}
 }
 
@@ -101,8 +101,8 @@ func TestInstanceLimit(t *testing.T) {
 	}
 }
 
-// Many episodes at once, through the pool, on two servers each: every one is
-// won, so no two share an instance.
+// TestManyAtOnce plays many episodes at once through the pool, on two servers each.
+// All are won, so no two share an instance.
 func TestManyAtOnce(t *testing.T) {
 	for name, experts := range map[string]struct {
 		n    int
@@ -152,8 +152,8 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// Steps sent at once for one instance wait for each other: each is carried
-// out, none is lost.
+// TestOneInstanceManyRequests sends concurrent steps to one instance. They are
+// serialized, and none is lost.
 func TestOneInstanceManyRequests(t *testing.T) {
 	h, err := builtin.New("textcraft", builtin.Options{})
 	if err != nil {
@@ -194,7 +194,7 @@ func TestOneInstanceManyRequests(t *testing.T) {
 
 func TestServeEnds(t *testing.T) {
 	if _, err := builtin.Serve(context.Background(), "maze", "256.0.0.1:0", builtin.Options{}); err == nil {
-		t.Error("served on no address")
+		t.Error("served on an invalid address")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s, err := builtin.Serve(ctx, "maze", "127.0.0.1:0", builtin.Options{})
@@ -214,23 +214,23 @@ func TestServeEnds(t *testing.T) {
 	}
 }
 
-// Close does not wait for a request that hangs, but for one being answered.
+// TestCloseWithRequestsInFlight checks that Close ends a hanging request.
 func TestCloseWithRequestsInFlight(t *testing.T) {
 	faults, err := fault.Parse("hang:1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := serve(t, "maze", builtin.Options{Faults: faults})
-	asked := make(chan error)
+	created := make(chan error)
 	go func() {
 		spec, err := env.Lookup("maze")
 		if err == nil {
 			_, err = spec.New(context.Background(), env.Options{BaseURL: s.URL, Attempts: 1})
 		}
-		asked <- err
+		created <- err
 	}()
 	select {
-	case err := <-asked:
+	case err := <-created:
 		t.Fatalf("the request did not hang: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
@@ -239,7 +239,7 @@ func TestCloseWithRequestsInFlight(t *testing.T) {
 	if err := s.Close(ctx); err != nil {
 		t.Error(err)
 	}
-	if err := <-asked; err == nil {
+	if err := <-created; err == nil {
 		t.Error("a hanging create was answered")
 	}
 }

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// maxDistractors is how many recipes beside the point a task shows at most.
+// maxDistractors is the limit of unneeded recipes that a task shows.
 const maxDistractors = 10
 
-// Commands gives the recipe lines of task index: all that lead to its goal,
-// at every depth and by every way, and some that use the same things for
-// something else, mixed. They depend on the index alone; the original's vary
-// with Python's string hashing from start to start.
+// Commands returns the recipe lines of task index: all recipes that lead to the goal
+// at any depth, and some other recipes with the same ingredients, shuffled. They
+// depend only on the index; those of the original vary between starts with Python's
+// string hashing.
 func (b *Book) Commands(index int) []string {
 	goal := b.goal(index)
 	rng := rand.New(rand.NewPCG(uint64(len(b.tasks)), uint64(((index%len(b.tasks))+len(b.tasks))%len(b.tasks))))
@@ -59,7 +59,7 @@ func (b *Book) Commands(index int) []string {
 	return lines
 }
 
-// taskText is the first observation of task index.
+// taskText returns the first observation of task index.
 func (b *Book) taskText(index int) string {
 	return "Crafting commands:\n" + strings.Join(b.Commands(index), "\n") + "\n\nGoal: craft " + b.Goal(index) + "."
 }

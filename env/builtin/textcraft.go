@@ -8,7 +8,7 @@ import (
 
 // The TextCraft server of AgentGym (protocol 5.1).
 
-// textcraftPlayer is one instance and what /observation and /detail answer.
+// textcraftPlayer is one instance, with the reply of /observation and /detail.
 type textcraftPlayer struct {
 	mu     sync.Mutex // guards all below
 	game   crafter
@@ -22,8 +22,8 @@ type textcraftServer struct {
 	players *instances[textcraftPlayer]
 }
 
-// errNoMethod is what the original dies of in two endpoints it declares
-// without having them.
+// errNoMethod is the error of two endpoints that the original declares but does not
+// implement.
 var errNoMethod = errors.New("no such method")
 
 func newTextcraftServer(book *Book, limit int) routes {
@@ -47,7 +47,7 @@ func newTextcraftServer(book *Book, limit int) routes {
 	}
 }
 
-// textcraftReply is what create and reset answer.
+// textcraftReply is the reply of create and reset.
 type textcraftReply struct {
 	ID          int64  `json:"id"`
 	Observation string `json:"observation"`
@@ -55,16 +55,16 @@ type textcraftReply struct {
 	Reward      number `json:"reward"`
 }
 
-// start puts the player before task index with empty hands. The caller holds
-// mu or has the player alone.
+// start begins task index with an empty inventory. The caller holds mu or owns the
+// player.
 func (p *textcraftPlayer) start(book *Book, index int64) {
 	index %= int64(book.Len())
 	p.game = crafter{book: book, goal: book.goal(int(index)), held: map[string]int64{}}
 	p.text, p.reward, p.done = book.taskText(int(index)), zero, false
 }
 
-// create starts task number id, whatever commands and goal the body names:
-// the original overwrites them too.
+// create starts task number id. Like the original, it ignores the body's commands
+// and goal.
 func (s *textcraftServer) create(r *request) (any, error) {
 	if err := r.body(); err != nil {
 		return nil, err

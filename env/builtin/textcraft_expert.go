@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// TextcraftExpert gives actions that win task index of the own book.
+// TextcraftExpert returns actions that win task index of OwnBook.
 func TextcraftExpert(index int) []string { return OwnBook().Expert(index) }
 
-// Expert gives actions that win task index: first everything that is had by
-// get, then the crafts, each after what it needs. Where a recipe takes any of
-// a group, the kind that is least work is used.
+// Expert returns actions that win task index: first all gets, then the crafts, each
+// after its ingredients. For an ingredient that is a group it uses the item of least
+// depth.
 func (b *Book) Expert(index int) []string {
 	p := plan{book: b, free: map[string]int64{}, gets: map[string]int64{}}
 	p.need(b.goal(index), 1)
@@ -21,17 +21,17 @@ func (b *Book) Expert(index int) []string {
 	return append(actions, p.crafts...)
 }
 
-// plan gathers what it takes to make something.
+// plan collects the actions that make an item.
 type plan struct {
 	book   *Book
-	free   map[string]int64 // made or taken, and not spoken for
+	free   map[string]int64 // available: made or taken, and not reserved
 	gets   map[string]int64
 	order  []string // of gets
 	crafts []string
 }
 
-// need brings free[id] up to n at least. It ends because every craft's
-// ingredients lie less deep than what it makes.
+// need raises free[id] to at least n. It terminates because the ingredients of a
+// craft have a smaller depth than its result.
 func (p *plan) need(id string, n int64) {
 	if !p.book.crafted(id) {
 		if short := n - p.free[id]; short > 0 {
@@ -52,7 +52,7 @@ func (p *plan) need(id string, n int64) {
 				kind = p.book.easiest(p.book.byGroup[in.id]).item
 			}
 			p.need(kind, in.count)
-			p.free[kind] -= in.count // spoken for, so that the next ingredient's making leaves it alone
+			p.free[kind] -= in.count // reserve it from the crafts of the next ingredients
 			parts[i] = fmt.Sprintf("%d %s", in.count, itemName(kind))
 		}
 		p.crafts = append(p.crafts, fmt.Sprintf("craft %d %s using %s", r.count, itemName(r.item), strings.Join(parts, ", ")))
@@ -60,7 +60,7 @@ func (p *plan) need(id string, n int64) {
 	}
 }
 
-// easiest picks the recipe of least depth, the first of several.
+// easiest returns the first recipe of least depth.
 func (b *Book) easiest(recipes []*recipe) *recipe {
 	var best *recipe
 	least := 0

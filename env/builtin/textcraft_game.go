@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// crafter is one player of TextCraft: a goal and an inventory.
+// crafter is the state of a TextCraft game: a goal and an inventory.
 type crafter struct {
 	book  *Book
 	goal  string // item id
 	names []string
-	held  map[string]int64 // by item id; names keeps the order things came in
+	held  map[string]int64 // by item id; names has the order of first receipt
 }
 
-// maxCount is where counts stop growing: an action may hold any digits.
+// maxCount bounds counts, since an action may contain any number.
 const maxCount = 1 << 40
 
-// refused is an answer to an action that was not carried out.
+// refused is the reply to an action that has no effect.
 type refused string
 
 func (r refused) Error() string { return string(r) }
 
-// act carries out an action. The verbs are looked for at the beginning only,
-// and what follows a line break is ignored, as Python's re.match has it.
+// act performs an action. As with Python's re.match, the verb must be at the start,
+// and text after a line break is ignored.
 func (c *crafter) act(action string) (text string, won bool) {
 	line, _, _ := strings.Cut(action, "\n")
 	var item string
@@ -44,7 +44,7 @@ func (c *crafter) act(action string) (text string, won bool) {
 	return text, item == c.goal
 }
 
-// cutCraft splits "craft OUT using IN" at the last " using ".
+// cutCraft parses "craft OUT using IN", split at the last " using ".
 func cutCraft(line string) (out, in string, ok bool) {
 	rest, ok := strings.CutPrefix(line, "craft ")
 	if !ok {
@@ -57,7 +57,7 @@ func cutCraft(line string) (out, in string, ok bool) {
 	return rest[:i], rest[i+len(" using "):], true
 }
 
-// cutCount splits "COUNT NAME".
+// cutCount parses "COUNT NAME".
 func cutCount(s string) (n int64, name string, ok bool) {
 	end := strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' })
 	if end <= 0 || s[end] != ' ' {
@@ -70,7 +70,7 @@ func cutCount(s string) (n int64, name string, ok bool) {
 	return n, s[end+1:], true
 }
 
-// get takes n of an item that no recipe makes.
+// get adds n of an item that no recipe makes.
 func (c *crafter) get(n int64, name string) (text, item string, err error) {
 	id := itemID(name)
 	if !c.book.gettable(id) {
@@ -80,8 +80,8 @@ func (c *crafter) get(n int64, name string) (text, item string, err error) {
 	return fmt.Sprintf("Got %d %s", n, name), id, nil
 }
 
-// craft carries out the recipe that the command names. The count before the
-// output is read past: a recipe makes what it makes.
+// craft performs the recipe that the command names. The count of the output has no
+// effect, because the recipe determines it.
 func (c *crafter) craft(out, in string) (text, item string, err error) {
 	n, name, ok := cutCount(out)
 	if !ok {
@@ -125,14 +125,14 @@ func (c *crafter) craft(out, in string) (text, item string, err error) {
 	return fmt.Sprintf("Crafted %d %s", r.count, r.item), r.item, nil
 }
 
-// thing makes an item or a group of a name.
+// thing returns the item or group of a name.
 func (c *crafter) thing(name string) ingredient {
 	id := itemID(name)
 	return ingredient{id: id, group: c.book.groups[id]}
 }
 
-// holds reports whether the inventory covers all of given together. (The
-// original looks at each entry alone, and breaks on an item named twice.)
+// holds reports whether the inventory has all of given together. The original checks
+// each entry alone and fails with an exception on an item named twice.
 func (c *crafter) holds(given []ingredient) bool {
 	total := map[string]int64{}
 	for _, g := range given {
@@ -165,7 +165,7 @@ func (c *crafter) inventory() string {
 	return b.String()
 }
 
-// pythonText spells an output the way the original prints its data class.
+// pythonText formats an output as the original prints its data class.
 func pythonText(in ingredient) string {
 	tag, item := "None", pythonQuote(in.id)
 	if in.group {
@@ -174,7 +174,7 @@ func pythonText(in ingredient) string {
 	return fmt.Sprintf("ItemTagWithCount(item_tag=ItemTag(tag=%s, item_id=%s), count=%d)", tag, item, in.count)
 }
 
-// pythonQuote is Python's repr of a string, for the characters that occur.
+// pythonQuote returns Python's repr of a string, for the characters that occur.
 func pythonQuote(s string) string {
 	quote := `'`
 	if strings.Contains(s, `'`) && !strings.Contains(s, `"`) {

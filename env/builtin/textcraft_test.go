@@ -30,7 +30,7 @@ func protocolServer(t *testing.T) string {
 	return serve(t, "textcraft", builtin.Options{Recipes: b}).URL
 }
 
-// The transcript and the replies of the protocol, section 5.1, byte for byte.
+// TestTextcraftWire checks the replies of the protocol, section 5.1, byte for byte.
 func TestTextcraftWire(t *testing.T) {
 	u := protocolServer(t)
 	const first = `"observation":"Crafting commands:\ncraft 1 emerald block using 9 emerald\n\nGoal: craft emerald block.","done":false,"reward":0}`
@@ -88,7 +88,7 @@ func TestTextcraftWire(t *testing.T) {
 	is(t, post(t, u+"/step", `{"action":"craft 1 emerald block using 9 emerald","id":0}`), `{"observation":"Crafted 1 minecraft:emerald_block","reward":1,"done":true}`)
 	is(t, get(t, u+"/detail?id=0"), `{"observation":"Crafted 1 minecraft:emerald_block","done":true,"reward":1,"deleted":false}`)
 	is(t, get(t, u+"/observation?id=0"), `"Crafted 1 minecraft:emerald_block"`)
-	// Going on after the end is answered, with done false.
+	// A step after the end gets a reply with done false.
 	is(t, post(t, u+"/step", `{"action":"get 1 emerald","id":0}`), `{"observation":"Got 1 emerald","reward":0,"done":false}`)
 	is(t, get(t, u+"/detail?id=0"), `{"observation":"Got 1 emerald","done":false,"reward":0,"deleted":false}`)
 
@@ -108,12 +108,12 @@ func TestTextcraftWire(t *testing.T) {
 	is(t, post(t, u+"/reset", `{"id":9,"data_idx":1}`), `{"error":"The id 9 is not valid."}`)
 	is(t, get(t, u+"/observation?id=0"), `{"error":"The id 0 is not valid."}`)
 	if got := post(t, u+"/create", `{}`); !strings.Contains(got, `"id":2,`) {
-		t.Errorf("ids must not be used again: %s", got)
+		t.Errorf("an id was reused: %s", got)
 	}
 }
 
-// The own book: as large and as deep as promised, with groups and distractors,
-// and every name such that the parser that deletes punctuation keeps it.
+// TestOwnBook checks the size and the depths of OwnBook, that most tasks show unneeded
+// recipes, and that the action parser keeps every name.
 func TestOwnBook(t *testing.T) {
 	b := builtin.OwnBook()
 	if b.Len() < 120 {
@@ -126,7 +126,7 @@ func TestOwnBook(t *testing.T) {
 		depths[b.Depth(i)]++
 		goals[b.Goal(i)] = true
 		if i > 0 && b.Depth(i) < b.Depth(i-1) {
-			t.Errorf("task %d is less deep than the one before", i)
+			t.Errorf("task %d has a smaller depth than the previous one", i)
 		}
 		commands := b.Commands(i)
 		if diff := cmp.Diff(commands, b.Commands(i)); diff != "" {
@@ -159,12 +159,12 @@ func TestOwnBook(t *testing.T) {
 		t.Errorf("%d goals of %d, depths %v", len(goals), b.Len(), depths)
 	}
 	if distracted < b.Len()/2 {
-		t.Errorf("only %d tasks show more than is needed", distracted)
+		t.Errorf("only %d tasks show unneeded recipes", distracted)
 	}
 }
 
-// Every task is won by its expert over HTTP with the last action, within the
-// turns an evaluation allows, by recipes the task shows.
+// TestTextcraftExpert plays every task with its expert over HTTP. The last action
+// must win, within the turn limit of the environment.
 func TestTextcraftExpert(t *testing.T) {
 	s := serve(t, "textcraft", builtin.Options{})
 	spec, err := env.Lookup("textcraft")
@@ -248,10 +248,10 @@ func TestLoadBook(t *testing.T) {
 		}
 	}
 	if _, err := builtin.LoadBook(fstest.MapFS{"x.json": file(`{"type":"minecraft:smelting"}`)}, ""); err == nil {
-		t.Error("a folder without recipes was taken")
+		t.Error("a folder without recipes was accepted")
 	}
 	if _, err := builtin.LoadBook(fstest.MapFS{}, "missing"); err == nil {
-		t.Error("a missing folder was taken")
+		t.Error("a missing folder was accepted")
 	}
 }
 
@@ -261,7 +261,7 @@ func TestParseBookFaults(t *testing.T) {
 		"1 A = 1 b", "1 a [] = 1 b", "1 a = 1 [b", "1 a_b = 1 c", "1 a = 1 a", "99999 a = 1 b",
 	} {
 		if _, err := builtin.ParseBook(text); err == nil {
-			t.Errorf("%q was taken", text)
+			t.Errorf("%q was accepted", text)
 		}
 	}
 }

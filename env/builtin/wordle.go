@@ -10,11 +10,11 @@ import (
 
 const wordleStart = "Let's start Wordle!"
 
-// wordlePlayer is one instance and what /observation and /detail answer.
+// wordlePlayer is one instance, with the reply of /observation and /detail.
 type wordlePlayer struct {
 	mu    sync.Mutex // guards all below
 	game  *guessing
-	reset bool // before the first reset there is a game, but no observation
+	reset bool // false before the first reset or step: no observation yet
 	seed  int64
 	text  string
 	total int
@@ -39,8 +39,8 @@ func newWordleServer(v *Vocabulary, limit int) routes {
 	}
 }
 
-// create makes an instance that can be played at once, with a seed nobody
-// chose, as the original's can.
+// create adds an instance that is playable without a reset, like the original's. Its
+// seed is its id.
 func (s *wordleServer) create(*request) (any, error) {
 	id, err := s.players.add(func(id int64) *wordlePlayer {
 		return &wordlePlayer{game: newGuessing(s.vocabulary, id)}
@@ -48,8 +48,8 @@ func (s *wordleServer) create(*request) (any, error) {
 	return idReply{id}, err
 }
 
-// player finds the instance of id and locks it. With playing it must not have
-// finished, which every endpoint but reset asks for.
+// player returns the instance of id, locked. If playing is true, a finished game is
+// an error; only reset accepts one.
 func (s *wordleServer) player(id int64, playing bool) (*wordlePlayer, error) {
 	p, err := s.players.get(id)
 	if err != nil {
@@ -110,9 +110,9 @@ func (s *wordleServer) step(r *request) (any, error) {
 	return reply, nil
 }
 
-// filtered lists the words that the answers so far allow.
+// filtered returns the words that are consistent with the feedback so far.
 func (s *wordleServer) filtered(r *request) (any, error) {
-	p, err := s.asked(r)
+	p, err := s.query(r)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (s *wordleServer) filtered(r *request) (any, error) {
 }
 
 func (s *wordleServer) observation(r *request) (any, error) {
-	p, err := s.asked(r)
+	p, err := s.query(r)
 	if err != nil {
 		return nil, err
 	}
@@ -132,10 +132,10 @@ func (s *wordleServer) observation(r *request) (any, error) {
 	return p.text, nil
 }
 
-// detail answers what the original has gathered about an instance, which
-// before the first reset is less.
+// detail returns the state of an instance. As in the original, seed and observation
+// are absent before the first reset or step.
 func (s *wordleServer) detail(r *request) (any, error) {
-	p, err := s.asked(r)
+	p, err := s.query(r)
 	if err != nil {
 		return nil, err
 	}
@@ -153,8 +153,8 @@ func (s *wordleServer) detail(r *request) (any, error) {
 	return d, nil
 }
 
-// asked locks the instance whose id is in the query.
-func (s *wordleServer) asked(r *request) (*wordlePlayer, error) {
+// query returns the instance of the query's id, locked.
+func (s *wordleServer) query(r *request) (*wordlePlayer, error) {
 	id, err := r.queryID()
 	if err != nil {
 		return nil, err

@@ -1,10 +1,9 @@
 package builtin
 
-// WordleExpert gives guesses that solve seed's game with the vocabulary,
-// spelled as the instruction asks for. The game's draws depend on what is
-// guessed, so it plays the game: first one word after the other that is still
-// possible, then, where that takes too many tries, every other line of play.
-// It is nil if no six guesses solve the game.
+// WordleExpert returns guesses that solve the game of seed, with spaces between the
+// letters as the instruction requires. The game's draws depend on the guesses, so it
+// plays the game and searches depth-first over the words that are still possible.
+// It returns nil if no six guesses solve the game.
 func WordleExpert(v *Vocabulary, seed int64) []string {
 	guesses := solve(v, seed, nil)
 	if guesses == nil {
@@ -16,7 +15,7 @@ func WordleExpert(v *Vocabulary, seed int64) []string {
 	return guesses
 }
 
-// solve continues the guesses so far to a solution.
+// solve extends the guesses so far to a solution, or returns nil.
 func solve(v *Vocabulary, seed int64, sofar []string) []string {
 	g := newGuessing(v, seed)
 	for _, w := range sofar {

@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// The game of lmrlgym's wordle (protocol 5.6). It has no hidden word: every
-// guess is scored against a word drawn anew from those that all earlier
-// answers still allow. Same seed, same vocabulary and same guesses give the
-// same game. The draws are not Python's, so a seed's game is another one than
-// the original server's.
+// The game of lmrlgym's wordle (protocol 5.6). It has no fixed secret: each guess is
+// scored against a new random draw from the words that are consistent with the
+// earlier feedback. The seed, the vocabulary and the guesses determine the game. The
+// draws differ from Python's, so a seed's game differs from the original's.
 
 const (
 	wordleTries   = 6
@@ -18,10 +17,10 @@ const (
 	wordleSolved  = "ggggg"
 )
 
-// guessing is a game under way.
+// guessing is the state of a game.
 type guessing struct {
 	vocabulary *Vocabulary
-	left       []string // words that every answer so far allows
+	left       []string // words consistent with the feedback so far
 	tries      int
 	rng        *rand.Rand
 }
@@ -30,8 +29,8 @@ func newGuessing(v *Vocabulary, seed int64) *guessing {
 	return &guessing{vocabulary: v, left: v.words, rng: rand.New(rand.NewPCG(uint64(seed), 5))}
 }
 
-// act scores a guess, whose letters may have spaces between them. A guess that
-// is no word of the vocabulary is not answered but costs a try.
+// act scores a guess. Spaces between the letters are ignored. A guess outside of the
+// vocabulary gets no feedback but counts as a try.
 func (g *guessing) act(action string) (text string, solved, done bool) {
 	g.tries++
 	guess := strings.ReplaceAll(strings.TrimSpace(action), " ", "")
@@ -44,9 +43,9 @@ func (g *guessing) act(action string) (text string, solved, done bool) {
 	return strings.Join(strings.Split(answer, ""), " ") + "\n", solved, solved || g.tries == wordleTries
 }
 
-// compare gives g for a letter in its place, y for one that the secret has
-// anywhere else, b for one that it has not. Unlike in the newspaper's game a
-// letter guessed twice is y twice, however often the secret has it.
+// compare returns a character per letter: g for a letter in its place, y for a letter
+// elsewhere in the secret, b for a letter not in the secret. Unlike in the usual
+// game, a letter guessed twice is y twice even if the secret has it once.
 func compare(guess, secret string) string {
 	var b [wordLength]byte
 	for i := range wordLength {

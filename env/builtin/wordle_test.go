@@ -13,8 +13,8 @@ import (
 	"github.com/openmanus/openmanus/env/builtin"
 )
 
-// The letters of protocol 5.6's transcript: what "panic" leaves of the forty
-// words when it is answered b b y b b is what the original server lists.
+// TestWordleFeedback checks the feedback of pairs of words, some of them from the
+// transcript in the protocol, section 5.6.
 func TestWordleFeedback(t *testing.T) {
 	for _, tt := range []struct{ guess, secret, want string }{
 		{"panic", "knoll", "b b y b b\n"},
@@ -22,14 +22,14 @@ func TestWordleFeedback(t *testing.T) {
 		{"robot", "robot", "g g g g g\n"},
 		{"robot", "point", "b g b y g\n"},
 		{"skill", "knoll", "b y b g g\n"},
-		{"elder", "perky", "y b b y y\n"}, // a letter guessed twice is y twice
+		{"elder", "perky", "y b b y y\n"}, // both letters e are y
 	} {
 		words, err := builtin.ParseVocabulary(tt.secret)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if tt.guess != tt.secret {
-			// The only word left is the secret, whatever the draw.
+			// With two words, some seed draws the secret.
 			if words, err = builtin.ParseVocabulary(tt.secret + " " + tt.guess); err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +61,7 @@ func words(t *testing.T, reply string) []string {
 	return w
 }
 
-// The replies, byte for byte.
+// TestWordleReplies checks the replies byte for byte.
 func TestWordleReplies(t *testing.T) {
 	u := serveWordle(t, nil)
 	is(t, get(t, strings.TrimSuffix(u, "wordle")), `"This is environment LMRL-Gym."`)
@@ -99,8 +99,8 @@ func TestWordleReplies(t *testing.T) {
 	}
 }
 
-// One word is solved by its guess, with an integer 1; the same seed and
-// guesses give the same game, another seed another one.
+// TestWordleGames solves a vocabulary of one word, with the integer reward 1, and
+// checks that the seed determines the game.
 func TestWordleGames(t *testing.T) {
 	one, err := builtin.ParseVocabulary("solar")
 	if err != nil {
@@ -134,7 +134,7 @@ func TestWordleGames(t *testing.T) {
 	}
 }
 
-// The expert wins through the real client, with the word list the client got.
+// TestWordleExpert plays games with the expert through the real client.
 func TestWordleExpert(t *testing.T) {
 	u := serve(t, "wordle", builtin.Options{}).URL
 	c := client(t, "wordle", env.Options{BaseURL: u})
@@ -153,7 +153,7 @@ func TestWordleExpert(t *testing.T) {
 	if err != nil || strings.Count(obs.Text, "\n") < 40 {
 		t.Errorf("%q, %v", obs.Text, err)
 	}
-	// A vocabulary of one word is guessed at once.
+	// The first guess solves a vocabulary of one word.
 	v, err := builtin.ParseVocabulary("aaaab")
 	if err != nil {
 		t.Fatal(err)
@@ -185,6 +185,6 @@ func TestParseVocabulary(t *testing.T) {
 		}
 	}
 	if _, err := builtin.New("maze", builtin.Options{Vocabulary: v}); err == nil {
-		t.Error("maze took a vocabulary")
+		t.Error("maze accepted a vocabulary")
 	}
 }

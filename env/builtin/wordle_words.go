@@ -5,24 +5,24 @@ import (
 	"strings"
 )
 
-// Vocabulary is the list of words of a wordle server: those that may be
-// guessed and those that may be the answer are the same.
+// Vocabulary is the list of words of a wordle server, both for guesses and for
+// secrets.
 type Vocabulary struct {
 	words []string
 	known map[string]bool
 }
 
-// ownWords is the list of the original server.
+// ownWords is the vocabulary of the original server.
 const ownWords = `panic solar shire proxy point robot prick wince crimp knoll
 sugar whack mount perky could wrung light those moist shard
 pleat aloft skill elder frame humor pause ulcer ultra robin
 cynic aroma caulk shake dodge swill tacit other thorn trove`
 
-// OwnVocabulary gives the forty words of the original server.
+// OwnVocabulary returns the forty words of the original server.
 func OwnVocabulary() *Vocabulary {
 	v, err := ParseVocabulary(ownWords)
 	if err != nil {
-		panic(err) // a test reads them too
+		panic(err)
 	}
 	return v
 }
@@ -30,9 +30,9 @@ func OwnVocabulary() *Vocabulary {
 // wordLength is the length of every word.
 const wordLength = 5
 
-// ParseVocabulary reads words parted by white space, in the order in which the
-// server will list them. The original skips what has not five letters; here
-// it is an error, as are letters other than a to z and a word given twice.
+// ParseVocabulary parses words separated by white space; the server lists them in
+// the same order. A duplicate, or a word that is not five letters a to z, is an
+// error; the original skips words of another length.
 func ParseVocabulary(text string) (*Vocabulary, error) {
 	v := &Vocabulary{known: map[string]bool{}}
 	line := 0
@@ -41,16 +41,16 @@ func ParseVocabulary(text string) (*Vocabulary, error) {
 		for word := range strings.FieldsSeq(l) {
 			switch {
 			case len(word) != wordLength || !lowerCase(word):
-				return nil, fmt.Errorf("line %d: %q is no word of five letters a to z", line, word)
+				return nil, fmt.Errorf("line %d: %q is not a word of five letters a to z", line, word)
 			case v.known[word]:
-				return nil, fmt.Errorf("line %d: %q is there twice", line, word)
+				return nil, fmt.Errorf("line %d: duplicate word %q", line, word)
 			}
 			v.known[word] = true
 			v.words = append(v.words, word)
 		}
 	}
 	if len(v.words) == 0 {
-		return nil, fmt.Errorf("the vocabulary is empty: give at least one word of five letters")
+		return nil, fmt.Errorf("the vocabulary is empty: add at least one word of five letters")
 	}
 	return v, nil
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// probe tells the page around it where the parts of the page are, once they
-// have settled.
+// probe is a script that sends the positions of the page's parts to the enclosing
+// page after the layout.
 const probe = `<script>addEventListener("load", function () { setTimeout(function () {
   const rect = function (e) { const r = e && e.getBoundingClientRect(); return r ? { Left: r.left, Top: r.top, Right: r.right, Bottom: r.bottom } : null; };
   const on = document.querySelector("article.on");
@@ -28,7 +28,7 @@ const probe = `<script>addEventListener("load", function () { setTimeout(functio
   }), "*");
 }, 100); });</script></body>`
 
-// frame holds the page in a frame, since a window cannot be as narrow as a phone.
+// frame shows the page in an iframe, because a window cannot be as narrow as a phone.
 const frame = `<script>addEventListener("message", function (m) { document.documentElement.dataset.probe = m.data; });</script>
 <iframe src="page.html%s" style="width: %dpx; height: 900px; border: 0"></iframe>`
 
@@ -40,13 +40,13 @@ type layout struct {
 	Nav, Article, Reply, List, Button *box
 }
 
-// laidOut opens a page in a browser and reports where its parts are. It needs
-// Chromium, which nothing else does.
+// laidOut opens a page in a browser and returns the positions of its parts. It skips
+// the test if Chromium is not installed.
 func laidOut(t *testing.T, page, hash string, width int) layout {
 	t.Helper()
 	browser, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("chromium is not here")
+		t.Skip("chromium is not installed")
 	}
 	page = regexp.MustCompile(`<meta http-equiv="Content-Security-Policy"[^>]*>`).ReplaceAllString(page, "")
 	dir := t.TempDir()
@@ -66,7 +66,7 @@ func laidOut(t *testing.T, page, hash string, width int) layout {
 	}
 	m := regexp.MustCompile(`data-probe="([^"]*)"`).FindSubmatch(out)
 	if m == nil {
-		t.Fatalf("the page did not settle: %.300s", out)
+		t.Fatalf("the browser returned no layout: %.300s", out)
 	}
 	var l layout
 	if err := json.Unmarshal([]byte(html.UnescapeString(string(m[1]))), &l); err != nil {
@@ -97,7 +97,7 @@ func TestLayout(t *testing.T) {
 					t.Errorf("a reply is %v wide on a screen of %v", w, l.Width)
 				}
 				if !strings.Contains(l.Text, "step 1") {
-					t.Errorf("the list says %q without the step", l.Text)
+					t.Errorf("the list shows %q, without the step", l.Text)
 				}
 				if l.Button.Top < l.List.Top-1 || l.Button.Bottom > l.List.Bottom+1 {
 					t.Errorf("the list does not show its episode: %+v in %+v", *l.Button, *l.List)

@@ -17,7 +17,7 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// testEpisode has two turns, the second without an action.
+// testEpisode returns an episode of two turns, the second without an action.
 func testEpisode(text string) *data.Episode {
 	return &data.Episode{
 		Task: data.Task{ID: "maze_3" + text, Env: "maze" + text, Index: 3}, UID: "u" + text, Sample: 1, Seed: 7,
@@ -74,11 +74,11 @@ func TestPageShowsAnEpisode(t *testing.T) {
 		"all 5 tokens", "2 exchanges", "POST /step?id=1 <span class=\"facts\">200, 1.5 ms</span>", "{&#34;action&#34;:&#34;up&#34;}", "no reply, 0.0 ms", "refused",
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page has not %s", want)
+			t.Errorf("the page lacks %s", want)
 		}
 	}
 	if strings.Contains(page, "assistant") {
-		t.Error("a reply is shown as one of the messages before the turns")
+		t.Error("a reply is among the messages before the turns")
 	}
 	s := streams(t, page)
 	if len(s) != 1 || s[0].Mask != "01101" || !slices.Equal(s[0].IDs, []int32{10, 11, 12, 13, 14}) ||
@@ -120,18 +120,18 @@ func streams(t testing.TB, page string) []stream {
 	return out
 }
 
-// hostile texts try to end whatever they stand in.
+// hostile texts try to escape from their HTML, script or terminal context.
 var hostile = []string{
 	`</script><script>alert(1)</script>`, `<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onload='alert(1)`,
 	`</pre></article></main><script src="http://x/"></script>`, `<!--<script>`, `-->`, `]]>`, `</style><style>*{}`, `</title><h1>`,
 	"a\x00b<b>", "\xff\xfe<i>\xc3", "\u2028\u2029\u202e", "${alert(1)}`", `{{.}}`, "\x1b[31m\x7f\u009b", `\u003cscript\u003e`, `&lt;script&gt;`, `javascript:alert(1)`,
 }
 
-// TestHostileTextStaysText holds a page with hostile texts against one with
-// harmless ones: every tag, and every name of an attribute, is the same.
+// TestHostileTextStaysText compares pages of hostile and of harmless texts. All tags
+// and attribute names must be equal.
 func TestHostileTextStaysText(t *testing.T) {
 	shape := func(page string) []string {
-		page = scripts.ReplaceAllString(page, "<script$1>") // JSON is looked at below, the other is ours
+		page = scripts.ReplaceAllString(page, "<script$1>") // the token data is checked below; the page's own script is constant
 		var out []string
 		for _, m := range tags.FindAllStringSubmatch(page, -1) {
 			names := regexp.MustCompile(`([a-z-]+)="[^"]*"`).ReplaceAllString(m[2], "$1")
@@ -163,14 +163,14 @@ func TestHostileTextStaysText(t *testing.T) {
 	}
 }
 
-// TestPageIsSelfContained looks for anything that a browser would fetch, and
-// for scripts and styles that the policy would not let run.
+// TestPageIsSelfContained checks that a browser makes no request for the page, and
+// that the content security policy allows its script and its styles.
 func TestPageIsSelfContained(t *testing.T) {
 	page := render(t, Options{Title: "x"}, testEpisode(""))
 	code := regexp.MustCompile(`(?m)^ *//.*$`).ReplaceAllString(page, "")
 	for _, bad := range []string{"http:", "https:", "//", "src=", "href=", "@import", "url(", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", " style=", " onclick="} {
 		if strings.Contains(code, bad) {
-			t.Errorf("the page has %s", bad)
+			t.Errorf("the page contains %s", bad)
 		}
 	}
 	policy := regexp.MustCompile(`http-equiv="Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(page)
@@ -183,15 +183,15 @@ func TestPageIsSelfContained(t *testing.T) {
 	}
 	all := scripts.FindAllStringSubmatch(page, -1)
 	if own := all[len(all)-1]; own[1] != "" || !strings.Contains(allowed, "script-src '"+hashOf(own[2])+"'") {
-		t.Errorf("the policy does not let the script run: %s", allowed)
+		t.Errorf("the policy does not allow the script: %s", allowed)
 	}
 	if style := styles.FindStringSubmatch(page); style == nil || !strings.Contains(allowed, "style-src '"+hashOf(style[1])+"'") {
-		t.Errorf("the policy does not let the styles apply: %s", allowed)
+		t.Errorf("the policy does not allow the styles: %s", allowed)
 	}
 }
 
-// TestPageOfContradictions shows episodes whose parts do not fit.
-func TestPageOfContradictions(t *testing.T) {
+// TestPageOfInconsistentEpisodes shows episodes with inconsistent fields.
+func TestPageOfInconsistentEpisodes(t *testing.T) {
 	e := testEpisode("")
 	e.Turns[0].Start, e.Turns[0].End = -5, 1<<40
 	e.Turns[1].Start, e.Turns[1].End = 4, 2
@@ -203,7 +203,7 @@ func TestPageOfContradictions(t *testing.T) {
 	}
 	for _, want := range []string{`data-start="0" data-end="5"`, `data-start="4" data-end="4"`, `id="e1"`} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page has not %s", want)
+			t.Errorf("the page lacks %s", want)
 		}
 	}
 	var b bytes.Buffer
@@ -212,11 +212,11 @@ func TestPageOfContradictions(t *testing.T) {
 	}
 }
 
-// TestScriptParses needs node, which nothing else does.
+// TestScriptParses checks the syntax of the page's script. It is skipped without node.
 func TestScriptParses(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
-		t.Skip("node is not here")
+		t.Skip("node is not installed")
 	}
 	path := filepath.Join(t.TempDir(), "page.js")
 	if err := os.WriteFile(path, []byte(pageJS), 0o600); err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/openmanus/openmanus/data"
 )
 
-// ListHeader returns the header for ListLine, with the column of origins for a run.
+// ListHeader returns the header for ListLine, with the column of origins if run is
+// true.
 func ListHeader(run bool) string {
 	const header = "   nr  outcome        reward  turns  tokens  sampled  task\n"
 	if run {
@@ -103,9 +104,9 @@ func textBlock(b *strings.Builder, name, text string) {
 	}
 }
 
-// Origin returns the rollouts from which an episode of a run's folder is: "step 21"
-// for step_21.jsonl, the name without extensions for other files, such as those of
-// validations.
+// Origin returns the rollouts that a file of a run's folder contains: "step 21" for
+// step_21.jsonl, and the name without extensions for other files, for example of a
+// validation.
 func Origin(file string) string {
 	name := strings.TrimSuffix(filepath.Base(file), ".zst")
 	name = strings.TrimSuffix(name, ".jsonl")

@@ -60,7 +60,8 @@ func TestListLine(t *testing.T) {
 	}
 }
 
-// TestTerminalsGetNoCommands prints every hostile text everywhere.
+// TestTerminalsGetNoCommands checks that no field of an episode can print a control
+// character.
 func TestTerminalsGetNoCommands(t *testing.T) {
 	for _, text := range hostile {
 		e := testEpisode(text)

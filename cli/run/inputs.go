@@ -131,7 +131,7 @@ func rewardDigests(h *Host, r configs.Reward) (map[string]string, error) {
 		files[r.ModelPath] = hex.EncodeToString(all.Sum(nil))
 	}
 	for _, fn := range scoreFnsOf(r) {
-		for i, word := range external.Words(fn) {
+		for i, word := range external.Args(fn) {
 			if i == 0 && !strings.Contains(word, "/") {
 				continue // a program in PATH
 			}

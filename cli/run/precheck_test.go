@@ -59,7 +59,7 @@ func TestCheckPrograms(t *testing.T) {
 		{"of a component", func(r *configs.Reward) {
 			r.Components = []configs.Component{Schema.DefaultComponent("goal"), {Name: "mine", Fn: "exec:./no-such-program"}}
 		}, errext.Env, "./no-such-program: unreachable"},
-		{"an open quote", func(r *configs.Reward) { r.ScoreFn = "exec:sh 'my.sh" }, errext.Input, "a quote is not closed"},
+		{"an open quote", func(r *configs.Reward) { r.ScoreFn = "exec:sh 'my.sh" }, errext.Input, "quote"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := Schema.Defaults()

@@ -1,14 +1,14 @@
-// Package external asks score functions of the user's that are not written in
-// Go: a server behind an address, or a program that reads and writes lines.
-// docs/rewards.md states what both are told and what they answer.
+// Package external calls score functions outside of this process: an HTTP server, or
+// a program that reads requests and writes replies as lines. docs/rewards.md
+// describes the requests and replies.
 //
-// Every batch has a time limit and a largest reply. A server that does not
-// answer is asked once more, and a program that dies or hangs is started once
-// more; after that, and at once for an answer that makes no sense, the batch
-// fails with an *Error. Nothing is ever scored 0 because something failed.
+// A time limit and a size limit apply to the reply to each batch. A failed batch is
+// sent once more, to a new process if the function is a program. If it fails again,
+// or at once if the reply is invalid, Score returns an *Error. A failure never
+// becomes a score of 0.
 //
-// A program is started without a shell, in a process group of its own. Close
-// ends the group, and the kernel ends the program when this one is killed.
+// A program is started without a shell, in its own process group. Close ends the
+// group, and the kernel kills the program when this process dies.
 //
-// Concurrency: a scorer is used by one goroutine at a time.
+// A scorer is not safe for concurrent use.
 package external

@@ -2,31 +2,31 @@ package external
 
 import "fmt"
 
-// Kind says how a score function failed.
+// Kind classifies the failure of a score function.
 type Kind string
 
-// The kinds of failures.
+// The kinds.
 const (
-	KindUnreachable Kind = "unreachable" // no server, or no program that starts
-	KindTimeout     Kind = "timeout"
-	KindCrashed     Kind = "crashed" // the program ended, or the server cut the reply
-	KindStatus      Kind = "status"  // the server answered with another status than 200
-	KindReply       Kind = "reply"   // what came back is no list of scores
+	KindUnreachable Kind = "unreachable" // no connection, or the program cannot be started
+	KindTimeout     Kind = "timeout"     // no complete reply within Options.Timeout
+	KindCrashed     Kind = "crashed"     // the program ended, or the server closed the connection within the reply
+	KindStatus      Kind = "status"      // a status of 5xx, or of 2xx other than 200
+	KindReply       Kind = "reply"       // the reply is not a list of scores
 )
 
 // Error is the failure of a score function.
 type Error struct {
-	Fn    string // as in the configuration
-	Kind  Kind
-	Err   error
-	Wrote string // the end of what a program wrote to standard error
+	Fn     string // as in the configuration
+	Kind   Kind
+	Err    error
+	Stderr string // the end of a program's standard error
 }
 
-// Error names the function, the failure and its cause.
+// Error returns the function, the kind, the cause and the program's standard error.
 func (e *Error) Error() string {
 	text := fmt.Sprintf("score function %s: %s: %v", e.Fn, e.Kind, e.Err)
-	if e.Wrote != "" {
-		text += "; it wrote: " + e.Wrote
+	if e.Stderr != "" {
+		text += "; standard error: " + e.Stderr
 	}
 	return text
 }
@@ -34,6 +34,6 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// again reports whether asking once more may help: an answer that makes no
-// sense would come again.
-func (e *Error) again() bool { return e.Kind != KindReply }
+// retryable reports whether the same request may succeed later. An invalid reply
+// would be repeated.
+func (e *Error) retryable() bool { return e.Kind != KindReply }

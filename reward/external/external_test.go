@@ -48,12 +48,12 @@ func open(t *testing.T, fn string, o Options) reward.Scorer {
 	return s
 }
 
-// kindOf is the kind of a failure.
+// kindOf returns the Kind of an error.
 func kindOf(t *testing.T, err error) Kind {
 	t.Helper()
 	var e *Error
 	if !errors.As(err, &e) {
-		t.Fatalf("%v is no *Error", err)
+		t.Fatalf("%v is not an *Error", err)
 	}
 	return e.Kind
 }
@@ -89,7 +89,7 @@ func TestScores(t *testing.T) {
 	})
 	for _, fn := range []string{url, "exec:/proc/self/exe length"} {
 		s := open(t, fn, Options{Batch: 4})
-		for _, n := range []int{4, 10, 0} { // the second time it is the same program
+		for _, n := range []int{4, 10, 0} { // the same program scores all three
 			got, err := s.Score(t.Context(), samples(n))
 			if err != nil {
 				t.Fatal(err)
@@ -108,7 +108,7 @@ func TestScores(t *testing.T) {
 	}
 }
 
-// The request is what docs/rewards.md shows.
+// TestRequest checks the request that docs/rewards.md documents.
 func TestRequest(t *testing.T) {
 	got, err := encode(3, []reward.Sample{
 		{ID: "maze_3", Source: "maze", Prompt: "p", Response: "<a>", GroundTruth: "g", EnvReward: 0.5, Tokens: 7, Turns: []data.Turn{{Text: "<a>", Action: "a", Parsed: true, Observation: "o", Reward: 0.5}}},
@@ -122,14 +122,15 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// What no list of scores is fails at once, from a server and from a program.
-func TestSenselessReplies(t *testing.T) {
+// TestInvalidReplies checks that an invalid reply of a server or a program fails
+// without a retry.
+func TestInvalidReplies(t *testing.T) {
 	for _, c := range []struct{ reply, want string }{
 		{`{"request":1,"scores":[1]}`, "1 scores for 2 samples"},
 		{`{"request":1,"scores":[1,2,3]}`, "3 scores for 2 samples"},
 		{`{"request":1,"scores":[1,NaN]}`, "is not {"},
 		{`{"request":1,"scores":[1,1e999]}`, "neither a number nor"},
-		{`{"request":1,"scores":[1,null]}`, "score 1: it is null"},
+		{`{"request":1,"scores":[1,null]}`, "score 1: the score is null"},
 		{`{"request":1,"scores":[1,"2"]}`, "score 1"},
 		{`{"request":1,"scores":[1,{"scroe":2}]}`, `no number "score"`},
 		{`{"request":1}`, `has no "scores"`},
@@ -145,16 +146,16 @@ func TestSenselessReplies(t *testing.T) {
 			}
 		}
 		if requests.Load() != 1 {
-			t.Errorf("%s: asked %d times", c.reply, requests.Load())
+			t.Errorf("%s: %d requests", c.reply, requests.Load())
 		}
 	}
 	_, err := open(t, `exec:/proc/self/exe say '{"request":7,"scores":[1]}'`, Options{}).Score(t.Context(), samples(1))
 	if kindOf(t, err) != KindReply || !strings.Contains(err.Error(), "request 7") {
-		t.Errorf("another request's reply: %v", err)
+		t.Errorf("reply to another request: %v", err)
 	}
 	_, err = open(t, "exec:/proc/self/exe big", Options{MaxReply: 5000}).Score(t.Context(), samples(1))
 	if kindOf(t, err) != KindReply || !strings.Contains(err.Error(), "5000 bytes") {
-		t.Errorf("a reply that is too large: %v", err)
+		t.Errorf("reply too large: %v", err)
 	}
 }
 
@@ -199,7 +200,7 @@ func TestServerFailures(t *testing.T) {
 				t.Errorf("%v, want %s", err, c.kind)
 			}
 			if requests.Load() != c.requests {
-				t.Errorf("asked %d times, want %d", requests.Load(), c.requests)
+				t.Errorf("%d requests, want %d", requests.Load(), c.requests)
 			}
 		})
 	}
@@ -218,8 +219,7 @@ func TestNothingThere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A program is looked for before anything is asked, as it is when it starts:
-	// from the folder in which it is to run.
+	// Open searches a program as its start does: relative to Options.Dir.
 	open(t, "exec:./here", Options{Dir: dir})
 	for _, fn := range []string{"exec:/no/such/program", "exec:no-such-program-anywhere my.py", "exec:./there", "exec:./text", "exec:" + dir, "exec:here"} {
 		_, err := Open(fn, Options{Dir: dir})
@@ -229,24 +229,24 @@ func TestNothingThere(t *testing.T) {
 	}
 	for _, fn := range []string{"exec:", "exec: 'open", "ftp://x", "math"} {
 		if _, err := Open(fn, Options{}); err == nil {
-			t.Errorf("%q was opened", fn)
+			t.Errorf("Open(%q) succeeded", fn)
 		}
 	}
 }
 
-// TestStart starts programs before they are asked.
+// TestStart starts programs before the first batch.
 func TestStart(t *testing.T) {
 	for fn, want := range map[string]string{
 		"exec:sh gone.sh":      "gone.sh",
-		"exec:sh -c 'exit 3'":  "it ended before it was asked anything (exit status 3)",
+		"exec:sh -c 'exit 3'":  "before the first request (exit status 3)",
 		"exec:sh -c 'read x'":  "",
 		"http://127.0.0.1:1/x": "",
 	} {
 		p, ok := open(t, fn, Options{Dir: t.TempDir()}).(Starter)
 		if !ok {
-			t.Fatalf("%s cannot be started", fn)
+			t.Fatalf("%s is not a Starter", fn)
 		}
-		for range 2 { // once more, as it runs or does not
+		for range 2 { // the second call finds it running or restarts it
 			err := p.Start(t.Context())
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || kindOf(t, err) != KindCrashed) {
 				t.Errorf("%s: %v, want %q", fn, err, want)
@@ -263,24 +263,27 @@ func TestTimeout(t *testing.T) {
 	for _, fn := range []string{hang, "exec:/proc/self/exe hang"} {
 		for name, shown := range map[string]string{"": "reward.score_timeout_s", "--timeout": "--timeout"} {
 			_, err := open(t, fn, Options{Timeout: 50 * time.Millisecond, TimeoutName: name}).Score(t.Context(), samples(1))
-			want := "score function " + fn + ": timeout: no answer to 1 samples within 50ms (" + shown + ")"
-			if kindOf(t, err) != KindTimeout || err.Error() != want {
-				t.Errorf("%v, want %s", err, want)
+			if kindOf(t, err) != KindTimeout {
+				t.Errorf("%v, want %s", err, KindTimeout)
+			}
+			for _, want := range []string{fn, "50ms (" + shown + ")"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%v lacks %q", err, want)
+				}
 			}
 		}
 	}
-	e := &Error{Fn: "f", Kind: KindTimeout, Err: errors.New("no answer"), Wrote: "loading"}
-	if want := "score function f: timeout: no answer; it wrote: loading"; e.Error() != want {
-		t.Errorf("%v, want %s", e, want)
+	if e := (&Error{Fn: "f", Kind: KindTimeout, Err: errors.New("no reply"), Stderr: "loading"}); !strings.Contains(e.Error(), "loading") {
+		t.Errorf("%v lacks the standard error", e)
 	}
 }
 
 func TestCancelled(t *testing.T) {
-	why := errors.New("the user went home")
-	asked := make(chan struct{}, 4)
+	cause := errors.New("interrupted")
+	received := make(chan struct{}, 4)
 	hang := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		asked <- struct{}{}
+		received <- struct{}{}
 		<-r.Context().Done()
 	})
 	dir := t.TempDir()
@@ -288,19 +291,19 @@ func TestCancelled(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		go func() {
 			if fn == hang {
-				<-asked
+				<-received
 			} else {
-				eventually(t, "the program runs", func() bool { _, err := os.Stat(filepath.Join(dir, "child")); return err == nil })
+				eventually(t, "the program is running", func() bool { _, err := os.Stat(filepath.Join(dir, "child")); return err == nil })
 			}
-			cancel(why)
+			cancel(cause)
 		}()
-		if _, err := open(t, fn, Options{}).Score(ctx, samples(1)); !errors.Is(err, why) {
+		if _, err := open(t, fn, Options{}).Score(ctx, samples(1)); !errors.Is(err, cause) {
 			t.Errorf("%s: %v", fn, err)
 		}
 	}
-	// The program is gone with what it had started.
+	// The program and its grandchild are dead.
 	for _, name := range []string{"child", "grandchild"} {
-		eventually(t, name+" is gone", func() bool { return !alive(t, filepath.Join(dir, name)) })
+		eventually(t, name+" has exited", func() bool { return !alive(t, filepath.Join(dir, name)) })
 	}
 }
 
@@ -311,7 +314,7 @@ func TestProgramThatDies(t *testing.T) {
 	}
 	for _, want := range []string{"exit status 3", "ModuleNotFoundError"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not say %q", err, want)
+			t.Errorf("%v lacks %q", err, want)
 		}
 	}
 	s := open(t, "exec:/proc/self/exe once "+filepath.Join(t.TempDir(), "started"), Options{})
@@ -320,23 +323,22 @@ func TestProgramThatDies(t *testing.T) {
 	}
 }
 
-// A program that is not asked any more ends with Close, and one whose user was
-// killed with that.
+// TestNoOrphans checks that a program dies when the process that started it is killed.
 func TestNoOrphans(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	host := exec.Command("/proc/self/exe", "host", file)
 	if err := host.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the program runs", func() bool { _, err := os.Stat(file); return err == nil })
+	eventually(t, "the program is running", func() bool { _, err := os.Stat(file); return err == nil })
 	if !alive(t, file) {
-		t.Error("the program is not there")
+		t.Error("the program is not running")
 	}
 	if err := host.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = host.Wait()
-	eventually(t, "the program is gone", func() bool { return !alive(t, file) })
+	eventually(t, "the program has exited", func() bool { return !alive(t, file) })
 }
 
 func eventually(t *testing.T, what string, is func() bool) {
@@ -347,11 +349,10 @@ func eventually(t *testing.T, what string, is func() bool) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("never: %s", what)
+	t.Errorf("condition not reached: %s", what)
 }
 
-// alive reports whether the process whose number is in a file is there and no
-// zombie.
+// alive reports whether the process with the id in a file exists and is not a zombie.
 func alive(t *testing.T, file string) bool {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -372,19 +373,19 @@ func alive(t *testing.T, file string) bool {
 	return !strings.HasPrefix(after, "Z") && !strings.HasPrefix(after, "X")
 }
 
-func TestWords(t *testing.T) {
+func TestSplitCommand(t *testing.T) {
 	for in, want := range map[string][]string{
 		"python3 my.py --x=1":       {"python3", "my.py", "--x=1"},
 		`  a "b c" 'd "e' f\ g "" `: {"a", "b c", `d "e`, "f g", ""},
 		`"a\"b" 'c\d' x'y'z`:        {`a"b`, `c\d`, "xyz"},
 	} {
-		got, err := words(in)
+		got, err := splitCommand(in)
 		if d := cmp.Diff(want, got); err != nil || d != "" {
 			t.Errorf("%s: %v %s", in, err, d)
 		}
 	}
 	for _, in := range []string{"", "  ", "'a", `a\`} {
-		if got, err := words(in); err == nil {
+		if got, err := splitCommand(in); err == nil {
 			t.Errorf("%q is %q", in, got)
 		}
 	}

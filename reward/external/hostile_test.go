@@ -7,23 +7,23 @@ import (
 	"github.com/openmanus/openmanus/data/transport/transporttest"
 )
 
-// A server that never comes to a reply ends a call, whatever its time.
+// TestNoReply checks that a call to a server that never completes a reply ends by itself.
 func TestNoReply(t *testing.T) {
 	for name, what := range transporttest.Hostile {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(transporttest.Serve(t, what), Options{MaxReply: 1000})
 			done := make(chan error, 1)
 			go func() {
-				_, err := s.ask(t.Context(), 0, []byte("{}"))
+				_, err := s.call(t.Context(), []byte("{}"))
 				done <- err
 			}()
 			select {
 			case err := <-done:
 				if err == nil {
-					t.Error("there is a reply")
+					t.Error("call returned a reply")
 				}
 			case <-time.After(20 * time.Second):
-				t.Error("it hangs")
+				t.Error("call hangs")
 			}
 			if err := s.close(); err != nil {
 				t.Error(err)

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain makes the test binary a score function of several sorts.
+// TestMain runs the test binary as a score function if its first argument is a role.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		if role, ok := roles[os.Args[1]]; ok {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// roles are what the test binary can be, by its first argument.
+// roles has the score functions of the test binary by first argument.
 var roles = map[string]func(args []string){
 	"length": func([]string) { answer(lengths) },
 	"fail":   func([]string) { fmt.Fprintln(os.Stderr, "ModuleNotFoundError: no module"); os.Exit(3) },
@@ -56,7 +56,7 @@ func answer(reply func(request) string) {
 	}
 }
 
-// lengths scores a sample by the length of its response.
+// lengths scores each sample by the length of its response.
 func lengths(r request) string {
 	scores := []any{}
 	for i, s := range r.Samples {
@@ -73,7 +73,7 @@ func lengths(r request) string {
 	return string(b)
 }
 
-// roleOnce dies at its first start, and at the next works.
+// roleOnce exits with 1 at its first start, and works at the next.
 func roleOnce(args []string) {
 	if f, err := os.OpenFile(args[0], os.O_CREATE|os.O_EXCL, 0o644); err == nil {
 		_ = f.Close()
@@ -82,7 +82,7 @@ func roleOnce(args []string) {
 	answer(lengths)
 }
 
-// note writes this process's number into a file.
+// note writes the process id to a file.
 func note(path string) {
 	if err := os.WriteFile(path+".tmp", fmt.Append(nil, os.Getpid()), 0o644); err != nil {
 		panic(err)
@@ -92,7 +92,7 @@ func note(path string) {
 	}
 }
 
-// roleFamily starts a grandchild that is deaf, and hangs.
+// roleFamily starts a grandchild that ignores signals, and hangs.
 func roleFamily(args []string) {
 	cmd := exec.Command("/proc/self/exe", "deaf", filepath.Join(args[0], "grandchild"))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -115,7 +115,7 @@ func roleDeaf(args []string) {
 	time.Sleep(time.Hour)
 }
 
-// roleHost is a program that uses a score function and waits to be killed.
+// roleHost calls a score function that hangs, and waits to be killed.
 func roleHost(args []string) {
 	s, err := Open("exec:/proc/self/exe deaf "+args[0], Options{Timeout: time.Hour})
 	if err != nil {

@@ -12,19 +12,20 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// Options bound what a score function may take, and say where a program runs.
+// Options configures a scorer.
 type Options struct {
-	Timeout  time.Duration // of one batch; DefaultTimeout if 0
-	Batch    int           // samples in a request; DefaultBatch if 0
-	MaxReply int           // bytes; DefaultMaxReply if 0
-	Dir      string        // working folder of a program
-	Env      []string      // its environment, as KEY=VALUE
-	Log      *slog.Logger  // nil: silent
-	// TimeoutName is what the user sets Timeout by; DefaultTimeoutName if "".
+	Timeout  time.Duration // limit of a batch; 0: DefaultTimeout
+	Batch    int           // largest number of samples in a request; 0: DefaultBatch
+	MaxReply int           // largest reply in bytes; 0: DefaultMaxReply
+	Dir      string        // working directory of a program
+	Env      []string      // environment of a program, as KEY=VALUE
+	Log      *slog.Logger  // nil: no log
+	// TimeoutName is the key or flag that sets Timeout, for errors; "":
+	// DefaultTimeoutName.
 	TimeoutName string
 }
 
-// The values where Options leave them open.
+// Defaults of Options.
 const (
 	DefaultTimeout  = time.Minute
 	DefaultBatch    = 256
@@ -33,17 +34,17 @@ const (
 	DefaultTimeoutName = "reward.score_timeout_s"
 )
 
-// asker sends one batch and returns what came back.
-type asker interface {
-	ask(ctx context.Context, n int, body []byte) ([]byte, error)
-	// repeats reports whether a reply has to carry the request's number.
-	repeats() bool
+// backend is a server or a program.
+type backend interface {
+	// call sends a request and returns the reply.
+	call(ctx context.Context, body []byte) ([]byte, error)
+	// numbered reports whether a reply must have the number of its request.
+	numbered() bool
 	close() error
 }
 
-// Open makes the scorer of a function that is named by an address or, after
-// "exec:", by a command. Neither is asked anything yet; but a program has to be
-// there, else it is a KindUnreachable.
+// Open returns a scorer for fn, an HTTP address or "exec:" with a command. It sends
+// nothing, but returns an *Error of KindUnreachable if the program does not exist.
 func Open(fn string, o Options) (reward.Scorer, error) {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Batch = cmp.Or(o.Batch, DefaultBatch)
@@ -62,32 +63,33 @@ func Open(fn string, o Options) (reward.Scorer, error) {
 		case err != nil:
 			return nil, fmt.Errorf("score function %s: %w", fn, err)
 		}
-		return &scorer{fn: fn, o: o, to: p}, nil
+		return &scorer{fn: fn, o: o, backend: p}, nil
 	}
 	if !strings.HasPrefix(fn, "http://") && !strings.HasPrefix(fn, "https://") {
-		return nil, fmt.Errorf("score function %q names neither an address nor, after exec:, a command", fn)
+		return nil, fmt.Errorf("score function %q: want http://, https:// or exec:COMMAND", fn)
 	}
-	return &scorer{fn: fn, o: o, to: newServer(fn, o)}, nil
+	return &scorer{fn: fn, o: o, backend: newServer(fn, o)}, nil
 }
 
-// scorer asks for one batch after the other.
+// scorer sends batches one after another.
 type scorer struct {
-	fn string
-	o  Options
-	to asker
-	n  int // requests so far
+	fn      string
+	o       Options
+	backend backend
+	n       int // requests so far
 }
 
-// Starter is a score function that can be started before it is asked, so that
-// one which cannot start is noticed early.
+// Starter is a scorer that can be started before the first batch, to detect early
+// that it does not start.
 type Starter interface {
-	// Start starts it unless it runs, and fails if it has ended.
+	// Start starts the score function unless it is running. It returns an error
+	// if it has ended.
 	Start(ctx context.Context) error
 }
 
-// Start starts a program; a server is running already.
+// Start starts a program. It does nothing for a server.
 func (s *scorer) Start(ctx context.Context) error {
-	p, ok := s.to.(*program)
+	p, ok := s.backend.(*program)
 	if !ok {
 		return nil
 	}
@@ -99,7 +101,7 @@ func (s *scorer) Start(ctx context.Context) error {
 	return err
 }
 
-// Score asks in batches of at most Options.Batch samples.
+// Score sends the samples in batches of at most Options.Batch.
 func (s *scorer) Score(ctx context.Context, samples []reward.Sample) ([]reward.Score, error) {
 	out := make([]reward.Score, 0, len(samples))
 	for start := 0; start < len(samples); start += s.o.Batch {
@@ -116,24 +118,24 @@ func (s *scorer) Score(ctx context.Context, samples []reward.Sample) ([]reward.S
 func (s *scorer) batch(ctx context.Context, samples []reward.Sample) ([]reward.Score, error) {
 	var failed *Error
 	for attempt := range 2 {
-		scores, err := s.once(ctx, samples)
+		scores, err := s.try(ctx, samples)
 		if err == nil {
 			return scores, nil
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if !errors.As(err, &failed) || !failed.again() {
+		if !errors.As(err, &failed) || !failed.retryable() {
 			return nil, err
 		}
 		if attempt == 0 {
-			s.o.Log.Warn("a score function failed and is asked once more", "error", err)
+			s.o.Log.Warn("score function failed; retrying once", "error", err)
 		}
 	}
 	return nil, failed
 }
 
-func (s *scorer) once(ctx context.Context, samples []reward.Sample) ([]reward.Score, error) {
+func (s *scorer) try(ctx context.Context, samples []reward.Sample) ([]reward.Score, error) {
 	s.n++
 	body, err := encode(s.n, samples)
 	if err != nil {
@@ -141,21 +143,21 @@ func (s *scorer) once(ctx context.Context, samples []reward.Sample) ([]reward.Sc
 	}
 	limited, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
-	text, err := s.to.ask(limited, s.n, body)
+	text, err := s.backend.call(limited, body)
 	if err != nil {
 		var e *Error
 		if !errors.As(err, &e) {
 			e = &Error{Kind: KindUnreachable, Err: err}
 		}
 		if errors.Is(limited.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
-			// Whatever the end of the wait has led to, it is not the cause.
-			e.Kind, e.Err = KindTimeout, fmt.Errorf("no answer to %d samples within %v (%s)", len(samples), s.o.Timeout, s.o.TimeoutName)
+			// The timeout is the cause, whatever error it led to.
+			e.Kind, e.Err = KindTimeout, fmt.Errorf("no reply to %d samples within %v (%s)", len(samples), s.o.Timeout, s.o.TimeoutName)
 		}
 		e.Fn = s.fn
 		return nil, e
 	}
 	want := 0
-	if s.to.repeats() {
+	if s.backend.numbered() {
 		want = s.n
 	}
 	scores, err := decode(text, want, len(samples))
@@ -165,5 +167,5 @@ func (s *scorer) once(ctx context.Context, samples []reward.Sample) ([]reward.Sc
 	return scores, nil
 }
 
-// Close ends the program, or the connections.
-func (s *scorer) Close() error { return s.to.close() }
+// Close ends the program, or closes the idle connections.
+func (s *scorer) Close() error { return s.backend.close() }

@@ -17,24 +17,23 @@ import (
 	"time"
 )
 
-// grace is how long a program may take to end when its input has.
+// grace is the time for a program to exit after its input has ended.
 const grace = 3 * time.Second
 
-// lateWords is how long output is still read when the program is gone.
-const lateWords = time.Second
+// drainTime is the time to read remaining output after the program has exited.
+const drainTime = time.Second
 
-// program is a score function that reads a request a line and writes a reply a
-// line. It is started by Start or for the first batch and lives until Close, or
-// until it fails.
+// program is a score function that reads a request per line and writes a reply per
+// line. Start or the first batch starts it. It runs until Close or a failure.
 type program struct {
 	args  []string
 	o     Options
-	child *child // nil: none is running
+	child *child // nil if not running
 }
 
-// newProgram looks for the program, but does not start it.
+// newProgram checks that the program exists, but does not start it.
 func newProgram(command string, o Options) (*program, error) {
-	args, err := words(command)
+	args, err := splitCommand(command)
 	if err != nil {
 		return nil, err
 	}
@@ -44,26 +43,25 @@ func newProgram(command string, o Options) (*program, error) {
 	return &program{args: args, o: o}, nil
 }
 
-// executable looks for a program where exec.Cmd does that runs in dir: in PATH,
-// or, of a name with a slash, from there.
+// executable returns an error unless exec.Cmd with Dir dir finds the program: in PATH,
+// or relative to dir if the name contains a slash.
 func executable(name, dir string) error {
 	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
 		if name = filepath.Join(dir, name); !filepath.IsAbs(name) {
-			name = "./" + name // or a Join that leaves one word makes it one of PATH
+			name = "./" + name // keep a slash, so that LookPath does not search PATH
 		}
 	}
 	_, err := exec.LookPath(name)
 	return err
 }
 
-func (p *program) repeats() bool { return true }
+func (p *program) numbered() bool { return true }
 
-// startWait is how long a program that was just started is watched: one that
-// cannot be found, compiled or imported ends at once.
+// startWait is the time that start watches a new program. A script that is missing
+// or has a syntax or import error ends within it.
 const startWait = time.Second
 
-// start starts the program before the first batch, and fails if it ends without
-// being asked.
+// start starts the program and returns an error if it ends before the first request.
 func (p *program) start(ctx context.Context) error {
 	wait := time.Duration(0)
 	if p.child == nil {
@@ -89,10 +87,10 @@ func (p *program) start(ctx context.Context) error {
 	c := p.child
 	p.child = nil
 	c.end(0)
-	return c.told(errors.New("it ended before it was asked anything"))
+	return c.withExit(errors.New("the program ended before the first request"))
 }
 
-func (p *program) ask(ctx context.Context, _ int, body []byte) ([]byte, error) {
+func (p *program) call(ctx context.Context, body []byte) ([]byte, error) {
 	if p.child == nil {
 		c, err := startChild(p.args, p.o)
 		if err != nil {
@@ -102,11 +100,11 @@ func (p *program) ask(ctx context.Context, _ int, body []byte) ([]byte, error) {
 	}
 	text, err := p.child.exchange(ctx, body)
 	if err != nil {
-		// Whatever it still writes would be taken for the answer to the next.
+		// Restart it: a late reply would be taken for the next one.
 		c := p.child
 		p.child = nil
 		c.end(0)
-		return nil, c.told(err)
+		return nil, c.withExit(err)
 	}
 	return text, nil
 }
@@ -123,11 +121,11 @@ func (p *program) close() error {
 type child struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
-	replies chan []byte // closed at the end of its output
-	broken  error       // why the output ended; to be read after replies is closed
-	words   *tail       // the end of what it wrote to standard error
-	ended   chan struct{}
-	status  error // how it ended; to be read after ended
+	replies chan []byte // closed at the end of standard output
+	broken  error       // reason for the end of replies; read after replies is closed
+	stderr  *tail
+	ended   chan struct{} // closed after the program has exited
+	status  error         // result of Wait; read after ended is closed
 	wg      sync.WaitGroup
 
 	mu     sync.Mutex
@@ -135,10 +133,10 @@ type child struct {
 }
 
 func startChild(args []string, o Options) (*child, error) {
-	c := &child{replies: make(chan []byte), ended: make(chan struct{}), words: &tail{log: o.Log}}
+	c := &child{replies: make(chan []byte), ended: make(chan struct{}), stderr: &tail{log: o.Log}}
 	c.cmd = exec.Command(args[0], args[1:]...)
-	c.cmd.Dir, c.cmd.Env, c.cmd.Stderr = o.Dir, o.Env, c.words
-	c.cmd.WaitDelay = time.Second // of a grandchild that keeps standard error open
+	c.cmd.Dir, c.cmd.Env, c.cmd.Stderr = o.Dir, o.Env, c.stderr
+	c.cmd.WaitDelay = time.Second // for a grandchild that keeps standard error open
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	var err error
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
@@ -150,8 +148,8 @@ func startChild(args []string, o Options) (*child, error) {
 	}
 	started := make(chan error)
 	c.wg.Go(func() {
-		// The kernel ends the child when the thread that started it ends: this
-		// one does nothing else until then.
+		// Pdeathsig fires when the thread that started the child ends, so this
+		// goroutine keeps its thread until the child has exited.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := c.cmd.Start()
@@ -168,13 +166,13 @@ func startChild(args []string, o Options) (*child, error) {
 	return c, nil
 }
 
-// reap reads the program's output until it ends, and kills what it leaves in
-// its group while the group is still surely its own: before it is waited for.
-func (c *child) reap(out io.Reader, most int) error {
-	silent := make(chan struct{})
+// reap reads the program's output, waits for its exit and kills the rest of its
+// process group. It does so before Wait, while no other process can have the id.
+func (c *child) reap(out io.Reader, maxReply int) error {
+	drained := make(chan struct{})
 	c.wg.Go(func() {
-		c.read(out, most)
-		close(silent)
+		c.read(out, maxReply)
+		close(drained)
 	})
 	const pidType, exited, leave = 1, 4, 1 << 24 // P_PID, WEXITED, WNOWAIT of waitid(2)
 	for {
@@ -188,14 +186,14 @@ func (c *child) reap(out io.Reader, most int) error {
 	c.reaped = true
 	c.mu.Unlock()
 	select {
-	case <-silent:
-	case <-time.After(lateWords): // somebody out of the group holds the pipe: Wait closes it
+	case <-drained:
+	case <-time.After(drainTime): // a process outside of the group has the pipe open; Wait closes it
 	}
 	return c.cmd.Wait()
 }
 
-// read hands lines over until the output ends or a line is too long.
-func (c *child) read(out io.Reader, most int) {
+// read sends lines to replies until the output ends or a line is too long.
+func (c *child) read(out io.Reader, maxReply int) {
 	defer close(c.replies)
 	lines := bufio.NewReaderSize(out, 1<<16)
 	var line []byte
@@ -203,12 +201,12 @@ func (c *child) read(out io.Reader, most int) {
 		part, err := lines.ReadSlice('\n')
 		line = append(line, part...)
 		switch {
-		case len(line) > most:
-			c.broken = &Error{Kind: KindReply, Err: fmt.Errorf("a reply of more than %d bytes", most)}
-			return // whoever waits for the reply ends the program
+		case len(line) > maxReply:
+			c.broken = &Error{Kind: KindReply, Err: fmt.Errorf("the reply has more than %d bytes", maxReply)}
+			return // call ends the program
 		case errors.Is(err, bufio.ErrBufferFull):
 		case err != nil:
-			c.broken = errors.New("it ended before it had answered")
+			c.broken = errors.New("the program ended without a reply")
 			return
 		default:
 			c.replies <- bytes.TrimSpace(line)
@@ -219,7 +217,7 @@ func (c *child) read(out io.Reader, most int) {
 
 // exchange sends a request and waits for the next line.
 func (c *child) exchange(ctx context.Context, body []byte) ([]byte, error) {
-	c.wg.Go(func() { _, _ = c.in.Write(body) }) // a program that does not read is ended by the limit
+	c.wg.Go(func() { _, _ = c.in.Write(body) }) // the time limit ends a program that does not read
 	select {
 	case text, ok := <-c.replies:
 		if ok {
@@ -231,12 +229,12 @@ func (c *child) exchange(ctx context.Context, body []byte) ([]byte, error) {
 	}
 }
 
-// end closes the program's input and, after the wait, kills its group. It
-// returns when everything is gone.
+// end closes the program's input and kills its group after wait. It returns after all
+// goroutines of the child have ended.
 func (c *child) end(wait time.Duration) {
 	_ = c.in.Close()
 	drained := make(chan struct{})
-	go func() { // a reply that nobody waits for must not keep it
+	go func() { // an unread reply must not block read
 		for range c.replies {
 		}
 		close(drained)
@@ -252,8 +250,8 @@ func (c *child) end(wait time.Duration) {
 	<-drained
 }
 
-// kill ends the group, unless the program was waited for: its number may be
-// somebody else's then.
+// kill kills the process group unless the program was reaped, because its id may then
+// belong to another process.
 func (c *child) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,8 +260,8 @@ func (c *child) kill() {
 	}
 }
 
-// told adds what is known of the end of a program to why it failed.
-func (c *child) told(err error) error {
+// withExit adds the exit status and the standard error of an ended program to err.
+func (c *child) withExit(err error) error {
 	var e *Error
 	if !errors.As(err, &e) {
 		e = &Error{Kind: KindCrashed, Err: err}
@@ -272,12 +270,11 @@ func (c *child) told(err error) error {
 	if errors.As(c.status, &exit) && exit.ExitCode() >= 0 {
 		e.Err = fmt.Errorf("%w (%w)", e.Err, c.status)
 	}
-	e.Wrote = c.words.String()
+	e.Stderr = c.stderr.String()
 	return e
 }
 
-// tail keeps the last bytes of what a program writes to standard error, and
-// hands lines to the log.
+// tail keeps the last bytes of a program's standard error, and logs all of it.
 type tail struct {
 	mu  sync.Mutex
 	b   []byte // guarded by mu
@@ -286,7 +283,7 @@ type tail struct {
 
 const tailBytes = 2000
 
-// Write never fails.
+// Write implements io.Writer. It never fails.
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -298,7 +295,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was kept.
+// String returns the kept text.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

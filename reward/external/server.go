@@ -11,25 +11,25 @@ import (
 	"github.com/openmanus/openmanus/data/transport"
 )
 
-// server is a score function behind an address. A redirect is an answer that
-// is not wanted, and it never gets the samples.
+// server is a score function behind an HTTP address. A redirect is an error and is
+// not followed, so no other host receives the samples.
 type server struct {
-	url    string
-	most   int
-	client *http.Client
+	url      string
+	maxReply int
+	client   *http.Client
 }
 
 func newServer(url string, o Options) *server {
-	way := http.DefaultTransport.(*http.Transport).Clone()
-	return &server{url: url, most: o.MaxReply, client: &http.Client{
-		Transport:     transport.Bound(way),
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	return &server{url: url, maxReply: o.MaxReply, client: &http.Client{
+		Transport:     transport.Bound(base),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-func (s *server) repeats() bool { return false } // a connection knows what it answers
+func (s *server) numbered() bool { return false } // HTTP pairs replies with requests
 
-func (s *server) ask(ctx context.Context, _ int, body []byte) ([]byte, error) {
+func (s *server) call(ctx context.Context, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -40,18 +40,18 @@ func (s *server) ask(ctx context.Context, _ int, body []byte) ([]byte, error) {
 		return nil, &Error{Kind: KindUnreachable, Err: err}
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, int64(s.most)+1))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, int64(s.maxReply)+1))
 	switch {
 	case err != nil:
-		return nil, &Error{Kind: KindCrashed, Err: fmt.Errorf("the reply is cut: %w", err)}
-	case len(text) > s.most:
-		return nil, &Error{Kind: KindReply, Err: fmt.Errorf("a reply of more than %d bytes", s.most)}
+		return nil, &Error{Kind: KindCrashed, Err: fmt.Errorf("the reply is incomplete: %w", err)}
+	case len(text) > s.maxReply:
+		return nil, &Error{Kind: KindReply, Err: fmt.Errorf("the reply has more than %d bytes", s.maxReply)}
 	case resp.StatusCode >= 300 && resp.StatusCode < 500:
 		return nil, &Error{Kind: KindReply, Err: fmt.Errorf("status %s: %s", resp.Status, shown(text))}
 	case resp.StatusCode != http.StatusOK:
 		return nil, &Error{Kind: KindStatus, Err: fmt.Errorf("%s: %s", resp.Status, shown(text))}
 	case len(text) == 0:
-		return nil, &Error{Kind: KindReply, Err: errors.New("an empty reply")}
+		return nil, &Error{Kind: KindReply, Err: errors.New("the reply is empty")}
 	}
 	return text, nil
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/openmanus/openmanus/reward"
 )
 
-// request is what a score function is told: the body of a POST, or a line.
+// request is the body of a POST to a server, or a line of a program's input.
 type request struct {
-	Request int      `json:"request"` // counts from 1; a reply by line repeats it
+	Request int      `json:"request"` // counts from 1; a program repeats it in the reply
 	Samples []sample `json:"samples"`
 }
 
@@ -34,7 +34,7 @@ type turn struct {
 	Reward      float64 `json:"reward"`
 }
 
-// encode writes a request on one line.
+// encode returns a request as one line of JSON.
 func encode(n int, samples []reward.Sample) ([]byte, error) {
 	r := request{Request: n, Samples: make([]sample, len(samples))}
 	for i := range samples {
@@ -52,19 +52,19 @@ func encode(n int, samples []reward.Sample) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // replies are full of < and >
+	enc.SetEscapeHTML(false) // responses often contain < and >
 	err := enc.Encode(r)
 	return b.Bytes(), err
 }
 
-// reply is what a score function answers.
+// reply is the reply of a score function.
 type reply struct {
 	Request int               `json:"request"`
 	Scores  []json.RawMessage `json:"scores"`
 }
 
-// decode reads n scores. wantRequest is the number that a line has to repeat,
-// 0 where it does not matter.
+// decode parses a reply of n scores. wantRequest is the request number that it must
+// have, 0 for any.
 func decode(text []byte, wantRequest, n int) ([]reward.Score, error) {
 	var r reply
 	if err := json.Unmarshal(text, &r); err != nil {
@@ -74,7 +74,7 @@ func decode(text []byte, wantRequest, n int) ([]reward.Score, error) {
 	case r.Scores == nil:
 		return nil, fmt.Errorf("%s has no \"scores\"", shown(text))
 	case wantRequest != 0 && r.Request != wantRequest:
-		return nil, fmt.Errorf("it answers request %d, the last one was %d", r.Request, wantRequest)
+		return nil, fmt.Errorf("the reply is to request %d, want %d", r.Request, wantRequest)
 	case len(r.Scores) != n:
 		return nil, fmt.Errorf("%d scores for %d samples", len(r.Scores), n)
 	}
@@ -89,13 +89,13 @@ func decode(text []byte, wantRequest, n int) ([]reward.Score, error) {
 	return out, nil
 }
 
-// score reads a number, or an object with "score" whose other numbers become
-// metrics. JSON has no NaN, so none gets in.
+// score parses a number, or an object with the number "score". Its other numbers
+// become metrics.
 func score(raw json.RawMessage) (reward.Score, error) {
 	var x *float64
 	if err := json.Unmarshal(raw, &x); err == nil {
 		if x == nil {
-			return reward.Score{}, errors.New("it is null")
+			return reward.Score{}, errors.New("the score is null")
 		}
 		return reward.Score{Value: *x}, nil
 	}
@@ -116,7 +116,7 @@ func score(raw json.RawMessage) (reward.Score, error) {
 	return s, nil
 }
 
-// shown is the beginning of a text, for a message.
+// shown returns the quoted beginning of a text, for an error.
 func shown(text []byte) string {
 	if len(text) > 200 {
 		return fmt.Sprintf("%q…", text[:200])

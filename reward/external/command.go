@@ -5,26 +5,23 @@ import (
 	"strings"
 )
 
-// Words are those of the command of a program, the program's first; nil for a
-// score function that is none.
-func Words(fn string) []string {
+// Args returns the program and the arguments of an exec: score function. It returns
+// nil for other score functions, and for an invalid command, which Open reports.
+func Args(fn string) []string {
 	command, ok := strings.CutPrefix(fn, "exec:")
 	if !ok {
 		return nil
 	}
-	out, err := words(command)
-	if err != nil { // which Open says
-		return nil
-	}
-	return out
+	args, _ := splitCommand(command)
+	return args
 }
 
-// words cuts a command as a shell does, without anything else that shells do:
-// blanks separate, quotes and backslashes keep together.
-func words(s string) ([]string, error) {
+// splitCommand splits a command at white space outside of quotes, with the quotes and
+// backslashes of a shell. It expands nothing.
+func splitCommand(s string) ([]string, error) {
 	var out []string
 	var word strings.Builder
-	inside := false // a word has begun
+	inside := false // within a word
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; c {
 		case ' ', '\t', '\n':
@@ -42,11 +39,11 @@ func words(s string) ([]string, error) {
 				word.WriteByte(s[i])
 			}
 			if i == len(s) {
-				return nil, errors.New("a quote is not closed")
+				return nil, errors.New("a quote in the command is not closed")
 			}
 		case '\\':
 			if i++; i == len(s) {
-				return nil, errors.New("it ends with a backslash")
+				return nil, errors.New("the command ends with a backslash")
 			}
 			inside = true
 			word.WriteByte(s[i])
@@ -59,7 +56,7 @@ func words(s string) ([]string, error) {
 		out = append(out, word.String())
 	}
 	if len(out) == 0 {
-		return nil, errors.New("no command; write exec:python3 my_reward.py")
+		return nil, errors.New("the command is empty; write for example exec:python3 my_reward.py")
 	}
 	return out, nil
 }

@@ -71,12 +71,12 @@ func TestDiff(t *testing.T) {
 
 func TestValidateJoinsFaults(t *testing.T) {
 	c := load(t, minimal)
-	if err := c.Validate(); err != nil {
+	if err := c.faults().err(); err != nil {
 		t.Fatal(err)
 	}
 	c.Rollout.TopP, c.Log.Level, c.Env[1].Weight = 1.5, "loud", -1
 	var fs Faults
-	if err := c.Validate(); !errors.As(err, &fs) || len(fs) != 3 {
+	if err := c.faults().err(); !errors.As(err, &fs) || len(fs) != 3 {
 		t.Errorf("want three faults, got %v", err)
 	}
 }

@@ -8,11 +8,7 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// Validate returns everything that is wrong with c as Faults, or nil.
-func (c Config) Validate() error {
-	return c.faults().err()
-}
-
+// faults returns all faults of c.
 func (c *Config) faults() Faults {
 	fs := c.valueFaults()
 	// Rules across keys would only repeat what is already wrong with one of them.

@@ -19,9 +19,6 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// ErrInterrupted is returned by Fit and SFT after their context soft ended.
-var ErrInterrupted = errext.ErrInterrupted
-
 // trainError adds the exit code and a hint to an error of training.
 func trainError(run *runFolder, err error) error {
 	var diverged *learner.DivergedError

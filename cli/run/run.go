@@ -58,7 +58,7 @@ func (r *Result) Actor() string {
 // Fit trains by reinforcement learning, after the warm start if [sft] has
 // epochs. It resumes the run in the run folder as trainer.resume says. When
 // soft ends, Fit finishes the step in progress, saves a checkpoint and returns
-// ErrInterrupted. When ctx ends, Fit returns as soon as possible.
+// errext.ErrInterrupted. When ctx ends, Fit returns as soon as possible.
 func (r *Run) Fit(ctx, soft context.Context) (*Result, error) {
 	if len(r.cfg.Env) == 0 {
 		return nil, ErrNoEnv

@@ -100,11 +100,6 @@ func (b *Backend) Drop(id engine.SeqID) {
 	}
 }
 
-// Live returns the number of sequences and of blocks in use.
-func (b *Backend) Live() (sequences, blocks int) {
-	return len(b.seqs), b.cache.Blocks - len(b.blocks.free)
-}
-
 // Close frees the cache.
 func (b *Backend) Close() { b.cache.Close() }
 

@@ -72,7 +72,12 @@ func step(t testing.TB, b *Backend, batch ...engine.Work) []engine.Sampled {
 // nothingLeft fails the test where sequences or blocks are still held.
 func nothingLeft(t testing.TB, b *Backend) {
 	t.Helper()
-	if seqs, used := b.Live(); seqs != 0 || used != 0 {
+	if seqs, used := b.live(); seqs != 0 || used != 0 {
 		t.Errorf("%d sequences with %d blocks are left", seqs, used)
 	}
+}
+
+// live returns the number of sequences and of blocks in use.
+func (b *Backend) live() (sequences, blocks int) {
+	return len(b.seqs), b.cache.Blocks - len(b.blocks.free)
 }

@@ -31,7 +31,7 @@ func TestSharedBeginning(t *testing.T) {
 	step(t, b, sampling(2, prompt, 0, 1)) // the source of the shared blocks
 	begin := sampling(3, prompt[shared:], shared, 0)
 	begin.From = 2
-	_, before := b.Live()
+	_, before := b.live()
 	same := func(i int, got engine.Sampled) {
 		t.Helper()
 		if d := math.Abs(float64(got.LogProb - want[i].LogProb)); got.Token != want[i].Token || !(d <= tolerance) {
@@ -39,7 +39,7 @@ func TestSharedBeginning(t *testing.T) {
 		}
 	}
 	same(0, step(t, b, begin)[0])
-	if _, after := b.Live(); after-before != 1 { // for its own tokens
+	if _, after := b.live(); after-before != 1 { // for its own tokens
 		t.Errorf("the sharer took %d blocks, want 1", after-before)
 	}
 	for i, id := range follow {

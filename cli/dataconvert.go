@@ -198,29 +198,18 @@ func droppedText(c *table.ConvertCounts) string {
 }
 
 // openTokenizer loads the tokenizer of a model without its weights.
-func (s *State) openTokenizer(path string) (*tokenizer.Tokenizer, tokenizer.Config, error) {
-	fail := func(err error) (*tokenizer.Tokenizer, tokenizer.Config, error) {
-		return nil, tokenizer.Config{}, errext.With(errext.Model, "", fmt.Errorf("tokenizer of %s: %w", path, err))
-	}
+func (s *State) openTokenizer(path string) (tok *tokenizer.Tokenizer, config tokenizer.Config, err error) {
 	if strings.HasSuffix(strings.ToLower(path), ".gguf") {
-		f, err := gguf.Open(s.Path(path))
-		if err != nil {
-			return fail(err)
+		var f *gguf.File
+		if f, err = gguf.Open(s.Path(path)); err == nil {
+			defer f.Close()
+			tok, config, err = f.Metadata().Tokenizer()
 		}
-		defer f.Close()
-		tok, config, err := f.Metadata().Tokenizer()
-		if err != nil {
-			return fail(err)
-		}
-		return tok, config, nil
+	} else if tok, err = tokenizer.Load(s.Path(path)); err == nil {
+		config, err = tokenizer.LoadConfig(s.Path(path))
 	}
-	tok, err := tokenizer.Load(s.Path(path))
 	if err != nil {
-		return fail(err)
-	}
-	config, err := tokenizer.LoadConfig(s.Path(path))
-	if err != nil {
-		return fail(err)
+		return nil, config, errext.With(errext.Model, "", fmt.Errorf("tokenizer of %s: %w", path, err))
 	}
 	return tok, config, nil
 }

@@ -80,26 +80,25 @@ func openTraining(ctx context.Context, h *Host, cfg configs.Config, run *runFold
 			return t, err
 		}
 		t.envs = []*trainingEnv{{cfg: configs.Env{Weight: 1}, train: t.dump.tasks}}
-		if err := t.openScorer(ctx); err != nil {
-			return t, err
-		}
-		return t, t.openModel(ctx)
-	}
-	for _, e := range cfg.Env {
-		if err := t.openEnv(ctx, e); err != nil {
-			return t, err
+	} else {
+		for _, e := range cfg.Env {
+			if err := t.openEnv(ctx, e); err != nil {
+				return t, err
+			}
 		}
 	}
 	if err := t.openScorer(ctx); err != nil {
 		return t, err
 	}
-	train, val := t.tasks()
-	warnLeak(t.host, "trained on", train, val)
-	if err := t.playWalks(ctx); err != nil {
-		return t, err
-	}
-	if err := t.loadExperts(ctx); err != nil {
-		return t, err
+	if t.dump == nil {
+		train, val := t.tasks()
+		warnLeak(t.host, "trained on", train, val)
+		if err := t.playWalks(ctx); err != nil {
+			return t, err
+		}
+		if err := t.loadExperts(ctx); err != nil {
+			return t, err
+		}
 	}
 	return t, t.openModel(ctx)
 }
@@ -229,17 +228,16 @@ func (t *training) replaceTokenizer() error {
 	}
 	dir := ModelPath(t.host, t.cfg.Model.TokenizerPath)
 	tok, err := tokenizer.Load(dir)
+	if n := t.bundle.Model.Config.VocabSize; err == nil && tok.Size() > n {
+		err = fmt.Errorf("the tokenizer has %d tokens, but the model has only %d", tok.Size(), n)
+	}
+	if err == nil {
+		t.bundle.Tokenizer = tok
+		t.bundle.TokenizerConfig, err = tokenizer.LoadConfig(dir)
+	}
 	if err != nil {
 		return errext.With(errext.Model, "", fmt.Errorf("model.tokenizer_path: %w", err))
 	}
-	config, err := tokenizer.LoadConfig(dir)
-	if err != nil {
-		return errext.With(errext.Model, "", fmt.Errorf("model.tokenizer_path: %w", err))
-	}
-	if n := t.bundle.Model.Config.VocabSize; tok.Size() > n {
-		return errext.With(errext.Model, "", fmt.Errorf("model.tokenizer_path: the tokenizer has %d tokens, but the model has only %d", tok.Size(), n))
-	}
-	t.bundle.Tokenizer, t.bundle.TokenizerConfig = tok, config
 	return nil
 }
 

@@ -104,15 +104,21 @@ func currentNames(options map[string]json.RawMessage) map[string]json.RawMessage
 	return values
 }
 
-// headerToContinue returns the header for continuing the dump at path: now, or
-// the dump's own header if an earlier version wrote it with equal settings.
-func headerToContinue(h *Host, path string, now dump.Header) (dump.Header, error) {
-	r, err := dump.Open(h.Path(path))
-	if err != nil { // a new or damaged file, which dump.Continue reports
-		return now, nil
+// headerOf returns the header of the dump at path. It returns the zero Header
+// for a new or damaged file, which dump.Continue reports.
+func headerOf(path string) dump.Header {
+	r, err := dump.Open(path)
+	if err != nil {
+		return dump.Header{}
 	}
 	defer r.Close()
-	was := r.Header()
+	return r.Header()
+}
+
+// headerToContinue returns the header for continuing the dump at path, whose
+// header was: now, or the dump's own if an earlier version wrote it with equal
+// settings.
+func headerToContinue(path string, was, now dump.Header) (dump.Header, error) {
 	if !ofEarlierVersion(was.Options) {
 		return now, nil
 	}
@@ -143,18 +149,6 @@ func PromptDay(h *Host, recorded string) time.Time {
 		return day
 	}
 	return h.Now()
-}
-
-// DumpDay returns the date in the header of the dump at path, or "" if there is
-// none.
-func DumpDay(path string) string {
-	r, err := dump.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer r.Close()
-	day, _ := r.Header().Options[DayOption].(string)
-	return day
 }
 
 // DayOption is the option of a dump's header with the date of its prompts. It is

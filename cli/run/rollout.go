@@ -49,10 +49,11 @@ func (r RolloutResult) String() string {
 // rollout keeps the episodes that it has finished. The result is nil if nothing
 // was played; with an error, it describes the dump as it is.
 func (r *Run) Rollout(ctx context.Context, o RolloutOptions) (result *RolloutResult, err error) {
-	day := ""
+	var was dump.Header
 	if o.Continue {
-		day = DumpDay(r.host.Path(o.Dump))
+		was = headerOf(r.host.Path(o.Dump))
 	}
+	day, _ := was.Options[DayOption].(string)
 	p, err := r.openPlayer(ctx, o.PlayOptions, day)
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err != nil {
@@ -64,7 +65,7 @@ func (r *Run) Rollout(ctx context.Context, o RolloutOptions) (result *RolloutRes
 	}
 	options := p.dumpOptions()
 	options[dump.TasksOption] = tasksPart(p.tasks)
-	held, err := p.openDump(o, dump.Header{Weights: hash, Options: options})
+	held, err := p.openDump(o, was, dump.Header{Weights: hash, Options: options})
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +90,8 @@ type episodeKey struct {
 	sample int
 }
 
-// openDump creates the dump, or continues it.
-func (p *player) openDump(o RolloutOptions, header dump.Header) (*heldEpisodes, error) {
+// openDump creates the dump, or continues the one whose header was.
+func (p *player) openDump(o RolloutOptions, was, header dump.Header) (*heldEpisodes, error) {
 	held := &heldEpisodes{episodes: map[episodeKey]bool{}, outcomes: Tally{}, starts: map[string]rollout.Start{}}
 	path := p.host.Path(o.Dump)
 	var err error
@@ -98,7 +99,7 @@ func (p *player) openDump(o RolloutOptions, header dump.Header) (*heldEpisodes, 
 		held.out, err = dump.Create(path, header)
 		return held, errext.With(errext.Disk, "", err)
 	}
-	if header, err = headerToContinue(p.host, o.Dump, header); err != nil {
+	if header, err = headerToContinue(o.Dump, was, header); err != nil {
 		return nil, err
 	}
 	retried := 0

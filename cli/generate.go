@@ -24,12 +24,6 @@ func generateCommand(s *State) *cli.Command {
 	}, 2, runGenerate)
 }
 
-// generateOptions are the command line of `openmanus generate`.
-type generateOptions struct {
-	configs.Config
-	run.GenerateOptions
-}
-
 const (
 	promptKeyUsage   = "column of the prompt: text, or messages with role and content; a.b is b in a"
 	responseKeyUsage = "column of the replies"
@@ -56,12 +50,10 @@ func generateFlags() []cli.Flag {
 }
 
 // parseGenerate reads the flags of generateFlags.
-func parseGenerate(c *cli.Context) (generateOptions, error) {
-	o := generateOptions{
-		Config: schema.Defaults(),
-		GenerateOptions: run.GenerateOptions{
-			In: c.Args().Get(0), Out: c.Args().Get(1), PromptKey: c.String("prompt-key"), ResponseKey: c.String("response-key"), Force: c.Bool("force"),
-		},
+func parseGenerate(c *cli.Context) (cfg configs.Config, o run.GenerateOptions, err error) {
+	cfg = schema.Defaults()
+	o = run.GenerateOptions{
+		In: c.Args().Get(0), Out: c.Args().Get(1), PromptKey: c.String("prompt-key"), ResponseKey: c.String("response-key"), Force: c.Bool("force"),
 	}
 	f := flagFaults{}
 	if o.Out == "" {
@@ -69,27 +61,27 @@ func parseGenerate(c *cli.Context) (generateOptions, error) {
 	}
 	f.need("prompt-key", o.PromptKey, "the name of a column")
 	f.need("response-key", o.ResponseKey, "the name of a column")
-	f.override(c, generateKeys(), &o.Config, true)
-	f.need("model", o.Model.Path, "a Hugging Face folder or a .gguf file")
+	f.override(c, generateKeys(), &cfg, true)
+	f.need("model", cfg.Model.Path, "a Hugging Face folder or a .gguf file")
 	f.sampling(c)
-	f.check(c, generateKeys(), &o.Config)
-	return o, f.err()
+	f.check(c, generateKeys(), &cfg)
+	return cfg, o, f.err()
 }
 
 func runGenerate(ctx context.Context, s *State, c *cli.Context) error {
-	o, err := parseGenerate(c)
+	cfg, o, err := parseGenerate(c)
 	if err != nil {
 		return err
 	}
-	r, err := s.openRun(ctx, o.Config, generateKeys())
+	r, err := s.openRun(ctx, cfg, generateKeys())
 	if err != nil {
 		return err
 	}
-	result, err := r.Generate(ctx, o.GenerateOptions)
+	result, err := r.Generate(ctx, o)
 	if err != nil {
 		return err
 	}
-	return s.print(fmt.Appendf(nil, "%s: %d rows x %d replies, %d tokens\n%s", o.Out, result.Rows, result.Samples, result.Tokens, scoreAgain(o.GenerateOptions, result)))
+	return s.print(fmt.Appendf(nil, "%s: %d rows x %d replies, %d tokens\n%s", o.Out, result.Rows, result.Samples, result.Tokens, scoreAgain(o, result)))
 }
 
 // scoreAgain returns the command that scores the output of generate. If the

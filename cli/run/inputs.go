@@ -58,11 +58,11 @@ func (t *training) inputDigests(ctx context.Context, ref *model.Model) (map[stri
 		}
 	}
 	if t.mode == reinforced {
-		judges, err := rewardDigests(t.host, t.cfg.Reward)
+		digests, err := rewardDigests(t.host, t.cfg.Reward)
 		if err != nil {
 			return nil, err
 		}
-		for path, hash := range judges {
+		for path, hash := range digests {
 			out["[reward] "+path] = "sha256:" + hash
 		}
 	}

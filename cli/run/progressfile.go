@@ -40,8 +40,8 @@ type rowLine struct {
 }
 
 // openRowFile opens the progress file of out. work holds everything that the
-// output depends on. A file with other work is an error, or is replaced if anew.
-func openRowFile(h *Host, out string, work any, anew bool) (*rowFile, error) {
+// output depends on. A file with other work is an error, or is replaced if replace.
+func openRowFile(h *Host, out string, work any, replace bool) (*rowFile, error) {
 	head, err := json.Marshal(work)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func openRowFile(h *Host, out string, work any, anew bool) (*rowFile, error) {
 	}
 	begin, rest, whole := bytes.Cut(text, []byte("\n"))
 	switch {
-	case anew || !whole || bytes.IndexByte(rest, '\n') < 0: // no finished row
+	case replace || !whole || bytes.IndexByte(rest, '\n') < 0: // no finished row
 		begin, rest = head, nil
 	case !bytes.Equal(begin, head):
 		return nil, errext.With(errext.Input, "use the same arguments to resume it, or --force to start again",

@@ -173,13 +173,14 @@ func (o ScoreOptions) samples(row map[string]any, i int) ([]reward.Sample, error
 	return out, nil
 }
 
-// explain adds the column to the failure of a row that a function cannot judge.
+// explain adds a hint with the column to the error of a row that no function can
+// score.
 func (o ScoreOptions) explain(err error) error {
 	switch {
 	case errors.Is(err, reward.ErrNoGroundTruth):
-		return errext.With(errext.Input, fmt.Sprintf("the column %s has none; --ground-truth-key names another", o.TruthKey), err)
+		return errext.With(errext.Input, fmt.Sprintf("column %s has none: name another with --ground-truth-key", o.TruthKey), err)
 	case errors.Is(err, reward.ErrNoFunction):
-		return errext.With(errext.Input, fmt.Sprintf("so the column %s says; name a function with --score-fn, or another column with --data-source-key", o.SourceKey), err)
+		return errext.With(errext.Input, fmt.Sprintf("data sources are read from column %s: name a function with --score-fn, or another column with --data-source-key", o.SourceKey), err)
 	}
 	return err
 }
@@ -193,11 +194,11 @@ func (r *Run) scoreAll(ctx context.Context, o ScoreOptions, composer *reward.Com
 		if err != nil {
 			return nil, nil, err
 		}
-		judges, err := rewardDigests(&r.host, r.cfg.Reward)
+		digests, err := rewardDigests(&r.host, r.cfg.Reward)
 		if err != nil {
 			return nil, nil, err
 		}
-		work := scoreWork{"score", hash, o.PromptKey, o.ResponseKey, o.TruthKey, o.SourceKey, scoringKeys(r.cfg.Reward), judges}
+		work := scoreWork{"score", hash, o.PromptKey, o.ResponseKey, o.TruthKey, o.SourceKey, scoringKeys(r.cfg.Reward), digests}
 		file, err := openRowFile(&r.host, o.Out, work, o.Force)
 		if err != nil {
 			return nil, nil, err

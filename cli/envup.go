@@ -12,7 +12,6 @@ import (
 
 	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
-	"github.com/openmanus/openmanus/data/registry"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/supervise"
 	"github.com/openmanus/openmanus/internal/errext"
@@ -87,11 +86,7 @@ func serverName(c *cli.Context, command string) (string, error) {
 		return "", usagef("%s needs a name: %s", command, strings.Join(known, ", "))
 	}
 	if !slices.Contains(known, name) {
-		hint := "environments: " + strings.Join(known, ", ")
-		if near := registry.Nearest(name, known); near != "" {
-			hint = "did you mean " + near + "? " + hint
-		}
-		return "", errext.With(errext.Usage, hint, fmt.Errorf("unknown environment %q", name))
+		return "", unknown("environment", name, known)
 	}
 	return name, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,19 +11,16 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/configs"
-	"github.com/openmanus/openmanus/env/fault"
 	"github.com/openmanus/openmanus/env/proxy"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
 func proxyFlags() []cli.Flag {
-	return []cli.Flag{
+	return slices.Concat([]cli.Flag{
 		&cli.StringFlag{Name: "upstream", Usage: "`URL` of the server behind the proxy"},
-		&cli.StringFlag{Name: "host", Value: "127.0.0.1", Usage: "address to listen on; other addresses than the default are reachable from the network"},
-		&cli.IntFlag{Name: "port", Value: 36101, Usage: "port to listen on; 0: a free one"},
-		&cli.StringFlag{Name: "fault", Usage: "faults to inject: " + fault.Help},
+	}, listenFlags(36101), []cli.Flag{
 		&cli.StringFlag{Name: "log", Usage: "append every injected fault to `FILE`, as a line of JSON"},
-	}
+	})
 }
 
 // envProxy runs a proxy in front of a server until it is interrupted. Then it
@@ -48,14 +44,7 @@ func envProxy(ctx context.Context, s *State, c *cli.Context) (err error) {
 	if err != nil {
 		return errext.With(errext.Env, "choose another --port; 0 selects a free port", err)
 	}
-	if err := s.print([]byte("proxy for " + o.Upstream + " at " + server.URL + "\n")); err != nil {
-		return closing(in.Hard, server, err)
-	}
-	select {
-	case <-in.Soft.Done():
-	case <-server.Done():
-	}
-	if err := closing(in.Hard, server, nil); err != nil {
+	if err := s.serve(in, server, "proxy for "+o.Upstream+" at "+server.URL); err != nil {
 		return err
 	}
 	return s.print([]byte(countsText(server.Counts())))
@@ -85,12 +74,6 @@ func parseProxy(c *cli.Context) (addr string, o proxy.Options, err error) {
 			f.add("upstream", "%s", msg)
 		}
 	}
-	port := c.Int("port")
-	if port < 0 || port > 65535 {
-		f.add("port", "%d is not allowed; allowed: 0 to 65535", port)
-	}
-	if o.Plan, err = fault.Parse(c.String("fault")); err != nil {
-		f.add("fault", "%v", err)
-	}
-	return net.JoinHostPort(c.String("host"), strconv.Itoa(port)), o, f.err()
+	addr, o.Plan = f.listen(c)
+	return addr, o, f.err()
 }

@@ -137,17 +137,21 @@ func needCommand(c *cli.Context) error {
 		}
 		return cli.ShowSubcommandHelp(c)
 	}
-	subs := c.Command.Subcommands
 	var names []string
-	for _, cmd := range subs {
+	for _, cmd := range c.Command.Subcommands {
 		names = append(names, cmd.Name)
 	}
-	name := c.Args().First()
-	hint := "commands: " + strings.Join(names, ", ")
-	if near := registry.Nearest(name, names); near != "" {
+	return unknown("command", c.Args().First(), names)
+}
+
+// unknown returns the usage error of a name that is not among known. noun is
+// the kind of the name.
+func unknown(noun, name string, known []string) error {
+	hint := noun + "s: " + strings.Join(known, ", ")
+	if near := registry.Nearest(name, known); near != "" {
 		hint = "did you mean " + near + "? " + hint
 	}
-	return errext.With(errext.Usage, hint, usagef("unknown command %q", name))
+	return errext.With(errext.Usage, hint, fmt.Errorf("unknown %s %q", noun, name))
 }
 
 func usageError(c *cli.Context, err error, _ bool) error {

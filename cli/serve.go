@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -11,20 +10,37 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/cli/run"
-	"github.com/openmanus/openmanus/data/registry"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/fault"
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
 func serveFlags() []cli.Flag {
+	return append(listenFlags(36001),
+		&cli.StringFlag{Name: "recipes", Usage: "`DIR` of Minecraft recipe files for textcraft"},
+		&cli.StringFlag{Name: "vocabulary", Usage: "`FILE` of five-letter words for wordle"})
+}
+
+// listenFlags returns the flags that serve and proxy share.
+func listenFlags(port int) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "host", Value: "127.0.0.1", Usage: "address to listen on; other addresses than the default are reachable from the network"},
-		&cli.IntFlag{Name: "port", Value: 36001, Usage: "port to listen on; 0: a free one"},
+		&cli.IntFlag{Name: "port", Value: port, Usage: "port to listen on; 0: a free one"},
 		&cli.StringFlag{Name: "fault", Usage: "faults to inject: " + fault.Help},
-		&cli.StringFlag{Name: "recipes", Usage: "`DIR` of Minecraft recipe files for textcraft"},
-		&cli.StringFlag{Name: "vocabulary", Usage: "`FILE` of five-letter words for wordle"},
 	}
+}
+
+// listen returns the address and the faults of listenFlags.
+func (f *flagFaults) listen(c *cli.Context) (addr string, faults *fault.Plan) {
+	port := c.Int("port")
+	if port < 0 || port > 65535 {
+		f.add("port", "%d is not allowed; allowed: 0 to 65535", port)
+	}
+	faults, err := fault.Parse(c.String("fault"))
+	if err != nil {
+		f.add("fault", "%v", err)
+	}
+	return net.JoinHostPort(c.String("host"), strconv.Itoa(port)), faults
 }
 
 // envServe serves an environment until it is interrupted, and then succeeds.
@@ -39,19 +55,26 @@ func envServe(ctx context.Context, s *State, c *cli.Context) error {
 	if err != nil {
 		return errext.With(errext.Env, "choose another --port; 0 selects a free port", err)
 	}
-	if err := s.print([]byte("serving " + name + " at " + server.URL + "\n")); err != nil {
-		return closing(in.Hard, server, err)
-	}
-	select {
-	case <-in.Soft.Done():
-	case <-server.Done():
-	}
-	return closing(in.Hard, server, nil)
+	return s.serve(in, server, "serving "+name+" at "+server.URL)
 }
 
-// closing stops the server and returns the first error.
-func closing(ctx context.Context, server interface{ Close(context.Context) error }, err error) error {
-	if cerr := server.Close(ctx); err == nil {
+// listener is a server that runs until Close, or until it fails.
+type listener interface {
+	Done() <-chan struct{}
+	Close(context.Context) error
+}
+
+// serve prints line and closes the server after an interrupt. It returns the
+// first error.
+func (s *State) serve(in Interrupts, server listener, line string) error {
+	err := s.print([]byte(line + "\n"))
+	if err == nil {
+		select {
+		case <-in.Soft.Done():
+		case <-server.Done():
+		}
+	}
+	if cerr := server.Close(in.Hard); err == nil {
 		err = errext.With(errext.Env, "", cerr)
 	}
 	return err
@@ -62,21 +85,10 @@ func (s *State) parseServe(c *cli.Context, name string) (addr string, o builtin.
 		if name == "" {
 			return "", o, usagef("env serve needs a name: %s", strings.Join(builtin.Names(), ", "))
 		}
-		hint := "built-in servers: " + strings.Join(builtin.Names(), ", ")
-		if near := registry.Nearest(name, builtin.Names()); near != "" {
-			hint = "did you mean " + near + "? " + hint
-		}
-		return "", o, errext.With(errext.Usage, hint, fmt.Errorf("unknown built-in server %q", name))
+		return "", o, unknown("built-in server", name, builtin.Names())
 	}
 	f := flagFaults{}
-	port := c.Int("port")
-	if port < 0 || port > 65535 {
-		f.add("port", "%d is not allowed; allowed: 0 to 65535", port)
-	}
-	faults, err := fault.Parse(c.String("fault"))
-	if err != nil {
-		f.add("fault", "%v", err)
-	}
+	addr, faults := f.listen(c)
 	recipes := c.String("recipes")
 	if recipes != "" && name != "textcraft" {
 		f.add("recipes", "only textcraft reads recipes: remove the flag")
@@ -99,5 +111,5 @@ func (s *State) parseServe(c *cli.Context, name string) (addr string, o builtin.
 			return "", o, err
 		}
 	}
-	return net.JoinHostPort(c.String("host"), strconv.Itoa(port)), o, nil
+	return addr, o, nil
 }

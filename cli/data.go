@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -135,11 +133,7 @@ func writeInfo(b *strings.Builder, f *table.FileInfo) {
 		return
 	}
 	line("weights", "%s", cmp.Or(d.Weights, "unknown"))
-	var outcomes []string
-	for _, o := range slices.Sorted(maps.Keys(d.Outcomes)) {
-		outcomes = append(outcomes, fmt.Sprintf("%s %d", o, d.Outcomes[o]))
-	}
-	line("outcomes", "%s", strings.Join(outcomes, ", "))
+	line("outcomes", "%s", run.Tally(d.Outcomes))
 	if d.Reward.Count > 0 {
 		line("success", "%.3f of %d episodes without failures of the infrastructure", float64(d.Outcomes[data.Success])/float64(d.Reward.Count), d.Reward.Count)
 		line("reward", "%s", rangeText(d.Reward))

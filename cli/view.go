@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -164,10 +163,8 @@ func (s *State) eachEpisode(ctx context.Context, o viewOptions, files []string, 
 
 // viewPage writes the page atomically.
 func (s *State) viewPage(ctx context.Context, o viewOptions, files []string) error {
-	if _, err := s.Stat(o.HTML); err == nil && !o.Force {
-		return errext.With(errext.Usage, "choose another name, or give --force to replace it", fmt.Errorf("%s exists", o.HTML))
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return errext.With(errext.Disk, "", err)
+	if err := s.CheckOutput(o.HTML, o.Force); err != nil {
+		return err
 	}
 	pieces, err := s.piecesFor(o, files)
 	if err != nil {
@@ -193,10 +190,11 @@ func (s *State) viewPage(ctx context.Context, o viewOptions, files []string) err
 	if err := s.tellShown(n, more); err != nil {
 		return err
 	}
-	if err := errors.Join(page.Close(), disk.w.Flush()); err != nil {
-		return errext.With(errext.Disk, "", err)
+	err = errors.Join(page.Close(), disk.w.Flush())
+	if err == nil {
+		err = f.Commit(o.Force)
 	}
-	if err := f.Commit(o.Force); err != nil {
+	if err != nil {
 		return errext.With(errext.Disk, "", err)
 	}
 	return s.print(fmt.Appendf(nil, "%s: %d episodes\n", o.HTML, n))

@@ -11,7 +11,7 @@ import (
 
 const debugging = true
 
-// site is where a tensor was made.
+// site is the stack at which a tensor was made.
 type site struct{ pcs []uintptr }
 
 var (

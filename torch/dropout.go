@@ -21,7 +21,7 @@ func (t Tensor) Dropout(p float64, key, index uint64) Tensor {
 }
 
 // dropoutMask is 1 where an element is kept. Four elements share the bits of one number, so that the mask of a long
-// sequence costs little beside the products it is for.
+// sequence is cheap compared with the matrix products around it.
 func dropoutMask(n int, p float64, key, index uint64) []byte {
 	r := rand.NewPCG(key, index)
 	limit := uint64(p * (1 << 16))

@@ -27,8 +27,8 @@ func LiveTensors() int64 {
 	return n
 }
 
-// LiveBytes is the size of the storages that live tensors reach, each counted once. What only the autograd graph or
-// libtorch's own caches hold is not in it.
+// LiveBytes is the size of the storages of live tensors, each counted once. It excludes memory that only the autograd
+// graph or libtorch's own caches hold.
 func LiveBytes() int64 {
 	_, b := live()
 	return b

@@ -115,7 +115,7 @@ func (t Tensor) MatMul(o Tensor) Tensor {
 	return t.binary("MatMul", C.OM_MATMUL, o)
 }
 
-// Linear is t [...,I] · w [O,I]ᵀ + bias [O]; bias may be none.
+// Linear is t [...,I] · w [O,I]ᵀ + bias [O]; bias may be the zero Tensor.
 func (t Tensor) Linear(w, bias Tensor) Tensor {
 	var out C.om_tensor
 	check("Linear", C.om_linear(t.in("Linear"), w.in("Linear"), bias.opt("Linear"), &out), t, w, bias)

@@ -40,7 +40,7 @@ func (t Tensor) MeanDim(dim int, keep bool) Tensor {
 // MaxDim is the largest along dim, which stays with size 1 if keep.
 func (t Tensor) MaxDim(dim int, keep bool) Tensor { return t.along("MaxDim", C.OM_MAX_DIM, dim, keep) }
 
-// LogSumExp is log Σ e^t along dim, which goes away.
+// LogSumExp is log Σ e^t along dim. It removes dim.
 func (t Tensor) LogSumExp(dim int) Tensor { return t.along("LogSumExp", C.OM_LOGSUMEXP, dim, false) }
 
 // Softmax is e^t / Σ e^t along dim.
@@ -54,12 +54,12 @@ func (t Tensor) LogSoftmax(dim int) Tensor {
 // Cumsum is the running sum along dim.
 func (t Tensor) Cumsum(dim int) Tensor { return t.along("Cumsum", C.OM_CUMSUM, dim, false) }
 
-// Argmax is the place (int64) of the largest along dim, which goes away; the first one where there are several.
+// Argmax is the index (int64) of the largest element along dim, the first one if several are equal. It removes dim.
 func (t Tensor) Argmax(dim int) Tensor {
 	return t.gotorch1("Argmax", func(a gotorch.Tensor) gotorch.Tensor { return a.Argmax(dim) })
 }
 
-// TopK gives the k largest along the last dim, largest first, and their places (int64).
+// TopK returns the k largest elements along the last dim, largest first, and their indices (int64).
 func (t Tensor) TopK(k int) (values, indices Tensor) {
 	t.in("TopK")
 	operands := []Tensor{t}
@@ -70,7 +70,7 @@ func (t Tensor) TopK(k int) (values, indices Tensor) {
 	return t.out(pv), t.out(pi)
 }
 
-// Sort sorts along dim and gives also where each element was (int64). Equal elements keep their order.
+// Sort sorts along dim. It also returns the former index of each element (int64). Equal elements keep their order.
 func (t Tensor) Sort(dim int, descending bool) (values, indices Tensor) {
 	var v, i C.om_tensor
 	check("Sort", C.om_sort(t.in("Sort"), C.int64_t(dim), cbool(descending), &v, &i), t)

@@ -63,14 +63,14 @@ func (t Tensor) Narrow(dim, start, length int) Tensor {
 	return t.out(out)
 }
 
-// Select is element i of dim, which goes away; a view.
+// Select is element i of dim, which it removes; a view.
 func (t Tensor) Select(dim, i int) Tensor {
 	var out C.om_tensor
 	check("Select", C.om_select(t.in("Select"), C.int64_t(dim), C.int64_t(i), &out), t)
 	return t.out(out)
 }
 
-// IndexSelect is the elements of dim that idx (int64 or int32, one dim) names.
+// IndexSelect is the elements of dim at the indices idx (int64 or int32, one dim).
 func (t Tensor) IndexSelect(dim int, idx Tensor) Tensor {
 	return t.gotorch2("IndexSelect", func(a, b gotorch.Tensor) gotorch.Tensor {
 		return gotorch.IndexSelect(a, int64(dim), b)
@@ -84,14 +84,14 @@ func (t Tensor) Gather(dim int, idx Tensor) Tensor {
 	return t.out(out)
 }
 
-// Embedding is the rows of w [V,D] that ids [...] name: [...,D].
+// Embedding is the rows of w [V,D] at the indices ids [...]: [...,D].
 func Embedding(w, ids Tensor) Tensor {
 	var out C.om_tensor
 	check("Embedding", C.om_embedding(w.in("Embedding"), ids.in("Embedding"), &out), w, ids)
 	return w.out(out)
 }
 
-// Cat puts tensors one after the other along dim.
+// Cat concatenates tensors along dim.
 func Cat(ts []Tensor, dim int) Tensor {
 	if len(ts) == 0 {
 		fail("Cat", "no tensors")
@@ -105,7 +105,7 @@ func Cat(ts []Tensor, dim int) Tensor {
 	return ts[0].out(out)
 }
 
-// Stack puts tensors of one shape one after the other along a new dim.
+// Stack joins tensors of one shape along a new dim.
 func Stack(ts []Tensor, dim int) Tensor {
 	if len(ts) == 0 {
 		fail("Stack", "no tensors")
@@ -120,14 +120,14 @@ func Stack(ts []Tensor, dim int) Tensor {
 	return out
 }
 
-// To is t in another element type; t itself, as a new handle, where it is that type.
+// To converts t to another element type. If t has that type, the result is a new handle to t.
 func (t Tensor) To(dt DType) Tensor {
 	var out C.om_tensor
 	check("To", C.om_to_dtype(t.in("To"), C.int64_t(dt), &out), t)
 	return t.out(out)
 }
 
-// ToDevice is t on another device; t itself, as a new handle, where it is there.
+// ToDevice copies t to another device. If t is there already, the result is a new handle to t.
 func (t Tensor) ToDevice(d Device) Tensor {
 	var out C.om_tensor
 	kind, index := d.c()
@@ -138,7 +138,7 @@ func (t Tensor) ToDevice(d Device) Tensor {
 // Clone is a copy in memory of its own.
 func (t Tensor) Clone() Tensor { return t.unary("Clone", C.OM_CLONE) }
 
-// Contiguous is t in row-major memory; t itself, as a new handle, where it is so.
+// Contiguous is t in row-major memory. If t is contiguous already, the result is a new handle to t.
 func (t Tensor) Contiguous() Tensor { return t.unary("Contiguous", C.OM_CONTIGUOUS) }
 
 func int64s(v []int) []int64 {

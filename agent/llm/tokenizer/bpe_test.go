@@ -40,8 +40,7 @@ func TestMergeLong(t *testing.T) {
 	}
 }
 
-// TestHugeWords is about work, not time: a quadratic merge of these would not
-// end within a test's patience.
+// TestHugeWords fails by a timeout of the test if merging takes quadratic time.
 func TestHugeWords(t *testing.T) {
 	tok := trained(t)
 	for _, s := range []string{strings.Repeat("themaze", 20_000), strings.Repeat(" ", 150_000), strings.Repeat("<|im_", 20_000), strings.Repeat("é\u0301", 20_000)} {

@@ -19,7 +19,7 @@ func TestSharedBeginning(t *testing.T) {
 	prompt := ids(41, 2)
 	shared := len(prompt) - len(prompt)%block
 
-	// Alone: the prompt and 30 tokens that are given.
+	// Reference: the prompt and 30 given tokens, without sharing.
 	follow := ids(30, 5)
 	var want []engine.Sampled
 	want = append(want, step(t, b, sampling(1, prompt, 0, 0))[0])

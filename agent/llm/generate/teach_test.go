@@ -86,8 +86,7 @@ func TestTeacher(t *testing.T) {
 	}
 }
 
-// TestMargin: as much more of a logit, and no less, makes the sampler draw what
-// was said.
+// TestMargin: adding the margin to the logit of the recorded token, and no less, makes the sampler draw it.
 func TestMargin(t *testing.T) {
 	th, err := torch.NewThread(torch.Device{})
 	if err != nil {

@@ -76,7 +76,7 @@ func tinyClassifier(t *testing.T, th *torch.Thread, modelType string, labels int
 	return b
 }
 
-// A reward model that is saved opens as one, and gives the same scores.
+// A saved reward model opens as a reward model with the same scores.
 func TestClassifierRoundTrip(t *testing.T) {
 	ctx := context.Background()
 	th := newThread(t)

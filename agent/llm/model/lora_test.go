@@ -251,8 +251,7 @@ func loraFolder(t *testing.T, th *torch.Thread, o LoRA) (b *Bundle, dir string) 
 	return b, dir
 }
 
-// A folder of adapters is PEFT's, and opens as the model it came from; merged
-// it is a model like any other.
+// A folder of adapters has PEFT's format and opens as the adapted model; the merged model is saved as a full model.
 func TestSaveAdapters(t *testing.T) {
 	ctx := context.Background()
 	th := newThread(t)

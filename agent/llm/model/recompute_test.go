@@ -70,7 +70,7 @@ func TestGradientCheckpointing(t *testing.T) {
 	}
 }
 
-// Sums over micro-batches, and a pass that the loss does not use.
+// Gradients summed over micro-batches, and a pass that the loss does not use.
 func TestGradientCheckpointingAccumulates(t *testing.T) {
 	m := openTiny(t, newThread(t), "llama-tied", torch.Float64)
 	_, want := checkedGrads(t, m, loraIDs[:1], loraIDs[1:])
@@ -88,8 +88,8 @@ func TestGradientCheckpointingAccumulates(t *testing.T) {
 	}
 }
 
-// The most that a pass holds falls from all layers' activations to the layers'
-// inputs and one layer's activations.
+// With checkpointing, the peak memory of a pass falls from the activations of all layers to the inputs of all layers
+// and the activations of one.
 func TestGradientCheckpointingSavesMemory(t *testing.T) {
 	if torch.HeapBytes() == 0 {
 		t.Skip("the C library does not tell what it has handed out (glibc does since 2.33)")

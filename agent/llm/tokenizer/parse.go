@@ -93,7 +93,7 @@ func strict(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		// encoding/json says `json: unknown field "x"`.
+		// The error text of encoding/json is `json: unknown field "x"`.
 		if key, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 			return fmt.Errorf("option %s is not supported", key)
 		}

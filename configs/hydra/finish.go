@@ -1,6 +1,7 @@
 package hydra
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -132,15 +133,10 @@ func (im *importer) components() {
 		return
 	}
 	set := func(part, leaf, key string, usual any) {
-		r := im.byKey[partsAt+part+"."+leaf]
-		if r == nil {
-			r = im.byKey[partsAt+part+".enabled"]
+		r := cmp.Or(im.byKey[partsAt+part+"."+leaf], im.byKey[partsAt+part+".enabled"])
+		if v := im.val(partsAt+part+"."+leaf, usual); r != nil && v != nil {
+			im.put(r, componentsAt+key, v)
 		}
-		v := im.val(partsAt+part+"."+leaf, usual)
-		if r == nil || v == nil {
-			return
-		}
-		im.put(r, componentsAt+key, v)
 	}
 	if goal {
 		set("goal_reward", "weight", "goal.weight", 1.0)

@@ -275,22 +275,17 @@ func (im *importer) key(name string) (configs.Key, bool) {
 
 // fit converts a value to the key's type if that does not change it.
 func fit(k configs.Key, v any) any {
-	switch x := v.(type) {
-	case float64:
-		if k.Type == "integer" && x == float64(int64(x)) {
-			return int64(x)
-		}
-		if k.Type == "string" {
-			return plain(v)
-		}
-	case int64, bool:
-		if k.Type == "string" {
-			return plain(v)
-		}
-	case string:
-		if k.Type == "list of strings" {
-			return []any{x}
-		}
+	f, float := v.(float64)
+	_, text := v.(string)
+	_, whole := v.(int64)
+	_, boolean := v.(bool)
+	switch {
+	case k.Type == "integer" && float && f == float64(int64(f)):
+		return int64(f)
+	case k.Type == "string" && (float || whole || boolean):
+		return plain(v)
+	case k.Type == "list of strings" && text:
+		return []any{v}
 	}
 	return v
 }
@@ -390,20 +385,10 @@ func (im *importer) drop(why string, match func(key string) bool) {
 		}
 		r := im.out[key].from
 		delete(im.out, key)
-		if r != nil && !im.leadsSomewhere(r) {
+		if r != nil && len(im.report(r).To) == 0 {
 			r.ignored(why)
 		}
 	}
-}
-
-// leadsSomewhere reports whether a row sets one of our keys.
-func (im *importer) leadsSomewhere(r *Row) bool {
-	for _, s := range im.out {
-		if s.from == r {
-			return true
-		}
-	}
-	return false
 }
 
 // dropUsual removes the original's defaults that equal ours.

@@ -1,6 +1,9 @@
 package hydra
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // overlongAt lists the prefixes of the keys of DAPO's penalty for long replies, in
 // its recipe and in verl 0.8.
@@ -30,11 +33,7 @@ func (im *importer) overlong() bool {
 	}
 	switched := im.byKey[at+"enable"]
 	put := func(upstream, key string, v any) {
-		r := im.byKey[upstream]
-		if r == nil {
-			r = switched
-		}
-		if r.Status == Mapped {
+		if r := cmp.Or(im.byKey[upstream], switched); r.Status == Mapped {
 			im.put(r, componentsAt+"overlong."+key, v)
 		}
 	}

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"strconv"
 	"unicode/utf8"
 
@@ -32,27 +33,19 @@ func (m *RecordMessage) role() *string {
 	return m.From
 }
 
-func (m *RecordMessage) text() *string {
-	if m.Value == nil {
-		return m.Content
-	}
-	return m.Value
-}
+func (m *RecordMessage) text() *string { return cmp.Or(m.Value, m.Content) }
 
 // trajectory returns messages in AgentTraj's notation, in which every reply has an
 // explicit loss.
 func trajectory(in []data.Message) []RecordMessage {
 	out := make([]RecordMessage, len(in))
 	for i, m := range in {
-		from, loss := m.Role, m.Loss
-		if name, ok := agentTrajNames[m.Role]; ok {
-			from = name
-		}
-		if loss == nil && m.Role == "assistant" {
+		chat := RecordMessage{Role: &m.Role}
+		out[i] = RecordMessage{From: chat.from(), Value: &m.Content, Loss: m.Loss}
+		if m.Loss == nil && m.Role == "assistant" {
 			yes := true
-			loss = &yes
+			out[i].Loss = &yes
 		}
-		out[i] = RecordMessage{From: &from, Value: &m.Content, Loss: loss}
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package table
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,7 +66,7 @@ type jsonRow struct {
 }
 
 func (j *jsonRow) record() (Record, error) {
-	r := Record{DataSource: j.DataSource, Ability: textIn(j.Ability)}
+	r := Record{DataSource: j.DataSource, Conversations: j.Conversations, Prompt: j.Prompt, Ability: textIn(j.Ability)}
 	var err error
 	if r.ItemID, err = idIn("item_id", j.ItemID); err != nil {
 		return r, err
@@ -75,15 +76,11 @@ func (j *jsonRow) record() (Record, error) {
 		if err != nil {
 			return r, err
 		}
-		if id != nil {
-			r.ItemID = id
-		}
+		r.ItemID = cmp.Or(id, r.ItemID)
 	}
 	if text, err := idIn("index", j.Index); err == nil {
 		r.Index = integer(deref(text))
 	}
-	r.Conversations = j.Conversations
-	r.Prompt = j.Prompt
 	if m := j.RewardModel; m != nil {
 		r.RewardModel = &RecordReward{GroundTruth: textOrJSON(m.GroundTruth), Style: textIn(m.Style)}
 	}

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -85,8 +86,8 @@ func (r *Record) Task(n int, env string) (data.Task, error) {
 	if t.Conversation, err = convert(r.Conversations); err != nil {
 		return t, fmt.Errorf("conversations: %w", err)
 	}
-	if r.RewardModel != nil && r.RewardModel.GroundTruth != nil {
-		t.GroundTruth = *r.RewardModel.GroundTruth
+	if r.RewardModel != nil {
+		t.GroundTruth = deref(r.RewardModel.GroundTruth)
 	}
 	return t, nil
 }
@@ -145,13 +146,7 @@ func convert(in []RecordMessage) ([]data.Message, error) {
 	}
 	out := make([]data.Message, len(in))
 	for i, m := range in {
-		from, text := m.From, m.Value
-		if from == nil {
-			from = m.Role
-		}
-		if text == nil {
-			text = m.Content
-		}
+		from, text := cmp.Or(m.From, m.Role), m.text()
 		if from == nil || text == nil {
 			return nil, fmt.Errorf("message %d has no role (from, role) or no text (value, content)", i)
 		}

@@ -8,9 +8,8 @@ import (
 	"github.com/openmanus/openmanus/algo/track"
 )
 
-// AgentEvol trains on the built-in maze, and goes on from its checkpoint with
-// all that it kept: every step learns from the two recorded solutions and what
-// was won so far.
+// TestTrainAgentEvol trains AgentEvol on the built-in maze and resumes from its checkpoint with all kept episodes:
+// every step trains on the two recorded solutions and the successes so far.
 func TestTrainAgentEvol(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)

@@ -17,8 +17,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// A good server passes, one with a defect gives the exit code of a check that
-// failed, one that is not there that of a server.
+// TestEnvCheck: a correct server passes; a server with a defect gives the exit code of a failed check, an unreachable
+// one that of a server.
 func TestEnvCheck(t *testing.T) {
 	h, err := builtin.New("maze", builtin.Options{})
 	if err != nil {
@@ -58,7 +58,7 @@ func TestEnvCheck(t *testing.T) {
 	mustContain(t, "stderr", stderr, "no server responds")
 }
 
-// Instances that are in use come again only where that is asked for.
+// Instances in use are only requested again with --limit.
 func TestEnvCheckLimit(t *testing.T) {
 	var made atomic.Int64
 	sqlgym := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -91,7 +91,7 @@ func TestEnvCheckLimit(t *testing.T) {
 	}
 }
 
-// A proxy forwards, injects, writes down and counts.
+// A proxy forwards requests, injects faults, logs and counts them.
 func TestEnvProxy(t *testing.T) {
 	h, err := builtin.New("maze", builtin.Options{})
 	if err != nil {
@@ -116,7 +116,7 @@ func TestEnvProxy(t *testing.T) {
 	}
 }
 
-// A run plays the built-in wordle with words of its own, warm start included.
+// TestWordleRun trains on the built-in wordle with its own word list, including a warm start.
 func TestWordleRun(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "words.txt", "panic solar\nshire\n")
@@ -135,8 +135,7 @@ func TestWordleRun(t *testing.T) {
 	}
 }
 
-// startsServer puts the address of a server that runs in place of the one a
-// documented `env check` names.
+// startsServer replaces the address in a documented `env check` by that of a running server.
 func startsServer(t *testing.T, r *docRun, _ string) {
 	if r.first() == "" {
 		r.args = append([]string{"http://127.0.0.1:36001"}, r.args...)
@@ -151,8 +150,7 @@ func startsServer(t *testing.T, r *docRun, _ string) {
 	r.args[0] = server.URL
 }
 
-// checkProxy starts a documented proxy on a free port before a server of ours
-// and asks it for its counts.
+// checkProxy starts a documented proxy on a free port in front of a test server and requests its counts.
 func checkProxy(t *testing.T, args []string) {
 	t.Helper()
 	up := httptest.NewServer(http.NotFoundHandler())

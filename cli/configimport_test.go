@@ -20,9 +20,8 @@ func rowsFile(t *testing.T, dir, name string) {
 	writeFile(t, dir, name, text)
 }
 
-// TestImportTrains imports a start script in the original's form, made small
-// by settings after it, and trains with what comes out: PPO with a critic, with
-// the addresses, rows, lengths and names that the script gives.
+// TestImportTrains imports a start script of upstream, made small by appended settings, and trains with the imported
+// configuration: PPO with a critic, with the script's addresses, rows, lengths and names.
 func TestImportTrains(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// What needs attention stands behind everything else in the report of an
-// import, and its last line counts it.
+// Entries that need attention are last in the report of an import, and its last line counts them.
 func TestImportReportEndsWithDoubts(t *testing.T) {
 	code, _, stderr := inProcess(t, t.TempDir(), "config", "import", "algorithm.use_kl_in_rewrad=True", "trainer.n_gpus_per_node=4",
 		"algorithm.adv_estimator=grpo", "data.train_files=${nowhere.set}", "trainer.total_epochs=3", "trainer.project_name=x")

@@ -17,8 +17,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestProgram: a build whose commit does not say what it was built of is told
-// from others by its file.
+// TestProgram: a build with uncommitted changes is identified by the hash of its executable.
 func TestProgram(t *testing.T) {
 	const commit, sum = "0123456789abcdef0123456789abcdef01234567", "fedcba9876543210fedcba98"
 	settings := func(commit, modified string) *debug.BuildInfo {
@@ -47,8 +46,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// The file that is read is that of the program that runs, for the contract and
-// for openmanus version.
+// The contract and `openmanus version` hash the executable of the running process.
 func TestRunningVersion(t *testing.T) {
 	path, err := os.Executable()
 	if err != nil {
@@ -78,7 +76,7 @@ func TestRunningVersion(t *testing.T) {
 	}
 }
 
-// A contract says which servers played, or is none.
+// A contract names the servers; if a server does not report its title, no contract is made.
 func TestContractOfAServerThatDoesNotSay(t *testing.T) {
 	maze, err := builtin.New("maze", builtin.Options{})
 	if err != nil {

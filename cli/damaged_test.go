@@ -10,9 +10,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestDamagedCheckpoint: a checkpoint whose weights are not those of its
-// manifest is refused and the one before it taken; without any, the run says
-// what to do and touches nothing.
+// TestDamagedCheckpoint: a checkpoint with weights that do not match its manifest is skipped and the previous one
+// used. If none is valid, the error gives the remedy, and no file changes.
 func TestDamagedCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
@@ -58,8 +57,8 @@ func TestDamagedCheckpoint(t *testing.T) {
 	mustContain(t, "stderr", stderr, "no valid checkpoint", "remove the damaged folders")
 }
 
-// TestNoFolder: a run folder that cannot be made is a word about the disk, and
-// a crash point that does not exist one about the environment.
+// TestNoFolder: the error about a run folder that cannot be created names the disk, that about an unknown crash point
+// the environment variable.
 func TestNoFolder(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)

@@ -9,8 +9,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestTrainTellsOfLeaks measures on a task that is trained on and on one that
-// is imitated; the other one is neither.
+// TestTrainTellsOfLeaks validates on one task that is also trained on, one that is also imitated, and one that is
+// neither.
 func TestTrainTellsOfLeaks(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
@@ -25,14 +25,14 @@ func TestTrainTellsOfLeaks(t *testing.T) {
 			leaks = append(leaks, line)
 		}
 	}
-	// The indices with their key: the time in a line has digits of its own.
+	// The indices are compared with their key, because the time of a log line has digits too.
 	if len(leaks) != 2 || !strings.Contains(leaks[0], "trained on") || !strings.Contains(leaks[0], " indices=15") ||
 		!strings.Contains(leaks[1], "imitated") || !strings.Contains(leaks[1], " indices=17") {
 		t.Errorf("%d leaks told:\n%s", len(leaks), stderr)
 	}
 }
 
-// TestDataTellsOfATornDump cuts a dump in its last line.
+// TestDataTellsOfATornDump truncates a dump in its last line.
 func TestDataTellsOfATornDump(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "d.jsonl", `{"format":"openmanus-episodes","version":1}
@@ -45,7 +45,7 @@ func TestDataTellsOfATornDump(t *testing.T) {
 	}
 }
 
-// TestConvertLeavesNothingBehind fails at the second file.
+// TestConvertLeavesNothingBehind: if the second file fails, no output remains.
 func TestConvertLeavesNothingBehind(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "good.jsonl", `{"item_id":"maze_1"}`)
@@ -62,7 +62,7 @@ func TestConvertLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// TestConvertCountsAsTrainingDoes counts tokens with a model's own template.
+// TestConvertCountsAsTrainingDoes counts tokens with the model's own chat template.
 func TestConvertCountsAsTrainingDoes(t *testing.T) {
 	dir := t.TempDir()
 	link(t, tinyModel(t), dir, "m")

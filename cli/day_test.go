@@ -21,7 +21,7 @@ var (
 	later  = monday.AddDate(0, 0, 9)
 )
 
-// datedModel is a tiny model in dir whose template begins prompts with the day.
+// datedModel makes a tiny model in dir with a chat template that writes the date.
 func datedModel(t *testing.T, dir string) {
 	t.Helper()
 	tiny := tinyModel(t)
@@ -33,7 +33,7 @@ func datedModel(t *testing.T, dir string) {
 	link(t, tiny, dir, "m")
 }
 
-// onDay runs the program on a day.
+// onDay runs the program on the given day.
 func onDay(t *testing.T, day time.Time, dir string, args ...string) string {
 	t.Helper()
 	ts := newTestState(t, args...)
@@ -44,8 +44,7 @@ func onDay(t *testing.T, day time.Time, dir string, args ...string) string {
 	return ts.out.String()
 }
 
-// A dump says what its prompts said of the day: it is continued and replayed
-// with that on any other.
+// TestDumpOfAnotherDay: a dump is continued and replayed with the date of its own prompts on any day.
 func TestDumpOfAnotherDay(t *testing.T) {
 	dir := t.TempDir()
 	datedModel(t, dir)
@@ -80,7 +79,7 @@ func TestDumpOfAnotherDay(t *testing.T) {
 	}
 }
 
-// A run that is resumed on another day goes on with the prompts it had.
+// TestResumeOnAnotherDay: a run resumed on another day uses the date of its first prompts.
 func TestResumeOnAnotherDay(t *testing.T) {
 	dir := t.TempDir()
 	datedModel(t, dir)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A run whose defaults do not fit derives them, says so, and goes on with the
-// same values when it is resumed.
+// TestDerivedSettings: a run with defaults that do not fit derives other values, reports them, and uses the same
+// values after a resume.
 func TestDerivedSettings(t *testing.T) {
 	dir := t.TempDir()
 	config := strings.NewReplacer("max_prompt_tokens = 512\n", "", "mini_batch_size = 0\n", "").Replace(tinyRun)

@@ -11,8 +11,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// Commands of the program in code of the documentation: between backticks, or
-// a line of a fenced block, a comment after it left out.
+// Patterns of commands in the documentation's code: between backticks, or a line of a fenced block without its
+// trailing comment.
 var (
 	fenced      = regexp.MustCompile("(?s)```([a-z]*)\n(.*?)```")
 	inline      = regexp.MustCompile("`([^`\n]+)`((?:,? (?:and )?`[a-z]+`)*)")
@@ -22,9 +22,8 @@ var (
 
 var groups = []string{"model", "env", "config", "data"}
 
-// documentedCommands finds the command lines of a page, without the program's
-// name. "`openmanus env list`, `serve`" names two, and "`config show`" is one
-// where the page has said whose it is.
+// documentedCommands returns the command lines of a page, without the program's name. "`openmanus env list`, `serve`"
+// names two commands; "`config show`" counts because its first word is a group of commands.
 func documentedCommands(page string) []string {
 	var found []string
 	for _, m := range fenced.FindAllStringSubmatch(page, -1) {
@@ -54,8 +53,7 @@ func documentedCommands(page string) []string {
 	return found
 }
 
-// commandOf splits a command line of the documentation into the command and
-// what follows. Brackets mark what may be left out.
+// commandOf splits a documented command line into the command and its arguments. Brackets mark optional parts.
 func commandOf(line string) (command string, args []string) {
 	args = strings.Fields(strings.NewReplacer("[", "", "]", "", "'", "", `"`, "").Replace(line))
 	n := 1
@@ -82,9 +80,8 @@ func pages(t *testing.T) map[string]string {
 	return texts
 }
 
-// TestDocumentedCommands runs every command that the documentation names, as
-// it stands there and filled in as a reader would, in an empty folder, and
-// looks at what comes out. Training is made short.
+// TestDocumentedCommands runs every documented command, verbatim and with filled-in placeholders, in an empty folder,
+// and checks its output. Training is shortened.
 func TestDocumentedCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
@@ -140,7 +137,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// TestDocumentedConfigurations checks every configuration that a page shows.
+// TestDocumentedConfigurations validates every configuration in the documentation.
 func TestDocumentedConfigurations(t *testing.T) {
 	n := 0
 	for name, page := range pages(t) {

@@ -25,7 +25,7 @@ import (
 	"github.com/openmanus/openmanus/torch"
 )
 
-// docRun is one documented command in a folder of its own.
+// docRun is one documented command with its own folder.
 type docRun struct {
 	dir    string
 	args   []string
@@ -33,26 +33,26 @@ type docRun struct {
 	stdout string
 }
 
-// given reports whether the documentation gives a flag.
+// given reports whether the documented command has a flag.
 func (r *docRun) given(flag string) bool {
 	return slices.ContainsFunc(r.args, func(a string) bool { return a == flag || strings.HasPrefix(a, flag+"=") })
 }
 
-// need adds a flag that the documentation leaves to the reader.
+// need adds a flag if the documented command lacks it.
 func (r *docRun) need(flag, value string) {
 	if !r.given(flag) {
 		r.args = append(r.args, flag, value)
 	}
 }
 
-// set overrides keys, whatever the documentation sets, to make a run short.
+// set overrides configuration keys, to make a run short.
 func (r *docRun) set(pairs ...string) {
 	for _, p := range pairs {
 		r.args = append(r.args, "--set", p)
 	}
 }
 
-// value is what a flag is given.
+// value returns the value of a flag.
 func (r *docRun) value(flag string) string {
 	for i, a := range r.args {
 		if v, ok := strings.CutPrefix(a, flag+"="); ok {
@@ -65,8 +65,7 @@ func (r *docRun) value(flag string) string {
 	return ""
 }
 
-// first is the first argument that is no flag, "" if there is none. It is
-// asked before flags are added.
+// first returns the first argument that is not a flag, or "". It must be called before flags are added.
 func (r *docRun) first() string {
 	if len(r.args) > 0 && !strings.HasPrefix(r.args[0], "-") {
 		return r.args[0]
@@ -74,8 +73,7 @@ func (r *docRun) first() string {
 	return ""
 }
 
-// leading are the arguments before the flags, where the documentation leaves
-// them to the reader those given here.
+// leading returns the arguments before the flags. If the documentation gives none, they are those of open.
 func (r *docRun) leading(open ...string) []string {
 	if r.first() == "" {
 		r.args = append(open, r.args...)
@@ -87,7 +85,7 @@ func (r *docRun) leading(open ...string) []string {
 	return r.args[:n]
 }
 
-// dataFiles puts two rows, or episodes where the name says so, into files.
+// dataFiles writes files with two rows each, or with episodes if the name is that of a dump.
 func (r *docRun) dataFiles(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -116,7 +114,7 @@ func (r *docRun) dataFiles(t *testing.T, names ...string) {
 	}
 }
 
-// short makes any training a matter of a second.
+// short reduces a training command to about a second.
 func (r *docRun) short(t *testing.T) {
 	if file := r.first(); file != "" {
 		writeFile(t, r.dir, file, tinyRun)
@@ -126,14 +124,13 @@ func (r *docRun) short(t *testing.T) {
 		"model.fresh.intermediate_size=64", "model.fresh.heads=2", "model.fresh.kv_heads=1", "model.fresh.walks=0", "env.maze.expert_tasks=17")
 }
 
-// brief are the settings of short that any model goes with.
+// brief adds the settings of short that suit any model.
 func (r *docRun) brief() {
 	r.set("trainer.total_steps=1", "env.maze.tasks=18,17", "env.maze.val_tasks=16", "env.maze.max_turns=2", "data.train_batch_size=2", "rollout.group_size=2", "rollout.val.group_size=1",
 		"rollout.max_new_tokens=8", "model.device=cpu")
 }
 
-// rollsOut records a short dump with the tiny model, which then lies in
-// my-model.
+// rollsOut records a short dump with the tiny model, which it links as my-model.
 func (r *docRun) rollsOut(t *testing.T, tiny, dump string) {
 	t.Helper()
 	link(t, tiny, r.dir, "my-model")
@@ -144,7 +141,7 @@ func (r *docRun) rollsOut(t *testing.T, tiny, dump string) {
 	}
 }
 
-// trains completes a command that trains.
+// trains completes a training command.
 func (r *docRun) trains(t *testing.T, tiny string) {
 	t.Helper()
 	dump := r.value("--from-dump")
@@ -165,8 +162,7 @@ func (r *docRun) trains(t *testing.T, tiny string) {
 	r.set("sft.epochs=1", "sft.dump_success=false", "sft.dump_min_reward=-100", "sft.max_length=1024", "sft.train_batch_size=4", "sft.micro_batch_size=1")
 }
 
-// playsMaze completes a command that plays tasks, with a model or with a
-// stand-in for the endpoint that the documentation names.
+// playsMaze completes a command that plays tasks, with a model or with a stand-in for the documented endpoint.
 func (r *docRun) playsMaze(t *testing.T, tiny string) {
 	if i := slices.Index(r.args, "--base-url"); i >= 0 {
 		r.args[i+1] = openaitest.Serve(t, walker).URL
@@ -186,7 +182,7 @@ func (r *docRun) launches(t *testing.T) {
 	r.need("--python", fakeCheckout(t, r.dir, r.value("--checkout")))
 }
 
-// link puts the tiny model where a documented command expects one.
+// link links the tiny model to the path that a documented command names.
 func link(t *testing.T, tiny, dir, name string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -198,7 +194,7 @@ func link(t *testing.T, tiny, dir, name string) {
 	}
 }
 
-// one returns the only file that a pattern matches.
+// one returns the only file that matches a pattern.
 func one(t *testing.T, dir, pattern string) string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, pattern))
@@ -227,9 +223,8 @@ func checkRun(run string) func(*testing.T, *docRun) {
 	}
 }
 
-// documented says, for every command that a page may name, what a reader
-// fills in where the page leaves something open, and what must come out. A
-// page that names another command fails the test.
+// documented maps every command that a page may name to the arguments that a reader fills in and the expected output.
+// A page with another command fails the test.
 var documented = map[string]struct {
 	complete func(t *testing.T, r *docRun, tiny string)
 	check    func(t *testing.T, r *docRun)
@@ -472,7 +467,7 @@ var documented = map[string]struct {
 	"version": {nil, func(t *testing.T, r *docRun) { mustContain(t, "stdout", r.stdout, Version) }},
 }
 
-// checkNext runs what a finished run says to do next.
+// checkNext runs the command that a finished run suggests.
 func checkNext(t *testing.T, r *docRun) {
 	t.Helper()
 	_, next, _ := strings.Cut(r.stdout, "Next:")
@@ -495,7 +490,7 @@ func checkNext(t *testing.T, r *docRun) {
 	}
 }
 
-// checkServe starts a documented server on a free port and greets it.
+// checkServe starts a documented server on a free port and requests its greeting.
 func checkServe(t *testing.T, args []string) {
 	t.Helper()
 	if len(args) == 0 {
@@ -518,7 +513,7 @@ func checkServe(t *testing.T, args []string) {
 	}
 }
 
-// checkUp starts documented servers on free ports and greets them.
+// checkUp starts documented servers on free ports and requests their greetings.
 func checkUp(t *testing.T, args []string) {
 	t.Helper()
 	r := &docRun{dir: t.TempDir(), args: args}

@@ -8,12 +8,11 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// earlierRollout is the command that wrote testdata/endpoint-0.1.jsonl with a
-// version whose dumps had options of other names.
+// earlierRollout is the command that wrote testdata/endpoint-0.1.jsonl with a version with other names of the options
+// in a dump.
 const earlierRollout = "rollout --api-model small --env maze --tasks 16-18 --skip-tasks 18 --temperature 0.7 --format history --max-turns 2 --max-parse-failures 2 --concurrency 1 --dump d.jsonl"
 
-// TestDumpOfAnEarlierVersion: a dump that an earlier version wrote is replayed,
-// and continued by the command that began it but by no other.
+// TestDumpOfAnEarlierVersion: a dump of an earlier version can be replayed, and continued by an equal command only.
 func TestDumpOfAnEarlierVersion(t *testing.T) {
 	s := openaitest.Serve(t, walker)
 	text := strings.ReplaceAll(one(t, "testdata", "endpoint-0.1.jsonl"), "http://127.0.0.1:36999", strings.TrimSuffix(s.URL, "/v1"))

@@ -16,8 +16,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// walker plays the maze: it goes where nothing is known to be wrong with
-// going, which is enough to end episodes in every way.
+// walker plays the maze with any move that is not known to be wrong, which ends episodes with every outcome.
 func walker(_ int, r openaitest.Request) openaitest.Answer {
 	moves := []string{"move up", "move left", "move down", "move right"}
 	return openaitest.Answer{Text: "Thought: on.\nAction: " + moves[len(r.Messages)/2%len(moves)], Tokens: len(r.Messages) * 10}
@@ -80,7 +79,7 @@ func TestRolloutOfAnEndpoint(t *testing.T) {
 	if all := ts.out.String() + ts.err.String(); strings.Contains(all, "sk-mine") {
 		t.Errorf("the key was printed:\n%s", all)
 	}
-	// What people look at and collect needs no ids.
+	// Viewing and converting episodes needs no ids.
 	for _, args := range [][]string{{"view", "episodes.jsonl", "--text"}, {"data", "info", "episodes.jsonl"}, {"data", "convert", "episodes.jsonl", "rows.parquet"}} {
 		if code, _, stderr := inProcess(t, ts.Dir, args...); code != 0 {
 			t.Errorf("%q: exit code %d\n%s", args, code, stderr)
@@ -88,8 +87,7 @@ func TestRolloutOfAnEndpoint(t *testing.T) {
 	}
 }
 
-// TestReplayOfAnEndpoint: what follows from an endpoint's replies is checked by
-// their texts, and what is changed is found.
+// TestReplayOfAnEndpoint: replays of an endpoint's episodes compare texts and find changes.
 func TestReplayOfAnEndpoint(t *testing.T) {
 	for _, more := range [][]string{nil, {"--format", "history"}} {
 		t.Run(strings.Join(more, " "), func(t *testing.T) {
@@ -168,7 +166,7 @@ func TestEndpointsThatCannotBePlayed(t *testing.T) {
 }
 
 func TestEndpointsThatFailOnTheWay(t *testing.T) {
-	// The first request is Check's.
+	// The first request is that of Check.
 	from := func(n int, a openaitest.Answer) func(int, openaitest.Request) openaitest.Answer {
 		return func(i int, r openaitest.Request) openaitest.Answer {
 			if i >= n {
@@ -228,8 +226,7 @@ func TestTrainingWithAnEndpointIsRefused(t *testing.T) {
 	}
 }
 
-// TestEpisodesOfAnEndpointAreNotTrainedOn: what has no ids has nothing to
-// learn from token by token.
+// TestEpisodesOfAnEndpointAreNotTrainedOn: episodes without token ids cannot be trained on.
 func TestEpisodesOfAnEndpointAreNotTrainedOn(t *testing.T) {
 	ep := &data.Episode{
 		UID: "u", Outcome: data.Success, Tokens: []int32{1, 2}, Mask: []uint8{0, 1}, LogProbs: []float32{0, -1},

@@ -38,7 +38,7 @@ func evaluated(t *testing.T, dir string, args ...string) (eval.Result, string) {
 	return r, stdout
 }
 
-// copyModel copies a model's folder, so that a test may change a file of it.
+// copyModel copies a model's folder, so that a test may change it.
 func copyModel(t *testing.T, from string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -169,8 +169,8 @@ func TestEval(t *testing.T) {
 	})
 }
 
-// TestContractParts: every flag that can change the number changes the
-// contract, in the part of its key, and no other flag does.
+// TestContractParts: every flag that can change the result changes the part of the contract with its key, and no
+// other flag does.
 func TestContractParts(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "words.txt", "crane\nslate\n")

@@ -9,8 +9,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// A start that fails before anything was saved leaves no run folder; one that
-// has something to keep is left as it is.
+// A start that fails before it saves anything removes its run folder; a folder with results is unchanged.
 func TestFailedStartLeavesNoFolder(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)

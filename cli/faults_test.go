@@ -21,8 +21,8 @@ import (
 // shortRun is tinyRun with fewer steps.
 var shortRun = []string{"--set", "trainer.total_steps=2", "--set", "sft.epochs=4", "--set", "trainer.save_every=1", "--quiet"}
 
-// A disk that is full, here a limit on the size of files, ends a run with a
-// word about it; with room again the same command goes on.
+// TestDiskFull: a full disk, here a limit on file sizes, ends a run with an error about the disk; once there is space
+// the same command resumes.
 func TestDiskFull(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it needs ulimit -f")
@@ -30,8 +30,8 @@ func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
 	args := append([]string{"train", "run.toml"}, shortRun...)
-	// 64 blocks of 512 bytes, or of 1024 in bash, hold the configuration and
-	// the metrics, but not the weights.
+	// 64 blocks of 512 bytes, or of 1024 in bash, have room for the configuration and the metrics, but not for the
+	// weights.
 	full := exec.Command("sh", append([]string{"-c", `ulimit -f 64; exec openmanus "$@"`, "sh"}, args...)...)
 	full.Dir = dir
 	out, err := full.CombinedOutput()
@@ -51,7 +51,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// A file of tasks that is not the one the run was drawing from is bad input.
+// Resuming with a changed task file is an input error.
 func TestOtherTasks(t *testing.T) {
 	row := func(i int) string { return fmt.Sprintf(`{"item_id":"maze_%d","conversations":[]}`+"\n", i) }
 	dir := t.TempDir()
@@ -74,8 +74,8 @@ func TestOtherTasks(t *testing.T) {
 	mustContain(t, "stderr", ts.err.String(), "changed since the checkpoint", "env.maze.tasks: 2 tasks, sha256:", " -> 3 tasks, sha256:")
 }
 
-// A server that dies in the middle of a step ends the run with the server's
-// exit code; once it is back the same command goes on.
+// A server that dies during a step ends the run with the exit code of servers; once it is back the same command
+// resumes.
 func TestServerDies(t *testing.T) {
 	maze, err := builtin.New("maze", builtin.Options{})
 	if err != nil {
@@ -84,7 +84,7 @@ func TestServerDies(t *testing.T) {
 	var dead atomic.Bool
 	var resets atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Eight walks, the experts' two and the validation's two come first.
+		// The first resets are those of eight walks, two expert episodes and two validation episodes.
 		if strings.HasSuffix(r.URL.Path, "/reset") && resets.Add(1) == 14 {
 			dead.Store(true)
 		}
@@ -126,8 +126,7 @@ func writeFile(t *testing.T, dir, name, text string) {
 	}
 }
 
-// A server that does not answer at the start is named at once, whatever the
-// command, and before a model is opened.
+// Every command reports a server that does not answer at once, before it opens a model.
 func TestWithoutServer(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	url := gone.URL
@@ -148,8 +147,7 @@ func TestWithoutServer(t *testing.T) {
 	}
 }
 
-// A server of another environment is refused at the start, whatever the
-// command, and before anything is played on it.
+// Every command rejects a server of another environment at its start, before it plays.
 func TestServerOfAnotherEnvironment(t *testing.T) {
 	var played atomic.Int64
 	movie := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -185,8 +183,7 @@ func TestServerOfAnotherEnvironment(t *testing.T) {
 	}
 }
 
-// TestPromptTooLong: a task that does not fit is bad input, not a failure of
-// the model's.
+// TestPromptTooLong: a task that does not fit into the context is an input error, not a failure of the model.
 func TestPromptTooLong(t *testing.T) {
 	ts := newTestState(t, "eval", "--model", tinyModel(t), "--env", "maze", "--tasks", "1,2", "--max-context-tokens", "20", "--quiet")
 	if code := Main(ts.State); code != int(errext.Input) {

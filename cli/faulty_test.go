@@ -19,10 +19,9 @@ import (
 	"github.com/openmanus/openmanus/env/proxy"
 )
 
-// A whole run against a server that fails in every way that needs no waiting:
-// it finishes, what it counted is what was done to it, and nothing of an
-// episode that was given up enters an update. With as many replays as there are
-// by default none is given up.
+// TestTrainThroughFaults trains on a server with every kind of fault that needs no waiting: the run finishes, its
+// counts equal the injected faults, and no token of a dropped episode enters an update. With the default number of
+// replays no episode is dropped.
 func TestTrainThroughFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		sets  []string
@@ -97,7 +96,7 @@ func TestTrainThroughFaults(t *testing.T) {
 	}
 }
 
-// eval and rollout tell what the servers did to them, as train does.
+// eval and rollout report the servers' faults, as train does.
 func TestPlayThroughFaults(t *testing.T) {
 	player := openaitest.Serve(t, walker)
 	h, err := builtin.Serve(t.Context(), "maze", "127.0.0.1:0", builtin.Options{})
@@ -106,7 +105,7 @@ func TestPlayThroughFaults(t *testing.T) {
 	}
 	defer h.Close(context.Background())
 	dir := t.TempDir()
-	// play plays through a proxy of its own, and gives what was injected.
+	// play plays through its own proxy and returns the injected faults.
 	play := func(t *testing.T, faults string, args ...string) (stdout string, injected map[string]int64) {
 		t.Helper()
 		plan, err := fault.Parse(faults)

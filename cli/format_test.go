@@ -10,7 +10,7 @@ import (
 	"github.com/openmanus/openmanus/data/dump"
 )
 
-// A whole run in a format that writes its prompts anew, warm start included.
+// TestTrainingInContexts trains with a format that writes a new prompt every turn, including a warm start.
 func TestTrainingInContexts(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
@@ -53,8 +53,8 @@ func TestTrainingInContexts(t *testing.T) {
 	}
 }
 
-// An episode of several contexts is drawn again id by id, each context from
-// its own beginning, with the model and without.
+// A replay samples an episode of several contexts id by id, each context from its beginning, with the model and
+// without.
 func TestReplayOfContexts(t *testing.T) {
 	tiny := tinyModel(t)
 	for _, format := range []string{"history", "staged"} {

@@ -8,7 +8,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// The command that generate prints next is one that works.
+// The command that generate suggests at its end works.
 func TestScoreAgain(t *testing.T) {
 	plain := run.GenerateOptions{Out: "my out.jsonl", PromptKey: "prompt", ResponseKey: "responses"}
 	for _, c := range []struct {
@@ -28,8 +28,7 @@ func TestScoreAgain(t *testing.T) {
 	}
 }
 
-// Prompts without room for a reply are told all at once, before anything is
-// generated.
+// All prompts without room for a reply are reported together, before anything is generated.
 func TestGenerateLongPrompts(t *testing.T) {
 	dir := t.TempDir()
 	link(t, tinyModel(t), dir, "m")

@@ -16,10 +16,10 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// oneStep is tinyRun with checkpoints at its beginning and its end alone.
+// oneStep is tinyRun with checkpoints only at its beginning and its end.
 var oneStep = []string{"train", "run.toml", "--set", "trainer.save_every=0", "--set", "trainer.test_every=0", "--set", "sft.epochs=2"}
 
-// A run whose terminal closes saves the step it was in and can be resumed.
+// A run saves its current step when its terminal closes, and can be resumed.
 func TestTrainWhoseTerminalCloses(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
@@ -65,8 +65,7 @@ func TestTrainWhoseTerminalCloses(t *testing.T) {
 	}
 }
 
-// Nor does a run end where SIGHUP is ignored, as under nohup, or where a pipe
-// that its progress goes to is closed.
+// A run continues if SIGHUP is ignored, as under nohup, or if the pipe for its progress is closed.
 func TestTrainGoesOnUnwatched(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
@@ -98,7 +97,7 @@ func TestTrainGoesOnUnwatched(t *testing.T) {
 	}
 }
 
-// metricsText is metrics.jsonl of the run "tiny", nothing where there is none yet.
+// metricsText returns metrics.jsonl of the run "tiny", empty if it does not exist.
 func metricsText(dir string) []byte {
 	b, _ := os.ReadFile(filepath.Join(dir, "runs", "tiny", "metrics.jsonl"))
 	return b

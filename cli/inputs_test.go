@@ -9,8 +9,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// A run goes on with what it was begun with: tasks, instructions, conversations,
-// score functions and the reference of the KL may not change behind their names.
+// A run is resumed with its original inputs only: the contents of task files, instructions, conversations, score
+// functions and the KL's reference must not have changed.
 func TestResumeWithOtherInputs(t *testing.T) {
 	dir := t.TempDir()
 	link(t, tinyModel(t), dir, "m")
@@ -58,8 +58,7 @@ func TestResumeWithOtherInputs(t *testing.T) {
 		write(false)
 	}
 
-	// Another model in the same place: the policy is the checkpoint's, the
-	// reference would not be.
+	// Another model at the same path: the policy comes from the checkpoint, but the reference would differ.
 	other := tinyModel(t)
 	weights := read(t, other, "model.safetensors")
 	weights[len(weights)-1] ^= 1 << 6 // of an exponent
@@ -76,7 +75,7 @@ func TestResumeWithOtherInputs(t *testing.T) {
 	}
 }
 
-// relink lets a link lead elsewhere.
+// relink points a link to another target.
 func relink(t *testing.T, to, dir, name string) {
 	t.Helper()
 	if err := os.Remove(filepath.Join(dir, name)); err != nil {

@@ -33,8 +33,8 @@ func TestInterrupts(t *testing.T) {
 	}
 }
 
-// A closed terminal sends SIGHUP twice, by the shell and by the kernel: neither
-// is the second signal that stops at once.
+// A closed terminal sends SIGHUP twice, from the shell and from the kernel. Neither counts as the second signal,
+// which stops the process at once.
 func TestHangups(t *testing.T) {
 	ts := newTestState(t)
 	in, stop := ts.watch(t.Context())

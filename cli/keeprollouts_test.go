@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The episodes of a run are kept as trainer.keep_rollouts says, and what
-// trainer.compress_rollouts compressed is read by all that read dumps.
+// trainer.keep_rollouts bounds the episodes of a run that are kept, and every command that reads dumps reads those
+// compressed by trainer.compress_rollouts.
 func TestKeepRollouts(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)

@@ -23,8 +23,7 @@ import (
 	"github.com/openmanus/openmanus/env/supervise"
 )
 
-// guide is an engine and a renderer that know the way out of the maze: every
-// byte is a token. onTurn watches.
+// guide is an engine and a renderer that solves the maze; every byte is a token. onTurn is called every turn.
 type guide struct {
 	onTurn func(n int64)
 	turns  *atomic.Int64
@@ -73,8 +72,8 @@ func (guide) Decode(ids []int32) string {
 	return string(b)
 }
 
-// Killing and stopping servers at random while episodes are played on them
-// loses no episode, and leaves nothing behind.
+// If servers are killed and stopped at random while episodes are played on them, no episode is lost, and no process
+// remains.
 func TestKilledServers(t *testing.T) {
 	dir := t.TempDir()
 	python := fakeCheckout(t, dir, "gym")
@@ -153,7 +152,7 @@ func TestKilledServers(t *testing.T) {
 	env.CloseIdle()
 }
 
-// watchdogs are the watchdogs that this process started and that are alive.
+// watchdogs returns the running watchdogs that this process started.
 func watchdogs(t *testing.T) []int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -16,8 +16,8 @@ import (
 	"github.com/openmanus/openmanus/env/supervise"
 )
 
-// Killing servers at random while a run trains on them neither ends the run nor
-// loses an episode of it, and nothing that was started for the run is left.
+// If servers are killed at random while a run trains on them, the run continues without losing an episode, and no
+// process remains.
 func TestTrainOnKilledServers(t *testing.T) {
 	const (
 		servers = 4
@@ -39,8 +39,8 @@ func TestTrainOnKilledServers(t *testing.T) {
 			return
 		}
 		marked = max(marked, len(supervise.Marked(markKey, mark)))
-		// Every other time it is who just began an episode, which is lost for
-		// sure; else any one that is up.
+		// Every second time the victim is a server on which an episode has just begun, so that it is certainly lost;
+		// otherwise any running server.
 		var up []int
 		for port := base; port < base+servers; port++ {
 			if pids := serverPIDs(t, port); len(pids) > 0 && (killed%2 == 1 || strconv.Itoa(port) == r.URL.RawQuery) {

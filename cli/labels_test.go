@@ -34,8 +34,7 @@ instruction = "Go."
 ` + rest
 }()
 
-// Two tables of one environment have their own formats, turns, draws, metrics
-// and validations, also when the run is resumed.
+// Two tables of one environment have their own formats, turns, draws, metrics and validations, also after a resume.
 func TestTablesOfOneEnvironment(t *testing.T) {
 	told := map[string]string{"maze": "Walk.", "tags": "Go."}
 	groups, seeds := map[string]string{}, map[uint64]bool{}

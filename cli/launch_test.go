@@ -52,11 +52,10 @@ func fakeUvicorn(args []string) {
 	<-server.Done()
 }
 
-// tellKey is the variable with the address that fakeUvicorn tells of every
-// episode before it begins.
+// tellKey is the environment variable with the address to which fakeUvicorn reports every episode before it begins.
 const tellKey = "TEST_TELL"
 
-// telling asks url?PORT, and waits for the answer, before h begins an episode.
+// telling sends url?PORT and waits for the reply before h begins an episode.
 func telling(h http.Handler, url, port string) http.Handler {
 	if url == "" {
 		return h
@@ -75,8 +74,8 @@ func telling(h http.Handler, url, port string) http.Handler {
 	})
 }
 
-// fakeCheckout makes a folder that looks like a checkout of AgentGym, and a
-// Python that knows what installing and starting a server needs of it.
+// fakeCheckout makes a folder that resembles a checkout of AgentGym, and a Python stand-in that supports the calls
+// for installing and starting a server.
 func fakeCheckout(t *testing.T, dir, name string) (python string) {
 	t.Helper()
 	for _, folder := range []string{"agentenv-textcraft", "agentenv-lmrlgym/lmrlgym/LLM_RL", "agentenv-lmrlgym/lmrlgym/llm_rl_scripts"} {
@@ -207,8 +206,7 @@ func TestEnvUpRefuses(t *testing.T) {
 	}
 }
 
-// A server that was never installed is started by a Python that lacks its
-// packages: the message says what to do first.
+// If a server was not installed, its Python lacks packages, and the error names `env install`.
 func TestEnvUpBeforeInstall(t *testing.T) {
 	dir := t.TempDir()
 	fakeCheckout(t, dir, "Agent Gym")
@@ -231,7 +229,7 @@ func TestEnvUpBeforeInstall(t *testing.T) {
 			}
 		})
 	}
-	// Nothing has to be installed where the failure is another.
+	// Other failures do not suggest installing.
 	t.Setenv("PATH", path)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -244,7 +242,7 @@ func TestEnvUpBeforeInstall(t *testing.T) {
 	}
 }
 
-// A run starts its servers, survives the death of one, and leaves none.
+// A run starts its servers, survives the death of one, and leaves none running.
 func TestTrainLaunches(t *testing.T) {
 	dir := t.TempDir()
 	python := fakeCheckout(t, dir, "gym")
@@ -266,7 +264,7 @@ func TestTrainLaunches(t *testing.T) {
 	}
 }
 
-// The pool of a world is told when one of its servers is started again.
+// The pool of an environment is notified when one of its servers is restarted.
 func TestWorldFollowsRestarts(t *testing.T) {
 	dir := t.TempDir()
 	python := fakeCheckout(t, dir, "gym")
@@ -305,7 +303,7 @@ func TestWorldFollowsRestarts(t *testing.T) {
 	if _, err := again.Client().Reset(t.Context(), 3); err != nil {
 		t.Error(err)
 	}
-	// The pool's own probe may have found the server before its supervisor says so.
+	// The pool's own probe may find the server before its supervisor reports it.
 	for range 6000 {
 		if strings.Contains(ts.err.String(), "environment server started again") {
 			return
@@ -315,7 +313,7 @@ func TestWorldFollowsRestarts(t *testing.T) {
 	t.Errorf("the log does not say that the server was started again:\n%s", ts.err)
 }
 
-// serverPID finds the process that was told to listen on a port.
+// serverPID finds the process that listens on a port by its arguments.
 func serverPID(t *testing.T, port int) int {
 	t.Helper()
 	pids := serverPIDs(t, port)

@@ -14,8 +14,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestLogprobsInterrupted: Ctrl-C ends the command while standard input says
-// nothing.
+// TestLogprobsInterrupted: Ctrl-C ends the command while it waits for standard input.
 func TestLogprobsInterrupted(t *testing.T) {
 	ts := newTestState(t, "model", "logprobs", "--model", copyTinyModel(t), "--device", "cpu")
 	in, user := io.Pipe()
@@ -26,7 +25,7 @@ func TestLogprobsInterrupted(t *testing.T) {
 	if _, err := io.WriteString(user, `{"ids":[1,2,3]}`+"\n"); err != nil {
 		t.Fatal(err)
 	}
-	// The line has been read, so the command is at work and listens to signals.
+	// The line has been read, so the command handles signals.
 	ts.signals <- os.Interrupt
 	if got := <-code; got != int(errext.Interrupted) {
 		t.Errorf("exit code %d, want %d\n%s", got, errext.Interrupted, ts.err)
@@ -49,8 +48,7 @@ func TestEachLine(t *testing.T) {
 	}
 }
 
-// TestLogprobsOfBrokenModel: weights that are no numbers are the model's
-// fault, and said so.
+// TestLogprobsOfBrokenModel: NaN weights are reported as an error of the model.
 func TestLogprobsOfBrokenModel(t *testing.T) {
 	dir := copyTinyModel(t)
 	path := filepath.Join(dir, "model.safetensors")
@@ -74,8 +72,8 @@ func TestLogprobsOfBrokenModel(t *testing.T) {
 	}
 }
 
-// TestLogprobsWithoutTokenizer scores ids with a model that has no tokenizer;
-// only text needs one, and the error says so.
+// TestLogprobsWithoutTokenizer scores ids with a model without a tokenizer; text is an error that names the
+// tokenizer.
 func TestLogprobsWithoutTokenizer(t *testing.T) {
 	dir := copyTinyModel(t)
 	for _, name := range []string{"tokenizer.json", "tokenizer_config.json"} {

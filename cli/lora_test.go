@@ -16,8 +16,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// loraRun trains adapters on the model in base: a warm start, then two GRPO
-// steps against the frozen copy of what it left.
+// loraRun trains adapters on the model in base: a warm start, then two GRPO steps with the result of the warm start
+// as the frozen reference.
 const loraRun = `
 [model]
 path = "base"
@@ -70,9 +70,8 @@ test_every = 0
 val_before_train = false
 `
 
-// A run of adapters: killed and resumed it ends with the same bits, its
-// checkpoints hold the adapters alone, the model they belong to is not touched,
-// and merged they are the same policy.
+// TestTrainLoRA: a run of adapters that is killed and resumed ends with the same bits. Its checkpoints contain only
+// the adapters, the base model is unchanged, and the merged model is the same policy.
 func TestTrainLoRA(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains twice")
@@ -125,11 +124,11 @@ func TestTrainLoRA(t *testing.T) {
 		t.Errorf("training moved log-probs by %g only", d)
 	}
 
-	// A critic beside adapters begins with the merged weights of the policy.
+	// A critic beside adapters starts from the merged weights of the policy.
 	openmanus(t, killed, "train", "run.toml", "--set", "trainer.experiment=critic", "--set", "trainer.total_steps=1",
 		"--set", "algo.adv_estimator=gae", "--set", "critic.mini_batch_size=0").wait(t)
 
-	// Weights that are not those the run began with.
+	// The base weights differ from those at the start of the run.
 	other := filepath.Join(whole, "base")
 	if err := os.RemoveAll(other); err != nil {
 		t.Fatal(err)
@@ -167,7 +166,7 @@ func apart(a, b []float64) float64 {
 	return worst
 }
 
-// The configuration knows the layers by the names that the model gives them.
+// The configuration accepts the names that the model uses for its layers.
 func TestTargetModules(t *testing.T) {
 	cfg, err := newTestState(t).loadConfig("", "quickstart", []string{"model.fresh.layers=0", "model.path=m", "model.lora_rank=4", `model.target_modules=["` + strings.Join(model.LoRATargets(), `","`) + `"]`})
 	if err != nil || !slices.Equal(cfg.Model.TargetModules, model.LoRATargets()) {

@@ -14,8 +14,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// failsFirst is an endpoint that fails all attempts of the first episode that
-// is played on it.
+// failsFirst is an endpoint that fails all attempts at its first episode.
 func failsFirst(t *testing.T) *openaitest.Server {
 	return openaitest.Serve(t, func(n int, r openaitest.Request) openaitest.Answer {
 		if n >= 1 && n <= 3 { // request 0 is Check's
@@ -30,15 +29,14 @@ func lossyRollout(s *openaitest.Server, more ...string) []string {
 		"--max-turns", "2", "--concurrency", "1", "--dump", "d.jsonl"}, more...)
 }
 
-// tallied is the line that counts what a dump holds: the servers' comes after it.
+// tallied returns the line that counts the outcomes in a dump; the line of the servers follows it.
 func tallied(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line
 }
 
-// TestRetryLost: what the infrastructure lost is counted, fails the command
-// where it is too much, and is played again on request, without touching what
-// was played.
+// TestRetryLost: episodes lost to the infrastructure are counted, fail the command above --max-lost, and are played
+// again with --retry-lost, without changing the others.
 func TestRetryLost(t *testing.T) {
 	s, dir := failsFirst(t), t.TempDir()
 	path := filepath.Join(dir, "d.jsonl")
@@ -89,8 +87,7 @@ func TestRetryLost(t *testing.T) {
 	}
 }
 
-// TestRolloutLosesTooMuch: it ends where more are lost than is allowed, and
-// goes on from there.
+// TestRolloutLosesTooMuch: a rollout ends when it exceeds --max-lost, and can be continued.
 func TestRolloutLosesTooMuch(t *testing.T) {
 	s, dir := failsFirst(t), t.TempDir()
 	code, out, stderr := inProcess(t, dir, lossyRollout(s)...)
@@ -104,8 +101,7 @@ func TestRolloutLosesTooMuch(t *testing.T) {
 	}
 }
 
-// TestMaxLostCountsAll: the share is one of all episodes, also of those that
-// the dump held before.
+// TestMaxLostCountsAll: the share is taken of all episodes, including those already in the dump.
 func TestMaxLostCountsAll(t *testing.T) {
 	var from atomic.Int64 // the first request that fails
 	from.Store(math.MaxInt64)
@@ -133,8 +129,7 @@ func TestMaxLostCountsAll(t *testing.T) {
 	}
 }
 
-// TestContinueWithOtherTasks: a file of tasks that was changed is not the list
-// that the dump was begun with.
+// TestContinueWithOtherTasks: a dump cannot be continued with a changed task file.
 func TestContinueWithOtherTasks(t *testing.T) {
 	s, dir := openaitest.Serve(t, walker), t.TempDir()
 	row := func(id string) string { return `{"item_id":"` + id + `","conversations":[]}` + "\n" }
@@ -149,7 +144,7 @@ func TestContinueWithOtherTasks(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 
-	// A dump of before goes on.
+	// A dump of an earlier version can be continued.
 	path := filepath.Join(dir, "d.jsonl")
 	text, err := os.ReadFile(path)
 	if err != nil {

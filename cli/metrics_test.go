@@ -15,8 +15,8 @@ import (
 	"github.com/openmanus/openmanus/env/builtin"
 )
 
-// metricRuns are the runs that together write every metric there is. Who adds
-// a metric that none of them writes adds a run, or a setting, that does.
+// metricRuns are the runs that together write every metric. A new metric needs a run or a setting here that writes
+// it.
 var metricRuns = []struct {
 	name string
 	args []string
@@ -33,7 +33,7 @@ var metricRuns = []struct {
 	}},
 	{"AgentEvol", []string{"train", "--set", "algo.name=agentevol"}},
 	{"greedy baselines", []string{"train", "--set", "algo.adv_estimator=remax"}},
-	// Weights of a folder are validated before their warm start.
+	// The weights of an existing model are validated before the warm start.
 	{"a model that is there", []string{
 		"train", "--set", "model.path=MODEL", "--set", "model.fresh.layers=0", "--set", "model.fresh.walks=0",
 		"--set", "reward.components.goal.weight=1", "--set", "reward.components.agentgym.weight=0.01",
@@ -41,8 +41,8 @@ var metricRuns = []struct {
 	{"supervised", []string{"sft", "--set", `sft.val_files=["held-out.jsonl"]`}},
 }
 
-// unevenMaze is the maze, except that no two failures are paid alike: every
-// group has spread, so every step has something to learn from.
+// unevenMaze is a maze in which no two failures have the same reward: every group has spread, so every step updates
+// the weights.
 func unevenMaze(t *testing.T) string {
 	t.Helper()
 	maze, err := builtin.New("maze", builtin.Options{})
@@ -67,7 +67,7 @@ func unevenMaze(t *testing.T) string {
 	return server.URL
 }
 
-// TestMetricsTable: docs/metrics.md is what runs write, no less and no more.
+// TestMetricsTable: docs/metrics.md lists exactly the metrics that runs write.
 func TestMetricsTable(t *testing.T) {
 	written := map[string]bool{}
 	server := "env.maze.servers=" + unevenMaze(t)

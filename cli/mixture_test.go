@@ -61,11 +61,10 @@ test_every = 4
 val_before_train = false
 `
 
-// playedTwice trains a mixture called mix for four steps, at a stretch and
-// resumed after two, and finds the same episodes in both, at most turns long,
-// and as many of each table as the metrics say. It returns what the first wrote
-// on stdout, its folder and metrics, and the episodes by table; see, if not nil,
-// is shown each.
+// playedTwice trains a mixture called mix for four steps, once without interruption and once resumed after two. It
+// checks that both have the same episodes, with at most turns turns and with the numbers of episodes that the metrics
+// report, and returns stdout, folder and metrics of the first run and the episodes by table. see, if not nil,
+// receives each episode.
 func playedTwice(t *testing.T, text string, turns map[string]int, see func(step int, ep *data.Episode)) (out, whole string, lines []map[string]any, drawn map[string]int) {
 	t.Helper()
 	run := func(dir, steps string) string {
@@ -115,9 +114,8 @@ func playedTwice(t *testing.T, text string, turns map[string]int, see func(step 
 	return out, whole, lines, drawn
 }
 
-// A run of several environments draws by weight, with each its own turns and
-// format, draws the same when it is resumed, and reports each of them and all
-// together.
+// A run of several environments draws by weight, uses the turns and the format of each, makes the same draws after a
+// resume, and reports each environment and all together.
 func TestMixture(t *testing.T) {
 	out, _, lines, drawn := playedTwice(t, mixtureRun, map[string]int{"maze": 2, "wordle": 3}, nil)
 	mustContain(t, "stdout", out, "maze", "wordle", "textcraft", "overall")

@@ -47,8 +47,7 @@ func shellLines(text string) [][]string {
 	return lines
 }
 
-// What a run says to do next is eval with its configuration; what the
-// configuration leaves open is said.
+// A finished run suggests eval with its configuration, and names settings that the configuration lacks.
 func TestEvalAgain(t *testing.T) {
 	maze := configs.Env{Name: "maze", ValTasks: []string{"0"}}
 	words := configs.Env{Name: "wordle", UseSummary: true}
@@ -69,7 +68,7 @@ func TestEvalAgain(t *testing.T) {
 	}
 }
 
-// The program is named as it was called: build.sh leaves it under build/ only.
+// Suggested commands use the name with which the program was called.
 func TestNextNamesTheProgram(t *testing.T) {
 	ts := newTestState(t, "train", "run.toml", "--quiet", "--set", "trainer.total_steps=1", "--set", "sft.epochs=1", "--set", "model.fresh.walks=0")
 	ts.Args[0] = "build/openmanus"

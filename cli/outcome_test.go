@@ -7,7 +7,7 @@ import (
 	"github.com/openmanus/openmanus/algo/rundir"
 )
 
-// Every end of a run that was lengthened, but for the last, goes by its step.
+// Of the validations at the end of an extended run, all but the last are labelled by their step.
 func TestOutcomeTable(t *testing.T) {
 	v := func(label string, step int) rundir.Validation {
 		return rundir.Validation{Label: label, Step: step, Metrics: map[string]float64{

@@ -126,8 +126,7 @@ func TestParsePlay(t *testing.T) {
 	}
 }
 
-// What a run's configuration says of its servers holds in eval and rollout too,
-// also where no flag says it.
+// The server settings of a configuration apply to eval and rollout too, also those without a flag.
 func TestServersAsConfigured(t *testing.T) {
 	const more = `[[env]]
 name = "textcraft"

@@ -21,7 +21,7 @@ func TestProgressPlain(t *testing.T) {
 	}
 }
 
-// A line that says all is not written twice.
+// The last line is not written twice.
 func TestProgressPlainEnd(t *testing.T) {
 	ts := newTestState(t)
 	p := ts.Progress("episodes", 2)

@@ -7,8 +7,8 @@ import (
 	"github.com/openmanus/openmanus/algo/track"
 )
 
-// A model that reads for many steps leaves few lines, over an axis of their own,
-// and no token that it read is missing from them.
+// A model that reads for many steps writes few lines of metrics, with a step axis of their own, and together they
+// count every token.
 func TestReadingLeavesFewLines(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)

@@ -31,8 +31,8 @@ func replayed(t *testing.T, dir string, want errext.ExitCode, args ...string) ru
 	return r
 }
 
-// TestReplay records with a real model and replays: nothing differs, all of it
-// and one episode alone; a changed character is found.
+// TestReplay records episodes with a real model and replays all of them and a single one without differences; a
+// changed character is found.
 func TestReplay(t *testing.T) {
 	tiny := tinyModel(t)
 	for _, tt := range []struct {
@@ -76,7 +76,7 @@ func TestReplay(t *testing.T) {
 				t.Errorf("without the model: %+v", r)
 			}
 
-			// One character of an observation that a server gave.
+			// Change one character of a server's observation.
 			reply := &episodes[7].Exchanges[len(episodes[7].Exchanges)-1].Reply
 			*reply = strings.Replace(*reply, "goal", "coal", 1)
 			write(t, filepath.Join(dir, "changed.jsonl"), src.Header, episodes)
@@ -90,7 +90,7 @@ func TestReplay(t *testing.T) {
 				t.Errorf("another episode: %+v", r)
 			}
 
-			// One sampled id: another token, and what is no token at all.
+			// Change one sampled id to another token, and to an invalid id.
 			for _, id := range []int32{1, 1 << 30} {
 				*reply = strings.Replace(*reply, "coal", "goal", 1)
 				turn := episodes[3].Turns[1]

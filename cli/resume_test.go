@@ -24,9 +24,8 @@ import (
 //go:embed run/testdata/tiny.toml
 var tinyRun string
 
-// TestResume: training four steps and training two, dying by kill -9 during
-// the third and resuming give the same metrics, timings aside, and the same
-// weights.
+// TestResume: four steps without interruption, and two steps, a kill -9 during the third and a resume give the same
+// metrics except times, and the same weights.
 func TestResume(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains three times")
@@ -41,8 +40,8 @@ func TestResume(t *testing.T) {
 	train(t, again).wait(t)
 	sameRuns(t, "two runs with one seed", whole, again, "tiny", 4)
 
-	// The third step has no delay to be caught in, so it is killed as soon as
-	// the second is on disk; whatever it was doing is lost.
+	// The third step is short, so the process is killed as soon as the second is on disk, and loses the step in
+	// progress.
 	p := train(t, killed)
 	p.killAfter(t, "tiny", 2)
 	if _, err := os.Stat(filepath.Join(killed, "runs", "tiny", "checkpoints", "step_000004")); err == nil {
@@ -105,7 +104,7 @@ func (p *process) wait(t *testing.T) {
 	}
 }
 
-// killAfter kills the process once the checkpoint of a step is there.
+// killAfter kills the process once the checkpoint of a step exists.
 func (p *process) killAfter(t *testing.T, run string, step int) {
 	t.Helper()
 	name := filepath.Join(p.dir, "runs", run, "checkpoints", fmt.Sprintf("step_%06d", step), "manifest.json")
@@ -115,8 +114,7 @@ func (p *process) killAfter(t *testing.T, run string, step int) {
 	})
 }
 
-// interruptAfter presses Ctrl-C once the metrics have so many lines, and wants
-// the exit code of an interruption.
+// interruptAfter sends an interrupt once the metrics have the given number of lines, and checks the exit code.
 func (p *process) interruptAfter(t *testing.T, run string, lines int) {
 	t.Helper()
 	name := filepath.Join(p.dir, "runs", run, "metrics.jsonl")
@@ -129,7 +127,7 @@ func (p *process) interruptAfter(t *testing.T, run string, lines int) {
 	}
 }
 
-// signalWhen sends a signal as soon as it is time and waits for the end.
+// signalWhen sends a signal once itIsTime returns true, and waits for the process to end.
 func (p *process) signalWhen(t *testing.T, sig os.Signal, itIsTime func() bool) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -172,7 +170,7 @@ func read(t *testing.T, dir, name string) []byte {
 	return b
 }
 
-// metricsOf reads metrics.jsonl without what depends on the clock.
+// metricsOf reads metrics.jsonl without the metrics that depend on the clock.
 func metricsOf(t *testing.T, dir, run string) []map[string]any {
 	t.Helper()
 	var lines []map[string]any

@@ -20,7 +20,7 @@ func inProcess(t *testing.T, dir string, args ...string) (code int, stdout, stde
 	return code, ts.out.String(), ts.err.String()
 }
 
-// entries lists a folder; none where it is not there.
+// entries lists a folder; it returns nil if the folder does not exist.
 func entries(t *testing.T, parts ...string) []string {
 	t.Helper()
 	list, err := os.ReadDir(filepath.Join(parts...))
@@ -43,8 +43,8 @@ func mustContain(t *testing.T, what, text string, words ...string) {
 	}
 }
 
-// TestResumeWithOtherSettings: what belongs to the experiment is refused with
-// the difference, before anything is written; the rest may change.
+// TestResumeWithOtherSettings: changed settings of the experiment are rejected with the difference, before any write;
+// other settings may change.
 func TestResumeWithOtherSettings(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
@@ -79,14 +79,14 @@ func TestResumeWithOtherSettings(t *testing.T) {
 		t.Errorf("the lengthened run ended in %+v (%v)", st, err)
 	}
 
-	// Supervised training does not go on from it, whatever folder it is told.
+	// Supervised training cannot resume from the run's checkpoint, whatever folder is given.
 	code, _, stderr = inProcess(t, dir, append(append([]string{"sft"}, first[1:]...), "--set", "trainer.resume="+filepath.Join(run, "checkpoints", "step_000002"))...)
 	if code != int(errext.Input) {
 		t.Errorf("exit code %d", code)
 	}
 	mustContain(t, "stderr", stderr, "is not a checkpoint of this run")
 
-	// The epochs may change too, which say how long it is where total_steps does not.
+	// The number of epochs may change as well; it sets the length if total_steps does not.
 	for _, c := range []struct{ epochs, says string }{{"4", "4 steps"}, {"4", "raise trainer.epochs"}, {"5", "5 steps"}} {
 		code, stdout, stderr = inProcess(t, dir, append(slices.Clone(first), "--set", "trainer.total_steps=0", "--set", "trainer.epochs="+c.epochs)...)
 		if code != 0 {
@@ -96,8 +96,8 @@ func TestResumeWithOtherSettings(t *testing.T) {
 	}
 }
 
-// TestResumeFromPath: going on from an older checkpoint sets the newer ones
-// aside, loses nothing, and auto goes on with the new branch.
+// TestResumeFromPath: resuming from an older checkpoint moves the newer ones to set-aside and loses nothing; auto
+// then resumes the new branch.
 func TestResumeFromPath(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
@@ -109,8 +109,7 @@ func TestResumeFromPath(t *testing.T) {
 	whole := read(t, run, "metrics.jsonl")
 	weights := read(t, run, filepath.Join("checkpoints", "step_000002", "actor", "model.safetensors"))
 
-	// Stop the new branch before its first save, so that only what was set
-	// aside could be newer.
+	// Stop the new branch before its first save, so that only set-aside checkpoints could be newer.
 	loud := slices.Clone(args[:len(args)-1]) // without --quiet
 	code, _, stderr := inProcess(t, dir, append(loud, "--set", "trainer.resume=runs/tiny/checkpoints/step_000001", "--set", "trainer.total_steps=1")...)
 	if code != 0 {
@@ -135,7 +134,7 @@ func TestResumeFromPath(t *testing.T) {
 		t.Errorf("latest leads to step %d (%v)", st.Step, err)
 	}
 
-	// auto does not go back to step 2, and comes to the same weights.
+	// auto does not return to step 2, and ends with the same weights.
 	code, stdout, stderr := inProcess(t, dir, args...)
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, stderr)
@@ -145,7 +144,7 @@ func TestResumeFromPath(t *testing.T) {
 		t.Error("the second branch differs")
 	}
 
-	// The links are names of checkpoints too.
+	// The links can be given as checkpoints too.
 	code, _, stderr = inProcess(t, dir, append(loud, "--set", "trainer.resume=runs/tiny/latest", "--set", "trainer.total_steps=3")...)
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, stderr)

@@ -40,8 +40,8 @@ func tinyRewardModel(t *testing.T, labels int) string {
 	return dir
 }
 
-// A run is scored by a reward model and the environment together, in training
-// and validation; the model is described as what it is and scores files too.
+// A run is scored by a reward model and the environment together, in training and validation. `model info` describes
+// the reward model as such, and it can score files.
 func TestTrainWithRewardModel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")

@@ -29,8 +29,7 @@ func rolloutArgs(dump string, more ...string) []string {
 		"--max-turns", "3", "--max-new-tokens", "6", "--concurrency", "2", "--dump", dump}, more...)
 }
 
-// dumped are the episodes of a dump, by uid and sample, which must be there
-// once each.
+// dumped returns the episodes of a dump, ordered by uid and sample, and fails the test unless each exists once.
 func dumped(t *testing.T, path string) []*data.Episode {
 	t.Helper()
 	r, err := dump.Open(path)
@@ -61,8 +60,7 @@ func dumped(t *testing.T, path string) []*data.Episode {
 	return out
 }
 
-// stuckMaze is a maze server that answers so many steps and no more, and then
-// tells so.
+// stuckMaze is a maze server that replies to the given number of steps, then closes stuck and hangs.
 func stuckMaze(t *testing.T, steps int64) (url string, stuck <-chan struct{}) {
 	t.Helper()
 	maze, err := builtin.New("maze", builtin.Options{})
@@ -85,8 +83,7 @@ func stuckMaze(t *testing.T, steps int64) (url string, stuck <-chan struct{}) {
 	return server.URL, told
 }
 
-// TestRolloutContinues kills a rollout, and goes on with its dump: what comes
-// out is what an undisturbed one gives.
+// TestRolloutContinues kills a rollout and continues its dump: the result equals that of an uninterrupted rollout.
 func TestRolloutContinues(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts processes")
@@ -130,8 +127,7 @@ func TestRolloutContinues(t *testing.T) {
 				t.Fatalf("%d episodes, want 12", len(got))
 			}
 			diff := gocmp.Diff(want, got,
-				// What depends on the clock, on the batches, and on which server and
-				// which of its instances was used.
+				// These fields depend on the clock, the batches, the server or the instance.
 				cmpopts.IgnoreFields(data.Episode{}, "Millis", "Wave", "WaveSize", "Server", "Exchanges", "Created", "LogProbs"),
 				cmpopts.IgnoreFields(data.Turn{}, "GenMillis", "EnvMillis"))
 			if diff != "" {
@@ -145,7 +141,7 @@ func TestRolloutContinues(t *testing.T) {
 				t.Errorf("the last wave is %d", last)
 			}
 
-			// Nothing is left to play; another way of playing is refused.
+			// A complete dump needs no further episodes; other settings are rejected.
 			before, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)

@@ -69,8 +69,8 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// With components from a configuration: progress of other work is refused, or
-// begun anew; of the same work, rows that are done are kept, whatever they are.
+// TestScoreGoesOn: with components from a configuration, progress of other work is rejected, or discarded on request;
+// of the same work, finished rows are kept.
 func TestScoreGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "in.jsonl", scoredReplies)
@@ -109,8 +109,8 @@ func TestScoreGoesOn(t *testing.T) {
 	}
 }
 
-// What was generated for a row is kept; what comes out is the same as if
-// nothing had happened.
+// TestGenerateGoesOn: rows generated before an interruption are kept, and the result equals that of an uninterrupted
+// run.
 func TestGenerateGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	link(t, tinyModel(t), dir, "m")
@@ -136,7 +136,7 @@ func TestGenerateGoesOn(t *testing.T) {
 		t.Fatalf("%v: %s", err, line)
 	}
 
-	// Break off before the end: the output cannot be written.
+	// Interrupt the run: the output cannot be written.
 	if err := os.Mkdir(filepath.Join(dir, "part.jsonl.progress"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestGenerateGoesOn(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "part.jsonl.progress")); err != nil {
 		t.Fatal(err)
 	}
-	// A run that was killed while it wrote its third line.
+	// The state of a run that was killed while it wrote its third line.
 	writeFile(t, dir, "part.jsonl.progress", workOf(t, dir, args("part.jsonl"))+"\n"+`{"row":1,"data":{"texts":["kept","too"],"tokens":[1,2]}}`+"\n"+`{"row":0,"da`)
 	if code, _, stderr := inProcess(t, dir, args("part.jsonl")...); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
@@ -157,8 +157,8 @@ func TestGenerateGoesOn(t *testing.T) {
 	}
 }
 
-// workOf is the first line that a command writes into the progress file of its
-// output, which stays when the output cannot be written.
+// workOf returns the first line of the progress file of a command's output. The file remains because the output
+// cannot be written.
 func workOf(t *testing.T, dir string, args []string) string {
 	t.Helper()
 	out := filepath.Join(dir, args[2])
@@ -176,8 +176,7 @@ func workOf(t *testing.T, dir string, args []string) string {
 	return work
 }
 
-// Work that another judge began is not gone on with: the scores would be of
-// two functions.
+// Work begun with another score function is not continued, because the scores would mix two functions.
 func TestScoreByAnotherJudge(t *testing.T) {
 	dir := t.TempDir()
 	const scores = "while read -r _; do echo '{\"request\":1,\"scores\":[1,1,1,1,1,1]}'; done\n"
@@ -208,15 +207,14 @@ func TestScoreByAnotherJudge(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Of work that has done no row, another may begin.
+	// Progress without a finished row may be replaced.
 	writeFile(t, dir, "out.jsonl.progress", first+"\n"+row[:len(row)-3])
 	if code, _, stderr := inProcess(t, dir, args...); code != 0 {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 }
 
-// A program that fails at once leaves nothing that the mended one, or another
-// function, stumbles over.
+// A program that fails at once leaves no file that stops the corrected program, or another function.
 func TestScoreAfterAFailure(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "in.jsonl", scoredReplies)

@@ -19,7 +19,7 @@ import (
 	"github.com/openmanus/openmanus/reward/external"
 )
 
-// A run that is scored by two components: the environment and a server.
+// TestTrainWithComponents trains with scores of two components: the environment and a server.
 func TestTrainWithComponents(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
@@ -75,7 +75,7 @@ func TestTrainWithoutGroundTruth(t *testing.T) {
 	}
 }
 
-// The program that docs/rewards.md shows works.
+// The program in docs/rewards.md works.
 func TestDocumentedScoreProgram(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {

@@ -15,13 +15,12 @@ import (
 	"github.com/openmanus/openmanus/torch/torchtest"
 )
 
-// leakChecked fails the run if a test left a tensor or a goroutine behind.
+// leakChecked fails the run if tensors or goroutines remain after the tests.
 type leakChecked struct{ *testing.M }
 
 // Run runs the tests.
 func (l leakChecked) Run() int {
-	// A second thread that waits for a busy core costs more than it does; the
-	// variable is for the processes that tests start.
+	// With a second thread on busy cores the tests are slower; the variable is for the processes that they start.
 	torch.SetNumThreads(1)
 	if err := os.Setenv("OMP_NUM_THREADS", "1"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -30,8 +29,8 @@ func (l leakChecked) Run() int {
 	return torchtest.Check(l.M.Run())
 }
 
-// TestMain makes the test binary able to be openmanus itself: scripts run it
-// with exec where they need a process (a server, a signal).
+// TestMain lets the test binary act as openmanus: scripts run it with exec if they need a process (a server, a
+// signal).
 func TestMain(m *testing.M) {
 	if code, ok := Watchdog(NewState()); ok {
 		os.Exit(code)
@@ -45,9 +44,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs testdata/script/*.txtar. `exits CODE ARGS...` runs a command
-// line in-process and wants the exit code; stdout and stderr are then checked
-// as after exec.
+// TestScripts runs testdata/script/*.txtar. `exits CODE ARGS...` runs a command line in-process and checks the exit
+// code; stdout and stderr are then checked as after exec.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",

@@ -20,8 +20,8 @@ func serving(t *testing.T, args ...string) (url string, interrupt func() int) {
 	return url, interrupt
 }
 
-// running starts a command that prints where it listens, in-process. Besides
-// the address and what interrupts it, it returns the lines printed later.
+// running starts a command that prints its address, in-process. It returns the address, a channel of the lines
+// printed later, and a function that interrupts the command.
 func running(t *testing.T, dir string, args ...string) (url string, later <-chan string, interrupt func() int) {
 	t.Helper()
 	ts := newTestState(t, args...)
@@ -45,7 +45,7 @@ func running(t *testing.T, dir string, args ...string) (url string, later <-chan
 	}
 }
 
-// lineWriter sends what is written.
+// lineWriter sends every written line to a channel.
 type lineWriter chan string
 
 func (l lineWriter) Write(p []byte) (int, error) {

@@ -11,9 +11,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestSFTOfPairs: supervised training on prompts and responses, validated on
-// others, keeps the weights with the least loss and goes on where there are
-// more epochs.
+// TestSFTOfPairs: supervised training on prompts and responses, validated on others, keeps the weights with the
+// lowest loss and continues if the number of epochs is raised.
 func TestSFTOfPairs(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
@@ -83,7 +82,7 @@ func TestSFTOfPairs(t *testing.T) {
 		t.Errorf("best leads to %+v (%v), want step %d", best, err, st.Best.Step)
 	}
 
-	// Fewer epochs than are done leave it as it is; other columns are another experiment.
+	// Fewer epochs than finished change nothing; other columns are another experiment.
 	mustContain(t, "stdout", sft("1"), "12 steps")
 	code, _, stderr := inProcess(t, dir, append(slices.Clone(args), "--set", "sft.epochs=5", "--set", "sft.response_key=question", "--set", "sft.prompt_key=answer")...)
 	if code != int(errext.Input) {
@@ -96,7 +95,7 @@ func TestSFTOfPairs(t *testing.T) {
 	}
 	mustContain(t, "stderr", stderr, "train.jsonl: row 0, line 1: it has no value in column reply")
 
-	// So are other rows behind the name of those that tell which epoch was best.
+	// Changed validation rows, which decide the best epoch, are another experiment too.
 	writeFile(t, dir, "val.jsonl", pairs("left"))
 	code, _, stderr = inProcess(t, dir, append(slices.Clone(args), "--set", "sft.epochs=5")...)
 	if code != int(errext.Input) {

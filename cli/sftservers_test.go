@@ -8,8 +8,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// Supervised training asks no server and starts none where it plays nothing;
-// what it validates on and what the solver solves is played.
+// Supervised training contacts and starts servers only if it validates by playing or solves expert tasks.
 func TestSFTWithoutServers(t *testing.T) {
 	down := httptest.NewServer(http.NotFoundHandler())
 	address := down.URL

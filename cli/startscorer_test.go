@@ -7,8 +7,8 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// TestScorerThatCannotStart trains with a score function whose script is not
-// there: the run ends before a model is made, and keeps no checkpoint.
+// TestScorerThatCannotStart trains with a score function whose script does not exist: the run ends before it makes a
+// model, and keeps no checkpoint.
 func TestScorerThatCannotStart(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)

@@ -10,8 +10,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// started runs one of the start scripts in dir with the program of that path
-// and the variables given.
+// started runs a start script in dir with the given program and environment variables.
 func started(t *testing.T, dir, program, script string, environ []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("../configs", script))
@@ -29,9 +28,8 @@ func started(t *testing.T, dir, program, script string, environ []string, args .
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// TestStartScripts holds the commands that the start scripts make of the
-// original's flags and variables, and lets each of them be checked: config show
-// takes what train takes.
+// TestStartScripts compares the commands that the start scripts build from upstream's flags and variables, and
+// validates each with config show, which takes the flags of train.
 func TestStartScripts(t *testing.T) {
 	dir := t.TempDir()
 	for _, folder := range []string{"rows", "both", "no rows"} {
@@ -120,8 +118,7 @@ func TestStartScripts(t *testing.T) {
 	}
 }
 
-// TestStartScriptTrains runs one to the end. Its exit code is the program's,
-// whatever that is.
+// TestStartScriptTrains runs one script to the end. Its exit code is that of the program.
 func TestStartScriptTrains(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")

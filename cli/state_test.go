@@ -15,7 +15,7 @@ import (
 	"github.com/openmanus/openmanus/cli/run"
 )
 
-// testState is a State with nothing of the process in it.
+// testState is a State that is independent of the process.
 type testState struct {
 	*State
 	out, err *syncBuffer

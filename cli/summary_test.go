@@ -13,14 +13,14 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// summaryRun is endpointRun with summaries of an endpoint of their own.
+// summaryRun is endpointRun with a second endpoint for summaries.
 func summaryRun(player, writer string) string {
 	text := strings.Replace(endpointRun, "http://127.0.0.1:1/v1", player, 1)
 	text = strings.Replace(text, "[rollout]", fmt.Sprintf("[agent.summary]\nbase_url = %q\nmodel = \"writer\"\nkey_env = \"SUMMARY_KEY\"\nmax_tokens = 77\n[rollout]", writer), 1)
 	return strings.Replace(text, `format = "react"`, "format = \"history\"\nuse_summary = true", 1)
 }
 
-// withKeys runs a command that finds a key for either endpoint.
+// withKeys runs a command with an API key for each endpoint.
 func withKeys(t *testing.T, dir string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	ts := newTestState(t, args...)
@@ -32,8 +32,8 @@ func withKeys(t *testing.T, dir string, args ...string) (code int, stdout, stder
 	return code, ts.out.String(), ts.err.String()
 }
 
-// What a run shows its model when it validates, eval and rollout show too:
-// summaries, from the endpoint of the configuration, with that one's key.
+// TestSummariesInRollout: eval and rollout use the same summaries as a run's validation, from the configured
+// endpoint, with its own key.
 func TestSummariesInRollout(t *testing.T) {
 	player := openaitest.Serve(t, walker)
 	writer := openaitest.Serve(t, func(n int, _ openaitest.Request) openaitest.Answer {
@@ -87,8 +87,8 @@ func TestSummariesInRollout(t *testing.T) {
 	}
 }
 
-// Who writes summaries, and with what words, is part of the contract, said by
-// keys or by flags; nobody is asked for one to find that out.
+// TestContractOfSummaries: the model and the prompts of summaries are part of the contract, whether set by keys or
+// flags. Computing the contract requests no summary.
 func TestContractOfSummaries(t *testing.T) {
 	player := openaitest.Serve(t, walker)
 	answers := func(int, openaitest.Request) openaitest.Answer { return openaitest.Answer{Text: "ok"} }

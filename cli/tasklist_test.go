@@ -11,8 +11,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// A list of which nothing is left ends the run before a model is made or
-// opened, and says what to change.
+// An empty task list ends the run before a model is made or opened, with an error that names the key to change.
 func TestNoTaskIsLeft(t *testing.T) {
 	for _, args := range [][]string{
 		{"train", "--set", "env.maze.tasks=25", "--set", "env.maze.skip_tasks=25"},
@@ -28,8 +27,8 @@ func TestNoTaskIsLeft(t *testing.T) {
 	}
 }
 
-// A file with rows that every server refuses says which, and how to leave them
-// out; then the others are played.
+// If every server rejects some rows of a file, the error lists them and the flag that skips them; with it the others
+// are played.
 func TestSkipTasks(t *testing.T) {
 	tiny := tinyModel(t)
 	play := func(more ...string) (*testState, int) {
@@ -48,7 +47,7 @@ func TestSkipTasks(t *testing.T) {
 	mustContain(t, "stdout", ts.out.String(), `"tasks":1,`)
 }
 
-// A limit picks among all tasks, by the seed, and the same ones every time.
+// A limit selects tasks by the seed, the same ones every time.
 func TestTaskLimit(t *testing.T) {
 	ts := newTestState(t)
 	spec, err := env.Lookup("maze")

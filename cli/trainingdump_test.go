@@ -41,9 +41,8 @@ experiment = "from"
 // sftOfDump are the settings of an sft run of dumpRun.
 var sftOfDump = []string{"--set", "sft.epochs=1", "--set", "sft.train_batch_size=2", "--set", "sft.micro_batch_size=1"}
 
-// dumpToTrain records twelve episodes of three tasks, says that the first two
-// samples of each succeeded, and leaves the dump and a configuration, which
-// names an environment that nobody serves.
+// dumpToTrain records twelve episodes of three tasks, marks the first two samples of each as successes, and writes
+// the dump and a configuration with an environment without a server.
 func dumpToTrain(t *testing.T, more ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -69,7 +68,7 @@ func dumpToTrain(t *testing.T, more ...string) string {
 	return dir
 }
 
-// lastMetrics is the last line of a run's metrics that has a key.
+// lastMetrics returns the last line of a run's metrics that has a key.
 func lastMetrics(t *testing.T, dir, run, key string) map[string]float64 {
 	t.Helper()
 	var found map[string]float64
@@ -87,8 +86,7 @@ func lastMetrics(t *testing.T, dir, run, key string) map[string]float64 {
 	return found
 }
 
-// TestTrainFromDump updates on what was recorded: three groups in two steps,
-// the first of them on policy.
+// TestTrainFromDump trains on recorded episodes: three groups in two steps, the first of them on policy.
 func TestTrainFromDump(t *testing.T) {
 	dir := dumpToTrain(t)
 	code, stdout, stderr := inProcess(t, dir, "train", "run.toml", "--from-dump", "d.jsonl", "--set", "trainer.total_steps=1")
@@ -100,7 +98,7 @@ func TestTrainFromDump(t *testing.T) {
 	if m["actor/updated_rows"] != 8 || m["actor/grad_norm"] == 0 {
 		t.Errorf("updated on %g rows with a gradient of %g", m["actor/updated_rows"], m["actor/grad_norm"])
 	}
-	// The weights are those that played: the ratio is 1 but for float noise.
+	// The weights are those that sampled, so the ratio is 1 up to float noise.
 	if kl, clipped := m["actor/ppo_kl"], m["actor/pg_clipfrac"]; kl > 1e-4 || kl < -1e-4 || clipped != 0 {
 		t.Errorf("on policy, but the KL is %g and %g are clipped", kl, clipped)
 	}
@@ -108,7 +106,7 @@ func TestTrainFromDump(t *testing.T) {
 		t.Error("the weights are as they were")
 	}
 
-	// The rest of the dump, in the run that goes on; the weights have moved.
+	// The resumed run trains on the rest of the dump; its weights have changed.
 	if code, _, stderr = inProcess(t, dir, "train", "run.toml", "--from-dump", "d.jsonl", "--set", "trainer.total_steps=9"); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
@@ -116,7 +114,7 @@ func TestTrainFromDump(t *testing.T) {
 		t.Errorf("the second step: %v", m)
 	}
 
-	// Other weights, which the first run has made.
+	// Other weights, written by the first run.
 	other := []string{"train", "run.toml", "--from-dump", "d.jsonl", "--set", "trainer.experiment=off", "--set", "model.path=runs/from-dump/checkpoints/step_000002/actor"}
 	code, _, stderr = inProcess(t, dir, other...)
 	if code != int(errext.Input) || !strings.Contains(stderr, "was played by sha256:") || !strings.Contains(stderr, "--off-policy") {
@@ -130,8 +128,7 @@ func TestTrainFromDump(t *testing.T) {
 	}
 }
 
-// An episode of several contexts may have more tokens than the model has
-// positions: no context of it has.
+// An episode of several contexts may have more tokens than the model has positions, if each context fits.
 func TestDumpOfContextsFits(t *testing.T) {
 	dir := dumpToTrain(t, "--format", "history", "--max-context-tokens", "2000")
 	config := string(read(t, dir, "m/config.json"))
@@ -149,7 +146,7 @@ func TestDumpOfContextsFits(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// What an outsider wrote into the file.
+	// The dump was edited by another program.
 	broken := strings.Replace(string(read(t, dir, "d.jsonl")), `"contexts":[0,`, `"contexts":[0,99999,`, 1)
 	writeFile(t, dir, "broken.jsonl", broken)
 	if code, _, stderr := inProcess(t, dir, "train", "run.toml", "--from-dump", "broken.jsonl"); code != int(errext.Input) || !strings.Contains(stderr, "context") {
@@ -175,9 +172,8 @@ func TestDumpOfContextsFits(t *testing.T) {
 	}
 }
 
-// TestTrainFromTruncatedDump updates on episodes that were sampled with top-p
-// and top-k: the dump has what these kept, so the ratio is 1, and a replay
-// gives the recorded log-probs.
+// TestTrainFromTruncatedDump trains on episodes sampled with top-p and top-k: the dump records the kept tokens, so
+// the ratio is 1, and a replay reproduces the recorded log-probs.
 func TestTrainFromTruncatedDump(t *testing.T) {
 	dir := dumpToTrain(t, "--top-p", "0.7", "--top-k", "20")
 	if code, _, stderr := inProcess(t, dir, "train", "run.toml", "--from-dump", "d.jsonl", "--set", "trainer.total_steps=1"); code != 0 {
@@ -231,7 +227,7 @@ func TestTrainFromDumpRefuses(t *testing.T) {
 	}
 }
 
-// TestSFTFromDump imitates what succeeded, or what was worth enough.
+// TestSFTFromDump imitates successful episodes, or those above a reward.
 func TestSFTFromDump(t *testing.T) {
 	dir := dumpToTrain(t)
 	for name, tt := range map[string]struct {
@@ -254,7 +250,7 @@ func TestSFTFromDump(t *testing.T) {
 		}
 	}
 
-	// Prompts that were written anew are learned as they were: a row each.
+	// If every turn has a new prompt, each turn becomes a row.
 	anew := dumpToTrain(t, "--format", "history")
 	turns, size := 0, 0
 	if _, err := table.ReadSource(t.Context(), filepath.Join(anew, "d.jsonl"), func(e *table.Entry) error {

@@ -13,7 +13,7 @@ const (
 	craftRow = `{"item_id":"textcraft_3","conversations":[{"from":"human","value":"Craft."},{"from":"gpt","value":"Action:\nget 1 log","loss":true}]}` + "\n"
 )
 
-// alone has no environment: its files are all there is.
+// alone is a configuration with files only, without an environment.
 const alone = `
 [model]
 path = "tiny"
@@ -33,8 +33,8 @@ val_before_train = false
 test_every = 0
 `
 
-// Supervised training of files needs no environment, nor a model as long as the
-// context of what would be played; all that plays refuses the configuration.
+// Supervised training on files needs no environment, and no model with room for one. Commands that play reject the
+// configuration.
 func TestSFTWithoutAnEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	link(t, tinyModel(t), dir, "tiny")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestViewOfARun trains for a moment and looks at what was played: the page
-// names tokens by the tokenizer that the run's checkpoint holds.
+// TestViewOfARun trains briefly and views the episodes: the page shows token texts of the tokenizer in the run's
+// checkpoint.
 func TestViewOfARun(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "run.toml", tinyRun)
@@ -32,8 +32,7 @@ func TestViewOfARun(t *testing.T) {
 	}
 }
 
-// TestDocumentedData follows docs/data.md where it brings data of one's own:
-// the rows that it shows are those that a run imitates.
+// TestDocumentedData follows the section of docs/data.md on custom data: a run imitates the rows shown there.
 func TestDocumentedData(t *testing.T) {
 	for _, m := range fenced.FindAllStringSubmatch(pages(t)["data.md"], -1) {
 		if m[1] != "jsonl" {

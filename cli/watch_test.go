@@ -12,8 +12,8 @@ import (
 	"github.com/openmanus/openmanus/cli/run"
 )
 
-// shownOn is what a terminal shows after text: the lines, and the one in
-// progress last. A line that is wider than the terminal is a failure.
+// shownOn returns the lines that a terminal shows after text, the one in progress last. A line wider than the
+// terminal fails the test.
 func shownOn(t *testing.T, columns int, text string) []string {
 	t.Helper()
 	lines := []string{""}
@@ -44,8 +44,7 @@ func shownOn(t *testing.T, columns int, text string) []string {
 	return lines
 }
 
-// onTerminal is a State on a terminal of so many columns, and what has been
-// written to it.
+// onTerminal returns a State on a terminal with the given number of columns.
 func onTerminal(t *testing.T, columns int) *testState {
 	ts := newTestState(t)
 	ts.Terminal = true
@@ -60,8 +59,7 @@ func (ts *testState) screen(t *testing.T) (lines []string, bar string) {
 	return all[:len(all)-1], all[len(all)-1]
 }
 
-// Every phase of a step shows that it goes on, from its first moment, and a
-// step says how long the run still takes.
+// Every phase of a step shows progress from its start, and a step shows the remaining time of the run.
 func TestWatcherShowsEveryPhase(t *testing.T) {
 	ts := onTerminal(t, 80)
 	w := &watcher{s: ts.State}
@@ -122,7 +120,7 @@ func TestWatcherShowsEveryPhase(t *testing.T) {
 	}
 }
 
-// No line is wider than the terminal, and the narrower it is, the less is said.
+// No line is wider than the terminal; a narrower terminal shows fewer columns.
 func TestWatcherFits(t *testing.T) {
 	m := algo.Metrics{"episode/success_rate": .5, "timing_s/step": 1234.5, "reward/goal/mean": 1, "rollout/logprob_gap_k3": 1e-14, "actor/lr": 2.5e-5}
 	for _, columns := range []int{200, 80, 40, 20, 5} {
@@ -150,7 +148,7 @@ func TestWatcherFits(t *testing.T) {
 	}
 }
 
-// What is logged stands above the bar, which stays.
+// Log lines appear above the bar, which stays.
 func TestLogAboveTheBar(t *testing.T) {
 	ts := onTerminal(t, 80)
 	p := ts.Progress("playing", 4)

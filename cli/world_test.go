@@ -15,7 +15,7 @@ import (
 	"github.com/openmanus/openmanus/internal/errext"
 )
 
-// env.retries counts the tries after the first: 0 is one try.
+// env.retries counts the attempts after the first; 0 allows one attempt.
 func TestRetries(t *testing.T) {
 	maze, err := builtin.New("maze", builtin.Options{})
 	if err != nil {
@@ -57,7 +57,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// A model that is not there is named before a server is asked or started.
+// A missing model is reported before a server is contacted or started.
 func TestWithoutModel(t *testing.T) {
 	var asked atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Store(true) }))
@@ -69,8 +69,7 @@ func TestWithoutModel(t *testing.T) {
 	mustContain(t, "stderr", ts.err.String(), "--model: ", "none")
 }
 
-// The built-in textcraft has as many tasks as its book; an index beyond would
-// be one of them again.
+// The built-in textcraft has as many tasks as its book; a higher index would repeat one of them.
 func TestIndexBeyondTheBook(t *testing.T) {
 	n := builtin.OwnBook().Len()
 	for _, index := range []int{n - 1, n} {
@@ -80,8 +79,7 @@ func TestIndexBeyondTheBook(t *testing.T) {
 			t.Errorf("task %d of %d: exit code %d: %s", index, n, code, ts.err.String())
 		}
 	}
-	// What the preset trains and validates on are different tasks, whether its
-	// servers are taken out or not.
+	// The preset trains and validates on different tasks, with and without its servers.
 	text, err := configs.Preset("grpo")
 	if err != nil {
 		t.Fatal(err)

@@ -74,7 +74,8 @@ func TestHowtos(t *testing.T) {
 			t.Errorf("%s gives no command", page)
 		}
 	}
-	goTest(t, root, append([]string{"-short"}, policing...)...)
+	// The example methods have no row in algorithms.md, which TestAlgorithmTables requires.
+	goTest(t, root, append([]string{"-short", "-skip=^TestAlgorithmTables$"}, policing...)...)
 }
 
 // copyTree copies the files of the repository that git does not ignore, and

@@ -27,15 +27,6 @@ func scoreCommand(s *State) *cli.Command {
 	}, 2, runScore)
 }
 
-// scoreOptions are the command line of `openmanus score`. The configuration
-// holds the score functions, and the device and number format of a reward model.
-type scoreOptions struct {
-	configs.Config
-	run.ScoreOptions
-	JSON  bool
-	flags []keyFlag // that override keys
-}
-
 // scoreKeys are the flags of score that override keys. A configuration of
 // --config takes their place.
 func scoreKeys() []keyFlag {
@@ -67,13 +58,12 @@ func scoreFlags() []cli.Flag {
 }
 
 // parseScore reads the flags of scoreFlags, and the file of --config.
-func (s *State) parseScore(c *cli.Context) (scoreOptions, error) {
-	o := scoreOptions{
-		JSON: c.Bool("json"),
-		ScoreOptions: run.ScoreOptions{
-			In: c.Args().Get(0), Out: c.Args().Get(1), PromptKey: c.String("prompt-key"), ResponseKey: c.String("response-key"),
-			TruthKey: c.String("ground-truth-key"), SourceKey: c.String("data-source-key"), Threshold: c.Float64("threshold"), Force: c.Bool("force"),
-		},
+// The configuration holds the score functions, and the device and number format
+// of a reward model. flags override its keys; a file of --config has none.
+func (s *State) parseScore(c *cli.Context) (cfg configs.Config, o run.ScoreOptions, flags []keyFlag, err error) {
+	o = run.ScoreOptions{
+		In: c.Args().Get(0), Out: c.Args().Get(1), PromptKey: c.String("prompt-key"), ResponseKey: c.String("response-key"),
+		TruthKey: c.String("ground-truth-key"), SourceKey: c.String("data-source-key"), Threshold: c.Float64("threshold"), Force: c.Bool("force"),
 	}
 	f := flagFaults{}
 	if o.In == "" {
@@ -88,30 +78,29 @@ func (s *State) parseScore(c *cli.Context) (scoreOptions, error) {
 			}
 		}
 		if err := f.err(); err != nil {
-			return o, err
+			return cfg, o, nil, err
 		}
-		var err error
-		if o.Config, err = s.loadConfig(file, "", nil); err != nil {
-			return o, err
+		if cfg, err = s.loadConfig(file, "", nil); err != nil {
+			return cfg, o, nil, err
 		}
-		if o.Reward.ScoreFn == "" && len(o.Reward.Components) == 0 {
-			return o, errext.With(errext.Input, "set reward.score_fn or reward.components there, or give --score-fn", fmt.Errorf("%s names no score function", file))
+		if cfg.Reward.ScoreFn == "" && len(cfg.Reward.Components) == 0 {
+			return cfg, o, nil, errext.With(errext.Input, "set reward.score_fn or reward.components there, or give --score-fn", fmt.Errorf("%s names no score function", file))
 		}
-		if !usesRewardModel(o.Reward) { // the device of training need not exist here
-			o.Model.Device = "cpu"
+		if !usesRewardModel(cfg.Reward) { // the device of training need not exist here
+			cfg.Model.Device = "cpu"
 		}
-		return o, nil
+		return cfg, o, nil, nil
 	}
-	o.flags = scoreKeys()
-	o.Config = schema.Defaults()
-	o.Model.ComputeDtype = "float32"
-	f.override(c, scoreKeys(), &o.Config, true)
-	if f.need("score-fn", o.Reward.ScoreFn, "the name of a score function, or --config with a [reward] section") &&
-		(o.Reward.ModelPath != "") != (o.Reward.ScoreFn == configs.ModelScoreFn) {
+	flags = scoreKeys()
+	cfg = schema.Defaults()
+	cfg.Model.ComputeDtype = "float32"
+	f.override(c, flags, &cfg, true)
+	if f.need("score-fn", cfg.Reward.ScoreFn, "the name of a score function, or --config with a [reward] section") &&
+		(cfg.Reward.ModelPath != "") != (cfg.Reward.ScoreFn == configs.ModelScoreFn) {
 		f.add("reward-model", "--reward-model and --score-fn %s need each other: give both or neither", configs.ModelScoreFn)
 	}
-	f.values(scoreKeys(), &o.Config)
-	return o, f.err()
+	f.values(flags, &cfg)
+	return cfg, o, flags, f.err()
 }
 
 // usesRewardModel reports whether a score function is the reward model.
@@ -120,17 +109,17 @@ func usesRewardModel(r configs.Reward) bool {
 }
 
 func runScore(ctx context.Context, s *State, c *cli.Context) error {
-	o, err := s.parseScore(c)
+	cfg, o, flags, err := s.parseScore(c)
 	if err != nil {
 		return err
 	}
-	r, err := s.openRun(ctx, o.Config, o.flags)
+	r, err := s.openRun(ctx, cfg, flags)
 	if err != nil {
 		return err
 	}
-	result, err := r.Score(ctx, o.ScoreOptions)
+	result, err := r.Score(ctx, o)
 	if err != nil {
 		return err
 	}
-	return s.printResult(result, result.String(), o.JSON)
+	return s.printResult(result, result.String(), c.Bool("json"))
 }

@@ -213,9 +213,9 @@ func TestTrainFromDumpRefuses(t *testing.T) {
 		{"--from-dump d.jsonl --set rollout.temperature=0.5", errext.Input, "temperature 1"},
 		{"--from-dump d.jsonl --set sft.epochs=1", errext.Input, "set sft.epochs = 0"},
 		{"--from-dump d.jsonl --set algo.adv_estimator=remax", errext.Input, "remax plays a greedy episode"},
-		{"--from-dump d.jsonl --set algo.filter_groups=true", errext.Input, "a dump has the episodes it has"},
+		{"--from-dump d.jsonl --set algo.filter_groups=true", errext.Input, "algo.filter_groups: dynamic sampling"},
 		{"--off-policy", errext.Input, "data.off_policy"},
-		{"--from-dump d.jsonl --set sft.epochs=1 --set sft.val_files=rows.jsonl", errext.Input, "nothing is validated"},
+		{"--from-dump d.jsonl --set sft.epochs=1 --set sft.val_files=rows.jsonl", errext.Input, "does not validate"},
 	} {
 		code, _, stderr := inProcess(t, dir, append([]string{"train", "run.toml"}, strings.Fields(tt.args)...)...)
 		if code != int(tt.code) || !strings.Contains(stderr, tt.want) {

@@ -2,17 +2,16 @@ package configs
 
 import "fmt"
 
-// Derived is a value that took the place of a default, or of a preset's value,
-// that does not fit what the user set.
+// Derived is a value that replaces a default or a preset's value which is
+// inconsistent with the user's settings.
 type Derived struct {
 	Key            string
 	Default, Value string // as TOML
-	Reason         string // what the default does not fit
+	Reason         string // the setting that requires the value
 }
 
-// derive replaces values that the user did not set and that do not fit the
-// others. A value that the user did set stays, and is an error if it does not
-// fit.
+// derive replaces values that the user did not set and that are inconsistent with
+// the others. A value that the user set is kept; an inconsistent one is an error.
 func (l *loader) derive() {
 	c := &l.cfg
 	rows := c.Data.TrainBatchSize * c.Rollout.GroupSize
@@ -21,7 +20,7 @@ func (l *loader) derive() {
 		l.put("rollout.max_new_tokens", context/4, "rollout.max_context_tokens %d", context)
 	}
 	if c.Data.MaxPromptTokens >= context && context > 1 {
-		room := context - c.Rollout.MaxNewTokens // replies that need more end at the context
+		room := context - c.Rollout.MaxNewTokens // longer replies end at the context's limit
 		l.put("data.max_prompt_tokens", max(room, context/2), "rollout.max_context_tokens %d", context)
 	}
 	if !c.Evolves() {
@@ -44,12 +43,12 @@ func (l *loader) derive() {
 	}
 }
 
-// fitBatches fits the mini-batches of a section to the episodes of a step, and
-// its micro-batches to those.
+// fitBatches fits a section's mini-batches to the episodes of a step, and its
+// micro-batches to the mini-batches.
 func (l *loader) fitBatches(section string, rows int) {
 	mini := section + "mini_batch_size"
 	if rows > 0 && l.number(mini) > rows {
-		l.put(mini, 0, "the %d episodes of a step, all of which are taken at once (data.train_batch_size %d x rollout.group_size %d)",
+		l.put(mini, 0, "the %d episodes of a step, which form one mini-batch (data.train_batch_size %d x rollout.group_size %d)",
 			rows, l.cfg.Data.TrainBatchSize, l.cfg.Rollout.GroupSize)
 	}
 	if !l.cfg.Actor.DynamicBatch {
@@ -57,9 +56,9 @@ func (l *loader) fitBatches(section string, rows int) {
 	}
 }
 
-// fitMicroBatch makes the micro-batch divide the batch: it changes the smaller
-// one, or the larger if the user set the smaller one. The batch stays within
-// most, if that is not 0.
+// fitMicroBatch makes the micro-batch divide the batch. It changes the
+// micro-batch, or the batch if the user set the micro-batch. The batch stays at
+// most most, unless that is 0.
 func (l *loader) fitMicroBatch(batch, micro string, most int) {
 	large, small := l.number(batch), l.number(micro)
 	if large <= 0 || small <= 0 || large%small == 0 {
@@ -70,14 +69,14 @@ func (l *loader) fitMicroBatch(batch, micro string, most int) {
 		for large%n != 0 {
 			n--
 		}
-		l.put(micro, n, "%s %d, which it has to divide", batch, large)
+		l.put(micro, n, "%s %d, which it must divide", batch, large)
 		return
 	}
 	n := max(large-large%small, small)
 	if most > 0 && n > most {
 		return
 	}
-	l.put(batch, n, "%s %d, which has to divide it", micro, small)
+	l.put(batch, n, "%s %d, which must divide it", micro, small)
 }
 
 func (l *loader) given(key string) bool { return l.inFile[key] || l.bySet[key] }

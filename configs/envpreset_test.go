@@ -69,7 +69,7 @@ func TestPresetsCombine(t *testing.T) {
 		for _, env := range EnvPresetNames() {
 			cfg, err := schema.LoadPreset(preset, []string{env}, nil)
 			if preset == "sft" && withoutRows(t, env) {
-				if err == nil || !strings.Contains(err.Error(), "no trajectories to learn from") {
+				if err == nil || !strings.Contains(err.Error(), "no trajectories to train on") {
 					t.Errorf("sft with %s, of which there are no rows: %v", env, err)
 				}
 				continue

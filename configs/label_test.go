@@ -27,7 +27,7 @@ func TestLabels(t *testing.T) {
 		name, set, want string
 	}{
 		{"twice", "env.0.label=tags", "env.1.label: env.0 is called tags already"},
-		{"all together", "env.1.label=overall", "stands for all tables together"},
+		{"all together", "env.1.label=overall", "all tables together in metrics"},
 		{"another environment", "env.1.label=wordle", "another environment"},
 		{"a number", "env.1.label='0'", "number of a table"},
 		{"a path", "env.1.label=../x", "letters, digits, _ and -"},
@@ -38,7 +38,7 @@ func TestLabels(t *testing.T) {
 			}
 		})
 	}
-	if _, err := schema.Load("run.toml", []byte(labelled), []string{"env.servers=http://127.0.0.1:1"}); err == nil || !strings.Contains(err.Error(), "env.1.servers: http://127.0.0.1:1 serves env.0 already") {
+	if _, err := schema.Load("run.toml", []byte(labelled), []string{"env.servers=http://127.0.0.1:1"}); err == nil || !strings.Contains(err.Error(), "env.1.servers: http://127.0.0.1:1 is a server of env.0 already") {
 		t.Errorf("one server of two tables: %v", err)
 	}
 	if _, err := schema.Load("run.toml", []byte(labelled), []string{"env.tag.max_turns=3"}); err == nil || !strings.Contains(err.Error(), "there are: maze, tags") {

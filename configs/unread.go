@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// unread returns the paths of keys that nothing reads in c, with what is
-// missing, in the order of the table of keys.
+// unread returns the paths of the keys that c does not read, in the order of the
+// table of keys, and the missing conditions of each.
 func (c *Config) unread() (paths []string, missing map[string]string) {
 	missing = map[string]string{}
 	for _, e := range c.Schema.table {
@@ -24,13 +24,13 @@ func (c *Config) unread() (paths []string, missing map[string]string) {
 	return paths, missing
 }
 
-// checkUses notes the keys that the user set and nothing reads, and gives every
-// key that is not read its default again: it is no part of the run.
+// checkUses adds a fault for every unread key that the user set, and resets all
+// unread keys to their defaults, since they are not part of the run.
 //
-// file is the configuration before the overrides. A key of the file is wrong if
-// the file itself has no use for it: an override may switch off what it belongs
-// to. A default is no statement: config show prints them all, and --set
-// switches things off with them.
+// file is the configuration before the overrides. A key of the file is a fault
+// only if the file alone does not read it, because an override may switch off the
+// feature that it belongs to. A default value is never a fault: config show prints
+// all defaults, and --set uses them to switch features off.
 func (l *loader) checkUses(file *Config) {
 	wrong := l.cfg.valueFaults()
 	wrong = append(wrong, l.faults...)
@@ -61,8 +61,8 @@ func (l *loader) checkUses(file *Config) {
 	l.dropComponents(file)
 }
 
-// dropComponents takes out components that nothing scores with, as the keys in
-// them: those of the user's file are wrong.
+// dropComponents removes the reward components if the method does not use them.
+// Components that the user set are a fault.
 func (l *loader) dropComponents(file *Config) {
 	if policyGradient.met(&l.cfg, 0) {
 		return
@@ -82,11 +82,11 @@ func (l *loader) dropComponents(file *Config) {
 
 const unreadKey = "only used with %s" + UnreadAdvice
 
-// UnreadAdvice ends the message about a key that nothing reads.
+// UnreadAdvice is the end of the message about an unread key.
 const UnreadAdvice = ": set that, or take it out"
 
-// explained reports whether a condition names a key whose value is wrong
-// itself: with the value that was meant it may hold.
+// explained reports whether a condition names a key with an invalid value. With
+// the intended value the condition may hold.
 func explained(condition string, wrong Faults) bool {
 	return slices.ContainsFunc(wrong, func(f Fault) bool {
 		name := generic(f.Key)
@@ -98,8 +98,8 @@ func all(paths []string, is func(string) bool) bool {
 	return !slices.ContainsFunc(paths, func(path string) bool { return !is(path) })
 }
 
-// withDefaults returns a configuration with as many tables as c, all of whose
-// keys have their defaults.
+// withDefaults returns a configuration with the tables of c and the default value
+// for every key.
 func (c *Config) withDefaults() Config {
 	usual := c.Schema.Defaults()
 	for range c.Env {
@@ -111,8 +111,8 @@ func (c *Config) withDefaults() Config {
 	return usual
 }
 
-// Unread says which keys of a configuration nothing reads, those with their
-// default values too. Text that does not load has none.
+// Unread returns a fault for every unread key that the text sets, including those
+// set to their default values. It returns nil if the text does not load.
 func (s *Schema) Unread(text []byte) Faults {
 	l := s.newLoader("", userFile)
 	if err := l.file(text); err != nil || len(l.faults) > 0 {

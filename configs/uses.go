@@ -8,19 +8,19 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// A use is the condition under which a key is read. A key whose use does not
-// hold can do nothing, so setting it is an error that names the condition.
+// A use is the condition under which a key is read. Setting a key whose use does
+// not hold is an error that names the condition.
 type use struct {
-	with  string                      // the settings that read the key, as the user writes them
-	holds func(c *Config, i int) bool // i is the index of the [[env]] table or component of the key
-	also  *use                        // a condition that has to hold too
+	with  string                      // the required settings, as the user writes them
+	holds func(c *Config, i int) bool // i is the index of the key's [[env]] table or component
+	also  *use                        // a further condition, or nil
 }
 
-// useGroup declares when the keys of a group are read; nil is always. Keys are
-// separated by blanks, and "section.*" stands for all keys of the section that
-// have no group of their own. Keys that matter on one kind of device only are
-// always read: one file serves both kinds. The keys of registered
-// implementations are read if an implementation that declares them is chosen.
+// useGroup declares when the keys of a group are read; nil means always. Keys are
+// separated by spaces. "section.*" means all keys of the section without a group
+// of their own. Keys for one kind of device count as always read, so that one file
+// serves a CPU and a GPU. The keys of a registered implementation are read if the
+// configuration selects it.
 type useGroup struct {
 	when *use
 	keys string
@@ -35,13 +35,13 @@ func (s *Schema) uses() []useGroup {
 
 		prompting = formats(func(f registry.Format) bool { return f.WritesPrompts })
 
-		// filter_metric decides for estimators that compare groups by the score alone.
+		// filter_metric is used with estimators that compare groups only by the score.
 		groupFilter = either("algo.filter_groups = true, or algo.adv_estimator = "+alternatives(byScore), func(c *Config) bool {
 			return c.Algo.FilterGroups || slices.Contains(byScore, c.Algo.AdvEstimator)
 		}).and(policyGradient)
 
-		// A shared critic has updates of its own only while it is trained alone.
-		// Its values may need a pass of their own in every step.
+		// A shared critic has separate updates only during its warm-up. Its values may
+		// need a separate pass in every step.
 		ownPasses = either("critic.shared = false, or trainer.critic_warmup above 0", func(c *Config) bool {
 			return !c.Critic.Shared || c.Trainer.CriticWarmup > 0
 		}).and(critic)
@@ -92,7 +92,7 @@ func (s *Schema) uses() []useGroup {
 		{policyGradient, "rollout.max_logprob_gap rollout.fail_on_logprob_gap"},
 		{among("rollout.engine", openai), "rollout.api.*"},
 
-		// What an episode is worth.
+		// The reward.
 		{policyGradient, `reward.signal reward.allocation reward.turn_penalty reward.invalid_action_penalty reward.score_fn
 		` + components + "fn " + components + "weight"},
 		{among("reward.allocation", "discounted").and(policyGradient), "reward.gamma"},
@@ -160,7 +160,7 @@ func (s *Schema) uses() []useGroup {
 	}
 }
 
-// The conditions that several keys have.
+// The conditions that several keys share.
 var (
 	policyGradient = among("algo.name", "policy_gradient")
 	agentevol      = among("algo.name", "agentevol")
@@ -185,7 +185,7 @@ var (
 		return c.Algo.RolloutCorrection.IS != ""
 	}).and(policyGradient)
 
-	// bypass_mode with reinforce is the one vanilla loss without a ratio.
+	// bypass_mode with reinforce has no ratio.
 	ratioLoss = either("algo.rollout_correction.loss_type = \"ppo_clip\"", func(c *Config) bool {
 		r := c.Algo.RolloutCorrection
 		return !r.BypassMode || r.LossType != "reinforce"
@@ -199,12 +199,12 @@ var (
 	}).and(policyGradient)
 )
 
-// estimator holds for the estimators that keep is true for.
+// estimator holds for the estimators for which keep returns true.
 func (s *Schema) estimator(keep func(registry.Estimator) bool) *use {
 	return among("algo.adv_estimator", registry.NamesOf(s.words.Estimators, keep)...).and(policyGradient)
 }
 
-// among holds where the text of a key is one of values.
+// among holds if the value of a string key is one of values.
 func among(key string, values ...string) *use {
 	return &use{with: strings.TrimPrefix(key, "env.") + " = " + alternatives(values), holds: func(c *Config, i int) bool {
 		return slices.Contains(values, c.field(instance(key, i)).String())
@@ -224,7 +224,7 @@ func switched(key string, want bool) *use {
 	return &use{with: with, holds: func(c *Config, i int) bool { return c.field(instance(key, i)).Bool() == want }}
 }
 
-// either holds by a rule of its own.
+// either holds if holds returns true.
 func either(with string, holds func(*Config) bool) *use {
 	return &use{with: with, holds: func(c *Config, _ int) bool { return holds(c) }}
 }
@@ -233,7 +233,7 @@ func above0(key string, holds func(*Config) bool) *use { return either(key+" abo
 
 func among0(key string, holds func(*Config) bool) *use { return either(key+" = 0", holds) }
 
-// fills holds where an [[env]] table takes a value of [agent].
+// fills holds if an [[env]] table takes the value of key from [agent].
 func fills(key string, takes func(c *Config, e *Env) bool) *use {
 	return either("an [[env]] table that leaves out "+key, func(c *Config) bool {
 		for i := range c.Env {
@@ -245,7 +245,7 @@ func fills(key string, takes func(c *Config, e *Env) bool) *use {
 	})
 }
 
-// served holds for the server of an environment that is built in.
+// served holds if the environment runs on its built-in server.
 func served(name string) *use {
 	return &use{with: "the built-in " + name + " server", holds: func(c *Config, i int) bool {
 		e := &c.Env[i]
@@ -253,15 +253,15 @@ func served(name string) *use {
 	}}
 }
 
-// falls holds where a learning rate has an end to fall to.
+// falls holds if the schedule of a learning rate has a final value.
 func falls(section string) *use { return among(section+".schedule", "linear", "cosine") }
 
-// scoreFnReads holds where reward.score_fn takes a parameter.
+// scoreFnReads holds if reward.score_fn has the parameter.
 func (s *Schema) scoreFnReads(parameter string) *use {
 	return among("reward.score_fn", s.scores.names(parameter)...).and(policyGradient)
 }
 
-// componentReads holds where a component's function takes a parameter.
+// componentReads holds if a component's function has the parameter.
 func (s *Schema) componentReads(parameter string) *use {
 	fns := s.scores.names(parameter)
 	return &use{with: "fn = " + alternatives(fns), also: policyGradient, holds: func(c *Config, i int) bool {
@@ -273,12 +273,12 @@ func (s *Schema) componentReads(parameter string) *use {
 // trajectories reports whether recorded trajectories are loaded.
 func trajectories(c *Config) bool { return c.SFT.Epochs > 0 || c.Model.Fresh.Layers > 0 || c.Evolves() }
 
-// scoresWith reports whether a score function of that kind is in use.
+// scoresWith reports whether kind holds for a configured score function.
 func (c *Config) scoresWith(kind func(fn string) bool) bool {
 	return kind(c.Reward.ScoreFn) || slices.ContainsFunc(c.Reward.Components, func(p Component) bool { return kind(cmp.Or(p.Fn, p.Name)) })
 }
 
-// and returns u with a condition that has to hold too.
+// and returns the conjunction of u and also.
 func (u *use) and(also *use) *use {
 	return &use{with: u.with, holds: u.holds, also: &use{with: also.with, holds: also.holds, also: joined(u.also, also.also)}}
 }
@@ -296,7 +296,7 @@ func joined(a, b *use) *use {
 // met reports whether the key is read.
 func (u *use) met(c *Config, i int) bool { return len(u.unmet(c, i)) == 0 }
 
-// unmet lists the conditions that do not hold, the first to set first.
+// unmet lists the conditions that do not hold, the outermost first.
 func (u *use) unmet(c *Config, i int) []string {
 	var out []string
 	for ; u != nil; u = u.also {

@@ -11,7 +11,7 @@ import (
 // faults returns all faults of c.
 func (c *Config) faults() Faults {
 	fs := c.valueFaults()
-	// Rules across keys would only repeat what is already wrong with one of them.
+	// A rule across keys is skipped for a key whose own value is invalid.
 	var across Faults
 	c.checkModel(&across)
 	c.checkEnvs(&across)
@@ -29,7 +29,7 @@ func (c *Config) faults() Faults {
 	return fs
 }
 
-// valueFaults are the values that no configuration may have.
+// valueFaults returns the faults of single values, independent of other keys.
 func (c *Config) valueFaults() Faults {
 	var fs Faults
 	for _, e := range c.Schema.table {
@@ -45,7 +45,8 @@ func (c *Config) valueFaults() Faults {
 	return fs
 }
 
-// paths returns where a key occurs in c: once, or once for every [[env]] table.
+// paths returns the paths of a key in c: one, or one for every [[env]] table or
+// component.
 func (c *Config) paths(name string) []string {
 	if leaf, ok := strings.CutPrefix(name, components); ok {
 		out := make([]string, len(c.Reward.Components))
@@ -68,9 +69,9 @@ func (c *Config) checkModel(fs *Faults) {
 	c.checkLoRA(fs)
 	f := c.Model.Fresh
 	switch {
-	case c.Rollout.Engine == openai: // it has its own
+	case c.Rollout.Engine == openai: // the endpoint has the model
 	case c.Model.Path == "" && f.Layers == 0:
-		fs.add("model.path", "no model: give a folder or a .gguf file, or model.fresh.layers for one made on the spot")
+		fs.add("model.path", "no model: give a folder or a .gguf file, or set model.fresh.layers for a new model with random weights")
 	case c.Model.Path != "" && f.Layers != 0:
 		fs.add("model.fresh.layers", "model.path names a model already: take out one of the two")
 	}
@@ -84,13 +85,13 @@ func (c *Config) checkModel(fs *Faults) {
 	case f.HiddenSize%f.Heads != 0:
 		fs.add("model.fresh.heads", "%d does not divide hidden_size %d", f.Heads, f.HiddenSize)
 	case f.HiddenSize/f.Heads%2 != 0:
-		fs.add("model.fresh.heads", "heads of %d numbers are odd: rotary positions need an even number", f.HiddenSize/f.Heads)
+		fs.add("model.fresh.heads", "the head size %d is odd: rotary positions need an even one", f.HiddenSize/f.Heads)
 	}
 	if f.Heads%f.KVHeads != 0 {
 		fs.add("model.fresh.kv_heads", "%d does not divide heads %d", f.KVHeads, f.Heads)
 	}
 	if c.Model.TokenizerPath != "" {
-		fs.add("model.tokenizer_path", "a fresh model makes its own vocabulary: take it out")
+		fs.add("model.tokenizer_path", "a fresh model builds its own vocabulary: take it out")
 	}
 }
 
@@ -100,26 +101,26 @@ func (c *Config) checkLoRA(fs *Faults) {
 	case m.LoRARank == 0:
 		return
 	case m.Fresh.Layers > 0:
-		fs.add("model.lora_rank", "the weights of a fresh model are random, and adapters would freeze them so: set it to 0")
+		fs.add("model.lora_rank", "adapters would freeze the random weights of a fresh model: set it to 0")
 	}
 	if len(m.TargetModules) == 0 {
 		fs.add("model.target_modules", "no layer gets an adapter: name some, or give [%q]", allLinear)
 	}
 	if len(m.TargetModules) > 1 && slices.Contains(m.TargetModules, allLinear) {
-		fs.add("model.target_modules", "%q stands for every layer already: take out the others", allLinear)
+		fs.add("model.target_modules", "%q already means every layer: take out the others", allLinear)
 	}
 }
 
-// checkOffload refuses to move away what does not exist or is needed where it
-// is. On a CPU everything is in the host's memory already, and a run says that
-// these keys do nothing: one configuration is for both.
+// checkOffload reports offloading of weights that the policy needs on the device.
+// On a CPU the keys have no effect and a run logs that, so that one configuration
+// serves a CPU and a GPU.
 func (c *Config) checkOffload(fs *Faults) {
 	if c.Ref.OffloadParams && c.Model.LoRARank > 0 && c.Ref.Path == "" {
-		fs.add("ref.offload_params", "with model.lora_rank the reference is the frozen weights themselves, which the policy needs too: take it out")
+		fs.add("ref.offload_params", "with model.lora_rank the reference shares the frozen weights with the policy: take it out")
 	}
 }
 
-// overall is what metrics call all environments together.
+// overall is the name of all environments together in metrics.
 const overall = "overall"
 
 func (c *Config) checkEnvs(fs *Faults) {
@@ -132,18 +133,18 @@ func (c *Config) checkEnvs(fs *Faults) {
 	for i, e := range c.Env {
 		at := "env." + strconv.Itoa(i) + "."
 		if before, taken := first[e.Called()]; taken {
-			fs.add(at+"label", "env.%d is called %s already: give the tables labels of their own, or all tasks and servers in one [[env]] table", before, e.Called())
+			fs.add(at+"label", "env.%d is called %s already: give each table its own label, or put all tasks and servers in one [[env]] table", before, e.Called())
 		} else {
 			first[e.Called()] = i
 		}
 		if e.Label == overall {
-			fs.add(at+"label", "%q stands for all tables together in metrics: choose another", overall)
+			fs.add(at+"label", "%q is the name of all tables together in metrics: choose another", overall)
 		} else if e.Label != e.Name && c.environment(e.Label).Name != "" {
 			fs.add(at+"label", "%q is another environment: choose another label", e.Label)
 		}
 		for _, url := range e.Servers {
 			if before, taken := served[url]; taken && before != i {
-				fs.add(at+"servers", "%s serves env.%d already, and each table counts only its own instances: give each servers of its own", url, before)
+				fs.add(at+"servers", "%s is a server of env.%d already, and instances are counted per table: give each table its own servers", url, before)
 			}
 			served[url] = i
 		}
@@ -153,7 +154,7 @@ func (c *Config) checkEnvs(fs *Faults) {
 			fs.add(at+"tasks", "no tasks to train on: give an index range such as \"0-199\" or files")
 		}
 		if c.environment(e.Name).Name == "" {
-			continue // what there is of an environment is said of those that there are
+			continue // the fault of env.name is enough
 		}
 		if len(e.Servers) == 0 && !e.Launch && !c.environment(e.Name).Builtin && c.Data.FromDump == "" {
 			fs.add(at+"servers", "%s has no built-in server: give the addresses of running ones, or launch = true and a checkout", e.Name)
@@ -168,15 +169,15 @@ func (c *Config) checkEnvs(fs *Faults) {
 	}
 	c.checkLaunch(fs)
 	if !trained {
-		fs.add("env.0.weight", "no weight is above 0: nothing would be trained on")
+		fs.add("env.0.weight", "no weight is above 0, so no environment is trained on: raise one")
 	}
 	val = val || len(c.SFT.ValFiles) > 0
 	if !val && (c.Trainer.TestEvery > 0 || c.Trainer.ValBeforeTrain) && c.Data.FromDump == "" {
-		fs.add("env.0.val_tasks", "nothing to validate on: give val_tasks, or set trainer.test_every = 0 and trainer.val_before_train = false")
+		fs.add("env.0.val_tasks", "no validation tasks: give val_tasks, or set trainer.test_every = 0 and trainer.val_before_train = false")
 	}
 }
 
-// checkPlayed holds the rules of an [[env]] table that concern its episodes.
+// checkPlayed checks the keys of an [[env]] table that concern its episodes.
 func (c *Config) checkPlayed(fs *Faults, at string, e Env) {
 	if e.Instruction != "" && e.InstructionFile != "" {
 		fs.add(at+"instruction", "instruction_file is set too: take out one of the two")
@@ -185,7 +186,8 @@ func (c *Config) checkPlayed(fs *Faults, at string, e Env) {
 	c.checkFormat(fs, at, e)
 }
 
-// checkUnplayed: only supervised training of files goes without an environment.
+// checkUnplayed checks a configuration without an environment, which is only
+// valid for supervised training on files.
 func (c *Config) checkUnplayed(fs *Faults) {
 	const add = "no environment: add a table [[env]] with name and tasks"
 	switch {
@@ -200,7 +202,7 @@ func (c *Config) checkUnplayed(fs *Faults) {
 		fs.add("model.fresh.walks", "there are no random walks without an [[env]], only in maze: set it to 0")
 	}
 	if len(c.SFT.ValFiles) == 0 && (c.Trainer.TestEvery > 0 || c.Trainer.ValBeforeTrain) {
-		fs.add("sft.val_files", "nothing to validate on: give some, or set trainer.test_every = 0 and trainer.val_before_train = false")
+		fs.add("sft.val_files", "no validation files: give some, or set trainer.test_every = 0 and trainer.val_before_train = false")
 	}
 }
 
@@ -220,7 +222,7 @@ func (c *Config) checkActionFormat(fs *Faults, at string, e Env) {
 	}
 }
 
-// openai is the engine that is not of this process.
+// openai is the engine of an external endpoint.
 const openai = "openai"
 
 func (c *Config) checkAPI(fs *Faults) {
@@ -228,7 +230,7 @@ func (c *Config) checkAPI(fs *Faults) {
 	if c.Rollout.Engine != openai {
 		return
 	}
-	const only = "engine \"openai\" needs it (openmanus eval and rollout play with an endpoint; it cannot be trained with)"
+	const only = "engine \"openai\" needs it (for openmanus eval and rollout; an endpoint cannot be trained)"
 	if a.BaseURL == "" {
 		fs.add("rollout.api.base_url", "missing: %s", only)
 	} else if msg := ServerURL(a.BaseURL); msg != "" {
@@ -238,20 +240,20 @@ func (c *Config) checkAPI(fs *Faults) {
 		fs.add("rollout.api.model", "missing: %s", only)
 	}
 	if c.Rollout.Deterministic {
-		fs.add("rollout.deterministic", "no endpoint promises to repeat itself: set it to false")
+		fs.add("rollout.deterministic", "the replies of an endpoint are not reproducible: set it to false")
 	}
 	if c.Rollout.IgnoreEOS {
-		fs.add("rollout.ignore_eos", "an endpoint ends its replies itself: set it to false")
+		fs.add("rollout.ignore_eos", "an endpoint decides the end of its replies: set it to false")
 	}
 	if c.Agent.MaxObsTokens != 0 {
-		fs.add("agent.max_obs_tokens", "an endpoint does not tell its tokens, so an observation cannot be measured in them: set it to 0")
+		fs.add("agent.max_obs_tokens", "an endpoint does not reveal its tokenizer, so the tokens of an observation cannot be counted: set it to 0")
 	}
 }
 
-// checkFormat holds the options of formats against the format.
+// checkFormat checks the options of prompt formats.
 func (c *Config) checkFormat(fs *Faults, at string, e Env) {
 	if e.MemoryFile != "" && c.Rollout.Deterministic {
-		fs.add(at+"memory_file", "what an episode finds there depends on when the run was begun and resumed, which rollout.deterministic rules out: take out one of the two")
+		fs.add(at+"memory_file", "its content depends on when the run was started and resumed, which conflicts with rollout.deterministic: take out one of the two")
 	}
 	if c.Schema.format(e.Format).Tools && !c.environment(e.Name).Tools {
 		fs.add(at+"format", "%s has no tools to call, only %s have: use react or action_tags", e.Name, c.environmentsThat(func(e registry.Environment) bool { return e.Tools }))
@@ -261,7 +263,7 @@ func (c *Config) checkFormat(fs *Faults, at string, e Env) {
 	case c.Agent.Summary.BaseURL == "" || c.Agent.Summary.Model == "":
 		fs.add(at+"use_summary", "summaries need an endpoint: give agent.summary.base_url and agent.summary.model")
 	case c.Rollout.Deterministic:
-		fs.add(at+"use_summary", "no endpoint promises to repeat itself, which rollout.deterministic does: take out one of the two")
+		fs.add(at+"use_summary", "the summaries of an endpoint are not reproducible, which conflicts with rollout.deterministic: take out one of the two")
 	}
 }
 
@@ -282,7 +284,7 @@ func (c *Config) checkRollout(fs *Faults) {
 func (c *Config) checkUpdate(fs *Faults) {
 	a := c.Actor
 	rows := c.Data.TrainBatchSize * c.Rollout.GroupSize
-	if a.MiniBatchSize > rows && !c.Evolves() { // which learns from trajectories of before, too
+	if a.MiniBatchSize > rows && !c.Evolves() { // AgentEvol adds earlier trajectories
 		fs.add("actor.mini_batch_size", "%d is more than the %d episodes of a step (train_batch_size %d x group_size %d); 0 takes them all",
 			a.MiniBatchSize, rows, c.Data.TrainBatchSize, c.Rollout.GroupSize)
 	}
@@ -294,7 +296,7 @@ func (c *Config) checkUpdate(fs *Faults) {
 			a.MaxTokensPerMicroBatch, c.Rollout.MaxContextTokens)
 	}
 	if a.UseKLLoss && a.KLLossCoef == 0 {
-		fs.add("actor.kl_loss_coef", "0 makes nothing of a reference that costs a pass over every episode: set it above 0, or actor.use_kl_loss = false")
+		fs.add("actor.kl_loss_coef", "the KL loss has weight 0 but costs a pass of the reference over every episode: set it above 0, or actor.use_kl_loss = false")
 	}
 	c.checkOffload(fs)
 	checkOptim(fs, "actor.optim.", a.Optim)
@@ -306,7 +308,7 @@ func (c *Config) checkUpdate(fs *Faults) {
 func (c *Config) checkLoss(fs *Faults) {
 	a := c.Actor
 	if a.UseKLLoss && a.KLLossType == "full" && (c.Rollout.TopP < 1 || c.Rollout.TopK > 0) {
-		fs.add("actor.kl_loss_type", "full is over the whole vocabulary, and rollout.top_p or top_k sample from a part of it: take another one, or turn them off")
+		fs.add("actor.kl_loss_type", "full needs the whole vocabulary, but rollout.top_p or top_k restrict it: choose another type, or turn them off")
 	}
 	loss, _ := registry.Find(c.Schema.words.Losses, a.PolicyLoss)
 	if loss.Check != nil {
@@ -315,7 +317,7 @@ func (c *Config) checkLoss(fs *Faults) {
 		}
 	}
 	if loss.Aggregation != "" && a.LossAgg != loss.Aggregation {
-		fs.add("actor.loss_agg", "policy_loss %s is defined with one aggregation: write loss_agg = %q", a.PolicyLoss, loss.Aggregation)
+		fs.add("actor.loss_agg", "policy_loss %s requires its own aggregation: write loss_agg = %q", a.PolicyLoss, loss.Aggregation)
 	}
 	if a.PolicyLoss == "vespo" && c.Algo.RolloutCorrection.IS == "sequence" {
 		fs.add("algo.rollout_correction.rollout_is", "policy_loss vespo multiplies the weights of a sequence's tokens: write rollout_is = \"token\"")
@@ -325,13 +327,13 @@ func (c *Config) checkLoss(fs *Faults) {
 func (c *Config) checkCritic(fs *Faults, rows int) {
 	v := c.Critic
 	if v.Shared && v.Path != "" {
-		fs.add("critic.path", "a shared critic has no weights of its own to start from: take it out, or critic.shared")
+		fs.add("critic.path", "a shared critic uses the actor's decoder and loads no weights: take it out, or critic.shared")
 	}
 	if v.Shared && v.GradientCheckpointing {
-		fs.add("critic.gradient_checkpointing", "a shared critic has the actor's decoder: write model.gradient_checkpointing = true, and take it out here")
+		fs.add("critic.gradient_checkpointing", "a shared critic uses the actor's decoder: write model.gradient_checkpointing = true, and take it out here")
 	}
 	if v.Shared && v.OffloadOptimizer {
-		fs.add("critic.offload_optimizer", "the optimiser of a shared critic is that of one layer: take it out, or critic.shared")
+		fs.add("critic.offload_optimizer", "the optimiser of a shared critic holds only one layer: take it out, or critic.shared")
 	}
 	checkOptim(fs, "critic.optim.", v.Optim)
 	if !c.updatesCritic() {
@@ -347,10 +349,10 @@ func (c *Config) checkCritic(fs *Faults, rows int) {
 
 func (c *Config) checkAlgo(fs *Faults) {
 	if c.Algo.FilterGroups && c.Rollout.GroupSize == 1 {
-		fs.add("algo.filter_groups", "a group of one episode has no spread: set rollout.group_size to at least 2, or take it out")
+		fs.add("algo.filter_groups", "the scores of a group of one episode cannot differ: set rollout.group_size to at least 2, or take it out")
 	}
 	if c.estimator().ByPart && c.Algo.UseKLInReward {
-		fs.add("algo.use_kl_in_reward", "%s compares the parts of the reward one by one, and the KL is none of them: set actor.use_kl_loss instead", c.Algo.AdvEstimator)
+		fs.add("algo.use_kl_in_reward", "%s compares the parts of the reward one by one, and the KL is not a part: set actor.use_kl_loss instead", c.Algo.AdvEstimator)
 	}
 	r := c.Algo.RolloutCorrection
 	at := "algo.rollout_correction."
@@ -359,20 +361,20 @@ func (c *Config) checkAlgo(fs *Faults) {
 	}
 	for i, name := range r.RS {
 		if i < len(r.RSThreshold) && strings.Contains(r.RSThreshold[i], "_") && !strings.HasSuffix(name, "_k1") {
-			fs.add(at+"rollout_rs_threshold", "%q is two bounds, %s has one: give a number", r.RSThreshold[i], name)
+			fs.add(at+"rollout_rs_threshold", "%q has two bounds, but %s takes one: give a number", r.RSThreshold[i], name)
 		}
 	}
 	if low := r.ISThresholdLower; low > r.ISThreshold {
 		fs.add(at+"rollout_is_threshold_lower", "%v is above rollout_is_threshold %v: no weight would be left", low, r.ISThreshold)
 	}
 	if r.ISBatchNormalize && r.BypassMode {
-		fs.add(at+"rollout_is_batch_normalize", "the weights of bypass_mode are those of a micro-batch, whose mean would make micro_batch_size change the result: take it out")
+		fs.add(at+"rollout_is_batch_normalize", "bypass_mode computes weights per micro-batch, so their mean would make the result depend on micro_batch_size: take it out")
 	}
 	if !r.BypassMode {
 		return
 	}
 	if c.Actor.PolicyLoss != "vanilla" {
-		fs.add(at+"bypass_mode", "it brings its own loss (loss_type): take out actor.policy_loss = %q", c.Actor.PolicyLoss)
+		fs.add(at+"bypass_mode", "bypass_mode has its own loss (loss_type): take out actor.policy_loss = %q", c.Actor.PolicyLoss)
 	}
 	if r.IS != "" && r.LossType == "ppo_clip" {
 		fs.add(at+"rollout_is", "with bypass_mode and loss_type = \"ppo_clip\" the ratio is the weight: take it out")
@@ -383,17 +385,17 @@ func (c *Config) checkSFT(fs *Faults) {
 	s := c.SFT
 	switch {
 	case (s.PromptKey == "") != (s.ResponseKey == ""):
-		fs.add("sft.prompt_key", "prompt_key and response_key go together: set both, or neither for files of conversations")
+		fs.add("sft.prompt_key", "prompt_key and response_key are used together: set both, or neither for files of conversations")
 	case s.PromptKey != "" && s.PromptKey == s.ResponseKey:
 		fs.add("sft.response_key", "%q is the prompt's column", s.ResponseKey)
 	case s.PromptKey != "" && len(s.Files) == 0:
-		fs.add("sft.prompt_key", "it names a column of sft.files: give some")
+		fs.add("sft.prompt_key", "prompt_key names a column of sft.files, which is empty: give files")
 	}
 	if s.DynamicBatch && s.MaxTokens < s.MaxLength {
 		fs.add("sft.max_tokens_per_micro_batch", "%d is less than one trajectory may have (sft.max_length %d)", s.MaxTokens, s.MaxLength)
 	}
 	if c.Trainer.BestMetric == "loss" && len(s.ValFiles) == 0 {
-		fs.add("trainer.best_metric", "\"loss\" is that of sft.val_files: give some, or choose success_rate")
+		fs.add("trainer.best_metric", "\"loss\" is the loss on sft.val_files, which is empty: give files, or choose success_rate")
 	}
 	if s.Epochs == 0 {
 		return
@@ -402,13 +404,13 @@ func (c *Config) checkSFT(fs *Faults) {
 		fs.add("sft.micro_batch_size", "%d does not divide sft.train_batch_size %d", s.MicroBatchSize, s.TrainBatchSize)
 	}
 	if !c.hasTrajectories() && c.Data.FromDump == "" {
-		fs.add("sft.epochs", "no trajectories to learn from: give sft.files, files in [[env]] tasks, or expert_tasks; or set it to 0")
+		fs.add("sft.epochs", "no trajectories to train on: give sft.files, files in [[env]] tasks, or expert_tasks; or set it to 0")
 	}
 	checkOptim(fs, "sft.optim.", s.Optim)
 }
 
-// hasTrajectories reports whether something is named that recorded trajectories
-// may come from.
+// hasTrajectories reports whether the configuration names a possible source of
+// recorded trajectories.
 func (c *Config) hasTrajectories() bool {
 	found := len(c.SFT.Files) > 0
 	for _, e := range c.Env {
@@ -423,16 +425,16 @@ func checkOptim(fs *Faults, at string, o Optim) {
 	}
 }
 
-// checkDump: training from a dump plays nothing.
+// checkDump checks training from a dump, which plays no episodes.
 func (c *Config) checkDump(fs *Faults) {
 	switch d := c.Data; {
 	case d.FromDump != "" && len(c.SFT.ValFiles) > 0:
-		fs.add("sft.val_files", "nothing is validated where data.from_dump is trained from: take one of the two out")
+		fs.add("sft.val_files", "training from data.from_dump does not validate: take out one of the two")
 	case d.FromDump != "" && c.Algo.FilterGroups:
-		fs.add("algo.filter_groups", "a dump has the episodes it has: set it to false where data.from_dump is trained from")
+		fs.add("algo.filter_groups", "dynamic sampling plays more episodes, and training from data.from_dump plays none: set it to false")
 	case d.FromDump != "" && c.estimator().Greedy:
-		fs.add("algo.adv_estimator", "%s plays a greedy episode of every task, and nothing is played where data.from_dump is trained from", c.Algo.AdvEstimator)
+		fs.add("algo.adv_estimator", "%s plays a greedy episode of every task, and training from data.from_dump plays none: choose another estimator", c.Algo.AdvEstimator)
 	case d.FromDump != "" && c.Model.Path == "":
-		fs.add("data.from_dump", "it trains a model that is there: set model.path to the one that played, and model.fresh.layers = 0")
+		fs.add("data.from_dump", "training from a dump needs an existing model: set model.path to the one that played, and model.fresh.layers = 0")
 	}
 }

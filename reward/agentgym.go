@@ -21,13 +21,13 @@ import (
 // its weights and defaults; the configuration keys are those of its
 // reward_model_info.
 //
-// Differs in: texts are joined by a line end, and normalised actions keep
-// their blanks and lose backslashes, as upstream means (its escapes are
-// doubled, so that it joins by two characters and takes "go to desk 1" and
-// "gotodesk 1" for the same action); the actions of the ground truth are the
-// row's, as a JSON list; actions are those of <action> too; a sum of running
-// scores, which sciworld, babyai and the tool environments hand out, counts the
-// same points again with every turn.
+// Differs in: texts are joined by a newline, and normalised actions keep their
+// spaces and lose backslashes, as upstream intends (its escapes are doubled, so
+// that it joins with two characters and treats "go to desk 1" and "gotodesk 1" as
+// the same action); the actions of the ground truth are a JSON list in the row;
+// actions in <action> count too; for running scores, which sciworld, babyai and
+// the tool environments return, the last one is used instead of a sum, which
+// would count the same points in every turn.
 var (
 	envWeight        = registry.NewParam("env_reward_weight", 0.25, "weight of the environment's rewards", registry.Finite)
 	envScale         = registry.NewParam("env_reward_scale", 1.0, "factor of their sum", registry.Finite)
@@ -152,7 +152,7 @@ func (a agentGym) length(text string) float64 {
 func (a agentGym) similarity(text, truth string) float64 {
 	var want []string
 	if strings.TrimSpace(truth) != "" && json.Unmarshal([]byte(truth), &want) != nil {
-		want = nil // a ground truth of another kind names no actions
+		want = nil // another kind of ground truth has no actions
 	}
 	if len(want) == 0 {
 		return (simMax.In(a.v) + simMin.In(a.v)) / 2

@@ -8,24 +8,24 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// Paid is an episode whose score is to be spread over its tokens.
+// Paid is an episode for an Allocation.
 type Paid struct {
 	Score float64
 	Mask  []uint8     // 1 on sampled tokens
 	Turns []data.Turn // empty: each run of ones in Mask is a turn
-	// Signal is what per_turn asks for each turn's share; the others ignore it.
+	// Signal computes each turn's share for per_turn; other allocations ignore it.
 	Signal Signal
-	Gamma  float64 // of discounted
+	Gamma  float64 // discount of the allocation discounted
 }
 
-// Allocation spreads an episode's score over its tokens. The result has the
+// Allocation distributes an episode's score over its tokens. The result has the
 // mask's length and is 0 where the mask is 0.
 type Allocation func(p Paid) ([]float32, error)
 
 // Allocations holds the allocations by name. The formulas are those of
-// OpenManus-RL's _convert_rollout_results_to_dataproto (spec 3.5); all of them
-// differ from it in: rewards lie on the tokens that were sampled, wherever in
-// the row these are, and none is lost outside a window.
+// OpenManus-RL's _convert_rollout_results_to_dataproto (spec 3.5). All of them
+// differ from it in: rewards are on the sampled tokens, wherever they are in the
+// row, and no reward is lost outside a window.
 var Allocations = registry.New[Allocation]("reward allocation")
 
 func init() {
@@ -35,8 +35,7 @@ func init() {
 	Allocations.Register("per_turn", PerTurn)
 }
 
-// ErrNoSampledToken is returned for an episode in which the model said
-// nothing: there is no token to reward.
+// ErrNoSampledToken is returned for an episode without a sampled token.
 var ErrNoSampledToken = errors.New("the episode has no sampled token")
 
 // LastToken puts the whole score on the last sampled token.
@@ -50,7 +49,7 @@ func LastToken(p Paid) ([]float32, error) {
 	return rewards, nil
 }
 
-// last is the last sampled token.
+// last returns the index of the last sampled token.
 func (p *Paid) last() (int, error) {
 	for i := len(p.Mask) - 1; i >= 0; i-- {
 		if p.Mask[i] == 1 {
@@ -60,9 +59,8 @@ func (p *Paid) last() (int, error) {
 	return 0, ErrNoSampledToken
 }
 
-// UniformPositive gives each of n sampled tokens score/n where the score is
-// positive, and puts a negative one on the last token: praise is for all, the
-// blame for what the episode ended with.
+// UniformPositive gives each of n sampled tokens score/n if the score is positive,
+// and puts a negative score on the last sampled token.
 func UniformPositive(p Paid) ([]float32, error) {
 	if p.Score <= 0 {
 		return LastToken(p)
@@ -81,12 +79,11 @@ func UniformPositive(p Paid) ([]float32, error) {
 	return rewards, nil
 }
 
-// Discounted walks the turns from the last to the first with c = score: every
-// one of a turn's n tokens gets c/n, then c becomes c·γⁿ.
+// Discounted goes through the turns from the last to the first, starting with
+// c = score: each of a turn's n tokens gets c/n, then c becomes c·γⁿ.
 //
-// The discount therefore counts tokens, and the sum over an episode is more
-// than its score: with γ = 1 every turn gets the whole of it. Both are
-// OpenManus-RL's.
+// The discount is per token, and the sum over an episode exceeds its score: with
+// γ = 1 every turn gets the full score. Both are as in OpenManus-RL.
 func Discounted(p Paid) ([]float32, error) {
 	spans := p.spans()
 	if len(spans) == 0 {
@@ -104,18 +101,17 @@ func Discounted(p Paid) ([]float32, error) {
 	return rewards, nil
 }
 
-// PerTurn pays, on a turn's last token, what the turn added to the signal:
-// r_k = S(turns 1..k) - S(turns 1..k-1). For signal sum these are the steps'
-// own rewards, for last (running scores) their increments. What the score has
-// beside the signal, penalties for one, is paid at the end, so that the sum is
-// always the score.
+// PerTurn puts on a turn's last token the change of the signal in that turn:
+// r_k = S(turns 1..k) - S(turns 1..k-1). For the signal sum these are the steps'
+// rewards, for last (running scores) their increments. The difference of score and
+// signal, such as penalties, is added at the end, so that the sum is the score.
 //
 // OpenManus-RL has no such allocation.
 func PerTurn(p Paid) ([]float32, error) {
 	if len(p.Turns) == 0 || p.Signal == nil {
 		return nil, errors.New("allocation per_turn needs the turns of the episode and a signal")
 	}
-	// The rest may cancel what the last turn added, so it is rounded once, at the end.
+	// The remainder may cancel the last turn's share, so the sum is rounded only once.
 	paid := make([]float64, len(p.Mask))
 	before := 0.0
 	for k, t := range p.Turns {
@@ -123,7 +119,7 @@ func PerTurn(p Paid) ([]float32, error) {
 		if t.End > t.Start {
 			paid[t.End-1] = now - before
 			before = now
-		} // a turn without tokens leaves its share to the next
+		} // the share of a turn without tokens goes to the next turn
 	}
 	last, err := p.last()
 	if err != nil {
@@ -139,7 +135,7 @@ func PerTurn(p Paid) ([]float32, error) {
 
 type span struct{ start, end int }
 
-// spans are the turns that have tokens.
+// spans returns the turns that have tokens.
 func (p *Paid) spans() []span {
 	var out []span
 	if len(p.Turns) > 0 {

@@ -40,7 +40,7 @@ func init() {
 
 const bleuOrder = 4
 
-// ngramCounts are the matches and totals of each order, and both lengths.
+// ngramCounts holds the matches and totals of each order, and both lengths.
 type ngramCounts struct {
 	match, total [bleuOrder]int
 	c, r         int
@@ -144,7 +144,7 @@ func tokens13a(line string) []string {
 	line = strings.ReplaceAll(line, "-\n", "")
 	line = strings.ReplaceAll(line, "\n", " ")
 	if strings.Contains(line, "&") {
-		// One after the other, as there: "&amp;lt;" becomes "<".
+		// The replacements run in sequence, as in sacreBLEU: "&amp;lt;" becomes "<".
 		for _, e := range [][2]string{{"&quot;", `"`}, {"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}} {
 			line = strings.ReplaceAll(line, e[0], e[1])
 		}

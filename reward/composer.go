@@ -13,19 +13,19 @@ type Component struct {
 	Scorer Scorer
 }
 
-// Composer scores samples by Σ weight·component. It refuses what no optimiser
-// can use: numbers that are not finite, and more or fewer scores than samples.
+// Composer scores samples by Σ weight·component. It returns an error for scores
+// that are not finite and for a component with the wrong number of scores.
 type Composer struct {
 	Components []Component
 }
 
-// Composed are the scores of a list of samples, with every component's own.
+// Composed holds the scores of a list of samples, in total and by component.
 type Composed struct {
 	Scores []float64
 	Parts  map[string][]Score // by component
 }
 
-// Score scores all samples. Components are asked one after the other.
+// Score scores all samples. The components run in sequence.
 func (c *Composer) Score(ctx context.Context, samples []Sample) (Composed, error) {
 	out := Composed{Scores: make([]float64, len(samples)), Parts: map[string][]Score{}}
 	if len(samples) == 0 {
@@ -50,8 +50,8 @@ func (c *Composer) Score(ctx context.Context, samples []Sample) (Composed, error
 	return out, nil
 }
 
-// Metrics are the mean of every component, reward/<name>/mean, and of every
-// extra number that the component gave, over the samples that have it.
+// Metrics returns the mean of every component, reward/<name>/mean, and of every
+// extra number of a component, over the samples that have it.
 func (c Composed) Metrics() map[string]float64 {
 	m := map[string]float64{}
 	count := map[string]float64{}
@@ -73,7 +73,7 @@ func (c Composed) Metrics() map[string]float64 {
 	return m
 }
 
-// Close ends what the components have started.
+// Close closes the components.
 func (c *Composer) Close() error {
 	var first error
 	for _, part := range c.Components {

@@ -13,17 +13,17 @@ import (
 	"github.com/openmanus/openmanus/reward/mathexpr"
 )
 
-// 1 if the arithmetic in the last <answer> of the last line uses each given
-// number exactly once and makes the target (within 1e-5), else format_score; 0
-// where there is no answer. The ground truth is
+// 1 if the arithmetic expression in the last <answer> of the last line uses each
+// given number exactly once and equals the target (within 1e-5), else
+// format_score; 0 without an answer. The ground truth is
 // {"target": 24, "numbers": [4, 6, 1]}.
 //
 // Source: OpenManus-RL verl/utils/reward_score/countdown.py, from TinyZero
 // (spec 6.3).
 //
-// Differs in: only replies are scored, so no "Assistant:" has to come first;
-// line ends after the answer do not hide it; nothing is handed to an eval, and
-// format_score is 0 unless it is set (0.1 there); nothing is printed.
+// Differs in: only replies are scored, so no "Assistant:" is required; newlines
+// after the answer are ignored; the expression is parsed instead of passed to
+// eval; format_score is 0 by default (0.1 there).
 func init() {
 	Functions.Add(registry.Entry{
 		Name: "countdown", Doc: "1 if the arithmetic in the last <answer> uses each number once and gives the target",
@@ -51,7 +51,8 @@ func init() {
 
 var integers = regexp.MustCompile(`[0-9]+`)
 
-// usesNumbers reports whether the integers in text are numbers, in any order.
+// usesNumbers reports whether the integers in text are exactly numbers, in any
+// order.
 func usesNumbers(text string, numbers []int64) bool {
 	var used []int64
 	for _, digits := range integers.FindAllString(text, -1) {
@@ -72,7 +73,7 @@ func makes(text string, target float64) bool {
 	return err == nil && math.Abs(n.Float(nil)-target) < 1e-5
 }
 
-// answerOnLine is the last <answer> that begins and ends on one line.
+// answerOnLine returns the last <answer> that begins and ends on one line.
 func answerOnLine(text string) (string, bool) {
 	answer, ok := "", false
 	for line := range strings.SplitSeq(text, "\n") {
@@ -83,8 +84,7 @@ func answerOnLine(text string) (string, bool) {
 	return answer, ok
 }
 
-// lastLine is what follows the last line end of a text; those at its very end
-// do not count.
+// lastLine returns the last line of a text, ignoring newlines at its end.
 func lastLine(text string) string {
 	text = strings.TrimRight(text, "\r\n")
 	return text[strings.LastIndexByte(text, '\n')+1:]

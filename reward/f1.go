@@ -8,11 +8,11 @@ import (
 
 // With the words of the normalised answer and target as multisets:
 // P = common / words of the answer, R = common / words of the target,
-// F1 = 2PR / (P + R); 1 if both are empty, 0 if one is. Of several targets the
-// best counts.
+// F1 = 2PR / (P + R); 1 if both are empty, 0 if one is. With several targets the
+// maximum counts.
 //
-// Source: the evaluation script of SQuAD (Rajpurkar et al. 2016); OpenManus-RL
-// names it in its documentation and has no such function (spec 6.3).
+// Source: the evaluation script of SQuAD (Rajpurkar et al. 2016). OpenManus-RL
+// documents such a function but does not implement it (spec 6.3).
 //
 // Differs in: normalisation is that of qa_em, which also drops "by".
 func init() {

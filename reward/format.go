@@ -8,13 +8,13 @@ import (
 )
 
 // The share of the patterns, regular expressions in Go's syntax, that match
-// somewhere in a reply, and of an episode the mean over its replies.
+// anywhere in a reply; for an episode the mean over its replies.
 //
-// Source: format_reward of OpenManus-RL's documentation, weight 0.2, which has
-// no code for it (spec 6.1).
+// Source: format_reward in OpenManus-RL's documentation, weight 0.2, without code
+// (spec 6.1).
 //
-// Differs in: an episode's replies are looked at one by one, so that a format
-// is kept in every turn and not once.
+// Differs in: every reply of an episode is scored, so that each turn must keep the
+// format.
 var patterns = registry.NewParam("patterns", []string(nil), "regular expressions; the score is the share that matches", registry.Any)
 
 func init() {

@@ -10,22 +10,22 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// Sample is what a score function judges: one reply, or all replies of an
+// Sample is the input of a score function: one reply, or all replies of an
 // episode.
 type Sample struct {
 	ID          string
-	Source      string // data_source of the row, or else the environment
+	Source      string // data_source of the row, or the environment if the row has none
 	Prompt      string
-	Response    string         // the reply; of an episode, its replies joined by line ends
-	GroundTruth string         // text, or JSON where it has parts; see Targets
-	EnvReward   float64        // what the signal made of the environment's rewards
-	Tokens      int            // sampled tokens, -1 if nobody counted them
-	Turns       []data.Turn    // of an episode, nil for a single reply
+	Response    string         // the reply; for an episode, its replies joined by newlines
+	GroundTruth string         // text, or JSON for several parts; see Targets
+	EnvReward   float64        // the environment's rewards, reduced by the signal
+	Tokens      int            // number of sampled tokens; -1 if unknown
+	Turns       []data.Turn    // turns of an episode; nil for a single reply
 	Cumulative  bool           // the rewards of Turns are running scores
-	Messages    []data.Message // what was said by both sides, in order; nil where the prompt is not known
+	Messages    []data.Message // the conversation, in order; nil if the prompt is unknown
 }
 
-// SampleOf is an episode as score functions see it.
+// SampleOf returns the sample of an episode.
 func SampleOf(e *data.Episode, signal Signal) Sample {
 	s := Sample{
 		ID: e.Task.ID, Source: cmp.Or(e.Task.Source, e.Task.Env), GroundTruth: e.Task.GroundTruth,
@@ -45,7 +45,7 @@ func SampleOf(e *data.Episode, signal Signal) Sample {
 	return s
 }
 
-// replies are the texts of the turns, or the one reply.
+// replies returns the texts of the turns, or the single reply.
 func (s *Sample) replies() []string {
 	if s.Turns == nil {
 		return []string{s.Response}
@@ -57,15 +57,14 @@ func (s *Sample) replies() []string {
 	return out
 }
 
-// Score is the verdict on a sample, with what else a function has to say
-// about it: numbers that become metrics.
+// Score is the score of a sample, with extra numbers for the metrics.
 type Score struct {
 	Value float64
 	Extra map[string]float64
 }
 
-// Scorer scores samples: one Score for each, in their order. It may be used by
-// one goroutine at a time. Close ends what it has started.
+// Scorer returns one Score for each sample, in their order. Only one goroutine may
+// use it at a time. Close releases its resources.
 type Scorer interface {
 	Score(ctx context.Context, samples []Sample) ([]Score, error)
 	Close() error
@@ -74,22 +73,22 @@ type Scorer interface {
 // Function is a score function of this program. Its entry declares its
 // parameters.
 type Function struct {
-	NeedsTruth bool // it compares with the ground truth of the data row
-	// New returns the function for the values of its parameters.
+	NeedsTruth bool // whether it compares with the ground truth of the data row
+	// New returns the function with the given parameters.
 	New func(v registry.Values) (func(s *Sample) (Score, error), error)
 }
 
 // Functions holds the score functions by name.
 var Functions = registry.New[Function]("score function")
 
-// The parameters that several functions have.
+// The parameters that several functions share.
 var (
 	formatScore   = registry.NewParam("format_score", 0.0, "score of a well-formed wrong answer", registry.Finite)
 	minAnswerTags = registry.NewParam("min_answer_tags", -1, "<answer> tags that a reply needs; -1: the function's own number", registry.OrUnset)
 	maxLength     = registry.NewParam("max_length", 0, "longest response without a penalty; 0: no limit", registry.AtLeast(0))
 )
 
-// Open returns a scorer of a function of this program.
+// Open returns a scorer for a registered function.
 func Open(name string, v registry.Values) (Scorer, error) {
 	f, err := Functions.Lookup(name)
 	if err != nil {
@@ -113,7 +112,7 @@ type local struct {
 	score      func(*Sample) (Score, error)
 }
 
-// Score scores one sample after the other.
+// Score scores the samples in sequence.
 func (l *local) Score(ctx context.Context, samples []Sample) ([]Score, error) {
 	out := make([]Score, len(samples))
 	for i := range samples {
@@ -132,5 +131,5 @@ func (l *local) Score(ctx context.Context, samples []Sample) ([]Score, error) {
 	return out, nil
 }
 
-// Close has nothing to end.
+// Close does nothing.
 func (l *local) Close() error { return nil }

@@ -2,10 +2,9 @@ package reward
 
 import "github.com/openmanus/openmanus/data/registry"
 
-// The environment's own reward, as the signal reduces it to one number: what
-// a composition of components starts from.
+// The environment's reward, reduced to one number by the signal.
 //
-// Source: goal_reward of OpenManus-RL's documentation, weight 1 (spec 6.1).
+// Source: goal_reward in OpenManus-RL's documentation, weight 1 (spec 6.1).
 func init() {
 	Functions.Add(registry.Entry{Name: "goal", Doc: "the environment's own reward, as reward.signal reduces it"}, Function{New: func(registry.Values) (func(*Sample) (Score, error), error) {
 		return func(s *Sample) (Score, error) { return Score{Value: s.EnvReward}, nil }, nil

@@ -7,15 +7,15 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// 1 if the last number of the reply, as text, is the ground truth, else
-// format_score; 0 where there is none.
+// 1 if the last number of the reply, as text, equals the ground truth, else
+// format_score; 0 without a number.
 //
-// Source: verl/utils/reward_score/gsm8k.py (spec 6.3). strict reads what
-// follows the first "#### ", flexible the last number anywhere.
+// Source: verl/utils/reward_score/gsm8k.py (spec 6.3). strict reads the number
+// after the first "#### ", flexible the last number anywhere.
 //
-// Differs in: thousands commas, $ and a full stop at the end are taken off in
-// both methods and on both sides, so "42." and "1,234" are 42 and 1234;
-// upstream's flexible method leaves them and so calls right answers wrong.
+// Differs in: thousands commas, $ and a final full stop are removed in both
+// methods and on both sides, so "42." and "1,234" are 42 and 1234. Upstream's
+// flexible method keeps them and rejects such correct answers.
 var gsm8kMethod = registry.NewParam("gsm8k_method", "strict", "strict: the number after ####; flexible: the last number",
 	registry.OneOf([]string{"strict", "flexible"}))
 
@@ -67,7 +67,7 @@ func gsm8kFlexible(text string) (string, bool) {
 	return "", false
 }
 
-// plainNumber takes commas, $ and a full stop at the end off a number.
+// plainNumber removes commas, $ and a final full stop from a number.
 func plainNumber(s string) string {
 	return strings.TrimRight(strings.NewReplacer(",", "", "$", "").Replace(strings.TrimSpace(s)), ".")
 }

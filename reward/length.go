@@ -10,13 +10,13 @@ import (
 )
 
 // With e = max(0, len - max_length) + max(0, min_length - len):
-// linear e, quadratic e², logarithmic ln(1 + e). A component's weight is
-// negative, -0.01 for one.
+// linear e, quadratic e², logarithmic ln(1 + e). The component's weight must be
+// negative, such as -0.01.
 //
-// Source: length_penalty of OpenManus-RL's documentation, which has no code
-// for it (spec 6.1).
+// Source: length_penalty in OpenManus-RL's documentation, without code (spec 6.1).
 //
-// Differs in: unit says what is counted, the sampled tokens unless set.
+// Differs in: unit selects tokens, words or characters; the default is sampled
+// tokens.
 var (
 	minLength   = registry.NewParam("min_length", 0, "shortest response without a penalty", registry.AtLeast(0))
 	penaltyType = registry.NewParam("penalty_type", "linear", "growth of the penalty with the excess", registry.OneOf([]string{"linear", "quadratic", "logarithmic"}))
@@ -62,7 +62,7 @@ func excess(n int, v registry.Values) float64 {
 	}
 }
 
-// length counts the response.
+// length returns the length of the response in the unit.
 func (s *Sample) length(unit string) (int, error) {
 	switch unit {
 	case "words":

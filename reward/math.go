@@ -13,12 +13,12 @@ import (
 // et al. 2021): extraction, the normalisation of normalizeMath, and equality
 // of the normalised texts (spec 6.3).
 //
-// Differs in: answers that differ as texts are compared as values (equalMath):
-// exactly where both are rational numbers, else at points where both can be
-// evaluated; where that says nothing, the score is 0 and the extra number
-// undecided is 1, so that a run shows how often. \fbox is a box too, which
-// upstream finds and then fails on. A quotient that cannot be put into \frac
-// leaves the rest of the normalisation in force.
+// Differs in: answers with different texts are compared as values (equalMath):
+// exactly if both are rational numbers, else at points where both can be
+// evaluated. If no point decides, the score is 0 and the extra number undecided is
+// 1, so that the metrics show the frequency. \fbox counts as a box; upstream finds
+// it and then fails. A quotient that cannot be written as \frac does not cancel
+// the rest of the normalisation.
 func init() {
 	Functions.Add(registry.Entry{Name: "math", Doc: "1 if the last \\boxed answer equals the ground truth"}, Function{NeedsTruth: true, New: func(registry.Values) (func(*Sample) (Score, error), error) {
 		return func(s *Sample) (Score, error) {
@@ -43,7 +43,7 @@ func init() {
 	}})
 }
 
-// mathTargets is Targets, but "[0, 1]" is an interval and no list.
+// mathTargets is like Targets, but treats "[0, 1]" as an interval.
 func mathTargets(truth string) []string {
 	if t := strings.TrimSpace(truth); strings.HasPrefix(t, "{") || strings.HasPrefix(t, `["`) {
 		return Targets(truth)
@@ -51,7 +51,7 @@ func mathTargets(truth string) []string {
 	return []string{truth}
 }
 
-// boxed is the content of the last box: of "\boxed " up to the next $, of
+// boxed returns the content of the last box: after "\boxed " up to the next $, in
 // \boxed{ and \fbox{ up to the matching brace.
 func boxed(text string) (string, bool) {
 	if at := strings.LastIndex(text, `\boxed `); at >= 0 {

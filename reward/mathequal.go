@@ -10,18 +10,18 @@ import (
 	"github.com/openmanus/openmanus/reward/mathexpr"
 )
 
-// verdict is what a comparison of two answers came to.
+// verdict is the result of comparing two answers.
 type verdict int
 
 const (
 	different verdict = iota
 	same
-	undecided // nothing can be said, so nothing is guessed
+	undecided // the comparison has no result
 )
 
-// equalMath compares two answers: as normalised texts; element by element
-// where both are tuples, intervals or lists; exactly where both are rational;
-// at points where both can be evaluated.
+// equalMath compares two answers: as normalised texts, element by element if both
+// are tuples, intervals or lists, exactly if both are rational, and otherwise at
+// points where both can be evaluated.
 func equalMath(a, b string) verdict {
 	a, b = normalizeMath(strings.TrimSpace(a)), normalizeMath(strings.TrimSpace(b))
 	if a == b {
@@ -50,7 +50,7 @@ func equalMath(a, b string) verdict {
 
 var thousands = regexp.MustCompile(`^-?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$`)
 
-// joinThousands reads 1,234 as a number; in a tuple it would be two.
+// joinThousands reads 1,234 as one number; in a tuple it would be two.
 func joinThousands(s string) string {
 	if thousands.MatchString(s) {
 		return strings.ReplaceAll(s, ",", "")
@@ -58,8 +58,8 @@ func joinThousands(s string) string {
 	return s
 }
 
-// elements cuts at the commas outside brackets. The brackets around, which
-// tell an open interval from a closed one, are elements of their own.
+// elements splits at the commas outside brackets. The enclosing brackets, which
+// distinguish open from closed intervals, are separate elements.
 func elements(s string) []string {
 	if n := len(s) - 1; n > 1 && strings.Contains("([", s[:1]) && strings.Contains(")]", s[n:]) {
 		if inner := split(s[1:n]); len(inner) > 1 {
@@ -112,16 +112,16 @@ func equalLists(as, bs []string) verdict {
 
 func isBracket(s string) bool { return len(s) == 1 && strings.Contains("()[]", s) }
 
-// The probing of two expressions.
+// Limits of probe.
 const (
 	probes      = 24
-	fewestPairs = 8 // points at which both have a value, for a verdict
+	fewestPairs = 8 // points where both expressions need a value for a verdict
 	tolerance   = 1e-9
 )
 
-// probe evaluates both at fixed points. One point at which they have different
-// values is proof; agreement at many is not, but a wrong answer that agrees at
-// random points to nine digits is not to be met.
+// probe evaluates both expressions at fixed points. A difference at one point is
+// proof of inequality. Agreement to nine digits at many points is accepted as
+// equality.
 func probe(x, y *mathexpr.Node) verdict {
 	names := map[string]bool{}
 	x.Variables(names)
@@ -141,7 +141,7 @@ func probe(x, y *mathexpr.Node) verdict {
 		vars := map[string]float64{}
 		for _, name := range sorted {
 			v := 0.2 + 2.5*rng.Float64()
-			if i%3 == 2 { // roots and logarithms want positive numbers: most are
+			if i%3 == 2 { // most points are positive, for roots and logarithms
 				v = -v
 			}
 			vars[name] = v

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// normalizeMath brings an answer into the one form that equal answers mostly
-// share (_strip_string of the MATH code, spec 6.3): no line ends, spacing,
+// normalizeMath normalises an answer so that most equal answers have the same text
+// (_strip_string of the MATH code, spec 6.3): no newlines, spacing,
 // units, signs of degree, dollar and per cent; \frac{a}{b} for every spelling
 // of a fraction; \sqrt{3} for \sqrt3; the right side of "k = 7".
 func normalizeMath(s string) string {

@@ -8,13 +8,13 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// 1 if the integer in the last <answer> is the ground truth, else
-// format_score; 0 where there is no answer or it is no integer.
+// 1 if the integer in the last <answer> equals the ground truth, else
+// format_score; 0 without an answer or if it is not an integer.
 //
 // Source: OpenManus-RL verl/utils/reward_score/multiply.py (spec 6.3).
 //
-// Differs in: only replies are scored, so no "Assistant:" has to come first;
-// format_score is 0 unless it is set (0.1 there); nothing is printed.
+// Differs in: only replies are scored, so no "Assistant:" is required;
+// format_score is 0 by default (0.1 there).
 func init() {
 	Functions.Add(registry.Entry{
 		Name: "multiply", Doc: "1 if the integer in the last <answer> is the ground truth",
@@ -39,7 +39,7 @@ func init() {
 	}})
 }
 
-// pythonInt is what Python's int() reads.
+// pythonInt parses an integer as Python's int() does.
 var pythonInt = regexp.MustCompile(`^[+-]?[0-9]+(_[0-9]+)*$`)
 
 func integer(s string) (*big.Int, bool) {

@@ -6,15 +6,15 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// 0 up to max_length - overlong_buffer sampled tokens, from there straight
-// down to -overlong_factor at max_length, and that beyond.
+// 0 up to max_length - overlong_buffer sampled tokens, then linearly down to
+// -overlong_factor at max_length, and constant beyond.
 //
 // Source: soft overlong punishment of DAPO (Yu et al. 2025, eq. 13); verl's
 // reward_model.overlong_buffer (spec 6.4).
 //
-// Differs from verl in: the length is that of all replies of an episode, which
-// can be more than max_length, so the punishment stops at -overlong_factor, as
-// in the paper.
+// Differs from verl in: the length is the sum over all replies of an episode and
+// may exceed max_length, so the penalty is bounded by -overlong_factor, as in the
+// paper.
 var (
 	overlongBuffer = registry.NewParam("overlong_buffer", 0, "tokens below max_length in which the penalty grows", registry.AtLeast(0))
 	overlongFactor = registry.NewParam("overlong_factor", 1.0, "the penalty at max_length", registry.Above(0))
@@ -44,7 +44,7 @@ func init() {
 	}})
 }
 
-// overlong is how far into the buffer n reaches, from 0 to 1.
+// overlong returns the share of the buffer that n tokens use, from 0 to 1.
 func overlong(n, most, buffer int) float64 {
 	return min(1, max(0, float64(n-(most-buffer))/float64(buffer)))
 }

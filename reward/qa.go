@@ -9,14 +9,14 @@ import (
 
 // qa_em:  1 if the answer equals one of the targets after normalisation
 // qa_subem: 1 if a normalised target is part of the normalised answer
-// else format_score; 0 where there is no answer.
+// else format_score; 0 without an answer.
 //
 // Source: OpenManus-RL verl/utils/reward_score/qa_em.py (spec 6.3), after the
 // evaluation script of SQuAD.
 //
-// Differs in: only replies are scored, not the prompt with them, so one
-// <answer> is enough (min_answer_tags; upstream wants two, the first being the
-// prompt's example); nothing is printed.
+// Differs in: only replies are scored, without the prompt, so one <answer> is
+// enough (min_answer_tags); upstream requires two, of which the first is the
+// example in the prompt.
 func init() {
 	qa := func(match func(answer, target string) bool) Function {
 		return Function{NeedsTruth: true, New: func(v registry.Values) (func(*Sample) (Score, error), error) {
@@ -41,8 +41,8 @@ func init() {
 	Functions.Add(registry.Entry{Name: "subem", Doc: "1 if the normalized answer contains a target", Params: params}, qa(strings.Contains))
 }
 
-// answerTags returns how many <answer> tags a reply needs: min_answer_tags, or
-// the function's own number.
+// answerTags returns the number of <answer> tags that a reply needs:
+// min_answer_tags, or the function's default.
 func answerTags(v registry.Values, own int) int {
 	if n := minAnswerTags.In(v); n >= 0 {
 		return n
@@ -50,8 +50,8 @@ func answerTags(v registry.Values, own int) int {
 	return own
 }
 
-// answerIn is the text in the last <answer> of at least least of them,
-// stripped; with least 0, a text without one is the answer as a whole.
+// answerIn returns the stripped text in the last <answer>, if there are at least
+// least of them. With least 0, a text without <answer> is the answer.
 func answerIn(text string, least int) (string, bool) {
 	found := tagged(text, "answer")
 	switch {
@@ -63,7 +63,7 @@ func answerIn(text string, least int) (string, bool) {
 	return strings.TrimSpace(found[len(found)-1]), true
 }
 
-// tagged are the texts between <tag> and the next </tag>, one after the other.
+// tagged returns the texts between each <tag> and the next </tag>, in order.
 func tagged(text, tag string) []string {
 	var out []string
 	open, end := "<"+tag+">", "</"+tag+">"
@@ -95,12 +95,12 @@ func normalizeText(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// articles are what normalizeAnswer leaves out. "by" is upstream's addition.
+// articles are the words that normalizeAnswer removes. "by" is upstream's addition.
 var articles = map[string]bool{"a": true, "an": true, "the": true, "by": true}
 
-// normalizeAnswer is normalizeText without articles. Punctuation goes first:
-// "don't" becomes "dont". A word ends where Python's \b is, so that articles in
-// typographic quotes are articles too.
+// normalizeAnswer applies normalizeText and then removes articles. Punctuation is
+// removed first: "don't" becomes "dont". Words end as at Python's \b, so that
+// articles in typographic quotes are removed too.
 func normalizeAnswer(s string) string {
 	s = normalizeText(s)
 	inWord := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) }

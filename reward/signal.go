@@ -8,17 +8,16 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// Signal reduces an episode's per-turn rewards to its score. It is not asked
-// for an episode's turns as they are, but by Of.
+// Signal reduces an episode's per-turn rewards to its score. Callers use Of, which
+// prepares the turns.
 type Signal func(turns []data.Turn) float64
 
-// Of is the signal of an episode's turns, the first of them or all, as the
-// environment's rewards are meant:
+// Of returns the signal of an episode's turns, or of the first turns of an episode:
 //
-//   - over the turns that it judged: a reply that was cut off has no reward, not
-//     one of 0;
-//   - where rewards are running scores, a refused action leaves the score as it
-//     is. AgentGym's clients answer one with reward 0, and the turn says so too.
+//   - only turns with an environment step count: a truncated reply has no reward,
+//     rather than a reward of 0;
+//   - with running scores, a rejected action leaves the score unchanged. AgentGym's
+//     clients return reward 0 for it, which the turn records.
 func (s Signal) Of(e *data.Episode) Signal {
 	if e.Cumulative {
 		return func(turns []data.Turn) float64 { return s(carried(judged(turns))) }
@@ -26,8 +25,8 @@ func (s Signal) Of(e *data.Episode) Signal {
 	return func(turns []data.Turn) float64 { return s(judged(turns)) }
 }
 
-// carried are turns of running scores with the score that stood when an action
-// was refused in the place of its reward.
+// carried returns turns of running scores in which the reward of a rejected action
+// is replaced by the score before it.
 func carried(turns []data.Turn) []data.Turn {
 	if !slices.ContainsFunc(turns, func(t data.Turn) bool { return t.Refused }) {
 		return turns
@@ -44,7 +43,7 @@ func carried(turns []data.Turn) []data.Turn {
 	return turns
 }
 
-// judged are the turns that the environment judged.
+// judged returns the turns with an environment step.
 func judged(turns []data.Turn) []data.Turn {
 	cut := func(t data.Turn) bool { return t.Unjudged }
 	if !slices.ContainsFunc(turns, cut) {
@@ -63,9 +62,9 @@ func init() {
 	Signals.Register("env_score", EnvScore)
 }
 
-// Last is the reward of the last step, as AgentGym's own evaluator takes it:
-// sciworld and babyai hand back running scores, so a sum would count twice. An
-// episode without a step scores 0.
+// Last returns the reward of the last step, as AgentGym's own evaluator does.
+// sciworld and babyai return running scores, whose sum would count points twice.
+// An episode without a step scores 0.
 func Last(turns []data.Turn) float64 {
 	if len(turns) == 0 {
 		return 0
@@ -73,8 +72,8 @@ func Last(turns []data.Turn) float64 {
 	return turns[len(turns)-1].Reward
 }
 
-// Sum is the sum of all steps' rewards, for environments that pay each step
-// for itself. The configuration refuses it for running scores.
+// Sum returns the sum of all steps' rewards, for environments with independent
+// rewards per step. The configuration rejects it for running scores.
 func Sum(turns []data.Turn) float64 {
 	s := 0.0
 	for _, t := range turns {
@@ -83,7 +82,7 @@ func Sum(turns []data.Turn) float64 {
 	return s
 }
 
-// Max is the largest reward of any step: what was reached, whatever came after.
+// Max returns the largest reward of any step.
 func Max(turns []data.Turn) float64 {
 	if len(turns) == 0 {
 		return 0
@@ -95,11 +94,11 @@ func Max(turns []data.Turn) float64 {
 	return m
 }
 
-// EnvScore is the score that the environment itself keeps, as it stood after
-// the last step. AgentGym's clients hand that score on in place of the reward
-// where a server has one (babyai, sciworld), so it is the last reward there;
-// the configuration refuses the signal for environments without a score.
+// EnvScore returns the environment's own score after the last step. For servers
+// with a score (babyai, sciworld), AgentGym's clients return it in place of the
+// reward, so it is the last reward. The configuration rejects the signal for
+// environments without a score.
 //
-// Differs from OpenManus-RL in: its env_score reads info.score, which no
-// client fills, and is always 0 (spec 3.2).
+// Differs from OpenManus-RL in: its env_score reads info.score, which no client
+// sets, and is always 0 (spec 3.2).
 func EnvScore(turns []data.Turn) float64 { return Last(turns) }

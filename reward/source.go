@@ -9,13 +9,13 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// The function of a row's data_source, as verl's default_compute_score and
-// OpenManus-RL's reward manager choose it (spec 6.2).
+// The score function of a row's data_source, as chosen by verl's
+// default_compute_score and OpenManus-RL's reward manager (spec 6.2). A source
+// without a function is an error, as there.
 //
-// Differs in: a source that has no function is an error that says so, as
-// there, and the environments of AgentGym are paid by their own reward, which
-// is what OpenManus-RL's agentgym function would have begun with, had it been
-// called with the arguments it has.
+// Differs in: AgentGym's environments are scored by their own reward.
+// OpenManus-RL's agentgym function would start from that reward too, but is called
+// with other arguments than it declares.
 func init() {
 	Functions.Add(registry.Entry{
 		Name: "data_source", Doc: "the function that belongs to the row's data_source",
@@ -42,9 +42,9 @@ func init() {
 	}})
 }
 
-// ErrNoFunction is returned by data_source for a sample whose source, which
-// follows, has no function.
-var ErrNoFunction = errors.New("there is no function for data_source")
+// ErrNoFunction is returned by data_source for a sample whose source has no
+// function. The message continues with the source.
+var ErrNoFunction = errors.New("no function for data_source")
 
 var (
 	qaSources   = []string{"nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musique", "bamboogle"}
@@ -58,8 +58,8 @@ func functionOf(s *Sample) (string, bool) {
 	return "goal", s.Turns != nil
 }
 
-// SourceFunction is the function of single replies to the rows of a
-// data_source, one that compares with their ground truth, if there is one.
+// SourceFunction returns the function that compares single replies to rows of a
+// data_source with their ground truth, if one exists.
 func SourceFunction(source string) (name string, ok bool) {
 	switch {
 	case slices.Contains(qaSources, strings.TrimPrefix(source, "searchR1_")):

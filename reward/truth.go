@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// ErrNoGroundTruth is returned for a sample whose row has no ground truth, by
-// functions that compare with it. Who calls knows in which column it should be.
+// ErrNoGroundTruth is returned, by functions that need one, for a sample whose row
+// has no ground truth. The caller adds the name of the column.
 var ErrNoGroundTruth = errors.New("its data row has no ground truth to compare with")
 
-// Targets are the answers that a ground truth allows: the strings or numbers
-// of a JSON list, those under "target" in a JSON object (as the question
-// answering rows of OpenManus-RL have it), else the text itself.
+// Targets returns the accepted answers of a ground truth: the strings or numbers of
+// a JSON list, those under "target" in a JSON object (as in OpenManus-RL's question
+// answering rows), else the text itself.
 func Targets(truth string) []string {
 	text := strings.TrimSpace(truth)
 	var object struct {
@@ -52,7 +52,7 @@ func jsonTexts(raw []byte) ([]string, bool) {
 // scalar is a JSON string or number as text.
 type scalar string
 
-// UnmarshalJSON keeps the digits of a number as they are.
+// UnmarshalJSON keeps the digits of a number unchanged.
 func (s *scalar) UnmarshalJSON(raw []byte) error {
 	if raw[0] == '"' {
 		return json.Unmarshal(raw, (*string)(s))

@@ -2,24 +2,25 @@ package reward
 
 import "github.com/openmanus/openmanus/data"
 
-// LessTurns takes penalty off score for every turn that the environment judged. A success in few turns is
-// then worth more than one in many: groups in which every episode succeeds
-// still say which was better, and a detour costs something before it costs
-// the success. Failures that end at the same limit stay equal.
+// LessTurns subtracts penalty from score for every turn with an environment step. A
+// success in few turns then scores higher than one in many, so that a group in
+// which every episode succeeds still has different scores. Failures that end at
+// the same turn limit stay equal.
 //
-// Differs from the length penalties of language tasks in: it counts
-// turns, which cost the environment time, not tokens.
+// Differs from the length penalties of language tasks in: it counts turns, which
+// cost environment time, instead of tokens.
 func LessTurns(score float64, turns []data.Turn, penalty float64) float64 {
 	return score - penalty*float64(len(judged(turns)))
 }
 
-// LessInvalid takes penalty off score for every turn without a valid action. A
-// reply that was cut off never came to have one, which is not held against it.
+// LessInvalid subtracts penalty from score for every turn without a valid action.
+// A truncated reply is not penalised.
 //
 // Source: OpenManus-RL (September 2025), invalid_action_penalty_coef, applied
-// before KL and advantages (spec 5.9). Differs in: it is taken off the
-// episode, whose turns share one row, and not off each turn's own row; for
-// estimators that look at turns there is PayInvalid.
+// before KL and advantages (spec 5.9).
+//
+// Differs in: it is subtracted from the episode, whose turns share one row, instead
+// of each turn's own row. PayInvalid is the variant for estimators that use turns.
 func LessInvalid(score float64, turns []data.Turn, penalty float64) float64 {
 	for i := range turns {
 		if turns[i].Invalid() {
@@ -29,9 +30,9 @@ func LessInvalid(score float64, turns []data.Turn, penalty float64) float64 {
 	return score
 }
 
-// PayInvalid takes penalty off the last token of every turn without a valid
-// action, for estimators that look at turns (spec 5.9, as the original does). A
-// turn without tokens cannot be paid less.
+// PayInvalid subtracts penalty at the last token of every turn without a valid
+// action, for estimators that use turns (spec 5.9, as in the original). Turns
+// without tokens are skipped.
 func PayInvalid(rewards []float32, turns []data.Turn, penalty float64) {
 	for i := range turns {
 		if t := &turns[i]; t.Invalid() && t.End > t.Start {
@@ -40,8 +41,8 @@ func PayInvalid(rewards []float32, turns []data.Turn, penalty float64) {
 	}
 }
 
-// ValidActions counts the turns that the environment judged, and those of them
-// whose reply held an action that went to it.
+// ValidActions returns the number of turns with an environment step, and the number
+// of those whose reply contained a valid action.
 func ValidActions(turns []data.Turn) (valid, all int) {
 	for i := range turns {
 		if t := &turns[i]; !t.Unjudged {

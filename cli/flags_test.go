@@ -87,7 +87,7 @@ func TestParseActionFormat(t *testing.T) {
 		"--use-summary --summary-base-url http://a":                                          "--use-summary: only used with",
 		"--format history --use-summary":                                                     "--summary-base-url: missing",
 		"--format history --summary-model w":                                                 "--summary-model: only used with --use-summary",
-		"--format history --use-summary --summary-base-url http://a --deterministic":         "--use-summary: no endpoint promises",
+		"--format history --use-summary --summary-base-url http://a --deterministic":         "--use-summary: the summaries of an endpoint",
 		"--format history --use-summary --summary-base-url http://u:p@a":                     "--summary-base-url: the endpoint's address contains a user",
 		"--format history --use-summary --summary-base-url http://a --summary-timeout 0":     "--summary-timeout: 0 is not allowed",
 		"--format history --use-summary --summary-base-url http://a --summary-concurrency 0": "--summary-concurrency: 0 is not allowed",

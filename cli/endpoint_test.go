@@ -219,7 +219,7 @@ func TestTrainingWithAnEndpointIsRefused(t *testing.T) {
 	for _, command := range []string{"train", "sft"} {
 		for _, more := range [][]string{nil, whole} {
 			ts := newTestState(t, append([]string{command, "--set", "rollout.engine=openai"}, more...)...)
-			if code := Main(ts.State); code != int(errext.Input) || !strings.Contains(ts.err.String(), "rollout.") || !strings.Contains(ts.err.String(), "cannot be trained with") {
+			if code := Main(ts.State); code != int(errext.Input) || !strings.Contains(ts.err.String(), "rollout.") || !strings.Contains(ts.err.String(), "cannot be trained") {
 				t.Errorf("%s %q: exit code %d\n%s", command, more, code, ts.err)
 			}
 		}

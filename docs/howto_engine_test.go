@@ -22,8 +22,7 @@ import (
 
 // howto:speaker
 
-// dice moves at random: the least agent there is, and the floor that a model
-// has to rise above.
+// dice moves at random: the simplest agent, and a baseline for models.
 type dice struct{}
 
 func (dice) Say(_ context.Context, a text.Ask) (text.Said, error) {
@@ -57,7 +56,7 @@ func playDice(ctx context.Context, tasks []data.Task) ([]*data.Episode, error) {
 	setup := agent.Setup{
 		Engine:   &text.Engine{Speaker: dice{}}, // here is the engine
 		Renderer: text.Renderer{},               // conversations as text
-		NoIDs:    true,                          // whose ids are not kept
+		NoIDs:    true,                          // episodes without token ids
 		Format:   format,
 		Spec:     spec,
 		Options:  agent.Options{MaxTurns: 6, MaxNewTokens: 100, MaxContext: 1 << 20, Temperature: 1},

@@ -97,7 +97,7 @@ func (c *Config) find(path string) (v reflect.Value, params registry.Values, p *
 	return v, nil, nil
 }
 
-// indexOf finds the component of a name, -1 if there is none.
+// indexOf returns the index of the named component, or -1.
 func indexOf(list reflect.Value, name string) int {
 	for i := range list.Len() {
 		if f := list.Index(i).FieldByName("Name"); f.IsValid() && f.String() == name {
@@ -117,7 +117,7 @@ func fieldByTag(v reflect.Value, name string) (reflect.Value, bool) {
 	return reflect.Value{}, false
 }
 
-// assign stores a decoded TOML value in dst, or says what it should have been.
+// assign stores a decoded TOML value in dst, or returns the type mismatch.
 func assign(dst reflect.Value, v any) string {
 	wrong := func() string { return fmt.Sprintf("%s is not a %s", describe(v), typeName(dst.Type())) }
 	switch dst.Kind() {
@@ -191,7 +191,7 @@ func assignStrings(dst reflect.Value, v any) string {
 		for _, x := range v {
 			s, ok := x.(string)
 			if !ok {
-				return fmt.Sprintf("%s is not a string; a list of strings is wanted", describe(x))
+				return fmt.Sprintf("%s is not a string; expected a list of strings", describe(x))
 			}
 			out = append(out, s)
 		}
@@ -212,7 +212,7 @@ func assignTable(dst reflect.Value, v any) string {
 	for _, key := range slices.Sorted(maps.Keys(table)) {
 		s, ok := table[key].(string)
 		if !ok {
-			return fmt.Sprintf("%s = %s: a string is wanted", key, describe(table[key]))
+			return fmt.Sprintf("%s = %s: expected a string", key, describe(table[key]))
 		}
 		if out == nil {
 			out = map[string]string{}
@@ -253,7 +253,7 @@ func describe(v any) string {
 	return fmt.Sprint(v)
 }
 
-// sameValue reports whether a decoded TOML value is the one a Fixed key allows.
+// sameValue reports whether a decoded TOML value equals the fixed value of a key.
 func sameValue(v, only any) bool {
 	switch only := only.(type) {
 	case float64:

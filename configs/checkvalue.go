@@ -2,10 +2,9 @@ package configs
 
 import "strings"
 
-// CheckValue says what is wrong with one value of a key, whatever the other
-// keys say; "" is nothing. v is what the TOML decoder makes of it: text, an
-// int64, a float64, a bool, or a []any. Keys of an [[env]] table are written
-// as env.name.
+// CheckValue returns the fault of one value of a key, independent of other keys,
+// or "". v has a type of the TOML decoder: string, int64, float64, bool or
+// []any. Keys of an [[env]] table are written as env.name.
 func (s *Schema) CheckValue(key string, v any) string {
 	l := s.newLoader("", written)
 	l.cfg.Env = []Env{DefaultEnv("")}

@@ -21,10 +21,10 @@ func ExternalScoreFn(fn string) bool {
 	return strings.HasPrefix(fn, "http://") || strings.HasPrefix(fn, "https://") || strings.HasPrefix(fn, "exec:")
 }
 
-// ScoreFn returns what is wrong with the name of a score function, or "".
+// ScoreFn returns the fault of a score function's name, or "".
 func (s *Schema) ScoreFn(fn string) string { return s.scoreFn().Problem(fn) }
 
-// scoreFn allows the registered score functions and those of users.
+// scoreFn allows the registered score functions and external ones.
 func (s *Schema) scoreFn() registry.Range {
 	names := s.ScoreFns()
 	allowed := strings.Join(names, " | ") + " | http://… | https://… | exec:COMMAND"
@@ -32,7 +32,7 @@ func (s *Schema) scoreFn() registry.Range {
 		switch fn := v.(string); {
 		case strings.HasPrefix(fn, "exec:"):
 			if strings.TrimSpace(strings.TrimPrefix(fn, "exec:")) == "" {
-				return "\"exec:\" names no command; write exec:python3 my_reward.py"
+				return "\"exec:\" has no command; write for example exec:python3 my_reward.py"
 			}
 			return ""
 		case ExternalScoreFn(fn):
@@ -43,7 +43,7 @@ func (s *Schema) scoreFn() registry.Range {
 	}}
 }
 
-// component returns the component of a name, which is made if there is none.
+// component returns the named component and adds it if it does not exist.
 func (c *Config) component(name string) *Component {
 	i := slices.IndexFunc(c.Reward.Components, func(p Component) bool { return p.Name >= name })
 	if i < 0 {
@@ -55,7 +55,7 @@ func (c *Config) component(name string) *Component {
 	return &c.Reward.Components[i]
 }
 
-// componentName says what is wrong with the NAME of [reward.components.NAME].
+// componentName returns the fault of the NAME in [reward.components.NAME], or "".
 func componentName(name string) string {
 	ok := name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return r != '_' && r != '-' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
@@ -72,7 +72,7 @@ func (c *Config) checkReward(fs *Faults) {
 		fs.add("reward.score_fn", "there are reward.components too: make it one of them, with a weight, and take it out here")
 	}
 	if r.Allocation == "per_turn" && (r.ScoreFn != "" || len(r.Components) > 0) {
-		fs.add("reward.allocation", "per_turn pays each turn what the environment gave for it, which a score function does not say: choose another allocation")
+		fs.add("reward.allocation", "per_turn allocates the environment's reward of each turn, and a score function has no rewards per turn; use another allocation")
 	}
 	if r.ScoreFn != "" && !ExternalScoreFn(r.ScoreFn) {
 		if e, _ := registry.Find(c.Schema.words.Scores, r.ScoreFn); e.Check != nil {
@@ -102,8 +102,8 @@ func (c *Config) checkReward(fs *Faults) {
 	c.checkRewardModel(fs)
 }
 
-// checkRewardModel pairs the reward model with the one score function that asks
-// for it.
+// checkRewardModel checks that a reward model is set exactly if the score
+// function model is used.
 func (c *Config) checkRewardModel(fs *Faults) {
 	r := c.Reward
 	uses := 0

@@ -35,7 +35,7 @@ type Config struct {
 	Schema *Schema `toml:"-" json:"-"`
 }
 
-// Model says which weights are trained and in which number format.
+// Model selects the weights and their dtype.
 type Model struct {
 	Path          string `toml:"path"`
 	TokenizerPath string `toml:"tokenizer_path"`
@@ -51,8 +51,8 @@ type Model struct {
 	Fresh                 Fresh    `toml:"fresh"`
 }
 
-// Fresh describes a model made on the spot with random weights, which is what
-// the quickstart trains. Layers is 0 where there is none.
+// Fresh describes a new model with random weights, as in the quickstart. Layers
+// is 0 if an existing model is used.
 type Fresh struct {
 	Layers           int    `toml:"layers"`
 	HiddenSize       int    `toml:"hidden_size"`
@@ -61,7 +61,7 @@ type Fresh struct {
 	KVHeads          int    `toml:"kv_heads"`
 	Vocabulary       string `toml:"vocabulary"`
 	VocabSize        int    `toml:"vocab_size"`
-	// What it reads before it learns anything else.
+	// Walks that the model is trained on before anything else.
 	Walks         int     `toml:"walks"`
 	WalkTurns     int     `toml:"walk_turns"`
 	WalkBatchSize int     `toml:"walk_batch_size"`
@@ -101,7 +101,7 @@ type Env struct {
 	InstructionFile string   `toml:"instruction_file"`
 	Recipes         string   `toml:"recipes"`
 	Vocabulary      string   `toml:"vocabulary"`
-	// How servers are started, where Launch says so.
+	// How servers are started if Launch is set.
 	Launch        bool              `toml:"launch"`
 	NumServers    int               `toml:"num_servers"`
 	BasePort      int               `toml:"base_port"`
@@ -119,7 +119,7 @@ type Env struct {
 // environment's name.
 func (e Env) Called() string { return cmp.Or(e.Label, e.Name) }
 
-// Data says how tasks become steps.
+// Data sets how tasks are drawn for steps.
 type Data struct {
 	TrainLimit      int    `toml:"train_limit"`
 	ValLimit        int    `toml:"val_limit"`
@@ -149,7 +149,7 @@ type Agent struct {
 	Summary          Summary `toml:"summary"`
 }
 
-// Summary says who writes the summaries of the format history.
+// Summary sets the model that writes the summaries of the format history.
 type Summary struct {
 	BaseURL     string  `toml:"base_url"`
 	Model       string  `toml:"model"`
@@ -160,7 +160,7 @@ type Summary struct {
 	Temperature float64 `toml:"temperature"`
 }
 
-// Rollout says how replies are sampled.
+// Rollout sets the sampling of replies.
 type Rollout struct {
 	Engine           string     `toml:"engine"`
 	GroupSize        int        `toml:"group_size"`
@@ -181,7 +181,7 @@ type Rollout struct {
 	API              RolloutAPI `toml:"api"`
 }
 
-// RolloutAPI says which endpoint plays where Rollout.Engine is openai.
+// RolloutAPI sets the endpoint if Rollout.Engine is openai.
 type RolloutAPI struct {
 	BaseURL     string  `toml:"base_url"`
 	Model       string  `toml:"model"`
@@ -191,13 +191,13 @@ type RolloutAPI struct {
 	Retries     int     `toml:"retries"`
 }
 
-// RolloutVal says how validation samples; temperature 0 is greedy.
+// RolloutVal sets the sampling of validations; temperature 0 is greedy.
 type RolloutVal struct {
 	Temperature float64 `toml:"temperature"`
 	GroupSize   int     `toml:"group_size"`
 }
 
-// Reward says what an episode is worth and which tokens are paid.
+// Reward sets the score of an episode and its allocation to tokens.
 type Reward struct {
 	Signal      string  `toml:"signal"`
 	Allocation  string  `toml:"allocation"`
@@ -231,7 +231,7 @@ type Component struct {
 	Params registry.Values `toml:"-"`
 }
 
-// Algo says how rewards become advantages, and which groups are learned from.
+// Algo sets the advantage estimator and the filtering of groups.
 type Algo struct {
 	Name          string  `toml:"name"`
 	AdvEstimator  string  `toml:"adv_estimator"`
@@ -252,14 +252,14 @@ type Algo struct {
 	RolloutCorrection RolloutCorrection `toml:"rollout_correction"`
 }
 
-// AgentEvol says what is imitated where Algo.Name is agentevol.
+// AgentEvol sets the imitated episodes if Algo.Name is agentevol.
 type AgentEvol struct {
 	PerTask int `toml:"per_task"`
 	Replay  int `toml:"replay"`
 }
 
-// RolloutCorrection says what is done where sampling and training disagree
-// about a log-prob.
+// RolloutCorrection sets the handling of differences between the log-probs of
+// sampling and of training.
 type RolloutCorrection struct {
 	IS               string   `toml:"rollout_is"`
 	ISThreshold      float64  `toml:"rollout_is_threshold"`
@@ -271,7 +271,7 @@ type RolloutCorrection struct {
 	LossType         string   `toml:"loss_type"`
 }
 
-// Curriculum says what a step plays.
+// Curriculum sets the turn limit and the tasks of a step.
 type Curriculum struct {
 	MaxTurns  []string `toml:"max_turns"`
 	Sampler   string   `toml:"sampler"`
@@ -363,7 +363,7 @@ type SFT struct {
 	Optim          Optim    `toml:"optim"`
 }
 
-// Trainer is the length of the run and what it leaves behind.
+// Trainer sets the length of the run and its output.
 type Trainer struct {
 	Project          string `toml:"project"`
 	Experiment       string `toml:"experiment"`
@@ -383,12 +383,12 @@ type Trainer struct {
 	Seed             uint64 `toml:"seed"`
 }
 
-// Perf is what must be known of the machine to say how well it is used.
+// Perf holds properties of the machine for utilization metrics.
 type Perf struct {
 	PeakTFLOPS float64 `toml:"peak_tflops"`
 }
 
-// Log says where metrics go.
+// Log sets the sinks of metrics.
 type Log struct {
 	Backends []string `toml:"backends"`
 	Level    string   `toml:"level"`
@@ -426,7 +426,7 @@ func (c Config) Clone() Config {
 // UsesReference reports whether a step measures the KL to a frozen policy.
 func (c *Config) UsesReference() bool { return c.Actor.UseKLLoss || c.Algo.UseKLInReward }
 
-// Evolves reports whether steps are those of AgentEvol.
+// Evolves reports whether the run uses AgentEvol.
 func (c *Config) Evolves() bool { return c.Algo.Name == "agentevol" }
 
 // UsesCritic reports whether advantages are estimated with a critic's values.

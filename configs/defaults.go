@@ -1,6 +1,6 @@
 package configs
 
-// Defaults returns the configuration of a file that says nothing: the
+// Defaults returns the configuration of an empty file: the
 // recommended values where experience has some (clip-higher, no entropy bonus,
 // untruncated sampling), the original's elsewhere. It names no model and no
 // environment, so it does not validate by itself.
@@ -138,7 +138,8 @@ func (s *Schema) Defaults() Config {
 	}
 }
 
-// DefaultEnv returns an [[env]] table that says nothing but its name. Format
+// DefaultEnv returns an [[env]] table with defaults for every key except its
+// name. Format
 // and MaxTurns are empty: ActionFormat and the [agent] section fill them.
 func DefaultEnv(name string) Env {
 	return Env{

@@ -24,9 +24,9 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s: %s -> %s", c.Key, none(c.Old), none(c.New))
 }
 
-// Diff lists the keys in which a and b differ, in the order of a written file;
-// of an [[env]] table that only one of them has, the name. A resumed run
-// reports it, so that nobody goes on with other settings unawares.
+// Diff lists the keys in which a and b differ, in the order of a written file.
+// For an [[env]] table that only one of them has, it lists the name. A resumed
+// run reports the changes.
 func Diff(a, b Config) []Change {
 	var out []Change
 	at := func(c *Config, path string, n, i int) string {

@@ -2,10 +2,8 @@
 // defaults, what values are allowed, how TOML and --set overrides become a
 // Config, and how a Config becomes TOML again.
 //
-// It does not own what the keys do: cli alone imports it and hands every other
-// package a small options struct. It opens no files but the presets embedded
-// in it.
+// It does not implement the keys: cli and cli/run convert a Config to the
+// options of other packages. It opens no files except its embedded presets.
 //
-// Everything here is a plain value; a Config may be copied after Clone and
-// read by many goroutines, and nothing in the package starts one.
+// A Config is a plain value, which several goroutines may read. Clone copies it.
 package configs

@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// whole are the presets that are about their own environment: its tasks are
-// part of what they show.
+// whole lists the presets that are specific to their environment and tasks.
 var whole = []string{"agentevol", "quickstart", "smollm2-maze"}
 
-// AlgorithmPresetNames returns the presets that any environment goes with.
+// AlgorithmPresetNames returns the presets that work with any environment.
 func AlgorithmPresetNames() []string {
 	return slices.DeleteFunc(PresetNames(), func(name string) bool { return slices.Contains(whole, name) })
 }
 
-// EnvPresetNames returns the environments that have a preset, which is all.
+// EnvPresetNames returns the environments with a preset: all of them.
 func EnvPresetNames() []string { return embedded("presets/env") }
 
 // EnvPreset returns the [[env]] table of an environment: where its tasks are,
@@ -35,7 +34,7 @@ func (s *Schema) LoadPreset(name string, envs, sets []string) (Config, error) {
 		return s.newLoader("preset "+name, written).read(text, sets)
 	}
 	if slices.Contains(whole, name) {
-		return Config{}, fmt.Errorf("the preset %s is about its own environment; those that take any are: %s", name, strings.Join(AlgorithmPresetNames(), ", "))
+		return Config{}, fmt.Errorf("the preset %s has its own environment; presets for any environment: %s", name, strings.Join(AlgorithmPresetNames(), ", "))
 	}
 	with := "preset " + name + " with " + strings.Join(envs, ", ")
 	l := s.newLoader(with, written)

@@ -122,7 +122,7 @@ func TestPresetsThatDoNotCombine(t *testing.T) {
 		envs   []string
 		want   string
 	}{
-		{"quickstart", []string{"maze"}, "is about its own environment; those that take any are: "},
+		{"quickstart", []string{"maze"}, "has its own environment; presets for any environment: "},
 		{"grpo", []string{"textcarft"}, "did you mean textcraft?"},
 		{"gpro", []string{"maze"}, "did you mean grpo?"},
 		{"grpo", []string{"maze", "maze"}, "env.0 is called maze already"},

@@ -13,7 +13,7 @@ type Fault struct {
 	Source string // the file's name, or "--set"
 	Line   int    // 1-based; 0 where the fault has no line
 	Key    string // "actor.optim.lr", "env.0.tasks"; "" for faults of the whole file
-	Msg    string // what is wrong and what is allowed
+	Msg    string // the fault and the allowed values
 }
 
 // Error returns the fault as one line: where, what, what to do.
@@ -59,7 +59,7 @@ func (fs Faults) about(key string) bool {
 	return slices.ContainsFunc(fs, func(f Fault) bool { return f.Key == key })
 }
 
-// err returns the faults as an error, nil where there are none.
+// err returns the faults as an error, or nil.
 func (fs Faults) err() error {
 	if len(fs) == 0 {
 		return nil

@@ -20,7 +20,7 @@ func IsTaskFile(s string) bool {
 	return false
 }
 
-// TaskSpec says what is wrong with a task entry, or "". An entry is a
+// TaskSpec returns the fault of a task entry, or "". An entry is a
 // comma-separated list of indices, ranges and files; files are opened later.
 func TaskSpec(s string) string {
 	var ranges []string

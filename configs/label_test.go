@@ -41,7 +41,7 @@ func TestLabels(t *testing.T) {
 	if _, err := schema.Load("run.toml", []byte(labelled), []string{"env.servers=http://127.0.0.1:1"}); err == nil || !strings.Contains(err.Error(), "env.1.servers: http://127.0.0.1:1 is a server of env.0 already") {
 		t.Errorf("one server of two tables: %v", err)
 	}
-	if _, err := schema.Load("run.toml", []byte(labelled), []string{"env.tag.max_turns=3"}); err == nil || !strings.Contains(err.Error(), "there are: maze, tags") {
+	if _, err := schema.Load("run.toml", []byte(labelled), []string{"env.tag.max_turns=3"}); err == nil || !strings.Contains(err.Error(), "maze, tags") {
 		t.Errorf("a label that there is not: %v", err)
 	}
 }

@@ -19,15 +19,14 @@ const maxFile = 1 << 20
 const setSource = "--set"
 
 // Load reads a configuration: the defaults, then text, then the overrides in
-// sets, each "key=value". name stands for the text in messages. The error is a
-// Faults that holds everything that is wrong, not the first thing only.
+// sets, each "key=value". Messages call the text name. The error is a Faults
+// with all faults.
 func (s *Schema) Load(name string, text []byte, sets []string) (Config, error) {
 	return s.newLoader(name, userFile).read(text, sets)
 }
 
-// LoadSaved reads the configuration that a run saved, which may be one of an
-// earlier version: keys that nothing reads have their defaults, and are no
-// error.
+// LoadSaved reads the configuration that a run saved, possibly of an earlier
+// version: it accepts keys that nothing reads.
 func (s *Schema) LoadSaved(name string, text []byte) (Config, error) {
 	return s.newLoader(name, written).read(text, nil)
 }
@@ -39,8 +38,8 @@ func (l *loader) read(text []byte, sets []string) (Config, error) {
 	return l.finish(sets)
 }
 
-// finish takes the overrides, fills what is left open, and returns the
-// configuration or all that is wrong with it.
+// finish applies the overrides and the derived defaults, and returns the
+// configuration or all of its faults.
 func (l *loader) finish(sets []string) (Config, error) {
 	file := l.cfg.Clone()
 	file.resolve()
@@ -97,33 +96,33 @@ func (c *Config) resolve() {
 type loader struct {
 	schema    *Schema
 	name      string
-	source    string // of what is being read: name, or --set
+	source    string // of the values being read: name, or --set
 	author    author
 	cfg       Config
 	lines     lineIndex
 	faults    Faults
-	inFile    map[string]bool // paths that a file of the user's sets
-	bySet     map[string]bool // paths whose value came from --set
+	inFile    map[string]bool // paths set by a user's file
+	bySet     map[string]bool // paths set by --set
 	overrides [][]string      // the paths of every --set
 }
 
-// author says whose keys a text has.
+// author is the origin of a text.
 type author bool
 
 const (
 	userFile author = true  // keys that nothing reads are errors
-	written  author = false // by this program: a preset, or what a run saved
+	written  author = false // a preset or a saved configuration, where they are accepted
 )
 
 func (s *Schema) newLoader(name string, a author) *loader {
 	return &loader{schema: s, name: name, source: name, author: a, cfg: s.Defaults(), inFile: map[string]bool{}, bySet: map[string]bool{}}
 }
 
-// file decodes text into cfg. Only text that is not TOML at all is an error;
-// everything else becomes a fault.
+// file decodes text into cfg. It returns an error for invalid TOML; other
+// problems become faults.
 func (l *loader) file(text []byte) error {
 	if len(text) > maxFile {
-		return Faults{{Source: l.name, Msg: fmt.Sprintf("%d bytes are too many for a configuration; at most %d are read", len(text), maxFile)}}
+		return Faults{{Source: l.name, Msg: fmt.Sprintf("the configuration has %d bytes; at most %d are allowed", len(text), maxFile)}}
 	}
 	var doc map[string]any
 	if _, err := toml.Decode(string(text), &doc); err != nil {
@@ -143,7 +142,7 @@ func (l *loader) file(text []byte) error {
 	return nil
 }
 
-// envTable appends the [[env]] tables of text, which holds nothing else.
+// envTable appends the [[env]] tables of text, which holds only such tables.
 func (l *loader) envTable(text []byte) error {
 	var doc map[string]any
 	if _, err := toml.Decode(string(text), &doc); err != nil {
@@ -252,7 +251,7 @@ func (l *loader) set(path string, v any) {
 	}
 }
 
-// fault notes what is wrong with key, with the place it was written at.
+// fault records a fault of key with its line.
 func (l *loader) fault(key, format string, args ...any) {
 	f := Fault{Source: l.source, Key: key, Msg: fmt.Sprintf(format, args...)}
 	if l.source == l.name && key != "" {
@@ -269,8 +268,8 @@ func sorted(fs Faults) Faults {
 	return fs
 }
 
-// rank puts faults with a line first, those of --set next, those of what is
-// missing last.
+// rank orders faults with a line before those of --set, and those before missing
+// keys.
 func rank(f Fault) int {
 	switch {
 	case f.Line > 0:

@@ -17,7 +17,7 @@ import (
 // topK is off at -1 and 0 and a count above.
 var topK = registry.Numbers("-1 or 0 (off), or at least 1", func(x float64) bool { return x >= -1 })
 
-// orAll allows -1, which stands for all, beside at least 0.
+// orAll allows integers of at least 0, and -1 for all.
 var orAll = registry.Numbers("-1 (all), or at least 0", func(x float64) bool { return x >= -1 })
 
 // thresholds allows numbers above 0, and two of them with _ between.
@@ -43,8 +43,8 @@ var betas = registry.Range{Allowed: "two numbers from 0 to below 1", Check: func
 
 var device = registry.Range{Allowed: "auto | cpu | cuda | cuda:N", Check: func(v any) string { return DeviceName(v.(string)) }}
 
-// DeviceName says what is wrong with the name of a device, or "". Whether the
-// machine has it is for torch to say.
+// DeviceName returns the fault of a device's name, or "". It does not check that
+// the device exists.
 func DeviceName(s string) string {
 	if s == "auto" || s == "cpu" || s == "cuda" {
 		return ""
@@ -66,11 +66,11 @@ var serverURLs = registry.Range{Allowed: "http:// or https:// addresses", Check:
 	return ""
 }}
 
-// ServerURL says what is wrong with the address of an environment server, or "".
+// ServerURL returns the fault of a server's address, or "".
 func ServerURL(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return fmt.Sprintf("%q is not a server's address; write it as http://127.0.0.1:36001", s)
+		return fmt.Sprintf("%q is not a server's address; an example is http://127.0.0.1:36001", s)
 	}
 	return ""
 }

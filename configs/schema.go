@@ -91,7 +91,7 @@ func (c choice) names(key string) []string {
 	return registry.NamesOf(c.entries, func(e registry.Entry) bool { return e.Has(key) })
 }
 
-// doc returns what a parameter means, for each of the entries that declare it.
+// doc returns the documentation of a parameter, with the entries that declare it.
 func (c choice) doc(key string) string {
 	var order []string
 	names := map[string][]string{}

@@ -72,13 +72,13 @@ func (l *loader) paths(key string) ([]string, string) {
 		return []string{key}, ""
 	}
 	if len(found) == 0 {
-		return nil, fmt.Sprintf("there is no [[env]] table named %q; there are: %s", which, strings.Join(names, ", "))
+		return nil, fmt.Sprintf("no [[env]] table is named %q; use one of %s", which, strings.Join(names, ", "))
 	}
 	return found, ""
 }
 
-// named returns the paths of a key in the [[env]] table of that label, or the
-// tables of that environment, and what the tables are called.
+// named returns the paths of a key in the [[env]] tables with that label or
+// environment, and the names of all tables.
 func (l *loader) named(env, leaf string) (found, names []string) {
 	for i, e := range l.cfg.Env {
 		names = append(names, e.Called())
@@ -89,8 +89,8 @@ func (l *loader) named(env, leaf string) (found, names []string) {
 	return found, names
 }
 
-// value reads the text of an override. Where a string is wanted, text that
-// only happens to look like a number or a date stays text.
+// value parses the text of an override. For string keys, text that looks like a
+// number or a date stays text.
 func (l *loader) value(path, raw string) any {
 	var doc map[string]any
 	_, err := toml.Decode("x = "+raw+"\n", &doc)

@@ -36,7 +36,7 @@ var stages = registry.Range{Allowed: "STEP:TURNS, in the order of the steps", Ch
 	return ""
 }}
 
-// curriculumKeys decide what a step plays.
+// curriculumKeys determine the tasks and turn limit of a step.
 var curriculumKeys = []entry{
 	ready("curriculum.max_turns", "turns of a training episode in stages, such as [\"1:5\", \"100:10\"]: 5 from the first step, 10 from step 100 on; never more than the environment's own limit, which validation always has; empty: that limit", stages),
 	ready("curriculum.sampler", "uniform: every task once an epoch; success_rate: tasks that succeed about half of the time come most often, the others seldom", oneOf([]string{"uniform", "success_rate"})),

@@ -32,8 +32,7 @@ func (s *Schema) suggestKey(key string) string {
 	return ""
 }
 
-// sectionNames are the sections whose keys are there, in the order of the
-// table.
+// sectionNames returns the sections in the order of their keys.
 func (s *Schema) sectionNames() []string {
 	var names []string
 	for _, e := range s.table {

@@ -19,26 +19,35 @@ const (
 	tail      = 0.025
 )
 
-// resample calls each with the task indices of every resample.
-func resample(tasks int, seed uint64, each func(drawn []int)) {
-	rng := rand.New(rand.NewPCG(seed, 0x6576616c)) // "eval"
-	drawn := make([]int, tasks)
-	for range resamples {
-		for i := range drawn {
-			drawn[i] = rng.IntN(tasks)
-		}
-		each(drawn)
-	}
+// estimate is a metric over all tasks and over every resample.
+type estimate struct {
+	name      string
+	value     float64
+	resampled []float64 // NaN where a resample has no task with this metric
 }
 
-// over returns the metric over the drawn tasks, with repetitions.
-func (r *ratio) over(drawn []int) float64 {
-	var num, den float64
-	for _, i := range drawn {
-		num += r.num[i]
-		den += r.den[i]
+// estimates returns the metrics of tasks that were played n times each. Metrics
+// without a value are omitted.
+func estimates(tasks []Task, n int, seed uint64) []estimate {
+	rs := ratios(tasks, n)
+	out := make([]estimate, len(rs))
+	drawn := make([]int, len(tasks))
+	for i := range drawn {
+		drawn[i] = i
 	}
-	return num / den // NaN if the resample has no task with this metric
+	for i, r := range rs {
+		out[i] = estimate{name: r.name, value: r.over(drawn)}
+	}
+	rng := rand.New(rand.NewPCG(seed, 0x6576616c)) // "eval"
+	for range resamples {
+		for i := range drawn {
+			drawn[i] = rng.IntN(len(tasks))
+		}
+		for i, r := range rs {
+			out[i].resampled = append(out[i].resampled, r.over(drawn))
+		}
+	}
+	return slices.DeleteFunc(out, func(e estimate) bool { return math.IsNaN(e.value) })
 }
 
 // interval returns the quantiles of the resampled values without NaN, or v twice
@@ -73,22 +82,9 @@ type Figure struct {
 // without a value are omitted.
 func Figures(tasks []Task, n int, seed uint64) map[string]Figure {
 	out := map[string]Figure{}
-	rs := ratios(tasks, n)
-	values := make([][]float64, len(rs))
-	if len(tasks) > 0 {
-		resample(len(tasks), seed, func(drawn []int) {
-			for i, r := range rs {
-				values[i] = append(values[i], r.over(drawn))
-			}
-		})
-	}
-	for i, r := range rs {
-		v, ok := r.value()
-		if !ok {
-			continue
-		}
-		lo, hi := interval(values[i], v)
-		out[r.name] = Figure{v, lo, hi}
+	for _, e := range estimates(tasks, n, seed) {
+		lo, hi := interval(e.resampled, e.value)
+		out[e.name] = Figure{e.value, lo, hi}
 	}
 	return out
 }

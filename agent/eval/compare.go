@@ -85,54 +85,25 @@ func Compare(a, b Result, anyway bool) (Comparison, error) {
 			c.Equal++
 		}
 	}
-	paired := len(left) > 0
-	if !paired {
-		left, right = a.PerTask, b.PerTask
+	seed := a.Seed // equal seeds draw the same tasks of both results
+	if len(left) == 0 {
+		left, right, seed = a.PerTask, b.PerTask, b.Seed+1
 	}
-	type pair struct {
-		x, y   *ratio
-		change Change
-		values []float64
+	inA := map[string]estimate{}
+	for _, x := range estimates(left, a.Samples, a.Seed) {
+		inA[x.name] = x
 	}
-	var pairs []*pair
-	byName := map[string]*ratio{}
-	for _, r := range ratios(right, b.Samples) {
-		byName[r.name] = r
-	}
-	for _, x := range ratios(left, a.Samples) {
-		y := byName[x.name]
-		if y == nil {
+	for _, y := range estimates(right, b.Samples, seed) {
+		x, ok := inA[y.name]
+		if !ok {
 			continue
 		}
-		u, okA := x.value()
-		v, okB := y.value()
-		if okA && okB {
-			pairs = append(pairs, &pair{x: x, y: y, change: Change{A: u, B: v, Difference: v - u}})
+		m := Change{A: x.value, B: y.value, Difference: y.value - x.value}
+		for i := range y.resampled {
+			y.resampled[i] -= x.resampled[i]
 		}
-	}
-	if paired {
-		resample(len(left), a.Seed, func(drawn []int) {
-			for _, p := range pairs {
-				p.values = append(p.values, p.y.over(drawn)-p.x.over(drawn))
-			}
-		})
-	} else {
-		resample(len(left), a.Seed, func(drawn []int) {
-			for _, p := range pairs {
-				p.values = append(p.values, -p.x.over(drawn))
-			}
-		})
-		i := 0
-		resample(len(right), b.Seed+1, func(drawn []int) { // +1: with equal seeds both resamples would draw the same indices
-			for _, p := range pairs {
-				p.values[i] += p.y.over(drawn)
-			}
-			i++
-		})
-	}
-	for _, p := range pairs {
-		p.change.Low, p.change.High = interval(p.values, p.change.Difference)
-		c.Metrics[p.x.name] = p.change
+		m.Low, m.High = interval(y.resampled, m.Difference)
+		c.Metrics[y.name] = m
 	}
 	return c, nil
 }

@@ -63,15 +63,11 @@ func (d Difference) String() string { return fmt.Sprintf("%s: %q, %q", d.Part, d
 
 // Diff returns the differences of two contracts, sorted by part.
 func Diff(a, b Contract) []Difference {
-	names := map[string]bool{}
-	for name := range a.Parts {
-		names[name] = true
-	}
-	for name := range b.Parts {
-		names[name] = true
-	}
+	either := map[string]string{}
+	maps.Copy(either, a.Parts)
+	maps.Copy(either, b.Parts)
 	var out []Difference
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	for _, name := range slices.Sorted(maps.Keys(either)) {
 		x, inA := a.Parts[name]
 		y, inB := b.Parts[name]
 		if x != y || inA != inB {

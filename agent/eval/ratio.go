@@ -15,13 +15,15 @@ type ratio struct {
 	num, den []float64 // by task
 }
 
-func (r *ratio) value() (float64, bool) {
+// over returns the metric over tasks, which may repeat. It is NaN if none of them
+// has the metric.
+func (r *ratio) over(tasks []int) float64 {
 	var num, den float64
-	for i := range r.num {
+	for _, i := range tasks {
 		num += r.num[i]
 		den += r.den[i]
 	}
-	return num / den, den > 0
+	return num / den
 }
 
 // The metrics of every evaluation.

@@ -1,7 +1,6 @@
 package rundir
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -62,12 +61,12 @@ func (r *Folder) Make() error {
 // set, the logs of servers. It reports whether it removed them.
 func (r *Folder) Clear(keepServers bool) (bool, error) {
 	var empty []string // folders and files to remove, parents first
-	worth := errors.New("worth keeping")
+	keep := false
 	err := filepath.WalkDir(r.Dir, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case path == r.Dir || filepath.Dir(path) == r.Dir && checkpoint.IsLock(e.Name()):
+		case path == r.Dir, path == filepath.Join(r.Dir, checkpoint.LockFile):
 			return nil
 		case e.IsDir(), path == r.Config(), path == r.Log():
 		case inside(path, r.Base()), !keepServers && inside(path, r.Servers()):
@@ -77,16 +76,14 @@ func (r *Folder) Clear(keepServers bool) (bool, error) {
 				return err
 			}
 			if !info.Mode().IsRegular() || info.Size() > 0 {
-				return worth
+				keep = true
+				return fs.SkipAll
 			}
 		}
 		empty = append(empty, path)
 		return nil
 	})
-	if err != nil {
-		if err == worth {
-			err = nil
-		}
+	if err != nil || keep {
 		return false, err
 	}
 	for _, path := range slices.Backward(empty) {

@@ -1,10 +1,13 @@
 package rundir
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -56,10 +59,7 @@ func (r *Folder) SetAside(step int) (dir string, steps []int, err error) {
 	if err := r.moveRollouts(step, filepath.Join(dir, filepath.Base(r.Rollouts()))); err != nil {
 		return dir, nil, err
 	}
-	moved, err := checkpoint.SetAside(r.Checkpoints(), step, filepath.Join(dir, filepath.Base(r.Checkpoints())))
-	for _, e := range moved {
-		steps = append(steps, e.Step)
-	}
+	steps, err = checkpoint.SetAside(r.Checkpoints(), step, filepath.Join(dir, filepath.Base(r.Checkpoints())))
 	if err == nil {
 		err = r.relink(step)
 	}
@@ -113,27 +113,26 @@ func (r *Folder) moveRollouts(step int, to string) error {
 	return nil
 }
 
+// stepName matches the name of a file of episodes with a step.
+var stepName = regexp.MustCompile(`^(?:val_)?step_(\d+)(?:[_.]|$)`)
+
 // RolloutStep finds the step in the name of a file of episodes: step_3.jsonl,
 // val_step_3_maze.jsonl. The validation after the last step is later than any.
 func RolloutStep(name string) (int, bool) {
-	rest, validation := strings.CutPrefix(name, "val_")
-	if validation && strings.HasPrefix(rest, LabelAfter+"_") {
-		return 1<<31 - 1, true
+	if strings.HasPrefix(name, "val_"+LabelAfter+"_") {
+		return math.MaxInt32, true
 	}
-	digits, ok := strings.CutPrefix(rest, "step_")
-	if !ok {
+	m := stepName.FindStringSubmatch(name)
+	if m == nil {
 		return 0, false
 	}
-	if i := strings.IndexAny(digits, "_."); i >= 0 {
-		digits = digits[:i]
-	}
-	n, err := strconv.Atoi(digits)
+	n, err := strconv.Atoi(m[1])
 	return n, err == nil
 }
 
 // copyFile copies a file and makes the copy durable. It does nothing if the file does
 // not exist.
-func copyFile(from, to string) (err error) {
+func copyFile(from, to string) error {
 	in, err := os.Open(from)
 	if os.IsNotExist(err) {
 		return nil
@@ -150,8 +149,5 @@ func copyFile(from, to string) (err error) {
 	if err == nil {
 		err = out.Sync()
 	}
-	if closeErr := out.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	return errors.Join(err, out.Close())
 }

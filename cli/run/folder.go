@@ -85,12 +85,12 @@ func (r *runFolder) resume(ctx context.Context, h *Host, cfg configs.Config, m m
 	case "never":
 		return nil
 	case "auto":
-		found, refused, err := checkpoint.Latest(ctx, r.Checkpoints())
-		for _, bad := range refused {
-			h.Log.Warn("checkpoint is damaged", "path", bad.Path, "reason", bad.Err)
+		found, damaged, err := checkpoint.Latest(ctx, r.Checkpoints())
+		for _, bad := range damaged {
+			h.Log.Warn("checkpoint is damaged", "error", bad)
 		}
 		if errors.Is(err, checkpoint.ErrNone) {
-			if len(refused) > 0 {
+			if len(damaged) > 0 {
 				return errext.With(errext.Disk, "remove the damaged folders to start from the beginning", err)
 			}
 			return nil

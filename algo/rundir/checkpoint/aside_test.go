@@ -15,7 +15,7 @@ func TestSetAside(t *testing.T) {
 		t.Fatalf("nothing is newer than the newest: %v %v", moved, err)
 	}
 	moved, err := SetAside(root, 2, to)
-	if err != nil || len(moved) != 2 || moved[0].Step != 4 || moved[1].Step != 3 {
+	if err != nil || len(moved) != 2 || moved[0] != 4 || moved[1] != 3 {
 		t.Fatalf("moved %v %v", moved, err)
 	}
 	if a, b := steps(t, root), steps(t, to); a != "1 2" || b != "3 4" {

@@ -1,8 +1,12 @@
 package checkpoint
 
-import (
-	"os"
-)
+import "os"
+
+// exists reports whether there is a file, a folder or a link at path.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
 
 // disk does the file operations of a save, one method for each operation that changes
 // files. Tests set before, which is called before each operation and prevents it by an

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -16,21 +15,18 @@ var atLink = crash.New("checkpoint/link") // before a link to a checkpoint is re
 func Link(root string, step int, path string) error {
 	target, err := filepath.Rel(filepath.Dir(path), filepath.Join(root, folderName(step)))
 	if err != nil {
-		return fmt.Errorf("link checkpoint: %w", err)
+		return err
 	}
 	if old, err := os.Readlink(path); err == nil && old == target {
 		return nil
 	}
 	temp := path + tempSuffix
 	if err := os.RemoveAll(temp); err != nil {
-		return fmt.Errorf("link checkpoint: %w", err)
+		return err
 	}
 	if err := os.Symlink(target, temp); err != nil {
-		return fmt.Errorf("link checkpoint: %w", err)
+		return err
 	}
 	atLink.Pass()
-	if err := os.Rename(temp, path); err != nil {
-		return fmt.Errorf("link checkpoint: %w", err)
-	}
-	return nil
+	return os.Rename(temp, path)
 }

@@ -10,23 +10,21 @@ import (
 	"syscall"
 )
 
-const lockFile = ".lock"
+// LockFile is the name of the lock file in a run folder.
+const LockFile = ".lock"
 
 // ErrLocked is wrapped by AcquireLock's error if another process holds the lock.
 var ErrLocked = errors.New("in use by another process")
 
 // Lock is the right to write into a run folder. The operating system releases it when
 // the process ends.
-type Lock struct {
-	f   *os.File
-	dir string
-}
+type Lock struct{ f *os.File }
 
 // AcquireLock takes the lock of an existing run folder. It does not wait: it returns an
 // error that wraps ErrLocked if another process holds the lock. The lock is advisory;
 // some network file systems do not share it between machines.
 func AcquireLock(dir string) (*Lock, error) {
-	path := filepath.Join(dir, lockFile)
+	path := filepath.Join(dir, LockFile)
 	for {
 		f, err := lock(path)
 		if err != nil {
@@ -37,13 +35,14 @@ func AcquireLock(dir string) (*Lock, error) {
 			return nil, fmt.Errorf("lock run folder: %w", errors.Join(err, f.Close()))
 		}
 		if there, err := os.Stat(path); err == nil && os.SameFile(held, there) {
-			return &Lock{f: f, dir: dir}, nil
+			return &Lock{f}, nil
 		}
 		_ = f.Close() // another process removed the file before it was locked here
 	}
 }
 
-// lock opens the file, locks it and writes the process id into it.
+// lock opens the file, locks it and writes the process id into it, which the error of
+// another process names.
 func lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -59,7 +58,10 @@ func lock(path string) (*os.File, error) {
 		err = fmt.Errorf("%s is %w%s: wait for it or choose another folder", filepath.Dir(path), ErrLocked, holder(f))
 	}
 	if err == nil {
-		err = sign(f)
+		err = f.Truncate(0)
+	}
+	if err == nil {
+		_, err = f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -67,15 +69,7 @@ func lock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// sign writes the process id into the file, for the error of another process.
-func sign(f *os.File) error {
-	if err := f.Truncate(0); err != nil {
-		return err
-	}
-	_, err := f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
-	return err
-}
-
+// holder returns the process id in the file, for an error.
 func holder(f *os.File) string {
 	text, err := io.ReadAll(io.LimitReader(f, 32))
 	if pid := strings.TrimSpace(string(text)); err == nil && pid != "" {
@@ -90,14 +84,11 @@ func (l *Lock) Release() error { return l.f.Close() }
 
 // Remove releases the lock and removes the folder, which must hold only the lock file.
 func (l *Lock) Remove() error {
-	err := os.Remove(filepath.Join(l.dir, lockFile))
+	err := os.Remove(l.f.Name())
 	if err == nil {
-		if err = os.Remove(l.dir); errors.Is(err, syscall.ENOTEMPTY) { // another process uses it already
+		if err = os.Remove(filepath.Dir(l.f.Name())); errors.Is(err, syscall.ENOTEMPTY) { // another process uses it already
 			err = nil
 		}
 	}
 	return errors.Join(err, l.f.Close())
 }
-
-// IsLock reports whether name is that of the lock file.
-func IsLock(name string) bool { return name == lockFile }

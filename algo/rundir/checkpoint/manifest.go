@@ -80,11 +80,6 @@ func hash(path string) (int64, string, error) {
 	return n, hex.EncodeToString(h.Sum(nil)), nil
 }
 
-func (m manifest) encode() ([]byte, error) {
-	text, err := json.MarshalIndent(m, "", "  ")
-	return append(text, '\n'), err
-}
-
 func readManifest(dir string) (manifest, error) {
 	var m manifest
 	f, err := os.Open(filepath.Join(dir, manifestFile))

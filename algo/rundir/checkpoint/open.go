@@ -23,27 +23,14 @@ const (
 // ErrNone is wrapped by Latest's error if no valid checkpoint exists.
 var ErrNone = errors.New("no valid checkpoint")
 
-// Entry is a checkpoint folder that has not been verified.
-type Entry struct {
+// Checkpoint is a checkpoint folder.
+type Checkpoint struct {
 	Path string
 	Step int
 }
 
-// Checkpoint is a verified checkpoint: every file has the hash of the manifest.
-type Checkpoint struct {
-	Path  string
-	Step  int
-	Files []File
-}
-
 // File returns the path of a file or folder of the checkpoint.
 func (c *Checkpoint) File(name string) string { return filepath.Join(c.Path, filepath.FromSlash(name)) }
-
-// Refused is a damaged checkpoint, with the reason.
-type Refused struct {
-	Path string
-	Err  error
-}
 
 func folderName(step int) string { return fmt.Sprintf("%s%06d", folderPrefix, step) }
 
@@ -68,28 +55,31 @@ func leftover(name string) (string, bool) {
 }
 
 // Has reports whether root holds a checkpoint of a step. It does not verify it.
-func Has(root string, step int) bool {
-	_, err := os.Stat(filepath.Join(root, folderName(step)))
-	return err == nil
+func Has(root string, step int) bool { return exists(filepath.Join(root, folderName(step))) }
+
+// readRoot lists the folder of the checkpoints. A missing folder is empty.
+func readRoot(root string) ([]os.DirEntry, error) {
+	entries, err := os.ReadDir(root)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return entries, err
 }
 
 // List returns the checkpoints under root, oldest first, without verification; none if
 // root does not exist.
-func List(root string) ([]Entry, error) {
-	entries, err := os.ReadDir(root)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
+func List(root string) ([]Checkpoint, error) {
+	entries, err := readRoot(root)
 	if err != nil {
 		return nil, fmt.Errorf("list checkpoints: %w", err)
 	}
-	var out []Entry
+	var out []Checkpoint
 	for _, e := range entries {
 		if step, ok := parseName(e.Name()); ok && e.IsDir() {
-			out = append(out, Entry{Path: filepath.Join(root, e.Name()), Step: step})
+			out = append(out, Checkpoint{Path: filepath.Join(root, e.Name()), Step: step})
 		}
 	}
-	slices.SortFunc(out, func(a, b Entry) int { return cmp.Compare(a.Step, b.Step) })
+	slices.SortFunc(out, func(a, b Checkpoint) int { return cmp.Compare(a.Step, b.Step) })
 	return out, nil
 }
 
@@ -103,29 +93,28 @@ func Open(ctx context.Context, path string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoint %s: %w", path, err)
 	}
-	return &Checkpoint{Path: path, Step: m.Step, Files: m.Files}, nil
+	return &Checkpoint{Path: path, Step: m.Step}, nil
 }
 
-// Latest opens the newest valid checkpoint under root, and also returns newer damaged
-// ones, with the reason. The error wraps ErrNone if no checkpoint is valid.
-func Latest(ctx context.Context, root string) (*Checkpoint, []Refused, error) {
+// Latest opens the newest valid checkpoint under root. It also returns the errors of
+// newer, damaged ones. err wraps ErrNone if no checkpoint is valid.
+func Latest(ctx context.Context, root string) (c *Checkpoint, damaged []error, err error) {
 	list, err := List(root)
 	if err != nil {
 		return nil, nil, err
 	}
-	var refused []Refused
 	for _, e := range slices.Backward(list) {
 		c, err := Open(ctx, e.Path)
 		if err == nil && c.Step != e.Step {
 			err = fmt.Errorf("open checkpoint %s: its manifest is of step %d", e.Path, c.Step)
 		}
 		if err == nil {
-			return c, refused, nil
+			return c, damaged, nil
 		}
 		if ctx.Err() != nil { // not the checkpoint's fault
-			return nil, refused, err
+			return nil, damaged, err
 		}
-		refused = append(refused, Refused{Path: e.Path, Err: err})
+		damaged = append(damaged, err)
 	}
-	return nil, refused, fmt.Errorf("%w in %s", ErrNone, root)
+	return nil, damaged, fmt.Errorf("%w in %s", ErrNone, root)
 }

@@ -58,16 +58,16 @@ func TestLatestRefusesCorrupt(t *testing.T) {
 			if err := tc.damage(filepath.Join(root, "step_000002")); err != nil {
 				t.Fatal(err)
 			}
-			c, refused, err := Latest(context.Background(), root)
+			c, damaged, err := Latest(context.Background(), root)
 			if err != nil || c.Step != 1 {
 				t.Fatalf("Latest = %+v, %v, want step 1", c, err)
 			}
-			if len(refused) != 1 || refused[0].Path != filepath.Join(root, "step_000002") || !strings.Contains(refused[0].Err.Error(), tc.want) {
-				t.Errorf("refused %+v, want step 2 for %q", refused, tc.want)
+			if len(damaged) != 1 || !strings.Contains(damaged[0].Error(), filepath.Join(root, "step_000002")+": ") || !strings.Contains(damaged[0].Error(), tc.want) {
+				t.Errorf("damaged %v, want step 2 for %q", damaged, tc.want)
 			}
 			save(t, root, 2, 0) // replaces the damaged one
-			if c, refused, err := Latest(context.Background(), root); err != nil || c.Step != 2 || len(refused) > 0 {
-				t.Errorf("after saving again: %+v, %v, %v", c, refused, err)
+			if c, damaged, err := Latest(context.Background(), root); err != nil || c.Step != 2 || len(damaged) > 0 {
+				t.Errorf("after saving again: %+v, %v, %v", c, damaged, err)
 			}
 		})
 	}
@@ -85,9 +85,9 @@ func TestNothingToResume(t *testing.T) {
 	if err := os.Remove(filepath.Join(root, "step_000001", "state.json")); err != nil {
 		t.Fatal(err)
 	}
-	_, refused, err := Latest(context.Background(), root)
-	if !errors.Is(err, ErrNone) || len(refused) != 1 {
-		t.Errorf("Latest = %v, %v", refused, err)
+	_, damaged, err := Latest(context.Background(), root)
+	if !errors.Is(err, ErrNone) || len(damaged) != 1 {
+		t.Errorf("Latest = %v, %v", damaged, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -2,9 +2,9 @@ package checkpoint
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -57,10 +57,8 @@ func (d disk) commit(ctx context.Context, root, final string, step int, fill fun
 	if err := d.makeAll(root); err != nil {
 		return err
 	}
-	if _, err := os.Lstat(temp); err == nil {
-		if err := d.removeAll(temp); err != nil {
-			return err
-		}
+	if err := d.removeAll(temp); err != nil {
+		return err
 	}
 	atBegin.Pass()
 	if err := d.mkdir(temp); err != nil {
@@ -84,7 +82,7 @@ func (d disk) commit(ctx context.Context, root, final string, step int, fill fun
 // seal writes the manifest and makes the folder durable: it syncs the files, then the
 // manifest, then the folders, inner ones first.
 func (d disk) seal(ctx context.Context, dir string, step int) error {
-	if _, err := os.Lstat(filepath.Join(dir, manifestFile)); err == nil {
+	if exists(filepath.Join(dir, manifestFile)) {
 		return fmt.Errorf("%s is a reserved name", manifestFile)
 	}
 	files, folders, err := scan(ctx, dir)
@@ -102,10 +100,11 @@ func (d disk) seal(ctx context.Context, dir string, step int) error {
 			return err
 		}
 	}
-	text, err := manifest{Format: manifestFormat, Version: manifestVersion, Step: step, Files: files}.encode()
+	text, err := json.MarshalIndent(manifest{Format: manifestFormat, Version: manifestVersion, Step: step, Files: files}, "", "  ")
 	if err != nil {
 		return err
 	}
+	text = append(text, '\n')
 	path := filepath.Join(dir, manifestFile)
 	atManifest.PassAfter(func() { _ = d.write(path, text[:len(text)/2]) })
 	if err := d.write(path, text); err != nil {
@@ -123,8 +122,7 @@ func (d disk) seal(ctx context.Context, dir string, step int) error {
 // aside, which Clean moves back if the process dies in between.
 func (d disk) publish(root, temp, final string) error {
 	aside := final + asideSuffix
-	_, err := os.Lstat(final)
-	replaced := err == nil
+	replaced := exists(final)
 	if replaced {
 		if err := d.removeAll(aside); err != nil {
 			return err
@@ -161,7 +159,7 @@ func (d disk) prune(root string, written, keep int, also []int) error {
 	if err != nil {
 		return err
 	}
-	list = slices.DeleteFunc(list, func(e Entry) bool { return e.Step != written && slices.Contains(also, e.Step) })
+	list = slices.DeleteFunc(list, func(e Checkpoint) bool { return e.Step != written && slices.Contains(also, e.Step) })
 	extra := len(list) - keep
 	for _, e := range list {
 		if extra <= 0 {
@@ -189,10 +187,7 @@ func (d disk) prune(root string, written, keep int, also []int) error {
 func Clean(root string) ([]string, error) { return disk{}.clean(root) }
 
 func (d disk) clean(root string) ([]string, error) {
-	entries, err := os.ReadDir(root)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
+	entries, err := readRoot(root)
 	if err != nil {
 		return nil, fmt.Errorf("clean checkpoints: %w", err)
 	}
@@ -204,20 +199,17 @@ func (d disk) clean(root string) ([]string, error) {
 		}
 		path, final := filepath.Join(root, e.Name()), filepath.Join(root, name)
 		atClean.Pass()
-		if _, err := os.Lstat(final); errors.Is(err, os.ErrNotExist) && e.Name() == name+asideSuffix {
-			err = d.rename(path, final) // died between the two renames of publish
-			if err == nil {
+		if e.Name() == name+asideSuffix && !exists(final) { // the process died between the two renames of publish
+			if err = d.rename(path, final); err == nil {
 				err = d.sync(root)
 			}
-			if err != nil {
-				return removed, fmt.Errorf("clean checkpoints: %w", err)
-			}
-			continue
+		} else {
+			err = d.removeAll(path)
+			removed = append(removed, e.Name())
 		}
-		if err := d.removeAll(path); err != nil {
+		if err != nil {
 			return removed, fmt.Errorf("clean checkpoints: %w", err)
 		}
-		removed = append(removed, e.Name())
 	}
 	return removed, nil
 }

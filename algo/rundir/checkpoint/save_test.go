@@ -67,16 +67,20 @@ func names(t *testing.T, dir string) string {
 func TestSaveAndOpen(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "run", "checkpoints")
 	save(t, root, 40, 0)
-	c, refused, err := Latest(context.Background(), root)
-	if err != nil || len(refused) > 0 {
-		t.Fatalf("Latest: %v, %v", refused, err)
+	c, damaged, err := Latest(context.Background(), root)
+	if err != nil || len(damaged) > 0 {
+		t.Fatalf("Latest: %v, %v", damaged, err)
 	}
-	want := &Checkpoint{Path: filepath.Join(root, "step_000040"), Step: 40, Files: []File{
+	if d := cmp.Diff(&Checkpoint{Path: filepath.Join(root, "step_000040"), Step: 40}, c); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	m, err := readManifest(c.Path)
+	want := []File{
 		{"actor/model.safetensors", 10, "337bab6d627a31516cdf31791e548ed90d83da267db135cef13e67ddd8e61fae"},
 		{"state.json", 8, "c7741dcd17dd05a3dbfeaf1ef491c3b7c97b51406896572556f35184deeab131"},
-	}}
-	if d := cmp.Diff(want, c); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(want, m.Files); d != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, d)
 	}
 	if text, err := os.ReadFile(c.File("actor/model.safetensors")); err != nil || string(text) != "weights 40" {
 		t.Errorf("content %q, %v", text, err)
@@ -133,6 +137,7 @@ func TestOperations(t *testing.T) {
 	}
 	want := []string{
 		"makeall .",
+		"remove step_000002.tmp",
 		"mkdir step_000002.tmp",
 		"fill step_000002.tmp",
 		"sync step_000002.tmp/actor/model.safetensors",
@@ -175,9 +180,9 @@ func checkSurvived(t *testing.T, root string, minStep int) {
 			t.Error(err)
 		}
 	}
-	c, refused, err := Latest(context.Background(), root)
-	if err != nil || len(refused) > 0 {
-		t.Fatalf("Latest: %v, %v", refused, err)
+	c, damaged, err := Latest(context.Background(), root)
+	if err != nil || len(damaged) > 0 {
+		t.Fatalf("Latest: %v, %v", damaged, err)
 	}
 	if c.Step < minStep || c.Step > 3 {
 		t.Errorf("latest is step %d", c.Step)

@@ -2,6 +2,8 @@ package replay
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"unicode/utf8"
@@ -24,9 +26,8 @@ const (
 	InOutcome     = "outcome"
 )
 
-var order = map[string]int{
-	InPrompt: 0, InIDs: 1, InMask: 2, InStop: 3, InText: 4, InRequest: 5, InAction: 6, InObservation: 7, InReward: 8,
-	InDone: 9, InReply: 10, InMessages: 11, InOutcome: 12,
+var order = []string{
+	InPrompt, InIDs, InMask, InStop, InText, InRequest, InAction, InObservation, InReward, InDone, InReply, InMessages, InOutcome,
 }
 
 // Difference is a difference between a replayed episode and the record.
@@ -60,19 +61,14 @@ func (d *Difference) String() string {
 const wholeEpisode = -1
 
 func (d *Difference) before(other *Difference) bool {
-	turn := func(d *Difference) int {
-		if d.Turn == wholeEpisode {
-			return int(^uint(0) >> 1)
+	position := func(d *Difference) []int {
+		turn := d.Turn
+		if turn == wholeEpisode {
+			turn = math.MaxInt
 		}
-		return d.Turn
+		return []int{turn, slices.Index(order, d.What), d.At}
 	}
-	if a, b := turn(d), turn(other); a != b {
-		return a < b
-	}
-	if d.What != other.What {
-		return order[d.What] < order[other.What]
-	}
-	return d.At < other.At
+	return slices.Compare(position(d), position(other)) < 0
 }
 
 // findings collects the differences of one episode, from the goroutines of the

@@ -127,9 +127,6 @@ func (r recordedTemplate) Decode([]int32) string { return r.ep.Turns[r.turn-1].T
 // speaker returns an endpoint's replies from the record, turn by turn.
 type speaker struct{ *reader }
 
-// textEngine returns the engine of an episode that is replayed by its texts.
-func (r *reader) textEngine() engine.Engine { return &text.Engine{Speaker: speaker{r}} }
-
 // Say implements text.Speaker. The prompt is part of the conversation, which is
 // compared as a whole.
 func (s speaker) Say(_ context.Context, a text.Ask) (text.Said, error) {

@@ -86,20 +86,16 @@ func check(e *data.Episode) error {
 // the recorded batches if episodes is exactly one wave. An error means that the
 // replay itself failed; differences are in the results.
 func Episodes(ctx context.Context, s Setup, episodes []*data.Episode) ([]Result, error) {
-	plays := make([]*play, len(episodes))
+	var plays []*play
 	defer func() {
 		for _, p := range plays {
-			if p != nil {
-				p.close()
-			}
+			p.close()
 		}
 	}()
-	for i, e := range episodes {
-		if err := check(e); err != nil {
-			return nil, fmt.Errorf("task %s, sample %d: %w", e.Task.ID, e.Sample, err)
-		}
-		plays[i] = newPlay(s, e)
-		if err := plays[i].open(ctx); err != nil {
+	for _, e := range episodes {
+		p := newPlay(s, e)
+		plays = append(plays, p)
+		if err := errors.Join(check(e), p.open(ctx)); err != nil {
 			return nil, fmt.Errorf("task %s, sample %d: %w", e.Task.ID, e.Sample, err)
 		}
 	}
@@ -119,8 +115,7 @@ type play struct {
 	found   findings
 	reader  *reader
 	server  *server
-	session *engine.Session
-	running bool // RunEpisode owns the session and closes it
+	session *engine.Session // opened in advance, and nil once RunEpisode owns it
 }
 
 func newPlay(s Setup, e *data.Episode) *play {
@@ -131,7 +126,7 @@ func newPlay(s Setup, e *data.Episode) *play {
 	a.Engine = p.reader
 	a.Options.Instruction = e.Instruction
 	if p.ByText {
-		a.Engine, a.Renderer, a.NoIDs = p.reader.textEngine(), text.Renderer{}, true
+		a.Engine, a.Renderer, a.NoIDs = &text.Engine{Speaker: speaker{p.reader}}, text.Renderer{}, true
 	}
 	if a.Renderer == nil {
 		a.Renderer = recordedTemplate{p.reader, a.Options.MaxContext}
@@ -160,8 +155,9 @@ func (p *play) open(ctx context.Context) (err error) {
 }
 
 func (p *play) close() {
-	if p.session != nil && !p.running {
+	if p.session != nil {
 		p.reader.inner.Close(p.session)
+		p.session = nil
 	}
 	if p.withModel() {
 		p.Teacher.remove(p.reader)
@@ -181,15 +177,12 @@ func (p *play) run(ctx context.Context) (Result, error) {
 			return Result{}, context.Cause(ctx)
 		}
 		p.found.add(Difference{Turn: 0, What: InReply, Recorded: "an instance was made", Replayed: err.Error()})
-		if p.session != nil { // an open session would block the other episodes of its wave
-			p.reader.inner.Close(p.session)
-			p.running = true
-		}
+		p.close() // an open session would block the other episodes of its wave
 		return p.result(nil), nil
 	}
 	start := p.start()
 	start.Client = client
-	p.running = true
+	p.session = nil
 	got, err := agent.RunEpisode(ctx, p.Agent, start)
 	if err != nil {
 		var broken *engine.BackendError

@@ -21,7 +21,7 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Plan{seed: 7, rules: []rule{
-		{kind: status, status: 500, p: 0.05},
+		{kind: "500", status: 500, p: 0.05},
 		{kind: hang, p: 0.01},
 		{kind: slow, p: 1, pause: 200 * time.Millisecond},
 		{kind: slow, p: 0.1, pause: 2 * time.Second},
@@ -33,7 +33,7 @@ func TestParse(t *testing.T) {
 		t.Error(diff)
 	}
 	if f, err := Parse(" "); err != nil || len(f.rules) != 0 {
-		t.Errorf("nothing: %+v, %v", f, err)
+		t.Errorf("an empty list gives %+v, %v", f, err)
 	}
 	for spec, words := range map[string]string{
 		"500":             "probability",
@@ -75,15 +75,15 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, r := range faults.rules {
-			if !(r.p >= 0 && r.p <= 1) || r.pause < 0 || r.kind == status && (r.status < 400 || r.status > 599) {
+			if !(r.p >= 0 && r.p <= 1) || r.pause < 0 || r.status != 0 && (r.status < 400 || r.status > 599) {
 				t.Errorf("%q gave %+v", s, r)
 			}
 		}
 	})
 }
 
-// Faults strike as often as they should, the same ones for the same seed, and
-// one rule's draws do not move another's.
+// TestFaultDraws checks the frequency of faults, that a seed determines the draws, and that the draws of one rule do
+// not depend on the probability of another rule.
 func TestFaultDraws(t *testing.T) {
 	draws := func(spec string) string {
 		f, err := Parse(spec)
@@ -96,7 +96,7 @@ func TestFaultDraws(t *testing.T) {
 			pause, strike := f.draw(rng, false)
 			switch {
 			case strike != nil:
-				fmt.Fprint(&b, int(strike.kind))
+				b.WriteByte('x')
 			case pause > 0:
 				b.WriteByte('s')
 			default:
@@ -107,17 +107,17 @@ func TestFaultDraws(t *testing.T) {
 	}
 	a := draws("500:0.25,slow:1s:0.5,seed=3")
 	if a != draws("500:0.25,slow:1s:0.5,seed=3") {
-		t.Error("the same seed gave other faults")
+		t.Error("two draws with the same seed differ")
 	}
 	if a == draws("500:0.25,slow:1s:0.5,seed=4") {
-		t.Error("another seed gave the same faults")
+		t.Error("draws with different seeds are equal")
 	}
-	if n := strings.Count(a, "0"); n < 400 || n > 600 {
-		t.Errorf("500:0.25 struck %d of 2000 times", n)
+	if n := strings.Count(a, "x"); n < 400 || n > 600 {
+		t.Errorf("500:0.25 was drawn %d of 2000 times", n)
 	}
-	quiet := strings.NewReplacer("0", ".", "s", ".").Replace
-	if n := strings.Count(draws("500:0.25,slow:1s:0,seed=3"), "0"); n != strings.Count(a, "0") || quiet(a) == a {
-		t.Error("another rule's probability moved this one's draws")
+	withoutPauses := draws("500:0.25,slow:1s:0,seed=3")
+	if strings.ReplaceAll(a, "s", ".") != withoutPauses || !strings.Contains(a, "s") {
+		t.Error("the probability of slow changed the draws of 500")
 	}
 }
 
@@ -128,7 +128,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		srv := httptest.NewServer(New(http.HandlerFunc(answer), f, nil))
+		srv := httptest.NewServer(New(http.HandlerFunc(sendReply), f, nil))
 		defer srv.Close()
 		client.Transport = &http.Transport{DisableKeepAlives: true}
 		resp, err := client.Get(srv.URL + path)
@@ -140,9 +140,9 @@ func TestFaultsOnTheWire(t *testing.T) {
 		return fmt.Sprintf("%d %s", resp.StatusCode, body), err
 	}
 	const path = "/maze/available_actions"
-	const whole = "200 " + reply
+	const intact = "200 " + reply
 	t.Run("none", func(t *testing.T) {
-		if got, err := get(t, "", path, &http.Client{}); err != nil || got != whole {
+		if got, err := get(t, "", path, &http.Client{}); err != nil || got != intact {
 			t.Errorf("%s, %v", got, err)
 		}
 	})
@@ -152,7 +152,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 		}
 	})
 	t.Run("slow", func(t *testing.T) {
-		if got, err := get(t, "slow:1ms,slow:1ms", path, &http.Client{}); err != nil || got != whole {
+		if got, err := get(t, "slow:1ms,slow:1ms", path, &http.Client{}); err != nil || got != intact {
 			t.Errorf("%s, %v", got, err)
 		}
 	})
@@ -172,7 +172,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 	})
 	t.Run("truncate", func(t *testing.T) {
 		got, err := get(t, "truncate:1", path, &http.Client{})
-		if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.HasPrefix(whole, got) || len(got) < 10 {
+		if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.HasPrefix(intact, got) || len(got) < 10 {
 			t.Errorf("%s, %v", got, err)
 		}
 	})
@@ -181,9 +181,9 @@ func TestFaultsOnTheWire(t *testing.T) {
 			t.Error(got)
 		}
 	})
-	t.Run("what no client counts is spared", func(t *testing.T) {
+	t.Run("health check and description get no faults", func(t *testing.T) {
 		for _, path := range []string{"/", "/openapi.json"} {
-			if got, err := get(t, "500:1", path, &http.Client{}); err != nil || got != whole {
+			if got, err := get(t, "500:1", path, &http.Client{}); err != nil || got != intact {
 				t.Errorf("%s: %s, %v", path, got, err)
 			}
 		}
@@ -192,19 +192,19 @@ func TestFaultsOnTheWire(t *testing.T) {
 
 const reply = `["move left","move right","move up","move down"]`
 
-func answer(w http.ResponseWriter, r *http.Request) {
+func sendReply(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, reply)
 }
 
-// A duplicate is for creates and resets, which arrive twice with the same body
-// while the client gets one answer; a step arrives once.
+// TestDuplicate checks that the server receives a create or reset twice with the same body, and a step once. The client
+// gets the second reply.
 func TestDuplicate(t *testing.T) {
 	plan, err := Parse("duplicate:1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	arrived := map[string][]string{}
-	var told []string
+	var observed []string
 	srv := httptest.NewServer(New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -212,7 +212,7 @@ func TestDuplicate(t *testing.T) {
 		}
 		arrived[r.URL.Path] = append(arrived[r.URL.Path], string(body))
 		fmt.Fprint(w, len(arrived[r.URL.Path]))
-	}), plan, func(r *http.Request, f Injected) { told = append(told, f.Kind+" "+r.URL.Path) }))
+	}), plan, func(r *http.Request, kind string, _ time.Duration) { observed = append(observed, kind+" "+r.URL.Path) }))
 	defer srv.Close()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for path, want := range map[string]string{"/maze/create": "2", "/reset": "2", "/step": "1"} {
@@ -223,7 +223,7 @@ func TestDuplicate(t *testing.T) {
 		got, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || string(got) != want {
-			t.Errorf("%s answered %s (%v), want %s", path, got, err, want)
+			t.Errorf("reply to %s: %s (%v), want %s", path, got, err, want)
 		}
 		if (resp.Header.Get(Header) == "duplicate") != (want == "2") {
 			t.Errorf("%s has the header %q", path, resp.Header.Get(Header))
@@ -233,20 +233,20 @@ func TestDuplicate(t *testing.T) {
 	if diff := cmp.Diff(want, arrived); diff != "" {
 		t.Error(diff)
 	}
-	slices.Sort(told)
-	if diff := cmp.Diff([]string{"duplicate /maze/create", "duplicate /reset"}, told); diff != "" {
+	slices.Sort(observed)
+	if diff := cmp.Diff([]string{"duplicate /maze/create", "duplicate /reset"}, observed); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// A request that hangs ends when its client leaves, although it has a body
-// that nobody asked for: its handler is gone before the server is closed.
+// TestHangEndsWithItsClient checks that the handler of a hanging request returns when the client disconnects. The
+// request has a body, which net/http must read completely to notice that.
 func TestHangEndsWithItsClient(t *testing.T) {
 	plan, err := Parse("hang:1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := New(http.HandlerFunc(answer), plan, nil)
+	h := New(http.HandlerFunc(sendReply), plan, nil)
 	ended := make(chan struct{})
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(ended)
@@ -256,11 +256,11 @@ func TestHangEndsWithItsClient(t *testing.T) {
 	client := &http.Client{Timeout: 50 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}
 	if resp, err := client.Post(srv.URL+"/step", "application/json", strings.NewReader("{}")); err == nil {
 		resp.Body.Close()
-		t.Error("it was answered")
+		t.Error("the request got a reply")
 	}
 	select {
 	case <-ended:
 	case <-time.After(time.Minute):
-		t.Error("it still hangs")
+		t.Error("the handler did not return within a minute")
 	}
 }

@@ -2,12 +2,15 @@ package fault
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"path"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -21,43 +24,31 @@ const Header = "X-Openmanus-Fault"
 // net/http notice that a client has disconnected, and a duplicate needs the body again.
 const maxBody = 64 << 20
 
-// Injected is one injected fault.
-type Injected struct {
-	Kind  string        // hang, slow, truncate, reset, duplicate, or a status such as 500
-	Pause time.Duration // for slow
-}
+// Observer receives an injected fault: its kind, such as "hang" or a status such as "500",
+// and the pause of "slow".
+type Observer func(r *http.Request, kind string, pause time.Duration)
 
-// Handler injects faults in front of another http.Handler.
-type Handler struct {
-	next http.Handler
-	plan *Plan
-	tell func(*http.Request, Injected)
+type handler struct {
+	next    http.Handler
+	plan    *Plan
+	observe Observer
 
 	mu  sync.Mutex
 	rng *rand.Rand // guarded by mu
 }
 
-// New returns a Handler that injects the faults of plan in front of next. tell, unless
-// nil, is called for every injected fault from the goroutine of the request. Faults are
+// New returns a handler that injects the faults of plan in front of next. It calls observe,
+// unless that is nil, for every injected fault on the goroutine of the request. Faults are
 // drawn in the order of arrival, so that a client that sends one request at a time gets
 // the same faults in every run.
-func New(next http.Handler, plan *Plan, tell func(*http.Request, Injected)) http.Handler {
+func New(next http.Handler, plan *Plan, observe Observer) http.Handler {
 	if plan.Empty() {
 		return next
 	}
-	if tell == nil {
-		tell = func(*http.Request, Injected) {}
+	if observe == nil {
+		observe = func(*http.Request, string, time.Duration) {}
 	}
-	return &Handler{next: next, plan: plan, tell: tell, rng: rand.New(rand.NewPCG(plan.seed, 0))}
-}
-
-// Repeatable reports whether a path is one of create or reset.
-func Repeatable(p string) bool {
-	switch path.Base(p) {
-	case "create", "createEnv", "reset":
-		return true
-	}
-	return false
+	return &handler{next: next, plan: plan, observe: observe, rng: rand.New(rand.NewPCG(plan.seed, 0))}
 }
 
 // spared reports whether requests for a path get no faults: the greeting, which
@@ -66,7 +57,7 @@ func Repeatable(p string) bool {
 func spared(p string) bool { return p == "/" || p == "/openapi.json" }
 
 // ServeHTTP draws the faults of the request and injects them.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if spared(r.URL.Path) {
 		h.next.ServeHTTP(w, r)
 		return
@@ -80,17 +71,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		panic(http.ErrAbortHandler) // the client disconnected during its request
 	}
-	again := func() *http.Request {
+	execute := func(w http.ResponseWriter) {
 		c := r.Clone(r.Context())
 		c.Body = io.NopCloser(bytes.NewReader(body))
-		return c
+		h.next.ServeHTTP(w, c)
 	}
+	repeatable := slices.Contains([]string{"create", "createEnv", "reset"}, path.Base(r.URL.Path))
 	h.mu.Lock()
-	pause, strike := h.plan.draw(h.rng, Repeatable(r.URL.Path))
+	pause, strike := h.plan.draw(h.rng, repeatable)
 	h.mu.Unlock()
 	if pause > 0 {
-		h.tell(r, Injected{Kind: "slow", Pause: pause})
-		w.Header().Add(Header, "slow")
+		h.observe(r, slow, pause)
+		w.Header().Add(Header, slow)
 		t := time.NewTimer(pause)
 		select {
 		case <-t.C:
@@ -100,34 +92,29 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if strike == nil {
-		h.next.ServeHTTP(w, again())
+		execute(w)
 		return
 	}
-	h.tell(r, Injected{Kind: strike.name()})
-	w.Header().Add(Header, strike.name())
+	h.observe(r, strike.kind, 0)
+	w.Header().Add(Header, strike.kind)
 	switch strike.kind {
-	case status:
-		text := http.StatusText(strike.status)
-		if text == "" {
-			text = "Error"
-		}
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-		w.WriteHeader(strike.status)
-		io.WriteString(w, text) // the client may have disconnected
 	case hang:
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
 	case truncate:
 		kept := newKeptReply()
-		h.next.ServeHTTP(kept, again())
+		execute(kept)
 		kept.breakOff(w)
 	case reset:
-		h.next.ServeHTTP(newKeptReply(), again())
+		execute(newKeptReply())
 		resetConnection(w)
 	case duplicate:
-		h.next.ServeHTTP(newKeptReply(), again())
-		h.next.ServeHTTP(w, again())
+		execute(newKeptReply())
+		execute(w)
+	default:
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.WriteHeader(strike.status)
+		io.WriteString(w, cmp.Or(http.StatusText(strike.status), "Error")) // the client may have disconnected
 	}
 }
 
@@ -158,9 +145,7 @@ func (k *keptReply) breakOff(w http.ResponseWriter) {
 		resetConnection(w)
 		return
 	}
-	for name, values := range k.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), k.header)
 	w.Header().Set("Content-Length", strconv.Itoa(k.body.Len()))
 	w.WriteHeader(k.status)
 	w.Write(k.body.Bytes()[:k.body.Len()/2])

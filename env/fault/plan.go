@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -14,37 +15,21 @@ type Plan struct {
 	seed  uint64
 }
 
-// rule is one fault with its probability per request.
-type rule struct {
-	kind   kind
-	p      float64
-	status int           // status
-	pause  time.Duration // slow
-}
-
-type kind int
-
+// The kinds of faults. A fault with an error status has the status as its kind.
 const (
-	status    kind = iota // an error status; the request is not executed
-	hang                  // no reply until the client gives up
-	slow                  // a pause before the request is executed
-	truncate              // executed, the reply is cut in half
-	reset                 // executed, the connection is reset without a reply
-	duplicate             // a create or reset is executed twice
+	hang      = "hang"      // no reply until the client gives up
+	slow      = "slow"      // a pause before the request is executed
+	truncate  = "truncate"  // executed, the reply is cut in half
+	reset     = "reset"     // executed, the connection is reset without a reply
+	duplicate = "duplicate" // a create or reset is executed twice
 )
 
-// kinds lists the named kinds as they are written and counted. A status is written as
-// its number.
-var kinds = map[string]kind{"hang": hang, "slow": slow, "truncate": truncate, "reset": reset, "duplicate": duplicate}
-
-// name returns the name under which faults of this rule are counted.
-func (r rule) name() string {
-	for name, k := range kinds {
-		if k == r.kind {
-			return name
-		}
-	}
-	return strconv.Itoa(r.status)
+// rule is one fault with its probability per request.
+type rule struct {
+	kind   string
+	p      float64
+	status int           // of the reply to a request that is not executed; 0: another kind
+	pause  time.Duration // of slow
 }
 
 // Help describes the notation of Parse, for the help of commands.
@@ -54,12 +39,12 @@ const Help = `comma-separated: STATUS:P (such as 500:0.05), hang:P, truncate:P, 
 //
 //	500:0.05,hang:0.01,slow:200ms,slow:2s:0.1,truncate:0.01,reset:0.01,duplicate:0.01,seed=7
 //
-// Every rule is drawn independently for every request. Pauses of slow rules add up; of
-// the other rules the first one drawn, in the order written, is injected. There is no
-// pause before a hang or a reset, because without a reply it could not be seen. A
-// duplicate is injected only into create and reset: a step that was executed twice could
-// not be told from normal play. GET /, the health check of clients, and GET
-// /openapi.json get no faults, because clients do not count their failures.
+// Every rule is drawn independently for every request. The pauses of slow rules add up.
+// The first other rule that is drawn, in the order written, is injected. A hang or a reset
+// has no pause, because a client could not see it without a reply. A duplicate is injected
+// only into create and reset: a step that is executed twice looks like normal play.
+// GET /, the health check of clients, and GET /openapi.json get no faults, because clients
+// do not count their failures.
 func Parse(spec string) (*Plan, error) {
 	f := &Plan{seed: 1}
 	if strings.TrimSpace(spec) == "" {
@@ -85,46 +70,39 @@ func Parse(spec string) (*Plan, error) {
 }
 
 func parseRule(part string) (rule, error) {
-	name, rest, _ := strings.Cut(part, ":")
-	if name == "" {
-		return rule{}, fmt.Errorf("empty; want %s", Help)
-	}
-	k, named := kinds[name]
-	switch {
-	case named && k == slow:
-		length, chance, some := strings.Cut(rest, ":")
+	kind, chance, _ := strings.Cut(part, ":")
+	r := rule{kind: kind, p: 1}
+	switch kind {
+	case "":
+		return r, fmt.Errorf("empty; want %s", Help)
+	case hang, truncate, reset, duplicate:
+	case slow:
+		length, rest, more := strings.Cut(chance, ":")
 		pause, err := time.ParseDuration(length)
 		if err != nil || pause < 0 {
-			return rule{}, fmt.Errorf("want slow:DURATION or slow:DURATION:P, with a duration such as 200ms")
+			return r, errors.New("want slow:DURATION or slow:DURATION:P, with a duration such as 200ms")
 		}
-		p := 1.0
-		if some {
-			if p, err = probability(chance); err != nil {
-				return rule{}, err
-			}
+		r.pause = pause
+		if !more {
+			return r, nil
 		}
-		return rule{kind: slow, p: p, pause: pause}, nil
-	case named:
-		p, err := probability(rest)
-		return rule{kind: k, p: p}, err
+		chance = rest
+	default:
+		code, err := strconv.Atoi(kind)
+		if err != nil {
+			return r, fmt.Errorf("unknown fault; want %s", Help)
+		}
+		if code < 400 || code > 599 {
+			return r, errors.New("the status must be 400 to 599")
+		}
+		r.kind, r.status = strconv.Itoa(code), code
 	}
-	code, err := strconv.Atoi(name)
-	if err != nil {
-		return rule{}, fmt.Errorf("unknown fault; want %s", Help)
-	}
-	if code < 400 || code > 599 {
-		return rule{}, fmt.Errorf("the status must be 400 to 599")
-	}
-	p, err := probability(rest)
-	return rule{kind: status, p: p, status: code}, err
-}
-
-func probability(s string) (float64, error) {
-	p, err := strconv.ParseFloat(s, 64)
+	p, err := strconv.ParseFloat(chance, 64)
 	if err != nil || !(p >= 0 && p <= 1) {
-		return 0, fmt.Errorf("want a probability from 0 to 1 after the colon, got %q", s)
+		return r, fmt.Errorf("want a probability from 0 to 1 after the colon, got %q", chance)
 	}
-	return p, nil
+	r.p = p
+	return r, nil
 }
 
 // Empty reports whether the plan injects no faults.

@@ -22,6 +22,6 @@
 // interrupted during a request, and the server has no failures of its own. GET / and
 // GET /openapi.json get no faults, because clients do not count their failures.
 //
-// Concurrency: a Proxy serves concurrent requests. The caller of Serve must call
+// Concurrency: a Server serves concurrent requests. The caller of Serve must call
 // Server.Close, which waits for all goroutines.
 package proxy

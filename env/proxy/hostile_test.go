@@ -1,8 +1,8 @@
 package proxy_test
 
 import (
+	"context"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -10,19 +10,17 @@ import (
 	"github.com/openmanus/openmanus/env/proxy"
 )
 
-// A server that never comes to a reply is a failed one.
+// TestNoReply checks that the proxy replies with 502 for a server that sends no complete reply.
 func TestNoReply(t *testing.T) {
 	for name, what := range transporttest.Hostile {
 		t.Run(name, func(t *testing.T) {
-			p, err := proxy.New(proxy.Options{Upstream: transporttest.Serve(t, what)})
+			s, err := proxy.Serve(t.Context(), "127.0.0.1:0", proxy.Options{Upstream: transporttest.Serve(t, what)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer p.Close()
-			front := httptest.NewServer(p)
-			defer front.Close()
+			defer s.Close(context.Background())
 			client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-			resp, err := client.Get(front.URL)
+			resp, err := client.Get(s.URL)
 			if err != nil {
 				t.Fatal(err)
 			}

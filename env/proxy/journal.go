@@ -3,14 +3,10 @@ package proxy
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
-
-	"github.com/openmanus/openmanus/env/fault"
 )
 
 // Counts has the counts of a proxy.
@@ -31,69 +27,42 @@ type entry struct {
 	Error   string  `json:"error,omitempty"`
 }
 
-// journal counts faults and writes them to a file.
-type journal struct {
-	now func() time.Time
-
-	mu     sync.Mutex
-	out    io.Writer      // guarded by mu; nil: nothing is written
-	err    error          // the first failure to write; guarded by mu
-	faults map[string]int // guarded by mu
-	failed int            // guarded by mu
+// injected counts a fault.
+func (s *Server) injected(r *http.Request, kind string, pause time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts.Faults[kind]++
+	s.write(r, entry{Kind: kind, PauseMs: float64(pause.Microseconds()) / 1000})
 }
 
-func newJournal(out io.Writer, now func() time.Time) *journal {
-	if now == nil {
-		now = time.Now
-	}
-	return &journal{now: now, out: out, faults: map[string]int{}}
-}
-
-func (j *journal) fault(n int64, r *http.Request, f fault.Injected) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.faults[f.Kind]++
-	j.write(entry{Request: n, Kind: f.Kind, PauseMs: float64(f.Pause.Microseconds()) / 1000}, r)
-}
-
-func (j *journal) upstream(n int64, r *http.Request, err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.failed++
-	j.write(entry{Request: n, Kind: "upstream", Error: err.Error()}, r)
-}
-
-// write appends a line. After a failure it writes nothing more, so that the file ends
-// with a complete line. The caller must hold mu.
-func (j *journal) write(e entry, r *http.Request) {
-	if j.out == nil || j.err != nil {
+// write appends a line to the journal. After a failure it writes nothing more, so that
+// the file ends with a complete line. The caller must hold mu.
+func (s *Server) write(r *http.Request, e entry) {
+	if s.journal == nil || s.journalErr != nil {
 		return
 	}
-	e.Time, e.Method, e.Path = j.now().UTC().Format(time.RFC3339Nano), r.Method, r.URL.RequestURI()
+	e.Request, _ = r.Context().Value(numberKey{}).(int64)
+	e.Time, e.Method, e.Path = s.now().UTC().Format(time.RFC3339Nano), r.Method, r.URL.RequestURI()
 	line, err := json.Marshal(e)
 	if err == nil {
-		_, err = j.out.Write(append(line, '\n'))
+		_, err = s.journal.Write(append(line, '\n'))
 	}
 	if err != nil {
-		j.err = fmt.Errorf("journal of faults: %w", err)
+		s.journalErr = fmt.Errorf("journal of faults: %w", err)
 	}
-}
-
-func (j *journal) failure() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.err
 }
 
 // Counts returns the counts so far.
-func (p *Proxy) Counts() Counts {
-	p.journal.mu.Lock()
-	defer p.journal.mu.Unlock()
-	return Counts{Requests: p.arrived.Load(), Faults: maps.Clone(p.journal.faults), UpstreamErrors: p.journal.failed}
+func (s *Server) Counts() Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.counts
+	c.Faults = maps.Clone(c.Faults)
+	return c
 }
 
-func (p *Proxy) serveCounts(w http.ResponseWriter) {
-	b, err := json.Marshal(p.Counts())
+func (s *Server) serveCounts(w http.ResponseWriter) {
+	b, err := json.Marshal(s.Counts())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -101,4 +70,18 @@ func (p *Proxy) serveCounts(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	_, _ = w.Write(b) // the client may have disconnected
+}
+
+// SeenAs returns the name under which clients of package env count a fault of that
+// kind (env.Error.Seen).
+func SeenAs(kind string) string {
+	switch kind {
+	case "hang":
+		return "timeout"
+	case "truncate":
+		return "truncated"
+	case "reset", "slow", "duplicate":
+		return kind
+	}
+	return "http_" + kind
 }

@@ -11,11 +11,12 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/openmanus/openmanus/data/transport"
 	"github.com/openmanus/openmanus/env/fault"
+	"github.com/openmanus/openmanus/env/listen"
 )
 
 // CountsPath is the path of the proxy's own counts. No environment uses it.
@@ -27,7 +28,7 @@ const idleTimeout = 4 * time.Second
 
 const dialTimeout = 10 * time.Second
 
-// Options configures a Proxy. Upstream is required.
+// Options configures a Server. Upstream is required.
 type Options struct {
 	Upstream string           // address of the server, such as http://127.0.0.1:36001
 	Plan     *fault.Plan      // nil: no faults
@@ -36,20 +37,25 @@ type Options struct {
 	Log      *slog.Logger     // nil: silent
 }
 
-// Proxy is an http.Handler that forwards to one server.
-type Proxy struct {
-	handler   http.Handler
+// Server is a running proxy.
+type Server struct {
+	*listen.Server
 	transport *http.Transport
-	journal   *journal
-	arrived   atomic.Int64
+	now       func() time.Time
 	log       *slog.Logger
+
+	mu         sync.Mutex
+	counts     Counts    // guarded by mu
+	journal    io.Writer // guarded by mu; nil: none
+	journalErr error     // the first failure to write to journal; guarded by mu
 }
 
 // numberKey is the key of a request's number in its context.
 type numberKey struct{}
 
-// New returns a proxy. Close closes its connections to the server.
-func New(o Options) (*Proxy, error) {
+// Serve starts a proxy on addr, such as "127.0.0.1:36101", or "127.0.0.1:0" for a free
+// port. It runs until Close is called or ctx ends; Close must be called in both cases.
+func Serve(ctx context.Context, addr string, o Options) (*Server, error) {
 	up, err := url.Parse(strings.TrimSpace(o.Upstream))
 	if err != nil {
 		return nil, fmt.Errorf("upstream %q: %w", o.Upstream, err)
@@ -57,7 +63,7 @@ func New(o Options) (*Proxy, error) {
 	if up.Scheme != "http" && up.Scheme != "https" || up.Hostname() == "" || up.RawQuery != "" || up.Fragment != "" {
 		return nil, fmt.Errorf("upstream %q: want http://HOST:PORT", o.Upstream)
 	}
-	p := &Proxy{
+	s := &Server{
 		transport: &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
 			TLSHandshakeTimeout: dialTimeout,
@@ -65,14 +71,29 @@ func New(o Options) (*Proxy, error) {
 			MaxIdleConnsPerHost: 512,
 			DisableCompression:  true,
 		},
-		journal: newJournal(o.Journal, o.Now),
+		now:     o.Now,
 		log:     o.Log,
+		counts:  Counts{Faults: map[string]int{}},
+		journal: o.Journal,
 	}
-	if p.log == nil {
-		p.log = slog.New(slog.DiscardHandler)
+	if s.now == nil {
+		s.now = time.Now
 	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	faulty := fault.New(s.forwarder(up), o.Plan, s.injected)
+	s.Server, err = listen.Serve(ctx, "a proxy", addr, s.handler(faulty), o.Log)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// forwarder returns a handler that forwards requests to the server at up.
+func (s *Server) forwarder(up *url.URL) http.Handler {
 	prefix := strings.TrimRight(up.EscapedPath(), "/")
-	forward := &httputil.ReverseProxy{
+	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			// The path is forwarded unmodified, including double slashes.
 			raw := prefix + r.In.URL.EscapedPath()
@@ -82,39 +103,48 @@ func New(o Options) (*Proxy, error) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = up.Scheme, up.Host, up.Host
 			r.Out.URL.RawQuery = r.In.URL.RawQuery
 		},
-		Transport:    transport.Bound(p.transport),
-		ErrorHandler: p.upstreamFailed,
-		ErrorLog:     slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
+		Transport:    transport.Bound(s.transport),
+		ErrorHandler: s.upstreamFailed,
+		ErrorLog:     slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-	p.handler = fault.New(forward, o.Plan, func(r *http.Request, f fault.Injected) { p.journal.fault(numberOf(r), r, f) })
-	return p, nil
 }
 
-// ServeHTTP returns the counts, or forwards the request with faults.
-func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == CountsPath {
-		p.serveCounts(w)
-		return
-	}
-	n := p.arrived.Add(1)
-	p.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), numberKey{}, n)))
-}
-
-func numberOf(r *http.Request) int64 {
-	n, _ := r.Context().Value(numberKey{}).(int64)
-	return n
+// handler returns a handler that replies with the counts, or numbers the request and
+// calls next.
+func (s *Server) handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == CountsPath {
+			s.serveCounts(w)
+			return
+		}
+		s.mu.Lock()
+		s.counts.Requests++
+		n := s.counts.Requests
+		s.mu.Unlock()
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), numberKey{}, n)))
+	})
 }
 
 // upstreamFailed replies for a server that cannot be reached or breaks the connection.
 // Such failures are counted separately from injected faults.
-func (p *Proxy) upstreamFailed(w http.ResponseWriter, r *http.Request, err error) {
+func (s *Server) upstreamFailed(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil || errors.Is(err, context.Canceled) {
 		panic(http.ErrAbortHandler) // the client has disconnected
 	}
-	p.journal.upstream(numberOf(r), r, err)
-	p.log.Warn("the server behind the proxy failed", "path", r.URL.Path, "error", err)
+	s.mu.Lock()
+	s.counts.UpstreamErrors++
+	s.write(r, entry{Kind: "upstream", Error: err.Error()})
+	s.mu.Unlock()
+	s.log.Warn("the server behind the proxy failed", "path", r.URL.Path, "error", err)
 	http.Error(w, "the server behind the proxy failed: "+err.Error(), http.StatusBadGateway)
 }
 
-// Close closes the idle connections to the server.
-func (p *Proxy) Close() { p.transport.CloseIdleConnections() }
+// Close stops the proxy as listen.Server.Close does, then closes its connections to
+// the server. It also returns the error of the journal, if any.
+func (s *Server) Close(ctx context.Context) error {
+	err := s.Server.Close(ctx)
+	s.transport.CloseIdleConnections()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(err, s.journalErr)
+}

@@ -25,7 +25,7 @@ import (
 	"github.com/openmanus/openmanus/env/proxy"
 )
 
-// tests closes the shared transport's connections before leaks are counted.
+// tests closes the connections of the shared transport before goleak counts goroutines.
 type tests struct{ m *testing.M }
 
 func (t tests) Run() int {
@@ -59,7 +59,7 @@ func serve(t *testing.T, h http.Handler, faults string, journal io.Writer) *prox
 	return s
 }
 
-// seen sorts a recorded exchange by the fault that a client can tell from it.
+// seen returns the kind of fault that a client recognizes from a recorded exchange.
 func seen(x data.Exchange) string {
 	switch {
 	case x.Err == "":
@@ -76,8 +76,9 @@ func seen(x data.Exchange) string {
 	return "other: " + x.Err
 }
 
-// What a server calls itself is asked past the faults: no pool counts it.
-func TestVersionIsSpared(t *testing.T) {
+// TestNoFaultsInDescription checks that requests for the description of a server get no faults, since pools do not
+// count them.
+func TestNoFaultsInDescription(t *testing.T) {
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"info":{"title":"Craft","version":"`+r.URL.Path+`"}}`)
 	}), "500:1", nil)
@@ -101,8 +102,7 @@ func TestVersionIsSpared(t *testing.T) {
 	}
 }
 
-// The counts that a pool keeps agree with the proxy's, every kind of fault in
-// play at once.
+// TestPoolCountsAgree checks that the counts of a pool equal those of the proxy, with all kinds of faults at once.
 func TestPoolCountsAgree(t *testing.T) {
 	h, err := builtin.New("maze", builtin.Options{})
 	if err != nil {
@@ -113,7 +113,7 @@ func TestPoolCountsAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A busy machine must not keep a call waiting for so long that it looks like a hang.
+	// The timeout is long, so that a slow reply of a busy machine does not count as a hang.
 	pool, err := pool.New(spec, []string{s.URL}, pool.Options{
 		Client: env.Options{Timeout: 4 * time.Second, Backoff: time.Millisecond}, ProbePause: time.Millisecond, ProbeMax: 10 * time.Millisecond,
 	})
@@ -133,7 +133,7 @@ func TestPoolCountsAgree(t *testing.T) {
 				for n := 0; err == nil && n < 4; n++ {
 					_, err = l.Client().Step(context.Background(), "Action: p a n i c")
 				}
-				l.Fail(err) // a fresh one each time: creates shall meet faults too
+				l.Fail(err) // the next Acquire creates an instance, so that creates get faults too
 			}
 		})
 	}
@@ -148,7 +148,7 @@ func TestPoolCountsAgree(t *testing.T) {
 	got, want := pool.Counts(), map[string]int64{}
 	for kind, n := range s.Counts().Faults {
 		if proxy.SeenAs(kind) != kinds[kind] {
-			t.Errorf("%s is seen as %s", kind, proxy.SeenAs(kind))
+			t.Errorf("SeenAs(%s) = %s", kind, proxy.SeenAs(kind))
 		}
 		want[proxy.SeenAs(kind)] = int64(n)
 	}
@@ -156,15 +156,15 @@ func TestPoolCountsAgree(t *testing.T) {
 		t.Errorf("injected (-) and counted (+): %s", d)
 	}
 	if len(want) != len(kinds) {
-		t.Errorf("only %v were injected: the test shows too little", want)
+		t.Errorf("not every kind of fault was injected: %v", want)
 	}
 	if got.Exchanges > s.Counts().Requests { // the others are probes
-		t.Errorf("%d exchanges, the proxy had %+v", got.Exchanges, s.Counts())
+		t.Errorf("the pool counts %d exchanges, the proxy %+v", got.Exchanges, s.Counts())
 	}
 }
 
-// tally counts what clients see. It is their Recorder and, for what an
-// exchange does not show, their transport.
+// tally counts the faults that clients see: those in recorded exchanges, and those in reply headers, which it reads as
+// the transport of the clients.
 type tally struct {
 	mu        sync.Mutex
 	faults    map[string]int
@@ -196,7 +196,7 @@ func (c *tally) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (c *tally) CloseIdleConnections() { c.next.(*http.Transport).CloseIdleConnections() }
 
-// play drives real clients through a proxy, several at once.
+// play plays episodes of an environment through the proxy at url with concurrent clients.
 func play(t *testing.T, name, url string, episodes int, timeout time.Duration) *tally {
 	t.Helper()
 	spec, err := env.Lookup(name)
@@ -208,11 +208,11 @@ func play(t *testing.T, name, url string, episodes int, timeout time.Duration) *
 	defer hc.CloseIdleConnections()
 	o := env.Options{BaseURL: url, Timeout: timeout, Attempts: 8, Backoff: time.Millisecond, Record: c.record, Client: hc}
 	var wg sync.WaitGroup
-	seats := make(chan struct{}, 12)
+	slots := make(chan struct{}, 12)
 	for i := range episodes {
-		seats <- struct{}{}
+		slots <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-seats }()
+			defer func() { <-slots }()
 			client, err := spec.New(context.Background(), o)
 			if err != nil {
 				return
@@ -222,7 +222,7 @@ func play(t *testing.T, name, url string, episodes int, timeout time.Duration) *
 			}
 			for range 5 {
 				if _, err := client.Step(context.Background(), "Action: p a n i c"); err != nil && !env.ServerFault(err) {
-					return // the game is over
+					return // the game has ended
 				}
 			}
 		})
@@ -231,20 +231,19 @@ func play(t *testing.T, name, url string, episodes int, timeout time.Duration) *
 	return c
 }
 
-// What the proxy says it injected is what the clients met, kind by kind, for
-// an environment with GETs and one without.
+// TestCountsAgree checks that the proxy's counts, its journal and the faults that clients see agree for every kind, for
+// an environment with GET requests and one without.
 func TestCountsAgree(t *testing.T) {
 	for _, name := range []string{"maze", "wordle"} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // most of it is waiting
+			t.Parallel() // it mostly waits
 			h, err := builtin.New(name, builtin.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var journal bytes.Buffer
 			s := serve(t, h, "500:0.05,503:0.05,hang:0.015,truncate:0.08,reset:0.08,seed=11", &journal)
-			// A busy machine must not keep a call waiting so long that its client
-			// gives up: that would look like a hang.
+			// The timeout is long, so that a slow reply of a busy machine does not count as a hang.
 			c := play(t, name, s.URL, 60, 10*time.Second)
 			got := s.Counts()
 			if diff := cmp.Diff(got.Faults, c.faults); diff != "" {
@@ -252,13 +251,13 @@ func TestCountsAgree(t *testing.T) {
 			}
 			for _, kind := range []string{"500", "503", "hang", "truncate", "reset"} {
 				if got.Faults[kind] == 0 {
-					t.Errorf("no %s was injected: the test shows nothing", kind)
+					t.Errorf("no %s was injected", kind)
 				}
 			}
 			if got.Requests != int64(c.exchanges) || got.UpstreamErrors != 0 {
-				t.Errorf("%+v, the clients made %d exchanges", got, c.exchanges)
+				t.Errorf("the proxy counts %+v, the clients %d exchanges", got, c.exchanges)
 			}
-			// The journal says the same.
+			// The journal has the same faults.
 			written := map[string]int{}
 			for line := range strings.Lines(journal.String()) {
 				var e struct {
@@ -271,23 +270,23 @@ func TestCountsAgree(t *testing.T) {
 				written[e.Kind]++
 			}
 			if diff := cmp.Diff(got.Faults, written); diff != "" {
-				t.Errorf("injected (-) and written down (+) differ:\n%s", diff)
+				t.Errorf("injected (-) and in the journal (+) differ:\n%s", diff)
 			}
-			// And so does the proxy when it is asked.
+			// GET /__faults returns the same counts.
 			reply, err := get(s.URL + proxy.CountsPath)
-			var asked proxy.Counts
-			if err != nil || json.Unmarshal([]byte(reply), &asked) != nil {
+			var served proxy.Counts
+			if err != nil || json.Unmarshal([]byte(reply), &served) != nil {
 				t.Fatalf("%s, %v", reply, err)
 			}
-			if diff := cmp.Diff(got, asked); diff != "" {
+			if diff := cmp.Diff(got, served); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
-// A pause shows in the time and in a header; a duplicate in the header, and in
-// what the server has been asked.
+// TestSlowAndDuplicate checks that pauses and duplicates are listed in the header of replies, and that the server
+// receives the duplicates.
 func TestSlowAndDuplicate(t *testing.T) {
 	h, err := builtin.New("wordle", builtin.Options{})
 	if err != nil {
@@ -310,10 +309,10 @@ func TestSlowAndDuplicate(t *testing.T) {
 		t.Errorf("clients saw failures: %v", c.faults)
 	}
 	if got.Faults["slow"] == 0 || got.Faults["duplicate"] == 0 {
-		t.Errorf("the test shows nothing: %v", got.Faults)
+		t.Errorf("slow or duplicate was not injected: %v", got.Faults)
 	}
 	if mu.Lock(); arrived != c.exchanges+got.Faults["duplicate"] {
-		t.Errorf("the server had %d requests for %d exchanges and %d duplicates", arrived, c.exchanges, got.Faults["duplicate"])
+		t.Errorf("the server received %d requests for %d exchanges and %d duplicates", arrived, c.exchanges, got.Faults["duplicate"])
 	}
 	mu.Unlock()
 }
@@ -329,7 +328,7 @@ func get(url string) (string, error) {
 	return string(b), err
 }
 
-// Requests and replies go through as they are.
+// TestForwards checks that the proxy forwards requests and replies unmodified.
 func TestForwards(t *testing.T) {
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -366,13 +365,13 @@ func TestForwards(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "127.0.0.1:1", "ftp://x", "http://", "http://x?y=1", "http://%zz"} {
-		if _, err := proxy.New(proxy.Options{Upstream: bad}); err == nil {
-			t.Errorf("%q is taken as a server", bad)
+		if _, err := proxy.Serve(context.Background(), "127.0.0.1:0", proxy.Options{Upstream: bad}); err == nil {
+			t.Errorf("the upstream address %q is accepted", bad)
 		}
 	}
 }
 
-// A server that is not there is told apart from injected faults.
+// TestUpstreamFails checks that failures of the server are counted separately from injected faults.
 func TestUpstreamFails(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
@@ -395,14 +394,14 @@ func TestUpstreamFails(t *testing.T) {
 	}
 }
 
-// A client that leaves ends what was asked of the server for it, and a proxy
-// that closes ends requests that hang.
+// TestCancellation checks that the proxy cancels its request to the server when the client disconnects, and that Close
+// ends hanging requests.
 func TestCancellation(t *testing.T) {
-	began, left := make(chan struct{}), make(chan struct{})
+	began, cancelled := make(chan struct{}), make(chan struct{})
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(began)
 		<-r.Context().Done()
-		close(left)
+		close(cancelled)
 	}), "", nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	req, err := http.NewRequestWithContext(ctx, "GET", s.URL+"/slow", nil)
@@ -415,16 +414,16 @@ func TestCancellation(t *testing.T) {
 		t.Error(err)
 	}
 	select {
-	case <-left:
+	case <-cancelled:
 	case <-time.After(time.Minute):
-		t.Error("the server was not told")
+		t.Error("the request to the server was not cancelled")
 	}
 
 	hanging := serve(t, http.NotFoundHandler(), "hang:1", nil)
-	asked := make(chan error, 1)
+	replied := make(chan error, 1)
 	go func() {
 		_, err := get(hanging.URL + "/step")
-		asked <- err
+		replied <- err
 	}()
 	for deadline := time.Now().Add(time.Minute); hanging.Counts().Faults["hang"] == 0; {
 		if time.Now().After(deadline) {
@@ -435,12 +434,12 @@ func TestCancellation(t *testing.T) {
 	if err := hanging.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if err := <-asked; err == nil {
-		t.Error("a request that hung was answered")
+	if err := <-replied; err == nil {
+		t.Error("a hanging request got a reply")
 	}
 }
 
-// full is a disk without room.
+// full fails every write, as a full disk does.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space") }

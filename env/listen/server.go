@@ -22,7 +22,7 @@ type Server struct {
 	URL string // such as http://127.0.0.1:36001
 
 	http   *http.Server
-	cancel context.CancelFunc // ends hanging and slow requests
+	cancel context.CancelFunc // refuses new requests; aborts hanging and slow ones
 	unhook func() bool        // detaches the server from the context of Serve
 	served chan struct{}      // closed when the accept loop has ended
 	err    error              // of the accept loop; read after served
@@ -31,7 +31,6 @@ type Server struct {
 	conns   int               // open connections; guarded by mu
 	busy    map[net.Conn]bool // connections with a request until the last byte of its reply is sent; guarded by mu
 	changed chan struct{}     // closed and replaced when conns or busy fall; guarded by mu
-	closing bool              // guarded by mu
 }
 
 // Serve serves h on addr, such as "127.0.0.1:36001", or "127.0.0.1:0" for a free port.
@@ -50,7 +49,7 @@ func Serve(ctx context.Context, what, addr string, h http.Handler, events *slog.
 		errorLog = slog.NewLogLogger(events.Handler(), slog.LevelDebug)
 	}
 	s.http = &http.Server{
-		Handler:           s.counted(h),
+		Handler:           s.counted(life, h),
 		BaseContext:       func(net.Listener) context.Context { return life },
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 		ConnState:         s.connState,
@@ -65,7 +64,7 @@ func Serve(ctx context.Context, what, addr string, h http.Handler, events *slog.
 		}
 	}()
 	s.unhook = context.AfterFunc(ctx, func() {
-		s.refuse()
+		s.cancel()
 		s.http.Close()
 	})
 	return s, nil
@@ -80,7 +79,7 @@ func (s *Server) Done() <-chan struct{} { return s.served }
 // of the server have ended, or an error if ctx ends first.
 func (s *Server) Close(ctx context.Context) error {
 	s.unhook()
-	s.refuse()
+	s.cancel()
 	waitBusy := s.wait(ctx, func() bool { return len(s.busy) == 0 })
 	s.http.Close()
 	waitConns := s.wait(ctx, func() bool { return s.conns == 0 })
@@ -90,14 +89,6 @@ func (s *Server) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("close %s: %w", s.URL, context.Cause(ctx))
 	}
-}
-
-// refuse rejects new requests and aborts hanging ones.
-func (s *Server) refuse() {
-	s.mu.Lock()
-	s.closing = true
-	s.mu.Unlock()
-	s.cancel()
 }
 
 // wait blocks until done, called with mu held, returns true.
@@ -127,11 +118,12 @@ func (s *Server) fell() {
 type connKey struct{}
 
 // counted marks the connection as busy while h handles a request. The reply is sent
-// after h returns; connState then ends the mark.
-func (s *Server) counted(h http.Handler) http.Handler {
+// after h returns; connState then removes the mark. Requests after the end of life are
+// refused.
+func (s *Server) counted(life context.Context, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
-		closing := s.closing
+		closing := life.Err() != nil
 		if !closing {
 			s.busy[r.Context().Value(connKey{}).(net.Conn)] = true
 		}

@@ -36,8 +36,7 @@ func get(url string) (string, error) {
 	return string(b), err
 }
 
-// Close lets a request that is being answered finish; one that only waits for
-// its context is broken off.
+// TestClose checks that Close cancels the context of a request and waits until its handler has replied.
 func TestClose(t *testing.T) {
 	begun, finish := make(chan struct{}), make(chan struct{})
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -60,7 +59,7 @@ func TestClose(t *testing.T) {
 	go func() { closed <- s.Close(context.Background()) }()
 	select {
 	case err := <-closed:
-		t.Fatalf("closed under a request: %v", err)
+		t.Fatalf("Close returned before the handler did: %v", err)
 	case <-time.After(20 * time.Millisecond):
 	}
 	close(finish)
@@ -72,17 +71,17 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// Close gives up with its context's end and says so; the server still ends.
-func TestCloseGivesUp(t *testing.T) {
+// TestCloseTimeout checks that Close returns an error if its context ends first. A second Close succeeds.
+func TestCloseTimeout(t *testing.T) {
 	begun, finish := make(chan struct{}), make(chan struct{})
 	s := serve(t, func(http.ResponseWriter, *http.Request) {
 		close(begun)
 		<-finish
 	})
-	asked := make(chan error, 1)
+	replied := make(chan error, 1)
 	go func() {
 		_, err := get(s.URL + "/")
-		asked <- err
+		replied <- err
 	}()
 	<-begun
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
@@ -91,8 +90,8 @@ func TestCloseGivesUp(t *testing.T) {
 		t.Errorf("close: %v", err)
 	}
 	close(finish)
-	if err := <-asked; err == nil {
-		t.Error("the request outlived the server")
+	if err := <-replied; err == nil {
+		t.Error("a request succeeded after the server closed")
 	}
 	if err := s.Close(context.Background()); err != nil {
 		t.Error(err)

@@ -1,5 +1,5 @@
-// Package listentest finds ports for tests whose servers are other processes
-// and so must be told a port before they listen.
+// Package listentest finds free ports for tests that start servers as other
+// processes, which need a port number before they listen.
 package listentest
 
 import (
@@ -9,17 +9,17 @@ import (
 	"testing"
 )
 
-// The ports are drawn from below those that systems give to outgoing
+// The range of ports. It lies below the ports that systems assign to outgoing
 // connections and to listeners on port 0 (from 32768 on Linux, from 49152 by
-// RFC 6335): a port of theirs that is free now may be anyone's a moment later.
+// RFC 6335), since another process may take such a port at any time.
 const (
 	first = 20000
 	last  = 32000
 )
 
-// Ports returns the first of n consecutive ports of 127.0.0.1 and 0.0.0.0 that
-// nobody listens on. Nothing reserves them; two tests at once draw the same
-// ones once in thousands of times.
+// Ports returns the first of n consecutive ports without a listener on 127.0.0.1
+// and 0.0.0.0. It does not reserve them; it is unlikely that two concurrent tests
+// draw the same ports.
 func Ports(t testing.TB, n int) int {
 	t.Helper()
 	for range 200 {

@@ -1,9 +1,7 @@
-// Package track writes the metrics of a run: one line a step to metrics.jsonl,
-// which is the source of truth, and to a console for people. It owns the
-// metrics' names and the form of the file.
+// Package track writes the metrics of a run to metrics.jsonl, one line per step,
+// and to other sinks. It owns the names of metrics and the format of the file.
 //
-// It does not know how a metric is computed beyond means and timings, and
-// metrics are not logs: what happened goes to slog.
+// It does not compute metrics, and it does not log events.
 //
-// Sinks and timers belong to one goroutine, the trainer's.
+// The methods of a Sink must not be called concurrently.
 package track

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	gocmp "github.com/google/go-cmp/cmp"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/metrics.md")
@@ -74,26 +72,26 @@ written metrics and the table agree.
 	return b.String()
 }
 
-// TestRenamed: every counterpart that Renamed names is a metric of this package.
+// TestRenamed checks that every counterpart in Renamed is a metric of this package.
 func TestRenamed(t *testing.T) {
 	for _, r := range Renamed {
 		if r.Here == "" && r.Why == "" {
 			t.Errorf("%s has neither a counterpart nor a reason", r.Theirs)
 		}
-		for _, name := range expand(r.Here) {
-			if _, ok := Describe(name); !ok && r.Here != "" {
+		for _, name := range Expand(r.Here) {
+			if r.Here != "" && !defined(name) {
 				t.Errorf("%s is listed as %s, which is not a metric", r.Theirs, name)
 			}
 		}
-		for _, name := range expand(r.Theirs) {
-			if _, ok := Describe(name); ok {
+		for _, name := range Expand(r.Theirs) {
+			if defined(name) {
 				t.Errorf("%s is a metric here too", name)
 			}
 		}
 	}
 }
 
-// The metrics of verl 0.9.1's trainers (metric_utils.py, ray_trainer.py, v1,
+// verlNames lists the metrics of verl 0.9.1's trainers (metric_utils.py, ray_trainer.py, v1,
 // losses.py, engine_workers.py, rollout_corr_helper.py and debug/metrics.py).
 const verlNames = `
 actor/{entropy,entropy_loss,grad_norm,kl_coef,kl_loss,lr,pg_clipfrac,pg_clipfrac_lower,pg_loss,ppo_kl,reward_kl_penalty,reward_kl_penalty_coeff}
@@ -126,35 +124,20 @@ val-core/maze/reward/mean@1
 val-aux/maze/reward/best@4/mean
 `
 
-// TestVerlNames: every metric of verl either exists here under the same name or is listed in docs/metrics.md as
+// TestVerlNames checks that every metric of verl exists here under the same name, or is listed in docs/metrics.md as
 // renamed or missing.
 func TestVerlNames(t *testing.T) {
 	for names := range strings.FieldsSeq(verlNames) {
-		for _, name := range expand(names) {
-			_, here := Describe(name)
+		for _, name := range Expand(names) {
+			here := defined(name)
 			for _, r := range Renamed {
-				for _, pattern := range expand(r.Theirs) {
-					here = here || matches(pattern, name)
+				for _, pattern := range Expand(r.Theirs) {
+					here = here || match(pattern, name)
 				}
 			}
 			if !here {
-				t.Errorf("%s is neither in the table nor among the names that did not carry over", name)
+				t.Errorf("%s is neither in Table nor in Renamed", name)
 			}
 		}
-	}
-}
-
-func TestCheck(t *testing.T) {
-	defer func(table []Definition) { Table = table }(Table)
-	defer func(elsewhere map[string]string) { Elsewhere = elsewhere }(Elsewhere)
-	Table = []Definition{{"a/{x,y}", "m", ""}, {"b/*", "m", ""}, {"c", "m", ""}, {"f/{g,h}", "m", ""}}
-	Elsewhere = map[string]string{}
-	seenBy("p.Test", "f/{g,h}")
-	unknown, unwritten := Check([]string{"a/x", "b/1", "b/2", "d", "a/x/y"})
-	if d := gocmp.Diff([]string{"d", "a/x/y"}, unknown); d != "" {
-		t.Errorf("unknown:\n%s", d)
-	}
-	if d := gocmp.Diff([]string{"a/y", "c"}, unwritten); d != "" {
-		t.Errorf("unwritten:\n%s", d)
 	}
 }

@@ -6,18 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"os"
-	"slices"
-	"strconv"
 
 	"github.com/openmanus/openmanus/data/crash"
 )
 
 var (
 	atLine    = crash.New("metrics/line")    // half of a line is written
-	atWritten = crash.New("metrics/written") // a line is
+	atWritten = crash.New("metrics/written") // a whole line is written
 )
 
 // The keys of a line that are not metrics.
@@ -30,9 +27,9 @@ const (
 //
 //	{"step":3,"actor/lr":1e-06,"actor/pg_loss":-0.25}
 //
-// step comes first, the metrics follow by name. JSON has no NaN and no infinity:
-// such a value is written as null, and the line has "nonfinite" with their
-// number. Each line is durable when Write returns.
+// step comes first, the metrics follow by name. NaN and infinity, which JSON
+// lacks, are written as null, and "nonfinite" is the number of such values in
+// the line. Each line is durable when Write returns.
 type JSONL struct {
 	path   string
 	f      *os.File
@@ -53,35 +50,19 @@ func OpenJSONL(path string) (*JSONL, error) {
 	return s, nil
 }
 
-// cutTorn finds the end of the last whole line and cuts there.
+// cutTorn cuts an incomplete last line off.
 func (s *JSONL) cutTorn() error {
-	st, err := s.f.Stat()
+	text, err := io.ReadAll(s.f)
 	if err != nil {
 		return err
 	}
-	if st.Size() == 0 {
-		return nil
-	}
-	begin := make([]byte, min(st.Size(), int64(len(`{"step":`))))
-	if _, err := s.f.ReadAt(begin, 0); err != nil {
-		return err
-	}
-	if !bytes.HasPrefix([]byte(`{"step":`), begin) {
+	const start = `{"` + stepKey + `":`
+	if n := min(len(text), len(start)); string(text[:n]) != start[:n] {
 		return errors.New("it is not a metrics file: choose another run folder")
 	}
-	buf := make([]byte, 1<<12)
-	for end := st.Size(); end > 0; {
-		n := min(int64(len(buf)), end)
-		if _, err := s.f.ReadAt(buf[:n], end-n); err != nil {
-			return err
-		}
-		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
-			s.offset = end - n + int64(i) + 1
-			break
-		}
-		end -= n
-	}
-	if s.offset == st.Size() {
+	end := bytes.LastIndexByte(text, '\n') + 1
+	s.offset = int64(end)
+	if end == len(text) {
 		return nil
 	}
 	return s.cut(s.offset)
@@ -103,7 +84,7 @@ func (s *JSONL) Write(step int, m Metrics) error {
 	}
 	atLine.PassAfter(func() { _, _ = s.f.Write(line[:len(line)/2]) })
 	if _, err := s.f.Write(line); err != nil {
-		// A full disk may have taken half of the line.
+		// If the disk is full, half of the line may be written.
 		return fmt.Errorf("write metrics: %w", errors.Join(err, s.cut(s.offset)))
 	}
 	s.offset += int64(len(line))
@@ -116,32 +97,29 @@ func (s *JSONL) Write(step int, m Metrics) error {
 
 // encode returns the line of a step.
 func encode(step int, m Metrics) ([]byte, error) {
-	line := strconv.AppendInt([]byte(`{"step":`), int64(step), 10)
-	bad := 0
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		if name == stepKey || name == nonFiniteKey || name == "" {
+	values, nonFinite := map[string]any{}, 0
+	for name, v := range m {
+		switch {
+		case name == stepKey || name == nonFiniteKey || name == "":
 			return nil, fmt.Errorf("%q cannot be the name of a metric", name)
+		case math.IsNaN(v) || math.IsInf(v, 0):
+			nonFinite++
+			values[name] = nil
+		default:
+			values[name] = v
 		}
-		key, err := json.Marshal(name)
-		if err != nil {
-			return nil, err
-		}
-		line = append(append(append(line, ','), key...), ':')
-		v := m[name]
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			bad++
-			line = append(line, "null"...)
-			continue
-		}
-		text, err := json.Marshal(v)
-		if err != nil {
-			return nil, err
-		}
-		line = append(line, text...)
 	}
-	if bad > 0 {
-		line = append(line, `,"`+nonFiniteKey+`":`...)
-		line = strconv.AppendInt(line, int64(bad), 10)
+	byName, err := json.Marshal(values)
+	if err != nil {
+		return nil, err
+	}
+	line := fmt.Appendf(nil, `{"%s":%d`, stepKey, step)
+	if len(values) > 0 {
+		line = append(line, ',')
+		line = append(line, byName[1:len(byName)-1]...)
+	}
+	if nonFinite > 0 {
+		line = fmt.Appendf(line, `,"%s":%d`, nonFiniteKey, nonFinite)
 	}
 	return append(line, "}\n"...), nil
 }
@@ -149,11 +127,11 @@ func encode(step int, m Metrics) ([]byte, error) {
 // Offset returns the length of the file.
 func (s *JSONL) Offset() (int64, error) { return s.offset, nil }
 
-// TruncateTo forgets every line after an offset that Offset once returned: a
-// resumed run writes the lines of the steps it repeats again.
+// TruncateTo removes every line after an offset that Offset returned earlier. A
+// resumed run repeats steps and writes their lines again.
 func (s *JSONL) TruncateTo(offset int64) error {
 	if offset < 0 || offset > s.offset {
-		return fmt.Errorf("metrics %s: the checkpoint was saved at byte %d, but the file has only %d: it was cut or replaced since", s.path, offset, s.offset)
+		return fmt.Errorf("metrics %s: the checkpoint was saved at byte %d, but the file has only %d: it was cut or replaced", s.path, offset, s.offset)
 	}
 	if offset > 0 {
 		var last [1]byte
@@ -161,7 +139,7 @@ func (s *JSONL) TruncateTo(offset int64) error {
 			return fmt.Errorf("metrics %s: %w", s.path, err)
 		}
 		if last[0] != '\n' {
-			return fmt.Errorf("metrics %s: byte %d, where the checkpoint was saved, is inside a line: the file was changed since", s.path, offset)
+			return fmt.Errorf("metrics %s: byte %d, where the checkpoint was saved, is inside a line: the file was changed", s.path, offset)
 		}
 	}
 	if err := s.cut(offset); err != nil {
@@ -179,7 +157,7 @@ func (s *JSONL) Close() error {
 }
 
 // Read calls each for every line of a metrics file, in order. Values that were
-// not finite come back as NaN. A torn last line is left out.
+// not finite are NaN. An incomplete last line is skipped.
 func Read(path string, each func(step int, m Metrics) error) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -84,7 +84,7 @@ func TestJSONLForm(t *testing.T) {
 // uninterrupted run.
 func TestResume(t *testing.T) {
 	dir := t.TempDir()
-	path, whole := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	path, uninterrupted := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 	s := open(t, path)
 	write(t, s, 1, Metrics{"x": 1})
 	write(t, s, 2, Metrics{"x": 2})
@@ -92,7 +92,7 @@ func TestResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, s, 3, Metrics{"x": 99}) // lost with the process
+	write(t, s, 3, Metrics{"x": 99}) // after the checkpoint
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -101,12 +101,12 @@ func TestResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, s, 3, Metrics{"x": 3})
-	other := open(t, whole)
+	other := open(t, uninterrupted)
 	for i := 1; i <= 3; i++ {
 		write(t, other, i, Metrics{"x": float64(i)})
 	}
 	a, _ := os.ReadFile(path)
-	b, _ := os.ReadFile(whole)
+	b, _ := os.ReadFile(uninterrupted)
 	if string(a) != string(b) {
 		t.Errorf("resumed:\n%suninterrupted:\n%s", a, b)
 	}
@@ -116,7 +116,7 @@ func TestResume(t *testing.T) {
 		}
 	}
 	if got := len(readAll(t, path)); got != 3 {
-		t.Errorf("a refused offset left %d lines", got)
+		t.Errorf("after invalid offsets the file has %d lines", got)
 	}
 	if err := s.TruncateTo(0); err != nil {
 		t.Error(err)
@@ -161,14 +161,14 @@ func TestTornAnywhere(t *testing.T) {
 }
 
 func TestOpenRefusesOtherFiles(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "precious")
-	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+	path := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(path, []byte("other"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := OpenJSONL(path); err == nil || !strings.Contains(err.Error(), "not a metrics file") {
 		t.Errorf("OpenJSONL = %v", err)
 	}
-	if text, _ := os.ReadFile(path); string(text) != "precious" {
+	if text, _ := os.ReadFile(path); string(text) != "other" {
 		t.Errorf("the file is now %q", text)
 	}
 }

@@ -1,12 +1,9 @@
 package track
 
-import (
-	"path"
-	"strings"
-)
+import "strings"
 
-// The names of metrics, and the prefixes of names that stand for several. They
-// are those of verl and OpenManus-RL, so that dashboards work unchanged. Table
+// The names of metrics, and prefixes of the names of several metrics. They are
+// the names of verl and OpenManus-RL, so that dashboards work unchanged. Table
 // documents them.
 const (
 	CriticScore         = "critic/score"
@@ -141,26 +138,8 @@ type Definition struct {
 
 const stats = "/{mean,max,min}"
 
-// Describe returns the meaning of a metric; ok is false for a name that Table
-// does not have.
-func Describe(name string) (meaning string, ok bool) {
-	for _, d := range Table {
-		for _, pattern := range expand(d.Names) {
-			if matches(pattern, name) {
-				return d.Meaning, true
-			}
-		}
-	}
-	return "", false
-}
-
-func matches(pattern, name string) bool {
-	ok, _ := path.Match(pattern, name)
-	return ok
-}
-
-// expand returns the names that a pattern with {a,b} stands for.
-func expand(names string) []string {
+// Expand returns the alternatives of Definition.Names. A pattern with * matches as in path.Match.
+func Expand(names string) []string {
 	before, rest, ok := strings.Cut(names, "{")
 	if !ok {
 		return []string{names}
@@ -168,7 +147,7 @@ func expand(names string) []string {
 	list, after, _ := strings.Cut(rest, "}")
 	var out []string
 	for item := range strings.SplitSeq(list, ",") {
-		for _, tail := range expand(after) {
+		for _, tail := range Expand(after) {
 			out = append(out, before+item+tail)
 		}
 	}

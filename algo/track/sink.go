@@ -8,8 +8,8 @@ import (
 )
 
 // Sinks holds the values of log.backends. An entry opens its sink in the run
-// folder. It is nil for the two that the run itself provides: the terminal, and
-// metrics.jsonl, whose length checkpoints record.
+// folder. The entries of the terminal and of metrics.jsonl are nil, because the
+// run opens these two itself.
 var Sinks = registry.New[func(folder string) (Sink, error)]("metric sink")
 
 func init() {
@@ -17,7 +17,7 @@ func init() {
 	Sinks.Add(registry.Entry{Name: "jsonl", Doc: "the run folder's metrics.jsonl, which is always written"}, nil)
 }
 
-// tee writes to several sinks. Its offset is that of the first one.
+// tee writes to several sinks. Its offset is the offset of the first sink.
 type tee []Sink
 
 // With returns a sink that writes to first and to the sinks called names, which it opens in the run folder. When a

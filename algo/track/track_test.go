@@ -1,11 +1,31 @@
 package track
 
-import "testing"
+import (
+	"path"
+	"testing"
+)
 
-func TestDescribe(t *testing.T) {
+// defined reports whether Table has a metric.
+func defined(name string) bool {
+	for _, d := range Table {
+		for _, pattern := range Expand(d.Names) {
+			if match(pattern, name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func match(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
+}
+
+func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, d := range Table {
-		for _, name := range expand(d.Names) {
+		for _, name := range Expand(d.Names) {
 			if seen[name] || d.Meaning == "" {
 				t.Errorf("%s is defined twice or without a meaning", name)
 			}
@@ -16,8 +36,8 @@ func TestDescribe(t *testing.T) {
 		"critic/score/mean": true, "timing_s/gen": true, "val/maze/success_rate": true, "rollout/logprob_gap_k3": true, "actor/lr": true, "perf/rss_bytes": true,
 		"response_length/clip_ratio": true, "critic/score": false, "critic/score/median": false, "unknown": false,
 	} {
-		if _, ok := Describe(name); ok != want {
-			t.Errorf("Describe(%s) = %v, want %v", name, ok, want)
+		if got := defined(name); got != want {
+			t.Errorf("defined(%s) = %v, want %v", name, got, want)
 		}
 	}
 }

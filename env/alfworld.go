@@ -1,7 +1,6 @@
 package env
 
 import (
-	"context"
 	"strings"
 
 	"github.com/openmanus/openmanus/env/action"
@@ -13,8 +12,6 @@ import (
 // server handles one request at a time. No known server has /close, but
 // AgentGym's client calls it.
 
-var alfworldServer = server{closes: true}
-
 // The training games come first, then the test games.
 const (
 	alfworldTrain = 2420
@@ -22,9 +19,14 @@ const (
 )
 
 func init() {
-	Register("alfworld", Spec{
+	register("alfworld", server{
+		reset:     `{"game":%d,"world_type":"Text","id":%s}`,
+		parse:     action.Grammar.Parse,
+		functions: alfworldFunctions,
+		actions:   alfworldActions,
+		closes:    true,
+	}, Spec{
 		Doc:           "do a household task in a text world (AgentGym alfworld server)",
-		New:           newAlfworld,
 		Instruction:   alfworldInstruction,
 		ActionFormats: action.CallFormats,
 		SuccessReward: 0.99,
@@ -72,73 +74,9 @@ func alfworldInstruction(format string) string {
 		replyShape(format, "take mug 1 from desk 1")
 }
 
-type alfworld struct {
-	*instance
-	shown string // the last observation with its actions; guarded by busy
-}
-
-// alfworldReset is the body of /reset.
-type alfworldReset struct {
-	Game      int    `json:"game"`
-	WorldType string `json:"world_type"`
-	ID        int64  `json:"id"`
-}
-
-func newAlfworld(ctx context.Context, o Options) (Client, error) {
-	in, err := newInstance(ctx, "alfworld", o, alfworldServer, nil)
-	if err != nil {
-		return nil, err
-	}
-	in.grammar.Functions = alfworldFunctions
-	return &alfworld{instance: in}, nil
-}
-
-func (w *alfworld) Reset(ctx context.Context, index int) (Obs, error) {
-	if err := w.enterReset(index); err != nil {
-		return Obs{}, err
-	}
-	defer w.leave()
-	raw, err := w.post(ctx, OpReset, "/reset", alfworldReset{Game: index, WorldType: "Text", ID: w.id})
-	if err != nil {
-		return Obs{}, err
-	}
-	var text string
-	r := w.object(OpReset, "/reset", raw)
-	r.read("observation", &text)
-	if err := w.show(text, r); err != nil {
-		return Obs{}, err
-	}
-	return Obs{Text: w.shown}, nil
-}
-
-// show stores an observation with the actions that the reply lists.
-func (w *alfworld) show(text string, r *object) error {
+// alfworldActions returns the actions that a reply lists.
+func alfworldActions(r *object) string {
 	var actions []string
 	r.read("available_actions", &actions)
-	if r.err != nil {
-		return r.err
-	}
-	w.shown = text + "\nAVAILABLE ACTIONS: " + strings.Join(actions, ",")
-	return nil
-}
-
-// Step sends the action and returns the observation without the list of actions.
-// An invalid action is answered here, with the current list.
-func (w *alfworld) Step(ctx context.Context, text string) (StepResult, error) {
-	if err := w.enter(); err != nil {
-		return StepResult{}, err
-	}
-	defer w.leave()
-	act, ok := w.grammar.Parse(text)
-	if !ok {
-		return StepResult{Observation: action.Invalid + w.shown}, nil
-	}
-	res, r, err := w.send(ctx, act)
-	if err != nil {
-		return res, err
-	}
-	if err := w.show(res.Observation, r); err != nil {
-		return StepResult{Action: res.Action, Sent: true}, err
-	}
-	return res, nil
+	return "\nAVAILABLE ACTIONS: " + strings.Join(actions, ",")
 }

@@ -1,10 +1,6 @@
 package env
 
-import (
-	"context"
-
-	"github.com/openmanus/openmanus/env/action"
-)
+import "github.com/openmanus/openmanus/env/action"
 
 // BabyAI (protocol 5.2, 11.7). /create takes no body; the task is called
 // "data_idx" and combines level and seed in one number. The reward is the
@@ -15,8 +11,6 @@ import (
 // negative reward and does not end the episode, and every refused action after
 // it adds the reward again. Training needs a bounded reward, so it is clipped to
 // [-1, 1]. A success in time has a reward below 1.
-
-var babyaiServer = server{closes: true, keys: stepKeys{observation: "observation", reward: "score", done: "done"}}
 
 // babyaiLevels lists BabyAI's levels in the server's order. Task i is of level
 // i modulo their number.
@@ -31,9 +25,15 @@ var babyaiLevels = []string{
 }
 
 func init() {
-	Register("babyai", Spec{
+	register("babyai", server{
+		reset:     `{"data_idx":%d,"id":%s}`,
+		parse:     babyaiParse,
+		refusal:   action.TwoActions,
+		rewardKey: "score",
+		adjust:    func(res *StepResult) { res.Reward = min(max(res.Reward, -1), 1) },
+		closes:    true,
+	}, Spec{
 		Doc:           "reach a goal in rooms with doors, balls, boxes and keys (AgentGym babyai server)",
-		New:           newBabyAI,
 		Instruction:   babyaiInstruction,
 		SuccessReward: 0,
 		KeepsScore:    true,
@@ -54,37 +54,10 @@ func babyaiInstruction(format string) string {
 		replyShape(format, "go to red ball 1")
 }
 
-type babyai struct{ *instance }
-
-// dataReset is the body of /reset for servers that call the task "data_idx".
-type dataReset struct {
-	DataIdx int   `json:"data_idx"`
-	ID      int64 `json:"id"`
-}
-
-func newBabyAI(ctx context.Context, o Options) (Client, error) {
-	in, err := newInstance(ctx, "babyai", o, babyaiServer, nil)
-	if err != nil {
-		return nil, err
+// babyaiParse refuses a reply with several actions, except under ParserG1.
+func babyaiParse(g action.Grammar, reply string) (string, bool) {
+	if g.Parser == action.ParserG2 {
+		return action.ParseOne(reply)
 	}
-	return &babyai{in}, nil
-}
-
-func (b *babyai) Reset(ctx context.Context, index int) (Obs, error) {
-	return b.reset(ctx, index, dataReset{DataIdx: index, ID: b.id})
-}
-
-// Step sends the action. Under ParserG2 a reply with several actions is answered
-// here.
-func (b *babyai) Step(ctx context.Context, text string) (StepResult, error) {
-	act := action.ParseSplit(text)
-	if b.grammar.Parser == action.ParserG2 {
-		var ok bool
-		if act, ok = action.ParseOne(text); !ok {
-			return StepResult{Observation: action.TwoActions}, nil
-		}
-	}
-	res, err := b.act(ctx, act)
-	res.Reward = min(max(res.Reward, -1), 1)
-	return res, err
+	return action.ParseSplit(reply), true
 }

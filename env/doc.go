@@ -1,9 +1,9 @@
 // Package env talks to AgentGym environment servers over HTTP.
 //
 // It owns the Client interface, the registry of environments, one file per
-// environment with the quirks of that server (the five tool servers share
-// tool.go, the servers with an "env_idx" share indexed.go), and the rules of
-// HTTP that all clients obey: time limits, reply size, repetition, typed
+// environment that describes its servers and instructs the model (the five tool
+// servers share tool.go), the client that follows these descriptions
+// (instance.go), and the rules of HTTP: time limits, reply size, repetition, typed
 // errors. Package action reads actions out of replies, package pool leases
 // instances. Servers (env/builtin, env/supervise), the episode loop (agent) and
 // scores (reward) are elsewhere.

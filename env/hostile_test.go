@@ -31,7 +31,7 @@ func TestNoReply(t *testing.T) {
 				t.Fatal(err)
 			}
 			within(t, func() {
-				if _, err := c.post(t.Context(), OpStep, "/step", map[string]int{"id": 0}); !ServerFault(err) {
+				if _, err := c.post(t.Context(), OpStep, "/step", `{"id":0}`); !ServerFault(err) {
 					t.Errorf("step: %v", err)
 				}
 			})

@@ -65,19 +65,9 @@ var sharedClient = &http.Client{
 type caller struct {
 	o       Options // with the defaults filled in
 	spec    Spec
-	grammar action.Grammar // without functions
+	grammar action.Grammar
 	server  server
 	base    string // the address, without trailing slash
-}
-
-// server describes how the servers of an environment speak HTTP.
-type server struct {
-	suffix string // of every path, such as "/maze"
-	// stepRetry503 allows a step to be repeated after status 503, as upstream's
-	// clients of webshop and sqlgym do: those servers reject it before acting.
-	stepRetry503 bool
-	closes       bool     // /close is called, as AgentGym's client does
-	keys         stepKeys // of its /step reply, usualKeys if empty
 }
 
 // newCaller returns the caller of an instance of the environment called name.
@@ -90,7 +80,8 @@ func newCaller(name string, o Options, s server) (*caller, error) {
 	if c.grammar, err = o.grammar(spec); err != nil {
 		return nil, err
 	}
-	if c.base, err = BaseURL(o.BaseURL, s.suffix); err != nil {
+	c.grammar.Functions = s.functions
+	if c.base, err = BaseURL(o.BaseURL, spec.PathSuffix); err != nil {
 		return nil, err
 	}
 	c.o.Client = o.HTTPClient()
@@ -119,37 +110,24 @@ const (
 	OpVersion = "version"
 )
 
-// post sends a POST request with body as JSON, without a body if it is nil.
-func (c *caller) post(ctx context.Context, op, path string, body any) (json.RawMessage, error) {
-	var text []byte
-	if body != nil {
-		var buf bytes.Buffer
-		enc := json.NewEncoder(&buf)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(body); err != nil {
-			return nil, fmt.Errorf("environment %s: encode request: %w", op, err)
-		}
-		text = bytes.TrimRight(buf.Bytes(), "\n")
-	}
-	return c.call(ctx, op, http.MethodPost, path, text)
+// post sends a POST request with body, which is JSON or empty.
+func (c *caller) post(ctx context.Context, op, path, body string) (json.RawMessage, error) {
+	return c.call(ctx, op, http.MethodPost, path, body)
 }
 
 // get sends a GET request.
 func (c *caller) get(ctx context.Context, op, path string) (json.RawMessage, error) {
-	return c.call(ctx, op, http.MethodGet, path, nil)
+	return c.call(ctx, op, http.MethodGet, path, "")
 }
 
 // call sends a request, and repeats it while its failure is retryable.
-func (c *caller) call(ctx context.Context, op, method, path string, body []byte) (json.RawMessage, error) {
+func (c *caller) call(ctx context.Context, op, method, path, body string) (json.RawMessage, error) {
 	for attempt := 1; ; attempt++ {
 		reply, err := c.exchange(ctx, op, method, path, body)
 		if err == nil {
 			return reply, nil
 		}
-		if !err.retryable || attempt >= c.o.Attempts {
-			return nil, err
-		}
-		if !backoff.Sleep(ctx, backoff.Delay(c.o.Backoff, maxBackoff, attempt)) {
+		if !err.retryable || attempt >= c.o.Attempts || !backoff.Sleep(ctx, backoff.Delay(c.o.Backoff, maxBackoff, attempt)) {
 			return nil, err
 		}
 	}
@@ -157,7 +135,7 @@ func (c *caller) call(ctx context.Context, op, method, path string, body []byte)
 
 // exchange sends a request once and records it. If there is a gate it waits for
 // its turn first; that wait does not count towards the call's time limit.
-func (c *caller) exchange(ctx context.Context, op, method, path string, body []byte) (json.RawMessage, *Error) {
+func (c *caller) exchange(ctx context.Context, op, method, path, body string) (json.RawMessage, *Error) {
 	address := c.base + path
 	if c.o.Gate != nil {
 		select {
@@ -178,7 +156,7 @@ func (c *caller) exchange(ctx context.Context, op, method, path string, body []b
 			Server: WithoutUser(c.base),
 			Method: method,
 			Path:   requestPath(address),
-			Body:   strings.ToValidUTF8(string(body), "\uFFFD"),
+			Body:   body,
 			Status: status,
 			Sent:   status == 0 && a.sent,
 			Reply:  strings.ToValidUTF8(string(reply), "\uFFFD"),
@@ -226,7 +204,7 @@ type answer struct {
 }
 
 // roundTrip sends one request within limit.
-func (c *caller) roundTrip(ctx context.Context, limit time.Duration, method, address string, body []byte) (answer, error) {
+func (c *caller) roundTrip(ctx context.Context, limit time.Duration, method, address, body string) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var got atomic.Bool
@@ -235,8 +213,8 @@ func (c *caller) roundTrip(ctx context.Context, limit time.Duration, method, add
 	})
 	var r io.Reader
 	switch {
-	case body != nil:
-		r = bytes.NewReader(body)
+	case body != "":
+		r = strings.NewReader(body)
 	case method == http.MethodGet:
 		r = once{}
 	}
@@ -244,7 +222,7 @@ func (c *caller) roundTrip(ctx context.Context, limit time.Duration, method, add
 	if err != nil {
 		return answer{}, err
 	}
-	if body != nil {
+	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("Accept", "*/*")

@@ -179,7 +179,7 @@ func TestDialFailure(t *testing.T) {
 	o := quick(s.URL)
 	o.Attempts = 3
 	o.Record = func(x data.Exchange) { seen = append(seen, x) }
-	c := open(t, "maze", o).(*maze)
+	c := open(t, "maze", o).(*instance)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func TestStep503Hook(t *testing.T) {
 		"POST /maze/create": ok(`{"id":0}`),
 		"POST /maze/step":   {{status: 503}, {status: 503}, {body: mazeStay}, {status: 500}},
 	})
-	c := open(t, "maze", quick(s.URL)).(*maze)
+	c := open(t, "maze", quick(s.URL)).(*instance)
 	c.server.stepRetry503 = true
 	if _, err := c.Step(context.Background(), "a"); err != nil {
 		t.Fatal(err)
@@ -233,7 +233,7 @@ func TestBusy(t *testing.T) {
 		"POST /maze/create": ok(`{"id":0}`),
 		"POST /maze/step":   {{body: mazeStay, hold: 200 * time.Millisecond}},
 	})
-	c := open(t, "maze", quick(s.URL)).(*maze)
+	c := open(t, "maze", quick(s.URL)).(*instance)
 	done := make(chan error)
 	go func() {
 		_, err := c.Step(context.Background(), "move up")

@@ -102,21 +102,24 @@ func ToolOwner(tools []string) string {
 	return best
 }
 
-// Identify compares the server's tools with those of the environments. If
-// ownCall is set it tries that first. A server that lists no tools passes.
-func (t *tool) Identify(ctx context.Context) error {
-	if t.ownCall != "" {
-		r, err := t.Step(ctx, t.ownCall)
+// Identify compares a tool server's tools with those of the environments. If
+// server.ownCall is set it tries that first. A server that lists no tools passes.
+func (in *instance) Identify(ctx context.Context) error {
+	if in.spec.Tools == nil {
+		return nil
+	}
+	if call := in.server.ownCall; call != "" {
+		r, err := in.Step(ctx, call)
 		if err != nil || !strings.Contains(r.Observation, "ERROR") {
 			return err
 		}
 	}
-	r, err := t.Step(ctx, ListTools)
+	r, err := in.Step(ctx, ListTools)
 	if err != nil {
 		return err
 	}
-	if owner := ToolOwner(ToolsIn(r.Observation)); owner != "" && owner != t.spec.Name {
-		return &OtherEnvError{Env: t.spec.Name, Server: t.base, Other: owner}
+	if owner := ToolOwner(ToolsIn(r.Observation)); owner != "" && owner != in.spec.Name {
+		return &OtherEnvError{Env: in.spec.Name, Server: in.base, Other: owner}
 	}
 	return nil
 }

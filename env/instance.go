@@ -1,42 +1,129 @@
 package env
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
-	"strconv"
+	"net/url"
 	"strings"
 	"sync/atomic"
+
+	"github.com/openmanus/openmanus/env/action"
 )
 
-// instance is the part that all clients share: the server's id of the instance,
-// and a guard that turns two calls at once into ErrBusy.
-type instance struct {
-	*caller
-	id     int64
-	busy   atomic.Bool
-	closed bool // guarded by busy
+// server describes the servers of an environment: their requests and replies,
+// and how the action is read out of the model's reply.
+type server struct {
+	create string // the body of /create, none if empty
+	reset  string // the body of /reset: a format of the task's index and the instance's id
+
+	// indexed servers call the instance "env_idx" instead of "id". They return the
+	// id alone, and the current observation as a bare string under /observation.
+	indexed bool
+	keyedID bool // an indexed server that returns the id in an object
+	textID  bool // the id is a string, not an integer
+	// checkReset checks an indexed server's reply to /reset, which is not used
+	// otherwise, as in AgentGym's clients. If nil, it must be a string.
+	checkReset func(*instance, json.RawMessage) error
+
+	// opening lists the keys of the reply to /reset that make up the first
+	// observation, "observation" if nil.
+	opening []string
+	// actions, if not nil, returns the text with the current actions. It is
+	// part of the first observation and of the reply to an invalid action.
+	actions func(*object) string
+	// prepare, if not nil, is called once after /create.
+	prepare func(context.Context, *instance) error
+
+	// parse reads the action out of the model's reply. ok is false for an invalid
+	// one, which is not sent: its observation is refusal, or if that is empty
+	// action.Invalid and the current observation. If nil, the whole reply is sent.
+	parse     func(g action.Grammar, reply string) (act string, ok bool)
+	refusal   string
+	functions action.Functions
+
+	// The keys of the reply to /step, "observation", "reward" and "done" if empty.
+	textKey, rewardKey, doneKey string
+	// adjust, if not nil, changes the result of a step.
+	adjust func(*StepResult)
+	// detail: GET /detail returns the observation, reward and end of the last step.
+	detail bool
+	// stepRetry503 allows a step to be repeated after status 503, as upstream's
+	// clients of webshop and sqlgym do: those servers reject it before acting.
+	stepRetry503 bool
+
+	closes bool   // /close is called, as AgentGym's client does
+	closed string // a reply to /close that is valid although it is not JSON
+
+	ownCall string // see Identify
 }
 
-// newInstance creates an instance of the environment called name. It posts body
-// to /create, whose reply is an object with the id.
-func newInstance(ctx context.Context, name string, o Options, s server, body any) (*instance, error) {
+// idKey is the key of the instance's id in requests.
+func (s server) idKey() string {
+	if s.indexed {
+		return "env_idx"
+	}
+	return "id"
+}
+
+// instance is an environment instance on a server. Two calls at once return
+// ErrBusy.
+type instance struct {
+	*caller
+	id   json.RawMessage
+	busy atomic.Bool
+
+	// Guarded by busy.
+	closed  bool
+	preface string // precedes every first observation
+	shown   string // the current observation, with its actions
+	known   bool   // shown belongs to the current episode
+	tried   string // the action of the last step
+}
+
+// register adds an environment whose servers s describes.
+func register(name string, s server, spec Spec) {
+	spec.New = func(ctx context.Context, o Options) (Client, error) { return newInstance(ctx, name, s, o) }
+	Register(name, spec)
+}
+
+// newInstance creates an instance of the environment called name.
+func newInstance(ctx context.Context, name string, s server, o Options) (Client, error) {
 	c, err := newCaller(name, o, s)
 	if err != nil {
 		return nil, err
 	}
 	in := &instance{caller: c}
-	raw, err := in.post(ctx, OpCreate, "/create", body)
+	raw, err := in.post(ctx, OpCreate, "/create", s.create)
 	if err != nil {
 		return nil, err
 	}
-	r := in.object(OpCreate, "/create", raw)
-	r.readID("id", &in.id)
-	return in, r.err
+	if in.id, err = in.readID(raw); err != nil {
+		return nil, err
+	}
+	if s.prepare != nil {
+		if err := s.prepare(ctx, in); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
 }
 
-// ServerID returns the server's name of the instance.
-func (in *instance) ServerID() string { return strconv.FormatInt(in.id, 10) }
+// ServerID returns the server's name of the instance, a number or a JSON string.
+func (in *instance) ServerID() string { return string(in.id) }
+
+// query returns the query string of a GET for the instance.
+func (in *instance) query() string {
+	id := string(in.id)
+	if in.server.textID {
+		_ = json.Unmarshal(in.id, &id) // readID has checked it
+	}
+	return "?" + in.server.idKey() + "=" + url.QueryEscape(id)
+}
 
 // enter claims the instance for one call; the caller defers leave.
 func (in *instance) enter() error {
@@ -52,94 +139,177 @@ func (in *instance) enter() error {
 
 func (in *instance) leave() { in.busy.Store(false) }
 
-// enterReset is enter for a reset to a task, whose index it checks first.
-func (in *instance) enterReset(index int) error {
+// Reset posts the task to /reset.
+func (in *instance) Reset(ctx context.Context, index int) (Obs, error) {
 	if err := in.spec.CheckIndex(index); err != nil {
-		return err
+		return Obs{}, err
 	}
-	return in.enter()
-}
-
-// reset posts body to /reset. The reply is an object with the observation.
-func (in *instance) reset(ctx context.Context, index int, body any) (Obs, error) {
-	if err := in.enterReset(index); err != nil {
+	if err := in.enter(); err != nil {
 		return Obs{}, err
 	}
 	defer in.leave()
-	raw, err := in.post(ctx, OpReset, "/reset", body)
+	in.known = false
+	raw, err := in.post(ctx, OpReset, "/reset", fmt.Sprintf(in.server.reset, index, in.id))
 	if err != nil {
 		return Obs{}, err
 	}
-	var text string
+	first, err := in.first(ctx, raw)
+	if err != nil {
+		return Obs{}, err
+	}
+	in.shown, in.known = first, true
+	return Obs{Text: in.preface + first}, nil
+}
+
+// first returns the first observation after the reply raw to /reset.
+func (in *instance) first(ctx context.Context, raw json.RawMessage) (string, error) {
+	if in.server.indexed {
+		check := in.server.checkReset
+		if check == nil {
+			check = (*instance).isText
+		}
+		if err := check(in, raw); err != nil {
+			return "", err
+		}
+		return in.current(ctx)
+	}
 	r := in.object(OpReset, "/reset", raw)
-	r.read("observation", &text)
-	return Obs{Text: text}, r.err
+	var texts []string
+	for _, key := range in.server.openingKeys() {
+		var text string
+		r.read(key, &text)
+		texts = append(texts, text)
+	}
+	first := strings.Join(texts, "\n") + in.listed(r)
+	return first, r.err
 }
 
-// actionBody is the body of /step, with the fields in upstream's order.
-type actionBody struct {
-	Action string `json:"action"`
-	ID     int64  `json:"id"`
+func (s server) openingKeys() []string {
+	if s.opening == nil {
+		return []string{"observation"}
+	}
+	return s.opening
 }
 
-// act posts one action to a server whose instances are called "id".
-func (in *instance) act(ctx context.Context, action string) (StepResult, error) {
+// listed returns the text with the actions that a reply lists.
+func (in *instance) listed(r *object) string {
+	if in.server.actions == nil {
+		return ""
+	}
+	return in.server.actions(r)
+}
+
+// current returns the current observation. The caller has entered.
+func (in *instance) current(ctx context.Context) (string, error) {
+	if !in.server.indexed {
+		return in.shown, nil
+	}
+	path := "/observation" + in.query()
+	raw, err := in.get(ctx, OpObserve, path)
+	if err != nil {
+		return "", err
+	}
+	return in.bareText(OpObserve, path, raw)
+}
+
+// Step posts the action of a reply to /step.
+func (in *instance) Step(ctx context.Context, reply string) (StepResult, error) {
 	if err := in.enter(); err != nil {
 		return StepResult{}, err
 	}
 	defer in.leave()
-	res, _, err := in.send(ctx, action)
-	return res, err
-}
-
-// send is act for a caller that has already entered. It also returns the reply.
-func (in *instance) send(ctx context.Context, action string) (StepResult, *object, error) {
-	action = validText(action)
-	return in.step(ctx, action, actionBody{Action: action, ID: in.id})
-}
-
-// validText replaces invalid UTF-8, on which some servers fail.
-func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-
-// stepKeys names the keys of a /step reply that become a StepResult.
-type stepKeys struct{ observation, reward, done string }
-
-var usualKeys = stepKeys{observation: "observation", reward: "reward", done: "done"}
-
-// step posts body to /step and reads server.keys, usualKeys by default, from
-// the reply, which it also returns.
-func (in *instance) step(ctx context.Context, action string, body any) (StepResult, *object, error) {
-	res := StepResult{Action: action, Sent: true}
-	raw, err := in.post(ctx, OpStep, "/step", body)
-	if err != nil {
-		e, ok := err.(*Error)
-		res.Sent = ok && e.Sent
-		return res, nil, err
+	if in.server.parse != nil {
+		var ok bool
+		if reply, ok = in.server.parse(in.grammar, reply); !ok {
+			return in.refuse(ctx)
+		}
 	}
-	keys := in.server.keys
-	if keys == (stepKeys{}) {
-		keys = usualKeys
+	act := strings.ToValidUTF8(reply, "\uFFFD") // some servers fail on invalid UTF-8
+	in.tried = act
+	sent := StepResult{Action: act, Sent: true}
+	raw, err := in.post(ctx, OpStep, "/step", fmt.Sprintf(`{"action":%s,%q:%s}`, quote(act), in.server.idKey(), in.id))
+	if err != nil {
+		var e *Error
+		sent.Sent = errors.As(err, &e) && e.Sent
+		return sent, err
 	}
 	r := in.object(OpStep, "/step", raw)
-	full := res
-	r.readStep(keys, &full)
+	res := sent
+	in.readStep(r, &res)
+	shown := res.Observation + in.listed(r)
 	if r.err != nil {
-		return res, r, r.err
+		return sent, r.err
 	}
-	return full, r, nil
+	in.shown = shown
+	if in.server.adjust != nil {
+		in.server.adjust(&res)
+	}
+	return res, nil
 }
 
-// Close gives the instance back if the server can take it.
+// refuse answers a reply without a valid action.
+func (in *instance) refuse(ctx context.Context) (StepResult, error) {
+	if in.server.refusal != "" {
+		return StepResult{Observation: in.server.refusal}, nil
+	}
+	now, err := in.current(ctx)
+	if err != nil {
+		return StepResult{}, err
+	}
+	return StepResult{Observation: action.Invalid + now}, nil
+}
+
+// readStep reads the reply to a step.
+func (in *instance) readStep(r *object, res *StepResult) {
+	r.read(cmp.Or(in.server.textKey, "observation"), &res.Observation)
+	r.read(cmp.Or(in.server.rewardKey, "reward"), &res.Reward)
+	r.read(cmp.Or(in.server.doneKey, "done"), &res.Done)
+}
+
+// quote returns s as JSON. Unlike json.Marshal it does not escape < and >.
+func quote(s string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		panic(err) // a string can always be encoded
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// Recall requests the result of the last step if the server has GET /detail.
+// Only this client's steps change that reply, so a new observation belongs to the
+// lost step.
+func (in *instance) Recall(ctx context.Context) (StepResult, bool, error) {
+	if err := in.enter(); err != nil {
+		return StepResult{}, false, err
+	}
+	defer in.leave()
+	if !in.server.detail || !in.known {
+		return StepResult{}, false, nil
+	}
+	path := "/detail" + in.query()
+	raw, err := in.get(ctx, OpRecall, path)
+	if errors.Is(err, KindEnvironment) { // the task has ended, with an unknown result
+		return StepResult{}, false, nil
+	}
+	if err != nil {
+		return StepResult{}, false, err
+	}
+	res := StepResult{Action: in.tried, Sent: true}
+	r := in.object(OpRecall, path, raw)
+	in.readStep(r, &res)
+	if r.err != nil || res.Observation == in.shown {
+		return StepResult{}, false, r.err
+	}
+	in.shown = res.Observation
+	return res, true, nil
+}
+
+// Close gives the instance back if the server can take it. A server without the
+// endpoint is no error. The reply is ignored: it is false for an id that the
+// server no longer knows.
 func (in *instance) Close(ctx context.Context) error {
-	return in.end(ctx, struct {
-		ID int64 `json:"id"`
-	}{in.id})
-}
-
-// end marks the instance closed and, if server.closes is set, posts body to
-// /close. A server without the endpoint is no error. The reply is ignored: it is
-// false for an id that the server no longer knows.
-func (in *instance) end(ctx context.Context, body any) error {
 	if err := in.enter(); err != nil {
 		if errors.Is(err, ErrClosed) {
 			return nil
@@ -151,10 +321,18 @@ func (in *instance) end(ctx context.Context, body any) error {
 	if !in.server.closes {
 		return nil
 	}
-	_, err := in.post(ctx, OpClose, "/close", body)
+	_, err := in.post(ctx, OpClose, "/close", fmt.Sprintf(`{%q:%s}`, in.server.idKey(), in.id))
 	var e *Error
-	if errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed) {
-		return nil
+	if errors.As(err, &e) {
+		switch {
+		case e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed:
+			return nil
+		case e.Kind == KindMalformed && e.Status == http.StatusOK && e.Words == in.server.closed && e.Words != "":
+			return nil
+		}
 	}
 	return err
 }
+
+// split is the server.parse of P-SPLIT.
+func split(_ action.Grammar, reply string) (string, bool) { return action.ParseSplit(reply), true }

@@ -1,19 +1,17 @@
 package env
 
 import (
-	"context"
 	"fmt"
 	"strings"
-
-	"github.com/openmanus/openmanus/env/action"
 )
 
 // The maze of AgentGym's lmrlgym server (protocol 5.5). Its endpoints are under
 // /maze, /create takes no body, the task is called "game", and there is no
 // /close. Upstream's client puts a long fixed introduction before the first
 // observation; here the instruction serves that purpose.
-
-var mazeServer = server{suffix: "/maze"}
+//
+// /detail reports nothing of the last step of a game, so that step cannot be
+// recalled.
 
 // mazeGames is the number of playable start cells. Game 25 is the goal itself.
 const mazeGames = 25
@@ -22,10 +20,13 @@ const mazeGames = 25
 const lmrlgymGreeting = "This is environment LMRL-Gym."
 
 func init() {
-	Register("maze", Spec{
+	register("maze", server{
+		reset:  `{"game":%d,"id":%s}`,
+		parse:  split,
+		detail: true,
+	}, Spec{
 		Doc:           "walk a fixed maze to its goal by four moves (AgentGym lmrlgym server)",
-		PathSuffix:    mazeServer.suffix,
-		New:           newMaze,
+		PathSuffix:    "/maze",
 		Instruction:   mazeInstruction,
 		RecordedStart: mazeRecordedStart,
 		SuccessReward: 0.99,
@@ -61,37 +62,4 @@ func mazeRecordedStart(message string) string {
 		return message[i:]
 	}
 	return message
-}
-
-type maze struct {
-	*instance
-	shown
-}
-
-type mazeReset struct {
-	Game int   `json:"game"`
-	ID   int64 `json:"id"`
-}
-
-func newMaze(ctx context.Context, o Options) (Client, error) {
-	in, err := newInstance(ctx, "maze", o, mazeServer, nil)
-	if err != nil {
-		return nil, err
-	}
-	return &maze{instance: in}, nil
-}
-
-func (m *maze) Reset(ctx context.Context, index int) (Obs, error) {
-	return m.begun(m.reset(ctx, index, mazeReset{Game: index, ID: m.id}))
-}
-
-func (m *maze) Step(ctx context.Context, text string) (StepResult, error) {
-	return m.went(m.act(ctx, action.ParseSplit(text)))
-}
-
-// Recall returns the result of the last step. It cannot recall the last step of a
-// game, of which the server reports nothing. The server's reward is a sum, but
-// is 0 before the end.
-func (m *maze) Recall(ctx context.Context) (StepResult, bool, error) {
-	return m.recall(ctx, m.instance)
 }

@@ -57,22 +57,38 @@ func (o *object) read(key string, into any) {
 	}
 }
 
-// readStep reads the keys of a step.
-func (o *object) readStep(keys stepKeys, res *StepResult) {
-	o.read(keys.observation, &res.Observation)
-	o.read(keys.reward, &res.Reward)
-	o.read(keys.done, &res.Done)
-}
-
-// errID rejects a negative id, which a server in Python would count from the
-// end of its list: it would be another instance.
-var errID = errors.New("an id is 0 or greater")
-
-// readID reads the id of an instance.
-func (o *object) readID(key string, into *int64) {
-	if o.read(key, into); o.err == nil && *into < 0 {
-		o.fail(errID)
+// readID returns the instance's id in the reply to /create. A negative id is an
+// error: a server in Python would count it from the end of its list, and use
+// another instance.
+func (c *caller) readID(raw json.RawMessage) (json.RawMessage, error) {
+	id := raw
+	if !c.server.indexed || c.server.keyedID {
+		r := c.object(OpCreate, "/create", raw)
+		if r.read(c.server.idKey(), &id); r.err != nil {
+			return nil, r.err
+		}
 	}
+	var err error
+	var text *string
+	var number *int64
+	if c.server.textID {
+		err = json.Unmarshal(id, &text)
+	} else {
+		err = json.Unmarshal(id, &number)
+	}
+	switch {
+	case err != nil:
+	case text == nil && number == nil:
+		err = errors.New("the id is null")
+	case text != nil && *text == "":
+		err = errors.New("the id is empty")
+	case number != nil && *number < 0:
+		err = errors.New("an id is 0 or greater")
+	}
+	if err != nil {
+		return nil, c.malformed(OpCreate, "/create", raw, err)
+	}
+	return id, nil
 }
 
 // bareText returns a reply that is a JSON string.
@@ -88,34 +104,19 @@ func (c *caller) bareText(op, path string, raw json.RawMessage) (string, error) 
 	return *text, nil
 }
 
-// number checks a reply that is the id of an instance.
-func (c *caller) number(op, path string, raw json.RawMessage) error {
-	var n *int64
-	err := json.Unmarshal(raw, &n)
-	switch {
-	case err == nil && n == nil:
-		err = errors.New("want an integer")
-	case err == nil && *n < 0:
-		err = errID
-	}
-	if err != nil {
-		return c.malformed(op, path, raw, err)
-	}
-	return nil
+// isText checks a reply to /reset that is the first observation.
+func (in *instance) isText(raw json.RawMessage) error {
+	_, err := in.bareText(OpReset, "/reset", raw)
+	return err
 }
 
-// firstText checks a reply that is an array whose first element is a string.
-func (c *caller) firstText(op, path string, raw json.RawMessage) error {
+// isPair checks a reply to /reset that is an array of the first observation and
+// null.
+func (in *instance) isPair(raw json.RawMessage) error {
 	var list []json.RawMessage
-	err := json.Unmarshal(raw, &list)
-	if err == nil {
-		var text *string
-		if len(list) == 0 || json.Unmarshal(list[0], &text) != nil || text == nil {
-			err = errors.New("want an array that begins with a string")
-		}
-	}
-	if err != nil {
-		return c.malformed(op, path, raw, err)
+	var text *string
+	if json.Unmarshal(raw, &list) != nil || len(list) == 0 || json.Unmarshal(list[0], &text) != nil || text == nil {
+		return in.malformed(OpReset, "/reset", raw, errors.New("want an array that begins with a string"))
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package env
 
 import (
-	"context"
 	"strings"
 
 	"github.com/openmanus/openmanus/env/action"
@@ -11,7 +10,8 @@ import (
 // process, which /close ends (OpenManus-RL's copy has no /close); the task is
 // called "data_idx". The first observation is the task's description and the
 // room. The reward is the server's running score, as in AgentGym: from 0 to 100,
-// or -100 after a fatal mistake.
+// or -100 after a fatal mistake. An invalid action, which is not sent, has reward
+// 0 as in AgentGym, whatever the score is.
 //
 // The server ends an episode after 100 moves. Looking around, reading the
 // inventory or the task, and unknown commands are not moves: an agent that does
@@ -19,8 +19,6 @@ import (
 //
 // Recorded item ids from 1096 on come from a list that lacks one task family.
 // Current servers have the same task at an index 300 higher.
-
-var sciworldServer = server{closes: true, keys: stepKeys{observation: "observation", reward: "score", done: "done"}}
 
 // sciworldTasks is the number of task variations.
 const sciworldTasks = 4639
@@ -38,9 +36,15 @@ var sciworldFamilies = families{
 }
 
 func init() {
-	Register("sciworld", Spec{
+	register("sciworld", server{
+		reset:     `{"data_idx":%d,"id":%s}`,
+		opening:   []string{"task_description", "observation"},
+		parse:     action.Grammar.Parse,
+		functions: sciworldFunctions,
+		rewardKey: "score",
+		closes:    true,
+	}, Spec{
 		Doc:           "do an elementary science experiment in a text world (AgentGym sciworld server)",
-		New:           newSciworld,
 		Instruction:   sciworldInstruction,
 		ActionFormats: action.CallFormats,
 		SuccessReward: 99,
@@ -65,58 +69,6 @@ func sciworldInstruction(format string) string {
 		"use OBJ [on OBJ], look around, look at OBJ, look in OBJ, examine OBJ, read OBJ, move OBJ to OBJ, pick up OBJ, put down OBJ, pour OBJ into OBJ, dunk OBJ into OBJ, " +
 		"mix OBJ (what a container holds), go to LOC, eat OBJ, flush OBJ, focus on OBJ, wait (10 steps of time), wait1 (one), task (states it again), inventory.\n" +
 		replyShape(format, "open door to kitchen")
-}
-
-type sciworld struct {
-	*instance
-	shown string // the last observation; guarded by busy
-}
-
-func newSciworld(ctx context.Context, o Options) (Client, error) {
-	in, err := newInstance(ctx, "sciworld", o, sciworldServer, nil)
-	if err != nil {
-		return nil, err
-	}
-	in.grammar.Functions = sciworldFunctions
-	return &sciworld{instance: in}, nil
-}
-
-func (s *sciworld) Reset(ctx context.Context, index int) (Obs, error) {
-	if err := s.enterReset(index); err != nil {
-		return Obs{}, err
-	}
-	defer s.leave()
-	raw, err := s.post(ctx, OpReset, "/reset", dataReset{DataIdx: index, ID: s.id})
-	if err != nil {
-		return Obs{}, err
-	}
-	var task, room string
-	r := s.object(OpReset, "/reset", raw)
-	r.read("task_description", &task)
-	r.read("observation", &room)
-	if r.err != nil {
-		return Obs{}, r.err
-	}
-	s.shown = task + "\n" + room
-	return Obs{Text: s.shown}, nil
-}
-
-// Step sends the action. An invalid action is answered here, with reward 0 as in
-// AgentGym, whatever the score is.
-func (s *sciworld) Step(ctx context.Context, text string) (StepResult, error) {
-	if err := s.enter(); err != nil {
-		return StepResult{}, err
-	}
-	defer s.leave()
-	act, ok := s.grammar.Parse(text)
-	if !ok {
-		return StepResult{Observation: action.Invalid + s.shown}, nil
-	}
-	res, _, err := s.send(ctx, act)
-	if err == nil {
-		s.shown = res.Observation
-	}
-	return res, err
 }
 
 // sciworldFunctions lists the functions of protocol 4.3. AgentGym shows the model

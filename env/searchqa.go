@@ -1,13 +1,9 @@
 package env
 
-import "context"
-
 // SearchQA (protocol 5.11). /create requires a body and returns a bare number,
 // the task is called "id", the question is requested after /reset, and the whole
 // reply is sent, in which the server finds its own tags. A wrong answer does not
 // end the task.
-
-var searchqaServer = server{closes: true}
 
 // searchqaQuestions is the number of questions. AgentGym's documentation counts
 // one more, which its code refuses.
@@ -21,9 +17,13 @@ var searchqaFamilies = families{
 }
 
 func init() {
-	Register("searchqa", Spec{
+	register("searchqa", server{
+		create:  `{"id":0}`,
+		reset:   `{"id":%d,"env_idx":%s}`,
+		indexed: true,
+		closes:  true,
+	}, Spec{
 		Doc:           "answer a question with the help of a search engine (AgentGym searchqa server)",
-		New:           newSearchQA,
 		Instruction:   searchqaInstruction,
 		SuccessReward: 0.99,
 		OwnTags:       []string{"search", "answer"},
@@ -40,22 +40,4 @@ func searchqaInstruction(format string) string {
 		"and <answer>ANSWER</answer> answers: give the name, number or date alone, without a sentence around it. " +
 		"Do not write information yourself. A wrong answer is not the end: search again and give another.\n" +
 		replyShape(format, "<search>capital of France</search>")
-}
-
-type searchqa struct{ indexed }
-
-func newSearchQA(ctx context.Context, o Options) (Client, error) {
-	in, err := newIndexed(ctx, "searchqa", o, searchqaServer, toolCreate{}, (*indexed).bareID)
-	if err != nil {
-		return nil, err
-	}
-	return &searchqa{in}, nil
-}
-
-func (s *searchqa) Reset(ctx context.Context, index int) (Obs, error) {
-	return s.restart(ctx, index, toolReset{ID: index, EnvIdx: s.idx}, s.isText)
-}
-
-func (s *searchqa) Step(ctx context.Context, text string) (StepResult, error) {
-	return s.actIndexed(ctx, text)
 }

@@ -1,22 +1,22 @@
 package env
 
-import (
-	"context"
+import "github.com/openmanus/openmanus/env/action"
 
-	"github.com/openmanus/openmanus/env/action"
-)
-
-// TextCraft (protocol 5.1). /create requires a JSON object; the task is called
+// TextCraft (protocol 5.1). /create requires a JSON object, which it ignores; the task is called
 // "data_idx" and taken modulo the number of craftable items; AgentGym's current
 // server has /close, OpenManus-RL's copy does not. Steps after the end are
 // answered with done false, so the caller has to stop by itself.
 
-var textcraftServer = server{closes: true}
-
 func init() {
-	Register("textcraft", Spec{
+	register("textcraft", server{
+		create:  `{"minecraft_dir":"agentenv_textcraft/","commands":null,"goal":null}`,
+		reset:   `{"data_idx":%d,"id":%s}`,
+		parse:   textcraftParse,
+		refusal: action.TwoActions,
+		detail:  true,
+		closes:  true,
+	}, Spec{
 		Doc:           "craft a given item from recipes (AgentGym textcraft server)",
-		New:           newTextcraft,
 		Instruction:   textcraftInstruction,
 		SuccessReward: 0.99,
 		MaxTurns:      20,
@@ -36,45 +36,11 @@ func textcraftInstruction(format string) string {
 		replyShape(format, "get 3 oak log")
 }
 
-type textcraft struct {
-	*instance
-	shown
-}
-
-// textcraftCreate is the body that upstream's client sends. The server requires
-// a body and ignores it.
-type textcraftCreate struct {
-	MinecraftDir string  `json:"minecraft_dir"`
-	Commands     *string `json:"commands"`
-	Goal         *string `json:"goal"`
-}
-
-func newTextcraft(ctx context.Context, o Options) (Client, error) {
-	in, err := newInstance(ctx, "textcraft", o, textcraftServer, textcraftCreate{MinecraftDir: "agentenv_textcraft/"})
-	if err != nil {
-		return nil, err
+// textcraftParse refuses a reply with several actions, except under ParserG1. An
+// empty action is sent.
+func textcraftParse(g action.Grammar, reply string) (string, bool) {
+	if g.Parser == action.ParserG1 {
+		return action.ParseCraft1(reply), true
 	}
-	return &textcraft{instance: in}, nil
-}
-
-func (t *textcraft) Reset(ctx context.Context, index int) (Obs, error) {
-	return t.begun(t.reset(ctx, index, dataReset{DataIdx: index, ID: t.id}))
-}
-
-// Step sends the action, even an empty one. Under ParserG2 a reply with several
-// actions is answered here.
-func (t *textcraft) Step(ctx context.Context, text string) (StepResult, error) {
-	if t.grammar.Parser == action.ParserG1 {
-		return t.went(t.act(ctx, action.ParseCraft1(text)))
-	}
-	act, ok := action.ParseOne(text)
-	if !ok {
-		return StepResult{Observation: action.TwoActions}, nil
-	}
-	return t.went(t.act(ctx, act))
-}
-
-// Recall returns the result of the last step.
-func (t *textcraft) Recall(ctx context.Context) (StepResult, bool, error) {
-	return t.recall(ctx, t.instance)
+	return action.ParseOne(reply)
 }

@@ -1,7 +1,6 @@
 package env
 
 import (
-	"context"
 	"strings"
 
 	"github.com/openmanus/openmanus/env/action"
@@ -16,8 +15,6 @@ import (
 // Input: PARAMETERS", with the parameters in Python; the server answers any
 // other text with an explanation, not with an error. The reward is the best so
 // far. An action that contains the word finish ends the task.
-
-var toolServer = server{}
 
 // toolEnv describes one of the tool servers.
 type toolEnv struct {
@@ -38,9 +35,13 @@ func (e toolEnv) register() {
 	if e.answer == nil {
 		e.answer = action.ToolAnswer
 	}
-	Register(e.name, Spec{
+	register(e.name, server{
+		create:  `{"id":0}`,
+		reset:   `{"id":%d,"env_idx":%s}`,
+		indexed: true,
+		ownCall: e.ownCall,
+	}, Spec{
 		Doc:           e.doc,
-		New:           e.open,
 		Instruction:   e.instruction,
 		ToolCall:      action.ToolCall,
 		ToolAnswer:    e.answer,
@@ -64,25 +65,4 @@ func (e toolEnv) instruction(format string) string {
 	}
 	return about + " Write the tool's name, the words \"with Action Input:\" and its parameters as a dictionary in Python's notation ({} if there are none), all on one line.\n" +
 		lineShape(format, e.example)
-}
-
-type tool struct {
-	indexed
-	ownCall string
-}
-
-func (e toolEnv) open(ctx context.Context, o Options) (Client, error) {
-	in, err := newIndexed(ctx, e.name, o, toolServer, toolCreate{}, (*indexed).bareID)
-	if err != nil {
-		return nil, err
-	}
-	return &tool{indexed: in, ownCall: e.ownCall}, nil
-}
-
-func (t *tool) Reset(ctx context.Context, index int) (Obs, error) {
-	return t.restart(ctx, index, toolReset{ID: index, EnvIdx: t.idx}, t.isText)
-}
-
-func (t *tool) Step(ctx context.Context, text string) (StepResult, error) {
-	return t.actIndexed(ctx, text)
 }

@@ -1,7 +1,6 @@
 package env
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -18,15 +17,23 @@ import (
 // nothing about the task. AgentGym's current client replaces it by 0, and so
 // does this one under both parsers. Only "stop" ends a task.
 
-var webarenaServer = server{closes: true, keys: stepKeys{observation: "observation", reward: "reward", done: "terminated"}}
-
 // webarenaTasks is the number of tasks.
 const webarenaTasks = 812
 
 func init() {
-	Register("webarena", Spec{
+	register("webarena", server{
+		reset:      `{"seed":0,"idx":%d,"env_idx":%s}`,
+		indexed:    true,
+		keyedID:    true,
+		checkReset: (*instance).isPage,
+		parse:      webarenaParse,
+		refusal:    action.NoFence,
+		doneKey:    "terminated",
+		adjust:     onlyLastReward,
+		closes:     true,
+		closed:     "closed", // of OpenManus-RL's copy of the server
+	}, Spec{
 		Doc:         "carry out a task on web sites in a browser (AgentGym webarena server)",
-		New:         newWebarena,
 		Instruction: webarenaInstruction,
 		MaxTurns:    25,
 		IndexValid:  below(webarenaTasks, "tasks"),
@@ -47,69 +54,34 @@ func webarenaInstruction(format string) string {
 		replyShape(format, action.Fence+"click [12]"+action.Fence)
 }
 
-type webarena struct{ indexed }
-
-type webarenaReset struct {
-	Seed   int             `json:"seed"`
-	Idx    int             `json:"idx"`
-	EnvIdx json.RawMessage `json:"env_idx"`
-}
-
-func newWebarena(ctx context.Context, o Options) (Client, error) {
-	in, err := newIndexed(ctx, "webarena", o, webarenaServer, nil, func(in *indexed, raw json.RawMessage) error {
-		r := in.object(OpCreate, "/create", raw)
-		r.readID("env_idx", &in.id)
-		in.setID(r.fields["env_idx"], string(r.fields["env_idx"]))
-		return r.err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &webarena{in}, nil
-}
-
-func (w *webarena) Reset(ctx context.Context, index int) (Obs, error) {
-	return w.restart(ctx, index, webarenaReset{Idx: index, EnvIdx: w.idx}, w.resetPage)
-}
-
 // resetTimeout is the observation of a failed /reset.
 const resetTimeout = "TimeoutError"
 
-// resetPage checks a /reset reply, which in OpenManus-RL's copy of the server has
+// isPage checks a reply to /reset, which in OpenManus-RL's copy of the server has
 // the observation only.
-func (w *webarena) resetPage(raw json.RawMessage) error {
+func (in *instance) isPage(raw json.RawMessage) error {
 	var page string
-	r := w.object(OpReset, "/reset", raw)
+	r := in.object(OpReset, "/reset", raw)
 	r.read("observation", &page)
 	if r.err == nil && page == resetTimeout {
 		return &Error{
-			Kind: KindEnvironment, Op: OpReset, URL: w.base + "/reset", Status: http.StatusOK, Words: page, Sent: true,
+			Kind: KindEnvironment, Op: OpReset, URL: in.base + "/reset", Status: http.StatusOK, Words: page, Sent: true,
 			Err: errors.New("the task's web site did not load in time: is it up?"),
 		}
 	}
 	return r.err
 }
 
-// Step sends the whole reply. Under ParserG2 a reply without a fenced block is
-// answered here.
-func (w *webarena) Step(ctx context.Context, text string) (StepResult, error) {
-	if _, ok := action.ParseFence(text); !ok && w.grammar.Parser == action.ParserG2 {
-		return StepResult{Observation: action.NoFence}, nil
-	}
-	res, err := w.actIndexed(ctx, text)
+// webarenaParse returns the whole reply. It refuses one without a fenced block,
+// except under ParserG1.
+func webarenaParse(g action.Grammar, reply string) (string, bool) {
+	_, ok := action.ParseFence(reply)
+	return reply, ok || g.Parser == action.ParserG1
+}
+
+// onlyLastReward removes the reward of a step that does not end the task.
+func onlyLastReward(res *StepResult) {
 	if !res.Done {
 		res.Reward = 0
 	}
-	return res, err
-}
-
-// Close gives the instance back, which ends its browser. OpenManus-RL's copy of
-// the server answers with the word "closed", which is not JSON.
-func (w *webarena) Close(ctx context.Context) error {
-	err := w.indexed.Close(ctx)
-	var e *Error
-	if errors.As(err, &e) && e.Kind == KindMalformed && e.Status == http.StatusOK && e.Words == "closed" {
-		return nil
-	}
-	return err
 }

@@ -1,11 +1,6 @@
 package env
 
-import (
-	"context"
-	"encoding/json"
-
-	"github.com/openmanus/openmanus/env/action"
-)
+import "github.com/openmanus/openmanus/env/action"
 
 // WebShop (protocol 5.7). /create returns a bare random number and loads the
 // products, which takes a while; the task is called "session_id"; /reset returns
@@ -13,15 +8,21 @@ import (
 // "state". A busy server answers 503 before it acts, so a step may be repeated
 // after that status. No known server has /close, but AgentGym's client calls it.
 
-var webshopServer = server{stepRetry503: true, closes: true, keys: stepKeys{observation: "state", reward: "reward", done: "done"}}
-
 // webshopGoals is the number of shopping goals.
 const webshopGoals = 6910
 
 func init() {
-	Register("webshop", Spec{
+	register("webshop", server{
+		reset:        `{"session_id":%d,"env_idx":%s}`,
+		indexed:      true,
+		checkReset:   (*instance).isPair,
+		parse:        action.Grammar.Parse,
+		functions:    webshopFunctions,
+		textKey:      "state",
+		stepRetry503: true,
+		closes:       true,
+	}, Spec{
 		Doc:           "find and buy a product that matches a wish (AgentGym webshop server)",
-		New:           newWebshop,
 		Instruction:   webshopInstruction,
 		ActionFormats: action.CallFormats,
 		SuccessReward: 0.99,
@@ -48,42 +49,4 @@ func webshopInstruction(format string) string {
 		"and \"click[NAME]\" clicks something the page shows: a product's number, an option, or a button such as Next >, Back to Search, Description or Buy Now. " +
 		"Open a product, choose the options that were asked for, then buy it, which ends the task. " +
 		"An action that the page does not allow changes nothing.\n" + replyShape(format, "search[red cotton shirt]")
-}
-
-type webshop struct{ indexed }
-
-type webshopReset struct {
-	SessionID int             `json:"session_id"`
-	EnvIdx    json.RawMessage `json:"env_idx"`
-}
-
-func newWebshop(ctx context.Context, o Options) (Client, error) {
-	in, err := newIndexed(ctx, "webshop", o, webshopServer, nil, (*indexed).bareID)
-	if err != nil {
-		return nil, err
-	}
-	in.grammar.Functions = webshopFunctions
-	return &webshop{in}, nil
-}
-
-func (w *webshop) Reset(ctx context.Context, index int) (Obs, error) {
-	return w.restart(ctx, index, webshopReset{SessionID: index, EnvIdx: w.idx}, w.isPair)
-}
-
-// Step sends the action. An invalid action is answered here, with the current
-// page.
-func (w *webshop) Step(ctx context.Context, text string) (StepResult, error) {
-	act, ok := w.grammar.Parse(text)
-	if ok {
-		return w.actIndexed(ctx, act)
-	}
-	if err := w.enter(); err != nil {
-		return StepResult{}, err
-	}
-	defer w.leave()
-	page, err := w.observation(ctx)
-	if err != nil {
-		return StepResult{}, err
-	}
-	return StepResult{Observation: action.Invalid + page}, nil
 }

@@ -3,11 +3,8 @@ package env
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"strconv"
+	"errors"
 	"strings"
-
-	"github.com/openmanus/openmanus/env/action"
 )
 
 // Wordle of AgentGym's lmrlgym server (protocol 5.6). Its endpoints are under
@@ -16,13 +13,14 @@ import (
 // endpoint later returns only the words that are still possible. It is part of
 // the first observation, as in upstream's client.
 
-var wordleServer = server{suffix: "/wordle"}
-
 func init() {
-	Register("wordle", Spec{
+	register("wordle", server{
+		reset:   `{"seed":%d,"id":%s}`,
+		parse:   split,
+		prepare: wordleVocabulary,
+	}, Spec{
 		Doc:           "guess a five-letter word in six tries (AgentGym lmrlgym server)",
-		PathSuffix:    wordleServer.suffix,
-		New:           newWordle,
+		PathSuffix:    "/wordle",
 		Instruction:   wordleInstruction,
 		SuccessReward: 0.99,
 		MaxTurns:      8,
@@ -41,45 +39,21 @@ func wordleInstruction(format string) string {
 		replyShape(format, "p l a n t")
 }
 
-type wordle struct {
-	*instance
-	vocabulary []string
-}
-
-type wordleReset struct {
-	Seed int   `json:"seed"`
-	ID   int64 `json:"id"`
-}
-
-func newWordle(ctx context.Context, o Options) (Client, error) {
-	in, err := newInstance(ctx, "wordle", o, wordleServer, nil)
+// wordleVocabulary puts the word list before every first observation.
+func wordleVocabulary(ctx context.Context, in *instance) error {
+	path := "/filtered_vocab" + in.query()
+	raw, err := in.get(ctx, OpObserve, path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	w := &wordle{instance: in}
-	path := "/filtered_vocab?id=" + strconv.FormatInt(w.id, 10)
-	raw, err := w.get(ctx, OpObserve, path)
+	var words []string
+	err = json.Unmarshal(raw, &words)
+	if err == nil && len(words) == 0 {
+		err = errors.New("the word list is empty")
+	}
 	if err != nil {
-		return nil, err
+		return in.malformed(OpObserve, path, raw, err)
 	}
-	if err := json.Unmarshal(raw, &w.vocabulary); err != nil || len(w.vocabulary) == 0 {
-		if err == nil {
-			err = fmt.Errorf("the word list is empty")
-		}
-		return nil, w.malformed(OpObserve, path, raw, err)
-	}
-	return w, nil
-}
-
-func (w *wordle) Reset(ctx context.Context, index int) (Obs, error) {
-	obs, err := w.reset(ctx, index, wordleReset{Seed: index, ID: w.id})
-	if err != nil {
-		return Obs{}, err
-	}
-	obs.Text = "The words you may guess:\n" + strings.Join(w.vocabulary, "\n") + "\n\n" + obs.Text
-	return obs, nil
-}
-
-func (w *wordle) Step(ctx context.Context, text string) (StepResult, error) {
-	return w.act(ctx, action.ParseSplit(text))
+	in.preface = "The words you may guess:\n" + strings.Join(words, "\n") + "\n\n"
+	return nil
 }

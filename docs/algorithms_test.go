@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"flag"
 	"os"
 	"regexp"
 	"slices"
@@ -15,10 +16,13 @@ import (
 	"github.com/openmanus/openmanus/data/registry"
 )
 
-// The tables of algorithms.md list the names of the registries, aliases included, and
-// the parameters that each of them declares.
+var update = flag.Bool("update", false, "rewrite the tables of algorithms.md")
+
+// TestAlgorithmTables checks that the tables of algorithms.md have the names of the
+// registries, aliases included, and the parameters that each of them declares.
 func TestAlgorithmTables(t *testing.T) {
-	page, err := os.ReadFile("algorithms.md")
+	const path = "algorithms.md"
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,6 +32,7 @@ func TestAlgorithmTables(t *testing.T) {
 		kls = append(kls, e, registry.Entry{Name: e.Name + "+"})
 	}
 	kls = append(kls, registry.Entry{Name: kl.Full})
+	page := string(text)
 	for _, table := range []struct {
 		heading string // the first line of the table
 		params  bool   // whether the last column lists the parameters
@@ -38,49 +43,90 @@ func TestAlgorithmTables(t *testing.T) {
 		{"| `loss_agg` |", false, loss.Aggregations.Entries()},
 		{"| `kl_loss_type` |", false, kls},
 	} {
-		want := map[string][]string{}
-		for _, e := range table.entries {
-			want[e.Name] = nil
-			if !table.params {
-				continue
-			}
-			for _, p := range e.Params {
-				want[e.Name] = append(want[e.Name], p.Key)
-			}
-			slices.Sort(want[e.Name])
+		before, rest, found := strings.Cut(page, "\n"+table.heading)
+		if !found {
+			t.Fatalf("%s has no table %q", path, table.heading)
 		}
-		if diff := cmp.Diff(want, documented(string(page), table.heading, want)); diff != "" {
-			t.Errorf("table %q (-registry +algorithms.md):\n%s", table.heading, diff)
+		rows, after, _ := strings.Cut(rest, "\n\n")
+		page = before + "\n" + table.heading + refreshed(rows, table.params, table.entries) + "\n\n" + after
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
 		}
+	} else if diff := cmp.Diff(page, string(text)); diff != "" {
+		t.Errorf("%s is out of date: run go test ./docs -run TestAlgorithmTables -update (-want +got):\n%s", path, diff)
 	}
 }
 
 var inCode = regexp.MustCompile("`([^`]+)`")
 
-// documented returns the names in the first column of the table with that heading. The
-// values are the parameters of any entry of known that the last column names.
-func documented(page, heading string, known map[string][]string) map[string][]string {
-	var parameters []string
-	for _, keys := range known {
-		parameters = append(parameters, keys...)
+// refreshed returns the rows of a table of algorithms.md for the given entries: the
+// rows of the page without names that are not registered and with the parameters of the entries in
+// the last column, then a row with the line of documentation for every entry that has none.
+func refreshed(table string, params bool, entries []registry.Entry) string {
+	missing, keys := map[string]registry.Entry{}, map[string]bool{}
+	for _, e := range entries {
+		missing[e.Name] = e
+		for _, p := range e.Params {
+			keys[p.Key] = true
+		}
 	}
-	_, table, _ := strings.Cut(page, "\n"+heading)
-	table, _, _ = strings.Cut(table, "\n\n")
-	out := map[string][]string{}
-	for _, row := range strings.Split(table, "\n")[1:] {
+	lines := strings.Split(table, "\n")
+	out := lines[:2:2] // the rest of the heading, and the rule
+	for _, row := range lines[2:] {
 		cells := strings.Split(strings.Trim(row, "|"), "|")
-		var keys []string
-		for _, m := range inCode.FindAllStringSubmatch(cells[len(cells)-1], -1) {
-			if slices.Contains(parameters, m[1]) {
-				keys = append(keys, m[1])
+		var known []string
+		for _, name := range inCode.FindAllStringSubmatch(cells[0], -1) {
+			e, ok := missing[name[1]]
+			if !ok {
+				continue
+			}
+			delete(missing, e.Name)
+			known = append(known, name[0])
+			if last := len(cells) - 1; params && !sameKeys(cells[last], keys, e) {
+				cells[last] = parameters(e)
 			}
 		}
-		slices.Sort(keys)
-		for _, m := range inCode.FindAllStringSubmatch(cells[0], -1) {
-			out[m[1]] = keys
+		if len(known) > 0 {
+			cells[0] = " " + strings.Join(known, ", ") + " "
+			out = append(out, "|"+strings.Join(cells, "|")+"|")
 		}
 	}
-	return out
+	for _, e := range entries {
+		if _, ok := missing[e.Name]; !ok {
+			continue
+		}
+		row := "| `" + e.Name + "` | " + e.Doc + " |"
+		if params {
+			row += " |" + parameters(e) + "|"
+		}
+		out = append(out, row)
+	}
+	return strings.Join(out, "\n")
+}
+
+// sameKeys reports whether a cell names the parameters of e and no other key of keys.
+func sameKeys(cell string, keys map[string]bool, e registry.Entry) bool {
+	n := 0
+	for _, m := range inCode.FindAllStringSubmatch(cell, -1) {
+		if keys[m[1]] {
+			n++
+			if !e.Has(m[1]) {
+				return false
+			}
+		}
+	}
+	return n == len(e.Params)
+}
+
+// parameters returns a cell with the keys of e's parameters.
+func parameters(e registry.Entry) string {
+	var keys []string
+	for _, p := range e.Params {
+		keys = append(keys, "`"+p.Key+"`")
+	}
+	return " " + strings.TrimLeft(strings.Join(keys, ", ")+" ", " ")
 }
 
 // The example of a new estimator is the code that algo/advantage runs.

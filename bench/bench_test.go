@@ -47,7 +47,7 @@ func TestPeerFails(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = p.Close() }() // its exit status is tested too
+			defer func() { _ = p.Close() }() // the test checks the exit status below
 			if _, err := p.Run(t.Context(), Job{Name: "job", Batch: 1}); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q in it", err, want)
 			}
@@ -154,7 +154,7 @@ func TestOurs(t *testing.T) {
 		t.Errorf("%d optimiser steps, want 1", n)
 	}
 	if _, err := o.Run(t.Context(), Job{Name: "odd", Kind: "sing"}); err == nil {
-		t.Error("an unknown kind was done")
+		t.Error("an unknown kind of job was run")
 	}
 }
 

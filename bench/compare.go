@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Side does jobs and reports how long each took.
+// Side runs jobs and reports the duration of each.
 type Side interface {
 	Run(ctx context.Context, j Job) (time.Duration, error)
 }
@@ -18,8 +18,8 @@ type Comparison struct {
 	Unit        string    `json:"unit"`
 	Ours        float64   `json:"ours"` // units per second of the fastest run
 	Peer        float64   `json:"peer,omitempty"`
-	Ratio       float64   `json:"ratio,omitempty"` // ours / peer: above 1 we are faster
-	OursSeconds []float64 `json:"ours_seconds"`    // of every run
+	Ratio       float64   `json:"ratio,omitempty"` // ours / peer; above 1, openmanus is faster
+	OursSeconds []float64 `json:"ours_seconds"`    // duration of every run
 	PeerSeconds []float64 `json:"peer_seconds,omitempty"`
 }
 

@@ -17,7 +17,7 @@ type conversation struct {
 	rng     *rand.Rand
 }
 
-// generate does a generation job. As in a rollout, each conversation has a
+// generate runs a generation job. As in a rollout, each conversation has a
 // goroutine, and the scheduler batches their requests.
 func (o *Ours) generate(ctx context.Context, j Job) (took time.Duration, err error) {
 	var talks []*conversation

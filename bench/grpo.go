@@ -37,8 +37,8 @@ const (
 	grpoHigh     = 0.28
 	grpoDecay    = 0.01
 	grpoGradClip = 1
-	grpoReward   = -0.001 // per character
-	grpoSteps    = 2      // measured per process, after one to warm up
+	grpoReward   = -0.001 // reward per character
+	grpoSteps    = 2      // measured steps per process, after one warm-up step
 )
 
 // GRPO is the comparison of GRPO steps with TRL's.
@@ -47,13 +47,13 @@ type GRPO struct {
 	Trials   []GRPOTrial  `json:"trials"`
 }
 
-// GRPOTrial is one way to train.
+// GRPOTrial compares one kind of training, of all weights or of adapters.
 type GRPOTrial struct {
 	Name   string    `json:"name"`
 	Ours   GRPOSide  `json:"ours"`
 	Peer   *GRPOSide `json:"peer,omitempty"`
-	Time   float64   `json:"time_ratio,omitempty"`   // ours / theirs: below 1 ours is faster
-	Memory float64   `json:"memory_ratio,omitempty"` // below 1 ours takes less
+	Time   float64   `json:"time_ratio,omitempty"`   // ours / TRL's; below 1, openmanus is faster
+	Memory float64   `json:"memory_ratio,omitempty"` // ours / TRL's; below 1, openmanus uses less memory
 }
 
 // GRPOSide has the times and the memory of the processes of one side.
@@ -65,7 +65,7 @@ type GRPOSide struct {
 	// when its model is loaded, so that loading does not count.
 	PeakBytes    int64 `json:"peak_bytes"`
 	PromptTokens int   `json:"prompt_tokens"`
-	NewTokens    int   `json:"new_tokens"` // per step, as PromptTokens
+	NewTokens    int   `json:"new_tokens"` // per step
 }
 
 // measureGRPO trains all weights, then adapters. Each turn runs a process of either

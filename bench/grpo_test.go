@@ -130,7 +130,7 @@ func TestMeasureGRPO(t *testing.T) {
 	}
 }
 
-// Sides that did different work are not compared.
+// The comparison is an error if the sides did different work.
 func TestMeasureGRPORefuses(t *testing.T) {
 	const all = grpoTasks * grpoGroup * grpoNew
 	for want, o := range map[string]options{

@@ -1,6 +1,6 @@
 package main
 
-// Job is one piece of work that both sides do and time. The peer reads it as
+// Job is a piece of work that both sides run and time. The peer reads it as
 // JSON; fields that a kind does not use are 0.
 type Job struct {
 	Name string `json:"name"`

@@ -83,7 +83,7 @@ func parse(args []string, log io.Writer) (o options, err error) {
 	switch o.what {
 	case "", "speed", "grpo", "latency":
 	default:
-		return o, fmt.Errorf("no measurement is called %s; bench --help lists them", o.what)
+		return o, fmt.Errorf("unknown measurement %s; bench --help lists them", o.what)
 	}
 	if o.threads < 1 || o.rounds < 1 {
 		return o, errors.New("--threads and --rounds must be at least 1")

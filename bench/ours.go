@@ -13,7 +13,7 @@ import (
 	"github.com/openmanus/openmanus/torch/optim"
 )
 
-// Ours does jobs in this process: generation with the scheduler, as in a rollout,
+// Ours runs jobs in this process: generation with the scheduler, as in a rollout,
 // and training as in an update.
 type Ours struct {
 	thread  *torch.Thread
@@ -21,7 +21,7 @@ type Ours struct {
 	sampler *run.Sampler
 	adamw   *optim.AdamW
 	open    run.Closers
-	runs    int // of all jobs; part of the keys of sessions
+	runs    int // number of runs of all jobs; part of the session keys
 }
 
 // OpenOurs loads the model and reserves a KV cache for the largest of jobs.
@@ -56,7 +56,7 @@ func OpenOurs(ctx context.Context, path string, jobs []Job) (o *Ours, err error)
 	return o, nil
 }
 
-// Close frees everything, last opened first.
+// Close releases the resources in reverse order of opening.
 func (o *Ours) Close() {
 	if o.adamw != nil {
 		o.adamw.Close()
@@ -64,7 +64,7 @@ func (o *Ours) Close() {
 	_ = o.open.Close() // none of them returns an error
 }
 
-// Run does a job once and returns how long the timed part took.
+// Run runs a job once and returns the duration of the timed part.
 func (o *Ours) Run(ctx context.Context, j Job) (time.Duration, error) {
 	o.runs++
 	var took time.Duration

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Peer does jobs in a process that runs peer_transformers.py. Each job is a line of
+// Peer runs jobs in a process of peer_transformers.py. Each job is a line of
 // JSON; the answer is a line with the seconds it took.
 type Peer struct {
 	Versions PeerVersions
@@ -30,7 +30,7 @@ type PeerVersions struct {
 	Threads      int    `json:"threads"`
 }
 
-// peerPatience is how long the process may take to end.
+// peerPatience is the time limit for the process to exit.
 const peerPatience = 10 * time.Second
 
 // OpenPeer starts the peer and waits until its model is loaded. The process ends

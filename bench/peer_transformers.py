@@ -85,7 +85,7 @@ class Peer:
 
     def train(self, job):
         if self.optimizer is None:
-            # The kind that transformers' own Trainer uses by default.
+            # AdamW with the implementation that transformers' Trainer uses by default.
             self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-6, fused=True)
         x = self.ids(job["batch"], job["tokens"], 5)
         self.model.train()

@@ -33,7 +33,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Traine
 
 
 class Clock(TrainerCallback):
-    """The seconds of every step."""
+    """Records the duration of every step in seconds."""
 
     def __init__(self):
         self.seconds = []
@@ -66,26 +66,26 @@ def forget_peak():
         with open("/proc/self/clear_refs", "w") as f:
             f.write("5")
     except OSError as e:
-        sys.exit(f"the peak of the memory cannot be set back, and would be that of loading: {e}")
+        sys.exit(f"cannot reset the peak memory, which would include loading: {e}")
 
 
 def peak():
-    """The most bytes in RAM since then."""
+    """Returns the peak resident memory in bytes since the reset."""
     with open("/proc/self/status") as f:
         for line in f:
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
-    sys.exit("/proc/self/status does not say how much memory the process had")
+    sys.exit("/proc/self/status has no VmHWM")
 
 
 def texts(tokenizer, prompts):
-    """The prompts as the text that gives their ids."""
+    """Returns the prompts as texts that the tokenizer encodes to their ids."""
     out = []
     for ids in prompts:
         text = tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         got = tokenizer(text)["input_ids"]
         if got != ids:
-            sys.exit(f"a prompt of {len(ids)} ids is read as {len(got)} other ones: the two sides would not do the same work")
+            sys.exit(f"a prompt of {len(ids)} ids is encoded as {len(got)} different ids, so the two sides would do different work")
         out.append(text)
     return out
 
@@ -161,7 +161,7 @@ def main():
         trainer.train()
         most = peak()
     if len(counts) != job["steps"] or any(c != counts[0] for c in counts):
-        sys.exit(f"the steps sampled different numbers of tokens, or not once each: {counts}")
+        sys.exit(f"steps sampled different numbers of tokens, or a step was recorded twice: {counts}")
     answer = {
         "trl": trl.__version__,
         "transformers": transformers.__version__,

@@ -27,9 +27,10 @@ import (
 	"github.com/openmanus/openmanus/internal/process"
 )
 
-// The episodes of an environment: few and short, but with every kind of call.
+// Number and limits of the episodes of an environment. They are few and short and
+// contain every kind of call.
 const (
-	gymTasks  = 20 // different tasks; more episodes are more samples of these
+	gymTasks  = 20 // number of different tasks; more episodes are more samples per task
 	gymTurns  = 5
 	gymTokens = 48 // per reply
 	gymAtOnce = 8
@@ -40,10 +41,10 @@ const (
 	// gymMark is in the environment of every process that a trial starts. Processes
 	// that outlive the trial are found by it.
 	gymMark = "OPENMANUS_ACCEPT_AGENTGYM"
-	// gymPatience is how long processes may take to end. Watchdogs give a server
+	// gymPatience is the time limit for processes to exit. Watchdogs give a server
 	// 3 s, but a busy machine is slower.
 	gymPatience = time.Minute
-	// gymLimit is how long one command may take. The longest is an installation
+	// gymLimit is the time limit of a command. The longest is an installation
 	// that waits for a package registry.
 	gymLimit = 20 * time.Minute
 )
@@ -68,9 +69,9 @@ type GymRun struct {
 	Missing   string               `json:"missing,omitempty"` // the missing part of the checkout; the environment was not tried
 	Notes     []string             `json:"notes,omitempty"`   // replacements for missing data and services
 	Packages  string               `json:"packages"`
-	Installed float64              `json:"installed_s"` // 0: it was installed before
+	Installed float64              `json:"installed_s"` // 0 if it was already installed
 	Checks    map[check.Status]int `json:"checks"`
-	Warnings  []string             `json:"warnings"` // names of checks
+	Warnings  []string             `json:"warnings"` // names of the checks that warned
 	Episodes  int                  `json:"episodes"`
 	Dump      gymDump              `json:"dump"`
 	Seconds   float64              `json:"seconds"` // duration of the rollout
@@ -364,7 +365,7 @@ func (t gymTrial) left(ctx context.Context, mark string) (left []string) {
 	for _, pid := range pids {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		if err != nil {
-			continue // gone after all
+			continue // it has exited
 		}
 		left = append(left, fmt.Sprintf("%d: %s", pid, strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))))
 	}

@@ -227,11 +227,11 @@ func TestJudgeDump(t *testing.T) {
 	}
 }
 
-// A small database in place of BIRD, made with Python's sqlite if it is installed.
+// TestTinyBird checks the small database that replaces BIRD. It needs Python's sqlite3.
 func TestTinyBird(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil || exec.Command(python, "-c", "import sqlite3").Run() != nil {
-		t.Skip("python3 with sqlite3 is not there")
+		t.Skip("python3 with sqlite3 is not installed")
 	}
 	dir := filepath.Join(t.TempDir(), "bird")
 	if err := tinyBird(t.Context(), python, dir); err != nil {
@@ -259,6 +259,6 @@ func TestTinyBird(t *testing.T) {
 		}
 	}
 	if err := tinyBird(t.Context(), "/bin/false", dir); err == nil {
-		t.Error("a Python that fails made a database")
+		t.Error("no error from a Python that fails")
 	}
 }

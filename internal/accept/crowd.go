@@ -47,7 +47,7 @@ type Crowd struct {
 	BytesAfter       int64 `json:"bytes_after"`
 
 	Cheap bool `json:"cheap"` // a turn takes less than mostTurnCPU
-	Clean bool `json:"clean"` // no goroutines and little memory were left behind
+	Clean bool `json:"clean"` // no goroutines and little memory remain
 }
 
 // CrowdRound is one rollout.
@@ -61,7 +61,7 @@ type CrowdRound struct {
 	Replays int              `json:"replays"`          // instances lost to these faults
 }
 
-// parrot is an engine and a renderer that replies with the same move in every
+// parrot is an engine and a renderer. It replies with the same move in every
 // turn. Every byte is a token.
 type parrot struct{}
 

@@ -19,7 +19,7 @@ import (
 	"github.com/openmanus/openmanus/data/table"
 )
 
-// kills is how often a rollout is killed before it may finish.
+// kills is the number of times that a rollout is killed before it runs to its end.
 const kills = 2
 
 // Dumps is the result for rollouts that were killed, continued and replayed.
@@ -33,7 +33,7 @@ type Dumps struct {
 type DumpRun struct {
 	Name     string   `json:"name"`
 	Episodes int      `json:"episodes"`
-	KilledAt []int    `json:"killed_at"` // episodes in the dump then
+	KilledAt []int    `json:"killed_at"` // number of episodes in the dump at each kill
 	Missing  int      `json:"missing"`
 	Twice    int      `json:"twice"`
 	Replay   verdicts `json:"replay"`
@@ -77,8 +77,7 @@ func runDumps(ctx context.Context, o *options, _ []string, log io.Writer) (resul
 // mazeStarts is the number of cells that an episode of the maze can start from.
 const mazeStarts = 25
 
-// measureDumps does a trial with a plain dump and one with a compressed dump.
-// Without a model it makes one of the quickstart's shape.
+// measureDumps makes a trial with a plain dump and one with a compressed dump. Without a model it creates one of the quickstart's shape.
 func measureDumps(ctx context.Context, program, modelPath, dir string, episodes int, log io.Writer) (*Dumps, error) {
 	d := &Dumps{Model: modelPath, Sound: true}
 	if modelPath == "" {
@@ -126,7 +125,7 @@ func (t *dumpTrial) run(ctx context.Context, name string, rng *rand.Rand) (DumpR
 	r := DumpRun{Name: name, Episodes: t.tasks * t.samples}
 	began := time.Now()
 	for k := range kills {
-		// The kill comes at a random moment of its part of the rollout.
+		// Kill at a random moment within an equal part of the rollout.
 		at := r.Episodes * (k*40 + 5 + rng.IntN(30)) / 100
 		held, err := t.killed(ctx, path, at, time.Duration(rng.Int64N(int64(200*time.Millisecond))))
 		if err != nil {
@@ -162,8 +161,7 @@ func (t *dumpTrial) run(ctx context.Context, name string, rng *rand.Rand) (DumpR
 	return r, nil
 }
 
-// killed starts a rollout and kills it some time after its dump has so many
-// episodes. It returns the number of episodes in the dump.
+// killed starts a rollout and kills it shortly after its dump has the given number of episodes. It returns the number of episodes in the dump.
 func (t *dumpTrial) killed(ctx context.Context, path string, episodes int, after time.Duration) (int, error) {
 	cmd := t.rollout(ctx, path)
 	var out bytes.Buffer

@@ -29,7 +29,7 @@ func TestChangeReply(t *testing.T) {
 func TestSoundDumps(t *testing.T) {
 	good := DumpRun{Name: "d", Episodes: 4, KilledAt: []int{1, 2}, Replay: verdicts{Replayed: 4}, Found: true}
 	if !good.sound() {
-		t.Error("a good run is not sound")
+		t.Error("a run without faults is reported as faulty")
 	}
 	for name, spoil := range map[string]func(*DumpRun){
 		"missing": func(r *DumpRun) { r.Missing = 1 }, "twice": func(r *DumpRun) { r.Twice = 1 },

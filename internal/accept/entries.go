@@ -29,7 +29,7 @@ import (
 // schema knows every configuration key of this program.
 var schema = configs.New(vocabulary.New())
 
-// entrySteps is how many steps every entry of a registry must train.
+// entrySteps is the number of training steps for every entry of a registry.
 const entrySteps = 10
 
 // entryBase makes the quickstart a trial of ten steps: two optimiser steps each,
@@ -40,7 +40,7 @@ var entryBase = []string{
 	"rollout.group_size=6", "actor.mini_batch_size=30", "actor.micro_batch_size=15",
 }
 
-// entrySettings has the settings that an entry needs beside its name.
+// entrySettings has the settings that an entry needs in addition to its name.
 var entrySettings = map[string][]string{
 	"gae":        {"critic.mini_batch_size=30", "critic.micro_batch_size=15", "critic.optim.lr=5e-4", "trainer.critic_warmup=2"},
 	"gigpo":      {"algo.gamma=0.95"},
@@ -111,7 +111,7 @@ func entryTrials() []trial {
 	}
 	for _, name := range reward.Functions.Names() {
 		if name == "goal" {
-			continue // it is part of every other trial
+			continue // every other trial includes it
 		}
 		weight := "0.5"
 		if name == "length" { // it counts the excess length
@@ -179,7 +179,7 @@ type EntryRun struct {
 	Last      float64  `json:"success_last"`
 	Seconds   float64  `json:"seconds"`
 	Fault     string   `json:"fault,omitempty"` // the error that ended it
-	Changed   []string `json:"settings"`        // differences from the quickstart, without those of all trials
+	Changed   []string `json:"settings"`        // settings that differ from the quickstart's, except those of entryBase
 	Truth     string   `json:"ground_truth,omitempty"`
 }
 
@@ -199,7 +199,7 @@ func runEntries(ctx context.Context, o *options, words []string, log io.Writer) 
 // that fails is reported and does not end the others.
 func measureEntries(ctx context.Context, program, dir string, trials []trial, jobs int, log io.Writer) (*Entries, error) {
 	e := &Entries{Runs: make([]EntryRun, len(trials))}
-	var mu sync.Mutex // of log
+	var mu sync.Mutex // guards log
 	err := several(ctx, len(trials), jobs, func(ctx context.Context, i, threads int) error {
 		r := &e.Runs[i]
 		*r = EntryRun{Entries: trials[i].name, Changed: trials[i].sets, Truth: trials[i].truth}

@@ -34,7 +34,7 @@ func TestEntryTrials(t *testing.T) {
 		for _, set := range trial.sets {
 			key, value, _ := strings.Cut(set, "=")
 			if section, _, _ := strings.Cut(key, "."); section == "env" && key != "env.format" || section == "model" || section == "rollout" {
-				t.Errorf("%s: %s makes it another task than the quickstart's", trial.name, set)
+				t.Errorf("%s: %s changes the task of the quickstart", trial.name, set)
 			}
 			if name, ok := strings.CutPrefix(key, "reward.components."); ok {
 				value, _, _ = strings.Cut(name, ".")
@@ -70,7 +70,7 @@ func TestEntryTrials(t *testing.T) {
 		t.Errorf("agentevol alone is %v, %v", one, err)
 	}
 	if _, err := entriesNamed([]string{"nothing"}); err == nil {
-		t.Error("a word that no name holds was taken")
+		t.Error("no error for a word that is in no name")
 	}
 }
 
@@ -84,7 +84,7 @@ func TestWriteTruth(t *testing.T) {
 		}
 		truth := entryTruths[name]
 		if f.NeedsTruth != (truth != "") {
-			t.Errorf("%s wants a ground truth: %t; it has %q", name, f.NeedsTruth, truth)
+			t.Errorf("%s needs a ground truth: %t; the file has %q", name, f.NeedsTruth, truth)
 		}
 		if truth == "" {
 			continue
@@ -162,6 +162,6 @@ done
 	}
 	e, err = measureEntries(t.Context(), program, t.TempDir(), trials[:1], 1, t.Output())
 	if err != nil || !e.Trains {
-		t.Errorf("one that is well: %t, %v", e.Trains, err)
+		t.Errorf("a valid trial: %t, %v", e.Trains, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 )
 
-// methodAfter is the least success on the quickstart's held-out cells.
+// methodAfter is the lowest accepted success rate on the quickstart's held-out cells.
 const methodAfter = 0.9
 
 // every is the number of steps between validations.
@@ -65,7 +65,7 @@ func methodsNamed(names []string) ([]method, error) {
 // Methods is the result of the quickstart with several methods.
 type Methods struct {
 	Runs   []MethodRun `json:"runs"`
-	Learns bool        `json:"learns"` // all runs
+	Learns bool        `json:"learns"` // every run reached methodAfter
 }
 
 // MethodRun is the result of one method with one seed.
@@ -73,7 +73,7 @@ type MethodRun struct {
 	Method string `json:"method"`
 	Run
 	Reached *int     `json:"reached"`            // the first step validated with at least methodAfter; null: none
-	Steps   int      `json:"steps"`              // of the run
+	Steps   int      `json:"steps"`              // steps of the run
 	Changed []string `json:"settings,omitempty"` // differences from the quickstart
 }
 
@@ -93,7 +93,7 @@ func runEstimators(ctx context.Context, o *options, names []string, log io.Write
 // time, in folders under dir.
 func measureMethods(ctx context.Context, program, dir string, chosen []method, n, jobs int, log io.Writer) (*Methods, error) {
 	l := &Methods{Runs: make([]MethodRun, len(chosen)*n)}
-	var mu sync.Mutex // of log
+	var mu sync.Mutex // guards log
 	err := several(ctx, len(l.Runs), jobs, func(ctx context.Context, i, threads int) error {
 		m, seed := chosen[i/n], i%n+1
 		out := filepath.Join(dir, fmt.Sprintf("%s_seed_%d", m.name, seed))

@@ -10,7 +10,7 @@ import (
 	"github.com/openmanus/openmanus/configs"
 )
 
-// Every method is a valid configuration with its estimator and, if it has a preset, the preset's [algo] section.
+// The configuration of every method is valid and has its estimator and, if it has a preset, the preset's [algo] section.
 func TestMethodsAreConfigurations(t *testing.T) {
 	load := func(preset string, sets []string) configs.Config {
 		t.Helper()
@@ -28,12 +28,12 @@ func TestMethodsAreConfigurations(t *testing.T) {
 	for _, m := range methods {
 		c := load("quickstart", m.sets)
 		if c.Trainer.TotalSteps%every != 0 {
-			t.Errorf("%s: the last validation is not one of those every %d steps", m.name, every)
+			t.Errorf("%s: the last step has no validation, which is every %d steps", m.name, every)
 		}
 		for _, changed := range configs.Diff(start, c) {
 			section, _, _ := strings.Cut(changed.Key, ".")
 			if !slices.Contains([]string{"algo", "critic", "actor", "trainer"}, section) {
-				t.Errorf("%s: %s makes it another task than the quickstart's", m.name, changed)
+				t.Errorf("%s: %s changes the task of the quickstart", m.name, changed)
 			}
 		}
 		if !slices.Contains(configs.PresetNames(), m.name) || m.name == "grpo" { // which the quickstart's own section is
@@ -47,7 +47,7 @@ func TestMethodsAreConfigurations(t *testing.T) {
 		a.Algo, b.Algo = want, c.Algo
 		for _, changed := range configs.Diff(a, b) {
 			if strings.HasPrefix(changed.Key, "algo.") {
-				t.Errorf("%s: the preset has another %s", m.name, changed)
+				t.Errorf("%s: %s differs from the preset's", m.name, changed)
 			}
 		}
 	}
@@ -103,7 +103,7 @@ echo "$@" >"$out/args"
 	}
 	args, err := os.ReadFile(filepath.Join(dir, "rloo_seed_2", "quickstart", "args"))
 	if want := "--set trainer.test_every=4 --set algo.adv_estimator=rloo"; err != nil || !strings.Contains(string(args), want) {
-		t.Errorf("it was asked %q (%v), want %q in it", args, err, want)
+		t.Errorf("the arguments are %q (%v), want %q in them", args, err, want)
 	}
 	if _, err := measureMethods(t.Context(), program, dir, two, 1, 1, t.Output()); err == nil || !strings.Contains(err.Error(), "already exists") {
 		t.Errorf("a second sweep in the same folder: %v", err)

@@ -23,8 +23,7 @@ import (
 	"github.com/openmanus/openmanus/env/proxy"
 )
 
-// Shares of requests that the proxy lets fail, for every kind of fault, and the
-// bounds of the check.
+// Shares of requests that fail, for each kind of fault, and the bounds of the check.
 const (
 	mildShare   = 0.01 // success must stay within closeEnough of a run without faults
 	harshShare  = 0.05 // the run must finish
@@ -34,7 +33,7 @@ const (
 	// call on a busy machine must not count as one. At the harsh share an episode
 	// of many turns has several hangs.
 	mildPatience, harshPatience = 5, 2
-	// walksPerStep scales the walks that a shortened run reads first.
+	// walksPerStep is the number of warm-start walks per step of a shortened run.
 	walksPerStep = 29
 )
 
@@ -51,12 +50,12 @@ type Faults struct {
 // FaultRun is the result of one quickstart.
 type FaultRun struct {
 	Seed     int              `json:"seed"`
-	Share    float64          `json:"share"` // of requests, for each kind of fault
+	Share    float64          `json:"share"` // share of the requests, for each kind of fault
 	Before   float64          `json:"before"`
 	After    float64          `json:"after"`
 	Seconds  float64          `json:"seconds"`
 	Requests int64            `json:"requests"`
-	PerTurn  float64          `json:"requests_per_turn"` // of training episodes
+	PerTurn  float64          `json:"requests_per_turn"` // in training episodes
 	Injected map[string]int64 `json:"injected"`          // by the names in the metrics of clients
 	Seen     map[string]int64 `json:"seen"`
 	Dropped  int              `json:"dropped"` // training episodes
@@ -64,7 +63,7 @@ type FaultRun struct {
 	Faulty   []string         `json:"faulty,omitempty"` // violated bounds
 }
 
-// faultsAt returns the faults of a proxy: every kind at the same share.
+// faultsAt returns the settings of a proxy that injects every kind of fault at the same share.
 func faultsAt(share float64, seed int) string {
 	return fmt.Sprintf("500:%[1]g,hang:%[1]g,slow:200ms:%[1]g,truncate:%[1]g,reset:%[1]g,duplicate:%[1]g,seed=%[2]d", share, seed)
 }
@@ -75,8 +74,8 @@ func (o *options) judgesSuccess() bool {
 	return o.steps == 0 && len(o.sets) == 0 && slices.Contains(o.rates, 0) && slices.Contains(o.rates, mildShare)
 }
 
-// faultRuns lists the runs, longest first, so that none is left alone at the
-// end. Shares above mildShare get one seed.
+// faultRuns lists the runs, longest first, so that no long run is the last one.
+// Shares above mildShare get one seed.
 func (o *options) faultRuns() (list []FaultRun) {
 	shares := slices.Sorted(slices.Values(o.rates))
 	slices.Reverse(shares)
@@ -90,7 +89,7 @@ func (o *options) faultRuns() (list []FaultRun) {
 
 func faultFlags(f *flag.FlagSet, o *options) {
 	o.rates = []float64{0, mildShare, harshShare}
-	f.Func("rates", "`PERCENT,PERCENT...` of all requests that every kind of fault strikes; above 1 there is one run, with seed 1 (default 0,1,5)", func(text string) (err error) {
+	f.Func("rates", "`PERCENT,PERCENT...` share of the requests that fail, for each kind of fault; above 1 there is one run, with seed 1 (default 0,1,5)", func(text string) (err error) {
 		o.rates, err = percents(text)
 		return err
 	})
@@ -123,8 +122,8 @@ func runFaults(ctx context.Context, o *options, _ []string, log io.Writer) (resu
 	return inFolder(o.keep, func(dir string) (result, error) { return measureFaults(ctx, o.program, dir, o, log) })
 }
 
-// measureFaults does the runs of o, several at a time, since runs with faults
-// mostly wait for requests that hang.
+// measureFaults starts the runs of o, several at a time, because runs with faults
+// spend most of their time waiting for requests that hang.
 func measureFaults(ctx context.Context, program, dir string, o *options, log io.Writer) (*Faults, error) {
 	f := &Faults{Judged: o.judgesSuccess(), Runs: o.faultRuns()}
 	for _, r := range f.Runs {
@@ -132,7 +131,7 @@ func measureFaults(ctx context.Context, program, dir string, o *options, log io.
 			return nil, err
 		}
 	}
-	var mu sync.Mutex // of log
+	var mu sync.Mutex // guards log
 	err := several(ctx, len(f.Runs), o.jobs, func(ctx context.Context, i, threads int) error {
 		r := &f.Runs[i]
 		if err := r.run(ctx, program, r.folder(dir), o, threads); err != nil {

@@ -75,7 +75,7 @@ func TestFaultsRuns(t *testing.T) {
 	}
 }
 
-// TestFaultRunLooks compares the records of a run with the proxy's counts, and its updates with its episodes.
+// TestFaultRunLooks checks that readRun compares a run's records with the proxy's counts, and its updates with its episodes.
 func TestFaultRunLooks(t *testing.T) {
 	dir := t.TempDir()
 	episode := func(o data.Outcome, mask ...uint8) *data.Episode {

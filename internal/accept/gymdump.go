@@ -17,7 +17,7 @@ const mostFaults = 5
 type gymDump struct {
 	Outcomes map[data.Outcome]int `json:"outcomes"`
 	Turns    int                  `json:"turns"`
-	Calls    map[string]int       `json:"calls"` // judged exchanges by kind of call
+	Calls    map[string]int       `json:"calls"` // checked exchanges, by kind of call
 	Rewards  float64              `json:"rewards"`
 }
 

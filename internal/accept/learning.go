@@ -85,7 +85,7 @@ func unused(out string) error {
 	return nil
 }
 
-// validated is the result of a validation.
+// validated holds the result of a validation.
 type validated struct {
 	Step    int
 	Success float64 // on held-out cells

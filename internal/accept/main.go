@@ -21,7 +21,7 @@ var errFailed = errors.New("the check failed")
 // command is one check.
 type command struct {
 	name, args, doc string
-	flags           func(*flag.FlagSet, *options) // beside the common ones
+	flags           func(*flag.FlagSet, *options) // flags of this check only
 	run             func(ctx context.Context, o *options, args []string, log io.Writer) (result, error)
 }
 
@@ -120,7 +120,7 @@ func usage(w io.Writer) {
 	fmt.Fprint(w, "\naccept CHECK --help lists its options. The report is on stdout; the exit status is 1 if the check fails.\n")
 }
 
-// run does the check that args name and writes its report to out.
+// run runs the check named in args and writes its report to out.
 func run(ctx context.Context, args []string, out, log io.Writer) error {
 	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "--help" {
 		usage(log)
@@ -132,7 +132,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		}
 	}
 	usage(log)
-	return fmt.Errorf("no check is called %s", args[0])
+	return fmt.Errorf("unknown check %s", args[0])
 }
 
 func (c command) do(ctx context.Context, args []string, out, log io.Writer) error {

@@ -37,7 +37,7 @@ def main(folder):
     database.commit()
     asked = []
     for question, sql in questions():
-        database.execute(sql)  # the reference has to run
+        database.execute(sql)  # the reference query must run
         asked.append({"db_id": "shop", "question": question, "evidence": "", "SQL": sql, "difficulty": "simple"})
     database.close()
     tables = {

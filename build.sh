@@ -82,7 +82,7 @@ stamp() { # stamp NAME HASH
   printf '%s\n' "$2" >"$build/stamps/$1.tmp" && mv "$build/stamps/$1.tmp" "$build/stamps/$1"
 }
 
-retry() { # retry COMMAND...: tries up to three times, since networks fail
+retry() { # retry COMMAND...: runs COMMAND up to three times, because downloads can fail temporarily
   local try
   for try in 1 2 3; do
     "$@" && return 0
@@ -139,7 +139,7 @@ wheel() {
     die "could not download $requirement; check the network, the index settings of pip (pip config list) and free space in $cache"
   fi
   rm -f "$tmp/requirement.txt"
-  mv -T "$tmp" "$dir" 2>/dev/null || true # another build was first; use its copy
+  mv -T "$tmp" "$dir" 2>/dev/null || true # another build has just created it; use that copy
   file=$(cached "$dir" '*.whl')
   [ -n "$file" ] || die "cannot move $requirement into $dir: remove that folder and try again"
   printf '%s\n' "$file"
@@ -227,7 +227,7 @@ peer_venv() {
       retry python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
         --require-hashes "${known[@]}" --dest "$tmp" -r third_party/peer.lock >&2 ||
         die "could not download third_party/peer.lock; check the network, the index settings of pip (pip config list) and free space in $cache"
-      mv -T "$tmp" "$kept" 2>/dev/null || true # another build was first; use its copy
+      mv -T "$tmp" "$kept" 2>/dev/null || true # another build has just created it; use that copy
     )
   fi
   rm -rf "$build/peer"
@@ -285,7 +285,7 @@ npm_package() {
     die "could not download $1@$2; check the network, the registry of npm (npm config get registry) and free space in $cache"
   file=$(cached "$tmp" '*.tgz')
   [ "$(integrity "$file")" = "$3" ] || die "the downloaded $1@$2 does not match its hash in third_party/npm.lock"
-  mv -T "$tmp" "$dir" 2>/dev/null || true # another build was first; use its copy
+  mv -T "$tmp" "$dir" 2>/dev/null || true # another build has just created it; use that copy
   file=$(cached "$dir" '*.tgz')
   [ -n "$file" ] || die "cannot move $1@$2 into $dir: remove that folder and try again"
   printf '%s\n' "$file"
@@ -349,7 +349,7 @@ native() {
   local src obj=$build/obj cgotorch shim core fused all f
   src=$(gotorch_dir)
   mkdir -p "$build/lib"
-  # gotorch links -ltorch, which depends on CUDA; this linker script replaces it.
+  # gotorch links with -ltorch, which depends on CUDA; this linker script replaces that library.
   printf 'INPUT(-ltorch_cpu)\n' >"$build/lib/libtorch.so"
 
   cgotorch=$(printf '%s %s' "$(cat "$build/stamps/libtorch")" "$src" | sha256sum | cut -c1-40)
@@ -490,7 +490,7 @@ binary() {
 quickstart() {
   binary
   exec 9>&-
-  cd "$called_from" # relative paths start at the user's folder
+  cd "$called_from" # paths are relative to the user's folder
   # A relative name, since openmanus prints the commands to run next.
   if [ "$called_from" = "$root" ]; then exec build/openmanus train "$@"; fi
   exec "$build/openmanus" train "$@"
@@ -518,7 +518,7 @@ accept() {
     with+=(--model "$build/models/SmolLM2-135M-Instruct.gguf")
   fi
   exec 9>&-
-  cd "$called_from" # relative paths start at the user's folder
+  cd "$called_from" # paths are relative to the user's folder
   exec "$build/accept" "$what" "${with[@]}" "$@"
 }
 
@@ -536,12 +536,12 @@ bench() {
         --script "$root/bench/peer_transformers.py" --trl-script "$root/bench/peer_trl.py")
       case " $* " in
         *' grpo '*) ;;
-        *) step "tokens encoded a second on one core" >&2
+        *) step "tokens encoded per second on one core" >&2
           go test -run '^$' -bench 'Encode/smollm2' -cpu 1 ./agent/llm/tokenizer >&2 ;;
       esac ;;
   esac
   exec 9>&-
-  cd "$called_from" # relative paths start at the user's folder
+  cd "$called_from" # paths are relative to the user's folder
   exec "$build/bench" "${with[@]}" "$@"
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# train.sh ALGORITHM [FLAGS]: what train_ppo.sh and train_grpo.sh share. It turns
-# the flags and variables of OpenManus-RL's scripts into one command,
-# openmanus train with a preset, and becomes it: the servers are started and
-# ended by openmanus, and its exit code is the script's.
+# train.sh ALGORITHM [FLAGS]: the common part of train_ppo.sh and train_grpo.sh.
+# It converts the flags and variables of OpenManus-RL's scripts into a command
+# line of openmanus train with a preset, and replaces itself with that command.
+# openmanus starts and stops the servers.
 set -euo pipefail
 
 algorithm=$1
@@ -16,31 +16,31 @@ usage: train_$algorithm.sh [--env_name NAME] [FLAGS] [-- FLAGS OF openmanus trai
 
   --env_name NAME         $envs (default: webshop)
   --num_servers N         servers to start, or to use with --attach (default: 1)
-  --base_port P           port of the first, the others have those after it (default: the environment's)
+  --base_port P           port of the first server; the others use the ports after it (default: the environment's)
   --data_dir DIR          folder with train.parquet and val.parquet (default: the tasks of the preset)
   --exp_name_suffix S     appended to the experiment's name after an underscore
   --checkout DIR          AgentGym's checkout, whose servers are started (default: AGENTGYM_CHECKOUT)
-  --attach                use servers that run already, on AGENTGYM_HOST
-  --original              take the batch sizes, group size, warm-up, lengths and turns of OpenManus-RL's script, which
-                          are not the preset's
+  --attach                use running servers on AGENTGYM_HOST
+  --original              use the batch sizes, group size, warm-up, lengths and turns of OpenManus-RL's script, which
+                          differ from those of the preset
   --dry-run               print the command instead of running it
-  --help                  this text
+  --help                  print this text
 
-maze and wordle need no checkout: without one, and without --attach, the built-in server plays, one
-for all episodes on a port that is free. textcraft is built in too, but the rows of its preset go
-beyond the built-in book of recipes.
-Whatever follows -- goes to openmanus train: -- --set actor.optim.lr=1e-5 --device cpu
+maze and wordle need no checkout: without --checkout and --attach, one built-in server on a free port
+serves all episodes. There is a built-in textcraft server too, but the rows of its preset use recipes
+that it does not have.
+The flags after -- are passed to openmanus train: -- --set actor.optim.lr=1e-5 --device cpu
 
 environment variables:
-  BASE_MODEL              folder of the model, a .gguf file, or the name of a Hugging Face hub model that hf download has
-                          put into the local cache (default: the preset's)
-  AGENTGYM_HOST           where the servers are; another machine than this one means --attach
+  BASE_MODEL              folder of the model, a .gguf file, or the name of a Hugging Face hub model in the local cache,
+                          where hf download puts it (default: the preset's)
+  AGENTGYM_HOST           host of the servers; another machine implies --attach
   AGENTGYM_CHECKOUT       see --checkout
   AGENTGYM_SQL_BIRD_PATH  folder of the BIRD data, for sqlgym
-  AGENTENV_PYTHON         interpreter of the servers (default: that of the conda environment agentenv-NAME, else that of openmanus env install)
-  WANDB_NAME              name of the experiment, which is its folder under runs (default: OpenManus-rl-ALGORITHM-MODEL-ENVIRONMENT)
-  CUDA_VISIBLE_DEVICES    the first of them is used
-  OPENMANUS               the program (default: build/openmanus beside this script, else the one in PATH)
+  AGENTENV_PYTHON         Python interpreter of the servers (default: that of the conda environment agentenv-NAME, else that of openmanus env install)
+  WANDB_NAME              name of the experiment and of its folder under runs (default: OpenManus-rl-ALGORITHM-MODEL-ENVIRONMENT)
+  CUDA_VISIBLE_DEVICES    the first device is used
+  OPENMANUS               the program (default: build/openmanus of this repository, else openmanus in PATH)
 USAGE
 }
 
@@ -88,14 +88,14 @@ done
 
 case " $envs " in
   *" $name "*) ;;
-  *) wrong "--env_name $name is none of: $envs" ;;
+  *) wrong "unknown environment --env_name $name; use one of: $envs" ;;
 esac
 is_number() { [[ $1 =~ ^[1-9][0-9]{0,4}$ ]]; }
 given=''
 [ -z "$servers" ] || given=--num_servers
 [ -z "$port" ] || given+=${given:+ and }--base_port
 [ -n "$servers" ] || servers=1
-is_number "$servers" || wrong "--num_servers $servers is not a positive number"
+is_number "$servers" || wrong "--num_servers $servers must be a number from 1 to 99999"
 if [ -z "$port" ]; then
   case $algorithm-$name in
     ppo-webshop) port=36005 ;;
@@ -104,17 +104,17 @@ if [ -z "$port" ]; then
     *) port=36001 ;;
   esac
 fi
-is_number "$port" || wrong "--base_port $port is not a port"
+is_number "$port" || wrong "--base_port $port is not a port number"
 
 # ---- the program
 
 program=${OPENMANUS:-}
 [ -n "$program" ] || { [ -x "$root/build/openmanus" ] && program=$root/build/openmanus; } || program=$(command -v openmanus) || {
-  note "there is no $root/build/openmanus: run $root/build.sh, or set OPENMANUS"
+  note "$root/build/openmanus does not exist: run $root/build.sh, or set OPENMANUS"
   exit 2
 }
 
-toml() { # toml TEXT: the text as a TOML string
+toml() { # toml TEXT: prints the text as a TOML string
   local s=${1//\\/\\\\}
   printf '"%s"' "${s//\"/\\\"}"
 }
@@ -122,9 +122,9 @@ toml() { # toml TEXT: the text as a TOML string
 args=(train --preset "$algorithm" --env "$name")
 set_key() { args+=(--set "$1=$2"); }
 
-# ---- what OpenManus-RL's script sets otherwise than the preset
+# ---- settings of OpenManus-RL's script that differ from the preset
 
-# A step of its PPO has 3 episodes, fewer than its mini-batch of 4: the whole step is one.
+# A PPO step of the script has 3 episodes but a mini-batch size of 4; here 0 makes the step one mini-batch.
 theirs=(actor.optim.warmup_ratio=0.95 "env.$name.max_turns=2" actor.entropy_coef=0.001 actor.clip_ratio_high=0.2)
 case $algorithm in
   ppo) theirs+=(data.train_batch_size=3 actor.mini_batch_size=0 critic.mini_batch_size=0 trainer.critic_warmup=0 rollout.max_new_tokens=1000
@@ -137,10 +137,10 @@ if [ -n "$original" ]; then
     set_key "${key%%=*}" "${key#*=}"
   done
 else
-  note "OpenManus-RL's script has other values than the preset $algorithm; --original takes them: ${theirs[*]}"
+  note "these values of OpenManus-RL's script differ from the preset $algorithm; --original sets them: ${theirs[*]}"
 fi
 
-# ---- the model, and names
+# ---- the model and the names
 
 model=${BASE_MODEL:-}
 [ -z "$model" ] || set_key model.path "$(toml "${model%/}")"
@@ -149,20 +149,20 @@ label=${label##*/}
 set_key trainer.experiment "$(toml "${WANDB_NAME:-OpenManus-rl-$algorithm${label:+-$label}-$name}")"
 [ -z "$suffix" ] || set_key trainer.experiment_suffix "$(toml "$suffix")"
 for variable in WANDB_PROJECT WAND_PROJECT WANDB_API_KEY WANDB_MODE WANDB_ENTITY WANDB_DIR WANDB_BASE_URL WANDB_RUN_ID WANDB_RUN_GROUP WANDB_TAGS WANDB_NOTES WANDB_JOB_TYPE WANDB_RESUME; do
-  [ "$variable=${!variable:-}" != WANDB_MODE=disabled ] || continue # as it is
+  [ "$variable=${!variable:-}" != WANDB_MODE=disabled ] || continue # wandb is disabled here anyway
   [ -z "${!variable:-}" ] ||
-    note "$variable is not used, nothing is sent to wandb: every metric is in runs/EXPERIMENT/metrics.jsonl (docs/metrics.md)"
+    note "$variable is ignored: metrics are not sent to wandb but written to runs/EXPERIMENT/metrics.jsonl (docs/metrics.md)"
 done
 case ${CUDA_VISIBLE_DEVICES:-} in
-  *,*) note "CUDA_VISIBLE_DEVICES names several devices: the first is used" ;;
+  *,*) note "CUDA_VISIBLE_DEVICES names several devices; only the first is used" ;;
 esac
 
 # ---- the data
 
 if [ -n "$data" ]; then
   [ -f "$data/train.parquet" ] || {
-    note "there is no $data/train.parquet: give --data_dir a folder that has one (openmanus data convert ROWS.jsonl $data/train.parquet makes it)," \
-      "or leave it out for the tasks of the preset (openmanus config show --env $name)"
+    note "$data/train.parquet does not exist: set --data_dir to a folder that contains it (openmanus data convert ROWS.jsonl $data/train.parquet writes it)," \
+      "or omit --data_dir to use the tasks of the preset (openmanus config show --env $name)"
     exit 3
   }
   set_key "env.$name.tasks" "[$(toml "$data/train.parquet")]"
@@ -173,12 +173,12 @@ if [ -n "$data" ]; then
   if [ -n "$val" ]; then
     set_key "env.$name.val_tasks" "[$(toml "$val")]"
   else
-    note "there is neither val.parquet nor test.parquet in $data: validation plays the tasks of the preset"
+    note "$data has neither val.parquet nor test.parquet; the validation tasks of the preset are used"
   fi
 elif [ ! -f "data/$name/train.parquet" ] && [[ $* != *env.$name.tasks* ]] &&
   grep -qs "^tasks = .*data/$name/train.parquet" "$root/configs/presets/env/$name.toml"; then
-  note "there is no data/$name/train.parquet, whose rows the preset of $name plays: put OpenManus-RL's there, give --data_dir DIR," \
-    "or name tasks by their indices, as in -- --set env.$name.tasks=0-199"
+  note "the preset of $name reads data/$name/train.parquet, which does not exist: copy OpenManus-RL's file there, set --data_dir DIR," \
+    "or give the tasks as indices: -- --set env.$name.tasks=0-199"
 fi
 
 # ---- the servers
@@ -189,7 +189,7 @@ case $host in
 esac
 [ "$host" = 127.0.0.1 ] || attach=yes
 if [ -n "$attach" ]; then
-  [ -z "$checkout" ] || note "servers on $host are used, none is started from $checkout"
+  [ -z "$checkout" ] || note "using the running servers on $host; the checkout $checkout is not used"
   list=''
   for ((i = 0; i < servers; i++)); do
     list+=${list:+, }$(toml "http://$host:$((port + i))")
@@ -198,9 +198,9 @@ if [ -n "$attach" ]; then
 elif [ -z "$checkout" ]; then
   case $name in
     maze | wordle) # built in
-      [ -z "$given" ] || note "$given: the built-in server plays all episodes, on a port that is free; give --checkout or --attach for servers of AgentGym"
+      [ -z "$given" ] || note "ignored: $given; one built-in server on a free port serves all episodes; set --checkout or --attach to use AgentGym's servers"
       ;;
-    *) wrong "$name needs --checkout DIR of AgentGym to start its servers from, or --attach to use those that run" ;;
+    *) wrong "$name needs --checkout DIR, an AgentGym checkout to start servers from, or --attach to use running servers" ;;
   esac
 else
   set_key "env.$name.servers" "[]"

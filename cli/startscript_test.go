@@ -63,7 +63,7 @@ func TestStartScripts(t *testing.T) {
 		{"data", "train_ppo.sh", "--env_name maze --data_dir both", "", `--preset ppo --env maze ` + names + `"OpenManus-rl-ppo-maze"` +
 			` --set env.maze.tasks=["both/train.parquet"] --set env.maze.val_tasks=["both/val.parquet"]`, 0, ""},
 		{"data without validation", "train_ppo.sh", "--env_name maze --data_dir rows", "", `--preset ppo --env maze ` + names + `"OpenManus-rl-ppo-maze"` +
-			` --set env.maze.tasks=["rows/train.parquet"]`, 0, "neither val.parquet nor test.parquet in rows"},
+			` --set env.maze.tasks=["rows/train.parquet"]`, 0, "rows has neither val.parquet nor test.parquet"},
 		{"sqlgym", "train_ppo.sh", "--env_name sqlgym --checkout gym", "AGENTGYM_SQL_BIRD_PATH=/b", `--preset ppo --env sqlgym ` + names + `"OpenManus-rl-ppo-sqlgym"` +
 			` --set env.sqlgym.servers=[] --set env.sqlgym.launch=true --set env.sqlgym.checkout="gym" --set env.sqlgym.num_servers=1 --set env.sqlgym.base_port=36002` +
 			` --set env.sqlgym.environment={AGENTENV_SQLGYM_BIRD_PATH = "/b"}`, 0, ""},

@@ -196,7 +196,7 @@ func (w *tinyWorld) play(ctx context.Context, o LatencyOptions, pause time.Durat
 		return st, err
 	}
 	defer func() { err = errors.Join(err, server.Close(context.WithoutCancel(ctx))) }()
-	maze := configs.DefaultEnv(w.spec.Name)
+	maze := run.Schema.DefaultEnv(w.spec.Name)
 	maze.Servers = []string{server.URL}
 	world, err := run.OpenWorld(ctx, &w.host, maze, run.WorldOptions{})
 	if err != nil {

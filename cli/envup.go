@@ -35,7 +35,7 @@ func envUp(ctx context.Context, s *State, c *cli.Context) error {
 	}
 	f := flagFaults{}
 	cfg := schema.Defaults()
-	cfg.Env = []configs.Env{configs.DefaultEnv(name)}
+	cfg.Env = []configs.Env{run.Schema.DefaultEnv(name)}
 	cfg.Env[0].Launch = true
 	f.override(c, launchKeys(), &cfg, true)
 	f.check(c, launchKeys(), &cfg)

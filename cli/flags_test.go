@@ -47,7 +47,7 @@ func TestParseRollout(t *testing.T) {
 	}
 	want := schema.Defaults()
 	want.Model.Path, want.Model.ComputeDtype = "m", "float32"
-	e := configs.DefaultEnv("maze")
+	e := run.Schema.DefaultEnv("maze")
 	e.Servers, e.ValTasks, e.SkipTasks = []string{"http://a:1", "http://b:2", "http://c"}, []string{"0-2,17"}, []string{"1"}
 	e.MaxTurns, e.Format, e.HistoryLength, e.Command = 9, "react", 2, []string{}
 	want.Env = []configs.Env{e}

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/openmanus/openmanus/agent/openai"
+	"github.com/openmanus/openmanus/cli/run"
 	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/supervise"
@@ -145,7 +146,7 @@ func useModel(c *cli.Context, cfg *configs.Config) {
 // playKeys are the flags of eval and rollout that override keys.
 func playKeys() []keyFlag {
 	cfg := schema.Defaults()
-	api, summary, server := cfg.Rollout.API, cfg.Agent.Summary, configs.DefaultEnv("")
+	api, summary, server := cfg.Rollout.API, cfg.Agent.Summary, run.Schema.DefaultEnv("")
 	clears := func(other string, clear func(*configs.Env)) func(*cli.Context, *configs.Config) {
 		return func(c *cli.Context, cfg *configs.Config) {
 			if !c.IsSet(other) {
@@ -305,7 +306,7 @@ func (f *flagFaults) sampling(c *cli.Context) {
 // launchKeys are how servers of an environment are started.
 func launchKeys() []keyFlag {
 	const needs = "--launch"
-	usual := configs.DefaultEnv("")
+	usual := run.Schema.DefaultEnv("")
 	return []keyFlag{
 		{flag: &cli.StringFlag{Name: "checkout", Usage: "`DIR` of AgentGym, which holds agentenv-textcraft and the others"}, keys: "env.0.checkout", needs: needs},
 		{flag: &cli.IntFlag{Name: "num-servers", Value: usual.NumServers, Usage: "servers to start"}, keys: "env.0.num_servers", needs: needs},

@@ -15,7 +15,6 @@ import (
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/agent/rollout"
 	"github.com/openmanus/openmanus/cli/run"
-	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/env"
 	"github.com/openmanus/openmanus/env/builtin"
@@ -80,7 +79,7 @@ func TestKilledServers(t *testing.T) {
 	ts := newTestState(t)
 	ts.Dir = dir
 	const servers = 4
-	e := configs.DefaultEnv("maze")
+	e := run.Schema.DefaultEnv("maze")
 	e.Launch, e.Checkout, e.Python, e.NumServers, e.BasePort = true, "gym", python, servers, listentest.Ports(t, servers)
 	e.HangTimeoutS, e.TimeoutS, e.Retries, e.WaitHealthyS = 5, 60, 5, 300
 	w, err := run.OpenWorld(t.Context(), &ts.Host, e, run.WorldOptions{Logs: "servers"})

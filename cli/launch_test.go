@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/openmanus/openmanus/cli/run"
-	"github.com/openmanus/openmanus/configs"
 	"github.com/openmanus/openmanus/env/builtin"
 	"github.com/openmanus/openmanus/env/listen"
 	"github.com/openmanus/openmanus/env/listen/listentest"
@@ -270,7 +269,7 @@ func TestWorldFollowsRestarts(t *testing.T) {
 	python := fakeCheckout(t, dir, "gym")
 	ts := newTestState(t)
 	ts.Dir = dir
-	e := configs.DefaultEnv("maze")
+	e := run.Schema.DefaultEnv("maze")
 	e.Launch, e.Checkout, e.Python, e.NumServers, e.BasePort = true, "gym", python, 1, listentest.Ports(t, 1)
 	w, err := run.OpenWorld(t.Context(), &ts.Host, e, run.WorldOptions{Logs: "servers"})
 	if err != nil {

@@ -81,7 +81,7 @@ func (s *State) parsePlay(c *cli.Context, f *flagFaults) (cfg configs.Config, er
 			}
 		}
 		cfg = schema.Defaults()
-		cfg.Env = []configs.Env{configs.DefaultEnv(c.String("env"))}
+		cfg.Env = []configs.Env{run.Schema.DefaultEnv(c.String("env"))}
 	} else {
 		if err := f.err(); err != nil {
 			return cfg, err

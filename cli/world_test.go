@@ -33,7 +33,7 @@ func TestRetries(t *testing.T) {
 	defer server.Close()
 	for _, retries := range []int{0, 2} {
 		ts := newTestState(t)
-		e := configs.DefaultEnv("maze")
+		e := run.Schema.DefaultEnv("maze")
 		e.Servers, e.Retries = []string{server.URL}, retries
 		w, err := run.OpenWorld(t.Context(), &ts.Host, e, run.WorldOptions{})
 		if err != nil {

@@ -46,32 +46,33 @@ func generic(path string) string {
 // path is not that of a Ready key. The value of a parameter is not settable:
 // use store.
 func (c *Config) field(path string) reflect.Value {
-	v, params, p := c.find(path)
-	if p == nil {
+	v, params, key := c.find(path)
+	if params == nil {
 		return v
 	}
-	if x := params[p.Key]; x != nil {
+	if x := params[key]; x != nil {
 		return reflect.ValueOf(x)
 	}
-	return reflect.ValueOf(p.Default)
+	return reflect.ValueOf(c.Schema.byName[generic(path)].def)
 }
 
 // store changes the value at a path. change gets a settable copy of it.
 func (c *Config) store(path string, change func(dst reflect.Value)) {
-	v, params, p := c.find(path)
-	if p == nil {
+	v, params, key := c.find(path)
+	if params == nil {
 		change(v)
 		return
 	}
-	dst := reflect.New(reflect.TypeOf(p.Default)).Elem()
-	dst.Set(c.field(path))
+	old := c.field(path)
+	dst := reflect.New(old.Type()).Elem()
+	dst.Set(old)
 	change(dst)
-	params[p.Key] = dst.Interface()
+	params[key] = dst.Interface()
 }
 
-// find returns the field of a path, or for a parameter its declaration and the
-// map that holds its value.
-func (c *Config) find(path string) (v reflect.Value, params registry.Values, p *registry.Param) {
+// find returns the field of a path, or for a parameter its key and the map that
+// holds its value.
+func (c *Config) find(path string) (v reflect.Value, params registry.Values, key string) {
 	v = reflect.ValueOf(c).Elem()
 	for name := range strings.SplitSeq(path, ".") {
 		if v.Kind() == reflect.Slice {
@@ -87,14 +88,14 @@ func (c *Config) find(path string) (v reflect.Value, params registry.Values, p *
 		}
 		f, ok := fieldByTag(v, name)
 		if !ok {
-			if p = c.Schema.byName[generic(path)].param; p == nil {
+			if !c.Schema.byName[generic(path)].param {
 				panic("configs: no field for " + path)
 			}
-			return v, v.FieldByName("Params").Interface().(registry.Values), p
+			return v, v.FieldByName("Params").Interface().(registry.Values), name
 		}
 		v = f
 	}
-	return v, nil, nil
+	return v, nil, ""
 }
 
 // indexOf returns the index of the named component, or -1.

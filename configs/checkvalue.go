@@ -7,7 +7,7 @@ import "strings"
 // []any. Keys of an [[env]] table are written as env.name.
 func (s *Schema) CheckValue(key string, v any) string {
 	l := s.newLoader("", written)
-	l.cfg.Env = []Env{DefaultEnv("")}
+	l.cfg.Env = []Env{s.DefaultEnv("")}
 	path := key
 	if rest, ok := strings.CutPrefix(key, components); ok {
 		name, _, _ := strings.Cut(rest, ".")

@@ -35,11 +35,12 @@ type Key struct {
 // entry is one row of the table of keys.
 type entry struct {
 	name   string
+	def    any    // the default of a Ready key, in the type of its field; the value of a Fixed key
 	doc    string // for Later and Moved: what to do instead
 	rule   registry.Range
+	when   use // the conditions under which a Ready key is read
 	status Status
-	only   any             // the value of a Fixed key
-	param  *registry.Param // the declaration, if a registered implementation declares the key
+	param  bool // a registered implementation declares the key
 }
 
 // The ranges by short names, for the tables of keys.
@@ -54,25 +55,31 @@ var (
 	orOff    = registry.OrUnset
 )
 
-func ready(name, doc string, r registry.Range) entry {
-	return entry{name: name, doc: doc, rule: r, status: Ready}
+// ready declares a key. A nil default is an empty list or table.
+func ready(name string, def any, doc string, r registry.Range, when ...use) entry {
+	return entry{name: name, def: def, doc: doc, rule: r, when: use{}.and(when...), status: Ready}
 }
 
 func fixed(name string, only any, doc string) entry {
-	return entry{name: name, doc: doc, status: Fixed, only: only}
+	return entry{name: name, def: only, doc: doc, status: Fixed}
 }
 
 func moved(name, instead string) entry {
 	return entry{name: name, doc: instead, status: Moved}
 }
 
-// later declares keys of one section that are not implemented yet.
-func later(section string, keys string) []entry {
-	var es []entry
-	for k := range strings.FieldsSeq(keys) {
-		es = append(es, entry{name: section + "." + k, doc: "not implemented yet", status: Later})
+func later(name string) entry {
+	return entry{name: name, doc: "not implemented yet", status: Later}
+}
+
+// under adds a condition to all keys of a section.
+func under(when use, keys ...entry) []entry {
+	for i, k := range keys {
+		if k.status == Ready {
+			keys[i].when = when.and(k.when)
+		}
 	}
-	return es
+	return keys
 }
 
 // laterSections are the planned tables without any implemented key.
@@ -85,7 +92,7 @@ func (s *Schema) known(name string) (entry, bool) {
 	}
 	for _, at := range laterSections {
 		if name == at || strings.HasPrefix(name, at+".") {
-			return entry{name: name, status: Later, doc: "not implemented yet"}, true
+			return later(name), true
 		}
 	}
 	return entry{}, false
@@ -103,27 +110,19 @@ func (s *Schema) section(name string) bool {
 
 // Keys returns every known key in the order of a written file.
 func (s *Schema) Keys() []Key {
-	def := s.Defaults()
-	def.Env = []Env{DefaultEnv("maze")}
-	def.Reward.Components = []Component{s.DefaultComponent("name")}
-	keys := make([]Key, 0, len(s.table))
-	for _, e := range s.table {
+	keys := make([]Key, len(s.table))
+	for i, e := range s.table {
 		k := Key{Name: e.name, Doc: e.doc, Allowed: e.rule.Allowed, Status: e.status}
-		switch e.status {
-		case Ready:
-			v := def.field(instance(e.name, 0))
-			k.Type = typeName(v.Type())
-			k.Default = literal(v)
-			if u := s.usesOf[e.name]; u != nil {
-				k.With = u.with
-			}
-			if e.name == "env.name" {
-				k.Default = ""
-			}
-		case Fixed:
-			k.Default = literal(reflect.ValueOf(e.only))
+		if e.def != nil && e.name != "env.name" {
+			k.Default = Literal(e.def)
 		}
-		keys = append(keys, k)
+		if e.status == Ready {
+			k.Type = typeName(reflect.TypeOf(e.def))
+		}
+		if n := len(e.when); n > 0 {
+			k.With = e.when[n-1].with
+		}
+		keys[i] = k
 	}
 	return keys
 }

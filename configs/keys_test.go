@@ -87,7 +87,7 @@ func TestTableAndStructsAgree(t *testing.T) {
 			t.Errorf("%s is in the table twice", e.name)
 		}
 		seen[e.name] = true
-		if (e.status == Ready) != (fields[e.name] || e.param != nil) {
+		if (e.status == Ready) != (fields[e.name] || e.param) {
 			t.Errorf("%s is %s, has a field: %v", e.name, e.status, fields[e.name])
 		}
 	}

@@ -29,7 +29,7 @@ environment = { PYTHONHASHSEED = "1", "A B" = "{port} \"x\"" }
 start_timeout_s = 30
 `
 	c := load(t, text)
-	want := DefaultEnv("textcraft")
+	want := schema.DefaultEnv("textcraft")
 	want.Tasks, want.ValTasks, want.Format, want.MaxTurns = []string{"0-9"}, []string{"10-12"}, "action_tags", 10
 	want.Launch, want.Checkout, want.NumServers, want.BasePort = true, "AgentGym", 4, 36100
 	want.Venv, want.StartTimeoutS = "venvs/textcraft", 30

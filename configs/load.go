@@ -179,7 +179,7 @@ func (l *loader) envs(v any) {
 		return
 	}
 	for range tables {
-		l.cfg.Env = append(l.cfg.Env, DefaultEnv(""))
+		l.cfg.Env = append(l.cfg.Env, l.schema.DefaultEnv(""))
 	}
 	for i, t := range tables {
 		l.walk("env."+strconv.Itoa(i), t)
@@ -234,8 +234,8 @@ func (l *loader) set(path string, v any) {
 	case e.status == Moved:
 		l.fault(path, "this key has another place here: %s", e.doc)
 	case e.status == Fixed:
-		if !sameValue(v, e.only) {
-			l.fault(path, "%s is not implemented yet; allowed now: %s", describe(v), describe(e.only))
+		if !sameValue(v, e.def) {
+			l.fault(path, "%s is not implemented yet; allowed now: %s", describe(v), describe(e.def))
 		}
 	case strings.HasPrefix(name, components) && path == name:
 		l.fault(path, "which component? write [%sNAME]", components)

@@ -57,7 +57,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestLoadResolvesEnvironments(t *testing.T) {
 	c := load(t, minimal)
-	want := DefaultEnv("maze")
+	want := schema.DefaultEnv("maze")
 	want.Tasks, want.ValTasks = []string{"0-9"}, []string{"10-12"}
 	want.Format, want.MaxTurns = "action_tags", 10
 	if diff := cmp.Diff(want, c.Env[0]); diff != "" {

@@ -33,7 +33,7 @@ func (c *Config) Unmet(path string) string {
 		index, _, _ := strings.Cut(rest, ".")
 		i, _ = strconv.Atoi(index)
 	}
-	return strings.Join(c.Schema.usesOf[generic(path)].unmet(c, i), " and ")
+	return strings.Join(c.Schema.byName[generic(path)].when.unmet(c, i), " and ")
 }
 
 // PlayFaults validates c for playing episodes, without the rules of training.
@@ -100,7 +100,7 @@ func (c *Config) read(keys []string) map[string]any {
 // names in values are ignored; keys without a value have their defaults.
 func (s *Schema) FromEpisodeValues(values map[string]json.RawMessage) (Config, error) {
 	c := s.Defaults()
-	c.Env = []Env{DefaultEnv("")}
+	c.Env = []Env{s.DefaultEnv("")}
 	for _, key := range episodeKeys {
 		text, ok := values[key]
 		if !ok {

@@ -33,7 +33,7 @@ func TestMayChangeNamesKeys(t *testing.T) {
 
 func TestDiffTellsWhatMayChange(t *testing.T) {
 	a := schema.Defaults()
-	a.Env = []Env{DefaultEnv("maze"), DefaultEnv("textcraft")}
+	a.Env = []Env{schema.DefaultEnv("maze"), schema.DefaultEnv("textcraft")}
 	b := a.Clone()
 	b.Actor.Optim.LR = 0.5
 	b.Trainer.TotalSteps = 77

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -10,31 +11,61 @@ import (
 // Schema knows every configuration key: those declared in this package and the
 // parameters that registered implementations declare.
 type Schema struct {
-	words  registry.Vocabulary
-	table  []entry // in the order of a written file: the keys of a section come before its subsections
-	byName map[string]entry
-	usesOf map[string]*use
-
-	// The keys that choose an implementation with parameters.
-	losses, estimators, reweightings, scores choice
+	words    registry.Vocabulary
+	table    []entry // in the order of a written file: the keys of a section come before its subsections
+	byName   map[string]entry
+	defaults Config // with one [[env]] table and one component
+	scores   choice
 }
 
 // New returns the schema for the names and parameters in v.
 func New(v registry.Vocabulary) *Schema {
-	s := &Schema{
-		words: v, byName: map[string]entry{},
-		losses:       choice{"actor.policy_loss", "actor.", registry.EntriesOf(v.Losses)},
-		estimators:   choice{"algo.adv_estimator", "algo.", registry.EntriesOf(v.Estimators)},
-		reweightings: choice{"algo.pf_ppo", "algo.", v.Reweightings},
-		scores:       choice{components + "fn", components, v.Scores},
-	}
+	s := &Schema{words: v, byName: map[string]entry{}, scores: choice{components, v.Scores}}
 	s.table = slices.Concat(modelKeys, s.envKeys(), dataKeys, s.agentKeys(), rolloutKeys, s.rewardKeys(), s.componentKeys(), s.algoKeys(), curriculumKeys,
-		s.actorKeys(), criticKeys, refKeys, sftKeys, trainerKeys, perfKeys, s.logKeys())
-	for _, e := range s.table {
+		s.actorKeys(), s.criticKeys(), refKeys, sftKeys, s.trainerKeys(), perfKeys, s.logKeys())
+	s.defaults = Config{Schema: s, Env: make([]Env, 1)}
+	s.defaults.Algo.Params, s.defaults.Actor.Params = registry.Values{}, registry.Values{}
+	s.defaults.Reward.Components = []Component{{Params: registry.Values{}}}
+	for i, e := range s.table {
 		s.byName[e.name] = e
+		if e.status != Ready {
+			continue
+		}
+		s.defaults.store(instance(e.name, 0), func(dst reflect.Value) {
+			if e.def != nil {
+				dst.Set(reflect.ValueOf(e.def).Convert(dst.Type()))
+			}
+			s.table[i].def = dst.Interface()
+		})
+		s.byName[e.name] = s.table[i]
 	}
-	s.usesOf = s.declaredUses()
 	return s
+}
+
+// Defaults returns the configuration of an empty file: recommended values where
+// experience has some (clip-higher, no entropy bonus, untruncated sampling),
+// otherwise the original's. It names no model and no environment, so it is not
+// valid by itself.
+func (s *Schema) Defaults() Config {
+	c := s.defaults.Clone()
+	c.Env, c.Reward.Components = nil, nil
+	return c
+}
+
+// DefaultEnv returns an [[env]] table with the default of every key except its
+// name. Format and MaxTurns are empty: ActionFormat and [agent] fill them.
+func (s *Schema) DefaultEnv(name string) Env {
+	e := s.defaults.Clone().Env[0]
+	e.Name = name
+	return e
+}
+
+// DefaultComponent returns a [reward.components.NAME] table without keys. Fn is
+// empty: resolving a configuration sets it to the name.
+func (s *Schema) DefaultComponent(name string) Component {
+	p := s.defaults.Clone().Reward.Components[0]
+	p.Name = name
+	return p
 }
 
 // Equal reports whether two schemas are the same one.
@@ -57,30 +88,29 @@ func (s *Schema) format(name string) registry.Format {
 	return f
 }
 
-// choice is a key whose value selects an implementation with parameters. The
-// parameters are keys of the section.
+// choice has the implementations that a key selects from. Their parameters are
+// keys of the section.
 type choice struct {
-	key     string // "actor.policy_loss"
 	section string // "actor."
 	entries []registry.Entry
 }
 
 // keys returns the parameters of a choice as keys, in the order of the entries
-// that declare them first. It panics if two entries declare a key with
-// different defaults.
-func (c choice) keys() []entry {
+// that declare them first. selects returns the condition that one of some entries
+// is selected. keys panics if two entries declare a key with different defaults.
+func (c choice) keys(selects func(names ...string) use) []entry {
 	var out []entry
 	for _, e := range c.entries {
 		for _, p := range e.Params {
 			name := c.section + p.Key
 			i := slices.IndexFunc(out, func(k entry) bool { return k.name == name })
-			if i >= 0 {
-				if !equalValues(out[i].param.Default, p.Default) {
-					panic("configs: two defaults of " + name)
-				}
-				continue
+			if i < 0 {
+				k := ready(name, p.Default, c.doc(p.Key), p.Range, selects(c.names(p.Key)...))
+				k.param = true
+				out = append(out, k)
+			} else if Literal(out[i].def) != Literal(p.Default) {
+				panic("configs: two defaults of " + name)
 			}
-			out = append(out, entry{name: name, doc: c.doc(p.Key), rule: p.Range, status: Ready, param: &p})
 		}
 	}
 	return out
@@ -110,19 +140,4 @@ func (c choice) doc(key string) string {
 		order[i] = strings.Join(names[doc], ", ") + ": " + doc
 	}
 	return strings.Join(order, "; ")
-}
-
-func equalValues(a, b any) bool { return Literal(a) == Literal(b) }
-
-// defaultsOf returns the default of every parameter of some choices.
-func defaultsOf(choices ...choice) registry.Values {
-	out := registry.Values{}
-	for _, c := range choices {
-		for _, e := range c.entries {
-			for _, p := range e.Params {
-				out[p.Key] = p.Default
-			}
-		}
-	}
-	return out
 }

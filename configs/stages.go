@@ -38,8 +38,8 @@ var stages = registry.Range{Allowed: "STEP:TURNS, in the order of the steps", Ch
 
 // curriculumKeys determine the tasks and turn limit of a step.
 var curriculumKeys = []entry{
-	ready("curriculum.max_turns", "turns of a training episode in stages, such as [\"1:5\", \"100:10\"]: 5 from the first step, 10 from step 100 on; never more than the environment's own limit, which validation always has; empty: that limit", stages),
-	ready("curriculum.sampler", "uniform: every task once an epoch; success_rate: tasks that succeed about half of the time come most often, the others seldom", oneOf([]string{"uniform", "success_rate"})),
-	ready("curriculum.failures", "visits in a row without a success after which a task rests; 0: never", atLeast(0)),
-	ready("curriculum.rest_steps", "steps that it rests", atLeast(1)),
+	ready("curriculum.max_turns", nil, "turns of a training episode in stages, such as [\"1:5\", \"100:10\"]: 5 from the first step, 10 from step 100 on; never more than the environment's own limit, which validation always has; empty: that limit", stages),
+	ready("curriculum.sampler", "uniform", "uniform: every task once an epoch; success_rate: tasks that succeed about half of the time come most often, the others seldom", oneOf([]string{"uniform", "success_rate"})),
+	ready("curriculum.failures", 0, "visits in a row without a success after which a task rests; 0: never", atLeast(0)),
+	ready("curriculum.rest_steps", 20, "steps that it rests", atLeast(1), above0("curriculum.failures")),
 }

@@ -15,7 +15,7 @@ func (c *Config) unread() (paths []string, missing map[string]string) {
 			continue
 		}
 		for i, path := range c.paths(e.name) {
-			if unmet := c.Schema.usesOf[e.name].unmet(c, i); len(unmet) > 0 {
+			if unmet := e.when.unmet(c, i); len(unmet) > 0 {
 				paths = append(paths, path)
 				missing[path] = strings.Join(unmet, " and ")
 			}
@@ -36,10 +36,10 @@ func (l *loader) checkUses(file *Config) {
 	wrong = append(wrong, l.faults...)
 	paths, missing := l.cfg.unread()
 	_, missingInFile := file.unread()
-	usual := l.cfg.withDefaults()
+	usual := func(path string) reflect.Value { return reflect.ValueOf(l.schema.byName[generic(path)].def) }
 	inert := func(path string) bool {
 		_, unread := missing[path]
-		return unread && literal(l.cfg.field(path)) != literal(usual.field(path))
+		return unread && literal(l.cfg.field(path)) != literal(usual(path))
 	}
 	for _, set := range l.overrides {
 		if len(set) > 0 && all(set, inert) && !explained(missing[set[0]], wrong) {
@@ -56,7 +56,7 @@ func (l *loader) checkUses(file *Config) {
 			l.source = l.name
 			l.fault(path, unreadKey, missing[path])
 		}
-		l.cfg.store(path, func(dst reflect.Value) { dst.Set(usual.field(path)) })
+		l.cfg.store(path, func(dst reflect.Value) { dst.Set(usual(path)) })
 	}
 	l.dropComponents(file)
 }
@@ -72,10 +72,10 @@ func (l *loader) dropComponents(file *Config) {
 	case noted:
 	case len(l.cfg.Reward.Components) > len(file.Reward.Components):
 		l.source = setSource
-		l.fault("reward.components", unreadKey, policyGradient.with)
+		l.fault("reward.components", unreadKey, policyGradient[0].with)
 	case l.author == userFile && len(file.Reward.Components) > 0 && !policyGradient.met(file, 0):
 		l.source = l.name
-		l.fault("reward.components", unreadKey, policyGradient.with)
+		l.fault("reward.components", unreadKey, policyGradient[0].with)
 	}
 	l.cfg.Reward.Components = nil
 }
@@ -96,19 +96,6 @@ func explained(condition string, wrong Faults) bool {
 
 func all(paths []string, is func(string) bool) bool {
 	return !slices.ContainsFunc(paths, func(path string) bool { return !is(path) })
-}
-
-// withDefaults returns a configuration with the tables of c and the default value
-// for every key.
-func (c *Config) withDefaults() Config {
-	usual := c.Schema.Defaults()
-	for range c.Env {
-		usual.Env = append(usual.Env, DefaultEnv(""))
-	}
-	for _, p := range c.Reward.Components {
-		usual.Reward.Components = append(usual.Reward.Components, c.Schema.DefaultComponent(p.Name))
-	}
-	return usual
 }
 
 // Unread returns a fault for every unread key that the text sets, including those

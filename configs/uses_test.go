@@ -2,29 +2,11 @@ package configs
 
 import (
 	"errors"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/openmanus/openmanus/data/registry"
 )
-
-// TestEveryKeyHasAUse wants every field of Config declared in the table of
-// uses, and nothing else in it.
-func TestEveryKeyHasAUse(t *testing.T) {
-	fields := leaves(reflect.TypeFor[Config](), "")
-	for _, name := range fields {
-		if _, ok := schema.usesOf[name]; !ok {
-			t.Errorf("%s is not in the table of uses (uses.go): declare when it is read, nil where it always is", name)
-		}
-	}
-	for name := range schema.usesOf {
-		if !slices.Contains(fields, name) && schema.byName[name].param == nil {
-			t.Errorf("the table of uses has %s, which is no key", name)
-		}
-	}
-}
 
 // TestUnreadKeys sets keys that nothing reads in a GRPO configuration, in the
 // file and by --set, and wants an error that names what reads them.

@@ -16,7 +16,7 @@ func TestPlayingFewTasks(t *testing.T) {
 	cfg := Schema.Defaults()
 	cfg.Model.Path, cfg.Model.Device = filepath.Join("..", "..", "agent", "llm", "model", "testdata", "llama-tied"), "cpu"
 	cfg.Rollout.Val.GroupSize, cfg.Rollout.MaxNewTokens, cfg.Rollout.MaxContextTokens = 2, 4, 0
-	e := configs.DefaultEnv("maze")
+	e := Schema.DefaultEnv("maze")
 	e.Format, e.MaxTurns, e.ValTasks = "react", 3, []string{"0"}
 	cfg.Env = []configs.Env{e}
 	r, err := Open(t.Context(), cfg, Host{})

@@ -6,15 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// AddedToken is a token matched in the text before any splitting.
+// AddedToken is a token matched in the text before any splitting, as
+// tokenizer.json describes it.
 type AddedToken struct {
-	ID         int32
-	Content    string
-	Special    bool // left out by Decode with skipSpecial
-	SingleWord bool // matches only between non-word runes
-	LStrip     bool // takes the white space before it
-	RStrip     bool // takes the white space after it
-	Normalized bool // matched in normalized text
+	ID         int32  `json:"id"`
+	Content    string `json:"content"`
+	SingleWord bool   `json:"single_word"` // matches only between non-word runes
+	LStrip     bool   `json:"lstrip"`      // takes the white space before it
+	RStrip     bool   `json:"rstrip"`      // takes the white space after it
+	Normalized bool   `json:"normalized"`  // matched in normalized text
+	Special    bool   `json:"special"`     // left out by Decode with skipSpecial
 }
 
 // matcher finds added tokens: the leftmost, and the longest among those.

@@ -28,7 +28,6 @@ type merge struct {
 const (
 	cacheWords   = 1 << 16
 	cacheWordLen = 128 // longer words are rare and would fill memory
-	heapFrom     = 48  // symbols from which the heap beats scanning
 )
 
 func pair(a, b int32) uint64 { return uint64(uint32(a))<<32 | uint64(uint32(b)) }
@@ -77,52 +76,13 @@ func (m *bpe) encode(ids []int32, word string) []int32 {
 		}
 		ids, inUnk = append(ids, m.unk), true
 	}
-	if len(ids)-start < heapFrom {
-		return m.mergeShort(ids, start)
-	}
-	return m.mergeLong(ids, start)
+	return m.merge(ids, start)
 }
 
-// mergeShort merges ids[start:] in place. It repeatedly merges the pair of lowest
-// rank, the leftmost among equals.
-func (m *bpe) mergeShort(ids []int32, start int) []int32 {
-	w := ids[start:]
-	var ranks [heapFrom]merge // ranks[i] is the merge of w[i], w[i+1]; rank -1: no merge
-	look := func(i int) merge {
-		if i+1 < len(w) {
-			if g, ok := m.merges[pair(w[i], w[i+1])]; ok {
-				return g
-			}
-		}
-		return merge{rank: -1}
-	}
-	for i := range w {
-		ranks[i] = look(i)
-	}
-	for {
-		best := -1
-		for i := 0; i+1 < len(w); i++ {
-			if ranks[i].rank >= 0 && (best < 0 || ranks[i].rank < ranks[best].rank) {
-				best = i
-			}
-		}
-		if best < 0 {
-			return ids[:start+len(w)]
-		}
-		w[best] = ranks[best].id
-		copy(w[best+1:], w[best+2:])
-		copy(ranks[best+1:], ranks[best+2:len(w)])
-		w = w[:len(w)-1]
-		ranks[best] = look(best)
-		if best > 0 {
-			ranks[best-1] = look(best - 1)
-		}
-	}
-}
-
-// mergeLong does the same with a linked list and a heap in O(n log n), so that a
-// megabyte without a word break cannot hang the program.
-func (m *bpe) mergeLong(ids []int32, start int) []int32 {
+// merge merges ids[start:] in place. It repeatedly merges the pair of lowest
+// rank, the leftmost among equals. A heap of candidates makes that O(n log n), so
+// that a megabyte without a word break cannot hang the program.
+func (m *bpe) merge(ids []int32, start int) []int32 {
 	w := ids[start:]
 	n := len(w)
 	prev, next := make([]int32, n), make([]int32, n)

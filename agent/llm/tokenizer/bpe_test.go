@@ -22,21 +22,37 @@ func trained(t testing.TB) *Tokenizer {
 	return tok
 }
 
-// TestMergeLong compares both ways to merge on words of all lengths.
-func TestMergeLong(t *testing.T) {
+// TestMerge compares the heap with a plain scan on words of all lengths.
+func TestMerge(t *testing.T) {
 	m := &trained(t).bpe
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 3000 {
-		n := 1 + i%(heapFrom-1)
-		word := make([]int32, n)
+		word := make([]int32, 1+i%60)
 		for j := range word {
 			word[j] = m.bytes["themazwlsof "[rng.IntN(12)]]
 		}
-		short := m.mergeShort(slices.Clone(word), 0)
-		long := m.mergeLong(slices.Clone(word), 0)
-		if !slices.Equal(short, long) {
-			t.Fatalf("%v: %v by scanning, %v by heap", word, short, long)
+		want := scanMerge(m, slices.Clone(word))
+		if got := m.merge(slices.Clone(word), 0); !slices.Equal(got, want) {
+			t.Fatalf("%v: %v by heap, %v by scanning", word, got, want)
 		}
+	}
+}
+
+// scanMerge merges the pair of lowest rank, the leftmost among equals, until no
+// pair has a merge.
+func scanMerge(m *bpe, w []int32) []int32 {
+	for {
+		best, lowest := -1, merge{}
+		for i := 0; i+1 < len(w); i++ {
+			if g, ok := m.merges[pair(w[i], w[i+1])]; ok && (best < 0 || g.rank < lowest.rank) {
+				best, lowest = i, g
+			}
+		}
+		if best < 0 {
+			return w
+		}
+		w[best] = lowest.id
+		w = slices.Delete(w, best+1, best+2)
 	}
 }
 

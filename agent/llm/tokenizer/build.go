@@ -18,17 +18,17 @@ type Vocabulary struct {
 // Scheme configures the steps before BPE, as the published tokenizer.json of a
 // family does.
 type Scheme struct {
-	pre          []any // pre_tokenizer: the steps of a Sequence
-	nfc          bool  // normalizer
-	ignoreMerges bool  // a word that is a token needs no merges
+	pre          []json.RawMessage // pre_tokenizer: the steps of a Sequence
+	nfc          bool              // normalizer
+	ignoreMerges bool              // a word that is a token needs no merges
 }
 
 // The supported schemes.
 var (
-	GPT2   = Scheme{pre: []any{byteLevelLayout(true)}}
-	SmolLM = Scheme{pre: []any{digitsJSON{"Digits", true}, byteLevelLayout(true)}}
-	Llama3 = Scheme{pre: []any{splitOn(llama3Pattern), byteLevelLayout(false)}, ignoreMerges: true}
-	Qwen2  = Scheme{pre: []any{splitOn(qwen2Pattern), byteLevelLayout(false)}, nfc: true}
+	GPT2   = Scheme{pre: []json.RawMessage{byteLevelLayout(true)}}
+	SmolLM = Scheme{pre: []json.RawMessage{marshal(digitsJSON{"Digits", true}), byteLevelLayout(true)}}
+	Llama3 = Scheme{pre: []json.RawMessage{splitOn(llama3Pattern), byteLevelLayout(false)}, ignoreMerges: true}
+	Qwen2  = Scheme{pre: []json.RawMessage{splitOn(qwen2Pattern), byteLevelLayout(false)}, nfc: true}
 )
 
 const (
@@ -36,32 +36,25 @@ const (
 	qwen2Pattern  = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
-func splitOn(regex string) splitJSON {
+func splitOn(regex string) json.RawMessage {
 	s := splitJSON{Type: "Split", Behavior: "Isolated"}
 	s.Pattern.Regex = &regex
-	return s
+	return marshal(s)
 }
 
-func byteLevelLayout(useRegex bool) byteLevelJSON {
-	return byteLevelJSON{Type: "ByteLevel", TrimOffsets: true, UseRegex: useRegex}
+func byteLevelLayout(useRegex bool) json.RawMessage {
+	return marshal(byteLevelJSON{Type: "ByteLevel", TrimOffsets: true, UseRegex: useRegex})
 }
 
 // Build makes the tokenizer of a vocabulary. It writes its tokenizer.json and
 // reads that, so that a saved and reopened tokenizer is the same.
 func (v *Vocabulary) Build() (*Tokenizer, error) {
-	steps := sequenceJSON{Type: "Sequence"}
-	for _, s := range v.Scheme.pre {
-		steps.Steps = append(steps.Steps, marshal(s))
-	}
 	f := file{
-		Version: "1.0", AddedTokens: make([]addedJSON, len(v.Added)), PreTokenizer: marshal(steps), PostProcessor: v.post(),
-		Decoder: marshal(byteLevelLayout(true)),
+		Version: "1.0", AddedTokens: append([]AddedToken{}, v.Added...), PreTokenizer: marshal(sequenceJSON{Type: "Sequence", PreTokenizers: v.Scheme.pre}), PostProcessor: v.post(),
+		Decoder: byteLevelLayout(true),
 		Model: marshal(modelJSON[orderedVocab]{
 			Type: "BPE", IgnoreMerges: v.Scheme.ignoreMerges, Vocab: v.Tokens, Merges: v.Merges,
 		}),
-	}
-	for i, a := range v.Added {
-		f.AddedTokens[i] = addedJSON{int64(a.ID), a.Content, a.SingleWord, a.LStrip, a.RStrip, a.Normalized, a.Special}
 	}
 	if v.Scheme.nfc {
 		f.Normalizer = marshal(typeJSON{"NFC"})

@@ -39,13 +39,13 @@ func LoadConfig(dir string) (Config, error) {
 		}
 	}
 	data, err = readSmall(filepath.Join(dir, "chat_template.jinja"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return c, nil
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
 		return Config{}, err
+	default:
+		c.setTemplate("default", string(data))
 	}
-	c.setTemplate("default", string(data))
 	return c, nil
 }
 
@@ -72,29 +72,21 @@ func (c *Config) setTemplate(name, src string) {
 
 // ParseConfig reads the bytes of a tokenizer_config.json.
 func ParseConfig(data []byte) (Config, error) {
-	c, err := parseConfig(data)
-	if err != nil {
-		return Config{}, fmt.Errorf("tokenizer_config.json: %w", err)
-	}
-	return c, nil
-}
-
-func parseConfig(data []byte) (Config, error) {
 	var raw struct {
 		BOS          tokenField      `json:"bos_token"`
 		EOS          tokenField      `json:"eos_token"`
 		Pad          tokenField      `json:"pad_token"`
 		Unk          tokenField      `json:"unk_token"`
 		ChatTemplate json.RawMessage `json:"chat_template"`
-		MaxLength    *float64        `json:"model_max_length"`
+		MaxLength    float64         `json:"model_max_length"`
 	}
 	if err := json.Unmarshal(data, &raw); err != nil {
-		return Config{}, err
+		return Config{}, fmt.Errorf("tokenizer_config.json: %w", err)
 	}
 	c := Config{BOS: string(raw.BOS), EOS: string(raw.EOS), Pad: string(raw.Pad), Unk: string(raw.Unk)}
 	// Absent lengths are written as 1e30.
-	if raw.MaxLength != nil && *raw.MaxLength > 0 && *raw.MaxLength < 1<<31 {
-		c.ModelMaxLength = int(*raw.MaxLength)
+	if raw.MaxLength > 0 && raw.MaxLength < 1<<31 {
+		c.ModelMaxLength = int(raw.MaxLength)
 	}
 	if absent(raw.ChatTemplate) {
 		return c, nil
@@ -109,7 +101,7 @@ func parseConfig(data []byte) (Config, error) {
 		Template string `json:"template"`
 	}
 	if err := json.Unmarshal(raw.ChatTemplate, &named); err != nil {
-		return Config{}, errors.New("chat_template is neither a string nor a list of {name, template}")
+		return Config{}, errors.New("tokenizer_config.json: chat_template is neither a string nor a list of {name, template}")
 	}
 	for _, n := range named {
 		c.setTemplate(n.Name, n.Template)
@@ -122,11 +114,9 @@ type tokenField string
 
 // UnmarshalJSON reads any of the three forms.
 func (f *tokenField) UnmarshalJSON(data []byte) error {
-	var s *string
+	var s string // stays "" for null
 	if json.Unmarshal(data, &s) == nil {
-		if s != nil {
-			*f = tokenField(*s)
-		}
+		*f = tokenField(s)
 		return nil
 	}
 	var o struct {
@@ -156,34 +146,25 @@ func (c Config) TemplateVars() map[string]any {
 // may replace the pre-tokenizer of tokenizer.json.
 func (c Config) JSON() ([]byte, error) {
 	doc := struct {
-		Class    string  `json:"tokenizer_class"`
-		BOS      *string `json:"bos_token,omitempty"`
-		EOS      *string `json:"eos_token,omitempty"`
-		Pad      *string `json:"pad_token,omitempty"`
-		Unk      *string `json:"unk_token,omitempty"`
-		MaxLen   int     `json:"model_max_length,omitempty"`
-		CleanUp  bool    `json:"clean_up_tokenization_spaces"`
-		Template any     `json:"chat_template,omitempty"`
-	}{Class: "PreTrainedTokenizerFast", MaxLen: c.ModelMaxLength}
-	for from, to := range map[*string]**string{&c.BOS: &doc.BOS, &c.EOS: &doc.EOS, &c.Pad: &doc.Pad, &c.Unk: &doc.Unk} {
-		if *from != "" {
-			*to = from
-		}
-	}
+		Class    string `json:"tokenizer_class"`
+		BOS      string `json:"bos_token,omitempty"`
+		EOS      string `json:"eos_token,omitempty"`
+		Pad      string `json:"pad_token,omitempty"`
+		Unk      string `json:"unk_token,omitempty"`
+		MaxLen   int    `json:"model_max_length,omitempty"`
+		CleanUp  bool   `json:"clean_up_tokenization_spaces"`
+		Template any    `json:"chat_template,omitempty"`
+	}{Class: "PreTrainedTokenizerFast", BOS: c.BOS, EOS: c.EOS, Pad: c.Pad, Unk: c.Unk, MaxLen: c.ModelMaxLength}
 	switch {
 	case len(c.Templates) > 1 || len(c.Templates) == 1 && c.ChatTemplate == "":
-		doc.Template = c.namedTemplates()
+		var list []map[string]string
+		for _, name := range slices.Sorted(maps.Keys(c.Templates)) {
+			list = append(list, map[string]string{"name": name, "template": c.Templates[name]})
+		}
+		doc.Template = list
 	case c.ChatTemplate != "":
 		doc.Template = c.ChatTemplate
 	}
 	data, err := json.MarshalIndent(doc, "", "  ")
 	return append(data, '\n'), err
-}
-
-func (c Config) namedTemplates() []map[string]string {
-	var list []map[string]string
-	for _, name := range slices.Sorted(maps.Keys(c.Templates)) {
-		list = append(list, map[string]string{"name": name, "template": c.Templates[name]})
-	}
-	return list
 }

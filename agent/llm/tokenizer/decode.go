@@ -1,6 +1,9 @@
 package tokenizer
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // Decode returns the text of ids with ill-formed bytes replaced by U+FFFD. As in
 // the reference, an id outside the vocabulary decodes to "": models pad their
@@ -59,12 +62,31 @@ func (d *StreamDecoder) Flush() string {
 // complete returns the length of b without an unfinished rune at its end.
 func complete(b []byte) int {
 	for i := max(0, len(b)-utf8.UTFMax+1); i < len(b); i++ {
-		if !utf8.RuneStart(b[i]) || utf8.FullRune(b[i:]) {
-			continue
-		}
-		if _, open := illFormed(b[i:]); open {
+		if utf8.RuneStart(b[i]) && !utf8.FullRune(b[i:]) {
 			return i
 		}
 	}
 	return len(b)
+}
+
+// lossy returns b as a string with every maximal ill-formed subsequence
+// replaced by U+FFFD: a truncated sequence counts once, up to the byte that
+// makes it invalid (Unicode 3.9, table 3-7). strings.ToValidUTF8 would merge
+// neighbours, and range over a string would split them.
+func lossy(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	var sb strings.Builder
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		if r == utf8.RuneError {
+			for n < len(b) && !utf8.FullRune(b[:n+1]) {
+				n++
+			}
+		}
+		sb.WriteRune(r)
+		b = b[n:]
+	}
+	return sb.String()
 }

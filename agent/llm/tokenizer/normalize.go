@@ -3,7 +3,6 @@ package tokenizer
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
@@ -14,13 +13,10 @@ import (
 // more than 30 of them with U+034F (UAX 15, stream-safe text). Text with
 // either takes the slow way.
 func nfc(s string) string {
-	if norm.NFC.QuickSpanString(s) == len(s) && !needsSlowNFC(s) {
-		return s
+	if needsSlowNFC(s) {
+		return slowNFC(s)
 	}
-	if !needsSlowNFC(s) {
-		return norm.NFC.String(s)
-	}
-	return slowNFC(s)
+	return norm.NFC.String(s)
 }
 
 // streamSafe is the length of a run at which x/text starts to break it, minus the
@@ -30,19 +26,15 @@ const streamSafe = 24
 func needsSlowNFC(s string) bool {
 	run := 0
 	for _, r := range s {
-		if r < 0x300 {
-			run = 0
-			continue
-		}
-		if unicode.Is(newCombining, r) {
+		switch {
+		case r >= 0x300 && unicode.Is(newCombining, r):
 			return true
-		}
-		if combiningClass(r) == 0 {
+		case combiningClass(r) == 0:
 			run = 0
-			continue
-		}
-		if run++; run >= streamSafe {
-			return true
+		default:
+			if run++; run >= streamSafe {
+				return true
+			}
 		}
 	}
 	return false
@@ -59,10 +51,10 @@ func combiningClass(r rune) uint8 {
 func slowNFC(s string) string {
 	runes := make([]rune, 0, len(s))
 	for _, r := range s {
-		if d := norm.NFD.PropertiesString(string(r)).Decomposition(); d != nil && !unicode.Is(newCombining, r) {
-			runes = append(runes, []rune(string(d))...)
+		if unicode.Is(newCombining, r) {
+			runes = append(runes, r)
 		} else {
-			runes = appendHangul(runes, r)
+			runes = append(runes, []rune(norm.NFD.String(string(r)))...)
 		}
 	}
 	marks := make([]mark, len(runes))
@@ -86,21 +78,6 @@ func slowNFC(s string) string {
 type mark struct {
 	r     rune
 	class int
-}
-
-// appendHangul appends a Hangul syllable as its jamo (Unicode 3.12), and other
-// runes unchanged.
-func appendHangul(dst []rune, r rune) []rune {
-	const base, last, vCount, tCount = 0xAC00, 0xD7A3, 21, 28
-	if r < base || r > last {
-		return append(dst, r)
-	}
-	i := r - base
-	dst = append(dst, 0x1100+i/(vCount*tCount), 0x1161+i%(vCount*tCount)/tCount)
-	if t := i % tCount; t != 0 {
-		dst = append(dst, 0x11A7+t)
-	}
-	return dst
 }
 
 // compose replaces pairs of a starter and a later rune by their composites.
@@ -133,10 +110,7 @@ func composePair(a, b rune) (rune, bool) {
 	if unicode.Is(newCombining, a) || unicode.Is(newCombining, b) {
 		return 0, false
 	}
-	var sb strings.Builder
-	sb.WriteRune(a)
-	sb.WriteRune(b)
-	c := []rune(norm.NFC.String(sb.String()))
+	c := []rune(norm.NFC.String(string([]rune{a, b})))
 	if len(c) != 1 || unicode.Is(newCombining, c[0]) {
 		return 0, false
 	}

@@ -17,22 +17,12 @@ type file struct {
 	Version       string          `json:"version"`
 	Truncation    json.RawMessage `json:"truncation"`
 	Padding       json.RawMessage `json:"padding"`
-	AddedTokens   []addedJSON     `json:"added_tokens"`
+	AddedTokens   []AddedToken    `json:"added_tokens"`
 	Normalizer    json.RawMessage `json:"normalizer"`
 	PreTokenizer  json.RawMessage `json:"pre_tokenizer"`
 	PostProcessor json.RawMessage `json:"post_processor"`
 	Decoder       json.RawMessage `json:"decoder"`
 	Model         json.RawMessage `json:"model"`
-}
-
-type addedJSON struct {
-	ID         int64  `json:"id"`
-	Content    string `json:"content"`
-	SingleWord bool   `json:"single_word"`
-	LStrip     bool   `json:"lstrip"`
-	RStrip     bool   `json:"rstrip"`
-	Normalized bool   `json:"normalized"`
-	Special    bool   `json:"special"`
 }
 
 // modelJSON is the model, whose vocabulary has a type V for reading or writing.
@@ -47,6 +37,32 @@ type modelJSON[V any] struct {
 	IgnoreMerges bool       `json:"ignore_merges"`
 	Vocab        V          `json:"vocab"`
 	Merges       mergesJSON `json:"merges"`
+}
+
+// mergesJSON is a list of merges in the form ["a", "b"] or in the older form "a b".
+type mergesJSON [][2]string
+
+// UnmarshalJSON reads a list of either form.
+func (m *mergesJSON) UnmarshalJSON(data []byte) error {
+	var pairs [][]string
+	if json.Unmarshal(data, &pairs) != nil {
+		var lines []string
+		if json.Unmarshal(data, &lines) != nil {
+			return errors.New("merges are neither a list of strings nor a list of pairs of strings")
+		}
+		pairs = make([][]string, len(lines))
+		for i, line := range lines {
+			pairs[i] = strings.Split(line, " ")
+		}
+	}
+	*m = make(mergesJSON, len(pairs))
+	for i, pair := range pairs {
+		if len(pair) != 2 {
+			return fmt.Errorf("merges[%d]: %q is not a pair of tokens", i, pair)
+		}
+		(*m)[i] = [2]string(pair)
+	}
+	return nil
 }
 
 // Parse reads the bytes of a tokenizer.json and keeps them.
@@ -64,26 +80,21 @@ func parse(data []byte) (*Tokenizer, error) {
 		return nil, err
 	}
 	t := &Tokenizer{raw: slices.Clone(data)}
-	if err := t.readModel(f.Model); err != nil {
-		return nil, fmt.Errorf("model: %w", err)
-	}
-	if err := t.readNormalizer(f.Normalizer, 0); err != nil {
-		return nil, fmt.Errorf("normalizer: %w", err)
-	}
-	if err := t.readPreTokenizer(f.PreTokenizer); err != nil {
-		return nil, fmt.Errorf("pre_tokenizer: %w", err)
-	}
-	if err := t.readPost(f.PostProcessor, 0); err != nil {
-		return nil, fmt.Errorf("post_processor: %w", err)
-	}
-	if err := readDecoder(f.Decoder); err != nil {
-		return nil, fmt.Errorf("decoder: %w", err)
-	}
-	if err := t.readAdded(f.AddedTokens); err != nil {
-		return nil, fmt.Errorf("added_tokens: %w", err)
-	}
-	if err := t.checkPost(); err != nil {
-		return nil, fmt.Errorf("post_processor: %w", err)
+	for _, part := range []struct {
+		name string
+		read func() error
+	}{
+		{"model", func() error { return t.readModel(f.Model) }},
+		{"normalizer", func() error { return t.readNormalizer(f.Normalizer) }},
+		{"pre_tokenizer", func() error { return t.readPreTokenizer(f.PreTokenizer) }},
+		{"post_processor", func() error { return t.readPost(f.PostProcessor) }},
+		{"decoder", func() error { return readDecoder(f.Decoder) }},
+		{"added_tokens", func() error { return t.readAdded(f.AddedTokens) }},
+		{"post_processor", t.checkPost},
+	} {
+		if err := part.read(); err != nil {
+			return nil, fmt.Errorf("%s: %w", part.name, err)
+		}
 	}
 	return t, nil
 }
@@ -121,7 +132,7 @@ func (t *Tokenizer) readModel(raw json.RawMessage) error {
 		return errors.New("missing")
 	}
 	// This component is large, so its type is not read in a pass of its own.
-	var m modelJSON[vocabJSON]
+	var m modelJSON[map[string]int32]
 	err := strict(raw, &m)
 	if err != nil {
 		if kind, typeErr := typeOf(raw); typeErr == nil {
@@ -163,11 +174,14 @@ func (t *Tokenizer) readModel(raw json.RawMessage) error {
 	return t.readMerges(m.Merges)
 }
 
-func (t *Tokenizer) readVocab(vocab vocabJSON) error {
+func (t *Tokenizer) readVocab(vocab map[string]int32) error {
 	t.ids = vocab
 	t.bpe.words = make(map[string]int32, len(vocab))
 	highest := int32(-1)
-	for _, id := range vocab {
+	for token, id := range vocab {
+		if id < 0 || id >= maxID {
+			return fmt.Errorf("vocab: token %q has id %d, outside 0 to %d", token, id, maxID-1)
+		}
 		highest = max(highest, id)
 	}
 	t.tokens = make([]string, highest+1)
@@ -207,10 +221,10 @@ func (t *Tokenizer) readMerges(merges mergesJSON) error {
 	return nil
 }
 
-func (t *Tokenizer) readAdded(list []addedJSON) error {
+func (t *Tokenizer) readAdded(list []AddedToken) error {
 	highest := int32(-1)
 	seen := make(map[string]bool, len(list))
-	var byContent [2][]AddedToken // not normalized, normalized; specials first as the reference orders them
+	t.added = list
 	t.special = make(map[int32]bool)
 	for i, a := range list {
 		if a.Content == "" {
@@ -226,7 +240,7 @@ func (t *Tokenizer) readAdded(list []addedJSON) error {
 		if !ok {
 			want = max(t.modelSize, highest+1)
 		}
-		if a.ID != int64(want) {
+		if a.ID != want {
 			return fmt.Errorf("%q has id %d, want %d after the vocabulary before it", a.Content, a.ID, want)
 		}
 		highest = max(highest, want)
@@ -237,30 +251,12 @@ func (t *Tokenizer) readAdded(list []addedJSON) error {
 			return fmt.Errorf("%q and %q both have id %d", a.Content, t.tokens[want], want)
 		}
 		t.tokens[want], t.known[want], t.ids[a.Content] = a.Content, true, want
-		tok := AddedToken{want, a.Content, a.Special, a.SingleWord, a.LStrip, a.RStrip, a.Normalized}
-		t.added = append(t.added, tok)
 		if a.Special {
 			t.special[want] = true
 		}
-		side := 0
-		if a.Normalized {
-			side = 1
-		}
-		byContent[side] = append(byContent[side], tok)
 	}
-	for side := range byContent {
-		slices.SortStableFunc(byContent[side], func(a, b AddedToken) int {
-			switch {
-			case a.Special == b.Special:
-				return 0
-			case a.Special:
-				return -1
-			}
-			return 1
-		})
-	}
-	t.verbatim = newMatcher(byContent[0], func(a AddedToken) string { return a.Content })
-	t.normalized = newMatcher(byContent[1], func(a AddedToken) string { return t.normalize(a.Content) })
+	t.verbatim = newMatcher(matchOrder(list, false), func(a AddedToken) string { return a.Content })
+	t.normalized = newMatcher(matchOrder(list, true), func(a AddedToken) string { return t.normalize(a.Content) })
 	t.bytes = make([]string, len(t.tokens))
 	for id, token := range t.tokens {
 		if raw, ok := fromAlphabet(token); ok {
@@ -270,4 +266,20 @@ func (t *Tokenizer) readAdded(list []addedJSON) error {
 		}
 	}
 	return nil
+}
+
+// matchOrder returns the tokens that match in normalized text, or those that do
+// not. The special tokens are first, as in the reference.
+func matchOrder(list []AddedToken, normalized bool) []AddedToken {
+	var special, other []AddedToken
+	for _, a := range list {
+		switch {
+		case a.Normalized != normalized:
+		case a.Special:
+			special = append(special, a)
+		default:
+			other = append(other, a)
+		}
+	}
+	return append(special, other...)
 }

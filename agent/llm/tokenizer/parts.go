@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // maxDepth bounds how deep Sequence components may nest.
@@ -14,9 +15,11 @@ type (
 	typeJSON struct {
 		Type string `json:"type"`
 	}
-	sequenceJSON struct {
-		Type  string            `json:"type"`
-		Steps []json.RawMessage `json:"pretokenizers"`
+	sequenceJSON struct { // with one of the lists
+		Type          string            `json:"type"`
+		Normalizers   []json.RawMessage `json:"normalizers,omitempty"`
+		PreTokenizers []json.RawMessage `json:"pretokenizers,omitempty"`
+		Processors    []json.RawMessage `json:"processors,omitempty"`
 	}
 	splitJSON struct {
 		Type    string `json:"type"`
@@ -33,73 +36,24 @@ type (
 	}
 )
 
-func (t *Tokenizer) readNormalizer(raw json.RawMessage, depth int) error {
-	if absent(raw) {
-		return nil
-	}
-	kind, err := typeOf(raw)
-	if err != nil {
-		return err
-	}
-	switch kind {
-	case "NFC":
-		t.nfc = true
-		return strict(raw, &typeJSON{})
-	case "Sequence":
-		var c struct {
-			Type        string            `json:"type"`
-			Normalizers []json.RawMessage `json:"normalizers"`
-		}
-		if err := strict(raw, &c); err != nil {
-			return err
-		}
-		if depth == maxDepth {
-			return errors.New("sequences nest too deep")
-		}
-		for _, n := range c.Normalizers {
-			if err := t.readNormalizer(n, depth+1); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return fmt.Errorf("type %q is not supported, only NFC and Sequence are", kind)
+// component is a normalizer, pre-tokenizer, post-processor or decoder, or a step of one.
+type component struct {
+	kind string
+	raw  json.RawMessage
 }
 
-func (t *Tokenizer) readPreTokenizer(raw json.RawMessage) error {
+// components lists the steps of nested Sequences, or only raw if it is no
+// Sequence.
+func components(raw json.RawMessage, depth int) ([]component, error) {
 	if absent(raw) {
-		return errors.New("missing; it must end in ByteLevel")
+		return nil, nil
 	}
-	steps, err := flatten(raw, nil, 0)
-	if err != nil {
-		return err
-	}
-	for i, s := range steps {
-		kind, err := typeOf(s)
-		if err != nil {
-			return err
-		}
-		if last := i == len(steps)-1; last != (kind == "ByteLevel") {
-			return fmt.Errorf("step %d is %s; ByteLevel must be the last step and only there", i, kind)
-		}
-		if err := t.readStep(kind, s); err != nil {
-			return fmt.Errorf("%s: %w", kind, err)
-		}
-	}
-	if len(steps) == 0 {
-		return errors.New("the Sequence is empty; it must end in ByteLevel")
-	}
-	return nil
-}
-
-// flatten lists the steps of nested Sequences.
-func flatten(raw json.RawMessage, steps []json.RawMessage, depth int) ([]json.RawMessage, error) {
 	kind, err := typeOf(raw)
 	if err != nil {
 		return nil, err
 	}
 	if kind != "Sequence" {
-		return append(steps, raw), nil
+		return []component{{kind, raw}}, nil
 	}
 	if depth == maxDepth {
 		return nil, errors.New("sequences nest too deep")
@@ -108,12 +62,51 @@ func flatten(raw json.RawMessage, steps []json.RawMessage, depth int) ([]json.Ra
 	if err := strict(raw, &c); err != nil {
 		return nil, err
 	}
-	for _, s := range c.Steps {
-		if steps, err = flatten(s, steps, depth+1); err != nil {
+	var out []component
+	for _, step := range slices.Concat(c.Normalizers, c.PreTokenizers, c.Processors) {
+		steps, err := components(step, depth+1)
+		if err != nil {
 			return nil, err
 		}
+		out = append(out, steps...)
 	}
-	return steps, nil
+	return out, nil
+}
+
+func (t *Tokenizer) readNormalizer(raw json.RawMessage) error {
+	steps, err := components(raw, 0)
+	if err != nil {
+		return err
+	}
+	for _, s := range steps {
+		if s.kind != "NFC" {
+			return fmt.Errorf("type %q is not supported, only NFC and Sequence are", s.kind)
+		}
+		if err := strict(s.raw, &typeJSON{}); err != nil {
+			return err
+		}
+		t.nfc = true
+	}
+	return nil
+}
+
+func (t *Tokenizer) readPreTokenizer(raw json.RawMessage) error {
+	steps, err := components(raw, 0)
+	if err != nil {
+		return err
+	}
+	for i, s := range steps {
+		if last := i == len(steps)-1; last != (s.kind == "ByteLevel") {
+			return fmt.Errorf("step %d is %s; ByteLevel must be the last step and only there", i, s.kind)
+		}
+		if err := t.readStep(s.kind, s.raw); err != nil {
+			return fmt.Errorf("%s: %w", s.kind, err)
+		}
+	}
+	if len(steps) == 0 {
+		return errors.New("missing or empty; it must end in ByteLevel")
+	}
+	return nil
 }
 
 func (t *Tokenizer) readStep(kind string, raw json.RawMessage) error {
@@ -130,7 +123,7 @@ func (t *Tokenizer) readStep(kind string, raw json.RawMessage) error {
 			if err != nil {
 				return err
 			}
-			by = p
+			by = p.matches
 		case c.Pattern.String != nil && c.Pattern.Regex == nil:
 			by = literal([]rune(*c.Pattern.String))
 		default:
@@ -143,9 +136,9 @@ func (t *Tokenizer) readStep(kind string, raw json.RawMessage) error {
 			return err
 		}
 		if c.Individual {
-			return t.addSplit(digits{}, "Isolated", false)
+			return t.addSplit(digits, "Isolated", false)
 		}
-		return t.addSplit(digits{}, "Contiguous", false)
+		return t.addSplit(digits, "Contiguous", false)
 	case "ByteLevel":
 		c := byteLevelJSON{UseRegex: true}
 		if err := strict(raw, &c); err != nil {
@@ -157,7 +150,7 @@ func (t *Tokenizer) readStep(kind string, raw json.RawMessage) error {
 			if err != nil {
 				return err
 			}
-			t.pre.last.words = p
+			t.pre.last.words = p.matches
 		}
 		return nil
 	}

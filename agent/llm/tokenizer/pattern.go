@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -28,6 +29,13 @@ const maxPattern = 2000
 // matching may take time proportional to the k-th power of the text's length.
 const maxRepeats = 3
 
+// The supported escapes and counted repetitions. The members of the Unicode
+// categories were compared with the reference's (classes.json).
+var (
+	escape = regexp.MustCompile(`^\\(?:[rntsS]|[pP]\{(?:L[ultmo]?|[NMPS])\}|[^0-9A-Za-z\x80-\x{10FFFF}])`)
+	repeat = regexp.MustCompile(`^\{[0-9]{1,3}(?:,[0-9]{0,3})?\}`)
+)
+
 func compilePattern(src string) (*pattern, error) {
 	if err := checkPattern(src); err != nil {
 		return nil, fmt.Errorf("pattern %q: %w", src, err)
@@ -40,7 +48,7 @@ func compilePattern(src string) (*pattern, error) {
 }
 
 // checkPattern accepts literals, groups (…) (?:…) (?=…) (?!…), the
-// contractions group, classes, the escapes below and simple quantifiers.
+// contractions group, classes, the escapes above and simple quantifiers.
 // Everything else either differs between the two engines (\w, \h, ^, &&,
 // possessive quantifiers) or has not been checked to be equal. Repetitions
 // that could make matching exponential are refused as well.
@@ -58,7 +66,7 @@ func checkPattern(src string) error {
 		n, quantifier, closed := 1, false, false
 		switch c := rest[0]; {
 		case c == '\\':
-			if n = escapeLen(rest); n == 0 {
+			if n = len(escape.FindString(rest)); n == 0 {
 				return fmt.Errorf("escape at byte %d is not supported", i)
 			}
 		case inClass:
@@ -85,7 +93,7 @@ func checkPattern(src string) error {
 			}
 		case c == '{':
 			quantifier = true
-			if n = repeatLen(rest); n == 0 {
+			if n = len(repeat.FindString(rest)); n == 0 {
 				return fmt.Errorf("repetition at byte %d is not supported", i)
 			}
 		case c == '*' || c == '+' || c == '?':
@@ -114,31 +122,6 @@ func checkPattern(src string) error {
 	return nil
 }
 
-// categories are the Unicode categories that patterns may name. Their members
-// were compared with the reference's (classes.json).
-var categories = []string{"{L", "{Lu", "{Ll", "{Lt", "{Lm", "{Lo", "{N", "{M", "{P", "{S"}
-
-// escapeLen is the length of the escape at the start of s, 0 if it is unknown.
-func escapeLen(s string) int {
-	if len(s) < 2 {
-		return 0
-	}
-	switch c := s[1]; c {
-	case 'r', 'n', 't', 's', 'S':
-		return 2
-	case 'p', 'P':
-		if name, _, ok := strings.Cut(s[2:min(len(s), 6)], "}"); ok && slices.Contains(categories, name) {
-			return len(`\p`) + len(name) + len("}")
-		}
-		return 0
-	default:
-		if c < 0x80 && !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9') {
-			return 2
-		}
-		return 0
-	}
-}
-
 func groupLen(s string) int {
 	if !strings.HasPrefix(s, "(?") {
 		return 1
@@ -151,65 +134,34 @@ func groupLen(s string) int {
 	return 0
 }
 
-// repeatLen accepts {m}, {m,} and {m,n} with numbers of one to three digits.
-func repeatLen(s string) int {
-	end := strings.IndexByte(s, '}')
-	if end < 0 {
-		return 0
-	}
-	lo, hi, two := strings.Cut(s[1:end], ",")
-	if !number(lo) || two && hi != "" && !number(hi) {
-		return 0
-	}
-	return end + 1
-}
-
-func number(s string) bool {
-	if s == "" || len(s) > 3 {
-		return false
-	}
-	return strings.Trim(s, "0123456789") == ""
-}
-
 // prepare replaces runes that regexp2 classifies differently. Positions stay the
 // same.
 func (p *pattern) prepare(text []rune) []rune {
-	for i, r := range text {
-		if as := p.stand(r); as != r {
-			out := append([]rune(nil), text...)
-			for j := i; j < len(out); j++ {
-				out[j] = p.stand(out[j])
-			}
-			return out
-		}
+	differs := func(r rune) bool { return p.standIn(r) != r }
+	if !slices.ContainsFunc(text, differs) {
+		return text
 	}
-	return text
+	out := slices.Clone(text)
+	for i, r := range out {
+		out[i] = p.standIn(r)
+	}
+	return out
 }
 
-func (p *pattern) stand(r rune) rune {
+func (p *pattern) standIn(r rune) rune {
 	if r == 'ſ' && p.foldS {
 		return 's'
 	}
 	return standIn(r)
 }
 
-// spans covers text with consecutive spans, matches and the gaps between them.
-func (p *pattern) spans(dst []span, text []rune) []span {
-	text = p.prepare(text)
-	prev := 0
+// matches is the splitter of the pattern.
+func (p *pattern) matches(text []rune, match func(from, to int)) {
 	// Without a match timeout regexp2 returns no error, and a nil match ends the
 	// loop either way.
-	m, _ := p.re.FindRunesMatch(text)
+	m, _ := p.re.FindRunesMatch(p.prepare(text))
 	for m != nil {
-		if m.Index > prev {
-			dst = append(dst, span{prev, m.Index, false})
-		}
-		prev = m.Index + m.Length
-		dst = append(dst, span{m.Index, prev, true})
+		match(m.Index, m.Index+m.Length)
 		m, _ = p.re.FindNextMatch(m)
 	}
-	if prev < len(text) {
-		dst = append(dst, span{prev, len(text), false})
-	}
-	return dst
 }

@@ -36,41 +36,25 @@ type (
 	}
 )
 
-func (t *Tokenizer) readPost(raw json.RawMessage, depth int) error {
-	if absent(raw) {
-		return nil
-	}
-	kind, err := typeOf(raw)
+func (t *Tokenizer) readPost(raw json.RawMessage) error {
+	steps, err := components(raw, 0)
 	if err != nil {
 		return err
 	}
-	switch kind {
-	case "ByteLevel": // moves offsets, not ids
-		return strict(raw, &byteLevelJSON{})
-	case "Sequence":
-		var c struct {
-			Type  string            `json:"type"`
-			Steps []json.RawMessage `json:"processors"`
+	for _, s := range steps {
+		switch s.kind {
+		case "ByteLevel": // moves offsets, not ids
+			err = strict(s.raw, &byteLevelJSON{})
+		case "TemplateProcessing":
+			err = t.readTemplate(s.raw)
+		default:
+			return fmt.Errorf("type %q is not supported, only ByteLevel, TemplateProcessing and Sequence are", s.kind)
 		}
-		if err := strict(raw, &c); err != nil {
-			return err
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.kind, err)
 		}
-		if depth == maxDepth {
-			return errors.New("sequences nest too deep")
-		}
-		for _, s := range c.Steps {
-			if err := t.readPost(s, depth+1); err != nil {
-				return err
-			}
-		}
-		return nil
-	case "TemplateProcessing":
-		if err := t.readTemplate(raw); err != nil {
-			return fmt.Errorf("TemplateProcessing: %w", err)
-		}
-		return nil
 	}
-	return fmt.Errorf("type %q is not supported, only ByteLevel, TemplateProcessing and Sequence are", kind)
+	return nil
 }
 
 func (t *Tokenizer) readTemplate(raw json.RawMessage) error {

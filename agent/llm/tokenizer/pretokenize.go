@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"fmt"
 	"slices"
+	"unicode/utf8"
 )
 
 // span is text[from:to]; match is true for a match of a pattern, false for a gap.
@@ -11,134 +12,97 @@ type span struct {
 	match    bool
 }
 
-// splitter cuts a piece of text into smaller ones.
-type splitter interface {
-	spans(dst []span, text []rune) []span
+// splitter calls match for the parts of a text that it finds, in order and
+// without overlap.
+type splitter func(text []rune, match func(from, to int))
+
+// spans covers text with consecutive spans, matches and the gaps between them.
+func (by splitter) spans(dst []span, text []rune) []span {
+	prev := 0
+	by(text, func(from, to int) {
+		if from > prev {
+			dst = append(dst, span{prev, from, false})
+		}
+		dst = append(dst, span{from, to, true})
+		prev = to
+	})
+	if prev < len(text) {
+		dst = append(dst, span{prev, len(text), false})
+	}
+	return dst
 }
 
 // split is a pre-tokenizer step: a pattern and the treatment of its matches.
 type split struct {
-	by       splitter
-	behavior string
-	invert   bool
+	by     splitter
+	invert bool
+	drop   bool                            // leave the matches out
+	joins  func(previous, match bool) bool // whether a span joins the one before it
 }
 
-var behaviors = []string{"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"}
-
 func newSplit(by splitter, behavior string, invert bool) (*split, error) {
-	if !slices.Contains(behaviors, behavior) {
+	s := &split{by: by, invert: invert, drop: behavior == "Removed"}
+	switch behavior {
+	case "Removed", "Isolated":
+		s.joins = func(_, _ bool) bool { return false }
+	case "Contiguous":
+		s.joins = func(previous, match bool) bool { return previous == match }
+	case "MergedWithPrevious":
+		s.joins = func(previous, match bool) bool { return match && !previous }
+	case "MergedWithNext":
+		s.joins = func(previous, match bool) bool { return previous && !match }
+	default:
 		return nil, fmt.Errorf("unknown split behavior %q", behavior)
 	}
-	return &split{by, behavior, invert}, nil
+	return s, nil
 }
 
 // apply appends the pieces of text to dst. Their match flags have no meaning.
 func (s *split) apply(dst []span, text []rune) []span {
-	start := len(dst)
-	dst = s.by.spans(dst, text)
-	all := dst[start:]
-	if s.invert {
-		for i := range all {
-			all[i].match = !all[i].match
+	out := dst
+	previous := false
+	for i, p := range s.by.spans(nil, text) {
+		match := p.match != s.invert
+		switch {
+		case match && s.drop:
+		case i > 0 && s.joins(previous, match):
+			out[len(out)-1].to = p.to
+		default:
+			out = append(out, p)
 		}
-	}
-	out := dst[:start]
-	switch s.behavior {
-	case "Isolated":
-		return dst
-	case "Removed":
-		for _, p := range all {
-			if !p.match {
-				out = append(out, p)
-			}
-		}
-	case "Contiguous":
-		previous := false
-		for i, p := range all {
-			if i > 0 && p.match == previous {
-				out[len(out)-1].to = p.to
-			} else {
-				out = append(out, p)
-			}
-			previous = p.match
-		}
-	case "MergedWithPrevious":
-		previous := false
-		for i, p := range all {
-			if i > 0 && p.match && !previous {
-				out[len(out)-1].to = p.to
-			} else {
-				out = append(out, p)
-			}
-			previous = p.match
-		}
-	case "MergedWithNext":
-		merged := make([]span, 0, len(all))
-		previous := false
-		for i := len(all) - 1; i >= 0; i-- {
-			p := all[i]
-			if len(merged) > 0 && p.match && !previous {
-				merged[len(merged)-1].from = p.from
-			} else {
-				merged = append(merged, p)
-			}
-			previous = p.match
-		}
-		slices.Reverse(merged)
-		out = append(out, merged...)
+		previous = match
 	}
 	return out
 }
 
 // literal splits at every occurrence of a fixed string.
-type literal []rune
-
-func (l literal) spans(dst []span, text []rune) []span {
-	prev := 0
-	for i := 0; len(l) > 0 && i+len(l) <= len(text); {
-		if !slices.Equal(text[i:i+len(l)], l) {
-			i++
-			continue
+func literal(s []rune) splitter {
+	return func(text []rune, match func(from, to int)) {
+		for i := 0; len(s) > 0 && i+len(s) <= len(text); {
+			if slices.Equal(text[i:i+len(s)], s) {
+				match(i, i+len(s))
+				i += len(s)
+			} else {
+				i++
+			}
 		}
-		if i > prev {
-			dst = append(dst, span{prev, i, false})
-		}
-		dst = append(dst, span{i, i + len(l), true})
-		i += len(l)
-		prev = i
 	}
-	if prev < len(text) {
-		dst = append(dst, span{prev, len(text), false})
-	}
-	return dst
 }
 
 // digits splits off every single numeric rune.
-type digits struct{}
-
-func (digits) spans(dst []span, text []rune) []span {
-	prev := 0
+func digits(text []rune, match func(from, to int)) {
 	for i, r := range text {
-		if !isNumeric(r) {
-			continue
+		if isNumeric(r) {
+			match(i, i+1)
 		}
-		if i > prev {
-			dst = append(dst, span{prev, i, false})
-		}
-		dst = append(dst, span{i, i + 1, true})
-		prev = i + 1
 	}
-	if prev < len(text) {
-		dst = append(dst, span{prev, len(text), false})
-	}
-	return dst
 }
 
 // byteLevel is the last pre-tokenizer step: an optional space before each
 // piece, GPT-2's own pattern unless switched off, then the byte alphabet.
 type byteLevel struct {
 	prefixSpace bool
-	words       *pattern // nil without use_regex
+	words       splitter // nil without use_regex
 }
 
 // gpt2Pattern is the pattern inside the ByteLevel step.
@@ -209,18 +173,6 @@ func (c *cursor) slice(runes []rune, from, to int) string {
 
 func (c *cursor) advance(runes []rune, to int) {
 	for ; c.rune < to; c.rune++ {
-		c.offset += runeLen(runes[c.rune])
+		c.offset += utf8.RuneLen(runes[c.rune])
 	}
-}
-
-func runeLen(r rune) int {
-	switch {
-	case r < 0x80:
-		return 1
-	case r < 0x800:
-		return 2
-	case r < 0x10000:
-		return 3
-	}
-	return 4
 }

@@ -20,10 +20,7 @@ func (c *context) attribute(v any, name string) any {
 		methods = listMethods
 	}
 	if f := methods[name]; f != nil {
-		if _, ok := v.(markup); ok {
-			f = markupMethod(name, f)
-		}
-		return &callable{"." + name, v, f}
+		return &callable{"." + name, v, keepKind(f)}
 	}
 	if x, ok := attrs.get(name); ok {
 		return x
@@ -43,17 +40,15 @@ func (c *context) item(v, key any) any {
 		}
 	}
 	if _, isInt, i, ok := number(key); ok && isInt {
-		if items, runes, ok := c.sequence(v); ok {
-			n := int64(max(len(items), len(runes)))
-			at := i
-			if at < 0 {
-				at += n
+		switch x := unwrap(v).(type) {
+		case *list:
+			if at, ok := position(i, len(x.items)); ok {
+				return x.items[at]
 			}
-			switch {
-			case at < 0 || at >= n:
-			case items != nil:
-				return items[at]
-			default:
+		case string:
+			c.read(x)
+			runes := []rune(x)
+			if at, ok := position(i, len(runes)); ok {
 				return asKindOf(v, string(runes[at]))
 			}
 		}
@@ -65,46 +60,31 @@ func (c *context) item(v, key any) any {
 	return undefined{fmt.Sprintf("that item of a %s", typeName(v))}
 }
 
-// sequence returns the items of a list or the runes of a string.
-func (c *context) sequence(v any) (items []any, runes []rune, ok bool) {
-	switch v := unwrap(v).(type) {
-	case *list:
-		return v.items, nil, true
-	case string:
-		c.read(v)
-		return nil, []rune(v), true
+// position returns the index of item i of n, which counts from the end if it is
+// negative. ok is false if there is no such item.
+func position(i int64, n int) (at int, ok bool) {
+	if i < 0 {
+		i += int64(n)
 	}
-	return nil, nil, false
+	return int(i), i >= 0 && i < int64(n)
 }
 
 // slice is v[a:b:step]. Bounds that are nil are omitted.
 func (c *context) slice(v any, parts [3]any) any {
-	if u, ok := v.(undefined); ok {
-		panic(c.undefinedError(u))
+	switch x := unwrap(v).(type) {
+	case undefined:
+		panic(c.undefinedError(x))
+	case *list:
+		return &list{items: pick(c, x.items, parts), tuple: x.tuple}
+	case string:
+		c.read(x)
+		return asKindOf(v, string(pick(c, []rune(x), parts)))
 	}
-	items, runes, ok := c.sequence(v)
-	if !ok {
-		panic(c.errorf("a %s cannot be sliced", typeName(v)))
-	}
-	picks := c.slicePicks(max(len(items), len(runes)), parts)
-	c.spend(len(picks))
-	if l, ok := v.(*list); ok {
-		out := &list{items: make([]any, len(picks)), tuple: l.tuple}
-		for i, p := range picks {
-			out.items[i] = items[p]
-		}
-		return out
-	}
-	out := make([]rune, len(picks))
-	for i, p := range picks {
-		out[i] = runes[p]
-	}
-	return asKindOf(v, string(out))
+	panic(c.errorf("a %s cannot be sliced", typeName(v)))
 }
 
-// slicePicks lists the positions that a slice takes from n items
-// (Python's slice.indices).
-func (c *context) slicePicks(n int, parts [3]any) []int {
+// pick returns the items of a slice (Python's slice.indices).
+func pick[T any](c *context, items []T, parts [3]any) []T {
 	step := 1
 	if parts[2] != nil {
 		step = c.intArg(parts[2], 0)
@@ -112,9 +92,9 @@ func (c *context) slicePicks(n int, parts [3]any) []int {
 	if step == 0 {
 		panic(c.errorf("slice step is zero"))
 	}
-	low, high := 0, n // positions are clamped to these
+	low, high := 0, len(items) // positions are clamped to these
 	if step < 0 {
-		low, high = -1, n-1
+		low, high = -1, len(items)-1
 	}
 	bound := func(part any, def int) int {
 		if part == nil {
@@ -122,19 +102,18 @@ func (c *context) slicePicks(n int, parts [3]any) []int {
 		}
 		v := c.intArg(part, 0)
 		if v < 0 {
-			v += n
+			v += len(items)
 		}
 		return min(max(v, low), high)
 	}
-	var picks []int
-	if step > 0 {
-		for i, end := bound(parts[0], low), bound(parts[1], high); i < end; i += step {
-			picks = append(picks, i)
-		}
-		return picks
+	from, to := bound(parts[0], low), bound(parts[1], high)
+	if step < 0 {
+		from, to = bound(parts[0], high), bound(parts[1], low)
 	}
-	for i, end := bound(parts[0], high), bound(parts[1], low); i > end; i += step {
-		picks = append(picks, i)
+	var picked []T
+	for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
+		picked = append(picked, items[i])
 	}
-	return picks
+	c.spend(len(picked))
+	return picked
 }

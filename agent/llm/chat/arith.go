@@ -2,7 +2,7 @@ package chat
 
 import (
 	"math"
-	"math/bits"
+	"math/big"
 	"slices"
 	"strings"
 )
@@ -141,66 +141,45 @@ func (c *context) repeat(v any, n int64) (any, bool) {
 }
 
 func (c *context) integers(op string, a, b int64) any {
+	x, y, z := big.NewInt(a), big.NewInt(b), new(big.Int)
 	switch op {
 	case "+":
-		s := a + b
-		c.noOverflow((s > a) == (b > 0))
-		return s
+		z.Add(x, y)
 	case "-":
-		s := a - b
-		c.noOverflow((s < a) == (b > 0))
-		return s
+		z.Sub(x, y)
 	case "*":
-		return c.multiply(a, b)
+		z.Mul(x, y)
 	case "//", "%":
 		c.nonZero(b != 0)
-		c.noOverflow(a != math.MinInt64 || b != -1)
-		q, r := a/b, a%b
-		if r != 0 && (r < 0) != (b < 0) { // Python rounds down
-			q, r = q-1, r+b
+		rest := new(big.Int)
+		z.DivMod(x, y, rest)          // rest is not negative
+		if b < 0 && rest.Sign() > 0 { // Python rounds down
+			z.Sub(z, big.NewInt(1))
+			rest.Add(rest, y)
 		}
-		if op == "//" {
-			return q
+		if op == "%" {
+			z = rest
 		}
-		return r
+	default: // **
+		if b < 0 {
+			c.nonZero(a != 0)
+			return math.Pow(float64(a), float64(b))
+		}
+		if a < -1 || a > 1 {
+			y.SetInt64(min(b, 64)) // a higher power overflows too
+		}
+		z.Exp(x, y, nil)
 	}
-	if b < 0 { // **
-		c.nonZero(a != 0)
-		return math.Pow(float64(a), float64(b))
-	}
-	if a >= -1 && a <= 1 && b > 1 {
-		b = 2 + b%2
-	}
-	out := int64(1)
-	for range min(b, 64) {
-		out = c.multiply(out, a)
-	}
-	return out
-}
-
-func (c *context) noOverflow(ok bool) {
-	if !ok {
+	if !z.IsInt64() {
 		panic(c.errorf("integer overflow"))
 	}
+	return z.Int64()
 }
 
 func (c *context) nonZero(ok bool) {
 	if !ok {
 		panic(c.errorf("division by zero"))
 	}
-}
-
-func (c *context) multiply(a, b int64) int64 {
-	hi, lo := bits.Mul64(magnitude(a), magnitude(b))
-	c.noOverflow(hi == 0 && lo <= math.MaxInt64)
-	return a * b
-}
-
-func magnitude(a int64) uint64 {
-	if a < 0 {
-		return -uint64(a)
-	}
-	return uint64(a)
 }
 
 func (c *context) floats(op string, a, b float64) any {

@@ -192,7 +192,7 @@ func (c *context) bind(a *args, need int, names []string) []any {
 	return out
 }
 
-// strArg, intArg and boolArg read an argument that has a default.
+// strArg and intArg read an argument that has a default.
 func (c *context) strArg(v any, def string) string {
 	if absent(v) {
 		return def
@@ -213,11 +213,4 @@ func (c *context) intArg(v any, def int) int {
 		panic(c.errorf("an integer is needed, not a %s", typeName(v)))
 	}
 	return int(min(max(i, -1<<40), 1<<40))
-}
-
-func boolArg(v any, def bool) bool {
-	if absent(v) {
-		return def
-	}
-	return truth(v)
 }

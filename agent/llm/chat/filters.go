@@ -18,11 +18,13 @@ func init() {
 		"upper":      keepKind(onText(upper)),
 		"lower":      keepKind(onText(lower)),
 		"capitalize": keepKind(onText(capitalize)),
-		"title":      onText(filterTitle),
+		"title": onText(func(s string) string {
+			return title(s, func(r rune) bool { return isSpace(r) || strings.ContainsRune("-({[<", r) }, upper)
+		}),
 		"escape":     takes("", func(c *context, v any, _ []any) any { return c.escaped(v) }),
 		"safe":       takes("", func(c *context, v any, _ []any) any { return markup(c.text(c.str(v))) }),
 		"string":     keepKind(takes("", func(c *context, v any, _ []any) any { return c.text(c.str(v)) })),
-		"replace":    takes("old! new! count", replace),
+		"replace":    takes("old! new! count", func(c *context, v any, p []any) any { return replace(c, c.str(v), p) }),
 		"indent":     keepKind(takes("width first blank", indent)),
 		"tojson":     takes("ensure_ascii indent separators sort_keys", toJSON),
 		"length":     takes("", length),
@@ -54,22 +56,6 @@ func init() {
 	}
 }
 
-// filterTitle converts to upper case after white space, hyphens and opening
-// brackets, unlike the method title.
-func filterTitle(s string) string {
-	var sb strings.Builder
-	start := true
-	for _, r := range s {
-		if start {
-			sb.WriteString(upper(string(r)))
-		} else {
-			sb.WriteString(lower(string(r)))
-		}
-		start = isSpace(r) || strings.ContainsRune("-({[<", r)
-	}
-	return sb.String()
-}
-
 func indent(c *context, v any, p []any) any {
 	if _, ok := p[0].(markup); ok {
 		panic(c.errorf("indent by a string that is marked safe is not supported"))
@@ -84,7 +70,7 @@ func indent(c *context, v any, p []any) any {
 	lines := splitLines(s + "\n")
 	c.fits(len(s) + len(lines)*len(pad))
 	for i := range lines {
-		if i == 0 && boolArg(p[1], false) || i > 0 && (lines[i] != "" || boolArg(p[2], false)) {
+		if i == 0 && truth(p[1]) || i > 0 && (lines[i] != "" || truth(p[2])) {
 			lines[i] = pad + lines[i]
 		}
 	}
@@ -116,7 +102,7 @@ func valueOr(v, def any) any {
 
 func defaultFilter(_ *context, v any, p []any) any {
 	_, missing := v.(undefined)
-	if missing || boolArg(p[1], false) && !truth(v) {
+	if missing || truth(p[1]) && !truth(v) {
 		return valueOr(p[0], "")
 	}
 	return v

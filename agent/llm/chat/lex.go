@@ -3,7 +3,6 @@ package chat
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -32,7 +31,7 @@ const (
 
 type token struct {
 	kind kind
-	text string // decoded, for strings
+	text string // as written; decoded for strings
 	line int
 }
 
@@ -91,13 +90,13 @@ func (l *lexer) take(n int) string {
 	return s
 }
 
-// space matches the runes of isSpace.
-const space = `[\t-\r\x1c-\x20\x{85}\p{Z}]*`
+// space matches a rune of isSpace.
+const space = `[\t-\r\x1c-\x20\x{85}\p{Z}]`
 
 var (
 	opening  = regexp.MustCompile(`\{[{%#][-+]?`)
-	rawOpen  = regexp.MustCompile(`^` + space + `raw` + space + `-?%\}`)
-	rawClose = regexp.MustCompile(`\{%([-+]?)` + space + `endraw` + space + `([-+]?)%\}`)
+	rawOpen  = regexp.MustCompile(`^` + space + `*raw` + space + `*-?%\}`)
+	rawClose = regexp.MustCompile(`\{%([-+]?)` + space + `*endraw` + space + `*([-+]?)%\}`)
 )
 
 // next reads the text before the next tag, and the tag.
@@ -189,9 +188,6 @@ func (l *lexer) raw(open string) {
 	l.afterTag(rest[m[4]:m[5]], true)
 }
 
-// operators, longest first.
-var operators = []string{"**", "//", "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "~", "<", ">", "=", "(", ")", "[", "]", "{", "}", ",", ".", ":", "|"}
-
 var closingOf = map[string]string{"(": ")", "[": "]", "{": "}"}
 
 // expression reads tokens up to end. Inside brackets end does not count.
@@ -216,136 +212,83 @@ func (l *lexer) expression(end string, closing kind) {
 				return
 			}
 		}
-		switch op := l.operand(rest); op {
+		t := l.lexeme(rest)
+		if t.kind != tokOp {
+			continue
+		}
+		switch t.text {
 		case "(", "[", "{":
-			expected = append(expected, closingOf[op])
+			expected = append(expected, closingOf[t.text])
 		case ")", "]", "}":
-			if n := len(expected); n == 0 || expected[n-1] != op {
-				panic(l.errorf("unexpected '%s'", op))
+			if n := len(expected); n == 0 || expected[n-1] != t.text {
+				panic(l.errorf("unexpected '%s'", t.text))
 			}
 			expected = expected[:len(expected)-1]
 		}
 	}
 }
 
-// operand reads one token and returns it if it is an operator.
-func (l *lexer) operand(rest string) (op string) {
-	c := rest[0]
-	r, _ := utf8.DecodeRuneInString(rest)
-	switch {
-	case c == '\'' || c == '"':
-		l.str(rest)
-		return ""
-	case c >= '0' && c <= '9':
-		l.number(rest)
-		return ""
-	case c == '_' || unicode.IsLetter(r):
-		n := strings.IndexFunc(rest, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-		if n < 0 {
-			n = len(rest)
-		}
-		l.emit(tokName, rest[:n])
-		l.take(n)
-		return ""
-	}
-	i := slices.IndexFunc(operators, func(op string) bool { return strings.HasPrefix(rest, op) })
-	if i < 0 {
-		panic(l.errorf("unexpected character %q", r))
-	}
-	l.emit(tokOp, operators[i])
-	return l.take(len(operators[i]))
+// lexemes are the tokens of expressions, in the order in which they are tried.
+var lexemes = []struct {
+	kind    kind
+	pattern *regexp.Regexp
+}{
+	{tokString, regexp.MustCompile(`^(?s:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")`)},
+	{tokFloat, regexp.MustCompile(`^[0-9]+(_[0-9]+)*(\.[0-9]+(_[0-9]+)*([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)`)},
+	{tokInt, regexp.MustCompile(`^(0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|0+|[1-9](_?[0-9])*)`)},
+	{tokName, regexp.MustCompile(`^[_\p{L}][_\p{L}\p{Nd}]*`)},
+	{tokOp, regexp.MustCompile(`^(\*\*|//|==|!=|<=|>=|[-+*/%~<>=()\[\]{},.:|])`)},
 }
 
-var (
-	floatLit = regexp.MustCompile(`^[0-9]+(_[0-9]+)*(\.[0-9]+(_[0-9]+)*([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)`)
-	intLit   = regexp.MustCompile(`^(0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|0+|[1-9](_?[0-9])*)`)
-)
-
-func (l *lexer) number(rest string) {
-	// In a.0.1 there are two indices, not a fraction.
-	index := len(l.out) > 0 && l.out[len(l.out)-1].isOp(".")
-	if text := floatLit.FindString(rest); text != "" && !index {
-		l.emit(tokFloat, strings.ReplaceAll(text, "_", ""))
+// lexeme reads the token at the start of rest.
+func (l *lexer) lexeme(rest string) token {
+	afterDot := len(l.out) > 0 && l.out[len(l.out)-1].isOp(".")
+	for _, x := range lexemes {
+		text := x.pattern.FindString(rest)
+		if text == "" || x.kind == tokFloat && afterDot { // in a.0.1 there are two indices, not a fraction
+			continue
+		}
+		if x.kind == tokString {
+			l.emit(x.kind, l.unescape(text[1:len(text)-1]))
+		} else {
+			l.emit(x.kind, text)
+		}
 		l.take(len(text))
-		return
+		return l.out[len(l.out)-1]
 	}
-	text := intLit.FindString(rest)
-	plain := strings.ReplaceAll(text, "_", "")
-	if strings.Trim(plain, "0") == "" {
-		plain = "0"
+	if rest[0] == '\'' || rest[0] == '"' {
+		panic(l.errorf("a string is not closed"))
 	}
-	if _, err := strconv.ParseInt(plain, 0, 64); err != nil {
-		panic(l.errorf("bad number %q", text))
-	}
-	l.emit(tokInt, plain)
-	l.take(len(text))
+	r, _ := utf8.DecodeRuneInString(rest)
+	panic(l.errorf("unexpected character %q", r))
 }
 
-func (l *lexer) str(rest string) {
-	for i := 1; i < len(rest); i++ {
-		switch rest[i] {
-		case '\\':
-			i++
-		case rest[0]:
-			l.emit(tokString, l.unescape(rest[1:i]))
-			l.take(i + 1)
-			return
-		}
-	}
-	panic(l.errorf("a string is not closed"))
-}
-
-var simpleEscapes = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", '\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b", 'f': "\f", 'v': "\v", '\n': ""}
+var escapes = regexp.MustCompile(`(?s)\\(?:x.{0,2}|u.{0,4}|U.{0,8}|[0-7]{1,3}|.)`)
 
 // unescape decodes a string literal as Python's unicode-escape does. An
 // unknown escape is kept as it is.
 func (l *lexer) unescape(s string) string {
-	if !strings.Contains(s, "\\") {
-		return s
-	}
-	var sb strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' || i+1 == len(s) {
-			sb.WriteByte(s[i])
-			continue
-		}
-		i++
-		if as, ok := simpleEscapes[s[i]]; ok {
-			sb.WriteString(as)
-			continue
-		}
-		digits, base := 0, 16
-		switch c := s[i]; {
-		case c == 'x':
-			digits = 2
-		case c == 'u':
-			digits = 4
-		case c == 'U':
-			digits = 8
-		case c >= '0' && c <= '7':
-			base = 8
-			for digits < 3 && i+digits < len(s) && s[i+digits] >= '0' && s[i+digits] <= '7' {
-				digits++
-			}
-			i--
+	return escapes.ReplaceAllStringFunc(s, func(e string) string {
+		switch c := e[1]; {
+		case c == '\n':
+			return ""
+		case c == '\'' || c == '"':
+			return e[1:]
 		case c == 'N':
 			panic(l.errorf(`the escape \N is not supported`))
-		default:
-			sb.WriteByte('\\')
-			sb.WriteByte(c)
-			continue
+		case c >= '0' && c <= '7':
+			if code, err := strconv.ParseUint(e[1:], 8, 16); err == nil {
+				return string(rune(code))
+			}
+		case !strings.ContainsRune(`abfnrtvxuU\`, rune(c)):
+			return e
 		}
-		if i+1+digits > len(s) {
-			panic(l.errorf("an escape in a string is cut short"))
+		r, _, rest, err := strconv.UnquoteChar(e, 0)
+		if err != nil || rest != "" {
+			panic(l.errorf("bad escape %q in a string", e))
 		}
-		code, err := strconv.ParseUint(s[i+1:i+1+digits], base, 32)
-		if err != nil || !utf8.ValidRune(rune(code)) {
-			panic(l.errorf("bad escape %q in a string", `\`+s[i:i+1+digits]))
-		}
-		sb.WriteRune(rune(code))
-		i += digits
-	}
-	return sb.String()
+		return string(r)
+	})
 }
 
 // isSpace is Python's str.isspace.

@@ -60,37 +60,10 @@ func keepKind(f function) function {
 	return func(c *context, v any, a *args) any { return asKindOf(v, f(c, v, a)) }
 }
 
-// markupMethod returns the method of markup that corresponds to the method f
-// of strings. Arguments that become part of the text are escaped: all of
-// format's, the items of join and the replacement of replace.
-func markupMethod(name string, f function) function {
-	return func(c *context, v any, a *args) any {
-		escape := func(x any) any { return string(c.escaped(x)) }
-		if name == "join" {
-			escape = func(x any) any {
-				out := listOf()
-				for _, item := range c.iterate(x) {
-					out.items = append(out.items, string(c.escaped(item)))
-				}
-				return out
-			}
-		}
-		escapes := func(i int, key any) bool {
-			return name == "format" || name == "join" && (i == 0 || key == "iterable") || name == "replace" && (i == 1 || key == "new")
-		}
-		b := &args{name: a.name, pos: append([]any(nil), a.pos...)}
-		for i, x := range b.pos {
-			if escapes(i, nil) {
-				b.pos[i] = escape(x)
-			}
-		}
-		for _, e := range a.kw.entries {
-			x := e.value
-			if escapes(-1, e.key) {
-				x = escape(x)
-			}
-			b.kw.set(e.key, x)
-		}
-		return asMarkup(f(c, string(v.(markup)), b))
+// part returns the text of x as a part of v: escaped if v is markup.
+func (c *context) part(v, x any) string {
+	if _, ok := v.(markup); ok {
+		return string(c.escaped(x))
 	}
+	return c.str(x)
 }

@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -18,20 +20,22 @@ var stringMethods = map[string]function{
 	"rstrip":     stripper(strings.TrimRightFunc),
 	"upper":      onText(upper),
 	"lower":      onText(lower),
-	"title":      onText(pyTitle),
+	"title": onText(func(s string) string {
+		return title(s, func(r rune) bool { return !unicode.IsLetter(r) }, strings.ToTitle)
+	}),
 	"capitalize": onText(capitalize),
 	"split":      takes("sep maxsplit", split),
 	"rsplit":     takes("sep maxsplit", rsplit),
-	"splitlines": takes("", func(c *context, v any, _ []any) any { return c.stringList(splitLines(v.(string))) }),
+	"splitlines": takes("", func(c *context, v any, _ []any) any { return c.stringList(splitLines(c.str(v))) }),
 	"replace":    takes("old! new! count", replace),
 	"join": takes("iterable!", func(c *context, v any, p []any) any {
-		items := c.iterate(p[0])
-		for _, x := range items {
-			if _, ok := textOf(x); !ok {
+		_, escapes := v.(markup)
+		return c.join(c.each(c.iterate(p[0]), func(x any) any {
+			if _, ok := textOf(x); !ok && !escapes {
 				panic(c.errorf(".join needs strings, not a %s", typeName(x)))
 			}
-		}
-		return c.join(items, v.(string))
+			return c.part(v, x)
+		}), c.str(v))
 	}),
 	"find":         finder(strings.Index, false),
 	"rfind":        finder(strings.LastIndex, false),
@@ -39,7 +43,7 @@ var stringMethods = map[string]function{
 	"removeprefix": affixCut(strings.TrimPrefix),
 	"removesuffix": affixCut(strings.TrimSuffix),
 	"count": takes("sub!", func(c *context, v any, p []any) any {
-		return int64(strings.Count(v.(string), c.strArg(p[0], "")))
+		return int64(strings.Count(c.str(v), c.strArg(p[0], "")))
 	}),
 	"isdigit": every(unicode.IsDigit),
 	"isalpha": every(unicode.IsLetter),
@@ -98,8 +102,7 @@ func isUpper(s string) bool { return s == upper(s) && s != lower(s) }
 
 // affix is startswith and endswith. The argument is a string or a tuple of strings.
 func affix(has func(s, x string) bool) function {
-	return func(c *context, v any, a *args) any {
-		p := c.bind(a, 1, []string{"prefix"})
+	return takes("prefix!", func(c *context, v any, p []any) any {
 		options := []any{p[0]}
 		if l, ok := p[0].(*list); ok && l.tuple {
 			options = l.items
@@ -107,19 +110,19 @@ func affix(has func(s, x string) bool) function {
 		for _, o := range options {
 			x, ok := textOf(o)
 			if !ok {
-				panic(c.errorf("%s needs a string or a tuple of strings, not a %s", a.name, typeName(o)))
+				panic(c.errorf("an affix is a string or a tuple of strings, not a %s", typeName(o)))
 			}
 			c.compared(x)
-			if has(v.(string), x) {
+			if has(c.str(v), x) {
 				return true
 			}
 		}
 		return false
-	}
+	})
 }
 
 func affixCut(cut func(s, x string) string) function {
-	return takes("affix!", func(c *context, v any, p []any) any { return cut(v.(string), c.strArg(p[0], "")) })
+	return takes("affix!", func(c *context, v any, p []any) any { return cut(c.str(v), c.strArg(p[0], "")) })
 }
 
 // stripper is the methods strip, lstrip and rstrip, and the filter trim.
@@ -139,7 +142,7 @@ func stripper(trim func(string, func(rune) bool) string) function {
 
 func finder(find func(s, sub string) int, must bool) function {
 	return takes("sub!", func(c *context, v any, p []any) any {
-		s := v.(string)
+		s := c.str(v)
 		i := find(s, c.strArg(p[0], ""))
 		switch {
 		case i >= 0:
@@ -151,47 +154,46 @@ func finder(find func(s, sub string) int, must bool) function {
 	})
 }
 
-// splitArgs reads the arguments of split and rsplit; sep is "" for white space.
-func (c *context) splitArgs(p []any) (sep string, limit int) {
+// splitArgs reads the arguments of split and rsplit. sep is "" for white space;
+// n is the maximal number of parts, -1 without a limit.
+func (c *context) splitArgs(p []any) (sep string, n int) {
 	if !absent(p[0]) && p[0] != nil {
 		if sep = c.strArg(p[0], ""); sep == "" {
 			panic(c.errorf("empty separator"))
 		}
 	}
-	return sep, c.intArg(p[1], -1)
+	if n = c.intArg(p[1], -1); n >= 0 {
+		n++
+	}
+	return sep, n
 }
 
+var spaces = regexp.MustCompile(space + "+")
+
 func split(c *context, v any, p []any) any {
-	sep, limit := c.splitArgs(p)
-	s := v.(string)
+	sep, n := c.splitArgs(p)
 	if sep != "" {
-		if limit >= 0 {
-			return c.stringList(strings.SplitN(s, sep, limit+1))
-		}
-		return c.stringList(strings.Split(s, sep))
+		return c.stringList(strings.SplitN(c.str(v), sep, n))
 	}
-	var out []string
-	rest := strings.TrimLeftFunc(s, isSpace)
-	for rest != "" {
-		i := strings.IndexFunc(rest, isSpace)
-		if i < 0 || limit >= 0 && len(out) == limit {
-			out = append(out, rest)
-			break
-		}
-		out = append(out, rest[:i])
-		rest = strings.TrimLeftFunc(rest[i:], isSpace)
+	return c.stringList(dropEnd(spaces.Split(strings.TrimLeftFunc(c.str(v), isSpace), n)))
+}
+
+// dropEnd returns parts without the last one if it is empty.
+func dropEnd(parts []string) []string {
+	if last := len(parts) - 1; parts[last] == "" {
+		return parts[:last]
 	}
-	return c.stringList(out)
+	return parts
 }
 
 func rsplit(c *context, v any, p []any) any {
-	sep, limit := c.splitArgs(p)
+	sep, n := c.splitArgs(p)
 	if sep == "" {
 		panic(c.errorf(".rsplit without a separator is not supported"))
 	}
-	parts := strings.Split(v.(string), sep)
-	if limit >= 0 && len(parts) > limit+1 {
-		head := len(parts) - limit
+	parts := strings.Split(c.str(v), sep)
+	if n > 0 && len(parts) > n {
+		head := len(parts) - n + 1
 		parts = append([]string{strings.Join(parts[:head], sep)}, parts[head:]...)
 	}
 	return c.stringList(parts)
@@ -207,27 +209,18 @@ func (c *context) stringList(parts []string) any {
 	return out
 }
 
+// lineEnds replaces the line ends of Python's str.splitlines.
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "\n",
+	"\x1c", "\n", "\x1d", "\n", "\x1e", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
+
 // splitLines is Python's str.splitlines.
 func splitLines(s string) []string {
-	var out []string
-	for s != "" {
-		i := strings.IndexAny(s, "\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029")
-		if i < 0 {
-			return append(out, s)
-		}
-		out = append(out, s[:i])
-		_, n := utf8.DecodeRuneInString(s[i:])
-		if strings.HasPrefix(s[i:], "\r\n") {
-			n = 2
-		}
-		s = s[i+n:]
-	}
-	return out
+	return dropEnd(strings.Split(lineEnds.Replace(s), "\n"))
 }
 
 // replace is the method and the filter of that name.
 func replace(c *context, v any, p []any) any {
-	s, from, to := c.str(v), c.str(p[0]), c.str(p[1])
+	s, from, to := c.str(v), c.str(p[0]), c.part(v, p[1])
 	n := -1
 	if p[2] != nil {
 		n = c.intArg(p[2], -1)
@@ -240,73 +233,52 @@ func replace(c *context, v any, p []any) any {
 	return c.text(strings.Replace(s, from, to, n))
 }
 
+var formatField = regexp.MustCompile(`\{\{|\}\}|\{[^}]*\}|[{}]`)
+
 // pyFormat is str.format with {}, {0} and {name}, without format specifications.
 func pyFormat(c *context, self any, a *args) any {
-	s := self.(string)
-	var sb strings.Builder
-	next := 0
-	for i := 0; i < len(s); i++ {
-		if strings.HasPrefix(s[i:], "{{") || strings.HasPrefix(s[i:], "}}") {
-			sb.WriteByte(s[i])
-			i++
-			continue
+	next, size := 0, 0
+	return c.text(formatField.ReplaceAllStringFunc(c.str(self), func(s string) string {
+		if s == "{{" || s == "}}" {
+			return s[:1]
 		}
-		if s[i] == '}' {
-			panic(c.errorf(".format: a single '}'"))
+		if len(s) == 1 {
+			panic(c.errorf(".format: a single '%s'", s))
 		}
-		if s[i] != '{' {
-			sb.WriteByte(s[i])
-			continue
-		}
-		end := strings.IndexByte(s[i:], '}')
-		if end < 0 {
-			panic(c.errorf(".format: a single '{'"))
-		}
-		field := s[i+1 : i+end]
-		i += end
-		n := -1 // the position of the argument
-		switch {
-		case strings.ContainsAny(field, ":!.[{"):
+		field := s[1 : len(s)-1]
+		if strings.ContainsAny(field, ":!.[{") {
 			panic(c.errorf(".format: the field {%s} is not supported", field))
-		case field == "":
-			n = next
+		}
+		if field == "" {
+			field = strconv.Itoa(next)
 			next++
-		case strings.Trim(field, "0123456789") == "" && len(field) < 6:
-			n = 0
-			for _, d := range field {
-				n = 10*n + int(d-'0')
-			}
 		}
 		v, ok := a.kw.get(field)
-		if n >= 0 {
-			if ok = n < len(a.pos); ok {
-				v = a.pos[n]
-			}
+		if n, err := strconv.ParseUint(field, 10, 16); err == nil && int(n) < len(a.pos) {
+			v, ok = a.pos[n], true
 		}
 		if !ok {
 			panic(c.errorf(".format has no argument for {%s}", field))
 		}
-		sb.WriteString(c.str(v))
-		c.fits(sb.Len())
-	}
-	return c.text(sb.String())
+		text := c.part(self, v)
+		size += len(text)
+		c.fits(size)
+		return text
+	}))
 }
 
-// pyTitle is str.title: a letter after a non-letter is upper case, others lower.
-func pyTitle(s string) string {
+// title converts the runes that follow a separator, and the first one, with
+// first, and the others to lower case.
+func title(s string, separates func(rune) bool, first func(string) string) string {
 	var sb strings.Builder
-	inWord := false
+	before := ' '
 	for _, r := range s {
-		switch isLetter := unicode.IsLetter(r); {
-		case !isLetter:
-			sb.WriteRune(r)
-			inWord = false
-		case inWord:
+		if separates(before) {
+			sb.WriteString(first(string(r)))
+		} else {
 			sb.WriteString(lower(string(r)))
-		default:
-			sb.WriteRune(unicode.ToTitle(r))
-			inWord = true
 		}
+		before = r
 	}
 	return sb.String()
 }

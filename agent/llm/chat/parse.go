@@ -219,13 +219,11 @@ func (p *parser) forTag(line int) stmt {
 	return f.run
 }
 
-var reserved = []string{"true", "false", "none", "True", "False", "None", "and", "or", "not", "in", "is", "if", "else"}
-
 // variable reads a name that can be assigned to.
 func (p *parser) variable() string {
 	line := p.peek().line
 	name := p.name()
-	if slices.Contains(reserved, name) {
+	if _, constant := constants[name]; constant || slices.Contains(keywords, name) {
 		panic(p.errorf(line, "'%s' cannot be assigned to", name))
 	}
 	return name

@@ -1,6 +1,10 @@
 package chat
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Binding powers of the binary operators, as in Jinja: a higher one binds
 // tighter. Comparisons chain and conditional expressions are not binary; they
@@ -188,18 +192,19 @@ func (p *parser) unary(withFilters bool) expr {
 
 func literal(v any) expr { return func(*context) any { return v } }
 
+var (
+	constants = map[string]any{"true": true, "True": true, "false": false, "False": false, "none": nil, "None": nil}
+	keywords  = []string{"and", "or", "not", "in", "is", "if", "else"}
+)
+
 func (p *parser) primary() expr {
 	t := p.next()
 	switch t.kind {
 	case tokName:
-		switch t.text {
-		case "true", "True":
-			return literal(true)
-		case "false", "False":
-			return literal(false)
-		case "none", "None":
-			return literal(nil)
-		case "and", "or", "in", "is", "if", "else", "not":
+		if v, ok := constants[t.text]; ok {
+			return literal(v)
+		}
+		if slices.Contains(keywords, t.text) {
 			panic(p.errorf(t.line, "unexpected '%s'", t.text))
 		}
 		return func(c *context) any {
@@ -216,7 +221,7 @@ func (p *parser) primary() expr {
 	case tokInt:
 		return p.integer(t)
 	case tokFloat:
-		f, err := strconv.ParseFloat(t.text, 64)
+		f, err := strconv.ParseFloat(strings.ReplaceAll(t.text, "_", ""), 64)
 		if err != nil {
 			panic(p.errorf(t.line, "bad number %s", t.text))
 		}
@@ -442,9 +447,6 @@ func (p *parser) filter(x expr, line int) expr {
 	}
 }
 
-// afterTest lists the names that may follow a test without being its argument.
-var afterTest = map[string]bool{"else": true, "or": true, "and": true, "if": true, "is": true, "in": true, "not": true, "recursive": true}
-
 func (p *parser) test(x expr, line int) expr {
 	not := p.skipName("not")
 	name := p.name()
@@ -453,7 +455,7 @@ func (p *parser) test(x expr, line int) expr {
 	switch {
 	case t.isOp("("):
 		list = p.arguments()
-	case t.kind == tokString, t.kind == tokInt, t.kind == tokFloat, t.isOp("["), t.isOp("{"), t.kind == tokName && !afterTest[t.text]:
+	case t.kind == tokString, t.kind == tokInt, t.kind == tokFloat, t.isOp("["), t.isOp("{"), t.kind == tokName && t.text != "recursive" && !slices.Contains(keywords, t.text):
 		list.pos = []expr{p.postfix(p.primary())}
 	}
 	return func(c *context) any {

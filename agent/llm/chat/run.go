@@ -118,45 +118,43 @@ type loop struct {
 	i     int
 }
 
-// attribute returns loop.name. There are no recursive loops, so depth is 1.
+// attribute returns loop.name.
 func (l *loop) attribute(name string) any {
-	n := len(l.items)
-	switch name {
-	case "index":
-		return int64(l.i + 1)
-	case "index0":
-		return int64(l.i)
-	case "revindex":
-		return int64(n - l.i)
-	case "revindex0":
-		return int64(n - l.i - 1)
-	case "first":
-		return l.i == 0
-	case "last":
-		return l.i == n-1
-	case "length":
-		return int64(n)
-	case "depth":
-		return int64(1)
-	case "depth0":
-		return int64(0)
-	case "previtem":
-		if l.i > 0 {
-			return l.items[l.i-1]
-		}
-	case "nextitem":
-		if l.i+1 < n {
-			return l.items[l.i+1]
-		}
-	case "cycle":
+	if f := loopAttributes[name]; f != nil {
+		return f(l)
+	}
+	return undefined{"'loop." + name + "'"}
+}
+
+// loopAttributes are the attributes of a loop. There are no recursive loops, so
+// depth is 1.
+var loopAttributes = map[string]func(l *loop) any{
+	"index":     func(l *loop) any { return int64(l.i + 1) },
+	"index0":    func(l *loop) any { return int64(l.i) },
+	"revindex":  func(l *loop) any { return int64(len(l.items) - l.i) },
+	"revindex0": func(l *loop) any { return int64(len(l.items) - l.i - 1) },
+	"first":     func(l *loop) any { return l.i == 0 },
+	"last":      func(l *loop) any { return l.i == len(l.items)-1 },
+	"length":    func(l *loop) any { return int64(len(l.items)) },
+	"depth":     func(*loop) any { return int64(1) },
+	"depth0":    func(*loop) any { return int64(0) },
+	"previtem":  func(l *loop) any { return l.neighbour(l.i-1, "'loop.previtem'") },
+	"nextitem":  func(l *loop) any { return l.neighbour(l.i+1, "'loop.nextitem'") },
+	"cycle": func(l *loop) any {
 		return &callable{name: "loop.cycle", f: func(c *context, _ any, a *args) any {
 			if len(a.pos) == 0 || a.kw.len() > 0 {
 				panic(c.errorf("loop.cycle needs values"))
 			}
 			return a.pos[l.i%len(a.pos)]
 		}}
+	},
+}
+
+func (l *loop) neighbour(i int, what string) any {
+	if i < 0 || i >= len(l.items) {
+		return undefined{what}
 	}
-	return undefined{"'loop." + name + "'"}
+	return l.items[i]
 }
 
 // macro is a compiled macro tag.

@@ -89,7 +89,7 @@ func (c *context) key(x, attribute, caseSensitive any) any {
 	if !absent(attribute) && attribute != nil {
 		x = c.path(x, attribute)
 	}
-	if s, ok := textOf(x); ok && !boolArg(caseSensitive, false) {
+	if s, ok := textOf(x); ok && !truth(caseSensitive) {
 		c.read(s)
 		return lower(s)
 	}
@@ -115,7 +115,7 @@ func (c *context) sortBy(items []any, key func(any) any, reverse any) any {
 	}
 	slices.SortStableFunc(all, func(a, b keyed) int {
 		c.spend(0)
-		if boolArg(reverse, false) {
+		if truth(reverse) {
 			return c.compare(b.key, a.key, 0)
 		}
 		return c.compare(a.key, b.key, 0)

@@ -2,7 +2,6 @@ package chat
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 )
@@ -19,7 +18,7 @@ type jsonStyle struct {
 // toJSON is Hugging Face's tojson: json.dumps with ensure_ascii off. Nothing is
 // escaped for HTML and objects keep their order.
 func toJSON(c *context, v any, p []any) any {
-	style := &jsonStyle{ascii: boolArg(p[0], false), item: ", ", pair: ": ", sorted: boolArg(p[3], false)}
+	style := &jsonStyle{ascii: truth(p[0]), item: ", ", pair: ": ", sorted: truth(p[3])}
 	if !absent(p[1]) && p[1] != nil {
 		style.pretty, style.item = true, ","
 		var ok bool
@@ -46,15 +45,11 @@ func (c *context) writeJSON(sb *strings.Builder, v any, style *jsonStyle, depth 
 	c.nested(depth)
 	c.fits(sb.Len())
 	c.spend(1)
+	if text, ok := jsonScalar(v); ok {
+		sb.WriteString(text)
+		return
+	}
 	switch v := unwrap(v).(type) {
-	case nil:
-		sb.WriteString("null")
-	case bool:
-		sb.WriteString(strconv.FormatBool(v))
-	case int64:
-		sb.WriteString(strconv.FormatInt(v, 10))
-	case float64:
-		sb.WriteString(jsonFloat(v))
 	case string:
 		c.read(v)
 		jsonString(sb, v, style.ascii)
@@ -67,7 +62,10 @@ func (c *context) writeJSON(sb *strings.Builder, v any, style *jsonStyle, depth 
 		}
 		writeItems(sb, "{", "}", pairs.items, style, depth, func(x any) {
 			pair := x.(*list).items
-			key := c.jsonKey(pair[0])
+			key, ok := textOf(pair[0])
+			if !ok {
+				key, _ = jsonScalar(pair[0])
+			}
 			c.read(key)
 			jsonString(sb, key, style.ascii)
 			sb.WriteString(style.pair)
@@ -99,32 +97,22 @@ func writeItems(sb *strings.Builder, open, closing string, items []any, style *j
 	sb.WriteString(closing)
 }
 
-func jsonFloat(f float64) string {
-	switch {
-	case math.IsNaN(f):
-		return "NaN"
-	case math.IsInf(f, 1):
-		return "Infinity"
-	case math.IsInf(f, -1):
-		return "-Infinity"
-	}
-	return floatRepr(f)
-}
+// jsonFloats are the names that JSON as Python writes it has for floats.
+var jsonFloats = strings.NewReplacer("nan", "NaN", "inf", "Infinity")
 
-func (c *context) jsonKey(k any) string {
-	switch k := unwrap(k).(type) {
-	case string:
-		return k
+// jsonScalar returns the JSON of none, a boolean or a number.
+func jsonScalar(v any) (text string, ok bool) {
+	switch v := v.(type) {
 	case nil:
-		return "null"
+		return "null", true
 	case bool:
-		return strconv.FormatBool(k)
+		return strconv.FormatBool(v), true
 	case int64:
-		return strconv.FormatInt(k, 10)
+		return strconv.FormatInt(v, 10), true
 	case float64:
-		return jsonFloat(k)
+		return jsonFloats.Replace(floatRepr(v)), true
 	}
-	panic(c.errorf("a %s cannot be a key in JSON", typeName(k)))
+	return "", false
 }
 
 var jsonEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`, '\f': `\f`, '\b': `\b`}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,42 +43,33 @@ type callable struct {
 	f    function
 }
 
-func typeName(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "none"
-	case bool:
-		return "boolean"
-	case int64:
-		return "integer"
-	case float64:
-		return "float"
-	case string, markup:
-		return "string"
-	case *iterator:
-		return "iterator"
-	case *list:
-		if v.tuple {
-			return "tuple"
-		}
-		return "list"
-	case *dict:
-		return "mapping"
-	case undefined:
-		return "undefined"
-	case *namespace:
-		return "namespace"
-	case *loop:
-		return "loop"
-	case *callable:
-		return "function"
-	}
-	return fmt.Sprintf("%T", v)
+var typeNames = map[reflect.Type]string{
+	nil:                           "none",
+	reflect.TypeFor[bool]():       "boolean",
+	reflect.TypeFor[int64]():      "integer",
+	reflect.TypeFor[float64]():    "float",
+	reflect.TypeFor[string]():     "string",
+	reflect.TypeFor[markup]():     "string",
+	reflect.TypeFor[*iterator]():  "iterator",
+	reflect.TypeFor[*list]():      "list",
+	reflect.TypeFor[*dict]():      "mapping",
+	reflect.TypeFor[undefined]():  "undefined",
+	reflect.TypeFor[*namespace](): "namespace",
+	reflect.TypeFor[*loop]():      "loop",
+	reflect.TypeFor[*callable]():  "function",
 }
 
+func typeName(v any) string {
+	if l, ok := v.(*list); ok && l.tuple {
+		return "tuple"
+	}
+	return typeNames[reflect.TypeOf(v)]
+}
+
+// truth is Python's bool(). An absent argument is false.
 func truth(v any) bool {
 	switch v := v.(type) {
-	case nil, undefined:
+	case nil, undefined, absentArg:
 		return false
 	case bool:
 		return v

@@ -75,8 +75,8 @@ func (r *Record) Complete(t *data.Task) {
 			r.Prompt = append(r.Prompt, RecordMessage{Role: role, Content: m.text()})
 		}
 	}
-	inReward(r)
-	inExtra(r)
+	setDefault(&r.RewardModel, &RecordReward{})
+	setDefault(&r.ExtraInfo, &RecordExtra{})
 	if r.RewardModel.GroundTruth == nil || r.ExtraInfo.Conversations == nil {
 		text := conversationText(r.Conversations)
 		setDefault(&r.RewardModel.GroundTruth, &text)

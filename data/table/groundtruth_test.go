@@ -1,11 +1,13 @@
 package table
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
 )
 
 // A structured ground truth stays JSON, for the score function that reads it.
@@ -31,5 +33,35 @@ func TestGroundTruthOfJSON(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"a", `{"target": 24}`, `["a"]`, "", "", "7"}, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// A struct in a parquet file becomes JSON, too. Unread columns, such as a number
+// without JSON, are reported and skipped.
+func TestGroundTruthOfParquet(t *testing.T) {
+	type truth struct {
+		Target []string `parquet:"target,list"`
+	}
+	type model struct {
+		GroundTruth truth   `parquet:"ground_truth"`
+		Weight      float64 `parquet:"weight"`
+	}
+	type row struct {
+		ItemID      string  `parquet:"item_id"`
+		Index       float64 `parquet:"index"`
+		Prompt      string  `parquet:"prompt"`
+		RewardModel model   `parquet:"reward_model"`
+	}
+	path := filepath.Join(t.TempDir(), "in.parquet")
+	nan := math.NaN()
+	if err := parquet.WriteFile(path, []row{{"x_1", nan, "p", model{truth{[]string{"<a>", "b"}}, nan}}}); err != nil {
+		t.Fatal(err)
+	}
+	src, records := readRecords(t, path)
+	if d := cmp.Diff([]string{"index", "prompt", "reward_model.weight"}, src.Others); d != "" {
+		t.Error(d)
+	}
+	if r := records[0]; r.Index != nil || r.Prompt != nil || *r.RewardModel.GroundTruth != `{"target":["<a>","b"]}` {
+		t.Errorf("record %+v, ground truth %s", r, *r.RewardModel.GroundTruth)
 	}
 }

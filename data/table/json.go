@@ -13,20 +13,15 @@ import (
 	"strconv"
 )
 
-// readJSON reads records in the style of AgentTraj, one per line or in an array. It
-// passes each to row with its number, from 0, the line where it begins, from 1,
-// and its text.
-func readJSON(ctx context.Context, in *bufio.Reader, row func(n, line int, raw []byte, r *Record) error) (array bool, err error) {
+// readJSON reads records in the style of AgentTraj, one per line or in an array.
+func readJSON(ctx context.Context, in *bufio.Reader, visit func(*Entry) error) (array bool, err error) {
 	return eachObject(ctx, in, func(n, line int, raw []byte) error {
-		var j jsonRow
-		if err := json.Unmarshal(raw, &j); err != nil {
+		r, err := parseRecord(raw)
+		if err != nil {
 			return fmt.Errorf("row %d, line %d: %w", n, line+linesBefore(raw, err), err)
 		}
-		r, err := j.record()
-		if err != nil {
-			return fmt.Errorf("row %d, line %d: %w", n, line, err)
-		}
-		return row(n, line, raw, &r)
+		columns := func() []string { return columnsOf(raw) }
+		return visit(&Entry{N: n, Line: line, Record: r, columns: columns})
 	})
 }
 
@@ -65,16 +60,21 @@ type jsonRow struct {
 	} `json:"extra_info"`
 }
 
-func (j *jsonRow) record() (Record, error) {
-	r := Record{DataSource: j.DataSource, Conversations: j.Conversations, Prompt: j.Prompt, Ability: textIn(j.Ability)}
+// parseRecord parses a row in JSON.
+func parseRecord(raw []byte) (*Record, error) {
+	var j jsonRow
+	if err := json.Unmarshal(raw, &j); err != nil {
+		return nil, err
+	}
+	r := &Record{DataSource: j.DataSource, Conversations: j.Conversations, Prompt: j.Prompt, Ability: textIn(j.Ability)}
 	var err error
 	if r.ItemID, err = idIn("item_id", j.ItemID); err != nil {
-		return r, err
+		return nil, err
 	}
 	if deref(r.ItemID) == "" {
 		id, err := idIn("id", j.ID)
 		if err != nil {
-			return r, err
+			return nil, err
 		}
 		r.ItemID = cmp.Or(id, r.ItemID)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/parquet-go/parquet-go"
 )
@@ -16,29 +17,89 @@ const maxUnpacked = 4 << 30
 
 const parquetMagic = "PAR1"
 
-// readParquet reads OpenManus-RL's rows (protocol 7.1). Missing columns count as
-// null; others lists the columns that are not read.
-func readParquet(ctx context.Context, f io.ReaderAt, size int64, row func(n int, r *Record) error) (others []string, err error) {
+// readParquet reads OpenManus-RL's rows (protocol 7.1) as the JSON rows with the
+// same columns. Missing columns count as null; others lists the columns that are
+// not read.
+func readParquet(ctx context.Context, f io.ReaderAt, size int64, visit func(*Entry) error) (others []string, err error) {
 	pf, err := openParquet(f, size)
 	if err != nil {
 		return nil, err
 	}
 	defer malformed(&err)
-	leaves, others, err := bindLeaves(pf.Schema())
-	if err != nil {
-		return nil, err
+	read, others := recordColumns(pf.Schema())
+	columns := func() (names []string) {
+		for _, field := range pf.Schema().Fields() {
+			names = append(names, field.Name())
+		}
+		slices.Sort(names)
+		return names
 	}
 	err = eachRow(ctx, pf, func(n int, values parquet.Row) error {
-		var r Record
-		values.Range(func(column int, values []parquet.Value) bool {
-			if l, ok := leaves[column]; ok {
-				l.read(&r, values)
-			}
-			return true
-		})
-		return row(n, &r)
+		row, err := reconstruct(pf.Schema(), values)
+		if err != nil {
+			return fmt.Errorf("row %d: %w", n, err)
+		}
+		text, err := plainJSON(selected(row, read))
+		if err != nil {
+			return fmt.Errorf("row %d: %w", n, err)
+		}
+		r, err := parseRecord(text)
+		if err != nil {
+			return fmt.Errorf("row %d: %w", n, err)
+		}
+		return visit(&Entry{N: n, Record: r, columns: columns})
 	})
 	return others, err
+}
+
+// recordColumns returns the columns of a Record in a schema, each with the fields
+// to read if it is a struct, and the paths of the other leaf columns.
+func recordColumns(s *parquet.Schema) (read map[string][]string, others []string) {
+	read = map[string][]string{}
+	for _, path := range s.Columns() {
+		column, last := path[0], path[len(path)-1]
+		var fields []string
+		ok := len(path) == 1
+		switch column {
+		case "data_source", "ability":
+		case "item_id", "id", "index":
+			leaf, _ := s.Lookup(path...)
+			ok = ok && slices.Contains([]parquet.Kind{parquet.ByteArray, parquet.Int32, parquet.Int64}, leaf.Node.Type().Kind())
+		case "conversations", "prompt": // writers name lists and their elements differently
+			ok = slices.Contains([]string{"from", "value", "role", "content", "loss"}, last)
+		case "reward_model":
+			fields = []string{"ground_truth", "style"}
+			ok = len(path) > 1 && (path[1] == "ground_truth" || len(path) == 2 && last == "style")
+		case "extra_info":
+			fields = []string{"conversations", "index", "split"}
+			ok = len(path) == 2 && slices.Contains(fields, last)
+		default:
+			ok = false
+		}
+		if ok {
+			read[column] = fields
+		} else {
+			others = append(others, strings.Join(path, "."))
+		}
+	}
+	return read, others
+}
+
+// selected returns the columns of a row that read lists. Other columns may hold
+// values without JSON, such as NaN.
+func selected(row map[string]any, read map[string][]string) map[string]any {
+	out := map[string]any{}
+	for name, fields := range read {
+		out[name] = row[name]
+		if group, ok := row[name].(map[string]any); ok && fields != nil {
+			kept := map[string]any{}
+			for _, field := range fields {
+				kept[field] = group[field]
+			}
+			out[name] = kept
+		}
+	}
+	return out
 }
 
 // eachRow visits the rows of a file with their numbers, from 0. A row is valid
@@ -102,19 +163,6 @@ func malformed(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("malformed parquet file: %v", p)
 	}
-}
-
-// parquetColumns lists the top-level columns of a parquet file.
-func parquetColumns(f io.ReaderAt, size int64) (names []string) {
-	pf, err := openParquet(f, size)
-	if err != nil {
-		return nil
-	}
-	for _, field := range pf.Schema().Fields() {
-		names = append(names, field.Name())
-	}
-	slices.Sort(names)
-	return names
 }
 
 // openParquet opens a parquet file whose stated size is within the limits.

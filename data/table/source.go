@@ -103,8 +103,7 @@ func readSource(ctx context.Context, path string, visit func(*Entry) error) (Sou
 	if is, err := isParquet(f); err != nil {
 		return Source{}, err
 	} else if is {
-		columns := func() []string { return parquetColumns(f, size) }
-		others, err := readParquet(ctx, f, size, func(n int, r *Record) error { return visit(&Entry{N: n, Record: r, columns: columns}) })
+		others, err := readParquet(ctx, f, size, visit)
 		return Source{Format: ParquetFile, Others: others}, err
 	}
 	text, err := dump.NewText(f)
@@ -117,9 +116,7 @@ func readSource(ctx context.Context, path string, visit func(*Entry) error) (Sou
 		return readDumpFile(ctx, path, visit)
 	}
 	src := Source{Format: LinesFile, Compressed: text.Compressed()}
-	array, err := readJSON(ctx, in, func(n, line int, raw []byte, r *Record) error {
-		return visit(&Entry{N: n, Line: line, Record: r, columns: func() []string { return columnsOf(raw) }})
-	})
+	array, err := readJSON(ctx, in, visit)
 	if array {
 		src.Format = ArrayFile
 	}

@@ -1,6 +1,7 @@
 package dump
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 )
 
 // Continue opens a dump to append to it, or creates it. The header must be that of
-// the dump. An incomplete last line is cut off, and so are the episodes of an
+// the dump. An incomplete last line is removed, and so are the episodes of an
 // incomplete wave, since the missing episodes would have shared its batches.
 // Episodes for which drop, if not nil, returns true are removed; visit receives
 // the others. Both see them without tokens and texts.
@@ -32,11 +33,16 @@ func Continue(path string, h Header, drop func(*data.Episode) bool, visit func(*
 }
 
 func resume(f *os.File, path string, h Header, drop func(*data.Episode) bool, visit func(*data.Episode) error) (*Writer, error) {
-	var kept keptLines
+	var episodes []*data.Episode
 	seen := false
-	end, compressed, err := scan(f, func(line []byte, end int64) error {
+	lines, end, err := scan(f, func(line []byte) error {
 		if seen {
-			return kept.add(line, end)
+			e, err := outline(line)
+			if err != nil {
+				return fmt.Errorf("episode %d: %w", len(episodes), err)
+			}
+			episodes = append(episodes, e)
+			return nil
 		}
 		seen = true
 		was, err := parseHeader(line)
@@ -46,102 +52,87 @@ func resume(f *os.File, path string, h Header, drop func(*data.Episode) bool, vi
 		if diff := was.Differences(h); len(diff) > 0 {
 			return fmt.Errorf("it was begun with other options:\n  %s\nuse the same options, or choose another file", strings.Join(diff, "\n  "))
 		}
-		kept.end = end
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	compressed := lines.Compressed()
 	if !seen {
-		if err := checkTornHeader(f, compressed); err != nil {
+		if err := checkTornHeader(f); err != nil {
 			return nil, err
 		}
 		return start(f, path, compressed || compressedName(path), h)
 	}
-	if end, err = kept.wholeWaves(end); err != nil {
-		return nil, err
-	}
-	keep, waves, left := make([]bool, len(kept.episodes)), map[int]int{}, 0
-	for i, e := range kept.episodes {
+	keep, waves := make([]bool, len(episodes)), map[int]int{}
+	for i, e := range wholeWaves(episodes) {
 		if drop != nil && drop(e) {
 			continue
 		}
 		keep[i] = true
-		left++
 		waves[e.Wave]++
 		if err := visit(e); err != nil {
 			return nil, err
 		}
 	}
-	if left < len(keep) {
+	if slices.Contains(keep, false) || compressed && lines.Torn() {
 		return rewrite(f, path, h.Weights, compressed, keep, waves)
 	}
-	if err := f.Truncate(end); err != nil {
+	if compressed {
+		if end, err = f.Seek(0, io.SeekEnd); err != nil {
+			return nil, err
+		}
+	} else if err := f.Truncate(end); err != nil {
 		return nil, err
 	}
 	return newWriter(f, path, h.Weights, compressed, end)
 }
 
-// keptLines holds the episodes of a dump to continue, without their tokens and
-// texts, so that a large dump fits into memory.
-type keptLines struct {
-	episodes []*data.Episode
-	before   []int64 // offset of each episode's line; 0 if the file cannot be cut there
-	end      int64   // offset after the last line
-}
-
-func (k *keptLines) add(line []byte, end int64) error {
+// outline parses the line of an episode without its tokens and texts, so that the
+// outlines of a large dump fit into memory.
+func outline(line []byte) (*data.Episode, error) {
 	var l episodeLine
 	if err := json.Unmarshal(line, &l); err != nil {
-		return fmt.Errorf("episode %d: %w", len(k.episodes), err)
+		return nil, err
 	}
 	e := l.episode()
 	e.Tokens, e.Mask, e.LogProbs, e.Turns, e.Messages, e.Exchanges, e.Created = nil, nil, nil, nil, nil, nil, nil
-	k.episodes = append(k.episodes, e)
-	k.before = append(k.before, k.end)
-	k.end = end
-	return nil
+	return e, nil
 }
 
-// wholeWaves drops the episodes of the last wave if it is incomplete. It returns the
-// offset where the file is to be cut, end if nothing is dropped.
-func (k *keptLines) wholeWaves(end int64) (int64, error) {
-	n := len(k.episodes)
-	if n == 0 || k.episodes[n-1].Wave == 0 {
-		return end, nil
+// wholeWaves returns the episodes without those of the last wave if it is
+// incomplete.
+func wholeWaves(episodes []*data.Episode) []*data.Episode {
+	n := len(episodes)
+	if n == 0 || episodes[n-1].Wave == 0 {
+		return episodes
 	}
-	last := k.episodes[n-1]
+	last := episodes[n-1]
 	first := n
-	for first > 0 && k.episodes[first-1].Wave == last.Wave {
+	for first > 0 && episodes[first-1].Wave == last.Wave {
 		first--
 	}
 	if n-first >= last.WaveSize {
-		return end, nil
+		return episodes
 	}
-	if k.before[first] == 0 {
-		return 0, fmt.Errorf("wave %d is incomplete and cannot be cut off, since the file was compressed again: decompress it and continue the plain file", last.Wave)
-	}
-	end, k.episodes = k.before[first], k.episodes[:first]
-	return end, nil
+	return episodes[:first]
 }
 
 // checkTornHeader verifies that a file without a complete line is empty or the
 // beginning of a dump.
-func checkTornHeader(f *os.File, compressed bool) error {
-	if compressed {
-		// The content of an incomplete frame is unknown, but a header is short.
-		if st, err := f.Stat(); err != nil || st.Size() > 64<<10 {
-			return errors.Join(err, errors.New("it is not a dump: choose another file"))
-		}
-		return nil
-	}
+func checkTornHeader(f *os.File) error {
 	const begin = `{"format":"` + Format + `"`
-	buf := make([]byte, len(begin))
-	n, err := f.ReadAt(buf, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
+	st, err := f.Stat()
+	if err != nil {
 		return err
 	}
-	if !strings.HasPrefix(begin, string(buf[:n])) {
+	text := make([]byte, min(int(st.Size()), len(begin)))
+	if _, err := f.ReadAt(text, 0); err != nil {
+		return err
+	}
+	// The content of an incomplete frame is unknown, but a header is short.
+	packed := bytes.HasPrefix(zstdMagic, text[:min(len(text), len(zstdMagic))]) && st.Size() <= 64<<10
+	if !packed && !strings.HasPrefix(begin, string(text)) {
 		return errors.New("it is not a dump: choose another file")
 	}
 	return nil

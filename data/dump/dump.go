@@ -90,10 +90,11 @@ func orEmpty[T any](s []T) []T {
 	return s
 }
 
-// Reader reads a dump, plain or compressed with zstd, one episode at a time.
+// Reader reads a dump, plain or compressed with zstd, one episode at a time. Its
+// lines include the header, which is line 1.
 type Reader struct {
+	*LineReader
 	path   string
-	lines  *LineReader
 	header Header
 }
 
@@ -103,7 +104,7 @@ func Open(path string) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open dump: %w", err)
 	}
-	r := &Reader{path: path, lines: lines}
+	r := &Reader{LineReader: lines, path: path}
 	if err := r.readHeader(); err != nil {
 		_ = lines.Close()
 		return nil, fmt.Errorf("open dump %s: %w", path, err)
@@ -112,7 +113,7 @@ func Open(path string) (*Reader, error) {
 }
 
 func (r *Reader) readHeader() error {
-	text, err := r.lines.Next()
+	text, err := r.LineReader.Next()
 	if errors.Is(err, io.EOF) {
 		return errors.New("it has no header line: it is not a dump, or its writing was interrupted at once")
 	}
@@ -149,7 +150,7 @@ func (r *Reader) Header() Header { return r.header }
 
 // Next returns the next episode. The error after the last one is io.EOF.
 func (r *Reader) Next() (*data.Episode, error) {
-	text, err := r.lines.Next()
+	text, err := r.LineReader.Next()
 	if err != nil {
 		if errors.Is(err, io.EOF) {
 			return nil, io.EOF
@@ -158,20 +159,7 @@ func (r *Reader) Next() (*data.Episode, error) {
 	}
 	var l episodeLine
 	if err := json.Unmarshal(text, &l); err != nil {
-		return nil, fmt.Errorf("read dump %s: line %d: %w", r.path, r.lines.Line(), err)
+		return nil, fmt.Errorf("read dump %s: line %d: %w", r.path, r.Line(), err)
 	}
 	return l.episode(), nil
 }
-
-// Line returns the line number of the last episode that Next returned. The header
-// is line 1.
-func (r *Reader) Line() int { return r.lines.Line() }
-
-// Torn reports, after io.EOF, whether an incomplete last line was dropped.
-func (r *Reader) Torn() bool { return r.lines.Torn() }
-
-// Compressed reports whether the dump is compressed.
-func (r *Reader) Compressed() bool { return r.lines.Compressed() }
-
-// Close closes the file.
-func (r *Reader) Close() error { return r.lines.Close() }

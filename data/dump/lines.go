@@ -92,3 +92,29 @@ func (r *LineReader) Close() error {
 	}
 	return r.f.Close()
 }
+
+// scan passes the complete lines of a file to visit. It returns the reader, which
+// is closed, and the offset after the last complete line of a plain file.
+func scan(f *os.File, visit func(line []byte) error) (r *LineReader, end int64, err error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	if r, err = NewLineReader(io.NewSectionReader(f, 0, st.Size())); err != nil {
+		return nil, 0, err
+	}
+	defer r.Close()
+	for {
+		line, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return r, end, nil
+		}
+		if err == nil {
+			end += int64(len(line))
+			err = visit(line)
+		}
+		if err != nil {
+			return r, end, err
+		}
+	}
+}

@@ -57,8 +57,8 @@ func init() {
 			lengthWeight.Param, lengthMax.Param, lengthMin.Param, targetWords.Param, wordTolerance.Param, tooShort.Param, tooLong.Param,
 			penaltyIfMissing.Param, simWeight.Param, simMax.Param, simMin.Param,
 		},
-	}, Function{New: func(v registry.Values) (func(*Sample) (Score, error), error) {
-		return func(s *Sample) (Score, error) { return agentGym{v}.score(s), nil }, nil
+	}, Function{Score: func(v registry.Values, s *Sample) (Score, error) {
+		return agentGym{v}.score(s), nil
 	}})
 }
 

@@ -1,6 +1,7 @@
 package reward
 
 import (
+	"bytes"
 	"errors"
 	"math"
 
@@ -51,10 +52,8 @@ func LastToken(p Paid) ([]float32, error) {
 
 // last returns the index of the last sampled token.
 func (p *Paid) last() (int, error) {
-	for i := len(p.Mask) - 1; i >= 0; i-- {
-		if p.Mask[i] == 1 {
-			return i, nil
-		}
+	if i := bytes.LastIndexByte(p.Mask, 1); i >= 0 {
+		return i, nil
 	}
 	return 0, ErrNoSampledToken
 }
@@ -65,10 +64,7 @@ func UniformPositive(p Paid) ([]float32, error) {
 	if p.Score <= 0 {
 		return LastToken(p)
 	}
-	n := 0
-	for _, m := range p.Mask {
-		n += int(m)
-	}
+	n := bytes.Count(p.Mask, []byte{1})
 	if n == 0 {
 		return nil, ErrNoSampledToken
 	}

@@ -23,15 +23,9 @@ import (
 // n >= 2 (Lin and Och 2004).
 func init() {
 	bleu := func(score func(answer string, targets []string) float64) Function {
-		return Function{NeedsTruth: true, New: func(v registry.Values) (func(*Sample) (Score, error), error) {
-			return func(s *Sample) (Score, error) {
-				answer, ok := answerIn(s.Response, answerTags(v, 0))
-				if !ok {
-					return Score{}, nil
-				}
-				return Score{Value: score(answer, Targets(s.GroundTruth))}, nil
-			}, nil
-		}}
+		return answerFunction(0, func(_ registry.Values, answer string, targets []string) Score {
+			return Score{Value: score(answer, targets)}
+		})
 	}
 	params := []registry.Param{minAnswerTags.Param}
 	Functions.Add(registry.Entry{Name: "bleu", Doc: "BLEU of the answer, as sacreBLEU computes it", Params: params}, bleu(sacreBLEU))

@@ -2,6 +2,7 @@ package reward
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 )
@@ -75,11 +76,9 @@ func (c Composed) Metrics() map[string]float64 {
 
 // Close closes the components.
 func (c *Composer) Close() error {
-	var first error
+	var err error
 	for _, part := range c.Components {
-		if err := part.Scorer.Close(); err != nil && first == nil {
-			first = err
-		}
+		err = errors.Join(err, part.Scorer.Close())
 	}
-	return first
+	return err
 }

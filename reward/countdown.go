@@ -28,24 +28,19 @@ func init() {
 	Functions.Add(registry.Entry{
 		Name: "countdown", Doc: "1 if the arithmetic in the last <answer> uses each number once and gives the target",
 		Params: []registry.Param{formatScore.Param},
-	}, Function{NeedsTruth: true, New: func(v registry.Values) (func(*Sample) (Score, error), error) {
-		return func(s *Sample) (Score, error) {
-			var puzzle struct {
-				Target  *float64 `json:"target"`
-				Numbers []int64  `json:"numbers"`
-			}
-			if err := json.Unmarshal([]byte(s.GroundTruth), &puzzle); err != nil || puzzle.Target == nil || len(puzzle.Numbers) == 0 {
-				return Score{}, fmt.Errorf(`its ground truth is %.60q, not one such as {"target": 24, "numbers": [4, 6, 1]}`, s.GroundTruth)
-			}
-			answer, ok := answerOnLine(lastLine(s.Response))
-			switch {
-			case !ok:
-				return Score{}, nil
-			case usesNumbers(answer, puzzle.Numbers) && makes(answer, *puzzle.Target):
-				return Score{Value: 1}, nil
-			}
-			return Score{Value: formatScore.In(v)}, nil
-		}, nil
+	}, Function{NeedsTruth: true, Score: func(v registry.Values, s *Sample) (Score, error) {
+		var puzzle struct {
+			Target  *float64 `json:"target"`
+			Numbers []int64  `json:"numbers"`
+		}
+		if err := json.Unmarshal([]byte(s.GroundTruth), &puzzle); err != nil || puzzle.Target == nil || len(puzzle.Numbers) == 0 {
+			return Score{}, fmt.Errorf(`its ground truth is %.60q, not one such as {"target": 24, "numbers": [4, 6, 1]}`, s.GroundTruth)
+		}
+		answer, ok := answerOnLine(lastLine(s.Response))
+		if !ok {
+			return Score{}, nil
+		}
+		return oneIf(v, usesNumbers(answer, puzzle.Numbers) && makes(answer, *puzzle.Target)), nil
 	}})
 }
 

@@ -19,19 +19,13 @@ func init() {
 	Functions.Add(registry.Entry{
 		Name: "f1", Doc: "F1 of the words of the answer and of a target",
 		Params: []registry.Param{minAnswerTags.Param},
-	}, Function{NeedsTruth: true, New: func(v registry.Values) (func(*Sample) (Score, error), error) {
-		return func(s *Sample) (Score, error) {
-			answer, ok := answerIn(s.Response, answerTags(v, 0))
-			if !ok {
-				return Score{}, nil
-			}
-			best := 0.0
-			for _, target := range Targets(s.GroundTruth) {
-				best = max(best, f1(answer, target))
-			}
-			return Score{Value: best}, nil
-		}, nil
-	}})
+	}, answerFunction(0, func(_ registry.Values, answer string, targets []string) Score {
+		best := 0.0
+		for _, target := range targets {
+			best = max(best, f1(answer, target))
+		}
+		return Score{Value: best}
+	}))
 }
 
 func f1(answer, target string) float64 {

@@ -32,25 +32,20 @@ func init() {
 			}
 			return "", ""
 		},
-	}, Function{New: func(v registry.Values) (func(*Sample) (Score, error), error) {
-		var compiled []*regexp.Regexp
-		for _, text := range patterns.In(v) {
-			compiled = append(compiled, regexp.MustCompile(text)) // Check compiled it
+	}, Function{Score: func(v registry.Values, s *Sample) (Score, error) {
+		replies := s.replies()
+		if len(replies) == 0 {
+			return Score{}, nil
 		}
-		return func(s *Sample) (Score, error) {
-			replies := s.replies()
-			found := 0
+		found := 0
+		for _, text := range patterns.In(v) {
+			pattern := regexp.MustCompile(text) // Check compiled it
 			for _, reply := range replies {
-				for _, re := range compiled {
-					if re.MatchString(reply) {
-						found++
-					}
+				if pattern.MatchString(reply) {
+					found++
 				}
 			}
-			if len(replies) == 0 {
-				return Score{}, nil
-			}
-			return Score{Value: float64(found) / float64(len(compiled)*len(replies))}, nil
-		}, nil
+		}
+		return Score{Value: float64(found) / float64(len(patterns.In(v))*len(replies))}, nil
 	}})
 }

@@ -74,8 +74,16 @@ type Scorer interface {
 // parameters.
 type Function struct {
 	NeedsTruth bool // whether it compares with the ground truth of the data row
-	// New returns the function with the given parameters.
-	New func(v registry.Values) (func(s *Sample) (Score, error), error)
+	// Score scores a sample under the parameters v.
+	Score func(v registry.Values, s *Sample) (Score, error)
+}
+
+// apply scores a sample that has the ground truth which the function needs.
+func (f Function) apply(v registry.Values, s *Sample) (Score, error) {
+	if f.NeedsTruth && s.GroundTruth == "" {
+		return Score{}, ErrNoGroundTruth
+	}
+	return f.Score(v, s)
 }
 
 // Functions holds the score functions by name.
@@ -99,17 +107,13 @@ func Open(name string, v registry.Values) (Scorer, error) {
 			return nil, fmt.Errorf("score function %s: %s: %s", name, key, problem)
 		}
 	}
-	score, err := f.New(v)
-	if err != nil {
-		return nil, fmt.Errorf("score function %s: %w", name, err)
-	}
-	return &local{name: name, needsTruth: f.NeedsTruth, score: score}, nil
+	return &local{name, f, v}, nil
 }
 
 type local struct {
-	name       string
-	needsTruth bool
-	score      func(*Sample) (Score, error)
+	name     string
+	function Function
+	values   registry.Values
 }
 
 // Score scores the samples in sequence.
@@ -118,11 +122,8 @@ func (l *local) Score(ctx context.Context, samples []Sample) ([]Score, error) {
 	for i := range samples {
 		s := &samples[i]
 		err := ctx.Err()
-		if err == nil && l.needsTruth && s.GroundTruth == "" {
-			err = ErrNoGroundTruth
-		}
 		if err == nil {
-			out[i], err = l.score(s)
+			out[i], err = l.function.apply(l.values, s)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("score function %s: sample %s: %w", l.name, s.ID, err)

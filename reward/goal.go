@@ -6,7 +6,7 @@ import "github.com/openmanus/openmanus/data/registry"
 //
 // Source: goal_reward in OpenManus-RL's documentation, weight 1 (spec 6.1).
 func init() {
-	Functions.Add(registry.Entry{Name: "goal", Doc: "the environment's own reward, as reward.signal reduces it"}, Function{New: func(registry.Values) (func(*Sample) (Score, error), error) {
-		return func(s *Sample) (Score, error) { return Score{Value: s.EnvReward}, nil }, nil
+	Functions.Add(registry.Entry{Name: "goal", Doc: "the environment's own reward, as reward.signal reduces it"}, Function{Score: func(_ registry.Values, s *Sample) (Score, error) {
+		return Score{Value: s.EnvReward}, nil
 	}})
 }

@@ -2,6 +2,7 @@ package reward
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/openmanus/openmanus/data/registry"
@@ -23,23 +24,16 @@ func init() {
 	Functions.Add(registry.Entry{
 		Name: "gsm8k", Doc: "1 if the last number of the reply is the ground truth",
 		Params: []registry.Param{formatScore.Param, gsm8kMethod.Param},
-	}, Function{NeedsTruth: true, New: func(v registry.Values) (func(*Sample) (Score, error), error) {
-		return func(s *Sample) (Score, error) {
-			find := gsm8kStrict
-			if gsm8kMethod.In(v) == "flexible" {
-				find = gsm8kFlexible
-			}
-			answer, ok := find(s.Response)
-			if !ok {
-				return Score{}, nil
-			}
-			for _, target := range Targets(s.GroundTruth) {
-				if answer == plainNumber(target) {
-					return Score{Value: 1}, nil
-				}
-			}
-			return Score{Value: formatScore.In(v)}, nil
-		}, nil
+	}, Function{NeedsTruth: true, Score: func(v registry.Values, s *Sample) (Score, error) {
+		find := gsm8kStrict
+		if gsm8kMethod.In(v) == "flexible" {
+			find = gsm8kFlexible
+		}
+		answer, ok := find(s.Response)
+		if !ok {
+			return Score{}, nil
+		}
+		return oneIf(v, slices.ContainsFunc(Targets(s.GroundTruth), func(target string) bool { return answer == plainNumber(target) })), nil
 	}})
 }
 

@@ -36,14 +36,12 @@ func init() {
 			}
 			return "", ""
 		},
-	}, Function{New: func(v registry.Values) (func(*Sample) (Score, error), error) {
-		return func(s *Sample) (Score, error) {
-			n, err := s.length(lengthUnit.In(v))
-			if err != nil {
-				return Score{}, err
-			}
-			return Score{Value: excess(n, v)}, nil
-		}, nil
+	}, Function{Score: func(v registry.Values, s *Sample) (Score, error) {
+		n, err := s.length(lengthUnit.In(v))
+		if err != nil {
+			return Score{}, err
+		}
+		return Score{Value: excess(n, v)}, nil
 	}})
 }
 

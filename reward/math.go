@@ -20,26 +20,24 @@ import (
 // it and then fails. A quotient that cannot be written as \frac does not cancel
 // the rest of the normalisation.
 func init() {
-	Functions.Add(registry.Entry{Name: "math", Doc: "1 if the last \\boxed answer equals the ground truth"}, Function{NeedsTruth: true, New: func(registry.Values) (func(*Sample) (Score, error), error) {
-		return func(s *Sample) (Score, error) {
-			out := Score{Extra: map[string]float64{"undecided": 0}}
-			answer, ok := boxed(s.Response)
-			if !ok {
-				return out, nil
-			}
-			for _, target := range mathTargets(s.GroundTruth) {
-				if inside, ok := boxed(target); ok {
-					target = inside
-				}
-				switch equalMath(answer, target) {
-				case same:
-					return Score{Value: 1, Extra: map[string]float64{"undecided": 0}}, nil
-				case undecided:
-					out.Extra["undecided"] = 1
-				}
-			}
+	Functions.Add(registry.Entry{Name: "math", Doc: "1 if the last \\boxed answer equals the ground truth"}, Function{NeedsTruth: true, Score: func(_ registry.Values, s *Sample) (Score, error) {
+		out := Score{Extra: map[string]float64{"undecided": 0}}
+		answer, ok := boxed(s.Response)
+		if !ok {
 			return out, nil
-		}, nil
+		}
+		for _, target := range mathTargets(s.GroundTruth) {
+			if inside, ok := boxed(target); ok {
+				target = inside
+			}
+			switch equalMath(answer, target) {
+			case same:
+				return Score{Value: 1, Extra: map[string]float64{"undecided": 0}}, nil
+			case undecided:
+				out.Extra["undecided"] = 1
+			}
+		}
+		return out, nil
 	}})
 }
 

@@ -1,6 +1,7 @@
 package reward
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"regexp"
@@ -126,11 +127,7 @@ func probe(x, y *mathexpr.Node) verdict {
 	names := map[string]bool{}
 	x.Variables(names)
 	y.Variables(names)
-	sorted := make([]string, 0, len(names))
-	for name := range names {
-		sorted = append(sorted, name)
-	}
-	slices.Sort(sorted)
+	sorted := slices.Sorted(maps.Keys(names))
 	need, points := fewestPairs, probes
 	if len(sorted) == 0 {
 		need, points = 1, 1

@@ -3,6 +3,7 @@ package reward
 import (
 	"math/big"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/openmanus/openmanus/data/registry"
@@ -19,23 +20,16 @@ func init() {
 	Functions.Add(registry.Entry{
 		Name: "multiply", Doc: "1 if the integer in the last <answer> is the ground truth",
 		Params: []registry.Param{formatScore.Param},
-	}, Function{NeedsTruth: true, New: func(v registry.Values) (func(*Sample) (Score, error), error) {
-		return func(s *Sample) (Score, error) {
-			answer, ok := answerOnLine(s.Response)
-			if !ok {
-				return Score{}, nil
-			}
-			got, ok := integer(answer)
-			if !ok {
-				return Score{}, nil
-			}
-			for _, target := range Targets(s.GroundTruth) {
-				if want, ok := integer(target); ok && got.Cmp(want) == 0 {
-					return Score{Value: 1}, nil
-				}
-			}
-			return Score{Value: formatScore.In(v)}, nil
-		}, nil
+	}, Function{NeedsTruth: true, Score: func(v registry.Values, s *Sample) (Score, error) {
+		answer, _ := answerOnLine(s.Response)
+		got, ok := integer(answer)
+		if !ok {
+			return Score{}, nil
+		}
+		return oneIf(v, slices.ContainsFunc(Targets(s.GroundTruth), func(target string) bool {
+			want, ok := integer(target)
+			return ok && got.Cmp(want) == 0
+		})), nil
 	}})
 }
 

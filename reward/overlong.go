@@ -33,14 +33,12 @@ func init() {
 			}
 			return "", ""
 		},
-	}, Function{New: func(v registry.Values) (func(*Sample) (Score, error), error) {
-		return func(s *Sample) (Score, error) {
-			n, err := s.length("tokens")
-			if err != nil {
-				return Score{}, err
-			}
-			return Score{Value: -overlongFactor.In(v) * overlong(n, maxLength.In(v), overlongBuffer.In(v))}, nil
-		}, nil
+	}, Function{Score: func(v registry.Values, s *Sample) (Score, error) {
+		n, err := s.length("tokens")
+		if err != nil {
+			return Score{}, err
+		}
+		return Score{Value: -overlongFactor.In(v) * overlong(n, maxLength.In(v), overlongBuffer.In(v))}, nil
 	}})
 }
 

@@ -1,6 +1,7 @@
 package reward
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
@@ -19,21 +20,10 @@ import (
 // example in the prompt.
 func init() {
 	qa := func(match func(answer, target string) bool) Function {
-		return Function{NeedsTruth: true, New: func(v registry.Values) (func(*Sample) (Score, error), error) {
-			return func(s *Sample) (Score, error) {
-				answer, ok := answerIn(s.Response, answerTags(v, 1))
-				if !ok {
-					return Score{}, nil
-				}
-				answer = normalizeAnswer(answer)
-				for _, target := range Targets(s.GroundTruth) {
-					if match(answer, normalizeAnswer(target)) {
-						return Score{Value: 1}, nil
-					}
-				}
-				return Score{Value: formatScore.In(v)}, nil
-			}, nil
-		}}
+		return answerFunction(1, func(v registry.Values, answer string, targets []string) Score {
+			answer = normalizeAnswer(answer)
+			return oneIf(v, slices.ContainsFunc(targets, func(target string) bool { return match(answer, normalizeAnswer(target)) }))
+		})
 	}
 	params := []registry.Param{formatScore.Param, minAnswerTags.Param}
 	Functions.Add(registry.Entry{Name: "qa_em", Doc: "1 if the normalized answer equals a target", Params: params},
@@ -41,13 +31,29 @@ func init() {
 	Functions.Add(registry.Entry{Name: "subem", Doc: "1 if the normalized answer contains a target", Params: params}, qa(strings.Contains))
 }
 
-// answerTags returns the number of <answer> tags that a reply needs:
-// min_answer_tags, or the function's default.
-func answerTags(v registry.Values, own int) int {
-	if n := minAnswerTags.In(v); n >= 0 {
-		return n
+// answerFunction scores the answer in a reply, and a reply without one as 0. least
+// is the number of <answer> tags that a reply needs unless min_answer_tags sets
+// it.
+func answerFunction(least int, score func(v registry.Values, answer string, targets []string) Score) Function {
+	return Function{NeedsTruth: true, Score: func(v registry.Values, s *Sample) (Score, error) {
+		need := least
+		if n := minAnswerTags.In(v); n >= 0 {
+			need = n
+		}
+		answer, ok := answerIn(s.Response, need)
+		if !ok {
+			return Score{}, nil
+		}
+		return score(v, answer, Targets(s.GroundTruth)), nil
+	}}
+}
+
+// oneIf returns 1 for a correct answer and format_score for a wrong one.
+func oneIf(v registry.Values, correct bool) Score {
+	if correct {
+		return Score{Value: 1}
 	}
-	return own
+	return Score{Value: formatScore.In(v)}
 }
 
 // answerIn returns the stripped text in the last <answer>, if there are at least

@@ -20,25 +20,19 @@ func init() {
 	Functions.Add(registry.Entry{
 		Name: "data_source", Doc: "the function that belongs to the row's data_source",
 		Params: []registry.Param{formatScore.Param, minAnswerTags.Param, gsm8kMethod.Param},
-	}, Function{New: func(v registry.Values) (func(*Sample) (Score, error), error) {
-		made := map[string]Scorer{}
-		for _, name := range []string{"qa_em", "gsm8k", "math", "goal"} {
-			var err error
-			if made[name], err = Open(name, v); err != nil {
-				return nil, err
-			}
+	}, Function{Score: func(v registry.Values, s *Sample) (Score, error) {
+		name, ok := SourceFunction(s.Source)
+		switch {
+		case !ok && s.Turns == nil:
+			return Score{}, fmt.Errorf("%w %q", ErrNoFunction, s.Source)
+		case !ok:
+			name = "goal"
 		}
-		return func(s *Sample) (Score, error) {
-			name, ok := functionOf(s)
-			if !ok {
-				return Score{}, fmt.Errorf("%w %q", ErrNoFunction, s.Source)
-			}
-			l := made[name].(*local)
-			if l.needsTruth && s.GroundTruth == "" {
-				return Score{}, ErrNoGroundTruth
-			}
-			return l.score(s)
-		}, nil
+		f, err := Functions.Lookup(name)
+		if err != nil {
+			return Score{}, err
+		}
+		return f.apply(v, s)
 	}})
 }
 
@@ -50,13 +44,6 @@ var (
 	qaSources   = []string{"nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musique", "bamboogle"}
 	mathSources = []string{"lighteval/MATH", "DigitalLearningGmbH/MATH-lighteval", "HuggingFaceH4/MATH-500"}
 )
-
-func functionOf(s *Sample) (string, bool) {
-	if name, ok := SourceFunction(s.Source); ok {
-		return name, true
-	}
-	return "goal", s.Turns != nil
-}
 
 // SourceFunction returns the function that compares single replies to rows of a
 // data_source with their ground truth, if one exists.

@@ -3,12 +3,11 @@ package gguf
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 )
 
 // cursor reads numbers and strings from a mapped file. The first read past the
-// end sets err; every later read returns zero, so err need be asked only
-// before a value is used to size something and at the end.
+// end sets err and every later read returns zero, so callers check err only
+// before they use a value as a size, and at the end.
 type cursor struct {
 	b   []byte
 	off int
@@ -37,39 +36,20 @@ func (c *cursor) take(n uint64) []byte {
 	return b
 }
 
-func (c *cursor) u8() uint8 {
-	if b := c.take(1); b != nil {
-		return b[0]
+// number reads a little-endian number.
+func number[T uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64](c *cursor) (v T) {
+	if b := c.take(uint64(binary.Size(v))); b != nil {
+		_, _ = binary.Decode(b, binary.LittleEndian, &v) // b has the size of v
 	}
-	return 0
+	return v
 }
 
-func (c *cursor) u16() uint16 {
-	if b := c.take(2); b != nil {
-		return binary.LittleEndian.Uint16(b)
-	}
-	return 0
-}
+func (c *cursor) u32() uint32 { return number[uint32](c) }
 
-func (c *cursor) u32() uint32 {
-	if b := c.take(4); b != nil {
-		return binary.LittleEndian.Uint32(b)
-	}
-	return 0
-}
-
-func (c *cursor) u64() uint64 {
-	if b := c.take(8); b != nil {
-		return binary.LittleEndian.Uint64(b)
-	}
-	return 0
-}
-
-func (c *cursor) f32() float32 { return math.Float32frombits(c.u32()) }
-func (c *cursor) f64() float64 { return math.Float64frombits(c.u64()) }
+func (c *cursor) u64() uint64 { return number[uint64](c) }
 
 func (c *cursor) bool() bool {
-	v := c.u8()
+	v := number[uint8](c)
 	if v > 1 {
 		c.fail("%d is not a bool", v)
 	}

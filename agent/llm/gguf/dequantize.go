@@ -6,9 +6,6 @@ import (
 	"math"
 )
 
-// blockSize is the number of elements that share a scale in Q8_0, Q4_0 and Q4_1.
-const blockSize = 32
-
 // Dequantize turns a tensor's stored bytes into float32. With d the block's
 // scale, m its minimum (both float16) and q its integers, the values are
 //
@@ -19,11 +16,11 @@ const blockSize = 32
 // and byte i of a 4-bit block holds element i in its low half and element
 // i+16 in its high half (ggml's quants; the `gguf` Python package agrees).
 func Dequantize(t Type, dst []float32, raw []byte) error {
-	per, size := t.block()
-	if per == 0 {
+	block, ok := blocks[t]
+	if !ok {
 		return fmt.Errorf("tensor type %s is not supported", t)
 	}
-	if int64(len(dst))%per != 0 || int64(len(dst))/per*size != int64(len(raw)) {
+	if int64(len(dst))%block.elements != 0 || int64(len(dst))/block.elements*block.bytes != int64(len(raw)) {
 		return fmt.Errorf("%d bytes of %s do not make %d elements", len(raw), t, len(dst))
 	}
 	switch t {
@@ -40,14 +37,14 @@ func Dequantize(t Type, dst []float32, raw []byte) error {
 			dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(raw[2*i:])) << 16)
 		}
 	case Q8_0:
-		for ; len(dst) > 0; dst, raw = dst[blockSize:], raw[size:] {
+		for ; len(dst) > 0; dst, raw = dst[blockSize:], raw[block.bytes:] {
 			d := float16(binary.LittleEndian.Uint16(raw))
 			for i, q := range raw[2 : 2+blockSize] {
 				dst[i] = d * float32(int8(q))
 			}
 		}
 	case Q4_0:
-		for ; len(dst) > 0; dst, raw = dst[blockSize:], raw[size:] {
+		for ; len(dst) > 0; dst, raw = dst[blockSize:], raw[block.bytes:] {
 			d := float16(binary.LittleEndian.Uint16(raw))
 			for i, q := range raw[2 : 2+blockSize/2] {
 				dst[i] = d * float32(int(q&15)-8)
@@ -55,7 +52,7 @@ func Dequantize(t Type, dst []float32, raw []byte) error {
 			}
 		}
 	case Q4_1:
-		for ; len(dst) > 0; dst, raw = dst[blockSize:], raw[size:] {
+		for ; len(dst) > 0; dst, raw = dst[blockSize:], raw[block.bytes:] {
 			d, m := float16(binary.LittleEndian.Uint16(raw)), float16(binary.LittleEndian.Uint16(raw[2:]))
 			for i, q := range raw[4 : 4+blockSize/2] {
 				// The conversion forbids a fused multiply-add, which some

@@ -127,14 +127,14 @@ func (f *File) readMetadata(c *cursor, n uint64) error {
 
 // alignment returns the alignment of the tensors' data in bytes.
 func (f *File) alignment() (int64, error) {
-	a, err := f.meta.Uint32(alignmentKey)
+	a, err := f.meta.Int(alignmentKey)
 	if errors.Is(err, ErrNoKey) {
 		return defaultAlignment, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	if a == 0 || a > maxAlignment || a&(a-1) != 0 {
+	if a < 1 || a > maxAlignment || a&(a-1) != 0 {
 		return 0, fmt.Errorf("metadata %q: %d is not a power of two up to %d", alignmentKey, a, maxAlignment)
 	}
 	return int64(a), nil

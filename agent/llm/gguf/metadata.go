@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 )
 
@@ -52,23 +53,11 @@ func (m *Metadata) Int(key string) (int, error) {
 	if !ok {
 		return 0, m.missing(key)
 	}
-	n, ok := asInt64(v)
+	n, ok := asInt64(reflect.ValueOf(v))
 	if !ok || int64(int(n)) != n {
 		return 0, fmt.Errorf("gguf metadata %q: %v (%T) is not an integer in range", key, v, v)
 	}
 	return int(n), nil
-}
-
-// Uint32 returns a value of any integer type that fits into 32 bits unsigned.
-func (m *Metadata) Uint32(key string) (uint32, error) {
-	n, err := m.Int(key)
-	if err == nil && (n < 0 || int64(n) > math.MaxUint32) {
-		err = fmt.Errorf("gguf metadata %q: %d is not in the range of uint32", key, n)
-	}
-	if err != nil {
-		return 0, err
-	}
-	return uint32(n), nil
 }
 
 // Int32s returns a value that is an array of any integer type, all of whose
@@ -78,25 +67,18 @@ func (m *Metadata) Int32s(key string) ([]int32, error) {
 	if !ok {
 		return nil, m.missing(key)
 	}
-	switch a := v.(type) {
-	case []int32:
-		return a, nil
-	case []uint32:
-		return narrow(key, a)
-	case []int64:
-		return narrow(key, a)
-	case []uint64:
-		return narrow(key, a)
-	case []int16:
-		return narrow(key, a)
-	case []uint16:
-		return narrow(key, a)
-	case []int8:
-		return narrow(key, a)
-	case []uint8:
-		return narrow(key, a)
+	list := reflect.ValueOf(v)
+	if list.Kind() != reflect.Slice || !isInteger(list.Type().Elem().Kind()) {
+		return nil, fmt.Errorf("gguf metadata %q: is a %T, not an array of integers", key, v)
 	}
-	return nil, fmt.Errorf("gguf metadata %q: is a %T, not an array of integers", key, v)
+	out := make([]int32, list.Len())
+	for i := range out {
+		n, ok := asInt64(list.Index(i))
+		if out[i] = int32(n); !ok || int64(out[i]) != n {
+			return nil, fmt.Errorf("gguf metadata %q: element %d is %v, which does not fit into int32", key, i, list.Index(i))
+		}
+	}
+	return out, nil
 }
 
 func (m *Metadata) missing(key string) error {
@@ -115,40 +97,34 @@ func get[T any](m *Metadata, key string) (T, error) {
 	return t, nil
 }
 
-func asInt64(v any) (int64, bool) {
-	switch n := v.(type) {
-	case uint8:
-		return int64(n), true
-	case int8:
-		return int64(n), true
-	case uint16:
-		return int64(n), true
-	case int16:
-		return int64(n), true
-	case uint32:
-		return int64(n), true
-	case int32:
-		return int64(n), true
-	case uint64:
-		return int64(n), n <= math.MaxInt64
-	case int64:
-		return n, true
+func isInteger(k reflect.Kind) bool { return reflect.Int <= k && k <= reflect.Uint64 }
+
+// asInt64 returns an integer of any type; ok is false for other values and for integers above the range of int64.
+func asInt64(v reflect.Value) (n int64, ok bool) {
+	switch {
+	case v.CanInt():
+		return v.Int(), true
+	case v.CanUint():
+		return int64(v.Uint()), v.Uint() <= math.MaxInt64
 	}
 	return 0, false
 }
 
-func narrow[T uint8 | int8 | uint16 | int16 | uint32 | uint64 | int64](key string, a []T) ([]int32, error) {
-	out := make([]int32, len(a))
-	for i, v := range a {
-		out[i] = int32(v)
-		if T(out[i]) != v || (out[i] < 0) != (v < 0) {
-			return nil, fmt.Errorf("gguf metadata %q: element %d is %d, which does not fit into int32", key, i, v)
-		}
-	}
-	return out, nil
+// valueType reads the values of one type of the format.
+type valueType struct {
+	one  func(c *cursor) any
+	many func(c *cursor, n uint64) any
 }
 
-// The value types of the format.
+// values describes a type whose values take at least size bytes.
+func values[T any](size uint64, read func(*cursor) T) valueType {
+	return valueType{
+		one:  func(c *cursor) any { return read(c) },
+		many: func(c *cursor, n uint64) any { return list(c, n, size, read) },
+	}
+}
+
+// The numbers of the value types, which index valueTypes.
 const (
 	valueUint8 uint32 = iota
 	valueInt8
@@ -165,71 +141,42 @@ const (
 	valueFloat64
 )
 
+var valueTypes = [...]valueType{
+	valueUint8:   values(1, number[uint8]),
+	valueInt8:    values(1, number[int8]),
+	valueUint16:  values(2, number[uint16]),
+	valueInt16:   values(2, number[int16]),
+	valueUint32:  values(4, number[uint32]),
+	valueInt32:   values(4, number[int32]),
+	valueFloat32: values(4, number[float32]),
+	valueBool:    values(1, (*cursor).bool),
+	valueString:  values(8, (*cursor).str),
+	valueUint64:  values(8, number[uint64]),
+	valueInt64:   values(8, number[int64]),
+	valueFloat64: values(8, number[float64]),
+}
+
 // value reads one metadata value.
 func (c *cursor) value(kind uint32) any {
-	switch kind {
-	case valueUint8:
-		return c.u8()
-	case valueInt8:
-		return int8(c.u8())
-	case valueUint16:
-		return c.u16()
-	case valueInt16:
-		return int16(c.u16())
-	case valueUint32:
-		return c.u32()
-	case valueInt32:
-		return int32(c.u32())
-	case valueFloat32:
-		return c.f32()
-	case valueBool:
-		return c.bool()
-	case valueString:
-		return c.str()
-	case valueUint64:
-		return c.u64()
-	case valueInt64:
-		return int64(c.u64())
-	case valueFloat64:
-		return c.f64()
-	case valueArray:
+	switch {
+	case kind == valueArray:
 		return c.array()
+	case kind < uint32(len(valueTypes)):
+		return valueTypes[kind].one(c)
 	}
 	c.fail("unknown metadata value type %d", kind)
 	return nil
 }
 
-// array reads an array. Arrays of arrays are in the format's grammar but no
+// array reads an array. The format's grammar allows arrays of arrays, but no
 // writer makes them, and llama.cpp refuses them too.
 func (c *cursor) array() any {
 	kind, n := c.u32(), c.u64()
-	switch kind {
-	case valueUint8:
-		return list(c, n, 1, c.u8)
-	case valueInt8:
-		return list(c, n, 1, func() int8 { return int8(c.u8()) })
-	case valueUint16:
-		return list(c, n, 2, c.u16)
-	case valueInt16:
-		return list(c, n, 2, func() int16 { return int16(c.u16()) })
-	case valueUint32:
-		return list(c, n, 4, c.u32)
-	case valueInt32:
-		return list(c, n, 4, func() int32 { return int32(c.u32()) })
-	case valueFloat32:
-		return list(c, n, 4, c.f32)
-	case valueBool:
-		return list(c, n, 1, c.bool)
-	case valueString:
-		return list(c, n, 8, c.str)
-	case valueUint64:
-		return list(c, n, 8, c.u64)
-	case valueInt64:
-		return list(c, n, 8, func() int64 { return int64(c.u64()) })
-	case valueFloat64:
-		return list(c, n, 8, c.f64)
-	case valueArray:
+	switch {
+	case kind == valueArray:
 		c.fail("an array of arrays is not supported")
+	case kind < uint32(len(valueTypes)):
+		return valueTypes[kind].many(c, n)
 	default:
 		c.fail("unknown metadata array type %d", kind)
 	}
@@ -238,7 +185,7 @@ func (c *cursor) array() any {
 
 // list reads n elements of at least size bytes each. The count is checked
 // against the bytes left before anything is allocated.
-func list[T any](c *cursor, n, size uint64, next func() T) []T {
+func list[T any](c *cursor, n, size uint64, read func(*cursor) T) []T {
 	if c.err != nil {
 		return nil
 	}
@@ -248,7 +195,7 @@ func list[T any](c *cursor, n, size uint64, next func() T) []T {
 	}
 	out := make([]T, n)
 	for i := range out {
-		out[i] = next()
+		out[i] = read(c)
 		if c.err != nil {
 			return nil
 		}

@@ -19,6 +19,15 @@ const (
 	BF16 Type = 30
 )
 
+// blockSize is the number of elements that share a scale in Q8_0, Q4_0 and Q4_1.
+const blockSize = 32
+
+// blocks holds the number of elements per block of the readable types, and the bytes that a block takes.
+var blocks = map[Type]struct{ elements, bytes int64 }{
+	F32: {1, 4}, F16: {1, 2}, BF16: {1, 2},
+	Q8_0: {blockSize, 2 + blockSize}, Q4_0: {blockSize, 2 + blockSize/2}, Q4_1: {blockSize, 2 + 2 + blockSize/2},
+}
+
 // typeNames holds ggml's names of all types, for errors about unsupported ones.
 var typeNames = map[Type]string{
 	F32: "F32", F16: "F16", Q4_0: "Q4_0", Q4_1: "Q4_1", 6: "Q5_0", 7: "Q5_1", Q8_0: "Q8_0", 9: "Q8_1",
@@ -33,24 +42,6 @@ func (t Type) String() string {
 		return n
 	}
 	return fmt.Sprintf("unknown(%d)", uint32(t))
-}
-
-// block returns how many elements a block of the type holds and how many
-// bytes it takes; both are 0 for an unsupported type.
-func (t Type) block() (elements, bytes int64) {
-	switch t {
-	case F32:
-		return 1, 4
-	case F16, BF16:
-		return 1, 2
-	case Q8_0:
-		return blockSize, 2 + blockSize
-	case Q4_0:
-		return blockSize, 2 + blockSize/2
-	case Q4_1:
-		return blockSize, 2 + 2 + blockSize/2
-	}
-	return 0, 0
 }
 
 // Info describes a tensor. Shape is row-major, outermost dimension first: the
@@ -72,13 +63,13 @@ func (i Info) Elements() int64 {
 // byteSize returns the bytes the tensor takes; it is called once, when the
 // file is opened, and from then on Elements cannot overflow.
 func (i Info) byteSize() (int64, error) {
-	per, size := i.Type.block()
-	if per == 0 {
+	block, ok := blocks[i.Type]
+	if !ok {
 		return 0, fmt.Errorf("tensor type %s is not supported (supported: F32, F16, BF16, Q8_0, Q4_0, Q4_1)", i.Type)
 	}
 	row := i.Shape[len(i.Shape)-1]
-	if row%per != 0 {
-		return 0, fmt.Errorf("rows of %d elements are not whole %s blocks of %d", row, i.Type, per)
+	if row%block.elements != 0 {
+		return 0, fmt.Errorf("rows of %d elements are not whole %s blocks of %d", row, i.Type, block.elements)
 	}
 	n := uint64(1)
 	for _, d := range i.Shape {
@@ -89,5 +80,5 @@ func (i Info) byteSize() (int64, error) {
 		}
 		n = lo
 	}
-	return int64(n) / per * size, nil
+	return int64(n) / block.elements * block.bytes, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/openmanus/openmanus/torch/nn"
 	"github.com/openmanus/openmanus/torch/optim"
 	"github.com/openmanus/openmanus/torch/safetensors"
+	"github.com/openmanus/openmanus/torch/store"
 )
 
 // headScale is the standard deviation of a new head's weights.
@@ -75,25 +76,15 @@ func (h *valueHead) bytes() float64 {
 	return n
 }
 
-func (h *valueHead) specs() []safetensors.Spec {
-	var list []safetensors.Spec
-	for _, p := range h.params() {
-		list = append(list, safetensors.Spec{Name: p.Name, Info: safetensors.NewInfo(safetensors.F32, p.Tensor.Shape())})
-	}
-	return list
+func (h *valueHead) stored() []store.Param {
+	return []store.Param{{Name: headWeight, Tensor: h.Weight}, {Name: headBias, Tensor: h.Bias}}
 }
 
 // save writes the head into a folder, which it makes if needed.
 func (h *valueHead) save(ctx context.Context, dir string) error {
 	err := os.MkdirAll(dir, 0o755)
 	if err == nil {
-		err = safetensors.WriteFile(filepath.Join(dir, headFile), h.specs(), func(i int) (data []byte, err error) {
-			err = torch.Run(ctx, h.thread, func(*torch.Scope) error {
-				data = h.params()[i].Tensor.Detach().ToBytes()
-				return nil
-			})
-			return data, err
-		}, safetensors.WriteOptions{})
+		err = store.Save(ctx, h.thread, filepath.Join(dir, headFile), h.stored(), nil)
 	}
 	if err != nil {
 		return fmt.Errorf("save the critic's head: %w", err)
@@ -108,24 +99,7 @@ func (h *valueHead) load(ctx context.Context, dir string) error {
 		return fmt.Errorf("load the critic's head: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	params := h.params()
-	err = torch.Run(ctx, h.thread, func(s *torch.Scope) error {
-		for i, want := range h.specs() {
-			got, data, err := f.Tensor(want.Name)
-			if err != nil {
-				return err
-			}
-			if !got.Equal(want.Info) {
-				return fmt.Errorf("tensor %q is %s%v, want %s%v: it belongs to another model", want.Name, got.DType, got.Shape, want.Info.DType, want.Info.Shape)
-			}
-			s.NoGrad(func() {
-				t := params[i].Tensor
-				t.Copy_(s.Bytes(data, torch.Float32, t.Shape()...))
-			})
-		}
-		return nil
-	})
-	if err != nil {
+	if err := store.Load(ctx, h.thread, f, h.stored(), false); err != nil {
 		return fmt.Errorf("load the critic's head from %s: %w", f.Path(), err)
 	}
 	return nil

@@ -1,17 +1,25 @@
 // Package mmap maps whole files for reading. Its functions are safe for concurrent
-// use.
+// use; Close must come after the last use of a file's bytes.
 package mmap
 
 import (
 	"fmt"
 	"math"
 	"os"
+	"sync/atomic"
 	"syscall"
 )
 
-// File maps a whole regular file for reading. The mapping stays valid until
-// syscall.Munmap. An empty file gives a nil slice.
-func File(path string) ([]byte, error) {
+// File is a regular file, mapped for reading.
+type File struct {
+	path   string
+	data   []byte // nil for an empty file
+	closed atomic.Bool
+}
+
+// Open maps a file. The file must not be truncated while it is mapped: reading
+// a lost page kills the process.
+func Open(path string) (*File, error) {
 	// Check before opening: opening a named pipe would wait for a writer.
 	st, err := os.Stat(path)
 	if err != nil {
@@ -30,7 +38,7 @@ func File(path string) ([]byte, error) {
 	}
 	size := st.Size()
 	if size == 0 {
-		return nil, nil
+		return &File{path: path}, nil
 	}
 	if size > math.MaxInt {
 		return nil, fmt.Errorf("%s: %d bytes exceed the address space of this machine", path, size)
@@ -39,5 +47,28 @@ func File(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map %s: %w", path, err)
 	}
-	return m, nil
+	return &File{path: path, data: m}, nil
+}
+
+// Path returns the path that was opened.
+func (f *File) Path() string { return f.path }
+
+// Bytes returns the content of the file, or os.ErrClosed after Close. The bytes
+// must not be written to or used after Close.
+func (f *File) Bytes() ([]byte, error) {
+	if f.closed.Load() {
+		return nil, fmt.Errorf("%s: %w", f.path, os.ErrClosed)
+	}
+	return f.data, nil
+}
+
+// Close unmaps the file. A second Close does nothing.
+func (f *File) Close() error {
+	if f.closed.Swap(true) || f.data == nil {
+		return nil
+	}
+	if err := syscall.Munmap(f.data); err != nil {
+		return fmt.Errorf("unmap %s: %w", f.path, err)
+	}
+	return nil
 }

@@ -6,5 +6,5 @@
 // depends on no tensor library: tensors are bytes with a dtype and a shape.
 //
 // Files and folders opened for reading may be used by many goroutines at once;
-// Close must come after the last use. A Writer belongs to one goroutine.
+// Close must come after the last use.
 package safetensors

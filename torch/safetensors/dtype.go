@@ -24,20 +24,10 @@ const (
 	Bool DType = "BOOL"
 )
 
+var sizes = map[DType]int{F64: 8, F32: 4, F16: 2, BF16: 2, I64: 8, I32: 4, I16: 2, I8: 1, U8: 1, Bool: 1}
+
 // Size returns the bytes one element takes, or 0 for an unknown type.
-func (d DType) Size() int {
-	switch d {
-	case F64, I64:
-		return 8
-	case F32, I32:
-		return 4
-	case F16, BF16, I16:
-		return 2
-	case I8, U8, Bool:
-		return 1
-	}
-	return 0
-}
+func (d DType) Size() int { return sizes[d] }
 
 // check returns an error for an unsupported dtype. 8-bit floats are part of the
 // format, but their scales are separate tensors, so that reading them as plain
@@ -58,16 +48,7 @@ func (d DType) check() error {
 // Info describes a tensor. A scalar has an empty shape.
 type Info struct {
 	DType DType
-	Shape []int64
-}
-
-// NewInfo returns the Info of a tensor of the given dtype and shape.
-func NewInfo(t DType, shape []int) Info {
-	i := Info{DType: t, Shape: make([]int64, len(shape))}
-	for k, d := range shape {
-		i.Shape[k] = int64(d)
-	}
-	return i
+	Shape []int
 }
 
 // Equal reports whether two tensors have the same dtype and shape.
@@ -79,17 +60,13 @@ func (i Info) ByteSize() (int64, error) {
 	if err := i.DType.check(); err != nil {
 		return 0, err
 	}
-	n := uint64(i.DType.Size())
-	zero := false
-	for _, d := range i.Shape {
-		if d < 0 {
-			return 0, fmt.Errorf("shape %v has a negative dimension", i.Shape)
-		}
-		zero = zero || d == 0
+	if slices.ContainsFunc(i.Shape, func(d int) bool { return d < 0 }) {
+		return 0, fmt.Errorf("shape %v has a negative dimension", i.Shape)
 	}
-	if zero { // the other dimensions do not matter then
+	if slices.Contains(i.Shape, 0) { // the other dimensions do not matter then
 		return 0, nil
 	}
+	n := uint64(i.DType.Size())
 	for _, d := range i.Shape {
 		hi, lo := bits.Mul64(n, uint64(d))
 		if hi != 0 || lo > math.MaxInt64 {

@@ -2,65 +2,54 @@ package safetensors
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"sync/atomic"
-	"syscall"
 
 	"github.com/openmanus/openmanus/torch/mmap"
 )
 
-// ErrClosed is returned by every method of a File or Folder after Close.
-var ErrClosed = errors.New("safetensors: already closed")
-
 // File is one safetensors file, mapped for reading.
 type File struct {
-	path   string
-	mapped []byte
-	data   []byte // the part of mapped after the header
+	*mmap.File
 	header header
-	closed atomic.Bool
 }
 
-// Open maps a file and checks its header. The file must not be truncated while it
-// is open: reading a lost page kills the process.
+// Open maps a file and checks its header.
 func Open(path string) (*File, error) {
-	m, err := mmap.File(path)
+	m, err := mmap.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open safetensors: %w", err)
 	}
-	f := &File{path: path, mapped: m}
-	f.header, f.data, err = parse(m)
+	data, err := m.Bytes()
+	f := &File{File: m}
+	if err == nil {
+		f.header, err = parse(data)
+	}
 	if err != nil {
-		if m != nil {
-			_ = syscall.Munmap(m)
-		}
+		_ = m.Close()
 		return nil, fmt.Errorf("open safetensors %s: %w", path, err)
 	}
 	return f, nil
 }
 
-// parse splits a whole file into its header and its data.
-func parse(m []byte) (header, []byte, error) {
+// parse reads the header of a whole file.
+func parse(m []byte) (header, error) {
 	if len(m) < lengthBytes {
-		return header{}, nil, fmt.Errorf("%d bytes are not enough for a safetensors file", len(m))
+		return header{}, fmt.Errorf("%d bytes are not enough for a safetensors file", len(m))
 	}
 	n := binary.LittleEndian.Uint64(m)
 	if n > maxHeader {
-		return header{}, nil, fmt.Errorf("header length %d is over the limit of %d: not a safetensors file", n, maxHeader)
+		return header{}, fmt.Errorf("header length %d is over the limit of %d: not a safetensors file", n, maxHeader)
 	}
 	if n > uint64(len(m)-lengthBytes) {
-		return header{}, nil, fmt.Errorf("header length %d is beyond the end of the file (%d bytes)", n, len(m))
+		return header{}, fmt.Errorf("header length %d is beyond the end of the file (%d bytes)", n, len(m))
 	}
-	data := m[lengthBytes+n:]
-	h, err := parseHeader(m[lengthBytes:lengthBytes+n], int64(len(data)))
-	return h, data, err
+	dataAt := lengthBytes + int(n)
+	h, err := parseHeader(m[lengthBytes:dataAt], int64(len(m)-dataAt))
+	h.dataAt = int64(dataAt)
+	return h, err
 }
-
-// Path returns the path that was opened.
-func (f *File) Path() string { return f.path }
 
 // Names returns the tensor names in the order of their data.
 func (f *File) Names() []string { return slices.Clone(f.header.names) }
@@ -78,24 +67,14 @@ func (f *File) Info(name string) (info Info, ok bool) {
 // The view is part of the mapped file. It must not be written to or used after
 // Close, and its alignment depends on the writer of the file.
 func (f *File) Tensor(name string) (Info, []byte, error) {
-	if f.closed.Load() {
-		return Info{}, nil, ErrClosed
+	m, err := f.Bytes()
+	if err != nil {
+		return Info{}, nil, err
 	}
 	info, ok := f.Info(name)
 	if !ok {
-		return Info{}, nil, fmt.Errorf("safetensors %s: no tensor %q", f.path, name)
+		return Info{}, nil, fmt.Errorf("safetensors %s: no tensor %q", f.Path(), name)
 	}
-	e := f.header.tensors[name]
-	return info, f.data[e.begin:e.end:e.end], nil
-}
-
-// Close unmaps the file. A second Close does nothing.
-func (f *File) Close() error {
-	if f.closed.Swap(true) || f.mapped == nil {
-		return nil
-	}
-	if err := syscall.Munmap(f.mapped); err != nil {
-		return fmt.Errorf("unmap %s: %w", f.path, err)
-	}
-	return nil
+	e, at := f.header.tensors[name], f.header.dataAt
+	return info, m[at+e.begin : at+e.end : at+e.end], nil
 }

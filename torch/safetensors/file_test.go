@@ -36,19 +36,19 @@ func TestGolden(t *testing.T) {
 		Info Info
 		Data []byte
 	}{
-		"f64":           {Info{F64, []int64{3}}, le(t, []float64{0.1, -2.5, 1e300})},
-		"f32":           {Info{F32, []int64{2, 3}}, le(t, []float32{0, 0.25, 0.5, 0.75, 1, 1.25})},
-		"f16":           {Info{F16, []int64{3}}, le(t, []uint16{0x3c00, 0xb800, 0x7bff})},
-		"bf16":          {Info{BF16, []int64{2, 1}}, le(t, []uint16{0x3f80, 0xc040})},
-		"i64":           {Info{I64, []int64{2}}, le(t, []int64{math.MinInt64, math.MaxInt64})},
-		"i32":           {Info{I32, []int64{2}}, le(t, []int32{-7, 7})},
-		"i16":           {Info{I16, []int64{2}}, le(t, []int16{-7, 7})},
-		"i8":            {Info{I8, []int64{3}}, []byte{0x80, 0x7f, 0}},
-		"u8":            {Info{U8, []int64{2}}, []byte{0, 255}},
-		"bool":          {Info{Bool, []int64{3}}, []byte{1, 0, 1}},
-		"scalar":        {Info{F32, []int64{}}, le(t, []float32{3.5})},
-		"empty":         {Info{F32, []int64{0, 4}}, []byte{}},
-		`name "with" é`: {Info{U8, []int64{1}}, []byte{1}},
+		"f64":           {Info{F64, []int{3}}, le(t, []float64{0.1, -2.5, 1e300})},
+		"f32":           {Info{F32, []int{2, 3}}, le(t, []float32{0, 0.25, 0.5, 0.75, 1, 1.25})},
+		"f16":           {Info{F16, []int{3}}, le(t, []uint16{0x3c00, 0xb800, 0x7bff})},
+		"bf16":          {Info{BF16, []int{2, 1}}, le(t, []uint16{0x3f80, 0xc040})},
+		"i64":           {Info{I64, []int{2}}, le(t, []int64{math.MinInt64, math.MaxInt64})},
+		"i32":           {Info{I32, []int{2}}, le(t, []int32{-7, 7})},
+		"i16":           {Info{I16, []int{2}}, le(t, []int16{-7, 7})},
+		"i8":            {Info{I8, []int{3}}, []byte{0x80, 0x7f, 0}},
+		"u8":            {Info{U8, []int{2}}, []byte{0, 255}},
+		"bool":          {Info{Bool, []int{3}}, []byte{1, 0, 1}},
+		"scalar":        {Info{F32, []int{}}, le(t, []float32{3.5})},
+		"empty":         {Info{F32, []int{0, 4}}, []byte{}},
+		`name "with" é`: {Info{U8, []int{1}}, []byte{1}},
 	}
 	if got := f.Names(); len(got) != len(want) {
 		t.Errorf("Names() = %q, want %d names", got, len(want))
@@ -84,8 +84,8 @@ func TestClose(t *testing.T) {
 			t.Errorf("Close: %v", err)
 		}
 	}
-	if _, _, err := f.Tensor("f32"); !errors.Is(err, ErrClosed) {
-		t.Errorf("Tensor after Close = %v, want ErrClosed", err)
+	if _, _, err := f.Tensor("f32"); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("Tensor after Close = %v, want os.ErrClosed", err)
 	}
 }
 
@@ -104,21 +104,21 @@ var hostile = map[string]struct {
 	"seven bytes":         {make([]byte, 7), "not enough"},
 	"huge header length":  {binary.LittleEndian.AppendUint64(nil, math.MaxUint64), "over the limit"},
 	"header past the end": {binary.LittleEndian.AppendUint64(nil, 100), "beyond the end"},
-	"no header":           {image("", nil), "unexpected EOF"},
-	"not JSON":            {image("hello", nil), "invalid character"},
+	"no header":           {image("", nil), "expected"},
+	"not JSON":            {image("hello", nil), "expected"},
 	"array":               {image("[]", nil), "expected"},
-	"cut off JSON":        {image(`{"a":`, nil), "unexpected EOF"},
+	"cut off JSON":        {image(`{"a":`, nil), "unexpected end"},
 	"not UTF-8":           {image("{\"\xff\":{}}", nil), "UTF-8"},
-	"two objects":         {image("{}{}", nil), "follow the JSON object"},
-	"NUL padding":         {image("{}\x00", nil), "follow the JSON object"},
+	"two objects":         {image("{}{}", nil), "after top-level value"},
+	"NUL padding":         {image("{}\x00", nil), "after top-level value"},
 	"missing dtype":       {image(`{"a":{"shape":[],"data_offsets":[0,4]}}`, make([]byte, 4)), `"dtype" is missing`},
 	"missing shape":       {image(`{"a":{"dtype":"F32","data_offsets":[0,4]}}`, make([]byte, 4)), `"shape" is missing`},
 	"missing offsets":     {image(`{"a":{"dtype":"F32","shape":[]}}`, make([]byte, 4)), `"data_offsets" is missing`},
 	"unknown key":         {image(`{"a":{"dtype":"F32","shape":[],"data_offsets":[0,4],"x":1}}`, make([]byte, 4)), "unknown key"},
 	"other case":          {image(`{"a":{"DType":"F32","shape":[],"data_offsets":[0,4]}}`, make([]byte, 4)), "unknown key"},
 	"duplicate key":       {image(`{"a":{"dtype":"F32","dtype":"I32","shape":[],"data_offsets":[0,4]}}`, make([]byte, 4)), "duplicate key"},
-	"duplicate name":      {image(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, make([]byte, 2)), "duplicate tensor"},
-	"duplicate by escape": {image(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"\u0061":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, make([]byte, 2)), "duplicate tensor"},
+	"duplicate name":      {image(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, make([]byte, 2)), "duplicate key"},
+	"duplicate by escape": {image(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"\u0061":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, make([]byte, 2)), "duplicate key"},
 	"duplicate metadata":  {image(`{"__metadata__":{"a":"1","a":"2"}}`, nil), "duplicate key"},
 	"two metadata":        {image(`{"__metadata__":{},"__metadata__":{}}`, nil), "duplicate key"},
 	"metadata number":     {image(`{"__metadata__":{"a":1}}`, nil), "expected a string"},
@@ -126,12 +126,15 @@ var hostile = map[string]struct {
 	"8-bit float":         {image(`{"a":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}}`, make([]byte, 1)), "F8_E4M3 is not supported"},
 	"negative dimension":  {image(`{"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}}`, make([]byte, 1)), "non-negative"},
 	"float dimension":     {image(`{"a":{"dtype":"U8","shape":[1.0],"data_offsets":[0,1]}}`, make([]byte, 1)), "non-negative"},
-	"string dimension":    {image(`{"a":{"dtype":"U8","shape":["1"],"data_offsets":[0,1]}}`, make([]byte, 1)), "expected an integer"},
+	"string dimension":    {image(`{"a":{"dtype":"U8","shape":["1"],"data_offsets":[0,1]}}`, make([]byte, 1)), "non-negative"},
 	"dimension over 2^63": {image(`{"a":{"dtype":"U8","shape":[9223372036854775808],"data_offsets":[0,1]}}`, make([]byte, 1)), "non-negative"},
 	"product overflows":   {image(`{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}`, nil), "overflows"},
 	"product wraps to 0":  {image(`{"a":{"dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0]}}`, nil), "overflows"},
 	"too many dimensions": {image(`{"a":{"dtype":"U8","shape":[`+strings.Repeat("1,", 64)+`1],"data_offsets":[0,1]}}`, make([]byte, 1)), "more than 64"},
 	"size mismatch":       {image(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}`, make([]byte, 4)), "takes 8 bytes"},
+	"null dimension":      {image(`{"a":{"dtype":"U8","shape":[null],"data_offsets":[0,0]}}`, nil), "non-negative"},
+	"null shape":          {image(`{"a":{"dtype":"U8","shape":null,"data_offsets":[0,1]}}`, make([]byte, 1)), "expected an array"},
+	"null dtype":          {image(`{"a":{"dtype":null,"shape":[],"data_offsets":[0,1]}}`, make([]byte, 1)), "expected a string"},
 	"one offset":          {image(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[1]}}`, make([]byte, 1)), "not [begin, end]"},
 	"three offsets":       {image(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1,2]}}`, make([]byte, 1)), "more than 2"},
 	"reversed offsets":    {image(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,0]}}`, make([]byte, 1)), "not [begin, end]"},
@@ -140,7 +143,7 @@ var hostile = map[string]struct {
 	"hole":                {image(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, make([]byte, 2)), "hole"},
 	"data cut off":        {image(`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}`, make([]byte, 3)), "truncated"},
 	"data left over":      {image(`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}`, make([]byte, 5)), "its tensors take 4"},
-	"deep nesting":        {image(`{"a":`+strings.Repeat("[", 100000), nil), "expected"},
+	"deep nesting":        {image(`{"a":`+strings.Repeat("[", 100000), nil), "max depth"},
 }
 
 func TestHostileHeaders(t *testing.T) {
@@ -189,7 +192,7 @@ func TestTooManyNames(t *testing.T) {
 		"tensors":  many(maxNames+1, `{"dtype":"U8","shape":[0],"data_offsets":[0,0]}`),
 		"metadata": `{"__metadata__":` + texts + `}`,
 	} {
-		if _, _, err := parse(image(header, nil)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parse(image(header, nil)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", name, err, want)
 		}
 	}
@@ -217,14 +220,14 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 }
 
 func TestByteSizeOfEmptyTensor(t *testing.T) {
-	n, err := Info{F32, []int64{math.MaxInt64, math.MaxInt64, 0}}.ByteSize()
+	n, err := Info{F32, []int{math.MaxInt64, math.MaxInt64, 0}}.ByteSize()
 	if n != 0 || err != nil {
 		t.Errorf("ByteSize = %d, %v, want 0", n, err)
 	}
 }
 
-// FuzzParse checks that whatever is accepted is consistent: every tensor lies
-// in the data, has the size of its shape, and together they fill the data.
+// FuzzParse checks the files that parse accepts: every tensor lies in the data and
+// has the size of its shape, and together the tensors fill the data.
 func FuzzParse(f *testing.F) {
 	for _, tc := range hostile {
 		f.Add(tc.file)
@@ -236,10 +239,11 @@ func FuzzParse(f *testing.F) {
 	f.Add(golden)
 	f.Add(image("{} ", nil))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		h, data, err := parse(file)
+		h, err := parse(file)
 		if err != nil {
 			return
 		}
+		data := file[h.dataAt:]
 		total := 0
 		for name, e := range h.tensors {
 			size, err := e.ByteSize()

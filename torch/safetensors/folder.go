@@ -1,15 +1,13 @@
 package safetensors
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
-	"unicode/utf8"
 )
 
 // The file names of weights in a Hugging Face model folder.
@@ -86,17 +84,13 @@ func openShards(dir string, index []byte) (_ *Folder, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", IndexFile, err)
 	}
-	f := &Folder{dir: dir, at: make(map[string]*File, len(weights))}
+	f := &Folder{dir: dir, at: map[string]*File{}, names: slices.Sorted(maps.Keys(weights))}
 	defer func() {
 		if err != nil {
 			_ = f.Close()
 		}
 	}()
 	shards := map[string]*File{}
-	for name := range weights {
-		f.names = append(f.names, name)
-	}
-	sort.Strings(f.names)
 	for _, name := range f.names {
 		shard := weights[name]
 		file := shards[shard]
@@ -118,31 +112,18 @@ func openShards(dir string, index []byte) (_ *Folder, err error) {
 // parseIndex reads the weight_map of an index and checks that all shards are inside
 // the folder. It ignores other keys.
 func parseIndex(text []byte) (map[string]string, error) {
-	if !utf8.Valid(text) {
-		return nil, errors.New("not UTF-8")
-	}
-	var weights map[string]string
-	p := newHeaderParser(text)
-	err := p.object(func(key string) error {
-		if key != "weight_map" {
-			var skipped json.RawMessage
-			return p.dec.Decode(&skipped)
-		}
-		if weights != nil {
-			return errors.New("duplicate key")
-		}
-		weights = map[string]string{}
-		return p.metadata(weights)
-	})
-	if err == nil {
-		err = p.end(text)
-	}
-	switch {
-	case err != nil:
+	values, err := object(text)
+	if err != nil {
 		return nil, err
-	case weights == nil:
-		return nil, errors.New(`"weight_map" is missing`)
-	case len(weights) == 0:
+	}
+	if values["weight_map"] == nil {
+		return nil, errors.New("weight_map is missing")
+	}
+	weights, err := stringMap(values["weight_map"])
+	if err != nil {
+		return nil, fmt.Errorf("weight_map: %w", err)
+	}
+	if len(weights) == 0 {
 		return nil, errors.New("weight_map is empty")
 	}
 	for name, shard := range weights {

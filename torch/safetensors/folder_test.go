@@ -12,18 +12,10 @@ func writeTestFile(t *testing.T, path string, names ...string) {
 	t.Helper()
 	var specs []Spec
 	for _, n := range names {
-		specs = append(specs, Spec{n, Info{U8, []int64{1}}})
+		specs = append(specs, Spec{n, Info{U8, []int{1}}})
 	}
-	w, err := Create(path, specs, WriteOptions{})
+	err := WriteFile(path, specs, func(i int) ([]byte, error) { return []byte{byte(i)}, nil }, WriteOptions{})
 	if err != nil {
-		t.Fatal(err)
-	}
-	for i, n := range names {
-		if err := w.Tensor(n, []byte{byte(i)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Commit(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -35,7 +27,7 @@ func TestOpenFolderIndex(t *testing.T) {
 	}{
 		"two shards":           {`{"metadata":{"total_size":2},"weight_map":{"a":"s1.safetensors","b":"s2.safetensors"}}`, ""},
 		"subfolder":            {`{"weight_map":{"c":"sub/s3.safetensors"}}`, ""},
-		"not JSON":             {`{`, "unexpected EOF"},
+		"not JSON":             {`{`, "unexpected end"},
 		"no map":               {`{}`, "weight_map"},
 		"empty map":            {`{"weight_map":{}}`, "empty"},
 		"map of numbers":       {`{"weight_map":{"a":1}}`, "expected a string"},

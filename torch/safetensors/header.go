@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -17,7 +17,7 @@ const (
 	maxHeader   = 100_000_000 // the format's own limit
 	metadataKey = "__metadata__"
 	maxDims     = 64
-	// maxNames bounds the keys of an object, so that hostile headers are refused
+	// maxNames bounds the keys of an object, so that hostile headers fail
 	// quickly. The index of a large model has 276,480 tensors: 60 layers of 384
 	// experts with 3 matrices each, which NVFP4 stores in 4 tensors.
 	maxNames = 1 << 19
@@ -31,40 +31,29 @@ type entry struct {
 
 // header is a parsed and checked JSON header.
 type header struct {
+	dataAt   int64 // offset of the data in the file
 	tensors  map[string]entry
 	names    []string // of tensors, in the order of their data
 	metadata map[string]string
 }
 
 // parseHeader reads the JSON header of a file whose data part has dataLen
-// bytes. It reads tokens one by one, because encoding/json accepts duplicate names
-// and keys that differ in case.
+// bytes.
 func parseHeader(text []byte, dataLen int64) (header, error) {
 	h := header{tensors: map[string]entry{}}
-	if !utf8.Valid(text) {
-		return h, errors.New("header is not UTF-8")
-	}
-	p := newHeaderParser(text)
-	err := p.object(func(name string) error {
-		if name == metadataKey {
-			if h.metadata != nil {
-				return errors.New("duplicate key")
-			}
-			h.metadata = map[string]string{}
-			return p.metadata(h.metadata)
-		}
-		if _, dup := h.tensors[name]; dup {
-			return errors.New("duplicate tensor name")
-		}
-		e, err := p.tensor()
-		h.tensors[name] = e
-		return err
-	})
-	if err == nil {
-		err = p.end(text)
-	}
+	values, err := object(text)
 	if err != nil {
 		return h, fmt.Errorf("header: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if name == metadataKey {
+			h.metadata, err = stringMap(values[name])
+		} else {
+			h.tensors[name], err = parseEntry(values[name])
+		}
+		if err != nil {
+			return h, fmt.Errorf("header: %q: %w", clip(name), err)
+		}
 	}
 	h.names = h.byOffset()
 	return h, h.checkLayout(dataLen)
@@ -114,147 +103,120 @@ func (h header) byOffset() []string {
 	return names
 }
 
-type headerParser struct{ dec *json.Decoder }
-
-func newHeaderParser(text []byte) *headerParser {
-	p := &headerParser{dec: json.NewDecoder(bytes.NewReader(text))}
-	p.dec.UseNumber()
-	return p
-}
-
-// end returns an error if text follows the parsed value.
-func (p *headerParser) end(text []byte) error {
-	if rest := bytes.TrimLeft(text[p.dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
-		return fmt.Errorf("%d bytes follow the JSON object", len(rest))
+// object splits the text of a JSON object into the texts of its values.
+// encoding/json alone would accept duplicate keys.
+func object(text []byte) (map[string]json.RawMessage, error) {
+	if !utf8.Valid(text) {
+		return nil, errors.New("not UTF-8")
 	}
-	return nil
-}
-
-// token reads the next token; the end of the text is an error.
-func (p *headerParser) token() (json.Token, error) {
-	t, err := p.dec.Token()
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
+	if !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
+		return nil, errors.New("expected a JSON object")
 	}
-	return t, err
-}
-
-func (p *headerParser) delim(d json.Delim) error {
-	t, err := p.token()
-	if err != nil {
-		return err
-	}
-	if t != d {
-		return fmt.Errorf("expected %q, found %v", d.String(), t)
-	}
-	return nil
-}
-
-// object calls value for each key; value must consume the key's value.
-func (p *headerParser) object(value func(key string) error) error {
-	if err := p.delim('{'); err != nil {
-		return err
-	}
-	for n := 1; p.dec.More(); n++ {
-		if n > maxNames {
-			return fmt.Errorf("more than %d names in one object", maxNames)
-		}
-		key, err := p.str()
-		if err != nil {
-			return err
-		}
-		if err := value(key); err != nil {
-			return fmt.Errorf("%q: %w", clip(key), err)
-		}
-	}
-	return p.delim('}')
-}
-
-func (p *headerParser) str() (string, error) {
-	t, err := p.token()
-	if err != nil {
-		return "", err
-	}
-	s, ok := t.(string)
-	if !ok {
-		return "", fmt.Errorf("expected a string, found %v", t)
-	}
-	return s, nil
-}
-
-// ints reads an array of at most limit non-negative integers.
-func (p *headerParser) ints(limit int) ([]int64, error) {
-	if err := p.delim('['); err != nil {
+	if err := json.Unmarshal(text, &struct{}{}); err != nil { // checks the syntax of the whole text
 		return nil, err
 	}
-	out := []int64{}
-	for p.dec.More() {
-		t, err := p.token()
+	dec := json.NewDecoder(bytes.NewReader(text))
+	if _, err := dec.Token(); err != nil {
+		return nil, err
+	}
+	values := map[string]json.RawMessage{}
+	for dec.More() {
+		key, err := dec.Token()
 		if err != nil {
 			return nil, err
 		}
-		num, ok := t.(json.Number)
-		if !ok {
-			return nil, fmt.Errorf("expected an integer, found %v", t)
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, err
 		}
-		v, err := strconv.ParseInt(num.String(), 10, 64)
-		if err != nil || v < 0 {
-			return nil, fmt.Errorf("%s is not a non-negative 64-bit integer", clip(num.String()))
+		name := key.(string)
+		if _, dup := values[name]; dup {
+			return nil, fmt.Errorf("duplicate key %q", clip(name))
 		}
-		if len(out) == limit {
-			return nil, fmt.Errorf("more than %d numbers", limit)
+		if len(values) == maxNames {
+			return nil, fmt.Errorf("more than %d names in one object", maxNames)
 		}
-		out = append(out, v)
+		values[name] = value
 	}
-	return out, p.delim(']')
+	return values, nil
 }
 
-func (p *headerParser) metadata(into map[string]string) error {
-	return p.object(func(key string) error {
-		if _, dup := into[key]; dup {
-			return errors.New("duplicate key")
+// stringMap parses a JSON object whose values are strings.
+func stringMap(text []byte) (map[string]string, error) {
+	values, err := object(text)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]string, len(values))
+	for key, value := range values {
+		if out[key], err = parseString(value); err != nil {
+			return nil, fmt.Errorf("%q: %w", clip(key), err)
 		}
-		v, err := p.str()
-		into[key] = v
-		return err
-	})
+	}
+	return out, nil
 }
 
-func (p *headerParser) tensor() (entry, error) {
-	var e entry
-	var offsets []int64
-	seen := map[string]bool{}
-	err := p.object(func(key string) (err error) {
-		if seen[key] {
-			return errors.New("duplicate key")
+func parseString(text []byte) (string, error) {
+	var s *string
+	if err := json.Unmarshal(text, &s); err != nil || s == nil {
+		return "", fmt.Errorf("expected a string, found %s", clip(string(text)))
+	}
+	return *s, nil
+}
+
+// parseInts parses a JSON array of at most limit non-negative integers.
+func parseInts(text []byte, limit int) ([]int, error) {
+	var values []json.RawMessage
+	if err := json.Unmarshal(text, &values); err != nil || values == nil {
+		return nil, fmt.Errorf("expected an array, found %s", clip(string(text)))
+	}
+	if len(values) > limit {
+		return nil, fmt.Errorf("more than %d numbers", limit)
+	}
+	out := make([]int, len(values))
+	for i, v := range values {
+		n, err := strconv.ParseUint(string(v), 10, 63)
+		if err != nil {
+			return nil, fmt.Errorf("%s is not a non-negative 64-bit integer", clip(string(v)))
 		}
-		seen[key] = true
-		switch key {
-		case "dtype":
-			var s string
-			s, err = p.str()
-			e.DType = DType(s)
-		case "shape":
-			e.Shape, err = p.ints(maxDims)
-		case "data_offsets":
-			offsets, err = p.ints(2)
-		default:
-			err = errors.New("unknown key")
-		}
-		return err
-	})
+		out[i] = int(n)
+	}
+	return out, nil
+}
+
+// parseEntry parses the description of one tensor.
+func parseEntry(text []byte) (e entry, err error) {
+	values, err := object(text)
 	if err != nil {
 		return e, err
 	}
-	for _, key := range []string{"dtype", "shape", "data_offsets"} {
-		if !seen[key] {
+	keys := []string{"dtype", "shape", "data_offsets"}
+	for key := range values {
+		if !slices.Contains(keys, key) {
+			return e, fmt.Errorf("unknown key %q", clip(key))
+		}
+	}
+	for _, key := range keys {
+		if values[key] == nil {
 			return e, fmt.Errorf("%q is missing", key)
 		}
+	}
+	dtype, err := parseString(values["dtype"])
+	if err != nil {
+		return e, fmt.Errorf("dtype: %w", err)
+	}
+	e.DType = DType(dtype)
+	if e.Shape, err = parseInts(values["shape"], maxDims); err != nil {
+		return e, fmt.Errorf("shape: %w", err)
+	}
+	offsets, err := parseInts(values["data_offsets"], 2)
+	if err != nil {
+		return e, fmt.Errorf("data_offsets: %w", err)
 	}
 	if len(offsets) != 2 || offsets[0] > offsets[1] {
 		return e, fmt.Errorf("data_offsets %v are not [begin, end]", offsets)
 	}
-	e.begin, e.end = offsets[0], offsets[1]
+	e.begin, e.end = int64(offsets[0]), int64(offsets[1])
 	size, err := e.ByteSize()
 	if err != nil {
 		return e, err

@@ -4,46 +4,87 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 )
 
 // WriteFolder writes a model folder's weights: model.safetensors, or shards with an
-// index if they exceed o.MaxShardBytes. It calls fetch for each tensor just before
-// writing it, so that one tensor at a time is in memory; fetch may reuse the bytes
-// at its next call. The folder must exist without weights. After an error no file
-// is left behind.
-func WriteFolder(dir string, specs []Spec, fetch func(name string) ([]byte, error), o WriteOptions) error {
+// index if they exceed o.MaxShardBytes. It calls data as WriteFile does, so that
+// one tensor at a time is in memory. The folder must exist without weights. After
+// an error no file is left behind.
+func WriteFolder(dir string, specs []Spec, data func(i int) ([]byte, error), o WriteOptions) error {
+	if err := writeFolder(dir, specs, data, o); err != nil {
+		return fmt.Errorf("write model folder %s: %w", dir, err)
+	}
+	return nil
+}
+
+// writeFolder writes every file under a temporary name before it publishes the
+// first, and publishes the index last. A reader never sees an index without its
+// shards, and a full disk fails before anything is published.
+func writeFolder(dir string, specs []Spec, data func(i int) ([]byte, error), o WriteOptions) (err error) {
 	for _, name := range []string{SingleFile, IndexFile} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return fmt.Errorf("write model folder %s: it already has %s: choose another folder", dir, name)
+			return fmt.Errorf("it already has %s: choose another folder", name)
 		}
 	}
 	shards, err := splitShards(specs, o.MaxShardBytes)
 	if err != nil {
-		return fmt.Errorf("write model folder %s: %w", dir, err)
+		return err
 	}
-	if len(shards) == 1 {
-		return writeFiles(dir, []string{SingleFile}, shards, nil, fetch, o)
-	}
-	names := make([]string, len(shards))
+	var paths []string
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, p := range paths {
+			_ = os.Remove(p + tempSuffix)
+			_ = os.Remove(p)
+		}
+	}()
 	index := shardIndex{WeightMap: map[string]string{}}
+	at := 0 // of the shard's first tensor in specs
 	for i, shard := range shards {
-		names[i] = fmt.Sprintf("model-%05d-of-%05d.safetensors", i+1, len(shards))
+		name := SingleFile
+		if len(shards) > 1 {
+			name = fmt.Sprintf("model-%05d-of-%05d.safetensors", i+1, len(shards))
+		}
+		paths = append(paths, filepath.Join(dir, name))
+		if err := writeTensors(paths[i], shard, func(k int) ([]byte, error) { return data(at + k) }, o); err != nil {
+			return err
+		}
+		at += len(shard)
 		for _, s := range shard {
 			size, _ := s.Info.ByteSize() // checked by splitShards
 			index.Metadata.TotalSize += size
-			index.WeightMap[s.Name] = names[i]
+			index.WeightMap[s.Name] = name
 		}
 	}
 	if len(index.WeightMap) != len(specs) {
-		return fmt.Errorf("write model folder %s: a tensor is declared twice", dir)
+		return errors.New("a tensor is declared twice")
 	}
-	text, err := json.MarshalIndent(index, "", "  ")
-	if err != nil {
-		return err
+	if len(shards) > 1 {
+		text, err := json.MarshalIndent(index, "", "  ")
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(dir, IndexFile)
+		paths = append(paths, path)
+		err = writeTemp(path, o, func(f io.WriterAt) error {
+			_, err := f.WriteAt(append(text, '\n'), 0)
+			return err
+		})
+		if err != nil {
+			return err
+		}
 	}
-	return writeFiles(dir, names, shards, append(text, '\n'), fetch, o)
+	for _, path := range paths {
+		if err := publish(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type shardIndex struct {
@@ -71,78 +112,4 @@ func splitShards(specs []Spec, limit int64) ([][]Spec, error) {
 		used += size
 	}
 	return shards, nil
-}
-
-// writeFiles writes every shard under a temporary name before it publishes the
-// first, and the index last. A reader never sees an index without its shards, and a
-// full disk fails before anything is published.
-func writeFiles(dir string, names []string, shards [][]Spec, index []byte, fetch func(string) ([]byte, error), o WriteOptions) (err error) {
-	var writers []*Writer
-	var published []string
-	defer func() {
-		if err == nil {
-			return
-		}
-		for _, w := range writers {
-			_ = w.Close()
-		}
-		for _, p := range published {
-			_ = os.Remove(p)
-		}
-	}()
-	for i, shard := range shards {
-		w, err := Create(filepath.Join(dir, names[i]), shard, o)
-		if err != nil {
-			return err
-		}
-		writers = append(writers, w)
-		for _, s := range shard {
-			data, err := fetch(s.Name)
-			if err != nil {
-				return fmt.Errorf("write model folder %s: tensor %q: %w", dir, s.Name, err)
-			}
-			if err := w.Tensor(s.Name, data); err != nil {
-				return err
-			}
-		}
-		if err := w.finish(); err != nil {
-			return err
-		}
-	}
-	for _, w := range writers {
-		published = append(published, w.path)
-		if err := w.publish(); err != nil {
-			return err
-		}
-	}
-	if index == nil {
-		return nil
-	}
-	path := filepath.Join(dir, IndexFile)
-	published = append(published, path)
-	return writeIndex(path, index, o)
-}
-
-func writeIndex(path string, text []byte, o WriteOptions) error {
-	create := o.create
-	if create == nil {
-		create = createTemp
-	}
-	temp := path + ".tmp"
-	f, err := create(temp)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	_, err = f.WriteAt(text, 0)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err != nil {
-		_ = os.Remove(temp)
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return syncDir(filepath.Dir(path))
 }

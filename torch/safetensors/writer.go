@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"unicode/utf8"
 )
 
@@ -35,7 +34,7 @@ func (o WriteOptions) metadata() map[string]string {
 	return o.Metadata
 }
 
-// tempFile is the part of os.File that a Writer needs.
+// tempFile is the part of os.File that writing needs.
 type tempFile interface {
 	io.WriterAt
 	Sync() error
@@ -46,145 +45,85 @@ func createTemp(path string) (tempFile, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 }
 
-// Writer writes one file. Data goes to a temporary file beside the target, which
-// Commit syncs and renames.
-type Writer struct {
-	path, temp string
-	f          tempFile
-	dataAt     int64
-	tensors    map[string]entry
-	missing    map[string]bool
-	done       bool
+// WriteFile writes a file of the given tensors atomically. It calls data for the
+// bytes of specs[i] (little-endian, row-major) just before writing them; data may
+// reuse the bytes at its next call. After an error a file at the path is unchanged.
+//
+// Tensors are ordered by element size, largest first, then by name, so that each
+// is aligned to its element size and equal tensors give equal files.
+func WriteFile(path string, specs []Spec, data func(i int) ([]byte, error), o WriteOptions) error {
+	if err := writeTensors(path, specs, data, o); err != nil {
+		return err
+	}
+	return publish(path)
 }
 
-// Create starts a file of exactly the given tensors. They are ordered by element
-// size, largest first, then by name, so that each is aligned to its element size
-// and equal tensors give equal files.
-func Create(path string, specs []Spec, o WriteOptions) (*Writer, error) {
+// writeTensors writes the temporary file of a safetensors file.
+func writeTensors(path string, specs []Spec, data func(i int) ([]byte, error), o WriteOptions) error {
 	head, tensors, err := buildHeader(specs, o.metadata())
 	if err != nil {
-		return nil, fmt.Errorf("write safetensors %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", path, err)
 	}
+	return writeTemp(path, o, func(f io.WriterAt) error {
+		if _, err := f.WriteAt(head, 0); err != nil {
+			return err
+		}
+		for i, s := range specs {
+			b, err := data(i)
+			e := tensors[s.Name]
+			if err == nil && int64(len(b)) != e.end-e.begin {
+				err = fmt.Errorf("%d bytes, %s%v takes %d", len(b), e.DType, e.Shape, e.end-e.begin)
+			}
+			if err == nil {
+				_, err = f.WriteAt(b, int64(len(head))+e.begin)
+			}
+			if err != nil {
+				return fmt.Errorf("tensor %q: %w", s.Name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// Replace writes a file atomically: a temporary file, synced and renamed.
+func Replace(path string, write func(io.WriterAt) error) error {
+	if err := writeTemp(path, WriteOptions{}, write); err != nil {
+		return err
+	}
+	return publish(path)
+}
+
+const tempSuffix = ".tmp"
+
+// writeTemp writes and syncs a temporary file beside path, which publish renames.
+// It removes the temporary file after an error.
+func writeTemp(path string, o WriteOptions, write func(io.WriterAt) error) error {
 	create := o.create
 	if create == nil {
 		create = createTemp
 	}
-	w := &Writer{path: path, temp: path + ".tmp", dataAt: int64(len(head)), tensors: tensors, missing: map[string]bool{}}
-	for name := range tensors {
-		w.missing[name] = true
-	}
-	if w.f, err = create(w.temp); err != nil {
-		return nil, fmt.Errorf("write safetensors: %w", err)
-	}
-	if _, err := w.f.WriteAt(head, 0); err != nil {
-		_ = w.Close()
-		return nil, fmt.Errorf("write safetensors %s: %w", path, err)
-	}
-	return w, nil
-}
-
-// WriteFile writes a file of the given tensors atomically. It calls data for the
-// bytes of specs[i] just before writing them.
-func WriteFile(path string, specs []Spec, data func(i int) ([]byte, error), o WriteOptions) error {
-	w, err := Create(path, specs, o)
+	f, err := create(path + tempSuffix)
 	if err != nil {
-		return err
+		return fmt.Errorf("write %s: %w", path, err)
 	}
-	defer func() { _ = w.Close() }() // after an error it removes the temporary file
-	for i, s := range specs {
-		b, err := data(i)
-		if err != nil {
-			return fmt.Errorf("write safetensors %s: tensor %q: %w", path, s.Name, err)
-		}
-		if err := w.Tensor(s.Name, b); err != nil {
-			return err
-		}
+	err = write(f)
+	if err == nil {
+		err = f.Sync()
 	}
-	return w.Commit()
-}
-
-// Tensor writes the bytes of one declared tensor (little-endian, row-major).
-// Tensors may come in any order, each once.
-func (w *Writer) Tensor(name string, data []byte) error {
-	if w.done {
-		return ErrClosed
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(path + tempSuffix)
+		return fmt.Errorf("write %s: %w", path, err)
 	}
-	e, ok := w.tensors[name]
-	if !ok {
-		return fmt.Errorf("write safetensors %s: tensor %q was not declared", w.path, name)
-	}
-	if !w.missing[name] {
-		return fmt.Errorf("write safetensors %s: tensor %q was already written", w.path, name)
-	}
-	if int64(len(data)) != e.end-e.begin {
-		return fmt.Errorf("write safetensors %s: tensor %q has %d bytes, %s%v takes %d", w.path, name, len(data), e.DType, e.Shape, e.end-e.begin)
-	}
-	if _, err := w.f.WriteAt(data, w.dataAt+e.begin); err != nil {
-		return fmt.Errorf("write safetensors %s: tensor %q: %w", w.path, name, err)
-	}
-	delete(w.missing, name)
 	return nil
 }
 
-// Commit syncs the file and renames it to its path. After an error the temporary
-// file is removed and a file at the path is unchanged.
-func (w *Writer) Commit() error {
-	if err := w.finish(); err != nil {
-		return err
+// publish renames the temporary file of path to path and syncs the folder.
+func publish(path string) error {
+	if err := os.Rename(path+tempSuffix, path); err != nil {
+		_ = os.Remove(path + tempSuffix)
+		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return w.publish()
-}
-
-// finish syncs and closes the temporary file, and removes it after an error.
-func (w *Writer) finish() (err error) {
-	if w.done {
-		return ErrClosed
-	}
-	defer func() {
-		if err != nil {
-			_ = w.Close()
-			err = fmt.Errorf("write safetensors %s: %w", w.path, err)
-		}
-	}()
-	if n := len(w.missing); n > 0 {
-		names := make([]string, 0, n)
-		for name := range w.missing {
-			names = append(names, name)
-		}
-		sort.Strings(names)
-		return fmt.Errorf("%d tensors were not written, the first is %q", n, names[0])
-	}
-	if err := w.f.Sync(); err != nil {
-		return err
-	}
-	err = w.f.Close()
-	w.f = nil
-	return err
-}
-
-// publish renames the finished file and syncs the folder.
-func (w *Writer) publish() error {
-	w.done = true
-	if err := os.Rename(w.temp, w.path); err != nil {
-		_ = os.Remove(w.temp)
-		return fmt.Errorf("write safetensors: %w", err)
-	}
-	return syncDir(filepath.Dir(w.path))
-}
-
-// Close removes the temporary file of a file that was not committed. After Commit
-// it does nothing, so that it can be deferred.
-func (w *Writer) Close() error {
-	if w.done {
-		return nil
-	}
-	w.done = true
-	var errs []error
-	if w.f != nil {
-		errs = append(errs, w.f.Close())
-	}
-	errs = append(errs, os.Remove(w.temp))
-	return errors.Join(errs...)
+	return syncDir(filepath.Dir(path))
 }
 
 func syncDir(dir string) error {
@@ -257,11 +196,11 @@ func buildHeader(specs []Spec, metadata map[string]string) ([]byte, map[string]e
 func (e entry) encode(buf *bytes.Buffer, name string) error {
 	shape := e.Shape
 	if shape == nil {
-		shape = []int64{} // a scalar's shape is [], not null
+		shape = []int{} // a scalar's shape is [], not null
 	}
 	text, err := json.Marshal(map[string]struct {
 		DType   DType    `json:"dtype"`
-		Shape   []int64  `json:"shape"`
+		Shape   []int    `json:"shape"`
 		Offsets [2]int64 `json:"data_offsets"`
 	}{name: {e.DType, shape, [2]int64{e.begin, e.end}}})
 	if err != nil {

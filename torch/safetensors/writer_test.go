@@ -22,9 +22,9 @@ func randomTensors(r *rand.Rand) ([]Spec, map[string][]byte) {
 	var specs []Spec
 	data := map[string][]byte{}
 	for i := range r.IntN(13) {
-		info := Info{DType: types[r.IntN(len(types))], Shape: []int64{}}
+		info := Info{DType: types[r.IntN(len(types))], Shape: []int{}}
 		for range r.IntN(4) {
-			info.Shape = append(info.Shape, r.Int64N(5))
+			info.Shape = append(info.Shape, r.IntN(5))
 		}
 		name := fmt.Sprintf("layer.%d.\"w\"<é>\n", i)
 		n, _ := info.ByteSize()
@@ -38,8 +38,8 @@ func randomTensors(r *rand.Rand) ([]Spec, map[string][]byte) {
 	return specs, data
 }
 
-func fetcher(data map[string][]byte) func(string) ([]byte, error) {
-	return func(name string) ([]byte, error) { return data[name], nil }
+func fetcher(specs []Spec, data map[string][]byte) func(int) ([]byte, error) {
+	return func(i int) ([]byte, error) { return data[specs[i].Name], nil }
 }
 
 func TestRoundTrip(t *testing.T) {
@@ -52,7 +52,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		dir := t.TempDir()
 		meta := map[string]string{"format": "pt", "k\"": "é\n"}
-		if err := WriteFolder(dir, specs, fetcher(data), WriteOptions{Metadata: meta, MaxShardBytes: limit}); err != nil {
+		if err := WriteFolder(dir, specs, fetcher(specs, data), WriteOptions{Metadata: meta, MaxShardBytes: limit}); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		f, err := OpenFolder(dir)
@@ -86,7 +86,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestWriterIsDeterministic(t *testing.T) {
-	specs := []Spec{{"b", Info{F32, []int64{2}}}, {"a", Info{F32, []int64{1}}}, {"c", Info{U8, []int64{3}}}, {"d", Info{F64, nil}}}
+	specs := []Spec{{"b", Info{F32, []int{2}}}, {"a", Info{F32, []int{1}}}, {"c", Info{U8, []int{3}}}, {"d", Info{F64, nil}}}
 	data := map[string][]byte{"a": le(t, float32(1)), "b": le(t, []float32{2, 3}), "c": {1, 2, 3}, "d": le(t, 4.0)}
 	var files [2][]byte
 	for i, order := range [][]int{{0, 1, 2, 3}, {3, 1, 0, 2}} {
@@ -95,21 +95,10 @@ func TestWriterIsDeterministic(t *testing.T) {
 		for _, j := range order {
 			shuffled = append(shuffled, specs[j])
 		}
-		w, err := Create(path, shuffled, WriteOptions{})
-		if err != nil {
+		if err := WriteFile(path, shuffled, fetcher(shuffled, data), WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range specs {
-			if err := w.Tensor(s.Name, data[s.Name]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := w.Commit(); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Errorf("Close after Commit: %v", err)
-		}
+		var err error
 		if files[i], err = os.ReadFile(path); err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +144,7 @@ func (f faultFile) Sync() error {
 }
 
 func TestFullDiskLeavesNothing(t *testing.T) {
-	specs := []Spec{{"a", Info{F32, []int64{4}}}, {"b", Info{F32, []int64{4}}}}
+	specs := []Spec{{"a", Info{F32, []int{4}}}, {"b", Info{F32, []int{4}}}}
 	data := map[string][]byte{"a": make([]byte, 16), "b": make([]byte, 16)}
 	for _, limit := range []int64{0, 16} {
 		for _, op := range []string{"create", "header", "write", "sync"} {
@@ -176,7 +165,7 @@ func TestFullDiskLeavesNothing(t *testing.T) {
 						f, err := os.Create(path)
 						return faultFile{f, op, &hit}, err
 					}}
-					err := WriteFolder(dir, specs, fetcher(data), o)
+					err := WriteFolder(dir, specs, fetcher(specs, data), o)
 					if !hit {
 						if err != nil {
 							t.Fatal(err)
@@ -196,69 +185,51 @@ func TestFullDiskLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestCommitKeepsOldFileOnError(t *testing.T) {
+func TestWriteFileKeepsOldFileOnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.safetensors")
 	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w, err := Create(path, []Spec{{"a", Info{U8, []int64{1}}}, {"b", Info{U8, []int64{1}}}}, WriteOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Tensor("b", []byte{1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Commit(); err == nil || !strings.Contains(err.Error(), `"a"`) {
-		t.Errorf("Commit = %v, want an error naming the missing tensor", err)
-	}
-	if got, _ := os.ReadFile(path); string(got) != "old" {
-		t.Errorf("the old file is now %q", got)
-	}
-	if _, err := os.Stat(path + ".tmp"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the temporary file is still there: %v", err)
-	}
-	if err := w.Tensor("a", []byte{1}); !errors.Is(err, ErrClosed) {
-		t.Errorf("Tensor after Commit = %v", err)
+	specs := []Spec{{"a", Info{U8, []int{1}}}, {"b", Info{U8, []int{1}}}}
+	for want, second := range map[string]func() ([]byte, error){
+		`"b": 2 bytes`: func() ([]byte, error) { return make([]byte, 2), nil },
+		`"b": no data`: func() ([]byte, error) { return nil, errors.New("no data") },
+	} {
+		err := WriteFile(path, specs, func(i int) ([]byte, error) {
+			if i == 0 {
+				return []byte{1}, nil
+			}
+			return second()
+		}, WriteOptions{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("WriteFile = %v, want %q", err, want)
+		}
+		if got, _ := os.ReadFile(path); string(got) != "old" {
+			t.Errorf("the old file is now %q", got)
+		}
+		if _, err := os.Stat(path + tempSuffix); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the temporary file is still there: %v", err)
+		}
 	}
 }
 
-func TestWriterRefuses(t *testing.T) {
-	u8 := Info{U8, []int64{1}}
-	create := map[string][]Spec{
+func TestWriteFileRefuses(t *testing.T) {
+	u8 := Info{U8, []int{1}}
+	for want, specs := range map[string][]Spec{
 		"declared twice":      {{"a", u8}, {"a", u8}},
 		"invalid tensor name": {{metadataKey, u8}},
-		"F8_E4M3":             {{"a", Info{"F8_E4M3", []int64{1}}}},
-		"negative":            {{"a", Info{U8, []int64{-1}}}},
-		"too large":           {{"a", Info{U8, []int64{1 << 62}}}, {"b", Info{U8, []int64{1 << 62}}}},
+		"F8_E4M3":             {{"a", Info{"F8_E4M3", []int{1}}}},
+		"negative":            {{"a", Info{U8, []int{-1}}}},
+		"too large":           {{"a", Info{U8, []int{1 << 62}}}, {"b", Info{U8, []int{1 << 62}}}},
 		`name "\xff"`:         {{"\xff", u8}},
-	}
-	for want, specs := range create {
+	} {
 		dir := t.TempDir()
-		if _, err := Create(filepath.Join(dir, "x"), specs, WriteOptions{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Create = %v, want %q", err, want)
+		if err := WriteFile(filepath.Join(dir, "x"), specs, nil, WriteOptions{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("WriteFile = %v, want %q", err, want)
 		}
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
 			t.Errorf("%s: left %v", want, left)
 		}
-	}
-	w, err := Create(filepath.Join(t.TempDir(), "x"), []Spec{{"a", u8}}, WriteOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	for want, call := range map[string]func() error{
-		"not declared": func() error { return w.Tensor("b", nil) },
-		"has 2 bytes":  func() error { return w.Tensor("a", make([]byte, 2)) },
-	} {
-		if err := call(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Tensor = %v, want %q", err, want)
-		}
-	}
-	if err := w.Tensor("a", []byte{1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Tensor("a", []byte{1}); err == nil || !strings.Contains(err.Error(), "already written") {
-		t.Errorf("second Tensor = %v", err)
 	}
 }
 
@@ -270,9 +241,9 @@ func TestReferenceReads(t *testing.T) {
 		t.Skipf("%s with numpy and safetensors is not here: %v", python, err)
 	}
 	dir := t.TempDir()
-	specs := []Spec{{"x é", Info{F32, []int64{1, 2}}}, {"y", Info{BF16, nil}}, {"z", Info{Bool, []int64{3}}}}
+	specs := []Spec{{"x é", Info{F32, []int{1, 2}}}, {"y", Info{BF16, nil}}, {"z", Info{Bool, []int{3}}}}
 	data := map[string][]byte{"x é": le(t, []float32{1, -2}), "y": le(t, uint16(0x3f80)), "z": {1, 0, 1}}
-	if err := WriteFolder(dir, specs, fetcher(data), WriteOptions{}); err != nil {
+	if err := WriteFolder(dir, specs, fetcher(specs, data), WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := exec.Command(python, "testdata/check.py", filepath.Join(dir, SingleFile)).CombinedOutput()

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
-	"syscall"
 
 	"github.com/openmanus/openmanus/torch/mmap"
 )
@@ -29,17 +27,12 @@ const (
 	maxTensors = 1 << 18
 )
 
-// ErrClosed is returned by a File's methods after Close.
-var ErrClosed = errors.New("gguf: already closed")
-
 // File is a GGUF file, mapped for reading.
 type File struct {
-	path    string
-	mapped  []byte
+	*mmap.File
 	meta    Metadata
 	tensors map[string]tensor
 	names   []string
-	closed  atomic.Bool
 }
 
 type tensor struct {
@@ -47,21 +40,22 @@ type tensor struct {
 	offset, size int64 // in the file
 }
 
-// Open maps a file and checks its header. The file must not be cut shorter
-// while it is open: touching a lost page kills the process.
+// Open maps a file and checks its header.
 func Open(path string) (*File, error) {
-	m, err := mmap.File(path)
+	m, err := mmap.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open gguf: %w", err)
 	}
-	f, err := parse(m)
+	data, err := m.Bytes()
+	f := &File{}
+	if err == nil {
+		f, err = parse(data)
+	}
 	if err != nil {
-		if m != nil {
-			_ = syscall.Munmap(m)
-		}
+		_ = m.Close()
 		return nil, fmt.Errorf("open gguf %s: %w", path, err)
 	}
-	f.path, f.mapped = path, m
+	f.File = m
 	return f, nil
 }
 
@@ -156,13 +150,13 @@ func (f *File) readTensors(c *cursor, n uint64, alignment int64) error {
 		if c.err != nil {
 			return c.err
 		}
-		t := tensor{Info: Info{Shape: make([]int64, dims)}}
+		t := tensor{Info: Info{Shape: make([]int, dims)}}
 		for i := range t.Shape {
 			d := c.u64()
 			if int64(d) <= 0 {
 				c.fail("tensor %q: dimension %d is out of range", clip(name), d)
 			}
-			t.Shape[len(t.Shape)-1-i] = int64(d)
+			t.Shape[len(t.Shape)-1-i] = int(d)
 		}
 		t.Type = Type(c.u32())
 		offset := c.u64()
@@ -231,19 +225,19 @@ func (f *File) Info(name string) (info Info, ok bool) {
 	return Info{Type: t.Type, Shape: slices.Clone(t.Shape)}, ok
 }
 
-// Tensor returns a tensor and a view of its stored bytes. The view is the
-// mapped file itself: it must not be written to, and using it after Close
-// faults.
+// Tensor returns a tensor and a view of its stored bytes, which is part of the
+// mapped file. It must not be written to or used after Close.
 func (f *File) Tensor(name string) (Info, []byte, error) {
-	if f.closed.Load() {
-		return Info{}, nil, ErrClosed
+	m, err := f.Bytes()
+	if err != nil {
+		return Info{}, nil, err
 	}
 	info, ok := f.Info(name)
 	if !ok {
-		return Info{}, nil, fmt.Errorf("gguf %s: no tensor %q", f.path, name)
+		return Info{}, nil, fmt.Errorf("gguf %s: no tensor %q", f.Path(), name)
 	}
 	t := f.tensors[name]
-	return info, f.mapped[t.offset : t.offset+t.size : t.offset+t.size], nil
+	return info, m[t.offset : t.offset+t.size : t.offset+t.size], nil
 }
 
 // Float32s returns a tensor's elements, row-major, dequantised.
@@ -254,18 +248,7 @@ func (f *File) Float32s(name string) ([]float32, error) {
 	}
 	out := make([]float32, info.Elements())
 	if err := Dequantize(info.Type, out, raw); err != nil {
-		return nil, fmt.Errorf("gguf %s: tensor %q: %w", f.path, name, err)
+		return nil, fmt.Errorf("gguf %s: tensor %q: %w", f.Path(), name, err)
 	}
 	return out, nil
-}
-
-// Close unmaps the file. Closing twice is harmless.
-func (f *File) Close() error {
-	if f.closed.Swap(true) || f.mapped == nil {
-		return nil
-	}
-	if err := syscall.Munmap(f.mapped); err != nil {
-		return fmt.Errorf("unmap %s: %w", f.path, err)
-	}
-	return nil
 }

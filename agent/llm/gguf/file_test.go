@@ -38,7 +38,7 @@ func TestGoldenTensors(t *testing.T) {
 	}
 	var want map[string]struct {
 		Type   string
-		Shape  []int64
+		Shape  []int
 		Values []float64
 	}
 	if err := json.Unmarshal(text, &want); err != nil {
@@ -137,7 +137,7 @@ func TestClosed(t *testing.T) {
 			t.Errorf("Close: %v", err)
 		}
 	}
-	if _, err := f.Float32s("f32"); !errors.Is(err, ErrClosed) {
+	if _, err := f.Float32s("f32"); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("Float32s after Close = %v", err)
 	}
 }
@@ -275,14 +275,10 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		g.mapped = file
-		for _, name := range g.Names() {
-			x, err := g.Float32s(name)
-			if err != nil {
+		for name, tensor := range g.tensors {
+			x := make([]float32, tensor.Elements())
+			if err := Dequantize(tensor.Type, x, file[tensor.offset:tensor.offset+tensor.size]); err != nil {
 				t.Fatalf("%q was accepted but cannot be read: %v", name, err)
-			}
-			if info, _ := g.Info(name); int64(len(x)) != info.Elements() {
-				t.Fatalf("%q: %d elements of %v", name, len(x), info.Shape)
 			}
 		}
 	})

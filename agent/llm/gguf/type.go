@@ -48,27 +48,27 @@ func (t Type) String() string {
 // reverse of the order in the file, and the shape that PyTorch gives it.
 type Info struct {
 	Type  Type
-	Shape []int64
+	Shape []int
 }
 
 // Elements returns the number of elements.
-func (i Info) Elements() int64 {
-	n := int64(1)
+func (i Info) Elements() int {
+	n := 1
 	for _, d := range i.Shape {
 		n *= d
 	}
 	return n
 }
 
-// byteSize returns the bytes the tensor takes; it is called once, when the
-// file is opened, and from then on Elements cannot overflow.
+// byteSize returns the bytes that the tensor takes. Open calls it for every
+// tensor, so that Elements cannot overflow later.
 func (i Info) byteSize() (int64, error) {
 	block, ok := blocks[i.Type]
 	if !ok {
 		return 0, fmt.Errorf("tensor type %s is not supported (supported: F32, F16, BF16, Q8_0, Q4_0, Q4_1)", i.Type)
 	}
 	row := i.Shape[len(i.Shape)-1]
-	if row%block.elements != 0 {
+	if int64(row)%block.elements != 0 {
 		return 0, fmt.Errorf("rows of %d elements are not whole %s blocks of %d", row, i.Type, block.elements)
 	}
 	n := uint64(1)

@@ -197,7 +197,7 @@ func rewrite(t *testing.T, dir string, change func(map[string]safetensors.Info, 
 	for n, info := range infos {
 		specs = append(specs, safetensors.Spec{Name: n, Info: info})
 	}
-	if err := safetensors.WriteFolder(dir, specs, func(n string) ([]byte, error) { return data[n], nil }, o); err != nil {
+	if err := safetensors.WriteFolder(dir, specs, func(i int) ([]byte, error) { return data[specs[i].Name], nil }, o); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -218,7 +218,7 @@ func TestOpenRefuses(t *testing.T) {
 		}, want: "tensor model.layers.2.mlp.gate_proj.weight is unexpected"},
 		{name: "wrong shape", change: func(i tensors, _ bytesOf) {
 			info := i[gate]
-			info.Shape = []int64{16, 64}
+			info.Shape = []int{16, 64}
 			i[gate] = info
 		}, want: "tensor " + gate + " has shape [16 64], want [32 32]"},
 		{name: "integers", change: func(i tensors, _ bytesOf) {
@@ -288,7 +288,7 @@ func TestOpenAccepts(t *testing.T) {
 		}, safetensors.WriteOptions{}},
 		{"old frequencies", func(i map[string]safetensors.Info, b map[string][]byte) {
 			const name = "model.layers.0.self_attn.rotary_emb.inv_freq"
-			i[name], b[name] = safetensors.Info{DType: safetensors.F32, Shape: []int64{4}}, make([]byte, 16)
+			i[name], b[name] = safetensors.Info{DType: safetensors.F32, Shape: []int{4}}, make([]byte, 16)
 		}, safetensors.WriteOptions{}},
 	}
 	for _, tt := range tests {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/openmanus/openmanus/agent/llm/gguf"
 	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/safetensors"
 )
 
 // ropeFactors is the tensor with which GGUF files express llama3 scaling.
@@ -40,7 +41,7 @@ func ggufConfig(f *gguf.File) (Config, error) {
 	}
 	r.rope(&c, f)
 	if info, ok := f.Info("token_embd.weight"); ok && len(info.Shape) == 2 {
-		c.VocabSize = int(info.Shape[0])
+		c.VocabSize = info.Shape[0]
 	} else {
 		r.errs = append(r.errs, errors.New("tensor token_embd.weight is missing or is not a matrix"))
 	}
@@ -215,7 +216,8 @@ func newGGUFSource(f *gguf.File, c Config) (*ggufSource, error) {
 	return g, nil
 }
 
-func (g *ggufSource) names() []string {
+// Names implements source.
+func (g *ggufSource) Names() []string {
 	known := map[string]string{}
 	for name, w := range g.weights {
 		known[w.gguf] = name
@@ -232,13 +234,14 @@ func (g *ggufSource) names() []string {
 	return list
 }
 
-func (g *ggufSource) shape(name string) ([]int, bool) {
+// Info implements source. It describes the tensor that read returns, which is float32.
+func (g *ggufSource) Info(name string) (safetensors.Info, bool) {
 	w, ok := g.weights[name]
 	if !ok {
-		return nil, false
+		return safetensors.Info{}, false
 	}
 	info, ok := g.f.Info(w.gguf)
-	return toInts(info.Shape), ok
+	return safetensors.Info{DType: safetensors.F32, Shape: info.Shape}, ok
 }
 
 func (g *ggufSource) count(types map[string]int) (bytes int64, err error) {
@@ -259,10 +262,9 @@ func (g *ggufSource) read(s *torch.Scope, name string) (torch.Tensor, error) {
 	if err != nil {
 		return torch.Tensor{}, err
 	}
-	shape, _ := g.shape(name)
-	t := s.Float32s(v, shape...)
+	t := s.Float32s(v, w.shape...)
 	if w.rotary && g.m.family.ggufInterleaved {
-		t = deinterleave(t, shape, g.m.Config.HeadDim)
+		t = deinterleave(t, w.shape, g.m.Config.HeadDim)
 	}
 	return t, nil
 }

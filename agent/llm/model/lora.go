@@ -193,7 +193,7 @@ func (m *Model) Adapters() []Param {
 	var list []Param
 	for _, l := range m.lora.list {
 		name := peftPrefix + l.name
-		list = append(list, Param{name + peftA, l.l.LoRA.A}, Param{name + peftB, l.l.LoRA.B})
+		list = append(list, Param{Name: name + peftA, Tensor: l.l.LoRA.A}, Param{Name: name + peftB, Tensor: l.l.LoRA.B})
 	}
 	return list
 }

@@ -276,7 +276,7 @@ func TestSaveAdapters(t *testing.T) {
 	}
 	defer f.Close()
 	info, ok := f.Info("base_model.model.model.layers.0.mlp.down_proj.lora_A.weight")
-	if n := len(f.Names()); !ok || n != 4*b.Model.Config.NumHiddenLayers || !slices.Equal(info.Shape, []int64{3, int64(b.Model.Config.IntermediateSize)}) {
+	if n := len(f.Names()); !ok || n != 4*b.Model.Config.NumHiddenLayers || !slices.Equal(info.Shape, []int{3, b.Model.Config.IntermediateSize}) {
 		t.Errorf("%d tensors, lora_A of down_proj %v %v", n, info.Shape, ok)
 	}
 

@@ -142,7 +142,7 @@ func readGrads(t testing.TB, s *torch.Scope, path string) map[string]torch.Tenso
 		if err != nil {
 			t.Fatal(err)
 		}
-		out[n] = s.Bytes(data, torch.Float32, toInts(info.Shape)...)
+		out[n] = s.Bytes(data, torch.Float32, info.Shape...)
 	}
 	return out
 }

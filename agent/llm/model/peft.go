@@ -15,6 +15,7 @@ import (
 
 	"github.com/openmanus/openmanus/torch"
 	"github.com/openmanus/openmanus/torch/safetensors"
+	"github.com/openmanus/openmanus/torch/store"
 )
 
 // A folder of PEFT's save_pretrained: adapter_config.json, and
@@ -66,23 +67,7 @@ func (m *Model) SaveAdapters(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("save adapters: %w", err)
 	}
-	stored, err := storedAs(m.adapterType())
-	if err != nil {
-		return fmt.Errorf("save adapters: %w", err)
-	}
-	list := m.Adapters()
-	specs := make([]safetensors.Spec, len(list))
-	for i, p := range list {
-		specs[i] = safetensors.Spec{Name: p.Name, Info: safetensors.NewInfo(stored, p.Tensor.Shape())}
-	}
-	err = safetensors.WriteFile(filepath.Join(dir, adapterFile), specs, func(i int) (data []byte, err error) {
-		err = torch.Run(ctx, m.thread, func(*torch.Scope) error {
-			data = list[i].Tensor.ToBytes()
-			return nil
-		})
-		return data, err
-	}, safetensors.WriteOptions{Metadata: map[string]string{"format": "pt", baseKey: base}})
-	if err != nil {
+	if err := store.Save(ctx, m.thread, filepath.Join(dir, adapterFile), m.Adapters(), map[string]string{baseKey: base}); err != nil {
 		return fmt.Errorf("save adapters: %w", err)
 	}
 	config, err := m.lora.json()
@@ -192,51 +177,13 @@ func (m *Model) readAdapters(ctx context.Context, dir string) error {
 		return err
 	}
 	defer f.Close()
-	list := m.Adapters()
-	if err := checkAdapters(f, list); err != nil {
-		return err
-	}
 	if err := m.checkBase(ctx, f.Metadata()[baseKey]); err != nil {
 		return err
 	}
-	return torch.Run(ctx, m.thread, func(s *torch.Scope) error {
-		for _, p := range list {
-			info, data, err := f.Tensor(p.Name)
-			if err != nil {
-				return err
-			}
-			s.Do(func(s *torch.Scope) {
-				s.NoGrad(func() { p.Tensor.Copy_(s.Bytes(data, torchTypes[info.DType], toInts(info.Shape)...)) })
-			})
-		}
-		return nil
-	})
-}
-
-// checkAdapters returns an error that lists every missing, misshapen or
-// unexpected matrix.
-func checkAdapters(f *safetensors.File, list []Param) error {
-	var faults []string
-	want := map[string]bool{}
-	for _, p := range list {
-		want[p.Name] = true
-		info, ok := f.Info(p.Name)
-		_, known := torchTypes[info.DType]
-		switch {
-		case !ok:
-			faults = append(faults, fmt.Sprintf("tensor %s is missing", p.Name))
-		case !slices.Equal(toInts(info.Shape), p.Tensor.Shape()):
-			faults = append(faults, fmt.Sprintf("tensor %s has shape %v, want %v", p.Name, info.Shape, p.Tensor.Shape()))
-		case !known:
-			faults = append(faults, fmt.Sprintf("tensor %s is stored as %s; weights must be floating-point", p.Name, info.DType))
-		}
+	if err := store.Load(ctx, m.thread, f, m.Adapters(), true); err != nil {
+		return fmt.Errorf("the adapters do not fit the model: %w", err)
 	}
-	for _, n := range f.Names() {
-		if !want[n] {
-			faults = append(faults, fmt.Sprintf("tensor %s is unexpected", clip(n)))
-		}
-	}
-	return joinFaults("the adapters do not fit the model", faults)
+	return nil
 }
 
 // fingerprint identifies frozen weights by their dtype and global norm, which is

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // Kind classifies a failed exchange with an environment server. A Kind is an
@@ -173,20 +172,4 @@ func (e *Error) Seen() string {
 		return "http_" + strconv.Itoa(e.Status)
 	}
 	return ""
-}
-
-// maxWords limits how much of a server's reply an error quotes, in bytes.
-const maxWords = 400
-
-// shorten returns s as valid UTF-8 of at most maxWords bytes, for errors.
-func shorten(s string) string {
-	s = strings.TrimSpace(strings.ToValidUTF8(s, "\uFFFD"))
-	if len(s) <= maxWords {
-		return s
-	}
-	cut := maxWords
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
 }

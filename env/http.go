@@ -262,13 +262,13 @@ func (c *caller) classify(ctx context.Context, op, address string, limit time.Du
 			return nil
 		}
 	case status >= 500:
-		e.Kind, e.Words = KindServer, shorten(string(reply))
+		e.Kind, e.Words = KindServer, transport.Excerpt(string(reply))
 	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status >= 300 && status < 400:
-		e.Kind, e.Words = KindRouting, shorten(detail(reply))
+		e.Kind, e.Words = KindRouting, transport.Excerpt(detail(reply))
 	case status >= 400:
-		e.Kind, e.Words = KindValidation, shorten(detail(reply))
+		e.Kind, e.Words = KindValidation, transport.Excerpt(detail(reply))
 	default:
-		e.Kind, e.Words = KindMalformed, shorten(string(reply))
+		e.Kind, e.Words = KindMalformed, transport.Excerpt(string(reply))
 	}
 	e.retryable = (e.Kind == KindConnection || e.Kind == KindServer) && !errors.Is(err, ErrRestarted)
 	if op == OpStep {
@@ -281,7 +281,7 @@ func (c *caller) classify(ctx context.Context, op, address string, limit time.Du
 // without an "error" key.
 func badReply(reply []byte) (words string, k Kind) {
 	if !utf8.Valid(reply) || !json.Valid(reply) {
-		return shorten(string(reply)), KindMalformed
+		return transport.Excerpt(string(reply)), KindMalformed
 	}
 	t := bytes.TrimLeft(reply, " \t\r\n")
 	if len(t) == 0 || t[0] != '{' {
@@ -289,7 +289,7 @@ func badReply(reply []byte) (words string, k Kind) {
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(t, &object); err != nil {
-		return shorten(string(reply)), KindMalformed
+		return transport.Excerpt(string(reply)), KindMalformed
 	}
 	raw, ok := object["error"]
 	if !ok {
@@ -299,7 +299,7 @@ func badReply(reply []byte) (words string, k Kind) {
 	if json.Unmarshal(raw, &text) != nil {
 		text = string(raw)
 	}
-	return shorten(text), KindEnvironment
+	return transport.Excerpt(text), KindEnvironment
 }
 
 // detail returns the error message of a FastAPI server, {"detail": ...}.

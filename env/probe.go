@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openmanus/openmanus/data/transport"
 	"github.com/openmanus/openmanus/internal/backoff"
 )
 
@@ -29,7 +30,7 @@ func Greet(ctx context.Context, client *http.Client, root string) (string, error
 		return "", failure
 	}
 	if status >= http.StatusInternalServerError {
-		return "", &Error{Kind: KindServer, Op: OpProbe, URL: root, Status: status, Words: shorten(string(body)), Sent: true}
+		return "", &Error{Kind: KindServer, Op: OpProbe, URL: root, Status: status, Words: transport.Excerpt(string(body)), Sent: true}
 	}
 	return string(body), nil
 }
@@ -55,7 +56,7 @@ func ServerVersion(ctx context.Context, client *http.Client, root string) (strin
 		case ctx.Err() != nil:
 			return "", context.Cause(ctx)
 		case failure == nil:
-			failure = &Error{Kind: KindServer, Op: OpVersion, URL: address, Status: status, Words: shorten(string(body)), Sent: true}
+			failure = &Error{Kind: KindServer, Op: OpVersion, URL: address, Status: status, Words: transport.Excerpt(string(body)), Sent: true}
 			if status < http.StatusInternalServerError {
 				failure.Kind = KindValidation
 			}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/openmanus/openmanus/data/transport"
 )
 
 // A reply with status 200 is an object, an array, or a bare number or string,
@@ -14,7 +16,7 @@ import (
 // malformed returns the error for a reply of the wrong shape.
 func (c *caller) malformed(op, path string, raw json.RawMessage, err error) *Error {
 	e := &Error{
-		Kind: KindMalformed, Op: op, URL: c.base + path, Status: http.StatusOK, Words: shorten(string(raw)), Sent: true, Err: err,
+		Kind: KindMalformed, Op: op, URL: c.base + path, Status: http.StatusOK, Words: transport.Excerpt(string(raw)), Sent: true, Err: err,
 	}
 	c.tell(Attempt{Op: op, Failure: e})
 	return e

@@ -114,7 +114,7 @@ func (c *Client) chat(ctx context.Context, r Request, attempts int) (Reply, erro
 			attempt--
 			continue
 		}
-		if !fault.Kind.retryable() || attempt >= attempts {
+		if !kinds[fault.Kind].retry || attempt >= attempts {
 			return Reply{}, fault
 		}
 		wait := backoff.Delay(c.o.Backoff, c.o.MaxWait, attempt)

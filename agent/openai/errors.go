@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // Kind is the kind of a failed exchange with an endpoint. A Kind is an error, so
@@ -34,29 +33,22 @@ const (
 // Error makes a Kind usable with errors.Is.
 func (k Kind) Error() string { return string(k) }
 
-// retryable reports whether the same request may succeed later. Repeating a
-// request is safe.
-func (k Kind) retryable() bool {
-	switch k {
-	case KindConnection, KindTimeout, KindServer, KindRate, KindMalformed, KindEmpty:
-		return true
-	}
-	return false
-}
-
-// hint returns a suggestion for the user.
-func (k Kind) hint() string {
-	switch k {
-	case KindConnection, KindTimeout:
-		return "is the endpoint up, and its address right?"
-	case KindRate:
-		return "lower the number of concurrent requests"
-	case KindAuth:
-		return "is the key in its environment variable, and right?"
-	case KindMissing:
-		return "is the base URL right (it usually ends in /v1), and the model's name?"
-	}
-	return ""
+// kinds holds the properties of a Kind that are not the zero value. retry: the
+// same request may succeed later (repeating a request is safe). hopeless: every
+// later request would fail in the same way. hint: a suggestion for the user.
+var kinds = map[Kind]struct {
+	retry, hopeless bool
+	hint            string
+}{
+	KindConnection: {retry: true, hint: "is the endpoint up, and its address right?"},
+	KindTimeout:    {retry: true, hint: "is the endpoint up, and its address right?"},
+	KindServer:     {retry: true},
+	KindRate:       {retry: true, hint: "lower the number of concurrent requests"},
+	KindMalformed:  {retry: true},
+	KindEmpty:      {retry: true},
+	KindQuota:      {hopeless: true},
+	KindAuth:       {hopeless: true, hint: "is the key in its environment variable, and right?"},
+	KindMissing:    {hopeless: true, hint: "is the base URL right (it usually ends in /v1), and the model's name?"},
 }
 
 // Error is a failed exchange with an endpoint.
@@ -87,7 +79,7 @@ func (e *Error) Error() string {
 	if e.Attempts > 1 {
 		fmt.Fprintf(&b, ", after %d attempts", e.Attempts)
 	}
-	if h := e.Kind.hint(); h != "" {
+	if h := kinds[e.Kind].hint; h != "" {
 		b.WriteString(" (" + h + ")")
 	}
 	return b.String()
@@ -103,28 +95,7 @@ func (e *Error) Is(target error) bool {
 }
 
 // Hopeless reports whether every later request would fail in the same way.
-func (e *Error) Hopeless() bool {
-	switch e.Kind {
-	case KindAuth, KindQuota, KindMissing:
-		return true
-	}
-	return false
-}
-
-// maxWords bounds the bytes of an endpoint's reply in an error.
-const maxWords = 400
-
-func shorten(s string) string {
-	s = strings.TrimSpace(strings.ToValidUTF8(s, "\uFFFD"))
-	if len(s) <= maxWords {
-		return s
-	}
-	cut := maxWords
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
-}
+func (e *Error) Hopeless() bool { return kinds[e.Kind].hopeless }
 
 // retryAfter returns the wait that a reply requests with Retry-After, in seconds
 // or as a date (RFC 9110, 10.2.3), or with retry-after-ms; 0 without either.

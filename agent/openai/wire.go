@@ -4,21 +4,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/data/transport"
 )
 
 // Request is one request. Parameters with zero values are not sent, except
 // Temperature.
 type Request struct {
-	Messages    []data.Message
-	MaxTokens   int
-	Temperature float64 // 0 is greedy
-	TopP        float64 // 0 and 1: not sent
-	TopK        int     // 0: not sent; OpenAI rejects it, vLLM and others accept it
-	Seed        *int64
-	Stop        []string // the endpoint removes them from its reply
+	Messages    []data.Message `json:"messages"`
+	MaxTokens   int            `json:"max_tokens,omitempty"`
+	Temperature float64        `json:"temperature"`     // 0 is greedy
+	TopP        float64        `json:"top_p,omitempty"` // 0 and 1: not sent
+	TopK        int            `json:"top_k,omitempty"` // 0: not sent; OpenAI rejects it, vLLM and others accept it
+	Seed        *int64         `json:"seed,omitempty"`
+	Stop        []string       `json:"stop,omitempty"` // the endpoint removes them from its reply
 }
 
 // Reply is the answer to a Request.
@@ -37,37 +39,24 @@ type Usage struct {
 	CompletionTokens int64 `json:"completion_tokens"`
 }
 
-// wireRequest is the body of a request.
-type wireRequest struct {
-	Model               string        `json:"model"`
-	Messages            []wireMessage `json:"messages"`
-	MaxTokens           int           `json:"max_tokens,omitempty"`
-	MaxCompletionTokens int           `json:"max_completion_tokens,omitempty"`
-	Temperature         float64       `json:"temperature"`
-	TopP                float64       `json:"top_p,omitempty"`
-	TopK                int           `json:"top_k,omitempty"`
-	Seed                *int64        `json:"seed,omitempty"`
-	Stop                []string      `json:"stop,omitempty"`
-}
-
-type wireMessage struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
-}
-
 // newLimit is the parameter that OpenAI's reasoning models accept instead of max_tokens.
 const newLimit = "max_completion_tokens"
 
 func (r Request) body(model string, useNewLimit bool) ([]byte, error) {
-	w := wireRequest{Model: model, MaxTokens: r.MaxTokens, Temperature: r.Temperature, TopP: r.TopP, TopK: r.TopK, Seed: r.Seed, Stop: r.Stop}
+	w := struct {
+		Model string `json:"model"`
+		Request
+		MaxCompletionTokens int `json:"max_completion_tokens,omitempty"`
+	}{Model: model, Request: r}
 	if useNewLimit {
 		w.MaxTokens, w.MaxCompletionTokens = 0, r.MaxTokens
 	}
 	if w.TopP == 1 {
 		w.TopP = 0
 	}
-	for _, m := range r.Messages {
-		w.Messages = append(w.Messages, wireMessage{m.Role, m.Content})
+	w.Messages = slices.Clone(r.Messages)
+	for i := range w.Messages {
+		w.Messages[i].Loss = nil // not a key of the API
 	}
 	b, err := json.Marshal(w)
 	if err != nil {
@@ -87,23 +76,20 @@ func parseReply(body []byte) (Reply, *Error) {
 			}
 			FinishReason string `json:"finish_reason"`
 		}
-		Usage struct {
-			PromptTokens     int64 `json:"prompt_tokens"`
-			CompletionTokens int64 `json:"completion_tokens"`
-		}
+		Usage Usage
 		Error json.RawMessage
 	}
 	if err := json.Unmarshal(body, &w); err != nil {
-		return Reply{}, &Error{Kind: KindMalformed, Words: shorten(string(body)), Err: err}
+		return Reply{}, &Error{Kind: KindMalformed, Words: transport.Excerpt(string(body)), Err: err}
 	}
 	if len(w.Error) > 0 && string(w.Error) != "null" {
 		// Some gateways reply with status 200 and report their backend's error here.
 		words, _ := errorWords(body)
 		return Reply{}, &Error{Kind: KindServer, Words: words}
 	}
-	r := Reply{Model: w.Model, Usage: Usage{PromptTokens: w.Usage.PromptTokens, CompletionTokens: w.Usage.CompletionTokens}}
+	r := Reply{Model: w.Model, Usage: w.Usage}
 	if len(w.Choices) == 0 || w.Choices[0].Message == nil {
-		return r, &Error{Kind: KindEmpty, Words: shorten(string(body)), Err: errors.New("no choices with a message")}
+		return r, &Error{Kind: KindEmpty, Words: transport.Excerpt(string(body)), Err: errors.New("no choices with a message")}
 	}
 	c := w.Choices[0]
 	r.Finish = c.FinishReason
@@ -117,7 +103,7 @@ func parseReply(body []byte) (Reply, *Error) {
 	case c.FinishReason == finishLength:
 		// A reasoning model can use all its tokens before its visible reply.
 	default:
-		return r, &Error{Kind: KindEmpty, Words: shorten(string(body)), Err: errors.New("the message has no content")}
+		return r, &Error{Kind: KindEmpty, Words: transport.Excerpt(string(body)), Err: errors.New("the message has no content")}
 	}
 	return r, nil
 }
@@ -136,12 +122,12 @@ func errorWords(body []byte) (words, code string) {
 	}
 	var f fault
 	if json.Unmarshal(body, &f) != nil {
-		return shorten(string(body)), ""
+		return transport.Excerpt(string(body)), ""
 	}
 	if len(f.Error) > 0 {
 		var text string
 		if json.Unmarshal(f.Error, &text) == nil {
-			return shorten(text), ""
+			return transport.Excerpt(text), ""
 		}
 		var inner fault
 		if json.Unmarshal(f.Error, &inner) == nil {
@@ -154,11 +140,11 @@ func errorWords(body []byte) (words, code string) {
 	}
 	switch {
 	case f.Message != "":
-		return shorten(f.Message), code
+		return transport.Excerpt(f.Message), code
 	case len(f.Detail) > 0:
-		return shorten(string(f.Detail)), code
+		return transport.Excerpt(string(f.Detail)), code
 	}
-	return shorten(string(body)), code
+	return transport.Excerpt(string(body)), code
 }
 
 // tooLong reports whether an error means that the conversation does not fit into

@@ -57,9 +57,9 @@ func (f *fakeModel) Step(_ context.Context, batch []engine.Work) ([]engine.Sampl
 		f.kv[w.Seq] = append(slices.Clone(kv[:w.Pos]), w.Tokens...)
 		h := w.Draw.Seed ^ w.Draw.Task
 		for _, id := range f.kv[w.Seq] {
-			h = mix(h ^ uint64(id))
+			h = engine.Mix(h ^ uint64(id))
 		}
-		h = mix(h ^ uint64(w.Draw.Position)<<32 ^ uint64(w.Draw.Turn))
+		h = engine.Mix(h ^ uint64(w.Draw.Position)<<32 ^ uint64(w.Draw.Turn))
 		out[i] = engine.Sampled{Token: int32(h % (idEnd + 1)), LogProb: -1}
 		shape += fmt.Sprintf("%x.%d:%d+%d ", w.Draw.Task%4096, w.Draw.Sample, w.Pos, len(w.Tokens))
 	}

@@ -68,21 +68,11 @@ func (j *job) failure(outcome data.Outcome, err error) *data.Episode {
 // arguments, so a resumed run, or one with another concurrency, draws the same
 // tokens. repeat counts earlier occurrences of the task in the step.
 func EpisodeSeed(seed uint64, step int, env, task string, repeat, sample int) uint64 {
-	h := mix(seed)
+	h := engine.Mix(seed)
 	for _, part := range []uint64{
 		uint64(step), engine.TaskHash(env), engine.TaskHash(task), uint64(repeat), uint64(sample),
 	} {
-		h = mix(h ^ mix(part))
+		h = engine.Mix(h ^ engine.Mix(part))
 	}
 	return h
-}
-
-// mix is the output function of SplitMix64 with its increment (Steele, Lea and
-// Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, fig.
-// 17): a bijection whose output bits each depend on all input bits.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }

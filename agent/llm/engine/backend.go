@@ -77,6 +77,16 @@ func TaskHash(task string) uint64 {
 	return h
 }
 
+// Mix is the output function of SplitMix64 with its increment (Steele, Lea and
+// Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, fig.
+// 17): a bijection whose output bits each depend on all input bits.
+func Mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
 // Teacher replaces sampled tokens by recorded ones (teacher forcing), so that a
 // recorded episode is replayed token by token. The scheduler's goroutine calls
 // it.

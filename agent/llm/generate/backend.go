@@ -239,16 +239,8 @@ func row(w *engine.Work) torch.SampleRow {
 // field passes through a full mixing step, so that the noise of neighbouring
 // samples, turns and seeds is independent.
 func drawKey(d engine.Draw) uint64 {
-	k := mix(d.Seed)
-	k = mix(k ^ d.Task)
-	k = mix(k ^ uint64(int64(d.Sample)))
-	return mix(k ^ uint64(int64(d.Turn)))
-}
-
-// mix is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-func mix(z uint64) uint64 {
-	z += 0x9e3779b97f4a7c15
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
+	k := engine.Mix(d.Seed)
+	k = engine.Mix(k ^ d.Task)
+	k = engine.Mix(k ^ uint64(int64(d.Sample)))
+	return engine.Mix(k ^ uint64(int64(d.Turn)))
 }

@@ -19,7 +19,7 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/openmanus/openmanus/agent/llm/engine"
 	"github.com/openmanus/openmanus/data"
@@ -55,10 +55,8 @@ type Engine struct{ Speaker Speaker }
 type conversation struct {
 	ids     []int32
 	context int
-
-	mu     sync.Mutex // guards the fields below
-	closed bool
-	broken bool
+	closed  atomic.Bool
+	broken  bool // a call failed; only Generate uses it
 }
 
 // Open starts a conversation. It never waits.
@@ -76,18 +74,20 @@ func (e *Engine) Generate(ctx context.Context, s *engine.Session, ids []int32, p
 	if !ok {
 		return engine.Reply{}, errors.New("the session belongs to another engine")
 	}
-	if err := c.usable(); err != nil {
-		return engine.Reply{}, err
+	switch {
+	case c.closed.Load():
+		return engine.Reply{}, engine.ErrSessionClosed
+	case c.broken:
+		return engine.Reply{}, engine.ErrSessionBroken
 	}
+	c.broken = true // until the reply is complete
 	c.ids = append(c.ids, ids...)
 	messages, err := parse(c.ids)
 	if err != nil {
-		c.setBroken()
 		return engine.Reply{}, err
 	}
 	said, err := e.Speaker.Say(ctx, Ask{Key: s.Options().Key, Messages: messages, Params: p, Context: c.context})
 	if err != nil {
-		c.setBroken()
 		return engine.Reply{}, err
 	}
 	r := engine.Reply{Stop: said.Stop}
@@ -106,35 +106,15 @@ func (e *Engine) Generate(ctx context.Context, s *engine.Session, ids []int32, p
 	r.IDs = append(bytesOf(text), last)
 	r.LogProbs = make([]float32, len(r.IDs))
 	c.ids = append(c.ids, r.IDs...)
-	c.context = said.Context
+	c.context, c.broken = said.Context, false
 	return r, nil
 }
 
 // Close ends the session.
 func (e *Engine) Close(s *engine.Session) {
 	if c, ok := s.State().(*conversation); ok {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.closed = true
+		c.closed.Store(true)
 	}
-}
-
-func (c *conversation) usable() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.closed:
-		return engine.ErrSessionClosed
-	case c.broken:
-		return engine.ErrSessionBroken
-	}
-	return nil
-}
-
-func (c *conversation) setBroken() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.broken = true
 }
 
 // cutBehind cuts text after the stop string that ends first.

@@ -3,6 +3,7 @@ package text
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -66,12 +67,11 @@ var roles = []string{"system", "user", "assistant", "tool"}
 const assistant = "assistant"
 
 func roleID(role string) (int32, error) {
-	for i, r := range roles {
-		if r == role {
-			return idRole + int32(i), nil
-		}
+	i := slices.Index(roles, role)
+	if i < 0 {
+		return 0, fmt.Errorf("a message has the role %q, must be one of %q", role, roles)
 	}
-	return 0, fmt.Errorf("a message has the role %q, must be one of %q", role, roles)
+	return idRole + int32(i), nil
 }
 
 // bytesOf returns the ids of a text.

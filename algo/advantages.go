@@ -86,7 +86,7 @@ func (p *policyGradient) advantages(step int, rows []data.Row, m Metrics) ([]dat
 // old log-probs before it. They are taken from the first pass of the loss, each
 // mini-batch's from before its own optimiser step. Rows of skipped steps have none.
 func diagnoseBypass(rows []data.Row, m Metrics) error {
-	seen, err := whole(rows, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+	seen, err := whole(rows, learner.OldLogProbs)
 	if err != nil {
 		return err
 	}

@@ -172,7 +172,7 @@ func (p *policyGradient) update(ctx context.Context, step int, rows []data.Row, 
 	if st.Skipped > 0 {
 		p.warnOfSkipped(step, st.Skipped, st.Steps)
 	}
-	seen, err := whole(rows, func(r *data.Row) *[]float32 { return &r.Entropies })
+	seen, err := whole(rows, learner.Entropies)
 	if err != nil {
 		return gap, err
 	}
@@ -227,7 +227,7 @@ func (p *policyGradient) measure(ctx context.Context, step int, rows []data.Row,
 		}
 		return err
 	})
-	have.gap = learner.NewLogProbGap(rows, func(r *data.Row) []float32 { return r.OldLogProbs })
+	have.gap = learner.NewLogProbGap(rows)
 	return have, err
 }
 
@@ -292,7 +292,7 @@ func (p *policyGradient) updateCritic(ctx context.Context, step int, rows []data
 func (p *policyGradient) oldLogProbs(ctx context.Context, step int, rows []data.Row, m Metrics) error {
 	return p.passes(ctx, step, "old_log_prob", rows, 1, m, func(ctx context.Context) error {
 		o := p.o.Policy
-		return learner.LogProbs(ctx, p.Actor.Compute(), rows, o.Micro, o.Temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+		return learner.LogProbs(ctx, p.Actor.Compute(), rows, o.Micro, o.Temperature, learner.OldLogProbs)
 	})
 }
 
@@ -303,7 +303,7 @@ func (p *policyGradient) refLogProbs(ctx context.Context, step int, rows []data.
 			return err
 		}
 		defer func() { err = errors.Join(err, back()) }()
-		return learner.LogProbs(ctx, p.Ref, rows, p.o.RefMicro, p.o.Policy.Temperature, func(r *data.Row) *[]float32 { return &r.RefLogProbs })
+		return learner.LogProbs(ctx, p.Ref, rows, p.o.RefMicro, p.o.Policy.Temperature, learner.RefLogProbs)
 	})
 }
 

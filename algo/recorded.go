@@ -116,7 +116,7 @@ func (p *policyGradient) recordedLogProbs(ctx context.Context, step int, rows []
 			return gap, err
 		}
 	}
-	gap = learner.NewLogProbGap(rows, func(r *data.Row) []float32 { return r.OldLogProbs })
+	gap = learner.NewLogProbGap(rows)
 	for i := range rows {
 		rows[i].OldLogProbs = rows[i].RolloutLogProbs
 	}

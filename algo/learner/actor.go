@@ -175,70 +175,21 @@ func (a *Actor) closeShadow() {
 	}
 }
 
-// LogProbs computes log p(token | tokens before) of every sampled token under m, at
-// the temperature of sampling, and writes it to field of each row. It computes no
-// gradients.
-func LogProbs(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBatching, temperature float64, field func(*data.Row) *[]float32) error {
-	return forward(ctx, m, rows, micro, func(s *torch.Scope, p *packed) {
-		logp, _ := p.logProbs(m, p.hidden(s, m), temperature, false)
-		p.scatter(logp.ToFloat32s(), field)
-	})
-}
-
-// forward calls f with each micro-batch of the rows. It computes no gradients.
-func forward(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBatching, f func(s *torch.Scope, p *packed)) error {
-	batches, err := micro.Split(rows)
-	if err != nil {
-		return err
+// optimize does one optimiser step on a mini-batch, whose gradients accumulate adds to
+// those of the weights. The first of shares is of the weights that the step is for. It
+// returns the gradient norms, or skipped if a loss or a gradient is not finite.
+func (a *Actor) optimize(ctx context.Context, rows []data.Row, accumulate func() error, shares ...optim.Share) (norms []float64, skipped bool, err error) {
+	if err = accumulate(); err == nil {
+		norms, err = a.step(ctx, shares...)
 	}
-	for _, b := range batches {
-		p := pack(b)
-		if err := p.readKept(); err != nil {
-			return err
-		}
-		err := torch.Run(ctx, m.Thread(), func(s *torch.Scope) error {
-			s.NoGrad(func() { f(s, p) })
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		countRows(ctx, b)
-	}
-	return nil
+	skipped, err = a.skip(rows, shares[0], err)
+	return norms, skipped, err
 }
 
-// SumPiSquared computes OldLogProbs and SumPiSquared of the rows under m: the
-// log-prob of every sampled token, and the sum of squares Σ_v π(v)² of the
-// distribution that it was drawn from. It computes no gradients.
-//
-// Two softmax passes give the sum. With z the logits, T the temperature and y the
-// token,
-//
-//	log Σ_v π(v)² = lse(2z) - 2 lse(z) = 2 log π_T(y) - log π_{T/2}(y)
-//
-// where π_{T/2} is the softmax of 2z.
-func SumPiSquared(ctx context.Context, m *model.Model, rows []data.Row, micro MicroBatching, temperature float64) error {
-	return forward(ctx, m, rows, micro, func(s *torch.Scope, p *packed) {
-		hidden := p.hidden(s, m)
-		logp, _ := p.logProbs(m, hidden, temperature, false)
-		sharp, _ := p.logProbs(m, hidden, temperature/2, false)
-		p.scatter(logp.ToFloat32s(), func(r *data.Row) *[]float32 { return &r.OldLogProbs })
-		p.scatter(logp.MulScalar(2).Sub(sharp).Exp().ToFloat32s(), func(r *data.Row) *[]float32 { return &r.SumPiSquared })
-	})
-}
-
-// step clips the accumulated gradients, updates the weights and refreshes the
-// shadow. If a gradient is not finite, it drops the gradients and returns an
-// *optim.NotFiniteError.
-func (a *Actor) step(ctx context.Context, lr, gradClip float64) (gradNorm float64, err error) {
-	norms, err := a.stepAll(ctx, optim.Share{Of: a.adamw, LR: lr, MaxNorm: gradClip})
-	return norms[0], err
-}
-
-// stepAll is step for several optimisers: either all of them move or none does. It
-// returns the norms of their gradients.
-func (a *Actor) stepAll(ctx context.Context, shares ...optim.Share) (norms []float64, err error) {
+// step clips the accumulated gradients, updates the weights and refreshes the shadow.
+// Either all optimisers step or none does: if a gradient is not finite, step drops the
+// gradients and returns an *optim.NotFiniteError. It returns the norms of the gradients.
+func (a *Actor) step(ctx context.Context, shares ...optim.Share) (norms []float64, err error) {
 	a.inconsistent, a.passes = true, 0
 	norms = make([]float64, len(shares))
 	err = torch.Run(ctx, a.master.Thread(), func(s *torch.Scope) error {
@@ -256,6 +207,17 @@ func (a *Actor) stepAll(ctx context.Context, shares ...optim.Share) (norms []flo
 		a.inconsistent = false
 	}
 	return norms, err
+}
+
+// accumulate adds the gradients of a mini-batch to those of the float32 weights. loss
+// returns a micro-batch's part of the loss.
+func (a *Actor) accumulate(ctx context.Context, rows []data.Row, micro MicroBatching, loss func(s *torch.Scope, p *packed) (torch.Tensor, error)) error {
+	return eachMicroBatch(ctx, rows, micro, func(p *packed) error {
+		if len(p.at) == 0 {
+			return nil
+		}
+		return a.backward(ctx, func(s *torch.Scope) (torch.Tensor, error) { return loss(s, p) })
+	})
 }
 
 // backward runs the forward and the backward pass of a micro-batch and adds the

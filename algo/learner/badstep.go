@@ -74,12 +74,7 @@ func (a *Actor) SetBadSteps(n int) { a.bad.inARow = n }
 
 // skip handles the error of an optimiser step. It returns true if the step is
 // skipped, and an error if the run must end.
-func (a *Actor) skip(rows []data.Row, lr float64, err error) (bool, error) {
-	return a.skipOf(a.adamw, rows, lr, err)
-}
-
-// skipOf is skip for a step of the given optimiser.
-func (a *Actor) skipOf(of *optim.AdamW, rows []data.Row, lr float64, err error) (bool, error) {
+func (a *Actor) skip(rows []data.Row, step optim.Share, err error) (bool, error) {
 	if err == nil {
 		a.bad.inARow = 0
 		return false, nil
@@ -91,7 +86,7 @@ func (a *Actor) skipOf(of *optim.AdamW, rows []data.Row, lr float64, err error) 
 	}
 	a.bad.inARow++
 	if a.bad.keep != nil {
-		if failed := a.bad.keep(BadStep{Cause: err, OptimizerStep: of.Steps() + 1, LR: lr, Rows: rows}); failed != nil {
+		if failed := a.bad.keep(BadStep{Cause: err, OptimizerStep: step.Of.Steps() + 1, LR: step.LR, Rows: rows}); failed != nil {
 			return false, errors.Join(err, failed)
 		}
 	}

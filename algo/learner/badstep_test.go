@@ -107,11 +107,11 @@ var errDisk = errors.New("no space left")
 // batch of a bad step ends the run.
 func TestOtherErrorsAreNoBadSteps(t *testing.T) {
 	a := testActor(t, torch.Float32)
-	if skipped, err := a.skip(nil, 0, errDisk); skipped || !errors.Is(err, errDisk) {
+	if skipped, err := a.skip(nil, optim.Share{Of: a.adamw}, errDisk); skipped || !errors.Is(err, errDisk) {
 		t.Errorf("skipped %v, %v", skipped, err)
 	}
 	a.OnBadStep(func(BadStep) error { return errDisk })
-	if skipped, err := a.skip(nil, 0, &NotFiniteError{What: "loss"}); skipped || !errors.Is(err, errDisk) {
+	if skipped, err := a.skip(nil, optim.Share{Of: a.adamw}, &NotFiniteError{What: "loss"}); skipped || !errors.Is(err, errDisk) {
 		t.Errorf("skipped %v, %v", skipped, err)
 	}
 }

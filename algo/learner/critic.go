@@ -108,7 +108,7 @@ func (c *Critic) hidden(s *torch.Scope, p *packed) (hidden torch.Tensor) {
 // no gradients.
 func (c *Critic) Values(ctx context.Context, rows []data.Row, micro MicroBatching) error {
 	return forward(ctx, c.compute, rows, micro, func(s *torch.Scope, p *packed) {
-		p.scatter(c.head.values(c.hidden(s, p)).ToFloat32s(), func(r *data.Row) *[]float32 { return &r.Values })
+		p.scatter(c.head.values(c.hidden(s, p)).ToFloat32s(), values)
 	})
 }
 
@@ -139,30 +139,23 @@ type CriticStats struct {
 // UpdateCritic trains on rows with Values and Returns, one optimiser step for each
 // mini-batch (verl's update_critic). It trains the head only if the critic is shared.
 func (c *Critic) UpdateCritic(ctx context.Context, rows []data.Row, lr float64, o CriticOptions) (st CriticStats, err error) {
-	defer func() { c.inconsistent = c.inconsistent || err != nil && st.Steps > 0 }()
 	p, err := newPasses(rows, o.MiniBatch, o.Passes, o.Seed)
 	if err != nil {
 		return st, err
 	}
 	total := 0
-	for n := range p.Count() {
-		minis, done := p.next(n)
-		for _, mini := range minis {
-			tokens, err := c.updateValues(ctx, mini, lr, o, &st)
-			if err != nil {
-				return st, err
-			}
-			total += tokens
-		}
-		done()
-	}
-	if total > 0 {
+	err = c.update(p, &st.Steps, func(mini []data.Row) error {
+		tokens, err := c.updateValues(ctx, mini, lr, o, &st)
+		total += tokens
+		return err
+	})
+	if err == nil && total > 0 {
 		for _, v := range []*float64{&st.Loss, &st.ClipFrac, &st.Mean} {
 			*v /= float64(total)
 		}
 		st.GradNorm /= float64(st.Steps)
 	}
-	return st, nil
+	return st, err
 }
 
 // updateValues does one optimiser step and adds the sums over its tokens to st.
@@ -170,11 +163,10 @@ func (c *Critic) updateValues(ctx context.Context, rows []data.Row, lr float64, 
 	if tokens = LossTokens(rows); tokens == 0 {
 		return 0, nil
 	}
-	before, norms := *st, []float64(nil)
-	if err = c.accumulateValue(ctx, rows, tokens, o, st); err == nil {
-		norms, err = c.stepAll(ctx, optim.Share{Of: c.optimizer(), LR: lr, MaxNorm: o.GradClip})
-	}
-	skipped, err := c.skipOf(c.optimizer(), rows, lr, err)
+	before := *st
+	norms, skipped, err := c.optimize(ctx, rows, func() error {
+		return c.accumulateValue(ctx, rows, tokens, o, st)
+	}, optim.Share{Of: c.optimizer(), LR: lr, MaxNorm: o.GradClip})
 	switch {
 	case err != nil:
 		return 0, err
@@ -197,25 +189,10 @@ func (st CriticStats) AddTo(m map[string]float64, lr float64) {
 // accumulateValue adds the gradient of a mini-batch to the weights' gradients, and the
 // sums over its tokens to st.
 func (c *Critic) accumulateValue(ctx context.Context, rows []data.Row, tokens int, o CriticOptions, st *CriticStats) error {
-	batches, err := o.Micro.Split(rows)
-	if err != nil {
-		return err
-	}
-	for _, b := range batches {
-		p := pack(b)
-		if len(p.at) == 0 {
-			continue
-		}
-		err := c.backward(ctx, func(s *torch.Scope) (torch.Tensor, error) {
-			sum := c.head.loss(s, p, c.hidden(s, p), o.Clip, st)
-			return sum.MulScalar(1 / float64(tokens)), nil
-		})
-		if err != nil {
-			return err
-		}
-		countRows(ctx, b)
-	}
-	return nil
+	return c.accumulate(ctx, rows, o.Micro, func(s *torch.Scope, p *packed) (torch.Tensor, error) {
+		sum := c.head.loss(s, p, c.hidden(s, p), o.Clip, st)
+		return sum.MulScalar(1 / float64(tokens)), nil
+	})
 }
 
 // Files of a critic in a checkpoint folder. CriticFolder holds the head and, unless it

@@ -15,21 +15,21 @@ type LogProbGap struct {
 	Mean, Max, K3 float64
 }
 
-// NewLogProbGap compares RolloutLogProbs of the rows with the log-probs of got.
-func NewLogProbGap(rows []data.Row, got func(*data.Row) []float32) LogProbGap {
+// NewLogProbGap compares RolloutLogProbs of the rows with OldLogProbs, of the rows that
+// have them.
+func NewLogProbGap(rows []data.Row) LogProbGap {
 	var g LogProbGap
 	n := 0
 	for i := range rows {
 		r := &rows[i]
-		lp := got(r)
-		if len(lp) == 0 { // of a skipped optimiser step
+		if len(r.OldLogProbs) == 0 { // of a skipped optimiser step
 			continue
 		}
 		for t := 1; t < len(r.Tokens); t++ {
 			if r.Mask[t] != 1 {
 				continue
 			}
-			x := float64(r.RolloutLogProbs[t]) - float64(lp[t])
+			x := float64(r.RolloutLogProbs[t]) - float64(r.OldLogProbs[t])
 			d := math.Abs(x)
 			g.Mean += d
 			g.Max = math.Max(g.Max, d)

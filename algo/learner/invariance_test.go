@@ -133,7 +133,7 @@ func TestFirstGradientIsInvariant(t *testing.T) {
 					if loss == "policy" {
 						err = a.accumulatePolicy(t.Context(), w.rows(), false, policyOptions(w.micro), &st)
 					} else {
-						_, err = a.accumulateSFT(t.Context(), w.rows(), w.micro)
+						gradientSFT(t, a, w.rows(), w.micro)
 					}
 					must(t, err)
 					got := trained(t, a)

@@ -93,7 +93,7 @@ func TestLoRAReference(t *testing.T) {
 	score := func(m *model.Model) []data.Row {
 		t.Helper()
 		rows := trainRows(4)
-		must(t, LogProbs(t.Context(), m, rows, MicroBatching{Rows: 3}, 1, func(r *data.Row) *[]float32 { return &r.RefLogProbs }))
+		must(t, LogProbs(t.Context(), m, rows, MicroBatching{Rows: 3}, 1, RefLogProbs))
 		return rows
 	}
 	same := func(a, b []data.Row) bool {
@@ -117,8 +117,7 @@ func TestLoRAReference(t *testing.T) {
 func TestDropoutNeedsOldLogProbs(t *testing.T) {
 	a := actorOf(t, torch.Float32, dropping)
 	rows := trainRows(4)
-	old := func(r *data.Row) *[]float32 { return &r.OldLogProbs }
-	must(t, LogProbs(t.Context(), a.Compute(), rows, MicroBatching{}, 1, old))
+	must(t, LogProbs(t.Context(), a.Compute(), rows, MicroBatching{}, 1, OldLogProbs))
 	before := slices.Clone(rows[0].OldLogProbs)
 	st, err := a.UpdateActor(t.Context(), rows, 1e-3, vanillaOptions())
 	must(t, err)

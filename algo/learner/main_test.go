@@ -140,6 +140,21 @@ func relative(t testing.TB, a, b map[string][]float32) (worst float64, name stri
 	return worst, name
 }
 
+// gradientSFT adds the gradient of supervised training on the rows.
+func gradientSFT(t *testing.T, a *Actor, rows []data.Row, micro MicroBatching) SFTStats {
+	t.Helper()
+	st := SFTStats{Tokens: LossTokens(rows)}
+	must(t, a.accumulateSFT(t.Context(), rows, micro, &st))
+	return st
+}
+
+// stepOnce does an optimiser step with the gradients so far.
+func stepOnce(t *testing.T, a *Actor) {
+	t.Helper()
+	_, err := a.step(t.Context(), optim.Share{Of: a.adamw, LR: 1e-3, MaxNorm: 1})
+	must(t, err)
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

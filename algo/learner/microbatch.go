@@ -38,6 +38,25 @@ func (m MicroBatching) Split(rows []data.Row) ([][]data.Row, error) {
 	return out, nil
 }
 
+// eachMicroBatch calls f with each micro-batch of the rows, in order.
+func eachMicroBatch(ctx context.Context, rows []data.Row, micro MicroBatching, f func(p *packed) error) error {
+	batches, err := micro.Split(rows)
+	if err != nil {
+		return err
+	}
+	for _, b := range batches {
+		p, err := pack(b)
+		if err == nil {
+			err = f(p)
+		}
+		if err != nil {
+			return err
+		}
+		countRows(ctx, b)
+	}
+	return nil
+}
+
 // LossTokens counts the tokens in the loss: those with mask 1, except the first of a
 // row, which has no prediction.
 func LossTokens(rows []data.Row) int {

@@ -25,7 +25,7 @@ type packed struct {
 
 // pack lays rows out. A token with mask 1 is in the loss, except the first of a row,
 // which has no prediction.
-func pack(rows []data.Row) *packed {
+func pack(rows []data.Row) (*packed, error) {
 	seqs := make([][]int32, len(rows))
 	for i := range rows {
 		seqs[i] = rows[i].Tokens
@@ -44,7 +44,7 @@ func pack(rows []data.Row) *packed {
 		}
 		p.lens = append(p.lens, len(p.at)-before)
 	}
-	return p
+	return p, p.readKept()
 }
 
 // readKept sets kept from the rows' turns.
@@ -89,10 +89,10 @@ func (p *packed) hidden(s *torch.Scope, m *model.Model) torch.Tensor {
 }
 
 // gather collects a per-token field of the rows into a tensor [M].
-func (p *packed) gather(s *torch.Scope, field func(*data.Row) []float32) torch.Tensor {
+func (p *packed) gather(s *torch.Scope, field func(*data.Row) *[]float32) torch.Tensor {
 	out := make([]float32, len(p.row))
 	for i, r := range p.row {
-		out[i] = field(&p.rows[r])[p.token[i]]
+		out[i] = (*field(&p.rows[r]))[p.token[i]]
 	}
 	return s.Float32s(out, len(out))
 }

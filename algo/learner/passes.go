@@ -42,6 +42,7 @@ type passes struct {
 	spans [][2]int // of the episodes
 	size  int      // bound on the episodes of a mini-batch
 	order *data.Order
+	first [][]data.Row // the mini-batches of the first pass, after it
 }
 
 // newPasses prepares passes over rows in mini-batches of size episodes; 0: all.
@@ -66,6 +67,26 @@ func (p *passes) miniBatches() int { return (len(p.spans) + p.size - 1) / p.size
 // steps returns the number of optimiser steps of all passes. Steps without a token in
 // the loss are counted too.
 func (p *passes) steps() int { return p.Count() * p.miniBatches() }
+
+// update calls step with every mini-batch, pass after pass. If it fails after an
+// optimiser step, of which step counts those done in steps, the weights are
+// inconsistent.
+func (a *Actor) update(p *passes, steps *int, step func(mini []data.Row) error) (err error) {
+	defer func() { a.inconsistent = a.inconsistent || err != nil && *steps > 0 }()
+	for n := range p.Count() {
+		minis, done := p.next(n)
+		for _, mini := range minis {
+			if err := step(mini); err != nil {
+				return err
+			}
+		}
+		done()
+		if n == 0 {
+			p.first = minis
+		}
+	}
+	return nil
+}
 
 // next returns the mini-batches of the n-th pass, from 0. Passes must be taken in
 // order. done copies the fields that were written to the mini-batches of the first

@@ -77,14 +77,13 @@ func TestPasses(t *testing.T) {
 // mini-batch a pass and with several. All ratios are relative to the log-probs from before the first pass.
 func TestTwoPassesAreTwoByHand(t *testing.T) {
 	const lr = 1e-2
-	before := func(r *data.Row) *[]float32 { return &r.OldLogProbs }
 	for _, size := range []int{4, 8} {
 		o := policyOptions(MicroBatching{Rows: 2})
 		o.MiniBatch, o.Passes.Epochs = size, 2
 		a, b := testActor(t, torch.Float32), testActor(t, torch.Float32)
 		rows, again := trainRows(8), trainRows(8)
 		for _, list := range [][]data.Row{rows, again} {
-			must(t, LogProbs(t.Context(), a.Compute(), list, MicroBatching{Rows: 1}, o.Temperature, before))
+			must(t, LogProbs(t.Context(), a.Compute(), list, MicroBatching{Rows: 1}, o.Temperature, OldLogProbs))
 		}
 		st, err := a.UpdateActor(t.Context(), rows, lr, o)
 		must(t, err)
@@ -117,7 +116,7 @@ func TestShuffledPassesReport(t *testing.T) {
 	update := func(passes Passes) ([]data.Row, PolicyStats) {
 		a := testActor(t, torch.Float32)
 		rows := trainRows(8)
-		must(t, LogProbs(t.Context(), a.Compute(), rows, MicroBatching{Rows: 1}, o.Temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs }))
+		must(t, LogProbs(t.Context(), a.Compute(), rows, MicroBatching{Rows: 1}, o.Temperature, OldLogProbs))
 		o := o
 		o.Passes = passes
 		st, err := a.UpdateActor(t.Context(), rows, 1e-2, o)

@@ -70,11 +70,6 @@ func (o PolicyOptions) wantsEntropy() bool { return o.Entropy || o.EntropyCoef !
 // RolloutLogProbs. A KL loss needs RefLogProbs, except kl.Full, which runs the
 // reference itself.
 func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o PolicyOptions) (st PolicyStats, err error) {
-	defer func() {
-		if err != nil && st.Steps > 0 {
-			a.inconsistent = true
-		}
-	}()
 	p, err := newPasses(rows, o.MiniBatch, o.Passes, o.Seed)
 	if err != nil {
 		return st, err
@@ -82,20 +77,19 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 	// With dropout the log-probs of the update differ from those of the policy.
 	single := p.steps() == 1 && !o.Recorded && a.compute.Dropout() == 0
 	tokens := 0
-	for n := range p.Count() {
-		minis, done := p.next(n)
-		for _, mini := range minis {
-			seen, err := a.updateMiniBatch(ctx, mini, lr, single, o, &st)
-			if err != nil {
-				return st, err
-			}
-			tokens += seen
-			o.Seed++
-		}
-		if done(); n == 0 {
-			st.Gap = firstGap(minis, o.Loss)
-		}
+	err = a.update(p, &st.Steps, func(mini []data.Row) error {
+		seen, err := a.updateMiniBatch(ctx, mini, lr, single, o, &st)
+		tokens += seen
+		o.Seed++
+		return err
+	})
+	if err != nil {
+		return st, err
 	}
+	if o.Loss == loss.Bypass && len(p.first) > 0 { // the others have log-probs of changed weights
+		p.first = p.first[:1]
+	}
+	st.Gap = NewLogProbGap(slices.Concat(p.first...))
 	if tokens > 0 {
 		for _, v := range []*float64{&st.ClipFrac, &st.ClipFracLower, &st.PPOKL, &st.Entropy, &st.Value.Loss, &st.Value.ClipFrac, &st.Value.Mean} {
 			*v /= float64(tokens)
@@ -109,26 +103,16 @@ func (a *Actor) UpdateActor(ctx context.Context, rows []data.Row, lr float64, o 
 	return st, nil
 }
 
-// firstGap returns the gap between the recorded log-probs and those from before the first optimiser step. With
-// loss.Bypass, which computes log-probs mini-batch by mini-batch, it covers the first mini-batch only.
-func firstGap(minis [][]data.Row, policyLoss string) LogProbGap {
-	if policyLoss == loss.Bypass && len(minis) > 0 {
-		minis = minis[:1]
-	}
-	return NewLogProbGap(slices.Concat(minis...), func(r *data.Row) []float32 { return r.OldLogProbs })
-}
-
 // updateMiniBatch does one optimiser step and adds the sums over its tokens to st.
 func (a *Actor) updateMiniBatch(ctx context.Context, rows []data.Row, lr float64, onPolicy bool, o PolicyOptions, st *PolicyStats) (tokens int, err error) {
 	if tokens = LossTokens(rows); tokens == 0 {
 		return 0, nil
 	}
-	before, norms := *st, []float64(nil)
-	if err = a.accumulatePolicy(ctx, rows, onPolicy, o, st); err == nil {
-		own := optim.Share{Of: a.adamw, LR: lr, MaxNorm: o.GradClip}
-		norms, err = a.stepAll(ctx, append([]optim.Share{own}, o.Value.shares()...)...)
-	}
-	skipped, err := a.skip(rows, lr, err)
+	before := *st
+	shares := append([]optim.Share{{Of: a.adamw, LR: lr, MaxNorm: o.GradClip}}, o.Value.shares()...)
+	norms, skipped, err := a.optimize(ctx, rows, func() error {
+		return a.accumulatePolicy(ctx, rows, onPolicy, o, st)
+	}, shares...)
 	switch {
 	case err != nil:
 		return 0, err
@@ -159,38 +143,19 @@ func (a *Actor) accumulatePolicy(ctx context.Context, rows []data.Row, onPolicy 
 	if err != nil {
 		return err
 	}
-	batches, err := o.Micro.Split(rows)
-	if err != nil {
-		return err
-	}
-	for _, b := range batches {
-		p, share := pack(b), u.shares[:len(b)]
-		u.shares = u.shares[len(b):]
-		if len(p.at) == 0 {
-			continue
-		}
-		if err := p.readKept(); err != nil {
-			return err
-		}
-		err := a.backward(ctx, func(s *torch.Scope) (torch.Tensor, error) {
-			return u.loss(s, a.compute, p, share, st)
-		})
-		if err != nil {
-			return err
-		}
-		countRows(ctx, b)
-	}
-	return nil
+	return a.accumulate(ctx, rows, o.Micro, func(s *torch.Scope, p *packed) (torch.Tensor, error) {
+		return u.loss(s, a.compute, p, st)
+	})
 }
 
 // policyUpdate is shared by the micro-batches of one mini-batch.
 type policyUpdate struct {
 	o        PolicyOptions
 	policy   loss.Policy
-	shares   []float64 // weight of the tokens of each remaining row
 	onPolicy bool
-	tokens   int    // of the mini-batch
-	chosen   []bool // the policy's choice for each remaining token; nil: it chooses none
+	tokens   int       // of the mini-batch
+	weights  []float32 // of each remaining token in the aggregation
+	chosen   []bool    // the policy's choice for each remaining token; nil: it chooses none
 }
 
 func (a *Actor) newPolicyUpdate(ctx context.Context, rows []data.Row, onPolicy bool, o PolicyOptions) (*policyUpdate, error) {
@@ -203,7 +168,7 @@ func (a *Actor) newPolicyUpdate(ctx context.Context, rows []data.Row, onPolicy b
 	if err != nil {
 		return nil, err
 	}
-	if u.shares, err = shares(rows, aggregate, o.AggScale); err != nil {
+	if u.weights, err = tokenWeights(rows, aggregate, o.AggScale); err != nil {
 		return nil, err
 	}
 	if u.policy.Choose != nil {
@@ -212,10 +177,10 @@ func (a *Actor) newPolicyUpdate(ctx context.Context, rows []data.Row, onPolicy b
 	return u, err
 }
 
-// shares returns the weight of the tokens of each row in the aggregation of a
+// tokenWeights returns the weight of each token in the loss in the aggregation of a
 // mini-batch. A mean over rows is a mean over episodes: with one vote for each context,
 // an episode of many contexts would have a higher weight.
-func shares(rows []data.Row, aggregate loss.Aggregation, scale float64) ([]float64, error) {
+func tokenWeights(rows []data.Row, aggregate loss.Aggregation, scale float64) ([]float32, error) {
 	spans, err := data.EpisodeSpans(rows)
 	if err != nil {
 		return nil, err
@@ -225,11 +190,9 @@ func shares(rows []data.Row, aggregate loss.Aggregation, scale float64) ([]float
 		lens[i] = LossTokens(rows[s[0]:s[1]])
 	}
 	weight := aggregate(lens, scale)
-	out := make([]float64, len(rows))
-	for i, s := range spans {
-		for row := s[0]; row < s[1]; row++ {
-			out[row] = weight(lens[i])
-		}
+	var out []float32
+	for _, n := range lens {
+		out = append(out, slices.Repeat([]float32{float32(weight(n))}, n)...)
 	}
 	return out, nil
 }
@@ -238,8 +201,7 @@ func shares(rows []data.Row, aggregate loss.Aggregation, scale float64) ([]float
 // tokens by the statistics of the whole mini-batch.
 func (a *Actor) choose(ctx context.Context, rows []data.Row, u *policyUpdate) ([]bool, error) {
 	now := slices.Clone(rows) // with log-probs of their own
-	err := LogProbs(CountRows(ctx, nil), a.compute, now, u.o.Micro, u.o.Temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
-	if err != nil {
+	if err := LogProbs(CountRows(ctx, nil), a.compute, now, u.o.Micro, u.o.Temperature, OldLogProbs); err != nil {
 		return nil, err
 	}
 	var tokens []loss.Token
@@ -258,31 +220,31 @@ func (a *Actor) choose(ctx context.Context, rows []data.Row, u *policyUpdate) ([
 	return u.policy.Choose(tokens, u.o.LossOptions, u.o.Seed), nil
 }
 
-// loss returns a micro-batch's part of the mini-batch's loss. share holds the weights
-// of its rows.
-func (u *policyUpdate) loss(s *torch.Scope, m *model.Model, p *packed, share []float64, st *PolicyStats) (torch.Tensor, error) {
+// loss returns a micro-batch's part of the mini-batch's loss. It must be called with the
+// micro-batches in their order.
+func (u *policyUpdate) loss(s *torch.Scope, m *model.Model, p *packed, st *PolicyStats) (torch.Tensor, error) {
 	o := u.o
 	hidden := p.hidden(s, m)
 	logp, entropy := p.logProbs(m, hidden, o.Temperature, o.wantsEntropy())
 	if o.wantsEntropy() {
 		values := entropy.Detach().ToFloat32s()
-		p.scatter(values, func(r *data.Row) *[]float32 { return &r.Entropies })
+		p.scatter(values, Entropies)
 		for _, h := range values {
 			st.Entropy += float64(h)
 		}
 	}
-	b := loss.Batch{LogP: logp, Adv: p.gather(s, func(r *data.Row) []float32 { return r.Advantages }), Lens: p.lens}
+	b := loss.Batch{LogP: logp, Adv: p.gather(s, func(r *data.Row) *[]float32 { return &r.Advantages }), Lens: p.lens}
 	if u.onPolicy || o.Loss == loss.Bypass {
 		b.Old = logp.Detach()
-		p.scatter(b.Old.ToFloat32s(), func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+		p.scatter(b.Old.ToFloat32s(), OldLogProbs)
 	} else {
-		b.Old = p.gather(s, func(r *data.Row) []float32 { return r.OldLogProbs })
+		b.Old = p.gather(s, OldLogProbs)
 	}
 	if o.Loss == loss.Bypass {
-		b.Old = p.gather(s, func(r *data.Row) []float32 { return r.RolloutLogProbs })
+		b.Old = p.gather(s, func(r *data.Row) *[]float32 { return &r.RolloutLogProbs })
 	}
 	if p.rows[0].Weights != nil {
-		b.Weights = p.gather(s, func(r *data.Row) []float32 { return r.Weights })
+		b.Weights = p.gather(s, func(r *data.Row) *[]float32 { return &r.Weights })
 	}
 	if u.chosen != nil {
 		b.Chosen, u.chosen = u.chosen[:len(p.at)], u.chosen[len(p.at):]
@@ -292,13 +254,8 @@ func (u *policyUpdate) loss(s *torch.Scope, m *model.Model, p *packed, share []f
 	st.ClipFracLower += sums.ClipFracLower
 	st.PPOKL += sums.PPOKL
 
-	weights := make([]float32, 0, len(p.at))
-	for i, n := range p.lens {
-		for range n {
-			weights = append(weights, float32(share[i]))
-		}
-	}
-	w := s.Float32s(weights, len(weights))
+	w := s.Float32s(u.weights[:len(p.at)], len(p.at))
+	u.weights = u.weights[len(p.at):]
 	total := perToken.Mul(w).Sum()
 	st.Loss += total.Item()
 	if o.EntropyCoef != 0 {
@@ -327,7 +284,7 @@ func (u *policyUpdate) kl(s *torch.Scope, m *model.Model, p *packed, hidden, log
 		return torch.Tensor{}, errors.New("kl_loss_type = \"full\", the KL over the whole vocabulary, does not support tokens sampled with top-k or top-p: use another kl_loss_type")
 	}
 	if o.KLType != kl.Full {
-		return kl.Loss(o.KLType, logp, p.gather(s, func(r *data.Row) []float32 { return r.RefLogProbs }))
+		return kl.Loss(o.KLType, logp, p.gather(s, RefLogProbs))
 	}
 	scores := func(m *model.Model, hidden torch.Tensor) torch.Tensor {
 		return m.LMHead.Forward(hidden).To(torch.Float32).MulScalar(1 / o.Temperature)

@@ -57,9 +57,7 @@ func TestMicroBatchingDoesNotChangeTheUpdate(t *testing.T) {
 				t.Fatal(err)
 			}
 			g := gradients(t, a)
-			if _, err := a.step(t.Context(), 1e-3, 1); err != nil {
-				t.Fatal(err)
-			}
+			stepOnce(t, a)
 			w := weights(t, a)
 			if grad == nil {
 				grad, updated, stats = g, w, st
@@ -117,10 +115,11 @@ func TestSumPiSquared(t *testing.T) {
 	const temperature = .9
 	must(t, SumPiSquared(t.Context(), a.Compute(), rows, MicroBatching{Rows: 2}, temperature))
 	plain := trainRows(4)
-	must(t, LogProbs(t.Context(), a.Compute(), plain, MicroBatching{}, temperature, func(r *data.Row) *[]float32 { return &r.OldLogProbs }))
+	must(t, LogProbs(t.Context(), a.Compute(), plain, MicroBatching{}, temperature, OldLogProbs))
 	must(t, torch.Run(t.Context(), a.Compute().Thread(), func(s *torch.Scope) error {
 		s.NoGrad(func() {
-			p := pack(plain)
+			p, err := pack(plain)
+			must(t, err)
 			pi := a.Compute().LMHead.Forward(p.hidden(s, a.Compute())).MulScalar(1 / temperature).Softmax(-1)
 			p.scatter(pi.Square().SumDim(-1, false).ToFloat32s(), func(r *data.Row) *[]float32 { return &r.SumPiSquared })
 		})
@@ -173,8 +172,7 @@ func TestMiniBatchesUseTheOldLogProbs(t *testing.T) {
 
 	a := testActor(t, torch.Float32)
 	rows := trainRows(8)
-	before := func(r *data.Row) *[]float32 { return &r.OldLogProbs }
-	if err := LogProbs(t.Context(), a.Compute(), rows, MicroBatching{Rows: 1}, o.Temperature, before); err != nil {
+	if err := LogProbs(t.Context(), a.Compute(), rows, MicroBatching{Rows: 1}, o.Temperature, OldLogProbs); err != nil {
 		t.Fatal(err)
 	}
 	old := make([][]float32, len(rows))
@@ -205,8 +203,7 @@ func TestMiniBatchesUseTheOldLogProbs(t *testing.T) {
 	}
 	first := sums.PPOKL
 	moved := trainRows(8)[4:]
-	now := func(r *data.Row) *[]float32 { return &r.RefLogProbs }
-	if err := LogProbs(t.Context(), b.Compute(), moved, MicroBatching{Rows: 1}, o.Temperature, now); err != nil {
+	if err := LogProbs(t.Context(), b.Compute(), moved, MicroBatching{Rows: 1}, o.Temperature, RefLogProbs); err != nil {
 		t.Fatal(err)
 	}
 	moving := 0.0
@@ -247,8 +244,7 @@ func TestLogProbGap(t *testing.T) {
 	for _, size := range []int{0, 8, 4, 3} {
 		a := testActor(t, torch.Float32)
 		rows := trainRows(8)
-		before := func(r *data.Row) *[]float32 { return &r.OldLogProbs }
-		must(t, LogProbs(t.Context(), a.Compute(), rows, MicroBatching{}, 1, before))
+		must(t, LogProbs(t.Context(), a.Compute(), rows, MicroBatching{}, 1, OldLogProbs))
 		for i := range rows {
 			for j := range rows[i].Tokens {
 				rows[i].RolloutLogProbs[j] = rows[i].OldLogProbs[j] + .25

@@ -20,6 +20,7 @@ import (
 
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/torch"
+	"github.com/openmanus/openmanus/torch/optim"
 )
 
 // TrajectoryRenderer turns a recorded conversation into ids and the loss mask.
@@ -105,8 +106,7 @@ func SFTRows(tasks []data.Task, r TrajectoryRenderer, maxLength int, truncation 
 // that it is the mean of.
 func (a *Actor) LossSFT(ctx context.Context, rows []data.Row, micro MicroBatching) (loss float64, tokens int, err error) {
 	rows = slices.Clone(rows) // do not change OldLogProbs of the caller's
-	err = LogProbs(ctx, a.compute, rows, micro, 1, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
-	if err != nil {
+	if err := LogProbs(ctx, a.compute, rows, micro, 1, OldLogProbs); err != nil {
 		return 0, 0, err
 	}
 	for i := range rows {
@@ -133,41 +133,28 @@ type SFTStats struct {
 
 // UpdateSFT does one optimiser step on the rows.
 func (a *Actor) UpdateSFT(ctx context.Context, rows []data.Row, lr, gradClip float64, micro MicroBatching) (SFTStats, error) {
-	st, err := a.accumulateSFT(ctx, rows, micro)
-	if err == nil {
-		st.GradNorm, err = a.step(ctx, lr, gradClip)
-	}
-	st.Skipped, err = a.skip(rows, lr, err)
-	return st, err
-}
-
-// accumulateSFT adds the gradient of a batch to the weights' gradients.
-func (a *Actor) accumulateSFT(ctx context.Context, rows []data.Row, micro MicroBatching) (SFTStats, error) {
 	st := SFTStats{Tokens: LossTokens(rows)}
 	if st.Tokens == 0 {
 		return st, errors.New("no token of the batch is in the loss")
 	}
-	batches, err := micro.Split(rows)
-	if err != nil {
-		return st, err
+	norms, skipped, err := a.optimize(ctx, rows, func() error {
+		return a.accumulateSFT(ctx, rows, micro, &st)
+	}, optim.Share{Of: a.adamw, LR: lr, MaxNorm: gradClip})
+	if st.Skipped = skipped; err == nil && !skipped {
+		st.GradNorm = norms[0]
 	}
-	for _, b := range batches {
-		p := pack(b)
-		if len(p.at) == 0 {
-			continue
-		}
-		err := a.backward(ctx, func(s *torch.Scope) (torch.Tensor, error) {
-			logp, _ := a.compute.TokenLogProbs(p.hidden(s, a.compute), p.targets, 1, false)
-			loss := logp.Sum().MulScalar(-1 / float64(st.Tokens))
-			st.Loss += loss.Item()
-			return loss, nil
-		})
-		if err != nil {
-			return st, err
-		}
-		countRows(ctx, b)
-	}
-	return st, nil
+	return st, err
+}
+
+// accumulateSFT adds the gradient of a batch of st.Tokens tokens in the loss to the
+// weights' gradients, and its loss to st.
+func (a *Actor) accumulateSFT(ctx context.Context, rows []data.Row, micro MicroBatching, st *SFTStats) error {
+	return a.accumulate(ctx, rows, micro, func(s *torch.Scope, p *packed) (torch.Tensor, error) {
+		logp, _ := a.compute.TokenLogProbs(p.hidden(s, a.compute), p.targets, 1, false)
+		loss := logp.Sum().MulScalar(-1 / float64(st.Tokens))
+		st.Loss += loss.Item()
+		return loss, nil
+	})
 }
 
 // ImitationStats are means over the tokens or the optimiser steps of Imitate.
@@ -181,36 +168,32 @@ type ImitationStats struct {
 // Imitate trains on the sampled tokens of rows with the loss of UpdateSFT, in the passes
 // and mini-batches of o.
 func (a *Actor) Imitate(ctx context.Context, rows []data.Row, lr float64, o PolicyOptions) (st ImitationStats, err error) {
-	defer func() { a.inconsistent = a.inconsistent || err != nil && st.Steps > 0 }()
 	p, err := newPasses(rows, o.MiniBatch, o.Passes, o.Seed)
 	if err != nil {
 		return st, err
 	}
 	tokens := 0
-	for n := range p.Count() {
-		minis, done := p.next(n)
-		for _, mini := range minis {
-			if LossTokens(mini) == 0 {
-				continue
-			}
-			one, err := a.UpdateSFT(ctx, mini, lr, o.GradClip, o.Micro)
-			if err != nil {
-				return st, err
-			}
-			if one.Skipped {
-				st.Skipped++
-				continue
-			}
-			st.Loss += one.Loss * float64(one.Tokens)
-			st.GradNorm += one.GradNorm
-			st.Steps++
-			tokens += one.Tokens
+	err = a.update(p, &st.Steps, func(mini []data.Row) error {
+		if LossTokens(mini) == 0 {
+			return nil
 		}
-		done()
-	}
-	if st.Steps > 0 {
+		one, err := a.UpdateSFT(ctx, mini, lr, o.GradClip, o.Micro)
+		switch {
+		case err != nil:
+			return err
+		case one.Skipped:
+			st.Skipped++
+			return nil
+		}
+		st.Loss += one.Loss * float64(one.Tokens)
+		st.GradNorm += one.GradNorm
+		st.Steps++
+		tokens += one.Tokens
+		return nil
+	})
+	if err == nil && st.Steps > 0 {
 		st.Loss /= float64(tokens)
 		st.GradNorm /= float64(st.Steps)
 	}
-	return st, nil
+	return st, err
 }

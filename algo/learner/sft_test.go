@@ -105,10 +105,7 @@ func TestSFTLossIsTheMeanOverReplies(t *testing.T) {
 		if c.micro.MaxTokens > 0 {
 			c.micro.MaxTokens = 256 // a row of this test is longer than 64
 		}
-		st, err := a.accumulateSFT(t.Context(), rows, c.micro)
-		if err != nil {
-			t.Fatal(err)
-		}
+		st := gradientSFT(t, a, rows, c.micro)
 		if want := sum / float64(n); math.Abs(st.Loss-want) > 1e-5*want || st.Tokens != n {
 			t.Errorf("%s: loss %.7f over %d tokens, want %.7f over %d", c.name, st.Loss, st.Tokens, want, n)
 		}
@@ -120,13 +117,9 @@ func TestMicroBatchingDoesNotChangeSFT(t *testing.T) {
 	var grad, updated map[string][]float32
 	for _, c := range splits {
 		a := testActor(t, torch.Float32)
-		if _, err := a.accumulateSFT(t.Context(), trainRows(8), c.micro); err != nil {
-			t.Fatal(err)
-		}
+		gradientSFT(t, a, trainRows(8), c.micro)
 		g := gradients(t, a)
-		if _, err := a.step(t.Context(), 1e-3, 1); err != nil {
-			t.Fatal(err)
-		}
+		stepOnce(t, a)
 		w := weights(t, a)
 		if grad == nil {
 			grad, updated = g, w
@@ -149,10 +142,7 @@ func TestLossSFT(t *testing.T) {
 			t.Fatal(err)
 		}
 		if math.IsNaN(want) {
-			st, err := a.accumulateSFT(t.Context(), rows, c.micro)
-			if err != nil {
-				t.Fatal(err)
-			}
+			st := gradientSFT(t, a, rows, c.micro)
 			if want = st.Loss; tokens != st.Tokens {
 				t.Errorf("%d tokens, in training %d", tokens, st.Tokens)
 			}

@@ -75,7 +75,7 @@ func (c *Critic) ValuesAndLogProbs(ctx context.Context, rows []data.Row, micro M
 	return forward(ctx, c.compute, rows, micro, func(s *torch.Scope, p *packed) {
 		hidden := p.hidden(s, c.compute)
 		logp, _ := p.logProbs(c.compute, hidden, temperature, false)
-		p.scatter(logp.ToFloat32s(), func(r *data.Row) *[]float32 { return &r.OldLogProbs })
-		p.scatter(c.head.values(hidden).ToFloat32s(), func(r *data.Row) *[]float32 { return &r.Values })
+		p.scatter(logp.ToFloat32s(), OldLogProbs)
+		p.scatter(c.head.values(hidden).ToFloat32s(), values)
 	})
 }

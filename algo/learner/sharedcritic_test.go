@@ -69,11 +69,12 @@ func TestJointLossGradient(t *testing.T) {
 	rows := oldValueRows(t, plain)
 	held := 0
 	must(t, torch.Run(t.Context(), plain.master.Thread(), func(s *torch.Scope) error {
-		p := pack(rows)
+		p, err := pack(rows)
+		must(t, err)
 		n := float64(len(p.at))
 		hidden := p.hidden(s, plain.compute)
 		logp := plain.compute.LMHead.Forward(hidden).LogSoftmax(-1).Gather(1, s.Int64s(p.targets, len(p.targets), 1)).Reshape(len(p.at))
-		adv := p.gather(s, func(r *data.Row) []float32 { return r.Advantages })
+		adv := p.gather(s, func(r *data.Row) *[]float32 { return &r.Advantages })
 		v := hidden.MatMul(plain.head.Weight.Reshape(plain.master.Config.HiddenSize, 1)).Add(plain.head.Bias).Reshape(len(p.at))
 		slopes := make([]float32, len(p.at))
 		for i, x := range v.Detach().ToFloat32s() {
@@ -227,7 +228,7 @@ func TestValuesAndLogProbs(t *testing.T) {
 	one, two := trainRows(8), trainRows(8)
 	must(t, c.ValuesAndLogProbs(t.Context(), one, MicroBatching{Rows: 3}, .9))
 	must(t, c.Values(t.Context(), two, MicroBatching{Rows: 3}))
-	must(t, LogProbs(t.Context(), c.compute, two, MicroBatching{Rows: 3}, .9, func(r *data.Row) *[]float32 { return &r.OldLogProbs }))
+	must(t, LogProbs(t.Context(), c.compute, two, MicroBatching{Rows: 3}, .9, OldLogProbs))
 	for i := range one {
 		if !slices.Equal(one[i].Values, two[i].Values) || !slices.Equal(one[i].OldLogProbs, two[i].OldLogProbs) {
 			t.Errorf("row %d: %v %v, want %v %v", i, one[i].Values, one[i].OldLogProbs, two[i].Values, two[i].OldLogProbs)

@@ -58,8 +58,7 @@ func (h *valueHead) values(hidden torch.Tensor) torch.Tensor {
 // hidden [M,D], and adds their statistics to st.
 func (h *valueHead) loss(s *torch.Scope, p *packed, hidden torch.Tensor, clip float64, st *CriticStats) torch.Tensor {
 	v := h.values(hidden)
-	old := p.gather(s, func(r *data.Row) []float32 { return r.Values })
-	l, held := loss.Value(v, old, p.gather(s, func(r *data.Row) []float32 { return r.Returns }), clip)
+	l, held := loss.Value(v, p.gather(s, values), p.gather(s, func(r *data.Row) *[]float32 { return &r.Returns }), clip)
 	sum := l.Sum()
 	st.Loss += sum.Item()
 	st.ClipFrac += held

@@ -62,7 +62,7 @@ func TestContextsAreTrainedAsSampled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = learner.LogProbs(t.Context(), tr.actor.Compute(), rows, learner.MicroBatching{Rows: 2}, 1, func(r *data.Row) *[]float32 { return &r.OldLogProbs })
+			err = learner.LogProbs(t.Context(), tr.actor.Compute(), rows, learner.MicroBatching{Rows: 2}, 1, learner.OldLogProbs)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -34,12 +34,9 @@ func (p *policyGradient) advantages(step int, rows []data.Row, m Metrics) ([]dat
 			return nil, err
 		}
 	}
-	e, err := advantage.Estimators.Lookup(p.o.Estimator)
-	if err != nil {
-		return nil, err
-	}
-	given := episodesIn(rows)
+	e, given := p.estimator, episodesIn(rows)
 	if p.o.DropZeroSpread && (e.InGroup || e.Whole) {
+		var err error
 		var singles int
 		if rows, singles, err = DropSingles(rows); err != nil {
 			return nil, err
@@ -66,7 +63,8 @@ func (p *policyGradient) advantages(step int, rows []data.Row, m Metrics) ([]dat
 		rows = kept
 	}
 	if p.o.PFPPO != "" {
-		if rows, err = advantage.Resample(rows, p.o.PFPPO, p.o.EstimatorOpts.Params, p.o.Seed, uint64(step)); err != nil {
+		rows, err = advantage.Resample(rows, p.o.PFPPO, p.o.EstimatorOpts.Params, p.o.Seed, uint64(step))
+		if err != nil {
 			return nil, err
 		}
 	}

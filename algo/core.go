@@ -52,13 +52,15 @@ func (c *core) playProgress(p rollout.Progress) {
 	c.Events.Progress(p.Done, fmt.Sprintf("%d solved", p.Success))
 }
 
-// passes runs a phase that passes the rows through a model the given number of times, and counts their tokens for
-// its throughput.
+// passes runs a phase that passes the rows through a model the given number of times
+// while no batch is in flight, and counts their tokens for its throughput.
 func (c *core) passes(ctx context.Context, step int, name string, rows []data.Row, times int, m Metrics, f func(ctx context.Context) error) error {
 	for i := range rows {
 		c.handed[name] += float64(times * len(rows[i].Tokens))
 	}
-	return c.phase(step, name, times*len(rows), m, func() error { return f(countRows(ctx, c.Events)) })
+	return c.Engine.Exclusive(ctx, func() error {
+		return c.phase(step, name, times*len(rows), m, func() error { return f(countRows(ctx, c.Events)) })
+	})
 }
 
 // optimizerSteps counts the steps of the actor's and the critic's optimisers.

@@ -171,7 +171,13 @@ func (e *evolution) Learn(ctx context.Context, step int, b Batch, m Metrics) err
 		e.Log.Warn("no episode succeeded and no earlier trajectory is available: the weights do not change", "step", step)
 		return nil
 	}
-	st, err := e.imitate(ctx, step, rows, lr, o, m)
+	var st learner.ImitationStats
+	err = e.passes(ctx, step, "update_actor", rows, o.Passes.Count(), m, func(ctx context.Context) error {
+		return e.withUpdate(ctx, func() (err error) {
+			st, err = e.Actor.Imitate(ctx, rows, lr, o)
+			return err
+		})
+	})
 	if err != nil {
 		return err
 	}
@@ -185,21 +191,6 @@ func (e *evolution) Learn(ctx context.Context, step int, b Batch, m Metrics) err
 		e.warnOfSkipped(step, st.Skipped, st.Steps)
 	}
 	return nil
-}
-
-func (e *evolution) imitate(ctx context.Context, step int, rows []data.Row, lr float64, o learner.PolicyOptions, m Metrics) (st learner.ImitationStats, err error) {
-	err = e.Engine.Exclusive(ctx, func() error {
-		return e.passes(ctx, step, "update_actor", rows, o.Passes.Count(), m, func(ctx context.Context) (err error) {
-			back, err := e.fetchForUpdate(ctx)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, back()) }()
-			st, err = e.Actor.Imitate(ctx, rows, lr, o)
-			return err
-		})
-	})
-	return st, err
 }
 
 // Finish adds the step's successes to the trajectories of later steps.

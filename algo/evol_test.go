@@ -174,10 +174,11 @@ func evolParts(dir string) Parts {
 
 func evolOptions(o Evol) Options {
 	return Options{
-		Loop:   Loop{Steps: 4, Val: rollout.Options{GroupSize: 1}},
-		Play:   Play{BatchTasks: 2, Shuffle: true, OrderSeed: 5, Train: rollout.Options{GroupSize: 3}},
-		Update: Update{Estimator: "grpo", Policy: vanillaOptions()},
-		Method: o,
+		Loop:    Loop{Steps: 4, Val: rollout.Options{GroupSize: 1}},
+		Play:    Play{BatchTasks: 2, Shuffle: true, OrderSeed: 5, Train: rollout.Options{GroupSize: 3}},
+		Scoring: Scoring{Signal: "last", Allocation: "last_token"},
+		Update:  Update{Estimator: "grpo", Policy: vanillaOptions()},
+		Method:  o,
 	}
 }
 

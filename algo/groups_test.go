@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/data"
 )
 
@@ -84,7 +85,10 @@ func TestAloneInItsGroup(t *testing.T) {
 		for i := range rows {
 			rows[i].Sample = i
 		}
-		tr := &policyGradient{player: player{core: &core{o: Options{Play: Play{FilterMetric: "seq_final_reward"}, Update: Update{Estimator: name, DropZeroSpread: true}}}}}
+		o := Options{Play: Play{FilterMetric: "seq_final_reward"}, Update: Update{Estimator: name, DropZeroSpread: true}}
+		estimator, err := advantage.Estimators.Lookup(name)
+		must(t, err)
+		tr := &policyGradient{player: player{core: &core{o: o}, estimator: estimator}}
 		m := Metrics{}
 		kept, err := tr.advantages(1, rows, m)
 		must(t, err)

@@ -2,7 +2,6 @@ package algo
 
 import (
 	"context"
-	"errors"
 
 	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/algo/learner"
@@ -13,58 +12,46 @@ import (
 // computes log-probs, and the optimisers' moments, except during an update. On a CPU it
 // does nothing.
 
-// fetchRef moves the reference to its device. back moves it to the host again.
-func (c *core) fetchRef(ctx context.Context) (back func() error, err error) {
+// withRef calls f while the reference is on its device.
+func (c *core) withRef(ctx context.Context, f func() error) error {
 	if !c.o.OffloadRef || c.Ref == nil {
-		return stay, nil
+		return f()
 	}
-	return learner.FetchModel(ctx, "the reference", c.Ref)
+	return learner.WithModel(ctx, "the reference", c.Ref, f)
 }
 
-// fetchOptimizer is fetchRef for the moments of the actor's optimiser.
-func (c *core) fetchOptimizer(ctx context.Context) (back func() error, err error) {
+// withOptimizer calls f while the moments of the actor's optimiser are on their device.
+func (c *core) withOptimizer(ctx context.Context, f func() error) error {
 	if !c.o.OffloadOptimizer {
-		return stay, nil
+		return f()
 	}
-	return c.Actor.FetchOptimizer(ctx)
+	return c.Actor.WithOptimizer(ctx, f)
 }
 
-// fetchCritic is fetchRef for the moments of the critic's own optimiser.
-func (c *core) fetchCritic(ctx context.Context) (back func() error, err error) {
+// withCritic calls f while the moments of the critic's own optimiser are on their device.
+func (c *core) withCritic(ctx context.Context, f func() error) error {
 	if !c.o.OffloadCritic || c.Critic == nil || c.Critic.Shared() {
-		return stay, nil
+		return f()
 	}
-	return c.Critic.FetchOptimizer(ctx)
+	return c.Critic.WithOptimizer(ctx, f)
 }
 
-// fetchForUpdate moves the tensors of an actor update to their device: the moments, and
-// the reference if the loss runs it.
-func (c *core) fetchForUpdate(ctx context.Context) (back func() error, err error) {
-	ref := stay
+// withUpdate calls f while the tensors of an actor update are on their device: the
+// moments, and the reference if the loss runs it.
+func (c *core) withUpdate(ctx context.Context, f func() error) error {
+	update := func() error { return c.withOptimizer(ctx, f) }
 	if c.o.Policy.KLCoef != 0 && c.o.Policy.KLType == kl.Full {
-		if ref, err = c.fetchRef(ctx); err != nil {
-			return nil, err
-		}
+		return c.withRef(ctx, update)
 	}
-	moments, err := c.fetchOptimizer(ctx)
-	if err != nil {
-		return nil, errors.Join(err, ref())
-	}
-	return func() error { return errors.Join(moments(), ref()) }, nil
+	return update()
 }
 
 // offload moves all offloaded tensors to the host before the first step.
 func (c *core) offload(ctx context.Context) error {
-	for _, f := range []func(context.Context) (func() error, error){c.fetchRef, c.fetchOptimizer, c.fetchCritic} {
-		back, err := f(ctx)
-		if err != nil {
-			return err
-		}
-		if err := back(); err != nil {
+	for _, with := range []func(context.Context, func() error) error{c.withRef, c.withOptimizer, c.withCritic} {
+		if err := with(ctx, func() error { return nil }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-func stay() error { return nil }

@@ -11,6 +11,7 @@ import (
 	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
+	"github.com/openmanus/openmanus/reward"
 )
 
 // player plays and scores the episodes of a step. It is the part that PolicyGradient
@@ -19,17 +20,31 @@ type player struct {
 	*core
 	order  *data.Mixture
 	course *course // nil: tasks come in their order
+
+	// By their names in the options:
+	estimator advantage.Estimator
+	signal    reward.Signal
+	allocate  reward.Allocation
 }
 
 func newPlayer(c *core) (player, error) {
 	p := player{core: c}
-	if err := errors.Join(atLeastOne("total steps", c.o.Steps), c.o.Play.validate(c.Envs)); err != nil {
+	if err := errors.Join(atLeastOne("total steps", c.o.Steps), c.o.Play.validate(c.Envs), p.lookUp()); err != nil {
 		return p, err
 	}
 	var err error
 	p.order, err = newOrder(c.Envs, c.o.Play)
 	p.course = newCourse(c.Envs, c.o.Course.Sampler)
 	return p, err
+}
+
+// lookUp sets the functions that the options name.
+func (p *player) lookUp() error {
+	var errs [3]error
+	p.estimator, errs[0] = advantage.Estimators.Lookup(p.o.Estimator)
+	p.signal, errs[1] = reward.Signals.Lookup(p.o.Signal)
+	p.allocate, errs[2] = reward.Allocations.Lookup(p.o.Allocation)
+	return errors.Join(errs[:]...)
 }
 
 // Steps returns the number of training steps.
@@ -177,8 +192,8 @@ func (p *player) generateBatch(ctx context.Context, step int, tasks, earlier []d
 	if err != nil {
 		return nil, nil, nil, stats, err
 	}
-	if e, err := advantage.Estimators.Lookup(p.o.Estimator); err != nil || !e.Needs.Baseline {
-		return drawn, episodes, rows, stats, err
+	if !p.estimator.Needs.Baseline {
+		return drawn, episodes, rows, stats, nil
 	}
 	played := groupsWith(episodes, func(ep *data.Episode) bool { return ep.Outcome.Trainable() })
 	o.Skip = func(uid string, _ int) bool { return !played[uid] }

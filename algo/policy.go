@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/openmanus/openmanus/agent/rollout"
-	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/algo/kl"
 	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/loss"
@@ -20,9 +19,9 @@ type PolicyGradient struct{}
 // policyGradient is the method of PolicyGradient.
 type policyGradient struct {
 	player
-	klReward *kl.Controller // of the KL in the reward; nil: off
-	recorded bool           // the old log-probs are those recorded when the episodes were played
-	gap      learner.LogProbGap
+	klReward *kl.Controller     // of the KL in the reward; nil: off
+	recorded bool               // the old log-probs are those recorded when the episodes were played
+	gap      learner.LogProbGap // of the step, between sampling and training
 }
 
 func (PolicyGradient) open(c *core) (Method, error) { return newPolicyGradient(c) }
@@ -94,43 +93,30 @@ func (p *policyGradient) Check(step int) error {
 	return nil
 }
 
-// measured records which log-probs the rows of a step have before the update.
-type measured struct {
-	old, ref bool
-	gap      learner.LogProbGap // between sampling and training, if old
-}
-
 // Learn estimates advantages and updates critic and actor. It changes nothing if no
 // row is left to learn from.
 func (p *policyGradient) Learn(ctx context.Context, step int, b Batch, m Metrics) error {
-	gap, err := p.update(ctx, step, b.Rows, m)
-	p.gap = gap
-	return err
-}
-
-// update is Learn. It returns the gap between the log-probs of sampling and
-// training.
-func (p *policyGradient) update(ctx context.Context, step int, rows []data.Row, m Metrics) (gap learner.LogProbGap, err error) {
-	var have measured
-	if have, err = p.measure(ctx, step, rows, m); err != nil {
-		return gap, err
+	old, err := p.measure(ctx, step, b.Rows, m)
+	if err != nil {
+		return err
 	}
+	var rows []data.Row
 	err = p.phase(step, "adv", 0, m, func() error {
-		rows, err = p.advantages(step, rows, m)
+		rows, err = p.advantages(step, b.Rows, m)
 		return err
 	})
 	if err != nil {
-		return gap, err
+		return err
 	}
 	if err := p.updateCritic(ctx, step, rows, m); err != nil {
-		return gap, err
-	}
-	if p.Critic != nil && step <= p.o.Critic.Warmup {
-		return have.gap, nil
+		return err
 	}
 	warmup := 0 // of the critic; the actor's rate waits for its first step
 	if p.Critic != nil {
 		warmup = p.o.Critic.Warmup
+	}
+	if step <= warmup {
+		return nil
 	}
 	lr := p.o.Schedule.LR(step - 1 - warmup)
 	m[track.ActorLR] = lr
@@ -138,31 +124,24 @@ func (p *policyGradient) update(ctx context.Context, step int, rows []data.Row, 
 	switch {
 	case len(rows) == 0:
 		p.Log.Warn("no group has episodes of different scores: the step learns nothing", "step", step)
-		return have.gap, nil
+		return nil
 	case learner.LossTokens(rows) == 0:
 		p.Log.Warn("every token was rejected: the step learns nothing; sampling and training differ by more than "+
 			"algo.rollout_correction.rollout_rs_threshold allows", "step", step)
-		return have.gap, nil
+		return nil
 	}
-	var st learner.PolicyStats
 	o := p.o.Policy
 	o.Value = p.valueTerm(step)
 	o.Seed = rollout.EpisodeSeed(p.o.Seed, step, "", "policy loss", 0, 0)
-	err = p.Engine.Exclusive(ctx, func() (err error) {
-		st, err = p.updateActor(ctx, step, rows, lr, o, have, m)
-		return err
-	})
+	st, err := p.updateActor(ctx, step, rows, lr, o, old, m)
 	if err != nil {
-		return gap, err
-	}
-	if have.old { // over all rows and tokens, whatever was taken out since
-		st.Gap = have.gap
+		return err
 	}
 	p.newWeights()
 	st.AddTo(m, o)
 	if o.Loss == loss.Bypass && !p.o.Correction.on() {
 		if err := diagnoseBypass(rows, m); err != nil {
-			return gap, err
+			return err
 		}
 	}
 	if o.Value != nil {
@@ -174,67 +153,60 @@ func (p *policyGradient) update(ctx context.Context, step int, rows []data.Row, 
 	}
 	seen, err := whole(rows, learner.Entropies)
 	if err != nil {
-		return gap, err
+		return err
 	}
-	return st.Gap, data.ByEpisode(seen, func(episodes []data.Row) error {
+	return data.ByEpisode(seen, func(episodes []data.Row) error {
 		entropyByTurn(m, episodes)
 		return nil
 	})
 }
 
-// measure computes the values and log-probs that the advantages need.
-func (p *policyGradient) measure(ctx context.Context, step int, rows []data.Row, m Metrics) (have measured, err error) {
-	e, err := advantage.Estimators.Lookup(p.o.Estimator)
-	if err != nil {
-		return have, err
+// measure computes the values and log-probs that the advantages need. If old, the rows
+// have the log-probs from before the update, and gap is their distance from sampling.
+func (p *policyGradient) measure(ctx context.Context, step int, rows []data.Row, m Metrics) (old bool, err error) {
+	p.gap = learner.LogProbGap{}
+	old = p.klReward != nil || p.estimator.Needs.SumPiSquared || p.o.Correction.on()
+	if len(rows) == 0 {
+		return old, nil
 	}
-	have.ref = p.klReward != nil
-	have.old = have.ref || e.Needs.SumPiSquared || p.o.Correction.on()
-	both, err := p.valuesWithLogProbs(step, rows, have, e)
+	both, err := p.valuesWithLogProbs(step, rows, old)
 	if err != nil {
-		return have, err
+		return false, err
 	}
-	have.old = have.old || both
-	if len(rows) > 0 && p.Critic != nil && !both {
-		err := p.Engine.Exclusive(ctx, func() error {
-			return p.passes(ctx, step, "values", rows, 1, m, func(ctx context.Context) error {
-				return p.Critic.Values(ctx, rows, p.o.Critic.Micro)
-			})
+	old = old || both
+	if p.Critic != nil && !both {
+		err := p.passes(ctx, step, "values", rows, 1, m, func(ctx context.Context) error {
+			return p.Critic.Values(ctx, rows, p.o.Critic.Micro)
 		})
 		if err != nil {
-			return have, fmt.Errorf("values: %w", err)
+			return false, fmt.Errorf("values: %w", err)
 		}
 	}
-	if len(rows) == 0 || !have.old {
-		return have, nil
+	if !old {
+		return false, nil
 	}
-	err = p.Engine.Exclusive(ctx, func() error {
+	err = p.passes(ctx, step, "old_log_prob", rows, 1, m, func(ctx context.Context) error {
 		o := p.o.Policy
 		switch {
 		case both:
-			err = p.passes(ctx, step, "old_log_prob", rows, 1, m, func(ctx context.Context) error {
-				return p.Critic.ValuesAndLogProbs(ctx, rows, o.Micro, o.Temperature)
-			})
-		case e.Needs.SumPiSquared:
-			err = p.passes(ctx, step, "old_log_prob", rows, 1, m, func(ctx context.Context) error {
-				return learner.SumPiSquared(ctx, p.Actor.Compute(), rows, o.Micro, o.Temperature)
-			})
-		default:
-			err = p.oldLogProbs(ctx, step, rows, m)
+			return p.Critic.ValuesAndLogProbs(ctx, rows, o.Micro, o.Temperature)
+		case p.estimator.Needs.SumPiSquared:
+			return learner.SumPiSquared(ctx, p.Actor.Compute(), rows, o.Micro, o.Temperature)
 		}
-		if err == nil && have.ref {
-			err = p.refLogProbs(ctx, step, rows, m)
-		}
-		return err
+		return learner.LogProbs(ctx, p.Actor.Compute(), rows, o.Micro, o.Temperature, learner.OldLogProbs)
 	})
-	have.gap = learner.NewLogProbGap(rows)
-	return have, err
+	if err == nil && p.klReward != nil {
+		err = p.refLogProbs(ctx, step, rows, m)
+	}
+	p.gap = learner.NewLogProbGap(rows)
+	return true, err
 }
 
 // valuesWithLogProbs reports whether one pass computes the values and the old log-probs
-// of a step: the critic is shared, and the step needs both.
-func (p *policyGradient) valuesWithLogProbs(step int, rows []data.Row, have measured, e advantage.Estimator) (bool, error) {
-	if p.Critic == nil || !p.Critic.Shared() || len(rows) == 0 || e.Needs.SumPiSquared {
+// of a step: the critic is shared, and the step needs both. old reports that the
+// advantages need the log-probs.
+func (p *policyGradient) valuesWithLogProbs(step int, rows []data.Row, old bool) (bool, error) {
+	if p.Critic == nil || !p.Critic.Shared() || p.estimator.Needs.SumPiSquared {
 		return false, nil
 	}
 	steps, err := p.o.Policy.Passes.OptimizerSteps(rows, p.o.Policy.MiniBatch)
@@ -242,7 +214,7 @@ func (p *policyGradient) valuesWithLogProbs(step int, rows []data.Row, have meas
 		return false, err
 	}
 	updated := step > p.o.Critic.Warmup && !p.recorded
-	return have.old || updated && p.needsOldLogProbs(steps), nil
+	return old || updated && p.needsOldLogProbs(steps), nil
 }
 
 // needsOldLogProbs reports whether an update of so many optimiser steps needs a pass for
@@ -270,13 +242,8 @@ func (p *policyGradient) updateCritic(ctx context.Context, step int, rows []data
 	lr, o := p.o.Critic.Schedule.LR(step-1), *p.o.Critic
 	o.Seed = rollout.EpisodeSeed(p.o.Seed, step, "", "critic", 0, 0)
 	var st learner.CriticStats
-	err := p.Engine.Exclusive(ctx, func() error {
-		return p.passes(ctx, step, "update_critic", rows, o.Passes.Count(), m, func(ctx context.Context) (err error) {
-			back, err := p.fetchCritic(ctx)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, back()) }()
+	err := p.passes(ctx, step, "update_critic", rows, o.Passes.Count(), m, func(ctx context.Context) error {
+		return p.withCritic(ctx, func() (err error) {
 			st, err = p.Critic.UpdateCritic(ctx, rows, lr, o)
 			return err
 		})
@@ -289,57 +256,53 @@ func (p *policyGradient) updateCritic(ctx context.Context, step int, rows []data
 	return nil
 }
 
-func (p *policyGradient) oldLogProbs(ctx context.Context, step int, rows []data.Row, m Metrics) error {
-	return p.passes(ctx, step, "old_log_prob", rows, 1, m, func(ctx context.Context) error {
-		o := p.o.Policy
-		return learner.LogProbs(ctx, p.Actor.Compute(), rows, o.Micro, o.Temperature, learner.OldLogProbs)
-	})
-}
-
 func (p *policyGradient) refLogProbs(ctx context.Context, step int, rows []data.Row, m Metrics) error {
-	return p.passes(ctx, step, "ref", rows, 1, m, func(ctx context.Context) (err error) {
-		back, err := p.fetchRef(ctx)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, back()) }()
-		return learner.LogProbs(ctx, p.Ref, rows, p.o.RefMicro, p.o.Policy.Temperature, learner.RefLogProbs)
+	return p.passes(ctx, step, "ref", rows, 1, m, func(ctx context.Context) error {
+		return p.withRef(ctx, func() error {
+			return learner.LogProbs(ctx, p.Ref, rows, p.o.RefMicro, p.o.Policy.Temperature, learner.RefLogProbs)
+		})
 	})
 }
 
-func (p *policyGradient) updateActor(ctx context.Context, step int, rows []data.Row, lr float64, o learner.PolicyOptions, have measured, m Metrics) (st learner.PolicyStats, err error) {
-	var gap learner.LogProbGap
+// updateActor computes the log-probs that the update still needs and does the update.
+// The old log-probs of recorded episodes become the recorded ones. Rollout correction
+// does not use these: it keeps the two apart and weighs the difference.
+func (p *policyGradient) updateActor(ctx context.Context, step int, rows []data.Row, lr float64, o learner.PolicyOptions, old bool, m Metrics) (st learner.PolicyStats, err error) {
 	steps, err := o.Passes.OptimizerSteps(rows, o.MiniBatch)
 	if err != nil {
 		return st, err
 	}
 	o.Recorded = p.recorded && !p.o.Correction.on()
-	switch {
-	case o.Recorded:
-		if gap, err = p.recordedLogProbs(ctx, step, rows, have, m); err != nil {
-			return st, err
-		}
-	case p.needsOldLogProbs(steps) && !have.old:
-		if err := p.oldLogProbs(ctx, step, rows, m); err != nil {
+	if !old && (o.Recorded || p.needsOldLogProbs(steps)) {
+		err := p.passes(ctx, step, "old_log_prob", rows, 1, m, func(ctx context.Context) error {
+			return learner.LogProbs(ctx, p.Actor.Compute(), rows, o.Micro, o.Temperature, learner.OldLogProbs)
+		})
+		if err != nil {
 			return st, err
 		}
 	}
-	if o.KLCoef != 0 && o.KLType != kl.Full && !have.ref {
+	if o.Recorded {
+		if !old {
+			p.gap = learner.NewLogProbGap(rows)
+		}
+		for i := range rows {
+			rows[i].OldLogProbs = rows[i].RolloutLogProbs
+		}
+	}
+	if o.KLCoef != 0 && o.KLType != kl.Full && p.klReward == nil {
 		if err := p.refLogProbs(ctx, step, rows, m); err != nil {
 			return st, err
 		}
 	}
-	err = p.passes(ctx, step, "update_actor", rows, o.Passes.Count(), m, func(ctx context.Context) (err error) {
-		back, err := p.fetchForUpdate(ctx)
-		if err != nil {
+	err = p.passes(ctx, step, "update_actor", rows, o.Passes.Count(), m, func(ctx context.Context) error {
+		return p.withUpdate(ctx, func() (err error) {
+			st, err = p.Actor.UpdateActor(ctx, rows, lr, o)
 			return err
-		}
-		defer func() { err = errors.Join(err, back()) }()
-		st, err = p.Actor.UpdateActor(ctx, rows, lr, o)
-		return err
+		})
 	})
-	if o.Recorded {
-		st.Gap = gap
+	if old || o.Recorded { // the gap over all rows and tokens, before the update left any out
+		st.Gap = p.gap
 	}
+	p.gap = st.Gap
 	return st, err
 }

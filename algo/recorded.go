@@ -20,7 +20,6 @@ import (
 	"maps"
 
 	"github.com/openmanus/openmanus/agent/rollout"
-	"github.com/openmanus/openmanus/algo/learner"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 )
@@ -105,20 +104,4 @@ func (r *recorded) Check(step int) error {
 		return nil
 	}
 	return r.policyGradient.Check(step)
-}
-
-// recordedLogProbs makes the recorded log-probs the old ones and measures their
-// distance to the weights before the update. Rollout correction does not use it: it
-// keeps the two apart and weighs the difference.
-func (p *policyGradient) recordedLogProbs(ctx context.Context, step int, rows []data.Row, have measured, m Metrics) (gap learner.LogProbGap, err error) {
-	if !have.old {
-		if err := p.oldLogProbs(ctx, step, rows, m); err != nil {
-			return gap, err
-		}
-	}
-	gap = learner.NewLogProbGap(rows)
-	for i := range rows {
-		rows[i].OldLogProbs = rows[i].RolloutLogProbs
-	}
-	return gap, nil
 }

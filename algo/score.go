@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/openmanus/openmanus/algo/advantage"
 	"github.com/openmanus/openmanus/algo/track"
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/reward"
@@ -30,19 +29,6 @@ func (s *scored) addTo(m Metrics) {
 // score turns episodes into rows with token rewards. It leaves out episodes that were
 // lost to the infrastructure or have no sampled token, and counts the latter.
 func (p *player) score(ctx context.Context, episodes []*data.Episode, found *scored) ([]data.Row, error) {
-	signal, err := reward.Signals.Lookup(p.o.Signal)
-	if err != nil {
-		return nil, err
-	}
-	allocate, err := reward.Allocations.Lookup(p.o.Allocation)
-	if err != nil {
-		return nil, err
-	}
-	estimator, err := advantage.Estimators.Lookup(p.o.Estimator)
-	if err != nil {
-		return nil, err
-	}
-	byTurn := estimator.PenaltyByTurn
 	var usable []*data.Episode
 	for _, ep := range episodes {
 		switch {
@@ -57,26 +43,27 @@ func (p *player) score(ctx context.Context, episodes []*data.Episode, found *sco
 	if err != nil {
 		return nil, err
 	}
-	scores, parts, err := p.scores(ctx, usable, signal, found)
+	scores, parts, err := p.scores(ctx, usable, found)
 	if err != nil {
 		return nil, err
 	}
 	return rows, data.ByEpisode(rows, func(episodes []data.Row) error {
 		for i := range episodes {
 			r := &episodes[i]
-			r.Score, r.EnvReward = scores[i], signal.Of(usable[i])(r.Turns)
-			paid := reward.Paid{Mask: r.Mask, Turns: r.Turns, Signal: signal.Of(usable[i]), Gamma: p.o.AllocationGamma}
+			signal := p.signal.Of(usable[i])
+			r.Score, r.EnvReward = scores[i], signal(r.Turns)
+			paid := reward.Paid{Mask: r.Mask, Turns: r.Turns, Signal: signal, Gamma: p.o.AllocationGamma}
 			paid.Score = reward.LessTurns(r.Score, r.Turns, p.o.TurnPenalty)
-			if !byTurn {
+			if !p.estimator.PenaltyByTurn {
 				paid.Score = reward.LessInvalid(paid.Score, r.Turns, p.o.InvalidActionPenalty)
 			}
-			if estimator.Needs.Parts {
+			if p.estimator.Needs.Parts {
 				r.Parts = p.withPenalties(parts[i], r.Turns)
 			}
-			if r.Rewards, err = allocate(paid); err != nil {
+			if r.Rewards, err = p.allocate(paid); err != nil {
 				return fmt.Errorf("row %s: %w", r.UID, err)
 			}
-			if byTurn {
+			if p.estimator.PenaltyByTurn {
 				reward.PayInvalid(r.Rewards, r.Turns, p.o.InvalidActionPenalty)
 			}
 		}
@@ -98,11 +85,11 @@ func (p *player) withPenalties(parts []data.RewardPart, turns []data.Turn) []dat
 
 // scores returns the score of each episode and its parts, of the environment's signal or
 // of the score functions.
-func (p *player) scores(ctx context.Context, episodes []*data.Episode, signal reward.Signal, found *scored) ([]float64, [][]data.RewardPart, error) {
+func (p *player) scores(ctx context.Context, episodes []*data.Episode, found *scored) ([]float64, [][]data.RewardPart, error) {
 	out, parts := make([]float64, len(episodes)), make([][]data.RewardPart, len(episodes))
 	samples := make([]reward.Sample, len(episodes))
 	for i, ep := range episodes {
-		samples[i] = reward.SampleOf(ep, signal)
+		samples[i] = reward.SampleOf(ep, p.signal)
 		out[i] = samples[i].EnvReward
 		valid, judged := reward.ValidActions(ep.Turns)
 		found.valid += valid

@@ -40,6 +40,7 @@ func TestScoreOfEpisodes(t *testing.T) {
 			Scoring: Scoring{Signal: "last", Allocation: c.allocation, InvalidActionPenalty: 2, TurnPenalty: .5},
 			Update:  Update{Estimator: c.estimator},
 		}}}
+		must(t, tr.lookUp())
 		found := scored{}
 		rows, err := tr.score(t.Context(), []*data.Episode{scoredEpisode()}, &found)
 		must(t, err)
@@ -82,6 +83,7 @@ func TestPartsOfTheReward(t *testing.T) {
 			Scoring: Scoring{Signal: "last", Allocation: "last_token", InvalidActionPenalty: 2, TurnPenalty: .5, Scorer: c.scorer},
 			Update:  Update{Estimator: "gdpo"},
 		}}}
+		must(t, tr.lookUp())
 		rows, err := tr.score(t.Context(), []*data.Episode{scoredEpisode()}, &scored{})
 		must(t, err)
 		if d := cmp.Diff(c.want, rows[0].Parts); d != "" {

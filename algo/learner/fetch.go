@@ -2,31 +2,29 @@ package learner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/openmanus/openmanus/agent/llm/model"
 	"github.com/openmanus/openmanus/torch"
 )
 
-// host is the device that offloaded tensors wait on.
-var host = torch.Device{}
-
-// FetchModel moves the weights of m from the host to its device. back moves them
-// to the host again. name is the subject of error messages.
-func FetchModel(ctx context.Context, name string, m *model.Model) (back func() error, err error) {
-	return fetch(ctx, m.Thread(), name, m.To)
+// WithModel calls f while the offloaded weights of m are on their device. Errors name
+// the model as what.
+func WithModel(ctx context.Context, what string, m *model.Model, f func() error) error {
+	return fetched(ctx, m.Thread(), what, m.To, f)
 }
 
-// FetchOptimizer moves the moments of the decoder's optimiser from the host to
-// its device. back moves them to the host again.
-func (a *Actor) FetchOptimizer(ctx context.Context) (back func() error, err error) {
-	return fetch(ctx, a.master.Thread(), "the optimiser's moments", a.adamw.To)
+// WithOptimizer calls f while the offloaded moments of the decoder's optimiser are on
+// their device.
+func (a *Actor) WithOptimizer(ctx context.Context, f func() error) error {
+	return fetched(ctx, a.master.Thread(), "the optimiser's moments", a.adamw.To, f)
 }
 
-// fetch moves tensors to the thread's device and returns a function that moves them back to the host. Errors name the
-// tensors as what.
-func fetch(ctx context.Context, thread *torch.Thread, what string, move func(*torch.Scope, torch.Device)) (func() error, error) {
-	moved := func(ctx context.Context, d torch.Device) error {
+// fetched moves tensors from the host to the thread's device, calls f, and moves them
+// back, also after an error of f.
+func fetched(ctx context.Context, thread *torch.Thread, what string, move func(*torch.Scope, torch.Device), f func() error) error {
+	moveTo := func(ctx context.Context, d torch.Device) error {
 		err := torch.Run(ctx, thread, func(s *torch.Scope) error {
 			move(s, d)
 			return nil
@@ -36,8 +34,8 @@ func fetch(ctx context.Context, thread *torch.Thread, what string, move func(*to
 		}
 		return nil
 	}
-	if err := moved(ctx, thread.Device()); err != nil {
-		return nil, err
+	if err := moveTo(ctx, thread.Device()); err != nil {
+		return err
 	}
-	return func() error { return moved(context.WithoutCancel(ctx), host) }, nil
+	return errors.Join(f(), moveTo(context.WithoutCancel(ctx), torch.Device{}))
 }

@@ -1,6 +1,7 @@
 package learner
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -130,45 +131,31 @@ func TestDropoutNeedsOldLogProbs(t *testing.T) {
 func TestOffload(t *testing.T) {
 	a, b := actorOf(t, torch.Float32, nil), actorOf(t, torch.Float32, nil)
 	critic, other := testCritic(t, torch.Float32), testCritic(t, torch.Float32)
-	judge := func(c *Critic) {
-		t.Helper()
+	updateValues := func(c *Critic) error {
 		_, err := c.UpdateCritic(t.Context(), valueRows(t, c), 1e-2, *criticOptions())
-		must(t, err)
+		return err
 	}
-	judge(critic)
-	judge(other)
-	step := func(a *Actor) {
-		t.Helper()
+	must(t, errors.Join(updateValues(critic), updateValues(other)))
+	step := func(a *Actor) error {
 		_, err := a.UpdateSFT(t.Context(), trainRows(4), 1e-3, 1, MicroBatching{})
-		must(t, err)
+		return err
 	}
-	step(a)
-	step(b)
+	must(t, errors.Join(step(a), step(b)))
 	live := torch.LiveTensors()
 	for _, trained := range []*Actor{a, critic.Actor} { // to the host
-		back, err := trained.FetchOptimizer(t.Context())
-		must(t, err)
-		must(t, back())
+		must(t, trained.WithOptimizer(t.Context(), func() error { return nil }))
 	}
-	back, err := FetchModel(t.Context(), "the model", a.master)
-	must(t, err)
-	must(t, back())
+	must(t, WithModel(t.Context(), "the model", a.master, func() error { return nil }))
 	if now := torch.LiveTensors(); now != live {
 		t.Errorf("%d tensors, %d before", now, live)
 	}
-	back, err = a.FetchOptimizer(t.Context())
-	must(t, err)
-	step(a)
-	must(t, back())
-	step(b)
+	must(t, a.WithOptimizer(t.Context(), func() error { return step(a) }))
+	must(t, step(b))
 	if !sameBits(valuesOf(t, a, (*model.Model).Params), valuesOf(t, b, (*model.Model).Params)) {
 		t.Error("offloaded, a step gave other weights")
 	}
-	back, err = critic.FetchOptimizer(t.Context())
-	must(t, err)
-	judge(critic)
-	must(t, back())
-	judge(other)
+	must(t, critic.WithOptimizer(t.Context(), func() error { return updateValues(critic) }))
+	must(t, updateValues(other))
 	if !sameBits(valuesOf(t, critic.Actor, (*model.Model).Params), valuesOf(t, other.Actor, (*model.Model).Params)) {
 		t.Error("offloaded, a step gave the critic other weights")
 	}

@@ -101,19 +101,15 @@ func NewRewardModel(ctx context.Context, b *model.Bundle, o RewardModelOptions) 
 	if _, err := r.encode("", trial); err != nil {
 		return nil, err
 	}
-	back, err := r.fetch(ctx)
-	if err == nil {
-		err = back()
-	}
-	return r, err
+	return r, r.onDevice(ctx, func() error { return nil })
 }
 
-// fetch moves the weights to their device. back moves them to the host again.
-func (r *RewardModel) fetch(ctx context.Context) (back func() error, err error) {
+// onDevice calls f while the weights are on their device.
+func (r *RewardModel) onDevice(ctx context.Context, f func() error) error {
 	if !r.o.Offload {
-		return func() error { return nil }, nil
+		return f()
 	}
-	return FetchModel(ctx, "the reward model", r.bundle.Model)
+	return WithModel(ctx, "the reward model", r.bundle.Model, f)
 }
 
 // encode renders a chat up to its last reply, in the model's own tokens.
@@ -150,9 +146,9 @@ func (r *RewardModel) encode(sample string, messages []data.Message) ([]int32, e
 
 // Score scores the chats of samples. The extra metrics of a score are the number of
 // tokens that the model read and whether the chat was truncated.
-func (r *RewardModel) Score(ctx context.Context, samples []reward.Sample) (scores []reward.Score, err error) {
+func (r *RewardModel) Score(ctx context.Context, samples []reward.Sample) ([]reward.Score, error) {
 	chats := make([][]int32, len(samples))
-	scores = make([]reward.Score, len(samples))
+	scores := make([]reward.Score, len(samples))
 	for i := range samples {
 		ids, err := r.encode(samples[i].ID, samples[i].Messages)
 		if err != nil {
@@ -167,23 +163,21 @@ func (r *RewardModel) Score(ctx context.Context, samples []reward.Sample) (score
 	if len(samples) == 0 {
 		return scores, nil
 	}
-	back, err := r.fetch(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, back()) }()
 	at := 0
-	for batch := range slices.Chunk(chats, r.o.Rows) {
-		got, err := r.bundle.Model.Scores(ctx, batch...)
-		if err != nil {
-			return nil, fmt.Errorf("reward model %s: %w", r.bundle.Path, err)
+	err := r.onDevice(ctx, func() error {
+		for batch := range slices.Chunk(chats, r.o.Rows) {
+			got, err := r.bundle.Model.Scores(ctx, batch...)
+			if err != nil {
+				return fmt.Errorf("reward model %s: %w", r.bundle.Path, err)
+			}
+			for _, x := range got {
+				scores[at].Value = float64(x)
+				at++
+			}
 		}
-		for _, x := range got {
-			scores[at].Value = float64(x)
-			at++
-		}
-	}
-	return scores, nil
+		return nil
+	})
+	return scores, err
 }
 
 // Bytes returns the size of the weights.

@@ -26,56 +26,41 @@ var GroupMetrics = map[string]func(*data.Row) float64{
 	"env_reward":       func(r *data.Row) float64 { return r.EnvReward },
 }
 
-// GroupStats describe the spread of scores inside groups of one uid.
+// GroupStats count groups of one uid that have no advantages.
 type GroupStats struct {
-	Groups     int
-	ZeroSpread int     // groups with equal values; their advantages are 0
-	Single     int     // groups with only one episode left
-	MeanStd    float64 // mean over groups of the unbiased standard deviation
+	ZeroSpread int // groups with equal values
+	Single     int // groups with only one episode left
 }
 
 // DropZeroSpread returns, in order, the rows of groups with at least two episodes and
 // two different values of metric, one of GroupMetrics. Values that differ only by the
 // rounding of token rewards are equal. A group without spread has advantage 0 on every
 // token, which would dilute a token mean (spec 5.11).
-func DropZeroSpread(rows []data.Row, metric func(*data.Row) float64) ([]data.Row, GroupStats, error) {
+func DropZeroSpread(rows []data.Row, metric func(*data.Row) float64) (kept []data.Row, stats GroupStats, err error) {
 	spans, err := data.EpisodeSpans(rows)
 	if err != nil {
-		return nil, GroupStats{}, err
+		return nil, stats, err
 	}
-	var groups [][]int // episodes
-	scores := make([]float64, len(spans))
+	keep := make([]bool, len(spans))
 	err = data.ByEpisode(rows, func(episodes []data.Row) error {
-		groups = advantage.Groups(episodes)
-		for i := range episodes {
-			scores[i] = metric(&episodes[i])
-		}
-		for _, members := range groups {
-			advantage.Settle(scores, members, episodes)
+		for _, members := range advantage.Groups(episodes) {
+			values := advantage.Settled(episodes, members, metric)
+			switch {
+			case len(members) == 1:
+				stats.Single++
+			case slices.Min(values) == slices.Max(values):
+				stats.ZeroSpread++
+			default:
+				for _, i := range members {
+					keep[i] = true
+				}
+			}
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, GroupStats{}, err
+		return nil, stats, err
 	}
-	stats := GroupStats{Groups: len(groups)}
-	keep := make([]bool, len(spans))
-	for _, members := range groups {
-		if len(members) == 1 {
-			stats.Single++
-			continue
-		}
-		_, std := advantage.MeanStd(scores, members)
-		stats.MeanStd += std / float64(len(groups))
-		if !spread(scores, members) {
-			stats.ZeroSpread++
-			continue
-		}
-		for _, i := range members {
-			keep[i] = true
-		}
-	}
-	var kept []data.Row
 	for i, s := range spans {
 		if keep[i] {
 			kept = append(kept, rows[s[0]:s[1]]...)
@@ -102,14 +87,4 @@ func DropSingles(rows []data.Row) (kept []data.Row, singles int, err error) {
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(rows), func(r data.Row) bool { return episodes[r.UID] == 1 }), singles, nil
-}
-
-// spread reports whether the members have different scores.
-func spread(scores []float64, members []int) bool {
-	for _, i := range members[1:] {
-		if scores[i] != scores[members[0]] {
-			return true
-		}
-	}
-	return false
 }

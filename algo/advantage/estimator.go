@@ -101,27 +101,3 @@ func (n Needs) check(r *data.Row) error {
 	}
 	return nil
 }
-
-// broadcast returns v where the mask is 1 and 0 elsewhere.
-func broadcast(v float64, mask []uint8) []float32 {
-	out := make([]float32, len(mask))
-	for i, m := range mask {
-		if m == 1 {
-			out[i] = float32(v)
-		}
-	}
-	return out
-}
-
-// scores returns the sum of each row's token rewards. Sums of a group that differ
-// only by rounding are made equal.
-func scores(rows []data.Row) []float64 {
-	out := make([]float64, len(rows))
-	for i := range rows {
-		out[i] = rows[i].RewardSum()
-	}
-	for _, members := range Groups(rows) {
-		Settle(out, members, rows)
-	}
-	return out
-}

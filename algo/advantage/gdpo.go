@@ -35,25 +35,19 @@ func gdpo(rows []data.Row, o Options) error {
 		}
 	}
 	groups, total := Groups(rows), make([]float64, len(rows))
-	for k := range parts {
-		values := make([]float64, len(rows))
-		for i := range rows {
-			values[i] = rows[i].Parts[k].Value
-		}
+	for p := range parts {
 		for _, members := range groups {
-			mean, std := MeanStd(values, members)
-			for _, i := range members {
-				a := values[i] - mean
-				if normByStd.In(o.Params) {
-					a /= std + epsilon
-				}
-				total[i] += rows[i].Parts[k].Weight * a
+			values := make([]float64, len(members))
+			for k, i := range members {
+				values[k] = rows[i].Parts[p].Value
+			}
+			for k, a := range centered(values, normByStd.In(o.Params)) {
+				total[members[k]] += rows[members[k]].Parts[p].Weight * a
 			}
 		}
 	}
 	for i := range rows {
-		rows[i].Advantages = broadcast(total[i], rows[i].Mask)
-		rows[i].Returns = rows[i].Advantages
+		setAll(&rows[i], total[i])
 	}
 	whiten(rows)
 	return nil

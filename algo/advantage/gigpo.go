@@ -76,14 +76,13 @@ func gigpo(rows []data.Row, o Options) error {
 				continue
 			}
 			g := make([]float64, len(same))
-			all := make([]int, len(same))
 			noise := 0.0
 			for k, s := range same {
-				g[k], all[k] = s.g, k
-				noise = math.Max(noise, o.rounding(&rows[s.row]))
+				g[k] = s.g
+				noise = max(noise, o.rounding(&rows[s.row]))
 			}
-			settle(g, all, noise)
-			for k, a := range o.normed(g, all) {
+			settle(g, noise)
+			for k, a := range centered(g, o.byStd()) {
 				s := same[k]
 				turn := rows[s.row].Turns[s.turn]
 				for t := turn.Start; t < turn.End; t++ {
@@ -115,70 +114,52 @@ func (o Options) rounding(r *data.Row) float64 {
 
 // episodePart sets the advantages of a group's rows to A^E.
 func (o Options) episodePart(rows []data.Row, members []int) {
-	scores := make([]float64, len(rows)) // before penalties
-	noise := 0.0
-	for _, i := range members {
-		r := &rows[i]
-		scores[i] = r.RewardSum()
+	scores := settled(rows, members, func(r *data.Row) float64 { // before penalties
+		score := r.RewardSum()
 		for k := range r.Turns {
-			scores[i] += o.penalty(&r.Turns[k])
+			score += o.penalty(&r.Turns[k])
 		}
-		noise = math.Max(noise, o.rounding(r))
-	}
-	settle(scores, members, noise)
-	// each calls f with the score and the weight of every turn of row i.
-	each := func(i int, f func(x, share float64)) {
-		turns := rows[i].Turns
-		if len(turns) == 0 { // an episode without replies
-			f(scores[i], 1)
-		}
-		for k := range turns {
-			f(scores[i]-o.penalty(&turns[k]), 1/float64(len(turns)))
+		return score
+	}, o.rounding)
+	// each calls f with the score and the weight of every turn of the group.
+	each := func(f func(x, share float64)) {
+		for m, i := range members {
+			turns := rows[i].Turns
+			if len(turns) == 0 { // an episode without replies
+				f(scores[m], 1)
+			}
+			for k := range turns {
+				f(scores[m]-o.penalty(&turns[k]), 1/float64(len(turns)))
+			}
 		}
 	}
 	mean, std := 0.0, 1.0 // the values for a group of one row, as in verl
 	if n := float64(len(members)); n > 1 {
 		variance := 0.0
-		for _, i := range members {
-			each(i, func(x, share float64) { mean += x * share / n })
-		}
-		for _, i := range members {
-			each(i, func(x, share float64) { variance += (x - mean) * (x - mean) * share / (n - 1) })
-		}
+		each(func(x, share float64) { mean += x * share / n })
+		each(func(x, share float64) { variance += (x - mean) * (x - mean) * share / (n - 1) })
 		std = math.Sqrt(variance)
 	}
 	scale := 1.0
-	if gigpoNorm.In(o.Params) == MeanStdNorm {
+	if o.byStd() {
 		scale = 1 / (std + epsilon)
 	}
-	for _, i := range members {
+	for m, i := range members {
 		r := &rows[i]
-		r.Advantages = broadcast((scores[i]-mean)*scale, r.Mask)
+		setAll(r, (scores[m]-mean)*scale)
 		for k := range r.Turns {
 			t := &r.Turns[k]
 			for at := t.Start; at < t.End; at++ {
 				if r.Mask[at] == 1 {
-					r.Advantages[at] = float32((scores[i] - o.penalty(t) - mean) * scale)
+					r.Advantages[at] = float32((scores[m] - o.penalty(t) - mean) * scale)
 				}
 			}
 		}
-		r.Returns = r.Advantages
 	}
 }
 
-// normed returns the members' scores, in their order, minus their mean and, with
-// mean_std_norm, divided by their standard deviation.
-func (o Options) normed(scores []float64, members []int) []float64 {
-	mean, std := MeanStd(scores, members)
-	out := make([]float64, len(members))
-	for k, i := range members {
-		out[k] = scores[i] - mean
-		if gigpoNorm.In(o.Params) == MeanStdNorm {
-			out[k] /= std + epsilon
-		}
-	}
-	return out
-}
+// byStd reports whether both advantages are divided by their standard deviation.
+func (o Options) byStd() bool { return gigpoNorm.In(o.Params) == MeanStdNorm }
 
 // anchored groups the turns of a group by anchor, in the order in which the
 // anchors first occur.

@@ -20,17 +20,14 @@ func init() {
 
 func gpg(rows []data.Row, _ Options) error {
 	nonzero := 0
-	for _, s := range scores(rows) {
-		if s != 0 {
-			nonzero++
+	for _, members := range Groups(rows) {
+		for _, s := range scores(rows, members) {
+			if s != 0 {
+				nonzero++
+			}
 		}
 	}
 	alpha := float64(len(rows)) / float64(max(1, nonzero))
-	byGroup(rows, func(scores []float64, members []int, set func(int, float64)) {
-		mean, _ := MeanStd(scores, members)
-		for _, i := range members {
-			set(i, alpha*(scores[i]-mean))
-		}
-	})
+	byGroup(rows, func(scores []float64, _ []int) []float64 { return scaled(centered(scores, false), alpha) })
 	return nil
 }

@@ -26,35 +26,62 @@ func Groups(rows []data.Row) [][]int {
 	return groups
 }
 
-// MeanStd returns the mean and the unbiased standard deviation of the members'
-// scores, or 0 and 1 for a group of one, as in verl.
-func MeanStd(scores []float64, members []int) (mean, std float64) {
-	if len(members) == 1 {
+// meanStd returns the mean and the unbiased standard deviation of a group's values, or
+// 0 and 1 for a group of one, as in verl.
+func meanStd(values []float64) (mean, std float64) {
+	if len(values) == 1 {
 		return 0, 1
 	}
-	mean = meanOf(scores, members)
-	for _, i := range members {
-		std += (scores[i] - mean) * (scores[i] - mean)
+	for _, x := range values {
+		mean += x
 	}
-	return mean, math.Sqrt(std / float64(len(members)-1))
+	mean /= float64(len(values))
+	for _, x := range values {
+		std += (x - mean) * (x - mean)
+	}
+	return mean, math.Sqrt(std / float64(len(values)-1))
 }
 
-func meanOf(scores []float64, members []int) float64 {
-	mean := 0.0
-	for _, i := range members {
-		mean += scores[i]
+// centered returns a group's values minus their mean and, with byStd, divided by their
+// standard deviation.
+func centered(values []float64, byStd bool) []float64 {
+	mean, std := meanStd(values)
+	out := make([]float64, len(values))
+	for k, x := range values {
+		out[k] = x - mean
+		if byStd {
+			out[k] /= std + epsilon
+		}
 	}
-	return mean / float64(len(members))
+	return out
+}
+
+// scaled returns the values times a factor.
+func scaled(values []float64, by float64) []float64 {
+	for k := range values {
+		values[k] *= by
+	}
+	return values
 }
 
 // byGroup sets one advantage, which is also the return, on the sampled tokens of
-// every row. f computes it from the scores of the row's group.
-func byGroup(rows []data.Row, f func(scores []float64, members []int, set func(i int, a float64))) {
-	s := scores(rows)
+// every row. f returns the advantages of a group's members from their scores.
+func byGroup(rows []data.Row, f func(scores []float64, members []int) []float64) {
 	for _, members := range Groups(rows) {
-		f(s, members, func(i int, a float64) {
-			rows[i].Advantages = broadcast(a, rows[i].Mask)
-			rows[i].Returns = rows[i].Advantages
-		})
+		for k, a := range f(scores(rows, members), members) {
+			setAll(&rows[members[k]], a)
+		}
 	}
+}
+
+// setAll sets the advantage and the return of every sampled token of a row to a, and
+// those of the other tokens to 0.
+func setAll(r *data.Row, a float64) {
+	r.Advantages = make([]float32, len(r.Mask))
+	for t, m := range r.Mask {
+		if m == 1 {
+			r.Advantages[t] = float32(a)
+		}
+	}
+	r.Returns = r.Advantages
 }

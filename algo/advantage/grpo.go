@@ -26,15 +26,6 @@ func init() {
 }
 
 func grpo(rows []data.Row, o Options) error {
-	byGroup(rows, func(scores []float64, members []int, set func(int, float64)) {
-		mean, std := MeanStd(scores, members)
-		for _, i := range members {
-			a := scores[i] - mean
-			if normByStd.In(o.Params) {
-				a /= std + epsilon
-			}
-			set(i, a)
-		}
-	})
+	byGroup(rows, func(scores []float64, _ []int) []float64 { return centered(scores, normByStd.In(o.Params)) })
 	return nil
 }

@@ -20,22 +20,19 @@ func init() {
 }
 
 func opo(rows []data.Row, _ Options) error {
-	byGroup(rows, func(scores []float64, members []int, set func(int, float64)) {
+	byGroup(rows, func(scores []float64, members []int) []float64 {
 		weighted, tokens := 0.0, 0.0
-		if len(members) > 1 {
-			for _, i := range members {
-				n := float64(rows[i].SampledTokens())
-				weighted += n * scores[i]
-				tokens += n
+		for k, i := range members {
+			n := float64(rows[i].SampledTokens())
+			weighted += n * scores[k]
+			tokens += n
+		}
+		if len(members) > 1 && tokens > 0 {
+			for k := range scores {
+				scores[k] -= weighted / tokens
 			}
 		}
-		baseline := 0.0
-		if tokens > 0 {
-			baseline = weighted / tokens
-		}
-		for _, i := range members {
-			set(i, scores[i]-baseline)
-		}
+		return scores
 	})
 	return nil
 }

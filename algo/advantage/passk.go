@@ -13,6 +13,8 @@ package advantage
 // first counts as the best, and its margin is 0.
 
 import (
+	"slices"
+
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/registry"
 )
@@ -22,29 +24,20 @@ func init() {
 }
 
 func passK(rows []data.Row, o Options) error {
-	byGroup(rows, func(scores []float64, members []int, set func(int, float64)) {
-		best := members[0]
-		for _, i := range members {
-			if scores[i] > scores[best] {
-				best = i
-			}
-			set(i, 0)
+	byGroup(rows, func(scores []float64, _ []int) []float64 {
+		out := make([]float64, len(scores))
+		if len(scores) < 2 {
+			return out
 		}
-		if len(members) < 2 {
-			return
-		}
-		second, found := 0.0, false
-		for _, i := range members {
-			if i != best && (!found || scores[i] > second) {
-				second, found = scores[i], true
-			}
-		}
-		a := scores[best] - second
+		_, std := meanStd(scores)
+		top := slices.Max(scores)
+		best := slices.Index(scores, top)
+		a := top - slices.Max(slices.Delete(scores, best, best+1))
 		if normByStd.In(o.Params) {
-			_, std := MeanStd(scores, members)
 			a /= std + epsilon
 		}
-		set(best, a)
+		out[best] = a
+		return out
 	})
 	return nil
 }

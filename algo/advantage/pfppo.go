@@ -61,18 +61,15 @@ func Resample(rows []data.Row, name string, v registry.Values, seed, step uint64
 	if err != nil {
 		return nil, err
 	}
-	s := make([]float64, len(spans))
-	for i, span := range spans {
-		s[i] = rows[span[0]].Score
-	}
 	lo, hi := math.Inf(1), math.Inf(-1)
-	for _, x := range s {
-		lo, hi = math.Min(lo, x), math.Max(hi, x)
+	for _, span := range spans {
+		s := rows[span[0]].Score
+		lo, hi = min(lo, s), max(hi, s)
 	}
 	cum := make([]float64, len(spans)) // running sums of the weights
 	total := 0.0
-	for i, x := range s {
-		total += weight(x, lo, hi, v)
+	for i, span := range spans {
+		total += weight(rows[span[0]].Score, lo, hi, v)
 		cum[i] = total
 	}
 	if !(total > 0) {

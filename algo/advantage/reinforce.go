@@ -11,6 +11,8 @@ package advantage
 // policy, add no discount and do not end an episode.
 
 import (
+	"slices"
+
 	"github.com/openmanus/openmanus/data"
 	"github.com/openmanus/openmanus/data/registry"
 )
@@ -22,7 +24,7 @@ func init() {
 func reinforce(rows []data.Row, o Options) error {
 	for i := range rows {
 		rows[i].Returns = returns(&rows[i], gamma.In(o.Params))
-		rows[i].Advantages = append([]float32(nil), rows[i].Returns...)
+		rows[i].Advantages = slices.Clone(rows[i].Returns)
 	}
 	return nil
 }

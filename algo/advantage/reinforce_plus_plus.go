@@ -34,12 +34,7 @@ func reinforcePlusPlus(rows []data.Row, o Options) error {
 }
 
 func reinforcePlusPlusBaseline(rows []data.Row, _ Options) error {
-	byGroup(rows, func(scores []float64, members []int, set func(int, float64)) {
-		mean, _ := MeanStd(scores, members)
-		for _, i := range members {
-			set(i, scores[i]-mean)
-		}
-	})
+	byGroup(rows, func(scores []float64, _ []int) []float64 { return centered(scores, false) })
 	whiten(rows)
 	return nil
 }

@@ -17,16 +17,9 @@ func init() {
 }
 
 func rloo(rows []data.Row, _ Options) error {
-	byGroup(rows, func(scores []float64, members []int, set func(int, float64)) {
-		n := float64(len(members))
-		if n == 1 {
-			set(members[0], scores[members[0]])
-			return
-		}
-		mean := meanOf(scores, members)
-		for _, i := range members {
-			set(i, n/(n-1)*(scores[i]-mean))
-		}
+	byGroup(rows, func(scores []float64, _ []int) []float64 {
+		n := float64(len(scores))
+		return scaled(centered(scores, false), n/max(1, n-1))
 	})
 	return nil
 }

@@ -15,20 +15,33 @@ package advantage
 
 import (
 	"math"
+	"slices"
 
 	"github.com/openmanus/openmanus/data"
 )
 
 const roundingShare = 1. / (1 << 22)
 
-// Settle makes the members' values equal if they differ only by the rounding of
-// their rows' token rewards.
-func Settle(values []float64, members []int, rows []data.Row) {
+// Settled returns a metric of each member of a group. Values that differ only by the
+// rounding of the rows' token rewards are made equal.
+func Settled(rows []data.Row, members []int, metric func(*data.Row) float64) []float64 {
+	return settled(rows, members, metric, rounding)
+}
+
+func settled(rows []data.Row, members []int, metric, rounding func(*data.Row) float64) []float64 {
+	values := make([]float64, len(members))
 	noise := 0.0
-	for _, i := range members {
-		noise = math.Max(noise, rounding(&rows[i]))
+	for k, i := range members {
+		values[k] = metric(&rows[i])
+		noise = max(noise, rounding(&rows[i]))
 	}
-	settle(values, members, noise)
+	settle(values, noise)
+	return values
+}
+
+// scores returns the sum of the token rewards of each member of a group.
+func scores(rows []data.Row, members []int) []float64 {
+	return Settled(rows, members, (*data.Row).RewardSum)
 }
 
 // rounding bounds the difference that rounding can cause between two sums of
@@ -41,16 +54,13 @@ func rounding(r *data.Row) float64 {
 	return sum * roundingShare
 }
 
-// settle makes the members' values equal if they lie within noise of each other.
-func settle(values []float64, members []int, noise float64) {
-	low, high := math.Inf(1), math.Inf(-1)
-	for _, i := range members {
-		low, high = math.Min(low, values[i]), math.Max(high, values[i])
-	}
-	if high-low > noise {
+// settle makes the values equal if they lie within noise of each other.
+func settle(values []float64, noise float64) {
+	low := slices.Min(values)
+	if slices.Max(values)-low > noise {
 		return
 	}
-	for _, i := range members {
+	for i := range values {
 		values[i] = low
 	}
 }

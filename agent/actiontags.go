@@ -31,9 +31,9 @@ func (actionTags) Prompt() string {
 func (actionTags) StopStrings() []string { return []string{"</action>", "</act>"} }
 
 // Fit takes the server's own tags.
-func (actionTags) Fit(spec env.Spec, _ FormatOptions) (Format, error) { return tagsOf(spec), nil }
-
-func tagsOf(spec env.Spec) actionTags { return actionTags{own: spec.OwnTags} }
+func (actionTags) Fit(spec env.Spec, _ FormatOptions) (Format, error) {
+	return actionTags{spec.OwnTags}, nil
+}
 
 func (f actionTags) Parse(text string) Parsed {
 	for _, tag := range []string{"action", "act"} {

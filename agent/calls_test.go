@@ -17,15 +17,15 @@ func TestCallFormats(t *testing.T) {
 		text, action string
 		ok           bool
 	}{
-		{functionCalling{}, object, object, true},
-		{functionCalling{}, "So:\n```json\n" + object + "\n```", object, true},
-		{functionCalling{}, `{"function_name":"click","arguments":{}}`, "", false},
-		{functionCalling{}, "Action: click[Buy Now]", "", false},
-		{functionCalling{}, "", "", false},
-		{codeAsAction{}, "```python\n# why\nclick('Buy Now')\n```", "# why\nclick('Buy Now')", true},
-		{codeAsAction{}, "click('Buy Now')", "click('Buy Now')", true},
-		{codeAsAction{}, "x = click('Buy Now')", "", false},
-		{codeAsAction{}, "", "", false},
+		{functionCalling, object, object, true},
+		{functionCalling, "So:\n```json\n" + object + "\n```", object, true},
+		{functionCalling, `{"function_name":"click","arguments":{}}`, "", false},
+		{functionCalling, "Action: click[Buy Now]", "", false},
+		{functionCalling, "", "", false},
+		{codeAsAction, "```python\n# why\nclick('Buy Now')\n```", "# why\nclick('Buy Now')", true},
+		{codeAsAction, "click('Buy Now')", "click('Buy Now')", true},
+		{codeAsAction, "x = click('Buy Now')", "", false},
+		{codeAsAction, "", "", false},
 	} {
 		want := Parsed{Action: tt.action, Text: tt.text, OK: tt.ok} // the client gets the full text
 		if diff := cmp.Diff(want, tt.f.Parse(tt.text)); diff != "" {
@@ -44,10 +44,10 @@ func TestRecordedIsNoCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Recorded(t.Context(), task, shop, react{}, Options{}, false); err != nil {
+	if _, err := Recorded(t.Context(), task, shop, react, Options{}, false); err != nil {
 		t.Error(err)
 	}
-	if _, err := Recorded(t.Context(), task, shop, codeAsAction{}, Options{}, false); err == nil || !strings.Contains(err.Error(), "webshop_1") {
+	if _, err := Recorded(t.Context(), task, shop, codeAsAction, Options{}, false); err == nil || !strings.Contains(err.Error(), "webshop_1") {
 		t.Errorf("recorded text actions were taken for calls: %v", err)
 	}
 }

@@ -82,24 +82,16 @@ var ErrTimeLimit = errors.New("the episode's time limit was reached")
 // because the model never sees it.
 func RunEpisode(ctx context.Context, setup Setup, start Start) (*data.Episode, error) {
 	began := time.Now()
-	p := &player{
-		Setup:   setup,
-		client:  start.Client,
-		replace: start.Replace,
-		onReset: start.OnReset,
-		lost:    lostInstances{limit: start.Replays},
-		session: start.Session,
-		ep: &data.Episode{
-			Task: start.Task, UID: start.UID, Sample: start.Sample, Seed: start.Seed, Attempts: start.Attempt,
-			Cumulative: setup.Spec.Cumulative,
-		},
-	}
+	p := &player{Setup: setup, Start: start, lost: lostInstances{limit: start.Replays}, ep: &data.Episode{
+		Task: start.Task, UID: start.UID, Sample: start.Sample, Seed: start.Seed, Attempts: start.Attempt,
+		Cumulative: setup.Spec.Cumulative,
+	}}
 	defer func() {
-		if p.session != nil {
-			p.Engine.Close(p.session)
+		if p.Session != nil {
+			p.Engine.Close(p.Session)
 		}
 	}()
-	outcome, err := p.play(ctx, start)
+	outcome, err := p.play(ctx)
 	if err != nil {
 		switch {
 		case errors.Is(context.Cause(ctx), ErrTimeLimit):
@@ -121,16 +113,13 @@ func RunEpisode(ctx context.Context, setup Setup, start Start) (*data.Episode, e
 	return p.ep, err
 }
 
-// player is the state of one episode.
+// player is the state of one episode. Client and Session are the current ones.
 type player struct {
 	Setup
-	client       env.Client
-	replace      func(ctx context.Context, lost error) (env.Client, error)
-	onReset      func(ctx context.Context, first string) error
-	lost         lostInstances // of instances
-	started      bool          // the task has been reset
-	answered     int           // turns that the environment has answered
-	session      *engine.Session
+	Start
+	lost         lostInstances
+	started      bool // the task has been reset
+	answered     int  // turns that the environment has answered
 	ep           *data.Episode
 	unparsed     int // replies without an action in a row
 	contextStart int // of the context in the episode's tokens
@@ -143,20 +132,20 @@ type player struct {
 
 // play returns the outcome of the episode, with an error if a failure outside
 // the model ended it.
-func (p *player) play(ctx context.Context, start Start) (data.Outcome, error) {
-	if err := p.reset(ctx, start.Task); err != nil {
+func (p *player) play(ctx context.Context) (data.Outcome, error) {
+	if err := p.reset(ctx); err != nil {
 		return data.EnvError, err
 	}
-	ids, err := p.firstIDs(ctx, start)
+	ids, err := p.firstIDs(ctx)
 	if err != nil {
 		return data.EngineError, err
 	}
-	if p.session == nil {
-		if p.session, err = p.Engine.Open(ctx, p.SessionOptions(start)); err != nil {
+	if p.Session == nil {
+		if p.Session, err = p.Engine.Open(ctx, p.SessionOptions(p.Start)); err != nil {
 			return data.EngineError, err
 		}
 	}
-	if err := p.checkPromptLength(ids, start); err != nil {
+	if err := p.checkPromptLength(ids); err != nil {
 		if p.Options.FilterOverlong {
 			return data.OverlongPrompt, err
 		}

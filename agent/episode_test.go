@@ -213,7 +213,7 @@ func TestGivenSessionIsClosed(t *testing.T) {
 }
 
 func TestUnparsableTextGoesToTheEnvironment(t *testing.T) {
-	for _, f := range []Format{react{}, actionTags{}} {
+	for _, f := range []Format{react, actionTags{}} {
 		c := &fakeClient{steps: []env.StepResult{{Done: true}}}
 		setup := testSetup(&fakeEngine{replies: []fakeReply{{text: "move left"}}})
 		setup.Format = f

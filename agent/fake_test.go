@@ -158,7 +158,7 @@ func testSetup(e engine.Engine) Setup {
 	return Setup{
 		Engine:   e,
 		Renderer: fakeRenderer{},
-		Format:   react{},
+		Format:   react,
 		Spec: env.Spec{
 			Name:          "fake",
 			SuccessReward: 0.5,

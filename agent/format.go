@@ -43,7 +43,7 @@ type Parsed struct {
 var Formats = registry.New[Format]("prompt format")
 
 func init() {
-	for _, f := range []Format{react{}, actionTags{}} {
+	for _, f := range []Format{react, functionCalling, codeAsAction, actionTags{}, toolCall{}, history{}, staged{}} {
 		Formats.Register(f.Name(), f)
 	}
 }
@@ -60,55 +60,36 @@ func afterMark(text string) (string, bool) {
 	return strings.TrimSpace(action), true
 }
 
-// react is AgentGym's own format: "Thought:" and "Action:" lines. The whole
-// reply goes to the client, whose parser for the environment extracts the action
-// (protocol section 4). The action found here is for display and metrics.
-type react struct{}
-
-func (react) Name() string          { return env.FormatReact }
-func (react) Prompt() string        { return "" }
-func (react) StopStrings() []string { return nil }
-
-func (react) Parse(text string) Parsed {
-	action, ok := afterMark(text)
-	return Parsed{Action: action, Text: text, OK: ok}
+// wholeReply is a format whose whole reply goes to the client. The client's parser for
+// the environment extracts the action (protocol section 4). The action found here is for
+// display and metrics.
+type wholeReply struct {
+	name string
+	find func(reply string) (action string, ok bool)
 }
 
-// The formats in which the model calls functions: AgentGym's function_calling,
-// a JSON object, and code_as_action, a call in Python. Like react they pass the
-// whole reply to the client, which must use the same format
-// (env.Options.ActionFormat) and knows the functions.
+// AgentGym's own formats: "Thought:" and "Action:" lines, and two in which the model
+// calls functions, as a JSON object or as a call in Python. For the latter two the client
+// must use the same format (env.Options.ActionFormat) and knows the functions.
+var (
+	react           = wholeReply{env.FormatReact, afterMark}
+	functionCalling = wholeReply{env.FormatFunctionCalling, action.JSONCall}
+	codeAsAction    = wholeReply{env.FormatCodeAsAction, action.PythonCall}
+)
 
-func init() {
-	Formats.Register(env.FormatFunctionCalling, functionCalling{})
-	Formats.Register(env.FormatCodeAsAction, codeAsAction{})
-}
+func (f wholeReply) Name() string        { return f.name }
+func (wholeReply) Prompt() string        { return "" }
+func (wholeReply) StopStrings() []string { return nil }
 
-type functionCalling struct{}
-
-func (functionCalling) Name() string          { return env.FormatFunctionCalling }
-func (functionCalling) Prompt() string        { return "" }
-func (functionCalling) StopStrings() []string { return nil }
-
-func (functionCalling) Parse(text string) Parsed { return called(text, action.JSONCall) }
-
-type codeAsAction struct{}
-
-func (codeAsAction) Name() string          { return env.FormatCodeAsAction }
-func (codeAsAction) Prompt() string        { return "" }
-func (codeAsAction) StopStrings() []string { return nil }
-
-func (codeAsAction) Parse(text string) Parsed { return called(text, action.PythonCall) }
-
-func called(text string, find func(string) (string, bool)) Parsed {
-	call, ok := find(text)
+func (f wholeReply) Parse(text string) Parsed {
+	found, ok := f.find(text)
 	if !ok {
 		return Parsed{Text: text}
 	}
-	return Parsed{Action: strings.TrimSpace(call), Text: text, OK: true}
+	return Parsed{Action: strings.TrimSpace(found), Text: text, OK: true}
 }
 
-// callsFunctions reports whether f is one of these formats. Instructions and
-// replies recorded for other formats cannot be used with them, because they name
-// no functions.
+// callsFunctions reports whether the model calls functions in f. Instructions and
+// replies recorded for other formats cannot be used with such a format, because they
+// name no functions.
 func callsFunctions(f Format) bool { return action.Format(f.Name()).Calls() }

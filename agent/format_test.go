@@ -107,7 +107,7 @@ func TestReact(t *testing.T) {
 	}
 	for _, tt := range tests {
 		want := Parsed{Action: tt.action, Text: tt.text, OK: tt.ok} // the full text, whatever was found
-		if diff := cmp.Diff(want, react{}.Parse(tt.text)); diff != "" {
+		if diff := cmp.Diff(want, react.Parse(tt.text)); diff != "" {
 			t.Errorf("Parse(%q) (-want +got):\n%s", tt.text, diff)
 		}
 	}
@@ -159,7 +159,7 @@ func TestPromptsAgreeWithParsers(t *testing.T) {
 }
 
 // unheard is a format without instructions in any environment.
-type unheard struct{ react }
+type unheard struct{ wholeReply }
 
 func (unheard) Name() string   { return "unheard" }
 func (unheard) Prompt() string { return "say x" }
@@ -174,11 +174,11 @@ func TestInstruction(t *testing.T) {
 		override string
 		want     string
 	}{
-		{"recorded", data.Task{Env: "textcraft", Conversation: recorded}, react{}, "file", "recorded"},
+		{"recorded", data.Task{Env: "textcraft", Conversation: recorded}, react, "file", "recorded"},
 		{"recorded for another format", data.Task{Env: "textcraft", Conversation: recorded}, actionTags{}, "", "recorded\n\n" + actionTags{}.Prompt()},
-		{"maze is fused", data.Task{Env: "maze", Conversation: recorded}, react{}, "", "own for react"},
-		{"wordle is fused", data.Task{Env: "wordle", Conversation: recorded}, react{}, "file", "file"},
-		{"recorded without functions", data.Task{Env: "webshop", Conversation: recorded}, functionCalling{}, "", "own for function_calling"},
+		{"maze is fused", data.Task{Env: "maze", Conversation: recorded}, react, "", "own for react"},
+		{"wordle is fused", data.Task{Env: "wordle", Conversation: recorded}, react, "file", "file"},
+		{"recorded without functions", data.Task{Env: "webshop", Conversation: recorded}, functionCalling, "", "own for function_calling"},
 		{"nothing recorded", data.Task{Env: "textcraft"}, actionTags{}, "", "own for action_tags"},
 		{"a file", data.Task{Env: "textcraft"}, actionTags{}, "file", "file"},
 		{"a format that environments do not know", data.Task{Env: "textcraft"}, unheard{}, "", "own for unheard\n\nsay x"},

@@ -19,24 +19,17 @@ import (
 // without a tag); no block of the reply is required; a failed summary fails the
 // attempt at the episode (upstream shows the last three steps instead).
 type history struct {
+	actionTags
 	env        string
-	tags       actionTags
 	length     int
 	summarizer Summarizer
 }
 
-func init() { Formats.Register(env.FormatHistory, history{}) }
-
-func (history) Name() string          { return env.FormatHistory }
-func (history) MarksAnswers()         {}
-func (history) Prompt() string        { return actionTags{}.Prompt() }
-func (history) StopStrings() []string { return actionTags{}.StopStrings() }
-
-func (h history) Parse(text string) Parsed { return h.tags.Parse(text) }
+func (history) Name() string { return env.FormatHistory }
 
 // Fit takes the number of past turns and the summarizer.
 func (history) Fit(spec env.Spec, o FormatOptions) (Format, error) {
-	return history{env: spec.Name, tags: tagsOf(spec), length: o.HistoryLength, summarizer: o.Summarizer}, nil
+	return history{actionTags: actionTags{spec.OwnTags}, env: spec.Name, length: o.HistoryLength, summarizer: o.Summarizer}, nil
 }
 
 // Begin starts an episode.

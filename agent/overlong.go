@@ -21,15 +21,15 @@ const (
 
 // firstIDs returns the ids before the first reply, shortened to MaxPrompt if
 // Truncation allows it.
-func (p *player) firstIDs(ctx context.Context, start Start) ([]int32, error) {
+func (p *player) firstIDs(ctx context.Context) ([]int32, error) {
 	whole := p.ep.FirstObservation
-	ids, err := p.firstPrompt(ctx, start, whole)
+	ids, err := p.firstPrompt(ctx, whole)
 	side, limit := p.Options.Truncation, p.Options.MaxPrompt
 	if err != nil || side == "" || side == TruncateError || p.Options.FilterOverlong || limit <= 0 || len(ids) <= limit {
 		return ids, err
 	}
 	count := func(text string) (int, error) {
-		ids, err := p.firstPrompt(ctx, start, text)
+		ids, err := p.firstPrompt(ctx, text)
 		return len(ids), err
 	}
 	frame, err := count("")
@@ -47,15 +47,15 @@ func (p *player) firstIDs(ctx context.Context, start Start) ([]int32, error) {
 		}
 	}
 	if text == "" { // the instruction alone fills the prompt
-		return p.firstPrompt(ctx, start, whole)
+		return p.firstPrompt(ctx, whole)
 	}
 	p.ep.PromptTruncated = true
-	return p.firstPrompt(ctx, start, text)
+	return p.firstPrompt(ctx, text)
 }
 
 // firstPrompt builds the messages before the first reply with the given first
 // observation, and returns their ids.
-func (p *player) firstPrompt(ctx context.Context, start Start, observation string) ([]int32, error) {
+func (p *player) firstPrompt(ctx context.Context, observation string) ([]int32, error) {
 	var err error
 	p.state.Observation = observation
 	p.ep.Messages, err = Opening(p.ep.Instruction, observation, p.Options.InstructionRole)
@@ -63,7 +63,7 @@ func (p *player) firstPrompt(ctx context.Context, start Start, observation strin
 		return nil, err
 	}
 	if f, ok := p.Format.(Prompting); ok {
-		p.prompter = f.Begin(start.Task, start.Sample)
+		p.prompter = f.Begin(p.Task, p.Sample)
 		return p.prompt(ctx)
 	}
 	return p.render(p.ep.Messages)
@@ -71,8 +71,8 @@ func (p *player) firstPrompt(ctx context.Context, start Start, observation strin
 
 // checkPromptLength returns a *PromptError if the first prompt leaves no room
 // for a reply or is longer than MaxPrompt.
-func (p *player) checkPromptLength(ids []int32, start Start) error {
-	err := &PromptError{Task: start.Task.ID, Tokens: len(ids), Limit: p.Options.MaxPrompt, Key: MaxPromptKey}
+func (p *player) checkPromptLength(ids []int32) error {
+	err := &PromptError{Task: p.Task.ID, Tokens: len(ids), Limit: p.Options.MaxPrompt, Key: MaxPromptKey}
 	if err.Limit > 0 && err.Tokens > err.Limit {
 		return err
 	}

@@ -20,9 +20,9 @@ func TestFirstPromptIsTruncated(t *testing.T) {
 		truncation string
 		head, tail bool
 	}{
-		{react{}, TruncateLeft, false, true},
-		{react{}, TruncateRight, true, false},
-		{react{}, TruncateMiddle, true, true},
+		{react, TruncateLeft, false, true},
+		{react, TruncateRight, true, false},
+		{react, TruncateMiddle, true, true},
 		{history{length: 1}, TruncateLeft, false, true},
 		{history{length: 1}, TruncateRight, true, false},
 		{staged{}, TruncateMiddle, true, true},

@@ -95,6 +95,6 @@ func (p *player) restartContext(ctx context.Context, t *data.Turn) ([]int32, err
 		return nil, err
 	}
 	p.contextStart = len(p.ep.Tokens)
-	p.session, err = engine.Restart(ctx, p.Engine, p.session)
+	p.Session, err = engine.Restart(ctx, p.Engine, p.Session)
 	return ids, err
 }

@@ -16,7 +16,7 @@ func (p *player) onInstance(ctx context.Context, call func() error) error {
 	refused := 0
 	at := p.point()
 	err := call()
-	for ctx.Err() == nil && p.replace != nil && isLost(err) {
+	for ctx.Err() == nil && p.Replace != nil && isLost(err) {
 		if p.started && !p.Spec.Deterministic {
 			return err
 		}
@@ -30,14 +30,14 @@ func (p *player) onInstance(ctx context.Context, call func() error) error {
 		if !p.lost.add(at) {
 			return p.lost.limitError(at, err)
 		}
-		client, stop := p.replace(ctx, err)
+		client, stop := p.Replace(ctx, err)
 		switch {
 		case stop != nil:
 			return stop
 		case client == nil:
 			return err
 		}
-		p.client = client
+		p.Client = client
 		p.ep.Replays++
 		if at, err = p.replay(ctx); err == nil {
 			err = call()
@@ -53,11 +53,11 @@ func (p *player) onInstance(ctx context.Context, call func() error) error {
 // asks the server for the result of the step, where the server can tell. After a
 // timeout it does not ask, because the server may still be busy with the step.
 func (p *player) sendStep(ctx context.Context, action string) (env.StepResult, error) {
-	res, err := p.client.Step(ctx, action)
+	res, err := p.Client.Step(ctx, action)
 	if err == nil || !res.Sent || !env.ServerFault(err) || errors.Is(err, env.KindTimeout) {
 		return res, err
 	}
-	r, can := p.client.(env.Recaller)
+	r, can := p.Client.(env.Recaller)
 	if !can {
 		return res, err
 	}
@@ -88,7 +88,7 @@ func (p *player) replay(ctx context.Context) (at int, err error) {
 	if !p.started {
 		return 0, nil
 	}
-	obs, err := p.client.Reset(ctx, p.ep.Task.Index)
+	obs, err := p.Client.Reset(ctx, p.ep.Task.Index)
 	if err != nil {
 		return 0, err
 	}

@@ -23,21 +23,18 @@ import (
 // form, and an environment without tools receives the action unchanged (upstream
 // sends nothing).
 type staged struct {
+	actionTags
 	spec   env.Spec
 	length int
 	file   *memoryFile
 }
 
-func init() { Formats.Register(env.FormatStaged, staged{}) }
-
 func (staged) Name() string          { return env.FormatStaged }
-func (staged) MarksAnswers()         {}
-func (staged) Prompt() string        { return actionTags{}.Prompt() }
 func (staged) StopStrings() []string { return nil } // a reply may continue after its action
 
 // Fit takes the number of past turns and opens the memory file.
 func (staged) Fit(spec env.Spec, o FormatOptions) (Format, error) {
-	s := staged{spec: spec, length: o.HistoryLength}
+	s := staged{actionTags: actionTags{spec.OwnTags}, spec: spec, length: o.HistoryLength}
 	if o.MemoryFile != "" {
 		var err error
 		if s.file, err = openMemory(o.MemoryFile); err != nil {
@@ -51,7 +48,7 @@ func (staged) Fit(spec env.Spec, o FormatOptions) (Format, error) {
 // "action_choice:" line, that line is the action; if it names a tool, the call
 // is converted to the environment's form.
 func (f staged) Parse(text string) Parsed {
-	p := tagsOf(f.spec).Parse(text)
+	p := f.actionTags.Parse(text)
 	if !p.OK || p.Final {
 		return p
 	}

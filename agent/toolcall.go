@@ -18,8 +18,6 @@ import (
 // but an unreadable call is no action; upstream searches for its text.
 type toolCall struct{ spec env.Spec }
 
-func init() { Formats.Register(env.FormatToolCall, toolCall{}) }
-
 func (toolCall) Name() string  { return env.FormatToolCall }
 func (toolCall) MarksAnswers() {}
 

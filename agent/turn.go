@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -12,22 +13,22 @@ import (
 )
 
 // reset resets the environment to the task.
-func (p *player) reset(ctx context.Context, task data.Task) error {
+func (p *player) reset(ctx context.Context) error {
 	var obs env.Obs
 	err := p.onInstance(ctx, func() (err error) {
-		obs, err = p.client.Reset(ctx, task.Index)
+		obs, err = p.Client.Reset(ctx, p.Task.Index)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	p.started, p.ep.FirstObservation = true, obs.Text
-	if p.onReset != nil {
-		if err := p.onReset(ctx, obs.Text); err != nil {
+	if p.OnReset != nil {
+		if err := p.OnReset(ctx, obs.Text); err != nil {
 			return err
 		}
 	}
-	p.ep.Instruction = Instruction(task, p.Spec, p.Format, p.Options.Instruction)
+	p.ep.Instruction = Instruction(p.Task, p.Spec, p.Format, p.Options.Instruction)
 	return nil
 }
 
@@ -49,14 +50,14 @@ func (p *player) generate(ctx context.Context, ids []int32, turn int) (engine.Re
 	if o.IgnoreEOS {
 		stops = nil
 	}
-	reply, err := p.Engine.Generate(ctx, p.session, ids, engine.Params{
+	reply, err := p.Engine.Generate(ctx, p.Session, ids, engine.Params{
 		MaxNew:      o.MaxNewTokens,
 		Temperature: o.Temperature,
 		Greedy:      o.Greedy,
 		TopP:        o.TopP,
 		TopK:        o.TopK,
 		StopTokens:  stops,
-		StopStrings: append(append([]string(nil), p.Format.StopStrings()...), o.StopStrings...),
+		StopStrings: slices.Concat(p.Format.StopStrings(), o.StopStrings),
 		Turn:        turn,
 	})
 	if err != nil {

@@ -24,47 +24,29 @@ type attempt struct {
 	joined   bool  // the group
 	lastLost error // the error of the last lost instance that noteLost has seen
 	// end, if not nil, is an error that ends the whole rollout.
-	end error
-	// hopeless is true if another attempt would fail in the same way.
-	hopeless bool
+	end      error
+	hopeless bool // another attempt would fail in the same way
+	moved    bool // the episode must be played on the server of its group
+	bad      bool // its task is excluded
 }
 
-// result is the result of an attempt.
-type result struct {
-	episode  *data.Episode
-	end      error // if not nil, it ends the whole rollout
-	moved    bool  // the episode must be played on the server of its group
-	hopeless bool  // another attempt would fail in the same way
-	bad      bool  // its task is excluded
-}
-
-// begin starts an attempt at j and leases an instance for it.
-func (r *run) begin(ctx context.Context, j *job) *attempt {
+// begin starts an attempt at j and leases an instance for it. With now it does not wait,
+// and returns nil if the pool is full.
+func (r *run) begin(ctx context.Context, j *job, now bool) *attempt {
 	a := &attempt{job: j, env: r.envs[j.task.Table()]}
-	a.count(ctx, a.acquire(ctx, false))
-	return a
-}
-
-// tryBegin is the non-blocking form of begin. It returns nil if the pool is full.
-func (r *run) tryBegin(ctx context.Context, j *job) *attempt {
-	a := &attempt{job: j, env: r.envs[j.task.Table()]}
-	err := a.acquire(ctx, true)
+	err := a.acquire(ctx, now)
 	if errors.Is(err, pool.ErrFull) {
 		return nil
 	}
-	a.count(ctx, err)
-	return a
-}
-
-// count counts the attempt, and fails it if its lease could not be acquired.
-func (a *attempt) count(ctx context.Context, err error) {
-	a.job.attempts++
+	j.attempts++
 	if err != nil {
 		a.fail(ctx, data.EnvError, err)
 	}
+	return a
 }
 
-// acquire leases an instance on a server on which the episode may be played.
+// acquire leases an instance on a server on which the episode may be played. With now it
+// returns pool.ErrFull in place of waiting.
 func (a *attempt) acquire(ctx context.Context, now bool) (err error) {
 	bad, failed := a.job.resets.badTask()
 	if bad != nil {
@@ -159,11 +141,14 @@ func (a *attempt) start() agent.Start {
 }
 
 // play plays the attempt and releases its lease and session.
-func (a *attempt) play(ctx context.Context, o Options) result {
+func (a *attempt) play(ctx context.Context, o Options) *data.Episode {
 	defer a.job.group.releaseLeader(a.job)
-	if a.failed != nil {
+	defer func() {
 		bad, _ := a.job.resets.badTask()
-		return result{episode: a.failed, end: a.end, hopeless: a.hopeless, bad: bad != nil}
+		a.bad = bad != nil
+	}()
+	if a.failed != nil {
+		return a.failed
 	}
 	if o.EpisodeTimeout > 0 {
 		var cancel context.CancelFunc
@@ -185,15 +170,13 @@ func (a *attempt) play(ctx context.Context, o Options) result {
 	if err != nil && a.lease != nil && (a.lastLost == nil || !errors.Is(err, a.lastLost)) {
 		a.noteLost(o, err)
 	}
-	bad, _ := a.job.resets.badTask()
-	res := result{episode: ep, end: a.end, hopeless: a.hopeless || bad != nil, bad: bad != nil}
 	var other *otherStartError
 	var changed *ChangedStartError
-	res.moved = errors.As(err, &other)
+	a.moved = errors.As(err, &other)
 	if a.lease != nil {
 		ep.Server = a.lease.Server()
 		switch {
-		case res.moved:
+		case a.moved:
 			a.env.Pool.WarnOnce("mixed starts", "environment servers have different tasks under one index, so each group of episodes plays on one of them; "+
 				"start the servers with the same data and the same PYTHONHASHSEED", "task", other.Task, "servers", []string{other.Group.Server, other.Here.Server})
 			a.lease.Release()
@@ -213,9 +196,9 @@ func (a *attempt) play(ctx context.Context, o Options) result {
 	switch {
 	case ep.Outcome == data.OverlongPrompt:
 	case errors.As(err, &prompt):
-		res.end = prompt
+		a.end = prompt
 	case errors.As(err, &lost) && lost.Hopeless():
-		res.end = err // every other episode would fail in the same way
+		a.end = err // every other episode would fail in the same way
 	}
-	return res
+	return ep
 }

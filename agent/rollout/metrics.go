@@ -19,7 +19,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 		return m
 	}
 	count := map[data.Outcome]int{}
-	groups := map[string][]float64{}
+	groups := map[string]series{}
 	starts, different := map[string]string{}, map[string]bool{}
 	var uids []string // in the order of the episodes, so that sums do not depend on map order
 	var actions, messages, rewards, sampled, tokens, prompts, attempts, stepMillis, genMillis series
@@ -68,8 +68,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 		m["episode/outcome/"+string(o)] = float64(count[o]) / float64(len(episodes))
 	}
 	m["episode/attempts/mean"] = attempts.mean()
-	if actions.n > 0 {
-		n := float64(actions.n)
+	if n := float64(len(actions)); n > 0 {
 		actions.write(m, "env/number_of_actions")
 		messages.write(m, "num_turns")
 		rewards.write(m, "episode/reward")
@@ -81,9 +80,9 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 		m["episode/success_rate"] = float64(count[data.Success]) / n
 		writeGroups(m, uids, groups, len(different))
 	}
-	if prompts.n > 0 {
+	if len(prompts) > 0 {
 		prompts.write(m, "prompt_length")
-		m["prompt_length/clip_ratio"] = truncated / float64(prompts.n)
+		m["prompt_length/clip_ratio"] = truncated / float64(len(prompts))
 	}
 	if turns > 0 {
 		m["response_length/clip_ratio"] = clipped / turns
@@ -93,7 +92,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 		m["env/ratio_of_valid_action"] = parsed / judged
 		m["env/ratio_of_truncated_observations"] = cut / judged
 		stepMillis.write(m, "env/step_ms")
-		percentiles(m, "env/step_ms", episodes)
+		stepMillis.writePercentiles(m, "env/step_ms")
 	}
 	return m
 }
@@ -101,7 +100,7 @@ func Metrics(episodes []*data.Episode) map[string]float64 {
 // writeGroups reports the spread of the rewards within groups: a group without
 // spread has no gradient under a group estimator. Groups of one sample are not
 // counted. different is the number of groups with different starts.
-func writeGroups(m map[string]float64, uids []string, groups map[string][]float64, different int) {
+func writeGroups(m map[string]float64, uids []string, groups map[string]series, different int) {
 	var stds series
 	var flat float64
 	for _, uid := range uids {
@@ -109,65 +108,45 @@ func writeGroups(m map[string]float64, uids []string, groups map[string][]float6
 		if len(rewards) < 2 {
 			continue
 		}
-		var s series
+		mean, squares := rewards.mean(), 0.0
 		for _, r := range rewards {
-			s.add(r)
-		}
-		var squares float64
-		for _, r := range rewards {
-			squares += (r - s.mean()) * (r - s.mean())
+			squares += (r - mean) * (r - mean)
 		}
 		stds.add(math.Sqrt(squares / float64(len(rewards)-1)))
-		flat += share(s.min == s.max)
+		flat += share(slices.Min(rewards) == slices.Max(rewards))
 	}
-	if stds.n == 0 {
+	if len(stds) == 0 {
 		return
 	}
 	m["group/reward_std"] = stds.mean()
-	m["group/zero_spread_ratio"] = flat / float64(stds.n)
+	m["group/zero_spread_ratio"] = flat / float64(len(stds))
 	m["group/different_starts"] = float64(different)
 }
 
-// series is a running mean, maximum and minimum.
-type series struct {
-	n             int
-	sum, max, min float64
+// series holds the values of a metric.
+type series []float64
+
+func (s *series) add(x float64) { *s = append(*s, x) }
+
+func (s series) mean() float64 {
+	sum := 0.0
+	for _, x := range s {
+		sum += x
+	}
+	return sum / float64(len(s))
 }
 
-func (s *series) add(x float64) {
-	if s.n == 0 || x > s.max {
-		s.max = x
-	}
-	if s.n == 0 || x < s.min {
-		s.min = x
-	}
-	s.n++
-	s.sum += x
+// write writes the mean, maximum and minimum under name.
+func (s series) write(m map[string]float64, name string) {
+	m[name+"/mean"], m[name+"/max"], m[name+"/min"] = s.mean(), slices.Max(s), slices.Min(s)
 }
 
-// percentiles writes the 50th, 90th and 99th percentile of the environment's time
-// per turn (nearest rank).
-func percentiles(m map[string]float64, name string, episodes []*data.Episode) {
-	var millis []float64
-	for _, ep := range episodes {
-		if ep.Outcome.Trainable() {
-			for _, t := range ep.Turns {
-				if !t.Unjudged {
-					millis = append(millis, t.EnvMillis)
-				}
-			}
-		}
-	}
-	slices.Sort(millis)
+// writePercentiles writes the 50th, 90th and 99th percentile (nearest rank) under name.
+func (s series) writePercentiles(m map[string]float64, name string) {
+	sorted := slices.Sorted(slices.Values(s))
 	for _, p := range []int{50, 90, 99} {
-		m[fmt.Sprintf("%s/p%d", name, p)] = millis[(len(millis)*p+99)/100-1]
+		m[fmt.Sprintf("%s/p%d", name, p)] = sorted[(len(sorted)*p+99)/100-1]
 	}
-}
-
-func (s *series) mean() float64 { return s.sum / float64(s.n) }
-
-func (s *series) write(m map[string]float64, name string) {
-	m[name+"/mean"], m[name+"/max"], m[name+"/min"] = s.mean(), s.max, s.min
 }
 
 func share(b bool) float64 {

@@ -110,8 +110,8 @@ func (r *run) stream(ctx context.Context, jobs []*job) {
 		wg.Go(func() {
 			defer func() { <-places }()
 			for {
-				a := r.begin(ctx, j)
-				if r.finish(ctx, j, a.play(ctx, r.o)) {
+				a := r.begin(ctx, j, false)
+				if r.finish(ctx, a, a.play(ctx, r.o)) {
 					return
 				}
 			}
@@ -126,9 +126,9 @@ func (r *run) stream(ctx context.Context, jobs []*job) {
 func (r *run) waves(ctx context.Context, jobs []*job) {
 	for n := 1; len(jobs) > 0 && ctx.Err() == nil; n++ {
 		wave := jobs[:r.waveSize(jobs)]
-		attempts := []*attempt{r.begin(ctx, wave[0])}
+		attempts := []*attempt{r.begin(ctx, wave[0], false)}
 		for _, j := range wave[1:] {
-			a := r.tryBegin(ctx, j)
+			a := r.begin(ctx, j, true)
 			if a == nil { // a server is out of service: play the jobs that have a lease
 				break
 			}
@@ -150,7 +150,7 @@ func (r *run) waves(ctx context.Context, jobs []*job) {
 		var wg sync.WaitGroup
 		for i, a := range attempts {
 			wg.Go(func() {
-				again[i] = !r.finish(ctx, a.job, a.play(ctx, r.o))
+				again[i] = !r.finish(ctx, a, a.play(ctx, r.o))
 			})
 		}
 		wg.Wait()
@@ -199,10 +199,10 @@ func (r *run) waveSize(jobs []*job) int {
 // second move happens only if all other episodes of the group fail in between.
 const maxMoves = 10
 
-// finish records the result of an attempt and reports whether it is final. If
+// finish records the episode of an attempt and reports whether it is final. If
 // not, the caller attempts the job again.
-func (r *run) finish(ctx context.Context, j *job, res result) bool {
-	ep, end := res.episode, res.end
+func (r *run) finish(ctx context.Context, a *attempt, ep *data.Episode) bool {
+	j, end := a.job, a.end
 	if end != nil {
 		r.stop(end)
 	}
@@ -210,13 +210,13 @@ func (r *run) finish(ctx context.Context, j *job, res result) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stats.Replays += ep.Replays
-	if failed && res.moved && j.moves < maxMoves && ctx.Err() == nil {
+	if failed && a.moved && j.moves < maxMoves && ctx.Err() == nil {
 		j.moves++
 		j.attempts--
 		r.o.Log.Debug("episode moves to the server of its group", "task", j.task.ID, "sample", j.sample, "reason", ep.Err)
 		return false
 	}
-	if failed && !res.hopeless && j.attempts < r.o.Attempts {
+	if failed && !a.hopeless && !a.bad && j.attempts < r.o.Attempts {
 		r.stats.Retries++
 		r.o.Log.Warn("episode failed, retrying", "task", j.task.ID, "sample", j.sample, "attempt", j.attempts,
 			"outcome", ep.Outcome, "error", ep.Err)
@@ -235,7 +235,7 @@ func (r *run) finish(ctx context.Context, j *job, res result) bool {
 	case !ep.Outcome.Trainable():
 		s.Failed++
 		level := slog.LevelWarn
-		if res.bad { // the warning has named the task
+		if a.bad { // the warning has named the task
 			level = slog.LevelDebug
 			r.badTasks++
 		}

@@ -10,6 +10,7 @@ package loss
 // verl.
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/openmanus/openmanus/data/registry"
@@ -40,15 +41,7 @@ func chooseKLCov(tokens []Token, o Options, _ uint64) []bool {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case cov[a] > cov[b]:
-			return -1
-		case cov[a] < cov[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(cov[b], cov[a]) })
 	chosen := make([]bool, len(tokens))
 	for _, i := range order[:min(share(klCovRatio.In(o.Params), len(tokens)), len(tokens))] {
 		chosen[i] = true
